@@ -54,7 +54,12 @@ func (t *Trainer) collude(ctx context.Context, base []float32, shared *Shared, w
 }
 
 // honest are the updates of clients of the same round, as they would be without an attack.
-func (t *Trainer) honest(ctx context.Context, base []float32, shared *Shared, work []Assignment) (updates [][]float32, err error) {
+func (t *Trainer) honest(
+	ctx context.Context,
+	base []float32,
+	shared *Shared,
+	work []Assignment,
+) (updates [][]float32, err error) {
 	work = slices.Clone(work)
 	for i := range work {
 		work[i].Attacker = 0

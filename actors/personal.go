@@ -32,7 +32,11 @@ func (s *personal) begin(shared, kept []float32) {
 	}
 }
 
-func (s *personal) Run(ctx context.Context, w *Work, done func(i int, model []float32, firstStepLoss float64) error) error {
+func (s *personal) Run(
+	ctx context.Context,
+	w *Work,
+	done func(i int, model []float32, firstStepLoss float64) error,
+) error {
 	for i, a := range w.Tasks {
 		var kept, memory []float32
 		if w.Local != nil {
@@ -66,7 +70,8 @@ func (s *personal) task(ctx context.Context, a Assignment, memory []float32) (fi
 	if s.headSteps == 0 {
 		return s.steps(ctx, a, memory)
 	}
-	k, own := a.LocalSteps, make([]float32, s.of.Own())
+	k := a.LocalSteps
+	own := make([]float32, s.of.Own())
 	rest := make([]float32, learn.Travels(s.of))
 	a.LocalSteps = 1
 	for i := range k {
@@ -97,7 +102,12 @@ func (s *personal) steps(ctx context.Context, a Assignment, memory []float32) (f
 	return first, memory, err
 }
 
-func (s *personal) Evaluate(ctx context.Context, model []float32, of Measured, scores []learn.Score) (lossSum float64, err error) {
+func (s *personal) Evaluate(
+	ctx context.Context,
+	model []float32,
+	of Measured,
+	scores []learn.Score,
+) (lossSum float64, err error) {
 	s.begin(model, of.Kept)
 	s.of.Whole(s.whole, s.model)
 	return s.Steps.Evaluate(ctx, s.whole, of, scores)

@@ -29,7 +29,8 @@ type Problem struct {
 
 	Algorithm algorithm.Algorithm // its client half is run
 	Optimizer learn.Optimizer     // takes local steps; nil: plain SGD
-	HeadSteps int                 // of a task that train what is personal alone, with a [learn.Personal]; 0: all train both
+	// of a task that train what is personal alone, with a [learn.Personal]; 0: all train both
+	HeadSteps int
 	// Compression is what updates go through before they are added; nil: they are whole.
 	Compression algorithm.Compression
 	Kernel      learn.Kernel // does the local steps and evaluations in Go
@@ -58,7 +59,8 @@ const (
 
 // Spec is the problem as jobs name it.
 func (p *Problem) Spec() *bus.Spec {
-	local, compression := "", ""
+	local := ""
+	compression := ""
 	if !learn.Plain(p.Optimizer) {
 		local = encode(learn.Optimizers, p.Optimizer)
 	}
@@ -66,8 +68,17 @@ func (p *Problem) Spec() *bus.Spec {
 		compression = encode(algorithm.Compressions, p.Compression)
 	}
 	return &bus.Spec{
-		Model: p.Model.String(), DataDigest: p.Set.Info().Digest, Seed: p.Seed, Batch: uint32(p.Batch), Augment: p.Augment, Algorithm: encode(algorithm.Algorithms, p.Algorithm),
-		Compression: compression, Local: local, Metrics: metric.Names(p.Model.Metrics()), NoiseClip: p.Noise.Clip, NoiseMultiplier: p.Noise.Noise,
+		Model:           p.Model.String(),
+		DataDigest:      p.Set.Info().Digest,
+		Seed:            p.Seed,
+		Batch:           uint32(p.Batch),
+		Augment:         p.Augment,
+		Algorithm:       encode(algorithm.Algorithms, p.Algorithm),
+		Compression:     compression,
+		Local:           local,
+		Metrics:         metric.Names(p.Model.Metrics()),
+		NoiseClip:       p.Noise.Clip,
+		NoiseMultiplier: p.Noise.Noise,
 	}
 }
 
@@ -143,7 +154,10 @@ func (p *Problem) Check() error {
 		return fmt.Errorf("augment: %q is not %s or %s", p.Augment, NoAugment, FlipCrop)
 	}
 	if !learn.Plain(p.Optimizer) && registry.NeedsOf(p.Algorithm).PlainSteps {
-		return fmt.Errorf("local: %s counts on plain steps of SGD; want sgd without options", algorithm.Algorithms.NameOf(p.Algorithm))
+		return fmt.Errorf(
+			"local: %s counts on plain steps of SGD; want sgd without options",
+			algorithm.Algorithms.NameOf(p.Algorithm),
+		)
 	}
 	return nil
 }
@@ -163,10 +177,20 @@ func (p *Problem) checkTrainer() error {
 	}
 	client := p.Algorithm.Client(p.Model.Trainable())
 	if _, ok := client.(algorithm.Additive); client != nil && !ok {
-		return fmt.Errorf("aggregate.algorithm: %s takes local steps of its own in Go, which trainer %s cannot take", algorithm.Algorithms.NameOf(p.Algorithm), p.Trainer.Name)
+		return fmt.Errorf(
+			"aggregate.algorithm: %s takes local steps of its own in Go, which trainer %s cannot take",
+			algorithm.Algorithms.NameOf(p.Algorithm),
+			p.Trainer.Name,
+		)
 	}
-	if name := learn.Optimizers.NameOf(p.Optimizer); !learn.Plain(p.Optimizer) && !slices.Contains(p.Trainer.Optimizers, name) {
-		return fmt.Errorf("local: trainer %s does not know the optimizer %s, but %s", p.Trainer.Name, name, strings.Join(append([]string{"plain SGD"}, p.Trainer.Optimizers...), ", "))
+	if name := learn.Optimizers.NameOf(p.Optimizer); !learn.Plain(p.Optimizer) &&
+		!slices.Contains(p.Trainer.Optimizers, name) {
+		return fmt.Errorf(
+			"local: trainer %s does not know the optimizer %s, but %s",
+			p.Trainer.Name,
+			name,
+			strings.Join(append([]string{"plain SGD"}, p.Trainer.Optimizers...), ", "),
+		)
 	}
 	return nil
 }

@@ -56,7 +56,11 @@ func unpack(v []float32) []byte {
 
 func (s *processSteps) Close() error { return s.worker.Close() }
 
-func (s *processSteps) Run(ctx context.Context, w *Work, done func(i int, model []float32, firstStepLoss float64) error) error {
+func (s *processSteps) Run(
+	ctx context.Context,
+	w *Work,
+	done func(i int, model []float32, firstStepLoss float64) error,
+) error {
 	if len(w.Tasks) == 0 {
 		return nil
 	}
@@ -69,7 +73,10 @@ func (s *processSteps) Run(ctx context.Context, w *Work, done func(i int, model 
 		var vector []float32
 		job.Proximal, vector = additive.Terms()
 		vectors = vector != nil
-		terms = func() []float32 { _, v := additive.Terms(); return v }
+		terms = func() []float32 {
+			_, v := additive.Terms()
+			return v
+		}
 	}
 	for i := range w.Tasks {
 		t, err := s.task(&w.Tasks[i])
@@ -83,7 +90,8 @@ func (s *processSteps) Run(ctx context.Context, w *Work, done func(i int, model 
 			}
 		}
 		if w.Local != nil {
-			t.Room, t.State = s.problem.trainerMemory(), unpack(w.Local[i])
+			t.Room = s.problem.trainerMemory()
+			t.State = unpack(w.Local[i])
 			t.Keep = func(state []byte) { w.Local[i] = pack(state, s.problem.stepMemory()) }
 		}
 		job.Tasks = append(job.Tasks, t)
@@ -97,7 +105,12 @@ func (s *processSteps) Run(ctx context.Context, w *Work, done func(i int, model 
 			return fmt.Errorf("%w: %s", ErrModelDiverged, d.Cause)
 		}
 		a := &w.Tasks[d.Index]
-		return &Diverged{Task: a.Task, Client: a.Client, Step: d.Step, Cause: d.Cause}
+		return &Diverged{
+			Task:   a.Task,
+			Client: a.Client,
+			Step:   d.Step,
+			Cause:  d.Cause,
+		}
 	}
 	return err
 }
@@ -113,8 +126,12 @@ func (s *processSteps) task(a *Assignment) (external.Task, error) {
 			a.Task, a.Client, a.LocalSteps, batch, numbers, maxNumbers)
 	}
 	return external.Task{
-		Client: a.Client, Name: s.set.Client(a.Client), Steps: a.LocalSteps, Rate: float64(float32(a.Rate)),
-		Seed: keyed.Hash(p.Seed, keyed.External, uint64(a.Client), a.Task), Numbers: int(numbers),
+		Client:  a.Client,
+		Name:    s.set.Client(a.Client),
+		Steps:   a.LocalSteps,
+		Rate:    float64(float32(a.Rate)),
+		Seed:    keyed.Hash(p.Seed, keyed.External, uint64(a.Client), a.Task),
+		Numbers: int(numbers),
 		Rows: func(dst []int32) {
 			s.order.Reset(p.Seed, a.Client, samples, batch, a.StepsDone)
 			for range a.LocalSteps {
@@ -129,7 +146,12 @@ func (s *processSteps) task(a *Assignment) (external.Task, error) {
 	}, nil
 }
 
-func (s *processSteps) Evaluate(ctx context.Context, model []float32, of Measured, scores []learn.Score) (lossSum float64, err error) {
+func (s *processSteps) Evaluate(
+	ctx context.Context,
+	model []float32,
+	of Measured,
+	scores []learn.Score,
+) (lossSum float64, err error) {
 	found, err := s.worker.Evaluate(ctx, model, of.Count, func(dst []int32) {
 		for i := range dst {
 			if of.Client == HeldOut {

@@ -41,7 +41,14 @@ type Work struct {
 
 // goOn takes a client's steps from a model of its own, which it replaces, and returns what they
 // remember: so many values. Without steps both stay.
-func goOn(ctx context.Context, steps Steps, model []float32, a Assignment, memory []float32, values int) (first float64, _ []float32, err error) {
+func goOn(
+	ctx context.Context,
+	steps Steps,
+	model []float32,
+	a Assignment,
+	memory []float32,
+	values int,
+) (first float64, _ []float32, err error) {
 	if a.LocalSteps == 0 {
 		return 0, memory, nil
 	}
@@ -127,7 +134,11 @@ func newGoSteps(p *Problem, client algorithm.Client) *goSteps {
 
 func (s *goSteps) Close() error { return nil }
 
-func (s *goSteps) Run(ctx context.Context, w *Work, done func(i int, model []float32, firstStepLoss float64) error) error {
+func (s *goSteps) Run(
+	ctx context.Context,
+	w *Work,
+	done func(i int, model []float32, firstStepLoss float64) error,
+) error {
 	copy(s.local, w.Base)
 	for i := range w.Tasks {
 		if err := ctx.Err(); err != nil {
@@ -135,7 +146,8 @@ func (s *goSteps) Run(ctx context.Context, w *Work, done func(i int, model []flo
 		}
 		w.Start(i)
 		keeper, keeps := s.stepper.(learn.Keeper)
-		if keeps = keeps && w.Local != nil; keeps && w.Local[i] != nil {
+		keeps = keeps && w.Local != nil
+		if keeps && w.Local[i] != nil {
 			keeper.Load(w.Local[i])
 		} else if s.stepper != nil {
 			s.stepper.Start()
@@ -159,7 +171,13 @@ func (s *goSteps) Run(ctx context.Context, w *Work, done func(i int, model []flo
 // stepper has been started.
 func (s *goSteps) task(ctx context.Context, client algorithm.Client, a *Assignment) (first float64, err error) {
 	label := s.problem.acts(a).Label
-	s.order.Reset(s.problem.Seed, a.Client, s.problem.Set.Samples(a.Client), cmp.Or(a.Batch, s.problem.Batch), a.StepsDone)
+	s.order.Reset(
+		s.problem.Seed,
+		a.Client,
+		s.problem.Set.Samples(a.Client),
+		cmp.Or(a.Batch, s.problem.Batch),
+		a.StepsDone,
+	)
 	for k := range a.LocalSteps {
 		if k%64 == 63 && ctx.Err() != nil { // a step may take 50 ms
 			return 0, ctx.Err()
@@ -183,10 +201,21 @@ func (s *goSteps) task(ctx context.Context, client algorithm.Client, a *Assignme
 		s.batch.Seed = keyed.Hash(s.problem.Seed, keyed.LocalStep, uint64(a.Client), uint64(a.StepsDone)+uint64(k))
 		loss, err := s.step(client, float32(a.Rate))
 		if errors.Is(err, learn.ErrNotFinite) {
-			return 0, &Diverged{Task: a.Task, Client: a.Client, Step: k + 1, Cause: err.Error()}
+			return 0, &Diverged{
+				Task:   a.Task,
+				Client: a.Client,
+				Step:   k + 1,
+				Cause:  err.Error(),
+			}
 		}
 		if err != nil {
-			return 0, fmt.Errorf("actors: task %d, client %d (%s): %w", a.Task, a.Client, s.problem.Set.Client(a.Client), err)
+			return 0, fmt.Errorf(
+				"actors: task %d, client %d (%s): %w",
+				a.Task,
+				a.Client,
+				s.problem.Set.Client(a.Client),
+				err,
+			)
 		}
 		if k == 0 {
 			first = loss
@@ -205,7 +234,8 @@ func (s *goSteps) step(client algorithm.Client, rate float32) (loss float64, err
 		return loss, err
 	}
 	n := s.problem.Model.Trainable()
-	local, gradient := s.local[:n], s.gradient[:n]
+	local := s.local[:n]
+	gradient := s.gradient[:n]
 	if client != nil {
 		client.Correct(local, gradient)
 	}
@@ -219,7 +249,12 @@ func (s *goSteps) step(client algorithm.Client, rate float32) (loss float64, err
 	return loss, nil
 }
 
-func (s *goSteps) Evaluate(ctx context.Context, model []float32, of Measured, scores []learn.Score) (lossSum float64, err error) {
+func (s *goSteps) Evaluate(
+	ctx context.Context,
+	model []float32,
+	of Measured,
+	scores []learn.Score,
+) (lossSum float64, err error) {
 	for done := 0; done < of.Count; done += evaluationBatch {
 		if err := ctx.Err(); err != nil {
 			return 0, err

@@ -19,7 +19,11 @@ type streaming struct {
 	sent   []float32
 }
 
-func (s *streaming) Run(ctx context.Context, w *Work, done func(i int, model []float32, firstStepLoss float64) error) error {
+func (s *streaming) Run(
+	ctx context.Context,
+	w *Work,
+	done func(i int, model []float32, firstStepLoss float64) error,
+) error {
 	if w.Local == nil { // a loss is asked for
 		return s.Steps.Run(ctx, w, done)
 	}
@@ -41,16 +45,20 @@ func (s *streaming) Run(ctx context.Context, w *Work, done func(i int, model []f
 
 // task takes the steps of task i and replaces what its client keeps.
 func (s *streaming) task(ctx context.Context, w *Work, i int) (first float64, err error) {
-	n, kept, since := s.memory, w.Local[i], w.Rounds
+	n := s.memory
+	kept := w.Local[i]
+	since := w.Rounds
 	next := make([]float32, n+s.of.Copy(len(w.Base)))
 	x := next[n : n+len(w.Base)]
 	copy(x, w.Base)
 	var memory []float32
 	if kept != nil {
-		memory, since = kept[:n], uint64(math.Float32bits(kept[len(kept)-1]))
+		memory = kept[:n]
+		since = uint64(math.Float32bits(kept[len(kept)-1]))
 		copy(x, kept[n:])
 	}
-	before, after := w.Tasks[i], w.Tasks[i]
+	before := w.Tasks[i]
+	after := w.Tasks[i]
 	before.LocalSteps = min(s.of.Overlap, before.LocalSteps)
 	after.LocalSteps -= before.LocalSteps
 	after.StepsDone += int64(before.LocalSteps)
@@ -73,7 +81,8 @@ func (s *streaming) task(ctx context.Context, w *Work, i int) (first float64, er
 
 // mix mixes into a copy the fragments that were sent after since rounds and before now.
 func (s *streaming) mix(x, model []float32, since, now uint64) {
-	own, others := float32(s.of.Mix), float32(1-s.of.Mix)
+	own := float32(s.of.Mix)
+	others := float32(1 - s.of.Mix)
 	if f := uint64(s.of.Fragments); now > f {
 		since = max(since, now-f) // what is older was sent again
 	}

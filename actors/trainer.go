@@ -24,9 +24,11 @@ type Assignment struct {
 	StepsDone  int64   // the client's accepted steps before this task
 	Rate       float64 // eta
 	Batch      int     // samples of a minibatch; 0: the problem's
-	Weight     float64 // weight of the update in the aggregate; a round's weights sum to 1 at most. 0: only the loss is wanted
+	// weight of the update in the aggregate; a round's weights sum to 1 at most. 0: only the loss is wanted
+	Weight float64
 
-	Variate []float32 // what the client keeps: c_i or its residual, then what its steps remember; nil: zero, and nothing yet
+	// what the client keeps: c_i or its residual, then what its steps remember; nil: zero, and nothing yet
+	Variate []float32
 
 	Attacker  int          // 1 + the number of the client's class among [Problem.Attacks]; 0: it is honest
 	Colluders []Assignment // tasks of the round whose honest updates the attacker knows; nil: none, or it needs none
@@ -95,16 +97,26 @@ func NewTrainer(p Problem) (*Trainer, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
-	t := &Trainer{problem: p, params: p.Model.Params(), trainable: p.Model.Trainable(), travels: learn.Travels(p.Model), plots: map[int]plot{}}
+	t := &Trainer{
+		problem:   p,
+		params:    p.Model.Params(),
+		trainable: p.Model.Trainable(),
+		travels:   learn.Travels(p.Model),
+		plots:     map[int]plot{},
+	}
 	t.client = p.Algorithm.Client(t.trainable)
-	if t.state = algorithm.KeepsVariates(p.Algorithm); t.state || p.Compression != nil {
+	t.state = algorithm.KeepsVariates(p.Algorithm)
+	if t.state || p.Compression != nil {
 		t.zero = make([]float32, t.params)
 	}
-	if t.local = p.Memory(); t.state || registry.NeedsOf(p.Compression).ClientState {
+	t.local = p.Memory()
+	if t.state || registry.NeedsOf(p.Compression).ClientState {
 		t.own = t.params
 	}
 	if p.Compression != nil {
-		t.compressors, t.update, t.feedback = map[int]algorithm.Compressor{}, make([]float32, t.trainable), 1
+		t.compressors = map[int]algorithm.Compressor{}
+		t.update = make([]float32, t.trainable)
+		t.feedback = 1
 		if d, ok := p.Compression.(algorithm.Decaying); ok {
 			t.feedback = float32(d.Feedback())
 		}
@@ -118,8 +130,12 @@ func NewTrainer(p Problem) (*Trainer, error) {
 	}
 	if m, ok := p.Model.(*learn.Personal); ok {
 		t.steps = &personal{
-			Steps: t.steps, of: m, memory: p.stepMemory(), headSteps: p.HeadSteps,
-			model: make([]float32, t.params), whole: make([]float32, t.params),
+			Steps:     t.steps,
+			of:        m,
+			memory:    p.stepMemory(),
+			headSteps: p.HeadSteps,
+			model:     make([]float32, t.params),
+			whole:     make([]float32, t.params),
 		}
 	}
 	if of, ok := p.Algorithm.(algorithm.Streaming); ok {
@@ -147,7 +163,13 @@ func (s *Shared) variates() bool { return s != nil && !s.Residuals }
 // (learn.AddExact), which has SumLength. Without shared, as in a loss query, an
 // algorithm with client state does plain steps. A loss or update that is not
 // finite is a *Diverged.
-func (t *Trainer) Train(ctx context.Context, base []float32, shared *Shared, work []Assignment, sum []int64) ([]Outcome, error) {
+func (t *Trainer) Train(
+	ctx context.Context,
+	base []float32,
+	shared *Shared,
+	work []Assignment,
+	sum []int64,
+) ([]Outcome, error) {
 	if err := t.check(len(base), shared, work, len(sum)); err != nil {
 		return nil, err
 	}
@@ -196,7 +218,10 @@ func (t *Trainer) hide(base, model []float32, a *Assignment) {
 		key = t.problem.Secret()
 	} else {
 		for part := range uint64(len(key) / 8) {
-			binary.LittleEndian.PutUint64(key[8*part:], keyed.Hash(t.problem.Seed, keyed.LocalNoise, uint64(a.Client), a.Task, part))
+			binary.LittleEndian.PutUint64(
+				key[8*part:],
+				keyed.Hash(t.problem.Seed, keyed.LocalNoise, uint64(a.Client), a.Task, part),
+			)
 		}
 	}
 	t.problem.Noise.Hide(model[:t.trainable], base[:t.trainable], key)
@@ -205,7 +230,12 @@ func (t *Trainer) hide(base, model []float32, a *Assignment) {
 // work is what the steps are taken for. The client half of the algorithm does not see
 // what is not trained.
 func (t *Trainer) work(base []float32, shared *Shared, tasks []Assignment) *Work {
-	w := &Work{Base: base, Tasks: tasks, Client: t.client, Start: func(int) {}}
+	w := &Work{
+		Base:   base,
+		Tasks:  tasks,
+		Client: t.client,
+		Start:  func(int) {},
+	}
 	n := t.trainable
 	switch {
 	case shared.variates():
@@ -216,7 +246,8 @@ func (t *Trainer) work(base []float32, shared *Shared, tasks []Assignment) *Work
 		w.Start = func(int) { w.Client.Start(base[:n], nil, nil) }
 	}
 	if shared != nil && t.local > 0 {
-		w.Local, w.Rounds = make([][]float32, len(tasks)), shared.Rounds
+		w.Local = make([][]float32, len(tasks))
+		w.Rounds = shared.Rounds
 		for i, a := range tasks {
 			if a.Variate != nil {
 				w.Local[i] = a.Variate[t.own:]
@@ -252,7 +283,11 @@ func (t *Trainer) add(sum []int64, base, model []float32, shared *Shared, a *Ass
 
 // compress returns what compression makes of a client's update, with the client's residual where
 // it keeps one, until the next, and what is left out then. It is that of some of the parameters.
-func (t *Trainer) compress(base, model []float32, shared *Shared, a *Assignment) (update, left []float32, from, to int, err error) {
+func (t *Trainer) compress(
+	base, model []float32,
+	shared *Shared,
+	a *Assignment,
+) (update, left []float32, from, to int, err error) {
 	if err := algorithm.Check(model, base); err != nil {
 		return nil, nil, 0, 0, &Diverged{Task: a.Task, Client: a.Client, Cause: err.Error()}
 	}
@@ -283,7 +318,12 @@ func (t *Trainer) compress(base, model []float32, shared *Shared, a *Assignment)
 
 // addCompressed adds what compression makes of a client's update, and returns what is left out
 // where the client keeps that. What is not trained is added whole. The model equals base after.
-func (t *Trainer) addCompressed(sum []int64, base, model []float32, shared *Shared, a *Assignment) (left []float32, err error) {
+func (t *Trainer) addCompressed(
+	sum []int64,
+	base, model []float32,
+	shared *Shared,
+	a *Assignment,
+) (left []float32, err error) {
 	update, left, from, to, err := t.compress(base, model, shared, a)
 	if err != nil {
 		return nil, err
@@ -314,7 +354,11 @@ func (t *Trainer) Kept() int { return t.own + t.local }
 // to a sum, and returns what a real device sends: its own model or, where updates are
 // compressed, the difference of that from base; and what it keeps, nil if nothing. Of the
 // algorithm it must not keep control variates; a.Weight is not used.
-func (t *Trainer) Local(ctx context.Context, base []float32, a Assignment) (values, kept []float32, firstStepLoss float64, err error) {
+func (t *Trainer) Local(
+	ctx context.Context,
+	base []float32,
+	a Assignment,
+) (values, kept []float32, firstStepLoss float64, err error) {
 	a.Weight = 1
 	shared := &Shared{Residuals: true}
 	if t.Kept() == 0 {
@@ -330,7 +374,8 @@ func (t *Trainer) Local(ctx context.Context, base []float32, a Assignment) (valu
 	err = t.steps.Run(ctx, w, func(_ int, model []float32, loss float64) error {
 		firstStepLoss = loss
 		t.hide(base, model, &a)
-		if values = slices.Clone(model); t.update != nil {
+		values = slices.Clone(model)
+		if t.update != nil {
 			for i, x := range base {
 				values[i] -= x
 			}
@@ -352,7 +397,14 @@ func (t *Trainer) Local(ctx context.Context, base []float32, a Assignment) (valu
 // check refuses a job that would index out of range or divide by zero.
 func (t *Trainer) check(params int, shared *Shared, work []Assignment, sum int) error {
 	if want := t.SumLength(shared); params != t.params || sum != want {
-		return fmt.Errorf("actors: a model of %d parameters with a sum of %d values, %s takes %d and %d", params, sum, t.problem.Model, t.params, want)
+		return fmt.Errorf(
+			"actors: a model of %d parameters with a sum of %d values, %s takes %d and %d",
+			params,
+			sum,
+			t.problem.Model,
+			t.params,
+			want,
+		)
 	}
 	all := slices.Clip(work)
 	for _, a := range work {
@@ -377,10 +429,22 @@ func (t *Trainer) check(params int, shared *Shared, work []Assignment, sum int) 
 	}
 	for _, a := range all {
 		if want := t.own + t.local; a.Variate != nil && len(a.Variate) != want {
-			return fmt.Errorf("actors: task %d: what client %d keeps has %d values, want %d", a.Task, a.Client, len(a.Variate), want)
+			return fmt.Errorf(
+				"actors: task %d: what client %d keeps has %d values, want %d",
+				a.Task,
+				a.Client,
+				len(a.Variate),
+				want,
+			)
 		}
 		if !shared.Residuals && (a.LocalSteps < 1 || !(float32(a.Rate) > 0)) {
-			return fmt.Errorf("actors: task %d, client %d: %d local steps at rate %g leave no control variate", a.Task, a.Client, a.LocalSteps, a.Rate)
+			return fmt.Errorf(
+				"actors: task %d, client %d: %d local steps at rate %g leave no control variate",
+				a.Task,
+				a.Client,
+				a.LocalSteps,
+				a.Rate,
+			)
 		}
 	}
 	return nil
@@ -396,10 +460,19 @@ func (t *Trainer) vector(v []float32) []float32 {
 
 // Evaluate measures a model on samples: the sum of their losses, and what they add to each
 // of the model's metrics.
-func (t *Trainer) Evaluate(ctx context.Context, params []float32, of Measured) (lossSum float64, scores []learn.Score, err error) {
+func (t *Trainer) Evaluate(
+	ctx context.Context,
+	params []float32,
+	of Measured,
+) (lossSum float64, scores []learn.Score, err error) {
 	if of.Kept != nil {
 		if want := t.own + t.local; len(of.Kept) != want {
-			return 0, nil, fmt.Errorf("actors: what client %d keeps has %d values, want %d", of.Client, len(of.Kept), want)
+			return 0, nil, fmt.Errorf(
+				"actors: what client %d keeps has %d values, want %d",
+				of.Client,
+				len(of.Kept),
+				want,
+			)
 		}
 		of.Kept = of.Kept[t.own:]
 	}

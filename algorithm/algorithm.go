@@ -79,7 +79,12 @@ func (i *Instance) Join(of Apart, sum []int64, fresh float64, stale []Stale) {
 // the two keeps client state. The other parameters are not compressed, and the algorithm does not
 // see them: they are averaged.
 func NewPartly(a Algorithm, c Compression, params, trainable, local, population int) *Instance {
-	i := &Instance{Algorithm: a, Compression: c, Server: a.Server(trainable), trainable: trainable}
+	i := &Instance{
+		Algorithm:   a,
+		Compression: c,
+		Server:      a.Server(trainable),
+		trainable:   trainable,
+	}
 	if trainable < params {
 		i.Server = &partly{i.Server, trainable, params}
 	}
@@ -112,10 +117,12 @@ func SumLength(a Algorithm, params int) int {
 // of a round of so many updates of which all but one are stale; 0: no update is stale. It is
 // math.MaxInt64 beyond what int64 holds.
 func StateBytes(a Algorithm, c Compression, params, local, clients, updates int) int64 {
-	perParameter, perClient := 8*float64(len(a.Server(1).State())), 0.
+	perParameter := 8 * float64(len(a.Server(1).State()))
+	perClient := 0.
 	if KeepsVariates(a) {
 		// c is kept in float64 and handed out in float32.
-		perParameter, perClient = perParameter+12, 4
+		perParameter = perParameter + 12
+		perClient = 4
 	}
 	if keepsResiduals(c) {
 		perClient = 4
@@ -138,9 +145,11 @@ func CheckState(a Algorithm, c Compression, params, local, clients, updates int,
 		return nil
 	}
 	keeper, kind := Keeper(a, c, local)
-	count, of := clients, "clients"
+	count := clients
+	of := "clients"
 	if _, ok := a.(Apart); ok && kind == "algorithm" {
-		count, of = updates, "updates in a round"
+		count = updates
+		of = "updates in a round"
 	}
 	return registry.Errorf("limits.state_gb", "%.3g, but %s keeps up to %.3g GB for %d parameters and %d %s (raise the limit, or take fewer %s or another %s)",
 		float64(limit)/1e9, keeper, float64(n)/1e9, params, count, of, of, kind)

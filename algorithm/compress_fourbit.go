@@ -7,7 +7,11 @@ import (
 )
 
 func init() {
-	Compressions.Register("four_bit", "four bits a value, by the largest of its block (Streaming DiLoCo, Douillard et al. 2025)", FourBit{})
+	Compressions.Register(
+		"four_bit",
+		"four bits a value, by the largest of its block (Streaming DiLoCo, Douillard et al. 2025)",
+		FourBit{},
+	)
 }
 
 // FourBit sends a sign and three bits of each value, in units of the largest magnitude s of

@@ -9,7 +9,11 @@ import (
 )
 
 func init() {
-	Compressions.Register("qsgd", "random rounding to a few levels (Alistarh et al. 2017; FedPAQ, Reisizadeh et al. 2020)", QSGD{})
+	Compressions.Register(
+		"qsgd",
+		"random rounding to a few levels (Alistarh et al. 2017; FedPAQ, Reisizadeh et al. 2020)",
+		QSGD{},
+	)
 }
 
 // QSGD rounds each value v_i of an update at random to one of s levels of the

@@ -8,7 +8,11 @@ import (
 )
 
 func init() {
-	Compressions.Register("random_k", "values of an update at random places (Stich et al. 2018)", RandomK{Feedback: true})
+	Compressions.Register(
+		"random_k",
+		"values of an update at random places (Stich et al. 2018)",
+		RandomK{Feedback: true},
+	)
 }
 
 // RandomK sends the values of an update at k places, each set of k equally likely.

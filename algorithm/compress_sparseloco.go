@@ -11,7 +11,11 @@ import (
 )
 
 func init() {
-	Compressions.Register("sparseloco", "the largest values of each chunk in two bits (Sarfi et al. 2025)", SparseLoCo{})
+	Compressions.Register(
+		"sparseloco",
+		"the largest values of each chunk in two bits (Sarfi et al. 2025)",
+		SparseLoCo{},
+	)
 }
 
 // SparseLoCo sends the k largest values of each chunk of an update, in two bits, and adds what
@@ -73,10 +77,13 @@ func (s *sparse) Compress(update []float32, draws *rand.PCG) {
 
 // bins are those of the values that are not 0: which one a value is in, and their means.
 func bins(values []float32) (bin func(float32) int, means [4]float32) {
-	n, sum, square := 0., 0., 0.
+	n := 0.
+	sum := 0.
+	square := 0.
 	for _, x := range values {
 		if x != 0 {
-			n, sum = n+1, sum+float64(x)
+			n = n + 1
+			sum = sum + float64(x)
 		}
 	}
 	mean := sum / max(1, n)

@@ -46,7 +46,8 @@ type largest struct {
 func (l *largest) Compress(update []float32, _ *rand.PCG) {
 	high, above := l.digit(update, l.k, func(b uint32) (int, bool) { return int(b >> 16), true })
 	low, more := l.digit(update, l.k-above, func(b uint32) (int, bool) { return int(b & 0xffff), int(b>>16) == high })
-	least, equal := uint32(high)<<16|uint32(low), l.k-above-more
+	least := uint32(high)<<16 | uint32(low)
+	equal := l.k - above - more
 	for i, x := range update {
 		switch b := magnitude(x); {
 		case b > least:

@@ -56,9 +56,19 @@ func CheckCompression(a Algorithm, c Compression) error {
 	_, scale := a.Weigh(Equal(2), []int{1, 2}, []int{0, 1})
 	switch {
 	case KeepsVariates(a):
-		return registry.Errorf("compress", "%q is for updates of one vector, and those of %s are two (remove it, or use another algorithm)", Compressions.NameOf(c), Algorithms.NameOf(a))
+		return registry.Errorf(
+			"compress",
+			"%q is for updates of one vector, and those of %s are two (remove it, or use another algorithm)",
+			Compressions.NameOf(c),
+			Algorithms.NameOf(a),
+		)
 	case votes && (registry.NeedsOf(a).NewestModel || scale != 1):
-		return registry.Errorf("compress", "%q decides how far parameters move, which %s changes (use another method, or another algorithm)", Compressions.NameOf(c), Algorithms.NameOf(a))
+		return registry.Errorf(
+			"compress",
+			"%q decides how far parameters move, which %s changes (use another method, or another algorithm)",
+			Compressions.NameOf(c),
+			Algorithms.NameOf(a),
+		)
 	}
 	return nil
 }

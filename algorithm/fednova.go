@@ -43,10 +43,12 @@ func Normalised(weights []float64, steps []int) (list []float64, scale float64) 
 	if slices.Min(steps) == slices.Max(steps) {
 		return weights, 1
 	}
-	list, done := make([]float64, len(weights)), make([]float64, len(weights))
+	list = make([]float64, len(weights))
+	done := make([]float64, len(weights))
 	for i, w := range weights {
 		k := float64(steps[i])
-		list[i], done[i] = w/k, float64(w*k)
+		list[i] = w / k
+		done[i] = float64(w * k)
 	}
 	z := normalise(list)
 	return list, float64(total(done) * z)

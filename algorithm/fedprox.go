@@ -30,7 +30,8 @@ func (p *proximal) Start(base, _, _ []float32) { p.base = base }
 
 // Correct adds the pull to the gradient.
 func (p *proximal) Correct(local, gradient []float32) {
-	gradient, base := gradient[:len(local)], p.base[:len(local)]
+	gradient = gradient[:len(local)]
+	base := p.base[:len(local)]
 	for i := range local {
 		gradient[i] += float32(p.mu * float32(local[i]-base[i]))
 	}

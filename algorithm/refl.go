@@ -39,7 +39,8 @@ func (a REFL) Weigh(weights []float64, steps, staleness []int) ([]float64, float
 
 // Join adds stale updates by their age and by what they add.
 func (a REFL) Join(sum []int64, trainable int, fresh float64, stale []Stale) {
-	apart, list := make([]float64, len(stale)), make([]float64, len(stale)+1)
+	apart := make([]float64, len(stale))
+	list := make([]float64, len(stale)+1)
 	for i, s := range stale {
 		apart[i] = SquaredDistance(s.Update[:trainable], sum[:trainable])
 	}
@@ -51,7 +52,8 @@ func (a REFL) Join(sum []int64, trainable int, fresh float64, stale []Stale) {
 		if most > 0 {
 			ratio = apart[i] / most
 		}
-		age, added := 1/float64(s.Staleness+1), 1-Fading(ratio)/a.Divisor
+		age := 1 / float64(s.Staleness+1)
+		added := 1 - Fading(ratio)/a.Divisor
 		list[i] = s.Share * (float64((1-a.Beta)*age) + float64(a.Beta*added))
 	}
 	list[len(stale)] = fresh

@@ -23,7 +23,13 @@ type Scaffold struct {
 // Needs says that c is the unweighted mean of what the clients of rounds that do
 // not overlap keep, and that c_i⁺ takes (x − y)/(K η) for a mean gradient.
 func (Scaffold) Needs() registry.Needs {
-	return registry.Needs{ClientState: true, Simulated: true, EqualWeight: true, Rounds: true, PlainSteps: true}
+	return registry.Needs{
+		ClientState: true,
+		Simulated:   true,
+		EqualWeight: true,
+		Rounds:      true,
+		PlainSteps:  true,
+	}
 }
 
 func (a Scaffold) Server(int) ServerOptimizer { return average{a.Rate} }
@@ -39,14 +45,17 @@ type drift struct {
 }
 
 func (d *drift) Start(base, mean, own []float32) {
-	d.base, d.mean, d.own = base, mean, own
+	d.base = base
+	d.mean = mean
+	d.own = own
 	for i := range d.drift {
 		d.drift[i] = mean[i] - own[i]
 	}
 }
 
 func (d *drift) Correct(local, gradient []float32) {
-	gradient, drift := gradient[:len(local)], d.drift[:len(local)]
+	gradient = gradient[:len(local)]
+	drift := d.drift[:len(local)]
 	for i := range local {
 		gradient[i] += drift[i]
 	}

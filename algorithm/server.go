@@ -48,7 +48,9 @@ func restore(dst, src [][]float64, least float64) error {
 			return fmt.Errorf("algorithm: vector %d of a state has %d values, want %d", i, len(v), len(dst[i]))
 		}
 		for j, x := range v {
-			if math.IsNaN(x) || math.IsInf(x, 0) || i == len(src)-1 && x < least {
+			if math.IsNaN(x) ||
+				math.IsInf(x, 0) ||
+				i == len(src)-1 && x < least {
 				return fmt.Errorf("algorithm: vector %d of a state holds %v for parameter %d", i, x, j)
 			}
 		}

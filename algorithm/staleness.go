@@ -54,7 +54,8 @@ func power(base, exponent float64) float64 {
 	}
 	for part > 0 {
 		base = math.Sqrt(base)
-		if part *= 2; part >= 1 {
+		part *= 2
+		if part >= 1 {
 			part--
 			result = float64(result * base)
 		}

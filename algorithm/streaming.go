@@ -3,7 +3,11 @@ package algorithm
 import "fedpace/registry"
 
 func init() {
-	Algorithms.Register("streaming", "a fragment of the model a round, while clients go on (Streaming DiLoCo, Douillard et al. 2025)", Streaming{})
+	Algorithms.Register(
+		"streaming",
+		"a fragment of the model a round, while clients go on (Streaming DiLoCo, Douillard et al. 2025)",
+		Streaming{},
+	)
 }
 
 // Streaming is Streaming DiLoCo (Douillard et al. 2025, Algorithm 2). Each client r keeps a copy
@@ -44,7 +48,8 @@ func (Streaming) Copy(params int) int { return params + 1 }
 
 // Span is the part of the parameters that is sent after so many rounds.
 func (s Streaming) Span(rounds uint64, params int) (from, to int) {
-	f, p := int(rounds%uint64(s.Fragments)), s.Fragments
+	f := int(rounds % uint64(s.Fragments))
+	p := s.Fragments
 	return int(int64(f) * int64(params) / int64(p)), int(int64(f+1) * int64(params) / int64(p))
 }
 

@@ -26,7 +26,13 @@ type DifferenceError struct {
 }
 
 func (e *DifferenceError) Error() string {
-	return fmt.Sprintf("algorithm: parameter %d is %v where the model has %v: want a difference below %d", e.Index, e.X, e.Model, MaxDifference)
+	return fmt.Sprintf(
+		"algorithm: parameter %d is %v where the model has %v: want a difference below %d",
+		e.Index,
+		e.X,
+		e.Model,
+		MaxDifference,
+	)
 }
 
 // Check returns a [*DifferenceError] for the first parameter that [Add]

@@ -34,7 +34,12 @@ type Variates struct {
 
 // NewVariates starts with all vectors zero: so many values with a mean, and others behind them.
 func NewVariates(params, others, population int) *Variates {
-	return &Variates{width: params + others, population: population, server: make([]float64, params), clients: map[int]Variate{}}
+	return &Variates{
+		width:      params + others,
+		population: population,
+		server:     make([]float64, params),
+		clients:    map[int]Variate{},
+	}
 }
 
 // Width is the length of a client's vector.
@@ -85,7 +90,8 @@ func (v *Variates) Update(sum []int64, clients []int, next []Variate) {
 		if len(n.Values) != v.width {
 			panic("algorithm: a client's vector of another length")
 		}
-		if v.clients[clients[i]] = n; zero(n.Values) {
+		v.clients[clients[i]] = n
+		if zero(n.Values) {
 			delete(v.clients, clients[i])
 		}
 	}
@@ -130,11 +136,23 @@ func (v *Variates) Restore(s VariatesState) error {
 	}
 	clients := make(map[int]Variate, len(s.Clients))
 	for i, c := range s.Clients {
-		if c < 0 || c >= v.population || i > 0 && c <= s.Clients[i-1] {
-			return fmt.Errorf("algorithm: control variate %d is of client %d, want ascending clients below %d", i, c, v.population)
+		if c < 0 ||
+			c >= v.population ||
+			i > 0 && c <= s.Clients[i-1] {
+			return fmt.Errorf(
+				"algorithm: control variate %d is of client %d, want ascending clients below %d",
+				i,
+				c,
+				v.population,
+			)
 		}
 		if len(s.Values[i].Values) != v.width {
-			return fmt.Errorf("algorithm: what client %d keeps has %d values, want %d", c, len(s.Values[i].Values), v.width)
+			return fmt.Errorf(
+				"algorithm: what client %d keeps has %d values, want %d",
+				c,
+				len(s.Values[i].Values),
+				v.width,
+			)
 		}
 		clients[c] = s.Values[i]
 	}

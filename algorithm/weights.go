@@ -35,10 +35,12 @@ func BySamples(samples []int) ([]float64, error) {
 // that is not, which is 0, so that such a client neither rules nor is lost; where none is
 // told all get 1. It changes the list and returns it.
 func Told(samples []int) []int {
-	sum, told := 0, 0
+	sum := 0
+	told := 0
 	for _, n := range samples {
 		if n > 0 {
-			sum, told = sum+n, told+1
+			sum = sum + n
+			told = told + 1
 		}
 	}
 	mean := 1

@@ -109,8 +109,9 @@ func (u *Update) Last() bool { return u.Chunk == u.Chunks }
 // DeviceUpdate is a device's whole answer to a task: the last Update message
 // and the values of the ones before it.
 type DeviceUpdate struct {
-	*Update           // durations in nanoseconds of the device's own clock
-	Values  []float32 // the device's model after its steps, or the compressed difference, then what it keeps; nil of one that is refused
+	*Update // durations in nanoseconds of the device's own clock
+	// the device's model after its steps, or the compressed difference, then what it keeps; nil of one that is refused
+	Values []float32
 }
 
 // FirstNumber is where a coordinator starts to number jobs and the tokens of tasks: a
@@ -150,7 +151,9 @@ func (r *RunInfo) CheckStamp() error {
 
 func (r *RunInfo) computeStamp() (uint64, error) {
 	w := proto.CloneOf(r)
-	w.Run, w.Version, w.Stamp = "", "", 0
+	w.Run = ""
+	w.Version = ""
+	w.Stamp = 0
 	sum, err := hash(w)
 	return max(binary.LittleEndian.Uint64(sum[:]), 1), err // 0 says that there is none
 }

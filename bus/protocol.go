@@ -22,7 +22,8 @@ const (
 // its version differs from none. Builds of one commit have one version, however the go
 // command names it: by the commit, by its time, too, or with files beside the commit's.
 func Differ(a, b string) bool {
-	a, b = commit(a), commit(b)
+	a = commit(a)
+	b = commit(b)
 	return a != "" && b != "" && a != b
 }
 
@@ -34,7 +35,9 @@ func commit(version string) string {
 		return ""
 	}
 	const digits = 12
-	if i := len(version) - digits; i >= 0 && strings.Trim(version[i:], "0123456789abcdef") == "" && (i == 0 || version[i-1] == '-') {
+	if i := len(version) - digits; i >= 0 &&
+		strings.Trim(version[i:], "0123456789abcdef") == "" &&
+		(i == 0 || version[i-1] == '-') {
 		return version[i:]
 	}
 	return version

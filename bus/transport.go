@@ -236,7 +236,10 @@ type Request struct {
 func Until(ctx, life context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(life, func() { cancel(context.Cause(life)) })
-	return ctx, func() { stop(); cancel(nil) }
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
 }
 
 // Ticks yields periodically until ctx ends.

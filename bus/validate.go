@@ -62,7 +62,9 @@ func (j *Job) Validate() error {
 	c.number("params", int64(j.Params), 1, MaxParams)
 	c.token("kernel", j.Kernel)
 	c.spec(j.Spec)
-	clients, shards, colluders := int64(len(j.Clients)), int64(len(j.Shards)), int64(len(j.Colluders))
+	clients := int64(len(j.Clients))
+	shards := int64(len(j.Shards))
+	colluders := int64(len(j.Colluders))
 	switch j.Kind {
 	case Train:
 		c.number("number of clients", clients, 1, MaxJobClients)
@@ -119,7 +121,11 @@ func (s *Sum) Validate() error {
 	c.number("number of clients", int64(len(s.Clients)), 0, MaxJobClients)
 	c.number("number of shards", int64(len(s.Shards)), 0, MaxJobShards)
 	if n := len(s.Values); n%8 != 0 || int64(n/8) > int64(s.Params) {
-		c.refuse("values", fmt.Sprint(n, " bytes"), fmt.Sprintf("a multiple of 8, at most 8 for each of %d params", s.Params))
+		c.refuse(
+			"values",
+			fmt.Sprint(n, " bytes"),
+			fmt.Sprintf("a multiple of 8, at most 8 for each of %d params", s.Params),
+		)
 	}
 	if n := len(s.Variates); n%4 != 0 {
 		c.refuse("variates", fmt.Sprint(n, " bytes"), "a multiple of 4")
@@ -172,7 +178,11 @@ func (r *Result) ValidateFor(j *Job) error {
 			c.refuse(fmt.Sprintf("clients[%d].task", i), x.Task, fmt.Sprint(want))
 		}
 		if (len(x.VariateDigest) > 0) != j.Method.Keeps() {
-			c.refuse(fmt.Sprintf("clients[%d].variate_digest", i), DigestFrom(x.VariateDigest), "one where the method has clients keep a vector, and only there")
+			c.refuse(
+				fmt.Sprintf("clients[%d].variate_digest", i),
+				DigestFrom(x.VariateDigest),
+				"one where the method has clients keep a vector, and only there",
+			)
 		}
 	}
 	for i, v := range r.Variates {
@@ -193,7 +203,11 @@ func (m *ModelChunk) Validate() error {
 	c.number("chunk", int64(m.Chunk), 0, int64(m.Chunks)-1)
 	c.number("params", int64(m.Params), 1, MaxParams)
 	if n := len(m.Values); n == 0 || n%4 != 0 || int64(n/4) > int64(m.Params) {
-		c.refuse("values", fmt.Sprint(n, " bytes"), fmt.Sprintf("a multiple of 4, at most 4 for each of %d params", m.Params))
+		c.refuse(
+			"values",
+			fmt.Sprint(n, " bytes"),
+			fmt.Sprintf("a multiple of 4, at most 4 for each of %d params", m.Params),
+		)
 	}
 	return c.err
 }
@@ -332,8 +346,17 @@ func (u *Update) Validate() error {
 		return c.err
 	}
 	if !u.Last() {
-		if n, packed := len(u.Values), len(u.Packed); n%4 != 0 || n > MaxPayload || packed > MaxPayload || n == 0 == (packed == 0) {
-			c.refuse("values", fmt.Sprint(n, " bytes beside ", packed, " packed ones"), "a multiple of 4, or packed ones alone")
+		n := len(u.Values)
+		packed := len(u.Packed)
+		if n%4 != 0 ||
+			n > MaxPayload ||
+			packed > MaxPayload ||
+			n == 0 == (packed == 0) {
+			c.refuse(
+				"values",
+				fmt.Sprint(n, " bytes beside ", packed, " packed ones"),
+				"a multiple of 4, or packed ones alone",
+			)
 		}
 		return c.err
 	}

@@ -71,15 +71,35 @@ devices measure. Else --devices names the devices, and a model of 1 MB travels.`
 	}
 	s := c.Flags()
 	s.StringArrayVar(&f.config, "config", nil, cli.ConfigUsage)
-	s.StringSliceVar(&f.devices, "devices", nil, "ids of the devices, with commas between them (default devices.names of --config)")
-	s.StringVar(&f.listen, "listen", "", "`ADDRESS` on which a server of this process listens (default nats.listen of --config)")
+	s.StringSliceVar(
+		&f.devices,
+		"devices",
+		nil,
+		"ids of the devices, with commas between them (default devices.names of --config)",
+	)
+	s.StringVar(
+		&f.listen,
+		"listen",
+		"",
+		"`ADDRESS` on which a server of this process listens (default nats.listen of --config)",
+	)
 	s.StringVar(&f.keys, "keys", "", "folder of the keys (default this user's)")
 	s.BoolVar(&f.insecure, "insecure", false, "let that server go without TLS (default nats.insecure of --config)")
 	cli.AddServer(c, &f.server)
 	s.StringVar(&f.serve.Run, "run", calibrate.Run, "name under which devices are calibrated, with --nats")
-	s.Float64Var(&f.serve.Seconds, "seconds", 30, "how long each device's transfers are measured; up to three times that where noisy")
+	s.Float64Var(
+		&f.serve.Seconds,
+		"seconds",
+		30,
+		"how long each device's transfers are measured; up to three times that where noisy",
+	)
 	// More than the 0.2 s after which Linux takes a connection over a short link for idle.
-	s.Float64Var(&f.pause, "pause", 0.5, "seconds of rest before a transfer, as in a run: an idle connection starts slowly")
+	s.Float64Var(
+		&f.pause,
+		"pause",
+		0.5,
+		"seconds of rest before a transfer, as in a run: an idle connection starts slowly",
+	)
 	cli.CheckRun(c)
 	cli.CheckTimes(c)
 	cli.QuietFlag(c)
@@ -90,7 +110,8 @@ devices measure. Else --devices names the devices, and a model of 1 MB travels.`
 func (f *calibrationServer) do(c *cobra.Command) error {
 	show := cli.NewDisplay(c)
 	defer show.Close()
-	f.serve.Notice, f.serve.Pause = show.Notice, time.Duration(f.pause*float64(time.Second))
+	f.serve.Notice = show.Notice
+	f.serve.Pause = time.Duration(f.pause * float64(time.Second))
 	if err := f.prepare(c.Context()); err != nil {
 		return err
 	}
@@ -104,7 +125,10 @@ func (f *calibrationServer) do(c *cobra.Command) error {
 		return cli.Interruption(c.Context(), err, "")
 	}
 	err = cli.Interruption(c.Context(), err, "what is printed")
-	return errors.Join(err, cli.PrintTable(c, map[string]any{"measured": measured}, func(w io.Writer) { writeMeasured(w, measured) }))
+	return errors.Join(
+		err,
+		cli.PrintTable(c, map[string]any{"measured": measured}, func(w io.Writer) { writeMeasured(w, measured) }),
+	)
 }
 
 func (f *calibrationServer) check(c *cobra.Command) error {
@@ -140,8 +164,10 @@ func (f *calibrationServer) prepare(ctx context.Context) (err error) {
 		f.devices = loaded.Devices.IDs()
 	}
 	if f.listen == "" && f.server.URL == "" {
-		if f.listen = loaded.NATS.Listen; loaded.NATS.URL != config.Embedded && loaded.NATS.URL != config.None {
-			f.server.URL, f.listen = loaded.NATS.URL, ""
+		f.listen = loaded.NATS.Listen
+		if loaded.NATS.URL != config.Embedded && loaded.NATS.URL != config.None {
+			f.server.URL = loaded.NATS.URL
+			f.listen = ""
 		}
 	}
 	f.serve.LocalSteps = calibration.FirstSteps(&loaded)
@@ -163,9 +189,17 @@ func (f *calibrationServer) prepare(ctx context.Context) (err error) {
 // measure opens the run of the calibration on the server, and serves.
 func (f *calibrationServer) measure(ctx context.Context) (_ []calibration.Measured, err error) {
 	to := f.server
-	to.Name, to.Await, to.Notice = "calibration", true, func(n bus.Notice) { f.serve.Notice(n.Text) }
+	to.Name = "calibration"
+	to.Await = true
+	to.Notice = func(n bus.Notice) { f.serve.Notice(n.Text) }
 	if to.URL == "" {
-		server, err := run.Embedded(ctx, embedded.Config{Listen: f.listen, Notice: f.serve.Notice}, f.keys, to.TLS, f.insecure)
+		server, err := run.Embedded(
+			ctx,
+			embedded.Config{Listen: f.listen, Notice: f.serve.Notice},
+			f.keys,
+			to.TLS,
+			f.insecure,
+		)
 		if err != nil {
 			return nil, err
 		}
@@ -199,6 +233,13 @@ func writeMeasured(w io.Writer, all []calibration.Measured) {
 	fmt.Fprintln(w, "device\tround trip\tdownload\tupload")
 	for i := range all {
 		n := &all[i].Network
-		fmt.Fprintf(w, "%s\t%.3g ms\t%s\t%s\n", all[i].Device, 1e3*n.RoundTrip.Value, link(&n.Download), link(&n.Upload))
+		fmt.Fprintf(
+			w,
+			"%s\t%.3g ms\t%s\t%s\n",
+			all[i].Device,
+			1e3*n.RoundTrip.Value,
+			link(&n.Download),
+			link(&n.Upload),
+		)
 	}
 }

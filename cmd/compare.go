@@ -96,7 +96,12 @@ The exit status is 3 where --expect or the key expect is missed.`,
 	cli.AddServer(c, &server)
 	cli.JSONFlag(c, "a summary for each schedule; of a sweep its rows")
 	schedules.add(c, []string{"fixed", "rounds"}, "")
-	c.Flags().StringVar(&tuned, "tuned", "", "`DIR` of fedpace tune, from which each schedule has its best keys; seeds are others than chose them")
+	c.Flags().StringVar(
+		&tuned,
+		"tuned",
+		"",
+		"`DIR` of fedpace tune, from which each schedule has its best keys; seeds are others than chose them",
+	)
 	return c
 }
 
@@ -127,10 +132,16 @@ func (f *sweepFlags) add(c *cobra.Command) {
 // apply makes the plan what the flags ask for, and finds what cannot go together before anything
 // runs. A grid over the kinds of schedule takes the place of --schedules.
 func (f *sweepFlags) apply(c *cobra.Command, p *study.Plan) error {
-	if !(f.until.Half >= 0) || f.until.Half > 0 && (f.until.Most < 2 || f.until.Most > 1000) {
-		return fmt.Errorf("--until %g, --until-seeds %d: want a width of 0 or more and 2 to 1000 seeds", f.until.Half, f.until.Most)
+	if !(f.until.Half >= 0) ||
+		f.until.Half > 0 && (f.until.Most < 2 || f.until.Most > 1000) {
+		return fmt.Errorf(
+			"--until %g, --until-seeds %d: want a width of 0 or more and 2 to 1000 seeds",
+			f.until.Half,
+			f.until.Most,
+		)
 	}
-	p.Seeds, p.Until = f.seeds, f.until
+	p.Seeds = f.seeds
+	p.Until = f.until
 	p.Controls = map[string][]string{"all": study.Kinds, "constant": study.Kinds[:1]}[f.controls]
 	for _, text := range f.grids {
 		g, err := study.ParseGrid(text)
@@ -158,11 +169,20 @@ func (f *sweepFlags) apply(c *cobra.Command, p *study.Plan) error {
 
 // many makes the plan of a study from the configuration that the flags ask for. Its folder ends
 // as suffix unless a flag names it: no run of that name is there.
-func (f *flags) many(c *cobra.Command, suffix string, wide *sweepFlags, schedules *scheduleFlag) (loaded config.Config, p study.Plan, err error) {
+func (f *flags) many(
+	c *cobra.Command,
+	suffix string,
+	wide *sweepFlags,
+	schedules *scheduleFlag,
+) (loaded config.Config, p study.Plan, err error) {
 	if loaded, err = f.load(c); err != nil {
 		return loaded, p, err
 	}
-	p = study.Plan{Load: func(sets ...string) (config.Config, error) { return f.read(c, sets...) }, Schedules: schedules.list, Out: loaded.Out}
+	p = study.Plan{
+		Load:      func(sets ...string) (config.Config, error) { return f.read(c, sets...) },
+		Schedules: schedules.list,
+		Out:       loaded.Out,
+	}
 	if p.Out == standardFolder(loaded, "") && !f.toldOut(c) {
 		p.Out += suffix
 	}

@@ -14,7 +14,8 @@ import (
 // its value where the key knows words.
 func assignments(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 	key, _, chosen := strings.Cut(begun, "=")
-	list, directive := []string(nil), cobra.ShellCompDirectiveNoFileComp
+	list := []string(nil)
+	directive := cobra.ShellCompDirectiveNoFileComp
 	if !chosen {
 		directive |= cobra.ShellCompDirectiveNoSpace
 	}
@@ -27,7 +28,8 @@ func assignments(_ *cobra.Command, _ []string, begun string) ([]string, cobra.Sh
 			offered[k.Name] = true
 		case chosen && k.Is(key):
 			for _, w := range k.Offered() {
-				if w = key + "=" + w; strings.HasPrefix(w, begun) {
+				w = key + "=" + w
+				if strings.HasPrefix(w, begun) {
 					list = append(list, w)
 				}
 			}

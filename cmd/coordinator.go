@@ -31,7 +31,8 @@ that of --nats, or its own (nats.listen), which asks for credentials (fedpace en
 			if err != nil {
 				return err
 			}
-			options.RemoteHosts, options.Trainer = true, f.trainer
+			options.RemoteHosts = true
+			options.Trainer = f.trainer
 			if loaded.NATS.Alone() {
 				return cli.Usage(c, errors.New("hosts need a server to meet the coordinator on: --nats nats://host:4222, or --set nats.listen=127.0.0.1:4222"))
 			}

@@ -76,14 +76,24 @@ that has none yet.`,
 	s.StringVar(&e.server, "server", "", "URL that they join")
 	s.StringVar(&e.dist, "dist", "dist", "folder of their programs, which make dist makes")
 	s.StringVar(&e.run, "run", "", "only run that the device may join (default any)")
-	s.DurationVar(&e.expires, "expires", 0, "how long the credentials are good for, such as 720h (default until revoked)")
+	s.DurationVar(
+		&e.expires,
+		"expires",
+		0,
+		"how long the credentials are good for, such as 720h (default until revoked)",
+	)
 	s.Uint64Var(&e.samples, "samples", 0, "most samples with which the device counts (default any number)")
 	s.StringSliceVar(&e.devices, "devices", nil, "enrolled devices that may come through --site, separated by commas")
 	s.BoolVar(&e.renew, "renew", false, "end the credentials that there are, and issue new ones")
 	s.BoolVar(&e.revoke, "revoke", false, "end the credentials that there are")
 	s.BoolVar(&e.configuration, "server-config", false, "print what another nats-server's configuration must include")
 	s.StringVar(&e.site, "site", "", "enroll a site's own server of this name")
-	s.StringVar(&e.siteServer, "site-config", "", "print the configuration of a site's server, which joins the leaf nodes' port of this URL")
+	s.StringVar(
+		&e.siteServer,
+		"site-config",
+		"",
+		"print the configuration of a site's server, which joins the leaf nodes' port of this URL",
+	)
 	s.StringVarP(&e.out, "out", "o", "", "file to write the credentials to, or folder of archives")
 	return c
 }
@@ -91,12 +101,29 @@ that has none yet.`,
 // grant is who is meant; none with --server-config.
 func (e *enrollment) grant(args []string) (auth.Grant, error) {
 	id := strings.Join(args, "") // one at most
-	g := auth.Grant{Role: auth.RoleDevice, ID: id, Run: e.run, Samples: e.samples, Devices: e.devices, Lifetime: e.expires, Renew: e.renew}
-	limited := e.run != "" || e.samples != 0 || e.expires != 0 || len(e.devices) > 0
+	g := auth.Grant{
+		Role:     auth.RoleDevice,
+		ID:       id,
+		Run:      e.run,
+		Samples:  e.samples,
+		Devices:  e.devices,
+		Lifetime: e.expires,
+		Renew:    e.renew,
+	}
+	limited := e.run != "" ||
+		e.samples != 0 ||
+		e.expires != 0 ||
+		len(e.devices) > 0
 	list := []bool{id != "" && !e.coordinator, e.list != "", e.host != "", e.site != "", e.coordinator}
 	named := len(slices.DeleteFunc(list, func(is bool) bool { return !is }))
 	switch prints := e.configuration || e.siteServer != ""; {
-	case prints && (named > 0 || e.revoke || e.renew || e.out != "" || limited || e.configuration && e.siteServer != ""):
+	case prints &&
+		(named > 0 ||
+			e.revoke ||
+			e.renew ||
+			e.out != "" ||
+			limited ||
+			e.configuration && e.siteServer != ""):
 		return g, errors.New("--server-config and --site-config stand alone, with --keys at most")
 	case e.configuration:
 		return auth.Grant{}, nil
@@ -106,19 +133,23 @@ func (e *enrollment) grant(args []string) (auth.Grant, error) {
 		return g, errors.New("one at a time: an ID, --list, --host, --coordinator or --site")
 	case named == 0:
 		return g, errors.New("who is to be enrolled: a device's ID, --host NAME or --coordinator")
-	case e.list != "" && (e.server == "" || e.out == "" || e.revoke):
+	case e.list != "" &&
+		(e.server == "" || e.out == "" || e.revoke):
 		return g, errors.New("--list goes with --server URL, which its devices join, and --out FOLDER for their archives")
 	case e.list != "":
 		g.ID = "each" // has a name of its own
 		return g, cmp.Or(names.CheckURL(e.server), g.Check())
 	case e.site != "":
-		g.Role, g.ID = auth.RoleSite, e.site
+		g.Role = auth.RoleSite
+		g.ID = e.site
 	case e.host != "":
-		g.Role, g.ID = auth.RoleHost, e.host
+		g.Role = auth.RoleHost
+		g.ID = e.host
 	case e.coordinator:
 		g.Role, g.ID = auth.RoleCoordinator, cmp.Or(id, "coordinator")
 	}
-	if e.revoke && (e.renew || e.out != "" || limited) {
+	if e.revoke &&
+		(e.renew || e.out != "" || limited) {
 		return g, errors.New("--revoke ends credentials and writes none: nothing but --keys goes with it")
 	}
 	return g, g.Check()
@@ -141,7 +172,8 @@ func (e *enrollment) do(c *cobra.Command, g auth.Grant) (err error) {
 		text, err := authority.ServerConfiguration()
 		if e.siteServer != "" {
 			ca := ""
-			if _, err := os.Stat(certificate.Folder(e.keys).CA()); err == nil && strings.HasPrefix(e.siteServer, "tls:") {
+			if _, err := os.Stat(certificate.Folder(e.keys).CA()); err == nil &&
+				strings.HasPrefix(e.siteServer, "tls:") {
 				ca = "ca.pem"
 			}
 			text, err = authority.SiteConfiguration(strings.Split(e.siteServer, ","), "site.creds", ca)

@@ -48,7 +48,8 @@ func (e *enrollment) enrollList(c *cobra.Command, authority *auth.Authority, g a
 	if p.ca, err = os.ReadFile(certificate.Folder(e.keys).CA()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	classes, seen := "# fedpace run --config exp.yaml --config devices.yaml\ndevices:\n  names:\n", map[string]bool{}
+	classes := "# fedpace run --config exp.yaml --config devices.yaml\ndevices:\n  names:\n"
+	seen := map[string]bool{}
 	for i, d := range list { // before the first has credentials
 		err := cmp.Or(names.CheckDevice(d.Name), p.load(d.Platform))
 		switch {
@@ -78,7 +79,12 @@ func (e *enrollment) enrollList(c *cobra.Command, authority *auth.Authority, g a
 			continue
 		}
 		g.ID = d.Name
-		if _, err := issue(authority, g, path, func(w io.Writer, creds []byte) error { return p.pack(w, &d, creds) }); err != nil {
+		if _, err := issue(
+			authority,
+			g,
+			path,
+			func(w io.Writer, creds []byte) error { return p.pack(w, &d, creds) },
+		); err != nil {
 			return err
 		}
 	}
@@ -111,7 +117,12 @@ func (p *packer) pack(w io.Writer, d *listed, creds []byte) error {
 		content []byte
 	}{{d.Name + ".creds", creds}, {"ca.pem", p.ca}, {"settings", []byte(settings)}} {
 		if f.content != nil { // a writer that has failed goes on to fail
-			_ = to.WriteHeader(&tar.Header{Name: "fedpace-device/" + f.name, Mode: 0o600, Size: int64(len(f.content)), ModTime: now})
+			_ = to.WriteHeader(&tar.Header{
+				Name:    "fedpace-device/" + f.name,
+				Mode:    0o600,
+				Size:    int64(len(f.content)),
+				ModTime: now,
+			})
 			_, _ = to.Write(f.content)
 		}
 	}

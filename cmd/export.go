@@ -113,15 +113,29 @@ Prometheus removes what is older than its retention (15 days unless told).`,
 		},
 	}, func(_ *cobra.Command, dir string, w io.Writer) (string, error) {
 		e, err := report.ExportOpenMetrics(dir, w, start)
-		return fmt.Sprintf("%d rounds from %s to %s", e.Rounds, e.From.UTC().Format(time.RFC3339), e.To.UTC().Format(time.RFC3339)), err
+		return fmt.Sprintf(
+			"%d rounds from %s to %s",
+			e.Rounds,
+			e.From.UTC().Format(time.RFC3339),
+			e.To.UTC().Format(time.RFC3339),
+		), err
 	})
-	c.Flags().StringVar(&epoch, "epoch", "", "time of the run's start, as 2026-01-01T00:00:00Z (default: the run ends now)")
+	c.Flags().StringVar(
+		&epoch,
+		"epoch",
+		"",
+		"time of the run's start, as 2026-01-01T00:00:00Z (default: the run ends now)",
+	)
 	return c
 }
 
 // exportTo makes c a command that writes a run to a file of this name in the run's
 // folder, or to --out. export writes it and returns what it wrote, in words.
-func exportTo(name string, c *cobra.Command, export func(c *cobra.Command, dir string, w io.Writer) (string, error)) *cobra.Command {
+func exportTo(
+	name string,
+	c *cobra.Command,
+	export func(c *cobra.Command, dir string, w io.Writer) (string, error),
+) *cobra.Command {
 	var out string
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := folder.HoldsRun(args[0]); err != nil {
@@ -130,7 +144,8 @@ func exportTo(name string, c *cobra.Command, export func(c *cobra.Command, dir s
 		if _, _, err := (&folder.Run{Dir: args[0]}).State(); errors.Is(err, folder.ErrChanged) {
 			fmt.Fprintf(c.ErrOrStderr(), "note: %v\n", err)
 		}
-		path, written := cmp.Or(out, filepath.Join(args[0], name)), ""
+		path := cmp.Or(out, filepath.Join(args[0], name))
+		written := ""
 		err := writeFile(c, path, func(w io.Writer) (err error) {
 			written, err = export(c, args[0], w)
 			return err
@@ -178,7 +193,9 @@ func roundRange(s string) (from, to int, err error) {
 	}
 	a, err1 := strconv.ParseUint(first, 10, 30)
 	b, err2 := strconv.ParseUint(cmp.Or(last, "0"), 10, 30)
-	if err := errors.Join(err1, err2); err != nil || a == 0 || last != "" && b < a {
+	if err := errors.Join(err1, err2); err != nil ||
+		a == 0 ||
+		last != "" && b < a {
 		return 0, 0, fmt.Errorf("--rounds %q: want rounds as in 100-200, 100- or 7", s)
 	}
 	return int(a), int(b), nil

@@ -35,7 +35,14 @@ tasks were left out, and how long the run's tasks and rounds take with these cla
 			if err := atomicfile.Write(out, classes); err != nil {
 				return fmt.Errorf("--out: %w", err)
 			}
-			return cli.PrintWith(c, f, f.Write, "\nThe classes: %s, to be given behind the run's configuration (--config exp.yaml --config %s)\n", out, out)
+			return cli.PrintWith(
+				c,
+				f,
+				f.Write,
+				"\nThe classes: %s, to be given behind the run's configuration (--config exp.yaml --config %s)\n",
+				out,
+				out,
+			)
 		},
 	}
 	c.Flags().StringVarP(&out, "out", "o", "", "`FILE` to write the classes to")

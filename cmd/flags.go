@@ -49,7 +49,8 @@ func (f *scheduleFlag) Set(text string) error {
 	if f.given {
 		list = append(f.list, list...)
 	}
-	f.list, f.given = list, true
+	f.list = list
+	f.given = true
 	return nil
 }
 
@@ -70,7 +71,12 @@ type configFlags struct {
 
 func (f *configFlags) add(c *cobra.Command) {
 	c.Flags().StringArrayVar(&f.config, "config", nil, cli.ConfigUsage)
-	c.Flags().StringArrayVar(&f.sets, "set", nil, "set `KEY=VALUE`, as in schedule.k=error; may be repeated (keys: fedpace help configuration)")
+	c.Flags().StringArrayVar(
+		&f.sets,
+		"set",
+		nil,
+		"set `KEY=VALUE`, as in schedule.k=error; may be repeated (keys: fedpace help configuration)",
+	)
 	cli.Check(c, "set", func(text string) error {
 		if key, _, ok := strings.Cut(text, "="); !ok || key == "" {
 			return fmt.Errorf("%q: want key=value, e.g. schedule.k=error", text)
@@ -96,7 +102,13 @@ type flags struct {
 func (f *flags) add(c *cobra.Command) {
 	f.configFlags.add(c)
 	s := c.Flags()
-	s.StringVarP(&f.out, "out", "o", "", "`DIR` for the results, as --set out= (default runs/NAME, followed by -compare, -tune or -plan)")
+	s.StringVarP(
+		&f.out,
+		"out",
+		"o",
+		"",
+		"`DIR` for the results, as --set out= (default runs/NAME, followed by -compare, -tune or -plan)",
+	)
 	s.StringVar(&f.name, "name", "", "`NAME` of the run, as --set name=")
 	s.StringArrayVar(&f.tags, "tag", nil, "`TAG` by which ls and ui find the run; may be repeated")
 	s.StringArrayVar(&f.expect, "expect", nil, expectUsage)
@@ -161,7 +173,12 @@ func (f *flags) read(c *cobra.Command, more ...string) (config.Config, error) {
 		guess = []byte(p.Text)
 		f.guesses[own] = guess
 		if !cli.Quiet(c) {
-			fmt.Fprintf(c.ErrOrStderr(), "%s: what its columns mean, and what else is not set, is guessed: fedpace init %s writes it down.\n", own, own)
+			fmt.Fprintf(
+				c.ErrOrStderr(),
+				"%s: what its columns mean, and what else is not set, is guessed: fedpace init %s writes it down.\n",
+				own,
+				own,
+			)
 		}
 	}
 	return config.Parse("guess for "+own, guess, others...)
@@ -183,7 +200,10 @@ func (f *flags) missed(c *config.Config, dir string, s *folder.Summary) error {
 		return cli.StatusError{Status: cli.ExitMissed, Problem: err}
 	}
 	if t := c.Evaluate.Target; t != nil && s.TimeToTarget == nil {
-		return cli.StatusError{Status: cli.ExitNotReached, Problem: fmt.Errorf("evaluate.target: %g was never reached", *t)}
+		return cli.StatusError{
+			Status:  cli.ExitNotReached,
+			Problem: fmt.Errorf("evaluate.target: %g was never reached", *t),
+		}
 	}
 	return nil
 }
@@ -205,13 +225,19 @@ func (f *flags) setsOf(c *cobra.Command) []string {
 
 // toldOut reports whether a flag names the folder of the results.
 func (f *flags) toldOut(c *cobra.Command) bool {
-	return c.Flags().Changed("out") || slices.ContainsFunc(f.sets, func(set string) bool { return strings.HasPrefix(set, "out=") })
+	return c.Flags().Changed("out") ||
+		slices.ContainsFunc(f.sets, func(set string) bool { return strings.HasPrefix(set, "out=") })
 }
 
 // settle gives a run that was told no folder one of its own: the first of DIR, DIR-2,
 // DIR-3, ... that is not there, for DIR as in its configuration. release removes it again
 // if nothing has come into it.
-func (f *flags) settle(c *cobra.Command, of *config.Config, standard string, show *cli.Display) (release func(), err error) {
+func (f *flags) settle(
+	c *cobra.Command,
+	of *config.Config,
+	standard string,
+	show *cli.Display,
+) (release func(), err error) {
 	if f.force || of.Out != standard || f.toldOut(c) {
 		return func() {}, nil
 	}
@@ -238,7 +264,10 @@ func options(show *cli.Display, force bool) run.Options {
 		Version: cli.Version(),
 		Force:   force,
 		Check:   func(c *config.Config, metrics []string) error { return study.CheckExpected(c, nil, 0, metrics...) },
-		Shown:   run.Shown{Reading: reading, Notice: show.Notice, Progress: func(p run.Progress) { last.set(p); show.Show(statusOf(p)) }},
+		Shown: run.Shown{Reading: reading, Notice: show.Notice, Progress: func(p run.Progress) {
+			last.set(p)
+			show.Show(statusOf(p))
+		}},
 	}
 }
 

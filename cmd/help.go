@@ -72,7 +72,8 @@ func noHelp(root *cobra.Command, topic string) error {
 // sharedFlags are those that two commands or more explain alike, of those of one name the ones
 // that most have. Where their defaults differ they have none.
 func sharedFlags(commands []*cobra.Command) *pflag.FlagSet {
-	alike, most := map[string][]*pflag.Flag{}, map[string][]*pflag.Flag{}
+	alike := map[string][]*pflag.Flag{}
+	most := map[string][]*pflag.Flag{}
 	for _, c := range commands {
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			if same := append(alike[f.Name+f.Usage], f); !f.Hidden {
@@ -126,12 +127,17 @@ func writeCommands(w io.Writer, root *cobra.Command) error {
 		fmt.Fprintf(&b, "## %s\n\n```text\n%s", title, strings.Replace(help, usage, "", 1))
 	}
 	b.WriteString("# All commands\n\nWhat `fedpace COMMAND --help` prints, as `fedpace help --markdown` writes it.\n\n")
-	all := &cobra.Command{Use: "fedpace COMMAND", Short: "Below they are named behind \"and from above\".", Run: func(*cobra.Command, []string) {}}
+	all := &cobra.Command{
+		Use:   "fedpace COMMAND",
+		Short: "Below they are named behind \"and from above\".",
+		Run:   func(*cobra.Command, []string) {},
+	}
 	all.Flags().AddFlagSet(shared)
 	page("Flags of several commands", all)
 	b.WriteString("```\n")
 	for _, c := range commands {
-		also, hidden := "", []*pflag.Flag(nil)
+		also := ""
+		hidden := []*pflag.Flag(nil)
 		c.InitDefaultHelpFlag()
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			of := shared.Lookup(f.Name)
@@ -149,7 +155,8 @@ func writeCommands(w io.Writer, root *cobra.Command) error {
 			default:
 				return
 			}
-			f.Hidden, hidden = true, append(hidden, f)
+			f.Hidden = true
+			hidden = append(hidden, f)
 		})
 		b.WriteString("\n")
 		page("`"+strings.TrimSuffix(c.UseLine(), " [flags]")+"`", c)
@@ -209,7 +216,10 @@ completes and checks a file that begins with
 // pageCommand prints a page about the configuration.
 func pageCommand(use, short, long, example string, page func() []byte) *cobra.Command {
 	return &cobra.Command{
-		Use: use, Short: short, Long: long, Example: example,
+		Use:     use,
+		Short:   short,
+		Long:    long,
+		Example: example,
 		RunE: func(c *cobra.Command, _ []string) error {
 			_, err := c.OutOrStdout().Write(page())
 			return err

@@ -50,7 +50,8 @@ func writeManual(c *cobra.Command, dir string) (pages int, err error) {
 			continue
 		}
 		n, err := writeManual(below, dir)
-		if pages += n; err != nil {
+		pages += n
+		if err != nil {
 			return pages, err
 		}
 	}

@@ -61,13 +61,28 @@ With --nats hosts (fedpace host) do the runs, to the same bits.`,
 	s.IntVar(&f.plan.Rounds, "rounds", f.plan.Rounds, "rounds of fixed K, whose virtual time every schedule gets")
 	s.Float64Var(&f.plan.Scale, "scale", f.plan.Scale, "shorten the rounds, as in 0.1; every figure says so")
 	s.StringArrayVar(&f.data, "data", nil, "data of a task, as in femnist=PATH; may be repeated (else synthetic)")
-	s.StringArrayVar(&f.files, "config", nil, "`FILE` that its task's runs start from, as fedpace calibrate writes it; may be repeated")
+	s.StringArrayVar(
+		&f.files,
+		"config",
+		nil,
+		"`FILE` that its task's runs start from, as fedpace calibrate writes it; may be repeated",
+	)
 	s.StringArrayVar(&f.plan.Sets, "set", nil, "set `KEY=VALUE` of every run; may be repeated")
 	s.BoolVar(&f.plan.Controls, "controls", false, controlsUsage)
-	s.BoolVar(&f.plan.Timing, "timing", false, "train nothing: Table 4's cells that need no loss, in less than a minute")
+	s.BoolVar(
+		&f.plan.Timing,
+		"timing",
+		false,
+		"train nothing: Table 4's cells that need no loss, in less than a minute",
+	)
 	s.StringVarP(&f.plan.Out, "out", "o", f.plan.Out, "folder of the runs, tables and figures")
 	s.StringArrayVar(&f.from, "from", nil, "only print tables and draw figures from the CSV files in this `DIR`; repeated, the runs of the others are added to the first")
-	s.BoolVar(&f.verdicts, "verdicts", false, "only decide the claims in claims.yaml of --from (else docs/paper) by the curves there, and draw gains.svg")
+	s.BoolVar(
+		&f.verdicts,
+		"verdicts",
+		false,
+		"only decide the claims in claims.yaml of --from (else docs/paper) by the curves there, and draw gains.svg",
+	)
 	s.BoolVar(&f.dry, "dry-run", false, "only list the runs, whether they are done and what core-hours the others cost")
 	cli.Within(c, "seeds", 1, maxSeeds)
 	cli.Within(c, "rounds", 1, 1e6)
@@ -113,17 +128,31 @@ func (f *paperFlags) run(c *cobra.Command) error {
 			show.Notice(fmt.Sprintf("Foreseeing %s, %s.", c.Config.Task, c.Schedule))
 		})
 	}
-	if err := errors.Join(paper.WriteTable1(w, f.plan), paper.WriteTable2(w, f.plan), paper.WriteTable3(w, f.plan)); err != nil {
+	if err := errors.Join(
+		paper.WriteTable1(w, f.plan),
+		paper.WriteTable2(w, f.plan),
+		paper.WriteTable3(w, f.plan),
+	); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(f.plan.Out, 0o777); err != nil {
 		return err
 	}
 	show := cli.NewDisplay(c)
-	started, worked := time.Now(), cputime.Since(time.Now())
+	started := time.Now()
+	worked := cputime.Since(time.Now())
 	options := study.Options{
-		Run:    run.Options{Version: cli.Version(), Place: run.Place{NATS: f.server}, Shown: run.Shown{Notice: show.Notice}},
-		Beside: f.beside, Progress: func(p study.Progress) { show.Show(statusOfStudy(p)) }, Done: func() error { _, err := f.keep(cells); return err },
+		Run: run.Options{
+			Version: cli.Version(),
+			Place:   run.Place{NATS: f.server},
+			Shown:   run.Shown{Notice: show.Notice},
+		},
+		Beside:   f.beside,
+		Progress: func(p study.Progress) { show.Show(statusOfStudy(p)) },
+		Done: func() error {
+			_, err := f.keep(cells)
+			return err
+		},
 	}
 	err = f.plan.Run(c.Context(), cells, options)
 	if f.plan.Controls && err == nil {
@@ -134,7 +163,11 @@ func (f *paperFlags) run(c *cobra.Command) error {
 		}
 	}
 	if slices.ContainsFunc(cells, func(c study.Cell) bool { return !c.Reused }) {
-		show.Notice(fmt.Sprintf("It took %.3g core-hours of this machine, in %s.", (cputime.Since(started) - worked).Hours(), human.Duration(time.Since(started))))
+		show.Notice(fmt.Sprintf(
+			"It took %.3g core-hours of this machine, in %s.",
+			(cputime.Since(started) - worked).Hours(),
+			human.Duration(time.Since(started)),
+		))
 	}
 	show.Close()
 	if err != nil {

@@ -55,7 +55,14 @@ goes on with a plan that was interrupted.`,
 			if err := f.write(made, out); err != nil {
 				return err
 			}
-			return cli.PrintWith(c, made, made.Write, "\nTo run it: fedpace run --config %s\nAs a picture: %s\n", filepath.Join(out, plan.ConfigFile), filepath.Join(out, plan.PageFile))
+			return cli.PrintWith(
+				c,
+				made,
+				made.Write,
+				"\nTo run it: fedpace run --config %s\nAs a picture: %s\n",
+				filepath.Join(out, plan.ConfigFile),
+				filepath.Join(out, plan.PageFile),
+			)
 		},
 	}
 	f.flags.add(c)

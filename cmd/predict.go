@@ -31,7 +31,11 @@ predicted; where K_r follows losses, it stays at K_0.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			show := cli.NewDisplay(c)
-			o := run.Options{Version: cli.Version(), Shown: run.Shown{Notice: show.Notice}, Again: run.Again{Trust: f.trust}}
+			o := run.Options{
+				Version: cli.Version(),
+				Shown:   run.Shown{Notice: show.Notice},
+				Again:   run.Again{Trust: f.trust},
+			}
 			dir := strings.Join(args, "") // at most one
 			found, err := p.predict(c.Context(), dir, f.config, f.sets, o)
 			show.Close()

@@ -72,7 +72,8 @@ func (l *lastProgress) status() (s cli.Status, shown bool) {
 		return s, false
 	}
 	now := l.p
-	now.Elapsed, now.InRound = now.Elapsed+silent, now.InRound+silent
+	now.Elapsed = now.Elapsed + silent
+	now.InRound = now.InRound + silent
 	if now.Remaining > 0 {
 		now.Remaining = max(1, now.Remaining-silent)
 	}

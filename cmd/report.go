@@ -56,7 +56,12 @@ differ in their seed alone are one curve, with 95% confidence intervals.`,
 		},
 	}
 	c.Flags().StringVarP(&out, "out", "o", "", "file to write, - for standard output (default report.FORMAT)")
-	c.Flags().StringVar(&format, "format", "", strings.Join(formats, ", ")+" (default that of the file's name, else html)")
+	c.Flags().StringVar(
+		&format,
+		"format",
+		"",
+		strings.Join(formats, ", ")+" (default that of the file's name, else html)",
+	)
 	cli.OneOf(c, "format", formats...)
 	return c
 }
@@ -74,7 +79,11 @@ func writeReport(w io.Writer, kind string, dirs []string) (e ui.Exported, err er
 	if err != nil {
 		return e, err
 	}
-	return ui.Exported{Runs: len(runs), Finished: report.Finished(runs), Damaged: damaged}, report.Figures(w, kind, runs)
+	return ui.Exported{
+		Runs:     len(runs),
+		Finished: report.Finished(runs),
+		Damaged:  damaged,
+	}, report.Figures(w, kind, runs)
 }
 
 // reportFile is the format and the file that the flags ask for.
@@ -84,7 +93,11 @@ func reportFile(format, out string) (kind, path string, err error) {
 		kind = "html"
 	}
 	if !slices.Contains(formats, kind) {
-		return "", "", fmt.Errorf("--out %s: the name ends in none of .%s; say --format", out, strings.Join(formats, ", ."))
+		return "", "", fmt.Errorf(
+			"--out %s: the name ends in none of .%s; say --format",
+			out,
+			strings.Join(formats, ", ."),
+		)
 	}
 	return kind, cmp.Or(out, "report."+kind), nil
 }

@@ -23,12 +23,17 @@ gives again or --trust allows.`,
 		Example: `  fedpace resume runs/demo`,
 
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := study.CheckExpected(&config.Config{Task: config.TaskCustom, Expect: f.expect}, nil, 0); err != nil {
+			if err := study.CheckExpected(
+				&config.Config{Task: config.TaskCustom, Expect: f.expect},
+				nil,
+				0,
+			); err != nil {
 				return cli.Usage(c, err)
 			}
 			show := cli.NewDisplay(c)
 			o := f.options(show)
-			o.RemoteHosts, o.Trainer = elsewhere, f.trainer
+			o.RemoteHosts = elsewhere
+			o.Trainer = f.trainer
 			return f.resume(c, p, args[0], o, show)
 		},
 	}
@@ -43,7 +48,12 @@ gives again or --trust allows.`,
 
 // trustFlag makes the flag of the commands that execute what a folder's configuration names.
 func trustFlag(c *cobra.Command, trust *bool) {
-	c.Flags().BoolVar(trust, "trust", false, "execute the command of the trainer in the folder's configuration: trust who made the folder")
+	c.Flags().BoolVar(
+		trust,
+		"trust",
+		false,
+		"execute the command of the trainer in the folder's configuration: trust who made the folder",
+	)
 }
 
 // resume goes on with the run in a folder and prints what it came to.

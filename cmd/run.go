@@ -85,17 +85,24 @@ func streamed(c *cobra.Command, o run.Options) run.Options {
 	check := o.Check
 	o.Check = func(of *config.Config, names []string) error { // the first is what runs are compared by
 		for _, m := range metrics.ColumnsOf(names[1:]...) {
-			columns = append(columns, table.Column[*round.Report]{Name: m.Name, Of: func(r *round.Report) any { return m.Of(r) }})
+			columns = append(
+				columns,
+				table.Column[*round.Report]{Name: m.Name, Of: func(r *round.Report) any { return m.Of(r) }},
+			)
 		}
 		return check(of, names)
 	}
-	o.Round = func(r *round.Report) { _ = cli.PrintJSON(c, columns.Objects([]*round.Report{r})[0]) } // what is lost fails the command
+	// what is lost fails the command
+	o.Round = func(r *round.Report) { _ = cli.PrintJSON(c, columns.Objects([]*round.Report{r})[0]) }
 	return o
 }
 
 // load makes the configuration that the flags ask for, or where a run is played again
 // its own, and how it is to be run.
-func (f *runFlags) load(c *cobra.Command, replay string) (loaded config.Config, o run.Options, show *cli.Display, err error) {
+func (f *runFlags) load(
+	c *cobra.Command,
+	replay string,
+) (loaded config.Config, o run.Options, show *cli.Display, err error) {
 	f.sets = intoConfig(&f.server, f.sets)
 	switch {
 	case replay == "":
@@ -112,7 +119,9 @@ func (f *runFlags) load(c *cobra.Command, replay string) (loaded config.Config, 
 // options are how the library is to do what the flags ask for.
 func (f *runFlags) options(show *cli.Display) run.Options {
 	o := options(show, f.force)
-	o.NATS, o.Keys, o.Trust = f.server, f.keys, f.trust
+	o.NATS = f.server
+	o.Keys = f.keys
+	o.Trust = f.trust
 	return o
 }
 
@@ -126,7 +135,14 @@ func standardFolder(c config.Config, replay string) string {
 
 // run runs an experiment and prints what it came to. standard is the folder that it has
 // unless told.
-func (f *runFlags) run(c *cobra.Command, p program, config config.Config, standard string, o run.Options, show *cli.Display) error {
+func (f *runFlags) run(
+	c *cobra.Command,
+	p program,
+	config config.Config,
+	standard string,
+	o run.Options,
+	show *cli.Display,
+) error {
 	release, err := f.settle(c, &config, standard, show)
 	if err != nil {
 		return err
@@ -140,7 +156,13 @@ func (f *runFlags) run(c *cobra.Command, p program, config config.Config, standa
 
 // play does a run and prints what it came to. kept is the folder that has something
 // of it in any case, "" if none has.
-func (f *runFlags) play(c *cobra.Command, kept string, o run.Options, show *cli.Display, play func(run.Options) (run.Resumed, error)) error {
+func (f *runFlags) play(
+	c *cobra.Command,
+	kept string,
+	o run.Options,
+	show *cli.Display,
+	play func(run.Options) (run.Resumed, error),
+) error {
 	checkpoints, stop := checkpointSignals()
 	defer stop()
 	o.Checkpoint = checkpoints
@@ -164,7 +186,12 @@ func (f *runFlags) play(c *cobra.Command, kept string, o run.Options, show *cli.
 	case r.Complete && cli.Quiet(c):
 		return missed
 	case r.Complete:
-		_, err = fmt.Fprintf(c.OutOrStdout(), "%s holds a complete run: %d rounds, nothing to do.\n", kept, r.Summary.Rounds)
+		_, err = fmt.Fprintf(
+			c.OutOrStdout(),
+			"%s holds a complete run: %d rounds, nothing to do.\n",
+			kept,
+			r.Summary.Rounds,
+		)
 		return errors.Join(err, missed)
 	case kept == "" && r.Summary.Version != "":
 		kept = r.Config.Out

@@ -108,7 +108,13 @@ func writeSummary(w io.Writer, c config.Config, s folder.Summary) {
 		line("privacy", "epsilon %.4g at delta %g", v.Epsilon, v.Delta)
 	}
 	if v := s.LocalNoise; v != nil {
-		line("local noise", "epsilon %.4g at delta %g of each update, %.4g of a client in all rounds", v.Epsilon, v.Delta, v.RoundsEpsilon)
+		line(
+			"local noise",
+			"epsilon %.4g at delta %g of each update, %.4g of a client in all rounds",
+			v.Epsilon,
+			v.Delta,
+			v.RoundsEpsilon,
+		)
 	}
 	if t := s.Trainer; t != nil && t.Restarts > 0 {
 		line("trainer restarts", "%s", human.Thousands(t.Restarts))
@@ -152,7 +158,16 @@ func writePrediction(line func(name, format string, a ...any), c *config.Config,
 	}
 	for i := range p.Phases {
 		if f := &p.Phases[i]; f.Ratio != nil {
-			line("", "%s: %.4g s a task, predicted %.4g (%.4g to %.4g), %.3f of it", f.Phase, *f.Measured, f.P50, f.P05, f.P95, *f.Ratio)
+			line(
+				"",
+				"%s: %.4g s a task, predicted %.4g (%.4g to %.4g), %.3f of it",
+				f.Phase,
+				*f.Measured,
+				f.P50,
+				f.P05,
+				f.P95,
+				*f.Ratio,
+			)
 		}
 	}
 }

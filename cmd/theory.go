@@ -170,8 +170,16 @@ func (f *labFlags) run(c *cobra.Command) error {
 		return cli.Usage(c, err)
 	}
 	show := cli.NewDisplay(c)
-	plan := lab.Plan{Config: config, Schedules: f.schedules.list, Seeds: f.seeds, Out: f.out}
-	result, err := plan.Run(c.Context(), study.Options{Run: options(show, f.force), Progress: func(p study.Progress) { show.Show(statusOfStudy(p)) }})
+	plan := lab.Plan{
+		Config:    config,
+		Schedules: f.schedules.list,
+		Seeds:     f.seeds,
+		Out:       f.out,
+	}
+	result, err := plan.Run(
+		c.Context(),
+		study.Options{Run: options(show, f.force), Progress: func(p study.Progress) { show.Show(statusOfStudy(p)) }},
+	)
 	show.Close()
 	if err != nil {
 		return cli.Interruption(c.Context(), err, f.out+sameCommand)

@@ -44,13 +44,25 @@ was interrupted.`,
 			if err := result.Save(plan.Out); err != nil {
 				return err
 			}
-			return cli.PrintWith(c, result, result.Write, "To run it: fedpace run --config %s\nThe grid as a picture: %s\n", filepath.Join(plan.Out, tune.ConfigFile), filepath.Join(plan.Out, tune.FigureFile))
+			return cli.PrintWith(
+				c,
+				result,
+				result.Write,
+				"To run it: fedpace run --config %s\nThe grid as a picture: %s\n",
+				filepath.Join(plan.Out, tune.ConfigFile),
+				filepath.Join(plan.Out, tune.FigureFile),
+			)
 		},
 	}
 	f.add(c)
 	s := c.Flags()
 	schedules.add(c, nil, " (default the configuration's)")
-	s.StringArrayVar(&wide.grids, "grid", nil, "values of a key, `KEY=VALUE,...`, or N of a range (default 4), KEY=LOW..HIGH/N; may be repeated")
+	s.StringArrayVar(
+		&wide.grids,
+		"grid",
+		nil,
+		"values of a key, `KEY=VALUE,...`, or N of a range (default 4), KEY=LOW..HIGH/N; may be repeated",
+	)
 	s.IntVar(&wide.seeds, "seeds", 3, seedsUsage)
 	cli.Within(c, "seeds", 1, maxSeeds)
 	cli.AddServer(c, &server)

@@ -35,7 +35,13 @@ missing, or there are no digests, the command says what to do, and exits with 1.
 			if err != nil || v.Damaged == 0 {
 				return err
 			}
-			return fmt.Errorf("%s: %d of %d files are damaged or missing (%s)", v.Dir, v.Damaged, len(v.Files), v.WayOut)
+			return fmt.Errorf(
+				"%s: %d of %d files are damaged or missing (%s)",
+				v.Dir,
+				v.Damaged,
+				len(v.Files),
+				v.WayOut,
+			)
 		},
 	}
 	cli.JSONFlag(c, "each file with its state")

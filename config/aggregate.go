@@ -39,7 +39,8 @@ func (c *Config) Believes() string {
 		return ""
 	case c.Aggregate.Clip != nil || c.Privacy.Clip > 0:
 		return "another bound is on all updates"
-	case n < combine.Enough || c.DevicesAlone() && c.Cohort > 0 && c.Cohort < combine.Enough:
+	case n < combine.Enough ||
+		c.DevicesAlone() && c.Cohort > 0 && c.Cohort < combine.Enough:
 		return "of fewer than four in a round nobody can tell who lies"
 	case c.Compress != nil:
 		return "compress: " + algorithm.Compressions.NameOf(c.Compress)

@@ -147,7 +147,8 @@ const (
 func (s *Schedule) Setup() schedule.Setup {
 	setup := schedule.Setup{K0: s.K0, Eta0: s.Eta0, DecayRound: s.DecayRound}
 	if s.Unit == Epochs {
-		setup.K0, setup.Scale = s.K0*schedule.Parts, schedule.Parts
+		setup.K0 = s.K0 * schedule.Parts
+		setup.Scale = schedule.Parts
 	}
 	return setup
 }
@@ -180,7 +181,12 @@ const Ahead = "ahead"
 
 // Take fills in what is not set, as a run does with what it calculates.
 func (t *Theory) Take(found Theory) {
-	for _, s := range []struct{ to, from **float64 }{{&t.L, &found.L}, {&t.Mu, &found.Mu}, {&t.G, &found.G}, {&t.FStar, &found.FStar}} {
+	for _, s := range []struct{ to, from **float64 }{
+		{&t.L, &found.L},
+		{&t.Mu, &found.Mu},
+		{&t.G, &found.G},
+		{&t.FStar, &found.FStar},
+	} {
 		if *s.to == nil {
 			*s.to = *s.from
 		}
@@ -213,7 +219,8 @@ func (s *Stop) Targets(q metric.Quality, metrics []metric.Metric) (list []metric
 		of := q
 		if name != "" && name != q.Name {
 			var e error
-			if of, e = metric.QualityOf(metrics, name); e != nil {
+			of, e = metric.QualityOf(metrics, name)
+			if e != nil {
 				err = fmt.Errorf("%s: %w", key, e)
 			}
 		}
@@ -443,8 +450,16 @@ const NoEvents = -1
 // they take, who has which device, when the run ends, or how large its model is.
 func (c *Config) ReadsData() bool {
 	_, paper := c.Task.Paper()
-	sized := c.Network.ModelMegabits == 0 && !c.IsSynthetic() && !(paper && c.UsesTaskModel()) && !c.External()
-	return registry.NeedsOf(c.Select).Samples || c.Schedule.Unit == Epochs || c.Correlation.Given() || c.Stop.Samples > 0 || c.Stop.Tokens > 0 || sized
+	sized := c.Network.ModelMegabits == 0 &&
+		!c.IsSynthetic() &&
+		!(paper && c.UsesTaskModel()) &&
+		!c.External()
+	return registry.NeedsOf(c.Select).Samples ||
+		c.Schedule.Unit == Epochs ||
+		c.Correlation.Given() ||
+		c.Stop.Samples > 0 ||
+		c.Stop.Tokens > 0 ||
+		sized
 }
 
 // DataSeed is the seed of made data.
@@ -477,16 +492,19 @@ func (c *Config) Untrained() (replaced bool) {
 	if c.DevicesAlone() {
 		c.Clients = len(c.Devices.Names)
 	}
-	c.Train, c.Devices.Names = false, nil
+	c.Train = false
+	c.Devices.Names = nil
 	measured := func(component any) bool {
 		n := c.needs(component)
 		return n.Losses || n.Validation
 	}
 	if measured(c.Schedule.K) {
-		c.Schedule.K, replaced = schedule.FixedK{}, true
+		c.Schedule.K = schedule.FixedK{}
+		replaced = true
 	}
 	if measured(c.Schedule.Eta) {
-		c.Schedule.Eta, replaced = schedule.FixedEta{}, true
+		c.Schedule.Eta = schedule.FixedEta{}
+		replaced = true
 	}
 	if s, ok := c.Select.(selection.ByLosses); ok {
 		c.Select = s.DrawsBy()
@@ -501,8 +519,13 @@ func (c *Config) Untrained() (replaced bool) {
 // what is the coordinator's own business and decides neither plans nor sums.
 func (c Config) ForHosts() Config {
 	standard := Demonstration()
-	c.NATS, c.Checkpoint, c.HTTP, c.Pace = standard.NATS, standard.Checkpoint, "", 0
-	c.Out, c.Init, c.Tags = OutFolder(c.Name), "", nil
+	c.NATS = standard.NATS
+	c.Checkpoint = standard.Checkpoint
+	c.HTTP = ""
+	c.Pace = 0
+	c.Out = OutFolder(c.Name)
+	c.Init = ""
+	c.Tags = nil
 	if c.External() {
 		c.Trainer.Command = elsewhere
 	}
@@ -517,7 +540,14 @@ func (c *Config) HasOwnBatches() bool {
 // devices are the clients' devices as package clientmodel takes them.
 func (c *Config) devices() fleet.Config {
 	d := fleet.Config{
-		Network: c.Network.Network, Compute: c.Compute, Slowdown: c.Slowdown, Availability: c.Availability, Dropout: c.Dropout, Fleet: c.Fleet, Correlation: c.Correlation, Deadline: int64(c.Close.Deadline()),
+		Network:      c.Network.Network,
+		Compute:      c.Compute,
+		Slowdown:     c.Slowdown,
+		Availability: c.Availability,
+		Dropout:      c.Dropout,
+		Fleet:        c.Fleet,
+		Correlation:  c.Correlation,
+		Deadline:     int64(c.Close.Deadline()),
 	}
 	for _, of := range c.Devices.Names {
 		d.Devices = append(d.Devices, of.Class)

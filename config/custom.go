@@ -39,13 +39,17 @@ func (c *Config) checkCustom() error {
 		{"stop", c.Stop == Stop{}, "task custom has no end of its own (set stop: {rounds: 100}, or another of fedpace help stop)"},
 	} {
 		if asked.lacks {
-			missing = append(missing, &KeyError{Key: asked.key, Others: []string{"task"}, Problem: "is not set: " + asked.how})
+			missing = append(
+				missing,
+				&KeyError{Key: asked.key, Others: []string{"task"}, Problem: "is not set: " + asked.how},
+			)
 		}
 	}
 	if missing == nil {
 		return nil
 	}
-	first, rest := missing[0], []string(nil)
+	first := missing[0]
+	rest := []string(nil)
 	for _, k := range missing[1:] {
 		rest = append(rest, k.Key)
 	}

@@ -34,10 +34,12 @@ func Defaults(task Task) (Config, error) {
 	r.begin(reflect.ValueOf(&c).Elem(), "", "", "")
 	c.Task, c.Out = task, OutFolder(c.Name)
 	if task == TaskCustom { // which has nothing of the paper's: checkCustom asks for the rest
-		c.Data, c.Clients = Data{}, AllClients
+		c.Data = Data{}
+		c.Clients = AllClients
 		return c, nil
 	}
-	c.Network.DownloadMbps, c.Network.UploadMbps = paperDownload, paperUpload
+	c.Network.DownloadMbps = paperDownload
+	c.Network.UploadMbps = paperUpload
 	if task.IsConvex() {
 		c.convex()
 		return c, nil
@@ -47,10 +49,14 @@ func Defaults(task Task) (Config, error) {
 		i := slices.IndexFunc(KnownKeys(), func(k Key) bool { return k.Name == "task" })
 		return Config{}, &KeyError{Key: "task", Problem: notA(string(task), "task", KnownKeys()[i].Words)}
 	}
-	c.Clients, c.Cohort, c.Batch = p.Clients, p.Cohort, p.Batch
-	c.Schedule.K0, c.Schedule.Eta0 = p.K0, p.Eta0
+	c.Clients = p.Clients
+	c.Cohort = p.Cohort
+	c.Batch = p.Batch
+	c.Schedule.K0 = p.K0
+	c.Schedule.Eta0 = p.Eta0
 	c.Stop = Stop{Rounds: 10000}
-	c.Network.ModelMegabits, c.Compute.SecondsPerStep = p.Megabits, p.SecondsPerStep
+	c.Network.ModelMegabits = p.Megabits
+	c.Compute.SecondsPerStep = p.SecondsPerStep
 	if task == TaskCIFAR100 {
 		c.Augment = "flip_crop"
 	}
@@ -61,8 +67,12 @@ func Defaults(task Task) (Config, error) {
 // long as 25 local steps, eta is below 1/(4L), and all seeds share one problem.
 func (c *Config) convex() {
 	c.Synthetic.Seed = 1
-	c.Clients, c.Cohort, c.Batch = 50, 10, 5
-	c.Schedule.K0, c.Schedule.Eta0, c.Schedule.Window = 50, 0.05, 10
+	c.Clients = 50
+	c.Cohort = 10
+	c.Batch = 5
+	c.Schedule.K0 = 50
+	c.Schedule.Eta0 = 0.05
+	c.Schedule.Window = 10
 	if c.Task == TaskLogistic {
 		c.Schedule.Eta0 = 0.2
 	}

@@ -24,11 +24,18 @@ type Key struct {
 // options of the entries of choices are not among them.
 func KeysOf(path string, t reflect.Type, required bool) (list []Key) {
 	for _, o := range registry.Options(t) {
-		k := Key{Option: o, Name: join(path, o.Key), Point: registry.For(o.Type), Required: required && !o.Optional}
-		at, below := k.Name, o.Type
+		k := Key{
+			Option:   o,
+			Name:     join(path, o.Key),
+			Point:    registry.For(o.Type),
+			Required: required && !o.Optional,
+		}
+		at := k.Name
+		below := o.Type
 		switch o.Type.Kind() {
 		case reflect.Slice:
-			at, below = at+"[]", o.Type.Elem()
+			at = at + "[]"
+			below = o.Type.Elem()
 			k.Point = registry.For(below)
 		case reflect.Pointer:
 			below = o.Type.Elem()
@@ -169,7 +176,8 @@ func explain(b *strings.Builder, indent, name, help string, options reflect.Type
 
 // valueText is what an option of a type may hold; "" for maps and entries.
 func valueText(o *registry.Option, t reflect.Type) string {
-	text, limits := wanted(o, t), ""
+	text := wanted(o, t)
+	limits := ""
 	switch t.Kind() {
 	case reflect.Pointer:
 		return valueText(o, t.Elem())

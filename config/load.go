@@ -127,12 +127,16 @@ func resolve(files []source, sets []string) (Config, error) {
 	for _, n := range all {
 		n.Places(places, "")
 	}
-	given := func(path string) bool { _, ok := places[path]; return ok }
+	given := func(path string) bool {
+		_, ok := places[path]
+		return ok
+	}
 	place := func(err error) error {
 		var k *KeyError
 		if errors.As(err, &k) && k.Where == "" {
 			for _, name := range append([]string{k.Key}, k.Others...) {
-				if k.Where = tree.PlaceOf(places, name); k.Where != "" {
+				k.Where = tree.PlaceOf(places, name)
+				if k.Where != "" {
 					break
 				}
 			}
@@ -176,7 +180,8 @@ func resolve(files []source, sets []string) (Config, error) {
 	if c.DevicesAlone() && !given("cohort") {
 		c.Cohort = 0
 	}
-	if c.DevicesAlone() && c.Devices.Link != ModelledLink { // they measure theirs; the paper's only foretell a device without a class
+	// they measure theirs; the paper's only foretell a device without a class
+	if c.DevicesAlone() && c.Devices.Link != ModelledLink {
 		c.Network.DownloadMbps = cmp.Or(c.Network.DownloadMbps, paperDownload)
 		c.Network.UploadMbps = cmp.Or(c.Network.UploadMbps, paperUpload)
 	}
@@ -189,8 +194,17 @@ func resolve(files []source, sets []string) (Config, error) {
 	if len(r.missing) > 0 {
 		return Config{}, place(r.missing[0])
 	}
-	if given("clients") && !given("cohort") && c.drawn() > 0 && c.Cohort > c.drawn() {
-		return Config{}, place(problem("clients", nil, "%d are fewer than the cohort, %d (set cohort, too)", c.Clients, c.Cohort))
+	if given("clients") &&
+		!given("cohort") &&
+		c.drawn() > 0 &&
+		c.Cohort > c.drawn() {
+		return Config{}, place(problem(
+			"clients",
+			nil,
+			"%d are fewer than the cohort, %d (set cohort, too)",
+			c.Clients,
+			c.Cohort,
+		))
 	}
 	if err := c.Validate(); err != nil {
 		return Config{}, place(err)
@@ -214,7 +228,10 @@ func inOrder(sets []string) (list []string) {
 		key, _, _ := strings.Cut(s, "=")
 		at := -1
 		for _, k := range KnownKeys() {
-			if of := k.beside(); k.Point != nil && k.Entries == nil && (of == key || k.Is(key)) && !named[of] {
+			if of := k.beside(); k.Point != nil &&
+				k.Entries == nil &&
+				(of == key || k.Is(key)) &&
+				!named[of] {
 				named[of] = true
 				at = slices.IndexFunc(list, func(before string) bool { return strings.HasPrefix(before, of+".") })
 			}
@@ -234,11 +251,23 @@ func parseSet(s string) (*tree.Node, error) {
 		return nil, fmt.Errorf("--set %q: want key=value, e.g. schedule.k=error", s)
 	}
 	if len(value) > registry.MaxText {
-		return nil, &KeyError{Where: tree.SetFlag, Key: path, Problem: fmt.Sprintf("a value of %d bytes is too long (at most %d)", len(value), registry.MaxText)}
+		return nil, &KeyError{
+			Where:   tree.SetFlag,
+			Key:     path,
+			Problem: fmt.Sprintf("a value of %d bytes is too long (at most %d)", len(value), registry.MaxText),
+		}
 	}
-	root, n := &tree.Node{Kind: tree.Map}, &tree.Node{Where: tree.SetFlag, Kind: tree.Scalar, Text: value, IsText: true}
+	root := &tree.Node{Kind: tree.Map}
+	n := &tree.Node{
+		Where:  tree.SetFlag,
+		Kind:   tree.Scalar,
+		Text:   value,
+		IsText: true,
+	}
 	// Text stands as it is, so that paths and addresses need no YAML quotes.
-	if !takesText(path) || value == "null" || value != "" && strings.ContainsAny(value[:1], `"'{`) {
+	if !takesText(path) ||
+		value == "null" ||
+		value != "" && strings.ContainsAny(value[:1], `"'{`) {
 		var err error
 		if n, err = tree.Value(tree.SetFlag+" "+path, tree.SetFlag, []byte(value)); err != nil {
 			return nil, err
@@ -251,7 +280,8 @@ func parseSet(s string) (*tree.Node, error) {
 func takesText(path string) bool {
 	isText := func(o registry.Option) bool { return o.Type.Kind() == reflect.String && o.Words == nil }
 	return slices.ContainsFunc(KnownKeys(), func(k Key) bool {
-		return k.Name == path && (isText(k.Option) || k.Type.Kind() == reflect.Struct && slices.ContainsFunc(registry.Short(k.Type), isText))
+		return k.Name == path &&
+			(isText(k.Option) || k.Type.Kind() == reflect.Struct && slices.ContainsFunc(registry.Short(k.Type), isText))
 	})
 }
 

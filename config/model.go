@@ -38,7 +38,8 @@ func (c *Config) NewModel(of learn.Samples) (m learn.Model, err error) {
 		m, err = learn.Quadratic{Dimension: c.Quadratic.Dimension}.Model(of)
 	default: // logistic, whose sizes are those of data that is read
 		if c.IsSynthetic() {
-			of.Features, of.Classes = c.Logistic.Features, c.Logistic.Classes
+			of.Features = c.Logistic.Features
+			of.Classes = c.Logistic.Classes
 		}
 		m, err = learn.Logistic{Features: of.Features, Classes: of.Classes, Mu: c.Logistic.Mu}.Model(of)
 	}

@@ -33,21 +33,87 @@ func (c *Config) lacking() []need {
 	validation := func(n registry.Needs) bool { return n.Validation }
 	add(!c.Train, losses, "decides by training losses, which train: false does not measure", "", "train")
 	add(!c.Train, validation, "decides by the validation accuracy, which train: false does not measure", "", "train")
-	add(c.Task == TaskQuadratic, validation, "decides by the validation accuracy, and a quadratic classifies nothing", "", "task")
-	add(closing.Overlaps(c.Close), func(n registry.Needs) bool { return n.Rounds }, "needs rounds that do not overlap", "another closing rule", "close")
-	add(closing.Overlaps(c.Close), func(n registry.Needs) bool { return n.Stragglers }, "reads the straggler share, which rounds that overlap do not have", "another closing rule", "close")
+	add(
+		c.Task == TaskQuadratic,
+		validation,
+		"decides by the validation accuracy, and a quadratic classifies nothing",
+		"",
+		"task",
+	)
+	add(
+		closing.Overlaps(c.Close),
+		func(n registry.Needs) bool { return n.Rounds },
+		"needs rounds that do not overlap",
+		"another closing rule",
+		"close",
+	)
+	add(
+		closing.Overlaps(c.Close),
+		func(n registry.Needs) bool { return n.Stragglers },
+		"reads the straggler share, which rounds that overlap do not have",
+		"another closing rule",
+		"close",
+	)
 	if closing.UsesLate(c.Late) {
-		add(true, func(n registry.Needs) bool { return n.Candidates }, "asks clients for their losses ahead, which does not go with late updates", "late: drop", "late")
-		add(true, func(n registry.Needs) bool { return n.ClientState }, "keeps a state of each client, which late updates do not fit", "late: drop", "late")
+		add(
+			true,
+			func(n registry.Needs) bool { return n.Candidates },
+			"asks clients for their losses ahead, which does not go with late updates",
+			"late: drop",
+			"late",
+		)
+		add(
+			true,
+			func(n registry.Needs) bool { return n.ClientState },
+			"keeps a state of each client, which late updates do not fit",
+			"late: drop",
+			"late",
+		)
 	}
-	add(c.Close.Deadline() == 0, func(n registry.Needs) bool { return n.Deadline }, "needs a deadline", "close: {rule: deadline, seconds: ...}", "close")
-	add(c.Aggregate.Weights != EqualWeights, func(n registry.Needs) bool { return n.EqualWeight }, "needs updates that are weighted equally", "aggregate.weights: equal", "aggregate.weights")
-	add(!learn.Plain(c.Local), func(n registry.Needs) bool { return n.PlainSteps }, "counts on plain steps of SGD, which local does not take", "local: sgd", "local")
+	add(
+		c.Close.Deadline() == 0,
+		func(n registry.Needs) bool { return n.Deadline },
+		"needs a deadline",
+		"close: {rule: deadline, seconds: ...}",
+		"close",
+	)
+	add(
+		c.Aggregate.Weights != EqualWeights,
+		func(n registry.Needs) bool { return n.EqualWeight },
+		"needs updates that are weighted equally",
+		"aggregate.weights: equal",
+		"aggregate.weights",
+	)
+	add(
+		!learn.Plain(c.Local),
+		func(n registry.Needs) bool { return n.PlainSteps },
+		"counts on plain steps of SGD, which local does not take",
+		"local: sgd",
+		"local",
+	)
 	if len(c.Devices.Names) > 0 {
-		add(true, func(n registry.Needs) bool { return n.Candidates }, "asks clients for their losses ahead of a task, and devices tell a loss only with the update of one", "", "devices.names")
-		add(true, func(n registry.Needs) bool { return n.Simulated }, "keeps a state of each client, which devices do not send", "", "devices.names")
+		add(
+			true,
+			func(n registry.Needs) bool { return n.Candidates },
+			"asks clients for their losses ahead of a task, and devices tell a loss only with the update of one",
+			"",
+			"devices.names",
+		)
+		add(
+			true,
+			func(n registry.Needs) bool { return n.Simulated },
+			"keeps a state of each client, which devices do not send",
+			"",
+			"devices.names",
+		)
 		unknown := slices.ContainsFunc(c.Devices.Names, func(d Device) bool { return d.Class == "" })
-		add(unknown && c.DrawsDevices(), func(n registry.Needs) bool { return n.Speeds }, "goes by the clients' expected times, and devices that are drawn have none without a class", "a class for each, devices.names: {pi: class}", "devices.names")
+		add(
+			unknown && c.DrawsDevices(),
+			func(n registry.Needs) bool { return n.Speeds },
+			"goes by the clients' expected times, and devices that are drawn have none without a class",
+			"a class for each, devices.names: {pi: class}",
+			"devices.names",
+		)
 	}
 	return list
 }
@@ -76,7 +142,8 @@ func (c *Config) checkNeeds() error {
 				instead += ", or " + l.instead
 			}
 			set := *c
-			if set.Schedule.DecayRound = 1; !l.is(set.needs(component)) {
+			set.Schedule.DecayRound = 1
+			if !l.is(set.needs(component)) {
 				instead += ", or set schedule.decay_round"
 			}
 			return problem(path, l.others, "%q %s (%s)", name, l.why, strings.TrimPrefix(instead, "use , or "))
@@ -114,7 +181,11 @@ func (c *Config) DecidesByLosses() string {
 }
 
 // choices visits the entries that the configuration holds, with their paths.
-func (c *Config) choices(v reflect.Value, path string, visit func(path string, p *registry.Point, component any) error) error {
+func (c *Config) choices(
+	v reflect.Value,
+	path string,
+	visit func(path string, p *registry.Point, component any) error,
+) error {
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:
 		if v.IsNil() {
@@ -132,7 +203,8 @@ func (c *Config) choices(v reflect.Value, path string, visit func(path string, p
 		}
 	case reflect.Struct:
 		for _, o := range registry.Options(v.Type()) {
-			f, at := v.FieldByIndex(o.Index), join(path, o.Key)
+			f := v.FieldByIndex(o.Index)
+			at := join(path, o.Key)
 			if f.Kind() == reflect.Interface && f.IsNil() && !o.Null {
 				return problem(at, nil, "is not set (%s)", o.Help)
 			}

@@ -35,9 +35,15 @@ func (c *Config) checkPersonal() error {
 	case streams || a.Client(1) != nil:
 		return refuse("aggregate.algorithm", "%s changes local steps, which also train what is personal (use one that differs at the server alone, such as fedavg, fedavgm or fedadam)", algorithm.Algorithms.NameOf(a))
 	case registry.NeedsOf(c.Select).Candidates:
-		return refuse("select", "it asks clients for losses of the shared model, of which each has a part of its own (set uniform)")
+		return refuse(
+			"select",
+			"it asks clients for losses of the shared model, of which each has a part of its own (set uniform)",
+		)
 	case c.Task.IsConvex() || c.UsesTheory():
-		return refuse("personal", "theory is about one model for all (leave personal out, or take another task and schedule.k)")
+		return refuse(
+			"personal",
+			"theory is about one model for all (leave personal out, or take another task and schedule.k)",
+		)
 	case steps && !learn.Plain(c.Local):
 		return refuse("personal.head_steps", "steps that train parts of the model in turn are plain SGD (set local: sgd without options, or head_steps: 0)")
 	case steps && c.External():

@@ -47,7 +47,8 @@ func (r *reader) forget(path string) {
 func (r *reader) begin(v reflect.Value, where, path, name string) {
 	v.SetZero()
 	for _, o := range registry.Options(v.Type()) {
-		f, at := v.FieldByIndex(o.Index), join(path, o.Key)
+		f := v.FieldByIndex(o.Index)
+		at := join(path, o.Key)
 		switch {
 		case o.Optional:
 			r.standard(&o, f)
@@ -74,7 +75,11 @@ func (r *reader) standard(o *registry.Option, v reflect.Value) {
 	case o.Default == "null" || o.Default == "":
 		return
 	}
-	n := &tree.Node{Kind: tree.Scalar, Text: o.Default, IsText: v.Kind() == reflect.String || v.Kind() == reflect.Interface}
+	n := &tree.Node{
+		Kind:   tree.Scalar,
+		Text:   o.Default,
+		IsText: v.Kind() == reflect.String || v.Kind() == reflect.Interface,
+	}
 	if strings.ContainsAny(o.Default[:1], "[{") {
 		root, err := tree.Parse("default", []byte("x: "+o.Default))
 		if err != nil {
@@ -183,13 +188,15 @@ func adds(v reflect.Value, n *tree.Node) bool {
 	if v.FieldByIndex(options[flat].Index).IsNil() || n.Fields[registry.For(options[flat].Type).Word] != nil {
 		return false
 	}
-	return len(n.Keys) == 1 || !slices.ContainsFunc(n.Keys, func(key string) bool { return slices.Contains(keysOf(options), key) })
+	return len(n.Keys) == 1 ||
+		!slices.ContainsFunc(n.Keys, func(key string) bool { return slices.Contains(keysOf(options), key) })
 }
 
 // options sets those of a struct, or of an entry of p: by a map, which keeps what it does
 // not name, or by a value in the map's place, which gives the short ones.
 func (r *reader) options(p *registry.Point, v reflect.Value, n *tree.Node, path string) error {
-	list, short := registry.Options(v.Type()), registry.Short(v.Type())
+	list := registry.Options(v.Type())
+	short := registry.Short(v.Type())
 	switch keys := orList(keysOf(list)); {
 	case n.Kind == tree.Map:
 		short = nil
@@ -210,7 +217,10 @@ func (r *reader) options(p *registry.Point, v reflect.Value, n *tree.Node, path 
 	flat := slices.IndexFunc(list, func(o registry.Option) bool { return o.Flat })
 	beside := &tree.Node{Where: n.Where, Kind: tree.Map} // for the entry that a key of the map names
 	for _, key := range n.Keys {
-		child, i := n.Fields[key], slices.IndexFunc(list, func(o registry.Option) bool { return o.Key == key && !o.Flat })
+		child, i := n.Fields[key], slices.IndexFunc(
+			list,
+			func(o registry.Option) bool { return o.Key == key && !o.Flat },
+		)
 		var err error
 		switch {
 		case i >= 0:
@@ -248,7 +258,13 @@ func refuse(p *registry.Point, v reflect.Value, key string, child *tree.Node, pa
 			}
 		}
 		if takers != nil {
-			return tree.Fail(child, join(path, key), "%s does not take it (%s)", p.NameOf(v.Interface()), doList(takers))
+			return tree.Fail(
+				child,
+				join(path, key),
+				"%s does not take it (%s)",
+				p.NameOf(v.Interface()),
+				doList(takers),
+			)
 		}
 		known = append(known, p.Word)
 	}
@@ -296,17 +312,23 @@ type written struct {
 // namedBy reads a value that is the entry's name, its short form, or a map with its name and
 // options.
 func namedBy(p *registry.Point, v reflect.Value, n *tree.Node, path string) (w written, err error) {
-	w.where, w.path = n.Where, path
-	named, at := n, path // the value that names the entry
+	w.where = n.Where
+	w.path = path
+	// the value that names the entry
+	named := n
+	at := path
 	if n.Kind == tree.Map {
 		word := n.Fields[p.Word]
-		switch named = n.Fields[tree.Bare]; {
+		named = n.Fields[tree.Bare]
+		switch {
 		case named != nil && word != nil:
 			return w, tree.Fail(word, join(path, p.Word), "%s", tree.Already(named))
 		case word != nil:
-			named, at = word, join(path, p.Word)
+			named = word
+			at = join(path, p.Word)
 		case named != nil:
-		case p.Default != "" && (v.IsNil() || strings.Contains(path, "[") || !takesAll(v.Elem().Type(), n.Keys)):
+		case p.Default != "" &&
+			(v.IsNil() || strings.Contains(path, "[") || !takesAll(v.Elem().Type(), n.Keys)):
 			named = tree.Word(p.Default)
 			named.Where = n.Where
 		case v.IsNil():
@@ -337,7 +359,12 @@ func elementBy(p *registry.Point, _ reflect.Value, n *tree.Node, path string) (w
 			return w, tree.Fail(n, path, "a map of %d keys stands where a %s is wanted: one name, with its options below it, as in conv: {maps: 32, size: 3}", len(n.Keys), p.Kind)
 		}
 		value := n.Fields[n.Keys[0]]
-		name = &tree.Node{Where: value.Where, Kind: tree.Scalar, Text: n.Keys[0], IsText: true}
+		name = &tree.Node{
+			Where:  value.Where,
+			Kind:   tree.Scalar,
+			Text:   n.Keys[0],
+			IsText: true,
+		}
 		if value.Kind != tree.Null {
 			w.options = append(w.options, value)
 		}
@@ -361,7 +388,10 @@ func entryOf(p *registry.Point, n *tree.Node, path, at string) (named *registry.
 		if n.Kind == tree.Scalar && n.Text == e.Name {
 			return &p.Entries[i], false, nil
 		}
-		if s := registry.Short(e.Type()); s != nil && at == path && named == nil && (s[0].Type.Kind() != reflect.Slice || n.Kind == tree.List) {
+		if s := registry.Short(e.Type()); s != nil &&
+			at == path &&
+			named == nil &&
+			(s[0].Type.Kind() != reflect.Slice || n.Kind == tree.List) {
 			named = &p.Entries[i]
 		}
 	}
@@ -369,14 +399,31 @@ func entryOf(p *registry.Point, n *tree.Node, path, at string) (named *registry.
 		s, err := n.Scalar("a word, " + orList(p.Names()))
 		switch {
 		case err != nil && n.Kind == tree.Map && at != path:
-			return nil, false, tree.Fail(n, at, "%v (its options stand beside it: %s: {%s: %s, ...})", err, path, p.Word, p.Names()[0])
+			return nil, false, tree.Fail(
+				n,
+				at,
+				"%v (its options stand beside it: %s: {%s: %s, ...})",
+				err,
+				path,
+				p.Word,
+				p.Names()[0],
+			)
 		case err != nil:
 			return nil, false, tree.Fail(n, at, "%v", err)
 		}
 		return nil, false, tree.Fail(n, at, "%s", notA(s, p.Kind, p.Names()))
 	}
-	if _, ok := parseNumber(n.Text); n.Kind == tree.Scalar && (n.Quoted || !ok) && registry.Short(named.Type())[0].Type.Kind() != reflect.String {
-		return nil, false, tree.Fail(n, path, "%s is neither a number nor a %s (%s)", n.Shown(), p.Kind, orList(p.Names()))
+	if _, ok := parseNumber(n.Text); n.Kind == tree.Scalar &&
+		(n.Quoted || !ok) &&
+		registry.Short(named.Type())[0].Type.Kind() != reflect.String {
+		return nil, false, tree.Fail(
+			n,
+			path,
+			"%s is neither a number nor a %s (%s)",
+			n.Shown(),
+			p.Kind,
+			orList(p.Names()),
+		)
 	}
 	return named, true, nil
 }
@@ -443,7 +490,9 @@ func (r *reader) number(o *registry.Option, v reflect.Value, n *tree.Node, path 
 		return tree.Fail(n, path, "%s", notA(s, strings.ReplaceAll(o.Key, "_", " "), o.Words))
 	}
 	own := *o
-	own.Null, own.Word = o.Null && v.Kind() == reflect.String, "" // a zero that is written out is not the word that stands for it
+	// a zero that is written out is not the word that stands for it
+	own.Null = o.Null && v.Kind() == reflect.String
+	own.Word = ""
 	var wrong *registry.OptionError
 	if errors.As(own.Check(v), &wrong) {
 		return tree.Fail(n, path, "%s", wrong.Problem)
@@ -466,7 +515,8 @@ func timeOf(o *registry.Option, text string) (float64, bool) {
 // parseNumber reads a decimal number; YAML's infinities and NaN are read, so
 // that the limits can refuse them by name.
 func parseNumber(s string) (float64, bool) {
-	switch s = strings.ToLower(s); strings.TrimLeft(s, "+-") {
+	s = strings.ToLower(s)
+	switch strings.TrimLeft(s, "+-") {
 	case ".nan", ".inf":
 		s = strings.Replace(s, ".", "", 1)
 	default:
@@ -483,7 +533,8 @@ func parseNumber(s string) (float64, bool) {
 // stand beside it, a full path, or the same name in another group.
 func unknownKey(path string, beside []string) string {
 	last := path[strings.LastIndex(path, ".")+1:]
-	near, known := names.Nearest(last, beside), orList(beside)
+	near := names.Nearest(last, beside)
+	known := orList(beside)
 	if !strings.Contains(path, "[") {
 		var paths []string
 		elsewhere := ""
@@ -491,18 +542,21 @@ func unknownKey(path string, beside []string) string {
 			if group, _, ok := strings.Cut(k.Name, "."); ok && !slices.Contains(paths, group) {
 				paths = append(paths, group)
 			}
-			if paths = append(paths, k.Name); k.Point != nil {
+			paths = append(paths, k.Name)
+			if k.Point != nil {
 				paths = append(paths, join(k.beside(), k.Point.Word))
 			}
 		}
-		near, known = names.Nearest(path, paths), "fedpace help configuration lists all"
+		near = names.Nearest(path, paths)
+		known = "fedpace help configuration lists all"
 		for _, k := range paths {
 			often := k == "stop."+last || k == "schedule."+last // most often meant
 			if often || elsewhere == "" && strings.HasSuffix(k, "."+last) {
 				elsewhere = k
 			}
 		}
-		if near = cmp.Or(near, elsewhere); path == last { // a key without its group
+		near = cmp.Or(near, elsewhere)
+		if path == last { // a key without its group
 			near = cmp.Or(elsewhere, near)
 		}
 	}

@@ -41,7 +41,9 @@ func (s Schedule) Named(text string) (Schedule, error) {
 
 // own is a schedule of one's own. An error names its place in it.
 func (s Schedule) own(name, is string) (Schedule, error) {
-	s.Label, s.K, s.Eta = name, schedule.FixedK{}, schedule.FixedEta{}
+	s.Label = name
+	s.K = schedule.FixedK{}
+	s.Eta = schedule.FixedEta{}
 	at := "schedules " + name
 	if err := checkLabel(name); err != nil || name == "" {
 		return s, &KeyError{Key: "schedules", Problem: cmp.Or(err, names.CheckName(name)).Error()}

@@ -25,23 +25,47 @@ const elsewhere = "each host has its own"
 func (c *Config) checkTrainer() error {
 	if !c.External() {
 		if c.IsTrainers() {
-			return problem("data", []string{"trainer"}, "trainer is for samples that a trainer brings, and there is none (set trainer)")
+			return problem(
+				"data",
+				[]string{"trainer"},
+				"trainer is for samples that a trainer brings, and there is none (set trainer)",
+			)
 		}
 		return nil
 	}
 	switch {
 	case c.Task.IsConvex():
-		return problem("trainer", []string{"task"}, "goes with no task %s, whose objective is calculated here (remove it)", c.Task)
+		return problem(
+			"trainer",
+			[]string{"task"},
+			"goes with no task %s, whose objective is calculated here (remove it)",
+			c.Task,
+		)
 	case c.setsModel():
 		return problem("model", []string{"trainer"}, "is the trainer's own (remove it)")
 	case c.Augment != "none":
 		return problem("augment", []string{"trainer"}, "%q is done here, and the trainer takes the samples itself (set augment: none; a task's seed is for its own)", c.Augment)
 	case c.Kernel != AutoKernel:
-		return problem("kernel", []string{"trainer"}, "%q is arithmetic of this program, and the trainer has its own (set auto)", c.Kernel)
+		return problem(
+			"kernel",
+			[]string{"trainer"},
+			"%q is arithmetic of this program, and the trainer has its own (set auto)",
+			c.Kernel,
+		)
 	case !c.Train && c.Network.ModelMegabits == 0:
-		return problem("network.model_megabits", []string{"train", "trainer"}, "exact is known to the trainer alone, which train: false does not start (set a number)")
-	case !c.Train && c.IsTrainers() && (c.Clients == AllClients || c.ReadsData()):
-		return problem("data", []string{"train", "trainer"}, "is known to the trainer alone, which train: false does not start (set clients, or train: true)")
+		return problem(
+			"network.model_megabits",
+			[]string{"train", "trainer"},
+			"exact is known to the trainer alone, which train: false does not start (set a number)",
+		)
+	case !c.Train &&
+		c.IsTrainers() &&
+		(c.Clients == AllClients || c.ReadsData()):
+		return problem(
+			"data",
+			[]string{"train", "trainer"},
+			"is known to the trainer alone, which train: false does not start (set clients, or train: true)",
+		)
 	}
 	return nil
 }

@@ -39,7 +39,11 @@ func (c Config) Validate() error {
 // checkOptions holds every value to its limits.
 func (c *Config) checkOptions() error {
 	isSet := func(string, *registry.Point, any) error { return nil }
-	return cmp.Or(Error("", registry.Check(*c)), c.choices(reflect.ValueOf(c).Elem(), "", isSet), c.ask("privacy", c.Privacy))
+	return cmp.Or(
+		Error("", registry.Check(*c)),
+		c.choices(reflect.ValueOf(c).Elem(), "", isSet),
+		c.ask("privacy", c.Privacy),
+	)
 }
 
 // problem is an error about a key; others are keys that it also concerns.
@@ -72,7 +76,13 @@ func (c *Config) checkNames() error {
 		key, text string
 		check     func(string) error
 	}
-	list := []form{{"name", c.Name, names.CheckName}, {"schedule.name", c.Schedule.Label, checkLabel}, {"http", c.HTTP, names.CheckAddress}, {"nats.listen", c.NATS.Listen, names.CheckAddress}, {"nats.url", c.NATS.URL, checkServer}}
+	list := []form{
+		{"name", c.Name, names.CheckName},
+		{"schedule.name", c.Schedule.Label, checkLabel},
+		{"http", c.HTTP, names.CheckAddress},
+		{"nats.listen", c.NATS.Listen, names.CheckAddress},
+		{"nats.url", c.NATS.URL, checkServer},
+	}
 	for i, k := range c.Fleet {
 		list = append(list, form{fmt.Sprintf("fleet[%d].name", i), k.Name, names.CheckName})
 	}
@@ -83,7 +93,10 @@ func (c *Config) checkNames() error {
 		list = append(list, form{fmt.Sprintf("tags[%d]", i), tag, names.CheckTag})
 	}
 	for i, text := range c.Expect {
-		list = append(list, form{fmt.Sprintf("expect[%d]", i), text, func(text string) error { _, err := expect.Parse(text); return err }})
+		list = append(list, form{fmt.Sprintf("expect[%d]", i), text, func(text string) error {
+			_, err := expect.Parse(text)
+			return err
+		}})
 	}
 	if len(c.Expect) > expect.Most {
 		return problem("expect", nil, "are %d, and a run has at most %d", len(c.Expect), expect.Most)
@@ -124,11 +137,27 @@ func (c *Config) checkPopulation() error {
 	case c.Clients == AllClients && c.IsSynthetic() && c.Task != TaskCustom:
 		return problem("clients", []string{"data"}, "all is for data that is read; synthetic data needs a number")
 	case c.DevicesAlone() && len(c.Devices.Names) == 0:
-		return problem("clients", []string{"devices.names"}, "0 is for devices alone, and none is named (set devices.names, or clients)")
+		return problem(
+			"clients",
+			[]string{"devices.names"},
+			"0 is for devices alone, and none is named (set devices.names, or clients)",
+		)
 	case c.DevicesAlone() && c.Cohort > len(c.Devices.Names):
-		return problem("cohort", []string{"clients", "devices.names"}, "%d is more than there are devices (at most %d)", c.Cohort, len(c.Devices.Names))
+		return problem(
+			"cohort",
+			[]string{"clients", "devices.names"},
+			"%d is more than there are devices (at most %d)",
+			c.Cohort,
+			len(c.Devices.Names),
+		)
 	case c.drawn() > 0 && c.Cohort > c.drawn():
-		return problem("cohort", []string{"clients"}, "%d is more than there are clients (at most %d, or set clients)", c.Cohort, c.drawn())
+		return problem(
+			"cohort",
+			[]string{"clients"},
+			"%d is more than there are clients (at most %d, or set clients)",
+			c.Cohort,
+			c.drawn(),
+		)
 	}
 	return nil
 }
@@ -137,7 +166,12 @@ func (c *Config) checkModel() error {
 	_, layers := c.Model.(learn.Sequential)
 	switch {
 	case c.setsModel() && !layers && c.IsSynthetic():
-		return problem("model", []string{"data"}, "%q is for custom data; synthetic data has the task's model (set data, or model: task)", learn.Models.NameOf(c.Model))
+		return problem(
+			"model",
+			[]string{"data"},
+			"%q is for custom data; synthetic data has the task's model (set data, or model: task)",
+			learn.Models.NameOf(c.Model),
+		)
 	case c.setsModel() && c.Task.IsConvex():
 		return problem("model", []string{"task"}, "task %s has a model of its own (set model: task)", c.Task)
 	}
@@ -155,7 +189,13 @@ func (c *Config) checkModel() error {
 func (c *Config) checkConvex() error {
 	switch {
 	case c.Quadratic.Mu > c.Quadratic.L:
-		return problem("quadratic.mu", []string{"quadratic.l"}, "%s is more than quadratic.l, %s: no objective is more convex than it is smooth", registry.Number(c.Quadratic.Mu), registry.Number(c.Quadratic.L))
+		return problem(
+			"quadratic.mu",
+			[]string{"quadratic.l"},
+			"%s is more than quadratic.l, %s: no objective is more convex than it is smooth",
+			registry.Number(c.Quadratic.Mu),
+			registry.Number(c.Quadratic.L),
+		)
 	case c.Task == TaskQuadratic && !c.IsSynthetic():
 		return problem("data", []string{"task"}, "quadratics are made, not read (set data: synthetic)")
 	}
@@ -164,22 +204,58 @@ func (c *Config) checkConvex() error {
 
 // checkAccuracy refuses limits of what is never measured, and settings of evaluations that never are.
 func (c *Config) checkAccuracy() error {
-	stop, accuracy, target := c.Stop.Metric, c.Evaluate.Metric.Name, c.Evaluate.Target
+	stop := c.Stop.Metric
+	accuracy := c.Evaluate.Metric.Name
+	target := c.Evaluate.Target
 	switch s := c.Stop.ValidationAccuracy; {
 	case stop.Name != "" && stop.Reaches == nil:
-		return problem("stop.metric.reaches", []string{"stop.metric.name"}, "it is missing, so %s stops nothing (set both)", stop.Name)
+		return problem(
+			"stop.metric.reaches",
+			[]string{"stop.metric.name"},
+			"it is missing, so %s stops nothing (set both)",
+			stop.Name,
+		)
 	case stop.Reaches != nil && !c.Train:
-		return problem("stop.metric", []string{"train"}, "it is never reached with train: false, which measures nothing (remove it)")
+		return problem(
+			"stop.metric",
+			[]string{"train"},
+			"it is never reached with train: false, which measures nothing (remove it)",
+		)
 	case target != nil && c.Task == TaskQuadratic && accuracy == "":
-		return problem("evaluate.target", []string{"task"}, "a quadratic classifies nothing and has no validation accuracy (set evaluate.metric: loss)")
-	case target != nil && (accuracy == "" || accuracy == metric.Accuracy) && !(*target > 0 && *target <= 1):
-		return problem("evaluate.target", []string{"evaluate.metric"}, "%s is no accuracy (more than 0 and at most 1; name another evaluate.metric)", registry.Number(*target))
+		return problem(
+			"evaluate.target",
+			[]string{"task"},
+			"a quadratic classifies nothing and has no validation accuracy (set evaluate.metric: loss)",
+		)
+	case target != nil &&
+		(accuracy == "" || accuracy == metric.Accuracy) &&
+		!(*target > 0 && *target <= 1):
+		return problem(
+			"evaluate.target",
+			[]string{"evaluate.metric"},
+			"%s is no accuracy (more than 0 and at most 1; name another evaluate.metric)",
+			registry.Number(*target),
+		)
 	case s != 0 && c.Task == TaskQuadratic:
-		return problem("stop.validation_accuracy", []string{"task"}, "a quadratic classifies nothing and has no validation accuracy (remove it)")
+		return problem(
+			"stop.validation_accuracy",
+			[]string{"task"},
+			"a quadratic classifies nothing and has no validation accuracy (remove it)",
+		)
 	case c.Evaluate.Clients.Samples > 0 && !c.Evaluate.Clients.Any():
-		return problem("evaluate.clients.samples", nil, "%d is for evaluations by client, and there are none (set evaluate.clients.every or rounds)", c.Evaluate.Clients.Samples)
+		return problem(
+			"evaluate.clients.samples",
+			nil,
+			"%d is for evaluations by client, and there are none (set evaluate.clients.every or rounds)",
+			c.Evaluate.Clients.Samples,
+		)
 	case s != 0 && !c.Train:
-		return problem("stop.validation_accuracy", []string{"train"}, "%s is never reached with train: false, which measures no accuracy (remove it)", registry.Number(s))
+		return problem(
+			"stop.validation_accuracy",
+			[]string{"train"},
+			"%s is never reached with train: false, which measures no accuracy (remove it)",
+			registry.Number(s),
+		)
 	}
 	return nil
 }
@@ -187,12 +263,21 @@ func (c *Config) checkAccuracy() error {
 // checkSchedules asks the schedules whether their options fit each other, and holds
 // epochs to what they need.
 func (c *Config) checkSchedules() error {
-	if err := cmp.Or(Error("schedule.k", schedule.Validate(c.Schedule.K)), Error("schedule.eta", schedule.Validate(c.Schedule.Eta))); err != nil || c.Schedule.Unit != Epochs {
+	if err := cmp.Or(
+		Error("schedule.k", schedule.Validate(c.Schedule.K)),
+		Error("schedule.eta", schedule.Validate(c.Schedule.Eta)),
+	); err != nil ||
+		c.Schedule.Unit != Epochs {
 		return err
 	}
 	switch name := schedule.Ks.NameOf(c.Schedule.K); {
 	case name == "dsgd" || name == "theory":
-		return problem("schedule.unit", []string{"schedule.k"}, "epochs do not go with schedule.k: %s, which counts local steps (set unit: steps)", name)
+		return problem(
+			"schedule.unit",
+			[]string{"schedule.k"},
+			"epochs do not go with schedule.k: %s, which counts local steps (set unit: steps)",
+			name,
+		)
 	case len(c.Devices.Names) > 0:
 		return problem("schedule.unit", []string{"devices.names"}, "epochs need the clients' numbers of samples before the run, and a device tells its own when it joins, or not at all (set unit: steps)")
 	}
@@ -216,9 +301,18 @@ func (c *Config) checkSites() error {
 	case c.Aggregate.SiteRounds > 0:
 		return c.checkSiteRounds()
 	case s.Count > 0 && !limited:
-		return problem("network.sites", nil, "%d sites without a limit change nothing (set download_mbps, upload_mbps or both, or remove count)", s.Count)
+		return problem(
+			"network.sites",
+			nil,
+			"%d sites without a limit change nothing (set download_mbps, upload_mbps or both, or remove count)",
+			s.Count,
+		)
 	case s.Count > 0 && c.DevicesAlone():
-		return problem("network.sites", []string{"clients"}, "are those of simulated clients, and clients is 0 (remove it)")
+		return problem(
+			"network.sites",
+			[]string{"clients"},
+			"are those of simulated clients, and clients is 0 (remove it)",
+		)
 	}
 	return nil
 }
@@ -246,7 +340,12 @@ func (c *Config) checkSiteRounds() error {
 		{c.UsesTheory(), "schedule.k", "is the best K of clients that send to the server (use another schedule)"},
 	} {
 		if x.is {
-			return problem(x.key, []string{"aggregate.site_rounds"}, "%s, or remove aggregate.site_rounds)", strings.TrimSuffix(x.what, ")"))
+			return problem(
+				x.key,
+				[]string{"aggregate.site_rounds"},
+				"%s, or remove aggregate.site_rounds)",
+				strings.TrimSuffix(x.what, ")"),
+			)
 		}
 	}
 	return nil
@@ -257,15 +356,36 @@ func (c *Config) checkTheory() error {
 	t := c.Theory
 	switch name := schedule.Etas.NameOf(c.Schedule.Eta); {
 	case t.Mu != nil && t.L != nil && *t.Mu > *t.L:
-		return problem("theory.mu", []string{"theory.l"}, "%s is more than theory.l, %s", registry.Number(*t.Mu), registry.Number(*t.L))
+		return problem(
+			"theory.mu",
+			[]string{"theory.l"},
+			"%s is more than theory.l, %s",
+			registry.Number(*t.Mu),
+			registry.Number(*t.L),
+		)
 	case !c.UsesTheory():
 		return nil
 	case name != schedule.Fixed:
-		return problem("schedule.eta", []string{"schedule.k"}, "%q goes with no schedule.k: theory, which is the best K for a fixed rate (set schedule.eta: fixed)", name)
+		return problem(
+			"schedule.eta",
+			[]string{"schedule.k"},
+			"%q goes with no schedule.k: theory, which is the best K for a fixed rate (set schedule.eta: fixed)",
+			name,
+		)
 	case !learn.Plain(c.Local):
-		return problem("local", []string{"schedule.k"}, "%q goes with no schedule.k: theory, which is about plain steps of SGD (set local: sgd)", learn.Optimizers.NameOf(c.Local))
+		return problem(
+			"local",
+			[]string{"schedule.k"},
+			"%q goes with no schedule.k: theory, which is about plain steps of SGD (set local: sgd)",
+			learn.Optimizers.NameOf(c.Local),
+		)
 	case c.Compress != nil:
-		return problem("compress", []string{"schedule.k"}, "%q goes with no schedule.k: theory, which is about whole updates (remove it)", algorithm.Compressions.NameOf(c.Compress))
+		return problem(
+			"compress",
+			[]string{"schedule.k"},
+			"%q goes with no schedule.k: theory, which is about whole updates (remove it)",
+			algorithm.Compressions.NameOf(c.Compress),
+		)
 	}
 	if !c.Task.IsConvex() {
 		for _, s := range []struct {
@@ -273,12 +393,21 @@ func (c *Config) checkTheory() error {
 			value *float64
 		}{{"theory.l", t.L}, {"theory.mu", t.Mu}, {"theory.g", t.G}} {
 			if s.value == nil {
-				return problem(s.key, []string{"schedule.k"}, "is not set: schedule.k: theory needs it, and it cannot be calculated for task %s", c.Task)
+				return problem(
+					s.key,
+					[]string{"schedule.k"},
+					"is not set: schedule.k: theory needs it, and it cannot be calculated for task %s",
+					c.Task,
+				)
 			}
 		}
 	}
 	if t.Time == Ahead && c.Stop.VirtualSeconds == 0 && c.Stop.EqualRuntimeRounds == 0 {
-		return problem("theory.time", []string{"stop"}, "ahead needs an end in time (set stop.virtual_seconds or stop.equal_runtime_rounds)")
+		return problem(
+			"theory.time",
+			[]string{"stop"},
+			"ahead needs an end in time (set stop.virtual_seconds or stop.equal_runtime_rounds)",
+		)
 	}
 	return nil
 }
@@ -327,7 +456,13 @@ func (c *Config) checkLate() error {
 	case all:
 		return problem("late", []string{"close"}, "%q is for rounds that close before their last task, and close: all waits for it (use drop, or another closing rule)", closing.Lates.NameOf(c.Late))
 	case closing.Overlaps(c.Close):
-		return problem("late", []string{"close"}, "%q is for rounds that do not overlap: under close: %s all updates count, whenever they come (use drop)", closing.Lates.NameOf(c.Late), closing.Rules.NameOf(c.Close))
+		return problem(
+			"late",
+			[]string{"close"},
+			"%q is for rounds that do not overlap: under close: %s all updates count, whenever they come (use drop)",
+			closing.Lates.NameOf(c.Late),
+			closing.Rules.NameOf(c.Close),
+		)
 	}
 	return nil
 }
@@ -348,15 +483,28 @@ func (c *Config) checkFleet() error {
 	if err := c.devices().Check(); err != nil {
 		return Error("", err)
 	}
-	counted, rest := 0, len(c.Fleet) == 0
+	counted := 0
+	rest := len(c.Fleet) == 0
 	for _, k := range c.Fleet {
-		counted, rest = counted+k.Count, rest || k.Count == 0 || k.Weight > 0
+		counted = counted + k.Count
+		rest = rest || k.Count == 0 || k.Weight > 0
 	}
 	switch {
 	case c.Clients > 0 && counted > c.Clients:
-		return problem("fleet", []string{"clients"}, "the counts of its classes come to more than %d clients (lower them, or set clients)", c.Clients)
+		return problem(
+			"fleet",
+			[]string{"clients"},
+			"the counts of its classes come to more than %d clients (lower them, or set clients)",
+			c.Clients,
+		)
 	case !rest && counted < c.Clients:
-		return problem("fleet", []string{"clients"}, "the counts of its classes come to %d of %d clients (raise them, set clients, or give one class no count)", counted, c.Clients)
+		return problem(
+			"fleet",
+			[]string{"clients"},
+			"the counts of its classes come to %d of %d clients (raise them, set clients, or give one class no count)",
+			counted,
+			c.Clients,
+		)
 	}
 	i := slices.IndexFunc(c.Fleet, func(k fleet.Class) bool { return k.Battery != nil })
 	key := fmt.Sprintf("fleet[%d].battery", i)
@@ -366,7 +514,12 @@ func (c *Config) checkFleet() error {
 	case c.Network.Shared():
 		return problem(key, []string{"network.server_download_mbps", "network.server_upload_mbps", "network.sites"}, "plans say when a battery is empty, and transfers that share the server's bandwidth, or a site's, take longer than planned (remove one of the two)")
 	case registry.NeedsOf(c.Select).Candidates:
-		return problem(key, []string{"select"}, "%s asks candidates, whose batteries are not followed (use another selection)", selection.Rules.NameOf(c.Select))
+		return problem(
+			key,
+			[]string{"select"},
+			"%s asks candidates, whose batteries are not followed (use another selection)",
+			selection.Rules.NameOf(c.Select),
+		)
 	}
 	return nil
 }
@@ -378,7 +531,8 @@ func (c *Config) checkClassesOfDevices() error {
 		classes = append(classes, k.Name)
 	}
 	for _, d := range c.Devices.Names {
-		at, i := "devices.names."+d.ID, slices.Index(classes, d.Class)
+		at := "devices.names." + d.ID
+		i := slices.Index(classes, d.Class)
 		switch {
 		case d.Class == "":
 		case len(classes) == 0:
@@ -399,7 +553,11 @@ func (c *Config) checkDevices() error {
 	case len(d.Names) > names.MaxDevices:
 		return problem("devices.names", nil, "%d entries (at most %d)", len(d.Names), names.MaxDevices)
 	case len(d.Names) > 0 && !c.Train:
-		return problem("train", []string{"devices.names"}, "false is for simulated clients alone: devices train (set devices.names to [])")
+		return problem(
+			"train",
+			[]string{"devices.names"},
+			"false is for simulated clients alone: devices train (set devices.names to [])",
+		)
 	}
 	ids := d.IDs()
 	for i, id := range ids {
@@ -418,18 +576,29 @@ func (c *Config) checkDevicesAlone() error {
 	case c.Devices.Include == EveryRound && c.Cohort != 0 && c.Cohort != n:
 		return problem("cohort", []string{"clients", "devices.names"}, "%d of %d devices are drawn only with devices.include: sampled; otherwise each takes part in every round (set that, or cohort: fit)", c.Cohort, n)
 	case c.Evaluate.Clients.Any():
-		return problem("evaluate.clients", []string{"clients"}, "is about the samples of simulated clients, and clients is 0: those of devices stay there (remove it)")
+		return problem(
+			"evaluate.clients",
+			[]string{"clients"},
+			"is about the samples of simulated clients, and clients is 0: those of devices stay there (remove it)",
+		)
 	case c.Correlation.Given():
 		return problem("correlation", []string{"clients"}, "is about simulated clients, and clients is 0 (remove it)")
 	case c.timedByFixed() != "":
-		return problem(c.timedByFixed(), []string{"clients"}, "is timed with simulated clients, and clients is 0 (set a number of virtual seconds, or of rounds)")
+		return problem(
+			c.timedByFixed(),
+			[]string{"clients"},
+			"is timed with simulated clients, and clients is 0 (set a number of virtual seconds, or of rounds)",
+		)
 	}
 	return nil
 }
 
 // checkCompression refuses updates that cannot be compressed, or be looked at one by one.
 func (c *Config) checkCompression() error {
-	err := cmp.Or(algorithm.CheckCompression(c.Aggregate.Algorithm, c.Compress), c.Combining().Check(c.Aggregate.Algorithm, c.Compress))
+	err := cmp.Or(
+		algorithm.CheckCompression(c.Aggregate.Algorithm, c.Compress),
+		c.Combining().Check(c.Aggregate.Algorithm, c.Compress),
+	)
 	return withOthers(Error("", err), "aggregate.algorithm")
 }
 
@@ -466,27 +635,66 @@ func (c *Config) checkClock() error {
 	one := megabits/c.Network.DownloadMbps + update/c.Network.UploadMbps +
 		float64(c.Schedule.K0)*(c.Compute.SecondsPerStep+10*c.Compute.Std) // Eq. 4
 	if one > maxSeconds || math.IsNaN(one) {
-		return problem("network", []string{"compute", "schedule.k0"}, "one round would take %.3g virtual seconds (at most %s: raise the speeds or lower schedule.k0)", one, registry.Number(maxSeconds))
+		return problem(
+			"network",
+			[]string{"compute", "schedule.k0"},
+			"one round would take %.3g virtual seconds (at most %s: raise the speeds or lower schedule.k0)",
+			one,
+			registry.Number(maxSeconds),
+		)
 	}
 	if n := c.Stop.EqualRuntimeRounds; float64(n)*one > maxSeconds && c.Network.ModelMegabits != 0 {
-		return problem("stop.equal_runtime_rounds", nil, "%d rounds would take %.3g virtual seconds (at most %s)", n, float64(n)*one, registry.Number(maxSeconds))
+		return problem(
+			"stop.equal_runtime_rounds",
+			nil,
+			"%d rounds would take %.3g virtual seconds (at most %s)",
+			n,
+			float64(n)*one,
+			registry.Number(maxSeconds),
+		)
 	}
 	return nil
 }
 
 // checkNATS refuses settings that belong to another kind of server.
 func (c *Config) checkNATS() error {
-	switch embedded, none := c.NATS.URL == Embedded, c.NATS.URL == None; {
+	embedded := c.NATS.URL == Embedded
+	none := c.NATS.URL == None
+	switch {
 	case none && c.NATS.Listen != "":
-		return problem("nats.listen", []string{"nats.url"}, "%q is for a server, and nats.url is none: there is none", c.NATS.Listen)
+		return problem(
+			"nats.listen",
+			[]string{"nats.url"},
+			"%q is for a server, and nats.url is none: there is none",
+			c.NATS.Listen,
+		)
 	case none && c.NATS.Replicas > 1:
-		return problem("nats.replicas", []string{"nats.url"}, "%d are for a cluster, and nats.url is none: there is no server", c.NATS.Replicas)
+		return problem(
+			"nats.replicas",
+			[]string{"nats.url"},
+			"%d are for a cluster, and nats.url is none: there is no server",
+			c.NATS.Replicas,
+		)
 	case none && len(c.Devices.Names) > 0:
-		return problem("devices.names", []string{"nats.url"}, "devices reach a run through a server, and nats.url is none: there is no server")
+		return problem(
+			"devices.names",
+			[]string{"nats.url"},
+			"devices reach a run through a server, and nats.url is none: there is no server",
+		)
 	case !embedded && c.NATS.Listen != "":
-		return problem("nats.listen", []string{"nats.url"}, "%q is for the embedded server alone, and nats.url is another", c.NATS.Listen)
+		return problem(
+			"nats.listen",
+			[]string{"nats.url"},
+			"%q is for the embedded server alone, and nats.url is another",
+			c.NATS.Listen,
+		)
 	case embedded && c.NATS.Replicas > 1:
-		return problem("nats.replicas", []string{"nats.url"}, "%d are for a cluster, and the embedded server is one (set nats.url)", c.NATS.Replicas)
+		return problem(
+			"nats.replicas",
+			[]string{"nats.url"},
+			"%d are for a cluster, and the embedded server is one (set nats.url)",
+			c.NATS.Replicas,
+		)
 	}
 	return nil
 }

@@ -26,7 +26,8 @@ func (c Config) Part(keys ...string) []byte {
 	var b strings.Builder
 	v := reflect.ValueOf(c)
 	for _, o := range registry.Options(v.Type()) {
-		f, named := v.FieldByIndex(o.Index), keys == nil || slices.Contains(keys, o.Key)
+		f := v.FieldByIndex(o.Index)
+		named := keys == nil || slices.Contains(keys, o.Key)
 		var lines []string
 		switch {
 		case f.Kind() == reflect.Struct && registry.Short(f.Type()) == nil:
@@ -117,7 +118,8 @@ func flow(o *registry.Option, v reflect.Value) string {
 		}
 		return "{" + strings.Join(fields(v, true), ", ") + "}"
 	case reflect.Slice:
-		list, short := make([]string, v.Len()), true
+		list := make([]string, v.Len())
+		short := true
 		for i := range list {
 			list[i] = flow(&registry.Option{}, v.Index(i))
 			short = short && !strings.HasPrefix(list[i], "{")
@@ -125,7 +127,10 @@ func flow(o *registry.Option, v reflect.Value) string {
 		if o.Keyed && !short {
 			pair := registry.Options(v.Type().Elem()) // of an id and what it has
 			for i := range list {
-				list[i] = flow(&pair[0], v.Index(i).FieldByIndex(pair[0].Index)) + ": " + flow(&pair[1], v.Index(i).FieldByIndex(pair[1].Index))
+				list[i] = flow(
+					&pair[0],
+					v.Index(i).FieldByIndex(pair[0].Index),
+				) + ": " + flow(&pair[1], v.Index(i).FieldByIndex(pair[1].Index))
 			}
 			return "{" + strings.Join(list, ", ") + "}"
 		}
@@ -153,7 +158,8 @@ func shortText(v reflect.Value) (text string, ok bool) {
 	for i, o := range short {
 		f := v.FieldByIndex(o.Index)
 		before := text
-		if text = flow(&o, f); i > 0 && text != before {
+		text = flow(&o, f)
+		if i > 0 && text != before {
 			return "", false
 		}
 		same.FieldByIndex(o.Index).Set(f)
@@ -177,7 +183,8 @@ func (c *Config) leaves() (list []Change) {
 	var add func(v reflect.Value, path string)
 	add = func(v reflect.Value, path string) {
 		for _, o := range registry.Options(v.Type()) {
-			f, at := v.FieldByIndex(o.Index), join(path, o.Key)
+			f := v.FieldByIndex(o.Index)
+			at := join(path, o.Key)
 			switch {
 			case f.Kind() == reflect.Struct && registry.Short(f.Type()) == nil:
 				add(f, at)
@@ -207,7 +214,8 @@ type Change struct {
 // Changes lists the keys of which another configuration differs, in their order.
 // An option that one of the two does not have is null there.
 func (c Config) Changes(other Config) (list []Change) {
-	mine, theirs := c.leaves(), other.leaves()
+	mine := c.leaves()
+	theirs := other.leaves()
 	text := func(in []Change, key string) string {
 		if i := slices.IndexFunc(in, func(l Change) bool { return l.Key == key }); i >= 0 {
 			return in[i].To

@@ -15,11 +15,15 @@ import (
 // weigh returns the weights of the accepted updates in the exact sums, and which of them
 // have one of their own. It keeps the factor that the server applies to the round's sum.
 func (l *learner) weigh(number int, tasks []round.Task) (weights []float64, s singles, err error) {
-	steps, staleness, samples := make([]int, len(tasks)), make([]int, len(tasks)), make([]int, len(tasks))
+	steps := make([]int, len(tasks))
+	staleness := make([]int, len(tasks))
+	samples := make([]int, len(tasks))
 	weights = algorithm.Equal(len(tasks))
-	of, taken := l.config.Learning.Samples, l.config.Learning.Taken
+	of := l.config.Learning.Samples
+	taken := l.config.Learning.Taken
 	for i, t := range tasks {
-		steps[i], staleness[i] = t.LocalSteps, t.Staleness
+		steps[i] = t.LocalSteps
+		staleness[i] = t.Staleness
 		if taken != nil {
 			samples[i] = t.LocalSteps * taken(t.Client)
 		} else if l.devices.Has(t.Client) {
@@ -36,7 +40,8 @@ func (l *learner) weigh(number int, tasks []round.Task) (weights []float64, s si
 			return nil, s, err
 		}
 	}
-	if s = l.singleStale(tasks, weights); s.place != nil {
+	s = l.singleStale(tasks, weights)
+	if s.place != nil {
 		l.scale = 1
 		return weights, s, nil
 	}
@@ -85,7 +90,13 @@ type variates struct {
 
 // putVariates makes the variates that the tasks need available to trainers.
 func (l *learner) putVariates(ctx context.Context, tasks []round.Task) (*variates, error) {
-	v := &variates{of: l.algorithm.Variates, bus: l.bus, tasks: tasks, before: make([]bus.Digest, len(tasks)), after: make([]algorithm.Variate, len(tasks))}
+	v := &variates{
+		of:     l.algorithm.Variates,
+		bus:    l.bus,
+		tasks:  tasks,
+		before: make([]bus.Digest, len(tasks)),
+		after:  make([]algorithm.Variate, len(tasks)),
+	}
 	if v.of == nil {
 		return v, nil
 	}
@@ -116,7 +127,12 @@ func (v *variates) method() *bus.Method {
 	if v.of.Residuals() {
 		return &bus.Method{Residuals: true, Kept: uint32(v.of.Width())}
 	}
-	return &bus.Method{Variates: true, Kept: uint32(v.of.Width()), VariateDigest: v.server.Bytes(), VariateWeight: v.of.Weight()}
+	return &bus.Method{
+		Variates:      true,
+		Kept:          uint32(v.of.Width()),
+		VariateDigest: v.server.Bytes(),
+		VariateWeight: v.of.Weight(),
+	}
 }
 
 // take keeps what task i's client ends with.
@@ -131,11 +147,14 @@ func (l *learner) lend(ctx context.Context, client int, m *bus.Task) error {
 	if l.algorithm.Variates == nil {
 		return nil
 	}
-	own, before := l.algorithm.Variates.Client(client), l.lent[client]
-	if m.KeptDigest = bus.Digest(own.Digest).Bytes(); own.Digest == before {
+	own := l.algorithm.Variates.Client(client)
+	before := l.lent[client]
+	m.KeptDigest = bus.Digest(own.Digest).Bytes()
+	if own.Digest == before {
 		return nil
 	}
-	if l.lent[client] = own.Digest; !before.IsZero() && !slices.Contains(slices.Collect(maps.Values(l.lent)), before) {
+	l.lent[client] = own.Digest
+	if !before.IsZero() && !slices.Contains(slices.Collect(maps.Values(l.lent)), before) {
 		if err := l.bus.DeleteModel(ctx, before); err != nil {
 			return err
 		}
@@ -156,7 +175,8 @@ func (v *variates) update(ctx context.Context, sum []int64, keep ...bus.Digest) 
 	var after []algorithm.Variate
 	for i, t := range v.tasks {
 		if v.after[i].Values != nil { // else it was refused
-			clients, after = append(clients, t.Client), append(after, v.after[i])
+			clients = append(clients, t.Client)
+			after = append(after, v.after[i])
 		}
 	}
 	v.of.Update(sum, clients, after)

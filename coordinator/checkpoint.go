@@ -17,9 +17,10 @@ import (
 // run that goes on sends open tasks again and trains again what was being
 // trained, to the same bits. It knows nothing of servers, hosts or connections.
 type State struct {
-	Machine  round.State
-	Clock    simclock.State
-	Models   []Version                // versions that tasks may start from, ascending; the last is the newest. None without training
+	Machine round.State
+	Clock   simclock.State
+	// versions that tasks may start from, ascending; the last is the newest. None without training
+	Models   []Version
 	Measured bool                     // whether a model was
 	Best     float64                  // quality of the best one so far
 	Server   [][]float64              // the algorithm's vectors, see [algorithm.ServerOptimizer]

@@ -72,15 +72,22 @@ type Learning struct {
 // Observer hears of a run as it goes, from the run's own goroutine: what takes
 // long here holds the run. Any of its functions may be nil.
 type Observer struct {
-	Begun   func()                                             // the devices that a run waits for are there, or late: its first round begins
-	Task    func(r *round.TaskReport)                          // a task has its outcome; r is reused
-	Losses  func(tasks []round.Task, losses []float64)         // first-step losses of a round's updates, after their Task and before its Report; the lists are reused
-	Trained func(done, of int)                                 // so many of a round's simulated clients have been trained: 0, and more as their sums come
-	Report  func(report *round.Report) error                   // a round is complete; an error ends the run
-	Clients func(round int, scores []metric.ClientScore) error // the model of that round was measured on the clients' own samples; scores may be kept; an error ends the run
-	Best    func(quality float64, params []float32)            // best validation so far by Round.Quality; params may be kept, not changed
-	Model   func(round int, params []float32)                  // the global model after a round with updates; may be kept, not changed
-	Stats   func(s *Stats)                                     // once, when the run is this coordinator's and before its first event; s may be asked from any goroutine
+	// the devices that a run waits for are there, or late: its first round begins
+	Begun func()
+	Task  func(r *round.TaskReport) // a task has its outcome; r is reused
+	// first-step losses of a round's updates, after their Task and before its Report; the lists are reused
+	Losses func(tasks []round.Task, losses []float64)
+	// so many of a round's simulated clients have been trained: 0, and more as their sums come
+	Trained func(done, of int)
+	Report  func(report *round.Report) error // a round is complete; an error ends the run
+	// the model of that round was measured on the clients' own samples; scores may be kept; an error ends the run
+	Clients func(round int, scores []metric.ClientScore) error
+	// best validation so far by Round.Quality; params may be kept, not changed
+	Best func(quality float64, params []float32)
+	// the global model after a round with updates; may be kept, not changed
+	Model func(round int, params []float32)
+	// once, when the run is this coordinator's and before its first event; s may be asked from any goroutine
+	Stats func(s *Stats)
 }
 
 // Stats tell how a run keeps up with wall time. They may be asked from any goroutine, and after

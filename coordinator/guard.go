@@ -60,8 +60,13 @@ func (g *Guard) diverged(loss float64) bool {
 
 // train adds up the updates of the tasks as [learner.addUp], those of devices only as far as
 // they do no harm.
-func (l *learner) train(ctx context.Context, number int, tasks []round.Task) (loss float64, losses []float64, err error) {
-	l.lost, l.doubts = false, l.doubtful
+func (l *learner) train(
+	ctx context.Context,
+	number int,
+	tasks []round.Task,
+) (loss float64, losses []float64, err error) {
+	l.lost = false
+	l.doubts = l.doubtful
 	if l.config.Round.SiteRounds > 0 {
 		return l.trainSites(ctx, number, tasks)
 	}
@@ -73,12 +78,20 @@ func (l *learner) train(ctx context.Context, number int, tasks []round.Task) (lo
 		return 0, nil, err
 	}
 	if l.First == 0 && start > 0 {
-		l.First, l.Best = start, math.Inf(1)
+		l.First = start
+		l.Best = math.Inf(1)
 	}
 	if l.First > 0 && (start < l.Best || l.Good == nil) {
-		l.Best, l.Good = start, l.params
+		l.Best = start
+		l.Good = l.params
 	}
-	t := &trial{learner: l, number: number, tasks: tasks, start: start, out: make([]bool, len(tasks))}
+	t := &trial{
+		learner: l,
+		number:  number,
+		tasks:   tasks,
+		start:   start,
+		out:     make([]bool, len(tasks)),
+	}
 	// With differential privacy the clip bounds what an update can do, and the noise of each sum is
 	// drawn anew: to try several would blame devices for it, and tell more than one release does.
 	private := l.config.Learning.Privacy != nil
@@ -87,7 +100,8 @@ func (l *learner) train(ctx context.Context, number int, tasks []round.Task) (lo
 	}
 	if errors.Is(err, ErrDiverged) && start > l.Best { // of simulated clients, from such a model
 		t.nothing()
-		t.comes, err = math.Inf(1), nil
+		t.comes = math.Inf(1)
+		err = nil
 	}
 	l.doubts, l.lost = l.worse(t.comes), l.diverged(t.comes)
 	return t.mean, t.losses, err
@@ -112,7 +126,8 @@ func (t *trial) harmed() bool { return t.worse(t.comes) && !(t.comes <= t.start)
 // nothing is a round after which the model stays.
 func (t *trial) nothing() {
 	t.losses = slices.Repeat([]float64{t.start}, len(t.tasks))
-	t.mean, t.comes = t.start, t.start
+	t.mean = t.start
+	t.comes = t.start
 	t.refused = nil
 	clear(t.sum)
 	if t.variates != nil {
@@ -143,7 +158,8 @@ func (t *trial) run(ctx context.Context) error {
 	t.mean = meanTold(losses[:simulated], losses[simulated:])
 	for i := range t.tasks {
 		if !t.out[i] {
-			t.losses[i], losses = losses[0], losses[1:]
+			t.losses[i] = losses[0]
+			losses = losses[1:]
 		}
 	}
 	next, err := t.next()
@@ -173,7 +189,8 @@ func (l *learner) lossOf(ctx context.Context, number int, x model) (float64, err
 	if x.digest == l.guard.of {
 		return l.guard.loss, nil
 	}
-	sum, samples := math.Inf(1), 1
+	sum := math.Inf(1)
+	samples := 1
 	if notFinite(x.params) < 0 {
 		if err := l.models.offer(ctx, x); err != nil {
 			return 0, err
@@ -185,14 +202,16 @@ func (l *learner) lossOf(ctx context.Context, number int, x model) (float64, err
 			return 0, err
 		}
 		if err == nil {
-			sum, samples = 0, 0
+			sum = 0
+			samples = 0
 			for i, s := range found {
 				sum += s.LossSum
 				samples += int(all[i].Count)
 			}
 		}
 	}
-	l.guard.of, l.guard.loss = x.digest, sum/float64(samples)
+	l.guard.of = x.digest
+	l.guard.loss = sum / float64(samples)
 	return l.guard.loss, nil
 }
 
@@ -214,7 +233,8 @@ func (t *trial) suspects() (places []int) {
 // not, or if half of all would have to go, the devices are not to blame, and the round counts as
 // it is.
 func (t *trial) leaveOut(ctx context.Context) error {
-	suspects, updates := t.suspects(), len(t.lengths)
+	suspects := t.suspects()
+	updates := len(t.lengths)
 	population := t.config.Round.Clients + t.config.Round.Devices.Count
 	most := min(mostSuspects, max(1, len(t.tasks)/2), population/2-t.Banned, len(suspects))
 	worst := t.comes
@@ -239,7 +259,8 @@ func (t *trial) leaveOut(ctx context.Context) error {
 		if err := t.run(ctx); err != nil {
 			return err
 		}
-		if sound = !t.harmed(); !sound {
+		sound = !t.harmed()
+		if !sound {
 			t.out[i] = true
 		}
 	}
@@ -251,7 +272,10 @@ func (t *trial) leaveOut(ctx context.Context) error {
 	for i, left := range t.out {
 		switch {
 		case !left:
-		case updates < 3 || !t.diverged(worst) || t.worse(t.start) || t.models.list[t.tasks[i].Model].doubtful:
+		case updates < 3 ||
+			!t.diverged(worst) ||
+			t.worse(t.start) ||
+			t.models.list[t.tasks[i].Model].doubtful:
 			t.devices.LeftOut(t.tasks[i].Client, t.number, worst, t.comes)
 		default:
 			reason := fmt.Sprintf("its update of round %d made the model diverge (a loss of %.3g on held-out samples, and %.3g without it)", t.number, worst, t.comes)

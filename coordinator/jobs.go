@@ -25,8 +25,13 @@ type assignment struct {
 func (l *learner) newJob(kind bus.JobKind, number int) *bus.Job {
 	l.job++
 	return &bus.Job{
-		Job: l.job, Kind: kind, Round: uint32(number), ModelDigest: l.digest.Bytes(), Params: uint32(len(l.params)),
-		Spec: l.config.Learning.Spec, Kernel: l.config.Learning.Kernel,
+		Job:         l.job,
+		Kind:        kind,
+		Round:       uint32(number),
+		ModelDigest: l.digest.Bytes(),
+		Params:      uint32(len(l.params)),
+		Spec:        l.config.Learning.Spec,
+		Kernel:      l.config.Learning.Kernel,
 	}
 }
 
@@ -82,7 +87,8 @@ func (l *learner) do(ctx context.Context, jobs []assignment) error {
 			s.Accept()
 			return failed{f}
 		}
-		if jobs[i].failed = s.Failure; s.Failure == nil {
+		jobs[i].failed = s.Failure
+		if s.Failure == nil {
 			err = jobs[i].take(s.Result)
 		}
 		s.Accept()
@@ -145,12 +151,14 @@ const (
 // shards at even distances. Where the distance is less than a shard, samples near
 // all of them are wanted: each shard ends where the next begins.
 func shards(heldOut, samples int, text bool) []*bus.Shard {
-	size, all := spread, samples == 0 || samples >= heldOut
+	size := spread
+	all := samples == 0 || samples >= heldOut
 	if text {
 		size = min(spread, max(1, samples/places))
 	}
 	if all {
-		size, samples = shard, heldOut
+		size = shard
+		samples = heldOut
 	}
 	list := make([]*bus.Shard, (samples+size-1)/size)
 	begin := func(i int) int {
@@ -219,7 +227,8 @@ func (a *Attackers) collude(jobs []assignment, tasks []round.Task) {
 		}
 	}
 	for i := range jobs {
-		job, added := jobs[i].job, map[uint32]bool{}
+		job := jobs[i].job
+		added := map[uint32]bool{}
 		for _, w := range job.Clients {
 			if !added[w.Attacker] {
 				added[w.Attacker] = true

@@ -50,9 +50,16 @@ func newLearner(ctx context.Context, channel bus.Coordinator, c *Config) (*learn
 	}
 	c.Learning.Combine = c.Learning.Combine.With(instance.Algorithm)
 	l := &learner{
-		config: c, bus: channel, algorithm: instance, models: models{bus: channel, list: map[uint64]model{}}, best: math.NaN(), job: bus.FirstNumber(), lent: map[int]bus.Digest{},
-		sum:  make([]int64, algorithm.SumLength(instance.Algorithm, c.Learning.Model.Params())),
-		clip: combine.Clipper{Of: c.Learning.Combine.Clip}, bound: combine.Clipper{Of: c.Learning.Combine.Devices},
+		config:    c,
+		bus:       channel,
+		algorithm: instance,
+		models:    models{bus: channel, list: map[uint64]model{}},
+		best:      math.NaN(),
+		job:       bus.FirstNumber(),
+		lent:      map[int]bus.Digest{},
+		sum:       make([]int64, algorithm.SumLength(instance.Algorithm, c.Learning.Model.Params())),
+		clip:      combine.Clipper{Of: c.Learning.Combine.Clip},
+		bound:     combine.Clipper{Of: c.Learning.Combine.Devices},
 	}
 	list := []Version{{Params: c.Learning.Initial}}
 	if c.Resume != nil {
@@ -99,7 +106,8 @@ func (l *learner) save(s *State) {
 		x := l.models.list[version]
 		s.Models = append(s.Models, Version{version, x.params, x.doubtful})
 	}
-	if s.Measured = l.best == l.best; s.Measured {
+	s.Measured = l.best == l.best
+	if s.Measured {
 		s.Best = l.best
 	}
 	s.Guard = l.Guard
@@ -113,7 +121,11 @@ func (l *learner) save(s *State) {
 
 // addUp adds up the updates of the tasks, and returns the clients' first-step losses
 // and their mean, added in task order (the inner mean of Eq. 15).
-func (l *learner) addUp(ctx context.Context, number int, tasks []round.Task) (loss float64, losses []float64, err error) {
+func (l *learner) addUp(
+	ctx context.Context,
+	number int,
+	tasks []round.Task,
+) (loss float64, losses []float64, err error) {
 	weights, singles, err := l.weigh(number, tasks)
 	if err != nil {
 		return 0, nil, err
@@ -153,26 +165,38 @@ func (l *learner) addUp(ctx context.Context, number int, tasks []round.Task) (lo
 
 // trainAll has the tasks of the spans trained, merges the sum of each span, and returns the
 // clients' first-step losses.
-func (l *learner) trainAll(ctx context.Context, number int, tasks []round.Task, spans []span, weights []float64, variates *variates, merge func(span, []int64) error) (jobs []assignment, losses []float64, err error) {
+func (l *learner) trainAll(
+	ctx context.Context,
+	number int,
+	tasks []round.Task,
+	spans []span,
+	weights []float64,
+	variates *variates,
+	merge func(span, []int64) error,
+) (jobs []assignment, losses []float64, err error) {
 	losses = make([]float64, len(tasks))
 	jobs = l.clientJobs(number, tasks, spans, func(i int, s *bus.Result, j int) {
 		losses[i] = s.Clients[j].FirstStepLoss
 		variates.take(i, s, j)
 	})
 	simulated := l.devices.Split(tasks)
-	trained, done := l.config.Observer.Trained, 0
+	trained := l.config.Observer.Trained
+	done := 0
 	if trained == nil || simulated == 0 {
 		trained = func(int, int) {}
 	}
 	trained(0, simulated)
 	for i := range jobs {
-		job, take := jobs[i].job, jobs[i].take
-		if job.Method = variates.method(); job.Method != nil {
+		job := jobs[i].job
+		take := jobs[i].take
+		job.Method = variates.method()
+		if job.Method != nil {
 			job.Method.Rounds = l.newest()
 		}
 		for j, w := range job.Clients {
 			t := &tasks[jobs[i].from+j]
-			w.LocalSteps, w.LearningRate = uint32(t.LocalSteps), t.LearningRate
+			w.LocalSteps = uint32(t.LocalSteps)
+			w.LearningRate = t.LearningRate
 			w.Weight, w.VariateDigest = weights[jobs[i].from+j], variates.before[jobs[i].from+j].Bytes()
 		}
 		jobs[i].single = l.config.Learning.Combine.Single()
@@ -191,11 +215,19 @@ func (l *learner) trainAll(ctx context.Context, number int, tasks []round.Task, 
 
 // refuse leaves out the tasks whose updates are not valid, which have no loss: the others weigh as if
 // these had not been.
-func (l *learner) refuse(number int, tasks []round.Task, jobs []assignment, losses []float64, weights *[]float64, s *singles) (kept []round.Task, err error) {
+func (l *learner) refuse(
+	number int,
+	tasks []round.Task,
+	jobs []assignment,
+	losses []float64,
+	weights *[]float64,
+	s *singles,
+) (kept []round.Task, err error) {
 	l.refused = nil
 	for i := range jobs {
 		if f := jobs[i].failed; f != nil {
-			l.refused, err = append(l.refused, tasks[i].Task), failed{f}
+			l.refused = append(l.refused, tasks[i].Task)
+			err = failed{f}
 			losses[i] = math.NaN()
 		}
 	}
@@ -213,7 +245,8 @@ func (l *learner) refuse(number int, tasks []round.Task, jobs []assignment, loss
 // meanTold is the mean of the clients' losses, in their order, without those of devices
 // that do not tell theirs and of updates that were refused (NaN); NaN where none is told.
 func meanTold(simulated, devices []float64) float64 {
-	sum, told := 0.0, 0
+	sum := 0.0
+	told := 0
 	for _, loss := range slices.Concat(simulated, devices) {
 		if loss == loss {
 			sum += loss
@@ -226,13 +259,23 @@ func meanTold(simulated, devices []float64) float64 {
 // clientJobs makes a job of each span of the tasks, with one local step of the
 // learning rate and weight 0 for each. take gets what the j-th client of a
 // result did in task i.
-func (l *learner) clientJobs(number int, tasks []round.Task, spans []span, take func(i int, s *bus.Result, j int)) []assignment {
+func (l *learner) clientJobs(
+	number int,
+	tasks []round.Task,
+	spans []span,
+	take func(i int, s *bus.Result, j int),
+) []assignment {
 	jobs := make([]assignment, len(spans))
 	for i, part := range spans {
 		job := l.newJob(bus.Train, number)
 		job.ModelDigest = l.models.list[tasks[part.from].Model].digest.Bytes()
 		for _, t := range tasks[part.from:part.to] {
-			w := &bus.ClientWork{Task: t.Task, Client: uint64(t.Client), LocalSteps: 1, StepsDone: uint64(t.StepsDone)}
+			w := &bus.ClientWork{
+				Task:       t.Task,
+				Client:     uint64(t.Client),
+				LocalSteps: 1,
+				StepsDone:  uint64(t.StepsDone),
+			}
 			if of := l.config.Learning.Batch; of != nil {
 				w.Batch = uint32(of(t.Client))
 			}
@@ -253,10 +296,15 @@ func (l *learner) clientJobs(number int, tasks []round.Task, spans []span, take 
 func (l *learner) advance(ctx context.Context, number int, tasks []round.Task) error {
 	next := slices.Clone(l.params)
 	if l.lost { // what follows begins anew, with the best one
-		next, l.doubts = l.Good, false
+		next = l.Good
+		l.doubts = false
 		l.devices.ModelLost(number, l.guard.loss, l.Best)
 		fresh := l.config.fresh(l.algorithm.Algorithm).Server.State()
-		if err := errors.Join(l.algorithm.Server.Restore(fresh), l.clip.Restore(nil), l.bound.Restore(nil)); err != nil {
+		if err := errors.Join(
+			l.algorithm.Server.Restore(fresh),
+			l.clip.Restore(nil),
+			l.bound.Restore(nil),
+		); err != nil {
 			return err
 		}
 	} else {
@@ -270,7 +318,11 @@ func (l *learner) advance(ctx context.Context, number int, tasks []round.Task) e
 	if err := l.models.add(ctx, l.newest()+1, l.model); err != nil {
 		return err
 	}
-	if err := l.variates.update(ctx, l.sum[len(next):], append(slices.Collect(maps.Values(l.lent)), l.digest)...); err != nil {
+	if err := l.variates.update(
+		ctx,
+		l.sum[len(next):],
+		append(slices.Collect(maps.Values(l.lent)), l.digest)...,
+	); err != nil {
 		return err
 	}
 	l.devices.Used(tasks)
@@ -319,7 +371,10 @@ func (l *learner) evaluate(ctx context.Context, number int) (loss float64, metri
 	loss /= float64(measured)
 	for i, m := range l.config.Round.Metrics {
 		if scores[i].Weight == 0 {
-			return 0, nil, fmt.Errorf("coordinator: %s is measured on none of the held-out samples: its weights are 0", m.Name)
+			return 0, nil, fmt.Errorf(
+				"coordinator: %s is measured on none of the held-out samples: its weights are 0",
+				m.Name,
+			)
 		}
 		v, err := value(m, scores[i])
 		if err != nil {
@@ -368,7 +423,11 @@ const keptAtOnce = 256
 
 // measureClients measures shards by client. Where a part of the model is a client's own, what the
 // clients keep is on the bus meanwhile.
-func (l *learner) measureClients(ctx context.Context, number int, all []*bus.Shard) (found []*bus.ShardScore, err error) {
+func (l *learner) measureClients(
+	ctx context.Context,
+	number int,
+	all []*bus.Shard,
+) (found []*bus.ShardScore, err error) {
 	if _, ok := l.config.Learning.Model.(*learn.Personal); !ok {
 		return l.measure(ctx, bus.EvaluateClients, number, l.digest, l.parts(), all)
 	}
@@ -410,14 +469,22 @@ func value(m metric.Metric, s learn.Score) (float64, error) {
 
 // measure has shards of a model measured by whoever comes, in so many jobs at least, and returns
 // their scores in their order.
-func (l *learner) measure(ctx context.Context, kind bus.JobKind, number int, of bus.Digest, jobsAtLeast int, all []*bus.Shard) ([]*bus.ShardScore, error) {
+func (l *learner) measure(
+	ctx context.Context,
+	kind bus.JobKind,
+	number int,
+	of bus.Digest,
+	jobsAtLeast int,
+	all []*bus.Shard,
+) ([]*bus.ShardScore, error) {
 	scores := make([]*bus.ShardScore, len(all))
 	var jobs []assignment
 	// A result, of about 18 bytes a shard and 20 a score, is a small message.
 	most := min(8192, bus.ChunkBytes/(18+20*len(l.config.Round.Metrics)))
 	for _, part := range split(len(all), max(jobsAtLeast, (len(all)+most-1)/most)) {
 		job := l.newJob(kind, number)
-		job.ModelDigest, job.Shards = of.Bytes(), all[part.from:part.to]
+		job.ModelDigest = of.Bytes()
+		job.Shards = all[part.from:part.to]
 		jobs = append(jobs, assignment{job: job, take: func(s *bus.Result) error {
 			copy(scores[part.from:], s.Shards)
 			return nil

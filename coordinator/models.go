@@ -46,7 +46,8 @@ func (m *models) add(ctx context.Context, version uint64, x model) error {
 			}
 		}
 	}
-	m.list[version], m.offered = x, bus.Digest{}
+	m.list[version] = x
+	m.offered = bus.Digest{}
 	return nil
 }
 

@@ -33,7 +33,8 @@ type planner struct {
 func (p *planner) rest(waiting int) {
 	if waiting == 0 && p.sent > 0 {
 		p.lag.Store(int64(time.Since(p.started)))
-		p.open, p.sent = p.open[:0], 0
+		p.open = p.open[:0]
+		p.sent = 0
 	}
 }
 
@@ -64,7 +65,8 @@ func (d *driver) plan(ctx context.Context) (round.Event, error) {
 		if errors.Is(err, bus.ErrInterrupted) {
 			// All that have no plan are sent again. A repeated plan is ignored.
 			p.open = slices.DeleteFunc(p.open, func(t round.Task) bool { return !d.machine.Unplanned(t.Task) })
-			p.sent, p.plans = 0, p.plans[:0]
+			p.sent = 0
+			p.plans = p.plans[:0]
 			continue
 		}
 		if err != nil {
@@ -73,10 +75,18 @@ func (d *driver) plan(ctx context.Context) (round.Event, error) {
 	}
 	x := &p.plans[p.taken]
 	p.taken++
-	return round.Event{Kind: round.Planned, Task: x.Plan.Task, Client: x.Client, Plan: round.Plan{
-		Download: round.Time(x.Plan.DownloadNs), Compute: round.Time(x.Plan.ComputeNs), Upload: round.Time(x.Plan.UploadNs),
-		Drops: x.Plan.Dropout != nil, Dropout: round.Time(x.Plan.Dropout.GetAfterNs()),
-	}}, nil
+	return round.Event{
+		Kind:   round.Planned,
+		Task:   x.Plan.Task,
+		Client: x.Client,
+		Plan: round.Plan{
+			Download: round.Time(x.Plan.DownloadNs),
+			Compute:  round.Time(x.Plan.ComputeNs),
+			Upload:   round.Time(x.Plan.UploadNs),
+			Drops:    x.Plan.Dropout != nil,
+			Dropout:  round.Time(x.Plan.Dropout.GetAfterNs()),
+		},
+	}, nil
 }
 
 // sendTasks fills the window, of which so many tasks have their plan.

@@ -49,10 +49,20 @@ func Run(ctx context.Context, transport bus.Transport, c Config) (result *Result
 		return nil, errors.Join(d.why(err), d.close())
 	}
 	if f := c.Observer.Stats; f != nil {
-		f(&Stats{Stats: channel, Pacer: d.pacer, Devices: d.devices, lag: &d.planner.lag})
+		f(&Stats{
+			Stats:   channel,
+			Pacer:   d.pacer,
+			Devices: d.devices,
+			lag:     &d.planner.lag,
+		})
 	}
 	err = errors.Join(d.play(driving), d.close())
-	result = &Result{Stop: d.machine.Stop(), Fingerprint: d.clock.Fingerprint(), Completed: err == nil, Devices: d.devices.Findings()}
+	result = &Result{
+		Stop:        d.machine.Stop(),
+		Fingerprint: d.clock.Fingerprint(),
+		Completed:   err == nil,
+		Devices:     d.devices.Findings(),
+	}
 	if d.learner != nil {
 		result.Params = d.learner.params
 	}
@@ -77,7 +87,8 @@ type driver struct {
 
 // open makes what a run begins with, or goes on with.
 func (d *driver) open(ctx context.Context) (err error) {
-	c, s := &d.config, d.config.Resume
+	c := &d.config
+	s := d.config.Resume
 	if s != nil {
 		err = d.restore(s)
 	} else {
@@ -94,7 +105,15 @@ func (d *driver) open(ctx context.Context) (err error) {
 	if d.learner, err = newLearner(ctx, d.bus, c); err != nil || c.Devices == nil {
 		return err
 	}
-	v := realdevices.Run{Name: c.Run, First: c.Round.Clients, Params: learn.Travels(c.Learning.Model), Frozen: c.Learning.Model.Params() - learn.Travels(c.Learning.Model), Trainable: c.Learning.Model.Trainable(), Spec: c.Learning.Spec, Selects: registry.NeedsOf(c.Round.Select).Samples}
+	v := realdevices.Run{
+		Name:      c.Run,
+		First:     c.Round.Clients,
+		Params:    learn.Travels(c.Learning.Model),
+		Frozen:    c.Learning.Model.Params() - learn.Travels(c.Learning.Model),
+		Trainable: c.Learning.Model.Trainable(),
+		Spec:      c.Learning.Spec,
+		Selects:   registry.NeedsOf(c.Round.Select).Samples,
+	}
 	if of := c.Learning.Algorithm; of != nil {
 		_, v.Votes = of.Compression.(algorithm.Voting)
 		if of.Variates != nil {
@@ -217,7 +236,12 @@ func (d *driver) issue(ctx context.Context, tasks []round.Task) error {
 			return err
 		}
 		from := d.learner.models.list[t.Model]
-		if err := d.devices.Issue(t, message, from.params[:learn.Travels(d.config.Learning.Model)], from.doubtful); err != nil {
+		if err := d.devices.Issue(
+			t,
+			message,
+			from.params[:learn.Travels(d.config.Learning.Model)],
+			from.doubtful,
+		); err != nil {
 			return err
 		}
 	}
@@ -227,13 +251,20 @@ func (d *driver) issue(ctx context.Context, tasks []round.Task) error {
 // describe fills in the message of a task.
 func (d *driver) describe(m *bus.Task, t *round.Task) {
 	*m = bus.Task{
-		Task: t.Task, Round: uint32(t.Round), LocalSteps: uint32(t.LocalSteps), LearningRate: t.LearningRate,
-		StepsDone: uint64(t.StepsDone), ModelBits: uint64(d.config.ModelBits), UpdateBits: uint64(d.config.UpdateBits), StartNs: int64(t.Start),
-		Joules: t.Joules,
+		Task:         t.Task,
+		Round:        uint32(t.Round),
+		LocalSteps:   uint32(t.LocalSteps),
+		LearningRate: t.LearningRate,
+		StepsDone:    uint64(t.StepsDone),
+		ModelBits:    uint64(d.config.ModelBits),
+		UpdateBits:   uint64(d.config.UpdateBits),
+		StartNs:      int64(t.Start),
+		Joules:       t.Joules,
 	}
 	if d.config.DeviceOf != nil && !d.devices.Has(t.Client) {
 		device, presence := d.config.DeviceOf(t.Client)
-		m.Device, m.Presence = uint32(device+1), uint32(presence+1)
+		m.Device = uint32(device + 1)
+		m.Presence = uint32(presence + 1)
 	}
 	if d.learner != nil {
 		m.ModelDigest = d.learner.models.list[t.Model].digest.Bytes()
@@ -261,7 +292,12 @@ func (d *driver) next(ctx context.Context, effects *round.Effects) (round.Event,
 		return round.Event{Kind: round.Queried, Losses: losses}, err
 	case len(effects.Train) > 0:
 		loss, losses, err := d.learner.train(ctx, d.machine.Round(), effects.Train)
-		return round.Event{Kind: round.Trained, Loss: loss, Losses: losses, Refused: d.learner.refused}, err
+		return round.Event{
+			Kind:    round.Trained,
+			Loss:    loss,
+			Losses:  losses,
+			Refused: d.learner.refused,
+		}, err
 	case effects.Evaluate || effects.EvaluateClients > 0:
 		return d.evaluate(ctx, effects)
 	case d.machine.Phase() == round.Planning:

@@ -24,7 +24,8 @@ type singles struct {
 func (s *singles) take(tasks []round.Task, which func(round.Task) bool) {
 	s.place = make([]int, len(tasks))
 	for i, t := range tasks {
-		if s.place[i] = -1; which(t) {
+		s.place[i] = -1
+		if which(t) {
 			s.place[i] = len(s.updates)
 			s.updates = append(s.updates, nil)
 		}
@@ -164,8 +165,15 @@ func (l *learner) addDevices(s *singles, tasks []round.Task, weights, losses []f
 
 // clipDevices returns the weights with which devices' updates are as long as they may be.
 // The norms of simulated clients are a measure, too.
-func (l *learner) clipDevices(s *singles, tasks []round.Task, weights []float64, first int, base func(version uint64) []float32) ([]float64, error) {
-	if l.lengths = nil; first == len(tasks) {
+func (l *learner) clipDevices(
+	s *singles,
+	tasks []round.Task,
+	weights []float64,
+	first int,
+	base func(version uint64) []float32,
+) ([]float64, error) {
+	l.lengths = nil
+	if first == len(tasks) {
 		l.bound.Forget() // those of a trial that counted more
 		return weights, nil
 	}
@@ -187,12 +195,14 @@ func (l *learner) clipDevices(s *singles, tasks []round.Task, weights []float64,
 // added up each counts as √n times their mean, as long as it would be if they had nothing
 // in common: no less than what they are in the mean square.
 func (l *learner) norms(s *singles, weights []float64) (norms []float64) {
-	n, share := 0, 0.0
+	n := 0
+	share := 0.0
 	for i, w := range weights {
 		if s.alone(i) {
 			norms = append(norms, combine.Norm(s.updates[s.place[i]]))
 		} else {
-			n, share = n+1, share+w
+			n = n + 1
+			share = share + w
 		}
 	}
 	if n > 0 {

@@ -29,7 +29,11 @@ import (
 const firstSite = 1 << 60
 
 // trainSites adds up the updates of the tasks as [learner.addUp], by way of their sites.
-func (l *learner) trainSites(ctx context.Context, number int, tasks []round.Task) (loss float64, losses []float64, err error) {
+func (l *learner) trainSites(
+	ctx context.Context,
+	number int,
+	tasks []round.Task,
+) (loss float64, losses []float64, err error) {
 	defer func() { err = errors.Join(err, l.forgetSites(context.WithoutCancel(ctx))) }()
 	var first, told []float64
 	losses = make([]float64, len(tasks))
@@ -63,7 +67,8 @@ func (l *learner) trainSites(ctx context.Context, number int, tasks []round.Task
 	asked := map[int]bool{}
 	for i, t := range tasks { // the first of each client starts from the round's model
 		if !asked[t.Client] {
-			asked[t.Client], first = true, append(first, losses[i])
+			asked[t.Client] = true
+			first = append(first, losses[i])
 		}
 	}
 	return meanTold(first, nil), losses, nil
@@ -73,7 +78,9 @@ func (l *learner) trainSites(ctx context.Context, number int, tasks []round.Task
 // last round of any site are the last. Each is in the order of sites.
 func (l *learner) siteStages(tasks []round.Task) (stages [][]int) {
 	site := func(i int) int { return tasks[i].Client % l.config.Round.Server.Sites }
-	of, before, last := make([]int, len(tasks)), map[int]int{}, map[int]int{}
+	of := make([]int, len(tasks))
+	before := map[int]int{}
+	last := map[int]int{}
 	for i, t := range tasks {
 		of[i] = before[t.Client]
 		before[t.Client]++
@@ -89,7 +96,10 @@ func (l *learner) siteStages(tasks []round.Task) (stages [][]int) {
 	// A site with one round sends what starts from the round's model, which goes before its own.
 	for _, places := range stages {
 		slices.SortStableFunc(places, func(i, j int) int {
-			return cmp.Or(cmp.Compare(min(1, last[site(i)]), min(1, last[site(j)])), cmp.Compare(min(1, last[site(i)])*site(i), min(1, last[site(j)])*site(j)))
+			return cmp.Or(
+				cmp.Compare(min(1, last[site(i)]), min(1, last[site(j)])),
+				cmp.Compare(min(1, last[site(i)])*site(i), min(1, last[site(j)])*site(j)),
+			)
 		})
 	}
 	return stages
@@ -105,7 +115,8 @@ func (l *learner) siteRound(ctx context.Context, number int, tasks []round.Task)
 		if err != nil {
 			return nil, err
 		}
-		weights, sums[tasks[s.from].Model] = append(weights, w...), make([]int64, len(l.params))
+		weights = append(weights, w...)
+		sums[tasks[s.from].Model] = make([]int64, len(l.params))
 	}
 	variates, err := l.putVariates(ctx, tasks)
 	if err != nil {
@@ -121,9 +132,19 @@ func (l *learner) siteRound(ctx context.Context, number int, tasks []round.Task)
 		next := slices.Clone(l.models.list[version].params)
 		algorithm.Default.Server(len(next)).Apply(next, sum, 1)
 		if i := notFinite(next); i >= 0 {
-			return nil, fmt.Errorf("%w: parameter %d of the model of site %d in round %d is %g", ErrDiverged, i, version-firstSite, number, next[i])
+			return nil, fmt.Errorf(
+				"%w: parameter %d of the model of site %d in round %d is %g",
+				ErrDiverged,
+				i,
+				version-firstSite,
+				number,
+				next[i],
+			)
 		}
-		if err := errors.Join(l.models.release(ctx, version), l.models.add(ctx, version, model{digest: bus.DigestOf(next), params: next})); err != nil {
+		if err := errors.Join(
+			l.models.release(ctx, version),
+			l.models.add(ctx, version, model{digest: bus.DigestOf(next), params: next}),
+		); err != nil {
 			return nil, err
 		}
 	}

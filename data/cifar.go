@@ -95,11 +95,22 @@ func readCIFAR(r io.Reader) ([]byte, error) {
 	case int64(len(b)) > federated.MaxCIFAR*federated.CIFARRecord:
 		return nil, fmt.Errorf("more than %d images", federated.MaxCIFAR)
 	case len(b) == 0 || len(b)%federated.CIFARRecord != 0:
-		return nil, fmt.Errorf("%d bytes are no whole number of images of %d bytes: truncated, or not CIFAR-100's binary version", len(b), federated.CIFARRecord)
+		return nil, fmt.Errorf(
+			"%d bytes are no whole number of images of %d bytes: truncated, or not CIFAR-100's binary version",
+			len(b),
+			federated.CIFARRecord,
+		)
 	}
 	for i := 0; i < len(b); i += federated.CIFARRecord {
 		if b[i] >= federated.CIFARCoarse || b[i+1] >= federated.CIFARClasses {
-			return nil, fmt.Errorf("image %d: labels %d and %d are outside the %d coarse and %d fine classes", i/federated.CIFARRecord, b[i], b[i+1], federated.CIFARCoarse, federated.CIFARClasses)
+			return nil, fmt.Errorf(
+				"image %d: labels %d and %d are outside the %d coarse and %d fine classes",
+				i/federated.CIFARRecord,
+				b[i],
+				b[i+1],
+				federated.CIFARCoarse,
+				federated.CIFARClasses,
+			)
 		}
 	}
 	return b, nil
@@ -116,12 +127,17 @@ func newCIFAR(parts [2][]byte, opt federated.Options) (*federated.Grouped, error
 	}
 	n := len(parts[0]) / federated.CIFARRecord
 	records := append(parts[0], parts[1]...)
-	s := &federated.Grouped{Task: "cifar100", About: federated.CIFARInfo, Rows: &federated.ByteRows{Width: federated.CIFARRecord, Bytes: records, Coding: federated.Colours}}
+	s := &federated.Grouped{
+		Task:  "cifar100",
+		About: federated.CIFARInfo,
+		Rows:  &federated.ByteRows{Width: federated.CIFARRecord, Bytes: records, Coding: federated.Colours},
+	}
 	s.About.Name = "cifar100 (binary)"
 	s.About.Digest = opt.Digest("cifar100", sha256.Sum256(parts[0]), sha256.Sum256(parts[1]))
 	coarse := slices.Repeat([]int32{-1}, federated.CIFARClasses) // by fine label
 	for i := range len(records) / federated.CIFARRecord {
-		up, fine := int32(records[i*federated.CIFARRecord]), int32(records[i*federated.CIFARRecord+1])
+		up := int32(records[i*federated.CIFARRecord])
+		fine := int32(records[i*federated.CIFARRecord+1])
 		if coarse[fine] >= 0 && coarse[fine] != up {
 			return nil, fmt.Errorf("fine label %d is below coarse labels %d and %d", fine, coarse[fine], up)
 		}

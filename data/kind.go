@@ -71,7 +71,9 @@ var read = []string{"application/octet-stream", "application/zip", "application/
 // ofArchive says of an error that the source is an archive or JSON, which may hold something else than was tried.
 func ofArchive(s *federated.Source, r federated.Reader, err error) error {
 	switch _, own := r.(table.Table); {
-	case s.IsZip(), s.IsGzip() && !own && (r.Recognises(s) == federated.ByName || s.IsArchive()):
+	case s.IsZip(), s.IsGzip() &&
+		!own &&
+		(r.Recognises(s) == federated.ByName || s.IsArchive()):
 		return fmt.Errorf("is an archive (want a table of your own unpacked): %w", err)
 	case strings.HasPrefix(s.Head, "{"):
 		return fmt.Errorf("is JSON (want a table of your own as CSV or Parquet): %w", err)

@@ -77,7 +77,8 @@ func leafShards(s *federated.Source) (train, test []string, err error) {
 			return train, test, err
 		}
 	}
-	if train = federated.Files(s.Path, ".json"); train == nil {
+	train = federated.Files(s.Path, ".json")
+	if train == nil {
 		err = fmt.Errorf("found neither train/ nor a .json file; want %s", federated.Layouts())
 	}
 	return train, nil, err
@@ -185,9 +186,14 @@ func leafError(err error) error {
 	var at jsontext.Pointer
 	var offset int64
 	if e := (*json.SemanticError)(nil); errors.As(err, &e) {
-		at, offset, err = e.JSONPointer, e.ByteOffset, cmp.Or(e.Err, fmt.Errorf("found '%v', which has no place there in LEAF's JSON", e.JSONKind))
+		at, offset, err = e.JSONPointer, e.ByteOffset, cmp.Or(
+			e.Err,
+			fmt.Errorf("found '%v', which has no place there in LEAF's JSON", e.JSONKind),
+		)
 	} else if e := (*jsontext.SyntacticError)(nil); errors.As(err, &e) {
-		at, offset, err = e.JSONPointer, e.ByteOffset, e.Err
+		at = e.JSONPointer
+		offset = e.ByteOffset
+		err = e.Err
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		err = errors.New("the file ends in the middle: it is truncated")
@@ -227,7 +233,8 @@ func (s *leafSamples) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 		if err != nil && !errors.As(err, new(*jsontext.SyntacticError)) {
 			err = &json.SemanticError{ByteOffset: d.InputOffset(), JSONPointer: d.StackPointer(), Err: err}
 		}
-		s.kind, s.end = kind, append(s.end, len(s.all))
+		s.kind = kind
+		s.end = append(s.end, len(s.all))
 		return err
 	})
 	s.all = slices.Clone(s.all) // growing left it up to twice as large
@@ -243,7 +250,8 @@ func (s *leafSamples) sample(d *jsontext.Decoder) (leafKind, error) {
 		}
 		return shakespeareLEAF, err
 	}
-	pixels, texts := 0, 0
+	pixels := 0
+	texts := 0
 	var tweet string
 	err := each(d, func() error {
 		t, err := d.ReadToken()
@@ -253,7 +261,8 @@ func (s *leafSamples) sample(d *jsontext.Decoder) (leafKind, error) {
 		case t.Kind() == '"':
 			// id, date, query, user, tweet, ...: the fifth is the tweet, or the
 			// only one where a tool has kept the tweet alone.
-			if texts++; texts == 1 || texts == 5 {
+			texts++
+			if texts == 1 || texts == 5 {
 				tweet = t.String()
 			}
 			return nil
@@ -265,7 +274,8 @@ func (s *leafSamples) sample(d *jsontext.Decoder) (leafKind, error) {
 		if !(b >= 0 && b <= 255) || math.Abs(v*255-b) > 0.01 {
 			return fmt.Errorf("pixel %v, want a byte divided by 255, 0 to 1", v)
 		}
-		if pixels++; pixels > federated.FEMNISTPixels {
+		pixels++
+		if pixels > federated.FEMNISTPixels {
 			return fmt.Errorf("more than %d pixels", federated.FEMNISTPixels)
 		}
 		s.all = append(s.all, byte(b))
@@ -292,8 +302,14 @@ func (l *leafLabel) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 		return err
 	}
 	switch text := t.String(); {
-	case t.Kind() == '0' && (t.Float() != math.Trunc(t.Float()) || t.Float() < 0 || t.Float() >= federated.FEMNISTClasses):
-		return fmt.Errorf("label %s is outside the %d classes, want 0 to %d", text, federated.FEMNISTClasses, federated.FEMNISTClasses-1)
+	case t.Kind() == '0' &&
+		(t.Float() != math.Trunc(t.Float()) || t.Float() < 0 || t.Float() >= federated.FEMNISTClasses):
+		return fmt.Errorf(
+			"label %s is outside the %d classes, want 0 to %d",
+			text,
+			federated.FEMNISTClasses,
+			federated.FEMNISTClasses-1,
+		)
 	case t.Kind() == '0':
 		*l = leafLabel(t.Float())
 	case t.Kind() == '"' && len(text) == 1 && federated.ShakespeareIndex[text[0]] != 0xff:
@@ -310,7 +326,8 @@ const leafCharacter = 1 << 10
 
 // settle turns a label to the class that it is for this kind.
 func (k leafKind) settle(of leafLabel) (int32, error) {
-	l, character := int32(of), of >= leafCharacter
+	l := int32(of)
+	character := of >= leafCharacter
 	switch {
 	case k == femnistLEAF && !character:
 		return l, nil
@@ -319,7 +336,8 @@ func (k leafKind) settle(of leafLabel) (int32, error) {
 	case k == sent140LEAF && character:
 		l = int32(federated.ShakespeareCharacters[l-leafCharacter]) - '0'
 	}
-	if k == sent140LEAF && (l == 0 || l == 1 || l == 4) {
+	if k == sent140LEAF &&
+		(l == 0 || l == 1 || l == 4) {
 		return min(l, 1), nil
 	}
 	return 0, fmt.Errorf("is no label of %s", k)
@@ -327,11 +345,13 @@ func (k leafKind) settle(of leafLabel) (int32, error) {
 
 // joinShards makes the set of all shards; without test shards it is split.
 func joinShards(train, test []*leafShard, opt federated.Options) (*federated.Grouped, error) {
-	kind, size := leafKind(""), 0
+	kind := leafKind("")
+	size := 0
 	for i, s := range slices.Concat(train, test) {
 		for _, name := range s.Users {
 			x := &s.Data[name].X
-			kind, size = cmp.Or(kind, x.kind), size+len(x.all)
+			kind = cmp.Or(kind, x.kind)
+			size = size + len(x.all)
 			switch {
 			case x.kind != "" && x.kind != kind:
 				return nil, fmt.Errorf("%s: user %q: holds %v among users with %v", s.name, name, x.kind, kind)
@@ -365,7 +385,8 @@ func joinShards(train, test []*leafShard, opt federated.Options) (*federated.Gro
 			case number == federated.MaxSamples:
 				err = fmt.Errorf("more than %d samples", number)
 			default:
-				store, set.Labels = append(store, x...), append(set.Labels, class)
+				store = append(store, x...)
+				set.Labels = append(set.Labels, class)
 			}
 			if err != nil {
 				return nil, fmt.Errorf("%s: user %q: x[%d]: %w", shard.name, user, i, err)
@@ -384,17 +405,26 @@ func joinShards(train, test []*leafShard, opt federated.Options) (*federated.Gro
 		return tweets.Bags(g, name)
 	}
 	rows := &federated.ByteRows{Bytes: store}
-	set.About, rows.Width, rows.Coding = federated.FEMNISTInfo, federated.FEMNISTPixels, federated.Ink
+	set.About = federated.FEMNISTInfo
+	rows.Width = federated.FEMNISTPixels
+	rows.Coding = federated.Ink
 	if kind == shakespeareLEAF {
-		set.About, rows.Width, rows.Coding = federated.ShakespeareInfo, federated.ShakespeareWindow, federated.Tokens
+		set.About = federated.ShakespeareInfo
+		rows.Width = federated.ShakespeareWindow
+		rows.Coding = federated.Tokens
 	}
-	set.Rows, set.About.Name = rows, name
+	set.Rows = rows
+	set.About.Name = name
 	return g.Set(set)
 }
 
 // group makes a client of every user of the training shards. Test samples go
 // with the user of the same name, or are held out on their own.
-func group(train, test []*leafShard, seed uint64, take func(*leafShard, string) ([]int32, error)) (*federated.Grouping, error) {
+func group(
+	train, test []*leafShard,
+	seed uint64,
+	take func(*leafShard, string) ([]int32, error),
+) (*federated.Grouping, error) {
 	trains, err := owners(train)
 	tests, other := owners(test)
 	if err := cmp.Or(err, other); err != nil {

@@ -65,7 +65,8 @@ func (Parquet) Open(s *federated.Source, opt federated.Options) (set federated.S
 		if strings.HasPrefix(one.Name, "test") {
 			part = 1
 		}
-		parts[part], names[part] = append(parts[part], one), append(names[part], name)
+		parts[part] = append(parts[part], one)
+		names[part] = append(names[part], name)
 	}
 	if len(parts[0]) == 0 {
 		return nil, errors.New("only test files")
@@ -90,7 +91,12 @@ func readSheets(t, test *parquetfile.Sheet, opt federated.Options) (s *federated
 	known := layoutOf(t.Has)
 	switch {
 	case known == nil:
-		return nil, fmt.Errorf("found columns %s; want %s; or a mapping: %w", strings.Join(t.Names(), ", "), tabular, table.ErrUnmapped)
+		return nil, fmt.Errorf(
+			"found columns %s; want %s; or a mapping: %w",
+			strings.Join(t.Names(), ", "),
+			tabular,
+			table.ErrUnmapped,
+		)
 	case known.read == nil:
 		return cifarSheets(t, test, opt)
 	case len(test.Files) > 0:
@@ -105,8 +111,10 @@ func readSheets(t, test *parquetfile.Sheet, opt federated.Options) (s *federated
 // layout is one that is known by its columns.
 type layout struct {
 	columns []string
-	read    func(*parquetfile.Sheet, federated.Options) (*federated.Grouped, error) // nil: CIFAR-100, which has test files
-	width   int                                                                     // bytes of a row, as far as its reader does not check them
+	// nil: CIFAR-100, which has test files
+	read func(*parquetfile.Sheet, federated.Options) (*federated.Grouped, error)
+	// bytes of a row, as far as its reader does not check them
+	width int
 }
 
 var layouts = []layout{
@@ -215,7 +223,12 @@ func grouped(t *parquetfile.Sheet, s federated.Grouped, values parquetfile.Colum
 // femnist reads writer_id, image (784 bytes, or PNG) and character.
 func femnist(t *parquetfile.Sheet, opt federated.Options) (*federated.Grouped, error) {
 	labels, images := make([]int32, t.Rows), federated.NewInkRows(t.Rows)
-	s := federated.Grouped{Task: "femnist", Labels: labels, About: federated.FEMNISTInfo, Rows: images}
+	s := federated.Grouped{
+		Task:   "femnist",
+		Labels: labels,
+		About:  federated.FEMNISTInfo,
+		Rows:   images,
+	}
 	s.About.Name = "femnist (parquet)"
 	return grouped(t, s, parquetfile.Columns{
 		"character": into(labels, 1, federated.FEMNISTClasses),
@@ -250,7 +263,12 @@ func cifarSheets(train, test *parquetfile.Sheet, opt federated.Options) (*federa
 			"coarse_label": into(records, federated.CIFARRecord, federated.CIFARCoarse),
 			"fine_label":   into(records[1:], federated.CIFARRecord, federated.CIFARClasses),
 			"img": content(func(row int, b []byte) error {
-				return federated.DecodePNG(records[row*federated.CIFARRecord+2:][:federated.CIFARPixels], b, federated.CIFARSide, federated.CIFARSide)
+				return federated.DecodePNG(
+					records[row*federated.CIFARRecord+2:][:federated.CIFARPixels],
+					b,
+					federated.CIFARSide,
+					federated.CIFARSide,
+				)
 			}),
 		})
 		if err != nil {
@@ -269,7 +287,8 @@ func cifarSheets(train, test *parquetfile.Sheet, opt federated.Options) (*federa
 // shakespeare reads LEAF's windows: character_id, x of 80 characters, y of one.
 // The windows of a role are split in sequence, as those of the text are.
 func shakespeare(t *parquetfile.Sheet, _ federated.Options) (*federated.Grouped, error) {
-	labels, tokens := make([]int32, t.Rows), make([]uint8, t.Rows*federated.ShakespeareWindow)
+	labels := make([]int32, t.Rows)
+	tokens := make([]uint8, t.Rows*federated.ShakespeareWindow)
 	s := federated.Grouped{Task: "shakespeare", Labels: labels, About: federated.ShakespeareInfo}
 	s.Rows = &federated.ByteRows{Width: federated.ShakespeareWindow, Bytes: tokens, Coding: federated.Tokens}
 	s.About.Name = "shakespeare (parquet)"
@@ -282,7 +301,11 @@ func shakespeare(t *parquetfile.Sheet, _ federated.Options) (*federated.Grouped,
 			return err
 		}),
 		"x": content(func(row int, b []byte) error {
-			_, err := federated.AppendCharacters(tokens[row*federated.ShakespeareWindow:][:0], string(b), federated.ShakespeareWindow)
+			_, err := federated.AppendCharacters(
+				tokens[row*federated.ShakespeareWindow:][:0],
+				string(b),
+				federated.ShakespeareWindow,
+			)
 			return err
 		}),
 	}, "character_id", func(_ int, windows []int32) (train, held []int32) {
@@ -295,7 +318,8 @@ func shakespeare(t *parquetfile.Sheet, _ federated.Options) (*federated.Grouped,
 
 // sent140 reads sentiment (0 or 4, or 0 and 1), user and text.
 func sent140(t *parquetfile.Sheet, opt federated.Options) (*federated.Grouped, error) {
-	owner, labels := make([]string, t.Rows), make([]int32, t.Rows)
+	owner := make([]string, t.Rows)
+	labels := make([]int32, t.Rows)
 	err := t.Each(parquetfile.Columns{
 		"user": func(row int, v parquet.Value) (err error) {
 			owner[row], err = user(v)
@@ -303,7 +327,8 @@ func sent140(t *parquetfile.Sheet, opt federated.Options) (*federated.Grouped, e
 		},
 		"sentiment": func(row int, v parquet.Value) error {
 			l, ok := integer(v)
-			if !ok || l != 0 && l != 1 && l != 4 {
+			if !ok ||
+				l != 0 && l != 1 && l != 4 {
 				return fmt.Errorf("sentiment %.40v, want 0 or 4", v)
 			}
 			labels[row] = int32(min(l, 1))

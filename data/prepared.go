@@ -62,7 +62,11 @@ type section struct {
 // absent, damaged, or made from other sources or options, it is made anew
 // first, and why says so; when it could be used, why is empty. A nil reader is the
 // one that recognises the path.
-func OpenPrepared(r federated.Reader, path, cache string, opt federated.Options) (set federated.Set, why string, err error) {
+func OpenPrepared(
+	r federated.Reader,
+	path, cache string,
+	opt federated.Options,
+) (set federated.Set, why string, err error) {
 	key, err := sourceKey(r, path, opt)
 	if err != nil {
 		return nil, "", fmt.Errorf("data: %w", err)
@@ -74,7 +78,8 @@ func OpenPrepared(r federated.Reader, path, cache string, opt federated.Options)
 		}
 		return s, "", nil
 	}
-	if why = fmt.Sprintf("%s: %v", cache, err); errors.Is(err, fs.ErrNotExist) {
+	why = fmt.Sprintf("%s: %v", cache, err)
+	if errors.Is(err, fs.ErrNotExist) {
 		why = "not prepared yet"
 	}
 	if set, err = OpenWith(r, path, opt); err != nil {
@@ -188,13 +193,16 @@ func (p *prepared) addRows(r federated.Rows) error {
 	case *federated.InkRows:
 		return p.addRows(r.Whole())
 	case *federated.ByteRows:
-		p.Rows, p.Width = r.Coding.Name, r.Width
+		p.Rows = r.Coding.Name
+		p.Width = r.Width
 		p.add("bytes", r.Bytes)
 	case *federated.FloatRows:
-		p.Rows, p.Width = "float", r.Width
+		p.Rows = "float"
+		p.Width = r.Width
 		p.add("values", vector.Bytes(r.Values))
 	case *federated.TextRows:
-		p.Rows, p.Width = "text", r.Window
+		p.Rows = "text"
+		p.Width = r.Window
 		p.add("text", r.Text)
 		p.add("row", vector.Bytes(r.Starts))
 	case *federated.BagRows:
@@ -222,7 +230,8 @@ func align(n int64) int64 { return (n + 63) &^ 63 }
 // places: it is padded to the length it has with the largest ones.
 func (p *prepared) write(f io.Writer) error {
 	for i := range p.Sections {
-		p.Sections[i].Offset, p.Sections[i].CRC = math.MaxInt64, math.MaxUint32
+		p.Sections[i].Offset = math.MaxInt64
+		p.Sections[i].CRC = math.MaxUint32
 	}
 	widest, err := json.Marshal(p)
 	if err != nil {
@@ -316,7 +325,10 @@ func parsePrepared(b []byte, key string) (*federated.Grouped, error) {
 		return nil, errors.New("stale: sources or options have changed")
 	}
 	for i, s := range p.Sections {
-		if s.Offset < 0 || s.Length < 0 || s.Offset > int64(len(b)) || s.Length > int64(len(b))-s.Offset {
+		if s.Offset < 0 ||
+			s.Length < 0 ||
+			s.Offset > int64(len(b)) ||
+			s.Length > int64(len(b))-s.Offset {
 			return nil, fmt.Errorf("damaged: section %s exceeds it", s.Name)
 		}
 		p.Sections[i].bytes = b[s.Offset : s.Offset+s.Length : s.Offset+s.Length]
@@ -349,7 +361,10 @@ func (p *prepared) set() (*federated.Grouped, error) {
 		return nil, errors.New("names, means or an alphabet that are not those of its samples")
 	}
 	s := &federated.Grouped{Task: p.Task, About: p.Info, Names: convert[string](p.Names)}
-	s.Starts, s.Train, s.Held, s.Labels = as[int](numbers[uint32](p, "start")), numbers[int32](p, "train"), numbers[int32](p, "held"), numbers[int32](p, "labels")
+	s.Starts, s.Train, s.Held, s.Labels = as[int](numbers[uint32](
+		p,
+		"start",
+	)), numbers[int32](p, "train"), numbers[int32](p, "held"), numbers[int32](p, "labels")
 	var n int
 	var err error
 	if s.Rows, n, err = p.rows(); err != nil {
@@ -358,7 +373,9 @@ func (p *prepared) set() (*federated.Grouped, error) {
 	if p.Info.Targets > 0 {
 		s.Labels, s.Targets = nil, numbers[float32](p, "targets")
 	}
-	if given, each := len(s.Labels)+len(s.Targets), max(1, p.Info.Targets); given%each != 0 || given/each != n {
+	given := len(s.Labels) + len(s.Targets)
+	each := max(1, p.Info.Targets)
+	if given%each != 0 || given/each != n {
 		return nil, fmt.Errorf("%d samples with %d labels or targets", n, given)
 	}
 	if !places(s.Starts, len(s.Names), len(s.Train)) || len(s.Held) == 0 {
@@ -379,9 +396,13 @@ func (p *prepared) set() (*federated.Grouped, error) {
 
 // rows makes the store of samples and counts them.
 func (p *prepared) rows() (federated.Rows, int, error) {
-	width, features := p.Width, p.Info.Features
-	store, numbersOf, skip := federated.Rows(nil), 0, 0
-	held := map[string]learn.Input{"bag": learn.Sparse, "text": learn.Tokens, "tokens": learn.Tokens}[p.Rows] // else dense
+	width := p.Width
+	features := p.Info.Features
+	store := federated.Rows(nil)
+	numbersOf := 0
+	skip := 0
+	// else dense
+	held := map[string]learn.Input{"bag": learn.Sparse, "text": learn.Tokens, "tokens": learn.Tokens}[p.Rows]
 	if p.Info.Input != held {
 		return nil, 0, fmt.Errorf("samples held as %.40q that are another kind of input", p.Rows)
 	}
@@ -392,14 +413,23 @@ func (p *prepared) rows() (federated.Rows, int, error) {
 		return p.texts()
 	case "float":
 		values := numbers[float32](p, "values")
-		store, numbersOf = &federated.FloatRows{Width: width, Values: values}, len(values)
+		store = &federated.FloatRows{Width: width, Values: values}
+		numbersOf = len(values)
 	default:
 		i := slices.IndexFunc(federated.Codings, func(c *federated.Coding) bool { return c.Name == p.Rows })
 		if i < 0 {
 			return nil, 0, fmt.Errorf("samples held as %.40q", p.Rows)
 		}
-		in, coding := p.section("bytes"), federated.Codings[i]
-		store, numbersOf, skip = &federated.ByteRows{Width: width, Bytes: in.bytes, Coding: coding, Offset: in.Offset}, len(in.bytes), coding.Skip
+		in := p.section("bytes")
+		coding := federated.Codings[i]
+		store = &federated.ByteRows{
+			Width:  width,
+			Bytes:  in.bytes,
+			Coding: coding,
+			Offset: in.Offset,
+		}
+		numbersOf = len(in.bytes)
+		skip = coding.Skip
 	}
 	if width < 1 || features != width-skip || numbersOf%width != 0 {
 		return nil, 0, fmt.Errorf("%d bytes or numbers in samples of %d", numbersOf, width)
@@ -426,12 +456,17 @@ func (p *prepared) texts() (federated.Rows, int, error) {
 }
 
 func (p *prepared) bags() (federated.Rows, int, error) {
-	r := &federated.BagRows{Starts: numbers[uint32](p, "row"), Word: as[uint16](numbers[uint32](p, "token")), Count: as[uint16](numbers[uint32](p, "count"))}
+	r := &federated.BagRows{
+		Starts: numbers[uint32](p, "row"),
+		Word:   as[uint16](numbers[uint32](p, "token")),
+		Count:  as[uint16](numbers[uint32](p, "count")),
+	}
 	if len(r.Word) != len(r.Count) || !places(r.Starts, len(r.Starts)-1, len(r.Word)) {
 		return nil, 0, errors.New("bags of words do not match their places")
 	}
 	for i, to := range r.Starts[1:] {
-		from, total := r.Starts[i], 0
+		from := r.Starts[i]
+		total := 0
 		for j := from; j < to; j++ {
 			if j > from && r.Word[j] <= r.Word[j-1] || int(r.Word[j]) >= p.Info.Features {
 				return nil, 0, fmt.Errorf("bag %d is not ascending", i)
@@ -448,7 +483,10 @@ func (p *prepared) bags() (federated.Rows, int, error) {
 
 // places says whether n parts, none of them empty, make up a total.
 func places[T int | uint32](starts []T, n, total int) bool {
-	if n < 0 || len(starts) != n+1 || starts[0] != 0 || int(starts[n]) != total {
+	if n < 0 ||
+		len(starts) != n+1 ||
+		starts[0] != 0 ||
+		int(starts[n]) != total {
 		return false
 	}
 	for i := range n {

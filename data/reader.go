@@ -22,7 +22,8 @@ func readerOf(s *federated.Source) (best federated.Reader, err error) {
 	for _, name := range federated.Readers.Names() {
 		r, _ := federated.Readers.Entry(name)
 		if m := r.Recognises(s); m > match {
-			best, match = r, m
+			best = r
+			match = m
 		}
 	}
 	switch {
@@ -117,7 +118,12 @@ func open(r federated.Reader, path string, opt federated.Options) (set federated
 	}
 	g, ok := set.(*federated.Grouped)
 	if !ok {
-		err := fmt.Errorf("partition %s: %s is a %T, whose samples cannot be dealt; want natural", opt.Partition.Kind, set.Info().Name, set)
+		err := fmt.Errorf(
+			"partition %s: %s is a %T, whose samples cannot be dealt; want natural",
+			opt.Partition.Kind,
+			set.Info().Name,
+			set,
+		)
 		return nil, errors.Join(err, set.Close())
 	}
 	return g.Partitioned(opt.Partition, nil, opt.Seed)

@@ -158,7 +158,8 @@ func speeches(lines []string, flat bool) (play []role) {
 	var current *role
 	for _, line := range lines {
 		if parts := speaker.FindStringSubmatch(line); parts != nil {
-			name, speech := strings.ToUpper(parts[1]), parts[2]
+			name := strings.ToUpper(parts[1])
+			speech := parts[2]
 			current = nil
 			if flat && strings.HasPrefix(name, "ACT ") {
 				continue

@@ -135,7 +135,11 @@ func readTweets(in *bufio.Reader, opt federated.Options) (*federated.Grouped, er
 		}
 		line, _ := c.FieldPos(0)
 		if len(record) != 6 {
-			return nil, fmt.Errorf("line %d: found %d columns, want 6: polarity, id, date, query, user, text", line, len(record))
+			return nil, fmt.Errorf(
+				"line %d: found %d columns, want 6: polarity, id, date, query, user, text",
+				line,
+				len(record),
+			)
 		}
 		label, ok := polarity[record[0]]
 		if !ok {
@@ -318,7 +322,12 @@ func (t *tweetTexts) Bags(by *federated.Grouping, name string) (*federated.Group
 	if g.Held, err = bag(by.Held); err != nil {
 		return nil, err
 	}
-	s := federated.Grouped{Task: "sent140", Labels: labels, Rows: bags, About: federated.Sent140Info}
+	s := federated.Grouped{
+		Task:   "sent140",
+		Labels: labels,
+		Rows:   bags,
+		About:  federated.Sent140Info,
+	}
 	s.About.Name = name
 	if dropped := len(by.Train) + len(by.Held) - len(labels); dropped > 0 {
 		s.About.AddNote("%d tweets without a known token dropped", dropped)

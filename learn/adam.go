@@ -3,7 +3,11 @@ package learn
 import "math"
 
 func init() {
-	Optimizers.Register("adam", "steps scaled by the gradients' moments; weight decay in the gradient (Kingma and Ba 2015)", Adam{})
+	Optimizers.Register(
+		"adam",
+		"steps scaled by the gradients' moments; weight decay in the gradient (Kingma and Ba 2015)",
+		Adam{},
+	)
 	Optimizers.Register("adamw", "Adam with weight decay beside the gradient (Loshchilov and Hutter 2019)", AdamW{})
 }
 
@@ -45,7 +49,9 @@ type Moments struct {
 }
 
 func (m Moments) stepper(params int, a *adam) *adam {
-	a.Moments, a.mean, a.square = m, make([]float32, params), make([]float32, params)
+	a.Moments = m
+	a.mean = make([]float32, params)
+	a.square = make([]float32, params)
 	return a
 }
 
@@ -61,7 +67,8 @@ type adam struct {
 func (a *adam) Start() {
 	clear(a.mean)
 	clear(a.square)
-	a.power1, a.power2 = 1, 1
+	a.power1 = 1
+	a.power2 = 1
 }
 
 // Memory has the moments, and β1^t and β2^t as pairs of words, so that no bit is lost.
@@ -72,7 +79,8 @@ func (a *adam) Save(dst []float32) {
 	rest = rest[copy(rest, a.square):]
 	for i, power := range []float64{a.power1, a.power2} {
 		bits := math.Float64bits(power)
-		rest[2*i], rest[2*i+1] = math.Float32frombits(uint32(bits)), math.Float32frombits(uint32(bits>>32))
+		rest[2*i] = math.Float32frombits(uint32(bits))
+		rest[2*i+1] = math.Float32frombits(uint32(bits >> 32))
 	}
 }
 
@@ -91,18 +99,27 @@ func (a *adam) Step(params, gradient []float32, rate float32) {
 	a.power2 *= a.Beta2
 	length := float32(float64(rate) / (1 - a.power1))
 	inverse := float32(1 / math.Sqrt(1-a.power2))
-	decay, keep := float32(a.decay), float32(1)
+	decay := float32(a.decay)
+	keep := float32(1)
 	if a.decoupled {
-		decay, keep = 0, float32(1-float64(float64(rate)*a.decay))
+		decay = 0
+		keep = float32(1 - float64(float64(rate)*a.decay))
 	}
-	b1, c1, b2, c2, eps := float32(a.Beta1), float32(1-a.Beta1), float32(a.Beta2), float32(1-a.Beta2), float32(a.Eps)
+	b1 := float32(a.Beta1)
+	c1 := float32(1 - a.Beta1)
+	b2 := float32(a.Beta2)
+	c2 := float32(1 - a.Beta2)
+	eps := float32(a.Eps)
 	n := len(params)
-	gradient, mean, square := gradient[:n], a.mean[:n], a.square[:n]
+	gradient = gradient[:n]
+	mean := a.mean[:n]
+	square := a.square[:n]
 	for i, x := range params {
 		g := gradient[i] + float32(decay*x)
 		m := float32(b1*mean[i]) + float32(c1*g)
 		v := float32(b2*square[i]) + float32(float32(c2*g)*g)
-		mean[i], square[i] = m, v
+		mean[i] = m
+		square[i] = v
 		width := float32(float32(math.Sqrt(float64(v)))*inverse) + eps
 		params[i] = float32(keep*x) - float32(float32(length*m)/width)
 	}

@@ -10,15 +10,26 @@ import (
 // its own size out of each after zero padding on all sides: one draw for the whole
 // batch, from r. A sample is channels × height × width.
 func Augment(b *Batch, channels, height, width, padding int, r *rand.Rand) error {
-	if channels < 1 || height < 1 || width < 1 || len(b.X) != b.N*channels*height*width {
-		return fmt.Errorf("batch of %d samples with %d values is not one of images of %d×%d×%d", b.N, len(b.X), channels, height, width)
+	if channels < 1 ||
+		height < 1 ||
+		width < 1 ||
+		len(b.X) != b.N*channels*height*width {
+		return fmt.Errorf(
+			"batch of %d samples with %d values is not one of images of %d×%d×%d",
+			b.N,
+			len(b.X),
+			channels,
+			height,
+			width,
+		)
 	}
 	if padding < 0 || padding > min(height, width) {
 		return fmt.Errorf("padding of %d; images of %d×%d take 0 to %d", padding, height, width, min(height, width))
 	}
 	flip := r.IntN(2) == 1
 	// The cut's corner, from the image's own.
-	dy, dx := r.IntN(2*padding+1)-padding, r.IntN(2*padding+1)-padding
+	dy := r.IntN(2*padding+1) - padding
+	dx := r.IntN(2*padding+1) - padding
 	for plane := range slices.Chunk(b.X, height*width) {
 		if flip {
 			for row := range slices.Chunk(plane, width) {

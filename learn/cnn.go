@@ -21,10 +21,19 @@ type CNN struct {
 
 func (a CNN) Model(Samples) (Model, error) {
 	if len(a.Image) != 3 || len(a.Maps) != 2 {
-		return nil, fmt.Errorf("an image of %d sizes and %d convolutions, want 3 (channels, height, width) and 2", len(a.Image), len(a.Maps))
+		return nil, fmt.Errorf(
+			"an image of %d sizes and %d convolutions, want 3 (channels, height, width) and 2",
+			len(a.Image),
+			len(a.Maps),
+		)
 	}
 	image := [3]int(a.Image)
-	samples := Samples{Input: Dense, Features: int(network.Product(a.Image...)), Classes: a.Classes, Image: image}
+	samples := Samples{
+		Input:    Dense,
+		Features: int(network.Product(a.Image...)),
+		Classes:  a.Classes,
+		Image:    image,
+	}
 	return sequential(NameOf(a), samples, []network.Layer{
 		network.ConvLayer{Maps: a.Maps[0], Size: 3, Stride: 1}, network.ReLULayer{}, network.PoolLayer{Size: 2},
 		network.ConvLayer{Maps: a.Maps[1], Size: 3, Stride: 1}, network.ReLULayer{}, network.PoolLayer{Size: 2},

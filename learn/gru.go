@@ -18,7 +18,12 @@ type GRU struct {
 }
 
 func (a GRU) Model(Samples) (Model, error) {
-	samples := Samples{Input: Tokens, Features: a.Length, Classes: a.Vocabulary, Vocabulary: a.Vocabulary}
+	samples := Samples{
+		Input:      Tokens,
+		Features:   a.Length,
+		Classes:    a.Vocabulary,
+		Vocabulary: a.Vocabulary,
+	}
 	return sequential(NameOf(a), samples, []network.Layer{
 		network.EmbeddingLayer{Width: a.Embedding}, network.GRULayer{Width: a.State, Layers: a.Layers, Output: "last"}, network.DenseLayer{Width: a.Vocabulary},
 	}, "embedding.", "gru.", "linear.")

@@ -95,7 +95,8 @@ type model struct {
 func (m *model) add(i int, name string, start network.Init, shape ...int) {
 	t := Tensor{Name: name, Shape: shape, Offset: m.params}
 	m.tensors = append(m.tensors, t)
-	m.initials, m.streams = append(m.initials, start), append(m.streams, i)
+	m.initials = append(m.initials, start)
+	m.streams = append(m.streams, i)
 	m.params += t.Len()
 }
 

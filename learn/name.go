@@ -130,7 +130,8 @@ func layersText(layers []network.Layer) string {
 // component reads the fields of an entry, and checks them.
 func component(entry any, text string) (any, error) {
 	v := reflect.New(reflect.TypeOf(entry)).Elem()
-	all, rest := fields(v.Type()), split(text)
+	all := fields(v.Type())
+	rest := split(text)
 	if f := v.FieldByName(frozenField); f.IsValid() && len(rest) > 0 && rest[len(rest)-1] == frozen {
 		f.SetBool(true)
 		rest = rest[:len(rest)-1]
@@ -205,7 +206,8 @@ func split(text string) (words []string) {
 	if text == "" {
 		return nil
 	}
-	depth, from := 0, 0
+	depth := 0
+	from := 0
 	for i, r := range text {
 		switch r {
 		case '(', '[':
@@ -253,7 +255,10 @@ func samplesOf(text string) (of Samples, err error) {
 	case is("tokens=%dx%d,", &of.Features, &of.Vocabulary):
 		of.Input = Tokens
 	default:
-		return of, fmt.Errorf("%.40q does not begin with values=N, image=CxHxW, words=N or tokens=LENGTHxVOCABULARY", text)
+		return of, fmt.Errorf(
+			"%.40q does not begin with values=N, image=CxHxW, words=N or tokens=LENGTHxVOCABULARY",
+			text,
+		)
 	}
 	_, text, _ = strings.Cut(text, ",")
 	if !is("classes=%d", &of.Classes) && !is("targets=%d", &of.Targets) {

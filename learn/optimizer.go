@@ -86,7 +86,10 @@ func (c Clipping) clip(gradient []float32) {
 func norm(x []float32) float64 {
 	var part [4]float64
 	for ; len(x) >= 4; x = x[4:] {
-		a, b, c, d := float64(x[0]), float64(x[1]), float64(x[2]), float64(x[3])
+		a := float64(x[0])
+		b := float64(x[1])
+		c := float64(x[2])
+		d := float64(x[3])
 		part[0] += float64(a * a)
 		part[1] += float64(b * b)
 		part[2] += float64(c * c)

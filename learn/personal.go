@@ -31,13 +31,18 @@ func NewPersonal(m ModelInfo, of []string, headSteps int) (*Personal, error) {
 		p.name += fmt.Sprintf(";head_steps=%d", headSteps)
 	}
 	if len(p.name) > registry.MaxText {
-		return nil, registry.Errorf("names", "the names are too long (with the model's name at most %d bytes; take patterns, such as head.*)", registry.MaxText)
+		return nil, registry.Errorf(
+			"names",
+			"the names are too long (with the model's name at most %d bytes; take patterns, such as head.*)",
+			registry.MaxText,
+		)
 	}
 	parts, err := personalParts(m, of)
 	if err != nil {
 		return nil, err
 	}
-	n, ends := 0, [4]int{}
+	n := 0
+	ends := [4]int{}
 	for i, part := range parts {
 		for _, t := range part {
 			p.places = append(p.places, t.Offset)
@@ -47,9 +52,14 @@ func NewPersonal(m ModelInfo, of []string, headSteps int) (*Personal, error) {
 		}
 		ends[i] = n
 	}
-	p.trainable, p.travels, p.own = ends[0], ends[1], ends[2]-ends[1]
+	p.trainable = ends[0]
+	p.travels = ends[1]
+	p.own = ends[2] - ends[1]
 	if p.trainable == 0 {
-		return nil, registry.Errorf("names", "all that trains is personal, and nothing is learned together (leave some out)")
+		return nil, registry.Errorf(
+			"names",
+			"all that trains is personal, and nothing is learned together (leave some out)",
+		)
 	}
 	return p, nil
 }
@@ -74,7 +84,8 @@ func personalParts(m ModelInfo, of []string) (parts [4][]Tensor, err error) {
 				return parts, registry.Errorf("names", "%q is no pattern (%v)", name, err)
 			}
 			if before, _ := path.Match(name+".*", t.Name); whole || before { // a pattern as the one before
-				found[i], part = true, 2
+				found[i] = true
+				part = 2
 			}
 		}
 		parts[part] = append(parts[part], t)

@@ -55,8 +55,11 @@ type quadraticWork struct {
 func (w *quadraticWork) sample(params []float32, b *Batch, i int) (loss float64) {
 	n := len(w.sum)
 	row := b.X[i*3*n:][:3*n]
-	at, a, v := row[:n], row[n:2*n], row[2*n:]
-	u, sum := w.u[:n], w.sum[:n]
+	at := row[:n]
+	a := row[n : 2*n]
+	v := row[2*n:]
+	u := w.u[:n]
+	sum := w.sum[:n]
 	along := 0.0
 	for j, x := range params[:n] {
 		u[j] = float64(x) - float64(at[j])

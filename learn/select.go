@@ -75,7 +75,12 @@ func limited(limit string) ([]kernel.ISA, error) {
 		return isa != kernel.Go && isa.String() != limit && isa.Class() != limit
 	})
 	if len(kept) == 1 && limit != kernel.Go.String() {
-		return kept, fmt.Errorf("%s: this machine has no instructions %q (here: %s)", KernelVariable, limit, strings.Trim(fmt.Sprint(all), "[]"))
+		return kept, fmt.Errorf(
+			"%s: this machine has no instructions %q (here: %s)",
+			KernelVariable,
+			limit,
+			strings.Trim(fmt.Sprint(all), "[]"),
+		)
 	}
 	return kept, nil
 }

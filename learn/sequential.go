@@ -32,7 +32,11 @@ func (a Sequential) Model(of Samples) (Model, error) {
 	}
 	name := fmt.Sprintf("layers:%s;%s", samplesText(of), layersText(list))
 	if len(name) > maxName {
-		return nil, fmt.Errorf("a list of layers whose name takes %d bytes is too long (at most %d)", len(name), maxName)
+		return nil, fmt.Errorf(
+			"a list of layers whose name takes %d bytes is too long (at most %d)",
+			len(name),
+			maxName,
+		)
 	}
 	return sequential(name, of, list)
 }

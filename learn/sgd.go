@@ -58,7 +58,8 @@ func (s *sgd) Load(src []float32) { copy(s.velocity, src) }
 func (s *sgd) Step(params, gradient []float32, rate float32) {
 	s.clip(gradient)
 	gradient = gradient[:len(params)]
-	decay, momentum := float32(s.WeightDecay), float32(s.Momentum)
+	decay := float32(s.WeightDecay)
+	momentum := float32(s.Momentum)
 	if s.velocity == nil {
 		for i, x := range params {
 			g := gradient[i] + float32(decay*x)

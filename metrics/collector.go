@@ -43,7 +43,10 @@ type collector struct {
 
 func newCollector(run *Run) *collector {
 	return &collector{
-		run: run, key: keyed.Hash(run.Seed, keyed.Timeline), slowest: top{limit: run.Slowest}, sample: top{limit: run.Sample},
+		run:     run,
+		key:     keyed.Hash(run.Seed, keyed.Timeline),
+		slowest: top{limit: run.Slowest},
+		sample:  top{limit: run.Sample},
 	}
 }
 
@@ -83,7 +86,8 @@ func (c *collector) hash(client int) uint64 { return keyed.Nth(c.key, uint64(cli
 func (c *collector) report(r *round.Report) *Round {
 	c.round = Round{Report: *r, Ended: c.ended, Tasks: c.open(c.round.Tasks[:0])}
 	c.slowest.held, c.sample.held = c.slowest.held[:0], c.sample.held[:0]
-	c.devices, c.ended = c.devices[:0], 0
+	c.devices = c.devices[:0]
+	c.ended = 0
 	return &c.round
 }
 

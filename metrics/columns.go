@@ -59,64 +59,161 @@ const (
 // Columns are the values of a round, in the order of rounds.csv. Those of a run's metrics are in
 // [ColumnsOf] alone, behind the validation loss.
 var Columns = []Column{
-	{Name: "round", Help: "number of the round, from 1", Tag: "-", Axis: "round", Field: func(r *round.Report) any { return &r.Round }},
 	{
-		Name: "start_seconds", Help: "virtual time of the round's first task; rounds that overlap: of the close before", Unit: "s", Derived: true,
-		Metric: "-", Tag: "-", Field: func(r *round.Report) any { return &r.Start },
-	},
-	{Name: "virtual_seconds", Help: "virtual time at the round's close", Unit: "s", Metric: "-", Tag: "time/virtual_seconds", Axis: "virtual time", Field: func(r *round.Report) any { return &r.End }},
-	{
-		Name: "round_seconds", Help: "virtual duration of the round", Unit: "s", Kind: Time, Metric: "round_duration_seconds", Tag: "time/round_seconds", Title: "Time of a round",
-		Get: func(r *round.Report) Number { return seconds(r.End - r.Start) },
-		Set: func(r *round.Report, v Number) { r.Start = r.End - round.Time(v.Int) },
+		Name:  "round",
+		Help:  "number of the round, from 1",
+		Tag:   "-",
+		Axis:  "round",
+		Field: func(r *round.Report) any { return &r.Round },
 	},
 	{
-		Name: "local_steps", Help: "local SGD steps a client, K_r", Unit: "steps", AtStart: true, Tag: "schedule/local_steps", Title: "Local steps, K_r", Figure: true,
-		Field: func(r *round.Report) any { return &r.LocalSteps },
+		Name:    "start_seconds",
+		Help:    "virtual time of the round's first task; rounds that overlap: of the close before",
+		Unit:    "s",
+		Derived: true,
+		Metric:  "-",
+		Tag:     "-",
+		Field:   func(r *round.Report) any { return &r.Start },
 	},
-	{Name: "learning_rate", Help: "learning rate, eta_r", AtStart: true, Tag: "schedule/learning_rate", Title: "Learning rate, η_r", Field: func(r *round.Report) any { return &r.LearningRate }},
-	{Name: "cohort", Help: "tasks that ended in the round", Unit: "tasks", Tag: "tasks/cohort", Field: func(r *round.Report) any { return &r.Cohort }},
+	{
+		Name:   "virtual_seconds",
+		Help:   "virtual time at the round's close",
+		Unit:   "s",
+		Metric: "-",
+		Tag:    "time/virtual_seconds",
+		Axis:   "virtual time",
+		Field:  func(r *round.Report) any { return &r.End },
+	},
+	{
+		Name:   "round_seconds",
+		Help:   "virtual duration of the round",
+		Unit:   "s",
+		Kind:   Time,
+		Metric: "round_duration_seconds",
+		Tag:    "time/round_seconds",
+		Title:  "Time of a round",
+		Get:    func(r *round.Report) Number { return seconds(r.End - r.Start) },
+		Set:    func(r *round.Report, v Number) { r.Start = r.End - round.Time(v.Int) },
+	},
+	{
+		Name:    "local_steps",
+		Help:    "local SGD steps a client, K_r",
+		Unit:    "steps",
+		AtStart: true,
+		Tag:     "schedule/local_steps",
+		Title:   "Local steps, K_r",
+		Figure:  true,
+		Field:   func(r *round.Report) any { return &r.LocalSteps },
+	},
+	{
+		Name:    "learning_rate",
+		Help:    "learning rate, eta_r",
+		AtStart: true,
+		Tag:     "schedule/learning_rate",
+		Title:   "Learning rate, η_r",
+		Field:   func(r *round.Report) any { return &r.LearningRate },
+	},
+	{
+		Name:  "cohort",
+		Help:  "tasks that ended in the round",
+		Unit:  "tasks",
+		Tag:   "tasks/cohort",
+		Field: func(r *round.Report) any { return &r.Cohort },
+	},
 	outcome(round.Accepted, "tasks whose update counts"),
 	outcome(round.Late, "tasks that would have ended after the deadline, or from too old a model"),
 	outcome(round.Dropped, "tasks whose client left"),
 	outcome(round.Lost, "tasks of devices that fell silent"),
 	outcome(round.Cancelled, "tasks that the close made needless"),
 	outcome(round.Refused, "tasks whose update was not valid"),
-	{Name: "training_loss", Help: "mean first-step loss of the accepted clients", Optional: true, Tag: "loss/training", Field: func(r *round.Report) any { return &r.TrainingLoss }},
 	{
-		Name: "window_loss", Help: "mean of the training loss over the last rounds (Eq. 15)", Optional: true, Derived: true, Tag: "loss/window", Title: "Training loss, mean of the window",
-		Field: func(r *round.Report) any { return &r.WindowLoss },
+		Name:     "training_loss",
+		Help:     "mean first-step loss of the accepted clients",
+		Optional: true,
+		Tag:      "loss/training",
+		Field:    func(r *round.Report) any { return &r.TrainingLoss },
 	},
 	{
-		Name: validationLoss, Help: "mean loss on held-out samples", Kind: Real, Optional: true, Tag: "loss/validation", Title: "Validation loss",
-		Get: func(r *round.Report) Number { return known(r.Evaluated, Number{Float: r.ValidationLoss}) },
-		Set: func(r *round.Report, v Number) { r.ValidationLoss, r.Evaluated = v.Float, true },
+		Name:     "window_loss",
+		Help:     "mean of the training loss over the last rounds (Eq. 15)",
+		Optional: true,
+		Derived:  true,
+		Tag:      "loss/window",
+		Title:    "Training loss, mean of the window",
+		Field:    func(r *round.Report) any { return &r.WindowLoss },
 	},
 	{
-		Name: "sgd_steps", Help: "local SGD steps of one client of each round so far: the sum of K_r", Unit: "steps", Tag: "schedule/sgd_steps", Axis: "SGD steps a client",
+		Name:     validationLoss,
+		Help:     "mean loss on held-out samples",
+		Kind:     Real,
+		Optional: true,
+		Tag:      "loss/validation",
+		Title:    "Validation loss",
+		Get:      func(r *round.Report) Number { return known(r.Evaluated, Number{Float: r.ValidationLoss}) },
+		Set: func(r *round.Report, v Number) {
+			r.ValidationLoss = v.Float
+			r.Evaluated = true
+		},
+	},
+	{
+		Name:  "sgd_steps",
+		Help:  "local SGD steps of one client of each round so far: the sum of K_r",
+		Unit:  "steps",
+		Tag:   "schedule/sgd_steps",
+		Axis:  "SGD steps a client",
 		Field: func(r *round.Report) any { return &r.SGDSteps },
 	},
 	{
-		Name: "smallest_local_steps", Help: "smallest K of the tasks that ended in the round", Unit: "steps", Kind: Count, Optional: true, Tag: "schedule/smallest_local_steps",
-		Get: func(r *round.Report) Number { return known(r.KnowsSteps(), whole(int64(r.Steps.Smallest))) },
-		Set: func(r *round.Report, v Number) { r.Steps.Tasks, r.Steps.Smallest = r.Cohort, int(v.Int) },
+		Name:     "smallest_local_steps",
+		Help:     "smallest K of the tasks that ended in the round",
+		Unit:     "steps",
+		Kind:     Count,
+		Optional: true,
+		Tag:      "schedule/smallest_local_steps",
+		Get:      func(r *round.Report) Number { return known(r.KnowsSteps(), whole(int64(r.Steps.Smallest))) },
+		Set: func(r *round.Report, v Number) {
+			r.Steps.Tasks = r.Cohort
+			r.Steps.Smallest = int(v.Int)
+		},
 	},
 	{
-		Name: "mean_local_steps", Help: "mean K of the tasks that ended in the round", Unit: "steps", Kind: Real, Optional: true, Tag: "schedule/mean_local_steps",
-		Get: func(r *round.Report) Number { return known(r.KnowsSteps(), Number{Float: r.Steps.Mean()}) },
-		Set: func(r *round.Report, v Number) { r.Steps.Sum = int64(math.Round(v.Float * float64(r.Cohort))) },
+		Name:     "mean_local_steps",
+		Help:     "mean K of the tasks that ended in the round",
+		Unit:     "steps",
+		Kind:     Real,
+		Optional: true,
+		Tag:      "schedule/mean_local_steps",
+		Get:      func(r *round.Report) Number { return known(r.KnowsSteps(), Number{Float: r.Steps.Mean()}) },
+		Set:      func(r *round.Report, v Number) { r.Steps.Sum = int64(math.Round(v.Float * float64(r.Cohort))) },
 	},
 	{
-		Name: "largest_local_steps", Help: "largest K of the tasks that ended in the round", Unit: "steps", Kind: Count, Optional: true, Tag: "schedule/largest_local_steps",
-		Get: func(r *round.Report) Number { return known(r.KnowsSteps(), whole(int64(r.Steps.Largest))) },
-		Set: func(r *round.Report, v Number) { r.Steps.Largest = int(v.Int) },
+		Name:     "largest_local_steps",
+		Help:     "largest K of the tasks that ended in the round",
+		Unit:     "steps",
+		Kind:     Count,
+		Optional: true,
+		Tag:      "schedule/largest_local_steps",
+		Get:      func(r *round.Report) Number { return known(r.KnowsSteps(), whole(int64(r.Steps.Largest))) },
+		Set:      func(r *round.Report, v Number) { r.Steps.Largest = int(v.Int) },
 	},
 	{
-		Name: Tokens, Help: "tokens of the local steps that count so far, over all clients", Unit: "tokens", Kind: Total, Optional: true, Tag: "schedule/tokens", Axis: "tokens",
-		Get: func(r *round.Report) Number { return known(r.Tokens > 0, whole(r.Tokens)) },
-		Set: func(r *round.Report, v Number) { r.Tokens = v.Int },
+		Name:     Tokens,
+		Help:     "tokens of the local steps that count so far, over all clients",
+		Unit:     "tokens",
+		Kind:     Total,
+		Optional: true,
+		Tag:      "schedule/tokens",
+		Axis:     "tokens",
+		Get:      func(r *round.Report) Number { return known(r.Tokens > 0, whole(r.Tokens)) },
+		Set:      func(r *round.Report, v Number) { r.Tokens = v.Int },
 	},
-	{Name: "late_used", Help: "late updates of earlier rounds that count in the round", Unit: "tasks", Tag: "tasks/late_used", Field: func(r *round.Report) any { return &r.LateUsed }},
+	{
+		Name:  "late_used",
+		Help:  "late updates of earlier rounds that count in the round",
+		Unit:  "tasks",
+		Tag:   "tasks/late_used",
+		Field: func(r *round.Report) any { return &r.LateUsed },
+	},
 }
 
 const validationLoss = "validation_loss"
@@ -128,7 +225,14 @@ const Tokens = "tokens"
 const Validation = "validation_"
 
 func outcome(o round.Outcome, help string) Column {
-	return Column{Name: o.String(), Help: help, Unit: "tasks", Metric: "-", Tag: "tasks/" + o.String(), Field: func(r *round.Report) any { return &r.Outcomes[o] }}
+	return Column{
+		Name:   o.String(),
+		Help:   help,
+		Unit:   "tasks",
+		Metric: "-",
+		Tag:    "tasks/" + o.String(),
+		Field:  func(r *round.Report) any { return &r.Outcomes[o] },
+	}
 }
 
 func metricColumn(i int, name string) Column {
@@ -137,8 +241,14 @@ func metricColumn(i int, name string) Column {
 		about = "top-1 accuracy on held-out samples, 0 to 1"
 	}
 	return Column{
-		Name: Validation + name, Help: about, Kind: Real, Optional: true, Metric: "-", Tag: name + "/validation", Title: "Validation " + name,
-		Get: func(r *round.Report) Number { return known(r.Evaluated, Number{Float: metric.At(r.Metrics, i)}) },
+		Name:     Validation + name,
+		Help:     about,
+		Kind:     Real,
+		Optional: true,
+		Metric:   "-",
+		Tag:      name + "/validation",
+		Title:    "Validation " + name,
+		Get:      func(r *round.Report) Number { return known(r.Evaluated, Number{Float: metric.At(r.Metrics, i)}) },
 		Set: func(r *round.Report, v Number) {
 			for len(r.Metrics) <= i {
 				r.Metrics = append(r.Metrics, math.NaN())

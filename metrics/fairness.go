@@ -68,7 +68,8 @@ func FairnessOf(list []metric.Metric, scores []metric.ClientScore) Fairness {
 		if lower {
 			worst = values[len(values)-len(worst):]
 		}
-		if f.Worst = mean(worst); math.IsNaN(f.Mean) {
+		f.Worst = mean(worst)
+		if math.IsNaN(f.Mean) {
 			f.Worst = f.Mean
 		}
 		return f
@@ -93,7 +94,8 @@ func mean(values []float64) float64 {
 // (Σ x)² / (n Σ x²): 1 where all are equal, also where all are 0, and k/n where k of n share
 // everything equally. It is NaN if a value is negative.
 func Jain(values []float64) float64 {
-	sum, squares := 0.0, 0.0
+	sum := 0.0
+	squares := 0.0
 	for _, v := range values {
 		if v < 0 {
 			return math.NaN()

@@ -63,7 +63,11 @@ func each[T any](r *Recorder, all bool, f func(T) error) (err error) {
 
 // Outputs are a recorder's outputs that are a T, in their order.
 func Outputs[T any](r *Recorder) (list []T) {
-	_ = each(r, true, func(t T) error { list = append(list, t); return nil }) // there is no error
+	// there is no error
+	_ = each(r, true, func(t T) error {
+		list = append(list, t)
+		return nil
+	})
 	return list
 }
 
@@ -162,7 +166,13 @@ type OutputState struct {
 
 // Save is the recorder's memory, valid until the next call of any method.
 func (r *Recorder) Save() (State, error) {
-	s := State{Usage: r.meter.total, Open: r.meter.open, Times: r.meter.times, Tasks: r.kept.open(nil), Ended: r.kept.ended}
+	s := State{
+		Usage: r.meter.total,
+		Open:  r.meter.open,
+		Times: r.meter.times,
+		Tasks: r.kept.open(nil),
+		Ended: r.kept.ended,
+	}
 	for _, o := range r.outputs {
 		if m, ok := o.Output.(Stateful); ok {
 			state, err := m.Save()

@@ -183,7 +183,8 @@ func ByVersion(devices []gateway.Seen) (list []DeviceVersion) {
 			list = append(list, DeviceVersion{Version: v})
 		}
 		of := &list[at[v]]
-		if of.Devices++; len(of.Names) < maxVersionsNames {
+		of.Devices++
+		if len(of.Names) < maxVersionsNames {
 			of.Names = append(of.Names, d.Name)
 		}
 	}

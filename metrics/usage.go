@@ -127,7 +127,9 @@ func (m *meter) task(e *round.TaskReport) {
 func (m *meter) take(e *round.TaskReport, useful bool, times int64) {
 	p := &m.run.Power
 	parts := PartsOf(e)
-	download, compute, upload := parts[Download], parts[Compute], parts[Upload]
+	download := parts[Download]
+	compute := parts[Compute]
+	upload := parts[Upload]
 	bytes := int64(0)
 	if e.Probe || !p.HoldsModel {
 		bytes = int64(float64(p.ModelBytes) * done(download, e.Plan.Download, true))
@@ -234,7 +236,9 @@ func Latest(previous, r *round.Report) round.Report {
 		last.TrainingLoss = previous.TrainingLoss
 	}
 	if !r.Evaluated {
-		last.Evaluated, last.ValidationLoss, last.Metrics = previous.Evaluated, previous.ValidationLoss, previous.Metrics
+		last.Evaluated = previous.Evaluated
+		last.ValidationLoss = previous.ValidationLoss
+		last.Metrics = previous.Metrics
 	}
 	return last
 }

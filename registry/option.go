@@ -47,7 +47,13 @@ func Options(t reflect.Type) []Option {
 		if !ok {
 			continue
 		}
-		o := Option{Key: key, Help: f.Tag.Get("help"), Unit: f.Tag.Get("unit"), Index: f.Index, Type: f.Type}
+		o := Option{
+			Key:   key,
+			Help:  f.Tag.Get("help"),
+			Unit:  f.Tag.Get("unit"),
+			Index: f.Index,
+			Type:  f.Type,
+		}
 		o.Default, o.Optional = f.Tag.Lookup("default")
 		if words := f.Tag.Get("words"); words != "" {
 			o.Words = strings.Split(words, ",")
@@ -61,7 +67,14 @@ func Options(t reflect.Type) []Option {
 			o.Ranged = true
 			o.Range, err = ParseRange(text)
 		}
-		attributes := map[string]*bool{"null": &o.Null, "path": &o.Path, "inert": &o.Inert, "short": &o.Short, "keyed": &o.Keyed, "flat": &o.Flat}
+		attributes := map[string]*bool{
+			"null":  &o.Null,
+			"path":  &o.Path,
+			"inert": &o.Inert,
+			"short": &o.Short,
+			"keyed": &o.Keyed,
+			"flat":  &o.Flat,
+		}
 		for _, name := range strings.FieldsFunc(f.Tag.Get("is"), func(r rune) bool { return r == ',' }) {
 			if attributes[name] == nil {
 				err = fmt.Errorf("%q is not an attribute", name)
@@ -70,7 +83,8 @@ func Options(t reflect.Type) []Option {
 			*attributes[name] = true
 		}
 		if o.Null {
-			o.Default, o.Optional = cmp.Or(o.Default, "null"), true
+			o.Default = cmp.Or(o.Default, "null")
+			o.Optional = true
 		}
 		if err == nil && !f.IsExported() {
 			err = fmt.Errorf("the field is not exported")
@@ -87,7 +101,8 @@ func Options(t reflect.Type) []Option {
 // Element is the option of what a pointer or a list of the option holds, which cannot be missing.
 func (o *Option) Element() *Option {
 	element := *o
-	element.Null, element.Optional = false, false
+	element.Null = false
+	element.Optional = false
 	return &element
 }
 
@@ -115,21 +130,27 @@ type Range struct {
 func ParseRange(text string) (r Range, err error) {
 	var from, to rune
 	_, err = fmt.Sscanf(text+"\n", "%c%g,%g%c\n", &from, &r.Lo, &r.Hi, &to)
-	if err != nil || !strings.ContainsRune("[(", from) || !strings.ContainsRune("])", to) || !(r.Lo <= r.Hi) {
+	if err != nil ||
+		!strings.ContainsRune("[(", from) ||
+		!strings.ContainsRune("])", to) ||
+		!(r.Lo <= r.Hi) {
 		return Range{}, fmt.Errorf("%q is not an interval such as [1,100] or (0,1e6]", text)
 	}
-	r.OpenLo, r.OpenHi = from == '(', to == ')'
+	r.OpenLo = from == '('
+	r.OpenHi = to == ')'
 	return r, nil
 }
 
 // Contains reports whether v lies within the interval; NaN never does.
 func (r Range) Contains(v float64) bool {
-	return (v > r.Lo || v == r.Lo && !r.OpenLo) && (v < r.Hi || v == r.Hi && !r.OpenHi)
+	return (v > r.Lo || v == r.Lo && !r.OpenLo) &&
+		(v < r.Hi || v == r.Hi && !r.OpenHi)
 }
 
 // String reads as "more than 0 and at most 10".
 func (r Range) String() string {
-	lo, hi := Number(r.Lo)+" or more", " and at most "+Number(r.Hi)
+	lo := Number(r.Lo) + " or more"
+	hi := " and at most " + Number(r.Hi)
 	if r.OpenLo {
 		lo = "more than " + Number(r.Lo)
 	}
@@ -220,7 +241,8 @@ func (o *Option) Check(v reflect.Value) error {
 	if o.Word != "" && v.Equal(reflect.ValueOf(o.WordIs).Convert(v.Type())) {
 		return nil
 	}
-	x, whole := 0.0, "a whole number "
+	x := 0.0
+	whole := "a whole number "
 	switch {
 	case v.Kind() == reflect.Struct:
 		if o.Flat {
@@ -243,10 +265,16 @@ func (o *Option) Check(v reflect.Value) error {
 	case v.CanUint():
 		x = float64(v.Uint())
 	case v.CanFloat():
-		x, whole = v.Float(), ""
+		x = v.Float()
+		whole = ""
 	}
 	if o.Ranged && !o.Range.Contains(x) {
-		return Errorf(o.Key, "%s is out of range (%s)", Number(x), strings.TrimRight(whole+o.Range.String()+" "+o.Unit, " "))
+		return Errorf(
+			o.Key,
+			"%s is out of range (%s)",
+			Number(x),
+			strings.TrimRight(whole+o.Range.String()+" "+o.Unit, " "),
+		)
 	}
 	return nil
 }

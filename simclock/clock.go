@@ -155,7 +155,8 @@ func (c *Clock) State() State {
 // have.
 func Restore(s State) *Clock {
 	c := New()
-	c.now, c.hash = s.Now, s.Fingerprint
+	c.now = s.Now
+	c.hash = s.Fingerprint
 	for _, e := range s.Events {
 		c.Schedule(e)
 	}

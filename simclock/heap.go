@@ -35,7 +35,8 @@ func (h heap) least(c int) int {
 		return m
 	}
 	k := h[c : c+4 : c+4]
-	m, n := 0, 2
+	m := 0
+	n := 2
 	if k[1].before(k[0]) {
 		m = 1
 	}
@@ -51,7 +52,8 @@ func (h heap) least(c int) int {
 // pop removes the first event. The heap must not be empty.
 func (h *heap) pop() item {
 	a := *h
-	first, last := a[0], a[len(a)-1]
+	first := a[0]
+	last := a[len(a)-1]
 	a = a[:len(a)-1]
 	*h = a
 	if len(a) > 0 {

@@ -35,7 +35,8 @@ func (p pending) remove(seq uint64) bool {
 	if *word&bit == 0 {
 		return false
 	}
-	if *word &^= bit; *word == 0 && *c == (chunk{}) {
+	*word &^= bit
+	if *word == 0 && *c == (chunk{}) {
 		delete(p, seq>>chunkBits)
 	}
 	return true

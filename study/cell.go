@@ -73,9 +73,14 @@ func Identity(c config.Config) (string, error) {
 func planned(c config.Config) config.Config {
 	c.Kernel = config.AutoKernel
 	if !c.IsSynthetic() && !c.DevicesAlone() {
-		c.Clients, c.Cohort, c.Batch = config.AllClients, 0, 0
+		c.Clients = config.AllClients
+		c.Cohort = 0
+		c.Batch = 0
 	}
-	c.Theory.L, c.Theory.Mu, c.Theory.G, c.Theory.FStar = nil, nil, nil, nil
+	c.Theory.L = nil
+	c.Theory.Mu = nil
+	c.Theory.G = nil
+	c.Theory.FStar = nil
 	c.Evaluate.Metric = config.Metric{}
 	return c
 }
@@ -112,12 +117,20 @@ func alike(mine config.Config, run *folder.Run, exact bool) (_ config.Config, er
 		}
 	}
 	own := mine.Evaluate.Metric == (config.Metric{}) && found.Evaluate.Metric.Name == ownMetric(run)
-	loss := mine.Evaluate.Metric == (config.Metric{Name: metric.Loss}) && found.Evaluate.Metric == (config.Metric{Name: metric.Loss, Better: metric.Lower})
+	loss := mine.Evaluate.Metric == (config.Metric{Name: metric.Loss}) &&
+		found.Evaluate.Metric == (config.Metric{Name: metric.Loss, Better: metric.Lower})
 	if own || loss {
 		mine.Evaluate.Metric = found.Evaluate.Metric
 	}
 	t := mine.Theory
-	if mine.Clients == config.AllClients || mine.Cohort == 0 || mine.Batch == 0 || mine.UsesTheory() && (t.L == nil || t.Mu == nil || t.G == nil || t.FStar == nil) {
+	if mine.Clients == config.AllClients ||
+		mine.Cohort == 0 ||
+		mine.Batch == 0 ||
+		mine.UsesTheory() &&
+			(t.L == nil ||
+				t.Mu == nil ||
+				t.G == nil ||
+				t.FStar == nil) {
 		if exact {
 			kernel := mine.Kernel
 			if mine, err = problem.Resolve(mine); err != nil {
@@ -166,7 +179,10 @@ func find(ctx context.Context, out string, cells []Cell, o *Options) (done, kept
 	f := finder{others: sync.OnceValues(func() (map[string][]string, error) { return index(out) }), force: o.Run.Force}
 	for i := range cells {
 		c := &cells[i]
-		c.Begun, c.Reused, c.Diverged, c.anew = false, false, "", false
+		c.Begun = false
+		c.Reused = false
+		c.Diverged = ""
+		c.anew = false
 		there, s, err := f.find(ctx, c)
 		switch {
 		case err != nil:
@@ -175,15 +191,22 @@ func find(ctx context.Context, out string, cells []Cell, o *Options) (done, kept
 			c.anew = true
 		case s == nil:
 			c.Begun = there
-			if before, err := folder.ReadSummary(c.Run().Path(folder.SummaryFile)); there && err == nil && o.Until > 0 && before.VirtualSeconds >= o.Until {
-				c.Summary, c.Reused = before, true
+			if before, err := folder.ReadSummary(c.Run().Path(folder.SummaryFile)); there &&
+				err == nil &&
+				o.Until > 0 &&
+				before.VirtualSeconds >= o.Until {
+				c.Summary = before
+				c.Reused = true
 				done++
 			}
 		case !f.force || s.Version == o.Run.Version: // another version may compute other bits
-			c.Summary, c.Reused = *s, true
+			c.Summary = *s
+			c.Reused = true
 			done++
 		}
-		if len(c.Config.Tags) > 0 && (c.Begun || c.Reused) && !slices.Equal(c.tags, c.Config.Tags) {
+		if len(c.Config.Tags) > 0 &&
+			(c.Begun || c.Reused) &&
+			!slices.Equal(c.tags, c.Config.Tags) {
 			kept++
 		}
 	}
@@ -238,7 +261,12 @@ func (f *finder) find(ctx context.Context, c *Cell) (there bool, s *folder.Summa
 		case err != nil || other == nil:
 			return other == nil, s, err
 		case !f.force:
-			return false, nil, fmt.Errorf("%s: %w, %w (choose another folder with --out, or replace the run with --force)", c.Config.Out, folder.ErrHoldsRun, other)
+			return false, nil, fmt.Errorf(
+				"%s: %w, %w (choose another folder with --out, or replace the run with --force)",
+				c.Config.Out,
+				folder.ErrHoldsRun,
+				other,
+			)
 		}
 	}
 	id, err := Identity(planned(c.Config))
@@ -295,7 +323,9 @@ func (c *Cell) named() config.Config {
 func (c *Cell) play(ctx context.Context, o run.Options) (err error) {
 	mine := c.named()
 	if c.Begun {
-		o.Overrides, o.Trainer = &mine, c.Config.Trainer.Command // the command is given again
+		// the command is given again
+		o.Overrides = &mine
+		o.Trainer = c.Config.Trainer.Command
 		var r run.Resumed
 		r, err = run.Resume(ctx, c.Config.Out, o)
 		c.Summary = r.Summary
@@ -307,7 +337,8 @@ func (c *Cell) play(ctx context.Context, o run.Options) (err error) {
 	switch {
 	case ctx.Err() != nil:
 	case errors.Is(err, coordinator.ErrDiverged):
-		c.Diverged, err = err.Error(), nil
+		c.Diverged = err.Error()
+		err = nil
 	case errors.Is(err, context.Canceled) && o.Until > 0: // where it was to be stopped
 		err = nil
 	}
@@ -348,13 +379,16 @@ type Provenance struct {
 	Version       string `csv:"version" json:"version"`             // of the program, with its commit
 	Configuration string `csv:"configuration" json:"configuration"` // hex SHA-256, see Identity
 	DataDigest    string `csv:"data_digest" json:"data_digest"`     // of samples and split; empty: none were read
-	Kernel        string `csv:"kernel" json:"kernel"`               // the class of kernels that trained; empty: nothing was trained
+	// the class of kernels that trained; empty: nothing was trained
+	Kernel string `csv:"kernel" json:"kernel"`
 }
 
 // ProvenanceOf is that of a run with this configuration, complete as the run's folder has it,
 // and this summary; without one the configuration's alone.
 func ProvenanceOf(c config.Config, s folder.Summary) (p Provenance, err error) {
-	p.Version, p.DataDigest, p.Kernel = s.Version, s.DataDigest, s.Kernel
+	p.Version = s.Version
+	p.DataDigest = s.DataDigest
+	p.Kernel = s.Kernel
 	p.Configuration, err = Identity(c)
 	return p, err
 }

@@ -150,7 +150,9 @@ func (r *Comparison) writeWindows(w io.Writer) {
 		c := &r.Runs[i]
 		s := &c.Config.Schedule
 		long := s.TooLong(c.Summary.Rounds)
-		if said[c.Schedule] || long == "" || !schedule.NeedsOf(s.K, s.Setup()).Losses && !schedule.NeedsOf(s.Eta, s.Setup()).Losses {
+		if said[c.Schedule] ||
+			long == "" ||
+			!schedule.NeedsOf(s.K, s.Setup()).Losses && !schedule.NeedsOf(s.Eta, s.Setup()).Losses {
 			continue
 		}
 		said[c.Schedule] = true
@@ -175,12 +177,25 @@ func (r *Comparison) columns() table.Columns[*Cell] {
 	list := []quantity{{title: "training loss", of: func(c *Cell) float64 { return c.TailLoss }}}
 	for i, name := range names {
 		if i == 0 {
-			list = append(list, quantity{title: "tail " + metric.Title(name), of: func(c *Cell) float64 { return c.Tail }})
+			list = append(
+				list,
+				quantity{title: "tail " + metric.Title(name), of: func(c *Cell) float64 { return c.Tail }},
+			)
 		}
-		list = append(list, quantity{title: "best " + metric.Title(name), of: func(c *Cell) float64 { return metrics.Value(c.Summary.Metric(name).Best) }})
+		list = append(
+			list,
+			quantity{
+				title: "best " + metric.Title(name),
+				of:    func(c *Cell) float64 { return metrics.Value(c.Summary.Metric(name).Best) },
+			},
+		)
 	}
-	for _, q := range append(list, fairness(names[:min(1, len(names))], r.Runs)...) { // of that by which runs are compared
-		columns = append(columns, table.Column[*Cell]{Title: q.title, Text: func(c *Cell) string { return human.Fixed(q.of(c)) }})
+	// of that by which runs are compared
+	for _, q := range append(list, fairness(names[:min(1, len(names))], r.Runs)...) {
+		columns = append(
+			columns,
+			table.Column[*Cell]{Title: q.title, Text: func(c *Cell) string { return human.Fixed(q.of(c)) }},
+		)
 	}
 	return append(columns, table.Columns[*Cell]{
 		{Title: "time to " + levelName(r.Runs), Text: func(c *Cell) string {
@@ -210,10 +225,12 @@ func (r *Comparison) MarshalJSON() ([]byte, error) {
 	type run struct {
 		folder.Summary
 		TimeToLevel *float64 `json:"time_to_level"` // virtual seconds; null: never
-		Tail        *float64 `json:"tail"`          // mean of what runs are compared by in the last tenth; null: not measured
-		Diverged    *string  `json:"diverged"`      // why it came to no end; null: it did
+		// mean of what runs are compared by in the last tenth; null: not measured
+		Tail     *float64 `json:"tail"`
+		Diverged *string  `json:"diverged"` // why it came to no end; null: it did
 	}
-	runs, equal := make([]run, len(r.Runs)), 0
+	runs := make([]run, len(r.Runs))
+	equal := 0
 	if len(r.Runs) > 0 {
 		equal = r.Runs[0].Config.Stop.EqualRuntimeRounds
 	}
@@ -222,9 +239,10 @@ func (r *Comparison) MarshalJSON() ([]byte, error) {
 	}
 	return json.Marshal(struct {
 		Reference string   `json:"reference"`
-		Level     *float64 `json:"level"`                // that the reference reaches, of what they are compared by
-		Equal     int      `json:"equal_runtime_rounds"` // rounds of fixed K whose virtual time every run had; 0: by other stops
-		Runs      []run    `json:"runs"`
+		Level     *float64 `json:"level"` // that the reference reaches, of what they are compared by
+		// rounds of fixed K whose virtual time every run had; 0: by other stops
+		Equal int   `json:"equal_runtime_rounds"`
+		Runs  []run `json:"runs"`
 
 		Expected []expect.Outcome `json:"expected,omitempty"`
 	}{r.Reference, metrics.Measured(level(r.Runs)), equal, runs, r.Expected()})

@@ -27,7 +27,10 @@ const blocks = 4096
 // Controllable finds what has no controls among runs that are to have them.
 func Controllable(cells []Cell) error {
 	if slices.ContainsFunc(cells, func(c Cell) bool { return c.Config.Schedule.Unit == config.Epochs }) {
-		return &config.KeyError{Key: "schedule.unit", Problem: "clients whose K counts epochs take unlike numbers of steps, so no constant K does as much work (leave out --controls, or count steps)"}
+		return &config.KeyError{
+			Key:     "schedule.unit",
+			Problem: "clients whose K counts epochs take unlike numbers of steps, so no constant K does as much work (leave out --controls, or count steps)",
+		}
 	}
 	return nil
 }
@@ -57,8 +60,16 @@ func Controls(cells []Cell, kinds ...string) (list []Cell, err error) {
 }
 
 func (c *Cell) control(kind string) (own Cell, err error) {
-	own = Cell{Name: c.Name + " " + kind, Schedule: c.Schedule + "-" + kind, Control: kind, Values: c.Values, Point: c.Point, Config: c.Config}
-	own.Config.Out, own.Config.Schedule.Label = c.Config.Out+"-"+kind, own.Schedule
+	own = Cell{
+		Name:     c.Name + " " + kind,
+		Schedule: c.Schedule + "-" + kind,
+		Control:  kind,
+		Values:   c.Values,
+		Point:    c.Point,
+		Config:   c.Config,
+	}
+	own.Config.Out = c.Config.Out + "-" + kind
+	own.Config.Schedule.Label = own.Schedule
 	switch kind {
 	case constantK:
 		own.Config.Schedule.K = constant(c.steps)
@@ -83,12 +94,17 @@ func constant(steps []int) schedule.K {
 	for _, k := range steps {
 		sum += k
 	}
-	return schedule.ExpressionK{Formula: fmt.Sprintf("floor(r * %[1]d / %[2]d) - floor((r - 1) * %[1]d / %[2]d)", sum, len(steps))}
+	return schedule.ExpressionK{Formula: fmt.Sprintf(
+		"floor(r * %[1]d / %[2]d) - floor((r - 1) * %[1]d / %[2]d)",
+		sum,
+		len(steps),
+	)}
 }
 
 // decays reports whether K is lower in the second half of the rounds than in the first.
 func decays(steps []int) bool {
-	half, balance := len(steps)/2, 0
+	half := len(steps) / 2
+	balance := 0
 	for i := range half {
 		balance += steps[i] - steps[len(steps)-1-i]
 	}

@@ -156,7 +156,10 @@ func (d *Difference) decide(all []Difference) {
 
 // controls reports whether the row's runs are controls of another's.
 func (r *Row) controls(other *Row) bool {
-	return len(r.Cells) > 0 && r.Cells[0].Control != "" && r.Schedule == other.Schedule+"-"+r.Cells[0].Control && slices.Equal(r.Values, other.Values)
+	return len(r.Cells) > 0 &&
+		r.Cells[0].Control != "" &&
+		r.Schedule == other.Schedule+"-"+r.Cells[0].Control &&
+		slices.Equal(r.Values, other.Values)
 }
 
 // Verdict says what the interval and Holm's p show, and no more: also of how many seeds, where others
@@ -171,7 +174,14 @@ func (d *Difference) Verdict() string {
 func (d *Difference) verdict() string {
 	switch {
 	case d.Missed > 0 && d.Never > 0:
-		return fmt.Sprintf("reached by %s alone with %d, by %s alone with %d of %d seeds", d.Row.Schedule, d.Missed, d.Than, d.Never, len(d.BySeed))
+		return fmt.Sprintf(
+			"reached by %s alone with %d, by %s alone with %d of %d seeds",
+			d.Row.Schedule,
+			d.Missed,
+			d.Than,
+			d.Never,
+			len(d.BySeed),
+		)
 	case d.Missed > 0:
 		return fmt.Sprintf("reached by %s alone with %d of %d seeds", d.Row.Schedule, d.Missed, len(d.BySeed))
 	case d.Never > 0:
@@ -201,9 +211,19 @@ func (t *Table) differenceColumns(list []Difference) table.Columns[Difference] {
 	return append(pointColumns(t.Grids, func(d Difference) []string { return d.Row.Values }, func(d Difference) string { return d.Row.Schedule }),
 		table.Column[Difference]{Name: "against", Title: "against", Of: func(d Difference) any { return d.Than }},
 		table.Column[Difference]{Name: "quantity", Of: func(d Difference) any { return d.Quantity }},
-		table.Column[Difference]{Name: "difference", Title: "difference", Of: func(d Difference) any { return d.Estimated }, Text: func(d Difference) string { return d.Digits(3) }},
+		table.Column[Difference]{
+			Name:  "difference",
+			Title: "difference",
+			Of:    func(d Difference) any { return d.Estimated },
+			Text:  func(d Difference) string { return d.Digits(3) },
+		},
 		table.Column[Difference]{Name: "p", Of: func(d Difference) any { return d.P() }},
-		table.Column[Difference]{Name: "holm_p", Title: "Holm's p", Of: func(d Difference) any { return d.Adjusted }, Text: holm},
+		table.Column[Difference]{
+			Name:  "holm_p",
+			Title: "Holm's p",
+			Of:    func(d Difference) any { return d.Adjusted },
+			Text:  holm,
+		},
 		table.Column[Difference]{Name: "verdict", Title: "verdict", Of: func(d Difference) any { return d.Verdict() }},
 		decided)
 }
@@ -240,7 +260,14 @@ func (t *Table) Picture(w io.Writer) error {
 	for _, d := range t.Differences() {
 		if d.N > 1 {
 			name := append(slices.Clone(d.Row.Values), nameLine.ReplaceAllString(d.Row.Schedule, "$0\n"), "− "+d.Than)
-			panels = Dots(panels, d.title, "difference with the same seed", strings.Join(name, "\n"), d.BySeed, d.Estimated)
+			panels = Dots(
+				panels,
+				d.title,
+				"difference with the same seed",
+				strings.Join(name, "\n"),
+				d.BySeed,
+				d.Estimated,
+			)
 		}
 	}
 	if len(panels) == 0 {

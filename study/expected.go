@@ -29,14 +29,19 @@ func CheckExpected(c *config.Config, schedules []string, seeds int, metrics ...s
 	}
 	var values []string
 	for _, list := range lists {
-		for _, q := range append(quantities(list), fairness(list, []Cell{{Summary: folder.Summary{ClientEvaluation: &folder.ClientEvaluation{}}}})...) {
+		for _, q := range append(
+			quantities(list),
+			fairness(list, []Cell{{Summary: folder.Summary{ClientEvaluation: &folder.ClientEvaluation{}}}})...,
+		) {
 			values = append(values, q.name, short(q.name))
 		}
 	}
 	var all []error
 	for i, text := range c.Expect {
 		e, err := expect.Parse(text)
-		if err == nil && !known && (c.Task == config.TaskCustom || c.External()) {
+		if err == nil &&
+			!known &&
+			(c.Task == config.TaskCustom || c.External()) {
 			values = append(values, e.Names...)
 			for _, g := range e.Gains {
 				values = append(values, g[2])
@@ -45,7 +50,10 @@ func CheckExpected(c *config.Config, schedules []string, seeds int, metrics ...s
 		if err == nil {
 			err = e.Check(values, schedules)
 		}
-		if err == nil && len(e.Gains) > 0 && schedules != nil && seeds < 2 {
+		if err == nil &&
+			len(e.Gains) > 0 &&
+			schedules != nil &&
+			seeds < 2 {
 			err = errors.New("a gain has an interval over two seeds or more (give --seeds 5)")
 		}
 		if err != nil {
@@ -117,7 +125,14 @@ func (r *Comparison) Expected() (list []expect.Outcome) {
 				}
 				seen[at] = true
 			}
-			list = append(list, e.Hold(at, t.valueOf(row), func(mine, other, name string) expect.Interval { return t.gain(row.point(), mine, other, name) }))
+			list = append(
+				list,
+				e.Hold(
+					at,
+					t.valueOf(row),
+					func(mine, other, name string) expect.Interval { return t.gain(row.point(), mine, other, name) },
+				),
+			)
 		}
 	}
 	return list
@@ -139,7 +154,8 @@ func (t *Table) gain(point []string, mine, other, name string) expect.Interval {
 	cells := func(schedule string) (list []Cell) {
 		for _, row := range t.Rows {
 			if row.Schedule == schedule && slices.Equal(row.point(), point) {
-				list, first = append(list, row.Cells...), row.first
+				list = append(list, row.Cells...)
+				first = row.first
 			}
 		}
 		return list

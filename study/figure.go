@@ -32,7 +32,8 @@ func (p Plan) CheckFigure(path string) error {
 // axis is where a grid's values stand in a figure: numbers where they are, others
 // one beside the other by name.
 func (g Grid) axis() (at map[string]float64, names []string) {
-	numbers, places := map[string]float64{}, map[string]float64{}
+	numbers := map[string]float64{}
+	places := map[string]float64{}
 	for i, v := range g.Values {
 		if x, err := strconv.ParseFloat(v, 64); err == nil && !math.IsNaN(x) && !math.IsInf(x, 0) {
 			numbers[v] = x
@@ -75,7 +76,12 @@ func (t *Table) Figure(path string) error {
 		if !slices.ContainsFunc(t.Rows, func(r *Row) bool { return r.Means[column].N > 0 }) {
 			continue
 		}
-		panel := figure.Panel{Title: want.title, X: t.Grids[0].Key, Y: t.quantities[column].title, Names: names}
+		panel := figure.Panel{
+			Title: want.title,
+			X:     t.Grids[0].Key,
+			Y:     t.quantities[column].title,
+			Names: names,
+		}
 		for _, r := range t.Rows {
 			name := r.Schedule
 			for i, v := range r.Values[1:] {

@@ -18,12 +18,17 @@ func forks(cells []Cell) (of map[*Cell][]*Cell, forked map[*Cell]bool, err error
 			fresh[c.ID] = c
 		}
 	}
-	of, forked = map[*Cell][]*Cell{}, map[*Cell]bool{}
+	of = map[*Cell][]*Cell{}
+	forked = map[*Cell]bool{}
 	for i := range cells {
-		c, trunk := &cells[i], cells[i].Config
+		c := &cells[i]
+		trunk := cells[i].Config
 		_, k := trunk.Schedule.K.(schedule.StepK)
 		_, eta := trunk.Schedule.Eta.(schedule.StepEta)
-		if !(k || eta) || !trunk.Train || trunk.Schedule.DecayRound > 0 || fresh[c.ID] != c {
+		if !(k || eta) ||
+			!trunk.Train ||
+			trunk.Schedule.DecayRound > 0 ||
+			fresh[c.ID] != c {
 			continue
 		}
 		if k {
@@ -37,7 +42,8 @@ func forks(cells []Cell) (of map[*Cell][]*Cell, forked map[*Cell]bool, err error
 			return nil, nil, err
 		}
 		if root := fresh[id]; root != nil {
-			of[root], forked[c] = append(of[root], c), true
+			of[root] = append(of[root], c)
+			forked[c] = true
 		}
 	}
 	return of, forked, nil

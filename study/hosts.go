@@ -37,7 +37,10 @@ func (o *Options) reach(ctx context.Context, cells []Cell) (remote bool, err err
 		if !there || cells[i].Reused || reached[to.URL] {
 			continue
 		}
-		to.Name, to.Await, to.Notice = "is it there", true, func(n bus.Notice) { o.Run.Tell(n.Text) } // as a run waits
+		// as a run waits
+		to.Name = "is it there"
+		to.Await = true
+		to.Notice = func(n bus.Notice) { o.Run.Tell(n.Text) }
 		conn, err := natsconn.Connect(ctx, to)
 		if err != nil {
 			return false, err
@@ -45,7 +48,11 @@ func (o *Options) reach(ctx context.Context, cells []Cell) (remote bool, err err
 		conn.Close()
 		reached[to.URL] = true
 		at := names.Redacted(to.URL)
-		o.Run.Tell(fmt.Sprintf("This process drives the runs and trains nothing: hosts on %s do (fedpace host --nats %s).", at, at))
+		o.Run.Tell(fmt.Sprintf(
+			"This process drives the runs and trains nothing: hosts on %s do (fedpace host --nats %s).",
+			at,
+			at,
+		))
 	}
 	return len(reached) > 0, nil
 }
@@ -79,9 +86,11 @@ const mostSubjects = 1000
 // of takes the notices of a cell's run.
 func (h *hostNotices) of(c *Cell) func(bus.Notice) {
 	return func(n bus.Notice) {
-		task, prefix := c.Config.Task, string(c.Config.Task)+": "
+		task := c.Config.Task
+		prefix := string(c.Config.Task) + ": "
 		if n.State.OfServer() {
-			task, prefix = "", ""
+			task = ""
+			prefix = ""
 		}
 		h.mu.Lock()
 		defer h.mu.Unlock()
@@ -104,7 +113,9 @@ func (h *hostNotices) news(task config.Task, n bus.Notice) bool {
 			}
 		}
 	}
-	if before, known := last[n.Subject]; known && before.State == n.State && (n.State != bus.HostThere || before.Text == n.Text) {
+	if before, known := last[n.Subject]; known &&
+		before.State == n.State &&
+		(n.State != bus.HostThere || before.Text == n.Text) {
 		return false
 	}
 	if n.Subject != "" {

@@ -42,7 +42,12 @@ func (r *Comparison) Table() *Table {
 	if len(names) == 0 { // nothing was trained
 		names = []string{metric.Accuracy}
 	}
-	t := &Table{Grids: r.Plan.Grids, quantities: append(quantities(names), fairness(names, r.Runs)...), first: names[0], cells: r.Runs}
+	t := &Table{
+		Grids:      r.Plan.Grids,
+		quantities: append(quantities(names), fairness(names, r.Runs)...),
+		first:      names[0],
+		cells:      r.Runs,
+	}
 	for i := range t.quantities {
 		if q := &t.quantities[i]; q.name == toLevel {
 			q.title = "s to " + levelName(r.Runs)
@@ -51,12 +56,19 @@ func (r *Comparison) Table() *Table {
 		}
 	}
 	for from := 0; from < len(r.Runs); {
-		first, to := &r.Runs[from], from
+		first := &r.Runs[from]
+		to := from
 		for to < len(r.Runs) && r.Runs[to].Schedule == first.Schedule && slices.Equal(r.Runs[to].Values, first.Values) {
 			to++
 		}
 		done := slices.DeleteFunc(slices.Clone(r.Runs[from:to]), func(c Cell) bool { return c.Diverged != "" })
-		row := &Row{Values: first.Values, Schedule: first.Schedule, Seeds: to - from, Diverged: to - from - len(done), Cells: done}
+		row := &Row{
+			Values:   first.Values,
+			Schedule: first.Schedule,
+			Seeds:    to - from,
+			Diverged: to - from - len(done),
+			Cells:    done,
+		}
 		for _, c := range done {
 			if c.Config.Seed < r.Runs[0].Config.Seed+uint64(r.Plan.Until.first) {
 				row.first++
@@ -99,13 +111,15 @@ func (t *Table) columns() table.Columns[*Row] {
 	for i, q := range t.quantities {
 		c := table.Column[*Row]{Name: q.name, Of: func(r *Row) any { return r.Means[i] }}
 		if slices.ContainsFunc(t.Rows, func(r *Row) bool { return r.Means[i].N > 0 }) {
-			c.Title, c.Text = q.title, func(r *Row) string { return r.text(i) }
+			c.Title = q.title
+			c.Text = func(r *Row) string { return r.text(i) }
 		}
 		list = append(list, c)
 	}
 	diverged := table.Column[*Row]{Name: "diverged", Of: func(r *Row) any { return r.Diverged }}
 	if slices.ContainsFunc(t.Rows, func(r *Row) bool { return r.Diverged > 0 }) {
-		diverged.Title, diverged.Text = "diverged", func(r *Row) string { return fmt.Sprintf("%d of %d", r.Diverged, r.Seeds) }
+		diverged.Title = "diverged"
+		diverged.Text = func(r *Row) string { return fmt.Sprintf("%d of %d", r.Diverged, r.Seeds) }
 	}
 	return append(list, diverged)
 }
@@ -122,7 +136,8 @@ func (r *Row) text(i int) string {
 // there is more than one seed, and what they took behind what they came to.
 func (t *Table) Write(w io.Writer) error {
 	cost := func(c table.Column[*Row]) bool {
-		return c.Name == "seeds" || slices.ContainsFunc(t.quantities, func(q quantity) bool { return q.name == c.Name && q.cost })
+		return c.Name == "seeds" ||
+			slices.ContainsFunc(t.quantities, func(q quantity) bool { return q.name == c.Name && q.cost })
 	}
 	list := t.columns()
 	costs := slices.DeleteFunc(slices.Clone(list), func(c table.Column[*Row]) bool { return !cost(c) })
@@ -183,7 +198,11 @@ func (t *Table) WriteRuns(w io.Writer) error {
 		}
 		runs = append(runs, run{&t.cells[i], o})
 	}
-	columns := pointColumns(t.Grids, func(r run) []string { return r.Values }, func(r run) string { return r.Origin.Schedule })
+	columns := pointColumns(
+		t.Grids,
+		func(r run) []string { return r.Values },
+		func(r run) string { return r.Origin.Schedule },
+	)
 	for _, c := range table.Of[Origin]()[1:] { // behind the schedule
 		columns = append(columns, table.Column[run]{Name: c.Name, Of: func(r run) any { return c.Of(r.Origin) }})
 	}

@@ -31,7 +31,8 @@ type measured struct {
 // measure reads the runs, and then compares those at one point of the grids that do not choose a
 // schedule, and of them those with one seed.
 func (r *Comparison) measure() error {
-	points, pairs := map[string][]*Cell{}, map[string][]*Cell{}
+	points := map[string][]*Cell{}
+	pairs := map[string][]*Cell{}
 	for i := range r.Runs {
 		c := &r.Runs[i]
 		if err := c.follow(); err != nil {
@@ -54,7 +55,12 @@ func (r *Comparison) measure() error {
 
 func (c *Cell) follow() error {
 	nan := math.NaN()
-	c.measured = measured{Level: nan, TimeToLevel: nan, Tail: nan, TailLoss: nan}
+	c.measured = measured{
+		Level:       nan,
+		TimeToLevel: nan,
+		Tail:        nan,
+		TailLoss:    nan,
+	}
 	if c.Diverged != "" {
 		return nil
 	}
@@ -72,7 +78,11 @@ func (c *Cell) follow() error {
 		c.validations.Observe(r.End.Seconds(), r.Quality)
 	}
 	end := c.Summary.VirtualSeconds
-	c.validations.End(end, metrics.Value(c.Summary.Metric(quality.Name).Validation), c.Config.Evaluate.EverySeconds != 0)
+	c.validations.End(
+		end,
+		metrics.Value(c.Summary.Metric(quality.Name).Validation),
+		c.Config.Evaluate.EverySeconds != 0,
+	)
 	c.quality, c.Tail, c.TailLoss = quality.Metric, c.validations.Mean(end), c.losses.Mean(end)
 	return nil
 }
@@ -105,7 +115,8 @@ func (r *Comparison) setLevel(cells []*Cell) {
 			continue
 		}
 		end := c.Summary.VirtualSeconds
-		if v := c.quality.Worsen(c.followed().Mean(end), c.followed().noise(end)); math.IsNaN(level) || c.quality.Better(level, v) {
+		if v := c.quality.Worsen(c.followed().Mean(end), c.followed().noise(end)); math.IsNaN(level) ||
+			c.quality.Better(level, v) {
 			level = v
 		}
 	}

@@ -20,12 +20,13 @@ import (
 type Plan struct {
 	Load      func(sets ...string) (config.Config, error) // reads the configuration with keys set as the grids do
 	Schedules []string                                    // none: the configuration's own
-	Own       map[string][]string                         // keys that a schedule has of its own, as key=value; its grids go before
-	Grids     []Grid
-	Seeds     int // seed, seed+1, ...; 0: one
-	Until     Until
-	Controls  []string // of [Kinds]: the runs of [Controls], too
-	Out       string   // folder that holds a folder for each run; empty: the configuration's
+	// keys that a schedule has of its own, as key=value; its grids go before
+	Own      map[string][]string
+	Grids    []Grid
+	Seeds    int // seed, seed+1, ...; 0: one
+	Until    Until
+	Controls []string // of [Kinds]: the runs of [Controls], too
+	Out      string   // folder that holds a folder for each run; empty: the configuration's
 }
 
 // Just loads one configuration, for a plan without grids.
@@ -63,7 +64,8 @@ func ParseGrid(s string) (Grid, error) {
 
 // Split are the parts of a list that commas separate, but for those within brackets.
 func Split(list string) (parts []string, err error) {
-	depth, from := 0, 0
+	depth := 0
+	from := 0
 	for i, r := range list + "," {
 		switch r {
 		case '{', '[', '(':
@@ -105,8 +107,15 @@ func rangeOf(value string) (values []string, err error) {
 	low, err := strconv.ParseFloat(m[1], 64)
 	high, highErr := strconv.ParseFloat(m[2], 64)
 	n, countErr := strconv.Atoi(cmp.Or(m[3], strconv.Itoa(rangeValues)))
-	if errors.Join(err, highErr, countErr) != nil || !(0 < low && low < high && high <= math.MaxFloat64) || n < 2 || n > maxRangeValues {
-		return nil, fmt.Errorf("%q is no range: want LOW..HIGH or LOW..HIGH/N of numbers above 0, the lower first, with N from 2 to %d", value, maxRangeValues)
+	if errors.Join(err, highErr, countErr) != nil ||
+		!(0 < low && low < high && high <= math.MaxFloat64) ||
+		n < 2 ||
+		n > maxRangeValues {
+		return nil, fmt.Errorf(
+			"%q is no range: want LOW..HIGH or LOW..HIGH/N of numbers above 0, the lower first, with N from 2 to %d",
+			value,
+			maxRangeValues,
+		)
 	}
 	whole := low == math.Trunc(low) && high == math.Trunc(high)
 	for i := range n {
@@ -168,7 +177,10 @@ func (p Plan) Cells() ([]Cell, error) {
 		return nil, err
 	}
 	if !p.Single() && base.HTTP != "" {
-		return nil, &config.KeyError{Key: "http", Problem: "the runs of a sweep go side by side and cannot share one page (leave http empty)"}
+		return nil, &config.KeyError{
+			Key:     "http",
+			Problem: "the runs of a sweep go side by side and cannot share one page (leave http empty)",
+		}
 	}
 	if err := Shareable(&base); !p.Single() && err != nil {
 		return nil, err
@@ -199,9 +211,13 @@ func SameTime(cells []Cell) error {
 		if first[point] == nil {
 			first[point] = c
 		}
-		mine, theirs := c.Config.Schedule, first[point].Config.Schedule
+		mine := c.Config.Schedule
+		theirs := first[point].Config.Schedule
 		if c.Config.Stop.EqualRuntimeRounds > 0 && (mine.K0 != theirs.K0 || mine.Unit != theirs.Unit) {
-			return &config.KeyError{Key: "stop.rounds", Problem: fmt.Sprintf("rounds of fixed K take another time with the schedule.k0 or unit of %s than with that of %s (set stop.rounds: null and stop.virtual_seconds)", c.Schedule, first[point].Schedule)}
+			return &config.KeyError{
+				Key:     "stop.rounds",
+				Problem: fmt.Sprintf("rounds of fixed K take another time with the schedule.k0 or unit of %s than with that of %s (set stop.rounds: null and stop.virtual_seconds)", c.Schedule, first[point].Schedule),
+			}
 		}
 	}
 	return nil
@@ -221,13 +237,15 @@ func (p *Plan) Each(base config.Config, limit int) iter.Seq2[Cell, error] {
 			return
 		}
 		for _, values := range points {
-			c, err := base, error(nil)
+			c := base
+			err := error(nil)
 			if len(values) > 0 {
 				c, err = p.Load(Sets(p.Grids, values)...)
 				err = p.ofGrid(err)
 			}
 			for _, name := range schedules {
-				c, err := c, err
+				c := c
+				err := err
 				if own := p.Own[nameOf(name)]; len(own) > 0 && err == nil {
 					c, err = p.Load(slices.Concat(own, Sets(p.Grids, values))...)
 				}
@@ -258,7 +276,8 @@ func (p *Plan) cell(c config.Config, err error, schedule string, values []string
 	if !p.Single() {
 		parts = append(parts, fmt.Sprintf("seed=%d", c.Seed))
 	}
-	cell.Name, cell.Values = strings.Join(parts, " "), values
+	cell.Name = strings.Join(parts, " ")
+	cell.Values = values
 	cell.Config.Out = filepath.Join(out, FileName(strings.Join(parts, ",")))
 	if err != nil {
 		return cell, fmt.Errorf("%s: %w", cell.Name, err)
@@ -284,7 +303,12 @@ func (p *Plan) ofGrid(err error) error {
 
 // ofSchedule reports whether a key chooses the schedule, as --schedules does.
 func ofSchedule(key string) bool {
-	return key == "schedule" || key == "schedule.k" || key == "schedule.eta" || key == "schedule.name" || strings.HasPrefix(key, "schedule.k.") || strings.HasPrefix(key, "schedule.eta.")
+	return key == "schedule" ||
+		key == "schedule.k" ||
+		key == "schedule.eta" ||
+		key == "schedule.name" ||
+		strings.HasPrefix(key, "schedule.k.") ||
+		strings.HasPrefix(key, "schedule.eta.")
 }
 
 // gridPoints is the product of the grids' values, the last grid varying fastest; one empty point
@@ -318,7 +342,8 @@ func Sets(grids []Grid, point []string) (list []string) {
 // takes for them: schedules are compared at equal time, as in the paper.
 func equalTime(c *config.Config) {
 	if c.Stop.Rounds > 0 && c.Stop.EqualRuntimeRounds == 0 {
-		c.Stop.EqualRuntimeRounds, c.Stop.Rounds = c.Stop.Rounds, 0
+		c.Stop.EqualRuntimeRounds = c.Stop.Rounds
+		c.Stop.Rounds = 0
 	}
 }
 

@@ -163,7 +163,14 @@ func (p *player) play(ctx context.Context, c *Cell) error {
 	if c.Control != "" {
 		what = "control"
 	}
-	p.Run.Tell(fmt.Sprintf("%s %d of %d: %s: %s", what, p.ended(c), p.state.Cells, c.Name, c.story(time.Since(started))))
+	p.Run.Tell(fmt.Sprintf(
+		"%s %d of %d: %s: %s",
+		what,
+		p.ended(c),
+		p.state.Cells,
+		c.Name,
+		c.story(time.Since(started)),
+	))
 	if p.Done == nil {
 		return nil
 	}
@@ -195,7 +202,10 @@ func (p *player) options(c *Cell) run.Options {
 // Shareable finds what runs side by side in one process cannot share.
 func Shareable(c *config.Config) error {
 	if c.NATS.Listen != "" {
-		return &config.KeyError{Key: "nats.listen", Problem: "runs side by side cannot share an embedded server that listens: start a NATS server and give --nats"}
+		return &config.KeyError{
+			Key:     "nats.listen",
+			Problem: "runs side by side cannot share an embedded server that listens: start a NATS server and give --nats",
+		}
 	}
 	return nil
 }
@@ -232,9 +242,11 @@ func (p *player) watch(c *Cell) func(run.Progress) {
 		running := p.state.Running
 		i := slices.IndexFunc(running, func(r Running) bool { return r.Cell == c })
 		if i < 0 {
-			i, running = len(running), append(running, Running{Cell: c})
+			i = len(running)
+			running = append(running, Running{Cell: c})
 		}
-		running[i].Run, p.state.Running = now, running
+		running[i].Run = now
+		p.state.Running = running
 		p.report()
 	}
 }

@@ -25,25 +25,71 @@ const toLevel = "seconds_to_level"
 func quantities(names []string) []quantity {
 	list := []quantity{
 		{name: "rounds", cost: true, title: "rounds", of: func(c *Cell) float64 { return float64(c.Summary.Rounds) }},
-		{name: "virtual_seconds", cost: true, title: "virtual s", of: func(c *Cell) float64 { return c.Summary.VirtualSeconds }},
+		{
+			name:  "virtual_seconds",
+			cost:  true,
+			title: "virtual s",
+			of:    func(c *Cell) float64 { return c.Summary.VirtualSeconds },
+		},
 		{name: "relative_sgd_steps", cost: true, title: "relative", of: (*Cell).relative},
 		{name: "tail_training_loss", title: "training loss", of: func(c *Cell) float64 { return c.TailLoss }},
 	}
 	for _, name := range names {
 		list = append(list,
-			quantity{name: "validation_" + name, title: metric.Title(name), of: func(c *Cell) float64 { return metrics.Value(c.Summary.Metric(name).Validation) }},
-			quantity{name: "best_validation_" + name, title: "best " + metric.Title(name), of: func(c *Cell) float64 { return metrics.Value(c.Summary.Metric(name).Best) }})
+			quantity{
+				name:  "validation_" + name,
+				title: metric.Title(name),
+				of:    func(c *Cell) float64 { return metrics.Value(c.Summary.Metric(name).Validation) },
+			},
+			quantity{
+				name:  "best_validation_" + name,
+				title: "best " + metric.Title(name),
+				of:    func(c *Cell) float64 { return metrics.Value(c.Summary.Metric(name).Best) },
+			})
 	}
 	tail := func(c *Cell) float64 { return c.Tail }
 	return append(list, []quantity{
-		{name: "tail_validation_" + names[0], title: "tail " + metric.Title(names[0]), of: tail, more: "better", less: "worse", flips: true},
+		{
+			name:  "tail_validation_" + names[0],
+			title: "tail " + metric.Title(names[0]),
+			of:    tail,
+			more:  "better",
+			less:  "worse",
+			flips: true,
+		},
 		{name: "tail_gain_over_fixed", of: func(c *Cell) float64 { return c.against(c.reference, tail) }},
 		{name: "level", of: func(c *Cell) float64 { return c.Level }},
-		{name: toLevel, title: "s to the level", of: func(c *Cell) float64 { return c.TimeToLevel }, more: "later", less: "sooner"},
-		{name: "client_sgd_steps", cost: true, title: "clients' steps", of: func(c *Cell) float64 { return c.Summary.ClientSteps.All() }},
-		{name: "energy_joules", cost: true, title: "energy J", of: func(c *Cell) float64 { return c.Summary.EnergyJoules.All() }},
-		{name: "wasted_time_share", cost: true, title: "wasted time", of: func(c *Cell) float64 { return c.Summary.ClientSeconds.WastedShare() }},
-		{name: "straggler_share", cost: true, title: "straggler share", of: func(c *Cell) float64 { return metrics.Value(c.Summary.StragglerShare) }},
+		{
+			name:  toLevel,
+			title: "s to the level",
+			of:    func(c *Cell) float64 { return c.TimeToLevel },
+			more:  "later",
+			less:  "sooner",
+		},
+		{
+			name:  "client_sgd_steps",
+			cost:  true,
+			title: "clients' steps",
+			of:    func(c *Cell) float64 { return c.Summary.ClientSteps.All() },
+		},
+		{
+			name:  "energy_joules",
+			cost:  true,
+			title: "energy J",
+			of:    func(c *Cell) float64 { return c.Summary.EnergyJoules.All() },
+		},
+		{
+			name:  "wasted_time_share",
+			cost:  true,
+			title: "wasted time",
+			of:    func(c *Cell) float64 { return c.Summary.ClientSeconds.WastedShare() },
+		},
+		{
+			name:  "straggler_share",
+			cost:  true,
+			title: "straggler share",
+			of:    func(c *Cell) float64 { return metrics.Value(c.Summary.StragglerShare) },
+		},
 	}...)
 }
 

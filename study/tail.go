@@ -32,7 +32,9 @@ func (t *Tail) Observe(seconds, value float64) {
 // End adds what the final model came to where no round has it: on a grid of time, whose last instant
 // only fixed K may reach, or where evaluations stopped before the last tenth of the run.
 func (t *Tail) End(seconds, value float64, grid bool) {
-	if n := len(t.to); n > 0 && t.to[n-1] < seconds && (grid || t.to[n-1] < 0.9*seconds) {
+	if n := len(t.to); n > 0 &&
+		t.to[n-1] < seconds &&
+		(grid || t.to[n-1] < 0.9*seconds) {
 		t.Observe(seconds, value)
 	}
 }
@@ -65,10 +67,12 @@ func (t *Tail) Over(span float64, i int) float64 {
 	if begin < 0 {
 		return math.NaN()
 	}
-	sum, seconds := 0.0, 0.0
+	sum := 0.0
+	seconds := 0.0
 	for ; i >= 0 && t.to[i] > begin; i-- {
 		share := t.to[i] - max(begin, t.from[i])
-		sum, seconds = sum+share*t.values[i], seconds+share
+		sum = sum + share*t.values[i]
+		seconds = seconds + share
 	}
 	return sum / seconds
 }

@@ -22,23 +22,32 @@ const fewest = 5
 
 // enough is how many seeds there must be in all, those that were played included.
 func (r *Comparison) enough(notice func(string)) int {
-	u, seeds := r.Plan.Until, r.Plan.Seeds
+	u := r.Plan.Until
+	seeds := r.Plan.Seeds
 	if u.Half == 0 {
 		return seeds
 	}
-	enough, of := seeds, ""
+	enough := seeds
+	of := ""
 	for _, d := range r.Table().Differences() {
 		if d.Quantity == toLevel || slices.ContainsFunc(d.BySeed, math.IsNaN) || len(d.BySeed) < 2 {
 			continue
 		}
 		if n := statistics.Enough(d.BySeed, u.Half); n > enough {
-			enough, of = n, d.Row.Schedule
+			enough = n
+			of = d.Row.Schedule
 		}
 	}
 	most := max(u.Most, seeds)
 	switch {
 	case enough > most:
-		notice(fmt.Sprintf("It takes %d seeds until the difference of %s is known to ±%g: %d are played, the most allowed.", enough, of, u.Half, most))
+		notice(fmt.Sprintf(
+			"It takes %d seeds until the difference of %s is known to ±%g: %d are played, the most allowed.",
+			enough,
+			of,
+			u.Half,
+			most,
+		))
 	case enough > seeds:
 		notice(fmt.Sprintf("It takes %d seeds until the difference of %s is known to ±%g.", enough, of, u.Half))
 	}

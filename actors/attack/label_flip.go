@@ -26,7 +26,8 @@ func (f LabelFlip) Acts() (a Acts) {
 	case "next":
 		a.Label = func(y, classes int32) int32 { return (y + 1) % classes }
 	case "one":
-		from, to := int32(f.From), int32(f.To)
+		from := int32(f.From)
+		to := int32(f.To)
 		a.Label = func(y, _ int32) int32 {
 			if y == from {
 				return to

@@ -80,7 +80,8 @@ func largest(mean, away []float64, honest [][]float32, reach float64) float64 {
 	}
 	gamma := math.Inf(1)
 	for _, u := range honest {
-		along, apart := 0.0, 0.0
+		along := 0.0
+		apart := 0.0
 		for i, x := range u {
 			d := mean[i] - float64(x)
 			along += float64(away[i] * d)

@@ -147,10 +147,15 @@ func (b *Board) sensor() *gauge {
 		for n := 1; n <= 8; n++ {
 			read := b.product(1e-6, fmt.Sprintf("%s/power%d_input", folder, n))
 			if _, ok := read(0); !ok {
-				read = b.product(1e-6, fmt.Sprintf("%s/curr%d_input", folder, n), fmt.Sprintf("%s/in%d_input", folder, n))
+				read = b.product(
+					1e-6,
+					fmt.Sprintf("%s/curr%d_input", folder, n),
+					fmt.Sprintf("%s/in%d_input", folder, n),
+				)
 			}
 			if watts, ok := read(0); ok && watts > most {
-				best, most = &gauge{"sensor " + cmp.Or(name, path.Base(folder)), read}, watts
+				best = &gauge{"sensor " + cmp.Or(name, path.Base(folder)), read}
+				most = watts
 			}
 		}
 	}
@@ -219,7 +224,13 @@ func (b *Board) Meter() *Meter {
 		return nil
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	m := &Meter{gauge: g, stop: stop, sum: map[bus.Phase]float64{}, count: map[bus.Phase]int{}, last: time.Now()}
+	m := &Meter{
+		gauge: g,
+		stop:  stop,
+		sum:   map[bus.Phase]float64{},
+		count: map[bus.Phase]int{},
+		last:  time.Now(),
+	}
 	m.over.Go(func() {
 		for range bus.Ticks(ctx, meterEvery) {
 			m.mu.Lock()
@@ -257,7 +268,8 @@ func (m *Meter) Stop() (source string, w *Watts) {
 	m.stop()
 	m.over.Wait()
 	mean := func(p bus.Phase) float64 { return m.sum[p] / float64(max(1, m.count[p])) }
-	if w = (&Watts{mean(bus.Download), mean(bus.Compute), mean(bus.Upload)}); *w == (Watts{}) {
+	w = (&Watts{mean(bus.Download), mean(bus.Compute), mean(bus.Upload)})
+	if *w == (Watts{}) {
 		return "", nil
 	}
 	return m.gauge.name, w

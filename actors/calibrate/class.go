@@ -37,13 +37,24 @@ func Measured(file string) (list []*bus.Measured, err error) {
 		err = json.Unmarshal(b, &r)
 	}
 	if err != nil || len(r.Compute) == 0 {
-		return nil, fmt.Errorf("--calibration: %s: %w (want what calibrate --json prints)", file, cmp.Or(err, errors.New("nothing was measured")))
+		return nil, fmt.Errorf(
+			"--calibration: %s: %w (want what calibrate --json prints)",
+			file,
+			cmp.Or(err, errors.New("nothing was measured")),
+		)
 	}
-	down, up := &r.Network.Download, &r.Network.Upload
+	down := &r.Network.Download
+	up := &r.Network.Upload
 	for _, c := range r.Compute {
 		list = append(list, &bus.Measured{
-			Model: c.Model, Batch: uint32(c.Batch), SecondsPerStep: c.SecondsPerStep.Value, ComputeSeconds: c.Overhead.Value,
-			DownloadMbps: down.Mbps.Value, DownloadSeconds: down.Overhead.Value, UploadMbps: up.Mbps.Value, UploadSeconds: up.Overhead.Value,
+			Model:           c.Model,
+			Batch:           uint32(c.Batch),
+			SecondsPerStep:  c.SecondsPerStep.Value,
+			ComputeSeconds:  c.Overhead.Value,
+			DownloadMbps:    down.Mbps.Value,
+			DownloadSeconds: down.Overhead.Value,
+			UploadMbps:      up.Mbps.Value,
+			UploadSeconds:   up.Overhead.Value,
 		})
 	}
 	return list, nil
@@ -111,7 +122,10 @@ func (r *Result) class(w io.Writer, name string, c *Compute) {
 	for i, key := range []string{"overhead", "first_task", "uncertainty"} {
 		var list []string
 		for _, p := range phases {
-			list = append(list, fmt.Sprintf("%s: %.4g", p.name, [...]float64{p.Overhead.Value, p.FirstTask, p.Uncertainty}[i]))
+			list = append(
+				list,
+				fmt.Sprintf("%s: %.4g", p.name, [...]float64{p.Overhead.Value, p.FirstTask, p.Uncertainty}[i]),
+			)
 		}
 		fmt.Fprintf(w, "    %s: {%s}\n", key, strings.Join(list, ", "))
 	}
@@ -136,18 +150,45 @@ func empirical(values []float64) string {
 func (r *Result) remarks(w io.Writer) {
 	say := func(format string, args ...any) { fmt.Fprintf(w, "# "+format+"\n", args...) }
 	m := &r.Machine
-	say("Device class %s, measured by fedpace calibrate (%s) on %s.", r.Name, r.Version, r.Date.UTC().Format("2006-01-02 15:04 UTC"))
+	say(
+		"Device class %s, measured by fedpace calibrate (%s) on %s.",
+		r.Name,
+		r.Version,
+		r.Date.UTC().Format("2006-01-02 15:04 UTC"),
+	)
 	on := m.System
 	if m.Model != "" {
 		on = m.Model + ", " + on
 	}
-	say("Machine: %s, %s, %s.", on, fmt.Sprintf("%d %s", m.Processors, human.Plural(m.Processors, "processor")), m.memory())
+	say(
+		"Machine: %s, %s, %s.",
+		on,
+		fmt.Sprintf("%d %s", m.Processors, human.Plural(m.Processors, "processor")),
+		m.memory(),
+	)
 	say("Intervals hold with 95 %%. What may be at another time is a standard deviation.")
 	for i := range r.Compute {
 		c := &r.Compute[i]
-		say("Compute: %s, minibatches of %d, kernel %s: %d tasks of %d steps and as many of one,", c.subject(), c.Batch, c.Kernel, c.Tasks, c.Steps)
-		say("  after %d to warm up. A step takes %s, a task %s besides;", c.WarmUp, text(c.SecondsPerStep.Times(1e3), "ms"), text(c.Overhead.Times(1e3), "ms"))
-		say("  the first one %.3g ms more; tasks scatter by %.2g %%, and at another time a step may take ±%.2g %%.", 1e3*c.FirstTask, 100*c.Scatter, 100*c.Uncertainty)
+		say(
+			"Compute: %s, minibatches of %d, kernel %s: %d tasks of %d steps and as many of one,",
+			c.subject(),
+			c.Batch,
+			c.Kernel,
+			c.Tasks,
+			c.Steps,
+		)
+		say(
+			"  after %d to warm up. A step takes %s, a task %s besides;",
+			c.WarmUp,
+			text(c.SecondsPerStep.Times(1e3), "ms"),
+			text(c.Overhead.Times(1e3), "ms"),
+		)
+		say(
+			"  the first one %.3g ms more; tasks scatter by %.2g %%, and at another time a step may take ±%.2g %%.",
+			1e3*c.FirstTask,
+			100*c.Scatter,
+			100*c.Uncertainty,
+		)
 		if c.Settled {
 			say("  The last quarter took %+.2g %% beside the first: this is the last half alone.", 100*c.Drift)
 		}
@@ -156,7 +197,13 @@ func (r *Result) remarks(w io.Writer) {
 		}
 	}
 	if n := r.Network; n != nil {
-		say("Network: by way of %s, %d models of %s; a round trip takes %s.", n.Server, n.Download.Transfers, human.Size(4*int64(n.Params)), text(n.RoundTrip.Times(1e3), "ms"))
+		say(
+			"Network: by way of %s, %d models of %s; a round trip takes %s.",
+			n.Server,
+			n.Download.Transfers,
+			human.Size(4*int64(n.Params)),
+			text(n.RoundTrip.Times(1e3), "ms"),
+		)
 		n.Download.remark(say, "Download")
 		n.Upload.remark(say, "Upload")
 	}
@@ -213,11 +260,22 @@ func (r *Result) Write(w io.Writer) error {
 		fmt.Fprintf(&b, row, "compute", "batch", "a step, 95 % interval", "besides", "scatter", "paper's", "deviation")
 		for i := range r.Compute {
 			c := &r.Compute[i]
-			paper, std := "", ""
+			paper := ""
+			std := ""
 			if c.PaperSeconds > 0 {
-				paper, std = fmt.Sprintf("%.4g ms", 1e3*c.PaperSeconds), fmt.Sprintf("%.4g ms", 1e3*c.PaperStd)
+				paper = fmt.Sprintf("%.4g ms", 1e3*c.PaperSeconds)
+				std = fmt.Sprintf("%.4g ms", 1e3*c.PaperStd)
 			}
-			line := fmt.Sprintf(row, c.subject(), c.Batch, text(c.SecondsPerStep.Times(1e3), "ms"), fmt.Sprintf("%.3g ms", 1e3*c.Overhead.Value), fmt.Sprintf("%.2g %%", 100*c.Scatter), paper, std+noisy(c.Noisy, " noisy"))
+			line := fmt.Sprintf(
+				row,
+				c.subject(),
+				c.Batch,
+				text(c.SecondsPerStep.Times(1e3), "ms"),
+				fmt.Sprintf("%.3g ms", 1e3*c.Overhead.Value),
+				fmt.Sprintf("%.2g %%", 100*c.Scatter),
+				paper,
+				std+noisy(c.Noisy, " noisy"),
+			)
 			b.WriteString(strings.TrimRight(line, " \n") + "\n")
 		}
 	}
@@ -227,7 +285,15 @@ func (r *Result) Write(w io.Writer) error {
 			name string
 			*Link
 		}{{"download", &n.Download}, {"upload", &n.Upload}} {
-			fmt.Fprintf(&b, "%-10s  %s and %.3g ms besides, scatter %.2g %%%s\n", l.name, text(l.Mbps, "Mbit/s"), 1e3*l.Overhead.Value, 100*l.Scatter, noisy(l.Noisy, "; noisy"))
+			fmt.Fprintf(
+				&b,
+				"%-10s  %s and %.3g ms besides, scatter %.2g %%%s\n",
+				l.name,
+				text(l.Mbps, "Mbit/s"),
+				1e3*l.Overhead.Value,
+				100*l.Scatter,
+				noisy(l.Noisy, "; noisy"),
+			)
 		}
 	}
 	m := &r.Machine

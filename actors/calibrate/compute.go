@@ -83,7 +83,8 @@ func MeasureCompute(ctx context.Context, of *Subject, t Timing, say func(string)
 		if err := Rest(ctx, t.Rest); err != nil {
 			return 0, err
 		}
-		task.Task, task.LocalSteps = task.Task+1, uint32(steps)
+		task.Task = task.Task + 1
+		task.LocalSteps = uint32(steps)
 		model := params
 		if t.Rest > 0 { // a model has just come, and left memory to be collected
 			model = slices.Clone(params)
@@ -104,7 +105,8 @@ func MeasureCompute(ctx context.Context, of *Subject, t Timing, say func(string)
 	})
 	c.Task, c.Model, c.Batch, c.Kernel = of.Task, device.Model().String(), of.Batch(), device.Arithmetic()
 	if row, ok := of.Task.Paper(); ok && c.Batch == row.Batch && c.Model == row.Architecture {
-		c.PaperSeconds, c.PaperStd = row.SecondsPerStep, row.StdPerStep
+		c.PaperSeconds = row.SecondsPerStep
+		c.PaperStd = row.StdPerStep
 	}
 	return c, err
 }
@@ -125,7 +127,8 @@ func measureSteps(e effort, first int, what string, run func(steps int) (float64
 	if c.Steps, err = chooseSteps(length, most, run); err != nil {
 		return c, err
 	}
-	one, long := Group{Size: 1}, Group{Size: float64(c.Steps)}
+	one := Group{Size: 1}
+	long := Group{Size: float64(c.Steps)}
 	round := func() error {
 		a, err := run(1)
 		if err != nil {
@@ -143,8 +146,14 @@ func measureSteps(e effort, first int, what string, run func(steps int) (float64
 		c.WarmUp++
 	}
 	warmed := c.Seconds
-	one.Seconds, long.Seconds = nil, nil
-	for width := math.Inf(1); e.more(what, len(long.Seconds), c.Seconds-warmed, width); width = fit(long, one).Main.Width() {
+	one.Seconds = nil
+	long.Seconds = nil
+	for width := math.Inf(1); e.more(
+		what,
+		len(long.Seconds),
+		c.Seconds-warmed,
+		width,
+	); width = fit(long, one).Main.Width() {
 		if err := round(); err != nil {
 			return c, err
 		}
@@ -154,7 +163,12 @@ func measureSteps(e effort, first int, what string, run func(steps int) (float64
 	c.summarise(l, one)
 	c.FirstTask = max(0, took-c.Overhead.Value-float64(first)*c.SecondsPerStep.Value)
 	if c.Noisy {
-		e.say(fmt.Sprintf("%s stays noisy: ±%.3g %% after %d tasks. Something else may be running on this device.", what, 100*l.Main.Width(), c.Tasks))
+		e.say(fmt.Sprintf(
+			"%s stays noisy: ±%.3g %% after %d tasks. Something else may be running on this device.",
+			what,
+			100*l.Main.Width(),
+			c.Tasks,
+		))
 	}
 	return c, nil
 }
@@ -169,7 +183,8 @@ func chooseSteps(length float64, most int, run func(steps int) (float64, error))
 			if err != nil {
 				return 0, err
 			}
-			if took = min(took, t); took < length/4 {
+			took = min(took, t)
+			if took < length/4 {
 				break
 			}
 		}
@@ -196,7 +211,8 @@ func (c *Compute) settle(one, long *Group, what string, say func(string)) {
 	if quarter < 2 {
 		return
 	}
-	first, last := robust.MedianOf(long.Seconds[:quarter], 0.95), robust.MedianOf(long.last(quarter).Seconds, 0.95)
+	first := robust.MedianOf(long.Seconds[:quarter], 0.95)
+	last := robust.MedianOf(long.last(quarter).Seconds, 0.95)
 	c.Drift = last.Value/first.Value - 1
 	if math.Abs(c.Drift) <= noDrift || last.Low <= first.High && first.Low <= last.High {
 		return
@@ -204,7 +220,8 @@ func (c *Compute) settle(one, long *Group, what string, say func(string)) {
 	before := first.Value
 	for i := 1; i < 4; i++ {
 		next := robust.Median(long.Seconds[i*quarter : (i+1)*quarter])
-		if c.Drift > 0 && next < before*(1-steady) || c.Drift < 0 && next > before*(1+steady) {
+		if c.Drift > 0 && next < before*(1-steady) ||
+			c.Drift < 0 && next > before*(1+steady) {
 			return
 		}
 		before = next
@@ -230,8 +247,10 @@ func (c *Compute) summarise(l Line, one Group) {
 	short := robust.Deviation(one.Seconds) / l.Slope.Value
 	long := l.Scatter
 	steps := min(max(0, (short*short-long*long)/(1-1/k)), k*long*long)
-	if c.StepCV = math.Sqrt(steps); c.StepCV < noSpread {
-		c.StepCV, steps = 0, 0
+	c.StepCV = math.Sqrt(steps)
+	if c.StepCV < noSpread {
+		c.StepCV = 0
+		steps = 0
 	}
 	if long > 0 {
 		left := math.Sqrt(max(0, long*long-steps/k)) / long

@@ -46,39 +46,56 @@ const (
 // (Bonferroni). An overhead below zero is none; one of nearly all of a task's time is cut,
 // so that there is a slope.
 func fit(main, other Group) Line {
-	a, b := robust.MedianOf(main.Seconds, 0.975), robust.MedianOf(other.Seconds, 0.975)
+	a := robust.MedianOf(main.Seconds, 0.975)
+	b := robust.MedianOf(other.Seconds, 0.975)
 	distance := main.Size - other.Size
-	slope := robust.Estimate{Value: (a.Value - b.Value) / distance, Low: (a.Low - b.High) / distance, High: (a.High - b.Low) / distance}
+	slope := robust.Estimate{
+		Value: (a.Value - b.Value) / distance,
+		Low:   (a.Low - b.High) / distance,
+		High:  (a.High - b.Low) / distance,
+	}
 	if distance < 0 {
-		slope.Low, slope.High = (a.High-b.Low)/distance, (a.Low-b.High)/distance
+		slope.Low = (a.High - b.Low) / distance
+		slope.High = (a.Low - b.High) / distance
 	}
 	most := mostOverhead * min(slices.Min(main.Seconds), slices.Min(other.Seconds))
 	within := func(x float64) float64 { return min(max(x, 0), most) }
 	through := func(slope float64) float64 { return within(a.Value - slope*main.Size) }
-	l := Line{Main: a, Overhead: robust.Estimate{Value: through(slope.Value), Low: through(slope.High), High: through(slope.Low)}}
+	l := Line{
+		Main:     a,
+		Overhead: robust.Estimate{Value: through(slope.Value), Low: through(slope.High), High: through(slope.Low)},
+	}
 	l.Slope = robust.Estimate{Value: (a.Value - l.Overhead.Value) / main.Size}
 	l.Slope.Low = min(max(slope.Low, (a.Low-most)/main.Size), l.Slope.Value)
 	l.Slope.High = max(min(slope.High, a.High/main.Size), l.Slope.Value)
 	for _, t := range main.Seconds {
 		l.Factors = append(l.Factors, max(leastFactor, (t-l.Overhead.Value)/(l.Slope.Value*main.Size)))
 	}
-	l.Scatter, l.Blocks = robust.Deviation(l.Factors), robust.BlocksOf(l.Factors)
+	l.Scatter = robust.Deviation(l.Factors)
+	l.Blocks = robust.BlocksOf(l.Factors)
 	return l
 }
 
 // Phase is what local steps and transfers take besides, and how sure that is.
 type Phase struct {
-	Overhead    robust.Estimate `json:"overhead_seconds"`   // of a task besides its steps, of a transfer besides its bits
-	Vary        []float64       `json:"vary"`               // factors on a step's time or on the speed, by task; nil: none
-	Scatter     float64         `json:"scatter"`            // deviation of a time less the overhead, relative to it
-	Uncertainty float64         `json:"uncertainty"`        // relative deviation of the typical time at another time
-	FirstTask   float64         `json:"first_task_seconds"` // extra time of the first task
-	Noisy       bool            `json:"noisy"`              // the interval is wide, and stays so
+	// of a task besides its steps, of a transfer besides its bits
+	Overhead robust.Estimate `json:"overhead_seconds"`
+	// factors on a step's time or on the speed, by task; nil: none
+	Vary        []float64 `json:"vary"`
+	Scatter     float64   `json:"scatter"`            // deviation of a time less the overhead, relative to it
+	Uncertainty float64   `json:"uncertainty"`        // relative deviation of the typical time at another time
+	FirstTask   float64   `json:"first_task_seconds"` // extra time of the first task
+	Noisy       bool      `json:"noisy"`              // the interval is wide, and stays so
 }
 
 func (l *Line) phase() Phase {
 	noisy := len(l.Factors) < leastRounds || l.Main.Width() > Narrow
-	return Phase{Overhead: l.Overhead, Scatter: l.Scatter, Uncertainty: min(1, l.Blocks.Next), Noisy: noisy}
+	return Phase{
+		Overhead:    l.Overhead,
+		Scatter:     l.Scatter,
+		Uncertainty: min(1, l.Blocks.Next),
+		Noisy:       noisy,
+	}
 }
 
 // most is how many values stand for the factors in a class.
@@ -87,7 +104,8 @@ const most = 40
 // shrink brings values nearer to their median, to so much of their distance, and keeps their
 // mean. What is beyond three deviations is nothing that steps explain, and stays.
 func shrink(values []float64, to float64) []float64 {
-	median, most := robust.Median(values), 3*robust.Deviation(values)
+	median := robust.Median(values)
+	most := 3 * robust.Deviation(values)
 	out := make([]float64, len(values))
 	gone := 0.0
 	for i, x := range values {

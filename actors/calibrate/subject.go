@@ -66,8 +66,16 @@ func Alone(task tasks.Task, m learn.ModelInfo, batch int) *bus.Welcome {
 		panic("calibrate: " + err.Error()) // its options are numbers and words
 	}
 	w := &bus.Welcome{
-		Clients: 1, Task: string(task), DataSeed: 1, Heterogeneity: 1,
-		Spec: &bus.Spec{Seed: 1, Batch: uint32(batch), Augment: actors.NoAugment, Algorithm: algorithm},
+		Clients:       1,
+		Task:          string(task),
+		DataSeed:      1,
+		Heterogeneity: 1,
+		Spec: &bus.Spec{
+			Seed:      1,
+			Batch:     uint32(batch),
+			Augment:   actors.NoAugment,
+			Algorithm: algorithm,
+		},
 	}
 	if m != nil {
 		w.Spec.Model, w.Params = m.String(), uint32(m.Params())
@@ -110,7 +118,12 @@ func OfTrainer(batch int, own Own) *Subject {
 }
 
 func ofTrainer(w *bus.Welcome, own Own) *Subject {
-	return &Subject{Name: "trainer " + own.Trainer, Task: tasks.Custom, Welcome: w, own: own}
+	return &Subject{
+		Name:    "trainer " + own.Trainer,
+		Task:    tasks.Custom,
+		Welcome: w,
+		own:     own,
+	}
 }
 
 // OfRun is what a coordinator told the device that its runs are; nil where it named no
@@ -121,7 +134,12 @@ func OfRun(w *bus.Welcome, own Own) (*Subject, error) {
 	if name == "" {
 		return nil, nil
 	}
-	s := &Subject{Name: name, Task: tasks.Task(w.Task), Welcome: w, own: own}
+	s := &Subject{
+		Name:    name,
+		Task:    tasks.Task(w.Task),
+		Welcome: w,
+		own:     own,
+	}
 	paper, known := s.Task.Paper()
 	switch {
 	case !known:
@@ -156,8 +174,15 @@ const sparseWords = 12
 func newRandomSet(of learn.Samples, n int) *federated.Grouped {
 	r := keyed.New(1, keyed.Weights)
 	s := &federated.Grouped{
-		About: federated.Info{Name: "random samples", Synthetic: true, Digest: "random", Samples: of},
-		Names: []string{"0"}, Starts: []int{0, n}, Rows: randomRows(of, n, r),
+		About: federated.Info{
+			Name:      "random samples",
+			Synthetic: true,
+			Digest:    "random",
+			Samples:   of,
+		},
+		Names:  []string{"0"},
+		Starts: []int{0, n},
+		Rows:   randomRows(of, n, r),
 	}
 	for i := range n {
 		s.Train = append(s.Train, int32(i))
@@ -181,7 +206,8 @@ func randomRows(of learn.Samples, n int, r *rand.Rand) federated.Rows {
 			for i := range words {
 				rows.Word, rows.Count = append(rows.Word, uint16(i*features/words)), append(rows.Count, 1)
 			}
-			rows.Total, rows.Starts = append(rows.Total, uint16(words)), append(rows.Starts, uint32(len(rows.Word)))
+			rows.Total = append(rows.Total, uint16(words))
+			rows.Starts = append(rows.Starts, uint32(len(rows.Word)))
 		}
 		return rows
 	case learn.Tokens:

@@ -44,12 +44,13 @@ type Link struct {
 
 // Network is a device's link to a coordinator.
 type Network struct {
-	Server     string          `json:"server"`
-	Params     int             `json:"params"`             // of the model that matters
-	RoundTrip  robust.Estimate `json:"round_trip_seconds"` // of one request and its answer
-	LocalSteps int             `json:"local_steps"`        // of the first tasks of the coordinator's runs; 1: it does not say
-	Download   Link            `json:"download"`
-	Upload     Link            `json:"upload"`
+	Server    string          `json:"server"`
+	Params    int             `json:"params"`             // of the model that matters
+	RoundTrip robust.Estimate `json:"round_trip_seconds"` // of one request and its answer
+	// of the first tasks of the coordinator's runs; 1: it does not say
+	LocalSteps int  `json:"local_steps"`
+	Download   Link `json:"download"`
+	Upload     Link `json:"upload"`
 }
 
 // summarise fits both directions to transfers; false while there are none of each size.
@@ -76,7 +77,8 @@ func summarise(params int, transfers []Transfer) (n Network, ok bool) {
 		if i == 1 {
 			direction = &n.Upload
 		}
-		main, other := *group[params], *group[all[1]]
+		main := *group[params]
+		other := *group[all[1]]
 		if params == 1 {
 			main = tiny
 		}
@@ -92,8 +94,14 @@ func summarise(params int, transfers []Transfer) (n Network, ok bool) {
 // linkOf is a line of seconds by values as a link.
 func linkOf(l Line) Link {
 	const megabits = 32e-6 // of a value
-	k := Link{Mbps: l.Slope.Over(megabits), Whole: l.Main, Transfers: len(l.Factors), Phase: l.phase()}
-	if k.Mbps.High = min(k.Mbps.High, 1e6); math.IsNaN(k.Mbps.High) { // the slope may come down to nothing
+	k := Link{
+		Mbps:      l.Slope.Over(megabits),
+		Whole:     l.Main,
+		Transfers: len(l.Factors),
+		Phase:     l.phase(),
+	}
+	k.Mbps.High = min(k.Mbps.High, 1e6)
+	if math.IsNaN(k.Mbps.High) { // the slope may come down to nothing
 		k.Mbps.High = 1e6
 	}
 	for _, f := range vary(l.Blocks.Rest) {
@@ -110,10 +118,17 @@ func (l *Link) Speed() string { return text(l.Mbps, "Mbit/s") }
 
 // Exchange has rounds of transfers, the first one to warm up, until both directions are
 // known or seconds and patience are spent. It returns the link and the number of transfers.
-func Exchange(what string, params int, seconds float64, say func(string), round func(number int) ([]Transfer, error)) (n Network, transfers int, err error) {
+func Exchange(
+	what string,
+	params int,
+	seconds float64,
+	say func(string),
+	round func(number int) ([]Transfer, error),
+) (n Network, transfers int, err error) {
 	var all []Transfer
 	e := effort{seconds: seconds, enough: wantedRounds, say: say}
-	spent, width := 0.0, math.Inf(1)
+	spent := 0.0
+	width := math.Inf(1)
 	for number := -1; number < 0 || e.more(what, number, spent, width); number++ {
 		more, err := round(number)
 		all = append(all, more...)
@@ -157,7 +172,11 @@ type NetworkConfig struct {
 // each model what a real device does, and learns nothing in between.
 func MeasureNetwork(ctx context.Context, conn bus.Line, c NetworkConfig) (n Network, _ *bus.Welcome, err error) {
 	d, err := gateway.OpenDevice(ctx, conn, gateway.DeviceConfig{
-		ID: c.ID, Run: c.Run, Samples: c.Samples, Notice: c.Notice, Join: &bus.Join{Name: c.ID, Protocol: bus.DeviceProtocol},
+		ID:      c.ID,
+		Run:     c.Run,
+		Samples: c.Samples,
+		Notice:  c.Notice,
+		Join:    &bus.Join{Name: c.ID, Protocol: bus.DeviceProtocol},
 	})
 	if err != nil {
 		return n, nil, err
@@ -178,7 +197,8 @@ func MeasureNetwork(ctx context.Context, conn bus.Line, c NetworkConfig) (n Netw
 		if welcome == nil {
 			c.Notice("Models come and go.")
 		}
-		welcome, steps = t.Welcome, int(t.Task.LocalSteps)
+		welcome = t.Welcome
+		steps = int(t.Task.LocalSteps)
 		c.Begin(bus.Download)
 		x, err := transfer(d, t, c.Begin)
 		switch {
@@ -197,12 +217,20 @@ func MeasureNetwork(ctx context.Context, conn bus.Line, c NetworkConfig) (n Netw
 	}
 	n, ok := summarise(int(welcome.Params), transfers)
 	if !ok {
-		return n, nil, fmt.Errorf("calibrate: the coordinator ended after %d transfers, which is too few", len(transfers))
+		return n, nil, fmt.Errorf(
+			"calibrate: the coordinator ended after %d transfers, which is too few",
+			len(transfers),
+		)
 	}
 	n.LocalSteps = steps
 	for i, l := range []*Link{&n.Download, &n.Upload} {
 		if l.Noisy {
-			c.Notice(fmt.Sprintf("The %s stays noisy: ±%.3g %% after %d models.", [...]string{"download", "upload"}[i], 100*l.Whole.Width(), l.Transfers))
+			c.Notice(fmt.Sprintf(
+				"The %s stays noisy: ±%.3g %% after %d models.",
+				[...]string{"download", "upload"}[i],
+				100*l.Whole.Width(),
+				l.Transfers,
+			))
 		}
 	}
 	return n, welcome, nil
@@ -218,7 +246,10 @@ func transfer(d *gateway.Device, t *gateway.DeviceTask, begin func(bus.Phase)) (
 	download := time.Since(t.Received)
 	begin(bus.Upload)
 	u := &bus.DeviceUpdate{Values: model, Update: &bus.Update{
-		Task: t.Task.Task, TaskDigest: t.Task.Digest, DownloadNs: download.Nanoseconds(), Samples: 1,
+		Task:       t.Task.Task,
+		TaskDigest: t.Task.Digest,
+		DownloadNs: download.Nanoseconds(),
+		Samples:    1,
 	}}
 	err = d.Send(t.Context, t.Run, u)
 	if err != nil && (u.UploadNs == 0 || t.Context.Err() == nil) {

@@ -79,7 +79,17 @@ func program(_ context.Context, c *Config) []Finding {
 	if err != nil {
 		return []Finding{failure("program", err.Error(), "unset FEDPACE_KERNEL, or name a class that this machine has")}
 	}
-	return []Finding{ok("program", fmt.Sprintf("version %s for %s/%s, kernel class %s (%s)", c.Device.Version, runtime.GOOS, runtime.GOARCH, kernel.Class(), kernel.Instructions()))}
+	return []Finding{ok(
+		"program",
+		fmt.Sprintf(
+			"version %s for %s/%s, kernel class %s (%s)",
+			c.Device.Version,
+			runtime.GOOS,
+			runtime.GOARCH,
+			kernel.Class(),
+			kernel.Instructions(),
+		),
+	)}
 }
 
 // clock checks the wall clock, by which certificates and credentials are judged. Times
@@ -102,7 +112,10 @@ func room(context.Context, *Config) (findings []Finding) {
 	if free := calibrate.ThisBoard().FreeBytes(); free > 0 {
 		text := human.Size(free) + " available"
 		if free < leastMemory {
-			findings = append(findings, warning("memory", text, "end other programs, or add swap: a model, its gradient and minibatches must fit, "+human.Size(leastMemory)+" for the paper's"))
+			findings = append(
+				findings,
+				warning("memory", text, "end other programs, or add swap: a model, its gradient and minibatches must fit, "+human.Size(leastMemory)+" for the paper's"),
+			)
 		} else {
 			findings = append(findings, ok("memory", text))
 		}
@@ -111,7 +124,10 @@ func room(context.Context, *Config) (findings []Finding) {
 	if free, known := freeDisk(dir); known {
 		text := human.Size(free) + " free in " + dir
 		if free < leastDisk {
-			findings = append(findings, warning("disk", text, "free some, or set TMPDIR: the samples for a trainer lie there"))
+			findings = append(
+				findings,
+				warning("disk", text, "free some, or set TMPDIR: the samples for a trainer lie there"),
+			)
 		} else {
 			findings = append(findings, ok("disk", text))
 		}

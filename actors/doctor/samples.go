@@ -19,7 +19,11 @@ func samples(ctx context.Context, c *Config) (findings []Finding) {
 	config.Notice = nil
 	device, err := real.Open(config)
 	if err != nil {
-		return []Finding{failure("data", err.Error(), "name a file that fedpace can read: fedpace data info FILE says what it holds")}
+		return []Finding{failure(
+			"data",
+			err.Error(),
+			"name a file that fedpace can read: fedpace data info FILE says what it holds",
+		)}
 	}
 	defer func() {
 		if err := device.Close(); err != nil {
@@ -36,11 +40,17 @@ func samples(ctx context.Context, c *Config) (findings []Finding) {
 	case config.Data == real.SyntheticData:
 		findings = append(findings, ok("data", "synthetic, made for each run"))
 	case known && n == 0:
-		findings = append(findings, failure("data", config.Data+" holds no samples", "fedpace data info "+config.Data+" says what it holds"))
+		findings = append(
+			findings,
+			failure("data", config.Data+" holds no samples", "fedpace data info "+config.Data+" says what it holds"),
+		)
 	case known:
 		findings = append(findings, ok("data", fmt.Sprintf("%s: %d %s", config.Data, n, human.Plural(n, "sample"))))
 	case config.Data != real.TrainerData:
-		findings = append(findings, ok("data", config.Data+" is read by the mapping of columns of a run that calls this device, and not tried without one"))
+		findings = append(
+			findings,
+			ok("data", config.Data+" is read by the mapping of columns of a run that calls this device, and not tried without one"),
+		)
 	}
 	if len(config.Withhold) > 0 {
 		findings = append(findings, ok("told", "all but "+strings.Join(config.Withhold, " and ")))
@@ -50,7 +60,14 @@ func samples(ctx context.Context, c *Config) (findings []Finding) {
 	case errors.Is(err, real.ErrNoSamplesYet):
 		findings = append(findings, warning("trainer", "not started: "+err.Error(), "it starts with the first task"))
 	case err != nil:
-		findings = append(findings, failure("trainer", err.Error(), "run its command by hand: it must begin without an error, and say what it trains"))
+		findings = append(
+			findings,
+			failure(
+				"trainer",
+				err.Error(),
+				"run its command by hand: it must begin without an error, and say what it trains",
+			),
+		)
 	case trained:
 		findings = append(findings, ok("trainer", "starts; its model is "+model))
 	}
@@ -88,8 +105,15 @@ func fit(ctx context.Context, c *Config, conn *natsconn.Conn, device *real.Devic
 		return failure("run "+run, "it does not take this device: "+r.Reason, "change what it names")
 	}
 	if err := device.Prepare(ctx, run, r.Welcome); err != nil {
-		return failure("run "+run, err.Error(), "the actor would end with this: give it what the run needs, or --map for columns that have other names")
+		return failure(
+			"run "+run,
+			err.Error(),
+			"the actor would end with this: give it what the run needs, or --map for columns that have other names",
+		)
 	}
 	n, _ := device.Samples()
-	return ok("run "+run, fmt.Sprintf("takes this device, with %d %s, and its model is ready", n, human.Plural(n, "sample")))
+	return ok(
+		"run "+run,
+		fmt.Sprintf("takes this device, with %d %s, and its model is ready", n, human.Plural(n, "sample")),
+	)
 }

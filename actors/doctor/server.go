@@ -54,15 +54,27 @@ func credentials(_ context.Context, c *Config) []Finding {
 	ending, renewal := holder.Ending(now)
 	switch {
 	case holder.Role != auth.RoleDevice:
-		return []Finding{failure("credentials", text, "a device needs its own: fedpace enroll "+cmp.Or(c.Device.ID, "NAME"))}
+		return []Finding{failure(
+			"credentials",
+			text,
+			"a device needs its own: fedpace enroll "+cmp.Or(c.Device.ID, "NAME"),
+		)}
 	case c.Device.ID != "" && holder.ID != c.Device.ID:
-		return []Finding{failure("credentials", text+", and this is "+c.Device.ID, "use --client "+holder.ID+", or the file of "+c.Device.ID)}
+		return []Finding{failure(
+			"credentials",
+			text+", and this is "+c.Device.ID,
+			"use --client "+holder.ID+", or the file of "+c.Device.ID,
+		)}
 	case holder.Usable(now) != nil:
 		return []Finding{failure("credentials", text+": it has ended", "renew it: "+renewal)}
 	case ending != "":
 		return []Finding{warning("credentials", text, "renew it: "+renewal)}
 	case runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0:
-		return []Finding{warning("credentials", fmt.Sprintf("%s; others on this machine can read it (mode %#o)", text, info.Mode().Perm()), "chmod 600 "+path)}
+		return []Finding{warning(
+			"credentials",
+			fmt.Sprintf("%s; others on this machine can read it (mode %#o)", text, info.Mode().Perm()),
+			"chmod 600 "+path,
+		)}
 	}
 	return []Finding{ok("credentials", text)}
 }
@@ -79,29 +91,60 @@ func server(ctx context.Context, c *Config) (findings []Finding) {
 	defer stop()
 	conn, err := natsconn.Connect(connecting, c.Conn)
 	if unknown := new(x509.UnknownAuthorityError); errors.As(err, unknown) {
-		return []Finding{failure("encryption", err.Error(), "give --tls-ca ca.pem, the file that fedpace certificate made with the server's")}
+		return []Finding{failure(
+			"encryption",
+			err.Error(),
+			"give --tls-ca ca.pem, the file that fedpace certificate made with the server's",
+		)}
 	}
 	if errors.As(err, new(x509.CertificateInvalidError)) || errors.As(err, new(x509.HostnameError)) {
 		return []Finding{failure("encryption", err.Error(), "set the clock; or make the server's certificate again, for what stands in the URL: fedpace certificate --host NAME")}
 	}
 	if natsconn.Refused(err) {
-		return []Finding{failure("permissions", err.Error(), "give --creds with the file that fedpace enroll made with the keys of this server; if they were revoked, renew them: fedpace enroll --renew "+cmp.Or(c.Device.ID, "NAME"))}
+		return []Finding{failure(
+			"permissions",
+			err.Error(),
+			"give --creds with the file that fedpace enroll made with the keys of this server; if they were revoked, renew them: fedpace enroll --renew "+cmp.Or(c.Device.ID, "NAME"),
+		)}
 	}
 	if err != nil {
-		return []Finding{failure("server", err.Error(), "check the URL, that the server runs, and that no firewall is between: nc -vz HOST PORT")}
+		return []Finding{failure(
+			"server",
+			err.Error(),
+			"check the URL, that the server runs, and that no firewall is between: nc -vz HOST PORT",
+		)}
 	}
 	defer conn.Close()
 	n := conn.NATS()
 	trips := make([]time.Duration, roundTrips)
 	for i := range trips {
 		if trips[i], err = n.RTT(); err != nil {
-			return []Finding{failure("server", fmt.Sprintf("%s answers no ping: %v", conn.At(), err), "try again; look for a connection that breaks")}
+			return []Finding{failure(
+				"server",
+				fmt.Sprintf("%s answers no ping: %v", conn.At(), err),
+				"try again; look for a connection that breaks",
+			)}
 		}
 	}
 	slices.Sort(trips)
-	text := fmt.Sprintf("%s, NATS %s, round trip %v", conn.At(), n.ConnectedServerVersion(), trips[roundTrips/2].Round(10*time.Microsecond))
+	text := fmt.Sprintf(
+		"%s, NATS %s, round trip %v",
+		conn.At(),
+		n.ConnectedServerVersion(),
+		trips[roundTrips/2].Round(10*time.Microsecond),
+	)
 	if most := n.MaxPayload(); most < bus.ChunkBytes {
-		findings = append(findings, warning("server", fmt.Sprintf("%s, takes messages of %d bytes", text, most), fmt.Sprintf("raise its max_payload to %d or more: an update travels in pieces of that size", 2*bus.ChunkBytes)))
+		findings = append(
+			findings,
+			warning(
+				"server",
+				fmt.Sprintf("%s, takes messages of %d bytes", text, most),
+				fmt.Sprintf(
+					"raise its max_payload to %d or more: an update travels in pieces of that size",
+					2*bus.ChunkBytes,
+				),
+			),
+		)
 	} else {
 		findings = append(findings, ok("server", text))
 	}
@@ -116,7 +159,11 @@ func server(ctx context.Context, c *Config) (findings []Finding) {
 func certificate(conn *natsconn.Conn) Finding {
 	state, err := conn.NATS().TLSConnectionState()
 	if err != nil || len(state.PeerCertificates) == 0 {
-		return warning("encryption", "none: who can read the network reads models and updates", "give the server a certificate (fedpace certificate) and use a tls:// URL, unless the network is trusted")
+		return warning(
+			"encryption",
+			"none: who can read the network reads models and updates",
+			"give the server a certificate (fedpace certificate) and use a tls:// URL, unless the network is trusted",
+		)
 	}
 	leaf := state.PeerCertificates[0]
 	text := fmt.Sprintf("the server's certificate is valid until %s", leaf.NotAfter.Format(time.DateOnly))
@@ -149,11 +196,22 @@ func calls(ctx context.Context, c *Config, conn *natsconn.Conn) []Finding {
 	slices.Sort(runs)
 	switch {
 	case err != nil:
-		return []Finding{failure("permissions", err.Error(), "use credentials of this device: fedpace enroll "+c.Device.ID)}
+		return []Finding{failure(
+			"permissions",
+			err.Error(),
+			"use credentials of this device: fedpace enroll "+c.Device.ID,
+		)}
 	case len(runs) == 0:
 		return []Finding{
 			ok("permissions", c.Device.ID+" may hear its tasks"),
-			ok("runs", fmt.Sprintf("none calls %s within %v: none names it in devices.names, or it takes part already", c.Device.ID, listen)),
+			ok(
+				"runs",
+				fmt.Sprintf(
+					"none calls %s within %v: none names it in devices.names, or it takes part already",
+					c.Device.ID,
+					listen,
+				),
+			),
 		}
 	}
 	calls := ok("runs", "called by "+strings.Join(runs, ", "))

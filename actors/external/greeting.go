@@ -74,7 +74,12 @@ func (g *Greeting) check() error {
 	if err := checkText("name", g.Name); err != nil || strings.Contains(g.Name, "@") {
 		return fmt.Errorf("its name %.40q is not one: 1 to %d characters without @", g.Name, maxText)
 	}
-	switch err := cmp.Or(names.CheckToken("class", g.Class), checkDigest(g.Digest), g.checkTensors(), g.checkMetrics()); {
+	switch err := cmp.Or(
+		names.CheckToken("class", g.Class),
+		checkDigest(g.Digest),
+		g.checkTensors(),
+		g.checkMetrics(),
+	); {
 	case err != nil:
 		return err
 	case len(g.Optimizers) > maxKinds:
@@ -86,7 +91,10 @@ func (g *Greeting) check() error {
 }
 
 func checkText(what, s string) error {
-	if s == "" || len(s) > maxText || !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+	if s == "" ||
+		len(s) > maxText ||
+		!utf8.ValidString(s) ||
+		strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return fmt.Errorf("%s %.40q: want 1 to %d bytes that can be printed", what, s, maxText)
 	}
 	return nil
@@ -103,7 +111,8 @@ func (g *Greeting) checkTensors() error {
 	if len(g.Tensors) == 0 || len(g.Tensors) > maxTensors {
 		return fmt.Errorf("a model of %d tensors, want 1 to %d", len(g.Tensors), maxTensors)
 	}
-	known, total := map[string]bool{}, 0
+	known := map[string]bool{}
+	total := 0
 	for i, t := range g.Tensors {
 		if err := checkText("tensor", t.Name); err != nil {
 			return err
@@ -118,18 +127,29 @@ func (g *Greeting) checkTensors() error {
 		values := 1
 		for _, n := range t.Shape {
 			if n < 1 || n > learn.MaxParams || values > learn.MaxParams/n {
-				return fmt.Errorf("tensor %q has the shape %v, want sizes from 1 and at most %d numbers", t.Name, t.Shape, learn.MaxParams)
+				return fmt.Errorf(
+					"tensor %q has the shape %v, want sizes from 1 and at most %d numbers",
+					t.Name,
+					t.Shape,
+					learn.MaxParams,
+				)
 			}
 			values *= n
 		}
-		if total += values; total > learn.MaxParams {
+		total += values
+		if total > learn.MaxParams {
 			return fmt.Errorf("a model of more than %d numbers", learn.MaxParams)
 		}
 		if t.Trainable && i > 0 && !g.Tensors[i-1].Trainable {
-			return fmt.Errorf("tensor %q is trainable and lies behind %q, which is not: trainable ones come first", t.Name, g.Tensors[i-1].Name)
+			return fmt.Errorf(
+				"tensor %q is trainable and lies behind %q, which is not: trainable ones come first",
+				t.Name,
+				g.Tensors[i-1].Name,
+			)
 		}
 	}
-	if i := slices.IndexFunc(g.Tensors, func(t Tensor) bool { return t.Frozen }); i >= 0 && slices.ContainsFunc(g.Tensors[i:], func(t Tensor) bool { return !t.Frozen && !t.Trainable }) {
+	if i := slices.IndexFunc(g.Tensors, func(t Tensor) bool { return t.Frozen }); i >= 0 &&
+		slices.ContainsFunc(g.Tensors[i:], func(t Tensor) bool { return !t.Frozen && !t.Trainable }) {
 		return fmt.Errorf("tensor %q is frozen, and one behind it is not: frozen ones come last", g.Tensors[i].Name)
 	}
 	if i := slices.IndexFunc(g.Tensors, func(t Tensor) bool { return t.Frozen && t.Trainable }); i >= 0 {
@@ -160,7 +180,11 @@ func (d *OwnedData) check() error {
 		return nil
 	}
 	if len(d.Names) == 0 || len(d.Names) != len(d.Samples) {
-		return fmt.Errorf("data of %d clients with %d numbers of samples, want as many, at least one", len(d.Names), len(d.Samples))
+		return fmt.Errorf(
+			"data of %d clients with %d numbers of samples, want as many, at least one",
+			len(d.Names),
+			len(d.Samples),
+		)
 	}
 	if d.HeldOut < 1 || d.HeldOut > math.MaxInt32 {
 		return fmt.Errorf("data with %d samples held out, want 1 to %d", d.HeldOut, math.MaxInt32)
@@ -174,7 +198,12 @@ func (d *OwnedData) check() error {
 			return err
 		}
 		if n < 1 || n > math.MaxInt32-total {
-			return fmt.Errorf("client %q has %d samples, want at least 1, and at most %d in all", d.Names[i], n, math.MaxInt32)
+			return fmt.Errorf(
+				"client %q has %d samples, want at least 1, and at most %d in all",
+				d.Names[i],
+				n,
+				math.MaxInt32,
+			)
 		}
 		total += n
 	}

@@ -35,7 +35,8 @@ func (p *Program) Model() *Model {
 	}
 	for _, t := range p.Tensors {
 		m.tensors = append(m.tensors, learn.Tensor{Name: t.Name, Shape: t.Shape, Offset: m.params})
-		if m.params += t.len(); t.Trainable {
+		m.params += t.len()
+		if t.Trainable {
 			m.trainable = m.params
 		} else if t.Frozen {
 			m.frozen += t.len()
@@ -72,17 +73,27 @@ func Differ(run, mine string) error {
 	if !Is(mine) {
 		return fmt.Errorf("the run's steps are those of a trainer, %s: give its command by --trainer", short(run))
 	}
-	a, b := strings.Split(run, "@"), strings.Split(mine, "@")
+	a := strings.Split(run, "@")
+	b := strings.Split(mine, "@")
 	if len(a) != 3 || len(b) != 3 {
 		return fmt.Errorf("the run's trainer is %s, this one %s", short(run), short(mine))
 	}
 	if a[1] != b[1] {
-		return fmt.Errorf("the run's trainer is %s, this one %s: the script, or a file that it declares, is another", short(run), short(mine))
+		return fmt.Errorf(
+			"the run's trainer is %s, this one %s: the script, or a file that it declares, is another",
+			short(run),
+			short(mine),
+		)
 	}
 	if a[2] != b[2] {
 		n, _, _ := strings.Cut(a[2], "-")
 		m, _, _ := strings.Cut(b[2], "-")
-		return fmt.Errorf("the run's trainer %s has other tensors, of %s numbers, than this one, of %s", short(run), n, m)
+		return fmt.Errorf(
+			"the run's trainer %s has other tensors, of %s numbers, than this one, of %s",
+			short(run),
+			n,
+			m,
+		)
 	}
 	return fmt.Errorf("the run's trainer is named %s, this one %s", short(run), short(mine))
 }
@@ -93,7 +104,11 @@ func Same(run, runClass, mine, class string) error {
 	if err := Differ(run, mine); err != nil || runClass == class {
 		return err
 	}
-	return fmt.Errorf("the run's trainer calculates in class %s, this one in %s: their bits would differ", runClass, class)
+	return fmt.Errorf(
+		"the run's trainer calculates in class %s, this one in %s: their bits would differ",
+		runClass,
+		class,
+	)
 }
 
 // short is a model's name for people: that of the script, and the beginning of its digest.

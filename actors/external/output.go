@@ -52,7 +52,8 @@ func (o *output) add(line string) {
 	if !o.held {
 		o.show(line)
 	}
-	if o.last = append(o.last, line); len(o.last) > lastKept {
+	o.last = append(o.last, line)
+	if len(o.last) > lastKept {
 		if o.held {
 			o.show(o.last[0])
 		}
@@ -61,7 +62,8 @@ func (o *output) add(line string) {
 }
 
 func (o *output) show(line string) {
-	switch o.shown++; {
+	o.shown++
+	switch {
 	case o.shown <= maxShown:
 		o.notice(line)
 	case o.shown == maxShown+1:

@@ -58,7 +58,11 @@ func words(command string) ([]string, error) {
 	case err != nil:
 		return nil, fmt.Errorf("%q cannot be split into words: %w", command, err)
 	case p.Position >= 0:
-		return nil, fmt.Errorf("%q holds %q, which means nothing without a shell: quote it, or give a script", command, command[p.Position:])
+		return nil, fmt.Errorf(
+			"%q holds %q, which means nothing without a shell: quote it, or give a script",
+			command,
+			command[p.Position:],
+		)
 	case len(list) == 0:
 		return nil, errors.New("the command is empty")
 	}
@@ -75,7 +79,14 @@ func start(c *Config, held bool) (_ *process, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("trainer: %w", err)
 	}
-	p := &process{config: c, output: &output{notice: c.notice, held: held}, replies: make(chan []byte), leave: make(chan struct{}), dead: make(chan struct{}), printed: make(chan struct{})}
+	p := &process{
+		config:  c,
+		output:  &output{notice: c.notice, held: held},
+		replies: make(chan []byte),
+		leave:   make(chan struct{}),
+		dead:    make(chan struct{}),
+		printed: make(chan struct{}),
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.release())
@@ -206,11 +217,18 @@ func (p *process) receive(ctx context.Context) (*reply, error) {
 			if len(line) > maxReply {
 				err = fmt.Errorf("it is longer than %d bytes", maxReply)
 			}
-			if err == nil && r.Alive == nil && r.Hello == nil && r.ID != p.id {
+			if err == nil &&
+				r.Alive == nil &&
+				r.Hello == nil &&
+				r.ID != p.id {
 				err = fmt.Errorf("it repeats id %d, want %d", r.ID, p.id)
 			}
 			if err != nil {
-				return nil, p.wrong("a line on descriptor 4 that begins %.100q is no reply: %v", strings.TrimSpace(string(line[:min(len(line), 400)])), err)
+				return nil, p.wrong(
+					"a line on descriptor 4 that begins %.100q is no reply: %v",
+					strings.TrimSpace(string(line[:min(len(line), 400)])),
+					err,
+				)
 			}
 			if r.Alive == nil {
 				return r, nil

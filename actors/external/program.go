@@ -104,7 +104,12 @@ func (p *Program) start(ctx context.Context, worker int) (_ *process, _ *Greetin
 		}
 	}()
 	c := &p.config
-	h := &hello{Protocol: version, Threads: max(1, c.Threads), Worker: worker, Device: cmp.Or(c.Device, "cpu")}
+	h := &hello{
+		Protocol: version,
+		Threads:  max(1, c.Threads),
+		Worker:   worker,
+		Device:   cmp.Or(c.Device, "cpu"),
+	}
 	if c.Data != nil {
 		h.Data = &c.Data.about
 	}
@@ -115,8 +120,15 @@ func (p *Program) start(ctx context.Context, worker int) (_ *process, _ *Greetin
 	defer done()
 	r, err := process.receive(greeted)
 	switch {
-	case err != nil && ctx.Err() == nil && context.Cause(greeted) == errNoGreeting && !process.broken:
-		return nil, nil, process.wrong("it has said for %v that it is alive, and no greeting (%d times trainer.silence_seconds)", maxStart*c.silence(), maxStart)
+	case err != nil &&
+		ctx.Err() == nil &&
+		context.Cause(greeted) == errNoGreeting &&
+		!process.broken:
+		return nil, nil, process.wrong(
+			"it has said for %v that it is alive, and no greeting (%d times trainer.silence_seconds)",
+			maxStart*c.silence(),
+			maxStart,
+		)
 	case err != nil:
 		return nil, nil, p.explain(process, err)
 	case r.Error != nil:
@@ -192,14 +204,18 @@ func libraryFolder() (string, error) {
 	if err != nil {
 		cache = os.TempDir()
 	}
-	modules, digest := python.Modules(), sha256.New()
+	modules := python.Modules()
+	digest := sha256.New()
 	for _, m := range modules {
 		fmt.Fprintf(digest, "%s %d\n%s", m.Path, len(m.Source), m.Source)
 	}
 	dir := filepath.Join(cache, "fedpace", fmt.Sprintf("python-%.16x", digest.Sum(nil)))
 	for _, m := range modules {
 		if err := writeModule(filepath.Join(dir, filepath.FromSlash(m.Path)), m.Source); err != nil {
-			return "", fmt.Errorf("trainer: the Python package: %w (give XDG_CACHE_HOME or HOME a folder that can be written to)", err)
+			return "", fmt.Errorf(
+				"trainer: the Python package: %w (give XDG_CACHE_HOME or HOME a folder that can be written to)",
+				err,
+			)
 		}
 	}
 	return dir, nil

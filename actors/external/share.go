@@ -82,13 +82,20 @@ func Share(set federated.Set) (_ *Shared, err error) {
 		}
 	}()
 	s.about = Data{
-		Input:    [...]string{learn.Dense: "dense", learn.Sparse: "sparse", learn.Tokens: "tokens"}[info.Input],
-		Features: info.Features, Classes: info.Classes, Targets: info.Targets, Vocabulary: info.Vocabulary, Image: info.Image,
-		Clients: set.Clients(),
+		Input:      [...]string{learn.Dense: "dense", learn.Sparse: "sparse", learn.Tokens: "tokens"}[info.Input],
+		Features:   info.Features,
+		Classes:    info.Classes,
+		Targets:    info.Targets,
+		Vocabulary: info.Vocabulary,
+		Image:      info.Image,
+		Clients:    set.Clients(),
 	}
 	err = s.grouped(g)
 	if made {
-		g.Rows, g.Labels, g.Targets = nil, nil, nil // which are in the file now
+		// which are in the file now
+		g.Rows = nil
+		g.Labels = nil
+		g.Targets = nil
 	}
 	return s, err
 }
@@ -111,13 +118,16 @@ func (s *Shared) grouped(g *federated.Grouped) error {
 		s.about.Rows = len(g.Labels)
 		s.about.Labels = put(s, g.Labels, s.about.Rows)
 	}
-	to, rows := &s.about.Samples, g.Rows
+	to := &s.about.Samples
+	rows := g.Rows
 	if ink, ok := rows.(*federated.InkRows); ok {
 		rows = ink.Whole()
 	}
 	switch r := rows.(type) {
 	case *federated.ByteRows:
-		to.Kind, to.Skip, to.Planes = "bytes", r.Coding.Skip, r.Coding.Planes
+		to.Kind = "bytes"
+		to.Skip = r.Coding.Skip
+		to.Planes = r.Coding.Planes
 		if len(to.Planes) == 0 {
 			to.Kind = "tokens"
 		}
@@ -132,9 +142,17 @@ func (s *Shared) grouped(g *federated.Grouped) error {
 		to.Kind, to.Text, to.Starts = "windows", put(s, r.Text, len(r.Text)), put(s, r.Starts, len(r.Starts))
 	case *federated.BagRows:
 		to.Kind, to.Starts = "bags", put(s, r.Starts, len(r.Starts))
-		to.Word, to.Count, to.Total = put(s, r.Word, len(r.Word)), put(s, r.Count, len(r.Count)), put(s, r.Total, len(r.Total))
+		to.Word, to.Count, to.Total = put(
+			s,
+			r.Word,
+			len(r.Word),
+		), put(s, r.Count, len(r.Count)), put(s, r.Total, len(r.Total))
 	default:
-		return fmt.Errorf("trainer: the samples of %s are %T, which cannot be handed to another process", g.About.Name, r)
+		return fmt.Errorf(
+			"trainer: the samples of %s are %T, which cannot be handed to another process",
+			g.About.Name,
+			r,
+		)
 	}
 	if err := s.out.Flush(); err != nil { // the first error of all that was written
 		return fmt.Errorf("trainer: a temporary file for the samples: %w", err)
@@ -149,7 +167,12 @@ func (s *Shared) inFile(f *os.File, offset int64, kind string, shape ...int) *Ar
 		i = len(s.open)
 		s.open = append(s.open, f)
 	}
-	return &Array{Path: fmt.Sprintf("/dev/fd/%d", firstFile+i), Offset: offset, Type: kind, Shape: shape}
+	return &Array{
+		Path:   fmt.Sprintf("/dev/fd/%d", firstFile+i),
+		Offset: offset,
+		Type:   kind,
+		Shape:  shape,
+	}
 }
 
 // put writes numbers to the temporary file, whose writer keeps the first error.

@@ -62,7 +62,11 @@ const (
 
 // Train has the steps of each task taken, and calls done with each task's model in the
 // order of the tasks. done may write to the model, which is valid until it returns.
-func (w *Worker) Train(ctx context.Context, job *Job, done func(i int, model []float32, firstStepLoss float64) error) error {
+func (w *Worker) Train(
+	ctx context.Context,
+	job *Job,
+	done func(i int, model []float32, firstStepLoss float64) error,
+) error {
 	next := 0
 	return w.again(ctx, func(p *process) error {
 		for next < len(job.Tasks) {
@@ -93,7 +97,8 @@ func (w *Worker) again(ctx context.Context, do func(p *process) error) error {
 			return fmt.Errorf("%w (%d processes died at one job)", err, deaths)
 		}
 		w.program.restarts.Add(1)
-		w.program.config.notice(fmt.Sprintf("%s: %v. It is started again.", w.program.Name, d)) // what it printed was shown
+		// what it printed was shown
+		w.program.config.notice(fmt.Sprintf("%s: %v. It is started again.", w.program.Name, d))
 	}
 }
 
@@ -107,7 +112,10 @@ func (w *Worker) ensure(ctx context.Context) error {
 		return err
 	}
 	if other := w.program.differs(g); other != "" {
-		return errors.Join(fmt.Errorf("trainer: %s was started again, and %s", w.program.config.Command, other), process.close())
+		return errors.Join(
+			fmt.Errorf("trainer: %s was started again, and %s", w.program.config.Command, other),
+			process.close(),
+		)
 	}
 	w.process = process
 	return nil
@@ -148,8 +156,15 @@ func (p *process) room(ctx context.Context, bytes int) error {
 
 // some sends a request for the tasks from *next on, as many as their rows have room
 // together, and takes their models.
-func (w *Worker) some(ctx context.Context, p *process, job *Job, next *int, done func(int, []float32, float64) error) error {
-	params, first := len(job.Base), *next
+func (w *Worker) some(
+	ctx context.Context,
+	p *process,
+	job *Job,
+	next *int,
+	done func(int, []float32, float64) error,
+) error {
+	params := len(job.Base)
+	first := *next
 	stride := align(4 * params)
 	slots := min(maxSlots, max(2, slotBytes/stride), len(job.Tasks)-first)
 	order, bytes := lay(job, first, stride*(1+slots))
@@ -184,14 +199,19 @@ func (w *Worker) some(ctx context.Context, p *process, job *Job, next *int, done
 				return p.wrong("task %d with a loss of its own is the next one, it says %d", *next-first, r.Task.Index)
 			}
 			i := *next
-			of, place := &job.Tasks[i], order.Tasks[i-first].State
+			of := &job.Tasks[i]
+			place := order.Tasks[i-first].State
 			if r.Task.State < 0 || r.Task.State > of.Room {
 				return p.wrong("client %d keeps %d bytes, and there is room for %d", of.Client, r.Task.State, of.Room)
 			}
 			if place != nil {
 				of.Keep(p.memory.bytes[place.At:][:r.Task.State])
 			}
-			if err := done(i, numbers[float32](p.memory, order.Slots[(i-first)%slots], params), *r.Task.Loss); err != nil {
+			if err := done(
+				i,
+				numbers[float32](p.memory, order.Slots[(i-first)%slots], params),
+				*r.Task.Loss,
+			); err != nil {
 				return err
 			}
 			*next++
@@ -199,7 +219,8 @@ func (w *Worker) some(ctx context.Context, p *process, job *Job, next *int, done
 				return err
 			}
 		case r.Done != nil:
-			if p.busy = false; *next != last {
+			p.busy = false
+			if *next != last {
 				return p.wrong("it is done after %d of %d tasks", *next-first, last-first)
 			}
 			return nil
@@ -216,17 +237,27 @@ func lay(job *Job, first, at int) (*train, int) {
 	end := at + restBytes
 	for i := range job.Tasks[first:] {
 		t := &job.Tasks[first+i]
-		rows, correction := align(4*t.Numbers), 0
+		rows := align(4 * t.Numbers)
+		correction := 0
 		if t.Correct != nil {
 			correction = align(4 * len(job.Base))
 		}
 		if i > 0 && at+rows+correction+align(t.Room) > end {
 			break
 		}
-		place := trainTask{Client: t.Client, Name: t.Name, Steps: t.Steps, Rate: t.Rate, Seed: t.Seed, Rows: at}
-		if at += rows; t.Correct != nil {
+		place := trainTask{
+			Client: t.Client,
+			Name:   t.Name,
+			Steps:  t.Steps,
+			Rate:   t.Rate,
+			Seed:   t.Seed,
+			Rows:   at,
+		}
+		at += rows
+		if t.Correct != nil {
 			offset := at
-			place.Correction, at = &offset, at+correction
+			place.Correction = &offset
+			at = at + correction
 		}
 		if t.Room > 0 {
 			place.State = &state{At: at, Bytes: len(t.State), Room: t.Room}
@@ -240,7 +271,8 @@ func lay(job *Job, first, at int) (*train, int) {
 // failed is the error of a reply that ends a request.
 func (w *Worker) failed(p *process, r *reply, job *Job, first int) error {
 	p.busy = false
-	index, client := -1, ""
+	index := -1
+	client := ""
 	switch {
 	case r.Diverged != nil:
 		index = r.Diverged.Index
@@ -315,7 +347,12 @@ type Scores struct {
 }
 
 // Evaluate measures a model on so many rows, which the function writes.
-func (w *Worker) Evaluate(ctx context.Context, model []float32, count int, rows func(dst []int32)) (s *Scores, err error) {
+func (w *Worker) Evaluate(
+	ctx context.Context,
+	model []float32,
+	count int,
+	rows func(dst []int32),
+) (s *Scores, err error) {
 	err = w.again(ctx, func(p *process) error {
 		at := align(4 * len(model))
 		if err := p.room(ctx, at+align(4*count)); err != nil {
@@ -323,7 +360,12 @@ func (w *Worker) Evaluate(ctx context.Context, model []float32, count int, rows 
 		}
 		copy(numbers[float32](p.memory, 0, len(model)), model)
 		rows(numbers[int32](p.memory, at, count))
-		r, err := w.once(ctx, p, &request{Evaluate: &evaluate{Rows: at, Count: count}}, func(r *reply) bool { return r.Scores != nil })
+		r, err := w.once(
+			ctx,
+			p,
+			&request{Evaluate: &evaluate{Rows: at, Count: count}},
+			func(r *reply) bool { return r.Scores != nil },
+		)
 		if err != nil {
 			return err
 		}
@@ -356,7 +398,12 @@ func (w *Worker) initial(ctx context.Context, seed uint64) (model []float32, err
 		if err := p.room(ctx, align(4*params)); err != nil {
 			return err
 		}
-		_, err := w.once(ctx, p, &request{Initialise: &initialise{Seed: seed}}, func(r *reply) bool { return r.Done != nil })
+		_, err := w.once(
+			ctx,
+			p,
+			&request{Initialise: &initialise{Seed: seed}},
+			func(r *reply) bool { return r.Done != nil },
+		)
 		if err == nil {
 			model = slices.Clone(numbers[float32](p.memory, 0, params))
 		}
@@ -383,7 +430,8 @@ func (w *Worker) giveBack() error {
 
 func (w *Worker) Close() error {
 	p := w.process
-	if w.process = nil; p == nil {
+	w.process = nil
+	if p == nil {
 		return nil
 	}
 	return p.close()

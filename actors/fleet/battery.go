@@ -42,11 +42,22 @@ type battery struct {
 
 // compile checks a class's battery, once the class has its presence.
 func (b *Battery) compile(k *class, watts Watts, files *Files) (*battery, error) {
-	out := &battery{joules: b.Joules, floor: float64(b.Floor * b.Joules), watts: watts, charge: b.ChargeWatts, charging: k.presence}
+	out := &battery{
+		joules:   b.Joules,
+		floor:    float64(b.Floor * b.Joules),
+		watts:    watts,
+		charge:   b.ChargeWatts,
+		charging: k.presence,
+	}
 	var err error
 	if b.Start != nil {
 		if out.start, err = lawOf(b.Start); err == nil && out.start.most() > 1 {
-			err = registry.Errorf("", "%s comes up to %g (at most 1, a full battery: at_most: 1)", Distributions.Text(b.Start), out.start.most())
+			err = registry.Errorf(
+				"",
+				"%s comes up to %g (at most 1, a full battery: at_most: 1)",
+				Distributions.Text(b.Start),
+				out.start.most(),
+			)
 		}
 	}
 	switch {
@@ -62,11 +73,17 @@ func (b *Battery) compile(k *class, watts Watts, files *Files) (*battery, error)
 	case b.Charges == chargesAlways:
 		out.charging = nil
 	case b.Charges == chargesAway:
-		if out.away = true; k.presence == nil && files != nil {
-			return nil, registry.Errorf("charges", "is away, and clients of the class are always available: they would never be charged")
+		out.away = true
+		if k.presence == nil && files != nil {
+			return nil, registry.Errorf(
+				"charges",
+				"is away, and clients of the class are always available: they would never be charged",
+			)
 		}
 	}
-	if err == nil && b.ChargeWatts == 0 && (b.Charging != nil || b.Charges != chargesAlways) {
+	if err == nil &&
+		b.ChargeWatts == 0 &&
+		(b.Charging != nil || b.Charges != chargesAlways) {
 		return nil, registry.Errorf("charge_watts", "is 0, so that nothing charges the battery at the times that are given (set charge_watts, or leave charges and charging as they are)")
 	}
 	return out, registry.Below("charging", err)
@@ -133,21 +150,26 @@ func (f *Fleet) fill(client int, b *battery, joules, goal float64, from, to int6
 	}
 	seed, who := f.seed, f.presenceNumber(client)
 	if b.own {
-		seed, who = keyed.Hash(f.seed, keyed.Charging), of(f.devices, client)
+		seed = keyed.Hash(f.seed, keyed.Charging)
+		who = of(f.devices, client)
 	}
-	t, lit := from, int64(0)
+	t := from
+	lit := int64(0)
 	for range maxLook {
-		on, until := true, to
+		on := true
+		until := to
 		if b.charging != nil {
 			on, until = b.charging.At(seed, who, t) != b.away, min(to, b.charging.Change(seed, who, t))
 		}
 		if on {
 			lit += until - t
-			if joules, t = charge(b.charge, joules, goal, t, until); joules >= goal {
+			joules, t = charge(b.charge, joules, goal, t, until)
+			if joules >= goal {
 				return joules, t
 			}
 		}
-		if t = until; t >= to {
+		t = until
+		if t >= to {
 			return joules, to
 		}
 	}

@@ -7,7 +7,11 @@ import (
 )
 
 func init() {
-	Availabilities.Register("bernoulli", "in each period a client is there with this probability, independently", Bernoulli{})
+	Availabilities.Register(
+		"bernoulli",
+		"in each period a client is there with this probability, independently",
+		Bernoulli{},
+	)
 }
 
 // Bernoulli draws each client's presence anew once a period. The periods of a
@@ -52,7 +56,8 @@ func (p *periods) Change(seed uint64, client int, t int64) int64 {
 	n, phase := p.index(seed, client, t)
 	now := p.draw(seed, client, n)
 	for range maxLook {
-		if n++; p.draw(seed, client, n) != now {
+		n++
+		if p.draw(seed, client, n) != now {
 			break
 		}
 		if n*p.length > maxTime {

@@ -29,8 +29,9 @@ type class struct {
 	name             string
 	download, upload quantity
 	step             quantity
-	stepNs           int64   // exact time of a step where it is fixed
-	varies, together bool    // whether any quantity has a factor by task, and whether tasks share it that start together
+	stepNs           int64 // exact time of a step where it is fixed
+	// whether any quantity has a factor by task, and whether tasks share it that start together
+	varies, together bool
 	std, cv          float64 // spread of a minibatch: seconds, and relative to the step time
 	overhead         Durations
 	links            linkTraces // nil: both links have speeds
@@ -93,7 +94,8 @@ func (q *quantity) factor(bits uint64) float64 {
 // prepare checks a quantity, whose key in its class is name and whose factor's key is
 // factor. A speed must stay above zero.
 func (q *quantity) prepare(id uint64, name string, own Distribution, factor string, vary Distribution) error {
-	q.id, q.part = id, id
+	q.id = id
+	q.part = id
 	for _, d := range []struct {
 		key string
 		Distribution
@@ -104,7 +106,12 @@ func (q *quantity) prepare(id uint64, name string, own Distribution, factor stri
 		}
 		l, err := lawOf(d.Distribution)
 		if err == nil && id != ofStep && !(l.Least > 0) {
-			err = registry.Errorf("", "%s can come down to %g, and a transfer would never end (set at_least above 0)", Distributions.Text(d.Distribution), l.Least)
+			err = registry.Errorf(
+				"",
+				"%s can come down to %g, and a transfer would never end (set at_least above 0)",
+				Distributions.Text(d.Distribution),
+				l.Least,
+			)
 		}
 		if err != nil {
 			return registry.Below(d.key, err)
@@ -121,8 +128,18 @@ func (q *quantity) prepare(id uint64, name string, own Distribution, factor stri
 // holds the slowdown, presence and dropout of all classes. Files are not read
 // where files is nil.
 func (k Class) compile(c *Config, steps Distribution, common class, files *Files) (class, error) {
-	out := class{name: k.Name, cv: k.StepCV, slow: common.slow, presence: common.presence, dropout: common.dropout}
-	out.overhead = Durations{nanoseconds(k.Overhead.Download), nanoseconds(k.Overhead.Compute), nanoseconds(k.Overhead.Upload)}
+	out := class{
+		name:     k.Name,
+		cv:       k.StepCV,
+		slow:     common.slow,
+		presence: common.presence,
+		dropout:  common.dropout,
+	}
+	out.overhead = Durations{
+		nanoseconds(k.Overhead.Download),
+		nanoseconds(k.Overhead.Compute),
+		nanoseconds(k.Overhead.Upload),
+	}
 	var err error
 	if !k.Links.isSet() && k.DownloadMbps == nil && k.UploadMbps == nil {
 		k.Links = c.Network.Links
@@ -131,7 +148,11 @@ func (k Class) compile(c *Config, steps Distribution, common class, files *Files
 		keys := []string{"download_mbps", "upload_mbps", "vary.download", "vary.upload"}
 		for i, d := range []Distribution{k.DownloadMbps, k.UploadMbps, k.Vary.Download, k.Vary.Upload} {
 			if d != nil {
-				return out, registry.Errorf(keys[i], "%s, and links are given, too (one of the two)", Distributions.Text(d))
+				return out, registry.Errorf(
+					keys[i],
+					"%s, and links are given, too (one of the two)",
+					Distributions.Text(d),
+				)
 			}
 		}
 		out.links = linkTraces{}
@@ -142,8 +163,20 @@ func (k Class) compile(c *Config, steps Distribution, common class, files *Files
 		}
 	} else {
 		err = cmp.Or(
-			out.download.prepare(ofDownload, "download_mbps", instead(k.DownloadMbps, c.Network.DownloadMbps), "download", k.Vary.Download),
-			out.upload.prepare(ofUpload, "upload_mbps", instead(k.UploadMbps, c.Network.UploadMbps), "upload", k.Vary.Upload))
+			out.download.prepare(
+				ofDownload,
+				"download_mbps",
+				instead(k.DownloadMbps, c.Network.DownloadMbps),
+				"download",
+				k.Vary.Download,
+			),
+			out.upload.prepare(
+				ofUpload,
+				"upload_mbps",
+				instead(k.UploadMbps, c.Network.UploadMbps),
+				"upload",
+				k.Vary.Upload,
+			))
 		if err != nil {
 			return out, err
 		}
@@ -154,7 +187,13 @@ func (k Class) compile(c *Config, steps Distribution, common class, files *Files
 	if k.SecondsPerStep == nil && k.StepCV == 0 {
 		out.std = c.Compute.Std
 	}
-	if err = out.step.prepare(ofStep, "seconds_per_step", instead(k.SecondsPerStep, c.Compute.SecondsPerStep), "compute", k.Vary.Compute); err != nil {
+	if err = out.step.prepare(
+		ofStep,
+		"seconds_per_step",
+		instead(k.SecondsPerStep, c.Compute.SecondsPerStep),
+		"compute",
+		k.Vary.Compute,
+	); err != nil {
 		return out, err
 	}
 	if out.step.fixed {
@@ -164,11 +203,14 @@ func (k Class) compile(c *Config, steps Distribution, common class, files *Files
 		out.stepNs = nanoseconds(out.step.own.Least)
 	}
 	out.varies = out.download.vary.isSet() || out.upload.vary.isSet() || out.step.vary.isSet()
-	if out.together = k.Vary.Together; out.together {
+	out.together = k.Vary.Together
+	if out.together {
 		if !out.varies {
 			return out, registry.Errorf("vary.together", "true, and nothing varies (give download, upload or compute)")
 		}
-		out.download.part, out.upload.part, out.step.part = 0, 0, 0
+		out.download.part = 0
+		out.upload.part = 0
+		out.step.part = 0
 	}
 	if err := out.prepare(k.Slowdown, k.Availability, files); err != nil {
 		return out, err
@@ -207,7 +249,10 @@ func shares(key string, weights []float64, idle func(i int) bool) ([]uint64, err
 	upTo := 0.0
 	for i, w := range weights {
 		if w == 0 && (idle == nil || !idle(i)) {
-			return nil, registry.Errorf(fmt.Sprintf("%s[%d].weight", key, i), "is not set (more than 0 where others have a weight)")
+			return nil, registry.Errorf(
+				fmt.Sprintf("%s[%d].weight", key, i),
+				"is not set (more than 0 where others have a weight)",
+			)
 		}
 		upTo += w
 		limits[i] = threshold(upTo / sum)

@@ -88,9 +88,18 @@ func (f *Fleet) Correlate(c Correlation, clients int, values func(with string) (
 		key := "correlation." + way.what
 		switch {
 		case equal(own):
-			return registry.Errorf(key, "every client has the same %s, so there is nothing to correlate (%s)", way.what, way.hint)
+			return registry.Errorf(
+				key,
+				"every client has the same %s, so there is nothing to correlate (%s)",
+				way.what,
+				way.hint,
+			)
 		case equal(data):
-			return registry.Errorf(key+".with", "%s are the same for every client, so there is nothing to correlate", way.tie.With)
+			return registry.Errorf(
+				key+".with",
+				"%s are the same for every client, so there is nothing to correlate",
+				way.tie.With,
+			)
 		}
 		handed := couple(f.seed, way.purpose, way.tie.Spearman, data, own)
 		got := make([]float64, clients)
@@ -98,7 +107,10 @@ func (f *Fleet) Correlate(c Correlation, clients int, values func(with string) (
 			got[i] = own[device]
 		}
 		*way.to = handed
-		f.Correlations = append(f.Correlations, CorrelationNote{way.what, way.tie.With, way.tie.Spearman, spearman(data, got)})
+		f.Correlations = append(
+			f.Correlations,
+			CorrelationNote{way.what, way.tie.With, way.tie.Spearman, spearman(data, got)},
+		)
 	}
 	return nil
 }
@@ -193,11 +205,13 @@ func ranked(seed uint64, purpose keyed.Purpose, part uint64, values []float64) [
 
 // spearman is the correlation of two lists' ranks, of equal values the mean of theirs.
 func spearman(x, y []float64) float64 {
-	a, b := ranks(x), ranks(y)
+	a := ranks(x)
+	b := ranks(y)
 	mean := float64(len(x)-1) / 2
 	var ab, aa, bb float64
 	for i := range a {
-		da, db := a[i]-mean, b[i]-mean
+		da := a[i] - mean
+		db := b[i] - mean
 		ab += float64(da * db)
 		aa += float64(da * da)
 		bb += float64(db * db)

@@ -38,8 +38,11 @@ func (a Daily) Presence(*Files) (Presence, error) {
 			a.JitterHours, length, 2*a.JitterHours, 24-2*a.JitterHours)
 	}
 	d := &windows{
-		from: hours(a.FromHour), length: hours(length), jitter: hours(a.JitterHours),
-		part: threshold(a.Probability), start: hours(a.StartHour),
+		from:   hours(a.FromHour),
+		length: hours(length),
+		jitter: hours(a.JitterHours),
+		part:   threshold(a.Probability),
+		start:  hours(a.StartHour),
 	}
 	zones := a.Zones
 	if len(zones) == 0 {
@@ -56,7 +59,8 @@ func (a Daily) Presence(*Files) (Presence, error) {
 func zonesOf(list []Zone) (ahead []int64, limits []uint64, err error) {
 	weights := make([]float64, len(list))
 	for i, z := range list {
-		ahead, weights[i] = append(ahead, hours(z.Hours)), z.Weight
+		ahead = append(ahead, hours(z.Hours))
+		weights[i] = z.Weight
 	}
 	limits, err = shares("zones", weights, nil)
 	return ahead, limits, err
@@ -67,7 +71,14 @@ func (a Daily) String() string {
 	if n := len(a.Zones); n > 0 {
 		zones = fmt.Sprintf("%d time zone(s)", n)
 	}
-	return fmt.Sprintf("daily (%g h to %g h local time, jitter %g h, on %g of the days, %s)", a.FromHour, a.ToHour, a.JitterHours, a.Probability, zones)
+	return fmt.Sprintf(
+		"daily (%g h to %g h local time, jitter %g h, on %g of the days, %s)",
+		a.FromHour,
+		a.ToHour,
+		a.JitterHours,
+		a.Probability,
+		zones,
+	)
 }
 
 // windows are those of [Daily]. Windows of neighbouring days never touch.
@@ -99,7 +110,8 @@ func (d *windows) window(seed uint64, client int, n int64) (opens, closes int64,
 	if keyed.Nth(h, 0) >= d.part {
 		return 0, 0, false
 	}
-	opens, closes = n*day, n*day+d.length
+	opens = n * day
+	closes = n*day + d.length
 	if d.jitter > 0 {
 		spread := uint64(2*d.jitter + 1)
 		opens += int64(keyed.Below(keyed.Nth(h, 1), spread)) - d.jitter

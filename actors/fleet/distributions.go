@@ -59,7 +59,9 @@ type Normal struct {
 }
 
 func (d Normal) Law() (Law, error) {
-	return d.Cut(Law{Quantile: func(bits uint64) float64 { return max(0, d.Mean+float64(d.Std*portable.Normal(bits))) }})
+	return d.Cut(Law{Quantile: func(bits uint64) float64 {
+		return max(0, d.Mean+float64(d.Std*portable.Normal(bits)))
+	}})
 }
 
 // Lognormal is the lognormal distribution, by its mean or its median.
@@ -81,7 +83,9 @@ func (d Lognormal) Law() (Law, error) {
 	return d.Cut(Law{
 		Quantile:  func(bits uint64) float64 { return portable.Exp(mu + float64(d.Sigma*portable.Normal(bits))) },
 		Least:     portable.Exp(mu - float64(8.3*d.Sigma)), // the lowest of the 2^52 cells of normal
-		lognormal: true, mu: mu, sigma: d.Sigma,
+		lognormal: true,
+		mu:        mu,
+		sigma:     d.Sigma,
 	})
 }
 
@@ -158,9 +162,14 @@ func (d Empirical) Law() (Law, error) {
 	}
 	values := slices.Clone(d.Values)
 	sorted := slices.Sorted(slices.Values(values))
-	return d.Cut(Law{Least: sorted[0], Most: sorted[len(sorted)-1], Median: sorted[len(sorted)/2], Quantile: func(bits uint64) float64 {
-		return values[keyed.Below(bits, uint64(len(values)))]
-	}})
+	return d.Cut(Law{
+		Least:  sorted[0],
+		Most:   sorted[len(sorted)-1],
+		Median: sorted[len(sorted)/2],
+		Quantile: func(bits uint64) float64 {
+			return values[keyed.Below(bits, uint64(len(values)))]
+		},
+	})
 }
 
 // String is the extent of the values.

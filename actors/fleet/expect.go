@@ -48,7 +48,8 @@ func inLongRun(s Slowing, d Durations, transfers bool) Durations {
 	}
 	d.Compute = slowed(d.Compute)
 	if transfers && s.Transfers() {
-		d.Download, d.Upload = slowed(d.Download), slowed(d.Upload)
+		d.Download = slowed(d.Download)
+		d.Upload = slowed(d.Upload)
 	}
 	return d
 }
@@ -79,14 +80,24 @@ func (f *Fleet) Soonest(bits Bits) int64 {
 		if k.dropout != (Dropout{}) || k.battery != nil {
 			return 0
 		}
-		down, up := 0.0, 0.0
+		down := 0.0
+		up := 0.0
 		if k.links == nil {
-			down, up = k.download.most(), k.upload.most()
+			down = k.download.most()
+			up = k.upload.most()
 		}
 		for i := range k.links {
-			down, up = max(down, k.links[i].download.most()), max(up, k.links[i].upload.most())
+			down = max(down, k.links[i].download.most())
+			up = max(up, k.links[i].upload.most())
 		}
-		least = min(least, (Durations{Download: shortest(bits.Down, down), Upload: shortest(bits.Up, up)}).with(k.overhead, 0, bits).Total())
+		least = min(
+			least,
+			(Durations{Download: shortest(bits.Down, down), Upload: shortest(bits.Up, up)}).with(
+				k.overhead,
+				0,
+				bits,
+			).Total(),
+		)
 	}
 	return least
 }

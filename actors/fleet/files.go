@@ -41,7 +41,10 @@ func load[T any](f *Files, path, key string, read func(io.Reader) (T, error)) (v
 	if v, ok := f.loaded[key].(T); ok {
 		return v, nil
 	}
-	if err = f.Read(path, func(in io.Reader) (err error) { v, err = read(in); return err }); err == nil {
+	if err = f.Read(path, func(in io.Reader) (err error) {
+		v, err = read(in)
+		return err
+	}); err == nil {
 		f.loaded[key] = v
 	}
 	return v, err
@@ -61,7 +64,12 @@ func (f *Files) links(l Links) (linkTraces, error) {
 
 // steps is the distribution of a step's time over measured devices.
 func (f *Files) steps(c Compute) (Distribution, error) {
-	measured, err := load(f, c.Measured, fmt.Sprint("measured ", c.Columns), func(in io.Reader) (measurements, error) { return readMeasurements(in, c.Columns) })
+	measured, err := load(
+		f,
+		c.Measured,
+		fmt.Sprint("measured ", c.Columns),
+		func(in io.Reader) (measurements, error) { return readMeasurements(in, c.Columns) },
+	)
 	if err != nil {
 		return nil, registry.Below("compute.measured", err)
 	}
@@ -101,7 +109,12 @@ func readRows(r io.Reader, what string, columns, named []string, row func(line i
 		at = append(at, i)
 	}
 	if at == nil && !slices.Equal(header, columns) {
-		return fmt.Errorf("%s: line 1 is %q, want the columns %s", what, strings.Join(header, ","), strings.Join(columns, ","))
+		return fmt.Errorf(
+			"%s: line 1 is %q, want the columns %s",
+			what,
+			strings.Join(header, ","),
+			strings.Join(columns, ","),
+		)
 	}
 	chosen := make([]string, len(at)) // fields of a row, for as long as the reader's own hold
 	for rows := 0; ; rows++ {
@@ -144,13 +157,24 @@ func number(name, text string, low, high float64) (float64, error) {
 
 // readTraces reads a CSV file of at most so many traces, whose rows stand together,
 // and hands out each row's fields behind the trace's name.
-func readTraces(r io.Reader, what string, columns, named []string, limit int, row func(name string, begins bool, fields []string) error) error {
-	seen, last := map[string]int{}, ""
+func readTraces(
+	r io.Reader,
+	what string,
+	columns, named []string,
+	limit int,
+	row func(name string, begins bool, fields []string) error,
+) error {
+	seen := map[string]int{}
+	last := ""
 	return readRows(r, what, columns, named, func(line int, fields []string) error {
 		before, known := seen[fields[0]]
 		switch {
 		case known && fields[0] != last:
-			return fmt.Errorf("trace %q goes on after another one (it started in line %d): want its rows together", fields[0], before)
+			return fmt.Errorf(
+				"trace %q goes on after another one (it started in line %d): want its rows together",
+				fields[0],
+				before,
+			)
 		case !known && len(seen) == limit:
 			return fmt.Errorf("more than %d traces", limit)
 		case !known:
@@ -188,7 +212,8 @@ func readMeasurements(r io.Reader, named []string) (measurements, error) {
 		if before, twice := seen[row[0]]; twice && named == nil {
 			return fmt.Errorf("device %q stands in line %d already", row[0], before)
 		}
-		if v, err := strconv.ParseFloat(row[1], 64); named != nil && (row[1] == "" || err == nil && v == 0) {
+		if v, err := strconv.ParseFloat(row[1], 64); named != nil &&
+			(row[1] == "" || err == nil && v == 0) {
 			return nil // it was not measured
 		}
 		ms, err := number("milliseconds", row[1], minMilliseconds, maxMilliseconds)
@@ -226,7 +251,9 @@ func (m measurements) like(name string) string {
 	var some []string
 	for _, word := range strings.Fields(strings.ToLower(name)) {
 		for _, d := range m {
-			if len(some) < 5 && slices.Contains(strings.Fields(strings.ToLower(d.device)), word) && !slices.Contains(some, d.device) {
+			if len(some) < 5 &&
+				slices.Contains(strings.Fields(strings.ToLower(d.device)), word) &&
+				!slices.Contains(some, d.device) {
 				some = append(some, d.device)
 			}
 		}

@@ -96,7 +96,8 @@ func newFleet(c Config, seed uint64, files *Files) (*Fleet, error) {
 	classes := c.Fleet
 	if len(classes) == 0 {
 		classes = []Class{{Name: "all"}}
-		if f.plain = !c.Network.Links.isSet() && c.Compute.Measured == ""; f.plain {
+		f.plain = !c.Network.Links.isSet() && c.Compute.Measured == ""
+		if f.plain {
 			classes[0].Name = ""
 		}
 	}
@@ -116,14 +117,19 @@ func newFleet(c Config, seed uint64, files *Files) (*Fleet, error) {
 	if files != nil {
 		f.Files = files.paths
 	}
-	if f.counted = counted(c.Fleet); f.counted != nil && slices.Max(weights) == 0 { // the rest is of the classes without a count
+	f.counted = counted(c.Fleet)
+	if f.counted != nil && slices.Max(weights) == 0 { // the rest is of the classes without a count
 		for i, k := range c.Fleet {
 			if k.Count == 0 {
 				weights[i] = 1
 			}
 		}
 	}
-	f.shares, err = shares("fleet", weights, func(i int) bool { return slices.Contains(f.real, i) || c.Fleet[i].Count > 0 })
+	f.shares, err = shares(
+		"fleet",
+		weights,
+		func(i int) bool { return slices.Contains(f.real, i) || c.Fleet[i].Count > 0 },
+	)
 	return f, err
 }
 
@@ -163,9 +169,15 @@ func (c Config) check() error {
 	m := c.Compute
 	switch {
 	case (m.Measured == "") != (m.Reference == ""):
-		return registry.Errorf("compute.reference", "measured and reference are set together: a file, and the device in it that takes seconds_per_step")
+		return registry.Errorf(
+			"compute.reference",
+			"measured and reference are set together: a file, and the device in it that takes seconds_per_step",
+		)
 	case m.Measured != "" && (m.Std != 0 || m.SecondsPerStep == 0):
-		return registry.Errorf("compute.measured", "needs seconds_per_step above 0 and std 0 (a class in fleet may have a step_cv)")
+		return registry.Errorf(
+			"compute.measured",
+			"needs seconds_per_step above 0 and std 0 (a class in fleet may have a step_cv)",
+		)
 	}
 	seen := map[string]bool{}
 	for i, k := range c.Fleet {
@@ -255,9 +267,23 @@ func (f *Fleet) Durations(client int, task uint64, steps int, bits Bits, at int6
 }
 
 // durations is Durations of a client with a device of a class; h is the device's key.
-func (f *Fleet) durations(k *class, h uint64, client int, task uint64, steps int, bits Bits, at int64) (Durations, error) {
+func (f *Fleet) durations(
+	k *class,
+	h uint64,
+	client int,
+	task uint64,
+	steps int,
+	bits Bits,
+	at int64,
+) (Durations, error) {
 	if at < 0 || at > maxTime {
-		return Durations{}, fmt.Errorf("clientmodel: task %d of client %d starts at %d ns, want 0 to %d", task, client, at, int64(maxTime))
+		return Durations{}, fmt.Errorf(
+			"clientmodel: task %d of client %d starts at %d ns, want 0 to %d",
+			task,
+			client,
+			at,
+			int64(maxTime),
+		)
 	}
 	d := k.durations(f.seed, client, h, task, steps, bits, at)
 	err := d.check(steps, bits)
@@ -294,7 +320,8 @@ func (k *class) durations(seed uint64, client int, h, task uint64, steps int, bi
 		return d
 	}
 	d.Download += over(k.overhead.Download, bits.Down)
-	if d.Compute = k.compute(random, seed, client, task, steps, at+d.Download); d.Compute < 0 {
+	d.Compute = k.compute(random, seed, client, task, steps, at+d.Download)
+	if d.Compute < 0 {
 		return d
 	}
 	d.Compute += over(k.overhead.Compute, int64(steps))
@@ -339,7 +366,8 @@ func (k *class) compute(random keys, seed uint64, client int, task uint64, steps
 	var ns int64
 	switch n := float64(steps); {
 	case k.step.fixed && k.std == 0 && k.cv == 0:
-		if ns = int64(steps) * k.stepNs; float64(n*k.step.own.Least) > maxSeconds {
+		ns = int64(steps) * k.stepNs
+		if float64(n*k.step.own.Least) > maxSeconds {
 			return -1
 		}
 	default:
@@ -385,8 +413,11 @@ func (f *Fleet) MeanOf(number, steps int, bits Bits) (Durations, error) {
 
 // mean is the time of a task without the spread of minibatches, at the long run's pace.
 func (k class) mean(seed uint64, steps int, bits Bits) (Durations, error) {
-	slow, overhead := k.slow, k.overhead
-	k.std, k.slow, k.overhead = 0, nil, Durations{}
+	slow := k.slow
+	overhead := k.overhead
+	k.std = 0
+	k.slow = nil
+	k.overhead = Durations{}
 	d := inLongRun(slow, k.durations(seed, 0, 0, 0, steps, bits, 0), true)
 	if err := d.check(steps, bits); err != nil {
 		return d, err
@@ -420,7 +451,15 @@ func (f *Fleet) Within(number, steps int, bits Bits) (low, high [3]float64, err 
 	const tasks, beyond = 199, 9 // draws, and those on either side
 	var drawn [3][]float64
 	for client := range tasks {
-		d, err := f.durations(&f.classes[number], keyed.Hash(f.seed, keyed.Device, uint64(client)), client, 0, steps, bits, int64(client)*3600*second)
+		d, err := f.durations(
+			&f.classes[number],
+			keyed.Hash(f.seed, keyed.Device, uint64(client)),
+			client,
+			0,
+			steps,
+			bits,
+			int64(client)*3600*second,
+		)
 		if err != nil {
 			return low, high, err
 		}
@@ -430,7 +469,8 @@ func (f *Fleet) Within(number, steps int, bits Bits) (low, high [3]float64, err 
 	}
 	for i := range drawn {
 		slices.Sort(drawn[i])
-		low[i], high[i] = drawn[i][beyond], drawn[i][tasks-1-beyond]
+		low[i] = drawn[i][beyond]
+		high[i] = drawn[i][tasks-1-beyond]
 	}
 	return low, high, nil
 }
@@ -445,7 +485,10 @@ func (f *Fleet) Constant() bool {
 // constant tells whether every client of the class takes the same for every task, is
 // always there and never leaves.
 func (k *class) constant() bool {
-	return k.links == nil && k.download.fixed && k.upload.fixed && k.step.fixed &&
+	return k.links == nil &&
+		k.download.fixed &&
+		k.upload.fixed &&
+		k.step.fixed &&
 		k.std == 0 && k.cv == 0 && k.slow == nil && k.presence == nil && k.dropout == Dropout{} && k.battery == nil && k.dawdle == nil
 }
 

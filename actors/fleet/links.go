@@ -98,7 +98,8 @@ func (c *capacity) transfer(bits, position int64) int64 {
 		return min(bits, 0)
 	}
 	const kilobit = 1_000_000_000 // in millionths of a bit
-	whole, part := uint64(position)/second, uint64(position)%second
+	whole := uint64(position) / second
+	part := uint64(position) % second
 	// What has passed when the transfer is done, counted from the trace's
 	// start: kilobits and millionths of a bit.
 	rest := uint64(c.kbps[whole])*part + uint64(bits%1000)*1_000_000
@@ -107,7 +108,8 @@ func (c *capacity) transfer(bits, position int64) int64 {
 
 	// The transfer ends when the integral first reaches the goal: exactly at
 	// the end of a turn belongs to that turn.
-	total, exact := c.sum[len(c.kbps)], uint64(0)
+	total := c.sum[len(c.kbps)]
+	exact := uint64(0)
 	if rest == 0 {
 		exact = 1
 	}
@@ -132,7 +134,8 @@ func (c *capacity) transfer(bits, position int64) int64 {
 // upload_mbps, or those named for them, in other units: the seconds of a trace follow each other from
 // 0; capacities are rounded to whole kilobits a second.
 func (l *Links) read(r io.Reader) (linkTraces, error) {
-	unit, up := cmp.Or(l.UnitMbps, 1), cmp.Or(l.UploadFactor, 1)
+	unit := cmp.Or(l.UnitMbps, 1)
+	up := cmp.Or(l.UploadFactor, 1)
 	var all linkTraces
 	columns := []string{"trace", "second", "download_mbps", "upload_mbps"}
 	err := readTraces(r, "link traces", columns, l.Columns, maxLinkTraces, func(name string, begins bool, row []string) error {

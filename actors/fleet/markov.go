@@ -23,7 +23,12 @@ func (m Markov) Presence(*Files) (Presence, error) {
 }
 
 func (m Markov) String() string {
-	return fmt.Sprintf("markov (on for %g s, off for %g s in the mean: %.3g available)", m.OnSeconds, m.OffSeconds, m.OnSeconds/(m.OnSeconds+m.OffSeconds))
+	return fmt.Sprintf(
+		"markov (on for %g s, off for %g s in the mean: %.3g available)",
+		m.OnSeconds,
+		m.OffSeconds,
+		m.OnSeconds/(m.OnSeconds+m.OffSeconds),
+	)
 }
 
 // onOff is a two-state continuous-time Markov chain that can be asked for its
@@ -92,11 +97,14 @@ var poisson = func() (c [18]uint64) {
 func (m *onOff) point(seed uint64, client int, t, direction int64) point {
 	w := floorDiv(t, m.window)
 	for range maxEmpty {
-		best, found := point{window: m.key(seed, client, w)}, false
+		best := point{window: m.key(seed, client, w)}
+		found := false
 		for i, n := uint64(0), count(best.window); i < n; i++ {
 			at := w*m.window + int64(keyed.Below(keyed.Nth(best.window, ofPosition+i), uint64(m.window)))
 			if (at > t) == (direction > 0) && (!found || direction*at <= direction*best.at) {
-				best.at, best.number, found = at, i, true
+				best.at = at
+				best.number = i
+				found = true
 			}
 		}
 		if found {
@@ -134,7 +142,8 @@ func (m *onOff) Change(seed uint64, client int, t int64) int64 {
 	now := m.At(seed, client, t)
 	for range maxLook {
 		p := m.point(seed, client, t, +1)
-		if t = p.at; t > maxTime {
+		t = p.at
+		if t > maxTime {
 			return Never
 		}
 		if m.draw(p) != now {

@@ -5,8 +5,10 @@ import "fedpace/internal/keyed"
 // Client is a simulated client as the laws of its device know it. What is drawn for
 // its tasks follows from its own number.
 type Client struct {
-	Number   int
-	Device   int     // number of the device whose class, speeds, traces and battery it has: its own number unless a correlation gives it another's
+	Number int
+	// number of the device whose class, speeds, traces and battery it has: its own number unless a
+	// correlation gives it another's
+	Device   int
 	Presence int     // number of the client whose availability it has, likewise
 	Joules   float64 // what its battery holds; 0: it has none
 }
@@ -94,7 +96,8 @@ func (f *Fleet) Leaves(client int, at int64) (int64, bool) {
 		if !k.presence.At(f.seed, who, at) {
 			return at, true
 		}
-		if at = k.presence.Change(f.seed, who, at); at == Never {
+		at = k.presence.Change(f.seed, who, at)
+		if at == Never {
 			break
 		}
 	}

@@ -8,7 +8,11 @@ import (
 )
 
 func init() {
-	Availabilities.Register("share", "stays and absences as markov's, each client with its own share of the time", Share{})
+	Availabilities.Register(
+		"share",
+		"stays and absences as markov's, each client with its own share of the time",
+		Share{},
+	)
 }
 
 // Share gives each client a two-state Markov chain of its own: clients differ in how
@@ -24,13 +28,23 @@ func (s Share) Presence(*Files) (Presence, error) {
 	}
 	law, err := lawOf(s.Share)
 	if err == nil && (!(law.Least > 0) || law.most() > 1) {
-		err = registry.Errorf("", "%s goes from %g to %g (above 0 and at most 1: set at_least and at_most)", Distributions.Text(s.Share), law.Least, law.most())
+		err = registry.Errorf(
+			"",
+			"%s goes from %g to %g (above 0 and at most 1: set at_least and at_most)",
+			Distributions.Text(s.Share),
+			law.Least,
+			law.most(),
+		)
 	}
 	return &personal{law, s.CycleSeconds}, registry.Below("share", err)
 }
 
 func (s Share) String() string {
-	return fmt.Sprintf("share (%s of the time, a stay and an absence in %g s)", Distributions.Text(s.Share), s.CycleSeconds)
+	return fmt.Sprintf(
+		"share (%s of the time, a stay and an absence in %g s)",
+		Distributions.Text(s.Share),
+		s.CycleSeconds,
+	)
 }
 
 // personal is a chain for each client.

@@ -43,12 +43,21 @@ type Spells struct {
 func (s Spells) Slowing() (Slowing, error) {
 	const least = 1e-3 // part of mean times
 	switch {
-	case s.EverySeconds == 0 && s.ForSeconds == 0 && s.Factor == nil && !s.Links:
+	case s.EverySeconds == 0 &&
+		s.ForSeconds == 0 &&
+		s.Factor == nil &&
+		!s.Links:
 		return nil, nil
 	case s.EverySeconds == 0:
 		return nil, registry.Errorf("every_seconds", "is not set (the mean time from one spell to the next)")
 	case !(s.ForSeconds >= least && s.ForSeconds <= s.EverySeconds-least):
-		return nil, registry.Errorf("for_seconds", "%g is out of range (from %g to %g, within every_seconds)", s.ForSeconds, least, s.EverySeconds-least)
+		return nil, registry.Errorf(
+			"for_seconds",
+			"%g is out of range (from %g to %g, within every_seconds)",
+			s.ForSeconds,
+			least,
+			s.EverySeconds-least,
+		)
 	case s.Factor == nil:
 		return nil, registry.Errorf("factor", "is not set (a number or a distribution, at least 1)")
 	}
@@ -57,9 +66,18 @@ func (s Spells) Slowing() (Slowing, error) {
 		return nil, registry.Below("factor", err)
 	}
 	if factor.Least < 1 {
-		return nil, registry.Errorf("factor", "%s comes down to %g (at least 1: at_least: 1)", Distributions.Text(s.Factor), factor.Least)
+		return nil, registry.Errorf(
+			"factor",
+			"%s comes down to %g (at least 1: at_least: 1)",
+			Distributions.Text(s.Factor),
+			factor.Least,
+		)
 	}
-	c := &spells{chain: newOnOff(keyed.Slowdown, s.ForSeconds, s.EverySeconds-s.ForSeconds), factor: factor, transfers: s.Links}
+	c := &spells{
+		chain:     newOnOff(keyed.Slowdown, s.ForSeconds, s.EverySeconds-s.ForSeconds),
+		factor:    factor,
+		transfers: s.Links,
+	}
 	const cells = 256
 	inverse := 0.0
 	for i := range uint64(cells) {
@@ -85,7 +103,8 @@ func (s *spells) Transfers() bool { return s.transfers }
 const maxSpells = 256
 
 func (s *spells) Stretch(seed uint64, client int, start, work int64) int64 {
-	t, left := start, float64(work)
+	t := start
+	left := float64(work)
 	p := s.chain.point(seed, client, t, -1)
 	for range maxSpells {
 		factor := 1.0
@@ -98,7 +117,8 @@ func (s *spells) Stretch(seed uint64, client int, start, work int64) int64 {
 			return whole(float64(t-start) + need)
 		}
 		left -= span / factor
-		if t = p.at; float64(t-start) > maxSeconds*second {
+		t = p.at
+		if float64(t-start) > maxSeconds*second {
 			return -1
 		}
 	}

@@ -29,7 +29,10 @@ func (a Trace) Presence(files *Files) (Presence, error) {
 		return nil, registry.Errorf("sessions", "is not set (the path of recorded stays)")
 	}
 	if a.Spread && (len(a.Zones) > 0 || a.StartHour > 0) {
-		return nil, registry.Errorf("spread", "is for clients that start anywhere in the stays, and zones and start_hour say where (choose one)")
+		return nil, registry.Errorf(
+			"spread",
+			"is for clients that start anywhere in the stays, and zones and start_hour say where (choose one)",
+		)
 	}
 	r := &replay{drawn: a.Drawn, spread: a.Spread, start: hours(a.StartHour)}
 	var err error
@@ -102,7 +105,11 @@ func (r *replay) place(seed uint64, client int, t int64) (trace []session, posit
 		}
 	}
 	trace = r.stays(key, client)
-	next, _ = slices.BinarySearchFunc(trace, position+1, func(s session, end int64) int { return cmp.Compare(s.to, end) })
+	next, _ = slices.BinarySearchFunc(
+		trace,
+		position+1,
+		func(s session, end int64) int { return cmp.Compare(s.to, end) },
+	)
 	return trace, position, next
 }
 
@@ -142,7 +149,9 @@ func (r *replay) Change(seed uint64, client int, t int64) int64 {
 // order, times are rounded to nanoseconds; one of no length is none. A trace repeats
 // after periodSeconds; 0: after the latest end of all.
 func readSessions(r io.Reader, named []string, periodSeconds float64) (*sessions, error) {
-	all, period, total := &sessions{}, nanoseconds(periodSeconds), 0
+	all := &sessions{}
+	period := nanoseconds(periodSeconds)
+	total := 0
 	columns := []string{"trace", "from_second", "to_second"}
 	err := readTraces(r, "sessions", columns, named, maxSessionTraces, func(_ string, begins bool, row []string) error {
 		if begins {
@@ -156,11 +165,17 @@ func readSessions(r io.Reader, named []string, periodSeconds float64) (*sessions
 		if err != nil {
 			return err
 		}
-		s, t := session{nanoseconds(from), nanoseconds(to)}, &all.traces[len(all.traces)-1]
+		s := session{nanoseconds(from), nanoseconds(to)}
+		t := &all.traces[len(all.traces)-1]
 		last := len(*t) - 1
-		switch total++; {
+		total++
+		switch {
 		case s.to < s.from || last >= 0 && s.from < (*t)[last].to:
-			return fmt.Errorf("a session from %s to %s s, want its end behind its beginning, and both behind the trace's one before", row[0], row[1])
+			return fmt.Errorf(
+				"a session from %s to %s s, want its end behind its beginning, and both behind the trace's one before",
+				row[0],
+				row[1],
+			)
 		case total > maxSessions:
 			return fmt.Errorf("more than %d sessions", maxSessions)
 		case s.to == s.from || period > 0 && s.from >= period:

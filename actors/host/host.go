@@ -54,7 +54,12 @@ func Start(ctx context.Context, transport bus.Transport, c Config) (*Host, error
 	if c.Counts == nil {
 		c.Counts = &Counts{}
 	}
-	channel, err := transport.OpenHost(ctx, c.Run, bus.HostConfig{Name: c.Name, Stamp: c.Stamp, Local: c.Local, Workers: c.Workers})
+	channel, err := transport.OpenHost(ctx, c.Run, bus.HostConfig{
+		Name:    c.Name,
+		Stamp:   c.Stamp,
+		Local:   c.Local,
+		Workers: c.Workers,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +81,10 @@ func (h *Host) plan(client int, t *bus.Task, p *bus.Plan) error {
 	if err != nil {
 		return err
 	}
-	p.Task, p.DownloadNs, p.ComputeNs, p.UploadNs = t.Task, d.Download, d.Compute, d.Upload
+	p.Task = t.Task
+	p.DownloadNs = d.Download
+	p.ComputeNs = d.Compute
+	p.UploadNs = d.Upload
 	if d.Dropout != fleet.NoPhase { // clientmodel has the phases in the same order as the bus
 		p.Dropout = &bus.Dropout{Phase: bus.Phase(d.Dropout), AfterNs: d.After}
 	}
@@ -86,7 +94,12 @@ func (h *Host) plan(client int, t *bus.Task, p *bus.Plan) error {
 // clientOf is a client as a task describes it: the coordinator knows whose device it
 // has and what its battery holds.
 func clientOf(number int, t *bus.Task) fleet.Client {
-	c := fleet.Client{Number: number, Device: number, Presence: number, Joules: t.Joules}
+	c := fleet.Client{
+		Number:   number,
+		Device:   number,
+		Presence: number,
+		Joules:   t.Joules,
+	}
 	if t.Device > 0 {
 		c.Device = int(t.Device) - 1
 	}
@@ -242,9 +255,20 @@ func (h *Host) work(ctx context.Context, job *bus.Job) ([]actors.Assignment, err
 		if err != nil {
 			return nil, err
 		}
-		list[i] = actors.Assignment{Task: c.Task, Client: int(c.Client), LocalSteps: int(c.LocalSteps), StepsDone: int64(c.StepsDone), Rate: c.LearningRate, Batch: int(c.Batch), Weight: c.Weight, Variate: v, Attacker: int(c.Attacker)}
+		list[i] = actors.Assignment{
+			Task:       c.Task,
+			Client:     int(c.Client),
+			LocalSteps: int(c.LocalSteps),
+			StepsDone:  int64(c.StepsDone),
+			Rate:       c.LearningRate,
+			Batch:      int(c.Batch),
+			Weight:     c.Weight,
+			Variate:    v,
+			Attacker:   int(c.Attacker),
+		}
 	}
-	work, colluders := list[:len(job.Clients)], map[int][]actors.Assignment{}
+	work := list[:len(job.Clients)]
+	colluders := map[int][]actors.Assignment{}
 	for _, c := range list[len(work):] {
 		colluders[c.Attacker] = append(colluders[c.Attacker], c)
 	}
@@ -267,7 +291,13 @@ func (h *Host) variate(ctx context.Context, digest []byte) ([]float32, error) {
 func (h *Host) check(job *bus.Job) error {
 	p := &h.config.Problem
 	if int(job.Params) != p.Model.Params() {
-		return fmt.Errorf("host: job %d is for a model of %d parameters, %s has %d", job.Job, job.Params, p.Model, p.Model.Params())
+		return fmt.Errorf(
+			"host: job %d is for a model of %d parameters, %s has %d",
+			job.Job,
+			job.Params,
+			p.Model,
+			p.Model.Params(),
+		)
 	}
 	for _, c := range slices.Concat(job.Clients, job.Colluders) {
 		if c.Client >= uint64(p.Set.Clients()) {
@@ -276,13 +306,29 @@ func (h *Host) check(job *bus.Job) error {
 	}
 	for _, s := range job.Shards {
 		if job.Kind == bus.EvaluateClients {
-			if c := int(s.Index); c >= p.Set.Clients() || s.From != 0 || s.Count < 1 || s.Count > uint64(p.Set.Samples(c)) {
-				return fmt.Errorf("host: job %d: %d samples of client %d from %d on, which this host does not have", job.Job, s.Count, c, s.From)
+			if c := int(s.Index); c >= p.Set.Clients() ||
+				s.From != 0 ||
+				s.Count < 1 ||
+				s.Count > uint64(p.Set.Samples(c)) {
+				return fmt.Errorf(
+					"host: job %d: %d samples of client %d from %d on, which this host does not have",
+					job.Job,
+					s.Count,
+					c,
+					s.From,
+				)
 			}
 			continue
 		}
 		if n := uint64(p.Set.HeldOut()); s.Count < 1 || s.Count > n || s.From > n-s.Count {
-			return fmt.Errorf("host: job %d: shard %d of held-out samples %d to %d of %d", job.Job, s.Index, s.From, s.From+s.Count-1, n)
+			return fmt.Errorf(
+				"host: job %d: shard %d of held-out samples %d to %d of %d",
+				job.Job,
+				s.Index,
+				s.From,
+				s.From+s.Count-1,
+				n,
+			)
 		}
 	}
 	return nil
@@ -294,7 +340,9 @@ func failure(err error) *bus.Failure {
 	var d *actors.Diverged
 	switch {
 	case errors.As(err, &d):
-		f.Kind, f.Task, f.Client = bus.Diverged, d.Task, uint64(d.Client)
+		f.Kind = bus.Diverged
+		f.Task = d.Task
+		f.Client = uint64(d.Client)
 	case errors.Is(err, actors.ErrModelDiverged):
 		f.Kind = bus.Diverged
 	case errors.Is(err, bus.ErrNoModel):

@@ -29,9 +29,11 @@ type Config struct {
 	Run  string // to join; empty: any that calls
 	Data string // path, or "synthetic"
 	// Set is the device's samples in the place of Data, which Close closes; nil: Data says.
-	Set   federated.Set
-	Owner string // whose samples of a data set of several clients are this device's: a client's name, or its number; empty: its only one
-	Once  bool   // end with the first run
+	Set federated.Set
+	// whose samples of a data set of several clients are this device's: a client's name, or its
+	// number; empty: its only one
+	Owner string
+	Once  bool // end with the first run
 	// Version is of this program, which the device tells its coordinators.
 	Version string
 	// Samples is how many the device's credentials let it have; 0: any number.
@@ -113,8 +115,13 @@ func Open(c Config) (*Device, error) {
 func (w *Device) Work(ctx context.Context, conn bus.Line) (err error) {
 	c := &w.config
 	w.bus, err = gateway.OpenDevice(ctx, conn, gateway.DeviceConfig{
-		ID: c.ID, Run: c.Run, Samples: c.Samples, Notice: c.Notice, Join: w.Join(), Prepare: w.Prepare,
-		Tells: !w.withholds(Log),
+		ID:      c.ID,
+		Run:     c.Run,
+		Samples: c.Samples,
+		Notice:  c.Notice,
+		Join:    w.Join(),
+		Prepare: w.Prepare,
+		Tells:   !w.withholds(Log),
 	})
 	if err != nil {
 		return err
@@ -150,7 +157,10 @@ func (w *Device) Work(ctx context.Context, conn bus.Line) (err error) {
 				return ctx.Err()
 			case task.Context.Err() != nil:
 				w.bus.Notice(fmt.Sprintf("Task %d: the run goes on without it.", task.Task.Task))
-			case errors.Is(err, gateway.ErrUpdateRefused), errors.Is(err, gateway.ErrUnanswered), errors.Is(err, errDownload) && conn.Err() == nil:
+			case errors.Is(
+				err,
+				gateway.ErrUpdateRefused,
+			), errors.Is(err, gateway.ErrUnanswered), errors.Is(err, errDownload) && conn.Err() == nil:
 				w.bus.Notice(fmt.Sprintf("Task %d: %v.", task.Task.Task, err))
 			default:
 				return err
@@ -163,7 +173,13 @@ func (w *Device) Work(ctx context.Context, conn bus.Line) (err error) {
 func (w *Device) Join() *bus.Join {
 	c := &w.config
 	return &bus.Join{
-		Name: c.ID, Kernel: w.kernel.Class(), Samples: w.told(), Protocol: bus.DeviceProtocol, Version: c.Version, WithholdsLoss: w.withholds(Losses), Measured: c.Measured,
+		Name:          c.ID,
+		Kernel:        w.kernel.Class(),
+		Samples:       w.told(),
+		Protocol:      bus.DeviceProtocol,
+		Version:       c.Version,
+		WithholdsLoss: w.withholds(Losses),
+		Measured:      c.Measured,
 	}
 }
 
@@ -244,7 +260,10 @@ func (w *Device) own() error {
 			return nil
 		}
 	}
-	if _, err := fmt.Sscanf(w.config.Owner, "%d", &w.client); err != nil || w.client < 0 || w.client >= n || fmt.Sprint(w.client) != w.config.Owner {
+	if _, err := fmt.Sscanf(w.config.Owner, "%d", &w.client); err != nil ||
+		w.client < 0 ||
+		w.client >= n ||
+		fmt.Sprint(w.client) != w.config.Owner {
 		return fmt.Errorf("data: %s has no client %q (a name, or a number below %d)", w.config.Data, w.config.Owner, n)
 	}
 	return nil
@@ -254,8 +273,11 @@ func (w *Device) own() error {
 // names are those of the run's mapping.
 func (w *Device) agree(welcome *bus.Welcome) error {
 	schema := federated.Schema{
-		Labels: welcome.Schema.GetLabels(), Columns: welcome.Schema.GetColumns(), Alphabet: welcome.Schema.GetAlphabet(),
-		Mean: welcome.Schema.GetMean(), Deviation: welcome.Schema.GetDeviation(),
+		Labels:    welcome.Schema.GetLabels(),
+		Columns:   welcome.Schema.GetColumns(),
+		Alphabet:  welcome.Schema.GetAlphabet(),
+		Mean:      welcome.Schema.GetMean(),
+		Deviation: welcome.Schema.GetDeviation(),
 	}
 	agreed := fmt.Sprint(welcome.Mapping, schema)
 	if w.set != nil && w.agreed == agreed {
@@ -276,7 +298,8 @@ func (w *Device) agree(welcome *bus.Welcome) error {
 		if err != nil {
 			return err
 		}
-		w.set, w.trainer = set, nil
+		w.set = set
+		w.trainer = nil
 		if err := w.own(); err != nil {
 			return err
 		}
@@ -301,17 +324,33 @@ func (w *Device) Prepare(ctx context.Context, run string, welcome *bus.Welcome) 
 			if err := w.Close(); err != nil {
 				return err
 			}
-			if w.set, err = synthetic.New(welcome.Task, int(welcome.Clients), welcome.DataSeed, welcome.Heterogeneity); err != nil {
+			if w.set, err = synthetic.New(
+				welcome.Task,
+				int(welcome.Clients),
+				welcome.DataSeed,
+				welcome.Heterogeneity,
+			); err != nil {
 				return err
 			}
-			w.made, w.client = wanted, int(welcome.Client)
+			w.made = wanted
+			w.client = int(welcome.Client)
 		}
 	default:
 		if err := w.agree(welcome); err != nil {
 			return err
 		}
 	}
-	wanted := fmt.Sprint(spec.Model, spec.Seed, spec.Batch, spec.Augment, spec.Algorithm, spec.Local, spec.Compression, spec.NoiseClip, spec.NoiseMultiplier)
+	wanted := fmt.Sprint(
+		spec.Model,
+		spec.Seed,
+		spec.Batch,
+		spec.Augment,
+		spec.Algorithm,
+		spec.Local,
+		spec.Compression,
+		spec.NoiseClip,
+		spec.NoiseMultiplier,
+	)
 	if w.trainer != nil && w.problem == wanted {
 		return nil
 	}
@@ -322,10 +361,16 @@ func (w *Device) Prepare(ctx context.Context, run string, welcome *bus.Welcome) 
 	if err := w.closeTrainer(false); err != nil {
 		return err
 	}
-	w.problem, w.model = wanted, p.Model
+	w.problem = wanted
+	w.model = p.Model
 	w.trainer, err = actors.NewTrainer(p)
 	if err == nil && spec.Model != "" && w.trainer.Kept() != int(welcome.Kept) {
-		return fmt.Errorf("run %s: it keeps %d values here, the run's clients keep %d", run, w.trainer.Kept(), welcome.Kept)
+		return fmt.Errorf(
+			"run %s: it keeps %d values here, the run's clients keep %d",
+			run,
+			w.trainer.Kept(),
+			welcome.Kept,
+		)
 	}
 	return err
 }
@@ -334,8 +379,12 @@ func (w *Device) Prepare(ctx context.Context, run string, welcome *bus.Welcome) 
 func (w *Device) problemOf(ctx context.Context, welcome *bus.Welcome) (p actors.Problem, err error) {
 	spec := welcome.Spec
 	p = actors.Problem{
-		Seed: spec.Seed, Batch: int(spec.Batch), Augment: spec.Augment, Kernel: w.kernel,
-		Noise: privacy.Local{Clip: spec.NoiseClip, Noise: spec.NoiseMultiplier}, Secret: secret,
+		Seed:    spec.Seed,
+		Batch:   int(spec.Batch),
+		Augment: spec.Augment,
+		Kernel:  w.kernel,
+		Noise:   privacy.Local{Clip: spec.NoiseClip, Noise: spec.NoiseMultiplier},
+		Secret:  secret,
 	}
 	if p.Noise != (privacy.Local{}) {
 		if err := p.Noise.Validate(); err != nil {
@@ -346,12 +395,19 @@ func (w *Device) problemOf(ctx context.Context, welcome *bus.Welcome) (p actors.
 		return p, err
 	}
 	if spec.Model != "" && learn.Travels(p.Model) != int(welcome.Params) {
-		return p, fmt.Errorf("%s has %d parameters that travel here, the run's model %d", p.Model, learn.Travels(p.Model), welcome.Params)
+		return p, fmt.Errorf(
+			"%s has %d parameters that travel here, the run's model %d",
+			p.Model,
+			learn.Travels(p.Model),
+			welcome.Params,
+		)
 	}
 	if own, ok := w.set.(interface{ CountClasses(n int) }); ok {
 		own.CountClasses(p.Model.Samples().Classes)
 	}
-	p.Set, p.Trainer = w.set, w.program // which may have come with the model
+	// which may have come with the model
+	p.Set = w.set
+	p.Trainer = w.program
 	if p.Algorithm, err = algorithm.Algorithms.Decode(spec.Algorithm); err == nil && spec.Local != "" {
 		p.Optimizer, err = learn.Optimizers.Decode(spec.Local)
 	}
@@ -432,7 +488,10 @@ func (w *Device) do(t *gateway.DeviceTask) error {
 	}
 	travels := len(params)
 	params = append(params, frozen...)
-	w.vectors = map[bus.Digest][]float32{bus.DigestFrom(t.Task.FrozenDigest): frozen, bus.DigestFrom(t.Task.KeptDigest): before}
+	w.vectors = map[bus.Digest][]float32{
+		bus.DigestFrom(t.Task.FrozenDigest): frozen,
+		bus.DigestFrom(t.Task.KeptDigest):   before,
+	}
 	download := time.Since(t.Received)
 	w.bus.Phase(bus.Compute)
 	if err := w.Prepare(ctx, t.Run, t.Welcome); err != nil { // once a run, and no part of its steps
@@ -488,14 +547,27 @@ func (w *Device) TryTrainer(ctx context.Context) (string, error) {
 // Compute takes a task's local steps from a model and measures how long that takes. It returns
 // what the device keeps next, too, where it kept this. The update's loss is NaN where the
 // steps do not stay finite.
-func (w *Device) Compute(ctx context.Context, params, kept []float32, t *bus.Task) (*bus.DeviceUpdate, []float32, error) {
+func (w *Device) Compute(
+	ctx context.Context,
+	params, kept []float32,
+	t *bus.Task,
+) (*bus.DeviceUpdate, []float32, error) {
 	started := time.Now()
 	model, kept, loss, err := w.trainer.Local(ctx, params, actors.Assignment{
-		Task: t.Task, Client: w.client, LocalSteps: int(t.LocalSteps), StepsDone: int64(t.StepsDone), Rate: t.LearningRate, Variate: kept,
+		Task:       t.Task,
+		Client:     w.client,
+		LocalSteps: int(t.LocalSteps),
+		StepsDone:  int64(t.StepsDone),
+		Rate:       t.LearningRate,
+		Variate:    kept,
 	})
-	if diverged, ok := errors.AsType[*actors.Diverged](err); ok { // there is no model: what is not finite ends the task as refused
+	// there is no model: what is not finite ends the task as refused
+	if diverged, ok := errors.AsType[*actors.Diverged](err); ok {
 		w.bus.Notice(fmt.Sprintf("Task %d: its steps do not stay finite (%s).", t.Task, diverged.Cause))
-		model, kept, loss, err = []float32{float32(math.NaN())}, nil, math.NaN(), nil
+		model = []float32{float32(math.NaN())}
+		kept = nil
+		loss = math.NaN()
+		err = nil
 	}
 	if err != nil {
 		return nil, nil, err
@@ -505,7 +577,11 @@ func (w *Device) Compute(ctx context.Context, params, kept []float32, t *bus.Tas
 		loss = bus.UntoldLoss
 	}
 	return &bus.DeviceUpdate{Values: model, Update: &bus.Update{
-		Task: t.Task, TaskDigest: t.Digest, ComputeNs: took.Nanoseconds(), FirstStepLoss: loss, Samples: w.told(),
+		Task:          t.Task,
+		TaskDigest:    t.Digest,
+		ComputeNs:     took.Nanoseconds(),
+		FirstStepLoss: loss,
+		Samples:       w.told(),
 	}}, kept, nil
 }
 

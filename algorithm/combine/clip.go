@@ -31,11 +31,13 @@ type Clipper struct {
 // What is remembered does not change before Advance.
 func (c *Clipper) Factors(norms []float64) (bound float64, factors []float64) {
 	factors = make([]float64, len(norms))
-	if bound = math.Inf(1); c.Of != nil && len(norms) > 0 {
+	bound = math.Inf(1)
+	if c.Of != nil && len(norms) > 0 {
 		bound, c.next = c.Of.Bound(c.memory, norms)
 	}
 	for i, norm := range norms {
-		if factors[i] = 1; norm > bound {
+		factors[i] = 1
+		if norm > bound {
 			factors[i] = bound / norm
 		}
 	}
@@ -59,7 +61,8 @@ func (c *Clipper) Forget() { c.next = nil }
 // Advance ends a round.
 func (c *Clipper) Advance() {
 	if c.next != nil {
-		c.memory, c.next = c.next, nil
+		c.memory = c.next
+		c.next = nil
 	}
 }
 

@@ -3,7 +3,11 @@ package combine
 import "math"
 
 func init() {
-	Rules.Register("geometric_median", "the point with the least sum of distances to the updates (RFA, Pillutla et al. 2022)", GeometricMedian{})
+	Rules.Register(
+		"geometric_median",
+		"the point with the least sum of distances to the updates (RFA, Pillutla et al. 2022)",
+		GeometricMedian{},
+	)
 }
 
 // GeometricMedian is robust federated averaging (Pillutla et al. 2022): the v that makes
@@ -25,7 +29,8 @@ type GeometricMedian struct {
 
 func (g GeometricMedian) Combine(dst []int64, updates [][]int64, weights []float64) {
 	distances := squaredDistances(updates)
-	shares, moved := weights, 1.0
+	shares := weights
+	moved := 1.0
 	for i := 0; i < g.Iterations && moved > still; i++ {
 		shares, moved = g.step(distances, weights, shares)
 	}

@@ -38,7 +38,12 @@ type MultiKrum struct {
 
 func (k MultiKrum) Validate(updates int) error {
 	if k.Keep > updates {
-		return registry.Errorf("keep", "%d is more than the updates that may close a round, %d (at most that)", k.Keep, updates)
+		return registry.Errorf(
+			"keep",
+			"%d is more than the updates that may close a round, %d (at most that)",
+			k.Keep,
+			updates,
+		)
 	}
 	return k.check("multi_krum", updates, 3)
 }
@@ -49,7 +54,8 @@ func (k MultiKrum) Combine(dst []int64, updates [][]int64, weights []float64) {
 	if k.Keep > 0 {
 		keep = min(k.Keep, n)
 	}
-	factors, total := make([]float64, n), 0.0
+	factors := make([]float64, n)
+	total := 0.0
 	near := k.rank(updates)[:keep]
 	for _, i := range slices.Sorted(slices.Values(near)) {
 		factors[i] = weights[i]

@@ -113,12 +113,14 @@ func squaredDistances(updates [][]int64) [][]float64 {
 	}
 	parallel(n*n, func(from, to int) {
 		for k := from; k < to; k++ {
-			i, j := k/n, k%n
+			i := k / n
+			j := k % n
 			if (i+j)%2 == 0 == (i > j) || i == j { // one of (i, j) and (j, i), evenly spread
 				continue
 			}
 			square := algorithm.SquaredDistance(updates[i], updates[j])
-			d[i][j], d[j][i] = square, square
+			d[i][j] = square
+			d[j][i] = square
 		}
 	})
 	return d

@@ -33,7 +33,10 @@ const Enough = 4
 // follows from updates would let a client change what others' come to.
 func (s Setup) Privately(norm float64) Setup {
 	if norm > 0 {
-		s.Clip, s.Devices, s.OfThem, s.Private = Fixed{Norm: norm}, nil, nil, true
+		s.Clip = Fixed{Norm: norm}
+		s.Devices = nil
+		s.OfThem = nil
+		s.Private = true
 	}
 	return s
 }
@@ -97,7 +100,8 @@ func (s Setup) key() string {
 // Check returns a [*registry.OptionError] when an algorithm, or the compression of its
 // updates (nil: they are whole), does not go with single updates.
 func (s Setup) Check(a algorithm.Algorithm, c algorithm.Compression) error {
-	key, name := s.key(), algorithm.Algorithms.NameOf(a)
+	key := s.key()
+	name := algorithm.Algorithms.NameOf(a)
 	_, apart := a.(algorithm.Apart)
 	_, votes := c.(algorithm.Voting)
 	_, factor := a.Weigh(algorithm.Equal(2), []int{1, 2}, nil)
@@ -105,15 +109,27 @@ func (s Setup) Check(a algorithm.Algorithm, c algorithm.Compression) error {
 	case !s.Single():
 		return nil
 	case algorithm.KeepsVariates(a):
-		return registry.Errorf(key, "is for updates of one vector, and those of %s are two (remove it, or use another algorithm)", name)
+		return registry.Errorf(
+			key,
+			"is for updates of one vector, and those of %s are two (remove it, or use another algorithm)",
+			name,
+		)
 	case apart:
-		return registry.Errorf(key, "does not go with %s, which weighs stale updates by how they differ (remove it, or use another algorithm)", name)
+		return registry.Errorf(
+			key,
+			"does not go with %s, which weighs stale updates by how they differ (remove it, or use another algorithm)",
+			name,
+		)
 	case (s.Rule != nil || s.Private) && factor != 1:
 		return registry.Errorf(key, "%q takes updates as they are, and %s divides each by its local steps (remove it, or use another algorithm)", s.Name(), name)
 	case s.each && (s.Rule != nil || s.Private):
 		return registry.Errorf(key, "does not go with %s, whose step follows from how long single updates are (remove it, or use another algorithm)", name)
 	case votes:
-		return registry.Errorf(key, "does not go with compress: %s, whose updates are votes (remove one of the two)", algorithm.Compressions.NameOf(c))
+		return registry.Errorf(
+			key,
+			"does not go with compress: %s, whose updates are votes (remove one of the two)",
+			algorithm.Compressions.NameOf(c),
+		)
 	case registry.NeedsOf(s.Rule).Whole && c != nil:
 		return registry.Errorf(key, "%q works parameter by parameter, and updates that %s has thinned out are mostly 0 (remove compress, or use krum, multi_krum or geometric_median)", Rules.NameOf(s.Rule), algorithm.Compressions.NameOf(c))
 	}

@@ -6,7 +6,11 @@ import (
 )
 
 func init() {
-	Rules.Register("trimmed_mean", "the mean without the largest and smallest values, parameter by parameter (Yin et al. 2018)", TrimmedMean{})
+	Rules.Register(
+		"trimmed_mean",
+		"the mean without the largest and smallest values, parameter by parameter (Yin et al. 2018)",
+		TrimmedMean{},
+	)
 }
 
 // TrimmedMean is the coordinate-wise trimmed mean (Yin et al. 2018, Definition 2 and

@@ -72,7 +72,8 @@ func (a *Accountant) Poisson(rounds int, delta float64) float64 {
 
 // Rounds is how many rounds keep to an epsilon, at most so many.
 func (a *Accountant) Rounds(epsilon, delta float64, most int) int {
-	low, high := 0, most
+	low := 0
+	high := most
 	for low < high {
 		middle := low + (high-low+1)/2
 		if a.Epsilon(middle, delta) <= epsilon {
@@ -124,7 +125,8 @@ func fraction(order, q, sigma float64) float64 {
 			term = order*u + math.Log1p(-math.Exp(math.Log(order)+u-order*u)*(1-(1-1/order)*math.Exp(-u)))
 		}
 		term += -z*z/(2*sigma*sigma) + math.Log(step/sigma) - math.Log(2*math.Pi)/2
-		terms, largest = append(terms, term), max(largest, term)
+		terms = append(terms, term)
+		largest = max(largest, term)
 	}
 	return logOfOneAnd(terms, largest)
 }
@@ -133,7 +135,9 @@ func fraction(order, q, sigma float64) float64 {
 // A − 1 is the sum of e^(…) − 1 in its place, without those of k = 0 and 1, which are 0:
 // nothing is lost where A is hardly above 1.
 func logMoment(order int, q, sigma float64) float64 {
-	choose, largest := 0.0, math.Inf(-1) // ln C(α, k), the largest ln term
+	// ln C(α, k), the largest ln term
+	choose := 0.0
+	largest := math.Inf(-1)
 	terms := make([]float64, 0, order)
 	for k := 1; k <= order; k++ {
 		choose += math.Log(float64(order-k+1)) - math.Log(float64(k))
@@ -142,7 +146,8 @@ func logMoment(order int, q, sigma float64) float64 {
 		}
 		x := float64(k) * float64(k-1) / (2 * sigma * sigma)
 		term := choose + float64(order-k)*math.Log1p(-q) + float64(k)*math.Log(q) + x + math.Log(-math.Expm1(-x))
-		terms, largest = append(terms, term), max(largest, term)
+		terms = append(terms, term)
+		largest = max(largest, term)
 	}
 	return logOfOneAnd(terms, largest)
 }

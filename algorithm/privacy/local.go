@@ -63,9 +63,11 @@ func LocalEpsilon(multiplier float64, updates int, delta float64) float64 {
 
 // gaussianEpsilon is the least ε of a Gaussian mechanism with μ.
 func gaussianEpsilon(mu, delta float64) float64 {
-	low, high := 0.0, 1.0
+	low := 0.0
+	high := 1.0
 	for gaussianDelta(mu, high) > delta {
-		low, high = high, 2*high
+		low = high
+		high = 2 * high
 	}
 	for range 100 {
 		if middle := (low + high) / 2; gaussianDelta(mu, middle) > delta {

@@ -96,7 +96,11 @@ func (o Options) Validate() error {
 		return err
 	}
 	if !o.On() && o.Epsilon > 0 {
-		return registry.Errorf("epsilon", "%g is spent by noise, and there is none (set privacy.clip and privacy.noise_multiplier)", o.Epsilon)
+		return registry.Errorf(
+			"epsilon",
+			"%g is spent by noise, and there is none (set privacy.clip and privacy.noise_multiplier)",
+			o.Epsilon,
+		)
 	}
 	return o.Local.Validate()
 }
@@ -106,9 +110,18 @@ func (o Options) Validate() error {
 func checkNoise(clip, multiplier float64) error {
 	switch {
 	case (clip > 0) != (multiplier > 0):
-		return registry.Errorf("", "clip and noise_multiplier belong together: the noise is so many times the clip (set both, or neither)")
+		return registry.Errorf(
+			"",
+			"clip and noise_multiplier belong together: the noise is so many times the clip (set both, or neither)",
+		)
 	case clip*multiplier > mostDeviation:
-		return registry.Errorf("noise_multiplier", "%g times the clip, %g, is more noise than a sum holds (lower one of them: at most %g together)", multiplier, clip, float64(mostDeviation))
+		return registry.Errorf(
+			"noise_multiplier",
+			"%g times the clip, %g, is more noise than a sum holds (lower one of them: at most %g together)",
+			multiplier,
+			clip,
+			float64(mostDeviation),
+		)
 	}
 	return nil
 }

@@ -88,7 +88,8 @@ func (q *backlog) try(b []byte) (over *backlog) {
 	if q.waiting.Load()+n > q.most {
 		return q
 	}
-	if over = q.all.add(n); over == nil {
+	over = q.all.add(n)
+	if over == nil {
 		q.parts = append(q.parts, b...)
 		q.waiting.Add(n)
 		q.changed.Broadcast()
@@ -123,7 +124,8 @@ func (q *backlog) take(buffer []byte) (b []byte, ended time.Time) {
 	for len(q.parts) == 0 && q.ended.IsZero() {
 		q.changed.Wait()
 	}
-	b, q.parts = q.parts, buffer[:0]
+	b = q.parts
+	q.parts = buffer[:0]
 	return b, q.ended
 }
 
@@ -149,7 +151,8 @@ func (q *backlog) drain(to net.Conn, sent *atomic.Int64) (err error) {
 			sent.Add(int64(len(part)))
 			q.wrote(len(part))
 		}
-		if buffer = b; cap(buffer) > keptBytes {
+		buffer = b
+		if cap(buffer) > keptBytes {
 			buffer = nil
 		}
 	}
@@ -176,7 +179,8 @@ func (q *backlog) abandon() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.all.add(-q.waiting.Swap(0))
-	q.parts, q.broken = nil, true
+	q.parts = nil
+	q.broken = true
 	q.changed.Broadcast()
 	q.all.mu.Lock()
 	defer q.all.mu.Unlock()

@@ -79,8 +79,13 @@ func Listen(ctx context.Context, c Config) (*Front, error) {
 		return nil, err
 	}
 	s := &Front{
-		config: c, listener: l, open: connlimit.New(waiting, admitted), most: waiting + admitted,
-		devices: map[string]*device{}, noticed: map[string]bool{}, backlogs: backlogs{most: pendingAll, open: map[*backlog]bool{}},
+		config:   c,
+		listener: l,
+		open:     connlimit.New(waiting, admitted),
+		most:     waiting + admitted,
+		devices:  map[string]*device{},
+		noticed:  map[string]bool{},
+		backlogs: backlogs{most: pendingAll, open: map[*backlog]bool{}},
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.serving.Go(s.accept)
@@ -126,7 +131,8 @@ func (s *Front) Stats() Stats {
 	for r := range v.Closed {
 		v.Closed[r] = s.closed[r].Load()
 	}
-	v.Closed[Crowded], v.Closed[Full] = open.Evicted, open.Refused
+	v.Closed[Crowded] = open.Evicted
+	v.Closed[Full] = open.Refused
 	return v
 }
 
@@ -137,7 +143,8 @@ const acceptPause = 10 * time.Millisecond
 // opening it costs an attacker, so closing too has a rate: beyond it, new connections wait
 // until the system itself turns them away, and honest ones are tried again.
 func (s *Front) accept() {
-	rates, refusals := newAddresses(), rate.NewLimiter(refusedRate, refusedBurst)
+	rates := newAddresses()
+	refusals := rate.NewLimiter(refusedRate, refusedBurst)
 	for {
 		nc, err := s.listener.Accept()
 		switch {

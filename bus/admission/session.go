@@ -39,9 +39,17 @@ func (s *Front) serve(c *connlimit.Conn) {
 		_ = behind.Close()
 	})
 	defer stop()
-	x := &session{front: s, conn: c, client: c, nats: behind, back: bufio.NewReaderSize(behind, maxLine)}
+	x := &session{
+		front:  s,
+		conn:   c,
+		client: c,
+		nats:   behind,
+		back:   bufio.NewReaderSize(behind, maxLine),
+	}
 	until := time.Now().Add(loginTime)
-	_, _ = c.SetDeadline(until), behind.SetDeadline(until) // what is closed says so when it is used
+	// what is closed says so when it is used
+	_ = c.SetDeadline(until)
+	_ = behind.SetDeadline(until)
 	id, err := x.login()
 	if err != nil {
 		s.closed[Anonymous].Add(1)
@@ -63,7 +71,8 @@ func (s *Front) serve(c *connlimit.Conn) {
 	if _, err := x.client.Write([]byte(accepted)); err != nil {
 		return
 	}
-	_, _ = x.client.SetDeadline(time.Time{}), behind.SetDeadline(time.Time{})
+	_ = x.client.SetDeadline(time.Time{})
+	_ = behind.SetDeadline(time.Time{})
 	if d != nil {
 		x.limited(id, d)
 	} else {
@@ -94,7 +103,11 @@ func (x *session) refuse(r Reason, id string) {
 		return
 	}
 	x.sendError(tooMany)
-	x.front.refused(r, id, fmt.Sprintf("it has %d already (devices.quota.connections)", x.front.config.Quota.Connections))
+	x.front.refused(
+		r,
+		id,
+		fmt.Sprintf("it has %d already (devices.quota.connections)", x.front.config.Quota.Connections),
+	)
 }
 
 // login carries the exchange by which the server accepts a client's credentials, but for
@@ -153,7 +166,8 @@ func (x *session) login() (id string, err error) {
 		return "", fmt.Errorf("admission: %.20q in place of PING", line)
 	}
 	hello = append(hello, line...)
-	go func() { _, _ = x.nats.Write(hello) }() // ends with the connection: a server that refuses reads no further, and says why
+	// ends with the connection: a server that refuses reads no further, and says why
+	go func() { _, _ = x.nats.Write(hello) }()
 	for {
 		line, err := x.back.ReadSlice('\n')
 		if err != nil {

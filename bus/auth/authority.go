@@ -238,7 +238,10 @@ func (a *Authority) Issue(g Grant) ([]byte, error) {
 		return nil, err
 	}
 	if g.Renew {
-		g.Run, g.Samples, g.Lifetime = cmp.Or(g.Run, u.Run), cmp.Or(g.Samples, u.Samples), cmp.Or(g.Lifetime, time.Duration(u.Lifetime)*time.Second)
+		g.Run, g.Samples, g.Lifetime = cmp.Or(
+			g.Run,
+			u.Run,
+		), cmp.Or(g.Samples, u.Samples), cmp.Or(g.Lifetime, time.Duration(u.Lifetime)*time.Second)
 		if len(g.Devices) == 0 {
 			g.Devices = u.Devices
 		}
@@ -252,10 +255,12 @@ func (a *Authority) Issue(g Grant) ([]byte, error) {
 		return nil, err
 	}
 	key := userKey{Public: public, Issued: now.Unix()}
-	if u.Lifetime = int64(g.Lifetime / time.Second); u.Lifetime > 0 {
+	u.Lifetime = int64(g.Lifetime / time.Second)
+	if u.Lifetime > 0 {
 		key.Expires = key.Issued + u.Lifetime
 	}
-	u.Grant, u.Keys = g, append(u.Keys, key)
+	u.Grant = g
+	u.Keys = append(u.Keys, key)
 	return creds, a.keep(u)
 }
 
@@ -300,7 +305,8 @@ func (a *Authority) newUser(g Grant, through []Grant) (public string, creds []by
 	switch g.Role {
 	case RoleDevice:
 		signer = a.devices
-		c.Limits.Subs, c.Limits.Payload = deviceSubscriptions, deviceMessage
+		c.Limits.Subs = deviceSubscriptions
+		c.Limits.Payload = deviceMessage
 	case RoleSite:
 		signer = a.devices
 		c.AllowedConnectionTypes = jwt.StringList{jwt.ConnectionTypeLeafnode}
@@ -356,7 +362,10 @@ type userKey struct {
 
 // inForce reports whether somebody can connect as the user.
 func (u *user) inForce(at time.Time) bool {
-	return slices.ContainsFunc(u.Keys, func(k userKey) bool { return k.Revoked == 0 && (k.Expires == 0 || at.Unix() < k.Expires) })
+	return slices.ContainsFunc(
+		u.Keys,
+		func(k userKey) bool { return k.Revoked == 0 && (k.Expires == 0 || at.Unix() < k.Expires) },
+	)
 }
 
 func (u *user) revoke(at time.Time) {
@@ -432,17 +441,34 @@ type accounts struct{ system, runs, devices *jwt.AccountClaims }
 func (a *Authority) accounts() (*accounts, error) {
 	account := func(name string, k keyPair) *jwt.AccountClaims {
 		c := jwt.NewAccountClaims(k.public)
-		c.Name, c.Revocations = name, jwt.RevocationList{}
+		c.Name = name
+		c.Revocations = jwt.RevocationList{}
 		return c
 	}
 	c := &accounts{account("system", a.system), account("runs", a.runs), account("devices", a.devices)}
 	all := int64(jwt.NoLimit)
-	c.runs.Limits.JetStreamLimits = jwt.JetStreamLimits{MemoryStorage: all, DiskStorage: all, Streams: all, Consumer: all}
+	c.runs.Limits.JetStreamLimits = jwt.JetStreamLimits{
+		MemoryStorage: all,
+		DiskStorage:   all,
+		Streams:       all,
+		Consumer:      all,
+	}
 	for _, g := range gates {
 		c.runs.Exports.Add(&jwt.Export{Name: g.name, Subject: jwt.Subject(g.subject), Type: g.kind})
-		c.devices.Imports.Add(&jwt.Import{Name: g.name, Subject: jwt.Subject(g.subject), Account: a.runs.public, Type: g.kind})
+		c.devices.Imports.Add(&jwt.Import{
+			Name:    g.name,
+			Subject: jwt.Subject(g.subject),
+			Account: a.runs.public,
+			Type:    g.kind,
+		})
 	}
-	c.devices.Imports.Add(&jwt.Import{Name: "models for sites", Subject: anyModel, LocalSubject: siteModel, Account: a.runs.public, Type: jwt.Service})
+	c.devices.Imports.Add(&jwt.Import{
+		Name:         "models for sites",
+		Subject:      anyModel,
+		LocalSubject: siteModel,
+		Account:      a.runs.public,
+		Type:         jwt.Service,
+	})
 	for _, path := range a.userFiles() {
 		u, err := readUser(path)
 		if err != nil {
@@ -464,7 +490,8 @@ func (a *Authority) accounts() (*accounts, error) {
 // operatorToken is the operator's claims as they were signed the first time.
 func (a *Authority) operatorToken() (string, error) {
 	o := jwt.NewOperatorClaims(a.operator.public)
-	o.Name, o.SystemAccount = "fedpace", a.system.public
+	o.Name = "fedpace"
+	o.SystemAccount = a.system.public
 	path := filepath.Join(a.dir, "operator.jwt")
 	b, err := readSecret(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -494,7 +521,11 @@ func (a *Authority) configuration(accounts ...*jwt.AccountClaims) (string, error
 	if err != nil {
 		return "", err
 	}
-	text := fmt.Sprintf("operator: %s\nsystem_account: %s\nresolver: MEMORY\nresolver_preload: {\n", operator, a.system.public)
+	text := fmt.Sprintf(
+		"operator: %s\nsystem_account: %s\nresolver: MEMORY\nresolver_preload: {\n",
+		operator,
+		a.system.public,
+	)
 	err = a.sign(accounts, func(c *jwt.AccountClaims, token string) error {
 		text += fmt.Sprintf("  %s: %s\n", c.Subject, token)
 		return nil

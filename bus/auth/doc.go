@@ -3,6 +3,7 @@
 //
 // What it promises: a device can reach its own subjects and nothing else, a site
 // those of its devices; who holds no credentials can do nothing; credentials end when
-// they say, and a revocation ends connections that are open. It knows neither a server nor a connection: package embedded gives a
-// server its accounts, and an external server gets them as a configuration file.
+// they say, and a revocation ends connections that are open. It knows neither a server nor a
+// connection: package embedded gives a server its accounts, and an external server gets them as a
+// configuration file.
 package auth

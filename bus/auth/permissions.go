@@ -82,7 +82,9 @@ func ReadToken(token string) (Holder, error) {
 		}
 	}
 	for _, s := range c.Sub.Allow {
-		if prefix, ok := strings.CutSuffix(s, ".>"); ok && strings.HasPrefix(prefix, inboxStart) && prefix != inboxStart {
+		if prefix, ok := strings.CutSuffix(s, ".>"); ok &&
+			strings.HasPrefix(prefix, inboxStart) &&
+			prefix != inboxStart {
 			h.Inbox = prefix
 			break
 		}
@@ -152,7 +154,8 @@ func permissions(g Grant, through []Grant) (publish, subscribe jwt.StringList) {
 // device are a device's subjects, wherever it comes from. How many samples it may have
 // stands in the subject on which it may join, which a server checks.
 func device(g Grant) (publish, subscribe jwt.StringList) {
-	run, stream := "*", "*"
+	run := "*"
+	stream := "*"
 	if g.Run != "" {
 		run, stream = g.Run, subject.ModelsStream(g.Run)
 	}

@@ -56,16 +56,21 @@ func (f Folder) Issue(hosts []string, life time.Duration) (ends time.Time, err e
 		return ends, err
 	}
 	template := &x509.Certificate{
-		Subject: pkix.Name{CommonName: hosts[0]}, NotAfter: slices.MinFunc([]time.Time{time.Now().Add(life), ca.NotAfter}, time.Time.Compare),
-		KeyUsage:    x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}, // of one cluster's servers towards each other
+		Subject:  pkix.Name{CommonName: hosts[0]},
+		NotAfter: slices.MinFunc([]time.Time{time.Now().Add(life), ca.NotAfter}, time.Time.Compare),
+		KeyUsage: x509.KeyUsageDigitalSignature,
+		// of one cluster's servers towards each other
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	for _, host := range append(hosts, own...) {
 		switch ip := net.ParseIP(host); {
 		case ip != nil:
 			template.IPAddresses = append(template.IPAddresses, ip)
 		case host == "" || strings.ContainsAny(host, " :/@,"):
-			return ends, fmt.Errorf("certificate: %q is neither a name nor an IP address; want that of a URL, without scheme and port", host)
+			return ends, fmt.Errorf(
+				"certificate: %q is neither a name nor an IP address; want that of a URL, without scheme and port",
+				host,
+			)
 		default:
 			template.DNSNames = append(template.DNSNames, host)
 		}
@@ -78,8 +83,12 @@ func (f Folder) authority() (*x509.Certificate, crypto.Signer, error) {
 	_, err := os.Stat(f.caKey())
 	if errors.Is(err, fs.ErrNotExist) {
 		template := &x509.Certificate{
-			Subject: pkix.Name{CommonName: "fedpace"}, NotAfter: time.Now().Add(authorityLife),
-			KeyUsage: x509.KeyUsageCertSign, IsCA: true, MaxPathLenZero: true, BasicConstraintsValid: true,
+			Subject:               pkix.Name{CommonName: "fedpace"},
+			NotAfter:              time.Now().Add(authorityLife),
+			KeyUsage:              x509.KeyUsageCertSign,
+			IsCA:                  true,
+			MaxPathLenZero:        true,
+			BasicConstraintsValid: true,
 		}
 		err = f.sign(template, template, nil, f.CA(), f.caKey())
 	}
@@ -91,7 +100,12 @@ func (f Folder) authority() (*x509.Certificate, crypto.Signer, error) {
 		return nil, nil, fmt.Errorf("certificate: %s with %s: %w", f.CA(), f.caKey(), err)
 	}
 	if time.Now().After(pair.Leaf.NotAfter) {
-		return nil, nil, fmt.Errorf("certificate: the authority in %s has ended: remove %s and %s for another, which everybody must be given", f, f.CA(), f.caKey())
+		return nil, nil, fmt.Errorf(
+			"certificate: the authority in %s has ended: remove %s and %s for another, which everybody must be given",
+			f,
+			f.CA(),
+			f.caKey(),
+		)
 	}
 	return pair.Leaf, pair.PrivateKey.(crypto.Signer), nil // as all keys of certificates are
 }

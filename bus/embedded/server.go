@@ -113,7 +113,11 @@ func Start(ctx context.Context, c Config) (_ *Embedded, err error) {
 func (s *Embedded) listen(ctx context.Context) (err error) {
 	c := &s.config
 	s.front, err = admission.Listen(ctx, admission.Config{
-		Listen: c.Listen, TLS: c.TLS, Dial: s.InProcessConn, Quota: cmp.Or(c.Quota, quota.Default()), Notice: c.Notice,
+		Listen: c.Listen,
+		TLS:    c.TLS,
+		Dial:   s.InProcessConn,
+		Quota:  cmp.Or(c.Quota, quota.Default()),
+		Notice: c.Notice,
 	})
 	if err != nil {
 		return fmt.Errorf("bus: embedded server on %q (host:port): %w", c.Listen, err)
@@ -125,17 +129,18 @@ func (s *Embedded) listen(ctx context.Context) (err error) {
 func (s *Embedded) options() (_ *server.Options, err error) {
 	c := &s.config
 	options := &server.Options{
-		ServerName:      "fedpace",
-		DontListen:      true, // what comes over TCP comes through the front
-		AuthTimeout:     loginTimeout.Seconds(),
-		NoSigs:          true,
-		NoLog:           true,
-		JetStream:       true,
-		StoreDir:        s.folder.path,
-		MaxPayload:      bus.MaxPayload,
-		MaxPending:      natsconn.PendingBytes, // for one connection before it is given up: as much as for a subscription
-		WriteDeadline:   time.Minute,           // a busy machine is no slow consumer
-		NoSublistCache:  true,                  // it thrashes on a million subjects
+		ServerName:  "fedpace",
+		DontListen:  true, // what comes over TCP comes through the front
+		AuthTimeout: loginTimeout.Seconds(),
+		NoSigs:      true,
+		NoLog:       true,
+		JetStream:   true,
+		StoreDir:    s.folder.path,
+		MaxPayload:  bus.MaxPayload,
+		// for one connection before it is given up: as much as for a subscription
+		MaxPending:      natsconn.PendingBytes,
+		WriteDeadline:   time.Minute, // a busy machine is no slow consumer
+		NoSublistCache:  true,        // it thrashes on a million subjects
 		NoSystemAccount: c.Authority == nil,
 	}
 	if c.Authority != nil {

@@ -137,7 +137,12 @@ func OpenDevice(ctx context.Context, conn bus.Line, c DeviceConfig) (*Device, er
 	if err := binary.Read(rand.Reader, binary.NativeEndian, &c.Join.Process); err != nil {
 		return nil, fmt.Errorf("bus: draw the number of a process: %w", err)
 	}
-	d := &Device{config: c, conn: conn, mailbox: mailbox.New[deviceArrival](1 << 10), again: func() {}}
+	d := &Device{
+		config:  c,
+		conn:    conn,
+		mailbox: mailbox.New[deviceArrival](1 << 10),
+		again:   func() {},
+	}
 	d.life, d.end = context.WithCancelCause(conn.Life())
 	d.beat = time.AfterFunc(0, d.heartbeat) // none before it has joined
 	var err error
@@ -175,7 +180,10 @@ func (d *Device) Leave(why string) {
 	d.mu.Lock()
 	in := d.run != ""
 	if in {
-		d.publish(subject.Heartbeat, &bus.Heartbeat{Process: d.config.Join.Process, Leaves: bus.Printable(why), Log: d.log})
+		d.publish(
+			subject.Heartbeat,
+			&bus.Heartbeat{Process: d.config.Join.Process, Leaves: bus.Printable(why), Log: d.log},
+		)
 	}
 	d.mu.Unlock()
 	if in {
@@ -194,8 +202,10 @@ func Ask(ctx context.Context, line bus.Line, run, id string, samples uint64, j *
 	}
 	r := new(bus.DeviceReply)
 	err = line.Ask(ctx, &bus.Request{
-		Subject: subject.Device(run, id, subject.JoinAs(samples)), Data: b, Again: func(error) bool { return false },
-		Take: func(answer []byte) error { return bus.Unmarshal(answer, r) },
+		Subject: subject.Device(run, id, subject.JoinAs(samples)),
+		Data:    b,
+		Again:   func(error) bool { return false },
+		Take:    func(answer []byte) error { return bus.Unmarshal(answer, r) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("bus: run %s does not answer: %w", run, err)
@@ -229,7 +239,8 @@ func (d *Device) interrupted(error) {
 // call keeps one call of each run, however long the device is at work. With the
 // lock held.
 func (d *Device) call(x deviceArrival) {
-	if !d.mailbox.Holds(func(y deviceArrival) bool { return y.isCall() && y.run == x.run }) && d.mailbox.Pending() < maxCalls {
+	if !d.mailbox.Holds(func(y deviceArrival) bool { return y.isCall() && y.run == x.run }) &&
+		d.mailbox.Pending() < maxCalls {
 		d.mailbox.Put(x)
 	}
 }
@@ -237,7 +248,10 @@ func (d *Device) call(x deviceArrival) {
 func (d *Device) onTask(m *bus.RawMessage) {
 	x := deviceArrival{at: time.Now(), task: new(bus.Task)}
 	var ok bool
-	if x.run, ok = subject.RunOfTask(m.Subject, d.config.ID); !ok || m.Relayed || d.config.Run == "" && x.run == bus.Calibration {
+	x.run, ok = subject.RunOfTask(m.Subject, d.config.ID)
+	if !ok ||
+		m.Relayed ||
+		d.config.Run == "" && x.run == bus.Calibration {
 		return
 	}
 	if err := decodeDeviceTask(m.Data, x.task); err != nil {
@@ -283,7 +297,11 @@ func Calls(ctx context.Context, line bus.Line, id string, called func(run, versi
 	var runs []string
 	sub, err := line.Subscribe(subject.Device("*", id, subject.Task), nil, func(m *bus.RawMessage) {
 		run, ok := subject.RunOfTask(m.Subject, id)
-		if !ok || m.Relayed || names.CheckToken("run", run) != nil || slices.Contains(runs, run) || len(runs) == maxCallers {
+		if !ok ||
+			m.Relayed ||
+			names.CheckToken("run", run) != nil ||
+			slices.Contains(runs, run) ||
+			len(runs) == maxCallers {
 			return
 		}
 		t := new(bus.Task)

@@ -83,15 +83,24 @@ func (d *Device) handle(ctx context.Context, x deviceArrival) (*DeviceTask, erro
 	if !proto.Equal(x.task, d.task) {
 		d.sent = nil
 	}
-	d.phase, d.task, d.cancel = bus.Download, x.task, cancel
+	d.phase = bus.Download
+	d.task = x.task
+	d.cancel = cancel
 	d.beat.Reset(0)               // says that the task is here
 	if d.mailbox.Holds(x.ended) { // it came while the device was not at work yet
 		cancel()
 	}
-	sent, welcome := d.sent, d.welcome
+	sent := d.sent
+	welcome := d.welcome
 	d.mu.Unlock()
 	if sent == nil {
-		return &DeviceTask{Run: x.run, Welcome: welcome, Task: x.task, Context: life, Received: x.at}, nil
+		return &DeviceTask{
+			Run:      x.run,
+			Welcome:  welcome,
+			Task:     x.task,
+			Context:  life,
+			Received: x.at,
+		}, nil
 	}
 	return nil, d.sendAgain(life, x.run, sent)
 }
@@ -125,14 +134,18 @@ func (d *Device) rest() {
 	if d.cancel != nil {
 		d.cancel()
 	}
-	d.cancel, d.phase, d.whole = nil, bus.NoPhase, false
+	d.cancel = nil
+	d.phase = bus.NoPhase
+	d.whole = false
 }
 
 // leave ends the device's part in a run. With the lock held.
 func (d *Device) leave() {
 	d.rest()
 	d.beat.Stop()
-	d.run, d.task, d.sent = "", nil, nil
+	d.run = ""
+	d.task = nil
+	d.sent = nil
 }
 
 // join asks until the run answers. A run that called and does not answer may be
@@ -157,13 +170,21 @@ func (d *Device) join(ctx context.Context, run string) error {
 	if joined {
 		d.leave()
 	}
-	d.run, d.welcome = run, r.Welcome
+	d.run = run
+	d.welcome = r.Welcome
 	d.beat.Reset(d.welcome.HeartbeatEvery())
 	d.mu.Unlock()
 	if joined {
 		d.Notice(fmt.Sprintf("Joined run %s as client %d.", run, r.Welcome.Client))
-		if own, its := d.config.Join.Version, r.Welcome.Version; bus.Differ(own, its) {
-			d.Notice(fmt.Sprintf("This device is of version %s, and the coordinator of run %s of version %s.", own, run, its))
+		own := d.config.Join.Version
+		its := r.Welcome.Version
+		if bus.Differ(own, its) {
+			d.Notice(fmt.Sprintf(
+				"This device is of version %s, and the coordinator of run %s of version %s.",
+				own,
+				run,
+				its,
+			))
 		}
 		if d.config.Prepare != nil {
 			return d.config.Prepare(ctx, run, r.Welcome)
@@ -239,17 +260,27 @@ func (d *Device) send(ctx context.Context, run string, u *bus.DeviceUpdate) erro
 	if len(u.Values) == 0 {
 		return fmt.Errorf("bus: the update of task %d has no values", u.Task)
 	}
-	body, packs := vector.Bytes(u.Values), d.packs()
+	body := vector.Bytes(u.Values)
+	packs := d.packs()
 	if packs {
 		body = vector.Pack(u.Values)
 	}
 	chunks := slices.Collect(slices.Chunk(body, bus.ChunkBytes))
-	u.Chunk, u.Chunks, u.Process = uint32(len(chunks)), uint32(len(chunks)), d.config.Join.Process
+	u.Chunk = uint32(len(chunks))
+	u.Chunks = uint32(len(chunks))
+	u.Process = d.config.Join.Process
 	started := time.Now()
 	for chunk := 0; chunk <= len(chunks); chunk++ {
 		part := u.Update
 		if chunk < len(chunks) {
-			part = &bus.Update{Task: u.Task, TaskDigest: u.TaskDigest, Process: u.Process, Chunk: uint32(chunk), Chunks: u.Chunks, Values: chunks[chunk]}
+			part = &bus.Update{
+				Task:       u.Task,
+				TaskDigest: u.TaskDigest,
+				Process:    u.Process,
+				Chunk:      uint32(chunk),
+				Chunks:     u.Chunks,
+				Values:     chunks[chunk],
+			}
 			if packs {
 				part.Values, part.Packed = nil, part.Values
 			}
@@ -260,7 +291,14 @@ func (d *Device) send(ctx context.Context, run string, u *bus.DeviceUpdate) erro
 		d.whole = part.Last()
 		d.mu.Unlock()
 		// A coordinator that is away may be there again within the patience.
-		r, err := d.request(ctx, run, subject.Chunk(part.Chunk), part, d.config.Patience, func(error) bool { return true })
+		r, err := d.request(
+			ctx,
+			run,
+			subject.Chunk(part.Chunk),
+			part,
+			d.config.Patience,
+			func(error) bool { return true },
+		)
 		switch {
 		case err != nil:
 			return err
@@ -282,7 +320,13 @@ func (d *Device) send(ctx context.Context, run string, u *bus.DeviceUpdate) erro
 // request asks the run's coordinator until it answers, for so long (0: without a
 // limit) and while again says so, and anew when the run repeats the task. It returns no
 // reply where again does not say so, and an error when ctx ends or the device is closed.
-func (d *Device) request(ctx context.Context, run, verb string, m proto.Message, most time.Duration, again func(error) bool) (*bus.DeviceReply, error) {
+func (d *Device) request(
+	ctx context.Context,
+	run, verb string,
+	m proto.Message,
+	most time.Duration,
+	again func(error) bool,
+) (*bus.DeviceReply, error) {
 	b, err := bus.Marshal(nil, m)
 	if err != nil {
 		return nil, err
@@ -296,8 +340,11 @@ func (d *Device) request(ctx context.Context, run, verb string, m proto.Message,
 		d.again = cancel
 		d.mu.Unlock()
 		err = d.conn.Ask(asking, &bus.Request{
-			Subject: subject.Device(run, d.config.ID, verb), Data: b, For: most, Again: again,
-			Take: func(answer []byte) error { return bus.Unmarshal(answer, r) },
+			Subject: subject.Device(run, d.config.ID, verb),
+			Data:    b,
+			For:     most,
+			Again:   again,
+			Take:    func(answer []byte) error { return bus.Unmarshal(answer, r) },
 		})
 		repeated = err != nil && asking.Err() != nil && ctx.Err() == nil
 		cancel()

@@ -98,8 +98,15 @@ func Open(ctx context.Context, conn bus.Line, run string, c Config) (*Gateway, e
 	if len(c.Devices) == 0 || len(c.Devices) > bus.MaxDevices {
 		return nil, fmt.Errorf("bus: a gateway for %d devices, want 1 to %d", len(c.Devices), bus.MaxDevices)
 	}
-	c.Calls, c.Yield = cmp.Or(c.Calls, time.Second), cmp.Or(c.Yield, yieldAfter)
-	g := &Gateway{run: run, config: c, conn: conn, events: mailbox.New[Event](maxEvents), stop: func() {}}
+	c.Calls = cmp.Or(c.Calls, time.Second)
+	c.Yield = cmp.Or(c.Yield, yieldAfter)
+	g := &Gateway{
+		run:    run,
+		config: c,
+		conn:   conn,
+		events: mailbox.New[Event](maxEvents),
+		stop:   func() {},
+	}
 	for i, id := range c.Devices {
 		if err := names.CheckDevice(id); err != nil {
 			return nil, err
@@ -109,7 +116,13 @@ func Open(ctx context.Context, conn bus.Line, run string, c Config) (*Gateway, e
 		if err := w.Validate(); err != nil {
 			return nil, err
 		}
-		g.devices = append(g.devices, &peer{gateway: g, index: i, id: id, welcome: w, refused: map[string]int{}})
+		g.devices = append(g.devices, &peer{
+			gateway: g,
+			index:   i,
+			id:      id,
+			welcome: w,
+			refused: map[string]int{},
+		})
 	}
 	g.unwatch = conn.Watch(g.events.Fail, func(err error) { g.events.Put(Event{Kind: Reconnected, Text: err.Error()}) })
 	for _, x := range g.devices {
@@ -181,7 +194,8 @@ func (g *Gateway) SendTask(device int, t *bus.Task) error {
 	if err := t.Seal(); err != nil {
 		return err
 	}
-	x, params := g.devices[device], int(g.config.Welcome.Params+g.config.Welcome.Kept)
+	x := g.devices[device]
+	params := int(g.config.Welcome.Params + g.config.Welcome.Kept)
 	if g.config.Params != nil {
 		params = g.config.Params(t)
 	}
@@ -224,7 +238,12 @@ func (g *Gateway) Readmit(device int) (err error) {
 }
 
 // Forget gives up the open task of a device, which may stay for the next.
-func (g *Gateway) Forget(device int) { g.locked(device, func(x *peer) { x.task, x.values = 0, nil }) }
+func (g *Gateway) Forget(device int) {
+	g.locked(device, func(x *peer) {
+		x.task = 0
+		x.values = nil
+	})
+}
 
 // Heard is when a device was last heard of; the zero time: never.
 func (g *Gateway) Heard(device int) (at time.Time) {

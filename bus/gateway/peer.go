@@ -106,7 +106,10 @@ func (x *peer) subscribe() error {
 		}
 	}}
 	for verb, f := range map[string]func(*bus.RawMessage){
-		subject.Join: x.onJoin, subject.Join + ".*": x.onJoin, subject.Heartbeat: x.onHeartbeat, subject.Update + ".*": x.onUpdate,
+		subject.Join:          x.onJoin,
+		subject.Join + ".*":   x.onJoin,
+		subject.Heartbeat:     x.onHeartbeat,
+		subject.Update + ".*": x.onUpdate,
 	} {
 		s, err := x.gateway.conn.Subscribe(subject.Device(x.gateway.run, x.id, verb), backlog, func(m *bus.RawMessage) {
 			x.mu.Lock()
@@ -136,20 +139,33 @@ func (x *peer) expect(t *bus.Task, params int) {
 	defer x.mu.Unlock()
 	if x.task != t.Task {
 		x.params = params
-		x.task, x.digest, x.done, x.reason, x.next, x.values, x.packed, x.told = t.Task, t.Digest, false, "", 0, nil, nil, false
+		x.task = t.Task
+		x.digest = t.Digest
+		x.done = false
+		x.reason = ""
+		x.next = 0
+		x.values = nil
+		x.packed = nil
+		x.told = false
 	}
 }
 
 // opened reports whether the open task is the one that a message is of. Another
 // coordinator of the run may have given its number to another task.
 func (x *peer) opened(p *bus.Update) bool {
-	return x.task != 0 && p.Task == x.task && (len(p.TaskDigest) == 0 || bytes.Equal(p.TaskDigest, x.digest))
+	return x.task != 0 &&
+		p.Task == x.task &&
+		(len(p.TaskDigest) == 0 || bytes.Equal(p.TaskDigest, x.digest))
 }
 
 // leave ends the device's part in the run until it joins again, which any process may.
 func (x *peer) leave() {
 	x.dismiss()
-	x.joined, x.taken, x.task, x.values, x.packed = false, false, 0, nil, nil
+	x.joined = false
+	x.taken = false
+	x.task = 0
+	x.values = nil
+	x.packed = nil
 }
 
 // spend takes a message of so many bytes off the device's budget and says whether the
@@ -182,7 +198,11 @@ func (x *peer) flood(why string) {
 func (x *peer) ignore(reason, text string) {
 	x.refused[reason]++
 	if x.refused[reason] == 1 {
-		x.gateway.events.Put(Event{Device: x.index, Kind: Ignored, Text: reason + ": " + strings.TrimPrefix(text, "bus: ")})
+		x.gateway.events.Put(Event{
+			Device: x.index,
+			Kind:   Ignored,
+			Text:   reason + ": " + strings.TrimPrefix(text, "bus: "),
+		})
 	}
 }
 
@@ -192,7 +212,10 @@ func (x *peer) answer(m *bus.RawMessage, v bus.Status, reason string, w *bus.Wel
 	if !strings.HasPrefix(m.Reply, "_INBOX") && !strings.HasPrefix(m.Reply, "_R_") {
 		return
 	}
-	b, err := bus.Marshal(nil, &bus.DeviceReply{Status: v, Reason: bus.ValidText(reason[:min(len(reason), bus.MaxText)]), Welcome: w})
+	b, err := bus.Marshal(
+		nil,
+		&bus.DeviceReply{Status: v, Reason: bus.ValidText(reason[:min(len(reason), bus.MaxText)]), Welcome: w},
+	)
 	if err == nil {
 		_ = x.gateway.conn.Publish(m.Reply, b) // a device asks again
 	}
@@ -203,7 +226,8 @@ func (x *peer) onJoin(m *bus.RawMessage) {
 		return
 	}
 	j := new(bus.Join)
-	reason, err := ReasonMalformed, bus.Unmarshal(m.Data, j)
+	reason := ReasonMalformed
+	err := bus.Unmarshal(m.Data, j)
 	if least := x.gateway.config.Protocol; err == nil && j.Protocol < least {
 		what := "algorithm"
 		switch {
@@ -218,12 +242,20 @@ func (x *peer) onJoin(m *bus.RawMessage) {
 		case j.Protocol >= bus.HeedsAlgorithm:
 			what = "local steps"
 		}
-		reason, err = ReasonOld, bus.Fault("join", "protocol", j.Protocol, fmt.Sprintf("at least %d for the run's %s: update the device", least, what))
+		reason = ReasonOld
+		err = bus.Fault(
+			"join",
+			"protocol",
+			j.Protocol,
+			fmt.Sprintf("at least %d for the run's %s: update the device", least, what),
+		)
 	}
 	if f := x.gateway.config.Admit; f != nil && err == nil {
-		reason, err = ReasonUnfit, f(j)
+		reason = ReasonUnfit
+		err = f(j)
 	}
-	if most, limited := subject.JoinLimit(m.Subject); limited || m.Subject == subject.Device(x.gateway.run, x.id, subject.Join) {
+	if most, limited := subject.JoinLimit(m.Subject); limited ||
+		m.Subject == subject.Device(x.gateway.run, x.id, subject.Join) {
 		x.most = most
 	} else if err == nil {
 		err = fmt.Errorf("bus: join: %q has no number of samples", m.Subject)
@@ -255,7 +287,8 @@ func (x *peer) admit(j *bus.Join, m *bus.RawMessage) {
 	case !x.works() || j.Process == 0: // without its process's number it may be another
 		x.gateway.events.Put(Event{Device: x.index, Kind: Rejoined, Join: j})
 	}
-	x.join, x.left = j, false
+	x.join = j
+	x.left = false
 	x.answer(m, bus.Accepted, "", x.welcome)
 }
 
@@ -266,13 +299,23 @@ func (x *peer) works() bool { return x.task != 0 && x.holds == x.task }
 // limit holds a device to the samples that its credentials let it have.
 func (x *peer) limit(j *bus.Join) {
 	if x.most > 0 && j.Samples > x.most {
-		x.ignore(ReasonSamples, fmt.Sprintf("it has %d samples, and its credentials let it have %d: it counts with these", j.Samples, x.most))
+		x.ignore(
+			ReasonSamples,
+			fmt.Sprintf(
+				"it has %d samples, and its credentials let it have %d: it counts with these",
+				j.Samples,
+				x.most,
+			),
+		)
 		j.Samples = x.most
 	}
 }
 
 func (x *peer) onHeartbeat(m *bus.RawMessage) {
-	asked := x.task != 0 && !x.told && !x.flooded && len(m.Data) < deviceBudgetBytes // by the task, which it says is there
+	asked := x.task != 0 &&
+		!x.told &&
+		!x.flooded &&
+		len(m.Data) < deviceBudgetBytes // by the task, which it says is there
 	x.told = true
 	if !asked && !x.spend(len(m.Data)) {
 		return
@@ -303,7 +346,12 @@ func (x *peer) onUpdate(m *bus.RawMessage) {
 	if err == nil && m.Subject != subject.Device(x.gateway.run, x.id, subject.Chunk(p.Chunk)) {
 		err = fmt.Errorf("bus: update: chunk %d on %q", p.Chunk, m.Subject)
 	}
-	asked := err == nil && !x.flooded && x.opened(p) && !x.done && p.Chunk == x.next && (x.next == 0 || p.Chunks == x.chunks)
+	asked := err == nil &&
+		!x.flooded &&
+		x.opened(p) &&
+		!x.done &&
+		p.Chunk == x.next &&
+		(x.next == 0 || p.Chunks == x.chunks)
 	if !asked && !x.spend(len(m.Data)) {
 		return
 	}
@@ -327,8 +375,17 @@ func (x *peer) take(p *bus.Update, fault error) (v bus.Status, reason string) {
 		return bus.Refused, text
 	}
 	decide := func(kind EventKind, u *bus.DeviceUpdate, text string) {
-		x.done, x.reason, x.values, x.packed = true, text, nil, nil
-		x.gateway.events.Put(Event{Device: x.index, Kind: kind, Update: u, Text: strings.TrimPrefix(text, "bus: "), At: arrived})
+		x.done = true
+		x.reason = text
+		x.values = nil
+		x.packed = nil
+		x.gateway.events.Put(Event{
+			Device: x.index,
+			Kind:   kind,
+			Update: u,
+			Text:   strings.TrimPrefix(text, "bus: "),
+			At:     arrived,
+		})
 	}
 	refuse := func(why, text string) (bus.Status, string) {
 		u := &bus.Update{Task: p.Task}
@@ -354,10 +411,12 @@ func (x *peer) take(p *bus.Update, fault error) (v bus.Status, reason string) {
 	case fault != nil:
 		return refuse(ReasonInvalid, fault.Error())
 	}
-	x.heard, x.holds = time.Now(), p.Task
+	x.heard = time.Now()
+	x.holds = p.Task
 	params := x.params
 	switch {
-	case p.Last() && (x.next == 0 || x.next != p.Chunks || x.chunks != p.Chunks):
+	case p.Last() &&
+		(x.next == 0 || x.next != p.Chunks || x.chunks != p.Chunks):
 		return bus.SendValues, fmt.Sprintf("%d of %d chunks are here", x.next, p.Chunks)
 	case p.Last():
 		if err := x.whole(); err != nil {
@@ -378,20 +437,30 @@ func (x *peer) take(p *bus.Update, fault error) (v bus.Status, reason string) {
 		if cap(x.values) < params && !x.packs() {
 			x.values = make([]float32, 0, params)
 		}
-		x.next, x.chunks, x.values, x.packed = 0, p.Chunks, x.values[:0], x.packed[:0]
+		x.next = 0
+		x.chunks = p.Chunks
+		x.values = x.values[:0]
+		x.packed = x.packed[:0]
 	case p.Chunk == x.next-1 && p.Chunks == x.chunks:
 		return bus.Continue, "" // repeated
 	case p.Chunk != x.next || p.Chunks != x.chunks:
-		x.ignore(ReasonOrder, fmt.Sprintf("bus: update: chunk %d of %d, want %d of %d", p.Chunk, p.Chunks, x.next, x.chunks))
+		x.ignore(
+			ReasonOrder,
+			fmt.Sprintf("bus: update: chunk %d of %d, want %d of %d", p.Chunk, p.Chunks, x.next, x.chunks),
+		)
 		return bus.SendValues, "chunks go one after the other, from 0"
 	}
 	switch {
 	case x.packs() != (len(p.Packed) > 0):
-		return refuse(ReasonShape, "bus: update: its values are packed where the run compresses updates, and only there")
+		return refuse(
+			ReasonShape,
+			"bus: update: its values are packed where the run compresses updates, and only there",
+		)
 	case len(x.values)+len(p.Values)/4 > params, len(x.packed)+len(p.Packed) > vector.MostPacked(params):
 		return refuse(ReasonShape, fmt.Sprintf("bus: update: over %d values, want so many", params))
 	}
-	x.values, x.packed = vector.Append(x.values, p.Values), append(x.packed, p.Packed...)
+	x.values = vector.Append(x.values, p.Values)
+	x.packed = append(x.packed, p.Packed...)
 	x.next++
 	return bus.Continue, ""
 }

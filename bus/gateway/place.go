@@ -28,7 +28,8 @@ type rival struct {
 // first to be heard of. If a rival waits, the message decides against it.
 func (x *peer) speaks(process uint64) bool {
 	if !x.taken {
-		x.taken, x.process = true, process
+		x.taken = true
+		x.process = process
 	}
 	if process != x.process {
 		return false
@@ -58,7 +59,8 @@ func (x *peer) contend(j *bus.Join, request *bus.RawMessage) {
 		defer x.mu.Unlock()
 		if x.rival == r {
 			x.leave()
-			x.taken, x.process = true, j.Process
+			x.taken = true
+			x.process = j.Process
 			x.admit(j, r.request)
 		}
 	})

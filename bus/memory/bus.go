@@ -98,7 +98,9 @@ func (b *Bus) run(name string) *run {
 
 // clear forgets models and jobs. With the lock held, or before anybody else knows r.
 func (r *run) clear() {
-	r.models, r.jobs, r.queue = map[bus.Digest][]float32{}, map[uint64]*openJob{}, nil
+	r.models = map[bus.Digest][]float32{}
+	r.jobs = map[uint64]*openJob{}
+	r.queue = nil
 }
 
 // enqueue offers a job to the hosts. With the lock held.

@@ -39,12 +39,20 @@ type Coordinator struct {
 
 func newCoordinator(r *run, config bus.CoordinatorConfig) *Coordinator {
 	c := &Coordinator{
-		run: r, kernel: config.Kernel, patience: cmp.Or(config.PlanPatience, 10*time.Second),
-		plans: mailbox.New[bus.ClientPlan](maxPlans), sums: mailbox.New[*bus.ReceivedSum](maxSums),
+		run:      r,
+		kernel:   config.Kernel,
+		patience: cmp.Or(config.PlanPatience, 10*time.Second),
+		plans:    mailbox.New[bus.ClientPlan](maxPlans),
+		sums:     mailbox.New[*bus.ReceivedSum](maxSums),
 	}
 	c.life, c.end = context.WithCancelCause(context.Background())
 	c.late = time.AfterFunc(time.Hour, func() {
-		c.plans.Signal(fmt.Errorf("bus: run %s: no plan for %v, although one is waited for: %w", r.name, c.patience, bus.ErrInterrupted))
+		c.plans.Signal(fmt.Errorf(
+			"bus: run %s: no plan for %v, although one is waited for: %w",
+			r.name,
+			c.patience,
+			bus.ErrInterrupted,
+		))
 	})
 	c.late.Stop()
 	return c

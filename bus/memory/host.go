@@ -46,7 +46,8 @@ func (h *Host) Close() error {
 
 // ServeTasks has the hosts of a run share its tasks, a batch to each in turn.
 func (h *Host) ServeTasks(_ context.Context, fn func(client int, t *bus.Task, p *bus.Plan) error) error {
-	h.plan, h.batches = fn, make(chan *batch, 32)
+	h.plan = fn
+	h.batches = make(chan *batch, 32)
 	h.work.Go(h.serve)
 	h.run.mu.Lock()
 	defer h.run.mu.Unlock()
@@ -91,7 +92,9 @@ func (h *Host) NextJob(ctx context.Context, kernel string) (bus.Delivery, error)
 // or not its sum was answered.
 func (h *Host) SendSum(ctx context.Context, r *bus.Result) error {
 	sent := &bus.Result{Sum: proto.CloneOf(r.Sum), Values: r.Values, Variates: r.Variates}
-	sent.Trainer, sent.Chunks, sent.Params = h.name, 1, uint32(len(r.Values))
+	sent.Trainer = h.name
+	sent.Chunks = 1
+	sent.Params = uint32(len(r.Values))
 	if f := sent.Failure; f != nil {
 		f.Kind, f.Text = bus.Text(f.Kind), bus.Text(f.Text)
 	}

@@ -31,9 +31,22 @@ var batches = sync.Pool{New: func() any { return new(batch) }}
 func (o *order) set(client int, t *bus.Task) {
 	o.client = client
 	o.task = bus.Task{
-		Task: t.Task, Round: t.Round, LocalSteps: t.LocalSteps, LearningRate: t.LearningRate, StepsDone: t.StepsDone,
-		ModelBits: t.ModelBits, UpdateBits: t.UpdateBits, StartNs: t.StartNs, Joules: t.Joules, Device: t.Device, Presence: t.Presence,
-		Stamp: t.Stamp, Over: t.Over, Placement: t.Placement, Version: t.Version, ModelDigest: append(o.digest[:0], t.ModelDigest...),
+		Task:         t.Task,
+		Round:        t.Round,
+		LocalSteps:   t.LocalSteps,
+		LearningRate: t.LearningRate,
+		StepsDone:    t.StepsDone,
+		ModelBits:    t.ModelBits,
+		UpdateBits:   t.UpdateBits,
+		StartNs:      t.StartNs,
+		Joules:       t.Joules,
+		Device:       t.Device,
+		Presence:     t.Presence,
+		Stamp:        t.Stamp,
+		Over:         t.Over,
+		Placement:    t.Placement,
+		Version:      t.Version,
+		ModelDigest:  append(o.digest[:0], t.ModelDigest...),
 	}
 	o.task.Digest = append(o.task.Digest, t.Digest...)
 	o.task.FrozenDigest = append(o.task.FrozenDigest, t.FrozenDigest...)
@@ -113,8 +126,10 @@ func (h *Host) answer(b *batch) {
 	memory := make([]bus.Plan, b.count)
 	h.plans = h.plans[:0]
 	for i := range memory {
-		o, p := &b.tasks[i], &memory[i]
-		p.Task, p.Placement = o.task.Task, o.task.Placement
+		o := &b.tasks[i]
+		p := &memory[i]
+		p.Task = o.task.Task
+		p.Placement = o.task.Placement
 		err := h.plan(o.client, &o.task, p)
 		if err == nil {
 			err = p.Validate()

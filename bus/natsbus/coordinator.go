@@ -70,7 +70,12 @@ func (c *Conn) OpenCoordinator(ctx context.Context, run string, config bus.Coord
 		}
 	}
 	if limit := c.NATS().MaxPayload(); limit < leastPayload {
-		return nil, fmt.Errorf("bus: the server at %s takes messages of %d bytes, a run needs %d: raise its max_payload", c.At(), limit, leastPayload)
+		return nil, fmt.Errorf(
+			"bus: the server at %s takes messages of %d bytes, a run needs %d: raise its max_payload",
+			c.At(),
+			limit,
+			leastPayload,
+		)
 	}
 	config.Lease = cmp.Or(config.Lease, leaseFor)
 	config.Replicas = cmp.Or(config.Replicas, 1)
@@ -78,9 +83,15 @@ func (c *Conn) OpenCoordinator(ctx context.Context, run string, config bus.Coord
 	config.PlanPatience = cmp.Or(config.PlanPatience, 10*time.Second)
 	config.MaxDeliver = cmp.Or(config.MaxDeliver, 5)
 	o := &Coordinator{
-		run: run, config: config, conn: c, sums: newSumCollector(c.store),
-		subject: subject.ClientsOf(run), plans: mailbox.New[bus.ClientPlan](natsconn.PendingMessages),
-		looking: make(chan error, 1), unwatch: func() {}, stop: func() {},
+		run:     run,
+		config:  config,
+		conn:    c,
+		sums:    newSumCollector(c.store),
+		subject: subject.ClientsOf(run),
+		plans:   mailbox.New[bus.ClientPlan](natsconn.PendingMessages),
+		looking: make(chan error, 1),
+		unwatch: func() {},
+		stop:    func() {},
 	}
 	o.life, o.end = context.WithCancelCause(context.Background())
 	o.wait.timer = time.AfterFunc(time.Hour, o.onNoPlan)

@@ -62,7 +62,12 @@ func (c *Conn) OpenHost(ctx context.Context, run string, config bus.HostConfig) 
 	if err := names.CheckToken("host", config.Name); err != nil {
 		return nil, err
 	}
-	h := &Host{run: run, config: config, conn: c, models: modelCache{limit: cacheBytes, lag: replicaLag}}
+	h := &Host{
+		run:    run,
+		config: config,
+		conn:   c,
+		models: modelCache{limit: cacheBytes, lag: replicaLag},
+	}
 	var err error
 	if h.js, err = jetstream.New(c.NATS(), jetstream.WithDefaultTimeout(natsconn.RequestTimeout)); err != nil {
 		return nil, fmt.Errorf("bus: JetStream: %w", err)
@@ -84,7 +89,8 @@ func (h *Host) Done() <-chan struct{} { return h.life.Done() }
 // ServeTasks subscribes to the tasks that are for this host, and as one of a queue
 // group to those that are for any.
 func (h *Host) ServeTasks(ctx context.Context, fn func(client int, t *bus.Task, p *bus.Plan) error) error {
-	h.subjects, h.plan = subject.ClientsOf(h.run), fn
+	h.subjects = subject.ClientsOf(h.run)
+	h.plan = fn
 	for _, x := range []struct{ verb, queue string }{{subject.Task, hostQueue}, {subject.TaskFor(h.config.Name), ""}} {
 		sub, err := h.conn.Listen(subject.AnyClient(h.run, x.verb), x.queue, func(m *nats.Msg) { h.onTask(m, x.verb) })
 		if err != nil {
@@ -107,7 +113,11 @@ func (h *Host) presence(last bool) bus.Message {
 	h.holding.Lock()
 	defer h.holding.Unlock()
 	return &bus.InfoRequest{
-		Host: h.config.Name, Workers: uint32(h.config.Workers), Leaves: last, Local: h.config.Local, Jobs: slices.Clone(h.held),
+		Host:    h.config.Name,
+		Workers: uint32(h.config.Workers),
+		Leaves:  last,
+		Local:   h.config.Local,
+		Jobs:    slices.Clone(h.held),
 	}
 }
 
@@ -138,11 +148,13 @@ func (h *Host) onTask(m *nats.Msg, verb string) {
 		}
 	}
 	queued, _, err := m.Sub.Pending() // this one, too
-	if h.planned == 0 || h.planned <= bus.MaxOthers && queued > 1 && err == nil {
+	if h.planned == 0 ||
+		h.planned <= bus.MaxOthers && queued > 1 && err == nil {
 		return
 	}
 	h.planned = 0
-	if err := h.conn.Publish(h.subject, h.buffer); err != nil && !h.conn.Passes(err) { // one that is away: the coordinator asks again
+	// one that is away: the coordinator asks again
+	if err := h.conn.Publish(h.subject, h.buffer); err != nil && !h.conn.Passes(err) {
 		h.end(fmt.Errorf("bus: plans on %s: %w", h.subject, err))
 	}
 }
@@ -156,12 +168,14 @@ func (h *Host) answerTo(m *nats.Msg, client int, verb string) (err error) {
 		return fmt.Errorf("bus: run %s: %w", h.run, bus.ErrStale)
 	}
 	h.answer.Reset()
-	h.answer.Task, h.answer.Placement = h.task.Task, h.task.Placement
+	h.answer.Task = h.task.Task
+	h.answer.Placement = h.task.Placement
 	if err = h.plan(client, &h.task, &h.answer); err == nil {
 		err = h.answer.Validate()
 	}
 	if h.planned == 0 {
-		h.subject, h.buffer = subject.PlanOf(m.Subject, verb), h.buffer[:0]
+		h.subject = subject.PlanOf(m.Subject, verb)
+		h.buffer = h.buffer[:0]
 	} else {
 		h.answer.Client = uint64(client)
 	}
@@ -179,7 +193,9 @@ func (h *Host) answerTo(m *nats.Msg, client int, verb string) (err error) {
 // chunks to another.
 func (h *Host) SendSum(ctx context.Context, r *bus.Result) error {
 	w := proto.CloneOf(r.Sum)
-	w.Trainer, w.Chunks, w.Params = h.config.Name, 1, uint32(len(r.Values))
+	w.Trainer = h.config.Name
+	w.Chunks = 1
+	w.Params = uint32(len(r.Values))
 	if f := w.Failure; f != nil {
 		f.Kind, f.Text = bus.Text(f.Kind), bus.Text(f.Text)
 	}
@@ -205,7 +221,12 @@ func (h *Host) copySum(ctx context.Context, w *bus.Sum, r *bus.Result) error {
 	limit := h.conn.NATS().MaxPayload()
 	size := min(bus.ChunkBytes, int(limit)-proto.Size(w)-1024) / 8
 	if size < 1 {
-		return fmt.Errorf("bus: sum of job %d: %d bytes of losses do not fit a message of %d: the job has too many clients", w.Job, proto.Size(w), limit)
+		return fmt.Errorf(
+			"bus: sum of job %d: %d bytes of losses do not fit a message of %d: the job has too many clients",
+			w.Job,
+			proto.Size(w),
+			limit,
+		)
 	}
 	values := slices.Collect(slices.Chunk(r.Values, size))
 	variates := slices.Collect(slices.Chunk(slices.Concat(r.Variates...), 2*size))

@@ -80,7 +80,12 @@ func (h *Host) nextJob(ctx context.Context, kernel string) (*delivery, error) {
 		return nil, errors.Join(err, m.TermWithReason(reason))
 	}
 	marking, stop := context.WithCancel(h.life)
-	d := &delivery{job: j, host: h, msg: m, stop: stop}
+	d := &delivery{
+		job:  j,
+		host: h,
+		msg:  m,
+		stop: stop,
+	}
 	h.holds(j.Job, true)
 	d.mark.Go(func() {
 		for range bus.Ticks(marking, consumer.CachedInfo().Config.AckWait/3) {

@@ -60,11 +60,26 @@ func (e *heldBy) Error() string { return e.holder + " has the lease" }
 
 // takeLease waits until the lease of a run is this coordinator's, at most as long as
 // a dead one's lasts. It is refused where another coordinator lives.
-func (c *Conn) takeLease(ctx context.Context, js jetstream.JetStream, run string, config *bus.CoordinatorConfig) (*lease, error) {
+func (c *Conn) takeLease(
+	ctx context.Context,
+	js jetstream.JetStream,
+	run string,
+	config *bus.CoordinatorConfig,
+) (*lease, error) {
 	machine, _ := os.Hostname() // for people alone
-	l := &lease{conn: c, js: js, run: run, me: fmt.Sprintf("%s process %d on %s", rand.Text(), os.Getpid(), machine), store: jetstream.KeyValueConfig{
-		Bucket: subject.LeaseBucket(run), Description: "who drives the run", TTL: config.Lease, Storage: jetstream.MemoryStorage, Replicas: config.Replicas,
-	}}
+	l := &lease{
+		conn: c,
+		js:   js,
+		run:  run,
+		me:   fmt.Sprintf("%s process %d on %s", rand.Text(), os.Getpid(), machine),
+		store: jetstream.KeyValueConfig{
+			Bucket:      subject.LeaseBucket(run),
+			Description: "who drives the run",
+			TTL:         config.Lease,
+			Storage:     jetstream.MemoryStorage,
+			Replicas:    config.Replicas,
+		},
+	}
 	var last *heldBy
 	var seen time.Time // when it was
 	renewed := 0       // times since the first; what a coordinator sent before it died may still arrive
@@ -72,7 +87,10 @@ func (c *Conn) takeLease(ctx context.Context, js jetstream.JetStream, run string
 		err := c.Do(ctx, "give the lease of run "+run, natsconn.RequestTimeout, l.renew)
 		var other *heldBy
 		switch {
-		case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
+		case errors.Is(
+			err,
+			jetstream.ErrJetStreamNotEnabled,
+		), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
 			return nil, fmt.Errorf("bus: the server has no JetStream, which runs need: start it with nats-server -js, and allow it for the account (%s)", c.At())
 		case !errors.As(err, &other):
 			return l, err
@@ -80,11 +98,21 @@ func (c *Conn) takeLease(ctx context.Context, js jetstream.JetStream, run string
 			last, seen = other, time.Now()
 			c.Notice(bus.Notice{
 				Subject: run, State: bus.LeaseAwaited,
-				Text: fmt.Sprintf("Waiting for the lease of run %s, which %s has, to end: at most %v.", run, other.holder, config.Lease),
+				Text: fmt.Sprintf(
+					"Waiting for the lease of run %s, which %s has, to end: at most %v.",
+					run,
+					other.holder,
+					config.Lease,
+				),
 			})
 		case other.revision != last.revision:
-			if last, seen, renewed = other, time.Now(), renewed+1; renewed > 1 {
-				return nil, fmt.Errorf("bus: run %s has a coordinator on this server already (%s): let it end, or choose another name", run, other.holder)
+			last, seen, renewed = other, time.Now(), renewed+1
+			if renewed > 1 {
+				return nil, fmt.Errorf(
+					"bus: run %s has a coordinator on this server already (%s): let it end, or choose another name",
+					run,
+					other.holder,
+				)
 			}
 		case time.Since(seen) > config.Lease: // the server's clock was set back, so to it the entry is young
 			l.revision = other.revision // the next attempt replaces the entry, unless it has been renewed
@@ -112,8 +140,10 @@ func (l *lease) renew(ctx context.Context) (err error) {
 		l.revision = revision
 		l.renewed.Store(&asked)
 		return nil
-	case !wrongRevision(err): // the bucket may be gone; of one that is not, nobody answers where somebody listens to everything
-		l.kv, l.revision = nil, 0
+	case !wrongRevision(err):
+		// the bucket may be gone; of one that is not, nobody answers where somebody listens to everything
+		l.kv = nil
+		l.revision = 0
 		return err
 	}
 	entry, err := l.kv.Get(ctx, leaseKey)
@@ -145,7 +175,8 @@ func wrongRevision(err error) bool {
 // clocks: the monotonic one stands while the machine sleeps, and the other may be
 // set.
 func (l *lease) check() error {
-	now, renewed := time.Now(), l.renewed.Load()
+	now := time.Now()
+	renewed := l.renewed.Load()
 	if renewed == nil || now.Sub(*renewed) >= l.store.TTL || now.Round(0).Sub(renewed.Round(0)) >= l.store.TTL {
 		return errNotHeld
 	}
@@ -167,7 +198,11 @@ func (l *lease) keep(ctx context.Context, lost, lapsed func(error)) {
 			return
 		case errors.As(err, &other):
 			l.renewed.Store(nil)
-			lost(fmt.Errorf("bus: run %s: another coordinator has taken the run over (%s), this one stops", l.run, other.holder))
+			lost(fmt.Errorf(
+				"bus: run %s: another coordinator has taken the run over (%s), this one stops",
+				l.run,
+				other.holder,
+			))
 			return
 		case err != nil:
 			lost(err)

@@ -47,7 +47,12 @@ func (c *Coordinator) PutModel(ctx context.Context, digest bus.Digest, params []
 		return fmt.Errorf("bus: model %s of %d parameters, want 1 to %d", digest, len(params), bus.MaxParams)
 	}
 	c.conn.store.models.Store(modelKey{c.run, digest}, params)
-	return c.request(ctx, "take a model", 0, func(ctx context.Context) error { return c.publishModel(ctx, digest, params) })
+	return c.request(
+		ctx,
+		"take a model",
+		0,
+		func(ctx context.Context) error { return c.publishModel(ctx, digest, params) },
+	)
 }
 
 // PutModelsAgain publishes all available models once more.
@@ -92,7 +97,10 @@ func (c *Coordinator) publishModel(ctx context.Context, d bus.Digest, params []f
 	futures := make([]jetstream.PubAckFuture, len(chunks))
 	for i, part := range chunks {
 		b, err := bus.Marshal(nil, &bus.ModelChunk{
-			Chunk: uint32(i), Chunks: uint32(len(chunks)), Params: uint32(len(params)), Values: vector.Bytes(part),
+			Chunk:  uint32(i),
+			Chunks: uint32(len(chunks)),
+			Params: uint32(len(params)),
+			Values: vector.Bytes(part),
 		})
 		if err != nil {
 			return err
@@ -128,7 +136,11 @@ func (c *Coordinator) DeleteModel(ctx context.Context, digest bus.Digest) error 
 	for len(c.unwanted) > 0 {
 		err := c.lease.check()
 		if err == nil {
-			err = c.purge(ctx, subject.ModelsStream(c.run), jetstream.WithPurgeSubject(subject.ModelChunks(c.run, c.unwanted[0])))
+			err = c.purge(
+				ctx,
+				subject.ModelsStream(c.run),
+				jetstream.WithPurgeSubject(subject.ModelChunks(c.run, c.unwanted[0])),
+			)
 		}
 		if err != nil && c.conn.Passes(err) && ctx.Err() == nil {
 			return nil // with the next one: what stays takes memory, nothing else

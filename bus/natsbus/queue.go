@@ -41,7 +41,12 @@ func (c *Coordinator) openStreams(ctx context.Context) error {
 
 // request has the server do something of which only the holder of the lease has the
 // right. One attempt takes so long at most; 0: what f bounds itself.
-func (c *Coordinator) request(ctx context.Context, what string, attempt time.Duration, f func(context.Context) error) error {
+func (c *Coordinator) request(
+	ctx context.Context,
+	what string,
+	attempt time.Duration,
+	f func(context.Context) error,
+) error {
 	return c.conn.Do(ctx, what, attempt, func(ctx context.Context) error {
 		if err := c.lease.check(); err != nil {
 			return err
@@ -62,9 +67,12 @@ func (c *Coordinator) makeStreams(ctx context.Context) error {
 	for _, name := range c.streams() {
 		config := jetstream.StreamConfig{Name: name, Storage: jetstream.MemoryStorage, Replicas: c.config.Replicas}
 		if name == subject.JobsStream(c.run) {
-			config.Subjects, config.Retention = []string{subject.AnyJobs(c.run)}, jetstream.WorkQueuePolicy
+			config.Subjects = []string{subject.AnyJobs(c.run)}
+			config.Retention = jetstream.WorkQueuePolicy
 		} else {
-			config.Subjects, config.MaxMsgsPerSubject, config.AllowDirect = []string{subject.AnyModel(c.run)}, 1, true
+			config.Subjects = []string{subject.AnyModel(c.run)}
+			config.MaxMsgsPerSubject = 1
+			config.AllowDirect = true
 		}
 		if _, err := c.js.CreateOrUpdateStream(ctx, config); err != nil {
 			return fmt.Errorf("bus: make stream %s: %w", name, err)
@@ -101,7 +109,11 @@ func (c *Coordinator) removeStreams(ctx context.Context) error {
 		if c.lease.check() != nil {
 			return nil // another coordinator may have made them its own
 		}
-		err := c.conn.remove(ctx, "remove stream "+name, func(ctx context.Context) error { return c.js.DeleteStream(ctx, name) })
+		err := c.conn.remove(
+			ctx,
+			"remove stream "+name,
+			func(ctx context.Context) error { return c.js.DeleteStream(ctx, name) },
+		)
 		if err != nil {
 			return err
 		}
@@ -249,7 +261,8 @@ func (c *Coordinator) unqueue(ctx context.Context, numbers []uint64) {
 	}
 	for _, n := range numbers {
 		c.hosts.jobs.Remove(n)
-		if _ = s.DeleteMsg(ctx, n); ctx.Err() != nil {
+		_ = s.DeleteMsg(ctx, n)
+		if ctx.Err() != nil {
 			return
 		}
 	}
@@ -279,8 +292,10 @@ func (c *Coordinator) watchStreams(ctx context.Context) {
 				continue
 			}
 		}
-		interrupted, again := errors.Is(cause, bus.ErrInterrupted), false
-		scarce, what := natsconn.NoMemory(cause), "show the streams of run "+c.run
+		interrupted := errors.Is(cause, bus.ErrInterrupted)
+		again := false
+		scarce := natsconn.NoMemory(cause)
+		what := "show the streams of run " + c.run
 		if scarce {
 			what = "take the jobs of run " + c.run
 		}
@@ -303,7 +318,11 @@ func (c *Coordinator) watchStreams(ctx context.Context) {
 		case err != nil:
 			c.failed(errors.Join(err, cause))
 		case again:
-			c.lost(fmt.Errorf("bus: what run %s has on the server was gone and has been made again: %w", c.run, bus.ErrInterrupted))
+			c.lost(fmt.Errorf(
+				"bus: what run %s has on the server was gone and has been made again: %w",
+				c.run,
+				bus.ErrInterrupted,
+			))
 		case interrupted:
 			c.lost(cause)
 		case scarce: // the queue has them all
@@ -347,7 +366,8 @@ func (c *Coordinator) restore(ctx context.Context, interrupted bool) (again bool
 		attempt, cancel = c.conn.Attempt(ctx, natsconn.RequestTimeout)
 		_, err = s.Consumer(attempt, c.config.Kernel)
 		cancel()
-		if again = errors.Is(err, jetstream.ErrConsumerNotFound); err != nil && !again {
+		again = errors.Is(err, jetstream.ErrConsumerNotFound)
+		if err != nil && !again {
 			return false, fmt.Errorf("bus: look at consumer %s: %w", c.config.Kernel, err)
 		}
 	}

@@ -54,8 +54,12 @@ type presence struct {
 func newHostRegistry(conn *Conn, run string, config *bus.CoordinatorConfig) (*hostRegistry, error) {
 	opened := time.Now()
 	r := &hostRegistry{
-		CoordinatorConfig: config, conn: conn, jobs: placement.NewJobs(time.Now), hosts: map[string]presence{}, looked: opened,
-		placement: placement.New(subject.TaskFor, func() time.Duration { return time.Since(opened) }),
+		CoordinatorConfig: config,
+		conn:              conn,
+		jobs:              placement.NewJobs(time.Now),
+		hosts:             map[string]presence{},
+		looked:            opened,
+		placement:         placement.New(subject.TaskFor, func() time.Duration { return time.Since(opened) }),
 	}
 	if r.Notice == nil {
 		r.Notice = func(bus.Notice) {}
@@ -124,7 +128,8 @@ func (r *hostRegistry) present() (hosts, workers int) {
 	defer r.mu.Unlock()
 	for _, p := range r.hosts {
 		if !p.local {
-			hosts, workers = hosts+1, workers+p.workers
+			hosts = hosts + 1
+			workers = workers + p.workers
 		}
 	}
 	return hosts, workers
@@ -155,7 +160,11 @@ func (r *hostRegistry) expireHosts() {
 	r.mu.Unlock()
 	slices.SortFunc(silent, strings.Compare)
 	for _, name := range silent {
-		n := bus.Notice{Subject: name, State: bus.HostSilent, Text: fmt.Sprintf("Host %s is silent; others do its work.", name)}
+		n := bus.Notice{
+			Subject: name,
+			State:   bus.HostSilent,
+			Text:    fmt.Sprintf("Host %s is silent; others do its work.", name),
+		}
 		if left == 0 {
 			n.Text = fmt.Sprintf("Host %s is silent.", name)
 		}
@@ -168,7 +177,8 @@ func (r *hostRegistry) expireHosts() {
 func (r *hostRegistry) warnNoHosts(opened time.Time) {
 	hosts, workers := r.present()
 	switch {
-	case !r.NeedsHosts || hosts > 0 && (workers > 0 || r.Info.Kernel == ""):
+	case !r.NeedsHosts ||
+		hosts > 0 && (workers > 0 || r.Info.Kernel == ""):
 		r.warned = false
 	case r.warned || time.Since(opened) < 2*announceEvery:
 	case hosts == 0:
@@ -176,7 +186,13 @@ func (r *hostRegistry) warnNoHosts(opened time.Time) {
 		r.Notice(bus.Notice{State: bus.NoHost, Text: "No host is there; the run waits for one (fedpace host)."})
 	default:
 		r.warned = true
-		r.Notice(bus.Notice{State: bus.NoTrainer, Text: fmt.Sprintf("No host that is there trains with kernel class %s; the run waits for one.", r.Info.Kernel)})
+		r.Notice(bus.Notice{
+			State: bus.NoTrainer,
+			Text: fmt.Sprintf(
+				"No host that is there trains with kernel class %s; the run waits for one.",
+				r.Info.Kernel,
+			),
+		})
 	}
 }
 

@@ -51,24 +51,37 @@ type openJob struct {
 // join makes one result of all chunks of a sum and gives each client its control
 // variate, whose digest it checks.
 func (o *openJob) join(chunks []*bus.Sum, values int) (*bus.Result, error) {
-	s, j := &bus.Result{Sum: chunks[0], Values: make([]int64, 0, values)}, o.job
+	s := &bus.Result{Sum: chunks[0], Values: make([]int64, 0, values)}
+	j := o.job
 	var b []byte
 	for _, c := range chunks {
 		s.Values = vector.Append(s.Values, c.Values)
 		b = append(b, c.Variates...)
 	}
-	s.Sum.Values, s.Sum.Variates = nil, nil
+	s.Sum.Values = nil
+	s.Sum.Variates = nil
 	each := 4 * j.Kept()
 	switch {
 	case len(b) == 0:
 		return s, nil // the check against the job finds what is missing
 	case !j.Method.Keeps() || len(s.Clients) != len(j.Clients) || len(b) != each*len(s.Clients):
-		return nil, bus.Fault("sum", "variates", fmt.Sprint(len(b), " bytes"), fmt.Sprintf("%d for each client of a job that has them", each))
+		return nil, bus.Fault(
+			"sum",
+			"variates",
+			fmt.Sprint(len(b), " bytes"),
+			fmt.Sprintf("%d for each client of a job that has them", each),
+		)
 	}
 	for i, c := range s.Clients {
 		v := vector.Append(make([]float32, 0, j.Kept()), b[i*each:(i+1)*each])
 		if got := bus.DigestOf(v); got != bus.DigestFrom(c.VariateDigest) {
-			return nil, fmt.Errorf("bus: sum of job %d: the control variate of task %d arrived as %s, want %s", s.Job, c.Task, got, bus.DigestFrom(c.VariateDigest))
+			return nil, fmt.Errorf(
+				"bus: sum of job %d: the control variate of task %d arrived as %s, want %s",
+				s.Job,
+				c.Task,
+				got,
+				bus.DigestFrom(c.VariateDigest),
+			)
 		}
 		s.Variates = append(s.Variates, v)
 	}
@@ -123,7 +136,8 @@ func (d *sumCollector) sent(job uint64, f jetstream.PubAckFuture) {
 		if d.confirmed(o) {
 			o.older = append(o.older, o.number)
 		}
-		o.future, o.number = f, 0
+		o.future = f
+		o.number = 0
 	})
 }
 
@@ -201,7 +215,9 @@ func (d *sumCollector) forgetSent() {
 	defer d.mu.Unlock()
 	d.last = 0
 	for _, o := range d.jobs {
-		o.future, o.number, o.older = nil, 0, nil
+		o.future = nil
+		o.number = 0
+		o.older = nil
 	}
 }
 
@@ -209,9 +225,11 @@ func (d *sumCollector) forgetSent() {
 // it was damaged, and tells how often that was so with this job.
 func (d *sumCollector) damaged(number uint64) (job uint64, times int) {
 	d.numbered(number, func(o *openJob) {
-		o.future, o.number = nil, 0
+		o.future = nil
+		o.number = 0
 		o.damaged++
-		job, times = o.job.Job, o.damaged
+		job = o.job.Job
+		times = o.damaged
 	})
 	return job, times
 }
@@ -329,13 +347,19 @@ func (o *openJob) add(store *Store, w *bus.Sum) (*bus.Result, error) {
 		o.parts[w.Trainer] = chunks
 	}
 	chunks[w.Chunk] = w
-	values, variates := 0, 0
+	values := 0
+	variates := 0
 	for _, c := range chunks {
 		values += len(c.GetValues()) / 8
 		variates += len(c.GetVariates())
 	}
 	if values > int(w.Params) {
-		return nil, bus.Fault("sum", "chunks", fmt.Sprint(8*values, " bytes"), fmt.Sprintf("8 for each of %d params", w.Params))
+		return nil, bus.Fault(
+			"sum",
+			"chunks",
+			fmt.Sprint(8*values, " bytes"),
+			fmt.Sprintf("8 for each of %d params", w.Params),
+		)
 	}
 	if most := 4 * o.job.Kept() * len(o.job.Clients); variates > most {
 		return nil, bus.Fault("sum", "variates", fmt.Sprint(variates, " bytes"), fmt.Sprint("at most ", most))
@@ -351,8 +375,10 @@ func (o *openJob) add(store *Store, w *bus.Sum) (*bus.Result, error) {
 // one that is accepted is closed; else it stays open.
 func (d *sumCollector) settle(o *openJob, m *nats.Msg, status bus.Status, reason string) {
 	d.mu.Lock()
-	waiting, others := o.waiting, status
-	o.taken, o.waiting = false, nil
+	waiting := o.waiting
+	others := status
+	o.taken = false
+	o.waiting = nil
 	if status == bus.Accepted {
 		others = bus.Repeated
 		d.confirmed(o) // the queue's last number counts on

@@ -44,7 +44,8 @@ func (c *Coordinator) publishTask(client int, t *bus.Task, to placement.Target) 
 		return err
 	}
 	// Over a connection that is away it is sent again when that is back.
-	if err := c.conn.Publish(c.subject.Of(client, cmp.Or(to.Verb, subject.Task)), c.buffer); err != nil && !c.conn.Passes(err) {
+	if err := c.conn.Publish(c.subject.Of(client, cmp.Or(to.Verb, subject.Task)), c.buffer); err != nil &&
+		!c.conn.Passes(err) {
 		return fmt.Errorf("bus: task %d to client %d: %w", t.Task, client, err)
 	}
 	return nil
@@ -139,5 +140,10 @@ func (c *Coordinator) onNoPlan() {
 	if c.hosts != nil {
 		c.hosts.placement.Forget()
 	}
-	c.plans.Signal(fmt.Errorf("bus: run %s: no plan for %v, although one is waited for: %w", c.run, c.config.PlanPatience, bus.ErrInterrupted))
+	c.plans.Signal(fmt.Errorf(
+		"bus: run %s: no plan for %v, although one is waited for: %w",
+		c.run,
+		c.config.PlanPatience,
+		bus.ErrInterrupted,
+	))
 }

@@ -78,7 +78,13 @@ func Connect(ctx context.Context, c Config) (*Conn, error) {
 	if c.Notice == nil {
 		c.Notice = func(bus.Notice) {}
 	}
-	conn := &Conn{config: c, ending: time.NewTimer(0), found: func() {}, floods: map[*nats.Subscription]func(){}, waits: map[*wait]bool{}}
+	conn := &Conn{
+		config: c,
+		ending: time.NewTimer(0),
+		found:  func() {},
+		floods: map[*nats.Subscription]func(){},
+		waits:  map[*wait]bool{},
+	}
 	conn.life, conn.end = context.WithCancelCause(context.Background())
 	conn.renewal, conn.renew = context.WithCancel(context.Background())
 	options := []nats.Option{
@@ -131,9 +137,13 @@ func (c *Conn) connect(ctx context.Context, options []nats.Option) (err error) {
 		if attempt == 1 {
 			bound := ""
 			if most := c.config.Patience; most > 0 {
-				give, bound = time.After(most), fmt.Sprintf(" for at most %v", most)
+				give = time.After(most)
+				bound = fmt.Sprintf(" for at most %v", most)
 			}
-			c.Notice(bus.Notice{State: bus.ServerAwaited, Text: fmt.Sprintf("No server answers at %s; trying again%s.", c.At(), bound)})
+			c.Notice(bus.Notice{
+				State: bus.ServerAwaited,
+				Text:  fmt.Sprintf("No server answers at %s; trying again%s.", c.At(), bound),
+			})
 		}
 		select {
 		case <-ctx.Done():
@@ -185,7 +195,13 @@ func (c *Conn) trouble(_ *nats.Conn, s *nats.Subscription, err error) {
 			return
 		}
 		dropped, _ := s.Dropped()
-		err = fmt.Errorf("%w: %d messages dropped, over %d messages or %d bytes were waiting", err, dropped, PendingMessages, PendingBytes)
+		err = fmt.Errorf(
+			"%w: %d messages dropped, over %d messages or %d bytes were waiting",
+			err,
+			dropped,
+			PendingMessages,
+			PendingBytes,
+		)
 	}
 	c.fail(fmt.Errorf("bus: subscription %s: %w", s.Subject, err))
 }

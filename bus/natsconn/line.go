@@ -23,7 +23,12 @@ func (c *Conn) Publish(subject string, data []byte) error { return c.nats.Publis
 // connection.
 func (c *Conn) Subscribe(subject string, b *bus.Backlog, f func(*bus.RawMessage)) (bus.Subscription, error) {
 	s, err := c.nats.Subscribe(subject, func(m *nats.Msg) {
-		f(&bus.RawMessage{Subject: m.Subject, Reply: m.Reply, Data: m.Data, Relayed: Relayed(m)})
+		f(&bus.RawMessage{
+			Subject: m.Subject,
+			Reply:   m.Reply,
+			Data:    m.Data,
+			Relayed: Relayed(m),
+		})
 	})
 	if err != nil || b == nil {
 		return s, err
@@ -70,7 +75,12 @@ func (c *Conn) Err() error { return context.Cause(c.life) }
 // cannot be sent: a memory that turns a bit each time, perhaps.
 const MaxDamaged = 5
 
-func (c *Conn) AwaitModel(ctx context.Context, run string, digest bus.Digest, most time.Duration) (params []float32, err error) {
+func (c *Conn) AwaitModel(
+	ctx context.Context,
+	run string,
+	digest bus.Digest,
+	most time.Duration,
+) (params []float32, err error) {
 	started := time.Now()
 	passes := func(err error) bool { return errors.Is(err, bus.ErrNoModel) && time.Since(started) < most }
 	err = c.Retry(ctx, Retry{Passes: passes}, func(ctx context.Context) (err error) {
@@ -133,7 +143,11 @@ func (c *Conn) fetchChunk(ctx context.Context, run string, d bus.Digest, i int) 
 		attempt = ChunkTimeout
 	}
 	err = c.Retry(ctx, Retry{For: reconnectFor, Attempt: attempt, Passes: passes}, func(ctx context.Context) error {
-		m, err := c.nats.RequestWithContext(ctx, subject.DirectGet+subject.ModelsStream(run)+"."+subject.Model(run, d, i), nil)
+		m, err := c.nats.RequestWithContext(
+			ctx,
+			subject.DirectGet+subject.ModelsStream(run)+"."+subject.Model(run, d, i),
+			nil,
+		)
 		if err == nil {
 			chunk, err = readChunk(m, i)
 		}

@@ -29,7 +29,8 @@ const (
 
 // remote are the options of a connection over TCP.
 func (c *Conn) remote() ([]nats.Option, error) {
-	config, missed := &c.config, pingsMissed
+	config := &c.config
+	missed := pingsMissed
 	if config.Slow {
 		missed = pingsMissedSlow
 	}
@@ -44,7 +45,13 @@ func (c *Conn) remote() ([]nats.Option, error) {
 		nats.DisconnectErrHandler(c.lost),
 		nats.ReconnectHandler(c.back),
 		nats.LameDuckModeHandler(func(n *nats.Conn) {
-			c.Notice(bus.Notice{State: bus.ServerStops, Text: fmt.Sprintf("The server at %s is about to stop; the connection will move to another or wait for it.", n.ConnectedUrlRedacted())})
+			c.Notice(bus.Notice{
+				State: bus.ServerStops,
+				Text: fmt.Sprintf(
+					"The server at %s is about to stop; the connection will move to another or wait for it.",
+					n.ConnectedUrlRedacted(),
+				),
+			})
 		}),
 	}
 	encrypted, err := config.TLS.config()
@@ -76,7 +83,10 @@ func (c *Conn) warn(h *auth.Holder) {
 	}
 	c.ending = time.AfterFunc(time.Until(h.Expires.Add(-auth.Soon)), func() {
 		when, renewal := h.Ending(time.Now())
-		c.Notice(bus.Notice{State: bus.CredentialsEnd, Text: fmt.Sprintf("The credentials in %s end on %s; renew them: %s", c.config.Creds, when, renewal)})
+		c.Notice(bus.Notice{
+			State: bus.CredentialsEnd,
+			Text:  fmt.Sprintf("The credentials in %s end on %s; renew them: %s", c.config.Creds, when, renewal),
+		})
 	})
 }
 
@@ -104,8 +114,15 @@ func (c *Config) Holder() (h auth.Holder, err error) {
 // Device is the holder of a device's credentials, which must not be another device's or a host's.
 func (c *Config) Device(id string) (auth.Holder, error) {
 	h, err := c.Holder()
-	if err == nil && (h.Role == auth.RoleHost || h.Role == auth.RoleDevice && h.ID != id) {
-		err = fmt.Errorf("bus: credentials: %s is of %s %s, and this is device %s, which needs its own: fedpace enroll %[4]s", c.Creds, h.Role, h.ID, id)
+	if err == nil &&
+		(h.Role == auth.RoleHost || h.Role == auth.RoleDevice && h.ID != id) {
+		err = fmt.Errorf(
+			"bus: credentials: %s is of %s %s, and this is device %s, which needs its own: fedpace enroll %[4]s",
+			c.Creds,
+			h.Role,
+			h.ID,
+			id,
+		)
 	}
 	return h, err
 }
@@ -124,16 +141,24 @@ func (c *Conn) lost(n *nats.Conn, err error) {
 	defer c.mu.Unlock()
 	c.found()
 	w := c.waitFor("take the connection again", c.config.Patience, err)
-	if c.found = w.end; c.config.Patience == 0 {
+	c.found = w.end
+	if c.config.Patience == 0 {
 		return
 	}
 	away := time.AfterFunc(c.config.Patience, func() {
 		if !n.IsConnected() {
-			c.fail(fmt.Errorf("bus: the connection to %s was lost and did not come back within %v", c.At(), c.config.Patience))
+			c.fail(fmt.Errorf(
+				"bus: the connection to %s was lost and did not come back within %v",
+				c.At(),
+				c.config.Patience,
+			))
 			n.Close()
 		}
 	})
-	c.found = func() { away.Stop(); w.end() }
+	c.found = func() {
+		away.Stop()
+		w.end()
+	}
 }
 
 // back tells those who wait that the connection is there again.
@@ -144,7 +169,10 @@ func (c *Conn) back(n *nats.Conn) {
 	c.renewal, c.renew = context.WithCancel(context.Background())
 	watchers := slices.Clone(c.watchers)
 	c.mu.Unlock()
-	c.Notice(bus.Notice{State: bus.ServerBack, Text: "The connection to NATS is back (" + n.ConnectedUrlRedacted() + ")."})
+	c.Notice(bus.Notice{
+		State: bus.ServerBack,
+		Text:  "The connection to NATS is back (" + n.ConnectedUrlRedacted() + ").",
+	})
 	err := fmt.Errorf("bus: the connection was lost and is back: %w", bus.ErrInterrupted)
 	for _, interrupted := range watchers {
 		(*interrupted)(err)
@@ -191,7 +219,9 @@ func Refused(err error) bool { return errors.Is(err, nats.ErrAuthorization) }
 // absent tells whether a server could not be reached, which may pass.
 func absent(err error) bool {
 	var network net.Error // a name cannot be looked up yet, say
-	return errors.Is(err, nats.ErrNoServers) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, nats.ErrNoInfoReceived) ||
+	return errors.Is(err, nats.ErrNoServers) ||
+		errors.Is(err, nats.ErrTimeout) ||
+		errors.Is(err, nats.ErrNoInfoReceived) ||
 		errors.Is(err, io.EOF) || errors.Is(err, nats.ErrStaleConnection) || errors.As(err, &network)
 }
 
@@ -243,10 +273,15 @@ func (f TLSFiles) Server() (*tls.Config, error) {
 		return nil, errors.New("bus: TLS: a server needs a certificate and its key")
 	}
 	if end := c.Certificates[0].Leaf.NotAfter; time.Now().After(end) {
-		return nil, fmt.Errorf("bus: TLS: the certificate in %s has ended on %s (fedpace certificate makes another)", f.Cert, end.Local().Format(time.DateOnly))
+		return nil, fmt.Errorf(
+			"bus: TLS: the certificate in %s has ended on %s (fedpace certificate makes another)",
+			f.Cert,
+			end.Local().Format(time.DateOnly),
+		)
 	}
 	if c.RootCAs != nil {
-		c.ClientCAs, c.ClientAuth = c.RootCAs, tls.RequireAndVerifyClientCert
+		c.ClientCAs = c.RootCAs
+		c.ClientAuth = tls.RequireAndVerifyClientCert
 	}
 	return c, nil
 }

@@ -48,10 +48,12 @@ const slowestLink = 12_500
 
 // How long things may take that a server or a connection may come back for.
 const (
-	RequestTimeout = 5 * time.Second                                         // one request, and its answer, of few bytes
+	// one request, and its answer, of few bytes
+	RequestTimeout = 5 * time.Second
 	ChunkTimeout   = RequestTimeout + bus.ChunkBytes*time.Second/slowestLink // one with a chunk of a model
-	reconnectFor   = 2 * time.Minute                                         // a connection over TCP, unless Config says otherwise
-	reportAfter    = 5 * time.Second                                         // until it is told what is waited for
+	// a connection over TCP, unless Config says otherwise
+	reconnectFor = 2 * time.Minute
+	reportAfter  = 5 * time.Second // until it is told what is waited for
 )
 
 // Retry is how something is tried again whose failure may pass.
@@ -75,7 +77,8 @@ func (c *Conn) Do(ctx context.Context, what string, attempt time.Duration, f fun
 // interruption of the caller's: what Retry returns wraps [context.Canceled] only
 // if ctx was cancelled.
 func (c *Conn) Retry(ctx context.Context, r Retry, f func(context.Context) error) error {
-	limited, cancel := ctx, context.CancelFunc(func() {})
+	limited := ctx
+	cancel := context.CancelFunc(func() {})
 	if r.For > 0 {
 		limited, cancel = context.WithTimeout(ctx, r.For)
 	}
@@ -84,7 +87,8 @@ func (c *Conn) Retry(ctx context.Context, r Retry, f func(context.Context) error
 	defer w.end()
 	var last error
 	for attempt := 1; ; attempt++ {
-		attempted, done := limited, context.CancelFunc(func() {})
+		attempted := limited
+		done := context.CancelFunc(func() {})
 		if r.Attempt > 0 {
 			attempted, done = c.Attempt(limited, r.Attempt)
 		}
@@ -139,7 +143,10 @@ func (c *Conn) Attempt(ctx context.Context, patience time.Duration) (context.Con
 	c.mu.Lock()
 	stop := context.AfterFunc(c.renewal, cancel)
 	c.mu.Unlock()
-	return ctx, func() { stop(); cancel() }
+	return ctx, func() {
+		stop()
+		cancel()
+	}
 }
 
 // pause is the pause after an attempt, from half of its nominal length to the
@@ -189,7 +196,10 @@ func (c *Conn) Passes(err error) bool {
 	// NATS ends what waits on a connection that it makes again with this error, too.
 	again := errors.Is(err, nats.ErrConnectionClosed) && !c.nats.IsClosed()
 	is := func(x error) bool { return errors.Is(err, x) }
-	if again || slices.ContainsFunc(passing, is) || errors.As(err, new(*net.OpError)) || errors.As(err, new(Passing)) {
+	if again ||
+		slices.ContainsFunc(passing, is) ||
+		errors.As(err, new(*net.OpError)) ||
+		errors.As(err, new(Passing)) {
 		return true
 	}
 	if hint := limitHint(err); hint != "" {

@@ -30,7 +30,13 @@ func (c *Conn) waitFor(what string, most time.Duration, why error) *wait {
 	if what == "" {
 		return nil
 	}
-	w := &wait{conn: c, what: what, most: most, since: time.Now(), why: why}
+	w := &wait{
+		conn:  c,
+		what:  what,
+		most:  most,
+		since: time.Now(),
+		why:   why,
+	}
 	w.timer = time.AfterFunc(reportAfter, w.report)
 	return w
 }
@@ -55,7 +61,8 @@ func (w *wait) failed(why error) {
 func (w *wait) report() {
 	c := w.conn
 	c.waiting.Lock()
-	why, over := w.why, w.over
+	why := w.why
+	over := w.over
 	if !over {
 		c.waits[w] = true
 	}
@@ -64,17 +71,22 @@ func (w *wait) report() {
 		return
 	}
 	why = cmp.Or[error](why, errSilent)
-	bound, state := "", bus.ServerAwaited
+	bound := ""
+	state := bus.ServerAwaited
 	if c.nats.IsConnected() && (errors.Is(why, errSilent) || errors.Is(why, nats.ErrNoResponders)) {
 		bound = " (" + disabledHint + ")"
 	}
 	if hint := limitHint(why); hint != "" {
-		bound, state = ": "+hint, bus.ServerFull
+		bound = ": " + hint
+		state = bus.ServerFull
 	}
 	if w.most > 0 {
 		bound += fmt.Sprintf("; at most %v", w.most)
 	}
-	c.Notice(bus.Notice{State: state, Text: fmt.Sprintf("Waiting for the server at %s to %s: %v%s.", c.At(), w.what, why, bound)})
+	c.Notice(bus.Notice{
+		State: state,
+		Text:  fmt.Sprintf("Waiting for the server at %s to %s: %v%s.", c.At(), w.what, why, bound),
+	})
 }
 
 func (w *wait) end() {
@@ -98,7 +110,8 @@ func (c *Conn) Waiting() (what string, since time.Time) {
 	defer c.waiting.Unlock()
 	for w := range c.waits {
 		if what == "" || w.since.Before(since) {
-			what, since = w.what, w.since
+			what = w.what
+			since = w.since
 			if limitHint(w.why) != "" {
 				what += " (a limit of the server is reached)"
 			}

@@ -14,7 +14,15 @@ type Device struct {
 
 // Default is what configurations have that say nothing.
 func Default() Device {
-	return Device{Connections: 4, Messages: 500, PendingMB: 8, Fetches: 8, Refused: 10, Lost: 5, HeldSeconds: 120}
+	return Device{
+		Connections: 4,
+		Messages:    500,
+		PendingMB:   8,
+		Fetches:     8,
+		Refused:     10,
+		Lost:        5,
+		HeldSeconds: 120,
+	}
 }
 
 // Pending is PendingMB in bytes.

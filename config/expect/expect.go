@@ -66,7 +66,9 @@ func Parse(text string) (*Expectation, error) {
 	if !ok || !slices.Contains([]string{"<", "<=", ">", ">="}, n.Operator) {
 		return nil, errors.New("want a comparison by <, <=, > or >=, such as tail_accuracy >= 0.75")
 	}
-	e.left, e.right, e.op = n.Left, n.Right, n.Operator
+	e.left = n.Left
+	e.right = n.Right
+	e.op = n.Operator
 	return e, errors.Join(e.read(e.left), e.read(e.right))
 }
 
@@ -92,7 +94,10 @@ func (e *Expectation) read(node ast.Node) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("character %d: want numbers, names of values, + - * / and gain('SCHEDULE', 'OTHER', 'VALUE')", node.Location().From+1)
+	return fmt.Errorf(
+		"character %d: want numbers, names of values, + - * / and gain('SCHEDULE', 'OTHER', 'VALUE')",
+		node.Location().From+1,
+	)
 }
 
 func gainOf(n *ast.CallNode) (of [3]string, ok bool) {
@@ -135,8 +140,13 @@ func (e *Expectation) Check(values, schedules []string) error {
 
 // Hold holds values against the expectation. It passes only where it does for every value of the
 // gains' intervals, and nothing passes that was not measured.
-func (e *Expectation) Hold(of string, value func(name string) float64, gain func(mine, other, name string) Interval) Outcome {
-	l, r := eval(e.left, value, gain), eval(e.right, value, gain)
+func (e *Expectation) Hold(
+	of string,
+	value func(name string) float64,
+	gain func(mine, other, name string) Interval,
+) Outcome {
+	l := eval(e.left, value, gain)
+	r := eval(e.right, value, gain)
 	o := Outcome{Expression: e.Text, Of: of}
 	switch e.op {
 	case "<":
@@ -152,7 +162,8 @@ func (e *Expectation) Hold(of string, value func(name string) float64, gain func
 		o.Value = &l.Value
 	}
 	if l.Low < l.High && !math.IsInf(l.Low, 0) && !math.IsInf(l.High, 0) {
-		o.Low, o.High = &l.Low, &l.High
+		o.Low = &l.Low
+		o.High = &l.High
 	}
 	return o
 }
@@ -177,14 +188,19 @@ func eval(node ast.Node, value func(string) float64, gain func(mine, other, name
 		return v
 	}
 	n := node.(*ast.BinaryNode)
-	a, b := eval(n.Left, value, gain), eval(n.Right, value, gain)
+	a := eval(n.Left, value, gain)
+	b := eval(n.Right, value, gain)
 	do := func(x, y float64) float64 {
 		return map[string]float64{"+": x + y, "-": x - y, "*": x * y, "/": x / y}[n.Operator]
 	}
 	corners := []float64{do(a.Low, b.Low), do(a.Low, b.High), do(a.High, b.Low), do(a.High, b.High)}
 	i := Interval{slices.Min(corners), do(a.Value, b.Value), slices.Max(corners)}
-	if n.Operator == "/" && b.Low <= 0 && b.High >= 0 && b.Low != b.High {
-		i.Low, i.High = math.Inf(-1), math.Inf(1)
+	if n.Operator == "/" &&
+		b.Low <= 0 &&
+		b.High >= 0 &&
+		b.Low != b.High {
+		i.Low = math.Inf(-1)
+		i.High = math.Inf(1)
 	}
 	return i
 }

@@ -121,7 +121,8 @@ func (r *page) rows(keys []config.Key) {
 }
 
 func (r *page) row(k *config.Key) string {
-	value, standard := k.Value(), "`"+k.Name+"` (task)"
+	value := k.Value()
+	standard := "`" + k.Name + "` (task)"
 	if k.Unit != "" && strings.Contains(k.Name+" "+k.Help, k.Unit) {
 		value = strings.Replace(value, " "+k.Unit, "", 1) // said once
 	}
@@ -151,7 +152,18 @@ func (r *page) link(k *config.Key) string {
 		i = len(r.points)
 		r.points = append(r.points, *k)
 	}
-	anchor := strings.NewReplacer(" ", "-", ":", "", "`", "", ".", "", "[]", "").Replace(strings.ToLower(heading(&r.points[i])))
+	anchor := strings.NewReplacer(
+		" ",
+		"-",
+		":",
+		"",
+		"`",
+		"",
+		".",
+		"",
+		"[]",
+		"",
+	).Replace(strings.ToLower(heading(&r.points[i])))
 	return fmt.Sprintf("[%s](#%s)", k.Point.Kind, anchor)
 }
 

@@ -18,7 +18,9 @@ type object = map[string]any
 func Schema() []byte {
 	defs := schema{}
 	root := defs.record(false, reflect.TypeFor[config.Config](), nil)
-	root["$schema"], root["title"], root["$defs"] = "https://json-schema.org/draft/2020-12/schema", "Configuration of a fedpace run", defs
+	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+	root["title"] = "Configuration of a fedpace run"
+	root["$defs"] = defs
 	text, err := json.MarshalIndent(root, "", "  ")
 	if err != nil {
 		panic("config: " + err.Error()) // texts and finite numbers
@@ -32,7 +34,8 @@ type schema object
 // record is a map with the options of a struct and of an entry beside them; nil:
 // none. A map that is read anew, as an entry is, must have what has no default.
 func (s schema) record(anew bool, t, entry reflect.Type) object {
-	properties, required := object{}, []string{}
+	properties := object{}
+	required := []string{}
 	add := func(t reflect.Type, anew bool) {
 		for _, o := range registry.Options(t) {
 			if o.Flat {
@@ -55,7 +58,9 @@ func (s schema) record(anew bool, t, entry reflect.Type) object {
 func (s schema) option(o *registry.Option, anew bool) object {
 	forms := s.forms(o, o.Type, anew)
 	group := o.Type.Kind() == reflect.Struct || o.Type.Kind() == reflect.Interface
-	if o.Null || !anew && group || !group && o.Optional {
+	if o.Null ||
+		!anew && group ||
+		!group && o.Optional {
 		forms = append(forms, object{"type": "null"})
 	}
 	v := object{"anyOf": forms}
@@ -108,17 +113,26 @@ func (s schema) forms(o *registry.Option, t reflect.Type, anew bool) (list []obj
 	case reflect.Float64:
 		v["type"] = "number"
 	case reflect.Uint64:
-		v["minimum"], v["maximum"] = 0, uint64(math.MaxUint64)
+		v["minimum"] = 0
+		v["maximum"] = uint64(math.MaxUint64)
 	}
 	if r := o.Range; o.Ranged {
 		v[bound("minimum", r.OpenLo)] = r.Lo
-		if v[bound("maximum", r.OpenHi)] = r.Hi; math.IsInf(r.Hi, 1) {
+		v[bound("maximum", r.OpenHi)] = r.Hi
+		if math.IsInf(r.Hi, 1) {
 			delete(v, "maximum")
 		}
 	}
 	list = append(list, v)
 	if o.Unit == "seconds" || o.Unit == "hours" {
-		list = append(list, object{"type": "string", "pattern": "^[-+.0-9a-zµ]+[smhd]$", "description": "a time such as 90s, 1h30m or 2d"})
+		list = append(
+			list,
+			object{
+				"type":        "string",
+				"pattern":     "^[-+.0-9a-zµ]+[smhd]$",
+				"description": "a time such as 90s, 1h30m or 2d",
+			},
+		)
 	}
 	if o.Word != "" {
 		list = append(list, object{"const": o.Word})
@@ -174,7 +188,8 @@ func (s schema) entries(p *registry.Point, standard string, t reflect.Type) (lis
 // point defines a plug point and returns its name: a word, which is enough for an
 // entry that needs no option, a short form, or a map.
 func (s schema) point(t reflect.Type) string {
-	key, p := t.String(), registry.For(t)
+	key := t.String()
+	p := registry.For(t)
 	if s[key] != nil {
 		return key
 	}
@@ -186,7 +201,8 @@ func (s schema) point(t reflect.Type) string {
 	list := []object{}
 	entries := s.entries(p, p.Default, reflect.TypeFor[struct{}]())
 	for i, e := range p.Entries {
-		if required := entries[i]["required"].([]string); len(required) == 0 || len(required) == 1 && required[0] == p.Word {
+		if required := entries[i]["required"].([]string); len(required) == 0 ||
+			len(required) == 1 && required[0] == p.Word {
 			list = append(list, object{"const": e.Name, "description": e.Help})
 		}
 		list = append(list, s.short(e.Type())...)

@@ -85,9 +85,13 @@ func newNode(n ast.Node, where string, place func(ast.Node) string) (*Node, erro
 		out.Kind = Null
 	case *ast.StringNode:
 		t := n.GetToken().Type
-		out.Text, out.IsText, out.Quoted = n.Value, true, t == token.SingleQuoteType || t == token.DoubleQuoteType
+		out.Text = n.Value
+		out.IsText = true
+		out.Quoted = t == token.SingleQuoteType || t == token.DoubleQuoteType
 	case *ast.LiteralNode:
-		out.Text, out.IsText, out.Quoted = n.Value.Value, true, true
+		out.Text = n.Value.Value
+		out.IsText = true
+		out.Quoted = true
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
 		out.Text = n.GetToken().Value
 	case *ast.SequenceNode:
@@ -203,7 +207,12 @@ func (n *Node) Pairs(key, value string) *Node {
 	for _, k := range n.Keys {
 		v := n.Fields[k]
 		item := &Node{Where: v.Where, Kind: Map}
-		item.Set(key, &Node{Where: v.Where, Kind: Scalar, Text: k, IsText: true})
+		item.Set(key, &Node{
+			Where:  v.Where,
+			Kind:   Scalar,
+			Text:   k,
+			IsText: true,
+		})
 		item.Set(value, v)
 		out.Items = append(out.Items, item)
 	}
@@ -253,7 +262,8 @@ func deep(text []byte) bool {
 	for _, b := range text {
 		switch b {
 		case '[', '{':
-			if depth++; depth > maxDepth {
+			depth++
+			if depth > maxDepth {
 				return true
 			}
 		case ']', '}':
@@ -273,7 +283,10 @@ func parseYAML(text []byte) (root ast.Node, err error) {
 		}
 	}()
 	if deep(text) {
-		return nil, fmt.Errorf("lists or maps within each other over %d times; a configuration has none of more than a few", maxDepth)
+		return nil, fmt.Errorf(
+			"lists or maps within each other over %d times; a configuration has none of more than a few",
+			maxDepth,
+		)
 	}
 	file, err := parser.ParseBytes(text, 0)
 	if err != nil {
@@ -293,7 +306,10 @@ func parseYAML(text []byte) (root ast.Node, err error) {
 func syntaxError(name string, err error) error {
 	var syntax *yaml.SyntaxError
 	if errors.As(err, &syntax) {
-		if name != "" && !strings.HasPrefix(name, SetFlag) && syntax.Token != nil && syntax.Token.Position != nil {
+		if name != "" &&
+			!strings.HasPrefix(name, SetFlag) &&
+			syntax.Token != nil &&
+			syntax.Token.Position != nil {
 			name = fmt.Sprintf("%s:%d", name, syntax.Token.Position.Line)
 		}
 		return fmt.Errorf("%s: not YAML: %s", name, strings.ReplaceAll(syntax.Message, "\n", " "))

@@ -49,8 +49,9 @@ type Rule interface {
 
 // Standing is what a closing rule knows of the round under way.
 type Standing struct {
-	Cohort   int  // the run's cohort, however few clients are available
-	Tasks    int  // tasks of this round, ended and under way: fewer than the cohort if clients are away, more if devices come on top
+	Cohort int // the run's cohort, however few clients are available
+	// tasks of this round, ended and under way: fewer than the cohort if clients are away, more if devices come on top
+	Tasks    int
 	Accepted int  // updates of this round's tasks so far
 	Overdue  bool // the deadline has passed
 }
@@ -76,7 +77,12 @@ func Fewest(c Rule, cohort int) int {
 	const never = 1 << 30
 	for _, overdue := range []bool{c.Deadline() > 0, false} {
 		n := sort.Search(never, func(n int) bool {
-			return c.Close(Standing{Cohort: cohort, Tasks: cohort, Accepted: n, Overdue: overdue})
+			return c.Close(Standing{
+				Cohort:   cohort,
+				Tasks:    cohort,
+				Accepted: n,
+				Overdue:  overdue,
+			})
 		})
 		if n > 0 && n < never {
 			return n
@@ -100,7 +106,8 @@ func After(c Rule, now Standing, ends []Time) (after Time, ok bool) {
 		if passes(end) {
 			return deadline, true
 		}
-		if now.Accepted++; c.Close(now) {
+		now.Accepted++
+		if c.Close(now) {
 			return end, true
 		}
 	}

@@ -23,7 +23,12 @@ func (f First) String() string          { return fmt.Sprintf("with the first %d 
 // Validate refuses to wait for more updates than there are tasks.
 func (f First) Validate(cohort int) error {
 	if f.N > cohort {
-		return registry.Errorf("n", "%d is more than the cohort (at most %d: over-selection asks more clients than it waits for)", f.N, cohort)
+		return registry.Errorf(
+			"n",
+			"%d is more than the cohort (at most %d: over-selection asks more clients than it waits for)",
+			f.N,
+			cohort,
+		)
 	}
 	return nil
 }

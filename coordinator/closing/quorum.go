@@ -7,7 +7,11 @@ import (
 )
 
 func init() {
-	Rules.Register("quorum", "a round closes with n updates, or at a deadline if m have come, else with the m-th", Quorum{})
+	Rules.Register(
+		"quorum",
+		"a round closes with n updates, or at a deadline if m have come, else with the m-th",
+		Quorum{},
+	)
 }
 
 // Quorum closes a round with its first N updates. At the deadline M of them are
@@ -39,7 +43,12 @@ func (q Quorum) Validate(cohort int) error {
 		return err
 	}
 	if q.M > q.N {
-		return registry.Errorf("m", "%d is more than n (at most %d: a round has closed when n updates have come)", q.M, q.N)
+		return registry.Errorf(
+			"m",
+			"%d is more than n (at most %d: a round has closed when n updates have come)",
+			q.M,
+			q.N,
+		)
 	}
 	return nil
 }

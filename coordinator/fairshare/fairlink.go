@@ -52,16 +52,24 @@ type group struct {
 // New returns a server without transfers at time now, each of which will need
 // so much.
 func New(need Work, now int64) *FairLink {
-	s := &FairLink{need: need, cap: whole, bound: whole, now: now, byOwn: map[int64]int32{}}
+	s := &FairLink{
+		need:  need,
+		cap:   whole,
+		bound: whole,
+		now:   now,
+		byOwn: map[int64]int32{},
+	}
 	// Ties are broken by what no history decides.
 	s.slowByRate.before = func(a, b int32) bool { return s.groups[a].rate < s.groups[b].rate }
 	s.freeByRate.before = func(a, b int32) bool { return s.groups[a].rate > s.groups[b].rate }
 	s.slowByDue.before = func(a, b int32) bool {
-		x, y := &s.groups[a], &s.groups[b]
+		x := &s.groups[a]
+		y := &s.groups[b]
 		return x.dueClock.Less(y.dueClock) || x.dueClock == y.dueClock && x.own < y.own
 	}
 	s.freeByDue.before = func(a, b int32) bool {
-		x, y := &s.groups[a], &s.groups[b]
+		x := &s.groups[a]
+		y := &s.groups[b]
 		return x.dueAt < y.dueAt || x.dueAt == y.dueAt && x.own < y.own
 	}
 	s.done.before = func(a, b int32) bool { return s.flows[a].id < s.flows[b].id }
@@ -129,10 +137,12 @@ func (s *FairLink) Due() (at int64, ok bool) {
 	}
 	at = never
 	if !s.freeByDue.empty() {
-		at, ok = s.groups[s.freeByDue.first()].dueAt, true
+		at = s.groups[s.freeByDue.first()].dueAt
+		ok = true
 	}
 	if !s.slowByDue.empty() {
-		at, ok = min(at, s.now+s.groups[s.slowByDue.first()].dueClock.sub(s.clock).takes(s.level)), true
+		at = min(at, s.now+s.groups[s.slowByDue.first()].dueClock.sub(s.clock).takes(s.level))
+		ok = true
 	}
 	return at, ok
 }
@@ -221,7 +231,12 @@ func (s *FairLink) groupOf(own int64) int32 {
 	if i, ok := s.byOwn[own]; ok {
 		return i
 	}
-	i := place(&s.groups, &s.freeGroups, group{own: own, rate: rate, slowed: true, reading: s.clock})
+	i := place(&s.groups, &s.freeGroups, group{
+		own:     own,
+		rate:    rate,
+		slowed:  true,
+		reading: s.clock,
+	})
 	s.byOwn[own] = i
 	s.slowByRate.add(i)
 	s.slowByDue.add(i)
@@ -231,7 +246,8 @@ func (s *FairLink) groupOf(own int64) int32 {
 // enqueue puts a flow in its group's ring, at the end unless it is resumed.
 func (s *FairLink) enqueue(g *group, x int32) {
 	f := &s.flows[x]
-	f.prev, f.next = x, x
+	f.prev = x
+	f.next = x
 	passed := int32(0)
 	if g.n > 0 {
 		f.next = g.head

@@ -26,7 +26,8 @@ func (h *heap) add(x int32) {
 }
 
 func (h *heap) remove(x int32) {
-	i, last := int(h.at[x]), len(h.list)-1
+	i := int(h.at[x])
+	last := len(h.list) - 1
 	h.swap(i, last)
 	h.list = h.list[:last]
 	if i < last {

@@ -9,7 +9,9 @@ import "math/bits"
 func (s *FairLink) relevel() {
 	for {
 		switch {
-		case s.slow == 0 && s.free <= s.cap && (s.freeByRate.empty() || s.groups[s.freeByRate.first()].rate <= s.bound):
+		case s.slow == 0 &&
+			s.free <= s.cap &&
+			(s.freeByRate.empty() || s.groups[s.freeByRate.first()].rate <= s.bound):
 			return
 		case s.slow == 0:
 			s.move(s.freeByRate.first())
@@ -67,7 +69,8 @@ func (s *FairLink) move(i int32) {
 	s.leave(i)
 	s.count(g, -int(g.n))
 	g.slowed = !g.slowed
-	g.since, g.reading = s.now, s.clock
+	g.since = s.now
+	g.reading = s.clock
 	s.count(g, int(g.n))
 	s.findDue(g)
 	byRate, byDue := s.heaps(g.slowed)

@@ -43,7 +43,9 @@ func NewTree(server, site Work, sites int) *Tree {
 	default:
 		t.meet, t.cap = true, server.per(site)
 	}
-	t.links, t.dueAt, t.first = make([]*FairLink, sites), make([]int64, sites), make([]uint64, sites)
+	t.links = make([]*FairLink, sites)
+	t.dueAt = make([]int64, sites)
+	t.first = make([]uint64, sites)
 	t.due.before = func(a, b int32) bool {
 		return t.dueAt[a] < t.dueAt[b] || t.dueAt[a] == t.dueAt[b] && t.first[a] < t.first[b]
 	}
@@ -141,7 +143,8 @@ func (t *Tree) settle(now int64, site int32) {
 func (t *Tree) place(site int32) {
 	s := t.links[site]
 	at, ok := s.Due()
-	t.dueAt[site], t.first[site] = at, 0
+	t.dueAt[site] = at
+	t.first[site] = 0
 	if !s.done.empty() {
 		t.first[site] = s.flows[s.done.first()].id
 	}
@@ -181,7 +184,8 @@ func (t *Tree) improved() uint64 {
 	slow := uint64(0)
 	for _, site := range t.due.list {
 		f, n := t.links[site].demand()
-		fixed, slow = fixed.add(Work{Lo: f}), slow+n
+		fixed = fixed.add(Work{Lo: f})
+		slow = slow + n
 	}
 	switch {
 	case (Work{Lo: whole}).Less(fixed):

@@ -23,7 +23,11 @@ const maxAlone = int64(1) << 58
 // megabits (10^6 bit) a second.
 func Need(size int64, mbps float64) (Work, error) {
 	if !(mbps > 0) || math.IsInf(mbps, 0) || size < 0 {
-		return Work{}, fmt.Errorf("fairshare: %d bits at %v Mbit/s, want 0 bits or more and a positive finite speed", size, mbps)
+		return Work{}, fmt.Errorf(
+			"fairshare: %d bits at %v Mbit/s, want 0 bits or more and a positive finite speed",
+			size,
+			mbps,
+		)
 	}
 	// size·10^9 / (mbps·10^6) ns, in 2^-63 ns.
 	r := new(big.Rat).SetFloat64(mbps)

@@ -50,7 +50,8 @@ func (d *Devices) ModelLost(round int, loss, best float64) {
 // LeftOut tells that a device's update has no part in a round, the first times.
 func (d *Devices) LeftOut(client, round int, with, without float64) {
 	i := client - d.run.First
-	if d.leftOut[i]++; d.leftOut[i]&(d.leftOut[i]-1) == 0 {
+	d.leftOut[i]++
+	if d.leftOut[i]&(d.leftOut[i]-1) == 0 {
 		d.notice("The update of device %s is left out of round %d: it is far longer than the others, and the loss on held-out samples is %.3g with it and %.3g without (time %d; times 1, 2, 4, 8 ... are told).", d.Names[i], round, with, without, d.leftOut[i])
 	}
 }
@@ -81,7 +82,8 @@ const longestBan, heldBan = 1e9, 3600
 
 // release bans the device of a task with which it has held the run for too long.
 func (d *Devices) release(o *openTask, done bool) error {
-	now, usual := time.Now(), time.Duration(0)
+	now := time.Now()
+	usual := time.Duration(0)
 	if d.Usual != nil {
 		usual = time.Duration(d.Usual(d.run.First+o.device, int(o.task.LocalSteps)))
 	}
@@ -117,7 +119,8 @@ func (d *Devices) ban(ban Ban) error {
 func (d *Devices) impose(ban Ban) {
 	device := ban.Client - d.run.First
 	d.bans = append(d.bans, ban)
-	d.banned[device], d.ends[device] = true, ban.Ends
+	d.banned[device] = true
+	d.ends[device] = ban.Ends
 	d.bannedCount.Store(int64(count(d.banned)))
 	if ban.Expel && d.Front != nil {
 		d.Front.Expel(d.Names[device])
@@ -133,7 +136,8 @@ func (d *Devices) readmit(now time.Time) error {
 		if ends == 0 || now.UnixNano() < ends {
 			continue
 		}
-		d.banned[device], d.ends[device] = false, 0
+		d.banned[device] = false
+		d.ends[device] = 0
 		d.bannedCount.Store(int64(count(d.banned)))
 		account := account{}
 		if d.Front != nil {
@@ -170,7 +174,8 @@ func (d *Devices) refuse(o *openTask) {
 // Urgent reports, once, that something has happened that a run must not forget.
 func (d *Devices) Urgent() (now bool) {
 	if d != nil {
-		now, d.urgent = d.urgent, false
+		now = d.urgent
+		d.urgent = false
 	}
 	return now
 }

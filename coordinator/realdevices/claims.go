@@ -52,7 +52,14 @@ func (d *Devices) correct(client int, of string, task uint64, told, counted floa
 		}
 	}
 	d.corrections = append(d.corrections, Correction{client, of, 1, told, counted})
-	d.notice("Device %s tells %.6g %s and counts with %.6g: %s. This is said once; the summary counts it.", d.Names[client-d.run.First], told, of, counted, why)
+	d.notice(
+		"Device %s tells %.6g %s and counts with %.6g: %s. This is said once; the summary counts it.",
+		d.Names[client-d.run.First],
+		told,
+		of,
+		counted,
+		why,
+	)
 }
 
 // observed is how long a task has been away.
@@ -66,7 +73,8 @@ const drift = 1000
 // was away by the coordinator's clock, and the drift of two clocks. A device may tell less: its
 // message has perhaps waited.
 func withinObserved(p round.Plan, observed round.Time) round.Plan {
-	most, total := uint64(observed+observed/drift), uint64(p.Total())
+	most := uint64(observed + observed/drift)
+	total := uint64(p.Total())
 	if total <= most {
 		return p
 	}
@@ -81,14 +89,25 @@ func withinObserved(p round.Plan, observed round.Time) round.Plan {
 // planOf is how long an update's task took, as it counts.
 func (d *Devices) planOf(n *gateway.Event, client int) round.Plan {
 	u := n.Update
-	told := round.Plan{Download: round.Time(u.DownloadNs), Compute: round.Time(u.ComputeNs), Upload: round.Time(u.UploadNs)}
+	told := round.Plan{
+		Download: round.Time(u.DownloadNs),
+		Compute:  round.Time(u.ComputeNs),
+		Upload:   round.Time(u.UploadNs),
+	}
 	o := d.open[u.Task]
 	if o == nil { // its answer is not handed out
 		return round.Plan{}
 	}
 	plan := withinObserved(told, o.observed(n.At))
 	if plan != told && !o.resumed { // else the coordinator before may have sent it, and it is no lie
-		d.correct(client, seconds, u.Task, told.Total().Seconds(), plan.Total().Seconds(), "its task was away no longer by the coordinator's clock")
+		d.correct(
+			client,
+			seconds,
+			u.Task,
+			told.Total().Seconds(),
+			plan.Total().Seconds(),
+			"its task was away no longer by the coordinator's clock",
+		)
 	}
 	if d.Link != nil {
 		plan.Download, plan.Upload = d.Link(client)
@@ -105,13 +124,16 @@ const unequal = 4
 // most its cap. Devices alone without one have that of what the others told so far, if clients
 // are chosen by it.
 func (d *Devices) samplesOf(device, told int) int {
-	if d.told[device] = told; told == 0 { // it does not say
+	d.told[device] = told
+	if told == 0 { // it does not say
 		return 0
 	}
-	most, why := d.MaxSamples, "it has no more (devices.max_samples)"
+	most := d.MaxSamples
+	why := "it has no more (devices.max_samples)"
 	if most == 0 && d.run.Selects && d.run.First == 0 {
 		others := slices.DeleteFunc(slices.Sorted(slices.Values(d.told)), func(n int) bool { return n == 0 })
-		most, why = unequal*middleOfOthers(others, told), whyUnequal
+		most = unequal * middleOfOthers(others, told)
+		why = whyUnequal
 	}
 	if most == 0 || told <= most {
 		return told
@@ -120,7 +142,10 @@ func (d *Devices) samplesOf(device, told int) int {
 	return most
 }
 
-var whyUnequal = fmt.Sprintf("that is %d times as many as the middle one of the others has (devices.max_samples allows more)", unequal)
+var whyUnequal = fmt.Sprintf(
+	"that is %d times as many as the middle one of the others has (devices.max_samples allows more)",
+	unequal,
+)
 
 // middleOfOthers is the lower median of a sorted list without one of its values; 0: there is
 // no other value.
@@ -142,7 +167,8 @@ func (d *Devices) CapSamples(tasks []round.Task, counts []int) {
 	if d == nil || d.MaxSamples > 0 { // which holds already
 		return
 	}
-	sorted := slices.DeleteFunc(slices.Sorted(slices.Values(counts)), func(n int) bool { return n == 0 }) // without those who do not tell
+	// without those who do not tell
+	sorted := slices.DeleteFunc(slices.Sorted(slices.Values(counts)), func(n int) bool { return n == 0 })
 	for i := d.Split(tasks); i < len(tasks); i++ {
 		if most := unequal * middleOfOthers(sorted, counts[i]); most > 0 && counts[i] > most {
 			d.correct(tasks[i].Client, samples, tasks[i].Task, float64(counts[i]), float64(most), whyUnequal)
@@ -162,7 +188,14 @@ func (d *Devices) BoundLosses(tasks []round.Task, losses []float64, own float64)
 	most := unequal * own
 	for i := d.Split(tasks); i < len(tasks); i++ {
 		if losses[i] > most {
-			d.correct(tasks[i].Client, loss, tasks[i].Task, losses[i], most, fmt.Sprintf("that is %d times the coordinator's own for the same model", unequal))
+			d.correct(
+				tasks[i].Client,
+				loss,
+				tasks[i].Task,
+				losses[i],
+				most,
+				fmt.Sprintf("that is %d times the coordinator's own for the same model", unequal),
+			)
 			losses[i] = most
 		}
 	}
@@ -180,8 +213,13 @@ type early struct {
 
 // compareTask tells, once, if the medians of a device's first tasks contradict its class.
 func (d *Devices) compareTask(o *openTask, plan *round.Plan) {
-	e, steps := &d.early[o.device], float64(o.task.LocalSteps)
-	if e.tasks++; d.Tasks == nil || d.Replay || e.tasks == 1 || e.tasks > 1+earlyTasks {
+	e := &d.early[o.device]
+	steps := float64(o.task.LocalSteps)
+	e.tasks++
+	if d.Tasks == nil ||
+		d.Replay ||
+		e.tasks == 1 ||
+		e.tasks > 1+earlyTasks {
 		return
 	}
 	var took [3]float64
@@ -189,7 +227,8 @@ func (d *Devices) compareTask(o *openTask, plan *round.Plan) {
 		e.seconds[i] = append(e.seconds[i], seconds)
 		took[i] = robust.Median(e.seconds[i])
 	}
-	if took[1] *= steps; e.tasks == 1+earlyTasks {
+	took[1] *= steps
+	if e.tasks == 1+earlyTasks {
 		d.contradicted(o.device, "first tasks contradict", d.Tasks(d.run.First+o.device, int(steps), took))
 	}
 }

@@ -106,10 +106,23 @@ const (
 // Open lets the devices join the run.
 func Open(ctx context.Context, c Config, run Run) (*Devices, error) {
 	d := &Devices{
-		Config: c, run: run, opened: time.Now(), open: map[uint64]*openTask{}, updates: map[uint64]*Answer{},
-		there: make([]bool, len(c.Names)), banned: make([]bool, len(c.Names)), gone: make([]bool, len(c.Names)), ends: make([]int64, len(c.Names)), told: make([]int, len(c.Names)), clipped: make([]bool, len(c.Names)), leftOut: make([]int, len(c.Names)), early: make([]early, len(c.Names)), resumed: make([]bool, len(c.Names)),
-		versions: make([]string, len(c.Names)), corrected: map[claimOf]uint64{},
-		accounts: accounts{quota: cmp.Or(c.Quota, quota.Default()), of: make([]account, len(c.Names))},
+		Config:    c,
+		run:       run,
+		opened:    time.Now(),
+		open:      map[uint64]*openTask{},
+		updates:   map[uint64]*Answer{},
+		there:     make([]bool, len(c.Names)),
+		banned:    make([]bool, len(c.Names)),
+		gone:      make([]bool, len(c.Names)),
+		ends:      make([]int64, len(c.Names)),
+		told:      make([]int, len(c.Names)),
+		clipped:   make([]bool, len(c.Names)),
+		leftOut:   make([]int, len(c.Names)),
+		early:     make([]early, len(c.Names)),
+		resumed:   make([]bool, len(c.Names)),
+		versions:  make([]string, len(c.Names)),
+		corrected: map[claimOf]uint64{},
+		accounts:  accounts{quota: cmp.Or(c.Quota, quota.Default()), of: make([]account, len(c.Names))},
 	}
 	if c.Replay {
 		d.takeBans(c.Record.Bans())
@@ -117,13 +130,21 @@ func Open(ctx context.Context, c Config, run Run) (*Devices, error) {
 	}
 	w := c.Welcome
 	w.Kept = uint32(run.Kept)
-	w.Clients, w.Params, w.Spec = uint64(run.First+len(c.Names)), uint32(run.Params), run.Spec
+	w.Clients = uint64(run.First + len(c.Names))
+	w.Params = uint32(run.Params)
+	w.Spec = run.Spec
 	w.HeartbeatSeconds = min(max(c.Liveness/4, 50*time.Millisecond), 10*time.Second).Seconds()
 	algorithm, err := algorithm.Algorithms.Decode(run.Spec.Algorithm)
 	if err != nil {
 		return nil, err
 	}
-	g := gateway.Config{Devices: c.Names, First: run.First, Welcome: w, Check: d.check, Admit: d.admit}
+	g := gateway.Config{
+		Devices: c.Names,
+		First:   run.First,
+		Welcome: w,
+		Check:   d.check,
+		Admit:   d.admit,
+	}
 	switch { // the samples have a meaning of their own, or the steps are not plain SGD
 	case run.Kept > 0 || run.Spec.Compression != "":
 		g.Protocol = bus.HeedsKept
@@ -197,8 +218,15 @@ func (d *Devices) Issue(t *round.Task, message *bus.Task, base []float32, doubtf
 		return nil
 	}
 	now := time.Now()
-	o := &openTask{task: message, base: base, doubtful: doubtful, device: t.Client - d.run.First, sent: now}
-	o.resumed, d.resumed[o.device] = d.resumed[o.device], false
+	o := &openTask{
+		task:     message,
+		base:     base,
+		doubtful: doubtful,
+		device:   t.Client - d.run.First,
+		sent:     now,
+	}
+	o.resumed = d.resumed[o.device]
+	d.resumed[o.device] = false
 	d.mu.Lock()
 	d.open[t.Task] = o
 	d.mu.Unlock()
@@ -235,7 +263,8 @@ func (d *Devices) Answer(ctx context.Context, closes func() (round.Time, bool)) 
 			return round.Event{}, err
 		}
 		if now := time.Now(); d.gateway != nil && len(d.answers) == 0 && now.Sub(d.compared) >= lookEvery {
-			if d.compared = now; len(d.open) > 0 {
+			d.compared = now
+			if len(d.open) > 0 {
 				d.overtake(now, closes)
 			}
 		}
@@ -308,7 +337,13 @@ func (d *Devices) handOut(a *Answer) (round.Event, error) {
 	case round.Silent:
 		d.there[a.Client-d.run.First] = false
 	}
-	return round.Event{Kind: a.Kind, Task: a.Task, Client: a.Client, Plan: a.Plan, Samples: a.Samples}, nil
+	return round.Event{
+		Kind:    a.Kind,
+		Task:    a.Task,
+		Client:  a.Client,
+		Plan:    a.Plan,
+		Samples: a.Samples,
+	}, nil
 }
 
 // take takes the news there is.
@@ -326,7 +361,11 @@ func (d *Devices) take(ctx context.Context) (err error) {
 			d.gone[n.Device] = false
 			d.arrived = append(d.arrived, arrival{n.Device, d.samplesOf(n.Device, int(n.Join.Samples))})
 			if len(n.Join.Measured) > 0 && d.Calibration != nil {
-				d.contradicted(n.Device, "calibration contradicts", d.Calibration(d.run.First+n.Device, n.Join.Measured))
+				d.contradicted(
+					n.Device,
+					"calibration contradicts",
+					d.Calibration(d.run.First+n.Device, n.Join.Measured),
+				)
 			}
 			// One that joins again with the same version is not told of again.
 			if n.Join.Version != d.versions[n.Device] && bus.Differ(n.Join.Version, d.Welcome.Version) {
@@ -361,7 +400,8 @@ func (d *Devices) leaves(n *gateway.Event) {
 	d.notice("Device %s leaves: %s.", d.Names[n.Device], n.Text)
 	d.arrived = slices.DeleteFunc(d.arrived, func(x arrival) bool { return x.device == n.Device })
 	d.gone[n.Device] = true
-	if o := d.taskOf(n.Device); o != nil && !slices.ContainsFunc(d.answers, func(a *Answer) bool { return a.Task == o.task.Task }) {
+	if o := d.taskOf(n.Device); o != nil &&
+		!slices.ContainsFunc(d.answers, func(a *Answer) bool { return a.Task == o.task.Task }) {
 		d.answer(round.Silent, o, round.Plan{Compute: max(1, o.observed(time.Now()))})
 	}
 }
@@ -387,19 +427,25 @@ func (d *Devices) taskOf(device int) *openTask {
 func (d *Devices) answerOf(n *gateway.Event) *Answer {
 	u := n.Update
 	a := &Answer{
-		Kind: round.Planned, Task: u.Task, Client: d.run.First + n.Device, Loss: u.FirstStepLoss, Values: u.Values,
-		Plan: d.planOf(n, d.run.First+n.Device),
+		Kind:   round.Planned,
+		Task:   u.Task,
+		Client: d.run.First + n.Device,
+		Loss:   u.FirstStepLoss,
+		Values: u.Values,
+		Plan:   d.planOf(n, d.run.First+n.Device),
 	}
 	if a.Loss == bus.UntoldLoss {
 		a.Loss = math.NaN()
 	}
 	if n.Kind == gateway.Refused {
-		a.Kind, a.Loss = round.Invalid, 0
+		a.Kind = round.Invalid
+		a.Loss = 0
 		return a
 	}
 	a.Samples = d.samplesOf(n.Device, int(u.Samples))
 	if d.run.Kept > 0 {
-		a.Values, a.Kept = u.Values[:d.run.Params:d.run.Params], u.Values[d.run.Params:]
+		a.Values = u.Values[:d.run.Params:d.run.Params]
+		a.Kept = u.Values[d.run.Params:]
 	}
 	return a
 }
@@ -424,7 +470,11 @@ func (d *Devices) look() error {
 			d.gateway.Lost(o.device)
 			d.answer(round.Silent, o, round.Plan{})
 		case now.Sub(o.sent) > d.TaskLimit:
-			if err := d.suspend(o.device, fmt.Sprintf("it has worked on one task for more than %v (devices.task_seconds)", d.TaskLimit), false); err != nil {
+			if err := d.suspend(
+				o.device,
+				fmt.Sprintf("it has worked on one task for more than %v (devices.task_seconds)", d.TaskLimit),
+				false,
+			); err != nil {
 				return err
 			}
 		case now.Sub(o.sent) > d.Liveness && now.Sub(d.gateway.Heard(o.device)) > d.Liveness:
@@ -442,5 +492,10 @@ func (d *Devices) look() error {
 
 // answer answers a task in the place of its device.
 func (d *Devices) answer(kind round.EventKind, o *openTask, plan round.Plan) {
-	d.answers = append(d.answers, &Answer{Kind: kind, Task: o.task.Task, Client: d.run.First + o.device, Plan: plan})
+	d.answers = append(d.answers, &Answer{
+		Kind:   kind,
+		Task:   o.task.Task,
+		Client: d.run.First + o.device,
+		Plan:   plan,
+	})
 }

@@ -20,7 +20,13 @@ func (d *Devices) WaitForAll(ctx context.Context) error {
 	if d == nil || d.gateway == nil {
 		return nil
 	}
-	d.notice("Waiting for %d %s to join, %v at most: %s.", len(d.Names), human.Plural(len(d.Names), "device"), d.Liveness, human.Some(d.Names))
+	d.notice(
+		"Waiting for %d %s to join, %v at most: %s.",
+		len(d.Names),
+		human.Plural(len(d.Names), "device"),
+		d.Liveness,
+		human.Some(d.Names),
+	)
 	waiting, stop := context.WithTimeout(ctx, d.Liveness)
 	defer stop()
 	for d.gathered() < len(d.Names) {
@@ -120,7 +126,8 @@ func (d *Devices) changes(clock uint64, begin bool) (events []round.Event, err e
 			if heard.IsZero() {
 				heard = d.opened
 			}
-			if there && (d.banned[i] || d.gone[i] || now.Sub(heard) > d.Liveness) {
+			if there &&
+				(d.banned[i] || d.gone[i] || now.Sub(heard) > d.Liveness) {
 				d.gateway.Lost(i)
 				if events, err = d.present(events, Presence{Clock: clock, Client: d.run.First + i}); err != nil {
 					return nil, err
@@ -133,7 +140,12 @@ func (d *Devices) changes(clock uint64, begin bool) (events []round.Event, err e
 	}
 	for _, x := range d.arrived {
 		if i := x.device; !d.there[i] && !d.banned[i] {
-			if events, err = d.present(events, Presence{Clock: clock, Client: d.run.First + i, Joined: true, Samples: x.samples}); err != nil {
+			if events, err = d.present(events, Presence{
+				Clock:   clock,
+				Client:  d.run.First + i,
+				Joined:  true,
+				Samples: x.samples,
+			}); err != nil {
 				return nil, err
 			}
 		}
@@ -179,9 +191,19 @@ func (d *Devices) replay() error {
 		}
 		switch client := d.run.First + o.device; {
 		case a == nil:
-			return fmt.Errorf("realdevices: the record has no answer of device %s to task %d: the run that left it went no further", d.Names[o.device], task)
+			return fmt.Errorf(
+				"realdevices: the record has no answer of device %s to task %d: the run that left it went no further",
+				d.Names[o.device],
+				task,
+			)
 		case a.Client != client || a.Kind == round.Planned && len(a.Values) != d.run.Params:
-			return fmt.Errorf("realdevices: the record's answer to task %d is of client %d with %d values, want client %d", task, a.Client, len(a.Values), client)
+			return fmt.Errorf(
+				"realdevices: the record's answer to task %d is of client %d with %d values, want client %d",
+				task,
+				a.Client,
+				len(a.Values),
+				client,
+			)
 		case a.Kind == round.Planned:
 			if err := d.check(&bus.DeviceUpdate{Update: &bus.Update{Task: task}, Values: a.Values}); err != nil {
 				return fmt.Errorf("realdevices: the record's answer to task %d: %w", task, err)

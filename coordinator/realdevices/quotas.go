@@ -51,7 +51,9 @@ func (a *accounts) ended(device int, kind round.EventKind, took time.Duration) (
 	x := &a.of[device]
 	switch kind {
 	case round.Planned:
-		x.refused, x.lost, x.took = 0, 0, took
+		x.refused = 0
+		x.lost = 0
+		x.took = took
 		a.answers++
 	case round.Invalid:
 		x.lost = 0
@@ -83,7 +85,8 @@ func (a *accounts) holds(device int, took, usual time.Duration, done bool, now t
 	forgotten := time.Duration(a.quota.HeldSeconds / time.Hour.Seconds() * float64(now.Sub(x.at)))
 	held := max(0, x.held-forgotten) + max(0, took-max(leastPatience, patience*usual))
 	if done {
-		x.held, x.at = held, now
+		x.held = held
+		x.at = now
 	}
 	if held.Seconds() <= a.quota.HeldSeconds {
 		return ""
@@ -101,7 +104,8 @@ func (a *accounts) typical() time.Duration {
 				all = append(all, a.of[i].took)
 			}
 		}
-		if a.answers = 0; len(all) > 0 { // none where the clock has not moved
+		a.answers = 0
+		if len(all) > 0 { // none where the clock has not moved
 			slices.Sort(all)
 			a.median = all[(len(all)-1)/2]
 		}
@@ -115,7 +119,11 @@ func (a *accounts) fetched(device int, sent int64, params, frozen int) (why stri
 	values := a.quota.Fetches * (float64(1+a.of[device].issued)*float64(params) + float64(frozen))
 	sent -= a.of[device].sent
 	if most := fetchSlack + 4*values; float64(sent) > most {
-		return fmt.Sprintf("it has fetched %.0f MB, more than %g models for each of its tasks (devices.quota.fetches)", float64(sent)/1e6, a.quota.Fetches)
+		return fmt.Sprintf(
+			"it has fetched %.0f MB, more than %g models for each of its tasks (devices.quota.fetches)",
+			float64(sent)/1e6,
+			a.quota.Fetches,
+		)
 	}
 	return ""
 }
@@ -126,7 +134,8 @@ func (d *Devices) audit() error {
 		return nil
 	}
 	for i, name := range d.Names {
-		if why := d.accounts.fetched(i, d.Front.Sent(name), d.run.Params+d.run.Kept, d.run.Frozen); why != "" && !d.banned[i] {
+		if why := d.accounts.fetched(i, d.Front.Sent(name), d.run.Params+d.run.Kept, d.run.Frozen); why != "" &&
+			!d.banned[i] {
 			if err := d.suspend(i, why, true); err != nil {
 				return err
 			}

@@ -44,14 +44,19 @@ func (d *Devices) check(u *bus.DeviceUpdate) error {
 	if u.FirstStepLoss == bus.UntoldLoss && d.Losses != "" {
 		return fmt.Errorf("it does not tell its loss, by which %s decides", d.Losses)
 	}
-	base, values := d.from(o.base), u.Values[:d.run.Params]
+	base := d.from(o.base)
+	values := u.Values[:d.run.Params]
 	if err := algorithm.Check(values, base); err != nil || d.Replay {
 		return err
 	}
 	// No task takes longer than its limit in wall time: with a longer one the run
 	// would wait for what did not happen.
 	if took := u.DownloadNs + u.ComputeNs + u.UploadNs; took > d.TaskLimit.Nanoseconds() {
-		return fmt.Errorf("it says that it took %v, the limit is %v (devices.task_seconds)", time.Duration(took), d.TaskLimit)
+		return fmt.Errorf(
+			"it says that it took %v, the limit is %v (devices.task_seconds)",
+			time.Duration(took),
+			d.TaskLimit,
+		)
 	}
 	loud := func(x float32) bool { return x != 0 && x != 1 && x != -1 }
 	if d.run.Votes && slices.ContainsFunc(values, loud) {
@@ -86,7 +91,12 @@ func (d *Devices) Split(tasks []round.Task) int {
 
 // Add adds the updates of devices to the sum: each is a term like any other, so
 // the order does not matter. base gives the models that they started from.
-func (d *Devices) Add(sum []int64, tasks []round.Task, weights, losses []float64, base func(version uint64) []float32) error {
+func (d *Devices) Add(
+	sum []int64,
+	tasks []round.Task,
+	weights, losses []float64,
+	base func(version uint64) []float32,
+) error {
 	if len(tasks) == 0 {
 		return nil
 	}
@@ -146,7 +156,12 @@ func (d *Devices) Clipped(tasks []round.Task, norms []float64, bound float64) {
 	for i, t := range tasks {
 		if device := t.Client - d.run.First; norms[i] > bound && !d.clipped[device] {
 			d.clipped[device] = true
-			d.notice("An update of device %s is clipped: its norm is %.3g, the bound is %.3g (devices.clip).", d.Names[device], norms[i], bound)
+			d.notice(
+				"An update of device %s is clipped: its norm is %.3g, the bound is %.3g (devices.clip).",
+				d.Names[device],
+				norms[i],
+				bound,
+			)
 		}
 	}
 }

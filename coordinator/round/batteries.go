@@ -81,7 +81,8 @@ func (b *batteries) allows(client int, now Time) bool { return b == nil || b.rea
 // unplug ends the charging of a client that gets a task.
 func (b *batteries) unplug(client int, now Time) {
 	if x := b.of(client); x != nil {
-		x.Joules, x.At = b.laws.Charged(client, x.Joules, x.At, now), now
+		x.Joules = b.laws.Charged(client, x.Joules, x.At, now)
+		x.At = now
 	}
 }
 
@@ -91,7 +92,8 @@ func (b *batteries) discharge(t *TaskState, now Time) {
 	client := int(t.Client)
 	if x := b.of(client); x != nil {
 		used := b.laws.Spent(client, Plan{Download: t.Download, Compute: t.Compute, Upload: t.Upload}, now-t.Start)
-		x.Joules, x.At = max(0, x.Joules-used), now
+		x.Joules = max(0, x.Joules-used)
+		x.At = now
 		b.ready[client] = b.laws.Ready(client, x.Joules, x.At)
 	}
 }

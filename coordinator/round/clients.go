@@ -52,7 +52,8 @@ func (c *clients) nextAvailable(idle bool) (at Time, ok bool) {
 		ok = false
 	}
 	if next < simclock.Never && (!ok || next < at) {
-		at, ok = next, true
+		at = next
+		ok = true
 	}
 	return at, ok
 }
@@ -72,7 +73,13 @@ func (c *clients) end(t *TaskState) {
 func (c *clients) presence(e *Event) error {
 	i, ok := c.device(e.Client)
 	if !ok || i >= len(c.present) {
-		return fmt.Errorf("round: client %d has %v and is none of the %d devices from %d on", e.Client, e.Kind, len(c.present), c.config.Clients)
+		return fmt.Errorf(
+			"round: client %d has %v and is none of the %d devices from %d on",
+			e.Client,
+			e.Kind,
+			len(c.present),
+			c.config.Clients,
+		)
 	}
 	c.present[i] = e.Kind == Joined
 	c.known[i].told(e.Samples)
@@ -166,13 +173,17 @@ func (d *KnownDevice) told(samples int) {
 // learn notes what an answer to a task tells. One that is overtaken takes at least as long
 // as was waited for it.
 func (d *KnownDevice) learn(t *TaskState, e *Event) {
-	link, compute, steps := e.Plan.Download+e.Plan.Upload, e.Plan.Compute, int(t.LocalSteps)
+	link := e.Plan.Download + e.Plan.Upload
+	compute := e.Plan.Compute
+	steps := int(t.LocalSteps)
 	switch {
 	case e.Kind == Planned:
 		d.told(e.Samples)
 		d.took(link, compute, steps)
 	case e.Kind == Overtaken && (d.Tasks == 0 || link+compute > d.expect(steps)):
-		d.Tasks, d.Link, d.Step = d.Tasks+1, link, compute/Time(steps)
+		d.Tasks = d.Tasks + 1
+		d.Link = link
+		d.Step = compute / Time(steps)
 	}
 }
 
@@ -180,10 +191,13 @@ func (d *KnownDevice) learn(t *TaskState, e *Event) {
 // that a device that has slowed down is soon known as slow.
 func (d *KnownDevice) took(link, compute Time, steps int) {
 	step := compute / Time(steps)
-	if d.Tasks++; d.Tasks > 1 {
-		link, step = d.Link+(link-d.Link)/4, d.Step+(step-d.Step)/4
+	d.Tasks++
+	if d.Tasks > 1 {
+		link = d.Link + (link-d.Link)/4
+		step = d.Step + (step-d.Step)/4
 	}
-	d.Link, d.Step = link, step
+	d.Link = link
+	d.Step = step
 }
 
 // expect is the time that a task of so many local steps is expected to take.

@@ -90,7 +90,12 @@ func (m *Machine) due(t Timer) error {
 // timers for changes of availability.
 func (m *Machine) RunsAhead(t Timer) bool {
 	tasks := &m.tasks.simulated
-	if m.phase != Planning || m.overlapping == nil || m.config.Soonest <= 0 || m.transfers != nil || m.config.Devices.Count > 0 || tasks.unplaced == 0 {
+	if m.phase != Planning ||
+		m.overlapping == nil ||
+		m.config.Soonest <= 0 ||
+		m.transfers != nil ||
+		m.config.Devices.Count > 0 ||
+		tasks.unplaced == 0 {
 		return false
 	}
 	next := m.standing()
@@ -106,7 +111,10 @@ func (m *Machine) RunsAhead(t Timer) bool {
 // that have no plan ever ends; false: it waits for one of them, or the run has other
 // clients. So nobody need wait for devices without whom it closes.
 func (m *Machine) Closes() (after Time, ok bool) {
-	if m.config.Clients > 0 || m.phase != Planning || m.overlapping != nil || closing.UsesLate(m.config.Late) {
+	if m.config.Clients > 0 ||
+		m.phase != Planning ||
+		m.overlapping != nil ||
+		closing.UsesLate(m.config.Late) {
 		return 0, false
 	}
 	var ends []Time

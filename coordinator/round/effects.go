@@ -30,9 +30,18 @@ type Effects struct {
 }
 
 func (e *Effects) reset() {
-	e.Tasks, e.Timers, e.Cancel, e.Query = e.Tasks[:0], e.Timers[:0], e.Cancel[:0], e.Query[:0]
-	e.Train, e.Release, e.Ended = e.Train[:0], e.Release[:0], e.Ended[:0]
-	e.Evaluate, e.EvaluateClients, e.Report, e.Stopped, e.Ignored = false, 0, nil, nil, ""
+	e.Tasks = e.Tasks[:0]
+	e.Timers = e.Timers[:0]
+	e.Cancel = e.Cancel[:0]
+	e.Query = e.Query[:0]
+	e.Train = e.Train[:0]
+	e.Release = e.Release[:0]
+	e.Ended = e.Ended[:0]
+	e.Evaluate = false
+	e.EvaluateClients = 0
+	e.Report = nil
+	e.Stopped = nil
+	e.Ignored = ""
 }
 
 // Task is one client's work, numbered and with the schedules of the round in
@@ -44,11 +53,13 @@ type Task struct {
 	Model        uint64 // version of the base model: 0 is the initial one, each aggregation adds one
 	LocalSteps   int    // the client's K
 	LearningRate float64
-	StepsDone    int64   // local steps of this client that were accepted when the task was issued; 0 unless the run trains
-	Start        Time    // Effects.Tasks: when it is issued
-	Staleness    int     // Effects.Train: aggregations since the base model; 0 unless rounds overlap or late updates are used
-	Joules       float64 // Effects.Tasks: what its client's battery holds; 0: it has none
-	Probe        bool    // a candidate's: asks only for its loss, takes its download and one local step's computing
+	// local steps of this client that were accepted when the task was issued; 0 unless the run trains
+	StepsDone int64
+	Start     Time // Effects.Tasks: when it is issued
+	// Effects.Train: aggregations since the base model; 0 unless rounds overlap or late updates are used
+	Staleness int
+	Joules    float64 // Effects.Tasks: what its client's battery holds; 0: it has none
+	Probe     bool    // a candidate's: asks only for its loss, takes its download and one local step's computing
 }
 
 // TaskReport is a task that has its outcome, or a candidate whose part is over. An
@@ -100,10 +111,14 @@ type Report struct {
 	Outcomes     [Outcomes]int
 	LateUsed     int           // accepted updates of tasks that outlived their round
 	Steps        metric.Spread // spread of the local steps of these tasks
-	TrainingLoss float64       // mean first-step loss of the accepted clients at the round's start model (Eq. 15's inner mean), each at its own base model where rounds overlap or updates are late; NaN when not trained or nothing was accepted
-	WindowLoss   float64       // mean of TrainingLoss over the last s rounds, this one included; NaN when none has one
-	SGDSteps     int64         // sum of K_r over the rounds so far, this one included; of each round of a site, where sites add up
-	Tokens       int64         // that the local steps of accepted tasks have taken so far; 0 where samples have none
+	// mean first-step loss of the accepted clients at the round's start model (Eq. 15's inner
+	// mean), each at its own base model where rounds overlap or updates are late; NaN when not
+	// trained or nothing was accepted
+	TrainingLoss float64
+	WindowLoss   float64 // mean of TrainingLoss over the last s rounds, this one included; NaN when none has one
+	// sum of K_r over the rounds so far, this one included; of each round of a site, where sites add up
+	SGDSteps int64
+	Tokens   int64 // that the local steps of accepted tasks have taken so far; 0 where samples have none
 
 	Evaluated      bool // whether the two below were measured on this round's new model
 	ValidationLoss float64
@@ -118,13 +133,14 @@ var noLoss = math.NaN()
 
 // Stop says why and where a run ended.
 type Stop struct {
-	Reason           string // e.g. "10000 rounds"
-	TimeUp           bool   // it ended at its limit of virtual time
-	Rounds           int
-	At               Time // end of the last round that counts
-	Outcomes         [Outcomes]int
-	Samples          int64 // that the local steps of accepted tasks have taken, if a limit is on them or they have tokens
-	Evaluated        bool  // whether the final model was measured
+	Reason   string // e.g. "10000 rounds"
+	TimeUp   bool   // it ended at its limit of virtual time
+	Rounds   int
+	At       Time // end of the last round that counts
+	Outcomes [Outcomes]int
+	// that the local steps of accepted tasks have taken, if a limit is on them or they have tokens
+	Samples          int64
+	Evaluated        bool // whether the final model was measured
 	ValidationLoss   float64
 	Metrics          []float64 // shared, never written to
 	ClientsEvaluated bool      // whether it was measured on the clients' own samples

@@ -33,11 +33,14 @@ type Event struct {
 
 	Timer Timer // Due
 
-	Loss    float64   // Trained: mean first-step loss over the accepted clients, NaN where they are devices of which none tells it; Evaluated: mean loss
+	// Trained: mean first-step loss over the accepted clients, NaN where they are devices of which
+	// none tells it; Evaluated: mean loss
+	Loss    float64
 	Metrics []float64 // Evaluated: of the run's metrics; not changed afterwards
 
-	Losses  []float64 // Queried: the candidates' losses, in the order of Effects.Query; Trained: of the accepted clients, each
-	Refused []uint64  // Trained: tasks of simulated clients, not all, whose updates turned out not to be valid
+	// Queried: the candidates' losses, in the order of Effects.Query; Trained: of the accepted clients, each
+	Losses  []float64
+	Refused []uint64 // Trained: tasks of simulated clients, not all, whose updates turned out not to be valid
 }
 
 // EventKind names an event.
@@ -45,18 +48,20 @@ type EventKind uint8
 
 // The events.
 const (
-	Started   EventKind = iota // the run begins; once, first
-	Planned                    // a client answered its task: a simulated one with its plan, a device with an update and the durations it measured
-	Due                        // a timer fell due on the clock
-	Trained                    // the accepted updates are in the model
-	Evaluated                  // the model was measured on the held-out samples, on the clients' own, or both
-	Queried                    // the candidates' losses are known
-	Joined                     // a device takes part from here on
-	Left                       // a device takes no part until it joins again
-	Silent                     // a device fell silent over its task: it has left, and the task will be lost
-	Invalid                    // a device answered its task with an update that cannot count
-	Gathered                   // devices have joined a run that was awaiting them
-	Overtaken                  // a device is still at its task when its round is known to close without it: it has taken as long as the plan says
+	Started EventKind = iota // the run begins; once, first
+	// a client answered its task: a simulated one with its plan, a device with an update and the durations it measured
+	Planned
+	Due       // a timer fell due on the clock
+	Trained   // the accepted updates are in the model
+	Evaluated // the model was measured on the held-out samples, on the clients' own, or both
+	Queried   // the candidates' losses are known
+	Joined    // a device takes part from here on
+	Left      // a device takes no part until it joins again
+	Silent    // a device fell silent over its task: it has left, and the task will be lost
+	Invalid   // a device answered its task with an update that cannot count
+	Gathered  // devices have joined a run that was awaiting them
+	// a device is still at its task when its round is known to close without it: it has taken as long as the plan says
+	Overtaken
 )
 
 var eventNames = [...]string{"started", "planned", "due", "trained", "evaluated", "queried", "joined", "left", "silent", "invalid", "gathered", "overtaken"}
@@ -97,7 +102,8 @@ const (
 	AvailabilityChanges                   // clients become available or cease to be
 	CandidatesAnswered                    // the last candidate answers or drops out
 	TransferEnds                          // a transfer through the shared server is complete
-	TaskComputed                          // a task's computing is done, with the transfers around it that are not shared
+	// a task's computing is done, with the transfers around it that are not shared
+	TaskComputed
 )
 
 // At one instant shared transfers end first, updates arrive before a deadline

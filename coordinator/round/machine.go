@@ -61,8 +61,13 @@ func New(c Config) (*Machine, error) {
 		return nil, err
 	}
 	return newMachine(c, State{
-		Simulated: Tasks{Next: 1}, Devices: Tasks{Next: FirstDeviceTask}, NextTimer: 1,
-		Present: make([]bool, c.Devices.Count), StepsDone: make([]int64, c.learners()), Worked: make([]Worked, c.workers()), Known: make([]KnownDevice, c.Devices.Count),
+		Simulated: Tasks{Next: 1},
+		Devices:   Tasks{Next: FirstDeviceTask},
+		NextTimer: 1,
+		Present:   make([]bool, c.Devices.Count),
+		StepsDone: make([]int64, c.learners()),
+		Worked:    make([]Worked, c.workers()),
+		Known:     make([]KnownDevice, c.Devices.Count),
 	})
 }
 
@@ -71,27 +76,50 @@ func New(c Config) (*Machine, error) {
 func newMachine(c Config, s State) (m *Machine, err error) {
 	c.Select = selection.OrUniform(c.Select)
 	m = &Machine{
-		config: c, step: step{now: s.Now, nextTimer: s.NextTimer}, phase: s.Phase, round: s.Round, stop: s.Stop, stepsDone: s.StepsDone, worked: s.Worked,
-		deadline: s.Deadline, change: s.Change, changeAt: s.ChangeAt,
+		config:    c,
+		step:      step{now: s.Now, nextTimer: s.NextTimer},
+		phase:     s.Phase,
+		round:     s.Round,
+		stop:      s.Stop,
+		stepsDone: s.StepsDone,
+		worked:    s.Worked,
+		deadline:  s.Deadline,
+		change:    s.Change,
+		changeAt:  s.ChangeAt,
 	}
 	m.clients = clients{&m.config, &m.step, bitset.New(c.population()), s.Present, s.Known, newBatteries(c.Batteries, c.Clients, s.Charges)}
-	m.tasks = tasks{step: &m.step, simulated: s.Simulated, devices: s.Devices, model: s.Model}
+	m.tasks = tasks{
+		step:      &m.step,
+		simulated: s.Simulated,
+		devices:   s.Devices,
+		model:     s.Model,
+	}
 	if c.Train {
 		m.tasks.versions = map[uint64]int{s.Model: 0}
 	}
-	if m.transfers = newTransfers(&m.config, &m.step); m.transfers != nil {
-		m.transfers.ends, m.transfers.endsAt = s.Transfer, s.TransferAt
+	m.transfers = newTransfers(&m.config, &m.step)
+	if m.transfers != nil {
+		m.transfers.ends = s.Transfer
+		m.transfers.endsAt = s.TransferAt
 	}
-	m.candidates = candidates{step: &m.step, transfers: m.transfers, list: s.Candidates, answers: s.Answers}
+	m.candidates = candidates{
+		step:      &m.step,
+		transfers: m.transfers,
+		list:      s.Candidates,
+		answers:   s.Answers,
+	}
 	m.sites = s.Sites
 	m.losses = losses{
-		config: &m.config, window: schedule.RestoreWindow(c.Window, s.Window), followed: schedule.RestoreWindow(c.Window, s.Followed),
-		plateau: schedule.RestorePlateau(c.Plateau, s.Plateau),
+		config:   &m.config,
+		window:   schedule.RestoreWindow(c.Window, s.Window),
+		followed: schedule.RestoreWindow(c.Window, s.Followed),
+		plateau:  schedule.RestorePlateau(c.Plateau, s.Plateau),
 	}
 	if m.sampling, err = newSampling(&m.config, &m.clients, &m.round); err != nil {
 		return nil, err
 	}
-	if m.overlapping, _ = c.Closing.(closing.Overlapping); m.overlapping != nil {
+	m.overlapping, _ = c.Closing.(closing.Overlapping)
+	if m.overlapping != nil {
 		m.lateness = m.overlapping
 	} else if closing.UsesLate(c.Late) {
 		m.lateness = c.Late

@@ -111,7 +111,8 @@ func (m *Machine) own() int {
 // endRest ends the tasks under way of a round that closes, but for those that may
 // count in a later one.
 func (m *Machine) endRest() {
-	o, next := Cancelled, m.tasks.model
+	o := Cancelled
+	next := m.tasks.model
 	if m.round.Overdue {
 		o = Late
 	}
@@ -135,7 +136,12 @@ func (m *Machine) endRest() {
 // standing is how the round stands.
 func (m *Machine) standing() closing.Standing {
 	r := &m.round
-	return closing.Standing{Cohort: m.config.Cohort, Tasks: m.own(), Accepted: r.Outcomes[Accepted] - r.LateUsed, Overdue: r.Overdue}
+	return closing.Standing{
+		Cohort:   m.config.Cohort,
+		Tasks:    m.own(),
+		Accepted: r.Outcomes[Accepted] - r.LateUsed,
+		Overdue:  r.Overdue,
+	}
 }
 
 // stale reports whether an update from a base model is too old by now.

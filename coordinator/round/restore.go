@@ -11,17 +11,34 @@ import (
 // for is in it: see [Machine.Pending].
 func (m *Machine) State() State {
 	s := State{
-		Phase: m.phase, Now: m.now, Round: m.round, Model: m.tasks.model,
-		Window: m.losses.window, Followed: m.losses.followed, Plateau: m.losses.plateau,
-		Simulated: m.tasks.simulated, Devices: m.tasks.devices, Candidates: m.candidates.list,
-		Deadline: m.deadline, Change: m.change, ChangeAt: m.changeAt, Answers: m.candidates.answers, NextTimer: m.nextTimer,
-		StepsDone: m.stepsDone, Present: m.clients.present, Known: m.clients.known, Stop: m.stop, Worked: m.worked, Sites: m.sites,
+		Phase:      m.phase,
+		Now:        m.now,
+		Round:      m.round,
+		Model:      m.tasks.model,
+		Window:     m.losses.window,
+		Followed:   m.losses.followed,
+		Plateau:    m.losses.plateau,
+		Simulated:  m.tasks.simulated,
+		Devices:    m.tasks.devices,
+		Candidates: m.candidates.list,
+		Deadline:   m.deadline,
+		Change:     m.change,
+		ChangeAt:   m.changeAt,
+		Answers:    m.candidates.answers,
+		NextTimer:  m.nextTimer,
+		StepsDone:  m.stepsDone,
+		Present:    m.clients.present,
+		Known:      m.clients.known,
+		Stop:       m.stop,
+		Worked:     m.worked,
+		Sites:      m.sites,
 	}
 	if m.clients.batteries != nil {
 		s.Charges = m.clients.batteries.charges
 	}
 	if m.transfers != nil {
-		s.Transfer, s.TransferAt = m.transfers.ends, m.transfers.endsAt
+		s.Transfer = m.transfers.ends
+		s.TransferAt = m.transfers.endsAt
 	}
 	if m.sampling.following != nil {
 		s.Order = m.sampling.following.Memory()
@@ -67,7 +84,9 @@ func Restore(c Config, s State) (*Machine, error) {
 	}
 	left := s.Left
 	for _, tasks := range m.tasks.both() {
-		tasks.outstanding, tasks.late, tasks.unplaced = 0, 0, 0
+		tasks.outstanding = 0
+		tasks.late = 0
+		tasks.unplaced = 0
 		for i := range tasks.List {
 			t := &tasks.List[i]
 			if m.config.Train && !m.stale(t.Model) {

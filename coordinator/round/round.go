@@ -31,7 +31,8 @@ func (m *Machine) openRound() error {
 	}
 	progress := m.progress()
 	r.reset()
-	r.Round, r.Start = r.Round+1, m.now
+	r.Round = r.Round + 1
+	r.Start = m.now
 	if err := r.decide(&m.config, progress); err != nil {
 		return err
 	}
@@ -48,12 +49,18 @@ func (m *Machine) openRound() error {
 
 // progress is what the schedules of the next round may know.
 func (m *Machine) progress() schedule.Progress {
-	r, seen := &m.round, &m.losses.window
+	r := &m.round
+	seen := &m.losses.window
 	if m.losses.others() {
 		seen = &m.losses.followed
 	}
 	p := schedule.Progress{
-		Setup: m.config.Setup, Round: r.Round + 1, Seconds: m.now.Seconds(), Converged: m.losses.plateau.Converged, Loss: seen.Mean(), F0: seen.F0,
+		Setup:          m.config.Setup,
+		Round:          r.Round + 1,
+		Seconds:        m.now.Seconds(),
+		Converged:      m.losses.plateau.Converged,
+		Loss:           seen.Mean(),
+		F0:             seen.F0,
 		StragglerShare: math.NaN(), // there is none
 		Previous:       schedule.Decision{LocalSteps: r.K, LearningRate: r.LearningRate, Seconds: r.Decided.Seconds()},
 	}
@@ -69,7 +76,8 @@ func (m *Machine) progress() schedule.Progress {
 func (r *RoundState) decide(c *Config, p schedule.Progress) error {
 	r.LearningRate = c.Eta.LearningRate(p)
 	p.LearningRate = r.LearningRate
-	r.K, r.Decided = c.K.LocalSteps(p), r.Start
+	r.K = c.K.LocalSteps(p)
+	r.Decided = r.Start
 	r.LocalSteps = r.K
 	if c.Epochs.Batch > 0 && r.K > 0 {
 		r.LocalSteps = c.Epochs.Steps(r.K, c.Epochs.Samples)
@@ -80,7 +88,12 @@ func (r *RoundState) decide(c *Config, p schedule.Progress) error {
 				return fmt.Errorf("round: schedule of K in round %d: %w", r.Round, err)
 			}
 		}
-		return fmt.Errorf("round: schedule gives %d local steps in round %d, want 1 to %d", r.LocalSteps, r.Round, MaxLocalSteps)
+		return fmt.Errorf(
+			"round: schedule gives %d local steps in round %d, want 1 to %d",
+			r.LocalSteps,
+			r.Round,
+			MaxLocalSteps,
+		)
 	}
 	if !(r.LearningRate >= 0) || math.IsInf(r.LearningRate, 0) {
 		return fmt.Errorf("round: schedule gives learning rate %v in round %d, want 0 or more", r.LearningRate, r.Round)
@@ -102,7 +115,8 @@ func (m *Machine) fillSlots() error {
 	slots := m.slots()
 	var issued int
 	var err error
-	begins := m.tasks.simulated.Next == 1 && (m.config.Clients > 0 || m.tasks.devices.Next == FirstDeviceTask) // nobody has had a task
+	// nobody has had a task
+	begins := m.tasks.simulated.Next == 1 && (m.config.Clients > 0 || m.tasks.devices.Next == FirstDeviceTask)
 	if !overlaps || begins {
 		issued, err = m.issueInOrder(slots)
 	} else {
@@ -131,7 +145,8 @@ func (m *Machine) fillSlots() error {
 func (m *Machine) awaitClients() error {
 	reason := LeftOut
 	if m.tasks.outstanding() > 0 || !m.sampling.leavesOutAll() {
-		if reason = Deserted; m.clients.batteries != nil {
+		reason = Deserted
+		if m.clients.batteries != nil {
 			reason = Drained
 		}
 		if err := m.awaitAvailability(); err != nil || m.change != 0 || m.tasks.outstanding() > 0 {
@@ -151,7 +166,8 @@ func (m *Machine) awaitClients() error {
 // planned records the plan of a task. Once every task has one, their ends are
 // placed on the clock.
 func (m *Machine) planned(e *Event) error {
-	t, candidates := m.find(e.Task), m.candidates.any()
+	t := m.find(e.Task)
+	candidates := m.candidates.any()
 	switch {
 	case m.phase != Planning || t == nil:
 		m.out.Ignored = "stale plan"
@@ -184,7 +200,12 @@ func (m *Machine) planned(e *Event) error {
 	}
 	m.clients.learn(t, e)
 	m.takeAhead(t, p)
-	t.Status, t.Download, t.Compute, t.Upload, t.Drops, t.Dropout = TaskPlanned, p.Download, p.Compute, p.Upload, p.Drops, p.Dropout
+	t.Status = TaskPlanned
+	t.Download = p.Download
+	t.Compute = p.Compute
+	t.Upload = p.Upload
+	t.Drops = p.Drops
+	t.Dropout = p.Dropout
 	m.unplanned--
 	switch {
 	case m.unplanned > 0:
@@ -200,7 +221,8 @@ func (m *Machine) planned(e *Event) error {
 // candidateDone goes on where a candidate is under way on a shared link no more: with the
 // losses, once none is.
 func (m *Machine) candidateDone() error {
-	if m.candidates.open--; m.candidates.open == 0 {
+	m.candidates.open--
+	if m.candidates.open == 0 {
 		return m.queryLosses()
 	}
 	return nil
@@ -253,7 +275,12 @@ func (m *Machine) placeTasks() error {
 			if t.Drops {
 				kind = TaskDrops
 			}
-			t.Timer = m.set(Timer{At: at, Priority: priorityTask, Kind: kind, Task: t.Task})
+			t.Timer = m.set(Timer{
+				At:       at,
+				Priority: priorityTask,
+				Kind:     kind,
+				Task:     t.Task,
+			})
 		}
 		tasks.unplaced = 0
 	}
@@ -345,12 +372,15 @@ func (m *Machine) advance(t *TaskState, timer Timer) error {
 // complete gives a task its outcome: its update arrived, or its client dropped
 // out. The round closes when its rule says so.
 func (m *Machine) complete(t *TaskState, drops bool) error {
-	late, o := m.late(t), Accepted
+	late := m.late(t)
+	o := Accepted
 	switch {
 	case t.Forced != Accepted:
 		o = t.Forced
 	case drops:
-		t.Drops, t.Dropout = true, m.now-t.Start // also where its plan does not say so
+		// also where its plan does not say so
+		t.Drops = true
+		t.Dropout = m.now - t.Start
 		o = Dropped
 	case m.stale(t.Model):
 		o = Late
@@ -369,7 +399,12 @@ func (m *Machine) complete(t *TaskState, drops bool) error {
 	case m.overlapping == nil:
 		return nil
 	case r.Cohort-r.Outcomes[Accepted] >= MaxFruitless:
-		return fmt.Errorf("round: %d tasks of round %d ended, and %d updates were accepted", r.Cohort, r.Round, r.Outcomes[Accepted])
+		return fmt.Errorf(
+			"round: %d tasks of round %d ended, and %d updates were accepted",
+			r.Cohort,
+			r.Round,
+			r.Outcomes[Accepted],
+		)
 	}
 	m.tasks.shrink(m.round.Outcomes[Accepted])
 	return m.fillSlots()
@@ -423,18 +458,27 @@ func (m *Machine) trained(loss float64, losses []float64) error {
 	m.tasks.next()
 	m.tasks.forgetAccepted()
 	m.tasks.dropStale(m.stale)
-	if m.round.Trained = finite(loss); m.round.Trained {
+	m.round.Trained = finite(loss)
+	if m.round.Trained {
 		m.round.TrainingLoss = loss
 	}
 	if trim := m.config.Loss.Trim; trim > 0 {
 		if len(losses) != m.round.Outcomes[Accepted] {
-			return fmt.Errorf("round: %d losses of %d updates in round %d", len(losses), m.round.Outcomes[Accepted], m.Round())
+			return fmt.Errorf(
+				"round: %d losses of %d updates in round %d",
+				len(losses),
+				m.round.Outcomes[Accepted],
+				m.Round(),
+			)
 		}
-		if m.round.Trimmed = schedule.TrimmedMean(losses, trim); !finite(m.round.Trimmed) {
+		m.round.Trimmed = schedule.TrimmedMean(losses, trim)
+		if !finite(m.round.Trimmed) {
 			return fmt.Errorf("round: a loss of round %d is not finite", m.Round())
 		}
 	}
-	m.stop.Evaluated, m.stop.ClientsEvaluated = false, false // the newest model is another
+	// the newest model is another
+	m.stop.Evaluated = false
+	m.stop.ClientsEvaluated = false
 	return m.evaluateIfDue()
 }
 
@@ -450,7 +494,8 @@ func (m *Machine) evaluateIfDue() error {
 // requestEvaluation has the newest model measured, if that is due.
 func (m *Machine) requestEvaluation() (due bool) {
 	m.out.Evaluate, m.out.EvaluateClients = m.config.evaluation(&m.round, &m.stop)
-	if due = m.out.Evaluate || m.out.EvaluateClients > 0; due {
+	due = m.out.Evaluate || m.out.EvaluateClients > 0
+	if due {
 		m.phase = Evaluating
 	}
 	return due
@@ -462,8 +507,11 @@ func (c *Config) evaluation(r *RoundState, stop *Stop) (heldOut bool, clients in
 	if !c.Train {
 		return false, 0
 	}
-	number, before, end := r.Round, int64(stop.At), int64(r.End)
-	heldOut, measured := c.Evaluate.Due(number, before, end), c.EvaluateClients.Due(number, before, end)
+	number := r.Round
+	before := int64(stop.At)
+	end := int64(r.End)
+	heldOut = c.Evaluate.Due(number, before, end)
+	measured := c.EvaluateClients.Due(number, before, end)
 	if stop.Reason != "" {
 		number = stop.Rounds
 		heldOut, measured = !stop.Evaluated, c.EvaluateClients.Any() && !stop.ClientsEvaluated
@@ -481,19 +529,30 @@ func (m *Machine) evaluated(loss float64, metrics []float64) error {
 	}
 	heldOut, clients := m.config.evaluation(&m.round, &m.stop)
 	if heldOut && (!finite(loss) || metric.Check(m.config.Metrics, metrics) != nil) {
-		return fmt.Errorf("round: evaluation after round %d gives loss %v, %v %v", m.Round(), loss, metric.Names(m.config.Metrics), metrics)
+		return fmt.Errorf(
+			"round: evaluation after round %d gives loss %v, %v %v",
+			m.Round(),
+			loss,
+			metric.Names(m.config.Metrics),
+			metrics,
+		)
 	}
-	r, stop := &m.round, &m.stop
+	r := &m.round
+	stop := &m.stop
 	stop.ClientsEvaluated = stop.ClientsEvaluated || clients > 0
 	if heldOut {
-		stop.Evaluated, stop.ValidationLoss, stop.Metrics = true, loss, metrics
+		stop.Evaluated = true
+		stop.ValidationLoss = loss
+		stop.Metrics = metrics
 	}
 	if stop.Reason != "" {
 		m.runStopped()
 		return nil
 	}
 	if heldOut {
-		r.Evaluated, r.ValidationLoss, r.Metrics = true, loss, metrics
+		r.Evaluated = true
+		r.ValidationLoss = loss
+		r.Metrics = metrics
 		q := m.config.Quality
 		m.losses.plateau.Observe(q.Error(q.Of(loss, metrics)))
 	}
@@ -511,11 +570,13 @@ func (m *Machine) nextRound() error {
 		r.Straggled, r.StragglerShare = true, Straggling(r.Times)/float64(r.End-r.Start)
 	}
 	m.round.reset()
-	stop, limits := &m.stop, &m.config.Stop
+	stop := &m.stop
+	limits := &m.config.Stop
 	for o, n := range report.Outcomes {
 		stop.Outcomes[o] += n
 	}
-	stop.Rounds, stop.At = report.Round, report.End
+	stop.Rounds = report.Round
+	stop.At = report.End
 	if t := metric.Reached(limits.Targets, report.ValidationLoss, report.Metrics); report.Evaluated && t != nil {
 		return m.stopRun(fmt.Sprintf("validation %s %g", t.Name, t.Value))
 	}
@@ -586,7 +647,8 @@ func (m *Machine) Stop() Stop {
 		return Stop{Rounds: stop.Rounds, At: stop.At, Outcomes: stop.Outcomes}
 	}
 	if !stop.Evaluated {
-		stop.ValidationLoss, stop.Metrics = noLoss, nil
+		stop.ValidationLoss = noLoss
+		stop.Metrics = nil
 	}
 	return stop
 }

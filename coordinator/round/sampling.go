@@ -34,8 +34,16 @@ type sampling struct {
 func newSampling(c *Config, clients *clients, r *RoundState) (s sampling, err error) {
 	s = sampling{config: c, clients: clients, round: r}
 	s.setup = selection.Setup{
-		Seed: c.Seed, Clients: c.drawn(), Cohort: c.Cohort, Deadline: c.Closing.Deadline(),
-		Samples: clients.samples, Expect: c.Expect, Steps: c.firstSteps(), Free: clients.available, There: c.There, Simulated: c.Clients,
+		Seed:      c.Seed,
+		Clients:   c.drawn(),
+		Cohort:    c.Cohort,
+		Deadline:  c.Closing.Deadline(),
+		Samples:   clients.samples,
+		Expect:    c.Expect,
+		Steps:     c.firstSteps(),
+		Free:      clients.available,
+		There:     c.There,
+		Simulated: c.Clients,
 	}
 	if c.Samples == nil && c.Clients > 0 {
 		s.setup.Samples = nil
@@ -82,7 +90,8 @@ func (c *Config) stepsOf(client, k int) int {
 // wait for another to be found.
 func (s *sampling) cohort(slots int) []int32 {
 	s.order.Start(s.round.Round, s.clients.step.now)
-	s.chosen, s.round.LeftOut = s.chosen[:0], 0
+	s.chosen = s.chosen[:0]
+	s.round.LeftOut = 0
 	for len(s.chosen) < slots {
 		client, ok := s.order.Next()
 		switch {
@@ -100,7 +109,13 @@ func (s *sampling) cohort(slots int) []int32 {
 
 // draw draws one of the available clients, for the task of this number.
 func (s *sampling) draw(task uint64) (client int, ok bool) {
-	return selection.Draw(s.single, s.config.Seed, task, s.clients.available, func(each func(int)) { s.clients.busy.Absent(s.setup.Clients, each) })
+	return selection.Draw(
+		s.single,
+		s.config.Seed,
+		task,
+		s.clients.available,
+		func(each func(int)) { s.clients.busy.Absent(s.setup.Clients, each) },
+	)
 }
 
 // setRoundDeadline sets the time by which these clients of a round are to be done, where
@@ -110,7 +125,10 @@ func (s *sampling) setRoundDeadline(clients []int32) {
 		return
 	}
 	if s.config.Devices.Count > 0 {
-		clients = slices.DeleteFunc(slices.Clone(clients), func(client int32) bool { return !s.clients.timed(int(client)) })
+		clients = slices.DeleteFunc(
+			slices.Clone(clients),
+			func(client int32) bool { return !s.clients.timed(int(client)) },
+		)
 	}
 	s.round.Limit = s.limiting.Deadline(&s.setup, clients, s.unlimited)
 }
@@ -176,7 +194,11 @@ func (s *sampling) trained(all *tasks, losses []float64) error {
 				continue
 			}
 			if told == len(losses) || !finite(losses[told]) {
-				return fmt.Errorf("round: no loss, or none that is finite, of client %d in round %d", t.Client, s.round.Round)
+				return fmt.Errorf(
+					"round: no loss, or none that is finite, of client %d in round %d",
+					t.Client,
+					s.round.Round,
+				)
 			}
 			if int(t.Client) < s.setup.Clients {
 				s.following.Trained(int(t.Client), losses[told])

@@ -24,7 +24,10 @@ func (m *Machine) openSites(cohort []int32) error {
 	for _, client := range slices.SortedStableFunc(slices.Values(cohort), m.bySite) {
 		site := m.config.siteOf(client)
 		if n := len(m.sites); n == 0 || m.sites[n-1].Transfer.Client != site {
-			m.sites = append(m.sites, SiteState{Transfer: TaskState{Task: uint64(site) + 1, Client: site, Status: TaskDone}})
+			m.sites = append(
+				m.sites,
+				SiteState{Transfer: TaskState{Task: uint64(site) + 1, Client: site, Status: TaskDone}},
+			)
 		}
 		s := &m.sites[len(m.sites)-1]
 		s.Clients = append(s.Clients, client)
@@ -41,7 +44,11 @@ func (m *Machine) bySite(a, b int32) int { return cmp.Compare(m.config.siteOf(a)
 
 // site is where a site of the round is listed.
 func (m *Machine) site(number int32) int {
-	i, _ := slices.BinarySearchFunc(m.sites, number, func(s SiteState, n int32) int { return cmp.Compare(s.Transfer.Client, n) })
+	i, _ := slices.BinarySearchFunc(
+		m.sites,
+		number,
+		func(s SiteState, n int32) int { return cmp.Compare(s.Transfer.Client, n) },
+	)
 	return i
 }
 
@@ -57,7 +64,8 @@ func (m *Machine) transferSite(s *SiteState, stage Stage) error {
 
 // siteTransferred goes on after a site's transfer. The round closes with the last update.
 func (m *Machine) siteTransferred(s *SiteState, stage Stage) error {
-	s.Transfer.Stage, s.Transfer.Link = NoStage, 0
+	s.Transfer.Stage = NoStage
+	s.Transfer.Link = 0
 	if stage == Downloading {
 		return m.siteRound(s)
 	}
@@ -99,8 +107,10 @@ func (m *Machine) siteRound(s *SiteState) error {
 // siteTaskEnds goes on after the task of a client behind a site.
 func (m *Machine) siteTaskEnds(t *TaskState, o Outcome) error {
 	s := &m.sites[m.site(m.config.siteOf(t.Client))]
-	if s.Open--; o == Accepted {
-		s.Clients, s.Counts = append(s.Clients, t.Client), true
+	s.Open--
+	if o == Accepted {
+		s.Clients = append(s.Clients, t.Client)
+		s.Counts = true
 	}
 	if s.Open > 0 {
 		return nil

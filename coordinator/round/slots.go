@@ -80,8 +80,13 @@ func (m *Machine) issueDevices() {
 func (m *Machine) issue(list *[]TaskState, next *uint64, client, steps int) {
 	t := grow(list)
 	*t = TaskState{
-		Task: *next, Model: m.tasks.model, Start: m.now, LearningRate: m.round.LearningRate,
-		Client: int32(client), Round: int32(m.round.Round), LocalSteps: int32(steps),
+		Task:         *next,
+		Model:        m.tasks.model,
+		Start:        m.now,
+		LearningRate: m.round.LearningRate,
+		Client:       int32(client),
+		Round:        int32(m.round.Round),
+		LocalSteps:   int32(steps),
 	}
 	if m.config.Train {
 		t.StepsDone = m.stepsDone[client]

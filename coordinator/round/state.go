@@ -25,7 +25,8 @@ type State struct {
 	Devices    Tasks
 	Candidates []TaskState // numbered with the tasks of simulated clients
 	Sites      []SiteState
-	Left       []fairshare.Work // what is left of shared transfers, in the order of tasks, then of candidates, then of sites; set in a copy only
+	// what is left of shared transfers, in the order of tasks, then of candidates, then of sites; set in a copy only
+	Left []fairshare.Work
 
 	// Timers that are set, by number; 0: none.
 	Deadline   uint64
@@ -42,7 +43,8 @@ type State struct {
 	Known     []KnownDevice // by device
 	Worked    []Worked      // by simulated client, if tasks overlap with transfers
 	Charges   []Charge      // by simulated client, if any runs on a battery
-	Stop      Stop          // the rounds that were reported, with a reason once the run is to stop; its evaluation is the newest one
+	// the rounds that were reported, with a reason once the run is to stop; its evaluation is the newest one
+	Stop Stop
 }
 
 // RoundState is what the machine remembers of one round: its report as far as it
@@ -68,20 +70,37 @@ type RoundState struct {
 // the next round's schedules may know of it.
 func (r *RoundState) reset() {
 	*r = RoundState{
-		Report: Report{Round: r.Round, LocalSteps: r.LocalSteps, LearningRate: r.LearningRate, SGDSteps: r.SGDSteps},
-		K:      r.K, Decided: r.Decided, Times: r.Times[:0], Straggled: r.Straggled, StragglerShare: r.StragglerShare,
+		Report: Report{
+			Round:        r.Round,
+			LocalSteps:   r.LocalSteps,
+			LearningRate: r.LearningRate,
+			SGDSteps:     r.SGDSteps,
+		},
+		K:              r.K,
+		Decided:        r.Decided,
+		Times:          r.Times[:0],
+		Straggled:      r.Straggled,
+		StragglerShare: r.StragglerShare,
 	}
 }
 
 // clone is a state that shares no memory with another that a machine writes to.
 func (s State) clone() State {
-	s.Window.Recent, s.Followed.Recent, s.Plateau.Best = slices.Clone(s.Window.Recent), slices.Clone(s.Followed.Recent), slices.Clone(s.Plateau.Best)
-	s.Round.Times, s.StepsDone, s.Present = slices.Clone(s.Round.Times), slices.Clone(s.StepsDone), slices.Clone(s.Present)
-	s.Known, s.Charges = slices.Clone(s.Known), slices.Clone(s.Charges)
-	s.Worked, s.Sites = slices.Clone(s.Worked), slices.Clone(s.Sites)
+	s.Window.Recent = slices.Clone(s.Window.Recent)
+	s.Followed.Recent = slices.Clone(s.Followed.Recent)
+	s.Plateau.Best = slices.Clone(s.Plateau.Best)
+	s.Round.Times = slices.Clone(s.Round.Times)
+	s.StepsDone = slices.Clone(s.StepsDone)
+	s.Present = slices.Clone(s.Present)
+	s.Known = slices.Clone(s.Known)
+	s.Charges = slices.Clone(s.Charges)
+	s.Worked = slices.Clone(s.Worked)
+	s.Sites = slices.Clone(s.Sites)
 	for i := range s.Sites {
 		s.Sites[i].Clients = slices.Clone(s.Sites[i].Clients)
 	}
-	s.Simulated.List, s.Devices.List, s.Candidates = slices.Clone(s.Simulated.List), slices.Clone(s.Devices.List), slices.Clone(s.Candidates)
+	s.Simulated.List = slices.Clone(s.Simulated.List)
+	s.Devices.List = slices.Clone(s.Devices.List)
+	s.Candidates = slices.Clone(s.Candidates)
 	return s
 }

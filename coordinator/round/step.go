@@ -39,17 +39,36 @@ func unset(timer *uint64, t Timer) error {
 // done once for each task of a run. newest is the version of the model.
 func (s *step) emitOutcome(t *TaskState, o Outcome, end Time, newest uint64, candidate bool) {
 	e := grow(&s.out.Ended)
-	e.Task, e.Client, e.LocalSteps, e.Probe, e.Outcome, e.Revises = t.Task, int(t.Client), int(t.LocalSteps), candidate, o, false
-	e.Model, e.Staleness = t.Model, int(newest-t.Model)
-	e.Start, e.End = t.Start, end
-	e.Plan.Download, e.Plan.Compute, e.Plan.Upload, e.Plan.Drops, e.Plan.Dropout = t.Download, t.Compute, t.Upload, t.Drops, t.Dropout
+	e.Task = t.Task
+	e.Client = int(t.Client)
+	e.LocalSteps = int(t.LocalSteps)
+	e.Probe = candidate
+	e.Outcome = o
+	e.Revises = false
+	e.Model = t.Model
+	e.Staleness = int(newest - t.Model)
+	e.Start = t.Start
+	e.End = end
+	e.Plan.Download = t.Download
+	e.Plan.Compute = t.Compute
+	e.Plan.Upload = t.Upload
+	e.Plan.Drops = t.Drops
+	e.Plan.Dropout = t.Dropout
 }
 
 // describe is a task as the driver sees it. Without training there is one model.
 func (t *TaskState) describe(x *Task, train bool) *Task {
-	x.Task, x.Client, x.Round, x.Model = t.Task, int(t.Client), int(t.Round), 0
-	x.LocalSteps, x.LearningRate, x.StepsDone = int(t.LocalSteps), t.LearningRate, t.StepsDone
-	x.Start, x.Staleness, x.Probe, x.Joules = 0, 0, false, 0
+	x.Task = t.Task
+	x.Client = int(t.Client)
+	x.Round = int(t.Round)
+	x.Model = 0
+	x.LocalSteps = int(t.LocalSteps)
+	x.LearningRate = t.LearningRate
+	x.StepsDone = t.StepsDone
+	x.Start = 0
+	x.Staleness = 0
+	x.Probe = false
+	x.Joules = 0
 	if train {
 		x.Model = t.Model
 	}

@@ -19,13 +19,14 @@ type Tasks struct {
 
 // TaskState is what the machine remembers of one task, or of one candidate.
 type TaskState struct {
-	Task         uint64
-	Model        uint64 // version of its base model
-	Timer        uint64 // TaskArrives or TaskDrops; 0: none is set
-	Link         uint64 // where transfers are shared: its TaskComputed timer or, while it has one, the handle of its transfer
-	Start        Time   // when it was issued
-	Dropout      Time   // planned: from Start until its client drops out; 0: it does not
-	Download     Time   // planned: its phases
+	Task  uint64
+	Model uint64 // version of its base model
+	Timer uint64 // TaskArrives or TaskDrops; 0: none is set
+	// where transfers are shared: its TaskComputed timer or, while it has one, the handle of its transfer
+	Link         uint64
+	Start        Time // when it was issued
+	Dropout      Time // planned: from Start until its client drops out; 0: it does not
+	Download     Time // planned: its phases
 	Compute      Time
 	Upload       Time
 	StepsDone    int64 // local steps of its client that were accepted when it was issued; 0 unless the run trains
@@ -34,9 +35,10 @@ type TaskState struct {
 	Round        int32
 	LocalSteps   int32 // the client's K
 	Status       Status
-	Stage        Stage   // how far its transfers are, where they are shared
-	Drops        bool    // planned: its client drops out
-	Forced       Outcome // Lost, Refused or Late: the outcome of a device's task that is known before its time; Accepted: none
+	Stage        Stage // how far its transfers are, where they are shared
+	Drops        bool  // planned: its client drops out
+	// Lost, Refused or Late: the outcome of a device's task that is known before its time; Accepted: none
+	Forced Outcome
 }
 
 // Status is how far a task is.
@@ -100,7 +102,11 @@ func find(list []TaskState, task uint64) *TaskState {
 		return &list[i]
 	}
 	before := list[:min(i, uint64(len(list)))]
-	j, ok := slices.BinarySearchFunc(before, task, func(t TaskState, task uint64) int { return cmp.Compare(t.Task, task) })
+	j, ok := slices.BinarySearchFunc(
+		before,
+		task,
+		func(t TaskState, task uint64) int { return cmp.Compare(t.Task, task) },
+	)
 	if !ok {
 		return nil
 	}
@@ -156,7 +162,8 @@ func (x *tasks) shrink(accepted int) {
 	}
 	for _, tasks := range x.both() {
 		if kept == 0 { // often: without a look at each
-			tasks.List, tasks.unplaced = tasks.List[:0], 0
+			tasks.List = tasks.List[:0]
+			tasks.unplaced = 0
 			continue
 		}
 		tasks.List = slices.DeleteFunc(tasks.List, func(t TaskState) bool { return t.Status == TaskDone })
@@ -187,7 +194,8 @@ func (x *tasks) next() {
 // with the last one.
 func (x *tasks) drop(model uint64) {
 	if n, kept := x.versions[model]; kept { // else too old for the tasks that name it, released before
-		if x.versions[model] = n - 1; n == 1 && model != x.model {
+		x.versions[model] = n - 1
+		if n == 1 && model != x.model {
 			x.release(model)
 		}
 	}

@@ -22,8 +22,10 @@ func newTransfers(c *Config, step *step) *transfers {
 	}
 	s := &c.Server
 	return &transfers{
-		step: step, leaves: c.Leaves,
-		down: fairshare.NewTree(s.Download, s.SiteDownload, s.Sites), up: fairshare.NewTree(s.Upload, s.SiteUpload, s.Sites),
+		step:   step,
+		leaves: c.Leaves,
+		down:   fairshare.NewTree(s.Download, s.SiteDownload, s.Sites),
+		up:     fairshare.NewTree(s.Upload, s.SiteUpload, s.Sites),
 	}
 }
 
@@ -42,13 +44,19 @@ func (x *transfers) way(stage Stage) *fairshare.Tree {
 // begin begins a task or candidate with a plan: with its download, or with its computing
 // where it has the model or its download is not shared.
 func (x *transfers) begin(t *TaskState, candidate, hasModel bool) {
-	leaves, drops := x.step.now+t.Dropout, t.Drops
+	leaves := x.step.now + t.Dropout
+	drops := t.Drops
 	if !drops && x.leaves != nil && !candidate { // the plan knows only how long the task takes by itself
 		leaves, drops = x.leaves(int(t.Client), x.step.now)
 		leaves, drops = max(leaves, x.step.now), drops && leaves <= MaxTime
 	}
 	if drops {
-		t.Timer = x.step.set(Timer{At: leaves, Priority: priorityTask, Kind: TaskDrops, Task: t.Task})
+		t.Timer = x.step.set(Timer{
+			At:       leaves,
+			Priority: priorityTask,
+			Kind:     TaskDrops,
+			Task:     t.Task,
+		})
 	}
 	if x.down == nil || hasModel {
 		x.compute(t, t.Download, candidate)
@@ -65,7 +73,12 @@ func (x *transfers) compute(t *TaskState, before Time, candidate bool) {
 		takes += t.Upload
 	}
 	t.Stage = Computing
-	t.Link = x.step.set(Timer{At: x.step.now + takes, Priority: priorityTask, Kind: TaskComputed, Task: t.Task})
+	t.Link = x.step.set(Timer{
+		At:       x.step.now + takes,
+		Priority: priorityTask,
+		Kind:     TaskComputed,
+		Task:     t.Task,
+	})
 }
 
 // take takes the transfer that is complete off the server, of several one down before one
@@ -99,7 +112,8 @@ func (x *transfers) advance(t *TaskState, candidate bool) (done bool) {
 	case t.Stage == Uploading:
 		t.Upload = after - t.Download - t.Compute
 	}
-	t.Stage, t.Link = Finished, 0
+	t.Stage = Finished
+	t.Link = 0
 	return true
 }
 
@@ -116,12 +130,14 @@ func (x *transfers) end(t *TaskState) {
 	} else if way := x.way(t.Stage); way != nil {
 		own := &t.Download
 		if t.Stage == Uploading {
-			own, after = &t.Upload, max(0, after-t.Download-t.Compute)
+			own = &t.Upload
+			after = max(0, after-t.Download-t.Compute)
 		}
 		left := way.Stop(int64(x.step.now), t.Link).Of(way.Need())
 		*own = Time(fairshare.Stretched(int64(after), int64(*own), left, int64(MaxDuration)))
 	}
-	t.Stage, t.Link = NoStage, 0
+	t.Stage = NoStage
+	t.Link = 0
 }
 
 // setTimer sets the timer for the next transfer that is complete.
@@ -129,13 +145,15 @@ func (x *transfers) setTimer() {
 	if x == nil {
 		return
 	}
-	due, ok := Time(0), false
+	due := Time(0)
+	ok := false
 	for _, way := range [...]*fairshare.Tree{x.down, x.up} {
 		if way == nil {
 			continue
 		}
 		if at, under := way.Due(); under && (!ok || Time(at) < due) {
-			due, ok = Time(at), true
+			due = Time(at)
+			ok = true
 		}
 	}
 	if x.ends != 0 && ok && x.endsAt == due {

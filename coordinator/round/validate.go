@@ -14,7 +14,8 @@ import (
 // Numbers have been held to their ranges where the configuration was read, and what an order
 // reads of the clients is left to [New].
 func (c *Config) Validate() error {
-	if c.SiteRounds > 0 && (!isAll(c.Closing) || c.Devices.Count > 0 || c.asksCandidates()) {
+	if c.SiteRounds > 0 &&
+		(!isAll(c.Closing) || c.Devices.Count > 0 || c.asksCandidates()) {
 		return errors.New("round: sites that add up need a round that waits for all, without devices and candidates")
 	}
 	err := registry.Check(c.Closing)
@@ -22,7 +23,11 @@ func (c *Config) Validate() error {
 		err = v.Validate(c.Cohort)
 	}
 	s := selection.OrUniform(c.Select)
-	return cmp.Or(c.checkNeeds("closing rule", c.Closing, err), c.checkNeeds("selection", s, selection.Validate(s, c.Cohort, c.drawn())), c.validateLate())
+	return cmp.Or(
+		c.checkNeeds("closing rule", c.Closing, err),
+		c.checkNeeds("selection", s, selection.Validate(s, c.Cohort, c.drawn())),
+		c.validateLate(),
+	)
 }
 
 // checkNeeds refuses a component with an error in its options, or that needs what the

@@ -85,7 +85,8 @@ func (s curveK[C]) LocalSteps(p Progress) int {
 		return to
 	default:
 		var c C
-		from, to := float64(p.K0), float64(to)
+		from := float64(p.K0)
+		to := float64(to)
 		return steps(c.between(from, to, at, all), max(from, to))
 	}
 }

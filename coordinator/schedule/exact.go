@@ -18,7 +18,8 @@ func real(x float64) *big.Float { return new(big.Float).SetPrec(precision).SetFl
 // series is the sum of t(0)/of(0), t(1)/of(1), ... until what is added no longer counts,
 // where t(0) is first and t(n+1) is t(n) times factor, divided by by(n+1).
 func series(first, factor *big.Float, by, of func(n float64) float64) *big.Float {
-	sum, t := real(0), new(big.Float).Copy(first)
+	sum := real(0)
+	t := new(big.Float).Copy(first)
 	for n := 0.0; ; n++ {
 		added := new(big.Float).Quo(t, real(of(n)))
 		if added.Sign() == 0 || sum.Sign() != 0 && added.MantExp(nil) < sum.MantExp(nil)-precision {
@@ -55,7 +56,8 @@ var (
 func bigLog(x float64) *big.Float {
 	m, e := math.Frexp(x)
 	if m < math.Sqrt2/2 {
-		m, e = 2*m, e-1
+		m = 2 * m
+		e = e - 1
 	}
 	y := odd(new(big.Float).Quo(real(m-1), new(big.Float).Add(real(m), real(1))), 1)
 	y.Mul(y, real(2))
@@ -94,7 +96,10 @@ func Log(x float64) float64 {
 }
 
 func pow(x, y float64) float64 {
-	if !finite(x) || !finite(y) || x == 0 || y == 0 {
+	if !finite(x) ||
+		!finite(y) ||
+		x == 0 ||
+		y == 0 {
 		return math.Pow(x, y) // rounds nothing here
 	}
 	sign := 1.0

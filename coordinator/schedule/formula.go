@@ -74,7 +74,10 @@ var library = []string{"abs", "ceil", "floor", "round"}
 var functions = environment{
 	Sqrt: math.Sqrt,
 	Cbrt: cbrt,
-	Exp:  exp, Log: Log, Cos: cos, Pow: pow,
+	Exp:  exp,
+	Log:  Log,
+	Cos:  cos,
+	Pow:  pow,
 	Max: func(x float64, more ...float64) float64 {
 		for _, y := range more {
 			x = max(x, y)
@@ -139,7 +142,13 @@ type grammar struct {
 // a second check would not look into the arguments of calls again.
 func (g *grammar) compile(text string) (*vm.Program, error) {
 	c := conf.CreateNew()
-	options := []expr.Option{expr.Env(environment{}), expr.AsFloat64(), expr.WarnOnAny(), expr.MaxNodes(maxNodes), expr.DisableAllBuiltins()}
+	options := []expr.Option{
+		expr.Env(environment{}),
+		expr.AsFloat64(),
+		expr.WarnOnAny(),
+		expr.MaxNodes(maxNodes),
+		expr.DisableAllBuiltins(),
+	}
 	for _, name := range library {
 		options = append(options, expr.EnableBuiltin(name))
 	}
@@ -186,7 +195,10 @@ func (g *grammar) Visit(node *ast.Node) {
 		case !strings.Contains(operators, " "+n.Operator+" "):
 			refuse("%s is no operator of a formula (%s)", n.Operator, strings.TrimSpace(operators))
 		case n.Operator == "**" || n.Operator == "^":
-			replace(node, &ast.CallNode{Callee: &ast.IdentifierNode{Value: "pow"}, Arguments: []ast.Node{n.Left, n.Right}})
+			replace(
+				node,
+				&ast.CallNode{Callee: &ast.IdentifierNode{Value: "pow"}, Arguments: []ast.Node{n.Left, n.Right}},
+			)
 		}
 	default:
 		refuse("a formula has numbers, variables, operators and functions alone")
@@ -238,14 +250,26 @@ func (f *formula) needs() Needs {
 // value is the formula's; false as long as something that it reads is not known.
 func (f *formula) value(p *Progress) (x float64, known bool) {
 	reads := f.reads
-	if (reads["F"] || reads["F0"]) && !p.HasLoss || reads["accuracy"] && !p.HasAccuracy || reads["straggler_share"] && p.StragglerShare != p.StragglerShare ||
+	if (reads["F"] || reads["F0"]) && !p.HasLoss ||
+		reads["accuracy"] && !p.HasAccuracy ||
+		reads["straggler_share"] && p.StragglerShare != p.StragglerShare ||
 		reads["k"] && p.Previous.LocalSteps == 0 {
 		return 0, false
 	}
-	scale, now := float64(p.scale()), functions
-	now.Round, now.Seconds, now.Loss, now.F0, now.Accuracy, now.Converged = float64(p.Round), p.Seconds, p.Loss, p.F0, p.Accuracy, p.Converged
-	now.K0, now.Eta0, now.K, now.Eta = float64(p.K0)/scale, p.Eta0, float64(p.Previous.LocalSteps)/scale, p.LearningRate
-	now.StragglerShare, now.Pi = p.StragglerShare, math.Pi
+	scale := float64(p.scale())
+	now := functions
+	now.Round = float64(p.Round)
+	now.Seconds = p.Seconds
+	now.Loss = p.Loss
+	now.F0 = p.F0
+	now.Accuracy = p.Accuracy
+	now.Converged = p.Converged
+	now.K0 = float64(p.K0) / scale
+	now.Eta0 = p.Eta0
+	now.K = float64(p.Previous.LocalSteps) / scale
+	now.Eta = p.LearningRate
+	now.StragglerShare = p.StragglerShare
+	now.Pi = math.Pi
 	out, err := expr.Run(f.program, now)
 	if err != nil {
 		panic(fmt.Sprintf("schedule: a formula that was checked: %v", err)) // only a mistake here

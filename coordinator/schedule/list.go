@@ -63,8 +63,14 @@ func checkFroms(list []From) error {
 		case f.Round != 0 && f.Seconds != 0:
 			return registry.Errorf(at+".from_seconds", "goes with no from_round (keep one of the two)")
 		case (f.Round != 0) != (first.Round != 0) || (f.Seconds != 0) != (first.Seconds != 0):
-			return registry.Errorf(at, "is not of the form of the first (give all a from_round, all a from_seconds, or none anything)")
-		case i > 0 && f != (From{}) && f.Round <= list[i-1].Round && f.Seconds <= list[i-1].Seconds:
+			return registry.Errorf(
+				at,
+				"is not of the form of the first (give all a from_round, all a from_seconds, or none anything)",
+			)
+		case i > 0 &&
+			f != (From{}) &&
+			f.Round <= list[i-1].Round &&
+			f.Seconds <= list[i-1].Seconds:
 			return registry.Errorf(at, "does not begin after the one before it (list the values in their order)")
 		}
 	}
@@ -77,7 +83,9 @@ func inForce(list []From, p Progress) int {
 		return min(p.Round, len(list)) - 1
 	}
 	i := 0
-	for i < len(list) && (list[i].Round > 0 && list[i].Round <= p.Round || list[i].Seconds > 0 && list[i].Seconds <= p.Seconds) {
+	for i < len(list) &&
+		(list[i].Round > 0 && list[i].Round <= p.Round ||
+			list[i].Seconds > 0 && list[i].Seconds <= p.Seconds) {
 		i++
 	}
 	return i - 1

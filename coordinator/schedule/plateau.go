@@ -27,7 +27,8 @@ func NewPlateau(c PlateauConfig) Plateau { return RestorePlateau(c, Plateau{}) }
 
 // RestorePlateau returns a copy of a plateau that was kept.
 func RestorePlateau(c PlateauConfig, s Plateau) Plateau {
-	s.Best, s.config = slices.Clone(s.Best), c
+	s.Best = slices.Clone(s.Best)
+	s.config = c
 	return s
 }
 

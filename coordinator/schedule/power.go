@@ -27,7 +27,8 @@ const maxPower, maxDenominator = 4, 100
 
 // parsePower reads an exponent.
 func parsePower(text string) (*big.Rat, error) {
-	p, ok := new(big.Rat), len(text) <= 20
+	p := new(big.Rat)
+	ok := len(text) <= 20
 	if ok {
 		_, ok = p.SetString(text)
 	}
@@ -52,7 +53,8 @@ func (s PowerK) Validate() error { return checkPower(s.Power, s.Min, s.Max) }
 // any size: it is the same on every architecture.
 func (s PowerK) LocalSteps(p Progress) int {
 	exponent, _ := parsePower(s.Power) // as Validate has found
-	a, b := exponent.Num(), exponent.Denom()
+	a := exponent.Num()
+	b := exponent.Denom()
 	factor := new(big.Int).Exp(big.NewInt(int64(p.Round)), new(big.Int).Abs(a), nil)
 	bound := new(big.Int).Exp(big.NewInt(int64(p.K0)), b, nil)
 	if a.Sign() < 0 {

@@ -174,7 +174,10 @@ func Names() []string {
 		entries []registry.Entry
 	}{{"", Ks.Entries}, {"eta-", Etas.Entries}} {
 		for _, e := range more.entries {
-			required := slices.ContainsFunc(registry.Options(e.Type()), func(o registry.Option) bool { return !o.Optional })
+			required := slices.ContainsFunc(
+				registry.Options(e.Type()),
+				func(o registry.Option) bool { return !o.Optional },
+			)
 			if all := more.prefix + e.Name; !required && e.Name != Fixed && !slices.Contains(list, all) {
 				list = append(list, all)
 			}
@@ -186,7 +189,10 @@ func Names() []string {
 // Renamed is the name of a schedule that is given another that it had: the paper's, or with "k-"
 // before it.
 func Renamed(old string) string {
-	name := strings.TrimPrefix(strings.NewReplacer("K-eta-fixed", Fixed, "K_r-", "", "eta_r-", "eta-").Replace(old), "k-")
+	name := strings.TrimPrefix(
+		strings.NewReplacer("K-eta-fixed", Fixed, "K_r-", "", "eta_r-", "eta-").Replace(old),
+		"k-",
+	)
 	if name == old || !slices.Contains(Names(), name) {
 		return ""
 	}
@@ -196,7 +202,11 @@ func Renamed(old string) string {
 // Parse reads one of [Names]: a pair of which one is fixed.
 func Parse(name string) (Pair, error) {
 	if !slices.Contains(Names(), name) {
-		return Pair{}, fmt.Errorf("schedule: %.40q is not known as a schedule, want one of %s", name, strings.Join(Names(), ", "))
+		return Pair{}, fmt.Errorf(
+			"schedule: %.40q is not known as a schedule, want one of %s",
+			name,
+			strings.Join(Names(), ", "),
+		)
 	}
 	if eta, ok := strings.CutPrefix(name, "eta-"); ok {
 		return Pair{Fixed, eta}, nil

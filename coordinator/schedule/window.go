@@ -48,7 +48,8 @@ func NewWindow(c WindowConfig) Window { return RestoreWindow(c, Window{}) }
 
 // RestoreWindow returns a copy of a window that was kept.
 func RestoreWindow(c WindowConfig, s Window) Window {
-	s.Recent, s.config = slices.Clone(s.Recent), c
+	s.Recent = slices.Clone(s.Recent)
+	s.config = c
 	return s
 }
 
@@ -61,8 +62,11 @@ func (w *Window) Observe(loss float64) {
 	if !math.IsNaN(loss) {
 		w.Recent = append(w.Recent, RoundLoss{w.Rounds, loss})
 	}
-	if !w.HasF0 && len(w.Recent) > 0 && (w.config.FirstRound || w.Rounds >= w.config.Size) {
-		w.F0, w.HasF0 = w.Mean(), true
+	if !w.HasF0 &&
+		len(w.Recent) > 0 &&
+		(w.config.FirstRound || w.Rounds >= w.config.Size) {
+		w.F0 = w.Mean()
+		w.HasF0 = true
 	}
 }
 
@@ -79,7 +83,10 @@ func (w *Window) Mean() (loss float64) {
 // schedules keep K_0 and eta_0, in the first s rounds, when no round of the
 // window has a loss, and when F_0 is not positive.
 func (w *Window) Ratio() (ratio float64, ok bool) {
-	if w.Rounds < w.config.Size || !w.HasF0 || w.F0 <= 0 || len(w.Recent) == 0 {
+	if w.Rounds < w.config.Size ||
+		!w.HasF0 ||
+		w.F0 <= 0 ||
+		len(w.Recent) == 0 {
 		return 0, false
 	}
 	return w.Mean() / w.F0, true

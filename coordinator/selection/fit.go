@@ -8,7 +8,11 @@ import (
 )
 
 func init() {
-	Rules.Register("fit", "each client's local steps are lowered to fit the deadline or, without one, to arrive together", Fit{})
+	Rules.Register(
+		"fit",
+		"each client's local steps are lowered to fit the deadline or, without one, to arrive together",
+		Fit{},
+	)
 }
 
 // Fit lowers each client's K until its expected time fits the round's deadline:
@@ -55,7 +59,8 @@ func (f Fit) fewest(k int) int { return max(min(f.Least, k), 1) }
 // Deadline is the time of the fastest client of all its steps or, if that is later,
 // that of the slowest of the fewest.
 func (f Fit) Deadline(s *Setup, clients []int32, steps func(client int) int) Time {
-	fastest, slowest := MaxTime, Time(0)
+	fastest := MaxTime
+	slowest := Time(0)
 	for _, client := range clients {
 		k := LimitOf(f.From, s, int(client), steps(int(client)))
 		fastest = min(fastest, s.Expect(int(client), k))
@@ -66,7 +71,8 @@ func (f Fit) Deadline(s *Setup, clients []int32, steps func(client int) int) Tim
 
 func (f Fit) Needs() Needs {
 	n := registry.NeedsOf(f.From)
-	n.Rounds, n.Times = true, true
+	n.Rounds = true
+	n.Times = true
 	return n
 }
 

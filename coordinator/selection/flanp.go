@@ -37,13 +37,21 @@ func (f Flanp) Order(s Setup) (Order, error) {
 	for i := range o.fastest {
 		o.fastest[i] = int32(i)
 	}
-	slices.SortFunc(o.fastest, func(a, b int32) int { return cmp.Or(cmp.Compare(times[a], times[b]), cmp.Compare(a, b)) })
+	slices.SortFunc(
+		o.fastest,
+		func(a, b int32) int { return cmp.Or(cmp.Compare(times[a], times[b]), cmp.Compare(a, b)) },
+	)
 	o.enter(min(f.Begin, s.Clients))
 	return o, nil
 }
 
 func (f Flanp) Needs() Needs {
-	return Needs{Rounds: true, Times: true, Speeds: true, Losses: f.Rounds == 0}
+	return Needs{
+		Rounds: true,
+		Times:  true,
+		Speeds: true,
+		Losses: f.Rounds == 0,
+	}
 }
 
 func (f Flanp) Validate(_, clients int) error {
@@ -82,7 +90,8 @@ type flanpStage struct {
 
 // enter begins a stage.
 func (o *growing) enter(clients int) {
-	o.stage, o.flanpStage = newCohort(o.seed, clients), flanpStage{Among: clients}
+	o.stage = newCohort(o.seed, clients)
+	o.flanpStage = flanpStage{Among: clients}
 }
 
 func (o *growing) Start(round int, now Time) { o.stage.Start(round, now) }
@@ -97,7 +106,8 @@ func (o *growing) Trained(int, float64)       {}
 
 // Closed ends the stage when it is over.
 func (o *growing) Closed(_ int, loss float64) {
-	clients, length := o.Among, o.Rounds
+	clients := o.Among
+	length := o.Rounds
 	if clients == len(o.fastest) {
 		return
 	}
@@ -107,11 +117,14 @@ func (o *growing) Closed(_ int, loss float64) {
 		case math.IsNaN(loss):
 			return
 		case !o.Better || loss < o.Best-float64(o.MinDelta*math.Abs(o.Best)):
-			o.Best, o.Better, o.Past = loss, true, 0
+			o.Best = loss
+			o.Better = true
+			o.Past = 0
 			return
 		}
 	}
-	if o.Past++; o.Past >= length {
+	o.Past++
+	if o.Past >= length {
 		o.enter(min(2*clients, len(o.fastest)))
 	}
 }

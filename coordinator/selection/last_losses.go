@@ -29,12 +29,18 @@ func (l LastLosses) Order(s Setup) (Order, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &byLastLosses{LastLosses: l, s: s, from: from, last: make([]lastLoss, s.Clients)}, nil
+	return &byLastLosses{
+		LastLosses: l,
+		s:          s,
+		from:       from,
+		last:       make([]lastLoss, s.Clients),
+	}, nil
 }
 
 func (l LastLosses) Needs() Needs {
 	n := registry.NeedsOf(l.From)
-	n.Losses, n.Rounds = true, true
+	n.Losses = true
+	n.Rounds = true
 	return n
 }
 
@@ -89,7 +95,8 @@ func (o *byLastLosses) Next() (client int, ok bool) {
 	if len(o.chosen) == 0 {
 		return o.from.Next()
 	}
-	client, o.chosen = o.chosen[0], o.chosen[1:]
+	client = o.chosen[0]
+	o.chosen = o.chosen[1:]
 	return client, true
 }
 

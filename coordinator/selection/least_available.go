@@ -90,7 +90,8 @@ func (f *forecasts) Next() (client int, ok bool) {
 func (f *forecasts) Len() int { return len(f.list) }
 
 func (f *forecasts) Less(i, j int) bool {
-	a, b := &f.list[i], &f.list[j]
+	a := &f.list[i]
+	b := &f.list[j]
 	return cmp.Or(cmp.Compare(a.there, b.there), cmp.Compare(a.place, b.place), cmp.Compare(a.client, b.client)) < 0
 }
 

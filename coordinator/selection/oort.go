@@ -59,13 +59,22 @@ type Oort struct {
 func (o Oort) Order(s Setup) (Order, error) {
 	step := closing.Deadline{Seconds: o.Seconds}.Deadline().Seconds()
 	return &guided{
-		Oort: o, s: s, expected: expectedTimes(&s), picked: bitset.New(s.Clients), step: step,
+		Oort:       o,
+		s:          s,
+		expected:   expectedTimes(&s),
+		picked:     bitset.New(s.Clients),
+		step:       step,
 		oortMemory: oortMemory{Clients: make([]guidedClient, s.Clients), Epsilon: o.Explore, Preferred: step},
 	}, nil
 }
 
 func (Oort) Needs() Needs {
-	return Needs{Rounds: true, Times: true, Samples: true, Losses: true}
+	return Needs{
+		Rounds:  true,
+		Times:   true,
+		Samples: true,
+		Losses:  true,
+	}
 }
 
 // Validate refuses an epsilon that grows.

@@ -102,7 +102,10 @@ func (o *guided) Start(round int, _ Time) {
 	}
 	utility := o.utilities(int64(round), known)
 	byUtility := slices.Clone(known)
-	slices.SortFunc(byUtility, func(a, b int32) int { return cmp.Or(cmp.Compare(utility[b], utility[a]), cmp.Compare(a, b)) })
+	slices.SortFunc(
+		byUtility,
+		func(a, b int32) int { return cmp.Or(cmp.Compare(utility[b], utility[a]), cmp.Compare(a, b)) },
+	)
 	old, tried := o.shares(len(known), len(fresh))
 	o.chosen = o.chosen[:0]
 	take := func(d *drawing, n int) {
@@ -111,8 +114,21 @@ func (o *guided) Start(round int, _ Time) {
 			o.chosen = append(o.chosen, client)
 		}
 	}
-	take(o.draw(round, keyed.Cohort, o.admitted(byUtility, utility, old), func(client int32) float64 { return utility[client] }), old)
-	o.fresh = o.draw(round, keyed.Explore, fresh, func(client int32) float64 { return 1 / float64(max(1, o.expected[client])) })
+	take(
+		o.draw(
+			round,
+			keyed.Cohort,
+			o.admitted(byUtility, utility, old),
+			func(client int32) float64 { return utility[client] },
+		),
+		old,
+	)
+	o.fresh = o.draw(
+		round,
+		keyed.Explore,
+		fresh,
+		func(client int32) float64 { return 1 / float64(max(1, o.expected[client])) },
+	)
 	take(o.fresh, tried)
 	slices.SortStableFunc(tired, func(a, b int32) int { return cmp.Compare(o.Clients[a].Picks, o.Clients[b].Picks) })
 	o.rest = append(byUtility, tired...)
@@ -131,7 +147,8 @@ func (o *guided) utilities(round int64, known []int32) map[int32]float64 {
 	for _, client := range known {
 		values = append(values, o.Clients[client].Utility)
 	}
-	utility, logRound := make(map[int32]float64, len(known)), schedule.Log(float64(round))
+	utility := make(map[int32]float64, len(known))
+	logRound := schedule.Log(float64(round))
 	if len(known) == 0 {
 		return utility
 	}
@@ -174,16 +191,19 @@ func (o *guided) Next() (client int, ok bool) {
 // next is a client that may have been given before.
 func (o *guided) next() (client int32, ok bool) {
 	if len(o.chosen) > 0 {
-		client, o.chosen = o.chosen[0], o.chosen[1:]
+		client = o.chosen[0]
+		o.chosen = o.chosen[1:]
 		return client, true
 	}
-	if client, ok = o.fresh.next(); ok {
+	client, ok = o.fresh.next()
+	if ok {
 		return client, true
 	}
 	if len(o.rest) == 0 {
 		return 0, false
 	}
-	client, o.rest = o.rest[0], o.rest[1:]
+	client = o.rest[0]
+	o.rest = o.rest[1:]
 	return client, true
 }
 
@@ -198,7 +218,8 @@ func (o *guided) Ended(client, _ int, took Time, accepted bool) {
 
 func (o *guided) Trained(client int, loss float64) {
 	c := &o.Clients[client]
-	c.Utility, c.Last = float64(float64(o.s.Samples(client))*math.Abs(loss)), o.Rounds+1
+	c.Utility = float64(float64(o.s.Samples(client)) * math.Abs(loss))
+	c.Last = o.Rounds + 1
 	o.Sums[1] += c.Utility
 }
 
@@ -212,7 +233,8 @@ func (o *guided) Closed(int, float64) {
 	if o.Compared && o.Sums[0] > o.Sums[1] {
 		o.Preferred += o.step
 	}
-	o.Sums, o.Compared = [2]float64{o.Sums[1]}, true
+	o.Sums = [2]float64{o.Sums[1]}
+	o.Compared = true
 }
 
 func (o *guided) Memory() []byte { return Remember(&o.oortMemory) }

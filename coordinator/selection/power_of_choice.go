@@ -34,7 +34,9 @@ func (p PowerOfChoice) DrawsBy() Rule { return OrUniform(p.From) }
 
 func (p PowerOfChoice) Needs() Needs {
 	n := registry.NeedsOf(p.From)
-	n.Losses, n.Candidates, n.Rounds = true, true, true
+	n.Losses = true
+	n.Candidates = true
+	n.Rounds = true
 	return n
 }
 
@@ -50,7 +52,12 @@ func (p PowerOfChoice) Validate(cohort, clients int) error {
 // wrong with how they are drawn.
 func checkCandidates(n int, from Rule, cohort, clients int) error {
 	if n < cohort {
-		return registry.Errorf("candidates", "%d is less than the cohort, which is chosen from them (at least %d)", n, cohort)
+		return registry.Errorf(
+			"candidates",
+			"%d is less than the cohort, which is chosen from them (at least %d)",
+			n,
+			cohort,
+		)
 	}
 	return cmp.Or(atMost("candidates", n, clients), registry.Below("from", Validate(from, n, clients)))
 }

@@ -22,7 +22,8 @@ func (RoundRobin) String() string { return "in turn" }
 type circle struct{ clients, cohort, at, given int64 }
 
 func (c *circle) Start(round int, _ Time) {
-	c.at, c.given = int64(round-1)*c.cohort%c.clients, 0
+	c.at = int64(round-1) * c.cohort % c.clients
+	c.given = 0
 }
 
 func (c *circle) Next() (client int, ok bool) {
@@ -30,6 +31,7 @@ func (c *circle) Next() (client int, ok bool) {
 		return 0, false
 	}
 	client = int(c.at)
-	c.at, c.given = (c.at+1)%c.clients, c.given+1
+	c.at = (c.at + 1) % c.clients
+	c.given = c.given + 1
 	return client, true
 }

@@ -215,7 +215,12 @@ const tries = 64
 // Draw draws an available client for a task, with probabilities in proportion to the clients'
 // weights: by trying or, where few are free, by listing them; each gives it those without a
 // task. Its draws are keyed (task, try). It returns false if there is none to draw.
-func Draw(from SingleOrder, seed, task uint64, available func(client int) bool, each func(func(client int))) (client int, ok bool) {
+func Draw(
+	from SingleOrder,
+	seed, task uint64,
+	available func(client int) bool,
+	each func(func(client int)),
+) (client int, ok bool) {
 	for try := range uint64(tries) {
 		if client := from.Pick(keyed.Hash(seed, keyed.Replacement, task, try)); available(client) {
 			return client, true

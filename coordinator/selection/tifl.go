@@ -9,7 +9,11 @@ import (
 )
 
 func init() {
-	Rules.Register("tifl", "from one tier of equally fast clients at a time, more often from those with high losses", Tifl{})
+	Rules.Register(
+		"tifl",
+		"from one tier of equally fast clients at a time, more often from those with high losses",
+		Tifl{},
+	)
 }
 
 // Tifl asks clients of about the same speed together, so that no round waits for a
@@ -42,9 +46,15 @@ type Tifl struct {
 // Order makes the first tiers.
 func (t Tifl) Order(s Setup) (Order, error) {
 	t.Tiers = min(t.Tiers, s.Clients)
-	o := &tiered{Tifl: t, s: s, expected: expectedTimes(&s), tierMemory: tierMemory{Clients: make([]tieredClient, s.Clients), Groups: make([]tier, t.Tiers)}}
+	o := &tiered{
+		Tifl:       t,
+		s:          s,
+		expected:   expectedTimes(&s),
+		tierMemory: tierMemory{Clients: make([]tieredClient, s.Clients), Groups: make([]tier, t.Tiers)},
+	}
 	for i := range o.Groups {
-		o.Groups[i].Remaining, o.Groups[i].Weight = int64(t.Credits), 1
+		o.Groups[i].Remaining = int64(t.Credits)
+		o.Groups[i].Weight = 1
 	}
 	o.sort()
 	return o, nil
@@ -101,9 +111,11 @@ type tiered struct {
 
 // sort makes tiers of equal size.
 func (o *tiered) sort() {
-	list, times := make([]int32, len(o.Clients)), make([]float64, len(o.Clients))
+	list := make([]int32, len(o.Clients))
+	times := make([]float64, len(o.Clients))
 	for i := range list {
-		list[i], times[i] = int32(i), float64(o.expected[i])
+		list[i] = int32(i)
+		times[i] = float64(o.expected[i])
 		if c := &o.Clients[i]; c.Tasks > 0 {
 			times[i] *= c.Ratio / float64(c.Tasks)
 		}
@@ -129,7 +141,10 @@ func (o *tiered) collect() {
 // Start draws the order of the tiers: those with credits by their weights, without
 // replacement, then the others. The first with a client that is free is the round's.
 func (o *tiered) Start(round int, _ Time) {
-	o.round, o.draws, o.queue, o.drawn = uint64(round), 0, nil, o.drawn[:0]
+	o.round = uint64(round)
+	o.draws = 0
+	o.queue = nil
+	o.drawn = o.drawn[:0]
 	var left, spent []int
 	total := uint64(0)
 	for i := range o.Groups {
@@ -164,11 +179,13 @@ func (o *tiered) Next() (client int, ok bool) {
 		if len(o.drawn) == 0 {
 			return 0, false
 		}
-		o.queue, o.drawn = slices.Clone(o.Groups[o.drawn[0]].members), o.drawn[1:]
+		o.queue = slices.Clone(o.Groups[o.drawn[0]].members)
+		o.drawn = o.drawn[1:]
 	}
 	i := keyed.Below(keyed.Hash(o.s.Seed, keyed.Cohort, o.round, o.draws), uint64(len(o.queue)))
 	o.draws++
-	chosen, last := o.queue[i], len(o.queue)-1
+	chosen := o.queue[i]
+	last := len(o.queue) - 1
 	o.queue[i] = o.queue[last]
 	o.queue = o.queue[:last]
 	return int(chosen), true
@@ -184,7 +201,8 @@ func (o *tiered) Ended(client, steps int, took Time, accepted bool) {
 }
 
 func (o *tiered) Trained(client int, loss float64) {
-	o.Clients[client].Loss, o.Clients[client].Told = loss, true
+	o.Clients[client].Loss = loss
+	o.Clients[client].Told = true
 }
 
 // Closed pays for the round, and adapts the probabilities and the tiers when it is time.
@@ -195,12 +213,14 @@ func (o *tiered) Closed(round int, _ float64) {
 	if round%o.Interval != 0 {
 		return
 	}
-	if now, t := o.losses(), &o.Groups[o.Current]; o.Before && (t.Known == 0 || now[o.Current].Known == 0 || now[o.Current].Loss >= t.Loss) {
+	if now, t := o.losses(), &o.Groups[o.Current]; o.Before &&
+		(t.Known == 0 || now[o.Current].Known == 0 || now[o.Current].Loss >= t.Loss) {
 		o.weigh(now)
 	}
 	o.sort()
 	for i, t := range o.losses() {
-		o.Groups[i].Loss, o.Groups[i].Known = t.Loss, t.Known
+		o.Groups[i].Loss = t.Loss
+		o.Groups[i].Known = t.Known
 	}
 	o.Before = true
 }
@@ -229,7 +249,8 @@ func (o *tiered) losses() []tier {
 			}
 		}
 		if n > 0 {
-			list[i].Loss, list[i].Known = list[i].Loss/float64(n), 1
+			list[i].Loss = list[i].Loss / float64(n)
+			list[i].Known = 1
 		}
 	}
 	return list

@@ -49,7 +49,12 @@ func (c Constants) Validate() error {
 	case !(c.Mu > 0 && c.Mu <= c.L):
 		return fmt.Errorf("theory: mu is %v, want more than 0 and at most L, which is %v", c.Mu, c.L)
 	case !(min(c.Variance, c.Gamma, c.G) >= 0) || math.IsInf(max(c.Variance, c.Gamma, c.G), 0):
-		return fmt.Errorf("theory: the variance Σ p_c² σ_c² is %v, Gamma %v and G %v, want 0 or more each", c.Variance, c.Gamma, c.G)
+		return fmt.Errorf(
+			"theory: the variance Σ p_c² σ_c² is %v, Gamma %v and G %v, want 0 or more each",
+			c.Variance,
+			c.Gamma,
+			c.G,
+		)
 	case math.IsNaN(c.FStar) || math.IsInf(c.FStar, 0):
 		return fmt.Errorf("theory: F* is %v, want a number", c.FStar)
 	case c.N < 1:

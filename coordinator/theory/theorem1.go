@@ -33,7 +33,8 @@ func sums(rates []float64, steps []int) (way, square, cube float64) {
 		panic("theory: no rounds, or another number of rates")
 	}
 	for i, n := range steps {
-		eta, k := rates[i], float64(n)
+		eta := rates[i]
+		k := float64(n)
 		way += eta * k
 		square += eta * eta * k
 		cube += eta * eta * k * k * k
@@ -48,7 +49,8 @@ func sums(rates []float64, steps []int) (way, square, cube float64) {
 // σ² + 6LΓ + 8(K − 1)²G² + (C − N)/(C − 1)·(4/N)K²G², loss²/length². The paper
 // prints (C − N)/(N − 1), "x²" for x*, and in Lemma 2's proof (K − 2)².
 func (c Constants) Lemma1(k int) float64 {
-	g2, n := c.G*c.G, float64(c.N)
+	g2 := c.G * c.G
+	n := float64(c.N)
 	sampled := 1.0
 	if c.Clients > 1 {
 		sampled = float64(c.Clients-c.N) / float64(c.Clients-1)

@@ -110,7 +110,12 @@ func Layouts() string {
 func DecodePNG(dst, encoded []byte, height, width int) error {
 	config, err := png.DecodeConfig(bytes.NewReader(encoded))
 	if err != nil {
-		return fmt.Errorf("an image of %d bytes that is no PNG, want a PNG of %dx%d pixels", len(encoded), width, height)
+		return fmt.Errorf(
+			"an image of %d bytes that is no PNG, want a PNG of %dx%d pixels",
+			len(encoded),
+			width,
+			height,
+		)
 	}
 	if config.Width != width || config.Height != height {
 		return fmt.Errorf("an image of %dx%d pixels, want %dx%d", config.Width, config.Height, width, height)
@@ -133,7 +138,9 @@ func DecodePNG(dst, encoded []byte, height, width int) error {
 			dst[i] = uint8(g >> 8)
 			continue
 		}
-		dst[i], dst[plane+i], dst[2*plane+i] = uint8(r>>8), uint8(g>>8), uint8(b>>8)
+		dst[i] = uint8(r >> 8)
+		dst[plane+i] = uint8(g >> 8)
+		dst[2*plane+i] = uint8(b >> 8)
 	}
 	return nil
 }

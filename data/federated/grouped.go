@@ -42,12 +42,15 @@ type Grouping struct {
 func (g *Grouping) Add(name string, train, held []int32) {
 	if len(train) == 0 && !g.HeldOutOnly {
 		if !g.Marked || len(held) == 0 {
-			g.Without, g.Lost = g.Without+1, g.Lost+len(held)
+			g.Without = g.Without + 1
+			g.Lost = g.Lost + len(held)
 			return
 		}
-		g.of, g.apart = g.of+1, g.apart+len(held)
+		g.of = g.of + 1
+		g.apart = g.apart + len(held)
 	}
-	if g.Held = append(g.Held, held...); len(train) == 0 || g.HeldOutOnly {
+	g.Held = append(g.Held, held...)
+	if len(train) == 0 || g.HeldOutOnly {
 		return
 	}
 	g.Names = append(g.Names, name)
@@ -61,18 +64,28 @@ func (g *Grouping) Set(s Grouped) (*Grouped, error) {
 	case len(g.Names) == 0 && !g.HeldOutOnly:
 		return nil, fmt.Errorf("no client has a sample to train on, of %d samples", len(g.Held)+g.Lost)
 	case len(g.Held) == 0 && g.Marked:
-		return nil, fmt.Errorf("no sample is held out for validation beside %d to train on; want rows that are marked as test", len(g.Train))
+		return nil, fmt.Errorf(
+			"no sample is held out for validation beside %d to train on; want rows that are marked as test",
+			len(g.Train),
+		)
 	case len(g.Held) == 0:
 		return nil, errors.New("no sample is held out for validation; want a client with at least 2 samples")
 	}
 	s.Names = g.Names
 	s.Starts = append(g.Starts, len(g.Train))
-	s.Train, s.Held = g.Train, g.Held
+	s.Train = g.Train
+	s.Held = g.Held
 	if g.Without > 0 {
 		s.About.AddNote("%d clients without a training sample left out, with %d samples", g.Without, g.Lost)
 	}
-	if s.About.HeldOutClients = g.of; g.of > 0 {
-		s.About.AddNote("%d of %d held-out samples are of %d clients without a training sample, who take no part", g.apart, len(g.Held), g.of)
+	s.About.HeldOutClients = g.of
+	if g.of > 0 {
+		s.About.AddNote(
+			"%d of %d held-out samples are of %d clients without a training sample, who take no part",
+			g.apart,
+			len(g.Held),
+			g.of,
+		)
 	}
 	return &s, nil
 }
@@ -90,8 +103,11 @@ func (n *Names) Number(name string) int {
 		if n.number == nil {
 			n.number = make(map[string]int)
 		}
-		i, name = len(n.List), strings.Clone(name) // which may be a part of much text
-		n.number[name], n.List = i, append(n.List, name)
+		// which may be a part of much text
+		i = len(n.List)
+		name = strings.Clone(name)
+		n.number[name] = i
+		n.List = append(n.List, name)
 	}
 	return i
 }
@@ -102,7 +118,8 @@ func Split(seed uint64, client int, samples []int32) (train, held []int32) {
 	held = slices.Clone(samples)
 	Shuffle(held, keyed.Source(seed, keyed.Split, uint64(client)))
 	keep := 4 * len(samples) / 5
-	train, held = held[:keep:keep], held[keep:]
+	train = held[:keep:keep]
+	held = held[keep:]
 	slices.Sort(train)
 	slices.Sort(held)
 	return train, held

@@ -39,11 +39,13 @@ func (m *Minibatches) Reset(seed uint64, client, samples, batch int, stepsDone i
 	if samples < 1 || batch < 1 || stepsDone < 0 {
 		panic(fmt.Sprintf("data: Minibatches.Reset(samples %d, batch %d, steps done %d)", samples, batch, stepsDone))
 	}
-	m.seed, m.client = seed, uint64(client)
+	m.seed = seed
+	m.client = uint64(client)
 	m.steps = (int64(samples) + int64(batch) - 1) / int64(batch)
 	m.batch = min(batch, samples)
 	m.perm, m.next = Grow(m.perm[:0], samples), Grow(m.next[:0], m.batch)
-	m.epoch, m.place = stepsDone/m.steps, stepsDone%m.steps
+	m.epoch = stepsDone / m.steps
+	m.place = stepsDone % m.steps
 	m.shuffle()
 }
 

@@ -48,14 +48,27 @@ func (p Partition) Complete() (Partition, error) {
 	if p.Alpha == 0 && p.Kind == "pachinko" {
 		p.Alpha = 0.1
 	}
-	p.Alpha, p.Beta = cmp.Or(p.Alpha, 0.5), cmp.Or(p.Beta, 10)
-	p.Shards, p.Min = cmp.Or(p.Shards, 2), cmp.Or(p.Min, 1)
+	p.Alpha = cmp.Or(p.Alpha, 0.5)
+	p.Beta = cmp.Or(p.Beta, 10)
+	p.Shards = cmp.Or(p.Shards, 2)
+	p.Min = cmp.Or(p.Min, 1)
 	// Beyond these bounds a weight would vanish beside the counts, or they beside it.
-	if !(p.Alpha >= 1e-6 && p.Alpha <= 1e9 && p.Beta >= 1e-6 && p.Beta <= 1e9) {
+	if !(p.Alpha >= 1e-6 &&
+		p.Alpha <= 1e9 &&
+		p.Beta >= 1e-6 &&
+		p.Beta <= 1e9) {
 		return p, fmt.Errorf("partition: alpha %v and beta %v, want 1e-6 to 1e9", p.Alpha, p.Beta)
 	}
-	if p.Clients < 0 || p.Shards < 0 || p.Min < 0 || p.Shards > MaxSamples {
-		return p, fmt.Errorf("partition: %d clients, %d shards, at least %d samples: want no negative number", p.Clients, p.Shards, p.Min)
+	if p.Clients < 0 ||
+		p.Shards < 0 ||
+		p.Min < 0 ||
+		p.Shards > MaxSamples {
+		return p, fmt.Errorf(
+			"partition: %d clients, %d shards, at least %d samples: want no negative number",
+			p.Clients,
+			p.Shards,
+			p.Min,
+		)
 	}
 	return p, nil
 }
@@ -69,7 +82,11 @@ func (p Partition) String() string {
 	case "shards":
 		return fmt.Sprintf("%d shards of sorted labels per client", p.Shards)
 	case "pachinko":
-		return fmt.Sprintf("Pachinko allocation, Dirichlet(%g) over coarse and Dirichlet(%g) over fine labels", p.Alpha, p.Beta)
+		return fmt.Sprintf(
+			"Pachinko allocation, Dirichlet(%g) over coarse and Dirichlet(%g) over fine labels",
+			p.Alpha,
+			p.Beta,
+		)
 	case "quantity":
 		return fmt.Sprintf("sizes by Dirichlet(%g), labels alike", p.Alpha)
 	case "iid":
@@ -95,9 +112,20 @@ func (p Partition) Deal(labels, coarse []int32, seed uint64) ([][]int32, error) 
 	case p.Clients < 1 || p.Clients > n:
 		return nil, fmt.Errorf("partition: %d clients of %d samples, want 1 to %d", p.Clients, n, n)
 	case int64(p.Min)*int64(p.Clients) > int64(n):
-		return nil, fmt.Errorf("partition: %d clients of at least %d samples need %d, there are %d", p.Clients, p.Min, p.Min*p.Clients, n)
+		return nil, fmt.Errorf(
+			"partition: %d clients of at least %d samples need %d, there are %d",
+			p.Clients,
+			p.Min,
+			p.Min*p.Clients,
+			n,
+		)
 	case p.Kind == "shards" && int64(p.Shards)*int64(p.Clients) > int64(n):
-		return nil, fmt.Errorf("partition: %d shards for each of %d clients need as many samples, there are %d", p.Shards, p.Clients, n)
+		return nil, fmt.Errorf(
+			"partition: %d shards for each of %d clients need as many samples, there are %d",
+			p.Shards,
+			p.Clients,
+			n,
+		)
 	case p.Kind == "pachinko" && coarse == nil:
 		return nil, fmt.Errorf("partition: pachinko needs coarse labels, which this set does not have; want one of iid, dirichlet, shards, quantity")
 	}
@@ -124,7 +152,8 @@ func (p Partition) Deal(labels, coarse []int32, seed uint64) ([][]int32, error) 
 	case "quantity":
 		sizes := p.sizes(n, random)
 		for c, size := range sizes {
-			clients[c], order = order[:size:size], order[size:]
+			clients[c] = order[:size:size]
+			order = order[size:]
 		}
 		each = slices.Min(sizes)
 	default:
@@ -141,7 +170,12 @@ func (p Partition) Deal(labels, coarse []int32, seed uint64) ([][]int32, error) 
 		}
 	}
 	if each < p.Min {
-		return nil, fmt.Errorf("partition: the smallest of %d clients would have %d samples, want at least %d", p.Clients, each, p.Min)
+		return nil, fmt.Errorf(
+			"partition: the smallest of %d clients would have %d samples, want at least %d",
+			p.Clients,
+			each,
+			p.Min,
+		)
 	}
 	for _, c := range clients {
 		slices.Sort(c)
@@ -238,7 +272,8 @@ func (t *tree) reset() {
 func (t *tree) draw(random *rand.PCG) int32 {
 	top := t.root.draw(random)
 	label := t.root.labels[top]
-	node, at := &t.root, top
+	node := &t.root
+	at := top
 	if t.below != nil {
 		node = &t.below[label]
 		at = node.draw(random)
@@ -266,7 +301,8 @@ func (u *urn) draw(random *rand.PCG) int {
 	left := float64(x * (float64(float64(len(u.labels))*u.alpha) + float64(total)))
 	at := len(u.labels) - 1 // for what rounding leaves over
 	for i, n := range u.count {
-		if left -= u.alpha + float64(n); left < 0 {
+		left -= u.alpha + float64(n)
+		if left < 0 {
 			at = i
 			break
 		}
@@ -290,27 +326,51 @@ func (s *Grouped) Partitioned(p Partition, coarse []int32, seed uint64) (*Groupe
 			labels[i] = s.Labels[sample]
 		}
 	case p.Kind != "iid" && p.Kind != "quantity":
-		return nil, fmt.Errorf("partition %s: the samples have no labels but numbers as targets; want iid or quantity", p.Kind)
+		return nil, fmt.Errorf(
+			"partition %s: the samples have no labels but numbers as targets; want iid or quantity",
+			p.Kind,
+		)
 	}
 	if rows, ok := s.Rows.(*TextRows); ok {
-		return nil, fmt.Errorf("partition %s: windows of %d tokens overlap and belong to their text; want natural", p.Kind, rows.Window)
+		return nil, fmt.Errorf(
+			"partition %s: windows of %d tokens overlap and belong to their text; want natural",
+			p.Kind,
+			rows.Window,
+		)
 	}
 	clients, err := p.Deal(labels, coarse, seed)
 	if err != nil {
 		return nil, err
 	}
 	g := Grouping{Held: s.Held}
-	smallest, largest, dealt := math.MaxInt, 0, 0
+	smallest := math.MaxInt
+	largest := 0
+	dealt := 0
 	for c, own := range clients {
 		for i, place := range own {
 			own[i] = s.Train[place]
 		}
 		g.Add(fmt.Sprintf("%s-%d", p.Kind, c), own, nil)
-		smallest, largest, dealt = min(smallest, len(own)), max(largest, len(own)), dealt+len(own)
+		smallest = min(smallest, len(own))
+		largest = max(largest, len(own))
+		dealt = dealt + len(own)
 	}
-	next := Grouped{Task: s.Task, About: s.About, Labels: s.Labels, Targets: s.Targets, Rows: s.Rows}
-	next.About.Synthetic, next.About.Undealt = true, false
-	next.About.AddNote("real samples in a made grouping: %v, %d clients of %d to %d samples", p, len(clients), smallest, largest)
+	next := Grouped{
+		Task:    s.Task,
+		About:   s.About,
+		Labels:  s.Labels,
+		Targets: s.Targets,
+		Rows:    s.Rows,
+	}
+	next.About.Synthetic = true
+	next.About.Undealt = false
+	next.About.AddNote(
+		"real samples in a made grouping: %v, %d clients of %d to %d samples",
+		p,
+		len(clients),
+		smallest,
+		largest,
+	)
 	if left := len(s.Train) - dealt; left > 0 {
 		next.About.AddNote("%d samples left over", left)
 	}

@@ -54,7 +54,11 @@ var (
 	Ink      = &Coding{Name: "ink", Planes: planes(func(b float32) float32 { return (255 - b) / 255 })}
 	Fraction = &Coding{Name: "fraction", Planes: planes(func(b float32) float32 { return b / 255 })}
 	Tokens   = &Coding{Name: "tokens"}
-	Colours  = &Coding{Name: "cifar", Skip: 2, Planes: planes(normal(.4914, .2023), normal(.4822, .1994), normal(.4465, .2010))}
+	Colours  = &Coding{
+		Name:   "cifar",
+		Skip:   2,
+		Planes: planes(normal(.4914, .2023), normal(.4822, .1994), normal(.4465, .2010)),
+	}
 )
 
 // Codings lists the codings.
@@ -81,7 +85,8 @@ func (c *Coding) Append(dst *learn.Batch, sample []byte) {
 		dst.Tokens = append(dst.Tokens, sample...)
 		return
 	}
-	at, n := len(dst.X), len(sample)/len(c.Planes)
+	at := len(dst.X)
+	n := len(sample) / len(c.Planes)
 	dst.X = Grow(dst.X, len(sample))
 	for k, value := range c.Planes {
 		learn.Lookup(dst.X[at+k*n:at+(k+1)*n], sample[k*n:(k+1)*n], value)
@@ -119,13 +124,16 @@ func (s *Grouped) AddText(text []byte) (samples []int32, err error) {
 	r := s.Rows.(*TextRows)
 	at := len(r.Text)
 	r.Text = append(r.Text, text...)
-	n, first := max(0, len(text)-r.Window), len(s.Labels)
+	n := max(0, len(text)-r.Window)
+	first := len(s.Labels)
 	if n > MaxSamples-first {
 		return nil, fmt.Errorf("more than %d windows of text", MaxSamples)
 	}
 	samples, r.Starts, s.Labels = make([]int32, n), Grow(r.Starts, n), Grow(s.Labels, n)
 	for i := range samples {
-		samples[i], r.Starts[first+i], s.Labels[first+i] = int32(first+i), int32(at+i), int32(text[r.Window+i])
+		samples[i] = int32(first + i)
+		r.Starts[first+i] = int32(at + i)
+		s.Labels[first+i] = int32(text[r.Window+i])
 	}
 	return samples, nil
 }
@@ -139,9 +147,11 @@ type BagRows struct {
 }
 
 func (r *BagRows) Append(dst *learn.Batch, i int) {
-	from, to := r.Starts[i], r.Starts[i+1]
+	from := r.Starts[i]
+	to := r.Starts[i+1]
 	total := float32(r.Total[i])
-	token, count := r.Word[from:to], r.Count[from:to]
+	token := r.Word[from:to]
+	count := r.Count[from:to]
 	index, value := AppendBag(dst, len(token))
 	for j, t := range token {
 		index[j] = int32(t)
@@ -203,7 +213,8 @@ func (r *InkRows) Put(i int, image []byte) {
 	defer r.mu.Unlock()
 	last := len(r.blocks) - 1
 	if last < 0 || len(r.blocks[last])+len(b) > inkBlock {
-		last, r.blocks = last+1, append(r.blocks, make([]byte, 0, inkBlock))
+		last = last + 1
+		r.blocks = append(r.blocks, make([]byte, 0, inkBlock))
 	}
 	r.starts[i] = last*inkBlock + len(r.blocks[last])
 	r.blocks[last] = append(r.blocks[last], b...)
@@ -222,7 +233,8 @@ func unpack[T byte | float32](dst []T, b []byte, value *[256]T) {
 	ink := b[inkMask:]
 	for at := 0; at < inkMask; at += 8 {
 		for set := binary.LittleEndian.Uint64(b[at:]); set != 0; set &= set - 1 {
-			dst[8*at+bits.TrailingZeros64(set)], ink = value[ink[0]], ink[1:]
+			dst[8*at+bits.TrailingZeros64(set)] = value[ink[0]]
+			ink = ink[1:]
 		}
 	}
 }

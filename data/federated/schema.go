@@ -80,7 +80,11 @@ func Adopt(s Set, other Schema) error {
 	a, ok := s.(interface{ Adopt(Schema) error })
 	if !ok {
 		info := s.Info()
-		if info.Labels == nil && other.Labels == nil && info.Alphabet == nil && other.Alphabet == nil && other.Mean == nil {
+		if info.Labels == nil &&
+			other.Labels == nil &&
+			info.Alphabet == nil &&
+			other.Alphabet == nil &&
+			other.Mean == nil {
 			return nil
 		}
 		return fmt.Errorf("data: %s: its samples cannot be made to mean what the run's mean", info.Name)
@@ -126,11 +130,18 @@ func (s *Grouped) adoptColumns(names []string) error {
 	if own.Columns == nil || names == nil || slices.Equal(own.Columns, names) {
 		return nil
 	}
-	column := func(name string) string { of, _, _ := strings.Cut(name, WordOf); return of }
+	column := func(name string) string {
+		of, _, _ := strings.Cut(name, WordOf)
+		return of
+	}
 	from := make([]int, len(names))
 	for i, name := range names {
 		from[i] = slices.Index(own.Columns, name)
-		if from[i] < 0 && !slices.ContainsFunc(own.Columns, func(one string) bool { return one != column(one) && column(one) == column(name) }) {
+		if from[i] < 0 &&
+			!slices.ContainsFunc(
+				own.Columns,
+				func(one string) bool { return one != column(one) && column(one) == column(name) },
+			) {
 			return fmt.Errorf("no feature is called %s, as one of the run's %d is", name, len(names))
 		}
 	}
@@ -149,7 +160,9 @@ func (s *Grouped) adoptColumns(names []string) error {
 			to.Values[i] = rows.Values[i/to.Width*rows.Width+j]
 		}
 	}
-	if mean, deviation := own.Mean, own.Deviation; mean != nil {
+	mean := own.Mean
+	deviation := own.Deviation
+	if mean != nil {
 		own.Mean, own.Deviation = make([]float32, len(names)), slices.Repeat([]float32{1}, len(names))
 		for i, j := range from {
 			if j >= 0 {
@@ -157,7 +170,9 @@ func (s *Grouped) adoptColumns(names []string) error {
 			}
 		}
 	}
-	s.Rows, s.About.Features, own.Columns = to, len(names), names
+	s.Rows = to
+	s.About.Features = len(names)
+	own.Columns = names
 	return nil
 }
 
@@ -176,11 +191,19 @@ func (s *Grouped) adoptLabels(names []string) error {
 	}
 	labels := make([]int32, len(s.Labels))
 	for i, l := range s.Labels {
-		if labels[i] = to[l]; labels[i] < 0 {
-			return fmt.Errorf("class %.40q is none of the run's %d classes (%.40q to %.40q)", own.Label(int(l)), len(names), names[0], names[len(names)-1])
+		labels[i] = to[l]
+		if labels[i] < 0 {
+			return fmt.Errorf(
+				"class %.40q is none of the run's %d classes (%.40q to %.40q)",
+				own.Label(int(l)),
+				len(names),
+				names[0],
+				names[len(names)-1],
+			)
 		}
 	}
-	s.Labels, own.Classes = labels, len(names)
+	s.Labels = labels
+	own.Classes = len(names)
 	return nil
 }
 
@@ -199,10 +222,15 @@ func (s *Grouped) adoptScale(other Schema) error {
 	}
 	rows, ok := s.Rows.(*FloatRows)
 	if !ok || other.Mean != nil && len(other.Mean) != rows.Width {
-		return fmt.Errorf("the run standardises %d features, and these samples have %d values", len(other.Mean), s.About.Features)
+		return fmt.Errorf(
+			"the run standardises %d features, and these samples have %d values",
+			len(other.Mean),
+			s.About.Features,
+		)
 	}
 	for i, x := range rows.Values {
-		value, j := float64(x), i%rows.Width
+		value := float64(x)
+		j := i % rows.Width
 		if own.Mean != nil {
 			value = float64(value*float64(own.Deviation[j])) + float64(own.Mean[j])
 		}
@@ -225,7 +253,8 @@ func (s *Grouped) adoptTokens(other Schema) error {
 	var to [256]byte
 	known := 0
 	for i, token := range s.About.Alphabet {
-		if to[i+1] = byte(slices.Index(other.Alphabet, token) + 1); to[i+1] > 0 {
+		to[i+1] = byte(slices.Index(other.Alphabet, token) + 1)
+		if to[i+1] > 0 {
 			known++
 		}
 	}
@@ -248,7 +277,8 @@ func (s *Grouped) adoptTokens(other Schema) error {
 		for i, l := range s.Labels {
 			labels[i] = int32(to[l])
 		}
-		s.Labels, s.About.Classes = labels, len(other.Alphabet)+1
+		s.Labels = labels
+		s.About.Classes = len(other.Alphabet) + 1
 	}
 	s.About.Vocabulary = len(other.Alphabet) + 1
 	return nil

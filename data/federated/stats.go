@@ -194,7 +194,8 @@ func Divergence(own map[int32]int, n int, all []int, m int) float64 {
 	}
 	var sum float64
 	for label, count := range all {
-		p, q := float64(own[int32(label)])/float64(n), float64(count)/float64(m)
+		p := float64(own[int32(label)]) / float64(n)
+		q := float64(count) / float64(m)
 		sum += term(p, q) + term(q, p)
 	}
 	return max(0, sum)
@@ -202,7 +203,8 @@ func Divergence(own map[int32]int, n int, all []int, m int) float64 {
 
 // histogram makes at most 12 bars of round widths from sorted sizes.
 func histogram(sizes []int) []Bar {
-	low, high := sizes[0], sizes[len(sizes)-1]
+	low := sizes[0]
+	high := sizes[len(sizes)-1]
 	width := 1
 	for i := 1; high/width-low/width >= 12; i++ { // 1, 2, 5, 10, ...
 		width = []int{1, 2, 5}[i%3] * int(math.Pow10(i/3))
@@ -263,13 +265,29 @@ const shownClasses = 20
 
 func (d *Stats) describeLabels(b *strings.Builder) {
 	for i, q := range d.Targets {
-		fmt.Fprintf(b, "target %-3.20s %g to %g, quartiles %g, %g, %g\n", d.Info.Schema.Target(i), q[0], q[4], q[1], q[2], q[3])
+		fmt.Fprintf(
+			b,
+			"target %-3.20s %g to %g, quartiles %g, %g, %g\n",
+			d.Info.Schema.Target(i),
+			q[0],
+			q[4],
+			q[1],
+			q[2],
+			q[3],
+		)
 	}
 	if len(d.Labels) == 0 {
 		return
 	}
 	present := len(slices.DeleteFunc(slices.Clone(d.Labels), func(n int) bool { return n == 0 }))
-	fmt.Fprintf(b, "classes    %d, %d of them with training samples; from %d to %d samples each\n", d.Info.Classes, present, slices.Min(d.Labels), slices.Max(d.Labels))
+	fmt.Fprintf(
+		b,
+		"classes    %d, %d of them with training samples; from %d to %d samples each\n",
+		d.Info.Classes,
+		present,
+		slices.Min(d.Labels),
+		slices.Max(d.Labels),
+	)
 	for class, name := range d.Info.Schema.Labels[:min(shownClasses, len(d.Info.Schema.Labels))] {
 		fmt.Fprintf(b, "%20.20q %7d\n", name, d.Labels[class])
 	}
@@ -282,7 +300,8 @@ func (d *Stats) describeLabels(b *strings.Builder) {
 // FitBatch is the size of a minibatch that suits clients with so many samples: 32, or
 // fewer if that is over a quarter of the median client's.
 func FitBatch(samples []int) int {
-	batch, own := 32, slices.Sorted(slices.Values(samples))
+	batch := 32
+	own := slices.Sorted(slices.Values(samples))
 	for len(own) > 0 && batch > 1 && 4*batch > own[len(own)/2] {
 		batch /= 2
 	}

@@ -8,10 +8,25 @@ import (
 
 // What the readers of a task's real set say of it.
 var (
-	FEMNISTInfo     = Info{Samples: learn.Samples{Input: learn.Dense, Features: FEMNISTPixels, Classes: FEMNISTClasses, Image: [3]int{1, 28, 28}}}
-	CIFARInfo       = Info{Samples: learn.Samples{Input: learn.Dense, Features: CIFARPixels, Classes: CIFARClasses, Image: [3]int{3, 32, 32}}}
+	FEMNISTInfo = Info{Samples: learn.Samples{
+		Input:    learn.Dense,
+		Features: FEMNISTPixels,
+		Classes:  FEMNISTClasses,
+		Image:    [3]int{1, 28, 28},
+	}}
+	CIFARInfo = Info{Samples: learn.Samples{
+		Input:    learn.Dense,
+		Features: CIFARPixels,
+		Classes:  CIFARClasses,
+		Image:    [3]int{3, 32, 32},
+	}}
 	Sent140Info     = Info{Samples: learn.Samples{Input: learn.Sparse, Features: Sent140Words, Classes: 2}}
-	ShakespeareInfo = Info{Samples: learn.Samples{Input: learn.Tokens, Features: ShakespeareWindow, Classes: len(ShakespeareCharacters), Vocabulary: len(ShakespeareCharacters)}}
+	ShakespeareInfo = Info{Samples: learn.Samples{
+		Input:      learn.Tokens,
+		Features:   ShakespeareWindow,
+		Classes:    len(ShakespeareCharacters),
+		Vocabulary: len(ShakespeareCharacters),
+	}}
 )
 
 // FEMNIST's images are bytes.
@@ -61,7 +76,12 @@ func AppendCharacters(dst []uint8, text string, n int) ([]uint8, error) {
 	for at, c := range []byte(text) {
 		i := ShakespeareIndex[c]
 		if i == 0xff {
-			return nil, fmt.Errorf("character %q at place %d is not in the vocabulary of %d", c, at, len(ShakespeareCharacters))
+			return nil, fmt.Errorf(
+				"character %q at place %d is not in the vocabulary of %d",
+				c,
+				at,
+				len(ShakespeareCharacters),
+			)
 		}
 		dst = append(dst, i)
 	}

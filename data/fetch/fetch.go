@@ -114,11 +114,18 @@ func (f *Fetcher) Fetch(ctx context.Context, a Archive, dir string) (r Result, e
 	part := p.file.Name()
 	switch err = errors.Join(err, p.file.Close()); {
 	case err != nil && p.size > 0 && !reasonOf(err).sum:
-		return r, &IncompleteError{Part: part, Done: p.size, Total: p.total, Err: err}
+		return r, &IncompleteError{
+			Part:  part,
+			Done:  p.size,
+			Total: p.total,
+			Err:   err,
+		}
 	case err != nil:
 		return r, errors.Join(err, os.RemoveAll(part))
 	}
-	r.Bytes, r.Resumed, r.Downloaded = p.size, p.kept, p.size-p.kept
+	r.Bytes = p.size
+	r.Resumed = p.kept
+	r.Downloaded = p.size - p.kept
 	return r, os.Rename(part, r.Path)
 }
 
@@ -157,11 +164,16 @@ func (f *Fetcher) from(ctx context.Context, a Archive, url string, p *partial, a
 	for idle := 0; ; *attempts++ {
 		err := f.transfer(ctx, a, url, p)
 		why := reasonOf(err)
-		if err == nil || ctx.Err() != nil || why.gone || why.disk {
+		if err == nil ||
+			ctx.Err() != nil ||
+			why.gone ||
+			why.disk {
 			return err
 		}
 		if p.size > most {
-			most, idle, wait = p.size, 0, backoff
+			most = p.size
+			idle = 0
+			wait = backoff
 		} else {
 			idle++
 		}
@@ -186,15 +198,25 @@ func (f *Fetcher) reporter(a Archive, p *partial) func() {
 	if f.Progress == nil {
 		return func() {}
 	}
-	begin, last, start := time.Now(), time.Time{}, p.size
+	begin := time.Now()
+	last := time.Time{}
+	start := p.size
 	return func() {
-		now, total := time.Now(), p.total
+		now := time.Now()
+		total := p.total
 		if now.Sub(last) < cmp.Or(f.every, 100*time.Millisecond) && p.size != total {
 			return
 		}
-		if last = now; total < 0 {
+		last = now
+		if total < 0 {
 			total = cmp.Or(a.Size, -1)
 		}
-		f.Progress(Progress{Archive: a.Name, Done: p.size, Total: total, Start: start, Elapsed: now.Sub(begin)})
+		f.Progress(Progress{
+			Archive: a.Name,
+			Done:    p.size,
+			Total:   total,
+			Start:   start,
+			Elapsed: now.Sub(begin),
+		})
 	}
 }

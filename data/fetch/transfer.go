@@ -111,7 +111,8 @@ func failure(ctx context.Context, err error) error {
 	if e := (*url.Error)(nil); errors.As(err, &e) {
 		err = e.Err // the caller names the URL
 	}
-	if e := (*net.DNSError)(nil); errors.As(err, &e) && e.IsNotFound || errors.As(err, new(*tls.CertificateVerificationError)) {
+	if e := (*net.DNSError)(nil); errors.As(err, &e) && e.IsNotFound ||
+		errors.As(err, new(*tls.CertificateVerificationError)) {
 		return gone("%w", err)
 	}
 	return err
@@ -126,7 +127,8 @@ func (p *partial) begin(r *http.Response) (done bool, err error) {
 		p.total = r.ContentLength
 		return false, onDisk(err)
 	case http.StatusPartialContent:
-		from, first := r.Header.Get("Content-Range"), int64(0)
+		from := r.Header.Get("Content-Range")
+		first := int64(0)
 		if _, err := fmt.Sscanf(from, "bytes %d-", &first); err != nil || first != p.size {
 			return false, p.again(fmt.Errorf("sends %.60q, not the bytes from %d on", from, p.size))
 		}
@@ -144,7 +146,10 @@ func (p *partial) begin(r *http.Response) (done bool, err error) {
 	later := []int{http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests}
 	if r.StatusCode >= 500 || slices.Contains(later, r.StatusCode) {
 		seconds, _ := strconv.ParseUint(r.Header.Get("Retry-After"), 10, 16) // 0 for a date
-		return false, reason{error: errors.New("answers " + r.Status), wait: min(time.Duration(seconds)*time.Second, maxWait)}
+		return false, reason{
+			error: errors.New("answers " + r.Status),
+			wait:  min(time.Duration(seconds)*time.Second, maxWait),
+		}
 	}
 	return false, gone("answers %s", r.Status)
 }
@@ -190,7 +195,12 @@ func openPartial(name string) (p *partial, err error) {
 		return nil, fmt.Errorf("%s: another process has just finished with it", name)
 	}
 	_, err = f.Seek(0, io.SeekEnd)
-	return &partial{file: f, size: here.Size(), kept: here.Size(), total: -1}, err
+	return &partial{
+		file:  f,
+		size:  here.Size(),
+		kept:  here.Size(),
+		total: -1,
+	}, err
 }
 
 func (p *partial) restart() error {
@@ -198,6 +208,9 @@ func (p *partial) restart() error {
 		return err
 	}
 	_, err := p.file.Seek(0, io.SeekStart)
-	p.size, p.kept, p.total, p.pieces = 0, 0, -1, false
+	p.size = 0
+	p.kept = 0
+	p.total = -1
+	p.pieces = false
 	return err
 }

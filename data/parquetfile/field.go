@@ -40,12 +40,14 @@ type Field struct {
 // is their definition level: how many nodes above them may be absent.
 func fieldsOf(prefix string, columns []*parquet.Column, level int, leaves []format.SchemaElement) (list []Field) {
 	for _, c := range columns {
-		name, below := prefix+c.Name(), c.Columns()
+		name := prefix + c.Name()
+		below := c.Columns()
 		leaf, element := leafBelow(c, level)
 		switch {
 		case leaf != nil:
 			f := fieldOf(leaf, &leaves[leaf.Index()])
-			f.Name, f.element = name, element
+			f.Name = name
+			f.element = element
 			list = append(list, f)
 		case c.Repeated() || len(below) < 2:
 			list = append(list, Field{Name: name, holds: "a map or a list of groups"})
@@ -98,7 +100,14 @@ func (t *Sheet) Fields() ([]Field, error) {
 				return nil, fmt.Errorf("%s: column %s: is absent", other.Name, f.Name)
 			}
 			if is.Words() != f.Words() {
-				return nil, fmt.Errorf("%s: column %s: holds %s, in %s %s", other.Name, f.Name, is.Words(), first.Name, f.Words())
+				return nil, fmt.Errorf(
+					"%s: column %s: holds %s, in %s %s",
+					other.Name,
+					f.Name,
+					is.Words(),
+					first.Name,
+					f.Words(),
+				)
 			}
 		}
 	}
@@ -115,19 +124,26 @@ func fieldOf(leaf *parquet.Column, e *format.SchemaElement) Field {
 	}
 	switch l := logical.(type) {
 	case *format.DecimalType:
-		f.Kind, f.scale = KindNumber, int(l.Scale)
+		f.Kind = KindNumber
+		f.scale = int(l.Scale)
 	case *format.IntType:
-		f.Kind, f.Whole, f.unsigned = KindNumber, true, !l.IsSigned
+		f.Kind = KindNumber
+		f.Whole = true
+		f.unsigned = !l.IsSigned
 	case *format.StringType, *format.EnumType, *format.JsonType:
 		f.Kind = KindText
 	case *format.UUIDType:
-		f.Kind, f.UUID = KindText, true
+		f.Kind = KindText
+		f.UUID = true
 	case *format.Float16Type: // which the library does not know
-		f.Kind, f.half, f.holds = KindNumber, true, "FLOAT16"
+		f.Kind = KindNumber
+		f.half = true
+		f.holds = "FLOAT16"
 	case nil:
 		switch e.Type.V {
 		case format.Boolean:
-			f.Kind, f.Whole = KindNumber, true
+			f.Kind = KindNumber
+			f.Whole = true
 		case format.Float, format.Double:
 			f.Kind = KindNumber
 		case format.ByteArray, format.FixedLenByteArray:
@@ -189,7 +205,10 @@ func (f *Field) Number(v parquet.Value) (float64, error) {
 // longDecimal is a decimal's bytes, an integer in two's complement with its
 // highest byte first, divided by 10^scale.
 func (f *Field) longDecimal(b []byte) (float64, error) {
-	if len(b) == 0 || len(b) > 32 || f.scale < 0 || f.scale > 76 { // 76 digits are in 32 bytes
+	if len(b) == 0 ||
+		len(b) > 32 ||
+		f.scale < 0 ||
+		f.scale > 76 { // 76 digits are in 32 bytes
 		return 0, fmt.Errorf("a decimal of %d bytes and scale %d, want at most 32 bytes and 76", len(b), f.scale)
 	}
 	n := new(big.Int).SetBytes(b)

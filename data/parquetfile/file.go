@@ -80,13 +80,23 @@ func Open(f io.ReaderAt, size int64) (t *File, err error) {
 	if _, err := unmarshal(footer, &meta); err != nil { // a signature may follow
 		return nil, fmt.Errorf("damaged Parquet footer: %w", err)
 	}
-	t = &File{file: f, size: size, end: size - 8 - n, groups: meta.RowGroups}
+	t = &File{
+		file:   f,
+		size:   size,
+		end:    size - 8 - n,
+		groups: meta.RowGroups,
+	}
 	if err := t.openSchema(meta.Schema); err != nil {
 		return nil, fmt.Errorf("damaged Parquet file: %w", err)
 	}
 	for g, group := range t.groups {
 		if len(group.Columns) != len(t.chunks) {
-			return nil, fmt.Errorf("damaged Parquet file: row group %d has %d columns, the schema %d", g, len(group.Columns), len(t.chunks))
+			return nil, fmt.Errorf(
+				"damaged Parquet file: row group %d has %d columns, the schema %d",
+				g,
+				len(group.Columns),
+				len(t.chunks),
+			)
 		}
 	}
 	return t, nil
@@ -108,18 +118,27 @@ func (t *File) openSchema(schema []format.SchemaElement) error {
 			leaves = append(leaves, e)
 		}
 	}
-	footer, err := thrift.Marshal(&protocol, format.FileMetaData{Version: 1, Schema: schema, RowGroups: []format.RowGroup{group}})
+	footer, err := thrift.Marshal(
+		&protocol,
+		format.FileMetaData{Version: 1, Schema: schema, RowGroups: []format.RowGroup{group}},
+	)
 	if err != nil {
 		return err
 	}
 	b := append([]byte("PAR1"), footer...)
 	b = append(binary.LittleEndian.AppendUint32(b, uint32(len(footer))), "PAR1"...)
-	file, err := parquet.OpenFile(bytes.NewReader(b), int64(len(b)), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
+	file, err := parquet.OpenFile(
+		bytes.NewReader(b),
+		int64(len(b)),
+		parquet.SkipPageIndex(true),
+		parquet.SkipBloomFilters(true),
+	)
 	if err != nil {
 		return err
 	}
 	t.chunks = file.RowGroups()[0].ColumnChunks()
-	t.fields, t.byName = fieldsOf("", file.Root().Columns(), 0, leaves), map[string]*Field{}
+	t.fields = fieldsOf("", file.Root().Columns(), 0, leaves)
+	t.byName = map[string]*Field{}
 	for i := range slices.Backward(t.fields) {
 		t.byName[t.fields[i].Name] = &t.fields[i]
 	}
@@ -142,7 +161,8 @@ func checkSchema(schema []format.SchemaElement) error {
 			name += around[at].name
 			around[at].left--
 		}
-		if names += name; names > maxNames {
+		names += name
+		if names > maxNames {
 			return fmt.Errorf("names of columns of more than %d bytes", maxNames)
 		}
 		if n := int(e.NumChildren.V); n > 0 {
@@ -209,7 +229,8 @@ func skip(r thrift.BytesReader, kind thrift.Type, depth int, left *int64) (err e
 			each = 512
 		}
 		for i := int32(0); err == nil && i < list.Size; i++ {
-			if *left -= each; *left < 0 {
+			*left -= each
+			if *left < 0 {
 				return errors.New("too many columns or row groups")
 			}
 			err = skip(r, list.Type, depth+1, left)

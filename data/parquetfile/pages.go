@@ -55,11 +55,23 @@ func (t *File) stream(group int, f *Field) (*stream, error) {
 	c := &t.groups[group].Columns[f.leaf.Index()].MetaData
 	s := streams.Get().(*stream)
 	s.rest.Reset()
-	*s = stream{File: t, field: f, meta: c, at: c.DataPageOffset, stored: s.stored, page: s.page, rest: s.rest}
+	*s = stream{
+		File:   t,
+		field:  f,
+		meta:   c,
+		at:     c.DataPageOffset,
+		stored: s.stored,
+		page:   s.page,
+		rest:   s.rest,
+	}
 	if d := c.DictionaryPageOffset; d > 0 && d < s.at {
 		s.at = d
 	}
-	if size := c.TotalCompressedSize; c.NumValues > 0 && (s.at < 4 || size < 0 || s.at > t.end || size > t.end-s.at) {
+	if size := c.TotalCompressedSize; c.NumValues > 0 &&
+		(s.at < 4 ||
+			size < 0 ||
+			s.at > t.end ||
+			size > t.end-s.at) {
 		return nil, fmt.Errorf("damaged or truncated: %d bytes at %d in a file of %d", size, s.at, t.size)
 	}
 	return s, nil
@@ -86,8 +98,14 @@ func (s *stream) next() error {
 	if err != nil {
 		return fmt.Errorf("page header at byte %d: %w", s.at, err)
 	}
-	p := &page{at: s.at + n, stored: int64(h.CompressedPageSize), decoded: int64(h.UncompressedPageSize),
-		codec: s.meta.Codec, crc: uint32(h.CRC), encoding: -1}
+	p := &page{
+		at:       s.at + n,
+		stored:   int64(h.CompressedPageSize),
+		decoded:  int64(h.UncompressedPageSize),
+		codec:    s.meta.Codec,
+		crc:      uint32(h.CRC),
+		encoding: -1,
+	}
 	if err := s.check(&h, p); err != nil {
 		return fmt.Errorf("page at byte %d: %w", p.at, err)
 	}
@@ -100,9 +118,12 @@ func (s *stream) next() error {
 		return fmt.Errorf("page at byte %d: %w", p.at, err)
 	}
 	// The library gets the header of a page that is not compressed.
-	h.UncompressedPageSize, h.CompressedPageSize, h.CRC = int32(len(b)), int32(len(b)), 0
+	h.UncompressedPageSize = int32(len(b))
+	h.CompressedPageSize = int32(len(b))
+	h.CRC = 0
 	h.DataPageHeaderV2.V.IsCompressed = thrift.New(false)
-	h.DataPageHeader.V.Encoding, h.DataPageHeaderV2.V.Encoding = p.encoding, p.encoding
+	h.DataPageHeader.V.Encoding = p.encoding
+	h.DataPageHeaderV2.V.Encoding = p.encoding
 	head, err := thrift.Marshal(&protocol, &h)
 	s.rest.Write(head)
 	s.rest.Write(b)
@@ -112,11 +133,16 @@ func (s *stream) next() error {
 // check looks at what a header says of its page, and notes it.
 func (s *stream) check(h *format.PageHeader, p *page) error {
 	values := int64(0)
-	switch v1, v2 := &h.DataPageHeader, &h.DataPageHeaderV2; {
+	v1 := &h.DataPageHeader
+	v2 := &h.DataPageHeaderV2
+	switch {
 	case h.Type == format.DataPage && v1.Valid:
-		values, p.encoding = int64(v1.V.NumValues), v1.V.Encoding
+		values = int64(v1.V.NumValues)
+		p.encoding = v1.V.Encoding
 	case h.Type == format.DataPageV2 && v2.Valid:
-		values, p.encoding, p.version2 = int64(v2.V.NumValues), v2.V.Encoding, true
+		values = int64(v2.V.NumValues)
+		p.encoding = v2.V.Encoding
+		p.version2 = true
 		p.sections = [2]int{int(v2.V.RepetitionLevelsByteLength), int(v2.V.DefinitionLevelsByteLength)}
 		if min(p.sections[0], p.sections[1]) < 0 {
 			return errors.New("damaged: a length below 0")
@@ -132,7 +158,13 @@ func (s *stream) check(h *format.PageHeader, p *page) error {
 	}
 	switch {
 	case min(values, p.stored, p.decoded) < 0 || p.levels > min(p.stored, p.decoded):
-		return fmt.Errorf("damaged: %d values in %d bytes, %d of them levels, stored as %d", values, p.decoded, p.levels, p.stored)
+		return fmt.Errorf(
+			"damaged: %d values in %d bytes, %d of them levels, stored as %d",
+			values,
+			p.decoded,
+			p.levels,
+			p.stored,
+		)
 	case p.stored > s.end-p.at:
 		return fmt.Errorf("damaged or truncated: %d bytes stored, %d left", p.stored, s.end-p.at)
 	case p.decoded > maxPage:
@@ -282,7 +314,8 @@ func hadoopLZ4(dst, src []byte) bool {
 			if err != nil || n == 0 {
 				return false
 			}
-			block, src = block[n:], src[stored:]
+			block = block[n:]
+			src = src[stored:]
 		}
 		dst = dst[decoded:]
 	}

@@ -59,7 +59,8 @@ func Join(files ...*File) *Sheet {
 func (t *Sheet) Check(width int) error {
 	total := 0
 	for _, g := range t.groups {
-		if total += g.rows; g.rows < 0 || g.rows > federated.MaxSamples || total > federated.MaxSamples {
+		total += g.rows
+		if g.rows < 0 || g.rows > federated.MaxSamples || total > federated.MaxSamples {
 			return fmt.Errorf("damaged: %d rows in one group", g.rows)
 		}
 	}
@@ -135,7 +136,9 @@ func (t *Sheet) Values(name string, single bool, take func(row int, v parquet.Va
 // values reads a column in one row group. With single each row is to have one value.
 func (t *Sheet) values(group int, name string, single bool, take func(row int, v parquet.Value) error) error {
 	g := t.groups[group]
-	row, number, until := g.start-1, 0, g.start+g.rows
+	row := g.start - 1
+	number := 0
+	until := g.start + g.rows
 	where := g.where(name)
 	err := g.read(name, func(v parquet.Value) (err error) {
 		switch next := v.RepetitionLevel() == 0; {

@@ -98,10 +98,15 @@ func (s *stream) checkPrefixes(p *page, b []byte) error {
 	if err != nil {
 		return err
 	}
-	last, total := int64(0), int64(0)
+	last := int64(0)
+	total := int64(0)
 	for i := range min(len(prefixes), len(suffixes)) {
-		prefix, suffix := int64(prefixes[i]), int64(suffixes[i])
-		if prefix < 0 || prefix > last || suffix < 0 || suffix > int64(len(b)) {
+		prefix := int64(prefixes[i])
+		suffix := int64(suffixes[i])
+		if prefix < 0 ||
+			prefix > last ||
+			suffix < 0 ||
+			suffix > int64(len(b)) {
 			return fmt.Errorf("damaged: %d bytes of a string of %d are repeated", prefix, last)
 		}
 		last = prefix + suffix
@@ -123,11 +128,14 @@ func runs(b []byte, width, most int) bool {
 			return false // which the library says
 		}
 		b = b[n:]
-		count, size := u>>1, uint64(width+7)/8
+		count := u >> 1
+		size := uint64(width+7) / 8
 		if u&1 != 0 {
-			size, count = count*uint64(width), count*8
+			size = count * uint64(width)
+			count = count * 8
 		}
-		if total += count; u>>1 > uint64(most+padding) || total > uint64(most+padding) {
+		total += count
+		if u>>1 > uint64(most+padding) || total > uint64(most+padding) {
 			return true
 		}
 		b = b[min(size, uint64(len(b))):]
@@ -144,7 +152,9 @@ func deltas(b []byte, most int) (length int, ok bool) {
 		rest = rest[max(n, 0):]
 		return u
 	}
-	block, minis, total := varint(), varint(), varint()
+	block := varint()
+	minis := varint()
+	total := varint()
 	varint() // the first value
 	if total > uint64(most) {
 		return 0, false

@@ -45,7 +45,14 @@ type Quadratics struct {
 }
 
 // DefaultQuadratics is a problem small enough for runs of seconds.
-var DefaultQuadratics = Quadratics{Dimension: 20, Samples: 50, Mu: 0.1, L: 1, Noise: 1, Heterogeneity: 1}
+var DefaultQuadratics = Quadratics{
+	Dimension:     20,
+	Samples:       50,
+	Mu:            0.1,
+	L:             1,
+	Noise:         1,
+	Heterogeneity: 1,
+}
 
 // Set makes the data. A configuration has held what it asks for to its ranges, but the memory.
 func (q Quadratics) Set() (federated.Set, error) {
@@ -54,15 +61,27 @@ func (q Quadratics) Set() (federated.Set, error) {
 		return nil, err
 	}
 	info := federated.Info{
-		Name:    "quadratic (synthetic)",
-		Note:    fmt.Sprintf("made samples, heterogeneity %g, mu %g, L %g, noise %g", q.Heterogeneity, q.Mu, q.L, q.Noise),
+		Name: "quadratic (synthetic)",
+		Note: fmt.Sprintf(
+			"made samples, heterogeneity %g, mu %g, L %g, noise %g",
+			q.Heterogeneity,
+			q.Mu,
+			q.L,
+			q.Noise,
+		),
 		Samples: learn.Samples{Input: learn.Dense, Features: 3 * q.Dimension, Classes: 1},
 	}
 	// Held out is one sample for each client: its A and the mean of its b. Their
 	// mean loss is F(x) − Σ p_c f_c*, free of noise, and Γ at x*.
 	s := convexSet(quadraticTask, fmt.Sprintf("%+v", q), info, q.Clients, q.Samples, 1)
-	rows := &quadraticRows{n: q.Dimension, samples: q.Samples + 1, matrix: make([]float32, q.Clients*2*q.Dimension), b: make([]float32, len(s.Labels)*q.Dimension)}
-	centre, axis := variates(keyed.Hash(q.Seed, keyed.Synthetic, partTask, 1)), variates(keyed.Hash(q.Seed, keyed.Synthetic, partTask, 2))
+	rows := &quadraticRows{
+		n:       q.Dimension,
+		samples: q.Samples + 1,
+		matrix:  make([]float32, q.Clients*2*q.Dimension),
+		b:       make([]float32, len(s.Labels)*q.Dimension),
+	}
+	centre := variates(keyed.Hash(q.Seed, keyed.Synthetic, partTask, 1))
+	axis := variates(keyed.Hash(q.Seed, keyed.Synthetic, partTask, 2))
 	for c := range q.Clients {
 		q.client(rows, c, centre, axis)
 	}
@@ -92,7 +111,12 @@ func convexSet(task, of string, info federated.Info, clients, samples, held int)
 	info.Synthetic = true
 	info.Digest = fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "fedpace convex 1\n%s\n%s\n", task, of)))
 	each := samples + held
-	s := &federated.Grouped{Task: task, About: info, Starts: []int{0}, Labels: make([]int32, clients*each)}
+	s := &federated.Grouped{
+		Task:   task,
+		About:  info,
+		Starts: []int{0},
+		Labels: make([]int32, clients*each),
+	}
 	for i := range int32(clients * each) {
 		if int(i)%each < samples {
 			s.Train = append(s.Train, i)
@@ -110,7 +134,13 @@ func convexSet(task, of string, info federated.Info, clients, samples, held int)
 // checkConvex bounds a set in memory.
 func checkConvex(clients, samples, width int) error {
 	if float64(clients)*float64(samples)*float64(width) > maxConvexValues {
-		return fmt.Errorf("data: %d clients of %d samples with %d values are more than %d", clients, samples, width, maxConvexValues)
+		return fmt.Errorf(
+			"data: %d clients of %d samples with %d values are more than %d",
+			clients,
+			samples,
+			width,
+			maxConvexValues,
+		)
 	}
 	return nil
 }
@@ -128,8 +158,10 @@ func (v variates) at(parts ...uint64) float64 {
 func (q Quadratics) client(rows *quadraticRows, c int, centre, axis variates) {
 	n := q.Dimension
 	own := variates(keyed.Hash(q.Seed, keyed.Synthetic, uint64(c), partHabits))
-	a, v := rows.matrix[c*2*n:][:n], rows.matrix[(c*2+1)*n:][:n]
-	direction, square := make([]float64, n), 0.0
+	a := rows.matrix[c*2*n:][:n]
+	v := rows.matrix[(c*2+1)*n:][:n]
+	direction := make([]float64, n)
+	square := 0.0
 	for j := range n {
 		a[j] = float32(q.Mu + float64((q.L-q.Mu)*float64(j)/float64(n-1)))
 		direction[j] = axis.at(uint64(j)) + float64(q.Heterogeneity*own.at(1, uint64(j)))
@@ -167,7 +199,12 @@ type Mixtures struct {
 }
 
 // DefaultMixtures is a problem small enough for runs of seconds.
-var DefaultMixtures = Mixtures{Features: 20, Classes: 5, Samples: 50, Heterogeneity: 1}
+var DefaultMixtures = Mixtures{
+	Features:      20,
+	Classes:       5,
+	Samples:       50,
+	Heterogeneity: 1,
+}
 
 // separation is the deviation of the classes' means in each feature, beside 1
 // within a class: classes overlap.
@@ -190,7 +227,8 @@ func (m Mixtures) Set() (federated.Set, error) {
 	for c := range m.Clients {
 		m.client(s.Labels[c*each:][:each], rows.Values[c*each*m.Features:], c)
 	}
-	s.Rows, s.Held = rows, s.Held[:min(maxHeldOut, len(s.Held))]
+	s.Rows = rows
+	s.Held = s.Held[:min(maxHeldOut, len(s.Held))]
 	return s, nil
 }
 
@@ -202,10 +240,18 @@ func (m Mixtures) client(labels []int32, rows []float32, c int) {
 	scale := 1 / math.Sqrt(float64(m.Features))
 	for i := range labels {
 		urn := labels[:min(i, m.Samples)]
-		labels[i] = polya(urn, m.Classes, m.Heterogeneity, keyed.Hash(m.Seed, keyed.Synthetic, uint64(c), partLabels, uint64(i)))
+		labels[i] = polya(
+			urn,
+			m.Classes,
+			m.Heterogeneity,
+			keyed.Hash(m.Seed, keyed.Synthetic, uint64(c), partLabels, uint64(i)),
+		)
 		row := rows[i*m.Features:][:m.Features]
 		for j := range row {
-			mean := float64(separation*all.at(uint64(labels[i]), uint64(j))) + float64(separation*m.Heterogeneity*own.at(1, uint64(j)))
+			mean := float64(separation*all.at(
+				uint64(labels[i]),
+				uint64(j),
+			)) + float64(separation*m.Heterogeneity*own.at(1, uint64(j)))
 			row[j] = float32(float64((mean + own.at(2, uint64(i), uint64(j))) * scale))
 		}
 	}

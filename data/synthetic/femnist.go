@@ -82,7 +82,8 @@ func (w *handwriting) draw(record []byte, of habits, label int, key uint64) {
 	offset := int(u >> 32 % uint64(len(w.noise)-federated.FEMNISTPixels))
 
 	for y := range federated.FEMNISTSide {
-		a, b := shifted(shape[:], federated.FEMNISTSide, y, place), shifted(other[:], federated.FEMNISTSide, y, otherPlace)
+		a := shifted(shape[:], federated.FEMNISTSide, y, place)
+		b := shifted(other[:], federated.FEMNISTSide, y, otherPlace)
 		p := paper[y*federated.FEMNISTSide:][:federated.FEMNISTSide]
 		n := w.noise[offset+y*federated.FEMNISTSide:][:federated.FEMNISTSide]
 		row := record[y*federated.FEMNISTSide:][:federated.FEMNISTSide]

@@ -13,10 +13,15 @@ func (s *synthetic) InMemory() (_ *federated.Grouped, made bool) {
 	var add func(record []byte)
 	if s.coding == nil {
 		rows := &federated.BagRows{Starts: []uint32{0}}
-		g.Rows, add = rows, func(record []byte) { addTweet(rows, record) }
+		g.Rows = rows
+		add = func(record []byte) { addTweet(rows, record) }
 	} else {
-		rows := &federated.ByteRows{Width: s.record, Coding: &federated.Coding{Name: s.coding.Name, Planes: s.coding.Planes}}
-		g.Rows, add = rows, func(record []byte) { rows.Bytes = append(rows.Bytes, record...) }
+		rows := &federated.ByteRows{
+			Width:  s.record,
+			Coding: &federated.Coding{Name: s.coding.Name, Planes: s.coding.Planes},
+		}
+		g.Rows = rows
+		add = func(record []byte) { rows.Bytes = append(rows.Bytes, record...) }
 	}
 	take := func(from *store, i int) int32 {
 		add(from.record(i, s.record))

@@ -87,7 +87,8 @@ func (l *language) write(record []byte, of habits, label int, key uint64) {
 	n := shortest + int(keyed.Below(source.Uint64(), longest-shortest+1))
 	for i := range n {
 		u := source.Uint64()
-		kind, from := u&0xff, u&^0xffff
+		kind := u & 0xff
+		from := u &^ 0xffff
 		switch {
 		case kind < feelingShare:
 			told := label
@@ -111,7 +112,8 @@ func (l *language) write(record []byte, of habits, label int, key uint64) {
 		}
 		record[3*distinct+1]++
 	}
-	record[0], record[1] = uint8(distinct), uint8(n)
+	record[0] = uint8(distinct)
+	record[1] = uint8(n)
 }
 
 // appendTweet appends a tweet as counts divided by their sum.

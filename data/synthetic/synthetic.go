@@ -92,21 +92,40 @@ func New(task string, clients int, seed uint64, heterogeneity float64) (federate
 	switch task {
 	case quadraticTask:
 		q := DefaultQuadratics
-		q.Clients, q.Seed, q.Heterogeneity = clients, seed, heterogeneity
+		q.Clients = clients
+		q.Seed = seed
+		q.Heterogeneity = heterogeneity
 		return q.Set()
 	case logisticTask:
 		m := DefaultMixtures
-		m.Clients, m.Seed, m.Heterogeneity = clients, seed, heterogeneity
+		m.Clients = clients
+		m.Seed = seed
+		m.Heterogeneity = heterogeneity
 		return m.Set()
 	}
 	of, ok := recipes[task]
 	if !ok {
 		return nil, fmt.Errorf("data: no synthetic set for task %q, want one of %s", task, strings.Join(Tasks(), ", "))
 	}
-	s := &synthetic{recipe: of, seed: seed, h: heterogeneity, shift: uint64(256 * (heterogeneity / (1 + heterogeneity)))}
+	s := &synthetic{
+		recipe: of,
+		seed:   seed,
+		h:      heterogeneity,
+		shift:  uint64(256 * (heterogeneity / (1 + heterogeneity))),
+	}
 	s.n = cmp.Or(clients, s.clients)
 	s.info.Name, s.info.Synthetic = task+" (synthetic)", true
-	s.info.Digest = fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "fedpace synthetic 1\n%s\n%d\n%d\n%016x\n", task, clients, seed, math.Float64bits(heterogeneity))))
+	s.info.Digest = fmt.Sprintf(
+		"%x",
+		sha256.Sum256(fmt.Appendf(
+			nil,
+			"fedpace synthetic 1\n%s\n%d\n%d\n%016x\n",
+			task,
+			clients,
+			seed,
+			math.Float64bits(heterogeneity),
+		)),
+	)
 	s.info.AddNote("made samples, heterogeneity %g", heterogeneity)
 	// A fifth of the samples against four fifths for training, as in the real
 	// sets, taken at the smallest client so that each has as many.
@@ -148,7 +167,8 @@ func (s *synthetic) Close() error         { return nil }
 func (s *synthetic) Samples(c int) int {
 	h := keyed.Hash(s.seed, keyed.Synthetic, uint64(c), partCount)
 	at := keyed.Below(h, uint64(len(s.counts)-1)<<16)
-	low, high := s.counts[at>>16], s.counts[at>>16+1]
+	low := s.counts[at>>16]
+	high := s.counts[at>>16+1]
 	return low + (high-low)*int(at&0xffff)>>16
 }
 
@@ -233,8 +253,10 @@ func (s *synthetic) label(train, held []uint8, c int) {
 // Labels have Dirichlet(1/h) proportions so, without a logarithm or a power,
 // whose last bits differ between machines.
 func polya[T uint8 | int32](urn []T, classes int, h float64, key uint64) T {
-	k, n := float64(classes), uint64(len(urn))
-	u, pick := keyed.Float64(key), keyed.Hash(key, keyed.Synthetic)
+	k := float64(classes)
+	n := uint64(len(urn))
+	u := keyed.Float64(key)
+	pick := keyed.Hash(key, keyed.Synthetic)
 	if drawn := float64(h * float64(n)); float64(u*(k+drawn)) >= k && n > 0 {
 		return urn[keyed.Below(pick, n)]
 	}
@@ -257,7 +279,8 @@ func (s *synthetic) HeldOutBatch(dst *learn.Batch, from, n int) error {
 func (s *synthetic) makeHeldOut() {
 	s.heldOut = s.empty(s.held)
 	for from := 0; from < s.held; {
-		c, to := from*s.n/s.held, from+1
+		c := from * s.n / s.held
+		to := from + 1
 		for to < s.held && to*s.n/s.held == c {
 			to++
 		}

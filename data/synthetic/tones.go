@@ -52,9 +52,11 @@ func smooth(dst []tone, source *rand.PCG, side, radius int) {
 		a[i] = int(int8(source.Uint64()))
 	}
 	for pass := range 4 { // along rows and columns in turn
-		along, across := 1, side
+		along := 1
+		across := side
 		if pass%2 > 0 {
-			along, across = side, 1
+			along = side
+			across = 1
 		}
 		for i := range side {
 			for k := range side {

@@ -121,8 +121,13 @@ func (c *cell) words() (list []string, err error) {
 	inner := strings.Trim(text, "[](){}")
 	list = strings.FieldsFunc(inner, func(r rune) bool { return strings.ContainsRune(", ;\t\n", r) })
 	for i := range len(inner) {
-		if inner[i] == ',' && (i+1 == len(inner) || inner[i+1] > ' ') && (inner == text || strings.ContainsAny(inner, " ;\t\n")) {
-			return list, fmt.Errorf("%.40q has a comma; want a number with a decimal point, or a list such as 1 2 or [1,2]", text)
+		if inner[i] == ',' &&
+			(i+1 == len(inner) || inner[i+1] > ' ') &&
+			(inner == text || strings.ContainsAny(inner, " ;\t\n")) {
+			return list, fmt.Errorf(
+				"%.40q has a comma; want a number with a decimal point, or a list such as 1 2 or [1,2]",
+				text,
+			)
 		}
 	}
 	return list, nil

@@ -56,7 +56,8 @@ func newClassNames(t *Table, classes int) *classNames {
 }
 
 func (l *classNames) take(row int, c cell) error {
-	if l.plain > 0 && (c.kind != wholeCell || c.whole < 0 || c.whole >= int64(l.plain)) {
+	if l.plain > 0 &&
+		(c.kind != wholeCell || c.whole < 0 || c.whole >= int64(l.plain)) {
 		return fmt.Errorf("label %.40v is outside the %d classes, want 0 to %d", c.name(), l.plain, l.plain-1)
 	}
 	before := len(l.List)
@@ -94,7 +95,12 @@ func (l *classNames) labels(classes int) (labels []int32, count int, named []str
 		}
 	default:
 		if classes != 0 && classes != len(l.List) {
-			return nil, 0, nil, fmt.Errorf("%d different labels (%s), want %d classes", len(l.List), federated.ShortList(l.List), classes)
+			return nil, 0, nil, fmt.Errorf(
+				"%d different labels (%s), want %d classes",
+				len(l.List),
+				federated.ShortList(l.List),
+				classes,
+			)
 		}
 		of := places(l.List)
 		named = slices.SortedFunc(slices.Values(l.List), func(a, b string) int {
@@ -110,7 +116,8 @@ func (l *classNames) labels(classes int) (labels []int32, count int, named []str
 	}
 	labels = make([]int32, len(l.of))
 	for row, i := range l.of {
-		if labels[row] = -1; i >= 0 {
+		labels[row] = -1
+		if i >= 0 {
 			labels[row] = to[i]
 		}
 	}
@@ -141,7 +148,8 @@ func (p *parts) take(_ int, c cell) error {
 	case "train", "training", "0", "false":
 		p.held = append(p.held, false)
 	case "test", "testing", "val", "valid", "validation", "held out", "held-out", "held_out", "1", "true":
-		if p.held = append(p.held, true); strings.HasPrefix(word, "val") {
+		p.held = append(p.held, true)
+		if strings.HasPrefix(word, "val") {
 			p.validation = word
 		}
 	case "":
@@ -233,22 +241,29 @@ const maxHot = math.MaxInt32
 func (r *reading) addWords(s *federated.Grouped, values []float32, width int, train []int32) ([]float32, int, error) {
 	all := width
 	for _, w := range r.words {
-		if all += len(w.List); all > maxFeatures || r.rows > maxHot/all {
-			return nil, 0, fmt.Errorf("words: %d rows of %d features and words are too many; want columns of fewer words", r.rows, all)
+		all += len(w.List)
+		if all > maxFeatures || r.rows > maxHot/all {
+			return nil, 0, fmt.Errorf(
+				"words: %d rows of %d features and words are too many; want columns of fewer words",
+				r.rows,
+				all,
+			)
 		}
 	}
 	if all == width {
 		return values, width, nil
 	}
 	s.About.Columns = slices.Clip(s.About.Columns) // the mapping's own
-	both, at := make([]float32, r.rows*all), width
+	both := make([]float32, r.rows*all)
+	at := width
 	for row := range r.rows {
 		copy(both[row*all:], values[row*width:][:width])
 	}
 	for i, w := range r.words {
 		order := slices.Sorted(slices.Values(w.List))
 		place := places(order)
-		known, count := 0.0, make([]float64, len(order))
+		known := 0.0
+		count := make([]float64, len(order))
 		for _, row := range train {
 			if own := w.of[row]; own >= 0 {
 				known++

@@ -136,7 +136,10 @@ func (c *csvTable) checkNames() error {
 }
 
 func unnamed(value string) error {
-	return fmt.Errorf("line 1 has the number %.40s where the name of a column should be; want a line of names above the values", value)
+	return fmt.Errorf(
+		"line 1 has the number %.40s where the name of a column should be; want a line of names above the values",
+		value,
+	)
 }
 
 // content is the text behind the byte order mark.
@@ -166,7 +169,8 @@ type bounded struct {
 
 func (b *bounded) Read(p []byte) (int, error) {
 	n, err := b.Reader.Read(p)
-	if b.left -= int64(n); b.left < 0 {
+	b.left -= int64(n)
+	if b.left < 0 {
 		return n, fmt.Errorf("damaged: more than %d times what is stored", gzipExpansion)
 	}
 	return n, err
@@ -174,7 +178,9 @@ func (b *bounded) Read(p []byte) (int, error) {
 
 func (c *csvTable) reader(in io.Reader) *csv.Reader {
 	r := csv.NewReader(in)
-	r.Comma, r.ReuseRecord, r.FieldsPerRecord = c.comma, true, len(c.header)
+	r.Comma = c.comma
+	r.ReuseRecord = true
+	r.FieldsPerRecord = len(c.header)
 	return r
 }
 
@@ -198,7 +204,9 @@ func (c *csvTable) read(wanted []column, to *reading) error {
 	if _, err := r.Read(); err != nil { // the names
 		return err
 	}
-	of, at := places(c.header), make([]int, len(wanted)) // of the columns in a row
+	// of the columns in a row
+	of := places(c.header)
+	at := make([]int, len(wanted))
 	for i, one := range wanted {
 		at[i] = of[one.name]
 	}
@@ -236,7 +244,13 @@ func (c *csvTable) broken(err error, record []string) error {
 	case errors.Is(p.Err, csv.ErrFieldCount):
 		return fmt.Errorf("line %d: %d fields, and line 1 names %d columns", p.StartLine, len(record), len(c.header))
 	case p.StartLine != p.Line:
-		return fmt.Errorf("line %d, byte %d: %w, in the row that begins in line %d", p.Line, p.Column, p.Err, p.StartLine)
+		return fmt.Errorf(
+			"line %d, byte %d: %w, in the row that begins in line %d",
+			p.Line,
+			p.Column,
+			p.Err,
+			p.StartLine,
+		)
 	}
 	return fmt.Errorf("line %d, byte %d: %w", p.Line, p.Column, p.Err)
 }

@@ -77,7 +77,11 @@ func setText(v reflect.Value, text string) error {
 		list.TrimLeadingSpace = true
 		words, err := list.Read()
 		if err != nil {
-			return fmt.Errorf("%q is no list with commas between its parts, and double quotes around a part that has some: %w", text, csvError(err))
+			return fmt.Errorf(
+				"%q is no list with commas between its parts, and double quotes around a part that has some: %w",
+				text,
+				csvError(err),
+			)
 		}
 		v.Set(reflect.MakeSlice(v.Type(), len(words), len(words)))
 		for i, word := range words {

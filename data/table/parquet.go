@@ -41,7 +41,8 @@ func (p *parquetTable) read(wanted []column, to *reading) error {
 	if err := to.reserve(p.Rows, p.Room); err != nil {
 		return err
 	}
-	first, errs := to.rows, make([]error, len(wanted))
+	first := to.rows
+	errs := make([]error, len(wanted))
 	_ = federated.Each(len(wanted), func(i int) error { // which returns what it has stored
 		defer parquetfile.Damaged(&errs[i])
 		errs[i] = p.each(wanted[i], first)
@@ -87,7 +88,8 @@ func cellOf(f *parquetfile.Field, v parquet.Value) (c cell, err error) {
 		c = cell{kind: textCell, text: f.Text(v)}
 	case f.Whole:
 		var fits bool
-		if c.whole, fits = f.Integer(v); fits {
+		c.whole, fits = f.Integer(v)
+		if fits {
 			c.kind = wholeCell
 		} else {
 			c = cell{kind: textCell, text: strconv.FormatUint(v.Uint64(), 10)}
@@ -105,6 +107,11 @@ func ReadPlain(t *parquetfile.Sheet, opt federated.Options) (*federated.Grouped,
 	if err != nil {
 		return nil, err
 	}
-	own := Table{Client: "client", Features: []string{"x"}, Label: "y", plain: true}
+	own := Table{
+		Client:   "client",
+		Features: []string{"x"},
+		Label:    "y",
+		plain:    true,
+	}
 	return own.read([]tableFile{file}, opt)
 }

@@ -43,7 +43,8 @@ func (p *profile) take(row int, c cell) error {
 		}
 		return nil
 	}
-	p.rows, p.last = row+1, row
+	p.rows = row + 1
+	p.last = row
 	if c.kind == bytesCell {
 		p.bytes++
 		if strings.HasPrefix(string(c.bytes[:min(4, len(c.bytes))]), "\x89PNG") {
@@ -57,7 +58,10 @@ func (p *profile) take(row int, c cell) error {
 		p.commas++
 		return nil
 	}
-	if err == nil && len(words) > 1 && isPart(words[0]) && isPart(words[1]) {
+	if err == nil &&
+		len(words) > 1 &&
+		isPart(words[0]) &&
+		isPart(words[1]) {
 		p.list = true
 		for _, word := range words {
 			if _, err := parseNumber(word); err == errMissing {
@@ -69,16 +73,20 @@ func (p *profile) take(row int, c cell) error {
 	if x, err := c.number(); err == nil {
 		value := float64(x)
 		p.ascending = (row == 0 || p.ascending) && value > p.most
-		p.least, p.most = min(p.least, value), max(p.most, value)
-		if p.real++; value == math.Trunc(value) {
+		p.least = min(p.least, value)
+		p.most = max(p.most, value)
+		p.real++
+		if value == math.Trunc(value) {
 			p.whole++
 		}
 	} else if err == errMissing {
 		p.lacks()
 		return nil
 	} else {
-		p.texts, p.odd = p.texts+1, name
-		p.length, p.blanks = p.length+len(name), p.blanks+strings.Count(name, " ")
+		p.texts = p.texts + 1
+		p.odd = name
+		p.length = p.length + len(name)
+		p.blanks = p.blanks + strings.Count(name, " ")
 		if date.MatchString(name) {
 			p.dates++
 		}
@@ -100,16 +108,26 @@ func isPart(word string) bool {
 // lacks notes that the last row lacks a value.
 func (p *profile) lacks() {
 	if p.lacked != p.last {
-		p.missing, p.lacked = p.missing+1, p.last
+		p.missing = p.missing + 1
+		p.lacked = p.last
 	}
 }
 
 // numbers, words and classes are what a column may serve as.
 func (p *profile) numbers() bool {
-	return p.other == "" && !p.list && p.real > 0 && p.texts == 0 && p.bytes == 0
+	return p.other == "" &&
+		!p.list &&
+		p.real > 0 &&
+		p.texts == 0 &&
+		p.bytes == 0
 }
 func (p *profile) words() bool {
-	return p.other == "" && !p.list && p.texts > 0 && p.length < 64*p.texts && p.dates == 0 && !p.sentences()
+	return p.other == "" &&
+		!p.list &&
+		p.texts > 0 &&
+		p.length < 64*p.texts &&
+		p.dates == 0 &&
+		!p.sentences()
 }
 
 // fewWords is how many words may become features.
@@ -120,7 +138,10 @@ func (p *profile) features() bool { return p.real == 0 && p.words() && p.classes
 
 // sentences reports whether a column has texts of three words or more, which are no classes.
 func (p *profile) sentences() bool {
-	return p.texts > 0 && p.blanks >= 2*p.texts && p.dates == 0 && (p.many || len(p.distinct) > min(20, p.rows/2))
+	return p.texts > 0 &&
+		p.blanks >= 2*p.texts &&
+		p.dates == 0 &&
+		(p.many || len(p.distinct) > min(20, p.rows/2))
 }
 
 // date is one of the usual forms, perhaps with a time.
@@ -140,7 +161,10 @@ func (p *profile) classes(most int) bool {
 
 // rowNumber reports whether a column counts the rows.
 func (p *profile) rowNumber() bool {
-	return p.whole == p.rows && p.ascending && p.most-p.least == float64(p.rows-1) && p.rows > 2
+	return p.whole == p.rows &&
+		p.ascending &&
+		p.most-p.least == float64(p.rows-1) &&
+		p.rows > 2
 }
 
 func (p *profile) isParts() bool {
@@ -153,12 +177,18 @@ func (p *profile) isParts() bool {
 			return false
 		}
 	}
-	return slices.Contains(part.held, false) && slices.Contains(part.held, true) && (p.texts > 0 && !hasWord(p.name, slices.Concat(labelWords, maybeLabel)) || hasWord(p.name, splitWords))
+	return slices.Contains(part.held, false) &&
+		slices.Contains(part.held, true) &&
+		(p.texts > 0 && !hasWord(p.name, slices.Concat(labelWords, maybeLabel)) || hasWord(p.name, splitWords))
 }
 
 // shown is a name or a value in a reason, which is one line.
 func shown(s string) string {
-	if len(s) > 40 || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) || strings.ContainsRune(", \ufffd", r) }) {
+	if len(s) > 40 ||
+		strings.ContainsFunc(
+			s,
+			func(r rune) bool { return !unicode.IsPrint(r) || strings.ContainsRune(", \ufffd", r) },
+		) {
 		return fmt.Sprintf("%.40q", s)
 	}
 	return s
@@ -193,7 +223,10 @@ func (c *profile) unused() string {
 	case c.dates > 0:
 		return fmt.Sprintf("dates such as %s; as a number, of days or hours, one would be a feature", shown(c.odd))
 	case c.sentences():
-		return fmt.Sprintf("texts of %d bytes on average; want text in the place of features for a model that reads them", c.length/c.texts)
+		return fmt.Sprintf(
+			"texts of %d bytes on average; want text in the place of features for a model that reads them",
+			c.length/c.texts,
+		)
 	case c.real > 0:
 		return fmt.Sprintf("numbers, but %s and the like in %d of %d rows", shown(c.odd), c.texts, c.rows)
 	}

@@ -45,7 +45,14 @@ func Propose(file, label string) (_ *Proposal, err error) {
 	var profiles []*profile
 	var wanted []column
 	for _, name := range files[0].columns() {
-		p := &profile{name: name, last: -1, lacked: -1, distinct: map[string]int{}, least: math.Inf(1), most: math.Inf(-1)}
+		p := &profile{
+			name:     name,
+			last:     -1,
+			lacked:   -1,
+			distinct: map[string]int{},
+			least:    math.Inf(1),
+			most:     math.Inf(-1),
+		}
 		if f, ok := files[0].(*parquetTable); ok {
 			if one := f.Field(name); one.Kind == parquetfile.KindOther {
 				p.other = one.Words()
@@ -108,7 +115,8 @@ func (p *Proposal) guess(columns []*profile, named string) error {
 		free = slices.Delete(free, i, i+1)
 		return one
 	}
-	label, why := pick(func(c *profile) bool { return named != "" && c.name == named }), "as asked"
+	label := pick(func(c *profile) bool { return named != "" && c.name == named })
+	why := "as asked"
 	switch {
 	case named == "":
 	case label == nil:
@@ -118,7 +126,11 @@ func (p *Proposal) guess(columns []*profile, named string) error {
 		return fmt.Errorf("label: column %s is neither classes nor numbers: %s", shown(named), label.unused())
 	}
 	if c := pick(func(c *profile) bool {
-		return hasWord(c.name, clientWords) && c.bytes == 0 && !c.list && len(c.distinct) > 1 && len(c.distinct) <= max(2, c.rows/2)
+		return hasWord(c.name, clientWords) &&
+			c.bytes == 0 &&
+			!c.list &&
+			len(c.distinct) > 1 &&
+			len(c.distinct) <= max(2, c.rows/2)
 	}); c != nil {
 		p.Table.Client = c.name
 		p.add("client", quoted(c.name), "%s different values (%s), and its name", count(c), c.some())
@@ -147,7 +159,10 @@ func (p *Proposal) guess(columns []*profile, named string) error {
 		p.add("split", quoted(split.name), "its values are %s", split.some())
 	}
 	for _, c := range free {
-		if c.name != p.Table.Label && !slices.Contains(p.Table.Target, c.name) && !c.feature && c.name != p.Table.Text {
+		if c.name != p.Table.Label &&
+			!slices.Contains(p.Table.Target, c.name) &&
+			!c.feature &&
+			c.name != p.Table.Text {
 			p.left = append(p.left, shown(c.name)+" ("+c.unused()+")")
 		}
 	}
@@ -165,7 +180,8 @@ func (p *Proposal) add(option, value, why string, args ...any) {
 func findLabel(free []*profile, last *profile) (label *profile, why string) {
 	find := func(reason string, fits func(c *profile) bool) {
 		if i := slices.IndexFunc(free, fits); label == nil && i >= 0 {
-			label, why = free[i], reason
+			label = free[i]
+			why = reason
 		}
 	}
 	byName := func(words []string) {
@@ -179,12 +195,16 @@ func findLabel(free []*profile, last *profile) (label *profile, why string) {
 		}
 	}
 	byName(labelWords)
-	find("the last column", func(c *profile) bool { return c == last && (c.words() && c.classes(maxDistinct) || c.classes(20)) })
+	find("the last column", func(c *profile) bool {
+		return c == last &&
+			(c.words() && c.classes(maxDistinct) || c.classes(20))
+	})
 	find("the last column", func(c *profile) bool { return c == last && c.numbers() && !c.rowNumber() })
 	byName(maybeLabel)
 	for _, c := range slices.Backward(free) {
 		if label == nil && c.words() && c.classes(100) {
-			label, why = c, "the last column of few words"
+			label = c
+			why = "the last column of few words"
 		}
 	}
 	return label, why
@@ -192,7 +212,9 @@ func findLabel(free []*profile, last *profile) (label *profile, why string) {
 
 // addLabel makes the column that was found a label or a target.
 func (p *Proposal) addLabel(label *profile, why string) {
-	classes := label != nil && label.classes(maxDistinct) && (label.words() || label.least >= 0 || len(label.distinct) == 2)
+	classes := label != nil &&
+		label.classes(maxDistinct) &&
+		(label.words() || label.least >= 0 || len(label.distinct) == 2)
 	switch {
 	case !classes && p.Table.Text != "":
 		p.add("label", "null", "none: a model learns the next token")
@@ -205,7 +227,10 @@ func (p *Proposal) addLabel(label *profile, why string) {
 			what = "whole numbers"
 		}
 		p.add("label", quoted(label.name), "%d different %s (%s); %s", len(label.distinct), what, label.some(), why)
-		if !label.words() && label.least >= 0 && label.most >= float64(len(label.distinct)) && p.All {
+		if !label.words() &&
+			label.least >= 0 &&
+			label.most >= float64(len(label.distinct)) &&
+			p.All {
 			p.Table.Classes = label.inOrder()
 			p.add("classes", listed(p.Table.Classes), "else all numbers from 0 to %.0f are classes", label.most)
 		}
@@ -214,7 +239,14 @@ func (p *Proposal) addLabel(label *profile, why string) {
 		if max(label.most, -label.least) > 100 {
 			why += "; for numbers that large take another unit, or a small schedule.eta0"
 		}
-		p.add("target", quoted(label.name), "numbers from %.4g to %.4g, so this is a regression; %s", label.least, label.most, why)
+		p.add(
+			"target",
+			quoted(label.name),
+			"numbers from %.4g to %.4g, so this is a regression; %s",
+			label.least,
+			label.most,
+			why,
+		)
 	}
 }
 
@@ -223,7 +255,8 @@ func (p *Proposal) addLabel(label *profile, why string) {
 func (p *Proposal) guessFeatures(free []*profile) {
 	for _, c := range free {
 		if c.other == "" && (c.list || c.bytes > 0) {
-			p.Table.Features, c.feature = []string{c.name}, true
+			p.Table.Features = []string{c.name}
+			c.feature = true
 			what := "lists of numbers"
 			if c.bytes > 0 {
 				what = "bytes, each a number from 0 to 1"
@@ -241,16 +274,26 @@ func (p *Proposal) guessFeatures(free []*profile) {
 		if c.features() {
 			few = append(few, c)
 		}
-		if text == nil && c.other == "" && c.dates == 0 && c.texts > 0 && (c.length >= 20*c.texts || c.many || c.sentences()) {
+		if text == nil &&
+			c.other == "" &&
+			c.dates == 0 &&
+			c.texts > 0 &&
+			(c.length >= 20*c.texts || c.many || c.sentences()) {
 			text = c
 		}
-		if c.numbers() && !c.rowNumber() && (len(c.distinct) > 1 || c.many) {
+		if c.numbers() &&
+			!c.rowNumber() &&
+			(len(c.distinct) > 1 || c.many) {
 			wide = append(wide, c)
 		}
 	}
-	if text != nil && len(wide) < 2 && (text.sentences() || len(wide)+len(few) == 0) {
-		p.Table.Text, p.Table.Window = text.name, 80
-		mean, window := text.length/text.texts, "tokens of a sample"
+	if text != nil &&
+		len(wide) < 2 &&
+		(text.sentences() || len(wide)+len(few) == 0) {
+		p.Table.Text = text.name
+		p.Table.Window = 80
+		mean := text.length / text.texts
+		window := "tokens of a sample"
 		if mean > p.Table.Window {
 			window += "; with a label, the rest of a text is not read"
 		}
@@ -267,7 +310,10 @@ func (p *Proposal) guessFeatures(free []*profile) {
 	if len(wide) > 0 {
 		if p.shorten(free) {
 			pattern := p.Table.Features[0]
-			wide = slices.DeleteFunc(slices.Clone(free), func(c *profile) bool { return !matches(pattern, c.name) && !slices.Contains(wide, c) })
+			wide = slices.DeleteFunc(
+				slices.Clone(free),
+				func(c *profile) bool { return !matches(pattern, c.name) && !slices.Contains(wide, c) },
+			)
 		} else if len(wide) == len(free) && len(wide) > manyNames {
 			p.Table.Features = []string{"*"}
 		}
@@ -284,7 +330,9 @@ func (p *Proposal) guessFeatures(free []*profile) {
 	if len(few) > 0 && p.Table.Shape == nil && p.Table.Scale != scalePixels {
 		n := 0
 		for _, c := range few {
-			p.Table.Words, c.feature, n = append(p.Table.Words, c.name), true, n+len(c.distinct)
+			p.Table.Words = append(p.Table.Words, c.name)
+			c.feature = true
+			n = n + len(c.distinct)
 		}
 		p.add("words", listed(p.Table.Words), "each of %d words becomes a feature of 0 or 1", n)
 	}
@@ -300,7 +348,10 @@ var numbered = regexp.MustCompile(`^(.*?)[0-9]+$`)
 // match.
 func (p *Proposal) shorten(columns []*profile) bool {
 	parts := numbered.FindStringSubmatch(p.Table.Features[0])
-	if parts == nil || strings.ContainsAny(parts[1], `*?[\`) || parts[1] == "" || len(p.Table.Features) < 8 {
+	if parts == nil ||
+		strings.ContainsAny(parts[1], `*?[\`) ||
+		parts[1] == "" ||
+		len(p.Table.Features) < 8 {
 		return false
 	}
 	of := func(name string) bool {
@@ -324,17 +375,31 @@ func listed(texts []string) string {
 
 // guessScale proposes a scale for features that are far from 1.
 func (p *Proposal) guessScale(wide []*profile) {
-	least, most, whole := math.Inf(1), math.Inf(-1), true
+	least := math.Inf(1)
+	most := math.Inf(-1)
+	whole := true
 	for _, c := range wide {
-		least, most, whole = min(least, c.least), max(most, c.most), whole && c.whole == c.real
+		least = min(least, c.least)
+		most = max(most, c.most)
+		whole = whole && c.whole == c.real
 	}
 	switch side := int(math.Sqrt(float64(len(wide)))); {
-	case whole && least >= 0 && most > 1 && most <= 255 && len(wide) >= 64:
+	case whole &&
+		least >= 0 &&
+		most > 1 &&
+		most <= 255 &&
+		len(wide) >= 64:
 		p.Table.Scale = scalePixels
 		p.add("scale", scalePixels, "all are whole numbers from 0 to 255")
 		if side*side == len(wide) {
 			p.Table.Shape = []int{1, side, side}
-			p.add("shape", fmt.Sprintf("[1, %d, %d]", side, side), "as many columns as an image of %d×%d has pixels", side, side)
+			p.add(
+				"shape",
+				fmt.Sprintf("[1, %d, %d]", side, side),
+				"as many columns as an image of %d×%d has pixels",
+				side,
+				side,
+			)
 		}
 	case most > 10 || least < -10:
 		p.Table.Scale = scaleStandard
@@ -347,19 +412,34 @@ func (p *Proposal) guessScale(wide []*profile) {
 func (p *Proposal) guessMissing(columns []*profile) {
 	var lacks *profile
 	for _, c := range columns {
-		if c.missing == 0 || c.missing == c.rows || !c.feature && !slices.Contains(append(p.Table.Target, p.Table.Label, p.Table.Client, p.Table.Split), c.name) {
+		if c.missing == 0 ||
+			c.missing == c.rows ||
+			!c.feature &&
+				!slices.Contains(append(p.Table.Target, p.Table.Label, p.Table.Client, p.Table.Split), c.name) {
 			continue
 		}
-		if !c.feature || c.missing >= c.rows/2 || c.bytes > 0 || p.Table.Scale == scalePixels {
-			lacks, p.Table.Missing = c, missingDrop
+		if !c.feature ||
+			c.missing >= c.rows/2 ||
+			c.bytes > 0 ||
+			p.Table.Scale == scalePixels {
+			lacks = c
+			p.Table.Missing = missingDrop
 			break
 		}
 		if lacks == nil {
-			lacks, p.Table.Missing = c, missingMean
+			lacks = c
+			p.Table.Missing = missingMean
 		}
 	}
 	if lacks != nil {
-		p.add("missing", p.Table.Missing, "column %s lacks a value in %d of %d rows", shown(lacks.name), lacks.missing, lacks.rows)
+		p.add(
+			"missing",
+			p.Table.Missing,
+			"column %s lacks a value in %d of %d rows",
+			shown(lacks.name),
+			lacks.missing,
+			lacks.rows,
+		)
 	}
 }
 

@@ -144,10 +144,16 @@ func (r *reading) set(name string) (*federated.Grouped, error) {
 		}
 	}
 	if r.targets != nil {
-		s.Targets, s.About.Targets, s.About.Predicted = r.targets.values, r.targets.width, r.t.Target
+		s.Targets = r.targets.values
+		s.About.Targets = r.targets.width
+		s.About.Predicted = r.t.Target
 	}
 	if r.split != nil && r.split.validation != "" {
-		s.About.AddNote("rows called %s in column %s are held out, as those called test are", r.split.validation, r.t.Split)
+		s.About.AddNote(
+			"rows called %s in column %s are held out, as those called test are",
+			r.split.validation,
+			r.t.Split,
+		)
 	}
 	if len(r.dropped) > 0 {
 		s.About.AddNote("%d rows without a value left out", len(r.dropped))
@@ -225,16 +231,19 @@ func (r *reading) parts(client int, rows []int32) (train, held []int32) {
 }
 
 func (r *reading) isHeldOut(row int32) bool {
-	return r.split != nil && r.split.held[row] || slices.ContainsFunc(r.heldOut, func(at [2]int) bool { return int(row) >= at[0] && int(row) < at[1] })
+	return r.split != nil && r.split.held[row] ||
+		slices.ContainsFunc(r.heldOut, func(at [2]int) bool { return int(row) >= at[0] && int(row) < at[1] })
 }
 
 // features makes the store of samples. train are the rows that scales are measured on.
 func (r *reading) features(s *federated.Grouped, train []int32) error {
 	s.About.Input = learn.Dense
-	values, width := []float32(nil), 0
+	values := []float32(nil)
+	width := 0
 	if r.single != nil {
 		v := r.single
-		if s.About.Features = v.width; v.width == 0 {
+		s.About.Features = v.width
+		if v.width == 0 {
 			return fmt.Errorf("column %s: no row has a value", r.t.Features[0])
 		}
 		if err := v.spread(); err != nil {
@@ -251,12 +260,19 @@ func (r *reading) features(s *federated.Grouped, train []int32) error {
 			s.Rows = &federated.ByteRows{Width: v.width, Bytes: v.bytes, Coding: federated.Fraction}
 			return nil
 		}
-		values, width = v.values, v.width
+		values = v.values
+		width = v.width
 		if pixels := v.shape[0] * v.shape[1] * v.shape[2]; pixels > 0 && pixels != width {
-			return fmt.Errorf("shape: %d values of an image, and column %s has lists of %d", pixels, r.t.Features[0], width)
+			return fmt.Errorf(
+				"shape: %d values of an image, and column %s has lists of %d",
+				pixels,
+				r.t.Features[0],
+				width,
+			)
 		}
 	} else {
-		values, width = r.wide.values, r.wide.width
+		values = r.wide.values
+		width = r.wide.width
 		s.About.Columns = r.t.Features
 		if r.t.Shape != nil {
 			copy(s.About.Image[:], r.t.Shape)
@@ -281,14 +297,16 @@ func (r *reading) features(s *federated.Grouped, train []int32) error {
 			j := i % width
 			values[i] = float32((float64(x) - float64(mean[j])) / float64(deviation[j]))
 		}
-		s.About.Mean, s.About.Deviation = mean, deviation
+		s.About.Mean = mean
+		s.About.Deviation = deviation
 		fillHoles(values, make([]float32, width)) // what is missing becomes the mean
 	case r.holes:
 		mean, _ := moments(values, width, train)
 		fillHoles(values, mean)
 	}
 	values, width, err := r.addWords(s, values, width, train)
-	s.About.Features, s.Rows = width, &federated.FloatRows{Width: width, Values: values}
+	s.About.Features = width
+	s.Rows = &federated.FloatRows{Width: width, Values: values}
 	return err
 }
 
@@ -296,7 +314,8 @@ func (r *reading) features(s *federated.Grouped, train []int32) error {
 func pixels(values []float32) ([]byte, error) {
 	bytes := make([]byte, len(values))
 	for i, x := range values {
-		if bytes[i] = byte(x); float32(bytes[i]) != x {
+		bytes[i] = byte(x)
+		if float32(bytes[i]) != x {
 			return nil, fmt.Errorf("scale: pixels is for whole numbers from 0 to 255, and a feature is %v", x)
 		}
 	}
@@ -306,7 +325,9 @@ func pixels(values []float32) ([]byte, error) {
 // moments are mean and deviation of each feature over rows; a value that is missing
 // does not count.
 func moments(values []float32, width int, rows []int32) (mean, deviation []float32) {
-	n, sum, square := make([]float64, width), make([]float64, width), make([]float64, width)
+	n := make([]float64, width)
+	sum := make([]float64, width)
+	square := make([]float64, width)
 	pass := func(do func(j int, x float64)) {
 		for _, row := range rows {
 			for j, x := range values[int(row)*width:][:width] {
@@ -316,7 +337,10 @@ func moments(values []float32, width int, rows []int32) (mean, deviation []float
 			}
 		}
 	}
-	pass(func(j int, x float64) { n[j]++; sum[j] += x })
+	pass(func(j int, x float64) {
+		n[j]++
+		sum[j] += x
+	})
 	for j := range sum {
 		sum[j] /= max(n[j], 1)
 	}

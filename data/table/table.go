@@ -73,11 +73,21 @@ func (t Table) Validate() error {
 	case !text && t.Window > 0:
 		return registry.Errorf("window", "is the tokens of a text, and there is none (set text, or remove it)")
 	case text && len(t.Target) > 0:
-		return registry.Errorf("target", "numbers are not predicted from text (want a label, or none for the next token)")
-	case text && (t.Shape != nil || t.Scale == scaleStandard || t.Scale == scalePixels || t.Missing == missingMean):
+		return registry.Errorf(
+			"target",
+			"numbers are not predicted from text (want a label, or none for the next token)",
+		)
+	case text &&
+		(t.Shape != nil ||
+			t.Scale == scaleStandard ||
+			t.Scale == scalePixels ||
+			t.Missing == missingMean):
 		return registry.Errorf("text", "takes no shape, no scale and no missing: mean")
 	case !text && t.Label == "" && t.Target == nil:
-		return registry.Errorf("label", "is not set (the column of the class; or target, columns of numbers to predict)")
+		return registry.Errorf(
+			"label",
+			"is not set (the column of the class; or target, columns of numbers to predict)",
+		)
 	case t.Label != "" && t.Target != nil:
 		return registry.Errorf("target", "want either a label or a target")
 	case t.Scale == scalePixels && t.Missing == missingMean:
@@ -89,7 +99,12 @@ func (t Table) Validate() error {
 	case t.Shape != nil && len(t.Shape) != 3:
 		return registry.Errorf("shape", "%d numbers, want 3: channels, height and width", len(t.Shape))
 	case t.Shape != nil && t.Shape[0]*t.Shape[1] > maxFeatures/t.Shape[2]:
-		return registry.Errorf("shape", "%d values of an image are more than %d", t.Shape[0]*t.Shape[1]*t.Shape[2], maxFeatures)
+		return registry.Errorf(
+			"shape",
+			"%d values of an image are more than %d",
+			t.Shape[0]*t.Shape[1]*t.Shape[2],
+			maxFeatures,
+		)
 	}
 	for i, name := range t.Classes {
 		if slices.Contains(t.Classes[:i], name) {
@@ -105,7 +120,13 @@ func (t Table) Validate() error {
 }
 
 func (t *Table) unmapped() bool {
-	return t.Client == "" && t.Features == nil && t.Words == nil && t.Text == "" && t.Label == "" && t.Target == nil && t.Split == ""
+	return t.Client == "" &&
+		t.Features == nil &&
+		t.Words == nil &&
+		t.Text == "" &&
+		t.Label == "" &&
+		t.Target == nil &&
+		t.Split == ""
 }
 
 // Recognises takes CSV that begins with the names of its columns, and what is called CSV:
@@ -117,7 +138,9 @@ func (Table) Recognises(s *federated.Source) federated.Match {
 		}
 		return federated.NoMatch
 	}
-	if s.IsZip() || strings.HasPrefix(s.Head, "PAR1") || s.IsGzip() && s.IsArchive() {
+	if s.IsZip() ||
+		strings.HasPrefix(s.Head, "PAR1") ||
+		s.IsGzip() && s.IsArchive() {
 		return federated.NoMatch
 	}
 	if f, err := openCSV(place{source: s}); err == nil && f.titled {
@@ -204,7 +227,12 @@ func (t *Table) resolve(columns []string) error {
 	take := func(option, name string) error {
 		switch _, there := known[name]; {
 		case !there:
-			return fmt.Errorf("%s: there is no column %q; the columns are %s", option, name, federated.ShortList(columns))
+			return fmt.Errorf(
+				"%s: there is no column %q; the columns are %s",
+				option,
+				name,
+				federated.ShortList(columns),
+			)
 		case taken[name] != "":
 			return fmt.Errorf("%s: column %q is %s already; want it in one of both", option, name, taken[name])
 		}
@@ -241,7 +269,11 @@ func (t *Table) resolve(columns []string) error {
 			}
 		}
 		if len(features) == before {
-			return fmt.Errorf("features: no column is called %q, or matches it; the columns are %s", pattern, federated.ShortList(columns))
+			return fmt.Errorf(
+				"features: no column is called %q, or matches it; the columns are %s",
+				pattern,
+				federated.ShortList(columns),
+			)
 		}
 	}
 	t.Features = features
@@ -321,9 +353,15 @@ func openTables(from string, reading *federated.Reading) (list []tableFile, err 
 	defer s.File.Close()
 	files := []string{from}
 	if s.Folder {
-		parquet, csv := federated.ParquetFiles(from), csvFiles(from)
-		if files = append(slices.Clone(parquet), csv...); len(files) == 0 || len(parquet) > 0 && len(csv) > 0 {
-			return nil, fmt.Errorf("%d .csv and %d .parquet files in the folder; want files of one kind", len(csv), len(parquet))
+		parquet := federated.ParquetFiles(from)
+		csv := csvFiles(from)
+		files = append(slices.Clone(parquet), csv...)
+		if len(files) == 0 || len(parquet) > 0 && len(csv) > 0 {
+			return nil, fmt.Errorf(
+				"%d .csv and %d .parquet files in the folder; want files of one kind",
+				len(csv),
+				len(parquet),
+			)
 		}
 	}
 	defer func() {
@@ -338,8 +376,16 @@ func openTables(from string, reading *federated.Reading) (list []tableFile, err 
 			return list, of.at(err)
 		}
 		list = append(list, one)
-		if first := list[0].columns(); !slices.Equal(slices.Sorted(slices.Values(one.columns())), slices.Sorted(slices.Values(first))) {
-			return list, of.at(fmt.Errorf("columns %s, and those of %s are %s", federated.ShortList(one.columns()), filepath.Base(files[0]), federated.ShortList(first)))
+		if first := list[0].columns(); !slices.Equal(
+			slices.Sorted(slices.Values(one.columns())),
+			slices.Sorted(slices.Values(first)),
+		) {
+			return list, of.at(fmt.Errorf(
+				"columns %s, and those of %s are %s",
+				federated.ShortList(one.columns()),
+				filepath.Base(files[0]),
+				federated.ShortList(first),
+			))
 		}
 	}
 	if len(files) > 1 && !slices.ContainsFunc(list, func(f tableFile) bool { return !f.heldOut() }) {

@@ -22,8 +22,10 @@ func (r *reading) tokens(s federated.Grouped, names []string, own [][]int32) (*f
 	if err != nil {
 		return nil, fmt.Errorf("column %s: %w", r.t.Text, err)
 	}
-	s.About.Input, s.About.Features = learn.Tokens, r.t.Window
-	s.About.Vocabulary, s.About.Alphabet = len(alphabet.Tokens)+1, alphabet.Tokens
+	s.About.Input = learn.Tokens
+	s.About.Features = r.t.Window
+	s.About.Vocabulary = len(alphabet.Tokens) + 1
+	s.About.Alphabet = alphabet.Tokens
 	g := federated.Grouping{HeldOutOnly: r.options.HeldOutOnly, Marked: r.split != nil || r.heldOut != nil}
 	if r.label != nil {
 		if r.rows > maxText/r.t.Window {
@@ -52,7 +54,10 @@ func (r *reading) tokens(s federated.Grouped, names []string, own [][]int32) (*f
 	s.About.Classes = s.About.Vocabulary
 	s.About.Labels = append([]string{""}, alphabet.Tokens...)
 	if len(g.Held) == 0 && len(g.Train) > 0 && !g.Marked {
-		return nil, fmt.Errorf("no sample is held out for validation; want a client with more than %d tokens of text, six windows", 6*r.t.Window)
+		return nil, fmt.Errorf(
+			"no sample is held out for validation; want a client with more than %d tokens of text, six windows",
+			6*r.t.Window,
+		)
 	}
 	return g.Set(s)
 }
@@ -76,7 +81,8 @@ func (r *reading) alphabet() (*federated.Alphabet, error) {
 		}
 		seen := map[rune]bool{}
 		for _, c := range string(all) {
-			if seen[c] = true; len(seen) > federated.MaxAlphabet {
+			seen[c] = true
+			if len(seen) > federated.MaxAlphabet {
 				return nil, fmt.Errorf("more than %d different characters; want tokens: bytes", federated.MaxAlphabet)
 			}
 		}

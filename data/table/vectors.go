@@ -28,7 +28,8 @@ type vectors struct {
 
 // reserve makes room for so many rows more, and for their values once their width is known.
 func (v *vectors) reserve(rows int, room func(width int) int) {
-	v.at, v.room = slices.Grow(v.at, rows), room
+	v.at = slices.Grow(v.at, rows)
+	v.room = room
 	v.widen()
 }
 
@@ -78,7 +79,8 @@ func (v *vectors) append(c cell, words []string) (missing error) {
 		x, err := c.number()
 		switch {
 		case err == errMissing:
-			x, missing = v.hole, err
+			x = v.hole
+			missing = err
 		case err != nil:
 			return err
 		}
@@ -125,7 +127,8 @@ func (v *vectors) image(b []byte) error {
 			}
 			v.shape = shape
 		}
-		if v.width = v.shape[0] * v.shape[1] * v.shape[2]; v.width == 0 {
+		v.width = v.shape[0] * v.shape[1] * v.shape[2]
+		if v.width == 0 {
 			v.width = len(b)
 		}
 		if v.width == 0 || v.width > maxFeatures {
@@ -147,7 +150,14 @@ func (v *vectors) image(b []byte) error {
 		}
 	case len(b) != v.width:
 		if v.shape != [3]int{} {
-			return fmt.Errorf("%d bytes, want %d (an image of %d×%d×%d) or a PNG", len(b), v.width, v.shape[0], v.shape[1], v.shape[2])
+			return fmt.Errorf(
+				"%d bytes, want %d (an image of %d×%d×%d) or a PNG",
+				len(b),
+				v.width,
+				v.shape[0],
+				v.shape[1],
+				v.shape[2],
+			)
 		}
 		return fmt.Errorf("%d bytes after samples of %d", len(b), v.width)
 	default:

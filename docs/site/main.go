@@ -73,7 +73,12 @@ type site struct {
 
 // render writes the website and returns the number of its pages.
 func render(project fs.FS, out string) (int, error) {
-	s := &site{project: project, markdown: goldmark.New(goldmark.WithExtensions(extension.GFM)), pages: map[string]*page{}, files: map[string]bool{}}
+	s := &site{
+		project:  project,
+		markdown: goldmark.New(goldmark.WithExtensions(extension.GFM)),
+		pages:    map[string]*page{},
+		files:    map[string]bool{},
+	}
 	var names []string
 	for _, pattern := range []string{"*.md", "docs/*.md", "examples/*.md", "examples/*/*.md", "python/*.md", "data/*/testdata/*.md"} {
 		found, err := fs.Glob(project, pattern)
@@ -113,7 +118,12 @@ func render(project fs.FS, out string) (int, error) {
 		all = append(all, s.pages[name].Found...)
 	}
 	data, err := json.Marshal(all)
-	return len(names), errors.Join(err, put(out, "style.css", style), put(out, "search.js", search), put(out, "sections.js", append([]byte("const sections = "), data...)))
+	return len(names), errors.Join(
+		err,
+		put(out, "style.css", style),
+		put(out, "search.js", search),
+		put(out, "sections.js", append([]byte("const sections = "), data...)),
+	)
 }
 
 // read parses a page. Its headings have the anchors that GitHub gives them.
@@ -122,7 +132,12 @@ func (s *site) read(name string) error {
 	if err != nil {
 		return err
 	}
-	p := &page{name: name, source: source, Title: name, ids: map[string]bool{}}
+	p := &page{
+		name:   name,
+		source: source,
+		Title:  name,
+		ids:    map[string]bool{},
+	}
 	s.pages[name], p.root = p, s.markdown.Parser().Parse(text.NewReader(source))
 	err = ast.Walk(p.root, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
 		h, ok := n.(*ast.Heading)
@@ -268,7 +283,16 @@ func (s *site) write(p *page, menu []section, out string) error {
 	}).Parse(frame)
 	if err == nil {
 		up := strings.Repeat("../", strings.Count(p.name, "/"))
-		err = t.Execute(&file, map[string]any{"Page": p, "Menu": menu, "Title": template.HTML(title + "</h1>"), "Body": template.HTML(rest), "Up": up})
+		err = t.Execute(
+			&file,
+			map[string]any{
+				"Page":  p,
+				"Menu":  menu,
+				"Title": template.HTML(title + "</h1>"),
+				"Body":  template.HTML(rest),
+				"Up":    up,
+			},
+		)
 	}
 	return errors.Join(err, put(out, address(p.name), file.Bytes()))
 }

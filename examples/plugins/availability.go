@@ -27,7 +27,8 @@ func (s shifts) At(_ uint64, client int, t int64) bool {
 
 // Change is the next time at which At differs.
 func (s shifts) Change(seed uint64, client int, t int64) int64 {
-	now, next := s.At(seed, client, t), (t/s.length+1)*s.length
+	now := s.At(seed, client, t)
+	next := (t/s.length + 1) * s.length
 	for s.At(seed, client, next) == now {
 		next += s.length
 	}

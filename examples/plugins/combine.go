@@ -46,7 +46,8 @@ type Falling struct {
 
 // Bound remembers the next round's bound, which checkpoints keep.
 func (f Falling) Bound(memory, _ []float64) (bound float64, next []float64) {
-	if bound = f.First; len(memory) > 0 {
+	bound = f.First
+	if len(memory) > 0 {
 		bound = memory[0]
 	}
 	return bound, []float64{bound * f.Factor}

@@ -41,9 +41,11 @@ func (s leaky) Backward(p *network.Pass) {
 		return
 	}
 	for i := range s.X.Size() {
-		x, dx := s.X.Row(p, i), s.X.GradientRow(p, i)
+		x := s.X.Row(p, i)
+		dx := s.X.GradientRow(p, i)
 		for sample, dy := range s.Y.GradientRow(p, i) {
-			if dx[sample] = dy; x[sample] < 0 {
+			dx[sample] = dy
+			if x[sample] < 0 {
 				dx[sample] = s.slope * dy
 			}
 		}

@@ -36,7 +36,8 @@ func (Points) Open(s *federated.Source, o federated.Options) (federated.Set, err
 	}
 	var names []string
 	own := map[string][]int32{} // sample numbers by client
-	set, rows := federated.Grouped{}, &federated.FloatRows{Width: 2}
+	set := federated.Grouped{}
+	rows := &federated.FloatRows{Width: 2}
 	for i, line := range lines[1:] {
 		var label uint8
 		var x, y float32
@@ -47,7 +48,8 @@ func (Points) Open(s *federated.Source, o federated.Options) (federated.Set, err
 			names = append(names, line[0])
 		}
 		own[line[0]] = append(own[line[0]], int32(i))
-		set.Labels, rows.Values = append(set.Labels, int32(label)), append(rows.Values, x, y)
+		set.Labels = append(set.Labels, int32(label))
+		rows.Values = append(rows.Values, x, y)
 	}
 	var g federated.Grouping
 	for c, name := range names {
@@ -55,6 +57,10 @@ func (Points) Open(s *federated.Source, o federated.Options) (federated.Set, err
 		g.Add(name, train, held)
 	}
 	set.Rows = rows
-	set.About = federated.Info{Name: "points", Digest: fmt.Sprintf("%x", digest.Sum(nil)), Samples: learn.Samples{Features: 2, Classes: 2}}
+	set.About = federated.Info{
+		Name:    "points",
+		Digest:  fmt.Sprintf("%x", digest.Sum(nil)),
+		Samples: learn.Samples{Features: 2, Classes: 2},
+	}
 	return g.Set(set)
 }

@@ -25,7 +25,10 @@ type turns struct {
 }
 
 // Start begins a round, numbered from 1, at a time.
-func (t *turns) Start(number int, _ selection.Time) { t.first, t.given = (number-1)*t.Cohort, 0 }
+func (t *turns) Start(number int, _ selection.Time) {
+	t.first = (number - 1) * t.Cohort
+	t.given = 0
+}
 
 // Next is the next client; the machine passes over those that are away.
 func (t *turns) Next() (client int, ok bool) {

@@ -52,5 +52,8 @@ func (r *reach) Round(done *metrics.Round) error {
 }
 
 // Save and Restore keep the memory in checkpoints.
-func (r *reach) Save() ([]byte, error)      { return r.seen, nil }
-func (r *reach) Restore(state []byte) error { r.seen = bytes.Clone(state); return nil }
+func (r *reach) Save() ([]byte, error) { return r.seen, nil }
+func (r *reach) Restore(state []byte) error {
+	r.seen = bytes.Clone(state)
+	return nil
+}

@@ -86,12 +86,14 @@ func vectors(s *coordinator.State) (single []*[]float32, double []*[]float64) {
 // pack fills the body with the state, and returns the vectors as bytes. It copies what holds them,
 // which is the run's own.
 func (c *Checkpoint) pack() (bytes [][]byte) {
-	c.Body.State, c.Body.Lengths = c.State, nil
+	c.Body.State = c.State
+	c.Body.Lengths = nil
 	s := &c.Body.State
 	s.Models, s.Updates, s.Server = slices.Clone(s.Models), slices.Clone(s.Updates), slices.Clone(s.Server)
 	if s.Variates != nil {
 		v := *s.Variates
-		v.Values, s.Variates = slices.Clone(v.Values), &v
+		v.Values = slices.Clone(v.Values)
+		s.Variates = &v
 	}
 	single, double := vectors(s)
 	for _, v := range single {
@@ -167,7 +169,8 @@ func read[T vector.Number](in *folder.Payload, v *[]T, length int) error {
 	if left := in.Left() / int64(vector.Size[T]()); length < 0 || int64(length) > left {
 		return fmt.Errorf("a vector of %d numbers where %d are left: %w", length, left, io.ErrUnexpectedEOF)
 	}
-	if *v = nil; length > 0 {
+	*v = nil
+	if length > 0 {
 		*v = make([]T, length)
 	}
 	return vector.Read(in, *v)

@@ -24,7 +24,12 @@ type Kept struct {
 
 // ConfigWayOut says what to do about a config.yaml that is gone or damaged.
 func (k *Kept) ConfigWayOut(dir string) string {
-	return fmt.Sprintf("put %s right; where there is none, fedpace resume %s writes it again as %s holds it", folder.ConfigFile, dir, k.Name)
+	return fmt.Sprintf(
+		"put %s right; where there is none, fedpace resume %s writes it again as %s holds it",
+		folder.ConfigFile,
+		dir,
+		k.Name,
+	)
 }
 
 // List are the checkpoints in a folder, the newest first.
@@ -91,13 +96,23 @@ func Newest(results *folder.Results, run Head) (c *Checkpoint, newer, err error)
 	case 1:
 		return nil, nil, fmt.Errorf("%w: %w, and there is none before it (%s)", ErrDamaged, wrong[0], PlayAgain(dir))
 	}
-	return nil, nil, fmt.Errorf("%w: %w; and the checkpoint before: %w (%s)", ErrDamaged, wrong[0], wrong[1], PlayAgain(dir))
+	return nil, nil, fmt.Errorf(
+		"%w: %w; and the checkpoint before: %w (%s)",
+		ErrDamaged,
+		wrong[0],
+		wrong[1],
+		PlayAgain(dir),
+	)
 }
 
 // PlayAgain says what is left where a folder cannot be repaired.
 func PlayAgain(dir string) string {
 	dir = filepath.Clean(dir)
-	return fmt.Sprintf("start the run again with run --config %s --out %s --force", filepath.Join(dir, folder.ConfigFile), dir)
+	return fmt.Sprintf(
+		"start the run again with run --config %s --out %s --force",
+		filepath.Join(dir, folder.ConfigFile),
+		dir,
+	)
 }
 
 // fits returns an error that says how a checkpoint's run differs from the given one.
@@ -124,9 +139,18 @@ func (h Head) fits(run Head) error {
 	}
 	switch {
 	case h.Data != run.Data:
-		return fmt.Errorf("%w: it is of other data (digest %.12s, the run's is %.12s)", folder.ErrForeign, cmp.Or(h.Data, "none"), cmp.Or(run.Data, "none"))
+		return fmt.Errorf(
+			"%w: it is of other data (digest %.12s, the run's is %.12s)",
+			folder.ErrForeign,
+			cmp.Or(h.Data, "none"),
+			cmp.Or(run.Data, "none"),
+		)
 	case h.Trainer != run.Trainer:
-		return fmt.Errorf("%w: %w (bring the trainer back with which it began, or start again with run --force)", folder.ErrForeign, external.Differ(h.Trainer, run.Trainer))
+		return fmt.Errorf(
+			"%w: %w (bring the trainer back with which it began, or start again with run --force)",
+			folder.ErrForeign,
+			external.Differ(h.Trainer, run.Trainer),
+		)
 	case h.Kernel != run.Kernel:
 		return fmt.Errorf("%w: it is of the kernel class %s, and the run would go on in %s: the bits would change (go on with it on a machine with that class)", folder.ErrForeign, h.Kernel, run.Kernel)
 	}

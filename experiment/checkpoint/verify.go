@@ -42,7 +42,13 @@ func Verify(dir string) (*Verification, error) {
 		digests = sound[0].Body.Outputs
 	}
 	if len(kept) == 0 && errors.Is(summaryErr, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s: %w: it holds neither %s nor a checkpoint (fedpace resume %s starts the run again)", dir, ErrNoDigests, folder.SummaryFile, dir)
+		return nil, fmt.Errorf(
+			"%s: %w: it holds neither %s nor a checkpoint (fedpace resume %s starts the run again)",
+			dir,
+			ErrNoDigests,
+			folder.SummaryFile,
+			dir,
+		)
 	}
 	v := &Verification{Dir: dir, Complete: summary.Completed}
 	v.add(folder.ConfigFile, kept.checkConfiguration(dir, summary.Files))
@@ -78,9 +84,11 @@ func (v *Verification) add(name string, err error) {
 	}
 	switch {
 	case err != nil && errors.Is(none, fs.ErrNotExist):
-		s.State, s.Problem = folder.Missing, err.Error()
+		s.State = folder.Missing
+		s.Problem = err.Error()
 	case err != nil:
-		s.State, s.Problem = folder.Damaged, err.Error()
+		s.State = folder.Damaged
+		s.Problem = err.Error()
 	}
 	v.Files = append(v.Files, s)
 }
@@ -90,7 +98,12 @@ func (v *Verification) addOthers() {
 	for _, name := range folder.Files() {
 		listed := slices.ContainsFunc(v.Files, func(s folder.FileState) bool { return s.Name == name })
 		if info, err := os.Stat(filepath.Join(v.Dir, name)); err == nil && !listed {
-			v.Files = append(v.Files, folder.FileState{Name: name, State: folder.Unchecked, Size: info.Size(), Problem: "there is no digest of it"})
+			v.Files = append(v.Files, folder.FileState{
+				Name:    name,
+				State:   folder.Unchecked,
+				Size:    info.Size(),
+				Problem: "there is no digest of it",
+			})
 		}
 	}
 }
@@ -107,7 +120,10 @@ func (v *Verification) wayOut(kept List) string {
 		if errors.Is(k.err, folder.ErrForeign) || errors.Is(k.err, folder.ErrFormat) {
 			return fmt.Sprintf("do what the line of %s says, then: fedpace resume %s", k.Name, v.Dir)
 		}
-		if k.err == nil && !slices.ContainsFunc(k.Body.Outputs, func(d folder.FileDigest) bool { s := d.Examine(v.Dir, false); return s.Bad() }) {
+		if k.err == nil && !slices.ContainsFunc(k.Body.Outputs, func(d folder.FileDigest) bool {
+			s := d.Examine(v.Dir, false)
+			return s.Bad()
+		}) {
 			return fmt.Sprintf("fedpace resume %s goes on from %s and writes again what follows it", v.Dir, k.Name)
 		}
 	}

@@ -29,7 +29,8 @@ func readLogistic(set federated.Set, kind learn.Logistic) (*logistic, error) {
 		if err != nil {
 			return nil, err
 		}
-		l.rows, l.labels = append(l.rows, Widen(b.X)), append(l.labels, b.Labels)
+		l.rows = append(l.rows, Widen(b.X))
+		l.labels = append(l.labels, b.Labels)
 		l.smooth = max(l.smooth, l.mu+l.largest(c)/2)
 	}
 	return l, nil
@@ -43,7 +44,8 @@ const exactWidth = 256
 // samples, x̃ being (x, 1). Half of it bounds the curvature of the cross-entropy,
 // because diag(p) − ppᵀ has no eigenvalue above ½ (Böhning 1992).
 func (l *logistic) largest(c int) float64 {
-	f, n := l.features, len(l.labels[c])
+	f := l.features
+	n := len(l.labels[c])
 	trace := 1.0
 	for _, x := range l.rows[c] {
 		trace += x * x / float64(n)
@@ -78,7 +80,8 @@ func (l *logistic) largest(c int) float64 {
 // sample writes softmax(Wx + b) − e_y, the derivative of sample i's
 // cross-entropy by its logits, and returns the cross-entropy.
 func (l *logistic) sample(d []float64, c, i int, x []float64) float64 {
-	f, k := l.features, l.classes
+	f := l.features
+	k := l.classes
 	row := l.rows[c][i*f:][:f]
 	top := math.Inf(-1)
 	for y := range k {
@@ -90,7 +93,8 @@ func (l *logistic) sample(d []float64, c, i int, x []float64) float64 {
 		top = max(top, s)
 	}
 	label := l.labels[c][i]
-	right, sum := d[label]-top, 0.0
+	right := d[label] - top
+	sum := 0.0
 	for y := range d {
 		d[y] = math.Exp(d[y] - top)
 		sum += d[y]
@@ -103,7 +107,8 @@ func (l *logistic) sample(d []float64, c, i int, x []float64) float64 {
 }
 
 func (l *logistic) value(c int, x []float64) float64 {
-	d, sum := make([]float64, l.classes), 0.0
+	d := make([]float64, l.classes)
+	sum := 0.0
 	for i := range l.labels[c] {
 		sum += l.sample(d, c, i, x)
 	}
@@ -118,7 +123,8 @@ func (l *logistic) gradient(dst []float64, c int, x []float64) {
 
 // add adds weight times the gradient of client c's mean cross-entropy.
 func (l *logistic) add(dst []float64, c int, x []float64, weight float64, d []float64) {
-	f, n := l.features, len(l.labels[c])
+	f := l.features
+	n := len(l.labels[c])
 	weight /= float64(n)
 	for i := range n {
 		l.sample(d, c, i, x)
@@ -134,8 +140,10 @@ func (l *logistic) add(dst []float64, c int, x []float64, weight float64, d []fl
 // variance: a sample's gradient is d ⊗ x̃, so that its squared norm is
 // ‖d‖²(‖x‖² + 1); the penalty is the same for all.
 func (l *logistic) variance(c int, x []float64) float64 {
-	f, n := l.features, len(l.labels[c])
-	d, squares := make([]float64, l.classes), 0.0
+	f := l.features
+	n := len(l.labels[c])
+	d := make([]float64, l.classes)
+	squares := 0.0
 	mean := make([]float64, len(x))
 	for i := range n {
 		l.sample(d, c, i, x)
@@ -149,9 +157,13 @@ func (l *logistic) curvature() (smooth, mu float64) { return l.smooth, l.mu }
 
 // minimise is Newton's method with halved steps from the origin.
 func (l *logistic) minimise(weights []float64) ([]float64, error) {
-	f, k := l.features, l.classes
+	f := l.features
+	k := l.classes
 	n := (f + 1) * k
-	x, next, g, d := make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, k)
+	x := make([]float64, n)
+	next := make([]float64, n)
+	g := make([]float64, n)
+	d := make([]float64, k)
 	all := 0.0
 	for _, w := range weights {
 		all += w
@@ -186,12 +198,14 @@ func (l *logistic) minimise(weights []float64) ([]float64, error) {
 		for j := range g {
 			slope += g[j] * way.AtVec(j)
 		}
-		step, then := 1.0, 0.0
+		step := 1.0
+		then := 0.0
 		for ; step > 1e-10; step /= 2 {
 			floats.AddScaledTo(next, x, -step, way.RawVector().Data)
 			// Near the minimum rounding hides the descent, and Newton's own step
 			// is right.
-			if then = value(l, weights, next); then <= now-1e-4*step*slope || slope <= 1e-12*(1+now) {
+			then = value(l, weights, next)
+			if then <= now-1e-4*step*slope || slope <= 1e-12*(1+now) {
 				break
 			}
 		}
@@ -207,7 +221,9 @@ func (l *logistic) minimise(weights []float64) ([]float64, error) {
 // hessian adds weight times that of client c's mean cross-entropy:
 // (diag(p) − ppᵀ) ⊗ x̃x̃ᵀ.
 func (l *logistic) hessian(h *mat.SymDense, c int, x []float64, weight float64, p []float64) {
-	f, k, n := l.features, l.classes, len(l.labels[c])
+	f := l.features
+	k := l.classes
+	n := len(l.labels[c])
 	index := func(y, j int) int {
 		if j == f {
 			return f*k + y
@@ -229,12 +245,14 @@ func (l *logistic) hessian(h *mat.SymDense, c int, x []float64, weight float64, 
 				}
 				e *= weight / float64(n)
 				for a, u := range wide {
-					from, row := 0, index(y, a)
+					from := 0
+					row := index(y, a)
 					if y == z {
 						from = a
 					}
 					for b := from; b <= f; b++ {
-						i, j := row, index(z, b)
+						i := row
+						j := index(z, b)
 						if i > j { // the upper triangle is what is kept
 							i, j = j, i
 						}

@@ -51,7 +51,13 @@ const maxParameters = 2000
 // what Algorithm 1's mean over a uniform cohort has.
 func Of(set federated.Set, model learn.Model, batch int, weights []float64) (*Problem, error) {
 	clients := set.Clients()
-	p := &Problem{Clients: clients, Batch: batch, Set: set, Model: model, Weights: weights}
+	p := &Problem{
+		Clients: clients,
+		Batch:   batch,
+		Set:     set,
+		Model:   model,
+		Weights: weights,
+	}
 	if weights == nil {
 		p.Weights = slices.Repeat([]float64{1 / float64(clients)}, clients)
 	}
@@ -59,7 +65,12 @@ func Of(set federated.Set, model learn.Model, batch int, weights []float64) (*Pr
 		return nil, fmt.Errorf("convex: minibatches of %d, %d weights for %d clients", batch, len(p.Weights), clients)
 	}
 	if model.Params() > maxParameters {
-		return nil, fmt.Errorf("convex: %s has %d parameters; the optimum is found for at most %d", model, model.Params(), maxParameters)
+		return nil, fmt.Errorf(
+			"convex: %s has %d parameters; the optimum is found for at most %d",
+			model,
+			model.Params(),
+			maxParameters,
+		)
 	}
 	for c := range clients {
 		p.samples = append(p.samples, set.Samples(c))
@@ -158,7 +169,14 @@ func (p *Problem) Distance(x []float64) float64 {
 // clients' there: a run's iterates lie between. [theory.PrintedG] of
 // [Problem.Distance] is the paper's G.
 func (p *Problem) Constants(x []float64, n int) theory.Constants {
-	c := theory.Constants{L: p.L, Mu: p.Mu, Gamma: p.Gamma, FStar: p.FStar, N: n, Clients: p.Clients}
+	c := theory.Constants{
+		L:       p.L,
+		Mu:      p.Mu,
+		Gamma:   p.Gamma,
+		FStar:   p.FStar,
+		N:       n,
+		Clients: p.Clients,
+	}
 	dst := make([]float64, len(x))
 	for client, w := range p.Weights {
 		first, noise := p.Second(dst, client, x)

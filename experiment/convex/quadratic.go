@@ -30,15 +30,19 @@ func readQuadratic(set federated.Set, kind learn.Quadratic) (*quadratic, error) 
 			return nil, err
 		}
 		row := func(i int) []float32 { return batch.X[i*3*n:][:3*n] }
-		a, v, b := Widen(row(0)[n:2*n]), Widen(row(0)[2*n:]), make([]float64, n)
+		a := Widen(row(0)[n : 2*n])
+		v := Widen(row(0)[2*n:])
+		b := make([]float64, n)
 		for i := range batch.N {
 			for j := range n {
 				b[j] += float64(row(i)[j]) / float64(batch.N)
 			}
 		}
 		q.a, q.v, q.b = append(q.a, a), append(q.v, v), append(q.b, b)
-		floor, noise := 0.0, 0.0
-		off, g := make([]float64, n), make([]float64, n)
+		floor := 0.0
+		noise := 0.0
+		off := make([]float64, n)
+		g := make([]float64, n)
 		for i := range batch.N {
 			floats.SubTo(off, Widen(row(i)[:n]), b)
 			q.apply(g, c, off)
@@ -54,7 +58,8 @@ func readQuadratic(set federated.Set, kind learn.Quadratic) (*quadratic, error) 
 
 // apply writes A_c u.
 func (q *quadratic) apply(dst []float64, c int, u []float64) {
-	a, v := q.a[c], q.v[c]
+	a := q.a[c]
+	v := q.v[c]
 	along := 0.0
 	for j := range u {
 		along += v[j] * u[j]
@@ -95,8 +100,10 @@ func (q *quadratic) minimise(weights []float64) ([]float64, error) {
 	if first := slices.IndexFunc(weights, weighted); first >= 0 && !slices.ContainsFunc(weights[first+1:], weighted) {
 		return q.b[first], nil
 	}
-	m, target := mat.NewSymDense(q.size, nil), mat.NewVecDense(q.size, nil)
-	e, column := make([]float64, q.size), make([]float64, q.size)
+	m := mat.NewSymDense(q.size, nil)
+	target := mat.NewVecDense(q.size, nil)
+	e := make([]float64, q.size)
+	column := make([]float64, q.size)
 	for c, w := range weights {
 		for j := range e {
 			e[j] = 1

@@ -38,7 +38,10 @@ const (
 
 // kinds are what became of tasks, by the kind of their answers.
 var kinds = [...]round.EventKind{
-	record.Answer_UPDATE: round.Planned, record.Answer_SILENT: round.Silent, record.Answer_REFUSED: round.Invalid, record.Answer_OVERTAKEN: round.Overtaken,
+	record.Answer_UPDATE:    round.Planned,
+	record.Answer_SILENT:    round.Silent,
+	record.Answer_REFUSED:   round.Invalid,
+	record.Answer_OVERTAKEN: round.Overtaken,
 }
 
 // Bytes is how much the log grows with so many updates of a model of so many parameters.
@@ -118,7 +121,12 @@ var ErrNone = errors.New("no run with real devices is there")
 // Open opens the log of the run in a folder, to be played again. With [ErrBare] it has all but the
 // updates.
 func Open(dir string) (*Log, error) {
-	l := &Log{path: filepath.Join(dir, File), Replay: true, answers: map[uint64]int64{}, Told: map[int]Samples{}}
+	l := &Log{
+		path:    filepath.Join(dir, File),
+		Replay:  true,
+		answers: map[uint64]int64{},
+		Told:    map[int]Samples{},
+	}
 	f, _, err := regular.Open(l.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s: %w (it holds no %s)", dir, ErrNone, File)
@@ -159,7 +167,12 @@ func (l *Log) scan(in *bufio.Reader) error {
 			l.bans = append(l.bans, realdevices.Ban{Client: int(b.Client), Reason: b.Reason, For: b.ForNs})
 		}
 		if p := r.GetPresence(); p != nil {
-			l.present = append(l.present, realdevices.Presence{Clock: p.Clock, Client: int(p.Client), Joined: p.Joined, Samples: int(p.Samples)})
+			l.present = append(l.present, realdevices.Presence{
+				Clock:   p.Clock,
+				Client:  int(p.Client),
+				Joined:  p.Joined,
+				Samples: int(p.Samples),
+			})
 			if p.Joined {
 				l.Told[int(p.Client)] = Samples{Joined: int(p.Samples), Answered: l.Told[int(p.Client)].Answered}
 			}
@@ -186,8 +199,13 @@ func next(records *framing.Reader) (*record.Record, error) {
 		return nil, records.Damaged(at, err.Error())
 	}
 	a := r.GetAnswer()
-	samples, loss := max(a.GetSamples(), r.GetPresence().GetSamples()), a.GetFirstLoss()
-	switch d := []round.Time{round.Time(a.GetDownloadNs()), round.Time(a.GetComputeNs()), round.Time(a.GetUploadNs())}; {
+	samples := max(a.GetSamples(), r.GetPresence().GetSamples())
+	loss := a.GetFirstLoss()
+	switch d := []round.Time{
+		round.Time(a.GetDownloadNs()),
+		round.Time(a.GetComputeNs()),
+		round.Time(a.GetUploadNs()),
+	}; {
 	case r.Kind == nil || int(a.GetKind()) >= len(kinds) || a.GetKind() < 0:
 		return nil, records.Damaged(at, "it is of an unknown kind")
 	case slices.Min(d) < 0 || slices.Max(d) > round.MaxDuration:
@@ -211,11 +229,16 @@ func (l *Log) write(r *record.Record) (err error) {
 // AddAnswer implements [realdevices.Record].
 func (l *Log) AddAnswer(a *realdevices.Answer) error {
 	r := &record.Answer{
-		Kind: record.Answer_Kind(slices.Index(kinds[:], a.Kind)), Task: a.Task, Client: uint32(a.Client),
-		DownloadNs: int64(a.Plan.Download), ComputeNs: int64(a.Plan.Compute), UploadNs: int64(a.Plan.Upload),
+		Kind:       record.Answer_Kind(slices.Index(kinds[:], a.Kind)),
+		Task:       a.Task,
+		Client:     uint32(a.Client),
+		DownloadNs: int64(a.Plan.Download),
+		ComputeNs:  int64(a.Plan.Compute),
+		UploadNs:   int64(a.Plan.Upload),
 	}
 	if a.Kind == round.Planned {
-		r.FirstLoss, r.Samples = a.Loss, uint32(a.Samples)
+		r.FirstLoss = a.Loss
+		r.Samples = uint32(a.Samples)
 	}
 	if a.Kind == round.Planned && l.Keep {
 		r.Values = a.Values
@@ -225,7 +248,12 @@ func (l *Log) AddAnswer(a *realdevices.Answer) error {
 
 // AddPresence implements [realdevices.Record].
 func (l *Log) AddPresence(p realdevices.Presence) error {
-	r := &record.Presence{Clock: p.Clock, Client: uint32(p.Client), Joined: p.Joined, Samples: uint32(p.Samples)}
+	r := &record.Presence{
+		Clock:   p.Clock,
+		Client:  uint32(p.Client),
+		Joined:  p.Joined,
+		Samples: uint32(p.Samples),
+	}
 	return l.write(&record.Record{Kind: &record.Record_Presence{Presence: r}})
 }
 
@@ -243,7 +271,8 @@ func (l *Log) Presence() (p realdevices.Presence, ok bool, err error) {
 	if len(l.present) == 0 {
 		return p, false, nil
 	}
-	p, l.present = l.present[0], l.present[1:]
+	p = l.present[0]
+	l.present = l.present[1:]
 	return p, true, nil
 }
 
@@ -269,8 +298,16 @@ func (l *Log) Answer(task uint64) (*realdevices.Answer, error) {
 	}
 	a := r.GetAnswer()
 	return &realdevices.Answer{
-		Kind: kinds[a.Kind], Task: a.Task, Client: int(a.Client),
-		Plan: round.Plan{Download: round.Time(a.DownloadNs), Compute: round.Time(a.ComputeNs), Upload: round.Time(a.UploadNs)},
-		Loss: a.FirstLoss, Samples: int(a.Samples), Values: a.Values,
+		Kind:   kinds[a.Kind],
+		Task:   a.Task,
+		Client: int(a.Client),
+		Plan: round.Plan{
+			Download: round.Time(a.DownloadNs),
+			Compute:  round.Time(a.ComputeNs),
+			Upload:   round.Time(a.UploadNs),
+		},
+		Loss:    a.FirstLoss,
+		Samples: int(a.Samples),
+		Values:  a.Values,
 	}, nil
 }

@@ -45,7 +45,8 @@ const (
 // check plays the tasks of the run with the classes.
 func (f *Fit) check(r *record) (*Check, error) {
 	rounds := r.comparable()
-	c, tasks := &Check{Rounds: len(rounds)}, 0
+	c := &Check{Rounds: len(rounds)}
+	tasks := 0
 	for i := range r.devices {
 		tasks += len(r.devices[i].tasks.Kept)
 		for _, x := range r.devices[i].tasks.Kept {
@@ -80,7 +81,11 @@ func (f *Fit) check(r *record) (*Check, error) {
 		c.FittedTaskSeconds += takes / float64(draws)
 	}
 	slices.Sort(another)
-	c.Another = robust.Estimate{Value: stat.Mean(another, nil), Low: quantile((1-confidence)/2, another), High: quantile((1+confidence)/2, another)}
+	c.Another = robust.Estimate{
+		Value: stat.Mean(another, nil),
+		Low:   quantile((1-confidence)/2, another),
+		High:  quantile((1+confidence)/2, another),
+	}
 	for i, list := range drawn {
 		c.RoundSeconds += rounds[i].took
 		c.FittedRoundSeconds += stat.Mean(list, nil)
@@ -98,7 +103,13 @@ func quantile(share float64, sorted []float64) float64 {
 
 // play is one draw: the seconds of all tasks, in drawn those of each round, and those of all rounds in
 // another run.
-func (f *Fit) play(fleet *fleet.Fleet, r *record, rounds []span, draw uint64, drawn [][]float64) (all, another float64, err error) {
+func (f *Fit) play(
+	fleet *fleet.Fleet,
+	r *record,
+	rounds []span,
+	draw uint64,
+	drawn [][]float64,
+) (all, another float64, err error) {
 	paces := make([][phases]float64, len(f.Devices))
 	for i, d := range f.Devices {
 		if k := classOf(&f.config, d.Class); k != nil {
@@ -110,11 +121,13 @@ func (f *Fit) play(fleet *fleet.Fleet, r *record, rounds []span, draw uint64, dr
 		d, err := fleet.Durations(x.client, x.number+draw<<40, x.steps, r.bits, int64(round<<20|draw))
 		took := [phases]float64{float64(d.Download) / 1e9, float64(d.Compute) / 1e9, float64(d.Upload) / 1e9}
 		if !f.LinksMeasured { // transfers take what they took
-			took[download], took[upload] = x.took[download], x.took[upload]
+			took[download] = x.took[download]
+			took[upload] = x.took[upload]
 		}
 		for p, t := range took {
 			over := min(t, f.Devices[x.client-r.first].law.phases[p].overhead)
-			seconds, other = seconds+t, other+over+(t-over)*paces[x.client-r.first][p]
+			seconds = seconds + t
+			other = other + over + (t-over)*paces[x.client-r.first][p]
 		}
 		return seconds, other, err
 	}
@@ -128,15 +141,18 @@ func (f *Fit) play(fleet *fleet.Fleet, r *record, rounds []span, draw uint64, dr
 		}
 	}
 	for i := range rounds {
-		longest, longer := rounds[i].others, rounds[i].others
+		longest := rounds[i].others
+		longer := rounds[i].others
 		for _, x := range rounds[i].tasks {
 			seconds, other, err := takes(&x, uint64(i))
 			if err != nil {
 				return 0, 0, err
 			}
-			longest, longer = max(longest, seconds), max(longer, other)
+			longest = max(longest, seconds)
+			longer = max(longer, other)
 		}
-		drawn[i], another = append(drawn[i], longest), another+longer
+		drawn[i] = append(drawn[i], longest)
+		another = another + longer
 	}
 	return all, another, nil
 }

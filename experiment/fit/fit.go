@@ -20,9 +20,10 @@ type Fit struct {
 	UpdateMegabits float64  `json:"update_megabits"`
 	LinksMeasured  bool     `json:"links_measured"` // false: devices.link is modelled, so the run says nothing of them
 	Devices        []Device `json:"devices"`
-	Together       bool     `json:"together"`        // its devices are slow together, and so are those of the classes
-	Check          *Check   `json:"check"`           // nil: no device was fitted
-	SimulatedClass string   `json:"simulated_class"` // that stands for simulated clients which had none; empty: none is needed
+	Together       bool     `json:"together"` // its devices are slow together, and so are those of the classes
+	Check          *Check   `json:"check"`    // nil: no device was fitted
+	// that stands for simulated clients which had none; empty: none is needed
+	SimulatedClass string `json:"simulated_class"`
 
 	pool   bool
 	config config.Config // of the run, with the classes
@@ -54,14 +55,22 @@ func FitRun(dir string, pool bool) (*Fit, error) {
 		return nil, err
 	}
 	f := &Fit{
-		Run: dir, Rounds: r.rounds, ModelMegabits: megabits(r.bits, download), UpdateMegabits: megabits(r.bits, upload),
-		LinksMeasured: r.config.Devices.Link != config.ModelledLink, pool: pool, config: r.config,
+		Run:            dir,
+		Rounds:         r.rounds,
+		ModelMegabits:  megabits(r.bits, download),
+		UpdateMegabits: megabits(r.bits, upload),
+		LinksMeasured:  r.config.Devices.Link != config.ModelledLink,
+		pool:           pool,
+		config:         r.config,
 	}
 	for i := range r.devices {
 		f.Devices = append(f.Devices, f.device(r, &r.devices[i]))
 	}
 	if !slices.ContainsFunc(f.Devices, func(d Device) bool { return d.Tasks > 0 }) {
-		return nil, fmt.Errorf("%s: no device has done two tasks whose times are known, so there is nothing to fit", dir)
+		return nil, fmt.Errorf(
+			"%s: no device has done two tasks whose times are known, so there is nothing to fit",
+			dir,
+		)
 	}
 	if !pool { // a class of several devices would have one draw for all
 		f.together(r, r.comparable())
@@ -74,7 +83,13 @@ func FitRun(dir string, pool bool) (*Fit, error) {
 		return nil, err
 	}
 	if n := len(f.YAML()); n > config.MaxFile {
-		return nil, fmt.Errorf("%s: the classes are %d bytes, and a configuration has at most %d%s", dir, n, config.MaxFile, f.hint())
+		return nil, fmt.Errorf(
+			"%s: the classes are %d bytes, and a configuration has at most %d%s",
+			dir,
+			n,
+			config.MaxFile,
+			f.hint(),
+		)
 	}
 	return f, nil
 }
@@ -89,7 +104,13 @@ func (f *Fit) hint() string {
 
 func (f *Fit) device(r *record, h *history) Device {
 	tasks := h.tasks.Kept
-	d := Device{ID: h.ID, Class: h.Class, Tasks: len(tasks), Of: h.all, Left: h.left}
+	d := Device{
+		ID:    h.ID,
+		Class: h.Class,
+		Tasks: len(tasks),
+		Of:    h.all,
+		Left:  h.left,
+	}
 	if d.Tasks == 0 {
 		return d
 	}
@@ -100,8 +121,11 @@ func (f *Fit) device(r *record, h *history) Device {
 	d.law = lawOf(tasks, known, r.bits, f.LinksMeasured)
 	d.law.takeFirst(&h.first, r.bits, f.LinksMeasured)
 	l := &d.law.phases
-	d.DownloadMbps, d.UploadMbps, d.SecondsPerStep = l[download].typical, l[upload].typical, l[compute].typical
-	d.ComputeOverhead, d.StepCV = d.law.atNoSteps, d.law.cv
+	d.DownloadMbps = l[download].typical
+	d.UploadMbps = l[upload].typical
+	d.SecondsPerStep = l[compute].typical
+	d.ComputeOverhead = d.law.atNoSteps
+	d.StepCV = d.law.cv
 	return d
 }
 
@@ -144,7 +168,8 @@ func (f *Fit) fleet(r *record) {
 		}
 	}
 	for i := range f.Devices {
-		d, former := &f.Devices[i], before.Devices.Names[i].Class
+		d := &f.Devices[i]
+		former := before.Devices.Names[i].Class
 		members := []*Device{d}
 		if f.pool && former != "" {
 			members = f.of(former)
@@ -166,7 +191,8 @@ func (f *Fit) fleet(r *record) {
 		}
 		names[i].Class = d.Class
 	}
-	f.config.Fleet, f.config.Devices.Names = classes, names
+	f.config.Fleet = classes
+	f.config.Devices.Names = names
 }
 
 // of are the devices with tasks that have a class in the run.
@@ -185,7 +211,12 @@ func (f *Fit) class(before *config.Config, former string, members []*Device) (k 
 	if old := classOf(before, former); old != nil {
 		k = *old
 	}
-	k.Weight, k.Vary, k.Overhead, k.FirstTask, k.Uncertainty, k.StepCV = 0, fleet.Vary{}, fleet.Overhead{}, fleet.Overhead{}, fleet.Uncertainty{}, 0
+	k.Weight = 0
+	k.Vary = fleet.Vary{}
+	k.Overhead = fleet.Overhead{}
+	k.FirstTask = fleet.Overhead{}
+	k.Uncertainty = fleet.Uncertainty{}
+	k.StepCV = 0
 	k.Batch = 0 // the steps were those of the run's batch
 	if k.Slowdown != nil || before.Slowdown != nil {
 		k.Slowdown = fleet.Spells{} // the factors have it
@@ -207,10 +238,14 @@ func (f *Fit) class(before *config.Config, former string, members []*Device) (k 
 	for _, p := range measured(f.LinksMeasured) {
 		var values, factors []float64
 		for _, d := range members {
-			values, factors = append(values, short(d.law.phases[p].typical.Value)), append(factors, d.law.phases[p].factors...)
+			values, factors = append(
+				values,
+				short(d.law.phases[p].typical.Value),
+			), append(factors, d.law.phases[p].factors...)
 		}
 		slices.Sort(values)
-		if *own[p] = (fleet.Constant{Value: values[0]}); len(values) > 1 {
+		*own[p] = (fleet.Constant{Value: values[0]})
+		if len(values) > 1 {
 			*own[p] = fleet.Empirical{Values: values}
 		}
 		if f.Together {

@@ -60,7 +60,8 @@ func measured(links bool) []int {
 // lawOf estimates a device's law from tasks. known is the overhead of the class which the
 // device has. links says whether the transfers are measured.
 func lawOf(tasks []task, known fleet.Overhead, b fleet.Bits, links bool) (l law) {
-	steps, seconds := make([]float64, len(tasks)), [phases][]float64{}
+	steps := make([]float64, len(tasks))
+	seconds := [phases][]float64{}
 	for i := range tasks {
 		steps[i] = float64(tasks[i].steps)
 		for p, took := range tasks[i].took {
@@ -94,7 +95,8 @@ func lawOf(tasks []task, known fleet.Overhead, b fleet.Bits, links bool) (l law)
 	}
 	step := &l.phases[compute]
 	if t := &step.typical; slope.Value > 0 { // another overhead would go with another time of a step
-		t.Low, t.High = min(t.Low, max(0, slope.Low)), max(t.High, slope.High)
+		t.Low = min(t.Low, max(0, slope.Low))
+		t.High = max(t.High, slope.High)
 	}
 	l.cv, step.factors = scatterOfSteps(steps, step.factors)
 	balance(steps, step.factors)
@@ -144,7 +146,11 @@ func overheadOfSteps(steps, seconds []float64, known float64) (overhead, slope r
 		}
 		return min(max(0, robust.Median(rest)), limit)
 	}
-	overhead = robust.Estimate{Value: at(slope.Value, most), Low: at(slope.High, most), High: at(slope.Low, slices.Min(seconds))}
+	overhead = robust.Estimate{
+		Value: at(slope.Value, most),
+		Low:   at(slope.High, most),
+		High:  at(slope.Low, slices.Min(seconds)),
+	}
 	if overhead.Low <= known && known <= overhead.High {
 		overhead.Value = known
 	}
@@ -168,7 +174,10 @@ func scatterOfSteps(steps, factors []float64) (cv float64, rest []float64) {
 	for i, f := range factors {
 		squares[i] = (f - mean) * (f - mean)
 	}
-	v, c, deviation := stat.Mean(squares, nil), 0.0, 0.0 // the squares of v and c, and how sure c's is
+	// the squares of v and c, and how sure c's is
+	v := stat.Mean(squares, nil)
+	c := 0.0
+	deviation := 0.0
 	if v == 0 {
 		return 0, factors
 	}
@@ -178,13 +187,19 @@ func scatterOfSteps(steps, factors []float64) (cv float64, rest []float64) {
 			fitted := v + c/k
 			w := 1 / (2 * fitted * fitted)
 			y := min(squares[i], 9*fitted)
-			w0, w1, w2 = w0+w, w1+w/k, w2+w/k/k
-			y0, y1 = y0+w*y, y1+w*y/k
+			w0 = w0 + w
+			w1 = w1 + w/k
+			w2 = w2 + w/k/k
+			y0 = y0 + w*y
+			y1 = y1 + w*y/k
 		}
 		det := w0*w2 - w1*w1
-		v, c, deviation = (y0*w2-y1*w1)/det, (y1*w0-y0*w1)/det, math.Sqrt(w0/det)
+		v = (y0*w2 - y1*w1) / det
+		c = (y1*w0 - y0*w1) / det
+		deviation = math.Sqrt(w0 / det)
 		if v < 0 {
-			v, c = 0, y1/w2
+			v = 0
+			c = y1 / w2
 		}
 		if c < 0 {
 			return 0, factors

@@ -89,7 +89,11 @@ func read(dir string) (*record, error) {
 	}
 	log, err := eventlog.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s: nothing there says what its devices took: it holds no %s (run it without events.sample: off)", dir, eventlog.File)
+		return nil, fmt.Errorf(
+			"%s: nothing there says what its devices took: it holds no %s (run it without events.sample: off)",
+			dir,
+			eventlog.File,
+		)
 	}
 	if err != nil {
 		return nil, err
@@ -135,7 +139,8 @@ func (r *record) take(one *metrics.Round) {
 			s.others = max(s.others, (t.End - t.Start).Seconds())
 		case at >= 0 && at < len(r.devices) && !t.Probe:
 			x, ok := r.devices[at].take(&t.TaskReport)
-			s.tasks, s.whole = append(s.tasks, x), s.whole && ok
+			s.tasks = append(s.tasks, x)
+			s.whole = s.whole && ok
 		}
 	}
 	r.kept.Add(s)
@@ -144,8 +149,10 @@ func (r *record) take(one *metrics.Round) {
 // take takes a task; false: it does not count.
 func (h *history) take(e *round.TaskReport) (x task, counts bool) {
 	x = task{
-		number: e.Task, client: e.Client, steps: e.LocalSteps,
-		took: [...]float64{e.Plan.Download.Seconds(), e.Plan.Compute.Seconds(), e.Plan.Upload.Seconds()},
+		number: e.Task,
+		client: e.Client,
+		steps:  e.LocalSteps,
+		took:   [...]float64{e.Plan.Download.Seconds(), e.Plan.Compute.Seconds(), e.Plan.Upload.Seconds()},
 	}
 	switch {
 	case e.Outcome == round.Lost:
@@ -155,7 +162,8 @@ func (h *history) take(e *round.TaskReport) (x task, counts bool) {
 	case e.Plan.Drops || x.steps < 1 || min(x.took[download], x.took[compute], x.took[upload]) <= 0:
 		h.left.Broken++
 	case h.left.First == 0:
-		h.left.First, h.first = 1, x
+		h.left.First = 1
+		h.first = x
 	default:
 		h.all++
 		h.tasks.Add(x)

@@ -28,7 +28,13 @@ func (f *Fit) Write(w io.Writer) error {
 
 func (f *Fit) remarks() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Classes of the real devices of %s, fitted to %s with models of %.6g Mbit.\n", f.Run, counted(f.Rounds, "round"), f.ModelMegabits)
+	fmt.Fprintf(
+		&b,
+		"Classes of the real devices of %s, fitted to %s with models of %.6g Mbit.\n",
+		f.Run,
+		counted(f.Rounds, "round"),
+		f.ModelMegabits,
+	)
 	fmt.Fprintf(&b, "Medians, and in brackets where they lie with 90 %%:\n\n")
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "device\tclass\ttasks\tdownload Mbit/s\tupload Mbit/s\tms a step\tms a task besides\tstep_cv\n")
@@ -38,11 +44,24 @@ func (f *Fit) remarks() string {
 			fmt.Fprintf(t, "%s\t%s\t0\n", d.ID, cmp.Or(d.Class, "none"))
 			continue
 		}
-		download, upload := "not measured", "not measured"
+		download := "not measured"
+		upload := "not measured"
 		if f.LinksMeasured {
-			download, upload = text(d.DownloadMbps, 1), text(d.UploadMbps, 1)
+			download = text(d.DownloadMbps, 1)
+			upload = text(d.UploadMbps, 1)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%.3g\n", d.ID, d.Class, d.Tasks, download, upload, text(d.SecondsPerStep, 1e3), text(d.ComputeOverhead, 1e3), d.StepCV)
+		fmt.Fprintf(
+			t,
+			"%s\t%s\t%d\t%s\t%s\t%s\t%s\t%.3g\n",
+			d.ID,
+			d.Class,
+			d.Tasks,
+			download,
+			upload,
+			text(d.SecondsPerStep, 1e3),
+			text(d.ComputeOverhead, 1e3),
+			d.StepCV,
+		)
 	}
 	t.Flush() // to memory
 	b.WriteString("\n")
@@ -103,7 +122,10 @@ func (c *Check) text() string {
 		c.TaskSeconds, c.FittedTaskSeconds, 100*(c.FittedTaskSeconds/c.TaskSeconds-1), c.Draws)
 	if c.Rounds > 0 {
 		s += fmt.Sprintf("%s took %.4g s, and take %.4g s (%+.1f %%); %d of them lie within the 90 %% of the draws.\n",
-			counted(c.Rounds, "round"), c.RoundSeconds, c.FittedRoundSeconds, 100*(c.FittedRoundSeconds/c.RoundSeconds-1), c.Within)
+			counted(
+				c.Rounds,
+				"round",
+			), c.RoundSeconds, c.FittedRoundSeconds, 100*(c.FittedRoundSeconds/c.RoundSeconds-1), c.Within)
 		s += fmt.Sprintf("With what was measured dealt anew among them they take %.4g s (%+.1f %%): that much comes of devices, or phases, that are slow together.\n",
 			c.DealtRoundSeconds, 100*(c.DealtRoundSeconds/c.RoundSeconds-1))
 		s += fmt.Sprintf("In another run a device is faster or slower than here, by its uncertainty, and the slowest ones set the rounds:\nthese then take %.4g s (%+.1f %%; 90 %%: %.4g to %.4g s). Which it will be, this run cannot say.\n",

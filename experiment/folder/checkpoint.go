@@ -112,7 +112,8 @@ func decodeCheckpoint(f io.ReadSeeker, size int64, read func(*Payload) error) er
 		return fmt.Errorf("%w: it has %d bytes", ErrTruncated, size)
 	}
 	rest := head[len(checkpointMagic):]
-	format, length := binary.LittleEndian.Uint32(rest), binary.LittleEndian.Uint64(rest[4:])
+	format := binary.LittleEndian.Uint32(rest)
+	length := binary.LittleEndian.Uint64(rest[4:])
 	switch whole := checkpointHeadLen + int64(length) + sha256.Size; {
 	case format == 0 || length > maxCheckpoint:
 		return fmt.Errorf("%w: its head says format %d and %d bytes", ErrDamaged, format, length)
@@ -148,7 +149,8 @@ func decodeCheckpoint(f io.ReadSeeker, size int64, read func(*Payload) error) er
 // checkMagic looks at how a file begins. Zeros are blocks that never came to the
 // disk, and a beginning that is mostly right was right once.
 func checkMagic(head []byte) error {
-	same, zeros := 0, 0
+	same := 0
+	zeros := 0
 	for i, b := range head {
 		if b == checkpointMagic[i] {
 			same++
@@ -163,7 +165,10 @@ func checkMagic(head []byte) error {
 	case zeros == len(head) || same > len(head)/2:
 		return fmt.Errorf("%w: it does not begin as it was written", ErrDamaged)
 	}
-	return fmt.Errorf("%w: the file does not begin as one (move it away: a run goes on from the checkpoint before)", ErrForeign)
+	return fmt.Errorf(
+		"%w: the file does not begin as one (move it away: a run goes on from the checkpoint before)",
+		ErrForeign,
+	)
 }
 
 // Payload is the state in a checkpoint. It knows how many bytes are left to read. It

@@ -26,7 +26,8 @@ func Claim(base string) (dir, before string, release func(), err error) {
 		}
 	}
 	for n := 1; err == nil && n <= maxClaims; n++ {
-		if dir = base; n > 1 {
+		dir = base
+		if n > 1 {
 			dir = fmt.Sprintf("%s-%d", base, n)
 		}
 		err = os.Mkdir(dir, 0o777)
@@ -35,7 +36,8 @@ func Claim(base string) (dir, before string, release func(), err error) {
 			return dir, before, release, nil
 		}
 		if errors.Is(err, fs.ErrExist) {
-			before, err = dir, nil
+			before = dir
+			err = nil
 		}
 	}
 	release()

@@ -111,13 +111,17 @@ func (d FileDigest) Examine(dir string, ended bool) FileState {
 	s := FileState{Name: d.Name, State: Sound, Size: size}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		s.State, s.Problem = Missing, fmt.Sprintf("%d bytes were written", d.Size)
+		s.State = Missing
+		s.Problem = fmt.Sprintf("%d bytes were written", d.Size)
 	case errors.Is(err, errShort):
-		s.State, s.Problem = Damaged, fmt.Sprintf("it ends after %d of %d bytes", size, d.Size)
+		s.State = Damaged
+		s.Problem = fmt.Sprintf("it ends after %d of %d bytes", size, d.Size)
 	case err != nil:
-		s.State, s.Problem = Damaged, err.Error()
+		s.State = Damaged
+		s.Problem = err.Error()
 	case ended && size > d.Size:
-		s.State, s.Problem = Damaged, fmt.Sprintf("%d bytes follow the %d that were written", size-d.Size, d.Size)
+		s.State = Damaged
+		s.Problem = fmt.Sprintf("%d bytes follow the %d that were written", size-d.Size, d.Size)
 	case size > d.Size:
 		s.Problem = fmt.Sprintf("%d bytes are newer than the checkpoint, which has no digest of them", size-d.Size)
 	}

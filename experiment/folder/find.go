@@ -47,7 +47,10 @@ func (s *search) in(dir string, depth int) error {
 		return err
 	}
 	for _, e := range entries {
-		if !e.IsDir() || depth == 0 || strings.HasPrefix(e.Name(), ".") || len(s.runs) > s.limit {
+		if !e.IsDir() ||
+			depth == 0 ||
+			strings.HasPrefix(e.Name(), ".") ||
+			len(s.runs) > s.limit {
 			continue
 		}
 		if err := s.in(filepath.Join(dir, e.Name()), depth-1); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -34,7 +34,8 @@ func lockFolder(dir string) (release func() error, err error) {
 		if err := filelock.Lock(f); err != nil {
 			holder, _ := io.ReadAll(io.LimitReader(f, 100)) // for the message alone
 			err = errors.Join(err, f.Close())
-			if asked++; asked < 4 && errors.Is(err, filelock.ErrLocked) {
+			asked++
+			if asked < 4 && errors.Is(err, filelock.ErrLocked) {
 				time.Sleep(5 * time.Millisecond) // it may be Running that asks
 				continue
 			}

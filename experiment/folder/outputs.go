@@ -37,9 +37,15 @@ func (s *Store) Append(name string) (metrics.File, error) { return s.open(name, 
 func (s *Store) Spool(name string) (metrics.File, error) { return s.open(name, true) }
 
 func (s *Store) open(name string, spool bool) (metrics.File, error) {
-	a := &appendFile{store: s, name: name, sum: sha256.New(), spool: spool}
+	a := &appendFile{
+		store: s,
+		name:  name,
+		sum:   sha256.New(),
+		spool: spool,
+	}
 	if kept, ok := s.kept[name]; ok {
-		a.size, a.sum = kept.size, kept.sum
+		a.size = kept.size
+		a.sum = kept.sum
 	}
 	flags := os.O_WRONLY | os.O_CREATE
 	if !s.resumed {
@@ -49,7 +55,9 @@ func (s *Store) open(name string, spool bool) (metrics.File, error) {
 	if a.file, err = s.disk.OpenFile(s.Path(name), flags); err != nil {
 		return nil, fmt.Errorf("results: %w", err)
 	}
-	s.own, s.outputs, s.unnamed = append(s.own, name), append(s.outputs, a), true
+	s.own = append(s.own, name)
+	s.outputs = append(s.outputs, a)
+	s.unnamed = true
 	if err := a.cut(); err != nil {
 		return nil, fmt.Errorf("results: %w", err)
 	}
@@ -121,7 +129,10 @@ func (r *Results) Rewind(sinks []metrics.Sink) error {
 	}
 	r.replaced = []FileDigest{d}
 	stale := append(outputFiles(sinks), SummaryFile, unfinishedCheckpoint)
-	stale = slices.DeleteFunc(stale, func(name string) bool { _, ok := r.kept[name]; return ok })
+	stale = slices.DeleteFunc(stale, func(name string) bool {
+		_, ok := r.kept[name]
+		return ok
+	})
 	return failed(r.remove(stale...))
 }
 

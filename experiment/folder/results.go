@@ -59,7 +59,10 @@ func CheckFiles(sinks []metrics.Sink) error {
 	for _, s := range sinks {
 		for _, name := range s.Files() {
 			sink := metrics.Sinks.NameOf(s)
-			if name == "" || name[0] == '.' || filepath.Base(name) != name || !filepath.IsLocal(name) {
+			if name == "" ||
+				name[0] == '.' ||
+				filepath.Base(name) != name ||
+				!filepath.IsLocal(name) {
 				return fmt.Errorf("%s: %q is not the name of a file in the run's folder", sink, name)
 			}
 			if other := owner[name]; other != "" {
@@ -160,7 +163,10 @@ func outside(dir string, levels int) error {
 			return fmt.Errorf("results: %s is not a folder (choose another with --out)", dir)
 		}
 		if hasRun(dir) {
-			return fmt.Errorf("results: %s holds a run, and runs within it are in no list (choose another folder with --out)", dir)
+			return fmt.Errorf(
+				"results: %s holds a run, and runs within it are in no list (choose another folder with --out)",
+				dir,
+			)
 		}
 		dir = filepath.Join(dir, "..")
 	}
@@ -170,8 +176,15 @@ func outside(dir string, levels int) error {
 // hasRun reports whether a folder holds a configuration and more of a run: without more,
 // it may be a file of the user's.
 func hasRun(dir string) bool {
-	there := func(name string) bool { _, err := os.Lstat(filepath.Join(dir, name)); return err == nil }
-	return there(ConfigFile) && slices.ContainsFunc(append(Files(), lockFile), func(name string) bool { return name != ConfigFile && there(name) })
+	there := func(name string) bool {
+		_, err := os.Lstat(filepath.Join(dir, name))
+		return err == nil
+	}
+	return there(ConfigFile) &&
+		slices.ContainsFunc(
+			append(Files(), lockFile),
+			func(name string) bool { return name != ConfigFile && there(name) },
+		)
 }
 
 func vacant(dir string, force bool) error {
@@ -204,13 +217,21 @@ func vacant(dir string, force bool) error {
 // taken is the error for a folder that has a file of a run: it says where the run stands.
 func taken(dir, name string) error {
 	if HoldsRun(dir) != nil {
-		return fmt.Errorf("results: %s holds %s, a file of a run: %w (choose another with --out, or replace it with --force)", dir, name, ErrHoldsRun)
+		return fmt.Errorf(
+			"results: %s holds %s, a file of a run: %w (choose another with --out, or replace it with --force)",
+			dir,
+			name,
+			ErrHoldsRun,
+		)
 	}
 	o := Look(dir)
 	if o.State == RunRunning { // which --force does not replace
 		return &takenError{fmt.Sprintf("results: %s: wait, stop it, or choose another folder with --out", o.Sentence())}
 	}
-	return &takenError{fmt.Sprintf("results: %s: choose another folder with --out, or replace the run with --force", o.Sentence())}
+	return &takenError{fmt.Sprintf(
+		"results: %s: choose another folder with --out, or replace the run with --force",
+		o.Sentence(),
+	)}
 }
 
 // takenError is an [ErrHoldsRun] in words of its own.
@@ -247,7 +268,10 @@ func (r *Results) Replace(name string, write func(io.Writer) error) error {
 	}
 	r.own = append(r.own, name)
 	out := &counter{sum: sha256.New()}
-	if err := atomicfile.Write(r.Path(name), func(w io.Writer) error { return write(io.MultiWriter(w, out)) }); err != nil {
+	if err := atomicfile.Write(
+		r.Path(name),
+		func(w io.Writer) error { return write(io.MultiWriter(w, out)) },
+	); err != nil {
 		r.failure = failed(err)
 		return r.failure
 	}

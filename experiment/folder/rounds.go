@@ -64,8 +64,15 @@ func (o *rounds) Start(s *metrics.Start) (err error) {
 		return err
 	}
 	names, err := readHeader(s.Path(RoundsFile))
-	if got, want := strings.Join(names, ","), header(o.columns); err == nil && got != want {
-		err = fmt.Errorf("%s has the columns %s, and this version writes %s: go on with the version that began it", RoundsFile, got, want)
+	got := strings.Join(names, ",")
+	want := header(o.columns)
+	if err == nil && got != want {
+		err = fmt.Errorf(
+			"%s has the columns %s, and this version writes %s: go on with the version that began it",
+			RoundsFile,
+			got,
+			want,
+		)
 	}
 	return err
 }
@@ -230,7 +237,8 @@ func (r *Run) Follow() iter.Seq2[Progress, error] {
 		now := Progress{BestLoss: math.NaN(), Best: math.NaN()}
 		for now.Report, err = range Reports(r.Path(RoundsFile)) {
 			losses.Observe(now.TrainingLoss)
-			if now.WindowLoss = losses.Mean(); !(now.BestLoss <= now.WindowLoss) && now.WindowLoss == now.WindowLoss {
+			now.WindowLoss = losses.Mean()
+			if !(now.BestLoss <= now.WindowLoss) && now.WindowLoss == now.WindowLoss {
 				now.BestLoss = now.WindowLoss
 			}
 			now.Quality = quality.Of(now.ValidationLoss, now.Metrics)
@@ -270,17 +278,23 @@ func (r *reader) parse(line string) (report round.Report, err error) {
 		return report, fmt.Errorf("%d cells, and the header has %d", len(cells), len(r.names))
 	}
 	nan := math.NaN()
-	report.TrainingLoss, report.WindowLoss, report.ValidationLoss = nan, nan, nan
+	report.TrainingLoss = nan
+	report.WindowLoss = nan
+	report.ValidationLoss = nan
 	for i := range r.columns {
-		c, at := &r.columns[i], r.places[i]
-		if c.Set == nil || at < 0 || cells[at] == "" && c.Optional {
+		c := &r.columns[i]
+		at := r.places[i]
+		if c.Set == nil ||
+			at < 0 ||
+			cells[at] == "" && c.Optional {
 			continue
 		}
 		cell := cells[at]
 		var v metrics.Number
 		switch c.Kind {
 		case metrics.Real:
-			if v.Float, err = strconv.ParseFloat(cell, 64); v.Float != v.Float || c.Name == trainingLoss && math.IsInf(v.Float, 0) {
+			if v.Float, err = strconv.ParseFloat(cell, 64); v.Float != v.Float ||
+				c.Name == trainingLoss && math.IsInf(v.Float, 0) {
 				err = fmt.Errorf("%q is not a number", cell)
 			}
 		case metrics.Time:
@@ -293,7 +307,8 @@ func (r *reader) parse(line string) (report round.Report, err error) {
 		}
 		c.Set(&report, v)
 	}
-	if s := &report.Steps; (s.Sum != 0 || s.Smallest != 0 || s.Largest != 0) && !(s.Mean() >= float64(s.Smallest) && s.Mean() <= float64(s.Largest)) {
+	if s := &report.Steps; (s.Sum != 0 || s.Smallest != 0 || s.Largest != 0) &&
+		!(s.Mean() >= float64(s.Smallest) && s.Mean() <= float64(s.Largest)) {
 		return report, fmt.Errorf("mean_local_steps: %v is not from %d to %d", s.Mean(), s.Smallest, s.Largest)
 	}
 	return report, nil

@@ -44,10 +44,22 @@ func Open(dir string) (r *Run, err error) {
 // About is the run of a configuration as outputs know it, as far as that says it.
 func About(c *config.Config) *metrics.Run {
 	run := &metrics.Run{
-		Name: c.Name, Task: string(c.Task), Schedule: c.Schedule.Name(), Close: closing.Rules.NameOf(c.Close), Closing: c.Closes(),
-		Seed: c.Seed, Train: c.Train, Clients: c.Clients, Cohort: c.Cohort, Window: c.Schedule.Window, Devices: c.Devices.IDs(),
-		Deadline: c.Close.Deadline(), Rounds: c.Stop.Rounds, VirtualSeconds: c.Stop.VirtualSeconds,
-		Power: metrics.Power{Overlap: c.CountsLater()}, Settings: c.Settings(),
+		Name:           c.Name,
+		Task:           string(c.Task),
+		Schedule:       c.Schedule.Name(),
+		Close:          closing.Rules.NameOf(c.Close),
+		Closing:        c.Closes(),
+		Seed:           c.Seed,
+		Train:          c.Train,
+		Clients:        c.Clients,
+		Cohort:         c.Cohort,
+		Window:         c.Schedule.Window,
+		Devices:        c.Devices.IDs(),
+		Deadline:       c.Close.Deadline(),
+		Rounds:         c.Stop.Rounds,
+		VirtualSeconds: c.Stop.VirtualSeconds,
+		Power:          metrics.Power{Overlap: c.CountsLater()},
+		Settings:       c.Settings(),
 	}
 	run.Own, _ = c.Differences() // of a task that there is
 	for i := range c.Fleet {
@@ -150,7 +162,9 @@ func (r *Run) unchanged(s *Summary) error {
 		if err == nil {
 			as = stamp{d, info.Size(), info.ModTime().UnixNano()}
 		}
-		if known, _ := r.looked.Load(d.Name); err == nil && info.Size() == d.Size && (known == as || d.Size > quick && d.Name != RoundsFile) {
+		if known, _ := r.looked.Load(d.Name); err == nil &&
+			info.Size() == d.Size &&
+			(known == as || d.Size > quick && d.Name != RoundsFile) {
 			continue
 		}
 		if err := d.Examine(r.Dir, true).Err(); err != nil {
@@ -181,16 +195,23 @@ type Overview struct {
 
 func Look(dir string) Overview {
 	r, err := Open(dir)
-	o := Overview{Run: r, State: RunDamaged, Why: err, Best: math.NaN()}
+	o := Overview{
+		Run:   r,
+		State: RunDamaged,
+		Why:   err,
+		Best:  math.NaN(),
+	}
 	if err != nil {
 		return o
 	}
-	if o.State, o.Summary, o.Why = r.State(); o.Why != nil {
+	o.State, o.Summary, o.Why = r.State()
+	if o.Why != nil {
 		return o
 	}
 	o.Quality, _ = r.Quality() // none before the first round
 	if s := o.Summary; s != nil {
-		o.Rounds, o.Virtual = s.Rounds, s.VirtualSeconds
+		o.Rounds = s.Rounds
+		o.Virtual = s.VirtualSeconds
 		if m := s.Metric(o.Quality.Name); m.Best != nil {
 			o.Best = *m.Best
 		}

@@ -55,7 +55,12 @@ func EncodeModel(w io.Writer, tensors []learn.Tensor, params []float32, metadata
 	end := 0
 	for _, t := range tensors {
 		if t.Offset != end {
-			return fmt.Errorf("tensor %q starts at parameter %d, want %d: tensors must follow each other", t.Name, t.Offset, end)
+			return fmt.Errorf(
+				"tensor %q starts at parameter %d, want %d: tensors must follow each other",
+				t.Name,
+				t.Offset,
+				end,
+			)
 		}
 		end += t.Len()
 		add(t.Name, entry{"F32", t.Shape, []int{4 * t.Offset, 4 * end}})
@@ -106,7 +111,12 @@ func DecodeModel(r io.Reader, size int64, want []learn.Tensor) ([]float32, error
 	}
 	length := binary.LittleEndian.Uint64(prefix[:])
 	if length > maxHeader || int64(length) > size-8 {
-		return nil, fmt.Errorf("not a safetensors file: a header of %d bytes in a file of %d (at most %d)", length, size, maxHeader)
+		return nil, fmt.Errorf(
+			"not a safetensors file: a header of %d bytes in a file of %d (at most %d)",
+			length,
+			size,
+			maxHeader,
+		)
 	}
 	header := make([]byte, length)
 	if _, err := io.ReadFull(r, header); err != nil {
@@ -166,7 +176,13 @@ func match(entries map[string]entry, want []learn.Tensor, data int64) ([]learn.T
 	for _, t := range order {
 		e := entries[t.Name]
 		if e.Offsets[0] != end || e.Offsets[1]-e.Offsets[0] != 4*t.Len() {
-			return nil, fmt.Errorf("tensor %q has data_offsets %v, want [%d, %d]", t.Name, e.Offsets, end, end+4*t.Len())
+			return nil, fmt.Errorf(
+				"tensor %q has data_offsets %v, want [%d, %d]",
+				t.Name,
+				e.Offsets,
+				end,
+				end+4*t.Len(),
+			)
 		}
 		end = e.Offsets[1]
 	}

@@ -65,7 +65,10 @@ func (s *Store) Checkpoint(rotate bool, write func(w io.Writer, outputs []FileDi
 		if file := (*fs.PathError)(nil); errors.As(err, &file) && file.Path == s.Path(unfinishedCheckpoint) {
 			err = file.Err // the user knows the file by its other name
 		}
-		return errors.Join(fmt.Errorf("%s cannot be written: %w", s.Path(CheckpointFile), err), s.remove(unfinishedCheckpoint))
+		return errors.Join(
+			fmt.Errorf("%s cannot be written: %w", s.Path(CheckpointFile), err),
+			s.remove(unfinishedCheckpoint),
+		)
 	}
 	return s.disk.SyncFolder(s.dir)
 }
@@ -169,9 +172,19 @@ func (s *Store) Check(outputs []FileDigest) error {
 		case errors.Is(err, fs.ErrNotExist):
 			return fmt.Errorf("results: %s is gone, and the checkpoint goes on from its byte %d", o.Name, o.Size)
 		case errors.Is(err, errShort):
-			return fmt.Errorf("results: %s holds %d bytes, and the checkpoint goes on from %d: it has been changed since", o.Name, size, o.Size)
+			return fmt.Errorf(
+				"results: %s holds %d bytes, and the checkpoint goes on from %d: it has been changed since",
+				o.Name,
+				size,
+				o.Size,
+			)
 		case err != nil:
-			return fmt.Errorf("results: %s is damaged before its byte %d, from which the checkpoint goes on: %w", o.Name, o.Size, err)
+			return fmt.Errorf(
+				"results: %s is damaged before its byte %d, from which the checkpoint goes on: %w",
+				o.Name,
+				o.Size,
+				err,
+			)
 		}
 		s.kept[o.Name] = kept{o.Size, sum}
 	}

@@ -47,24 +47,31 @@ type Summary struct {
 	Outcomes metrics.Outcomes `json:"outcomes"`
 	LeftOut  int64            `json:"left_out,omitempty"` // clients that the selection left out when it was their turn
 
-	ClientSeconds  metrics.Split[float64]  `json:"client_seconds"`    // of all clients, in virtual time
-	ClientSteps    metrics.Split[int64]    `json:"sgd_steps_clients"` // of all clients
-	Bytes          metrics.Split[int64]    `json:"bytes"`             // both ways
-	Tokens         *int64                  `json:"tokens,omitempty"`  // of the steps that count, of all clients; nil: samples have none
-	EnergyJoules   *metrics.Split[float64] `json:"energy_joules"`     // of the classes that give their watts
-	StragglerShare *float64                `json:"straggler_share"`   // mean over rounds of (slowest - median client)/round; null where rounds overlap
-	TimeToTarget   *float64                `json:"time_to_target"`    // virtual seconds to evaluate.target, or to what stops the run
+	ClientSeconds metrics.Split[float64] `json:"client_seconds"`    // of all clients, in virtual time
+	ClientSteps   metrics.Split[int64]   `json:"sgd_steps_clients"` // of all clients
+	Bytes         metrics.Split[int64]   `json:"bytes"`             // both ways
+	// of the steps that count, of all clients; nil: samples have none
+	Tokens       *int64                  `json:"tokens,omitempty"`
+	EnergyJoules *metrics.Split[float64] `json:"energy_joules"` // of the classes that give their watts
+	// mean over rounds of (slowest - median client)/round; null where rounds overlap
+	StragglerShare *float64 `json:"straggler_share"`
+	// virtual seconds to evaluate.target, or to what stops the run
+	TimeToTarget *float64 `json:"time_to_target"`
 
 	Attackers        []Attackers       `json:"attackers,omitempty"` // by class
 	ClientEvaluation *ClientEvaluation `json:"client_evaluation"`   // the last, on the clients' own samples
 	Banned           []Ban             `json:"banned,omitempty"`    // real devices, in the order of time
-	Corrected        []Correction      `json:"corrected,omitempty"` // what real devices told that counted with another number
-	Returns          int               `json:"returns,omitempty"`   // rounds with real devices whose model was lost, and after which the run went back to its best one
+	// what real devices told that counted with another number
+	Corrected []Correction `json:"corrected,omitempty"`
+	// rounds with real devices whose model was lost, and after which the run went back to its best one
+	Returns int `json:"returns,omitempty"`
 
-	Privacy    *Privacy         `json:"privacy,omitempty"`     // what the models cost; nil: the run has no differential privacy
-	LocalNoise *LocalNoise      `json:"local_noise,omitempty"` // what the clients' own noise hides; nil: they add none
-	Prediction *Prediction      `json:"prediction,omitempty"`  // beside what the run took; nil where no real device has a class
-	Expected   []expect.Outcome `json:"expected,omitempty"`    // what came of what the configuration expects
+	// what the models cost; nil: the run has no differential privacy
+	Privacy    *Privacy    `json:"privacy,omitempty"`
+	LocalNoise *LocalNoise `json:"local_noise,omitempty"` // what the clients' own noise hides; nil: they add none
+	// beside what the run took; nil where no real device has a class
+	Prediction *Prediction      `json:"prediction,omitempty"`
+	Expected   []expect.Outcome `json:"expected,omitempty"` // what came of what the configuration expects
 
 	ModelSHA256 *string  `json:"model_sha256"`          // of the tensors' bytes in model order
 	Fingerprint string   `json:"fingerprint"`           // of the clock's events
@@ -72,12 +79,15 @@ type Summary struct {
 	DataDigest  string   `json:"data_digest,omitempty"` // of samples and split; "": none were read
 	Trainer     *Trainer `json:"trainer,omitempty"`     // that took the steps; nil: they were taken here
 	Bus         string   `json:"bus"`                   // what carried the messages, see OverNATS
-	Forked      string   `json:"forked_from,omitempty"` // the run, and after which round, from which this one went on; "": it began by itself
-	Version     string   `json:"version"`
+	// the run, and after which round, from which this one went on; "": it began by itself
+	Forked  string `json:"forked_from,omitempty"`
+	Version string `json:"version"`
 
-	DeviceVersions []metrics.DeviceVersion `json:"device_versions,omitempty"` // what real devices told of their programs when they joined last
+	// what real devices told of their programs when they joined last
+	DeviceVersions []metrics.DeviceVersion `json:"device_versions,omitempty"`
 
-	Files         []FileDigest `json:"files,omitempty"`          // what the other files of the folder held when the run ended
+	// what the other files of the folder held when the run ended
+	Files         []FileDigest `json:"files,omitempty"`
 	SummarySHA256 string       `json:"summary_sha256,omitempty"` // of this file with zeros in place of this value
 }
 
@@ -112,15 +122,16 @@ type Trainer struct {
 // Privacy is a run's differential privacy: its models, all of them together, are
 // (epsilon, delta)-differentially private with respect to each client's samples.
 type Privacy struct {
-	Epsilon        float64  `json:"epsilon"`
-	Delta          float64  `json:"delta"`
-	Clip           float64  `json:"clip"`
-	Noise          float64  `json:"noise_multiplier"`
-	Updates        int      `json:"updates"`         // that the sum of a round is divided by
-	Rate           float64  `json:"sampling_rate"`   // a client's part of the rounds; 1: it may be in all
-	PoissonEpsilon float64  `json:"epsilon_poisson"` // as other work calculates it; no bound where cohorts are of a fixed size
-	Simulated      bool     `json:"simulated"`       // the noise follows from the seed, which anyone may know
-	NotCovered     []string `json:"not_covered"`     // what the run tells beside
+	Epsilon float64 `json:"epsilon"`
+	Delta   float64 `json:"delta"`
+	Clip    float64 `json:"clip"`
+	Noise   float64 `json:"noise_multiplier"`
+	Updates int     `json:"updates"`       // that the sum of a round is divided by
+	Rate    float64 `json:"sampling_rate"` // a client's part of the rounds; 1: it may be in all
+	// as other work calculates it; no bound where cohorts are of a fixed size
+	PoissonEpsilon float64  `json:"epsilon_poisson"`
+	Simulated      bool     `json:"simulated"`   // the noise follows from the seed, which anyone may know
+	NotCovered     []string `json:"not_covered"` // what the run tells beside
 }
 
 // LocalNoise is that of clients on their own updates: each update, and all of one client
@@ -133,7 +144,8 @@ type LocalNoise struct {
 	Epsilon       float64 `json:"epsilon"`        // of one update
 	Rounds        int     `json:"rounds"`         // of the run
 	RoundsEpsilon float64 `json:"epsilon_rounds"` // of a client that has sent an update in each
-	Simulated     bool    `json:"simulated"`      // the noise of simulated clients follows from the seed, which anyone may know
+	// the noise of simulated clients follows from the seed, which anyone may know
+	Simulated bool `json:"simulated"`
 }
 
 // Metric is what models came to by one of the quantities that they are measured by.
@@ -209,7 +221,9 @@ func EvaluationByClient(list []metric.Metric, e *metrics.ClientEvaluation) *Clie
 		for i, m := range f.Metrics {
 			of := MetricFairness{list[i].Name, metrics.Measured(m.Mean), metrics.Measured(m.Worst), metrics.Measured(m.Jain)}
 			if of.Name == metric.Accuracy {
-				to.Accuracy, to.WorstAccuracy, to.Jain = of.Mean, of.Worst, of.Jain
+				to.Accuracy = of.Mean
+				to.WorstAccuracy = of.Worst
+				to.Jain = of.Jain
 				continue
 			}
 			to.Metrics = append(to.Metrics, of)
@@ -289,7 +303,11 @@ func ReadSummary(path string) (Summary, error) {
 		return Summary{}, fmt.Errorf("%s: not a run's summary: it names no task", path)
 	}
 	if seal := s.SummarySHA256; seal == "" || sealOf(bytes.Replace(text, []byte(seal), []byte(unsealed), 1)) != seal {
-		return Summary{}, fmt.Errorf("%s: %w, or damaged: its summary_sha256 is not that of what it holds", path, ErrChanged)
+		return Summary{}, fmt.Errorf(
+			"%s: %w, or damaged: its summary_sha256 is not that of what it holds",
+			path,
+			ErrChanged,
+		)
 	}
 	return s, nil
 }

@@ -112,7 +112,8 @@ const (
 func effort(list []measured) (draws, rounds int) {
 	fits := func(draws int) (rounds int) {
 		all := 0
-		for rounds < len(list) && (rounds == 0 || draws*(all+list[rounds].all) <= maxTasks && draws*columns*(rounds+1) <= maxValues) {
+		for rounds < len(list) &&
+			(rounds == 0 || draws*(all+list[rounds].all) <= maxTasks && draws*columns*(rounds+1) <= maxValues) {
 			all += list[rounds].all
 			rounds++
 		}
@@ -140,15 +141,20 @@ func (c *Comparison) compare(ctx context.Context, p *problem.Problem, r *record,
 	if err != nil {
 		return err
 	}
-	if needs := registry.NeedsOf(p.Config.Select); t.rounds.Devices.Sampled && (needs.Losses || needs.Samples && r.told == nil) {
-		c.say("Who is drawn follows what clients tell (select: %s), which the prediction does not know: it draws others.", selection.Rules.NameOf(p.Config.Select))
+	if needs := registry.NeedsOf(p.Config.Select); t.rounds.Devices.Sampled &&
+		(needs.Losses || needs.Samples && r.told == nil) {
+		c.say(
+			"Who is drawn follows what clients tell (select: %s), which the prediction does not know: it draws others.",
+			selection.Rules.NameOf(p.Config.Select),
+		)
 	}
 	list, err := t.play(ctx, draws)
 	if err != nil {
 		return err
 	}
 	m := meansOf(r.rounds, t.devices)
-	c.Draws, c.Rounds = draws, len(r.rounds)
+	c.Draws = draws
+	c.Rounds = len(r.rounds)
 	for i := range m.rounds {
 		if r.ahead {
 			m.rounds[i][0] = math.NaN()
@@ -169,7 +175,10 @@ func (c *Comparison) compare(ctx context.Context, p *problem.Problem, r *record,
 	c.Seconds = against(m, list, (*means).total)
 	for p, phase := range phases {
 		if v := against(m, list, func(d *means) float64 { return d.phase(p) }); !math.IsNaN(v.P50) {
-			c.Phases = append(c.Phases, folder.Phase{Phase: phase.String(), Overhead: t.overhead(list[0], p), Predicted: v})
+			c.Phases = append(
+				c.Phases,
+				folder.Phase{Phase: phase.String(), Overhead: t.overhead(list[0], p), Predicted: v},
+			)
 		}
 	}
 	c.compareDevices(t, m, list)
@@ -211,8 +220,13 @@ func (c *Comparison) compareDevices(t *twin, m *means, list []*means) {
 			constant = append(constant, class)
 		}
 		c.Devices = append(c.Devices, folder.Device{
-			Device: name, Class: class, Tasks: int(m.devices[i][0].by),
-			Seconds: seconds, Download: phase(0), Compute: phase(1), Upload: phase(2),
+			Device:   name,
+			Class:    class,
+			Tasks:    int(m.devices[i][0].by),
+			Seconds:  seconds,
+			Download: phase(0),
+			Compute:  phase(1),
+			Upload:   phase(2),
 		})
 	}
 	if len(undrawn) > 0 {

@@ -89,15 +89,31 @@ type Trial struct {
 
 // Of forecasts the run of a problem to limit (0: none). try plays about so many tasks of its
 // rounds to limit, without learning, with the messages that the run would have.
-func Of(ctx context.Context, p *problem.Problem, limit round.Time, tasks int, try func(context.Context, *problem.Problem) (Trial, error)) (f Forecast, err error) {
-	f = Forecast{kernel: p.Kernel, Config: p.Config, Open: len(p.Targets) > 0, Tied: p.CorrelationNotes(), State: p.State(), Attackers: p.AboutAttackers(), Unlike: unlikeOf(p)}
+func Of(
+	ctx context.Context,
+	p *problem.Problem,
+	limit round.Time,
+	tasks int,
+	try func(context.Context, *problem.Problem) (Trial, error),
+) (f Forecast, err error) {
+	f = Forecast{
+		kernel:    p.Kernel,
+		Config:    p.Config,
+		Open:      len(p.Targets) > 0,
+		Tied:      p.CorrelationNotes(),
+		State:     p.State(),
+		Attackers: p.AboutAttackers(),
+		Unlike:    unlikeOf(p),
+	}
 	w, c, err := newWalk(p, limit)
 	if err != nil {
 		return f, err
 	}
 	f.Follows = w.follows
-	f.Upper, w.follows = f.Follows && schedule.AtMostK0(c.K), false // without losses it says K_0
-	samples := c.Stop.Samples > 0 || c.Stop.Tokens > 0              // which follow from who is drawn
+	// without losses it says K_0
+	f.Upper = f.Follows && schedule.AtMostK0(c.K)
+	w.follows = false
+	samples := c.Stop.Samples > 0 || c.Stop.Tokens > 0 // which follow from who is drawn
 	if _, alike := p.FixedRound(); alike && !samples {
 		err = f.walk(w)
 	} else if !w.open() || c.Stop.Accepted > 0 || samples {
@@ -125,7 +141,8 @@ func trialOf(p *problem.Problem, tasks int) *problem.Problem {
 	if n := c.Stop.Rounds; n > 0 {
 		most = min(most, n)
 	}
-	c.Stop, c.Pace = config.Stop{Rounds: most}, 0
+	c.Stop = config.Stop{Rounds: most}
+	c.Pace = 0
 	return &own
 }
 
@@ -154,7 +171,8 @@ func (f *Forecast) walk(w walk) error {
 // of learning as a single worker does.
 func (f *Forecast) work(ctx context.Context, p *problem.Problem, m measurements, t *Trial) error {
 	rounds := float64(f.Rounds) / float64(max(1, t.Stop.Rounds)) // for one of the trial
-	f.Wall, f.Simulating = t.Wall*rounds, t.Core*rounds
+	f.Wall = t.Wall * rounds
+	f.Simulating = t.Core * rounds
 	if p.Config.Train {
 		model := p.Model.String()
 		f.Model = &model
@@ -162,9 +180,11 @@ func (f *Forecast) work(ctx context.Context, p *problem.Problem, m measurements,
 		if err != nil {
 			return err
 		}
-		steps := float64(f.Steps) * float64(t.Stop.Outcomes[round.Accepted]) / float64(max(1, t.Stop.Rounds)) // of all clients
+		// of all clients
+		steps := float64(f.Steps) * float64(t.Stop.Outcomes[round.Accepted]) / float64(max(1, t.Stop.Rounds))
 		samples := m.samples(0, f.Rounds, 0, round.Time(f.Virtual*1e9)) + m.atEnd()
-		f.Training, f.Evaluating = step*steps, sample*samples
+		f.Training = step * steps
+		f.Evaluating = sample * samples
 		f.Wall += (f.Training + f.Evaluating) / float64(runtime.GOMAXPROCS(0))
 	}
 	if pace := p.Config.Pace; pace > 0 {
@@ -208,7 +228,15 @@ func (f Forecast) Write(w io.Writer) error {
 		notes = append(notes, "The training loss is a "+long+".")
 	}
 	text := ""
-	for _, note := range append(append(notes, f.Tied...), f.gains(), f.Unlike.String(), f.State, f.private, f.noise, f.Attackers) {
+	for _, note := range append(
+		append(notes, f.Tied...),
+		f.gains(),
+		f.Unlike.String(),
+		f.State,
+		f.private,
+		f.noise,
+		f.Attackers,
+	) {
 		if note != "" {
 			text += "# " + note + "\n"
 		}
@@ -236,7 +264,9 @@ func extras(c *config.Config) (text string) {
 }
 
 func (f *Forecast) within() string {
-	switch v, n := f.VirtualWithin, f.RoundsWithin; {
+	v := f.VirtualWithin
+	n := f.RoundsWithin
+	switch {
 	case v != nil:
 		return fmt.Sprintf(" (90 %%: %s to %s)", human.VirtualTime(v.P05), human.VirtualTime(v.P95))
 	case n != nil:
@@ -283,10 +313,20 @@ func timeLearning(ctx context.Context, p *problem.Problem) (step, sample float64
 		shared = &actors.Shared{Weight: 1 / float64(p.Config.Clients)}
 	}
 	sum := make([]int64, t.SumLength(shared))
-	k0, batch, steps, from := p.InitialSteps(), p.Batch(), 0, now()
-	for client := 0; client < p.Config.Clients && time.Since(started) < enough; client = (client + 1) % p.Config.Clients {
+	k0 := p.InitialSteps()
+	batch := p.Batch()
+	steps := 0
+	from := now()
+	for client := 0; client < p.Config.Clients &&
+		time.Since(started) < enough; client = (client + 1) % p.Config.Clients {
 		clear(sum)
-		work := []actors.Assignment{{Task: 1, Client: client, LocalSteps: k0, Rate: p.Config.Schedule.Eta0, Weight: 1}}
+		work := []actors.Assignment{{
+			Task:       1,
+			Client:     client,
+			LocalSteps: k0,
+			Rate:       p.Config.Schedule.Eta0,
+			Weight:     1,
+		}}
 		if batch != nil {
 			work[0].Batch = batch(client)
 		}
@@ -295,7 +335,8 @@ func timeLearning(ctx context.Context, p *problem.Problem) (step, sample float64
 		}
 		steps += k0
 	}
-	trained, n := now(), min(p.Set.HeldOut(), 4096)
+	trained := now()
+	n := min(p.Set.HeldOut(), 4096)
 	_, _, err = t.Evaluate(ctx, p.Initial, actors.Measured{Client: actors.HeldOut, Count: n})
 	return (trained - from) / float64(max(1, steps)), (now() - trained) / float64(max(1, n)), err
 }

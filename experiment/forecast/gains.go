@@ -34,7 +34,8 @@ const (
 // gain plays a run again that was played whole, and has simulated clients alone.
 func (f *Forecast) gain(ctx context.Context, p *problem.Problem, limit round.Time) error {
 	classes := p.Fleet.Classes()
-	waited, clients := make([]float64, len(classes)), make([]int, len(classes))
+	waited := make([]float64, len(classes))
+	clients := make([]int, len(classes))
 	if len(classes) < 2 || f.Rounds == 0 || f.Rounds*tasksOf(&p.Config) > gainTasks {
 		return nil
 	}
@@ -61,7 +62,9 @@ func (f *Forecast) gain(ctx context.Context, p *problem.Problem, limit round.Tim
 		}
 		usual := answers(&p.Timing)
 		t := timing{
-			rounds: c, task: accepted, report: closed,
+			rounds: c,
+			task:   accepted,
+			report: closed,
 			answer: func(t *round.Task) (round.Event, error) {
 				as := *t
 				if t.Round <= len(starts) {
@@ -81,7 +84,8 @@ func (f *Forecast) gain(ctx context.Context, p *problem.Problem, limit round.Tim
 		if errors.Is(err, errNoEnd) { // without a class, whose updates were the only ones: its rounds have a length
 			err = nil
 		}
-		if out >= 0 && (stop.Rounds == 0 || slices.Contains([]string{round.Deserted, round.Drained, round.LeftOut}, stop.Reason)) {
+		if out >= 0 &&
+			(stop.Rounds == 0 || slices.Contains([]string{round.Deserted, round.Drained, round.LeftOut}, stop.Reason)) {
 			return math.Inf(1), err
 		}
 		return stop.At.Seconds() / float64(max(1, stop.Rounds)), err
@@ -117,7 +121,11 @@ func (f *Forecast) gain(ctx context.Context, p *problem.Problem, limit round.Tim
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(waited[b], waited[a]) })
 	for _, i := range order[:min(len(order), mostGained)] {
-		g := Gain{What: "class " + classes[i], Waited: waited[i], Clients: float64(clients[i]) / float64(p.Config.Clients)}
+		g := Gain{
+			What:    "class " + classes[i],
+			Waited:  waited[i],
+			Clients: float64(clients[i]) / float64(p.Config.Clients),
+		}
 		if waited[i] > 0 && clients[i] < p.Config.Clients {
 			after, err := play(i, none, nil, nil)
 			if err != nil {
@@ -145,7 +153,15 @@ func (f *Forecast) gains() string {
 		if class, ok := strings.CutPrefix(g.What, "class "); ok {
 			waits = append(waits, fmt.Sprintf("%s (%s)", class, percent(g.Waited)))
 			if g.Without > 0 {
-				out = append(out, fmt.Sprintf(" Without %s, %s of the clients, rounds are %s shorter.", class, percent(g.Clients), percent(g.Without)))
+				out = append(
+					out,
+					fmt.Sprintf(
+						" Without %s, %s of the clients, rounds are %s shorter.",
+						class,
+						percent(g.Clients),
+						percent(g.Without),
+					),
+				)
 			}
 		}
 		list = append(list, fmt.Sprintf("%s %s", g.What, percent(g.Shorter)))
@@ -153,5 +169,8 @@ func (f *Forecast) gains() string {
 	if list == nil {
 		return ""
 	}
-	return "Rounds wait for " + strings.Join(waits, ", ") + ". A tenth faster, they would be shorter: " + strings.Join(list, ", ") + "." + strings.Join(out, "")
+	return "Rounds wait for " + strings.Join(
+		waits,
+		", ",
+	) + ". A tenth faster, they would be shorter: " + strings.Join(list, ", ") + "." + strings.Join(out, "")
 }

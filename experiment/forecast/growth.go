@@ -33,7 +33,10 @@ func GrowthOf(p *problem.Problem, rounds float64, replay bool) (list Growth) {
 		others = min(c.Cohort, c.Events.Sample+config.KeptSlowest)
 	}
 	if !replay {
-		list = append(list, File{devicelog.File, rounds * devicelog.Bytes(float64(devices), float64(p.Model.Params()), c.Devices.KeepUpdates)})
+		list = append(
+			list,
+			File{devicelog.File, rounds * devicelog.Bytes(float64(devices), float64(p.Model.Params()), c.Devices.KeepUpdates)},
+		)
 	}
 	if c.Events.Sample != config.NoEvents {
 		list = append(list, File{eventlog.File, eventlog.Sink(c.Events).Bytes(devices, others, rounds)})
@@ -57,7 +60,10 @@ func AboutGrowth(p *problem.Problem) string {
 		text += fmt.Sprintf("; %d rounds take %s", n, GrowthOf(p, float64(n), false))
 	}
 	if !p.Config.Devices.KeepUpdates {
-		text += fmt.Sprintf(". %s keeps no updates, so the run cannot be played again (devices.keep_updates)", devicelog.File)
+		text += fmt.Sprintf(
+			". %s keeps no updates, so the run cannot be played again (devices.keep_updates)",
+			devicelog.File,
+		)
 	}
 	return text + "."
 }

@@ -64,7 +64,10 @@ func read(dir string, first int) (r record, err error) {
 		if err != nil {
 			return r, err
 		}
-		r.rounds = append(r.rounds, measured{took: report.End - report.Start, steps: report.LocalSteps, all: report.Cohort})
+		r.rounds = append(
+			r.rounds,
+			measured{took: report.End - report.Start, steps: report.LocalSteps, all: report.Cohort},
+		)
 	}
 	log, err := eventlog.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -82,7 +85,8 @@ func read(dir string, first int) (r record, err error) {
 		case next.Round > len(r.rounds):
 			return r, nil
 		case next.Round != last+1: // rounds are missing since the log had reached its size
-			r.left, r.rounds = len(r.rounds)-last, r.rounds[:last]
+			r.left = len(r.rounds) - last
+			r.rounds = r.rounds[:last]
 			return r, nil
 		}
 		for i := range next.Tasks {

@@ -32,14 +32,20 @@ func (f *Forecast) play(ctx context.Context, p *problem.Problem, limit round.Tim
 		}
 	}
 	var of [3][]float64
-	by, from := 1.0, round.Time(0) // each part begins where the last one ended: other spells and absences
+	// each part begins where the last one ended: other spells and absences
+	by := 1.0
+	from := round.Time(0)
 	for draw := 1; draw <= fewDraws; draw++ {
 		part, length, err := playPart(ctx, &own, limit, by, draw, max(1, most/fewDraws), from)
-		if from += length; err != nil {
+		from += length
+		if err != nil {
 			return err
 		}
 		if part == nil {
-			by, from, draw, of = 2*by, 0, 0, [3][]float64{}
+			by = 2 * by
+			from = 0
+			draw = 0
+			of = [3][]float64{}
 		}
 		if by > maxWalked {
 			return errNoEnd
@@ -50,15 +56,20 @@ func (f *Forecast) play(ctx context.Context, p *problem.Problem, limit round.Tim
 	}
 	// Another part would differ from the median of n by the parts' variance times 1 + π/2n, the run,
 	// which is as long as by parts, times 1/by + π/2n.
-	rounds, seconds, median := intervalOf(of[0]), intervalOf(of[1]), math.Pi/2/fewDraws
+	rounds := intervalOf(of[0])
+	seconds := intervalOf(of[1])
+	median := math.Pi / 2 / fewDraws
 	for _, v := range []*Interval{&rounds, &seconds} {
 		near := math.Sqrt((1/by + median) / (1 + median))
-		v.P05, v.P95 = v.P50+near*(v.P05-v.P50), v.P50+near*(v.P95-v.P50)
+		v.P05 = v.P50 + near*(v.P05-v.P50)
+		v.P95 = v.P50 + near*(v.P95-v.P50)
 	}
 	f.set([]float64{rounds.P50, seconds.P50, intervalOf(of[2]).P50})
 	f.About = true
-	if f.VirtualWithin = &seconds; own.Config.Stop.Rounds == 0 {
-		f.RoundsWithin, f.VirtualWithin = &rounds, nil
+	f.VirtualWithin = &seconds
+	if own.Config.Stop.Rounds == 0 {
+		f.RoundsWithin = &rounds
+		f.VirtualWithin = nil
 	}
 	return nil
 }
@@ -74,7 +85,14 @@ func (f *Forecast) set(v []float64) {
 // draw, and returns the rounds, seconds and steps that the run comes to then; nil where more
 // rounds than may be are to be played, and how long what was played is. Draw 0 is the run's own.
 // It begins with the clients' spells and absences of the run's moment from.
-func playPart(ctx context.Context, p *problem.Problem, limit round.Time, by float64, draw, most int, from round.Time) ([]float64, round.Time, error) {
+func playPart(
+	ctx context.Context,
+	p *problem.Problem,
+	limit round.Time,
+	by float64,
+	draw, most int,
+	from round.Time,
+) ([]float64, round.Time, error) {
 	c, err := roundsOf(p, limit)
 	n := int(math.Ceil(float64(c.Stop.Rounds) / by))
 	if err != nil || limit == 0 && n > most {
@@ -83,37 +101,50 @@ func playPart(ctx context.Context, p *problem.Problem, limit round.Time, by floa
 	if n > 0 {
 		by = float64(c.Stop.Rounds) / float64(n)
 	}
-	if c.Stop.Rounds = most; n > 0 {
+	c.Stop.Rounds = most
+	if n > 0 {
 		c.Stop.Rounds = min(n, most)
 	}
 	if draw > 0 {
 		part := func(n int64) int64 { return int64(math.Ceil(float64(n) / by)) }
-		c.Stop.Accepted, c.Stop.Samples, c.Stop.Tokens = int(part(int64(c.Stop.Accepted))), part(c.Stop.Samples), part(c.Stop.Tokens)
+		c.Stop.Accepted = int(part(int64(c.Stop.Accepted)))
+		c.Stop.Samples = part(c.Stop.Samples)
+		c.Stop.Tokens = part(c.Stop.Tokens)
 		c.Seed = keyed.Hash(c.Seed, keyed.Twin, uint64(draw))
-		c.K, c.Stop.Time = thinned{c.K, c.Eta, by, (float64(draw) - 0.5) / fewDraws}, round.Time(float64(limit)/by)
+		c.K = thinned{c.K, c.Eta, by, (float64(draw) - 0.5) / fewDraws}
+		c.Stop.Time = round.Time(float64(limit) / by)
 	}
 	if _, foresees := p.Config.Select.(selection.LeastAvailable); foresees { // what is at its own time
 		from = 0
 	}
-	if there, next := c.Available, c.NextChange; there != nil {
+	there := c.Available
+	next := c.NextChange
+	if there != nil {
 		c.Available = func(client int, at round.Time) bool { return there(client, at+from) }
 		c.NextChange = func(at round.Time) (round.Time, bool) {
 			then, ok := next(at + from)
 			return then - from, ok
 		}
 	}
-	steps, usual := 0.0, answers(&p.Timing)
+	steps := 0.0
+	usual := answers(&p.Timing)
 	answer := func(t *round.Task) (round.Event, error) {
 		as := *t
 		as.Start += from
 		return usual(&as)
 	}
-	t := timing{rounds: c, answer: answer, report: func(r *round.Report) error { steps = float64(r.SGDSteps); return nil }}
+	t := timing{rounds: c, answer: answer, report: func(r *round.Report) error {
+		steps = float64(r.SGDSteps)
+		return nil
+	}}
 	stop, _, err := t.play(ctx)
 	if err != nil || stop.Rounds == most && n != most {
 		return nil, 0, err
 	}
-	if draw > 0 && limit > 0 && stop.At > 0 && stop.Rounds != n { // without the round that it broke off
+	if draw > 0 &&
+		limit > 0 &&
+		stop.At > 0 &&
+		stop.Rounds != n { // without the round that it broke off
 		by = limit.Seconds() / stop.At.Seconds()
 	}
 	return []float64{by * float64(stop.Rounds), by * stop.At.Seconds(), by * steps}, stop.At, nil
@@ -128,7 +159,8 @@ type thinned struct {
 
 // LocalSteps implements [schedule.K].
 func (s thinned) LocalSteps(p schedule.Progress) int {
-	p.Round, p.Seconds = 1+int((float64(p.Round-1)+s.place)*s.by), p.Seconds*s.by
+	p.Round = 1 + int((float64(p.Round-1)+s.place)*s.by)
+	p.Seconds = p.Seconds * s.by
 	p.LearningRate = s.eta.LearningRate(p)
 	return s.k.LocalSteps(p)
 }

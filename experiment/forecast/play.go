@@ -101,7 +101,8 @@ func (p *timing) act(effects *round.Effects) error {
 		p.clock.Cancel(seq)
 	}
 	for i := range effects.Ended {
-		if p.vain++; effects.Ended[i].Outcome == round.Accepted {
+		p.vain++
+		if effects.Ended[i].Outcome == round.Accepted {
 			p.vain = 0
 		}
 		if p.task != nil {
@@ -114,7 +115,9 @@ func (p *timing) act(effects *round.Effects) error {
 			return err
 		}
 	}
-	if s := &p.rounds.Stop; p.vain > mostPlayed && s.Time == 0 && (s.Rounds == 0 || closing.Overlaps(p.rounds.Closing)) {
+	if s := &p.rounds.Stop; p.vain > mostPlayed &&
+		s.Time == 0 &&
+		(s.Rounds == 0 || closing.Overlaps(p.rounds.Closing)) {
 		return errNoEnd
 	}
 	return nil
@@ -133,7 +136,8 @@ func (p *timing) next(effects *round.Effects) (round.Event, error) {
 		p.taken++
 		return p.answer(&p.open[p.taken-1])
 	}
-	p.open, p.taken = p.open[:0], 0
+	p.open = p.open[:0]
+	p.taken = 0
 	if number := p.machine.Round(); number > p.round {
 		p.round = number
 		if err := p.enter(number + 1); err != nil {
@@ -190,10 +194,18 @@ func planned(f *fleet.Fleet, t *round.Task, bits fleet.Bits) (round.Event, error
 	c := f.Client(t.Client)
 	c.Joules = t.Joules
 	d, err := f.Plan(c, t.Task, t.LocalSteps, bits, int64(t.Start))
-	return round.Event{Kind: round.Planned, Task: t.Task, Client: t.Client, Plan: round.Plan{
-		Download: round.Time(d.Download), Compute: round.Time(d.Compute), Upload: round.Time(d.Upload),
-		Drops: d.Dropout != fleet.NoPhase, Dropout: round.Time(d.After),
-	}}, err
+	return round.Event{
+		Kind:   round.Planned,
+		Task:   t.Task,
+		Client: t.Client,
+		Plan: round.Plan{
+			Download: round.Time(d.Download),
+			Compute:  round.Time(d.Compute),
+			Upload:   round.Time(d.Upload),
+			Drops:    d.Dropout != fleet.NoPhase,
+			Dropout:  round.Time(d.After),
+		},
+	}, err
 }
 
 // pace is what is one client's own in a draw, besides its class.

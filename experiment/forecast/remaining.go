@@ -51,7 +51,13 @@ type measurements struct {
 
 // measurementsOf are those of a problem, whose rounds are c.
 func measurementsOf(p *problem.Data, c *round.Config) measurements {
-	m := measurements{evaluate: c.Evaluate, clients: c.EvaluateClients, batch: float64(p.Config.Batch), pace: p.Config.Pace, devices: p.Config.DevicesAlone()}
+	m := measurements{
+		evaluate: c.Evaluate,
+		clients:  c.EvaluateClients,
+		batch:    float64(p.Config.Batch),
+		pace:     p.Config.Pace,
+		devices:  p.Config.DevicesAlone(),
+	}
 	if !p.Config.Train {
 		return m
 	}
@@ -82,7 +88,9 @@ func due(t *metric.Timetable, from, to int, begin, end round.Time) (n float64) {
 		n += float64(to/t.Every - from/t.Every)
 	}
 	for _, r := range t.Rounds {
-		if r > from && r <= to && (t.Every == 0 || r%t.Every != 0) {
+		if r > from &&
+			r <= to &&
+			(t.Every == 0 || r%t.Every != 0) {
 			n++
 		}
 	}
@@ -110,7 +118,10 @@ const (
 // rate is seconds by what they are spent on.
 type rate struct{ seconds, by float64 }
 
-func (r *rate) add(seconds, by float64) { r.seconds, r.by = r.seconds+seconds, r.by+by }
+func (r *rate) add(seconds, by float64) {
+	r.seconds = r.seconds + seconds
+	r.by = r.by + by
+}
 
 // mean is the seconds of one; NaN of nothing.
 func (r *rate) mean() float64 { return r.seconds / r.by }
@@ -139,7 +150,8 @@ func (o *Remaining) Round(r *round.Report, seconds, training float64) {
 	if o.measured.clients.Due(r.Round, int64(o.last.End), int64(r.End)) {
 		samples += o.measured.own
 	}
-	e, length := o.walk.expect(r.LocalSteps), r.End-o.last.End
+	e := o.walk.expect(r.LocalSteps)
+	length := r.End - o.last.End
 	o.seen.Add(seen{seconds, steps, clients, samples, length, e.length})
 	if o.measured.devices {
 		seconds = max(0, seconds-length.Seconds())
@@ -156,9 +168,12 @@ func (o *Remaining) Round(r *round.Report, seconds, training float64) {
 	} else {
 		o.plain.add(seconds-training, clients)
 	}
-	o.length, o.lengthExpected = o.length+length, o.lengthExpected+e.length
-	o.updates, o.updatesExpected = o.updates+clients, o.updatesExpected+e.updates
-	o.steps, o.stepsExpected = o.steps+steps, o.stepsExpected+k*clients
+	o.length = o.length + length
+	o.lengthExpected = o.lengthExpected + e.length
+	o.updates = o.updates + clients
+	o.updatesExpected = o.updatesExpected + e.updates
+	o.steps = o.steps + steps
+	o.stepsExpected = o.stepsExpected + k*clients
 	o.last = *r
 	o.last.Metrics = nil
 }
@@ -174,14 +189,23 @@ func (o *Remaining) Left() (v Interval, known bool) {
 	}
 	seconds := 0.0
 	step, client, sample := o.rates()
-	counted, trained := ratio(o.updates, o.updatesExpected), ratio(o.steps, o.stepsExpected)
+	counted := ratio(o.updates, o.updatesExpected)
+	trained := ratio(o.steps, o.stepsExpected)
 
 	w := o.walk
 	w.pace = ratio(float64(o.length), float64(o.lengthExpected))
-	w.round, w.now, w.one, w.local = o.last.Round, o.last.End, o.last.End-o.last.Start, o.last.LocalSteps
-	w.last = schedule.Decision{LocalSteps: o.last.LocalSteps, LearningRate: o.last.LearningRate, Seconds: o.last.Start.Seconds()}
+	w.round = o.last.Round
+	w.now = o.last.End
+	w.one = o.last.End - o.last.Start
+	w.local = o.last.LocalSteps
+	w.last = schedule.Decision{
+		LocalSteps:   o.last.LocalSteps,
+		LearningRate: o.last.LearningRate,
+		Seconds:      o.last.Start.Seconds(),
+	}
 	for {
-		r, now := w.round, w.now
+		r := w.round
+		now := w.now
 		n, err := w.next(max(1, r/32)) // K changes by less than what a stride is a part of the rounds before
 		if err != nil {
 			return v, false
@@ -190,7 +214,12 @@ func (o *Remaining) Left() (v Interval, known bool) {
 			break
 		}
 		updates := float64(n) * counted * w.updates
-		seconds += updates*((stepsAClient+trained*float64(w.local))*step+client) + o.measured.samples(r, w.round, now, w.now)*sample
+		seconds += updates*((stepsAClient+trained*float64(w.local))*step+client) + o.measured.samples(
+			r,
+			w.round,
+			now,
+			w.now,
+		)*sample
 	}
 	seconds += o.measured.atEnd() * sample
 	virtual := (w.now - o.last.End).Seconds()
@@ -234,7 +263,8 @@ func (o *Remaining) deviation(pace float64, left int) float64 {
 // rates are the wall seconds of a local step, of a client beside its steps, and of a sample that
 // is measured: how much longer rounds are in which some are.
 func (o *Remaining) rates() (step, client, sample float64) {
-	step, client = o.training.one(), o.plain.one()
+	step = o.training.one()
+	client = o.plain.one()
 	sample = step * measuredShare / max(1, o.measured.batch)
 	switch {
 	case o.samples > 0 && o.plain.by > 0:

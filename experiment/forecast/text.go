@@ -33,17 +33,37 @@ func (c *Comparison) Write(w io.Writer) error {
 		p := &c.Phases[i]
 		fmt.Fprintf(t, "%s\t%s%.4g\t\n", p.Phase, cells(&p.Predicted), p.Overhead)
 	}
-	fmt.Fprintln(t, "\ndevice\tclass\ttasks\tpredicted\t90 %\tmeasured\tmeasured/predicted\tdownload\tcompute\tupload\t")
+	fmt.Fprintln(
+		t,
+		"\ndevice\tclass\ttasks\tpredicted\t90 %\tmeasured\tmeasured/predicted\tdownload\tcompute\tupload\t",
+	)
 	for i := range c.Devices {
 		d := &c.Devices[i]
-		fmt.Fprintf(t, "%s\t%s\t%d\t%s%s\t%s\t%s\t\n", d.Device, d.Class, d.Tasks, cells(&d.Seconds), ratioOf(&d.Download), ratioOf(&d.Compute), ratioOf(&d.Upload))
+		fmt.Fprintf(
+			t,
+			"%s\t%s\t%d\t%s%s\t%s\t%s\t\n",
+			d.Device,
+			d.Class,
+			d.Tasks,
+			cells(&d.Seconds),
+			ratioOf(&d.Download),
+			ratioOf(&d.Compute),
+			ratioOf(&d.Upload),
+		)
 	}
 	return t.Flush()
 }
 
 // cells are the median, the interval, what was measured, and that over the median.
 func cells(p *folder.Predicted) string {
-	return fmt.Sprintf("%.4g\t%.4g to %.4g\t%s\t%s\t", p.P50, p.P05, p.P95, human.Known("%.4g", metrics.Value(p.Measured)), ratioOf(p))
+	return fmt.Sprintf(
+		"%.4g\t%.4g to %.4g\t%s\t%s\t",
+		p.P50,
+		p.P05,
+		p.P95,
+		human.Known("%.4g", metrics.Value(p.Measured)),
+		ratioOf(p),
+	)
 }
 
 func ratioOf(p *folder.Predicted) string {
@@ -55,7 +75,18 @@ func Lines(p *folder.Prediction) (list []string) {
 	switch s := &p.Seconds; {
 	case p.Draws == 0:
 	case s.Measured == nil:
-		list = append(list, fmt.Sprintf("%d %s are predicted to take %s; 90 %% of %d draws are from %s to %s.", p.Rounds, human.Plural(p.Rounds, "round"), took(s.P50), p.Draws, took(s.P05), took(s.P95)))
+		list = append(
+			list,
+			fmt.Sprintf(
+				"%d %s are predicted to take %s; 90 %% of %d draws are from %s to %s.",
+				p.Rounds,
+				human.Plural(p.Rounds, "round"),
+				took(s.P50),
+				p.Draws,
+				took(s.P05),
+				took(s.P95),
+			),
+		)
 	default:
 		list = append(list,
 			fmt.Sprintf("%d %s took %s, predicted were %s (90 %%: %s to %s): %s of it.", p.Rounds, human.Plural(p.Rounds, "round"),
@@ -79,12 +110,19 @@ const maxPoints = 1000
 // Panel draws the time of each round: the interval as a band, the median, and what was
 // measured.
 func Panel(title string, rows []Row) figure.Panel {
-	panel := figure.Panel{Title: title, X: "round", Y: "seconds", Steps: true, FromZero: true}
+	panel := figure.Panel{
+		Title:    title,
+		X:        "round",
+		Y:        "seconds",
+		Steps:    true,
+		FromZero: true,
+	}
 	band := figure.Band{Name: "90 % of the draws"}
 	rows = Whole(rows)
 	each := 1 + (len(rows)-1)/maxPoints
 	for i := 0; i < len(rows); i += each {
-		s, x := &rows[i], float64(rows[i].Round)
+		s := &rows[i]
+		x := float64(rows[i].Round)
 		band.Points = append(band.Points, figure.Interval{X: x, Low: s.P05, High: s.P95})
 		panel.Add("predicted", figure.Point{X: x, Y: s.P50})
 		panel.Add("measured", figure.Point{X: x, Y: s.Measured})

@@ -32,7 +32,13 @@ type twin struct {
 // newTwin makes the twin of a problem that trains, for the rounds of a record.
 func newTwin(p *problem.Problem, r *record) (t *twin, err error) {
 	c := &p.Config
-	t = &twin{problem: p, first: c.Clients, devices: len(c.Devices.Names), bits: p.DeviceBits(), told: r.told}
+	t = &twin{
+		problem: p,
+		first:   c.Clients,
+		devices: len(c.Devices.Names),
+		bits:    p.DeviceBits(),
+		told:    r.told,
+	}
 	if t.rounds, err = roundsOf(p, 0); err != nil {
 		return nil, err
 	}
@@ -54,7 +60,11 @@ func newTwin(p *problem.Problem, r *record) (t *twin, err error) {
 // a virtual time; 0: without such a limit.
 func roundsOf(p *problem.Problem, limit round.Time) (round.Config, error) {
 	r, err := p.Rounds(limit)
-	r.Train, r.Metrics, r.Evaluate, r.EvaluateClients, r.Stop.Targets = true, nil, metric.Timetable{}, metric.Timetable{}, nil
+	r.Train = true
+	r.Metrics = nil
+	r.Evaluate = metric.Timetable{}
+	r.EvaluateClients = metric.Timetable{}
+	r.Stop.Targets = nil
 	return r, err
 }
 
@@ -104,7 +114,8 @@ func (t *twin) of(number, device int) presence {
 func (t *twin) draw(ctx context.Context, n int, report func(*measured)) error {
 	seed := keyed.Hash(t.problem.Config.Seed, keyed.Twin, uint64(n))
 	devices := t.problem.Fleet.Reseeded(seed)
-	there, paces := make([]bool, t.devices), make([]pace, t.devices)
+	there := make([]bool, t.devices)
+	paces := make([]pace, t.devices)
 	for i := range paces {
 		paces[i] = paceOf(t.class(i), seed, i)
 	}
@@ -133,7 +144,10 @@ func (t *twin) draw(ctx context.Context, n int, report func(*measured)) error {
 				now := t.of(number, d).there
 				switch {
 				case now && !there[d]:
-					list = append(list, round.Event{Kind: round.Joined, Client: t.first + d, Samples: t.told[t.first+d].Joined})
+					list = append(
+						list,
+						round.Event{Kind: round.Joined, Client: t.first + d, Samples: t.told[t.first+d].Joined},
+					)
 				case !now && there[d]:
 					list = append(list, round.Event{Kind: round.Left, Client: t.first + d})
 				}
@@ -147,7 +161,12 @@ func (t *twin) draw(ctx context.Context, n int, report func(*measured)) error {
 			}
 		},
 		report: func(r *round.Report) error {
-			report(&measured{took: r.End - r.Start, steps: r.LocalSteps, all: r.Cohort, tasks: tasks})
+			report(&measured{
+				took:  r.End - r.Start,
+				steps: r.LocalSteps,
+				all:   r.Cohort,
+				tasks: tasks,
+			})
 			tasks = tasks[:0]
 			return nil
 		},

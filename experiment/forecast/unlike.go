@@ -38,11 +38,13 @@ const (
 // alone, of 10 to 120 s.
 func unlikeOf(p *problem.Problem) *Unlike {
 	c := &p.Config
-	steps, looks := p.InitialSteps(), unlikeChanges
+	steps := p.InitialSteps()
+	looks := unlikeChanges
 	random := func() *rand.Rand { return keyed.New(c.Seed, keyed.Unlike) }
 	clients := random().Perm(c.Clients)
 	clients = clients[:min(len(clients), unlikeClients)]
-	away, stays := false, [][]int64{}
+	away := false
+	stays := [][]int64{}
 	for _, client := range clients {
 		if list := staysOf(p.Fleet, client, &looks); looks > 0 {
 			stays = append(stays, list)
@@ -89,7 +91,8 @@ func staysOf(f *fleet.Fleet, client int, looks *int) (list []int64) {
 	for t := int64(0); t < unlikeHorizon && *looks > 0; t = f.NextChange(client, t) {
 		*looks--
 		if now := f.Available(client, t); now != there {
-			list, there = append(list, t), now
+			list = append(list, t)
+			there = now
 		}
 	}
 	if there {
@@ -101,8 +104,11 @@ func staysOf(f *fleet.Fleet, client int, looks *int) (list []int64) {
 // unlikeRoundsOf plays the rounds of n clients: up to 20 of those that are there work until they are
 // done, for 120 s at most; one that goes away works on when it is back. stays may be nil: all are there.
 func unlikeRoundsOf(random *rand.Rand, n int, took func(i, round int, at int64) int64, stays [][]int64) float64 {
-	done, next, ready := make([]int, n), make([]int, n), make([]int, 0, n)
-	at, sum := int64(0), 0
+	done := make([]int, n)
+	next := make([]int, n)
+	ready := make([]int, 0, n)
+	at := int64(0)
+	sum := 0
 	for r := range unlikeRounds {
 		at += unlikeBreak
 		ready = ready[:0]
@@ -161,7 +167,11 @@ func (u *Unlike) String() string {
 	if u == nil {
 		return ""
 	}
-	text := fmt.Sprintf("In rounds of 120 s (FLHetBench) %s clients come to %.3f at most; with these", human.Thousands(int64(u.Clients)), u.Most)
+	text := fmt.Sprintf(
+		"In rounds of 120 s (FLHetBench) %s clients come to %.3f at most; with these",
+		human.Thousands(int64(u.Clients)),
+		u.Most,
+	)
 	for _, of := range []struct {
 		name string
 		v    *float64

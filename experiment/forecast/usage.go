@@ -67,11 +67,17 @@ func Budget(ctx context.Context, c config.Config, draws int, remedy string) (flo
 	case c.Stop.VirtualSeconds > 0:
 		return c.Stop.VirtualSeconds, nil
 	case rounds == 0 && c.Stop.Accepted == 0:
-		return 0, &config.KeyError{Key: "stop", Problem: "says neither rounds, accepted nor virtual_seconds, so it is not known how long a run is (set one" + remedy + ")"}
+		return 0, &config.KeyError{
+			Key:     "stop",
+			Problem: "says neither rounds, accepted nor virtual_seconds, so it is not known how long a run is (set one" + remedy + ")",
+		}
 	}
 	u, err := UsageOf(ctx, c, round.Limits{Rounds: rounds, Accepted: c.Stop.Accepted}, draws, func() {})
 	if err == nil && u.Short == draws {
-		err = &config.KeyError{Key: "stop.accepted", Problem: "is more than the clients ever send in time, so it is not known how long a run is (lower it, " + MoreUpdates + remedy + ")"}
+		err = &config.KeyError{
+			Key:     "stop.accepted",
+			Problem: "is more than the clients ever send in time, so it is not known how long a run is (lower it, " + MoreUpdates + remedy + ")",
+		}
 	}
 	return u.Seconds.P50, err
 }
@@ -106,7 +112,9 @@ func usageOfDraw(ctx context.Context, p *problem.Problem, n int, stop round.Limi
 	if err != nil && !errors.Is(err, errNoEnd) {
 		return values, err
 	}
-	used, joules, seconds := recorder.Usage(true), math.NaN(), ended.At.Seconds()
+	used := recorder.Usage(true)
+	joules := math.NaN()
+	seconds := ended.At.Seconds()
 	if stop.Rounds == 0 && ended.Outcomes[round.Accepted] < stop.Accepted {
 		seconds = math.NaN()
 	}

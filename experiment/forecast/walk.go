@@ -42,12 +42,21 @@ func newWalk(p *problem.Problem, limit round.Time) (w walk, c round.Config, err 
 	}
 	needs := schedule.NeedsOf(c.K, c.Setup)
 	rounds := c.Stop.Rounds
-	if n, one := c.Stop.Accepted, min(c.Cohort, updatesOf(c.Closing, c.Cohort)); n > 0 && (rounds == 0 || n/one < rounds) {
+	n := c.Stop.Accepted
+	one := min(c.Cohort, updatesOf(c.Closing, c.Cohort))
+	if n > 0 && (rounds == 0 || n/one < rounds) {
 		rounds = (n + one - 1) / one // where all rounds are alike; else they are played
 	}
 	return walk{
-		setup: c.Setup, k: c.K, eta: c.Eta, steps: p.Steps, expect: expectation(p), pace: 1,
-		follows: needs.Losses || needs.Validation || needs.Stragglers, rounds: rounds, limit: limit,
+		setup:   c.Setup,
+		k:       c.K,
+		eta:     c.Eta,
+		steps:   p.Steps,
+		expect:  expectation(p),
+		pace:    1,
+		follows: needs.Losses || needs.Validation || needs.Stragglers,
+		rounds:  rounds,
+		limit:   limit,
 	}, c, nil
 }
 
@@ -63,14 +72,16 @@ func (w *walk) next(stride int) (int, error) {
 	if w.rounds > 0 {
 		stride = min(stride, w.rounds-w.round)
 	}
-	if stride = min(stride, maxWalked-w.round); stride <= 0 {
+	stride = min(stride, maxWalked-w.round)
+	if stride <= 0 {
 		return 0, nil
 	}
 	if err := w.decide(stride); err != nil {
 		return 0, err
 	}
 	e := w.expect(w.local)
-	w.one, w.updates = e.length, e.updates
+	w.one = e.length
+	w.updates = e.updates
 	if w.pace != 1 {
 		w.one = round.Time(w.pace * float64(e.length))
 	}
@@ -81,7 +92,8 @@ func (w *walk) next(stride int) (int, error) {
 		}
 		stride = int(min(int64(stride), int64((end-w.now)/w.one)))
 	}
-	w.round, w.now = w.round+stride, w.now+round.Time(stride)*w.one
+	w.round = w.round + stride
+	w.now = w.now + round.Time(stride)*w.one
 	return stride, nil
 }
 
@@ -92,7 +104,11 @@ func (w *walk) decide(stride int) error {
 	}
 	ahead := (stride - 1) / 2
 	at := schedule.Progress{
-		Setup: w.setup, Round: w.round + 1 + ahead, Seconds: (w.now + round.Time(ahead)*w.one).Seconds(), StragglerShare: math.NaN(), Previous: w.last,
+		Setup:          w.setup,
+		Round:          w.round + 1 + ahead,
+		Seconds:        (w.now + round.Time(ahead)*w.one).Seconds(),
+		StragglerShare: math.NaN(),
+		Previous:       w.last,
 	}
 	at.LearningRate = w.eta.LearningRate(at)
 	k := w.k.LocalSteps(at)
@@ -116,7 +132,8 @@ type expected struct {
 // of devices that are alone. Those of a power of two are played; between them it is on a line.
 func expectation(p *problem.Problem) func(k int) expected {
 	_, alike := p.FixedRound()
-	own, known := *p, map[int]expected{}
+	own := *p
+	known := map[int]expected{}
 	own.Config.Untrained()
 	at := func(k int) expected {
 		e, ok := known[k]
@@ -136,7 +153,8 @@ func expectation(p *problem.Problem) func(k int) expected {
 		for 2*low <= k {
 			low *= 2
 		}
-		a, part := at(low), float64(k-low)/float64(low)
+		a := at(low)
+		part := float64(k-low) / float64(low)
 		if part <= 0 {
 			return a
 		}
@@ -156,7 +174,9 @@ const (
 func playedRound(p *problem.Problem, k int) expected {
 	own := *p
 	c := &own.Config
-	c.Schedule.K, c.Schedule.Unit, c.Schedule.K0 = schedule.FixedK{}, "", k
+	c.Schedule.K = schedule.FixedK{}
+	c.Schedule.Unit = ""
+	c.Schedule.K0 = k
 	c.Stop = config.Stop{Rounds: max(1, min(triedRounds, triedTasks/max(1, c.Cohort)))}
 	stop, _, err := Play(context.Background(), &own)
 	if err != nil || stop.Rounds == 0 || stop.At == 0 {

@@ -51,7 +51,10 @@ func (p *Timing) Attacking() (list []folder.Attackers) {
 	}
 	for i, a := range all {
 		if a != nil {
-			list = append(list, folder.Attackers{Class: p.Config.Fleet[i].Name, Attack: attack.Attacks.Text(a), Clients: counts[i]})
+			list = append(
+				list,
+				folder.Attackers{Class: p.Config.Fleet[i].Name, Attack: attack.Attacks.Text(a), Clients: counts[i]},
+			)
 		}
 	}
 	return list
@@ -68,36 +71,71 @@ func (p *Timing) AboutAttackers() string {
 	if how == nil {
 		return ""
 	}
-	return fmt.Sprintf("%d of %d %s attack (%s).", all, p.Config.Clients, human.Plural(p.Config.Clients, "client"), strings.Join(how, "; "))
+	return fmt.Sprintf(
+		"%d of %d %s attack (%s).",
+		all,
+		p.Config.Clients,
+		human.Plural(p.Config.Clients, "client"),
+		strings.Join(how, "; "),
+	)
 }
 
 // checkAttacks refuses attacks of those who cannot make them.
 func (p *Problem) checkAttacks() error {
 	c := &p.Config
 	for i, k := range c.Fleet {
-		key, a := fmt.Sprintf("fleet[%d].attack", i), k.Attack
+		key := fmt.Sprintf("fleet[%d].attack", i)
+		a := k.Attack
 		if a == nil {
 			continue
 		}
 		for _, d := range c.Devices.Names {
 			if d.Class == k.Name {
-				return &config.KeyError{Key: key, Problem: fmt.Sprintf("class %s is that of device %s, and only simulated clients attack (give the device another class)", k.Name, d.ID)}
+				return &config.KeyError{
+					Key:     key,
+					Problem: fmt.Sprintf("class %s is that of device %s, and only simulated clients attack (give the device another class)", k.Name, d.ID),
+				}
 			}
 		}
 		label := attack.Of(a).Label
 		if label == nil || !c.Train || p.Set == nil {
 			continue
 		}
-		name, classes := attack.Attacks.NameOf(a), int32(p.Set.Info().Classes)
+		name := attack.Attacks.NameOf(a)
+		classes := int32(p.Set.Info().Classes)
 		switch {
 		case p.Trainer != nil:
-			return &config.KeyError{Key: key, Problem: fmt.Sprintf("%s learns from other labels, and trainer %s reads the samples itself (use another attack)", name, p.Trainer.Name)}
+			return &config.KeyError{
+				Key: key,
+				Problem: fmt.Sprintf(
+					"%s learns from other labels, and trainer %s reads the samples itself (use another attack)",
+					name,
+					p.Trainer.Name,
+				),
+			}
 		case classes < 2:
-			return &config.KeyError{Key: key, Problem: fmt.Sprintf("%s learns from other labels, and samples of %s have none (use another attack)", name, p.Set.Info().Name)}
+			return &config.KeyError{
+				Key: key,
+				Problem: fmt.Sprintf(
+					"%s learns from other labels, and samples of %s have none (use another attack)",
+					name,
+					p.Set.Info().Name,
+				),
+			}
 		}
 		for y := range classes {
 			if to := label(y, classes); to < 0 || to >= classes {
-				return &config.KeyError{Key: key, Problem: fmt.Sprintf("%s makes label %d of %d, which is none of the %d classes (0 to %d)", name, to, y, classes, classes-1)}
+				return &config.KeyError{
+					Key: key,
+					Problem: fmt.Sprintf(
+						"%s makes label %d of %d, which is none of the %d classes (0 to %d)",
+						name,
+						to,
+						y,
+						classes,
+						classes-1,
+					),
+				}
 			}
 		}
 	}

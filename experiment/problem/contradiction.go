@@ -23,7 +23,8 @@ func (p *Problem) CalibrationAgainst(client int, measured []*bus.Measured) strin
 			took[1] = m.ComputeSeconds + float64(c.Schedule.K0)*m.SecondsPerStep
 		}
 		if min(m.DownloadMbps, m.UploadMbps) > 0 && c.Devices.Link != config.ModelledLink {
-			took[0], took[2] = m.DownloadSeconds+float64(bits.Down)/1e6/m.DownloadMbps, m.UploadSeconds+float64(bits.Up)/1e6/m.UploadMbps
+			took[0] = m.DownloadSeconds + float64(bits.Down)/1e6/m.DownloadMbps
+			took[2] = m.UploadSeconds + float64(bits.Up)/1e6/m.UploadMbps
 		}
 	}
 	return p.TaskAgainst(client, c.Schedule.K0, took)
@@ -40,10 +41,12 @@ func (p *Problem) TaskAgainst(client, steps int, took [3]float64) string {
 	if !(off > contradicts) {
 		return ""
 	}
-	fits, least := "no class of the fleet fits", math.Inf(1)
+	fits := "no class of the fleet fits"
+	least := math.Inf(1)
 	for number, name := range p.Fleet.Classes() {
 		if off, middle, _ := p.against(number, steps, took); off <= contradicts && middle < least {
-			fits, least = "class "+name+" fits", middle
+			fits = "class " + name + " fits"
+			least = middle
 		}
 	}
 	return where + "; " + fits
@@ -57,18 +60,31 @@ func (p *Problem) against(number, steps int, took [3]float64) (off, middle float
 		return math.Inf(1), 0, "no task of class " + p.Config.Fleet[number].Name + " is possible"
 	}
 	class := &p.Config.Fleet[number]
-	gaps, own, usual, furthest := 0.0, 0.0, 0.0, 0.0
+	gaps := 0.0
+	own := 0.0
+	usual := 0.0
+	furthest := 0.0
 	for i, seconds := range took {
 		if math.IsNaN(seconds) {
 			continue
 		}
 		u := 1 + 2**class.Uncertainty.Phases()[i]
-		least, most := low[i]/u, high[i]*u
+		least := low[i] / u
+		most := high[i] * u
 		gap := max(0, least-seconds, seconds-most)
-		gaps, own, usual = gaps+gap, own+seconds, usual+(least+most)/2
+		gaps = gaps + gap
+		own = own + seconds
+		usual = usual + (least+most)/2
 		if gap > furthest {
 			furthest = gap
-			where = fmt.Sprintf("%s takes %.3g s, and %.3g to %.3g s with class %s", [...]string{"a download", fmt.Sprintf("a task of %d steps", steps), "an upload"}[i], seconds, least, most, class.Name)
+			where = fmt.Sprintf(
+				"%s takes %.3g s, and %.3g to %.3g s with class %s",
+				[...]string{"a download", fmt.Sprintf("a task of %d steps", steps), "an upload"}[i],
+				seconds,
+				least,
+				most,
+				class.Name,
+			)
 		}
 	}
 	return gaps / min(own, usual), math.Abs(math.Log(own / usual)), where

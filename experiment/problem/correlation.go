@@ -46,7 +46,8 @@ func sizesOf(set federated.Set, clients int, with string) ([]float64, error) {
 		if err != nil {
 			return nil, err
 		}
-		if values[client] = float64(len(counts)); with == "entropy" {
+		values[client] = float64(len(counts))
+		if with == "entropy" {
 			values[client] = federated.Entropy(counts)
 		}
 	}
@@ -62,7 +63,11 @@ func (p *Problem) DeviceOf(client int) (device, presence int) {
 // CorrelationNotes says in lines what the correlations with data have come to.
 func (p *Problem) CorrelationNotes() (lines []string) {
 	for _, t := range p.Fleet.Correlations {
-		with := map[string]string{"samples": "number of samples", "labels": "number of labels", "entropy": "entropy of labels"}[t.With]
+		with := map[string]string{
+			"samples": "number of samples",
+			"labels":  "number of labels",
+			"entropy": "entropy of labels",
+		}[t.With]
 		lines = append(lines, fmt.Sprintf("Clients' %s and %s: Spearman's correlation is %.3f over %d %s, %g is wanted.",
 			t.What, with, t.Achieved, p.Config.Clients, human.Plural(p.Config.Clients, "client"), t.Wanted))
 	}
@@ -77,7 +82,11 @@ func (b batteries) Charged(client int, joules float64, since, now round.Time) fl
 }
 
 func (b batteries) Spent(client int, p round.Plan, after round.Time) float64 {
-	return b.Fleet.Spent(client, fleet.Durations{Download: int64(p.Download), Compute: int64(p.Compute), Upload: int64(p.Upload)}, int64(after))
+	return b.Fleet.Spent(
+		client,
+		fleet.Durations{Download: int64(p.Download), Compute: int64(p.Compute), Upload: int64(p.Upload)},
+		int64(after),
+	)
 }
 
 func (b batteries) Ready(client int, joules float64, since round.Time) round.Time {

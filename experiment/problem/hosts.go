@@ -23,7 +23,12 @@ import (
 // Info is what hosts in other processes are told of the run.
 func (p *Problem) Info(version string) (*bus.RunInfo, error) {
 	hosts := p.Config.ForHosts()
-	info := &bus.RunInfo{Version: version, Protocol: bus.HostProtocol, Configuration: string(hosts.YAML()), Kernel: p.Kernel}
+	info := &bus.RunInfo{
+		Version:       version,
+		Protocol:      bus.HostProtocol,
+		Configuration: string(hosts.YAML()),
+		Kernel:        p.Kernel,
+	}
 	if p.Config.Train {
 		info.Spec = p.Learning().Spec()
 	}
@@ -79,7 +84,8 @@ func ForHost(ctx context.Context, info *bus.RunInfo, has Host) (p *Problem, lack
 		return nil, nil, err
 	}
 	if c.Train {
-		if lacks = p.learn(ctx, info, has); lacks != nil {
+		lacks = p.learn(ctx, info, has)
+		if lacks != nil {
 			err = p.Close()
 		}
 	}
@@ -91,14 +97,19 @@ func (p *Problem) learn(ctx context.Context, info *bus.RunInfo, has Host) (err e
 	c := &p.Config
 	p.Kernel = info.Kernel
 	if c.External() {
-		if c.Trainer.Command = has.Trainer; has.Trainer == "" {
+		c.Trainer.Command = has.Trainer
+		if has.Trainer == "" {
 			return external.Differ(info.Spec.GetModel(), "")
 		}
 	} else if p.Arithmetic, err = learn.SelectKernel(p.Kernel); err != nil {
-		return fmt.Errorf("the run's kernel class is not this machine's: %w; every machine trains runs with kernel: go", err)
+		return fmt.Errorf(
+			"the run's kernel class is not this machine's: %w; every machine trains runs with kernel: go",
+			err,
+		)
 	}
 	if has.Data != "" && !c.IsSynthetic() && !c.IsTrainers() {
-		if c.Data.Path = has.Data; data.IsPrepared(has.Data) { // by the run's mapping, as its digest says
+		c.Data.Path = has.Data
+		if data.IsPrepared(has.Data) { // by the run's mapping, as its digest says
 			c.Data.Reader = nil
 		}
 	}
@@ -110,7 +121,12 @@ func (p *Problem) learn(ctx context.Context, info *bus.RunInfo, has Host) (err e
 		if c.IsSynthetic() {
 			name = "this version's synthetic set"
 		}
-		return fmt.Errorf("%s holds other data than the run's (digest %.12s, the run's is %.12s)", name, got, info.Spec.GetDataDigest())
+		return fmt.Errorf(
+			"%s holds other data than the run's (digest %.12s, the run's is %.12s)",
+			name,
+			got,
+			info.Spec.GetDataDigest(),
+		)
 	}
 	if err := p.parse(ctx); err != nil {
 		return err
@@ -140,8 +156,17 @@ func (p *Data) Welcome() (*bus.Welcome, error) {
 		return w, nil
 	}
 	s := p.Set.Info().Schema
-	if s.Labels != nil || s.Columns != nil || s.Mean != nil || s.Alphabet != nil {
-		w.Schema = &bus.Schema{Labels: s.Labels, Columns: s.Columns, Mean: s.Mean, Deviation: s.Deviation, Alphabet: s.Alphabet}
+	if s.Labels != nil ||
+		s.Columns != nil ||
+		s.Mean != nil ||
+		s.Alphabet != nil {
+		w.Schema = &bus.Schema{
+			Labels:    s.Labels,
+			Columns:   s.Columns,
+			Mean:      s.Mean,
+			Deviation: s.Deviation,
+			Alphabet:  s.Alphabet,
+		}
 		if n := proto.Size(w.Schema); n > bus.MaxSchema {
 			return nil, fmt.Errorf("data: the names of the classes and features of %s take %d bytes, and devices are told at most %d (set devices.names to [])", c.Data, n, bus.MaxSchema)
 		}

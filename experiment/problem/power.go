@@ -17,8 +17,11 @@ import (
 func (p *Timing) Power() metrics.Power {
 	c := &p.Config
 	return metrics.Power{
-		ModelBytes: p.Bits.Down / 8, UpdateBytes: p.Bits.Up / 8, Watts: watts(c),
-		HoldsModel: registry.NeedsOf(c.Select).Candidates, Overlap: c.CountsLater(),
+		ModelBytes:  p.Bits.Down / 8,
+		UpdateBytes: p.Bits.Up / 8,
+		Watts:       watts(c),
+		HoldsModel:  registry.NeedsOf(c.Select).Candidates,
+		Overlap:     c.CountsLater(),
 	}
 }
 

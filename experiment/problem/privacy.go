@@ -36,7 +36,13 @@ func (p *Problem) settlePrivacy() error {
 	if err := p.checkPrivacy(p.params()); err != nil {
 		return err
 	}
-	v := &Privacy{options: c.Privacy, updates: p.accepted(), draw: p.draw(), simulated: len(c.Devices.Names) == 0, uncovered: p.uncovered()}
+	v := &Privacy{
+		options:   c.Privacy,
+		updates:   p.accepted(),
+		draw:      p.draw(),
+		simulated: len(c.Devices.Names) == 0,
+		uncovered: p.uncovered(),
+	}
 	v.accountant = privacy.NewAccountant(c.Privacy.Noise, v.draw)
 	if c.Train {
 		p.Privacy = v
@@ -45,8 +51,16 @@ func (p *Problem) settlePrivacy() error {
 		return nil
 	}
 	most := cmp.Or(c.Stop.Rounds, mostRounds)
-	if c.Stop.Rounds = v.accountant.Rounds(c.Privacy.Epsilon, c.Privacy.Delta, most); c.Stop.Rounds == 0 {
-		return &config.KeyError{Key: "privacy.epsilon", Problem: fmt.Sprintf("%g, but one round costs %.4g (raise it or privacy.noise_multiplier)", c.Privacy.Epsilon, v.Epsilon(1))}
+	c.Stop.Rounds = v.accountant.Rounds(c.Privacy.Epsilon, c.Privacy.Delta, most)
+	if c.Stop.Rounds == 0 {
+		return &config.KeyError{
+			Key: "privacy.epsilon",
+			Problem: fmt.Sprintf(
+				"%g, but one round costs %.4g (raise it or privacy.noise_multiplier)",
+				c.Privacy.Epsilon,
+				v.Epsilon(1),
+			),
+		}
 	}
 	return nil
 }
@@ -70,7 +84,10 @@ func (p *Data) checkPrivacy(params, trainable int) error {
 	case c.Aggregate.Weights != config.EqualWeights:
 		return refuse("aggregate.weights", "with differential privacy no client counts more than another (set equal)")
 	case c.Aggregate.Combine != nil:
-		return refuse("aggregate.combine", "how far one client moves a rule's result is not known, and noise must hide it (remove one of the two)")
+		return refuse(
+			"aggregate.combine",
+			"how far one client moves a rule's result is not known, and noise must hide it (remove one of the two)",
+		)
 	case c.Aggregate.Clip != nil:
 		return refuse("aggregate.clip", "privacy.clip is the bound on updates (remove aggregate.clip)")
 	case closing.UsesLate(c.Late):
@@ -82,11 +99,23 @@ func (p *Data) checkPrivacy(params, trainable int) error {
 	case fits:
 		return refuse("select", "the steps of a round's clients follow the times of the others: one client moves all their updates (set uniform)")
 	case needs.Losses || needs.Candidates || needs.Samples:
-		return refuse("select", "%s chooses clients by what their samples are, which noise on the models does not hide (set uniform)", selection.Rules.NameOf(c.Select))
+		return refuse(
+			"select",
+			"%s chooses clients by what their samples are, which noise on the models does not hide (set uniform)",
+			selection.Rules.NameOf(c.Select),
+		)
 	case trainable < params:
 		return refuse("model", "noise makes nonsense of a batch norm's running variance (use group norm)")
 	case c.Privacy.Delta >= 1/float64(p.Population()):
-		return &config.KeyError{Key: "privacy.delta", Problem: fmt.Sprintf("%g may be the loss of one of %d clients' samples (set less than %.2g)", c.Privacy.Delta, p.Population(), 1/float64(p.Population()))}
+		return &config.KeyError{
+			Key: "privacy.delta",
+			Problem: fmt.Sprintf(
+				"%g may be the loss of one of %d clients' samples (set less than %.2g)",
+				c.Privacy.Delta,
+				p.Population(),
+				1/float64(p.Population()),
+			),
+		}
 	}
 	return nil
 }
@@ -119,7 +148,9 @@ func (p *Data) othersFollow() bool {
 	c := &p.Config
 	_, uniform := c.Select.(selection.Uniform)
 	battery := slices.ContainsFunc(c.Fleet, func(k fleet.Class) bool { return k.Battery != nil })
-	return !uniform && !p.everybody() || battery || c.EverAbsent()
+	return !uniform && !p.everybody() ||
+		battery ||
+		c.EverAbsent()
 }
 
 // uncovered is what the run tells that epsilon does not cover, where that reaches models.
@@ -132,25 +163,40 @@ func (p *Problem) uncovered() (list []string) {
 	}{{"schedule.k", c.Schedule.K}, {"schedule.eta", c.Schedule.Eta}} {
 		needs := registry.NeedsOf(follows.of)
 		if needs.Losses {
-			list = append(list, follows.key+" follows the clients' training losses, which have no noise, and the models follow it")
+			list = append(
+				list,
+				follows.key+" follows the clients' training losses, which have no noise, and the models follow it",
+			)
 		}
 		if needs.Validation {
-			list = append(list, follows.key+" follows validations, which are covered only where no client's samples are held out")
+			list = append(
+				list,
+				follows.key+" follows validations, which are covered only where no client's samples are held out",
+			)
 		}
 		if needs.Stragglers {
 			list = append(list, follows.key+" follows how long the clients take, and the models follow it")
 		}
 	}
 	keeps := len(c.Personal.Names) > 0 || p.Trainer != nil && p.Trainer.State > 0 ||
-		slices.ContainsFunc([]any{c.Compress, c.Local, c.Aggregate.Algorithm}, func(of any) bool { return registry.NeedsOf(of).ClientState })
+		slices.ContainsFunc(
+			[]any{c.Compress, c.Local, c.Aggregate.Algorithm},
+			func(of any) bool { return registry.NeedsOf(of).ClientState },
+		)
 	if keeps && p.draw().Displaces {
 		list = append(list, "clients keep something from task to task: one that loses its place to another keeps something else, which its later updates follow")
 	}
 	if c.Stop.ValidationAccuracy != 0 || c.Stop.Metric.Reaches != nil {
-		list = append(list, "the run's end follows validations, which are covered only where no client's samples are held out")
+		list = append(
+			list,
+			"the run's end follows validations, which are covered only where no client's samples are held out",
+		)
 	}
 	if p.othersFollow() {
-		list = append(list, "one client more may change who else is asked, and epsilon allows only for the one whose place it takes")
+		list = append(
+			list,
+			"one client more may change who else is asked, and epsilon allows only for the one whose place it takes",
+		)
 	}
 	if c.Schedule.Unit == config.Epochs || c.Correlation.Given() {
 		list = append(list, "how long clients take depends on their samples, and decides which updates count")
@@ -177,9 +223,15 @@ func (v *Privacy) Epsilon(rounds int) float64 {
 // Summary is what so many rounds came to.
 func (v *Privacy) Summary(rounds int) *folder.Privacy {
 	return &folder.Privacy{
-		Epsilon: v.Epsilon(rounds), Delta: v.options.Delta, Clip: v.options.Clip, Noise: v.options.Noise,
-		Updates: v.updates, Rate: v.draw.Rate, PoissonEpsilon: v.accountant.Poisson(rounds, v.options.Delta),
-		Simulated: v.simulated, NotCovered: v.uncovered,
+		Epsilon:        v.Epsilon(rounds),
+		Delta:          v.options.Delta,
+		Clip:           v.options.Clip,
+		Noise:          v.options.Noise,
+		Updates:        v.updates,
+		Rate:           v.draw.Rate,
+		PoissonEpsilon: v.accountant.Poisson(rounds, v.options.Delta),
+		Simulated:      v.simulated,
+		NotCovered:     v.uncovered,
 	}
 }
 
@@ -235,9 +287,13 @@ func (p *Data) LocalNoise(rounds int) *folder.LocalNoise {
 		return nil
 	}
 	return &folder.LocalNoise{
-		Clip: l.Clip, Noise: l.Noise, Delta: c.Privacy.Delta,
-		Epsilon: privacy.LocalEpsilon(l.Noise, 1, c.Privacy.Delta), Rounds: rounds, RoundsEpsilon: privacy.LocalEpsilon(l.Noise, rounds, c.Privacy.Delta),
-		Simulated: c.Clients > 0,
+		Clip:          l.Clip,
+		Noise:         l.Noise,
+		Delta:         c.Privacy.Delta,
+		Epsilon:       privacy.LocalEpsilon(l.Noise, 1, c.Privacy.Delta),
+		Rounds:        rounds,
+		RoundsEpsilon: privacy.LocalEpsilon(l.Noise, rounds, c.Privacy.Delta),
+		Simulated:     c.Clients > 0,
 	}
 }
 

@@ -74,7 +74,13 @@ func newProblem(of config.Config, notice func(string)) *Problem {
 // Prepare reads and makes what the run needs. Close it after use.
 // remote says that hosts on other machines do the work. notice takes lines for the
 // user, reading how far the data are read; both may be nil.
-func Prepare(ctx context.Context, of config.Config, remote bool, notice func(string), reading *federated.Reading) (*Problem, error) {
+func Prepare(
+	ctx context.Context,
+	of config.Config,
+	remote bool,
+	notice func(string),
+	reading *federated.Reading,
+) (*Problem, error) {
 	p := newProblem(of, notice)
 	c := &p.Config
 	for _, step := range []struct {
@@ -83,9 +89,17 @@ func Prepare(ctx context.Context, of config.Config, remote bool, notice func(str
 	}{
 		{true, c.Validate},
 		{c.Train, func() error { return p.selectKernel(remote) }},
-		{true, func() (err error) { p.Fleet, err = c.NewFleet(); return err }},
+		{true, func() (err error) {
+			p.Fleet, err = c.NewFleet()
+			return err
+		}},
 		{c.Train || c.Clients == config.AllClients || c.ReadsData(), func() error { return p.open(ctx, reading) }},
-		{true, func() error { c.Fit(nil); p.Fleet.SetDevices(c.Clients); return p.correlate() }}, // who has which device
+		// who has which device
+		{true, func() error {
+			c.Fit(nil)
+			p.Fleet.SetDevices(c.Clients)
+			return p.correlate()
+		}},
 		{c.Train || c.Network.ModelMegabits == 0, func() error { return p.parse(ctx) }},
 		{true, p.judge},
 		{true, p.size},
@@ -130,7 +144,9 @@ func (p *Problem) size() error {
 			return fmt.Errorf("%s: %s of %g Mb, want 1e-6 to %g", x.key, x.what, x.bits/1e6, maxModelBits/1e6)
 		}
 	}
-	if c := &p.Config; p.Trainer != nil && p.notice != nil && math.Abs(c.Network.ModelBits(params)/(32*float64(params))-1) > 0.01 {
+	if c := &p.Config; p.Trainer != nil &&
+		p.notice != nil &&
+		math.Abs(c.Network.ModelBits(params)/(32*float64(params))-1) > 0.01 {
 		p.notice(fmt.Sprintf("network.model_megabits is %g, and the trainer's model of %d parameters has %.4g (exact): transfers take the time of the former.",
 			c.Network.ModelMegabits, params, 32e-6*float64(params)))
 	}
@@ -186,7 +202,14 @@ func (p *Problem) Close() (err error) {
 
 // stateBytes is what the algorithm and the clients keep.
 func (p *Problem) stateBytes() int64 {
-	return algorithm.StateBytes(p.Algorithm, p.Config.Compress, p.Model.Params(), p.Learning().Memory(), p.Population(), p.updates())
+	return algorithm.StateBytes(
+		p.Algorithm,
+		p.Config.Compress,
+		p.Model.Params(),
+		p.Learning().Memory(),
+		p.Population(),
+		p.updates(),
+	)
 }
 
 // State says what the algorithm will keep; "" when nothing.
@@ -197,7 +220,13 @@ func (p *Problem) State() string {
 	params := p.Model.Params()
 	single := p.aboutDevices()
 	if s := p.Config.Combining(); s.Single() {
-		single += fmt.Sprintf(" %s looks at each update: a round holds up to %s for %d parameters and %d updates.", s.Name(), human.Size(s.Bytes(params, p.accepted())), params, p.accepted())
+		single += fmt.Sprintf(
+			" %s looks at each update: a round holds up to %s for %d parameters and %d updates.",
+			s.Name(),
+			human.Size(s.Bytes(params, p.accepted())),
+			params,
+			p.accepted(),
+		)
 	}
 	local := p.Learning().Memory()
 	bytes := p.stateBytes()
@@ -214,7 +243,13 @@ func (p *Problem) State() string {
 	if len(p.Config.Personal.Names) > 0 {
 		keeper = "personal"
 	}
-	return fmt.Sprintf("%s keeps up to %s of state for %d parameters%s.", keeper, human.Size(bytes), params, of) + single
+	return fmt.Sprintf(
+		"%s keeps up to %s of state for %d parameters%s.",
+		keeper,
+		human.Size(bytes),
+		params,
+		of,
+	) + single
 }
 
 // checkMemory holds what is kept, and the single updates of a round, to limits.state_gb.
@@ -226,10 +261,22 @@ func (p *Problem) checkMemory() error {
 		err = registry.Errorf("limits.state_gb", "%.3g, but clients keep up to %.3g GB of personal parameters (raise the limit, or take fewer clients or names)", c.Limits.StateGB, float64(p.stateBytes())/1e9)
 	}
 	if kept := p.deviceBytes(); err == nil && kept > limit {
-		err = registry.Errorf("limits.state_gb", "%.3g, but what is held for devices takes %.3g GB (raise the limit, or set devices.robust: false)", c.Limits.StateGB, float64(kept)/1e9)
+		err = registry.Errorf(
+			"limits.state_gb",
+			"%.3g, but what is held for devices takes %.3g GB (raise the limit, or set devices.robust: false)",
+			c.Limits.StateGB,
+			float64(kept)/1e9,
+		)
 	}
-	if n := 12 * int64(params) * int64(min(c.Network.Sites.Count, c.Cohort)); err == nil && c.Aggregate.SiteRounds > 1 && n > limit {
-		err = registry.Errorf("limits.state_gb", "%.3g, but the sites' models and sums take %.3g GB (raise the limit, or take fewer sites)", c.Limits.StateGB, float64(n)/1e9)
+	if n := 12 * int64(params) * int64(min(c.Network.Sites.Count, c.Cohort)); err == nil &&
+		c.Aggregate.SiteRounds > 1 &&
+		n > limit {
+		err = registry.Errorf(
+			"limits.state_gb",
+			"%.3g, but the sites' models and sums take %.3g GB (raise the limit, or take fewer sites)",
+			c.Limits.StateGB,
+			float64(n)/1e9,
+		)
 	}
 	if err == nil {
 		err = c.Combining().CheckBytes(params, p.accepted(), p.deviceBytes()+p.stateBytes(), limit)
@@ -240,7 +287,8 @@ func (p *Problem) checkMemory() error {
 // deviceBytes is what is held for real devices beside their updates: the best model, and the
 // updates of a round where a rule combines them.
 func (p *Problem) deviceBytes() int64 {
-	params, n := p.Model.Params(), len(p.Config.Devices.Names)
+	params := p.Model.Params()
+	n := len(p.Config.Devices.Names)
 	if n == 0 {
 		return 0
 	}
@@ -311,7 +359,11 @@ func (p *Problem) open(ctx context.Context, reading *federated.Reading) (err err
 			of = ""
 		}
 		p.Set, err = data.OpenWith(c.Data.Reader, c.Data.Path, federated.Options{
-			Task: of, Seed: c.Seed, MinTweets: c.Sent140.MinTweets, HeldOutOnly: c.DevicesAlone(), Reading: reading,
+			Task:        of,
+			Seed:        c.Seed,
+			MinTweets:   c.Sent140.MinTweets,
+			HeldOutOnly: c.DevicesAlone(),
+			Reading:     reading,
 		})
 	}
 	if err != nil {
@@ -335,7 +387,8 @@ func (p *Problem) open(ctx context.Context, reading *federated.Reading) (err err
 	}
 	c.Fit(samples)
 	if !c.Train && !c.ReadsData() { // so that a run of its config.yaml, which names the clients, is the same
-		err, p.Set = p.Set.Close(), nil
+		err = p.Set.Close()
+		p.Set = nil
 	}
 	return errors.Join(err, c.Validate())
 }
@@ -356,14 +409,24 @@ func (p *Data) convexSet() (federated.Set, error) {
 	if c.Task == config.TaskQuadratic {
 		q := c.Quadratic
 		return synthetic.Quadratics{
-			Clients: p.made(), Dimension: q.Dimension, Samples: q.Samples, Mu: q.Mu, L: q.L, Noise: q.Noise,
-			Heterogeneity: c.Synthetic.Heterogeneity, Seed: seed,
+			Clients:       p.made(),
+			Dimension:     q.Dimension,
+			Samples:       q.Samples,
+			Mu:            q.Mu,
+			L:             q.L,
+			Noise:         q.Noise,
+			Heterogeneity: c.Synthetic.Heterogeneity,
+			Seed:          seed,
 		}.Set()
 	}
 	l := c.Logistic
 	return synthetic.Mixtures{
-		Clients: p.made(), Features: l.Features, Classes: l.Classes, Samples: l.Samples,
-		Heterogeneity: c.Synthetic.Heterogeneity, Seed: seed,
+		Clients:       p.made(),
+		Features:      l.Features,
+		Classes:       l.Classes,
+		Samples:       l.Samples,
+		Heterogeneity: c.Synthetic.Heterogeneity,
+		Seed:          seed,
 	}.Set()
 }
 
@@ -397,9 +460,21 @@ func (p *Problem) Learning() *actors.Problem {
 		largest = max(largest, k.Batch)
 	}
 	return &actors.Problem{
-		Model: p.Model, Set: p.Set, Seed: c.Seed, Batch: c.Batch, LargestBatch: largest, Augment: c.Augment,
-		Algorithm: p.Algorithm, Optimizer: c.Local, HeadSteps: c.Personal.HeadSteps, Compression: c.Compress, Kernel: p.Arithmetic, Attacks: attacks(c), Trainer: p.Trainer,
-		Noise: c.Privacy.Local, Clips: c.Combining().Clip != nil,
+		Model:        p.Model,
+		Set:          p.Set,
+		Seed:         c.Seed,
+		Batch:        c.Batch,
+		LargestBatch: largest,
+		Augment:      c.Augment,
+		Algorithm:    p.Algorithm,
+		Optimizer:    c.Local,
+		HeadSteps:    c.Personal.HeadSteps,
+		Compression:  c.Compress,
+		Kernel:       p.Arithmetic,
+		Attacks:      attacks(c),
+		Trainer:      p.Trainer,
+		Noise:        c.Privacy.Local,
+		Clips:        c.Combining().Clip != nil,
 	}
 }
 
@@ -448,10 +523,13 @@ func (p *Timing) checkPhases() error {
 		return err
 	}
 	for client := range min(triedClients, c.Clients) {
-		compute, network, class := "compute.", "network.", ""
+		compute := "compute."
+		network := "network."
+		class := ""
 		if len(c.Fleet) > 0 {
 			k := p.Fleet.Class(client)
-			compute, class = fmt.Sprintf("fleet[%d].", k), " of class "+c.Fleet[k].Name
+			compute = fmt.Sprintf("fleet[%d].", k)
+			class = " of class " + c.Fleet[k].Name
 			network = compute
 		}
 		steps := c.Schedule.K0
@@ -459,14 +537,27 @@ func (p *Timing) checkPhases() error {
 			steps = e.Of(client).Steps(steps*schedule.Parts, float64(p.Set.Samples(client)))
 		}
 		if _, err := p.Fleet.Expect(client, steps, fleet.Both(0)); err != nil {
-			return &config.KeyError{Key: compute + "seconds_per_step", Problem: fmt.Sprintf("client %d%s would take over three years for %d local steps (lower it or schedule.k0, or set at_most)", client, class, steps)}
+			return &config.KeyError{
+				Key:     compute + "seconds_per_step",
+				Problem: fmt.Sprintf("client %d%s would take over three years for %d local steps (lower it or schedule.k0, or set at_most)", client, class, steps),
+			}
 		}
 		if d, err := p.Fleet.Expect(client, 0, p.Bits); err != nil {
-			name, bits := "upload_mbps", p.Bits.Up
+			name := "upload_mbps"
+			bits := p.Bits.Up
 			if d.Download < 0 {
-				name, bits = "download_mbps", p.Bits.Down
+				name = "download_mbps"
+				bits = p.Bits.Down
 			}
-			return &config.KeyError{Key: network + name, Problem: fmt.Sprintf("client %d%s would take over three years for a transfer of %g Mbit (raise it, or set at_least)", client, class, float64(bits)/1e6)}
+			return &config.KeyError{
+				Key: network + name,
+				Problem: fmt.Sprintf(
+					"client %d%s would take over three years for a transfer of %g Mbit (raise it, or set at_least)",
+					client,
+					class,
+					float64(bits)/1e6,
+				),
+			}
 		}
 	}
 	return nil
@@ -480,7 +571,16 @@ func (p *Timing) checkSteps(e schedule.Epochs) error {
 	for client := range p.Config.Clients {
 		k0, samples := p.Config.Schedule.K0, p.Set.Samples(client)
 		if e.Of(client).Steps(k0*schedule.Parts, float64(samples)) > round.MaxLocalSteps {
-			return &config.KeyError{Key: "schedule.k0", Problem: fmt.Sprintf("%d epochs of client %d, who has %d samples, are more than %d local steps (lower it)", k0, client, samples, round.MaxLocalSteps)}
+			return &config.KeyError{
+				Key: "schedule.k0",
+				Problem: fmt.Sprintf(
+					"%d epochs of client %d, who has %d samples, are more than %d local steps (lower it)",
+					k0,
+					client,
+					samples,
+					round.MaxLocalSteps,
+				),
+			}
 		}
 	}
 	return nil

@@ -48,10 +48,15 @@ func (p *Timing) Tokens() int64 {
 func (p *Problem) Rounds(limit round.Time) (r round.Config, err error) {
 	c := p.Config
 	if c.Stop.Tokens > 0 && p.Tokens() == 0 {
-		return r, &config.KeyError{Key: "stop.tokens", Problem: "the run's samples have no tokens, or nobody says how many (set stop.samples)"}
+		return r, &config.KeyError{
+			Key:     "stop.tokens",
+			Problem: "the run's samples have no tokens, or nobody says how many (set stop.samples)",
+		}
 	}
 	r = round.Config{
-		Seed: c.Seed, Clients: c.Clients, Cohort: c.Cohort,
+		Seed:            c.Seed,
+		Clients:         c.Clients,
+		Cohort:          c.Cohort,
 		Epochs:          p.epochs(),
 		Loss:            c.Schedule.Followed(),
 		Window:          schedule.WindowConfig{Size: c.Schedule.Window, FirstRound: c.Schedule.F0 == config.FromFirst},
@@ -61,19 +66,34 @@ func (p *Problem) Rounds(limit round.Time) (r round.Config, err error) {
 		EvaluateClients: metric.Timetable{Every: c.Evaluate.Clients.Every, Rounds: c.Evaluate.Clients.Rounds},
 		Metrics:         p.Metrics,
 		Quality:         p.Quality,
-		Stop:            round.Limits{Rounds: c.Stop.Rounds, Time: limit, Accepted: c.Stop.Accepted, Targets: p.Targets, Samples: int64(c.Stop.Samples), Tokens: int64(c.Stop.Tokens), PerSample: p.Tokens(), Taken: p.Taken},
-		Select:          c.Select,
-		Overlap:         c.Overlap(),
-		SiteRounds:      c.Aggregate.SiteRounds,
+		Stop: round.Limits{
+			Rounds:    c.Stop.Rounds,
+			Time:      limit,
+			Accepted:  c.Stop.Accepted,
+			Targets:   p.Targets,
+			Samples:   int64(c.Stop.Samples),
+			Tokens:    int64(c.Stop.Tokens),
+			PerSample: p.Tokens(),
+			Taken:     p.Taken,
+		},
+		Select:     c.Select,
+		Overlap:    c.Overlap(),
+		SiteRounds: c.Aggregate.SiteRounds,
 	}
 	if p.Grid > 0 {
 		r.Evaluate.Every = 0
 	}
 	if n := len(c.Devices.Names); n > 0 {
-		r.Devices = round.Devices{Count: n, Sampled: c.DrawsDevices(), Liveness: round.Time(math.Round(min(c.Devices.LivenessSeconds, c.Devices.TaskSeconds) * 1e9))}
+		r.Devices = round.Devices{
+			Count:    n,
+			Sampled:  c.DrawsDevices(),
+			Liveness: round.Time(math.Round(min(c.Devices.LivenessSeconds, c.Devices.TaskSeconds) * 1e9)),
+		}
 		r.Devices.Modelled = func(device int) bool { return c.Devices.Names[device].Class != "" }
 	}
-	r.Setup, r.K, r.Eta = c.Schedule.Setup(), c.Schedule.K, c.Schedule.Eta
+	r.Setup = c.Schedule.Setup()
+	r.K = c.Schedule.K
+	r.Eta = c.Schedule.Eta
 	if c.UsesTheory() {
 		if r.Setup.Theory, err = p.theory(limit); err != nil {
 			return r, err
@@ -96,7 +116,8 @@ func (p *Problem) Rounds(limit round.Time) (r round.Config, err error) {
 	}
 	if c.EverAbsent() { // otherwise nobody needs to be asked
 		r.Available = func(client int, t round.Time) bool { return p.Fleet.Available(client, int64(t)) }
-		r.NextChange, r.There = p.nextChange, p.there
+		r.NextChange = p.nextChange
+		r.There = p.there
 	}
 	if p.Fleet.Batteries() {
 		r.Batteries = batteries{p.Fleet}
@@ -160,7 +181,12 @@ func (p *Timing) shareServer(r *round.Config) error {
 		}
 		need, err := fairshare.Need(way.bits, way.mbps)
 		if err != nil {
-			return fmt.Errorf("%s: %g Mbit/s are too few for a transfer of %g Mbit: it would take years", way.key, way.mbps, float64(way.bits)/1e6)
+			return fmt.Errorf(
+				"%s: %g Mbit/s are too few for a transfer of %g Mbit: it would take years",
+				way.key,
+				way.mbps,
+				float64(way.bits)/1e6,
+			)
 		}
 		*way.need = need
 	}
@@ -232,8 +258,15 @@ func (p *Timing) nextChange(t round.Time) (round.Time, bool) {
 // elsewhere.
 func (p *Timing) FixedRound() (one round.Time, alike bool) {
 	c := &p.Config
-	varies := c.Close.Deadline() > 0 || closing.Overlaps(c.Close) || c.Schedule.Unit == config.Epochs || c.Overlap() > 0 // else all updates of equal clients come at once
-	if c.DevicesAlone() || !p.Fleet.Constant() || varies || c.Network.Shared() || registry.NeedsOf(c.Select).Candidates {
+	varies := c.Close.Deadline() > 0 ||
+		closing.Overlaps(c.Close) ||
+		c.Schedule.Unit == config.Epochs ||
+		c.Overlap() > 0 // else all updates of equal clients come at once
+	if c.DevicesAlone() ||
+		!p.Fleet.Constant() ||
+		varies ||
+		c.Network.Shared() ||
+		registry.NeedsOf(c.Select).Candidates {
 		return 0, false
 	}
 	one, err := p.MeanRound(c.Schedule.K0)

@@ -24,7 +24,10 @@ func Open(c config.Config) (*Problem, error) {
 		return nil, err
 	}
 	if c.External() {
-		return nil, &config.KeyError{Key: "trainer", Problem: "is for runs: here the objective itself is calculated (remove it)"}
+		return nil, &config.KeyError{
+			Key:     "trainer",
+			Problem: "is for runs: here the objective itself is calculated (remove it)",
+		}
 	}
 	ctx := context.Background() // no process is waited for
 	p := newProblem(c, nil)
@@ -71,7 +74,10 @@ func (p *Problem) settleTheory() error {
 		}
 		return nil
 	}
-	if t.L != nil && t.Mu != nil && t.G != nil && t.FStar != nil {
+	if t.L != nil &&
+		t.Mu != nil &&
+		t.G != nil &&
+		t.FStar != nil {
 		return nil
 	}
 	of, err := p.Convex()
@@ -79,14 +85,25 @@ func (p *Problem) settleTheory() error {
 		return fmt.Errorf("schedule.k: theory: %w (set theory.l, mu, g and f_star)", err)
 	}
 	k := of.Constants(convex.Widen(p.Initial), p.Config.Cohort)
-	t.Take(config.Theory{L: &k.L, Mu: &k.Mu, G: &k.G, FStar: &k.FStar})
+	t.Take(config.Theory{
+		L:     &k.L,
+		Mu:    &k.Mu,
+		G:     &k.G,
+		FStar: &k.FStar,
+	})
 	return nil
 }
 
 // theory holds the constants of Eq. 9 as the schedule takes them.
 func (p *Timing) theory(limit round.Time) (s schedule.Theory, err error) {
 	t := p.Config.Theory
-	k := theory.Constants{L: *t.L, Mu: *t.Mu, G: *t.G, FStar: *t.FStar, N: p.Config.Cohort}
+	k := theory.Constants{
+		L:     *t.L,
+		Mu:    *t.Mu,
+		G:     *t.G,
+		FStar: *t.FStar,
+		N:     p.Config.Cohort,
+	}
 	if err := k.Validate(); err != nil {
 		return s, err
 	}
@@ -106,8 +123,10 @@ func (p *Timing) theory(limit round.Time) (s schedule.Theory, err error) {
 func Runtime(c config.Config, parameters int) theory.Runtime {
 	model, update := c.Bits(parameters, parameters)
 	return theory.Runtime{ // a smaller update is as a faster link for a whole one
-		Megabits: model / 1e6, DownloadMbps: c.Network.DownloadMbps, UploadMbps: float64(c.Network.UploadMbps * (model / update)),
-		Step: c.Compute.SecondsPerStep,
+		Megabits:     model / 1e6,
+		DownloadMbps: c.Network.DownloadMbps,
+		UploadMbps:   float64(c.Network.UploadMbps * (model / update)),
+		Step:         c.Compute.SecondsPerStep,
 	}
 }
 

@@ -53,7 +53,13 @@ func (p *Problem) startTrainer(ctx context.Context) (err error) {
 		return nil
 	}
 	t := &p.Config.Trainer
-	c := external.Config{Command: t.Command, Threads: t.Threads, Device: t.Device, Silence: time.Duration(t.Silence * float64(time.Second)), Notice: p.notice}
+	c := external.Config{
+		Command: t.Command,
+		Threads: t.Threads,
+		Device:  t.Device,
+		Silence: time.Duration(t.Silence * float64(time.Second)),
+		Notice:  p.notice,
+	}
 	if !p.Config.IsTrainers() {
 		if c.Data, err = external.Share(p.Set); err != nil {
 			return err
@@ -62,7 +68,8 @@ func (p *Problem) startTrainer(ctx context.Context) (err error) {
 	if p.Trainer, err = external.Open(ctx, c); err != nil {
 		return errors.Join(err, c.Data.Close())
 	}
-	p.Model, p.Kernel = p.Trainer.Model(), p.Trainer.Class
+	p.Model = p.Trainer.Model()
+	p.Kernel = p.Trainer.Class
 	return nil
 }
 
@@ -74,7 +81,16 @@ func (p *Problem) checkKept() error {
 		return nil
 	}
 	refuse := func(key, lacks string) error {
-		return &config.KeyError{Key: key, Others: []string{"trainer"}, Problem: fmt.Sprintf("trainer %s has each client keep up to %d bytes, which %s", p.Trainer.Name, p.Trainer.State, lacks)}
+		return &config.KeyError{
+			Key:    key,
+			Others: []string{"trainer"},
+			Problem: fmt.Sprintf(
+				"trainer %s has each client keep up to %d bytes, which %s",
+				p.Trainer.Name,
+				p.Trainer.State,
+				lacks,
+			),
+		}
 	}
 	switch {
 	case closing.Overlaps(c.Close):

@@ -24,7 +24,11 @@ func ExportTrace(dir string, w io.Writer, from, to int) (written perfetto.Writte
 		if err := folder.HoldsRun(dir); err != nil {
 			return written, false, err
 		}
-		return written, false, fmt.Errorf("%s holds no %s: the run kept none (set events.sample to a number)", dir, eventlog.File)
+		return written, false, fmt.Errorf(
+			"%s holds no %s: the run kept none (set events.sample to a number)",
+			dir,
+			eventlog.File,
+		)
 	}
 	if err != nil {
 		return written, false, err
@@ -62,5 +66,11 @@ func ExportOpenMetrics(dir string, w io.Writer, epoch time.Time) (e Exported, er
 		return e, err
 	}
 	c := &r.Config
-	return e, openmetrics.Write(w, &metrics.Run{Metrics: list, Name: c.Name, Task: string(c.Task), Schedule: c.Schedule.Name(), Seed: c.Seed}, epoch, rounds)
+	return e, openmetrics.Write(w, &metrics.Run{
+		Metrics:  list,
+		Name:     c.Name,
+		Task:     string(c.Task),
+		Schedule: c.Schedule.Name(),
+		Seed:     c.Seed,
+	}, epoch, rounds)
 }

@@ -45,7 +45,11 @@ type section []Group
 // Panels are a task's figures; those of which no run has anything are left out.
 func (s section) Panels() []figure.Panel {
 	of := string(s[0].task)
-	list := []figure.Panel{s.curve(of+": lowest training loss so far", "training loss", func(p *point) float64 { return p.loss })}
+	list := []figure.Panel{s.curve(
+		of+": lowest training loss so far",
+		"training loss",
+		func(p *point) float64 { return p.loss },
+	)}
 	for _, q := range s.qualities() {
 		title := fmt.Sprintf("%s: %s validation %s so far", of, q.Best(), q.Name)
 		list = append(list, s.curve(title, "validation "+q.Name, func(p *point) float64 { return p.best }, q))
@@ -90,7 +94,12 @@ func (s section) qualities() (list []metric.Metric) {
 // curve is a panel against virtual minutes: a line for each group, with a band
 // where it has several seeds. Of a quality it has the groups that are compared by it.
 func (s section) curve(title, y string, of func(*point) float64, quality ...metric.Metric) figure.Panel {
-	panel := figure.Panel{Title: title, X: "virtual minutes", Y: y, Steps: true}
+	panel := figure.Panel{
+		Title: title,
+		X:     "virtual minutes",
+		Y:     y,
+		Steps: true,
+	}
 	for _, g := range s {
 		if len(quality) == 0 || g.Runs[0].quality.Metric == quality[0] {
 			panel.Lines = append(panel.Lines, g.line(of))
@@ -111,7 +120,13 @@ func (g *Group) line(of func(*point) float64) figure.Line {
 
 // distribution is the share of rounds that took no longer than so long.
 func (s section) distribution(title string) figure.Panel {
-	panel := figure.Panel{Title: title, X: "seconds", Y: "share of rounds", Steps: true, FromZero: true}
+	panel := figure.Panel{
+		Title:    title,
+		X:        "seconds",
+		Y:        "share of rounds",
+		Steps:    true,
+		FromZero: true,
+	}
 	for _, g := range s {
 		var all []float64
 		for _, r := range g.Runs {

@@ -55,11 +55,16 @@ func Folders(dirs ...string) (runs []string, err error) {
 			return nil, fmt.Errorf("report: %w", err)
 		}
 		if len(found) == 0 {
-			return nil, fmt.Errorf("report: %s holds no run: neither it nor a folder in it has a %s", dir, folder.ConfigFile)
+			return nil, fmt.Errorf(
+				"report: %s holds no run: neither it nor a folder in it has a %s",
+				dir,
+				folder.ConfigFile,
+			)
 		}
 		runs = append(runs, found...)
 	}
-	if runs = folder.Distinct(runs); len(runs) > MaxRuns {
+	runs = folder.Distinct(runs)
+	if len(runs) > MaxRuns {
 		return nil, fmt.Errorf("report: more than %d runs", MaxRuns)
 	}
 	return runs, nil
@@ -107,7 +112,8 @@ func Read(dir string) (r Run, err error) {
 		return r, err
 	}
 	drawn := figured()
-	curve, times := statistics.Thin[point](maxPoints), statistics.Thin[float64](maxTimes)
+	curve := statistics.Thin[point](maxPoints)
+	times := statistics.Thin[float64](maxTimes)
 	for p, err := range r.Follow() {
 		if errors.Is(err, folder.ErrTorn) && !r.complete {
 			break // it was killed
@@ -122,7 +128,8 @@ func Read(dir string) (r Run, err error) {
 		curve.Add(now)
 		times.Add((p.End - p.Start).Seconds())
 	}
-	r.points, r.durations = curve.All(), times.Kept
+	r.points = curve.All()
+	r.durations = times.Kept
 	slices.Sort(r.durations)
 	r.predicted, err = forecast.ReadRows(dir)
 	return r, err
@@ -136,9 +143,9 @@ type Group struct {
 	differences []string // of the configuration from its task's defaults, but for the seed
 }
 
-// Groups sorts runs by their configurations and folders into groups, in the order of their first runs. Groups of a task are named by
-// the schedule and, where that is not enough, by what else their configurations set, or the
-// folder if that is long.
+// Groups sorts runs by their configurations and folders into groups, in the order of their first
+// runs. Groups of a task are named by the schedule and, where that is not enough, by what else
+// their configurations set, or the folder if that is long.
 func Groups(runs []Run) (list []Group, err error) {
 	for i := range runs {
 		r := &runs[i]
@@ -147,9 +154,15 @@ func Groups(runs []Run) (list []Group, err error) {
 			return nil, err
 		}
 		d = slices.DeleteFunc(d, func(s string) bool { return strings.HasPrefix(s, "seed=") })
-		at := slices.IndexFunc(list, func(g Group) bool { return g.task == r.Config.Task && slices.Equal(g.differences, d) })
+		at := slices.IndexFunc(
+			list,
+			func(g Group) bool { return g.task == r.Config.Task && slices.Equal(g.differences, d) },
+		)
 		if at < 0 {
-			at, list = len(list), append(list, Group{Name: r.Config.Schedule.Name(), task: r.Config.Task, differences: d})
+			at, list = len(list), append(
+				list,
+				Group{Name: r.Config.Schedule.Name(), task: r.Config.Task, differences: d},
+			)
 		}
 		list[at].Runs = append(list[at].Runs, r)
 	}
@@ -157,7 +170,9 @@ func Groups(runs []Run) (list []Group, err error) {
 	for i := range list {
 		g := &list[i]
 		others := slices.DeleteFunc(slices.Clone(list), func(o Group) bool {
-			return o.task != g.task || o.Runs[0].Config.Schedule.Name() != g.Runs[0].Config.Schedule.Name() || o.Runs[0] == g.Runs[0]
+			return o.task != g.task ||
+				o.Runs[0].Config.Schedule.Name() != g.Runs[0].Config.Schedule.Name() ||
+				o.Runs[0] == g.Runs[0]
 		})
 		if len(others) == 0 {
 			continue

@@ -36,9 +36,13 @@ const maxShare = 1. / 20
 // keepCheckpoints starts a run's checkpoints. End them with close.
 func (r *recorder) keepCheckpoints(limit round.Time, previous attempt) *checkpointer {
 	k := &checkpointer{
-		recorder: r, spoilt: previous.spoilt, every: wall(r.p.Config.Checkpoint.Seconds), stop: make(chan struct{}),
+		recorder: r,
+		spoilt:   previous.spoilt,
+		every:    wall(r.p.Config.Checkpoint.Seconds),
+		stop:     make(chan struct{}),
 	}
-	k.next.Head, k.next.Body.Limit = r.p.identity(r.p.options.Version), int64(limit)
+	k.next.Head = r.p.identity(r.p.options.Version)
+	k.next.Body.Limit = int64(limit)
 	due := time.Now().Add(k.every)
 	r.due.Store(&due)
 	k.alarm = time.AfterFunc(k.every, func() { k.due.Store(true) })
@@ -70,7 +74,8 @@ func (k *checkpointer) save(s *coordinator.State) error {
 	if err := r.outputs.Flush(); err != nil {
 		return err
 	}
-	c, results := &k.next, r.results
+	c := &k.next
+	results := r.results
 	var err error
 	c.Body.Recorder = checkpoint.Recorder{Elapsed: time.Since(r.started), Summary: r.saved}
 	c.Body.Recorder.Summary.Restarts = r.restarts()
@@ -79,7 +84,9 @@ func (k *checkpointer) save(s *coordinator.State) error {
 	}
 	c.State = *s
 	defer func() { // so that the run's memory is not held
-		c.State, c.Body.State, c.Body.Recorder = coordinator.State{}, coordinator.State{}, checkpoint.Recorder{}
+		c.State = coordinator.State{}
+		c.Body.State = coordinator.State{}
+		c.Body.Recorder = checkpoint.Recorder{}
 	}()
 	if err = results.Checkpoint(!k.spoilt, c.WriteWith); errors.Is(err, folder.ErrUnsynced) {
 		return err

@@ -39,7 +39,13 @@ func KeysFolder(given string) (string, error) {
 // Embedded starts a server in this process. Where it listens it asks for the credentials
 // that the folder of keys knows (see [KeysFolder]), and is encrypted by files or the
 // folder's certificate; insecure lets it go without where other machines reach it.
-func Embedded(ctx context.Context, s embedded.Config, keys string, files natsconn.TLSFiles, insecure bool) (_ *embedded.Embedded, err error) {
+func Embedded(
+	ctx context.Context,
+	s embedded.Config,
+	keys string,
+	files natsconn.TLSFiles,
+	insecure bool,
+) (_ *embedded.Embedded, err error) {
 	if s.Listen == "" {
 		return embedded.Start(ctx, s)
 	}
@@ -62,7 +68,8 @@ func Embedded(ctx context.Context, s embedded.Config, keys string, files natscon
 
 // ownCertificate are the files of the folder's certificate, which must be there.
 func ownCertificate(listen string, own certificate.Folder) (files natsconn.TLSFiles, err error) {
-	files.Cert, files.Key = own.Cert(), own.Key()
+	files.Cert = own.Cert()
+	files.Key = own.Key()
 	if _, err := os.Stat(files.Key); errors.Is(err, fs.ErrNotExist) {
 		host := names.Host(listen)
 		if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
@@ -91,7 +98,8 @@ func startLocal(ctx context.Context, p *experiment) (*engine, error) {
 	if local.server() != config.None {
 		local.Config.NATS = config.Demonstration().NATS
 	}
-	local.options.NATS, local.options.RemoteHosts = natsconn.Config{}, false
+	local.options.NATS = natsconn.Config{}
+	local.options.RemoteHosts = false
 	return startEngine(ctx, &local)
 }
 
@@ -111,7 +119,8 @@ func (e *engine) connect(ctx context.Context, name string, notice func(bus.Notic
 		return e.memory.Connect(name), nil
 	}
 	to := e.to
-	to.Name, to.Notice = name, notice
+	to.Name = name
+	to.Notice = notice
 	conn, err := natsbus.Connect(ctx, to, e.store)
 	if err != nil {
 		return nil, err
@@ -123,7 +132,8 @@ func (e *engine) connect(ctx context.Context, name string, notice func(bus.Notic
 // open starts the embedded server, if that is asked for, and settles how to connect
 // to whichever server there is.
 func (e *engine) open(ctx context.Context) (err error) {
-	o, settings := &e.p.options, &e.p.Config.NATS
+	o := &e.p.options
+	settings := &e.p.Config.NATS
 	switch url := e.p.server(); {
 	case url == config.None && o.RemoteHosts:
 		return errors.New("nats.url: hosts elsewhere need a server to meet the run on, and it is none (give a server's URL, or set nats.listen)")
@@ -133,10 +143,12 @@ func (e *engine) open(ctx context.Context) (err error) {
 	case url != config.Embedded:
 		e.external = true
 		e.to = o.NATS
-		e.to.URL, e.to.Await = url, true
+		e.to.URL = url
+		e.to.Await = true
 		return nil
 	}
-	if e.external = settings.Listen != ""; !e.external && o.RemoteHosts {
+	e.external = settings.Listen != ""
+	if !e.external && o.RemoteHosts {
 		return errors.New("remote hosts need a server that they can reach: give its URL, or set nats.listen")
 	}
 	server := embedded.Config{Listen: settings.Listen, Quota: e.p.Config.Devices.Quota, Notice: o.Tell}
@@ -154,16 +166,21 @@ func (e *engine) announce(c *coordinator.Config) error {
 	if !e.external {
 		return nil
 	}
-	o, settings := &e.p.options, &e.p.Config.NATS
+	o := &e.p.options
+	settings := &e.p.Config.NATS
 	info, err := e.p.Info(o.Version)
 	if err != nil {
 		return err
 	}
 	c.Bus = bus.CoordinatorConfig{
-		PublishModels: true, Replicas: settings.Replicas, Info: info, NeedsHosts: o.RemoteHosts, Notice: o.HostNotice,
-		AckWait:      wall(settings.AckSeconds),
-		MaxDeliver:   settings.MaxDeliver,
-		PlanPatience: planPatience,
+		PublishModels: true,
+		Replicas:      settings.Replicas,
+		Info:          info,
+		NeedsHosts:    o.RemoteHosts,
+		Notice:        o.HostNotice,
+		AckWait:       wall(settings.AckSeconds),
+		MaxDeliver:    settings.MaxDeliver,
+		PlanPatience:  planPatience,
 	}
 	return nil
 }

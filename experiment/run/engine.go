@@ -59,7 +59,10 @@ func startEngine(ctx context.Context, p *experiment) (_ *engine, err error) {
 	if err := e.open(ctx); err != nil {
 		return nil, err
 	}
-	if c := &p.Config; c.Train && len(c.Devices.Names) > 0 && !e.external && p.options.Replay == "" {
+	if c := &p.Config; c.Train &&
+		len(c.Devices.Names) > 0 &&
+		!e.external &&
+		p.options.Replay == "" {
 		return nil, errors.New("devices.names: the devices cannot reach the embedded server (set nats.listen, or nats.url to another server)")
 	}
 	// The coordinator's connection reports for all of them.
@@ -92,8 +95,13 @@ func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.O
 		return nil, err
 	}
 	c := coordinator.Config{
-		Run: p.Config.Name, Round: rounds, ModelBits: p.Bits.Down, Pace: p.Config.Pace, Observer: watch,
-		Checkpoint: e.checkpoint, Resume: e.resume,
+		Run:        p.Config.Name,
+		Round:      rounds,
+		ModelBits:  p.Bits.Down,
+		Pace:       p.Config.Pace,
+		Observer:   watch,
+		Checkpoint: e.checkpoint,
+		Resume:     e.resume,
 	}
 	if p.Bits.Up != p.Bits.Down {
 		c.UpdateBits = p.Bits.Up
@@ -103,9 +111,25 @@ func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.O
 	}
 	if p.Config.Train {
 		c.Learning = coordinator.Learning{
-			Model: p.Model, Initial: p.Initial, Kernel: p.Kernel, Jobs: e.jobs, HeldOut: p.Set.HeldOut(),
-			Measured: p.Config.Evaluate.Samples, Batch: p.Batch(), Attackers: p.Attackers(), OwnSamples: p.OwnSamples,
-			Spec: p.Learning().Spec(), Combine: p.Config.Combining(), Algorithm: algorithm.NewPartly(p.Algorithm, p.Config.Compress, p.Model.Params(), p.Model.Trainable(), p.Learning().Memory(), p.Population()),
+			Model:      p.Model,
+			Initial:    p.Initial,
+			Kernel:     p.Kernel,
+			Jobs:       e.jobs,
+			HeldOut:    p.Set.HeldOut(),
+			Measured:   p.Config.Evaluate.Samples,
+			Batch:      p.Batch(),
+			Attackers:  p.Attackers(),
+			OwnSamples: p.OwnSamples,
+			Spec:       p.Learning().Spec(),
+			Combine:    p.Config.Combining(),
+			Algorithm: algorithm.NewPartly(
+				p.Algorithm,
+				p.Config.Compress,
+				p.Model.Params(),
+				p.Model.Trainable(),
+				p.Learning().Memory(),
+				p.Population(),
+			),
 		}
 		if v := p.Privacy; v != nil {
 			c.Learning.Privacy = v.Mechanism(e.noise)
@@ -154,7 +178,12 @@ func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.O
 // startHosts starts this process's hosts, once the run is the coordinator's: before, they would
 // answer the tasks of another's of its name. An error ends the group.
 func (e *engine) startHosts(ctx context.Context, group *errgroup.Group, c *coordinator.Config) (hosts []*host.Host) {
-	of := host.Config{Run: c.Run, Fleet: e.p.Fleet, Problem: *e.p.Learning(), Local: true}
+	of := host.Config{
+		Run:     c.Run,
+		Fleet:   e.p.Fleet,
+		Problem: *e.p.Learning(),
+		Local:   true,
+	}
 	if c.Bus.Info != nil {
 		of.Stamp = c.Bus.Info.Stamp
 	}
@@ -192,7 +221,10 @@ func (e *engine) realDevices(ctx context.Context) (*realdevices.Config, error) {
 		return nil, nil
 	}
 	if c.Name == bus.Calibration {
-		return nil, &config.KeyError{Key: "name", Problem: "calibration is for fedpace calibrate, and devices that wait for a run do not join it (choose another)"}
+		return nil, &config.KeyError{
+			Key:     "name",
+			Problem: "calibration is for fedpace calibrate, and devices that wait for a run do not join it (choose another)",
+		}
 	}
 	welcome, err := e.p.Welcome()
 	if err != nil {
@@ -200,11 +232,20 @@ func (e *engine) realDevices(ctx context.Context) (*realdevices.Config, error) {
 	}
 	welcome.Version = e.p.options.Version
 	v := &realdevices.Config{
-		Names: d.IDs(), NormLimit: d.NormLimit, MaxSamples: d.MaxSamples, Losses: c.DecidesByLosses(),
-		Liveness: wall(d.LivenessSeconds), TaskLimit: wall(d.TaskSeconds), Quota: d.Quota,
-		Welcome: welcome, Usual: e.p.Usual, Calibration: e.p.CalibrationAgainst, Tasks: e.p.TaskAgainst,
-		Notice: e.p.options.Tell,
-		Record: e.record, Replay: e.record.Replay,
+		Names:       d.IDs(),
+		NormLimit:   d.NormLimit,
+		MaxSamples:  d.MaxSamples,
+		Losses:      c.DecidesByLosses(),
+		Liveness:    wall(d.LivenessSeconds),
+		TaskLimit:   wall(d.TaskSeconds),
+		Quota:       d.Quota,
+		Welcome:     welcome,
+		Usual:       e.p.Usual,
+		Calibration: e.p.CalibrationAgainst,
+		Tasks:       e.p.TaskAgainst,
+		Notice:      e.p.options.Tell,
+		Record:      e.record,
+		Replay:      e.record.Replay,
 	}
 	if v.Link, err = e.p.ModelledLink(); err != nil {
 		return nil, err

@@ -46,9 +46,13 @@ func DryRun(ctx context.Context, c config.Config, o Options) (f forecast.Forecas
 	if err != nil {
 		return f, err
 	}
-	f.Bus, f.Files = p.carrier(), []string{folder.ConfigFile}
+	f.Bus = p.carrier()
+	f.Files = []string{folder.ConfigFile}
 	for _, s := range sinks {
-		left := slices.DeleteFunc(slices.Clone(s.Files()), func(name string) bool { return slices.Contains(metrics.Spools(s), name) })
+		left := slices.DeleteFunc(
+			slices.Clone(s.Files()),
+			func(name string) bool { return slices.Contains(metrics.Spools(s), name) },
+		)
 		f.Files = append(f.Files, left...)
 	}
 	f.Files = append(f.Files, folder.SummaryFile)
@@ -69,7 +73,8 @@ func (p *experiment) try(ctx context.Context, limit round.Time) (t forecast.Tria
 		return t, err
 	}
 	defer e.Close()
-	started, worked := time.Now(), cputime.Since(time.Now())
+	started := time.Now()
+	worked := cputime.Since(time.Now())
 	result, err := e.play(ctx, limit, coordinator.Observer{})
 	if err != nil {
 		return t, err
@@ -117,7 +122,10 @@ func Predict(ctx context.Context, dir string, files, sets []string, o Options) (
 		return nil, err
 	}
 	if len(c.Devices.Names) == 0 {
-		return nil, &config.KeyError{Key: "devices.names", Problem: "names no real device, and what simulated clients take is no prediction (fedpace run --dry-run says how long such a run takes)"}
+		return nil, &config.KeyError{
+			Key:     "devices.names",
+			Problem: "names no real device, and what simulated clients take is no prediction (fedpace run --dry-run says how long such a run takes)",
+		}
 	}
 	if dir != "" {
 		if err := agreed(&c, dir, o.Trust || givesTrainer(sets)); err != nil {
@@ -134,7 +142,10 @@ func Predict(ctx context.Context, dir string, files, sets []string, o Options) (
 	case dir != "":
 		found, err = forecast.Compare(ctx, &p.Problem, dir)
 	case rounds == 0:
-		err = &config.KeyError{Key: "stop.rounds", Problem: "is not set, so it is not known how many rounds to predict (--set stop.rounds=100)"}
+		err = &config.KeyError{
+			Key:     "stop.rounds",
+			Problem: "is not set, so it is not known how many rounds to predict (--set stop.rounds=100)",
+		}
 	default:
 		found, err = forecast.Ahead(ctx, &p.Problem, rounds)
 	}

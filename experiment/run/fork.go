@@ -25,7 +25,9 @@ func Fork(from string, c config.Config) (round int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	found.Name, found.Out, found.Schedule = c.Name, c.Out, c.Schedule
+	found.Name = c.Name
+	found.Out = c.Out
+	found.Schedule = c.Schedule
 	results, err := folder.CreateResults(c.Out, found, false)
 	if err != nil {
 		return 0, err
@@ -34,7 +36,8 @@ func Fork(from string, c config.Config) (round int, err error) {
 		err = errors.Join(err, forkOutput(results, from, d, &found))
 	}
 	past := &k.Body.Recorder.Summary
-	k.Head.Config, past.Forked = string(found.YAML()), fmt.Sprintf("%s after round %d", from, past.Last.Round)
+	k.Head.Config = string(found.YAML())
+	past.Forked = fmt.Sprintf("%s after round %d", from, past.Last.Round)
 	if err == nil {
 		err = results.Checkpoint(false, k.WriteWith)
 	}

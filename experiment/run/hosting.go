@@ -64,13 +64,21 @@ func Host(ctx context.Context, o HostOptions) (err error) {
 		o.Name = randomHostName()
 	}
 	to := o.NATS
-	to.Name, to.Patience, to.Await, to.Notice = "host "+o.Name, -1, true, func(n bus.Notice) { o.Notice(n.Text) }
+	to.Name = "host " + o.Name
+	to.Patience = -1
+	to.Await = true
+	to.Notice = func(n bus.Notice) { o.Notice(n.Text) }
 	conn, err := natsbus.Connect(ctx, to, nil)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	s := &service{options: o, conn: conn, ended: make(chan *served), runs: map[string]*served{}}
+	s := &service{
+		options: o,
+		conn:    conn,
+		ended:   make(chan *served),
+		runs:    map[string]*served{},
+	}
 	if o.HTTP != "" {
 		server, err := web.Serve(ctx, o.HTTP, prometheus.HostPage(o.Name, o.Version, s.counted))
 		if err != nil {
@@ -141,8 +149,17 @@ type service struct {
 func (s *service) counted() prometheus.HostCounts {
 	c, passed := &s.counts, s.conn.NATS().Stats()
 	return prometheus.HostCounts{
-		Runs: int(s.serving.Load()), Tasks: c.Tasks.Load(), Jobs: c.Jobs.Load(), Fails: c.Fails.Load(), Busy: time.Duration(c.Busy.Load()),
-		Traffic: metrics.Traffic{InMessages: float64(passed.InMsgs), OutMessages: float64(passed.OutMsgs), InBytes: float64(passed.InBytes), OutBytes: float64(passed.OutBytes)},
+		Runs:  int(s.serving.Load()),
+		Tasks: c.Tasks.Load(),
+		Jobs:  c.Jobs.Load(),
+		Fails: c.Fails.Load(),
+		Busy:  time.Duration(c.Busy.Load()),
+		Traffic: metrics.Traffic{
+			InMessages:  float64(passed.InMsgs),
+			OutMessages: float64(passed.OutMsgs),
+			InBytes:     float64(passed.InBytes),
+			OutBytes:    float64(passed.OutBytes),
+		},
 	}
 }
 
@@ -164,17 +181,26 @@ type served struct {
 func (s *service) hear(ctx context.Context, a *bus.Announcement) {
 	r := s.runs[a.Run]
 	switch {
-	case r != nil && r.stamp == a.Stamp && !a.Over && !(r.done && !r.refused && time.Since(r.ended) > retryAfter):
+	case r != nil &&
+		r.stamp == a.Stamp &&
+		!a.Over &&
+		!(r.done && !r.refused && time.Since(r.ended) > retryAfter):
 		r.last = time.Now()
 	case r != nil && (a.Over || !r.done): // over, or another run of this name
-		if r.over = a.Over; r.done {
+		r.over = a.Over
+		if r.done {
 			delete(s.runs, a.Run)
 		} else {
 			r.stop() // the next announcement starts the other run
 		}
 	case !a.Over:
 		inner, stop := context.WithCancel(ctx)
-		r = &served{run: a.Run, stamp: a.Stamp, last: time.Now(), stop: stop}
+		r = &served{
+			run:   a.Run,
+			stamp: a.Stamp,
+			last:  time.Now(),
+			stop:  stop,
+		}
 		s.runs[a.Run] = r
 		go func() {
 			r.err = s.take(inner, r)
@@ -212,7 +238,11 @@ func (s *service) forget() {
 		case r.done:
 			delete(s.runs, name)
 		case !r.over:
-			s.options.Notice(fmt.Sprintf("Run %s has not been heard of for %v.", name, time.Since(r.last).Round(time.Second)))
+			s.options.Notice(fmt.Sprintf(
+				"Run %s has not been heard of for %v.",
+				name,
+				time.Since(r.last).Round(time.Second),
+			))
 			r.over = r.over || missed
 			r.stop()
 		}
@@ -244,7 +274,11 @@ func (s *service) take(ctx context.Context, r *served) (err error) {
 		r.refused = true
 		return err
 	}
-	p, lacks, err := problem.ForHost(ctx, info, problem.Host{Data: s.options.Data, Trainer: s.options.Trainer, Notice: s.options.Notice})
+	p, lacks, err := problem.ForHost(
+		ctx,
+		info,
+		problem.Host{Data: s.options.Data, Trainer: s.options.Trainer, Notice: s.options.Notice},
+	)
 	if err != nil {
 		r.refused = true
 		return err
@@ -259,14 +293,32 @@ func (s *service) take(ctx context.Context, r *served) (err error) {
 		workers = 0
 		s.options.Notice(fmt.Sprintf("Run %s: here, answering tasks; it does not train.", r.run))
 	default:
-		s.options.Notice(fmt.Sprintf("Run %s: here, with %d %s (%s).", r.run, workers, human.Plural(workers, "trainer"), p.Kernel))
+		s.options.Notice(fmt.Sprintf(
+			"Run %s: here, with %d %s (%s).",
+			r.run,
+			workers,
+			human.Plural(workers, "trainer"),
+			p.Kernel,
+		))
 	}
 	if info.Version != s.options.Version {
-		s.options.Notice(fmt.Sprintf("Run %s is coordinated by version %s. This host is version %s, which fits: both speak protocol %d.", r.run, info.Version, s.options.Version, info.Protocol))
+		s.options.Notice(fmt.Sprintf(
+			"Run %s is coordinated by version %s. This host is version %s, which fits: both speak protocol %d.",
+			r.run,
+			info.Version,
+			s.options.Version,
+			info.Protocol,
+		))
 	}
 	host, err := host.Start(ctx, s.conn, host.Config{
-		Run: r.run, Fleet: p.Fleet, Workers: workers, Problem: *p.Learning(), Name: s.options.Name, Stamp: info.Stamp, Counts: &s.counts,
-		Notice: func(line string) { s.options.Notice(fmt.Sprintf("Run %s: %s", r.run, line)) },
+		Run:     r.run,
+		Fleet:   p.Fleet,
+		Workers: workers,
+		Problem: *p.Learning(),
+		Name:    s.options.Name,
+		Stamp:   info.Stamp,
+		Counts:  &s.counts,
+		Notice:  func(line string) { s.options.Notice(fmt.Sprintf("Run %s: %s", r.run, line)) },
 	})
 	if err != nil {
 		return err

@@ -15,8 +15,9 @@ import (
 
 // noiseKey is the key of the run's noise. That of simulated clients follows from the seed.
 // That of real devices is random: whoever has read the configuration cannot subtract it. It
-// is made once for a folder, in a file that nobody else may read; noise depends on the sum that it is added to, so that another
-// run of the folder has other noise. A run that goes on after its first checkpoint needs it.
+// is made once for a folder, in a file that nobody else may read; noise depends on the sum that it
+// is added to, so that another run of the folder has other noise. A run that goes on after its
+// first checkpoint needs it.
 func (p *experiment) noiseKey(results *folder.Results, replay string, goesOn bool) (key privacy.Secret, err error) {
 	switch {
 	case p.Privacy == nil:

@@ -74,16 +74,26 @@ func (p *experiment) sinks() ([]metrics.Sink, error) {
 func (p *experiment) about(limit round.Time, started time.Time) *metrics.Run {
 	c := &p.Config
 	run := folder.About(c)
-	run.Version, run.Kernel, run.Started, run.Notice = p.options.Version, p.Kernel, started, p.options.Tell
+	run.Version = p.options.Version
+	run.Kernel = p.Kernel
+	run.Started = started
+	run.Notice = p.options.Tell
 	run.Metrics, run.Quality, run.Targets, run.Tokens = p.Metrics, p.Quality, p.Targets, p.Tokens() > 0
 	run.Classes, run.Class, run.DeviceClass, run.Power = p.Fleet.Classes(), p.Fleet.Class, p.Fleet.DeviceClass, p.Power()
-	run.VirtualSeconds, run.Slowest, run.Sample = limit.Seconds(), config.KeptSlowest, keptSample
+	run.VirtualSeconds = limit.Seconds()
+	run.Slowest = config.KeptSlowest
+	run.Sample = keptSample
 	run.MeanPlan = func(class, steps int) (round.Plan, error) {
 		d, err := p.Fleet.MeanOf(class, steps, p.DeviceBits())
-		return round.Plan{Download: round.Time(d.Download), Compute: round.Time(d.Compute), Upload: round.Time(d.Upload)}, err
+		return round.Plan{
+			Download: round.Time(d.Download),
+			Compute:  round.Time(d.Compute),
+			Upload:   round.Time(d.Upload),
+		}, err
 	}
 	if v := p.Privacy; v != nil {
-		run.Delta, run.Epsilon = c.Privacy.Delta, v.Epsilon
+		run.Delta = c.Privacy.Delta
+		run.Epsilon = v.Epsilon
 	}
 	if one := p.comparedRound(); one > 0 {
 		run.FixedSteps = float64(c.Schedule.K0) / one.Seconds()
@@ -147,7 +157,8 @@ type notices struct {
 
 // copied is what the caller sees, with notices that come here, too.
 func (n *notices) copied(o Shown) Shown {
-	tell, tellOfHosts := o.Notice, o.HostNotice
+	tell := o.Notice
+	tellOfHosts := o.HostNotice
 	o.Notice = func(line string) {
 		n.add(nil, line)
 		if tell != nil {

@@ -62,15 +62,27 @@ type recorder struct {
 }
 
 // newRecorder opens the run's outputs. Close it after use.
-func newRecorder(p *experiment, waiting func() (string, time.Time), limit round.Time, started time.Time) (*recorder, error) {
+func newRecorder(
+	p *experiment,
+	waiting func() (string, time.Time),
+	limit round.Time,
+	started time.Time,
+) (*recorder, error) {
 	nan := math.NaN()
 	r := &recorder{
-		p: p, started: started, measures: metric.Shown(p.Metrics, p.Quality),
+		p:        p,
+		started:  started,
+		measures: metric.Shown(p.Metrics, p.Quality),
 		saved: checkpoint.Summary{
 			Last:    round.Report{TrainingLoss: nan, WindowLoss: nan, ValidationLoss: nan},
 			Reached: nan, BestLoss: nan,
 		},
-		progress: Progress{Schedule: p.Config.Schedule.Name(), Quality: p.Quality, Rounds: p.Config.Stop.Rounds, VirtualTotal: limit.Seconds()},
+		progress: Progress{
+			Schedule:     p.Config.Schedule.Name(),
+			Quality:      p.Quality,
+			Rounds:       p.Config.Stop.Rounds,
+			VirtualTotal: limit.Seconds(),
+		},
 	}
 	for range r.measures {
 		r.saved.Best = append(r.saved.Best, nan)
@@ -82,7 +94,9 @@ func newRecorder(p *experiment, waiting func() (string, time.Time), limit round.
 	r.remaining.Remaining, r.remaining.since = remaining, time.Now()
 	about := p.about(limit, started)
 	about.Left = r.left
-	about.Stats, about.Seen, about.Waiting = r.stats, r.seen, waiting
+	about.Stats = r.stats
+	about.Seen = r.seen
+	about.Waiting = waiting
 	sinks, err := p.sinks()
 	if err != nil {
 		return nil, err
@@ -114,7 +128,8 @@ func (r *recorder) timed(report *round.Report) {
 	defer r.remaining.Unlock()
 	now := time.Now()
 	r.remaining.Round(report, now.Sub(r.remaining.since).Seconds(), r.remaining.trained)
-	r.remaining.since, r.remaining.trained = now, 0
+	r.remaining.since = now
+	r.remaining.trained = 0
 }
 
 func (r *recorder) trained(done, of int) {
@@ -127,7 +142,8 @@ func (r *recorder) trained(done, of int) {
 		r.remaining.training = time.Time{}
 	}
 	r.remaining.Unlock()
-	r.progress.Trained, r.progress.Clients = done, of
+	r.progress.Trained = done
+	r.progress.Clients = of
 	if time.Since(r.shown) >= progressEvery {
 		r.show()
 	}
@@ -139,7 +155,14 @@ func (r *recorder) stats() (s metrics.Stats, ok bool) {
 	if v == nil {
 		return s, false
 	}
-	s = metrics.Stats{PacingLag: v.Pacer.Lag(), BusLag: v.BusLag(), Pending: v.Pending(), Ignored: v.Ignored(), CheckpointFailures: r.unwritten.Load(), Due: *r.due.Load()}
+	s = metrics.Stats{
+		PacingLag:          v.Pacer.Lag(),
+		BusLag:             v.BusLag(),
+		Pending:            v.Pending(),
+		Ignored:            v.Ignored(),
+		CheckpointFailures: r.unwritten.Load(),
+		Due:                *r.due.Load(),
+	}
 	_, workers := v.Hosts()
 	s.Workers = r.workers + workers
 	if at := r.checkpoint.Load(); at != nil {
@@ -151,15 +174,27 @@ func (r *recorder) stats() (s metrics.Stats, ok bool) {
 	}
 	if front := r.server.Front(); front != nil {
 		now := front.Stats()
-		s.Server = &metrics.ServerStats{Admitted: now.Admitted, Waiting: now.Waiting, Pending: now.Pending, Closed: map[string]int64{}}
+		s.Server = &metrics.ServerStats{
+			Admitted: now.Admitted,
+			Waiting:  now.Waiting,
+			Pending:  now.Pending,
+			Closed:   map[string]int64{},
+		}
 		for reason, n := range now.Closed {
 			s.Server.Closed[admission.Reason(reason).String()] = n
 		}
 	}
 	if v, err := r.server.Varz(); err == nil {
 		s.NATS = &metrics.NATSStats{
-			Traffic:     metrics.Traffic{InMessages: float64(v.InMsgs), OutMessages: float64(v.OutMsgs), InBytes: float64(v.InBytes), OutBytes: float64(v.OutBytes)},
-			Connections: float64(v.Connections), Subscriptions: float64(v.Subscriptions), SlowConsumers: float64(v.SlowConsumers),
+			Traffic: metrics.Traffic{
+				InMessages:  float64(v.InMsgs),
+				OutMessages: float64(v.OutMsgs),
+				InBytes:     float64(v.InBytes),
+				OutBytes:    float64(v.OutBytes),
+			},
+			Connections:   float64(v.Connections),
+			Subscriptions: float64(v.Subscriptions),
+			SlowConsumers: float64(v.SlowConsumers),
 		}
 		if of := v.JetStream.Stats; of != nil {
 			s.NATS.Stored = float64(of.Memory + of.Store)
@@ -187,8 +222,10 @@ func (r *recorder) start(results *folder.Results, previous attempt) (*coordinato
 		return nil, r.outputs.Start(start, nil)
 	}
 	start.Elapsed = c.Body.Recorder.Elapsed
-	r.started, r.saved = r.started.Add(-start.Elapsed), c.Body.Recorder.Summary
-	start.Last, start.Clients = &metrics.Round{Report: r.saved.Last}, r.saved.Clients
+	r.started = r.started.Add(-start.Elapsed)
+	r.saved = c.Body.Recorder.Summary
+	start.Last = &metrics.Round{Report: r.saved.Last}
+	start.Clients = r.saved.Clients
 	r.remaining.Resumed(&r.saved.Last)
 	return &c.State, r.outputs.Start(start, &c.Body.Recorder.Outputs)
 }
@@ -204,7 +241,11 @@ func (r *recorder) deviceLog() (*devicelog.Log, error) {
 		log.Keep = r.p.Config.Devices.KeepUpdates
 		return log, nil
 	case replay != "":
-		return nil, fmt.Errorf("%s: the run there has no real devices: run its %s again instead", replay, folder.ConfigFile)
+		return nil, fmt.Errorf(
+			"%s: the run there has no real devices: run its %s again instead",
+			replay,
+			folder.ConfigFile,
+		)
 	}
 	return nil, nil
 }
@@ -224,17 +265,23 @@ func (r *recorder) show() {
 // report takes one round. An error (a full disk) ends the run.
 func (r *recorder) report(report *round.Report) error {
 	r.timed(report)
-	r.progress.Trained, r.progress.Clients = 0, 0
+	r.progress.Trained = 0
+	r.progress.Clients = 0
 	r.saved.Last = metrics.Latest(&r.saved.Last, report)
 	if !(r.saved.BestLoss <= report.WindowLoss) { // also when there is none yet
 		r.saved.BestLoss = report.WindowLoss
 	}
 	updates := report.Outcomes[round.Accepted]
-	if r.vain++; updates > 0 {
+	r.vain++
+	if updates > 0 {
 		r.vain = 0
 	}
 	if r.vain == vainRounds {
-		r.p.options.Tell(fmt.Sprintf("No update has counted for %d rounds: a run to a number of updates does not end so (%s).", r.vain, forecast.MoreUpdates))
+		r.p.options.Tell(fmt.Sprintf(
+			"No update has counted for %d rounds: a run to a number of updates does not end so (%s).",
+			r.vain,
+			forecast.MoreUpdates,
+		))
 	}
 	if updates > 0 && !r.few && r.p.Config.Train {
 		if err := r.p.Config.CheckUpdates(updates); err != nil {
@@ -289,20 +336,35 @@ func (r *recorder) clients(number int, scores []metric.ClientScore) error {
 
 func (r *recorder) summary(result *coordinator.Result) folder.Summary {
 	c, usage := &r.p.Config, r.outputs.Usage(result.Completed)
-	stop, last := &result.Stop, &r.saved.Last
+	stop := &result.Stop
+	last := &r.saved.Last
 	s := folder.Summary{
-		Task: string(c.Task), Schedule: c.Schedule.Name(), Seed: c.Seed, Completed: result.Completed,
-		Rounds: stop.Rounds, VirtualSeconds: stop.At.Seconds(), WallSeconds: time.Since(r.started).Seconds(),
+		Task:             string(c.Task),
+		Schedule:         c.Schedule.Name(),
+		Seed:             c.Seed,
+		Completed:        result.Completed,
+		Rounds:           stop.Rounds,
+		VirtualSeconds:   stop.At.Seconds(),
+		WallSeconds:      time.Since(r.started).Seconds(),
 		SGDSteps:         last.SGDSteps,
 		RelativeSGDSteps: metrics.Measured(r.p.relativeSteps(last.SGDSteps, stop)),
 		Fingerprint:      fmt.Sprintf("%016x", result.Fingerprint),
-		Kernel:           r.p.Kernel, Bus: r.p.carrier(), Version: r.p.options.Version,
-		ClientSeconds: metrics.Seconds(usage.Time), ClientSteps: usage.Steps, Bytes: usage.Bytes, StragglerShare: metrics.Measured(usage.StragglerShare()),
-		Forked: r.saved.Forked, LeftOut: usage.LeftOut, Attackers: r.p.Attacking(), DeviceVersions: metrics.ByVersion(r.seen()),
+		Kernel:           r.p.Kernel,
+		Bus:              r.p.carrier(),
+		Version:          r.p.options.Version,
+		ClientSeconds:    metrics.Seconds(usage.Time),
+		ClientSteps:      usage.Steps,
+		Bytes:            usage.Bytes,
+		StragglerShare:   metrics.Measured(usage.StragglerShare()),
+		Forked:           r.saved.Forked,
+		LeftOut:          usage.LeftOut,
+		Attackers:        r.p.Attacking(),
+		DeviceVersions:   metrics.ByVersion(r.seen()),
 	}
 	if c.Train {
 		about := describe(r.p.Set.Info())
-		s.Data, s.DataDigest = &about, r.p.Set.Info().Digest
+		s.Data = &about
+		s.DataDigest = r.p.Set.Info().Digest
 	}
 	if r.p.Trainer != nil {
 		s.Trainer = &folder.Trainer{Model: r.p.Model.String(), Restarts: r.restarts()}
@@ -326,25 +388,42 @@ func (r *recorder) summary(result *coordinator.Result) folder.Summary {
 		r.validated(loss, stop.Metrics, stop.At)
 	}
 	s.TimeToTarget = metrics.Measured(r.saved.Reached)
-	s.TrainingLoss, s.BestTrainingLoss = metrics.Measured(last.WindowLoss), metrics.Measured(r.saved.BestLoss)
+	s.TrainingLoss = metrics.Measured(last.WindowLoss)
+	s.BestTrainingLoss = metrics.Measured(r.saved.BestLoss)
 	s.ValidationLoss = metrics.Measured(loss)
 	for i, q := range r.measures {
-		now, best := metrics.Measured(q.Of(loss, stop.Metrics)), metrics.Measured(r.saved.Best[i])
+		now := metrics.Measured(q.Of(loss, stop.Metrics))
+		best := metrics.Measured(r.saved.Best[i])
 		if q.Name == metric.Accuracy {
-			s.ValidationAccuracy, s.BestValidationAccuracy = now, best
+			s.ValidationAccuracy = now
+			s.BestValidationAccuracy = best
 		}
 		if c.Train {
-			s.Metrics = append(s.Metrics, folder.Metric{Name: q.Name, Better: q.Direction(), Validation: now, Best: best})
+			s.Metrics = append(s.Metrics, folder.Metric{
+				Name:       q.Name,
+				Better:     q.Direction(),
+				Validation: now,
+				Best:       best,
+			})
 		}
 	}
 	s.ClientEvaluation = folder.EvaluationByClient(r.p.Metrics, r.saved.Clients)
 	device := func(client int) string { return c.Devices.Names[client-c.Clients].ID }
 	for _, b := range result.Devices.Bans {
-		s.Banned = append(s.Banned, folder.Ban{Device: device(b.Client), Reason: b.Reason, Seconds: float64(b.For) / 1e9})
+		s.Banned = append(
+			s.Banned,
+			folder.Ban{Device: device(b.Client), Reason: b.Reason, Seconds: float64(b.For) / 1e9},
+		)
 	}
 	s.Returns = result.Devices.Returns
 	for _, x := range result.Devices.Corrections {
-		s.Corrected = append(s.Corrected, folder.Correction{Device: device(x.Client), Claim: x.Claim, Times: x.Times, Told: x.Told, Counted: x.Counted})
+		s.Corrected = append(s.Corrected, folder.Correction{
+			Device:  device(x.Client),
+			Claim:   x.Claim,
+			Times:   x.Times,
+			Told:    x.Told,
+			Counted: x.Counted,
+		})
 	}
 	if result.Params != nil {
 		digest := folder.ModelSHA256(result.Params)
@@ -362,8 +441,14 @@ func (r *recorder) finish(result *coordinator.Result, s *folder.Summary, why err
 		return err
 	}
 	end := &metrics.End{
-		Completed: s.Completed, Why: why, Elapsed: wall(s.WallSeconds), Summary: text, Params: result.Params,
-		Evaluated: result.Stop.Evaluated, ValidationLoss: result.Stop.ValidationLoss, Metrics: result.Stop.Metrics,
+		Completed:      s.Completed,
+		Why:            why,
+		Elapsed:        wall(s.WallSeconds),
+		Summary:        text,
+		Params:         result.Params,
+		Evaluated:      result.Stop.Evaluated,
+		ValidationLoss: result.Stop.ValidationLoss,
+		Metrics:        result.Stop.Metrics,
 	}
 	if err := errors.Join(r.outputs.Flush(), r.outputs.Finish(end)); err != nil {
 		return err

@@ -72,9 +72,11 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 		return r, err
 	}
 	summary, summaryErr := folder.ReadSummary(filepath.Join(dir, folder.SummaryFile))
-	if r.Summary = summary; summary.Completed {
+	r.Summary = summary
+	if summary.Completed {
 		err := checkpoint.CheckComplete(dir, &summary)
-		switch r.Complete = err == nil; {
+		r.Complete = err == nil
+		switch {
 		case r.Complete:
 			return r, folder.Tidy(dir)
 		case len(checkpoint.In(dir)) == 0:
@@ -106,7 +108,12 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 	}
 	if summaryErr != nil && !errors.Is(summaryErr, fs.ErrNotExist) {
 		if c == nil {
-			return r, fmt.Errorf("%w: %w, and there is no checkpoint (%s)", checkpoint.ErrDamaged, summaryErr, checkpoint.PlayAgain(dir))
+			return r, fmt.Errorf(
+				"%w: %w, and there is no checkpoint (%s)",
+				checkpoint.ErrDamaged,
+				summaryErr,
+				checkpoint.PlayAgain(dir),
+			)
 		}
 		o.Tell(fmt.Sprintf("The summary is written again (%v).", summaryErr))
 	}
@@ -123,7 +130,10 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 	switch {
 	case errors.Is(err, coordinator.ErrState):
 		err = fmt.Errorf("%w: %w (%s)", checkpoint.ErrDamaged, err, checkpoint.PlayAgain(dir))
-	case err == nil || c == nil || errors.Is(err, context.Canceled) || errors.Is(err, coordinator.ErrDiverged):
+	case err == nil ||
+		c == nil ||
+		errors.Is(err, context.Canceled) ||
+		errors.Is(err, coordinator.ErrDiverged):
 	default: // of the checkpoint or of the world
 		err = fmt.Errorf("%w (if it ends so again, %s)", err, checkpoint.PlayAgain(dir))
 	}

@@ -85,7 +85,11 @@ func (o *Again) Kept(dir string) string {
 // change changes the configuration of the resumed run in a folder.
 func (o *Again) change(c *config.Config, dir string) error {
 	if m := o.Overrides; m != nil {
-		c.Name, c.HTTP, c.Pace, c.Checkpoint, c.NATS = m.Name, m.HTTP, m.Pace, m.Checkpoint, m.NATS
+		c.Name = m.Name
+		c.HTTP = m.HTTP
+		c.Pace = m.Pace
+		c.Checkpoint = m.Checkpoint
+		c.NATS = m.NATS
 	}
 	if o.Trainer != "" {
 		if !c.External() {
@@ -148,7 +152,8 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 		defer coordinator.Recovered(&err) // somebody else may have made it
 	}
 	boundGarbage(p.Set)
-	said, tell := &notices{}, p.options.Notice
+	said := &notices{}
+	tell := p.options.Notice
 	p.options.Shown = said.copied(p.options.Shown)
 	for _, line := range append(p.CorrelationNotes(), p.AboutAttackers()) {
 		p.options.Tell(line)
@@ -171,7 +176,11 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 	if len(p.Config.Devices.Names) > 0 && p.options.Replay == "" {
 		p.options.Tell(forecast.AboutGrowth(&p.Problem))
 		if n := len(p.Config.Devices.Names) - prometheus.MostDevices; n > 0 && p.Config.HTTP != "" {
-			p.options.Tell(fmt.Sprintf("/metrics has the first %d devices by name, and the other %d as one, \"other\".", prometheus.MostDevices, n))
+			p.options.Tell(fmt.Sprintf(
+				"/metrics has the first %d devices by name, and the other %d as one, \"other\".",
+				prometheus.MostDevices,
+				n,
+			))
 		}
 	}
 
@@ -226,8 +235,15 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 	defer pause()
 	r.pause = pause
 	result, runErr := e.play(playing, limit, coordinator.Observer{
-		Begun: r.begun, Task: r.outputs.Task, Losses: r.outputs.Losses, Trained: r.trained, Report: r.report, Clients: r.clients,
-		Best: r.outputs.Best, Model: p.options.Model, Stats: r.reported.Store,
+		Begun:   r.begun,
+		Task:    r.outputs.Task,
+		Losses:  r.outputs.Losses,
+		Trained: r.trained,
+		Report:  r.report,
+		Clients: r.clients,
+		Best:    r.outputs.Best,
+		Model:   p.options.Model,
+		Stats:   r.reported.Store,
 	})
 	k.close()
 	if result == nil { // it never began
@@ -245,7 +261,9 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 	if err == nil {
 		err = results.Complete()
 	}
-	if err = errors.Join(err, results.Close()); err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, coordinator.ErrDiverged) {
+	if err = errors.Join(err, results.Close()); err != nil &&
+		!errors.Is(err, context.Canceled) &&
+		!errors.Is(err, coordinator.ErrDiverged) {
 		err = errors.Join(err, fmt.Errorf("what was done is in %s", p.options.Kept(p.Config.Out)))
 	}
 	return s, err
@@ -300,7 +318,8 @@ func (p *experiment) fixedRuntime(ctx context.Context, n int) (round.Time, error
 		return round.Time(n) * one, nil
 	}
 	fixed := p.Problem
-	fixed.Config.Schedule.K, fixed.Config.Schedule.Eta = schedule.FixedK{}, schedule.FixedEta{}
+	fixed.Config.Schedule.K = schedule.FixedK{}
+	fixed.Config.Schedule.Eta = schedule.FixedEta{}
 	fixed.Config.Stop = config.Stop{Rounds: n}
 	fixed.Config.Untrained()
 	if n > longTiming/fixed.Config.Cohort {
@@ -321,7 +340,8 @@ var longTiming = 5_000_000
 // each round against those of K-eta-fixed (Table 4). NaN where there is nothing
 // to compare with.
 func (p *experiment) relativeSteps(steps int64, stop *round.Stop) float64 {
-	k0, at := float64(p.InitialSteps()*max(1, p.Config.Aggregate.SiteRounds)), stop.At
+	k0 := float64(p.InitialSteps() * max(1, p.Config.Aggregate.SiteRounds))
+	at := stop.At
 	if n := p.Config.Stop.EqualRuntimeRounds; n > 0 && p.Config.Stop.VirtualSeconds == 0 && stop.TimeUp {
 		return float64(steps) / (float64(n) * k0)
 	}

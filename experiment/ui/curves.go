@@ -51,7 +51,8 @@ func (r *run) read() (*curves, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.curves, r.stamp = c, stamp
+	r.curves = c
+	r.stamp = stamp
 	return c, nil
 }
 
@@ -66,7 +67,10 @@ func readCurves(r *folder.Run) (*curves, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.columns = slices.DeleteFunc(metrics.ColumnsOf(metric.Names(list)...), func(c metrics.Column) bool { return c.Title == "" && c.Axis == "" })
+	c.columns = slices.DeleteFunc(
+		metrics.ColumnsOf(metric.Names(list)...),
+		func(c metrics.Column) bool { return c.Title == "" && c.Axis == "" },
+	)
 	c.values = make([][]float64, len(c.columns))
 	for now, err := range r.Follow() {
 		if errors.Is(err, folder.ErrTorn) {
@@ -78,7 +82,9 @@ func readCurves(r *folder.Run) (*curves, error) {
 		c.add(&now.Report)
 	}
 	for i := len(c.columns) - 1; i >= 0; i-- { // an axis of other runs
-		if c.columns[i].Optional && c.columns[i].Axis != "" && !slices.ContainsFunc(c.values[i], func(x float64) bool { return x == x }) {
+		if c.columns[i].Optional &&
+			c.columns[i].Axis != "" &&
+			!slices.ContainsFunc(c.values[i], func(x float64) bool { return x == x }) {
 			c.columns, c.values = slices.Delete(c.columns, i, i+1), slices.Delete(c.values, i, i+1)
 		}
 	}
@@ -93,7 +99,8 @@ func (c *curves) add(r *round.Report) {
 	for i := range c.columns {
 		c.values[i] = append(c.values[i], c.columns[i].Of(r))
 	}
-	c.rounds, c.end = c.rounds+1, r.End
+	c.rounds = c.rounds + 1
+	c.end = r.End
 	c.evaluated = append(c.evaluated, r.Evaluated)
 	c.marks.Add(r)
 }
@@ -113,7 +120,10 @@ func (c *curves) readCosts(path string) {
 		if v[0] > float64(c.rounds) { // rounds.csv was read before
 			return
 		}
-		c.costs.Round, c.costs.Wall, c.costs.Energy = append(c.costs.Round, v[0]), append(c.costs.Wall, v[2]), append(c.costs.Energy, v[3])
+		c.costs.Round, c.costs.Wall, c.costs.Energy = append(
+			c.costs.Round,
+			v[0],
+		), append(c.costs.Wall, v[2]), append(c.costs.Energy, v[3])
 		if v[4] != 0 {
 			c.marks.Checkpoint(int(v[0]), round.Time(math.Round(1e9*v[1])))
 		}

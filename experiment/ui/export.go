@@ -40,9 +40,14 @@ func (l *Library) Export(w io.Writer, says string, picture []byte) (e Exported, 
 			continue
 		}
 		whole = append(whole, r)
-		documents = append(documents, page.Document{ID: "curves-" + r.id, Text: packed(columns)}, page.Document{ID: "snapshot-" + r.id, Text: packed(view)})
+		documents = append(
+			documents,
+			page.Document{ID: "curves-" + r.id, Text: packed(columns)},
+			page.Document{ID: "snapshot-" + r.id, Text: packed(view)},
+		)
 	}
-	if e.Runs = len(whole); e.Runs == 0 {
+	e.Runs = len(whole)
+	if e.Runs == 0 {
 		return e, errors.New("none of the runs can be read")
 	}
 	rows := rowsOf(whole)

@@ -83,7 +83,8 @@ func (l *Library) list(now time.Time) ([]*run, error) {
 		}
 		list = append(list, r)
 	}
-	l.runs, l.scanned = list, now
+	l.runs = list
+	l.scanned = now
 	return l.runs, nil
 }
 
@@ -151,14 +152,23 @@ func rowsOf(runs []*run) []row {
 
 func (r *run) row() row {
 	c := &r.Config
-	out := row{ID: r.id, Folder: r.Dir, State: string(folder.RunDamaged), Settings: []string{}}
+	out := row{
+		ID:       r.id,
+		Folder:   r.Dir,
+		State:    string(folder.RunDamaged),
+		Settings: []string{},
+	}
 	if r.bad != nil {
 		out.Why = r.bad.Error()
 		return out
 	}
-	out.Task, out.Schedule, out.Seed, out.Stamp = string(c.Task), c.Schedule.Name(), strconv.FormatUint(c.Seed, 10), r.stampNow()
+	out.Task, out.Schedule, out.Seed, out.Stamp = string(c.Task), c.Schedule.Name(), strconv.FormatUint(
+		c.Seed,
+		10,
+	), r.stampNow()
 	notes := r.Notes()
-	out.Tags, out.Note = notes.Tags, notes.Text
+	out.Tags = notes.Tags
+	out.Note = notes.Text
 	differences, err := c.Differences()
 	if err == nil {
 		out.Settings = append(out.Settings, differences...)
@@ -168,16 +178,20 @@ func (r *run) row() row {
 		out.Quality = metricName{q.Name, q.Lower}
 	}
 	state, summary, err := r.State()
-	if out.State, out.Summary = string(state), summary; err != nil {
+	out.State = string(state)
+	out.Summary = summary
+	if err != nil {
 		out.Why = err.Error()
 		return out
 	}
 	if summary != nil {
-		out.Rounds, out.Virtual = summary.Rounds, summary.VirtualSeconds
+		out.Rounds = summary.Rounds
+		out.Virtual = summary.VirtualSeconds
 		return out
 	}
 	if curves, err := r.read(); err != nil {
-		out.State, out.Why = string(folder.RunDamaged), err.Error()
+		out.State = string(folder.RunDamaged)
+		out.Why = err.Error()
 	} else {
 		out.Rounds, out.Virtual = curves.rounds, curves.end.Seconds()
 	}

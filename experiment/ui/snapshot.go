@@ -38,7 +38,10 @@ func (r *run) snapshot() ([]byte, error) {
 	show := func(upTo int, logged *metrics.Round) (more bool, err error) {
 		for {
 			now, err, ok := next()
-			if !ok || errors.Is(err, fs.ErrNotExist) || errors.Is(err, io.EOF) || errors.Is(err, folder.ErrTorn) && state != folder.RunComplete {
+			if !ok ||
+				errors.Is(err, fs.ErrNotExist) ||
+				errors.Is(err, io.EOF) ||
+				errors.Is(err, folder.ErrTorn) && state != folder.RunComplete {
 				return false, nil
 			}
 			if err != nil {
@@ -46,7 +49,8 @@ func (r *run) snapshot() ([]byte, error) {
 			}
 			e := metrics.Round{Report: now.Report, Usage: &metrics.Usage{}}
 			if now.Round == upTo {
-				e.Tasks, e.Ended = logged.Tasks, logged.Ended
+				e.Tasks = logged.Tasks
+				e.Ended = logged.Ended
 			}
 			if err := hub.Round(&e); err != nil || now.Round == upTo {
 				return true, err
@@ -89,8 +93,15 @@ func (r *run) predicted() ([]byte, error) {
 	every := max(1, len(rows)/maxPredicted)
 	columns := map[string][]*float64{}
 	for i := 0; i < len(rows); i += every {
-		number, t := float64(rows[i].Round), &rows[i]
-		for name, v := range map[string]*float64{"round": &number, "measured": metrics.Measured(t.Measured), "p05": &t.P05, "p50": &t.P50, "p95": &t.P95} {
+		number := float64(rows[i].Round)
+		t := &rows[i]
+		for name, v := range map[string]*float64{
+			"round":    &number,
+			"measured": metrics.Measured(t.Measured),
+			"p05":      &t.P05,
+			"p50":      &t.P50,
+			"p95":      &t.P95,
+		} {
 			columns[name] = append(columns[name], v)
 		}
 	}
@@ -104,7 +115,8 @@ const maxPredicted = 1000
 func (r *run) finish(hub *live.Hub, state folder.RunState, s *folder.Summary) (err error) {
 	var end metrics.End
 	if s != nil {
-		end.Completed, end.Elapsed = s.Completed, time.Duration(s.WallSeconds*float64(time.Second))
+		end.Completed = s.Completed
+		end.Elapsed = time.Duration(s.WallSeconds * float64(time.Second))
 		end.Summary, err = regular.ReadFile(r.Path(folder.SummaryFile))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) { // gone: the run is resumed meanwhile
 			return err
@@ -171,7 +183,8 @@ func (r *run) about(s *folder.Summary) (*metrics.Run, error) {
 	if c.Train {
 		run.Data = "data"
 	}
-	if run.Metrics = list; c.Train && len(list) > 0 {
+	run.Metrics = list
+	if c.Train && len(list) > 0 {
 		if run.Quality, err = c.Evaluate.Metric.Of(list); err != nil {
 			return nil, err
 		}
@@ -183,7 +196,8 @@ func (r *run) about(s *folder.Summary) (*metrics.Run, error) {
 		run.Started = info.ModTime()
 	}
 	if s != nil {
-		run.Version, run.Kernel = s.Version, s.Kernel
+		run.Version = s.Version
+		run.Kernel = s.Kernel
 		if s.Data != nil {
 			run.Data = *s.Data
 		}

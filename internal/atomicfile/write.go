@@ -19,7 +19,10 @@ func Write(path string, write func(io.Writer) error) error { return put(path, 0o
 func WriteSecret(path string, write func(io.Writer) error) error { return put(path, 0o600, write) }
 
 func Bytes(b []byte) func(io.Writer) error {
-	return func(w io.Writer) error { _, err := w.Write(b); return err }
+	return func(w io.Writer) error {
+		_, err := w.Write(b)
+		return err
+	}
 }
 
 func put(path string, mode os.FileMode, write func(io.Writer) error) error {
@@ -63,7 +66,10 @@ func cause(err error) error {
 func Leftover(name string) (of string, ok bool) {
 	hidden, isHidden := strings.CutPrefix(name, ".")
 	i := strings.LastIndexByte(hidden, '.')
-	if !isHidden || i < 1 || i == len(hidden)-1 || strings.Trim(hidden[i+1:], "0123456789") != "" {
+	if !isHidden ||
+		i < 1 ||
+		i == len(hidden)-1 ||
+		strings.Trim(hidden[i+1:], "0123456789") != "" {
 		return "", false
 	}
 	return hidden[:i], true

@@ -41,7 +41,12 @@ type Reader struct {
 // NewReader reads records from a place in a log. A payload has at most so many bytes. Errors for
 // damage wrap wrong.
 func NewReader(in *bufio.Reader, offset, most int64, wrong error) *Reader {
-	return &Reader{Offset: offset, in: in, most: most, wrong: wrong}
+	return &Reader{
+		Offset: offset,
+		in:     in,
+		most:   most,
+		wrong:  wrong,
+	}
 }
 
 // Next returns the next payload, io.EOF at the end, torn or not. It is valid until the next call.
@@ -53,10 +58,14 @@ func (r *Reader) Next() ([]byte, error) {
 	if frame == [Size]byte{} && r.zeros() { // a file system may leave them behind when the power fails
 		return nil, r.ends(io.EOF, true)
 	}
-	size, sum := binary.LittleEndian.Uint32(frame[:]), binary.LittleEndian.Uint32(frame[4:])
+	size := binary.LittleEndian.Uint32(frame[:])
+	sum := binary.LittleEndian.Uint32(frame[4:])
 	// A length that is damaged must not look like an end that is torn.
 	if got, want := crc32.Checksum(frame[:8], castagnoli), binary.LittleEndian.Uint32(frame[8:]); got != want {
-		return nil, r.Damaged(r.Offset, fmt.Sprintf("a record's length has the checksum %08x, its bytes give %08x", want, got))
+		return nil, r.Damaged(
+			r.Offset,
+			fmt.Sprintf("a record's length has the checksum %08x, its bytes give %08x", want, got),
+		)
 	}
 	if size == 0 || int64(size) > r.most {
 		return nil, r.Damaged(r.Offset, fmt.Sprintf("a record of %d bytes, want 1 to %d", size, r.most))

@@ -30,9 +30,12 @@ func (s *Shuffle) Len() int { return len(s.list) }
 // Start begins the order of a round.
 func (s *Shuffle) Start(round int) {
 	for i, j := range s.swapped {
-		s.list[i], s.list[j] = uint32(i), j
+		s.list[i] = uint32(i)
+		s.list[j] = j
 	}
-	s.round, s.swapped, s.next = uint64(round), s.swapped[:0], 0
+	s.round = uint64(round)
+	s.swapped = s.swapped[:0]
+	s.next = 0
 }
 
 // Next is the next number of the order; false: there is none left.

@@ -84,14 +84,16 @@ func (b *Mailbox[T]) Take(ctx context.Context, buffer []T) ([]T, error) {
 	defer b.waiting.Add(-1)
 	for {
 		b.mu.Lock()
-		items, err := b.items, b.err
+		items := b.items
+		err := b.err
 		if len(items) > 0 {
 			b.items = buffer[:0]
 			b.mu.Unlock()
 			return items, nil
 		}
 		if err == nil {
-			err, b.once = b.once, nil
+			err = b.once
+			b.once = nil
 		}
 		b.mu.Unlock()
 		if err != nil {

@@ -51,7 +51,9 @@ func CheckAddress(s string) error {
 	i := strings.LastIndexByte(s, ':')
 	host, bracketed := strings.CutPrefix(s[:max(i, 0)], "[")
 	_, err := netip.ParseAddr(strings.TrimSuffix(host, "]"))
-	if i < 0 || bracketed && (err != nil || !strings.HasSuffix(host, "]")) || !bracketed && strings.ContainsAny(host, "[]:") {
+	if i < 0 ||
+		bracketed && (err != nil || !strings.HasSuffix(host, "]")) ||
+		!bracketed && strings.ContainsAny(host, "[]:") {
 		return fmt.Errorf("%q is not an address (host:port, e.g. localhost:9090)", s)
 	}
 	if _, err := strconv.ParseUint(s[i+1:], 10, 16); err != nil {
@@ -112,7 +114,10 @@ var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 // CheckName keeps a run's name one token of a NATS subject.
 func CheckName(s string) error {
 	if !nameForm.MatchString(s) {
-		return fmt.Errorf("%q is not a name (1 to 64 letters, digits, hyphens and underscores, the first a letter or digit)", s)
+		return fmt.Errorf(
+			"%q is not a name (1 to 64 letters, digits, hyphens and underscores, the first a letter or digit)",
+			s,
+		)
 	}
 	return nil
 }
@@ -131,11 +136,13 @@ func CheckTag(s string) error {
 // is near. Ties go to the first.
 func Nearest(mistyped string, known []string) string {
 	mistyped = strings.ToLower(mistyped)
-	best, bestDistance := "", 1+max(1, len(mistyped)/3)
+	best := ""
+	bestDistance := 1 + max(1, len(mistyped)/3)
 	for _, k := range known {
 		d := editDistance(mistyped, strings.ToLower(k))
 		if d < bestDistance {
-			best, bestDistance = k, d
+			best = k
+			bestDistance = d
 		}
 	}
 	return best
@@ -158,7 +165,10 @@ func editDistance(a, b string) int {
 			if a[i-1] == b[j-1] {
 				d[i][j] = d[i-1][j-1]
 			}
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+			if i > 1 &&
+				j > 1 &&
+				a[i-1] == b[j-2] &&
+				a[i-2] == b[j-1] {
 				d[i][j] = min(d[i][j], d[i-2][j-2]+1)
 			}
 		}

@@ -48,7 +48,8 @@ func BlocksOf(values []float64) Blocks {
 		}
 		return Blocks{Next: math.Sqrt(ofMedian(n)/float64(n)) * Deviation(values), Rest: values}
 	}
-	medians, rest := make([]float64, k), make([]float64, 0, n)
+	medians := make([]float64, k)
+	rest := make([]float64, 0, n)
 	share := 0.0 // of the errors' variance that block medians have, in the mean
 	for i := range k {
 		block := values[i*n/k : (i+1)*n/k]
@@ -61,7 +62,8 @@ func BlocksOf(values []float64) Blocks {
 	// What is left has lost a degree of freedom for each block.
 	errors := Deviation(rest) * math.Sqrt(float64(n)/float64(n-k))
 	w := share * errors * errors
-	mean, s := 0.0, 0.0
+	mean := 0.0
+	s := 0.0
 	for _, m := range medians {
 		mean += m / float64(k)
 	}
@@ -81,13 +83,16 @@ func BlocksOf(values []float64) Blocks {
 // without divides values by how far their blocks are off, which is a share of how far the
 // blocks' medians are from their mean, and keeps the mean of all.
 func without(values, medians []float64, mean, share float64) []float64 {
-	n, k := len(values), len(medians)
+	n := len(values)
+	k := len(medians)
 	rest := make([]float64, 0, n)
-	before, after := 0.0, 0.0
+	before := 0.0
+	after := 0.0
 	for i, m := range medians {
 		for _, x := range values[i*n/k : (i+1)*n/k] {
 			rest = append(rest, x*mean/(mean+share*(m-mean)))
-			before, after = before+x, after+rest[len(rest)-1]
+			before = before + x
+			after = after + rest[len(rest)-1]
 		}
 	}
 	for i := range rest {

@@ -59,7 +59,9 @@ func MedianOf(values []float64, confidence float64) Estimate {
 	if n > 100 {
 		k = int((float64(n) - deviations(confidence)*math.Sqrt(float64(n))) / 2)
 	} else {
-		below, next := 0.0, math.Pow(0.5, float64(n)) // P(B < k) and P(B = k)
+		// P(B < k) and P(B = k)
+		below := 0.0
+		next := math.Pow(0.5, float64(n))
 		for k < n/2 && below+next <= (1-confidence)/2 {
 			below += next
 			k++
@@ -91,10 +93,13 @@ func deviations(confidence float64) float64 { return math.Sqrt2 * math.Erfinv(co
 // all.
 func Condense(values []float64, most int) []float64 {
 	x := slices.Sorted(slices.Values(values))
-	n, shares := len(x), min(most, len(x))
+	n := len(x)
+	shares := min(most, len(x))
 	out := make([]float64, shares)
 	for i := range out {
-		from, to := i*n, (i+1)*n // in parts of which each value has as many as there are shares
+		// in parts of which each value has as many as there are shares
+		from := i * n
+		to := (i + 1) * n
 		for k := from / shares; k*shares < to; k++ {
 			parts := min(to, (k+1)*shares) - max(from, k*shares)
 			out[i] += x[k] * float64(parts) / float64(n)
@@ -178,7 +183,8 @@ func Slope(x, y []float64, confidence float64) (Estimate, bool) {
 	}
 	apart := deviations(confidence) * math.Sqrt(float64(variance)/18)
 	pairs := float64(len(slopes))
-	low, high := int((pairs-apart)/2), int(math.Ceil((pairs+apart)/2))
+	low := int((pairs - apart) / 2)
+	high := int(math.Ceil((pairs + apart) / 2))
 	last := len(slopes) - 1
 	return Estimate{middle(slopes), slopes[min(max(low-1, 0), last)], slopes[min(max(high, 0), last)]}, true
 }

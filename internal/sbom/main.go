@@ -39,7 +39,10 @@ func describe(binary string) error {
 		return fmt.Errorf("%s: %w", binary, err)
 	}
 	return atomicfile.Write(binary+".cdx.json", func(w io.Writer) error {
-		return cyclonedx.NewBOMEncoder(w, cyclonedx.BOMFileFormatJSON).SetPretty(true).EncodeVersion(b, cyclonedx.SpecVersion1_6)
+		return cyclonedx.NewBOMEncoder(w, cyclonedx.BOMFileFormatJSON).SetPretty(true).EncodeVersion(
+			b,
+			cyclonedx.SpecVersion1_6,
+		)
 	})
 }
 
@@ -47,7 +50,8 @@ func describe(binary string) error {
 func bill(name string, info *debug.BuildInfo) (*cyclonedx.BOM, error) {
 	b := cyclonedx.NewBOM()
 	main := module(info.Main.Path, info.Main.Version)
-	main.Type, main.Name = cyclonedx.ComponentTypeApplication, name
+	main.Type = cyclonedx.ComponentTypeApplication
+	main.Name = name
 	b.Metadata = &cyclonedx.Metadata{Component: &main}
 	list := []cyclonedx.Component{module("std", strings.TrimPrefix(info.GoVersion, "go"))}
 	for _, d := range info.Deps {
@@ -68,12 +72,19 @@ func bill(name string, info *debug.BuildInfo) (*cyclonedx.BOM, error) {
 	for i := range list {
 		needs[i] = list[i].BOMRef
 	}
-	b.Components, b.Dependencies = &list, &[]cyclonedx.Dependency{{Ref: main.BOMRef, Dependencies: &needs}}
+	b.Components = &list
+	b.Dependencies = &[]cyclonedx.Dependency{{Ref: main.BOMRef, Dependencies: &needs}}
 	return b, nil
 }
 
 // module is one as package URLs name it (purl-spec, type golang).
 func module(path, version string) cyclonedx.Component {
 	url := "pkg:golang/" + path + "@" + version
-	return cyclonedx.Component{Type: cyclonedx.ComponentTypeLibrary, Name: path, Version: version, PackageURL: url, BOMRef: url}
+	return cyclonedx.Component{
+		Type:       cyclonedx.ComponentTypeLibrary,
+		Name:       path,
+		Version:    version,
+		PackageURL: url,
+		BOMRef:     url,
+	}
 }

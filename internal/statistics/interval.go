@@ -42,7 +42,8 @@ func TwoStage(values []float64, first int) Estimated {
 	e := EstimateMean(values)
 	if first >= 2 && e.N > first && e.N == len(values) {
 		if half := EstimateMean(values[:first]).Half; half > 0 {
-			e.First, e.Half = first, half*math.Sqrt(float64(first)/float64(e.N))
+			e.First = first
+			e.Half = half * math.Sqrt(float64(first)/float64(e.N))
 		}
 	}
 	return e
@@ -111,10 +112,13 @@ func (e Estimated) Digits(n int) string {
 		return fmt.Sprintf("%.*g", n, e.Mean)
 	}
 	var exponent int
-	if _, err := fmt.Sscanf(fmt.Sprintf("%.1e", e.Half)[4:], "%d", &exponent); err != nil || exponent < -9 || math.Abs(e.Mean) >= math.Pow10(exponent-1+n) {
+	if _, err := fmt.Sscanf(fmt.Sprintf("%.1e", e.Half)[4:], "%d", &exponent); err != nil ||
+		exponent < -9 ||
+		math.Abs(e.Mean) >= math.Pow10(exponent-1+n) {
 		return fmt.Sprintf("%.*g ± %.2g", n, e.Mean, e.Half)
 	}
-	unit, places := math.Pow10(exponent-1), max(0, 1-exponent)
+	unit := math.Pow10(exponent - 1)
+	places := max(0, 1-exponent)
 	rounded := func(v float64) float64 { return math.Round(v/unit)*unit + 0 } // no -0
 	return fmt.Sprintf("%.*f ± %.*f", places, rounded(e.Mean), places, rounded(e.Half))
 }
@@ -128,10 +132,14 @@ const mostSigns = 20
 // values, or of more than 20, it is NaN.
 func SignFlip(differences []float64, from float64) float64 {
 	var known []float64
-	sum, size := 0.0, 0.0
+	sum := 0.0
+	size := 0.0
 	for _, d := range differences {
-		if d -= from; !math.IsNaN(d) {
-			known, sum, size = append(known, d), sum+d, size+math.Abs(d)
+		d -= from
+		if !math.IsNaN(d) {
+			known = append(known, d)
+			sum = sum + d
+			size = size + math.Abs(d)
 		}
 	}
 	n := len(known)

@@ -21,14 +21,16 @@ type MeanPoint struct {
 // stand in the order of time, and of gives the time and the value from then on of
 // each; NaN: not known then. There is no curve where a run has none.
 func MeanCurve[S any](runs [][]S, of func(*S) (seconds, value float64)) []MeanPoint {
-	first, last := 0.0, math.Inf(1)
+	first := 0.0
+	last := math.Inf(1)
 	for _, samples := range runs {
 		if len(samples) == 0 {
 			return nil
 		}
 		begin, _ := of(&samples[0])
 		end, _ := of(&samples[len(samples)-1])
-		first, last = max(first, begin), min(last, end)
+		first = max(first, begin)
+		last = min(last, end)
 	}
 	if len(runs) == 0 {
 		return nil
@@ -41,8 +43,12 @@ func MeanCurve[S any](runs [][]S, of func(*S) (seconds, value float64)) []MeanPo
 			at = last // not a rounding before it, which would lack the last samples
 		}
 		for j, samples := range runs {
-			next := sort.Search(len(samples), func(k int) bool { seconds, _ := of(&samples[k]); return seconds > at })
-			if values[j] = math.NaN(); next > 0 {
+			next := sort.Search(len(samples), func(k int) bool {
+				seconds, _ := of(&samples[k])
+				return seconds > at
+			})
+			values[j] = math.NaN()
+			if next > 0 {
 				_, values[j] = of(&samples[next-1])
 			}
 		}

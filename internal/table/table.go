@@ -129,9 +129,11 @@ func Object(value any) any {
 
 // WriteText writes rows for people, all columns to the right if so asked.
 func WriteText(w io.Writer, rows [][]string, right bool) error {
-	flags, end := uint(0), ""
+	flags := uint(0)
+	end := ""
 	if right {
-		flags, end = tabwriter.AlignRight, "\t"
+		flags = tabwriter.AlignRight
+		end = "\t"
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', flags)
 	for _, cells := range rows {
@@ -183,7 +185,8 @@ func WriteFolded(w io.Writer, rows [][]string, keys int) error {
 // WriteFitted writes rows to the left. Where they are wider than a terminal, the widest columns lose the middle of
 // what is long.
 func WriteFitted(w io.Writer, rows [][]string) error {
-	wide, sum := widths(rows), 0
+	wide := widths(rows)
+	sum := 0
 	for _, width := range wide {
 		sum += width
 	}
@@ -192,7 +195,9 @@ func WriteFitted(w io.Writer, rows [][]string) error {
 	}
 	for _, r := range rows {
 		for i, cell := range r {
-			if text, most := []rune(cell), wide[i]-2; len(text) > most {
+			text := []rune(cell)
+			most := wide[i] - 2
+			if len(text) > most {
 				r[i] = string(text[:(most-1)/2]) + "…" + string(text[len(text)-most/2:])
 			}
 		}
@@ -218,7 +223,13 @@ func Encode[T any](w io.Writer, rows []T, digits int) error {
 // Of are the columns of a struct.
 func Of[T any]() (list Columns[T]) {
 	for _, f := range fieldsOf(reflect.TypeFor[T]()) {
-		list = append(list, Column[T]{Name: f.Tag.Get("csv"), Of: func(row T) any { return reflect.ValueOf(row).FieldByIndex(f.Index).Interface() }})
+		list = append(
+			list,
+			Column[T]{
+				Name: f.Tag.Get("csv"),
+				Of:   func(row T) any { return reflect.ValueOf(row).FieldByIndex(f.Index).Interface() },
+			},
+		)
 	}
 	return list
 }
@@ -272,7 +283,10 @@ func fieldsOf(t reflect.Type) (list []reflect.StructField) {
 
 // wanted is what the text of a column should be.
 var wanted = map[reflect.Kind]string{
-	reflect.Float64: "a number", reflect.Int: "a whole number", reflect.Uint64: "a whole number from 0", reflect.Bool: "true or false",
+	reflect.Float64: "a number",
+	reflect.Int:     "a whole number",
+	reflect.Uint64:  "a whole number from 0",
+	reflect.Bool:    "true or false",
 }
 
 func parse(v reflect.Value, s string) (err error) {

@@ -148,7 +148,8 @@ func unpackBlock(r *bufio.Reader, v []float32, n int) ([]float32, error) {
 		_, err = io.ReadFull(r, b)
 		return Append(v, planes(b, 4)), err
 	}
-	table, places := make([]float32, size), make([]byte, n)
+	table := make([]float32, size)
+	places := make([]byte, n)
 	if err = Read(r, table); err == nil {
 		_, err = io.ReadFull(r, places)
 	}

@@ -74,7 +74,11 @@ func QualityOf(list []Metric, name string) (Quality, error) {
 	case name == Loss, name == "" && len(list) == 0:
 		return Quality{Metric{Loss, true}, -1}, nil
 	case at < 0:
-		return Quality{}, fmt.Errorf("%q is not measured; the model has %s", name, strings.Join(append(Names(list), Loss), ", "))
+		return Quality{}, fmt.Errorf(
+			"%q is not measured; the model has %s",
+			name,
+			strings.Join(append(Names(list), Loss), ", "),
+		)
 	}
 	return Quality{list[at], at}, nil
 }
@@ -97,12 +101,16 @@ func At(metrics []float64, i int) float64 {
 
 // Better reports whether a is better than b. Any number is better than NaN.
 func (m Metric) Better(a, b float64) bool {
-	return a == a && (b != b || m.Lower && a < b || !m.Lower && a > b)
+	return a == a &&
+		(b != b ||
+			m.Lower && a < b ||
+			!m.Lower && a > b)
 }
 
 // Reaches reports whether v is at least as good as a target.
 func (m Metric) Reaches(v, target float64) bool {
-	return m.Lower && v <= target || !m.Lower && v >= target
+	return m.Lower && v <= target ||
+		!m.Lower && v >= target
 }
 
 // Worsen is a value made worse by so much.
@@ -208,7 +216,9 @@ const maxName = 40
 func CheckNames(list []Metric) error {
 	for i, m := range list {
 		switch {
-		case m.Name == "" || len(m.Name) > maxName || strings.Trim(m.Name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") != "":
+		case m.Name == "" ||
+			len(m.Name) > maxName ||
+			strings.Trim(m.Name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") != "":
 			return fmt.Errorf("metric %.60q is not 1 to %d letters, digits and _", m.Name, maxName)
 		case slices.Contains(reserved, m.Name):
 			return fmt.Errorf("a metric has the name %q, which results have already", m.Name)
@@ -253,5 +263,7 @@ func (t *Timetable) Any() bool { return t.Every > 0 || t.Grid > 0 || len(t.Round
 // which the round before it ended, 0 of the first, and end its own, in nanoseconds. Several
 // instants within one round are one measurement: its model is one.
 func (t *Timetable) Due(round int, before, end int64) bool {
-	return t.Every > 0 && round%t.Every == 0 || slices.Contains(t.Rounds, round) || t.Grid > 0 && end/t.Grid > before/t.Grid
+	return t.Every > 0 && round%t.Every == 0 ||
+		slices.Contains(t.Rounds, round) ||
+		t.Grid > 0 && end/t.Grid > before/t.Grid
 }

@@ -132,7 +132,8 @@ func (a *Activation) steps() (first, row, column, channel int) {
 	if a.planar {
 		return 0, a.Width * Lanes, Lanes, a.Height * a.Width * Lanes
 	}
-	row, column = a.width()*Lanes, a.Channels*Lanes
+	row = a.width() * Lanes
+	column = a.Channels * Lanes
 	return a.border * (row + column), row, column, Lanes
 }
 
@@ -148,9 +149,16 @@ func (a *Activation) transpose(p *Pass, isa kernel.ISA) {
 	if a.borrowed || a.rows == nil {
 		return
 	}
-	ld, x, rows := a.width(), a.values(p), a.samples(p)
+	ld := a.width()
+	x := a.values(p)
+	rows := a.samples(p)
 	for y := range a.Height {
-		isa.Transpose(kernel.Matrix{Data: rows[y*Lanes*ld:], LD: ld}, kernel.Block(x[y*ld*Lanes:]), ld, isa.Columns(p.Samples))
+		isa.Transpose(
+			kernel.Matrix{Data: rows[y*Lanes*ld:], LD: ld},
+			kernel.Block(x[y*ld*Lanes:]),
+			ld,
+			isa.Columns(p.Samples),
+		)
 	}
 }
 

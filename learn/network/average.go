@@ -12,7 +12,12 @@ func (AverageLayer) Shape(in Shape) (Shape, error) {
 	if err := in.takes("", Image, Sequence); err != nil {
 		return in, err
 	}
-	out := Shape{Form: Image, Height: 1, Width: 1, Channels: in.Channels}
+	out := Shape{
+		Form:     Image,
+		Height:   1,
+		Width:    1,
+		Channels: in.Channels,
+	}
 	if in.Form == Sequence {
 		out.Form = Vector
 	}

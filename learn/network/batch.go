@@ -41,12 +41,21 @@ type Batch struct {
 
 // Reset empties the batch and keeps its memory.
 func (b *Batch) Reset() {
-	*b = Batch{Labels: b.Labels[:0], Targets: b.Targets[:0], X: b.X[:0], RowStart: b.RowStart[:0], Index: b.Index[:0], Value: b.Value[:0], Tokens: b.Tokens[:0]}
+	*b = Batch{
+		Labels:   b.Labels[:0],
+		Targets:  b.Targets[:0],
+		X:        b.X[:0],
+		RowStart: b.RowStart[:0],
+		Index:    b.Index[:0],
+		Value:    b.Value[:0],
+		Tokens:   b.Tokens[:0],
+	}
 }
 
 // row is sparse sample i.
 func (b *Batch) row(i int) (index []int32, value []float32) {
-	from, to := b.RowStart[i], b.RowStart[i+1]
+	from := b.RowStart[i]
+	to := b.RowStart[i+1]
 	index = b.Index[from:to]
 	return index, b.Value[from:to][:len(index)]
 }
@@ -59,9 +68,11 @@ func (b *Batch) Check(of Samples) error {
 	if of.Input == Sparse {
 		return b.checkRows(of.Features)
 	}
-	values, kind := len(b.X), "values"
+	values := len(b.X)
+	kind := "values"
 	if of.Input == Tokens {
-		values, kind = len(b.Tokens), "tokens"
+		values = len(b.Tokens)
+		kind = "tokens"
 	}
 	if values != b.N*of.Features {
 		return fmt.Errorf("batch of %d samples with %d %s; the model reads %d a sample", b.N, values, kind, of.Features)
@@ -69,7 +80,12 @@ func (b *Batch) Check(of Samples) error {
 	if of.Input == Tokens {
 		for i, x := range b.Tokens {
 			if int(x) >= of.Vocabulary {
-				return fmt.Errorf("sample %d of the batch: token %d is not one of the vocabulary's 0 to %d", i/of.Features, x, of.Vocabulary-1)
+				return fmt.Errorf(
+					"sample %d of the batch: token %d is not one of the vocabulary's 0 to %d",
+					i/of.Features,
+					x,
+					of.Vocabulary-1,
+				)
 			}
 		}
 	}
@@ -97,7 +113,10 @@ func (b *Batch) checkAnswers(of Samples) error {
 
 // checkRows checks sparse samples.
 func (b *Batch) checkRows(features int) error {
-	if len(b.RowStart) != b.N+1 || b.RowStart[0] != 0 || int(b.RowStart[b.N]) != len(b.Index) || len(b.Value) != len(b.Index) {
+	if len(b.RowStart) != b.N+1 ||
+		b.RowStart[0] != 0 ||
+		int(b.RowStart[b.N]) != len(b.Index) ||
+		len(b.Value) != len(b.Index) {
 		return fmt.Errorf("batch of %d samples: %d row starts, %d indices and %d values do not fit together",
 			b.N, len(b.RowStart), len(b.Index), len(b.Value))
 	}
@@ -140,7 +159,8 @@ func (s Samples) Describe() string {
 // set may leave open whether its samples are images.
 func (s Samples) Fit(set Samples) bool {
 	if set.Image == [3]int{} || s.Image == [3]int{} {
-		s.Image, set.Image = [3]int{}, [3]int{}
+		s.Image = [3]int{}
+		set.Image = [3]int{}
 	}
 	return s == set
 }

@@ -41,11 +41,28 @@ func (l ConvLayer) Shape(in Shape) (Shape, error) {
 		return in, err
 	}
 	if l.Pad >= l.Size {
-		return in, fmt.Errorf("a pad of %d leaves kernels of %d×%d that see only zeros (at most %d)", l.Pad, l.Size, l.Size, l.Size-1)
+		return in, fmt.Errorf(
+			"a pad of %d leaves kernels of %d×%d that see only zeros (at most %d)",
+			l.Pad,
+			l.Size,
+			l.Size,
+			l.Size-1,
+		)
 	}
-	out := Shape{Form: Image, Channels: l.Maps, Height: windows(in.Height, l.Size, l.Pad, l.Stride), Width: windows(in.Width, l.Size, l.Pad, l.Stride)}
+	out := Shape{
+		Form:     Image,
+		Channels: l.Maps,
+		Height:   windows(in.Height, l.Size, l.Pad, l.Stride),
+		Width:    windows(in.Width, l.Size, l.Pad, l.Stride),
+	}
 	if out.Height < 0 || out.Width < 0 {
-		return in, fmt.Errorf("%d×%d is smaller than its kernels of %d×%d (give it a pad, or pool less before it)", in.Height, in.Width, l.Size, l.Size)
+		return in, fmt.Errorf(
+			"%d×%d is smaller than its kernels of %d×%d (give it a pad, or pool less before it)",
+			in.Height,
+			in.Width,
+			l.Size,
+			l.Size,
+		)
 	}
 	return out, nil
 }
@@ -87,12 +104,15 @@ type convStage struct {
 // prepare lists the runs once the activations are laid out. height and width are those
 // of the convolution's own output.
 func (s *convStage) prepare(height, width int, dy func() (row, column, channel int)) {
-	in, taps := s.X.Channels, s.Size*s.Size
+	in := s.X.Channels
+	taps := s.Size * s.Size
 	n := s.Maps * taps * in
 	s.weight, s.grad = aligned(n), aligned(n)
 	s.order = make([]int32, n)
 	for i := range n {
-		o, c, k := i/(taps*in), i/taps%in, i%taps
+		o := i / (taps * in)
+		c := i / taps % in
+		k := i % taps
 		s.order[i] = int32((o*taps+k)*in + c)
 	}
 	s.bias, s.dbias = aligned(s.Maps), aligned(s.Maps)
@@ -107,9 +127,13 @@ func (s *convStage) prepare(height, width int, dy func() (row, column, channel i
 	s.weightRuns = make([][]kernel.Segment, s.keep)
 	for from := range s.weightRuns {
 		for i := range s.rows * width {
-			y, x := i/width, i%width
+			y := i / width
+			x := i % width
 			s.weightRuns[from] = append(s.weightRuns[from],
-				kernel.Segment{A: y*s.dyRow + x*s.dyColumn, B: (from+y*s.Stride)%s.keep*Lanes*s.X.width() + x*s.Stride*in})
+				kernel.Segment{
+					A: y*s.dyRow + x*s.dyColumn,
+					B: (from+y*s.Stride)%s.keep*Lanes*s.X.width() + x*s.Stride*in,
+				})
 		}
 	}
 	if !s.Gradient {
@@ -119,8 +143,14 @@ func (s *convStage) prepare(height, width int, dy func() (row, column, channel i
 		for x := range s.X.Width {
 			var list []kernel.Segment
 			for k := range taps {
-				oy, ox := y+s.Pad-k/s.Size, x+s.Pad-k%s.Size
-				if oy >= 0 && ox >= 0 && oy%s.Stride == 0 && ox%s.Stride == 0 && oy/s.Stride < height && ox/s.Stride < width {
+				oy := y + s.Pad - k/s.Size
+				ox := x + s.Pad - k%s.Size
+				if oy >= 0 &&
+					ox >= 0 &&
+					oy%s.Stride == 0 &&
+					ox%s.Stride == 0 &&
+					oy/s.Stride < height &&
+					ox/s.Stride < width {
 					list = append(list, kernel.Segment{A: k * in, B: oy/s.Stride*s.dyRow + ox/s.Stride*s.dyColumn})
 				}
 			}
@@ -172,7 +202,8 @@ func (s *convStage) Forward(p *Pass) {
 		s.forwardPacked(k, p, op)
 		return
 	}
-	from, to := s.X.values(p), s.Y.values(p)
+	from := s.X.values(p)
+	to := s.Y.values(p)
 	first, row, column, channel := s.Y.steps()
 	for y := range s.Y.Height {
 		for x := range s.Y.Width {
@@ -233,13 +264,15 @@ func (s *convStage) inputs(dy []float32, dyChannel int, p *Pass) {
 		return
 	}
 	in, n := s.X.Channels, s.network.isa.Columns(p.Samples)
-	x, dx := s.X.values(p), s.X.gradient(p)
+	x := s.X.values(p)
+	dx := s.X.gradient(p)
 	first, xRow, xColumn, _ := s.X.steps()
 	row, column, channel := s.X.gradientSteps()
 	weight := kernel.Operand{Data: s.weight, Row: 1, Col: s.Size * s.Size * in}
 	op := s.gradientOp()
 	for at, list := range s.gradientRuns {
-		ay, ax := at/s.X.Width, at%s.X.Width
+		ay := at / s.X.Width
+		ax := at % s.X.Width
 		to := kernel.Matrix{Data: dx[ay*row+ax*column:], LD: channel}
 		var aux []float32
 		if op == kernel.ReLUGrad {
@@ -278,7 +311,8 @@ type pooledStage struct {
 
 // lay reserves the convolution's own output, two rows and columns for each pooled one.
 func (s *pooledStage) lay() {
-	height, width := 2*s.Y.Height, 2*s.Y.Width
+	height := 2 * s.Y.Height
+	width := 2 * s.Y.Width
 	s.rows = 2
 	s.y = aligned(4 * s.Maps * Lanes)
 	s.code = make([]int32, s.Y.Size()*Lanes)
@@ -291,15 +325,27 @@ func (s *pooledStage) Forward(p *Pass) {
 		s.forwardPacked(k, p)
 		return
 	}
-	from, to := s.X.values(p), s.Y.values(p)
+	from := s.X.values(p)
+	to := s.Y.values(p)
 	first, row, column, channel := s.Y.steps()
 	part := s.Maps * Lanes
 	for at := range s.Y.Height * s.Y.Width {
-		y, x := at/s.Y.Width, at%s.Y.Width
+		y := at / s.Y.Width
+		x := at % s.Y.Width
 		for j := range 4 {
 			s.at(2*y+j/2, 2*x+j%2, from, kernel.Block(s.y[j*part:]), kernel.BiasReLU, p.Samples)
 		}
-		s.network.isa.MaxPool(s.Maps, p.Samples, s.y, Lanes, part, 2*part, to[first+y*row+x*column:], channel, s.code[at*part:])
+		s.network.isa.MaxPool(
+			s.Maps,
+			p.Samples,
+			s.y,
+			Lanes,
+			part,
+			2*part,
+			to[first+y*row+x*column:],
+			channel,
+			s.code[at*part:],
+		)
 	}
 }
 
@@ -312,7 +358,16 @@ func (s *pooledStage) Backward(p *Pass) {
 		dy := s.dy[2*y*width:][:2*width]
 		for x := range s.Y.Width {
 			own := g[y*row+x*column:]
-			s.network.isa.MaxUnpool(s.Maps, p.Samples, own, channel, s.code[(y*s.Y.Width+x)*part:], dy[2*x*part:], part, width)
+			s.network.isa.MaxUnpool(
+				s.Maps,
+				p.Samples,
+				own,
+				channel,
+				s.code[(y*s.Y.Width+x)*part:],
+				dy[2*x*part:],
+				part,
+				width,
+			)
 			s.biases(own, channel, p.Samples)
 		}
 		s.weights(dy, Lanes, 2*y, p)

@@ -24,7 +24,11 @@ func (l DenseLayer) String() string {
 }
 
 func (l DenseLayer) Shape(in Shape) (Shape, error) {
-	before := map[Form]string{Image: "flatten", Sequence: "flatten or average", Text: "embedding, and flatten or average,"}[in.Form]
+	before := map[Form]string{
+		Image:    "flatten",
+		Sequence: "flatten or average",
+		Text:     "embedding, and flatten or average,",
+	}[in.Form]
 	err := in.takes("; put "+before+" before it", Vector, Words)
 	return vector(l.Width), err
 }
@@ -34,7 +38,8 @@ func (l DenseLayer) Parameters(in Shape) []Parameter {
 }
 
 func (l DenseLayer) Stage(at *Place) Stage {
-	x, y := at.X, at.Y
+	x := at.X
+	y := at.Y
 	if x.Form == Words {
 		return &bagStage{Place: at, columns: newColumns(x.Channels, l.Width)}
 	}
@@ -67,9 +72,11 @@ func (s *denseStage) Forward(p *Pass) {
 	if s.Y.relu {
 		op = kernel.BiasReLU
 	}
-	depth, segments := in, kernel.Whole
+	depth := in
+	segments := kernel.Whole
 	if used := s.X.usedIn(p); len(used) > 0 {
-		depth, segments = together, used
+		depth = together
+		segments = used
 	}
 	s.network.isa.GemmSum(out, s.network.isa.Columns(p.Samples), depth, segments,
 		kernel.Operand{Data: p.Parameters, Row: in, Col: 1},
@@ -86,7 +93,10 @@ func (s *denseStage) Backward(p *Pass) {
 	case s.network.whole:
 		s.multiply(p.Gradient, dy, s.X.samples(p), 0, in, p.Samples, kernel.Add, 1)
 		s.network.isa.AddRowSums(p.Gradient[in*out:][:out], dy, p.Samples, kernel.Add, 1)
-	case s.network.alpha != 0 && s.Gradient && !s.frozen && p.Samples <= s.network.isa.StepSamples():
+	case s.network.alpha != 0 &&
+		s.Gradient &&
+		!s.frozen &&
+		p.Samples <= s.network.isa.StepSamples():
 		s.step(p, dy)
 		return
 	}
@@ -98,9 +108,11 @@ func (s *denseStage) Backward(p *Pass) {
 // inputs computes the gradient of the inputs from one to before another.
 func (s *denseStage) inputs(p *Pass, dy []float32, from, to int) {
 	in, out := s.sizes()
-	op, x := kernel.Store, []float32(nil)
+	op := kernel.Store
+	x := []float32(nil)
 	if s.X.relu {
-		op, x = kernel.ReLUGrad, s.X.values(p)[from*Lanes:]
+		op = kernel.ReLUGrad
+		x = s.X.values(p)[from*Lanes:]
 	}
 	isa := s.network.isa
 	isa.Gemm(to-from, isa.Columns(p.Samples), out, kernel.Operand{Data: p.Parameters[from:], Row: 1, Col: in},
@@ -140,7 +152,8 @@ func (s *denseStage) Update(dst []float32, b *Batch, op kernel.Op, alpha float32
 	in, out := s.sizes()
 	var p Pass
 	for ; p.from < b.N; p.block, p.from = p.block+1, p.from+Lanes {
-		dy, n := s.Y.gradient(&p), min(Lanes, b.N-p.from)
+		dy := s.Y.gradient(&p)
+		n := min(Lanes, b.N-p.from)
 		parts := s.X.usedIn(&p)
 		if op == kernel.Store && len(parts) > 0 {
 			clear(dst[:in*out])
@@ -202,7 +215,8 @@ func (w *columns) Update(dst []float32, b *Batch, op kernel.Op, alpha float32) {
 		clear(w.sum)
 		return
 	}
-	f, c := w.features, len(w.z)
+	f := w.features
+	c := len(w.z)
 	for k := range c {
 		row := dst[k*f:][:f]
 		sum := w.sum[k*f:][:f]

@@ -39,7 +39,8 @@ func (s *dropoutStage) lay() { s.factor = aligned(s.X.Size() * Lanes) }
 // draw sets the factors of a block's values: 0 or 1/(1 − rate).
 func (s *dropoutStage) draw(p *Pass) {
 	key := keyed.Hash(p.batch.Seed, keyed.DropValues, s.number)
-	limit, keep := uint64(s.rate*(1<<32)), float32(1/(1-s.rate))
+	limit := uint64(s.rate * (1 << 32))
+	keep := float32(1 / (1 - s.rate))
 	size := s.X.Size()
 	for i := range size {
 		row := s.factor[i*Lanes:][:p.Samples]
@@ -57,7 +58,8 @@ func (s *dropoutStage) Forward(p *Pass) {
 		s.draw(p)
 	}
 	for i := range s.X.Size() {
-		y, factor := s.Y.Row(p, i), s.factor[i*Lanes:][:Lanes]
+		y := s.Y.Row(p, i)
+		factor := s.factor[i*Lanes:][:Lanes]
 		copy(y, s.X.Row(p, i))
 		if p.Training {
 			for l := range y {
@@ -69,7 +71,8 @@ func (s *dropoutStage) Forward(p *Pass) {
 
 func (s *dropoutStage) Backward(p *Pass) {
 	for i := range s.X.Size() {
-		dx, factor := s.X.GradientRow(p, i), s.factor[i*Lanes:][:Lanes]
+		dx := s.X.GradientRow(p, i)
+		factor := s.factor[i*Lanes:][:Lanes]
 		for l, g := range s.Y.GradientRow(p, i) {
 			dx[l] = float32(g * factor[l])
 		}

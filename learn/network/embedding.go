@@ -22,7 +22,12 @@ func (l EmbeddingLayer) String() string { return fmt.Sprintf(": %d", l.Width) }
 
 func (l EmbeddingLayer) Shape(in Shape) (Shape, error) {
 	err := in.takes("", Text)
-	return Shape{Form: Sequence, Height: in.Height, Width: 1, Channels: l.Width}, err
+	return Shape{
+		Form:     Sequence,
+		Height:   in.Height,
+		Width:    1,
+		Channels: l.Width,
+	}, err
 }
 
 func (l EmbeddingLayer) Parameters(in Shape) []Parameter {
@@ -34,7 +39,8 @@ func (l EmbeddingLayer) Stage(at *Place) Stage { return embeddingStage{at} }
 type embeddingStage struct{ *Place }
 
 func (s embeddingStage) Forward(p *Pass) {
-	length, e := s.Y.Height, s.Y.Channels
+	length := s.Y.Height
+	e := s.Y.Channels
 	tokens, x := p.batch.Tokens[p.from*length:], s.Y.values(p)
 	for t := range length {
 		x := x[t*e*Lanes:][:e*Lanes]
@@ -48,7 +54,8 @@ func (s embeddingStage) Forward(p *Pass) {
 }
 
 func (s embeddingStage) Backward(p *Pass) {
-	length, e := s.Y.Height, s.Y.Channels
+	length := s.Y.Height
+	e := s.Y.Channels
 	tokens, dy := p.batch.Tokens[p.from*length:], s.Y.gradient(p)
 	for t := length - 1; t >= 0; t-- {
 		dx := dy[t*e*Lanes:][:e*Lanes]
@@ -64,7 +71,8 @@ func (s embeddingStage) Backward(p *Pass) {
 // normal draws from N(0, 1) by Marsaglia's polar method.
 func normal(part []float32, r *rand.Rand) {
 	for i := 0; i < len(part); {
-		u, v := 2*r.Float64()-1, 2*r.Float64()-1
+		u := 2*r.Float64() - 1
+		v := 2*r.Float64() - 1
 		s := float64(u*u) + float64(v*v)
 		if s >= 1 || s < 1e-300 {
 			continue

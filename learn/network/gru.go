@@ -26,7 +26,12 @@ func (l GRULayer) Shape(in Shape) (Shape, error) {
 		return in, err
 	}
 	if l.Output == "all" {
-		return Shape{Form: Sequence, Height: in.Height, Width: 1, Channels: l.Width}, nil
+		return Shape{
+			Form:     Sequence,
+			Height:   in.Height,
+			Width:    1,
+			Channels: l.Width,
+		}, nil
 	}
 	return vector(l.Width), nil
 }
@@ -57,9 +62,17 @@ const groupSteps = 4
 
 func (l GRULayer) Stage(at *Place) Stage {
 	at.X.needRows = true
-	h, length := l.Width*Lanes, at.X.Height
-	s := &gruStage{Place: at, GRULayer: l, isa: at.network.isa, length: length,
-		zero: aligned(h), in: aligned(3 * h), state: aligned(3 * h)}
+	h := l.Width * Lanes
+	length := at.X.Height
+	s := &gruStage{
+		Place:    at,
+		GRULayer: l,
+		isa:      at.network.isa,
+		length:   length,
+		zero:     aligned(h),
+		in:       aligned(3 * h),
+		state:    aligned(3 * h),
+	}
 	offset := 0
 	for k := range l.Layers {
 		g := gruLayer{in: at.X.Channels,
@@ -114,9 +127,13 @@ func (s *gruStage) output(l, t int) []float32 {
 }
 
 func (s *gruStage) Forward(p *Pass) {
-	c, params, n := s.isa, p.Parameters, p.Samples
-	h, e := s.Width*Lanes, s.X.Channels
-	in, out := s.X.values(p), s.Y.values(p)
+	c := s.isa
+	params := p.Parameters
+	n := p.Samples
+	h := s.Width * Lanes
+	e := s.X.Channels
+	in := s.X.values(p)
+	out := s.Y.values(p)
 	for t := range s.length {
 		x := in[t*e*Lanes:][:e*Lanes]
 		for l := range s.layers {
@@ -142,10 +159,14 @@ func (s *gruStage) Forward(p *Pass) {
 }
 
 func (s *gruStage) Backward(p *Pass) {
-	c, params, grad, n := s.isa, p.Parameters, p.Gradient, p.Samples
+	c := s.isa
+	params := p.Parameters
+	grad := p.Gradient
+	n := p.Samples
 	s.X.transpose(p, c)
 	columns := c.Columns(n)
-	h, e := s.Width*Lanes, s.X.Channels
+	h := s.Width * Lanes
+	e := s.X.Channels
 	top := len(s.layers) - 1
 	for l := range s.layers {
 		clear(s.layers[l].dh)
@@ -157,7 +178,8 @@ func (s *gruStage) Backward(p *Pass) {
 
 	// The gradients of the input's shares are parts 0, 1 and 3 of da.
 	shares := s.shares[:]
-	shares[1].B, shares[2].B = h, 3*h
+	shares[1].B = h
+	shares[2].B = 3 * h
 	for t := s.length - 1; t >= 0; t-- {
 		if s.Y.Form == Sequence {
 			c.AddScaled(s.layers[top].dh, 1, dy[t*h:][:h])
@@ -174,9 +196,31 @@ func (s *gruStage) Backward(p *Pass) {
 			shares[1].A, shares[2].A = s.Width*g.in, 2*s.Width*g.in
 			weight := kernel.Operand{Data: params[g.wih:], Row: 1, Col: g.in}
 			if l > 0 {
-				c.GemmSum(g.in, columns, s.Width, shares, weight, kernel.Block(da), kernel.Block(s.layers[l-1].dh), kernel.Add, nil, 1)
+				c.GemmSum(
+					g.in,
+					columns,
+					s.Width,
+					shares,
+					weight,
+					kernel.Block(da),
+					kernel.Block(s.layers[l-1].dh),
+					kernel.Add,
+					nil,
+					1,
+				)
 			} else if s.Gradient {
-				c.GemmSum(e, columns, s.Width, shares, weight, kernel.Block(da), kernel.Block(s.X.gradient(p)[t*e*Lanes:]), kernel.Store, nil, 0)
+				c.GemmSum(
+					e,
+					columns,
+					s.Width,
+					shares,
+					weight,
+					kernel.Block(da),
+					kernel.Block(s.X.gradient(p)[t*e*Lanes:]),
+					kernel.Store,
+					nil,
+					0,
+				)
 			}
 			c.AddRowSums(grad[g.bih:][:2*s.Width], da, n, kernel.Add, 1)
 			c.AddRowSums(grad[g.bih+2*s.Width:][:s.Width], da[3*h:], n, kernel.Add, 1)
@@ -191,13 +235,18 @@ func (s *gruStage) Backward(p *Pass) {
 // weights adds to the gradient the products of the gates' gradients of `steps` time steps
 // from t on with what the gates read.
 func (s *gruStage) weights(p *Pass, t, steps int) {
-	c, grad, n := s.isa, p.Gradient, p.Samples
-	h, e := s.Width*Lanes, s.X.Channels
+	c := s.isa
+	grad := p.Gradient
+	n := p.Samples
+	h := s.Width * Lanes
+	e := s.X.Channels
 	for l := range s.layers {
 		g := &s.layers[l]
-		x, width := s.X.rows[t*Lanes*e:], Lanes*e
+		x := s.X.rows[t*Lanes*e:]
+		width := Lanes * e
 		if l > 0 {
-			x, width = s.layers[l-1].rows[(t+1)*h:], h
+			x = s.layers[l-1].rows[(t+1)*h:]
+			width = h
 		}
 		groups := s.groups[:steps]
 		for i := range groups {
@@ -218,7 +267,10 @@ func (s *gruStage) weights(p *Pass, t, steps int) {
 		}
 		if len(groups) > 0 {
 			c.GemmSum(3*s.Width, s.Width, n, groups, kernel.Operand{Data: g.da, Row: Lanes, Col: 1},
-				kernel.Matrix{Data: rows, LD: s.Width}, kernel.Matrix{Data: grad[g.whh:], LD: s.Width}, kernel.Add, nil, 1)
+				kernel.Matrix{
+					Data: rows,
+					LD:   s.Width,
+				}, kernel.Matrix{Data: grad[g.whh:], LD: s.Width}, kernel.Add, nil, 1)
 		}
 	}
 }

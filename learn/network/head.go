@@ -85,7 +85,8 @@ func (h *crossEntropies) evaluate(z []float32, p *Pass, scores []Score) (loss fl
 		row := z[k*Lanes:][:n]
 		for s, v := range row {
 			if v > most[s] {
-				most[s], best[s] = v, int32(k)
+				most[s] = v
+				best[s] = int32(k)
 			}
 		}
 	}

@@ -75,7 +75,10 @@ func constant(v float32) Init {
 
 // affine are a weight and a bias that start within PyTorch's default bound.
 func affine(fan int, shape ...int) []Parameter {
-	return []Parameter{{Name: "weight", Shape: shape, Init: fanIn(fan)}, {Name: "bias", Shape: shape[:1], Init: fanIn(fan)}}
+	return []Parameter{
+		{Name: "weight", Shape: shape, Init: fanIn(fan)},
+		{Name: "bias", Shape: shape[:1], Init: fanIn(fan)},
+	}
 }
 
 // fanIn is PyTorch's default for linear and convolution layers: uniform on ±1/sqrt(n).
@@ -156,7 +159,14 @@ func (s *Shape) takes(hint string, forms ...Form) error {
 	return fmt.Errorf("it reads %s, and is given %v%s", strings.Join(names, " or "), *s, hint)
 }
 
-func vector(n int) Shape { return Shape{Form: Vector, Height: 1, Width: 1, Channels: n} }
+func vector(n int) Shape {
+	return Shape{
+		Form:     Vector,
+		Height:   1,
+		Width:    1,
+		Channels: n,
+	}
+}
 
 // ShapeOf is the shape of samples as layers see it.
 func ShapeOf(of Samples) Shape {
@@ -164,11 +174,26 @@ func ShapeOf(of Samples) Shape {
 	case of.Features == 0:
 		return Shape{Unknown: true}
 	case of.Input == Tokens:
-		return Shape{Form: Text, Height: of.Features, Width: 1, Channels: of.Vocabulary}
+		return Shape{
+			Form:     Text,
+			Height:   of.Features,
+			Width:    1,
+			Channels: of.Vocabulary,
+		}
 	case of.Input == Sparse:
-		return Shape{Form: Words, Height: 1, Width: 1, Channels: of.Features}
+		return Shape{
+			Form:     Words,
+			Height:   1,
+			Width:    1,
+			Channels: of.Features,
+		}
 	case of.Image != [3]int{}:
-		return Shape{Form: Image, Channels: of.Image[0], Height: of.Image[1], Width: of.Image[2]}
+		return Shape{
+			Form:     Image,
+			Channels: of.Image[0],
+			Height:   of.Image[1],
+			Width:    of.Image[2],
+		}
 	}
 	return vector(of.Features)
 }

@@ -30,11 +30,20 @@ func Fit(list []Layer, of Samples) ([]Layer, error) {
 	switch {
 	case of.Features < 1 || of.Features > MaxWidth:
 		return nil, fmt.Errorf("%d features of a sample are not 1 to %d", of.Features, MaxWidth)
-	case outputs < 1 || outputs > MaxWidth || of.Targets == 0 && of.Classes < 2:
-		return nil, fmt.Errorf("%d classes and %d targets; a classifier needs at least 2 classes", of.Classes, of.Targets)
+	case outputs < 1 ||
+		outputs > MaxWidth ||
+		of.Targets == 0 && of.Classes < 2:
+		return nil, fmt.Errorf(
+			"%d classes and %d targets; a classifier needs at least 2 classes",
+			of.Classes,
+			of.Targets,
+		)
 	case of.Input == Tokens && (of.Vocabulary < 2 || of.Vocabulary > 256):
 		return nil, fmt.Errorf("a vocabulary of %d; a token is a byte, from 2 to 256", of.Vocabulary)
-	case of.Image != [3]int{} && (of.Input != Dense || min(of.Image[0], of.Image[1], of.Image[2]) < 1 || Product(of.Image[:]...) != int64(of.Features)):
+	case of.Image != [3]int{} &&
+		(of.Input != Dense ||
+			min(of.Image[0], of.Image[1], of.Image[2]) < 1 ||
+			Product(of.Image[:]...) != int64(of.Features)):
 		return nil, fmt.Errorf("an image of %v is not %d values", of.Image, of.Features)
 	}
 	if err := checkList(list, 1); err != nil {
@@ -78,7 +87,10 @@ func checkList(list []Layer, depth int) error {
 		switch l := l.(type) {
 		case DenseLayer:
 			if l.Width == 0 && (depth > 1 || i < len(list)-1) {
-				return fmt.Errorf("layer %d (dense): only the model's last layer may leave its width open (write dense: 100)", i+1)
+				return fmt.Errorf(
+					"layer %d (dense): only the model's last layer may leave its width open (write dense: 100)",
+					i+1,
+				)
 			}
 		case ResidualLayer:
 			if err := checkList(l.Layers, depth+1); err != nil {
@@ -121,7 +133,8 @@ func volume(list []Layer, in Shape) (n int64) {
 			n += volume(l.Layers, in)
 		}
 		in, _ = l.Shape(in)
-		if n += Product(in.Height, in.Width, in.Channels); n > maxActivations {
+		n += Product(in.Height, in.Width, in.Channels)
+		if n > maxActivations {
 			break
 		}
 	}
@@ -150,8 +163,15 @@ func shapes(list []Layer, in Shape) (Shape, error) {
 		if err != nil {
 			return in, fmt.Errorf("layer %d (%s): %w", i+1, layerName(l), err)
 		}
-		if _, dense := l.(DenseLayer); out.Form != Sequence && !dense && (in.Form == Text || in.Form == Words) {
-			return in, fmt.Errorf("layer %d (%s): it is given %v (put embedding or dense before it)", i+1, layerName(l), in)
+		if _, dense := l.(DenseLayer); out.Form != Sequence &&
+			!dense &&
+			(in.Form == Text || in.Form == Words) {
+			return in, fmt.Errorf(
+				"layer %d (%s): it is given %v (put embedding or dense before it)",
+				i+1,
+				layerName(l),
+				in,
+			)
 		}
 		for _, n := range []int{out.Height, out.Width, out.Channels} {
 			if n < 0 || n > MaxWidth {
@@ -198,7 +218,8 @@ func count(parameters []Parameter) (n int64) {
 func Product(factors ...int) int64 {
 	p := int64(1)
 	for _, f := range factors {
-		if p *= int64(f); p > MaxParams {
+		p *= int64(f)
+		if p > MaxParams {
 			return MaxParams + 1
 		}
 	}

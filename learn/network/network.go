@@ -81,13 +81,20 @@ func New(list []Layer, of Samples, trainable, params, maxBatch int, isa kernel.I
 	if len(list) == 1 && of.Input == Sparse && of.Targets == 0 {
 		return &linearWork{newColumns(of.Features, of.Classes)}
 	}
-	n := &network{samples: of, isa: isa, whole: of.Input == Tokens, trainable: trainable, next: [2]int{0, trainable}}
+	n := &network{
+		samples:   of,
+		isa:       isa,
+		whole:     of.Input == Tokens,
+		trainable: trainable,
+		next:      [2]int{0, trainable},
+	}
 	n.input = &Activation{Shape: ShapeOf(of)}
 	n.activations = append(n.activations, n.input)
 	n.links = n.chain(list, n.input, nil, false, false)
 	for a := n.links[len(n.links)-1].Y; n.z == nil; a = a.flat {
 		if a.flat == nil {
-			n.z, a.last = a, true
+			n.z = a
+			a.last = true
 		}
 	}
 	n.trim()
@@ -133,10 +140,12 @@ func (n *network) lay(list []*link) {
 // gradient of x or not. The last stage writes y, or an activation of its own.
 func (n *network) chain(list []Layer, x, y *Activation, frozen, gradient bool) (links []*link) {
 	for i := 0; i < len(list); {
-		l, in := list[i], x.Shape
+		l := list[i]
+		in := x.Shape
 		out, _ := l.Shape(in) // shapes that fit
 		if _, ok := l.(FlattenLayer); ok {
-			if i++; in.Form != Vector {
+			i++
+			if in.Form != Vector {
 				x.flat = &Activation{Shape: out, relu: x.relu, wanted: x.wanted}
 				n.activations = append(n.activations, x.flat)
 				x = x.flat
@@ -152,7 +161,13 @@ func (n *network) chain(list []Layer, x, y *Activation, frozen, gradient bool) (
 			to = &Activation{Shape: out, relu: relu}
 			n.activations = append(n.activations, to)
 		}
-		at := &Place{X: x, Y: to, Gradient: gradient, network: n, frozen: frozen || freezes(l)}
+		at := &Place{
+			X:        x,
+			Y:        to,
+			Gradient: gradient,
+			network:  n,
+			frozen:   frozen || freezes(l),
+		}
 		x.wanted = x.wanted || gradient
 		parameters := parametersOf(l, in)
 		gradient = gradient || !frozen && trains(parameters)
@@ -188,7 +203,12 @@ func fuse(list []Layer) (layers int, relu bool) {
 
 // link notes a stage, and gives its parameters their place.
 func (n *network) link(stage Stage, at *Place, parameters []Parameter) *link {
-	l := &link{Stage: stage, Place: at, params: int(count(parameters)), trains: !at.frozen && trains(parameters)}
+	l := &link{
+		Stage:  stage,
+		Place:  at,
+		params: int(count(parameters)),
+		trains: !at.frozen && trains(parameters),
+	}
 	masks, ok := stage.(interface{ masks() bool })
 	l.mask = at.X.relu && at.Gradient && !(ok && masks.masks())
 	if l.params == 0 {
@@ -218,9 +238,13 @@ func (n *network) trim() {
 		var c *convStage
 		switch s := n.links[i].Stage.(type) {
 		case *convStage:
-			c, height, width = s, s.Y.Height, s.Y.Width
+			c = s
+			height = s.Y.Height
+			width = s.Y.Width
 		case *pooledStage:
-			c, height, width = &s.convStage, 2*s.Y.Height, 2*s.Y.Width
+			c = &s.convStage
+			height = 2 * s.Y.Height
+			width = 2 * s.Y.Width
 		default:
 			continue
 		}
@@ -252,7 +276,10 @@ func (n *network) begin(params []float32, b *Batch) {
 // block is the pass of n samples from `from` on, in block k.
 func (n *network) block(k, from int, training bool) *Pass {
 	p := &n.pass
-	p.block, p.from, p.Samples, p.Training = k, from, min(Lanes, p.batch.N-from), training
+	p.block = k
+	p.from = from
+	p.Samples = min(Lanes, p.batch.N-from)
+	p.Training = training
 	return p
 }
 
@@ -309,7 +336,8 @@ func (n *network) backward(list []*link, p *Pass) {
 
 // use gives the pass the stage's own parameters and their gradient.
 func (l *link) use(p *Pass) {
-	p.Parameters, p.Gradient = p.all[l.offset:][:l.params], nil
+	p.Parameters = p.all[l.offset:][:l.params]
+	p.Gradient = nil
 	if l.updater == nil && l.network.grad != nil {
 		p.Gradient = l.network.grad[l.offset:][:l.params]
 	}
@@ -333,11 +361,17 @@ func (l *link) backward(p *Pass) {
 
 // read writes a block's samples into the input.
 func (n *network) read(p *Pass) {
-	a, b := n.input, p.batch
+	a := n.input
+	b := p.batch
 	switch a.Form {
 	case Vector:
 		a.rows = b.X
-		n.isa.Transpose(kernel.Block(a.values(p)), kernel.Matrix{Data: b.X[p.from*a.Channels:], LD: a.Channels}, p.Samples, a.Channels)
+		n.isa.Transpose(
+			kernel.Block(a.values(p)),
+			kernel.Matrix{Data: b.X[p.from*a.Channels:], LD: a.Channels},
+			p.Samples,
+			a.Channels,
+		)
 		if a.used != nil {
 			a.used[p.block] = used(a.used[p.block], a.values(p), a.Channels, p.Samples)
 		}
@@ -350,7 +384,8 @@ func (n *network) read(p *Pass) {
 func (n *network) image(p *Pass) {
 	a := n.input
 	height, width, in, ld := n.samples.Image[1], n.samples.Image[2], a.Channels, a.width()
-	x, all := a.values(p), p.batch.X[p.from*in*height*width:]
+	x := a.values(p)
+	all := p.batch.X[p.from*in*height*width:]
 	for y := range a.Height {
 		for s := range p.Samples {
 			row := n.row[s*ld+a.border*in:][:a.Width*in]
@@ -362,6 +397,11 @@ func (n *network) image(p *Pass) {
 				}
 			}
 		}
-		n.isa.Transpose(kernel.Block(x[(y+a.border)*ld*Lanes:]), kernel.Matrix{Data: n.row, LD: ld}, n.isa.Columns(p.Samples), ld)
+		n.isa.Transpose(
+			kernel.Block(x[(y+a.border)*ld*Lanes:]),
+			kernel.Matrix{Data: n.row, LD: ld},
+			n.isa.Columns(p.Samples),
+			ld,
+		)
 	}
 }

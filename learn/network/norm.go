@@ -40,7 +40,10 @@ func (l NormLayer) Shape(in Shape) (Shape, error) {
 }
 
 func (l NormLayer) Parameters(in Shape) []Parameter {
-	return []Parameter{{Name: "weight", Shape: []int{in.Channels}, Init: constant(1)}, {Name: "bias", Shape: []int{in.Channels}}}
+	return []Parameter{
+		{Name: "weight", Shape: []int{in.Channels}, Init: constant(1)},
+		{Name: "bias", Shape: []int{in.Channels}},
+	}
 }
 
 func (l NormLayer) Stage(at *Place) Stage {
@@ -94,8 +97,10 @@ func (s *normStage) share(part []float32, f func(sum float64) float64) {
 }
 
 func (s *normStage) Forward(p *Pass) {
-	isa, n := s.network.isa, s.X.Channels*Lanes
-	x, y := s.X.values(p), s.Y.values(p)
+	isa := s.network.isa
+	n := s.X.Channels * Lanes
+	x := s.X.values(p)
+	y := s.Y.values(p)
 	first, row, column, _ := s.X.steps()
 	count := float64(s.X.Size() / s.groups)
 
@@ -106,14 +111,16 @@ func (s *normStage) Forward(p *Pass) {
 	s.each(func(at, py, px int) { isa.Centre(s.centred[at*n:][:n], x[first+py*row+px*column:], s.mean, s.inverse) })
 	s.share(s.inverse, func(sum float64) float64 { return 1 / math.Sqrt(sum/count+normEpsilon) })
 	for c := range s.X.Channels {
-		weight, bias := p.Parameters[c], p.Parameters[s.X.Channels+c]
+		weight := p.Parameters[c]
+		bias := p.Parameters[s.X.Channels+c]
 		for l := c * Lanes; l < (c+1)*Lanes; l++ {
 			s.scale[l], s.shift[l] = float32(weight*s.inverse[l]), bias
 		}
 	}
 	to, yRow, yColumn, channel := s.Y.steps()
 	s.each(func(at, py, px int) {
-		dst, from := y[to+py*yRow+px*yColumn:], s.centred[at*n:]
+		dst := y[to+py*yRow+px*yColumn:]
+		from := s.centred[at*n:]
 		if channel == Lanes {
 			isa.Affine(dst[:n], from, s.scale, s.shift, s.Y.relu)
 			return
@@ -129,7 +136,9 @@ func (s *normStage) Forward(p *Pass) {
 //
 //	dx = (γ dy − mean(γ dy) − c mean(γ dy c)/(σ² + ε)) / sqrt(σ² + ε).
 func (s *normStage) Backward(p *Pass) {
-	isa, n, channels := s.network.isa, s.X.Channels*Lanes, s.X.Channels
+	isa := s.network.isa
+	n := s.X.Channels * Lanes
+	channels := s.X.Channels
 	dy := s.Y.gradient(p)
 	from, fromColumn, channel := s.Y.gradientSteps()
 	clear(s.sum)
@@ -148,7 +157,8 @@ func (s *normStage) Backward(p *Pass) {
 	}
 	pieces(func(c int, g []float32, at int) { isa.AddDots(s.sum[c:], s.dot[c:], g, s.centred[at:]) })
 	for c := range channels {
-		total, dot := 0.0, 0.0
+		total := 0.0
+		dot := 0.0
 		for l := c * Lanes; l < c*Lanes+p.Samples; l++ {
 			total += float64(s.sum[l])
 			dot += float64(float64(s.dot[l]) * float64(s.inverse[l]))

@@ -20,11 +20,13 @@ func (s *convStage) slot(k *packing, y int) int { return y % s.Size * k.row }
 // pack finds the least time for rows of so many positions. products is how many products
 // groups of a size need, in rows of them.
 func pack(isa kernel.ISA, samples, width int, products func(positions int) int) packing {
-	best, least := 1, 10*products(1)*isa.Cost(samples)
+	best := 1
+	least := 10 * products(1) * isa.Cost(samples)
 	for n := 2; n <= min(width, 2*Lanes/samples); n++ {
 		// What is copied takes about a tenth of the time.
 		if cost := 11 * products(n) * isa.Cost(n*samples); cost < least {
-			best, least = n, cost
+			best = n
+			least = cost
 		}
 	}
 	return packing{positions: best, groups: (width + best - 1) / best, ld: (best*samples + 15) &^ 15}
@@ -38,7 +40,8 @@ func (k *packing) in(g, width int) int { return min(k.positions, width-g*k.posit
 
 // reserve makes a buffer hold n floats and what is read behind them.
 func reserve(x *[]float32, n int) {
-	if n += Lanes; len(*x) < n {
+	n += Lanes
+	if len(*x) < n {
 		*x = aligned(n)
 	}
 }
@@ -46,8 +49,9 @@ func reserve(x *[]float32, n int) {
 // packed are what a convolution needs to compute groups of positions.
 type packed struct {
 	forward, backward [Lanes + 1]*packing // by samples
-	x, dy             []float32           // some rows of [groups, size, channels, ld]: what each column of the kernels reads
-	out, aux          []float32           // of products
+	// some rows of [groups, size, channels, ld]: what each column of the kernels reads
+	x, dy    []float32
+	out, aux []float32 // of products
 }
 
 // outputs is the packing of the outputs.
@@ -78,7 +82,8 @@ func (s *convStage) outputs(samples int) *packing {
 func (s *convStage) gather(k *packing, y int, p *Pass) {
 	in, x := s.X.Channels, s.X.values(p)
 	first, row, column, _ := s.X.steps()
-	from, to := y*s.Stride, y*s.Stride+s.Size
+	from := y * s.Stride
+	to := y*s.Stride + s.Size
 	if y > 0 {
 		from = max(from, to-s.Stride)
 	}
@@ -88,7 +93,11 @@ func (s *convStage) gather(k *packing, y int, p *Pass) {
 			here := first + (from-s.Pad)*row + (g*k.positions*s.Stride-s.Pad)*column
 			for kx := range s.Size {
 				s.network.isa.CopyPieces(kernel.Pieces{Data: s.packed.x[at:], Row: k.ld, Step: p.Samples},
-					kernel.Pieces{Data: x[here+kx*column:], Row: Lanes, Step: s.Stride * column}, in, k.in(g, s.width), p.Samples)
+					kernel.Pieces{
+						Data: x[here+kx*column:],
+						Row:  Lanes,
+						Step: s.Stride * column,
+					}, in, k.in(g, s.width), p.Samples)
 				at += in * k.ld
 			}
 		}
@@ -104,7 +113,8 @@ func (s *convStage) group(k *packing, y, g int, dst []float32, op kernel.Op, sam
 
 // forwardPacked is Forward by groups.
 func (s *convStage) forwardPacked(k *packing, p *Pass, op kernel.Op) {
-	to, out := s.Y.values(p), s.packed.out
+	to := s.Y.values(p)
+	out := s.packed.out
 	first, row, column, channel := s.Y.steps()
 	for y := range s.height {
 		s.gather(k, y, p)
@@ -119,7 +129,8 @@ func (s *convStage) forwardPacked(k *packing, p *Pass, op kernel.Op) {
 // forwardPacked is Forward by groups. Each pooling reads its positions where they are in
 // their groups.
 func (s *pooledStage) forwardPacked(k *packing, p *Pass) {
-	to, out := s.Y.values(p), s.packed.out
+	to := s.Y.values(p)
+	out := s.packed.out
 	first, row, column, channel := s.Y.steps()
 	group := s.Maps * k.ld
 	place := func(x int) int { return x/k.positions*group + x%k.positions*p.Samples }
@@ -163,7 +174,8 @@ func (s *convStage) gradients(samples int) *packing {
 			return products
 		})
 	}
-	if *p = &k; k.positions == 1 {
+	*p = &k
+	if k.positions == 1 {
 		return *p
 	}
 	part := s.Maps * k.ld
@@ -172,10 +184,12 @@ func (s *convStage) gradients(samples int) *packing {
 	reserve(&s.packed.out, s.X.Channels*k.ld)
 	reserve(&s.packed.aux, s.X.Channels*k.ld)
 	for i := range s.X.Height * k.groups {
-		y, g := i/k.groups, i%k.groups
+		y := i / k.groups
+		g := i % k.groups
 		var list []kernel.Segment
 		for tap := range s.Size * s.Size {
-			oy, kx := y+s.Pad-tap/s.Size, tap%s.Size
+			oy := y + s.Pad - tap/s.Size
+			kx := tap % s.Size
 			if from, to := s.reach(k.positions, g, kx); from < to && oy >= 0 && oy < s.height {
 				list = append(list, kernel.Segment{A: tap * s.X.Channels, B: s.slot(&k, oy) + (g*s.Size+kx)*part})
 			}
@@ -190,11 +204,16 @@ func (s *convStage) gradients(samples int) *packing {
 func (s *convStage) gatherGradients(k *packing, y int, dy []float32, channel, samples int) {
 	at := s.slot(k, y)
 	for i := range k.groups * s.Size {
-		g, kx := i/s.Size, i%s.Size
+		g := i / s.Size
+		kx := i % s.Size
 		if from, to := s.reach(k.positions, g, kx); from < to {
 			part := s.packed.dy[at:]
 			s.network.isa.CopyPieces(kernel.Pieces{Data: part[from*samples:], Row: k.ld, Step: samples},
-				kernel.Pieces{Data: dy[y*s.dyRow+(g*k.positions+from+s.Pad-kx)*s.dyColumn:], Row: channel, Step: s.dyColumn},
+				kernel.Pieces{
+					Data: dy[y*s.dyRow+(g*k.positions+from+s.Pad-kx)*s.dyColumn:],
+					Row:  channel,
+					Step: s.dyColumn,
+				},
 				s.Maps, to-from, samples)
 			if n := k.in(g, s.X.Width); to-from < n {
 				for o := range s.Maps {
@@ -209,14 +228,20 @@ func (s *convStage) gatherGradients(k *packing, y int, dy []float32, channel, sa
 
 // inputsPacked is inputs by groups.
 func (s *convStage) inputsPacked(k *packing, dy []float32, dyChannel int, p *Pass) {
-	in, isa := s.X.Channels, s.network.isa
-	x, dx, out, aux := s.X.values(p), s.X.gradient(p), s.packed.out, s.packed.aux
+	in := s.X.Channels
+	isa := s.network.isa
+	x := s.X.values(p)
+	dx := s.X.gradient(p)
+	out := s.packed.out
+	aux := s.packed.aux
 	first, xRow, xColumn, _ := s.X.steps()
 	row, column, channel := s.X.gradientSteps()
 	group := func(data []float32) kernel.Pieces { return kernel.Pieces{Data: data, Row: k.ld, Step: p.Samples} }
-	op, gathered := s.gradientOp(), 0
+	op := s.gradientOp()
+	gathered := 0
 	for i, list := range k.lists {
-		y, g := i/k.groups, i%k.groups
+		y := i / k.groups
+		g := i % k.groups
 		for ; gathered < min(y+s.Pad+1, s.height); gathered++ {
 			s.gatherGradients(k, gathered, dy, dyChannel, p.Samples)
 		}
@@ -228,7 +253,13 @@ func (s *convStage) inputsPacked(k *packing, dy []float32, dyChannel int, p *Pas
 		case op == kernel.Add:
 			isa.CopyPieces(group(out), to, in, n, p.Samples)
 		case op == kernel.ReLUGrad:
-			isa.CopyPieces(group(aux), kernel.Pieces{Data: x[first+y*xRow+from*xColumn:], Row: Lanes, Step: xColumn}, in, n, p.Samples)
+			isa.CopyPieces(
+				group(aux),
+				kernel.Pieces{Data: x[first+y*xRow+from*xColumn:], Row: Lanes, Step: xColumn},
+				in,
+				n,
+				p.Samples,
+			)
 		}
 		switch {
 		case len(list) > 0:

@@ -19,10 +19,21 @@ func (l PoolLayer) Shape(in Shape) (Shape, error) {
 	if err := in.takes("", Image); err != nil {
 		return in, err
 	}
-	if in.Height > 0 && in.Height < l.Size || in.Width > 0 && in.Width < l.Size {
-		return in, fmt.Errorf("%d×%d cannot be pooled by %d (pool less before it, or leave it out)", in.Height, in.Width, l.Size)
+	if in.Height > 0 && in.Height < l.Size ||
+		in.Width > 0 && in.Width < l.Size {
+		return in, fmt.Errorf(
+			"%d×%d cannot be pooled by %d (pool less before it, or leave it out)",
+			in.Height,
+			in.Width,
+			l.Size,
+		)
 	}
-	return Shape{Form: Image, Height: in.Height / l.Size, Width: in.Width / l.Size, Channels: in.Channels}, nil
+	return Shape{
+		Form:     Image,
+		Height:   in.Height / l.Size,
+		Width:    in.Width / l.Size,
+		Channels: in.Channels,
+	}, nil
 }
 
 func (PoolLayer) Parameters(Shape) []Parameter { return nil }
@@ -46,12 +57,15 @@ func (s *poolStage) lay() {
 func (s *poolStage) Forward(p *Pass) {
 	first, row, column, _ := s.X.steps()
 	to, yRow, yColumn, channel := s.Y.steps()
-	x, y := s.X.values(p), s.Y.values(p)
+	x := s.X.values(p)
+	y := s.Y.values(p)
 	n := s.X.Channels * Lanes
 	for at := range s.Y.Height * s.Y.Width {
-		ay, ax := at/s.Y.Width, at%s.Y.Width
+		ay := at / s.Y.Width
+		ax := at % s.Y.Width
 		from := x[first+ay*s.size*row+ax*s.size*column:]
-		dst, code := y[to+ay*yRow+ax*yColumn:], s.code[at*n:][:n]
+		dst := y[to+ay*yRow+ax*yColumn:]
+		code := s.code[at*n:][:n]
 		if s.size != 2 {
 			s.largest(from, row, column, dst, channel, code)
 			continue
@@ -65,13 +79,15 @@ func (s *poolStage) Forward(p *Pass) {
 // largest pools a square of any size; the first of equals counts.
 func (s *poolStage) largest(from []float32, row, column int, dst []float32, channel int, code []int32) {
 	for c := range s.X.Channels {
-		out, which := dst[c*channel:][:Lanes], code[c*Lanes:][:Lanes]
+		out := dst[c*channel:][:Lanes]
+		which := code[c*Lanes:][:Lanes]
 		copy(out, from[c*Lanes:])
 		clear(which)
 		for k := 1; k < s.size*s.size; k++ {
 			for l, v := range from[k/s.size*row+k%s.size*column+c*Lanes:][:Lanes] {
 				if v > out[l] {
-					out[l], which[l] = v, int32(k)
+					out[l] = v
+					which[l] = int32(k)
 				}
 			}
 		}
@@ -81,14 +97,18 @@ func (s *poolStage) largest(from []float32, row, column int, dst []float32, chan
 func (s *poolStage) Backward(p *Pass) {
 	row, column, _ := s.X.gradientSteps()
 	from, to, channel := s.Y.gradientSteps()
-	dx, dy := s.X.gradient(p), s.Y.gradient(p)
+	dx := s.X.gradient(p)
+	dy := s.Y.gradient(p)
 	n := s.X.Channels * Lanes
 	if s.size != 2 || s.X.Height%2+s.X.Width%2 > 0 {
 		clear(dx)
 	}
 	for at := range s.Y.Height * s.Y.Width {
-		ay, ax := at/s.Y.Width, at%s.Y.Width
-		g, code, dst := dy[ay*from+ax*to:], s.code[at*n:][:n], dx[ay*s.size*row+ax*s.size*column:]
+		ay := at / s.Y.Width
+		ax := at % s.Y.Width
+		g := dy[ay*from+ax*to:]
+		code := s.code[at*n:][:n]
+		dst := dx[ay*s.size*row+ax*s.size*column:]
 		if s.size == 2 {
 			s.network.isa.MaxUnpool(s.X.Channels, p.Samples, g, channel, code, dst, column, row)
 			continue

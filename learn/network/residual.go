@@ -20,7 +20,9 @@ func (l ResidualLayer) Shape(in Shape) (Shape, error) {
 	if err != nil {
 		return in, err
 	}
-	if _, ok := l.Layers[len(l.Layers)-1].(FlattenLayer); ok || out.Form != in.Form && !in.Unknown || in.Form == Text {
+	if _, ok := l.Layers[len(l.Layers)-1].(FlattenLayer); ok ||
+		out.Form != in.Form && !in.Unknown ||
+		in.Form == Text {
 		return in, fmt.Errorf("its layers make %v of %v, which cannot be added", out, in)
 	}
 	_, err = l.shortcut(in, out)
@@ -36,7 +38,11 @@ func (l ResidualLayer) shortcut(in, out Shape) (*ConvLayer, error) {
 		return nil, nil // not known yet
 	}
 	if in.Form != Image {
-		return nil, fmt.Errorf("its layers make %v of %v, which cannot be added (let the last one be as wide as the input)", out, in)
+		return nil, fmt.Errorf(
+			"its layers make %v of %v, which cannot be added (let the last one be as wide as the input)",
+			out,
+			in,
+		)
 	}
 	stride := max((in.Height+out.Height-1)/out.Height, (in.Width+out.Width-1)/out.Width)
 	if windows(in.Height, 1, 0, stride) != out.Height || windows(in.Width, 1, 0, stride) != out.Width {
@@ -75,7 +81,13 @@ func (l ResidualLayer) Stage(at *Place) Stage {
 	}
 	s.other = &Activation{Shape: at.Y.Shape, gradientOf: at.Y}
 	n.activations = append(n.activations, s.other)
-	place := &Place{X: at.X, Y: s.other, Gradient: at.Gradient, network: n, frozen: at.frozen}
+	place := &Place{
+		X:        at.X,
+		Y:        s.other,
+		Gradient: at.Gradient,
+		network:  n,
+		frozen:   at.frozen,
+	}
 	stage := conv.Stage(place).(*convStage)
 	stage.add = true
 	s.shortcut = n.link(stage, place, conv.Parameters(at.X.Shape))

@@ -30,7 +30,8 @@ func used(list []kernel.Segment, x []float32, features, samples int) []kernel.Se
 
 // anyNot0 looks at so many samples of each feature, two at once.
 func anyNot0(x []float32, samples int) bool {
-	rows, bits := (*[together][Lanes / 2]uint64)(unsafe.Pointer(&x[0])), uint64(0)
+	rows := (*[together][Lanes / 2]uint64)(unsafe.Pointer(&x[0]))
+	bits := uint64(0)
 	for i := range uint(samples+1) / 2 {
 		bits |= rows[0][i%(Lanes/2)] | rows[1][i%(Lanes/2)] | rows[2][i%(Lanes/2)] | rows[3][i%(Lanes/2)]
 	}

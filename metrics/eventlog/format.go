@@ -38,7 +38,11 @@ var (
 
 // check holds what a log says of its run to the format's limits.
 func check(r *metrics.Run) error {
-	for _, s := range slices.Concat([]string{r.Name, r.Task, r.Schedule, r.Close, r.Version}, r.Classes, metric.Names(r.Metrics)) {
+	for _, s := range slices.Concat(
+		[]string{r.Name, r.Task, r.Schedule, r.Close, r.Version},
+		r.Classes,
+		metric.Names(r.Metrics),
+	) {
 		if len(s) > maxText {
 			return fmt.Errorf("a name of %d bytes, want at most %d", len(s), maxText)
 		}
@@ -48,10 +52,18 @@ func check(r *metrics.Run) error {
 		return fmt.Errorf("%d metrics, want at most %d", len(r.Metrics), maxMetrics)
 	case len(r.Classes) > maxClasses:
 		return fmt.Errorf("%d classes, want at most %d", len(r.Classes), maxClasses)
-	case r.Clients < 0 || r.Clients > round.MaxClients || r.Cohort < 0 || r.Cohort > round.MaxClients:
+	case r.Clients < 0 ||
+		r.Clients > round.MaxClients ||
+		r.Cohort < 0 ||
+		r.Cohort > round.MaxClients:
 		return fmt.Errorf("%d clients, cohorts of %d, want 0 to %d", r.Clients, r.Cohort, round.MaxClients)
 	case r.Deadline < 0 || r.Slowest < 0 || r.Sample < 0:
-		return fmt.Errorf("a deadline of %d ns, %d slowest, a sample of %d: want none negative", r.Deadline, r.Slowest, r.Sample)
+		return fmt.Errorf(
+			"a deadline of %d ns, %d slowest, a sample of %d: want none negative",
+			r.Deadline,
+			r.Slowest,
+			r.Sample,
+		)
 	}
 	return nil
 }

@@ -100,9 +100,18 @@ func NewReader(in io.Reader) (*Reader, error) {
 		return nil, r.damaged(int64(headerSize), "the first record is not the run")
 	}
 	r.run = &metrics.Run{
-		Name: m.Name, Task: m.Task, Schedule: m.Schedule, Seed: m.Seed,
-		Clients: int(m.Clients), Cohort: int(m.Cohort), Close: m.Close, Deadline: round.Time(m.DeadlineNs),
-		Classes: m.Classes, Slowest: int(m.Slowest), Sample: int(m.Sample), Version: m.Version,
+		Name:     m.Name,
+		Task:     m.Task,
+		Schedule: m.Schedule,
+		Seed:     m.Seed,
+		Clients:  int(m.Clients),
+		Cohort:   int(m.Cohort),
+		Close:    m.Close,
+		Deadline: round.Time(m.DeadlineNs),
+		Classes:  m.Classes,
+		Slowest:  int(m.Slowest),
+		Sample:   int(m.Sample),
+		Version:  m.Version,
 	}
 	switch {
 	case m.Metrics != nil:
@@ -166,7 +175,8 @@ func (r *Reader) damaged(at int64, what string) error {
 
 // take turns a message into r.round.
 func (r *Reader) take(m *record.Round) error {
-	start, took := round.Time(m.StartNs), round.Time(m.TookNs)
+	start := round.Time(m.StartNs)
+	took := round.Time(m.TookNs)
 	switch {
 	case start < 0 || took < 0 || start > math.MaxInt64-took:
 		return fmt.Errorf("it starts at %d ns and takes %d ns", start, took)
@@ -176,10 +186,19 @@ func (r *Reader) take(m *record.Round) error {
 		return fmt.Errorf("%d steps of SGD", m.SgdSteps)
 	}
 	report := round.Report{
-		Round: int(m.Round), Start: start, End: start + took, LocalSteps: int(m.LocalSteps), LearningRate: m.LearningRate,
-		Cohort: int(m.Cohort), Candidates: int(m.Candidates), SGDSteps: int64(m.SgdSteps),
-		TrainingLoss: metrics.Value(m.TrainingLoss), WindowLoss: metrics.Value(m.WindowLoss),
-		Evaluated: m.ValidationLoss != nil, ValidationLoss: metrics.Value(m.ValidationLoss), Metrics: m.ValidationMetrics,
+		Round:          int(m.Round),
+		Start:          start,
+		End:            start + took,
+		LocalSteps:     int(m.LocalSteps),
+		LearningRate:   m.LearningRate,
+		Cohort:         int(m.Cohort),
+		Candidates:     int(m.Candidates),
+		SGDSteps:       int64(m.SgdSteps),
+		TrainingLoss:   metrics.Value(m.TrainingLoss),
+		WindowLoss:     metrics.Value(m.WindowLoss),
+		Evaluated:      m.ValidationLoss != nil,
+		ValidationLoss: metrics.Value(m.ValidationLoss),
+		Metrics:        m.ValidationMetrics,
 	}
 	if m.ValidationAccuracy != nil {
 		report.Metrics = []float64{*m.ValidationAccuracy}
@@ -209,7 +228,9 @@ func taskOf(m *record.Task, start round.Time) (t metrics.Task, err error) {
 		}
 	}
 	begins := int64(start) + m.StartNs
-	if m.StartNs > 0 && begins < int64(start) || begins < 0 || begins > math.MaxInt64-m.TookNs {
+	if m.StartNs > 0 && begins < int64(start) ||
+		begins < 0 ||
+		begins > math.MaxInt64-m.TookNs {
 		return t, fmt.Errorf("a start %d ns after the round's", m.StartNs)
 	}
 	if m.Client > round.MaxClients || m.Class > maxClasses {
@@ -221,13 +242,23 @@ func taskOf(m *record.Task, start round.Time) (t metrics.Task, err error) {
 	if m.Outcome < 0 || int(m.Outcome) >= round.Outcomes {
 		return t, fmt.Errorf("outcome %d", m.Outcome)
 	}
-	t.Task, t.Client, t.Class, t.LocalSteps = m.Task, int(m.Client), int(m.Class), int(m.LocalSteps)
+	t.Task = m.Task
+	t.Client = int(m.Client)
+	t.Class = int(m.Class)
+	t.LocalSteps = int(m.LocalSteps)
 	t.Outcome = round.Outcome(m.Outcome)
-	t.Start, t.End = round.Time(begins), round.Time(begins+m.TookNs)
+	t.Start = round.Time(begins)
+	t.End = round.Time(begins + m.TookNs)
 	t.Plan = round.Plan{
-		Download: round.Time(m.DownloadNs), Compute: round.Time(m.ComputeNs), Upload: round.Time(m.UploadNs),
-		Drops: m.Drops, Dropout: round.Time(m.DropoutNs),
+		Download: round.Time(m.DownloadNs),
+		Compute:  round.Time(m.ComputeNs),
+		Upload:   round.Time(m.UploadNs),
+		Drops:    m.Drops,
+		Dropout:  round.Time(m.DropoutNs),
 	}
-	t.Probe, t.Real, t.Slow, t.Name = m.Probe, m.Real, m.Slow, m.Name
+	t.Probe = m.Probe
+	t.Real = m.Real
+	t.Slow = m.Slow
+	t.Name = m.Name
 	return t, nil
 }

@@ -100,9 +100,19 @@ func NewWriter(out io.Writer, run *metrics.Run) (*Writer, error) {
 	_, err := w.out.Write(binary.LittleEndian.AppendUint32([]byte(magic), Version))
 	w.size = int64(headerSize)
 	err = errors.Join(err, w.add(&record.Record{Kind: &record.Record_Run{Run: &record.Run{
-		Name: run.Name, Task: run.Task, Schedule: run.Schedule, Seed: run.Seed,
-		Clients: uint32(run.Clients), Cohort: uint32(run.Cohort), Close: run.Close, DeadlineNs: int64(run.Deadline),
-		Classes: run.Classes, Slowest: uint32(run.Slowest), Sample: uint32(run.Sample), Version: run.Version, Metrics: metricsOf(run),
+		Name:       run.Name,
+		Task:       run.Task,
+		Schedule:   run.Schedule,
+		Seed:       run.Seed,
+		Clients:    uint32(run.Clients),
+		Cohort:     uint32(run.Cohort),
+		Close:      run.Close,
+		DeadlineNs: int64(run.Deadline),
+		Classes:    run.Classes,
+		Slowest:    uint32(run.Slowest),
+		Sample:     uint32(run.Sample),
+		Version:    run.Version,
+		Metrics:    metricsOf(run),
 	}}}))
 	return w, errors.Join(err, w.Flush()) // a run that is killed leaves at least this
 }
@@ -119,7 +129,9 @@ func Rename(out io.Writer, in io.ReadSeeker, size int64, name, schedule string) 
 		return err
 	}
 	run := *r.Run()
-	run.Train, run.Name, run.Schedule = true, name, schedule
+	run.Train = true
+	run.Name = name
+	run.Schedule = schedule
 	if _, err = NewWriter(out, &run); err == nil {
 		_, err = in.Seek(r.frames.Offset, io.SeekStart)
 	}
@@ -132,7 +144,9 @@ func Rename(out io.Writer, in io.ReadSeeker, size int64, name, schedule string) 
 // metricsOf names a run's metrics; nil for those that the log has a field for, or
 // none, as of quadratics.
 func metricsOf(run *metrics.Run) *record.Metrics {
-	if !run.Train || run.Task == quadratic || len(run.Metrics) == 1 && run.Metrics[0].Name == metric.Accuracy {
+	if !run.Train ||
+		run.Task == quadratic ||
+		len(run.Metrics) == 1 && run.Metrics[0].Name == metric.Accuracy {
 		return nil
 	}
 	return &record.Metrics{Names: metric.Names(run.Metrics)}
@@ -150,10 +164,18 @@ func (w *Writer) Round(r *metrics.Round) error {
 // message is a round as the log holds it, valid until the next call.
 func (w *Writer) message(r *metrics.Round) *record.Round {
 	m := &record.Round{
-		Round: uint32(r.Round), StartNs: int64(r.Start), TookNs: int64(r.End - r.Start), LocalSteps: uint32(r.LocalSteps),
-		LearningRate: r.LearningRate, Cohort: uint32(r.Cohort), Candidates: uint32(r.Candidates),
-		TrainingLoss: metrics.Measured(r.TrainingLoss), WindowLoss: metrics.Measured(r.WindowLoss),
-		SgdSteps: uint64(r.SGDSteps), Ended: uint32(r.Ended), Thinned: !Detailed(r.Round),
+		Round:        uint32(r.Round),
+		StartNs:      int64(r.Start),
+		TookNs:       int64(r.End - r.Start),
+		LocalSteps:   uint32(r.LocalSteps),
+		LearningRate: r.LearningRate,
+		Cohort:       uint32(r.Cohort),
+		Candidates:   uint32(r.Candidates),
+		TrainingLoss: metrics.Measured(r.TrainingLoss),
+		WindowLoss:   metrics.Measured(r.WindowLoss),
+		SgdSteps:     uint64(r.SGDSteps),
+		Ended:        uint32(r.Ended),
+		Thinned:      !Detailed(r.Round),
 	}
 	if r.Evaluated {
 		m.ValidationLoss = metrics.Measured(r.ValidationLoss)
@@ -176,10 +198,22 @@ func (w *Writer) message(r *metrics.Round) *record.Round {
 			continue
 		}
 		to := w.tasks[len(m.Tasks)]
-		to.Task, to.Client, to.Class, to.LocalSteps = t.TaskReport.Task, uint32(t.Client), uint32(t.Class), uint32(t.LocalSteps)
-		to.Outcome, to.StartNs, to.TookNs = record.Outcome(t.Outcome), int64(t.Start-r.Start), int64(t.End-t.Start)
-		to.DownloadNs, to.ComputeNs, to.UploadNs = int64(t.Plan.Download), int64(t.Plan.Compute), int64(t.Plan.Upload)
-		to.Drops, to.DropoutNs, to.Probe, to.Real, to.Slow, to.Name = t.Plan.Drops, int64(t.Plan.Dropout), t.Probe, t.Real, t.Slow, t.Name
+		to.Task = t.TaskReport.Task
+		to.Client = uint32(t.Client)
+		to.Class = uint32(t.Class)
+		to.LocalSteps = uint32(t.LocalSteps)
+		to.Outcome = record.Outcome(t.Outcome)
+		to.StartNs = int64(t.Start - r.Start)
+		to.TookNs = int64(t.End - t.Start)
+		to.DownloadNs = int64(t.Plan.Download)
+		to.ComputeNs = int64(t.Plan.Compute)
+		to.UploadNs = int64(t.Plan.Upload)
+		to.Drops = t.Plan.Drops
+		to.DropoutNs = int64(t.Plan.Dropout)
+		to.Probe = t.Probe
+		to.Real = t.Real
+		to.Slow = t.Slow
+		to.Name = t.Name
 		m.Tasks = append(m.Tasks, to)
 	}
 	return m
@@ -224,7 +258,8 @@ const (
 // Bytes is about how many bytes the log of a run takes after so many rounds, each with so many
 // tasks of real devices, and of others if it is detailed.
 func (s Sink) Bytes(devices, others int, rounds float64) float64 {
-	large, small := roundBytes+taskBytes*float64(devices+others), roundBytes+taskBytes*float64(devices+min(others, 1))
+	large := roundBytes + taskBytes*float64(devices+others)
+	small := roundBytes + taskBytes*float64(devices+min(others, 1))
 	first := float64(1 << 10) // rounds of which all are detailed; then half as many of each doubling
 	detailed := func(n float64) float64 { return min(n, first) + first/2*math.Log2(max(1, n/first)) }
 	whole := func(n float64) float64 { return detailed(n)*large + (n-detailed(n))*small }

@@ -119,26 +119,34 @@ func Write(w io.Writer, format string, rows ...[]Panel) error {
 		return errors.New("figure: nothing to draw, as nothing was measured")
 	}
 	styles := map[string]int{}
-	grid, legends := make([][]*plot.Plot, len(rows)), make([][]*legend, len(rows))
+	grid := make([][]*plot.Plot, len(rows))
+	legends := make([][]*legend, len(rows))
 	var below vg.Length // the highest legend
 	for i, row := range rows {
-		grid[i], legends[i] = make([]*plot.Plot, columns), make([]*legend, columns)
+		grid[i] = make([]*plot.Plot, columns)
+		legends[i] = make([]*legend, columns)
 		for j, panel := range row {
 			p, key, err := panel.plot(styles)
 			if err != nil {
 				return fmt.Errorf("figure: %s: %w", panel.Title, err)
 			}
-			grid[i][j], legends[i][j] = p, key
+			grid[i][j] = p
+			legends[i][j] = key
 			below = max(below, key.height())
 		}
 	}
-	width, height := vg.Length(columns)*panelWidth, vg.Length(len(rows))*(panelHeight+below)
+	width := vg.Length(columns) * panelWidth
+	height := vg.Length(len(rows)) * (panelHeight + below)
 	var canvas vg.CanvasWriterTo
 	switch format {
 	case "svg":
 		canvas = &fitted{Canvas: vgsvg.New(width, height)}
 	case "png":
-		canvas = vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(144), vgimg.UseBackgroundColor(color.White))}
+		canvas = vgimg.PngCanvas{Canvas: vgimg.NewWith(
+			vgimg.UseWH(width, height),
+			vgimg.UseDPI(144),
+			vgimg.UseBackgroundColor(color.White),
+		)}
 	case "pdf":
 		canvas = vgpdf.New(width, height)
 	default:
@@ -148,8 +156,14 @@ func Write(w io.Writer, format string, rows ...[]Panel) error {
 	whole.SetColor(color.White)
 	whole.Fill(whole.Rectangle.Path())
 	tiles := draw.Tiles{
-		Rows: len(rows), Cols: columns, PadX: 2*margin + labelHeight, PadY: below + 2*margin,
-		PadTop: margin, PadBottom: below + margin, PadLeft: margin + labelHeight, PadRight: margin,
+		Rows:      len(rows),
+		Cols:      columns,
+		PadX:      2*margin + labelHeight,
+		PadY:      below + 2*margin,
+		PadTop:    margin,
+		PadBottom: below + margin,
+		PadLeft:   margin + labelHeight,
+		PadRight:  margin,
 	}
 	canvases := plot.Align(grid, tiles, whole)
 	for i, row := range grid {
@@ -174,7 +188,8 @@ func Write(w io.Writer, format string, rows ...[]Panel) error {
 func drawLabel(c draw.Canvas, p *plot.Plot, label string) {
 	style := p.Y.Label.TextStyle
 	style.Rotation += math.Pi / 2
-	style.XAlign, style.YAlign = text.XCenter, text.YTop
+	style.XAlign = text.XCenter
+	style.YAlign = text.YTop
 	axis := p.DataCanvas(c)
 	c.FillText(style, vg.Point{X: c.Min.X - labelHeight, Y: axis.Center().Y}, label)
 }
@@ -206,7 +221,8 @@ func Check(path string) error {
 // by name; new names are added.
 func (panel *Panel) plot(styles map[string]int) (*plot.Plot, *legend, error) {
 	p := plot.New()
-	p.Title.Text, p.X.Label.Text = panel.Title, panel.X
+	p.Title.Text = panel.Title
+	p.X.Label.Text = panel.X
 	p.Title.Padding = vg.Points(4)
 	for _, t := range []struct {
 		style *text.Style
@@ -215,19 +231,23 @@ func (panel *Panel) plot(styles map[string]int) (*plot.Plot, *legend, error) {
 		{&p.Title.TextStyle, titleSize}, {&p.X.Label.TextStyle, labelSize}, {&p.Y.Label.TextStyle, labelSize},
 		{&p.X.Tick.Label, tickSize}, {&p.Y.Tick.Label, tickSize}, {&p.Legend.TextStyle, legendSize},
 	} {
-		t.style.Font.Variant, t.style.Font.Size = "Sans", t.size
+		t.style.Font.Variant = "Sans"
+		t.style.Font.Size = t.size
 	}
 	if width := p.Title.TextStyle.Width(panel.Title); width > usedWidth {
 		p.Title.TextStyle.Font.Size *= usedWidth / width
 	}
 	key := &legend{style: p.Legend.TextStyle}
-	p.X.Tick.Marker, p.Y.Tick.Marker = roundTicks{}, roundTicks{}
+	p.X.Tick.Marker = roundTicks{}
+	p.Y.Tick.Marker = roundTicks{}
 	p.Add(plotter.NewGrid())
 	if panel.LogX {
-		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, decades{}
+		p.X.Scale = plot.LogScale{}
+		p.X.Tick.Marker = decades{}
 	}
 	if panel.LogY {
-		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, decades{}
+		p.Y.Scale = plot.LogScale{}
+		p.Y.Tick.Marker = decades{}
 	}
 	for _, b := range panel.Bands {
 		if len(b.Points) == 0 {
@@ -255,23 +275,29 @@ func (panel *Panel) plot(styles map[string]int) (*plot.Plot, *legend, error) {
 		}
 	}
 	if len(panel.Bars) > 0 {
-		h := plotter.Histogram{FillColor: palette[0], LineStyle: draw.LineStyle{Color: color.White, Width: vg.Points(0.4)}}
+		h := plotter.Histogram{
+			FillColor: palette[0],
+			LineStyle: draw.LineStyle{Color: color.White, Width: vg.Points(0.4)},
+		}
 		for _, b := range panel.Bars {
 			h.Bins = append(h.Bins, plotter.HistogramBin{Min: b.From, Max: b.To, Weight: b.Height})
 		}
 		p.Add(&h)
-		p.X.Tick.Marker, p.Y.Tick.Marker = roundTicks{least: 1}, roundTicks{least: 1}
+		p.X.Tick.Marker = roundTicks{least: 1}
+		p.Y.Tick.Marker = roundTicks{least: 1}
 	}
 	addMarks(p, key, panel.Marks)
 	if len(panel.Names) > 0 {
 		p.NominalX(panel.Names...)
-		p.X.Min, p.X.Max = -0.5, float64(len(panel.Names))-0.5
+		p.X.Min = -0.5
+		p.X.Max = float64(len(panel.Names)) - 0.5
 	}
 	if panel.FromZero {
 		p.Y.Min = 0
 	}
 	if p.Y.Min == p.Y.Max && !panel.LogY { // all alike: gonum would draw from 1 below to 1 above
-		p.Y.Min, p.Y.Max = min(0, p.Y.Min), max(0, p.Y.Max)
+		p.Y.Min = min(0, p.Y.Min)
+		p.Y.Max = max(0, p.Y.Max)
 	}
 	if p.X.Min == p.X.Max && !panel.LogX {
 		p.X.Min = min(0, p.X.Min)
@@ -287,7 +313,9 @@ func (panel *Panel) shown(i int) (points bars) {
 		aside = 0.5 * (float64(i) - (n-1)/2) / n
 	}
 	for _, q := range panel.Lines[i].Points {
-		if !finite(q.X) || !finite(q.Y) || panel.LogY && q.Y <= 0 {
+		if !finite(q.X) ||
+			!finite(q.Y) ||
+			panel.LogY && q.Y <= 0 {
 			continue
 		}
 		if panel.LogY && q.Half >= q.Y {
@@ -387,7 +415,9 @@ func addMarks(p *plot.Plot, key *legend, marks []Mark) {
 			continue
 		}
 		line := verticalLine{x: m.X}
-		line.style.Color, line.style.Width, line.style.Dashes = color.Gray{96}, vg.Points(1), []vg.Length{vg.Points(3), vg.Points(3)}
+		line.style.Color = color.Gray{96}
+		line.style.Width = vg.Points(1)
+		line.style.Dashes = []vg.Length{vg.Points(3), vg.Points(3)}
 		p.Add(line)
 		if m.Name != "" {
 			key.add(m.Name, line)

@@ -52,7 +52,8 @@ func (l *legend) draw(c draw.Canvas) {
 	style := l.style
 	style.YAlign = text.YCenter
 	for i, e := range l.entries {
-		x, y := left+each*vg.Length(i%n), c.Max.Y-entryHeight*vg.Length(i/n)
+		x := left + each*vg.Length(i%n)
+		y := c.Max.Y - entryHeight*vg.Length(i/n)
 		sample := &draw.Canvas{Canvas: c.Canvas, Rectangle: vg.Rectangle{
 			Min: vg.Point{X: x, Y: y - entryHeight}, Max: vg.Point{X: x + sampleWidth, Y: y},
 		}}

@@ -44,8 +44,10 @@ type decades struct{}
 
 // Ticks are those within the range, whose ends are above 0.
 func (decades) Ticks(low, high float64) []plot.Tick {
-	first, last := int(math.Ceil(math.Log10(low)-1e-9)), int(math.Floor(math.Log10(high)+1e-9))
-	few, every := last-first < 1, max(1, (last-first+6)/7)
+	first := int(math.Ceil(math.Log10(low) - 1e-9))
+	last := int(math.Floor(math.Log10(high) + 1e-9))
+	few := last-first < 1
+	every := max(1, (last-first+6)/7)
 	var ticks []plot.Tick
 	for e := first - 1; e <= last; e++ {
 		for m := 1; m < 10; m++ {
@@ -54,7 +56,8 @@ func (decades) Ticks(low, high float64) []plot.Tick {
 				continue
 			}
 			t := plot.Tick{Value: v}
-			if m == 1 && (e-first)%every == 0 || few && (m == 2 || m == 5) {
+			if m == 1 && (e-first)%every == 0 ||
+				few && (m == 2 || m == 5) {
 				t.Label = short(v)
 			}
 			ticks = append(ticks, t)

@@ -35,7 +35,9 @@ func (h *Hub) publish(end bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := time.Now()
-	if !end && f.newest != nil && (f.newest.last || now.Sub(f.at) < h.pace.frame) {
+	if !end &&
+		f.newest != nil &&
+		(f.newest.last || now.Sub(f.at) < h.pace.frame) {
 		return
 	}
 	h.mu.Lock()
@@ -51,7 +53,9 @@ func (h *Hub) publish(end bool) {
 		from = max(0, f.points-1) // the last point may have grown
 	}
 	ended := s.end != nil
-	f.version, f.each, f.points = s.version, history.each, len(history.points)
+	f.version = s.version
+	f.each = history.each
+	f.points = len(history.points)
 
 	next := &frame{number: 1, last: ended, full: sync.OnceValue(func() []byte { return encode(whole) })}
 	if f.newest != nil {
@@ -59,10 +63,13 @@ func (h *Hub) publish(end bool) {
 	}
 	next.more = sync.OnceValue(func() []byte {
 		part := *whole
-		part.Curves.from, part.Run.Settings = from, nil // which the viewer has
+		// which the viewer has
+		part.Curves.from = from
+		part.Run.Settings = nil
 		return encode(&part)
 	})
-	f.newest, f.at = next, now
+	f.newest = next
+	f.at = now
 	close(f.changed)
 	f.changed = make(chan struct{})
 }

@@ -42,7 +42,8 @@ func single(v float64) span {
 func (s *span) join(next span) {
 	s.measured += next.measured
 	s.sum += next.sum
-	s.low, s.high = min(s.low, next.low), max(s.high, next.high)
+	s.low = min(s.low, next.low)
+	s.high = max(s.high, next.high)
 	if next.measured > 0 {
 		s.last = next.last
 	}
@@ -87,7 +88,8 @@ func (h *history) add(r *round.Report) {
 		for i := range maxPoints / 2 { // two by two
 			h.points[i] = h.points[2*i].joined(&h.points[2*i+1])
 		}
-		h.points, h.each = h.points[:maxPoints/2], 2*h.each
+		h.points = h.points[:maxPoints/2]
+		h.each = 2 * h.each
 	}
 	h.points = append(h.points, now)
 }

@@ -92,11 +92,21 @@ func New(about *metrics.Run) *Hub {
 			(*texts)[i] = cut(text)
 		}
 	}
-	h := &Hub{run: run, columns: run.Columns(), pace: usualPace, id: run.Started.UTC().Format("20060102T150405.000000000")}
+	h := &Hub{
+		run:     run,
+		columns: run.Columns(),
+		pace:    usualPace,
+		id:      run.Started.UTC().Format("20060102T150405.000000000"),
+	}
 	h.state = state{
-		history: newHistory(h.columns), evaluations: newEvaluations(run.Metrics), spread: newSpread(), bestWindow: nan,
-		last:  round.Report{TrainingLoss: nan, WindowLoss: nan, ValidationLoss: nan},
-		tasks: make([]metrics.Task, 0, maxTasks), notices: []notice{}, fairness: fairnessOf(&run, nil),
+		history:     newHistory(h.columns),
+		evaluations: newEvaluations(run.Metrics),
+		spread:      newSpread(),
+		bestWindow:  nan,
+		last:        round.Report{TrainingLoss: nan, WindowLoss: nan, ValidationLoss: nan},
+		tasks:       make([]metrics.Task, 0, maxTasks),
+		notices:     []notice{},
+		fairness:    fairnessOf(&run, nil),
 	}
 	h.frames.changed = make(chan struct{})
 	return h
@@ -164,7 +174,8 @@ func (s *state) keep(tasks []metrics.Task) {
 	others := 0
 	for i := range tasks {
 		if t := &tasks[i]; !t.Slow && !t.Real {
-			if others++; others > shownTasks {
+			others++
+			if others > shownTasks {
 				continue
 			}
 		}
@@ -237,7 +248,9 @@ func (s *state) final(e *metrics.End) {
 		return
 	}
 	s.evaluations.add(evaluation{s.last.Round, s.last.End, e.ValidationLoss, e.Metrics})
-	s.last.Evaluated, s.last.ValidationLoss, s.last.Metrics = true, e.ValidationLoss, e.Metrics
+	s.last.Evaluated = true
+	s.last.ValidationLoss = e.ValidationLoss
+	s.last.Metrics = e.Metrics
 }
 
 // cut shortens a text that is too long to be read on a page.

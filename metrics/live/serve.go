@@ -28,8 +28,9 @@ var usualPace = pace{frame: 400 * time.Millisecond, beat: 10 * time.Second, writ
 
 func (h *Hub) Pages() []web.Page { return []web.Page{{Path: "/", Handler: h.Handler()}} }
 
-// Handler answers GET and HEAD on the page's parts, /snapshot.json and /events, and nothing else. The server checks hosts and sets the security headers; the page works under a policy that
-// allows its own styles, scripts and connections alone.
+// Handler answers GET and HEAD on the page's parts, /snapshot.json and /events, and nothing else.
+// The server checks hosts and sets the security headers; the page works under a policy that allows
+// its own styles, scripts and connections alone.
 func (h *Hub) Handler() http.Handler {
 	mux := http.NewServeMux()
 	var viewers atomic.Int32
@@ -84,12 +85,15 @@ func (h *Hub) watch(w http.ResponseWriter, r *http.Request) {
 	var heard time.Time
 	for {
 		f, changed := h.current()
-		event, data := "", empty
+		event := ""
+		data := empty
 		switch {
 		case seen > 0 && f.number == seen+1:
-			event, data = "more", f.more()
+			event = "more"
+			data = f.more()
 		case f.number != seen:
-			event, data = "full", f.full()
+			event = "full"
+			data = f.full()
 		case time.Since(heard) >= h.pace.beat:
 			event = "beat"
 		}

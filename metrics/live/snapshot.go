@@ -184,23 +184,48 @@ func (h *Hub) snapshot(now time.Time) *snapshot {
 	out := &snapshot{
 		Format: format,
 		Run: runShown{
-			ID: h.id, Name: a.Name, Task: a.Task, Schedule: a.Schedule, Data: a.Data, Closing: a.Closing, Version: a.Version,
-			Seed: a.Seed, Clients: a.Clients, Cohort: a.Cohort, Window: a.Window, Started: a.Started.Format(time.RFC3339), Delta: a.Delta,
-			Metrics: metricsShown(a), Own: a.Own, Settings: a.Settings,
+			ID:       h.id,
+			Name:     a.Name,
+			Task:     a.Task,
+			Schedule: a.Schedule,
+			Data:     a.Data,
+			Closing:  a.Closing,
+			Version:  a.Version,
+			Seed:     a.Seed,
+			Clients:  a.Clients,
+			Cohort:   a.Cohort,
+			Window:   a.Window,
+			Started:  a.Started.Format(time.RFC3339),
+			Delta:    a.Delta,
+			Metrics:  metricsShown(a),
+			Own:      a.Own,
+			Settings: a.Settings,
 		},
 		State: "running",
 		Progress: progress{
-			Round: s.last.Round, Rounds: a.Rounds, VirtualSeconds: number(s.last.End.Seconds()), VirtualTotal: a.VirtualSeconds,
-			Fraction: a.Fraction(s.last.Round, s.last.End.Seconds()), Left: number(math.NaN()),
+			Round:          s.last.Round,
+			Rounds:         a.Rounds,
+			VirtualSeconds: number(s.last.End.Seconds()),
+			VirtualTotal:   a.VirtualSeconds,
+			Fraction:       a.Fraction(s.last.Round, s.last.End.Seconds()),
+			Left:           number(math.NaN()),
 		},
-		Now:      measures{Epsilon: number(math.NaN()), TrainingLoss: number(s.last.WindowLoss), BestTrainingLoss: number(s.bestWindow)},
-		Outcomes: s.outcomes, EmptyRounds: s.empty,
-		Actors: actorsShown{Simulated: a.Clients, Real: len(a.Devices)}, Spent: spent{metrics.Seconds(s.used.Time), s.used.Steps, s.used.Bytes},
+		Now: measures{
+			Epsilon:          number(math.NaN()),
+			TrainingLoss:     number(s.last.WindowLoss),
+			BestTrainingLoss: number(s.bestWindow),
+		},
+		Outcomes:    s.outcomes,
+		EmptyRounds: s.empty,
+		Actors:      actorsShown{Simulated: a.Clients, Real: len(a.Devices)},
+		Spent:       spent{metrics.Seconds(s.used.Time), s.used.Steps, s.used.Bytes},
 		Curves:      curves{history: s.history},
-		Evaluations: evaluated{s.evaluations.Each, a.Metrics, s.evaluations.All()}, Fairness: s.fairness,
-		RoundTimes: s.spread.shown(), LastRound: s.lastRound(a),
-		Waits:   waits{s.waits.Rounds, number(s.used.StragglerShare()), slices.Clone(s.waits.Classes)},
-		Notices: notices{s.unseen, slices.Clone(s.notices)},
+		Evaluations: evaluated{s.evaluations.Each, a.Metrics, s.evaluations.All()},
+		Fairness:    s.fairness,
+		RoundTimes:  s.spread.shown(),
+		LastRound:   s.lastRound(a),
+		Waits:       waits{s.waits.Rounds, number(s.used.StragglerShare()), slices.Clone(s.waits.Classes)},
+		Notices:     notices{s.unseen, slices.Clone(s.notices)},
 	}
 	out.Curves.points = slices.Clone(s.history.points) // to which rounds are added
 	for i := range h.columns {
@@ -219,7 +244,9 @@ func (h *Hub) snapshot(now time.Time) *snapshot {
 	}
 	p := &out.Progress
 	if e := s.end; e != nil {
-		out.State, out.Why, out.Summary = "stopped", s.why, e.Summary
+		out.State = "stopped"
+		out.Why = s.why
+		out.Summary = e.Summary
 		if e.Completed {
 			out.State = "completed"
 		}
@@ -232,7 +259,8 @@ func (h *Hub) snapshot(now time.Time) *snapshot {
 	}
 	if a.Left != nil {
 		if left, low, high, known := a.Left(); known {
-			p.Left, p.LeftWithin = number(left), [2]number{number(low), number(high)}
+			p.Left = number(left)
+			p.LeftWithin = [2]number{number(low), number(high)}
 		}
 	}
 	return out
@@ -255,13 +283,23 @@ func metricsShown(a *metrics.Run) []metricShown {
 
 func (s *spread) shown() roundTimes {
 	nan := number(math.NaN())
-	out := roundTimes{Count: s.total, Median: nan, P90: nan, P99: nan, Most: nan, Bars: []bar{}}
+	out := roundTimes{
+		Count:  s.total,
+		Median: nan,
+		P90:    nan,
+		P99:    nan,
+		Most:   nan,
+		Bars:   []bar{},
+	}
 	if s.total == 0 {
 		return out
 	}
 	seconds := func(t round.Time) number { return number(t.Seconds()) }
 	sorted := s.sorted()
-	out.Most, out.Median, out.P90, out.P99 = seconds(s.most), seconds(quantile(sorted, 0.5)), seconds(quantile(sorted, 0.9)), seconds(quantile(sorted, 0.99))
+	out.Most = seconds(s.most)
+	out.Median = seconds(quantile(sorted, 0.5))
+	out.P90 = seconds(quantile(sorted, 0.9))
+	out.P99 = seconds(quantile(sorted, 0.99))
 	out.Bars, out.Logarithmic = s.bars(sorted)
 	return out
 }
@@ -271,8 +309,12 @@ func (s *spread) shown() roundTimes {
 func (s *state) lastRound(a *metrics.Run) lastRound {
 	r := &s.last
 	out := lastRound{
-		Round: r.Round, Start: number(r.Start.Seconds()), Seconds: number((r.End - r.Start).Seconds()),
-		Deadline: number(math.NaN()), Cohort: r.Cohort, Tasks: []taskShown{},
+		Round:    r.Round,
+		Start:    number(r.Start.Seconds()),
+		Seconds:  number((r.End - r.Start).Seconds()),
+		Deadline: number(math.NaN()),
+		Cohort:   r.Cohort,
+		Tasks:    []taskShown{},
 	}
 	if a.Deadline > 0 {
 		out.Deadline = number(a.Deadline.Seconds())
@@ -280,15 +322,21 @@ func (s *state) lastRound(a *metrics.Run) lastRound {
 	out.Outcomes.Add(r)
 	tasks := slices.Clone(s.tasks)
 	slices.SortFunc(tasks, func(a, b metrics.Task) int {
-		return cmp.Or(cmp.Compare(b.End-b.Start, a.End-a.Start), cmp.Compare(b.Plan.Total(), a.Plan.Total()), cmp.Compare(a.TaskReport.Task, b.TaskReport.Task))
+		return cmp.Or(
+			cmp.Compare(b.End-b.Start, a.End-a.Start),
+			cmp.Compare(b.Plan.Total(), a.Plan.Total()),
+			cmp.Compare(a.TaskReport.Task, b.TaskReport.Task),
+		)
 	})
 	left := map[string]int{"slow": shownTasks, "sample": shownTasks, "real": shownTasks}
 	for i := range tasks {
 		t := &tasks[i]
-		why, kind := "sample", "simulated"
+		why := "sample"
+		kind := "simulated"
 		switch {
 		case t.Real:
-			why, kind = "real", "real"
+			why = "real"
+			kind = "real"
 		case t.Slow && left["slow"] > 0:
 			why = "slow"
 		}
@@ -296,7 +344,8 @@ func (s *state) lastRound(a *metrics.Run) lastRound {
 			continue
 		}
 		left[why]--
-		name, class := t.Name, ""
+		name := t.Name
+		class := ""
 		if d := t.Client - a.Clients; t.Real && d >= 0 && d < len(a.Devices) {
 			name = a.Devices[d]
 		} else if !t.Real && len(a.Classes) > 1 && t.Class < len(a.Classes) {
@@ -305,9 +354,21 @@ func (s *state) lastRound(a *metrics.Run) lastRound {
 		parts := metrics.PartsOf(&t.TaskReport)
 		seconds := func(p metrics.Phase) number { return number(parts[p].Seconds()) }
 		out.Tasks = append(out.Tasks, taskShown{
-			Task: t.TaskReport.Task, Client: t.Client, Name: name, Class: class, Kind: kind, Why: why, Probe: t.Probe, Steps: t.LocalSteps, Outcome: t.Outcome.String(),
-			Start: number((t.Start - r.Start).Seconds()), Download: seconds(metrics.Download), Compute: seconds(metrics.Compute),
-			Upload: seconds(metrics.Upload), Waiting: seconds(metrics.Waiting), Planned: number(t.Plan.Total().Seconds()),
+			Task:     t.TaskReport.Task,
+			Client:   t.Client,
+			Name:     name,
+			Class:    class,
+			Kind:     kind,
+			Why:      why,
+			Probe:    t.Probe,
+			Steps:    t.LocalSteps,
+			Outcome:  t.Outcome.String(),
+			Start:    number((t.Start - r.Start).Seconds()),
+			Download: seconds(metrics.Download),
+			Compute:  seconds(metrics.Compute),
+			Upload:   seconds(metrics.Upload),
+			Waiting:  seconds(metrics.Waiting),
+			Planned:  number(t.Plan.Total().Seconds()),
 		})
 	}
 	return out

@@ -48,7 +48,8 @@ const maxBars = 32
 // the least, each wider than the one before by the same factor. logarithmic says which. The spread
 // must not be empty.
 func (s *spread) bars(sorted []round.Time) (out []bar, logarithmic bool) {
-	from, to := float64(max(s.least, 1)), float64(s.most+1)
+	from := float64(max(s.least, 1))
+	to := float64(s.most + 1)
 	n := maxBars
 	if s.least == s.most {
 		n = 1
@@ -64,11 +65,13 @@ func (s *spread) bars(sorted []round.Time) (out []bar, logarithmic bool) {
 		out = append(out, bar{From: number(at(i) / 1e9), To: number(at(i+1) / 1e9)})
 	}
 	share := float64(s.total) / float64(len(sorted)) // of all, that each of them stands for
-	i, first := 0, 0
+	i := 0
+	first := 0
 	for k := range sorted {
 		for i < n-1 && sorted[k].Seconds() >= float64(out[i].To) {
 			out[i].Count = uint64(math.Round(share*float64(k))) - uint64(math.Round(share*float64(first)))
-			i, first = i+1, k
+			i = i + 1
+			first = k
 		}
 	}
 	out[i].Count = s.total - uint64(math.Round(share*float64(first)))

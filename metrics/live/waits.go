@@ -31,7 +31,10 @@ type waitedOn struct {
 func (w *waits) add(run *metrics.Run, tasks []metrics.Task) {
 	lastBut := func(class string) (last *metrics.Task) {
 		for i := range tasks {
-			if t := &tasks[i]; t.Outcome == round.Accepted && !t.Probe && (last == nil || t.End > last.End) && className(run, t) != class {
+			if t := &tasks[i]; t.Outcome == round.Accepted &&
+				!t.Probe &&
+				(last == nil || t.End > last.End) &&
+				className(run, t) != class {
 				last = t
 			}
 		}
@@ -56,7 +59,8 @@ func (w *waits) add(run *metrics.Run, tasks []metrics.Task) {
 func (w *waits) of(class string) *waitedOn {
 	i := slices.IndexFunc(w.Classes, func(c waitedOn) bool { return c.Class == class })
 	if i < 0 {
-		i, w.Classes = len(w.Classes), append(w.Classes, waitedOn{Class: class})
+		i = len(w.Classes)
+		w.Classes = append(w.Classes, waitedOn{Class: class})
 	}
 	return &w.Classes[i]
 }
@@ -105,7 +109,12 @@ func (m *Marks) Add(r *round.Report) {
 	}
 	m.steps = r.LocalSteps
 	if n := r.Outcomes[round.Lost]; n > 0 {
-		m.put(Mark{Kind: Lost, Round: r.Round, Seconds: r.End.Seconds(), Count: n})
+		m.put(Mark{
+			Kind:    Lost,
+			Round:   r.Round,
+			Seconds: r.End.Seconds(),
+			Count:   n,
+		})
 	}
 }
 
@@ -123,7 +132,8 @@ func (m *Marks) put(mark Mark) {
 	if m.counts == nil {
 		m.counts = map[string]int{}
 	}
-	if m.counts[mark.Kind]++; m.counts[mark.Kind] <= maxMarks {
+	m.counts[mark.Kind]++
+	if m.counts[mark.Kind] <= maxMarks {
 		m.list = append(m.list, mark)
 	}
 }

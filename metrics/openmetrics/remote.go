@@ -22,7 +22,11 @@ import (
 )
 
 func init() {
-	metrics.Sinks.Register("remote_write", "rounds against virtual time for a Prometheus, while the run goes on", Remote{})
+	metrics.Sinks.Register(
+		"remote_write",
+		"rounds against virtual time for a Prometheus, while the run goes on",
+		Remote{},
+	)
 }
 
 // Remote is the output that sends what [Write] writes by Prometheus' remote write 1.0, every second.
@@ -42,11 +46,18 @@ const (
 func (Remote) Files() []string { return nil }
 
 func (r Remote) Open(run *metrics.Run) (_ metrics.Output, err error) {
-	o := &sender{run: run, patience: patience, end: make(chan struct{}), ended: make(chan struct{})}
+	o := &sender{
+		run:      run,
+		patience: patience,
+		end:      make(chan struct{}),
+		ended:    make(chan struct{}),
+	}
 	if u, err := url.Parse(r.URL); err != nil || u.Host == "" {
 		return nil, registry.Errorf("url", "%q is no address such as http://localhost:9090", r.URL)
 	}
-	if o.epoch, err = time.Parse(time.RFC3339, r.Epoch); err != nil || o.epoch.Before(earliest) || o.epoch.After(latest) {
+	if o.epoch, err = time.Parse(time.RFC3339, r.Epoch); err != nil ||
+		o.epoch.Before(earliest) ||
+		o.epoch.After(latest) {
 		return nil, registry.Errorf("epoch", "%q is no time such as 2026-01-01T00:00:00Z", r.Epoch)
 	}
 	o.context, o.stop = context.WithCancel(context.Background())
@@ -79,7 +90,8 @@ type sender struct {
 
 // Start implements [metrics.Starter].
 func (o *sender) Start(s *metrics.Start) error {
-	o.rounds, o.behind = s.Rounds, s.Last != nil
+	o.rounds = s.Rounds
+	o.behind = s.Last != nil
 	go func() {
 		defer close(o.ended)
 		for tick := time.Tick(sendEvery); ; {
@@ -99,7 +111,8 @@ func (o *sender) Start(s *metrics.Start) error {
 func (o *sender) Round(r *metrics.Round) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.behind = o.behind || len(o.pending) >= mostWait; o.behind {
+	o.behind = o.behind || len(o.pending) >= mostWait
+	if o.behind {
 		o.pending = nil
 	} else {
 		o.pending = append(o.pending, r.Report)
@@ -122,7 +135,10 @@ func (o *sender) Close(error) error {
 	close(o.end)
 	defer time.AfterFunc(o.patience, o.stop).Stop()
 	if <-o.ended; o.complete && len(o.held) > 0 {
-		o.run.Notice(fmt.Sprintf("remote_write: rounds from %d on were not taken; fedpace export openmetrics has them.", o.sent+1))
+		o.run.Notice(fmt.Sprintf(
+			"remote_write: rounds from %d on were not taken; fedpace export openmetrics has them.",
+			o.sent+1,
+		))
 	}
 	return nil
 }
@@ -130,8 +146,10 @@ func (o *sender) Close(error) error {
 // take sends the rounds that wait; last says that no more come.
 func (o *sender) take(last bool) {
 	o.mu.Lock()
-	list, behind := o.pending, o.behind
-	o.pending, o.behind = nil, false
+	list := o.pending
+	behind := o.behind
+	o.pending = nil
+	o.behind = false
 	o.mu.Unlock()
 	if behind {
 		o.held = nil
@@ -168,12 +186,18 @@ func (o *sender) send(last bool) bool {
 	ms := func(t round.Time) int64 { return Milliseconds(o.epoch, t) }
 	for n := 0; len(o.held) > 0; o.held = o.held[n:] {
 		list := o.held
-		for n = min(mostSent, len(list)-1); n < min(len(list), mostWait) && (n == 0 || ms(list[n].End) == ms(list[n-1].End) || ms(list[n].Start) == ms(list[n-1].Start)); n++ {
+		for n = min(mostSent, len(list)-1); n < min(len(list), mostWait) &&
+			(n == 0 || ms(list[n].End) == ms(list[n-1].End) || ms(list[n].Start) == ms(list[n-1].Start)); n++ {
 		}
 		if n == len(list) && !last {
 			break
 		}
-		_, err := o.api.Write(o.context, remote.WriteV1MessageType, o.encode(list[:n]), remote.WithWriteRetryCallback(func(err error) { o.tell(err, "wait") }))
+		_, err := o.api.Write(
+			o.context,
+			remote.WriteV1MessageType,
+			o.encode(list[:n]),
+			remote.WithWriteRetryCallback(func(err error) { o.tell(err, "wait") }),
+		)
 		if o.context.Err() != nil {
 			return false
 		}
@@ -216,7 +240,10 @@ func (o *sender) encode(rounds []round.Report) (m message) {
 			}
 			v := x.GetGauge().GetValue() + x.GetCounter().GetValue() // it is one of them
 			sample := protowire.AppendFixed64(protowire.AppendTag(nil, 1, protowire.Fixed64Type), math.Float64bits(v))
-			sample = protowire.AppendVarint(protowire.AppendTag(sample, 2, protowire.VarintType), uint64(*x.TimestampMs))
+			sample = protowire.AppendVarint(
+				protowire.AppendTag(sample, 2, protowire.VarintType),
+				uint64(*x.TimestampMs),
+			)
 			m = field(m, 1, field(series, 2, sample))
 		}
 	}

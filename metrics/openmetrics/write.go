@@ -28,7 +28,12 @@ var (
 // times added to epoch: a metric for each column of a round, and the run's metrics and outcomes.
 func Write(w io.Writer, run *metrics.Run, epoch time.Time, rounds []round.Report) error {
 	if epoch.Before(earliest) || epoch.After(latest) {
-		return fmt.Errorf("openmetrics: epoch %s is out of range, want %s to %s", epoch.UTC().Format(time.RFC3339), earliest.UTC().Format(time.RFC3339), latest.Format(time.RFC3339))
+		return fmt.Errorf(
+			"openmetrics: epoch %s is out of range, want %s to %s",
+			epoch.UTC().Format(time.RFC3339),
+			earliest.UTC().Format(time.RFC3339),
+			latest.Format(time.RFC3339),
+		)
 	}
 	for f := range families(run, epoch, rounds, new([round.Outcomes]float64)) {
 		if len(f.Metric) == 0 {
@@ -44,11 +49,20 @@ func Write(w io.Writer, run *metrics.Run, epoch time.Time, rounds []round.Report
 
 // families are the metrics, each with all its samples. One is made when it is asked for. outcomes are
 // those of the rounds before, and of these after them.
-func families(run *metrics.Run, epoch time.Time, rounds []round.Report, outcomes *[round.Outcomes]float64) iter.Seq[*dto.MetricFamily] {
+func families(
+	run *metrics.Run,
+	epoch time.Time,
+	rounds []round.Report,
+	outcomes *[round.Outcomes]float64,
+) iter.Seq[*dto.MetricFamily] {
 	return func(yield func(*dto.MetricFamily) bool) {
 		// add makes a metric, which fill gives its samples, and reports whether to go on.
 		add := func(name, help string, fill func(*dto.MetricFamily)) bool {
-			f := &dto.MetricFamily{Name: proto.String("fedpace_virtual_" + name), Help: &help, Type: dto.MetricType_GAUGE.Enum()}
+			f := &dto.MetricFamily{
+				Name: proto.String("fedpace_virtual_" + name),
+				Help: &help,
+				Type: dto.MetricType_GAUGE.Enum(),
+			}
 			if strings.HasSuffix(name, "_seconds") {
 				f.Unit = proto.String("seconds")
 			}
@@ -72,7 +86,14 @@ func families(run *metrics.Run, epoch time.Time, rounds []round.Report, outcomes
 		}
 		_ = add("validation_metric", "A metric of the model, by its name, on held-out samples.", func(f *dto.MetricFamily) {
 			for i, m := range run.Metrics {
-				series(f, labels(run, "metric", m.Name), epoch, rounds, false, func(r *round.Report) float64 { return metric.At(r.Metrics, i) })
+				series(
+					f,
+					labels(run, "metric", m.Name),
+					epoch,
+					rounds,
+					false,
+					func(r *round.Report) float64 { return metric.At(r.Metrics, i) },
+				)
 			}
 		}) && add("updates_total", "Tasks by how they ended.", func(f *dto.MetricFamily) {
 			for o := range round.Outcome(round.Outcomes) {
@@ -87,7 +108,10 @@ func families(run *metrics.Run, epoch time.Time, rounds []round.Report, outcomes
 
 // labels are the run's, with others given as name, value.
 func labels(r *metrics.Run, more ...string) []*dto.LabelPair {
-	pairs := append([]string{"clock", "virtual", "run", r.Name, "task", r.Task, "schedule", r.Schedule, "seed", strconv.FormatUint(r.Seed, 10)}, more...)
+	pairs := append(
+		[]string{"clock", "virtual", "run", r.Name, "task", r.Task, "schedule", r.Schedule, "seed", strconv.FormatUint(r.Seed, 10)},
+		more...,
+	)
 	var list []*dto.LabelPair
 	for i := 0; i < len(pairs); i += 2 {
 		list = append(list, &dto.LabelPair{Name: &pairs[i], Value: &pairs[i+1]})
@@ -97,7 +121,14 @@ func labels(r *metrics.Run, more ...string) []*dto.LabelPair {
 
 // series adds the samples of one series, by time: at a round's start or its end. What was not
 // measured is left out.
-func series(f *dto.MetricFamily, labels []*dto.LabelPair, epoch time.Time, rounds []round.Report, atStart bool, value func(*round.Report) float64) {
+func series(
+	f *dto.MetricFamily,
+	labels []*dto.LabelPair,
+	epoch time.Time,
+	rounds []round.Report,
+	atStart bool,
+	value func(*round.Report) float64,
+) {
 	first := len(f.Metric)
 	for i := range rounds {
 		r := &rounds[i]

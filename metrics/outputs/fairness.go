@@ -84,7 +84,8 @@ func (o *fairness) sum(round int, class string, f *metrics.Fairness) {
 // appendValues appends cells, empty of what does not exist. They read back to the same bits.
 func appendValues(b []byte, values ...float64) []byte {
 	for _, v := range values {
-		if b = append(b, ','); !math.IsNaN(v) {
+		b = append(b, ',')
+		if !math.IsNaN(v) {
 			b = strconv.AppendFloat(b, v, 'g', -1, 64)
 		}
 	}

@@ -43,7 +43,10 @@ func (o *models) Finish(e *metrics.End) error {
 		}
 		return e.Start.Replace(file, func(w io.Writer) error { return o.run.WriteModel(w, params, which) })
 	}
-	return errors.Join(write(ModelFile, e.Params, "final"), write(BestModelFile, o.best, "best validation "+o.run.Quality.Name))
+	return errors.Join(
+		write(ModelFile, e.Params, "final"),
+		write(BestModelFile, o.best, "best validation "+o.run.Quality.Name),
+	)
 }
 
 func (o *models) Save() ([]byte, error) {

@@ -55,7 +55,8 @@ const (
 
 // Start implements [metrics.Starter].
 func (o *progress) Start(s *metrics.Start) (err error) {
-	o.elapsed, o.written = s.Elapsed, s.Elapsed
+	o.elapsed = s.Elapsed
+	o.written = s.Elapsed
 	o.file, err = appendTo(s, ProgressFile, ProgressHeader)
 	return err
 }
@@ -73,7 +74,15 @@ func (o *progress) Round(r *metrics.Round) error {
 // write writes the row of the last round.
 func (o *progress) write(checkpoint int) error {
 	o.written = o.last.wall
-	_, err := fmt.Fprintf(o.file, "%d,%g,%.6f,%g,%d\n", o.last.round, o.last.end.Seconds(), o.last.wall.Seconds(), o.last.joules, checkpoint)
+	_, err := fmt.Fprintf(
+		o.file,
+		"%d,%g,%.6f,%g,%d\n",
+		o.last.round,
+		o.last.end.Seconds(),
+		o.last.wall.Seconds(),
+		o.last.joules,
+		checkpoint,
+	)
 	return err
 }
 

@@ -49,8 +49,16 @@ func (o *tensorboard) Start(s *metrics.Start) (err error) {
 	if err != nil {
 		return err
 	}
-	start := &event.Value{Tag: "_hparams_/session_start_info", Metadata: &event.Metadata{PluginData: &event.Plugin{PluginName: "hparams", Content: settings}}}
-	return o.write(0, 0, &event.Event{FileVersion: "brain.Event:2"}, &event.Event{Summary: &event.Summary{Value: []*event.Value{start}}})
+	start := &event.Value{
+		Tag:      "_hparams_/session_start_info",
+		Metadata: &event.Metadata{PluginData: &event.Plugin{PluginName: "hparams", Content: settings}},
+	}
+	return o.write(
+		0,
+		0,
+		&event.Event{FileVersion: "brain.Event:2"},
+		&event.Event{Summary: &event.Summary{Value: []*event.Value{start}}},
+	)
 }
 
 // hparams are what runs are usually compared by. A seed is text: a double does not hold all.

@@ -19,7 +19,18 @@ var files embed.FS
 var (
 	markup = string(read("page.html"))
 	style  = append(read("uplot/uPlot.min.css"), read("page.css")...)
-	script = join("base.js", "lines.js", "curves.js", "find.js", "tasks.js", "run.js", "watch.js", "sweep.js", "board.js", "main.js")
+	script = join(
+		"base.js",
+		"lines.js",
+		"curves.js",
+		"find.js",
+		"tasks.js",
+		"run.js",
+		"watch.js",
+		"sweep.js",
+		"board.js",
+		"main.js",
+	)
 )
 
 func read(name string) []byte {

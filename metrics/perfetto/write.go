@@ -22,11 +22,20 @@ type Written struct{ Rounds, Tasks, Clients int }
 // error of the log leaves a trace of what comes before it.
 func Write(w io.Writer, log *eventlog.Reader, from, to int) (Written, error) {
 	buffered := bufio.NewWriter(w)
-	t := tracer{out: buffered, run: log.Run(), seen: map[int]bool{}, steps: -1, rate: math.NaN()}
+	t := tracer{
+		out:   buffered,
+		run:   log.Run(),
+		seen:  map[int]bool{},
+		steps: -1,
+		rate:  math.NaN(),
+	}
 	t.describe()
 	var problem error
 	for r, err := range log.Rounds() {
-		if problem = err; err != nil || t.err != nil || to != 0 && r.Round > to {
+		problem = err
+		if err != nil ||
+			t.err != nil ||
+			to != 0 && r.Round > to {
 			break
 		}
 		if r.Round >= from {
@@ -85,9 +94,15 @@ func (t *tracer) describe() {
 		{Uuid: validationLossTrack, Name: "validation loss", Counter: &trace.CounterDescriptor{}},
 	}
 	for i, m := range t.run.Metrics {
-		tracks = append(tracks, &trace.TrackDescriptor{Uuid: trackOf(i), Name: "validation " + m.Name, Counter: &trace.CounterDescriptor{}})
+		tracks = append(
+			tracks,
+			&trace.TrackDescriptor{Uuid: trackOf(i), Name: "validation " + m.Name, Counter: &trace.CounterDescriptor{}},
+		)
 	}
-	tracks = append(tracks, &trace.TrackDescriptor{Uuid: clientsTrack, Name: "clients", ChildOrdering: trace.TrackDescriptor_EXPLICIT})
+	tracks = append(
+		tracks,
+		&trace.TrackDescriptor{Uuid: clientsTrack, Name: "clients", ChildOrdering: trace.TrackDescriptor_EXPLICIT},
+	)
 	for rank, d := range tracks {
 		d.ParentUuid, d.SiblingOrderRank = runTrack, proto.Int32(int32(rank))
 		t.track(d)
@@ -106,12 +121,20 @@ func (t *tracer) round(r *metrics.Round) {
 	if !math.IsNaN(r.TrainingLoss) {
 		values = append(values, real("training loss", r.TrainingLoss))
 	}
-	t.begin(r.Start, &trace.TrackEvent{TrackUuid: roundsTrack, Name: fmt.Sprintf("round %d", r.Round), Categories: []string{"round"}, DebugAnnotations: values})
+	t.begin(r.Start, &trace.TrackEvent{
+		TrackUuid:        roundsTrack,
+		Name:             fmt.Sprintf("round %d", r.Round),
+		Categories:       []string{"round"},
+		DebugAnnotations: values,
+	})
 	for i := range r.Tasks { // before the aggregation: what happens at one instant stays in this order
 		t.task(r, &r.Tasks[i])
 	}
 	aggregation := &trace.TrackEvent{
-		TrackUuid: roundsTrack, Type: trace.TrackEvent_TYPE_INSTANT, Name: "aggregate", Categories: []string{"aggregate"},
+		TrackUuid:        roundsTrack,
+		Type:             trace.TrackEvent_TYPE_INSTANT,
+		Name:             "aggregate",
+		Categories:       []string{"aggregate"},
 		DebugAnnotations: []*trace.DebugAnnotation{whole("updates", r.Outcomes[round.Accepted])},
 	}
 	for i := range r.Tasks {
@@ -132,7 +155,14 @@ func counts(t *metrics.Task) bool { return t.Outcome == round.Accepted && !t.Pro
 func (t *tracer) counters(r *metrics.Round) {
 	if r.LocalSteps != t.steps {
 		t.steps = r.LocalSteps
-		t.event(r.Start, &trace.TrackEvent{TrackUuid: stepsTrack, Type: trace.TrackEvent_TYPE_COUNTER, CounterValue: proto.Int64(int64(r.LocalSteps))})
+		t.event(
+			r.Start,
+			&trace.TrackEvent{
+				TrackUuid:    stepsTrack,
+				Type:         trace.TrackEvent_TYPE_COUNTER,
+				CounterValue: proto.Int64(int64(r.LocalSteps)),
+			},
+		)
 	}
 	if r.LearningRate != t.rate {
 		t.rate = r.LearningRate
@@ -154,7 +184,11 @@ func (t *tracer) counter(at round.Time, track uint64, v float64) {
 func (t *tracer) task(r *metrics.Round, task *metrics.Task) {
 	t.wrote.Tasks++
 	track := t.client(task)
-	values := []*trace.DebugAnnotation{whole("task", int(task.Task)), whole("round", r.Round), whole("K", task.LocalSteps)}
+	values := []*trace.DebugAnnotation{
+		whole("task", int(task.Task)),
+		whole("round", r.Round),
+		whole("K", task.LocalSteps),
+	}
 	if class := t.class(task); class != "" {
 		values = append(values, &trace.DebugAnnotation{Name: "class", StringValue: &class})
 	}
@@ -168,7 +202,12 @@ func (t *tracer) task(r *metrics.Round, task *metrics.Task) {
 	if task.Probe {
 		category = "candidate"
 	}
-	begin := &trace.TrackEvent{TrackUuid: track, Name: task.Outcome.String(), Categories: []string{category}, DebugAnnotations: values}
+	begin := &trace.TrackEvent{
+		TrackUuid:        track,
+		Name:             task.Outcome.String(),
+		Categories:       []string{category},
+		DebugAnnotations: values,
+	}
 	if counts(task) {
 		begin.FlowIds = []uint64{task.Task}
 	}
@@ -204,7 +243,12 @@ func (t *tracer) client(task *metrics.Task) uint64 {
 	if class := t.class(task); class != "" {
 		name += ", " + class
 	}
-	t.track(&trace.TrackDescriptor{Uuid: track, ParentUuid: clientsTrack, Name: name, SiblingOrderRank: proto.Int32(int32(task.Client))})
+	t.track(&trace.TrackDescriptor{
+		Uuid:             track,
+		ParentUuid:       clientsTrack,
+		Name:             name,
+		SiblingOrderRank: proto.Int32(int32(task.Client)),
+	})
 	return track
 }
 
@@ -236,7 +280,10 @@ func (t *tracer) track(d *trace.TrackDescriptor) {
 // packet writes a trace of one packet: concatenated traces are a trace.
 func (t *tracer) packet(p *trace.TracePacket) {
 	if t.err == nil {
-		t.message, t.err = proto.MarshalOptions{}.MarshalAppend(t.message[:0], &trace.Trace{Packet: []*trace.TracePacket{p}})
+		t.message, t.err = proto.MarshalOptions{}.MarshalAppend(
+			t.message[:0],
+			&trace.Trace{Packet: []*trace.TracePacket{p}},
+		)
 	}
 	if t.err == nil {
 		_, t.err = t.out.Write(t.message)

@@ -19,14 +19,24 @@ func (m *Metrics) Describe(chan<- *client.Desc) {}
 // Collect sends the state for [Metrics.Gather], which holds its lock. What has not been measured
 // yet is left out.
 func (m *Metrics) Collect(to chan<- client.Metric) {
-	c, s := &scrape{to, m.labels}, &m.state
-	c.add("build_info", "What runs: always 1.", "version", "goversion", "kernel").gauge(1, m.run.Version, runtime.Version(), m.run.Kernel)
+	c := &scrape{to, m.labels}
+	s := &m.state
+	c.add("build_info", "What runs: always 1.", "version", "goversion", "kernel").gauge(
+		1,
+		m.run.Version,
+		runtime.Version(),
+		m.run.Kernel,
+	)
 	m.collectRun(c, s)
 	m.collectClients(c, s)
 	m.collectUsage(c, s)
 	if m.run.Waiting != nil {
 		if what, since := m.run.Waiting(); what != "" {
-			c.add("bus_waiting_seconds", "Wall time for which the server has been waited for to do something; absent where it answers.", "what").
+			c.add(
+				"bus_waiting_seconds",
+				"Wall time for which the server has been waited for to do something; absent where it answers.",
+				"what",
+			).
 				gauge(time.Since(since).Seconds(), what)
 		}
 	}
@@ -85,10 +95,16 @@ const duration = "round_duration_seconds"
 // collectRun sends what is known of the run as a whole. Losses are those last measured.
 func (m *Metrics) collectRun(c *scrape, s *state) {
 	virtual := s.last.End.Seconds()
-	c.add("progress_ratio", "The part of the run that is done, 0 to 1, by the stop that is nearest; 0 where none is known.").
+	c.add(
+		"progress_ratio",
+		"The part of the run that is done, 0 to 1, by the stop that is nearest; 0 where none is known.",
+	).
 		gauge(m.run.Fraction(s.last.Round, virtual))
 	c.add("start_timestamp_seconds", "When the run, or this attempt of it, started, in Unix time.").time(m.run.Started)
-	c.add("resumed_round", "The round after which this attempt of the run went on; 0: it began.").gauge(float64(s.resumed))
+	c.add(
+		"resumed_round",
+		"The round after which this attempt of the run went on; 0: it began.",
+	).gauge(float64(s.resumed))
 	in := c.add("run_state", "1 for the state that the run is in, 0 for the others. The end is shown until it is scraped, for a minute at most.", "state")
 	for _, name := range []string{running, finished, stopped, failed, diverged} {
 		is := 0.
@@ -97,15 +113,24 @@ func (m *Metrics) collectRun(c *scrape, s *state) {
 		}
 		in.gauge(is, name)
 	}
-	c.add("last_round_timestamp_seconds", "When the last round was completed (before the first: when the run started), in Unix time.").time(s.at)
+	c.add(
+		"last_round_timestamp_seconds",
+		"When the last round was completed (before the first: when the run started), in Unix time.",
+	).time(s.at)
 
 	if e := m.run.Epsilon; e != nil {
-		c.add("privacy_epsilon", "Epsilon of differential privacy that the models so far have cost, for the run's delta.").gauge(e(s.last.Round))
+		c.add(
+			"privacy_epsilon",
+			"Epsilon of differential privacy that the models so far have cost, for the run's delta.",
+		).gauge(e(s.last.Round))
 	}
 	c.add("virtual_time_seconds", "Virtual time since the run's start.").gauge(virtual)
 
 	if m.run.FixedSteps > 0 {
-		c.add("fixed_sgd_steps_total", "Local SGD steps that fixed K does in the same virtual time, where rounds are all alike.").
+		c.add(
+			"fixed_sgd_steps_total",
+			"Local SGD steps that fixed K does in the same virtual time, where rounds are all alike.",
+		).
 			counter(m.run.FixedSteps * virtual)
 	}
 	for i := range m.columns {
@@ -119,7 +144,11 @@ func (m *Metrics) collectRun(c *scrape, s *state) {
 		}
 	}
 	accuracy := c.add("validation_accuracy", "Top-1 accuracy on held-out samples at the last evaluation, 0 to 1.")
-	values := c.add("validation_metric", "A metric of the model, by its name, on held-out samples at the last evaluation.", "metric")
+	values := c.add(
+		"validation_metric",
+		"A metric of the model, by its name, on held-out samples at the last evaluation.",
+		"metric",
+	)
 	for i, of := range m.run.Metrics {
 		v := metric.At(s.last.Metrics, i)
 		if values.measured(v, of.Name); of.Name == metric.Accuracy {
@@ -135,11 +164,23 @@ func (m *Metrics) collectFairness(c *scrape, e *metrics.ClientEvaluation) {
 	if e == nil {
 		return
 	}
-	c.add("client_evaluation_round", "Round after which a model was last measured on the clients' own samples.").gauge(float64(e.Round))
+	c.add(
+		"client_evaluation_round",
+		"Round after which a model was last measured on the clients' own samples.",
+	).gauge(float64(e.Round))
 	accuracy := c.add("client_accuracy", "Top-1 accuracy on a client's own samples at that evaluation, 0 to 1: mean over the clients, or over the tenth with the lowest.", "over", "class")
-	jain := c.add("client_accuracy_jain", "Jain's fairness index of the clients' accuracies at that evaluation, 0 to 1.", "class")
+	jain := c.add(
+		"client_accuracy_jain",
+		"Jain's fairness index of the clients' accuracies at that evaluation, 0 to 1.",
+		"class",
+	)
 	values := c.add("client_metric", "A metric of the model, by its name, on a client's own samples at that evaluation: mean over the clients, or over the tenth with the worst.", "metric", "over", "class")
-	metricJain := c.add("client_metric_jain", "Jain's fairness index of the clients' values of a metric at that evaluation, 0 to 1.", "metric", "class")
+	metricJain := c.add(
+		"client_metric_jain",
+		"Jain's fairness index of the clients' values of a metric at that evaluation, 0 to 1.",
+		"metric",
+		"class",
+	)
 	loss := c.add("client_loss", "Mean loss on a client's own samples at that evaluation: mean over the clients, or over the tenth with the highest.", "over", "class")
 	send := func(class string, f *metrics.Fairness) {
 		for i, v := range f.Metrics {
@@ -164,9 +205,16 @@ func (m *Metrics) collectFairness(c *scrape, e *metrics.ClientEvaluation) {
 
 func (m *Metrics) collectClients(c *scrape, s *state) {
 	actors := c.add("actors", "Clients that take part.", "kind")
-	slowest := c.add("slowest_client_seconds_total", "Virtual duration of the phases of each round's last accepted update: what the other clients waited for.", "phase", "kind", "class")
+	slowest := c.add(
+		"slowest_client_seconds_total",
+		"Virtual duration of the phases of each round's last accepted update: what the other clients waited for.",
+		"phase",
+		"kind",
+		"class",
+	)
 	updates := c.add("updates_total", "Tasks by how they ended.", "outcome", "kind")
-	clients, devices := m.run.Clients, len(m.run.Devices)
+	clients := m.run.Clients
+	devices := len(m.run.Devices)
 	actors.gauge(float64(clients), kindNames[simulated])
 	actors.gauge(float64(devices), kindNames[real])
 	for i, class := range m.classes {
@@ -203,39 +251,91 @@ func (m *Metrics) collectUsage(c *scrape, s *state) {
 	transfer := c.add("transfer_bytes_total", "Bytes of models on the simulated links.", "direction")
 	transfer.counter(float64(u.Downloaded), "download")
 	transfer.counter(float64(u.Uploaded()), "upload")
-	split(c.add("client_time_seconds_total", "Virtual time that clients have spent: useful on updates that are in a model, wasted on all else.", "use"), metrics.Seconds(u.Time))
+	split(
+		c.add(
+			"client_time_seconds_total",
+			"Virtual time that clients have spent: useful on updates that are in a model, wasted on all else.",
+			"use",
+		),
+		metrics.Seconds(u.Time),
+	)
 	split(c.add("client_sgd_steps_total", "Local SGD steps of all clients: useful or wasted.", "use"), u.Steps)
 	if m.run.Power.Watts != nil {
-		split(c.add("client_energy_joules_total", "Energy of the clients whose classes give their watts: useful or wasted.", "use"), u.Joules)
+		split(
+			c.add(
+				"client_energy_joules_total",
+				"Energy of the clients whose classes give their watts: useful or wasted.",
+				"use",
+			),
+			u.Joules,
+		)
 	}
-	c.add("clients_left_out_total", "Clients that the selection left out when it was their turn, such as those too slow for the deadline.").counter(float64(u.LeftOut))
-	c.add("straggler_ratio", "Mean over rounds of the part of a round between its median client and its slowest, 0 to 1.").measured(u.StragglerShare())
-	c.add("straggling_seconds_total", "Virtual time of rounds between their median client and their slowest.").counter(u.Straggling)
+	c.add(
+		"clients_left_out_total",
+		"Clients that the selection left out when it was their turn, such as those too slow for the deadline.",
+	).counter(float64(u.LeftOut))
+	c.add(
+		"straggler_ratio",
+		"Mean over rounds of the part of a round between its median client and its slowest, 0 to 1.",
+	).measured(u.StragglerShare())
+	c.add(
+		"straggling_seconds_total",
+		"Virtual time of rounds between their median client and their slowest.",
+	).counter(u.Straggling)
 }
 
 func (m *Metrics) collectStats(c *scrape, s *state, now *metrics.Stats) {
-	c.add("last_checkpoint_timestamp_seconds", "When the last checkpoint was written, in Unix time.").time(now.Checkpoint)
+	c.add(
+		"last_checkpoint_timestamp_seconds",
+		"When the last checkpoint was written, in Unix time.",
+	).time(now.Checkpoint)
 	c.add("checkpoint_due_timestamp_seconds", "When the next checkpoint is due, in Unix time: it is written at the next step of the run. One that could not be written stays due.").time(now.Due)
-	c.add("checkpoint_failures_total", "Checkpoints that could not be written: the one before stays, and the run goes on.").counter(float64(now.CheckpointFailures))
-	c.add("workers", "Workers that train for the run: of its own process, and of the hosts that are there.").gauge(float64(now.Workers))
-	c.add("pacing_lag_seconds", "Wall time that the run is behind the pace that was asked for; 0 where it runs free.").gauge(now.PacingLag.Seconds())
-	c.add("bus_lag_seconds", "Wall time from the last cohort's tasks going out until its last plan was back.").gauge(now.BusLag.Seconds())
+	c.add(
+		"checkpoint_failures_total",
+		"Checkpoints that could not be written: the one before stays, and the run goes on.",
+	).counter(float64(now.CheckpointFailures))
+	c.add(
+		"workers",
+		"Workers that train for the run: of its own process, and of the hosts that are there.",
+	).gauge(float64(now.Workers))
+	c.add(
+		"pacing_lag_seconds",
+		"Wall time that the run is behind the pace that was asked for; 0 where it runs free.",
+	).gauge(now.PacingLag.Seconds())
+	c.add(
+		"bus_lag_seconds",
+		"Wall time from the last cohort's tasks going out until its last plan was back.",
+	).gauge(now.BusLag.Seconds())
 	c.add("bus_pending_messages", "Messages that wait for the coordinator.").gauge(float64(now.Pending))
 	c.add("bus_ignored_total", "Messages that did not count: repeated, stale or refused.").counter(float64(now.Ignored))
 	if s := now.Server; s != nil {
-		open := c.add("server_connections", "Connections over TCP to the run's own server: admitted, or waiting for their credentials to be accepted.", "state")
+		open := c.add(
+			"server_connections",
+			"Connections over TCP to the run's own server: admitted, or waiting for their credentials to be accepted.",
+			"state",
+		)
 		open.gauge(float64(s.Admitted), "admitted")
 		open.gauge(float64(s.Waiting), "waiting")
 		c.add("server_pending_bytes", "Bytes that wait for devices which read slowly.").gauge(float64(s.Pending))
-		closed := c.add("server_closed_total", "Connections to the run's own server that were not carried on, by reason.", "reason")
+		closed := c.add(
+			"server_closed_total",
+			"Connections to the run's own server that were not carried on, by reason.",
+			"reason",
+		)
 		for reason, n := range s.Closed {
 			closed.counter(float64(n), reason)
 		}
 	}
 	if n := now.NATS; n != nil {
-		c.add("nats_connections", "Connections to the run's own NATS server, those from within its process included.").gauge(n.Connections)
+		c.add(
+			"nats_connections",
+			"Connections to the run's own NATS server, those from within its process included.",
+		).gauge(n.Connections)
 		c.add("nats_subscriptions", "Subscriptions on the run's own NATS server.").gauge(n.Subscriptions)
-		c.add("nats_slow_consumers_total", "Connections that the run's own NATS server gave up because they read too slowly.").counter(n.SlowConsumers)
+		c.add(
+			"nats_slow_consumers_total",
+			"Connections that the run's own NATS server gave up because they read too slowly.",
+		).counter(n.SlowConsumers)
 		c.add("nats_stored_bytes", "Bytes that JetStream of the run's own NATS server holds.").gauge(n.Stored)
 		traffic(c.add("nats_messages_total", "Messages that the run's own NATS server took and gave.", "direction"),
 			c.add("nats_bytes_total", "Bytes of these messages.", "direction"), n.Traffic)
@@ -248,10 +348,16 @@ func (m *Metrics) collectStats(c *scrape, s *state, now *metrics.Stats) {
 	devices.gauge(float64(d.Present), "present")
 	devices.gauge(float64(d.Silent), "silent")
 	devices.gauge(float64(d.Banned), "banned")
-	c.add("model_returns_total", "Rounds whose model was lost, and after which the run went back to its best one.").counter(float64(d.Returns))
+	c.add(
+		"model_returns_total",
+		"Rounds whose model was lost, and after which the run went back to its best one.",
+	).counter(float64(d.Returns))
 	c.add("device_heartbeats_total", "Heartbeats of real devices.").counter(float64(d.Heartbeats))
 	if !d.Oldest.IsZero() {
-		c.add("device_silence_seconds", "Wall time since the most silent device that is present was last heard of.").gauge(time.Since(d.Oldest).Seconds())
+		c.add(
+			"device_silence_seconds",
+			"Wall time since the most silent device that is present was last heard of.",
+		).gauge(time.Since(d.Oldest).Seconds())
 	}
 	c.add("hold_seconds_total", "Wall time that the clock has stood for real devices.").counter(d.Held.Seconds())
 	c.add("device_refused_total", "Messages of real devices that were not valid.").counter(float64(d.Refused))
@@ -261,9 +367,17 @@ func (m *Metrics) collectStats(c *scrape, s *state, now *metrics.Stats) {
 
 // collectDevices sends what each device does, as far as it has series of its own.
 func (m *Metrics) collectDevices(c *scrape, s *state) {
-	tasks := c.add("device_tasks_total", "Tasks that a real device has answered; those beyond the first hundred devices are one, (other).", "device")
+	tasks := c.add(
+		"device_tasks_total",
+		"Tasks that a real device has answered; those beyond the first hundred devices are one, (other).",
+		"device",
+	)
 	took := c.add("device_task_seconds_total", "Virtual time of these tasks.", "phase", "device")
-	heard := c.add("device_heard_timestamp_seconds", "When a real device, of the first hundred, was last heard of, in Unix time.", "device")
+	heard := c.add(
+		"device_heard_timestamp_seconds",
+		"When a real device, of the first hundred, was last heard of, in Unix time.",
+		"device",
+	)
 	for i := range s.devices {
 		name := otherDevices
 		if i < MostDevices {
@@ -292,7 +406,12 @@ func traffic(messages, bytes family, t metrics.Traffic) {
 // collectComparison sends what the classes of devices took and were expected to take; for
 // those of no known class the class is "device".
 func (m *Metrics) collectComparison(c *scrape, s *state) {
-	measured := c.add("device_measured_seconds_total", "Virtual time that real devices took for the tasks that they have answered, by the device's class.", "phase", "class")
+	measured := c.add(
+		"device_measured_seconds_total",
+		"Virtual time that real devices took for the tasks that they have answered, by the device's class.",
+		"phase",
+		"class",
+	)
 	modelled := c.add("device_modelled_seconds_total", "Virtual time that a simulated client takes for the tasks that real devices have answered: of mean speed among those of the device's class, or among all where it has none.", "phase", "class")
 	there := make([]bool, len(m.classes))
 	for i := range m.run.Devices {

@@ -34,13 +34,21 @@ type hostCollector struct {
 func (hostCollector) Describe(chan<- *client.Desc) {}
 
 func (h hostCollector) Collect(to chan<- client.Metric) {
-	c, now := &scrape{to, h.labels}, h.counts()
-	c.add("host_build_info", "What a host runs: always 1.", "version", "goversion").gauge(1, h.version, runtime.Version())
+	c := &scrape{to, h.labels}
+	now := h.counts()
+	c.add("host_build_info", "What a host runs: always 1.", "version", "goversion").gauge(
+		1,
+		h.version,
+		runtime.Version(),
+	)
 	c.add("host_runs", "Runs that the host serves.").gauge(float64(now.Runs))
 	c.add("host_tasks_total", "Tasks of simulated clients that the host has answered.").counter(float64(now.Tasks))
 	c.add("host_jobs_total", "Jobs that the host's trainers have done.").counter(float64(now.Jobs))
 	c.add("host_job_failures_total", "Jobs of these that ended with an error.").counter(float64(now.Fails))
-	c.add("host_job_seconds_total", "Wall time that the host's trainers have spent on jobs, one beside the other.").counter(now.Busy.Seconds())
+	c.add(
+		"host_job_seconds_total",
+		"Wall time that the host's trainers have spent on jobs, one beside the other.",
+	).counter(now.Busy.Seconds())
 	traffic(c.add("host_nats_messages_total", "Messages that the host took from its server and gave to it.", "direction"),
 		c.add("host_nats_bytes_total", "Bytes of these messages.", "direction"), now.Traffic)
 }

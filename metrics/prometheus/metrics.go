@@ -140,17 +140,30 @@ type state struct {
 // New makes the metrics of one run, on a registry of their own.
 func New(run *metrics.Run) *Metrics {
 	m := &Metrics{
-		registry: client.NewRegistry(), run: run, columns: run.Columns(), classes: series(run), modelled: map[answered][phases]round.Time{},
-		scrapes: scrapes{shown: make(chan struct{})},
-		labels:  client.Labels{"run": run.Name, "task": run.Task, "schedule": run.Schedule, "seed": strconv.FormatUint(run.Seed, 10)},
+		registry: client.NewRegistry(),
+		run:      run,
+		columns:  run.Columns(),
+		classes:  series(run),
+		modelled: map[answered][phases]round.Time{},
+		scrapes:  scrapes{shown: make(chan struct{})},
+		labels: client.Labels{
+			"run":      run.Name,
+			"task":     run.Task,
+			"schedule": run.Schedule,
+			"seed":     strconv.FormatUint(run.Seed, 10),
+		},
 	}
 	s := &m.state
-	s.at, s.is = run.Started, running
+	s.at = run.Started
+	s.is = running
 	n := len(m.classes)
 	s.slowest = make([][phases]float64, n)
 	s.devices = make([]deviceTasks, min(len(run.Devices), MostDevices+1))
-	s.compared, m.batch.compared = make([]comparison, n), make([]comparison, n)
-	s.last.TrainingLoss, s.last.WindowLoss, s.last.ValidationLoss = math.NaN(), math.NaN(), math.NaN()
+	s.compared = make([]comparison, n)
+	m.batch.compared = make([]comparison, n)
+	s.last.TrainingLoss = math.NaN()
+	s.last.WindowLoss = math.NaN()
+	s.last.ValidationLoss = math.NaN()
 	m.addHistograms()
 	return m
 }
@@ -160,12 +173,18 @@ func New(run *metrics.Run) *Metrics {
 func (m *Metrics) addHistograms() {
 	options := func(name, help string) client.HistogramOpts {
 		return client.HistogramOpts{
-			Name: "fedpace_" + name, Help: help, ConstLabels: m.labels,
-			Buckets: client.ExponentialBuckets(1.0/(1<<10), 2, 26), NativeHistogramBucketFactor: 1.1,
+			Name:                        "fedpace_" + name,
+			Help:                        help,
+			ConstLabels:                 m.labels,
+			Buckets:                     client.ExponentialBuckets(1.0/(1<<10), 2, 26),
+			NativeHistogramBucketFactor: 1.1,
 		}
 	}
 	m.duration = client.NewHistogram(options(duration, "Virtual time from a round's first task to its close."))
-	all := client.NewHistogramVec(options("client_phase_seconds", "Virtual duration of a task's phases, by class of device: drawn for simulated clients, measured by real devices."), []string{"phase", "kind", "class"})
+	all := client.NewHistogramVec(
+		options("client_phase_seconds", "Virtual duration of a task's phases, by class of device: drawn for simulated clients, measured by real devices."),
+		[]string{"phase", "kind", "class"},
+	)
 	m.phases = make([][phases]client.Observer, len(m.classes))
 	for i, class := range m.classes {
 		if kind := m.kindOf(i); m.has(kind) {
@@ -193,7 +212,9 @@ func (m *Metrics) Start(s *metrics.Start) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.state.last, m.state.usage, m.state.clients = s.Last.Report, *s.Last.Usage, s.Clients
+	m.state.last = s.Last.Report
+	m.state.usage = *s.Last.Usage
+	m.state.clients = s.Clients
 	m.state.resumed = s.Last.Report.Round
 	return nil
 }
@@ -237,7 +258,8 @@ func (m *Metrics) Task(e *round.TaskReport) {
 		b.phases = append(b.phases, observed{class, min(e.Client-m.run.Clients, MostDevices), phasesOf(&e.Plan)})
 	}
 	if e.Outcome == round.Accepted && (!b.waited || e.End >= b.slowest.End) {
-		b.slowest, b.waited = *e, true
+		b.slowest = *e
+		b.waited = true
 	}
 }
 
@@ -280,7 +302,8 @@ func (m *Metrics) Round(r *metrics.Round) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := &m.state
-	s.last, s.at = metrics.Latest(&s.last, &r.Report), now
+	s.last = metrics.Latest(&s.last, &r.Report)
+	s.at = now
 	m.duration.Observe((r.End - r.Start).Seconds())
 	for o, n := range r.Outcomes {
 		s.updates[simulated][o] += uint64(n)
@@ -292,7 +315,8 @@ func (m *Metrics) Round(r *metrics.Round) error {
 
 // takeBatch moves the batch's counts to the state.
 func (m *Metrics) takeBatch(r *round.Report) {
-	s, b := &m.state, &m.batch
+	s := &m.state
+	b := &m.batch
 	for o, n := range b.outcomes {
 		n = min(n, uint64(r.Outcomes[o])) // a counter never falls
 		s.updates[simulated][o] -= n

@@ -46,7 +46,8 @@ func (m *Metrics) Handler() http.Handler {
 		if !m.last.IsZero() {
 			m.every = now.Sub(m.last)
 		}
-		if m.last = now; ended {
+		m.last = now
+		if ended {
 			select {
 			case <-m.shown:
 			default:

@@ -66,7 +66,8 @@ func (c *Tables) countOpen() {
 	for some := range slices.Chunk(c.open, len(accounts)) {
 		for i := range some {
 			e, a := &some[i], c.account(some[i].Client)
-			if accounts[i] = a; e.Probe {
+			accounts[i] = a
+			if e.Probe {
 				a.candidates++
 			} else {
 				a.tasks[e.Outcome]++
@@ -155,7 +156,8 @@ type state struct {
 }
 
 func (c *Tables) Save() ([]byte, error) {
-	last, saved := 0, make([]byte, 0, 32*c.used)
+	last := 0
+	saved := make([]byte, 0, 32*c.used)
 	for client, a := range c.each {
 		saved = binary.AppendVarint(saved, int64(client-last))
 		last = client
@@ -179,7 +181,8 @@ func (c *Tables) Restore(saved []byte) error {
 		if err != nil {
 			return fmt.Errorf("tables: an account's client: %w", err)
 		}
-		if client += distance; client < 0 || client >= round.MaxClients {
+		client += distance
+		if client < 0 || client >= round.MaxClients {
 			return fmt.Errorf("tables: an account of client %d, want 0 to %d", client, round.MaxClients-1)
 		}
 		c.account(int(client)).pass(func(int64) (v int64) {
@@ -201,7 +204,9 @@ func (c *Tables) WriteClients(w io.Writer) error {
 	return write(w, c.run, reflect.TypeFor[Client](), func(yield func(Client, error) bool) {
 		for client, a := range c.each {
 			row := a.row()
-			row.Client, row.Class, row.Real = int32(client), c.run.ClassName(client), c.run.Real(client)
+			row.Client = int32(client)
+			row.Class = c.run.ClassName(client)
+			row.Real = c.run.Real(client)
 			if !yield(row, nil) {
 				return
 			}
@@ -212,14 +217,27 @@ func (c *Tables) WriteClients(w io.Writer) error {
 func (u *used) seconds(p metrics.Phase) float64 { return round.Time(u[1+p]).Seconds() }
 
 func (a *account) row() Client {
-	o, used, lost := &a.tasks, a.useful.seconds, a.wasted.seconds
+	o := &a.tasks
+	used := a.useful.seconds
+	lost := a.wasted.seconds
 	row := Client{
-		Accepted: o[round.Accepted], Late: o[round.Late], Dropped: o[round.Dropped], Lost: o[round.Lost], Cancelled: o[round.Cancelled], Refused: o[round.Refused],
-		Candidates: int32(a.candidates), StepsUseful: a.useful[0], StepsWasted: a.wasted[0],
-		DownloadUseful: used(metrics.Download), DownloadWasted: lost(metrics.Download),
-		ComputeUseful: used(metrics.Compute), ComputeWasted: lost(metrics.Compute),
-		UploadUseful: used(metrics.Upload), UploadWasted: lost(metrics.Upload),
-		WaitingUseful: used(metrics.Waiting), WaitingWasted: lost(metrics.Waiting),
+		Accepted:       o[round.Accepted],
+		Late:           o[round.Late],
+		Dropped:        o[round.Dropped],
+		Lost:           o[round.Lost],
+		Cancelled:      o[round.Cancelled],
+		Refused:        o[round.Refused],
+		Candidates:     int32(a.candidates),
+		StepsUseful:    a.useful[0],
+		StepsWasted:    a.wasted[0],
+		DownloadUseful: used(metrics.Download),
+		DownloadWasted: lost(metrics.Download),
+		ComputeUseful:  used(metrics.Compute),
+		ComputeWasted:  lost(metrics.Compute),
+		UploadUseful:   used(metrics.Upload),
+		UploadWasted:   lost(metrics.Upload),
+		WaitingUseful:  used(metrics.Waiting),
+		WaitingWasted:  lost(metrics.Waiting),
 	}
 	for _, n := range a.tasks {
 		row.Tasks += n

@@ -97,9 +97,12 @@ func (o *tasks) Losses(list []round.Task, losses []float64) {
 // breaks off follow those of the round.
 func (o *tasks) Round(r *metrics.Round) error {
 	o.round = r.Round
-	cohort, candidates, rest := r.Cohort, r.Candidates, 0
+	cohort := r.Cohort
+	candidates := r.Candidates
+	rest := 0
 	for i := range o.open {
-		e, left := &o.open[i], &cohort
+		e := &o.open[i]
+		left := &cohort
 		if e.Probe {
 			left = &candidates
 		}
@@ -142,7 +145,10 @@ func (o *tasks) Finish(end *metrics.End) error {
 		if err != nil {
 			return err
 		}
-		return errors.Join(write(w, o.run, reflect.TypeFor[Task](), o.rows(bufio.NewReaderSize(spool, 1<<16))), spool.Close())
+		return errors.Join(
+			write(w, o.run, reflect.TypeFor[Task](), o.rows(bufio.NewReaderSize(spool, 1<<16))),
+			spool.Close(),
+		)
 	})
 }
 
@@ -166,7 +172,8 @@ func (o *tasks) rows(spool io.Reader) func(yield func(Task, error) bool) {
 			if !e.Probe || e.Outcome == round.Accepted {
 				e.Outcome = round.Cancelled
 			}
-			e.Round, e.Loss = uint32(o.round+1), math.NaN()
+			e.Round = uint32(o.round + 1)
+			e.Loss = math.NaN()
 			if !yield(o.rowOf(&e), nil) {
 				return
 			}
@@ -177,10 +184,22 @@ func (o *tasks) rows(spool io.Reader) func(yield func(Task, error) bool) {
 func (o *tasks) rowOf(r *record) Task {
 	client := int(r.Client)
 	return Task{
-		Task: int64(r.Task), Round: int32(r.Round), Client: int32(r.Client), Class: o.run.ClassName(client), Real: o.run.Real(client), Candidate: r.Probe,
-		Model: int64(r.Model), LocalSteps: int32(r.LocalSteps), StartSeconds: r.Start.Seconds(),
-		DownloadSeconds: r.Plan.Download.Seconds(), ComputeSeconds: r.Plan.Compute.Seconds(), UploadSeconds: r.Plan.Upload.Seconds(),
-		EndSeconds: r.End.Seconds(), Outcome: r.Outcome.String(), Staleness: int32(r.Staleness), Loss: metrics.Measured(r.Loss),
+		Task:            int64(r.Task),
+		Round:           int32(r.Round),
+		Client:          int32(r.Client),
+		Class:           o.run.ClassName(client),
+		Real:            o.run.Real(client),
+		Candidate:       r.Probe,
+		Model:           int64(r.Model),
+		LocalSteps:      int32(r.LocalSteps),
+		StartSeconds:    r.Start.Seconds(),
+		DownloadSeconds: r.Plan.Download.Seconds(),
+		ComputeSeconds:  r.Plan.Compute.Seconds(),
+		UploadSeconds:   r.Plan.Upload.Seconds(),
+		EndSeconds:      r.End.Seconds(),
+		Outcome:         r.Outcome.String(),
+		Staleness:       int32(r.Staleness),
+		Loss:            metrics.Measured(r.Loss),
 	}
 }
 

@@ -48,13 +48,17 @@ func write[T any](w io.Writer, run *metrics.Run, row reflect.Type, rows iter.Seq
 	p := parquet.NewGenericWriter[T](w, parquet.SchemaOf(reflect.New(row).Interface()), parquet.CreatedBy("fedpace", run.Version, ""),
 		parquet.Compression(&codec), parquet.MaxRowsPerRowGroup(groupSet), said("columns", columns(row)),
 		said("run", run.Name), said("task", run.Task), said("schedule", run.Schedule),
-		said("seed", strconv.FormatUint(run.Seed, 10)), said("clients", strconv.Itoa(run.Clients)), said("version", run.Version))
+		said(
+			"seed",
+			strconv.FormatUint(run.Seed, 10),
+		), said("clients", strconv.Itoa(run.Clients)), said("version", run.Version))
 	buffer := make([]T, 0, batch)
 	for row, err := range rows {
 		if err != nil {
 			return err
 		}
-		if buffer = append(buffer, row); len(buffer) == batch {
+		buffer = append(buffer, row)
+		if len(buffer) == batch {
 			if _, err := p.Write(buffer); err != nil {
 				return fmt.Errorf("tables: %w", err)
 			}
@@ -90,16 +94,23 @@ func WriteRounds(w io.Writer, run *metrics.Run, rounds iter.Seq2[round.Report, e
 
 func rowType(columns []metrics.Column) reflect.Type {
 	types := map[metrics.Kind]reflect.Type{
-		metrics.Count: reflect.TypeFor[int32](), metrics.Total: reflect.TypeFor[int64](), metrics.Real: reflect.TypeFor[float64](), metrics.Time: reflect.TypeFor[float64](),
+		metrics.Count: reflect.TypeFor[int32](),
+		metrics.Total: reflect.TypeFor[int64](),
+		metrics.Real:  reflect.TypeFor[float64](),
+		metrics.Time:  reflect.TypeFor[float64](),
 	}
 	var fields []reflect.StructField
 	for i, c := range columns {
-		of, name := types[c.Kind], c.Name
+		of := types[c.Kind]
+		name := c.Name
 		if c.Optional {
-			of, name = reflect.PointerTo(of), name+",optional"
+			of = reflect.PointerTo(of)
+			name = name + ",optional"
 		}
 		fields = append(fields, reflect.StructField{
-			Name: fmt.Sprint("Column", i), Type: of, Tag: reflect.StructTag(fmt.Sprintf("parquet:%q about:%q unit:%q", name, c.Help, c.Unit)),
+			Name: fmt.Sprint("Column", i),
+			Type: of,
+			Tag:  reflect.StructTag(fmt.Sprintf("parquet:%q about:%q unit:%q", name, c.Help, c.Unit)),
 		})
 	}
 	return reflect.StructOf(fields)

@@ -81,7 +81,11 @@ func guard(addr string, edits bool, pages http.Handler) http.Handler {
 		}
 		switch {
 		case !answersTo(name, r.Host):
-			http.Error(w, "this server answers to an IP address, to localhost and to the name that it was told to listen on", http.StatusMisdirectedRequest)
+			http.Error(
+				w,
+				"this server answers to an IP address, to localhost and to the name that it was told to listen on",
+				http.StatusMisdirectedRequest,
+			)
 		case edits && r.Method == http.MethodPost && plain(r):
 			if err := mayEdit(r); err != nil {
 				http.Error(w, err.Error(), http.StatusForbidden)
@@ -107,7 +111,10 @@ var sameOrigin = http.NewCrossOriginProtection()
 // mayEdit says why a request may not change anything: it comes from another machine, through a
 // proxy or under a name that others may have, or from a page of another site.
 func mayEdit(r *http.Request) error {
-	if !names.Loopback(r.RemoteAddr) || !names.Loopback(r.Host) || r.Header.Get("X-Forwarded-For") != "" || r.Header.Get("Forwarded") != "" {
+	if !names.Loopback(r.RemoteAddr) ||
+		!names.Loopback(r.Host) ||
+		r.Header.Get("X-Forwarded-For") != "" ||
+		r.Header.Get("Forwarded") != "" {
 		return errors.New("notes are edited on the machine of the server alone, under localhost")
 	}
 	if r.Header.Get("Content-Type") != "application/json" {

@@ -81,9 +81,15 @@ func Serve(ctx context.Context, addr string, pages ...Page) (*WebServer, error) 
 		cancel:   cancel,
 		done:     make(chan struct{}),
 		server: http.Server{
-			Handler:           guard(addr, slices.ContainsFunc(pages, func(p Page) bool { return p.Edits }), mux(pages)),
-			BaseContext:       func(net.Listener) context.Context { return requests },
-			ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
+			Handler: guard(
+				addr,
+				slices.ContainsFunc(pages, func(p Page) bool { return p.Edits }),
+				mux(pages),
+			),
+			BaseContext: func(net.Listener) context.Context { return requests },
+			ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+				return context.WithValue(ctx, connKey{}, c)
+			},
 			ReadHeaderTimeout: requestTime,
 			ReadTimeout:       requestTime,
 			WriteTimeout:      requestTime,

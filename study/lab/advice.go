@@ -62,7 +62,8 @@ const mostSteps = 1_000_000
 // task's constants are calculated, any other's must be given, here or in the configuration
 // (theory.l, mu, g, f_star). W is the time that the configuration's theory.time names.
 func Advise(c config.Config, g Given, points int) (*Advice, error) {
-	k, loss := theory.Constants{N: c.Cohort, Clients: c.Clients}, Source{"F", metrics.Value(g.Loss), "loss", "given"}
+	k := theory.Constants{N: c.Cohort, Clients: c.Clients}
+	loss := Source{"F", metrics.Value(g.Loss), "loss", "given"}
 	var found []Source
 	if c.Task.IsConvex() {
 		var start float64
@@ -71,7 +72,8 @@ func Advise(c config.Config, g Given, points int) (*Advice, error) {
 			return nil, err
 		}
 		if g.Loss == nil {
-			loss.Value, loss.From = start, "calculated: at the start"
+			loss.Value = start
+			loss.From = "calculated: at the start"
 		}
 	} else {
 		found = sources(k, "", "", "", "", "", "taken as 0, as in Eq. 13")
@@ -89,7 +91,11 @@ func Advise(c config.Config, g Given, points int) (*Advice, error) {
 		return nil, err
 	}
 	if k := a.constants; !(loss.Value >= k.FStar) {
-		return nil, fmt.Errorf("theory: the loss F is %v, want at least the least loss F*, which is %v", loss.Value, k.FStar)
+		return nil, fmt.Errorf(
+			"theory: the loss F is %v, want at least the least loss F*, which is %v",
+			loss.Value,
+			k.FStar,
+		)
 	}
 	first := a.runtime.Round(float64(c.Schedule.K0))
 	last, err := horizon(c, first)
@@ -99,11 +105,19 @@ func Advise(c config.Config, g Given, points int) (*Advice, error) {
 	note := "W is the time since the start"
 	if a.end > 0 {
 		note = "W is the time ahead, as in Theorem 2 (theory.time: ahead)"
-		if last -= first; last < first { // a round is left
-			return nil, fmt.Errorf("theory: of %.4g s no round of %.4g s is ahead after the first (set a longer stop)", a.end, first)
+		last -= first
+		if last < first { // a round is left
+			return nil, fmt.Errorf(
+				"theory: of %.4g s no round of %.4g s is ahead after the first (set a longer stop)",
+				a.end,
+				first,
+			)
 		}
 	}
-	a.Notes = append(a.Notes, note+"; the loss is that of the start throughout, so K* and eta* are upper bounds (Eq. 10, 12).")
+	a.Notes = append(
+		a.Notes,
+		note+"; the loss is that of the start throughout, so K* and eta* are upper bounds (Eq. 10, 12).",
+	)
 	for i := range points {
 		a.add(first*math.Pow(math.Max(1, last/first), float64(i)/float64(max(1, points-1))), loss.Value, 0)
 	}
@@ -118,7 +132,15 @@ func calculated(c config.Config) (k theory.Constants, found []Source, loss float
 	}
 	k = of.constants
 	const from = "calculated"
-	return k, sources(k, from, from, from, from, from+": the largest client gradient at the start and at x*", from), of.Value(of.start), of.Set.Close()
+	return k, sources(
+		k,
+		from,
+		from,
+		from,
+		from,
+		from+": the largest client gradient at the start and at x*",
+		from,
+	), of.Value(of.start), of.Set.Close()
 }
 
 type MissingError struct{ Task, Flag string }
@@ -153,11 +175,15 @@ func AdviseRun(ctx context.Context, dir string, g Given, points int) (*Advice, e
 			return nil, err
 		}
 		if !math.IsNaN(p.WindowLoss) && p.End > 0 {
-			known, least = append(known, p), p.BestLoss
+			known = append(known, p)
+			least = p.BestLoss
 		}
 	}
 	if len(known) == 0 {
-		return nil, fmt.Errorf("%s: no round has a training loss: nothing can be estimated of a run that did not train", dir)
+		return nil, fmt.Errorf(
+			"%s: no round has a training loss: nothing can be estimated of a run that did not train",
+			dir,
+		)
 	}
 	var k theory.Constants
 	var found []Source
@@ -178,14 +204,22 @@ func AdviseRun(ctx context.Context, dir string, g Given, points int) (*Advice, e
 	note := "W is the time since the run's start, as in the paper's schedules."
 	if a.end > 0 {
 		note = "W is the time to the run's end, as in Theorem 2 (theory.time: ahead)."
-		known = slices.DeleteFunc(known, func(r folder.Progress) bool { return !(r.End.Seconds() < a.end) }) // no time is ahead
+		// no time is ahead
+		known = slices.DeleteFunc(known, func(r folder.Progress) bool { return !(r.End.Seconds() < a.end) })
 		if len(known) == 0 {
-			return nil, fmt.Errorf("%s: no round with a training loss ends before the run's end, %.4g s: nothing is ahead", dir, a.end)
+			return nil, fmt.Errorf(
+				"%s: no round with a training loss ends before the run's end, %.4g s: nothing is ahead",
+				dir,
+				a.end,
+			)
 		}
 	}
 	a.Notes = append(a.Notes, note)
 	if slices.ContainsFunc(known, func(r folder.Progress) bool { return a.constants.Gap(r.WindowLoss) < 0 }) {
-		a.Notes = append(a.Notes, "Where F, a mean over a few minibatches, is below F*, K* and eta* are 0 and Eq. 8 is that at F*.")
+		a.Notes = append(
+			a.Notes,
+			"Where F, a mean over a few minibatches, is below F*, K* and eta* are 0 and Eq. 8 is that at F*.",
+		)
 	}
 	for _, n := range spaced(len(known), math.Pow(float64(len(known)), 1/float64(max(1, points-1)))) {
 		p := &known[n-1]
@@ -213,7 +247,10 @@ func parametersOf(c config.Config) (int, error) {
 func takesPlainSteps(c *config.Config) error {
 	switch {
 	case c.Schedule.Unit == config.Epochs:
-		return &config.KeyError{Key: "schedule.unit", Problem: "theory is about local steps, the same for all clients (set unit: steps)"}
+		return &config.KeyError{
+			Key:     "schedule.unit",
+			Problem: "theory is about local steps, the same for all clients (set unit: steps)",
+		}
 	case !learn.Plain(c.Local):
 		return &config.KeyError{Key: "local", Problem: "theory is about plain steps of SGD (set local: sgd)"}
 	case c.Compress != nil:
@@ -240,8 +277,16 @@ func newAdvice(c config.Config, g Given, k theory.Constants, found []Source) (*A
 		return nil, errors.New("theory: G is 0, and K* then infinite")
 	}
 	a := &Advice{
-		Task: string(c.Task), Constants: found, Form: k.Form.String(), N: k.N, K: c.Schedule.K0, Eta: c.Schedule.Eta0,
-		MaxRate: k.MaxRate(), Round: [2]float64{r.Communication(), r.Step}, constants: k, runtime: r,
+		Task:      string(c.Task),
+		Constants: found,
+		Form:      k.Form.String(),
+		N:         k.N,
+		K:         c.Schedule.K0,
+		Eta:       c.Schedule.Eta0,
+		MaxRate:   k.MaxRate(),
+		Round:     [2]float64{r.Communication(), r.Step},
+		constants: k,
+		runtime:   r,
 	}
 	if c.Theory.Time == config.Ahead {
 		if a.end, err = horizon(c, r.Round(float64(a.K))); err != nil {
@@ -249,7 +294,10 @@ func newAdvice(c config.Config, g Given, k theory.Constants, found []Source) (*A
 		}
 	}
 	if a.Eta > a.MaxRate {
-		a.Notes = append(a.Notes, fmt.Sprintf("eta = %g is above 1/(4L) = %.4g, to which the analysis holds.", a.Eta, a.MaxRate))
+		a.Notes = append(
+			a.Notes,
+			fmt.Sprintf("eta = %g is above 1/(4L) = %.4g, to which the analysis holds.", a.Eta, a.MaxRate),
+		)
 	}
 	if len(c.Fleet) > 0 || c.Network.Links.File != "" || c.Compute.Measured != "" {
 		a.Notes = append(a.Notes, "Clients differ: a round's time is that of network.download_mbps, upload_mbps and compute.seconds_per_step, as if all had these.")
@@ -261,7 +309,10 @@ func newAdvice(c config.Config, g Given, k theory.Constants, found []Source) (*A
 }
 
 func (a *Advice) add(elapsed, loss float64, used int) {
-	k, r, eta, w := a.constants, a.runtime, a.Eta, elapsed
+	k := a.constants
+	r := a.runtime
+	eta := a.Eta
+	w := elapsed
 	if a.end > 0 {
 		w = a.end - elapsed
 	}
@@ -270,17 +321,32 @@ func (a *Advice) add(elapsed, loss float64, used int) {
 		_, bounded = k.Steps3(1, eta)
 	}
 	row := Advised{
-		W: w, Elapsed: elapsed, Loss: loss, Used: used,
-		K: k.OptimalK(r, loss, eta, w), Steps: k.Steps(r, loss, eta, w, mostSteps), KPrinted: k.PrintedK(r, loss, eta, w),
-		Eta: k.OptimalEta(r, loss, float64(a.K), w), EtaPrinted: k.PrintedEta(r, loss, float64(a.K), w),
-		Bound: k.AtTime(r, bounded, float64(a.K), eta, w),
+		W:          w,
+		Elapsed:    elapsed,
+		Loss:       loss,
+		Used:       used,
+		K:          k.OptimalK(r, loss, eta, w),
+		Steps:      k.Steps(r, loss, eta, w, mostSteps),
+		KPrinted:   k.PrintedK(r, loss, eta, w),
+		Eta:        k.OptimalEta(r, loss, float64(a.K), w),
+		EtaPrinted: k.PrintedEta(r, loss, float64(a.K), w),
+		Bound:      k.AtTime(r, bounded, float64(a.K), eta, w),
 	}
 	row.BoundStar = k.AtTime(r, bounded, float64(row.Steps), eta, w)
 	a.Rows = append(a.Rows, row)
 }
 
 func (a *Advice) Write(w io.Writer) error {
-	fmt.Fprintf(w, "%s: %d clients a round, K_0 = %d, eta_0 = %g; a round takes %.4g s and %.4g s a local step\n\n", a.Task, a.N, a.K, a.Eta, a.Round[0], a.Round[1])
+	fmt.Fprintf(
+		w,
+		"%s: %d clients a round, K_0 = %d, eta_0 = %g; a round takes %.4g s and %.4g s a local step\n\n",
+		a.Task,
+		a.N,
+		a.K,
+		a.Eta,
+		a.Round[0],
+		a.Round[1],
+	)
 	if err := writeSources(w, a.Constants); err != nil {
 		return err
 	}
@@ -293,8 +359,14 @@ func (a *Advice) Write(w io.Writer) error {
 		}
 		return text + "\t"
 	}
-	used, ahead := slices.ContainsFunc(a.Rows, func(r Advised) bool { return r.Used > 0 }), a.end > 0
-	fmt.Fprintf(t, "%sW\tF\t%sK* (Eq. 9)\tsteps\tas printed\teta* (Eq. 11)\tas printed\tEq. 8 at K_0\tat K*\t\n", some(ahead, "time"), some(used, "K used"))
+	used := slices.ContainsFunc(a.Rows, func(r Advised) bool { return r.Used > 0 })
+	ahead := a.end > 0
+	fmt.Fprintf(
+		t,
+		"%sW\tF\t%sK* (Eq. 9)\tsteps\tas printed\teta* (Eq. 11)\tas printed\tEq. 8 at K_0\tat K*\t\n",
+		some(ahead, "time"),
+		some(used, "K used"),
+	)
 	for _, r := range a.Rows {
 		fmt.Fprintf(t, "%s%.4g s\t%.4g\t%s%.4g\t%d\t%.4g\t%.4g\t%.4g\t%.4g\t%.4g\t\n", some(ahead, fmt.Sprintf("%.4g s", r.Elapsed)), r.W, r.Loss,
 			some(used, strconv.Itoa(r.Used)), r.K, r.Steps, r.KPrinted, r.Eta, r.EtaPrinted, r.Bound, r.BoundStar)
@@ -302,7 +374,11 @@ func (a *Advice) Write(w io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "\neta* is for K_0 steps, K* for eta_0; the analysis holds to eta = 1/(4L) = %.4g and from K = 1.\n", a.MaxRate)
+	fmt.Fprintf(
+		w,
+		"\neta* is for K_0 steps, K* for eta_0; the analysis holds to eta = 1/(4L) = %.4g and from K = 1.\n",
+		a.MaxRate,
+	)
 	for _, note := range a.Notes {
 		fmt.Fprintln(w, note)
 	}
@@ -315,8 +391,22 @@ func (a *Advice) Draw(path string) error {
 	if a.end > 0 {
 		x = "virtual seconds"
 	}
-	k := figure.Panel{Title: "local steps", X: x, Y: "K*", Steps: true, LogX: true, LogY: true}
-	eta := figure.Panel{Title: "learning rate", X: x, Y: "eta*", Steps: true, LogX: true, LogY: true}
+	k := figure.Panel{
+		Title: "local steps",
+		X:     x,
+		Y:     "K*",
+		Steps: true,
+		LogX:  true,
+		LogY:  true,
+	}
+	eta := figure.Panel{
+		Title: "learning rate",
+		X:     x,
+		Y:     "eta*",
+		Steps: true,
+		LogX:  true,
+		LogY:  true,
+	}
 	for _, r := range a.Rows {
 		k.Add("Eq. 9", figure.Point{X: r.Elapsed, Y: r.K})
 		k.Add("as printed", figure.Point{X: r.Elapsed, Y: r.KPrinted})

@@ -41,7 +41,11 @@ func Estimate(ctx context.Context, dir string, c config.Config, fStar float64) (
 		return k, nil, err
 	}
 	k.FStar = fStar
-	minibatches := fmt.Sprintf("estimated: %d minibatches of each of %d clients, at the first and the last model", probedBatches, min(probedClients, k.Clients))
+	minibatches := fmt.Sprintf(
+		"estimated: %d minibatches of each of %d clients, at the first and the last model",
+		probedBatches,
+		min(probedClients, k.Clients),
+	)
 	from := []string{
 		"estimated: |∇F(x) − ∇F(y)|/|x − y| of the first and the last model, at most L",
 		"estimated: (∇F(x) − ∇F(y))·(x − y)/|x − y|² of them, at least mu where F is convex",
@@ -51,7 +55,8 @@ func Estimate(ctx context.Context, dir string, c config.Config, fStar float64) (
 		"the least mean over a window of rounds: at least F*, and K* is 0 there",
 	}
 	if k.Mu <= 0 {
-		k.Mu, from[1] = k.L, "taken as L: between the first and the last model F is not convex"
+		k.Mu = k.L
+		from[1] = "taken as L: between the first and the last model F is not convex"
 	}
 	return k, sources(k, from...), nil
 }
@@ -60,7 +65,10 @@ func Estimate(ctx context.Context, dir string, c config.Config, fStar float64) (
 // They give the largest client's G, the clients' mean variance over their number, and along the way
 // from one model to the other mu and L.
 func look(ctx context.Context, p *problem.Problem, y []float32) (k theory.Constants, err error) {
-	set, c, x, n := p.Set, &p.Config, p.Initial, len(y)
+	set := p.Set
+	c := &p.Config
+	x := p.Initial
+	n := len(y)
 	k.N, k.Clients = c.Cohort, set.Clients()
 	kernel, err := learn.SelectKernel(learn.AutoKernel)
 	if err != nil {
@@ -110,10 +118,14 @@ func look(ctx context.Context, p *problem.Problem, y []float32) (k theory.Consta
 			variance[m] += max(0, squares-square) * probedBatches / (probedBatches - 1) / float64(clients)
 		}
 	}
-	k.G, k.Variance = math.Sqrt(largest), max(variance[0], variance[1])/float64(k.Clients)
-	way, dot, square := 0.0, 0.0, 0.0
+	k.G = math.Sqrt(largest)
+	k.Variance = max(variance[0], variance[1]) / float64(k.Clients)
+	way := 0.0
+	dot := 0.0
+	square := 0.0
 	for j := range x {
-		d, g := float64(x[j])-float64(y[j]), mean[0][j]-mean[1][j]
+		d := float64(x[j]) - float64(y[j])
+		g := mean[0][j] - mean[1][j]
 		way += d * d
 		dot += d * g
 		square += g * g
@@ -121,6 +133,7 @@ func look(ctx context.Context, p *problem.Problem, y []float32) (k theory.Consta
 	if way == 0 {
 		return k, errors.New("the run ended at the model that it started from: nothing can be estimated")
 	}
-	k.Mu, k.L = dot/way, math.Sqrt(square/way)
+	k.Mu = dot / way
+	k.L = math.Sqrt(square / way)
 	return k, nil
 }

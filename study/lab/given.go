@@ -60,9 +60,15 @@ func writeSources(w io.Writer, list []Source) error {
 // run's configuration has what was calculated, which keeps its source.
 func settle(found []Source, g Given, t config.Theory, k *theory.Constants) {
 	k.Form = g.Form
-	configured := Given{L: t.L, Mu: t.Mu, G: t.G, FStar: t.FStar}
+	configured := Given{
+		L:     t.L,
+		Mu:    t.Mu,
+		G:     t.G,
+		FStar: t.FStar,
+	}
 	for i, c := range constants {
-		s, from := &found[i], "given"
+		s := &found[i]
+		from := "given"
 		of, v := c.of(k, &g)
 		if v == nil {
 			_, v = c.of(k, &configured)
@@ -70,7 +76,8 @@ func settle(found []Source, g Given, t config.Theory, k *theory.Constants) {
 		}
 		switch known := s.From != ""; {
 		case v == nil && !known:
-			v, from = new(float64), "not given: 0"
+			v = new(float64)
+			from = "not given: 0"
 		case v == nil, from != "given" && known && *v == s.Value:
 			continue
 		}

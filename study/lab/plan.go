@@ -54,7 +54,9 @@ func (p Plan) cells() ([]study.Cell, error) {
 		return nil, fmt.Errorf("lab: train: false learns nothing that could be measured")
 	case p.Config.HasOwnBatches():
 		return nil, fmt.Errorf("lab: all clients have minibatches of one size (remove batch from the classes in fleet)")
-	case !plain || p.Config.Close != closing.Rule(closing.All{}) || p.Config.Select != selection.Rule(selection.Uniform{}):
+	case !plain ||
+		p.Config.Close != closing.Rule(closing.All{}) ||
+		p.Config.Select != selection.Rule(selection.Uniform{}):
 		return nil, fmt.Errorf("lab: Theorem 1 is about fedavg, uniform cohorts and rounds that wait for all (leave aggregate.algorithm, select and close as they are)")
 	}
 	var list []study.Cell
@@ -72,12 +74,15 @@ func (p Plan) cells() ([]study.Cell, error) {
 }
 
 func (p Plan) of(name string) ([]study.Cell, error) {
-	c, known := p.Config, name
+	c := p.Config
+	known := name
 	if name == TheoryAhead {
-		known, c.Theory.Time = "theory", config.Ahead
+		known = "theory"
+		c.Theory.Time = config.Ahead
 	}
 	if name == "step" && c.Schedule.DecayRound == 0 && c.Task == config.TaskQuadratic {
-		c.Schedule.DecayRound = max(1, cmp.Or(c.Stop.EqualRuntimeRounds, c.Stop.Rounds)/3) // it has no accuracy to converge
+		// it has no accuracy to converge
+		c.Schedule.DecayRound = max(1, cmp.Or(c.Stop.EqualRuntimeRounds, c.Stop.Rounds)/3)
 	}
 	if err := takesPlainSteps(&c); err != nil {
 		return nil, err
@@ -109,8 +114,14 @@ func (p Plan) Run(ctx context.Context, o study.Options) (*Result, error) {
 	traces := map[*study.Cell]*trace{}
 	list := make([]*trace, len(cells))
 	for i := range cells {
-		c, k := &cells[i], &of.constants
-		c.Config.Theory.Take(config.Theory{L: &k.L, Mu: &k.Mu, G: &k.G, FStar: &k.FStar})
+		c := &cells[i]
+		k := &of.constants
+		c.Config.Theory.Take(config.Theory{
+			L:     &k.L,
+			Mu:    &k.Mu,
+			G:     &k.G,
+			FStar: &k.FStar,
+		})
 		list[i] = &trace{}
 		traces[c] = list[i]
 	}
@@ -175,9 +186,16 @@ func open(c config.Config) (*objective, error) {
 func gather(p Plan, of *objective, traces []*trace) *Result {
 	k := of.constants
 	r := &Result{
-		Task: string(p.Config.Task), Clients: of.Clients, Cohort: p.Config.Cohort, Batch: p.Config.Batch, Seeds: p.Seeds,
-		K0: p.Config.Schedule.K0, Eta: p.Config.Schedule.Eta0,
-		Constants: k, F0: of.Value(of.start), Distance: of.Distance(of.start),
+		Task:      string(p.Config.Task),
+		Clients:   of.Clients,
+		Cohort:    p.Config.Cohort,
+		Batch:     p.Config.Batch,
+		Seeds:     p.Seeds,
+		K0:        p.Config.Schedule.K0,
+		Eta:       p.Config.Schedule.Eta0,
+		Constants: k,
+		F0:        of.Value(of.start),
+		Distance:  of.Distance(of.start),
 	}
 	r.PrintedG = theory.PrintedG(k.L, r.Distance)
 	for _, t := range traces {
@@ -187,9 +205,11 @@ func gather(p Plan, of *objective, traces []*trace) *Result {
 		seeds := traces[i*p.Seeds : (i+1)*p.Seeds]
 		name, _, _ := strings.Cut(name, "=") // of one's own
 		own := k
-		own.G, own.Variance = 0, 0
+		own.G = 0
+		own.Variance = 0
 		for _, t := range seeds {
-			own.G, own.Variance = max(own.G, math.Sqrt(t.Path.Second)), math.Max(own.Variance, t.Path.Variance)
+			own.G = max(own.G, math.Sqrt(t.Path.Second))
+			own.Variance = math.Max(own.Variance, t.Path.Variance)
 		}
 		r.Bounds = append(r.Bounds, r.bounds(name, own, seeds)...)
 		r.Curves = append(r.Curves, r.curve(name, seeds)...)
@@ -203,17 +223,28 @@ func (r *Result) bounds(name string, k theory.Constants, seeds []*trace) (list [
 	for _, t := range seeds {
 		rounds = min(rounds, len(t.Steps))
 	}
-	form := func(f theory.Form) theory.Constants { c := k; c.Form = f; return c }
+	form := func(f theory.Form) theory.Constants {
+		c := k
+		c.Form = f
+		return c
+	}
 	printed := form(theory.Statement)
 	printed.G = r.PrintedG
 	for _, n := range spaced(rounds, 1.3) {
-		b := Bound{Schedule: name, Rounds: n, G: k.G, Variance: k.Variance}
+		b := Bound{
+			Schedule: name,
+			Rounds:   n,
+			G:        k.G,
+			Variance: k.Variance,
+		}
 		var measured []float64
 		for _, t := range seeds {
-			steps, rates := t.Steps[:n], t.Rates[:n]
+			steps := t.Steps[:n]
+			rates := t.Rates[:n]
 			total := sum(steps)
 			looked := min(len(t.Path.Squares), (total+t.Stride-1)/t.Stride)
-			squares, way := 0.0, 0.0
+			squares := 0.0
+			way := 0.0
 			for i, s := range t.Path.Squares[:looked] { // Theorem 1 weighs iterations by their rates
 				squares += t.Path.Rates[i] * s
 				way += t.Path.Rates[i]
@@ -228,7 +259,8 @@ func (r *Result) bounds(name string, k theory.Constants, seeds []*trace) (list [
 			b.PrintedG += share * printed.Theorem1Rates(r.F0, rates, steps).Total()
 		}
 		e := statistics.EstimateMean(measured)
-		b.Measured, b.Half = e.Mean, half(e.Half)
+		b.Measured = e.Mean
+		b.Half = half(e.Half)
 		b.Least = least(seeds, b.Iterations)
 		list = append(list, b)
 	}
@@ -277,7 +309,8 @@ func (r *Result) curve(name string, seeds []*trace) (list []Moment) {
 		m := Moment{Schedule: name, Seconds: r.Limit * float64(i) / moments}
 		var gaps []float64
 		for _, t := range seeds {
-			at := sort.Search(len(t.Seconds), func(i int) bool { return t.Seconds[i] > m.Seconds*(1+1e-12) }) // rounds that have ended by then
+			// rounds that have ended by then
+			at := sort.Search(len(t.Seconds), func(i int) bool { return t.Seconds[i] > m.Seconds*(1+1e-12) })
 			gap := start
 			if at > 0 {
 				gap = t.Gaps[at-1]
@@ -288,7 +321,8 @@ func (r *Result) curve(name string, seeds []*trace) (list []Moment) {
 			m.LocalSteps += float64(t.Steps[min(at, len(t.Steps)-1)]) / float64(len(seeds))
 		}
 		e := statistics.EstimateMean(gaps)
-		m.Gap, m.Half = e.Mean, half(e.Half)
+		m.Gap = e.Mean
+		m.Half = half(e.Half)
 		list = append(list, m)
 	}
 	return list

@@ -41,8 +41,14 @@ type replayer struct {
 func newReplayer(of *convex.Problem, seed uint64, stride int) *replayer {
 	n := of.Model.Params()
 	return &replayer{
-		of: of, seed: seed, stride: stride, work: of.Model.NewWorkspace(of.Batch, learn.Kernel{}),
-		local: make([]float32, n), x: make([]float64, n), g: make([]float64, n), noise: make([]float64, of.Clients),
+		of:     of,
+		seed:   seed,
+		stride: stride,
+		work:   of.Model.NewWorkspace(of.Batch, learn.Kernel{}),
+		local:  make([]float32, n),
+		x:      make([]float64, n),
+		g:      make([]float64, n),
+		noise:  make([]float64, of.Clients),
 	}
 }
 
@@ -51,7 +57,9 @@ func newReplayer(of *convex.Problem, seed uint64, stride int) *replayer {
 // before, which for those who did has the same distribution as what they drew.
 func (r *replayer) run(ctx context.Context, models [][]float32, steps []int, rates []float64) (path, error) {
 	var p path
-	done, next := int64(0), 0 // iterations before the round; the next one to look at
+	// iterations before the round; the next one to look at
+	done := int64(0)
+	next := 0
 	for i, k := range steps {
 		if err := ctx.Err(); err != nil {
 			return p, err
@@ -62,7 +70,8 @@ func (r *replayer) run(ctx context.Context, models [][]float32, steps []int, rat
 			return p, err
 		}
 		p.Rates = append(p.Rates, slices.Repeat(rates[i:i+1], len(p.Squares)-seen)...)
-		done, next = done+int64(k), last
+		done = done + int64(k)
+		next = last
 	}
 	for c, v := range r.noise {
 		w := r.of.Weights[c]

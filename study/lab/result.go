@@ -121,12 +121,28 @@ func (r *Result) Holds() bool {
 
 func (r *Result) Write(w io.Writer) error {
 	k := r.Constants
-	fmt.Fprintf(w, "%s: %d clients, %d a round, minibatches of %d, K_0 = %d, eta = %g; seeds: %d; %.6g virtual s each\n\n", r.Task, r.Clients, r.Cohort, r.Batch, r.K0, r.Eta, r.Seeds, r.Limit)
+	fmt.Fprintf(
+		w,
+		"%s: %d clients, %d a round, minibatches of %d, K_0 = %d, eta = %g; seeds: %d; %.6g virtual s each\n\n",
+		r.Task,
+		r.Clients,
+		r.Cohort,
+		r.Batch,
+		r.K0,
+		r.Eta,
+		r.Seeds,
+		r.Limit,
+	)
 	if err := writeSources(w, r.constants()); err != nil {
 		return err
 	}
 	if r.Eta > k.MaxRate() {
-		fmt.Fprintf(w, "\neta = %g is above 1/(4L) = %.4g: Theorem 1 does not speak of these runs.\n", r.Eta, k.MaxRate())
+		fmt.Fprintf(
+			w,
+			"\neta = %g is above 1/(4L) = %.4g: Theorem 1 does not speak of these runs.\n",
+			r.Eta,
+			k.MaxRate(),
+		)
 	}
 	fmt.Fprintf(w, "\nTheorem 1: mean of |grad F|² over the iterations, beside its bounds\n\n")
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -152,7 +168,8 @@ func (r *Result) Write(w io.Writer) error {
 		if fixed > 0 {
 			relative = fmt.Sprintf("%.3f", m.Steps/fixed)
 		}
-		early, later := r.at(m.Schedule, 0.1), r.at(m.Schedule, 0.3)
+		early := r.at(m.Schedule, 0.1)
+		later := r.at(m.Schedule, 0.3)
 		fmt.Fprintf(t, "%s\t%.0f\t%.0f\t%s\t%.1f\t%s\t%s\t%s\t\n", m.Schedule, m.Rounds, m.Steps, relative, m.LocalSteps,
 			plusMinus(early.Gap, early.Half), plusMinus(later.Gap, later.Half), plusMinus(m.Gap, m.Half))
 	}
@@ -229,7 +246,14 @@ func boundPanels(bounds []Bound) (panels []figure.Panel) {
 			if n == maxPanels {
 				break
 			}
-			panels = append(panels, figure.Panel{Title: b.Schedule, X: "iterations T", Y: "mean of |∇F|² over T, and bounds", Steps: true, LogX: true, LogY: true})
+			panels = append(panels, figure.Panel{
+				Title: b.Schedule,
+				X:     "iterations T",
+				Y:     "mean of |∇F|² over T, and bounds",
+				Steps: true,
+				LogX:  true,
+				LogY:  true,
+			})
 		}
 		p := &panels[len(panels)-1]
 		p.Add("measured", figure.Point{X: b.Iterations, Y: b.Measured, Half: float64(b.Half)})
@@ -242,8 +266,20 @@ func boundPanels(bounds []Bound) (panels []figure.Panel) {
 
 // curvePanels show the schedules' ways to the optimum and their local steps.
 func curvePanels(curves []Moment) []figure.Panel {
-	gap := figure.Panel{Title: "distance from the optimum", X: "virtual seconds", Y: "F − F*", Steps: true, LogY: true}
-	steps := figure.Panel{Title: "local steps", X: "virtual seconds", Y: "K_r", Steps: true, LogY: true}
+	gap := figure.Panel{
+		Title: "distance from the optimum",
+		X:     "virtual seconds",
+		Y:     "F − F*",
+		Steps: true,
+		LogY:  true,
+	}
+	steps := figure.Panel{
+		Title: "local steps",
+		X:     "virtual seconds",
+		Y:     "K_r",
+		Steps: true,
+		LogY:  true,
+	}
 	for _, m := range curves {
 		gap.Add(m.Schedule, figure.Point{X: m.Seconds, Y: m.Gap, Half: float64(m.Half)})
 		steps.Add(m.Schedule, figure.Point{X: m.Seconds, Y: m.LocalSteps})

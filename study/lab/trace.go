@@ -67,10 +67,14 @@ func (t *trace) measure(ctx context.Context, c *study.Cell, of *objective) (err 
 			next = models[i]
 		}
 		models = append(models, next)
-		t.Steps, t.Rates, t.Seconds = append(t.Steps, row.LocalSteps), append(t.Rates, row.LearningRate), append(t.Seconds, row.End.Seconds())
+		t.Steps, t.Rates, t.Seconds = append(
+			t.Steps,
+			row.LocalSteps,
+		), append(t.Rates, row.LearningRate), append(t.Seconds, row.End.Seconds())
 		t.Gaps = append(t.Gaps, of.Value(convex.Widen(models[i+1]))-of.FStar)
 	}
-	t.Stride, t.Limit = 1, c.Summary.VirtualSeconds
+	t.Stride = 1
+	t.Limit = c.Summary.VirtualSeconds
 	if c.Config.Task == config.TaskLogistic {
 		t.Stride = 10 // its gradients go through all samples
 	}

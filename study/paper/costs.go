@@ -24,7 +24,9 @@ func WriteCells(ctx context.Context, w io.Writer, cells []study.Cell, o run.Opti
 		if err != nil {
 			return err
 		}
-		done, hours, evaluation := "yes", "-", "-"
+		done := "yes"
+		hours := "-"
+		evaluation := "-"
 		if s == nil {
 			done = "no"
 		}
@@ -38,16 +40,25 @@ func WriteCells(ctx context.Context, w io.Writer, cells []study.Cell, o run.Opti
 				}
 				costs[of] = cost
 			}
-			all.Training, all.Evaluating = all.Training+cost.Training, all.Evaluating+cost.Evaluating
-			all.Simulating, all.Upper = all.Simulating+cost.Simulating, all.Upper || cost.Upper
-			hours, evaluation = coreHours(&cost), fmt.Sprintf("%.3g", cost.Evaluating/3600)
+			all.Training = all.Training + cost.Training
+			all.Evaluating = all.Evaluating + cost.Evaluating
+			all.Simulating = all.Simulating + cost.Simulating
+			all.Upper = all.Upper || cost.Upper
+			hours = coreHours(&cost)
+			evaluation = fmt.Sprintf("%.3g", cost.Evaluating/3600)
 		}
-		rows = append(rows, []any{c.Config.Task, c.Schedule, c.Config.Seed, c.Config.Stop.EqualRuntimeRounds, c.Config.Data, done, hours, evaluation, c.Config.Out})
+		rows = append(
+			rows,
+			[]any{c.Config.Task, c.Schedule, c.Config.Seed, c.Config.Stop.EqualRuntimeRounds, c.Config.Data, done, hours, evaluation, c.Config.Out},
+		)
 	}
 	if err := titled(w, fmt.Sprintf("%d runs", len(cells)), rows); err != nil || len(costs) == 0 {
 		return err
 	}
-	return note(w, fmt.Sprintf("What is not done takes %s core-hours of this machine, %.3g of them for evaluations. A schedule that follows losses is taken to stay at K_0.", coreHours(&all), all.Evaluating/3600))
+	return note(
+		w,
+		fmt.Sprintf("What is not done takes %s core-hours of this machine, %.3g of them for evaluations. A schedule that follows losses is taken to stay at K_0.", coreHours(&all), all.Evaluating/3600),
+	)
 }
 
 // coreHours are those of all work. They are a bound where K_r is only known not to exceed K_0.

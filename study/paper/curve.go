@@ -19,31 +19,37 @@ import (
 
 // Curve is one cell with its evaluations.
 type Curve struct {
-	Task        config.Task `csv:"task"`
-	Data        string      `csv:"data"`    // what was learned from, with what is synthetic about it; empty: timing only
-	Devices     string      `csv:"devices"` // what the clients are, where not the paper's
-	Schedule    string      `csv:"schedule"`
-	Seed        uint64      `csv:"seed"`
-	Megabits    float64     `csv:"model_megabits"` // size of the model on the network; 0: that of its parameters
-	FixedRounds int         `csv:"fixed_rounds"`   // of K-eta-fixed, to whose virtual time it went
-	K0          int         `csv:"k0"`
-	Clients     int         `csv:"clients"` // population
-	Cohort      int         `csv:"cohort"`
+	Task config.Task `csv:"task"`
+	// what was learned from, with what is synthetic about it; empty: timing only
+	Data        string  `csv:"data"`
+	Devices     string  `csv:"devices"` // what the clients are, where not the paper's
+	Schedule    string  `csv:"schedule"`
+	Seed        uint64  `csv:"seed"`
+	Megabits    float64 `csv:"model_megabits"` // size of the model on the network; 0: that of its parameters
+	FixedRounds int     `csv:"fixed_rounds"`   // of K-eta-fixed, to whose virtual time it went
+	K0          int     `csv:"k0"`
+	Clients     int     `csv:"clients"` // population
+	Cohort      int     `csv:"cohort"`
 
 	study.Provenance
 
 	Completed      bool    `csv:"completed"` // false: cut; what follows is then of the part that was done
 	Rounds         int     `csv:"rounds"`
 	VirtualSeconds float64 `csv:"virtual_seconds"`
-	RelativeSteps  float64 `csv:"relative_sgd_steps"`       // SGD steps against FixedRounds x K_0 (Table 4); NaN while not completed
-	BestLoss       float64 `csv:"best_training_loss"`       // lowest mean over the window of rounds (Eq. 15); NaN: none
-	BestAccuracy   float64 `csv:"best_validation_accuracy"` // NaN: none
-	TailAccuracy   float64 `csv:"tail_accuracy"`            // mean of the evaluations in the last tenth of the virtual time; NaN: none
-	FinalAccuracy  float64 `csv:"validation_accuracy"`      // NaN: none
-	Decayed        int     `csv:"decayed_after_round"`      // round after which a step schedule decayed; 0: it did not, or is none
-	DecayedAt      float64 `csv:"decayed_seconds"`          // virtual seconds at its end; NaN: none
-	Plateaued      float64 `csv:"plateau_seconds"`          // virtual seconds at which the validation error had converged; NaN: never
-	Evaluations    int     `csv:"evaluations"`              // after rounds, all in Points; 0: a file of before has but those that were better, and the last
+	// SGD steps against FixedRounds x K_0 (Table 4); NaN while not completed
+	RelativeSteps float64 `csv:"relative_sgd_steps"`
+	BestLoss      float64 `csv:"best_training_loss"`       // lowest mean over the window of rounds (Eq. 15); NaN: none
+	BestAccuracy  float64 `csv:"best_validation_accuracy"` // NaN: none
+	// mean of the evaluations in the last tenth of the virtual time; NaN: none
+	TailAccuracy  float64 `csv:"tail_accuracy"`
+	FinalAccuracy float64 `csv:"validation_accuracy"` // NaN: none
+	// round after which a step schedule decayed; 0: it did not, or is none
+	Decayed   int     `csv:"decayed_after_round"`
+	DecayedAt float64 `csv:"decayed_seconds"` // virtual seconds at its end; NaN: none
+	// virtual seconds at which the validation error had converged; NaN: never
+	Plateaued float64 `csv:"plateau_seconds"`
+	// after rounds, all in Points; 0: a file of before has but those that were better, and the last
+	Evaluations int `csv:"evaluations"`
 
 	Points []Point
 }
@@ -89,7 +95,10 @@ func Write(dir string, curves []Curve) error {
 			points = append(points, pointRow{c.key(), p})
 		}
 	}
-	return errors.Join(table.Write(filepath.Join(dir, CellsFile), curves, -1), table.Write(filepath.Join(dir, CurvesFile), points, -1))
+	return errors.Join(
+		table.Write(filepath.Join(dir, CellsFile), curves, -1),
+		table.Write(filepath.Join(dir, CurvesFile), points, -1),
+	)
 }
 
 // Load reads what Write wrote to folders, and merges it. A run that was played twice must have come to
@@ -106,7 +115,13 @@ func Load(dirs ...string) (all []Curve, err error) {
 			case i < 0:
 				all = append(all, c)
 			case all[i].outcome() != c.outcome():
-				return nil, fmt.Errorf("paper: %s: %v came to something else than in a folder before: %v, not %v", filepath.Join(dir, CellsFile), c.key(), c.outcome(), all[i].outcome())
+				return nil, fmt.Errorf(
+					"paper: %s: %v came to something else than in a folder before: %v, not %v",
+					filepath.Join(dir, CellsFile),
+					c.key(),
+					c.outcome(),
+					all[i].outcome(),
+				)
 			case len(all[i].Points) < len(c.Points):
 				all[i] = c
 			}
@@ -120,7 +135,16 @@ func Load(dirs ...string) (all []Curve, err error) {
 
 // outcome is what tells a run from another one of the same name.
 func (c *Curve) outcome() string {
-	return fmt.Sprint(c.DataDigest, c.FixedRounds, c.Rounds, c.VirtualSeconds, c.BestLoss, c.BestAccuracy, c.TailAccuracy, c.FinalAccuracy)
+	return fmt.Sprint(
+		c.DataDigest,
+		c.FixedRounds,
+		c.Rounds,
+		c.VirtualSeconds,
+		c.BestLoss,
+		c.BestAccuracy,
+		c.TailAccuracy,
+		c.FinalAccuracy,
+	)
 }
 
 func load(dir string) ([]Curve, error) {
@@ -167,8 +191,16 @@ func (c *Curve) follow() error {
 		p.BestAccuracy = best
 		tail.Observe(p.VirtualSeconds, p.Accuracy)
 	}
-	if got := tail.Mean(c.VirtualSeconds); c.Evaluations > 0 && (len(c.Points) != c.Evaluations || got != c.TailAccuracy) {
-		return fmt.Errorf("cell %v: its %d evaluations have tail accuracy %v, but it is said to have %d with %v", c.key(), len(c.Points), got, c.Evaluations, c.TailAccuracy)
+	if got := tail.Mean(c.VirtualSeconds); c.Evaluations > 0 &&
+		(len(c.Points) != c.Evaluations || got != c.TailAccuracy) {
+		return fmt.Errorf(
+			"cell %v: its %d evaluations have tail accuracy %v, but it is said to have %d with %v",
+			c.key(),
+			len(c.Points),
+			got,
+			c.Evaluations,
+			c.TailAccuracy,
+		)
 	}
 	return nil
 }
@@ -205,7 +237,8 @@ func Curves(cells []study.Cell) ([]Curve, error) {
 // sortCurves puts curves in the order of the paper, with what it has not behind in the order of its
 // first runs.
 func sortCurves(curves []Curve) {
-	tasks, schedules := Plan{}.tasks(), Table3()
+	tasks := Plan{}.tasks()
+	schedules := Table3()
 	for _, c := range curves {
 		if !slices.Contains(schedules, c.Schedule) {
 			schedules = append(schedules, c.Schedule)
@@ -227,8 +260,15 @@ func readCell(dir string) (Curve, error) {
 	}
 	config := &r.Config
 	c := Curve{
-		Task: config.Task, Schedule: config.Schedule.Name(), Seed: config.Seed, FixedRounds: config.Stop.EqualRuntimeRounds, K0: config.Schedule.K0,
-		Clients: config.Clients, Cohort: config.Cohort, Megabits: config.Network.ModelMegabits, RelativeSteps: math.NaN(),
+		Task:          config.Task,
+		Schedule:      config.Schedule.Name(),
+		Seed:          config.Seed,
+		FixedRounds:   config.Stop.EqualRuntimeRounds,
+		K0:            config.Schedule.K0,
+		Clients:       config.Clients,
+		Cohort:        config.Cohort,
+		Megabits:      config.Network.ModelMegabits,
+		RelativeSteps: math.NaN(),
 	}
 	if c.Devices, err = devices(config); err != nil {
 		return Curve{}, err
@@ -250,7 +290,9 @@ func readCell(dir string) (Curve, error) {
 	if c.Provenance, err = study.ProvenanceOf(*config, *s); err != nil {
 		return c, err
 	}
-	c.Completed, c.Rounds, c.VirtualSeconds = s.Completed, s.Rounds, s.VirtualSeconds
+	c.Completed = s.Completed
+	c.Rounds = s.Rounds
+	c.VirtualSeconds = s.VirtualSeconds
 	c.Data = *cmp.Or(s.Data, &c.Data)
 	if s.Completed {
 		c.RelativeSteps = metrics.Value(s.RelativeSGDSteps)
@@ -264,7 +306,12 @@ func (c *Curve) read(of *folder.Run) error {
 	s := of.Config.Schedule
 	plateau := schedule.NewPlateau(schedule.PlateauConfig{Patience: s.Patience, MinDelta: s.MinDelta})
 	nan := math.NaN()
-	c.BestLoss, c.BestAccuracy, c.TailAccuracy, c.FinalAccuracy, c.Plateaued, c.DecayedAt = nan, nan, nan, nan, nan, nan
+	c.BestLoss = nan
+	c.BestAccuracy = nan
+	c.TailAccuracy = nan
+	c.FinalAccuracy = nan
+	c.Plateaued = nan
+	c.DecayedAt = nan
 	_, stepK := s.K.(schedule.StepK)
 	_, stepEta := s.Eta.(schedule.StepEta)
 	var tail study.Tail
@@ -273,7 +320,9 @@ func (c *Curve) read(of *folder.Run) error {
 		if err != nil {
 			return err
 		}
-		if (stepK || stepEta) && c.Decayed == 0 && (r.LocalSteps < previous.LocalSteps || r.LearningRate < previous.LearningRate) {
+		if (stepK || stepEta) &&
+			c.Decayed == 0 &&
+			(r.LocalSteps < previous.LocalSteps || r.LearningRate < previous.LearningRate) {
 			c.Decayed, c.DecayedAt = previous.Round, previous.End.Seconds()
 		}
 		previous = r
@@ -281,17 +330,24 @@ func (c *Curve) read(of *folder.Run) error {
 		if math.IsNaN(r.Quality) {
 			continue
 		}
-		c.BestAccuracy, c.FinalAccuracy = r.Best, r.Quality
+		c.BestAccuracy = r.Best
+		c.FinalAccuracy = r.Quality
 		tail.Observe(r.End.Seconds(), r.Quality)
 		plateau.Observe(1 - r.Quality)
 		if plateau.Converged && math.IsNaN(c.Plateaued) {
 			c.Plateaued = r.End.Seconds()
 		}
 		c.Points = append(c.Points, Point{
-			Round: r.Round, VirtualSeconds: r.End.Seconds(), LocalSteps: r.LocalSteps,
-			BestLoss: c.BestLoss, ValidationLoss: r.ValidationLoss, Accuracy: r.Quality, BestAccuracy: c.BestAccuracy,
+			Round:          r.Round,
+			VirtualSeconds: r.End.Seconds(),
+			LocalSteps:     r.LocalSteps,
+			BestLoss:       c.BestLoss,
+			ValidationLoss: r.ValidationLoss,
+			Accuracy:       r.Quality,
+			BestAccuracy:   c.BestAccuracy,
 		})
 	}
-	c.TailAccuracy, c.Evaluations = tail.Mean(c.VirtualSeconds), len(c.Points)
+	c.TailAccuracy = tail.Mean(c.VirtualSeconds)
+	c.Evaluations = len(c.Points)
 	return nil
 }

@@ -24,14 +24,29 @@ type speed struct {
 func paperSpeed(task config.Task) (speed, error) {
 	p, _ := task.Paper()
 	c, err := config.Defaults(task)
-	r := theory.Runtime{Megabits: p.Megabits, DownloadMbps: c.Network.DownloadMbps, UploadMbps: c.Network.UploadMbps, Step: p.SecondsPerStep}
-	return speed{Runtime: r, name: "Raspberry Pi 3B+ (paper)", std: p.StdPerStep, k0: float64(p.K0)}, err
+	r := theory.Runtime{
+		Megabits:     p.Megabits,
+		DownloadMbps: c.Network.DownloadMbps,
+		UploadMbps:   c.Network.UploadMbps,
+		Step:         p.SecondsPerStep,
+	}
+	return speed{
+		Runtime: r,
+		name:    "Raspberry Pi 3B+ (paper)",
+		std:     p.StdPerStep,
+		k0:      float64(p.K0),
+	}, err
 }
 
 // speeds are the devices of a configuration, whose task's model has so many
 // parameters: its classes, or what all clients are.
 func speeds(c *config.Config, parameters int) []speed {
-	all := speed{Runtime: problem.Runtime(*c, parameters), name: "as configured", std: c.Compute.Std, k0: float64(c.Schedule.K0)}
+	all := speed{
+		Runtime: problem.Runtime(*c, parameters),
+		name:    "as configured",
+		std:     c.Compute.Std,
+		k0:      float64(c.Schedule.K0),
+	}
 	switch {
 	case c.Compute.Measured != "":
 		all.distributed = "measured devices"
@@ -45,7 +60,8 @@ func speeds(c *config.Config, parameters int) []speed {
 	}
 	list := slices.Repeat([]speed{all}, len(c.Fleet))
 	for i := range c.Fleet {
-		k, s := &c.Fleet[i], &list[i]
+		k := &c.Fleet[i]
+		s := &list[i]
 		s.name = k.Name
 		s.constant(&s.Step, k.SecondsPerStep)
 		s.constant(&s.DownloadMbps, k.DownloadMbps)
@@ -81,7 +97,8 @@ func devices(c *config.Config) (string, error) {
 		return "", err
 	}
 	for _, d := range set {
-		if (strings.HasPrefix(d, "network.") || strings.HasPrefix(d, "compute.")) && !strings.HasPrefix(d, "network.model_megabits=") {
+		if (strings.HasPrefix(d, "network.") || strings.HasPrefix(d, "compute.")) &&
+			!strings.HasPrefix(d, "network.model_megabits=") {
 			list = append(list, d)
 		}
 	}

@@ -60,7 +60,12 @@ func panels(curves []Curve, y string, bands bool, of func(*Point) float64) []fig
 		if !ok {
 			i = len(list)
 			index[g.set()] = i
-			list = append(list, figure.Panel{Title: g.title(), X: "simulated minutes", Y: y, Steps: true})
+			list = append(list, figure.Panel{
+				Title: g.title(),
+				X:     "simulated minutes",
+				Y:     y,
+				Steps: true,
+			})
 		}
 		p := &list[i]
 		p.Lines = append(p.Lines, g.line(bands, of))
@@ -78,7 +83,14 @@ func DrawGains(dir string, list []Verdict) error {
 	var panels []figure.Panel
 	for i := range list {
 		if name, gain, bySeed := list[i].gain(); name != "" {
-			panels = study.Dots(panels, list[i].Where, "tail accuracy above fixed K's", strings.ReplaceAll(name, "-", "-\n"), bySeed, gain)
+			panels = study.Dots(
+				panels,
+				list[i].Where,
+				"tail accuracy above fixed K's",
+				strings.ReplaceAll(name, "-", "-\n"),
+				bySeed,
+				gain,
+			)
 		}
 	}
 	if len(panels) == 0 {

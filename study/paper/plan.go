@@ -37,13 +37,20 @@ type Plan struct {
 	Configs   map[config.Task]string // files that a task's runs start from, in place of its defaults: other devices
 	Sets      []string               // further keys, as experiment.Load's; of every cell
 	Controls  bool                   // the runs of [Plan.Controlled], too
-	Timing    bool                   // train nothing: the schedules that need no loss, and Table 4's cells that follow from them
-	Out       string                 // folder that holds a folder for each cell
+	// train nothing: the schedules that need no loss, and Table 4's cells that follow from them
+	Timing bool
+	Out    string // folder that holds a folder for each cell
 }
 
 // Full is the whole evaluation.
 func Full() Plan {
-	return Plan{Seed: 1, Seeds: FullSeeds, Rounds: FullRounds, Scale: 1, Out: "runs/paper"}
+	return Plan{
+		Seed:   1,
+		Seeds:  FullSeeds,
+		Rounds: FullRounds,
+		Scale:  1,
+		Out:    "runs/paper",
+	}
 }
 
 // FixedRounds is how many rounds of K-eta-fixed the virtual time of every cell
@@ -107,7 +114,10 @@ func (p Plan) Cells() ([]study.Cell, error) {
 	var all []study.Cell
 	for _, t := range p.Tasks {
 		cells, err := p.of(t, p.Schedules)
-		if i := slices.Index(p.Schedules, "rounds"); err == nil && p.Timing && t == config.TaskCIFAR100 && i >= 0 {
+		if i := slices.Index(p.Schedules, "rounds"); err == nil &&
+			p.Timing &&
+			t == config.TaskCIFAR100 &&
+			i >= 0 {
 			var more []study.Cell
 			more, err = p.of(t, []string{"rounds"}, "network.model_megabits=320")
 			cells = slices.Insert(cells, i+1, more...)
@@ -131,8 +141,12 @@ func (p Plan) of(t config.Task, schedules []string, others ...string) ([]study.C
 	own := map[string][]string{}
 	if p.Timing {
 		others = append(others, "train=false")
-		step := fmt.Sprintf("schedule.decay_round=%d", max(1, int(float64(decayRound[t])*float64(p.FixedRounds())/FullRounds)))
-		own["step"], own["eta-step"] = []string{step}, []string{step}
+		step := fmt.Sprintf(
+			"schedule.decay_round=%d",
+			max(1, int(float64(decayRound[t])*float64(p.FixedRounds())/FullRounds)),
+		)
+		own["step"] = []string{step}
+		own["eta-step"] = []string{step}
 	} else {
 		sets = append(sets, "evaluate.every_seconds=fixed") // all schedules are looked at as often as K-eta-fixed
 	}
@@ -147,15 +161,26 @@ func (p Plan) of(t config.Task, schedules []string, others ...string) ([]study.C
 		return nil, err
 	}
 	if want := (config.Stop{EqualRuntimeRounds: p.FixedRounds()}); c.Stop != want {
-		return nil, fmt.Errorf("a stop is set: every run here stops at the virtual time of %d rounds of K-eta-fixed (--rounds, --scale)", p.FixedRounds())
+		return nil, fmt.Errorf(
+			"a stop is set: every run here stops at the virtual time of %d rounds of K-eta-fixed (--rounds, --scale)",
+			p.FixedRounds(),
+		)
 	}
 	if m := c.Evaluate.Metric.Name; m != "" && m != metric.Accuracy {
-		return nil, fmt.Errorf("evaluate.metric: %s, but the paper's models are compared by their accuracy (remove it)", m)
+		return nil, fmt.Errorf(
+			"evaluate.metric: %s, but the paper's models are compared by their accuracy (remove it)",
+			m,
+		)
 	}
 	if err := study.Shareable(&c); err != nil {
 		return nil, err
 	}
-	cells, err := study.Plan{Load: load, Schedules: schedules, Own: own, Seeds: p.Seeds}.Cells()
+	cells, err := study.Plan{
+		Load:      load,
+		Schedules: schedules,
+		Own:       own,
+		Seeds:     p.Seeds,
+	}.Cells()
 	p.place(cells)
 	if err == nil && p.Controls {
 		err = study.Controllable(cells)
@@ -167,8 +192,14 @@ func (p Plan) of(t config.Task, schedules []string, others ...string) ([]study.C
 func (p Plan) place(cells []study.Cell) {
 	for i := range cells {
 		c := &cells[i]
-		task, seed := c.Config.Task, c.Config.Seed
-		c.Name, c.Config.Name = fmt.Sprintf("%s %s seed %d", task, c.Schedule, seed), fmt.Sprintf("%s-%s-%d-%.10s", task, strings.ReplaceAll(c.Schedule, "+", "_"), seed, c.ID)
+		task := c.Config.Task
+		seed := c.Config.Seed
+		c.Name, c.Config.Name = fmt.Sprintf(
+			"%s %s seed %d",
+			task,
+			c.Schedule,
+			seed,
+		), fmt.Sprintf("%s-%s-%d-%.10s", task, strings.ReplaceAll(c.Schedule, "+", "_"), seed, c.ID)
 		c.Config.Out = filepath.Join(p.Out, "cells", c.Config.Name)
 	}
 }

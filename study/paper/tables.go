@@ -72,7 +72,11 @@ func WriteTable2(w io.Writer, plan Plan) error {
 				fmt.Sprintf("%.5g", s.Round(s.k0)), fmt.Sprintf("%.2f", s.Round(s.k0)*float64(rounds)/60)})
 		}
 	}
-	return titled(w, fmt.Sprintf("Table 2: seconds a minibatch (fedpace calibrate measures other devices), and what follows for %d rounds of K-eta-fixed", rounds), rows)
+	return titled(
+		w,
+		fmt.Sprintf("Table 2: seconds a minibatch (fedpace calibrate measures other devices), and what follows for %d rounds of K-eta-fixed", rounds),
+		rows,
+	)
 }
 
 // WriteTable3 writes Table 3: the schedules, and the values of those that need no loss.
@@ -83,7 +87,11 @@ func WriteTable3(w io.Writer, plan Plan) error {
 		{"rounds", "ceil(cbrt(1/r) K_0)", "eta_0"}, {"error", "ceil(cbrt(F_r/F_0) K_0)", "eta_0"}, {"step", "ceil(K_0/10) if converged", "eta_0"},
 		{"eta-rounds", "K_0", "sqrt(1/r) eta_0"}, {"eta-error", "K_0", "sqrt(F_r/F_0) eta_0"}, {"eta-step", "K_0", "eta_0/10 if converged"},
 	}
-	if err := titled(w, "Table 3: schedules (F_r by Eq. 15; converged: no better validation accuracy in the last 10 evaluations)", rows); err != nil {
+	if err := titled(
+		w,
+		"Table 3: schedules (F_r by Eq. 15; converged: no better validation accuracy in the last 10 evaluations)",
+		rows,
+	); err != nil {
 		return err
 	}
 	at := []int{1, 2, 8, 10, 100, 1000, 10000}
@@ -94,7 +102,8 @@ func WriteTable3(w io.Writer, plan Plan) error {
 	rows = [][]any{head}
 	for _, task := range plan.tasks() {
 		p, _ := task.Paper()
-		steps, rates := []any{task, "K_r"}, []any{task, "eta_r"}
+		steps := []any{task, "K_r"}
+		rates := []any{task, "eta_r"}
 		for _, r := range at {
 			now := schedule.Progress{Setup: schedule.Setup{K0: p.K0, Eta0: p.Eta0}, Round: r}
 			steps = append(steps, schedule.RoundsK{}.LocalSteps(now))
@@ -124,7 +133,8 @@ func WriteTable4(w io.Writer, curves []Curve) error {
 		rows = append(rows, []any{g[0].Task, g[0].Schedule, paper, e.Digits(4), fmt.Sprintf("%.2f", 1/e.Mean), e.N, g.mean(func(c *Curve) float64 { return float64(c.Rounds) }).Digits(6),
 			decayed.Digits(5), g.mean(func(c *Curve) float64 { return c.DecayedAt / 60 }).Digits(5), g[0].FixedRounds, g[0].Megabits})
 	}
-	if err := titled(w, "Table 4: SGD steps relative to K-eta-fixed in the same virtual time", rows); err != nil || len(rows) == 1 {
+	if err := titled(w, "Table 4: SGD steps relative to K-eta-fixed in the same virtual time", rows); err != nil ||
+		len(rows) == 1 {
 		return err
 	}
 	if err := noteData(w, groups(curves)); err != nil {

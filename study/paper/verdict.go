@@ -49,11 +49,15 @@ const (
 // Verdict is what the runs say of a claim.
 type Verdict struct {
 	Claim
-	statistics.Estimated         // of the paired differences, or of the figure beside a value; its 95 % interval by Student's t
-	Of                   int     // seeds of which there are runs: some may be cut, or lack the other schedule's
-	Flipped              float64 // exact p-value of the differences, by all signs that they could have; NaN: no comparison, or too many seeds
-	Adjusted             float64 // p-value of the paired t test by Holm's method among all comparisons of the list; NaN: no comparison of several seeds
-	Said                 string  // Yes, No or Undecided
+	// of the paired differences, or of the figure beside a value; its 95 % interval by Student's t
+	statistics.Estimated
+	Of int // seeds of which there are runs: some may be cut, or lack the other schedule's
+	// exact p-value of the differences, by all signs that they could have; NaN: no comparison, or too many seeds
+	Flipped float64
+	// p-value of the paired t test by Holm's method among all comparisons of the list; NaN: no
+	// comparison of several seeds
+	Adjusted float64
+	Said     string // Yes, No or Undecided
 
 	bySeed []float64 // the differences, or figures
 	exact  bool      // no seed could change it: nothing was trained, or steps were counted that none changed
@@ -101,12 +105,17 @@ func (c *Claim) check() error {
 	case c.Says == "" || strings.TrimSpace(c.Where) == "" || c.Schedule == "":
 		return errors.New("says, where and schedule are needed")
 	case !ok:
-		return fmt.Errorf("quantity: %q, want one of best_accuracy, tail_accuracy, best_loss, relative_steps", c.Quantity)
+		return fmt.Errorf(
+			"quantity: %q, want one of best_accuracy, tail_accuracy, best_loss, relative_steps",
+			c.Quantity,
+		)
 	case (c.Than == "") == (c.Value == ""):
 		return errors.New("either than or value is needed")
 	case c.By != 0 && c.Than == "":
 		return errors.New("by: goes with than")
-	case c.At < 0 || c.At > 1 || c.At > 0 && q.point == nil:
+	case c.At < 0 ||
+		c.At > 1 ||
+		c.At > 0 && q.point == nil:
 		return fmt.Errorf("at: %v, want a share of the virtual time from 0 to 1, and a best value", c.At)
 	case c.Expect == "more" || c.Expect == "less":
 	case c.Expect != "equal" || c.Than != "":
@@ -156,7 +165,8 @@ func judge(list []Verdict) {
 	p := make([]float64, len(list))
 	for i, v := range list {
 		v.Mean -= v.By
-		if p[i] = math.NaN(); v.Than != "" {
+		p[i] = math.NaN()
+		if v.Than != "" {
 			p[i] = v.P()
 		}
 	}
@@ -186,14 +196,21 @@ func (c *Claim) decide(curves []Curve) (Verdict, error) {
 	seeds := map[uint64]bool{}
 	trained := false
 	for _, u := range curves {
-		if u.Schedule != c.Schedule && u.Schedule != c.Than || c.Task != "" && c.Task != u.Task || c.Megabits != 0 && c.Megabits != u.Megabits {
+		if u.Schedule != c.Schedule && u.Schedule != c.Than ||
+			c.Task != "" && c.Task != u.Task ||
+			c.Megabits != 0 && c.Megabits != u.Megabits {
 			continue
 		}
 		if slices.ContainsFunc(runs[u.Schedule], func(other Curve) bool { return other.Seed == u.Seed }) {
-			return v, fmt.Errorf("several runs of %s have the seed %d (name task or model_megabits)", u.Schedule, u.Seed)
+			return v, fmt.Errorf(
+				"several runs of %s have the seed %d (name task or model_megabits)",
+				u.Schedule,
+				u.Seed,
+			)
 		}
 		runs[u.Schedule] = append(runs[u.Schedule], u)
-		seeds[u.Seed], trained = true, trained || u.Data != ""
+		seeds[u.Seed] = true
+		trained = trained || u.Data != ""
 	}
 	var values []float64
 	if c.Value == "" {
@@ -204,7 +221,9 @@ func (c *Claim) decide(curves []Curve) (Verdict, error) {
 		}
 	}
 	v.bySeed = values
-	v.Estimated, v.Of, v.Flipped = statistics.EstimateMean(values), len(seeds), math.NaN()
+	v.Estimated = statistics.EstimateMean(values)
+	v.Of = len(seeds)
+	v.Flipped = math.NaN()
 	if !trained && v.N == 1 {
 		v.Half = 0
 	}
@@ -241,12 +260,15 @@ func (v *Verdict) printedThere() string {
 	if math.IsNaN(v.Half) || v.Half == 0 && !v.exact {
 		return Undecided
 	}
-	low, high := v.Mean-v.Half, v.Mean+v.Half
+	low := v.Mean - v.Half
+	high := v.Mean + v.Half
 	value, half, _ := v.printed() // read when it was checked
-	above, below := low > value, high < value
+	above := low > value
+	below := high < value
 	switch {
 	case v.Expect == "equal":
-		above, below = low > value-half && high < value+half, low >= value+half || high <= value-half
+		above = low > value-half && high < value+half
+		below = low >= value+half || high <= value-half
 	case v.Expect == "less":
 		above, below = below, above
 	}
@@ -302,17 +324,23 @@ func (v *Verdict) numbers() (mean, interval, flipped, adjusted string) {
 	if v.Value != "" {
 		sign = ""
 	}
-	low, high, digits := v.Mean-v.Half, v.Mean+v.Half, 4
+	low := v.Mean - v.Half
+	high := v.Mean + v.Half
+	digits := 4
 	for ; digits < 7 && (unseen(low, digits) || unseen(high, digits)); digits++ {
 	}
 	layout := fmt.Sprintf("%%%s.%df", sign, digits)
-	mean, interval, flipped, adjusted = fmt.Sprintf(layout, v.Mean), fmt.Sprintf(layout+" to "+layout, low, high), human.Known("%.2g", v.Flipped), human.Known("%.2g", v.Adjusted)
+	mean, interval, flipped, adjusted = fmt.Sprintf(
+		layout,
+		v.Mean,
+	), fmt.Sprintf(layout+" to "+layout, low, high), human.Known("%.2g", v.Flipped), human.Known("%.2g", v.Adjusted)
 	if !math.IsNaN(v.Flipped) && math.Exp2(float64(1-v.N)) > 0.05 {
 		flipped += "*"
 	}
 	switch {
 	case math.IsNaN(v.Half): // of one seed
-		interval, flipped = "-", "-"
+		interval = "-"
+		flipped = "-"
 	case v.exact:
 		interval = "exact"
 	}
@@ -329,7 +357,10 @@ func WriteVerdicts(w io.Writer, list []Verdict) error {
 	for i := range list {
 		v := &list[i]
 		mean, interval, flipped, adjusted := v.numbers()
-		rows = append(rows, []any{v.Says, v.cells(), v.question(), v.count(), mean, interval, flipped, adjusted, v.Said})
+		rows = append(
+			rows,
+			[]any{v.Says, v.cells(), v.question(), v.count(), mean, interval, flipped, adjusted, v.Said},
+		)
 	}
 	return titled(w, "Claims of the paper; paired differences over seeds, Student's t; exact p by all signs (*: with so few seeds never below 0.05)", rows)
 }

@@ -45,26 +45,44 @@ func (p *Plan) choose() {
 		}
 	}
 	p.Chosen = best
-	what, cost := "fewer bytes", func(t *Trained) float64 { return t.Bytes.Mean }
+	what := "fewer bytes"
+	cost := func(t *Trained) float64 { return t.Bytes.Mean }
 	if best.Trained.Joules.N > 0 {
-		what, cost = "less energy", func(t *Trained) float64 { return t.Joules.Mean }
+		what = "less energy"
+		cost = func(t *Trained) float64 { return t.Joules.Mean }
 	}
 	for _, s := range trained {
-		if t := s.Trained; p.request.For != Target && t.Diverged == 0 && alike(t, best.Trained) && cost(t) < cost(p.Chosen.Trained) {
+		if t := s.Trained; p.request.For != Target &&
+			t.Diverged == 0 &&
+			alike(t, best.Trained) &&
+			cost(t) < cost(p.Chosen.Trained) {
 			p.Chosen = s
 		}
 	}
 	t := p.Chosen.Trained
-	p.Why = fmt.Sprintf("Its best %s in %s is %s", metric.Title(p.quality.Name), human.VirtualTime(p.Seconds), t.Best.Digits(4))
+	p.Why = fmt.Sprintf(
+		"Its best %s in %s is %s",
+		metric.Title(p.quality.Name),
+		human.VirtualTime(p.Seconds),
+		t.Best.Digits(4),
+	)
 	switch {
 	case p.request.For == Target && t.reaches():
-		p.Why = fmt.Sprintf("It reaches evaluate.target after %s s, with each of %d seeds, the first of those that were trained.", t.Target.Digits(4), t.Seeds)
+		p.Why = fmt.Sprintf(
+			"It reaches evaluate.target after %s s, with each of %d seeds, the first of those that were trained.",
+			t.Target.Digits(4),
+			t.Seeds,
+		)
 	case p.Chosen == best && t.Best.N < 2:
 		p.Why += ", the best of those that were trained; one seed does not tell how much of that is chance (--seeds 3)."
 	case p.Chosen == best:
 		p.Why += ", the best of those that were trained."
 	default:
-		p.Why += fmt.Sprintf("; the best of those that were trained, %s, is not told apart from it by the seeds, and this one takes %s.", best.Trained.Best.Digits(4), what)
+		p.Why += fmt.Sprintf(
+			"; the best of those that were trained, %s, is not told apart from it by the seeds, and this one takes %s.",
+			best.Trained.Best.Digits(4),
+			what,
+		)
 	}
 	if t.Diverged > 0 {
 		p.Why += fmt.Sprintf(" With %d of %d seeds it diverged, as others that were trained did.", t.Diverged, t.Seeds)
@@ -116,13 +134,31 @@ func (p *Plan) unknown() (list []string) {
 	}),
 		"Scatter: no class varies (vary, step_cv), so the intervals of times are points.")
 	say(len(c.Fleet) == 0, "The fleet: it has no classes, so all clients are as fast as network and compute say (measure them: fedpace-device calibrate).")
-	say(some(func(s *Setting) bool { return s.AtMost }), "Schedules that follow losses: their times (at K_0) hold while K_r stays at K_0; training shows the rest.")
-	say(some(func(s *Setting) bool { return s.Asks }), "The time to ask candidates for their losses is in what was trained, not in the other times.")
+	say(
+		some(func(s *Setting) bool { return s.AtMost }),
+		"Schedules that follow losses: their times (at K_0) hold while K_r stays at K_0; training shows the rest.",
+	)
+	say(
+		some(func(s *Setting) bool { return s.Asks }),
+		"The time to ask candidates for their losses is in what was trained, not in the other times.",
+	)
 	say(!c.EverAbsent(), "Availability: clients are taken to be there always (set availability, or a class's).")
-	say(!slices.ContainsFunc(c.Fleet, func(k fleet.Class) bool { return k.Dropout != nil }) && c.Dropout == fleet.Dropout{}, "Losses: no client is taken to leave in the middle of a task (set dropout).")
+	say(
+		!slices.ContainsFunc(c.Fleet, func(k fleet.Class) bool { return k.Dropout != nil }) &&
+			c.Dropout == fleet.Dropout{},
+		"Losses: no client is taken to leave in the middle of a task (set dropout).",
+	)
 	devices := len(own.real.Devices.Names)
-	say(devices > 0 && p.trained() > 0, "The devices' data: %d simulated clients with shares of %s stand for them.", devices, dataOf(c))
-	say(p.trained() > 0 && c.IsSynthetic(), "The data: it is synthetic, so how well settings end there says little of other data.")
+	say(
+		devices > 0 && p.trained() > 0,
+		"The devices' data: %d simulated clients with shares of %s stand for them.",
+		devices,
+		dataOf(c),
+	)
+	say(
+		p.trained() > 0 && c.IsSynthetic(),
+		"The data: it is synthetic, so how well settings end there says little of other data.",
+	)
 	return list
 }
 

@@ -19,7 +19,12 @@ func (p *Plan) Panels() ([]figure.Panel, error) {
 		return p.timePanels(), nil
 	}
 	what := "best " + metric.Title(p.quality.Name) + " so far"
-	time := figure.Panel{Title: "against time", X: "virtual minutes", Y: what, Steps: true}
+	time := figure.Panel{
+		Title: "against time",
+		X:     "virtual minutes",
+		Y:     what,
+		Steps: true,
+	}
 	energy := figure.Panel{Title: "against energy", X: "kJ", Y: what}
 	bytes := figure.Panel{Title: "against bytes", X: "MB", Y: what}
 	for _, s := range p.Settings {
@@ -72,7 +77,10 @@ func (p *Plan) timePanels() []figure.Panel {
 			s     forecast.Interval
 			unit  float64
 		}{{&rounds, s.Rounds, 1}, {&bytes, s.Bytes, 1e-6}} {
-			x.panel.Add(s.Name, figure.Point{X: float64(i + 1), Y: x.unit * x.s.P50, Half: x.unit * (x.s.P95 - x.s.P05) / 2})
+			x.panel.Add(
+				s.Name,
+				figure.Point{X: float64(i + 1), Y: x.unit * x.s.P50, Half: x.unit * (x.s.P95 - x.s.P05) / 2},
+			)
 		}
 	}
 	return []figure.Panel{rounds, bytes}

@@ -45,8 +45,14 @@ func (p *Plan) WriteHTML(w io.Writer) error {
 	}
 	var main bytes.Buffer
 	err = pageTemplate.Execute(&main, map[string]any{
-		"Chosen": p.Chosen.Name, "Panels": panels, "Head": rows[0], "Rows": rows[1:], "Left": left, "Unknown": p.Unknown, "Impossible": p.Left,
-		"Notes": []string{about, fmt.Sprintf("%s runs it; %s has every setting.", ConfigFile, TableFile)},
+		"Chosen":     p.Chosen.Name,
+		"Panels":     panels,
+		"Head":       rows[0],
+		"Rows":       rows[1:],
+		"Left":       left,
+		"Unknown":    p.Unknown,
+		"Impossible": p.Left,
+		"Notes":      []string{about, fmt.Sprintf("%s runs it; %s has every setting.", ConfigFile, TableFile)},
 	})
 	if err != nil {
 		return err

@@ -57,7 +57,12 @@ func Make(ctx context.Context, q Request, out string, o study.Options, progress 
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{Seconds: q.seconds, Draws: q.Draws, Left: left, request: q}
+	p := &Plan{
+		Seconds: q.seconds,
+		Draws:   q.Draws,
+		Left:    left,
+		request: q,
+	}
 	if err := q.time(ctx, list, p.Seconds, progress); err != nil {
 		return nil, fmt.Errorf("plan: %w", err)
 	}
@@ -133,7 +138,8 @@ func (p *Plan) trainedOf(cells []study.Cell) *Trained {
 	}
 	t.Quality = mean(func(s *folder.Summary) float64 { return metrics.Value(s.Metric(p.quality.Name).Validation) })
 	for i := range cells {
-		if t.bests[i] = metrics.Value(cells[i].Summary.Metric(p.quality.Name).Best); cells[i].Diverged != "" {
+		t.bests[i] = metrics.Value(cells[i].Summary.Metric(p.quality.Name).Best)
+		if cells[i].Diverged != "" {
 			t.bests[i] = math.NaN()
 			t.Diverged++
 		}
@@ -156,7 +162,8 @@ func (q *Request) time(ctx context.Context, list []*Setting, seconds float64, pr
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	limit := round.Limits{Time: round.Time(min(math.RoundToEven(seconds*1e9), float64(round.MaxTime)))}
 	if q.toUpdates() { // of which a setting may get hardly any
-		limit.Accepted, limit.Time = list[0].config.Stop.Accepted, round.Time(min(100*float64(limit.Time), float64(round.MaxTime)))
+		limit.Accepted = list[0].config.Stop.Accepted
+		limit.Time = round.Time(min(100*float64(limit.Time), float64(round.MaxTime)))
 	}
 	var mu sync.Mutex
 	done := 0
@@ -165,7 +172,8 @@ func (q *Request) time(ctx context.Context, list []*Setting, seconds float64, pr
 			s.Usage, err = forecast.UsageOf(inner, s.config, limit, q.Draws, func() {
 				mu.Lock()
 				defer mu.Unlock()
-				if done++; progress != nil {
+				done++
+				if progress != nil {
 					progress(done, len(list)*q.Draws)
 				}
 			})

@@ -19,15 +19,17 @@ import (
 
 // Request says what to plan.
 type Request struct {
-	ConfigFiles []string     // as for [config.LoadFiles]
-	Sets        []string     // as for [config.LoadFiles]
-	Schedules   []string     // empty: [Schedules] and the configuration's own
-	Grids       []study.Grid // values may hold parts of the cohort, as in {rule: first, n: 80%}; empty: around the configuration's own
-	Hours       float64      // virtual time of all settings; 0: what the configuration's own takes
-	Draws       int          // of each setting's time
-	Learn       int          // most promising settings that are trained, and the configuration's own; 0: none is
-	Seeds       int          // of each that is trained
-	For         string       // what settings are ranked by: [Updates], [Energy], [Target]; empty: the best model in equal time
+	ConfigFiles []string // as for [config.LoadFiles]
+	Sets        []string // as for [config.LoadFiles]
+	Schedules   []string // empty: [Schedules] and the configuration's own
+	// values may hold parts of the cohort, as in {rule: first, n: 80%}; empty: around the configuration's own
+	Grids []study.Grid
+	Hours float64 // virtual time of all settings; 0: what the configuration's own takes
+	Draws int     // of each setting's time
+	Learn int     // most promising settings that are trained, and the configuration's own; 0: none is
+	Seeds int     // of each that is trained
+	// what settings are ranked by: [Updates], [Energy], [Target]; empty: the best model in equal time
+	For string
 
 	seconds float64 // virtual time of all settings
 }
@@ -57,7 +59,10 @@ func (q *Request) rank(s *Setting) float64 {
 func (q *Request) check(c *config.Config) error {
 	switch {
 	case q.toUpdates() && c.Stop.Accepted == 0:
-		return &config.KeyError{Key: "stop.accepted", Problem: "is not set, the number of updates that --for " + q.For + " is about"}
+		return &config.KeyError{
+			Key:     "stop.accepted",
+			Problem: "is not set, the number of updates that --for " + q.For + " is about",
+		}
 	case q.For == Energy && !slices.ContainsFunc(c.Fleet, func(k fleet.Class) bool { return k.Watts != fleet.Watts{} }):
 		return &config.KeyError{Key: "fleet", Problem: "gives no class its watts, so no energy is known"}
 	case q.For == Target && c.Evaluate.Target == nil:
@@ -122,7 +127,8 @@ func (q *Request) settings(ctx context.Context) (list []*Setting, left []string,
 	}
 	own.Schedule = own.real.Schedule.Name()
 	q.complete(own)
-	if q.seconds = 3600 * q.Hours; !(q.seconds > 0) {
+	q.seconds = 3600 * q.Hours
+	if !(q.seconds > 0) {
 		if q.seconds, err = forecast.Budget(ctx, own.config, q.Draws, ", or give --hours"); err != nil {
 			return nil, nil, fmt.Errorf("plan: %w", err)
 		}
@@ -132,7 +138,8 @@ func (q *Request) settings(ctx context.Context) (list []*Setting, left []string,
 	list = []*Setting{own}
 	id, err := study.Identity(own.config)
 	known := map[string]*Setting{id: own} // by what settings compute
-	p, points := study.Plan{Load: q.load, Schedules: q.Schedules, Grids: q.Grids}, 0
+	p := study.Plan{Load: q.load, Schedules: q.Schedules, Grids: q.Grids}
+	points := 0
 	for cell, problem := range p.Each(own.real, maxSettings) {
 		if err != nil || problem != nil && cell.Schedule == "" {
 			return nil, nil, fmt.Errorf("plan: %w", cmp.Or(err, problem))
@@ -140,7 +147,9 @@ func (q *Request) settings(ctx context.Context) (list []*Setting, left []string,
 		points++
 		s := &Setting{
 			Name:     strings.Join(append([]string{cell.Schedule}, study.Sets(q.Grids, cell.Values)...), ", "),
-			Schedule: cell.Schedule, Values: cell.Values, real: cell.Config,
+			Schedule: cell.Schedule,
+			Values:   cell.Values,
+			real:     cell.Config,
 		}
 		if problem == nil {
 			s.config, problem = Simulated(cell.Config)
@@ -156,7 +165,8 @@ func (q *Request) settings(ctx context.Context) (list []*Setting, left []string,
 			known[id] = s
 			list = append(list, s)
 		case at.Own:
-			at.Name, at.Values = s.Name+" (as configured)", s.Values
+			at.Name = s.Name + " (as configured)"
+			at.Values = s.Values
 		}
 	}
 	if points > 0 && len(left) == points {
@@ -188,7 +198,9 @@ func (q *Request) load(sets ...string) (c config.Config, err error) {
 
 // stop has a run end at the plan's virtual time, unless it reaches a target before.
 func (q *Request) stop(c *config.Config) {
-	c.Stop.Rounds, c.Stop.EqualRuntimeRounds, c.Stop.VirtualSeconds = 0, 0, q.seconds
+	c.Stop.Rounds = 0
+	c.Stop.EqualRuntimeRounds = 0
+	c.Stop.VirtualSeconds = q.seconds
 }
 
 // share is a part of the cohort in a value of a grid.
@@ -213,7 +225,10 @@ func (q *Request) resolveShares(sets []string) ([]string, error) {
 		cohort = c.Cohort
 	}
 	if cohort == 0 {
-		return nil, &config.KeyError{Key: "cohort", Problem: "is not a number, and the grid has a share of it (set cohort)"}
+		return nil, &config.KeyError{
+			Key:     "cohort",
+			Problem: "is not a number, and the grid has a share of it (set cohort)",
+		}
 	}
 	for i, s := range sets {
 		sets[i] = share.ReplaceAllStringFunc(s, func(part string) string {
@@ -227,13 +242,17 @@ func (q *Request) resolveShares(sets []string) ([]string, error) {
 // Simulated is a configuration with a simulated client in the place of each real device:
 // so many clients of its class more. Nobody reaches it through a server.
 func Simulated(c config.Config) (config.Config, error) {
-	c.HTTP, c.Pace = "", 0
+	c.HTTP = ""
+	c.Pace = 0
 	if n := len(c.Devices.Names); n > 0 {
 		c.Fleet = slices.Clone(c.Fleet)
 		for _, d := range c.Devices.Names {
 			at := slices.IndexFunc(c.Fleet, func(k fleet.Class) bool { return k.Name == d.Class })
 			if d.Class == "" || at < 0 {
-				return c, &config.KeyError{Key: "devices.names", Problem: fmt.Sprintf("%s has no class, so nothing is known of its time (measure it: fedpace-device calibrate; or make a class of a run: fedpace fit)", d.ID)}
+				return c, &config.KeyError{
+					Key:     "devices.names",
+					Problem: fmt.Sprintf("%s has no class, so nothing is known of its time (measure it: fedpace-device calibrate; or make a class of a run: fedpace fit)", d.ID),
+				}
 			}
 			c.Fleet[at].Count++
 		}

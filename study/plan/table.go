@@ -31,7 +31,9 @@ const maxLeft = 5
 
 // columns are those of all forms of the table. What no setting has is in files alone.
 func (p *Plan) columns() table.Columns[*Setting] {
-	energy, best, target := "", "", ""
+	energy := ""
+	best := ""
+	target := ""
 	if !math.IsNaN(p.Settings[0].Joules.P50) {
 		energy = "energy kJ"
 	}
@@ -51,13 +53,43 @@ func (p *Plan) columns() table.Columns[*Setting] {
 		{Title: " ", Text: func(s *Setting) string { return mark[s == p.Chosen] }},
 		{Name: "setting", Title: "setting", Of: func(s *Setting) any { return s.Name }},
 		{Name: "schedule", Of: func(s *Setting) any { return s.Schedule }},
-		{Name: "seconds", Title: updates, Of: func(s *Setting) any { return s.Seconds }, Text: func(s *Setting) string { return p.updates(s) }},
-		{Name: "rounds", Title: "rounds", Of: func(s *Setting) any { return s.Rounds }, Text: func(s *Setting) string { return text(s.Rounds, 1) + upTo[s.AtMost] }},
+		{
+			Name:  "seconds",
+			Title: updates,
+			Of:    func(s *Setting) any { return s.Seconds },
+			Text:  func(s *Setting) string { return p.updates(s) },
+		},
+		{
+			Name:  "rounds",
+			Title: "rounds",
+			Of:    func(s *Setting) any { return s.Rounds },
+			Text:  func(s *Setting) string { return text(s.Rounds, 1) + upTo[s.AtMost] },
+		},
 		{Name: "local_steps", Of: func(s *Setting) any { return s.Steps }},
-		{Name: "client_sgd_steps", Title: "client steps", Of: func(s *Setting) any { return s.Work }, Text: func(s *Setting) string { return text(s.Work, 1) }},
-		{Name: "wasted_time_share", Title: "wasted time", Of: func(s *Setting) any { return s.Wasted }, Text: func(s *Setting) string { return fmt.Sprintf("%.1f %%", 100*s.Wasted.P50) }},
-		{Name: "bytes", Title: "MB", Of: func(s *Setting) any { return s.Bytes }, Text: func(s *Setting) string { return text(s.Bytes, 1e-6) }},
-		{Name: "energy_joules", Title: energy, Of: func(s *Setting) any { return s.Joules }, Text: func(s *Setting) string { return text(s.Joules, 1e-3) }},
+		{
+			Name:  "client_sgd_steps",
+			Title: "client steps",
+			Of:    func(s *Setting) any { return s.Work },
+			Text:  func(s *Setting) string { return text(s.Work, 1) },
+		},
+		{
+			Name:  "wasted_time_share",
+			Title: "wasted time",
+			Of:    func(s *Setting) any { return s.Wasted },
+			Text:  func(s *Setting) string { return fmt.Sprintf("%.1f %%", 100*s.Wasted.P50) },
+		},
+		{
+			Name:  "bytes",
+			Title: "MB",
+			Of:    func(s *Setting) any { return s.Bytes },
+			Text:  func(s *Setting) string { return text(s.Bytes, 1e-6) },
+		},
+		{
+			Name:  "energy_joules",
+			Title: energy,
+			Of:    func(s *Setting) any { return s.Joules },
+			Text:  func(s *Setting) string { return text(s.Joules, 1e-3) },
+		},
 		{Name: "at_most", Of: func(s *Setting) any { return s.AtMost }},
 		{Name: "as_configured", Of: func(s *Setting) any { return s.Own }},
 		{Name: "score", Of: func(s *Setting) any { return s.Score() }},
@@ -65,7 +97,12 @@ func (p *Plan) columns() table.Columns[*Setting] {
 		{Name: "diverged", Of: func(s *Setting) any { return s.came().Diverged }},
 		{Name: "best", Title: best, Of: func(s *Setting) any { return s.came().Best }, Text: (*Setting).best},
 		{Name: "validation", Of: func(s *Setting) any { return s.came().Quality }},
-		{Name: "seconds_to_target", Title: target, Of: func(s *Setting) any { return s.came().Target }, Text: func(s *Setting) string { return s.came().Target.Digits(4) }},
+		{
+			Name:  "seconds_to_target",
+			Title: target,
+			Of:    func(s *Setting) any { return s.came().Target },
+			Text:  func(s *Setting) string { return s.came().Target.Digits(4) },
+		},
 		{Name: "recommended", Of: func(s *Setting) any { return s == p.Chosen }},
 	}
 }
@@ -107,9 +144,17 @@ func (p *Plan) notes(hidden int) (left, about string) {
 	if hidden > 0 {
 		left = fmt.Sprintf("%d settings that are less promising are in %s.", hidden, TableFile)
 	}
-	about = fmt.Sprintf("Every setting had %s; intervals hold 90 %% of %d draws of the fleet", human.VirtualTime(p.Seconds), p.Draws)
+	about = fmt.Sprintf(
+		"Every setting had %s; intervals hold 90 %% of %d draws of the fleet",
+		human.VirtualTime(p.Seconds),
+		p.Draws,
+	)
 	if p.request.toUpdates() {
-		about = fmt.Sprintf("Every setting had the time for %s updates; intervals hold 90 %% of %d draws of the fleet", human.Thousands(int64(p.Settings[0].config.Stop.Accepted)), p.Draws)
+		about = fmt.Sprintf(
+			"Every setting had the time for %s updates; intervals hold 90 %% of %d draws of the fleet",
+			human.Thousands(int64(p.Settings[0].config.Stop.Accepted)),
+			p.Draws,
+		)
 	}
 	if p.trained() > 0 {
 		about += ", and 95 % for the mean over seeds"

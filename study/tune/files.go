@@ -41,17 +41,34 @@ var rungNames = []string{"1/9", "1/3", "end"}
 
 func (r *Result) columns() (list table.Columns[*Setting]) {
 	for i, g := range r.grids {
-		list = append(list, table.Column[*Setting]{Name: g.Key, Title: g.Key, Of: func(s *Setting) any { return s.cells[0].Values[i] }})
+		list = append(
+			list,
+			table.Column[*Setting]{Name: g.Key, Title: g.Key, Of: func(s *Setting) any { return s.cells[0].Values[i] }},
+		)
 	}
-	list = append(list, table.Column[*Setting]{Name: "schedule_name", Title: "schedule", Of: func(s *Setting) any { return s.cells[0].Schedule }})
+	list = append(
+		list,
+		table.Column[*Setting]{
+			Name:  "schedule_name",
+			Title: "schedule",
+			Of:    func(s *Setting) any { return s.cells[0].Schedule },
+		},
+	)
 	for i, name := range rungNames {
 		list = append(list, table.Column[*Setting]{
-			Name: "tail_" + name, Title: "at " + name,
-			Of: func(s *Setting) any { return s.Tail(i) }, Text: func(s *Setting) string { return s.Tail(i).Digits(4) },
+			Name:  "tail_" + name,
+			Title: "at " + name,
+			Of:    func(s *Setting) any { return s.Tail(i) },
+			Text:  func(s *Setting) string { return s.Tail(i).Digits(4) },
 		})
 	}
 	return append(list,
-		table.Column[*Setting]{Name: "below_best", Title: "below the best", Of: func(s *Setting) any { return s.Below }, Text: func(s *Setting) string { return s.Below.Digits(2) }},
+		table.Column[*Setting]{
+			Name:  "below_best",
+			Title: "below the best",
+			Of:    func(s *Setting) any { return s.Below },
+			Text:  func(s *Setting) string { return s.Below.Digits(2) },
+		},
 		table.Column[*Setting]{Name: "sgd_steps", Title: "SGD steps", Of: func(s *Setting) any { return s.Steps }})
 }
 
@@ -66,7 +83,9 @@ func (r *Result) Write(w io.Writer) error {
 
 // verdict says which setting is the best, what else it might be, and what it took to find it.
 func (r *Result) verdict(newline string) string {
-	best, alike, played := r.Settings[0], 0, 0.0
+	best := r.Settings[0]
+	alike := 0
+	played := 0.0
 	for _, s := range r.Settings {
 		played += 100 / rungs[s.last()] / float64(len(r.Settings))
 		if s != best && s.Below.Mean <= s.Below.Half {
@@ -115,7 +134,8 @@ func Read(dir string) (b Best, err error) {
 	if err != nil {
 		return b, fmt.Errorf("%w (fedpace tune --out %s makes it)", err, dir)
 	}
-	if err = json.Unmarshal(text, &b); err == nil && (len(b.Sets) == 0 || !(b.Seconds > 0) || b.Seeds < 1) {
+	if err = json.Unmarshal(text, &b); err == nil &&
+		(len(b.Sets) == 0 || !(b.Seconds > 0) || b.Seeds < 1) {
 		err = errors.New("it names no best setting")
 	}
 	if err != nil {
@@ -129,11 +149,16 @@ func Read(dir string) (b Best, err error) {
 func (b Best) Apply(p *study.Plan) error {
 	for _, name := range p.Names() {
 		if b.Sets[name] == nil {
-			return fmt.Errorf("schedule %s was not tuned, but %s (fedpace tune --schedules, with the same --out)", name, strings.Join(slices.Sorted(maps.Keys(b.Sets)), ", "))
+			return fmt.Errorf(
+				"schedule %s was not tuned, but %s (fedpace tune --schedules, with the same --out)",
+				name,
+				strings.Join(slices.Sorted(maps.Keys(b.Sets)), ", "),
+			)
 		}
 	}
 	load := p.Load
-	p.Own, p.Load = b.Sets, func(sets ...string) (config.Config, error) {
+	p.Own = b.Sets
+	p.Load = func(sets ...string) (config.Config, error) {
 		c, err := load(sets...)
 		c.Stop = config.Stop{VirtualSeconds: cmp.Or(c.Stop.VirtualSeconds, b.Seconds)}
 		if next := b.Seed + uint64(b.Seeds); c.Seed >= b.Seed && c.Seed < next {
@@ -156,11 +181,19 @@ func (r *Result) YAML() []byte {
 // lines of their own.
 func (r *Result) panels() (panels []figure.Panel) {
 	for i, name := range rungNames {
-		panel := figure.Panel{Title: "virtual time: " + name, X: r.grids[0].Key, Y: metric.Title(r.quality.Name), Names: r.grids[0].Values}
+		panel := figure.Panel{
+			Title: "virtual time: " + name,
+			X:     r.grids[0].Key,
+			Y:     metric.Title(r.quality.Name),
+			Names: r.grids[0].Values,
+		}
 		for x, value := range panel.Names {
 			for _, s := range r.Settings {
 				if e := s.Tail(i); s.cells[0].Values[0] == value && e.N > 0 {
-					panel.Add(strings.Join(append([]string{s.cells[0].Schedule}, r.sets(s)[1:]...), " "), figure.Point{X: float64(x), Y: e.Mean, Half: e.Half})
+					panel.Add(
+						strings.Join(append([]string{s.cells[0].Schedule}, r.sets(s)[1:]...), " "),
+						figure.Point{X: float64(x), Y: e.Mean, Half: e.Half},
+					)
 				}
 			}
 		}

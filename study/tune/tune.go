@@ -43,7 +43,8 @@ type Setting struct {
 	Steps int64                // that one client of each round took, in the runs of all seeds
 
 	cells []study.Cell
-	tails [][]float64 // by rung and seed: the quality in the last tenth of the rung's time; NaN: none, or the run diverged
+	// by rung and seed: the quality in the last tenth of the rung's time; NaN: none, or the run diverged
+	tails [][]float64
 }
 
 // Tail is what the setting came to at a rung, over its seeds.
@@ -74,7 +75,8 @@ func Make(ctx context.Context, p study.Plan, o study.Options) (*Result, error) {
 	}
 	slices.SortStableFunc(r.Settings, r.order)
 	for _, s := range r.Settings {
-		rung, below := min(s.last(), r.Settings[0].last()), make([]float64, r.Seeds)
+		rung := min(s.last(), r.Settings[0].last())
+		below := make([]float64, r.Seeds)
 		for n := range below {
 			below[n] = r.quality.Error(s.tails[rung][n]) - r.quality.Error(r.Settings[0].tails[rung][n])
 		}
@@ -93,12 +95,19 @@ func newResult(ctx context.Context, p *study.Plan) (*Result, error) {
 	case len(p.Grids) == 0:
 		return nil, errors.New("nothing to choose from: give a --grid, e.g. --grid schedule.k0=5,20,80 --grid schedule.eta0=0.01..1")
 	case !base.Train:
-		return nil, &config.KeyError{Key: "train", Problem: "false learns nothing by which settings could be told apart"}
+		return nil, &config.KeyError{
+			Key:     "train",
+			Problem: "false learns nothing by which settings could be told apart",
+		}
 	case len(base.Devices.Names) > 0:
-		return nil, &config.KeyError{Key: "devices.names", Problem: "real devices cannot be in many runs at a time (fedpace plan puts simulated clients in their place)"}
+		return nil, &config.KeyError{
+			Key:     "devices.names",
+			Problem: "real devices cannot be in many runs at a time (fedpace plan puts simulated clients in their place)",
+		}
 	}
 	r := &Result{Seeds: max(1, p.Seeds), grids: p.Grids}
-	base.Schedule.K, base.Schedule.Eta = schedule.FixedK{}, schedule.FixedEta{}
+	base.Schedule.K = schedule.FixedK{}
+	base.Schedule.Eta = schedule.FixedEta{}
 	if r.Seconds, err = forecast.Budget(ctx, base, 1, ""); err != nil {
 		return nil, err
 	}
@@ -121,7 +130,13 @@ func (r *Result) play(ctx context.Context, list []*Setting, rung int, out string
 	if rung+1 < len(rungs) {
 		o.Until = until
 	}
-	o.Run.Tell(fmt.Sprintf("To %s of %s: %d %s.", human.VirtualTime(until), human.VirtualTime(r.Seconds), len(list), human.Plural(len(list), "setting")))
+	o.Run.Tell(fmt.Sprintf(
+		"To %s of %s: %d %s.",
+		human.VirtualTime(until),
+		human.VirtualTime(r.Seconds),
+		len(list),
+		human.Plural(len(list), "setting"),
+	))
 	var cells []study.Cell
 	for _, s := range list {
 		cells = append(cells, s.cells...)
@@ -159,7 +174,8 @@ func (r *Result) measure(s *Setting, until float64) (err error) {
 				return err
 			}
 			at := p.End.Seconds()
-			if steps = p.SGDSteps; at <= until {
+			steps = p.SGDSteps
+			if at <= until {
 				tail.Observe(at, p.Quality)
 			}
 			if at >= until {
@@ -167,7 +183,8 @@ func (r *Result) measure(s *Setting, until float64) (err error) {
 			}
 		}
 		s.Steps += steps
-		if tails[i] = tail.Mean(until); c.Diverged != "" {
+		tails[i] = tail.Mean(until)
+		if c.Diverged != "" {
 			tails[i] = math.NaN()
 		}
 	}
@@ -187,7 +204,8 @@ func (r *Result) score(s *Setting) float64 {
 // order puts better settings before others, and those that were played longer before those.
 func (r *Result) order(a, b *Setting) int {
 	failed := map[bool]int{true: 1}
-	x, y := r.score(a), r.score(b)
+	x := r.score(a)
+	y := r.score(b)
 	return cmp.Or(failed[math.IsInf(x, 1)]-failed[math.IsInf(y, 1)], b.last()-a.last(), cmp.Compare(x, y))
 }
 
@@ -204,7 +222,9 @@ func (r *Result) best(list []*Setting, rung int) (left []*Setting, err error) {
 			group = slices.Clone(group)
 			slices.SortStableFunc(group, r.order)
 			most := max(1, len(group)/eta)
-			if most < len(group) && math.IsInf(r.score(group[0]), 1) && slices.ContainsFunc(group, (*Setting).unmeasured) {
+			if most < len(group) &&
+				math.IsInf(r.score(group[0]), 1) &&
+				slices.ContainsFunc(group, (*Setting).unmeasured) {
 				return nil, fmt.Errorf("no setting of %s has a result at %s: none was evaluated by then with every seed (evaluate.every_seconds)", name, human.VirtualTime(r.Seconds/rungs[rung]))
 			}
 			left = append(left, group[:most]...)

@@ -61,8 +61,11 @@ type holder struct {
 // NewJobs knows no job and no host.
 func NewJobs(now func() time.Time) *Jobs {
 	return &Jobs{
-		Wake: make(chan struct{}, 1), now: now,
-		open: map[uint64]*openJob{}, hosts: map[string]*holder{}, paces: map[bus.JobKind][]float64{},
+		Wake:  make(chan struct{}, 1),
+		now:   now,
+		open:  map[uint64]*openJob{},
+		hosts: map[string]*holder{},
+		paces: map[bus.JobKind][]float64{},
 	}
 }
 
@@ -152,7 +155,8 @@ func (j *Jobs) Holds(host string, workers int, jobs []uint64) {
 		j.hosts[host] = h
 	}
 	before := h.jobs
-	h.workers, h.jobs = workers, make(map[uint64]time.Time, len(jobs))
+	h.workers = workers
+	h.jobs = make(map[uint64]time.Time, len(jobs))
 	for _, job := range jobs {
 		since, known := before[job]
 		switch {
@@ -190,7 +194,8 @@ func (j *Jobs) Leave(host string) {
 func (j *Jobs) held(job uint64) (held, well bool) {
 	for _, h := range j.hosts {
 		if _, holds := h.jobs[job]; holds {
-			held, well = true, well || !h.slow
+			held = true
+			well = well || !h.slow
 		}
 	}
 	return held, well
@@ -209,10 +214,13 @@ func (j *Jobs) idle() (n int) {
 func (j *Jobs) Due() (lost, slow, done []uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	lost, done = j.lost, j.done
-	j.lost, j.done = nil, nil
+	lost = j.lost
+	done = j.done
+	j.lost = nil
+	j.done = nil
 	lost = slices.DeleteFunc(lost, func(job uint64) bool { return j.open[job] == nil })
-	now, idle := j.now(), j.idle()
+	now := j.now()
+	idle := j.idle()
 	for _, job := range slices.Sorted(maps.Keys(j.open)) {
 		o := j.open[job]
 		held, well := j.held(job)

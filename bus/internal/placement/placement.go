@@ -54,7 +54,13 @@ type host struct {
 // New makes an empty table. verb gives the verb of a host's tasks.
 func New(verb func(host string) string, now func() time.Duration) *Table {
 	first := bus.FirstNumber()
-	return &Table{verb: verb, now: now, first: first, last: first, tokens: map[uint64]*host{}}
+	return &Table{
+		verb:   verb,
+		now:    now,
+		first:  first,
+		last:   first,
+		tokens: map[uint64]*host{},
+	}
 }
 
 // open is the number of tasks that the host has not answered.
@@ -64,7 +70,9 @@ func (h *host) open() int { return h.sent - h.answered }
 func (t *Table) renew(h *host) {
 	delete(t.tokens, h.Token)
 	t.last++
-	h.Token, h.sent, h.answered = t.last, 0, 0
+	h.Token = t.last
+	h.sent = 0
+	h.answered = 0
 	t.tokens[h.Token] = h
 }
 
@@ -101,7 +109,8 @@ func (t *Table) passOver(h *host) {
 	}
 	h.rest = min(max(2*h.rest, firstRest), firstRest<<mostRests)
 	t.renew(h)
-	h.resting, h.until = true, now+h.rest
+	h.resting = true
+	h.until = now + h.rest
 }
 
 // Begin is called before the tasks that follow a wait for answers. Where the last batch
@@ -124,11 +133,13 @@ func (t *Table) Begin() {
 	for _, h := range t.hosts {
 		switch {
 		case h.resting && now >= h.until:
-			h.resting, h.since = false, now
+			h.resting = false
+			h.since = now
 		case !h.resting && h.sent > 0 && h.done-t.started > max(slowest*least, least+unnoticed):
 			t.passOver(h)
 		}
-		h.sent, h.answered = 0, 0
+		h.sent = 0
+		h.answered = 0
 	}
 	t.started = now
 }
@@ -142,7 +153,8 @@ func (t *Table) Place() Target {
 		return Target{Token: t.first}
 	}
 	for range t.hosts {
-		if t.next++; !t.turn().resting {
+		t.next++
+		if !t.turn().resting {
 			break
 		}
 	}
@@ -162,7 +174,8 @@ func (t *Table) Answered(token uint64) (counts bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if h := t.tokens[token]; h != nil { // else it is late, but it may still be the first
-		if h.answered++; h.answered == h.sent {
+		h.answered++
+		if h.answered == h.sent {
 			h.done = t.now()
 		}
 	}

@@ -68,7 +68,10 @@ func (s Clients) Client(subject, verb string) (int, bool) {
 	}
 	id := subject[len(s):]
 	dot := len(id) - len(verb) - 1
-	if id[dot] != '.' || id[dot+1:] != verb || dot > 10 || (id[0] == '0' && dot > 1) {
+	if id[dot] != '.' ||
+		id[dot+1:] != verb ||
+		dot > 10 ||
+		(id[0] == '0' && dot > 1) {
 		return 0, false
 	}
 	n := 0

@@ -46,7 +46,10 @@ connections, and stops at Ctrl-C or SIGTERM.`,
 			case to.URL == "":
 				return Usage(c, errors.New("--nats is missing: the URL of the run's server, e.g. nats://lab:4222"))
 			case device.ID == "":
-				return Usage(c, errors.New("--client is missing: the id of this device, as the run's devices.names has it"))
+				return Usage(
+					c,
+					errors.New("--client is missing: the id of this device, as the run's devices.names has it"),
+				)
 			}
 			if calibration != "" {
 				var err error
@@ -57,7 +60,8 @@ connections, and stops at Ctrl-C or SIGTERM.`,
 			show := NewDisplay(c)
 			defer show.Close()
 			device.Notice, device.Version = show.Notice, Version()
-			to.Name, to.Notice = "device "+device.ID, func(n bus.Notice) { show.Notice(n.Text) }
+			to.Name = "device " + device.ID
+			to.Notice = func(n bus.Notice) { show.Notice(n.Text) }
 			return actor(c.Context(), to, device)
 		},
 	}
@@ -67,7 +71,12 @@ connections, and stops at Ctrl-C or SIGTERM.`,
 	s.StringVar(&device.Run, "run", "", "take part in this run alone")
 	CheckRun(c)
 	s.BoolVar(&device.Once, "once", false, "end with the first run")
-	s.StringVar(&calibration, "calibration", "", "`FILE` that calibrate --json wrote: a run that gives this device a class that contradicts it says so first")
+	s.StringVar(
+		&calibration,
+		"calibration",
+		"",
+		"`FILE` that calibrate --json wrote: a run that gives this device a class that contradicts it says so first",
+	)
 	QuietFlag(c)
 	return c
 }
@@ -82,7 +91,11 @@ func addDevice(c *cobra.Command, device *real.Config) {
 		}
 		return real.CheckWithhold(strings.Split(text, ","))
 	})
-	Complete(c, "withhold", cobra.FixedCompletions([]string{real.Samples, real.Losses, real.Log}, cobra.ShellCompDirectiveNoFileComp))
+	Complete(
+		c,
+		"withhold",
+		cobra.FixedCompletions([]string{real.Samples, real.Losses, real.Log}, cobra.ShellCompDirectiveNoFileComp),
+	)
 	device.Data = real.SyntheticData
 	addOwn(c, device)
 }
@@ -153,7 +166,12 @@ func supervised(ctx context.Context) (stopping func(), err error) {
 // AddServer gives a command the flags that say how a NATS server is reached.
 func AddServer(c *cobra.Command, to *natsconn.Config) {
 	s := c.Flags()
-	s.StringVar(&to.URL, "nats", "", "URL of the NATS server, e.g. nats://host:4222; those of a cluster separated by commas")
+	s.StringVar(
+		&to.URL,
+		"nats",
+		"",
+		"URL of the NATS server, e.g. nats://host:4222; those of a cluster separated by commas",
+	)
 	s.StringVar(&to.Creds, "creds", "", "file of credentials for it (fedpace enroll)")
 	s.StringVar(&to.TLS.CA, "tls-ca", "", "PEM file of the authority of the other end's certificate")
 	s.StringVar(&to.TLS.Cert, "tls-cert", "", "PEM file of this end's certificate")

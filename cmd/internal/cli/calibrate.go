@@ -40,7 +40,8 @@ type OfConfig func(files []string, own calibrate.Own) (*calibrate.Subject, error
 // CalibrateCommand is the command that measures a device, of the program of this
 // name. A program that reads no configurations has a nil ofConfig.
 func CalibrateCommand(program string, ofConfig OfConfig) *cobra.Command {
-	f := calibration{ofConfig: ofConfig, server: natsconn.Config{Patience: -1, Await: true, Slow: true}} // as a device in a run
+	// as a device in a run
+	f := calibration{ofConfig: ofConfig, server: natsconn.Config{Patience: -1, Await: true, Slow: true}}
 	c := &cobra.Command{
 		Use:   "calibrate",
 		Short: "Measure how fast this device computes, and its link",
@@ -71,8 +72,18 @@ gives every client this speed. --seconds 600 shows what heat does.`,
 	s.StringVar(&f.model, "model", "", "measure this model, as fedpace run --dry-run prints it, such as mlp:4,16,3")
 	s.StringArrayVar(&f.config, "config", nil, ConfigUsage)
 	s.Lookup("config").Hidden = ofConfig == nil
-	s.IntSliceVar(&f.batches, "batch", nil, "samples of a minibatch, several separated by commas (default the run's, or 32 with --model)")
-	s.Float64Var(&f.seconds, "seconds", 5, "how long each model and size of minibatches is measured; up to three times that where noisy")
+	s.IntSliceVar(
+		&f.batches,
+		"batch",
+		nil,
+		"samples of a minibatch, several separated by commas (default the run's, or 32 with --model)",
+	)
+	s.Float64Var(
+		&f.seconds,
+		"seconds",
+		5,
+		"how long each model and size of minibatches is measured; up to three times that where noisy",
+	)
 	s.Float64Var(&f.pause, "pause", 0.5, "seconds of rest before each task, with --nats")
 	addOwn(c, &f.own)
 	AddServer(c, &f.server)
@@ -123,7 +134,10 @@ func (f *calibration) check() error {
 		return errors.New("--config: this program reads no configurations; fedpace calibrate --config does, and with --nats the coordinator's fedpace calibrate serve --config")
 	case named > 1:
 		return errors.New("--task, --model and --config: want one of them")
-	case f.out != "" && named == 0 && f.own.Trainer == "" && f.server.URL == "":
+	case f.out != "" &&
+		named == 0 &&
+		f.own.Trainer == "" &&
+		f.server.URL == "":
 		return errors.New("--out needs --task, --model, --config, --trainer or --nats: a class of devices is of one model")
 	case f.server.URL != "" && f.id == "":
 		return errors.New("--client is missing: the id of this device, as the coordinator knows it")
@@ -177,7 +191,8 @@ func (f *calibration) do(c *cobra.Command) error {
 		return err
 	}
 	r.Machine = board.Machine()
-	r.Machine.PowerSource, r.Machine.Watts = source, watts
+	r.Machine.PowerSource = source
+	r.Machine.Watts = watts
 	if err := f.write(&r); err != nil {
 		return err
 	}
@@ -185,8 +200,14 @@ func (f *calibration) do(c *cobra.Command) error {
 }
 
 // network measures the link, and returns what the coordinator says of its runs.
-func (f *calibration) network(ctx context.Context, notice func(string), phase func(bus.Phase), r *calibrate.Result) (*bus.Welcome, error) {
-	f.server.Name, f.server.Notice = "device "+f.id, func(n bus.Notice) {
+func (f *calibration) network(
+	ctx context.Context,
+	notice func(string),
+	phase func(bus.Phase),
+	r *calibrate.Result,
+) (*bus.Welcome, error) {
+	f.server.Name = "device " + f.id
+	f.server.Notice = func(n bus.Notice) {
 		if n.State != bus.ServerLost { // it ends with what it measures; one that stays away is told of as waited for
 			notice(n.Text)
 		}
@@ -200,7 +221,13 @@ func (f *calibration) network(ctx context.Context, notice func(string), phase fu
 		return nil, err
 	}
 	defer conn.Close()
-	n, welcome, err := calibrate.MeasureNetwork(ctx, conn, calibrate.NetworkConfig{ID: f.id, Run: f.run, Samples: holder.Samples, Notice: notice, Begin: phase})
+	n, welcome, err := calibrate.MeasureNetwork(ctx, conn, calibrate.NetworkConfig{
+		ID:      f.id,
+		Run:     f.run,
+		Samples: holder.Samples,
+		Notice:  notice,
+		Begin:   phase,
+	})
 	n.Server = conn.At()
 	r.Network = &n
 	return welcome, err

@@ -54,7 +54,8 @@ func complete(c *cobra.Command) {
 	_, takes, _ := strings.Cut(c.Use, " ")
 	word := strings.Trim(takes, "[].")
 	switch many := strings.HasSuffix(takes, "..."); {
-	case word != "DIR" && word != "RUN" && word != "FOLDER" || c.ValidArgsFunction != nil:
+	case word != "DIR" && word != "RUN" && word != "FOLDER" ||
+		c.ValidArgsFunction != nil:
 	case many:
 		c.ValidArgsFunction = folders
 	default:
@@ -76,7 +77,11 @@ func complete(c *cobra.Command) {
 	}
 	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		what, usage := pflag.UnquoteUsage(f)
-		of := map[bool]cobra.CompletionFunc{what == "DIR": folders, strings.Contains(usage, ".svg or .png"): filesOf("svg", "png"), strings.HasPrefix(usage, "YAML"): filesOf("yaml", "yml")}[true]
+		of := map[bool]cobra.CompletionFunc{
+			what == "DIR":                           folders,
+			strings.Contains(usage, ".svg or .png"): filesOf("svg", "png"),
+			strings.HasPrefix(usage, "YAML"):        filesOf("yaml", "yml"),
+		}[true]
 		if _, given := c.GetFlagCompletionFunc(f.Name); of != nil && !given {
 			Complete(c, f.Name, of)
 		}

@@ -82,7 +82,8 @@ func hanging(line string, columns int) int {
 // the lines that follow the first have an indent, and all but the last end.
 func fold(b *strings.Builder, line, indent string, columns int, end string) {
 	for runes := []rune(line); len(runes) > columns; runes = []rune(line) {
-		start, room := len(line)-len(strings.TrimLeft(line, " ")), columns-len(end)
+		start := len(line) - len(strings.TrimLeft(line, " "))
+		room := columns - len(end)
 		cut := strings.LastIndexByte(string(runes[:room+1]), ' ')
 		if cut <= start {
 			cut = strings.LastIndexByte(string(runes[:room]), ',') + 1

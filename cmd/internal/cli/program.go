@@ -95,7 +95,8 @@ func Perform(ctx context.Context, root *cobra.Command, args []string, stdout, st
 	root.SetArgs(addVersion(root, args))
 	root.SetOut(out)
 	root.SetErr(stderr)
-	root.SilenceErrors, root.SilenceUsage = true, true
+	root.SilenceErrors = true
+	root.SilenceUsage = true
 	addCompletion(root)
 	Prepare(root)
 	wrapHelp(root, screenOf(stdout).width())
@@ -152,7 +153,8 @@ func Interruption(ctx context.Context, err error, kept string) error {
 		note = "what was done is in " + kept
 	}
 	for problem := range strings.Lines(err.Error()) {
-		if problem = strings.TrimSpace(problem); !strings.Contains(note, problem) && !strings.HasSuffix(problem, context.Canceled.Error()) {
+		problem = strings.TrimSpace(problem)
+		if !strings.Contains(note, problem) && !strings.HasSuffix(problem, context.Canceled.Error()) {
 			note += "; " + problem
 		}
 	}

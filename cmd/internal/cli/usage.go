@@ -55,7 +55,12 @@ func flagError(c *cobra.Command, err error) error {
 		return refused
 	}
 	if wrong, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
-		kind := map[string]string{"int": "a whole number", "float64": "a number", "bool": "true or false", "duration": "a time, such as 30s"}[wrong.GetFlag().Value.Type()]
+		kind := map[string]string{
+			"int":      "a whole number",
+			"float64":  "a number",
+			"bool":     "true or false",
+			"duration": "a time, such as 30s",
+		}[wrong.GetFlag().Value.Type()]
 		if kind != "" {
 			return fmt.Errorf("--%s: %q is not %s", wrong.GetFlag().Name, wrong.GetValue(), kind)
 		}

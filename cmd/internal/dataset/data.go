@@ -104,16 +104,32 @@ func histograms(d federated.Stats) []figure.Panel {
 	if d.Info.Synthetic {
 		name = "SYNTHETIC: " + name
 	}
-	sizes := figure.Panel{Title: fmt.Sprintf("%s: clients %d", name, d.Clients), X: "training samples of a client", Y: "clients", FromZero: true}
-	for _, b := range d.Histogram {
-		sizes.Bars = append(sizes.Bars, figure.Bar{From: float64(b.From) - 0.5, To: float64(b.To) + 0.5, Height: float64(b.Clients)})
+	sizes := figure.Panel{
+		Title:    fmt.Sprintf("%s: clients %d", name, d.Clients),
+		X:        "training samples of a client",
+		Y:        "clients",
+		FromZero: true,
 	}
-	labels := figure.Panel{Title: fmt.Sprintf("training samples %d, label skew %.4f", d.Samples, d.Skew), X: "class", Y: "training samples", FromZero: true}
+	for _, b := range d.Histogram {
+		sizes.Bars = append(
+			sizes.Bars,
+			figure.Bar{From: float64(b.From) - 0.5, To: float64(b.To) + 0.5, Height: float64(b.Clients)},
+		)
+	}
+	labels := figure.Panel{
+		Title:    fmt.Sprintf("training samples %d, label skew %.4f", d.Samples, d.Skew),
+		X:        "class",
+		Y:        "training samples",
+		FromZero: true,
+	}
 	if len(d.Labels) == 0 { // it has targets
 		return []figure.Panel{sizes}
 	}
 	for class, n := range d.Labels {
-		labels.Bars = append(labels.Bars, figure.Bar{From: float64(class) - 0.4, To: float64(class) + 0.4, Height: float64(n)})
+		labels.Bars = append(
+			labels.Bars,
+			figure.Bar{From: float64(class) - 0.4, To: float64(class) + 0.4, Height: float64(n)},
+		)
 	}
 	return []figure.Panel{sizes, labels}
 }
@@ -162,7 +178,12 @@ func (s *source) addPartition(c *cobra.Command, kind string) {
 	f.StringVar(&p.Kind, kind, "", "deal the samples to other clients: "+strings.Join(Dealt(), ", "))
 	cli.OneOf(c, kind, Dealt()...)
 	f.IntVar(&p.Clients, "clients", 0, "clients to deal to (default: as many as the set has)")
-	f.Float64Var(&p.Alpha, "alpha", 0, "concentration of dirichlet and quantity (default 0.5) and pachinko's coarse labels (default 0.1)")
+	f.Float64Var(
+		&p.Alpha,
+		"alpha",
+		0,
+		"concentration of dirichlet and quantity (default 0.5) and pachinko's coarse labels (default 0.1)",
+	)
 	f.Float64Var(&p.Beta, "beta", 0, "concentration of pachinko's fine labels (default 10)")
 	f.IntVar(&p.Shards, "shards", 0, "shards a client (default 2)")
 	f.IntVar(&p.Min, "min-samples", 0, "samples that a client must have (default 1)")
@@ -181,7 +202,8 @@ func (s *source) check(c *cobra.Command, args []string) (err error) {
 		if err != nil {
 			return err
 		}
-		s.path, s.reader = d.Path, d.Reader
+		s.path = d.Path
+		s.reader = d.Reader
 	}
 	if len(args) > 0 {
 		s.path = args[0]
@@ -197,7 +219,10 @@ func (s *source) check(c *cobra.Command, args []string) (err error) {
 		kinds []string // of the partitions that it goes with
 	}{{"shards", []string{"shards"}}, {"min-samples", Dealt()}, {"alpha", []string{"dirichlet", "pachinko", "quantity"}}, {"beta", []string{"pachinko"}}} {
 		if c.Flags().Changed(of.flag) && !slices.Contains(of.kinds, s.options.Partition.Kind) {
-			return cli.Usage(c, fmt.Errorf("--%s: goes with --%s %s", of.flag, s.kindFlag, strings.Join(of.kinds, ", ")))
+			return cli.Usage(
+				c,
+				fmt.Errorf("--%s: goes with --%s %s", of.flag, s.kindFlag, strings.Join(of.kinds, ", ")),
+			)
 		}
 	}
 	return nil
@@ -207,7 +232,10 @@ func (s *source) open(c *cobra.Command) (federated.Set, error) {
 	task, made := strings.CutPrefix(s.path, madePrefix)
 	if made {
 		if s.options.Partition.Kind != "" {
-			return nil, fmt.Errorf("--%s: the clients of a synthetic set are made with it; want --clients and --heterogeneity alone", s.kindFlag)
+			return nil, fmt.Errorf(
+				"--%s: the clients of a synthetic set are made with it; want --clients and --heterogeneity alone",
+				s.kindFlag,
+			)
 		}
 		return synthetic.New(task, s.options.Partition.Clients, s.options.Seed, s.heterogeneity)
 	}
@@ -219,7 +247,13 @@ func (s *source) open(c *cobra.Command) (federated.Set, error) {
 	}
 	if n := s.options.Partition.Clients; n > 0 && n != set.Clients() {
 		set.Close()
-		return nil, fmt.Errorf("--clients %d: %s has %d clients of its own; --%s deals its samples to others", n, s.path, set.Clients(), s.kindFlag)
+		return nil, fmt.Errorf(
+			"--clients %d: %s has %d clients of its own; --%s deals its samples to others",
+			n,
+			s.path,
+			set.Clients(),
+			s.kindFlag,
+		)
 	}
 	return set, nil
 }

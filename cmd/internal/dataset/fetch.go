@@ -37,7 +37,8 @@ download goes on where it stopped. The archives:
 			}
 			show := cli.NewDisplay(c)
 			fetcher := fetcher
-			fetcher.Progress, fetcher.Notice = func(p fetch.Progress) { show.Show(statusOfFetch(p)) }, show.Notice
+			fetcher.Progress = func(p fetch.Progress) { show.Show(statusOfFetch(p)) }
+			fetcher.Notice = show.Notice
 			result, err := fetcher.Fetch(c.Context(), archive, to)
 			show.Close()
 			if stopped := (*fetch.IncompleteError)(nil); errors.Is(err, context.Canceled) && errors.As(err, &stopped) {
@@ -75,14 +76,26 @@ func writeFetched(c *cobra.Command, a fetch.Archive, r fetch.Result) error {
 	case r.Resumed > 0:
 		how = fmt.Sprintf("%s downloaded, the rest was there", human.Size(r.Downloaded))
 	}
-	_, err := fmt.Fprintf(c.OutOrStdout(), "%s: %s, %s is right; %s\n%s\n", r.Path, human.Size(r.Bytes), a.Sum.Algorithm, how, nextStep(a.Name, r.Path))
+	_, err := fmt.Fprintf(
+		c.OutOrStdout(),
+		"%s: %s, %s is right; %s\n%s\n",
+		r.Path,
+		human.Size(r.Bytes),
+		a.Sum.Algorithm,
+		how,
+		nextStep(a.Name, r.Path),
+	)
 	return err
 }
 
 func nextStep(name, path string) string {
 	switch name {
 	case "nist-by-class", "nist-by-write":
-		return "next: LEAF's data/femnist tools make JSON from by_class.zip and by_write.zip; " + runWith("femnist", "FOLDER", learn.Samples{}) + " reads that"
+		return "next: LEAF's data/femnist tools make JSON from by_class.zip and by_write.zip; " + runWith(
+			"femnist",
+			"FOLDER",
+			learn.Samples{},
+		) + " reads that"
 	}
 	return "next: " + runWith(name, path, learn.Samples{})
 }

@@ -39,7 +39,14 @@ yours to change. No file is overwritten.`,
 			s.path = args[0]
 			set, err := s.open(c)
 			if err == nil {
-				return errors.Join(fmt.Errorf("%s: needs no configuration: %s", s.path, runWith(taskOf(set.Info()), s.path, set.Info().Samples)), set.Close())
+				return errors.Join(
+					fmt.Errorf(
+						"%s: needs no configuration: %s",
+						s.path,
+						runWith(taskOf(set.Info()), s.path, set.Info().Samples),
+					),
+					set.Close(),
+				)
 			}
 			if !errors.Is(err, table.ErrUnmapped) {
 				return err
@@ -60,11 +67,15 @@ func (s *source) begin(w io.Writer, out, label, script string, torch bool) error
 	files := []string{out}
 	trainer := ""
 	if torch {
-		files, trainer = append(files, script), fmt.Sprintf("trainer: %q", "python3 "+script)
+		files = append(files, script)
+		trainer = fmt.Sprintf("trainer: %q", "python3 "+script)
 	}
 	for _, name := range files {
 		if _, err := os.Lstat(name); err == nil {
-			return fmt.Errorf("%s: is there, and init overwrites nothing: remove it, or give another name by --out", name)
+			return fmt.Errorf(
+				"%s: is there, and init overwrites nothing: remove it, or give another name by --out",
+				name,
+			)
 		}
 	}
 	of, err := Propose(s.path, label, trainer, s.options)
@@ -91,7 +102,12 @@ func (s *source) begin(w io.Writer, out, label, script string, torch bool) error
 	}
 	switch {
 	case of.Digest == "":
-		_, err = fmt.Fprintf(w, "next   correct %s, whose comments say what it lacks; fedpace data info --config %s tries it\n", out, out)
+		_, err = fmt.Fprintf(
+			w,
+			"next   correct %s, whose comments say what it lacks; fedpace data info --config %s tries it\n",
+			out,
+			out,
+		)
 	case of.Undealt:
 		dealt := nameOf(s.path) + ".fedpace"
 		_, err = fmt.Fprintf(w, "next   no column says whose a row is: name one as client in %s, or deal the rows to clients that are made:\n"+

@@ -102,7 +102,14 @@ func (s *source) prepare(c *cobra.Command, args []string, out string) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(w, "prepared   %s, %s in %s (%s)\n", out, human.Size(stat.Size()), human.Seconds(time.Since(begin).Seconds()), why)
+		fmt.Fprintf(
+			w,
+			"prepared   %s, %s in %s (%s)\n",
+			out,
+			human.Size(stat.Size()),
+			human.Seconds(time.Since(begin).Seconds()),
+			why,
+		)
 	}
 	next := runWith(taskOf(stats.Info), out, stats.Info.Samples)
 	if stats.Info.Undealt {

@@ -68,21 +68,34 @@ func Propose(path, label, instead string, o federated.Options) (of Proposal, err
 	if !p.All {
 		looked = fmt.Sprintf("the first %d rows", p.Rows)
 	}
-	fmt.Fprintf(&b, "# A proposal from %s of %d columns. Look at each line, correct it, then:\n#   fedpace run --config FILE\n", looked, p.Columns)
+	fmt.Fprintf(
+		&b,
+		"# A proposal from %s of %d columns. Look at each line, correct it, then:\n#   fedpace run --config FILE\n",
+		looked,
+		p.Columns,
+	)
 	known, info, err := settings(p, path, o)
 	if err != nil {
 		fmt.Fprintf(&b, "# The table cannot be read so: %s\n", strings.ReplaceAll(err.Error(), "\n", " "))
 	}
 	name := nameOf(path)
-	fmt.Fprintf(&b, "task: custom\n%-30s # of the folder with the results, runs/%s\n%s", "name: "+name, name, p.YAML(path))
+	fmt.Fprintf(
+		&b,
+		"task: custom\n%-30s # of the folder with the results, runs/%s\n%s",
+		"name: "+name,
+		name,
+		p.YAML(path),
+	)
 	for _, t := range trial {
 		for _, key := range t.keys {
 			if k, ok := known[key[0]]; ok {
-				key[1], t.why = k.value, k.why
+				key[1] = k.value
+				t.why = k.why
 			}
 			line := key[0] + ": " + key[1]
 			if key[0] == "model" && instead != "" {
-				line, t.why = instead, "has the model"
+				line = instead
+				t.why = "has the model"
 			}
 			if t.why != "" {
 				line = fmt.Sprintf("%-30s # %s", line, t.why)
@@ -129,7 +142,13 @@ func settings(p *table.Proposal, path string, o federated.Options) (map[string]s
 	}
 	if set.Info().Targets > 0 {
 		if eta, why, err := rateOf(set, steps); err == nil {
-			why += fmt.Sprintf("a guess; fedpace compare --grid schedule.eta0=%.1g,%.1g,%.1g,%.1g finds a rate", eta/10, 0.3*eta, eta, 3*eta)
+			why += fmt.Sprintf(
+				"a guess; fedpace compare --grid schedule.eta0=%.1g,%.1g,%.1g,%.1g finds a rate",
+				eta/10,
+				0.3*eta,
+				eta,
+				3*eta,
+			)
 			known["schedule.eta0"] = setting{fmt.Sprintf("%.1g", eta), why}
 		}
 	}
@@ -142,7 +161,9 @@ func settings(p *table.Proposal, path string, o federated.Options) (map[string]s
 // reach so far, a task's steps stay below it. Both are kept by a factor of two.
 func rateOf(set federated.Set, steps int) (eta float64, why string, err error) {
 	var batch learn.Batch
-	n, power, most := 0.0, 0.0, 0.0
+	n := 0.0
+	power := 0.0
+	most := 0.0
 	for client := range set.Clients() {
 		err := federated.Visit(set, client, &batch, func() {
 			n += float64(batch.N)
@@ -160,7 +181,8 @@ func rateOf(set federated.Set, steps int) (eta float64, why string, err error) {
 	eta = min(0.1, 0.5/(power/n+1))
 	const far = 1 << 16
 	if slow := far / (2 * float64(steps) * most); most > far && slow < eta {
-		eta, why = slow, fmt.Sprintf("short steps, as targets reach %.2g (larger units allow longer ones); ", most)
+		eta = slow
+		why = fmt.Sprintf("short steps, as targets reach %.2g (larger units allow longer ones); ", most)
 	}
 	eta, err = strconv.ParseFloat(fmt.Sprintf("%.1g", eta), 64)
 	return eta, why, err

@@ -92,7 +92,15 @@ func listed(c *cobra.Command, dirs, tags []string) ([]listedRun, error) {
 		if slices.ContainsFunc(tags, func(tag string) bool { return !slices.Contains(own, tag) }) {
 			continue
 		}
-		r := listedRun{Folder: at, State: o.State, Rounds: o.Rounds, Virtual: o.Virtual, Metric: o.Quality.Name, Best: metrics.Measured(o.Best), Tags: []string{}}
+		r := listedRun{
+			Folder:  at,
+			State:   o.State,
+			Rounds:  o.Rounds,
+			Virtual: o.Virtual,
+			Metric:  o.Quality.Name,
+			Best:    metrics.Measured(o.Best),
+			Tags:    []string{},
+		}
 		if o.Why != nil {
 			r.Why = o.Why.Error()
 			if err := note(c, o.Why); err != nil {
@@ -152,7 +160,8 @@ func writeRuns(w io.Writer, list []listedRun, person bool) error {
 			seed = strconv.FormatUint(r.Seed, 10)
 		}
 		if r.State != folder.RunDamaged && r.State != folder.RunChanged {
-			rounds, virtual = strconv.Itoa(r.Rounds), strconv.FormatFloat(r.Virtual, 'g', -1, 64)
+			rounds = strconv.Itoa(r.Rounds)
+			virtual = strconv.FormatFloat(r.Virtual, 'g', -1, 64)
 			if person {
 				virtual = human.VirtualTime(r.Virtual)
 			}

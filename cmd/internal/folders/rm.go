@@ -70,7 +70,11 @@ func targetsOf(c *cobra.Command, given []string) (t targets, err error) {
 			return t, err
 		}
 		if info.Mode()&os.ModeSymlink != 0 {
-			return t, fmt.Errorf("%s is a symbolic link to %s: nothing is removed through a link (name that folder)", dir, t.shown(top))
+			return t, fmt.Errorf(
+				"%s is a symbolic link to %s: nothing is removed through a link (name that folder)",
+				dir,
+				t.shown(top),
+			)
 		}
 		found, unread, err := folder.Find(top, folder.Levels, maxListed)
 		if err != nil {
@@ -111,12 +115,21 @@ func (t *targets) agreed(c *cobra.Command, force bool) (bool, error) {
 		return true, nil
 	}
 	if !cli.Asks(c) {
-		return false, cli.Usage(c, errors.New("nobody can be asked here: say --force to remove runs without a question"))
+		return false, cli.Usage(
+			c,
+			errors.New("nobody can be asked here: say --force to remove runs without a question"),
+		)
 	}
 	what := fmt.Sprintf("%d runs", len(t.runs))
 	if len(t.runs) == 1 {
 		o := folder.Look(t.runs[0])
-		what = fmt.Sprintf("%s (%s, %s %s)", t.shown(o.Dir), o.State, human.Thousands(int64(o.Rounds)), human.Plural(o.Rounds, "round"))
+		what = fmt.Sprintf(
+			"%s (%s, %s %s)",
+			t.shown(o.Dir),
+			o.State,
+			human.Thousands(int64(o.Rounds)),
+			human.Plural(o.Rounds, "round"),
+		)
 	}
 	return cli.Confirmed(c, "Remove "+what+"?")
 }
@@ -125,7 +138,12 @@ func (t *targets) agreed(c *cobra.Command, force bool) (bool, error) {
 func (t *targets) remove(c *cobra.Command) error {
 	stays := func(dir string, left []string) (err error) {
 		if len(left) > 0 {
-			_, err = fmt.Fprintf(c.ErrOrStderr(), "%s stays: other files are in it (%s)\n", t.shown(dir), printable(strings.Join(left[:min(3, len(left))], ", ")))
+			_, err = fmt.Fprintf(
+				c.ErrOrStderr(),
+				"%s stays: other files are in it (%s)\n",
+				t.shown(dir),
+				printable(strings.Join(left[:min(3, len(left))], ", ")),
+			)
 		}
 		return err
 	}

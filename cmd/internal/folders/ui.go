@@ -40,7 +40,13 @@ page has no password. fedpace report writes it as a file.`,
 			if err != nil {
 				return err
 			}
-			if _, err := fmt.Fprintf(c.OutOrStdout(), "%d %s on http://%s/ (Ctrl-C ends this)\n", library.Len(), human.Plural(library.Len(), "run"), server.Addr()); err != nil {
+			if _, err := fmt.Fprintf(
+				c.OutOrStdout(),
+				"%d %s on http://%s/ (Ctrl-C ends this)\n",
+				library.Len(),
+				human.Plural(library.Len(), "run"),
+				server.Addr(),
+			); err != nil {
 				return err
 			}
 			<-c.Context().Done()

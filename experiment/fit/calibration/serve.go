@@ -65,8 +65,16 @@ func Serve(ctx context.Context, line bus.Line, models bus.Coordinator, c Config)
 		c.Welcome = &bus.Welcome{Params: standardParams, Spec: &bus.Spec{Batch: 1}}
 	}
 	welcome := proto.CloneOf(c.Welcome)
-	welcome.Clients, welcome.HeartbeatSeconds = uint64(len(c.Devices)), min(heartbeat, c.Silence.Seconds()/3)
-	s := &server{config: c, line: line, welcome: welcome, turn: make(chan struct{}, 1), results: make([]*Measured, len(c.Devices)), failures: make([]error, len(c.Devices))}
+	welcome.Clients = uint64(len(c.Devices))
+	welcome.HeartbeatSeconds = min(heartbeat, c.Silence.Seconds()/3)
+	s := &server{
+		config:   c,
+		line:     line,
+		welcome:  welcome,
+		turn:     make(chan struct{}, 1),
+		results:  make([]*Measured, len(c.Devices)),
+		failures: make([]error, len(c.Devices)),
+	}
 	if err := s.put(ctx, models); err != nil {
 		return nil, err
 	}
@@ -109,7 +117,8 @@ func (s *server) put(ctx context.Context, models bus.Coordinator) error {
 		if err := models.PutModel(ctx, d, x); err != nil {
 			return err
 		}
-		s.models, s.digests = append(s.models, x), append(s.digests, d)
+		s.models = append(s.models, x)
+		s.digests = append(s.digests, d)
 	}
 	return nil
 }

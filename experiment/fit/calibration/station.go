@@ -26,10 +26,18 @@ type station struct {
 // device opens a gateway for one device alone, measures it, and tells it that the run is
 // over.
 func (s *server) device(ctx context.Context, index int) (err error) {
-	d := &station{server: s, index: index, id: s.config.Devices[index], task: &bus.Task{Task: firstTask}}
+	d := &station{
+		server: s,
+		index:  index,
+		id:     s.config.Devices[index],
+		task:   &bus.Task{Task: firstTask},
+	}
 	d.gateway, err = gateway.Open(ctx, s.line, s.config.Run, gateway.Config{
-		Devices: []string{d.id}, First: index, Welcome: s.welcome, Calls: s.config.Calls,
-		Params: func(t *bus.Task) int { return int(t.ModelBits / 32) },
+		Devices: []string{d.id},
+		First:   index,
+		Welcome: s.welcome,
+		Calls:   s.config.Calls,
+		Params:  func(t *bus.Task) int { return int(t.ModelBits / 32) },
 		Check: func(u *bus.DeviceUpdate) error {
 			if !slices.ContainsFunc(s.models, func(m []float32) bool { return slices.Equal(m, u.Values) }) {
 				return errors.New("it is not the model that was sent")
@@ -44,7 +52,8 @@ func (s *server) device(ctx context.Context, index int) (err error) {
 	err = d.serve(ctx)
 	if m := (*misbehaved)(nil); errors.As(err, &m) { // others are measured all the same
 		s.notice("Device %s is not measured: %s.", m.device, m.what)
-		s.failures[index], err = err, nil
+		s.failures[index] = err
+		err = nil
 	}
 	return err
 }
@@ -65,13 +74,23 @@ func (d *station) serve(ctx context.Context) error {
 		<-d.turn
 		switch {
 		case errors.Is(err, errSilent):
-			d.notice("Device %s fell silent after %d transfers; it is measured anew when it joins again.", d.id, m.Transfers)
+			d.notice(
+				"Device %s fell silent after %d transfers; it is measured anew when it joins again.",
+				d.id,
+				m.Transfers,
+			)
 			d.gateway.Lost(0)
 		case err != nil:
 			return err
 		default:
 			d.results[d.index] = m
-			d.notice("Device %s is measured: %d transfers, download %s, upload %s.", d.id, m.Transfers, m.Network.Download.Speed(), m.Network.Upload.Speed())
+			d.notice(
+				"Device %s is measured: %d transfers, download %s, upload %s.",
+				d.id,
+				m.Transfers,
+				m.Network.Download.Speed(),
+				m.Network.Upload.Speed(),
+			)
 			return nil
 		}
 	}
@@ -145,7 +164,11 @@ func (d *station) measure(ctx context.Context) (_ *Measured, err error) {
 // once sends one task and waits for its update.
 func (d *station) once(ctx context.Context, model int) (x calibrate.Transfer, err error) {
 	d.task = &bus.Task{
-		Task: d.task.Task + 1, Round: 1, LocalSteps: uint32(max(1, d.config.LocalSteps)), ModelDigest: d.digests[model][:], ModelBits: 32 * uint64(len(d.models[model])),
+		Task:        d.task.Task + 1,
+		Round:       1,
+		LocalSteps:  uint32(max(1, d.config.LocalSteps)),
+		ModelDigest: d.digests[model][:],
+		ModelBits:   32 * uint64(len(d.models[model])),
 	}
 	for sent := time.Now(); ; {
 		if err := d.gateway.SendTask(0, d.task); err != nil {
@@ -156,7 +179,11 @@ func (d *station) once(ctx context.Context, model int) (x calibrate.Transfer, er
 		stop()
 		switch {
 		case err == nil && u != nil:
-			return calibrate.Transfer{Values: len(d.models[model]), Download: float64(u.DownloadNs) / 1e9, Upload: float64(u.UploadNs) / 1e9}, nil
+			return calibrate.Transfer{
+				Values:   len(d.models[model]),
+				Download: float64(u.DownloadNs) / 1e9,
+				Upload:   float64(u.UploadNs) / 1e9,
+			}, nil
 		case ctx.Err() != nil:
 			return x, context.Cause(ctx)
 		case err != nil && !errors.Is(err, context.DeadlineExceeded):

@@ -25,7 +25,8 @@ func ofConfig(c *config.Config, own calibrate.Own) (*calibrate.Subject, error) {
 		return nil, err
 	}
 	w := s.Welcome
-	w.Heterogeneity, w.Spec.Augment = c.Synthetic.Heterogeneity, c.Augment
+	w.Heterogeneity = c.Synthetic.Heterogeneity
+	w.Spec.Augment = c.Augment
 	if w.Spec.Algorithm, err = algorithm.Algorithms.Encode(c.Aggregate.Algorithm); err == nil && !learn.Plain(c.Local) {
 		w.Spec.Local, err = learn.Optimizers.Encode(c.Local)
 	}
@@ -41,11 +42,15 @@ func stepping(c *config.Config, own calibrate.Own) (*calibrate.Subject, error) {
 	if !c.External() {
 		m, err := c.NewModel(learn.Samples{})
 		if err != nil {
-			return nil, fmt.Errorf("calibration: %w (a model whose sizes follow from the data is measured by --model)", err)
+			return nil, fmt.Errorf(
+				"calibration: %w (a model whose sizes follow from the data is measured by --model)",
+				err,
+			)
 		}
 		return calibrate.OfRun(calibrate.Alone(c.Task, m, batch), own)
 	}
-	if own.Trainer = c.Trainer.Command; own.Data == "" && !c.IsSynthetic() {
+	own.Trainer = c.Trainer.Command
+	if own.Data == "" && !c.IsSynthetic() {
 		own.Data = c.Data.Path
 	}
 	if _, paper := c.Task.Paper(); own.Data != "" || !paper {

@@ -7,15 +7,44 @@ var routines = func() (r [isas]routine) {
 	if !x.HasAVX2 || !x.HasFMA {
 		return r
 	}
-	v := routine{gemm: gemmAsm, transpose: transpose8, rowSums: rowSums, addScaled: addScaled, prefetch: prefetch, copyPieces: copyPieces}
-	v.lanes, v.softmax, v.lookup, v.addExact, v.addExactAndReset = 8, softmax256, lookup256, addExact256, addExactAndReset256
-	v.gruForward, v.gruBackward, v.maxPool, v.maxUnpool = gruForward256, gruBackward256, maxPool256, maxUnpool256
-	v.centre, v.affine, v.addDots, v.combine, v.addReLU, v.mask = centre, affine, addDots, combine, addReLU, mask
+	v := routine{
+		gemm:       gemmAsm,
+		transpose:  transpose8,
+		rowSums:    rowSums,
+		addScaled:  addScaled,
+		prefetch:   prefetch,
+		copyPieces: copyPieces,
+	}
+	v.lanes = 8
+	v.softmax = softmax256
+	v.lookup = lookup256
+	v.addExact = addExact256
+	v.addExactAndReset = addExactAndReset256
+	v.gruForward = gruForward256
+	v.gruBackward = gruBackward256
+	v.maxPool = maxPool256
+	v.maxUnpool = maxUnpool256
+	v.centre = centre
+	v.affine = affine
+	v.addDots = addDots
+	v.combine = combine
+	v.addReLU = addReLU
+	v.mask = mask
 	v.denseSteps = denseSteps256[:]
 	r[AVX2] = v
-	if x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL {
-		v.lanes, v.softmax, v.lookup, v.addExact, v.addExactAndReset = 16, softmax512, lookup512, addExact512, addExactAndReset512
-		v.gruForward, v.gruBackward, v.maxPool, v.maxUnpool = gruForward512, gruBackward512, maxPool512, maxUnpool512
+	if x.HasAVX512F &&
+		x.HasAVX512BW &&
+		x.HasAVX512DQ &&
+		x.HasAVX512VL {
+		v.lanes = 16
+		v.softmax = softmax512
+		v.lookup = lookup512
+		v.addExact = addExact512
+		v.addExactAndReset = addExactAndReset512
+		v.gruForward = gruForward512
+		v.gruBackward = gruBackward512
+		v.maxPool = maxPool512
+		v.maxUnpool = maxUnpool512
 		v.denseSteps = denseSteps512[:]
 		r[AVX512] = v
 	}
@@ -70,39 +99,56 @@ var alongRows = 1 << 17
 // gemmAsm walks over panels of two vectors of columns, the last one of one or two,
 // and over tiles of rows: as few as there can be, of as equal heights as there can be.
 func gemmAsm(isa ISA, m, n, k int, segments []Segment, a Operand, b, dst Matrix, op Op, aux []float32, alpha float32) {
-	lanes, narrow, broad := 16, narrow512[:], broad512[:]
+	lanes := 16
+	narrow := narrow512[:]
+	broad := broad512[:]
 	if isa == AVX2 {
-		lanes, narrow, broad = 8, narrow256[:], broad256[:]
+		lanes = 8
+		narrow = narrow256[:]
+		broad = broad256[:]
 	}
-	auxRow, auxCol := 0, 0
+	auxRow := 0
+	auxCol := 0
 	switch op {
 	case Bias, BiasReLU:
 		auxRow = 1
 	case ReLUGrad:
-		auxRow, auxCol = dst.LD, 1
+		auxRow = dst.LD
+		auxCol = 1
 	}
 	for j := 0; j < n; {
 		left := n - j
 		panels := 1
-		kernels, mask := broad, &mask512[16]
+		kernels := broad
+		mask := &mask512[16]
 		width := 2 * lanes
 		switch {
 		case left >= width:
 			if m*n >= alongRows {
 				panels = left / width
 			}
-		case isa == AVX512 && left > lanes && (left > 24 || !inHalves):
-			width, mask = left, &mask512[left-lanes]
+		case isa == AVX512 &&
+			left > lanes &&
+			(left > 24 || !inHalves):
+			width = left
+			mask = &mask512[left-lanes]
 		case isa == AVX512 && left > 8 && inHalves:
 			width = min(left, 16)
-			kernels, mask = broadHalf[:], &mask512[width-8] // more rows than 6 take registers that slow it down
+			// more rows than 6 take registers that slow it down
+			kernels = broadHalf[:]
+			mask = &mask512[width-8]
 		case isa == AVX512 && left <= 8:
-			width, kernels, mask = left, narrowHalf[:], &mask512[left]
+			width = left
+			kernels = narrowHalf[:]
+			mask = &mask512[left]
 		case isa == AVX512:
-			width, kernels, mask = left, narrow, &mask512[left]
+			width = left
+			kernels = narrow
+			mask = &mask512[left]
 		default:
 			width = min(left, lanes)
-			kernels, mask = narrow, &mask256[lanes-width]
+			kernels = narrow
+			mask = &mask256[lanes-width]
 		}
 		tiles := (m + len(kernels) - 1) / len(kernels)
 		high := m % tiles // tiles of one row more
@@ -110,15 +156,19 @@ func gemmAsm(isa ISA, m, n, k int, segments []Segment, a Operand, b, dst Matrix,
 			rows := m / tiles
 			count := tiles - high
 			if i < high*(rows+1) {
-				rows, count = rows+1, high
+				rows = rows + 1
+				count = high
 			}
 			var x *float32
 			if op >= Bias {
 				x = &aux[i*auxRow+j*auxCol]
 			}
-			calls, step := count, [4]int{4 * rows * a.Row, 0, 4 * rows * dst.LD, 4 * rows * auxRow}
+			calls := count
+			step := [4]int{4 * rows * a.Row, 0, 4 * rows * dst.LD, 4 * rows * auxRow}
 			if panels > 1 {
-				count, calls, step = 1, panels, [4]int{0, 4 * width, 4 * width, 4 * width * auxCol}
+				count = 1
+				calls = panels
+				step = [4]int{0, 4 * width, 4 * width, 4 * width * auxCol}
 			}
 			kernels[rows-1](calls, k, len(segments), &segments[0].A, &a.Data[i*a.Row], 4*a.Row, 4*a.Col,
 				&b.Data[j], 4*b.LD, &dst.Data[i*dst.LD+j], 4*dst.LD, x, alpha, int(op), mask,

@@ -42,6 +42,7 @@ func gemmAsm(_ ISA, m, n, k int, segments []Segment, a Operand, b, dst Matrix, o
 	if op == ReLUGrad {
 		aux = aux[j:]
 	}
-	b.Data, dst.Data = b.Data[j:], dst.Data[j:]
+	b.Data = b.Data[j:]
+	dst.Data = dst.Data[j:]
 	gemmGo(m, n-j, k, segments, a, b, dst, op, aux, alpha)
 }

@@ -21,8 +21,24 @@ func (isa ISA) DenseStep(out, in, samples int, w, dy, x, dx []float32, alpha flo
 	if strips == 0 {
 		return 0
 	}
-	_, _, _, _ = w[out*in-1], dy[(out-1)*Lanes+samples-1], x[samples*in-1], dx[samples*in-1]
+	_ = w[out*in-1]
+	_ = dy[(out-1)*Lanes+samples-1]
+	_ = x[samples*in-1]
+	_ = dx[samples*in-1]
 	var strip [Lanes * Lanes]float32
-	routines[isa].denseSteps[samples-1](strips, out, &w[0], 4*in, &dy[0], &x[0], 4*in, &dx[0], 4*in, alpha, mask, &strip[0])
+	routines[isa].denseSteps[samples-1](
+		strips,
+		out,
+		&w[0],
+		4*in,
+		&dy[0],
+		&x[0],
+		4*in,
+		&dx[0],
+		4*in,
+		alpha,
+		mask,
+		&strip[0],
+	)
 	return strips * width
 }

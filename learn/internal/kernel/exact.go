@@ -39,7 +39,8 @@ func (isa ISA) addExact(dst []int64, w float64, x, base []float32, reset bool) i
 		if reset {
 			copy(x[i:i+added], base[i:])
 		}
-		if i += added; i < end {
+		i += added
+		if i < end {
 			return i
 		}
 	}

@@ -79,13 +79,17 @@ func (isa ISA) Gemm(m, n, k int, a Operand, b, dst Matrix, op Op, aux []float32,
 // GemmSum is Gemm for a product that is the sum, in order, of one of depth k for
 // each segment.
 func (isa ISA) GemmSum(m, n, k int, segments []Segment, a Operand, b, dst Matrix, op Op, aux []float32, alpha float32) {
-	if m <= 0 || n <= 0 || k <= 0 || len(segments) == 0 {
+	if m <= 0 ||
+		n <= 0 ||
+		k <= 0 ||
+		len(segments) == 0 {
 		panic("kernel: Gemm of an empty product")
 	}
 	// Negative offsets wrap to large ones and fail too.
 	var lastA, lastB uint
 	for _, s := range segments {
-		lastA, lastB = max(lastA, uint(s.A)), max(lastB, uint(s.B))
+		lastA = max(lastA, uint(s.A))
+		lastB = max(lastB, uint(s.B))
 	}
 	_ = a.Data[lastA:][(m-1)*a.Row+(k-1)*a.Col]
 	_ = b.Data[lastB:][(k-1)*b.LD+n-1]
@@ -153,9 +157,12 @@ func gemmGo(m, n, k int, segments []Segment, a Operand, b, dst Matrix, op Op, au
 			p.rows(i, m, k, segments, a)
 			for c := 0; c < w; c += 2 {
 				s := multiply(p.a, p.b[c/2*depth:])
-				p.out[0][c], p.out[0][c+1] = s[0], s[1]
-				p.out[1][c], p.out[1][c+1] = s[2], s[3]
-				p.out[2][c], p.out[2][c+1] = s[4], s[5]
+				p.out[0][c] = s[0]
+				p.out[0][c+1] = s[1]
+				p.out[1][c] = s[2]
+				p.out[1][c+1] = s[3]
+				p.out[2][c] = s[4]
+				p.out[2][c+1] = s[5]
 			}
 			for r := range min(3, m-i) {
 				place(dst, p.out[r][:w], i+r, j, op, aux, alpha)
@@ -169,7 +176,9 @@ func (p *pack) rows(i, m, k int, segments []Segment, a Operand) {
 	p.a = grown(p.a, k*len(segments))
 	to := p.a
 	for _, g := range segments {
-		x, y, z := a.Data[g.A+i*a.Row:], a.Data[g.A+min(i+1, m-1)*a.Row:], a.Data[g.A+min(i+2, m-1)*a.Row:]
+		x := a.Data[g.A+i*a.Row:]
+		y := a.Data[g.A+min(i+1, m-1)*a.Row:]
+		z := a.Data[g.A+min(i+2, m-1)*a.Row:]
 		at := 0
 		for l := range to[:k] {
 			to[l] = [3]float32{x[at], y[at], z[at]}
@@ -201,7 +210,8 @@ func multiply(a [][3]float32, b [][2]float32) [6]float32 {
 	var s0, s1, s2, s3, s4, s5 float32
 	b = b[:len(a)]
 	for i := range a {
-		x, y := &a[i], &b[i]
+		x := &a[i]
+		y := &b[i]
 		s0 += float32(x[0] * y[0])
 		s1 += float32(x[0] * y[1])
 		s2 += float32(x[1] * y[0])

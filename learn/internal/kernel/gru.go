@@ -13,7 +13,10 @@ const gateLimit = 30
 // GRUForward reads in and state, each 3n: the shares of r, z and n; h, n. It
 // writes saved, 5n: r, z, m, g_n and h'.
 func (isa ISA) GRUForward(n int, in, state, h, saved []float32) {
-	in, state, h, saved = in[:3*n], state[:3*n], h[:n], saved[:5*n]
+	in = in[:3*n]
+	state = state[:3*n]
+	h = h[:n]
+	saved = saved[:5*n]
 	if n == 0 || n%Vector != 0 {
 		panic("kernel: GRU gates of a part of a vector")
 	}
@@ -25,12 +28,16 @@ func (isa ISA) GRUForward(n int, in, state, h, saved []float32) {
 		a := 1 + Exp(-min(max(in[i]+state[i], -gateLimit), gateLimit))
 		b := 1 + Exp(-min(max(in[n+i]+state[n+i], -gateLimit), gateLimit))
 		inverse := 1 / float32(a*b) // one division for two gates
-		r, z := float32(b*inverse), float32(a*inverse)
+		r := float32(b * inverse)
+		z := float32(a * inverse)
 		g := state[2*n+i]
 		x := in[2*n+i] + float32(r*g)
 		e := Exp(-2 * min(max(x, -gateLimit/2), gateLimit/2))
 		m := (1 - e) / (1 + e)
-		saved[i], saved[n+i], saved[2*n+i], saved[3*n+i] = r, z, m, g
+		saved[i] = r
+		saved[n+i] = z
+		saved[2*n+i] = m
+		saved[3*n+i] = g
 		saved[4*n+i] = float32(z*(h[i]-m)) + m
 	}
 }
@@ -39,7 +46,10 @@ func (isa ISA) GRUForward(n int, in, state, h, saved []float32) {
 // it, and the state h before. It writes da, 4n: the gradients of a_r, a_z, g_n and
 // i_n; and turns dh into its part that reaches h directly, dh∘z.
 func (isa ISA) GRUBackward(n int, dh, saved, h, da []float32) {
-	dh, saved, h, da = dh[:n], saved[:4*n], h[:n], da[:4*n]
+	dh = dh[:n]
+	saved = saved[:4*n]
+	h = h[:n]
+	da = da[:4*n]
 	if n == 0 || n%Vector != 0 {
 		panic("kernel: GRU gates of a part of a vector")
 	}
@@ -48,7 +58,10 @@ func (isa ISA) GRUBackward(n int, dh, saved, h, da []float32) {
 		return
 	}
 	for i := range n {
-		r, z, m, g := saved[i], saved[n+i], saved[2*n+i], saved[3*n+i]
+		r := saved[i]
+		z := saved[n+i]
+		m := saved[2*n+i]
+		g := saved[3*n+i]
 		d := dh[i]
 		dz := float32(d * (h[i] - m))
 		dm := float32(float32(d*(1-z)) * (1 - float32(m*m)))

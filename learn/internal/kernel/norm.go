@@ -15,7 +15,9 @@ func (isa ISA) groups(x []float32) (v *routine, n int) {
 
 // Centre computes dst = x − mean and adds its square to squares.
 func (isa ISA) Centre(dst, x, mean, squares []float32) {
-	x, mean, squares = x[:len(dst)], mean[:len(dst)], squares[:len(dst)]
+	x = x[:len(dst)]
+	mean = mean[:len(dst)]
+	squares = squares[:len(dst)]
 	if v, n := isa.groups(dst); v != nil {
 		v.centre(&dst[0], &x[0], &mean[0], &squares[0], n)
 		return
@@ -30,7 +32,9 @@ func (isa ISA) Centre(dst, x, mean, squares []float32) {
 // Affine computes dst = x·scale + shift, and with relu the larger of that and 0; a NaN
 // stays.
 func (isa ISA) Affine(dst, x, scale, shift []float32, relu bool) {
-	x, scale, shift = x[:len(dst)], scale[:len(dst)], shift[:len(dst)]
+	x = x[:len(dst)]
+	scale = scale[:len(dst)]
+	shift = shift[:len(dst)]
 	least := float32(math.Inf(-1))
 	if relu {
 		least = 0
@@ -46,7 +50,9 @@ func (isa ISA) Affine(dst, x, scale, shift []float32, relu bool) {
 
 // AddDots adds g to sum and g·x to dot.
 func (isa ISA) AddDots(sum, dot, g, x []float32) {
-	sum, dot, x = sum[:len(g)], dot[:len(g)], x[:len(g)]
+	sum = sum[:len(g)]
+	dot = dot[:len(g)]
+	x = x[:len(g)]
 	if v, n := isa.groups(g); v != nil {
 		v.addDots(&sum[0], &dot[0], &g[0], &x[0], n)
 		return
@@ -59,7 +65,11 @@ func (isa ISA) AddDots(sum, dot, g, x []float32) {
 
 // Combine computes dst = a·x + (b·y + c).
 func (isa ISA) Combine(dst, x, a, y, b, c []float32) {
-	x, a, y, b, c = x[:len(dst)], a[:len(dst)], y[:len(dst)], b[:len(dst)], c[:len(dst)]
+	x = x[:len(dst)]
+	a = a[:len(dst)]
+	y = y[:len(dst)]
+	b = b[:len(dst)]
+	c = c[:len(dst)]
 	if v, n := isa.groups(dst); v != nil {
 		v.combine(&dst[0], &x[0], &a[0], &y[0], &b[0], &c[0], n)
 		return

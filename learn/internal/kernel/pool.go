@@ -4,7 +4,9 @@ package kernel
 // of samples lx floats apart, and writes it to dst, rows of Lanes ld floats apart. code says
 // which of the four it is: the first largest. Lanes beside the samples are read and written.
 func (isa ISA) MaxPool(rows, samples int, x []float32, lx, right, down int, dst []float32, ld int, code []int32) {
-	x, code, dst = x[:right+down+(rows-1)*lx+Lanes], code[:rows*Lanes], dst[:(rows-1)*ld+Lanes]
+	x = x[:right+down+(rows-1)*lx+Lanes]
+	code = code[:rows*Lanes]
+	dst = dst[:(rows-1)*ld+Lanes]
 	if right < 0 || down < 0 {
 		panic("kernel: MaxPool to the left or up")
 	}
@@ -16,13 +18,16 @@ func (isa ISA) MaxPool(rows, samples int, x []float32, lx, right, down int, dst 
 		out := dst[i*ld:][:samples]
 		for l := range out {
 			at := i*lx + l
-			best, which := x[at], int32(0)
+			best := x[at]
+			which := int32(0)
 			for j, from := range [...]int{right, down, right + down} {
 				if v := x[from+at]; v > best {
-					best, which = v, int32(j+1)
+					best = v
+					which = int32(j + 1)
 				}
 			}
-			out[l], code[i*Lanes+l] = best, which
+			out[l] = best
+			code[i*Lanes+l] = which
 		}
 	}
 }
@@ -33,7 +38,9 @@ func (isa ISA) MaxPool(rows, samples int, x []float32, lx, right, down int, dst 
 // samples count.
 func (isa ISA) MaxUnpool(rows, samples int, g []float32, ld int, code []int32, dst []float32, right, down int) {
 	n := rows * Lanes
-	g, code, dst = g[:(rows-1)*ld+Lanes], code[:n], dst[:right+down+n]
+	g = g[:(rows-1)*ld+Lanes]
+	code = code[:n]
+	dst = dst[:right+down+n]
 	if right < 0 || down < 0 {
 		panic("kernel: MaxUnpool to the left or up")
 	}
@@ -43,7 +50,9 @@ func (isa ISA) MaxUnpool(rows, samples int, g []float32, ld int, code []int32, d
 	}
 	for j, from := range [4]int{0, right, down, right + down} {
 		for i := range rows {
-			out, in, which := dst[from+i*Lanes:][:samples], g[i*ld:][:samples], code[i*Lanes:][:samples]
+			out := dst[from+i*Lanes:][:samples]
+			in := g[i*ld:][:samples]
+			which := code[i*Lanes:][:samples]
 			for l := range out {
 				v := float32(0)
 				if which[l] == int32(j) {

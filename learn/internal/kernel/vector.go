@@ -9,9 +9,12 @@ func (isa ISA) Transpose(dst, src Matrix, rows, cols int) {
 	}
 	_ = src.Data[(rows-1)*src.LD+cols-1]
 	_ = dst.Data[(cols-1)*dst.LD+rows-1]
-	r, l := 0, 0 // how many the assembly takes
+	// how many the assembly takes
+	r := 0
+	l := 0
 	if v := isa.vectors(); v != nil {
-		r, l = rows&^7, cols&^7
+		r = rows &^ 7
+		l = cols &^ 7
 		if r > 0 && l > 0 {
 			v.transpose(&dst.Data[0], 4*dst.LD, &src.Data[0], 4*src.LD, r/8, l/8)
 		}
@@ -122,7 +125,8 @@ func (isa ISA) Softmax(z []float32, rows, n int, scale float32, top, sum *[Lanes
 // them are -0 in otherLanes.
 var firstLanes, otherLanes = func() (first, other [2 * Lanes]int32) {
 	for i := range Lanes {
-		first[i], other[Lanes+i] = -1, math.MinInt32
+		first[i] = -1
+		other[Lanes+i] = math.MinInt32
 	}
 	return first, other
 }()

@@ -20,7 +20,8 @@ func denseStep(s simd, samples int) {
 	function(fmt.Sprintf("denseStep%sx%d", s.name, samples),
 		"func(strips, out int, w *float32, ldw int, dy, x *float32, ldx int, dx *float32, lddx int, alpha float32, mask bool, strip *float32)",
 		" is DenseStep for strips of columns; strides are in bytes, strip is for the inputs of one.")
-	vectors, rows := 1, 1
+	vectors := 1
+	rows := 1
 	switch {
 	case samples > denseSamples:
 		rows = 2
@@ -28,7 +29,13 @@ func denseStep(s simd, samples int) {
 		vectors = 2
 	}
 	width := vectors * s.bytes
-	w, ldw, x, ldx, dx, lddx, strip := load("w"), load("ldw"), load("x"), load("ldx"), load("dx"), load("lddx"), load("strip")
+	w := load("w")
+	ldw := load("ldw")
+	x := load("x")
+	ldx := load("ldx")
+	dx := load("dx")
+	lddx := load("lddx")
+	strip := load("strip")
 	alpha := s.vec()
 	VBROADCASTSS(argument("alpha"), alpha)
 	var sum [2 * denseSamples][2]reg.VecVirtual
@@ -50,7 +57,9 @@ func denseStep(s simd, samples int) {
 		}
 		ADDQ(ldx, p)
 	}
-	row, dy, out := GP64(), load("dy"), load("out")
+	row := GP64()
+	dy := load("dy")
+	out := load("out")
 	MOVQ(w, row)
 	if rows == 2 {
 		SHRQ(Imm(1), out)
@@ -64,14 +73,21 @@ func denseStep(s simd, samples int) {
 	}
 	at = at[:vectors*rows]
 	for i, m := range at {
-		weight[i], gradient[i] = s.vec(), s.vec()
+		weight[i] = s.vec()
+		gradient[i] = s.vec()
 		VMOVUPS(m, weight[i])
 		s.zero(gradient[i])
 	}
 	for off := 0; off < width; off += 64 { // every row is in another page
-		PREFETCHT0(Mem{Base: row, Index: ldw, Scale: 8, Disp: off})
+		PREFETCHT0(Mem{
+			Base:  row,
+			Index: ldw,
+			Scale: 8,
+			Disp:  off,
+		})
 	}
-	y, read := s.vec(), s.vec()
+	y := s.vec()
+	read := s.vec()
 	if rows == 2 {
 		next := GP64()
 		LEAQ(Mem{Base: row, Index: ldw, Scale: 1}, next)

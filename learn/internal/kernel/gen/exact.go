@@ -32,10 +32,15 @@ func addExact(s simd, reset bool) {
 	}
 	function(name, "func(dst *int64, x, base *float32, groups int, w float64) int",
 		" adds groups of 16 terms up to the first with a difference that may not be below 2, and returns how many groups are left.")
-	dst, x, base, groups := load("dst"), load("x"), load("base"), load("groups")
-	w, magic := spread(s, argument("w")), spread(s, double(name+"Magic", 0x1.8p52))
+	dst := load("dst")
+	x := load("x")
+	base := load("base")
+	groups := load("groups")
+	w := spread(s, argument("w"))
+	magic := spread(s, double(name+"Magic", 0x1.8p52))
 	Label("group")
-	large, kept := YMM(), [2]reg.VecVirtual{YMM(), YMM()}
+	large := YMM()
+	kept := [2]reg.VecVirtual{YMM(), YMM()}
 	for half, b := range kept {
 		d := YMM()
 		VMOVUPS(Mem{Base: base, Disp: 32 * half}, b)
@@ -56,7 +61,9 @@ func addExact(s simd, reset bool) {
 	}
 	JNZ(LabelRef("end"))
 	for part := 0; part < 16; part += s.bytes / 8 {
-		d, b, sum := s.vec(), s.vec(), Mem{Base: dst, Disp: 8 * part}
+		d := s.vec()
+		b := s.vec()
+		sum := Mem{Base: dst, Disp: 8 * part}
 		VCVTPS2PD(Mem{Base: x, Disp: 4 * part}, d)
 		VCVTPS2PD(Mem{Base: base, Disp: 4 * part}, b)
 		VSUBPD(b, d, d)

@@ -33,12 +33,19 @@ func gemm(s simd, mr, nr int) {
 	function(name, "func(tiles, k, segments int, segment *int, a *float32, ars, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep, bstep, cstep, auxstep int)",
 		fmt.Sprintf(" computes tiles of %d rows by %d vectors; strides are in bytes.", mr, nr))
 
-	a, ars, acs, ldb, c, ldc := load("a"), load("ars"), load("acs"), load("ldb"), load("c"), load("ldc")
+	a := load("a")
+	ars := load("ars")
+	acs := load("acs")
+	ldb := load("ldb")
+	c := load("c")
+	ldc := load("ldc")
 
 	// The last vector of columns is masked: by AVX-512 always, by AVX2 where it is the
 	// only one.
 	masked := func(v int) bool { return v == nr-1 && (s.masks || nr == 1) }
-	kmask, vmask, p := K(), YMM(), load("mask")
+	kmask := K()
+	vmask := YMM()
+	p := load("mask")
 	if s.masks {
 		low := GP32()
 		MOVL(Mem{Base: p}, low)
@@ -76,7 +83,8 @@ func gemm(s simd, mr, nr int) {
 			s.zero(acc[i][v])
 		}
 	}
-	segment, segments := load("segment"), load("segments")
+	segment := load("segment")
+	segments := load("segments")
 
 	Label("segment")
 	pointers := []reg.GPVirtual{GP64()}
@@ -91,7 +99,8 @@ func gemm(s simd, mr, nr int) {
 		}
 		pointers = append(pointers, p)
 	}
-	b, k := GP64(), GP64()
+	b := GP64()
+	k := GP64()
 	MOVQ(Mem{Base: segment, Disp: 8}, k)
 	Load(Param("b"), b)
 	LEAQ(Mem{Base: b, Index: k, Scale: 4}, b)
@@ -117,7 +126,8 @@ func gemm(s simd, mr, nr int) {
 		r := rowAt[i]
 		m := Mem{Base: pointers[r.pointer]}
 		if r.scale > 0 {
-			m.Index, m.Scale = ars, uint8(r.scale)
+			m.Index = ars
+			m.Scale = uint8(r.scale)
 		}
 		VBROADCASTSS(m, x)
 		for v := range nr {
@@ -127,7 +137,12 @@ func gemm(s simd, mr, nr int) {
 	if s.masks {
 		// Where A is read along its columns every k is in another page, which no
 		// hardware prefetches; elsewhere this asks for the next line, or for nothing.
-		PREFETCHT0(Mem{Base: pointers[0], Index: acs, Scale: 8, Disp: 4 * (mr - 1)})
+		PREFETCHT0(Mem{
+			Base:  pointers[0],
+			Index: acs,
+			Scale: 8,
+			Disp:  4 * (mr - 1),
+		})
 	}
 	for _, p := range pointers {
 		ADDQ(acs, p)
@@ -225,7 +240,8 @@ func gemm(s simd, mr, nr int) {
 			VCMPPS(operands...)
 			VMOVAPS_Z(acc[i][v], on, acc[i][v])
 		default:
-			on, from := s.vec(), Op(m)
+			on := s.vec()
+			from := Op(m)
 			if masked(v) {
 				VMASKMOVPS(m, vmask, on)
 				from = on

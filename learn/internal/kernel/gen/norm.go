@@ -35,7 +35,8 @@ func walk(name, doc string, arrays []string, scalar string, before func(), body 
 func normalisation() {
 	none := func() {}
 	walk("centre", ": see Centre.", []string{"dst", "x", "mean", "squares"}, "", none, func(at map[string]Mem) {
-		c, sum := YMM(), YMM()
+		c := YMM()
+		sum := YMM()
 		VMOVUPS(at["x"], c)
 		VSUBPS(at["mean"], c, c)
 		VMOVUPS(c, at["dst"])
@@ -59,7 +60,8 @@ func normalisation() {
 			VMOVUPS(v, at["dst"])
 		})
 	walk("addDots", ": see AddDots.", []string{"sum", "dot", "y", "x"}, "", none, func(at map[string]Mem) {
-		g, v := YMM(), YMM()
+		g := YMM()
+		v := YMM()
 		VMOVUPS(at["y"], g)
 		VADDPS(at["sum"], g, v)
 		VMOVUPS(v, at["sum"])
@@ -69,7 +71,8 @@ func normalisation() {
 		VMOVUPS(d, at["dot"])
 	})
 	walk("combine", ": see Combine.", []string{"dst", "x", "a", "y", "b", "c"}, "", none, func(at map[string]Mem) {
-		v, t := YMM(), YMM()
+		v := YMM()
+		t := YMM()
 		VMOVUPS(at["y"], v)
 		VMOVUPS(at["b"], t)
 		VFMADD213PS(at["c"], t, v)

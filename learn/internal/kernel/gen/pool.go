@@ -9,11 +9,16 @@ import (
 func maxPool(s simd) {
 	function("maxPool"+s.name, "func(rows int, x *float32, lx, right, down int, dst *float32, ld int, code *int32, whole bool)",
 		": see MaxPool; distances are in bytes. Without whole it works on half of each row.")
-	rows, x, lx, right := load("rows"), load("x"), load("lx"), load("right")
+	rows := load("rows")
+	x := load("x")
+	lx := load("lx")
+	right := load("right")
 	low := load("down")
 	ADDQ(x, low)
 	maps := []Mem{{Base: x}, {Base: x, Index: right, Scale: 1}, {Base: low}, {Base: low, Index: right, Scale: 1}}
-	dst, ld, code := load("dst"), load("ld"), load("code")
+	dst := load("dst")
+	ld := load("ld")
+	code := load("code")
 	var which [4]reg.VecVirtual
 	for j := 1; j < 4; j++ {
 		which[j] = s.vec()
@@ -21,8 +26,14 @@ func maxPool(s simd) {
 	}
 	halves(rows, func(bytes int) {
 		for off := 0; off < bytes; off += s.bytes {
-			best, v, c := s.vec(), s.vec(), s.vec()
-			at := func(j int) Mem { m := maps[j]; m.Disp = off; return m }
+			best := s.vec()
+			v := s.vec()
+			c := s.vec()
+			at := func(j int) Mem {
+				m := maps[j]
+				m.Disp = off
+				return m
+			}
 			VMOVUPS(at(0), best)
 			s.zero(c)
 			for j := 1; j < 4; j++ {
@@ -52,7 +63,13 @@ func maxPool(s simd) {
 func maxUnpool(s simd) {
 	function("maxUnpool"+s.name, "func(rows int, gradient *float32, ld int, code *int32, dst *float32, right, down int, whole bool)",
 		": see MaxUnpool; ld, right and down are in bytes. Without whole it works on half of each row.")
-	rows, g, ld, code, dst, right, down := load("rows"), load("gradient"), load("ld"), load("code"), load("dst"), load("right"), load("down")
+	rows := load("rows")
+	g := load("gradient")
+	ld := load("ld")
+	code := load("code")
+	dst := load("dst")
+	right := load("right")
+	down := load("down")
 	low := GP64()
 	LEAQ(Mem{Base: dst, Index: down, Scale: 1}, low)
 	var which [4]reg.VecVirtual
@@ -62,10 +79,16 @@ func maxUnpool(s simd) {
 	}
 	halves(rows, func(bytes int) {
 		for off := 0; off < bytes; off += s.bytes {
-			v, c := s.vec(), s.vec()
+			v := s.vec()
+			c := s.vec()
 			VMOVUPS(Mem{Base: g, Disp: off}, v)
 			VMOVUPS(Mem{Base: code, Disp: off}, c)
-			for j, m := range []Mem{{Base: dst}, {Base: dst, Index: right, Scale: 1}, {Base: low}, {Base: low, Index: right, Scale: 1}} {
+			for j, m := range []Mem{
+				{Base: dst},
+				{Base: dst, Index: right, Scale: 1},
+				{Base: low},
+				{Base: low, Index: right, Scale: 1},
+			} {
 				m.Disp = off
 				out := s.vec()
 				if s.wide() {

@@ -13,7 +13,8 @@ const blockRow = 4 * 32 // bytes from a feature of a block to the next
 // expInRange replaces -87 <= x <= 87 by exp(x), as kernel.Exp does but with fused
 // operations. A NaN stays. The constants are read from memory: AVX2 has few registers.
 func expInRange(s simd, x reg.VecVirtual) {
-	n, p := s.vec(), s.vec()
+	n := s.vec()
+	p := s.vec()
 	VMULPS(s.vector(1.44269504088896341), x, n)
 	if s.wide() {
 		VRNDSCALEPS(Imm(8), n, n) // to nearest, no exception
@@ -39,8 +40,13 @@ func expInRange(s simd, x reg.VecVirtual) {
 func softmax(s simd) {
 	function("softmax"+s.name, "func(z *float32, rows, vectors int, scale float32, top, sum *float32)",
 		" works down `vectors` vectors of lanes of a block of logits; see Softmax.")
-	z, rows, vectors, top, sum := load("z"), load("rows"), load("vectors"), load("top"), load("sum")
-	p, k := GP64(), GP64()
+	z := load("z")
+	rows := load("rows")
+	vectors := load("vectors")
+	top := load("top")
+	sum := load("sum")
+	p := GP64()
+	k := GP64()
 
 	Label("lanes")
 	most := s.vec()
@@ -53,7 +59,8 @@ func softmax(s simd) {
 	repeat("max", k)
 	VMOVUPS(most, Mem{Base: top})
 
-	least, total := s.vec(), s.vec()
+	least := s.vec()
+	total := s.vec()
 	VBROADCASTSS(s.vector(-64), least)
 	s.zero(total)
 	MOVQ(z, p)
@@ -91,8 +98,14 @@ func softmax(s simd) {
 func transpose() {
 	function("transpose8", "func(dst *float32, ldd int, src *float32, lds int, down, right int)",
 		" transposes down×right tiles of 8×8; strides are in bytes.")
-	dst, ldd, src, lds, right := load("dst"), load("ldd"), load("src"), load("lds"), load("right")
-	lds3, ldd3, rows := GP64(), GP64(), GP64()
+	dst := load("dst")
+	ldd := load("ldd")
+	src := load("src")
+	lds := load("lds")
+	right := load("right")
+	lds3 := GP64()
+	ldd3 := GP64()
+	rows := GP64()
 	LEAQ(Mem{Base: lds, Index: lds, Scale: 2}, lds3)
 	LEAQ(Mem{Base: ldd, Index: ldd, Scale: 2}, ldd3)
 
@@ -113,12 +126,14 @@ func transpose() {
 	}
 
 	Label("column")
-	s, d := GP64(), GP64()
+	s := GP64()
+	d := GP64()
 	MOVQ(src, s)
 	MOVQ(dst, d)
 	Load(Param("down"), rows)
 	Label("tile")
-	sLow, dLow := GP64(), GP64()
+	sLow := GP64()
+	dLow := GP64()
 	LEAQ(Mem{Base: s, Index: lds, Scale: 4}, sLow)
 	LEAQ(Mem{Base: d, Index: ldd, Scale: 4}, dLow)
 	for half := range 2 {
@@ -163,9 +178,15 @@ func transpose() {
 func copyPieces() {
 	function("copyPieces", "func(dst *float32, toRow, toStep int, src *float32, fromRow, fromStep, rows, pieces, chunks int)",
 		" copies pieces of 1 to 4 chunks of 8 floats; distances are in bytes. See CopyPieces.")
-	dst, toStep, src, fromStep := load("dst"), load("toStep"), load("src"), load("fromStep")
-	rows, chunks := load("rows"), load("chunks")
-	d, s, pieces := GP64(), GP64(), GP64()
+	dst := load("dst")
+	toStep := load("toStep")
+	src := load("src")
+	fromStep := load("fromStep")
+	rows := load("rows")
+	chunks := load("chunks")
+	d := GP64()
+	s := GP64()
+	pieces := GP64()
 	Label("row")
 	MOVQ(dst, d)
 	MOVQ(src, s)
@@ -197,10 +218,13 @@ func copyPieces() {
 func rowSums() {
 	function("rowSums", "func(dst, x *float32, rows int, alpha float32, how int, mask, minus *int32)",
 		" sums rows of a block, of which the lanes that mask selects count; minus is -0 in the others. See AddRowSums.")
-	dst, x, rows := load("dst"), load("x"), load("rows")
+	dst := load("dst")
+	x := load("x")
+	rows := load("rows")
 	alpha := Load(Param("alpha"), XMM())
 	how := load("how")
-	p, minus := load("mask"), load("minus")
+	p := load("mask")
+	minus := load("minus")
 	var mask [4]reg.VecVirtual
 	for i := range mask {
 		mask[i] = YMM()
@@ -219,7 +243,8 @@ func rowSums() {
 	}
 	a := part[0]
 	VADDPS(part[1], a, a)
-	h, q := XMM(), a.AsX()
+	h := XMM()
+	q := a.AsX()
 	VEXTRACTF128(Imm(1), a, h)
 	VADDPS(h, q, q)
 	VMOVHLPS(q, q, h)
@@ -246,9 +271,14 @@ func rowSums() {
 func lookup(s simd) {
 	function("lookup"+s.name, "func(dst *float32, src *uint8, table *float32, groups int)",
 		" decodes groups of 16 bytes; see Lookup.")
-	dst, src, table, groups := load("dst"), load("src"), load("table"), load("groups")
+	dst := load("dst")
+	src := load("src")
+	table := load("table")
+	groups := load("groups")
 	if s.wide() {
-		index, value, all := ZMM(), ZMM(), K()
+		index := ZMM()
+		value := ZMM()
+		all := K()
 		Label("group")
 		VPMOVZXBD(Mem{Base: src}, index)
 		KXNORW(all, all, all) // a gather clears its mask
@@ -259,7 +289,9 @@ func lookup(s simd) {
 	} else {
 		Label("group")
 		for half := range 2 {
-			index, value, all := YMM(), YMM(), YMM()
+			index := YMM()
+			value := YMM()
+			all := YMM()
 			VPMOVZXBD(Mem{Base: src, Disp: 8 * half}, index)
 			VPCMPEQD(all, all, all)
 			s.zero(value)
@@ -276,7 +308,8 @@ func lookup(s simd) {
 // prefetch serves both classes.
 func prefetch() {
 	function("prefetch", "func(src *uint8, lines int)", " asks for cache lines of 64 bytes.")
-	src, lines := load("src"), load("lines")
+	src := load("src")
+	lines := load("lines")
 	Label("line")
 	PREFETCHT0(Mem{Base: src})
 	advance(64, src)

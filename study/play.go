@@ -96,28 +96,19 @@ func Play(ctx context.Context, out string, cells []Cell, o Options) error {
 	if o.Beside > 1 {
 		p.report() // the first run may take long to begin
 	}
-	var forked map[*Cell]bool
-	if o.Whole == nil {
-		if p.forks, forked, err = forks(cells); err != nil {
-			return err
-		}
-	}
 	group, inner := errgroup.WithContext(ctx)
 	group.SetLimit(o.Beside)
 	for i := range cells {
-		if !forked[&cells[i]] {
-			group.Go(func() error {
-				for _, c := range append([]*Cell{&cells[i]}, p.forks[&cells[i]]...) {
-					if err := inner.Err(); err != nil {
-						return err
-					}
-					if err := p.play(inner, c); err != nil {
-						return fmt.Errorf("%s: %w", c.Name, err)
-					}
-				}
-				return nil
-			})
-		}
+		group.Go(func() error {
+			c := &cells[i]
+			if err := inner.Err(); err != nil {
+				return err
+			}
+			if err := p.play(inner, c); err != nil {
+				return fmt.Errorf("%s: %w", c.Name, err)
+			}
+			return nil
+		})
 	}
 	if err := group.Wait(); err != nil {
 		if ctx.Err() != nil {
@@ -132,8 +123,7 @@ func Play(ctx context.Context, out string, cells []Cell, o Options) error {
 type player struct {
 	Options
 	hosts hostNotices
-	forks map[*Cell][]*Cell // by the cell that they go on from
-	turn  sync.Mutex        // of the cell that says that it is done
+	turn  sync.Mutex // of the cell that says that it is done
 
 	mu    sync.Mutex
 	state Progress
@@ -189,9 +179,6 @@ func (p *player) options(c *Cell) run.Options {
 		if p.Progress != nil {
 			o.Progress = p.watch(c)
 		}
-	}
-	if list := p.forks[c]; len(list) > 0 {
-		o.Round = p.fork(c, list)
 	}
 	if p.Adjust != nil {
 		p.Adjust(c, &o)

@@ -79,7 +79,8 @@ type Summary struct {
 	DataDigest  string   `json:"data_digest,omitempty"` // of samples and split; "": none were read
 	Trainer     *Trainer `json:"trainer,omitempty"`     // that took the steps; nil: they were taken here
 	Bus         string   `json:"bus"`                   // what carried the messages, see OverNATS
-	// the run, and after which round, from which this one went on; "": it began by itself
+	// Forked names the run, and its round, that this run continued. Only summaries of earlier
+	// versions, which branched a run into variants, have it.
 	Forked  string `json:"forked_from,omitempty"`
 	Version string `json:"version"`
 

@@ -131,7 +131,7 @@ experiment/report: learn/metric config experiment/folder experiment/forecast int
 	metrics metrics/eventlog metrics/figure metrics/openmetrics metrics/perfetto time
 experiment/ui: internal/regular learn/metric coordinator/round config experiment/folder experiment/forecast experiment/report
 	metrics metrics/eventlog metrics/live metrics/outputs metrics/page metrics/web net/http os time golang.org/x/sync/errgroup
-study: coordinator/round config/expect config/tree bus bus/natsconn coordinator learn/metric coordinator/schedule experiment/checkpoint config experiment/folder experiment/problem experiment/run internal/atomicfile internal/keyed
+study: config/expect config/tree bus bus/natsconn coordinator learn/metric coordinator/schedule experiment/checkpoint config experiment/folder experiment/problem experiment/run internal/atomicfile internal/keyed
 	internal/human internal/names internal/statistics internal/table metrics metrics/figure os time golang.org/x/sync/...
 study/...: internal/regular algorithm learn/metric internal/tasks actors/fleet data/federated learn coordinator/... config experiment/convex experiment/folder experiment/forecast
 	experiment/problem experiment/run study internal/atomicfile internal/table internal/human internal/statistics metrics metrics/figure metrics/outputs os

@@ -122,25 +122,6 @@ func Append(out io.Writer, run *metrics.Run) *Writer {
 	return &Writer{out: bufio.NewWriterSize(out, bufferSize), metrics: metricsOf(run)}
 }
 
-// Rename copies so many bytes of a log as that of a run with another name and schedule.
-func Rename(out io.Writer, in io.ReadSeeker, size int64, name, schedule string) error {
-	r, err := NewReader(io.LimitReader(in, size))
-	if err != nil {
-		return err
-	}
-	run := *r.Run()
-	run.Train = true
-	run.Name = name
-	run.Schedule = schedule
-	if _, err = NewWriter(out, &run); err == nil {
-		_, err = in.Seek(r.frames.Offset, io.SeekStart)
-	}
-	if err == nil {
-		_, err = io.CopyN(out, in, size-r.frames.Offset)
-	}
-	return err
-}
-
 // metricsOf names a run's metrics; nil for those that the log has a field for, or
 // none, as of quadratics.
 func metricsOf(run *metrics.Run) *record.Metrics {

@@ -24,12 +24,12 @@ func FuzzDecodeUpdate(f *testing.F) {
 		if u.Task == 0 || u.Chunk > u.Chunks || u.Chunks > maxChunks || len(u.Values)%4 != 0 || values && packed || u.Last() == (values || packed) {
 			return false
 		}
-		return !u.Last() || min(u.DownloadNs, u.ComputeNs, u.UploadNs) >= 0 && (u.FirstStepLoss == UntoldLoss || u.FirstStepLoss >= 0 && u.FirstStepLoss <= MaxDeviceLoss) && u.Samples <= MaxDeviceSamples
+		return !u.Last() || min(u.DownloadNs, u.ComputeNs, u.UploadNs) >= 0 && (u.FirstStepLoss == UnreportedLoss || u.FirstStepLoss >= 0 && u.FirstStepLoss <= MaxDeviceLoss) && u.Samples <= MaxDeviceSamples
 	},
 		&Update{Task: 7, Chunk: 0, Chunks: 2, Values: []byte{0, 0, 128, 63}},
 		&Update{Task: 7, Chunk: 0, Chunks: 2, Packed: []byte{1, 2, 3}},
 		&Update{Task: 7, Chunk: 2, Chunks: 2, DownloadNs: 1, ComputeNs: 2, UploadNs: 3, FirstStepLoss: 4.1, Samples: 170},
-		&Update{Task: 7, Chunk: 1, Chunks: 1, FirstStepLoss: UntoldLoss},
+		&Update{Task: 7, Chunk: 1, Chunks: 1, FirstStepLoss: UnreportedLoss},
 		&Update{Task: 7, Chunk: 1, Chunks: 1, FirstStepLoss: math.NaN(), Samples: 1},
 		&Update{Task: 7, Chunk: math.MaxUint32, Chunks: math.MaxUint32, ComputeNs: -1},
 		&Update{Task: 7, Chunks: 1, Values: []byte{1, 2, 3}})

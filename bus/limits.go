@@ -51,7 +51,7 @@ const (
 	MaxDeviceLoss    = 1e6     // first-step loss
 	MaxMeasured      = 16      // models and sizes of minibatches of one device's calibration
 	maxMeasured      = 1e9     // seconds, or megabits a second, of a calibration
-	UntoldLoss       = -1      // in the place of a first-step loss that a device does not tell
+	UnreportedLoss   = -1      // in the place of a first-step loss that a device does not tell
 	minHeartbeat     = 50 * time.Millisecond
 	maxHeartbeat     = time.Hour
 )

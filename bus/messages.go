@@ -50,14 +50,14 @@ type ClientPlan struct {
 	Plan   *Plan
 }
 
-// Keeps reports whether each client keeps a vector from task to task, which jobs
+// Stateful reports whether each client keeps a vector from task to task, which jobs
 // name and sums bring back: a control variate or a residual, what its steps remember, or both.
-func (m *Method) Keeps() bool { return m.GetVariates() || m.GetResiduals() }
+func (m *Method) Stateful() bool { return m.GetVariates() || m.GetResiduals() }
 
-// Kept is the length of what each of the job's clients keeps.
-func (j *Job) Kept() int {
+// StateLength is the length of what each of the job's clients keeps.
+func (j *Job) StateLength() int {
 	switch {
-	case !j.Method.Keeps():
+	case !j.Method.Stateful():
 		return 0
 	case j.Method.Kept > 0:
 		return int(j.Method.Kept)
@@ -78,7 +78,7 @@ func (j *Job) SumLength() int {
 }
 
 // Equal tells whether two specs name the same learning problem.
-func (s *Spec) Equal(other *Spec) bool { return proto.Equal(s, other) }
+func (s *Spec) Equal(spec *Spec) bool { return proto.Equal(s, spec) }
 
 // Result is all of a job's result: the Sum message, and the numbers that travel
 // in chunks or stay in the memory that both ends share.
@@ -89,7 +89,7 @@ type Result struct {
 	// Variates are the clients' next control variates, or their residuals, in the
 	// order of Sum.Clients, Job.Kept values each, where the job's method has them.
 	// The coordinator keeps them: nobody may write to them any more.
-	Variates [][]float32
+	ClientStates [][]float32
 }
 
 // NoModel is the kind of failure of a job whose model is not on the bus: the
@@ -199,8 +199,8 @@ func Marshal(dst []byte, m proto.Message) ([]byte, error) {
 // the subject names.
 func AppendPlan(message []byte, p *Plan) ([]byte, error) {
 	if len(message) > 0 {
-		const others = 7 // the field's number
-		message = protowire.AppendVarint(protowire.AppendTag(message, others, protowire.BytesType), uint64(p.SizeVT()))
+		const othersField = 7 // the field's number
+		message = protowire.AppendVarint(protowire.AppendTag(message, othersField, protowire.BytesType), uint64(p.SizeVT()))
 	}
 	return Marshal(message, p)
 }

@@ -22,27 +22,27 @@ type NoticeState int
 
 // The states of one host, of all hosts, and of the connection and the server.
 const (
-	HostThere      NoticeState = iota // it answers tasks, and trains if it can
-	HostLeft                          // it has said so
-	HostSilent                        // it has missed its lease
-	NoHost                            // no host is there
-	NoTrainer                         // hosts are there, and none can do the run's jobs
-	ServerStops                       // the server is about to
-	ServerLost                        // the connection is
-	ServerBack                        // the connection is
-	ServerAwaited                     // the server has not done for some time what it is asked for
-	ServerFull                        // a limit of the server keeps it from that
-	LeaseAwaited                      // another coordinator has the lease of the run
-	CredentialsEnd                    // those of the connection, soon
+	HostPresent       NoticeState = iota // it answers tasks, and trains if it can
+	HostLeft                             // it has said so
+	HostSilent                           // it has missed its lease
+	NoHost                               // no host is there
+	NoTrainer                            // hosts are there, and none can do the run's jobs
+	ServerStopping                       // the server is about to
+	ServerLost                           // the connection is
+	ServerBack                           // the connection is
+	WaitingForServer                     // the server has not done for some time what it is asked for
+	ServerFull                           // a limit of the server keeps it from that
+	WaitingForLease                      // another coordinator has the lease of the run
+	CredentialsExpire                    // those of the connection, soon
 )
 
-// OfServer tells the states of the connection and the server from those of hosts.
-func (s NoticeState) OfServer() bool { return s >= ServerStops }
+// ConcernsServer tells the states of the connection and the server from those of hosts.
+func (s NoticeState) ConcernsServer() bool { return s >= ServerStopping }
 
-// HostJoins is the notice of a host that is there with so many workers; trains says
+// HostJoined is the notice of a host that is there with so many workers; trains says
 // that the run has jobs.
-func HostJoins(host string, workers int, trains bool) Notice {
-	n := Notice{host, HostThere, fmt.Sprintf("Host %s is there with %d %s.", host, workers, human.Plural(workers, "trainer"))}
+func HostJoined(host string, workers int, trains bool) Notice {
+	n := Notice{host, HostPresent, fmt.Sprintf("Host %s is there with %d %s.", host, workers, human.Plural(workers, "trainer"))}
 	if workers == 0 && trains {
 		n.Text = fmt.Sprintf("Host %s is there for plans; it does not train.", host)
 	}

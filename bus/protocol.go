@@ -7,24 +7,24 @@ import (
 
 // Versions of the protocol that devices speak.
 const (
-	HeedsAlgorithm = 1 // from it on a device trains as Spec.algorithm says, or not at all
-	HeedsOptimizer = 2 // and as Spec.local says
-	HeedsSchema    = 3 // and its samples mean what Welcome.schema says
-	HeedsNoise     = 4 // and its updates have the noise of Spec.noise_multiplier
-	HeedsFrozen    = 5 // and it fetches Task.frozen_digest once, and sends what is before it
-	HeedsKept      = 6 // and it keeps Welcome.kept values, and compresses its updates as Spec.compression says
+	ProtocolAlgorithm = 1 // from it on a device trains as Spec.algorithm says, or not at all
+	ProtocolOptimizer = 2 // and as Spec.local says
+	ProtocolSchema    = 3 // and its samples mean what Welcome.schema says
+	ProtocolNoise     = 4 // and its updates have the noise of Spec.noise_multiplier
+	ProtocolFrozen    = 5 // and it fetches Task.frozen_digest once, and sends what is before it
+	ProtocolState     = 6 // and it keeps Welcome.kept values, and compresses its updates as Spec.compression says
 
 	// DeviceProtocol is the version of devices of this program.
-	DeviceProtocol = HeedsKept
+	DeviceProtocol = ProtocolState
 )
 
-// Differ reports whether two programs are of different versions; one that does not say
+// VersionsDiffer reports whether two programs are of different versions; one that does not say
 // its version differs from none. Builds of one commit have one version, however the go
 // command names it: by the commit, by its time, too, or with files beside the commit's.
-func Differ(a, b string) bool {
-	a = commit(a)
-	b = commit(b)
-	return a != "" && b != "" && a != b
+func VersionsDiffer(version, other string) bool {
+	version = commit(version)
+	other = commit(other)
+	return version != "" && other != "" && version != other
 }
 
 // commit is the commit in a version, the version where it names none, and nothing for a
@@ -49,9 +49,9 @@ func commit(version string) string {
 // another sum. Programs of one build have one number, so they always fit.
 const HostProtocol = 5
 
-// Fits returns an error if hosts of this program, which is of the given version, must
+// CheckProtocol returns an error if hosts of this program, which is of the given version, must
 // not serve the run.
-func (r *RunInfo) Fits(version string) error {
+func (r *RunInfo) CheckProtocol(version string) error {
 	if r.Protocol == HostProtocol {
 		return nil
 	}

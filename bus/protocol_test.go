@@ -31,7 +31,7 @@ func TestHostsFitByProtocol(t *testing.T) {
 		{"v0.9.0", "v1.2.0", 0, fmt.Sprintf(
 			"it is coordinated by version v0.9.0 (protocol 0) and this host is version v1.2.0 (protocol %d), whose plans and sums may differ: update the coordinator, or start a host of the coordinator's version", HostProtocol)},
 	} {
-		err := (&RunInfo{Version: x.version, Protocol: x.protocol}).Fits(x.host)
+		err := (&RunInfo{Version: x.version, Protocol: x.protocol}).CheckProtocol(x.host)
 		if (err == nil) != (x.want == "") || err != nil && err.Error() != x.want {
 			t.Errorf("a host of version %s for a run of %s, protocol %d: %v, want %q", x.host, x.version, x.protocol, err, x.want)
 		}
@@ -93,11 +93,11 @@ func TestBuildsOfACommitDoNotDiffer(t *testing.T) {
 		built: false, built + "+dirty": false, "9eb785dab17c": false, "v1.2.1-0.20261125232112-9eb785dab17c": false, "development": false, "": false,
 		"v0.0.0-20261125232112-9eb785dab17d": true, "v1.2.0": true,
 	} {
-		if Differ(built, other) != differs || Differ(other, built) != differs {
+		if VersionsDiffer(built, other) != differs || VersionsDiffer(other, built) != differs {
 			t.Errorf("%q differs: %v", other, !differs)
 		}
 	}
-	if !Differ("v1.2.0", "v1.2.1") || Differ("v1.2.0", "v1.2.0+dirty") {
+	if !VersionsDiffer("v1.2.0", "v1.2.1") || VersionsDiffer("v1.2.0", "v1.2.0+dirty") {
 		t.Error("tags are compared otherwise")
 	}
 }

@@ -187,7 +187,7 @@ type Line interface {
 	Ask(ctx context.Context, r *Request) error
 	// AwaitModel fetches a run's model, its digest checked, and keeps nothing. One
 	// that is not there yet is waited for; after that the error wraps [ErrNoModel].
-	AwaitModel(ctx context.Context, run string, digest Digest, most time.Duration) ([]float32, error)
+	AwaitModel(ctx context.Context, run string, digest Digest, timeout time.Duration) ([]float32, error)
 
 	// Watch calls failed when the line is lost for good, and interrupted, with an
 	// error that wraps [ErrInterrupted], when it was lost and is back. Both are
@@ -227,9 +227,9 @@ type Backlog struct {
 type Request struct {
 	Subject string
 	Data    []byte
-	Take    func(answer []byte) error // reads the answer; its error is a failure
-	Again   func(failure error) bool  // whether to ask once more
-	For     time.Duration             // how long in all; 0: until the context ends
+	Decode  func(answer []byte) error // reads the answer; its error is a failure
+	Retry   func(failure error) bool  // whether to ask once more
+	Timeout time.Duration             // how long in all; 0: until the context ends
 }
 
 // Until is ctx until life ends; then its cause is that of life.

@@ -164,11 +164,11 @@ func (r *Result) ValidateFor(j *Job) error {
 	same := func(field string, got, want int) { c.number(field, int64(got), int64(want), int64(want)) }
 	same("number of values", len(r.Values), j.SumLength())
 	same("number of clients", len(r.Clients), len(j.Clients))
-	variates := 0
-	if j.Method.Keeps() {
-		variates = len(j.Clients)
+	states := 0
+	if j.Method.Stateful() {
+		states = len(j.Clients)
 	}
-	same("number of variates", len(r.Variates), variates)
+	same("number of variates", len(r.ClientStates), states)
 	same("number of shards", len(r.Shards), len(j.Shards))
 	if c.err != nil {
 		return c.err
@@ -177,7 +177,7 @@ func (r *Result) ValidateFor(j *Job) error {
 		if want := j.Clients[i].Task; x.Task != want {
 			c.refuse(fmt.Sprintf("clients[%d].task", i), x.Task, fmt.Sprint(want))
 		}
-		if (len(x.VariateDigest) > 0) != j.Method.Keeps() {
+		if (len(x.VariateDigest) > 0) != j.Method.Stateful() {
 			c.refuse(
 				fmt.Sprintf("clients[%d].variate_digest", i),
 				DigestFrom(x.VariateDigest),
@@ -185,8 +185,8 @@ func (r *Result) ValidateFor(j *Job) error {
 			)
 		}
 	}
-	for i, v := range r.Variates {
-		same(fmt.Sprintf("length of variates[%d]", i), len(v), j.Kept())
+	for i, v := range r.ClientStates {
+		same(fmt.Sprintf("length of variates[%d]", i), len(v), j.StateLength())
 	}
 	for i, x := range r.Shards {
 		same("shards.index", int(x.Index), int(j.Shards[i].Index))
@@ -362,7 +362,7 @@ func (u *Update) Validate() error {
 	}
 	c.number("bytes of values in the last message", int64(len(u.Values)+len(u.Packed)), 0, 0)
 	c.durations(u.DownloadNs, u.ComputeNs, u.UploadNs)
-	if u.FirstStepLoss != UntoldLoss {
+	if u.FirstStepLoss != UnreportedLoss {
 		c.float("first_step_loss", u.FirstStepLoss, 0, MaxDeviceLoss)
 	}
 	c.number("samples", long(u.Samples), 0, MaxDeviceSamples)
@@ -386,14 +386,14 @@ func (c *checker) refuse(field string, got any, want string) {
 	}
 }
 
-func (c *checker) number(field string, v, least, most int64) {
-	if v >= least && v <= most {
+func (c *checker) number(field string, v, low, high int64) {
+	if v >= low && v <= high {
 		return
 	}
-	if least == most {
-		c.refuse(field, v, fmt.Sprint(least))
+	if low == high {
+		c.refuse(field, v, fmt.Sprint(low))
 	} else {
-		c.refuse(field, v, fmt.Sprintf("%d to %d", least, most))
+		c.refuse(field, v, fmt.Sprintf("%d to %d", low, high))
 	}
 }
 
@@ -404,9 +404,9 @@ func (c *checker) name(field string, v uint64) {
 	}
 }
 
-func (c *checker) float(field string, v, least, most float64) {
-	if !(v >= least && v <= most) { // false for NaN, too
-		c.refuse(field, v, fmt.Sprintf("%g to %g", least, most))
+func (c *checker) float(field string, v, low, high float64) {
+	if !(v >= low && v <= high) { // false for NaN, too
+		c.refuse(field, v, fmt.Sprintf("%g to %g", low, high))
 	}
 }
 
@@ -419,18 +419,18 @@ func (c *checker) finite(field string, v float64) {
 
 func (c *checker) text(field, s string) { c.size(field, s, MaxText) }
 
-func (c *checker) size(field, s string, most int) {
-	if len(s) > most {
-		c.refuse(field, fmt.Sprint(len(s), " bytes"), fmt.Sprint("at most ", most))
+func (c *checker) size(field, s string, limit int) {
+	if len(s) > limit {
+		c.refuse(field, fmt.Sprint(len(s), " bytes"), fmt.Sprint("at most ", limit))
 	}
 }
 
 // printable is for texts that people are shown: they may end on a terminal.
-func (c *checker) printable(field, s string, most int) {
+func (c *checker) printable(field, s string, limit int) {
 	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		c.refuse(field, strconv.QuoteToASCII(s[:min(len(s), 64)]), "text that can be printed")
 	}
-	c.size(field, s, most)
+	c.size(field, s, limit)
 }
 
 func (c *checker) token(field, s string) {

@@ -74,7 +74,7 @@ var attackSuite = []attack{
 				if err != nil {
 					a.Fatal(err)
 				}
-				if h.Usable(time.Now()) != nil {
+				if h.CheckExpiry(time.Now()) != nil {
 					break
 				}
 			}

@@ -63,7 +63,7 @@ func keptRun(t *testing.T, sets string, rounds int, disturbed bool) (folder.Summ
 	start("run", "--config", config, "--out", s.path("run"))
 	if strings.Contains(sets, "keep: true") || strings.Contains(sets, "compress") {
 		old := s.raw("pi1")
-		reply := old.ask(old.subject("join"), &bus.Join{Name: "of before", Kernel: "go", Samples: 9, Protocol: bus.HeedsFrozen})
+		reply := old.ask(old.subject("join"), &bus.Join{Name: "of before", Kernel: "go", Samples: 9, Protocol: bus.ProtocolFrozen})
 		if want := "join: protocol is 5, want at least 6 for the run's compression, or what its clients keep: update the device"; reply.Status != bus.Refused || !strings.Contains(reply.Reason, want) {
 			t.Errorf("a device of before is answered %v", reply)
 		}

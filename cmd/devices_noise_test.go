@@ -18,7 +18,7 @@ func TestDevicesAddLocalNoise(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 2, 1, 1, "devices: {keep_updates: true, names: [pi1, pi2], liveness_seconds: 30}\nprivacy: {local: {clip: 0.01, noise_multiplier: 100}}\n")
 	old := s.raw("pi2")
-	reply := old.ask(old.subject("join"), &bus.Join{Name: "of before", Kernel: "go", Samples: 9, Protocol: bus.HeedsSchema})
+	reply := old.ask(old.subject("join"), &bus.Join{Name: "of before", Kernel: "go", Samples: 9, Protocol: bus.ProtocolSchema})
 	if want := "join: protocol is 3, want at least 4 for the run's local noise: update the device"; reply.Status != bus.Refused || !strings.Contains(reply.Reason, want) {
 		t.Errorf("a device of before is answered %v", reply)
 	}

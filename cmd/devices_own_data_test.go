@@ -46,7 +46,7 @@ devices: {names: [pi1, pi2], liveness_seconds: 30}
 stop: {rounds: 40}
 `, run))
 	old := s.raw("pi2")
-	reply := old.ask(old.subject("join"), &bus.Join{Name: "of before", Kernel: "go", Samples: 9, Protocol: bus.HeedsOptimizer})
+	reply := old.ask(old.subject("join"), &bus.Join{Name: "of before", Kernel: "go", Samples: 9, Protocol: bus.ProtocolOptimizer})
 	if want := "join: protocol is 2, want at least 3 for the run's data: update the device"; reply.Status != bus.Refused || !strings.Contains(reply.Reason, want) {
 		t.Errorf("a device of before is answered %v", reply)
 	}

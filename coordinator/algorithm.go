@@ -138,7 +138,7 @@ func (v *variates) method() *bus.Method {
 // take keeps what task i's client ends with.
 func (v *variates) take(i int, r *bus.Result, j int) {
 	if v.of != nil {
-		v.after[i] = algorithm.Variate{Digest: bus.DigestFrom(r.Clients[j].VariateDigest), Values: r.Variates[j]}
+		v.after[i] = algorithm.Variate{Digest: bus.DigestFrom(r.Clients[j].VariateDigest), Values: r.ClientStates[j]}
 	}
 }
 

@@ -158,9 +158,9 @@ func (t *top) put(r rank, e *round.TaskReport) {
 	} else {
 		copy(t.held, t.held[1:])
 	}
-	at := len(t.held) - 1
-	for ; at > 0 && t.held[at-1].rank.above(&r); at-- {
-		t.held[at] = t.held[at-1]
+	place := len(t.held) - 1
+	for ; place > 0 && t.held[place-1].rank.above(&r); place-- {
+		t.held[place] = t.held[place-1]
 	}
-	t.held[at] = ranked{r, *e}
+	t.held[place] = ranked{r, *e}
 }

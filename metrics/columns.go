@@ -149,7 +149,7 @@ var Columns = []Column{
 		Optional: true,
 		Tag:      "loss/validation",
 		Title:    "Validation loss",
-		Get:      func(r *round.Report) Number { return known(r.Evaluated, Number{Float: r.ValidationLoss}) },
+		Get:      func(r *round.Report) Number { return optional(r.Evaluated, Number{Float: r.ValidationLoss}) },
 		Set: func(r *round.Report, v Number) {
 			r.ValidationLoss = v.Float
 			r.Evaluated = true
@@ -170,7 +170,7 @@ var Columns = []Column{
 		Kind:     Count,
 		Optional: true,
 		Tag:      "schedule/smallest_local_steps",
-		Get:      func(r *round.Report) Number { return known(r.KnowsSteps(), whole(int64(r.Steps.Smallest))) },
+		Get:      func(r *round.Report) Number { return optional(r.KnowsSteps(), integer(int64(r.Steps.Smallest))) },
 		Set: func(r *round.Report, v Number) {
 			r.Steps.Tasks = r.Cohort
 			r.Steps.Smallest = int(v.Int)
@@ -183,7 +183,7 @@ var Columns = []Column{
 		Kind:     Real,
 		Optional: true,
 		Tag:      "schedule/mean_local_steps",
-		Get:      func(r *round.Report) Number { return known(r.KnowsSteps(), Number{Float: r.Steps.Mean()}) },
+		Get:      func(r *round.Report) Number { return optional(r.KnowsSteps(), Number{Float: r.Steps.Mean()}) },
 		Set:      func(r *round.Report, v Number) { r.Steps.Sum = int64(math.Round(v.Float * float64(r.Cohort))) },
 	},
 	{
@@ -193,7 +193,7 @@ var Columns = []Column{
 		Kind:     Count,
 		Optional: true,
 		Tag:      "schedule/largest_local_steps",
-		Get:      func(r *round.Report) Number { return known(r.KnowsSteps(), whole(int64(r.Steps.Largest))) },
+		Get:      func(r *round.Report) Number { return optional(r.KnowsSteps(), integer(int64(r.Steps.Largest))) },
 		Set:      func(r *round.Report, v Number) { r.Steps.Largest = int(v.Int) },
 	},
 	{
@@ -204,7 +204,7 @@ var Columns = []Column{
 		Optional: true,
 		Tag:      "schedule/tokens",
 		Axis:     "tokens",
-		Get:      func(r *round.Report) Number { return known(r.Tokens > 0, whole(r.Tokens)) },
+		Get:      func(r *round.Report) Number { return optional(r.Tokens > 0, integer(r.Tokens)) },
 		Set:      func(r *round.Report, v Number) { r.Tokens = v.Int },
 	},
 	{
@@ -248,7 +248,7 @@ func metricColumn(i int, name string) Column {
 		Metric:   "-",
 		Tag:      name + "/validation",
 		Title:    "Validation " + name,
-		Get:      func(r *round.Report) Number { return known(r.Evaluated, Number{Float: metric.At(r.Metrics, i)}) },
+		Get:      func(r *round.Report) Number { return optional(r.Evaluated, Number{Float: metric.At(r.Metrics, i)}) },
 		Set: func(r *round.Report, v Number) {
 			for len(r.Metrics) <= i {
 				r.Metrics = append(r.Metrics, math.NaN())
@@ -258,10 +258,10 @@ func metricColumn(i int, name string) Column {
 	}
 }
 
-func whole(n int64) Number        { return Number{n, float64(n)} }
+func integer(n int64) Number      { return Number{n, float64(n)} }
 func seconds(t round.Time) Number { return Number{int64(t), t.Seconds()} }
-func known(is bool, v Number) Number {
-	if !is {
+func optional(measured bool, v Number) Number {
+	if !measured {
 		return Number{Float: math.NaN()}
 	}
 	return v
@@ -271,9 +271,9 @@ func known(is bool, v Number) Number {
 // follows from other fields filled in.
 func ColumnsOf(metrics ...string) []Column {
 	list := slices.Clone(Columns)
-	at := 1 + slices.IndexFunc(list, func(c Column) bool { return c.Name == validationLoss })
+	position := 1 + slices.IndexFunc(list, func(c Column) bool { return c.Name == validationLoss })
 	for i, name := range metrics {
-		list = slices.Insert(list, at+i, metricColumn(i, name))
+		list = slices.Insert(list, position+i, metricColumn(i, name))
 	}
 	for i := range list {
 		list[i].complete()
@@ -303,11 +303,11 @@ func (c *Column) read(field func(*round.Report) any) {
 	switch p := field(&round.Report{}).(type) {
 	case *int:
 		c.Kind = Count
-		c.Get = func(r *round.Report) Number { return whole(int64(*field(r).(*int))) }
+		c.Get = func(r *round.Report) Number { return integer(int64(*field(r).(*int))) }
 		c.Set = func(r *round.Report, v Number) { *field(r).(*int) = int(v.Int) }
 	case *int64:
 		c.Kind = Total
-		c.Get = func(r *round.Report) Number { return whole(*field(r).(*int64)) }
+		c.Get = func(r *round.Report) Number { return integer(*field(r).(*int64)) }
 		c.Set = func(r *round.Report, v Number) { *field(r).(*int64) = v.Int }
 	case *float64:
 		c.Kind = Real
@@ -323,11 +323,11 @@ func (c *Column) read(field func(*round.Report) any) {
 }
 
 func (r *Run) Columns() []Column {
-	return r.Having(ColumnsOf(metric.Names(r.Metrics)...))
+	return r.WithValues(ColumnsOf(metric.Names(r.Metrics)...))
 }
 
-// Having leaves the columns that the run has values of.
-func (r *Run) Having(list []Column) []Column {
+// WithValues leaves the columns that the run has values of.
+func (r *Run) WithValues(list []Column) []Column {
 	return slices.DeleteFunc(list, func(c Column) bool { return c.Name == Tokens && !r.Tokens })
 }
 

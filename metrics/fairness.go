@@ -42,12 +42,12 @@ func newClientEvaluation(run *Run, number int, scores []metric.ClientScore) *Cli
 	if len(run.Classes) < 2 {
 		return e
 	}
-	of := make([][]metric.ClientScore, len(run.Classes))
+	byClass := make([][]metric.ClientScore, len(run.Classes))
 	for _, s := range scores {
 		class := run.Class(s.Client)
-		of[class] = append(of[class], s)
+		byClass[class] = append(byClass[class], s)
 	}
-	for class, list := range of {
+	for class, list := range byClass {
 		if len(list) > 0 {
 			e.Classes = append(e.Classes, ClassFairness{run.Classes[class], FairnessOf(run.Metrics, list)})
 		}
@@ -58,7 +58,7 @@ func newClientEvaluation(run *Run, number int, scores []metric.ClientScore) *Cli
 // FairnessOf sums up scores, of which there are some, with a value of each metric.
 func FairnessOf(list []metric.Metric, scores []metric.ClientScore) Fairness {
 	values := make([]float64, len(scores))
-	of := func(value func(s *metric.ClientScore) float64, lower bool) MetricFairness {
+	fairness := func(value func(s *metric.ClientScore) float64, lower bool) MetricFairness {
 		for i := range scores {
 			values[i] = value(&scores[i])
 		}
@@ -74,10 +74,10 @@ func FairnessOf(list []metric.Metric, scores []metric.ClientScore) Fairness {
 		}
 		return f
 	}
-	losses := of(func(s *metric.ClientScore) float64 { return s.Loss }, true)
+	losses := fairness(func(s *metric.ClientScore) float64 { return s.Loss }, true)
 	f := Fairness{Clients: len(scores), Loss: losses.Mean, WorstLoss: losses.Worst}
 	for i, m := range list {
-		f.Metrics = append(f.Metrics, of(func(s *metric.ClientScore) float64 { return s.Metrics[i] }, m.Lower))
+		f.Metrics = append(f.Metrics, fairness(func(s *metric.ClientScore) float64 { return s.Metrics[i] }, m.Lower))
 	}
 	return f
 }

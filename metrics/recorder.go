@@ -12,11 +12,11 @@ import (
 // Recorder takes what a run reports and hands it to the run's outputs. It belongs
 // to the run's goroutine; only Notice may be called from others.
 type Recorder struct {
-	outputs []namedOutput
-	tasks   []TaskObserver // those of outputs
-	start   *Start         // nil: not yet
-	meter   meter
-	kept    *collector
+	outputs   []namedOutput
+	tasks     []TaskObserver // those of outputs
+	start     *Start         // nil: not yet
+	meter     meter
+	collector *collector
 }
 
 type namedOutput struct {
@@ -39,7 +39,7 @@ func Open(run *Run, sinks []Sink) (*Recorder, error) {
 			r.tasks = append(r.tasks, t)
 		}
 	}
-	r.kept = newCollector(run) // of as many tasks as the outputs now want
+	r.collector = newCollector(run) // of as many tasks as the outputs now want
 	return r, nil
 }
 
@@ -89,7 +89,7 @@ func (r *Recorder) Start(s *Start, state *State) error {
 // Task takes a task that is complete.
 func (r *Recorder) Task(e *round.TaskReport) {
 	r.meter.task(e)
-	r.kept.task(e)
+	r.collector.task(e)
 	for _, o := range r.tasks {
 		o.Task(e)
 	}
@@ -105,7 +105,7 @@ func (r *Recorder) Losses(tasks []round.Task, losses []float64) {
 // Round takes a round that is complete.
 func (r *Recorder) Round(report *round.Report) error {
 	r.meter.round(report)
-	next := r.kept.report(report)
+	next := r.collector.report(report)
 	next.Usage = &r.meter.total
 	return each(r, true, func(o Output) error { return o.Round(next) })
 }
@@ -145,8 +145,8 @@ func (r *Recorder) Finish(e *End) error {
 }
 
 // Close closes the outputs; why is nil for a run that is complete.
-func (r *Recorder) Close(why error) error {
-	return each(r, true, func(o Closer) error { return o.Close(why) })
+func (r *Recorder) Close(reason error) error {
+	return each(r, true, func(o Closer) error { return o.Close(reason) })
 }
 
 // State is a recorder's memory as a checkpoint keeps it.
@@ -170,8 +170,8 @@ func (r *Recorder) Save() (State, error) {
 		Usage: r.meter.total,
 		Open:  r.meter.open,
 		Times: r.meter.times,
-		Tasks: r.kept.open(nil),
-		Ended: r.kept.ended,
+		Tasks: r.collector.open(nil),
+		Ended: r.collector.ended,
 	}
 	for _, o := range r.outputs {
 		if m, ok := o.Output.(Stateful); ok {
@@ -187,7 +187,7 @@ func (r *Recorder) Save() (State, error) {
 
 func (r *Recorder) restore(s *State) error {
 	r.meter.total, r.meter.open, r.meter.times = s.Usage, s.Open, slices.Clone(s.Times)
-	r.kept.restore(s.Tasks, s.Ended)
+	r.collector.restore(s.Tasks, s.Ended)
 	for _, o := range r.outputs {
 		m, ok := o.Output.(Stateful)
 		if !ok {

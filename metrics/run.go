@@ -35,7 +35,7 @@ type Run struct {
 	Cohort  int  // clients a round
 	Window  int  // rounds in the mean of the training loss (Eq. 15)
 	// Own are the settings that differ from the task's defaults, Settings all, as key=value.
-	Own, Settings []string
+	NonDefault, Settings []string
 	// Client names a simulated client as the data does; nil: their numbers are all there is.
 	Client func(client int) string
 	// Devices names the real devices, whose numbers follow the simulated clients'.
@@ -68,19 +68,19 @@ type Run struct {
 	MeanPlan func(class, steps int) (round.Plan, error)
 	// WriteModel writes parameters as safetensors. which says in words which model
 	// of the run they are.
-	WriteModel func(w io.Writer, params []float32, which string) error
+	WriteModel func(w io.Writer, params []float32, description string) error
 	// Stats tells how the run keeps up with wall time. It is safe for concurrent
 	// use, does not wait, and answers after the run's end; false before its start.
 	Stats func() (Stats, bool)
 	// Left is the wall time to expect from now on, in seconds, with its interval of 90 %, false
 	// where it cannot be said yet. It may be nil and is safe for concurrent use.
-	Left func() (seconds, low, high float64, known bool)
+	Remaining func() (seconds, low, high float64, ok bool)
 	// Seen is what is known of each real device. It may be nil, is safe for concurrent use and
 	// answers after the run's end, too.
 	Seen func() []gateway.Seen
 	// Waiting is what the server has been waited for to do, and since when; "": for
 	// nothing, or not for long. It may be nil and is safe for concurrent use.
-	Waiting func() (what string, since time.Time)
+	Waiting func() (action string, since time.Time)
 	// Notice tells the user a line. It is safe for concurrent use.
 	Notice func(line string)
 	// Started is when this attempt of the run started.
@@ -101,14 +101,14 @@ func (r *Run) ClassName(client int) string {
 // class is the number of a client's class; less than 0: none is known, as of a real device without
 // one.
 func (r *Run) class(client int) int {
-	of := r.Class
+	classOf := r.Class
 	if r.Real(client) {
-		of = r.DeviceClass
+		classOf = r.DeviceClass
 	}
-	if of == nil {
+	if classOf == nil {
 		return -1
 	}
-	return of(client)
+	return classOf(client)
 }
 
 // Fraction is the part of the run that is done, from 0 to 1: the largest over the stops whose end
@@ -172,20 +172,20 @@ const (
 // ByVersion groups devices by the version that each of them told, the most frequent
 // version first. Devices whose version is empty told none and are left out.
 func ByVersion(devices []gateway.Seen) (list []DeviceVersion) {
-	at := map[string]int{}
+	places := map[string]int{}
 	for _, d := range devices {
 		v := d.Version
 		if v == "" {
 			continue
 		}
-		if _, ok := at[v]; !ok {
-			at[v] = len(list)
+		if _, ok := places[v]; !ok {
+			places[v] = len(list)
 			list = append(list, DeviceVersion{Version: v})
 		}
-		of := &list[at[v]]
-		of.Devices++
-		if len(of.Names) < maxVersionsNames {
-			of.Names = append(of.Names, d.Name)
+		version := &list[places[v]]
+		version.Devices++
+		if len(version.Names) < maxVersionsNames {
+			version.Names = append(version.Names, d.Name)
 		}
 	}
 	slices.SortFunc(list, func(a, b DeviceVersion) int {

@@ -85,7 +85,7 @@ type Finisher interface{ Finish(e *End) error }
 
 // Closer is an [Output] that holds something. Close is called once, last of all,
 // also where the run never started; why is nil for a run that is complete.
-type Closer interface{ Close(why error) error }
+type Closer interface{ Close(reason error) error }
 
 // Folder is the run's folder.
 type Folder interface {
@@ -133,7 +133,7 @@ type Round struct {
 type End struct {
 	Start     *Start        // where this attempt started; nil: it did not
 	Completed bool          // false: interrupted or failed
-	Why       error         // nil for a run that is complete
+	Err       error         // nil for a run that is complete
 	Elapsed   time.Duration // wall time of all attempts
 	Summary   []byte        // summary.json
 	Params    []float32     // the final model; nil without one

@@ -24,8 +24,8 @@ func (s *Split[T]) Add(more Split[T]) {
 // waste moves all to the wasted part.
 func (s *Split[T]) waste() { *s = Split[T]{Wasted: s.Useful + s.Wasted} }
 
-// take adds an amount to one of the parts.
-func (s *Split[T]) take(v T, useful bool) {
+// addTo adds an amount to one of the parts.
+func (s *Split[T]) addTo(v T, useful bool) {
 	if useful {
 		s.Useful += v
 	} else {
@@ -114,17 +114,17 @@ type meter struct {
 // task takes a task that is complete.
 func (m *meter) task(e *round.TaskReport) {
 	if e.Revises {
-		m.take(e, true, -1)
+		m.add(e, true, -1)
 	}
 	useful := e.Outcome == round.Accepted
-	m.take(e, useful, 1)
+	m.add(e, useful, 1)
 	if useful && !e.Probe && !m.run.Power.Overlap {
 		m.times = append(m.times, e.End-e.Start)
 	}
 }
 
-// take adds what a task used, or takes it back (times -1). parts are its phases.
-func (m *meter) take(e *round.TaskReport, useful bool, times int64) {
+// add adds what a task used, or takes it back (times -1). parts are its phases.
+func (m *meter) add(e *round.TaskReport, useful bool, times int64) {
 	p := &m.run.Power
 	parts := PartsOf(e)
 	download := parts[Download]
@@ -132,18 +132,18 @@ func (m *meter) take(e *round.TaskReport, useful bool, times int64) {
 	upload := parts[Upload]
 	bytes := int64(0)
 	if e.Probe || !p.HoldsModel {
-		bytes = int64(float64(p.ModelBytes) * done(download, e.Plan.Download, true))
+		bytes = int64(float64(p.ModelBytes) * completed(download, e.Plan.Download, true))
 		m.open.Downloaded += times * bytes
 	}
 	if !e.Probe { // which only finds a loss
 		uploads := download == e.Plan.Download && compute == e.Plan.Compute
-		bytes += int64(float64(p.UpdateBytes) * done(upload, e.Plan.Upload, uploads && useful))
+		bytes += int64(float64(p.UpdateBytes) * completed(upload, e.Plan.Upload, uploads && useful))
 	}
-	m.open.Time.take(times*int64(e.End-e.Start), useful)
-	m.open.Steps.take(times*parts.Steps(e), useful)
-	m.open.Bytes.take(times*bytes, useful)
+	m.open.Time.addTo(times*int64(e.End-e.Start), useful)
+	m.open.Steps.addTo(times*parts.Steps(e), useful)
+	m.open.Bytes.addTo(times*bytes, useful)
 	if w, ok := m.watts(e.Client); ok {
-		m.open.Joules.take(float64(float64(times)*(float64(w.Download*download.Seconds())+float64(w.Compute*compute.Seconds())+float64(w.Upload*upload.Seconds()))), useful)
+		m.open.Joules.addTo(float64(float64(times)*(float64(w.Download*download.Seconds())+float64(w.Compute*compute.Seconds())+float64(w.Upload*upload.Seconds()))), useful)
 	}
 }
 
@@ -160,12 +160,12 @@ func (m *meter) watts(client int) (w Watts, ok bool) {
 	return m.run.Power.Watts[class], true
 }
 
-// done is the part of a phase that was gone through, from 0 to 1. A phase without
+// completed is the part of a phase that was gone through, from 0 to 1. A phase without
 // a length is done as soon as it is reached.
-func done(part, whole round.Time, reached bool) float64 {
+func completed(part, planned round.Time, reached bool) float64 {
 	switch {
-	case whole > 0:
-		return float64(part) / float64(whole)
+	case planned > 0:
+		return float64(part) / float64(planned)
 	case reached:
 		return 1
 	}
@@ -297,13 +297,13 @@ type Parts [Phases]round.Time
 // PartsOf is how the time that a task took divides into phases. They sum to e.End - e.Start: what the
 // plan has beyond the end is cut, what it lacks is waiting.
 func PartsOf(e *round.TaskReport) (p Parts) {
-	left := e.End - e.Start
-	p[Download] = min(left, e.Plan.Download)
-	left -= p[Download]
-	p[Compute] = min(left, e.Plan.Compute)
-	left -= p[Compute]
-	p[Upload] = min(left, e.Plan.Upload)
-	p[Waiting] = left - p[Upload]
+	remaining := e.End - e.Start
+	p[Download] = min(remaining, e.Plan.Download)
+	remaining -= p[Download]
+	p[Compute] = min(remaining, e.Plan.Compute)
+	remaining -= p[Compute]
+	p[Upload] = min(remaining, e.Plan.Upload)
+	p[Waiting] = remaining - p[Upload]
 	return p
 }
 

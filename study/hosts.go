@@ -88,7 +88,7 @@ func (h *hostNotices) of(c *Cell) func(bus.Notice) {
 	return func(n bus.Notice) {
 		task := c.Config.Task
 		prefix := string(c.Config.Task) + ": "
-		if n.State.OfServer() {
+		if n.State.ConcernsServer() {
 			task = ""
 			prefix = ""
 		}
@@ -108,14 +108,14 @@ func (h *hostNotices) news(task config.Task, n bus.Notice) bool {
 	}
 	if n.State == bus.NoHost {
 		for _, other := range last {
-			if other.State == bus.HostThere {
+			if other.State == bus.HostPresent {
 				return false // the host of another cell is getting ready for this one
 			}
 		}
 	}
 	if before, known := last[n.Subject]; known &&
 		before.State == n.State &&
-		(n.State != bus.HostThere || before.Text == n.Text) {
+		(n.State != bus.HostPresent || before.Text == n.Text) {
 		return false
 	}
 	if n.Subject != "" {

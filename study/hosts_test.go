@@ -42,8 +42,8 @@ func TestWhatCellsSayIsToldOnce(t *testing.T) {
 	var (
 		alone  = bus.Notice{State: bus.NoHost, Text: "No host is there; the run waits for one (fedpace host)."}
 		other  = bus.Notice{State: bus.NoTrainer, Text: "No host that is there trains with kernel class avx2; the run waits for one."}
-		here   = bus.HostJoins("x", 2, true)
-		plans  = bus.HostJoins("x", 0, true)
+		here   = bus.HostJoined("x", 2, true)
+		plans  = bus.HostJoined("x", 0, true)
 		silent = bus.Notice{Subject: "x", State: bus.HostSilent, Text: "Host x is silent; others do its work."}
 		left   = bus.Notice{Subject: "x", State: bus.HostLeft, Text: "Host x has left."}
 		lost   = bus.Notice{State: bus.ServerLost, Text: "The connection to NATS is lost (EOF); trying again."}

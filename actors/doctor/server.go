@@ -51,7 +51,7 @@ func credentials(_ context.Context, c *Config) []Finding {
 	}
 	c.Device.Samples = holder.Samples
 	now := time.Now()
-	ending, renewal := holder.Ending(now)
+	ending, renewal := holder.EndingSoon(now)
 	switch {
 	case holder.Role != auth.RoleDevice:
 		return []Finding{failure(
@@ -65,7 +65,7 @@ func credentials(_ context.Context, c *Config) []Finding {
 			text+", and this is "+c.Device.ID,
 			"use --client "+holder.ID+", or the file of "+c.Device.ID,
 		)}
-	case holder.Usable(now) != nil:
+	case holder.CheckExpiry(now) != nil:
 		return []Finding{failure("credentials", text+": it has ended", "renew it: "+renewal)}
 	case ending != "":
 		return []Finding{warning("credentials", text, "renew it: "+renewal)}
@@ -121,7 +121,7 @@ func server(ctx context.Context, c *Config) (findings []Finding) {
 		if trips[i], err = n.RTT(); err != nil {
 			return []Finding{failure(
 				"server",
-				fmt.Sprintf("%s answers no ping: %v", conn.At(), err),
+				fmt.Sprintf("%s answers no ping: %v", conn.Address(), err),
 				"try again; look for a connection that breaks",
 			)}
 		}
@@ -129,7 +129,7 @@ func server(ctx context.Context, c *Config) (findings []Finding) {
 	slices.Sort(trips)
 	text := fmt.Sprintf(
 		"%s, NATS %s, round trip %v",
-		conn.At(),
+		conn.Address(),
 		n.ConnectedServerVersion(),
 		trips[roundTrips/2].Round(10*time.Microsecond),
 	)
@@ -184,7 +184,7 @@ func calls(ctx context.Context, c *Config, conn *natsconn.Conn) []Finding {
 		mu.Lock()
 		defer mu.Unlock()
 		runs = append(runs, run)
-		if bus.Differ(version, c.Device.Version) {
+		if bus.VersionsDiffer(version, c.Device.Version) {
 			others = append(others, run+" is coordinated by version "+version)
 		} else if version != "" { // else it may not know that a device can ask
 			alike = append(alike, run)

@@ -218,7 +218,7 @@ func (h *Host) result(ctx context.Context, job *bus.Job, t *worker) (*bus.Result
 			loss := &bus.ClientLoss{Task: work[i].Task, FirstStepLoss: o.FirstStepLoss}
 			if o.Variate != nil {
 				loss.VariateDigest = bus.DigestOf(o.Variate).Bytes()
-				sum.Variates = append(sum.Variates, o.Variate)
+				sum.ClientStates = append(sum.ClientStates, o.Variate)
 			}
 			sum.Clients = append(sum.Clients, loss)
 		}

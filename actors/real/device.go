@@ -115,13 +115,13 @@ func Open(c Config) (*Device, error) {
 func (w *Device) Work(ctx context.Context, conn bus.Line) (err error) {
 	c := &w.config
 	w.bus, err = gateway.OpenDevice(ctx, conn, gateway.DeviceConfig{
-		ID:      c.ID,
-		Run:     c.Run,
-		Samples: c.Samples,
-		Notice:  c.Notice,
-		Join:    w.Join(),
-		Prepare: w.Prepare,
-		Tells:   !w.withholds(Log),
+		ID:        c.ID,
+		Run:       c.Run,
+		Samples:   c.Samples,
+		Notice:    c.Notice,
+		Join:      w.Join(),
+		Prepare:   w.Prepare,
+		SharesLog: !w.withholds(Log),
 	})
 	if err != nil {
 		return err
@@ -574,7 +574,7 @@ func (w *Device) Compute(
 	}
 	took := time.Since(started)
 	if w.withholds(Losses) {
-		loss = bus.UntoldLoss
+		loss = bus.UnreportedLoss
 	}
 	return &bus.DeviceUpdate{Values: model, Update: &bus.Update{
 		Task:          t.Task,

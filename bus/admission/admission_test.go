@@ -96,8 +96,8 @@ func (s *siege) closed(why admission.Reason, n int64) {
 	most := int64(allowed.Connections+1) * allowed.Pending() // those of the attacker, and an honest device's one
 	for end := time.Now().Add(slow.Patience(s)); ; time.Sleep(5 * time.Millisecond) {
 		v := front.Stats()
-		if v.Waiting+v.Admitted > front.Most() {
-			s.Fatalf("%+v are open of %d", v, front.Most())
+		if v.Waiting+v.Admitted > front.MaxConnections() {
+			s.Fatalf("%+v are open of %d", v, front.MaxConnections())
 		}
 		if v.Pending > most {
 			s.Fatalf("%d bytes wait for devices, at most %d may", v.Pending, most)

@@ -10,7 +10,7 @@ import (
 // backlogs are those of all devices. Together they hold at most so many bytes: beyond
 // that the longest is given up.
 type backlogs struct {
-	most int64
+	limit int64
 
 	mu   sync.Mutex
 	open map[*backlog]bool
@@ -22,7 +22,7 @@ type backlogs struct {
 func (all *backlogs) add(n int64) (longest *backlog) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	if n <= 0 || all.size+n <= all.most {
+	if n <= 0 || all.size+n <= all.limit {
 		all.size += n
 		return nil
 	}
@@ -43,9 +43,9 @@ func (all *backlogs) bytes() int64 {
 
 // backlog is what waits for a device that reads more slowly than the server writes.
 type backlog struct {
-	all  *backlogs
-	most int64  // bytes that may wait
-	full func() // ends the connection
+	all   *backlogs
+	limit int64  // bytes that may wait
+	full  func() // ends the connection
 
 	waiting atomic.Int64 // bytes put and not written
 
@@ -58,8 +58,8 @@ type backlog struct {
 
 // backlog makes one. full is called when more than so many bytes would wait, or when
 // there is no room for what does.
-func (all *backlogs) backlog(most int64, full func()) *backlog {
-	q := &backlog{all: all, most: most, full: sync.OnceFunc(full)}
+func (all *backlogs) backlog(limit int64, full func()) *backlog {
+	q := &backlog{all: all, limit: limit, full: sync.OnceFunc(full)}
 	q.changed = sync.NewCond(&q.mu)
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -85,7 +85,7 @@ func (q *backlog) try(b []byte) (over *backlog) {
 	if q.broken {
 		return nil
 	}
-	if q.waiting.Load()+n > q.most {
+	if q.waiting.Load()+n > q.limit {
 		return q
 	}
 	over = q.all.add(n)
@@ -107,10 +107,10 @@ func (q *backlog) end() {
 
 // await waits until no more than so many bytes wait. It returns false if that will
 // not be.
-func (q *backlog) await(most int64) bool {
+func (q *backlog) await(limit int64) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for q.waiting.Load() > most && !q.broken {
+	for q.waiting.Load() > limit && !q.broken {
 		q.changed.Wait()
 	}
 	return !q.broken
@@ -130,7 +130,7 @@ func (q *backlog) take(buffer []byte) (b []byte, ended time.Time) {
 }
 
 // drain writes what is put to a client until the end, or until it reads nothing.
-func (q *backlog) drain(to net.Conn, sent *atomic.Int64) (err error) {
+func (q *backlog) drain(client net.Conn, sent *atomic.Int64) (err error) {
 	defer q.abandon()
 	var buffer []byte
 	for {
@@ -138,16 +138,16 @@ func (q *backlog) drain(to net.Conn, sent *atomic.Int64) (err error) {
 		if len(b) == 0 {
 			return nil
 		}
-		for rest := b; len(rest) > 0; {
-			part := rest[:min(len(rest), partBytes)]
+		for unwritten := b; len(unwritten) > 0; {
+			part := unwritten[:min(len(unwritten), partBytes)]
 			deadline := time.Now().Add(stallTime)
 			if !ended.IsZero() {
 				deadline = ended.Add(flushTime)
 			}
-			if err := write(to, part, deadline); err != nil {
+			if err := write(client, part, deadline); err != nil {
 				return err
 			}
-			rest = rest[len(part):]
+			unwritten = unwritten[len(part):]
 			sent.Add(int64(len(part)))
 			q.wrote(len(part))
 		}

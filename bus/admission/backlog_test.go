@@ -17,7 +17,7 @@ import (
 
 // Many slow readers leave room for others: they are closed for each other.
 func TestSlowReadersLeaveRoom(t *testing.T) {
-	all := backlogs{most: 8 << 10, open: map[*backlog]bool{}}
+	all := backlogs{limit: 8 << 10, open: map[*backlog]bool{}}
 	closed, honest := 0, true
 	small := all.backlog(4<<10, func() { honest = false })
 	small.put(make([]byte, 512))
@@ -29,7 +29,7 @@ func TestSlowReadersLeaveRoom(t *testing.T) {
 				break
 			}
 		}
-		if n := all.bytes(); n > all.most {
+		if n := all.bytes(); n > all.limit {
 			t.Fatalf("%d bytes wait", n)
 		}
 	}
@@ -40,7 +40,7 @@ func TestSlowReadersLeaveRoom(t *testing.T) {
 
 // What is put comes out, whatever the pieces, and nothing is counted at the end.
 func TestABacklogPassesAll(t *testing.T) {
-	all := backlogs{most: 1 << 30, open: map[*backlog]bool{}}
+	all := backlogs{limit: 1 << 30, open: map[*backlog]bool{}}
 	var sent atomic.Int64
 	q := all.backlog(1<<30, func() { t.Error("it is given up") })
 	to, from := net.Pipe()
@@ -69,7 +69,7 @@ func TestABacklogPassesAll(t *testing.T) {
 
 // A client that is gone holds nothing.
 func TestABacklogOfNobody(t *testing.T) {
-	all := backlogs{most: 1 << 20, open: map[*backlog]bool{}}
+	all := backlogs{limit: 1 << 20, open: map[*backlog]bool{}}
 	var sent atomic.Int64
 	q := all.backlog(1<<20, func() { t.Error("it is given up") })
 	to, from := net.Pipe()
@@ -134,7 +134,7 @@ func TestRequestsOfADevice(t *testing.T) {
 	d := newDevice(&q)
 	ask := func(reply string, want bool) {
 		t.Helper()
-		if got, err := d.asks(reply, true); got != want || err != nil {
+		if got, err := d.takeRequest(reply, true); got != want || err != nil {
 			t.Errorf("a request to be answered on %s is taken: %v, %v", reply, got, err)
 		}
 	}
@@ -145,10 +145,10 @@ func TestRequestsOfADevice(t *testing.T) {
 	ask("c", true)
 	d.answered("a")
 	ask("d", false)
-	if _, err := d.asks("a", false); !errors.Is(err, errRepeated) {
+	if _, err := d.takeRequest("a", false); !errors.Is(err, errRepeated) {
 		t.Errorf("a reply subject is used again: %v", err)
 	}
-	if ok, err := d.asks("d", false); !ok || err != nil || !slices.Equal(d.asked, []string{"c", "d"}) {
-		t.Errorf("impatiently: %v, %v; waiting for answers are %v", ok, err, d.asked)
+	if ok, err := d.takeRequest("d", false); !ok || err != nil || !slices.Equal(d.unanswered, []string{"c", "d"}) {
+		t.Errorf("impatiently: %v, %v; waiting for answers are %v", ok, err, d.unanswered)
 	}
 }

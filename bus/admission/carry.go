@@ -12,42 +12,42 @@ import (
 	"time"
 )
 
-// free carries a connection that has no limits but the server's own.
-func (x *session) free() {
-	var other sync.WaitGroup
-	other.Go(func() {
-		carryAll(x.client, x.back, x.nats)
+// carryUnlimited carries a connection that has no limits but the server's own.
+func (x *session) carryUnlimited() {
+	var downstream sync.WaitGroup
+	downstream.Go(func() {
+		carryAll(x.client, x.natsReader, x.nats)
 		_ = x.client.Close()
 	})
-	carryAll(x.nats, x.from, x.client)
+	carryAll(x.nats, x.clientReader, x.client)
 	_ = x.nats.Close()
-	other.Wait()
+	downstream.Wait()
 }
 
 // carryAll carries all that comes from a connection, of which a part is read.
-func carryAll(to io.Writer, read *bufio.Reader, from io.Reader) {
+func carryAll(dst io.Writer, read *bufio.Reader, src io.Reader) {
 	b := make([]byte, 64<<10)
 	if n := read.Buffered(); n > 0 {
 		n, _ = read.Read(b[:n]) // never fails on what is there
-		if _, err := to.Write(b[:n]); err != nil {
+		if _, err := dst.Write(b[:n]); err != nil {
 			return
 		}
 	}
-	_, _ = io.CopyBuffer(to, from, b) // either end may be gone
+	_, _ = io.CopyBuffer(dst, src, b) // either end may be gone
 }
 
-// limited carries a device's connection within its quota.
-func (x *session) limited(id string, d *device) {
+// carryLimited carries a device's connection within its quota.
+func (x *session) carryLimited(id string, d *device) {
 	q := x.front.backlogs.backlog(d.quota.Pending(), func() {
 		x.front.refused(Slow, id, "it does not read what waits for it (devices.quota.pending_mb)")
 		_ = x.conn.Close()
 	})
-	var others sync.WaitGroup
-	others.Go(func() { // from the server to the backlog
+	var downstream sync.WaitGroup
+	downstream.Go(func() { // from the server to the backlog
 		defer q.end()
-		x.answer(d, q)
+		x.carryAnswers(d, q)
 	})
-	others.Go(func() { // from the backlog to the client
+	downstream.Go(func() { // from the backlog to the client
 		defer x.nats.Close()
 		if err := q.drain(x.client, &d.sent); errors.Is(err, errStalled) {
 			x.front.refused(Slow, id, fmt.Sprintf("it has read nothing for %v", stallTime))
@@ -56,21 +56,21 @@ func (x *session) limited(id string, d *device) {
 	})
 	_ = x.read(id, d, q) // its end is the connection's, whatever it was
 	_ = x.nats.Close()
-	others.Wait()
+	downstream.Wait()
 }
 
-// answer puts what the server says, and counts the messages.
-func (x *session) answer(d *device, q *backlog) {
+// carryAnswers puts what the server says, and counts the messages.
+func (x *session) carryAnswers(d *device, q *backlog) {
 	b := make([]byte, 16<<10)
 	for {
-		line, err := x.back.ReadSlice('\n')
+		line, err := x.natsReader.ReadSlice('\n')
 		q.put(line)
 		m, ok := parse(line, "MSG", "HMSG")
-		for rest := m.size; rest > 0 && err == nil; {
+		for remaining := m.size; remaining > 0 && err == nil; {
 			var n int
-			n, err = x.back.Read(b[:min(rest, len(b))])
+			n, err = x.natsReader.Read(b[:min(remaining, len(b))])
 			q.put(b[:n])
-			rest -= n
+			remaining -= n
 		}
 		if ok {
 			d.answered(m.subject)
@@ -87,11 +87,11 @@ func (x *session) answer(d *device, q *backlog) {
 // carriage return anywhere, so one has it at its end or nowhere.
 func (x *session) read(id string, d *device, q *backlog) error {
 	for {
-		line, err := x.from.ReadSlice('\n')
+		line, err := x.clientReader.ReadSlice('\n')
 		if err != nil {
 			return err
 		}
-		if at := bytes.IndexByte(line, '\r'); at >= 0 && at != len(line)-2 {
+		if cr := bytes.IndexByte(line, '\r'); cr >= 0 && cr != len(line)-2 {
 			q.put([]byte(unknown))
 			x.front.refused(Malformed, id, "a line of it has a carriage return in its middle")
 			return errMalformed
@@ -109,7 +109,7 @@ func (x *session) read(id string, d *device, q *backlog) error {
 		if _, err := x.nats.Write(line); err != nil {
 			return err
 		}
-		if _, err := io.CopyN(x.nats, x.from, int64(m.size)); err != nil {
+		if _, err := io.CopyN(x.nats, x.clientReader, int64(m.size)); err != nil {
 			return err
 		}
 	}
@@ -128,12 +128,12 @@ type message struct {
 //	MSG subject subscription ... size     HMSG subject subscription ... header size
 func parse(line []byte, plain, headed string) (m message, ok bool) {
 	sizes := 1
-	rest, ok := cutVerb(line, plain)
+	arguments, ok := cutVerb(line, plain)
 	if !ok {
-		rest, ok = cutVerb(line, headed)
+		arguments, ok = cutVerb(line, headed)
 		sizes++
 	}
-	fields := bytes.FieldsFunc(rest, func(r rune) bool { return r == ' ' || r == '\t' }) // as the server does
+	fields := bytes.FieldsFunc(arguments, func(r rune) bool { return r == ' ' || r == '\t' }) // as the server does
 	if !ok || len(fields) < 1+sizes {
 		return message{}, false
 	}
@@ -155,11 +155,11 @@ var errMalformed = errors.New("admission: malformed line")
 var errStalled = errors.New("admission: the client reads nothing")
 
 // write writes to a client that must go on reading.
-func write(to net.Conn, b []byte, deadline time.Time) error {
-	if err := to.SetWriteDeadline(deadline); err != nil {
+func write(client net.Conn, b []byte, deadline time.Time) error {
+	if err := client.SetWriteDeadline(deadline); err != nil {
 		return err
 	}
-	_, err := to.Write(b)
+	_, err := client.Write(b)
 	if late, ok := errors.AsType[net.Error](err); ok && late.Timeout() {
 		return errStalled
 	}

@@ -22,12 +22,12 @@ type device struct {
 	room     chan struct{} // has a token when a request may be taken
 	sent     atomic.Int64  // to it
 
-	mu       sync.Mutex
-	open     map[*connlimit.Conn]bool
-	expelled bool
-	asked    []string   // reply subjects of requests without an answer, the oldest first
-	requests int        // so far
-	replies  [32]string // the last ones
+	mu         sync.Mutex
+	open       map[*connlimit.Conn]bool
+	expelled   bool
+	unanswered []string   // reply subjects of requests without an answer, the oldest first
+	requests   int        // so far
+	replies    [32]string // the last ones
 }
 
 func newDevice(q *quota.Device) *device {
@@ -42,7 +42,7 @@ func newDevice(q *quota.Device) *device {
 
 // enter takes a connection of the device if it may have one more. A reason is returned
 // if it may not.
-func (d *device) enter(c *connlimit.Conn) (why Reason, ok bool) {
+func (d *device) enter(c *connlimit.Conn) (reason Reason, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
@@ -64,17 +64,17 @@ func (d *device) spend(ctx context.Context, m message) error {
 	if err := d.bytes.WaitN(ctx, min(m.size, byteBurst)); err != nil || m.reply == "" {
 		return err
 	}
-	return d.ask(ctx, m.reply)
+	return d.awaitRequest(ctx, m.reply)
 }
 
-// ask waits until the server may have one more request of the device, whose answers go to
+// awaitRequest waits until the server may have one more request of the device, whose answers go to
 // reply. The oldest is waited for no more when another has waited long: some have no
 // answer.
-func (d *device) ask(ctx context.Context, reply string) error {
+func (d *device) awaitRequest(ctx context.Context, reply string) error {
 	late := time.NewTimer(answerTime)
 	defer late.Stop()
 	for patient := true; ; {
-		if ok, err := d.asks(reply, patient); ok || err != nil {
+		if ok, err := d.takeRequest(reply, patient); ok || err != nil {
 			return err
 		}
 		select {
@@ -91,20 +91,20 @@ func (d *device) ask(ctx context.Context, reply string) error {
 // of each connection of a device gets one.
 var errRepeated = errors.New("admission: two requests with one reply subject")
 
-// asks says whether a request is taken.
-func (d *device) asks(reply string, patient bool) (ok bool, err error) {
+// takeRequest says whether a request is taken.
+func (d *device) takeRequest(reply string, patient bool) (ok bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
 	case slices.Contains(d.replies[:], reply):
 		return false, errRepeated
-	case len(d.asked) < requests:
+	case len(d.unanswered) < requests:
 	case patient:
 		return false, nil
 	default:
-		d.asked = d.asked[1:]
+		d.unanswered = d.unanswered[1:]
 	}
-	d.asked = append(d.asked, reply)
+	d.unanswered = append(d.unanswered, reply)
 	d.replies[d.requests%len(d.replies)] = reply
 	d.requests++
 	d.wake()
@@ -116,15 +116,15 @@ func (d *device) asks(reply string, patient bool) (ok bool, err error) {
 func (d *device) answered(subject string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if i := slices.Index(d.asked, subject); i >= 0 {
-		d.asked = slices.Delete(d.asked, i, i+1)
+	if i := slices.Index(d.unanswered, subject); i >= 0 {
+		d.unanswered = slices.Delete(d.unanswered, i, i+1)
 		d.wake()
 	}
 }
 
 // wake lets a request go on that waits, if there is room for it. With the lock held.
 func (d *device) wake() {
-	if len(d.asked) < requests {
+	if len(d.unanswered) < requests {
 		select {
 		case d.room <- struct{}{}:
 		default:

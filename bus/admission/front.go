@@ -27,13 +27,13 @@ type Config struct {
 
 // Front takes connections for the NATS server behind it.
 type Front struct {
-	config   Config
-	listener net.Listener
-	open     *connlimit.Set
-	most     int // connections in all
-	life     context.Context
-	end      context.CancelFunc
-	serving  sync.WaitGroup
+	config         Config
+	listener       net.Listener
+	open           *connlimit.Set
+	maxConnections int // connections in all
+	life           context.Context
+	end            context.CancelFunc
+	serving        sync.WaitGroup
 
 	backlogs backlogs
 	closed   [reasons]atomic.Int64
@@ -79,13 +79,13 @@ func Listen(ctx context.Context, c Config) (*Front, error) {
 		return nil, err
 	}
 	s := &Front{
-		config:   c,
-		listener: l,
-		open:     connlimit.New(waiting, admitted),
-		most:     waiting + admitted,
-		devices:  map[string]*device{},
-		noticed:  map[string]bool{},
-		backlogs: backlogs{most: pendingAll, open: map[*backlog]bool{}},
+		config:         c,
+		listener:       l,
+		open:           connlimit.New(waiting, admitted),
+		maxConnections: waiting + admitted,
+		devices:        map[string]*device{},
+		noticed:        map[string]bool{},
+		backlogs:       backlogs{limit: pendingAll, open: map[*backlog]bool{}},
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.serving.Go(s.accept)
@@ -95,8 +95,8 @@ func Listen(ctx context.Context, c Config) (*Front, error) {
 // Addr is the address that is listened on, with the port in use.
 func (s *Front) Addr() net.Addr { return s.listener.Addr() }
 
-// Most is how many connections the front has open at most.
-func (s *Front) Most() int { return s.most }
+// MaxConnections is how many connections the front has open at most.
+func (s *Front) MaxConnections() int { return s.maxConnections }
 
 // Stop takes no connections any more.
 func (s *Front) Stop() { _ = s.listener.Close() } // whatever it says, it takes none
@@ -170,7 +170,7 @@ func (s *Front) accept() {
 }
 
 // refused counts a connection that is not carried on, and tells of the first of a device.
-func (s *Front) refused(r Reason, device, why string) {
+func (s *Front) refused(r Reason, device, explanation string) {
 	s.closed[r].Add(1)
 	key := device + " " + r.String()
 	s.mu.Lock()
@@ -180,7 +180,7 @@ func (s *Front) refused(r Reason, device, why string) {
 	}
 	s.mu.Unlock()
 	if !noticed && s.config.Notice != nil {
-		s.config.Notice(fmt.Sprintf("A connection of device %s is closed: %s.", device, why))
+		s.config.Notice(fmt.Sprintf("A connection of device %s is closed: %s.", device, explanation))
 	}
 }
 

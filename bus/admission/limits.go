@@ -66,12 +66,12 @@ func newAddresses() *addresses {
 }
 
 // allow says whether a client may open one more connection.
-func (a *addresses) allow(from netip.Prefix) bool {
-	l := a.by[from]
+func (a *addresses) allow(origin netip.Prefix) bool {
+	l := a.by[origin]
 	if l == nil {
 		a.forget()
 		l = rate.NewLimiter(addressRate, addressBurst)
-		a.by[from] = l
+		a.by[origin] = l
 	}
 	return l.Allow() && a.all.Allow()
 }
@@ -82,9 +82,9 @@ func (a *addresses) forget() {
 	if len(a.by) < maxAddresses {
 		return
 	}
-	for from, l := range a.by {
+	for origin, l := range a.by {
 		if l.Tokens() >= addressBurst {
-			delete(a.by, from)
+			delete(a.by, origin)
 		}
 	}
 	if len(a.by) >= maxAddresses {

@@ -18,12 +18,12 @@ import (
 
 // session is one connection and its other half, to the server behind.
 type session struct {
-	front  *Front
-	conn   *connlimit.Conn
-	client net.Conn // conn, encrypted where that is asked for
-	nats   net.Conn
-	from   *bufio.Reader // reads the client
-	back   *bufio.Reader // reads nats
+	front        *Front
+	conn         *connlimit.Conn
+	client       net.Conn // conn, encrypted where that is asked for
+	nats         net.Conn
+	clientReader *bufio.Reader // reads the client
+	natsReader   *bufio.Reader // reads nats
 }
 
 // serve carries a connection until it ends.
@@ -40,11 +40,11 @@ func (s *Front) serve(c *connlimit.Conn) {
 	})
 	defer stop()
 	x := &session{
-		front:  s,
-		conn:   c,
-		client: c,
-		nats:   behind,
-		back:   bufio.NewReaderSize(behind, maxLine),
+		front:      s,
+		conn:       c,
+		client:     c,
+		nats:       behind,
+		natsReader: bufio.NewReaderSize(behind, maxLine),
 	}
 	until := time.Now().Add(loginTime)
 	// what is closed says so when it is used
@@ -58,8 +58,8 @@ func (s *Front) serve(c *connlimit.Conn) {
 	var d *device
 	if id != "" {
 		d = s.device(id)
-		if why, ok := d.enter(c); !ok {
-			x.refuse(why, id)
+		if reason, ok := d.enter(c); !ok {
+			x.refuse(reason, id)
 			return
 		}
 		defer d.leave(c)
@@ -74,9 +74,9 @@ func (s *Front) serve(c *connlimit.Conn) {
 	_ = x.client.SetDeadline(time.Time{})
 	_ = behind.SetDeadline(time.Time{})
 	if d != nil {
-		x.limited(id, d)
+		x.carryLimited(id, d)
 	} else {
-		x.free()
+		x.carryUnlimited()
 	}
 }
 
@@ -116,7 +116,7 @@ func (x *session) refuse(r Reason, id string) {
 //
 //	server INFO {...}   client (TLS) CONNECT {...}, PING   server PONG
 func (x *session) login() (id string, err error) {
-	info, err := x.back.ReadSlice('\n')
+	info, err := x.natsReader.ReadSlice('\n')
 	if err == nil && x.front.config.TLS != nil {
 		info, err = requireTLS(info)
 	}
@@ -133,21 +133,21 @@ func (x *session) login() (id string, err error) {
 			return "", err
 		}
 	}
-	x.from = bufio.NewReaderSize(x.client, maxLine)
-	line, err := x.from.ReadSlice('\n')
+	x.clientReader = bufio.NewReaderSize(x.client, maxLine)
+	line, err := x.clientReader.ReadSlice('\n')
 	if err != nil {
 		return "", err
 	}
 	options, ok := cutVerb(line, "CONNECT")
-	var with struct {
+	var connect struct {
 		JWT string `json:"jwt"`
 	}
-	if !ok || json.Unmarshal(options, &with) != nil {
+	if !ok || json.Unmarshal(options, &connect) != nil {
 		x.sendError(unknown)
 		return "", fmt.Errorf("admission: %.20q in place of CONNECT", line)
 	}
-	if with.JWT != "" {
-		h, err := auth.ReadToken(with.JWT)
+	if connect.JWT != "" {
+		h, err := auth.ReadToken(connect.JWT)
 		if err != nil {
 			x.sendError(unauthorized)
 			return "", err
@@ -158,7 +158,7 @@ func (x *session) login() (id string, err error) {
 	}
 	hello := bytes.Clone(line)
 	// Every client of NATS asks whether it is accepted before it says anything else.
-	if line, err = x.from.ReadSlice('\n'); err != nil {
+	if line, err = x.clientReader.ReadSlice('\n'); err != nil {
 		return "", err
 	}
 	if _, ok := cutVerb(line, "PING"); !ok {
@@ -169,7 +169,7 @@ func (x *session) login() (id string, err error) {
 	// ends with the connection: a server that refuses reads no further, and says why
 	go func() { _, _ = x.nats.Write(hello) }()
 	for {
-		line, err := x.back.ReadSlice('\n')
+		line, err := x.natsReader.ReadSlice('\n')
 		if err != nil {
 			return "", err
 		}
@@ -199,10 +199,10 @@ func requireTLS(line []byte) ([]byte, error) {
 
 // cutVerb splits a line of the protocol into its verb, whose case does not matter, and
 // the rest.
-func cutVerb(line []byte, verb string) (rest []byte, ok bool) {
+func cutVerb(line []byte, verb string) (arguments []byte, ok bool) {
 	if len(line) < len(verb) || !bytes.EqualFold(line[:len(verb)], []byte(verb)) {
 		return nil, false
 	}
-	rest = line[len(verb):]
-	return bytes.Trim(rest, " \t\r\n"), len(rest) > 0 && strings.IndexByte(" \t\r\n", rest[0]) >= 0
+	arguments = line[len(verb):]
+	return bytes.Trim(arguments, " \t\r\n"), len(arguments) > 0 && strings.IndexByte(" \t\r\n", arguments[0]) >= 0
 }

@@ -93,15 +93,15 @@ func New(dir string) (*Authority, error) {
 		if err != nil {
 			return nil, fmt.Errorf("bus: make a key: %w", err)
 		}
-		if err := keepFirst(filepath.Join(dir, k.name+".nk"), append(seed, '\n')); err != nil {
+		if err := writeIfAbsent(filepath.Join(dir, k.name+".nk"), append(seed, '\n')); err != nil {
 			return nil, err
 		}
 	}
 	return Open(dir)
 }
 
-// keepFirst writes a file, never seen half done, unless there is one, of another process perhaps.
-func keepFirst(path string, b []byte) error {
+// writeIfAbsent writes a file, never seen half done, unless there is one, of another process perhaps.
+func writeIfAbsent(path string, b []byte) error {
 	temporary := fmt.Sprintf("%s.%d", path, os.Getpid())
 	defer os.Remove(temporary)
 	err := os.WriteFile(temporary, b, 0o600)
@@ -246,11 +246,11 @@ func (a *Authority) Issue(g Grant) ([]byte, error) {
 			g.Devices = u.Devices
 		}
 	}
-	through, err := a.through(&g)
+	devices, err := a.siteDevices(&g)
 	if err != nil {
 		return nil, err
 	}
-	public, creds, err := a.newUser(g, through)
+	public, creds, err := a.newUser(g, devices)
 	if err != nil {
 		return nil, err
 	}
@@ -261,11 +261,11 @@ func (a *Authority) Issue(g Grant) ([]byte, error) {
 	}
 	u.Grant = g
 	u.Keys = append(u.Keys, key)
-	return creds, a.keep(u)
+	return creds, a.save(u)
 }
 
-// through are the devices of a site, with what each may do.
-func (a *Authority) through(g *Grant) (list []Grant, err error) {
+// siteDevices are the devices of a site, with what each may do.
+func (a *Authority) siteDevices(g *Grant) (list []Grant, err error) {
 	if g.Role == RoleSite && len(g.Devices) == 0 {
 		return nil, errors.New("bus: a site without devices can do nothing: name those that come through it")
 	}
@@ -287,7 +287,7 @@ func (a *Authority) through(g *Grant) (list []Grant, err error) {
 
 // newUser makes a user's key and its credentials, which say what it may do. through
 // are the devices of a site.
-func (a *Authority) newUser(g Grant, through []Grant) (public string, creds []byte, err error) {
+func (a *Authority) newUser(g Grant, devices []Grant) (public string, creds []byte, err error) {
 	pair, err := nkeys.CreateUser()
 	var seed []byte
 	if err == nil {
@@ -314,10 +314,10 @@ func (a *Authority) newUser(g Grant, through []Grant) (public string, creds []by
 	if g.Lifetime > 0 {
 		c.Expires = time.Now().Add(g.Lifetime).Unix()
 	}
-	c.Pub.Allow, c.Sub.Allow = permissions(g, through)
+	c.Pub.Allow, c.Sub.Allow = permissions(g, devices)
 	token, err := c.Encode(signer)
 	if err == nil && len(token) > maxToken {
-		err = fmt.Errorf("%d devices are too many for one site: make several", len(through))
+		err = fmt.Errorf("%d devices are too many for one site: make several", len(devices))
 	}
 	if err == nil {
 		creds, err = jwt.FormatUserConfig(token, seed)
@@ -343,7 +343,7 @@ func (a *Authority) Revoke(role Role, id string) error {
 		return err
 	}
 	u.revoke(time.Now())
-	return a.keep(u)
+	return a.save(u)
 }
 
 // user is a holder of credentials, as kept in a file.
@@ -361,17 +361,17 @@ type userKey struct {
 }
 
 // inForce reports whether somebody can connect as the user.
-func (u *user) inForce(at time.Time) bool {
+func (u *user) inForce(now time.Time) bool {
 	return slices.ContainsFunc(
 		u.Keys,
-		func(k userKey) bool { return k.Revoked == 0 && (k.Expires == 0 || at.Unix() < k.Expires) },
+		func(k userKey) bool { return k.Revoked == 0 && (k.Expires == 0 || now.Unix() < k.Expires) },
 	)
 }
 
-func (u *user) revoke(at time.Time) {
+func (u *user) revoke(now time.Time) {
 	for i := range u.Keys {
 		if u.Keys[i].Revoked == 0 {
-			u.Keys[i].Revoked = at.Unix()
+			u.Keys[i].Revoked = now.Unix()
 		}
 	}
 }
@@ -397,8 +397,8 @@ func readUser(path string) (*user, error) {
 	return &u, nil
 }
 
-// keep writes a user's file in place of the one there is.
-func (a *Authority) keep(u *user) error {
+// save writes a user's file in place of the one there is.
+func (a *Authority) save(u *user) error {
 	b, err := json.MarshalIndent(u, "", "  ")
 	if err == nil {
 		err = atomicfile.WriteSecret(a.userPath(u.Role, u.ID), atomicfile.Bytes(append(b, '\n')))
@@ -414,8 +414,8 @@ func (a *Authority) userFiles() []string {
 	return files
 }
 
-// Issued tells one state of the users' files from another.
-func (a *Authority) Issued() (state string) {
+// UsersState tells one state of the users' files from another.
+func (a *Authority) UsersState() (state string) {
 	for _, path := range a.userFiles() {
 		if info, err := os.Stat(path); err == nil {
 			state += fmt.Sprintln(path, info.Size(), info.ModTime().UnixNano())
@@ -424,9 +424,9 @@ func (a *Authority) Issued() (state string) {
 	return state
 }
 
-// Inside are the credentials of a connection within the server's process; its
+// InProcess are the credentials of a connection within the server's process; its
 // key never leaves memory.
-func (a *Authority) Inside() ([]nats.Option, error) {
+func (a *Authority) InProcess() ([]nats.Option, error) {
 	_, creds, err := a.newUser(Grant{Role: RoleCoordinator, ID: "inside"}, nil)
 	return []nats.Option{nats.UserCredentialBytes(creds), nats.CustomInboxPrefix(InboxPrefix("inside"))}, err
 }
@@ -499,7 +499,7 @@ func (a *Authority) operatorToken() (string, error) {
 		if signErr != nil {
 			return "", fmt.Errorf("bus: sign the operator's claims: %w", signErr)
 		}
-		if err := keepFirst(path, []byte(token+"\n")); err != nil {
+		if err := writeIfAbsent(path, []byte(token+"\n")); err != nil {
 			return "", err
 		}
 		b, err = readSecret(path)
@@ -508,8 +508,8 @@ func (a *Authority) operatorToken() (string, error) {
 		return "", err
 	}
 	token := strings.TrimSpace(string(b))
-	kept, err := jwt.DecodeOperatorClaims(token)
-	if err != nil || kept.Subject != o.Subject || kept.SystemAccount != o.SystemAccount {
+	stored, err := jwt.DecodeOperatorClaims(token)
+	if err != nil || stored.Subject != o.Subject || stored.SystemAccount != o.SystemAccount {
 		return "", fmt.Errorf("bus: keys: %s is not of these keys; remove it", path)
 	}
 	return token, nil
@@ -534,11 +534,11 @@ func (a *Authority) configuration(accounts ...*jwt.AccountClaims) (string, error
 }
 
 // sign gives each account and its signed claims to a function.
-func (a *Authority) sign(accounts []*jwt.AccountClaims, take func(c *jwt.AccountClaims, token string) error) error {
+func (a *Authority) sign(accounts []*jwt.AccountClaims, emit func(c *jwt.AccountClaims, token string) error) error {
 	for _, c := range accounts {
 		token, err := c.Encode(a.operator)
 		if err == nil {
-			err = take(c, token)
+			err = emit(c, token)
 		}
 		if err != nil {
 			return fmt.Errorf("bus: account %s: %w", c.Name, err)
@@ -549,12 +549,12 @@ func (a *Authority) sign(accounts []*jwt.AccountClaims, take func(c *jwt.Account
 
 // Revocations gives a function the accounts whose credentials may be revoked, with
 // the revocations so far.
-func (a *Authority) Revocations(take func(c *jwt.AccountClaims, token string) error) error {
+func (a *Authority) Revocations(emit func(c *jwt.AccountClaims, token string) error) error {
 	c, err := a.accounts()
 	if err != nil {
 		return err
 	}
-	return a.sign([]*jwt.AccountClaims{c.runs, c.devices}, take)
+	return a.sign([]*jwt.AccountClaims{c.runs, c.devices}, emit)
 }
 
 // ServerConfiguration is what an external nats-server's configuration file needs

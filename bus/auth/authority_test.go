@@ -188,11 +188,11 @@ func TestCredentialsSayWhenTheyEnd(t *testing.T) {
 		{auth.RoleCoordinator, -time.Hour, "fedpace enroll --renew --coordinator x", false},
 	} {
 		h := auth.Holder{Role: c.role, ID: "x", Expires: now.Add(c.left)}
-		if _, renewal := h.Ending(now); renewal != c.renewal || (h.Usable(now) == nil) != c.usable {
-			t.Errorf("%s with %v left: renewed by %q, usable: %v", c.role, c.left, renewal, h.Usable(now))
+		if _, renewal := h.EndingSoon(now); renewal != c.renewal || (h.CheckExpiry(now) == nil) != c.usable {
+			t.Errorf("%s with %v left: renewed by %q, usable: %v", c.role, c.left, renewal, h.CheckExpiry(now))
 		}
 	}
-	if h := (auth.Holder{}); h.Usable(now) != nil || h.Until() != "until they are revoked" {
-		t.Errorf("credentials without an end: %v", h.Usable(now))
+	if h := (auth.Holder{}); h.CheckExpiry(now) != nil || h.Until() != "until they are revoked" {
+		t.Errorf("credentials without an end: %v", h.CheckExpiry(now))
 	}
 }

@@ -35,14 +35,14 @@ type Holder struct {
 // Soon is how long before their end credentials are worth a warning.
 const Soon = 14 * 24 * time.Hour
 
-// Ending says when credentials that end soon do, and what renews them; empty: they
+// EndingSoon says when credentials that end soon do, and what renews them; empty: they
 // are good for long.
-func (h *Holder) Ending(now time.Time) (when, renewal string) {
+func (h *Holder) EndingSoon(now time.Time) (expiry, renewal string) {
 	if h.Expires.IsZero() || h.Expires.Sub(now) > Soon {
 		return "", ""
 	}
 	flag := map[Role]string{RoleHost: "--host ", RoleSite: "--site ", RoleCoordinator: "--coordinator "}[h.Role]
-	return h.end(), "fedpace enroll --renew " + flag + h.ID
+	return h.expiryText(), "fedpace enroll --renew " + flag + h.ID
 }
 
 // Until says how long the credentials are good.
@@ -50,10 +50,10 @@ func (h *Holder) Until() string {
 	if h.Expires.IsZero() {
 		return "until they are revoked"
 	}
-	return "until " + h.end()
+	return "until " + h.expiryText()
 }
 
-func (h *Holder) end() string { return h.Expires.Local().Format("2006-01-02 15:04") }
+func (h *Holder) expiryText() string { return h.Expires.Local().Format("2006-01-02 15:04") }
 
 // ReadHolder reads of credentials whom they are of. It checks neither who signed them
 // nor whether they are revoked, which a server does.
@@ -92,13 +92,13 @@ func ReadToken(token string) (Holder, error) {
 	return h, nil
 }
 
-// Usable says why credentials that are not revoked are good for nothing all the same.
-func (h *Holder) Usable(now time.Time) error {
+// CheckExpiry says why credentials that are not revoked are good for nothing all the same.
+func (h *Holder) CheckExpiry(now time.Time) error {
 	if h.Expires.IsZero() || now.Before(h.Expires) {
 		return nil
 	}
-	when, renewal := h.Ending(now)
-	return fmt.Errorf("they have ended on %s (renew them: %s)", when, renewal)
+	expiry, renewal := h.EndingSoon(now)
+	return fmt.Errorf("they have ended on %s (renew them: %s)", expiry, renewal)
 }
 
 const anyModel = subject.DirectGet + "*." + subject.Root + ".*.model.*.*"
@@ -123,7 +123,7 @@ var gates = []struct {
 
 // permissions are the subjects that a user may publish on and subscribe to
 // (docs/protocol.md, "Permissions"). A site may do what its devices may.
-func permissions(g Grant, through []Grant) (publish, subscribe jwt.StringList) {
+func permissions(g Grant, devices []Grant) (publish, subscribe jwt.StringList) {
 	inbox := InboxPrefix(g.ID) + ".>"
 	switch g.Role {
 	case RoleDevice:
@@ -140,7 +140,7 @@ func permissions(g Grant, through []Grant) (publish, subscribe jwt.StringList) {
 		}
 		return publish, jwt.StringList{subject.AnyClient("*", subject.Task), subject.AnyClient("*", subject.TaskFor("*")), subject.Announce, inbox}
 	case RoleSite:
-		for _, g := range through {
+		for _, g := range devices {
 			p, s := device(g)
 			publish.Add(p...)
 			subscribe.Add(s...)
@@ -159,10 +159,10 @@ func device(g Grant) (publish, subscribe jwt.StringList) {
 	if g.Run != "" {
 		run, stream = g.Run, subject.ModelsStream(g.Run)
 	}
-	own := func(verb string) string { return subject.Device(run, g.ID, verb) }
+	deviceSubject := func(verb string) string { return subject.Device(run, g.ID, verb) }
 	publish = jwt.StringList{
-		own(subject.Update + ".*"), own(subject.JoinAs(g.Samples)), own(subject.Heartbeat),
+		deviceSubject(subject.Update + ".*"), deviceSubject(subject.JoinAs(g.Samples)), deviceSubject(subject.Heartbeat),
 		subject.Root + "." + run + ".get." + stream + ".*.*", // models through a site
 	}
-	return publish, jwt.StringList{own(subject.Task), InboxPrefix(g.ID) + ".>"}
+	return publish, jwt.StringList{deviceSubject(subject.Task), InboxPrefix(g.ID) + ".>"}
 }

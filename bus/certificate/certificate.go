@@ -38,22 +38,22 @@ const (
 	slack         = 24 * time.Hour
 )
 
-// own are the names under which every server is reached on its own machine.
-var own = []string{"localhost", "127.0.0.1", "::1"}
+// localNames are the names under which every server is reached on its own machine.
+var localNames = []string{"localhost", "127.0.0.1", "::1"}
 
 // Issue makes the certificate of a server that is reached under the names and IP
 // addresses in hosts, in the place of the one there is, and the authority that signs it
 // if there is none. It is good for so long, or until the authority ends.
-func (f Folder) Issue(hosts []string, life time.Duration) (ends time.Time, err error) {
+func (f Folder) Issue(hosts []string, life time.Duration) (expiry time.Time, err error) {
 	if len(hosts) == 0 || life <= 0 {
-		return ends, fmt.Errorf("certificate: %d hosts for %v, want some for some time", len(hosts), life)
+		return expiry, fmt.Errorf("certificate: %d hosts for %v, want some for some time", len(hosts), life)
 	}
 	if err := os.MkdirAll(string(f), 0o700); err != nil {
-		return ends, fmt.Errorf("certificate: %w", err)
+		return expiry, fmt.Errorf("certificate: %w", err)
 	}
 	ca, signer, err := f.authority()
 	if err != nil {
-		return ends, err
+		return expiry, err
 	}
 	template := &x509.Certificate{
 		Subject:  pkix.Name{CommonName: hosts[0]},
@@ -62,12 +62,12 @@ func (f Folder) Issue(hosts []string, life time.Duration) (ends time.Time, err e
 		// of one cluster's servers towards each other
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
-	for _, host := range append(hosts, own...) {
+	for _, host := range append(hosts, localNames...) {
 		switch ip := net.ParseIP(host); {
 		case ip != nil:
 			template.IPAddresses = append(template.IPAddresses, ip)
 		case host == "" || strings.ContainsAny(host, " :/@,"):
-			return ends, fmt.Errorf(
+			return expiry, fmt.Errorf(
 				"certificate: %q is neither a name nor an IP address; want that of a URL, without scheme and port",
 				host,
 			)

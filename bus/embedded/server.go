@@ -91,8 +91,8 @@ func Start(ctx context.Context, c Config) (_ *Embedded, err error) {
 	for deadline := time.Now().Add(startTimeout); !s.server.ReadyForConnections(20 * time.Millisecond); {
 		if s.log.dead.Load() || time.Now().After(deadline) || ctx.Err() != nil {
 			s.Close()
-			why := cmp.Or(s.Trouble(), "not ready in time")
-			return nil, errors.Join(fmt.Errorf("bus: embedded server on %q: %s", c.Listen, why), ctx.Err())
+			reason := cmp.Or(s.Trouble(), "not ready in time")
+			return nil, errors.Join(fmt.Errorf("bus: embedded server on %q: %s", c.Listen, reason), ctx.Err())
 		}
 	}
 	if c.Listen != "" {
@@ -144,7 +144,7 @@ func (s *Embedded) options() (_ *server.Options, err error) {
 		NoSystemAccount: c.Authority == nil,
 	}
 	if c.Authority != nil {
-		s.issued = c.Authority.Issued()
+		s.issued = c.Authority.UsersState()
 		text, err := c.Authority.ServerConfiguration()
 		if err == nil {
 			err = options.ProcessConfigString(text)
@@ -214,7 +214,7 @@ func (s *Embedded) Credentials() ([]nats.Option, error) {
 	if s.config.Authority == nil {
 		return nil, nil
 	}
-	return s.config.Authority.Inside()
+	return s.config.Authority.InProcess()
 }
 
 // revocationEvery is how often a running server looks for revocations.
@@ -224,7 +224,7 @@ const revocationEvery = time.Second
 // open included, until ctx ends.
 func (s *Embedded) watchRevocations(ctx context.Context) {
 	for range bus.Ticks(ctx, revocationEvery) {
-		issued := s.config.Authority.Issued()
+		issued := s.config.Authority.UsersState()
 		if issued == s.issued {
 			continue
 		}
@@ -240,11 +240,11 @@ func (s *Embedded) watchRevocations(ctx context.Context) {
 // server knows: an update loses answers that are under way. A reload of all options would do,
 // but the server reads its options without a lock in places.
 func (s *Embedded) update(c *jwt.AccountClaims, token string) error {
-	known, err := s.server.AccountResolver().Fetch(c.Subject)
+	current, err := s.server.AccountResolver().Fetch(c.Subject)
 	if err != nil {
 		return err
 	}
-	before, err := jwt.DecodeAccountClaims(known)
+	before, err := jwt.DecodeAccountClaims(current)
 	if err != nil || maps.Equal(before.Revocations, c.Revocations) {
 		return err
 	}

@@ -35,7 +35,7 @@ type DeviceConfig struct {
 	// Notice gets a line for each change of the device; may be nil.
 	Notice func(string)
 	// Tells says that the run gets these lines, too.
-	Tells bool
+	SharesLog bool
 }
 
 // Device is a real device's end of the runs that it takes part in, one after the
@@ -57,17 +57,17 @@ type Device struct {
 	life context.Context
 	end  context.CancelCauseFunc
 
-	mu      sync.Mutex
-	run     string // joined; empty: none
-	welcome *bus.Welcome
-	phase   bus.Phase          // what heartbeats say
-	task    *bus.Task          // the last that was worked on in the run
-	cancel  context.CancelFunc // ends the work on the task
-	sent    *bus.DeviceUpdate  // the task's update; nil: it is not done
-	again   context.CancelFunc // has the request under way sent again
-	whole   bool               // the update's last message is under way: its answer is, too
-	beat    *time.Timer        // sends the next heartbeat
-	log     []string           // that heartbeats have not told yet
+	mu       sync.Mutex
+	run      string // joined; empty: none
+	welcome  *bus.Welcome
+	phase    bus.Phase          // what heartbeats say
+	task     *bus.Task          // the last that was worked on in the run
+	cancel   context.CancelFunc // ends the work on the task
+	sent     *bus.DeviceUpdate  // the task's update; nil: it is not done
+	resend   context.CancelFunc // has the request under way sent again
+	lastSent bool               // the update's last message is under way: its answer is, too
+	beat     *time.Timer        // sends the next heartbeat
+	log      []string           // that heartbeats have not told yet
 }
 
 // answerLag is how long the answer to an update may come after what the run says next.
@@ -99,9 +99,9 @@ var ErrUnanswered = errors.New("the coordinator does not answer; the update wait
 
 // deviceArrival is a message on the device's task subject.
 type deviceArrival struct {
-	run  string
-	task *bus.Task // without a number: a call to join, or with Over the end of the run
-	at   time.Time
+	run      string
+	task     *bus.Task // without a number: a call to join, or with Over the end of the run
+	received time.Time
 }
 
 // isTask tells whether the message has a task; a message without one is a call
@@ -141,7 +141,7 @@ func OpenDevice(ctx context.Context, conn bus.Line, c DeviceConfig) (*Device, er
 		config:  c,
 		conn:    conn,
 		mailbox: mailbox.New[deviceArrival](1 << 10),
-		again:   func() {},
+		resend:  func() {},
 	}
 	d.life, d.end = context.WithCancelCause(conn.Life())
 	d.beat = time.AfterFunc(0, d.heartbeat) // none before it has joined
@@ -159,7 +159,7 @@ func OpenDevice(ctx context.Context, conn bus.Line, c DeviceConfig) (*Device, er
 // Notice tells the device's owner a line, and the run with the next heartbeat.
 func (d *Device) Notice(line string) {
 	d.config.Notice(line)
-	if d.config.Tells {
+	if d.config.SharesLog {
 		d.mu.Lock()
 		d.log = appendLog(d.log, bus.Printable(line))
 		d.mu.Unlock()
@@ -176,13 +176,13 @@ func appendLog(log []string, lines ...string) []string {
 const leaveTime = 2 * time.Second
 
 // Leave tells the run in which the device takes part that it leaves, and why.
-func (d *Device) Leave(why string) {
+func (d *Device) Leave(reason string) {
 	d.mu.Lock()
 	in := d.run != ""
 	if in {
 		d.publish(
 			subject.Heartbeat,
-			&bus.Heartbeat{Process: d.config.Join.Process, Leaves: bus.Printable(why), Log: d.log},
+			&bus.Heartbeat{Process: d.config.Join.Process, Leaves: bus.Printable(reason), Log: d.log},
 		)
 	}
 	d.mu.Unlock()
@@ -204,8 +204,8 @@ func Ask(ctx context.Context, line bus.Line, run, id string, samples uint64, j *
 	err = line.Ask(ctx, &bus.Request{
 		Subject: subject.Device(run, id, subject.JoinAs(samples)),
 		Data:    b,
-		Again:   func(error) bool { return false },
-		Take:    func(answer []byte) error { return bus.Unmarshal(answer, r) },
+		Retry:   func(error) bool { return false },
+		Decode:  func(answer []byte) error { return bus.Unmarshal(answer, r) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("bus: run %s does not answer: %w", run, err)
@@ -246,7 +246,7 @@ func (d *Device) call(x deviceArrival) {
 }
 
 func (d *Device) onTask(m *bus.RawMessage) {
-	x := deviceArrival{at: time.Now(), task: new(bus.Task)}
+	x := deviceArrival{received: time.Now(), task: new(bus.Task)}
 	var ok bool
 	x.run, ok = subject.RunOfTask(m.Subject, d.config.ID)
 	if !ok ||
@@ -273,9 +273,9 @@ func (d *Device) onTask(m *bus.RawMessage) {
 			return // one run at a time; the other sends it again
 		}
 	case x.isTask() && working && proto.Equal(x.task, d.task): // a repeat: what was sent of it may be lost
-		d.again()
+		d.resend()
 		return
-	case working && d.whole: // the run may have taken the update, and its answer be behind this
+	case working && d.lastSent: // the run may have taken the update, and its answer be behind this
 		// Nothing need stop the timer: it ends this task's context alone, which rest has ended where it fires late.
 		time.AfterFunc(answerLag, d.cancel)
 	case working:

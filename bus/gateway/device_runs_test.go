@@ -199,7 +199,7 @@ func TestOneRunAtATime(t *testing.T) {
 					}
 				}
 			}
-			if !second.Heard(0).IsZero() {
+			if !second.LastHeard(0).IsZero() {
 				t.Error("the device is in the second run while the first goes on")
 			}
 			if end == "dead" {
@@ -378,7 +378,7 @@ func TestACalibrationIsNoRunToWaitFor(t *testing.T) {
 	}
 	o.gateway, _ = o.openGateway("next", nil)
 	o.await(gateway.Joined)
-	if !calibration.Heard(0).IsZero() {
+	if !calibration.LastHeard(0).IsZero() {
 		t.Error("it joined the calibration")
 	}
 	if err := o.gateway.Close(); err != nil {

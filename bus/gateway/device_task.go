@@ -19,7 +19,7 @@ import (
 // run ends in which it took part.
 func (d *Device) Next(ctx context.Context) (*DeviceTask, error) {
 	d.mu.Lock()
-	d.rest()
+	d.stopWork()
 	d.mu.Unlock()
 	for {
 		d.mu.Lock()
@@ -99,7 +99,7 @@ func (d *Device) handle(ctx context.Context, x deviceArrival) (*DeviceTask, erro
 			Welcome:  welcome,
 			Task:     x.task,
 			Context:  life,
-			Received: x.at,
+			Received: x.received,
 		}, nil
 	}
 	return nil, d.sendAgain(life, x.run, sent)
@@ -112,7 +112,7 @@ func (d *Device) sendAgain(life context.Context, run string, sent *bus.DeviceUpd
 	err := d.send(life, run, sent)
 	d.mu.Lock()
 	over := life.Err() != nil
-	d.rest()
+	d.stopWork()
 	d.mu.Unlock()
 	if d.life.Err() != nil {
 		return err
@@ -129,19 +129,19 @@ func (d *Device) wanted(ctx context.Context, run string) bool {
 	return err == nil && r != nil && r.Status == bus.Accepted
 }
 
-// rest ends the work on a task. With the lock held.
-func (d *Device) rest() {
+// stopWork ends the work on a task. With the lock held.
+func (d *Device) stopWork() {
 	if d.cancel != nil {
 		d.cancel()
 	}
 	d.cancel = nil
 	d.phase = bus.NoPhase
-	d.whole = false
+	d.lastSent = false
 }
 
 // leave ends the device's part in a run. With the lock held.
 func (d *Device) leave() {
-	d.rest()
+	d.stopWork()
 	d.beat.Stop()
 	d.run = ""
 	d.task = nil
@@ -176,12 +176,12 @@ func (d *Device) join(ctx context.Context, run string) error {
 	d.mu.Unlock()
 	if joined {
 		d.Notice(fmt.Sprintf("Joined run %s as client %d.", run, r.Welcome.Client))
-		own := d.config.Join.Version
+		deviceVersion := d.config.Join.Version
 		its := r.Welcome.Version
-		if bus.Differ(own, its) {
+		if bus.VersionsDiffer(deviceVersion, its) {
 			d.Notice(fmt.Sprintf(
 				"This device is of version %s, and the coordinator of run %s of version %s.",
-				own,
+				deviceVersion,
 				run,
 				its,
 			))
@@ -288,7 +288,7 @@ func (d *Device) send(ctx context.Context, run string, u *bus.DeviceUpdate) erro
 			u.UploadNs = max(1, time.Since(started).Nanoseconds())
 		}
 		d.mu.Lock()
-		d.whole = part.Last()
+		d.lastSent = part.Last()
 		d.mu.Unlock()
 		// A coordinator that is away may be there again within the patience.
 		r, err := d.request(
@@ -324,8 +324,8 @@ func (d *Device) request(
 	ctx context.Context,
 	run, verb string,
 	m proto.Message,
-	most time.Duration,
-	again func(error) bool,
+	timeout time.Duration,
+	retry func(error) bool,
 ) (*bus.DeviceReply, error) {
 	b, err := bus.Marshal(nil, m)
 	if err != nil {
@@ -337,14 +337,14 @@ func (d *Device) request(
 	for repeated := true; repeated; {
 		asking, cancel := context.WithCancel(ctx)
 		d.mu.Lock()
-		d.again = cancel
+		d.resend = cancel
 		d.mu.Unlock()
 		err = d.conn.Ask(asking, &bus.Request{
 			Subject: subject.Device(run, d.config.ID, verb),
 			Data:    b,
-			For:     most,
-			Again:   again,
-			Take:    func(answer []byte) error { return bus.Unmarshal(answer, r) },
+			Timeout: timeout,
+			Retry:   retry,
+			Decode:  func(answer []byte) error { return bus.Unmarshal(answer, r) },
 		})
 		repeated = err != nil && asking.Err() != nil && ctx.Err() == nil
 		cancel()

@@ -53,18 +53,18 @@ const (
 	Ignored                      // a message of a kind that was not ignored before; Text says why
 	Reconnected                  // the connection was away: tasks may be lost
 	Rejoined                     // the device was away, and its task may be lost: it has not said that it works on it
-	Left                         // it leaves by itself; Text says why
+	Departed                     // it leaves by itself; Text says why
 )
 
 // Event is what has happened to a device. Update is whole for Updated, and
 // without values for Refused, whose durations are 0 where they are not known.
 type Event struct {
-	Device int
-	Kind   EventKind
-	Join   *bus.Join // what the device said when it joined
-	Update *bus.DeviceUpdate
-	Text   string
-	At     time.Time // when the last message of an update was here, with the monotonic clock
+	Device  int
+	Kind    EventKind
+	Join    *bus.Join // what the device said when it joined
+	Update  *bus.DeviceUpdate
+	Text    string
+	Arrived time.Time // when the last message of an update was here, with the monotonic clock
 }
 
 // maxEvents is how many events may wait to be taken; closeTimeout bounds telling
@@ -214,8 +214,8 @@ func (g *Gateway) locked(device int, f func(*peer)) {
 	f(x)
 }
 
-// Lost gives a device up until it joins again.
-func (g *Gateway) Lost(device int) { g.locked(device, (*peer).leave) }
+// GiveUp gives a device up until it joins again.
+func (g *Gateway) GiveUp(device int) { g.locked(device, (*peer).leave) }
 
 // Ban ends a device's part in the run: it is heard no more, unless it is readmitted.
 func (g *Gateway) Ban(device int) {
@@ -237,22 +237,22 @@ func (g *Gateway) Readmit(device int) (err error) {
 	return err
 }
 
-// Forget gives up the open task of a device, which may stay for the next.
-func (g *Gateway) Forget(device int) {
+// DropTask gives up the open task of a device, which may stay for the next.
+func (g *Gateway) DropTask(device int) {
 	g.locked(device, func(x *peer) {
 		x.task = 0
 		x.values = nil
 	})
 }
 
-// Heard is when a device was last heard of; the zero time: never.
-func (g *Gateway) Heard(device int) (at time.Time) {
-	g.locked(device, func(x *peer) { at = x.heard })
-	return at
+// LastHeard is when a device was last heard of; the zero time: never.
+func (g *Gateway) LastHeard(device int) (heard time.Time) {
+	g.locked(device, func(x *peer) { heard = x.heard })
+	return heard
 }
 
-// Holds tells whether a device has said that it works on its open task.
-func (g *Gateway) Holds(device int) (yes bool) {
+// WorksOnTask tells whether a device has said that it works on its open task.
+func (g *Gateway) WorksOnTask(device int) (yes bool) {
 	g.locked(device, func(x *peer) { yes = x.works() })
 	return yes
 }
@@ -285,8 +285,8 @@ type Seen struct {
 	Log     []string  `json:"log"`     // newest lines
 }
 
-// seen is told of the device.
-func (x *peer) seen() Seen {
+// status is told of the device.
+func (x *peer) status() Seen {
 	s := Seen{x.id, "not joined", x.heard, x.join.GetVersion(), x.join.GetKernel(), x.join.GetSamples(), slices.Clone(x.log)}
 	switch {
 	case x.joined:
@@ -304,7 +304,7 @@ func (g *Gateway) Stats() (v Stats) {
 	for _, x := range g.devices {
 		x.mu.Lock()
 		v.Heartbeats += x.beats
-		v.Each = append(v.Each, x.seen())
+		v.Each = append(v.Each, x.status())
 		for _, n := range x.refused {
 			v.Refused += int64(n)
 		}
@@ -314,7 +314,7 @@ func (g *Gateway) Stats() (v Stats) {
 			if v.Oldest.IsZero() || x.heard.Before(v.Oldest) {
 				v.Oldest = x.heard
 			}
-		case !x.heard.IsZero() && !x.left && !x.flooded:
+		case !x.heard.IsZero() && !x.departed && !x.flooded:
 			v.Silent++
 		}
 		x.mu.Unlock()

@@ -135,8 +135,8 @@ func TestADeviceAndAGateway(t *testing.T) {
 			len(u.Values) != len(model) || u.Values[0] != model[0]+1 {
 			t.Errorf("the update is %+v", u)
 		}
-		if time.Since(o.gateway.Heard(0)) > time.Minute || !o.gateway.Heard(1).IsZero() {
-			t.Errorf("heard at %v and %v", o.gateway.Heard(0), o.gateway.Heard(1))
+		if time.Since(o.gateway.LastHeard(0)) > time.Minute || !o.gateway.LastHeard(1).IsZero() {
+			t.Errorf("heard at %v and %v", o.gateway.LastHeard(0), o.gateway.LastHeard(1))
 		}
 		if err := o.gateway.Close(); err != nil {
 			t.Fatal(err)
@@ -227,7 +227,7 @@ func TestADeviceThatWasGivenUpComesBack(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- o.work() }()
 	o.await(gateway.Joined)
-	o.gateway.Lost(0)
+	o.gateway.GiveUp(0)
 	if n := o.await(gateway.Joined); n.Device != 0 {
 		t.Errorf("%+v", n)
 	}
@@ -245,7 +245,7 @@ func TestADeviceOfAnOldProtocolIsRefused(t *testing.T) {
 	o := openOffice(t, "old", nil)
 	inside := o.Inside()
 	g, err := gateway.Open(t.Context(), inside, "old", gateway.Config{
-		Devices: []string{"pi"}, Protocol: bus.HeedsAlgorithm,
+		Devices: []string{"pi"}, Protocol: bus.ProtocolAlgorithm,
 		Welcome: &bus.Welcome{Clients: 1, Params: 3, HeartbeatSeconds: 0.1, Spec: &bus.Spec{Model: "linear:2,2", Batch: 1}},
 	})
 	if err != nil {

@@ -181,7 +181,7 @@ func TestAChunkOnASlowLinkIsSentOnce(t *testing.T) {
 	if n := len(messages); n != 2 { // the values, and that they are all
 		t.Errorf("%d messages of the update, want 2", n)
 	}
-	if !l.gateway.Holds(0) {
+	if !l.gateway.WorksOnTask(0) {
 		t.Error("the gateway does not know that the device has the task")
 	}
 }

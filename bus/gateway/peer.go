@@ -48,43 +48,43 @@ type peer struct {
 	id      string
 	welcome *bus.Welcome
 
-	mu      sync.Mutex
-	subs    []bus.Subscription
-	heard   time.Time // zero: never
-	beats   int64     // heartbeats
-	join    *bus.Join // the last that let it in; nil: none did
-	log     []string  // newest lines
-	joined  bool
-	left    bool // by itself
-	flooded bool
-	refused map[string]int // messages by reason
-	budget  *rate.Limiter
+	mu       sync.Mutex
+	subs     []bus.Subscription
+	heard    time.Time // zero: never
+	beats    int64     // heartbeats
+	join     *bus.Join // the last that let it in; nil: none did
+	log      []string  // newest lines
+	joined   bool
+	departed bool // by itself
+	flooded  bool
+	refused  map[string]int // messages by reason
+	budget   *rate.Limiter
 
-	taken   bool   // the place is process's
-	process uint64 // 0: it does not say its number
-	rival   *rival // waits for the place; nil: none does
-	most    uint64 // samples by the credentials; 0: any number
-	turn    int    // subscriptions so far
+	taken      bool   // the place is process's
+	process    uint64 // 0: it does not say its number
+	rival      *rival // waits for the place; nil: none does
+	maxSamples uint64 // samples by the credentials; 0: any number
+	turn       int    // subscriptions so far
 
 	// The open task and what has come of its update.
-	task   uint64 // 0: none
-	holds  uint64 // the task that the device works on, as it last said
-	told   bool   // it has said that the open task is there
-	digest []byte // the task's
-	params int    // values of its update
-	done   bool   // accepted or refused
-	reason string // why it was refused
-	chunks uint32
-	next   uint32 // chunk
-	values []float32
-	packed []byte // what stands for them in a run that compresses
+	task         uint64 // 0: none
+	reportedTask uint64 // the task that the device works on, as it last said
+	taskReported bool   // it has said that the open task is there
+	digest       []byte // the task's
+	params       int    // values of its update
+	decided      bool   // accepted or refused
+	reason       string // why it was refused
+	chunks       uint32
+	next         uint32 // chunk
+	values       []float32
+	packed       []byte // what stands for them in a run that compresses
 }
 
 // packs reports whether updates come packed.
 func (x *peer) packs() bool { return x.welcome.GetSpec().GetCompression() != "" }
 
-// whole returns an error unless all values of an update are there, once its chunks are.
-func (x *peer) whole() (err error) {
+// checkComplete returns an error unless all values of an update are there, once its chunks are.
+func (x *peer) checkComplete() (err error) {
 	if x.packs() {
 		x.values, err = vector.Unpack(x.packed, x.params)
 	} else if len(x.values) != x.params {
@@ -141,12 +141,12 @@ func (x *peer) expect(t *bus.Task, params int) {
 		x.params = params
 		x.task = t.Task
 		x.digest = t.Digest
-		x.done = false
+		x.decided = false
 		x.reason = ""
 		x.next = 0
 		x.values = nil
 		x.packed = nil
-		x.told = false
+		x.taskReported = false
 	}
 }
 
@@ -182,7 +182,7 @@ func (x *peer) spend(bytes int) bool {
 }
 
 // flood ends the device's part in the run for good.
-func (x *peer) flood(why string) {
+func (x *peer) flood(reason string) {
 	if x.flooded {
 		return
 	}
@@ -190,7 +190,7 @@ func (x *peer) flood(why string) {
 	x.flooded = true
 	x.refused[ReasonFlood]++
 	x.unsubscribe()
-	x.gateway.events.Put(Event{Device: x.index, Kind: Flooded, Text: why})
+	x.gateway.events.Put(Event{Device: x.index, Kind: Flooded, Text: reason})
 }
 
 // ignore counts a message that does not count, and tells of the first for each
@@ -228,35 +228,35 @@ func (x *peer) onJoin(m *bus.RawMessage) {
 	j := new(bus.Join)
 	reason := ReasonMalformed
 	err := bus.Unmarshal(m.Data, j)
-	if least := x.gateway.config.Protocol; err == nil && j.Protocol < least {
-		what := "algorithm"
+	if required := x.gateway.config.Protocol; err == nil && j.Protocol < required {
+		feature := "algorithm"
 		switch {
-		case least >= bus.HeedsKept:
-			what = "compression, or what its clients keep"
-		case least >= bus.HeedsFrozen:
-			what = "frozen parameters"
-		case least >= bus.HeedsNoise:
-			what = "local noise"
-		case least >= bus.HeedsSchema:
-			what = "data"
-		case j.Protocol >= bus.HeedsAlgorithm:
-			what = "local steps"
+		case required >= bus.ProtocolState:
+			feature = "compression, or what its clients keep"
+		case required >= bus.ProtocolFrozen:
+			feature = "frozen parameters"
+		case required >= bus.ProtocolNoise:
+			feature = "local noise"
+		case required >= bus.ProtocolSchema:
+			feature = "data"
+		case j.Protocol >= bus.ProtocolAlgorithm:
+			feature = "local steps"
 		}
 		reason = ReasonOld
 		err = bus.Fault(
 			"join",
 			"protocol",
 			j.Protocol,
-			fmt.Sprintf("at least %d for the run's %s: update the device", least, what),
+			fmt.Sprintf("at least %d for the run's %s: update the device", required, feature),
 		)
 	}
 	if f := x.gateway.config.Admit; f != nil && err == nil {
 		reason = ReasonUnfit
 		err = f(j)
 	}
-	if most, limited := subject.JoinLimit(m.Subject); limited ||
+	if limit, limited := subject.JoinLimit(m.Subject); limited ||
 		m.Subject == subject.Device(x.gateway.run, x.id, subject.Join) {
-		x.most = most
+		x.maxSamples = limit
 	} else if err == nil {
 		err = fmt.Errorf("bus: join: %q has no number of samples", m.Subject)
 	}
@@ -288,36 +288,36 @@ func (x *peer) admit(j *bus.Join, m *bus.RawMessage) {
 		x.gateway.events.Put(Event{Device: x.index, Kind: Rejoined, Join: j})
 	}
 	x.join = j
-	x.left = false
+	x.departed = false
 	x.answer(m, bus.Accepted, "", x.welcome)
 }
 
 // works reports whether the device has said that it works on its open task. It is not sent that
 // again: on a slow link a repeat would have it begin its message anew.
-func (x *peer) works() bool { return x.task != 0 && x.holds == x.task }
+func (x *peer) works() bool { return x.task != 0 && x.reportedTask == x.task }
 
 // limit holds a device to the samples that its credentials let it have.
 func (x *peer) limit(j *bus.Join) {
-	if x.most > 0 && j.Samples > x.most {
+	if x.maxSamples > 0 && j.Samples > x.maxSamples {
 		x.ignore(
 			ReasonSamples,
 			fmt.Sprintf(
 				"it has %d samples, and its credentials let it have %d: it counts with these",
 				j.Samples,
-				x.most,
+				x.maxSamples,
 			),
 		)
-		j.Samples = x.most
+		j.Samples = x.maxSamples
 	}
 }
 
 func (x *peer) onHeartbeat(m *bus.RawMessage) {
-	asked := x.task != 0 &&
-		!x.told &&
+	expected := x.task != 0 &&
+		!x.taskReported &&
 		!x.flooded &&
 		len(m.Data) < deviceBudgetBytes // by the task, which it says is there
-	x.told = true
-	if !asked && !x.spend(len(m.Data)) {
+	x.taskReported = true
+	if !expected && !x.spend(len(m.Data)) {
 		return
 	}
 	h := new(bus.Heartbeat)
@@ -330,13 +330,13 @@ func (x *peer) onHeartbeat(m *bus.RawMessage) {
 		return
 	}
 	x.heard = time.Now()
-	x.holds = h.Task
+	x.reportedTask = h.Task
 	x.beats++
 	x.log = appendLog(x.log, h.Log...)
 	if h.Leaves != "" && x.joined {
 		x.leave()
-		x.left = true
-		x.gateway.events.Put(Event{Device: x.index, Kind: Left, Text: h.Leaves})
+		x.departed = true
+		x.gateway.events.Put(Event{Device: x.index, Kind: Departed, Text: h.Leaves})
 	}
 }
 
@@ -346,13 +346,13 @@ func (x *peer) onUpdate(m *bus.RawMessage) {
 	if err == nil && m.Subject != subject.Device(x.gateway.run, x.id, subject.Chunk(p.Chunk)) {
 		err = fmt.Errorf("bus: update: chunk %d on %q", p.Chunk, m.Subject)
 	}
-	asked := err == nil &&
+	expected := err == nil &&
 		!x.flooded &&
 		x.opened(p) &&
-		!x.done &&
+		!x.decided &&
 		p.Chunk == x.next &&
 		(x.next == 0 || p.Chunks == x.chunks)
-	if !asked && !x.spend(len(m.Data)) {
+	if !expected && !x.spend(len(m.Data)) {
 		return
 	}
 	if x.taken && p.Process != x.process { // whatever else is wrong with it
@@ -362,68 +362,68 @@ func (x *peer) onUpdate(m *bus.RawMessage) {
 	if err == nil {
 		x.speaks(p.Process)
 	}
-	v, reason := x.take(p, err)
+	v, reason := x.receive(p, err)
 	x.answer(m, v, reason, nil)
 }
 
-// take takes one message of an update and returns the answer. The message that
+// receive takes one message of an update and returns the answer. The message that
 // decides the task is an event.
-func (x *peer) take(p *bus.Update, fault error) (v bus.Status, reason string) {
+func (x *peer) receive(p *bus.Update, fault error) (v bus.Status, reason string) {
 	arrived := time.Now()
-	ignore := func(why, text string) (bus.Status, string) {
-		x.ignore(why, text)
+	ignore := func(kind, text string) (bus.Status, string) {
+		x.ignore(kind, text)
 		return bus.Refused, text
 	}
 	decide := func(kind EventKind, u *bus.DeviceUpdate, text string) {
-		x.done = true
+		x.decided = true
 		x.reason = text
 		x.values = nil
 		x.packed = nil
 		x.gateway.events.Put(Event{
-			Device: x.index,
-			Kind:   kind,
-			Update: u,
-			Text:   strings.TrimPrefix(text, "bus: "),
-			At:     arrived,
+			Device:  x.index,
+			Kind:    kind,
+			Update:  u,
+			Text:    strings.TrimPrefix(text, "bus: "),
+			Arrived: arrived,
 		})
 	}
-	refuse := func(why, text string) (bus.Status, string) {
+	refuse := func(kind, text string) (bus.Status, string) {
 		u := &bus.Update{Task: p.Task}
 		if fault == nil && p.Last() {
 			u = p
 		}
 		decide(Refused, &bus.DeviceUpdate{Update: u}, text)
-		return ignore(why, text)
+		return ignore(kind, text)
 	}
 	switch {
 	case x.flooded:
 		return bus.Refused, "the device is heard no more"
-	case fault != nil && (!x.opened(p) || x.done):
+	case fault != nil && (!x.opened(p) || x.decided):
 		return ignore(ReasonMalformed, fault.Error())
 	case x.task != 0 && p.Task == x.task && !x.opened(p):
 		return ignore(ReasonStale, fmt.Sprintf("bus: update: the open task %d has another digest", p.Task))
 	case !x.opened(p):
 		return ignore(ReasonStale, fmt.Sprintf("bus: update: task %d is not open", p.Task))
-	case x.done && x.reason != "":
+	case x.decided && x.reason != "":
 		return ignore(ReasonStale, x.reason)
-	case x.done:
+	case x.decided:
 		return bus.Repeated, ""
 	case fault != nil:
 		return refuse(ReasonInvalid, fault.Error())
 	}
 	x.heard = time.Now()
-	x.holds = p.Task
+	x.reportedTask = p.Task
 	params := x.params
 	switch {
 	case p.Last() &&
 		(x.next == 0 || x.next != p.Chunks || x.chunks != p.Chunks):
 		return bus.SendValues, fmt.Sprintf("%d of %d chunks are here", x.next, p.Chunks)
 	case p.Last():
-		if err := x.whole(); err != nil {
+		if err := x.checkComplete(); err != nil {
 			return refuse(ReasonShape, fmt.Sprintf("bus: update: %v", err))
 		}
-		if x.most > 0 {
-			p.Samples = min(p.Samples, x.most)
+		if x.maxSamples > 0 {
+			p.Samples = min(p.Samples, x.maxSamples)
 		}
 		u := &bus.DeviceUpdate{Update: p, Values: x.values}
 		if f := x.gateway.config.Check; f != nil {

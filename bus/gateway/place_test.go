@@ -99,7 +99,7 @@ func TestADeviceAtWorkIsNotSentItsTaskAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-at
-	for !o.gateway.Holds(0) {
+	for !o.gateway.WorksOnTask(0) {
 		time.Sleep(time.Millisecond)
 	}
 	past, end := context.WithCancel(t.Context())

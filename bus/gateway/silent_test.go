@@ -34,11 +34,11 @@ func TestWhoIsSilent(t *testing.T) {
 	}
 	join := &bus.Join{Name: "other"}
 	says("join", join, gateway.Joined)
-	o.gateway.Lost(1)
+	o.gateway.GiveUp(1)
 	silent(1, "was given up")
 	says("join", join, gateway.Joined)
 	silent(0, "came back")
-	says("heartbeat", &bus.Heartbeat{Leaves: "lunch"}, gateway.Left)
+	says("heartbeat", &bus.Heartbeat{Leaves: "lunch"}, gateway.Departed)
 	silent(0, "left")
 	says("join", join, gateway.Joined)
 	o.gateway.Ban(1)

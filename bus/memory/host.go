@@ -91,7 +91,7 @@ func (h *Host) NextJob(ctx context.Context, kernel string) (bus.Delivery, error)
 // SendSum lends the tensors to the coordinator. A job ends with its coordinator, whether
 // or not its sum was answered.
 func (h *Host) SendSum(ctx context.Context, r *bus.Result) error {
-	sent := &bus.Result{Sum: proto.CloneOf(r.Sum), Values: r.Values, Variates: r.Variates}
+	sent := &bus.Result{Sum: proto.CloneOf(r.Sum), Values: r.Values, ClientStates: r.ClientStates}
 	sent.Trainer = h.name
 	sent.Chunks = 1
 	sent.Params = uint32(len(r.Values))

@@ -14,9 +14,9 @@ const batchSize = 256
 
 // batch is tasks on their way to a host.
 type batch struct {
-	from  *Coordinator
-	count int
-	tasks [batchSize]order
+	coordinator *Coordinator
+	count       int
+	tasks       [batchSize]order
 }
 
 // order is a task with its client. The digest is the memory of the task's.
@@ -65,7 +65,7 @@ func (c *Coordinator) SendTask(client int, t *bus.Task) error {
 	c.sending.Lock()
 	if c.batch == nil {
 		c.batch = batches.Get().(*batch)
-		c.batch.from, c.batch.count = c, 0
+		c.batch.coordinator, c.batch.count = c, 0
 	}
 	b := c.batch
 	b.tasks[b.count].set(client, t)
@@ -140,6 +140,6 @@ func (h *Host) answer(b *batch) {
 		}
 		h.plans = append(h.plans, bus.ClientPlan{Client: o.client, Plan: p})
 	}
-	b.from.plans.PutAll(h.plans)
+	b.coordinator.plans.PutAll(h.plans)
 	batches.Put(b)
 }

@@ -90,18 +90,18 @@ func (c *Conn) askRun(ctx context.Context, run string) (*bus.RunInfo, error) {
 	return info, nil
 }
 
-// repeat publishes a message at once, periodically, and a last time when ctx ends;
+// publishEvery publishes a message at once, periodically, and a last time when ctx ends;
 // none where it is nil.
-func (c *Conn) repeat(ctx context.Context, every time.Duration, subject string, message func(last bool) bus.Message) {
-	c.say(subject, message(false))
+func (c *Conn) publishEvery(ctx context.Context, every time.Duration, subject string, message func(last bool) bus.Message) {
+	c.publish(subject, message(false))
 	for range bus.Ticks(ctx, every) {
-		c.say(subject, message(false))
+		c.publish(subject, message(false))
 	}
-	c.say(subject, message(true))
+	c.publish(subject, message(true))
 }
 
-// say publishes a message that nobody answers, unless it is nil.
-func (c *Conn) say(subject string, m bus.Message) {
+// publish publishes a message that nobody answers, unless it is nil.
+func (c *Conn) publish(subject string, m bus.Message) {
 	if m == nil {
 		return
 	}

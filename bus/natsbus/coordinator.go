@@ -42,7 +42,7 @@ type Coordinator struct {
 	sums  *sumCollector
 	hosts *hostRegistry // nil: nobody asks
 
-	looking chan error // why the streams are to be looked at; one at a time is enough
+	checkRequests chan error // why the streams are to be looked at; one at a time is enough
 
 	deleting sync.Mutex
 	unwanted []bus.Digest // models to be deleted on the server
@@ -72,7 +72,7 @@ func (c *Conn) OpenCoordinator(ctx context.Context, run string, config bus.Coord
 	if limit := c.NATS().MaxPayload(); limit < leastPayload {
 		return nil, fmt.Errorf(
 			"bus: the server at %s takes messages of %d bytes, a run needs %d: raise its max_payload",
-			c.At(),
+			c.Address(),
 			limit,
 			leastPayload,
 		)
@@ -83,15 +83,15 @@ func (c *Conn) OpenCoordinator(ctx context.Context, run string, config bus.Coord
 	config.PlanPatience = cmp.Or(config.PlanPatience, 10*time.Second)
 	config.MaxDeliver = cmp.Or(config.MaxDeliver, 5)
 	o := &Coordinator{
-		run:     run,
-		config:  config,
-		conn:    c,
-		sums:    newSumCollector(c.store),
-		subject: subject.ClientsOf(run),
-		plans:   mailbox.New[bus.ClientPlan](natsconn.PendingMessages),
-		looking: make(chan error, 1),
-		unwatch: func() {},
-		stop:    func() {},
+		run:           run,
+		config:        config,
+		conn:          c,
+		sums:          newSumCollector(c.store),
+		subject:       subject.ClientSubjects(run),
+		plans:         mailbox.New[bus.ClientPlan](natsconn.PendingMessages),
+		checkRequests: make(chan error, 1),
+		unwatch:       func() {},
+		stop:          func() {},
 	}
 	o.life, o.end = context.WithCancelCause(context.Background())
 	o.wait.timer = time.AfterFunc(time.Hour, o.onNoPlan)
@@ -111,7 +111,7 @@ func (c *Conn) OpenCoordinator(ctx context.Context, run string, config bus.Coord
 			return nil, err
 		}
 	}
-	if o.lease, err = c.takeLease(ctx, o.js, run, &o.config); err != nil {
+	if o.lease, err = c.acquireLease(ctx, o.js, run, &o.config); err != nil {
 		return nil, err
 	}
 	if err := o.open(ctx); err != nil {
@@ -123,7 +123,7 @@ func (c *Conn) OpenCoordinator(ctx context.Context, run string, config bus.Coord
 func (c *Coordinator) open(ctx context.Context) error {
 	watching, stop := context.WithCancel(context.Background())
 	c.stop = stop
-	c.watched.Go(func() { c.lease.keep(watching, c.failed, c.look) })
+	c.watched.Go(func() { c.lease.renewUntil(watching, c.failed, c.look) })
 	if err := c.openStreams(ctx); err != nil {
 		return err
 	}
@@ -163,7 +163,7 @@ func (c *Coordinator) Close(ctx context.Context) (err error) {
 		}
 		c.failed(fmt.Errorf("bus: run %s: the coordinator is closed", c.run))
 		if c.hosts != nil && c.lease.check() == nil {
-			err = c.hosts.sayOver(ctx)
+			err = c.hosts.announceEnd(ctx)
 		}
 		err = errors.Join(err, c.removeStreams(ctx))
 	})
@@ -179,10 +179,10 @@ func (c *Coordinator) failed(err error) {
 
 func (c *Coordinator) Life() context.Context { return c.life }
 
-// lost tells the driver that messages may be lost, once the streams are there.
-func (c *Coordinator) lost(err error) {
+// signalLoss tells the driver that messages may be lost, once the streams are there.
+func (c *Coordinator) signalLoss(err error) {
 	if c.hosts != nil {
-		c.hosts.placement.Forget()
+		c.hosts.placement.Reset()
 	}
 	c.plans.Signal(err)
 	c.sums.mailbox.Signal(err)

@@ -46,7 +46,7 @@ type Host struct {
 	buffer    []byte
 
 	holding sync.Mutex
-	held    []uint64 // numbers of the jobs that it has taken and not ended
+	jobs    []uint64 // numbers of the jobs that it has taken and not ended
 
 	js        jetstream.JetStream
 	consumers sync.Map    // jetstream.Consumer by kernel class; missing: to be found (again)
@@ -89,7 +89,7 @@ func (h *Host) Done() <-chan struct{} { return h.life.Done() }
 // ServeTasks subscribes to the tasks that are for this host, and as one of a queue
 // group to those that are for any.
 func (h *Host) ServeTasks(ctx context.Context, fn func(client int, t *bus.Task, p *bus.Plan) error) error {
-	h.subjects = subject.ClientsOf(h.run)
+	h.subjects = subject.ClientSubjects(h.run)
 	h.plan = fn
 	for _, x := range []struct{ verb, queue string }{{subject.Task, hostQueue}, {subject.TaskFor(h.config.Name), ""}} {
 		sub, err := h.conn.Listen(subject.AnyClient(h.run, x.verb), x.queue, func(m *nats.Msg) { h.onTask(m, x.verb) })
@@ -104,7 +104,7 @@ func (h *Host) ServeTasks(ctx context.Context, fn func(client int, t *bus.Task, 
 	if err := h.conn.Settled(ctx); err != nil {
 		return err
 	}
-	h.serving.Go(func() { h.conn.repeat(h.life, heartbeatEvery, subject.Info(h.run), h.presence) })
+	h.serving.Go(func() { h.conn.publishEvery(h.life, heartbeatEvery, subject.Info(h.run), h.presence) })
 	return nil
 }
 
@@ -117,22 +117,22 @@ func (h *Host) presence(last bool) bus.Message {
 		Workers: uint32(h.config.Workers),
 		Leaves:  last,
 		Local:   h.config.Local,
-		Jobs:    slices.Clone(h.held),
+		Jobs:    slices.Clone(h.jobs),
 	}
 }
 
-// holds notes that the host has taken a job, and tells the coordinator, or that it
+// noteJob notes that the host has taken a job, and tells the coordinator, or that it
 // has ended one.
-func (h *Host) holds(job uint64, taken bool) {
+func (h *Host) noteJob(job uint64, taken bool) {
 	h.holding.Lock()
 	if taken {
-		h.held = append(h.held, job)
-	} else if i := slices.Index(h.held, job); i >= 0 {
-		h.held = slices.Delete(h.held, i, i+1)
+		h.jobs = append(h.jobs, job)
+	} else if i := slices.Index(h.jobs, job); i >= 0 {
+		h.jobs = slices.Delete(h.jobs, i, i+1)
 	}
 	h.holding.Unlock()
 	if taken {
-		h.conn.say(subject.Info(h.run), h.presence(false))
+		h.conn.publish(subject.Info(h.run), h.presence(false))
 	}
 }
 
@@ -154,7 +154,7 @@ func (h *Host) onTask(m *nats.Msg, verb string) {
 	}
 	h.planned = 0
 	// one that is away: the coordinator asks again
-	if err := h.conn.Publish(h.subject, h.buffer); err != nil && !h.conn.Passes(err) {
+	if err := h.conn.Publish(h.subject, h.buffer); err != nil && !h.conn.Transient(err) {
 		h.end(fmt.Errorf("bus: plans on %s: %w", h.subject, err))
 	}
 }
@@ -174,7 +174,7 @@ func (h *Host) answerTo(m *nats.Msg, client int, verb string) (err error) {
 		err = h.answer.Validate()
 	}
 	if h.planned == 0 {
-		h.subject = subject.PlanOf(m.Subject, verb)
+		h.subject = subject.PlanSubject(m.Subject, verb)
 		h.buffer = h.buffer[:0]
 	} else {
 		h.answer.Client = uint64(client)
@@ -229,15 +229,15 @@ func (h *Host) copySum(ctx context.Context, w *bus.Sum, r *bus.Result) error {
 		)
 	}
 	values := slices.Collect(slices.Chunk(r.Values, size))
-	variates := slices.Collect(slices.Chunk(slices.Concat(r.Variates...), 2*size))
-	chunks := len(values) + len(variates)
+	states := slices.Collect(slices.Chunk(slices.Concat(r.ClientStates...), 2*size))
+	chunks := len(values) + len(states)
 	w.Chunks = uint32(chunks)
 	for i := range chunks {
 		w.Chunk = uint32(i)
 		if i < len(values) {
 			w.Values = vector.Bytes(values[i])
 		} else {
-			w.Values, w.Variates = nil, vector.Bytes(variates[i-len(values)])
+			w.Values, w.Variates = nil, vector.Bytes(states[i-len(values)])
 		}
 		if i == 1 {
 			w.Clients = nil
@@ -266,9 +266,9 @@ func (h *Host) sumRequest(ctx context.Context, w *bus.Sum) (done bool, err error
 	var r bus.SumReply
 	damaged := 0
 	passes := func(err error) bool {
-		return h.conn.Passes(err) || errors.Is(err, bus.ErrDamaged) && damaged < natsconn.MaxDamaged
+		return h.conn.Transient(err) || errors.Is(err, bus.ErrDamaged) && damaged < natsconn.MaxDamaged
 	}
-	err = h.conn.Retry(ctx, natsconn.Retry{Attempt: sumPatience, Passes: passes}, func(ctx context.Context) error {
+	err = h.conn.Retry(ctx, natsconn.Retry{Attempt: sumPatience, Transient: passes}, func(ctx context.Context) error {
 		reply, err := h.conn.NATS().RequestWithContext(ctx, subject.Sums(h.run), b)
 		if err != nil {
 			return err

@@ -45,7 +45,7 @@ func (h *Host) NextJob(ctx context.Context, kernel string) (bus.Delivery, error)
 		return !errors.Is(err, nats.ErrConnectionClosed) && !errors.Is(err, nats.ErrPermissionViolation)
 	}
 	var d *delivery
-	err := h.conn.Retry(ctx, natsconn.Retry{Attempt: pullPatience, Passes: passes}, func(ctx context.Context) (err error) {
+	err := h.conn.Retry(ctx, natsconn.Retry{Attempt: pullPatience, Transient: passes}, func(ctx context.Context) (err error) {
 		if d, err = h.nextJob(ctx, kernel); err != nil && ctx.Err() == nil && !errors.Is(err, jetstream.ErrNoMessages) {
 			h.consumers.Delete(kernel)
 		}
@@ -86,7 +86,7 @@ func (h *Host) nextJob(ctx context.Context, kernel string) (*delivery, error) {
 		msg:  m,
 		stop: stop,
 	}
-	h.holds(j.Job, true)
+	h.noteJob(j.Job, true)
 	d.mark.Go(func() {
 		for range bus.Ticks(marking, consumer.CachedInfo().Config.AckWait/3) {
 			_ = m.InProgress() // lost marks end in a second delivery, which is harmless
@@ -97,8 +97,8 @@ func (h *Host) nextJob(ctx context.Context, kernel string) (*delivery, error) {
 
 // consumer looks the consumer up unless that has been done.
 func (h *Host) consumer(ctx context.Context, kernel string) (jetstream.Consumer, error) {
-	if known, ok := h.consumers.Load(kernel); ok {
-		return known.(jetstream.Consumer), nil
+	if cached, ok := h.consumers.Load(kernel); ok {
+		return cached.(jetstream.Consumer), nil
 	}
 	c, err := h.js.Consumer(ctx, subject.JobsStream(h.run), kernel)
 	if err == nil {
@@ -111,7 +111,7 @@ func (h *Host) consumer(ctx context.Context, kernel string) (jetstream.Consumer,
 func (d *delivery) end() {
 	d.stop()
 	d.mark.Wait()
-	d.host.holds(d.job.Job, false)
+	d.host.noteJob(d.job.Job, false)
 }
 
 // Done removes the job from the queue and waits until that is confirmed. It is
@@ -127,7 +127,7 @@ func (d *delivery) Done(ctx context.Context) error {
 		return nil
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case d.host.conn.Passes(err): // nobody answers for a job that is not queued
+	case d.host.conn.Transient(err): // nobody answers for a job that is not queued
 		return nil
 	}
 	return fmt.Errorf("bus: acknowledge job %d: %w", d.job.Job, err)
@@ -140,7 +140,7 @@ func (d *delivery) Release(later bool) error {
 	if later {
 		nak = func() error { return d.msg.NakWithDelay(postponement) }
 	}
-	if err := nak(); err != nil && !d.host.conn.Passes(err) {
+	if err := nak(); err != nil && !d.host.conn.Transient(err) {
 		return fmt.Errorf("bus: give back job %d: %w", d.job.Job, err)
 	}
 	return nil

@@ -48,19 +48,19 @@ type lease struct {
 
 // errNotHeld is of what may be done only by the holder of the lease, while it does
 // not know whether it still is.
-const errNotHeld = natsconn.Passing("the lease of the run has to be renewed first")
+const errNotHeld = natsconn.TransientError("the lease of the run has to be renewed first")
 
-// heldBy is of a lease that somebody else has.
-type heldBy struct {
+// heldError is of a lease that somebody else has.
+type heldError struct {
 	holder   string
 	revision uint64
 }
 
-func (e *heldBy) Error() string { return e.holder + " has the lease" }
+func (e *heldError) Error() string { return e.holder + " has the lease" }
 
-// takeLease waits until the lease of a run is this coordinator's, at most as long as
+// acquireLease waits until the lease of a run is this coordinator's, at most as long as
 // a dead one's lasts. It is refused where another coordinator lives.
-func (c *Conn) takeLease(
+func (c *Conn) acquireLease(
 	ctx context.Context,
 	js jetstream.JetStream,
 	run string,
@@ -80,42 +80,42 @@ func (c *Conn) takeLease(
 			Replicas:    config.Replicas,
 		},
 	}
-	var last *heldBy
-	var seen time.Time // when it was
-	renewed := 0       // times since the first; what a coordinator sent before it died may still arrive
+	var last *heldError
+	var lastChange time.Time // when it was
+	renewed := 0             // times since the first; what a coordinator sent before it died may still arrive
 	for {
 		err := c.Do(ctx, "give the lease of run "+run, natsconn.RequestTimeout, l.renew)
-		var other *heldBy
+		var held *heldError
 		switch {
 		case errors.Is(
 			err,
 			jetstream.ErrJetStreamNotEnabled,
 		), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
-			return nil, fmt.Errorf("bus: the server has no JetStream, which runs need: start it with nats-server -js, and allow it for the account (%s)", c.At())
-		case !errors.As(err, &other):
+			return nil, fmt.Errorf("bus: the server has no JetStream, which runs need: start it with nats-server -js, and allow it for the account (%s)", c.Address())
+		case !errors.As(err, &held):
 			return l, err
 		case last == nil:
-			last, seen = other, time.Now()
+			last, lastChange = held, time.Now()
 			c.Notice(bus.Notice{
-				Subject: run, State: bus.LeaseAwaited,
+				Subject: run, State: bus.WaitingForLease,
 				Text: fmt.Sprintf(
 					"Waiting for the lease of run %s, which %s has, to end: at most %v.",
 					run,
-					other.holder,
+					held.holder,
 					config.Lease,
 				),
 			})
-		case other.revision != last.revision:
-			last, seen, renewed = other, time.Now(), renewed+1
+		case held.revision != last.revision:
+			last, lastChange, renewed = held, time.Now(), renewed+1
 			if renewed > 1 {
 				return nil, fmt.Errorf(
 					"bus: run %s has a coordinator on this server already (%s): let it end, or choose another name",
 					run,
-					other.holder,
+					held.holder,
 				)
 			}
-		case time.Since(seen) > config.Lease: // the server's clock was set back, so to it the entry is young
-			l.revision = other.revision // the next attempt replaces the entry, unless it has been renewed
+		case time.Since(lastChange) > config.Lease: // the server's clock was set back, so to it the entry is young
+			l.revision = held.revision // the next attempt replaces the entry, unless it has been renewed
 		}
 		select {
 		case <-ctx.Done():
@@ -133,12 +133,12 @@ func (l *lease) renew(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	asked := time.Now()
+	requested := time.Now()
 	revision, err := l.kv.Update(ctx, leaseKey, []byte(l.me), l.revision)
 	switch {
 	case err == nil:
 		l.revision = revision
-		l.renewed.Store(&asked)
+		l.renewed.Store(&requested)
 		return nil
 	case !wrongRevision(err):
 		// the bucket may be gone; of one that is not, nobody answers where somebody listens to everything
@@ -158,7 +158,7 @@ func (l *lease) renew(ctx context.Context) (err error) {
 		return errNotHeld
 	}
 	_, holder, _ := strings.Cut(string(entry.Value()), " ")
-	return &heldBy{bus.ValidText(holder), entry.Revision()}
+	return &heldError{bus.ValidText(holder), entry.Revision()}
 }
 
 // leaseKey is the bucket's only key.
@@ -183,29 +183,29 @@ func (l *lease) check() error {
 	return nil
 }
 
-// keep renews the lease until ctx ends. lost is told when another coordinator has
+// renewUntil renews the lease until ctx ends. lost is told when another coordinator has
 // it, lapsed when it is held again after it had ended: another may have had it.
-func (l *lease) keep(ctx context.Context, lost, lapsed func(error)) {
+func (l *lease) renewUntil(ctx context.Context, taken, lapsed func(error)) {
 	for range bus.Ticks(ctx, l.store.TTL/renewals) {
 		ended := false
 		err := l.conn.Do(ctx, "renew the lease of run "+l.run, renewalAttempt, func(ctx context.Context) error {
 			ended = ended || l.check() != nil
 			return l.renew(ctx)
 		})
-		var other *heldBy
+		var held *heldError
 		switch {
 		case ctx.Err() != nil:
 			return
-		case errors.As(err, &other):
+		case errors.As(err, &held):
 			l.renewed.Store(nil)
-			lost(fmt.Errorf(
+			taken(fmt.Errorf(
 				"bus: run %s: another coordinator has taken the run over (%s), this one stops",
 				l.run,
-				other.holder,
+				held.holder,
 			))
 			return
 		case err != nil:
-			lost(err)
+			taken(err)
 			return
 		case ended:
 			lapsed(fmt.Errorf("bus: the lease of run %s had ended and is held again: %w", l.run, bus.ErrInterrupted))
@@ -213,8 +213,8 @@ func (l *lease) keep(ctx context.Context, lost, lapsed func(error)) {
 	}
 }
 
-// giveBack removes the bucket, and with it the entry.
-func (l *lease) giveBack(ctx context.Context) error {
+// release removes the bucket, and with it the entry.
+func (l *lease) release(ctx context.Context) error {
 	if l.check() != nil {
 		return nil // it ends by itself, or is another's
 	}

@@ -142,7 +142,7 @@ func (c *Coordinator) DeleteModel(ctx context.Context, digest bus.Digest) error 
 				jetstream.WithPurgeSubject(subject.ModelChunks(c.run, c.unwanted[0])),
 			)
 		}
-		if err != nil && c.conn.Passes(err) && ctx.Err() == nil {
+		if err != nil && c.conn.Transient(err) && ctx.Err() == nil {
 			return nil // with the next one: what stays takes memory, nothing else
 		}
 		if err != nil {
@@ -184,18 +184,18 @@ func (h *Host) Model(ctx context.Context, d bus.Digest) ([]float32, error) {
 	if params, ok := h.conn.store.models.Load(modelKey{h.run, d}); ok {
 		return params.([]float32), nil
 	}
-	found := h.models.fetches.DoChan(d.String(), func() (any, error) {
+	fetched := h.models.fetches.DoChan(d.String(), func() (any, error) {
 		if params := h.models.find(d); params != nil {
 			return params, nil
 		}
 		params, err := h.conn.AwaitModel(h.life, h.run, d, h.models.lag)
 		if err == nil {
-			h.models.keep(cachedModel{d, params})
+			h.models.put(cachedModel{d, params})
 		}
 		return params, err
 	})
 	select {
-	case r := <-found:
+	case r := <-fetched:
 		return r.Val.([]float32), r.Err
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -215,7 +215,7 @@ func (c *modelCache) find(d bus.Digest) []float32 {
 	return m.params
 }
 
-func (c *modelCache) keep(m cachedModel) {
+func (c *modelCache) put(m cachedModel) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.list = append(c.list, m)

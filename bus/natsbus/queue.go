@@ -16,8 +16,8 @@ import (
 	"fedpace/bus/natsconn"
 )
 
-// lookEvery is how often the streams are looked at while jobs are open.
-const lookEvery = 2 * time.Second
+// streamCheckInterval is how often the streams are looked at while jobs are open.
+const streamCheckInterval = 2 * time.Second
 
 const (
 	maxWaiting  = 1 << 12 // trainers that wait for a job
@@ -43,11 +43,11 @@ func (c *Coordinator) openStreams(ctx context.Context) error {
 // right. One attempt takes so long at most; 0: what f bounds itself.
 func (c *Coordinator) request(
 	ctx context.Context,
-	what string,
+	action string,
 	attempt time.Duration,
 	f func(context.Context) error,
 ) error {
-	return c.conn.Do(ctx, what, attempt, func(ctx context.Context) error {
+	return c.conn.Do(ctx, action, attempt, func(ctx context.Context) error {
 		if err := c.lease.check(); err != nil {
 			return err
 		}
@@ -118,13 +118,13 @@ func (c *Coordinator) removeStreams(ctx context.Context) error {
 			return err
 		}
 	}
-	return c.lease.giveBack(ctx)
+	return c.lease.release(ctx)
 }
 
 // remove has the server do what belongs to the close of a run, such as a removal.
 // That it is gone already is no error, nor that the server is away.
-func (c *Conn) remove(ctx context.Context, what string, f func(context.Context) error) error {
-	err := c.Do(ctx, what, natsconn.RequestTimeout, func(ctx context.Context) error {
+func (c *Conn) remove(ctx context.Context, action string, f func(context.Context) error) error {
+	err := c.Do(ctx, action, natsconn.RequestTimeout, func(ctx context.Context) error {
 		err := f(ctx)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			return nil
@@ -186,7 +186,7 @@ func (c *Coordinator) queueJob(j *bus.Job) error {
 		return nil
 	}
 	err = fmt.Errorf("bus: send job %d: %w", j.Job, err)
-	if c.conn.Passes(err) { // it is sent again with the others that are open
+	if c.conn.Transient(err) { // it is sent again with the others that are open
 		c.look(err)
 		return nil
 	}
@@ -237,7 +237,7 @@ func (c *Coordinator) backUpJobs(ctx context.Context) {
 		}
 		for _, job := range slices.Concat(lost, slow) {
 			var j *bus.Job
-			if c.sums.opened(job, func(o *openJob) { j = o.job }); j == nil {
+			if c.sums.withJob(job, func(o *openJob) { j = o.job }); j == nil {
 				continue // its sum has come
 			}
 			if err := c.queueJob(j); err != nil {
@@ -271,7 +271,7 @@ func (c *Coordinator) unqueue(ctx context.Context, numbers []uint64) {
 // look has the streams looked at, since messages may have been lost.
 func (c *Coordinator) look(cause error) {
 	select {
-	case c.looking <- cause:
+	case c.checkRequests <- cause:
 	default:
 	}
 }
@@ -279,31 +279,31 @@ func (c *Coordinator) look(cause error) {
 // watchStreams makes streams again when they are gone and tells of it, until ctx
 // ends.
 func (c *Coordinator) watchStreams(ctx context.Context) {
-	tick := time.NewTicker(lookEvery)
+	tick := time.NewTicker(streamCheckInterval)
 	defer tick.Stop()
 	for {
 		var cause error
 		select {
 		case <-ctx.Done():
 			return
-		case cause = <-c.looking:
+		case cause = <-c.checkRequests:
 		case <-tick.C:
 			if !c.sums.any() {
 				continue
 			}
 		}
 		interrupted := errors.Is(cause, bus.ErrInterrupted)
-		again := false
+		restored := false
 		scarce := natsconn.NoMemory(cause)
-		what := "show the streams of run " + c.run
+		action := "show the streams of run " + c.run
 		if scarce {
-			what = "take the jobs of run " + c.run
+			action = "take the jobs of run " + c.run
 		}
 		// The streams are tried for as long as a connection may take to come back.
-		err := c.request(ctx, what, 0, func(ctx context.Context) error {
-			found, err := c.restore(ctx, interrupted)
-			again = again || found
-			if err == nil && !again && scarce {
+		err := c.request(ctx, action, 0, func(ctx context.Context) error {
+			gone, err := c.restore(ctx, interrupted)
+			restored = restored || gone
+			if err == nil && !restored && scarce {
 				err = c.queueRest(ctx)
 			}
 			return err
@@ -313,21 +313,21 @@ func (c *Coordinator) watchStreams(ctx context.Context) {
 			return
 		case err != nil && scarce:
 			c.failed(err)
-		case err != nil && cause == nil && c.conn.Passes(err):
+		case err != nil && cause == nil && c.conn.Transient(err):
 			// The connection's own handlers report its end.
 		case err != nil:
 			c.failed(errors.Join(err, cause))
-		case again:
-			c.lost(fmt.Errorf(
+		case restored:
+			c.signalLoss(fmt.Errorf(
 				"bus: what run %s has on the server was gone and has been made again: %w",
 				c.run,
 				bus.ErrInterrupted,
 			))
 		case interrupted:
-			c.lost(cause)
+			c.signalLoss(cause)
 		case scarce: // the queue has them all
-		case cause != nil && c.conn.Passes(cause):
-			c.lost(fmt.Errorf("%w: %w", cause, bus.ErrInterrupted))
+		case cause != nil && c.conn.Transient(cause):
+			c.signalLoss(fmt.Errorf("%w: %w", cause, bus.ErrInterrupted))
 		case cause != nil:
 			c.failed(natsconn.WithHint(cause))
 		}
@@ -337,14 +337,14 @@ func (c *Coordinator) watchStreams(ctx context.Context) {
 // restore makes the streams, the consumer and the models' chunks again if any of
 // them is gone. It counts the chunks after an interruption alone: the servers of a
 // cluster may have come back with an empty stream.
-func (c *Coordinator) restore(ctx context.Context, interrupted bool) (again bool, err error) {
+func (c *Coordinator) restore(ctx context.Context, interrupted bool) (restored bool, err error) {
 	_, last := c.sums.queued(0)
 	for _, name := range c.streams() {
 		attempt, cancel := c.conn.Attempt(ctx, natsconn.RequestTimeout)
 		s, err := c.js.Stream(attempt, name)
 		cancel()
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
-			again = true
+			restored = true
 			continue
 		}
 		if err != nil {
@@ -352,26 +352,26 @@ func (c *Coordinator) restore(ctx context.Context, interrupted bool) (again bool
 		}
 		state := s.CachedInfo().State
 		if name != subject.JobsStream(c.run) {
-			again = again || interrupted && state.Msgs < c.chunksAvailable()
+			restored = restored || interrupted && state.Msgs < c.chunksAvailable()
 			continue
 		}
 		// Jobs stay until their sums are in: a stream that holds fewer than are
 		// still waited for has been emptied, by the restart of a whole cluster or
 		// by somebody.
 		waited, _ := c.sums.queued(state.LastSeq)
-		again = again || state.LastSeq < last || state.Msgs < waited
-		if again || c.config.Kernel == "" {
+		restored = restored || state.LastSeq < last || state.Msgs < waited
+		if restored || c.config.Kernel == "" {
 			continue
 		}
 		attempt, cancel = c.conn.Attempt(ctx, natsconn.RequestTimeout)
 		_, err = s.Consumer(attempt, c.config.Kernel)
 		cancel()
-		again = errors.Is(err, jetstream.ErrConsumerNotFound)
-		if err != nil && !again {
+		restored = errors.Is(err, jetstream.ErrConsumerNotFound)
+		if err != nil && !restored {
 			return false, fmt.Errorf("bus: look at consumer %s: %w", c.config.Kernel, err)
 		}
 	}
-	if !again {
+	if !restored {
 		return false, nil
 	}
 	c.sums.forgetSent()
@@ -412,7 +412,7 @@ func (c *Coordinator) onExhausted(m *nats.Msg) {
 		return
 	}
 	var j *bus.Job
-	if c.sums.numbered(a.Sequence, func(o *openJob) { j = o.job }); j != nil {
+	if c.sums.withNumber(a.Sequence, func(o *openJob) { j = o.job }); j != nil {
 		c.failed(fmt.Errorf("bus: run %s: job %d (%s, round %d, kernel %s) was given out %d times and no trainer finished it",
 			c.run, j.Job, j.Kind.Name(), j.Round, j.Kernel, c.config.MaxDeliver))
 	}
@@ -431,7 +431,7 @@ func (c *Coordinator) onTerminated(m *nats.Msg) {
 		c.failed(fmt.Errorf("bus: run %s: job %d arrived damaged at trainers %d times: look at the memory and the network of the machines", c.run, job, times))
 		return
 	}
-	c.lost(fmt.Errorf("bus: run %s: a job was damaged on its way to a trainer: %w", c.run, bus.ErrInterrupted))
+	c.signalLoss(fmt.Errorf("bus: run %s: a job was damaged on its way to a trainer: %w", c.run, bus.ErrInterrupted))
 }
 
 // readAdvisory reads the advisory of a termination, whose reason is never empty.

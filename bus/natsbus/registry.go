@@ -37,8 +37,8 @@ type hostRegistry struct {
 	placement              *placement.Table
 	jobs                   *placement.Jobs
 
-	warned bool      // missing hosts were told; the announcing goroutine's
-	looked time.Time // when leases were looked at; the announcing goroutine's
+	warnedNoHost bool      // missing hosts were told; the announcing goroutine's
+	lastExpiry   time.Time // when leases were looked at; the announcing goroutine's
 
 	mu    sync.Mutex
 	hosts map[string]presence
@@ -46,9 +46,9 @@ type hostRegistry struct {
 
 // presence is what a host says of itself.
 type presence struct {
-	workers int
-	local   bool // it is of this process
-	seen    time.Time
+	workers  int
+	local    bool // it is of this process
+	lastSeen time.Time
 }
 
 func newHostRegistry(conn *Conn, run string, config *bus.CoordinatorConfig) (*hostRegistry, error) {
@@ -58,7 +58,7 @@ func newHostRegistry(conn *Conn, run string, config *bus.CoordinatorConfig) (*ho
 		conn:              conn,
 		jobs:              placement.NewJobs(time.Now),
 		hosts:             map[string]presence{},
-		looked:            opened,
+		lastExpiry:        opened,
 		placement:         placement.New(subject.TaskFor, func() time.Duration { return time.Since(opened) }),
 	}
 	if r.Notice == nil {
@@ -83,7 +83,7 @@ func (r *hostRegistry) onRequest(m *nats.Msg) (joined string, first bool) {
 		return "", false
 	}
 	if w.Host != "" && names.CheckToken("host", w.Host) == nil {
-		joined, first = r.seen(&w)
+		joined, first = r.update(&w)
 	}
 	if m.Reply != "" {
 		_ = m.Respond(r.answer) // a closed connection has its own handler
@@ -91,29 +91,29 @@ func (r *hostRegistry) onRequest(m *nats.Msg) (joined string, first bool) {
 	return joined, first
 }
 
-// seen takes what a host says of itself.
-func (r *hostRegistry) seen(w *bus.InfoRequest) (joined string, first bool) {
+// update takes what a host says of itself.
+func (r *hostRegistry) update(w *bus.InfoRequest) (joined string, first bool) {
 	now := presence{int(min(w.Workers, maxWorkers)), w.Local, time.Now()}
 	r.mu.Lock()
-	before, known := r.hosts[w.Host]
+	before, present := r.hosts[w.Host]
 	first = len(r.hosts) == 0
 	var notice bus.Notice
 	switch {
-	case w.Leaves && known:
+	case w.Leaves && present:
 		delete(r.hosts, w.Host)
 		r.placement.Leave(w.Host)
 		r.jobs.Leave(w.Host)
 		notice = bus.Notice{Subject: w.Host, State: bus.HostLeft, Text: fmt.Sprintf("Host %s has left.", w.Host)}
-	case w.Leaves, !known && len(r.hosts) >= maxHosts:
+	case w.Leaves, !present && len(r.hosts) >= maxHosts:
 	default:
 		r.hosts[w.Host] = now
-		r.jobs.Holds(w.Host, now.workers, w.Jobs)
-		if known && before.workers == now.workers {
+		r.jobs.UpdateHost(w.Host, now.workers, w.Jobs)
+		if present && before.workers == now.workers {
 			break
 		}
 		r.placement.Join(w.Host)
 		joined = w.Host
-		notice = bus.HostJoins(w.Host, now.workers, r.Info.Kernel != "")
+		notice = bus.HostJoined(w.Host, now.workers, r.Info.Kernel != "")
 	}
 	r.mu.Unlock()
 	if notice.Text != "" && !now.local {
@@ -139,15 +139,15 @@ func (r *hostRegistry) present() (hosts, workers int) {
 // new one where this process or its connection was what stood still.
 func (r *hostRegistry) expireHosts() {
 	now := time.Now()
-	stood := now.Sub(r.looked) > 2*announceEvery || !r.conn.NATS().IsConnected()
-	r.looked = now
+	stood := now.Sub(r.lastExpiry) > 2*announceEvery || !r.conn.NATS().IsConnected()
+	r.lastExpiry = now
 	var silent []string
 	r.mu.Lock()
 	for name, p := range r.hosts {
 		if stood {
-			p.seen = now
+			p.lastSeen = now
 			r.hosts[name] = p
-		} else if now.Sub(p.seen) > hostLease {
+		} else if now.Sub(p.lastSeen) > hostLease {
 			delete(r.hosts, name)
 			r.placement.Leave(name)
 			r.jobs.Leave(name)
@@ -156,7 +156,7 @@ func (r *hostRegistry) expireHosts() {
 			}
 		}
 	}
-	left := len(r.hosts)
+	remaining := len(r.hosts)
 	r.mu.Unlock()
 	slices.SortFunc(silent, strings.Compare)
 	for _, name := range silent {
@@ -165,7 +165,7 @@ func (r *hostRegistry) expireHosts() {
 			State:   bus.HostSilent,
 			Text:    fmt.Sprintf("Host %s is silent; others do its work.", name),
 		}
-		if left == 0 {
+		if remaining == 0 {
 			n.Text = fmt.Sprintf("Host %s is silent.", name)
 		}
 		r.Notice(n)
@@ -179,13 +179,13 @@ func (r *hostRegistry) warnNoHosts(opened time.Time) {
 	switch {
 	case !r.NeedsHosts ||
 		hosts > 0 && (workers > 0 || r.Info.Kernel == ""):
-		r.warned = false
-	case r.warned || time.Since(opened) < 2*announceEvery:
+		r.warnedNoHost = false
+	case r.warnedNoHost || time.Since(opened) < 2*announceEvery:
 	case hosts == 0:
-		r.warned = true
+		r.warnedNoHost = true
 		r.Notice(bus.Notice{State: bus.NoHost, Text: "No host is there; the run waits for one (fedpace host)."})
 	default:
-		r.warned = true
+		r.warnedNoHost = true
 		r.Notice(bus.Notice{
 			State: bus.NoTrainer,
 			Text: fmt.Sprintf(
@@ -199,7 +199,7 @@ func (r *hostRegistry) warnNoHosts(opened time.Time) {
 // announce says that the run is there until ctx ends.
 func (r *hostRegistry) announce(ctx context.Context) {
 	opened := time.Now()
-	r.conn.repeat(ctx, announceEvery, subject.Announce, func(last bool) bus.Message {
+	r.conn.publishEvery(ctx, announceEvery, subject.Announce, func(last bool) bus.Message {
 		if last {
 			return nil // sayOver does, once nothing of the run is under way
 		}
@@ -209,9 +209,9 @@ func (r *hostRegistry) announce(ctx context.Context) {
 	})
 }
 
-// sayOver tells hosts that the run is over. A host whose connection is away at that
+// announceEnd tells hosts that the run is over. A host whose connection is away at that
 // moment finds out by the silence.
-func (r *hostRegistry) sayOver(ctx context.Context) error {
+func (r *hostRegistry) announceEnd(ctx context.Context) error {
 	b, err := bus.Marshal(nil, &bus.Announcement{Run: r.Info.Run, Stamp: r.Info.Stamp, Over: true})
 	if err != nil {
 		return err

@@ -60,11 +60,11 @@ func (o *openJob) join(chunks []*bus.Sum, values int) (*bus.Result, error) {
 	}
 	s.Sum.Values = nil
 	s.Sum.Variates = nil
-	each := 4 * j.Kept()
+	each := 4 * j.StateLength()
 	switch {
 	case len(b) == 0:
 		return s, nil // the check against the job finds what is missing
-	case !j.Method.Keeps() || len(s.Clients) != len(j.Clients) || len(b) != each*len(s.Clients):
+	case !j.Method.Stateful() || len(s.Clients) != len(j.Clients) || len(b) != each*len(s.Clients):
 		return nil, bus.Fault(
 			"sum",
 			"variates",
@@ -73,7 +73,7 @@ func (o *openJob) join(chunks []*bus.Sum, values int) (*bus.Result, error) {
 		)
 	}
 	for i, c := range s.Clients {
-		v := vector.Append(make([]float32, 0, j.Kept()), b[i*each:(i+1)*each])
+		v := vector.Append(make([]float32, 0, j.StateLength()), b[i*each:(i+1)*each])
 		if got := bus.DigestOf(v); got != bus.DigestFrom(c.VariateDigest) {
 			return nil, fmt.Errorf(
 				"bus: sum of job %d: the control variate of task %d arrived as %s, want %s",
@@ -83,7 +83,7 @@ func (o *openJob) join(chunks []*bus.Sum, values int) (*bus.Result, error) {
 				bus.DigestFrom(c.VariateDigest),
 			)
 		}
-		s.Variates = append(s.Variates, v)
+		s.ClientStates = append(s.ClientStates, v)
 	}
 	return s, nil
 }
@@ -110,8 +110,8 @@ func (d *sumCollector) expect(j *bus.Job) (queued bool) {
 	return d.confirmed(o)
 }
 
-// opened calls f with an open job, if it is one, and holds the lock.
-func (d *sumCollector) opened(job uint64, f func(*openJob)) {
+// withJob calls f with an open job, if it is one, and holds the lock.
+func (d *sumCollector) withJob(job uint64, f func(*openJob)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if o := d.jobs[job]; o != nil {
@@ -119,8 +119,8 @@ func (d *sumCollector) opened(job uint64, f func(*openJob)) {
 	}
 }
 
-// numbered does so with the open job that has this as its newest number in the work queue.
-func (d *sumCollector) numbered(number uint64, f func(*openJob)) {
+// withNumber does so with the open job that has this as its newest number in the work queue.
+func (d *sumCollector) withNumber(number uint64, f func(*openJob)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, o := range d.jobs {
@@ -132,7 +132,7 @@ func (d *sumCollector) numbered(number uint64, f func(*openJob)) {
 }
 
 func (d *sumCollector) sent(job uint64, f jetstream.PubAckFuture) {
-	d.opened(job, func(o *openJob) {
+	d.withJob(job, func(o *openJob) {
 		if d.confirmed(o) {
 			o.older = append(o.older, o.number)
 		}
@@ -174,7 +174,7 @@ func (d *sumCollector) queuedAs(job, number uint64) {
 
 // numbers are those of an open job's messages in the queue, as far as known.
 func (d *sumCollector) numbers(job uint64) (list []uint64) {
-	d.opened(job, func(o *openJob) {
+	d.withJob(job, func(o *openJob) {
 		list = slices.Clone(o.older)
 		if d.confirmed(o) {
 			list = append(list, o.number)
@@ -198,11 +198,11 @@ func (d *sumCollector) confirmed(o *openJob) bool {
 
 // queued counts the open jobs that the work queue has confirmed with a number up to
 // most; last is the highest that it is known to have given.
-func (d *sumCollector) queued(most uint64) (jobs, last uint64) {
+func (d *sumCollector) queued(limit uint64) (jobs, last uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, o := range d.jobs {
-		if d.confirmed(o) && o.number <= most {
+		if d.confirmed(o) && o.number <= limit {
 			jobs++
 		}
 	}
@@ -224,7 +224,7 @@ func (d *sumCollector) forgetSent() {
 // damaged is told of a message to the work queue that a trainer has thrown away, since
 // it was damaged, and tells how often that was so with this job.
 func (d *sumCollector) damaged(number uint64) (job uint64, times int) {
-	d.numbered(number, func(o *openJob) {
+	d.withNumber(number, func(o *openJob) {
 		o.future = nil
 		o.number = 0
 		o.damaged++
@@ -269,7 +269,7 @@ func (d *sumCollector) onSum(m *nats.Msg) {
 	if s != nil {
 		d.mailbox.Put(s)
 	} else if status != bus.Status_STATUS_UNSPECIFIED { // else it is answered later
-		d.answer(m, status, reason)
+		d.reply(m, status, reason)
 	}
 }
 
@@ -299,24 +299,24 @@ func (d *sumCollector) receive(m *nats.Msg) (s *bus.ReceivedSum, status bus.Stat
 		o.waiting = append(o.waiting, m)
 		return nil, bus.Status_STATUS_UNSPECIFIED, ""
 	}
-	whole, err := o.add(d.store, w)
+	complete, err := o.add(d.store, w)
 	if errors.Is(err, errElsewhere) {
 		return nil, bus.SendValues, err.Error()
 	}
 	if err != nil {
 		return refuse(err)
 	}
-	if whole == nil {
+	if complete == nil {
 		return nil, bus.Continue, ""
 	}
-	if err := whole.ValidateFor(o.job); err != nil {
+	if err := complete.ValidateFor(o.job); err != nil {
 		return refuse(err)
 	}
 	o.taken = true
 	clear(o.parts)
 	var once sync.Once
 	return &bus.ReceivedSum{
-		Result: whole,
+		Result: complete,
 		Accept: func() { once.Do(func() { d.settle(o, m, bus.Accepted, "") }) },
 		Reject: func(reason string) { once.Do(func() { d.settle(o, m, bus.Refused, reason) }) },
 	}, 0, ""
@@ -328,19 +328,19 @@ func (o *openJob) add(store *Store, w *bus.Sum) (*bus.Result, error) {
 		if string(h.Store) != string(store.id[:]) {
 			return nil, errElsewhere
 		}
-		lent, ok := store.sums.Load(h.Number)
+		published, ok := store.sums.Load(h.Number)
 		if !ok {
 			return nil, fmt.Errorf("bus: sum of job %d: its handle %d is gone", w.Job, h.Number)
 		}
-		r := lent.(*bus.Result)
-		return &bus.Result{Sum: w, Values: r.Values, Variates: r.Variates}, nil
+		r := published.(*bus.Result)
+		return &bus.Result{Sum: w, Values: r.Values, ClientStates: r.ClientStates}, nil
 	}
 	if int(w.Params) > o.job.SumLength() {
 		return nil, bus.Fault("sum", "params", w.Params, fmt.Sprint("at most the job's, ", o.job.SumLength()))
 	}
-	chunks, known := o.parts[w.Trainer]
+	chunks, started := o.parts[w.Trainer]
 	if len(chunks) != int(w.Chunks) {
-		if !known && w.Chunks > 1 && len(o.parts) >= maxAssemblies {
+		if !started && w.Chunks > 1 && len(o.parts) >= maxAssemblies {
 			return nil, fmt.Errorf("bus: sum of job %d: %d trainers send it in chunks already", w.Job, maxAssemblies)
 		}
 		chunks = make([]*bus.Sum, w.Chunks)
@@ -348,10 +348,10 @@ func (o *openJob) add(store *Store, w *bus.Sum) (*bus.Result, error) {
 	}
 	chunks[w.Chunk] = w
 	values := 0
-	variates := 0
+	stateBytes := 0
 	for _, c := range chunks {
 		values += len(c.GetValues()) / 8
-		variates += len(c.GetVariates())
+		stateBytes += len(c.GetVariates())
 	}
 	if values > int(w.Params) {
 		return nil, bus.Fault(
@@ -361,8 +361,8 @@ func (o *openJob) add(store *Store, w *bus.Sum) (*bus.Result, error) {
 			fmt.Sprintf("8 for each of %d params", w.Params),
 		)
 	}
-	if most := 4 * o.job.Kept() * len(o.job.Clients); variates > most {
-		return nil, bus.Fault("sum", "variates", fmt.Sprint(variates, " bytes"), fmt.Sprint("at most ", most))
+	if limit := 4 * o.job.StateLength() * len(o.job.Clients); stateBytes > limit {
+		return nil, bus.Fault("sum", "variates", fmt.Sprint(stateBytes, " bytes"), fmt.Sprint("at most ", limit))
 	}
 	if slices.Contains(chunks, nil) {
 		return nil, nil
@@ -376,23 +376,23 @@ func (o *openJob) add(store *Store, w *bus.Sum) (*bus.Result, error) {
 func (d *sumCollector) settle(o *openJob, m *nats.Msg, status bus.Status, reason string) {
 	d.mu.Lock()
 	waiting := o.waiting
-	others := status
+	repeatStatus := status
 	o.taken = false
 	o.waiting = nil
 	if status == bus.Accepted {
-		others = bus.Repeated
+		repeatStatus = bus.Repeated
 		d.confirmed(o) // the queue's last number counts on
 		delete(d.jobs, o.job.Job)
 	}
 	d.mu.Unlock()
-	d.answer(m, status, reason)
+	d.reply(m, status, reason)
 	for _, m := range waiting {
-		d.answer(m, others, reason)
+		d.reply(m, repeatStatus, reason)
 	}
 }
 
-// answer replies to a sum. A trainer that gets no reply sends its sum again.
-func (d *sumCollector) answer(m *nats.Msg, v bus.Status, reason string) {
+// reply replies to a sum. A trainer that gets no reply sends its sum again.
+func (d *sumCollector) reply(m *nats.Msg, v bus.Status, reason string) {
 	if v == bus.Refused || v == bus.Repeated || v == bus.SendAgain {
 		d.ignored.Add(1)
 	}

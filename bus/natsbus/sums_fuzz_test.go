@@ -86,7 +86,7 @@ func FuzzReceiveVariates(f *testing.F) {
 			if s == nil || s.Failure != nil {
 				continue
 			}
-			if len(s.Values) != 4 || len(s.Clients) != 1 || len(s.Variates) != 1 || bus.DigestOf(s.Variates[0]) != bus.DigestFrom(s.Clients[0].VariateDigest) {
+			if len(s.Values) != 4 || len(s.Clients) != 1 || len(s.ClientStates) != 1 || bus.DigestOf(s.ClientStates[0]) != bus.DigestFrom(s.Clients[0].VariateDigest) {
 				t.Fatalf("%+v is handed on", s.Sum)
 			}
 		}

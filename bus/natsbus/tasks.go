@@ -38,14 +38,14 @@ func (c *Coordinator) SendTask(client int, t *bus.Task) error {
 }
 
 // publishTask sends a task to a host, or to any where there is no target.
-func (c *Coordinator) publishTask(client int, t *bus.Task, to placement.Target) (err error) {
-	t.Placement = to.Token
+func (c *Coordinator) publishTask(client int, t *bus.Task, target placement.Target) (err error) {
+	t.Placement = target.Token
 	if c.buffer, err = bus.Marshal(c.buffer[:0], t); err != nil {
 		return err
 	}
 	// Over a connection that is away it is sent again when that is back.
-	if err := c.conn.Publish(c.subject.Of(client, cmp.Or(to.Verb, subject.Task)), c.buffer); err != nil &&
-		!c.conn.Passes(err) {
+	if err := c.conn.Publish(c.subject.Subject(client, cmp.Or(target.Verb, subject.Task)), c.buffer); err != nil &&
+		!c.conn.Transient(err) {
 		return fmt.Errorf("bus: task %d to client %d: %w", t.Task, client, err)
 	}
 	return nil
@@ -66,8 +66,8 @@ func (c *Coordinator) onPlan(m *nats.Msg) {
 		return
 	}
 	c.arrived = append(c.arrived[:0], bus.ClientPlan{Client: client, Plan: plan})
-	for _, other := range plan.Others {
-		c.arrived = append(c.arrived, bus.ClientPlan{Client: int(other.Client), Plan: other})
+	for _, nested := range plan.Others {
+		c.arrived = append(c.arrived, bus.ClientPlan{Client: int(nested.Client), Plan: nested})
 	}
 	plan.Others = nil
 	if c.hosts != nil {
@@ -131,14 +131,14 @@ func (c *Coordinator) onNoPlan() {
 		c.plans.Signal(fmt.Errorf("bus: run %s: a host does not answer, others do: %w", c.run, bus.ErrInterrupted))
 		return
 	}
-	if rest := c.config.PlanPatience - waited; rest > 0 {
-		step = min(2*step, rest)
+	if remaining := c.config.PlanPatience - waited; remaining > 0 {
+		step = min(2*step, remaining)
 		w.step.Store(int64(step))
 		w.timer.Reset(step)
 		return
 	}
 	if c.hosts != nil {
-		c.hosts.placement.Forget()
+		c.hosts.placement.Reset()
 	}
 	c.plans.Signal(fmt.Errorf(
 		"bus: run %s: no plan for %v, although one is waited for: %w",

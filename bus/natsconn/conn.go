@@ -62,12 +62,12 @@ type Conn struct {
 	waiting sync.Mutex
 	waits   map[*wait]bool // told: for longer than reportAfter, or since a limit is reached
 
-	mu       sync.Mutex
-	watchers []*func(interrupted error)
-	found    func()          // ends what runs while the connection is lost
-	renewal  context.Context // ends when the connection has been lost and is back
-	renew    context.CancelFunc
-	floods   map[*nats.Subscription]func()
+	mu        sync.Mutex
+	watchers  []*func(interrupted error)
+	endOutage func()          // ends what runs while the connection is lost
+	renewal   context.Context // ends when the connection has been lost and is back
+	renew     context.CancelFunc
+	floods    map[*nats.Subscription]func()
 }
 
 // Connect connects and waits until that is done; the error says to what. Only what
@@ -79,18 +79,18 @@ func Connect(ctx context.Context, c Config) (*Conn, error) {
 		c.Notice = func(bus.Notice) {}
 	}
 	conn := &Conn{
-		config: c,
-		ending: time.NewTimer(0),
-		found:  func() {},
-		floods: map[*nats.Subscription]func(){},
-		waits:  map[*wait]bool{},
+		config:    c,
+		ending:    time.NewTimer(0),
+		endOutage: func() {},
+		floods:    map[*nats.Subscription]func(){},
+		waits:     map[*wait]bool{},
 	}
 	conn.life, conn.end = context.WithCancelCause(context.Background())
 	conn.renewal, conn.renew = context.WithCancel(context.Background())
 	options := []nats.Option{
 		nats.Name(c.Name),
-		nats.ErrorHandler(conn.trouble),
-		nats.ClosedHandler(conn.closed),
+		nats.ErrorHandler(conn.onError),
+		nats.ClosedHandler(conn.onClosed),
 		nats.NoCallbacksAfterClientClose(),
 		nats.SkipSubjectValidation(), // package subject makes them
 	}
@@ -131,32 +131,32 @@ func (c *Conn) connect(ctx context.Context, options []nats.Option) (err error) {
 		if c.nats, err = nats.Connect(c.config.URL, options...); err == nil {
 			return nil
 		}
-		if !c.config.Await || !absent(err) {
-			return fmt.Errorf("bus: connect to %s: %w", c.At(), c.clarified(err))
+		if !c.config.Await || !unreachable(err) {
+			return fmt.Errorf("bus: connect to %s: %w", c.Address(), c.explain(err))
 		}
 		if attempt == 1 {
 			bound := ""
-			if most := c.config.Patience; most > 0 {
-				give = time.After(most)
-				bound = fmt.Sprintf(" for at most %v", most)
+			if patience := c.config.Patience; patience > 0 {
+				give = time.After(patience)
+				bound = fmt.Sprintf(" for at most %v", patience)
 			}
 			c.Notice(bus.Notice{
-				State: bus.ServerAwaited,
-				Text:  fmt.Sprintf("No server answers at %s; trying again%s.", c.At(), bound),
+				State: bus.WaitingForServer,
+				Text:  fmt.Sprintf("No server answers at %s; trying again%s.", c.Address(), bound),
 			})
 		}
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-give:
-			return fmt.Errorf("bus: connect to %s: %w (tried for %v)", c.At(), c.clarified(err), c.config.Patience)
+			return fmt.Errorf("bus: connect to %s: %w (tried for %v)", c.Address(), c.explain(err), c.config.Patience)
 		case <-time.After(pause(attempt, lastReconnect)):
 		}
 	}
 }
 
-// At is the server, for people.
-func (c *Conn) At() string {
+// Address is the server, for people.
+func (c *Conn) Address() string {
 	if c.config.Server != nil {
 		return "the embedded server"
 	}
@@ -174,11 +174,11 @@ func (c *Conn) Close() {
 	c.nats.Close()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.found()
+	c.endOutage()
 }
 
-// trouble is NATS's handler of asynchronous errors.
-func (c *Conn) trouble(_ *nats.Conn, s *nats.Subscription, err error) {
+// onError is NATS's handler of asynchronous errors.
+func (c *Conn) onError(_ *nats.Conn, s *nats.Subscription, err error) {
 	if s == nil {
 		// A broken connection is the closed or the reconnect handler's business.
 		if errors.Is(err, nats.ErrPermissionViolation) || errors.Is(err, nats.ErrMaxPayload) {
@@ -209,8 +209,8 @@ func (c *Conn) trouble(_ *nats.Conn, s *nats.Subscription, err error) {
 // fail records what broke the connection, which tells those who wait on it.
 func (c *Conn) fail(err error) {
 	if c.config.Server != nil {
-		if why := c.config.Server.Trouble(); why != "" {
-			err = fmt.Errorf("%w (the server says: %s)", err, why)
+		if trouble := c.config.Server.Trouble(); trouble != "" {
+			err = fmt.Errorf("%w (the server says: %s)", err, trouble)
 		}
 	}
 	c.end(err)

@@ -95,9 +95,9 @@ func TestTheEndOfRetryingSaysWhy(t *testing.T) {
 		}
 		defer conn.Close()
 		calls := 0
-		err = conn.Retry(t.Context(), natsconn.Retry{For: time.Second}, func(ctx context.Context) error {
+		err = conn.Retry(t.Context(), natsconn.Retry{Timeout: time.Second}, func(ctx context.Context) error {
 			if calls++; calls == 1 {
-				return natsconn.Passing("it is full")
+				return natsconn.TransientError("it is full")
 			}
 			<-ctx.Done()
 			return ctx.Err()

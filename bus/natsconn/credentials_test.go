@@ -166,7 +166,7 @@ func TestCredentialsEnd(t *testing.T) {
 	defer conn.Close()
 	select {
 	case n := <-told:
-		if n.State != bus.CredentialsEnd || !strings.HasSuffix(n.Text, "; renew them: fedpace enroll --renew pi") {
+		if n.State != bus.CredentialsExpire || !strings.HasSuffix(n.Text, "; renew them: fedpace enroll --renew pi") {
 			t.Errorf("told %+v", n)
 		}
 	case <-time.After(patience):

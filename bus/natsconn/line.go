@@ -40,13 +40,13 @@ func (c *Conn) Subscribe(subject string, b *bus.Backlog, f func(*bus.RawMessage)
 }
 
 func (c *Conn) Ask(ctx context.Context, r *bus.Request) error {
-	most := RequestTimeout + time.Duration(len(r.Data))*time.Second/slowestLink
-	return c.Retry(ctx, Retry{For: r.For, Attempt: most, Passes: r.Again}, func(ctx context.Context) error {
+	attempt := RequestTimeout + time.Duration(len(r.Data))*time.Second/slowestLink
+	return c.Retry(ctx, Retry{Timeout: r.Timeout, Attempt: attempt, Transient: r.Retry}, func(ctx context.Context) error {
 		m, err := c.nats.RequestWithContext(ctx, r.Subject, r.Data)
 		if err != nil {
 			return err
 		}
-		return r.Take(m.Data)
+		return r.Decode(m.Data)
 	})
 }
 
@@ -79,11 +79,11 @@ func (c *Conn) AwaitModel(
 	ctx context.Context,
 	run string,
 	digest bus.Digest,
-	most time.Duration,
+	timeout time.Duration,
 ) (params []float32, err error) {
 	started := time.Now()
-	passes := func(err error) bool { return errors.Is(err, bus.ErrNoModel) && time.Since(started) < most }
-	err = c.Retry(ctx, Retry{Passes: passes}, func(ctx context.Context) (err error) {
+	passes := func(err error) bool { return errors.Is(err, bus.ErrNoModel) && time.Since(started) < timeout }
+	err = c.Retry(ctx, Retry{Transient: passes}, func(ctx context.Context) (err error) {
 		params, err = c.FetchModel(ctx, run, digest)
 		return err
 	})
@@ -137,12 +137,12 @@ func (c *Conn) fetchModel(ctx context.Context, run string, d bus.Digest) ([]floa
 // and comes back.
 func (c *Conn) fetchChunk(ctx context.Context, run string, d bus.Digest, i int) (chunk *bus.ModelChunk, err error) {
 	// A missing stream is an answer: there are no models.
-	passes := func(err error) bool { return !errors.Is(err, nats.ErrNoResponders) && c.Passes(err) }
+	passes := func(err error) bool { return !errors.Is(err, nats.ErrNoResponders) && c.Transient(err) }
 	attempt := RequestTimeout // elsewhere a request that a cluster has lost is soon made again
 	if c.config.Slow {
 		attempt = ChunkTimeout
 	}
-	err = c.Retry(ctx, Retry{For: reconnectFor, Attempt: attempt, Passes: passes}, func(ctx context.Context) error {
+	err = c.Retry(ctx, Retry{Timeout: reconnectFor, Attempt: attempt, Transient: passes}, func(ctx context.Context) error {
 		m, err := c.nats.RequestWithContext(
 			ctx,
 			subject.DirectGet+subject.ModelsStream(run)+"."+subject.Model(run, d, i),

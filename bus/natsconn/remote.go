@@ -42,11 +42,11 @@ func (c *Conn) remote() ([]nats.Option, error) {
 		nats.MaxPingsOutstanding(missed),
 		nats.MaxReconnects(-1), // the timer in lost ends it
 		nats.CustomReconnectDelay(func(attempt int) time.Duration { return pause(attempt, lastReconnect) }),
-		nats.DisconnectErrHandler(c.lost),
-		nats.ReconnectHandler(c.back),
+		nats.DisconnectErrHandler(c.onDisconnect),
+		nats.ReconnectHandler(c.onReconnect),
 		nats.LameDuckModeHandler(func(n *nats.Conn) {
 			c.Notice(bus.Notice{
-				State: bus.ServerStops,
+				State: bus.ServerStopping,
 				Text: fmt.Sprintf(
 					"The server at %s is about to stop; the connection will move to another or wait for it.",
 					n.ConnectedUrlRedacted(),
@@ -82,10 +82,10 @@ func (c *Conn) warn(h *auth.Holder) {
 		return
 	}
 	c.ending = time.AfterFunc(time.Until(h.Expires.Add(-auth.Soon)), func() {
-		when, renewal := h.Ending(time.Now())
+		expiry, renewal := h.EndingSoon(time.Now())
 		c.Notice(bus.Notice{
-			State: bus.CredentialsEnd,
-			Text:  fmt.Sprintf("The credentials in %s end on %s; renew them: %s", c.config.Creds, when, renewal),
+			State: bus.CredentialsExpire,
+			Text:  fmt.Sprintf("The credentials in %s end on %s; renew them: %s", c.config.Creds, expiry, renewal),
 		})
 	})
 }
@@ -103,7 +103,7 @@ func (c *Config) Holder() (h auth.Holder, err error) {
 	if h, err = auth.ReadHolder(creds); err != nil {
 		err = fmt.Errorf("%w (want the file that fedpace enroll made)", err)
 	} else {
-		err = h.Usable(time.Now())
+		err = h.CheckExpiry(time.Now())
 	}
 	if err != nil {
 		return h, fmt.Errorf("bus: credentials: %s does not hold any that can be used: %w", c.Creds, err)
@@ -127,21 +127,21 @@ func (c *Config) Device(id string) (auth.Holder, error) {
 	return h, err
 }
 
-// lost starts the time that the connection may stay away.
-func (c *Conn) lost(n *nats.Conn, err error) {
+// onDisconnect starts the time that the connection may stay away.
+func (c *Conn) onDisconnect(n *nats.Conn, err error) {
 	if n.IsClosed() {
 		return
 	}
-	why := ""
+	reason := ""
 	if err != nil {
-		why = " (" + err.Error() + ")"
+		reason = " (" + err.Error() + ")"
 	}
-	c.Notice(bus.Notice{State: bus.ServerLost, Text: "The connection to NATS is lost" + why + "; trying again."})
+	c.Notice(bus.Notice{State: bus.ServerLost, Text: "The connection to NATS is lost" + reason + "; trying again."})
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.found()
+	c.endOutage()
 	w := c.waitFor("take the connection again", c.config.Patience, err)
-	c.found = w.end
+	c.endOutage = w.end
 	if c.config.Patience == 0 {
 		return
 	}
@@ -149,22 +149,22 @@ func (c *Conn) lost(n *nats.Conn, err error) {
 		if !n.IsConnected() {
 			c.fail(fmt.Errorf(
 				"bus: the connection to %s was lost and did not come back within %v",
-				c.At(),
+				c.Address(),
 				c.config.Patience,
 			))
 			n.Close()
 		}
 	})
-	c.found = func() {
+	c.endOutage = func() {
 		away.Stop()
 		w.end()
 	}
 }
 
-// back tells those who wait that the connection is there again.
-func (c *Conn) back(n *nats.Conn) {
+// onReconnect tells those who wait that the connection is there again.
+func (c *Conn) onReconnect(n *nats.Conn) {
 	c.mu.Lock()
-	c.found()
+	c.endOutage()
 	c.renew()
 	c.renewal, c.renew = context.WithCancel(context.Background())
 	watchers := slices.Clone(c.watchers)
@@ -179,20 +179,20 @@ func (c *Conn) back(n *nats.Conn) {
 	}
 }
 
-// closed is NATS's handler of the end.
-func (c *Conn) closed(n *nats.Conn) {
+// onClosed is NATS's handler of the end.
+func (c *Conn) onClosed(n *nats.Conn) {
 	err := cmp.Or(n.LastError(), nats.ErrConnectionClosed)
 	if _, ended := c.config.Holder(); ended != nil { // it says more than the server
 		c.fail(ended)
 	}
-	c.fail(fmt.Errorf("bus: connection closed: %w (%s)", c.clarified(err), c.At()))
+	c.fail(fmt.Errorf("bus: connection closed: %w (%s)", c.explain(err), c.Address()))
 }
 
-// clarified says of an error of connecting what may be wrong.
-func (c *Conn) clarified(err error) error {
+// explain says of an error of connecting what may be wrong.
+func (c *Conn) explain(err error) error {
 	for _, x := range []struct {
-		is   bool
-		hint string
+		applies bool
+		hint    string
 	}{
 		{errors.Is(err, nats.ErrNoServers), "no server answers there"},
 		{Refused(err) && c.config.Creds == "", "the server asks for credentials"},
@@ -206,7 +206,7 @@ func (c *Conn) clarified(err error) error {
 		{errors.Is(err, nats.ErrSecureConnRequired), "the server takes encrypted connections only; name its certificate authority or use a tls:// URL"},
 		{errors.Is(err, nats.ErrSecureConnWanted), "the server does not encrypt"},
 	} {
-		if x.is {
+		if x.applies {
 			return fmt.Errorf("%s: %w", x.hint, err)
 		}
 	}
@@ -216,8 +216,8 @@ func (c *Conn) clarified(err error) error {
 // Refused tells whether a server does not let in who connects.
 func Refused(err error) bool { return errors.Is(err, nats.ErrAuthorization) }
 
-// absent tells whether a server could not be reached, which may pass.
-func absent(err error) bool {
+// unreachable tells whether a server could not be reached, which may pass.
+func unreachable(err error) bool {
 	var network net.Error // a name cannot be looked up yet, say
 	return errors.Is(err, nats.ErrNoServers) ||
 		errors.Is(err, nats.ErrTimeout) ||

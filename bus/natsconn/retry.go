@@ -58,18 +58,18 @@ const (
 
 // Retry is how something is tried again whose failure may pass.
 type Retry struct {
-	For     time.Duration    // in all; 0: until the context ends
-	Attempt time.Duration    // one call; it also ends when the connection is lost. 0: what f bounds itself
-	Passes  func(error) bool // whether a failure may pass; nil: as Conn.Passes says
+	Timeout   time.Duration    // in all; 0: until the context ends
+	Attempt   time.Duration    // one call; it also ends when the connection is lost. 0: what f bounds itself
+	Transient func(error) bool // whether a failure may pass; nil: as Conn.Passes says
 
-	what string // what Do has done; empty: the caller's error says it
+	action string // what Do has done; empty: the caller's error says it
 }
 
 // Do has the server do something, as in "make stream x", and tries for as long as a
 // lost connection may stay away. The error and the notice of a long wait say it with
 // the server's name. One attempt takes so long at most; 0: what f bounds itself.
-func (c *Conn) Do(ctx context.Context, what string, attempt time.Duration, f func(context.Context) error) error {
-	return c.Retry(ctx, Retry{what: what, For: c.config.Patience, Attempt: attempt}, f)
+func (c *Conn) Do(ctx context.Context, action string, attempt time.Duration, f func(context.Context) error) error {
+	return c.Retry(ctx, Retry{action: action, Timeout: c.config.Patience, Attempt: attempt}, f)
 }
 
 // Retry calls f until it succeeds, fails for good, or the time is over; then it
@@ -77,20 +77,20 @@ func (c *Conn) Do(ctx context.Context, what string, attempt time.Duration, f fun
 // interruption of the caller's: what Retry returns wraps [context.Canceled] only
 // if ctx was cancelled.
 func (c *Conn) Retry(ctx context.Context, r Retry, f func(context.Context) error) error {
-	limited := ctx
+	bounded := ctx
 	cancel := context.CancelFunc(func() {})
-	if r.For > 0 {
-		limited, cancel = context.WithTimeout(ctx, r.For)
+	if r.Timeout > 0 {
+		bounded, cancel = context.WithTimeout(ctx, r.Timeout)
 	}
 	defer cancel()
-	w := c.waitFor(r.what, r.For, nil)
+	w := c.waitFor(r.action, r.Timeout, nil)
 	defer w.end()
 	var last error
 	for attempt := 1; ; attempt++ {
-		attempted := limited
+		attempted := bounded
 		done := context.CancelFunc(func() {})
 		if r.Attempt > 0 {
-			attempted, done = c.Attempt(limited, r.Attempt)
+			attempted, done = c.Attempt(bounded, r.Attempt)
 		}
 		err := f(attempted)
 		done()
@@ -100,11 +100,11 @@ func (c *Conn) Retry(ctx context.Context, r Retry, f func(context.Context) error
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		passes := c.Passes(err)
-		if r.Passes != nil {
-			passes = r.Passes(err)
+		passes := c.Transient(err)
+		if r.Transient != nil {
+			passes = r.Transient(err)
 		}
-		if err = plain(err); limited.Err() != nil && errors.Is(err, errSilent) && last != nil {
+		if err = withoutContext(err); bounded.Err() != nil && errors.Is(err, errSilent) && last != nil {
 			err = last // the end cut the attempt short: its silence says nothing
 		}
 		last = err
@@ -112,28 +112,28 @@ func (c *Conn) Retry(ctx context.Context, r Retry, f func(context.Context) error
 		case c.life.Err() != nil && (passes || errors.Is(err, nats.ErrConnectionClosed)):
 			return c.Err()
 		case !passes:
-			return r.named(c, err)
-		case limited.Err() == nil:
+			return r.describe(c, err)
+		case bounded.Err() == nil:
 			w.failed(err)
 			select {
-			case <-limited.Done():
+			case <-bounded.Done():
 			case <-c.life.Done():
 			case <-time.After(pause(attempt, lastPause)):
 			}
 		}
-		if ctx.Err() == nil && limited.Err() != nil {
-			return r.named(c, fmt.Errorf("%w (tried for %v)", err, r.For))
+		if ctx.Err() == nil && bounded.Err() != nil {
+			return r.describe(c, fmt.Errorf("%w (tried for %v)", err, r.Timeout))
 		}
 	}
 }
 
-// named says what failed and where, and what to do where a limit of the server is
+// describe says what failed and where, and what to do where a limit of the server is
 // why.
-func (r *Retry) named(c *Conn, err error) error {
-	if err = WithHint(err); r.what == "" {
+func (r *Retry) describe(c *Conn, err error) error {
+	if err = WithHint(err); r.action == "" {
 		return err
 	}
-	return fmt.Errorf("bus: %s on %s: %w", r.what, c.At(), err)
+	return fmt.Errorf("bus: %s on %s: %w", r.action, c.Address(), err)
 }
 
 // Attempt bounds one request: by time, and by the loss of the connection, since
@@ -157,20 +157,20 @@ func pause(attempt int, last time.Duration) time.Duration {
 	return length/2 + rand.N(length/2)
 }
 
-// Passing is an error of the caller's own that passes.
-type Passing string
+// TransientError is an error of the caller's own that passes.
+type TransientError string
 
-func (p Passing) Error() string { return string(p) }
+func (p TransientError) Error() string { return string(p) }
 
 // What the end of an attempt is called.
 const (
-	errCut    = Passing("the connection broke before the answer")
-	errSilent = Passing("no answer")
+	errCut    = TransientError("the connection broke before the answer")
+	errSilent = TransientError("no answer")
 )
 
-// plain puts the end of an attempt into words, so that nobody takes it for the end
+// withoutContext puts the end of an attempt into words, so that nobody takes it for the end
 // of the caller's context.
-func plain(err error) error {
+func withoutContext(err error) error {
 	switch {
 	case errors.Is(err, context.Canceled):
 		return errCut
@@ -191,15 +191,15 @@ var passing = []error{
 	io.EOF, // a connection broke a moment ago, and NATS does not know it yet; or a net.OpError
 }
 
-// Passes tells whether a failure of an attempt may pass.
-func (c *Conn) Passes(err error) bool {
+// Transient tells whether a failure of an attempt may pass.
+func (c *Conn) Transient(err error) bool {
 	// NATS ends what waits on a connection that it makes again with this error, too.
-	again := errors.Is(err, nats.ErrConnectionClosed) && !c.nats.IsClosed()
-	is := func(x error) bool { return errors.Is(err, x) }
-	if again ||
-		slices.ContainsFunc(passing, is) ||
+	reconnecting := errors.Is(err, nats.ErrConnectionClosed) && !c.nats.IsClosed()
+	wraps := func(x error) bool { return errors.Is(err, x) }
+	if reconnecting ||
+		slices.ContainsFunc(passing, wraps) ||
 		errors.As(err, new(*net.OpError)) ||
-		errors.As(err, new(Passing)) {
+		errors.As(err, new(TransientError)) {
 		return true
 	}
 	if hint := limitHint(err); hint != "" {

@@ -14,28 +14,28 @@ import (
 // wait is something under way that may take long. Conn.waiting guards its fields below
 // timer.
 type wait struct {
-	conn  *Conn
-	what  string        // what the server is to do
-	most  time.Duration // 0: for ever
-	since time.Time
-	timer *time.Timer
+	conn   *Conn
+	action string        // what the server is to do
+	limit  time.Duration // 0: for ever
+	since  time.Time
+	timer  *time.Timer
 
-	why  error // it is not done yet; nil: nobody answered
-	over bool
+	reason error // it is not done yet; nil: nobody answered
+	over   bool
 }
 
 // waitFor follows what the server is to do until end is called; nil, which is
 // nothing, where what is empty.
-func (c *Conn) waitFor(what string, most time.Duration, why error) *wait {
-	if what == "" {
+func (c *Conn) waitFor(action string, limit time.Duration, reason error) *wait {
+	if action == "" {
 		return nil
 	}
 	w := &wait{
-		conn:  c,
-		what:  what,
-		most:  most,
-		since: time.Now(),
-		why:   why,
+		conn:   c,
+		action: action,
+		limit:  limit,
+		since:  time.Now(),
+		reason: reason,
 	}
 	w.timer = time.AfterFunc(reportAfter, w.report)
 	return w
@@ -43,13 +43,13 @@ func (c *Conn) waitFor(what string, most time.Duration, why error) *wait {
 
 // failed notes why an attempt failed after which there is another. A limit of the
 // server is told at once.
-func (w *wait) failed(why error) {
+func (w *wait) failed(reason error) {
 	if w == nil {
 		return
 	}
 	w.conn.waiting.Lock()
-	first := limitHint(why) != "" && limitHint(w.why) == ""
-	w.why = why
+	first := limitHint(reason) != "" && limitHint(w.reason) == ""
+	w.reason = reason
 	w.conn.waiting.Unlock()
 	if first {
 		w.timer.Stop()
@@ -61,7 +61,7 @@ func (w *wait) failed(why error) {
 func (w *wait) report() {
 	c := w.conn
 	c.waiting.Lock()
-	why := w.why
+	reason := w.reason
 	over := w.over
 	if !over {
 		c.waits[w] = true
@@ -70,22 +70,22 @@ func (w *wait) report() {
 	if over {
 		return
 	}
-	why = cmp.Or[error](why, errSilent)
+	reason = cmp.Or[error](reason, errSilent)
 	bound := ""
-	state := bus.ServerAwaited
-	if c.nats.IsConnected() && (errors.Is(why, errSilent) || errors.Is(why, nats.ErrNoResponders)) {
+	state := bus.WaitingForServer
+	if c.nats.IsConnected() && (errors.Is(reason, errSilent) || errors.Is(reason, nats.ErrNoResponders)) {
 		bound = " (" + disabledHint + ")"
 	}
-	if hint := limitHint(why); hint != "" {
+	if hint := limitHint(reason); hint != "" {
 		bound = ": " + hint
 		state = bus.ServerFull
 	}
-	if w.most > 0 {
-		bound += fmt.Sprintf("; at most %v", w.most)
+	if w.limit > 0 {
+		bound += fmt.Sprintf("; at most %v", w.limit)
 	}
 	c.Notice(bus.Notice{
 		State: state,
-		Text:  fmt.Sprintf("Waiting for the server at %s to %s: %v%s.", c.At(), w.what, why, bound),
+		Text:  fmt.Sprintf("Waiting for the server at %s to %s: %v%s.", c.Address(), w.action, reason, bound),
 	})
 }
 
@@ -105,17 +105,17 @@ const disabledHint = "the connection stands; if nobody has stopped the server, l
 
 // Waiting is what the server has been waited for longest to do, and since when, if
 // that has been told; "" otherwise.
-func (c *Conn) Waiting() (what string, since time.Time) {
+func (c *Conn) Waiting() (action string, since time.Time) {
 	c.waiting.Lock()
 	defer c.waiting.Unlock()
 	for w := range c.waits {
-		if what == "" || w.since.Before(since) {
-			what = w.what
+		if action == "" || w.since.Before(since) {
+			action = w.action
 			since = w.since
-			if limitHint(w.why) != "" {
-				what += " (a limit of the server is reached)"
+			if limitHint(w.reason) != "" {
+				action += " (a limit of the server is reached)"
 			}
 		}
 	}
-	return what, since
+	return action, since
 }

@@ -98,7 +98,7 @@ func (d *Devices) planOf(n *gateway.Event, client int) round.Plan {
 	if o == nil { // its answer is not handed out
 		return round.Plan{}
 	}
-	plan := withinObserved(told, o.observed(n.At))
+	plan := withinObserved(told, o.observed(n.Arrived))
 	if plan != told && !o.resumed { // else the coordinator before may have sent it, and it is no lie
 		d.correct(
 			client,

@@ -118,7 +118,7 @@ func TestATaskFromBeforeAResumeIsNoLie(t *testing.T) {
 		if err := d.Issue(&round.Task{Task: uint64(task)}, &bus.Task{}, nil, false); err != nil {
 			t.Fatal(err)
 		}
-		n := &gateway.Event{At: time.Now(), Update: &bus.DeviceUpdate{Update: &bus.Update{Task: uint64(task), ComputeNs: int64(time.Hour)}}}
+		n := &gateway.Event{Arrived: time.Now(), Update: &bus.DeviceUpdate{Update: &bus.Update{Task: uint64(task), ComputeNs: int64(time.Hour)}}}
 		if plan := d.planOf(n, 0); plan.Total() >= round.Time(time.Hour) {
 			t.Errorf("task %d counts with %v", task, plan)
 		}

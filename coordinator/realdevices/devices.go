@@ -147,17 +147,17 @@ func Open(ctx context.Context, c Config, run Run) (*Devices, error) {
 	}
 	switch { // the samples have a meaning of their own, or the steps are not plain SGD
 	case run.Kept > 0 || run.Spec.Compression != "":
-		g.Protocol = bus.HeedsKept
+		g.Protocol = bus.ProtocolState
 	case run.Frozen > 0:
-		g.Protocol = bus.HeedsFrozen
+		g.Protocol = bus.ProtocolFrozen
 	case run.Spec.NoiseMultiplier > 0:
-		g.Protocol = bus.HeedsNoise
+		g.Protocol = bus.ProtocolNoise
 	case w.Schema != nil:
-		g.Protocol = bus.HeedsSchema
+		g.Protocol = bus.ProtocolSchema
 	case run.Spec.Local != "":
-		g.Protocol = bus.HeedsOptimizer
+		g.Protocol = bus.ProtocolOptimizer
 	case algorithm.Client(run.Params) != nil:
-		g.Protocol = bus.HeedsAlgorithm
+		g.Protocol = bus.ProtocolAlgorithm
 	}
 	d.gateway, err = gateway.Open(ctx, c.Conn, run.Name, g)
 	return d, err
@@ -280,7 +280,7 @@ func (d *Devices) overtake(now time.Time, closes func() (round.Time, bool)) {
 	most := time.Duration(at) + max(leastSlack, time.Duration(at)/10)
 	for _, o := range d.open {
 		if took := now.Sub(o.sent); took > most {
-			d.gateway.Forget(o.device)
+			d.gateway.DropTask(o.device)
 			d.answer(round.Overtaken, o, round.Plan{Compute: round.Time(took)})
 		}
 	}
@@ -368,7 +368,7 @@ func (d *Devices) take(ctx context.Context) (err error) {
 				)
 			}
 			// One that joins again with the same version is not told of again.
-			if n.Join.Version != d.versions[n.Device] && bus.Differ(n.Join.Version, d.Welcome.Version) {
+			if n.Join.Version != d.versions[n.Device] && bus.VersionsDiffer(n.Join.Version, d.Welcome.Version) {
 				d.differ = append(d.differ, n.Device)
 			}
 			d.versions[n.Device] = n.Join.Version
@@ -380,7 +380,7 @@ func (d *Devices) take(ctx context.Context) (err error) {
 				d.notice("An update of device %s is refused: %s.", name, n.Text)
 			}
 			d.answers = append(d.answers, d.answerOf(n))
-		case gateway.Left:
+		case gateway.Departed:
 			d.leaves(n)
 		case gateway.Flooded:
 			err = errors.Join(err, d.suspend(n.Device, n.Text, true))
@@ -434,7 +434,7 @@ func (d *Devices) answerOf(n *gateway.Event) *Answer {
 		Values: u.Values,
 		Plan:   d.planOf(n, d.run.First+n.Device),
 	}
-	if a.Loss == bus.UntoldLoss {
+	if a.Loss == bus.UnreportedLoss {
 		a.Loss = math.NaN()
 	}
 	if n.Kind == gateway.Refused {
@@ -467,7 +467,7 @@ func (d *Devices) look() error {
 		switch {
 		case now.Sub(o.sent) > d.TaskLimit && d.run.First == 0: // a deployment takes it back when it is done
 			d.notice("Device %s is lost: it has worked on one task for more than %v (devices.task_seconds). It may join again.", name, d.TaskLimit)
-			d.gateway.Lost(o.device)
+			d.gateway.GiveUp(o.device)
 			d.answer(round.Silent, o, round.Plan{})
 		case now.Sub(o.sent) > d.TaskLimit:
 			if err := d.suspend(
@@ -477,11 +477,11 @@ func (d *Devices) look() error {
 			); err != nil {
 				return err
 			}
-		case now.Sub(o.sent) > d.Liveness && now.Sub(d.gateway.Heard(o.device)) > d.Liveness:
+		case now.Sub(o.sent) > d.Liveness && now.Sub(d.gateway.LastHeard(o.device)) > d.Liveness:
 			d.notice("Device %s is lost: nothing was heard of it for %v.", name, d.Liveness)
-			d.gateway.Lost(o.device)
+			d.gateway.GiveUp(o.device)
 			d.answer(round.Silent, o, round.Plan{})
-		case now.Sub(o.repeated) > resendAfter && !d.gateway.Holds(o.device):
+		case now.Sub(o.repeated) > resendAfter && !d.gateway.WorksOnTask(o.device):
 			if err := d.send(o); err != nil {
 				return err
 			}

@@ -122,13 +122,13 @@ func (d *Devices) changes(clock uint64, begin bool) (events []round.Event, err e
 			return nil, err
 		}
 		for i, there := range d.there {
-			heard := d.gateway.Heard(i)
+			heard := d.gateway.LastHeard(i)
 			if heard.IsZero() {
 				heard = d.opened
 			}
 			if there &&
 				(d.banned[i] || d.gone[i] || now.Sub(heard) > d.Liveness) {
-				d.gateway.Lost(i)
+				d.gateway.GiveUp(i)
 				if events, err = d.present(events, Presence{Clock: clock, Client: d.run.First + i}); err != nil {
 					return nil, err
 				}

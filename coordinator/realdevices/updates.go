@@ -41,7 +41,7 @@ func (d *Devices) check(u *bus.DeviceUpdate) error {
 	if o == nil {
 		return fmt.Errorf("task %d is not open", u.Task)
 	}
-	if u.FirstStepLoss == bus.UntoldLoss && d.Losses != "" {
+	if u.FirstStepLoss == bus.UnreportedLoss && d.Losses != "" {
 		return fmt.Errorf("it does not tell its loss, by which %s decides", d.Losses)
 	}
 	base := d.from(o.base)

@@ -40,7 +40,7 @@ func files(t *testing.T, dir string) []string {
 }
 
 // classifier are the columns of a run whose models have an accuracy.
-var classifier = new(metrics.Run).Having(columnsOf([]string{metric.Accuracy}))
+var classifier = new(metrics.Run).WithValues(columnsOf([]string{metric.Accuracy}))
 
 func anyReport(number int) *round.Report {
 	return &round.Report{

@@ -23,7 +23,9 @@ import (
 )
 
 // RoundsHeader is the first line of the rounds.csv of a run with these metrics, and without tokens.
-func RoundsHeader(names ...string) string { return header(new(metrics.Run).Having(columnsOf(names))) }
+func RoundsHeader(names ...string) string {
+	return header(new(metrics.Run).WithValues(columnsOf(names)))
+}
 
 func columnsOf(names []string) []metrics.Column {
 	return slices.DeleteFunc(metrics.ColumnsOf(names...), func(c metrics.Column) bool { return c.Derived })
@@ -45,7 +47,7 @@ func (Rounds) Open(run *metrics.Run) (metrics.Output, error) {
 	if run.Task == string(config.TaskQuadratic) { // has an empty column
 		names = []string{metric.Accuracy}
 	}
-	return &rounds{columns: run.Having(columnsOf(names))}, nil
+	return &rounds{columns: run.WithValues(columnsOf(names))}, nil
 }
 
 type rounds struct {

@@ -61,7 +61,7 @@ func About(c *config.Config) *metrics.Run {
 		Power:          metrics.Power{Overlap: c.CountsLater()},
 		Settings:       c.Settings(),
 	}
-	run.Own, _ = c.Differences() // of a task that there is
+	run.NonDefault, _ = c.Differences() // of a task that there is
 	for i := range c.Fleet {
 		run.Classes = append(run.Classes, c.Fleet[i].Name)
 	}

@@ -87,7 +87,7 @@ func Joining(s *embedded.Embedded) string {
 	if end := s.CertificateEnd(); !end.IsZero() {
 		text += fmt.Sprintf(" and --tls-ca; its certificate ends on %s", end.Local().Format(time.DateOnly))
 	}
-	return fmt.Sprintf("%s, over %d connections at most.", text, s.Front().Most())
+	return fmt.Sprintf("%s, over %d connections at most.", text, s.Front().MaxConnections())
 }
 
 // startLocal starts an engine for a run of the same process that only finds out how

@@ -270,7 +270,7 @@ func (s *service) take(ctx context.Context, r *served) (err error) {
 	if info.Stamp != r.stamp {
 		return bus.ErrStale
 	}
-	if err := info.Fits(s.options.Version); err != nil {
+	if err := info.CheckProtocol(s.options.Version); err != nil {
 		r.refused = true
 		return err
 	}

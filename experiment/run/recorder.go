@@ -93,7 +93,7 @@ func newRecorder(
 	}
 	r.remaining.Remaining, r.remaining.since = remaining, time.Now()
 	about := p.about(limit, started)
-	about.Left = r.left
+	about.Remaining = r.left
 	about.Stats = r.stats
 	about.Seen = r.seen
 	about.Waiting = waiting
@@ -442,7 +442,7 @@ func (r *recorder) finish(result *coordinator.Result, s *folder.Summary, why err
 	}
 	end := &metrics.End{
 		Completed:      s.Completed,
-		Why:            why,
+		Err:            why,
 		Elapsed:        wall(s.WallSeconds),
 		Summary:        text,
 		Params:         result.Params,

@@ -126,11 +126,11 @@ func (r *run) finish(hub *live.Hub, state folder.RunState, s *folder.Summary) (e
 	case state == folder.RunRunning:
 		return nil
 	case s == nil:
-		end.Why = errors.New("its process was killed; fedpace resume goes on with it")
+		end.Err = errors.New("its process was killed; fedpace resume goes on with it")
 	case state == folder.RunDiverged:
-		end.Why = errors.New(s.Diverged)
+		end.Err = errors.New(s.Diverged)
 	case state == folder.RunStopped:
-		end.Why = errors.New("it was stopped before its end; fedpace resume goes on with it")
+		end.Err = errors.New("it was stopped before its end; fedpace resume goes on with it")
 	}
 	return hub.Finish(&end)
 }

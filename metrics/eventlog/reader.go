@@ -136,19 +136,19 @@ func (r *Reader) Torn() bool { return r.frames.Torn }
 // Round is the next round, io.EOF behind the last. Its memory is reused by the
 // next call. A value that was not measured is NaN.
 func (r *Reader) Round() (*metrics.Round, error) {
-	at := r.frames.Offset
+	offset := r.frames.Offset
 	if err := r.next(); err != nil {
 		return nil, err
 	}
 	m := r.record.GetRound()
 	if m == nil {
-		return nil, r.damaged(at, "a record that is not a round")
+		return nil, r.damaged(offset, "a record that is not a round")
 	}
 	if m.Round <= r.last || m.Round > round.MaxRounds {
-		return nil, r.damaged(at, fmt.Sprintf("round %d follows round %d", m.Round, r.last))
+		return nil, r.damaged(offset, fmt.Sprintf("round %d follows round %d", m.Round, r.last))
 	}
-	if err := r.take(m); err != nil {
-		return nil, r.damaged(at, fmt.Sprintf("round %d: %v", m.Round, err))
+	if err := r.readRound(m); err != nil {
+		return nil, r.damaged(offset, fmt.Sprintf("round %d: %v", m.Round, err))
 	}
 	r.last = m.Round
 	return &r.round, nil
@@ -156,11 +156,11 @@ func (r *Reader) Round() (*metrics.Round, error) {
 
 // next reads a record into r.record. io.EOF at the end, torn or not.
 func (r *Reader) next() error {
-	at := r.frames.Offset
+	offset := r.frames.Offset
 	payload, err := r.frames.Next()
 	if err == nil {
 		if bad := proto.Unmarshal(payload, &r.record); bad != nil {
-			err = r.frames.Damaged(at, "a record that is not a message: "+bad.Error())
+			err = r.frames.Damaged(offset, "a record that is not a message: "+bad.Error())
 		}
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -169,12 +169,12 @@ func (r *Reader) next() error {
 	return err
 }
 
-func (r *Reader) damaged(at int64, what string) error {
-	return fmt.Errorf("eventlog: %w", r.frames.Damaged(at, what))
+func (r *Reader) damaged(offset int64, problem string) error {
+	return fmt.Errorf("eventlog: %w", r.frames.Damaged(offset, problem))
 }
 
-// take turns a message into r.round.
-func (r *Reader) take(m *record.Round) error {
+// readRound turns a message into r.round.
+func (r *Reader) readRound(m *record.Round) error {
 	start := round.Time(m.StartNs)
 	took := round.Time(m.TookNs)
 	switch {

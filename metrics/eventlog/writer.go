@@ -32,12 +32,12 @@ func (Sink) Files() []string { return []string{File} }
 
 func (s Sink) Open(run *metrics.Run) (metrics.Output, error) {
 	run.Sample = max(run.Sample, s.Sample)
-	own := *run
-	own.Sample = s.Sample
-	if len(own.Classes) < 2 { // all devices are alike
-		own.Classes = nil
+	logged := *run
+	logged.Sample = s.Sample
+	if len(logged.Classes) < 2 { // all devices are alike
+		logged.Classes = nil
 	}
-	return &output{run: &own, most: int64(s.Megabytes * 1e6)}, check(&own)
+	return &output{run: &logged, sizeLimit: int64(s.Megabytes * 1e6)}, check(&logged)
 }
 
 // flushEvery is how long, in wall time, rounds may stay in memory.
@@ -46,9 +46,9 @@ const flushEvery = time.Second
 // output is a run's log. The Writer is nil before Start.
 type output struct {
 	*Writer
-	run     *metrics.Run
-	most    int64 // bytes, from which on only rounds that are detailed are kept
-	flushed time.Time
+	run       *metrics.Run
+	sizeLimit int64 // bytes, from which on only rounds that are detailed are kept
+	flushed   time.Time
 }
 
 func (o *output) Start(s *metrics.Start) error {
@@ -66,7 +66,7 @@ func (o *output) Start(s *metrics.Start) error {
 }
 
 func (o *output) Round(r *metrics.Round) error {
-	if o.size >= o.most && !Detailed(r.Round) {
+	if o.size >= o.sizeLimit && !Detailed(r.Round) {
 		return nil
 	}
 	err := o.Writer.Round(r)
@@ -80,7 +80,7 @@ func (o *output) Round(r *metrics.Round) error {
 // Writer appends to a log through a buffer. It belongs to the run's goroutine.
 // After an error every method returns it.
 type Writer struct {
-	out    *bufio.Writer
+	buffer *bufio.Writer
 	size   int64  // bytes of all that was written
 	record []byte // reused from round to round, as are the tasks
 	tasks  []*record.Task
@@ -97,7 +97,7 @@ func NewWriter(out io.Writer, run *metrics.Run) (*Writer, error) {
 		return nil, fmt.Errorf("eventlog: %w", err)
 	}
 	w := Append(out, run)
-	_, err := w.out.Write(binary.LittleEndian.AppendUint32([]byte(magic), Version))
+	_, err := w.buffer.Write(binary.LittleEndian.AppendUint32([]byte(magic), Version))
 	w.size = int64(headerSize)
 	err = errors.Join(err, w.add(&record.Record{Kind: &record.Record_Run{Run: &record.Run{
 		Name:       run.Name,
@@ -118,8 +118,8 @@ func NewWriter(out io.Writer, run *metrics.Run) (*Writer, error) {
 }
 
 // Append goes on with a run's log that ends behind a whole record.
-func Append(out io.Writer, run *metrics.Run) *Writer {
-	return &Writer{out: bufio.NewWriterSize(out, bufferSize), metrics: metricsOf(run)}
+func Append(w io.Writer, run *metrics.Run) *Writer {
+	return &Writer{buffer: bufio.NewWriterSize(w, bufferSize), metrics: metricsOf(run)}
 }
 
 // metricsOf names a run's metrics; nil for those that the log has a field for, or
@@ -134,7 +134,7 @@ func metricsOf(run *metrics.Run) *record.Metrics {
 }
 
 // Flush hands what is buffered to the operating system.
-func (w *Writer) Flush() error { return w.out.Flush() }
+func (w *Writer) Flush() error { return w.buffer.Flush() }
 
 // Round adds a round. Where its number is not [Detailed], only its slowest task
 // and those of real devices are written.
@@ -178,24 +178,24 @@ func (w *Writer) message(r *metrics.Round) *record.Round {
 		if m.Thinned && !t.Real && i != slowest {
 			continue
 		}
-		to := w.tasks[len(m.Tasks)]
-		to.Task = t.TaskReport.Task
-		to.Client = uint32(t.Client)
-		to.Class = uint32(t.Class)
-		to.LocalSteps = uint32(t.LocalSteps)
-		to.Outcome = record.Outcome(t.Outcome)
-		to.StartNs = int64(t.Start - r.Start)
-		to.TookNs = int64(t.End - t.Start)
-		to.DownloadNs = int64(t.Plan.Download)
-		to.ComputeNs = int64(t.Plan.Compute)
-		to.UploadNs = int64(t.Plan.Upload)
-		to.Drops = t.Plan.Drops
-		to.DropoutNs = int64(t.Plan.Dropout)
-		to.Probe = t.Probe
-		to.Real = t.Real
-		to.Slow = t.Slow
-		to.Name = t.Name
-		m.Tasks = append(m.Tasks, to)
+		written := w.tasks[len(m.Tasks)]
+		written.Task = t.TaskReport.Task
+		written.Client = uint32(t.Client)
+		written.Class = uint32(t.Class)
+		written.LocalSteps = uint32(t.LocalSteps)
+		written.Outcome = record.Outcome(t.Outcome)
+		written.StartNs = int64(t.Start - r.Start)
+		written.TookNs = int64(t.End - t.Start)
+		written.DownloadNs = int64(t.Plan.Download)
+		written.ComputeNs = int64(t.Plan.Compute)
+		written.UploadNs = int64(t.Plan.Upload)
+		written.Drops = t.Plan.Drops
+		written.DropoutNs = int64(t.Plan.Dropout)
+		written.Probe = t.Probe
+		written.Real = t.Real
+		written.Slow = t.Slow
+		written.Name = t.Name
+		m.Tasks = append(m.Tasks, written)
 	}
 	return m
 }
@@ -222,11 +222,11 @@ func (w *Writer) add(message *record.Record) error {
 		return fmt.Errorf("eventlog: %w", err)
 	}
 	w.record = framing.Seal(bytes)
-	if w.out.Available() < len(bytes) {
-		_ = w.out.Flush() // the next Write returns its error
+	if w.buffer.Available() < len(bytes) {
+		_ = w.buffer.Flush() // the next Write returns its error
 	}
 	w.size += int64(len(bytes))
-	_, err = w.out.Write(bytes)
+	_, err = w.buffer.Write(bytes)
 	return err
 }
 
@@ -238,16 +238,16 @@ const (
 
 // Bytes is about how many bytes the log of a run takes after so many rounds, each with so many
 // tasks of real devices, and of others if it is detailed.
-func (s Sink) Bytes(devices, others int, rounds float64) float64 {
-	large := roundBytes + taskBytes*float64(devices+others)
-	small := roundBytes + taskBytes*float64(devices+min(others, 1))
+func (s Sink) Bytes(devices, simulated int, rounds float64) float64 {
+	large := roundBytes + taskBytes*float64(devices+simulated)
+	small := roundBytes + taskBytes*float64(devices+min(simulated, 1))
 	first := float64(1 << 10) // rounds of which all are detailed; then half as many of each doubling
 	detailed := func(n float64) float64 { return min(n, first) + first/2*math.Log2(max(1, n/first)) }
-	whole := func(n float64) float64 { return detailed(n)*large + (n-detailed(n))*small }
+	logSize := func(n float64) float64 { return detailed(n)*large + (n-detailed(n))*small }
 	full := rounds // by which the log has its size
-	if whole(rounds) > s.Megabytes*1e6 {
-		n := sort.Search(int(rounds), func(n int) bool { return whole(float64(n)) >= s.Megabytes*1e6 })
+	if logSize(rounds) > s.Megabytes*1e6 {
+		n := sort.Search(int(rounds), func(n int) bool { return logSize(float64(n)) >= s.Megabytes*1e6 })
 		full = min(max(first, float64(n)), rounds)
 	}
-	return whole(full) + (detailed(rounds)-detailed(full))*large
+	return logSize(full) + (detailed(rounds)-detailed(full))*large
 }

@@ -20,7 +20,7 @@ func TestDecadesAlongY(t *testing.T) {
 			t.Errorf("the figure lacks %q", want)
 		}
 	}
-	if got := p.shown(0); len(got) != 3 || got[1].Half != 0.9 {
+	if got := p.drawable(0); len(got) != 3 || got[1].Half != 0.9 {
 		t.Errorf("what is left: %v", got)
 	}
 }

@@ -43,7 +43,7 @@ func MeanLine[S any](name string, runs [][]S, of func(*S) (seconds, value float6
 }
 
 // Bar is a bar of a histogram, whose axes count.
-type Bar struct{ From, To, Height float64 }
+type Bar struct{ Low, High, Height float64 }
 
 // Band is a named area between two curves.
 type Band struct {
@@ -152,9 +152,9 @@ func Write(w io.Writer, format string, rows ...[]Panel) error {
 	default:
 		return fmt.Errorf("figure: %q is not a format; want svg, png or pdf", format)
 	}
-	whole := draw.New(canvas)
-	whole.SetColor(color.White)
-	whole.Fill(whole.Rectangle.Path())
+	page := draw.New(canvas)
+	page.SetColor(color.White)
+	page.Fill(page.Rectangle.Path())
 	tiles := draw.Tiles{
 		Rows:      len(rows),
 		Cols:      columns,
@@ -165,7 +165,7 @@ func Write(w io.Writer, format string, rows ...[]Panel) error {
 		PadLeft:   margin + labelHeight,
 		PadRight:  margin,
 	}
-	canvases := plot.Align(grid, tiles, whole)
+	canvases := plot.Align(grid, tiles, page)
 	for i, row := range grid {
 		for j, p := range row {
 			if p == nil {
@@ -266,7 +266,7 @@ func (panel *Panel) plot(styles map[string]int) (*plot.Plot, *legend, error) {
 			style = len(styles)
 			styles[l.Name] = style
 		}
-		points := panel.shown(i)
+		points := panel.drawable(i)
 		if len(points) == 0 {
 			continue // never reached, say: the legend would promise a line
 		}
@@ -280,11 +280,11 @@ func (panel *Panel) plot(styles map[string]int) (*plot.Plot, *legend, error) {
 			LineStyle: draw.LineStyle{Color: color.White, Width: vg.Points(0.4)},
 		}
 		for _, b := range panel.Bars {
-			h.Bins = append(h.Bins, plotter.HistogramBin{Min: b.From, Max: b.To, Weight: b.Height})
+			h.Bins = append(h.Bins, plotter.HistogramBin{Min: b.Low, Max: b.High, Weight: b.Height})
 		}
 		p.Add(&h)
-		p.X.Tick.Marker = roundTicks{least: 1}
-		p.Y.Tick.Marker = roundTicks{least: 1}
+		p.X.Tick.Marker = roundTicks{minStep: 1}
+		p.Y.Tick.Marker = roundTicks{minStep: 1}
 	}
 	addMarks(p, key, panel.Marks)
 	if len(panel.Names) > 0 {
@@ -305,12 +305,12 @@ func (panel *Panel) plot(styles map[string]int) (*plot.Plot, *legend, error) {
 	return p, key, nil
 }
 
-// shown are the points of the i-th line that can be drawn. Where X has names they stand beside those
+// drawable are the points of the i-th line that can be drawn. Where X has names they stand beside those
 // of the other lines. On decades a half width that would reach zero goes down to a tenth of the mean.
-func (panel *Panel) shown(i int) (points bars) {
-	aside := 0.0
+func (panel *Panel) drawable(i int) (points bars) {
+	shift := 0.0
 	if n := float64(len(panel.Lines)); len(panel.Names) > 0 {
-		aside = 0.5 * (float64(i) - (n-1)/2) / n
+		shift = 0.5 * (float64(i) - (n-1)/2) / n
 	}
 	for _, q := range panel.Lines[i].Points {
 		if !finite(q.X) ||
@@ -323,7 +323,7 @@ func (panel *Panel) shown(i int) (points bars) {
 		} else if !finite(q.Half) {
 			q.Half = 0
 		}
-		q.X += aside
+		q.X += shift
 		points = append(points, q)
 	}
 	return points

@@ -22,9 +22,9 @@ type fitted struct {
 }
 
 // FillString draws a text and keeps its width.
-func (f *fitted) FillString(face font.Face, at vg.Point, text string) {
+func (f *fitted) FillString(face font.Face, point vg.Point, text string) {
 	f.widths = append(f.widths, face.Width(text))
-	f.Canvas.FillString(face, at, text)
+	f.Canvas.FillString(face, point, text)
 }
 
 // WriteTo writes the document with the widths in it.

@@ -48,11 +48,11 @@ func (l *legend) height() vg.Length {
 // draw draws the legend from the top of a canvas, in its middle, row by row.
 func (l *legend) draw(c draw.Canvas) {
 	n, each := l.columns()
-	left := c.Center().X - each*vg.Length(n)/2
+	leftEdge := c.Center().X - each*vg.Length(n)/2
 	style := l.style
 	style.YAlign = text.YCenter
 	for i, e := range l.entries {
-		x := left + each*vg.Length(i%n)
+		x := leftEdge + each*vg.Length(i%n)
 		y := c.Max.Y - entryHeight*vg.Length(i/n)
 		sample := &draw.Canvas{Canvas: c.Canvas, Rectangle: vg.Rectangle{
 			Min: vg.Point{X: x, Y: y - entryHeight}, Max: vg.Point{X: x + sampleWidth, Y: y},

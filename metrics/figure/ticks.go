@@ -9,11 +9,11 @@ import (
 )
 
 // roundTicks labels multiples of 1, 2 or 5 times a power of ten.
-type roundTicks struct{ least float64 } // the least distance
+type roundTicks struct{ minStep float64 } // the least distance
 
 // Ticks are four to nine within the range.
 func (t roundTicks) Ticks(low, high float64) []plot.Tick {
-	rough := max((high-low)/8, t.least)
+	rough := max((high-low)/8, t.minStep)
 	if !(rough > 0) || math.IsInf(rough, 0) {
 		return []plot.Tick{{Value: low, Label: short(low)}}
 	}

@@ -173,7 +173,7 @@ func TestASnapshotOfNothing(t *testing.T) {
 func TestWhatASnapshotHolds(t *testing.T) {
 	h := quick()
 	h.run.Deadline = 2e9
-	h.run.Left = func() (seconds, low, high float64, known bool) { return 50, 40, 60, true }
+	h.run.Remaining = func() (seconds, low, high float64, known bool) { return 50, 40, 60, true }
 	feed(h, &round.Report{
 		Round: 1, End: 3e9, LocalSteps: 80, LearningRate: 0.3, Cohort: 2, Outcomes: [round.Outcomes]int{round.Accepted: 2},
 		TrainingLoss: 4, WindowLoss: 4, Evaluated: true, ValidationLoss: 3, Metrics: []float64{0.25}, SGDSteps: 80,

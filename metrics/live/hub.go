@@ -86,7 +86,7 @@ func New(about *metrics.Run) *Hub {
 	if run.Started.IsZero() {
 		run.Started = time.Now()
 	}
-	for _, texts := range []*[]string{&run.Devices, &run.Classes, &run.Own, &run.Settings} {
+	for _, texts := range []*[]string{&run.Devices, &run.Classes, &run.NonDefault, &run.Settings} {
 		*texts = slices.Clone(*texts)
 		for i, text := range *texts {
 			(*texts)[i] = cut(text)
@@ -216,7 +216,7 @@ func (h *Hub) Finish(e *metrics.End) error {
 			end.Summary = nil
 		}
 		h.state.version++
-		h.state.end, h.state.why = &end, cut(why(e.Why))
+		h.state.end, h.state.why = &end, cut(why(e.Err))
 		h.state.final(&end)
 	}
 	h.mu.Unlock()
@@ -230,7 +230,7 @@ func (h *Hub) Finish(e *metrics.End) error {
 }
 
 // Close implements [metrics.Closer]: it ends the page of a run that was not finished.
-func (h *Hub) Close(why error) error { return h.Finish(&metrics.End{Why: why}) }
+func (h *Hub) Close(why error) error { return h.Finish(&metrics.End{Err: why}) }
 
 func why(err error) string {
 	switch {

@@ -171,7 +171,7 @@ func TestComingBack(t *testing.T) {
 	if again.name != "full" || rounds(t, again) != 2 {
 		t.Errorf("who comes back gets %s of %d rounds", again.name, rounds(t, again))
 	}
-	end(t, h, metrics.End{Why: errors.New("interrupted")})
+	end(t, h, metrics.End{Err: errors.New("interrupted")})
 	late := follow(t, s)
 	if e := next(t, late); e.name != "full" || !strings.Contains(e.data, `"why":"interrupted"`) {
 		t.Errorf("who comes late gets %s", e.name)

@@ -198,7 +198,7 @@ func (h *Hub) snapshot(now time.Time) *snapshot {
 			Started:  a.Started.Format(time.RFC3339),
 			Delta:    a.Delta,
 			Metrics:  metricsShown(a),
-			Own:      a.Own,
+			Own:      a.NonDefault,
 			Settings: a.Settings,
 		},
 		State: "running",
@@ -257,8 +257,8 @@ func (h *Hub) snapshot(now time.Time) *snapshot {
 	if !s.at.IsZero() {
 		p.Idle = now.Sub(s.at).Seconds()
 	}
-	if a.Left != nil {
-		if left, low, high, known := a.Left(); known {
+	if a.Remaining != nil {
+		if left, low, high, known := a.Remaining(); known {
 			p.Left = number(left)
 			p.LeftWithin = [2]number{number(low), number(high)}
 		}

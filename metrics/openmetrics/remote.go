@@ -85,7 +85,7 @@ type sender struct {
 	held     []round.Report          // wait for those that may stand at the same millisecond
 	sent     int                     // the last round that is
 	outcomes [round.Outcomes]float64 // up to it
-	told     bool
+	noticed  bool
 }
 
 // Start implements [metrics.Starter].
@@ -97,10 +97,10 @@ func (o *sender) Start(s *metrics.Start) error {
 		for tick := time.Tick(sendEvery); ; {
 			select {
 			case <-o.end:
-				o.take(o.complete)
+				o.sendPending(o.complete)
 				return
 			case <-tick:
-				o.take(false)
+				o.sendPending(false)
 			}
 		}
 	}()
@@ -143,8 +143,8 @@ func (o *sender) Close(error) error {
 	return nil
 }
 
-// take sends the rounds that wait; last says that no more come.
-func (o *sender) take(last bool) {
+// sendPending sends the rounds that wait; last says that no more come.
+func (o *sender) sendPending(last bool) {
 	o.mu.Lock()
 	list := o.pending
 	behind := o.behind
@@ -176,7 +176,7 @@ func (o *sender) readAgain(err error, last bool) {
 	o.behind = true
 	o.mu.Unlock()
 	if last {
-		o.tell(err, "were not read")
+		o.noticeOnce(err, "were not read")
 	}
 }
 
@@ -196,24 +196,24 @@ func (o *sender) send(last bool) bool {
 			o.context,
 			remote.WriteV1MessageType,
 			o.encode(list[:n]),
-			remote.WithWriteRetryCallback(func(err error) { o.tell(err, "wait") }),
+			remote.WithWriteRetryCallback(func(err error) { o.noticeOnce(err, "wait") }),
 		)
 		if o.context.Err() != nil {
 			return false
 		}
 		if err != nil {
-			o.tell(err, "are refused")
+			o.noticeOnce(err, "are refused")
 		}
 		o.sent = list[n-1].Round
 	}
 	return true
 }
 
-// tell tells the user once that something is wrong.
-func (o *sender) tell(err error, what string) {
-	if !o.told {
-		o.told = true
-		o.run.Notice(fmt.Sprintf("remote_write: rounds from %d on %s: %v", o.sent+1, what, err))
+// noticeOnce tells the user once that something is wrong.
+func (o *sender) noticeOnce(err error, problem string) {
+	if !o.noticed {
+		o.noticed = true
+		o.run.Notice(fmt.Sprintf("remote_write: rounds from %d on %s: %v", o.sent+1, problem, err))
 	}
 }
 
@@ -229,10 +229,10 @@ func (o *sender) encode(rounds []round.Report) (m message) {
 	field := func(b []byte, n protowire.Number, v []byte) []byte {
 		return protowire.AppendBytes(protowire.AppendTag(b, n, protowire.BytesType), v)
 	}
-	named := "__name__"
+	nameLabel := "__name__"
 	for f := range families(o.run, o.epoch, rounds, &o.outcomes) {
 		for _, x := range f.Metric {
-			labels := append([]*dto.LabelPair{{Name: &named, Value: f.Name}}, x.Label...)
+			labels := append([]*dto.LabelPair{{Name: &nameLabel, Value: f.Name}}, x.Label...)
 			slices.SortFunc(labels, func(a, b *dto.LabelPair) int { return cmp.Compare(*a.Name, *b.Name) })
 			var series []byte
 			for _, l := range labels {

@@ -136,11 +136,11 @@ func series(
 		if math.IsNaN(v) {
 			continue
 		}
-		at := r.End
+		t := r.End
 		if atStart {
-			at = r.Start
+			t = r.Start
 		}
-		ms := Milliseconds(epoch, at)
+		ms := Milliseconds(epoch, t)
 		if n := len(f.Metric); n > first && *f.Metric[n-1].TimestampMs == ms {
 			f.Metric = f.Metric[:n-1]
 		}
@@ -155,6 +155,6 @@ func series(
 }
 
 // Milliseconds is the time, since 1970, at which something of the run stands.
-func Milliseconds(epoch time.Time, at round.Time) int64 {
-	return epoch.UnixMilli() + int64(at)/int64(time.Millisecond)
+func Milliseconds(epoch time.Time, t round.Time) int64 {
+	return epoch.UnixMilli() + int64(t)/int64(time.Millisecond)
 }

@@ -101,9 +101,9 @@ func appendTo(s *metrics.Start, name, header string) (*bufio.Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	to := bufio.NewWriter(file)
+	w := bufio.NewWriter(file)
 	if file.Size() == 0 {
-		_, _ = to.WriteString(header + "\n") // Flush returns the error
+		_, _ = w.WriteString(header + "\n") // Flush returns the error
 	}
-	return to, to.Flush()
+	return w, w.Flush()
 }

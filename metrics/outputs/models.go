@@ -37,11 +37,11 @@ func (o *models) Round(*metrics.Round) error { return nil }
 func (o *models) Best(_ float64, params []float32) { o.best = params }
 
 func (o *models) Finish(e *metrics.End) error {
-	write := func(file string, params []float32, which string) error {
+	write := func(file string, params []float32, description string) error {
 		if params == nil {
 			return nil
 		}
-		return e.Start.Replace(file, func(w io.Writer) error { return o.run.WriteModel(w, params, which) })
+		return e.Start.Replace(file, func(w io.Writer) error { return o.run.WriteModel(w, params, description) })
 	}
 	return errors.Join(
 		write(ModelFile, e.Params, "final"),

@@ -20,14 +20,14 @@ type Written struct{ Rounds, Tasks, Clients int }
 
 // Write writes the trace of a log from one round to another; zeros do not limit. An
 // error of the log leaves a trace of what comes before it.
-func Write(w io.Writer, log *eventlog.Reader, from, to int) (Written, error) {
+func Write(w io.Writer, log *eventlog.Reader, first, last int) (Written, error) {
 	buffered := bufio.NewWriter(w)
 	t := tracer{
-		out:   buffered,
-		run:   log.Run(),
-		seen:  map[int]bool{},
-		steps: -1,
-		rate:  math.NaN(),
+		w:       buffered,
+		run:     log.Run(),
+		tracked: map[int]bool{},
+		steps:   -1,
+		rate:    math.NaN(),
 	}
 	t.describe()
 	var problem error
@@ -35,14 +35,14 @@ func Write(w io.Writer, log *eventlog.Reader, from, to int) (Written, error) {
 		problem = err
 		if err != nil ||
 			t.err != nil ||
-			to != 0 && r.Round > to {
+			last != 0 && r.Round > last {
 			break
 		}
-		if r.Round >= from {
+		if r.Round >= first {
 			t.round(r)
 		}
 	}
-	return t.wrote, errors.Join(problem, t.err, buffered.Flush())
+	return t.written, errors.Join(problem, t.err, buffered.Flush())
 }
 
 // Tracks are numbered: those below firstClient are the run's own.
@@ -71,12 +71,12 @@ func trackOf(i int) uint64 {
 const sequence = 1
 
 type tracer struct {
-	out   *bufio.Writer
-	run   *metrics.Run
-	seen  map[int]bool // clients that have a track
-	steps int          // counters' last values
-	rate  float64
-	wrote Written
+	w       *bufio.Writer
+	run     *metrics.Run
+	tracked map[int]bool // clients that have a track
+	steps   int          // counters' last values
+	rate    float64
+	written Written
 
 	message []byte
 	err     error
@@ -110,13 +110,13 @@ func (t *tracer) describe() {
 }
 
 func (t *tracer) round(r *metrics.Round) {
-	t.wrote.Rounds++
+	t.written.Rounds++
 	values := []*trace.DebugAnnotation{
-		whole("round", r.Round), whole("K_r", r.LocalSteps), real("eta_r", r.LearningRate),
-		whole("cohort", r.Cohort), whole("tasks in this trace", len(r.Tasks)),
+		integer("round", r.Round), integer("K_r", r.LocalSteps), real("eta_r", r.LearningRate),
+		integer("cohort", r.Cohort), integer("tasks in this trace", len(r.Tasks)),
 	}
 	for o, n := range r.Outcomes {
-		values = append(values, whole(round.Outcome(o).String(), n))
+		values = append(values, integer(round.Outcome(o).String(), n))
 	}
 	if !math.IsNaN(r.TrainingLoss) {
 		values = append(values, real("training loss", r.TrainingLoss))
@@ -135,7 +135,7 @@ func (t *tracer) round(r *metrics.Round) {
 		Type:             trace.TrackEvent_TYPE_INSTANT,
 		Name:             "aggregate",
 		Categories:       []string{"aggregate"},
-		DebugAnnotations: []*trace.DebugAnnotation{whole("updates", r.Outcomes[round.Accepted])},
+		DebugAnnotations: []*trace.DebugAnnotation{integer("updates", r.Outcomes[round.Accepted])},
 	}
 	for i := range r.Tasks {
 		if task := &r.Tasks[i]; counts(task) {
@@ -175,19 +175,19 @@ func (t *tracer) counters(r *metrics.Round) {
 	}
 }
 
-func (t *tracer) counter(at round.Time, track uint64, v float64) {
+func (t *tracer) counter(now round.Time, track uint64, v float64) {
 	if !math.IsNaN(v) {
-		t.event(at, &trace.TrackEvent{TrackUuid: track, Type: trace.TrackEvent_TYPE_COUNTER, DoubleCounterValue: &v})
+		t.event(now, &trace.TrackEvent{TrackUuid: track, Type: trace.TrackEvent_TYPE_COUNTER, DoubleCounterValue: &v})
 	}
 }
 
 func (t *tracer) task(r *metrics.Round, task *metrics.Task) {
-	t.wrote.Tasks++
+	t.written.Tasks++
 	track := t.client(task)
 	values := []*trace.DebugAnnotation{
-		whole("task", int(task.Task)),
-		whole("round", r.Round),
-		whole("K", task.LocalSteps),
+		integer("task", int(task.Task)),
+		integer("round", r.Round),
+		integer("K", task.LocalSteps),
 	}
 	if class := t.class(task); class != "" {
 		values = append(values, &trace.DebugAnnotation{Name: "class", StringValue: &class})
@@ -212,7 +212,7 @@ func (t *tracer) task(r *metrics.Round, task *metrics.Task) {
 		begin.FlowIds = []uint64{task.Task}
 	}
 	t.begin(task.Start, begin)
-	at := task.Start
+	now := task.Start
 	for i, length := range metrics.PartsOf(&task.TaskReport) {
 		if length == 0 {
 			continue
@@ -222,20 +222,20 @@ func (t *tracer) task(r *metrics.Round, task *metrics.Task) {
 		if p == metrics.Upload && counts(task) {
 			phase.FlowIds = []uint64{task.Task}
 		}
-		t.begin(at, phase)
-		at += length
-		t.end(at, track)
+		t.begin(now, phase)
+		now += length
+		t.end(now, track)
 	}
 	t.end(task.End, track)
 }
 
 func (t *tracer) client(task *metrics.Task) uint64 {
 	track := firstClient + uint64(task.Client)
-	if t.seen[task.Client] {
+	if t.tracked[task.Client] {
 		return track
 	}
-	t.seen[task.Client] = true
-	t.wrote.Clients++
+	t.tracked[task.Client] = true
+	t.written.Clients++
 	name := fmt.Sprintf("client %d", task.Client)
 	if task.Real {
 		name = fmt.Sprintf("device %d", task.Client)
@@ -260,17 +260,17 @@ func (t *tracer) class(task *metrics.Task) string {
 	return t.run.Classes[task.Class]
 }
 
-func (t *tracer) begin(at round.Time, e *trace.TrackEvent) {
+func (t *tracer) begin(now round.Time, e *trace.TrackEvent) {
 	e.Type = trace.TrackEvent_TYPE_SLICE_BEGIN
-	t.event(at, e)
+	t.event(now, e)
 }
 
-func (t *tracer) end(at round.Time, track uint64) {
-	t.event(at, &trace.TrackEvent{TrackUuid: track, Type: trace.TrackEvent_TYPE_SLICE_END})
+func (t *tracer) end(now round.Time, track uint64) {
+	t.event(now, &trace.TrackEvent{TrackUuid: track, Type: trace.TrackEvent_TYPE_SLICE_END})
 }
 
-func (t *tracer) event(at round.Time, e *trace.TrackEvent) {
-	t.packet(&trace.TracePacket{Timestamp: proto.Uint64(uint64(at)), TrustedPacketSequenceId: sequence, TrackEvent: e})
+func (t *tracer) event(now round.Time, e *trace.TrackEvent) {
+	t.packet(&trace.TracePacket{Timestamp: proto.Uint64(uint64(now)), TrustedPacketSequenceId: sequence, TrackEvent: e})
 }
 
 func (t *tracer) track(d *trace.TrackDescriptor) {
@@ -286,11 +286,11 @@ func (t *tracer) packet(p *trace.TracePacket) {
 		)
 	}
 	if t.err == nil {
-		_, t.err = t.out.Write(t.message)
+		_, t.err = t.w.Write(t.message)
 	}
 }
 
-func whole(name string, v int) *trace.DebugAnnotation {
+func integer(name string, v int) *trace.DebugAnnotation {
 	return &trace.DebugAnnotation{Name: name, IntValue: proto.Int64(int64(v))}
 }
 

@@ -219,7 +219,7 @@ func (u *used) seconds(p metrics.Phase) float64 { return round.Time(u[1+p]).Seco
 func (a *account) row() Client {
 	o := &a.tasks
 	used := a.useful.seconds
-	lost := a.wasted.seconds
+	wasted := a.wasted.seconds
 	row := Client{
 		Accepted:       o[round.Accepted],
 		Late:           o[round.Late],
@@ -231,13 +231,13 @@ func (a *account) row() Client {
 		StepsUseful:    a.useful[0],
 		StepsWasted:    a.wasted[0],
 		DownloadUseful: used(metrics.Download),
-		DownloadWasted: lost(metrics.Download),
+		DownloadWasted: wasted(metrics.Download),
 		ComputeUseful:  used(metrics.Compute),
-		ComputeWasted:  lost(metrics.Compute),
+		ComputeWasted:  wasted(metrics.Compute),
 		UploadUseful:   used(metrics.Upload),
-		UploadWasted:   lost(metrics.Upload),
+		UploadWasted:   wasted(metrics.Upload),
 		WaitingUseful:  used(metrics.Waiting),
-		WaitingWasted:  lost(metrics.Waiting),
+		WaitingWasted:  wasted(metrics.Waiting),
 	}
 	for _, n := range a.tasks {
 		row.Tasks += n

@@ -39,7 +39,7 @@ func (TasksSink) Open(run *metrics.Run) (metrics.Output, error) { return &tasks{
 type tasks struct {
 	run   *metrics.Run
 	open  []record
-	out   *bufio.Writer // to the spool
+	spool *bufio.Writer // to the spool
 	round int           // the last that was reported
 }
 
@@ -61,7 +61,7 @@ func (o *tasks) Start(s *metrics.Start) error {
 	if err != nil {
 		return err
 	}
-	o.out = bufio.NewWriterSize(spool, 1<<16)
+	o.spool = bufio.NewWriterSize(spool, 1<<16)
 	if s.Last != nil {
 		o.round = s.Last.Round
 	}
@@ -87,8 +87,8 @@ func (o *tasks) Losses(list []round.Task, losses []float64) {
 		}
 	}
 	for i := range list {
-		if at, ok := place[list[i].Task]; ok {
-			o.open[at].Loss = losses[i]
+		if position, ok := place[list[i].Task]; ok {
+			o.open[position].Loss = losses[i]
 		}
 	}
 }
@@ -99,30 +99,30 @@ func (o *tasks) Round(r *metrics.Round) error {
 	o.round = r.Round
 	cohort := r.Cohort
 	candidates := r.Candidates
-	rest := 0
+	kept := 0
 	for i := range o.open {
 		e := &o.open[i]
-		left := &cohort
+		due := &cohort
 		if e.Probe {
-			left = &candidates
+			due = &candidates
 		}
-		if *left == 0 {
-			o.open[rest] = *e
-			rest++
+		if *due == 0 {
+			o.open[kept] = *e
+			kept++
 			continue
 		}
-		*left--
+		*due--
 		e.Round = uint32(r.Round)
-		if err := binary.Write(o.out, binary.LittleEndian, e); err != nil {
+		if err := binary.Write(o.spool, binary.LittleEndian, e); err != nil {
 			return err
 		}
 	}
-	o.open = o.open[:rest]
+	o.open = o.open[:kept]
 	return nil
 }
 
 // Flush implements [metrics.Flusher].
-func (o *tasks) Flush() error { return o.out.Flush() }
+func (o *tasks) Flush() error { return o.spool.Flush() }
 
 func (o *tasks) Save() ([]byte, error) {
 	var b bytes.Buffer

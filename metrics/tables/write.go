@@ -44,14 +44,14 @@ var codec = zstd.Codec{Level: zstd.SpeedFastest}
 
 // write writes the rows of a table, values of a struct. Its metadata say which run it is of.
 func write[T any](w io.Writer, run *metrics.Run, row reflect.Type, rows iter.Seq2[T, error]) error {
-	said := parquet.KeyValueMetadata
+	metadata := parquet.KeyValueMetadata
 	p := parquet.NewGenericWriter[T](w, parquet.SchemaOf(reflect.New(row).Interface()), parquet.CreatedBy("fedpace", run.Version, ""),
-		parquet.Compression(&codec), parquet.MaxRowsPerRowGroup(groupSet), said("columns", columns(row)),
-		said("run", run.Name), said("task", run.Task), said("schedule", run.Schedule),
-		said(
+		parquet.Compression(&codec), parquet.MaxRowsPerRowGroup(groupSet), metadata("columns", columns(row)),
+		metadata("run", run.Name), metadata("task", run.Task), metadata("schedule", run.Schedule),
+		metadata(
 			"seed",
 			strconv.FormatUint(run.Seed, 10),
-		), said("clients", strconv.Itoa(run.Clients)), said("version", run.Version))
+		), metadata("clients", strconv.Itoa(run.Clients)), metadata("version", run.Version))
 	buffer := make([]T, 0, batch)
 	for row, err := range rows {
 		if err != nil {
@@ -101,15 +101,15 @@ func rowType(columns []metrics.Column) reflect.Type {
 	}
 	var fields []reflect.StructField
 	for i, c := range columns {
-		of := types[c.Kind]
+		field := types[c.Kind]
 		name := c.Name
 		if c.Optional {
-			of = reflect.PointerTo(of)
+			field = reflect.PointerTo(field)
 			name = name + ",optional"
 		}
 		fields = append(fields, reflect.StructField{
 			Name: fmt.Sprint("Column", i),
-			Type: of,
+			Type: field,
 			Tag:  reflect.StructTag(fmt.Sprintf("parquet:%q about:%q unit:%q", name, c.Help, c.Unit)),
 		})
 	}

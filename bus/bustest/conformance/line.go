@@ -129,7 +129,7 @@ func requestsAreAskedUntilAnswered(t *testing.T, p *Bus) {
 	}
 	var got []byte
 	early := errors.New("not yet")
-	r := &bus.Request{Subject: "ask", Data: []byte("what"), Again: func(err error) bool { return err.Error() == early.Error() }, Take: func(b []byte) error {
+	r := &bus.Request{Subject: "ask", Data: []byte("what"), Retry: func(err error) bool { return err.Error() == early.Error() }, Decode: func(b []byte) error {
 		if got = bytes.Clone(b); !bytes.HasSuffix(b, []byte("3")) {
 			return early
 		}
@@ -139,11 +139,11 @@ func requestsAreAskedUntilAnswered(t *testing.T, p *Bus) {
 		t.Errorf("the answer is %q, %v", got, err)
 	}
 	wrong := errors.New("wrong")
-	r.Take = func([]byte) error { return wrong }
+	r.Decode = func([]byte) error { return wrong }
 	if err := there.Ask(t.Context(), r); !errors.Is(err, wrong) {
 		t.Errorf("an answer that is no use: %v", err)
 	}
-	r.Subject, r.For, r.Again = "nobody", 50*time.Millisecond, func(error) bool { return true }
+	r.Subject, r.Timeout, r.Retry = "nobody", 50*time.Millisecond, func(error) bool { return true }
 	if err := there.Ask(t.Context(), r); err == nil {
 		t.Error("nobody answers, and that is none of the asker's business")
 	}

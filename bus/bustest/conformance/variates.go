@@ -61,11 +61,11 @@ func controlVariatesTravelWithJobsAndSums(t *testing.T, p *Bus) {
 		}
 	}
 	sum := Result(1, bus.DigestFrom(sent.ModelDigest), make([]int64, 2*len(model)))
-	sum.Variates = [][]float32{append(vector(3), vector(5)[:keptBehind]...), append(vector(4), vector(6)[:keptBehind]...)}
+	sum.ClientStates = [][]float32{append(vector(3), vector(5)[:keptBehind]...), append(vector(4), vector(6)[:keptBehind]...)}
 	for i := range sum.Values {
 		sum.Values[i] = int64(i) - 5
 	}
-	for i, v := range sum.Variates {
+	for i, v := range sum.ClientStates {
 		sum.Clients = append(sum.Clients, &bus.ClientLoss{Task: sent.Clients[i].Task, FirstStepLoss: 1.5, VariateDigest: bus.DigestOf(v).Bytes()})
 	}
 	done := make(chan error, 1)
@@ -80,7 +80,7 @@ func controlVariatesTravelWithJobsAndSums(t *testing.T, p *Bus) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(s.Values, sum.Values) || !cmp.Equal(s.Clients, sum.Clients, protocmp.Transform()) || !slices.EqualFunc(s.Variates, sum.Variates, slices.Equal) {
+	if !slices.Equal(s.Values, sum.Values) || !cmp.Equal(s.Clients, sum.Clients, protocmp.Transform()) || !slices.EqualFunc(s.ClientStates, sum.ClientStates, slices.Equal) {
 		t.Fatal("the sum or its control variates are not those that were sent")
 	}
 	s.Accept()
@@ -99,14 +99,14 @@ func controlVariatesAreChecked(t *testing.T, p *Bus) {
 		r := Result(1, d.Digest, make([]int64, 6),
 			&bus.ClientLoss{Task: 9, FirstStepLoss: 1, VariateDigest: bus.DigestOf(a).Bytes()},
 			&bus.ClientLoss{Task: 10, FirstStepLoss: 1, VariateDigest: bus.DigestOf(b).Bytes()})
-		r.Variates = [][]float32{a, b}
+		r.ClientStates = [][]float32{a, b}
 		return r
 	}
 	for name, spoil := range map[string]func(*bus.Result){
 		"no changes of variates": func(s *bus.Result) { s.Values = s.Values[:3] },
-		"one too few":            func(s *bus.Result) { s.Variates = s.Variates[:1] },
-		"none":                   func(s *bus.Result) { s.Variates = nil },
-		"one short":              func(s *bus.Result) { s.Variates[1] = b[:3] },
+		"one too few":            func(s *bus.Result) { s.ClientStates = s.ClientStates[:1] },
+		"none":                   func(s *bus.Result) { s.ClientStates = nil },
+		"one short":              func(s *bus.Result) { s.ClientStates[1] = b[:3] },
 		"no digest":              func(s *bus.Result) { s.Clients[0].VariateDigest = nil },
 	} {
 		s := good()

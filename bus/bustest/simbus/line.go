@@ -255,9 +255,9 @@ func (c *Conn) Err() error            { return context.Cause(c.life) }
 func (c *Conn) Ask(ctx context.Context, r *bus.Request) error {
 	limited, cancel := bus.Until(ctx, c.life)
 	defer cancel()
-	if r.For > 0 {
+	if r.Timeout > 0 {
 		var stop context.CancelFunc
-		limited, stop = context.WithTimeout(limited, r.For)
+		limited, stop = context.WithTimeout(limited, r.Timeout)
 		defer stop()
 	}
 	for {
@@ -269,7 +269,7 @@ func (c *Conn) Ask(ctx context.Context, r *bus.Request) error {
 			return context.Cause(ctx)
 		case c.life.Err() != nil:
 			return c.Err()
-		case !r.Again(err):
+		case !r.Retry(err):
 			return err
 		}
 		select {
@@ -300,7 +300,7 @@ func (c *Conn) attempt(ctx context.Context, r *bus.Request) error {
 	defer timer.Stop()
 	select {
 	case b := <-answers:
-		return r.Take(b)
+		return r.Decode(b)
 	case <-ctx.Done():
 	case <-timer.C:
 	}

@@ -145,8 +145,8 @@ func (j *Jobs) wakeUp() {
 	}
 }
 
-// Holds takes what a host says that it holds.
-func (j *Jobs) Holds(host string, workers int, jobs []uint64) {
+// UpdateHost takes what a host says that it holds.
+func (j *Jobs) UpdateHost(host string, workers int, jobs []uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	h, now := j.hosts[host], j.now()
@@ -158,11 +158,11 @@ func (j *Jobs) Holds(host string, workers int, jobs []uint64) {
 	h.workers = workers
 	h.jobs = make(map[uint64]time.Time, len(jobs))
 	for _, job := range jobs {
-		since, known := before[job]
+		since, held := before[job]
 		switch {
 		case slices.Contains(h.ended, job):
 			continue
-		case !known:
+		case !held:
 			since = now
 			if o := j.open[job]; o != nil {
 				o.taken = now
@@ -182,18 +182,18 @@ func (j *Jobs) Leave(host string) {
 		return
 	}
 	for job := range h.jobs {
-		if held, _ := j.held(job); j.open[job] != nil && !held {
+		if held, _ := j.holders(job); j.open[job] != nil && !held {
 			j.lost = append(j.lost, job)
 		}
 	}
 	j.wakeUp()
 }
 
-// held tells whether a host that is there holds the job, and whether one does that
+// holders tells whether a host that is there holds the job, and whether one does that
 // is not slow.
-func (j *Jobs) held(job uint64) (held, well bool) {
+func (j *Jobs) holders(job uint64) (held, well bool) {
 	for _, h := range j.hosts {
-		if _, holds := h.jobs[job]; holds {
+		if _, holding := h.jobs[job]; holding {
 			held = true
 			well = well || !h.slow
 		}
@@ -223,7 +223,7 @@ func (j *Jobs) Due() (lost, slow, done []uint64) {
 	idle := j.idle()
 	for _, job := range slices.Sorted(maps.Keys(j.open)) {
 		o := j.open[job]
-		held, well := j.held(job)
+		held, well := j.holders(job)
 		waits := o.taken.IsZero() || !held
 		switch {
 		case idle <= 0:

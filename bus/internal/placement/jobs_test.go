@@ -38,13 +38,13 @@ func (b *jobsBench) wants(lost, slow, done []uint64) {
 func twoHosts(t *testing.T) *jobsBench {
 	b := newJobsBench(t)
 	b.queue(1, 2, 3, 4)
-	b.Holds("a", 1, []uint64{1})
-	b.Holds("b", 1, []uint64{2})
+	b.UpdateHost("a", 1, []uint64{1})
+	b.UpdateHost("b", 1, []uint64{2})
 	b.clock = b.clock.Add(time.Second)
 	b.Close(1, "a", nil)
-	b.Holds("a", 1, []uint64{3})
+	b.UpdateHost("a", 1, []uint64{3})
 	b.Close(2, "b", nil)
-	b.Holds("b", 1, []uint64{4})
+	b.UpdateHost("b", 1, []uint64{4})
 	b.wants(nil, nil, nil)
 	b.clock = b.clock.Add(time.Second)
 	b.Close(3, "a", nil)
@@ -68,27 +68,27 @@ func TestASlowJobIsQueuedTwiceForAnIdleWorker(t *testing.T) {
 	b.wants(nil, []uint64{4}, nil)
 	b.queue(4)
 	b.wants(nil, nil, nil) // once
-	b.Holds("a", 1, []uint64{4})
+	b.UpdateHost("a", 1, []uint64{4})
 	b.clock = b.clock.Add(time.Second)
 	b.Close(4, "a", []uint64{4, 5})
 	b.wants(nil, nil, []uint64{4, 5})
 	// The slow one still has what nobody waits for: its worker is not idle.
 	b.queue(5, 6)
-	b.Holds("b", 1, []uint64{4})
-	b.Holds("a", 1, []uint64{5})
+	b.UpdateHost("b", 1, []uint64{4})
+	b.UpdateHost("a", 1, []uint64{5})
 	b.clock = b.clock.Add(900 * time.Millisecond)
 	b.wants(nil, nil, nil)
 	// Its next job is done twice as soon as the other is idle, until it is the first.
-	b.Holds("b", 1, []uint64{6})
+	b.UpdateHost("b", 1, []uint64{6})
 	b.wants(nil, nil, nil)
 	b.Close(5, "a", nil)
 	b.wants(nil, []uint64{6}, nil)
 	b.queue(6)
-	b.Holds("a", 1, []uint64{6})
+	b.UpdateHost("a", 1, []uint64{6})
 	b.Close(6, "b", nil)
 	b.queue(7, 8)
-	b.Holds("b", 1, []uint64{7})
-	b.Holds("a", 1, []uint64{8})
+	b.UpdateHost("b", 1, []uint64{7})
+	b.UpdateHost("a", 1, []uint64{8})
 	b.Close(8, "a", nil)
 	b.wants(nil, nil, nil)
 }
@@ -107,7 +107,7 @@ func TestAJobOfAHostThatIsGoneIsQueuedAgainAtOnce(t *testing.T) {
 // A job that another host does, too, waits for that one.
 func TestAJobOfTwoHostsOutlivesOne(t *testing.T) {
 	b := twoHosts(t)
-	b.Holds("a", 1, []uint64{4})
+	b.UpdateHost("a", 1, []uint64{4})
 	b.Leave("b")
 	b.wants(nil, nil, nil)
 	b.Leave("a")
@@ -134,7 +134,7 @@ func TestAJobThatNobodySaysToHaveIsQueuedTwice(t *testing.T) {
 func TestNothingIsQueuedTwiceWhileWorkersAreBusy(t *testing.T) {
 	b := twoHosts(t)
 	b.queue(5, 6, 7)
-	b.Holds("a", 1, []uint64{5})
+	b.UpdateHost("a", 1, []uint64{5})
 	b.clock = b.clock.Add(time.Hour)
 	b.wants(nil, nil, nil)
 }
@@ -142,7 +142,7 @@ func TestNothingIsQueuedTwiceWhileWorkersAreBusy(t *testing.T) {
 // A host's message from before its sum was accepted does not bring the job back.
 func TestAHostThatSaysItLate(t *testing.T) {
 	b := twoHosts(t)
-	b.Holds("a", 1, []uint64{3})
+	b.UpdateHost("a", 1, []uint64{3})
 	b.clock = b.clock.Add(3 * time.Second)
 	b.wants(nil, []uint64{4}, nil)
 }

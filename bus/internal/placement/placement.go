@@ -45,10 +45,10 @@ type host struct {
 	sent, answered int           // tasks of that token
 	done           time.Duration // when nothing was left to answer
 
-	resting bool
-	until   time.Duration // it rests until then
-	since   time.Duration // it has not rested since
-	rest    time.Duration // the last one
+	resting  bool
+	until    time.Duration // it rests until then
+	since    time.Duration // it has not rested since
+	restTime time.Duration // the last one
 }
 
 // New makes an empty table. verb gives the verb of a host's tasks.
@@ -104,13 +104,13 @@ func (t *Table) find(name string) int {
 // passOver has a host rest, for twice as long as the last time unless that is long ago.
 func (t *Table) passOver(h *host) {
 	now := t.now()
-	if now-h.since > wellEnough*h.rest {
-		h.rest = 0
+	if now-h.since > wellEnough*h.restTime {
+		h.restTime = 0
 	}
-	h.rest = min(max(2*h.rest, firstRest), firstRest<<mostRests)
+	h.restTime = min(max(2*h.restTime, firstRest), firstRest<<mostRests)
 	t.renew(h)
 	h.resting = true
-	h.until = now + h.rest
+	h.until = now + h.restTime
 }
 
 // Begin is called before the tasks that follow a wait for answers. Where the last batch
@@ -119,14 +119,14 @@ func (t *Table) passOver(h *host) {
 func (t *Table) Begin() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	least := time.Duration(math.MaxInt64 / slowest)
+	quickest := time.Duration(math.MaxInt64 / slowest)
 	for _, h := range t.hosts {
 		switch {
 		case h.resting:
 		case h.open() > 0:
 			return // the batch goes on
 		case h.sent > 0:
-			least = min(least, h.done-t.started)
+			quickest = min(quickest, h.done-t.started)
 		}
 	}
 	now := t.now()
@@ -135,7 +135,7 @@ func (t *Table) Begin() {
 		case h.resting && now >= h.until:
 			h.resting = false
 			h.since = now
-		case !h.resting && h.sent > 0 && h.done-t.started > max(slowest*least, least+unnoticed):
+		case !h.resting && h.sent > 0 && h.done-t.started > max(slowest*quickest, quickest+unnoticed):
 			t.passOver(h)
 		}
 		h.sent = 0
@@ -186,7 +186,7 @@ func (t *Table) Answered(token uint64) (counts bool) {
 // have not answered all of their tasks if others have, or else asks those again that
 // rest. It reports whether it did so: then the tasks without an answer are to be sent
 // again.
-func (t *Table) Stalled() (again bool) {
+func (t *Table) Stalled() (resend bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var late, resting []*host
@@ -213,8 +213,8 @@ func (t *Table) Stalled() (again bool) {
 	return len(resting) > 0
 }
 
-// Forget is called when messages may have been lost: what is open is sent again.
-func (t *Table) Forget() {
+// Reset is called when messages may have been lost: what is open is sent again.
+func (t *Table) Reset() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, h := range t.hosts {

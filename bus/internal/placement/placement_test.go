@@ -248,7 +248,7 @@ func TestTokens(t *testing.T) {
 			t.Errorf("the answer with token %d counts, tokens are from %d on", token, b.first)
 		}
 	}
-	b.Forget()
+	b.Reset()
 	if !b.Answered(owner.Token) {
 		t.Error("a late answer does not count")
 	}
@@ -274,7 +274,7 @@ func TestEveryTaskIsAnsweredAsLongAsOneHostIs(t *testing.T) {
 				b.Join(name)
 				there[name] = true
 			case 4:
-				b.Forget()
+				b.Reset()
 			}
 			_, counts := b.play(t, rapid.IntRange(1, 30).Draw(r, "cohort"))
 			for host := range counts {

@@ -48,11 +48,11 @@ func AnyClient(run, verb string) string { return Root + "." + run + ".client.*."
 // letter.
 type Clients string // "fedpace.<run>.client."
 
-// ClientsOf are the subjects of a run's clients.
-func ClientsOf(run string) Clients { return Clients(Root + "." + run + ".client.") }
+// ClientSubjects are the subjects of a run's clients.
+func ClientSubjects(run string) Clients { return Clients(Root + "." + run + ".client.") }
 
-// Of is a simulated client's subject.
-func (s Clients) Of(client int, verb string) string {
+// Subject is a simulated client's subject.
+func (s Clients) Subject(client int, verb string) string {
 	var b [3*64 + 32]byte
 	t := append(b[:0], s...)
 	t = strconv.AppendInt(t, int64(client), 10)
@@ -87,9 +87,9 @@ func (s Clients) Client(subject, verb string) (int, bool) {
 // TaskFor is the verb of a task that one host is to answer.
 func TaskFor(host string) string { return Task + "." + host }
 
-// PlanOf is the subject on which a client answers what it got on subject, which
+// PlanSubject is the subject on which a client answers what it got on subject, which
 // ends with a verb.
-func PlanOf(subject, verb string) string { return subject[:len(subject)-len(verb)] + Plan }
+func PlanSubject(subject, verb string) string { return subject[:len(subject)-len(verb)] + Plan }
 
 // The subjects of a run, and the patterns that match several of them.
 func Jobs(run, kernel string) string { return Root + "." + run + ".jobs." + kernel }

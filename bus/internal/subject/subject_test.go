@@ -12,7 +12,7 @@ import (
 )
 
 func FuzzClientSubject(f *testing.F) {
-	s := ClientsOf("r")
+	s := ClientSubjects("r")
 	for _, subject := range []string{
 		"fedpace.r.client.17.task", "fedpace.r.client.017.task", "fedpace.r.client.pi4.task", "fedpace.q.client.17.task",
 		"fedpace.r.client.-1.task", "fedpace.r.client..task", "fedpace.r.client.9999999999.task", "fedpace.r.client.1.2.task", "",
@@ -21,11 +21,11 @@ func FuzzClientSubject(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, subject string) {
 		client, ok := s.Client(subject, Task)
-		if ok && s.Of(client, Task) != subject {
-			t.Errorf("%q is read as client %d, whose subject is %q", subject, client, s.Of(client, Task))
+		if ok && s.Subject(client, Task) != subject {
+			t.Errorf("%q is read as client %d, whose subject is %q", subject, client, s.Subject(client, Task))
 		}
-		if ok && PlanOf(subject, Task) != s.Of(client, Plan) {
-			t.Errorf("%q is answered on %q", subject, PlanOf(subject, Task))
+		if ok && PlanSubject(subject, Task) != s.Subject(client, Plan) {
+			t.Errorf("%q is answered on %q", subject, PlanSubject(subject, Task))
 		}
 	})
 }
@@ -37,8 +37,8 @@ func TestEverySimulatedClientHasItsOwnSubject(t *testing.T) {
 		if err := names.CheckToken("run", run); err != nil {
 			t.Fatal(err)
 		}
-		s := ClientsOf(run)
-		subject := s.Of(client, Task)
+		s := ClientSubjects(run)
+		subject := s.Subject(client, Task)
 		if want := "fedpace." + run + ".client." + strconv.Itoa(client) + ".task"; subject != want {
 			t.Fatalf("got %q, want %q", subject, want)
 		}
@@ -46,11 +46,11 @@ func TestEverySimulatedClientHasItsOwnSubject(t *testing.T) {
 			t.Fatalf("%q is read as %d, %v", subject, got, ok)
 		}
 		host := rapid.StringMatching(`[A-Za-z0-9_-]{1,64}`).Draw(t, "host")
-		placed := s.Of(client, TaskFor(host))
+		placed := s.Subject(client, TaskFor(host))
 		if got, ok := s.Client(placed, TaskFor(host)); !ok || got != client || placed != subject+"."+host {
 			t.Fatalf("%q is read as %d, %v", placed, got, ok)
 		}
-		if got := PlanOf(placed, TaskFor(host)); got != s.Of(client, Plan) {
+		if got := PlanSubject(placed, TaskFor(host)); got != s.Subject(client, Plan) {
 			t.Fatalf("%q is answered on %q", placed, got)
 		}
 		if _, ok := s.Client(placed, Task); ok {

@@ -228,7 +228,7 @@ func (f *calibration) network(
 		Notice:  notice,
 		Begin:   phase,
 	})
-	n.Server = conn.At()
+	n.Server = conn.Address()
 	r.Network = &n
 	return welcome, err
 }

@@ -113,7 +113,7 @@ func histograms(d federated.Stats) []figure.Panel {
 	for _, b := range d.Histogram {
 		sizes.Bars = append(
 			sizes.Bars,
-			figure.Bar{From: float64(b.From) - 0.5, To: float64(b.To) + 0.5, Height: float64(b.Clients)},
+			figure.Bar{Low: float64(b.From) - 0.5, High: float64(b.To) + 0.5, Height: float64(b.Clients)},
 		)
 	}
 	labels := figure.Panel{
@@ -128,7 +128,7 @@ func histograms(d federated.Stats) []figure.Panel {
 	for class, n := range d.Labels {
 		labels.Bars = append(
 			labels.Bars,
-			figure.Bar{From: float64(class) - 0.4, To: float64(class) + 0.4, Height: float64(n)},
+			figure.Bar{Low: float64(class) - 0.4, High: float64(class) + 0.4, Height: float64(n)},
 		)
 	}
 	return []figure.Panel{sizes, labels}

@@ -79,7 +79,7 @@ func (d *station) serve(ctx context.Context) error {
 				d.id,
 				m.Transfers,
 			)
-			d.gateway.Lost(0)
+			d.gateway.GiveUp(0)
 		case err != nil:
 			return err
 		default:
@@ -188,7 +188,7 @@ func (d *station) once(ctx context.Context, model int) (x calibrate.Transfer, er
 			return x, context.Cause(ctx)
 		case err != nil && !errors.Is(err, context.DeadlineExceeded):
 			return x, err
-		case time.Since(d.gateway.Heard(0)) > d.config.Silence, time.Since(sent) > taskLimit:
+		case time.Since(d.gateway.LastHeard(0)) > d.config.Silence, time.Since(sent) > taskLimit:
 			return x, errSilent
 		}
 	}

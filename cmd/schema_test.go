@@ -82,7 +82,7 @@ func TestTheSchemaTakesConfigurations(t *testing.T) {
 		"one option":     "aggregate: {server_rate: 0.5}\navailability: {model: bernoulli, probability: 0.3, period_seconds: 60}",
 		"devices":        "fleet: [{name: a, overhead: {upload: 0.1}}]\ndevices: {names: {pi1: a, pi2: null}}",
 		"listed devices": "fleet: [{name: a}]\ndevices: {names: [pi1, {id: pi2, class: a}]}",
-		"entries within": "close: {rule: deadline, seconds: 3}\nselect: {rule: fit, from: size}\ndata: {reader: parquet, path: x}\nevents: {sample: off}\nseed: 18446744073709551615",
+		"entries within": "close: {rule: deadline, seconds: 3}\nselect: {rule: fit, from: round_robin}\ndata: {reader: parquet, path: x}\nevents: {sample: off}\nseed: 18446744073709551615",
 	} {
 		if _, err := config.Parse(name, []byte(text)); err != nil {
 			t.Error(err)

@@ -301,7 +301,7 @@ func TestYAMLReadsBackAsItWas(t *testing.T) {
 // Every key is written, so that a file of a run hides no default, and has help.
 func TestYAMLHoldsEveryKey(t *testing.T) {
 	c := Demonstration()
-	c.Close, c.Select, c.Availability, c.Slowdown = closing.Buffered{N: 3, StalenessLimit: 2}, selection.Fit{From: selection.BySize{}}, fleet.Trace{Sessions: "x", PeriodSeconds: 3}, fleet.Spells{}
+	c.Close, c.Select, c.Availability, c.Slowdown = closing.Buffered{N: 3, StalenessLimit: 2}, selection.Fit{From: selection.RoundRobin{}}, fleet.Trace{Sessions: "x", PeriodSeconds: 3}, fleet.Spells{}
 	file, err := tree.Parse("config.yaml", c.YAML())
 	if err != nil {
 		t.Fatal(err)
@@ -362,7 +362,7 @@ func FuzzFile(f *testing.F) {
 	f.Add([]byte("schedule: {k: error, k0: 1e3}\nmodel: {mlp: [1, 2]}\ndata: x"))
 	f.Add([]byte("fleet:\n  - name: a\n    weight: 2\n    links: {file: l.csv, traces: [x]}\n    availability: {model: daily, to_hour: 6, zones: [{hours: 1, weight: 2}]}\n    watts: {compute: 3}\n" +
 		"  - {name: b, weight: 1, upload_mbps: {dist: empirical, values: [1, 2e3], at_least: 0.5}, vary: {compute: 2}, slowdown: {}, dropout: {probability: 1}}\n"))
-	f.Add([]byte("select: {rule: fit, from: size}\nclose: {rule: deadline, seconds: 3}\naggregate: {algorithm: fednova, server_rate: 0.5}\nslowdown: {every_seconds: 9, for_seconds: 1, factor: 3}"))
+	f.Add([]byte("select: {rule: fit, from: round_robin}\nclose: {rule: deadline, seconds: 3}\naggregate: {algorithm: fednova, server_rate: 0.5}\nslowdown: {every_seconds: 9, for_seconds: 1, factor: 3}"))
 	f.Add([]byte("schedule: {k: [1]}"))
 	f.Add([]byte("a: &b [*b]"))
 	f.Add([]byte("? x\n: - !!y |\n  z"))

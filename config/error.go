@@ -6,6 +6,7 @@ import (
 
 	"fedpace/config/tree"
 	"fedpace/internal/names"
+	"fedpace/registry"
 )
 
 // KeyError says which key of a configuration is wrong, what it holds, and what
@@ -26,6 +27,15 @@ func notA(value, what string, known []string) string {
 		return s + fmt.Sprintf(" (did you mean %q?)", near)
 	}
 	return s + " (" + orList(known) + ")"
+}
+
+// notEntry says that a name is no entry of a plug point, and which it may have meant or what
+// took the place of an entry that was removed.
+func notEntry(name string, p *registry.Point) string {
+	if instead, ok := p.Instead(name); ok {
+		return fmt.Sprintf("%s %q was removed (%s)", p.Kind, name, instead)
+	}
+	return notA(name, p.Kind, p.Names())
 }
 
 // orList joins words as "a, b or c".

@@ -375,7 +375,7 @@ func elementBy(p *registry.Point, _ reflect.Value, n *tree.Node, path string) (w
 	}
 	i := slices.Index(p.Names(), text)
 	if i < 0 {
-		return w, tree.Fail(name, path, "%s", notA(text, p.Kind, p.Names()))
+		return w, tree.Fail(name, path, "%s", notEntry(text, p))
 	}
 	w.entry, w.where, w.path = &p.Entries[i], name.Where, join(path, text)
 	return w, nil
@@ -411,7 +411,7 @@ func entryOf(p *registry.Point, n *tree.Node, path, at string) (named *registry.
 		case err != nil:
 			return nil, false, tree.Fail(n, at, "%v", err)
 		}
-		return nil, false, tree.Fail(n, at, "%s", notA(s, p.Kind, p.Names()))
+		return nil, false, tree.Fail(n, at, "%s", notEntry(s, p))
 	}
 	if _, ok := parseNumber(n.Text); n.Kind == tree.Scalar &&
 		(n.Quoted || !ok) &&

@@ -29,11 +29,11 @@ func anyRules(t *rapid.T, c *Config) {
 	case 3:
 		c.Close = closing.Buffered{N: size("buffer"), StalenessLimit: rapid.IntRange(0, 9).Draw(t, "staleness")}
 	}
-	from := rapid.SampledFrom([]selection.Rule{nil, selection.Uniform{}, selection.BySize{}}).Draw(t, "from")
-	rules := []selection.Rule{selection.Uniform{}, selection.BySize{}}
+	from := rapid.SampledFrom([]selection.Rule{nil, selection.Uniform{}, selection.RoundRobin{}}).Draw(t, "from")
+	rules := []selection.Rule{selection.Uniform{}}
 	if !closing.Overlaps(c.Close) {
 		rules = append(rules, selection.PowerOfChoice{Candidates: c.Cohort, From: from}, selection.Fit{From: from, Least: 3}, selection.RoundRobin{},
-			selection.Oort{Seconds: 0.5, Window: 7, Penalty: 3, Explore: 0.7, Decay: 0.5, Least: 0.1, CutOff: 0.9, Clip: 0.8, Picks: 4},
+			selection.Oort{Seconds: 0.5, Window: 7, Penalty: 3, Explore: 0.7, Decay: 0.5, MinEpsilon: 0.1, CutOff: 0.9, Clip: 0.8, Picks: 4},
 			selection.Tifl{Tiers: 1, Interval: 5, Credits: 6}, selection.Flanp{Begin: 1, Patience: 2, MinDelta: 0.5})
 	}
 	if c.Close.Deadline() > 0 {
@@ -181,16 +181,16 @@ func TestRulesInWordsAndMaps(t *testing.T) {
 		sets       []string
 		want       func(*Config)
 	}{
-		{"a word", "select: size\navailability: always\nclose: all", nil, func(c *Config) { c.Select = selection.BySize{} }},
-		{"maps", "select: {rule: power_of_choice, candidates: 120, from: size}\nclose: {rule: first, n: 40}", nil, func(c *Config) {
-			c.Select, c.Close = selection.PowerOfChoice{Candidates: 120, From: selection.BySize{}}, closing.First{N: 40}
+		{"a word", "select: round_robin\navailability: always\nclose: all", nil, func(c *Config) { c.Select = selection.RoundRobin{} }},
+		{"maps", "select: {rule: power_of_choice, candidates: 120, from: round_robin}\nclose: {rule: first, n: 40}", nil, func(c *Config) {
+			c.Select, c.Close = selection.PowerOfChoice{Candidates: 120, From: selection.RoundRobin{}}, closing.First{N: 40}
 		}},
 		{"a word takes back what a rule was set with", "close: {rule: first, n: 40}", []string{"close=all"}, func(*Config) {}},
 		{"so does another rule", "close: {rule: first, n: 40}", []string{"close={rule: deadline, seconds: 3}"}, func(c *Config) { c.Close = closing.Deadline{Seconds: 3} }},
 		{"one key of a rule", "close: {rule: buffered, n: 40}", []string{"close.n=10", "close.staleness_limit=5"}, func(c *Config) { c.Close = closing.Buffered{N: 10, StalenessLimit: 5} }},
 		{"a map without the rule adds", "close: {rule: buffered, n: 40}", []string{"close={n: 3}"}, func(c *Config) { c.Close = closing.Buffered{N: 3} }},
 		{"a target of 0", "evaluate: {metric: loss, target: 0}", nil, func(c *Config) { c.Evaluate.Metric.Name, c.Evaluate.Target = "loss", new(float64) }},
-		{"null takes back a choice", "model: [flatten, dense]\nselect: size\ncompress: qsgd", []string{"model=null", "select=null", "compress=null"}, func(*Config) {}},
+		{"null takes back a choice", "model: [flatten, dense]\nselect: round_robin\ncompress: qsgd", []string{"model=null", "select=null", "compress=null"}, func(*Config) {}},
 		{"null takes back a map", "evaluate: {metric: {name: loss, better: lower}}\ntrainer: {command: a, threads: 4}", []string{"evaluate.metric=null", "trainer=null"}, func(*Config) {}},
 		{"one key of a map", "trainer: {command: a, threads: 4}\nevaluate: {metric: loss}", []string{"trainer.command=b", "evaluate.metric.better=lower"}, func(c *Config) {
 			c.Trainer.Command, c.Trainer.Threads, c.Evaluate.Metric = "b", 4, Metric{"loss", "lower"}
@@ -265,35 +265,37 @@ func TestMistakesInRulesAndDevices(t *testing.T) {
 		{"staleness without a buffer", "", []string{"close.staleness_limit=3"}, `--set close.staleness_limit: all does not take it (buffered does)`},
 		{"late where all are waited for", "late: use", nil, `config.yaml:1: late: "use" is for rounds that close before their last task, and close: all waits for it (use drop, or another closing rule)`},
 		{"late in rounds that overlap", "close: {rule: buffered, n: 3}\nlate: use", nil, `config.yaml:2: late: "use" is for rounds that do not overlap: under close: buffered all updates count, whenever they come (use drop)`},
-		{"late beside candidates", "close: {rule: first, n: 3}\nlate: use\nselect: {rule: power_of_choice, candidates: 120}", nil, `config.yaml:3: select: "power_of_choice" asks clients for their losses ahead, which does not go with late updates (use fit, flanp, last_losses, oort, round_robin, size, tifl or uniform, or late: drop)`},
+		{"late beside candidates", "close: {rule: first, n: 3}\nlate: use\nselect: {rule: power_of_choice, candidates: 120}", nil, `config.yaml:3: select: "power_of_choice" asks clients for their losses ahead, which does not go with late updates (use fit, flanp, oort, round_robin, tifl or uniform, or late: drop)`},
 		{"late beside a state", "close: {rule: first, n: 3}\nlate: {rule: use, limit: 2}\naggregate: {algorithm: scaffold}", nil, `config.yaml:3: aggregate.algorithm: "scaffold" keeps a state of each client, which late updates do not fit (use fedadagrad, fedadam, fedasync, fedavg, fedavgm, fedbuff, fedexp, fednova, fedprox, fedyogi or refl, or late: drop)`},
 		{"late without end", "close: {rule: first, n: 3}\nlate: {rule: use, limit: 0}", nil, `config.yaml:2: late.limit: 0 is out of range (a whole number from 1 to 1000000 rounds)`},
-		{"a window is missing", "select: least_available", nil, `config.yaml:1: select: "least_available" needs a deadline (use fit, flanp, last_losses, oort, power_of_choice, round_robin, size, tifl or uniform, or close: {rule: deadline, seconds: ...})`},
+		{"a window is missing", "select: least_available", nil, `config.yaml:1: select: "least_available" needs a deadline (use fit, flanp, oort, power_of_choice, round_robin, tifl or uniform, or close: {rule: deadline, seconds: ...})`},
 		{"more than the cohort", "cohort: 30\nclose: {rule: first, n: 40}", nil, `config.yaml:2: close.n: 40 is more than the cohort (at most 30: over-selection asks more clients than it waits for)`},
 		{"more after the deadline than before", "close:\n  rule: quorum\n  n: 20\n  m: 21\n  seconds: 5\n", nil, `config.yaml:4: close.m: 21 is more than n (at most 20: a round has closed when n updates have come)`},
 		{"no such rule", "close: {rule: dedline}", nil, `config.yaml:1: close.rule: "dedline" is not a closing rule (did you mean "deadline"?)`},
+		{"a selection by size", "select:\n  rule: size", nil, `config.yaml:2: select.rule: way to choose clients "size" was removed (use uniform with aggregate.weights: samples, which weighs updates by their samples)`},
+		{"a selection by last losses", "select: {rule: last_losses, candidates: 90}", nil, `config.yaml:1: select.rule: way to choose clients "last_losses" was removed (use oort, which goes by the losses of the last updates, or power_of_choice)`},
 		{"an accuracy of 0", "evaluate: {target: 0}", nil, "config.yaml:1: evaluate.target: 0 is no accuracy (more than 0 and at most 1; name another evaluate.metric)"},
 		{"no group is null on the command line", "", []string{"nats=null"}, "--set nats: this is a group of keys: url, listen, insecure, replicas, ack_seconds or max_deliver"},
 		{"a list for a rule", "close: [deadline]", nil, `config.yaml:1: close: a list stands where a word, ` + orList(closing.Rules.Names()) + ` is wanted`},
 		{"a map for the rule's name", "close: {rule: {deadline: {seconds: 5}}}", nil, `config.yaml:1: close.rule: a map stands where a word, ` + orList(closing.Rules.Names()) + ` is wanted (its options stand beside it: close: {rule: all, ...})`},
-		{"losses without training", "train: false\nselect: {rule: power_of_choice, candidates: 120}", nil, `config.yaml:2: select: "power_of_choice" decides by training losses, which train: false does not measure (use fit, round_robin, size or uniform)`},
+		{"losses without training", "train: false\nselect: {rule: power_of_choice, candidates: 120}", nil, `config.yaml:2: select: "power_of_choice" decides by training losses, which train: false does not measure (use fit, round_robin or uniform)`},
 		{"candidates are missing", "select: power_of_choice", nil, `config.yaml:1: select.candidates: is not set: power_of_choice needs it (clients asked for their loss)`},
 		{"too few candidates", "select: {rule: power_of_choice, candidates: 20}", nil, `config.yaml:1: select.candidates: 20 is less than the cohort, which is chosen from them (at least 60)`},
 		{"too many candidates", "select: {rule: power_of_choice, candidates: 4000}", nil, `config.yaml:1: select.candidates: 4000 is more than there are clients (at most 3000)`},
-		{"candidates of nobody", "select: {candidates: 90}", nil, `config.yaml:1: select.candidates: uniform does not take it (last_losses and power_of_choice do)`},
-		{"losses in rounds that overlap", "select: {rule: power_of_choice, candidates: 120}\nclose: {rule: buffered, n: 10}", nil, `config.yaml:1: select: "power_of_choice" needs rounds that do not overlap (use size or uniform, or another closing rule)`},
+		{"candidates of nobody", "select: {candidates: 90}", nil, `config.yaml:1: select.candidates: uniform does not take it (power_of_choice does)`},
+		{"losses in rounds that overlap", "select: {rule: power_of_choice, candidates: 120}\nclose: {rule: buffered, n: 10}", nil, `config.yaml:1: select: "power_of_choice" needs rounds that do not overlap (use uniform, or another closing rule)`},
 		{"time that only training tells", "select: {rule: power_of_choice, candidates: 120}\nstop: {equal_runtime_rounds: 9}", nil, `config.yaml:2: stop.equal_runtime_rounds: power_of_choice decides by losses, so the time of rounds is known only by training them (set a number of virtual seconds instead)`},
 		{"a grid that only training tells", "select: {rule: power_of_choice, candidates: 120}\nevaluate: {every_seconds: fixed}", nil, `config.yaml:2: evaluate.every_seconds: power_of_choice decides by losses, so the time of rounds is known only by training them (set a number of virtual seconds instead)`},
 		{"samples of no evaluation", "evaluate: {clients: {samples: 64}}", nil, `config.yaml:1: evaluate.clients.samples: 64 is for evaluations by client, and there are none (set evaluate.clients.every or rounds)`},
 		{"no grid", "evaluate: {every_seconds: 0}", nil, `config.yaml:1: evaluate.every_seconds: 0 is out of range (more than 0 and at most 4000000000 seconds)`},
 		{"the word's number", "evaluate: {every_seconds: -1}", nil, `config.yaml:1: evaluate.every_seconds: -1 is out of range (more than 0 and at most 4000000000 seconds)`},
-		{"fit in rounds that overlap", "select: fit\nclose: {rule: buffered, n: 10}", nil, `config.yaml:1: select: "fit" needs rounds that do not overlap (use size or uniform, or another closing rule)`},
-		{"utilities without training", "train: false\nselect: {rule: oort, seconds: 3}", nil, `config.yaml:2: select: "oort" decides by training losses, which train: false does not measure (use fit, round_robin, size or uniform)`},
-		{"tiers without training", "train: false\nselect: tifl", nil, `config.yaml:2: select: "tifl" decides by training losses, which train: false does not measure (use fit, round_robin, size or uniform)`},
-		{"a plateau without training", "train: false\nselect: {rule: flanp, begin: 9}", nil, `config.yaml:2: select: "flanp" decides by training losses, which train: false does not measure (use fit, round_robin, size or uniform)`},
+		{"fit in rounds that overlap", "select: fit\nclose: {rule: buffered, n: 10}", nil, `config.yaml:1: select: "fit" needs rounds that do not overlap (use uniform, or another closing rule)`},
+		{"utilities without training", "train: false\nselect: {rule: oort, seconds: 3}", nil, `config.yaml:2: select: "oort" decides by training losses, which train: false does not measure (use fit, round_robin or uniform)`},
+		{"tiers without training", "train: false\nselect: tifl", nil, `config.yaml:2: select: "tifl" decides by training losses, which train: false does not measure (use fit, round_robin or uniform)`},
+		{"a plateau without training", "train: false\nselect: {rule: flanp, begin: 9}", nil, `config.yaml:2: select: "flanp" decides by training losses, which train: false does not measure (use fit, round_robin or uniform)`},
 		{"more tiers than clients", "select: {rule: tifl, tiers: 900}\nclients: 800", nil, `config.yaml:1: select.tiers: 900 is more than there are clients (at most 800)`},
-		{"candidates among devices", "select: {rule: power_of_choice, candidates: 90}\ndevices: {names: [pi], include: sampled}", nil, `config.yaml:1: select: "power_of_choice" asks clients for their losses ahead of a task, and devices tell a loss only with the update of one (use fit, last_losses, oort, round_robin, size, tifl or uniform)`},
-		{"fast ones among devices", "select: {rule: flanp, begin: 9}\ndevices: {names: [pi], include: sampled}", nil, `config.yaml:1: select: "flanp" goes by the clients' expected times, and devices that are drawn have none without a class (use fit, last_losses, oort, round_robin, size, tifl or uniform, or a class for each, devices.names: {pi: class})`},
+		{"candidates among devices", "select: {rule: power_of_choice, candidates: 90}\ndevices: {names: [pi], include: sampled}", nil, `config.yaml:1: select: "power_of_choice" asks clients for their losses ahead of a task, and devices tell a loss only with the update of one (use fit, oort, round_robin, tifl or uniform)`},
+		{"fast ones among devices", "select: {rule: flanp, begin: 9}\ndevices: {names: [pi], include: sampled}", nil, `config.yaml:1: select: "flanp" goes by the clients' expected times, and devices that are drawn have none without a class (use fit, oort, round_robin, tifl or uniform, or a class for each, devices.names: {pi: class})`},
 		{"nobody takes part", "clients: 0", nil, `config.yaml:1: clients: 0 is for devices alone, and none is named (set devices.names, or clients)`},
 		{"more than all devices", "clients: 0\ncohort: 3\ndevices: {names: [pi, pa], include: sampled}", nil, `config.yaml:2: cohort: 3 is more than there are devices (at most 2)`},
 		{"some of the devices in every round", "clients: 0\ncohort: 1\ndevices: {names: [pi, pa]}", nil, `config.yaml:2: cohort: 1 of 2 devices are drawn only with devices.include: sampled; otherwise each takes part in every round (set that, or cohort: fit)`},

@@ -28,7 +28,7 @@ func TestAKeyIsSetOnce(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
 		{"schedule.k: fixed\nschedule: {k: rounds}\n", "config.yaml:2: schedule.k: is set already, at "},
 		{"schedule:\n  k: rounds\nschedule.k: fixed\n", "config.yaml:3: schedule.k: is set already, at "},
-		{"select: uniform\nselect.rule: size\n", "config.yaml:2: select.rule: is set already, at "},
+		{"select: uniform\nselect.rule: fit\n", "config.yaml:2: select.rule: is set already, at "},
 		{"close: {rule: first, n: 3}\nclose.n: null\n", "config.yaml:2: close.n: is set already, at "},
 	} {
 		if _, err := loadText(t, test.text); err == nil || !strings.HasPrefix(err.Error(), test.want) {

@@ -116,7 +116,7 @@ func (s *scene) anyRules(t *rapid.T) (c round.Config, algorithm string) {
 	closings := append(every(closing.Rules, rapid.Int64Range(2, 4).Draw(t, "n")), closing.Buffered{N: 2, StalenessLimit: 1})
 	rule := rapid.SampledFrom(closings).Draw(t, "closing")
 	train, buffered := rapid.Bool().Draw(t, "train"), closing.Overlaps(rule)
-	choices := append(every(selection.Rules, 11), selection.PowerOfChoice{Candidates: 11, From: selection.BySize{}})
+	choices := append(every(selection.Rules, 11), selection.PowerOfChoice{Candidates: 11, From: selection.RoundRobin{}})
 	choices = slices.DeleteFunc(choices, func(choose selection.Rule) bool {
 		c = ruleConfig(s.lab, s.fleet, rule, choose)
 		c.Train = train

@@ -272,9 +272,8 @@ func TestRulesThroughTheBus(t *testing.T) {
 		choose  selection.Rule
 	}
 	cases := []rules{
-		{"buffered, stale", closing.Buffered{N: 2, StalenessLimit: 1}, selection.BySize{}},
-		{"by size", closing.All{}, selection.BySize{}},
-		{"power of choice by size", closing.Deadline{Seconds: 0.5}, selection.PowerOfChoice{Candidates: 11, From: selection.BySize{}}},
+		{"buffered, stale", closing.Buffered{N: 2, StalenessLimit: 1}, nil},
+		{"power of choice in turn", closing.Deadline{Seconds: 0.5}, selection.PowerOfChoice{Candidates: 11, From: selection.RoundRobin{}}},
 	}
 	for _, rule := range every(closing.Rules, 4) {
 		cases = append(cases, rules{closing.Rules.NameOf(rule), rule, nil})

@@ -19,6 +19,8 @@ type Point struct {
 	Word    string  // key that names the entry in a map of the configuration, "" where its name is the key
 	Default string  // entry of a map that does not name one, "" where it must
 	Entries []Entry // by name
+
+	retired map[string]string // what to use instead of entries that were removed, by name
 }
 
 // Entry is one entry of a [Point].
@@ -78,6 +80,19 @@ func (t *Table[T]) Register(name, help string, value T) {
 func (t *Table[T]) Standard(name string) *Table[T] {
 	t.Default = name
 	return t
+}
+
+// Retire says what to use instead of an entry that the table no longer has, as the rest of
+// an error message: "use uniform with ...". A configuration that names the entry is told so.
+// It panics if the table has the entry.
+func (t *Table[T]) Retire(name, instead string) {
+	if slices.Contains(t.Names(), name) {
+		panic(fmt.Sprintf("registry: %s %q is registered, and retired", t.Kind, name))
+	}
+	if t.retired == nil {
+		t.retired = map[string]string{}
+	}
+	t.retired[name] = instead
 }
 
 // Encode writes an entry whose options are numbers, words and lists of them as
@@ -163,6 +178,13 @@ func (p *Point) Entry(name string) (value any, help string, ok bool) {
 		}
 	}
 	return nil, "", false
+}
+
+// Instead returns what to use in place of an entry that was removed, see [Table.Retire]; false
+// means that the table never had it, or has it still.
+func (p *Point) Instead(name string) (instead string, ok bool) {
+	instead, ok = p.retired[name]
+	return instead, ok
 }
 
 // NameOf is the name under which a value's type is registered, "" if it is not.

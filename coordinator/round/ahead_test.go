@@ -47,9 +47,7 @@ func TestRunningAheadChangesNothing(t *testing.T) {
 		c.SiteRounds = 0
 		c.Server, c.Leaves, c.Devices, c.Late, c.Batteries = Bandwidth{}, nil, Devices{}, nil, nil
 		c.Closing = closing.Buffered{N: rapid.IntRange(1, 2*c.Cohort).Draw(t, "buffer"), StalenessLimit: rapid.IntRange(0, 3).Draw(t, "limit")}
-		if selection.Rules.NameOf(c.Select) != "size" {
-			c.Select = selection.Uniform{}
-		}
+		c.Select = selection.Uniform{}
 		const soonest = 7
 		slow := func(x Task) Plan {
 			p := plan(x)

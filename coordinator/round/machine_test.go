@@ -60,7 +60,6 @@ func TestConfigsThatCannotRun(t *testing.T) {
 		{"candidates of candidates", func(c *Config) {
 			c.Select = chosen("power_of_choice", "candidates", 4, "from", chosen("power_of_choice", "candidates", 5))
 		}, "from: candidates cannot be drawn by asking"},
-		{"sizes unknown", func(c *Config) { c.Select = chosen("size") }, "numbers of samples"},
 		{"no deadline to need", func(c *Config) { c.Select = hasty{} }, "rounds with a deadline"},
 		{"fit in rounds that overlap", func(c *Config) { c.Closing, c.Select = closing.Buffered{N: 2}, chosen("fit") }, "rounds that do not overlap"},
 		{"rounds that overlap and gather", func(c *Config) { c.Closing, c.Select = closing.Buffered{N: 2}, gathering{} }, "the selection needs rounds that do not overlap"},
@@ -83,7 +82,6 @@ func TestConfigsThatCannotRun(t *testing.T) {
 			c.Select, c.Expect, c.Devices = chosen("flanp", "begin", 1, "rounds", 1, "patience", 1), expectAny, Devices{Count: 1, Sampled: true, Liveness: 1}
 		}, "devices that are drawn with the others have none"},
 		{"nothing expected", func(c *Config) { c.Closing, c.Select = after(5), chosen("fit") }, "expected times"},
-		{"candidates without sizes", func(c *Config) { c.Select = chosen("power_of_choice", "candidates", 4, "from", chosen("size")) }, "numbers of samples"},
 	} {
 		bad := config()
 		c.change(&bad)
@@ -343,7 +341,7 @@ func BenchmarkBuffered(b *testing.B) {
 // What a client costs that nobody asks.
 func TestIdleClientsCostLittle(t *testing.T) {
 	const clients = 1_000_000
-	for _, rule := range []selection.Rule{selection.Uniform{}, chosen("size")} {
+	for _, rule := range []selection.Rule{selection.Uniform{}, chosen("round_robin")} {
 		c := config()
 		c.Clients, c.Select, c.Samples = clients, rule, func(int) int { return 1 }
 		var before, after runtime.MemStats

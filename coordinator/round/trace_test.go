@@ -62,7 +62,7 @@ func newConversation(t *testing.T, d *datadriven.TestData) *conversation {
 			config.Closing = made(t, d, closing.Rules, arg.Vals)
 		case "late": // late=(use, limit=1)
 			config.Late = made(t, d, closing.Lates, arg.Vals)
-		case "select": // select=size, select=(power_of_choice, candidates=5, from=size)
+		case "select": // select=round_robin, select=(power_of_choice, candidates=5, from=round_robin)
 			config.Select = made(t, d, selection.Rules, arg.Vals)
 		case "away":
 			config.Available, config.NextChange = absences(t, d, arg.Vals)

@@ -27,7 +27,7 @@ func TestFitIsTheLargestKThatFits(t *testing.T) {
 
 // A summary speaks of no deadline where there may be none.
 func TestFitSaysWhatFits(t *testing.T) {
-	if got, want := (Fit{From: BySize{}}).String(), "by their numbers of samples, with local steps that fit the round"; got != want {
+	if got, want := (Fit{From: RoundRobin{}}).String(), "in turn, with local steps that fit the round"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -44,27 +44,31 @@ func init() {
 // the earlier one, and falls where they differ by five times it or more: where the later is at
 // least six times the earlier. Its sums are over rounds, of the mean U of those who were exploited.
 type Oort struct {
-	Seconds float64 `key:"seconds" range:"(0,4e9]" unit:"seconds" help:"preferred time of a task at first, and the pacer's step"`
-	Window  int     `key:"window" default:"20" range:"[1,1000000]" unit:"rounds" help:"rounds over which the pacer adds up utilities"`
-	Penalty int     `key:"penalty" default:"2" range:"[0,100]" help:"alpha: power by which longer tasks count less"`
-	Explore float64 `key:"explore" default:"0.9" range:"[0,1]" help:"epsilon: part of the first cohort that is new clients"`
-	Decay   float64 `key:"decay" default:"0.98" range:"[0,1]" help:"factor on epsilon after each round"`
-	Least   float64 `key:"least" default:"0.2" range:"[0,1]" help:"least epsilon"`
-	CutOff  float64 `key:"cut_off" default:"0.95" range:"[0,1]" help:"c: part of the last utility that fits the cohort, from which clients may be drawn"`
-	Clip    float64 `key:"clip" default:"0.95" range:"[0,1]" help:"quantile at which higher utilities are cut"`
-	Picks   int     `key:"picks" is:"null" range:"[1,1000000000]" help:"tasks after which a client is asked only if no other can be; null: never"`
+	Seconds    float64 `key:"seconds" range:"(0,4e9]" unit:"seconds" help:"preferred time of a task at first, and the pacer's step"`
+	Window     int     `key:"window" default:"20" range:"[1,1000000]" unit:"rounds" help:"rounds over which the pacer adds up utilities"`
+	Penalty    int     `key:"penalty" default:"2" range:"[0,100]" help:"alpha: power by which longer tasks count less"`
+	Explore    float64 `key:"explore" default:"0.9" range:"[0,1]" help:"epsilon: part of the first cohort that is new clients"`
+	Decay      float64 `key:"decay" default:"0.98" range:"[0,1]" help:"factor on epsilon after each round"`
+	MinEpsilon float64 `key:"least" default:"0.2" range:"[0,1]" help:"least epsilon"`
+	CutOff     float64 `key:"cut_off" default:"0.95" range:"[0,1]" help:"c: part of the last utility that fits the cohort, from which clients may be drawn"`
+	Clip       float64 `key:"clip" default:"0.95" range:"[0,1]" help:"quantile at which higher utilities are cut"`
+	Picks      int     `key:"picks" is:"null" range:"[1,1000000000]" help:"tasks after which a client is asked only if no other can be; null: never"`
 }
 
 // Order knows no client yet.
 func (o Oort) Order(s Setup) (Order, error) {
 	step := closing.Deadline{Seconds: o.Seconds}.Deadline().Seconds()
-	return &guided{
-		Oort:       o,
-		s:          s,
-		expected:   expectedTimes(&s),
-		picked:     bitset.New(s.Clients),
-		step:       step,
-		oortMemory: oortMemory{Clients: make([]guidedClient, s.Clients), Epsilon: o.Explore, Preferred: step},
+	return &oortOrder{
+		Oort:      o,
+		setup:     s,
+		expected:  expectedTimes(&s),
+		pacerStep: step,
+		oortMemory: oortMemory{
+			Clients:   make([]oortClient, s.Clients),
+			Preferred: step,
+			Epsilon:   o.Explore,
+		},
+		given: bitset.New(s.Clients),
 	}, nil
 }
 
@@ -79,8 +83,8 @@ func (Oort) Needs() Needs {
 
 // Validate refuses an epsilon that grows.
 func (o Oort) Validate(_, _ int) error {
-	if o.Least > o.Explore {
-		return registry.Errorf("least", "%g is more than explore (at most %g)", o.Least, o.Explore)
+	if o.MinEpsilon > o.Explore {
+		return registry.Errorf("least", "%g is more than explore (at most %g)", o.MinEpsilon, o.Explore)
 	}
 	return nil
 }
@@ -89,8 +93,9 @@ func (o Oort) String() string {
 	return fmt.Sprintf("by utility, preferring tasks of %g s, with %g of the first cohort new", o.Seconds, o.Explore)
 }
 
-// system is the factor of a task that took so many seconds.
-func (o Oort) system(took, preferred float64) float64 {
+// slownessFactor is the last factor of the utility, (T/t)^α or 1, for a task that took t seconds
+// where T are preferred.
+func (o Oort) slownessFactor(took, preferred float64) float64 {
 	factor := 1.0
 	if took > preferred {
 		for range o.Penalty {

@@ -10,26 +10,27 @@ import (
 	"fedpace/internal/keyed"
 )
 
-// guided is the order of [Oort].
-type guided struct {
+// oortOrder is the order of [Oort].
+type oortOrder struct {
 	Oort
-	s        Setup
-	expected []Time
-	step     float64 // seconds by which the pacer raises the preferred time
+	setup     Setup
+	expected  []Time  // of each client, for its local steps of round 1
+	pacerStep float64 // seconds by which the pacer raises the preferred time
 
 	oortMemory
 
-	// The order of the round: chosen, then what is left of the new ones, of the known
-	// ones by their utility, and those asked too often.
-	chosen []int32
-	fresh  *drawing
-	rest   []int32
-	picked bitset.Set
+	// The order of the round under way: the cohort first, then what is left of the new clients
+	// and after them the reserve. A client may stand in several of these; given tells which
+	// clients Next has returned.
+	cohort  []int32
+	fresh   *clientDraw
+	reserve []int32
+	given   bitset.Set
 }
 
-// oortMemory is what is remembered between two steps.
+// oortMemory is what the order remembers between two steps of a run.
 type oortMemory struct {
-	Clients   []guidedClient
+	Clients   []oortClient
 	Rounds    int64   // complete ones
 	Preferred float64 // T, in seconds
 	Epsilon   float64
@@ -37,178 +38,207 @@ type oortMemory struct {
 	Compared  bool       // whether there was a last window
 }
 
-// guidedClient is what is remembered of one client.
-type guidedClient struct {
+// oortClient is what the order remembers of one client.
+type oortClient struct {
 	Utility float64 // U
 	Took    float64 // seconds of its newest accepted task
-	Last    int64   // L; 0: no update of it was accepted
+	Last    int64   // L: round of its newest accepted update; noUpdate if there is none
 	Picks   int64   // tasks that it had
 }
 
-// drawing draws from a list of clients by weight, without replacement.
-type drawing struct {
-	*sizes
+// noUpdate is the round of the newest accepted update of a client that has none. Rounds are
+// numbered from 1.
+const noUpdate = 0
+
+// clientDraw draws clients from a list by weight, without replacement. A nil clientDraw is
+// one of an empty list.
+type clientDraw struct {
+	*weightedOrder
 	list []int32
 }
 
-// resolution of weights: the greatest is one more.
-const resolution = 1 << 32
+// weightResolution is how finely the weights of a draw are told apart: the greatest is one
+// more than it.
+const weightResolution = 1 << 32
 
-// draw makes a drawing with probabilities in proportion to weights, to 2^-32 of the
-// greatest, and greater than 0.
-func (o *guided) draw(round int, purpose keyed.Purpose, list []int32, weight func(client int32) float64) *drawing {
-	most := 0.0
-	for _, client := range list {
-		most = max(most, weight(client))
-	}
+// drawFrom makes a draw from a list of clients with probabilities in proportion to their
+// weights, which are at least 0. A weight is rounded to 2^-32 of the greatest, and one unit is
+// added, so that each client of the list is drawn at last.
+func (o *oortOrder) drawFrom(
+	list []int32,
+	weight func(client int32) float64,
+	purpose keyed.Purpose,
+	round int,
+) *clientDraw {
 	if len(list) == 0 {
 		return nil
 	}
-	s := newSizes(o.s.Seed, len(list), func(i int) int {
-		if most == 0 {
-			return 1
+	greatest := 0.0
+	for _, client := range list {
+		greatest = max(greatest, weight(client))
+	}
+	weights := make([]uint64, len(list))
+	for i, client := range list {
+		weights[i] = 1
+		if greatest > 0 {
+			weights[i] += uint64(weight(client) / greatest * weightResolution)
 		}
-		return 1 + int(weight(list[i])/most*resolution)
-	})
-	s.purpose = purpose
-	s.Start(round, 0)
-	return &drawing{s, list}
+	}
+	return &clientDraw{
+		weightedOrder: newWeightedOrder(o.setup.Seed, purpose, round, weights),
+		list:          list,
+	}
 }
 
-// next is the next of the list; false: there is none left.
-func (d *drawing) next() (client int32, ok bool) {
+// next draws a client; false means that all of the list have been drawn.
+func (d *clientDraw) next() (client int32, ok bool) {
 	if d == nil {
 		return 0, false
 	}
-	i, ok := d.sizes.Next()
+	i, ok := d.weightedOrder.next()
 	return d.list[i], ok
 }
 
-// Start chooses the cohort among the clients that are free.
-func (o *guided) Start(round int, _ Time) {
-	clear(o.picked)
-	var known, fresh, tired []int32
+// take draws n clients, of whom the list must have as many left, and appends them to another
+// list.
+func (d *clientDraw) take(n int, to []int32) []int32 {
+	for range n {
+		client, _ := d.next()
+		to = append(to, client)
+	}
+	return to
+}
+
+// Start chooses the cohort among the clients that are free: known clients by their utility,
+// new ones by their speed.
+func (o *oortOrder) Start(round int, _ Time) {
+	clear(o.given)
+	known, fresh, tired := o.freeClients()
+	utility := o.utilities(int64(round), known)
+	byUtility := known
+	slices.SortFunc(byUtility, func(a, b int32) int {
+		return cmp.Or(cmp.Compare(utility[b], utility[a]), cmp.Compare(a, b))
+	})
+
+	exploited, explored := o.shares(len(known), len(fresh))
+	admitted := o.admitted(byUtility, utility, exploited)
+	utilityOf := func(client int32) float64 { return utility[client] }
+	o.cohort = o.drawFrom(admitted, utilityOf, keyed.Cohort, round).take(exploited, o.cohort[:0])
+
+	speedOf := func(client int32) float64 { return 1 / float64(max(1, o.expected[client])) }
+	o.fresh = o.drawFrom(fresh, speedOf, keyed.Explore, round)
+	o.cohort = o.fresh.take(explored, o.cohort)
+
+	slices.SortStableFunc(tired, func(a, b int32) int {
+		return cmp.Compare(o.Clients[a].Picks, o.Clients[b].Picks)
+	})
+	o.reserve = slices.Concat(byUtility, tired)
+}
+
+// freeClients lists the clients that are free by what they are, each list by client: known
+// ones, of whom an update was accepted; fresh ones, of whom none was; and tired ones, which
+// have had as many tasks as they may.
+func (o *oortOrder) freeClients() (known, fresh, tired []int32) {
 	for i := range o.Clients {
 		c := &o.Clients[i]
+		isTired := o.Picks > 0 && c.Picks >= int64(o.Picks)
 		switch {
-		case !o.s.Free(i):
-		case o.Picks > 0 && c.Picks >= int64(o.Picks):
+		case !o.setup.Free(i):
+		case isTired:
 			tired = append(tired, int32(i))
-		case c.Last > 0:
+		case c.Last != noUpdate:
 			known = append(known, int32(i))
 		default:
 			fresh = append(fresh, int32(i))
 		}
 	}
-	utility := o.utilities(int64(round), known)
-	byUtility := slices.Clone(known)
-	slices.SortFunc(
-		byUtility,
-		func(a, b int32) int { return cmp.Or(cmp.Compare(utility[b], utility[a]), cmp.Compare(a, b)) },
-	)
-	old, tried := o.shares(len(known), len(fresh))
-	o.chosen = o.chosen[:0]
-	take := func(d *drawing, n int) {
-		for range n {
-			client, _ := d.next()
-			o.chosen = append(o.chosen, client)
-		}
-	}
-	take(
-		o.draw(
-			round,
-			keyed.Cohort,
-			o.admitted(byUtility, utility, old),
-			func(client int32) float64 { return utility[client] },
-		),
-		old,
-	)
-	o.fresh = o.draw(
-		round,
-		keyed.Explore,
-		fresh,
-		func(client int32) float64 { return 1 / float64(max(1, o.expected[client])) },
-	)
-	take(o.fresh, tried)
-	slices.SortStableFunc(tired, func(a, b int32) int { return cmp.Compare(o.Clients[a].Picks, o.Clients[b].Picks) })
-	o.rest = append(byUtility, tired...)
+	return known, fresh, tired
 }
 
-// shares is how many of a cohort are known, and how many are new.
-func (o *guided) shares(known, fresh int) (old, tried int) {
-	tried = min(int(o.Epsilon*float64(o.s.Cohort)), fresh)
-	old = min(o.s.Cohort-tried, known)
-	return old, min(o.s.Cohort-old, fresh)
+// shares splits the cohort between clients that are exploited, of the given number of known
+// ones, and clients that are explored, of the given number of fresh ones. A part epsilon is
+// explored, and more where the known ones are too few.
+func (o *oortOrder) shares(known, fresh int) (exploited, explored int) {
+	cohort := o.setup.Cohort
+	explored = min(int(o.Epsilon*float64(cohort)), fresh)
+	exploited = min(cohort-explored, known)
+	return exploited, min(cohort-exploited, fresh)
 }
 
-// utilities are those of the known clients.
-func (o *guided) utilities(round int64, known []int32) map[int32]float64 {
-	values := make([]float64, 0, len(known))
-	for _, client := range known {
-		values = append(values, o.Clients[client].Utility)
-	}
+// utilities returns the utility of each of the known clients in a round, by the formula at
+// [Oort].
+func (o *oortOrder) utilities(round int64, known []int32) map[int32]float64 {
 	utility := make(map[int32]float64, len(known))
-	logRound := schedule.Log(float64(round))
 	if len(known) == 0 {
 		return utility
 	}
-	slices.Sort(values)
-	bound := values[max(0, int(math.Ceil(o.Clip*float64(len(values))))-1)]
-	least := float64(0.999 * values[0])
-	extent := max(values[len(values)-1]-least, 1e-4)
+	statistical := make([]float64, 0, len(known))
+	for _, client := range known {
+		statistical = append(statistical, o.Clients[client].Utility)
+	}
+	slices.Sort(statistical)
+	quantile := int(math.Ceil(o.Clip*float64(len(statistical)))) - 1
+	bound := statistical[max(0, quantile)]
+	lowest := float64(0.999 * statistical[0])
+	extent := max(statistical[len(statistical)-1]-lowest, 1e-4)
+	logRound := schedule.Log(float64(round))
 	for _, client := range known {
 		c := &o.Clients[client]
+		normalized := (min(c.Utility, bound) - lowest) / extent
 		uncertainty := math.Sqrt(0.1 * logRound / float64(c.Last)) // grows while no update is accepted
-		utility[client] = ((min(c.Utility, bound)-least)/extent + uncertainty) * o.system(c.Took, o.Preferred)
+		utility[client] = (normalized + uncertainty) * o.slownessFactor(c.Took, o.Preferred)
 	}
 	return utility
 }
 
-// admitted are those with at least a part of the utility of the n-th.
-func (o *guided) admitted(byUtility []int32, utility map[int32]float64, n int) []int32 {
+// admitted returns the clients from whom n are drawn: those with at least a part CutOff of
+// the utility of the n-th. byUtility are at least n clients, in falling order of utility.
+func (o *oortOrder) admitted(byUtility []int32, utility map[int32]float64, n int) []int32 {
 	if n == 0 {
 		return nil
 	}
-	least := o.CutOff * utility[byUtility[n-1]]
+	threshold := o.CutOff * utility[byUtility[n-1]]
 	end := n
-	for end < len(byUtility) && utility[byUtility[end]] >= least {
+	for end < len(byUtility) && utility[byUtility[end]] >= threshold {
 		end++
 	}
 	return byUtility[:end]
 }
 
-func (o *guided) Next() (client int, ok bool) {
-	next, ok := o.next()
-	for ok && o.picked.Has(int(next)) {
-		next, ok = o.next()
+// Next returns the next client of the round that was not given before.
+func (o *oortOrder) Next() (client int, ok bool) {
+	next, ok := o.nextListed()
+	for ok && o.given.Has(int(next)) {
+		next, ok = o.nextListed()
 	}
 	if ok {
-		o.picked.Add(int(next))
+		o.given.Add(int(next))
 	}
 	return int(next), ok
 }
 
-// next is a client that may have been given before.
-func (o *guided) next() (client int32, ok bool) {
-	if len(o.chosen) > 0 {
-		client = o.chosen[0]
-		o.chosen = o.chosen[1:]
+// nextListed returns the next client of the cohort, then of the fresh ones, then of the
+// reserve. It may have been given before.
+func (o *oortOrder) nextListed() (client int32, ok bool) {
+	if len(o.cohort) > 0 {
+		client = o.cohort[0]
+		o.cohort = o.cohort[1:]
 		return client, true
 	}
 	client, ok = o.fresh.next()
 	if ok {
 		return client, true
 	}
-	if len(o.rest) == 0 {
+	if len(o.reserve) == 0 {
 		return 0, false
 	}
-	client = o.rest[0]
-	o.rest = o.rest[1:]
+	client = o.reserve[0]
+	o.reserve = o.reserve[1:]
 	return client, true
 }
 
-// Ended counts the task and, if its update was accepted, keeps its time.
-func (o *guided) Ended(client, _ int, took Time, accepted bool) {
+// Ended counts a client's task and, if its update was accepted, remembers how long it took.
+func (o *oortOrder) Ended(client, _ int, took Time, accepted bool) {
 	c := &o.Clients[client]
 	c.Picks++
 	if accepted {
@@ -216,27 +246,33 @@ func (o *guided) Ended(client, _ int, took Time, accepted bool) {
 	}
 }
 
-func (o *guided) Trained(client int, loss float64) {
+// Trained sets the client's statistical utility U from the loss of its accepted update, and
+// adds it to the pacer's sum.
+func (o *oortOrder) Trained(client int, loss float64) {
 	c := &o.Clients[client]
-	c.Utility = float64(float64(o.s.Samples(client)) * math.Abs(loss))
+	samples := float64(o.setup.Samples(client))
+	c.Utility = float64(samples * math.Abs(loss))
 	c.Last = o.Rounds + 1
 	o.Sums[1] += c.Utility
 }
 
-// Closed lowers epsilon and asks the pacer.
-func (o *guided) Closed(int, float64) {
+// Closed lowers epsilon. At the end of a window the pacer raises the preferred time if the
+// utilities of the window add up to less than those of the one before.
+func (o *oortOrder) Closed(int, float64) {
 	o.Rounds++
-	o.Epsilon = max(o.Least, float64(o.Epsilon*o.Decay))
+	o.Epsilon = max(o.MinEpsilon, float64(o.Epsilon*o.Decay))
 	if o.Rounds%int64(o.Window) != 0 {
 		return
 	}
 	if o.Compared && o.Sums[0] > o.Sums[1] {
-		o.Preferred += o.step
+		o.Preferred += o.pacerStep
 	}
-	o.Sums = [2]float64{o.Sums[1]}
+	o.Sums = [2]float64{o.Sums[1], 0}
 	o.Compared = true
 }
 
-func (o *guided) Memory() []byte { return Remember(&o.oortMemory) }
+// Memory encodes what the order remembers of its clients and of the pacer.
+func (o *oortOrder) Memory() []byte { return Remember(&o.oortMemory) }
 
-func (o *guided) Restore(memory []byte) error { return Recall(memory, &o.oortMemory) }
+// Restore takes over what Memory has encoded.
+func (o *oortOrder) Restore(memory []byte) error { return Recall(memory, &o.oortMemory) }

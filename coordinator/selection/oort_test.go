@@ -7,7 +7,7 @@ import (
 )
 
 // told makes clients known: what each one's task took, in seconds, and its loss.
-func (o *guided) told(took, loss map[int]float64) {
+func (o *oortOrder) told(took, loss map[int]float64) {
 	for client := range len(o.Clients) {
 		if s, ok := took[client]; ok {
 			o.Ended(client, 8, Time(s*1e9), true)
@@ -22,7 +22,7 @@ func near(a, b float64) bool { return math.Abs(a-b) <= 1e-12*max(1, math.Abs(b))
 // and 4, and one took 5 s. U is 25, 30, 2.5 and 1000, of which 0.999 times the least is 2.4975; the
 // rest up to the greatest is 997.5025.
 func TestOortsUtilities(t *testing.T) {
-	o := orderOf[*guided](t, Oort{Seconds: 2, Window: 100, Penalty: 2, Clip: 1}, 3, make([]Time, 6)...)
+	o := orderOf[*oortOrder](t, Oort{Seconds: 2, Window: 100, Penalty: 2, Clip: 1}, 3, make([]Time, 6)...)
 	o.told(map[int]float64{0: 1, 1: 5}, map[int]float64{0: 2.5, 1: -3})
 	for range 3 {
 		o.Closed(0, math.NaN())
@@ -48,7 +48,7 @@ func TestOortsUtilities(t *testing.T) {
 	o.Clip = 0.75 // of four utilities, the third
 	want[3] = 27.5025/997.5025 + math.Sqrt(0.1*lnR/4)
 	hold("clipped")
-	if got := (Oort{Penalty: 0}).system(9, 1); got != 1 {
+	if got := (Oort{Penalty: 0}).slownessFactor(9, 1); got != 1 {
 		t.Errorf("without a penalty the factor is %v", got)
 	}
 	// Of the two that fit, the second has about 0.34. The others have 0.313 and 0.104.
@@ -64,7 +64,7 @@ func TestOortsUtilities(t *testing.T) {
 // The part of new clients falls by Decay a round, to Least; what one kind lacks the
 // other gives.
 func TestOortsShares(t *testing.T) {
-	o := orderOf[*guided](t, Oort{Seconds: 1, Window: 100, Explore: 0.9, Decay: 0.5, Least: 0.2}, 10, make([]Time, 6)...)
+	o := orderOf[*oortOrder](t, Oort{Seconds: 1, Window: 100, Explore: 0.9, Decay: 0.5, MinEpsilon: 0.2}, 10, make([]Time, 6)...)
 	for i, x := range []struct{ known, fresh, old, tried int }{
 		{0, 50, 0, 10}, // at first all are new
 		{20, 20, 6, 4}, // epsilon 0.45
@@ -82,7 +82,7 @@ func TestOortsShares(t *testing.T) {
 // T grows by its first value after a window whose utility is less than that of the
 // window before.
 func TestOortsPacer(t *testing.T) {
-	o := orderOf[*guided](t, Oort{Seconds: 2.5, Window: 2}, 1, make([]Time, 6)...)
+	o := orderOf[*oortOrder](t, Oort{Seconds: 2.5, Window: 2}, 1, make([]Time, 6)...)
 	for i, x := range []struct{ loss, preferred float64 }{
 		{3, 2.5}, {3, 2.5}, // 60
 		{1, 2.5}, {5, 2.5}, // 60: no less
@@ -102,7 +102,7 @@ func TestOortsPacer(t *testing.T) {
 // is the least, 0.999 times that 4985.01, and the rest up to 10000 is 5014.99.
 func TestOortDrawsBySpeedAndByUtility(t *testing.T) {
 	const rounds = 20_000
-	o := orderOf[*guided](t, Oort{Seconds: 1e6, Window: 1e6, Explore: 1, Clip: 1, CutOff: 0.2}, 1, 60, 30, 20, 15, 12, 10, 10, 10)
+	o := orderOf[*oortOrder](t, Oort{Seconds: 1e6, Window: 1e6, Explore: 1, Clip: 1, CutOff: 0.2}, 1, 60, 30, 20, 15, 12, 10, 10, 10)
 	draw := func(what string, weights ...float64) {
 		t.Helper()
 		count, want, total := make([]int, 8), make([]float64, 8), 0.0
@@ -129,7 +129,7 @@ func TestOortDrawsBySpeedAndByUtility(t *testing.T) {
 // An order has every client that is free once. Those that were asked too often come
 // last, the least often first; a cohort of ten with epsilon 0.5 has five new clients.
 func TestOortsOrderIsWhole(t *testing.T) {
-	o := orderOf[*guided](t, Oort{Seconds: 1, Window: 10, Explore: 0.5, Decay: 1, Clip: 1, CutOff: 0.5, Picks: 2}, 10, make([]Time, 40)...)
+	o := orderOf[*oortOrder](t, Oort{Seconds: 1, Window: 10, Explore: 0.5, Decay: 1, Clip: 1, CutOff: 0.5, Picks: 2}, 10, make([]Time, 40)...)
 	took, loss := map[int]float64{}, map[int]float64{}
 	for client := range 20 {
 		took[client], loss[client] = 1, float64(client)
@@ -138,7 +138,7 @@ func TestOortsOrderIsWhole(t *testing.T) {
 	for _, client := range []int{19, 18, 18} { // the best of them
 		o.Ended(client, 0, 0, false)
 	}
-	o.s.Free = func(client int) bool { return client != 3 && client != 33 }
+	o.setup.Free = func(client int) bool { return client != 3 && client != 33 }
 	for round := range 20 {
 		all := cohortOf(o, round+2, 99)
 		if n := len(all); n != 38 || slices.Contains(all, 3) || slices.Contains(all, 33) {
@@ -162,7 +162,7 @@ func TestOortsOrderIsWhole(t *testing.T) {
 // Of two clients with the same losses, the one whose last update is 500 rounds old is drawn more
 // often than one of round 490: beside utilities of 400 to 900 the uncertainty counts.
 func TestOortsUncertaintyCounts(t *testing.T) {
-	o := orderOf[*guided](t, Oort{Seconds: 2, Window: 100, Penalty: 2, Clip: 1}, 3, make([]Time, 6)...)
+	o := orderOf[*oortOrder](t, Oort{Seconds: 2, Window: 100, Penalty: 2, Clip: 1}, 3, make([]Time, 6)...)
 	o.told(map[int]float64{0: 1}, map[int]float64{0: 60})
 	o.Rounds = 489
 	o.told(map[int]float64{1: 1, 2: 1, 3: 1}, map[int]float64{1: 60, 2: 40, 3: 90})

@@ -23,7 +23,7 @@ func init() {
 // drop out the round closes with nothing accepted.
 type PowerOfChoice struct {
 	Candidates int  `key:"candidates" range:"[1,1000000]" help:"clients asked for their loss"`
-	From       Rule `key:"from" is:"null" help:"how candidates are drawn; null: uniform; the paper draws by size"`
+	From       Rule `key:"from" is:"null" help:"how candidates are drawn; null: uniform"`
 }
 
 func (p PowerOfChoice) Order(s Setup) (Order, error) { return p.DrawsBy().Order(s) }

@@ -29,6 +29,11 @@ type Needs = registry.Needs
 // where their number is not known yet) and String() string.
 var Rules = registry.New[Rule]("way to choose clients", "rule")
 
+func init() {
+	Rules.Retire("size", "use uniform with aggregate.weights: samples, which weighs updates by their samples")
+	Rules.Retire("last_losses", "use oort, which goes by the losses of the last updates, or power_of_choice")
+}
+
 // Rule is how a round's clients are chosen among those that are available.
 type Rule interface {
 	// Order makes the order in which clients are given tasks, once for a run.

@@ -45,7 +45,7 @@ var choices = []struct {
 	{"privacy.local", []string{"{clip: 1, noise_multiplier: 0.1}"}},
 	{"compress", []string{"top_k", "{method: random_k, share: 0.2}", "qsgd", "{method: sign, step: 0.01}", "{method: four_bit, block: 10}", "{method: sparseloco, share: 0.1, chunk: 20}"}},
 	{"local", []string{"adam", "{optimizer: adamw, keep: true}", "{momentum: 0.9, nesterov: true}", "{momentum: 0.9, keep: true}", "{clip: 0.5}"}},
-	{"select", []string{"fit", "{rule: flanp, begin: 1, rounds: 2}", "{rule: last_losses, candidates: 7}", "{rule: power_of_choice, candidates: 7}", "{rule: oort, seconds: 1}", "round_robin", "{rule: tifl, tiers: 2, interval: 3}", "{rule: least_available, seconds: 5}"}},
+	{"select", []string{"fit", "{rule: flanp, begin: 1, rounds: 2}", "{rule: power_of_choice, candidates: 7}", "{rule: oort, seconds: 1}", "round_robin", "{rule: tifl, tiers: 2, interval: 3}", "{rule: least_available, seconds: 5}"}},
 	{"availability", []string{"{model: bernoulli, probability: 0.6, period_seconds: 3}", "{model: markov, on_seconds: 5, off_seconds: 2}"}},
 	{"dropout", []string{"{probability: 0.3}", "{when_unavailable: true}"}},
 	{"slowdown", []string{"{every_seconds: 5, for_seconds: 2, factor: 3, links: true}"}},

@@ -165,7 +165,7 @@ func sameAgain(t *testing.T, dir string, want folder.Summary) {
 // while its clock stands. A device that comes back takes part again.
 func TestARunAwaitsItsDevices(t *testing.T) {
 	t.Parallel()
-	o, sets := devicesAlone(t, "[d1, d2]", "stop.rounds=60", "devices.liveness_seconds=0.5", "devices.keep_updates=true", "select=size")
+	o, sets := devicesAlone(t, "[d1, d2]", "stop.rounds=60", "devices.liveness_seconds=0.5", "devices.keep_updates=true")
 	c := runtest.Small(t, sets()...)
 	awaits, far, left := make(chan struct{}, 100), make(chan struct{}), make(chan struct{})
 	o.Notice = func(line string) {

@@ -23,7 +23,7 @@ func TestForgedCheckpoints(t *testing.T) {
 	if slow.On() {
 		seeds = 25
 	}
-	for _, sets := range [][]string{nil, {"network.server_upload_mbps=20", "network.server_download_mbps=20"}, {"train=true", "schedule.k0=1", "select={rule: last_losses, candidates: 8}"}} {
+	for _, sets := range [][]string{nil, {"network.server_upload_mbps=20", "network.server_download_mbps=20"}, {"train=true", "schedule.k0=1", "select={rule: oort, seconds: 1}"}} {
 		c := pausing(t, sets...)
 		stopAt(t, 1, func(ctx context.Context, o Options) error { _, err := Run(ctx, c, o); return err })
 		c.Pace = 0

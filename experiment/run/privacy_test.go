@@ -189,10 +189,10 @@ func TestWhatPrivacyRefuses(t *testing.T) {
 		"close={rule:buffered,n:2}":                           "close: whether others' updates count",
 		"close={rule:first,n:2} network.server_upload_mbps=9": "close: clients that share",
 		"select=fit":                       "select: the steps of a round's clients follow the times of the others",
-		"select=size":                      "select: size chooses clients by what their samples are",
 		"compress={method:sign,step:0.01}": "privacy.clip: does not go with compress: sign",
 		"privacy.delta=0.09":               "privacy.delta: 0.09 may be the loss of one",
 		"privacy.noise_multiplier=null":    "privacy: clip and noise_multiplier belong together",
+		"select={rule:oort,seconds:1}":     "select: oort chooses clients by what their samples are",
 	} {
 		c, err := config.Load("", slices.Concat([]string{"task=femnist", "clients=200", "cohort=10"}, private, strings.Fields(sets)))
 		if err == nil {

@@ -77,17 +77,15 @@ var runs = []run{
 	{name: "close-buffered-femnist", sets: images + spread + "stop.rounds=4 close={rule:buffered,n:2}"},
 
 	// How clients are chosen.
-	{name: "select-size", sets: tweets + "select=size aggregate.weights=samples"},
 	{name: "select-power-of-choice", sets: tweets + spread + "select={rule:power_of_choice,candidates:12}"},
-	{name: "select-power-of-choice-size", sets: tweets + spread + "select={rule:power_of_choice,candidates:12,from:size} close={rule:first,n:4}"},
+	{name: "select-power-of-choice-in-turn", sets: tweets + spread + "select={rule:power_of_choice,candidates:12,from:round_robin} close={rule:first,n:4}"},
 	{name: "select-fit", sets: logistic + spread + "select=fit close={rule:deadline,seconds:0.5}"},
 	{name: "select-oort", sets: tweets + spread + "select={rule:oort,seconds:1,window:3}"},
 	{name: "select-tifl", sets: tweets + spread + "select={rule:tifl,tiers:3,interval:4}"},
-	{name: "select-last-losses", sets: tweets + spread + "select={rule:last_losses,candidates:12,from:size}"},
 	{name: "select-flanp", sets: logistic + spread + "cohort=8 select={rule:flanp,begin:3,patience:2}"},
 	{name: "select-least-available", sets: logistic + spread + "availability={model:markov,on_seconds:20,off_seconds:20} select={rule:least_available,seconds:2,error:0.2}"},
 	{name: "select-round-robin", sets: logistic + spread + "select=round_robin"},
-	{name: "select-fit-size", sets: logistic + spread + "select={rule:fit,from:size} close={rule:deadline,seconds:0.5} aggregate.algorithm=fednova"},
+	{name: "select-fit-in-turn", sets: logistic + spread + "select={rule:fit,from:round_robin} close={rule:deadline,seconds:0.5} aggregate.algorithm=fednova"},
 
 	// Algorithms.
 	{name: "fedavg-rate", sets: logistic + "aggregate={algorithm:fedavg,server_rate:0.5}"},
@@ -138,7 +136,7 @@ var runs = []run{
 	{name: "shared-sites", sets: timing + spread + "network={server_upload_mbps:9,sites:{count:7,download_mbps:30,upload_mbps:4}}"},
 	{name: "sites-add-up", sets: tweets + "clients=30 cohort=10 network={server_upload_mbps:8,sites:{count:4,download_mbps:30,upload_mbps:5}} aggregate={site_rounds:2,weights:samples} dropout.probability=0.1"},
 	{name: "shared-server-buffered", sets: timing + spread + "network.server_download_mbps=60 network.server_upload_mbps=9 close={rule:buffered,n:4} dropout.probability=0.05"},
-	{name: "all-at-once", sets: tweets + "cohort=10 compute.std=0.01 close={rule:first,n:6} availability={model:markov,on_seconds:20,off_seconds:20} dropout={probability:0.05,when_unavailable:true} network.server_upload_mbps=8 aggregate.algorithm=fedyogi aggregate.server_rate=0.01 schedule.k=error select=size"},
+	{name: "all-at-once", sets: tweets + "cohort=10 compute.std=0.01 close={rule:first,n:6} availability={model:markov,on_seconds:20,off_seconds:20} dropout={probability:0.05,when_unavailable:true} network.server_upload_mbps=8 aggregate.algorithm=fedyogi aggregate.server_rate=0.01 schedule.k=error"},
 
 	// Clients that attack.
 	{name: "attackers", sets: tweets + "clients=12 cohort=12 schedule.k=error fleet=[{name:a,count:5},{name:b,count:1,attack:sign_flip},{name:c,count:1,attack:noise},{name:d,count:1,attack:label_flip},{name:e,count:1,attack:loss_lie},{name:f,count:3,attack:min_max}]"},

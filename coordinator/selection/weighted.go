@@ -1,0 +1,86 @@
+package selection
+
+import "fedpace/internal/keyed"
+
+// weightedOrder draws items 0 to n-1 without replacement, with probabilities in proportion
+// to whole weights: each draw is over the items that are left. Since weights are whole
+// numbers, no rounding prefers an item.
+//
+// The weights are the leaves of a tree of sums, in which each inner node has fanOut
+// children. A draw costs one path from the root to a leaf and one back.
+type weightedOrder struct {
+	seed    uint64
+	purpose keyed.Purpose
+	round   uint64
+	draws   uint64 // so far; part of the key of the next draw
+
+	// levels[0] has the weights of the items that are left, each level above it the sums of
+	// fanOut neighbours of the one below, and the last level the total alone.
+	levels [][]uint64
+}
+
+const (
+	fanOutBits = 4
+	fanOut     = 1 << fanOutBits
+)
+
+// newWeightedOrder makes the order of one round. weights are those of items 0 to
+// len(weights)-1; their sum must be less than 2^64. The order takes the slice over. Draw i is
+// keyed by seed, purpose, round and i, so an order that is made again is the same.
+func newWeightedOrder(seed uint64, purpose keyed.Purpose, round int, weights []uint64) *weightedOrder {
+	o := &weightedOrder{
+		seed:    seed,
+		purpose: purpose,
+		round:   uint64(round),
+		levels:  [][]uint64{weights},
+	}
+	level := weights
+	for len(level) > 1 {
+		sums := make([]uint64, (len(level)+fanOut-1)/fanOut)
+		for i, weight := range level {
+			sums[i>>fanOutBits] += weight
+		}
+		level = sums
+		o.levels = append(o.levels, level)
+	}
+	return o
+}
+
+// next draws an item and takes it out; false means that no item of positive weight is left.
+func (o *weightedOrder) next() (item int, ok bool) {
+	root := o.levels[len(o.levels)-1]
+	total := root[0]
+	if total == 0 {
+		return 0, false
+	}
+	hash := keyed.Hash(o.seed, o.purpose, o.round, o.draws)
+	item = o.itemAt(keyed.Below(hash, total))
+	o.draws++
+	o.remove(item)
+	return item, true
+}
+
+// itemAt returns the item that owns position x of the total, when the weights of the items
+// that are left lie side by side in the order of their numbers.
+func (o *weightedOrder) itemAt(x uint64) int {
+	i := 0
+	for l := len(o.levels) - 2; l >= 0; l-- {
+		level := o.levels[l]
+		i <<= fanOutBits
+		for x >= level[i] {
+			x -= level[i]
+			i++
+		}
+	}
+	return i
+}
+
+// remove sets an item's weight to 0 and takes it off all sums above.
+func (o *weightedOrder) remove(item int) {
+	weight := o.levels[0][item]
+	i := item
+	for _, level := range o.levels {
+		level[i] -= weight
+		i >>= fanOutBits
+	}
+}

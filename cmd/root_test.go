@@ -390,7 +390,7 @@ func TestTheStatusOfReading(t *testing.T) {
 	if s, shown := status(); !shown || s.Line() != "reading femnist.parquet" || s.Done >= 0 {
 		t.Errorf("%q, %v", s.Line(), s.Done)
 	}
-	if _, err := io.ReadFull(io.NewSectionReader(r.At(strings.NewReader(strings.Repeat("x", 41))), 0, 41), make([]byte, 41)); err != nil {
+	if _, err := io.ReadFull(io.NewSectionReader(r.Counted(strings.NewReader(strings.Repeat("x", 41))), 0, 41), make([]byte, 41)); err != nil {
 		t.Fatal(err)
 	}
 	if s, shown := status(); !shown || s.Line() != "reading femnist.parquet, 41 %" || s.Done != 0.41 {

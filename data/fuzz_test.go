@@ -34,7 +34,7 @@ func FuzzParquet(f *testing.F) {
 			}
 			one.Name = "train.parquet"
 			all, test := parquetfile.Join(one), parquetfile.Join()
-			if all.Has("img") {
+			if all.HasColumn("img") {
 				test = all
 			}
 			if s, err := readSheets(all, test, federated.Options{MinTweets: 1}); err == nil {
@@ -70,7 +70,7 @@ func FuzzTweets(f *testing.F) {
 	f.Add([]byte("0\ta b\n1\tc\n1\tc\n1\tc a\n0\tx\n"))
 	f.Fuzz(func(t *testing.T, content []byte) {
 		datatest.Guard(t, len(content), func() {
-			if s, err := tweetsOf(bytes.NewReader(content), federated.Options{MinTweets: 1}); err == nil {
+			if s, err := openTweets(bytes.NewReader(content), federated.Options{MinTweets: 1}); err == nil {
 				datatest.Usable(t, s)
 			}
 		})

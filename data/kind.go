@@ -15,8 +15,8 @@ import (
 	"fedpace/data/table"
 )
 
-// ownTable is the remedy for a file of another kind.
-const ownTable = "a table with a row for each sample, as CSV or Parquet"
+// wantTable is the remedy for a file of another kind.
+const wantTable = "a table with a row for each sample, as CSV or Parquet"
 
 // kinds are files that are taken for data, beside those that net/http knows: what they begin with, or, behind a slash,
 // how a name in a zip archive ends.
@@ -41,7 +41,7 @@ func checkKind(s *federated.Source) error {
 		if _, none := os.Stat(filepath.Join(s.Path, "rounds.csv")); err != nil || none != nil {
 			return nil
 		}
-		return fmt.Errorf("is the folder of a run, which fedpace report draws; want %s", ownTable)
+		return fmt.Errorf("is the folder of a run, which fedpace report draws; want %s", wantTable)
 	}
 	head, _ := io.ReadAll(io.NewSectionReader(s.File, 0, 512)) // an error shows again
 	mime, _, _ := strings.Cut(http.DetectContentType(head), ";")
@@ -53,26 +53,26 @@ func checkKind(s *federated.Source) error {
 	}
 	for _, k := range kinds {
 		if slices.ContainsFunc(signs, func(sign string) bool { return strings.HasPrefix(sign, k.sign) }) {
-			return fmt.Errorf("is %s; want %s%s", k.kind, ownTable, k.want)
+			return fmt.Errorf("is %s; want %s%s", k.kind, wantTable, k.want)
 		}
 	}
 	switch plain := http.DetectContentType(append([]byte("x"), head...)); {
 	case len(head) > 262 && string(head[257:262]) == "ustar":
-		return fmt.Errorf("is a tar archive; want %s, unpacked", ownTable)
-	case strings.HasPrefix(plain, "text/"), strings.HasPrefix(mime, "text/"), slices.Contains(read, mime):
+		return fmt.Errorf("is a tar archive; want %s, unpacked", wantTable)
+	case strings.HasPrefix(plain, "text/"), strings.HasPrefix(mime, "text/"), slices.Contains(readableTypes, mime):
 		return nil // a header such as BMI,age is no bitmap
 	}
-	return fmt.Errorf("is a file of the kind %s; want %s", mime, ownTable)
+	return fmt.Errorf("is a file of the kind %s; want %s", mime, wantTable)
 }
 
-// read are the kinds of files that the readers look into.
-var read = []string{"application/octet-stream", "application/zip", "application/x-gzip"}
+// readableTypes are the kinds of files that the readers look into.
+var readableTypes = []string{"application/octet-stream", "application/zip", "application/x-gzip"}
 
-// ofArchive says of an error that the source is an archive or JSON, which may hold something else than was tried.
-func ofArchive(s *federated.Source, r federated.Reader, err error) error {
-	switch _, own := r.(table.Table); {
+// explainArchive says of an error that the source is an archive or JSON, which may hold something else than was tried.
+func explainArchive(s *federated.Source, r federated.Reader, err error) error {
+	switch _, isTable := r.(table.Table); {
 	case s.IsZip(), s.IsGzip() &&
-		!own &&
+		!isTable &&
 		(r.Recognises(s) == federated.ByName || s.IsArchive()):
 		return fmt.Errorf("is an archive (want a table of your own unpacked): %w", err)
 	case strings.HasPrefix(s.Head, "{"):

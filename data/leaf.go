@@ -183,29 +183,29 @@ const maxName = 4096
 
 // leafError says whose sample or label is wrong, and where in the file.
 func leafError(err error) error {
-	var at jsontext.Pointer
+	var pointer jsontext.Pointer
 	var offset int64
 	if e := (*json.SemanticError)(nil); errors.As(err, &e) {
-		at, offset, err = e.JSONPointer, e.ByteOffset, cmp.Or(
+		pointer, offset, err = e.JSONPointer, e.ByteOffset, cmp.Or(
 			e.Err,
 			fmt.Errorf("found '%v', which has no place there in LEAF's JSON", e.JSONKind),
 		)
 	} else if e := (*jsontext.SyntacticError)(nil); errors.As(err, &e) {
-		at = e.JSONPointer
+		pointer = e.JSONPointer
 		offset = e.ByteOffset
 		err = e.Err
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		err = errors.New("the file ends in the middle: it is truncated")
 	}
-	where := ""
-	switch path := slices.Collect(at.Tokens()); {
+	location := ""
+	switch path := slices.Collect(pointer.Tokens()); {
 	case len(path) > 3 && path[0] == "user_data":
-		where = fmt.Sprintf("user %q: %s[%s]: ", path[1], path[2], path[3])
-	case at != "":
-		where = fmt.Sprintf("%s: ", at)
+		location = fmt.Sprintf("user %q: %s[%s]: ", path[1], path[2], path[3])
+	case pointer != "":
+		location = fmt.Sprintf("%s: ", pointer)
 	}
-	return fmt.Errorf("%sbyte %d: %w", where, offset, err)
+	return fmt.Errorf("%sbyte %d: %w", location, offset, err)
 }
 
 // each calls element for each value of an array, which takes it.
@@ -324,10 +324,10 @@ func (l *leafLabel) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 // "0" is a polarity to sent140 and a character to shakespeare.
 const leafCharacter = 1 << 10
 
-// settle turns a label to the class that it is for this kind.
-func (k leafKind) settle(of leafLabel) (int32, error) {
-	l := int32(of)
-	character := of >= leafCharacter
+// class turns a label to the class that it is for this kind.
+func (k leafKind) class(label leafLabel) (int32, error) {
+	l := int32(label)
+	character := label >= leafCharacter
 	switch {
 	case k == femnistLEAF && !character:
 		return l, nil
@@ -371,14 +371,14 @@ func joinShards(train, test []*leafShard, opt federated.Options) (*federated.Gro
 		u := shard.Data[user]
 		shard.Data[user] = nil // its memory is free once its samples are copied
 		samples := make([]int32, len(u.Labels))
-		from := 0
+		start := 0
 		for i, l := range u.Labels {
-			class, err := kind.settle(l)
+			class, err := kind.class(l)
 			if err != nil {
 				return nil, fmt.Errorf("%s: user %q: y[%d] %w", shard.name, user, i, err)
 			}
-			x := u.X.all[from:u.X.end[i]]
-			from = u.X.end[i]
+			x := u.X.all[start:u.X.end[i]]
+			start = u.X.end[i]
 			switch {
 			case kind == sent140LEAF:
 				err = tweets.Add(user, string(x), class)
@@ -426,27 +426,27 @@ func group(
 	take func(*leafShard, string) ([]int32, error),
 ) (*federated.Grouping, error) {
 	trains, err := owners(train)
-	tests, other := owners(test)
-	if err := cmp.Or(err, other); err != nil {
+	tests, testErr := owners(test)
+	if err := cmp.Or(err, testErr); err != nil {
 		return nil, err
 	}
 	g := new(federated.Grouping)
 	for _, shard := range train {
 		for _, name := range shard.Users {
-			own, err := take(shard, name)
+			trainSamples, err := take(shard, name)
 			if err != nil {
 				return nil, err
 			}
 			var held []int32
 			switch {
 			case len(test) == 0:
-				own, held = federated.Split(seed, len(g.Names)+g.Without, own)
+				trainSamples, held = federated.Split(seed, len(g.Names)+g.Excluded, trainSamples)
 			case tests[name] != nil:
 				if held, err = take(tests[name], name); err != nil {
 					return nil, err
 				}
 			}
-			g.Add(name, own, held)
+			g.Add(name, trainSamples, held)
 		}
 	}
 	for _, shard := range test {
@@ -465,14 +465,14 @@ func group(
 
 // owners finds the shard of each user.
 func owners(shards []*leafShard) (map[string]*leafShard, error) {
-	of := make(map[string]*leafShard)
+	owner := make(map[string]*leafShard)
 	for _, shard := range shards {
 		for _, name := range shard.Users {
-			if of[name] != nil {
-				return nil, fmt.Errorf("user %q is in %s and in %s", name, of[name].name, shard.name)
+			if owner[name] != nil {
+				return nil, fmt.Errorf("user %q is in %s and in %s", name, owner[name].name, shard.name)
 			}
-			of[name] = shard
+			owner[name] = shard
 		}
 	}
-	return of, nil
+	return owner, nil
 }

@@ -54,18 +54,18 @@ func (Parquet) Open(s *federated.Source, opt federated.Options) (set federated.S
 			return nil, err
 		}
 		defer f.File.Close()
-		one, err := parquetfile.Open(opt.Reading.At(f.File), f.Size)
+		file, err := parquetfile.Open(opt.Reading.Counted(f.File), f.Size)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", filepath.Base(name), err)
 		}
 		part := 0
 		if len(files) > 1 {
-			one.Name = filepath.Base(name)
+			file.Name = filepath.Base(name)
 		}
-		if strings.HasPrefix(one.Name, "test") {
+		if strings.HasPrefix(file.Name, "test") {
 			part = 1
 		}
-		parts[part] = append(parts[part], one)
+		parts[part] = append(parts[part], file)
 		names[part] = append(names[part], name)
 	}
 	if len(parts[0]) == 0 {
@@ -79,8 +79,8 @@ func (Parquet) Open(s *federated.Source, opt federated.Options) (set federated.S
 	if err != nil {
 		return nil, err
 	}
-	known := strings.Replace(g.About.Name, "custom", "own", 1) // as it was called: digests outlive names
-	g.About.Digest = opt.Digest("parquet "+known, sums...)
+	layoutName := strings.Replace(g.About.Name, "custom", "own", 1) // as it was called: digests outlive names
+	g.About.Digest = opt.Digest("parquet "+layoutName, sums...)
 	return g, nil
 }
 
@@ -88,24 +88,24 @@ func (Parquet) Open(s *federated.Source, opt federated.Options) (set federated.S
 // panics on some damaged input; that is the file's fault and an error here.
 func readSheets(t, test *parquetfile.Sheet, opt federated.Options) (s *federated.Grouped, err error) {
 	defer parquetfile.Damaged(&err)
-	known := layoutOf(t.Has)
+	found := findLayout(t.HasColumn)
 	switch {
-	case known == nil:
+	case found == nil:
 		return nil, fmt.Errorf(
 			"found columns %s; want %s; or a mapping: %w",
 			strings.Join(t.Names(), ", "),
 			tabular,
 			table.ErrUnmapped,
 		)
-	case known.read == nil:
+	case found.read == nil:
 		return cifarSheets(t, test, opt)
 	case len(test.Files) > 0:
 		return nil, errors.New("found test files beside the training files, which are read for CIFAR-100 and by a mapping only; want the training files alone, which are split by client")
 	}
-	if err := t.Check(known.width); err != nil {
+	if err := t.Check(found.width); err != nil {
 		return nil, err
 	}
-	return known.read(t, opt)
+	return found.read(t, opt)
 }
 
 // layout is one that is known by its columns.
@@ -125,10 +125,10 @@ var layouts = []layout{
 	{[]string{"client", "x", "y"}, table.ReadPlain, 1},
 }
 
-// layoutOf is the layout whose columns are all there; nil: none.
-func layoutOf(has func(column string) bool) *layout {
+// findLayout is the layout whose columns are all there; nil: none.
+func findLayout(hasColumn func(column string) bool) *layout {
 	i := slices.IndexFunc(layouts, func(l layout) bool {
-		return !slices.ContainsFunc(l.columns, func(name string) bool { return !has(name) })
+		return !slices.ContainsFunc(l.columns, func(name string) bool { return !hasColumn(name) })
 	})
 	if i < 0 {
 		return nil
@@ -136,8 +136,8 @@ func layoutOf(has func(column string) bool) *layout {
 	return &layouts[i]
 }
 
-// into puts labels, integers in 0..classes-1, in every step-th place.
-func into[T byte | int32](labels []T, step, classes int) func(row int, v parquet.Value) error {
+// storeLabels puts labels, integers in 0..classes-1, in every step-th place.
+func storeLabels[T byte | int32](labels []T, step, classes int) func(row int, v parquet.Value) error {
 	return func(row int, v parquet.Value) error {
 		l, ok := integer(v)
 		if !ok {
@@ -199,14 +199,14 @@ func grouped(t *parquetfile.Sheet, s federated.Grouped, values parquetfile.Colum
 		return nil, err
 	}
 	var names federated.Names
-	var of [][]int32
+	var clientRows [][]int32
 	err := t.Values(client, true, func(row int, v parquet.Value) error {
 		name, err := user(v)
 		n := names.Number(name)
-		if n == len(of) {
-			of = append(of, nil)
+		if n == len(clientRows) {
+			clientRows = append(clientRows, nil)
 		}
-		of[n] = append(of[n], int32(row))
+		clientRows[n] = append(clientRows[n], int32(row))
 		return err
 	})
 	if err != nil {
@@ -214,7 +214,7 @@ func grouped(t *parquetfile.Sheet, s federated.Grouped, values parquetfile.Colum
 	}
 	var g federated.Grouping
 	for c, name := range names.List {
-		train, held := split(c, of[c])
+		train, held := split(c, clientRows[c])
 		g.Add(name, train, held)
 	}
 	return g.Set(s)
@@ -231,7 +231,7 @@ func femnist(t *parquetfile.Sheet, opt federated.Options) (*federated.Grouped, e
 	}
 	s.About.Name = "femnist (parquet)"
 	return grouped(t, s, parquetfile.Columns{
-		"character": into(labels, 1, federated.FEMNISTClasses),
+		"character": storeLabels(labels, 1, federated.FEMNISTClasses),
 		"image": content(func(row int, b []byte) error {
 			if image := make([]byte, federated.FEMNISTPixels); len(b) != len(image) {
 				if err := federated.DecodePNG(image, b, federated.FEMNISTSide, federated.FEMNISTSide); err != nil {
@@ -260,8 +260,8 @@ func cifarSheets(train, test *parquetfile.Sheet, opt federated.Options) (*federa
 		}
 		records := make([]byte, t.Rows*federated.CIFARRecord)
 		err := t.Each(parquetfile.Columns{
-			"coarse_label": into(records, federated.CIFARRecord, federated.CIFARCoarse),
-			"fine_label":   into(records[1:], federated.CIFARRecord, federated.CIFARClasses),
+			"coarse_label": storeLabels(records, federated.CIFARRecord, federated.CIFARCoarse),
+			"fine_label":   storeLabels(records[1:], federated.CIFARRecord, federated.CIFARClasses),
 			"img": content(func(row int, b []byte) error {
 				return federated.DecodePNG(
 					records[row*federated.CIFARRecord+2:][:federated.CIFARPixels],

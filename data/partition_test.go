@@ -238,7 +238,7 @@ func TestDescribe(t *testing.T) {
 	for _, bar := range d.Histogram {
 		sum += bar.Clients
 	}
-	if sum != 2 || len(d.Histogram) > 12 || d.Histogram[0] != (federated.Bar{From: 5, To: 9, Clients: 1}) {
+	if sum != 2 || len(d.Histogram) > 12 || d.Histogram[0] != (federated.Bar{Low: 5, High: 9, Clients: 1}) {
 		t.Errorf("histogram %v", d.Histogram)
 	}
 	for _, want := range []string{"femnist (parquet)", "clients    2", "48 for training, 12 held out", "label skew 0."} {

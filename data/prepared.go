@@ -66,7 +66,7 @@ func OpenPrepared(
 	r federated.Reader,
 	path, cache string,
 	opt federated.Options,
-) (set federated.Set, why string, err error) {
+) (set federated.Set, rebuilt string, err error) {
 	key, err := sourceKey(r, path, opt)
 	if err != nil {
 		return nil, "", fmt.Errorf("data: %w", err)
@@ -78,20 +78,20 @@ func OpenPrepared(
 		}
 		return s, "", nil
 	}
-	why = fmt.Sprintf("%s: %v", cache, err)
+	rebuilt = fmt.Sprintf("%s: %v", cache, err)
 	if errors.Is(err, fs.ErrNotExist) {
-		why = "not prepared yet"
+		rebuilt = "not prepared yet"
 	}
 	if set, err = OpenWith(r, path, opt); err != nil {
-		return nil, why, err
+		return nil, rebuilt, err
 	}
 	if err := errors.Join(writePrepared(cache, key, set), set.Close()); err != nil {
-		return nil, why, fmt.Errorf("data: %s: %w", path, err)
+		return nil, rebuilt, fmt.Errorf("data: %s: %w", path, err)
 	}
 	if s, err = readPrepared(cache, key); err != nil {
-		return nil, why, fmt.Errorf("data: %s was just written: %w", cache, err)
+		return nil, rebuilt, fmt.Errorf("data: %s was just written: %w", cache, err)
 	}
-	return s, why, nil
+	return s, rebuilt, nil
 }
 
 // sourceKey hashes what a set is made of: every file at path, and the options.
@@ -103,7 +103,7 @@ func sourceKey(r federated.Reader, path string, opt federated.Options) (string, 
 		}
 		return err
 	})
-	if stat, at := os.Stat(path); err == nil && at == nil && stat.Mode().IsRegular() {
+	if stat, statErr := os.Stat(path); err == nil && statErr == nil && stat.Mode().IsRegular() {
 		files = []string{path} // a symbolic link to a file
 		if slices.Contains(cifarFiles[:], filepath.Base(path)) {
 			dir := filepath.Dir(path)
@@ -141,12 +141,12 @@ func (p *prepared) add(name string, bytes []byte) {
 
 // as converts integers, which files hold as 32 bits. All of a set fit: samples are numbered by
 // int32, and no store reaches 4 GiB but images, whose places are not stored.
-func as[To, From int | int32 | uint32 | uint16](from []From) []To {
-	to := make([]To, len(from))
-	for i, v := range from {
-		to[i] = To(v)
+func as[Dst, Src int | int32 | uint32 | uint16](values []Src) []Dst {
+	converted := make([]Dst, len(values))
+	for i, v := range values {
+		converted[i] = Dst(v)
 	}
-	return to
+	return converted
 }
 
 // section is the section of a name, an empty one if there is none.
@@ -191,7 +191,7 @@ func writePrepared(name, key string, set federated.Set) error {
 func (p *prepared) addRows(r federated.Rows) error {
 	switch r := r.(type) {
 	case *federated.InkRows:
-		return p.addRows(r.Whole())
+		return p.addRows(r.Unpacked())
 	case *federated.ByteRows:
 		p.Rows = r.Coding.Name
 		p.Width = r.Width
@@ -216,12 +216,12 @@ func (p *prepared) addRows(r federated.Rows) error {
 	return nil
 }
 
-func convert[To, From string | []byte](from []From) []To {
-	to := make([]To, len(from))
-	for i, v := range from {
-		to[i] = To(v)
+func convert[Dst, Src string | []byte](values []Src) []Dst {
+	converted := make([]Dst, len(values))
+	for i, v := range values {
+		converted[i] = Dst(v)
 	}
-	return to
+	return converted
 }
 
 func align(n int64) int64 { return (n + 63) &^ 63 }
@@ -241,10 +241,10 @@ func (p *prepared) write(f io.Writer) error {
 	if top > maxPreparedTop {
 		return fmt.Errorf("a header of %d bytes, want at most %d", top, maxPreparedTop)
 	}
-	at := preparedHead + top
+	offset := preparedHead + top
 	for i, s := range p.Sections {
-		p.Sections[i].Offset, p.Sections[i].CRC = at, crc32.Checksum(s.bytes, castagnoli)
-		at = align(at + s.Length)
+		p.Sections[i].Offset, p.Sections[i].CRC = offset, crc32.Checksum(s.bytes, castagnoli)
+		offset = align(offset + s.Length)
 	}
 	header, err := json.Marshal(p)
 	if err != nil {
@@ -254,13 +254,13 @@ func (p *prepared) write(f io.Writer) error {
 	head := []byte(preparedMagic)
 	head = binary.LittleEndian.AppendUint64(head, uint64(len(header)))
 	head = binary.LittleEndian.AppendUint64(head, uint64(crc32.Checksum(header, castagnoli)))
-	out := bufio.NewWriterSize(f, 1<<20) // keeps its first error for Flush
-	out.Write(append(head, header...))
+	buffered := bufio.NewWriterSize(f, 1<<20) // keeps its first error for Flush
+	buffered.Write(append(head, header...))
 	for _, s := range p.Sections {
-		out.Write(s.bytes)
-		out.Write(make([]byte, align(s.Length)-s.Length))
+		buffered.Write(s.bytes)
+		buffered.Write(make([]byte, align(s.Length)-s.Length))
 	}
-	return out.Flush()
+	return buffered.Flush()
 }
 
 // mapped is a set whose samples are in a mapped file.
@@ -442,8 +442,8 @@ func (p *prepared) texts() (federated.Rows, int, error) {
 	if r.Window != p.Info.Features {
 		return nil, 0, fmt.Errorf("windows of %d tokens, want %d", r.Window, p.Info.Features)
 	}
-	for i, at := range r.Starts {
-		if at < 0 || int(at) > len(r.Text)-r.Window {
+	for i, start := range r.Starts {
+		if start < 0 || int(start) > len(r.Text)-r.Window {
 			return nil, 0, fmt.Errorf("window %d exceeds the text", i)
 		}
 	}
@@ -464,11 +464,11 @@ func (p *prepared) bags() (federated.Rows, int, error) {
 	if len(r.Word) != len(r.Count) || !places(r.Starts, len(r.Starts)-1, len(r.Word)) {
 		return nil, 0, errors.New("bags of words do not match their places")
 	}
-	for i, to := range r.Starts[1:] {
-		from := r.Starts[i]
+	for i, end := range r.Starts[1:] {
+		start := r.Starts[i]
 		total := 0
-		for j := from; j < to; j++ {
-			if j > from && r.Word[j] <= r.Word[j-1] || int(r.Word[j]) >= p.Info.Features {
+		for j := start; j < end; j++ {
+			if j > start && r.Word[j] <= r.Word[j-1] || int(r.Word[j]) >= p.Info.Features {
 				return nil, 0, fmt.Errorf("bag %d is not ascending", i)
 			}
 			total += int(r.Count[j])

@@ -13,8 +13,8 @@ import (
 	"fedpace/data/table"
 )
 
-// readerOf finds the reader that knows the source best.
-func readerOf(s *federated.Source) (best federated.Reader, err error) {
+// findReader finds the reader that knows the source best.
+func findReader(s *federated.Source) (best federated.Reader, err error) {
 	if err := checkKind(s); err != nil {
 		return nil, err
 	}
@@ -46,13 +46,13 @@ func IsTable(path string) bool {
 		return false // whoever opens it says so
 	}
 	defer s.File.Close()
-	r, _ := readerOf(s)
+	r, _ := findReader(s)
 	switch r.(type) {
 	case table.Table:
 		return true
 	case Parquet:
 		columns, err := table.Columns(path)
-		return err == nil && layoutOf(func(name string) bool { return slices.Contains(columns, name) }) == nil
+		return err == nil && findLayout(func(name string) bool { return slices.Contains(columns, name) }) == nil
 	}
 	return false
 }
@@ -79,34 +79,34 @@ func open(r federated.Reader, path string, opt federated.Options) (set federated
 	if err := opt.Check(); err != nil {
 		return nil, err
 	}
-	from := &federated.Source{}
+	source := &federated.Source{}
 	if r == nil || path != "" {
-		if from, err = federated.OpenSource(path); err != nil {
+		if source, err = federated.OpenSource(path); err != nil {
 			return nil, err
 		}
-		defer from.File.Close()
+		defer source.File.Close()
 		defer func() {
 			if err != nil {
 				err = fmt.Errorf("%s: %w", path, err)
 			}
 		}()
 	}
-	if _, mapped := r.(table.Table); mapped && from.Head == preparedMagic {
+	if _, mapped := r.(table.Table); mapped && source.Head == preparedMagic {
 		return nil, errors.New("is a prepared file, which is read without a mapping (set data to its path alone)")
 	}
 	if r == nil {
-		if r, err = readerOf(from); err != nil {
+		if r, err = findReader(source); err != nil {
 			return nil, err
 		}
 		defer func() {
 			if err != nil {
-				err = ofArchive(from, r, err)
+				err = explainArchive(source, r, err)
 			}
 		}()
 	}
-	opt.Reading.Begin(path, sizeOf(from))
+	opt.Reading.Begin(path, sourceSize(source))
 	defer opt.Reading.End()
-	if set, err = r.Open(from, opt); err != nil {
+	if set, err = r.Open(source, opt); err != nil {
 		return nil, err
 	}
 	if err := fitsTask(set, opt); err != nil {
@@ -135,21 +135,21 @@ func fitsTask(set federated.Set, opt federated.Options) error {
 	if opt.Task == "" {
 		return nil
 	}
-	of := ""
+	found := ""
 	if s, ok := set.(interface{ TaskName() string }); ok {
-		of = s.TaskName()
+		found = s.TaskName()
 	}
-	switch of {
+	switch found {
 	case opt.Task:
 		return nil
 	case "":
 		return fmt.Errorf("found %s, which is not data of task %s: set task: custom", set.Info().Name, opt.Task)
 	}
-	return fmt.Errorf("found %s (%s), want %s", of, set.Info().Name, opt.Task)
+	return fmt.Errorf("found %s (%s), want %s", found, set.Info().Name, opt.Task)
 }
 
-// sizeOf is how many bytes a source has, those of all its files if it is a folder.
-func sizeOf(s *federated.Source) (size int64) {
+// sourceSize is how many bytes a source has, those of all its files if it is a folder.
+func sourceSize(s *federated.Source) (size int64) {
 	if !s.Folder {
 		return s.Size
 	}
@@ -164,10 +164,10 @@ func sizeOf(s *federated.Source) (size int64) {
 	return size
 }
 
-// OpenOwn opens the table of one client, by a mapping for the tables of many with
+// OpenClientTable opens the table of one client, by a mapping for the tables of many with
 // changes. A column of clients or of parts that it does not have it can do without. A
 // path that a reader recognises needs no mapping.
-func OpenOwn(r federated.Reader, path string, changes []string) (federated.Set, error) {
+func OpenClientTable(r federated.Reader, path string, changes []string) (federated.Set, error) {
 	if len(changes) == 0 {
 		if set, err := Open(path, federated.Options{}); !errors.Is(err, table.ErrUnmapped) {
 			return set, err

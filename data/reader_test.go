@@ -107,13 +107,13 @@ func TestReadingCounts(t *testing.T) {
 		t.Errorf("%q is read before anything is, %v", at, share)
 	}
 	r.Begin("set.csv", 200)
-	if n, err := io.CopyN(io.Discard, io.NewSectionReader(r.At(strings.NewReader(strings.Repeat("x", 200))), 0, 200), 82); n != 82 || err != nil {
+	if n, err := io.CopyN(io.Discard, io.NewSectionReader(r.Counted(strings.NewReader(strings.Repeat("x", 200))), 0, 200), 82); n != 82 || err != nil {
 		t.Fatal(n, err)
 	}
 	if at, share := r.State(); at != "set.csv" || share != 0.41 {
 		t.Errorf("%q, %v, want set.csv, 0.41", at, share)
 	}
-	if _, err := r.At(strings.NewReader(strings.Repeat("x", 500))).ReadAt(make([]byte, 400), 0); err != nil {
+	if _, err := r.Counted(strings.NewReader(strings.Repeat("x", 500))).ReadAt(make([]byte, 400), 0); err != nil {
 		t.Fatal(err)
 	}
 	if _, share := r.State(); share != 1 {
@@ -122,7 +122,7 @@ func TestReadingCounts(t *testing.T) {
 	var none *federated.Reading
 	none.Begin("x", 1)
 	none.End()
-	if in := strings.NewReader("x"); none.At(in) != io.ReaderAt(in) {
+	if in := strings.NewReader("x"); none.Counted(in) != io.ReaderAt(in) {
 		t.Error("nothing is read through a nil reading")
 	}
 }

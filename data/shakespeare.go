@@ -34,7 +34,7 @@ func (Shakespeare) Recognises(s *federated.Source) federated.Match {
 }
 
 func (Shakespeare) Open(s *federated.Source, o federated.Options) (federated.Set, error) {
-	text, err := worksText(o.Reading.At(s.File), s.Size)
+	text, err := worksText(o.Reading.Counted(s.File), s.Size)
 	if err != nil {
 		return nil, err
 	}
@@ -127,13 +127,13 @@ func speakingRoles(text []byte) []role {
 	}
 	var roles []role
 	var names federated.Names
-	for k, from := range bylines[1:] { // before the second stand the contents and the sonnets
-		to := min(len(lines), lastLine+1)
+	for k, bylineLine := range bylines[1:] { // before the second stand the contents and the sonnets
+		end := min(len(lines), lastLine+1)
 		if k+2 < len(bylines) {
-			to = bylines[k+2]
+			end = bylines[k+2]
 		}
-		title := titleAbove(lines, from)
-		for _, s := range speeches(lines[from+1:to], title == unindented) {
+		title := titleAbove(lines, bylineLine)
+		for _, s := range speeches(lines[bylineLine+1:end], title == unindented) {
 			name := roleName(title, s.Name)
 			i := names.Number(name)
 			if i == len(roles) {
@@ -172,7 +172,7 @@ func speeches(lines []string, flat bool) (play []role) {
 			current.say(speech)
 			continue
 		}
-		rest, indented := strings.CutPrefix(line, "    ")
+		speech, indented := strings.CutPrefix(line, "    ")
 		switch {
 		case current == nil:
 		case flat && strings.HasPrefix(line, "<"): // a notice of the publisher
@@ -180,7 +180,7 @@ func speeches(lines []string, flat bool) (play []role) {
 		case flat:
 			current.say(line)
 		case indented:
-			current.say(rest)
+			current.say(speech)
 		}
 	}
 	if len(play) < 2 {
@@ -245,11 +245,11 @@ func newWindows(roles []role) (*federated.Grouped, error) {
 		if err != nil {
 			return nil, err
 		}
-		rest, err := s.AddText(text[n+window-1:])
+		heldWindows, err := s.AddText(text[n+window-1:])
 		if err != nil {
 			return nil, err
 		}
-		g.Add(r.Name, train, rest)
+		g.Add(r.Name, train, heldWindows)
 	}
 	if len(g.Names) == 0 {
 		return nil, errors.New("no role has windows both to train on and to hold out")

@@ -52,8 +52,8 @@ func beginsWithTweet(s *federated.Source) bool {
 		return false
 	}
 	line, _ := in.Peek(maxFirstLine) // an error shows again
-	if at := bytes.IndexByte(line, '\n'); at >= 0 {
-		line = line[:at]
+	if end := bytes.IndexByte(line, '\n'); end >= 0 {
+		line = line[:end]
 	}
 	if len(line) > 1 && line[1] == '\t' {
 		return isDigit(line[:1])
@@ -67,10 +67,10 @@ func isDigit[T string | []byte](s T) bool { return len(s) == 1 && s[0] >= '0' &&
 // Open reads a zipped CSV without unpacking it to disk. The set is that of the
 // CSV, by its digest too.
 func (Sent140) Open(s *federated.Source, o federated.Options) (federated.Set, error) {
-	if entry := zippedTweets(o.Reading.At(s.File), s.Size); s.IsZip() && entry != nil {
+	if entry := zippedTweets(o.Reading.Counted(s.File), s.Size); s.IsZip() && entry != nil {
 		return readZippedTweets(entry, o)
 	}
-	return tweetsOf(s.Content(o.Reading), o)
+	return openTweets(s.Content(o.Reading), o)
 }
 
 func readZippedTweets(entry *zip.File, opt federated.Options) (*federated.Grouped, error) {
@@ -79,24 +79,24 @@ func readZippedTweets(entry *zip.File, opt federated.Options) (*federated.Groupe
 		return nil, err
 	}
 	defer r.Close()
-	s, err := tweetsOf(r, opt)
+	s, err := openTweets(r, opt)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", entry.Name, err)
 	}
 	return s, nil
 }
 
-// tweetsOf reads Sentiment140's CSV, plain or gzip: polarity (0 or 4; 0 and 1
+// openTweets reads Sentiment140's CSV, plain or gzip: polarity (0 or 4; 0 and 1
 // where a tool has recoded it), id, date, query, user, text, every field quoted;
 // or tweets without users, see readUnowned. The digest is that of r's bytes.
-func tweetsOf(r io.Reader, opt federated.Options) (*federated.Grouped, error) {
+func openTweets(r io.Reader, opt federated.Options) (*federated.Grouped, error) {
 	h := sha256.New()
-	whole := io.TeeReader(r, h)
-	s, err := readTweets(bufio.NewReaderSize(whole, 1<<20), opt)
+	tee := io.TeeReader(r, h)
+	s, err := readTweets(bufio.NewReaderSize(tee, 1<<20), opt)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := io.Copy(io.Discard, whole); err != nil { // what gzip has left
+	if _, err := io.Copy(io.Discard, tee); err != nil { // what gzip has left
 		return nil, err
 	}
 	s.About.Digest = opt.Digest("sent140", [sha256.Size]byte(h.Sum(nil)))
@@ -118,7 +118,7 @@ func readTweets(in *bufio.Reader, opt federated.Options) (*federated.Grouped, er
 		return nil, err
 	}
 	if head, err := in.Peek(2); err == nil && head[1] == '\t' {
-		return readUnowned(in, opt)
+		return readAnonymousTweets(in, opt)
 	}
 	c := tweetReader(in)
 	t := new(tweetTexts)
@@ -178,10 +178,10 @@ func tweetReader(in io.Reader) *csv.Reader {
 // polarity is the label of a feeling as files write it.
 var polarity = map[string]int32{"0": 0, "1": 1, "4": 1}
 
-// readUnowned reads tweets without users, polarity and text apart by a tab, and
+// readAnonymousTweets reads tweets without users, polarity and text apart by a tab, and
 // deals them to as many clients as the paper has, or as the partition says.
 // Such a grouping is made, and called so.
-func readUnowned(in *bufio.Reader, opt federated.Options) (*federated.Grouped, error) {
+func readAnonymousTweets(in *bufio.Reader, opt federated.Options) (*federated.Grouped, error) {
 	t := new(tweetTexts)
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, maxTweetBytes)
@@ -242,11 +242,11 @@ func (t *tweetTexts) Add(user, text string, label int32) error {
 // words of tweet i: split on single spaces, so that two spaces in a row hold
 // an empty word (paper/NOTES, "Data").
 func (t *tweetTexts) words(i int32) []string {
-	var from uint32
+	var start uint32
 	if i > 0 {
-		from = t.end[i-1]
+		start = t.end[i-1]
 	}
-	text := string(t.text[from:t.end[i]])
+	text := string(t.text[start:t.end[i]])
 	if t.latin1 {
 		var utf8 strings.Builder
 		for _, b := range []byte(text) {
@@ -260,19 +260,19 @@ func (t *tweetTexts) words(i int32) []string {
 // Set splits each user's tweets, takes the vocabulary from the training part
 // and turns tweets to bags of words.
 func (t *tweetTexts) Set(opt federated.Options, name string) (*federated.Grouped, error) {
-	of := make([][]int32, len(t.users.List))
+	userTweets := make([][]int32, len(t.users.List))
 	for i, u := range t.owner {
-		of[u] = append(of[u], int32(i))
+		userTweets[u] = append(userTweets[u], int32(i))
 	}
 	var g federated.Grouping
-	for u, own := range of {
-		if len(own) >= opt.TweetsAtLeast() {
-			train, held := opt.Split(len(g.Names)+g.Without, own)
+	for u, tweets := range userTweets {
+		if len(tweets) >= opt.TweetsAtLeast() {
+			train, held := opt.Split(len(g.Names)+g.Excluded, tweets)
 			g.Add(t.users.List[u], train, held)
 		}
 	}
-	if len(g.Names)+g.Without == 0 {
-		return nil, fmt.Errorf("none of %d users has %d tweets", len(of), opt.TweetsAtLeast())
+	if len(g.Names)+g.Excluded == 0 {
+		return nil, fmt.Errorf("none of %d users has %d tweets", len(userTweets), opt.TweetsAtLeast())
 	}
 	s, err := t.Bags(&g, name)
 	if err != nil {
@@ -298,18 +298,18 @@ func (t *tweetTexts) Bags(by *federated.Grouping, name string) (*federated.Group
 	var labels []int32
 	bag := func(tweets []int32) (rows []int32, err error) {
 		for _, i := range tweets {
-			known, err := addBag(bags, index, t.words(i))
+			hasKnown, err := addBag(bags, index, t.words(i))
 			if err != nil {
 				return nil, fmt.Errorf("tweet %d: %w", i+1, err)
 			}
-			if known {
+			if hasKnown {
 				rows = append(rows, int32(len(labels)))
 				labels = append(labels, t.Labels[i])
 			}
 		}
 		return rows, nil
 	}
-	g := federated.Grouping{Without: by.Without, Lost: by.Lost}
+	g := federated.Grouping{Excluded: by.Excluded, Lost: by.Lost}
 	starts := append(by.Starts, len(by.Train))
 	for c, name := range by.Names {
 		train, err := bag(by.Train[starts[c]:starts[c+1]])
@@ -336,7 +336,7 @@ func (t *tweetTexts) Bags(by *federated.Grouping, name string) (*federated.Group
 }
 
 // addBag appends a bag of the known words, or reports that there is none.
-func addBag(r *federated.BagRows, index map[string]uint16, words []string) (known bool, err error) {
+func addBag(r *federated.BagRows, index map[string]uint16, words []string) (hasKnown bool, err error) {
 	var tokens []uint16
 	for _, w := range words {
 		if i, ok := index[w]; ok {
@@ -364,10 +364,10 @@ func addBag(r *federated.BagRows, index map[string]uint16, words []string) (know
 // vocabulary numbers the n most frequent words; of words equally frequent the
 // one that appeared first comes first.
 func vocabulary(n int, words iter.Seq[string]) map[string]uint16 {
-	var known federated.Names
+	var distinct federated.Names
 	var count, order []int
 	for w := range words {
-		i := known.Number(w)
+		i := distinct.Number(w)
 		if i == len(count) {
 			count, order = append(count, 0), append(order, i)
 		}
@@ -376,7 +376,7 @@ func vocabulary(n int, words iter.Seq[string]) map[string]uint16 {
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(count[b], count[a]) })
 	index := make(map[string]uint16)
 	for i, w := range order[:min(n, len(order))] {
-		index[known.List[w]] = uint16(i)
+		index[distinct.List[w]] = uint16(i)
 	}
 	return index
 }

@@ -121,7 +121,7 @@ func (s *Shared) grouped(g *federated.Grouped) error {
 	to := &s.about.Samples
 	rows := g.Rows
 	if ink, ok := rows.(*federated.InkRows); ok {
-		rows = ink.Whole()
+		rows = ink.Unpacked()
 	}
 	switch r := rows.(type) {
 	case *federated.ByteRows:

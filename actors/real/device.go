@@ -294,7 +294,7 @@ func (w *Device) agree(welcome *bus.Welcome) error {
 				return fmt.Errorf("data: the run's mapping: %w", err)
 			}
 		}
-		set, err := data.OpenOwn(reader, w.config.Data, w.config.Map)
+		set, err := data.OpenClientTable(reader, w.config.Data, w.config.Map)
 		if err != nil {
 			return err
 		}

@@ -68,12 +68,12 @@ func ParquetFiles(dir string) []string {
 func OpenSource(path string) (*Source, error) {
 	found, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		var there []string
-		beside, _ := os.ReadDir(filepath.Dir(path)) // nothing is near without them
-		for _, f := range beside {
-			there = append(there, f.Name())
+		var siblings []string
+		entries, _ := os.ReadDir(filepath.Dir(path)) // nothing is near without them
+		for _, f := range entries {
+			siblings = append(siblings, f.Name())
 		}
-		if near := names.Nearest(filepath.Base(path), there); near != "" {
+		if near := names.Nearest(filepath.Base(path), siblings); near != "" {
 			return nil, fmt.Errorf("%w (did you mean %q?)", err, filepath.Join(filepath.Dir(path), near))
 		}
 		return nil, err

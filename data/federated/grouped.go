@@ -25,16 +25,16 @@ type Grouped struct {
 
 // Grouping collects the clients of a set in order.
 type Grouping struct {
-	Names   []string
-	Starts  []int
-	Train   []int32
-	Held    []int32
-	Without int // clients left out for want of a training sample
-	Lost    int // their samples
+	Names    []string
+	Starts   []int
+	Train    []int32
+	Held     []int32
+	Excluded int // clients left out for want of a training sample
+	Lost     int // their samples
 
-	HeldOutOnly bool // no client is kept, and the held-out samples of all are
-	Marked      bool // the source says what is held out
-	apart, of   int  // samples of clients that have held-out ones alone, and these clients
+	HeldOutOnly                            bool // no client is kept, and the held-out samples of all are
+	Marked                                 bool // the source says what is held out
+	heldOutOnlySamples, heldOutOnlyClients int  // samples of clients that have held-out ones alone, and these clients
 }
 
 // Add appends a client. A client that cannot train is left out; its held-out samples are,
@@ -42,12 +42,12 @@ type Grouping struct {
 func (g *Grouping) Add(name string, train, held []int32) {
 	if len(train) == 0 && !g.HeldOutOnly {
 		if !g.Marked || len(held) == 0 {
-			g.Without = g.Without + 1
+			g.Excluded = g.Excluded + 1
 			g.Lost = g.Lost + len(held)
 			return
 		}
-		g.of = g.of + 1
-		g.apart = g.apart + len(held)
+		g.heldOutOnlyClients = g.heldOutOnlyClients + 1
+		g.heldOutOnlySamples = g.heldOutOnlySamples + len(held)
 	}
 	g.Held = append(g.Held, held...)
 	if len(train) == 0 || g.HeldOutOnly {
@@ -75,16 +75,16 @@ func (g *Grouping) Set(s Grouped) (*Grouped, error) {
 	s.Starts = append(g.Starts, len(g.Train))
 	s.Train = g.Train
 	s.Held = g.Held
-	if g.Without > 0 {
-		s.About.AddNote("%d clients without a training sample left out, with %d samples", g.Without, g.Lost)
+	if g.Excluded > 0 {
+		s.About.AddNote("%d clients without a training sample left out, with %d samples", g.Excluded, g.Lost)
 	}
-	s.About.HeldOutClients = g.of
-	if g.of > 0 {
+	s.About.HeldOutClients = g.heldOutOnlyClients
+	if g.heldOutOnlyClients > 0 {
 		s.About.AddNote(
 			"%d of %d held-out samples are of %d clients without a training sample, who take no part",
-			g.apart,
+			g.heldOutOnlySamples,
 			len(g.Held),
-			g.of,
+			g.heldOutOnlyClients,
 		)
 	}
 	return &s, nil
@@ -137,29 +137,29 @@ func (s *Grouped) Batch(dst *learn.Batch, c int, samples []int32) error {
 	if err := CheckSamples(s, c, samples); err != nil {
 		return err
 	}
-	own := s.Train[s.Starts[c]:]
-	s.append(dst, len(samples), func(k int) int { return int(own[samples[k]]) })
+	clientSamples := s.Train[s.Starts[c]:]
+	s.append(dst, len(samples), func(k int) int { return int(clientSamples[samples[k]]) })
 	return nil
 }
 
 // HeldOutBatch appends held-out samples; they are in the order of the clients.
-func (s *Grouped) HeldOutBatch(dst *learn.Batch, from, n int) error {
-	if err := CheckHeldOut(s, from, n); err != nil {
+func (s *Grouped) HeldOutBatch(dst *learn.Batch, first, n int) error {
+	if err := CheckHeldOut(s, first, n); err != nil {
 		return err
 	}
-	s.append(dst, n, func(k int) int { return int(s.Held[from+k]) })
+	s.append(dst, n, func(k int) int { return int(s.Held[first+k]) })
 	return nil
 }
 
-// ahead is how many samples ahead of their turn the bytes of a sample, which may
+// prefetchDistance is how many samples ahead of their turn the bytes of a sample, which may
 // lie anywhere in much memory, are asked for: some hundred nanoseconds.
-const ahead = 4
+const prefetchDistance = 4
 
 func (s *Grouped) append(dst *learn.Batch, n int, sample func(k int) int) {
-	far, _ := s.Rows.(interface{ soon(i int) []byte })
+	far, _ := s.Rows.(interface{ sampleBytes(i int) []byte })
 	for k := range n {
-		if far != nil && k+ahead < n {
-			learn.Prefetch(far.soon(sample(k + ahead)))
+		if far != nil && k+prefetchDistance < n {
+			learn.Prefetch(far.sampleBytes(sample(k + prefetchDistance)))
 		}
 		i := sample(k)
 		s.Rows.Append(dst, i)

@@ -29,12 +29,12 @@ func TestInkRows(t *testing.T) {
 	for part := range 4 {
 		all.Go(func() {
 			for i := n - 1 - part; i >= 0; i -= 4 {
-				rows.Put(i, want.soon(i))
+				rows.Put(i, want.sampleBytes(i))
 			}
 		})
 	}
 	all.Wait()
-	if !bytes.Equal(rows.Whole().Bytes, want.Bytes) {
+	if !bytes.Equal(rows.Unpacked().Bytes, want.Bytes) {
 		t.Error("the images are others than those that were put")
 	}
 	got, of := learn.Batch{X: []float32{5}}, learn.Batch{X: []float32{5}}
@@ -43,7 +43,7 @@ func TestInkRows(t *testing.T) {
 		for i := range n {
 			rows.Append(&got, (i*7)%n)
 			want.Append(&of, (i*7)%n)
-			learn.Prefetch(rows.soon(i))
+			learn.Prefetch(rows.sampleBytes(i))
 		}
 		if !slices.Equal(got.X, of.X) {
 			t.Fatal("the batch is another than that of the bytes")

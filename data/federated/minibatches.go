@@ -57,8 +57,8 @@ func (m *Minibatches) Next() []int32 {
 		m.place = 0
 		m.shuffle()
 	}
-	from := int(m.place) * m.batch
-	taken := copy(m.next, m.perm[from:])
+	start := int(m.place) * m.batch
+	taken := copy(m.next, m.perm[start:])
 	copy(m.next[taken:], m.perm)
 	m.place++
 	return m.next

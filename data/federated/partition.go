@@ -273,17 +273,17 @@ func (t *tree) draw(random *rand.PCG) int32 {
 	top := t.root.draw(random)
 	label := t.root.labels[top]
 	node := &t.root
-	at := top
+	place := top
 	if t.below != nil {
 		node = &t.below[label]
-		at = node.draw(random)
-		label = node.labels[at]
+		place = node.draw(random)
+		label = node.labels[place]
 	}
 	pool := t.pools[label]
 	sample := pool[len(pool)-1]
 	t.pools[label] = pool[:len(pool)-1]
 	if len(pool) == 1 {
-		node.remove(at)
+		node.remove(place)
 		if node != &t.root && len(node.labels) == 0 {
 			t.root.remove(top)
 		}
@@ -298,22 +298,22 @@ func (u *urn) draw(random *rand.PCG) int {
 		total += int(n)
 	}
 	x := keyed.Float64(random.Uint64())
-	left := float64(x * (float64(float64(len(u.labels))*u.alpha) + float64(total)))
-	at := len(u.labels) - 1 // for what rounding leaves over
+	remaining := float64(x * (float64(float64(len(u.labels))*u.alpha) + float64(total)))
+	place := len(u.labels) - 1 // for what rounding leaves over
 	for i, n := range u.count {
-		left -= u.alpha + float64(n)
-		if left < 0 {
-			at = i
+		remaining -= u.alpha + float64(n)
+		if remaining < 0 {
+			place = i
 			break
 		}
 	}
-	u.count[at]++
-	return at
+	u.count[place]++
+	return place
 }
 
-func (u *urn) remove(at int) {
-	u.labels = slices.Delete(u.labels, at, at+1)
-	u.count = slices.Delete(u.count, at, at+1)
+func (u *urn) remove(place int) {
+	u.labels = slices.Delete(u.labels, place, place+1)
+	u.count = slices.Delete(u.count, place, place+1)
 }
 
 // Partitioned deals a set's training samples anew; what is held out stays.
@@ -346,14 +346,14 @@ func (s *Grouped) Partitioned(p Partition, coarse []int32, seed uint64) (*Groupe
 	smallest := math.MaxInt
 	largest := 0
 	dealt := 0
-	for c, own := range clients {
-		for i, place := range own {
-			own[i] = s.Train[place]
+	for c, assigned := range clients {
+		for i, place := range assigned {
+			assigned[i] = s.Train[place]
 		}
-		g.Add(fmt.Sprintf("%s-%d", p.Kind, c), own, nil)
-		smallest = min(smallest, len(own))
-		largest = max(largest, len(own))
-		dealt = dealt + len(own)
+		g.Add(fmt.Sprintf("%s-%d", p.Kind, c), assigned, nil)
+		smallest = min(smallest, len(assigned))
+		largest = max(largest, len(assigned))
+		dealt = dealt + len(assigned)
 	}
 	next := Grouped{
 		Task:    s.Task,
@@ -371,8 +371,8 @@ func (s *Grouped) Partitioned(p Partition, coarse []int32, seed uint64) (*Groupe
 		smallest,
 		largest,
 	)
-	if left := len(s.Train) - dealt; left > 0 {
-		next.About.AddNote("%d samples left over", left)
+	if undealt := len(s.Train) - dealt; undealt > 0 {
+		next.About.AddNote("%d samples left over", undealt)
 	}
 	return g.Set(next)
 }

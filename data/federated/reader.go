@@ -47,7 +47,7 @@ func (s *Source) Name() string { return strings.ToLower(filepath.Base(s.Path)) }
 
 // Content is the file's, of which reading is told; that may be nil.
 func (s *Source) Content(reading *Reading) io.Reader {
-	return io.NewSectionReader(reading.At(s.File), 0, s.Size)
+	return io.NewSectionReader(reading.Counted(s.File), 0, s.Size)
 }
 
 func (s *Source) IsZip() bool  { return strings.HasPrefix(s.Head, "PK\x03\x04") }
@@ -67,15 +67,15 @@ func (s *Source) IsArchive() bool {
 // Reading is how far the reading of a data set is, for those who wait for it. A nil
 // *Reading notes nothing. It is safe for concurrent use.
 type Reading struct {
-	path     atomic.Value // "": nothing is being read
-	of, done atomic.Int64 // bytes in all, and those of them that have been read
+	path        atomic.Value // "": nothing is being read
+	total, done atomic.Int64 // bytes in all, and those of them that have been read
 }
 
 // Begin says what is read from now on, and its size in bytes.
 func (r *Reading) Begin(path string, size int64) {
 	if r != nil {
 		r.done.Store(0)
-		r.of.Store(size)
+		r.total.Store(size)
 		r.path.Store(path)
 	}
 }
@@ -92,15 +92,15 @@ func (r *Reading) State() (path string, share float64) {
 	if r == nil {
 		return "", 0
 	}
-	if of := r.of.Load(); of > 0 {
-		share = min(1, float64(r.done.Load())/float64(of))
+	if total := r.total.Load(); total > 0 {
+		share = min(1, float64(r.done.Load())/float64(total))
 	}
 	path, _ = r.path.Load().(string)
 	return path, share
 }
 
-// At counts what is read from in.
-func (r *Reading) At(in io.ReaderAt) io.ReaderAt {
+// Counted counts what is read from in.
+func (r *Reading) Counted(in io.ReaderAt) io.ReaderAt {
 	if r == nil {
 		return in
 	}

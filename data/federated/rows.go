@@ -33,10 +33,10 @@ type ByteRows struct {
 }
 
 func (r *ByteRows) Append(dst *learn.Batch, i int) {
-	r.Coding.Append(dst, r.soon(i)[r.Coding.Skip:])
+	r.Coding.Append(dst, r.sampleBytes(i)[r.Coding.Skip:])
 }
 
-func (r *ByteRows) soon(i int) []byte { return r.Bytes[i*r.Width : (i+1)*r.Width] }
+func (r *ByteRows) sampleBytes(i int) []byte { return r.Bytes[i*r.Width : (i+1)*r.Width] }
 
 func (r *ByteRows) Memory() int { return len(r.Bytes) }
 
@@ -85,11 +85,11 @@ func (c *Coding) Append(dst *learn.Batch, sample []byte) {
 		dst.Tokens = append(dst.Tokens, sample...)
 		return
 	}
-	at := len(dst.X)
+	start := len(dst.X)
 	n := len(sample) / len(c.Planes)
 	dst.X = Grow(dst.X, len(sample))
 	for k, value := range c.Planes {
-		learn.Lookup(dst.X[at+k*n:at+(k+1)*n], sample[k*n:(k+1)*n], value)
+		learn.Lookup(dst.X[start+k*n:start+(k+1)*n], sample[k*n:(k+1)*n], value)
 	}
 }
 
@@ -122,7 +122,7 @@ func (r *TextRows) Memory() int { return len(r.Text) + 4*len(r.Starts) }
 // is the token behind it.
 func (s *Grouped) AddText(text []byte) (samples []int32, err error) {
 	r := s.Rows.(*TextRows)
-	at := len(r.Text)
+	start := len(r.Text)
 	r.Text = append(r.Text, text...)
 	n := max(0, len(text)-r.Window)
 	first := len(s.Labels)
@@ -132,7 +132,7 @@ func (s *Grouped) AddText(text []byte) (samples []int32, err error) {
 	samples, r.Starts, s.Labels = make([]int32, n), Grow(r.Starts, n), Grow(s.Labels, n)
 	for i := range samples {
 		samples[i] = int32(first + i)
-		r.Starts[first+i] = int32(at + i)
+		r.Starts[first+i] = int32(start + i)
 		s.Labels[first+i] = int32(text[r.Window+i])
 	}
 	return samples, nil
@@ -147,11 +147,11 @@ type BagRows struct {
 }
 
 func (r *BagRows) Append(dst *learn.Batch, i int) {
-	from := r.Starts[i]
-	to := r.Starts[i+1]
+	start := r.Starts[i]
+	end := r.Starts[i+1]
 	total := float32(r.Total[i])
-	token := r.Word[from:to]
-	count := r.Count[from:to]
+	token := r.Word[start:end]
+	count := r.Count[start:end]
 	index, value := AppendBag(dst, len(token))
 	for j, t := range token {
 		index[j] = int32(t)
@@ -168,10 +168,10 @@ func AppendBag(dst *learn.Batch, n int) (index []int32, value []float32) {
 	if len(dst.RowStart) == 0 {
 		dst.RowStart = append(dst.RowStart, 0)
 	}
-	at := len(dst.Index)
+	start := len(dst.Index)
 	dst.Index, dst.Value = Grow(dst.Index, n), Grow(dst.Value, n)
-	dst.RowStart = append(dst.RowStart, int32(at+n))
-	return dst.Index[at:][:n], dst.Value[at:][:n]
+	dst.RowStart = append(dst.RowStart, int32(start+n))
+	return dst.Index[start:][:n], dst.Value[start:][:n]
 }
 
 // Grow extends a slice by n elements whose values do not matter.
@@ -198,13 +198,13 @@ func NewInkRows(n int) *InkRows { return &InkRows{starts: make([]int, n)} }
 func (r *InkRows) Put(i int, image []byte) {
 	var packed [inkMask + FEMNISTPixels]byte
 	b := packed[:inkMask]
-	for at := 0; at < len(image); at += 8 {
-		if binary.LittleEndian.Uint64(image[at:]) == math.MaxUint64 { // all white, as nearly all are
+	for pixel := 0; pixel < len(image); pixel += 8 {
+		if binary.LittleEndian.Uint64(image[pixel:]) == math.MaxUint64 { // all white, as nearly all are
 			continue
 		}
-		for p, v := range image[at : at+8] {
+		for p, v := range image[pixel : pixel+8] {
 			if v != white {
-				packed[at/8] |= 1 << p
+				packed[pixel/8] |= 1 << p
 				b = append(b, v)
 			}
 		}
@@ -220,30 +220,30 @@ func (r *InkRows) Put(i int, image []byte) {
 	r.blocks[last] = append(r.blocks[last], b...)
 }
 
-// at is where image i begins.
-func (r *InkRows) at(i int) []byte { return r.blocks[r.starts[i]/inkBlock][r.starts[i]%inkBlock:] }
+// image is where image i begins.
+func (r *InkRows) image(i int) []byte { return r.blocks[r.starts[i]/inkBlock][r.starts[i]%inkBlock:] }
 
-func (r *InkRows) soon(i int) []byte {
-	b := r.at(i)
+func (r *InkRows) sampleBytes(i int) []byte {
+	b := r.image(i)
 	return b[:min(len(b), inkMask+96)] // of most images all
 }
 
 // unpack gives the pixels that are not white their values.
 func unpack[T byte | float32](dst []T, b []byte, value *[256]T) {
 	ink := b[inkMask:]
-	for at := 0; at < inkMask; at += 8 {
-		for set := binary.LittleEndian.Uint64(b[at:]); set != 0; set &= set - 1 {
-			dst[8*at+bits.TrailingZeros64(set)] = value[ink[0]]
+	for pixel := 0; pixel < inkMask; pixel += 8 {
+		for set := binary.LittleEndian.Uint64(b[pixel:]); set != 0; set &= set - 1 {
+			dst[8*pixel+bits.TrailingZeros64(set)] = value[ink[0]]
 			ink = ink[1:]
 		}
 	}
 }
 
 func (r *InkRows) Append(dst *learn.Batch, i int) {
-	at := len(dst.X)
+	start := len(dst.X)
 	dst.X = Grow(dst.X, FEMNISTPixels)
-	clear(dst.X[at:])
-	unpack(dst.X[at:], r.at(i), Ink.Planes[0])
+	clear(dst.X[start:])
+	unpack(dst.X[start:], r.image(i), Ink.Planes[0])
 }
 
 func (r *InkRows) Memory() int {
@@ -254,15 +254,15 @@ func (r *InkRows) Memory() int {
 	return n
 }
 
-// Whole are the same images with all their pixels.
-func (r *InkRows) Whole() *ByteRows {
+// Unpacked are the same images with all their pixels.
+func (r *InkRows) Unpacked() *ByteRows {
 	all := &ByteRows{Width: FEMNISTPixels, Bytes: bytes.Repeat([]byte{white}, len(r.starts)*FEMNISTPixels), Coding: Ink}
 	var same [256]byte
 	for v := range same {
 		same[v] = byte(v)
 	}
 	for i := range r.starts {
-		unpack(all.soon(i), r.at(i), &same)
+		unpack(all.sampleBytes(i), r.image(i), &same)
 	}
 	return all
 }

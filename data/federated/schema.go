@@ -24,10 +24,10 @@ type Schema struct {
 }
 
 // Fits reports whether a schema has as many names and numbers as the samples need, or none.
-func (s *Schema) Fits(of learn.Samples) bool {
+func (s *Schema) Fits(samples learn.Samples) bool {
 	all := func(n, want int) bool { return n == 0 || n == want }
-	return all(len(s.Labels), of.Classes) && all(len(s.Columns), of.Features) && all(len(s.Mean), of.Features) &&
-		len(s.Deviation) == len(s.Mean) && all(len(s.Alphabet), of.Vocabulary-1) && len(s.Alphabet) <= MaxAlphabet
+	return all(len(s.Labels), samples.Classes) && all(len(s.Columns), samples.Features) && all(len(s.Mean), samples.Features) &&
+		len(s.Deviation) == len(s.Mean) && all(len(s.Alphabet), samples.Vocabulary-1) && len(s.Alphabet) <= MaxAlphabet
 }
 
 // Label is the name of a class, its number where it has none.
@@ -43,10 +43,10 @@ const shownNames = 10
 
 // ShortList joins names for a line of text, at most ten of them.
 func ShortList(names []string) string {
-	most := min(len(names), shownNames)
-	text := strings.Join(names[:most], ", ")
-	if len(names) > most {
-		text += fmt.Sprintf(" and %d more", len(names)-most)
+	shown := min(len(names), shownNames)
+	text := strings.Join(names[:shown], ", ")
+	if len(names) > shown {
+		text += fmt.Sprintf(" and %d more", len(names)-shown)
 	}
 	return cmp.Or(text, "none")
 }
@@ -76,47 +76,47 @@ func (s *Schema) Target(i int) string {
 
 // Adopt changes the samples of a set to mean what they mean in another, or says in
 // what the two differ.
-func Adopt(s Set, other Schema) error {
+func Adopt(s Set, target Schema) error {
 	a, ok := s.(interface{ Adopt(Schema) error })
 	if !ok {
 		info := s.Info()
 		if info.Labels == nil &&
-			other.Labels == nil &&
+			target.Labels == nil &&
 			info.Alphabet == nil &&
-			other.Alphabet == nil &&
-			other.Mean == nil {
+			target.Alphabet == nil &&
+			target.Mean == nil {
 			return nil
 		}
 		return fmt.Errorf("data: %s: its samples cannot be made to mean what the run's mean", info.Name)
 	}
-	if err := a.Adopt(other); err != nil {
+	if err := a.Adopt(target); err != nil {
 		return fmt.Errorf("data: %s: %w", s.Info().Name, err)
 	}
 	return nil
 }
 
 // Adopt is the function of that name for samples in memory.
-func (s *Grouped) Adopt(other Schema) error {
-	own := &s.About.Schema
-	if err := s.adoptColumns(other.Columns); err != nil {
+func (s *Grouped) Adopt(target Schema) error {
+	schema := &s.About.Schema
+	if err := s.adoptColumns(target.Columns); err != nil {
 		return err
 	}
-	text := own.Alphabet != nil || other.Alphabet != nil
+	text := schema.Alphabet != nil || target.Alphabet != nil
 	if text {
-		if err := s.adoptTokens(other); err != nil {
+		if err := s.adoptTokens(target); err != nil {
 			return err
 		}
 	}
 	// The next token's class has the token's number, which adoptTokens has changed.
 	if _, next := s.Rows.(*TextRows); !next && s.About.Targets == 0 {
-		if err := s.adoptLabels(other.Labels); err != nil {
+		if err := s.adoptLabels(target.Labels); err != nil {
 			return err
 		}
 	}
-	if err := s.adoptScale(other); err != nil {
+	if err := s.adoptScale(target); err != nil {
 		return err
 	}
-	*own = other
+	*schema = target
 	return nil
 }
 
@@ -126,26 +126,28 @@ const WordOf = "="
 // adoptColumns puts features into the order that others have. A word that no row has here is
 // a feature that is 0.
 func (s *Grouped) adoptColumns(names []string) error {
-	own := &s.About.Schema
-	if own.Columns == nil || names == nil || slices.Equal(own.Columns, names) {
+	schema := &s.About.Schema
+	if schema.Columns == nil || names == nil || slices.Equal(schema.Columns, names) {
 		return nil
 	}
 	column := func(name string) string {
-		of, _, _ := strings.Cut(name, WordOf)
-		return of
+		prefix, _, _ := strings.Cut(name, WordOf)
+		return prefix
 	}
-	from := make([]int, len(names))
+	sourceColumn := make([]int, len(names))
 	for i, name := range names {
-		from[i] = slices.Index(own.Columns, name)
-		if from[i] < 0 &&
+		sourceColumn[i] = slices.Index(schema.Columns, name)
+		if sourceColumn[i] < 0 &&
 			!slices.ContainsFunc(
-				own.Columns,
-				func(one string) bool { return one != column(one) && column(one) == column(name) },
+				schema.Columns,
+				func(candidate string) bool {
+					return candidate != column(candidate) && column(candidate) == column(name)
+				},
 			) {
 			return fmt.Errorf("no feature is called %s, as one of the run's %d is", name, len(names))
 		}
 	}
-	for _, name := range own.Columns {
+	for _, name := range schema.Columns {
 		if !slices.Contains(names, name) {
 			return fmt.Errorf("the feature %s is none of the run's %d", name, len(names))
 		}
@@ -154,48 +156,48 @@ func (s *Grouped) adoptColumns(names []string) error {
 	if !ok {
 		return fmt.Errorf("its features have another order than the run's, of which the first is %s", names[0])
 	}
-	to := &FloatRows{Width: len(names), Values: make([]float32, len(rows.Values)/rows.Width*len(names))}
-	for i := range to.Values {
-		if j := from[i%to.Width]; j >= 0 {
-			to.Values[i] = rows.Values[i/to.Width*rows.Width+j]
+	reordered := &FloatRows{Width: len(names), Values: make([]float32, len(rows.Values)/rows.Width*len(names))}
+	for i := range reordered.Values {
+		if j := sourceColumn[i%reordered.Width]; j >= 0 {
+			reordered.Values[i] = rows.Values[i/reordered.Width*rows.Width+j]
 		}
 	}
-	mean := own.Mean
-	deviation := own.Deviation
+	mean := schema.Mean
+	deviation := schema.Deviation
 	if mean != nil {
-		own.Mean, own.Deviation = make([]float32, len(names)), slices.Repeat([]float32{1}, len(names))
-		for i, j := range from {
+		schema.Mean, schema.Deviation = make([]float32, len(names)), slices.Repeat([]float32{1}, len(names))
+		for i, j := range sourceColumn {
 			if j >= 0 {
-				own.Mean[i], own.Deviation[i] = mean[j], deviation[j]
+				schema.Mean[i], schema.Deviation[i] = mean[j], deviation[j]
 			}
 		}
 	}
-	s.Rows = to
+	s.Rows = reordered
 	s.About.Features = len(names)
-	own.Columns = names
+	schema.Columns = names
 	return nil
 }
 
 // adoptLabels numbers the classes as others do, by their names.
 func (s *Grouped) adoptLabels(names []string) error {
-	own := &s.About
+	info := &s.About
 	switch {
-	case names == nil && own.Labels == nil:
+	case names == nil && info.Labels == nil:
 		return nil
 	case names == nil:
-		return fmt.Errorf("its classes have names (%.40q), and the run's are numbers", own.Labels[0])
+		return fmt.Errorf("its classes have names (%.40q), and the run's are numbers", info.Labels[0])
 	}
-	to := make([]int32, own.Classes)
-	for class := range to {
-		to[class] = int32(slices.Index(names, own.Label(class)))
+	newClass := make([]int32, info.Classes)
+	for class := range newClass {
+		newClass[class] = int32(slices.Index(names, info.Label(class)))
 	}
 	labels := make([]int32, len(s.Labels))
 	for i, l := range s.Labels {
-		labels[i] = to[l]
+		labels[i] = newClass[l]
 		if labels[i] < 0 {
 			return fmt.Errorf(
 				"class %.40q is none of the run's %d classes (%.40q to %.40q)",
-				own.Label(int(l)),
+				info.Label(int(l)),
 				len(names),
 				names[0],
 				names[len(names)-1],
@@ -203,7 +205,7 @@ func (s *Grouped) adoptLabels(names []string) error {
 		}
 	}
 	s.Labels = labels
-	own.Classes = len(names)
+	info.Classes = len(names)
 	return nil
 }
 
@@ -215,27 +217,27 @@ func (s *Grouped) CountClasses(n int) {
 }
 
 // adoptScale undoes the scale of features and applies another.
-func (s *Grouped) adoptScale(other Schema) error {
-	own := s.About.Schema
-	if slices.Equal(own.Mean, other.Mean) && slices.Equal(own.Deviation, other.Deviation) {
+func (s *Grouped) adoptScale(target Schema) error {
+	schema := s.About.Schema
+	if slices.Equal(schema.Mean, target.Mean) && slices.Equal(schema.Deviation, target.Deviation) {
 		return nil
 	}
 	rows, ok := s.Rows.(*FloatRows)
-	if !ok || other.Mean != nil && len(other.Mean) != rows.Width {
+	if !ok || target.Mean != nil && len(target.Mean) != rows.Width {
 		return fmt.Errorf(
 			"the run standardises %d features, and these samples have %d values",
-			len(other.Mean),
+			len(target.Mean),
 			s.About.Features,
 		)
 	}
 	for i, x := range rows.Values {
 		value := float64(x)
 		j := i % rows.Width
-		if own.Mean != nil {
-			value = float64(value*float64(own.Deviation[j])) + float64(own.Mean[j])
+		if schema.Mean != nil {
+			value = float64(value*float64(schema.Deviation[j])) + float64(schema.Mean[j])
 		}
-		if other.Mean != nil {
-			value = (value - float64(other.Mean[j])) / float64(other.Deviation[j])
+		if target.Mean != nil {
+			value = (value - float64(target.Mean[j])) / float64(target.Deviation[j])
 		}
 		rows.Values[i] = float32(value)
 	}
@@ -243,28 +245,28 @@ func (s *Grouped) adoptScale(other Schema) error {
 }
 
 // adoptTokens numbers tokens as another alphabet does.
-func (s *Grouped) adoptTokens(other Schema) error {
-	if s.About.Alphabet == nil || other.Alphabet == nil {
+func (s *Grouped) adoptTokens(target Schema) error {
+	if s.About.Alphabet == nil || target.Alphabet == nil {
 		return fmt.Errorf("the tokens of one have an alphabet, and those of the other have none")
 	}
-	if len(other.Alphabet) > MaxAlphabet {
-		return fmt.Errorf("the run's alphabet has %d tokens, want at most %d", len(other.Alphabet), MaxAlphabet)
+	if len(target.Alphabet) > MaxAlphabet {
+		return fmt.Errorf("the run's alphabet has %d tokens, want at most %d", len(target.Alphabet), MaxAlphabet)
 	}
-	var to [256]byte
-	known := 0
+	var newToken [256]byte
+	shared := 0
 	for i, token := range s.About.Alphabet {
-		to[i+1] = byte(slices.Index(other.Alphabet, token) + 1)
-		if to[i+1] > 0 {
-			known++
+		newToken[i+1] = byte(slices.Index(target.Alphabet, token) + 1)
+		if newToken[i+1] > 0 {
+			shared++
 		}
 	}
-	if known == 0 {
-		return fmt.Errorf("none of its %d tokens is among the run's %d", len(s.About.Alphabet), len(other.Alphabet))
+	if shared == 0 {
+		return fmt.Errorf("none of its %d tokens is among the run's %d", len(s.About.Alphabet), len(target.Alphabet))
 	}
 	code := func(b []byte) []byte {
 		coded := make([]byte, len(b)) // b may be in a file
 		for i, token := range b {
-			coded[i] = to[token]
+			coded[i] = newToken[token]
 		}
 		return coded
 	}
@@ -275,12 +277,12 @@ func (s *Grouped) adoptTokens(other Schema) error {
 		s.Rows = &TextRows{Window: rows.Window, Text: code(rows.Text), Starts: rows.Starts}
 		labels := make([]int32, len(s.Labels))
 		for i, l := range s.Labels {
-			labels[i] = int32(to[l])
+			labels[i] = int32(newToken[l])
 		}
 		s.Labels = labels
-		s.About.Classes = len(other.Alphabet) + 1
+		s.About.Classes = len(target.Alphabet) + 1
 	}
-	s.About.Vocabulary = len(other.Alphabet) + 1
+	s.About.Vocabulary = len(target.Alphabet) + 1
 	return nil
 }
 
@@ -291,19 +293,19 @@ const MaxAlphabet = 255
 type Alphabet struct {
 	Tokens []string
 	bytes  bool
-	of     map[rune]byte // by character, or by byte
+	code   map[rune]byte // by character, or by byte
 }
 
 // NewAlphabet makes an alphabet of characters, or of bytes by their names.
 func NewAlphabet(tokens []string, bytes bool) *Alphabet {
-	a := &Alphabet{Tokens: tokens, bytes: bytes, of: map[rune]byte{}}
+	a := &Alphabet{Tokens: tokens, bytes: bytes, code: map[rune]byte{}}
 	for i, token := range tokens {
 		c, _ := utf8.DecodeRuneInString(token)
 		if bytes {
 			b, _ := strconv.ParseUint(token, 0, 8)
 			c = rune(b)
 		}
-		a.of[c] = byte(i + 1)
+		a.code[c] = byte(i + 1)
 	}
 	return a
 }
@@ -312,7 +314,7 @@ func NewAlphabet(tokens []string, bytes bool) *Alphabet {
 func (a *Alphabet) Encode(dst, text []byte) []byte {
 	if a.bytes {
 		for _, b := range text[:min(len(text), cap(dst)-len(dst))] {
-			dst = append(dst, a.of[rune(b)])
+			dst = append(dst, a.code[rune(b)])
 		}
 		return dst
 	}
@@ -320,7 +322,7 @@ func (a *Alphabet) Encode(dst, text []byte) []byte {
 		if len(dst) == cap(dst) {
 			break
 		}
-		dst = append(dst, a.of[c])
+		dst = append(dst, a.code[c])
 	}
 	return dst
 }

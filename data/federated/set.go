@@ -65,7 +65,7 @@ type Set interface {
 	// HeldOut is the number of validation samples, pooled over all clients;
 	// HeldOutBatch appends samples from..from+n-1 of them.
 	HeldOut() int
-	HeldOutBatch(dst *learn.Batch, from, n int) error
+	HeldOutBatch(dst *learn.Batch, first, n int) error
 	// Close releases files and maps.
 	Close() error
 }
@@ -85,9 +85,9 @@ func CheckSamples(s Set, c int, samples []int32) error {
 }
 
 // CheckHeldOut says whether a set has held-out samples from..from+n-1.
-func CheckHeldOut(s Set, from, n int) error {
-	if from < 0 || n < 0 || from > s.HeldOut()-n {
-		return fmt.Errorf("data: %s: held-out samples %d to %d of %d", s.Info().Name, from, from+n, s.HeldOut())
+func CheckHeldOut(s Set, first, n int) error {
+	if first < 0 || n < 0 || first > s.HeldOut()-n {
+		return fmt.Errorf("data: %s: held-out samples %d to %d of %d", s.Info().Name, first, first+n, s.HeldOut())
 	}
 	return nil
 }
@@ -108,7 +108,7 @@ type InMemory interface {
 	InMemory() (s *Grouped, made bool)
 }
 
-func (s *Grouped) InMemory() (of *Grouped, made bool) { return s, false }
+func (s *Grouped) InMemory() (set *Grouped, made bool) { return s, false }
 
 // Row is the sample's place in the rows.
 func (s *Grouped) Row(c int, i int32) int32 { return s.Train[s.Starts[c]+int(i)] }

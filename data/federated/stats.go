@@ -37,8 +37,8 @@ type Stats struct {
 
 // Bar is one bar of a histogram: how many clients have From to To samples.
 type Bar struct {
-	From    int `json:"from"`
-	To      int `json:"to"`
+	Low     int `json:"from"`
+	High    int `json:"to"`
 	Clients int `json:"clients"`
 }
 
@@ -72,19 +72,19 @@ func Describe(ctx context.Context, s Set) (Stats, error) {
 		d.Memory = m.Memory()
 	}
 	sizes := make([]int, d.Clients)
-	own := make([]map[int32]int, d.Clients) // most clients have few labels
+	labelCounts := make([]map[int32]int, d.Clients) // most clients have few labels
 	var batch learn.Batch
 	targets := make([][]float32, d.Info.Targets)
 	for c := range d.Clients {
 		sizes[c] = s.Samples(c)
 		d.Samples += sizes[c]
-		own[c] = make(map[int32]int)
+		labelCounts[c] = make(map[int32]int)
 		err := Visit(s, c, &batch, func() {
 			if d.First == "" {
 				d.First = d.Info.words(&batch)
 			}
 			for _, l := range batch.Labels {
-				own[c][l]++
+				labelCounts[c][l]++
 			}
 			for i, x := range batch.Targets {
 				targets[i%len(targets)] = append(targets[i%len(targets)], x)
@@ -93,11 +93,11 @@ func Describe(ctx context.Context, s Set) (Stats, error) {
 		if err := cmp.Or(err, ctx.Err()); err != nil {
 			return d, err
 		}
-		for l, n := range own[c] {
+		for l, n := range labelCounts[c] {
 			d.Labels[l] += n
 		}
 	}
-	for c, labels := range own {
+	for c, labels := range labelCounts {
 		d.Skew += Divergence(labels, sizes[c], d.Labels, d.Samples) / float64(d.Clients)
 	}
 	for _, values := range targets {
@@ -124,10 +124,10 @@ func Labels(s Set, client int, batch *learn.Batch) (map[int32]int, error) {
 	if info := s.Info(); info.Targets > 0 {
 		return nil, fmt.Errorf("data: %s: its samples have no labels but %d targets", info.Name, info.Targets)
 	}
-	own := make(map[int32]int)
-	return own, Visit(s, client, batch, func() {
+	counts := make(map[int32]int)
+	return counts, Visit(s, client, batch, func() {
 		for _, l := range batch.Labels {
-			own[l]++
+			counts[l]++
 		}
 	})
 }
@@ -185,7 +185,7 @@ func Entropy(counts map[int32]int) float64 {
 
 // Divergence is the Jensen-Shannon divergence of own/n from all/m, in bits,
 // with half the weight on each.
-func Divergence(own map[int32]int, n int, all []int, m int) float64 {
+func Divergence(counts map[int32]int, n int, all []int, m int) float64 {
 	term := func(p, q float64) float64 { // p log2(p / ((p+q)/2)) / 2
 		if p == 0 {
 			return 0
@@ -194,7 +194,7 @@ func Divergence(own map[int32]int, n int, all []int, m int) float64 {
 	}
 	var sum float64
 	for label, count := range all {
-		p := float64(own[int32(label)]) / float64(n)
+		p := float64(counts[int32(label)]) / float64(n)
 		q := float64(count) / float64(m)
 		sum += term(p, q) + term(q, p)
 	}
@@ -211,8 +211,8 @@ func histogram(sizes []int) []Bar {
 	}
 	bars := make([]Bar, high/width-low/width+1)
 	for i := range bars {
-		from := (low/width + i) * width
-		bars[i] = Bar{From: from, To: from + width - 1}
+		barStart := (low/width + i) * width
+		bars[i] = Bar{Low: barStart, High: barStart + width - 1}
 	}
 	for _, n := range sizes {
 		bars[n/width-low/width].Clients++
@@ -238,16 +238,16 @@ func (d Stats) String() string {
 	fmt.Fprintf(&b, "samples    %d for training, %d held out\n", d.Samples, d.HeldOut)
 	fmt.Fprintf(&b, "per client %d to %d, mean %.2f, quartiles %d, %d, %d\n",
 		d.PerClient[0], d.PerClient[4], d.Mean, d.PerClient[1], d.PerClient[2], d.PerClient[3])
-	most := 1
+	tallest := 1
 	for _, bar := range d.Histogram {
-		most = max(most, bar.Clients)
+		tallest = max(tallest, bar.Clients)
 	}
 	for _, bar := range d.Histogram {
-		label := fmt.Sprintf("%d-%d", bar.From, bar.To)
-		if bar.From == bar.To {
-			label = fmt.Sprint(bar.From)
+		label := fmt.Sprintf("%d-%d", bar.Low, bar.High)
+		if bar.Low == bar.High {
+			label = fmt.Sprint(bar.Low)
 		}
-		fmt.Fprintf(&b, "%20s %7d %s\n", label, bar.Clients, strings.Repeat("#", (bar.Clients*40+most-1)/most))
+		fmt.Fprintf(&b, "%20s %7d %s\n", label, bar.Clients, strings.Repeat("#", (bar.Clients*40+tallest-1)/tallest))
 	}
 	fmt.Fprintf(&b, "features   %d\nfirst row  %s\n", d.Info.Features, d.First)
 	d.describeLabels(&b)
@@ -301,8 +301,8 @@ func (d *Stats) describeLabels(b *strings.Builder) {
 // fewer if that is over a quarter of the median client's.
 func FitBatch(samples []int) int {
 	batch := 32
-	own := slices.Sorted(slices.Values(samples))
-	for len(own) > 0 && batch > 1 && 4*batch > own[len(own)/2] {
+	sorted := slices.Sorted(slices.Values(samples))
+	for len(sorted) > 0 && batch > 1 && 4*batch > sorted[len(sorted)/2] {
 		batch /= 2
 	}
 	return batch

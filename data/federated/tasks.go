@@ -73,13 +73,13 @@ func AppendCharacters(dst []uint8, text string, n int) ([]uint8, error) {
 	if len(text) != n {
 		return nil, fmt.Errorf("a string of %d characters, want %d", len(text), n)
 	}
-	for at, c := range []byte(text) {
+	for position, c := range []byte(text) {
 		i := ShakespeareIndex[c]
 		if i == 0xff {
 			return nil, fmt.Errorf(
 				"character %q at place %d is not in the vocabulary of %d",
 				c,
-				at,
+				position,
 				len(ShakespeareCharacters),
 			)
 		}

@@ -66,16 +66,16 @@ type IncompleteError struct {
 	Err   error
 }
 
-func (e *IncompleteError) Error() string { return e.Err.Error() + "; " + e.Kept() }
+func (e *IncompleteError) Error() string { return e.Err.Error() + "; " + e.Resumable() }
 func (e *IncompleteError) Unwrap() error { return e.Err }
 
-// Kept says in words what is there.
-func (e *IncompleteError) Kept() string {
-	of := ""
+// Resumable says in words what is there.
+func (e *IncompleteError) Resumable() string {
+	size := ""
 	if e.Total >= 0 {
-		of = fmt.Sprintf(" of %d", e.Total)
+		size = fmt.Sprintf(" of %d", e.Total)
 	}
-	return fmt.Sprintf("%d%s bytes are in %s, and the next call goes on from there", e.Done, of, e.Part)
+	return fmt.Sprintf("%d%s bytes are in %s, and the next call goes on from there", e.Done, size, e.Part)
 }
 
 // Fetch downloads an archive to a folder, which it makes. A file that is there
@@ -106,14 +106,14 @@ func (f *Fetcher) Fetch(ctx context.Context, a Archive, dir string) (r Result, e
 		return r, err
 	}
 	err = f.complete(ctx, a, p)
-	if err != nil && reasonOf(err).sum && p.pieces { // of two versions of the file
+	if err != nil && reasonIn(err).sum && p.pieces { // of two versions of the file
 		if err = p.restart(); err == nil {
 			err = f.complete(ctx, a, p)
 		}
 	}
 	part := p.file.Name()
 	switch err = errors.Join(err, p.file.Close()); {
-	case err != nil && p.size > 0 && !reasonOf(err).sum:
+	case err != nil && p.size > 0 && !reasonIn(err).sum:
 		return r, &IncompleteError{
 			Part:  part,
 			Done:  p.size,
@@ -124,8 +124,8 @@ func (f *Fetcher) Fetch(ctx context.Context, a Archive, dir string) (r Result, e
 		return r, errors.Join(err, os.RemoveAll(part))
 	}
 	r.Bytes = p.size
-	r.Resumed = p.kept
-	r.Downloaded = p.size - p.kept
+	r.Resumed = p.resumed
+	r.Downloaded = p.size - p.resumed
 	return r, os.Rename(part, r.Path)
 }
 
@@ -147,8 +147,8 @@ func (f *Fetcher) download(ctx context.Context, a Archive, p *partial) error {
 	attempts := 0
 	var failed []error
 	for _, url := range a.URLs {
-		err := f.from(ctx, a, url, p, &attempts)
-		if err == nil || ctx.Err() != nil || reasonOf(err).disk {
+		err := f.attempt(ctx, a, url, p, &attempts)
+		if err == nil || ctx.Err() != nil || reasonIn(err).disk {
 			return err
 		}
 		failed = append(failed, fmt.Errorf("%s: %w", url, err))
@@ -156,22 +156,22 @@ func (f *Fetcher) download(ctx context.Context, a Archive, p *partial) error {
 	return errors.Join(failed...)
 }
 
-// from tries one URL until p is whole or nothing more comes from there.
-func (f *Fetcher) from(ctx context.Context, a Archive, url string, p *partial, attempts *int) error {
-	most := p.size // what any attempt has come to: to reach it again is nothing new
+// attempt tries one URL until p is whole or nothing more comes from there.
+func (f *Fetcher) attempt(ctx context.Context, a Archive, url string, p *partial, attempts *int) error {
+	furthest := p.size // what any attempt has come to: to reach it again is nothing new
 	backoff := cmp.Or(f.Backoff, time.Second)
 	wait := backoff
 	for idle := 0; ; *attempts++ {
 		err := f.transfer(ctx, a, url, p)
-		why := reasonOf(err)
+		cause := reasonIn(err)
 		if err == nil ||
 			ctx.Err() != nil ||
-			why.gone ||
-			why.disk {
+			cause.permanent ||
+			cause.disk {
 			return err
 		}
-		if p.size > most {
-			most = p.size
+		if p.size > furthest {
+			furthest = p.size
 			idle = 0
 			wait = backoff
 		} else {
@@ -180,7 +180,7 @@ func (f *Fetcher) from(ctx context.Context, a Archive, url string, p *partial, a
 		if idle > cmp.Or(f.Retries, 5) || *attempts >= maxAttempts {
 			return fmt.Errorf("%w (tried %d times)", err, *attempts+1)
 		}
-		pause := max(wait, why.wait)
+		pause := max(wait, cause.wait)
 		if f.Notice != nil {
 			f.Notice(fmt.Sprintf("%s: %s: %v; going on from byte %d in %v", a.Name, url, err, p.size, pause))
 		}

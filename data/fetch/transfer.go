@@ -21,29 +21,29 @@ import (
 // reason says what a failed attempt means; the zero value is worth another one.
 type reason struct {
 	error
-	gone bool          // final for this URL
-	disk bool          // final
-	sum  bool          // the file is not what its publisher says
-	wait time.Duration // before another attempt, as the server asks
+	permanent bool          // final for this URL
+	disk      bool          // final
+	sum       bool          // the file is not what its publisher says
+	wait      time.Duration // before another attempt, as the server asks
 }
 
 func (r reason) Unwrap() error { return r.error }
 
-// reasonOf is the reason in an error's tree, or none.
-func reasonOf(err error) (r reason) {
+// reasonIn is the reason in an error's tree, or none.
+func reasonIn(err error) (r reason) {
 	errors.As(err, &r)
 	return r
 }
 
-func onDisk(err error) error {
+func diskFailure(err error) error {
 	if err == nil {
 		return nil
 	}
 	return reason{error: err, disk: true}
 }
 
-func gone(format string, args ...any) error {
-	return reason{error: fmt.Errorf(format, args...), gone: true}
+func permanent(format string, args ...any) error {
+	return reason{error: fmt.Errorf(format, args...), permanent: true}
 }
 
 // maxArchive bounds a file whose size is not published.
@@ -51,16 +51,16 @@ const maxArchive = 1 << 36
 
 // transfer makes one request and appends what comes to p, which is whole when
 // the error is nil.
-func (f *Fetcher) transfer(ctx context.Context, a Archive, from string, p *partial) error {
+func (f *Fetcher) transfer(ctx context.Context, a Archive, address string, p *partial) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stall := cmp.Or(f.Stall, 30*time.Second)
 	alarm := time.AfterFunc(stall, func() { cancel(fmt.Errorf("nothing came for %v", stall)) })
 	defer alarm.Stop()
 
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
-		return gone("%w", err)
+		return permanent("%w", err)
 	}
 	request.Header.Set("User-Agent", "fedpace")
 	request.Header.Set("Accept-Encoding", "identity") // else the client unpacks what is to be stored
@@ -82,12 +82,12 @@ func (f *Fetcher) transfer(ctx context.Context, a Archive, from string, p *parti
 	_, err = io.Copy(writer(func(b []byte) (int, error) {
 		alarm.Reset(stall)
 		if p.size+int64(len(b)) > limit {
-			return 0, gone("sends more than %d bytes", limit)
+			return 0, permanent("sends more than %d bytes", limit)
 		}
 		n, err := p.file.Write(b)
 		p.size += int64(n)
 		report()
-		return n, onDisk(err)
+		return n, diskFailure(err)
 	}), response.Body)
 	switch {
 	case err != nil:
@@ -113,7 +113,7 @@ func failure(ctx context.Context, err error) error {
 	}
 	if e := (*net.DNSError)(nil); errors.As(err, &e) && e.IsNotFound ||
 		errors.As(err, new(*tls.CertificateVerificationError)) {
-		return gone("%w", err)
+		return permanent("%w", err)
 	}
 	return err
 }
@@ -125,12 +125,12 @@ func (p *partial) begin(r *http.Response) (done bool, err error) {
 	case http.StatusOK:
 		err := p.restart()
 		p.total = r.ContentLength
-		return false, onDisk(err)
+		return false, diskFailure(err)
 	case http.StatusPartialContent:
-		from := r.Header.Get("Content-Range")
+		contentRange := r.Header.Get("Content-Range")
 		first := int64(0)
-		if _, err := fmt.Sscanf(from, "bytes %d-", &first); err != nil || first != p.size {
-			return false, p.again(fmt.Errorf("sends %.60q, not the bytes from %d on", from, p.size))
+		if _, err := fmt.Sscanf(contentRange, "bytes %d-", &first); err != nil || first != p.size {
+			return false, p.discard(fmt.Errorf("sends %.60q, not the bytes from %d on", contentRange, p.size))
 		}
 		p.pieces = true // whether they are of one version shows in the checksum
 		if r.ContentLength >= 0 {
@@ -141,7 +141,7 @@ func (p *partial) begin(r *http.Response) (done bool, err error) {
 		if p.size > 0 && r.Header.Get("Content-Range") == fmt.Sprintf("bytes */%d", p.size) {
 			return true, nil
 		}
-		return false, p.again(fmt.Errorf("has no bytes from %d on", p.size))
+		return false, p.discard(fmt.Errorf("has no bytes from %d on", p.size))
 	}
 	later := []int{http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests}
 	if r.StatusCode >= 500 || slices.Contains(later, r.StatusCode) {
@@ -151,12 +151,12 @@ func (p *partial) begin(r *http.Response) (done bool, err error) {
 			wait:  min(time.Duration(seconds)*time.Second, maxWait),
 		}
 	}
-	return false, gone("answers %s", r.Status)
+	return false, permanent("answers %s", r.Status)
 }
 
-// again drops what is there, so that the next attempt starts anew.
-func (p *partial) again(why error) error {
-	return cmp.Or(onDisk(p.restart()), why)
+// discard drops what is there, so that the next attempt starts anew.
+func (p *partial) discard(cause error) error {
+	return cmp.Or(diskFailure(p.restart()), cause)
 }
 
 // maxWait bounds what a server may ask for.
@@ -166,11 +166,11 @@ const maxWait = time.Minute
 // locked, so that two processes do not write to one file. Of which version of the archive
 // the bytes are shows in its checksum.
 type partial struct {
-	file   *os.File
-	size   int64 // bytes so far
-	kept   int64 // of those, from an earlier call
-	total  int64 // -1 where no server has said
-	pieces bool  // the bytes came by several requests
+	file    *os.File
+	size    int64 // bytes so far
+	resumed int64 // of those, from an earlier call
+	total   int64 // -1 where no server has said
+	pieces  bool  // the bytes came by several requests
 }
 
 // openPartial opens or makes a partial file and locks it.
@@ -187,19 +187,19 @@ func openPartial(name string) (p *partial, err error) {
 	if err := filelock.Lock(f); err != nil {
 		return nil, fmt.Errorf("%s: another process is fetching it (%w)", name, err)
 	}
-	here, err := f.Stat()
+	opened, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
-	if there, err := os.Stat(name); err != nil || !os.SameFile(here, there) {
+	if current, err := os.Stat(name); err != nil || !os.SameFile(opened, current) {
 		return nil, fmt.Errorf("%s: another process has just finished with it", name)
 	}
 	_, err = f.Seek(0, io.SeekEnd)
 	return &partial{
-		file:  f,
-		size:  here.Size(),
-		kept:  here.Size(),
-		total: -1,
+		file:    f,
+		size:    opened.Size(),
+		resumed: opened.Size(),
+		total:   -1,
 	}, err
 }
 
@@ -209,7 +209,7 @@ func (p *partial) restart() error {
 	}
 	_, err := p.file.Seek(0, io.SeekStart)
 	p.size = 0
-	p.kept = 0
+	p.resumed = 0
 	p.total = -1
 	p.pieces = false
 	return err

@@ -24,11 +24,11 @@ const (
 
 // Field describes a column of a file. Its methods read the column's values.
 type Field struct {
-	Name  string
-	Kind  Kind
-	Whole bool   // numbers are integers
-	UUID  bool   // text is written as one
-	holds string // its type, such as "INT32"
+	Name      string
+	Kind      Kind
+	IsInteger bool   // numbers are integers
+	UUID      bool   // text is written as one
+	typeName  string // its type, such as "INT32"
 
 	unsigned, half bool            // of integers; of numbers of 16 bits
 	scale          int             // digits after the point of decimals
@@ -36,25 +36,25 @@ type Field struct {
 	leaf           *parquet.Column // nil: it has several below it, and cannot be read
 }
 
-// fieldsOf describes columns. Those of a group stand for it, each as "group.column". level
+// newFields describes columns. Those of a group stand for it, each as "group.column". level
 // is their definition level: how many nodes above them may be absent.
-func fieldsOf(prefix string, columns []*parquet.Column, level int, leaves []format.SchemaElement) (list []Field) {
+func newFields(prefix string, columns []*parquet.Column, level int, leaves []format.SchemaElement) (list []Field) {
 	for _, c := range columns {
 		name := prefix + c.Name()
 		below := c.Columns()
 		leaf, element := leafBelow(c, level)
 		switch {
 		case leaf != nil:
-			f := fieldOf(leaf, &leaves[leaf.Index()])
+			f := newField(leaf, &leaves[leaf.Index()])
 			f.Name = name
 			f.element = element
 			list = append(list, f)
 		case c.Repeated() || len(below) < 2:
-			list = append(list, Field{Name: name, holds: "a map or a list of groups"})
+			list = append(list, Field{Name: name, typeName: "a map or a list of groups"})
 		case c.Required():
-			list = append(list, fieldsOf(name+".", below, level, leaves)...)
+			list = append(list, newFields(name+".", below, level, leaves)...)
 		default:
-			list = append(list, fieldsOf(name+".", below, level+1, leaves)...)
+			list = append(list, newFields(name+".", below, level+1, leaves)...)
 		}
 	}
 	return list
@@ -82,31 +82,31 @@ func leafBelow(c *parquet.Column, level int) (leaf *parquet.Column, element int)
 	return nil, 0
 }
 
-// Words is what the column holds, for errors.
-func (f *Field) Words() string {
+// TypeName is what the column holds, for errors.
+func (f *Field) TypeName() string {
 	if f.element > 0 {
-		return "lists of " + f.holds
+		return "lists of " + f.typeName
 	}
-	return f.holds
+	return f.typeName
 }
 
 // Fields describes the columns of a sheet, which are those of its first file.
 func (t *Sheet) Fields() ([]Field, error) {
 	first := t.Files[0]
 	for _, f := range first.fields {
-		for _, other := range t.Files[1:] {
-			is := other.byName[f.Name]
-			if is == nil {
-				return nil, fmt.Errorf("%s: column %s: is absent", other.Name, f.Name)
+		for _, file := range t.Files[1:] {
+			otherField := file.byName[f.Name]
+			if otherField == nil {
+				return nil, fmt.Errorf("%s: column %s: is absent", file.Name, f.Name)
 			}
-			if is.Words() != f.Words() {
+			if otherField.TypeName() != f.TypeName() {
 				return nil, fmt.Errorf(
 					"%s: column %s: holds %s, in %s %s",
-					other.Name,
+					file.Name,
 					f.Name,
-					is.Words(),
+					otherField.TypeName(),
 					first.Name,
-					f.Words(),
+					f.TypeName(),
 				)
 			}
 		}
@@ -114,13 +114,13 @@ func (t *Sheet) Fields() ([]Field, error) {
 	return first.fields, nil
 }
 
-// fieldOf tells what a leaf of the schema holds. A logical type, which the library makes
+// newField tells what a leaf of the schema holds. A logical type, which the library makes
 // of the converted type of older writers, goes before the physical one.
-func fieldOf(leaf *parquet.Column, e *format.SchemaElement) Field {
-	f := Field{leaf: leaf, holds: leaf.Type().String()}
+func newField(leaf *parquet.Column, e *format.SchemaElement) Field {
+	f := Field{leaf: leaf, typeName: leaf.Type().String()}
 	logical := e.LogicalType.Value
-	if of := leaf.Type().LogicalType(); logical == nil && of != nil {
-		logical = of.Value
+	if logicalType := leaf.Type().LogicalType(); logical == nil && logicalType != nil {
+		logical = logicalType.Value
 	}
 	switch l := logical.(type) {
 	case *format.DecimalType:
@@ -128,7 +128,7 @@ func fieldOf(leaf *parquet.Column, e *format.SchemaElement) Field {
 		f.scale = int(l.Scale)
 	case *format.IntType:
 		f.Kind = KindNumber
-		f.Whole = true
+		f.IsInteger = true
 		f.unsigned = !l.IsSigned
 	case *format.StringType, *format.EnumType, *format.JsonType:
 		f.Kind = KindText
@@ -138,12 +138,12 @@ func fieldOf(leaf *parquet.Column, e *format.SchemaElement) Field {
 	case *format.Float16Type: // which the library does not know
 		f.Kind = KindNumber
 		f.half = true
-		f.holds = "FLOAT16"
+		f.typeName = "FLOAT16"
 	case nil:
 		switch e.Type.V {
 		case format.Boolean:
 			f.Kind = KindNumber
-			f.Whole = true
+			f.IsInteger = true
 		case format.Float, format.Double:
 			f.Kind = KindNumber
 		case format.ByteArray, format.FixedLenByteArray:
@@ -181,8 +181,8 @@ func (f *Field) Number(v parquet.Value) (float64, error) {
 	case v.IsNull():
 		return 0, errors.New("no value (null)")
 	case f.Kind != KindNumber:
-		return 0, fmt.Errorf("found %s, want a number", f.holds)
-	case f.Whole:
+		return 0, fmt.Errorf("found %s, want a number", f.typeName)
+	case f.IsInteger:
 		n, ok := f.Integer(v)
 		if !ok {
 			return float64(uint64(n)), nil

@@ -137,7 +137,7 @@ func (t *File) openSchema(schema []format.SchemaElement) error {
 		return err
 	}
 	t.chunks = file.RowGroups()[0].ColumnChunks()
-	t.fields = fieldsOf("", file.Root().Columns(), 0, leaves)
+	t.fields = newFields("", file.Root().Columns(), 0, leaves)
 	t.byName = map[string]*Field{}
 	for i := range slices.Backward(t.fields) {
 		t.byName[t.fields[i].Name] = &t.fields[i]
@@ -151,15 +151,15 @@ func checkSchema(schema []format.SchemaElement) error {
 	if len(schema) > maxElements {
 		return fmt.Errorf("%d columns and groups, want at most %d", len(schema), maxElements)
 	}
-	type group struct{ left, name int } // how many are to come in it, and the length of its name with those around it
+	type group struct{ remaining, name int } // how many are to come in it, and the length of its name with those around it
 	var around []group
 	names := 0
 	for _, e := range schema {
-		at := len(around) - 1
+		innermost := len(around) - 1
 		name := len(e.Name)
-		if at >= 0 {
-			name += around[at].name
-			around[at].left--
+		if innermost >= 0 {
+			name += around[innermost].name
+			around[innermost].remaining--
 		}
 		names += name
 		if names > maxNames {
@@ -171,8 +171,8 @@ func checkSchema(schema []format.SchemaElement) error {
 		if len(around) > maxDepth {
 			return fmt.Errorf("groups in groups, more than %d deep", maxDepth)
 		}
-		for at = len(around) - 1; at >= 0 && around[at].left == 0; at-- {
-			around = around[:at]
+		for innermost = len(around) - 1; innermost >= 0 && around[innermost].remaining == 0; innermost-- {
+			around = around[:innermost]
 		}
 	}
 	return nil
@@ -193,8 +193,8 @@ var protocol thrift.CompactProtocol
 // at first.
 func unmarshal(b []byte, into any) (length int, err error) {
 	r := protocol.NewReaderFromBytes(b)
-	left := int64(maxDecoded)
-	if err := skip(r, thrift.STRUCT, 0, &left); err != nil {
+	budget := int64(maxDecoded)
+	if err := skip(r, thrift.STRUCT, 0, &budget); err != nil {
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			err = errors.New("a length exceeds the bytes that are there")
 		}
@@ -209,7 +209,7 @@ const maxDecoded = 512 << 20
 
 // skip reads a value and keeps nothing. What Parquet's metadata has no field of, such as
 // a map, is an error, and so are lists that take more than is left.
-func skip(r thrift.BytesReader, kind thrift.Type, depth int, left *int64) (err error) {
+func skip(r thrift.BytesReader, kind thrift.Type, depth int, budget *int64) (err error) {
 	if depth > 32 {
 		return errors.New("nested too deeply")
 	}
@@ -229,11 +229,11 @@ func skip(r thrift.BytesReader, kind thrift.Type, depth int, left *int64) (err e
 			each = 512
 		}
 		for i := int32(0); err == nil && i < list.Size; i++ {
-			*left -= each
-			if *left < 0 {
+			*budget -= each
+			if *budget < 0 {
 				return errors.New("too many columns or row groups")
 			}
-			err = skip(r, list.Type, depth+1, left)
+			err = skip(r, list.Type, depth+1, budget)
 		}
 		return err
 	case thrift.STRUCT:
@@ -243,7 +243,7 @@ func skip(r thrift.BytesReader, kind thrift.Type, depth int, left *int64) (err e
 				return err
 			}
 			if field.Type != thrift.TRUE && field.Type != thrift.FALSE { // these are their own value
-				err = skip(r, field.Type, depth+1, left)
+				err = skip(r, field.Type, depth+1, budget)
 			}
 		}
 	default:

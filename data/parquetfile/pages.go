@@ -27,17 +27,17 @@ type stream struct {
 	field *Field
 	meta  *format.ColumnMetaData
 
-	at     int64 // where the next page lies in the file
+	offset int64 // where the next page lies in the file
 	values int64 // values of the pages so far
 
-	stored []byte       // bytes of the current page as the file has them
-	page   []byte       // and decompressed
-	rest   bytes.Buffer // a plain header and these, what the library has not read of them
+	stored  []byte       // bytes of the current page as the file has them
+	page    []byte       // and decompressed
+	pending bytes.Buffer // a plain header and these, what the library has not read of them
 }
 
 // page says where the bytes of a page lie and what becomes of them.
 type page struct {
-	at              int64
+	offset          int64
 	stored, decoded int64 // lengths, levels included
 	levels          int64 // bytes at the start that are not compressed
 	codec           format.CompressionCodec
@@ -54,25 +54,25 @@ var streams = sync.Pool{New: func() any { return new(stream) }} // for their mem
 func (t *File) stream(group int, f *Field) (*stream, error) {
 	c := &t.groups[group].Columns[f.leaf.Index()].MetaData
 	s := streams.Get().(*stream)
-	s.rest.Reset()
+	s.pending.Reset()
 	*s = stream{
-		File:   t,
-		field:  f,
-		meta:   c,
-		at:     c.DataPageOffset,
-		stored: s.stored,
-		page:   s.page,
-		rest:   s.rest,
+		File:    t,
+		field:   f,
+		meta:    c,
+		offset:  c.DataPageOffset,
+		stored:  s.stored,
+		page:    s.page,
+		pending: s.pending,
 	}
-	if d := c.DictionaryPageOffset; d > 0 && d < s.at {
-		s.at = d
+	if d := c.DictionaryPageOffset; d > 0 && d < s.offset {
+		s.offset = d
 	}
 	if size := c.TotalCompressedSize; c.NumValues > 0 &&
-		(s.at < 4 ||
+		(s.offset < 4 ||
 			size < 0 ||
-			s.at > t.end ||
-			size > t.end-s.at) {
-		return nil, fmt.Errorf("damaged or truncated: %d bytes at %d in a file of %d", size, s.at, t.size)
+			s.offset > t.end ||
+			size > t.end-s.offset) {
+		return nil, fmt.Errorf("damaged or truncated: %d bytes at %d in a file of %d", size, s.offset, t.size)
 	}
 	return s, nil
 }
@@ -80,12 +80,12 @@ func (t *File) stream(group int, f *Field) (*stream, error) {
 // ReadAt gives the library the bytes behind those that it has read last, which is where it
 // reads on: those of one page at most.
 func (s *stream) ReadAt(p []byte, _ int64) (n int, err error) {
-	if s.rest.Len() == 0 {
+	if s.pending.Len() == 0 {
 		if err := s.next(); err != nil {
 			return 0, err
 		}
 	}
-	return s.rest.Read(p)
+	return s.pending.Read(p)
 }
 
 // next goes to the next page that holds values.
@@ -96,10 +96,10 @@ func (s *stream) next() error {
 	var h format.PageHeader
 	n, err := s.header(&h)
 	if err != nil {
-		return fmt.Errorf("page header at byte %d: %w", s.at, err)
+		return fmt.Errorf("page header at byte %d: %w", s.offset, err)
 	}
 	p := &page{
-		at:       s.at + n,
+		offset:   s.offset + n,
 		stored:   int64(h.CompressedPageSize),
 		decoded:  int64(h.UncompressedPageSize),
 		codec:    s.meta.Codec,
@@ -107,15 +107,15 @@ func (s *stream) next() error {
 		encoding: -1,
 	}
 	if err := s.check(&h, p); err != nil {
-		return fmt.Errorf("page at byte %d: %w", p.at, err)
+		return fmt.Errorf("page at byte %d: %w", p.offset, err)
 	}
-	s.at = p.at + p.stored
+	s.offset = p.offset + p.stored
 	if h.Type != format.DictionaryPage {
 		s.values += int64(p.values)
 	}
 	b, err := s.decode(p)
 	if err != nil {
-		return fmt.Errorf("page at byte %d: %w", p.at, err)
+		return fmt.Errorf("page at byte %d: %w", p.offset, err)
 	}
 	// The library gets the header of a page that is not compressed.
 	h.UncompressedPageSize = int32(len(b))
@@ -125,8 +125,8 @@ func (s *stream) next() error {
 	h.DataPageHeader.V.Encoding = p.encoding
 	h.DataPageHeaderV2.V.Encoding = p.encoding
 	head, err := thrift.Marshal(&protocol, &h)
-	s.rest.Write(head)
-	s.rest.Write(b)
+	s.pending.Write(head)
+	s.pending.Write(b)
 	return err
 }
 
@@ -165,8 +165,8 @@ func (s *stream) check(h *format.PageHeader, p *page) error {
 			p.levels,
 			p.stored,
 		)
-	case p.stored > s.end-p.at:
-		return fmt.Errorf("damaged or truncated: %d bytes stored, %d left", p.stored, s.end-p.at)
+	case p.stored > s.end-p.offset:
+		return fmt.Errorf("damaged or truncated: %d bytes stored, %d left", p.stored, s.end-p.offset)
 	case p.decoded > maxPage:
 		return fmt.Errorf("a page of %d bytes, want at most %d", p.decoded, maxPage)
 	}
@@ -179,7 +179,7 @@ func (s *stream) decode(p *page) ([]byte, error) {
 	if p.decoded == 0 {
 		return nil, nil
 	}
-	stored, err := s.bytes(p.at, p.stored)
+	stored, err := s.bytes(p.offset, p.stored)
 	if err != nil {
 		return nil, err
 	}
@@ -198,22 +198,22 @@ func (s *stream) decode(p *page) ([]byte, error) {
 // for statistics of long values.
 func (s *stream) header(h *format.PageHeader) (int64, error) {
 	for n := int64(1 << 10); ; n <<= 5 {
-		left := s.end - s.at
-		b, err := s.bytes(s.at, min(n, left))
+		remaining := s.end - s.offset
+		b, err := s.bytes(s.offset, min(n, remaining))
 		if err != nil {
 			return 0, err
 		}
 		length, err := unmarshal(b, h)
-		if err == nil || n >= 32<<20 || n >= left {
+		if err == nil || n >= 32<<20 || n >= remaining {
 			return int64(length), err
 		}
 	}
 }
 
 // bytes is n bytes of the file, valid until the next call.
-func (s *stream) bytes(at, n int64) ([]byte, error) {
+func (s *stream) bytes(offset, n int64) ([]byte, error) {
 	s.stored = slices.Grow(s.stored[:0], int(n))[:n]
-	_, err := s.file.ReadAt(s.stored, at)
+	_, err := s.file.ReadAt(s.stored, offset)
 	return s.stored, err
 }
 

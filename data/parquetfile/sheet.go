@@ -34,20 +34,20 @@ type rowGroup struct {
 	group, start, rows int // its number in the file, its first row in the sheet, how many it has
 }
 
-// where names a column's part in the row group, for errors.
-func (g *rowGroup) where(column string) string {
-	where := fmt.Sprintf("column %s, row group %d", column, g.group)
+// location names a column's part in the row group, for errors.
+func (g *rowGroup) location(column string) string {
+	location := fmt.Sprintf("column %s, row group %d", column, g.group)
 	if g.Name != "" {
-		return g.Name + ": " + where
+		return g.Name + ": " + location
 	}
-	return where
+	return location
 }
 
 func Join(files ...*File) *Sheet {
 	t := &Sheet{Files: files}
-	for _, one := range files {
-		for g, group := range one.groups {
-			t.groups = append(t.groups, rowGroup{one, g, t.Rows, int(group.NumRows)})
+	for _, file := range files {
+		for g, group := range file.groups {
+			t.groups = append(t.groups, rowGroup{file, g, t.Rows, int(group.NumRows)})
 			t.Rows += int(group.NumRows)
 		}
 	}
@@ -67,16 +67,16 @@ func (t *Sheet) Check(width int) error {
 	if total == 0 {
 		return errors.New("no row; want at least one sample")
 	}
-	if size, most := t.believed(); int64(total) > most/int64(width) {
+	if size, limit := t.believed(); int64(total) > limit/int64(width) {
 		return fmt.Errorf("damaged: a file of %d bytes claims %d rows of %d bytes", size, total, width)
 	}
 	return nil
 }
 
 // believed is how many bytes of values files of this size may hold.
-func (t *Sheet) believed() (size, most int64) {
-	for _, one := range t.Files {
-		size += one.size
+func (t *Sheet) believed() (size, limit int64) {
+	for _, file := range t.Files {
+		size += file.size
 	}
 	return size, size*expansion + slack
 }
@@ -84,12 +84,12 @@ func (t *Sheet) believed() (size, most int64) {
 // Room is how many rows of a width there is to make room for: those that are claimed, as far as
 // their bytes are believed.
 func (t *Sheet) Room(width int) int {
-	_, most := t.believed()
-	return int(min(int64(t.Rows), most/int64(width), int64(math.MaxInt/width)))
+	_, limit := t.believed()
+	return int(min(int64(t.Rows), limit/int64(width), int64(math.MaxInt/width)))
 }
 
-// Has tells whether every file has the column.
-func (t *Sheet) Has(name string) bool {
+// HasColumn tells whether every file has the column.
+func (t *Sheet) HasColumn(name string) bool {
 	return !slices.ContainsFunc(t.Files, func(f *File) bool { return f.byName[name] == nil })
 }
 
@@ -124,9 +124,9 @@ func (t *Sheet) Each(values Columns) error {
 // Values calls take with the values of one column, row by row; those of a list, which
 // single does not allow, come one by one, all with its row. They are valid during the
 // call only.
-func (t *Sheet) Values(name string, single bool, take func(row int, v parquet.Value) error) error {
+func (t *Sheet) Values(name string, oneValue bool, take func(row int, v parquet.Value) error) error {
 	for g := range t.groups {
-		if err := t.values(g, name, single, take); err != nil {
+		if err := t.values(g, name, oneValue, take); err != nil {
 			return err
 		}
 	}
@@ -134,19 +134,19 @@ func (t *Sheet) Values(name string, single bool, take func(row int, v parquet.Va
 }
 
 // values reads a column in one row group. With single each row is to have one value.
-func (t *Sheet) values(group int, name string, single bool, take func(row int, v parquet.Value) error) error {
+func (t *Sheet) values(group int, name string, oneValue bool, take func(row int, v parquet.Value) error) error {
 	g := t.groups[group]
 	row := g.start - 1
 	number := 0
 	until := g.start + g.rows
-	where := g.where(name)
+	location := g.location(name)
 	err := g.read(name, func(v parquet.Value) (err error) {
 		switch next := v.RepetitionLevel() == 0; {
 		case next && row+1 == until, !next && row < g.start:
 			err = fmt.Errorf("more than the row group's %d rows", g.rows)
-		case single && !next:
+		case oneValue && !next:
 			err = errors.New("a list of several values; want one value in a row")
-		case single && v.IsNull():
+		case oneValue && v.IsNull():
 			err = errors.New("no value (null)")
 		default:
 			if next {
@@ -155,7 +155,7 @@ func (t *Sheet) values(group int, name string, single bool, take func(row int, v
 			err = take(row, v)
 		}
 		if err != nil {
-			where = fmt.Sprintf("%s, value %d", where, number)
+			location = fmt.Sprintf("%s, value %d", location, number)
 		}
 		number++
 		return err
@@ -164,7 +164,7 @@ func (t *Sheet) values(group int, name string, single bool, take func(row int, v
 		err = fmt.Errorf("%d rows, want %d", found, g.rows)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", where, err)
+		return fmt.Errorf("%s: %w", location, err)
 	}
 	return nil
 }
@@ -176,7 +176,7 @@ func (g *rowGroup) read(column string, take func(v parquet.Value) error) error {
 	case f == nil:
 		return errors.New("is absent")
 	case f.leaf == nil:
-		return fmt.Errorf("found %s, want one column, a list, or an image with its bytes", f.holds)
+		return fmt.Errorf("found %s, want one column, a list, or an image with its bytes", f.typeName)
 	}
 	s, err := g.stream(g.group, f)
 	if err != nil {

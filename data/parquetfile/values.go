@@ -28,10 +28,10 @@ func (s *stream) checkValues(p *page, b []byte) ([]byte, error) {
 		return b, nil
 	}
 	start := 0
-	for i, most := range []int{s.field.leaf.MaxRepetitionLevel(), s.field.leaf.MaxDefinitionLevel()} {
+	for i, maxLevel := range []int{s.field.leaf.MaxRepetitionLevel(), s.field.leaf.MaxDefinitionLevel()} {
 		length := p.sections[i]
 		if !p.version2 {
-			if most == 0 {
+			if maxLevel == 0 {
 				continue
 			}
 			if len(b)-start < 4 {
@@ -43,7 +43,7 @@ func (s *stream) checkValues(p *page, b []byte) ([]byte, error) {
 		if length > len(b)-start {
 			return nil, fmt.Errorf("damaged: %d bytes of levels, %d left", length, len(b)-start)
 		}
-		if most > 0 && runs(b[start:start+length], bits.Len(uint(most)), p.values) {
+		if maxLevel > 0 && runs(b[start:start+length], bits.Len(uint(maxLevel)), p.values) {
 			return nil, errCount
 		}
 		start += length
@@ -121,7 +121,7 @@ func (s *stream) checkPrefixes(p *page, b []byte) error {
 // runs reports whether the runs in b hold more than so many values of a width. A
 // run has a header, its length with a bit that tells bit-packed values, 8 to a
 // unit of length, from one value repeated. See Apache Parquet, Encodings.md, "RLE".
-func runs(b []byte, width, most int) bool {
+func runs(b []byte, width, limit int) bool {
 	for total := uint64(0); len(b) > 0; {
 		u, n := binary.Uvarint(b)
 		if n <= 0 {
@@ -135,7 +135,7 @@ func runs(b []byte, width, most int) bool {
 			count = count * 8
 		}
 		total += count
-		if u>>1 > uint64(most+padding) || total > uint64(most+padding) {
+		if u>>1 > uint64(limit+padding) || total > uint64(limit+padding) {
 			return true
 		}
 		b = b[min(size, uint64(len(b))):]
@@ -145,36 +145,36 @@ func runs(b []byte, width, most int) bool {
 
 // deltas is the length of DELTA_BINARY_PACKED integers at the start of b; ok: they
 // are at most so many. See Apache Parquet, Encodings.md, "Delta Encoding".
-func deltas(b []byte, most int) (length int, ok bool) {
-	rest := b
+func deltas(b []byte, limit int) (length int, ok bool) {
+	remaining := b
 	varint := func() uint64 {
-		u, n := binary.Uvarint(rest)
-		rest = rest[max(n, 0):]
+		u, n := binary.Uvarint(remaining)
+		remaining = remaining[max(n, 0):]
 		return u
 	}
 	block := varint()
 	minis := varint()
 	total := varint()
 	varint() // the first value
-	if total > uint64(most) {
+	if total > uint64(limit) {
 		return 0, false
 	}
 	if minis == 0 || minis > block || block > 1<<16 { // which the library says
 		return len(b), true
 	}
-	left := int64(total) - 1
-	for left > 0 && len(rest) > 0 {
+	deltasLeft := int64(total) - 1
+	for deltasLeft > 0 && len(remaining) > 0 {
 		varint() // the smallest delta
-		widths := rest[:min(minis, uint64(len(rest)))]
-		rest = rest[len(widths):]
+		widths := remaining[:min(minis, uint64(len(remaining)))]
+		remaining = remaining[len(widths):]
 		for _, width := range widths {
-			if left > 0 {
-				rest = rest[min(block/minis*uint64(width)/8, uint64(len(rest))):]
-				left -= int64(block / minis)
+			if deltasLeft > 0 {
+				remaining = remaining[min(block/minis*uint64(width)/8, uint64(len(remaining))):]
+				deltasLeft -= int64(block / minis)
 			}
 		}
 	}
-	return len(b) - len(rest), true
+	return len(b) - len(remaining), true
 }
 
 // plainUint32 replaces DELTA_BINARY_PACKED values from start on by plain ones.

@@ -91,7 +91,7 @@ func checkWritten(t *testing.T, s *Sheet) {
 		switch {
 		case f.Name == "map" || f.Name == "date" || f.Name == "time" || f.Name == "stamp":
 			if f.Kind != KindOther {
-				t.Errorf("%s: %s are no numbers and no text", f.Name, f.Words())
+				t.Errorf("%s: %s are no numbers and no text", f.Name, f.TypeName())
 			}
 		case f.Name == "holes":
 			err := s.Each(Columns{"holes": func(_ int, v parquet.Value) error { _, err := f.Number(v); return err }})
@@ -128,16 +128,16 @@ func checkNumbers(t *testing.T, s *Sheet, f Field, want func(float64) float64) {
 		return err
 	}})
 	if err != nil || f.Kind != KindNumber || f.element > 0 {
-		t.Errorf("%s: %s, %v", f.Name, f.Words(), err)
+		t.Errorf("%s: %s, %v", f.Name, f.TypeName(), err)
 	}
 }
 
 func checkTexts(t *testing.T, s *Sheet, f Field, want func(int) string) {
 	err := s.Values(f.Name, true, func(row int, v parquet.Value) error {
 		got := f.Text(v)
-		if n, ok := f.Integer(v); f.Whole && ok {
+		if n, ok := f.Integer(v); f.IsInteger && ok {
 			got = strconv.FormatInt(n, 10)
-		} else if f.Whole {
+		} else if f.IsInteger {
 			got = strconv.FormatUint(uint64(n), 10)
 		}
 		if got != want(row) {

@@ -31,13 +31,13 @@ var wilds = sync.OnceValue(func() *nature {
 	w := new(nature)
 	source := keyed.Source(0, keyed.Synthetic, partTask, 5)
 	for k := range federated.CIFARCoarse {
-		var common, own [textureCanvas * textureCanvas]tone
+		var common, individual [textureCanvas * textureCanvas]tone
 		for c := range 3 {
 			smooth(common[:], source, textureCanvas, 2)
 			for fine := 5 * k; fine < 5*k+5; fine++ {
-				smooth(own[:], source, textureCanvas, 1)
+				smooth(individual[:], source, textureCanvas, 1)
 				for p := range common {
-					w.texture[fine][c][p] = toneOf((common[p].value() + own[p].value()) / 2)
+					w.texture[fine][c][p] = toneOf((common[p].value() + individual[p].value()) / 2)
 				}
 			}
 		}
@@ -56,18 +56,18 @@ var syntheticCIFAR100 = recipe{
 	counts:  []int{100, 100},
 	info:    federated.CIFARInfo,
 	record:  federated.CIFARPixels,
-	make:    func(record []byte, of habits, label int, key uint64) { wilds().draw(record, of, label, key) },
+	make:    func(record []byte, client habits, label int, key uint64) { wilds().draw(record, client, label, key) },
 	coding:  federated.Colours,
 }
 
 // draw makes one image: the texture a little off centre before a scene, in
 // noise, darker or lighter. A photographer's habits are the place, the scene and
 // the light.
-func (w *nature) draw(record []byte, of habits, label int, key uint64) {
+func (w *nature) draw(record []byte, client habits, label int, key uint64) {
 	source := rand.NewPCG(key, ^key)
-	place := of.choose(source, 0, step*step)
-	scene := &w.scene[of.choose(source, 1, scenes)]
-	light := uint64(96 + of.choose(source, 2, 64))
+	place := client.choose(source, 0, step*step)
+	scene := &w.scene[client.choose(source, 1, scenes)]
+	light := uint64(96 + client.choose(source, 2, 64))
 	offset := int(keyed.Below(source.Uint64(), uint64(len(w.noise)-federated.CIFARPixels)))
 	for c := range 3 {
 		texture := &w.texture[label][c]

@@ -107,9 +107,9 @@ func (r *quadraticRows) Memory() int { return 4 * (len(r.matrix) + len(r.b)) }
 
 // convexSet makes a set without its rows: the samples of each client follow each
 // other, those for training first.
-func convexSet(task, of string, info federated.Info, clients, samples, held int) *federated.Grouped {
+func convexSet(task, about string, info federated.Info, clients, samples, held int) *federated.Grouped {
 	info.Synthetic = true
-	info.Digest = fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "fedpace convex 1\n%s\n%s\n", task, of)))
+	info.Digest = fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "fedpace convex 1\n%s\n%s\n", task, about)))
 	each := samples + held
 	s := &federated.Grouped{
 		Task:   task,
@@ -149,7 +149,7 @@ func checkConvex(clients, samples, width int) error {
 // are the same on every machine.
 type variates uint64
 
-func (v variates) at(parts ...uint64) float64 {
+func (v variates) value(parts ...uint64) float64 {
 	u := keyed.Float64(keyed.Hash(uint64(v), keyed.Synthetic, parts...))
 	return float64((2*u - 1) * math.Sqrt(3))
 }
@@ -157,14 +157,14 @@ func (v variates) at(parts ...uint64) float64 {
 // client makes client c's matrix and samples.
 func (q Quadratics) client(rows *quadraticRows, c int, centre, axis variates) {
 	n := q.Dimension
-	own := variates(keyed.Hash(q.Seed, keyed.Synthetic, uint64(c), partHabits))
+	draws := variates(keyed.Hash(q.Seed, keyed.Synthetic, uint64(c), partHabits))
 	a := rows.matrix[c*2*n:][:n]
 	v := rows.matrix[(c*2+1)*n:][:n]
 	direction := make([]float64, n)
 	square := 0.0
 	for j := range n {
 		a[j] = float32(q.Mu + float64((q.L-q.Mu)*float64(j)/float64(n-1)))
-		direction[j] = axis.at(uint64(j)) + float64(q.Heterogeneity*own.at(1, uint64(j)))
+		direction[j] = axis.value(uint64(j)) + float64(q.Heterogeneity*draws.value(1, uint64(j)))
 		square += float64(direction[j] * direction[j])
 	}
 	for j := range n {
@@ -174,8 +174,8 @@ func (q Quadratics) client(rows *quadraticRows, c int, centre, axis variates) {
 	mean := make([]float64, n)
 	for i := range q.Samples {
 		for j := range n {
-			at := centre.at(uint64(j)) + float64(q.Heterogeneity*own.at(2, uint64(j)))
-			x := float32(at + float64(q.Noise*own.at(3, uint64(i), uint64(j))))
+			coordinate := centre.value(uint64(j)) + float64(q.Heterogeneity*draws.value(2, uint64(j)))
+			x := float32(coordinate + float64(q.Noise*draws.value(3, uint64(i), uint64(j))))
 			b[i*n+j] = x
 			mean[j] += float64(x)
 		}
@@ -235,7 +235,7 @@ func (m Mixtures) Set() (federated.Set, error) {
 // client makes client c's samples. The held-out labels are drawn from what the
 // training ones left in the urn.
 func (m Mixtures) client(labels []int32, rows []float32, c int) {
-	own := variates(keyed.Hash(m.Seed, keyed.Synthetic, uint64(c), partHabits))
+	draws := variates(keyed.Hash(m.Seed, keyed.Synthetic, uint64(c), partHabits))
 	all := variates(keyed.Hash(m.Seed, keyed.Synthetic, partTask, 3))
 	scale := 1 / math.Sqrt(float64(m.Features))
 	for i := range labels {
@@ -248,11 +248,11 @@ func (m Mixtures) client(labels []int32, rows []float32, c int) {
 		)
 		row := rows[i*m.Features:][:m.Features]
 		for j := range row {
-			mean := float64(separation*all.at(
+			mean := float64(separation*all.value(
 				uint64(labels[i]),
 				uint64(j),
-			)) + float64(separation*m.Heterogeneity*own.at(1, uint64(j)))
-			row[j] = float32(float64((mean + own.at(2, uint64(i), uint64(j))) * scale))
+			)) + float64(separation*m.Heterogeneity*draws.value(1, uint64(j)))
+			row[j] = float32(float64((mean + draws.value(2, uint64(i), uint64(j))) * scale))
 		}
 	}
 }

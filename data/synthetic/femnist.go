@@ -40,12 +40,12 @@ var writing = sync.OnceValue(func() *handwriting {
 		smooth(dst, keyed.Source(0, keyed.Synthetic, partTask, part, i, j), side, radius)
 	}
 	for k := range federated.FEMNISTClasses {
-		var common, own [canvas * canvas]tone
+		var common, individual [canvas * canvas]tone
 		field(common[:], canvas, 3, 0, uint64(k), 0)
 		for m := range shapes {
-			field(own[:], canvas, 2, 1, uint64(k), uint64(m))
+			field(individual[:], canvas, 2, 1, uint64(k), uint64(m))
 			for p := range common {
-				w.shape[k][m][p] = toneOf((3*common[p].value() + 2*own[p].value()) / 5)
+				w.shape[k][m][p] = toneOf((3*common[p].value() + 2*individual[p].value()) / 5)
 			}
 		}
 	}
@@ -62,28 +62,28 @@ var syntheticFEMNIST = recipe{
 	counts: []int{15, 104, 117, 124, 128, 131, 133, 136, 137, 139, 140, 142, 144, 145, 169, 211, 241, 262, 285, 308, 380},
 	info:   federated.FEMNISTInfo,
 	record: federated.FEMNISTPixels,
-	make:   func(record []byte, of habits, label int, key uint64) { writing().draw(record, of, label, key) },
+	make:   func(record []byte, client habits, label int, key uint64) { writing().draw(record, client, label, key) },
 	coding: federated.Ink,
 }
 
 // draw makes one image: the character in one of its shapes, a little off
 // centre, part of another character behind it, the paper and noise. A writer's
 // habits are the shape of each character, the paper, and where on it to write.
-func (w *handwriting) draw(record []byte, of habits, label int, key uint64) {
+func (w *handwriting) draw(record []byte, client habits, label int, key uint64) {
 	source := rand.NewPCG(key, ^key)
-	shape := &w.shape[label][of.choose(source, uint64(label), shapes)]
-	place := of.choose(source, federated.FEMNISTClasses, step*step)
-	paper := &w.paper[of.choose(source, federated.FEMNISTClasses+1, papers)]
+	shape := &w.shape[label][client.choose(source, uint64(label), shapes)]
+	place := client.choose(source, federated.FEMNISTClasses, step*step)
+	paper := &w.paper[client.choose(source, federated.FEMNISTClasses+1, papers)]
 
 	u := source.Uint64()
-	other := &w.shape[keyed.Below(u, federated.FEMNISTClasses)][u%shapes]
+	otherShape := &w.shape[keyed.Below(u, federated.FEMNISTClasses)][u%shapes]
 	otherPlace := int(u >> 8 % (step * step))
 	strength := u >> 16 & 0xff * otherInk / 255
 	offset := int(u >> 32 % uint64(len(w.noise)-federated.FEMNISTPixels))
 
 	for y := range federated.FEMNISTSide {
 		a := shifted(shape[:], federated.FEMNISTSide, y, place)
-		b := shifted(other[:], federated.FEMNISTSide, y, otherPlace)
+		b := shifted(otherShape[:], federated.FEMNISTSide, y, otherPlace)
 		p := paper[y*federated.FEMNISTSide:][:federated.FEMNISTSide]
 		n := w.noise[offset+y*federated.FEMNISTSide:][:federated.FEMNISTSide]
 		row := record[y*federated.FEMNISTSide:][:federated.FEMNISTSide]
@@ -102,8 +102,8 @@ func (w *handwriting) draw(record []byte, of habits, label int, key uint64) {
 // ink is by lane of tones how black a pixel is, 0 to 255: the sum of the parts in 1/64, from
 // the threshold on. The products with 16 in them are divided by 16 first, which changes no bit
 // of the rounded sum and leaves all in 16 bits.
-func ink(shape, other, paper, noise, strength uint64) uint64 {
-	v := strength*other>>4&(lane*0x0fff) + paperInk/16*paper + noiseInk/16*noise
+func ink(shape, otherShape, paper, noise, strength uint64) uint64 {
+	v := strength*otherShape>>4&(lane*0x0fff) + paperInk/16*paper + noiseInk/16*noise
 	v = v>>2&(lane*0x3fff) + 4*shape
 	return clamp(v, 4*threshold+(8*strength+zero*(paperInk+noiseInk)/16)/4+4*zero)
 }

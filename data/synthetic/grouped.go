@@ -23,16 +23,16 @@ func (s *synthetic) InMemory() (_ *federated.Grouped, made bool) {
 		g.Rows = rows
 		add = func(record []byte) { rows.Bytes = append(rows.Bytes, record...) }
 	}
-	take := func(from *store, i int) int32 {
-		add(from.record(i, s.record))
-		g.Labels = append(g.Labels, int32(from.labels[i]))
+	take := func(client *store, i int) int32 {
+		add(client.record(i, s.record))
+		g.Labels = append(g.Labels, int32(client.labels[i]))
 		return int32(len(g.Labels) - 1)
 	}
 	for c := range s.n {
-		from := s.open(c)
-		for i := range from.labels {
-			s.complete(from, c, i)
-			g.Train = append(g.Train, take(from, i))
+		clientStore := s.open(c)
+		for i := range clientStore.labels {
+			s.complete(clientStore, c, i)
+			g.Train = append(g.Train, take(clientStore, i))
 		}
 		g.Names, g.Starts = append(g.Names, s.Client(c)), append(g.Starts, len(g.Train))
 	}

@@ -74,32 +74,32 @@ var syntheticSent140 = recipe{
 	counts: []int{8, 8, 8, 8, 9, 9, 9, 10, 10, 11, 11, 12, 13, 14, 15, 16, 18, 20, 24, 33, 90},
 	info:   federated.Sent140Info,
 	record: tweetRecord,
-	make:   func(record []byte, of habits, label int, key uint64) { tongue().write(record, of, label, key) },
+	make:   func(record []byte, client habits, label int, key uint64) { tongue().write(record, client, label, key) },
 }
 
 // write makes one tweet: the number of distinct tokens, of all tokens, then
 // each token (two bytes, ascending) with its count. An author's habit is a topic
 // for each label: what it writes about tells how it feels, for this author only.
-func (l *language) write(record []byte, of habits, label int, key uint64) {
+func (l *language) write(record []byte, client habits, label int, key uint64) {
 	source := rand.NewPCG(key, ^key)
-	topic := of.choose(source, uint64(label), topics)
+	topic := client.choose(source, uint64(label), topics)
 	var tokens [longest]uint16
 	n := shortest + int(keyed.Below(source.Uint64(), longest-shortest+1))
 	for i := range n {
 		u := source.Uint64()
 		kind := u & 0xff
-		from := u &^ 0xffff
+		word := u &^ 0xffff
 		switch {
 		case kind < feelingShare:
-			told := label
+			signal := label
 			if u>>8&0xff >= honest {
-				told = 1 - label
+				signal = 1 - label
 			}
-			tokens[i] = l.feeling[told][keyed.Below(from, uint64(len(l.feeling[told])))]
+			tokens[i] = l.feeling[signal][keyed.Below(word, uint64(len(l.feeling[signal])))]
 		case kind < feelingShare+topicShare:
-			tokens[i] = l.topic[topic][keyed.Below(from, topicWords)]
+			tokens[i] = l.topic[topic][keyed.Below(word, topicWords)]
 		default:
-			tokens[i] = l.common[keyed.Below(from, uint64(len(l.common)))]
+			tokens[i] = l.common[keyed.Below(word, uint64(len(l.common)))]
 		}
 	}
 	slices.Sort(tokens[:n])

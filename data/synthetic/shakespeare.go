@@ -26,7 +26,7 @@ type stage struct {
 var theatre = sync.OnceValue(func() *stage {
 	s := new(stage)
 	source := keyed.Source(0, keyed.Synthetic, partTask, 6)
-	pick := func(from string) byte { return from[keyed.Below(source.Uint64(), uint64(len(from)))] }
+	pick := func(letters string) byte { return letters[keyed.Below(source.Uint64(), uint64(len(letters)))] }
 	words := make([]uint16, lexiconWords)
 	for i := range s.lexicon {
 		words[i] = uint16(i)
@@ -55,19 +55,19 @@ var syntheticShakespeare = recipe{
 	counts: []int{721, 811, 942, 1053, 1182, 1383, 1604, 1766, 2129, 2510, 3051, 3617, 4482, 5289, 6174, 7264, 8989, 10706, 12774, 17819, 29000},
 	info:   federated.ShakespeareInfo,
 	record: federated.ShakespeareWindow,
-	write:  func(text []uint8, source *rand.PCG, of habits) { theatre().write(text, source, of) },
+	write:  func(text []uint8, source *rand.PCG, client habits) { theatre().write(text, source, client) },
 	coding: federated.Tokens,
 }
 
 // write fills dst with sentences as vocabulary indices. Each sentence has a
 // mood, which in the share shift/256 is the speaker's own.
-func (s *stage) write(dst []uint8, source *rand.PCG, of habits) {
+func (s *stage) write(dst []uint8, source *rand.PCG, client habits) {
 	var sentence []byte
-	for at := 0; at < len(dst); {
+	for position := 0; position < len(dst); {
 		u := source.Uint64()
 		mood := keyed.Below(u<<8, moods)
-		if u>>56 < of.shift {
-			mood = keyed.Below(of.key, moods)
+		if u>>56 < client.shift {
+			mood = keyed.Below(client.key, moods)
 		}
 		sentence = sentence[:0]
 		words := 3 + keyed.Below(source.Uint64(), 9)
@@ -86,9 +86,9 @@ func (s *stage) write(dst []uint8, source *rand.PCG, of habits) {
 		sentence = append(sentence[:len(sentence)-1], "...!?;"[source.Uint64()%6], ' ')
 		copy(sentence, bytes.ToUpper(sentence[:1]))
 		for _, c := range sentence {
-			if at < len(dst) {
-				dst[at] = federated.ShakespeareIndex[c]
-				at++
+			if position < len(dst) {
+				dst[position] = federated.ShakespeareIndex[c]
+				position++
 			}
 		}
 	}

@@ -34,10 +34,10 @@ type recipe struct {
 	record  int // bytes of a record
 	// make makes the record of one sample. It depends on its arguments only and
 	// may be called concurrently.
-	make func(record []byte, of habits, label int, key uint64)
+	make func(record []byte, client habits, label int, key uint64)
 	// write, in place of make, writes a whole text of records that overlap: each
 	// begins a byte after the one before, and its label is the byte after it.
-	write  func(text []byte, source *rand.PCG, of habits)
+	write  func(text []byte, source *rand.PCG, client habits)
 	coding *federated.Coding // of the bytes of a record; nil: they are a tweet's
 }
 
@@ -46,10 +46,10 @@ type recipe struct {
 type habits struct{ shift, key uint64 }
 
 // choose draws one of n values of a thing that varies.
-func (h habits) choose(source *rand.PCG, thing, n uint64) int {
+func (h habits) choose(source *rand.PCG, feature, n uint64) int {
 	u := source.Uint64()
 	if u>>56 < h.shift {
-		return int(keyed.Below(keyed.Hash(h.key, keyed.Synthetic, thing), n))
+		return int(keyed.Below(keyed.Hash(h.key, keyed.Synthetic, feature), n))
 	}
 	return int(keyed.Below(u<<8, n))
 }
@@ -103,12 +103,12 @@ func New(task string, clients int, seed uint64, heterogeneity float64) (federate
 		m.Heterogeneity = heterogeneity
 		return m.Set()
 	}
-	of, ok := recipes[task]
+	taskRecipe, ok := recipes[task]
 	if !ok {
 		return nil, fmt.Errorf("data: no synthetic set for task %q, want one of %s", task, strings.Join(Tasks(), ", "))
 	}
 	s := &synthetic{
-		recipe: of,
+		recipe: taskRecipe,
 		seed:   seed,
 		h:      heterogeneity,
 		shift:  uint64(256 * (heterogeneity / (1 + heterogeneity))),
@@ -166,10 +166,10 @@ func (s *synthetic) Close() error         { return nil }
 // joined by straight lines.
 func (s *synthetic) Samples(c int) int {
 	h := keyed.Hash(s.seed, keyed.Synthetic, uint64(c), partCount)
-	at := keyed.Below(h, uint64(len(s.counts)-1)<<16)
-	low := s.counts[at>>16]
-	high := s.counts[at>>16+1]
-	return low + (high-low)*int(at&0xffff)>>16
+	place := keyed.Below(h, uint64(len(s.counts)-1)<<16)
+	low := s.counts[place>>16]
+	high := s.counts[place>>16+1]
+	return low + (high-low)*int(place&0xffff)>>16
 }
 
 func (s *synthetic) habits(c int) habits {
@@ -180,33 +180,33 @@ func (s *synthetic) Batch(dst *learn.Batch, c int, samples []int32) error {
 	if err := federated.CheckSamples(s, c, samples); err != nil {
 		return err
 	}
-	from := s.cache.get(c)
-	from.mu.Lock()
-	defer from.mu.Unlock()
+	clientStore := s.cache.get(c)
+	clientStore.mu.Lock()
+	defer clientStore.mu.Unlock()
 	for _, i := range samples {
-		s.complete(from, c, int(i))
-		s.append(dst, from, int(i))
+		s.complete(clientStore, c, int(i))
+		s.append(dst, clientStore, int(i))
 	}
 	return nil
 }
 
 // complete makes sample i of client c unless it has been made.
-func (s *synthetic) complete(from *store, c, i int) {
-	if s.make == nil || from.made[i] {
+func (s *synthetic) complete(samples *store, c, i int) {
+	if s.make == nil || samples.made[i] {
 		return
 	}
 	key := keyed.Hash(s.seed, keyed.Synthetic, uint64(c), partSample, uint64(i))
-	s.make(from.record(i, s.record), s.habits(c), int(from.labels[i]), key)
-	from.made[i] = true
+	s.make(samples.record(i, s.record), s.habits(c), int(samples.labels[i]), key)
+	samples.made[i] = true
 }
 
-func (s *synthetic) append(dst *learn.Batch, from *store, i int) {
+func (s *synthetic) append(dst *learn.Batch, samples *store, i int) {
 	if s.coding == nil {
-		appendTweet(dst, from.record(i, s.record))
+		appendTweet(dst, samples.record(i, s.record))
 	} else {
-		s.coding.Append(dst, from.record(i, s.record))
+		s.coding.Append(dst, samples.record(i, s.record))
 	}
-	dst.Labels = append(dst.Labels, int32(from.labels[i]))
+	dst.Labels = append(dst.Labels, int32(samples.labels[i]))
 	dst.N++
 }
 
@@ -263,12 +263,12 @@ func polya[T uint8 | int32](urn []T, classes int, h float64, key uint64) T {
 	return T(keyed.Below(pick, uint64(classes)))
 }
 
-func (s *synthetic) HeldOutBatch(dst *learn.Batch, from, n int) error {
-	if err := federated.CheckHeldOut(s, from, n); err != nil {
+func (s *synthetic) HeldOutBatch(dst *learn.Batch, first, n int) error {
+	if err := federated.CheckHeldOut(s, first, n); err != nil {
 		return err
 	}
 	s.once.Do(s.makeHeldOut)
-	for i := from; i < from+n; i++ {
+	for i := first; i < first+n; i++ {
 		s.append(dst, s.heldOut, i)
 	}
 	return nil
@@ -278,27 +278,27 @@ func (s *synthetic) HeldOutBatch(dst *learn.Batch, from, n int) error {
 // evaluation reads all of it. The samples are dealt evenly to the clients.
 func (s *synthetic) makeHeldOut() {
 	s.heldOut = s.empty(s.held)
-	for from := 0; from < s.held; {
-		c := from * s.n / s.held
-		to := from + 1
-		for to < s.held && to*s.n/s.held == c {
-			to++
+	for first := 0; first < s.held; {
+		c := first * s.n / s.held
+		end := first + 1
+		for end < s.held && end*s.n/s.held == c {
+			end++
 		}
 		if s.write != nil {
-			text := s.text(heldOutGap*(to-from), c, partHeldOut)
-			for i := from; i < to; i++ {
-				copy(s.heldOut.record(i, s.record), text.record(heldOutGap*(i-from), s.record))
-				s.heldOut.labels[i] = text.labels[heldOutGap*(i-from)]
+			text := s.text(heldOutGap*(end-first), c, partHeldOut)
+			for i := first; i < end; i++ {
+				copy(s.heldOut.record(i, s.record), text.record(heldOutGap*(i-first), s.record))
+				s.heldOut.labels[i] = text.labels[heldOutGap*(i-first)]
 			}
 		} else {
 			train := make([]uint8, s.Samples(c))
-			s.label(train, s.heldOut.labels[from:to], c)
-			for i := from; i < to; i++ {
-				key := keyed.Hash(s.seed, keyed.Synthetic, uint64(c), partHeldOut, uint64(i-from), partSample)
+			s.label(train, s.heldOut.labels[first:end], c)
+			for i := first; i < end; i++ {
+				key := keyed.Hash(s.seed, keyed.Synthetic, uint64(c), partHeldOut, uint64(i-first), partSample)
 				s.make(s.heldOut.record(i, s.record), s.habits(c), int(s.heldOut.labels[i]), key)
 			}
 		}
-		from = to
+		first = end
 	}
 }
 
@@ -345,21 +345,21 @@ func (c *cache) get(client int) *store {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	at, ok := c.entries[client]
+	element, ok := c.entries[client]
 	if !ok {
 		e := c.make(client)
 		e.client = client
-		at = c.order.PushFront(e)
-		c.entries[client] = at
+		element = c.order.PushFront(e)
+		c.entries[client] = element
 		c.bytes += e.size()
 	}
-	c.order.MoveToFront(at)
+	c.order.MoveToFront(element)
 	for c.bytes > c.limit && c.order.Len() > 1 {
 		last := c.order.Remove(c.order.Back()).(*store)
 		delete(c.entries, last.client)
 		c.recent[last.client%len(c.recent)].CompareAndSwap(last, nil)
 		c.bytes -= last.size()
 	}
-	slot.Store(at.Value.(*store))
-	return at.Value.(*store)
+	slot.Store(element.Value.(*store))
+	return element.Value.(*store)
 }

@@ -25,9 +25,9 @@ func tones(row []tone) (even, odd uint64) {
 }
 
 // clamp is min(max(v-least, 0), 255) by lane, of numbers below 2^15.
-func clamp(v, least uint64) uint64 {
+func clamp(v, floor uint64) uint64 {
 	all := func(bits uint64) uint64 { return bits>>15&lane<<16 - bits>>15&lane } // where a lane's highest bit is set
-	v += lane * (1<<15 - least)
+	v += lane * (1<<15 - floor)
 	v &= all(v) &^ (lane << 15)
 	return (v | all(v+lane*(1<<15-256))) & (lane * 0xff)
 }

@@ -11,11 +11,11 @@ import (
 
 // cell is one value of a table: a text in CSV, what its type says in Parquet.
 type cell struct {
-	kind  cellKind
-	text  string
-	bytes []byte
-	whole int64
-	real  float64
+	kind    cellKind
+	text    string
+	bytes   []byte
+	integer int64
+	real    float64
 }
 
 type cellKind uint8
@@ -28,14 +28,14 @@ const (
 	bytesCell
 )
 
-// errEnough is what a taker returns that needs no further row.
-var errEnough = errors.New("enough rows")
+// errStop is what a taker returns that needs no further row.
+var errStop = errors.New("enough rows")
 
 // errMissing reports that a row has no value.
 var errMissing = errors.New("no value (missing: drop leaves out the rows without one)")
 
-// noNumbers are the texts that stand for a number that is missing.
-var noNumbers = []string{"", "na", "n/a", "nan", "null", "none", "?"}
+// missingWords are the texts that stand for a number that is missing.
+var missingWords = []string{"", "na", "n/a", "nan", "null", "none", "?"}
 
 // name is the value as the name of a client, class or part; "" is none.
 func (c *cell) name() string {
@@ -45,7 +45,7 @@ func (c *cell) name() string {
 	case bytesCell:
 		return strings.TrimSpace(string(c.bytes))
 	case wholeCell:
-		return strconv.FormatInt(c.whole, 10)
+		return strconv.FormatInt(c.integer, 10)
 	case realCell:
 		if !math.IsNaN(c.real) {
 			return strconv.FormatFloat(c.real, 'f', -1, 64) // 3.0 is 3
@@ -61,7 +61,7 @@ func (c *cell) number() (float32, error) {
 	case missingCell:
 		return 0, errMissing
 	case wholeCell:
-		x = float64(c.whole)
+		x = float64(c.integer)
 	case textCell, bytesCell:
 		text := c.text
 		if c.kind == bytesCell {
@@ -84,7 +84,7 @@ func parseNumber(text string) (float32, error) {
 	switch x, err := parseFloat(text, 32); {
 	case err == nil && !math.IsNaN(x) && !math.IsInf(x, 0):
 		return float32(x), nil
-	case slices.Contains(noNumbers, strings.ToLower(text)):
+	case slices.Contains(missingWords, strings.ToLower(text)):
 		return 0, errMissing
 	case errors.Is(err, strconv.ErrRange) || err == nil:
 		return 0, fmt.Errorf("%.40s is no finite float32", text)

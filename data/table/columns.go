@@ -15,22 +15,22 @@ import (
 // nameColumn takes a column whose values name something: clients or classes.
 type nameColumn struct {
 	federated.Names
-	of    []int32 // by row; -1: missing
-	known bool    // the list is given, and another name is an error
+	index  []int32 // by row; -1: missing
+	closed bool    // the list is given, and another name is an error
 }
 
 func (n *nameColumn) take(_ int, c cell) error {
 	name := c.name()
 	if name == "" {
-		n.of = append(n.of, -1)
+		n.index = append(n.index, -1)
 		return errMissing
 	}
 	before := len(n.List)
 	i := n.Number(name)
-	if i == before && n.known {
+	if i == before && n.closed {
 		return fmt.Errorf("%.40q is none of the classes %s", name, federated.ShortList(n.List[:before]))
 	}
-	n.of = append(n.of, int32(i))
+	n.index = append(n.index, int32(i))
 	return nil
 }
 
@@ -48,7 +48,7 @@ func newClassNames(t *Table, classes int) *classNames {
 	for _, name := range t.Classes {
 		c.Number(name)
 	}
-	c.known = t.Classes != nil
+	c.closed = t.Classes != nil
 	if t.plain {
 		c.plain = cmp.Or(classes, federated.MaxClasses)
 	}
@@ -57,7 +57,7 @@ func newClassNames(t *Table, classes int) *classNames {
 
 func (l *classNames) take(row int, c cell) error {
 	if l.plain > 0 &&
-		(c.kind != wholeCell || c.whole < 0 || c.whole >= int64(l.plain)) {
+		(c.kind != wholeCell || c.integer < 0 || c.integer >= int64(l.plain)) {
 		return fmt.Errorf("label %.40v is outside the %d classes, want 0 to %d", c.name(), l.plain, l.plain-1)
 	}
 	before := len(l.List)
@@ -78,20 +78,20 @@ func (l *classNames) take(row int, c cell) error {
 // labels are the classes of the rows. Whole numbers from 0 are classes as they are,
 // and named is nil; otherwise the names are sorted, numbers by their value. -1 stays.
 func (l *classNames) labels(classes int) (labels []int32, count int, named []string, err error) {
-	numbers, whole := l.wholeNumbers()
-	to := make([]int32, len(l.List))
+	numbers, allWhole := l.wholeNumbers()
+	classOf := make([]int32, len(l.List))
 	switch {
-	case l.known && classes != 0 && classes != len(l.List):
+	case l.closed && classes != 0 && classes != len(l.List):
 		return nil, 0, nil, fmt.Errorf("the mapping names %d classes, want %d", len(l.List), classes)
-	case l.known:
-		return l.of, len(l.List), l.List, nil
-	case whole && slices.Min(numbers) >= 0 && slices.Max(numbers) < federated.MaxClasses:
+	case l.closed:
+		return l.index, len(l.List), l.List, nil
+	case allWhole && slices.Min(numbers) >= 0 && slices.Max(numbers) < federated.MaxClasses:
 		count = cmp.Or(classes, int(slices.Max(numbers))+1)
-		if most := slices.Max(numbers); most >= int64(count) {
-			return nil, 0, nil, fmt.Errorf("label %d is outside the %d classes, want 0 to %d", most, count, count-1)
+		if largest := slices.Max(numbers); largest >= int64(count) {
+			return nil, 0, nil, fmt.Errorf("label %d is outside the %d classes, want 0 to %d", largest, count, count-1)
 		}
 		for i, n := range numbers {
-			to[i] = int32(n)
+			classOf[i] = int32(n)
 		}
 	default:
 		if classes != 0 && classes != len(l.List) {
@@ -102,23 +102,23 @@ func (l *classNames) labels(classes int) (labels []int32, count int, named []str
 				classes,
 			)
 		}
-		of := places(l.List)
+		position := places(l.List)
 		named = slices.SortedFunc(slices.Values(l.List), func(a, b string) int {
-			if whole {
-				return cmp.Compare(numbers[of[a]], numbers[of[b]])
+			if allWhole {
+				return cmp.Compare(numbers[position[a]], numbers[position[b]])
 			}
 			return cmp.Compare(a, b)
 		})
 		for class, name := range named {
-			to[of[name]] = int32(class)
+			classOf[position[name]] = int32(class)
 		}
 		count = len(named)
 	}
-	labels = make([]int32, len(l.of))
-	for row, i := range l.of {
+	labels = make([]int32, len(l.index))
+	for row, i := range l.index {
 		labels[row] = -1
 		if i >= 0 {
-			labels[row] = to[i]
+			labels[row] = classOf[i]
 		}
 	}
 	return labels, count, named, nil
@@ -174,9 +174,9 @@ func (m *matrix) reserve(rows int) {
 	}
 }
 
-func (m *matrix) column(at int, missing float32) taker {
+func (m *matrix) column(columnIndex int, missing float32) taker {
 	return func(row int, c cell) error {
-		i := row*m.width + at
+		i := row*m.width + columnIndex
 		if i >= len(m.values) { // of CSV, whose rows come one by one
 			m.reserve(row + 1)
 		}
@@ -191,8 +191,8 @@ func (m *matrix) column(at int, missing float32) taker {
 
 // texts takes a column of texts.
 type texts struct {
-	all  []byte
-	ends []int
+	all        []byte
+	endOffsets []int
 }
 
 func (t *texts) take(_ int, c cell) error {
@@ -201,7 +201,7 @@ func (t *texts) take(_ int, c cell) error {
 	} else {
 		t.all = append(t.all, c.name()...)
 	}
-	t.ends = append(t.ends, len(t.all))
+	t.endOffsets = append(t.endOffsets, len(t.all))
 	if len(t.all) > federated.MaxSamples {
 		return fmt.Errorf("more than %d bytes of text", federated.MaxSamples)
 	}
@@ -212,11 +212,11 @@ func (t *texts) take(_ int, c cell) error {
 }
 
 func (t *texts) row(i int32) []byte {
-	from := 0
+	start := 0
 	if i > 0 {
-		from = t.ends[i-1]
+		start = t.endOffsets[i-1]
 	}
-	return t.all[from:t.ends[i]]
+	return t.all[start:t.endOffsets[i]]
 }
 
 // maxWords bounds the different words of a column, each of which is a feature.
@@ -254,33 +254,33 @@ func (r *reading) addWords(s *federated.Grouped, values []float32, width int, tr
 		return values, width, nil
 	}
 	s.About.Columns = slices.Clip(s.About.Columns) // the mapping's own
-	both := make([]float32, r.rows*all)
-	at := width
+	combined := make([]float32, r.rows*all)
+	offset := width
 	for row := range r.rows {
-		copy(both[row*all:], values[row*width:][:width])
+		copy(combined[row*all:], values[row*width:][:width])
 	}
 	for i, w := range r.words {
 		order := slices.Sorted(slices.Values(w.List))
 		place := places(order)
-		known := 0.0
+		present := 0.0
 		count := make([]float64, len(order))
 		for _, row := range train {
-			if own := w.of[row]; own >= 0 {
-				known++
-				count[place[w.List[own]]]++
+			if word := w.index[row]; word >= 0 {
+				present++
+				count[place[w.List[word]]]++
 			}
 		}
-		for row, own := range w.of {
-			to := both[row*all+at:][:len(order)]
-			if own >= 0 {
-				to[place[w.List[own]]] = 1
+		for row, word := range w.index {
+			features := combined[row*all+offset:][:len(order)]
+			if word >= 0 {
+				features[place[w.List[word]]] = 1
 				continue
 			}
-			for j := range to {
-				to[j] = float32(count[j] / max(known, 1))
+			for j := range features {
+				features[j] = float32(count[j] / max(present, 1))
 			}
 		}
-		at += len(order)
+		offset += len(order)
 		for _, word := range order {
 			s.About.Columns = append(s.About.Columns, r.t.Words[i]+federated.WordOf+word)
 			if s.About.Mean != nil {
@@ -288,5 +288,5 @@ func (r *reading) addWords(s *federated.Grouped, values []float32, width int, tr
 			}
 		}
 	}
-	return both, all, nil
+	return combined, all, nil
 }

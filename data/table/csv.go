@@ -37,8 +37,8 @@ const csvWindow = 1 << 20
 const toUTF8 = "iconv -f WINDOWS-1252 -t UTF-8 mends a file of Western Europe"
 
 // openCSV looks at the beginning of a file.
-func openCSV(of place) (*csvTable, error) {
-	c := &csvTable{place: of}
+func openCSV(file place) (*csvTable, error) {
+	c := &csvTable{place: file}
 	in, err := c.content()
 	if err != nil {
 		return nil, err
@@ -47,19 +47,19 @@ func openCSV(of place) (*csvTable, error) {
 	if err != nil && err != io.EOF {
 		return nil, fmt.Errorf("damaged or truncated: %w", err)
 	}
-	whole := err == io.EOF
-	switch line, rest, more := bytes.Cut(head, []byte("\n")); {
+	complete := err == io.EOF
+	switch line, remainder, more := bytes.Cut(head, []byte("\n")); {
 	case bytes.HasPrefix(head, []byte("\xff\xfe")), bytes.HasPrefix(head, []byte("\xfe\xff")):
 		return nil, errors.New("the text is UTF-16; want UTF-8")
 	case len(head) == 0:
 		return nil, errors.New("is empty; want a line with the names of the columns")
 	case bytes.IndexByte(line, 0) >= 0:
 		return nil, errors.New("line 1 is no text; want the names of the columns")
-	case !more && !whole:
+	case !more && !complete:
 		return nil, fmt.Errorf("line 1 is longer than %d bytes; want the names of the columns", csvWindow)
 	default:
 		c.comma = separator(line)
-		c.titled = more && len(bytes.TrimSpace(rest)) > 0
+		c.titled = more && len(bytes.TrimSpace(remainder)) > 0
 	}
 	r := c.reader(bytes.NewReader(head))
 	r.FieldsPerRecord = 0
@@ -122,14 +122,14 @@ func (c *csvTable) checkHeader() error {
 // checkNames tells names of columns from a first row of values. Names that are numbers
 // count upwards.
 func (c *csvTable) checkNames() error {
-	least := uint64(0)
+	previous := uint64(0)
 	for _, name := range c.header {
 		n, err := strconv.ParseUint(name, 10, 64)
-		if isNumber(name) && (err != nil || n < least) {
+		if isNumber(name) && (err != nil || n < previous) {
 			return unnamed(name)
 		}
 		if err == nil {
-			least = n
+			previous = n
 		}
 	}
 	return nil
@@ -164,13 +164,13 @@ func (c *csvTable) content() (*bufio.Reader, error) {
 // bounded fails where a gzip holds more than its size can.
 type bounded struct {
 	io.Reader
-	left int64
+	remaining int64
 }
 
 func (b *bounded) Read(p []byte) (int, error) {
 	n, err := b.Reader.Read(p)
-	b.left -= int64(n)
-	if b.left < 0 {
+	b.remaining -= int64(n)
+	if b.remaining < 0 {
 		return n, fmt.Errorf("damaged: more than %d times what is stored", gzipExpansion)
 	}
 	return n, err
@@ -195,7 +195,7 @@ func csvError(err error) error {
 func (c *csvTable) columns() []string { return c.header }
 
 // read goes through the file once, row by row.
-func (c *csvTable) read(wanted []column, to *reading) error {
+func (c *csvTable) read(wanted []column, result *reading) error {
 	in, err := c.content()
 	if err != nil {
 		return err
@@ -205,15 +205,15 @@ func (c *csvTable) read(wanted []column, to *reading) error {
 		return err
 	}
 	// of the columns in a row
-	of := places(c.header)
-	at := make([]int, len(wanted))
-	for i, one := range wanted {
-		at[i] = of[one.name]
+	position := places(c.header)
+	fields := make([]int, len(wanted))
+	for i, wantedColumn := range wanted {
+		fields[i] = position[wantedColumn.name]
 	}
-	for row := to.rows; ; row++ {
+	for row := result.rows; ; row++ {
 		record, err := r.Read()
 		if err == io.EOF {
-			to.rows = row
+			result.rows = row
 			return nil
 		}
 		if err != nil {
@@ -222,14 +222,14 @@ func (c *csvTable) read(wanted []column, to *reading) error {
 		if row == federated.MaxSamples {
 			return fmt.Errorf("more than %d rows", federated.MaxSamples)
 		}
-		for i, at := range at {
-			if err := wanted[i].take(row, cell{kind: textCell, text: record[at]}); err != nil {
-				if errors.Is(err, errEnough) {
-					to.rows = row
+		for i, field := range fields {
+			if err := wanted[i].take(row, cell{kind: textCell, text: record[field]}); err != nil {
+				if errors.Is(err, errStop) {
+					result.rows = row
 					return nil
 				}
-				line, byte := r.FieldPos(at)
-				return fmt.Errorf("line %d, byte %d, column %s: %w", line, byte, c.header[at], err)
+				line, byte := r.FieldPos(field)
+				return fmt.Errorf("line %d, byte %d, column %s: %w", line, byte, c.header[field], err)
 			}
 		}
 	}

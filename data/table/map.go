@@ -27,14 +27,14 @@ func Map(r federated.Reader, changes []string) (federated.Reader, error) {
 	}
 	v := reflect.ValueOf(&t).Elem()
 	options := registry.Options(v.Type())
-	known := names.Of(options, func(o registry.Option) string { return o.Key })
-	for at, change := range changes {
+	keys := names.Of(options, func(o registry.Option) string { return o.Key })
+	for position, change := range changes {
 		key, text, ok := strings.Cut(change, "=")
-		i := slices.Index(known, key)
+		i := slices.Index(keys, key)
 		if !ok || i < 0 {
-			return nil, fmt.Errorf("%q, want option=value with one of %s", change, strings.Join(known, ", "))
+			return nil, fmt.Errorf("%q, want option=value with one of %s", change, strings.Join(keys, ", "))
 		}
-		if slices.ContainsFunc(changes[:at], func(before string) bool { return strings.HasPrefix(before, key+"=") }) {
+		if slices.ContainsFunc(changes[:position], func(before string) bool { return strings.HasPrefix(before, key+"=") }) {
 			return nil, fmt.Errorf("%s is there twice; want one, and a list with commas between its parts", key)
 		}
 		f := v.FieldByIndex(options[i].Index)

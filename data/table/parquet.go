@@ -19,36 +19,36 @@ type parquetTable struct {
 	*parquetfile.Sheet
 }
 
-func newParquetTable(of place, t *parquetfile.Sheet) (*parquetTable, error) {
+func newParquetTable(file place, t *parquetfile.Sheet) (*parquetTable, error) {
 	fields, err := t.Fields()
 	if err == nil && len(fields) > maxColumns {
 		err = fmt.Errorf("%d columns, want at most %d", len(fields), maxColumns)
 	}
-	return &parquetTable{of, t}, err
+	return &parquetTable{file, t}, err
 }
 
 func (p *parquetTable) columns() []string { return p.Names() }
 
 // read goes through the columns, as many at a time as there are processors. Of
 // several errors it returns that of the first column.
-func (p *parquetTable) read(wanted []column, to *reading) error {
+func (p *parquetTable) read(wanted []column, r *reading) error {
 	if p.Rows == 0 {
 		return nil
 	}
 	if err := p.Check(max(1, parquetfile.ValueBytes*len(wanted))); err != nil {
 		return err
 	}
-	if err := to.reserve(p.Rows, p.Room); err != nil {
+	if err := r.reserve(p.Rows, p.Room); err != nil {
 		return err
 	}
-	first := to.rows
+	first := r.rows
 	errs := make([]error, len(wanted))
 	_ = federated.Each(len(wanted), func(i int) error { // which returns what it has stored
 		defer parquetfile.Damaged(&errs[i])
 		errs[i] = p.each(wanted[i], first)
 		return nil
 	})
-	to.rows += p.Rows
+	r.rows += p.Rows
 	return cmp.Or(errs...)
 }
 
@@ -56,7 +56,7 @@ func (p *parquetTable) read(wanted []column, to *reading) error {
 func (p *parquetTable) each(wanted column, first int) error {
 	f := p.Field(wanted.name)
 	if f.Kind == parquetfile.KindOther {
-		return fmt.Errorf("column %s holds %s; want numbers, text or bytes", wanted.name, f.Words())
+		return fmt.Errorf("column %s holds %s; want numbers, text or bytes", wanted.name, f.TypeName())
 	}
 	last := -1
 	err := p.Values(wanted.name, false, func(row int, v parquet.Value) error {
@@ -64,20 +64,20 @@ func (p *parquetTable) each(wanted column, first int) error {
 			return errors.New("a list of several values; want one value in a row (a list may be the only column of features)")
 		}
 		last = row
-		c, err := cellOf(f, v)
+		c, err := newCell(f, v)
 		if err != nil {
 			return err
 		}
 		return wanted.take(first+row, c)
 	})
-	if errors.Is(err, errEnough) {
+	if errors.Is(err, errStop) {
 		return nil
 	}
 	return err
 }
 
-// cellOf is a value without its type of Parquet.
-func cellOf(f *parquetfile.Field, v parquet.Value) (c cell, err error) {
+// newCell is a value without its type of Parquet.
+func newCell(f *parquetfile.Field, v parquet.Value) (c cell, err error) {
 	switch {
 	case f.IsElement(v) && v.IsNull(): // of a list, which is there
 		c = cell{kind: realCell, real: math.NaN()}
@@ -86,9 +86,9 @@ func cellOf(f *parquetfile.Field, v parquet.Value) (c cell, err error) {
 		c = cell{kind: bytesCell, bytes: v.Bytes()}
 	case f.Kind == parquetfile.KindText:
 		c = cell{kind: textCell, text: f.Text(v)}
-	case f.Whole:
+	case f.IsInteger:
 		var fits bool
-		c.whole, fits = f.Integer(v)
+		c.integer, fits = f.Integer(v)
 		if fits {
 			c.kind = wholeCell
 		} else {
@@ -103,15 +103,15 @@ func cellOf(f *parquetfile.Field, v parquet.Value) (c cell, err error) {
 
 // ReadPlain reads the columns client, x and y, whose labels are whole numbers.
 func ReadPlain(t *parquetfile.Sheet, opt federated.Options) (*federated.Grouped, error) {
-	file, err := newParquetTable(place{one: true}, t)
+	file, err := newParquetTable(place{onlyFile: true}, t)
 	if err != nil {
 		return nil, err
 	}
-	own := Table{
+	table := Table{
 		Client:   "client",
 		Features: []string{"x"},
 		Label:    "y",
 		plain:    true,
 	}
-	return own.read([]tableFile{file}, opt)
+	return table.read([]tableFile{file}, opt)
 }

@@ -13,33 +13,33 @@ import (
 
 // profile is what a column holds.
 type profile struct {
-	name                 string
-	other                string // what it holds that is of no use
-	rows, last, lacked   int    // how many, the last one, and the last that lacks a value
-	missing, whole, real int
-	texts, bytes, images int
-	odd                  string // a text among numbers
-	length, blanks       int    // bytes of all texts, and those of them that part words
-	dates                int    // rows with one
-	commas               int    // rows of numbers with commas that may be decimal
-	list                 bool   // a row has several values
-	ascending            bool
-	distinct             map[string]int // at most maxDistinct
-	many                 bool           // more than those
-	feature              bool           // it is one of the proposal
-	least, most          float64
+	name                    string
+	unusable                string // what it holds that is of no use
+	rows, last, lastMissing int    // how many, the last one, and the last that lacks a value
+	missing, wholes, real   int
+	texts, bytes, images    int
+	oddText                 string // a text among numbers
+	length, blanks          int    // bytes of all texts, and those of them that part words
+	dates                   int    // rows with one
+	commas                  int    // rows of numbers with commas that may be decimal
+	list                    bool   // a row has several values
+	ascending               bool
+	distinct                map[string]int // at most maxDistinct
+	manyDistinct            bool           // more than those
+	feature                 bool           // it is one of the proposal
+	lowest, highest         float64
 }
 
 const maxDistinct = 1000
 
 func (p *profile) take(row int, c cell) error {
 	if row >= profiledRows {
-		return errEnough
+		return errStop
 	}
 	if row == p.last {
 		p.list = true
 		if _, err := c.number(); err == errMissing {
-			p.lacks()
+			p.countMissing()
 		}
 		return nil
 	}
@@ -65,26 +65,26 @@ func (p *profile) take(row int, c cell) error {
 		p.list = true
 		for _, word := range words {
 			if _, err := parseNumber(word); err == errMissing {
-				p.lacks()
+				p.countMissing()
 			}
 		}
 		return nil
 	}
 	if x, err := c.number(); err == nil {
 		value := float64(x)
-		p.ascending = (row == 0 || p.ascending) && value > p.most
-		p.least = min(p.least, value)
-		p.most = max(p.most, value)
+		p.ascending = (row == 0 || p.ascending) && value > p.highest
+		p.lowest = min(p.lowest, value)
+		p.highest = max(p.highest, value)
 		p.real++
 		if value == math.Trunc(value) {
-			p.whole++
+			p.wholes++
 		}
 	} else if err == errMissing {
-		p.lacks()
+		p.countMissing()
 		return nil
 	} else {
 		p.texts = p.texts + 1
-		p.odd = name
+		p.oddText = name
 		p.length = p.length + len(name)
 		p.blanks = p.blanks + strings.Count(name, " ")
 		if date.MatchString(name) {
@@ -94,7 +94,7 @@ func (p *profile) take(row int, c cell) error {
 	if _, ok := p.distinct[name]; ok || len(p.distinct) < maxDistinct {
 		p.distinct[name]++
 	} else {
-		p.many = true
+		p.manyDistinct = true
 	}
 	return nil
 }
@@ -105,24 +105,24 @@ func isPart(word string) bool {
 	return err == nil || err == errMissing || isNumber(word)
 }
 
-// lacks notes that the last row lacks a value.
-func (p *profile) lacks() {
-	if p.lacked != p.last {
+// countMissing notes that the last row lacks a value.
+func (p *profile) countMissing() {
+	if p.lastMissing != p.last {
 		p.missing = p.missing + 1
-		p.lacked = p.last
+		p.lastMissing = p.last
 	}
 }
 
 // numbers, words and classes are what a column may serve as.
 func (p *profile) numbers() bool {
-	return p.other == "" &&
+	return p.unusable == "" &&
 		!p.list &&
 		p.real > 0 &&
 		p.texts == 0 &&
 		p.bytes == 0
 }
 func (p *profile) words() bool {
-	return p.other == "" &&
+	return p.unusable == "" &&
 		!p.list &&
 		p.texts > 0 &&
 		p.length < 64*p.texts &&
@@ -141,7 +141,7 @@ func (p *profile) sentences() bool {
 	return p.texts > 0 &&
 		p.blanks >= 2*p.texts &&
 		p.dates == 0 &&
-		(p.many || len(p.distinct) > min(20, p.rows/2))
+		(p.manyDistinct || len(p.distinct) > min(20, p.rows/2))
 }
 
 // date is one of the usual forms, perhaps with a time.
@@ -149,26 +149,26 @@ var date = regexp.MustCompile(`^(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,
 
 // classes reports whether a column has so few values that they may be classes. Whole
 // numbers that are far apart are measured rather.
-func (p *profile) classes(most int) bool {
-	if p.numbers() && p.most-p.least > 2*float64(len(p.distinct)) {
-		most = min(most, 100)
+func (p *profile) classes(limit int) bool {
+	if p.numbers() && p.highest-p.lowest > 2*float64(len(p.distinct)) {
+		limit = min(limit, 100)
 	}
-	if p.many || len(p.distinct) < 2 || len(p.distinct) > min(most, max(2, p.rows/2)) {
+	if p.manyDistinct || len(p.distinct) < 2 || len(p.distinct) > min(limit, max(2, p.rows/2)) {
 		return false
 	}
-	return p.words() || p.numbers() && p.whole == p.real
+	return p.words() || p.numbers() && p.wholes == p.real
 }
 
 // rowNumber reports whether a column counts the rows.
 func (p *profile) rowNumber() bool {
-	return p.whole == p.rows &&
+	return p.wholes == p.rows &&
 		p.ascending &&
-		p.most-p.least == float64(p.rows-1) &&
+		p.highest-p.lowest == float64(p.rows-1) &&
 		p.rows > 2
 }
 
 func (p *profile) isParts() bool {
-	if p.many || len(p.distinct) < 2 {
+	if p.manyDistinct || len(p.distinct) < 2 {
 		return false
 	}
 	var part parts
@@ -194,8 +194,8 @@ func shown(s string) string {
 	return s
 }
 
-// some lists values of a column for a reason.
-func (p *profile) some() string {
+// exampleValues lists values of a column for a reason.
+func (p *profile) exampleValues() string {
 	var list []string
 	for name := range p.distinct {
 		list = append(list, shown(name))
@@ -210,8 +210,8 @@ func (p *profile) some() string {
 // unused is why a column has no meaning.
 func (c *profile) unused() string {
 	switch {
-	case c.other != "":
-		return "holds " + c.other + "; want numbers, text or bytes"
+	case c.unusable != "":
+		return "holds " + c.unusable + "; want numbers, text or bytes"
 	case c.numbers() && len(c.distinct) == 1:
 		return "always the same"
 	case c.numbers() && c.rowNumber():
@@ -221,20 +221,20 @@ func (c *profile) unused() string {
 	case c.missing == c.rows:
 		return "empty"
 	case c.dates > 0:
-		return fmt.Sprintf("dates such as %s; as a number, of days or hours, one would be a feature", shown(c.odd))
+		return fmt.Sprintf("dates such as %s; as a number, of days or hours, one would be a feature", shown(c.oddText))
 	case c.sentences():
 		return fmt.Sprintf(
 			"texts of %d bytes on average; want text in the place of features for a model that reads them",
 			c.length/c.texts,
 		)
 	case c.real > 0:
-		return fmt.Sprintf("numbers, but %s and the like in %d of %d rows", shown(c.odd), c.texts, c.rows)
+		return fmt.Sprintf("numbers, but %s and the like in %d of %d rows", shown(c.oddText), c.texts, c.rows)
 	}
 	return fmt.Sprintf("words, %s different", count(c))
 }
 
 func count(c *profile) string {
-	if c.many {
+	if c.manyDistinct {
 		return fmt.Sprintf("over %d", maxDistinct)
 	}
 	return fmt.Sprint(len(c.distinct))

@@ -19,11 +19,11 @@ type Proposal struct {
 	Rows    int // that were looked at
 	All     bool
 	Columns int
-	why     []reason // of the options, in their order
-	left    []string // columns without a meaning, and why
+	reasons []reason // of the options, in their order
+	unused  []string // columns without a meaning, and why
 }
 
-type reason struct{ option, value, why string }
+type reason struct{ option, value, text string }
 
 // profiledRows is how many rows of a table are looked at for a proposal.
 const profiledRows = 100_000
@@ -46,16 +46,16 @@ func Propose(file, label string) (_ *Proposal, err error) {
 	var wanted []column
 	for _, name := range files[0].columns() {
 		p := &profile{
-			name:     name,
-			last:     -1,
-			lacked:   -1,
-			distinct: map[string]int{},
-			least:    math.Inf(1),
-			most:     math.Inf(-1),
+			name:        name,
+			last:        -1,
+			lastMissing: -1,
+			distinct:    map[string]int{},
+			lowest:      math.Inf(1),
+			highest:     math.Inf(-1),
 		}
 		if f, ok := files[0].(*parquetTable); ok {
-			if one := f.Field(name); one.Kind == parquetfile.KindOther {
-				p.other = one.Words()
+			if field := f.Field(name); field.Kind == parquetfile.KindOther {
+				p.unusable = field.TypeName()
 				profiles = append(profiles, p)
 				continue
 			}
@@ -64,24 +64,24 @@ func Propose(file, label string) (_ *Proposal, err error) {
 		wanted = append(wanted, column{name, true, p.take})
 	}
 	if err := files[0].read(wanted, &reading{}); err != nil {
-		return nil, files[0].at(err)
+		return nil, files[0].withFile(err)
 	}
-	out := &Proposal{Columns: len(profiles)}
+	proposal := &Proposal{Columns: len(profiles)}
 	for _, p := range profiles {
-		out.Rows = max(out.Rows, p.rows)
+		proposal.Rows = max(proposal.Rows, p.rows)
 		if p.commas > 0 {
 			return nil, fmt.Errorf("column %s has numbers with a comma, as in 2,34; want a decimal point, or blanks between the numbers of a list (sed 's/,/./g' mends a file that has no other commas)", shown(p.name))
 		}
 	}
-	if out.Rows == 0 {
+	if proposal.Rows == 0 {
 		return nil, fmt.Errorf("no row; want at least one sample")
 	}
-	out.All = out.Rows < profiledRows && len(files) == 1
-	err = out.guess(profiles, label)
-	if len(profiles) == 1 && out.Table.Features == nil && out.Table.Text == "" {
+	proposal.All = proposal.Rows < profiledRows && len(files) == 1
+	err = proposal.guess(profiles, label)
+	if len(profiles) == 1 && proposal.Table.Features == nil && proposal.Table.Text == "" {
 		err = fmt.Errorf("has one column, %s; want one for each feature and one for what is to be predicted, with commas, semicolons or tabs between them", shown(profiles[0].name))
 	}
-	return out, err
+	return proposal, err
 }
 
 // The words that columns are called by.
@@ -111,17 +111,17 @@ func (p *Proposal) guess(columns []*profile, named string) error {
 		if i < 0 {
 			return nil
 		}
-		one := free[i]
+		picked := free[i]
 		free = slices.Delete(free, i, i+1)
-		return one
+		return picked
 	}
 	label := pick(func(c *profile) bool { return named != "" && c.name == named })
-	why := "as asked"
+	grounds := "as asked"
 	switch {
 	case named == "":
 	case label == nil:
-		there := names.Of(columns, func(c *profile) string { return c.name })
-		return fmt.Errorf("label: there is no column %q; the columns are %s", named, federated.ShortList(there))
+		columnNames := names.Of(columns, func(c *profile) string { return c.name })
+		return fmt.Errorf("label: there is no column %q; the columns are %s", named, federated.ShortList(columnNames))
 	case !label.classes(maxDistinct) && !label.numbers():
 		return fmt.Errorf("label: column %s is neither classes nor numbers: %s", shown(named), label.unused())
 	}
@@ -133,7 +133,7 @@ func (p *Proposal) guess(columns []*profile, named string) error {
 			len(c.distinct) <= max(2, c.rows/2)
 	}); c != nil {
 		p.Table.Client = c.name
-		p.add("client", quoted(c.name), "%s different values (%s), and its name", count(c), c.some())
+		p.add("client", quoted(c.name), "%s different values (%s), and its name", count(c), c.exampleValues())
 	} else {
 		var perhaps []string
 		for _, c := range free {
@@ -141,29 +141,29 @@ func (p *Proposal) guess(columns []*profile, named string) error {
 				perhaps = append(perhaps, shown(c.name))
 			}
 		}
-		what := ""
+		suggestion := ""
 		if perhaps != nil {
-			what = " (" + federated.ShortList(perhaps) + "?)"
+			suggestion = " (" + federated.ShortList(perhaps) + "?)"
 		}
-		p.add("client", "null", "no column called client, user or the like has a value in several rows: name one%s, or deal the rows with fedpace data partition", what)
+		p.add("client", "null", "no column called client, user or the like has a value in several rows: name one%s, or deal the rows with fedpace data partition", suggestion)
 	}
 	split := pick((*profile).isParts)
 	if label == nil {
-		label, why = findLabel(free, columns[len(columns)-1])
+		label, grounds = findLabel(free, columns[len(columns)-1])
 	}
 	free = slices.DeleteFunc(free, func(c *profile) bool { return c == label })
 	p.guessFeatures(free)
-	p.addLabel(label, why)
+	p.addLabel(label, grounds)
 	if split != nil {
 		p.Table.Split = split.name
-		p.add("split", quoted(split.name), "its values are %s", split.some())
+		p.add("split", quoted(split.name), "its values are %s", split.exampleValues())
 	}
 	for _, c := range free {
 		if c.name != p.Table.Label &&
 			!slices.Contains(p.Table.Target, c.name) &&
 			!c.feature &&
 			c.name != p.Table.Text {
-			p.left = append(p.left, shown(c.name)+" ("+c.unused()+")")
+			p.unused = append(p.unused, shown(c.name)+" ("+c.unused()+")")
 		}
 	}
 	p.guessMissing(columns)
@@ -171,17 +171,17 @@ func (p *Proposal) guess(columns []*profile, named string) error {
 }
 
 // add gives an option its value, and the reason.
-func (p *Proposal) add(option, value, why string, args ...any) {
-	p.why = append(p.why, reason{option, value, fmt.Sprintf(why, args...)})
+func (p *Proposal) add(option, value, format string, args ...any) {
+	p.reasons = append(p.reasons, reason{option, value, fmt.Sprintf(format, args...)})
 }
 
 // findLabel finds what is to be predicted: a column of such a name, the last one, or the last of few
 // words.
-func findLabel(free []*profile, last *profile) (label *profile, why string) {
+func findLabel(free []*profile, last *profile) (label *profile, grounds string) {
 	find := func(reason string, fits func(c *profile) bool) {
 		if i := slices.IndexFunc(free, fits); label == nil && i >= 0 {
 			label = free[i]
-			why = reason
+			grounds = reason
 		}
 	}
 	byName := func(words []string) {
@@ -204,17 +204,17 @@ func findLabel(free []*profile, last *profile) (label *profile, why string) {
 	for _, c := range slices.Backward(free) {
 		if label == nil && c.words() && c.classes(100) {
 			label = c
-			why = "the last column of few words"
+			grounds = "the last column of few words"
 		}
 	}
-	return label, why
+	return label, grounds
 }
 
 // addLabel makes the column that was found a label or a target.
-func (p *Proposal) addLabel(label *profile, why string) {
+func (p *Proposal) addLabel(label *profile, grounds string) {
 	classes := label != nil &&
 		label.classes(maxDistinct) &&
-		(label.words() || label.least >= 0 || len(label.distinct) == 2)
+		(label.words() || label.lowest >= 0 || len(label.distinct) == 2)
 	switch {
 	case !classes && p.Table.Text != "":
 		p.add("label", "null", "none: a model learns the next token")
@@ -222,30 +222,30 @@ func (p *Proposal) addLabel(label *profile, why string) {
 		p.add("label", "null", "no column looks like classes: name one, or target: a column of numbers")
 	case classes:
 		p.Table.Label = label.name
-		what := "words"
+		kind := "words"
 		if !label.words() {
-			what = "whole numbers"
+			kind = "whole numbers"
 		}
-		p.add("label", quoted(label.name), "%d different %s (%s); %s", len(label.distinct), what, label.some(), why)
+		p.add("label", quoted(label.name), "%d different %s (%s); %s", len(label.distinct), kind, label.exampleValues(), grounds)
 		if !label.words() &&
-			label.least >= 0 &&
-			label.most >= float64(len(label.distinct)) &&
+			label.lowest >= 0 &&
+			label.highest >= float64(len(label.distinct)) &&
 			p.All {
 			p.Table.Classes = label.inOrder()
-			p.add("classes", listed(p.Table.Classes), "else all numbers from 0 to %.0f are classes", label.most)
+			p.add("classes", listed(p.Table.Classes), "else all numbers from 0 to %.0f are classes", label.highest)
 		}
 	default:
 		p.Table.Target = []string{label.name}
-		if max(label.most, -label.least) > 100 {
-			why += "; for numbers that large take another unit, or a small schedule.eta0"
+		if max(label.highest, -label.lowest) > 100 {
+			grounds += "; for numbers that large take another unit, or a small schedule.eta0"
 		}
 		p.add(
 			"target",
 			quoted(label.name),
 			"numbers from %.4g to %.4g, so this is a regression; %s",
-			label.least,
-			label.most,
-			why,
+			label.lowest,
+			label.highest,
+			grounds,
 		)
 	}
 }
@@ -254,17 +254,17 @@ func (p *Proposal) addLabel(label *profile, why string) {
 // of numbers and of few words.
 func (p *Proposal) guessFeatures(free []*profile) {
 	for _, c := range free {
-		if c.other == "" && (c.list || c.bytes > 0) {
+		if c.unusable == "" && (c.list || c.bytes > 0) {
 			p.Table.Features = []string{c.name}
 			c.feature = true
-			what := "lists of numbers"
+			kind := "lists of numbers"
 			if c.bytes > 0 {
-				what = "bytes, each a number from 0 to 1"
+				kind = "bytes, each a number from 0 to 1"
 			}
 			if c.images > 0 {
-				what = "PNG images"
+				kind = "PNG images"
 			}
-			p.add("features", quoted(c.name), "%s", what)
+			p.add("features", quoted(c.name), "%s", kind)
 			return
 		}
 	}
@@ -275,15 +275,15 @@ func (p *Proposal) guessFeatures(free []*profile) {
 			few = append(few, c)
 		}
 		if text == nil &&
-			c.other == "" &&
+			c.unusable == "" &&
 			c.dates == 0 &&
 			c.texts > 0 &&
-			(c.length >= 20*c.texts || c.many || c.sentences()) {
+			(c.length >= 20*c.texts || c.manyDistinct || c.sentences()) {
 			text = c
 		}
 		if c.numbers() &&
 			!c.rowNumber() &&
-			(len(c.distinct) > 1 || c.many) {
+			(len(c.distinct) > 1 || c.manyDistinct) {
 			wide = append(wide, c)
 		}
 	}
@@ -320,11 +320,11 @@ func (p *Proposal) guessFeatures(free []*profile) {
 		for _, c := range wide {
 			c.feature = true
 		}
-		what := "a column"
+		kind := "a column"
 		if len(wide) > 1 {
-			what = fmt.Sprint(len(wide), " columns")
+			kind = fmt.Sprint(len(wide), " columns")
 		}
-		p.add("features", listed(p.Table.Features), "%s of numbers", what)
+		p.add("features", listed(p.Table.Features), "%s of numbers", kind)
 		p.guessScale(wide)
 	}
 	if len(few) > 0 && p.Table.Shape == nil && p.Table.Scale != scalePixels {
@@ -354,17 +354,17 @@ func (p *Proposal) shorten(columns []*profile) bool {
 		len(p.Table.Features) < 8 {
 		return false
 	}
-	of := func(name string) bool {
+	sameStem := func(name string) bool {
 		found := numbered.FindStringSubmatch(name)
 		return found != nil && found[1] == parts[1]
 	}
-	rest := slices.DeleteFunc(slices.Clone(p.Table.Features), of)
+	others := slices.DeleteFunc(slices.Clone(p.Table.Features), sameStem)
 	for _, c := range columns {
-		if strings.HasPrefix(c.name, parts[1]) && (slices.Contains(rest, c.name) || !c.numbers()) {
+		if strings.HasPrefix(c.name, parts[1]) && (slices.Contains(others, c.name) || !c.numbers()) {
 			return false
 		}
 	}
-	p.Table.Features = append([]string{parts[1] + "*"}, rest...)
+	p.Table.Features = append([]string{parts[1] + "*"}, others...)
 	return true
 }
 
@@ -375,19 +375,19 @@ func listed(texts []string) string {
 
 // guessScale proposes a scale for features that are far from 1.
 func (p *Proposal) guessScale(wide []*profile) {
-	least := math.Inf(1)
-	most := math.Inf(-1)
-	whole := true
+	lowest := math.Inf(1)
+	highest := math.Inf(-1)
+	allWhole := true
 	for _, c := range wide {
-		least = min(least, c.least)
-		most = max(most, c.most)
-		whole = whole && c.whole == c.real
+		lowest = min(lowest, c.lowest)
+		highest = max(highest, c.highest)
+		allWhole = allWhole && c.wholes == c.real
 	}
 	switch side := int(math.Sqrt(float64(len(wide)))); {
-	case whole &&
-		least >= 0 &&
-		most > 1 &&
-		most <= 255 &&
+	case allWhole &&
+		lowest >= 0 &&
+		highest > 1 &&
+		highest <= 255 &&
 		len(wide) >= 64:
 		p.Table.Scale = scalePixels
 		p.add("scale", scalePixels, "all are whole numbers from 0 to 255")
@@ -401,9 +401,9 @@ func (p *Proposal) guessScale(wide []*profile) {
 				side,
 			)
 		}
-	case most > 10 || least < -10:
+	case highest > 10 || lowest < -10:
 		p.Table.Scale = scaleStandard
-		p.add("scale", scaleStandard, "values reach from %.4g to %.4g", least, most)
+		p.add("scale", scaleStandard, "values reach from %.4g to %.4g", lowest, highest)
 	}
 }
 
@@ -463,20 +463,20 @@ func quoted(s string) string {
 func (p *Proposal) YAML(path string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "data:\n  path: %s\n", quoted(path))
-	for _, r := range p.why {
-		fmt.Fprintf(&b, "  %-28s # %s\n", r.option+": "+r.value, r.why)
+	for _, r := range p.reasons {
+		fmt.Fprintf(&b, "  %-28s # %s\n", r.option+": "+r.value, r.text)
 	}
-	if len(p.left) > 0 {
-		fmt.Fprintf(&b, "  # without a meaning: %s\n", federated.ShortList(p.left))
+	if len(p.unused) > 0 {
+		fmt.Fprintf(&b, "  # without a meaning: %s\n", federated.ShortList(p.unused))
 	}
 	return b.String()
 }
 
 // Answer says what is to be predicted, and why; "" where nothing is.
 func (p *Proposal) Answer() string {
-	for _, r := range p.why {
+	for _, r := range p.reasons {
 		if (r.option == "label" || r.option == "target") && r.value != "null" {
-			return fmt.Sprintf("%-6s %s: %s", r.option, r.value, r.why)
+			return fmt.Sprintf("%-6s %s: %s", r.option, r.value, r.text)
 		}
 	}
 	return ""

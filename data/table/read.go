@@ -26,7 +26,7 @@ type reading struct {
 	text    *texts
 	wide    *matrix  // features, a column each
 	words   []*words // features behind those
-	single  *vectors // features in one column
+	vector  *vectors // features in one column
 	targets *matrix
 
 	mu      sync.Mutex
@@ -63,15 +63,15 @@ func newReading(t Table, o federated.Options) *reading {
 		r.text = new(texts)
 		r.add(t.Text, false, r.text.take)
 	case len(t.Features) == 1 && t.Words == nil:
-		r.single = &vectors{hole: hole}
-		copy(r.single.shape[:], t.Shape)
-		r.add(t.Features[0], true, r.single.take)
+		r.vector = &vectors{hole: hole}
+		copy(r.vector.shape[:], t.Shape)
+		r.add(t.Features[0], true, r.vector.take)
 	default:
 		r.wide = &matrix{width: len(t.Features)}
 		for _, name := range t.Words {
-			of := new(words)
-			r.words = append(r.words, of)
-			r.add(name, true, of.take)
+			wordColumn := new(words)
+			r.words = append(r.words, wordColumn)
+			r.add(name, true, wordColumn.take)
 		}
 		for i, name := range t.Features {
 			r.add(name, true, r.wide.column(i, hole))
@@ -82,21 +82,21 @@ func newReading(t Table, o federated.Options) *reading {
 
 // add appends a column, whose values go to take.
 func (r *reading) add(name string, feature bool, take taker) {
-	r.columns = append(r.columns, column{name, feature && r.single != nil, func(row int, c cell) error {
+	r.columns = append(r.columns, column{name, feature && r.vector != nil, func(row int, c cell) error {
 		err := take(row, c)
 		if !errors.Is(err, errMissing) {
 			return err
 		}
-		return r.lacks(row, feature, err)
+		return r.dropRow(row, feature, err)
 	}})
 }
 
 // nan stands for a feature that is missing until its mean is known.
 var nan = float32(math.NaN())
 
-// lacks leaves a row out, or says that it cannot be. Where a feature is to have its mean, which its
+// dropRow leaves a row out, or says that it cannot be. Where a feature is to have its mean, which its
 // taker has marked, the row stays.
-func (r *reading) lacks(row int, feature bool, err error) error {
+func (r *reading) dropRow(row int, feature bool, err error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
@@ -116,13 +116,13 @@ func (r *reading) reserve(rows int, room func(width int) int) error {
 		return fmt.Errorf("more than %d rows", federated.MaxSamples)
 	}
 	if r.client != nil {
-		r.client.of = slices.Grow(r.client.of, rows)
+		r.client.index = slices.Grow(r.client.index, rows)
 	}
 	if r.label != nil {
-		r.label.of = slices.Grow(r.label.of, rows)
+		r.label.index = slices.Grow(r.label.index, rows)
 	}
-	if r.single != nil {
-		r.single.reserve(rows, room)
+	if r.vector != nil {
+		r.vector.reserve(rows, room)
 	}
 	for _, m := range []*matrix{r.wide, r.targets} {
 		if m != nil {
@@ -163,28 +163,28 @@ func (r *reading) set(name string) (*federated.Grouped, error) {
 			s.Labels[row] = 0
 		}
 	}
-	names, own := r.owners()
+	names, clientRows := r.owners()
 	if r.text != nil {
-		return r.tokens(s, names, own)
+		return r.tokens(s, names, clientRows)
 	}
 	g := federated.Grouping{HeldOutOnly: r.options.HeldOutOnly, Marked: r.split != nil || r.heldOut != nil}
-	var known []int32 // rows by which features are scaled
+	var scaleRows []int32 // rows by which features are scaled
 	for c, name := range names {
-		train, held := r.parts(c, own[c])
+		train, held := r.parts(c, clientRows[c])
 		g.Add(name, train, held)
-		known = append(known, train...)
+		scaleRows = append(scaleRows, train...)
 	}
-	if len(known) == 0 {
-		known = g.Held
+	if len(scaleRows) == 0 {
+		scaleRows = g.Held
 	}
-	if err := r.features(&s, known); err != nil {
+	if err := r.features(&s, scaleRows); err != nil {
 		return nil, err
 	}
 	return g.Set(s)
 }
 
 // owners are the clients with their rows; without any, one stands for all.
-func (r *reading) owners() (names []string, own [][]int32) {
+func (r *reading) owners() (names []string, clientRows [][]int32) {
 	names = []string{"all"}
 	if r.client != nil {
 		names = r.client.List
@@ -193,7 +193,7 @@ func (r *reading) owners() (names []string, own [][]int32) {
 		if r.client == nil {
 			return 0
 		}
-		return int(r.client.of[row])
+		return int(r.client.index[row])
 	}
 	count := make([]int, len(names))
 	for row := range r.rows {
@@ -201,17 +201,17 @@ func (r *reading) owners() (names []string, own [][]int32) {
 			count[owner(row)]++
 		}
 	}
-	own = make([][]int32, len(names))
+	clientRows = make([][]int32, len(names))
 	for c, n := range count {
-		own[c] = make([]int32, 0, n)
+		clientRows[c] = make([]int32, 0, n)
 	}
 	for row := range r.rows {
 		if !r.dropped[row] {
 			c := owner(row)
-			own[c] = append(own[c], int32(row))
+			clientRows[c] = append(clientRows[c], int32(row))
 		}
 	}
-	return names, own
+	return names, clientRows
 }
 
 // parts splits the rows of a client: by the column or the files that say which are
@@ -232,7 +232,7 @@ func (r *reading) parts(client int, rows []int32) (train, held []int32) {
 
 func (r *reading) isHeldOut(row int32) bool {
 	return r.split != nil && r.split.held[row] ||
-		slices.ContainsFunc(r.heldOut, func(at [2]int) bool { return int(row) >= at[0] && int(row) < at[1] })
+		slices.ContainsFunc(r.heldOut, func(span [2]int) bool { return int(row) >= span[0] && int(row) < span[1] })
 }
 
 // features makes the store of samples. train are the rows that scales are measured on.
@@ -240,8 +240,8 @@ func (r *reading) features(s *federated.Grouped, train []int32) error {
 	s.About.Input = learn.Dense
 	values := []float32(nil)
 	width := 0
-	if r.single != nil {
-		v := r.single
+	if r.vector != nil {
+		v := r.vector
 		s.About.Features = v.width
 		if v.width == 0 {
 			return fmt.Errorf("column %s: no row has a value", r.t.Features[0])

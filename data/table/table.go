@@ -166,7 +166,7 @@ func (t Table) Open(s *federated.Source, o federated.Options) (_ federated.Set, 
 	if t.unmapped() {
 		if f, ok := files[0].(*csvTable); ok {
 			if err := f.checkNames(); err != nil {
-				return nil, f.at(err)
+				return nil, f.withFile(err)
 			}
 		}
 		return nil, fmt.Errorf("columns %s: %w", federated.ShortList(files[0].columns()), ErrUnmapped)
@@ -197,16 +197,16 @@ func (t Table) read(files []tableFile, o federated.Options) (*federated.Grouped,
 	}
 	r := newReading(t, o)
 	for _, f := range files {
-		from := r.rows
+		firstRow := r.rows
 		err := f.read(r.columns, r)
-		if err == nil && r.single != nil {
-			err = r.single.close()
+		if err == nil && r.vector != nil {
+			err = r.vector.close()
 		}
 		if err != nil {
-			return nil, f.at(err)
+			return nil, f.withFile(err)
 		}
 		if f.heldOut() {
-			r.heldOut = append(r.heldOut, [2]int{from, r.rows})
+			r.heldOut = append(r.heldOut, [2]int{firstRow, r.rows})
 		}
 	}
 	if r.rows == 0 {
@@ -222,11 +222,11 @@ func (t Table) read(files []tableFile, o federated.Options) (*federated.Grouped,
 // resolve finds the columns that the mapping names, and puts their names in the place of patterns.
 func (t *Table) resolve(columns []string) error {
 	var features []string
-	known := places(columns)
+	position := places(columns)
 	taken := map[string]string{} // columns and the option that names them
 	take := func(option, name string) error {
-		switch _, there := known[name]; {
-		case !there:
+		switch _, exists := position[name]; {
+		case !exists:
 			return fmt.Errorf(
 				"%s: there is no column %q; the columns are %s",
 				option,
@@ -254,7 +254,7 @@ func (t *Table) resolve(columns []string) error {
 		}
 	}
 	for _, pattern := range t.Features {
-		if _, name := known[pattern]; name {
+		if _, name := position[pattern]; name {
 			if err := take("features", pattern); err != nil {
 				return err
 			}
@@ -281,11 +281,11 @@ func (t *Table) resolve(columns []string) error {
 }
 
 func places(columns []string) map[string]int {
-	of := make(map[string]int, len(columns))
+	position := make(map[string]int, len(columns))
 	for i, name := range columns {
-		of[name] = i
+		position[name] = i
 	}
-	return of
+	return position
 }
 
 // matches tells whether a column's name fits a pattern, in which a slash is a letter
@@ -304,7 +304,7 @@ type tableFile interface {
 	read(wanted []column, r *reading) error
 	path() string
 	heldOut() bool
-	at(error) error
+	withFile(error) error
 	Close() error
 }
 
@@ -321,8 +321,8 @@ type column struct {
 
 // place is what files of all formats know of themselves.
 type place struct {
-	file string
-	one  bool // it is the only file
+	file     string
+	onlyFile bool // it is the only file
 
 	reading *federated.Reading // may be nil
 	source  *federated.Source  // the table's own; nil: its file is somebody else's, who closes it
@@ -334,27 +334,27 @@ func (n *place) path() string { return n.file }
 
 // heldOut reports whether all rows are held out, by the name of one file of several.
 func (n *place) heldOut() bool {
-	return !n.one && strings.HasPrefix(strings.ToLower(filepath.Base(n.file)), "test")
+	return !n.onlyFile && strings.HasPrefix(strings.ToLower(filepath.Base(n.file)), "test")
 }
 
-func (n *place) at(err error) error {
-	if n.one {
+func (n *place) withFile(err error) error {
+	if n.onlyFile {
 		return err // whoever opened the file names it
 	}
 	return fmt.Errorf("%s: %w", filepath.Base(n.file), err)
 }
 
 // openTables opens a file, or all of a folder in lexical order.
-func openTables(from string, reading *federated.Reading) (list []tableFile, err error) {
-	s, err := federated.OpenSource(from)
+func openTables(source string, reading *federated.Reading) (list []tableFile, err error) {
+	s, err := federated.OpenSource(source)
 	if err != nil {
 		return nil, err
 	}
 	defer s.File.Close()
-	files := []string{from}
+	files := []string{source}
 	if s.Folder {
-		parquet := federated.ParquetFiles(from)
-		csv := csvFiles(from)
+		parquet := federated.ParquetFiles(source)
+		csv := csvFiles(source)
 		files = append(slices.Clone(parquet), csv...)
 		if len(files) == 0 || len(parquet) > 0 && len(csv) > 0 {
 			return nil, fmt.Errorf(
@@ -370,19 +370,19 @@ func openTables(from string, reading *federated.Reading) (list []tableFile, err 
 		}
 	}()
 	for _, name := range files {
-		of := place{file: name, one: len(files) == 1, reading: reading}
-		one, err := openTableFile(of)
+		location := place{file: name, onlyFile: len(files) == 1, reading: reading}
+		file, err := openTableFile(location)
 		if err != nil {
-			return list, of.at(err)
+			return list, location.withFile(err)
 		}
-		list = append(list, one)
+		list = append(list, file)
 		if first := list[0].columns(); !slices.Equal(
-			slices.Sorted(slices.Values(one.columns())),
+			slices.Sorted(slices.Values(file.columns())),
 			slices.Sorted(slices.Values(first)),
 		) {
-			return list, of.at(fmt.Errorf(
+			return list, location.withFile(fmt.Errorf(
 				"columns %s, and those of %s are %s",
-				federated.ShortList(one.columns()),
+				federated.ShortList(file.columns()),
 				filepath.Base(files[0]),
 				federated.ShortList(first),
 			))
@@ -394,8 +394,8 @@ func openTables(from string, reading *federated.Reading) (list []tableFile, err 
 	return list, nil
 }
 
-func openTableFile(of place) (_ tableFile, err error) {
-	s, err := federated.OpenSource(of.file)
+func openTableFile(location place) (_ tableFile, err error) {
+	s, err := federated.OpenSource(location.file)
 	if err != nil {
 		return nil, err
 	}
@@ -404,15 +404,15 @@ func openTableFile(of place) (_ tableFile, err error) {
 			err = errors.Join(err, s.File.Close())
 		}
 	}()
-	of.source = s
+	location.source = s
 	if strings.HasPrefix(s.Head, "PAR1") || strings.HasSuffix(s.Name(), ".parquet") {
-		one, err := parquetfile.Open(of.reading.At(s.File), s.Size)
+		file, err := parquetfile.Open(location.reading.Counted(s.File), s.Size)
 		if err != nil {
 			return nil, err
 		}
-		return newParquetTable(of, parquetfile.Join(one))
+		return newParquetTable(location, parquetfile.Join(file))
 	}
-	return openCSV(of)
+	return openCSV(location)
 }
 
 func closeAll(files []tableFile) {

@@ -17,7 +17,7 @@ const maxText = min(1<<36, math.MaxInt)
 // tokens makes the samples of texts. With a label each row is a sample: its first
 // tokens, padded at the end. Without one the texts of a client are joined by line
 // breaks, and each window of them is a sample whose label is the token behind it.
-func (r *reading) tokens(s federated.Grouped, names []string, own [][]int32) (*federated.Grouped, error) {
+func (r *reading) tokens(s federated.Grouped, names []string, clientRows [][]int32) (*federated.Grouped, error) {
 	alphabet, err := r.alphabet()
 	if err != nil {
 		return nil, fmt.Errorf("column %s: %w", r.t.Text, err)
@@ -36,7 +36,7 @@ func (r *reading) tokens(s federated.Grouped, names []string, own [][]int32) (*f
 			alphabet.Encode(rows.Bytes[row*r.t.Window:][:0:r.t.Window], r.text.row(int32(row)))
 		}
 		for c, name := range names {
-			train, held := r.parts(c, own[c])
+			train, held := r.parts(c, clientRows[c])
 			g.Add(name, train, held)
 		}
 		s.Rows = rows
@@ -45,7 +45,7 @@ func (r *reading) tokens(s federated.Grouped, names []string, own [][]int32) (*f
 	s.Rows = &federated.TextRows{Window: r.t.Window}
 	w := &windows{reading: r, alphabet: alphabet, set: &s}
 	for c, name := range names {
-		train, held, err := w.client(own[c])
+		train, held, err := w.client(clientRows[c])
 		if err != nil {
 			return nil, err
 		}
@@ -108,9 +108,9 @@ type windows struct {
 // last fifth is, from where no window of training reaches.
 func (w *windows) client(rows []int32) (train, held []int32, err error) {
 	if w.split != nil || w.heldOut != nil {
-		kept, out := w.parts(0, rows)
-		if train, err = w.set.AddText(w.encode(kept)); err == nil {
-			held, err = w.set.AddText(w.encode(out))
+		trainRows, heldRows := w.parts(0, rows)
+		if train, err = w.set.AddText(w.encode(trainRows)); err == nil {
+			held, err = w.set.AddText(w.encode(heldRows))
 		}
 		return train, held, err
 	}

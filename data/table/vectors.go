@@ -19,7 +19,7 @@ type vectors struct {
 	bytes   []byte
 	values  []float32
 	hole    float32 // stands for a value that is missing
-	at      []int32 // of each row its place among those that have values; -1: it has none
+	place   []int32 // of each row its place among those that have values; -1: it has none
 	full    int     // rows that have values
 	open    bool    // the last row is a list, and more of it may come
 	isBytes bool
@@ -28,7 +28,7 @@ type vectors struct {
 
 // reserve makes room for so many rows more, and for their values once their width is known.
 func (v *vectors) reserve(rows int, room func(width int) int) {
-	v.at = slices.Grow(v.at, rows)
+	v.place = slices.Grow(v.place, rows)
 	v.room = room
 	v.widen()
 }
@@ -49,17 +49,17 @@ func (v *vectors) take(row int, c cell) error {
 	if err != nil {
 		return err
 	}
-	if v.open && row == len(v.at) {
+	if v.open && row == len(v.place) {
 		return v.append(c, words)
 	}
 	if err := v.close(); err != nil {
 		return err
 	}
 	switch {
-	case row != len(v.at):
+	case row != len(v.place):
 		return errors.New("several values in a row; want one image, one text of numbers or one list of numbers")
 	case c.kind == missingCell, c.kind == textCell && len(words) == 0:
-		v.at = append(v.at, -1)
+		v.place = append(v.place, -1)
 		return errMissing
 	case c.kind == bytesCell:
 		return v.image(c.bytes)
@@ -103,7 +103,7 @@ func (v *vectors) close() error {
 		v.widen()
 	}
 	if n := len(v.values) - v.full*v.width; n != v.width {
-		return fmt.Errorf("row %d has %d numbers after rows of %d", len(v.at), n, v.width)
+		return fmt.Errorf("row %d has %d numbers after rows of %d", len(v.place), n, v.width)
 	}
 	v.keep()
 	return nil
@@ -111,7 +111,7 @@ func (v *vectors) close() error {
 
 // keep notes that a row has values.
 func (v *vectors) keep() {
-	v.at = append(v.at, int32(v.full))
+	v.place = append(v.place, int32(v.full))
 	v.full++
 }
 
@@ -121,7 +121,7 @@ func (v *vectors) image(b []byte) error {
 	isPNG := bytes.HasPrefix(b, []byte("\x89PNG\r\n\x1a\n"))
 	if v.width == 0 {
 		if isPNG && v.shape == [3]int{} {
-			shape, err := shapeOf(b)
+			shape, err := pngShape(b)
 			if err != nil {
 				return err
 			}
@@ -143,9 +143,9 @@ func (v *vectors) image(b []byte) error {
 	case isPNG && v.shape[0] != 1 && v.shape[0] != 3:
 		return fmt.Errorf("a PNG after samples of %d bytes or with %d channels; want 1 or 3", v.width, v.shape[0])
 	case isPNG:
-		at := len(v.bytes)
+		start := len(v.bytes)
 		v.bytes = federated.Grow(v.bytes, v.width)
-		if err := federated.DecodePNG(v.bytes[at:], b, v.shape[1], v.shape[2]); err != nil {
+		if err := federated.DecodePNG(v.bytes[start:], b, v.shape[1], v.shape[2]); err != nil {
 			return err
 		}
 	case len(b) != v.width:
@@ -174,34 +174,34 @@ const maxHoles = 1 << 24
 // spread gives every row a place of its own, in which there are holes if it has no
 // value.
 func (v *vectors) spread() error {
-	lack := len(v.at) - v.full
+	lack := len(v.place) - v.full
 	if lack > 8*v.full && lack > maxHoles/v.width {
-		return fmt.Errorf("%d of %d rows have no value; want a file without them", lack, len(v.at))
+		return fmt.Errorf("%d of %d rows have no value; want a file without them", lack, len(v.place))
 	}
 	if v.isBytes {
-		v.bytes = spread(v.bytes, v.width, v.at, 0)
+		v.bytes = spread(v.bytes, v.width, v.place, 0)
 	} else {
-		v.values = spread(v.values, v.width, v.at, v.hole)
+		v.values = spread(v.values, v.width, v.place, v.hole)
 	}
 	return nil
 }
 
-func spread[T any](values []T, width int, at []int32, hole T) []T {
-	values = federated.Grow(values, len(at)*width-len(values))
-	for row, from := range slices.Backward(at) { // no row lies behind its place
-		if to := values[row*width:][:width]; from >= 0 {
-			copy(to, values[int(from)*width:])
+func spread[T any](values []T, width int, places []int32, hole T) []T {
+	values = federated.Grow(values, len(places)*width-len(values))
+	for row, source := range slices.Backward(places) { // no row lies behind its place
+		if target := values[row*width:][:width]; source >= 0 {
+			copy(target, values[int(source)*width:])
 		} else {
-			for i := range to {
-				to[i] = hole
+			for i := range target {
+				target[i] = hole
 			}
 		}
 	}
 	return values
 }
 
-// shapeOf is the shape of a PNG: one channel if it is grey, else three.
-func shapeOf(encoded []byte) ([3]int, error) {
+// pngShape is the shape of a PNG: one channel if it is grey, else three.
+func pngShape(encoded []byte) ([3]int, error) {
 	c, err := png.DecodeConfig(bytes.NewReader(encoded))
 	if err != nil {
 		return [3]int{}, fmt.Errorf("a damaged PNG: %w", err)

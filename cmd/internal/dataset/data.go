@@ -113,7 +113,7 @@ func histograms(d federated.Stats) []figure.Panel {
 	for _, b := range d.Histogram {
 		sizes.Bars = append(
 			sizes.Bars,
-			figure.Bar{Low: float64(b.From) - 0.5, High: float64(b.To) + 0.5, Height: float64(b.Clients)},
+			figure.Bar{Low: float64(b.Low) - 0.5, High: float64(b.High) + 0.5, Height: float64(b.Clients)},
 		)
 	}
 	labels := figure.Panel{

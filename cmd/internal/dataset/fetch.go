@@ -42,7 +42,7 @@ download goes on where it stopped. The archives:
 			result, err := fetcher.Fetch(c.Context(), archive, to)
 			show.Close()
 			if stopped := (*fetch.IncompleteError)(nil); errors.Is(err, context.Canceled) && errors.As(err, &stopped) {
-				return cli.Interrupted{Note: stopped.Kept()}
+				return cli.Interrupted{Note: stopped.Resumable()}
 			}
 			if err != nil {
 				return cli.Interruption(c.Context(), err, "")

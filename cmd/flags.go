@@ -19,7 +19,6 @@ import (
 	"fedpace/experiment/run"
 	"fedpace/internal/names"
 	"fedpace/study"
-	"fedpace/study/lab"
 )
 
 // scheduleFlag lists schedules, of which some may be one's own.
@@ -57,7 +56,7 @@ func (f *scheduleFlag) Set(text string) error {
 // check finds schedules that are none, and a --set that they override.
 func (f *scheduleFlag) check(sets []string, own config.Schedule) error {
 	for _, text := range f.list {
-		if _, err := own.Named(text); err != nil && text != lab.TheoryAhead {
+		if _, err := own.Named(text); err != nil {
 			return fmt.Errorf("--%w", err)
 		}
 	}

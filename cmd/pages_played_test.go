@@ -113,7 +113,6 @@ var onAllPages = []handling{
 	{holds: "--from runs/more", reason: hours},
 	{holds: "fedpace paper --from"},
 	{holds: "fedpace paper", reason: hours},
-	{holds: "theory lab", more: "--force --seeds 1 --set stop.rounds=5"},
 	{holds: "docs/study/sent140.yaml", reason: "it takes half an hour and the tweets; study tests comparisons"},
 	{holds: "fedpace compare", more: short + " --seeds 1"},
 	{holds: "--dry-run"},

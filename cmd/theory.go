@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,8 +15,7 @@ import (
 	"fedpace/config"
 	"fedpace/coordinator/theory"
 	"fedpace/metrics/figure"
-	"fedpace/study"
-	"fedpace/study/lab"
+	"fedpace/study/advise"
 )
 
 func theoryCommand() *cobra.Command {
@@ -25,7 +23,6 @@ func theoryCommand() *cobra.Command {
 		Use:   "theory",
 		Short: "See what the paper's theory says of K and the learning rate",
 		Example: `  fedpace theory advise
-  fedpace theory lab --seeds 5 --out runs/lab
   fedpace theory errata`,
 	}, adviseCommand(), labCommand(), errataCommand())
 }
@@ -44,7 +41,7 @@ func (f *convexFlags) load() (config.Config, error) {
 
 type adviceFlags struct {
 	convexFlags
-	given  lab.Given
+	given  advise.Given
 	gap    string
 	run    string
 	figure string
@@ -91,14 +88,14 @@ roughly. W is the time since the start, or with theory.time: ahead to the end.`,
 			return nil
 		})
 	}
-	s.StringVar(&f.gap, "gap", lab.Forms[0], "form of the gap: proof, stated or appendix")
+	s.StringVar(&f.gap, "gap", advise.Forms[0], "form of the gap: proof, stated or appendix")
 	s.StringVar(&f.run, "run", "", "take what is known from the finished run in `DIR`")
 	s.IntVar(&f.points, "points", 12, "lines of the table")
 	cli.Within(c, "points", 2, 1000)
 	s.StringVar(&f.figure, "figure", "", "draw K* and eta* over time, as .svg or .png")
 	cli.Check(c, "figure", figure.Check)
 	cli.JSONFlag(c, "what the table says")
-	cli.OneOf(c, "gap", lab.Forms...)
+	cli.OneOf(c, "gap", advise.Forms...)
 	return c
 }
 
@@ -106,17 +103,17 @@ func (f *adviceFlags) advise(c *cobra.Command) (err error) {
 	if f.run != "" && (len(f.config) > 0 || len(f.sets) > 0) {
 		return cli.Usage(c, errors.New("--run brings its own configuration: leave --config and --set out"))
 	}
-	f.given.Form = theory.Form(slices.Index(lab.Forms, f.gap))
-	var a *lab.Advice
+	f.given.Form = theory.Form(slices.Index(advise.Forms, f.gap))
+	var a *advise.Advice
 	if f.run != "" {
-		a, err = lab.AdviseRun(c.Context(), f.run, f.given, f.points)
+		a, err = advise.AdviseRun(c.Context(), f.run, f.given, f.points)
 	} else {
 		var config config.Config
 		if config, err = f.load(); err == nil {
-			a, err = lab.Advise(config, f.given, f.points)
+			a, err = advise.Advise(config, f.given, f.points)
 		}
 	}
-	if missing := (*lab.MissingError)(nil); errors.As(err, &missing) {
+	if missing := (*advise.MissingError)(nil); errors.As(err, &missing) {
 		return cli.Usage(c, missing)
 	}
 	if err != nil {
@@ -130,64 +127,19 @@ func (f *adviceFlags) advise(c *cobra.Command) (err error) {
 	return cli.Print(c, a, a.Write)
 }
 
-type labFlags struct {
-	convexFlags
-	out       string
-	force     bool
-	seeds     int
-	schedules scheduleFlag
-}
-
+// labCommand answers who still asks for the laboratory, which is an example now.
 func labCommand() *cobra.Command {
-	f := labFlags{}
-	c := &cobra.Command{
-		Use:   "lab",
-		Short: "Run schedules on a convex problem, beside Theorem 1",
-		Long: `Run schedules on a convex problem (quadratic unless told, or logistic) at equal
-virtual time, with Theorem 1's bound beside what is measured.`,
-		Example: `  fedpace theory lab
-  fedpace theory lab --seeds 5 --out runs/lab`,
-		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
+	return &cobra.Command{
+		Use:                "lab",
+		Short:              "Run schedules on a convex problem (now an example)",
+		Hidden:             true,
+		Args:               cobra.ArbitraryArgs,
+		DisableFlagParsing: true,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return cli.Usage(c, errors.New("the laboratory is an example now: "+
+				"in a checkout of fedpace, write go run ./examples/theory with the same flags"))
+		},
 	}
-	f.add(c)
-	s := c.Flags()
-	s.IntVar(&f.seeds, "seeds", 5, seedsUsage)
-	cli.Within(c, "seeds", 1, maxSeeds)
-	f.schedules.add(c, lab.Schedules, "")
-	s.StringVarP(&f.out, "out", "o", "runs/lab", "`DIR` for tables, CSV files, figures and runs")
-	s.BoolVar(&f.force, "force", false, "replace what the folder holds")
-	cli.QuietFlag(c)
-	cli.JSONFlag(c, "what the tables say")
-	return c
-}
-
-func (f *labFlags) run(c *cobra.Command) error {
-	config, err := f.load()
-	if err != nil {
-		return err
-	}
-	if err := f.schedules.check(f.sets, config.Schedule); err != nil {
-		return cli.Usage(c, err)
-	}
-	show := cli.NewDisplay(c)
-	plan := lab.Plan{
-		Config:    config,
-		Schedules: f.schedules.list,
-		Seeds:     f.seeds,
-		Out:       f.out,
-	}
-	result, err := plan.Run(
-		c.Context(),
-		study.Options{Run: options(show, f.force), Progress: func(p study.Progress) { show.Show(statusOfStudy(p)) }},
-	)
-	show.Close()
-	if err != nil {
-		return cli.Interruption(c.Context(), err, f.out+sameCommand)
-	}
-	if err := result.Save(f.out); err != nil {
-		return err
-	}
-	return cli.PrintWith(c, result, result.Write, "\nTables, curves and figures: %s\n", filepath.Clean(f.out))
 }
 
 // errataCommand lists where the paper prints something else than holds.

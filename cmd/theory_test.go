@@ -3,7 +3,6 @@ package cmd
 import (
 	"encoding/json"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -44,10 +43,10 @@ func TestTheory(t *testing.T) {
 	if out := ok("errata"); !strings.Contains(out, "Eq. 9, 10") || out != errata {
 		t.Errorf("the errata:\n%s", out)
 	}
-	if out := ok(append(append([]string{"lab"}, small...), "--seeds", "2", "--schedules", "fixed,theory", "--out", "lab")...); !strings.Contains(out, "The bound holds") || !strings.HasSuffix(out, "figures: lab\n") {
-		t.Errorf("the laboratory:\n%s", out)
+	if status, _, stderr := callAll(t, append([]string{"run", "--quiet", "--set", "task=quadratic", "--out", "runs/demo"}, small...)...); status != 0 {
+		t.Fatalf("status %d, %s", status, stderr)
 	}
-	if out := ok("advise", "--run", filepath.Join("lab", "runs", "fixed,seed=1"), "--points", "3"); !strings.Contains(out, "K used") {
+	if out := ok("advise", "--run", "runs/demo", "--points", "3"); !strings.Contains(out, "K used") {
 		t.Errorf("of a run:\n%s", out)
 	}
 }
@@ -64,23 +63,20 @@ func TestTheoryMistakes(t *testing.T) {
 		{"advise --g 1e31", 2, `from -1e30 to 1e30`},
 		{"advise --points 1", 2, "2 to 1000"},
 		{"advise --seeds 3", 2, "unknown flag: --seeds"},
-		{"lab --seeds 0", 2, "1 to 1000"},
-		{"lab --schedules theori", 2, "theory"},
-		{"lab --figure a.svg", 2, "unknown flag: --figure"},
+		{"lab", 2, "go run ./examples/theory"},
+		{"lab --seeds 2 --out runs/lab", 2, "go run ./examples/theory"},
 		{"advise --figure a.gif", 2, ".svg or .png"},
 		{"advise --gap other", 2, "proof, stated, appendix"},
 		{"advise --run x --set seed=1", 2, "its own configuration"},
 		{"advise --set seed", 2, "want key=value"},
 		{"advise --set task=femnist", 2, "--l is not given"},
-		{"lab --set task=femnist", 1, "not strongly convex"},
 		{"advise --set task=quadratic --set cohort=0", 1, "cohort"},
 		{"advise --run nowhere", 1, "nowhere"},
 		{"extra", 2, "extra"},
 		// What versions before took without a command below theory.
-		{"--lab --seeds 2", 2, "write fedpace theory lab)"},
 		{"--errata", 2, "write fedpace theory errata)"},
 		{"--run runs/demo", 2, "write fedpace theory advise --run)"},
-		{"--set seed=1 --lab", 2, "write fedpace theory advise --set or fedpace theory lab --set)"},
+		{"--set seed=1 --errata", 2, "write fedpace theory advise --set)"},
 	} {
 		status, stdout, stderr := call(t, &recorder{}, append([]string{"theory"}, strings.Fields(test.args)...)...)
 		if status != test.status || stdout != "" || !strings.Contains(stderr, test.want) || strings.Count(stderr, "\n") != 1 {

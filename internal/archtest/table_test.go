@@ -133,7 +133,7 @@ experiment/ui: internal/regular learn/metric coordinator/round config experiment
 	metrics metrics/eventlog metrics/live metrics/outputs metrics/page metrics/web net/http os time golang.org/x/sync/errgroup
 study: config/expect config/tree bus bus/natsconn coordinator learn/metric coordinator/schedule experiment/checkpoint config experiment/folder experiment/problem experiment/run internal/atomicfile internal/keyed
 	internal/human internal/names internal/statistics internal/table metrics metrics/figure os time golang.org/x/sync/...
-study/...: internal/regular algorithm learn/metric internal/tasks actors/fleet data/federated learn coordinator/... config experiment/convex experiment/folder experiment/forecast
+study/...: internal/regular learn/metric internal/tasks actors/fleet data/federated learn coordinator/... config experiment/convex experiment/folder experiment/forecast
 	experiment/problem experiment/run study internal/atomicfile internal/table internal/human internal/statistics metrics metrics/figure metrics/outputs os
 	github.com/goccy/go-yaml/...
 study/plan: actors/fleet coordinator/closing learn/metric coordinator/round coordinator/schedule config experiment/folder experiment/forecast
@@ -156,6 +156,8 @@ docs/site: os github.com/yuin/goldmark/...
 examples/plugins: actors/attack data/federated actors/fleet learn learn/network algorithm algorithm/combine coordinator/selection coordinator/closing coordinator/round coordinator/schedule registry metrics
 examples/plugins/fedpace-plugins: cmd examples/plugins
 examples/regression: os
+examples/theory: algorithm config coordinator/closing coordinator/round coordinator/selection coordinator/theory data/federated experiment/convex experiment/problem experiment/run
+	internal/atomicfile internal/regular internal/statistics internal/table learn metrics metrics/figure study study/advise os os/signal
 
 # Tests alone.
 internal/testkit/slow: os time

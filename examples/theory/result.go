@@ -1,4 +1,4 @@
-package lab
+package main
 
 import (
 	"cmp"
@@ -17,9 +17,10 @@ import (
 	"fedpace/metrics"
 	"fedpace/metrics/figure"
 	"fedpace/study"
+	"fedpace/study/advise"
 )
 
-// Result is what a laboratory found.
+// Result is what the runs of a plan showed.
 type Result struct {
 	Task    string  `json:"task"`
 	Clients int     `json:"clients"`
@@ -41,8 +42,8 @@ type Result struct {
 	Runs []study.Origin `json:"runs"`
 }
 
-// Bound is Theorem 1 after a number of rounds of a schedule, beside what was
-// measured; all in loss²/length². Means are over seeds.
+// Bound is Theorem 1 after a number of rounds of a schedule, beside what was measured; all in
+// loss²/length² but G, in loss/length. Means are over seeds.
 type Bound struct {
 	Schedule   string  `json:"schedule" csv:"schedule"`
 	Rounds     int     `json:"rounds" csv:"rounds"`
@@ -73,54 +74,62 @@ type Moment struct {
 	Half       half    `json:"gap_ci95" csv:"gap_ci95"`       // half its 95% interval
 }
 
-// half is half an interval; NaN, of one seed, is null in JSON.
+// half is half of a 95 % interval. One seed has none: NaN, which JSON holds as null.
 type half float64
 
+// MarshalJSON writes NaN as null.
 func (h half) MarshalJSON() ([]byte, error) { return json.Marshal(metrics.Measured(float64(h))) }
 
-// MarshalJSON adds what the tables derive.
+// MarshalJSON adds what the tables derive: whether the bound holds, and the constants with their
+// explanations.
 func (r *Result) MarshalJSON() ([]byte, error) {
 	type plain Result
 	return json.Marshal(struct {
 		*plain
-		Holds     bool     `json:"bound_holds"`
-		Constants []Source `json:"constants"`
+		Holds     bool            `json:"bound_holds"`
+		Constants []advise.Source `json:"constants"`
 	}{(*plain)(r), r.Holds(), r.constants()})
 }
 
-// last are the schedules' bounds after all their rounds, in the order in which they were run.
-func (r *Result) last() (list []Bound) {
+// last lists each schedule's bound after all of its rounds, in the order of the plan.
+func (r *Result) last() []Bound {
+	var list []Bound
 	for i, b := range r.Bounds {
-		if i+1 == len(r.Bounds) || r.Bounds[i+1].Schedule != b.Schedule {
+		isLast := i+1 == len(r.Bounds) || r.Bounds[i+1].Schedule != b.Schedule
+		if isLast {
 			list = append(list, b)
 		}
 	}
 	return list
 }
 
-// at is a schedule's moment at a share of the time.
-func (r *Result) at(name string, share float64) (m Moment) {
-	for _, x := range r.Curves {
-		if x.Schedule == name && x.Seconds <= r.Limit*share*(1+1e-9) {
-			m = x
+// at finds a schedule's last moment at or before a share of the virtual time, from 0 to 1.
+func (r *Result) at(name string, share float64) Moment {
+	const rounding = 1 + 1e-9 // moments are multiples of a hundredth of Limit
+	var last Moment
+	for _, m := range r.Curves {
+		if m.Schedule == name && m.Seconds <= r.Limit*share*rounding {
+			last = m
 		}
 	}
-	return m
+	return last
 }
 
-// Holds says whether Lemma 2, Theorem 1 as its proof has it, and Theorem 1 as stated hold for every
-// schedule and at every number of rounds that was looked at.
+// Holds reports whether Lemma 2, Theorem 1 as its proof has it, and Theorem 1 as stated hold for every
+// schedule and at every number of rounds that was examined. The statement needs F* >= 0.
 func (r *Result) Holds() bool {
 	for _, b := range r.Bounds {
-		if !(b.Measured <= b.Lemma2 && b.Measured <= b.Proof) || r.Constants.FStar >= 0 && b.Measured > b.Statement {
+		proofHolds := b.Measured <= b.Lemma2 && b.Measured <= b.Proof
+		statementHolds := r.Constants.FStar < 0 || !(b.Measured > b.Statement)
+		if !proofHolds || !statementHolds {
 			return false
 		}
 	}
 	return len(r.Bounds) > 0
 }
 
+// Write prints the constants, the bounds and the schedules as tables.
 func (r *Result) Write(w io.Writer) error {
-	k := r.Constants
 	fmt.Fprintf(
 		w,
 		"%s: %d clients, %d a round, minibatches of %d, K_0 = %d, eta = %g; seeds: %d; %.6g virtual s each\n\n",
@@ -133,68 +142,94 @@ func (r *Result) Write(w io.Writer) error {
 		r.Seeds,
 		r.Limit,
 	)
-	if err := writeSources(w, r.constants()); err != nil {
+	if err := advise.WriteSources(w, r.constants()); err != nil {
 		return err
 	}
-	if r.Eta > k.MaxRate() {
+	if limit := r.Constants.MaxRate(); r.Eta > limit {
 		fmt.Fprintf(
 			w,
 			"\neta = %g is above 1/(4L) = %.4g: Theorem 1 does not speak of these runs.\n",
 			r.Eta,
-			k.MaxRate(),
+			limit,
 		)
 	}
 	fmt.Fprintf(w, "\nTheorem 1: mean of |grad F|² over the iterations, beside its bounds\n\n")
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "schedule\tT\tmeasured\tleast\tG\tLemma 2\tproof\tstated\tappendix\tprinted G\tLemma 2/measured\t")
-	for _, b := range r.last() {
-		fmt.Fprintf(t, "%s\t%.0f\t%s\t%.3g\t%.3g\t%.4g\t%.4g\t%.4g\t%.4g\t%.4g\t%.3g\t\n", b.Schedule, b.Iterations, plusMinus(b.Measured, b.Half), b.Least, b.G,
-			b.Lemma2, b.Proof, b.Statement, b.Appendix, b.PrintedG, b.Lemma2/b.Measured)
-	}
-	if err := t.Flush(); err != nil {
+	if err := r.writeBounds(w); err != nil {
 		return err
 	}
 	holds := "The bound holds for every schedule at every number of rounds that was looked at."
 	if !r.Holds() {
 		holds = "THE BOUND DOES NOT HOLD everywhere."
 	}
-	fmt.Fprintf(w, "\n%s\n\nSchedules at equal virtual time: F - F* (%.5g at the start)\n\n", holds, r.F0-k.FStar)
-	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "schedule\trounds\tsteps\trelative\tlast K\tat 10% of the time\tat 30%\tat the end\t")
-	fixed := r.at("fixed", 1).Steps
+	start := r.F0 - r.Constants.FStar
+	fmt.Fprintf(w, "\n%s\n\nSchedules at equal virtual time: F - F* (%.5g at the start)\n\n", holds, start)
+	return r.writeSchedules(w)
+}
+
+// writeBounds prints each schedule's last bound.
+func (r *Result) writeBounds(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "schedule\tT\tmeasured\tleast\tG\tLemma 2\tproof\tstated\tappendix\tprinted G\tLemma 2/measured\t")
 	for _, b := range r.last() {
-		m := r.at(b.Schedule, 1)
-		relative := "-"
-		if fixed > 0 {
-			relative = fmt.Sprintf("%.3f", m.Steps/fixed)
-		}
-		early := r.at(m.Schedule, 0.1)
-		later := r.at(m.Schedule, 0.3)
-		fmt.Fprintf(t, "%s\t%.0f\t%.0f\t%s\t%.1f\t%s\t%s\t%s\t\n", m.Schedule, m.Rounds, m.Steps, relative, m.LocalSteps,
-			plusMinus(early.Gap, early.Half), plusMinus(later.Gap, later.Half), plusMinus(m.Gap, m.Half))
+		fmt.Fprintf(t, "%s\t%.0f\t%s\t%.3g\t%.3g\t", b.Schedule, b.Iterations, plusMinus(b.Measured, b.Half), b.Least, b.G)
+		fmt.Fprintf(t, "%.4g\t%.4g\t%.4g\t%.4g\t%.4g\t", b.Lemma2, b.Proof, b.Statement, b.Appendix, b.PrintedG)
+		fmt.Fprintf(t, "%.3g\t\n", b.Lemma2/b.Measured)
 	}
 	return t.Flush()
 }
 
+// writeSchedules prints how far each schedule is from the optimum over time. Steps are relative to
+// those of fixed K, where that was run.
+func (r *Result) writeSchedules(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "schedule\trounds\tsteps\trelative\tlast K\tat 10% of the time\tat 30%\tat the end\t")
+	fixed := r.at("fixed", 1).Steps
+	for _, b := range r.last() {
+		early := r.at(b.Schedule, 0.1)
+		later := r.at(b.Schedule, 0.3)
+		end := r.at(b.Schedule, 1)
+		relative := "-"
+		if fixed > 0 {
+			relative = fmt.Sprintf("%.3f", end.Steps/fixed)
+		}
+		fmt.Fprintf(t, "%s\t%.0f\t%.0f\t%s\t%.1f\t", end.Schedule, end.Rounds, end.Steps, relative, end.LocalSteps)
+		for _, m := range []Moment{early, later, end} {
+			fmt.Fprintf(t, "%s\t", plusMinus(m.Gap, m.Half))
+		}
+		fmt.Fprintln(t)
+	}
+	return t.Flush()
+}
+
+// plusMinus prints a mean with half of its interval, to two digits of that half.
 func plusMinus(mean float64, within half) string {
 	return statistics.Estimated{Mean: mean, Half: float64(within), N: 1}.Digits(4)
 }
 
-func (r *Result) constants() []Source {
+// constants lists the problem's constants with their units and what each one is.
+func (r *Result) constants() []advise.Source {
 	k := r.Constants
-	return []Source{
-		{"L", k.L, "loss/length²", "smoothness of every client's objective"},
-		{"mu", k.Mu, "loss/length²", "their strong convexity"},
-		{"kappa", k.Kappa(), "", "L/mu"},
-		{"1/(4L)", k.MaxRate(), "length²/loss", "largest rate of the analysis"},
-		{"Gamma", k.Gamma, "loss", "F* - sum of p_c f_c*"},
-		{"variance", k.Variance, "loss²/length²", "sum of p_c² sigma_c², the larger of that at the start and at x*"},
-		{"G", k.G, "loss/length", "largest client gradient at the start and at x*"},
-		{"printed G", r.PrintedG, "loss/length", "L |x_1 - x*|"},
-		{"F_0", r.F0, "loss", "at the start"},
-		{"F*", k.FStar, "loss", "the minimum"},
-		{"distance", r.Distance, "length", "|x_1 - x*|"},
+	var list []advise.Source
+	add := func(name string, value float64, unit, meaning string) {
+		list = append(list, advise.Source{
+			Name:  name,
+			Value: value,
+			Unit:  unit,
+			From:  meaning,
+		})
 	}
+	add("L", k.L, "loss/length²", "smoothness of every client's objective")
+	add("mu", k.Mu, "loss/length²", "their strong convexity")
+	add("kappa", k.Kappa(), "", "L/mu")
+	add("1/(4L)", k.MaxRate(), "length²/loss", "largest rate of the analysis")
+	add("Gamma", k.Gamma, "loss", "F* - sum of p_c f_c*")
+	add("variance", k.Variance, "loss²/length²", "sum of p_c² sigma_c², the larger of that at the start and at x*")
+	add("G", k.G, "loss/length", "largest client gradient at the start and at x*")
+	add("printed G", r.PrintedG, "loss/length", "L |x_1 - x*|")
+	add("F_0", r.F0, "loss", "at the start")
+	add("F*", k.FStar, "loss", "the minimum")
+	add("distance", r.Distance, "length", "|x_1 - x*|")
+	return list
 }
 
 // The files of a result.
@@ -207,8 +242,8 @@ const (
 	CurvesFigure = "curves.svg"
 )
 
-// digits are those of numbers in the files: what figures and tables show, and what
-// differs between machines is below them.
+// digits is the number of significant digits in the files. Figures and tables show no more, and
+// differences between machines lie below them.
 const digits = 6
 
 // Save writes the tables, the CSV files and the figures into a folder.
@@ -225,7 +260,7 @@ func (r *Result) Save(dir string) error {
 	)
 }
 
-// Draw draws the figures of the CSV files in one folder into another.
+// Draw draws the figures of the CSV files of one folder into another one.
 func Draw(from, into string) error {
 	bounds, err := table.Read[Bound](filepath.Join(from, BoundsFile))
 	curves, other := table.Read[Moment](filepath.Join(from, CurvesFile))
@@ -238,11 +273,17 @@ func Draw(from, into string) error {
 	)
 }
 
-// boundPanels show, for each of the first schedules, what was measured beside the bounds.
-func boundPanels(bounds []Bound) (panels []figure.Panel) {
+// maxPanels is the number of schedules that the figure of bounds shows, the first ones.
+const maxPanels = 3
+
+// boundPanels draws what was measured beside the bounds, a panel for each of the first schedules. The
+// bounds of a schedule follow each other.
+func boundPanels(bounds []Bound) []figure.Panel {
+	var panels []figure.Panel
 	for i := range bounds {
 		b := &bounds[i]
-		if n := len(panels); n == 0 || panels[n-1].Title != b.Schedule {
+		n := len(panels)
+		if n == 0 || panels[n-1].Title != b.Schedule {
 			if n == maxPanels {
 				break
 			}
@@ -264,7 +305,7 @@ func boundPanels(bounds []Bound) (panels []figure.Panel) {
 	return panels
 }
 
-// curvePanels show the schedules' ways to the optimum and their local steps.
+// curvePanels draws each schedule's distance from the optimum, and its local steps, over virtual time.
 func curvePanels(curves []Moment) []figure.Panel {
 	gap := figure.Panel{
 		Title: "distance from the optimum",
@@ -286,6 +327,3 @@ func curvePanels(curves []Moment) []figure.Panel {
 	}
 	return []figure.Panel{gap, steps}
 }
-
-// maxPanels is how many schedules' bounds stand in one figure.
-const maxPanels = 3

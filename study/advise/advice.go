@@ -1,4 +1,4 @@
-package lab
+package advise
 
 import (
 	"cmp"
@@ -126,11 +126,11 @@ func Advise(c config.Config, g Given, points int) (*Advice, error) {
 
 // calculated are a convex task's constants, and its loss at the start.
 func calculated(c config.Config) (k theory.Constants, found []Source, loss float64, err error) {
-	of, err := open(c)
+	of, err := OpenObjective(c)
 	if err != nil {
 		return k, nil, 0, err
 	}
-	k = of.constants
+	k = of.Theorem1
 	const from = "calculated"
 	return k, sources(
 		k,
@@ -140,7 +140,7 @@ func calculated(c config.Config) (k theory.Constants, found []Source, loss float
 		from,
 		from+": the largest client gradient at the start and at x*",
 		from,
-	), of.Value(of.start), of.Set.Close()
+	), of.Value(of.Start), of.Set.Close()
 }
 
 type MissingError struct{ Task, Flag string }
@@ -221,7 +221,7 @@ func AdviseRun(ctx context.Context, dir string, g Given, points int) (*Advice, e
 			"Where F, a mean over a few minibatches, is below F*, K* and eta* are 0 and Eq. 8 is that at F*.",
 		)
 	}
-	for _, n := range spaced(len(known), math.Pow(float64(len(known)), 1/float64(max(1, points-1)))) {
+	for _, n := range Spaced(len(known), math.Pow(float64(len(known)), 1/float64(max(1, points-1)))) {
 		p := &known[n-1]
 		a.add(p.End.Seconds(), p.WindowLoss, p.LocalSteps)
 	}
@@ -241,10 +241,10 @@ func parametersOf(c config.Config) (int, error) {
 	return p.Model.Params(), p.Close()
 }
 
-// takesPlainSteps refuses a configuration whose K counts epochs, where theory has one K
+// RequirePlainSteps refuses a configuration whose K counts epochs, where theory has one K
 // for all clients, and one whose local steps are not those of SGD, or whose updates are
 // compressed.
-func takesPlainSteps(c *config.Config) error {
+func RequirePlainSteps(c *config.Config) error {
 	switch {
 	case c.Schedule.Unit == config.Epochs:
 		return &config.KeyError{
@@ -261,7 +261,7 @@ func takesPlainSteps(c *config.Config) error {
 
 // newAdvice is the advice without rows, with what is given in place of what was found.
 func newAdvice(c config.Config, g Given, k theory.Constants, found []Source) (*Advice, error) {
-	if err := takesPlainSteps(&c); err != nil {
+	if err := RequirePlainSteps(&c); err != nil {
 		return nil, err
 	}
 	settle(found, g, c.Theory, &k)
@@ -347,7 +347,7 @@ func (a *Advice) Write(w io.Writer) error {
 		a.Round[0],
 		a.Round[1],
 	)
-	if err := writeSources(w, a.Constants); err != nil {
+	if err := WriteSources(w, a.Constants); err != nil {
 		return err
 	}
 	fmt.Fprintf(w, "gap: %s\n\n", a.Form)

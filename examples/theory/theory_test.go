@@ -1,4 +1,4 @@
-package lab
+package main
 
 import (
 	"bytes"
@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
-	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -19,7 +18,6 @@ import (
 	"fedpace/actors/fleet"
 	"fedpace/algorithm"
 	"fedpace/config"
-	"fedpace/coordinator/theory"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/run"
 	"fedpace/internal/table"
@@ -27,6 +25,7 @@ import (
 	"fedpace/learn"
 	"fedpace/metrics/outputs"
 	"fedpace/study"
+	"fedpace/study/advise"
 )
 
 // small is a convex task of a fraction of a second.
@@ -42,12 +41,12 @@ func small(t testing.TB, task string, sets ...string) config.Config {
 	return c
 }
 
-// The whole laboratory on both tasks: the bound holds in the mean over seeds,
+// The whole program on both tasks: the bound holds in the mean over seeds,
 // schedules have equal time, and what is written is drawn and read again.
-func TestLaboratory(t *testing.T) {
+func TestPlan_BothTasks(t *testing.T) {
 	for _, task := range []string{"quadratic", "logistic"} {
 		t.Run(task, func(t *testing.T) {
-			dir := filepath.Join(t.TempDir(), "lab")
+			dir := filepath.Join(t.TempDir(), "results")
 			plan := Plan{Config: small(t, task), Schedules: []string{"dsgd", "fixed", "step", "eta-rounds", "theory", TheoryAhead}, Seeds: 2, Out: dir}
 			r, err := plan.Run(t.Context(), study.Options{})
 			if err != nil {
@@ -103,7 +102,7 @@ func TestLaboratory(t *testing.T) {
 			if n := len(plan.Schedules) * plan.Seeds; err != nil || len(origins) != n || origins[n-1].Seed != uint64(plan.Seeds) || len(origins[n-1].Configuration) != 64 {
 				t.Errorf("the runs are %+v, %v; want %d", origins, err, n)
 			}
-			// A second time what was measured is read; another laboratory is refused.
+			// A second time what was measured is read; another plan is refused.
 			back, err := plan.Run(t.Context(), study.Options{Done: func() error { t.Error("a run is played again"); return nil }})
 			if diff := cmp.Diff(r, back, sameHalf); err != nil || diff != "" {
 				t.Errorf("%v: what is read is not what was measured: %s", err, diff)
@@ -126,7 +125,7 @@ func contents(t *testing.T, dir, name string) []byte {
 }
 
 // One seed has one result, whoever does it.
-func TestLaboratoryIsDeterministic(t *testing.T) {
+func TestPlan_IsDeterministic(t *testing.T) {
 	var tables [2]bytes.Buffer
 	for i := range tables {
 		r, err := Plan{Config: small(t, "quadratic"), Schedules: []string{"fixed", "theory"}, Seeds: 2, Out: t.TempDir()}.Run(t.Context(), study.Options{})
@@ -144,18 +143,18 @@ func TestLaboratoryIsDeterministic(t *testing.T) {
 
 // Where all clients take part, going through a run again does the run's very
 // steps: after a round's steps the mean of the clients is the next model.
-func TestReplayIsTheRun(t *testing.T) {
+func TestReplayer_EqualsTheRun(t *testing.T) {
 	for _, task := range []string{"quadratic", "logistic"} {
 		c := small(t, task, "cohort=8", "stop.rounds=5", "schedule.k=rounds")
-		of, err := open(c)
+		objective, err := advise.OpenObjective(c)
 		if err != nil {
 			t.Fatal(err)
 		}
-		models := [][]float32{make([]float32, of.Model.Params())}
+		models := [][]float32{make([]float32, objective.Model.Params())}
 		if _, err := run.Run(t.Context(), c, run.Options{Shown: run.Shown{Model: func(_ int, params []float32) { models = append(models, params) }}}); err != nil {
 			t.Fatal(err)
 		}
-		r := newReplayer(of.Problem, c.Seed, 1)
+		r := newReplayer(objective.Problem, c.Seed, 1)
 		done := int64(0)
 		for i, k := range []int{6, 5, 5, 4, 4} { // ceil(6/∛r)
 			var p path
@@ -163,7 +162,7 @@ func TestReplayIsTheRun(t *testing.T) {
 				t.Fatal(err)
 			}
 			for j, want := range models[i+1] {
-				if got := r.mean[k][j]; math.Abs(got-float64(want)) > 1e-6 {
+				if got := r.means[k][j]; math.Abs(got-float64(want)) > 1e-6 {
 					t.Fatalf("%s, round %d: parameter %d is %v, in the run %v", task, i+1, j, got, want)
 				}
 			}
@@ -173,19 +172,19 @@ func TestReplayIsTheRun(t *testing.T) {
 }
 
 // With a stride every so many-th iteration is looked at, over rounds' ends.
-func TestStride(t *testing.T) {
+func TestReplayer_Stride(t *testing.T) {
 	c := small(t, "quadratic")
-	of, err := open(c)
+	objective, err := advise.OpenObjective(c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	models := [][]float32{make([]float32, 6), make([]float32, 6), make([]float32, 6)}
 	steps, rates := []int{5, 1, 6}, []float64{0.05, 0.04, 0.03}
-	all, err := newReplayer(of.Problem, 1, 1).run(t.Context(), models, steps, rates)
+	all, err := newReplayer(objective.Problem, 1, 1).run(t.Context(), models, steps, rates)
 	if err != nil {
 		t.Fatal(err)
 	}
-	some, err := newReplayer(of.Problem, 1, 4).run(t.Context(), models, steps, rates)
+	some, err := newReplayer(objective.Problem, 1, 4).run(t.Context(), models, steps, rates)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +201,7 @@ func TestStride(t *testing.T) {
 	}
 }
 
-func TestPlansThatCannotBe(t *testing.T) {
+func TestPlan_Refused(t *testing.T) {
 	good := Plan{Config: small(t, "quadratic"), Schedules: []string{"fixed"}, Seeds: 1, Out: t.TempDir()}
 	network, err := config.Load("", nil)
 	if err != nil {
@@ -232,7 +231,7 @@ func TestPlansThatCannotBe(t *testing.T) {
 	}
 }
 
-func TestDamagedFilesAreNamed(t *testing.T) {
+func TestDraw_DamagedFiles(t *testing.T) {
 	const header = "schedule,rounds,iterations,measured,measured_ci95,least,g,variance,lemma2,theorem1_proof,theorem1_stated,theorem1_appendix,theorem1_printed_g"
 	dir := t.TempDir()
 	for text, want := range map[string]string{
@@ -249,90 +248,58 @@ func TestDamagedFilesAreNamed(t *testing.T) {
 	}
 }
 
-// The page has the tables of one laboratory as they were printed, and of all how schedules end; its errata
-// are those of the program.
-func TestTablesOfTheDocs(t *testing.T) {
-	docs := filepath.Join("..", "..", "docs")
-	page := string(contents(t, docs, "theory.md"))
-	_, printed, _ := strings.Cut(string(contents(t, filepath.Join(docs, "theory", "quadratic"), TableFile)), "\nTheorem 1")
+// The page has the tables of one problem as they are printed, and of all problems how schedules end.
+func TestREADME_TablesAreThoseOfTheFiles(t *testing.T) {
+	page := string(contents(t, ".", "README.md"))
+	_, printed, _ := strings.Cut(string(contents(t, "quadratic", TableFile)), "\nTheorem 1")
 	for line := range strings.Lines(printed) {
 		if !strings.Contains(page, strings.TrimSpace(line)) {
-			t.Errorf("docs/theory.md lacks %q", line)
+			t.Errorf("README.md lacks %q", line)
 		}
 	}
 	end := regexp.MustCompile(`(?m)^ +(\S+) .* (\S+ ± \S+)$`)
 	rows := map[string]string{}
-	for _, lab := range []string{"quadratic", "small-rate", "alike", "logistic"} {
-		_, table, _ := strings.Cut(string(contents(t, filepath.Join(docs, "theory", lab), TableFile)), "\nSchedules at equal virtual time")
+	for _, name := range problems {
+		_, table, _ := strings.Cut(string(contents(t, name, TableFile)), "\nSchedules at equal virtual time")
 		for _, m := range end.FindAllStringSubmatch(table, -1) {
 			rows[m[1]] += " | " + m[2]
 		}
 	}
 	for schedule, cells := range rows {
 		if !strings.Contains(page, "| `"+schedule+"`"+cells+" |\n") {
-			t.Errorf("docs/theory.md lacks the ends of %s:%s", schedule, cells)
+			t.Errorf("README.md lacks the ends of %s:%s", schedule, cells)
 		}
 	}
 	if len(rows) != len(Schedules) {
 		t.Errorf("%d schedules", len(rows))
 	}
-	c, err := config.Load("", []string{"task=quadratic"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	advice, err := Advise(c, Given{}, 6)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var table bytes.Buffer
-	if err := advice.Write(&table); err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(table.String()) {
-		if line = strings.TrimSpace(line); !strings.Contains(page, line) {
-			t.Errorf("docs/theory.md lacks %q of fedpace theory advise --points 6", line)
-		}
-	}
-	_, section, _ := strings.Cut(page, "| where | printed |")
-	section, _, _ = strings.Cut(section, "\n\n")
-	shown := 0
-	for _, e := range theory.Errata() {
-		if strings.Contains(strings.ReplaceAll(section, "\\|", "|"), fmt.Sprintf("\n| %s | %s | %s | %s |", e.Place, e.Printed, e.Holds, e.Why)) {
-			shown++
-		}
-	}
-	if n := strings.Count(section, "\n") - 1; shown != n || n < 5 {
-		t.Errorf("docs/theory.md has %d errata, of which %d are the program's", n, shown)
-	}
 }
 
-var rewrite = flag.Bool("rewrite", false, "make the figures and tables of docs/theory anew")
+// problems are the folders of committed results, in the order of the page's columns.
+var problems = []string{"quadratic", "small-rate", "alike", "logistic"}
 
-// The figures of docs/theory.md are what their CSV files give.
-func TestFiguresOfTheDocs(t *testing.T) {
-	root := filepath.Join("..", "..", "docs", "theory")
-	found, err := filepath.Glob(filepath.Join(root, "*", BoundsFile))
-	if err != nil || len(found) < 3 {
-		t.Fatalf("%d results in %s, %v; want those of docs/theory.md", len(found), root, err)
-	}
-	for _, path := range found {
-		dir, again := filepath.Dir(path), t.TempDir()
+var rewrite = flag.Bool("rewrite", false, "write the committed figures and tables again")
+
+// The committed figures are what their CSV files give.
+func TestDraw_CommittedFigures(t *testing.T) {
+	for _, dir := range problems {
+		drawn := t.TempDir()
 		if *rewrite {
-			again = dir
+			drawn = dir
 		}
-		if err := Draw(dir, again); err != nil {
+		if err := Draw(dir, drawn); err != nil {
 			t.Fatal(err)
 		}
 		for _, name := range []string{BoundsFigure, CurvesFigure} {
-			if !bytes.Equal(contents(t, dir, name), contents(t, again, name)) {
-				t.Errorf("%s is not what its CSV file gives: draw it anew with -rewrite", filepath.Join(dir, name))
+			if !bytes.Equal(contents(t, dir, name), contents(t, drawn, name)) {
+				t.Errorf("%s is not what its CSV file gives: draw it again with -rewrite", filepath.Join(dir, name))
 			}
 		}
 	}
 }
 
 // Runs that start from a model of an earlier run are measured from there.
-func TestLaboratoryFromAModel(t *testing.T) {
+func TestPlan_FromAModel(t *testing.T) {
 	c := small(t, "quadratic")
 	if _, err := run.Run(t.Context(), c, run.Options{}); err != nil {
 		t.Fatal(err)
@@ -351,9 +318,9 @@ func TestLaboratoryFromAModel(t *testing.T) {
 	}
 }
 
-// The commands of docs/theory.md print what stands there. They take minutes, and -rewrite makes
-// the tables anew.
-func TestDocsAreReproduced(t *testing.T) {
+// The commands of README.md print what is committed. They take minutes, and -rewrite writes the tables
+// again.
+func TestPlan_CommittedTables(t *testing.T) {
 	slow.Test(t, "it runs 140 schedules of 200 rounds")
 	for name, sets := range map[string][]string{
 		"quadratic":  {"task=quadratic"},
@@ -373,11 +340,10 @@ func TestDocsAreReproduced(t *testing.T) {
 		if err := r.Write(&table); err != nil {
 			t.Fatal(err)
 		}
-		dir := filepath.Join("..", "..", "docs", "theory", name)
 		if *rewrite {
-			err = os.WriteFile(filepath.Join(dir, TableFile), table.Bytes(), 0o644)
+			err = os.WriteFile(filepath.Join(name, TableFile), table.Bytes(), 0o644)
 		}
-		if want := contents(t, dir, TableFile); err != nil || !bytes.Equal(table.Bytes(), want) {
+		if want := contents(t, name, TableFile); err != nil || !bytes.Equal(table.Bytes(), want) {
 			t.Errorf("%s: %s\nwant %s", name, &table, want)
 		}
 	}
@@ -386,9 +352,9 @@ func TestDocsAreReproduced(t *testing.T) {
 // sameHalf compares half intervals: those of one seed are NaN.
 var sameHalf = cmp.Comparer(func(a, b half) bool { return a == b || a != a && b != b })
 
-// A laboratory that was stopped goes on with the same plan, in the middle of its
+// A plan that was stopped continues when it is run again, in the middle of its
 // runs and of its measuring, to the same result.
-func TestLaboratoryGoesOn(t *testing.T) {
+func TestPlan_ContinuesAfterAnInterruption(t *testing.T) {
 	plan := Plan{Config: small(t, "quadratic", "stop.rounds=40"), Schedules: []string{"fixed", "rounds", "theory"}, Seeds: 1, Out: filepath.Join(t.TempDir(), "whole")}
 	want, err := plan.Run(t.Context(), study.Options{})
 	if err != nil {
@@ -415,14 +381,14 @@ func TestLaboratoryGoesOn(t *testing.T) {
 			t.Errorf("it was never stopped")
 		}
 		if diff := cmp.Diff(want, got, sameHalf); diff != "" {
-			t.Errorf("a laboratory that was stopped differs: %s", diff)
+			t.Errorf("a plan that was stopped differs: %s", diff)
 		}
 		return
 	}
 }
 
-// A laboratory that replaces another one, is stopped and goes on has nothing of the one before.
-func TestLaboratoryReplacesAnother(t *testing.T) {
+// A plan that replaces another one, is stopped and continues has nothing of the one before.
+func TestPlan_ReplacesAnother(t *testing.T) {
 	plan := Plan{Config: small(t, "quadratic", "stop.rounds=40"), Schedules: []string{"fixed"}, Seeds: 1, Out: filepath.Join(t.TempDir(), "fresh")}
 	want, err := plan.Run(t.Context(), study.Options{})
 	if err != nil {
@@ -456,7 +422,7 @@ func TestLaboratoryReplacesAnother(t *testing.T) {
 }
 
 // A round with updates has a model, or nothing is measured.
-func TestAModelIsNotKnown(t *testing.T) {
+func TestTrace_UnknownModel(t *testing.T) {
 	plan := Plan{Config: small(t, "quadratic"), Schedules: []string{"fixed"}, Seeds: 1, Out: t.TempDir()}
 	if _, err := plan.Run(t.Context(), study.Options{}); err != nil {
 		t.Fatal(err)
@@ -465,13 +431,43 @@ func TestAModelIsNotKnown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	of, err := open(plan.Config)
+	objective, err := advise.OpenObjective(plan.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer of.Set.Close()
-	cut := trace{models: map[int][]float32{1: of.initial}} // as of a run that was resumed
-	if err := cut.measure(t.Context(), &cells[0], of); err == nil || !strings.Contains(err.Error(), "the model of round 2 is not known") {
+	defer objective.Set.Close()
+	cut := trace{models: map[int][]float32{1: objective.Initial}} // as of a run that was resumed
+	if err := cut.measure(t.Context(), &cells[0], objective); err == nil || !strings.Contains(err.Error(), "the model of round 2 is not known") {
 		t.Errorf("%v, want that round 2 has no model", err)
+	}
+}
+
+// The program prints the tables and says what is wrong with its arguments.
+func TestCommand_OutputAndMistakes(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "results")
+	small := "--set quadratic={dimension:4,samples:8} --set clients=6 --set cohort=2 --set schedule.k0=4 --set stop.rounds=12"
+	for _, test := range []struct{ name, args, want, err string }{
+		{name: "runs", args: small + " --seeds 2 --schedules fixed,theory --out " + out, want: "figures: " + out + "\n"},
+		{name: "reads its runs again", args: small + " --seeds 2 --schedules fixed,theory --json --out " + out, want: `"bound_holds": true`},
+		{name: "no seed", args: "--seeds 0", err: "at least 1"},
+		{name: "unknown flag", args: "--figure a.svg", err: "not defined"},
+		{name: "unknown schedule", args: "--schedules theori", err: "theori"},
+		{name: "not convex", args: "--set task=femnist", err: "not strongly convex"},
+		{name: "no flag", args: "extra", err: `"extra" is not a flag`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			args := strings.Fields(test.args)
+			for i := range args {
+				args[i] = strings.NewReplacer(":4,s", ": 4, s", "s:8", "s: 8").Replace(args[i])
+			}
+			var stdout, stderr bytes.Buffer
+			err := command(t.Context(), args, &stdout, &stderr)
+			if test.err == "" && err != nil || test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)) {
+				t.Errorf("%v, want an error with %q", err, test.err)
+			}
+			if !strings.Contains(stdout.String(), test.want) {
+				t.Errorf("it prints %q, want %q in it", &stdout, test.want)
+			}
+		})
 	}
 }

@@ -1,9 +1,10 @@
-package lab
+package advise
 
 import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -17,6 +18,19 @@ import (
 	"fedpace/learn"
 	"fedpace/metrics/outputs"
 )
+
+// small is a convex task of a fraction of a second.
+func small(t testing.TB, task string, sets ...string) config.Config {
+	t.Helper()
+	c, err := config.Load("", append([]string{
+		"task=" + task, "clients=8", "cohort=3", "schedule.k0=6", "stop.rounds=20", "schedule.window=3", "evaluate.every=10",
+		"quadratic={dimension: 6, samples: 10}", "logistic={features: 4, classes: 3, samples: 10}", "out=" + filepath.Join(t.TempDir(), "run"),
+	}, sets...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
 
 // The advice for a network is the formulas with what is given: FEMNIST with
 // numbers that a person can calculate with, at W = 1.6775 s · 10.
@@ -205,7 +219,7 @@ func TestEstimatesOfAKnownProblem(t *testing.T) {
 	if _, err := run.Run(t.Context(), c, run.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	of, err := open(c)
+	of, err := OpenObjective(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,7 +288,7 @@ func TestAdviceOfANetworksRun(t *testing.T) {
 // The lines of a run's table are as many as were asked for.
 func TestSpacedRounds(t *testing.T) {
 	for n := 40; n < 2000; n++ {
-		if list := spaced(n, math.Pow(float64(n), 1.0/4)); len(list) != 5 || list[4] != n {
+		if list := Spaced(n, math.Pow(float64(n), 1.0/4)); len(list) != 5 || list[4] != n {
 			t.Fatalf("of %d rounds: %v", n, list)
 		}
 	}
@@ -291,5 +305,50 @@ func TestAdviceSaysThatClientsDiffer(t *testing.T) {
 		if err != nil || strings.Contains(strings.Join(a.Notes, "\n"), "Clients differ") != (fleet != "[]") {
 			t.Errorf("%s: %v, %v", fleet, a, err)
 		}
+	}
+}
+
+// The page of theory has the advice as it is printed.
+func TestAdvise_TableOfThePage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/theory.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := config.Load("", []string{"task=quadratic"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	advice, err := Advise(c, Given{}, 6)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table bytes.Buffer
+	if err := advice.Write(&table); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(table.String()) {
+		if line = strings.TrimSpace(line); !strings.Contains(string(page), line) {
+			t.Errorf("docs/theory.md lacks %q of fedpace theory advise --points 6", line)
+		}
+	}
+}
+
+// The errata on the page of theory are those of the program.
+func TestErrata_TableOfThePage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/theory.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "| where | printed |")
+	section, _, _ = strings.Cut(section, "\n\n")
+	section = strings.ReplaceAll(section, "\\|", "|")
+	shown := 0
+	for _, e := range theory.Errata() {
+		if strings.Contains(section, fmt.Sprintf("\n| %s | %s | %s | %s |", e.Place, e.Printed, e.Holds, e.Why)) {
+			shown++
+		}
+	}
+	if n := strings.Count(section, "\n") - 1; shown != n || n < 5 {
+		t.Errorf("docs/theory.md has %d errata, of which %d are the program's", n, shown)
 	}
 }

@@ -1,4 +1,4 @@
-package lab
+package advise
 
 import (
 	"fmt"
@@ -47,8 +47,8 @@ func sources(k theory.Constants, from ...string) (list []Source) {
 	return list
 }
 
-// writeSources writes a table of them.
-func writeSources(w io.Writer, list []Source) error {
+// WriteSources writes a table of them.
+func WriteSources(w io.Writer, list []Source) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, s := range list {
 		fmt.Fprintf(t, "%s\t%.5g\t%s\t%s\n", s.Name, s.Value, s.Unit, s.From)

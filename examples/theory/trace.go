@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"fedpace/config"
+	"fedpace/coordinator/round"
+	"fedpace/experiment/convex"
+	"fedpace/internal/atomicfile"
+	"fedpace/internal/regular"
+	"fedpace/study"
+	"fedpace/study/advise"
+)
+
+// traceFile is in a run's folder and holds what was measured of the run.
+const traceFile = "trace.gob"
+
+// trace is what was measured of one run. The first four lists have an entry for each round.
+type trace struct {
+	Steps   []int     // K_r
+	Rates   []float64 // eta_r
+	Seconds []float64 // virtual time at the round's end
+	Gaps    []float64 // F − F* after the round
+	Path    path
+	Stride  int     // every Stride-th iteration was measured
+	Limit   float64 // virtual seconds of the run
+
+	// models holds the model after each round that had an update, by the round's number. It is filled
+	// while the run is played, and is empty afterwards.
+	models map[int][]float32
+}
+
+// take reads the trace of a run that was measured before, or measures the run and writes its trace.
+func (t *trace) take(ctx context.Context, c *study.Cell, objective *advise.Objective) error {
+	path := filepath.Join(c.Config.Out, traceFile)
+	if c.Reused {
+		f, _, err := regular.Open(path)
+		if err != nil {
+			return err
+		}
+		return errors.Join(gob.NewDecoder(f).Decode(t), f.Close())
+	}
+	if err := t.measure(ctx, c, objective); err != nil {
+		return err
+	}
+	return atomicfile.Write(path, func(w io.Writer) error { return gob.NewEncoder(w).Encode(t) })
+}
+
+// measure fills the trace of a run that was just played, from its table of rounds and the models that
+// were collected, and replays the run for its path.
+func (t *trace) measure(ctx context.Context, c *study.Cell, objective *advise.Objective) (err error) {
+	rows, err := c.Run().Rounds()
+	if err != nil {
+		return err
+	}
+	if len(rows) == 0 {
+		return errors.New("no round was completed in the time of the plan")
+	}
+	// models[i] is the model from which round i starts, counted from 0; the last is the final one.
+	models := [][]float32{objective.Initial}
+	for i, row := range rows {
+		next, hasModel := t.models[row.Round]
+		if !hasModel && row.Outcomes[round.Accepted] > 0 {
+			return fmt.Errorf("the model of round %d is not known (play the run again with --force)", row.Round)
+		}
+		if !hasModel { // a round without updates leaves the model as it is
+			next = models[i]
+		}
+		models = append(models, next)
+		t.Steps = append(t.Steps, row.LocalSteps)
+		t.Rates = append(t.Rates, row.LearningRate)
+		t.Seconds = append(t.Seconds, row.End.Seconds())
+		t.Gaps = append(t.Gaps, objective.Value(convex.Widen(next))-objective.FStar)
+	}
+	t.Stride = 1
+	if c.Config.Task == config.TaskLogistic {
+		t.Stride = 10 // the gradient of this task goes through all samples
+	}
+	t.Limit = c.Summary.VirtualSeconds
+	t.models = nil
+	t.Path, err = newReplayer(objective.Problem, c.Config.Seed, t.Stride).run(ctx, models, t.Steps, t.Rates)
+	return err
+}

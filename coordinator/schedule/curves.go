@@ -3,6 +3,7 @@ package schedule
 import (
 	"math"
 
+	"fedpace/internal/portable/exact"
 	"fedpace/registry"
 )
 
@@ -60,14 +61,14 @@ type cosine struct{}
 
 // between is to + (from - to)(1 + cos(pi at/all))/2.
 func (cosine) between(from, to, at, all float64) float64 {
-	return to + float64((from-to)*(1+cosPi(at/all)))/2
+	return to + float64((from-to)*(1+exact.CosPi(at/all)))/2
 }
 
 type exponential struct{}
 
 // between is from (to/from)^(at/all).
 func (exponential) between(from, to, at, all float64) float64 {
-	return float64(from * pow(to/from, at/all))
+	return float64(from * exact.Pow(to/from, at/all))
 }
 
 // curveK goes from K_0 to To on a curve, rounded up.

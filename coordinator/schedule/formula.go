@@ -18,6 +18,7 @@ import (
 	"github.com/expr-lang/expr/parser"
 	"github.com/expr-lang/expr/vm"
 
+	"fedpace/internal/portable/exact"
 	"fedpace/registry"
 )
 
@@ -73,11 +74,11 @@ var library = []string{"abs", "ceil", "floor", "round"}
 // not a number stays so.
 var functions = environment{
 	Sqrt: math.Sqrt,
-	Cbrt: cbrt,
-	Exp:  exp,
-	Log:  Log,
-	Cos:  cos,
-	Pow:  pow,
+	Cbrt: exact.Cbrt,
+	Exp:  exact.Exp,
+	Log:  exact.Log,
+	Cos:  exact.Cos,
+	Pow:  exact.Pow,
 	Max: func(x float64, more ...float64) float64 {
 		for _, y := range more {
 			x = max(x, y)

@@ -4,6 +4,7 @@ import (
 	"math/big"
 	"sort"
 
+	"fedpace/internal/portable/exact"
 	"fedpace/registry"
 )
 
@@ -88,5 +89,5 @@ func (s PowerEta) Validate() error { return checkPower(s.Power, s.Min, s.Max) }
 func (s PowerEta) LearningRate(p Progress) float64 {
 	exponent, _ := parsePower(s.Power)
 	power, _ := exponent.Float64()
-	return between(s.Min, p.Eta0/pow(float64(p.Round), power), s.Max)
+	return between(s.Min, p.Eta0/exact.Pow(float64(p.Round), power), s.Max)
 }

@@ -5,9 +5,9 @@ import (
 	"math"
 	"slices"
 
-	"fedpace/coordinator/schedule"
 	"fedpace/internal/bitset"
 	"fedpace/internal/keyed"
+	"fedpace/internal/portable/exact"
 )
 
 // oortOrder is the order of [Oort].
@@ -181,7 +181,7 @@ func (o *oortOrder) utilities(round int64, known []int32) map[int32]float64 {
 	bound := statistical[max(0, quantile)]
 	lowest := float64(0.999 * statistical[0])
 	extent := max(statistical[len(statistical)-1]-lowest, 1e-4)
-	logRound := schedule.Log(float64(round))
+	logRound := exact.Log(float64(round))
 	for _, client := range known {
 		c := &o.Clients[client]
 		normalized := (min(c.Utility, bound) - lowest) / extent

@@ -14,6 +14,7 @@ const allowed = `
 internal/keyed:
 internal/cputime: time golang.org/x/sys/unix
 internal/portable:
+internal/portable/exact:
 internal/names:
 internal/tasks:
 registry:
@@ -32,9 +33,9 @@ python:
 coordinator/fairshare:
 coordinator/theory:
 learn/metric:
-coordinator/schedule: registry github.com/expr-lang/expr/...
+coordinator/schedule: internal/portable/exact registry github.com/expr-lang/expr/...
 coordinator/closing: registry simclock
-coordinator/selection: internal/bitset internal/keyed registry coordinator/closing coordinator/schedule simclock
+coordinator/selection: internal/bitset internal/keyed internal/portable/exact registry coordinator/closing simclock
 coordinator/round: coordinator/selection internal/bitset registry coordinator/closing coordinator/fairshare learn/metric coordinator/schedule simclock
 
 # What both ends of a run stand on: models, data, algorithms; and how long a task takes a client.

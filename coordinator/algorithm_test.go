@@ -18,6 +18,7 @@ import (
 	"fedpace/bus/natsconn"
 	"fedpace/config"
 	"fedpace/coordinator"
+	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
@@ -121,7 +122,7 @@ func (l *lab) run(t *testing.T, a *algorithm.Instance, hosts, jobs int) (string,
 			Window: schedule.WindowConfig{Size: 2}, Plateau: schedule.PlateauConfig{Patience: 3}, Metrics: []metric.Metric{{Name: metric.Accuracy}},
 			Train: true, Stop: round.Limits{Rounds: l.rounds},
 		},
-		Learning: coordinator.Learning{
+		Learning: aggregate.Learning{
 			Model: l.problem.Model, Initial: initial, Spec: problem.Spec(), Kernel: problem.Kernel.Class(), Jobs: jobs,
 			HeldOut: l.problem.Set.HeldOut(), Algorithm: a,
 		},

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"fedpace/algorithm"
+	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/realdevices"
 	"fedpace/coordinator/round"
 	"fedpace/simclock"
@@ -20,23 +21,16 @@ type State struct {
 	Machine round.State
 	Clock   simclock.State
 	// versions that tasks may start from, ascending; the last is the newest. None without training
-	Models   []Version
+	Models   []aggregate.Version
 	Measured bool                     // whether a model was
 	Best     float64                  // quality of the best one so far
 	Server   [][]float64              // the algorithm's vectors, see [algorithm.ServerOptimizer]
 	Variates *algorithm.VariatesState // control variates or residuals; nil: clients keep nothing
 	Updates  []realdevices.Answer     // updates of real devices that may yet count
 	Findings realdevices.Findings     // bans and corrections of real devices
-	Guard    Guard                    // against them
+	Guard    aggregate.Guard          // against them
 
 	Norms, DeviceNorms []float64 // what the bounds of updates remember, see package combine
-}
-
-// Version is one version of the model.
-type Version struct {
-	Number   uint64 // as in [round.Task].Model
-	Params   []float32
-	Doubtful bool // bans do not follow from what devices make of it
 }
 
 // Checkpoint is how a run's state is kept. Both functions are called from the
@@ -52,14 +46,41 @@ type Checkpoint struct {
 	Save func(*State) error
 }
 
+// setAggregator takes over what the aggregator adds to the state. Checkpoints hold its values beside
+// the others, by the names of State's own fields.
+func (s *State) setAggregator(a *aggregate.State) {
+	s.Models = a.Models
+	s.Measured = a.Measured
+	s.Best = a.Best
+	s.Server = a.Server
+	s.Variates = a.Variates
+	s.Guard = a.Guard
+	s.Norms = a.Norms
+	s.DeviceNorms = a.DeviceNorms
+}
+
+// aggregator returns what the aggregator has added to the state.
+func (s *State) aggregator() *aggregate.State {
+	return &aggregate.State{
+		Models:      s.Models,
+		Measured:    s.Measured,
+		Best:        s.Best,
+		Server:      s.Server,
+		Variates:    s.Variates,
+		Guard:       s.Guard,
+		Norms:       s.Norms,
+		DeviceNorms: s.DeviceNorms,
+	}
+}
+
 // save keeps the run's state, if there is one.
 func (d *driver) save() error {
 	if p := d.machine.Phase(); d.config.Checkpoint.Save == nil || p == round.Idle || p == round.Stopped {
 		return nil
 	}
 	s := &State{Machine: d.machine.State(), Clock: d.clock.State()}
-	if d.learner != nil {
-		d.learner.save(s)
+	if d.aggregator != nil {
+		s.setAggregator(d.aggregator.State())
 		s.Updates, s.Findings = d.devices.Kept(), d.devices.Findings()
 	}
 	return d.config.Checkpoint.Save(s)
@@ -76,6 +97,9 @@ func (d *driver) restore(s *State) (err error) {
 
 // ErrState is wrapped by the error for a state from which a run cannot go on.
 var ErrState = errors.New("the checkpoint holds a state that no run of this program leaves")
+
+// ErrDiverged is [round.ErrDiverged], wrapped by the error of a run that diverged.
+var ErrDiverged = round.ErrDiverged
 
 // Recovered, deferred, turns a panic of what goes on from a state into an error: checksums
 // tell damage, and not what somebody made with a right one.

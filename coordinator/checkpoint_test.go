@@ -22,6 +22,7 @@ import (
 	"fedpace/bus/natsconn"
 	"fedpace/config"
 	"fedpace/coordinator"
+	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
@@ -78,7 +79,7 @@ func (s *scene) play(name string, rounds round.Config, called string, jobs int, 
 			return nil, err
 		}
 		problem.Algorithm, problem.Compression = defaults.Aggregate.Algorithm, defaults.Compress
-		c.Learning = coordinator.Learning{
+		c.Learning = aggregate.Learning{
 			Model: s.lab.problem.Model, Initial: params, Spec: problem.Spec(), Kernel: problem.Kernel.Class(), Jobs: jobs,
 			HeldOut: s.lab.problem.Set.HeldOut(), OwnSamples: s.lab.problem.Set.Samples, Algorithm: algorithm.NewPartly(problem.Algorithm, problem.Compression, len(params), len(params), 0, rounds.Clients),
 			Combine: defaults.Combining(),

@@ -4,13 +4,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"fedpace/algorithm"
-	"fedpace/algorithm/combine"
-	"fedpace/algorithm/privacy"
 	"fedpace/bus"
+	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/realdevices"
 	"fedpace/coordinator/round"
-	"fedpace/learn"
 	"fedpace/learn/metric"
 	"fedpace/simclock"
 )
@@ -25,7 +22,7 @@ type Config struct {
 	// DeviceOf says whose device and whose availability a simulated client has; nil: its
 	// own.
 	DeviceOf func(client int) (device, presence int)
-	Learning Learning
+	Learning aggregate.Learning
 	Bus      bus.CoordinatorConfig // what remote hosts learn of the run; its Kernel is Learning's
 	Pace     float64               // virtual seconds per wall second; 0: free
 	Observer Observer
@@ -34,39 +31,6 @@ type Config struct {
 
 	Checkpoint Checkpoint
 	Resume     *State // goes on from there; nil: from the start
-}
-
-// Learning is what a run that trains needs beyond its rounds.
-type Learning struct {
-	Model   learn.ModelInfo
-	Initial []float32 // Model.Params() values; not modified
-	Spec    *bus.Spec // what a trainer must know: architecture, data, seed, minibatch
-	Kernel  string    // class of the trainers that may take its jobs
-	Jobs    int       // jobs a round is split into, about two per worker of this process; remote hosts add theirs
-	HeldOut int       // validation samples, at least 1
-	// Measured is how many of them an evaluation takes, spread evenly; 0: all.
-	Measured int
-	// OwnSamples is how many of a client's samples an evaluation by client takes, at most as
-	// many as it has; nil where the run has none.
-	OwnSamples func(client int) int
-	// Samples gives a client's training samples for sample-weighted FedAvg
-	// (Eq. 2); nil weighs the accepted updates equally (Algorithm 1).
-	Samples func(client int) int
-	// Taken gives the samples of a client's local step where updates weigh by those that their steps
-	// took; nil: they do not.
-	Taken func(client int) int
-	// Batch gives a client's samples of a minibatch, 0 for the spec's; nil: all have
-	// the spec's.
-	Batch func(client int) int
-	// Attackers are the clients that attack; nil: none does.
-	Attackers *Attackers
-	// Algorithm is how updates become a model; nil: FedAvg. It is made for the
-	// model and the population, and its state moves on with the run.
-	Algorithm *algorithm.Instance
-	// Combine is what is done with single updates before.
-	Combine combine.Setup
-	// Privacy adds noise to the sums of updates that Combine has clipped; nil: there is none.
-	Privacy *privacy.Mechanism
 }
 
 // Observer hears of a run as it goes, from the run's own goroutine: what takes

@@ -13,15 +13,13 @@
 // may be trained from them. A round whose tasks start from several models is
 // split into jobs of one base model each.
 //
+// What makes the next model of a round's updates is package aggregate: the loop hands it the tasks
+// that the machine has accepted, and takes an outcome.
+//
 //	run.go         the loop
 //	planner.go     simulated clients: tasks out, plans in
-//	learner.go     updates to the next model; losses of candidates; evaluation
-//	guard.go       updates of real devices are tried before they count
-//	algorithm.go   weights, and what clients keep; models.go: versions on the bus
-//	single.go      updates that have a sum of their own: clipped, combined by a rule
-//	sites.go       sites that add up before they send
-//	jobs.go        jobs out, results in
 //	checkpoint.go  the state between two steps
+//	config.go      what a run is made of
 //
 // Between two steps a run is a [State]. A [Checkpoint] keeps it, and a later
 // attempt of the run goes on from there.

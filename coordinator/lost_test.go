@@ -7,6 +7,7 @@ import (
 
 	"fedpace/bus"
 	"fedpace/coordinator"
+	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/closing"
 )
 
@@ -46,7 +47,7 @@ func TestALostBusHidesNoOtherError(t *testing.T) {
 		life, end := context.WithCancelCause(t.Context())
 		c := coordinator.Config{Run: "r", ModelBits: ruleBits, Round: ruleConfig(l, ruleFleet(t), closing.All{}, nil)}
 		c.Round.Train = train
-		c.Learning = coordinator.Learning{
+		c.Learning = aggregate.Learning{
 			Model: l.problem.Model, Initial: initial(l), Spec: l.problem.Spec(), Kernel: l.problem.Kernel.Class(), Jobs: 1, HeldOut: l.problem.Set.HeldOut(),
 		}
 		steps := 0

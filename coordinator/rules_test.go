@@ -18,6 +18,7 @@ import (
 	"fedpace/bus/natsbus"
 	"fedpace/bus/natsconn"
 	"fedpace/coordinator"
+	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
@@ -128,7 +129,7 @@ func ruleRunWith(t *testing.T, l *lab, devices *fleet.Fleet, rounds round.Config
 	}
 	c := coordinator.Config{Run: "r", ModelBits: ruleBits, Round: rounds}
 	if rounds.Train {
-		c.Learning = coordinator.Learning{
+		c.Learning = aggregate.Learning{
 			Model: l.problem.Model, Initial: initial(l), Spec: l.problem.Spec(), Kernel: l.problem.Kernel.Class(), Jobs: jobs,
 			HeldOut: l.problem.Set.HeldOut(), Batch: l.batch,
 		}

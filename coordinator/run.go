@@ -7,6 +7,7 @@ import (
 
 	"fedpace/algorithm"
 	"fedpace/bus"
+	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/realdevices"
 	"fedpace/coordinator/round"
 	"fedpace/learn"
@@ -63,24 +64,22 @@ func Run(ctx context.Context, transport bus.Transport, c Config) (result *Result
 		Completed:   err == nil,
 		Devices:     d.devices.Findings(),
 	}
-	if d.learner != nil {
-		result.Params = d.learner.params
+	if d.aggregator != nil {
+		result.Params = d.aggregator.Params()
 	}
 	return result, err
 }
 
 // driver connects the machine to the bus, the clock and the trainers.
 type driver struct {
-	config  Config
-	machine *round.Machine
-	bus     bus.Coordinator
-	clock   *simclock.Clock
-	pacer   *simclock.Pacer
-	planner planner
-	learner *learner             // nil: timing only
-	devices *realdevices.Devices // nil: all clients are simulated
-
-	scores []metric.ClientScore // results of the last evaluation by client
+	config     Config
+	machine    *round.Machine
+	bus        bus.Coordinator
+	clock      *simclock.Clock
+	pacer      *simclock.Pacer
+	planner    planner
+	aggregator *aggregate.Aggregator // nil: the run does not train
+	devices    *realdevices.Devices  // nil: all clients are simulated
 
 	why func(error) error // an error, or why the bus was lost if that is what ended the wait
 }
@@ -102,10 +101,35 @@ func (d *driver) open(ctx context.Context) (err error) {
 	if !c.Round.Train {
 		return nil // it has no devices
 	}
-	if d.learner, err = newLearner(ctx, d.bus, c); err != nil || c.Devices == nil {
+	if c.Devices != nil {
+		if d.devices, err = d.openDevices(ctx); err != nil {
+			return err
+		}
+	}
+	var resumed *aggregate.State
+	if s != nil {
+		resumed = s.aggregator()
+	}
+	d.aggregator, err = aggregate.New(ctx, d.bus, aggregate.Config{
+		Learning: c.Learning,
+		Round:    c.Round,
+		Devices:  d.devices,
+		Observer: aggregate.Observer{
+			Trained: c.Observer.Trained,
+			Best:    c.Observer.Best,
+			Model:   c.Observer.Model,
+		},
+	}, resumed)
+	if err != nil || s == nil {
 		return err
 	}
-	v := realdevices.Run{
+	return d.devices.Resume(&s.Machine, s.Updates, s.Findings)
+}
+
+// openDevices lets the run's real devices join.
+func (d *driver) openDevices(ctx context.Context) (*realdevices.Devices, error) {
+	c := &d.config
+	run := realdevices.Run{
 		Name:      c.Run,
 		First:     c.Round.Clients,
 		Params:    learn.Travels(c.Learning.Model),
@@ -114,20 +138,13 @@ func (d *driver) open(ctx context.Context) (err error) {
 		Spec:      c.Learning.Spec,
 		Selects:   registry.NeedsOf(c.Round.Select).Samples,
 	}
-	if of := c.Learning.Algorithm; of != nil {
-		_, v.Votes = of.Compression.(algorithm.Voting)
-		if of.Variates != nil {
-			v.Kept = of.Variates.Width()
+	if instance := c.Learning.Algorithm; instance != nil {
+		_, run.Votes = instance.Compression.(algorithm.Voting)
+		if instance.Variates != nil {
+			run.Kept = instance.Variates.Width()
 		}
 	}
-	if d.devices, err = realdevices.Open(ctx, *c.Devices, v); err != nil {
-		return err
-	}
-	d.learner.devices = d.devices
-	if s != nil {
-		return d.devices.Resume(&s.Machine, s.Updates, s.Findings)
-	}
-	return nil
+	return realdevices.Open(ctx, *c.Devices, run)
 }
 
 // close ends the run's use of the bus, also when the run was cancelled.
@@ -156,34 +173,42 @@ func (d *driver) play(ctx context.Context) error {
 				return err
 			}
 		}
-		e, err := d.next(ctx, effects)
+		next, err := d.next(ctx, effects)
 		if err != nil {
 			return errors.Join(d.why(err), d.save())
 		}
-		// From here on the algorithm may be a round ahead of the machine: no state is saved.
-		if err := d.take(ctx, &e, effects); err != nil {
+		// From here on the model may be a round ahead of the machine: no state is saved before the
+		// machine has taken the event.
+		if err := d.take(ctx, next, effects); err != nil {
 			return d.why(err)
 		}
-		if effects, err = d.machine.Step(e); err != nil {
+		if effects, err = d.machine.Step(next.event); err != nil {
 			return err
 		}
 	}
 }
 
+// occurrence is the machine's next event, with what the driver found beside it.
+type occurrence struct {
+	event   round.Event
+	outcome aggregate.Outcome    // Trained: what the next model is made of
+	scores  []metric.ClientScore // Evaluated on the clients' own samples: how the model did
+}
+
 // take does what an event leads to beside the machine: the next model, and what observers
-// hear of training and evaluations.
-func (d *driver) take(ctx context.Context, e *round.Event, effects *round.Effects) error {
+// are told of training and evaluations.
+func (d *driver) take(ctx context.Context, o occurrence, effects *round.Effects) error {
 	switch {
-	case e.Kind == round.Trained:
-		if err := d.learner.advance(ctx, d.machine.Round(), effects.Train); err != nil {
+	case o.event.Kind == round.Trained:
+		if err := d.aggregator.Advance(ctx, o.outcome); err != nil {
 			return err
 		}
-		if f := d.config.Observer.Losses; f != nil {
-			f(effects.Train, e.Losses)
+		if report := d.config.Observer.Losses; report != nil {
+			report(effects.Train, o.event.Losses)
 		}
-	case e.Kind == round.Evaluated && effects.EvaluateClients > 0:
-		if f := d.config.Observer.Clients; f != nil {
-			return f(effects.EvaluateClients, d.scores)
+	case o.event.Kind == round.Evaluated && effects.EvaluateClients > 0:
+		if report := d.config.Observer.Clients; report != nil {
+			return report(effects.EvaluateClients, o.scores)
 		}
 	}
 	return nil
@@ -210,7 +235,7 @@ func (d *driver) act(ctx context.Context, effects *round.Effects) error {
 		}
 	}
 	for _, version := range effects.Release {
-		if err := d.learner.models.release(context.WithoutCancel(ctx), version); err != nil {
+		if err := d.aggregator.Release(context.WithoutCancel(ctx), version); err != nil {
 			return err
 		}
 	}
@@ -232,16 +257,11 @@ func (d *driver) issue(ctx context.Context, tasks []round.Task) error {
 		}
 		message := new(bus.Task)
 		d.describe(message, t)
-		if err := d.learner.lend(ctx, t.Client, message); err != nil {
+		base, doubtful, err := d.aggregator.DeviceTask(ctx, t, message)
+		if err != nil {
 			return err
 		}
-		from := d.learner.models.list[t.Model]
-		if err := d.devices.Issue(
-			t,
-			message,
-			from.params[:learn.Travels(d.config.Learning.Model)],
-			from.doubtful,
-		); err != nil {
+		if err := d.devices.Issue(t, message, base, doubtful); err != nil {
 			return err
 		}
 	}
@@ -266,64 +286,82 @@ func (d *driver) describe(m *bus.Task, t *round.Task) {
 		m.Device = uint32(device + 1)
 		m.Presence = uint32(presence + 1)
 	}
-	if d.learner != nil {
-		m.ModelDigest = d.learner.models.list[t.Model].digest.Bytes()
-		if d.devices.Has(t.Client) {
-			d.learner.models.nameFor(m, t.Model)
-		}
+	if d.aggregator != nil {
+		m.ModelDigest = d.aggregator.Digest(t.Model).Bytes()
 	}
 }
 
 // next waits for the next event. It changes nothing that a state holds, but for
 // the clock where it returns no error.
-func (d *driver) next(ctx context.Context, effects *round.Effects) (round.Event, error) {
+func (d *driver) next(ctx context.Context, effects *round.Effects) (o occurrence, err error) {
+	phase := d.machine.Phase()
 	switch {
-	case d.machine.Phase() == round.Idle:
-		err := d.devices.WaitForAll(ctx)
-		if err == nil {
-			err = d.reportPresence(true)
-		}
-		if f := d.config.Observer.Begun; f != nil {
-			f()
-		}
-		return round.Event{Kind: round.Started}, err
+	case phase == round.Idle:
+		err = d.begin(ctx)
+		o.event.Kind = round.Started
 	case len(effects.Query) > 0:
-		losses, err := d.learner.losses(ctx, d.machine.Round(), effects.Query)
-		return round.Event{Kind: round.Queried, Losses: losses}, err
+		o.event.Kind = round.Queried
+		o.event.Losses, err = d.aggregator.QueryLosses(ctx, d.machine.Round(), effects.Query)
 	case len(effects.Train) > 0:
-		loss, losses, err := d.learner.train(ctx, d.machine.Round(), effects.Train)
-		return round.Event{
-			Kind:    round.Trained,
-			Loss:    loss,
-			Losses:  losses,
-			Refused: d.learner.refused,
-		}, err
+		return d.train(ctx, effects.Train)
 	case effects.Evaluate || effects.EvaluateClients > 0:
 		return d.evaluate(ctx, effects)
-	case d.machine.Phase() == round.Planning:
-		return d.plan(ctx)
-	case d.machine.Phase() == round.Awaiting:
-		events, err := d.devices.Await(ctx, d.clock.Fingerprint())
-		if err == nil {
-			err = d.note(events)
-		}
-		return round.Event{Kind: round.Gathered}, err
+	case phase == round.Planning:
+		o.event, err = d.plan(ctx)
+	case phase == round.Awaiting:
+		err = d.awaitDevices(ctx)
+		o.event.Kind = round.Gathered
+	default:
+		o.event, err = d.tick(ctx)
 	}
-	return d.tick(ctx)
+	return o, err
+}
+
+// begin waits for the run's devices to join, and tells the machine and the observer.
+func (d *driver) begin(ctx context.Context) error {
+	err := d.devices.WaitForAll(ctx)
+	if err == nil {
+		err = d.reportPresence(true)
+	}
+	if report := d.config.Observer.Begun; report != nil {
+		report()
+	}
+	return err
+}
+
+// awaitDevices waits until a device joins or leaves a run that has none to select.
+func (d *driver) awaitDevices(ctx context.Context) error {
+	events, err := d.devices.Await(ctx, d.clock.Fingerprint())
+	if err != nil {
+		return err
+	}
+	return d.note(events)
+}
+
+// train has the round's accepted tasks trained.
+func (d *driver) train(ctx context.Context, tasks []round.Task) (o occurrence, err error) {
+	o.outcome, err = d.aggregator.Train(ctx, aggregate.Round{Number: d.machine.Round(), Tasks: tasks})
+	o.event = round.Event{
+		Kind:    round.Trained,
+		Loss:    o.outcome.Loss,
+		Losses:  o.outcome.Losses,
+		Refused: o.outcome.Refused,
+	}
+	return o, err
 }
 
 // evaluate measures the newest model as the machine asks.
-func (d *driver) evaluate(ctx context.Context, effects *round.Effects) (e round.Event, err error) {
-	e.Kind = round.Evaluated
+func (d *driver) evaluate(ctx context.Context, effects *round.Effects) (o occurrence, err error) {
+	o.event.Kind = round.Evaluated
 	if number := effects.EvaluateClients; number > 0 {
-		if d.scores, err = d.learner.evaluateClients(ctx, number); err != nil {
-			return e, err
+		if o.scores, err = d.aggregator.EvaluateClients(ctx, number); err != nil {
+			return o, err
 		}
 	}
 	if effects.Evaluate {
-		e.Loss, e.Metrics, err = d.learner.evaluate(ctx, d.machine.Round())
+		o.event.Loss, o.event.Metrics, err = d.aggregator.Evaluate(ctx, d.machine.Round())
 	}
-	return e, err
+	return o, err
 }
 
 // reportPresence tells the machine which devices have come or left.

@@ -82,8 +82,7 @@ func (s *study) play(t *testing.T, setup combine.Setup, attack string) float64 {
 				attacks[attack](updates[c], r)
 			}
 		}
-		clip.Clip(updates)
-		clip.Advance()
+		clip.Advance(clip.Clip(updates))
 		sum := make([]int64, len(params))
 		setup.Apply(sum, updates, algorithm.Equal(cohort))
 		server.Apply(params, sum, 1)

@@ -24,16 +24,16 @@ var Clips = registry.New[Clip]("clipping", "bound")
 type Clipper struct {
 	Of     Clip // nil: none
 	memory []float64
-	next   []float64
 }
 
-// Factors returns the round's bound and by what each update is multiplied, of their norms.
-// What is remembered does not change before Advance.
-func (c *Clipper) Factors(norms []float64) (bound float64, factors []float64) {
+// Factors returns the bound of a round whose updates have these norms, in the order of their tasks, and
+// the factor of each update that makes it no longer than the bound. next is what [Clipper.Advance]
+// takes when the round counts; nil where nothing is remembered.
+func (c *Clipper) Factors(norms []float64) (bound float64, factors, next []float64) {
 	factors = make([]float64, len(norms))
 	bound = math.Inf(1)
 	if c.Of != nil && len(norms) > 0 {
-		bound, c.next = c.Of.Bound(c.memory, norms)
+		bound, next = c.Of.Bound(c.memory, norms)
 	}
 	for i, norm := range norms {
 		factors[i] = 1
@@ -41,28 +41,27 @@ func (c *Clipper) Factors(norms []float64) (bound float64, factors []float64) {
 			factors[i] = bound / norm
 		}
 	}
-	return bound, factors
+	return bound, factors, next
 }
 
-// Clip shortens the updates of a round.
-func (c *Clipper) Clip(updates [][]int64) {
+// Clip shortens the updates of a round. It returns what [Clipper.Advance] takes when the round
+// counts.
+func (c *Clipper) Clip(updates [][]int64) (next []float64) {
 	if c.Of == nil {
-		return
+		return nil
 	}
-	_, factors := c.Factors(Norms(updates))
+	_, factors, next := c.Factors(Norms(updates))
 	for i, f := range factors {
 		scale(updates[i], f)
 	}
+	return next
 }
 
-// Forget makes the round that Factors was asked of last one without updates.
-func (c *Clipper) Forget() { c.next = nil }
-
-// Advance ends a round.
-func (c *Clipper) Advance() {
-	if c.next != nil {
-		c.memory = c.next
-		c.next = nil
+// Advance ends a round: next is remembered from here on. If it is nil nothing changes, as after a
+// round without updates.
+func (c *Clipper) Advance(next []float64) {
+	if next != nil {
+		c.memory = next
 	}
 }
 

@@ -41,11 +41,11 @@ func TestTheBoundFollowsTheMedianNorm(t *testing.T) {
 		{[]float64{3, 1e9}, 6, []float64{1e9, 3, 3, 1e9}},
 		{[]float64{4, 4, 4}, 8, []float64{1e9, 4, 4, 4}},
 	} {
-		bound, factors := c.Factors(test.norms)
-		if again, _ := c.Factors(test.norms); again != bound {
+		bound, factors, next := c.Factors(test.norms)
+		if again, _, _ := c.Factors(test.norms); again != bound {
 			t.Errorf("round %d, trained again: a bound of %v, want %v", round, again, bound)
 		}
-		c.Advance()
+		c.Advance(next)
 		if bound != test.bound || !slices.Equal(c.Memory(), test.memory) {
 			t.Errorf("round %d: a bound of %v that remembers %v, want %v and %v", round, bound, c.Memory(), test.bound, test.memory)
 		}
@@ -62,10 +62,11 @@ func TestTheMedianBoundDoesNotOnlyFall(t *testing.T) {
 	c := Clipper{Of: MedianNorm{Times: 1, Updates: 6}}
 	for round, want := range []float64{2, 2, 3, 4, 5} { // the lower middle of the last 6 norms and this round's 3
 		n := float64(round)
-		if bound, _ := c.Factors([]float64{n + 1, n + 2, n + 3}); bound != want {
+		bound, _, next := c.Factors([]float64{n + 1, n + 2, n + 3})
+		if bound != want {
 			t.Errorf("round %d: a bound of %v, want %v", round, bound, want)
 		}
-		c.Advance()
+		c.Advance(next)
 	}
 }
 
@@ -74,14 +75,14 @@ func TestTheMedianBoundDoesNotOnlyFall(t *testing.T) {
 func TestABoundGrowsSlowly(t *testing.T) {
 	c := Clipper{Of: MedianNorm{Times: 10, Updates: 100}}
 	for range 100 {
-		c.Factors([]float64{1})
-		c.Advance()
+		_, _, next := c.Factors([]float64{1})
+		c.Advance(next)
 	}
 	for range 49 {
-		c.Factors([]float64{1e6})
-		c.Advance()
+		_, _, next := c.Factors([]float64{1e6})
+		c.Advance(next)
 	}
-	if bound, _ := c.Factors([]float64{1e6}); bound != 10 {
+	if bound, _, _ := c.Factors([]float64{1e6}); bound != 10 {
 		t.Errorf("a bound of %v, want 10", bound)
 	}
 }
@@ -92,7 +93,7 @@ func TestTheBoundFollowsAQuantile(t *testing.T) {
 	want := 0.1
 	norms := []float64{0.5, 1, 2, 4}
 	for range 200 {
-		bound, _ := c.Factors(norms)
+		bound, _, next := c.Factors(norms)
 		if math.Abs(bound-want) > 1e-12*want {
 			t.Fatalf("a bound of %v, want %v", bound, want)
 		}
@@ -103,7 +104,7 @@ func TestTheBoundFollowsAQuantile(t *testing.T) {
 			}
 		}
 		want *= math.Exp(-0.2 * (within - 0.5))
-		c.Advance()
+		c.Advance(next)
 	}
 	if want < 0.9 || want > 2.1 {
 		t.Errorf("it has come to %v, want the median, 1 to 2", want)
@@ -123,7 +124,7 @@ func TestAMemoryIsRestored(t *testing.T) {
 	if err := c.Restore([]float64{1, 3}); err != nil {
 		t.Error(err)
 	}
-	if bound, _ := c.Factors([]float64{0, 2}); bound != 4 {
+	if bound, _, _ := c.Factors([]float64{0, 2}); bound != 4 {
 		t.Errorf("a bound of %v, want 4", bound)
 	}
 }
@@ -198,15 +199,14 @@ func TestDampedUpdatesMoveLess(t *testing.T) {
 	}
 }
 
-// A round that is done again without its updates leaves nothing to be remembered.
-func TestAForgottenRoundIsNotRemembered(t *testing.T) {
+// A round that is not taken leaves nothing to be remembered.
+func TestClipper_RoundThatDoesNotCount(t *testing.T) {
 	c := Clipper{Of: MedianNorm{Times: 10, Updates: 5}}
-	c.Factors([]float64{1, 2, 3})
-	c.Advance()
+	_, _, next := c.Factors([]float64{1, 2, 3})
+	c.Advance(next)
 	before := slices.Clone(c.Memory())
 	c.Factors([]float64{1e6, 1e6, 1e6, 1e6})
-	c.Forget()
-	c.Advance()
+	c.Advance(nil)
 	if !slices.Equal(c.Memory(), before) || len(before) != 3 {
 		t.Errorf("it remembers %v, want %v", c.Memory(), before)
 	}

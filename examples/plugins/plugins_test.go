@@ -122,10 +122,11 @@ func TestLongUpdatesAreLeftOutOrShortened(t *testing.T) {
 	}
 	c := combine.Clipper{Of: Falling{First: 4, Factor: 0.5}}
 	for _, want := range []float64{4, 2, 1} {
-		if bound, _ := c.Factors([]float64{100}); bound != want {
+		bound, _, next := c.Factors([]float64{100})
+		if bound != want {
 			t.Errorf("a bound of %v, want %v", bound, want)
 		}
-		c.Advance()
+		c.Advance(next)
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"fedpace/config"
-	"fedpace/coordinator"
+	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/folder"
 	"fedpace/simclock"
@@ -41,7 +41,7 @@ func BenchmarkCheckpoint(b *testing.B) {
 				c.State.Server = append(c.State.Server, make([]float64, x.params))
 			}
 			for i := range x.versions {
-				c.State.Models = append(c.State.Models, coordinator.Version{Number: uint64(i), Params: make([]float32, x.params)})
+				c.State.Models = append(c.State.Models, aggregate.Version{Number: uint64(i), Params: make([]float32, x.params)})
 			}
 			for i := range x.tasks {
 				c.State.Machine.Simulated.List = append(c.State.Machine.Simulated.List, round.TaskState{

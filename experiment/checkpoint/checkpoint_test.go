@@ -17,6 +17,7 @@ import (
 	"fedpace/algorithm"
 	"fedpace/config"
 	"fedpace/coordinator"
+	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/realdevices"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
@@ -62,10 +63,10 @@ func someCheckpoint(t *rapid.T) *Checkpoint {
 		c.State.Machine.Simulated.List = append(c.State.Machine.Simulated.List, round.TaskState{Task: 3, Client: 4, LearningRate: 0.5})
 	}
 	for i := range small.Draw(t, "models") + 1 {
-		c.State.Models = append(c.State.Models, coordinator.Version{Number: uint64(10 + i), Params: values(), Doubtful: i%2 > 0})
+		c.State.Models = append(c.State.Models, aggregate.Version{Number: uint64(10 + i), Params: values(), Doubtful: i%2 > 0})
 	}
 	if rapid.Bool().Draw(t, "devices") {
-		c.State.Guard = coordinator.Guard{First: 2, Best: real.Draw(t, "least loss"), Good: values(), Banned: 1}
+		c.State.Guard = aggregate.Guard{First: 2, Best: real.Draw(t, "least loss"), Good: values(), Banned: 1}
 	}
 	for i := range small.Draw(t, "updates") {
 		c.State.Updates = append(c.State.Updates, realdevices.Answer{Task: uint64(i), Values: values()[i%params:], Kept: values()[params/2:]})

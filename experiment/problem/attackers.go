@@ -8,7 +8,7 @@ import (
 	"fedpace/actors/attack"
 	"fedpace/actors/fleet"
 	"fedpace/config"
-	"fedpace/coordinator"
+	"fedpace/coordinator/aggregate"
 	"fedpace/experiment/folder"
 	"fedpace/internal/human"
 )
@@ -25,12 +25,12 @@ func attacks(c *config.Config) (list []attack.Attack) {
 }
 
 // Attackers are the clients that attack, as the coordinator knows them; nil: none does.
-func (p *Timing) Attackers() *coordinator.Attackers {
+func (p *Timing) Attackers() *aggregate.Attackers {
 	list := attacks(&p.Config)
 	if list == nil {
 		return nil
 	}
-	return &coordinator.Attackers{
+	return &aggregate.Attackers{
 		Class: func(client int) (int, bool) {
 			class := p.Fleet.Class(client)
 			return class, list[class] != nil

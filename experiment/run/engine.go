@@ -21,6 +21,7 @@ import (
 	"fedpace/bus/natsconn"
 	"fedpace/config"
 	"fedpace/coordinator"
+	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/realdevices"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/devicelog"
@@ -110,7 +111,7 @@ func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.O
 		c.DeviceOf = p.DeviceOf
 	}
 	if p.Config.Train {
-		c.Learning = coordinator.Learning{
+		c.Learning = aggregate.Learning{
 			Model:      p.Model,
 			Initial:    p.Initial,
 			Kernel:     p.Kernel,

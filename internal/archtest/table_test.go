@@ -88,7 +88,8 @@ actors/calibrate: internal/human internal/keyed internal/names internal/robust i
 	os time google.golang.org/protobuf/proto
 actors/doctor: actors/calibrate learn actors/real bus bus/auth bus/gateway bus/natsconn internal/human os time golang.org/x/sys/unix
 coordinator/realdevices: internal/human internal/portable internal/robust bus bus/gateway bus/quota algorithm coordinator/round simclock time
-coordinator: registry learn bus algorithm algorithm/combine coordinator/realdevices learn/metric algorithm/privacy coordinator/round simclock time
+coordinator/aggregate: registry learn bus algorithm algorithm/combine coordinator/realdevices learn/metric algorithm/privacy coordinator/round
+coordinator: registry learn bus algorithm coordinator/aggregate coordinator/realdevices learn/metric coordinator/round simclock time
 
 # What a run shows.
 metrics/figure: internal/atomicfile internal/statistics gonum.org/v1/plot/...
@@ -120,7 +121,7 @@ experiment/devicelog/record: google.golang.org/protobuf/...
 experiment/devicelog: internal/regular bus coordinator/realdevices coordinator/round experiment/devicelog/record experiment/folder internal/framing metrics google.golang.org/protobuf/...
 experiment/runtest: bus bus/gateway bus/natsconn coordinator/round config experiment/folder github.com/parquet-go/parquet-go
 experiment/problem: internal/regular internal/human registry actors actors/attack data data/federated data/synthetic actors/fleet actors/external learn
-	bus coordinator algorithm coordinator/selection coordinator/closing coordinator/fairshare learn/metric algorithm/privacy coordinator/round coordinator/schedule coordinator/theory config experiment/convex experiment/folder metrics os time
+	bus coordinator/aggregate algorithm coordinator/selection coordinator/closing coordinator/fairshare learn/metric algorithm/privacy coordinator/round coordinator/schedule coordinator/theory config experiment/convex experiment/folder metrics os time
 	google.golang.org/protobuf/proto
 experiment/forecast: actors algorithm/... actors/fleet learn learn/metric coordinator/... config experiment/devicelog experiment/folder experiment/problem internal/cputime internal/table
 	internal/human internal/keyed internal/robust internal/statistics registry metrics metrics/eventlog metrics/figure simclock time golang.org/x/sync/errgroup

@@ -13,6 +13,7 @@ import (
 	"fedpace/algorithm"
 	"fedpace/config"
 	"fedpace/coordinator"
+	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
@@ -268,7 +269,7 @@ func (s *scenario) config(w *world) coordinator.Config {
 	c := coordinator.Config{Run: "r", ModelBits: modelBits, Round: s.rounds}
 	if s.rounds.Train {
 		problem := s.problem(w)
-		c.Learning = coordinator.Learning{
+		c.Learning = aggregate.Learning{
 			Model: w.model, Initial: w.initial, Spec: problem.Spec(), Kernel: w.kernel.Class(), Jobs: s.jobs, HeldOut: w.set.HeldOut(), OwnSamples: w.set.Samples,
 			Algorithm: algorithm.NewPartly(problem.Algorithm, problem.Compression, len(w.initial), len(w.initial), problem.Memory(), clients),
 		}

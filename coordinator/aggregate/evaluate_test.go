@@ -1,4 +1,4 @@
-package coordinator
+package aggregate
 
 import (
 	"testing"
@@ -9,12 +9,12 @@ import (
 // Shards are in order, lie within the held-out samples, do not overlap, and
 // cover what is asked for: all, or as many as asked but for what the even
 // distances cost near all of them.
-func TestShardsOfTheHeldOutSamples(t *testing.T) {
+func TestHeldOutShards_CoverWhatIsAsked(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		heldOut := rapid.IntRange(1, 500_000).Draw(t, "held out")
 		samples := rapid.IntRange(0, heldOut+10).Draw(t, "samples")
 		end, total := 0, 0
-		for i, s := range shards(heldOut, samples, rapid.Bool().Draw(t, "text")) {
+		for i, s := range heldOutShards(heldOut, samples, rapid.Bool().Draw(t, "text")) {
 			from, count := int(s.From), int(s.Count)
 			if int(s.Index) != i || from < end || count < 1 {
 				t.Fatalf("shard %d is %+v, the one before ends at %d", i, s, end)
@@ -37,7 +37,7 @@ func TestShardsOfTheHeldOutSamples(t *testing.T) {
 
 // 200 of 1,000 samples: four shards at even distances, the last one short. Few of a text are each
 // from another place, more from 64 places or further ones.
-func TestSomeSamplesAreSpread(t *testing.T) {
+func TestHeldOutShards_Spread(t *testing.T) {
 	for _, c := range []struct {
 		text                                   bool
 		heldOut, samples, places, second, last int
@@ -47,7 +47,7 @@ func TestSomeSamplesAreSpread(t *testing.T) {
 		{true, 129_000, 1000, 67, 1925, 10},
 		{true, 129_000, 10_000, 157, 821, 16},
 	} {
-		got := shards(c.heldOut, c.samples, c.text)
+		got := heldOutShards(c.heldOut, c.samples, c.text)
 		if last := got[len(got)-1]; len(got) != c.places || got[1].From != uint64(c.second) || last.Count != uint64(c.last) {
 			t.Errorf("%d places, the second %+v, the last %+v; want %+v", len(got), got[1], last, c)
 		}

@@ -1,4 +1,4 @@
-package coordinator
+package aggregate
 
 import (
 	"testing"
@@ -11,7 +11,7 @@ import (
 
 // Colluders know the first of their class who start from the same model, however the tasks
 // are cut into jobs; a job without colluders has none.
-func TestColludersDoNotDependOnJobs(t *testing.T) {
+func TestAttackers_CollusionIgnoresJobs(t *testing.T) {
 	// Clients 0 and 1 are honest, 2 to 5 and 6 to 9 are two classes of colluders; of the
 	// second, two know each other. Task 100+c is client c's.
 	a := &Attackers{
@@ -26,18 +26,18 @@ func TestColludersDoNotDependOnJobs(t *testing.T) {
 		tasks = append(tasks, round.Task{Task: uint64(100 + c.client), Client: c.client, Model: c.model})
 	}
 	known := func(cut []span) map[uint64][]uint64 {
-		jobs := make([]assignment, len(cut))
+		jobs := make([]job, len(cut))
 		for i, part := range cut {
-			jobs[i] = assignment{span: part, job: &bus.Job{}}
+			jobs[i] = job{span: part, base: tasks[part.from].Model, message: &bus.Job{}}
 			for _, task := range tasks[part.from:part.to] {
-				jobs[i].job.Clients = append(jobs[i].job.Clients, &bus.ClientWork{Task: task.Task, Attacker: a.number(task.Client)})
+				jobs[i].message.Clients = append(jobs[i].message.Clients, &bus.ClientWork{Task: task.Task, Attacker: a.number(task.Client)})
 			}
 		}
-		a.collude(jobs, tasks)
+		a.collude(jobs)
 		by := map[uint64][]uint64{}
 		for i := range jobs {
-			for _, w := range jobs[i].job.Clients {
-				for _, c := range jobs[i].job.Colluders {
+			for _, w := range jobs[i].message.Clients {
+				for _, c := range jobs[i].message.Colluders {
 					if c.Attacker == w.Attacker {
 						by[w.Task] = append(by[w.Task], c.Task)
 					}

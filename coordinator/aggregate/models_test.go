@@ -1,4 +1,4 @@
-package coordinator
+package aggregate
 
 import (
 	"context"
@@ -25,16 +25,15 @@ func (s *shelf) DeleteModel(_ context.Context, d bus.Digest) error {
 
 // What is frozen stays for devices that have yet to fetch it, also where what travels of a
 // version that is let go of has the same values: as many zeros, say.
-func TestFrozenValuesStay(t *testing.T) {
+func TestModels_FrozenValuesStay(t *testing.T) {
 	on := &shelf{models: map[bus.Digest][]float32{}}
-	m := &models{bus: on, list: map[uint64]model{}}
-	first := model{params: []float32{0, 0, 0, 0}}
-	next := model{params: []float32{1, 2, 0, 0}}
-	if err := m.split(t.Context(), first.params, 2); err != nil {
+	m := newModels(on)
+	first := newModel([]float32{0, 0, 0, 0})
+	next := newModel([]float32{1, 2, 0, 0})
+	if err := m.splitFrozen(t.Context(), first.params, 2); err != nil {
 		t.Fatal(err)
 	}
 	for version, x := range []model{first, next} {
-		x.digest = bus.DigestOf(x.params)
 		if err := m.add(t.Context(), uint64(version), x); err != nil {
 			t.Fatal(err)
 		}
@@ -43,7 +42,7 @@ func TestFrozenValuesStay(t *testing.T) {
 		t.Fatal(err)
 	}
 	var task bus.Task
-	m.nameFor(&task, 1)
+	m.nameInTask(&task, 1)
 	for _, d := range [][]byte{task.ModelDigest, task.FrozenDigest} {
 		if on.models[bus.DigestFrom(d)] == nil {
 			t.Errorf("a task names %s, which is not on the bus", bus.DigestFrom(d))

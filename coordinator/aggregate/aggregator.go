@@ -1,0 +1,231 @@
+package aggregate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"fedpace/algorithm"
+	"fedpace/algorithm/combine"
+	"fedpace/bus"
+	"fedpace/coordinator/realdevices"
+	"fedpace/coordinator/round"
+	"fedpace/learn"
+)
+
+// Aggregator makes the models of one run. Its methods are called from the run's goroutine.
+type Aggregator struct {
+	config    Config
+	learning  Learning // of config, with its defaults
+	devices   *realdevices.Devices
+	algorithm *algorithm.Instance
+	queue     workQueue
+	models    models
+
+	bestQuality float64 // of the best model that was evaluated; NaN: none was
+	clip        combine.Clipper
+	deviceClip  combine.Clipper // clips the updates of devices alone
+	guard       guard
+
+	communicated int                // number of the model's values that devices fetch and send
+	deviceStates map[int]bus.Digest // by client, what a device keeps and is on the bus; zero: nothing
+
+	sumMemory []int64 // of the round's sum, as long as that; see roundSum
+}
+
+// New makes an aggregator that begins with the initial model, or continues with those of a state,
+// and publishes them.
+func New(ctx context.Context, channel bus.Coordinator, c Config, resumed *State) (*Aggregator, error) {
+	instance := c.Learning.Algorithm
+	if instance == nil {
+		instance = c.fresh(algorithm.Default)
+	}
+	a := &Aggregator{
+		config:       c,
+		learning:     c.Learning,
+		devices:      c.Devices,
+		algorithm:    instance,
+		models:       newModels(channel),
+		bestQuality:  math.NaN(),
+		clip:         combine.Clipper{Of: c.Learning.Combine.Clip},
+		deviceClip:   combine.Clipper{Of: c.Learning.Combine.Devices},
+		communicated: learn.Travels(c.Learning.Model),
+		deviceStates: map[int]bus.Digest{},
+		sumMemory:    make([]int64, algorithm.SumLength(instance.Algorithm, c.Learning.Model.Params())),
+	}
+	a.learning.Combine = c.Learning.Combine.With(instance.Algorithm)
+	a.queue = workQueue{bus: channel, learning: &a.learning, lastJob: bus.FirstNumber()}
+	versions := []Version{{Params: c.Learning.Initial}}
+	if resumed != nil {
+		versions = resumed.Models
+		if err := a.restore(resumed); err != nil {
+			return nil, err
+		}
+	}
+	return a, a.publishVersions(ctx, versions)
+}
+
+// publishVersions puts the models on the bus with which a run begins or continues, in ascending order.
+func (a *Aggregator) publishVersions(ctx context.Context, versions []Version) error {
+	hasFrozen := a.communicated < a.learning.Model.Params()
+	if hasFrozen && a.config.Round.Devices.Count > 0 {
+		if err := a.models.splitFrozen(ctx, versions[0].Params, a.communicated); err != nil {
+			return err
+		}
+	}
+	for _, v := range versions {
+		x := newModel(v.Params)
+		x.doubtful = v.Doubtful
+		if err := a.models.addNewest(ctx, v.Number, x); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fresh returns an algorithm with the state that it has at the start of a run.
+func (c *Config) fresh(a algorithm.Algorithm) *algorithm.Instance {
+	model := c.Learning.Model
+	return algorithm.NewPartly(a, nil, model.Params(), model.Trainable(), 0, c.Round.Clients)
+}
+
+// State is what an aggregator adds to the state of a run.
+type State struct {
+	// Models are the versions that tasks may start from, ascending; the last is the newest.
+	Models   []Version
+	Measured bool                     // whether a model was evaluated
+	Best     float64                  // quality of the best one so far
+	Server   [][]float64              // the algorithm's vectors, see [algorithm.ServerOptimizer]
+	Variates *algorithm.VariatesState // what clients keep; nil: nothing
+	Guard    Guard
+
+	Norms, DeviceNorms []float64 // what the bounds of updates remember, see package combine
+}
+
+// Version is one version of the model.
+type Version struct {
+	Number   uint64 // as in [round.Task].Model
+	Params   []float32
+	Doubtful bool // what devices make of it is no evidence against them
+}
+
+// restore takes over a state that an aggregator of this configuration has left.
+func (a *Aggregator) restore(s *State) error {
+	if s.Measured {
+		a.bestQuality = s.Best
+	}
+	a.guard.Guard = s.Guard
+	err := errors.Join(
+		a.algorithm.Server.Restore(s.Server),
+		a.clip.Restore(s.Norms),
+		a.deviceClip.Restore(s.DeviceNorms),
+	)
+	if v := a.algorithm.Variates; v != nil {
+		err = errors.Join(err, v.Restore(*s.Variates))
+	}
+	return err
+}
+
+// State returns what a run needs to continue from here. Its vectors are the aggregator's own: they
+// are valid until the next Advance and must not be changed.
+func (a *Aggregator) State() *State {
+	s := &State{
+		Server:      a.algorithm.Server.State(),
+		Guard:       a.guard.Guard,
+		Norms:       a.clip.Memory(),
+		DeviceNorms: a.deviceClip.Memory(),
+	}
+	for _, version := range slices.Sorted(maps.Keys(a.models.versions)) {
+		x := a.models.versions[version]
+		s.Models = append(s.Models, Version{version, x.params, x.doubtful})
+	}
+	s.Measured = !math.IsNaN(a.bestQuality)
+	if s.Measured {
+		s.Best = a.bestQuality
+	}
+	if v := a.algorithm.Variates; v != nil {
+		state := v.State()
+		s.Variates = &state
+	}
+	return s
+}
+
+// Params returns the newest model, which must not be changed.
+func (a *Aggregator) Params() []float32 { return a.models.current().params }
+
+// Digest returns the digest of a version of the model, by which trainers fetch it.
+func (a *Aggregator) Digest(version uint64) bus.Digest { return a.models.versions[version].digest }
+
+// Release deletes a version of the model from which no task will start again.
+func (a *Aggregator) Release(ctx context.Context, version uint64) error {
+	return a.models.release(ctx, version)
+}
+
+// Advance makes the next model of a round that was trained, and publishes it.
+func (a *Aggregator) Advance(ctx context.Context, o Outcome) error {
+	next, err := a.nextModel(o)
+	if err != nil {
+		return err
+	}
+	if err := a.models.addNewest(ctx, a.models.newest+1, next); err != nil {
+		return err
+	}
+	a.advanceStates(o.sum.values[len(next.params):], o.sum.updates)
+	a.devices.Used(o.tasks)
+	a.clip.Advance(o.sum.clipMemory)
+	a.deviceClip.Advance(o.sum.devices.memory)
+	if report := a.config.Observer.Model; report != nil {
+		report(o.number, next.params)
+	}
+	return nil
+}
+
+// nextModel applies the server half of the algorithm to a round's sum, or goes back to the best
+// model if the round's model is lost.
+func (a *Aggregator) nextModel(o Outcome) (model, error) {
+	var params []float32
+	if o.lost {
+		params = slices.Clone(a.guard.Good)
+		a.devices.ModelLost(o.number, o.modelLoss, a.guard.Best)
+		if err := a.forget(); err != nil {
+			return model{}, err
+		}
+	} else {
+		params = slices.Clone(a.Params())
+		a.algorithm.After(a.models.newest)
+		a.algorithm.Server.Apply(params, o.sum.values[:len(params)], o.sum.scale)
+	}
+	if i := notFinite(params); i != allFinite {
+		return model{}, fmt.Errorf(
+			"%w: parameter %d of the model after round %d is %g",
+			round.ErrDiverged,
+			i,
+			o.number,
+			params[i],
+		)
+	}
+	next := newModel(params)
+	next.doubtful = o.doubtful && !o.lost
+	return next, nil
+}
+
+// forget puts the server's state and the bounds of updates where a run begins.
+func (a *Aggregator) forget() error {
+	fresh := a.config.fresh(a.algorithm.Algorithm).Server.State()
+	return errors.Join(
+		a.algorithm.Server.Restore(fresh),
+		a.clip.Restore(nil),
+		a.deviceClip.Restore(nil),
+	)
+}
+
+// allFinite is the result of notFinite for a model whose parameters are all finite.
+const allFinite = -1
+
+// notFinite returns the place of the first parameter that is NaN or infinite, or allFinite.
+func notFinite(params []float32) int {
+	return slices.IndexFunc(params, func(x float32) bool { return x-x != 0 })
+}

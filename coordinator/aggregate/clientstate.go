@@ -1,0 +1,141 @@
+package aggregate
+
+import (
+	"context"
+	"errors"
+
+	"fedpace/algorithm"
+	"fedpace/bus"
+	"fedpace/coordinator/round"
+)
+
+// Client state is what clients keep from task to task: control variates, residuals of compressed
+// updates, or what local steps remember. The coordinator keeps it between tasks, and publishes that
+// of a round's clients while the round is trained.
+
+// published are the states of clients that are on the bus for a round.
+type published struct {
+	models  *models
+	server  bus.Digest // of the server's control variate; zero: there is none yet
+	digests []bus.Digest
+}
+
+// publishStates puts on the bus what the simulated clients of a round have kept, and notes its digest in
+// their updates. The caller closes the result once all jobs are answered, also after an error.
+func (a *Aggregator) publishStates(ctx context.Context, updates []clientUpdate) (*published, error) {
+	p := &published{models: &a.models}
+	states := a.algorithm.Variates
+	if states == nil {
+		return p, nil
+	}
+	if c := states.Server(); c != nil {
+		p.server = bus.DigestOf(c)
+		if err := p.add(ctx, p.server, c); err != nil {
+			return p, err
+		}
+	}
+	for i := range updates {
+		u := &updates[i]
+		state := states.Client(u.task.Client)
+		if state.Values == nil || a.devices.Has(u.task.Client) { // a device has its own
+			continue
+		}
+		u.stateBefore = state.Digest
+		if err := p.add(ctx, u.stateBefore, state.Values); err != nil {
+			return p, err
+		}
+	}
+	return p, nil
+}
+
+// add publishes a vector until the states are closed.
+func (p *published) add(ctx context.Context, digest bus.Digest, values []float32) error {
+	p.digests = append(p.digests, digest)
+	return p.models.publish(ctx, digest, values)
+}
+
+// close takes the states off the bus.
+func (p *published) close(ctx context.Context) (err error) {
+	for _, digest := range p.digests {
+		err = errors.Join(err, p.models.unpublish(ctx, digest))
+	}
+	p.digests = nil
+	return err
+}
+
+// method returns what the jobs of a round say of the clients' local steps; nil where clients keep
+// nothing. serverState is the digest of the server's control variate.
+func (a *Aggregator) method(serverState bus.Digest) *bus.Method {
+	states := a.algorithm.Variates
+	if states == nil {
+		return nil
+	}
+	m := &bus.Method{Kept: uint32(states.Width()), Rounds: a.models.newest}
+	if states.Residuals() {
+		m.Residuals = true
+		return m
+	}
+	m.Variates = true
+	m.VariateDigest = serverState.Bytes()
+	m.VariateWeight = states.Weight()
+	return m
+}
+
+// advanceStates ends a round: the clients of its updates keep what their tasks left them with. sum is
+// the exact sum of the changes of their control variates, empty where there are none.
+func (a *Aggregator) advanceStates(sum []int64, updates []clientUpdate) {
+	if a.algorithm.Variates == nil {
+		return
+	}
+	var clients []int
+	var states []algorithm.Variate
+	for i := range updates {
+		u := &updates[i]
+		if u.stateAfter.Values != nil { // a refused update leaves its client as it was
+			clients = append(clients, u.task.Client)
+			states = append(states, u.stateAfter)
+		}
+	}
+	a.algorithm.Variates.Update(sum, clients, states)
+}
+
+// DeviceTask completes the message of a device's task: which model it starts from, and what the
+// device has kept, which is published for one that has lost it. It returns the values of that model
+// that the device fetches, and whether the model is doubtful.
+func (a *Aggregator) DeviceTask(
+	ctx context.Context,
+	t *round.Task,
+	message *bus.Task,
+) (base []float32, doubtful bool, err error) {
+	a.models.nameInTask(message, t.Model)
+	if err := a.publishDeviceState(ctx, t.Client, message); err != nil {
+		return nil, false, err
+	}
+	start := a.models.versions[t.Model]
+	return start.params[:a.communicated], start.doubtful, nil
+}
+
+// publishDeviceState names in a device's task what the device keeps, and has it on the bus instead
+// of what it kept before.
+func (a *Aggregator) publishDeviceState(ctx context.Context, client int, message *bus.Task) error {
+	if a.algorithm.Variates == nil {
+		return nil
+	}
+	state := a.algorithm.Variates.Client(client)
+	digest := bus.Digest(state.Digest)
+	message.KeptDigest = digest.Bytes()
+	before := a.deviceStates[client]
+	if digest == before {
+		return nil
+	}
+	a.deviceStates[client] = digest
+	if state.Values != nil {
+		if err := a.models.publish(ctx, digest, state.Values); err != nil {
+			return err
+		}
+	}
+	if before.IsZero() {
+		return nil
+	}
+	return a.models.unpublish(ctx, before)
+}

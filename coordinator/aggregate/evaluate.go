@@ -1,0 +1,236 @@
+package aggregate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"fedpace/bus"
+	"fedpace/coordinator/round"
+	"fedpace/learn"
+	"fedpace/learn/metric"
+)
+
+// Evaluate measures the newest model on the held-out samples of the run, after the round with this
+// number. It returns the mean loss and the values of the run's metrics.
+func (a *Aggregator) Evaluate(ctx context.Context, number int) (loss float64, metrics []float64, err error) {
+	shards := heldOutShards(a.learning.HeldOut, a.learning.Measured, a.isText())
+	scored, err := a.measure(ctx, bus.Evaluate, number, a.models.current().digest, a.queue.parts(), shards)
+	if err != nil {
+		return 0, nil, err
+	}
+	loss = meanOverShards(shards, scored)
+	totals := make([]learn.Score, len(a.config.Round.Metrics))
+	for _, s := range scored {
+		for k, score := range s.Scores {
+			totals[k].Sum += score.Sum
+			totals[k].Weight += score.Weight
+		}
+	}
+	for i, m := range a.config.Round.Metrics {
+		if totals[i].Weight == 0 {
+			return 0, nil, fmt.Errorf(
+				"coordinator: %s is measured on none of the held-out samples: its weights are 0",
+				m.Name,
+			)
+		}
+		value, err := metricValue(m, totals[i])
+		if err != nil {
+			return 0, nil, fmt.Errorf("on the held-out samples: %w", err)
+		}
+		metrics = append(metrics, value)
+	}
+	a.reportBest(loss, metrics)
+	return loss, metrics, nil
+}
+
+// reportBest reports the newest model if it is the best so far.
+func (a *Aggregator) reportBest(loss float64, metrics []float64) {
+	measure := a.config.Round.Quality
+	quality := measure.Of(loss, metrics)
+	if !measure.Better(quality, a.bestQuality) {
+		return
+	}
+	a.bestQuality = quality
+	if report := a.config.Observer.Best; report != nil {
+		report(quality, a.Params())
+	}
+}
+
+// meanOverShards returns the mean loss of a sample, added in the order of the shards.
+func meanOverShards(shards []*bus.Shard, scored []*bus.ShardScore) float64 {
+	sum := 0.0
+	samples := 0
+	for i, s := range scored {
+		sum += s.LossSum
+		samples += int(shards[i].Count)
+	}
+	return sum / float64(samples)
+}
+
+// isText reports whether held-out samples are the characters or tokens of a text, in which
+// neighbours share all but their ends.
+func (a *Aggregator) isText() bool { return a.config.Round.Stop.PerSample > 0 }
+
+// EvaluateClients measures the newest model on each simulated client's own samples, with the part of
+// the model that is the client's own. The round with this number has made the model.
+func (a *Aggregator) EvaluateClients(ctx context.Context, number int) ([]metric.ClientScore, error) {
+	shards := make([]*bus.Shard, a.config.Round.Clients)
+	for client := range shards {
+		shards[client] = &bus.Shard{Index: uint32(client), Count: uint64(a.learning.OwnSamples(client))}
+	}
+	scored, err := a.measureClients(ctx, number, shards)
+	if err != nil {
+		return nil, err
+	}
+	scores := make([]metric.ClientScore, len(scored))
+	for client, s := range scored {
+		samples := float64(shards[client].Count)
+		scores[client] = metric.ClientScore{Client: client, Samples: int(samples), Loss: s.LossSum / samples}
+		for i, score := range s.Scores {
+			total := learn.Score{Sum: score.Sum, Weight: score.Weight}
+			value, err := metricValue(a.config.Round.Metrics[i], total)
+			if err != nil {
+				return nil, fmt.Errorf("on the own samples of client %d: %w", client, err)
+			}
+			scores[client].Metrics = append(scores[client].Metrics, value)
+		}
+	}
+	return scores, nil
+}
+
+// publishedClients is the number of clients with states that are on the bus at once for an evaluation.
+const publishedClients = 256
+
+// measureClients measures shards by client. Where a part of the model is a client's own, the clients'
+// states hold it, and are published meanwhile.
+func (a *Aggregator) measureClients(
+	ctx context.Context,
+	number int,
+	shards []*bus.Shard,
+) (scored []*bus.ShardScore, err error) {
+	if _, personal := a.learning.Model.(*learn.Personal); !personal {
+		return a.measure(ctx, bus.EvaluateClients, number, a.models.current().digest, a.queue.parts(), shards)
+	}
+	for chunk := range slices.Chunk(shards, publishedClients) {
+		scores, err := a.measurePersonal(ctx, number, chunk)
+		if err != nil {
+			return nil, err
+		}
+		scored = append(scored, scores...)
+	}
+	return scored, nil
+}
+
+// measurePersonal measures the shards of some clients with their states published.
+func (a *Aggregator) measurePersonal(
+	ctx context.Context,
+	number int,
+	shards []*bus.Shard,
+) (scored []*bus.ShardScore, err error) {
+	tasks := make([]round.Task, len(shards))
+	for i, s := range shards {
+		tasks[i].Client = int(s.Index)
+	}
+	clients := newUpdates(tasks)
+	states, err := a.publishStates(ctx, clients)
+	if err != nil {
+		return nil, err
+	}
+	for i, s := range shards {
+		s.KeptDigest = clients[i].stateBefore.Bytes()
+	}
+	scored, err = a.measure(ctx, bus.EvaluateClients, number, a.models.current().digest, a.queue.parts(), shards)
+	return scored, errors.Join(err, states.close(ctx))
+}
+
+// metricValue returns the value of a metric, NaN if it was measured on nothing.
+func metricValue(m metric.Metric, total learn.Score) (float64, error) {
+	value := total.Sum / total.Weight
+	err := m.Check(value)
+	switch {
+	case total.Weight == 0:
+		return math.NaN(), nil
+	case err == nil:
+		return value, nil
+	case math.IsNaN(value) || math.IsInf(value, 0):
+		return 0, fmt.Errorf("%w: %w", round.ErrDiverged, err)
+	default:
+		return 0, fmt.Errorf("coordinator: %w", err)
+	}
+}
+
+// A result takes about 18 bytes a shard and 20 a score, and is to be a small message.
+const (
+	maxShards     = 8192
+	bytesPerShard = 18
+	bytesPerScore = 20
+)
+
+// measure has shards of the model with a digest measured by any trainers, in minJobs jobs or more. It
+// returns the shards' scores in their order.
+func (a *Aggregator) measure(
+	ctx context.Context,
+	kind bus.JobKind,
+	number int,
+	digest bus.Digest,
+	minJobs int,
+	shards []*bus.Shard,
+) ([]*bus.ShardScore, error) {
+	scores := make([]*bus.ShardScore, len(shards))
+	var jobs []job
+	perJob := min(maxShards, bus.ChunkBytes/(bytesPerShard+bytesPerScore*len(a.config.Round.Metrics)))
+	parts := max(minJobs, (len(shards)+perJob-1)/perJob)
+	for _, part := range split(len(shards), parts) {
+		message := a.queue.newJob(kind, number, digest)
+		message.Shards = shards[part.from:part.to]
+		take := func(r *bus.Result) error {
+			copy(scores[part.from:], r.Shards)
+			return nil
+		}
+		jobs = append(jobs, job{message: message, take: take})
+	}
+	return scores, a.queue.run(ctx, jobs)
+}
+
+// Held-out samples are measured in shards of fixed places and sizes, so that losses are added in one
+// order, whoever measures them.
+const (
+	// shardSamples is the size of a shard where all samples are measured.
+	shardSamples = 1024
+	// sparseSamples is the size of a shard where some samples are measured: neighbours are alike (of
+	// one writer, or of one role).
+	sparseSamples = 64
+	// minTextShards is the least number of shards of some samples of a text, in which neighbours share
+	// all but their ends.
+	minTextShards = 64
+)
+
+// heldOutShards covers all held-out samples, or n of them (0 means all) by small shards at even
+// distances. Where the distance is less than the size of a shard, each shard ends where the next
+// begins.
+func heldOutShards(heldOut, n int, text bool) []*bus.Shard {
+	size := sparseSamples
+	if text {
+		size = min(sparseSamples, max(1, n/minTextShards))
+	}
+	all := n == 0 || n >= heldOut
+	if all {
+		size = shardSamples
+		n = heldOut
+	}
+	shards := make([]*bus.Shard, (n+size-1)/size)
+	begin := func(i int) int {
+		if all {
+			return i * size
+		}
+		return int(int64(i) * int64(heldOut) / int64(len(shards)))
+	}
+	for i := range shards {
+		count := min(size, n-i*size, begin(i+1)-begin(i))
+		shards[i] = &bus.Shard{Index: uint32(i), From: uint64(begin(i)), Count: uint64(count)}
+	}
+	return shards
+}

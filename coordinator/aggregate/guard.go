@@ -1,0 +1,160 @@
+package aggregate
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// The updates of real devices are their word alone. So a round that has some is tried before it counts:
+// the coordinator measures the model that would result, on a few held-out samples. If half of what was
+// learned is lost with it, the round is done without the devices whose updates are far longer than
+// the others' and without which it is not. Devices are banned if their updates would have made an
+// intact model diverge. If a model is lost all the same, the run goes back to its best one. Nothing
+// here depends on the order or the time in which anything arrives, so a replay decides alike.
+
+// Guard is what a run remembers of its models' losses to judge the updates of devices by.
+type Guard struct {
+	First  float64   // loss of the model that the first update of a device started from; 0: none was above 0
+	Best   float64   // least loss of a model that a round with devices began with
+	Good   []float32 // that model; nil: there was none
+	Banned int       // devices whose updates made the model diverge
+}
+
+const (
+	guardSamples   = 256 // held-out samples that a model is measured on
+	divergedTimes  = 4   // a model is lost with this many times the first loss
+	outlierTimes   = 4   // an update is suspect with this many times the median norm of the others
+	maxSuspects    = 16  // devices of a round that are excluded at most
+	minToBlame     = 3   // updates without which no device is banned: of two, either may be the outlier
+	halfOfLearning = 2   // a model is degraded with this many times the best loss
+)
+
+// degraded reports whether a model of this loss has lost half of what the best one has learned: it
+// has twice the best loss or more, and is nearer to the first loss than to the best.
+func (g *Guard) degraded(loss float64) bool {
+	bound := max(halfOfLearning*g.Best, (g.First+g.Best)/2)
+	return g.First > 0 && !(loss <= bound) // also for NaN
+}
+
+// diverged reports whether a model of this loss is far worse than an untrained one.
+func (g *Guard) diverged(loss float64) bool {
+	return g.First > 0 && !(loss <= divergedTimes*g.First) // also for NaN
+}
+
+// remember notes the loss of a model with which a round with devices begins.
+func (g *Guard) remember(loss float64, params []float32) {
+	if g.First == 0 && loss > 0 {
+		g.First = loss
+		g.Best = math.Inf(1)
+	}
+	if g.First > 0 && (loss < g.Best || g.Good == nil) {
+		g.Best = loss
+		g.Good = params
+	}
+}
+
+// vetted is a round that is up for judgement.
+type vetted struct {
+	start      float64 // loss of the model that the round begins with
+	updates    int     // of the round
+	first      int     // place of the first update of a device
+	population int     // clients of the run, devices included
+	// try sums the round up without the excluded updates and returns the loss of the model that
+	// would result. The last call decides what the round's sum is.
+	try func(excluded []bool) (trial, error)
+}
+
+// trial is a round that was summed up without some of its updates.
+type trial struct {
+	sum   roundSum
+	loss  float64   // of the model that would result
+	norms []float64 // of its updates as they were sent, devices' first
+}
+
+// verdict is what becomes of a round.
+type verdict struct {
+	trial trial // the round as it counts
+	// excluded are the updates that do not count, by place; nil: all count.
+	excluded []bool
+	// loss is that of the model which would result with the excluded updates, and divergesWith
+	// whether it had diverged.
+	loss         float64
+	divergesWith bool
+	updates      int // of the round with them
+}
+
+// harms reports whether much is lost with a model of this loss, and more than before the round.
+func (g *Guard) harms(v *vetted, loss float64) bool {
+	return g.degraded(loss) && !(loss <= v.start) // also for NaN
+}
+
+// judge excludes suspects one after the other from a round that was tried with all of its updates,
+// and returns what helped. If nothing does, or if half of all devices would have to be excluded,
+// they are not to blame, and the round counts as it is.
+func (g *Guard) judge(v *vetted, all trial) (verdict, error) {
+	result := verdict{trial: all, loss: all.loss, divergesWith: g.diverged(all.loss), updates: len(all.norms)}
+	if !g.harms(v, all.loss) {
+		return result, nil
+	}
+	suspects := suspects(all.norms, v.first, v.updates)
+	limit := min(maxSuspects, max(1, v.updates/2), v.population/2-g.Banned, len(suspects))
+	excluded := make([]bool, v.updates)
+	last := all
+	tried := 0
+	for g.harms(v, last.loss) && tried < limit {
+		excluded[suspects[tried]] = true
+		tried++
+		var err error
+		if last, err = v.try(excluded); err != nil {
+			return result, err
+		}
+	}
+	if tried == 0 {
+		return result, nil
+	}
+	if g.harms(v, last.loss) {
+		var err error
+		result.trial, err = v.try(make([]bool, v.updates))
+		return result, err
+	}
+	last, err := g.readmit(v, last, excluded, suspects[:tried-1])
+	result.trial = last
+	result.excluded = excluded
+	return result, err
+}
+
+// readmit tries each of some excluded updates again, since an update may be long and do no harm. It
+// ends their exclusion where it does none. last is the trial without all of them.
+func (g *Guard) readmit(v *vetted, last trial, excluded []bool, places []int) (trial, error) {
+	var err error
+	harmful := false
+	for _, place := range places {
+		excluded[place] = false
+		if last, err = v.try(excluded); err != nil {
+			return last, err
+		}
+		harmful = g.harms(v, last.loss)
+		if harmful {
+			excluded[place] = true
+		}
+	}
+	if harmful {
+		return v.try(excluded) // the last one that was tried stays excluded
+	}
+	return last, nil
+}
+
+// suspects returns the places of devices' updates that are far longer than the median of the round's
+// others, the longest first. norms are those of all updates, devices' first; the devices' updates
+// are those of the places from first to last-1 of the round.
+func suspects(norms []float64, first, last int) (places []int) {
+	for i := range last - first {
+		others := slices.Sorted(slices.Values(slices.Delete(slices.Clone(norms), i, i+1)))
+		if n := len(others); n > 0 && norms[i] > outlierTimes*others[(n-1)/2] {
+			places = append(places, first+i)
+		}
+	}
+	slices.SortStableFunc(places, func(a, b int) int { return cmp.Compare(norms[b-first], norms[a-first]) })
+	return places
+}

@@ -1,0 +1,182 @@
+package aggregate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"fedpace/bus"
+	"fedpace/coordinator/round"
+)
+
+// job is a piece of work for a trainer, with what is to be done with its result.
+type job struct {
+	span                // of the tasks or shards that it was cut from
+	base     uint64     // version of the model that its tasks start from
+	message  *bus.Job   // as it is sent
+	take     takeResult // receives the result, once
+	answered bool
+
+	// mayDiverge says that the job is of one client whose update the round can do without. A
+	// divergence then does not end the run, and is kept in failure.
+	mayDiverge bool
+	failure    *bus.Failure
+}
+
+// takeResult receives the result of a job. An error ends the round.
+type takeResult func(*bus.Result) error
+
+// workQueue sends a run's jobs to its trainers and takes their results.
+type workQueue struct {
+	bus      bus.Coordinator
+	learning *Learning
+	lastJob  uint64 // number of the job that was made last
+}
+
+// newJob makes the message of a job of a round, which starts from the model with the digest base.
+// Numbers ascend within a run, so that a late result is never taken for another job's.
+func (q *workQueue) newJob(kind bus.JobKind, number int, base bus.Digest) *bus.Job {
+	q.lastJob++
+	return &bus.Job{
+		Job:         q.lastJob,
+		Kind:        kind,
+		Round:       uint32(number),
+		ModelDigest: base.Bytes(),
+		Params:      uint32(q.learning.Model.Params()),
+		Spec:        q.learning.Spec,
+		Kernel:      q.learning.Kernel,
+	}
+}
+
+// run sends the jobs, which were numbered in their order, and takes the result of each once, in
+// whatever order the results arrive. The bus has checked each result against its job
+// ([bus.Result.ValidateFor]). Jobs that may have been lost with a server are sent again.
+func (q *workQueue) run(ctx context.Context, jobs []job) error {
+	if len(jobs) == 0 {
+		return nil
+	}
+	if err := q.sendOpen(ctx, jobs); err != nil {
+		return err
+	}
+	for open := len(jobs); open > 0; {
+		sum, err := q.bus.TakeSum(ctx)
+		if errors.Is(err, bus.ErrInterrupted) {
+			if err := q.sendOpen(ctx, jobs); err != nil {
+				return err
+			}
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		answered, err := q.answer(ctx, jobs, sum)
+		if err != nil {
+			return err
+		}
+		if answered {
+			open--
+		}
+	}
+	return nil
+}
+
+// sendOpen sends the jobs that have no result yet.
+func (q *workQueue) sendOpen(ctx context.Context, jobs []job) error {
+	for i := range jobs {
+		if jobs[i].answered {
+			continue
+		}
+		if err := q.bus.SendJob(ctx, jobs[i].message); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// answer takes one received sum, and reports whether it answered one of the jobs. Every sum is
+// accepted or rejected, so that the bus knows what becomes of it.
+func (q *workQueue) answer(ctx context.Context, jobs []job, sum *bus.ReceivedSum) (answered bool, err error) {
+	first := jobs[0].message.Job
+	if sum.Job < first {
+		sum.Accept() // of an earlier round that ended with the failure of another job
+		return false, nil
+	}
+	i := sum.Job - first
+	if i >= uint64(len(jobs)) || jobs[i].answered {
+		return false, fmt.Errorf("coordinator: a sum for job %d, which is not open", sum.Job)
+	}
+	j := &jobs[i]
+	failure := sum.Failure
+	if failure != nil && failure.Kind == bus.NoModel {
+		if err := q.bus.PutModelsAgain(ctx); err != nil {
+			return false, err
+		}
+		sum.Reject("the model has been put again")
+		return false, nil
+	}
+	if failure != nil && !(failure.Kind == bus.Diverged && j.mayDiverge) {
+		sum.Accept()
+		return false, trainerFailure{failure}
+	}
+	j.failure = failure
+	if failure == nil {
+		err = j.take(sum.Result)
+	}
+	sum.Accept()
+	if err != nil {
+		return false, err
+	}
+	j.answered = true
+	return true, nil
+}
+
+// parts returns how many jobs to make of a round's work: about two for each worker that is
+// present now. No result depends on it.
+func (q *workQueue) parts() int {
+	_, workers := q.bus.Hosts()
+	return q.learning.Jobs + 2*workers
+}
+
+// trainerFailure is a failure that a trainer reports, as an error.
+type trainerFailure struct{ *bus.Failure }
+
+// Unwrap returns the failure as the bus has it.
+func (f trainerFailure) Unwrap() error { return f.Failure }
+
+// Is makes [errors.Is] recognise a divergence as [round.ErrDiverged].
+func (f trainerFailure) Is(target error) bool {
+	return target == round.ErrDiverged && f.Kind == bus.Diverged
+}
+
+// span is a range of places in a list: from is within, to is not.
+type span struct{ from, to int }
+
+// split cuts the places 0 to n-1 into at most parts contiguous spans of nearly equal length.
+func split(n, parts int) []span {
+	parts = min(parts, n)
+	spans := make([]span, parts)
+	for i := range spans {
+		spans[i] = span{i * n / parts, (i + 1) * n / parts}
+	}
+	return spans
+}
+
+// splitByBase cuts updates, which are in the order of their base models, into contiguous spans of
+// one base model each. Each base model gets the share of the parts that it has of the updates, at
+// least one.
+func splitByBase(updates []clientUpdate, parts int) (spans []span) {
+	n := len(updates)
+	for from := 0; from < n; {
+		to := from + 1
+		for to < n && updates[to].task.Model == updates[from].task.Model {
+			to++
+		}
+		count := to - from
+		share := max(1, (parts*count+n-1)/n)
+		for _, s := range split(count, share) {
+			spans = append(spans, span{from + s.from, from + s.to})
+		}
+		from = to
+	}
+	return spans
+}

@@ -1,0 +1,176 @@
+package aggregate
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"fedpace/bus"
+)
+
+// model is one model of the run with what is known of it.
+type model struct {
+	params []float32 // never changed, only replaced
+	digest bus.Digest
+	// communicated is the digest of the values that devices fetch; zero where they fetch the
+	// whole model.
+	communicated bus.Digest
+	// doubtful says that much of what was learned before is lost with this model: what devices make
+	// of it is no evidence against them.
+	doubtful bool
+}
+
+// newModel makes a model of its parameters, which must not be changed any more.
+func newModel(params []float32) model { return model{params: params, digest: bus.DigestOf(params)} }
+
+// models are the versions of the model that tasks may start from, and all vectors that trainers
+// and devices can fetch. Several holders may need a vector of the same values at a time (two
+// versions are equal where every update was zero), so a vector stays on the bus until its last
+// holder has let go of it.
+type models struct {
+	bus      bus.Coordinator
+	versions map[uint64]model
+	newest   uint64             // number of the newest version, sites' models aside
+	holders  map[bus.Digest]int // by vector on the bus: number of those that need it
+
+	// Where a part of the model is frozen, devices fetch the first values of each version, and the
+	// frozen rest once.
+	communicated int        // number of those values; 0 where devices fetch whole models
+	frozen       bus.Digest // of the others, which never change
+
+	candidate bus.Digest // a model on the bus that is no version yet; zero: none
+}
+
+// newModels makes an empty set of versions on a bus.
+func newModels(channel bus.Coordinator) models {
+	return models{bus: channel, versions: map[uint64]model{}, holders: map[bus.Digest]int{}}
+}
+
+// publish puts a vector on the bus for one more holder. The values must not be changed any more.
+func (m *models) publish(ctx context.Context, digest bus.Digest, values []float32) error {
+	m.holders[digest]++
+	if m.holders[digest] > 1 {
+		return nil
+	}
+	return m.bus.PutModel(ctx, digest, values)
+}
+
+// unpublish ends the need of one holder for a vector, which leaves the bus with its last one.
+func (m *models) unpublish(ctx context.Context, digest bus.Digest) error {
+	m.holders[digest]--
+	if m.holders[digest] > 0 {
+		return nil
+	}
+	delete(m.holders, digest)
+	return m.bus.DeleteModel(ctx, digest)
+}
+
+// splitFrozen has devices fetch the first values of each version by themselves, and the others,
+// which are frozen and those of params in all versions, once. It is called before any version is
+// added.
+func (m *models) splitFrozen(ctx context.Context, params []float32, communicated int) error {
+	m.communicated = communicated
+	m.frozen = bus.DigestOf(params[communicated:])
+	return m.publish(ctx, m.frozen, params[communicated:])
+}
+
+// add makes a model a version, which tasks can name from now on.
+func (m *models) add(ctx context.Context, version uint64, x model) error {
+	if err := m.publish(ctx, x.digest, x.params); err != nil {
+		return err
+	}
+	if err := m.withdraw(ctx); err != nil {
+		return err
+	}
+	if m.communicated > 0 {
+		part := x.params[:m.communicated]
+		x.communicated = bus.DigestOf(part)
+		if err := m.publish(ctx, x.communicated, part); err != nil {
+			return err
+		}
+	}
+	m.versions[version] = x
+	return nil
+}
+
+// addNewest makes a model the newest version.
+func (m *models) addNewest(ctx context.Context, version uint64, x model) error {
+	if err := m.add(ctx, version, x); err != nil {
+		return err
+	}
+	m.newest = version
+	return nil
+}
+
+// current returns the newest version of the model.
+func (m *models) current() model { return m.versions[m.newest] }
+
+// offer puts a model on the bus that may become a version, in place of the last candidate.
+func (m *models) offer(ctx context.Context, x model) error {
+	if x.digest == m.candidate {
+		return nil
+	}
+	if err := m.withdraw(ctx); err != nil {
+		return err
+	}
+	m.candidate = x.digest
+	return m.publish(ctx, x.digest, x.params)
+}
+
+// withdraw ends the candidacy of the model that was offered last.
+func (m *models) withdraw(ctx context.Context) error {
+	if m.candidate.IsZero() {
+		return nil
+	}
+	last := m.candidate
+	m.candidate = bus.Digest{}
+	return m.unpublish(ctx, last)
+}
+
+// release deletes a version that no task will name again.
+func (m *models) release(ctx context.Context, version uint64) error {
+	x, ok := m.versions[version]
+	if !ok {
+		return fmt.Errorf("coordinator: version %d of the model is released and not kept", version)
+	}
+	delete(m.versions, version)
+	if !x.communicated.IsZero() {
+		if err := m.unpublish(ctx, x.communicated); err != nil {
+			return err
+		}
+	}
+	return m.unpublish(ctx, x.digest)
+}
+
+// nameInTask says in a device's task which model the task starts from.
+func (m *models) nameInTask(t *bus.Task, version uint64) {
+	x := m.versions[version]
+	t.ModelDigest = x.digest.Bytes()
+	if !x.communicated.IsZero() {
+		t.ModelDigest = x.communicated.Bytes()
+		t.FrozenDigest = m.frozen.Bytes()
+	}
+}
+
+// A site's own model is a version, too, with a number beyond those of rounds.
+const firstSiteVersion = 1 << 60
+
+// siteVersion returns the version that stands for the own model of a site.
+func siteVersion(site int) uint64 { return firstSiteVersion + uint64(site) }
+
+// isSiteVersion reports whether a version is the own model of a site.
+func isSiteVersion(version uint64) bool { return version >= firstSiteVersion }
+
+// releaseSites deletes the own models of all sites.
+func (m *models) releaseSites(ctx context.Context) error {
+	for _, version := range slices.Sorted(maps.Keys(m.versions)) {
+		if !isSiteVersion(version) {
+			continue
+		}
+		if err := m.release(ctx, version); err != nil {
+			return err
+		}
+	}
+	return nil
+}

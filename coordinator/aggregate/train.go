@@ -1,0 +1,273 @@
+package aggregate
+
+import (
+	"context"
+	"math"
+
+	"fedpace/algorithm"
+	"fedpace/bus"
+	"fedpace/coordinator/round"
+)
+
+// Round is what [Aggregator.Train] trains.
+type Round struct {
+	Number int
+	// Tasks are the accepted tasks in the order of their base models, those of real devices last. At
+	// least one.
+	Tasks []round.Task
+}
+
+// Outcome is a round that was trained: what the round machine wants to know of it, and what
+// [Aggregator.Advance] makes the next model of. It is valid until the next call of Train.
+type Outcome struct {
+	// Loss is the mean of the clients' losses before their first local steps (Eq. 15).
+	Loss float64
+	// Losses are those of the clients, by task; NaN where a loss is not known.
+	Losses []float64
+	// Refused are the tasks whose updates are not valid. They do not count.
+	Refused []uint64
+
+	number int
+	tasks  []round.Task
+	sum    roundSum
+	// doubtful says that much is lost with the round's model, and lost that all is: the run goes
+	// back to the best model that the guard knows.
+	doubtful, lost bool
+	// modelLoss is the loss of the model that the sum makes, where the guard measured it.
+	modelLoss float64
+}
+
+// roundSum is the sum of a round's updates.
+type roundSum struct {
+	// values are the exact sum, of [algorithm.SumLength] values: of the updates, followed by the
+	// changes of control variates where the algorithm has them. They lie in memory that the next
+	// sum takes over.
+	values []int64
+	scale  float64 // factor that the server applies to it
+
+	updates []clientUpdate // that count
+	refused []uint64       // tasks of those that do not
+	loss    float64        // mean of the losses
+	losses  []float64      // by task of the round, NaN for a refused one
+
+	clipMemory []float64 // what the clip of all updates remembers next; nil: as before
+	devices    deviceBounds
+}
+
+// Train has the tasks of a round trained and their updates added up, those of real devices only as
+// far as they do no harm. It changes nothing that a checkpoint holds.
+func (a *Aggregator) Train(ctx context.Context, r Round) (Outcome, error) {
+	if a.config.Round.SiteRounds > 0 {
+		return a.trainSites(ctx, r)
+	}
+	hasDevices := a.devices.Split(r.Tasks) < len(r.Tasks)
+	if hasDevices {
+		return a.trainVetted(ctx, r)
+	}
+	sum, err := a.addUp(ctx, r)
+	return a.outcome(r, sum), err
+}
+
+// outcome is a round of which the guard has nothing to say: its model is as doubtful as the one
+// before.
+func (a *Aggregator) outcome(r Round, sum roundSum) Outcome {
+	return Outcome{
+		Loss:     sum.loss,
+		Losses:   sum.losses,
+		Refused:  sum.refused,
+		number:   r.Number,
+		tasks:    r.Tasks,
+		sum:      sum,
+		doubtful: a.models.current().doubtful,
+	}
+}
+
+// emptySum returns a sum of no updates, in the memory of the last one.
+func (a *Aggregator) emptySum() []int64 {
+	clear(a.sumMemory)
+	return a.sumMemory
+}
+
+// addUp has the tasks trained and adds their updates up. If some updates are not valid, the others
+// weigh as if those had not been; if none is valid, it returns why.
+func (a *Aggregator) addUp(ctx context.Context, r Round) (roundSum, error) {
+	updates := newUpdates(r.Tasks)
+	weights, err := a.weigh(updates)
+	if err != nil {
+		return roundSum{}, err
+	}
+	s := roundSum{values: a.emptySum()}
+	simulated := a.devices.Split(r.Tasks)
+	spans := jobSpans(updates[:simulated], a.queue.parts())
+	merge := func(part span, values []int64) error { return mergeSpan(s.values, updates, part, values) }
+	if err := a.trainSimulated(ctx, r.Number, updates, spans, merge); err != nil {
+		return s, err
+	}
+	s.losses = lossesOf(updates)
+	valid, refused, failure := refuse(updates)
+	s.refused = refused
+	if len(valid) == 0 {
+		return s, failure
+	}
+	if refused != nil {
+		if weights, err = a.weigh(valid); err != nil {
+			return s, err
+		}
+	}
+	s.updates = valid
+	first := simulated - len(refused) // only simulated clients, which are the first, are refused here
+	if s.devices, err = a.addDevices(s.values, valid, first); err != nil {
+		return s, err
+	}
+	for i := first; i < len(valid); i++ {
+		u := &valid[i]
+		u.stateAfter = a.devices.Keeps(u.task.Task)
+		s.losses[i+len(refused)] = u.loss
+	}
+	if s.scale, s.clipMemory, err = a.combine(r.Number, s.values, valid, weights); err != nil {
+		return s, err
+	}
+	a.algorithm.Decide(s.values)
+	s.loss = meanLoss(s.losses)
+	return s, a.rebaseSum(s.values, valid)
+}
+
+// jobSpans cuts the updates of simulated clients into jobs: one for each update that is separate.
+// Those come first, since they are all of the round or its stale ones, and updates ascend by
+// base model.
+func jobSpans(updates []clientUpdate, parts int) (spans []span) {
+	first := 0
+	for first < len(updates) && updates[first].separate {
+		spans = append(spans, span{first, first + 1})
+		first++
+	}
+	for _, s := range splitByBase(updates[first:], parts) {
+		spans = append(spans, span{first + s.from, first + s.to})
+	}
+	return spans
+}
+
+// mergeSpan adds the sum of a span of the updates to the round's sum, or keeps it where the span is
+// one update that is separate.
+func mergeSpan(sum []int64, updates []clientUpdate, part span, values []int64) error {
+	u := &updates[part.from]
+	if !u.separate {
+		return algorithm.Merge(sum, values)
+	}
+	u.sum = make([]int64, len(values))
+	return algorithm.Merge(u.sum, values)
+}
+
+// trainSimulated has the updates of the spans trained, which are those of simulated clients. It notes
+// in them the clients' losses, their next states and failures, and has merge take the sum of each
+// span.
+func (a *Aggregator) trainSimulated(
+	ctx context.Context,
+	number int,
+	updates []clientUpdate,
+	spans []span,
+	merge func(span, []int64) error,
+) (err error) {
+	states, err := a.publishStates(ctx, updates)
+	defer func() {
+		if failure := states.close(ctx); err == nil {
+			err = failure
+		}
+	}()
+	if err != nil {
+		return err
+	}
+	done := 0
+	simulated := a.devices.Split(tasksOf(updates))
+	report := a.config.Observer.Trained
+	if report == nil || simulated == 0 {
+		report = func(int, int) {}
+	}
+	report(0, simulated)
+	method := a.method(states.server)
+	jobs := make([]job, len(spans))
+	for i, part := range spans {
+		of := updates[part.from:part.to]
+		jobs[i] = a.clientJob(number, part, of)
+		jobs[i].message.Method = method
+		jobs[i].mayDiverge = a.learning.Combine.Single() // a job is then one client's
+		for j, work := range jobs[i].message.Clients {
+			u := &of[j]
+			work.LocalSteps = uint32(u.task.LocalSteps)
+			work.LearningRate = u.task.LearningRate
+			work.Weight = u.weight
+			work.VariateDigest = u.stateBefore.Bytes()
+		}
+		jobs[i].take = func(r *bus.Result) error {
+			a.noteResult(of, r)
+			done += len(of)
+			report(done, simulated)
+			return merge(part, r.Values)
+		}
+	}
+	a.learning.Attackers.collude(jobs)
+	if err := a.queue.run(ctx, jobs); err != nil {
+		return err
+	}
+	for _, j := range jobs {
+		if j.failure != nil {
+			updates[j.from].failure = j.failure
+			updates[j.from].loss = math.NaN()
+		}
+	}
+	return nil
+}
+
+// noteResult notes in the updates of a job the clients' losses and next states.
+func (a *Aggregator) noteResult(updates []clientUpdate, r *bus.Result) {
+	for j := range updates {
+		u := &updates[j]
+		u.loss = r.Clients[j].FirstStepLoss
+		if a.algorithm.Variates != nil {
+			digest := bus.DigestFrom(r.Clients[j].VariateDigest)
+			u.stateAfter = algorithm.Variate{Digest: digest, Values: r.ClientStates[j]}
+		}
+	}
+}
+
+// clientJob makes a job of updates with one base model, which are those of part: one local step
+// with learning rate 0 and weight 0 for each client, which measures its loss.
+func (a *Aggregator) clientJob(number int, part span, updates []clientUpdate) job {
+	base := updates[0].task.Model
+	message := a.queue.newJob(bus.Train, number, a.models.versions[base].digest)
+	for i := range updates {
+		t := &updates[i].task
+		work := &bus.ClientWork{
+			Task:       t.Task,
+			Client:     uint64(t.Client),
+			LocalSteps: 1,
+			StepsDone:  uint64(t.StepsDone),
+			Attacker:   a.learning.Attackers.number(t.Client),
+		}
+		if batch := a.learning.Batch; batch != nil {
+			work.Batch = uint32(batch(t.Client))
+		}
+		message.Clients = append(message.Clients, work)
+	}
+	return job{span: part, base: base, message: message}
+}
+
+// QueryLosses returns the loss of each client's next minibatch on the newest model, in the order of
+// the tasks.
+func (a *Aggregator) QueryLosses(ctx context.Context, number int, tasks []round.Task) ([]float64, error) {
+	updates := newUpdates(tasks)
+	var jobs []job
+	for _, part := range split(len(tasks), a.queue.parts()) {
+		of := updates[part.from:part.to]
+		j := a.clientJob(number, part, of)
+		j.take = func(r *bus.Result) error {
+			for i := range of {
+				of[i].loss = r.Clients[i].FirstStepLoss
+			}
+			return nil
+		}
+		jobs = append(jobs, j)
+	}
+	err := a.queue.run(ctx, jobs)
+	return lossesOf(updates), err
+}

@@ -1,0 +1,108 @@
+package aggregate
+
+import (
+	"math"
+	"slices"
+
+	"fedpace/algorithm"
+	"fedpace/bus"
+	"fedpace/coordinator/round"
+)
+
+// clientUpdate is the update of one accepted task, on its way into a round's sum.
+type clientUpdate struct {
+	task round.Task
+
+	// share is what the algorithm weighs the update with in the round. The shares of a round sum to
+	// 1, or to less where the algorithm damps stale updates.
+	share float64
+	// weight is the update's weight in the exact sum that it is added to: 1 in a sum of its own.
+	weight float64
+	// separate says that the update is kept in a sum of its own, sum, instead of being added up.
+	separate bool
+	sum      []int64 // exact sum of weight 1; nil where it is added up, or not trained yet
+
+	loss    float64      // before the first local step; NaN: a device does not report it
+	failure *bus.Failure // why the update is refused; nil: it is valid
+
+	// stateBefore is the digest of what a simulated client has kept from its last task, zero where
+	// that is nothing; stateAfter is what it keeps next.
+	stateBefore bus.Digest
+	stateAfter  algorithm.Variate
+}
+
+// newUpdates makes the updates of tasks that are not trained yet, in the order of the tasks.
+func newUpdates(tasks []round.Task) []clientUpdate {
+	updates := make([]clientUpdate, len(tasks))
+	for i, t := range tasks {
+		updates[i].task = t
+	}
+	return updates
+}
+
+// tasksOf lists the tasks of updates.
+func tasksOf(updates []clientUpdate) []round.Task {
+	tasks := make([]round.Task, len(updates))
+	for i := range updates {
+		tasks[i] = updates[i].task
+	}
+	return tasks
+}
+
+// lossesOf lists the losses of updates.
+func lossesOf(updates []clientUpdate) []float64 {
+	losses := make([]float64, len(updates))
+	for i := range updates {
+		losses[i] = updates[i].loss
+	}
+	return losses
+}
+
+// sharesOf lists the shares of updates.
+func sharesOf(updates []clientUpdate) []float64 {
+	shares := make([]float64, len(updates))
+	for i := range updates {
+		shares[i] = updates[i].share
+	}
+	return shares
+}
+
+// sumsOf lists the sums of updates that are separate.
+func sumsOf(updates []clientUpdate) [][]int64 {
+	sums := make([][]int64, len(updates))
+	for i := range updates {
+		sums[i] = updates[i].sum
+	}
+	return sums
+}
+
+// meanLoss returns the mean of the losses, added in their order (the inner mean of Eq. 15),
+// without those that are NaN: of devices that do not report theirs and of refused updates. It is NaN
+// where no loss is known.
+func meanLoss(losses []float64) float64 {
+	sum := 0.0
+	known := 0
+	for _, loss := range losses {
+		if !math.IsNaN(loss) {
+			sum += loss
+			known++
+		}
+	}
+	return sum / float64(known)
+}
+
+// refuse splits the updates into those that are valid and the tasks of those that are not. The
+// returned failure is the last one; nil where all updates are valid.
+func refuse(updates []clientUpdate) (valid []clientUpdate, refused []uint64, failure error) {
+	for i := range updates {
+		if f := updates[i].failure; f != nil {
+			refused = append(refused, updates[i].task.Task)
+			failure = trainerFailure{f}
+		}
+	}
+	if refused == nil {
+		return updates, nil, nil
+	}
+	valid = slices.DeleteFunc(slices.Clone(updates), func(u clientUpdate) bool { return u.failure != nil })
+	return valid, refused, failure
+}

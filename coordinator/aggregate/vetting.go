@@ -1,0 +1,194 @@
+package aggregate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"fedpace/algorithm"
+	"fedpace/bus"
+	"fedpace/coordinator/round"
+)
+
+// guard is what the aggregator holds the updates of devices to.
+type guard struct {
+	Guard
+	measured     bus.Digest          // the model that was measured last
+	measuredLoss float64             // its loss
+	scratch      *algorithm.Instance // to try what the server makes of a sum; nil: not needed yet
+}
+
+// trainVetted trains a round with updates of devices, which count as far as the guard lets them. It
+// carries out the guard's verdict.
+func (a *Aggregator) trainVetted(ctx context.Context, r Round) (Outcome, error) {
+	start, err := a.heldOutLoss(ctx, r.Number, a.models.current())
+	if err != nil {
+		return Outcome{}, err
+	}
+	a.guard.remember(start, a.Params())
+	decided, err := a.vet(ctx, r, start)
+	if errors.Is(err, round.ErrDiverged) && start > a.guard.Best {
+		// Simulated clients diverged, from a model that is not the best: the round has no updates.
+		decided = verdict{trial: a.emptyTrial(len(r.Tasks), start)}
+		decided.trial.loss = math.Inf(1)
+		err = nil
+	}
+	if err != nil {
+		return Outcome{}, err
+	}
+	if err := a.carryOut(decided, r, start); err != nil {
+		return Outcome{}, err
+	}
+	o := a.outcome(r, decided.trial.sum)
+	o.modelLoss = decided.trial.loss
+	o.doubtful = a.guard.degraded(o.modelLoss)
+	o.lost = a.guard.diverged(o.modelLoss)
+	return o, nil
+}
+
+// vet tries a round and has the guard judge it. start is the loss of the model that it begins with.
+func (a *Aggregator) vet(ctx context.Context, r Round, start float64) (verdict, error) {
+	all, err := a.try(ctx, r, start, make([]bool, len(r.Tasks)))
+	if err != nil {
+		return verdict{}, err
+	}
+	// With differential privacy the clip bounds what an update can do, and the noise of each sum is
+	// drawn anew: to try several would blame devices for the noise, and reveal more than one release.
+	if a.learning.Privacy != nil {
+		return verdict{trial: all}, nil
+	}
+	return a.guard.judge(&vetted{
+		start:      start,
+		updates:    len(r.Tasks),
+		first:      a.devices.Split(r.Tasks),
+		population: a.config.Round.Clients + a.config.Round.Devices.Count,
+		try:        func(excluded []bool) (trial, error) { return a.try(ctx, r, start, excluded) },
+	}, all)
+}
+
+// emptyTrial is a round without updates, after which the model stays. Each client counts with the
+// loss of the model that the round begins with.
+func (a *Aggregator) emptyTrial(tasks int, start float64) trial {
+	sum := roundSum{
+		values: a.emptySum(),
+		scale:  1,
+		loss:   start,
+		losses: slices.Repeat([]float64{start}, tasks),
+	}
+	return trial{sum: sum, loss: start}
+}
+
+// try sums a round up without the excluded updates, and measures the model that would result. An
+// excluded client counts with the loss of the model that the round begins with, start.
+func (a *Aggregator) try(ctx context.Context, r Round, start float64, excluded []bool) (trial, error) {
+	counting := Round{Number: r.Number}
+	for i, t := range r.Tasks {
+		if !excluded[i] {
+			counting.Tasks = append(counting.Tasks, t)
+		}
+	}
+	if len(counting.Tasks) == 0 {
+		return a.emptyTrial(len(r.Tasks), start), nil
+	}
+	sum, err := a.addUp(ctx, counting)
+	if err != nil {
+		return trial{}, err
+	}
+	a.devices.BoundLosses(counting.Tasks, sum.losses, start)
+	sum.loss = meanLoss(sum.losses)
+	counted := sum.losses
+	sum.losses = make([]float64, len(r.Tasks))
+	for i := range r.Tasks {
+		if excluded[i] {
+			sum.losses[i] = start
+			continue
+		}
+		sum.losses[i] = counted[0]
+		counted = counted[1:]
+	}
+	next, err := a.preview(sum)
+	if err != nil {
+		return trial{}, err
+	}
+	loss, err := a.heldOutLoss(ctx, r.Number, next)
+	return trial{sum: sum, loss: loss, norms: sum.devices.norms}, err
+}
+
+// preview returns the model that the server would make of a sum. The server's state stays as it is.
+func (a *Aggregator) preview(sum roundSum) (model, error) {
+	if a.guard.scratch == nil {
+		a.guard.scratch = a.config.fresh(a.algorithm.Algorithm)
+	}
+	server := a.guard.scratch.Server
+	if err := server.Restore(a.algorithm.Server.State()); err != nil {
+		return model{}, err
+	}
+	params := slices.Clone(a.Params())
+	server.Apply(params, sum.values[:len(params)], sum.scale)
+	return newModel(params), nil
+}
+
+// heldOutLoss returns the mean loss of a model on a few held-out samples, +Inf if it is not finite.
+func (a *Aggregator) heldOutLoss(ctx context.Context, number int, x model) (float64, error) {
+	if x.digest == a.guard.measured {
+		return a.guard.measuredLoss, nil
+	}
+	loss := math.Inf(1)
+	if notFinite(x.params) == allFinite {
+		var err error
+		loss, err = a.measureLoss(ctx, number, x)
+		if err != nil {
+			return 0, err
+		}
+	}
+	a.guard.measured = x.digest
+	a.guard.measuredLoss = loss
+	return loss, nil
+}
+
+// measureLoss has trainers measure the mean loss of a model on guardSamples held-out samples. The loss
+// is +Inf where it is not finite.
+func (a *Aggregator) measureLoss(ctx context.Context, number int, x model) (float64, error) {
+	if err := a.models.offer(ctx, x); err != nil {
+		return 0, err
+	}
+	shards := heldOutShards(a.learning.HeldOut, guardSamples, a.isText())
+	const jobs = 1 // a job that fails leaves no other open
+	scored, err := a.measure(ctx, bus.Evaluate, number, x.digest, jobs, shards)
+	if errors.Is(err, round.ErrDiverged) {
+		return math.Inf(1), nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	return meanOverShards(shards, scored), nil
+}
+
+// carryOut bans the devices that a verdict blames, and reports those that it excludes.
+func (a *Aggregator) carryOut(v verdict, r Round, start float64) error {
+	for i, excluded := range v.excluded {
+		if !excluded {
+			continue
+		}
+		t := r.Tasks[i]
+		fromDoubtful := a.models.versions[t.Model].doubtful
+		toBlame := v.updates >= minToBlame && v.divergesWith && !a.guard.degraded(start) && !fromDoubtful
+		if !toBlame {
+			a.devices.LeftOut(t.Client, r.Number, v.loss, v.trial.loss)
+			continue
+		}
+		reason := fmt.Sprintf(
+			"its update of round %d made the model diverge (a loss of %.3g on held-out samples, and %.3g without it)",
+			r.Number,
+			v.loss,
+			v.trial.loss,
+		)
+		a.guard.Banned++
+		if err := a.devices.Ban(t.Client, reason); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -4,10 +4,13 @@ PLATFORMS = linux-amd64 linux-arm64 linux-armv7 darwin-arm64 windows-amd64
 BOARDS = $(filter linux-%,$(PLATFORMS))
 VERSION := $(shell git describe --always --tags --dirty 2>/dev/null || echo development)
 
+# Lists what a binary is made of, without a time or number of its own, so that one binary has one list.
+SBOM = GOOS= GOARCH= go run github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0 bin -json -std -noserial -notimestamp
+
 # The time in archives and pages is the commit's: one commit makes one set of bits.
 export SOURCE_DATE_EPOCH := $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 
-.PHONY: build dist examples check clean digests site screenshots
+.PHONY: build test lint bench findings dist examples check clean digests site screenshots
 
 # Static binaries for this machine: the whole program, and a real device's.
 build:
@@ -22,7 +25,9 @@ dist: $(PLATFORMS:%=dist/fedpace-%) $(PLATFORMS:%=dist/fedpace-device-%) $(BOARD
 	cp LICENSE CHANGELOG.md dist/
 	mkdir -p dist/completion
 	for shell in bash zsh fish powershell; do go run ./cmd/fedpace completion $$shell > dist/completion/fedpace.$$shell || exit 1; done
-	go run ./internal/sbom $$(find dist -maxdepth 1 -name 'fedpace-*' ! -name '*.tar.gz' ! -name '*.json' | sort)
+	for binary in $$(find dist -maxdepth 1 -name 'fedpace-*' ! -name '*.tar.gz' ! -name '*.json' | sort); do \
+		$(SBOM) -output $$binary.cdx.json $$binary || exit 1; \
+	done
 	cd dist && find . -type f ! -name SHA256SUMS | sed 's|^\./||' | LC_ALL=C sort | xargs sha256sum > SHA256SUMS
 
 # $(call binary,PROGRAM,PLATFORM)
@@ -55,15 +60,39 @@ digests:
 examples: build
 	for script in examples/*/run.sh; do sh $$script || exit 1; done
 
-# The pages as a website, in the folder _site (which go ignores), and the pictures on them (needs Chromium).
+# The pages as a website, in the folder _site (which go ignores). Needs uv (PyPI). A link that leads
+# nowhere fails it.
 site:
-	go run ./docs/site _site
+	rm -rf _pages _site && mkdir _pages
+	git archive HEAD | tar -x -C _pages
+	printf '<meta http-equiv="refresh" content="0; url=docs/README.html">\n' > _pages/index.html
+	NO_COLOR=1 uvx zensical@0.0.72 build --clean --strict
+	rm -r _pages
 
+# The pictures on the pages (needs Chromium).
 screenshots:
 	go test ./docs/screenshots -count=1 -screenshots ../../docs
 
 check:
 	bash .ci/run
 
+test:
+	go test ./...
+
+# What a reader and a linter object to: the project's own counts, and golangci-lint by .golangci.yml.
+lint:
+	go vet ./...
+	go tool staticcheck ./...
+	go test ./internal/archtest
+	go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0 run
+
+# Benchmarks beside PyTorch, and the pages that show them.
+bench:
+	python3 internal/bench
+
+# Surprises of other people's software, each played anew in a folder of its own. Needs uv (PyPI).
+findings:
+	for script in findings/*.sh; do echo "== $$script"; bash $$script || exit 1; done
+
 clean:
-	rm -rf dist _site fedpace fedpace-device
+	rm -rf dist _pages _site fedpace fedpace-device

@@ -17,8 +17,8 @@ import (
 
 	"fedpace/actors/host"
 	"fedpace/bus"
-	"fedpace/bus/memory"
 	"fedpace/bus/bustest/simbus"
+	"fedpace/bus/memory"
 	"fedpace/coordinator"
 	"fedpace/coordinator/round"
 	"fedpace/internal/keyed"

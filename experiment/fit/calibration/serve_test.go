@@ -11,8 +11,8 @@ import (
 
 	"fedpace/actors/calibrate"
 	"fedpace/bus"
-	"fedpace/bus/gateway"
 	"fedpace/bus/bustest/simbus"
+	"fedpace/bus/gateway"
 )
 
 // laboratoryRun is not the name of every day, so that devices wait until they are called: a

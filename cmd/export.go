@@ -116,8 +116,8 @@ Prometheus removes what is older than its retention (15 days unless told).`,
 		return fmt.Sprintf(
 			"%d rounds from %s to %s",
 			e.Rounds,
-			e.From.UTC().Format(time.RFC3339),
-			e.To.UTC().Format(time.RFC3339),
+			e.Begin.UTC().Format(time.RFC3339),
+			e.End.UTC().Format(time.RFC3339),
 		), err
 	})
 	c.Flags().StringVar(

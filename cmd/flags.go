@@ -246,7 +246,7 @@ func (f *flags) settle(
 		return release, err
 	}
 	if before != "" && folder.HoldsRun(before) == nil {
-		held := folder.Look(before)
+		held := folder.Inspect(before)
 		show.Notice(fmt.Sprintf("%s: this run goes to %s.", held.Sentence(), dir))
 	}
 	of.Out = dir
@@ -263,7 +263,7 @@ func options(show *cli.Display, force bool) run.Options {
 		Version: cli.Version(),
 		Force:   force,
 		Check:   func(c *config.Config, metrics []string) error { return study.CheckExpected(c, nil, 0, metrics...) },
-		Shown: run.Shown{Reading: reading, Notice: show.Notice, Progress: func(p run.Progress) {
+		Callbacks: run.Callbacks{Reading: reading, Notice: show.Notice, Progress: func(p run.Progress) {
 			last.set(p)
 			show.Show(statusOf(p))
 		}},

@@ -40,7 +40,7 @@ func TestRunsKeepHouse(t *testing.T) {
 	if want := "runs/house holds a run that is complete, after 3 rounds: this run goes to runs/house-2.\n"; !strings.HasPrefix(said, want) {
 		t.Errorf("said %q, want %q", said, want)
 	}
-	first, second := folder.Look("runs/house"), folder.Look("runs/house-2")
+	first, second := folder.Inspect("runs/house"), folder.Inspect("runs/house-2")
 	if a, b := first.Summary, second.Summary; *a.ModelSHA256 != *b.ModelSHA256 || a.Fingerprint != b.Fingerprint {
 		t.Error("tags change what a run computes")
 	}

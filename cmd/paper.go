@@ -124,7 +124,7 @@ func (f *paperFlags) run(c *cobra.Command) error {
 	if f.dry {
 		show := cli.NewDisplay(c)
 		defer show.Close()
-		return paper.WriteCells(c.Context(), w, cells, run.Options{Version: cli.Version(), Shown: run.Shown{Notice: show.Notice}}, func(c *study.Cell) {
+		return paper.WriteCells(c.Context(), w, cells, run.Options{Version: cli.Version(), Callbacks: run.Callbacks{Notice: show.Notice}}, func(c *study.Cell) {
 			show.Notice(fmt.Sprintf("Foreseeing %s, %s.", c.Config.Task, c.Schedule))
 		})
 	}
@@ -143,9 +143,9 @@ func (f *paperFlags) run(c *cobra.Command) error {
 	worked := cputime.Since(time.Now())
 	options := study.Options{
 		Run: run.Options{
-			Version: cli.Version(),
-			Place:   run.Place{NATS: f.server},
-			Shown:   run.Shown{Notice: show.Notice},
+			Version:   cli.Version(),
+			Place:     run.Place{NATS: f.server},
+			Callbacks: run.Callbacks{Notice: show.Notice},
 		},
 		Beside:   f.beside,
 		Progress: func(p study.Progress) { show.Show(statusOfStudy(p)) },

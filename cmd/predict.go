@@ -32,9 +32,9 @@ predicted; where K_r follows losses, it stays at K_0.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			show := cli.NewDisplay(c)
 			o := run.Options{
-				Version: cli.Version(),
-				Shown:   run.Shown{Notice: show.Notice},
-				Again:   run.Again{Trust: f.trust},
+				Version:      cli.Version(),
+				Callbacks:    run.Callbacks{Notice: show.Notice},
+				Continuation: run.Continuation{Trust: f.trust},
 			}
 			dir := strings.Join(args, "") // at most one
 			found, err := p.predict(c.Context(), dir, f.config, f.sets, o)

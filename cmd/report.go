@@ -46,7 +46,7 @@ differ in their seed alone are one curve, with 95% confidence intervals.`,
 				return err
 			})
 			for _, d := range e.Damaged {
-				fmt.Fprintf(c.ErrOrStderr(), "%s is left out: %v\n", d.Dir, d.Why)
+				fmt.Fprintf(c.ErrOrStderr(), "%s is left out: %v\n", d.Dir, d.Err)
 			}
 			if err != nil || path == "-" {
 				return err

@@ -197,7 +197,7 @@ func (f *runFlags) play(
 		kept = r.Config.Out
 	}
 	if kept != "" {
-		kept = o.Kept(kept)
+		kept = o.NextStep(kept)
 	}
 	return errors.Join(cli.Interruption(c.Context(), err, kept), printSummary(c, r.Config, r.Summary, err), missed)
 }

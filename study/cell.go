@@ -308,7 +308,7 @@ func (f *finder) look(ctx context.Context, c *Cell, dir string, exact bool) (s *
 	if s, err = folder.Completed(dir); err != nil || s == nil {
 		return nil, nil, err
 	}
-	other, err = f.trainers.Differ(ctx, c.Config, s)
+	other, err = f.trainers.Difference(ctx, c.Config, s)
 	return s, other, err
 }
 

@@ -51,7 +51,7 @@ func Run(ctx context.Context, p Plan, o Options) (*Comparison, error) {
 		return nil, err
 	}
 	o.leaves = nil
-	if enough := r.enough(o.Run.Tell); enough > p.Seeds {
+	if enough := r.enough(o.Run.Notify); enough > p.Seeds {
 		p.Seeds, p.Until.first = enough, p.Seeds
 		if r, err = p.compare(ctx, o); err != nil {
 			return nil, err

@@ -72,7 +72,7 @@ func TestAComparisonGoesOn(t *testing.T) {
 	cut := runtest.Small(t, "task=sent140", "stop.rounds=20")
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	_, err = compare(ctx, cut, []string{schedule.Fixed, "rounds"}, Options{Run: run.Options{Shown: run.Shown{Progress: func(p run.Progress) {
+	_, err = compare(ctx, cut, []string{schedule.Fixed, "rounds"}, Options{Run: run.Options{Callbacks: run.Callbacks{Progress: func(p run.Progress) {
 		if p.Schedule == "rounds" {
 			stop()
 		}
@@ -138,7 +138,7 @@ func TestACellIsFoundWhateverChangesNoBit(t *testing.T) {
 	c := runtest.Small(t, "train=false", "stop.rounds=2")
 	for range 2 {
 		var said string
-		r, err := compare(t.Context(), c, []string{schedule.Fixed}, Options{Run: run.Options{Shown: run.Shown{Notice: func(line string) { said += line }}}})
+		r, err := compare(t.Context(), c, []string{schedule.Fixed}, Options{Run: run.Options{Callbacks: run.Callbacks{Notice: func(line string) { said += line }}}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -40,7 +40,7 @@ func (o *Options) reach(ctx context.Context, cells []Cell) (remote bool, err err
 		// as a run waits
 		to.Name = "is it there"
 		to.Await = true
-		to.Notice = func(n bus.Notice) { o.Run.Tell(n.Text) }
+		to.Notice = func(n bus.Notice) { o.Run.Notify(n.Text) }
 		conn, err := natsconn.Connect(ctx, to)
 		if err != nil {
 			return false, err
@@ -48,7 +48,7 @@ func (o *Options) reach(ctx context.Context, cells []Cell) (remote bool, err err
 		conn.Close()
 		reached[to.URL] = true
 		at := names.Redacted(to.URL)
-		o.Run.Tell(fmt.Sprintf(
+		o.Run.Notify(fmt.Sprintf(
 			"This process drives the runs and trains nothing: hosts on %s do (fedpace host --nats %s).",
 			at,
 			at,

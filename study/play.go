@@ -68,10 +68,10 @@ func Play(ctx context.Context, out string, cells []Cell, o Options) error {
 		}
 	}
 	if done > 0 {
-		o.Run.Tell(fmt.Sprintf("%d of %d runs were done before.", done, len(cells)))
+		o.Run.Notify(fmt.Sprintf("%d of %d runs were done before.", done, len(cells)))
 	}
 	if kept > 0 {
-		o.Run.Tell(fmt.Sprintf("%d of %d runs were begun before and keep the tags that they have.", kept, len(cells)))
+		o.Run.Notify(fmt.Sprintf("%d of %d runs were begun before and keep the tags that they have.", kept, len(cells)))
 	}
 	remote, err := o.reach(ctx, cells)
 	if err != nil {
@@ -91,7 +91,7 @@ func Play(ctx context.Context, out string, cells []Cell, o Options) error {
 	}
 	p := &player{
 		Options: o, state: Progress{Cells: len(cells), Done: done},
-		hosts: hostNotices{notice: o.Run.Tell, last: map[config.Task]map[string]bus.Notice{}},
+		hosts: hostNotices{notice: o.Run.Notify, last: map[config.Task]map[string]bus.Notice{}},
 	}
 	if o.Beside > 1 {
 		p.report() // the first run may take long to begin
@@ -153,7 +153,7 @@ func (p *player) play(ctx context.Context, c *Cell) error {
 	if c.Control != "" {
 		what = "control"
 	}
-	p.Run.Tell(fmt.Sprintf(
+	p.Run.Notify(fmt.Sprintf(
 		"%s %d of %d: %s: %s",
 		what,
 		p.ended(c),

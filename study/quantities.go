@@ -105,7 +105,7 @@ func fairness(names []string, cells []Cell) (list []quantity) {
 				if c.Summary.ClientEvaluation == nil {
 					return math.NaN()
 				}
-				return metrics.Value(of(c.Summary.ClientEvaluation.Of(name)))
+				return metrics.Value(of(c.Summary.ClientEvaluation.ByMetric(name)))
 			}})
 		}
 		what := "clients' " + name

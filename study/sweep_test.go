@@ -58,7 +58,7 @@ func smallSweep(t *testing.T, sets ...string) Plan {
 func TestASweepResumes(t *testing.T) {
 	s := smallSweep(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err := sweep(ctx, s, Options{Run: run.Options{Shown: run.Shown{Notice: func(string) { cancel() }}}})
+	_, err := sweep(ctx, s, Options{Run: run.Options{Callbacks: run.Callbacks{Notice: func(string) { cancel() }}}})
 	if !errors.Is(err, context.Canceled) {
 		t.Fatalf("error %v, want the context's", err)
 	}
@@ -263,7 +263,7 @@ func stopAt(t *testing.T, rounds int, play func(context.Context, run.Options) er
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	err := play(ctx, run.Options{Version: "v", Shown: run.Shown{Progress: func(p run.Progress) {
+	err := play(ctx, run.Options{Version: "v", Callbacks: run.Callbacks{Progress: func(p run.Progress) {
 		if p.Round >= rounds {
 			stop()
 		}

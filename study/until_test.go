@@ -21,7 +21,7 @@ func TestSeedsAreAddedUntilItIsDecided(t *testing.T) {
 		Schedules: []string{"fixed", "rounds"}, Seeds: 5, Out: filepath.Join(out, "runs"),
 	}
 	var said []string
-	o := Options{Run: run.Options{Shown: run.Shown{Notice: func(line string) { said = append(said, line) }}}}
+	o := Options{Run: run.Options{Callbacks: run.Callbacks{Notice: func(line string) { said = append(said, line) }}}}
 	first, err := Run(t.Context(), p, o)
 	if err != nil {
 		t.Fatal(err)

@@ -130,7 +130,7 @@ func TestARunOfPlugInsIsResumed(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	stop := func(int, []float32) { cancel() } // in the first round
-	if _, err := run.Run(ctx, c, run.Options{Shown: run.Shown{Model: stop}}); !errors.Is(err, context.Canceled) {
+	if _, err := run.Run(ctx, c, run.Options{Callbacks: run.Callbacks{Model: stop}}); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
 	resumed, err := run.Resume(t.Context(), c.Out, run.Options{})
@@ -159,7 +159,7 @@ func TestThePageShowsPlugIns(t *testing.T) {
 	c := load(t, "http=127.0.0.1:0")
 	address, page := "", ""
 	o := run.Options{
-		Shown: run.Shown{Notice: func(line string) {
+		Callbacks: run.Callbacks{Notice: func(line string) {
 			if found := regexp.MustCompile(`http://[0-9.:]+`).FindString(line); found != "" {
 				address = found
 			}

@@ -151,7 +151,7 @@ func TestReplayer_EqualsTheRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		models := [][]float32{make([]float32, objective.Model.Params())}
-		if _, err := run.Run(t.Context(), c, run.Options{Shown: run.Shown{Model: func(_ int, params []float32) { models = append(models, params) }}}); err != nil {
+		if _, err := run.Run(t.Context(), c, run.Options{Callbacks: run.Callbacks{Model: func(_ int, params []float32) { models = append(models, params) }}}); err != nil {
 			t.Fatal(err)
 		}
 		r := newReplayer(objective.Problem, c.Seed, 1)
@@ -365,7 +365,7 @@ func TestPlan_ContinuesAfterAnInterruption(t *testing.T) {
 	for stops := 0; ; stops++ {
 		ctx, stop := context.WithCancel(t.Context())
 		seen := 0
-		got, err := plan.Run(ctx, study.Options{Beside: 1, Run: run.Options{Shown: run.Shown{Progress: func(p run.Progress) {
+		got, err := plan.Run(ctx, study.Options{Beside: 1, Run: run.Options{Callbacks: run.Callbacks{Progress: func(p run.Progress) {
 			if seen++; stops < 3 && seen > 2 && p.Round > 3 {
 				stop()
 			}

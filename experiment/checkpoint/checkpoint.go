@@ -63,13 +63,13 @@ type Checkpoint struct {
 }
 
 // vectors are a state's, in the order of the file.
-func vectors(s *coordinator.State) (single []*[]float32, double []*[]float64) {
+func vectors(s *coordinator.State) (floats []*[]float32, double []*[]float64) {
 	for i := range s.Models {
-		single = append(single, &s.Models[i].Params)
+		floats = append(floats, &s.Models[i].Params)
 	}
-	single = append(single, &s.Guard.Good)
+	floats = append(floats, &s.Guard.Good)
 	for i := range s.Updates {
-		single = append(single, &s.Updates[i].Values, &s.Updates[i].Kept)
+		floats = append(floats, &s.Updates[i].Values, &s.Updates[i].Kept)
 	}
 	for i := range s.Server {
 		double = append(double, &s.Server[i])
@@ -77,10 +77,10 @@ func vectors(s *coordinator.State) (single []*[]float32, double []*[]float64) {
 	if v := s.Variates; v != nil {
 		double = append(double, &v.Server)
 		for i := range v.Values {
-			single = append(single, &v.Values[i].Values)
+			floats = append(floats, &v.Values[i].Values)
 		}
 	}
-	return single, double
+	return floats, double
 }
 
 // pack fills the body with the state, and returns the vectors as bytes. It copies what holds them,
@@ -95,8 +95,8 @@ func (c *Checkpoint) pack() (bytes [][]byte) {
 		v.Values = slices.Clone(v.Values)
 		s.Variates = &v
 	}
-	single, double := vectors(s)
-	for _, v := range single {
+	floats, double := vectors(s)
+	for _, v := range floats {
 		c.Body.Lengths, bytes, *v = append(c.Body.Lengths, len(*v)), append(bytes, vector.Bytes(*v)), nil
 	}
 	for _, v := range double {
@@ -148,17 +148,17 @@ func (c *Checkpoint) readValues(in *folder.Payload) error {
 // unpack makes the state of the body, and reads its vectors.
 func (c *Checkpoint) unpack(in *folder.Payload) error {
 	c.State = c.Body.State
-	single, double := vectors(&c.State)
-	if n := len(c.Body.Lengths); n != len(single)+len(double) {
-		return fmt.Errorf("lengths of %d vectors, and the state has %d", n, len(single)+len(double))
+	floats, double := vectors(&c.State)
+	if n := len(c.Body.Lengths); n != len(floats)+len(double) {
+		return fmt.Errorf("lengths of %d vectors, and the state has %d", n, len(floats)+len(double))
 	}
-	for i, v := range single {
+	for i, v := range floats {
 		if err := read(in, v, c.Body.Lengths[i]); err != nil {
 			return err
 		}
 	}
 	for i, v := range double {
-		if err := read(in, v, c.Body.Lengths[len(single)+i]); err != nil {
+		if err := read(in, v, c.Body.Lengths[len(floats)+i]); err != nil {
 			return err
 		}
 	}
@@ -166,8 +166,8 @@ func (c *Checkpoint) unpack(in *folder.Payload) error {
 }
 
 func read[T vector.Number](in *folder.Payload, v *[]T, length int) error {
-	if left := in.Left() / int64(vector.Size[T]()); length < 0 || int64(length) > left {
-		return fmt.Errorf("a vector of %d numbers where %d are left: %w", length, left, io.ErrUnexpectedEOF)
+	if remaining := in.Remaining() / int64(vector.Size[T]()); length < 0 || int64(length) > remaining {
+		return fmt.Errorf("a vector of %d numbers where %d are left: %w", length, remaining, io.ErrUnexpectedEOF)
 	}
 	*v = nil
 	if length > 0 {

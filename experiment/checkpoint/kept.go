@@ -15,15 +15,15 @@ import (
 	"fedpace/experiment/folder"
 )
 
-// Kept is one of a folder's checkpoints, without its vectors.
-type Kept struct {
+// Saved is one of a folder's checkpoints, without its vectors.
+type Saved struct {
 	Checkpoint
 	Name string // of the file
 	err  error  // why it cannot be used
 }
 
 // ConfigWayOut says what to do about a config.yaml that is gone or damaged.
-func (k *Kept) ConfigWayOut(dir string) string {
+func (k *Saved) ConfigWayOut(dir string) string {
 	return fmt.Sprintf(
 		"put %s right; where there is none, fedpace resume %s writes it again as %s holds it",
 		folder.ConfigFile,
@@ -33,12 +33,12 @@ func (k *Kept) ConfigWayOut(dir string) string {
 }
 
 // List are the checkpoints in a folder, the newest first.
-type List []*Kept
+type List []*Saved
 
 // In reads the checkpoints in a folder, without their vectors.
 func In(dir string) (list List) {
 	for _, name := range folder.Checkpoints {
-		k := &Kept{Name: name}
+		k := &Saved{Name: name}
 		k.err = folder.ReadCheckpoint(dir, name, func(in *folder.Payload) error {
 			err := k.readValues(in)
 			if err == nil {
@@ -53,9 +53,9 @@ func In(dir string) (list List) {
 	return list
 }
 
-// Sound are those that can be used.
-func (l List) Sound() List {
-	return slices.DeleteFunc(slices.Clone(l), func(k *Kept) bool { return k.err != nil })
+// Usable are those that can be used.
+func (l List) Usable() List {
+	return slices.DeleteFunc(slices.Clone(l), func(k *Saved) bool { return k.err != nil })
 }
 
 // ErrDamaged is wrapped by the error for a folder in which so much is damaged that
@@ -125,17 +125,17 @@ func (h Head) fits(run Head) error {
 	if err != nil {
 		return err
 	}
-	var other []string
+	var differences []string
 	for _, change := range theirs.Changes(ours) {
 		// What changes no bit and no file may change. The data and the trainer may have moved: their
 		// digests tell whether they are the same. The kernel's class is compared by itself.
 		same := change.Inert && change.Key != "events.sample" && !strings.HasPrefix(change.Key, "outputs")
 		if !same && !slices.Contains([]string{"data", "kernel", "trainer"}, change.Key) {
-			other = append(other, fmt.Sprintf("%s is %s, the run's %s", change.Key, change.From, change.To))
+			differences = append(differences, fmt.Sprintf("%s is %s, the run's %s", change.Key, change.From, change.To))
 		}
 	}
-	if len(other) > 0 {
-		return fmt.Errorf("%w: it is of another configuration: %s (change config.yaml back, move a checkpoint of another run away, or start again with run --force)", folder.ErrForeign, strings.Join(other, "; "))
+	if len(differences) > 0 {
+		return fmt.Errorf("%w: it is of another configuration: %s (change config.yaml back, move a checkpoint of another run away, or start again with run --force)", folder.ErrForeign, strings.Join(differences, "; "))
 	}
 	switch {
 	case h.Data != run.Data:

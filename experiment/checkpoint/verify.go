@@ -33,15 +33,15 @@ func Verify(dir string) (*Verification, error) {
 	held := folder.HoldsRun(dir)
 	summary, summaryErr := folder.ReadSummary(filepath.Join(dir, folder.SummaryFile))
 	ended := summaryErr == nil
-	kept := In(dir)
-	if held != nil && !ended && len(kept.Sound()) == 0 {
+	saved := In(dir)
+	if held != nil && !ended && len(saved.Usable()) == 0 {
 		return nil, held
 	}
 	digests := summary.Files
-	if sound := kept.Sound(); !ended && len(sound) > 0 {
+	if sound := saved.Usable(); !ended && len(sound) > 0 {
 		digests = sound[0].Body.Outputs
 	}
-	if len(kept) == 0 && errors.Is(summaryErr, fs.ErrNotExist) {
+	if len(saved) == 0 && errors.Is(summaryErr, fs.ErrNotExist) {
 		return nil, fmt.Errorf(
 			"%s: %w: it holds neither %s nor a checkpoint (fedpace resume %s starts the run again)",
 			dir,
@@ -51,7 +51,7 @@ func Verify(dir string) (*Verification, error) {
 		)
 	}
 	v := &Verification{Dir: dir, Complete: summary.Completed}
-	v.add(folder.ConfigFile, kept.checkConfiguration(dir, summary.Files))
+	v.add(folder.ConfigFile, saved.checkConfiguration(dir, summary.Files))
 	for _, d := range digests {
 		if d.Name != folder.ConfigFile {
 			v.Files = append(v.Files, d.Examine(dir, ended))
@@ -60,7 +60,7 @@ func Verify(dir string) (*Verification, error) {
 	if !errors.Is(summaryErr, fs.ErrNotExist) {
 		v.add(folder.SummaryFile, summaryErr)
 	}
-	for _, k := range kept {
+	for _, k := range saved {
 		v.add(k.Name, k.err)
 	}
 	v.addOthers()
@@ -70,14 +70,14 @@ func Verify(dir string) (*Verification, error) {
 		}
 	}
 	if v.Damaged > 0 {
-		v.WayOut = v.wayOut(kept)
+		v.WayOut = v.wayOut(saved)
 	}
 	return v, nil
 }
 
 // add adds a file that is sound unless err says otherwise.
 func (v *Verification) add(name string, err error) {
-	s := folder.FileState{Name: name, State: folder.Sound}
+	s := folder.FileState{Name: name, State: folder.Intact}
 	info, none := os.Stat(filepath.Join(v.Dir, name))
 	if none == nil {
 		s.Size = info.Size()
@@ -109,14 +109,14 @@ func (v *Verification) addOthers() {
 }
 
 // wayOut says what to do about damage. Resume looks for the same.
-func (v *Verification) wayOut(kept List) string {
-	if sound := kept.Sound(); v.Files[0].Bad() && len(sound) > 0 {
+func (v *Verification) wayOut(saved List) string {
+	if sound := saved.Usable(); v.Files[0].Bad() && len(sound) > 0 {
 		return sound[0].ConfigWayOut(v.Dir)
 	}
 	if v.Files[0].Bad() {
 		return fmt.Sprintf("put %s right, then: fedpace resume %s", folder.ConfigFile, v.Dir)
 	}
-	for _, k := range kept {
+	for _, k := range saved {
 		if errors.Is(k.err, folder.ErrForeign) || errors.Is(k.err, folder.ErrFormat) {
 			return fmt.Sprintf("do what the line of %s says, then: fedpace resume %s", k.Name, v.Dir)
 		}
@@ -134,7 +134,7 @@ func (v *Verification) wayOut(kept List) string {
 // in keys that decide no result. If it is what was written, or fits one of the
 // checkpoints, then checkpoints that it does not fit are foreign.
 func (l List) checkConfiguration(dir string, digests []folder.FileDigest) error {
-	sound := l.Sound()
+	sound := l.Usable()
 	i := slices.IndexFunc(digests, func(d folder.FileDigest) bool { return d.Name == folder.ConfigFile })
 	if len(sound) == 0 && i >= 0 {
 		return digests[i].Examine(dir, true).Err()
@@ -149,7 +149,7 @@ func (l List) checkConfiguration(dir string, digests []folder.FileDigest) error 
 		run.Config = string(now.YAML())
 		wrong = append(wrong, k.Head.fits(run))
 	}
-	asWritten := i >= 0 && digests[i].Examine(dir, true).State == folder.Sound
+	asWritten := i >= 0 && digests[i].Examine(dir, true).State == folder.Intact
 	if len(wrong) > 0 && !asWritten && !slices.Contains(wrong, nil) {
 		return wrong[0]
 	}

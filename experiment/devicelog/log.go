@@ -55,15 +55,15 @@ func Bytes(updates, params float64, keep bool) float64 {
 // Log is the record of one run's devices. It belongs to the run's goroutine. One that is
 // written remembers nothing of what it holds, however long the run is.
 type Log struct {
-	Keep    bool // the updates' values, too
-	Replay  bool // the log is read
-	path    string
-	out     metrics.File // nil: a replay
-	buffer  []byte
-	answers map[uint64]int64 // of a replay, where the last is in the file, by task
-	present []realdevices.Presence
-	bans    []realdevices.Ban
-	Told    map[int]Samples // of a replay, by client
+	Keep     bool // the updates' values, too
+	Replay   bool // the log is read
+	path     string
+	file     metrics.File // nil: a replay
+	buffer   []byte
+	answers  map[uint64]int64 // of a replay, where the last is in the file, by task
+	presence []realdevices.Presence
+	bans     []realdevices.Ban
+	Reported map[int]Samples // of a replay, by client
 }
 
 // Samples are the numbers of samples that a client told last; 0: it told none.
@@ -86,11 +86,11 @@ func (l *Log) Round(*metrics.Round) error { return nil }
 
 // Start implements [metrics.Starter].
 func (l *Log) Start(s *metrics.Start) (err error) {
-	if l.out, err = s.Append(File); err != nil {
+	if l.file, err = s.Append(File); err != nil {
 		return err
 	}
-	if l.out.Size() == 0 {
-		_, err = io.WriteString(l.out, magic)
+	if l.file.Size() == 0 {
+		_, err = io.WriteString(l.file, magic)
 		return err
 	}
 	f, _, err := regular.Open(s.Path(File))
@@ -122,10 +122,10 @@ var ErrNone = errors.New("no run with real devices is there")
 // updates.
 func Open(dir string) (*Log, error) {
 	l := &Log{
-		path:    filepath.Join(dir, File),
-		Replay:  true,
-		answers: map[uint64]int64{},
-		Told:    map[int]Samples{},
+		path:     filepath.Join(dir, File),
+		Replay:   true,
+		answers:  map[uint64]int64{},
+		Reported: map[int]Samples{},
 	}
 	f, _, err := regular.Open(l.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -153,7 +153,7 @@ func (l *Log) scan(in *bufio.Reader) error {
 	records := framing.NewReader(in, int64(len(magic)), maxRecord, errDamaged)
 	bare := false // it has updates without their values
 	for {
-		at := records.Offset
+		offset := records.Offset
 		r, err := next(records)
 		switch {
 		case errors.Is(err, io.EOF) && bare:
@@ -167,21 +167,21 @@ func (l *Log) scan(in *bufio.Reader) error {
 			l.bans = append(l.bans, realdevices.Ban{Client: int(b.Client), Reason: b.Reason, For: b.ForNs})
 		}
 		if p := r.GetPresence(); p != nil {
-			l.present = append(l.present, realdevices.Presence{
+			l.presence = append(l.presence, realdevices.Presence{
 				Clock:   p.Clock,
 				Client:  int(p.Client),
 				Joined:  p.Joined,
 				Samples: int(p.Samples),
 			})
 			if p.Joined {
-				l.Told[int(p.Client)] = Samples{Joined: int(p.Samples), Answered: l.Told[int(p.Client)].Answered}
+				l.Reported[int(p.Client)] = Samples{Joined: int(p.Samples), Answered: l.Reported[int(p.Client)].Answered}
 			}
 		}
 		if a := r.GetAnswer(); a != nil {
 			bare = bare || a.Kind == record.Answer_UPDATE && a.Values == nil
-			l.answers[a.Task] = at
+			l.answers[a.Task] = offset
 			if a.Kind == record.Answer_UPDATE {
-				l.Told[int(a.Client)] = Samples{Joined: l.Told[int(a.Client)].Joined, Answered: int(a.Samples)}
+				l.Reported[int(a.Client)] = Samples{Joined: l.Reported[int(a.Client)].Joined, Answered: int(a.Samples)}
 			}
 		}
 	}
@@ -189,14 +189,14 @@ func (l *Log) scan(in *bufio.Reader) error {
 
 // next reads a record, whose values are within bounds; io.EOF at the end, torn or not.
 func next(records *framing.Reader) (*record.Record, error) {
-	at := records.Offset
+	offset := records.Offset
 	payload, err := records.Next()
 	if err != nil {
 		return nil, err
 	}
 	r := &record.Record{}
 	if err := proto.Unmarshal(payload, r); err != nil {
-		return nil, records.Damaged(at, err.Error())
+		return nil, records.Damaged(offset, err.Error())
 	}
 	a := r.GetAnswer()
 	samples := max(a.GetSamples(), r.GetPresence().GetSamples())
@@ -207,18 +207,18 @@ func next(records *framing.Reader) (*record.Record, error) {
 		round.Time(a.GetUploadNs()),
 	}; {
 	case r.Kind == nil || int(a.GetKind()) >= len(kinds) || a.GetKind() < 0:
-		return nil, records.Damaged(at, "it is of an unknown kind")
+		return nil, records.Damaged(offset, "it is of an unknown kind")
 	case slices.Min(d) < 0 || slices.Max(d) > round.MaxDuration:
-		return nil, records.Damaged(at, fmt.Sprintf("it has durations of %d ns", d))
+		return nil, records.Damaged(offset, fmt.Sprintf("it has durations of %d ns", d))
 	case samples > bus.MaxDeviceSamples || loss < 0 || loss > bus.MaxDeviceLoss:
-		return nil, records.Damaged(at, fmt.Sprintf("it has a loss of %g and %d samples", loss, samples))
+		return nil, records.Damaged(offset, fmt.Sprintf("it has a loss of %g and %d samples", loss, samples))
 	}
 	return r, nil
 }
 
 func (l *Log) write(r *record.Record) (err error) {
 	if l.buffer, err = (proto.MarshalOptions{}).MarshalAppend(framing.Begin(l.buffer[:0]), r); err == nil {
-		_, err = l.out.Write(framing.Seal(l.buffer))
+		_, err = l.file.Write(framing.Seal(l.buffer))
 	}
 	if err != nil {
 		return fmt.Errorf("results: %s: %w", File, err)
@@ -268,17 +268,17 @@ func (l *Log) Bans() []realdevices.Ban { return l.bans }
 
 // Presence implements [realdevices.Record].
 func (l *Log) Presence() (p realdevices.Presence, ok bool, err error) {
-	if len(l.present) == 0 {
+	if len(l.presence) == 0 {
 		return p, false, nil
 	}
-	p = l.present[0]
-	l.present = l.present[1:]
+	p = l.presence[0]
+	l.presence = l.presence[1:]
 	return p, true, nil
 }
 
 // Answer implements [realdevices.Record].
 func (l *Log) Answer(task uint64) (*realdevices.Answer, error) {
-	at, ok := l.answers[task]
+	offset, ok := l.answers[task]
 	if !ok {
 		return nil, nil
 	}
@@ -287,11 +287,11 @@ func (l *Log) Answer(task uint64) (*realdevices.Answer, error) {
 		return nil, err
 	}
 	defer f.Close() // read only
-	rest := bufio.NewReader(io.NewSectionReader(f, at, framing.Size+maxRecord))
-	records := framing.NewReader(rest, at, maxRecord, errDamaged)
+	tail := bufio.NewReader(io.NewSectionReader(f, offset, framing.Size+maxRecord))
+	records := framing.NewReader(tail, offset, maxRecord, errDamaged)
 	r, err := next(records)
 	if err == nil && r.GetAnswer() == nil {
-		err = records.Damaged(at, "it is no answer")
+		err = records.Damaged(offset, "it is no answer")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", l.path, err)

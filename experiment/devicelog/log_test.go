@@ -159,7 +159,7 @@ func FuzzDeviceLog(f *testing.F) {
 	f.Add(whole)
 	f.Add([]byte(magic + "\xff\xff\xff\x3f0000"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		l := &Log{Replay: true, answers: map[uint64]int64{}, Told: map[int]Samples{}}
+		l := &Log{Replay: true, answers: map[uint64]int64{}, Reported: map[int]Samples{}}
 		if err := l.scan(bufio.NewReader(bytes.NewReader(b))); err != nil {
 			return
 		}

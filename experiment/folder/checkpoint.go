@@ -65,18 +65,18 @@ func (r *Results) Complete() error {
 		}
 	}
 	r.outputs = slices.DeleteFunc(r.outputs, func(a *appendFile) bool { return a.spool })
-	return failed(err)
+	return resultsError(err)
 }
 
 // Tidy is [Results.Complete] for the folder of a run that is complete, in which a process
 // that was killed may have left those files.
 func Tidy(dir string) error {
 	names := append(spoolFiles(), CheckpointFile, PreviousCheckpointFile, unfinishedCheckpoint)
-	there := func(name string) bool {
+	exists := func(name string) bool {
 		_, err := os.Lstat(filepath.Join(dir, name))
 		return err == nil
 	}
-	if !slices.ContainsFunc(names, there) {
+	if !slices.ContainsFunc(names, exists) {
 		return nil
 	}
 	r, err := ReopenResults(dir)
@@ -111,18 +111,18 @@ func decodeCheckpoint(f io.ReadSeeker, size int64, read func(*Payload) error) er
 	if int64(len(head)) < checkpointHeadLen {
 		return fmt.Errorf("%w: it has %d bytes", ErrTruncated, size)
 	}
-	rest := head[len(checkpointMagic):]
-	format := binary.LittleEndian.Uint32(rest)
-	length := binary.LittleEndian.Uint64(rest[4:])
-	switch whole := checkpointHeadLen + int64(length) + sha256.Size; {
+	fields := head[len(checkpointMagic):]
+	format := binary.LittleEndian.Uint32(fields)
+	length := binary.LittleEndian.Uint64(fields[4:])
+	switch total := checkpointHeadLen + int64(length) + sha256.Size; {
 	case format == 0 || length > maxCheckpoint:
 		return fmt.Errorf("%w: its head says format %d and %d bytes", ErrDamaged, format, length)
 	case format != checkpointFormat:
 		return fmt.Errorf("%w: it has format %d, and this version reads format %d (resume the run with the version that wrote it, or start it again with --force)", ErrFormat, format, checkpointFormat)
-	case size < whole:
-		return fmt.Errorf("%w: it has %d of %d bytes", ErrTruncated, size, whole)
-	case size > whole:
-		return fmt.Errorf("%w: it has %d bytes, %d were written", ErrDamaged, size, whole)
+	case size < total:
+		return fmt.Errorf("%w: it has %d of %d bytes", ErrTruncated, size, total)
+	case size > total:
+		return fmt.Errorf("%w: it has %d bytes, %d were written", ErrDamaged, size, total)
 	}
 	sum := sha256.New()
 	if _, err := io.CopyN(sum, f, int64(length)); err != nil {
@@ -140,8 +140,8 @@ func decodeCheckpoint(f io.ReadSeeker, size int64, read func(*Payload) error) er
 	}
 	p := NewPayload(f, int64(length))
 	err := read(p)
-	if err == nil && p.Left() != 0 {
-		err = fmt.Errorf("%w: %d bytes too many", ErrDamaged, p.Left())
+	if err == nil && p.Remaining() != 0 {
+		err = fmt.Errorf("%w: %d bytes too many", ErrDamaged, p.Remaining())
 	}
 	return err
 }
@@ -175,13 +175,13 @@ func checkMagic(head []byte) error {
 // is an io.ByteReader, so that gob takes no more of it than is its own.
 type Payload struct {
 	*bufio.Reader
-	rest *io.LimitedReader
+	limited *io.LimitedReader
 }
 
 func NewPayload(r io.Reader, length int64) *Payload {
-	rest := &io.LimitedReader{R: r, N: length}
-	return &Payload{bufio.NewReader(rest), rest}
+	limited := &io.LimitedReader{R: r, N: length}
+	return &Payload{bufio.NewReader(limited), limited}
 }
 
-// Left is the number of bytes that are not read yet.
-func (p *Payload) Left() int64 { return p.rest.N + int64(p.Buffered()) }
+// Remaining is the number of bytes that are not read yet.
+func (p *Payload) Remaining() int64 { return p.limited.N + int64(p.Buffered()) }

@@ -19,8 +19,8 @@ const maxClaims = 100_000
 func Claim(base string) (dir, before string, release func(), err error) {
 	made, err := makeFolders(filepath.Dir(base))
 	release = func() {
-		for _, at := range slices.Backward(made) {
-			if os.Remove(at) != nil {
+		for _, path := range slices.Backward(made) {
+			if os.Remove(path) != nil {
 				return // something is in it
 			}
 		}
@@ -49,7 +49,7 @@ func Claim(base string) (dir, before string, release func(), err error) {
 
 // Remove removes the run in a folder: its files, and the folder if nothing else is in it.
 // left are the names of what stays. A run that is still going on is refused.
-func Remove(dir string) (left []string, err error) {
+func Remove(dir string) (remaining []string, err error) {
 	if err := HoldsRun(dir); err != nil {
 		return nil, fmt.Errorf("results: %w", err)
 	}
@@ -61,20 +61,20 @@ func Remove(dir string) (left []string, err error) {
 	names := slices.Concat(Files(c.Outputs...), spoolFiles(), []string{unfinishedCheckpoint, NoiseFile, NotesFile})
 	names = slices.DeleteFunc(names, func(name string) bool { return name == ConfigFile })
 	// The configuration goes last: until then the folder is still known to hold a run.
-	if err := errors.Join(r.clean(), failed(r.remove(append(names, ConfigFile)...)), r.Close()); err != nil {
+	if err := errors.Join(r.clean(), resultsError(r.remove(append(names, ConfigFile)...)), r.Close()); err != nil {
 		return nil, err
 	}
 	return RemoveEmpty(dir)
 }
 
 // RemoveEmpty removes a folder in which nothing is; else it returns what is.
-func RemoveEmpty(dir string) (left []string, err error) {
+func RemoveEmpty(dir string) (remaining []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if err == nil && len(entries) == 0 {
 		err = os.Remove(dir)
 	}
 	for _, e := range entries {
-		left = append(left, e.Name())
+		remaining = append(remaining, e.Name())
 	}
-	return left, failed(err)
+	return remaining, resultsError(err)
 }

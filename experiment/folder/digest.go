@@ -87,7 +87,7 @@ type FileState struct {
 type State string
 
 const (
-	Sound     State = "ok"
+	Intact    State = "ok"
 	Damaged   State = "damaged"
 	Missing   State = "missing"
 	Unchecked State = "unchecked" // nothing says what it held
@@ -108,7 +108,7 @@ func (f FileState) Err() error {
 // no more than that; while it goes on, or after it died, more may follow.
 func (d FileDigest) Examine(dir string, ended bool) FileState {
 	_, size, err := d.read(system{}, dir)
-	s := FileState{Name: d.Name, State: Sound, Size: size}
+	s := FileState{Name: d.Name, State: Intact, Size: size}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		s.State = Missing

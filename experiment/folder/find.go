@@ -64,12 +64,12 @@ func (s *search) in(dir string, depth int) error {
 func Distinct(dirs []string) (list []string) {
 	seen := map[string]bool{}
 	for _, dir := range dirs {
-		at, err := Canonical(dir)
+		canonical, err := Canonical(dir)
 		if err != nil {
-			at = dir // it goes meanwhile
+			canonical = dir // it goes meanwhile
 		}
-		if !seen[at] {
-			seen[at] = true
+		if !seen[canonical] {
+			seen[canonical] = true
 			list = append(list, dir)
 		}
 	}
@@ -78,9 +78,9 @@ func Distinct(dirs []string) (list []string) {
 
 // Canonical is the absolute path of a folder, without symbolic links.
 func Canonical(dir string) (string, error) {
-	whole, err := filepath.Abs(dir)
+	absolute, err := filepath.Abs(dir)
 	if err != nil {
 		return "", err
 	}
-	return filepath.EvalSymlinks(whole)
+	return filepath.EvalSymlinks(absolute)
 }

@@ -42,11 +42,11 @@ func lockFolder(dir string) (release func() error, err error) {
 			if !errors.Is(err, filelock.ErrLocked) {
 				return nil, fmt.Errorf("results: %s cannot be locked: %w", dir, err)
 			}
-			who := strings.TrimSpace(string(holder))
-			if who != "" {
-				who = ", " + who
+			owner := strings.TrimSpace(string(holder))
+			if owner != "" {
+				owner = ", " + owner
 			}
-			return nil, fmt.Errorf("results: %s: %w%s (wait, stop it, or choose another folder)", dir, ErrRunning, who)
+			return nil, fmt.Errorf("results: %s: %w%s (wait, stop it, or choose another folder)", dir, ErrRunning, owner)
 		}
 		// Who held it before may have removed the file after it was opened here:
 		// then the next to come would make and lock another.

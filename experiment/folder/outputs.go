@@ -43,9 +43,9 @@ func (s *Store) open(name string, spool bool) (metrics.File, error) {
 		sum:   sha256.New(),
 		spool: spool,
 	}
-	if kept, ok := s.kept[name]; ok {
-		a.size = kept.size
-		a.sum = kept.sum
+	if saved, ok := s.checkpointed[name]; ok {
+		a.size = saved.size
+		a.sum = saved.sum
 	}
 	flags := os.O_WRONLY | os.O_CREATE
 	if !s.resumed {
@@ -55,9 +55,9 @@ func (s *Store) open(name string, spool bool) (metrics.File, error) {
 	if a.file, err = s.disk.OpenFile(s.Path(name), flags); err != nil {
 		return nil, fmt.Errorf("results: %w", err)
 	}
-	s.own = append(s.own, name)
+	s.created = append(s.created, name)
 	s.outputs = append(s.outputs, a)
-	s.unnamed = true
+	s.namesUnsynced = true
 	if err := a.cut(); err != nil {
 		return nil, fmt.Errorf("results: %w", err)
 	}
@@ -84,7 +84,7 @@ func (a *appendFile) Write(b []byte) (int, error) {
 		if n > 0 {
 			err = errors.Join(err, a.cut())
 		}
-		a.store.failure = failed(err)
+		a.store.failure = resultsError(err)
 		return 0, err
 	}
 	a.size += int64(n)
@@ -110,8 +110,8 @@ func ReopenResults(dir string) (*Results, error) {
 	return &Results{Store: *OnDisk(system{}, dir), unlock: release}, nil
 }
 
-// kept is the part of an output that a run goes on from.
-type kept struct {
+// outputState is the part of an output that a run goes on from.
+type outputState struct {
 	size int64
 	sum  hash.Hash
 }
@@ -125,15 +125,15 @@ func (r *Results) Rewind(sinks []metrics.Sink) error {
 	}
 	d, err := digestOf(r.dir, ConfigFile)
 	if err != nil {
-		return failed(err)
+		return resultsError(err)
 	}
 	r.replaced = []FileDigest{d}
 	stale := append(outputFiles(sinks), SummaryFile, unfinishedCheckpoint)
 	stale = slices.DeleteFunc(stale, func(name string) bool {
-		_, ok := r.kept[name]
+		_, ok := r.checkpointed[name]
 		return ok
 	})
-	return failed(r.remove(stale...))
+	return resultsError(r.remove(stale...))
 }
 
 // clean removes the temporary files that a process left when it died. The folder is locked: nobody is writing any.
@@ -144,5 +144,5 @@ func (r *Results) clean() error {
 			err = errors.Join(err, r.remove(e.Name()))
 		}
 	}
-	return failed(err)
+	return resultsError(err)
 }

@@ -65,8 +65,8 @@ func CheckFiles(sinks []metrics.Sink) error {
 				!filepath.IsLocal(name) {
 				return fmt.Errorf("%s: %q is not the name of a file in the run's folder", sink, name)
 			}
-			if other := owner[name]; other != "" {
-				return fmt.Errorf("%s: %s is written by %s already", sink, name, other)
+			if writer := owner[name]; writer != "" {
+				return fmt.Errorf("%s: %s is written by %s already", sink, name, writer)
 			}
 			owner[name] = sink
 		}
@@ -91,7 +91,7 @@ type Results struct {
 // first, and no others. A folder whose run is still going on is refused in any case,
 // and so is every other run in this one until Close. On an error nothing stays behind.
 func CreateResults(dir string, c config.Config, force bool) (_ *Results, err error) {
-	if err := vacant(dir, force); err != nil {
+	if err := checkVacant(dir, force); err != nil {
 		return nil, err
 	}
 	r := &Results{Store: Store{disk: system{}, dir: dir}}
@@ -100,13 +100,13 @@ func CreateResults(dir string, c config.Config, force bool) (_ *Results, err err
 			err = errors.Join(err, r.Discard())
 		}
 	}()
-	if r.made, err = makeFolders(dir); err != nil {
+	if r.createdFolders, err = makeFolders(dir); err != nil {
 		return nil, fmt.Errorf("results: %w", err)
 	}
 	if r.unlock, err = lockFolder(dir); err != nil {
 		return nil, err
 	}
-	if err := vacant(dir, force); err != nil { // another may have come and gone meanwhile
+	if err := checkVacant(dir, force); err != nil { // another may have come and gone meanwhile
 		return nil, err
 	}
 	if force {
@@ -125,7 +125,7 @@ func CreateResults(dir string, c config.Config, force bool) (_ *Results, err err
 // VacantFolder says whether CreateResults would accept the folder, so that a
 // command can refuse before it prepares anything.
 func VacantFolder(dir string, force bool) error {
-	if err := vacant(dir, force); err != nil {
+	if err := checkVacant(dir, force); err != nil {
 		return err
 	}
 	if _, err := os.Lstat(filepath.Join(dir, lockFile)); errors.Is(err, fs.ErrNotExist) {
@@ -176,18 +176,18 @@ func outside(dir string, levels int) error {
 // hasRun reports whether a folder holds a configuration and more of a run: without more,
 // it may be a file of the user's.
 func hasRun(dir string) bool {
-	there := func(name string) bool {
+	exists := func(name string) bool {
 		_, err := os.Lstat(filepath.Join(dir, name))
 		return err == nil
 	}
-	return there(ConfigFile) &&
+	return exists(ConfigFile) &&
 		slices.ContainsFunc(
 			append(Files(), lockFile),
-			func(name string) bool { return name != ConfigFile && there(name) },
+			func(name string) bool { return name != ConfigFile && exists(name) },
 		)
 }
 
-func vacant(dir string, force bool) error {
+func checkVacant(dir string, force bool) error {
 	if err := outside(filepath.Join(dir, ".."), Levels); err != nil {
 		return err
 	}
@@ -206,7 +206,7 @@ func vacant(dir string, force bool) error {
 	}
 	for _, name := range Files() {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
-			return taken(dir, name)
+			return occupiedError(dir, name)
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("results: %w", err)
 		}
@@ -214,8 +214,8 @@ func vacant(dir string, force bool) error {
 	return nil
 }
 
-// taken is the error for a folder that has a file of a run: it says where the run stands.
-func taken(dir, name string) error {
+// occupiedError is the error for a folder that has a file of a run: it says where the run stands.
+func occupiedError(dir, name string) error {
 	if HoldsRun(dir) != nil {
 		return fmt.Errorf(
 			"results: %s holds %s, a file of a run: %w (choose another with --out, or replace it with --force)",
@@ -224,7 +224,7 @@ func taken(dir, name string) error {
 			ErrHoldsRun,
 		)
 	}
-	o := Look(dir)
+	o := Inspect(dir)
 	if o.State == RunRunning { // which --force does not replace
 		return &takenError{fmt.Sprintf("results: %s: wait, stop it, or choose another folder with --out", o.Sentence())}
 	}
@@ -243,17 +243,17 @@ func (e *takenError) Unwrap() error { return ErrHoldsRun }
 // makeFolders is os.MkdirAll that tells, also on an error, which folders it made.
 func makeFolders(dir string) (made []string, err error) {
 	var missing []string
-	for at := filepath.Clean(dir); ; at = filepath.Dir(at) {
-		if _, err := os.Stat(at); err == nil {
+	for path := filepath.Clean(dir); ; path = filepath.Dir(path) {
+		if _, err := os.Stat(path); err == nil {
 			break
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
-		missing = append(missing, at)
+		missing = append(missing, path)
 	}
-	for _, at := range slices.Backward(missing) {
-		if err := os.Mkdir(at, 0o777); err == nil {
-			made = append(made, at)
+	for _, path := range slices.Backward(missing) {
+		if err := os.Mkdir(path, 0o777); err == nil {
+			made = append(made, path)
 		} else if !errors.Is(err, fs.ErrExist) {
 			return made, err
 		}
@@ -266,17 +266,17 @@ func (r *Results) Replace(name string, write func(io.Writer) error) error {
 	if r.failure != nil {
 		return r.failure
 	}
-	r.own = append(r.own, name)
-	out := &counter{sum: sha256.New()}
+	r.created = append(r.created, name)
+	digest := &counter{sum: sha256.New()}
 	if err := atomicfile.Write(
 		r.Path(name),
-		func(w io.Writer) error { return write(io.MultiWriter(w, out)) },
+		func(w io.Writer) error { return write(io.MultiWriter(w, digest)) },
 	); err != nil {
-		r.failure = failed(err)
+		r.failure = resultsError(err)
 		return r.failure
 	}
 	r.replaced = slices.DeleteFunc(r.replaced, func(d FileDigest) bool { return d.Name == name })
-	r.replaced = append(r.replaced, FileDigest{name, out.size, hexadecimal(out.sum)})
+	r.replaced = append(r.replaced, FileDigest{name, digest.size, hexadecimal(digest.sum)})
 	return nil
 }
 
@@ -305,7 +305,7 @@ func (r *Results) Summary(s *Summary) error {
 		err = r.disk.SyncFolder(r.dir) // before the checkpoints go
 	}
 	if err != nil {
-		r.failure = failed(err)
+		r.failure = resultsError(err)
 	}
 	return r.failure
 }
@@ -317,11 +317,11 @@ func (r *Results) Close() error {
 		err = errors.Join(err, r.unlock())
 		r.unlock = nil
 	}
-	return failed(err)
+	return resultsError(err)
 }
 
-// failed says in an error that it is about the results; nil stays nil.
-func failed(err error) error {
+// resultsError says in an error that it is about the results; nil stays nil.
+func resultsError(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -331,9 +331,9 @@ func failed(err error) error {
 // Discard removes what the run has written, for one that failed before it had
 // anything to keep.
 func (r *Results) Discard() error {
-	err := errors.Join(r.closeOutputs(), failed(r.remove(r.own...)), r.Close())
-	for _, at := range slices.Backward(r.made) {
-		if os.Remove(at) != nil {
+	err := errors.Join(r.closeOutputs(), resultsError(r.remove(r.created...)), r.Close())
+	for _, path := range slices.Backward(r.createdFolders) {
+		if os.Remove(path) != nil {
 			break // someone else's file is in it: then it stays, and so do those around it
 		}
 	}

@@ -28,7 +28,7 @@ type Run struct {
 	Dir    string
 	Config config.Config
 
-	looked sync.Map // stamps by name
+	checkedStamps sync.Map // stamps by name
 }
 
 // Open reads the configuration of the run in a folder. Without one the error wraps [ErrNoRun].
@@ -145,8 +145,8 @@ func (r *Run) Metrics() (list []metric.Metric, err error) {
 // ErrChanged is wrapped by the error for a folder that does not hold what its run wrote.
 var ErrChanged = errors.New(string(RunChanged))
 
-// quick is how many bytes of a file are read, at most, where runs are only shown.
-const quick = 256 << 10
+// maxQuickRead is how many bytes of a file are read, at most, where runs are only shown.
+const maxQuickRead = 256 << 10
 
 // unchanged is an error if rounds.csv is gone, or if another file that is there is not what
 // the run wrote, as far as can be told for a thousand runs: by its length, and by the digest
@@ -162,15 +162,15 @@ func (r *Run) unchanged(s *Summary) error {
 		if err == nil {
 			as = stamp{d, info.Size(), info.ModTime().UnixNano()}
 		}
-		if known, _ := r.looked.Load(d.Name); err == nil &&
+		if checked, _ := r.checkedStamps.Load(d.Name); err == nil &&
 			info.Size() == d.Size &&
-			(known == as || d.Size > quick && d.Name != RoundsFile) {
+			(checked == as || d.Size > maxQuickRead && d.Name != RoundsFile) {
 			continue
 		}
 		if err := d.Examine(r.Dir, true).Err(); err != nil {
 			return fmt.Errorf("%s: %w: %w (fedpace verify %s)", r.Dir, ErrChanged, err, r.Dir)
 		}
-		r.looked.Store(d.Name, as)
+		r.checkedStamps.Store(d.Name, as)
 	}
 	return nil
 }
@@ -185,7 +185,7 @@ type stamp struct {
 type Overview struct {
 	*Run
 	State   RunState
-	Why     error    // what is damaged; nil: nothing is known to be
+	Err     error    // what is damaged; nil: nothing is known to be
 	Summary *Summary // nil: the run goes on, or was killed
 	Rounds  int
 	Virtual float64        // seconds
@@ -193,19 +193,19 @@ type Overview struct {
 	Best    float64        // of Quality; NaN: not measured yet
 }
 
-func Look(dir string) Overview {
+func Inspect(dir string) Overview {
 	r, err := Open(dir)
 	o := Overview{
 		Run:   r,
 		State: RunDamaged,
-		Why:   err,
+		Err:   err,
 		Best:  math.NaN(),
 	}
 	if err != nil {
 		return o
 	}
-	o.State, o.Summary, o.Why = r.State()
-	if o.Why != nil {
+	o.State, o.Summary, o.Err = r.State()
+	if o.Err != nil {
 		return o
 	}
 	o.Quality, _ = r.Quality() // none before the first round

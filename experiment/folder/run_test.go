@@ -27,7 +27,7 @@ func TestTheStatesOfARun(t *testing.T) {
 	}
 	check := func(state RunState, rounds int, best float64, sentence string) {
 		t.Helper()
-		o := Look(dir)
+		o := Inspect(dir)
 		if o.State != state || o.Rounds != rounds || o.Best != best && best > 0 || o.Best == o.Best && best == 0 || !slices.Equal(o.Config.Tags, c.Tags) {
 			t.Errorf("%s after %d rounds, best %v, tags %v, want %s, %d, %v", o.State, o.Rounds, o.Best, o.Config.Tags, state, rounds, best)
 		}
@@ -68,8 +68,8 @@ func TestTheStatesOfARun(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, SummaryFile), []byte("{"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if o := Look(dir); o.State != RunDamaged || o.Why == nil {
-		t.Errorf("%s, %v, want damaged", o.State, o.Why)
+	if o := Inspect(dir); o.State != RunDamaged || o.Err == nil {
+		t.Errorf("%s, %v, want damaged", o.State, o.Err)
 	}
 }
 

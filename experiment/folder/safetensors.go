@@ -157,7 +157,7 @@ func match(entries map[string]entry, want []learn.Tensor, data int64) ([]learn.T
 		e, ok := entries[t.Name]
 		switch {
 		case !ok:
-			return nil, fmt.Errorf("has no tensor %q (it holds %s)", t.Name, few(entries))
+			return nil, fmt.Errorf("has no tensor %q (it holds %s)", t.Name, someNames(entries))
 		case e.DType != "F32":
 			return nil, fmt.Errorf("tensor %q is %s, want F32", t.Name, e.DType)
 		case !slices.Equal(e.Shape, t.Shape):
@@ -192,8 +192,8 @@ func match(entries map[string]entry, want []learn.Tensor, data int64) ([]learn.T
 	return order, nil
 }
 
-// few names up to four entries for a message.
-func few(entries map[string]entry) string {
+// someNames names up to four entries for a message.
+func someNames(entries map[string]entry) string {
 	names := slices.Sorted(maps.Keys(entries))
 	switch {
 	case len(names) == 0:

@@ -18,17 +18,17 @@ import (
 // Store is the part of a run's folder that a run goes on from after a power cut: the
 // outputs that grow, and the checkpoints. It is not safe for concurrent use.
 type Store struct {
-	disk    Disk
-	dir     string
-	own     []string // names of the files that this run has begun
-	made    []string // folders that did not exist before, outermost first
-	outputs []*appendFile
-	failure error
-	unnamed bool // files have been made since the folder was synced
+	disk           Disk
+	dir            string
+	created        []string // names of the files that this run has begun
+	createdFolders []string // folders that did not exist before, outermost first
+	outputs        []*appendFile
+	failure        error
+	namesUnsynced  bool // files have been made since the folder was synced
 
 	// Of a run that goes on.
-	resumed bool
-	kept    map[string]kept // outputs as they were at its checkpoint, by name
+	resumed      bool
+	checkpointed map[string]outputState // outputs as they were at its checkpoint, by name
 }
 
 // OnDisk is the part of the folder of a run that goes on, on this disk.
@@ -87,11 +87,11 @@ func (s *Store) sync() ([]FileDigest, error) {
 
 // syncNames brings the names of files and folders that this run has made to the disk.
 func (s *Store) syncNames() error {
-	if !s.unnamed {
+	if !s.namesUnsynced {
 		return nil
 	}
 	folders := []string{s.dir}
-	for _, made := range s.made {
+	for _, made := range s.createdFolders {
 		folders = append(folders, filepath.Dir(made))
 	}
 	for _, dir := range folders {
@@ -99,7 +99,7 @@ func (s *Store) syncNames() error {
 			return fmt.Errorf("results: %w", err)
 		}
 	}
-	s.unnamed = false
+	s.namesUnsynced = false
 	return nil
 }
 
@@ -121,8 +121,8 @@ func encodeCheckpoint(f File, payload func(io.Writer) error) error {
 		return err
 	}
 	sum := sha256.New()
-	out := bufio.NewWriterSize(f, 1<<18)
-	if err := errors.Join(payload(io.MultiWriter(out, sum)), out.Flush()); err != nil {
+	buffered := bufio.NewWriterSize(f, 1<<18)
+	if err := errors.Join(payload(io.MultiWriter(buffered, sum)), buffered.Flush()); err != nil {
 		return err
 	}
 	end, err := f.Seek(0, io.SeekCurrent)
@@ -165,7 +165,7 @@ func ReadCheckpoint(dir, name string, read func(*Payload) error) error {
 // Check reads what a checkpoint holds of the outputs, and returns an error if they
 // hold something else: the run cannot go on from there. It changes nothing.
 func (s *Store) Check(outputs []FileDigest) error {
-	s.kept = map[string]kept{}
+	s.checkpointed = map[string]outputState{}
 	for _, o := range outputs {
 		sum, size, err := o.read(s.disk, s.dir)
 		switch {
@@ -186,7 +186,7 @@ func (s *Store) Check(outputs []FileDigest) error {
 				err,
 			)
 		}
-		s.kept[o.Name] = kept{o.Size, sum}
+		s.checkpointed[o.Name] = outputState{o.Size, sum}
 	}
 	return nil
 }
@@ -206,7 +206,7 @@ func (s *Store) remove(names ...string) error {
 // new name in it, is synced, a power cut may lose the change.
 type Disk interface {
 	OpenFile(path string, flag int) (File, error)
-	Rename(from, to string) error
+	Rename(oldPath, newPath string) error
 	Remove(path string) error
 	SyncFolder(path string) error
 }
@@ -226,15 +226,15 @@ type system struct{}
 
 func (system) OpenFile(path string, flag int) (File, error) {
 	mode := os.FileMode(0o666)
-	if slices.Contains(secrets, filepath.Base(path)) {
+	if slices.Contains(privateFiles, filepath.Base(path)) {
 		mode = 0o600
 	}
 	return regular.OpenFile(path, flag, mode)
 }
 
-// secrets are the files that may hold updates of real devices, from which something of
+// privateFiles are the files that may hold updates of real devices, from which something of
 // their samples can be told. Only the run's own user may read them.
-var secrets = []string{CheckpointFile, PreviousCheckpointFile, unfinishedCheckpoint, DevicesFile}
+var privateFiles = []string{CheckpointFile, PreviousCheckpointFile, unfinishedCheckpoint, DevicesFile}
 
 // Files that packages above this one write.
 const (
@@ -242,7 +242,7 @@ const (
 	NoiseFile   = "noise.key"   // of differential privacy with real devices (package run)
 )
 
-func (system) Rename(from, to string) error { return os.Rename(from, to) }
+func (system) Rename(oldPath, newPath string) error { return os.Rename(oldPath, newPath) }
 
 func (system) Remove(path string) error { return os.Remove(path) }
 

@@ -101,11 +101,11 @@ type Ban struct {
 
 // Correction is a number that a real device told and that counted with another.
 type Correction struct {
-	Device  string  `json:"device"`
-	Claim   string  `json:"claim"`   // seconds of a task, samples, or the loss of its first minibatch
-	Times   int     `json:"times"`   // that it happened
-	Told    float64 `json:"told"`    // the first time
-	Counted float64 `json:"counted"` // in its place
+	Device   string  `json:"device"`
+	Claim    string  `json:"claim"`   // seconds of a task, samples, or the loss of its first minibatch
+	Times    int     `json:"times"`   // that it happened
+	Reported float64 `json:"told"`    // the first time
+	Counted  float64 `json:"counted"` // in its place
 }
 
 // Attackers are the clients of a class that attacked the run.
@@ -184,9 +184,9 @@ type Fairness struct {
 	Metrics []MetricFairness `json:"metrics,omitempty"`
 }
 
-// Of is how evenly the model serves clients by a metric, or by the loss; without values if
+// ByMetric is how evenly the model serves clients by a metric, or by the loss; without values if
 // that was not measured.
-func (f *Fairness) Of(name string) MetricFairness {
+func (f *Fairness) ByMetric(name string) MetricFairness {
 	switch i := slices.IndexFunc(f.Metrics, func(m MetricFairness) bool { return m.Name == name }); {
 	case i >= 0:
 		return f.Metrics[i]
@@ -217,23 +217,23 @@ func EvaluationByClient(list []metric.Metric, e *metrics.ClientEvaluation) *Clie
 	if e == nil {
 		return nil
 	}
-	of := func(f *metrics.Fairness) Fairness {
-		to := Fairness{Clients: f.Clients, Loss: f.Loss, WorstLoss: f.WorstLoss}
+	convert := func(f *metrics.Fairness) Fairness {
+		result := Fairness{Clients: f.Clients, Loss: f.Loss, WorstLoss: f.WorstLoss}
 		for i, m := range f.Metrics {
-			of := MetricFairness{list[i].Name, metrics.Measured(m.Mean), metrics.Measured(m.Worst), metrics.Measured(m.Jain)}
-			if of.Name == metric.Accuracy {
-				to.Accuracy = of.Mean
-				to.WorstAccuracy = of.Worst
-				to.Jain = of.Jain
+			measure := MetricFairness{list[i].Name, metrics.Measured(m.Mean), metrics.Measured(m.Worst), metrics.Measured(m.Jain)}
+			if measure.Name == metric.Accuracy {
+				result.Accuracy = measure.Mean
+				result.WorstAccuracy = measure.Worst
+				result.Jain = measure.Jain
 				continue
 			}
-			to.Metrics = append(to.Metrics, of)
+			result.Metrics = append(result.Metrics, measure)
 		}
-		return to
+		return result
 	}
-	s := &ClientEvaluation{Round: e.Round, Fairness: of(&e.All)}
+	s := &ClientEvaluation{Round: e.Round, Fairness: convert(&e.All)}
 	for i := range e.Classes {
-		s.Classes = append(s.Classes, ClassFairness{e.Classes[i].Class, of(&e.Classes[i].Fairness)})
+		s.Classes = append(s.Classes, ClassFairness{e.Classes[i].Class, convert(&e.Classes[i].Fairness)})
 	}
 	return s
 }
@@ -254,12 +254,12 @@ func (s Summary) JSON() ([]byte, error) {
 	return append(text, '\n'), nil
 }
 
-// unsealed stands in a summary for its own digest while that is calculated.
-var unsealed = strings.Repeat("0", 2*sha256.Size)
+// zeroDigest stands in a summary for its own digest while that is calculated.
+var zeroDigest = strings.Repeat("0", 2*sha256.Size)
 
 // seal fills in the digest of the summary's JSON, and returns it.
 func (s *Summary) seal() ([]byte, error) {
-	s.SummarySHA256 = unsealed
+	s.SummarySHA256 = zeroDigest
 	text, err := s.JSON()
 	if err != nil {
 		return nil, err
@@ -303,7 +303,7 @@ func ReadSummary(path string) (Summary, error) {
 	if s.Task == "" {
 		return Summary{}, fmt.Errorf("%s: not a run's summary: it names no task", path)
 	}
-	if seal := s.SummarySHA256; seal == "" || sealOf(bytes.Replace(text, []byte(seal), []byte(unsealed), 1)) != seal {
+	if seal := s.SummarySHA256; seal == "" || sealOf(bytes.Replace(text, []byte(seal), []byte(zeroDigest), 1)) != seal {
 		return Summary{}, fmt.Errorf(
 			"%s: %w, or damaged: its summary_sha256 is not that of what it holds",
 			path,

@@ -101,7 +101,7 @@ func Of(
 		Config:    p.Config,
 		Open:      len(p.Targets) > 0,
 		Tied:      p.CorrelationNotes(),
-		State:     p.State(),
+		State:     p.AboutState(),
 		Attackers: p.AboutAttackers(),
 		Unlike:    unlikeOf(p),
 	}

@@ -52,7 +52,7 @@ func told(dir string) (map[int]devicelog.Samples, error) {
 	case errors.Is(err, devicelog.ErrNone):
 		return nil, nil
 	case err == nil || errors.Is(err, devicelog.ErrBare):
-		return log.Told, nil
+		return log.Reported, nil
 	default:
 		return nil, err
 	}

@@ -67,7 +67,7 @@ func measurementsOf(p *problem.Data, c *round.Config) measurements {
 	}
 	if m.clients.Any() {
 		for client := range p.Config.Clients {
-			m.own += float64(p.OwnSamples(client))
+			m.own += float64(p.EvaluationSamples(client))
 		}
 	}
 	return m

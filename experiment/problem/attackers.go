@@ -39,8 +39,8 @@ func (p *Timing) Attackers() *aggregate.Attackers {
 	}
 }
 
-// Attacking counts the clients of each class that attacks, as a summary has them.
-func (p *Timing) Attacking() (list []folder.Attackers) {
+// AttackerCounts counts the clients of each class that attacks, as a summary has them.
+func (p *Timing) AttackerCounts() (list []folder.Attackers) {
 	all := attacks(&p.Config)
 	if all == nil {
 		return nil
@@ -62,13 +62,13 @@ func (p *Timing) Attacking() (list []folder.Attackers) {
 
 // AboutAttackers says in a line who attacks and how; "": nobody.
 func (p *Timing) AboutAttackers() string {
-	var how []string
+	var descriptions []string
 	all := 0
-	for _, a := range p.Attacking() {
+	for _, a := range p.AttackerCounts() {
 		all += a.Clients
-		how = append(how, fmt.Sprintf("%d of class %s: %s", a.Clients, a.Class, a.Attack))
+		descriptions = append(descriptions, fmt.Sprintf("%d of class %s: %s", a.Clients, a.Class, a.Attack))
 	}
-	if how == nil {
+	if descriptions == nil {
 		return ""
 	}
 	return fmt.Sprintf(
@@ -76,7 +76,7 @@ func (p *Timing) AboutAttackers() string {
 		all,
 		p.Config.Clients,
 		human.Plural(p.Config.Clients, "client"),
-		strings.Join(how, "; "),
+		strings.Join(descriptions, "; "),
 	)
 }
 
@@ -124,13 +124,13 @@ func (p *Problem) checkAttacks() error {
 			}
 		}
 		for y := range classes {
-			if to := label(y, classes); to < 0 || to >= classes {
+			if poisoned := label(y, classes); poisoned < 0 || poisoned >= classes {
 				return &config.KeyError{
 					Key: key,
 					Problem: fmt.Sprintf(
 						"%s makes label %d of %d, which is none of the %d classes (0 to %d)",
 						name,
-						to,
+						poisoned,
 						y,
 						classes,
 						classes-1,

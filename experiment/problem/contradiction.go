@@ -9,13 +9,13 @@ import (
 	"fedpace/config"
 )
 
-// contradicts is by what part of its time a task may be off what its class's tasks take before
+// maxDeviation is by what part of its time a task may be off what its class's tasks take before
 // that class is taken for a wrong one.
-const contradicts = 0.25
+const maxDeviation = 0.25
 
-// CalibrationAgainst says how a device's calibration contradicts its class, by a task of K_0 steps;
+// CalibrationContradiction says how a device's calibration contradicts its class, by a task of K_0 steps;
 // empty: it does not. Steps of another model or size of minibatches say nothing of this run.
-func (p *Problem) CalibrationAgainst(client int, measured []*bus.Measured) string {
+func (p *Problem) CalibrationContradiction(client int, measured []*bus.Measured) string {
 	c, bits := &p.Config, p.DeviceBits()
 	took := [3]float64{math.NaN(), math.NaN(), math.NaN()}
 	for _, m := range measured {
@@ -27,41 +27,41 @@ func (p *Problem) CalibrationAgainst(client int, measured []*bus.Measured) strin
 			took[2] = m.UploadSeconds + float64(bits.Up)/1e6/m.UploadMbps
 		}
 	}
-	return p.TaskAgainst(client, c.Schedule.K0, took)
+	return p.TaskContradiction(client, c.Schedule.K0, took)
 }
 
-// TaskAgainst says how the seconds of a real device's task of so many steps, by phase, contradict
+// TaskContradiction says how the seconds of a real device's task of so many steps, by phase, contradict
 // its class; empty: they do not, or it has none. What is NaN is not known.
-func (p *Problem) TaskAgainst(client, steps int, took [3]float64) string {
-	own := p.Fleet.DeviceClass(client)
-	if own == fleet.NoClass {
+func (p *Problem) TaskContradiction(client, steps int, took [3]float64) string {
+	class := p.Fleet.DeviceClass(client)
+	if class == fleet.NoClass {
 		return ""
 	}
-	off, _, where := p.against(own, steps, took)
-	if !(off > contradicts) {
+	off, _, description := p.classMismatch(class, steps, took)
+	if !(off > maxDeviation) {
 		return ""
 	}
 	fits := "no class of the fleet fits"
-	least := math.Inf(1)
+	closest := math.Inf(1)
 	for number, name := range p.Fleet.Classes() {
-		if off, middle, _ := p.against(number, steps, took); off <= contradicts && middle < least {
+		if off, middle, _ := p.classMismatch(number, steps, took); off <= maxDeviation && middle < closest {
 			fits = "class " + name + " fits"
-			least = middle
+			closest = middle
 		}
 	}
-	return where + "; " + fits
+	return description + "; " + fits
 }
 
-// against is by what part of its time a task is outside of what 90 % of a class's tasks take, by what
+// classMismatch is by what part of its time a task is outside of what 90 % of a class's tasks take, by what
 // factor it is off their middle (a logarithm), and where it is furthest outside, in words.
-func (p *Problem) against(number, steps int, took [3]float64) (off, middle float64, where string) {
+func (p *Problem) classMismatch(number, steps int, took [3]float64) (off, middle float64, description string) {
 	low, high, err := p.Fleet.Within(number, steps, p.DeviceBits())
 	if err != nil {
 		return math.Inf(1), 0, "no task of class " + p.Config.Fleet[number].Name + " is possible"
 	}
 	class := &p.Config.Fleet[number]
 	gaps := 0.0
-	own := 0.0
+	measured := 0.0
 	usual := 0.0
 	furthest := 0.0
 	for i, seconds := range took {
@@ -69,23 +69,23 @@ func (p *Problem) against(number, steps int, took [3]float64) (off, middle float
 			continue
 		}
 		u := 1 + 2**class.Uncertainty.Phases()[i]
-		least := low[i] / u
-		most := high[i] * u
-		gap := max(0, least-seconds, seconds-most)
+		shortest := low[i] / u
+		longest := high[i] * u
+		gap := max(0, shortest-seconds, seconds-longest)
 		gaps = gaps + gap
-		own = own + seconds
-		usual = usual + (least+most)/2
+		measured = measured + seconds
+		usual = usual + (shortest+longest)/2
 		if gap > furthest {
 			furthest = gap
-			where = fmt.Sprintf(
+			description = fmt.Sprintf(
 				"%s takes %.3g s, and %.3g to %.3g s with class %s",
 				[...]string{"a download", fmt.Sprintf("a task of %d steps", steps), "an upload"}[i],
 				seconds,
-				least,
-				most,
+				shortest,
+				longest,
 				class.Name,
 			)
 		}
 	}
-	return gaps / min(own, usual), math.Abs(math.Log(own / usual)), where
+	return gaps / min(measured, usual), math.Abs(math.Log(measured / usual)), description
 }

@@ -49,7 +49,7 @@ func TestWhatContradictsAClass(t *testing.T) {
 		{5, [3]float64{nan, 2, nan}, nil},
 		{0, [3]float64{9, 9, 9}, nil},
 	} {
-		got := p.TaskAgainst(x.client, 10, x.took)
+		got := p.TaskContradiction(x.client, 10, x.took)
 		for _, want := range x.want {
 			if !strings.Contains(got, want) {
 				t.Errorf("client %d, %v: %q does not say %q", x.client, x.took, got, want)
@@ -60,11 +60,11 @@ func TestWhatContradictsAClass(t *testing.T) {
 		}
 	}
 	slow := &bus.Measured{Model: "other", Batch: 32, SecondsPerStep: 9, DownloadMbps: 20, DownloadSeconds: 0.1, UploadMbps: 5}
-	if got := p.CalibrationAgainst(2, []*bus.Measured{slow}); got != "" {
+	if got := p.CalibrationContradiction(2, []*bus.Measured{slow}); got != "" {
 		t.Errorf("steps of another model contradict: %q", got)
 	}
 	slow.UploadMbps = 1
-	if got := p.CalibrationAgainst(2, []*bus.Measured{slow}); !strings.HasPrefix(got, "an upload takes 40 s, and 8 to 8 s with class pi4") {
+	if got := p.CalibrationContradiction(2, []*bus.Measured{slow}); !strings.HasPrefix(got, "an upload takes 40 s, and 8 to 8 s with class pi4") {
 		t.Errorf("a slow link: %q", got)
 	}
 }

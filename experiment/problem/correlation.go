@@ -13,19 +13,19 @@ import (
 	"fedpace/registry"
 )
 
-// correlate hands the clients' devices out by their data, where the configuration
+// correlateDevices hands the clients' devices out by their data, where the configuration
 // says so.
-func (p *Timing) correlate() error {
+func (p *Timing) correlateDevices() error {
 	c := &p.Config
 	if !c.Correlation.Given() {
 		return nil
 	}
-	known := map[string][]float64{}
-	err := p.Fleet.Correlate(c.Correlation, c.Clients, func(with string) (values []float64, err error) {
-		if known[with] == nil {
-			known[with], err = sizesOf(p.Set, c.Clients, with)
+	cached := map[string][]float64{}
+	err := p.Fleet.Correlate(c.Correlation, c.Clients, func(property string) (values []float64, err error) {
+		if cached[property] == nil {
+			cached[property], err = clientProperties(p.Set, c.Clients, property)
 		}
-		return known[with], err
+		return cached[property], err
 	})
 	if option := (*registry.OptionError)(nil); errors.As(err, &option) {
 		return config.Error("", err)
@@ -33,12 +33,12 @@ func (p *Timing) correlate() error {
 	return err // of the data
 }
 
-// sizesOf is what the first clients' data are like: samples, labels or entropy.
-func sizesOf(set federated.Set, clients int, with string) ([]float64, error) {
+// clientProperties is what the first clients' data are like: samples, labels or entropy.
+func clientProperties(set federated.Set, clients int, property string) ([]float64, error) {
 	values := make([]float64, clients)
 	var batch learn.Batch
 	for client := range values {
-		if with == "samples" {
+		if property == "samples" {
 			values[client] = float64(set.Samples(client))
 			continue
 		}
@@ -47,7 +47,7 @@ func sizesOf(set federated.Set, clients int, with string) ([]float64, error) {
 			return nil, err
 		}
 		values[client] = float64(len(counts))
-		if with == "entropy" {
+		if property == "entropy" {
 			values[client] = federated.Entropy(counts)
 		}
 	}
@@ -63,13 +63,13 @@ func (p *Problem) DeviceOf(client int) (device, presence int) {
 // CorrelationNotes says in lines what the correlations with data have come to.
 func (p *Problem) CorrelationNotes() (lines []string) {
 	for _, t := range p.Fleet.Correlations {
-		with := map[string]string{
+		property := map[string]string{
 			"samples": "number of samples",
 			"labels":  "number of labels",
 			"entropy": "entropy of labels",
 		}[t.With]
 		lines = append(lines, fmt.Sprintf("Clients' %s and %s: Spearman's correlation is %.3f over %d %s, %g is wanted.",
-			t.What, with, t.Achieved, p.Config.Clients, human.Plural(p.Config.Clients, "client"), t.Wanted))
+			t.What, property, t.Achieved, p.Config.Clients, human.Plural(p.Config.Clients, "client"), t.Wanted))
 	}
 	return lines
 }

@@ -63,7 +63,7 @@ type Host struct {
 // ForHost is the problem of a run that another process coordinates: the fleet
 // and, if this machine has all of it, the learning problem. Otherwise lacks says what
 // is missing. Close the problem after use.
-func ForHost(ctx context.Context, info *bus.RunInfo, has Host) (p *Problem, lacks, err error) {
+func ForHost(ctx context.Context, info *bus.RunInfo, machine Host) (p *Problem, lacks, err error) {
 	c, err := config.Parse("configuration", []byte(info.Configuration))
 	if err != nil {
 		return nil, nil, fmt.Errorf("its configuration is not one for this version, %s: %w", info.Version, err)
@@ -79,12 +79,12 @@ func ForHost(ctx context.Context, info *bus.RunInfo, has Host) (p *Problem, lack
 			return nil, nil, fmt.Errorf("%s, which it is configured by, is another file on this machine", f.Path)
 		}
 	}
-	p = newProblem(c, has.Notice)
+	p = newProblem(c, machine.Notice)
 	if p.Fleet, err = c.NewFleet(); err != nil {
 		return nil, nil, err
 	}
 	if c.Train {
-		lacks = p.learn(ctx, info, has)
+		lacks = p.prepareTraining(ctx, info, machine)
 		if lacks != nil {
 			err = p.Close()
 		}
@@ -92,13 +92,13 @@ func ForHost(ctx context.Context, info *bus.RunInfo, has Host) (p *Problem, lack
 	return p, lacks, err
 }
 
-// learn prepares what a trainer needs; the error says what this machine lacks.
-func (p *Problem) learn(ctx context.Context, info *bus.RunInfo, has Host) (err error) {
+// prepareTraining prepares what a trainer needs; the error says what this machine lacks.
+func (p *Problem) prepareTraining(ctx context.Context, info *bus.RunInfo, machine Host) (err error) {
 	c := &p.Config
 	p.Kernel = info.Kernel
 	if c.External() {
-		c.Trainer.Command = has.Trainer
-		if has.Trainer == "" {
+		c.Trainer.Command = machine.Trainer
+		if machine.Trainer == "" {
 			return external.Differ(info.Spec.GetModel(), "")
 		}
 	} else if p.Arithmetic, err = learn.SelectKernel(p.Kernel); err != nil {
@@ -107,13 +107,13 @@ func (p *Problem) learn(ctx context.Context, info *bus.RunInfo, has Host) (err e
 			err,
 		)
 	}
-	if has.Data != "" && !c.IsSynthetic() && !c.IsTrainers() {
-		c.Data.Path = has.Data
-		if data.IsPrepared(has.Data) { // by the run's mapping, as its digest says
+	if machine.Data != "" && !c.IsSynthetic() && !c.IsTrainers() {
+		c.Data.Path = machine.Data
+		if data.IsPrepared(machine.Data) { // by the run's mapping, as its digest says
 			c.Data.Reader = nil
 		}
 	}
-	if err := p.open(ctx, nil); err != nil {
+	if err := p.openData(ctx, nil); err != nil {
 		return err
 	}
 	if got := p.Set.Info().Digest; got != info.Spec.GetDataDigest() {
@@ -128,7 +128,7 @@ func (p *Problem) learn(ctx context.Context, info *bus.RunInfo, has Host) (err e
 			info.Spec.GetDataDigest(),
 		)
 	}
-	if err := p.parse(ctx); err != nil {
+	if err := p.makeModel(ctx); err != nil {
 		return err
 	}
 	mine := p.Learning().Spec()

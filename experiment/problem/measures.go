@@ -9,10 +9,10 @@ import (
 	"fedpace/learn/metric"
 )
 
-// judge settles by what models are measured and compared, and refuses what the model
+// chooseMetrics settles by what models are measured and compared, and refuses what the model
 // does not measure. Where that is more or less than an accuracy, the configuration
 // says it from then on, for those who read the run's results without its model.
-func (p *Problem) judge() (err error) {
+func (p *Problem) chooseMetrics() (err error) {
 	c := &p.Config
 	if !c.Train { // nothing is measured, and tables have the columns of a classifier
 		p.Metrics = []metric.Metric{{Name: metric.Accuracy}}
@@ -36,12 +36,12 @@ func (p *Problem) judge() (err error) {
 	if p.Targets, err = c.Stop.Targets(p.Quality, p.Metrics); err != nil || accurate {
 		return err
 	}
-	const reads = "%s: it reads the validation accuracy, which %s does not have"
+	const needsAccuracy = "%s: it reads the validation accuracy, which %s does not have"
 	switch run := c.Schedule.Setup(); {
 	case schedule.NeedsOf(c.Schedule.K, run).Accuracy:
-		return fmt.Errorf(reads, "schedule.k", p.Model)
+		return fmt.Errorf(needsAccuracy, "schedule.k", p.Model)
 	case schedule.NeedsOf(c.Schedule.Eta, run).Accuracy:
-		return fmt.Errorf(reads, "schedule.eta", p.Model)
+		return fmt.Errorf(needsAccuracy, "schedule.eta", p.Model)
 	}
 	return nil
 }

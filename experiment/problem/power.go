@@ -28,11 +28,11 @@ func (p *Timing) Power() metrics.Power {
 // watts are those of the fleet's classes; nil: none gives any, or none that does has a
 // client.
 func watts(c *config.Config) (list []metrics.Watts) {
-	known := func(k fleet.Class) bool {
-		of := func(d config.Device) bool { return d.Class == k.Name }
-		return k.Watts != fleet.Watts{} && (!c.DevicesAlone() || slices.ContainsFunc(c.Devices.Names, of))
+	drawsPower := func(k fleet.Class) bool {
+		inClass := func(d config.Device) bool { return d.Class == k.Name }
+		return k.Watts != fleet.Watts{} && (!c.DevicesAlone() || slices.ContainsFunc(c.Devices.Names, inClass))
 	}
-	if !slices.ContainsFunc(c.Fleet, known) {
+	if !slices.ContainsFunc(c.Fleet, drawsPower) {
 		return nil
 	}
 	for _, k := range c.Fleet {
@@ -50,8 +50,8 @@ func (p *Problem) DeviceBits() fleet.Bits {
 	return fleet.Both(32 * int64(p.Model.Params()))
 }
 
-// Usual is what a task of so many local steps takes a real device by its class; 0: that is not known.
-func (p *Problem) Usual(client, steps int) round.Time {
+// ExpectedTask is what a task of so many local steps takes a real device by its class; 0: that is not known.
+func (p *Problem) ExpectedTask(client, steps int) round.Time {
 	if p.Fleet.DeviceClass(client) == fleet.NoClass {
 		return 0
 	}

@@ -26,8 +26,8 @@ type Privacy struct {
 	simulated  bool
 	uncovered  []string
 
-	mu    sync.Mutex
-	known map[int]float64 // epsilon by rounds: the last that was asked for
+	mu       sync.Mutex
+	epsilons map[int]float64 // epsilon by rounds: the last that was asked for
 }
 
 // settlePrivacy finds out what rounds cost. A limit of epsilon becomes one of rounds.
@@ -38,8 +38,8 @@ func (p *Problem) settlePrivacy() error {
 	}
 	v := &Privacy{
 		options:   c.Privacy,
-		updates:   p.accepted(),
-		draw:      p.draw(),
+		updates:   p.maxUpdates(),
+		draw:      p.cohortDraw(),
 		simulated: len(c.Devices.Names) == 0,
 		uncovered: p.uncovered(),
 	}
@@ -50,8 +50,8 @@ func (p *Problem) settlePrivacy() error {
 	if c.Privacy.Epsilon == 0 {
 		return nil
 	}
-	most := cmp.Or(c.Stop.Rounds, mostRounds)
-	c.Stop.Rounds = v.accountant.Rounds(c.Privacy.Epsilon, c.Privacy.Delta, most)
+	limit := cmp.Or(c.Stop.Rounds, maxRounds)
+	c.Stop.Rounds = v.accountant.Rounds(c.Privacy.Epsilon, c.Privacy.Delta, limit)
 	if c.Stop.Rounds == 0 {
 		return &config.KeyError{
 			Key: "privacy.epsilon",
@@ -65,8 +65,8 @@ func (p *Problem) settlePrivacy() error {
 	return nil
 }
 
-// mostRounds is the largest number of rounds that a run stops after.
-const mostRounds = 1_000_000_000
+// maxRounds is the largest number of rounds that a run stops after.
+const maxRounds = 1_000_000_000
 
 // checkPrivacy refuses what would make a client's part of a round's sum larger than one
 // clipped update, or a cohort depend on what clients learned.
@@ -123,32 +123,32 @@ func (p *Data) checkPrivacy(params, trainable int) error {
 // Population is how many clients and devices there are.
 func (p *Data) Population() int { return p.Config.Clients + len(p.Config.Devices.Names) }
 
-// draw is how a round's clients come about: see package privacy. Which devices take part
+// cohortDraw is how a round's clients come about: see package privacy. Which devices take part
 // is no secret, so that their rounds are not a sample. Clients that may be away are drawn
 // among those that are there, whose number changes.
-func (p *Data) draw() privacy.Draw {
+func (p *Data) cohortDraw() privacy.Draw {
 	c := &p.Config
 	_, first := c.Close.(closing.First)
-	d := privacy.Draw{Rate: 1, Displaces: first || !p.everybody()}
-	if !p.everybody() && !p.othersFollow() && len(c.Devices.Names) == 0 {
+	d := privacy.Draw{Rate: 1, Displaces: first || !p.selectsAll()}
+	if !p.selectsAll() && !p.changesOthers() && len(c.Devices.Names) == 0 {
 		d.Rate = float64(c.Cohort) / float64(c.Clients)
 	}
 	return d
 }
 
-// everybody reports whether each client is asked that is there.
-func (p *Data) everybody() bool {
+// selectsAll reports whether each client is asked that is there.
+func (p *Data) selectsAll() bool {
 	c := &p.Config
 	return c.Cohort >= c.Clients && (!c.DrawsDevices() || c.Cohort >= p.Population())
 }
 
-// othersFollow reports whether a client more may change who else is asked, besides whom it takes the
+// changesOthers reports whether a client more may change who else is asked, besides whom it takes the
 // place of: by the turns, or by how long rounds take where clients may be away.
-func (p *Data) othersFollow() bool {
+func (p *Data) changesOthers() bool {
 	c := &p.Config
 	_, uniform := c.Select.(selection.Uniform)
 	battery := slices.ContainsFunc(c.Fleet, func(k fleet.Class) bool { return k.Battery != nil })
-	return !uniform && !p.everybody() ||
+	return !uniform && !p.selectsAll() ||
 		battery ||
 		c.EverAbsent()
 }
@@ -158,10 +158,10 @@ func (p *Problem) uncovered() (list []string) {
 	c := &p.Config
 	list = []string{}
 	for _, follows := range []struct {
-		key string
-		of  any
+		key      string
+		schedule any
 	}{{"schedule.k", c.Schedule.K}, {"schedule.eta", c.Schedule.Eta}} {
-		needs := registry.NeedsOf(follows.of)
+		needs := registry.NeedsOf(follows.schedule)
 		if needs.Losses {
 			list = append(
 				list,
@@ -178,12 +178,12 @@ func (p *Problem) uncovered() (list []string) {
 			list = append(list, follows.key+" follows how long the clients take, and the models follow it")
 		}
 	}
-	keeps := len(c.Personal.Names) > 0 || p.Trainer != nil && p.Trainer.State > 0 ||
+	stateful := len(c.Personal.Names) > 0 || p.Trainer != nil && p.Trainer.State > 0 ||
 		slices.ContainsFunc(
 			[]any{c.Compress, c.Local, c.Aggregate.Algorithm},
-			func(of any) bool { return registry.NeedsOf(of).ClientState },
+			func(part any) bool { return registry.NeedsOf(part).ClientState },
 		)
-	if keeps && p.draw().Displaces {
+	if stateful && p.cohortDraw().Displaces {
 		list = append(list, "clients keep something from task to task: one that loses its place to another keeps something else, which its later updates follow")
 	}
 	if c.Stop.ValidationAccuracy != 0 || c.Stop.Metric.Reaches != nil {
@@ -192,7 +192,7 @@ func (p *Problem) uncovered() (list []string) {
 			"the run's end follows validations, which are covered only where no client's samples are held out",
 		)
 	}
-	if p.othersFollow() {
+	if p.changesOthers() {
 		list = append(
 			list,
 			"one client more may change who else is asked, and epsilon allows only for the one whose place it takes",
@@ -212,11 +212,11 @@ func (v *Privacy) Mechanism(key privacy.Secret) *privacy.Mechanism {
 func (v *Privacy) Epsilon(rounds int) float64 {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if e, ok := v.known[rounds]; ok {
+	if e, ok := v.epsilons[rounds]; ok {
 		return e
 	}
 	e := v.accountant.Epsilon(rounds, v.options.Delta)
-	v.known = map[int]float64{rounds: e}
+	v.epsilons = map[int]float64{rounds: e}
 	return e
 }
 
@@ -239,7 +239,7 @@ func (v *Privacy) Summary(rounds int) *folder.Privacy {
 func (v *Privacy) Text(rounds int) string {
 	s := v.Summary(rounds)
 	text := fmt.Sprintf("Privacy: epsilon %.4g at delta %g after %d %s, with norm %g, noise %g and %s (%.4g if they were Poisson samples, which they are not).",
-		s.Epsilon, s.Delta, rounds, human.Plural(rounds, "round"), s.Clip, s.Noise, v.sampled(), s.PoissonEpsilon)
+		s.Epsilon, s.Delta, rounds, human.Plural(rounds, "round"), s.Clip, s.Noise, v.samplingText(), s.PoissonEpsilon)
 	if s.Simulated {
 		text += " The noise follows from the seed: it is for research."
 	}
@@ -249,7 +249,7 @@ func (v *Privacy) Text(rounds int) string {
 	return text
 }
 
-func (v *Privacy) sampled() string {
+func (v *Privacy) samplingText() string {
 	switch {
 	case v.draw.Rate < 1:
 		return fmt.Sprintf("%.3g %% of the clients drawn for a round", 100*v.draw.Rate)

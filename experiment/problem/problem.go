@@ -67,8 +67,8 @@ type Problem struct {
 }
 
 // newProblem is a problem of which nothing is prepared.
-func newProblem(of config.Config, notice func(string)) *Problem {
-	return &Problem{Timing: Timing{Data: Data{Config: of}}, notice: notice}
+func newProblem(c config.Config, notice func(string)) *Problem {
+	return &Problem{Timing: Timing{Data: Data{Config: c}}, notice: notice}
 }
 
 // Prepare reads and makes what the run needs. Close it after use.
@@ -76,12 +76,12 @@ func newProblem(of config.Config, notice func(string)) *Problem {
 // user, reading how far the data are read; both may be nil.
 func Prepare(
 	ctx context.Context,
-	of config.Config,
+	configuration config.Config,
 	remote bool,
 	notice func(string),
 	reading *federated.Reading,
 ) (*Problem, error) {
-	p := newProblem(of, notice)
+	p := newProblem(configuration, notice)
 	c := &p.Config
 	for _, step := range []struct {
 		needed bool
@@ -93,23 +93,23 @@ func Prepare(
 			p.Fleet, err = c.NewFleet()
 			return err
 		}},
-		{c.Train || c.Clients == config.AllClients || c.ReadsData(), func() error { return p.open(ctx, reading) }},
+		{c.Train || c.Clients == config.AllClients || c.ReadsData(), func() error { return p.openData(ctx, reading) }},
 		// who has which device
 		{true, func() error {
 			c.Fit(nil)
 			p.Fleet.SetDevices(c.Clients)
-			return p.correlate()
+			return p.correlateDevices()
 		}},
-		{c.Train || c.Network.ModelMegabits == 0, func() error { return p.parse(ctx) }},
-		{true, p.judge},
-		{true, p.size},
+		{c.Train || c.Network.ModelMegabits == 0, func() error { return p.makeModel(ctx) }},
+		{true, p.chooseMetrics},
+		{true, p.sizeTransfers},
 		{true, p.checkPhases},
 		{true, p.checkAttacks},
 		{c.Privacy.On(), p.settlePrivacy},
 		{c.Privacy.Local.On(), p.checkLocalNoise},
-		{c.Train, p.checkKept},
+		{c.Train, p.checkTrainerState},
 		{c.Train, p.checkMemory},
-		{c.Train, func() error { return p.initialise(ctx) }},
+		{c.Train, func() error { return p.initialize(ctx) }},
 		{c.Train && remote && c.External(), func() error { return p.Trainer.Rest() }},
 		{c.Train && c.UsesTheory(), p.settleTheory},
 	} {
@@ -132,16 +132,16 @@ func (p *Problem) params() (travel, trainable int) {
 	return learn.Travels(p.Model), p.Model.Trainable()
 }
 
-// size settles how much a task transfers.
-func (p *Problem) size() error {
+// sizeTransfers settles how much a task transfers.
+func (p *Problem) sizeTransfers() error {
 	params, trainable := p.params()
 	model, update := p.Config.Bits(params, trainable)
 	for _, x := range []struct {
-		key, what string
-		bits      float64
+		key, content string
+		bits         float64
 	}{{"network.model_megabits", "a model", model}, {"network.update_megabits", "an update", update}} {
 		if x.bits < 1 || x.bits > maxModelBits {
-			return fmt.Errorf("%s: %s of %g Mb, want 1e-6 to %g", x.key, x.what, x.bits/1e6, maxModelBits/1e6)
+			return fmt.Errorf("%s: %s of %g Mb, want 1e-6 to %g", x.key, x.content, x.bits/1e6, maxModelBits/1e6)
 		}
 	}
 	if c := &p.Config; p.Trainer != nil &&
@@ -208,36 +208,36 @@ func (p *Problem) stateBytes() int64 {
 		p.Model.Params(),
 		p.Learning().Memory(),
 		p.Population(),
-		p.updates(),
+		p.maxUpdatesIfStale(),
 	)
 }
 
-// State says what the algorithm will keep; "" when nothing.
-func (p *Problem) State() string {
+// AboutState says what the algorithm will keep; "" when nothing.
+func (p *Problem) AboutState() string {
 	if !p.Config.Train {
 		return ""
 	}
 	params := p.Model.Params()
-	single := p.aboutDevices()
+	updatesText := p.aboutDevices()
 	if s := p.Config.Combining(); s.Single() {
-		single += fmt.Sprintf(
+		updatesText += fmt.Sprintf(
 			" %s looks at each update: a round holds up to %s for %d parameters and %d updates.",
 			s.Name(),
-			human.Size(s.Bytes(params, p.accepted())),
+			human.Size(s.Bytes(params, p.maxUpdates())),
 			params,
-			p.accepted(),
+			p.maxUpdates(),
 		)
 	}
 	local := p.Learning().Memory()
 	bytes := p.stateBytes()
 	if bytes == 0 {
-		return strings.TrimPrefix(single, " ")
+		return strings.TrimPrefix(updatesText, " ")
 	}
-	of := ""
+	scope := ""
 	if local > 0 || registry.NeedsOf(p.Algorithm).ClientState || registry.NeedsOf(p.Config.Compress).ClientState {
-		of = fmt.Sprintf(" and %d clients", p.Population())
-	} else if _, apart := p.Algorithm.(algorithm.Apart); apart {
-		of = fmt.Sprintf(" and %d updates in a round", p.updates())
+		scope = fmt.Sprintf(" and %d clients", p.Population())
+	} else if _, perClient := p.Algorithm.(algorithm.Apart); perClient {
+		scope = fmt.Sprintf(" and %d updates in a round", p.maxUpdatesIfStale())
 	}
 	keeper, _ := algorithm.Keeper(p.Algorithm, p.Config.Compress, local)
 	if len(p.Config.Personal.Names) > 0 {
@@ -248,24 +248,24 @@ func (p *Problem) State() string {
 		keeper,
 		human.Size(bytes),
 		params,
-		of,
-	) + single
+		scope,
+	) + updatesText
 }
 
 // checkMemory holds what is kept, and the single updates of a round, to limits.state_gb.
 func (p *Problem) checkMemory() error {
 	c, params, limit := &p.Config, p.Model.Params(), int64(p.Config.Limits.StateGB*1e9)
 	local := p.Learning().Memory()
-	err := algorithm.CheckState(p.Algorithm, c.Compress, params, local, p.Population(), p.updates(), limit)
+	err := algorithm.CheckState(p.Algorithm, c.Compress, params, local, p.Population(), p.maxUpdatesIfStale(), limit)
 	if err != nil && len(c.Personal.Names) > 0 {
 		err = registry.Errorf("limits.state_gb", "%.3g, but clients keep up to %.3g GB of personal parameters (raise the limit, or take fewer clients or names)", c.Limits.StateGB, float64(p.stateBytes())/1e9)
 	}
-	if kept := p.deviceBytes(); err == nil && kept > limit {
+	if deviceBytes := p.deviceBytes(); err == nil && deviceBytes > limit {
 		err = registry.Errorf(
 			"limits.state_gb",
 			"%.3g, but what is held for devices takes %.3g GB (raise the limit, or set devices.robust: false)",
 			c.Limits.StateGB,
-			float64(kept)/1e9,
+			float64(deviceBytes)/1e9,
 		)
 	}
 	if n := 12 * int64(params) * int64(min(c.Network.Sites.Count, c.Cohort)); err == nil &&
@@ -279,7 +279,7 @@ func (p *Problem) checkMemory() error {
 		)
 	}
 	if err == nil {
-		err = c.Combining().CheckBytes(params, p.accepted(), p.deviceBytes()+p.stateBytes(), limit)
+		err = c.Combining().CheckBytes(params, p.maxUpdates(), p.deviceBytes()+p.stateBytes(), limit)
 	}
 	return config.Error("", err)
 }
@@ -292,7 +292,7 @@ func (p *Problem) deviceBytes() int64 {
 	if n == 0 {
 		return 0
 	}
-	return 4*int64(params) + p.Config.Combining().DeviceBytes(params, min(n, p.accepted()))
+	return 4*int64(params) + p.Config.Combining().DeviceBytes(params, min(n, p.maxUpdates()))
 }
 
 // aboutDevices says what becomes of devices that lie; "" where there are none.
@@ -302,17 +302,17 @@ func (p *Problem) aboutDevices() string {
 		return ""
 	}
 	held := human.Size(p.deviceBytes())
-	if why := c.Believes(); why != "" {
-		return fmt.Sprintf(" Devices are believed (%s): one that lies is found only where it makes the model diverge. The run keeps its best model to go back to, %s.", why, held)
+	if reason := c.Believes(); reason != "" {
+		return fmt.Sprintf(" Devices are believed (%s): one that lies is found only where it makes the model diverge. The run keeps its best model to go back to, %s.", reason, held)
 	}
 	return fmt.Sprintf(" Updates of devices are combined so that a few may be false; honest ones of unusual data are left out with them (docs/robust.md). That and the best model take up to %s.", held)
 }
 
-// accepted is the most updates that a round may have.
-func (p *Data) accepted() int {
+// maxUpdates is the most updates that a round may have.
+func (p *Data) maxUpdates() int {
 	c := &p.Config
 	first, closes := c.Close.(closing.First)
-	switch n := p.updates(); {
+	switch n := p.maxUpdatesIfStale(); {
 	case n > 0:
 		return n
 	case closes:
@@ -323,11 +323,11 @@ func (p *Data) accepted() int {
 	return c.Cohort + len(c.Devices.Names)
 }
 
-// updates is one more than the most stale updates of a round, 0 where none can be. A client
+// maxUpdatesIfStale is one more than the most stale updates of a round, 0 where none can be. A client
 // or device has one task at a time, and one whose update is in the newest model has none
 // from an older one; so where a client counts twice in a round, late and again, one of the
 // two is fresh.
-func (p *Data) updates() int {
+func (p *Data) maxUpdatesIfStale() int {
 	c := &p.Config
 	if b, ok := c.Close.(closing.Buffered); ok {
 		return b.N
@@ -341,8 +341,8 @@ func (p *Data) updates() int {
 // maxModelBits bounds a transfer: a model of a terabyte.
 const maxModelBits = 8e12
 
-// open reads or makes the data and settles the population.
-func (p *Problem) open(ctx context.Context, reading *federated.Reading) (err error) {
+// openData reads or makes the data and settles the population.
+func (p *Problem) openData(ctx context.Context, reading *federated.Reading) (err error) {
 	c := &p.Config
 	switch {
 	case c.IsTrainers():
@@ -352,14 +352,14 @@ func (p *Problem) open(ctx context.Context, reading *federated.Reading) (err err
 	case c.IsSynthetic() && c.Task.IsConvex():
 		p.Set, err = p.convexSet()
 	case c.IsSynthetic():
-		p.Set, err = synthetic.New(string(c.Task), p.made(), c.DataSeed(), c.Synthetic.Heterogeneity)
+		p.Set, err = synthetic.New(string(c.Task), p.syntheticClients(), c.DataSeed(), c.Synthetic.Heterogeneity)
 	default:
-		of := string(c.Task)
+		task := string(c.Task)
 		if c.Task == config.TaskLogistic || c.Task == config.TaskCustom { // of any samples
-			of = ""
+			task = ""
 		}
 		p.Set, err = data.OpenWith(c.Data.Reader, c.Data.Path, federated.Options{
-			Task:        of,
+			Task:        task,
 			Seed:        c.Seed,
 			MinTweets:   c.Sent140.MinTweets,
 			HeldOutOnly: c.DevicesAlone(),
@@ -393,9 +393,9 @@ func (p *Problem) open(ctx context.Context, reading *federated.Reading) (err err
 	return errors.Join(err, c.Validate())
 }
 
-// made is how many clients made data are of: those of devices that are alone, too, who make
+// syntheticClients is how many clients made data are of: those of devices that are alone, too, who make
 // theirs of the same set.
-func (p *Data) made() int {
+func (p *Data) syntheticClients() int {
 	if c := &p.Config; c.DevicesAlone() {
 		return len(c.Devices.Names)
 	}
@@ -409,7 +409,7 @@ func (p *Data) convexSet() (federated.Set, error) {
 	if c.Task == config.TaskQuadratic {
 		q := c.Quadratic
 		return synthetic.Quadratics{
-			Clients:       p.made(),
+			Clients:       p.syntheticClients(),
 			Dimension:     q.Dimension,
 			Samples:       q.Samples,
 			Mu:            q.Mu,
@@ -421,7 +421,7 @@ func (p *Data) convexSet() (federated.Set, error) {
 	}
 	l := c.Logistic
 	return synthetic.Mixtures{
-		Clients:       p.made(),
+		Clients:       p.syntheticClients(),
 		Features:      l.Features,
 		Classes:       l.Classes,
 		Samples:       l.Samples,
@@ -430,8 +430,8 @@ func (p *Data) convexSet() (federated.Set, error) {
 	}.Set()
 }
 
-// parse makes the model; one whose sizes follow from the data takes them there.
-func (p *Problem) parse(ctx context.Context) (err error) {
+// makeModel makes the model; one whose sizes follow from the data takes them there.
+func (p *Problem) makeModel(ctx context.Context) (err error) {
 	if p.Config.External() {
 		err = p.startTrainer(ctx)
 	} else {
@@ -441,8 +441,8 @@ func (p *Problem) parse(ctx context.Context) (err error) {
 		}
 		p.Model, err = p.Config.NewModel(info.Samples)
 	}
-	if of := p.Config.Personal; err == nil && len(of.Names) > 0 {
-		if p.Model, err = learn.NewPersonal(p.Model, of.Names, of.HeadSteps); err != nil {
+	if personal := p.Config.Personal; err == nil && len(personal.Names) > 0 {
+		if p.Model, err = learn.NewPersonal(p.Model, personal.Names, personal.HeadSteps); err != nil {
 			return config.Error("personal", err)
 		}
 	}
@@ -487,7 +487,7 @@ func (p *Timing) Batch() func(client int) int {
 	return func(client int) int { return p.Config.Fleet[p.Fleet.Class(client)].Batch }
 }
 
-func (p *Problem) initialise(ctx context.Context) (err error) {
+func (p *Problem) initialize(ctx context.Context) (err error) {
 	if p.Config.Init != "" {
 		if p.Initial, err = folder.ReadModel(p.Config.Init, p.Model.Tensors()); err != nil {
 			return fmt.Errorf("init: %w", err)
@@ -495,18 +495,18 @@ func (p *Problem) initialise(ctx context.Context) (err error) {
 		return nil
 	}
 	p.Initial = make([]float32, p.Model.Params())
-	whole := p.Initial
+	initial := p.Initial
 	if p.Trainer != nil {
-		if whole, err = p.Trainer.Initial(ctx, p.Config.Seed); err != nil {
+		if initial, err = p.Trainer.Initial(ctx, p.Config.Seed); err != nil {
 			return err
 		}
 	} else {
-		learn.Stepped(p.Model).(learn.Model).Init(whole, p.Config.Seed)
+		learn.Stepped(p.Model).(learn.Model).Init(initial, p.Config.Seed)
 	}
 	if m, ok := p.Model.(*learn.Personal); ok {
-		m.Apart(p.Initial, slices.Clone(whole))
+		m.Apart(p.Initial, slices.Clone(initial))
 	} else {
-		p.Initial = whole
+		p.Initial = initial
 	}
 	return nil
 }

@@ -80,12 +80,12 @@ func TestEpochsOfTooManySteps(t *testing.T) {
 func TestCorrelationsOfDataThatCannotBeRead(t *testing.T) {
 	p, _ := epochs(t, 20, func(int) int { return 100 })
 	p.Config.Correlation.Speed = fleet.SpeedTie{Tie: fleet.Tie{Spearman: 0.5, With: "labels"}, Of: "compute"}
-	err := p.correlate()
+	err := p.correlateDevices()
 	if key := (*config.KeyError)(nil); !errors.Is(err, errRead) || errors.As(err, &key) {
 		t.Errorf("%v, want that of the data", err)
 	}
 	p.Config.Correlation.Speed.With = "samples"
-	if err := p.correlate(); err == nil || !strings.HasPrefix(err.Error(), "correlation.speed: ") {
+	if err := p.correlateDevices(); err == nil || !strings.HasPrefix(err.Error(), "correlation.speed: ") {
 		t.Errorf("%v, want correlation.speed", err)
 	}
 }
@@ -124,8 +124,8 @@ func TestTimingKnowsItsOwnData(t *testing.T) {
 			if timed.Bits != trained.Bits || again.Bits != trained.Bits || (again.Set == nil) != (timed.Set == nil) {
 				t.Errorf("model %s, stop %s: %v, %v and %v", size, stop, trained.Bits, timed.Bits, again.Bits)
 			}
-			if c.Stop.Samples > 0 && (timed.Taken(0) != trained.Taken(0) || again.Taken(0) != trained.Taken(0)) {
-				t.Errorf("model %s: a step takes %d, %d and %d samples", size, trained.Taken(0), timed.Taken(0), again.Taken(0))
+			if c.Stop.Samples > 0 && (timed.StepSamples(0) != trained.StepSamples(0) || again.StepSamples(0) != trained.StepSamples(0)) {
+				t.Errorf("model %s: a step takes %d, %d and %d samples", size, trained.StepSamples(0), timed.StepSamples(0), again.StepSamples(0))
 			}
 		}
 	}

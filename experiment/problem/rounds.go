@@ -17,11 +17,11 @@ import (
 	"fedpace/registry"
 )
 
-// Taken is how many samples a local step of a client takes: a minibatch, or all that it has.
-func (p *Timing) Taken(client int) int {
+// StepSamples is how many samples a local step of a client takes: a minibatch, or all that it has.
+func (p *Timing) StepSamples(client int) int {
 	batch := p.Config.Batch
-	if of := p.Batch(); of != nil {
-		batch = cmp.Or(of(client), batch)
+	if classBatch := p.Batch(); classBatch != nil {
+		batch = cmp.Or(classBatch(client), batch)
 	}
 	if p.Set != nil && client < p.Set.Clients() {
 		batch = min(batch, p.Set.Samples(client))
@@ -34,11 +34,11 @@ func (p *Timing) Tokens() int64 {
 	if p.Set == nil {
 		return 0
 	}
-	if own, ok := p.Set.(*external.Owned); ok {
-		return int64(own.Tokens())
+	if trainerSet, ok := p.Set.(*external.Owned); ok {
+		return int64(trainerSet.Tokens())
 	}
-	if of := p.Set.Info().Samples; of.Input == learn.Tokens {
-		return int64(of.Features)
+	if samples := p.Set.Info().Samples; samples.Input == learn.Tokens {
+		return int64(samples.Features)
 	}
 	return 0
 }
@@ -74,7 +74,7 @@ func (p *Problem) Rounds(limit round.Time) (r round.Config, err error) {
 			Samples:   int64(c.Stop.Samples),
 			Tokens:    int64(c.Stop.Tokens),
 			PerSample: p.Tokens(),
-			Taken:     p.Taken,
+			Taken:     p.StepSamples,
 		},
 		Select:     c.Select,
 		Overlap:    c.Overlap(),
@@ -117,7 +117,7 @@ func (p *Problem) Rounds(limit round.Time) (r round.Config, err error) {
 	if c.EverAbsent() { // otherwise nobody needs to be asked
 		r.Available = func(client int, t round.Time) bool { return p.Fleet.Available(client, int64(t)) }
 		r.NextChange = p.nextChange
-		r.There = p.there
+		r.There = p.availableShare
 	}
 	if p.Fleet.Batteries() {
 		r.Batteries = batteries{p.Fleet}
@@ -125,11 +125,11 @@ func (p *Problem) Rounds(limit round.Time) (r round.Config, err error) {
 	return r, p.shareServer(&r)
 }
 
-// OwnSamples is how many of a client's samples an evaluation by client takes.
-func (p *Data) OwnSamples(client int) int {
+// EvaluationSamples is how many of a client's samples an evaluation by client takes.
+func (p *Data) EvaluationSamples(client int) int {
 	n := p.Set.Samples(client)
-	if most := p.Config.Evaluate.Clients.Samples; most > 0 {
-		n = min(n, most)
+	if limit := p.Config.Evaluate.Clients.Samples; limit > 0 {
+		n = min(n, limit)
 	}
 	return n
 }
@@ -192,8 +192,8 @@ func (p *Timing) shareServer(r *round.Config) error {
 	}
 	if n.Shared() && p.Config.EverAbsent() {
 		r.Leaves = func(client int, t round.Time) (round.Time, bool) {
-			at, ok := p.Fleet.Leaves(client, int64(t))
-			return round.Time(at), ok
+			departure, ok := p.Fleet.Leaves(client, int64(t))
+			return round.Time(departure), ok
 		}
 	}
 	return nil
@@ -202,8 +202,8 @@ func (p *Timing) shareServer(r *round.Config) error {
 // expectations say how long clients are expected to take: a real device as the mean of its
 // class, or of all where it has none.
 func (p *Timing) expectations() func(client, steps int) round.Time {
-	type key struct{ class, steps int }
-	known := map[key]round.Time{}
+	type classSteps struct{ class, steps int }
+	classMeans := map[classSteps]round.Time{}
 	return func(client, steps int) round.Time {
 		if client < p.Config.Clients {
 			d, err := p.Fleet.Expect(client, steps, p.Bits)
@@ -212,30 +212,30 @@ func (p *Timing) expectations() func(client, steps int) round.Time {
 			}
 			return round.Time(d.Total())
 		}
-		of := key{p.Fleet.DeviceClass(client), steps}
-		if _, ok := known[of]; !ok {
-			known[of] = round.MaxDuration
-			if d, err := p.Fleet.MeanOf(of.class, steps, p.Bits); err == nil {
-				known[of] = round.Time(d.Total())
+		key := classSteps{p.Fleet.DeviceClass(client), steps}
+		if _, ok := classMeans[key]; !ok {
+			classMeans[key] = round.MaxDuration
+			if d, err := p.Fleet.MeanOf(key.class, steps, p.Bits); err == nil {
+				classMeans[key] = round.Time(d.Total())
 			}
 		}
-		return known[of]
+		return classMeans[key]
 	}
 }
 
-// there is the share of a time in which a client is there: of all of it, or of its
+// availableShare is the share of a time in which a client is there: of all of it, or of its
 // part up to the 64th change.
-func (p *Timing) there(client int, from, to round.Time) float64 {
+func (p *Timing) availableShare(client int, begin, end round.Time) float64 {
 	var in round.Time
-	at := from
-	for look := 0; at < to && look < 64; look++ {
-		next := min(to, round.Time(p.Fleet.NextChange(client, int64(at))))
-		if p.Fleet.Available(client, int64(at)) {
-			in += next - at
+	now := begin
+	for look := 0; now < end && look < 64; look++ {
+		next := min(end, round.Time(p.Fleet.NextChange(client, int64(now))))
+		if p.Fleet.Available(client, int64(now)) {
+			in += next - now
 		}
-		at = next
+		now = next
 	}
-	return float64(in) / float64(at-from)
+	return float64(in) / float64(now-begin)
 }
 
 // nextChange is the next time at which clients can be chosen who cannot be now.
@@ -256,7 +256,7 @@ func (p *Timing) nextChange(t round.Time) (round.Time, bool) {
 // FixedRound is the virtual time of one K-eta-fixed round (Eq. 3 with K_0),
 // where it is the same for all clients and rounds and no rule changes it; false
 // elsewhere.
-func (p *Timing) FixedRound() (one round.Time, alike bool) {
+func (p *Timing) FixedRound() (duration round.Time, alike bool) {
 	c := &p.Config
 	varies := c.Close.Deadline() > 0 ||
 		closing.Overlaps(c.Close) ||
@@ -269,8 +269,8 @@ func (p *Timing) FixedRound() (one round.Time, alike bool) {
 		registry.NeedsOf(c.Select).Candidates {
 		return 0, false
 	}
-	one, err := p.MeanRound(c.Schedule.K0)
-	return one, err == nil
+	duration, err := p.MeanRound(c.Schedule.K0)
+	return duration, err == nil
 }
 
 // MeanRound is the time of a round of k steps on devices without spread.

@@ -26,7 +26,7 @@ func TestThereIsTheShareOfATime(t *testing.T) {
 					there++
 				}
 			}
-			got := p.there(client, from, to)
+			got := p.availableShare(client, from, to)
 			if math.Abs(got-there/looks) > 0.01 {
 				t.Errorf("client %d is there for %g of the time from %v, %d looks find %g", client, got, from, looks, there/looks)
 			}

@@ -31,12 +31,12 @@ func Open(c config.Config) (*Problem, error) {
 	}
 	ctx := context.Background() // no process is waited for
 	p := newProblem(c, nil)
-	err := p.open(ctx, nil)
+	err := p.openData(ctx, nil)
 	if err == nil {
-		err = p.parse(ctx)
+		err = p.makeModel(ctx)
 	}
 	if err == nil {
-		err = p.initialise(ctx)
+		err = p.initialize(ctx)
 	}
 	if err != nil {
 		return nil, errors.Join(err, p.Close())
@@ -80,11 +80,11 @@ func (p *Problem) settleTheory() error {
 		t.FStar != nil {
 		return nil
 	}
-	of, err := p.Convex()
+	objective, err := p.Convex()
 	if err != nil {
 		return fmt.Errorf("schedule.k: theory: %w (set theory.l, mu, g and f_star)", err)
 	}
-	k := of.Constants(convex.Widen(p.Initial), p.Config.Cohort)
+	k := objective.Constants(convex.Widen(p.Initial), p.Config.Cohort)
 	t.Take(config.Theory{
 		L:     &k.L,
 		Mu:    &k.Mu,

@@ -13,19 +13,19 @@ import (
 )
 
 // Trainers knows what the trainers of configurations are now. It starts each once.
-type Trainers struct{ known map[string]trainer }
+type Trainers struct{ started map[string]trainer }
 
 type trainer struct{ model, class string }
 
-// Differ says in what the trainer of a configuration differs from that of a run; nil
+// Difference says in what the trainer of a configuration differs from that of a run; nil
 // where it does not, or there is none.
-func (t *Trainers) Differ(ctx context.Context, c config.Config, run *folder.Summary) (why, err error) {
+func (t *Trainers) Difference(ctx context.Context, c config.Config, run *folder.Summary) (difference, err error) {
 	if !c.External() || !c.Train {
 		return nil, nil
 	}
 	key := fmt.Sprintf("%+v %s %s %#v", c.Trainer, c.Task, c.Data.Path, c.Data.Reader)
-	now, known := t.known[key]
-	if !known {
+	now, found := t.started[key]
+	if !found {
 		p, err := Prepare(ctx, c, true, nil, nil)
 		if err != nil {
 			return nil, err
@@ -34,10 +34,10 @@ func (t *Trainers) Differ(ctx context.Context, c config.Config, run *folder.Summ
 		if err := p.Close(); err != nil {
 			return nil, err
 		}
-		if t.known == nil {
-			t.known = map[string]trainer{}
+		if t.started == nil {
+			t.started = map[string]trainer{}
 		}
-		t.known[key] = now
+		t.started[key] = now
 	}
 	model := ""
 	if run.Trainer != nil {
@@ -73,9 +73,9 @@ func (p *Problem) startTrainer(ctx context.Context) (err error) {
 	return nil
 }
 
-// checkKept refuses a trainer that has clients keep bytes where these cannot follow them, as
+// checkTrainerState refuses a trainer that has clients keep bytes where these cannot follow them, as
 // the configuration by itself refuses all else that clients keep.
-func (p *Problem) checkKept() error {
+func (p *Problem) checkTrainerState() error {
 	c := &p.Config
 	if p.Trainer == nil || p.Trainer.State == 0 {
 		return nil

@@ -18,7 +18,7 @@ import (
 // ExportTrace writes the event log of the run in a folder as a trace for
 // Perfetto, rounds from to to; zeros do not limit. The log of a run that was killed, or goes
 // on, may be torn: it ends within a record.
-func ExportTrace(dir string, w io.Writer, from, to int) (written perfetto.Written, torn bool, err error) {
+func ExportTrace(dir string, w io.Writer, first, last int) (written perfetto.Written, torn bool, err error) {
 	log, err := eventlog.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := folder.HoldsRun(dir); err != nil {
@@ -33,13 +33,13 @@ func ExportTrace(dir string, w io.Writer, from, to int) (written perfetto.Writte
 	if err != nil {
 		return written, false, err
 	}
-	written, err = perfetto.Write(w, log, from, to)
+	written, err = perfetto.Write(w, log, first, last)
 	return written, log.Torn(), err
 }
 
 type Exported struct {
-	Rounds   int
-	From, To time.Time // the run's start and its last round's end
+	Rounds     int
+	Begin, End time.Time // the run's start and its last round's end
 }
 
 // ExportOpenMetrics writes the run in a folder as OpenMetrics text in which its virtual time begins

@@ -156,7 +156,7 @@ func TestCurvesInPrometheus(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(reports) != 12 || e.Rounds != 12 || !e.From.Equal(epoch) {
+	if len(reports) != 12 || e.Rounds != 12 || !e.Begin.Equal(epoch) {
 		t.Fatalf("%d rounds, exported %+v", len(reports), e)
 	}
 	at := func(t round.Time) int64 { return epoch.UnixMilli() + int64(t)/1e6 }
@@ -191,7 +191,7 @@ func TestCurvesInPrometheus(t *testing.T) {
 	got := map[string][]scraped{}
 	for _, name := range []string{"round", "round_duration_seconds", "local_steps", "learning_rate", "training_loss", "window_loss", "validation_loss", "validation_accuracy", "sgd_steps_total", "updates_total"} {
 		selector := fmt.Sprintf(`fedpace_virtual_%s{clock="virtual",run="demo",task="femnist",schedule="rounds",seed="1"}`, name)
-		for apart, points := range query(t, addr, selector, "outcome", e.To.Add(time.Second), time.Hour) {
+		for apart, points := range query(t, addr, selector, "outcome", e.End.Add(time.Second), time.Hour) {
 			got[strings.TrimSpace(name+" "+apart)] = points
 		}
 	}
@@ -216,7 +216,7 @@ func TestCurvesInPrometheus(t *testing.T) {
 	for _, p := range shown.Panels {
 		for _, q := range p.Targets {
 			expr := strings.NewReplacer("$run", c.Name, "$schedule", ".*", "$seed", "1").Replace(q.Expr)
-			if len(query(t, addr, expr, "outcome", e.To.Add(time.Second), time.Hour)) == 0 {
+			if len(query(t, addr, expr, "outcome", e.End.Add(time.Second), time.Hour)) == 0 {
 				t.Errorf("panel %s is empty: %s", p.Title, expr)
 			}
 		}
@@ -233,7 +233,7 @@ func TestRemoteWriteIntoPrometheus(t *testing.T) {
 		epoch := now.Add(-ago)
 		c := runtest.Small(t, "name="+name, "stop.rounds=12", "evaluate.every=4", "close={rule: first, n: 7}",
 			fmt.Sprintf("outputs=[{sink: remote_write, url: http://%s, epoch: %s}]", live, epoch.Format(time.RFC3339)))
-		o := run.Options{Shown: run.Shown{Notice: func(line string) {
+		o := run.Options{Callbacks: run.Callbacks{Notice: func(line string) {
 			if strings.HasPrefix(line, "remote_write") {
 				t.Error(line)
 			}

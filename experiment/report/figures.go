@@ -25,11 +25,11 @@ func Figures(w io.Writer, format string, runs []Run) error {
 	}
 	var rows [][]figure.Panel
 	for i, g := range all {
-		of := func(o Group) bool { return o.task == g.task }
-		if slices.ContainsFunc(all[:i], of) {
+		sameTask := func(o Group) bool { return o.task == g.task }
+		if slices.ContainsFunc(all[:i], sameTask) {
 			continue
 		}
-		task := section(slices.DeleteFunc(slices.Clone(all), func(o Group) bool { return !of(o) }))
+		task := section(slices.DeleteFunc(slices.Clone(all), func(o Group) bool { return !sameTask(o) }))
 		if p := task.Panels(); len(p) > 0 {
 			rows = append(rows, p)
 		}
@@ -44,20 +44,20 @@ type section []Group
 
 // Panels are a task's figures; those of which no run has anything are left out.
 func (s section) Panels() []figure.Panel {
-	of := string(s[0].task)
+	task := string(s[0].task)
 	list := []figure.Panel{s.curve(
-		of+": lowest training loss so far",
+		task+": lowest training loss so far",
 		"training loss",
 		func(p *point) float64 { return p.loss },
 	)}
 	for _, q := range s.qualities() {
-		title := fmt.Sprintf("%s: %s validation %s so far", of, q.Best(), q.Name)
+		title := fmt.Sprintf("%s: %s validation %s so far", task, q.Best(), q.Name)
 		list = append(list, s.curve(title, "validation "+q.Name, func(p *point) float64 { return p.best }, q))
 	}
 	for i, c := range figured() {
-		list = append(list, s.curve(of+": "+c.Title, c.Title, func(p *point) float64 { return p.values[i] }))
+		list = append(list, s.curve(task+": "+c.Title, c.Title, func(p *point) float64 { return p.values[i] }))
 	}
-	list = append(list, s.distribution(of+": how long rounds take"))
+	list = append(list, s.distribution(task+": how long rounds take"))
 	list = append(list, s.predictions()...)
 	return slices.DeleteFunc(list, func(p figure.Panel) bool {
 		return !slices.ContainsFunc(p.Lines, func(l figure.Line) bool {
@@ -93,7 +93,7 @@ func (s section) qualities() (list []metric.Metric) {
 
 // curve is a panel against virtual minutes: a line for each group, with a band
 // where it has several seeds. Of a quality it has the groups that are compared by it.
-func (s section) curve(title, y string, of func(*point) float64, quality ...metric.Metric) figure.Panel {
+func (s section) curve(title, y string, value func(*point) float64, quality ...metric.Metric) figure.Panel {
 	panel := figure.Panel{
 		Title: title,
 		X:     "virtual minutes",
@@ -102,7 +102,7 @@ func (s section) curve(title, y string, of func(*point) float64, quality ...metr
 	}
 	for _, g := range s {
 		if len(quality) == 0 || g.Runs[0].quality.Metric == quality[0] {
-			panel.Lines = append(panel.Lines, g.line(of))
+			panel.Lines = append(panel.Lines, g.line(value))
 		}
 	}
 	return panel
@@ -110,12 +110,12 @@ func (s section) curve(title, y string, of func(*point) float64, quality ...metr
 
 // line is the mean over the group's seeds. Each counts, at a point of time, with
 // the last round that had ended by then; the line goes as far as all do.
-func (g *Group) line(of func(*point) float64) figure.Line {
+func (g *Group) line(value func(*point) float64) figure.Line {
 	runs := make([][]point, len(g.Runs))
 	for i, r := range g.Runs {
 		runs[i] = r.points
 	}
-	return figure.MeanLine(g.Name, runs, func(p *point) (float64, float64) { return p.seconds, of(p) })
+	return figure.MeanLine(g.Name, runs, func(p *point) (float64, float64) { return p.seconds, value(p) })
 }
 
 // distribution is the share of rounds that took no longer than so long.
@@ -137,8 +137,8 @@ func (s section) distribution(title string) figure.Panel {
 		if n := len(all); n > 0 {
 			line.Points = append(line.Points, figure.Point{X: all[0]})
 			for i := range min(resolution, n) {
-				at := (i + 1) * n / min(resolution, n) // so many took no longer than the last of them
-				line.Points = append(line.Points, figure.Point{X: all[at-1], Y: float64(at) / float64(n)})
+				count := (i + 1) * n / min(resolution, n) // so many took no longer than the last of them
+				line.Points = append(line.Points, figure.Point{X: all[count-1], Y: float64(count) / float64(n)})
 			}
 		}
 		panel.Lines = append(panel.Lines, line)

@@ -72,7 +72,7 @@ func Folders(dirs ...string) (runs []string, err error) {
 
 type Damaged struct {
 	Dir string
-	Why error
+	Err error
 }
 
 // Find reads the runs in the folders, as [Folders] finds them; those that cannot be read
@@ -154,31 +154,31 @@ func Groups(runs []Run) (list []Group, err error) {
 			return nil, err
 		}
 		d = slices.DeleteFunc(d, func(s string) bool { return strings.HasPrefix(s, "seed=") })
-		at := slices.IndexFunc(
+		index := slices.IndexFunc(
 			list,
 			func(g Group) bool { return g.task == r.Config.Task && slices.Equal(g.differences, d) },
 		)
-		if at < 0 {
-			at, list = len(list), append(
+		if index < 0 {
+			index, list = len(list), append(
 				list,
 				Group{Name: r.Config.Schedule.Name(), task: r.Config.Task, differences: d},
 			)
 		}
-		list[at].Runs = append(list[at].Runs, r)
+		list[index].Runs = append(list[index].Runs, r)
 	}
 	// Names that several groups of a task would have get what tells them apart.
 	for i := range list {
 		g := &list[i]
-		others := slices.DeleteFunc(slices.Clone(list), func(o Group) bool {
+		sameName := slices.DeleteFunc(slices.Clone(list), func(o Group) bool {
 			return o.task != g.task ||
 				o.Runs[0].Config.Schedule.Name() != g.Runs[0].Config.Schedule.Name() ||
 				o.Runs[0] == g.Runs[0]
 		})
-		if len(others) == 0 {
+		if len(sameName) == 0 {
 			continue
 		}
 		shared := func(d string) bool {
-			return !slices.ContainsFunc(others, func(o Group) bool { return !slices.Contains(o.differences, d) })
+			return !slices.ContainsFunc(sameName, func(o Group) bool { return !slices.Contains(o.differences, d) })
 		}
 		text := strings.Join(slices.DeleteFunc(slices.Clone(g.differences), shared), ", ")
 		if text == "" { // the others set more

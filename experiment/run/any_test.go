@@ -110,7 +110,7 @@ func TestAnyRunHasOneResult(t *testing.T) {
 		}
 		last := 1 + r.IntN(max(1, want.Rounds))
 		ctx, stop := context.WithCancel(t.Context())
-		s, err = Run(ctx, c, Options{Shown: Shown{Round: func(r *round.Report) {
+		s, err = Run(ctx, c, Options{Callbacks: Callbacks{Round: func(r *round.Report) {
 			if r.Round >= last {
 				stop()
 			}

@@ -25,9 +25,9 @@ type checkpointer struct {
 	stop   chan struct{} // ends the listener
 	listen sync.WaitGroup
 
-	spoilt  bool                  // the newest file cannot be used, so it does not become the previous one
-	failing bool                  // the last could not be written
-	next    checkpoint.Checkpoint // its memory is used again
+	newestDamaged bool                  // the newest file cannot be used, so it does not become the previous one
+	failing       bool                  // the last could not be written
+	next          checkpoint.Checkpoint // its memory is used again
 }
 
 // maxShare is the most of a run's wall time that checkpoints may take.
@@ -36,10 +36,10 @@ const maxShare = 1. / 20
 // keepCheckpoints starts a run's checkpoints. End them with close.
 func (r *recorder) keepCheckpoints(limit round.Time, previous attempt) *checkpointer {
 	k := &checkpointer{
-		recorder: r,
-		spoilt:   previous.spoilt,
-		every:    wall(r.p.Config.Checkpoint.Seconds),
-		stop:     make(chan struct{}),
+		recorder:      r,
+		newestDamaged: previous.newestDamaged,
+		every:         wall(r.p.Config.Checkpoint.Seconds),
+		stop:          make(chan struct{}),
 	}
 	k.next.Head = r.p.identity(r.p.options.Version)
 	k.next.Body.Limit = int64(limit)
@@ -88,14 +88,14 @@ func (k *checkpointer) save(s *coordinator.State) error {
 		c.Body.State = coordinator.State{}
 		c.Body.Recorder = checkpoint.Recorder{}
 	}()
-	if err = results.Checkpoint(!k.spoilt, c.WriteWith); errors.Is(err, folder.ErrUnsynced) {
+	if err = results.Checkpoint(!k.newestDamaged, c.WriteWith); errors.Is(err, folder.ErrUnsynced) {
 		return err
 	}
 	k.report(err)
 	now := time.Now()
 	pause := max(k.every, time.Duration(float64(now.Sub(started))/maxShare))
 	if due := now.Add(pause); err == nil {
-		k.spoilt = false
+		k.newestDamaged = false
 		r.checkpoint.Store(&now)
 		r.due.Store(&due)
 	}
@@ -108,13 +108,13 @@ func (k *checkpointer) report(err error) {
 	r := k.recorder
 	switch {
 	case err != nil:
-		r.unwritten.Add(1)
+		r.checkpointFailures.Add(1)
 		if !k.failing {
-			why, _, _ := strings.Cut(err.Error(), "\n") // every vector may have failed
-			r.p.options.Tell(fmt.Sprintf("The checkpoint cannot be written (%s). The run goes on and tries again every %v; if it stops, it goes on from the checkpoint before: fedpace resume %s", why, k.every, r.p.Config.Out))
+			reason, _, _ := strings.Cut(err.Error(), "\n") // every vector may have failed
+			r.p.options.Notify(fmt.Sprintf("The checkpoint cannot be written (%s). The run goes on and tries again every %v; if it stops, it goes on from the checkpoint before: fedpace resume %s", reason, k.every, r.p.Config.Out))
 		}
 	case k.failing:
-		r.p.options.Tell("Checkpoints can be written again.")
+		r.p.options.Notify("Checkpoints can be written again.")
 	}
 	k.failing = err != nil
 }

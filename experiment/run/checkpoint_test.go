@@ -57,7 +57,7 @@ func stopAt(t *testing.T, rounds int, play func(context.Context, Options) error)
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	err := play(ctx, Options{Version: "v", Shown: Shown{Round: func(r *round.Report) {
+	err := play(ctx, Options{Version: "v", Callbacks: Callbacks{Round: func(r *round.Report) {
 		if r.Round >= rounds {
 			stop()
 		}
@@ -72,7 +72,7 @@ func resumed(t *testing.T, c config.Config, rounds int, o Options) folder.Summar
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	_, err := Run(ctx, c, Options{Shown: Shown{Model: func(round int, _ []float32) {
+	_, err := Run(ctx, c, Options{Callbacks: Callbacks{Model: func(round int, _ []float32) {
 		if round == rounds {
 			stop()
 		}
@@ -217,7 +217,7 @@ func TestFoldersOfStoppedRuns(t *testing.T) {
 			x.happens(dir)
 			before := contents(t, dir)
 			var notices []string
-			r, err := Resume(t.Context(), dir, Options{Version: "v", Shown: Shown{Notice: func(s string) { notices = append(notices, s) }}})
+			r, err := Resume(t.Context(), dir, Options{Version: "v", Callbacks: Callbacks{Notice: func(s string) { notices = append(notices, s) }}})
 			if x.refused != "" {
 				if err == nil || !strings.Contains(err.Error(), x.refused) {
 					t.Errorf("%v, want %q", err, x.refused)
@@ -321,7 +321,7 @@ func TestACheckpointThatCannotBeWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	var notices []string
-	r, err := Resume(t.Context(), c.Out, Options{Version: "v", Shown: Shown{Notice: func(s string) { notices = append(notices, s) }}})
+	r, err := Resume(t.Context(), c.Out, Options{Version: "v", Callbacks: Callbacks{Notice: func(s string) { notices = append(notices, s) }}})
 	if err != nil || !r.Summary.Completed {
 		t.Fatalf("%+v, %v", r.Summary, err)
 	}

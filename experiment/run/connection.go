@@ -56,7 +56,7 @@ func Embedded(
 		return nil, err
 	}
 	if files == (natsconn.TLSFiles{}) && !names.Loopback(s.Listen) && !insecure {
-		if files, err = ownCertificate(s.Listen, certificate.Folder(keys)); err != nil {
+		if files, err = folderCertificate(s.Listen, certificate.Folder(keys)); err != nil {
 			return nil, err
 		}
 	}
@@ -66,8 +66,8 @@ func Embedded(
 	return embedded.Start(ctx, s)
 }
 
-// ownCertificate are the files of the folder's certificate, which must be there.
-func ownCertificate(listen string, own certificate.Folder) (files natsconn.TLSFiles, err error) {
+// folderCertificate are the files of the folder's certificate, which must be there.
+func folderCertificate(listen string, own certificate.Folder) (files natsconn.TLSFiles, err error) {
 	files.Cert = own.Cert()
 	files.Key = own.Key()
 	if _, err := os.Stat(files.Key); errors.Is(err, fs.ErrNotExist) {
@@ -118,10 +118,10 @@ func (e *engine) connect(ctx context.Context, name string, notice func(bus.Notic
 	if e.memory != nil {
 		return e.memory.Connect(name), nil
 	}
-	to := e.to
-	to.Name = name
-	to.Notice = notice
-	conn, err := natsbus.Connect(ctx, to, e.store)
+	settings := e.server
+	settings.Name = name
+	settings.Notice = notice
+	conn, err := natsbus.Connect(ctx, settings, e.store)
 	if err != nil {
 		return nil, err
 	}
@@ -142,23 +142,23 @@ func (e *engine) open(ctx context.Context) (err error) {
 		return nil
 	case url != config.Embedded:
 		e.external = true
-		e.to = o.NATS
-		e.to.URL = url
-		e.to.Await = true
+		e.server = o.NATS
+		e.server.URL = url
+		e.server.Await = true
 		return nil
 	}
 	e.external = settings.Listen != ""
 	if !e.external && o.RemoteHosts {
 		return errors.New("remote hosts need a server that they can reach: give its URL, or set nats.listen")
 	}
-	server := embedded.Config{Listen: settings.Listen, Quota: e.p.Config.Devices.Quota, Notice: o.Tell}
+	server := embedded.Config{Listen: settings.Listen, Quota: e.p.Config.Devices.Quota, Notice: o.Notify}
 	if e.embedded, err = Embedded(ctx, server, o.Keys, o.NATS.TLS, settings.Insecure); err != nil {
 		return err
 	}
 	if front := e.embedded.Front(); front != nil {
-		o.Tell("Hosts and devices " + Joining(e.embedded))
+		o.Notify("Hosts and devices " + Joining(e.embedded))
 	}
-	e.to = natsconn.Config{Server: e.embedded}
+	e.server = natsconn.Config{Server: e.embedded}
 	return nil
 }
 

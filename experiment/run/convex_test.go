@@ -33,7 +33,7 @@ func TestConvexTasksLearn(t *testing.T) {
 			t.Fatal(err)
 		}
 		var last []float32
-		s := mustRun(t, c, Options{Shown: Shown{Model: func(_ int, params []float32) { last = params }}})
+		s := mustRun(t, c, Options{Callbacks: Callbacks{Model: func(_ int, params []float32) { last = params }}})
 		x := make([]float64, len(last))
 		start := of.Value(x) - of.FStar
 		for j, v := range last {

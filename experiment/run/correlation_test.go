@@ -79,7 +79,7 @@ func TestRunsSayTheirCorrelations(t *testing.T) {
 		t.Fatal(err)
 	}
 	var said []string
-	mustRun(t, c, Options{Shown: Shown{Notice: func(line string) { said = append(said, line) }}})
+	mustRun(t, c, Options{Callbacks: Callbacks{Notice: func(line string) { said = append(said, line) }}})
 	p, err := prepare(c, false)
 	if err != nil {
 		t.Fatal(err)

@@ -46,7 +46,7 @@ func TestAConfigurationThatIsGone(t *testing.T) {
 			}
 		}
 		var said []string
-		r, err := Resume(t.Context(), dir, Options{Version: "v", Shown: Shown{Notice: func(s string) { said = append(said, s) }}})
+		r, err := Resume(t.Context(), dir, Options{Version: "v", Callbacks: Callbacks{Notice: func(s string) { said = append(said, s) }}})
 		if err != nil || *r.Summary.ModelSHA256 != *want.ModelSHA256 || r.Summary.Fingerprint != want.Fingerprint {
 			t.Errorf("%q: it comes to %+v, %v", text, r.Summary, err)
 		}

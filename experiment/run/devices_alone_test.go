@@ -155,7 +155,7 @@ func sameAgain(t *testing.T, dir string, want folder.Summary) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again := mustRun(t, c, Options{Again: Again{Replay: dir}})
+	again := mustRun(t, c, Options{Continuation: Continuation{Replay: dir}})
 	if again.Fingerprint != want.Fingerprint || *again.ModelSHA256 != *want.ModelSHA256 {
 		t.Errorf("a replay comes to %s, %s; the run came to %s, %s", again.Fingerprint, *again.ModelSHA256, want.Fingerprint, *want.ModelSHA256)
 	}

@@ -138,7 +138,7 @@ func TestADeviceThatWithholdsWhatDecides(t *testing.T) {
 func TestTheFirstRoundBeginsWithItsDevices(t *testing.T) {
 	var r recorder
 	r.remaining.since = time.Now().Add(-time.Hour)
-	if r.begun(); time.Since(r.remaining.since) > 59*time.Minute {
+	if r.roundsBegin(); time.Since(r.remaining.since) > 59*time.Minute {
 		t.Errorf("the first round began at %v", r.remaining.since)
 	}
 }

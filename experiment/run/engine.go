@@ -40,7 +40,7 @@ type engine struct {
 	embedded *embedded.Embedded // nil: there is none, or it is another process
 	conns    []*natsconn.Conn   // all that are to be closed
 	external bool               // hosts may be in other processes
-	to       natsconn.Config    // how connections to the server are made
+	server   natsconn.Config    // how connections to the server are made
 	store    *natsbus.Store     // that the run's ends share
 
 	record     *devicelog.Log // of real devices; nil: none is kept
@@ -120,7 +120,7 @@ func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.O
 			Measured:   p.Config.Evaluate.Samples,
 			Batch:      p.Batch(),
 			Attackers:  p.Attackers(),
-			OwnSamples: p.OwnSamples,
+			OwnSamples: p.EvaluationSamples,
 			Spec:       p.Learning().Spec(),
 			Combine:    p.Config.Combining(),
 			Algorithm: algorithm.NewPartly(
@@ -139,7 +139,7 @@ func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.O
 			c.Learning.Samples = p.Set.Samples
 		}
 		if p.Config.Aggregate.Weights == config.TakenWeights {
-			c.Learning.Taken = p.Taken
+			c.Learning.Taken = p.StepSamples
 		}
 	}
 	if err := e.announce(&c); err != nil {
@@ -179,18 +179,18 @@ func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.O
 // startHosts starts this process's hosts, once the run is the coordinator's: before, they would
 // answer the tasks of another's of its name. An error ends the group.
 func (e *engine) startHosts(ctx context.Context, group *errgroup.Group, c *coordinator.Config) (hosts []*host.Host) {
-	of := host.Config{
+	settings := host.Config{
 		Run:     c.Run,
 		Fleet:   e.p.Fleet,
 		Problem: *e.p.Learning(),
 		Local:   true,
 	}
 	if c.Bus.Info != nil {
-		of.Stamp = c.Bus.Info.Stamp
+		settings.Stamp = c.Bus.Info.Stamp
 	}
 	for i, conn := range e.hosts {
-		of.Workers = e.workers[i]
-		h, err := host.Start(ctx, conn, of)
+		settings.Workers = e.workers[i]
+		h, err := host.Start(ctx, conn, settings)
 		if err != nil {
 			group.Go(func() error { return err })
 			break
@@ -241,10 +241,10 @@ func (e *engine) realDevices(ctx context.Context) (*realdevices.Config, error) {
 		TaskLimit:   wall(d.TaskSeconds),
 		Quota:       d.Quota,
 		Welcome:     welcome,
-		Usual:       e.p.Usual,
-		Calibration: e.p.CalibrationAgainst,
-		Tasks:       e.p.TaskAgainst,
-		Notice:      e.p.options.Tell,
+		Usual:       e.p.ExpectedTask,
+		Calibration: e.p.CalibrationContradiction,
+		Tasks:       e.p.TaskContradiction,
+		Notice:      e.p.options.Notify,
 		Record:      e.record,
 		Replay:      e.record.Replay,
 	}
@@ -257,9 +257,9 @@ func (e *engine) realDevices(ctx context.Context) (*realdevices.Config, error) {
 	if e.embedded != nil && e.embedded.Front() != nil {
 		v.Front = e.embedded.Front()
 	}
-	to := e.to
-	to.Name = "devices of " + c.Name
-	conn, err := natsconn.Connect(ctx, to)
+	settings := e.server
+	settings.Name = "devices of " + c.Name
+	conn, err := natsconn.Connect(ctx, settings)
 	if err != nil {
 		return nil, err
 	}

@@ -217,7 +217,7 @@ func TestTheTablesOfARun(t *testing.T) {
 func TestWatchingChangesNothing(t *testing.T) {
 	t.Parallel()
 	plain := mustRun(t, runtest.Small(t, "events.sample=off"), Options{})
-	watched := mustRun(t, runtest.Small(t, "events.sample=1000", "http=127.0.0.1:0"), Options{Shown: Shown{Progress: func(Progress) {}, Notice: func(string) {}}})
+	watched := mustRun(t, runtest.Small(t, "events.sample=1000", "http=127.0.0.1:0"), Options{Callbacks: Callbacks{Progress: func(Progress) {}, Notice: func(string) {}}})
 	if plain.Fingerprint != watched.Fingerprint || *plain.ModelSHA256 != *watched.ModelSHA256 {
 		t.Errorf("unwatched %s, %s; watched %s, %s", plain.Fingerprint, *plain.ModelSHA256, watched.Fingerprint, *watched.ModelSHA256)
 	}
@@ -259,7 +259,7 @@ func TestLogAndTablesGoOn(t *testing.T) {
 	stopped := whole
 	stopped.Out, stopped.Pace = filepath.Join(t.TempDir(), "run"), 400 // so that it can be stopped while it goes
 	playInLives(t, stopped, func(life int, stop func()) Options {
-		return Options{Shown: Shown{Progress: func(p Progress) {
+		return Options{Callbacks: Callbacks{Progress: func(p Progress) {
 			if p.Fraction() > 0.2*float64(life+1) && p.Fraction() < 0.9 {
 				stop()
 			}

@@ -44,7 +44,7 @@ func TestEvaluationsByClient(t *testing.T) {
 	t.Parallel()
 	c := runtest.Small(t, "clients=40", classes, "stop.rounds=7", "evaluate.clients={every: 3, rounds: [5], samples: 30}")
 	models := map[int][]float32{}
-	s := mustRun(t, c, Options{Shown: Shown{Model: func(round int, params []float32) { models[round] = params }}})
+	s := mustRun(t, c, Options{Callbacks: Callbacks{Model: func(round int, params []float32) { models[round] = params }}})
 	p, err := prepare(c, false)
 	if err != nil {
 		t.Fatal(err)
@@ -163,7 +163,7 @@ func TestEvaluationsByClientAreTheSameBits(t *testing.T) {
 
 	stopped := runtest.Small(t, append(sets, "pace=60")...)
 	playInLives(t, stopped, func(life int, stop func()) Options {
-		return Options{Shown: Shown{Model: func(round int, _ []float32) { // just before the evaluation
+		return Options{Callbacks: Callbacks{Model: func(round int, _ []float32) { // just before the evaluation
 			if round == 2*life+2 && life < 4 {
 				stop()
 			}
@@ -183,7 +183,7 @@ func TestEvaluationsByClientAreShown(t *testing.T) {
 	var base string
 	var got scraped
 	s := mustRun(t, runtest.Small(t, classes, "evaluate.clients={every: 4}", "http=127.0.0.1:0"), Options{
-		Shown: Shown{Notice: func(line string) {
+		Callbacks: Callbacks{Notice: func(line string) {
 			if m := regexp.MustCompile(`http://[^/]+/`).FindString(line); m != "" {
 				base = m
 			}

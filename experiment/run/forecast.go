@@ -41,7 +41,7 @@ func DryRun(ctx context.Context, c config.Config, o Options) (f forecast.Forecas
 		return f, err
 	}
 	f, err = forecast.Of(ctx, &p.Problem, limit, trialTasks, func(ctx context.Context, p *problem.Problem) (forecast.Trial, error) {
-		return (&experiment{*p, o}).try(ctx, limit)
+		return (&experiment{*p, o}).tryTasks(ctx, limit)
 	})
 	if err != nil {
 		return f, err
@@ -49,11 +49,11 @@ func DryRun(ctx context.Context, c config.Config, o Options) (f forecast.Forecas
 	f.Bus = p.carrier()
 	f.Files = []string{folder.ConfigFile}
 	for _, s := range sinks {
-		left := slices.DeleteFunc(
+		results := slices.DeleteFunc(
 			slices.Clone(s.Files()),
 			func(name string) bool { return slices.Contains(metrics.Spools(s), name) },
 		)
-		f.Files = append(f.Files, left...)
+		f.Files = append(f.Files, results...)
 	}
 	f.Files = append(f.Files, folder.SummaryFile)
 	if len(p.Config.Devices.Names) > 0 {
@@ -66,8 +66,8 @@ func DryRun(ctx context.Context, c config.Config, o Options) (f forecast.Forecas
 	return f, nil
 }
 
-// try plays the experiment, which does not learn, with the messages of a run.
-func (p *experiment) try(ctx context.Context, limit round.Time) (t forecast.Trial, err error) {
+// tryTasks plays the experiment, which does not learn, with the messages of a run.
+func (p *experiment) tryTasks(ctx context.Context, limit round.Time) (t forecast.Trial, err error) {
 	e, err := startLocal(ctx, p)
 	if err != nil {
 		return t, err
@@ -95,7 +95,7 @@ func (r *recorder) predict(ctx context.Context, s *folder.Summary) error {
 	c, err := forecast.Compare(ctx, &r.p.Problem, r.results.Path(""))
 	switch {
 	case err != nil:
-		r.p.options.Tell(fmt.Sprintf("The run is not compared with its prediction: %v.", err))
+		r.p.options.Notify(fmt.Sprintf("The run is not compared with its prediction: %v.", err))
 		return nil
 	case c == nil:
 		return nil
@@ -128,7 +128,7 @@ func Predict(ctx context.Context, dir string, files, sets []string, o Options) (
 		}
 	}
 	if dir != "" {
-		if err := agreed(&c, dir, o.Trust || givesTrainer(sets)); err != nil {
+		if err := allowTrainer(&c, dir, o.Trust || givesTrainer(sets)); err != nil {
 			return nil, err
 		}
 	}

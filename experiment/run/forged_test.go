@@ -45,7 +45,7 @@ func TestForgedCheckpoints(t *testing.T) {
 			}
 			ctx, stop := context.WithTimeout(t.Context(), 30*time.Second) // of a run that comes to no round
 			var rounds int
-			_, err = Resume(ctx, dir, Options{Version: "v", Again: Again{Overrides: &c}, Shown: Shown{Progress: func(Progress) {
+			_, err = Resume(ctx, dir, Options{Version: "v", Continuation: Continuation{Overrides: &c}, Callbacks: Callbacks{Progress: func(Progress) {
 				if rounds++; rounds == 100 {
 					stop()
 				}

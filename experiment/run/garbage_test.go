@@ -22,7 +22,7 @@ func TestGarbageIsBoundBesideMuchData(t *testing.T) {
 		gogc          string
 		data          int
 		least, atMost int
-	}{{"", mostGarbage / 2, 100, 100}, {"", 4 * mostGarbage, 10, 25}, {"100", 4 * mostGarbage, 100, 100}} {
+	}{{"", maxGarbage / 2, 100, 100}, {"", 4 * maxGarbage, 10, 25}, {"100", 4 * maxGarbage, 100, 100}} {
 		debug.SetGCPercent(100)
 		t.Setenv("GOGC", c.gogc)
 		data := held{bytes: make([]byte, c.data)}

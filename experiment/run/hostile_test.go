@@ -73,7 +73,7 @@ func TestATaskTakesNoLongerThanItWasAway(t *testing.T) {
 	if s.VirtualSeconds > 1.001*s.WallSeconds || s.Outcomes[round.Accepted] != 12 {
 		t.Errorf("%g virtual seconds in %g of the clock on the wall, outcomes %v", s.VirtualSeconds, s.WallSeconds, s.Outcomes)
 	}
-	if c := corrected(s, "evil", "seconds"); c.Times != 6 || c.Told != 400 || !(c.Counted > 0 && c.Counted < s.WallSeconds) || len(s.Corrected) != 1 {
+	if c := corrected(s, "evil", "seconds"); c.Times != 6 || c.Reported != 400 || !(c.Counted > 0 && c.Counted < s.WallSeconds) || len(s.Corrected) != 1 {
 		t.Errorf("corrected are %+v", s.Corrected)
 	}
 	truth, _ := together(t, map[string]lies{"d1": honest, "evil": honest}, "[d1, evil]")
@@ -121,7 +121,7 @@ func TestNoDeviceTakesTheModelOver(t *testing.T) {
 		if got := float64(first[1]); math.Abs(got-share) > 1e-6 {
 			t.Errorf("%s: it moves a parameter by %g of what it wants, want %g", set, got, share)
 		}
-		if x := corrected(s, "evil", "samples"); x.Told != 1<<24 || x.Counted != 80 && x.Counted != 10 {
+		if x := corrected(s, "evil", "samples"); x.Reported != 1<<24 || x.Counted != 80 && x.Counted != 10 {
 			t.Errorf("%s: corrected are %+v", set, s.Corrected)
 		}
 	}

@@ -40,10 +40,10 @@ type HostOptions struct {
 }
 
 const (
-	maxHeard   = 256              // announcements that wait; more are repeats
-	retryAfter = 5 * time.Second  // that a run whose service failed is served again
-	forgetTime = 10 * time.Minute // of silence after which a run is not expected back
-	backTime   = 30 * time.Second // of silence after a lost connection, on which a run's end may have been told
+	maxAnnouncements = 256              // announcements that wait; more are repeats
+	retryAfter       = 5 * time.Second  // that a run whose service failed is served again
+	forgetTime       = 10 * time.Minute // of silence after which a run is not expected back
+	reconnectGrace   = 30 * time.Second // of silence after a lost connection, on which a run's end may have been told
 )
 
 // Host answers tasks for the simulated clients of runs and trains for them, until ctx
@@ -63,12 +63,12 @@ func Host(ctx context.Context, o HostOptions) (err error) {
 	if o.Name == "" {
 		o.Name = randomHostName()
 	}
-	to := o.NATS
-	to.Name = "host " + o.Name
-	to.Patience = -1
-	to.Await = true
-	to.Notice = func(n bus.Notice) { o.Notice(n.Text) }
-	conn, err := natsbus.Connect(ctx, to, nil)
+	settings := o.NATS
+	settings.Name = "host " + o.Name
+	settings.Patience = -1
+	settings.Await = true
+	settings.Notice = func(n bus.Notice) { o.Notice(n.Text) }
+	conn, err := natsbus.Connect(ctx, settings, nil)
 	if err != nil {
 		return err
 	}
@@ -80,14 +80,14 @@ func Host(ctx context.Context, o HostOptions) (err error) {
 		runs:    map[string]*served{},
 	}
 	if o.HTTP != "" {
-		server, err := web.Serve(ctx, o.HTTP, prometheus.HostPage(o.Name, o.Version, s.counted))
+		server, err := web.Serve(ctx, o.HTTP, prometheus.HostPage(o.Name, o.Version, s.hostCounts))
 		if err != nil {
 			return fmt.Errorf("http: %w", err)
 		}
 		defer func() { err = errors.Join(err, server.Close()) }()
 		o.Notice("This host's metrics are on http://" + server.Addr() + "/metrics.")
 	}
-	heard := make(chan *bus.Announcement, maxHeard)
+	heard := make(chan *bus.Announcement, maxAnnouncements)
 	unsubscribe, err := conn.WatchRuns(ctx, func(a *bus.Announcement) {
 		if o.Run != "" && a.Run != o.Run {
 			return
@@ -105,20 +105,20 @@ func Host(ctx context.Context, o HostOptions) (err error) {
 	defer s.stopAll()
 	unwatch := conn.Watch(func(error) {}, func(error) { s.back.Store(new(time.Now())) })
 	defer unwatch()
-	tick := time.NewTicker(backTime / 6)
+	tick := time.NewTicker(reconnectGrace / 6)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case a := <-heard:
-			s.hear(ctx, a)
+			s.handleAnnouncement(ctx, a)
 		case r := <-s.ended:
 			if s.finished(r) {
 				return r.err
 			}
 		case <-tick.C:
-			s.forget()
+			s.dropSilent()
 		case <-conn.Life().Done():
 			return conn.Err()
 		}
@@ -145,8 +145,8 @@ type service struct {
 	back    atomic.Pointer[time.Time] // when the connection came back last; nil: it was never lost
 }
 
-// counted is what the host has done. It is safe for concurrent use.
-func (s *service) counted() prometheus.HostCounts {
+// hostCounts is what the host has done. It is safe for concurrent use.
+func (s *service) hostCounts() prometheus.HostCounts {
 	c, passed := &s.counts, s.conn.NATS().Stats()
 	return prometheus.HostCounts{
 		Runs:  int(s.serving.Load()),
@@ -178,7 +178,7 @@ type served struct {
 	ended   time.Time
 }
 
-func (s *service) hear(ctx context.Context, a *bus.Announcement) {
+func (s *service) handleAnnouncement(ctx context.Context, a *bus.Announcement) {
 	r := s.runs[a.Run]
 	switch {
 	case r != nil &&
@@ -203,7 +203,7 @@ func (s *service) hear(ctx context.Context, a *bus.Announcement) {
 		}
 		s.runs[a.Run] = r
 		go func() {
-			r.err = s.take(inner, r)
+			r.err = s.serveRun(inner, r)
 			stop()
 			s.ended <- r
 		}()
@@ -228,11 +228,11 @@ func (s *service) finished(r *served) bool {
 	return s.options.Once && r.refused
 }
 
-// forget ends the service of runs that were not announced for long.
-func (s *service) forget() {
+// dropSilent ends the service of runs that were not announced for long.
+func (s *service) dropSilent() {
 	for name, r := range s.runs {
 		back := s.back.Load()
-		missed := back != nil && r.last.Before(*back) && time.Since(*back) > backTime
+		missed := back != nil && r.last.Before(*back) && time.Since(*back) > reconnectGrace
 		switch {
 		case time.Since(r.last) < forgetTime && !missed:
 		case r.done:
@@ -261,8 +261,8 @@ func (s *service) stopAll() {
 	}
 }
 
-// take serves one run until ctx ends or it cannot be served any longer.
-func (s *service) take(ctx context.Context, r *served) (err error) {
+// serveRun serves one run until ctx ends or it cannot be served any longer.
+func (s *service) serveRun(ctx context.Context, r *served) (err error) {
 	info, err := s.conn.AskRun(ctx, r.run)
 	if err != nil {
 		return err

@@ -116,7 +116,7 @@ func TestHostsOfARunThatIsRefused(t *testing.T) {
 	defer stop()
 	refused := make(chan error, 1)
 	var once sync.Once
-	_, err = Run(ctx, shared, Options{Shown: Shown{Progress: func(p Progress) {
+	_, err = Run(ctx, shared, Options{Callbacks: Callbacks{Progress: func(p Progress) {
 		if p.Round > 0 {
 			once.Do(func() {
 				go func() {

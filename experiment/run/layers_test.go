@@ -47,7 +47,7 @@ func TestFrozenLayersTravelNowhere(t *testing.T) {
 	} {
 		c := runtest.Small(t, slices.Concat(sets, more)...)
 		var first, last []float32
-		s := mustRun(t, c, Options{Shown: Shown{Model: func(_ int, params []float32) {
+		s := mustRun(t, c, Options{Callbacks: Callbacks{Model: func(_ int, params []float32) {
 			if last = params; first == nil {
 				first = params
 			}

@@ -138,7 +138,7 @@ func TestFinishedPageTellsWhatTheUserWasTold(t *testing.T) {
 	t.Parallel()
 	c := runtest.Small(t, "train=false", "http=127.0.0.1:0", "correlation.speed.spearman=0.5", "fleet=[{name: phone, seconds_per_step: {dist: lognormal, mean: 0.017, sigma: 1}}]")
 	var told []string
-	mustRun(t, c, Options{Shown: Shown{Notice: func(line string) { told = append(told, line) }}})
+	mustRun(t, c, Options{Callbacks: Callbacks{Notice: func(line string) { told = append(told, line) }}})
 	p := readPage(t, c.Out)
 	if len(told) != 2 || !strings.HasPrefix(told[1], "The run is shown on http://127.0.0.1:") {
 		t.Fatalf("the user is told %q", told)

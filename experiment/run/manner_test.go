@@ -19,7 +19,7 @@ func TestARunGoesOnAnotherWay(t *testing.T) {
 	manner := c
 	manner.Name, manner.Pace, manner.NATS.AckSeconds, manner.Checkpoint.Seconds = "another", 0, 5, 3
 	manner.Cohort++ // what the run is, its folder says
-	r, err := Resume(t.Context(), c.Out, Options{Again: Again{Overrides: &manner}})
+	r, err := Resume(t.Context(), c.Out, Options{Continuation: Continuation{Overrides: &manner}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -187,7 +187,7 @@ func TestAMetricStopsARun(t *testing.T) {
 		var base string
 		var shown scraped
 		s := mustRun(t, c, Options{
-			Shown: Shown{Notice: func(line string) {
+			Callbacks: Callbacks{Notice: func(line string) {
 				if m := regexp.MustCompile(`http://[^/]+/`).FindString(line); m != "" {
 					base = m
 				}

@@ -27,9 +27,9 @@ import (
 	"fedpace/metrics/web"
 )
 
-// keptSample is how many tasks of a round outputs see at least, beside the slowest and those of
+// minSampledTasks is how many tasks of a round outputs see at least, beside the slowest and those of
 // real devices.
-const keptSample = 10
+const minSampledTasks = 10
 
 // sinks are the outputs of the run: the usual ones, and those that the
 // configuration adds.
@@ -53,7 +53,7 @@ func (p *experiment) sinks() ([]metrics.Sink, error) {
 	}
 	for i, s := range c.Outputs {
 		name := metrics.Sinks.NameOf(s)
-		same := func(other metrics.Sink) bool { return metrics.Sinks.NameOf(other) == name }
+		same := func(sink metrics.Sink) bool { return metrics.Sinks.NameOf(sink) == name }
 		if slices.ContainsFunc(c.Outputs[:i], same) {
 			return nil, fmt.Errorf("outputs[%d]: %q is there already", i, name)
 		}
@@ -77,12 +77,12 @@ func (p *experiment) about(limit round.Time, started time.Time) *metrics.Run {
 	run.Version = p.options.Version
 	run.Kernel = p.Kernel
 	run.Started = started
-	run.Notice = p.options.Tell
+	run.Notice = p.options.Notify
 	run.Metrics, run.Quality, run.Targets, run.Tokens = p.Metrics, p.Quality, p.Targets, p.Tokens() > 0
 	run.Classes, run.Class, run.DeviceClass, run.Power = p.Fleet.Classes(), p.Fleet.Class, p.Fleet.DeviceClass, p.Power()
 	run.VirtualSeconds = limit.Seconds()
 	run.Slowest = config.KeptSlowest
-	run.Sample = keptSample
+	run.Sample = minSampledTasks
 	run.MeanPlan = func(class, steps int) (round.Plan, error) {
 		d, err := p.Fleet.MeanOf(class, steps, p.DeviceBits())
 		return round.Plan{
@@ -95,18 +95,18 @@ func (p *experiment) about(limit round.Time, started time.Time) *metrics.Run {
 		run.Delta = c.Privacy.Delta
 		run.Epsilon = v.Epsilon
 	}
-	if one := p.comparedRound(); one > 0 {
-		run.FixedSteps = float64(c.Schedule.K0) / one.Seconds()
+	if duration := p.comparedRound(); duration > 0 {
+		run.FixedSteps = float64(c.Schedule.K0) / duration.Seconds()
 	}
 	if c.Train {
 		run.Data = describe(p.Set.Info())
 		if !p.Set.Info().Synthetic {
 			run.Client = p.Set.Client
 		}
-		run.WriteModel = func(w io.Writer, params []float32, which string) error {
+		run.WriteModel = func(w io.Writer, params []float32, kind string) error {
 			return folder.EncodeModel(w, p.Model.Tensors(), params, map[string]string{
 				"producer": "fedpace", "task": run.Task, "schedule": run.Schedule, "model": p.Model.String(),
-				"data": run.Data, "which": which, "kernel": p.Kernel,
+				"data": run.Data, "which": kind, "kernel": p.Kernel,
 			})
 		}
 	}
@@ -126,7 +126,7 @@ func (p *experiment) roundsSoFar(dir string) iter.Seq2[round.Report, error] {
 
 // serve shows the pages of the outputs under the configuration's http. The page of
 // a run that is interrupted still shows how it ended, so only Close ends it.
-func (r *recorder) serve(ctx context.Context, tell func(string)) (*web.WebServer, error) {
+func (r *recorder) serve(ctx context.Context, notify func(string)) (*web.WebServer, error) {
 	var pages []web.Page
 	for _, o := range metrics.Outputs[web.Pager](r.outputs) {
 		pages = append(pages, o.Pages()...)
@@ -138,53 +138,53 @@ func (r *recorder) serve(ctx context.Context, tell func(string)) (*web.WebServer
 	if err != nil {
 		return nil, fmt.Errorf("http: %w", err)
 	}
-	if tell != nil {
-		tell("The run is shown on http://" + server.Addr() + "/, its metrics on /metrics.")
+	if notify != nil {
+		notify("The run is shown on http://" + server.Addr() + "/, its metrics on /metrics.")
 		if !names.Loopback(server.Addr()) {
-			tell("Other machines reach that page: it is not encrypted and asks nobody who he is, and it can only be read.")
+			notify("Other machines reach that page: it is not encrypted and asks nobody who he is, and it can only be read.")
 		}
 	}
 	return server, nil
 }
 
-// notices hands the lines that the user is told to the outputs, too, once they are
+// noticeBuffer hands the lines that the user is told to the outputs, too, once they are
 // open.
-type notices struct {
-	mu    sync.Mutex
-	to    *metrics.Recorder // nil: not open yet
-	lines []string          // that it has not had
+type noticeBuffer struct {
+	mu       sync.Mutex
+	recorder *metrics.Recorder // nil: not open yet
+	lines    []string          // that it has not had
 }
 
-// copied is what the caller sees, with notices that come here, too.
-func (n *notices) copied(o Shown) Shown {
-	tell := o.Notice
-	tellOfHosts := o.HostNotice
+// tap is what the caller sees, with notices that come here, too.
+func (n *noticeBuffer) tap(o Callbacks) Callbacks {
+	notify := o.Notice
+	notifyOfHosts := o.HostNotice
 	o.Notice = func(line string) {
 		n.add(nil, line)
-		if tell != nil {
-			tell(line)
+		if notify != nil {
+			notify(line)
 		}
 	}
 	o.HostNotice = func(notice bus.Notice) {
-		if tellOfHosts == nil {
+		if notifyOfHosts == nil {
 			o.Notice(notice.Text)
 			return
 		}
 		n.add(nil, notice.Text)
-		tellOfHosts(notice)
+		notifyOfHosts(notice)
 	}
 	return o
 }
 
 // add hands lines over, or keeps them until it is told the recorder.
-func (n *notices) add(to *metrics.Recorder, lines ...string) {
+func (n *noticeBuffer) add(recorder *metrics.Recorder, lines ...string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.to = cmp.Or(n.to, to)
+	n.recorder = cmp.Or(n.recorder, recorder)
 	n.lines = append(n.lines, lines...)
-	if n.to != nil {
+	if n.recorder != nil {
 		for _, line := range n.lines {
-			n.to.Notice(line)
+			n.recorder.Notice(line)
 		}
 		n.lines = nil
 	}

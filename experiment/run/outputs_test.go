@@ -70,7 +70,7 @@ func TestAnOutputOfAnotherPackage(t *testing.T) {
 	stopped := runtest.Uneven(t, sets...)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	_, _ = Run(ctx, stopped, Options{Shown: Shown{Round: func(r *round.Report) {
+	_, _ = Run(ctx, stopped, Options{Callbacks: Callbacks{Round: func(r *round.Report) {
 		if r.Round >= 4 {
 			stop()
 		}

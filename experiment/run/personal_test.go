@@ -119,7 +119,7 @@ func TestPersonalParametersAreFedPers(t *testing.T) {
 	for _, personal := range []string{"personal=[3]", "personal={names: ['3.*'], head_steps: 2}"} {
 		c := runtest.Small(t, append(sets, personal)...)
 		var last []float32
-		s := mustRun(t, c, Options{Place: Place{Hosts: 2, Workers: 3}, Shown: Shown{Model: func(_ int, params []float32) { last = params }}})
+		s := mustRun(t, c, Options{Place: Place{Hosts: 2, Workers: 3}, Callbacks: Callbacks{Model: func(_ int, params []float32) { last = params }}})
 		tasks := readTable[tables.Task](t, c.Out, tables.TasksFile)
 		slices.SortStableFunc(tasks, func(a, b tables.Task) int { return int(a.Round - b.Round) })
 		ks := map[int32]bool{}
@@ -202,7 +202,7 @@ func TestPersonalParametersDoNotTravel(t *testing.T) {
 		{[]string{"fleet=[{name: liar, weight: 1, attack: min_max}, {name: honest, weight: 3}]"}, 32 * travels},
 	} {
 		var first, last []float32
-		s := mustRun(t, runtest.Small(t, append(sets, x.more...)...), Options{Place: Place{Hosts: 2}, Shown: Shown{Model: func(_ int, params []float32) {
+		s := mustRun(t, runtest.Small(t, append(sets, x.more...)...), Options{Place: Place{Hosts: 2}, Callbacks: Callbacks{Model: func(_ int, params []float32) {
 			if last = params; first == nil {
 				first = params
 			}

@@ -65,7 +65,7 @@ func sameAnywhere(t *testing.T, sets []string) (whole, goneOn folder.Summary) {
 func checkNoise(t *testing.T, want float64, sets []string) {
 	t.Helper()
 	model := func(sets ...string) (last []float32) {
-		o := Options{Shown: Shown{Model: func(_ int, params []float32) { last = params }}}
+		o := Options{Callbacks: Callbacks{Model: func(_ int, params []float32) { last = params }}}
 		mustRun(t, runtest.Small(t, append(sets, "task=femnist", "stop.rounds=1", "evaluate.samples=64")...), o)
 		return last
 	}
@@ -247,7 +247,7 @@ func TestNoiseOfDevicesIsSecret(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Run(t.Context(), c, Options{Again: Again{Replay: dir}}); err == nil || !strings.Contains(err.Error(), "the key of the run's noise") {
+	if _, err := Run(t.Context(), c, Options{Continuation: Continuation{Replay: dir}}); err == nil || !strings.Contains(err.Error(), "the key of the run's noise") {
 		t.Errorf("a replay without the key: %v", err)
 	}
 }

@@ -26,25 +26,25 @@ import (
 // progressEvery is how often progress is reported, in wall time.
 const progressEvery = 100 * time.Millisecond
 
-// vainRounds is after how many rounds without an update the user hears of it.
-const vainRounds = 1000
+// maxEmptyRounds is after how many rounds without an update the user hears of it.
+const maxEmptyRounds = 1000
 
 // recorder follows a run: it hands what the run reports to the outputs, keeps what
 // the summary needs and reports progress. It belongs to the run's goroutine.
 type recorder struct {
-	p       *experiment
-	outputs *metrics.Recorder
-	results *folder.Results // set before the first report
-	started time.Time       // wall time of earlier attempts included
-	pause   func()          // stops the run, see Options.Until
-	shown   time.Time       // when progress was reported last
+	p            *experiment
+	outputs      *metrics.Recorder
+	results      *folder.Results // set before the first report
+	started      time.Time       // wall time of earlier attempts included
+	pause        func()          // stops the run, see Options.Until
+	lastProgress time.Time       // when progress was reported last
 
-	server     *embedded.Embedded                // the run's own; nil: it has none
-	reported   atomic.Pointer[coordinator.Stats] // nil before the first event
-	checkpoint atomic.Pointer[time.Time]         // the last; nil: none yet
-	due        atomic.Pointer[time.Time]         // when the next one is; set before reported
-	workers    int                               // of this process
-	unwritten  atomic.Int64                      // checkpoints that could not be written
+	server             *embedded.Embedded                // the run's own; nil: it has none
+	reported           atomic.Pointer[coordinator.Stats] // nil before the first event
+	checkpoint         atomic.Pointer[time.Time]         // the last; nil: none yet
+	due                atomic.Pointer[time.Time]         // when the next one is; set before reported
+	workers            int                               // of this process
+	checkpointFailures atomic.Int64                      // checkpoints that could not be written
 
 	remaining struct {
 		sync.Mutex
@@ -54,11 +54,11 @@ type recorder struct {
 		trained  float64   // seconds of this round in which some were
 	}
 
-	vain     int              // rounds in a row, the last included, that brought no update
-	few      bool             // whether a round had too few for the combining rule
-	measures []metric.Quality // as the summary has them
-	progress Progress
-	saved    checkpoint.Summary
+	emptyRounds  int              // rounds in a row, the last included, that brought no update
+	warnedTooFew bool             // whether a round had too few for the combining rule
+	qualities    []metric.Quality // as the summary has them
+	progress     Progress
+	saved        checkpoint.Summary
 }
 
 // newRecorder opens the run's outputs. Close it after use.
@@ -70,9 +70,9 @@ func newRecorder(
 ) (*recorder, error) {
 	nan := math.NaN()
 	r := &recorder{
-		p:        p,
-		started:  started,
-		measures: metric.Shown(p.Metrics, p.Quality),
+		p:         p,
+		started:   started,
+		qualities: metric.Shown(p.Metrics, p.Quality),
 		saved: checkpoint.Summary{
 			Last:    round.Report{TrainingLoss: nan, WindowLoss: nan, ValidationLoss: nan},
 			Reached: nan, BestLoss: nan,
@@ -84,7 +84,7 @@ func newRecorder(
 			VirtualTotal: limit.Seconds(),
 		},
 	}
-	for range r.measures {
+	for range r.qualities {
 		r.saved.Best = append(r.saved.Best, nan)
 	}
 	remaining, err := forecast.NewRemaining(&p.Problem, limit)
@@ -93,7 +93,7 @@ func newRecorder(
 	}
 	r.remaining.Remaining, r.remaining.since = remaining, time.Now()
 	about := p.about(limit, started)
-	about.Remaining = r.left
+	about.Remaining = r.remainingTime
 	about.Stats = r.stats
 	about.Seen = r.seen
 	about.Waiting = waiting
@@ -105,25 +105,25 @@ func newRecorder(
 	return r, err
 }
 
-// left is the wall time to expect from now on, in seconds, and its interval of 90 %; false where it cannot be said
+// remainingTime is the wall time to expect from now on, in seconds, and its interval of 90 %; false where it cannot be said
 // yet. It is safe for concurrent use.
-func (r *recorder) left() (seconds, low, high float64, known bool) {
+func (r *recorder) remainingTime() (seconds, low, high float64, ok bool) {
 	r.remaining.Lock()
 	defer r.remaining.Unlock()
-	v, known := r.remaining.Left()
+	v, ok := r.remaining.Left()
 	passed := time.Since(r.remaining.since).Seconds()
-	return max(0, v.P50-passed), max(0, v.P05-passed), max(0, v.P95-passed), known
+	return max(0, v.P50-passed), max(0, v.P05-passed), max(0, v.P95-passed), ok
 }
 
-// begun has the first round begin now: waiting for devices is no part of it.
-func (r *recorder) begun() {
+// roundsBegin has the first round begin now: waiting for devices is no part of it.
+func (r *recorder) roundsBegin() {
 	r.remaining.Lock()
 	defer r.remaining.Unlock()
 	r.remaining.since = time.Now()
 }
 
-// timed has the time that remains learn from a round that ends now.
-func (r *recorder) timed(report *round.Report) {
+// timeRound has the time that remains learn from a round that ends now.
+func (r *recorder) timeRound(report *round.Report) {
 	r.remaining.Lock()
 	defer r.remaining.Unlock()
 	now := time.Now()
@@ -132,20 +132,20 @@ func (r *recorder) timed(report *round.Report) {
 	r.remaining.trained = 0
 }
 
-func (r *recorder) trained(done, of int) {
+func (r *recorder) trainingProgress(done, total int) {
 	r.remaining.Lock()
 	switch now := time.Now(); {
 	case done == 0:
 		r.remaining.training = now
-	case done == of:
+	case done == total:
 		r.remaining.trained += now.Sub(r.remaining.training).Seconds()
 		r.remaining.training = time.Time{}
 	}
 	r.remaining.Unlock()
 	r.progress.Trained = done
-	r.progress.Clients = of
-	if time.Since(r.shown) >= progressEvery {
-		r.show()
+	r.progress.Clients = total
+	if time.Since(r.lastProgress) >= progressEvery {
+		r.showProgress()
 	}
 }
 
@@ -160,13 +160,13 @@ func (r *recorder) stats() (s metrics.Stats, ok bool) {
 		BusLag:             v.BusLag(),
 		Pending:            v.Pending(),
 		Ignored:            v.Ignored(),
-		CheckpointFailures: r.unwritten.Load(),
+		CheckpointFailures: r.checkpointFailures.Load(),
 		Due:                *r.due.Load(),
 	}
 	_, workers := v.Hosts()
 	s.Workers = r.workers + workers
-	if at := r.checkpoint.Load(); at != nil {
-		s.Checkpoint = *at
+	if written := r.checkpoint.Load(); written != nil {
+		s.Checkpoint = *written
 	}
 	s.Devices = v.Devices.Stats()
 	if r.server == nil {
@@ -196,8 +196,8 @@ func (r *recorder) stats() (s metrics.Stats, ok bool) {
 			Subscriptions: float64(v.Subscriptions),
 			SlowConsumers: float64(v.SlowConsumers),
 		}
-		if of := v.JetStream.Stats; of != nil {
-			s.NATS.Stored = float64(of.Memory + of.Store)
+		if stored := v.JetStream.Stats; stored != nil {
+			s.NATS.Stored = float64(stored.Memory + stored.Store)
 		}
 	}
 	return s, true
@@ -250,21 +250,21 @@ func (r *recorder) deviceLog() (*devicelog.Log, error) {
 	return nil, nil
 }
 
-func (r *recorder) show() {
+func (r *recorder) showProgress() {
 	if r.p.options.Progress != nil {
-		r.shown = time.Now()
-		r.progress.Report, r.progress.Elapsed = r.saved.Last, r.shown.Sub(r.started)
-		if left, _, _, known := r.left(); known {
-			r.progress.Remaining = time.Duration(left * 1e9)
+		r.lastProgress = time.Now()
+		r.progress.Report, r.progress.Elapsed = r.saved.Last, r.lastProgress.Sub(r.started)
+		if seconds, _, _, ok := r.remainingTime(); ok {
+			r.progress.Remaining = time.Duration(seconds * 1e9)
 		}
-		r.progress.InRound = r.shown.Sub(r.remaining.since)
+		r.progress.InRound = r.lastProgress.Sub(r.remaining.since)
 		r.p.options.Progress(r.progress)
 	}
 }
 
 // report takes one round. An error (a full disk) ends the run.
 func (r *recorder) report(report *round.Report) error {
-	r.timed(report)
+	r.timeRound(report)
 	r.progress.Trained = 0
 	r.progress.Clients = 0
 	r.saved.Last = metrics.Latest(&r.saved.Last, report)
@@ -272,28 +272,28 @@ func (r *recorder) report(report *round.Report) error {
 		r.saved.BestLoss = report.WindowLoss
 	}
 	updates := report.Outcomes[round.Accepted]
-	r.vain++
+	r.emptyRounds++
 	if updates > 0 {
-		r.vain = 0
+		r.emptyRounds = 0
 	}
-	if r.vain == vainRounds {
-		r.p.options.Tell(fmt.Sprintf(
+	if r.emptyRounds == maxEmptyRounds {
+		r.p.options.Notify(fmt.Sprintf(
 			"No update has counted for %d rounds: a run to a number of updates does not end so (%s).",
-			r.vain,
+			r.emptyRounds,
 			forecast.MoreUpdates,
 		))
 	}
-	if updates > 0 && !r.few && r.p.Config.Train {
+	if updates > 0 && !r.warnedTooFew && r.p.Config.Train {
 		if err := r.p.Config.CheckUpdates(updates); err != nil {
-			r.few = true
-			r.p.options.Tell(fmt.Sprintf("Round %d is not protected: %v. This is told once.", report.Round, err))
+			r.warnedTooFew = true
+			r.p.options.Notify(fmt.Sprintf("Round %d is not protected: %v. This is told once.", report.Round, err))
 		}
 	}
 	if report.Evaluated {
-		r.validated(report.ValidationLoss, report.Metrics, report.End)
+		r.noteBest(report.ValidationLoss, report.Metrics, report.End)
 	}
-	if time.Since(r.shown) >= progressEvery {
-		r.show()
+	if time.Since(r.lastProgress) >= progressEvery {
+		r.showProgress()
 	}
 	if until := r.p.options.Until; until > 0 && report.End.Seconds() >= until {
 		r.pause()
@@ -304,9 +304,9 @@ func (r *recorder) report(report *round.Report) error {
 	return r.outputs.Round(report)
 }
 
-// validated notes the best values, and when the target was first reached.
-func (r *recorder) validated(loss float64, values []float64, at round.Time) {
-	for i, q := range r.measures {
+// noteBest notes the best values, and when the target was first reached.
+func (r *recorder) noteBest(loss float64, values []float64, at round.Time) {
+	for i, q := range r.qualities {
 		if now := q.Of(loss, values); q.Better(now, r.saved.Best[i]) {
 			r.saved.Best[i] = now
 		}
@@ -358,7 +358,7 @@ func (r *recorder) summary(result *coordinator.Result) folder.Summary {
 		StragglerShare:   metrics.Measured(usage.StragglerShare()),
 		Forked:           r.saved.Forked,
 		LeftOut:          usage.LeftOut,
-		Attackers:        r.p.Attacking(),
+		Attackers:        r.p.AttackerCounts(),
 		DeviceVersions:   metrics.ByVersion(r.seen()),
 	}
 	if c.Train {
@@ -385,13 +385,13 @@ func (r *recorder) summary(result *coordinator.Result) folder.Summary {
 	loss := math.NaN()
 	if stop.Evaluated {
 		loss = stop.ValidationLoss
-		r.validated(loss, stop.Metrics, stop.At)
+		r.noteBest(loss, stop.Metrics, stop.At)
 	}
 	s.TimeToTarget = metrics.Measured(r.saved.Reached)
 	s.TrainingLoss = metrics.Measured(last.WindowLoss)
 	s.BestTrainingLoss = metrics.Measured(r.saved.BestLoss)
 	s.ValidationLoss = metrics.Measured(loss)
-	for i, q := range r.measures {
+	for i, q := range r.qualities {
 		now := metrics.Measured(q.Of(loss, stop.Metrics))
 		best := metrics.Measured(r.saved.Best[i])
 		if q.Name == metric.Accuracy {
@@ -418,11 +418,11 @@ func (r *recorder) summary(result *coordinator.Result) folder.Summary {
 	s.Returns = result.Devices.Returns
 	for _, x := range result.Devices.Corrections {
 		s.Corrected = append(s.Corrected, folder.Correction{
-			Device:  device(x.Client),
-			Claim:   x.Claim,
-			Times:   x.Times,
-			Told:    x.Told,
-			Counted: x.Counted,
+			Device:   device(x.Client),
+			Claim:    x.Claim,
+			Times:    x.Times,
+			Reported: x.Told,
+			Counted:  x.Counted,
 		})
 	}
 	if result.Params != nil {
@@ -433,16 +433,16 @@ func (r *recorder) summary(result *coordinator.Result) folder.Summary {
 }
 
 // finish ends the outputs and, last, writes the summary.
-func (r *recorder) finish(result *coordinator.Result, s *folder.Summary, why error) error {
+func (r *recorder) finish(result *coordinator.Result, s *folder.Summary, failure error) error {
 	r.progress.Done = result.Completed
-	r.show()
+	r.showProgress()
 	text, err := s.JSON()
 	if err != nil {
 		return err
 	}
 	end := &metrics.End{
 		Completed:      s.Completed,
-		Err:            why,
+		Err:            failure,
 		Elapsed:        wall(s.WallSeconds),
 		Summary:        text,
 		Params:         result.Params,
@@ -498,6 +498,6 @@ func (p Progress) Fraction() float64 {
 	if p.Done {
 		return 1
 	}
-	of := metrics.Run{Rounds: p.Rounds, VirtualSeconds: p.VirtualTotal}
-	return of.Fraction(p.Round, p.End.Seconds())
+	total := metrics.Run{Rounds: p.Rounds, VirtualSeconds: p.VirtualTotal}
+	return total.Fraction(p.Round, p.End.Seconds())
 }

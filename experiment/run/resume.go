@@ -25,11 +25,11 @@ type Resumed struct {
 }
 
 // restoreConfig writes config.yaml again, where it is gone, as a checkpoint holds it.
-func restoreConfig(dir string, o *Shown) error {
+func restoreConfig(dir string, o *Callbacks) error {
 	if !errors.Is(folder.HoldsRun(dir), folder.ErrNoRun) {
 		return nil
 	}
-	sound := checkpoint.In(dir).Sound()
+	sound := checkpoint.In(dir).Usable()
 	if len(sound) == 0 {
 		return nil
 	}
@@ -42,7 +42,7 @@ func restoreConfig(dir string, o *Shown) error {
 		return err
 	})
 	if err = errors.Join(err, results.Close()); err == nil {
-		o.Tell(fmt.Sprintf("%s was gone: it is written again as %s holds it.", folder.ConfigFile, sound[0].Name))
+		o.Notify(fmt.Sprintf("%s was gone: it is written again as %s holds it.", folder.ConfigFile, sound[0].Name))
 	}
 	return err
 }
@@ -52,14 +52,14 @@ func restoreConfig(dir string, o *Shown) error {
 // but for the wall time, which counts all attempts. The folder may have been moved.
 func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 	started := time.Now()
-	if err := restoreConfig(dir, &o.Shown); err != nil {
+	if err := restoreConfig(dir, &o.Callbacks); err != nil {
 		return r, err
 	}
 	if err := folder.HoldsRun(dir); err != nil {
 		return r, err
 	}
 	if r.Config, err = config.Load(filepath.Join(dir, folder.ConfigFile), nil); err != nil {
-		if sound := checkpoint.In(dir).Sound(); len(sound) > 0 {
+		if sound := checkpoint.In(dir).Usable(); len(sound) > 0 {
 			err = fmt.Errorf("%w (%s)", err, sound[0].ConfigWayOut(dir))
 		}
 		return r, err
@@ -68,7 +68,7 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 	if err := o.change(&r.Config, dir); err != nil {
 		return r, err
 	}
-	if err := agreed(&r.Config, dir, o.Trust || o.Trainer != ""); err != nil {
+	if err := allowTrainer(&r.Config, dir, o.Trust || o.Trainer != ""); err != nil {
 		return r, err
 	}
 	summary, summaryErr := folder.ReadSummary(filepath.Join(dir, folder.SummaryFile))
@@ -82,10 +82,10 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 		case len(checkpoint.In(dir)) == 0:
 			return r, err
 		}
-		o.Tell(fmt.Sprintf("It goes on from a checkpoint that is left: %v.", err))
+		o.Notify(fmt.Sprintf("It goes on from a checkpoint that is left: %v.", err))
 	}
 	if o.NATS.URL == "" && r.Config.Replayed() {
-		held := folder.Look(dir)
+		held := folder.Inspect(dir)
 		return r, fmt.Errorf("%s: play it again (fedpace run --replay RUN --out %s --force)", held.Sentence(), dir)
 	}
 	results, err := folder.ReopenResults(dir)
@@ -104,7 +104,7 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 		return r, err
 	}
 	if newer != nil {
-		o.Tell(fmt.Sprintf("The newest checkpoint cannot be used (%v): the run goes on from the one before.", newer))
+		o.Notify(fmt.Sprintf("The newest checkpoint cannot be used (%v): the run goes on from the one before.", newer))
 	}
 	if summaryErr != nil && !errors.Is(summaryErr, fs.ErrNotExist) {
 		if c == nil {
@@ -115,18 +115,18 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 				checkpoint.PlayAgain(dir),
 			)
 		}
-		o.Tell(fmt.Sprintf("The summary is written again (%v).", summaryErr))
+		o.Notify(fmt.Sprintf("The summary is written again (%v).", summaryErr))
 	}
 	if c == nil {
-		o.Tell("The run has no checkpoint yet and starts again.")
+		o.Notify("The run has no checkpoint yet and starts again.")
 	} else {
 		last := &c.Body.Recorder.Summary.Last
-		o.Tell(fmt.Sprintf("The run goes on after round %d, at %s.", last.Round, human.VirtualTime(last.End.Seconds())))
+		o.Notify(fmt.Sprintf("The run goes on after round %d, at %s.", last.Round, human.VirtualTime(last.End.Seconds())))
 		if c.Head.Version != o.Version {
-			o.Tell(fmt.Sprintf("It was begun with version %s, this is %s: bits may differ.", c.Head.Version, o.Version))
+			o.Notify(fmt.Sprintf("It was begun with version %s, this is %s: bits may differ.", c.Head.Version, o.Version))
 		}
 	}
-	r.Summary, err = p.execute(ctx, started, attempt{results: results, checkpoint: c, spoilt: newer != nil})
+	r.Summary, err = p.execute(ctx, started, attempt{results: results, checkpoint: c, newestDamaged: newer != nil})
 	switch {
 	case errors.Is(err, coordinator.ErrState):
 		err = fmt.Errorf("%w: %w (%s)", checkpoint.ErrDamaged, err, checkpoint.PlayAgain(dir))
@@ -140,9 +140,9 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 	return r, err
 }
 
-// agreed refuses to execute what a folder's configuration names, which may be anybody's.
+// allowTrainer refuses to execute what a folder's configuration names, which may be anybody's.
 // A checkpoint refuses a trainer whose script has another digest than the one that began it.
-func agreed(c *config.Config, dir string, given bool) error {
+func allowTrainer(c *config.Config, dir string, given bool) error {
 	if given || !c.External() {
 		return nil
 	}
@@ -151,14 +151,14 @@ func agreed(c *config.Config, dir string, given bool) error {
 
 // attempt is an earlier attempt of a run; its zero value: there is none.
 type attempt struct {
-	results    *folder.Results        // nil: there is none
-	checkpoint *checkpoint.Checkpoint // nil: it ended before its first
-	spoilt     bool                   // the newest checkpoint is damaged
+	results       *folder.Results        // nil: there is none
+	checkpoint    *checkpoint.Checkpoint // nil: it ended before its first
+	newestDamaged bool                   // the newest checkpoint is damaged
 }
 
-// undo closes the folder of a run that never began. It keeps what an earlier attempt
+// abandon closes the folder of a run that never began. It keeps what an earlier attempt
 // has written.
-func (a attempt) undo(r *folder.Results) error {
+func (a attempt) abandon(r *folder.Results) error {
 	if a.results == nil {
 		return r.Discard()
 	}
@@ -202,5 +202,5 @@ func LoadReplay(dir string, sets []string, trust bool) (config.Config, error) {
 		return c, fmt.Errorf("%s: the run there has no real devices: run its %s again instead", dir, folder.ConfigFile)
 	}
 	c.NATS = config.Demonstration().NATS
-	return c, agreed(&c, dir, trust || givesTrainer(sets))
+	return c, allowTrainer(&c, dir, trust || givesTrainer(sets))
 }

@@ -37,13 +37,13 @@ type Options struct {
 	// are measured, first by what they are compared; may be nil.
 	Check func(c *config.Config, metrics []string) error
 
-	Shown
+	Callbacks
 	Place
-	Again
+	Continuation
 }
 
-// Shown is what the caller sees of a run while it goes on. Each may be nil.
-type Shown struct {
+// Callbacks is what the caller sees of a run while it goes on. Each may be nil.
+type Callbacks struct {
 	Progress   func(Progress)     // called now and then from the run's goroutine
 	Reading    *federated.Reading // is told how far the data are read
 	Notice     func(string)       // takes lines for the user, from any goroutine
@@ -66,16 +66,16 @@ type Place struct {
 	Keys string // folder of the keys by which a server that listens knows its users; see [KeysFolder]
 }
 
-// Again is what a run that is played again, or goes on, takes from elsewhere than its folder.
-type Again struct {
+// Continuation is what a run that is played again, or goes on, takes from elsewhere than its folder.
+type Continuation struct {
 	Replay    string         // folder of a run whose real devices' answers are used again; empty: devices take part
 	Overrides *config.Config // name, http, pace, checkpoint and nats of a resumed run; nil: as in its folder
 	Trainer   string         // command of the trainer of a resumed run; empty: as in its folder, if Trust is set
 	Trust     bool           // the folder may name the trainer's command
 }
 
-// Kept is the folder of a run that was not finished, and what to do with it.
-func (o *Again) Kept(dir string) string {
+// NextStep is the folder of a run that was not finished, and what to do with it.
+func (o *Continuation) NextStep(dir string) string {
 	if o.Replay != "" { // which heeds no checkpoint
 		return fmt.Sprintf("%[1]s, to play it again: fedpace run --replay %[2]s --out %[1]s --force", dir, o.Replay)
 	}
@@ -83,7 +83,7 @@ func (o *Again) Kept(dir string) string {
 }
 
 // change changes the configuration of the resumed run in a folder.
-func (o *Again) change(c *config.Config, dir string) error {
+func (o *Continuation) change(c *config.Config, dir string) error {
 	if m := o.Overrides; m != nil {
 		c.Name = m.Name
 		c.HTTP = m.HTTP
@@ -100,8 +100,8 @@ func (o *Again) change(c *config.Config, dir string) error {
 	return nil
 }
 
-// Tell gives the user a line, if there is one, and somebody to take it.
-func (o *Shown) Tell(line string) {
+// Notify gives the user a line, if there is one, and somebody to take it.
+func (o *Callbacks) Notify(line string) {
 	if o.Notice != nil && line != "" {
 		o.Notice(line)
 	}
@@ -152,11 +152,11 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 		defer coordinator.Recovered(&err) // somebody else may have made it
 	}
 	boundGarbage(p.Set)
-	said := &notices{}
-	tell := p.options.Notice
-	p.options.Shown = said.copied(p.options.Shown)
+	buffered := &noticeBuffer{}
+	notify := p.options.Notice
+	p.options.Callbacks = buffered.tap(p.options.Callbacks)
 	for _, line := range append(p.CorrelationNotes(), p.AboutAttackers()) {
-		p.options.Tell(line)
+		p.options.Notify(line)
 	}
 	var limit round.Time
 	if previous.checkpoint != nil {
@@ -172,11 +172,11 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 		return s, err
 	}
 	defer e.Close()
-	p.options.Tell(p.State())
+	p.options.Notify(p.AboutState())
 	if len(p.Config.Devices.Names) > 0 && p.options.Replay == "" {
-		p.options.Tell(forecast.AboutGrowth(&p.Problem))
+		p.options.Notify(forecast.AboutGrowth(&p.Problem))
 		if n := len(p.Config.Devices.Names) - prometheus.MostDevices; n > 0 && p.Config.HTTP != "" {
-			p.options.Tell(fmt.Sprintf(
+			p.options.Notify(fmt.Sprintf(
 				"/metrics has the first %d devices by name, and the other %d as one, \"other\".",
 				prometheus.MostDevices,
 				n,
@@ -184,7 +184,7 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 		}
 	}
 
-	var waiting func() (what string, since time.Time) // what the coordinator waits for the server to do
+	var waiting func() (operation string, since time.Time) // what the coordinator waits for the server to do
 	if len(e.conns) > 0 {
 		waiting = e.conns[0].Waiting
 	}
@@ -196,9 +196,9 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 	for _, n := range e.workers {
 		r.workers += n
 	}
-	said.add(r.outputs)
+	buffered.add(r.outputs)
 	if p.Config.HTTP != "" {
-		server, serveErr := r.serve(ctx, tell)
+		server, serveErr := r.serve(ctx, notify)
 		if serveErr != nil {
 			return s, errors.Join(serveErr, r.outputs.Close(serveErr))
 		}
@@ -226,19 +226,19 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 		e.noise, err = p.noiseKey(results, p.options.Replay, previous.checkpoint != nil)
 	}
 	if err != nil {
-		return s, errors.Join(err, previous.undo(results))
+		return s, errors.Join(err, previous.abandon(results))
 	}
 	k := r.keepCheckpoints(limit, previous)
 	e.checkpoint = coordinator.Checkpoint{Due: k.due.Load, Save: k.save}
-	r.show() // the first round may take long
+	r.showProgress() // the first round may take long
 	playing, pause := context.WithCancel(ctx)
 	defer pause()
 	r.pause = pause
 	result, runErr := e.play(playing, limit, coordinator.Observer{
-		Begun:   r.begun,
+		Begun:   r.roundsBegin,
 		Task:    r.outputs.Task,
 		Losses:  r.outputs.Losses,
-		Trained: r.trained,
+		Trained: r.trainingProgress,
 		Report:  r.report,
 		Clients: r.clients,
 		Best:    r.outputs.Best,
@@ -247,11 +247,11 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 	})
 	k.close()
 	if result == nil { // it never began
-		return s, errors.Join(runErr, previous.undo(results))
+		return s, errors.Join(runErr, previous.abandon(results))
 	}
 	switch result.Stop.Reason {
 	case round.Deserted, round.Drained, round.LeftOut: // of which the configuration says nothing
-		p.options.Tell(fmt.Sprintf("The run ended after %d rounds: %s.", result.Stop.Rounds, result.Stop.Reason))
+		p.options.Notify(fmt.Sprintf("The run ended after %d rounds: %s.", result.Stop.Rounds, result.Stop.Reason))
 	}
 	s = r.summary(result)
 	if errors.Is(runErr, coordinator.ErrDiverged) {
@@ -264,7 +264,7 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 	if err = errors.Join(err, results.Close()); err != nil &&
 		!errors.Is(err, context.Canceled) &&
 		!errors.Is(err, coordinator.ErrDiverged) {
-		err = errors.Join(err, fmt.Errorf("what was done is in %s", p.options.Kept(p.Config.Out)))
+		err = errors.Join(err, fmt.Errorf("what was done is in %s", p.options.NextStep(p.Config.Out)))
 	}
 	return s, err
 }
@@ -311,11 +311,11 @@ func (p *experiment) setGrid(ctx context.Context) (err error) {
 // all rounds are alike, else by playing them, without learning, with this seed,
 // these devices and this closing rule.
 func (p *experiment) fixedRuntime(ctx context.Context, n int) (round.Time, error) {
-	if one, alike := p.FixedRound(); alike {
-		if one > 0 && round.Time(n) > round.MaxTime/one {
-			return 0, fmt.Errorf("%d rounds of %g s are too long", n, one.Seconds())
+	if duration, alike := p.FixedRound(); alike {
+		if duration > 0 && round.Time(n) > round.MaxTime/duration {
+			return 0, fmt.Errorf("%d rounds of %g s are too long", n, duration.Seconds())
 		}
-		return round.Time(n) * one, nil
+		return round.Time(n) * duration, nil
 	}
 	fixed := p.Problem
 	fixed.Config.Schedule.K = schedule.FixedK{}
@@ -323,7 +323,7 @@ func (p *experiment) fixedRuntime(ctx context.Context, n int) (round.Time, error
 	fixed.Config.Stop = config.Stop{Rounds: n}
 	fixed.Config.Untrained()
 	if n > longTiming/fixed.Config.Cohort {
-		p.options.Tell(fmt.Sprintf("Rounds are not all alike: timing %d of the fixed schedule first.", n))
+		p.options.Notify(fmt.Sprintf("Rounds are not all alike: timing %d of the fixed schedule first.", n))
 	}
 	stop, _, err := forecast.Play(ctx, &fixed)
 	if err == nil && stop.Rounds < n {
@@ -341,38 +341,38 @@ var longTiming = 5_000_000
 // to compare with.
 func (p *experiment) relativeSteps(steps int64, stop *round.Stop) float64 {
 	k0 := float64(p.InitialSteps() * max(1, p.Config.Aggregate.SiteRounds))
-	at := stop.At
+	end := stop.At
 	if n := p.Config.Stop.EqualRuntimeRounds; n > 0 && p.Config.Stop.VirtualSeconds == 0 && stop.TimeUp {
 		return float64(steps) / (float64(n) * k0)
 	}
-	one := p.comparedRound()
-	if one == 0 || at == 0 {
+	duration := p.comparedRound()
+	if duration == 0 || end == 0 {
 		return math.NaN()
 	}
-	return float64(steps) / (at.Seconds() / one.Seconds() * k0)
+	return float64(steps) / (end.Seconds() / duration.Seconds() * k0)
 }
 
 // comparedRound is a round of K-eta-fixed with which any run can be compared; 0: there is none,
 // as where real devices take their own time.
 func (p *experiment) comparedRound() round.Time {
-	if one, alike := p.FixedRound(); alike && len(p.Config.Devices.Names) == 0 {
-		return one
+	if duration, alike := p.FixedRound(); alike && len(p.Config.Devices.Names) == 0 {
+		return duration
 	}
 	return 0
 }
 
-// mostGarbage is how much garbage waits for the collector beside much data, in bytes.
-const mostGarbage = 64 << 20
+// maxGarbage is how much garbage waits for the collector beside much data, in bytes.
+const maxGarbage = 64 << 20
 
 // boundGarbage is called when the data are in memory: by itself the collector would wait until
 // there is as much garbage as data. GOGC in the environment decides instead.
 func boundGarbage(data federated.Set) {
 	held, ok := data.(interface{ Memory() int })
-	if !ok || held.Memory() < mostGarbage || os.Getenv("GOGC") != "" {
+	if !ok || held.Memory() < maxGarbage || os.Getenv("GOGC") != "" {
 		return
 	}
 	var m runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&m) // a mapped file is data, and not of the heap
-	debug.SetGCPercent(max(10, min(100, int(100*mostGarbage/m.HeapAlloc))))
+	debug.SetGCPercent(max(10, min(100, int(100*maxGarbage/m.HeapAlloc))))
 }

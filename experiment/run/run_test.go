@@ -300,7 +300,7 @@ func TestInterruptKeepsWhatIsDone(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	c := runtest.Small(t, "stop.rounds=100000")
-	s, err := Run(ctx, c, Options{Shown: Shown{Progress: func(p Progress) {
+	s, err := Run(ctx, c, Options{Callbacks: Callbacks{Progress: func(p Progress) {
 		if p.Round >= 3 {
 			cancel()
 		}

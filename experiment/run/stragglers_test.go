@@ -168,7 +168,7 @@ func TestWaysToChoose(t *testing.T) {
 func TestARunWithoutUpdatesSaysSo(t *testing.T) {
 	t.Parallel()
 	told := 0
-	mustRun(t, runtest.Small(t, "train=false", "dropout.probability=1", "stop={rounds: 2500}"), Options{Shown: Shown{Notice: func(line string) {
+	mustRun(t, runtest.Small(t, "train=false", "dropout.probability=1", "stop={rounds: 2500}"), Options{Callbacks: Callbacks{Notice: func(line string) {
 		if strings.HasPrefix(line, "No update has counted for 1000 rounds:") {
 			told++
 		}
@@ -195,7 +195,7 @@ func TestEveryAlgorithmRuns(t *testing.T) {
 			sets = append(sets, "aggregate.fragments=1", "aggregate.overlap=0")
 		}
 		var notices []string
-		s := mustRun(t, runtest.Stragglers(t, sets...), Options{Shown: Shown{Notice: func(line string) { notices = append(notices, line) }}})
+		s := mustRun(t, runtest.Stragglers(t, sets...), Options{Callbacks: Callbacks{Notice: func(line string) { notices = append(notices, line) }}})
 		if other, same := models[*s.ModelSHA256]; same != (name == "fedbuff" || name == "refl") { // FedAvg where nothing is stale
 			t.Errorf("%s ends with the model of %q", name, other)
 		}
@@ -288,7 +288,7 @@ func TestAClassThatSaysNothing(t *testing.T) {
 	defer func(tasks int) { longTiming = tasks }(longTiming)
 	longTiming = 0
 	var notices []string
-	o := Options{Shown: Shown{Notice: func(line string) { notices = append(notices, line) }}}
+	o := Options{Callbacks: Callbacks{Notice: func(line string) { notices = append(notices, line) }}}
 	mustRun(t, runtest.Small(t, "train=false", "stop={equal_runtime_rounds: 20, rounds: null}", "dropout.probability=0.01"), o)
 	if len(notices) != 1 || !strings.Contains(notices[0], "not all alike") {
 		t.Errorf("%q, want that rounds are not all alike", notices)
@@ -447,7 +447,7 @@ func TestDesertedRun(t *testing.T) {
 	write(t, "never.csv", "trace,from_second,to_second\na,0,1\n")
 	c := runtest.Small(t, "train=false", "availability={model: trace, sessions: never.csv, period_seconds: 90000000}", "stop.rounds=100")
 	var notices []string
-	s := mustRun(t, c, Options{Shown: Shown{Notice: func(line string) { notices = append(notices, line) }}})
+	s := mustRun(t, c, Options{Callbacks: Callbacks{Notice: func(line string) { notices = append(notices, line) }}})
 	want := fmt.Sprintf("The run ended after %d rounds: no client is available any more.", s.Rounds)
 	if s.Rounds == 0 || s.Rounds >= 100 || len(notices) != 1 || notices[0] != want {
 		t.Errorf("%q, want %q", notices, want)
@@ -505,7 +505,7 @@ func TestARoundThatIsNotProtectedIsTold(t *testing.T) {
 	t.Parallel()
 	var told []string
 	sets := []string{"cohort=6", "aggregate.combine={rule: trimmed_mean, liars: 0.1}", "dropout.probability=0.6", "stop={rounds: 30}"}
-	mustRun(t, runtest.Small(t, sets...), Options{Shown: Shown{Notice: func(line string) {
+	mustRun(t, runtest.Small(t, sets...), Options{Callbacks: Callbacks{Notice: func(line string) {
 		if strings.Contains(line, "is not protected: aggregate.combine.liars: 0.1 of ") {
 			told = append(told, line)
 		}

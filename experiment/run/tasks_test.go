@@ -68,7 +68,7 @@ func TestTheTasksOfARun(t *testing.T) {
 			if e, err := DryRun(t.Context(), c, Options{}); err != nil || !slices.Contains(e.Files, tables.TasksFile) || slices.Contains(e.Files, "tasks.rows") {
 				t.Errorf("a dry run says that there will be %v, %v", e.Files, err)
 			}
-			if v, err := checkpoint.Verify(c.Out); err != nil || v.Damaged > 0 || !slices.ContainsFunc(v.Files, func(f folder.FileState) bool { return f.Name == tables.TasksFile && f.State == folder.Sound }) {
+			if v, err := checkpoint.Verify(c.Out); err != nil || v.Damaged > 0 || !slices.ContainsFunc(v.Files, func(f folder.FileState) bool { return f.Name == tables.TasksFile && f.State == folder.Intact }) {
 				t.Errorf("verify says %+v, %v", v, err)
 			}
 		})

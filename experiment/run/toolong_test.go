@@ -26,7 +26,7 @@ func lying(t *testing.T, attack string, sets ...string) config.Config {
 // last is how a run ends, and its model.
 func last(t *testing.T, c config.Config) (s folder.Summary, model []float32) {
 	t.Helper()
-	s = mustRun(t, c, Options{Shown: Shown{Model: func(_ int, params []float32) { model = params }}})
+	s = mustRun(t, c, Options{Callbacks: Callbacks{Model: func(_ int, params []float32) { model = params }}})
 	return s, model
 }
 
@@ -113,7 +113,7 @@ func TestRefusedUpdatesAreCounted(t *testing.T) {
 	if _, err := Run(t.Context(), c, Options{}); !errors.Is(err, coordinator.ErrDiverged) {
 		t.Errorf("a run of liars alone: %v", err)
 	}
-	if o := folder.Look(c.Out); o.State != folder.RunDiverged || !strings.Contains(o.Summary.Diverged, "diverged") {
+	if o := folder.Inspect(c.Out); o.State != folder.RunDiverged || !strings.Contains(o.Summary.Diverged, "diverged") {
 		t.Errorf("it is %s: %+v", o.State, o.Summary)
 	}
 }

@@ -91,7 +91,7 @@ func trainingRuns(t *testing.T) (whole, stopped, other string) {
 		resume := false
 		for _, rounds := range stops {
 			ctx, stop := context.WithCancel(t.Context())
-			o := Options{Version: "v", Shown: Shown{Model: func(round int, _ []float32) {
+			o := Options{Version: "v", Callbacks: Callbacks{Model: func(round int, _ []float32) {
 				if round >= rounds {
 					stop()
 				}
@@ -269,7 +269,7 @@ func TestThePairBeforeIsUsed(t *testing.T) {
 			t.Errorf("%s: %+v, %v", o.Name, v, err)
 		}
 		var said []string
-		if _, err := Resume(t.Context(), dir, Options{Version: "v", Shown: Shown{Notice: func(s string) { said = append(said, s) }}}); err != nil {
+		if _, err := Resume(t.Context(), dir, Options{Version: "v", Callbacks: Callbacks{Notice: func(s string) { said = append(said, s) }}}); err != nil {
 			t.Errorf("%s: %v", o.Name, err)
 		}
 		if lines := strings.Join(said, "\n"); !strings.Contains(lines, o.Name+" is damaged before its byte") || !strings.Contains(lines, "goes on from the one before") {

@@ -68,7 +68,7 @@ func TestMetricsAreTheSummary(t *testing.T) {
 			var base string
 			var got scraped
 			s := mustRun(t, runtest.Small(t, append(sets, "http=127.0.0.1:0")...), Options{
-				Shown: Shown{Notice: func(line string) {
+				Callbacks: Callbacks{Notice: func(line string) {
 					if m := regexp.MustCompile(`http://[^/]+/`).FindString(line); m != "" {
 						base = m
 					}

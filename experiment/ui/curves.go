@@ -142,27 +142,27 @@ type head struct {
 // encode writes the columns: the length of the head (uint32), the head as JSON, zeros up to a
 // multiple of 8 bytes, then each column as float64; all little-endian. Of more rounds than most
 // it writes the evaluated ones and evenly spread others.
-func (c *curves) encode(most int) ([]byte, error) {
-	rows := c.rows(most)
+func (c *curves) encode(maxRounds int) ([]byte, error) {
+	rows := c.rows(maxRounds)
 	text, err := json.Marshal(head{len(rows), len(rows) < c.rounds, c.columns, c.marks, c.costs})
 	if err != nil {
 		return nil, err
 	}
-	out := binary.LittleEndian.AppendUint32(make([]byte, 0, len(text)+16+8*len(rows)*len(c.columns)), uint32(len(text)))
-	out = append(out, text...)
-	for len(out)%8 != 0 {
-		out = append(out, 0)
+	encoded := binary.LittleEndian.AppendUint32(make([]byte, 0, len(text)+16+8*len(rows)*len(c.columns)), uint32(len(text)))
+	encoded = append(encoded, text...)
+	for len(encoded)%8 != 0 {
+		encoded = append(encoded, 0)
 	}
 	for _, column := range c.values {
 		for _, i := range rows {
-			out = binary.LittleEndian.AppendUint64(out, math.Float64bits(column[i]))
+			encoded = binary.LittleEndian.AppendUint64(encoded, math.Float64bits(column[i]))
 		}
 	}
-	return out, nil
+	return encoded, nil
 }
 
-func (c *curves) rows(most int) (list []int) {
-	every := max(1, (c.rounds+most-1)/max(most, 1))
+func (c *curves) rows(maxRounds int) (list []int) {
+	every := max(1, (c.rounds+maxRounds-1)/max(maxRounds, 1))
 	for i := range c.rounds {
 		if i%every == 0 || i == c.rounds-1 || c.evaluated[i] {
 			list = append(list, i)

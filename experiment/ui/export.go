@@ -26,31 +26,31 @@ type Exported struct {
 // run's curves and its own view. Curves of very long runs are thinned, and say so. A run that
 // cannot be read is left out; where all are, that is an error. Above the list stands what a comparison
 // of the runs says, if anything, and its picture as SVG, if it has one.
-func (l *Library) Export(w io.Writer, says string, picture []byte) (e Exported, err error) {
+func (l *Library) Export(w io.Writer, conclusion string, picture []byte) (e Exported, err error) {
 	runs, err := l.list(time.Now())
 	if err != nil {
 		return e, err
 	}
-	var whole []*run
+	var readable []*run
 	var documents []page.Document
 	for _, r := range runs {
 		columns, view, err := r.export()
 		if err != nil {
-			e.Damaged = append(e.Damaged, report.Damaged{Dir: r.Dir, Why: err})
+			e.Damaged = append(e.Damaged, report.Damaged{Dir: r.Dir, Err: err})
 			continue
 		}
-		whole = append(whole, r)
+		readable = append(readable, r)
 		documents = append(
 			documents,
 			page.Document{ID: "curves-" + r.id, Text: packed(columns)},
 			page.Document{ID: "snapshot-" + r.id, Text: packed(view)},
 		)
 	}
-	e.Runs = len(whole)
+	e.Runs = len(readable)
 	if e.Runs == 0 {
 		return e, errors.New("none of the runs can be read")
 	}
-	rows := rowsOf(whole)
+	rows := rowsOf(readable)
 	for i := range rows {
 		if rows[i].State == string(folder.RunComplete) {
 			e.Finished++
@@ -61,8 +61,8 @@ func (l *Library) Export(w io.Writer, says string, picture []byte) (e Exported, 
 		return e, err
 	}
 	documents = append(documents, page.Document{ID: "runs", Text: text})
-	if says != "" {
-		text, err := json.Marshal(map[string]any{"says": says, "picture": picture})
+	if conclusion != "" {
+		text, err := json.Marshal(map[string]any{"says": conclusion, "picture": picture})
 		if err != nil {
 			return e, err
 		}
@@ -72,8 +72,8 @@ func (l *Library) Export(w io.Writer, says string, picture []byte) (e Exported, 
 }
 
 func (r *run) export() (columns, view []byte, err error) {
-	if r.bad != nil {
-		return nil, nil, r.bad
+	if r.err != nil {
+		return nil, nil, r.err
 	}
 	c, err := r.read()
 	if err != nil {

@@ -34,7 +34,7 @@ type Library struct {
 type run struct {
 	*folder.Run
 	id  string
-	bad error // the folder cannot be read
+	err error // the folder cannot be read
 
 	mu     sync.Mutex
 	stamp  string // of the files that the curves were read from
@@ -63,9 +63,9 @@ func (l *Library) list(now time.Time) ([]*run, error) {
 	if now.Sub(l.scanned) < rescan {
 		return l.runs, nil
 	}
-	known := map[string]*run{}
+	listed := map[string]*run{}
 	for _, r := range l.runs {
-		known[r.Dir] = r
+		listed[r.Dir] = r
 	}
 	list := []*run{}
 	var dirs []string
@@ -76,10 +76,10 @@ func (l *Library) list(now time.Time) ([]*run, error) {
 		}
 		dirs = append(dirs, found...)
 	}
-	for _, at := range folder.Distinct(dirs) {
-		r := known[at]
+	for _, dir := range folder.Distinct(dirs) {
+		r := listed[dir]
 		if r == nil {
-			r = open(at)
+			r = open(dir)
 		}
 		list = append(list, r)
 	}
@@ -89,13 +89,13 @@ func (l *Library) list(now time.Time) ([]*run, error) {
 }
 
 func open(dir string) *run {
-	whole, err := filepath.Abs(dir)
+	absolute, err := filepath.Abs(dir)
 	if err != nil {
-		whole = dir
+		absolute = dir
 	}
-	sum := sha256.Sum256([]byte(whole))
+	sum := sha256.Sum256([]byte(absolute))
 	r := &run{id: hex.EncodeToString(sum[:6])}
-	r.Run, r.bad = folder.Open(dir)
+	r.Run, r.err = folder.Open(dir)
 	return r
 }
 
@@ -111,12 +111,12 @@ func (l *Library) find(id string) *run {
 	return nil
 }
 
-// row is a run in the list.
-type row struct {
+// listedRun is a run in the list.
+type listedRun struct {
 	ID       string          `json:"id"`
 	Folder   string          `json:"folder"`
 	State    string          `json:"state"` // a folder.RunState
-	Why      string          `json:"why,omitempty"`
+	Problem  string          `json:"why,omitempty"`
 	Task     string          `json:"task"`
 	Schedule string          `json:"schedule"`
 	Seed     string          `json:"seed"` // as text: JavaScript's numbers end at 2^53
@@ -136,8 +136,8 @@ type metricName struct {
 }
 
 // rowsOf are runs as the page lists them.
-func rowsOf(runs []*run) []row {
-	list := make([]row, len(runs))
+func rowsOf(runs []*run) []listedRun {
+	list := make([]listedRun, len(runs))
 	var side errgroup.Group
 	side.SetLimit(runtime.GOMAXPROCS(0))
 	for i, r := range runs {
@@ -150,52 +150,52 @@ func rowsOf(runs []*run) []row {
 	return list
 }
 
-func (r *run) row() row {
+func (r *run) row() listedRun {
 	c := &r.Config
-	out := row{
+	listed := listedRun{
 		ID:       r.id,
 		Folder:   r.Dir,
 		State:    string(folder.RunDamaged),
 		Settings: []string{},
 	}
-	if r.bad != nil {
-		out.Why = r.bad.Error()
-		return out
+	if r.err != nil {
+		listed.Problem = r.err.Error()
+		return listed
 	}
-	out.Task, out.Schedule, out.Seed, out.Stamp = string(c.Task), c.Schedule.Name(), strconv.FormatUint(
+	listed.Task, listed.Schedule, listed.Seed, listed.Stamp = string(c.Task), c.Schedule.Name(), strconv.FormatUint(
 		c.Seed,
 		10,
 	), r.stampNow()
 	notes := r.Notes()
-	out.Tags = notes.Tags
-	out.Note = notes.Text
+	listed.Tags = notes.Tags
+	listed.Note = notes.Text
 	differences, err := c.Differences()
 	if err == nil {
-		out.Settings = append(out.Settings, differences...)
+		listed.Settings = append(listed.Settings, differences...)
 	}
 	q, err := r.Quality()
 	if err == nil {
-		out.Quality = metricName{q.Name, q.Lower}
+		listed.Quality = metricName{q.Name, q.Lower}
 	}
 	state, summary, err := r.State()
-	out.State = string(state)
-	out.Summary = summary
+	listed.State = string(state)
+	listed.Summary = summary
 	if err != nil {
-		out.Why = err.Error()
-		return out
+		listed.Problem = err.Error()
+		return listed
 	}
 	if summary != nil {
-		out.Rounds = summary.Rounds
-		out.Virtual = summary.VirtualSeconds
-		return out
+		listed.Rounds = summary.Rounds
+		listed.Virtual = summary.VirtualSeconds
+		return listed
 	}
 	if curves, err := r.read(); err != nil {
-		out.State = string(folder.RunDamaged)
-		out.Why = err.Error()
+		listed.State = string(folder.RunDamaged)
+		listed.Problem = err.Error()
 	} else {
-		out.Rounds, out.Virtual = curves.rounds, curves.end.Seconds()
+		listed.Rounds, listed.Virtual = curves.rounds, curves.end.Seconds()
 	}
-	return out
+	return listed
 }
 
 // stampNow says what the files are now: it differs once they have grown.

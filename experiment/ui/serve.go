@@ -35,22 +35,22 @@ func (l *Library) Handler() http.Handler {
 		text, jsonErr := l.listJSON(rowsOf(runs))
 		answer(w, "application/json", text, errors.Join(err, jsonErr))
 	})
-	mux.HandleFunc("GET /curves.bin", l.of(func(r *run, _ *http.Request) ([]byte, error) {
+	mux.HandleFunc("GET /curves.bin", l.forRun(func(r *run, _ *http.Request) ([]byte, error) {
 		c, err := r.read()
 		if err != nil {
 			return nil, err
 		}
 		return c.encode(math.MaxInt)
 	}))
-	mux.HandleFunc("GET /snapshot.json", l.of(func(r *run, _ *http.Request) ([]byte, error) { return r.snapshot() }))
-	mux.HandleFunc("GET /round.json", l.of(func(r *run, q *http.Request) ([]byte, error) {
+	mux.HandleFunc("GET /snapshot.json", l.forRun(func(r *run, _ *http.Request) ([]byte, error) { return r.snapshot() }))
+	mux.HandleFunc("GET /round.json", l.forRun(func(r *run, q *http.Request) ([]byte, error) {
 		number, err := strconv.Atoi(q.FormValue("round"))
 		if err != nil {
 			return nil, errors.New("want round=NUMBER")
 		}
 		return r.timeline(number)
 	}))
-	mux.HandleFunc("POST /notes.json", l.of(func(r *run, q *http.Request) ([]byte, error) {
+	mux.HandleFunc("POST /notes.json", l.forRun(func(r *run, q *http.Request) ([]byte, error) {
 		var notes folder.Notes
 		err := json.NewDecoder(q.Body).Decode(&notes)
 		if err == nil {
@@ -61,8 +61,8 @@ func (l *Library) Handler() http.Handler {
 	return mux
 }
 
-// of answers for the run that a request names.
-func (l *Library) of(text func(*run, *http.Request) ([]byte, error)) http.HandlerFunc {
+// forRun answers for the run that a request names.
+func (l *Library) forRun(text func(*run, *http.Request) ([]byte, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, q *http.Request) {
 		r := l.find(q.FormValue("run"))
 		if r == nil {
@@ -87,14 +87,14 @@ func answer(w http.ResponseWriter, kind string, body []byte, err error) {
 
 // library is the list as the page reads it.
 type library struct {
-	Folders []string `json:"folders"`
-	Version string   `json:"version"`
-	Runs    []row    `json:"runs"`
+	Folders []string    `json:"folders"`
+	Version string      `json:"version"`
+	Runs    []listedRun `json:"runs"`
 	// Defaults are the settings of a task of which its runs' own differ.
 	Defaults map[string][]string `json:"defaults"`
 }
 
-func (l *Library) listJSON(rows []row) ([]byte, error) {
+func (l *Library) listJSON(rows []listedRun) ([]byte, error) {
 	defaults := map[string][]string{}
 	for i := range rows {
 		task := rows[i].Task

@@ -170,8 +170,8 @@ func (r *run) timeline(number int) (text []byte, err error) {
 // about is the run as a hub knows it, with what its summary says; nil: that is not needed, or there
 // is none.
 func (r *run) about(s *folder.Summary) (*metrics.Run, error) {
-	if r.bad != nil {
-		return nil, r.bad
+	if r.err != nil {
+		return nil, r.err
 	}
 	c := &r.Config
 	run := folder.About(c)

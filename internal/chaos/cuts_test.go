@@ -92,7 +92,7 @@ func play(t *testing.T, proxy, name string) (folder.Summary, error) {
 	go func() {
 		hosted <- run.Host(ctx, run.HostOptions{NATS: to, Run: name, Workers: 1, Once: true, Notice: said.add("host: ")})
 	}()
-	summary, err := run.Run(ctx, c, run.Options{Place: run.Place{NATS: to, RemoteHosts: true}, Shown: run.Shown{Notice: said.add("")}})
+	summary, err := run.Run(ctx, c, run.Options{Place: run.Place{NATS: to, RemoteHosts: true}, Callbacks: run.Callbacks{Notice: said.add("")}})
 	if err != nil {
 		stop()
 	}

@@ -60,7 +60,7 @@ func start(ctx context.Context, t testing.TB, c config.Config) *running {
 	address := make(chan string, 10)
 	go func() {
 		defer close(r.done)
-		r.summary, r.err = run.Run(ctx, c, run.Options{Version: "test", Shown: run.Shown{Notice: func(line string) {
+		r.summary, r.err = run.Run(ctx, c, run.Options{Version: "test", Callbacks: run.Callbacks{Notice: func(line string) {
 			if found := addressIn.FindString(line); found != "" {
 				address <- found
 			}
@@ -195,7 +195,7 @@ func TestPageOfARunThatGoesOn(t *testing.T) {
 	c := configuration(t, "train=false", "stop.rounds=5000", "pace=20000", "checkpoint.seconds=0.1", "http=")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	if _, err := run.Run(ctx, c, run.Options{Version: "test", Shown: run.Shown{Progress: func(p run.Progress) {
+	if _, err := run.Run(ctx, c, run.Options{Version: "test", Callbacks: run.Callbacks{Progress: func(p run.Progress) {
 		if p.Round > 1000 {
 			cancel()
 		}

@@ -400,7 +400,7 @@ func TestPrefixesInDocsAreTheSameBits(t *testing.T) {
 				t.Fatalf("no run of %v is planned", whole.key())
 			}
 			ctx, stop := context.WithCancel(t.Context())
-			_, err := run.Run(ctx, cell.Config, run.Options{Version: "test", Shown: run.Shown{Progress: func(p run.Progress) {
+			_, err := run.Run(ctx, cell.Config, run.Options{Version: "test", Callbacks: run.Callbacks{Progress: func(p run.Progress) {
 				if p.End.Seconds() > 0.03*whole.VirtualSeconds {
 					stop()
 				}

@@ -228,7 +228,7 @@ func TestAPlanGoesOn(t *testing.T) {
 		t.Fatalf("it was cut after a run: %v", err)
 	}
 	var lines []string
-	again, err := Make(t.Context(), q, out, study.Options{Run: run.Options{Version: "test", Shown: run.Shown{Notice: func(line string) { lines = append(lines, line) }}}, Beside: 1}, nil)
+	again, err := Make(t.Context(), q, out, study.Options{Run: run.Options{Version: "test", Callbacks: run.Callbacks{Notice: func(line string) { lines = append(lines, line) }}}, Beside: 1}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

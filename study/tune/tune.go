@@ -130,7 +130,7 @@ func (r *Result) play(ctx context.Context, list []*Setting, rung int, out string
 	if rung+1 < len(rungs) {
 		o.Until = until
 	}
-	o.Run.Tell(fmt.Sprintf(
+	o.Run.Notify(fmt.Sprintf(
 		"To %s of %s: %d %s.",
 		human.VirtualTime(until),
 		human.VirtualTime(r.Seconds),

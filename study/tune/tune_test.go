@@ -54,7 +54,7 @@ func TestATuningGoesOn(t *testing.T) {
 	for stopAt := 2; ; stopAt += 5 { // runs that have ended
 		ctx, stop := context.WithCancel(t.Context())
 		ended := 0
-		r, err := Make(ctx, p, study.Options{Beside: 2, Run: run.Options{Shown: run.Shown{Notice: func(line string) {
+		r, err := Make(ctx, p, study.Options{Beside: 2, Run: run.Options{Callbacks: run.Callbacks{Notice: func(line string) {
 			if strings.HasPrefix(line, "run ") {
 				ended++
 			}

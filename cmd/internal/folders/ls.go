@@ -84,8 +84,8 @@ func listed(c *cobra.Command, dirs, tags []string) ([]listedRun, error) {
 	}
 	list := []listedRun{}
 	for _, at := range folder.Distinct(found) {
-		o := folder.Look(at)
-		if errors.Is(o.Why, folder.ErrNoRun) {
+		o := folder.Inspect(at)
+		if errors.Is(o.Err, folder.ErrNoRun) {
 			continue // it has been removed meanwhile
 		}
 		own := o.Notes().Tags
@@ -101,9 +101,9 @@ func listed(c *cobra.Command, dirs, tags []string) ([]listedRun, error) {
 			Best:    metrics.Measured(o.Best),
 			Tags:    []string{},
 		}
-		if o.Why != nil {
-			r.Why = o.Why.Error()
-			if err := note(c, o.Why); err != nil {
+		if o.Err != nil {
+			r.Why = o.Err.Error()
+			if err := note(c, o.Err); err != nil {
 				return nil, err
 			}
 		}

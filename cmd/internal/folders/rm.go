@@ -122,7 +122,7 @@ func (t *targets) agreed(c *cobra.Command, force bool) (bool, error) {
 	}
 	what := fmt.Sprintf("%d runs", len(t.runs))
 	if len(t.runs) == 1 {
-		o := folder.Look(t.runs[0])
+		o := folder.Inspect(t.runs[0])
 		what = fmt.Sprintf(
 			"%s (%s, %s %s)",
 			t.shown(o.Dir),

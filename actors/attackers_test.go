@@ -21,7 +21,7 @@ func besieged(t testing.TB, a algorithm.Algorithm) (Problem, []float32) {
 		Model: model, Set: set, Seed: 1, Batch: 32, Augment: NoAugment, Algorithm: a, Kernel: fastest(t),
 		Attacks: []attack.Attack{
 			nil, attack.SignFlip{Factor: 2}, attack.Noise{Size: 1, By: "update"}, attack.LabelFlip{Map: "reverse", Factor: 1},
-			attack.Scale{Factor: 4}, attack.LossLie{Exponent: 1, Offset: 7}, attack.MinMax{Direction: "std", Knows: 3}, attack.Slow{Factor: 2},
+			attack.Scale{Factor: 4}, attack.LossLie{Exponent: 1, Offset: 7}, attack.MinMax{Direction: "std", Known: 3}, attack.Slow{Factor: 2},
 		},
 	}, base
 }
@@ -107,7 +107,7 @@ func TestWhatAttackersSend(t *testing.T) {
 		flipsSigns: func(u []float32, _ *Assignment) { scaled(u, -2) },
 		scales:     func(u []float32, _ *Assignment) { scaled(u, 4) },
 		makesNoise: func(u []float32, a *Assignment) {
-			attack.Noise{Size: 1, By: "update"}.Acts().Update(u, keyed.Hash(1, keyed.Attack, uint64(a.Client), a.Task))
+			attack.Noise{Size: 1, By: "update"}.Behaviour().Update(u, keyed.Hash(1, keyed.Attack, uint64(a.Client), a.Task))
 		},
 	} {
 		a := task(5, attacker)
@@ -238,7 +238,7 @@ func TestColludersSendOneUpdate(t *testing.T) {
 			updates = append(updates, updateOf(t, one, base, c))
 		}
 		sent := make([]float32, len(base))
-		attack.MinMax{Direction: "std", Knows: 3}.Acts().Together(sent, updates)
+		attack.MinMax{Direction: "std", Known: 3}.Behaviour().Collude(sent, updates)
 		for _, i := range []int{1, 2, 4} {
 			if got := sumOf(one, base, work[i:i+1]); !slices.Equal(got, exactSum(base, sent)) {
 				t.Errorf("the colluder of task %d sends another update", work[i].Task)

@@ -33,7 +33,7 @@ func TestDevicesSendWhatJobsAddUp(t *testing.T) {
 				t.Fatal(err)
 			}
 			var shared *Shared
-			if job.Kept() > 0 {
+			if job.StateLength() > 0 {
 				shared = &Shared{Residuals: true}
 			}
 			work := Assignment{Client: 5, LocalSteps: 4, Rate: 0.01, Weight: 0.5}
@@ -51,13 +51,13 @@ func TestDevicesSendWhatJobsAddUp(t *testing.T) {
 				if bad := learn.AddExact(got, work.Weight, values, zero); bad >= 0 || !slices.Equal(got, want) || loss != out[0].FirstStepLoss {
 					t.Errorf("%s: a device's update is not that of the job", name)
 				}
-				if !slices.Equal(kept, out[0].Variate) || len(kept) != job.Kept() {
-					t.Errorf("%s: a device keeps %d values, others than a simulated client (%d)", name, len(kept), len(out[0].Variate))
+				if !slices.Equal(kept, out[0].State) || len(kept) != job.StateLength() {
+					t.Errorf("%s: a device keeps %d values, others than a simulated client (%d)", name, len(kept), len(out[0].State))
 				}
 				if bits := 8 * float64(len(vector.Pack(values))) / float64(len(values)); method != nil && bits > most {
 					t.Errorf("%s: a value takes %.2f bits, at most %g are wanted", name, bits, most)
 				}
-				work.Variate, work.StepsDone = kept, work.StepsDone+4
+				work.State, work.StepsDone = kept, work.StepsDone+4
 			}
 		}
 	}

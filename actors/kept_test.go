@@ -29,20 +29,20 @@ func inRounds(t *testing.T, w *Trainer, base []float32, rate float64, rounds ...
 	t.Helper()
 	x, own, other, done := slices.Clone(base), []float32(nil), []float32(nil), int64(0)
 	shared := &Shared{Residuals: true}
-	if w.local == 0 {
+	if w.memoryValues == 0 {
 		shared = nil // they forget
 	}
 	for i, k := range rounds {
 		work := []Assignment{
-			{Task: uint64(2*i + 1), Client: 3, LocalSteps: k, StepsDone: done, Rate: rate, Weight: 1, Variate: own},
-			{Task: uint64(2*i + 2), Client: 7, LocalSteps: 2, Rate: rate, Variate: other},
+			{Task: uint64(2*i + 1), Client: 3, LocalSteps: k, StepsDone: done, Rate: rate, Weight: 1, State: own},
+			{Task: uint64(2*i + 2), Client: 7, LocalSteps: 2, Rate: rate, State: other},
 		}
 		sum := make([]int64, len(base))
 		outcomes, err := w.Train(t.Context(), x, shared, work, sum)
 		if err != nil {
 			t.Fatal(err)
 		}
-		own, other = outcomes[0].Variate, outcomes[1].Variate
+		own, other = outcomes[0].State, outcomes[1].State
 		algorithm.Default.Server(len(x)).Apply(x, sum, 1)
 		done += int64(k)
 	}
@@ -148,8 +148,8 @@ func TestAnExternalTrainerKeepsState(t *testing.T) {
 					t.Fatalf("round %d: another sum", round)
 				}
 				for i := range a {
-					mine[i].Variate, theirs[i].Variate = a[i].Variate, b[i].Variate
-					bytes := unpack(b[i].Variate)
+					mine[i].State, theirs[i].State = a[i].State, b[i].State
+					bytes := unpack(b[i].State)
 					if n := 4*len(base) + there.problem.Trainer.State/3; len(bytes) != n || n > 4*len(base) && bytes[n-1] != byte(round+1) {
 						t.Fatalf("round %d, task %d: it keeps %d bytes, of its own %v", round, i, len(bytes), bytes[4*len(base):])
 					}
@@ -180,11 +180,11 @@ func TestWhatIsKeptBesideOtherVectors(t *testing.T) {
 				t.Fatal(errX, errY)
 			}
 			for i := range x {
-				a[i].Variate, b[i].Variate = x[i].Variate, y[i].Variate
-				if d := off(y[i].Variate[:len(base)], x[i].Variate, make([]float32, len(base))); d > 1e-4 {
+				a[i].State, b[i].State = x[i].State, y[i].State
+				if d := off(y[i].State[:len(base)], x[i].State, make([]float32, len(base))); d > 1e-4 {
 					t.Errorf("%s, round %d: the vector before it is %g off", name, round, d)
 				}
-				if got := unpack(y[i].Variate[len(base):]); len(got) != 1 || got[0] != byte(round+1) {
+				if got := unpack(y[i].State[len(base):]); len(got) != 1 || got[0] != byte(round+1) {
 					t.Errorf("%s, round %d: the trainer keeps %v", name, round, got)
 				}
 			}

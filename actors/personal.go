@@ -11,24 +11,24 @@ import (
 // them. What done gets is the rest.
 type personal struct {
 	Steps     // of the whole model
-	of        *learn.Personal
+	model     *learn.Personal
 	memory    int // values that the steps remember; the client's own follow, and a 1
 	headSteps int
-	model     []float32 // of a client, what travels first
-	whole     []float32 // the same as steps have it
+	shared    []float32 // of a client, what travels first
+	full      []float32 // the same as steps have it
 }
 
-// own is where a client's own values are in its model.
-func (s *personal) own(model []float32) []float32 {
-	from := learn.Travels(s.of)
-	return model[from : from+s.of.Own()]
+// privatePart is where a client's own values are in its model.
+func (s *personal) privatePart(model []float32) []float32 {
+	start := learn.Travels(s.model)
+	return model[start : start+s.model.Own()]
 }
 
 // begin makes a client's model, of what it keeps; nil: nothing yet.
-func (s *personal) begin(shared, kept []float32) {
-	copy(s.model, shared)
-	if kept != nil {
-		copy(s.own(s.model), kept[s.memory:])
+func (s *personal) begin(shared, state []float32) {
+	copy(s.shared, shared)
+	if state != nil {
+		copy(s.privatePart(s.shared), state[s.memory:])
 	}
 }
 
@@ -38,25 +38,25 @@ func (s *personal) Run(
 	done func(i int, model []float32, firstStepLoss float64) error,
 ) error {
 	for i, a := range w.Tasks {
-		var kept, memory []float32
+		var state, memory []float32
 		if w.Local != nil {
-			kept = w.Local[i]
+			state = w.Local[i]
 		}
-		if s.begin(w.Base, kept); kept != nil {
-			memory = kept[:s.memory]
+		if s.begin(w.Base, state); state != nil {
+			memory = state[:s.memory]
 		}
 		first, memory, err := s.task(ctx, a, memory)
 		if err != nil {
 			return err
 		}
 		if w.Local != nil {
-			next := make([]float32, s.memory+s.of.Own()+1)
+			next := make([]float32, s.memory+s.model.Own()+1)
 			copy(next, memory)
-			copy(next[s.memory:], s.own(s.model))
+			copy(next[s.memory:], s.privatePart(s.shared))
 			next[len(next)-1] = 1 // all zeros are nothing
 			w.Local[i] = next
 		}
-		if err := done(i, s.model, first); err != nil {
+		if err := done(i, s.shared, first); err != nil {
 			return err
 		}
 	}
@@ -71,20 +71,20 @@ func (s *personal) task(ctx context.Context, a Assignment, memory []float32) (fi
 		return s.steps(ctx, a, memory)
 	}
 	k := a.LocalSteps
-	own := make([]float32, s.of.Own())
-	rest := make([]float32, learn.Travels(s.of))
+	private := make([]float32, s.model.Own())
+	communicated := make([]float32, learn.Travels(s.model))
 	a.LocalSteps = 1
 	for i := range k {
-		copy(own, s.own(s.model))
-		copy(rest, s.model)
+		copy(private, s.privatePart(s.shared))
+		copy(communicated, s.shared)
 		loss, _, err := s.steps(ctx, a, nil)
 		if err != nil {
 			return 0, nil, err
 		}
 		if i < min(s.headSteps, k-1) {
-			copy(s.model, rest)
+			copy(s.shared, communicated)
 		} else {
-			copy(s.own(s.model), own)
+			copy(s.privatePart(s.shared), private)
 		}
 		if i == 0 {
 			first = loss
@@ -96,19 +96,19 @@ func (s *personal) task(ctx context.Context, a Assignment, memory []float32) (fi
 
 // steps takes steps from the client's model, which it replaces, and returns what they remember.
 func (s *personal) steps(ctx context.Context, a Assignment, memory []float32) (first float64, _ []float32, err error) {
-	s.of.Whole(s.whole, s.model)
-	first, memory, err = goOn(ctx, s.Steps, s.whole, a, memory, s.memory)
-	s.of.Apart(s.model, s.whole)
+	s.model.Whole(s.full, s.shared)
+	first, memory, err = continueSteps(ctx, s.Steps, s.full, a, memory, s.memory)
+	s.model.Apart(s.shared, s.full)
 	return first, memory, err
 }
 
 func (s *personal) Evaluate(
 	ctx context.Context,
 	model []float32,
-	of Measured,
+	measured Measured,
 	scores []learn.Score,
 ) (lossSum float64, err error) {
-	s.begin(model, of.Kept)
-	s.of.Whole(s.whole, s.model)
-	return s.Steps.Evaluate(ctx, s.whole, of, scores)
+	s.begin(model, measured.State)
+	s.model.Whole(s.full, s.shared)
+	return s.Steps.Evaluate(ctx, s.full, measured, scores)
 }

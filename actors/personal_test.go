@@ -59,7 +59,7 @@ func TestAnExternalTrainerHasPersonalParameters(t *testing.T) {
 				t.Fatal(err)
 			}
 			for j, o := range outcomes {
-				work[i][j].Variate = o.Variate
+				work[i][j].State = o.State
 			}
 		}
 		if !slices.Equal(sums[0][:n], sums[1][:n]) || !slices.ContainsFunc(sums[1][n:n+buffers], func(x int64) bool { return x != 0 }) {
@@ -70,7 +70,7 @@ func TestAnExternalTrainerHasPersonalParameters(t *testing.T) {
 		}
 		for j := range someWork {
 			own := func(i int) []float32 {
-				v := work[i][j].Variate
+				v := work[i][j].State
 				return v[len(v)-1-first : len(v)-1]
 			}
 			if !slices.Equal(own(0), own(1)) || slices.Equal(own(0), base[:first]) {
@@ -84,7 +84,7 @@ func TestAnExternalTrainerHasPersonalParameters(t *testing.T) {
 	for j, a := range someWork {
 		var losses [2]float64
 		for i, w := range trainers {
-			loss, _, err := w.Evaluate(t.Context(), models[i], Measured{Client: a.Client, Count: 20, Kept: work[i][j].Variate})
+			loss, _, err := w.Evaluate(t.Context(), models[i], Measured{Client: a.Client, Count: 20, State: work[i][j].State})
 			if err != nil {
 				t.Fatal(err)
 			}

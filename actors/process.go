@@ -135,12 +135,12 @@ func (s *processSteps) task(a *Assignment) (external.Task, error) {
 		Rows: func(dst []int32) {
 			s.order.Reset(p.Seed, a.Client, samples, batch, a.StepsDone)
 			for range a.LocalSteps {
-				own := s.order.Next()
-				dst[0] = int32(len(own))
-				for k, i := range own {
+				rows := s.order.Next()
+				dst[0] = int32(len(rows))
+				for k, i := range rows {
 					dst[1+k] = s.set.Row(a.Client, i)
 				}
-				dst = dst[1+len(own):]
+				dst = dst[1+len(rows):]
 			}
 		},
 	}, nil
@@ -149,20 +149,20 @@ func (s *processSteps) task(a *Assignment) (external.Task, error) {
 func (s *processSteps) Evaluate(
 	ctx context.Context,
 	model []float32,
-	of Measured,
+	measured Measured,
 	scores []learn.Score,
 ) (lossSum float64, err error) {
-	found, err := s.worker.Evaluate(ctx, model, of.Count, func(dst []int32) {
+	found, err := s.worker.Evaluate(ctx, model, measured.Count, func(dst []int32) {
 		for i := range dst {
-			if of.Client == HeldOut {
-				dst[i] = s.set.HeldOutRow(of.From + i)
+			if measured.Client == HeldOut {
+				dst[i] = s.set.HeldOutRow(measured.FirstSample + i)
 			} else {
-				dst[i] = s.set.Row(of.Client, of.own(i, s.set.Samples(of.Client)))
+				dst[i] = s.set.Row(measured.Client, measured.sample(i, s.set.Samples(measured.Client)))
 			}
 		}
 	})
 	if d := (*external.Diverged)(nil); errors.As(err, &d) {
-		return 0, fmt.Errorf("%w on %s: %s", ErrModelDiverged, of.name(s.set, 0, of.Count), d.Cause)
+		return 0, fmt.Errorf("%w on %s: %s", ErrModelDiverged, measured.name(s.set, 0, measured.Count), d.Cause)
 	}
 	if err != nil {
 		return 0, err
@@ -171,7 +171,7 @@ func (s *processSteps) Evaluate(
 		scores[i].Sum += x.Sum
 		scores[i].Weight += x.Weight
 	}
-	if n := float64(of.Count); found.Loss.Weight != n { // a loss by another measure than samples, such as tokens
+	if n := float64(measured.Count); found.Loss.Weight != n { // a loss by another measure than samples, such as tokens
 		return float64(found.Loss.Sum / found.Loss.Weight * n), nil
 	}
 	return found.Loss.Sum, nil

@@ -119,7 +119,7 @@ func checkSame(t *testing.T, model learn.Model, p Problem, client int) {
 	}
 	for _, client := range []int{HeldOut, client} {
 		measure := func(w *Trainer) (float64, []learn.Score) {
-			loss, scores, err := w.Evaluate(t.Context(), base, Measured{Client: HeldOut, From: 2, Count: 3})
+			loss, scores, err := w.Evaluate(t.Context(), base, Measured{Client: HeldOut, FirstSample: 2, Count: 3})
 			if client != HeldOut {
 				loss, scores, err = w.Evaluate(t.Context(), base, Measured{Client: client, Count: 9})
 			}
@@ -159,10 +159,10 @@ func TestAlgorithmsThroughAnExternalTrainer(t *testing.T) {
 					mean[i], own[i] = mean[i]/7, -own[i]/3
 				}
 				shared = &Shared{Mean: mean, Weight: 1. / 200}
-				work[1].Variate = own
+				work[1].State = own
 			case "top_k":
 				shared = &Shared{Residuals: true}
-				work[0].Variate = base
+				work[0].State = base
 			}
 			want, got := make([]int64, here.SumLength(shared)), make([]int64, here.SumLength(shared))
 			a, errA := here.Train(t.Context(), base, shared, work, want)
@@ -176,8 +176,8 @@ func TestAlgorithmsThroughAnExternalTrainer(t *testing.T) {
 				}
 			}
 			for i := range a {
-				for j := range a[i].Variate {
-					if d := math.Abs(float64(a[i].Variate[j] - b[i].Variate[j])); d > 1e-5 {
+				for j := range a[i].State {
+					if d := math.Abs(float64(a[i].State[j] - b[i].State[j])); d > 1e-5 {
 						t.Fatalf("task %d: value %d of what the client keeps is %g off", i, j, d)
 					}
 				}
@@ -254,7 +254,7 @@ func TestWhatIsNotTrained(t *testing.T) {
 				t.Error("nothing was learned")
 			}
 			for _, o := range outcomes {
-				if o.Variate != nil && slices.ContainsFunc(o.Variate[len(base):], func(x float32) bool { return x != 0 }) {
+				if o.State != nil && slices.ContainsFunc(o.State[len(base):], func(x float32) bool { return x != 0 }) {
 					t.Error("a client keeps something of what is not trained")
 				}
 			}
@@ -304,8 +304,8 @@ func TestATrainersOwnSamples(t *testing.T) {
 	if errA != nil || errB != nil || !slices.Equal(got, want) {
 		t.Error("another sum", errA, errB)
 	}
-	lossA, _, errA := here.Evaluate(t.Context(), base, Measured{Client: HeldOut, From: 4, Count: 20})
-	lossB, _, errB := there.Evaluate(t.Context(), base, Measured{Client: HeldOut, From: 4, Count: 20})
+	lossA, _, errA := here.Evaluate(t.Context(), base, Measured{Client: HeldOut, FirstSample: 4, Count: 20})
+	lossB, _, errB := there.Evaluate(t.Context(), base, Measured{Client: HeldOut, FirstSample: 4, Count: 20})
 	if errA != nil || errB != nil || lossA != lossB {
 		t.Error(lossA, lossB, errA, errB)
 	}

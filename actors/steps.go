@@ -22,7 +22,7 @@ type Steps interface {
 	Run(ctx context.Context, w *Work, done func(i int, model []float32, firstStepLoss float64) error) error
 	// Evaluate returns the sum of a model's losses on samples, and adds to scores, one
 	// for each of the model's metrics.
-	Evaluate(ctx context.Context, model []float32, of Measured, scores []learn.Score) (lossSum float64, err error)
+	Evaluate(ctx context.Context, model []float32, measured Measured, scores []learn.Score) (lossSum float64, err error)
 	// Close releases what they hold.
 	Close() error
 }
@@ -39,9 +39,9 @@ type Work struct {
 	Rounds uint64 // that have made the base model, with Local
 }
 
-// goOn takes a client's steps from a model of its own, which it replaces, and returns what they
+// continueSteps takes a client's steps from a model of its own, which it replaces, and returns what they
 // remember: so many values. Without steps both stay.
-func goOn(
+func continueSteps(
 	ctx context.Context,
 	steps Steps,
 	model []float32,
@@ -70,27 +70,27 @@ func goOn(
 // Measured are the samples of an evaluation: so many held-out ones, or so many of a
 // client's own, spread evenly over them.
 type Measured struct {
-	Client int // HeldOut: none
-	From   int // first held-out sample
-	Count  int
-	Kept   []float32 // what the client keeps, where some of the model is its own; nil: nothing yet
+	Client      int // HeldOut: none
+	FirstSample int // first held-out sample
+	Count       int
+	State       []float32 // what the client keeps, where some of the model is its own; nil: nothing yet
 }
 
 // HeldOut is the client of an evaluation on held-out samples.
 const HeldOut = -1
 
-// own is sample i of those of a client, which has so many.
-func (m *Measured) own(i, samples int) int32 {
+// sample is sample i of those of a client, which has so many.
+func (m *Measured) sample(i, samples int) int32 {
 	return int32(int64(i) * int64(samples) / int64(m.Count))
 }
 
 // name is the samples from..from+n-1 in words.
-func (m *Measured) name(set federated.Set, from, n int) string {
-	of := "held-out samples"
+func (m *Measured) name(set federated.Set, first, n int) string {
+	source := "held-out samples"
 	if m.Client != HeldOut {
-		of = fmt.Sprintf("of client %d (%s) the measured samples", m.Client, set.Client(m.Client))
+		source = fmt.Sprintf("of client %d (%s) the measured samples", m.Client, set.Client(m.Client))
 	}
-	return fmt.Sprintf("%s %d to %d", of, m.From+from, m.From+from+n-1)
+	return fmt.Sprintf("%s %d to %d", source, m.FirstSample+first, m.FirstSample+first+n-1)
 }
 
 // goSteps are steps of a model of package learn.
@@ -145,15 +145,15 @@ func (s *goSteps) Run(
 			return err
 		}
 		w.Start(i)
-		keeper, keeps := s.stepper.(learn.Keeper)
-		keeps = keeps && w.Local != nil
-		if keeps && w.Local[i] != nil {
+		keeper, hasMemory := s.stepper.(learn.Keeper)
+		hasMemory = hasMemory && w.Local != nil
+		if hasMemory && w.Local[i] != nil {
 			keeper.Load(w.Local[i])
 		} else if s.stepper != nil {
 			s.stepper.Start()
 		}
 		loss, err := s.task(ctx, w.Client, &w.Tasks[i])
-		if err == nil && keeps {
+		if err == nil && hasMemory {
 			w.Local[i] = make([]float32, keeper.Memory())
 			keeper.Save(w.Local[i])
 		}
@@ -170,7 +170,7 @@ func (s *goSteps) Run(
 // task runs the client's local steps on s.local, which equals the base model before. The
 // stepper has been started.
 func (s *goSteps) task(ctx context.Context, client algorithm.Client, a *Assignment) (first float64, err error) {
-	label := s.problem.acts(a).Label
+	label := s.problem.behaviour(a).Label
 	s.order.Reset(
 		s.problem.Seed,
 		a.Client,
@@ -252,25 +252,25 @@ func (s *goSteps) step(client algorithm.Client, rate float32) (loss float64, err
 func (s *goSteps) Evaluate(
 	ctx context.Context,
 	model []float32,
-	of Measured,
+	measured Measured,
 	scores []learn.Score,
 ) (lossSum float64, err error) {
-	for done := 0; done < of.Count; done += evaluationBatch {
+	for done := 0; done < measured.Count; done += evaluationBatch {
 		if err := ctx.Err(); err != nil {
 			return 0, err
 		}
-		n := min(evaluationBatch, of.Count-done)
+		n := min(evaluationBatch, measured.Count-done)
 		s.batch.Reset()
-		err := s.fill(&of, done, n)
+		err := s.fill(&measured, done, n)
 		var loss float64
 		if err == nil {
 			loss, err = s.work.Evaluate(model, &s.batch, scores)
 		}
 		if errors.Is(err, learn.ErrNotFinite) {
-			return 0, fmt.Errorf("%w on %s is not finite", ErrModelDiverged, of.name(s.problem.Set, done, n))
+			return 0, fmt.Errorf("%w on %s is not finite", ErrModelDiverged, measured.name(s.problem.Set, done, n))
 		}
 		if err != nil {
-			return 0, fmt.Errorf("actors: %s: %w", of.name(s.problem.Set, done, n), err)
+			return 0, fmt.Errorf("actors: %s: %w", measured.name(s.problem.Set, done, n), err)
 		}
 		lossSum += loss
 	}
@@ -278,14 +278,14 @@ func (s *goSteps) Evaluate(
 }
 
 // fill appends n of the measured samples to the batch, the first ones being passed over.
-func (s *goSteps) fill(of *Measured, first, n int) error {
+func (s *goSteps) fill(measured *Measured, first, n int) error {
 	set := s.problem.Set
-	if of.Client == HeldOut {
-		return set.HeldOutBatch(&s.batch, of.From+first, n)
+	if measured.Client == HeldOut {
+		return set.HeldOutBatch(&s.batch, measured.FirstSample+first, n)
 	}
 	s.samples = s.samples[:0]
 	for i := first; i < first+n; i++ {
-		s.samples = append(s.samples, of.own(i, set.Samples(of.Client)))
+		s.samples = append(s.samples, measured.sample(i, set.Samples(measured.Client)))
 	}
-	return set.Batch(&s.batch, of.Client, s.samples)
+	return set.Batch(&s.batch, measured.Client, s.samples)
 }

@@ -14,9 +14,9 @@ import (
 // mixed in. What done gets has moved in the fragment that the round sends alone.
 type streaming struct {
 	Steps
-	of     algorithm.Streaming
-	memory int // values that the steps themselves remember; a copy follows them
-	sent   []float32
+	algorithm algorithm.Streaming
+	memory    int // values that the steps themselves remember; a copy follows them
+	sent      []float32
 }
 
 func (s *streaming) Run(
@@ -33,8 +33,8 @@ func (s *streaming) Run(
 		if err != nil {
 			return err
 		}
-		from, to := s.of.Span(w.Rounds, len(w.Base))
-		copy(s.sent[from:to], w.Local[i][s.memory+from:s.memory+to])
+		start, end := s.algorithm.Span(w.Rounds, len(w.Base))
+		copy(s.sent[start:end], w.Local[i][s.memory+start:s.memory+end])
 		if err := done(i, s.sent, first); err != nil {
 			return err
 		}
@@ -46,27 +46,27 @@ func (s *streaming) Run(
 // task takes the steps of task i and replaces what its client keeps.
 func (s *streaming) task(ctx context.Context, w *Work, i int) (first float64, err error) {
 	n := s.memory
-	kept := w.Local[i]
+	state := w.Local[i]
 	since := w.Rounds
-	next := make([]float32, n+s.of.Copy(len(w.Base)))
+	next := make([]float32, n+s.algorithm.Copy(len(w.Base)))
 	x := next[n : n+len(w.Base)]
 	copy(x, w.Base)
 	var memory []float32
-	if kept != nil {
-		memory = kept[:n]
-		since = uint64(math.Float32bits(kept[len(kept)-1]))
-		copy(x, kept[n:])
+	if state != nil {
+		memory = state[:n]
+		since = uint64(math.Float32bits(state[len(state)-1]))
+		copy(x, state[n:])
 	}
 	before := w.Tasks[i]
 	after := w.Tasks[i]
-	before.LocalSteps = min(s.of.Overlap, before.LocalSteps)
+	before.LocalSteps = min(s.algorithm.Overlap, before.LocalSteps)
 	after.LocalSteps -= before.LocalSteps
 	after.StepsDone += int64(before.LocalSteps)
-	if first, memory, err = goOn(ctx, s.Steps, x, before, memory, n); err != nil {
+	if first, memory, err = continueSteps(ctx, s.Steps, x, before, memory, n); err != nil {
 		return 0, err
 	}
 	s.mix(x, w.Base, since, w.Rounds)
-	loss, memory, err := goOn(ctx, s.Steps, x, after, memory, n)
+	loss, memory, err := continueSteps(ctx, s.Steps, x, after, memory, n)
 	if err != nil {
 		return 0, err
 	}
@@ -81,15 +81,15 @@ func (s *streaming) task(ctx context.Context, w *Work, i int) (first float64, er
 
 // mix mixes into a copy the fragments that were sent after since rounds and before now.
 func (s *streaming) mix(x, model []float32, since, now uint64) {
-	own := float32(s.of.Mix)
-	others := float32(1 - s.of.Mix)
-	if f := uint64(s.of.Fragments); now > f {
+	localShare := float32(s.algorithm.Mix)
+	modelShare := float32(1 - s.algorithm.Mix)
+	if f := uint64(s.algorithm.Fragments); now > f {
 		since = max(since, now-f) // what is older was sent again
 	}
 	for ; since < now; since++ {
-		from, to := s.of.Span(since, len(x))
-		for i := from; i < to; i++ {
-			x[i] = float32(own*x[i]) + float32(others*model[i])
+		start, end := s.algorithm.Span(since, len(x))
+		for i := start; i < end; i++ {
+			x[i] = float32(localShare*x[i]) + float32(modelShare*model[i])
 		}
 	}
 }

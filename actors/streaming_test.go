@@ -74,7 +74,7 @@ func TestStreamingIsPublished(t *testing.T) {
 				workers[c] = &worker{x: slices.Clone(theta), m: make([]float64, n), v: make([]float64, n), seen: round}
 			}
 			tasks = append(tasks, Assignment{
-				Task: uint64(10*round + i + 1), Client: c, LocalSteps: 4 + i + round%2, StepsDone: int64(workers[c].steps), Rate: rate, Weight: 1 / float64(len(clients)), Variate: kept[c],
+				Task: uint64(10*round + i + 1), Client: c, LocalSteps: 4 + i + round%2, StepsDone: int64(workers[c].steps), Rate: rate, Weight: 1 / float64(len(clients)), State: kept[c],
 			})
 		}
 		sum := make([]int64, n)
@@ -83,7 +83,7 @@ func TestStreamingIsPublished(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, c := range clients {
-			kept[c] = outcomes[i].Variate
+			kept[c] = outcomes[i].State
 		}
 		instance.After(uint64(round))
 		instance.Server.Apply(got, sum, 1)
@@ -139,7 +139,7 @@ func TestStreamingCompressesTheFragment(t *testing.T) {
 			t.Fatal(err)
 		}
 		from, to := of.Span(round, n)
-		sent, left := 0, outcomes[0].Variate[:n]
+		sent, left := 0, outcomes[0].State[:n]
 		for i, s := range sum {
 			inside := from <= i && i < to
 			if s != 0 {
@@ -152,7 +152,7 @@ func TestStreamingCompressesTheFragment(t *testing.T) {
 		if most := (to-from)/100 + 1; sent == 0 || sent > most {
 			t.Errorf("round %d sends %d values of %d, want 1 to %d", round, sent, to-from, most)
 		}
-		before, work[0].Variate = left, outcomes[0].Variate
+		before, work[0].State = left, outcomes[0].State
 	}
 }
 
@@ -178,7 +178,7 @@ func TestStreamingInOnePieceIsDiLoCo(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i := range work {
-				work[i].Variate = outcomes[i].Variate
+				work[i].State = outcomes[i].State
 			}
 			instance.After(uint64(round))
 			instance.Server.Apply(x, sum, 1)

@@ -28,7 +28,7 @@ type Assignment struct {
 	Weight float64
 
 	// what the client keeps: c_i or its residual, then what its steps remember; nil: zero, and nothing yet
-	Variate []float32
+	State []float32
 
 	Attacker  int          // 1 + the number of the client's class among [Problem.Attacks]; 0: it is honest
 	Colluders []Assignment // tasks of the round whose honest updates the attacker knows; nil: none, or it needs none
@@ -46,7 +46,7 @@ type Shared struct {
 // Outcome is what one client's work came to besides its share of the sum.
 type Outcome struct {
 	FirstStepLoss float64   // before the first step (Eq. 15's f_c(x_r, xi))
-	Variate       []float32 // what the client keeps next, where clients keep something; the caller's to keep
+	State         []float32 // what the client keeps next, where clients keep something; the caller's to keep
 }
 
 // ErrModelDiverged is the error of a model whose loss is not finite.
@@ -72,24 +72,24 @@ func (d *Diverged) Error() string {
 // vectors, compression, and the search for divergence. It is not safe for concurrent
 // use; workers share nothing but the read-only model and set.
 type Trainer struct {
-	problem   Problem
-	steps     Steps
-	params    int
-	trainable int // so many of them are trained, the first ones
-	travels   int // and so many are not frozen
+	problem      Problem
+	steps        Steps
+	params       int
+	trainable    int // so many of them are trained, the first ones
+	communicated int // and so many are not frozen
 
-	client algorithm.Client // nil: the algorithm does not change local steps
-	zero   []float32        // never written to; nil: neither client state nor compression needs it
-	state  bool             // the algorithm has client state
-	own    int              // of what a client keeps, the values that are the algorithm's or the compression's
-	local  int              // and those that its steps remember, which follow
+	client             algorithm.Client // nil: the algorithm does not change local steps
+	zero               []float32        // never written to; nil: neither client state nor compression needs it
+	hasControlVariates bool             // the algorithm has client state
+	stateValues        int              // of what a client keeps, the values that are the algorithm's or the compression's
+	memoryValues       int              // and those that its steps remember, which follow
 
 	compressors map[int]algorithm.Compressor // by the length of what they compress
 	update      []float32                    // for them; nil: updates are whole
 	feedback    float32                      // part of a residual that is added to it
 	coins       rand.PCG                     // for them
 
-	plots map[int]plot // by [Assignment].Attacker: what its colluders sent last
+	collusions map[int]collusion // by [Assignment].Attacker: what its colluders sent last
 }
 
 // NewTrainer allocates one worker's memory. Close it after use.
@@ -98,20 +98,20 @@ func NewTrainer(p Problem) (*Trainer, error) {
 		return nil, err
 	}
 	t := &Trainer{
-		problem:   p,
-		params:    p.Model.Params(),
-		trainable: p.Model.Trainable(),
-		travels:   learn.Travels(p.Model),
-		plots:     map[int]plot{},
+		problem:      p,
+		params:       p.Model.Params(),
+		trainable:    p.Model.Trainable(),
+		communicated: learn.Travels(p.Model),
+		collusions:   map[int]collusion{},
 	}
 	t.client = p.Algorithm.Client(t.trainable)
-	t.state = algorithm.KeepsVariates(p.Algorithm)
-	if t.state || p.Compression != nil {
+	t.hasControlVariates = algorithm.KeepsVariates(p.Algorithm)
+	if t.hasControlVariates || p.Compression != nil {
 		t.zero = make([]float32, t.params)
 	}
-	t.local = p.Memory()
-	if t.state || registry.NeedsOf(p.Compression).ClientState {
-		t.own = t.params
+	t.memoryValues = p.Memory()
+	if t.hasControlVariates || registry.NeedsOf(p.Compression).ClientState {
+		t.stateValues = t.params
 	}
 	if p.Compression != nil {
 		t.compressors = map[int]algorithm.Compressor{}
@@ -121,25 +121,25 @@ func NewTrainer(p Problem) (*Trainer, error) {
 			t.feedback = float32(d.Feedback())
 		}
 	}
-	whole := p
-	whole.Model = learn.Stepped(p.Model)
+	stepProblem := p
+	stepProblem.Model = learn.Stepped(p.Model)
 	if p.Trainer != nil {
-		t.steps = newProcessSteps(&whole)
+		t.steps = newProcessSteps(&stepProblem)
 	} else {
-		t.steps = newGoSteps(&whole, t.client)
+		t.steps = newGoSteps(&stepProblem, t.client)
 	}
 	if m, ok := p.Model.(*learn.Personal); ok {
 		t.steps = &personal{
 			Steps:     t.steps,
-			of:        m,
+			model:     m,
 			memory:    p.stepMemory(),
 			headSteps: p.HeadSteps,
-			model:     make([]float32, t.params),
-			whole:     make([]float32, t.params),
+			shared:    make([]float32, t.params),
+			full:      make([]float32, t.params),
 		}
 	}
-	if of, ok := p.Algorithm.(algorithm.Streaming); ok {
-		t.steps = &streaming{Steps: t.steps, of: of, memory: p.stepMemory()}
+	if streamed, ok := p.Algorithm.(algorithm.Streaming); ok {
+		t.steps = &streaming{Steps: t.steps, algorithm: streamed, memory: p.stepMemory()}
 	}
 	return t, nil
 }
@@ -149,14 +149,14 @@ func (t *Trainer) Close() error { return t.steps.Close() }
 // SumLength is the length of a job's exact sum: that of the parameters and, with
 // an algorithm's client state, of its changes after them.
 func (t *Trainer) SumLength(shared *Shared) int {
-	if shared.variates() {
+	if shared.hasControlVariates() {
 		return 2 * t.params
 	}
 	return t.params
 }
 
-// variates reports whether the vectors are an algorithm's client state.
-func (s *Shared) variates() bool { return s != nil && !s.Residuals }
+// hasControlVariates reports whether the vectors are an algorithm's client state.
+func (s *Shared) hasControlVariates() bool { return s != nil && !s.Residuals }
 
 // Train runs each assignment's K local steps from base (Algorithm 1, lines 5-8,
 // with the algorithm's steps) and adds its weighted update to sum
@@ -179,25 +179,25 @@ func (t *Trainer) Train(
 	outcomes := make([]Outcome, len(work))
 	w := t.work(base, shared, work)
 	err := t.steps.Run(ctx, w, func(i int, model []float32, firstStepLoss float64) (err error) {
-		copy(model[t.travels:], base[t.travels:]) // whatever a trainer's process has made of it
-		t.hide(base, model, &work[i])
+		copy(model[t.communicated:], base[t.communicated:]) // whatever a trainer's process has made of it
+		t.addNoise(base, model, &work[i])
 		outcomes[i].FirstStepLoss = t.attack(base, model, firstStepLoss, &work[i])
 		if t.problem.Clips && learn.AddExact(sum[:len(base)], 0, model, base) >= 0 { // adds nothing
-			shorten(model, base)
+			shortenUpdate(model, base)
 		}
-		kept, err := t.add(sum, base, model, shared, &work[i])
+		state, err := t.add(sum, base, model, shared, &work[i])
 		if w.Local != nil {
-			kept = append(kept, w.Local[i]...)
+			state = append(state, w.Local[i]...)
 		}
-		outcomes[i].Variate = kept
+		outcomes[i].State = state
 		return err
 	})
 	return outcomes, err
 }
 
-// shorten brings an update that is finite, and too long for an exact sum, to half the length that it
+// shortenUpdate brings an update that is finite, and too long for an exact sum, to half the length that it
 // takes, so that no rounding passes that. The direction stays: who clips sees no difference.
-func shorten(model, base []float32) {
+func shortenUpdate(model, base []float32) {
 	largest := 0.0
 	for i, x := range model {
 		largest = max(largest, math.Abs(float64(x)-float64(base[i])))
@@ -207,9 +207,9 @@ func shorten(model, base []float32) {
 	}
 }
 
-// hide adds the noise to a client's model that it adds itself before it sends anything. In a
+// addNoise adds the noise to a client's model that it adds itself before it sends anything. In a
 // loss query nothing is sent.
-func (t *Trainer) hide(base, model []float32, a *Assignment) {
+func (t *Trainer) addNoise(base, model []float32, a *Assignment) {
 	if !t.problem.Noise.On() || a.Weight == 0 {
 		return
 	}
@@ -238,19 +238,19 @@ func (t *Trainer) work(base []float32, shared *Shared, tasks []Assignment) *Work
 	}
 	n := t.trainable
 	switch {
-	case shared.variates():
-		w.Start = func(i int) { w.Client.Start(base[:n], t.vector(shared.Mean)[:n], t.vector(tasks[i].Variate)[:n]) }
-	case t.state:
+	case shared.hasControlVariates():
+		w.Start = func(i int) { w.Client.Start(base[:n], t.orZero(shared.Mean)[:n], t.orZero(tasks[i].State)[:n]) }
+	case t.hasControlVariates:
 		w.Client = nil
 	case t.client != nil:
 		w.Start = func(int) { w.Client.Start(base[:n], nil, nil) }
 	}
-	if shared != nil && t.local > 0 {
+	if shared != nil && t.memoryValues > 0 {
 		w.Local = make([][]float32, len(tasks))
 		w.Rounds = shared.Rounds
 		for i, a := range tasks {
-			if a.Variate != nil {
-				w.Local[i] = a.Variate[t.own:]
+			if a.State != nil {
+				w.Local[i] = a.State[t.stateValues:]
 			}
 		}
 	}
@@ -259,26 +259,26 @@ func (t *Trainer) work(base []float32, shared *Shared, tasks []Assignment) *Work
 
 // add adds a client's update to the sum, and returns what it keeps. The model equals
 // base after.
-func (t *Trainer) add(sum []int64, base, model []float32, shared *Shared, a *Assignment) (kept []float32, err error) {
+func (t *Trainer) add(sum []int64, base, model []float32, shared *Shared, a *Assignment) (state []float32, err error) {
 	if t.update != nil && (shared != nil || a.Weight > 0) {
 		return t.addCompressed(sum, base, model, shared, a)
 	}
-	if shared.variates() {
-		kept = t.client.End(model[:t.trainable], a.LocalSteps, a.Rate)
-		kept = append(kept, t.zero[t.trainable:]...)
+	if shared.hasControlVariates() {
+		state = t.client.End(model[:t.trainable], a.LocalSteps, a.Rate)
+		state = append(state, t.zero[t.trainable:]...)
 	}
 	if bad := learn.AddExactAndReset(sum[:len(base)], a.Weight, model, base); bad >= 0 {
 		return nil, &Diverged{Task: a.Task, Client: a.Client,
 			Cause: fmt.Sprintf("parameter %d moved from %g to %g", bad, base[bad], model[bad])}
 	}
-	if !shared.variates() {
+	if !shared.hasControlVariates() {
 		return nil, nil
 	}
-	if bad := learn.AddExact(sum[len(base):], shared.Weight, kept, t.vector(a.Variate)); bad >= 0 {
+	if bad := learn.AddExact(sum[len(base):], shared.Weight, state, t.orZero(a.State)); bad >= 0 {
 		return nil, &Diverged{Task: a.Task, Client: a.Client,
-			Cause: fmt.Sprintf("the control variate of parameter %d became %g", bad, kept[bad])}
+			Cause: fmt.Sprintf("the control variate of parameter %d became %g", bad, state[bad])}
 	}
-	return kept, nil
+	return state, nil
 }
 
 // compress returns what compression makes of a client's update, with the client's residual where
@@ -287,33 +287,33 @@ func (t *Trainer) compress(
 	base, model []float32,
 	shared *Shared,
 	a *Assignment,
-) (update, left []float32, from, to int, err error) {
+) (update, residual []float32, start, end int, err error) {
 	if err := algorithm.Check(model, base); err != nil {
 		return nil, nil, 0, 0, &Diverged{Task: a.Task, Client: a.Client, Cause: err.Error()}
 	}
-	from, to = t.sent(shared)
-	update = t.update[:to-from]
+	start, end = t.sentRange(shared)
+	update = t.update[:end-start]
 	for i := range update {
-		update[i] = model[from+i] - base[from+i]
+		update[i] = model[start+i] - base[start+i]
 	}
-	if shared != nil && t.own > 0 {
-		left = slices.Clone(t.vector(a.Variate))
+	if shared != nil && t.stateValues > 0 {
+		residual = slices.Clone(t.orZero(a.State))
 		for i := range update {
-			update[i] += float32(t.feedback * left[from+i])
+			update[i] += float32(t.feedback * residual[start+i])
 		}
-		copy(left[from:], update)
+		copy(residual[start:], update)
 	}
 	keyed.Reseed(&t.coins, t.problem.Seed, keyed.Compression, uint64(a.Client), a.Task)
 	if t.compressors[len(update)] == nil {
 		t.compressors[len(update)] = t.problem.Compression.Compressor(len(update))
 	}
 	t.compressors[len(update)].Compress(update, &t.coins)
-	if left != nil {
+	if residual != nil {
 		for i, sent := range update {
-			left[from+i] -= sent
+			residual[start+i] -= sent
 		}
 	}
-	return update, left, from, to, nil
+	return update, residual, start, end, nil
 }
 
 // addCompressed adds what compression makes of a client's update, and returns what is left out
@@ -323,32 +323,32 @@ func (t *Trainer) addCompressed(
 	base, model []float32,
 	shared *Shared,
 	a *Assignment,
-) (left []float32, err error) {
-	update, left, from, to, err := t.compress(base, model, shared, a)
+) (residual []float32, err error) {
+	update, residual, start, end, err := t.compress(base, model, shared, a)
 	if err != nil {
 		return nil, err
 	}
 	copy(model[:t.trainable], base)
-	if bad := learn.AddExact(sum[from:to], a.Weight, update, t.zero[from:to]); bad >= 0 {
+	if bad := learn.AddExact(sum[start:end], a.Weight, update, t.zero[start:end]); bad >= 0 {
 		return nil, &Diverged{Task: a.Task, Client: a.Client,
-			Cause: fmt.Sprintf("the compressed update of parameter %d is %g", from+bad, update[bad])}
+			Cause: fmt.Sprintf("the compressed update of parameter %d is %g", start+bad, update[bad])}
 	}
-	if rest := model[t.trainable:]; len(rest) > 0 {
-		learn.AddExactAndReset(sum[t.trainable:], a.Weight, rest, base[t.trainable:]) // Check has looked at rest
+	if untrained := model[t.trainable:]; len(untrained) > 0 {
+		learn.AddExactAndReset(sum[t.trainable:], a.Weight, untrained, base[t.trainable:]) // Check has looked at rest
 	}
-	return left, nil
+	return residual, nil
 }
 
-// sent is the part of the parameters that a round compresses and sends.
-func (t *Trainer) sent(shared *Shared) (from, to int) {
-	if of, ok := t.problem.Algorithm.(algorithm.Streaming); ok && shared != nil {
-		return of.Span(shared.Rounds, t.trainable)
+// sentRange is the part of the parameters that a round compresses and sends.
+func (t *Trainer) sentRange(shared *Shared) (start, end int) {
+	if streamed, ok := t.problem.Algorithm.(algorithm.Streaming); ok && shared != nil {
+		return streamed.Span(shared.Rounds, t.trainable)
 	}
 	return 0, t.trainable
 }
 
-// Kept is how many values a client keeps from task to task.
-func (t *Trainer) Kept() int { return t.own + t.local }
+// StateLength is how many values a client keeps from task to task.
+func (t *Trainer) StateLength() int { return t.stateValues + t.memoryValues }
 
 // Local runs one client's K local steps from base, where [Trainer.Train] adds what comes of them
 // to a sum, and returns what a real device sends: its own model or, where updates are
@@ -358,13 +358,13 @@ func (t *Trainer) Local(
 	ctx context.Context,
 	base []float32,
 	a Assignment,
-) (values, kept []float32, firstStepLoss float64, err error) {
+) (values, state []float32, firstStepLoss float64, err error) {
 	a.Weight = 1
 	shared := &Shared{Residuals: true}
-	if t.Kept() == 0 {
+	if t.StateLength() == 0 {
 		shared = nil
 	}
-	if t.state {
+	if t.hasControlVariates {
 		return nil, nil, 0, fmt.Errorf("actors: task %d: a device has no control variates", a.Task)
 	}
 	if err := t.check(len(base), shared, []Assignment{a}, t.SumLength(shared)); err != nil {
@@ -373,25 +373,25 @@ func (t *Trainer) Local(
 	w := t.work(base, shared, []Assignment{a})
 	err = t.steps.Run(ctx, w, func(_ int, model []float32, loss float64) error {
 		firstStepLoss = loss
-		t.hide(base, model, &a)
+		t.addNoise(base, model, &a)
 		values = slices.Clone(model)
 		if t.update != nil {
 			for i, x := range base {
 				values[i] -= x
 			}
-			update, left, from, _, err := t.compress(base, model, shared, &a)
+			update, residual, start, _, err := t.compress(base, model, shared, &a)
 			if err != nil {
 				return err
 			}
-			copy(values[from:], update)
-			kept = left
+			copy(values[start:], update)
+			state = residual
 		}
 		if w.Local != nil {
-			kept = append(kept, w.Local[0]...)
+			state = append(state, w.Local[0]...)
 		}
 		return nil
 	})
-	return values, kept, firstStepLoss, err
+	return values, state, firstStepLoss, err
 }
 
 // check refuses a job that would index out of range or divide by zero.
@@ -411,29 +411,29 @@ func (t *Trainer) check(params int, shared *Shared, work []Assignment, sum int) 
 		all = append(all, a.Colluders...)
 	}
 	for _, a := range all {
-		if most := max(t.problem.Batch, t.problem.LargestBatch); a.Batch < 0 || a.Batch > most {
-			return fmt.Errorf("actors: task %d: minibatches of %d samples, at most %d", a.Task, a.Batch, most)
+		if maxBatch := max(t.problem.Batch, t.problem.LargestBatch); a.Batch < 0 || a.Batch > maxBatch {
+			return fmt.Errorf("actors: task %d: minibatches of %d samples, at most %d", a.Task, a.Batch, maxBatch)
 		}
-		if most := len(t.problem.Attacks); a.Attacker < 0 || a.Attacker > most {
-			return fmt.Errorf("actors: task %d: attacker of class %d of %d", a.Task, a.Attacker, most)
+		if attacks := len(t.problem.Attacks); a.Attacker < 0 || a.Attacker > attacks {
+			return fmt.Errorf("actors: task %d: attacker of class %d of %d", a.Task, a.Attacker, attacks)
 		}
 	}
 	if shared == nil {
 		return nil
 	}
-	if shared.Residuals == t.state || t.own+t.local == 0 {
+	if shared.Residuals == t.hasControlVariates || t.stateValues+t.memoryValues == 0 {
 		return errors.New("actors: a job with control variates for an algorithm without, or with vectors where clients keep none")
 	}
 	if shared.Mean != nil && len(shared.Mean) != params {
 		return fmt.Errorf("actors: the server's control variate has %d values, want %d", len(shared.Mean), params)
 	}
 	for _, a := range all {
-		if want := t.own + t.local; a.Variate != nil && len(a.Variate) != want {
+		if want := t.stateValues + t.memoryValues; a.State != nil && len(a.State) != want {
 			return fmt.Errorf(
 				"actors: task %d: what client %d keeps has %d values, want %d",
 				a.Task,
 				a.Client,
-				len(a.Variate),
+				len(a.State),
 				want,
 			)
 		}
@@ -450,8 +450,8 @@ func (t *Trainer) check(params int, shared *Shared, work []Assignment, sum int) 
 	return nil
 }
 
-// vector is the control variate or residual of what a client keeps; nil stands for zero.
-func (t *Trainer) vector(v []float32) []float32 {
+// orZero is the control variate or residual of what a client keeps; nil stands for zero.
+func (t *Trainer) orZero(v []float32) []float32 {
 	if v == nil {
 		return t.zero
 	}
@@ -463,20 +463,20 @@ func (t *Trainer) vector(v []float32) []float32 {
 func (t *Trainer) Evaluate(
 	ctx context.Context,
 	params []float32,
-	of Measured,
+	measured Measured,
 ) (lossSum float64, scores []learn.Score, err error) {
-	if of.Kept != nil {
-		if want := t.own + t.local; len(of.Kept) != want {
+	if measured.State != nil {
+		if want := t.stateValues + t.memoryValues; len(measured.State) != want {
 			return 0, nil, fmt.Errorf(
 				"actors: what client %d keeps has %d values, want %d",
-				of.Client,
-				len(of.Kept),
+				measured.Client,
+				len(measured.State),
 				want,
 			)
 		}
-		of.Kept = of.Kept[t.own:]
+		measured.State = measured.State[t.stateValues:]
 	}
 	scores = make([]learn.Score, len(t.problem.Model.Metrics()))
-	lossSum, err = t.steps.Evaluate(ctx, params, of, scores)
+	lossSum, err = t.steps.Evaluate(ctx, params, measured, scores)
 	return lossSum, scores, err
 }

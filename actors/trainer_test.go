@@ -212,7 +212,7 @@ func TestCorrectedStepsAreScaffold(t *testing.T) {
 		c[i], own[i] = float32(i%7)*0.01, float32(i%5)*-0.02
 	}
 	work := []Assignment{
-		{Task: 1, Client: 3, LocalSteps: 6, StepsDone: 2, Rate: 0.3, Weight: 0.5, Variate: own},
+		{Task: 1, Client: 3, LocalSteps: 6, StepsDone: 2, Rate: 0.3, Weight: 0.5, State: own},
 		{Task: 2, Client: 5, LocalSteps: 1, Rate: 0.3, Weight: 0.5}, // its first task: c_i is zero
 	}
 	const share = 1. / 64
@@ -223,7 +223,7 @@ func TestCorrectedStepsAreScaffold(t *testing.T) {
 	}
 	mean, change := slices.Clone(base), make([]float32, n)
 	for i, a := range work {
-		ci := a.Variate
+		ci := a.State
 		if ci == nil {
 			ci = make([]float32, n)
 		}
@@ -246,7 +246,7 @@ func TestCorrectedStepsAreScaffold(t *testing.T) {
 			mean[j] += float32(a.Weight * (float64(y[j]) - float64(base[j])))
 			change[j] += float32(share * (float64(next[j]) - float64(ci[j])))
 		}
-		near(t, "next variate", outcomes[i].Variate, next)
+		near(t, "next variate", outcomes[i].State, next)
 		if distance(next, ci) < 1e-3 {
 			t.Error("the variate hardly moved: the test shows nothing")
 		}
@@ -270,7 +270,7 @@ func TestVariateOfOneStepIsTheGradient(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	near(t, "variate", outcomes[0].Variate, g)
+	near(t, "variate", outcomes[0].State, g)
 }
 
 func TestJobsThatCannotBe(t *testing.T) {
@@ -278,7 +278,7 @@ func TestJobsThatCannotBe(t *testing.T) {
 	plain, keeps := trainer(t, model, set), trainerOf(t, model, set, algorithm.Scaffold{Rate: 1})
 	good := Assignment{Task: 1, Client: 3, LocalSteps: 1, Rate: 0.5, Weight: 1}
 	short := good
-	short.Variate = base[1:]
+	short.State = base[1:]
 	still := good
 	still.Rate = 0
 	n := len(base)
@@ -367,13 +367,13 @@ func TestEvaluateAddsItsParts(t *testing.T) {
 	model, set, base := world(t)
 	w := trainer(t, model, set)
 	n := 300
-	loss, right, err := w.Evaluate(t.Context(), base, Measured{Client: HeldOut, From: 0, Count: n})
+	loss, right, err := w.Evaluate(t.Context(), base, Measured{Client: HeldOut, FirstSample: 0, Count: n})
 	if err != nil {
 		t.Fatal(err)
 	}
 	sum, correct := 0.0, 0.0
 	for from := 0; from < n; from += evaluationBatch {
-		l, r, err := w.Evaluate(t.Context(), base, Measured{Client: HeldOut, From: from, Count: min(evaluationBatch, n-from)})
+		l, r, err := w.Evaluate(t.Context(), base, Measured{Client: HeldOut, FirstSample: from, Count: min(evaluationBatch, n-from)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -187,7 +187,7 @@ func (r *run) history() string {
 func (r *run) loss(t testing.TB, x []float32) float64 {
 	t.Helper()
 	trainer := r.trainer(t)
-	sum, _, err := trainer.Evaluate(t.Context(), x, actors.Measured{Client: actors.HeldOut, From: 0, Count: r.set.HeldOut()})
+	sum, _, err := trainer.Evaluate(t.Context(), x, actors.Measured{Client: actors.HeldOut, FirstSample: 0, Count: r.set.HeldOut()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -196,7 +196,7 @@ func (r *run) round(t testing.TB, number, k int) float64 {
 	for i, c := range clients {
 		work[i] = actors.Assignment{Task: uint64(i + 1), Client: c, LocalSteps: steps[i], StepsDone: r.done[c], Rate: r.eta, Weight: weights[i]}
 		if v != nil {
-			work[i].Variate = v.Client(c).Values
+			work[i].State = v.Client(c).Values
 		}
 	}
 	jobs := [][]int{indices(len(work))}
@@ -217,7 +217,7 @@ func (r *run) round(t testing.TB, number, k int) float64 {
 		}
 		for j, i := range job {
 			losses[i] = outcomes[j].FirstStepLoss
-			next[i] = Variate{Values: outcomes[j].Variate}
+			next[i] = Variate{Values: outcomes[j].State}
 		}
 		if err := Merge(sum, part); err != nil {
 			t.Fatal(err)

@@ -26,7 +26,7 @@ import (
 
 // calibrateCommand is a device's command with the coordinator's end below it.
 func calibrateCommand() *cobra.Command {
-	c := cli.CalibrateCommand("fedpace", func(files []string, own calibrate.Own) (*calibrate.Subject, error) {
+	c := cli.CalibrateCommand("fedpace", func(files []string, own calibrate.DeviceInput) (*calibrate.Subject, error) {
 		var sets []string
 		if own.Trainer != "" {
 			sets = []string{fmt.Sprintf("trainer.command=%q", own.Trainer)}

@@ -87,11 +87,11 @@ func anyDevices(t *rapid.T, c *Config) {
 			c.Fleet[i].Battery = nil
 		}
 	}
-	c.Correlation.Speed = rapid.SampledFrom([]fleet.SpeedTie{
-		c.Correlation.Speed, {Tie: fleet.Tie{Spearman: -0.5, With: "entropy"}, Of: "upload"}, {Tie: fleet.Tie{Spearman: 1, With: "labels"}, Of: "compute"},
+	c.Correlation.Speed = rapid.SampledFrom([]fleet.SpeedCorrelation{
+		c.Correlation.Speed, {RankCorrelation: fleet.RankCorrelation{Spearman: -0.5, Property: "entropy"}, Phase: "upload"}, {RankCorrelation: fleet.RankCorrelation{Spearman: 1, Property: "labels"}, Phase: "compute"},
 	}).Draw(t, "speed and data")
 	if !slices.ContainsFunc(c.Fleet, func(k fleet.Class) bool { return k.Availability != nil }) {
-		c.Correlation.Availability = rapid.SampledFrom([]fleet.Tie{c.Correlation.Availability, {Spearman: 0.25, With: "samples"}}).Draw(t, "availability and data")
+		c.Correlation.Availability = rapid.SampledFrom([]fleet.RankCorrelation{c.Correlation.Availability, {Spearman: 0.25, Property: "samples"}}).Draw(t, "availability and data")
 	}
 }
 
@@ -155,9 +155,9 @@ func anyDist(t *rapid.T, name string) fleet.Distribution {
 func anySlowdown(t *rapid.T, name string) fleet.Slowdown {
 	return rapid.SampledFrom([]fleet.Slowdown{
 		nil,
-		fleet.Spells{},
-		fleet.Spells{EverySeconds: 600, ForSeconds: 60, Factor: fleet.Constant{Value: 8}, Links: true},
-		fleet.Spells{EverySeconds: 600, ForSeconds: 0.5, Factor: fleet.Pareto{Min: 2, Shape: 1.5}},
+		fleet.SlowPeriods{},
+		fleet.SlowPeriods{EverySeconds: 600, ForSeconds: 60, Factor: fleet.Constant{Value: 8}, Links: true},
+		fleet.SlowPeriods{EverySeconds: 600, ForSeconds: 0.5, Factor: fleet.Pareto{Min: 2, Shape: 1.5}},
 	}).Draw(t, name)
 }
 
@@ -208,7 +208,7 @@ func TestRulesInWordsAndMaps(t *testing.T) {
 		{"a class of devices", "fleet:\n  - name: phone\n    download_mbps: {dist: lognormal, mean: 20, sigma: 0.5}\n    upload_mbps: 5\n    slowdown: {}\n    availability: always\n    watts: 4\n", nil, func(c *Config) {
 			c.Fleet = []fleet.Class{{
 				Name: "phone", DownloadMbps: fleet.Lognormal{Mean: 20, Sigma: 0.5}, UploadMbps: fleet.Constant{Value: 5},
-				Slowdown: fleet.Spells{}, Availability: fleet.Always{}, Watts: fleet.Watts{Download: 4, Compute: 4, Upload: 4},
+				Slowdown: fleet.SlowPeriods{}, Availability: fleet.Always{}, Watts: fleet.Watts{Download: 4, Compute: 4, Upload: 4},
 			}}
 		}},
 		{"classes on the command line", "fleet: [{name: a}]", []string{"fleet=[{name: b, links: {file: l.csv, traces: [x]}, watts: {compute: 2}}, {name: c, links: d.csv}]"}, func(c *Config) {

@@ -30,7 +30,7 @@ func stayingFleet(t testing.TB) *fleet.Fleet {
 func haste(t *rapid.T, c *round.Config, staying, leaving *fleet.Fleet) *fleet.Fleet {
 	switch rapid.IntRange(0, 2).Draw(t, "haste") {
 	case 1:
-		c.Soonest = round.Time(staying.Soonest(fleet.Both(ruleBits)))
+		c.Soonest = round.Time(staying.Soonest(fleet.SameBits(ruleBits)))
 		return staying
 	case 2:
 		down, _ := fairshare.Need(ruleBits, 30)

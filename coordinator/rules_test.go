@@ -225,7 +225,7 @@ func referenceWith(t *testing.T, l *lab, devices *fleet.Fleet, c round.Config, a
 			clock.Cancel(seq)
 		}
 		for _, x := range out.Tasks {
-			p, err := devices.Plan(devices.Client(x.Client), x.Task, x.LocalSteps, fleet.Both(ruleBits), int64(x.Start))
+			p, err := devices.Plan(devices.Client(x.Client), x.Task, x.LocalSteps, fleet.SameBits(ruleBits), int64(x.Start))
 			if err != nil {
 				t.Fatal(err)
 			}

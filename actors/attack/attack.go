@@ -4,16 +4,16 @@ import "fedpace/registry"
 
 // Attack is what a class of clients does in place of honest work.
 type Attack interface {
-	// Acts prepares it.
-	Acts() Acts
+	// Behaviour prepares it.
+	Behaviour() Behaviour
 }
 
 // Attacks are those that a configuration can name.
 var Attacks = registry.New[Attack]("attack", "kind")
 
-// Acts are what a client does otherwise than an honest one. A nil function is honest. All
+// Behaviour are what a client does otherwise than an honest one. A nil function is honest. All
 // may be called from any goroutine.
-type Acts struct {
+type Behaviour struct {
 	// Label is the label, below classes, from which it learns a sample that has another.
 	Label func(label, classes int32) int32
 	// Update makes of an honest update, the difference of the client's model to its base
@@ -28,13 +28,13 @@ type Acts struct {
 	// Together makes, of the honest updates of the first of a round's colluders, the one
 	// that all of them send. Circle is of how many at most; it is above 0 where Together is
 	// not nil.
-	Together func(sent []float32, honest [][]float32)
-	Circle   int
+	Collude      func(sent []float32, honest [][]float32)
+	MaxColluders int
 }
 
-func Of(a Attack) Acts {
+func BehaviourOf(a Attack) Behaviour {
 	if a == nil {
-		return Acts{}
+		return Behaviour{}
 	}
-	return a.Acts()
+	return a.Behaviour()
 }

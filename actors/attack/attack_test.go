@@ -13,7 +13,7 @@ import (
 
 // sent is what an attack makes of an update.
 func sent(a Attack, update ...float32) []float32 {
-	Of(a).Update(update, 7)
+	BehaviourOf(a).Update(update, 7)
 	return update
 }
 
@@ -31,7 +31,7 @@ func TestUpdatesAreMultiplied(t *testing.T) {
 			t.Errorf("%+v: %s", test.attack, diff)
 		}
 	}
-	if (LabelFlip{Map: "next", Factor: 1}).Acts().Update != nil {
+	if (LabelFlip{Map: "next", Factor: 1}).Behaviour().Update != nil {
 		t.Error("an update is changed that is multiplied by 1")
 	}
 }
@@ -43,11 +43,11 @@ func TestLabels(t *testing.T) {
 	}{
 		{LabelFlip{Map: "reverse"}, []int32{4, 3, 2, 1, 0}},
 		{LabelFlip{Map: "next"}, []int32{1, 2, 3, 4, 0}},
-		{LabelFlip{Map: "one", From: 3, To: 1}, []int32{0, 1, 2, 1, 4}},
+		{LabelFlip{Map: "one", Source: 3, Target: 1}, []int32{0, 1, 2, 1, 4}},
 	} {
 		var got []int32
 		for y := range int32(5) {
-			got = append(got, test.flip.Acts().Label(y, 5))
+			got = append(got, test.flip.Behaviour().Label(y, 5))
 		}
 		if diff := cmp.Diff(test.want, got); diff != "" {
 			t.Errorf("%+v: %s", test.flip, diff)
@@ -68,7 +68,7 @@ func TestLosses(t *testing.T) {
 		{LossLie{Factor: 1e6, Exponent: 1}, 1e305, math.MaxFloat64}, // finite, whatever is multiplied
 		{LossLie{Factor: 0, Exponent: 9, Offset: 1}, 1e305, 1},      // or raised
 	} {
-		if got := test.lie.Acts().Loss(test.honest); math.Abs(got-test.want) > 1e-15*math.Abs(test.want) {
+		if got := test.lie.Behaviour().Loss(test.honest); math.Abs(got-test.want) > 1e-15*math.Abs(test.want) {
 			t.Errorf("%+v of %g tells %g, want %g", test.lie, test.honest, got, test.want)
 		}
 	}
@@ -88,7 +88,7 @@ func TestTimes(t *testing.T) {
 		{Slow{Factor: 1e6}, 1 << 57, 0, 1 << 62},       // too long for any clock, and no overflow
 		{Slow{Factor: 1e6, Deadline: 1}, 10, 1e9, 1e7}, // 1e6 times
 	} {
-		if got := test.slow.Acts().Time(test.honest, test.deadline); got != test.want {
+		if got := test.slow.Behaviour().Time(test.honest, test.deadline); got != test.want {
 			t.Errorf("%+v of %d with deadline %d takes %d, want %d", test.slow, test.honest, test.deadline, got, test.want)
 		}
 	}
@@ -111,7 +111,7 @@ func TestNoise(t *testing.T) {
 		{Noise{Size: 0.25, By: "value"}, 0.25},
 	} {
 		update := slices.Clone(honest)
-		test.noise.Acts().Update(update, 7)
+		test.noise.Behaviour().Update(update, 7)
 		sum, squares, within := 0.0, 0.0, 0
 		for i, u := range update {
 			z := (float64(u) - float64(honest[i])) / test.std
@@ -126,8 +126,8 @@ func TestNoise(t *testing.T) {
 			t.Errorf("%+v: mean %g, mean square %g, %d of %d within one deviation", test.noise, sum/n, squares/n, within, n)
 		}
 		again, other := slices.Clone(honest), slices.Clone(honest)
-		test.noise.Acts().Update(again, 7)
-		test.noise.Acts().Update(other, 8)
+		test.noise.Behaviour().Update(again, 7)
+		test.noise.Behaviour().Update(other, 8)
 		if !slices.Equal(update, again) || slices.Equal(update, other) {
 			t.Errorf("%+v: one key gives two noises, or two keys one", test.noise)
 		}
@@ -148,7 +148,7 @@ func drawn(n int, key uint64) []float32 {
 func TestMinMaxOnALine(t *testing.T) {
 	for _, direction := range []string{"unit", "std", "sign"} {
 		got := []float32{9}
-		MinMax{Direction: direction}.together(got, [][]float32{{0}, {1}, {5}})
+		MinMax{Direction: direction}.collude(got, [][]float32{{0}, {1}, {5}})
 		if math.Abs(float64(got[0])) > 1e-6 {
 			t.Errorf("%s: %g, want 0", direction, got)
 		}
@@ -167,7 +167,7 @@ func TestMinMaxIsThatOfItsAuthors(t *testing.T) {
 		for _, direction := range []string{"unit", "std", "sign"} {
 			m := MinMax{Direction: direction}
 			got := make([]float32, n)
-			m.together(got, honest)
+			m.collude(got, honest)
 			farthest, reach := 0.0, 0.0
 			for i, u := range honest {
 				farthest = max(farthest, math.Sqrt(portable.SquaredDistance(got, u)))
@@ -244,20 +244,20 @@ func TestMinMaxWithoutRoom(t *testing.T) {
 	for _, honest := range [][][]float32{{{1, 2}}, {{1, 2}, {1, 2}}, {{0, 0}, {0, 0}}} {
 		for _, direction := range []string{"unit", "std", "sign"} {
 			got := []float32{9, 9}
-			MinMax{Direction: direction}.together(got, honest)
+			MinMax{Direction: direction}.collude(got, honest)
 			if diff := cmp.Diff(honest[0], got); diff != "" {
 				t.Errorf("%s of %v: %s", direction, honest, diff)
 			}
 		}
 	}
-	if a := (MinMax{Knows: 16}).Acts(); a.Circle != 16 || a.Together == nil {
+	if a := (MinMax{Known: 16}).Behaviour(); a.MaxColluders != 16 || a.Collude == nil {
 		t.Errorf("%+v", a)
 	}
 }
 
 // A client without an attack does nothing else.
 func TestHonest(t *testing.T) {
-	if a := Of(nil); a.Label != nil || a.Update != nil || a.Loss != nil || a.Time != nil || a.Together != nil {
+	if a := BehaviourOf(nil); a.Label != nil || a.Update != nil || a.Loss != nil || a.Time != nil || a.Collude != nil {
 		t.Errorf("%+v", a)
 	}
 }

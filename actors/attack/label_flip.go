@@ -11,12 +11,12 @@ func init() {
 // labels are the tokens that come next. Its loss is that on the wrong labels.
 type LabelFlip struct {
 	Map    string  `key:"map" default:"reverse" words:"reverse,next,one" help:"labels of C classes: C-1-y, y+1, or one of them for another"`
-	From   int     `key:"from" default:"0" range:"[0,1e9]" help:"map one: class that is learned as another"`
-	To     int     `key:"to" default:"1" range:"[0,1e9]" help:"map one: that other class"`
+	Source int     `key:"from" default:"0" range:"[0,1e9]" help:"map one: class that is learned as another"`
+	Target int     `key:"to" default:"1" range:"[0,1e9]" help:"map one: that other class"`
 	Factor float64 `key:"factor" default:"1" range:"[1,1e6]" help:"factor of the update"`
 }
 
-func (f LabelFlip) Acts() (a Acts) {
+func (f LabelFlip) Behaviour() (a Behaviour) {
 	if f.Factor != 1 {
 		a.Update = times(f.Factor)
 	}
@@ -26,11 +26,11 @@ func (f LabelFlip) Acts() (a Acts) {
 	case "next":
 		a.Label = func(y, classes int32) int32 { return (y + 1) % classes }
 	case "one":
-		from := int32(f.From)
-		to := int32(f.To)
+		source := int32(f.Source)
+		target := int32(f.Target)
 		a.Label = func(y, _ int32) int32 {
-			if y == from {
-				return to
+			if y == source {
+				return target
 			}
 			return y
 		}

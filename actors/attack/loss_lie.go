@@ -21,8 +21,8 @@ type LossLie struct {
 	Offset   float64 `key:"offset" default:"0" range:"[0,1e6]" help:"what is added to it last"`
 }
 
-func (l LossLie) Acts() Acts {
-	return Acts{Loss: func(honest float64) float64 {
+func (l LossLie) Behaviour() Behaviour {
+	return Behaviour{Loss: func(honest float64) float64 {
 		if l.Exponent != 1 && honest > 0 {
 			honest = portable.Pow(honest, l.Exponent)
 		}

@@ -24,12 +24,12 @@ func init() {
 // behind.
 type MinMax struct {
 	Direction string `key:"direction" default:"std" words:"unit,std,sign" help:"direction of updates: their mean, deviations, or the mean's signs"`
-	Knows     int    `key:"knows" default:"16" range:"[2,256]" help:"colluders whose honest updates are known"`
+	Known     int    `key:"knows" default:"16" range:"[2,256]" help:"colluders whose honest updates are known"`
 }
 
-func (m MinMax) Acts() Acts { return Acts{Together: m.together, Circle: m.Knows} }
+func (m MinMax) Behaviour() Behaviour { return Behaviour{Collude: m.collude, MaxColluders: m.Known} }
 
-func (m MinMax) together(sent []float32, honest [][]float32) {
+func (m MinMax) collude(sent []float32, honest [][]float32) {
 	mean := make([]float64, len(sent))
 	away := make([]float64, len(sent)) // p
 	for i := range sent {
@@ -81,13 +81,13 @@ func largest(mean, away []float64, honest [][]float32, reach float64) float64 {
 	gamma := math.Inf(1)
 	for _, u := range honest {
 		along := 0.0
-		apart := 0.0
+		distance := 0.0
 		for i, x := range u {
 			d := mean[i] - float64(x)
 			along += float64(away[i] * d)
-			apart += float64(d * d)
+			distance += float64(d * d)
 		}
-		root := math.Sqrt(max(0, float64(along*along)+float64(length*(reach-apart))))
+		root := math.Sqrt(max(0, float64(along*along)+float64(length*(reach-distance))))
 		gamma = min(gamma, (root-along)/length)
 	}
 	return max(0, gamma)

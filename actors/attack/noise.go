@@ -20,8 +20,8 @@ type Noise struct {
 	By   string  `key:"by" default:"update" words:"update,value" help:"size is the noise's length over the update's, or each value's standard deviation"`
 }
 
-func (n Noise) Acts() Acts {
-	return Acts{Update: func(update []float32, key uint64) {
+func (n Noise) Behaviour() Behaviour {
+	return Behaviour{Update: func(update []float32, key uint64) {
 		std := n.Size
 		if n.By == "update" {
 			std *= math.Sqrt(portable.Square(update) / float64(len(update)))

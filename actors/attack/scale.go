@@ -13,7 +13,7 @@ type Scale struct {
 	Factor float64 `key:"factor" default:"10" range:"[1,1e6]" help:"factor of the update"`
 }
 
-func (s Scale) Acts() Acts { return Acts{Update: times(s.Factor)} }
+func (s Scale) Behaviour() Behaviour { return Behaviour{Update: times(s.Factor)} }
 
 // SignFlip sends x - s (x_c - x) where an honest client sends its model x_c, s being the
 // factor (Li et al. 2019, RSA: Byzantine-robust stochastic aggregation).
@@ -21,7 +21,7 @@ type SignFlip struct {
 	Factor float64 `key:"factor" default:"1" range:"(0,1e6]" help:"factor of the update, besides its sign"`
 }
 
-func (s SignFlip) Acts() Acts { return Acts{Update: times(-s.Factor)} }
+func (s SignFlip) Behaviour() Behaviour { return Behaviour{Update: times(-s.Factor)} }
 
 // times multiplies an update.
 func times(factor float64) func([]float32, uint64) {

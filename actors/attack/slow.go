@@ -21,8 +21,8 @@ type Slow struct {
 // Needs says that a deadline cannot be heeded where rounds have none.
 func (s Slow) Needs() registry.Needs { return registry.Needs{Deadline: s.Deadline > 0} }
 
-func (s Slow) Acts() Acts {
-	return Acts{Time: func(honest, deadline int64) int64 {
+func (s Slow) Behaviour() Behaviour {
+	return Behaviour{Time: func(honest, deadline int64) int64 {
 		slow := math.RoundToEven(min(s.Factor*float64(honest), 1<<62))
 		if s.Deadline > 0 && deadline > 0 {
 			slow = min(slow, math.Floor(s.Deadline*float64(deadline)))

@@ -71,8 +71,8 @@ func (b *Board) field(file, word string) int64 {
 	}
 	defer f.Close() // read only
 	for lines := bufio.NewScanner(f); lines.Scan(); {
-		if rest, ok := strings.CutPrefix(lines.Text(), word); ok {
-			n, _ := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(rest, "kB")), 10, 64)
+		if value, ok := strings.CutPrefix(lines.Text(), word); ok {
+			n, _ := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(value, "kB")), 10, 64)
 			return n
 		}
 	}
@@ -141,7 +141,7 @@ func (b *Board) battery() *gauge {
 // supply, where others measure parts of it.
 func (b *Board) sensor() *gauge {
 	var best *gauge
-	most := 0.0
+	maxWatts := 0.0
 	for _, folder := range b.match("class/hwmon/hwmon*") {
 		name, _ := b.word(folder + "/name")
 		for n := 1; n <= 8; n++ {
@@ -153,9 +153,9 @@ func (b *Board) sensor() *gauge {
 					fmt.Sprintf("%s/in%d_input", folder, n),
 				)
 			}
-			if watts, ok := read(0); ok && watts > most {
+			if watts, ok := read(0); ok && watts > maxWatts {
 				best = &gauge{"sensor " + cmp.Or(name, path.Base(folder)), read}
-				most = watts
+				maxWatts = watts
 			}
 		}
 	}
@@ -175,14 +175,14 @@ func (b *Board) counter() *gauge {
 		}
 		return joules, len(files) > 0
 	}
-	last, ok := read()
+	previous, ok := read()
 	if !ok {
 		return nil
 	}
 	return &gauge{"processor's counter (RAPL)", func(since time.Duration) (float64, bool) {
 		now, ok := read()
-		used := now - last
-		last = now
+		used := now - previous
+		previous = now
 		return used / since.Seconds(), ok && used >= 0 && since > 0 // else it began anew
 	}}
 }
@@ -204,15 +204,15 @@ func (b *Board) product(unit float64, files ...string) func(time.Duration) (floa
 
 // Meter adds up the power of phases until Stop. A nil one measures nothing.
 type Meter struct {
-	gauge *gauge
-	stop  context.CancelFunc
-	over  sync.WaitGroup
+	gauge   *gauge
+	stop    context.CancelFunc
+	sampler sync.WaitGroup
 
-	mu    sync.Mutex
-	phase bus.Phase
-	sum   map[bus.Phase]float64
-	count map[bus.Phase]int
-	last  time.Time
+	mu      sync.Mutex
+	phase   bus.Phase
+	sum     map[bus.Phase]float64
+	count   map[bus.Phase]int
+	sampled time.Time
 }
 
 const meterEvery = 250 * time.Millisecond
@@ -225,13 +225,13 @@ func (b *Board) Meter() *Meter {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	m := &Meter{
-		gauge: g,
-		stop:  stop,
-		sum:   map[bus.Phase]float64{},
-		count: map[bus.Phase]int{},
-		last:  time.Now(),
+		gauge:   g,
+		stop:    stop,
+		sum:     map[bus.Phase]float64{},
+		count:   map[bus.Phase]int{},
+		sampled: time.Now(),
 	}
-	m.over.Go(func() {
+	m.sampler.Go(func() {
 		for range bus.Ticks(ctx, meterEvery) {
 			m.mu.Lock()
 			m.sample(time.Now())
@@ -243,11 +243,11 @@ func (b *Board) Meter() *Meter {
 
 // sample adds the power now to the phase. With the lock held.
 func (m *Meter) sample(now time.Time) {
-	if watts, ok := m.gauge.watts(now.Sub(m.last)); ok && m.phase != bus.NoPhase {
+	if watts, ok := m.gauge.watts(now.Sub(m.sampled)); ok && m.phase != bus.NoPhase {
 		m.sum[m.phase] += watts
 		m.count[m.phase]++
 	}
-	m.last = now
+	m.sampled = now
 }
 
 // Phase says what the device does from now on.
@@ -266,7 +266,7 @@ func (m *Meter) Stop() (source string, w *Watts) {
 		return "", nil
 	}
 	m.stop()
-	m.over.Wait()
+	m.sampler.Wait()
 	mean := func(p bus.Phase) float64 { return m.sum[p] / float64(max(1, m.count[p])) }
 	w = (&Watts{mean(bus.Download), mean(bus.Compute), mean(bus.Upload)})
 	if *w == (Watts{}) {

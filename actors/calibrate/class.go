@@ -148,28 +148,28 @@ func empirical(values []float64) string {
 
 // remarks writes the comments: where and when, how much was measured and how sure it is.
 func (r *Result) remarks(w io.Writer) {
-	say := func(format string, args ...any) { fmt.Fprintf(w, "# "+format+"\n", args...) }
+	comment := func(format string, args ...any) { fmt.Fprintf(w, "# "+format+"\n", args...) }
 	m := &r.Machine
-	say(
+	comment(
 		"Device class %s, measured by fedpace calibrate (%s) on %s.",
 		r.Name,
 		r.Version,
 		r.Date.UTC().Format("2006-01-02 15:04 UTC"),
 	)
-	on := m.System
+	system := m.System
 	if m.Model != "" {
-		on = m.Model + ", " + on
+		system = m.Model + ", " + system
 	}
-	say(
+	comment(
 		"Machine: %s, %s, %s.",
-		on,
+		system,
 		fmt.Sprintf("%d %s", m.Processors, human.Plural(m.Processors, "processor")),
 		m.memory(),
 	)
-	say("Intervals hold with 95 %%. What may be at another time is a standard deviation.")
+	comment("Intervals hold with 95 %%. What may be at another time is a standard deviation.")
 	for i := range r.Compute {
 		c := &r.Compute[i]
-		say(
+		comment(
 			"Compute: %s, minibatches of %d, kernel %s: %d tasks of %d steps and as many of one,",
 			c.subject(),
 			c.Batch,
@@ -177,51 +177,51 @@ func (r *Result) remarks(w io.Writer) {
 			c.Tasks,
 			c.Steps,
 		)
-		say(
+		comment(
 			"  after %d to warm up. A step takes %s, a task %s besides;",
 			c.WarmUp,
-			text(c.SecondsPerStep.Times(1e3), "ms"),
-			text(c.Overhead.Times(1e3), "ms"),
+			formatEstimate(c.SecondsPerStep.Times(1e3), "ms"),
+			formatEstimate(c.Overhead.Times(1e3), "ms"),
 		)
-		say(
+		comment(
 			"  the first one %.3g ms more; tasks scatter by %.2g %%, and at another time a step may take ±%.2g %%.",
 			1e3*c.FirstTask,
 			100*c.Scatter,
 			100*c.Uncertainty,
 		)
 		if c.Settled {
-			say("  The last quarter took %+.2g %% beside the first: this is the last half alone.", 100*c.Drift)
+			comment("  The last quarter took %+.2g %% beside the first: this is the last half alone.", 100*c.Drift)
 		}
 		if c.Noisy {
-			say("  Noisy: another measurement may come out otherwise.")
+			comment("  Noisy: another measurement may come out otherwise.")
 		}
 	}
 	if n := r.Network; n != nil {
-		say(
+		comment(
 			"Network: by way of %s, %d models of %s; a round trip takes %s.",
 			n.Server,
 			n.Download.Transfers,
 			human.Size(4*int64(n.Params)),
-			text(n.RoundTrip.Times(1e3), "ms"),
+			formatEstimate(n.RoundTrip.Times(1e3), "ms"),
 		)
-		n.Download.remark(say, "Download")
-		n.Upload.remark(say, "Upload")
+		n.Download.remark(comment, "Download")
+		n.Upload.remark(comment, "Upload")
 	}
 	if m.Celsius > 0 {
-		say("Temperature at the end: %.0f °C.", m.Celsius)
+		comment("Temperature at the end: %.0f °C.", m.Celsius)
 	}
-	say("Power: %s.", m.power())
+	comment("Power: %s.", m.power())
 }
 
-func (l *Link) remark(say func(string, ...any), name string) {
-	say("  %s: %s, and %s besides, the first %.3g ms more; scatter %.2g %%, at another time ±%.2g %%%s.", name, text(l.Mbps, "Mbit/s"), text(l.Overhead.Times(1e3), "ms"),
+func (l *Link) remark(comment func(string, ...any), name string) {
+	comment("  %s: %s, and %s besides, the first %.3g ms more; scatter %.2g %%, at another time ±%.2g %%%s.", name, formatEstimate(l.Mbps, "Mbit/s"), formatEstimate(l.Overhead.Times(1e3), "ms"),
 		1e3*l.FirstTask, 100*l.Scatter, 100*l.Uncertainty,
-		noisy(l.Noisy, "; noisy: another measurement may come out otherwise"))
+		noisyRemark(l.Noisy, "; noisy: another measurement may come out otherwise"))
 }
 
-// noisy is a remark on what is noisy, "" on what is not.
-func noisy(is bool, remark string) string {
-	if is {
+// noisyRemark is a remark on what is noisy, "" on what is not.
+func noisyRemark(isNoisy bool, remark string) string {
+	if isNoisy {
 		return remark
 	}
 	return ""
@@ -246,11 +246,11 @@ func (m *Machine) power() string {
 	if m.Watts == nil {
 		return "the board does not tell it"
 	}
-	text := fmt.Sprintf("%.3g W while it computes", m.Watts.Compute)
+	description := fmt.Sprintf("%.3g W while it computes", m.Watts.Compute)
 	if m.Watts.Download > 0 || m.Watts.Upload > 0 {
-		text += fmt.Sprintf(", %.3g W in downloads, %.3g W in uploads", m.Watts.Download, m.Watts.Upload)
+		description += fmt.Sprintf(", %.3g W in downloads, %.3g W in uploads", m.Watts.Download, m.Watts.Upload)
 	}
-	return text + " (" + m.PowerSource + ")"
+	return description + " (" + m.PowerSource + ")"
 }
 
 func (r *Result) Write(w io.Writer) error {
@@ -270,17 +270,17 @@ func (r *Result) Write(w io.Writer) error {
 				row,
 				c.subject(),
 				c.Batch,
-				text(c.SecondsPerStep.Times(1e3), "ms"),
+				formatEstimate(c.SecondsPerStep.Times(1e3), "ms"),
 				fmt.Sprintf("%.3g ms", 1e3*c.Overhead.Value),
 				fmt.Sprintf("%.2g %%", 100*c.Scatter),
 				paper,
-				std+noisy(c.Noisy, " noisy"),
+				std+noisyRemark(c.Noisy, " noisy"),
 			)
 			b.WriteString(strings.TrimRight(line, " \n") + "\n")
 		}
 	}
 	if n := r.Network; n != nil {
-		fmt.Fprintf(&b, "round trip  %s\n", text(n.RoundTrip.Times(1e3), "ms"))
+		fmt.Fprintf(&b, "round trip  %s\n", formatEstimate(n.RoundTrip.Times(1e3), "ms"))
 		for _, l := range []struct {
 			name string
 			*Link
@@ -289,10 +289,10 @@ func (r *Result) Write(w io.Writer) error {
 				&b,
 				"%-10s  %s and %.3g ms besides, scatter %.2g %%%s\n",
 				l.name,
-				text(l.Mbps, "Mbit/s"),
+				formatEstimate(l.Mbps, "Mbit/s"),
 				1e3*l.Overhead.Value,
 				100*l.Scatter,
-				noisy(l.Noisy, "; noisy"),
+				noisyRemark(l.Noisy, "; noisy"),
 			)
 		}
 	}

@@ -83,7 +83,7 @@ func TestACalibrationIsAClass(t *testing.T) {
 	const bits, n = 32 * 209662, 4000
 	var sum fleet.Durations
 	for task := range n {
-		d, err := devices.Durations(task%10, uint64(task+1), 80, fleet.Both(bits), 0)
+		d, err := devices.Durations(task%10, uint64(task+1), 80, fleet.SameBits(bits), 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -40,9 +40,9 @@ const (
 	// longTask is how long the tasks of many steps are to take at most, or a tenth of the time
 	// there is, and how many they may have. They are not longer than a run's, if its K_0 is
 	// known: a processor may have a burst, and that of a short task is another than a long one's.
-	longTask  = 0.2 // s
-	leastLong = 4
-	mostLong  = 4096
+	longTask     = 0.2 // s
+	minLongSteps = 4
+	maxLongSteps = 4096
 
 	warmUps  = 10   // at most
 	steady   = 0.03 // extent of three times that are alike, relative to their middle
@@ -57,17 +57,17 @@ const (
 type Timing struct {
 	Seconds float64 // that tasks take together, longer where they are noisy
 	// Rest is how long the device rests before each task, as in a run while models travel.
-	Rest time.Duration
+	Pause time.Duration
 }
 
 // MeasureCompute measures a subject's local steps. say is told what a user should know.
-func MeasureCompute(ctx context.Context, of *Subject, t Timing, say func(string)) (c Compute, err error) {
-	device, err := real.Open(of.device(say))
+func MeasureCompute(ctx context.Context, subject *Subject, t Timing, notice func(string)) (c Compute, err error) {
+	device, err := real.Open(subject.device(notice))
 	if err != nil {
 		return c, err
 	}
 	defer func() { err = errors.Join(err, device.Close()) }()
-	if err = device.Prepare(ctx, Run, of.Welcome); err != nil {
+	if err = device.Prepare(ctx, Run, subject.Welcome); err != nil {
 		return c, err
 	}
 	params, err := device.Initial(ctx, 1)
@@ -75,18 +75,18 @@ func MeasureCompute(ctx context.Context, of *Subject, t Timing, say func(string)
 		return c, err
 	}
 	task := &bus.Task{LearningRate: rate}
-	e := effort{seconds: t.Seconds, say: say}
-	if t.Rest > 0 { // which is time that is spent, too
-		e.enough = wantedRounds
+	e := stopping{seconds: t.Seconds, notice: notice}
+	if t.Pause > 0 { // which is time that is spent, too
+		e.sufficientRounds = wantedRounds
 	}
-	c, err = measureSteps(e, of.Steps, of.Name, func(steps int) (float64, error) {
-		if err := Rest(ctx, t.Rest); err != nil {
+	c, err = measureSteps(e, subject.Steps, subject.Name, func(steps int) (float64, error) {
+		if err := Pause(ctx, t.Pause); err != nil {
 			return 0, err
 		}
 		task.Task = task.Task + 1
 		task.LocalSteps = uint32(steps)
 		model := params
-		if t.Rest > 0 { // a model has just come, and left memory to be collected
+		if t.Pause > 0 { // a model has just come, and left memory to be collected
 			model = slices.Clone(params)
 			_ = bus.DigestOf(model)
 		}
@@ -94,17 +94,17 @@ func MeasureCompute(ctx context.Context, of *Subject, t Timing, say func(string)
 		if err != nil {
 			return 0, err
 		}
-		if task.Task == 1 && u.Samples < uint64(of.Batch()) {
-			say(fmt.Sprintf("%s: the device has %d samples, and a minibatch is all of them.", of.Name, u.Samples))
+		if task.Task == 1 && u.Samples < uint64(subject.Batch()) {
+			notice(fmt.Sprintf("%s: the device has %d samples, and a minibatch is all of them.", subject.Name, u.Samples))
 		}
 		if math.IsNaN(u.FirstStepLoss) {
-			return 0, fmt.Errorf("calibrate: %s: its steps do not stay finite", of.Name)
+			return 0, fmt.Errorf("calibrate: %s: its steps do not stay finite", subject.Name)
 		}
 		task.StepsDone += uint64(steps)
 		return float64(u.ComputeNs) / 1e9, nil
 	})
-	c.Task, c.Model, c.Batch, c.Kernel = of.Task, device.Model().String(), of.Batch(), device.Arithmetic()
-	if row, ok := of.Task.Paper(); ok && c.Batch == row.Batch && c.Model == row.Architecture {
+	c.Task, c.Model, c.Batch, c.Kernel = subject.Task, device.Model().String(), subject.Batch(), device.Arithmetic()
+	if row, ok := subject.Task.Paper(); ok && c.Batch == row.Batch && c.Model == row.Architecture {
 		c.PaperSeconds = row.SecondsPerStep
 		c.PaperStd = row.StdPerStep
 	}
@@ -113,21 +113,21 @@ func MeasureCompute(ctx context.Context, of *Subject, t Timing, say func(string)
 
 // measureSteps measures tasks of one step and of many in turns; first is the K_0 of a run, 0
 // if it is not known. run does a task of so many steps and returns how long that took.
-func measureSteps(e effort, first int, what string, run func(steps int) (float64, error)) (c Compute, err error) {
-	most := mostLong
+func measureSteps(e stopping, first int, subject string, run func(steps int) (float64, error)) (c Compute, err error) {
+	maxSteps := maxLongSteps
 	if first > 0 {
-		most = min(max(first, leastLong), mostLong)
+		maxSteps = min(max(first, minLongSteps), maxLongSteps)
 	}
-	first = min(max(first, 1), mostLong)
+	first = min(max(first, 1), maxLongSteps)
 	took, err := run(first)
 	if err != nil {
 		return c, err
 	}
 	length := min(longTask, e.seconds/10)
-	if c.Steps, err = chooseSteps(length, most, run); err != nil {
+	if c.Steps, err = chooseSteps(length, maxSteps, run); err != nil {
 		return c, err
 	}
-	one := Group{Size: 1}
+	short := Group{Size: 1}
 	long := Group{Size: float64(c.Steps)}
 	round := func() error {
 		a, err := run(1)
@@ -135,7 +135,7 @@ func measureSteps(e effort, first int, what string, run func(steps int) (float64
 			return err
 		}
 		b, err := run(c.Steps)
-		one.Seconds, long.Seconds = append(one.Seconds, a), append(long.Seconds, b)
+		short.Seconds, long.Seconds = append(short.Seconds, a), append(long.Seconds, b)
 		c.Seconds += a + b
 		return err
 	}
@@ -146,26 +146,26 @@ func measureSteps(e effort, first int, what string, run func(steps int) (float64
 		c.WarmUp++
 	}
 	warmed := c.Seconds
-	one.Seconds = nil
+	short.Seconds = nil
 	long.Seconds = nil
-	for width := math.Inf(1); e.more(
-		what,
+	for width := math.Inf(1); e.needsRound(
+		subject,
 		len(long.Seconds),
 		c.Seconds-warmed,
 		width,
-	); width = fit(long, one).Main.Width() {
+	); width = fitLine(long, short).Main.Width() {
 		if err := round(); err != nil {
 			return c, err
 		}
 	}
-	c.settle(&one, &long, what, e.say)
-	l := fit(long, one)
-	c.summarise(l, one)
+	c.settle(&short, &long, subject, e.notice)
+	l := fitLine(long, short)
+	c.summarise(l, short)
 	c.FirstTask = max(0, took-c.Overhead.Value-float64(first)*c.SecondsPerStep.Value)
 	if c.Noisy {
-		e.say(fmt.Sprintf(
+		e.notice(fmt.Sprintf(
 			"%s stays noisy: ±%.3g %% after %d tasks. Something else may be running on this device.",
-			what,
+			subject,
 			100*l.Main.Width(),
 			c.Tasks,
 		))
@@ -175,7 +175,7 @@ func measureSteps(e effort, first int, what string, run func(steps int) (float64
 
 // chooseSteps finds how many steps a task of such a length has. The shortest of three times
 // counts: whatever else runs makes them longer.
-func chooseSteps(length float64, most int, run func(steps int) (float64, error)) (int, error) {
+func chooseSteps(length float64, maxSteps int, run func(steps int) (float64, error)) (int, error) {
 	for steps := 1; ; steps *= 2 {
 		took := math.Inf(1)
 		for range 3 {
@@ -188,8 +188,8 @@ func chooseSteps(length float64, most int, run func(steps int) (float64, error))
 				break
 			}
 		}
-		if took >= length/4 || steps >= most {
-			return min(max(int(math.Ceil(length/took*float64(steps))), leastLong), most), nil
+		if took >= length/4 || steps >= maxSteps {
+			return min(max(int(math.Ceil(length/took*float64(steps))), minLongSteps), maxSteps), nil
 		}
 	}
 }
@@ -199,22 +199,22 @@ func isSteady(times []float64) bool {
 	if len(times) < 3 {
 		return false
 	}
-	last := times[len(times)-3:]
-	return slices.Max(last)-slices.Min(last) <= steady*robust.Median(last)
+	latest := times[len(times)-3:]
+	return slices.Max(latest)-slices.Min(latest) <= steady*robust.Median(latest)
 }
 
 // settle compares the last quarter with the first. Where they differ by more than noise
 // would explain, and no quarter goes the other way, the device slows down as it goes on
 // (heat), or has been busy: its last half is what lasts.
-func (c *Compute) settle(one, long *Group, what string, say func(string)) {
+func (c *Compute) settle(short, long *Group, subject string, notice func(string)) {
 	quarter := len(long.Seconds) / 4
 	if quarter < 2 {
 		return
 	}
 	first := robust.MedianOf(long.Seconds[:quarter], 0.95)
-	last := robust.MedianOf(long.last(quarter).Seconds, 0.95)
-	c.Drift = last.Value/first.Value - 1
-	if math.Abs(c.Drift) <= noDrift || last.Low <= first.High && first.Low <= last.High {
+	latest := robust.MedianOf(long.latest(quarter).Seconds, 0.95)
+	c.Drift = latest.Value/first.Value - 1
+	if math.Abs(c.Drift) <= noDrift || latest.Low <= first.High && first.Low <= latest.High {
 		return
 	}
 	before := first.Value
@@ -226,13 +226,13 @@ func (c *Compute) settle(one, long *Group, what string, say func(string)) {
 		}
 		before = next
 	}
-	how := "longer"
+	comparison := "longer"
 	if c.Drift < 0 {
-		how = "less"
+		comparison = "less"
 	}
-	say(fmt.Sprintf("%s: the last quarter took %.2g %% %s than the first; the class is that of the last half. A longer --seconds shows whether it stays so.", what, 100*math.Abs(c.Drift), how))
+	notice(fmt.Sprintf("%s: the last quarter took %.2g %% %s than the first; the class is that of the last half. A longer --seconds shows whether it stays so.", subject, 100*math.Abs(c.Drift), comparison))
 	half := len(long.Seconds) / 2
-	*one, *long, c.Settled = one.last(half), long.last(half), true
+	*short, *long, c.Settled = short.latest(half), long.latest(half), true
 }
 
 // summarise makes the class's numbers of a fitted line and of the tasks of one step.
@@ -241,20 +241,20 @@ func (c *Compute) settle(one, long *Group, what string, say func(string)) {
 // factor of the task, s that of a step (step_cv). So tasks of one step and of many tell
 // them apart. What the steps explain is taken off the factors, and so is what blocks of time
 // have in common, which is the class's uncertainty.
-func (c *Compute) summarise(l Line, one Group) {
+func (c *Compute) summarise(l Line, short Group) {
 	c.SecondsPerStep, c.Phase, c.Tasks = l.Slope, l.phase(), len(l.Factors)
 	k := float64(c.Steps)
-	short := robust.Deviation(one.Seconds) / l.Slope.Value
+	shortDeviation := robust.Deviation(short.Seconds) / l.Slope.Value
 	long := l.Scatter
-	steps := min(max(0, (short*short-long*long)/(1-1/k)), k*long*long)
+	steps := min(max(0, (shortDeviation*shortDeviation-long*long)/(1-1/k)), k*long*long)
 	c.StepCV = math.Sqrt(steps)
 	if c.StepCV < noSpread {
 		c.StepCV = 0
 		steps = 0
 	}
 	if long > 0 {
-		left := math.Sqrt(max(0, long*long-steps/k)) / long
-		c.Vary = vary(shrink(l.Blocks.Rest, left))
+		remaining := math.Sqrt(max(0, long*long-steps/k)) / long
+		c.Vary = vary(shrink(l.Blocks.Rest, remaining))
 	}
 }
 
@@ -263,5 +263,5 @@ func vary(factors []float64) []float64 {
 	if slices.Max(factors)-slices.Min(factors) < noDigit {
 		return nil
 	}
-	return robust.Condense(robust.Widen(factors), most)
+	return robust.Condense(robust.Widen(factors), maxFactors)
 }

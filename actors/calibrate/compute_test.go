@@ -39,7 +39,7 @@ func (m *machine) say(line string) { m.said = append(m.said, line) }
 
 func (m *machine) measure(t *testing.T, seconds float64) Compute {
 	t.Helper()
-	c, err := measureSteps(effort{seconds: seconds, say: m.say}, m.first, "it", m.run)
+	c, err := measureSteps(stopping{seconds: seconds, notice: m.say}, m.first, "it", m.run)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestAnotherTimesPace(t *testing.T) {
 				}
 			}
 			c := Compute{Steps: steps}
-			c.summarise(fit(long, one), one)
+			c.summarise(fitLine(long, one), one)
 			if later := 0.01 * (1 + change*draws.NormFloat64()); math.Abs(math.Log(later/c.SecondsPerStep.Value)) <= 1.645*math.Sqrt(math.Log1p(c.Uncertainty*c.Uncertainty)) {
 				inside++
 			}
@@ -210,25 +210,25 @@ func TestANoisyDeviceIsMeasuredLonger(t *testing.T) {
 func TestAnEffortEnds(t *testing.T) {
 	for _, c := range []struct {
 		what   string
-		effort effort
+		effort stopping
 		rounds int
 		spent  float64
 		width  float64
 		want   bool
 	}{
-		{"too few rounds", effort{seconds: 1}, 6, 3, 0, true},
-		{"too few, and each takes long", effort{seconds: 1}, 3, 6.5, 0, false},
-		{"three at least", effort{seconds: 1}, 2, 100, 0, true},
-		{"the time is not over", effort{seconds: 10}, 100, 9, 0, true},
-		{"it is, and rounds are wanted", effort{seconds: 10}, 10, 11, 0.01, true},
-		{"it is", effort{seconds: 10}, 20, 11, 0.01, false},
-		{"as good as the time", effort{seconds: 10, enough: 20}, 20, 1, 0.01, false},
-		{"noisy", effort{seconds: 10}, 20, 11, 0.1, true},
-		{"noisy for the second time", effort{seconds: 10, repeats: 1}, 20, 20, 0.1, true},
-		{"noisy for good", effort{seconds: 10, repeats: 2}, 20, 30, 0.1, false},
-		{"however noisy", effort{seconds: 1e9}, mostRounds, 1, 1, false},
+		{"too few rounds", stopping{seconds: 1}, 6, 3, 0, true},
+		{"too few, and each takes long", stopping{seconds: 1}, 3, 6.5, 0, false},
+		{"three at least", stopping{seconds: 1}, 2, 100, 0, true},
+		{"the time is not over", stopping{seconds: 10}, 100, 9, 0, true},
+		{"it is, and rounds are wanted", stopping{seconds: 10}, 10, 11, 0.01, true},
+		{"it is", stopping{seconds: 10}, 20, 11, 0.01, false},
+		{"as good as the time", stopping{seconds: 10, sufficientRounds: 20}, 20, 1, 0.01, false},
+		{"noisy", stopping{seconds: 10}, 20, 11, 0.1, true},
+		{"noisy for the second time", stopping{seconds: 10, repeats: 1}, 20, 20, 0.1, true},
+		{"noisy for good", stopping{seconds: 10, repeats: 2}, 20, 30, 0.1, false},
+		{"however noisy", stopping{seconds: 1e9}, maxRounds, 1, 1, false},
 	} {
-		if got := c.effort.more("it", c.rounds, c.spent, c.width); got != c.want {
+		if got := c.effort.needsRound("it", c.rounds, c.spent, c.width); got != c.want {
 			t.Errorf("%s: more is %v", c.what, got)
 		}
 	}
@@ -238,7 +238,7 @@ func TestAFailingDeviceEndsTheMeasurement(t *testing.T) {
 	broken := errors.New("broken")
 	for fails := range 9 {
 		n := 0
-		_, err := measureSteps(effort{seconds: 1, say: func(string) {}}, 0, "it", func(int) (float64, error) {
+		_, err := measureSteps(stopping{seconds: 1, notice: func(string) {}}, 0, "it", func(int) (float64, error) {
 			if n++; n > 3*fails {
 				return 0, broken
 			}

@@ -7,8 +7,8 @@ import (
 	"fedpace/internal/robust"
 )
 
-// text is an estimate with four digits and its interval.
-func text(e robust.Estimate, unit string) string {
+// formatEstimate is an estimate with four digits and its interval.
+func formatEstimate(e robust.Estimate, unit string) string {
 	return fmt.Sprintf("%.4g %s (%.4g to %.4g)", e.Value, unit, e.Low, e.High)
 }
 
@@ -18,8 +18,8 @@ type Group struct {
 	Seconds []float64 // in the order in which they were measured
 }
 
-// last is the group's last n times.
-func (g Group) last(n int) Group {
+// latest is the group's last n times.
+func (g Group) latest(n int) Group {
 	return Group{g.Size, g.Seconds[max(0, len(g.Seconds)-n):]}
 }
 
@@ -36,19 +36,19 @@ type Line struct {
 }
 
 const (
-	leastFactor  = 0.05 // a shorter time is one of the overhead, which has no scatter of its own
-	mostOverhead = 0.9  // of the shortest time
+	minFactor        = 0.05 // a shorter time is one of the overhead, which has no scatter of its own
+	maxOverheadShare = 0.9  // of the shortest time
 )
 
-// fit fits a line to the times of tasks of two sizes. Its slope is that between the two
+// fitLine fits a line to the times of tasks of two sizes. Its slope is that between the two
 // medians, and it goes through the median of the main group, whose size matters. Intervals
 // come from those of the medians, each with 97.5 % so that both hold with 95 %
 // (Bonferroni). An overhead below zero is none; one of nearly all of a task's time is cut,
 // so that there is a slope.
-func fit(main, other Group) Line {
+func fitLine(main, secondary Group) Line {
 	a := robust.MedianOf(main.Seconds, 0.975)
-	b := robust.MedianOf(other.Seconds, 0.975)
-	distance := main.Size - other.Size
+	b := robust.MedianOf(secondary.Seconds, 0.975)
+	distance := main.Size - secondary.Size
 	slope := robust.Estimate{
 		Value: (a.Value - b.Value) / distance,
 		Low:   (a.Low - b.High) / distance,
@@ -58,18 +58,18 @@ func fit(main, other Group) Line {
 		slope.Low = (a.High - b.Low) / distance
 		slope.High = (a.Low - b.High) / distance
 	}
-	most := mostOverhead * min(slices.Min(main.Seconds), slices.Min(other.Seconds))
-	within := func(x float64) float64 { return min(max(x, 0), most) }
-	through := func(slope float64) float64 { return within(a.Value - slope*main.Size) }
+	maxOverhead := maxOverheadShare * min(slices.Min(main.Seconds), slices.Min(secondary.Seconds))
+	clampOverhead := func(x float64) float64 { return min(max(x, 0), maxOverhead) }
+	through := func(slope float64) float64 { return clampOverhead(a.Value - slope*main.Size) }
 	l := Line{
 		Main:     a,
 		Overhead: robust.Estimate{Value: through(slope.Value), Low: through(slope.High), High: through(slope.Low)},
 	}
 	l.Slope = robust.Estimate{Value: (a.Value - l.Overhead.Value) / main.Size}
-	l.Slope.Low = min(max(slope.Low, (a.Low-most)/main.Size), l.Slope.Value)
+	l.Slope.Low = min(max(slope.Low, (a.Low-maxOverhead)/main.Size), l.Slope.Value)
 	l.Slope.High = max(min(slope.High, a.High/main.Size), l.Slope.Value)
 	for _, t := range main.Seconds {
-		l.Factors = append(l.Factors, max(leastFactor, (t-l.Overhead.Value)/(l.Slope.Value*main.Size)))
+		l.Factors = append(l.Factors, max(minFactor, (t-l.Overhead.Value)/(l.Slope.Value*main.Size)))
 	}
 	l.Scatter = robust.Deviation(l.Factors)
 	l.Blocks = robust.BlocksOf(l.Factors)
@@ -89,7 +89,7 @@ type Phase struct {
 }
 
 func (l *Line) phase() Phase {
-	noisy := len(l.Factors) < leastRounds || l.Main.Width() > Narrow
+	noisy := len(l.Factors) < minRounds || l.Main.Width() > MaxWidth
 	return Phase{
 		Overhead:    l.Overhead,
 		Scatter:     l.Scatter,
@@ -98,75 +98,75 @@ func (l *Line) phase() Phase {
 	}
 }
 
-// most is how many values stand for the factors in a class.
-const most = 40
+// maxFactors is how many values stand for the factors in a class.
+const maxFactors = 40
 
 // shrink brings values nearer to their median, to so much of their distance, and keeps their
 // mean. What is beyond three deviations is nothing that steps explain, and stays.
-func shrink(values []float64, to float64) []float64 {
+func shrink(values []float64, share float64) []float64 {
 	median := robust.Median(values)
-	most := 3 * robust.Deviation(values)
-	out := make([]float64, len(values))
+	maxDistance := 3 * robust.Deviation(values)
+	shrunk := make([]float64, len(values))
 	gone := 0.0
 	for i, x := range values {
-		bulk := min(max(x-median, -most), most)
-		out[i] = x - (1-to)*bulk
-		gone += (1 - to) * bulk / float64(len(values))
+		bulk := min(max(x-median, -maxDistance), maxDistance)
+		shrunk[i] = x - (1-share)*bulk
+		gone += (1 - share) * bulk / float64(len(values))
 	}
-	for i := range out {
-		out[i] = max(leastFactor, out[i]+gone)
+	for i := range shrunk {
+		shrunk[i] = max(minFactor, shrunk[i]+gone)
 	}
-	return out
+	return shrunk
 }
 
-// Narrow is how wide half an interval may be, relative to its value, before it counts as
+// MaxWidth is how wide half an interval may be, relative to its value, before it counts as
 // noisy.
-const Narrow = 0.03
+const MaxWidth = 0.03
 
 const (
-	leastRounds  = 7   // the first number whose extent is a 97.5 % interval of the median
+	minRounds    = 7   // the first number whose extent is a 97.5 % interval of the median
 	wantedRounds = 20  // whose scatter says something
-	mostRounds   = 400 // however short they are
-	mostRepeats  = 2
+	maxRounds    = 400 // however short they are
+	maxRepeats   = 2
 	// A round that takes long is not repeated for its interval's sake more often than fits
 	// into so many times the time asked for.
-	patience = 6
+	maxOverrun = 6
 )
 
-// effort says how long a measurement goes on: in rounds, until its interval is narrow and
+// stopping says how long a measurement goes on: in rounds, until its interval is narrow and
 // the time that was asked for is spent. A noisy one is repeated for as long, at most
 // twice. It counts measured times alone, so it needs no clock.
-type effort struct {
-	seconds float64
-	enough  int // rounds that are as good as the seconds; 0: none are
-	repeats int
-	say     func(string) // is told why it takes longer; may be nil
+type stopping struct {
+	seconds          float64
+	sufficientRounds int // rounds that are as good as the seconds; 0: none are
+	repeats          int
+	notice           func(string) // is told why it takes longer; may be nil
 }
 
-// more reports whether another round is due after so many, which took so long, with half
+// needsRound reports whether another round is due after so many, which took so long, with half
 // an interval of such a width. what is measured, for people.
-func (e *effort) more(what string, rounds int, spent, width float64) bool {
+func (e *stopping) needsRound(subject string, rounds int, spent, width float64) bool {
 	done := spent / e.seconds
-	if e.enough > 0 {
-		done = max(done, float64(rounds)/float64(e.enough))
+	if e.sufficientRounds > 0 {
+		done = max(done, float64(rounds)/float64(e.sufficientRounds))
 	}
 	switch {
-	case rounds >= mostRounds:
+	case rounds >= maxRounds:
 		return false
-	case rounds < leastRounds:
-		return rounds < 3 || spent < patience*e.seconds
+	case rounds < minRounds:
+		return rounds < 3 || spent < maxOverrun*e.seconds
 	case done < 1:
 		return true
-	case width <= Narrow:
+	case width <= MaxWidth:
 		return rounds < wantedRounds && done < 2
 	case done < float64(1+e.repeats):
 		return true
-	case e.repeats == mostRepeats:
+	case e.repeats == maxRepeats:
 		return false
 	}
 	e.repeats++
-	if e.say != nil {
-		e.say(fmt.Sprintf("%s is noisy (95 %% interval ±%.3g %%): measuring longer.", what, 100*width))
+	if e.notice != nil {
+		e.notice(fmt.Sprintf("%s is noisy (95 %% interval ±%.3g %%): measuring longer.", subject, 100*width))
 	}
 	return true
 }

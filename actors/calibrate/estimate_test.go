@@ -27,7 +27,7 @@ func TestALineIsFound(t *testing.T) {
 		if rapid.Bool().Draw(t, "the smaller size matters") {
 			main, other = other, main
 		}
-		l := fit(main, other)
+		l := fitLine(main, other)
 		if math.Abs(l.Slope.Value/slope-1) > 1e-6 || math.Abs(l.Overhead.Value-overhead) > 1e-6*main.Seconds[0] || l.Scatter > 1e-6 {
 			t.Fatalf("a line of slope %g and overhead %g is found as %+v", slope, overhead, l)
 		}
@@ -41,7 +41,7 @@ func TestALineIsSound(t *testing.T) {
 		times := rapid.SliceOfN(rapid.Float64Range(1e-6, 1e3), 1, 30)
 		main := Group{rapid.Float64Range(1, 1e6).Draw(t, "main size"), times.Draw(t, "main times")}
 		other := Group{main.Size * rapid.SampledFrom([]float64{0.01, 0.25, 4}).Draw(t, "other size"), times.Draw(t, "other times")}
-		l := fit(main, other)
+		l := fitLine(main, other)
 		if through := l.Overhead.Value + l.Slope.Value*main.Size; math.Abs(through/robust.Median(main.Seconds)-1) > 1e-9 {
 			t.Fatalf("the line gives %g, the median is %g: %+v", through, robust.Median(main.Seconds), l)
 		}
@@ -50,7 +50,7 @@ func TestALineIsSound(t *testing.T) {
 				t.Fatalf("%+v in %+v", e, l)
 			}
 		}
-		if !(l.Slope.Value > 0) || slices.Min(l.Factors) < leastFactor || len(l.Factors) != len(main.Seconds) {
+		if !(l.Slope.Value > 0) || slices.Min(l.Factors) < minFactor || len(l.Factors) != len(main.Seconds) {
 			t.Fatalf("%+v", l)
 		}
 	})

@@ -27,23 +27,23 @@ type Subject struct {
 	Steps int
 
 	Welcome *bus.Welcome
-	own     real.Config
+	input   real.Config
 	random  *learn.Samples // samples like these are made; nil: own says where they are
 }
 
-// Own is what a device brings itself: Data, Map, Owner and Trainer count. Without data
+// DeviceInput is what a device brings itself: Data, Map, Owner and Trainer count. Without data
 // samples are made.
-type Own = real.Config
+type DeviceInput = real.Config
 
-// leastSamples is how many random samples a device has: as many as those of a client, and
+// minRandomSamples is how many random samples a device has: as many as those of a client, and
 // never fewer than a minibatch.
-const leastSamples = 256
+const minRandomSamples = 256
 
 func (s *Subject) device(notice func(string)) real.Config {
-	c := s.own
+	c := s.input
 	c.Notice = notice
 	if s.random != nil {
-		c.Set = newRandomSet(*s.random, max(leastSamples, s.Batch()))
+		c.Set = newRandomSet(*s.random, max(minRandomSamples, s.Batch()))
 	}
 	return c
 }
@@ -52,15 +52,15 @@ func (s *Subject) Batch() int { return int(s.Welcome.Spec.Batch) }
 
 // WithBatch is the subject with minibatches of so many samples.
 func (s *Subject) WithBatch(batch int) *Subject {
-	other := *s
-	other.Welcome = proto.CloneOf(s.Welcome)
-	other.Welcome.Spec.Batch = uint32(batch)
-	return &other
+	changed := *s
+	changed.Welcome = proto.CloneOf(s.Welcome)
+	changed.Welcome.Spec.Batch = uint32(batch)
+	return &changed
 }
 
-// Alone is what a run of one client would tell a device. A nil model is that of the
+// SingleClientWelcome is what a run of one client would tell a device. A nil model is that of the
 // device's external trainer.
-func Alone(task tasks.Task, m learn.ModelInfo, batch int) *bus.Welcome {
+func SingleClientWelcome(task tasks.Task, m learn.ModelInfo, batch int) *bus.Welcome {
 	algorithm, err := algorithm.Algorithms.Encode(algorithm.Default)
 	if err != nil {
 		panic("calibrate: " + err.Error()) // its options are numbers and words
@@ -83,53 +83,53 @@ func Alone(task tasks.Task, m learn.ModelInfo, batch int) *bus.Welcome {
 	return w
 }
 
-// OfTask is one of the paper's tasks, with its own model or, where it has one, with that of
+// SubjectOfTask is one of the paper's tasks, with its own model or, where it has one, with that of
 // the device's trainer.
-func OfTask(task tasks.Task, own Own) (*Subject, error) {
+func SubjectOfTask(task tasks.Task, device DeviceInput) (*Subject, error) {
 	paper, ok := task.Paper()
 	if !ok {
 		return nil, fmt.Errorf("calibrate: %q is not a task of the paper's Table 2", task)
 	}
-	if own.Trainer != "" {
-		own.Data = cmp.Or(own.Data, real.SyntheticData)
-		return ofTrainer(Alone(task, nil, paper.Batch), own), nil
+	if device.Trainer != "" {
+		device.Data = cmp.Or(device.Data, real.SyntheticData)
+		return subjectOfTrainer(SingleClientWelcome(task, nil, paper.Batch), device), nil
 	}
 	m, err := learn.Parse(paper.Architecture)
 	if err != nil {
 		return nil, err
 	}
-	return OfRun(Alone(task, m, paper.Batch), own)
+	return SubjectOfRun(SingleClientWelcome(task, m, paper.Batch), device)
 }
 
-// OfModel is a model in the words of messages and of the key model, such as mlp:4,16,3, on
+// SubjectOfModel is a model in the words of messages and of the key model, such as mlp:4,16,3, on
 // the device's own samples or on random ones.
-func OfModel(spec string, batch int, own Own) (*Subject, error) {
+func SubjectOfModel(spec string, batch int, device DeviceInput) (*Subject, error) {
 	m, err := learn.Parse(spec)
 	if err != nil {
 		return nil, fmt.Errorf("calibrate: %w", err)
 	}
-	return OfRun(Alone(tasks.Custom, m, batch), own)
+	return SubjectOfRun(SingleClientWelcome(tasks.Custom, m, batch), device)
 }
 
-// OfTrainer is what an external trainer learns from its own data, or from the device's.
-func OfTrainer(batch int, own Own) *Subject {
-	own.Data = cmp.Or(own.Data, real.TrainerData)
-	return ofTrainer(Alone(tasks.Custom, nil, batch), own)
+// SubjectOfTrainer is what an external trainer learns from its own data, or from the device's.
+func SubjectOfTrainer(batch int, device DeviceInput) *Subject {
+	device.Data = cmp.Or(device.Data, real.TrainerData)
+	return subjectOfTrainer(SingleClientWelcome(tasks.Custom, nil, batch), device)
 }
 
-func ofTrainer(w *bus.Welcome, own Own) *Subject {
+func subjectOfTrainer(w *bus.Welcome, device DeviceInput) *Subject {
 	return &Subject{
-		Name:    "trainer " + own.Trainer,
+		Name:    "trainer " + device.Trainer,
 		Task:    tasks.Custom,
 		Welcome: w,
-		own:     own,
+		input:   device,
 	}
 }
 
-// OfRun is what a coordinator told the device that its runs are; nil where it named no
+// SubjectOfRun is what a coordinator told the device that its runs are; nil where it named no
 // model. Without data of its own the device learns made ones: those of the paper's task, or
 // random samples of the model's kind.
-func OfRun(w *bus.Welcome, own Own) (*Subject, error) {
+func SubjectOfRun(w *bus.Welcome, device DeviceInput) (*Subject, error) {
 	name := w.GetSpec().GetModel()
 	if name == "" {
 		return nil, nil
@@ -138,11 +138,11 @@ func OfRun(w *bus.Welcome, own Own) (*Subject, error) {
 		Name:    name,
 		Task:    tasks.Task(w.Task),
 		Welcome: w,
-		own:     own,
+		input:   device,
 	}
-	paper, known := s.Task.Paper()
+	paper, isPaperTask := s.Task.Paper()
 	switch {
-	case !known:
+	case !isPaperTask:
 		s.Task = tasks.Custom
 	case name == paper.Architecture:
 		s.Name = w.Task
@@ -150,11 +150,11 @@ func OfRun(w *bus.Welcome, own Own) (*Subject, error) {
 		s.Name = w.Task + " with " + name
 	}
 	switch {
-	case own.Data != "":
-	case known:
-		s.own.Data = real.SyntheticData
-	case external.Is(name):
-		s.own.Data = real.TrainerData
+	case device.Data != "":
+	case isPaperTask:
+		s.input.Data = real.SyntheticData
+	case external.IsExternal(name):
+		s.input.Data = real.TrainerData
 	default:
 		m, err := learn.Parse(name)
 		if err != nil {
@@ -171,35 +171,35 @@ const sparseWords = 12
 
 // newRandomSet makes a set of one client with so many random samples: a step copies them
 // as it would copy those of a data set.
-func newRandomSet(of learn.Samples, n int) *federated.Grouped {
+func newRandomSet(format learn.Samples, n int) *federated.Grouped {
 	r := keyed.New(1, keyed.Weights)
 	s := &federated.Grouped{
 		About: federated.Info{
 			Name:      "random samples",
 			Synthetic: true,
 			Digest:    "random",
-			Samples:   of,
+			Samples:   format,
 		},
 		Names:  []string{"0"},
 		Starts: []int{0, n},
-		Rows:   randomRows(of, n, r),
+		Rows:   randomRows(format, n, r),
 	}
 	for i := range n {
 		s.Train = append(s.Train, int32(i))
-		for range of.Targets {
+		for range format.Targets {
 			s.Targets = append(s.Targets, r.Float32())
 		}
-		if of.Targets == 0 {
-			s.Labels = append(s.Labels, int32(r.IntN(of.Classes)))
+		if format.Targets == 0 {
+			s.Labels = append(s.Labels, int32(r.IntN(format.Classes)))
 		}
 	}
 	return s
 }
 
-func randomRows(of learn.Samples, n int, r *rand.Rand) federated.Rows {
-	switch of.Input {
+func randomRows(format learn.Samples, n int, r *rand.Rand) federated.Rows {
+	switch format.Input {
 	case learn.Sparse:
-		features := min(of.Features, 1<<16) // the first ones
+		features := min(format.Features, 1<<16) // the first ones
 		words := min(sparseWords, features)
 		rows := &federated.BagRows{Starts: []uint32{0}}
 		for range n {
@@ -211,13 +211,13 @@ func randomRows(of learn.Samples, n int, r *rand.Rand) federated.Rows {
 		}
 		return rows
 	case learn.Tokens:
-		rows := &federated.ByteRows{Width: of.Features, Bytes: make([]byte, n*of.Features), Coding: federated.Tokens}
+		rows := &federated.ByteRows{Width: format.Features, Bytes: make([]byte, n*format.Features), Coding: federated.Tokens}
 		for i := range rows.Bytes {
-			rows.Bytes[i] = byte(r.IntN(of.Vocabulary))
+			rows.Bytes[i] = byte(r.IntN(format.Vocabulary))
 		}
 		return rows
 	}
-	rows := &federated.FloatRows{Width: of.Features, Values: make([]float32, n*of.Features)}
+	rows := &federated.FloatRows{Width: format.Features, Values: make([]float32, n*format.Features)}
 	for i := range rows.Values {
 		rows.Values[i] = r.Float32()
 	}

@@ -33,7 +33,7 @@ func measured(t *testing.T, s *Subject, err error) Compute {
 // is taken.
 func TestThePapersTasks(t *testing.T) {
 	for _, task := range []tasks.Task{tasks.Sent140, tasks.FEMNIST} {
-		s, err := OfTask(task, Own{})
+		s, err := SubjectOfTask(task, DeviceInput{})
 		c := measured(t, s, err)
 		if paper, _ := task.Paper(); c.Task != task || c.Batch != paper.Batch || c.PaperSeconds != paper.SecondsPerStep || c.PaperStd != paper.StdPerStep || c.Model != paper.Architecture {
 			t.Errorf("%+v", c)
@@ -43,7 +43,7 @@ func TestThePapersTasks(t *testing.T) {
 		}
 	}
 	for _, task := range []tasks.Task{tasks.CIFAR100, tasks.Shakespeare} {
-		s, err := OfTask(task, Own{})
+		s, err := SubjectOfTask(task, DeviceInput{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,7 +64,7 @@ func TestThePapersTasks(t *testing.T) {
 			t.Errorf("%s: %v, %d ns, loss %g", task, err, u.GetComputeNs(), u.GetFirstStepLoss())
 		}
 	}
-	if _, err := OfTask(tasks.Quadratic, Own{}); err == nil || !strings.Contains(err.Error(), "Table 2") {
+	if _, err := SubjectOfTask(tasks.Quadratic, DeviceInput{}); err == nil || !strings.Contains(err.Error(), "Table 2") {
 		t.Errorf("%v", err)
 	}
 }
@@ -73,16 +73,16 @@ func TestThePapersTasks(t *testing.T) {
 // large as asked for.
 func TestModelsOfOnesOwn(t *testing.T) {
 	for _, model := range []string{"mlp:4,16,3", "linear:300,2", "gru:20,19,4,8,1", "layers:values=6,targets=2;dense(5),relu,dense(2)"} {
-		s, err := OfModel(model, 8, Own{})
+		s, err := SubjectOfModel(model, 8, DeviceInput{})
 		if c := measured(t, s, err); c.Task != tasks.Custom || c.Model != model || c.Batch != 8 || c.PaperSeconds != 0 {
 			t.Errorf("%s: %+v", model, c)
 		}
 	}
-	s, err := OfModel("mlp:4,16,3", 8, Own{})
+	s, err := SubjectOfModel("mlp:4,16,3", 8, DeviceInput{})
 	if c := measured(t, s.WithBatch(1000), err); c.Batch != 1000 || s.Batch() != 8 {
 		t.Errorf("%+v", c)
 	}
-	if _, err := OfModel("mlp:4", 8, Own{}); err == nil {
+	if _, err := SubjectOfModel("mlp:4", 8, DeviceInput{}); err == nil {
 		t.Error("a model of one layer is taken")
 	}
 }
@@ -110,23 +110,23 @@ func TestRandomSamples(t *testing.T) {
 // What a coordinator says of its runs is enough; one that says nothing leaves nothing to
 // measure.
 func TestTheModelOfACoordinatorsRuns(t *testing.T) {
-	of, err := OfTask(tasks.FEMNIST, Own{})
+	of, err := SubjectOfTask(tasks.FEMNIST, DeviceInput{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := OfRun(of.Welcome, Own{})
+	s, err := SubjectOfRun(of.Welcome, DeviceInput{})
 	if c := measured(t, s, err); c.Task != tasks.FEMNIST || c.Model != "mlp:784,200,200,62" {
 		t.Errorf("%+v", c)
 	}
-	of, err = OfModel("mlp:4,16,3", 8, Own{})
+	of, err = SubjectOfModel("mlp:4,16,3", 8, DeviceInput{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err = OfRun(of.Welcome, Own{})
+	s, err = SubjectOfRun(of.Welcome, DeviceInput{})
 	if c := measured(t, s, err); c.Task != tasks.Custom || c.Batch != 8 {
 		t.Errorf("%+v", c)
 	}
-	if s, err := OfRun(&bus.Welcome{Spec: &bus.Spec{}}, Own{}); s != nil || err != nil {
+	if s, err := SubjectOfRun(&bus.Welcome{Spec: &bus.Spec{}}, DeviceInput{}); s != nil || err != nil {
 		t.Errorf("%v, %v", s, err)
 	}
 }

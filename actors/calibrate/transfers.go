@@ -36,9 +36,9 @@ func Sizes(params int) []int {
 
 // Link is how fast models come, or updates go.
 type Link struct {
-	Mbps      robust.Estimate `json:"mbps"`
-	Whole     robust.Estimate `json:"whole_seconds"` // of the model that matters
-	Transfers int             `json:"transfers"`     // of that model
+	Mbps         robust.Estimate `json:"mbps"`
+	ModelSeconds robust.Estimate `json:"whole_seconds"` // of the model that matters
+	Transfers    int             `json:"transfers"`     // of that model
 	Phase
 }
 
@@ -58,12 +58,12 @@ type Network struct {
 func summarise(params int, transfers []Transfer) (n Network, ok bool) {
 	n.Params = params
 	var tiny Group
-	for i, of := range []func(*Transfer) float64{func(t *Transfer) float64 { return t.Download }, func(t *Transfer) float64 { return t.Upload }} {
+	for i, seconds := range []func(*Transfer) float64{func(t *Transfer) float64 { return t.Download }, func(t *Transfer) float64 { return t.Upload }} {
 		group := map[int]*Group{}
 		for j := range transfers {
 			t := &transfers[j]
 			if g := group[t.Values]; g != nil {
-				g.Seconds = append(g.Seconds, of(t))
+				g.Seconds = append(g.Seconds, seconds(t))
 			} else {
 				group[t.Values] = &Group{Size: float64(t.Values)}
 			}
@@ -78,13 +78,13 @@ func summarise(params int, transfers []Transfer) (n Network, ok bool) {
 			direction = &n.Upload
 		}
 		main := *group[params]
-		other := *group[all[1]]
+		secondary := *group[all[1]]
 		if params == 1 {
 			main = tiny
 		}
-		*direction = linkOf(fit(main, other))
+		*direction = linkOf(fitLine(main, secondary))
 		if first := &transfers[0]; first.Values == params {
-			direction.FirstTask = max(0, of(first)-direction.Whole.Value)
+			direction.FirstTask = max(0, seconds(first)-direction.ModelSeconds.Value)
 		}
 	}
 	n.RoundTrip = robust.MedianOf(tiny.Seconds, 0.95) // of uploads: one value, acknowledged
@@ -95,10 +95,10 @@ func summarise(params int, transfers []Transfer) (n Network, ok bool) {
 func linkOf(l Line) Link {
 	const megabits = 32e-6 // of a value
 	k := Link{
-		Mbps:      l.Slope.Over(megabits),
-		Whole:     l.Main,
-		Transfers: len(l.Factors),
-		Phase:     l.phase(),
+		Mbps:         l.Slope.Over(megabits),
+		ModelSeconds: l.Main,
+		Transfers:    len(l.Factors),
+		Phase:        l.phase(),
 	}
 	k.Mbps.High = min(k.Mbps.High, 1e6)
 	if math.IsNaN(k.Mbps.High) { // the slope may come down to nothing
@@ -112,30 +112,32 @@ func linkOf(l Line) Link {
 }
 
 // width is half the wider interval of the two directions, relative to its value.
-func (n *Network) width() float64 { return max(n.Download.Whole.Width(), n.Upload.Whole.Width()) }
+func (n *Network) width() float64 {
+	return max(n.Download.ModelSeconds.Width(), n.Upload.ModelSeconds.Width())
+}
 
-func (l *Link) Speed() string { return text(l.Mbps, "Mbit/s") }
+func (l *Link) Speed() string { return formatEstimate(l.Mbps, "Mbit/s") }
 
 // Exchange has rounds of transfers, the first one to warm up, until both directions are
 // known or seconds and patience are spent. It returns the link and the number of transfers.
 func Exchange(
-	what string,
+	subject string,
 	params int,
 	seconds float64,
-	say func(string),
+	notice func(string),
 	round func(number int) ([]Transfer, error),
 ) (n Network, transfers int, err error) {
 	var all []Transfer
-	e := effort{seconds: seconds, enough: wantedRounds, say: say}
+	e := stopping{seconds: seconds, sufficientRounds: wantedRounds, notice: notice}
 	spent := 0.0
 	width := math.Inf(1)
-	for number := -1; number < 0 || e.more(what, number, spent, width); number++ {
-		more, err := round(number)
-		all = append(all, more...)
+	for number := -1; number < 0 || e.needsRound(subject, number, spent, width); number++ {
+		measured, err := round(number)
+		all = append(all, measured...)
 		if err != nil {
 			return n, len(all), err
 		}
-		for _, x := range more {
+		for _, x := range measured {
 			spent += x.Download + x.Upload
 		}
 		if found, ok := summarise(params, all); ok {
@@ -145,7 +147,7 @@ func Exchange(
 	return n, len(all), nil
 }
 
-func Rest(ctx context.Context, pause time.Duration) error {
+func Pause(ctx context.Context, pause time.Duration) error {
 	if pause == 0 {
 		return nil
 	}
@@ -228,7 +230,7 @@ func MeasureNetwork(ctx context.Context, conn bus.Line, c NetworkConfig) (n Netw
 			c.Notice(fmt.Sprintf(
 				"The %s stays noisy: ±%.3g %% after %d models.",
 				[...]string{"download", "upload"}[i],
-				100*l.Whole.Width(),
+				100*l.ModelSeconds.Width(),
 				l.Transfers,
 			))
 		}

@@ -46,7 +46,7 @@ func TestALinkIsFound(t *testing.T) {
 		within(t, "besides a download", n.Download.Overhead.Value, 0.012, 0.1)
 		within(t, "besides an upload", n.Upload.Overhead.Value, 0.030, 0.1)
 		within(t, "a round trip", n.RoundTrip.Value, 0.030+32/5e6, 1e-6)
-		within(t, "the first download besides", n.Download.FirstTask, 100-n.Download.Whole.Value, 1e-9)
+		within(t, "the first download besides", n.Download.FirstTask, 100-n.Download.ModelSeconds.Value, 1e-9)
 		if n.Download.Vary != nil || n.Upload.Noisy {
 			t.Errorf("%+v", n)
 		}

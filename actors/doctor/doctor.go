@@ -38,7 +38,7 @@ type Config struct {
 	Conn   natsconn.Config // no URL: nothing is asked of a server
 	Listen time.Duration   // how long to wait for runs that call the device; 0: 3 s, two calls and a pause
 
-	called []string // runs of this version that call the device
+	callingRuns []string // runs of this version that call the device
 }
 
 // defaultListen is longer than two calls of a run to devices that are away.
@@ -46,14 +46,14 @@ const defaultListen = 3 * time.Second
 
 // Examine makes all checks, one after the other, and tells each finding at once. It
 // ends early only when ctx does.
-func Examine(ctx context.Context, c Config, tell func(Finding)) error {
-	for _, check := range []func(context.Context, *Config) []Finding{program, clock, room, credentials, server, samples} {
+func Examine(ctx context.Context, c Config, report func(Finding)) error {
+	for _, check := range []func(context.Context, *Config) []Finding{program, clock, resources, credentials, server, samples} {
 		findings := check(ctx, &c)
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		for _, f := range findings {
-			tell(f)
+			report(f)
 		}
 	}
 	return nil
@@ -66,8 +66,8 @@ func failure(check, text, mend string) Finding { return Finding{check, Failure, 
 // What a device should have free. The smallest boards have 512 MB; a model, its
 // gradients and minibatches of the paper's largest task take about 60 MB.
 const (
-	leastMemory = 128 << 20
-	leastDisk   = 64 << 20 // an external trainer's samples lie in a temporary file
+	minMemory = 128 << 20
+	minDisk   = 64 << 20 // an external trainer's samples lie in a temporary file
 )
 
 // earliest is before every program with a doctor, so a clock that shows less is wrong.
@@ -101,29 +101,29 @@ func clock(context.Context, *Config) []Finding {
 	if now.Before(earliest) {
 		return []Finding{failure("clock", text+" is in the past", mend)}
 	}
-	if synchronized, known := clockSynchronized(); known && !synchronized {
+	if synchronized, supported := clockSynchronized(); supported && !synchronized {
 		return []Finding{warning("clock", text+", not synchronized", mend)}
 	}
 	return []Finding{ok("clock", text)}
 }
 
-// room checks memory and disk, where the system tells.
-func room(context.Context, *Config) (findings []Finding) {
+// resources checks memory and disk, where the system tells.
+func resources(context.Context, *Config) (findings []Finding) {
 	if free := calibrate.ThisBoard().FreeBytes(); free > 0 {
 		text := human.Size(free) + " available"
-		if free < leastMemory {
+		if free < minMemory {
 			findings = append(
 				findings,
-				warning("memory", text, "end other programs, or add swap: a model, its gradient and minibatches must fit, "+human.Size(leastMemory)+" for the paper's"),
+				warning("memory", text, "end other programs, or add swap: a model, its gradient and minibatches must fit, "+human.Size(minMemory)+" for the paper's"),
 			)
 		} else {
 			findings = append(findings, ok("memory", text))
 		}
 	}
 	dir := os.TempDir()
-	if free, known := freeDisk(dir); known {
+	if free, supported := freeDisk(dir); supported {
 		text := human.Size(free) + " free in " + dir
-		if free < leastDisk {
+		if free < minDisk {
 			findings = append(
 				findings,
 				warning("disk", text, "free some, or set TMPDIR: the samples for a trainer lie there"),

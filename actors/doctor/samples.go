@@ -35,16 +35,16 @@ func samples(ctx context.Context, c *Config) (findings []Finding) {
 	if trained {
 		model, err = device.TryTrainer(ctx)
 	}
-	n, known := device.Samples()
+	n, counted := device.Samples()
 	switch {
 	case config.Data == real.SyntheticData:
 		findings = append(findings, ok("data", "synthetic, made for each run"))
-	case known && n == 0:
+	case counted && n == 0:
 		findings = append(
 			findings,
 			failure("data", config.Data+" holds no samples", "fedpace data info "+config.Data+" says what it holds"),
 		)
-	case known:
+	case counted:
 		findings = append(findings, ok("data", fmt.Sprintf("%s: %d %s", config.Data, n, human.Plural(n, "sample"))))
 	case config.Data != real.TrainerData:
 		findings = append(
@@ -55,7 +55,7 @@ func samples(ctx context.Context, c *Config) (findings []Finding) {
 	if len(config.Withhold) > 0 {
 		findings = append(findings, ok("told", "all but "+strings.Join(config.Withhold, " and ")))
 	}
-	findings = append(findings, fits(ctx, c, device)...)
+	findings = append(findings, fitRuns(ctx, c, device)...)
 	switch {
 	case errors.Is(err, real.ErrNoSamplesYet):
 		findings = append(findings, warning("trainer", "not started: "+err.Error(), "it starts with the first task"))
@@ -74,9 +74,9 @@ func samples(ctx context.Context, c *Config) (findings []Finding) {
 	return findings
 }
 
-// fits tries what the device does first in each run that calls it.
-func fits(ctx context.Context, c *Config, device *real.Device) (findings []Finding) {
-	if len(c.called) == 0 {
+// fitRuns tries what the device does first in each run that calls it.
+func fitRuns(ctx context.Context, c *Config, device *real.Device) (findings []Finding) {
+	if len(c.callingRuns) == 0 {
 		return nil
 	}
 	connecting, stop := context.WithTimeout(ctx, serverPatience)
@@ -86,15 +86,15 @@ func fits(ctx context.Context, c *Config, device *real.Device) (findings []Findi
 		return []Finding{failure("runs", err.Error(), "try again")}
 	}
 	defer conn.Close()
-	for _, run := range c.called {
-		findings = append(findings, fit(ctx, c, conn, device, run))
+	for _, run := range c.callingRuns {
+		findings = append(findings, fitRun(ctx, c, conn, device, run))
 	}
 	return findings
 }
 
-// fit asks a run whether it would take the device, and makes the data, the model and the trainer
+// fitRun asks a run whether it would take the device, and makes the data, the model and the trainer
 // ready for it, which may take longer than an answer.
-func fit(ctx context.Context, c *Config, conn *natsconn.Conn, device *real.Device, run string) Finding {
+func fitRun(ctx context.Context, c *Config, conn *natsconn.Conn, device *real.Device, run string) Finding {
 	asking, stop := context.WithTimeout(ctx, serverPatience)
 	defer stop()
 	r, err := gateway.Ask(asking, conn, run, c.Device.ID, c.Device.Samples, device.Join())

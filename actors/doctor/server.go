@@ -133,12 +133,12 @@ func server(ctx context.Context, c *Config) (findings []Finding) {
 		n.ConnectedServerVersion(),
 		trips[roundTrips/2].Round(10*time.Microsecond),
 	)
-	if most := n.MaxPayload(); most < bus.ChunkBytes {
+	if maxPayload := n.MaxPayload(); maxPayload < bus.ChunkBytes {
 		findings = append(
 			findings,
 			warning(
 				"server",
-				fmt.Sprintf("%s, takes messages of %d bytes", text, most),
+				fmt.Sprintf("%s, takes messages of %d bytes", text, maxPayload),
 				fmt.Sprintf(
 					"raise its max_payload to %d or more: an update travels in pieces of that size",
 					2*bus.ChunkBytes,
@@ -178,21 +178,21 @@ func calls(ctx context.Context, c *Config, conn *natsconn.Conn) []Finding {
 	listen := cmp.Or(c.Listen, defaultListen)
 	listening, stop := context.WithTimeout(ctx, listen)
 	defer stop()
-	var mu sync.Mutex                // a last call may come as the listening ends
-	var runs, others, alike []string // others with their version, alike of this one
+	var mu sync.Mutex                       // a last call may come as the listening ends
+	var runs, otherVersions, alike []string // others with their version, alike of this one
 	err := gateway.Calls(listening, conn, c.Device.ID, func(run, version string) {
 		mu.Lock()
 		defer mu.Unlock()
 		runs = append(runs, run)
 		if bus.VersionsDiffer(version, c.Device.Version) {
-			others = append(others, run+" is coordinated by version "+version)
+			otherVersions = append(otherVersions, run+" is coordinated by version "+version)
 		} else if version != "" { // else it may not know that a device can ask
 			alike = append(alike, run)
 		}
 	})
 	mu.Lock()
 	defer mu.Unlock()
-	c.called = slices.Sorted(slices.Values(alike))
+	c.callingRuns = slices.Sorted(slices.Values(alike))
 	slices.Sort(runs)
 	switch {
 	case err != nil:
@@ -215,8 +215,8 @@ func calls(ctx context.Context, c *Config, conn *natsconn.Conn) []Finding {
 		}
 	}
 	calls := ok("runs", "called by "+strings.Join(runs, ", "))
-	if slices.Sort(others); len(others) > 0 {
-		calls = warning("runs", fmt.Sprintf("%s; %s, and this program is version %s", calls.Text, strings.Join(others, ", "), c.Device.Version),
+	if slices.Sort(otherVersions); len(otherVersions) > 0 {
+		calls = warning("runs", fmt.Sprintf("%s; %s, and this program is version %s", calls.Text, strings.Join(otherVersions, ", "), c.Device.Version),
 			"install the program of the coordinator's version, or update the coordinator; versions that differ work together as far as the protocol allows")
 	}
 	return []Finding{ok("permissions", c.Device.ID+" may hear its tasks"), calls}

@@ -3,7 +3,7 @@ package doctor
 import "golang.org/x/sys/unix"
 
 // clockSynchronized asks the kernel whether a time service keeps the clock.
-func clockSynchronized() (synchronized, known bool) {
+func clockSynchronized() (synchronized, supported bool) {
 	var t unix.Timex
 	if _, err := unix.Adjtimex(&t); err != nil {
 		return false, false

@@ -90,12 +90,12 @@ func (g *Greeting) check() error {
 	return g.Data.check()
 }
 
-func checkText(what, s string) error {
+func checkText(field, s string) error {
 	if s == "" ||
 		len(s) > maxText ||
 		!utf8.ValidString(s) ||
 		strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return fmt.Errorf("%s %.40q: want 1 to %d bytes that can be printed", what, s, maxText)
+		return fmt.Errorf("%s %.40q: want 1 to %d bytes that can be printed", field, s, maxText)
 	}
 	return nil
 }
@@ -111,16 +111,16 @@ func (g *Greeting) checkTensors() error {
 	if len(g.Tensors) == 0 || len(g.Tensors) > maxTensors {
 		return fmt.Errorf("a model of %d tensors, want 1 to %d", len(g.Tensors), maxTensors)
 	}
-	known := map[string]bool{}
+	seen := map[string]bool{}
 	total := 0
 	for i, t := range g.Tensors {
 		if err := checkText("tensor", t.Name); err != nil {
 			return err
 		}
-		if known[t.Name] {
+		if seen[t.Name] {
 			return fmt.Errorf("tensor %q is there twice", t.Name)
 		}
-		known[t.Name] = true
+		seen[t.Name] = true
 		if len(t.Shape) > maxRank {
 			return fmt.Errorf("tensor %q has %d dimensions, want at most %d", t.Name, len(t.Shape), maxRank)
 		}
@@ -211,19 +211,19 @@ func (d *OwnedData) check() error {
 }
 
 // differs says in what two greetings differ that should be of one run; "" where nothing.
-func (g *Greeting) differs(other *Greeting) string {
+func (g *Greeting) differs(restarted *Greeting) string {
 	switch {
-	case g.Digest != other.Digest:
-		return fmt.Sprintf("its script is another (digest %.12s, it was %.12s)", other.Digest, g.Digest)
-	case !reflect.DeepEqual(g.Tensors, other.Tensors):
+	case g.Digest != restarted.Digest:
+		return fmt.Sprintf("its script is another (digest %.12s, it was %.12s)", restarted.Digest, g.Digest)
+	case !reflect.DeepEqual(g.Tensors, restarted.Tensors):
 		return "its model has other tensors"
-	case g.State != other.State:
-		return fmt.Sprintf("it has clients keep up to %d bytes, it was %d", other.State, g.State)
-	case !slices.Equal(g.Metrics, other.Metrics):
+	case g.State != restarted.State:
+		return fmt.Sprintf("it has clients keep up to %d bytes, it was %d", restarted.State, g.State)
+	case !slices.Equal(g.Metrics, restarted.Metrics):
 		return "its metrics are others"
-	case g.Class != other.Class:
-		return fmt.Sprintf("its arithmetic is of class %s, it was %s", other.Class, g.Class)
-	case (g.Data == nil) != (other.Data == nil) || g.Data != nil && g.Data.Digest != other.Data.Digest:
+	case g.Class != restarted.Class:
+		return fmt.Sprintf("its arithmetic is of class %s, it was %s", restarted.Class, g.Class)
+	case (g.Data == nil) != (restarted.Data == nil) || g.Data != nil && g.Data.Digest != restarted.Data.Digest:
 		return "its data is another"
 	}
 	return ""

@@ -25,8 +25,8 @@ type Model struct {
 // prefix begins the name of a model that a trainer has.
 const prefix = "external:"
 
-// Is reports whether a model's name is that of a trainer's.
-func Is(model string) bool { return strings.HasPrefix(model, prefix) }
+// IsExternal reports whether a model's name is that of a trainer's.
+func IsExternal(model string) bool { return strings.HasPrefix(model, prefix) }
 
 func (p *Program) Model() *Model {
 	m := new(Model)
@@ -42,8 +42,8 @@ func (p *Program) Model() *Model {
 			m.frozen += t.len()
 		}
 	}
-	for _, of := range p.Metrics {
-		m.metrics = append(m.metrics, learn.Metric{Name: of.Name, Lower: of.Better == metric.Lower})
+	for _, declared := range p.Metrics {
+		m.metrics = append(m.metrics, learn.Metric{Name: declared.Name, Lower: declared.Better == metric.Lower})
 	}
 	tensors, err := json.Marshal(p.Tensors)
 	if err != nil {
@@ -61,28 +61,28 @@ func (m *Model) Tensors() []learn.Tensor { return m.tensors }
 func (m *Model) Samples() learn.Samples  { return m.samples }
 func (m *Model) Metrics() []learn.Metric { return m.metrics }
 
-// Differ says in what the model of a run differs from another by their names; nil where
+// CompareModels says in what the model of a run differs from another by their names; nil where
 // they are equal.
-func Differ(run, mine string) error {
+func CompareModels(run, mine string) error {
 	if run == mine {
 		return nil
 	}
-	if !Is(run) {
+	if !IsExternal(run) {
 		return errors.New("the run's steps are taken without a trainer")
 	}
-	if !Is(mine) {
-		return fmt.Errorf("the run's steps are those of a trainer, %s: give its command by --trainer", short(run))
+	if !IsExternal(mine) {
+		return fmt.Errorf("the run's steps are those of a trainer, %s: give its command by --trainer", displayName(run))
 	}
 	a := strings.Split(run, "@")
 	b := strings.Split(mine, "@")
 	if len(a) != 3 || len(b) != 3 {
-		return fmt.Errorf("the run's trainer is %s, this one %s", short(run), short(mine))
+		return fmt.Errorf("the run's trainer is %s, this one %s", displayName(run), displayName(mine))
 	}
 	if a[1] != b[1] {
 		return fmt.Errorf(
 			"the run's trainer is %s, this one %s: the script, or a file that it declares, is another",
-			short(run),
-			short(mine),
+			displayName(run),
+			displayName(mine),
 		)
 	}
 	if a[2] != b[2] {
@@ -90,18 +90,18 @@ func Differ(run, mine string) error {
 		m, _, _ := strings.Cut(b[2], "-")
 		return fmt.Errorf(
 			"the run's trainer %s has other tensors, of %s numbers, than this one, of %s",
-			short(run),
+			displayName(run),
 			n,
 			m,
 		)
 	}
-	return fmt.Errorf("the run's trainer is named %s, this one %s", short(run), short(mine))
+	return fmt.Errorf("the run's trainer is named %s, this one %s", displayName(run), displayName(mine))
 }
 
-// Same says in what a trainer of this model and class of arithmetic differs from those
+// CompareTrainers says in what a trainer of this model and class of arithmetic differs from those
 // of a run; nil where the run would come to the same bits.
-func Same(run, runClass, mine, class string) error {
-	if err := Differ(run, mine); err != nil || runClass == class {
+func CompareTrainers(run, runClass, mine, class string) error {
+	if err := CompareModels(run, mine); err != nil || runClass == class {
 		return err
 	}
 	return fmt.Errorf(
@@ -111,8 +111,8 @@ func Same(run, runClass, mine, class string) error {
 	)
 }
 
-// short is a model's name for people: that of the script, and the beginning of its digest.
-func short(model string) string {
+// displayName is a model's name for people: that of the script, and the beginning of its digest.
+func displayName(model string) string {
 	parts := strings.Split(strings.TrimPrefix(model, prefix), "@")
 	if len(parts) < 2 {
 		return model
@@ -154,10 +154,10 @@ func (s *Owned) Row(c int, i int32) int32 { return s.starts[c] + i }
 // HeldOutRow is the number of held-out sample i.
 func (s *Owned) HeldOutRow(i int) int32 { return s.starts[len(s.starts)-1] + int32(i) }
 
-func (s *Owned) Batch(*learn.Batch, int, []int32) error { return s.unread() }
+func (s *Owned) Batch(*learn.Batch, int, []int32) error { return s.errUnreadable() }
 
-func (s *Owned) HeldOutBatch(*learn.Batch, int, int) error { return s.unread() }
+func (s *Owned) HeldOutBatch(*learn.Batch, int, int) error { return s.errUnreadable() }
 
-func (s *Owned) unread() error {
+func (s *Owned) errUnreadable() error {
 	return fmt.Errorf("the samples of %s are the trainer's, and cannot be read here", s.about.Name)
 }

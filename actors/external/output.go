@@ -11,20 +11,20 @@ import (
 
 // Limits of what a process prints.
 const (
-	maxLine  = 2048 // bytes of a line that are kept
-	maxShown = 1000 // lines of one process that are shown
-	lastKept = 10   // lines that an error repeats at most
-	maxTail  = 600  // bytes of them: an error that a host reports elsewhere has about a thousand
+	maxLine      = 2048 // bytes of a line that are kept
+	maxShown     = 1000 // lines of one process that are shown
+	maxTailLines = 10   // lines that an error repeats at most
+	maxTailBytes = 600  // bytes of them: an error that a host reports elsewhere has about a thousand
 )
 
 // output reads what a process prints, shows it line by line, and keeps the last lines.
 type output struct {
 	notice func(string)
 
-	mu    sync.Mutex
-	held  bool // the last lines are not shown yet: an error may repeat them
-	last  []string
-	shown int
+	mu        sync.Mutex
+	held      bool // the last lines are not shown yet: an error may repeat them
+	tailLines []string
+	shown     int
 }
 
 // read takes lines until the end of the pipe.
@@ -52,12 +52,12 @@ func (o *output) add(line string) {
 	if !o.held {
 		o.show(line)
 	}
-	o.last = append(o.last, line)
-	if len(o.last) > lastKept {
+	o.tailLines = append(o.tailLines, line)
+	if len(o.tailLines) > maxTailLines {
 		if o.held {
-			o.show(o.last[0])
+			o.show(o.tailLines[0])
 		}
-		o.last = o.last[1:]
+		o.tailLines = o.tailLines[1:]
 	}
 }
 
@@ -77,7 +77,7 @@ func (o *output) release() {
 	defer o.mu.Unlock()
 	if o.held {
 		o.held = false
-		for _, line := range o.last {
+		for _, line := range o.tailLines {
 			o.show(line)
 		}
 	}
@@ -88,11 +88,11 @@ func (o *output) release() {
 func (o *output) tail() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if len(o.last) == 0 {
+	if len(o.tailLines) == 0 {
 		return "it printed nothing"
 	}
-	text := strings.Join(o.last, " | ")
-	if n := len(text) - maxTail; n > 0 {
+	text := strings.Join(o.tailLines, " | ")
+	if n := len(text) - maxTailBytes; n > 0 {
 		text = "…" + strings.ToValidUTF8(text[n:], "")
 	}
 	return "it printed last: " + text

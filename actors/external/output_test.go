@@ -12,7 +12,7 @@ func TestTheTailOfLongLines(t *testing.T) {
 		o.add(strings.Repeat("é", 300))
 	}
 	o.add("ValueError: this was wrong")
-	if tail := o.tail(); len(tail) > maxTail+30 || !strings.HasSuffix(tail, "é | ValueError: this was wrong") {
+	if tail := o.tail(); len(tail) > maxTailBytes+30 || !strings.HasSuffix(tail, "é | ValueError: this was wrong") {
 		t.Errorf("%d bytes, %q", len(tail), tail)
 	}
 }

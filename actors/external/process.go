@@ -21,7 +21,7 @@ import (
 const (
 	closeWait  = 5 * time.Second // from being told to end until it is killed
 	cancelWait = 5 * time.Second // from being told to stop a request until it is killed
-	lastWords  = time.Second     // for what is still in the pipes of one that has died
+	drainWait  = time.Second     // for what is still in the pipes of one that has died
 )
 
 // process is one running trainer. Its methods are for one goroutine.
@@ -45,10 +45,10 @@ type process struct {
 	broken bool   // it can take no further one
 }
 
-// errDied says that a process has ended, by itself or because it was silent.
-type errDied struct{ how string }
+// processEnded says that a process has ended, by itself or because it was silent.
+type processEnded struct{ cause string }
 
-func (e *errDied) Error() string { return e.how }
+func (e *processEnded) Error() string { return e.cause }
 
 // words splits a command. There is no shell, so nothing is expanded.
 func words(command string) ([]string, error) {
@@ -101,8 +101,8 @@ func start(c *Config, held bool) (_ *process, err error) {
 		return r, w
 	}
 	asked, requests := pipe()
-	replies, said := pipe()
-	printed, out := pipe()
+	replies, replyWriter := pipe()
+	printed, printWriter := pipe()
 	if err != nil {
 		return nil, err
 	}
@@ -111,8 +111,8 @@ func start(c *Config, held bool) (_ *process, err error) {
 		return nil, err
 	}
 	command := exec.Command(list[0], list[1:]...)
-	command.Stdout, command.Stderr = out, out
-	command.ExtraFiles = []*os.File{asked, said, p.memory.file}
+	command.Stdout, command.Stderr = printWriter, printWriter
+	command.ExtraFiles = []*os.File{asked, replyWriter, p.memory.file}
 	if c.Data != nil {
 		command.ExtraFiles = append(command.ExtraFiles, c.Data.open...)
 	}
@@ -121,7 +121,7 @@ func start(c *Config, held bool) (_ *process, err error) {
 	if err := command.Start(); err != nil {
 		return nil, fmt.Errorf("trainer: %s cannot be started: %w", list[0], err)
 	}
-	for _, f := range []*os.File{asked, said, out} {
+	for _, f := range []*os.File{asked, replyWriter, printWriter} {
 		_ = f.Close() // the process has its own
 	}
 	p.command = command
@@ -140,7 +140,7 @@ func (p *process) wait() {
 	_ = p.command.Wait() // ProcessState has how it ended
 	killGroup(p.command.Process.Pid)
 	for _, f := range p.pipes {
-		_ = f.SetReadDeadline(time.Now().Add(lastWords)) // should a child have left the group
+		_ = f.SetReadDeadline(time.Now().Add(drainWait)) // should a child have left the group
 	}
 	close(p.dead)
 }
@@ -151,16 +151,16 @@ func (p *process) read(r io.Reader) {
 	lines := bufio.NewReaderSize(r, 64<<10)
 	for {
 		line, err := lines.ReadSlice('\n')
-		whole := slices.Clone(line)
-		for errors.Is(err, bufio.ErrBufferFull) && len(whole) <= maxReply {
+		reply := slices.Clone(line)
+		for errors.Is(err, bufio.ErrBufferFull) && len(reply) <= maxReply {
 			line, err = lines.ReadSlice('\n')
-			whole = append(whole, line...)
+			reply = append(reply, line...)
 		}
-		if len(whole) == 0 || err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+		if len(reply) == 0 || err != nil && !errors.Is(err, bufio.ErrBufferFull) {
 			return // what has no end of line is no reply
 		}
 		select {
-		case p.replies <- whole:
+		case p.replies <- reply:
 		case <-p.leave:
 			return
 		}
@@ -244,7 +244,7 @@ func (p *process) wrong(format string, args ...any) error {
 }
 
 // kill ends a process, and says how.
-func (p *process) kill(how string) error {
+func (p *process) kill(cause string) error {
 	p.broken = true
 	select {
 	case <-p.dead: // its number may be another's by now
@@ -252,7 +252,7 @@ func (p *process) kill(how string) error {
 		killGroup(p.command.Process.Pid)
 		<-p.dead
 	}
-	return &errDied{how}
+	return &processEnded{cause}
 }
 
 // died waits for the end of a process that has closed its replies.
@@ -260,8 +260,8 @@ func (p *process) died() error {
 	p.broken = true
 	select {
 	case <-p.dead:
-		return &errDied{"it ended: " + p.command.ProcessState.String()}
-	case <-time.After(lastWords):
+		return &processEnded{"it ended: " + p.command.ProcessState.String()}
+	case <-time.After(drainWait):
 		return p.kill("it closed its replies, and was killed")
 	}
 }

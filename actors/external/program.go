@@ -95,7 +95,7 @@ func (p *Program) start(ctx context.Context, worker int) (_ *process, _ *Greetin
 		return nil, nil, err
 	}
 	defer func() {
-		if d := (*errDied)(nil); !errors.As(err, &d) { // else the error has the last lines
+		if d := (*processEnded)(nil); !errors.As(err, &d) { // else the error has the last lines
 			process.output.release()
 		}
 		if err != nil {
@@ -132,7 +132,7 @@ func (p *Program) start(ctx context.Context, worker int) (_ *process, _ *Greetin
 	case err != nil:
 		return nil, nil, p.explain(process, err)
 	case r.Error != nil:
-		return nil, nil, r.Error.of(c.Command, "")
+		return nil, nil, r.Error.asError(c.Command, "")
 	case r.Hello == nil:
 		return nil, nil, process.wrong("its first reply is no greeting")
 	}
@@ -150,7 +150,7 @@ func (p *Program) start(ctx context.Context, worker int) (_ *process, _ *Greetin
 
 // explain adds to the error of a process that died what it printed last.
 func (p *Program) explain(process *process, err error) error {
-	if d := (*errDied)(nil); errors.As(err, &d) {
+	if d := (*processEnded)(nil); errors.As(err, &d) {
 		<-process.printed
 		return fmt.Errorf("trainer: %.200s: %w; %s", p.config.Command, err, process.output.tail())
 	}
@@ -159,7 +159,7 @@ func (p *Program) explain(process *process, err error) error {
 
 func (p *Program) Initial(ctx context.Context, seed uint64) (model []float32, err error) {
 	w := p.Worker()
-	defer func() { err = errors.Join(err, w.giveBack()) }()
+	defer func() { err = errors.Join(err, w.release()) }()
 	return w.initial(ctx, seed)
 }
 
@@ -181,9 +181,9 @@ func (p *Program) Worker() *Worker {
 	return w
 }
 
-// Rest ends the first process, if no worker has it: where none will have it, it would hold
+// CloseSpare ends the first process, if no worker has it: where none will have it, it would hold
 // memory for nothing.
-func (p *Program) Rest() error {
+func (p *Program) CloseSpare() error {
 	p.mu.Lock()
 	first := p.first
 	p.first = nil
@@ -195,7 +195,7 @@ func (p *Program) Rest() error {
 }
 
 // Close ends the first process, if no worker has it, and lets go of the samples.
-func (p *Program) Close() error { return errors.Join(p.Rest(), p.config.Data.Close()) }
+func (p *Program) Close() error { return errors.Join(p.CloseSpare(), p.config.Data.Close()) }
 
 // libraryFolder is a folder that holds the Python package as this program has it. It stays,
 // for the next run.

@@ -64,9 +64,9 @@ type trainTask struct {
 
 // state is what a client keeps: so many bytes at an offset, where there is room for more.
 type state struct {
-	At    int `json:"at"`
-	Bytes int `json:"bytes"`
-	Room  int `json:"room"`
+	Offset int `json:"at"`
+	Bytes  int `json:"bytes"`
+	Room   int `json:"room"`
 }
 
 type taken struct {
@@ -118,14 +118,14 @@ func parse(line []byte) (*reply, error) {
 	if len(bytes.TrimSpace(line[d.InputOffset():])) > 0 {
 		return nil, errors.New("something stands behind the JSON object")
 	}
-	said := 0
-	for _, is := range []bool{r.Hello != nil, r.Alive != nil, r.Done != nil, r.Cancelled != nil, r.Task != nil, r.Scores != nil, r.Diverged != nil, r.Error != nil} {
-		if is {
-			said++
+	fields := 0
+	for _, present := range []bool{r.Hello != nil, r.Alive != nil, r.Done != nil, r.Cancelled != nil, r.Task != nil, r.Scores != nil, r.Diverged != nil, r.Error != nil} {
+		if present {
+			fields++
 		}
 	}
-	if said != 1 {
-		return nil, fmt.Errorf("it says %d of the things that a reply can say, want one", said)
+	if fields != 1 {
+		return nil, fmt.Errorf("it says %d of the things that a reply can say, want one", fields)
 	}
 	return r, nil
 }

@@ -51,12 +51,12 @@ type Samples struct {
 // Shared is a set whose samples processes can read. Nil is that of a process that
 // brings its own.
 type Shared struct {
-	about Data
-	set   federated.Numbered
-	open  []*os.File // that processes inherit, from descriptor 6 on
-	own   *os.File   // of them, the one that Close closes
-	out   *bufio.Writer
-	at    int
+	about     Data
+	set       federated.Numbered
+	open      []*os.File // that processes inherit, from descriptor 6 on
+	temporary *os.File   // of them, the one that Close closes
+	writer    *bufio.Writer
+	written   int
 }
 
 // firstFile is the descriptor of the first file of samples in a process.
@@ -72,10 +72,10 @@ func Share(set federated.Set) (_ *Shared, err error) {
 	}
 	g, made := in.InMemory()
 	s := &Shared{set: g}
-	if s.own, err = temporaryFile(); err != nil {
+	if s.temporary, err = temporaryFile(); err != nil {
 		return nil, err
 	}
-	s.open, s.out = []*os.File{s.own}, bufio.NewWriterSize(s.own, 1<<20)
+	s.open, s.writer = []*os.File{s.temporary}, bufio.NewWriterSize(s.temporary, 1<<20)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
@@ -102,12 +102,12 @@ func Share(set federated.Set) (_ *Shared, err error) {
 
 // Close removes the temporary file, once no process has it any more.
 func (s *Shared) Close() error {
-	if s == nil || s.own == nil {
+	if s == nil || s.temporary == nil {
 		return nil
 	}
-	own := s.own
-	s.own = nil
-	return own.Close()
+	temporary := s.temporary
+	s.temporary = nil
+	return temporary.Close()
 }
 
 func (s *Shared) grouped(g *federated.Grouped) error {
@@ -118,31 +118,31 @@ func (s *Shared) grouped(g *federated.Grouped) error {
 		s.about.Rows = len(g.Labels)
 		s.about.Labels = put(s, g.Labels, s.about.Rows)
 	}
-	to := &s.about.Samples
+	samples := &s.about.Samples
 	rows := g.Rows
 	if ink, ok := rows.(*federated.InkRows); ok {
 		rows = ink.Unpacked()
 	}
 	switch r := rows.(type) {
 	case *federated.ByteRows:
-		to.Kind = "bytes"
-		to.Skip = r.Coding.Skip
-		to.Planes = r.Coding.Planes
-		if len(to.Planes) == 0 {
-			to.Kind = "tokens"
+		samples.Kind = "bytes"
+		samples.Skip = r.Coding.Skip
+		samples.Planes = r.Coding.Planes
+		if len(samples.Planes) == 0 {
+			samples.Kind = "tokens"
 		}
 		if r.File != nil {
-			to.Array = s.inFile(r.File, r.Offset, "uint8", len(r.Bytes)/r.Width, r.Width)
+			samples.Array = s.inFile(r.File, r.Offset, "uint8", len(r.Bytes)/r.Width, r.Width)
 		} else {
-			to.Array = put(s, r.Bytes, len(r.Bytes)/r.Width, r.Width)
+			samples.Array = put(s, r.Bytes, len(r.Bytes)/r.Width, r.Width)
 		}
 	case *federated.FloatRows:
-		to.Kind, to.Array = "floats", put(s, r.Values, len(r.Values)/r.Width, r.Width)
+		samples.Kind, samples.Array = "floats", put(s, r.Values, len(r.Values)/r.Width, r.Width)
 	case *federated.TextRows:
-		to.Kind, to.Text, to.Starts = "windows", put(s, r.Text, len(r.Text)), put(s, r.Starts, len(r.Starts))
+		samples.Kind, samples.Text, samples.Starts = "windows", put(s, r.Text, len(r.Text)), put(s, r.Starts, len(r.Starts))
 	case *federated.BagRows:
-		to.Kind, to.Starts = "bags", put(s, r.Starts, len(r.Starts))
-		to.Word, to.Count, to.Total = put(
+		samples.Kind, samples.Starts = "bags", put(s, r.Starts, len(r.Starts))
+		samples.Word, samples.Count, samples.Total = put(
 			s,
 			r.Word,
 			len(r.Word),
@@ -154,7 +154,7 @@ func (s *Shared) grouped(g *federated.Grouped) error {
 			r,
 		)
 	}
-	if err := s.out.Flush(); err != nil { // the first error of all that was written
+	if err := s.writer.Flush(); err != nil { // the first error of all that was written
 		return fmt.Errorf("trainer: a temporary file for the samples: %w", err)
 	}
 	return nil
@@ -177,9 +177,9 @@ func (s *Shared) inFile(f *os.File, offset int64, kind string, shape ...int) *Ar
 
 // put writes numbers to the temporary file, whose writer keeps the first error.
 func put[T vector.Number](s *Shared, list []T, shape ...int) *Array {
-	at := align(s.at)
-	s.out.Write(make([]byte, at-s.at))
-	s.out.Write(vector.Bytes(list))
-	s.at = at + len(list)*vector.Size[T]()
-	return s.inFile(s.own, int64(at), fmt.Sprintf("%T", *new(T)), shape...)
+	offset := align(s.written)
+	s.writer.Write(make([]byte, offset-s.written))
+	s.writer.Write(vector.Bytes(list))
+	s.written = offset + len(list)*vector.Size[T]()
+	return s.inFile(s.temporary, int64(offset), fmt.Sprintf("%T", *new(T)), shape...)
 }

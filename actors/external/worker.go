@@ -54,10 +54,10 @@ type Diverged struct {
 func (d *Diverged) Error() string { return d.Cause }
 
 const (
-	maxDeaths = 3        // of processes at one job
-	maxSlots  = 64       // for models that wait to be taken
-	slotBytes = 64 << 20 // that slots may take, if two take less
-	restBytes = 64 << 20 // of row numbers, corrections and states in one request, if one task has less
+	maxDeaths    = 3        // of processes at one job
+	maxSlots     = 64       // for models that wait to be taken
+	slotBytes    = 64 << 20 // that slots may take, if two take less
+	requestBytes = 64 << 20 // of row numbers, corrections and states in one request, if one task has less
 )
 
 // Train has the steps of each task taken, and calls done with each task's model in the
@@ -68,9 +68,9 @@ func (w *Worker) Train(
 	done func(i int, model []float32, firstStepLoss float64) error,
 ) error {
 	next := 0
-	return w.again(ctx, func(p *process) error {
+	return w.withRestarts(ctx, func(p *process) error {
 		for next < len(job.Tasks) {
-			if err := w.some(ctx, p, job, &next, done); err != nil {
+			if err := w.trainBatch(ctx, p, job, &next, done); err != nil {
 				return err
 			}
 		}
@@ -78,15 +78,15 @@ func (w *Worker) Train(
 	})
 }
 
-// again does something with a process. One that dies is started again, and what is still
+// withRestarts does something with a process. One that dies is started again, and what is still
 // to be done is done by the other.
-func (w *Worker) again(ctx context.Context, do func(p *process) error) error {
+func (w *Worker) withRestarts(ctx context.Context, do func(p *process) error) error {
 	for deaths := 1; ; deaths++ {
 		err := w.ensure(ctx)
 		if err == nil {
 			err = w.settle(ctx, do(w.process))
 		}
-		d := (*errDied)(nil)
+		d := (*processEnded)(nil)
 		if !errors.As(err, &d) {
 			return err
 		}
@@ -111,9 +111,9 @@ func (w *Worker) ensure(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if other := w.program.differs(g); other != "" {
+	if difference := w.program.differs(g); difference != "" {
 		return errors.Join(
-			fmt.Errorf("trainer: %s was started again, and %s", w.program.config.Command, other),
+			fmt.Errorf("trainer: %s was started again, and %s", w.program.config.Command, difference),
 			process.close(),
 		)
 	}
@@ -145,8 +145,8 @@ func (t Tensor) len() int {
 	return n
 }
 
-// room makes the memory at least so large, and tells the process when it grows.
-func (p *process) room(ctx context.Context, bytes int) error {
+// reserve makes the memory at least so large, and tells the process when it grows.
+func (p *process) reserve(ctx context.Context, bytes int) error {
 	grown, err := p.memory.grow(bytes)
 	if err != nil || !grown {
 		return err
@@ -154,9 +154,9 @@ func (p *process) room(ctx context.Context, bytes int) error {
 	return p.send(ctx, &request{Memory: &size{Bytes: len(p.memory.bytes)}})
 }
 
-// some sends a request for the tasks from *next on, as many as their rows have room
+// trainBatch sends a request for the tasks from *next on, as many as their rows have room
 // together, and takes their models.
-func (w *Worker) some(
+func (w *Worker) trainBatch(
 	ctx context.Context,
 	p *process,
 	job *Job,
@@ -167,8 +167,8 @@ func (w *Worker) some(
 	first := *next
 	stride := align(4 * params)
 	slots := min(maxSlots, max(2, slotBytes/stride), len(job.Tasks)-first)
-	order, bytes := lay(job, first, stride*(1+slots))
-	if err := p.room(ctx, bytes); err != nil {
+	order, bytes := layOut(job, first, stride*(1+slots))
+	if err := p.reserve(ctx, bytes); err != nil {
 		return err
 	}
 	for i := range slots {
@@ -176,36 +176,36 @@ func (w *Worker) some(
 	}
 	copy(numbers[float32](p.memory, 0, params), job.Base)
 	for i, t := range order.Tasks {
-		of := &job.Tasks[first+i]
-		of.Rows(numbers[int32](p.memory, t.Rows, of.Numbers))
+		task := &job.Tasks[first+i]
+		task.Rows(numbers[int32](p.memory, t.Rows, task.Numbers))
 		if t.Correction != nil {
-			of.Correct(numbers[float32](p.memory, *t.Correction, params))
+			task.Correct(numbers[float32](p.memory, *t.Correction, params))
 		}
 		if t.State != nil {
-			copy(p.memory.bytes[t.State.At:], of.State)
+			copy(p.memory.bytes[t.State.Offset:], task.State)
 		}
 	}
 	if err := p.ask(ctx, &request{Train: order}); err != nil {
 		return err
 	}
-	for last := first + len(order.Tasks); ; {
+	for end := first + len(order.Tasks); ; {
 		r, err := p.receive(ctx)
 		if err != nil {
 			return err
 		}
 		switch {
 		case r.Task != nil:
-			if r.Task.Index != *next-first || *next == last || r.Task.Loss == nil {
+			if r.Task.Index != *next-first || *next == end || r.Task.Loss == nil {
 				return p.wrong("task %d with a loss of its own is the next one, it says %d", *next-first, r.Task.Index)
 			}
 			i := *next
-			of := &job.Tasks[i]
+			task := &job.Tasks[i]
 			place := order.Tasks[i-first].State
-			if r.Task.State < 0 || r.Task.State > of.Room {
-				return p.wrong("client %d keeps %d bytes, and there is room for %d", of.Client, r.Task.State, of.Room)
+			if r.Task.State < 0 || r.Task.State > task.Room {
+				return p.wrong("client %d keeps %d bytes, and there is room for %d", task.Client, r.Task.State, task.Room)
 			}
 			if place != nil {
-				of.Keep(p.memory.bytes[place.At:][:r.Task.State])
+				task.Keep(p.memory.bytes[place.Offset:][:r.Task.State])
 			}
 			if err := done(
 				i,
@@ -220,8 +220,8 @@ func (w *Worker) some(
 			}
 		case r.Done != nil:
 			p.busy = false
-			if *next != last {
-				return p.wrong("it is done after %d of %d tasks", *next-first, last-first)
+			if *next != end {
+				return p.wrong("it is done after %d of %d tasks", *next-first, end-first)
 			}
 			return nil
 		default:
@@ -230,11 +230,11 @@ func (w *Worker) some(
 	}
 }
 
-// lay places the rows and corrections of tasks behind what comes before, and returns the
+// layOut places the rows and corrections of tasks behind what comes before, and returns the
 // request and the end.
-func lay(job *Job, first, at int) (*train, int) {
+func layOut(job *Job, first, next int) (*train, int) {
 	r := &train{Proximal: job.Proximal, Optimizer: job.Optimizer}
-	end := at + restBytes
+	end := next + requestBytes
 	for i := range job.Tasks[first:] {
 		t := &job.Tasks[first+i]
 		rows := align(4 * t.Numbers)
@@ -242,7 +242,7 @@ func lay(job *Job, first, at int) (*train, int) {
 		if t.Correct != nil {
 			correction = align(4 * len(job.Base))
 		}
-		if i > 0 && at+rows+correction+align(t.Room) > end {
+		if i > 0 && next+rows+correction+align(t.Room) > end {
 			break
 		}
 		place := trainTask{
@@ -251,21 +251,21 @@ func lay(job *Job, first, at int) (*train, int) {
 			Steps:  t.Steps,
 			Rate:   t.Rate,
 			Seed:   t.Seed,
-			Rows:   at,
+			Rows:   next,
 		}
-		at += rows
+		next += rows
 		if t.Correct != nil {
-			offset := at
+			offset := next
 			place.Correction = &offset
-			at = at + correction
+			next = next + correction
 		}
 		if t.Room > 0 {
-			place.State = &state{At: at, Bytes: len(t.State), Room: t.Room}
-			at += align(t.Room)
+			place.State = &state{Offset: next, Bytes: len(t.State), Room: t.Room}
+			next += align(t.Room)
 		}
 		r.Tasks = append(r.Tasks, place)
 	}
-	return r, at
+	return r, next
 }
 
 // failed is the error of a reply that ends a request.
@@ -293,11 +293,11 @@ func (w *Worker) failed(p *process, r *reply, job *Job, first int) error {
 	if d := r.Diverged; d != nil {
 		return &Diverged{Index: index, Step: d.Step, Cause: printable(d.Cause)}
 	}
-	return r.Error.of(w.program.Name, client)
+	return r.Error.asError(w.program.Name, client)
 }
 
-// of is an exception as an error: where it was raised, and for which client.
-func (e *exception) of(name, client string) error {
+// asError is an exception as an error: where it was raised, and for which client.
+func (e *exception) asError(name, client string) error {
 	place := ""
 	if e.File != "" && e.File != name {
 		place = ", " + printable(e.File)
@@ -325,8 +325,8 @@ func printable(s string) string {
 	return s
 }
 
-// once sends a request that has one reply, and returns it if it is the one that is wanted.
-func (w *Worker) once(ctx context.Context, p *process, r *request, wanted func(*reply) bool) (*reply, error) {
+// singleReply sends a request that has one reply, and returns it if it is the one that is wanted.
+func (w *Worker) singleReply(ctx context.Context, p *process, r *request, wanted func(*reply) bool) (*reply, error) {
 	if err := p.ask(ctx, r); err != nil {
 		return nil, err
 	}
@@ -353,17 +353,17 @@ func (w *Worker) Evaluate(
 	count int,
 	rows func(dst []int32),
 ) (s *Scores, err error) {
-	err = w.again(ctx, func(p *process) error {
-		at := align(4 * len(model))
-		if err := p.room(ctx, at+align(4*count)); err != nil {
+	err = w.withRestarts(ctx, func(p *process) error {
+		rowsOffset := align(4 * len(model))
+		if err := p.reserve(ctx, rowsOffset+align(4*count)); err != nil {
 			return err
 		}
 		copy(numbers[float32](p.memory, 0, len(model)), model)
-		rows(numbers[int32](p.memory, at, count))
-		r, err := w.once(
+		rows(numbers[int32](p.memory, rowsOffset, count))
+		r, err := w.singleReply(
 			ctx,
 			p,
-			&request{Evaluate: &evaluate{Rows: at, Count: count}},
+			&request{Evaluate: &evaluate{Rows: rowsOffset, Count: count}},
 			func(r *reply) bool { return r.Scores != nil },
 		)
 		if err != nil {
@@ -394,11 +394,11 @@ func (s *Scores) check(metrics int) error {
 // initial asks for the model that a seed begins with.
 func (w *Worker) initial(ctx context.Context, seed uint64) (model []float32, err error) {
 	params := w.program.Model().params
-	err = w.again(ctx, func(p *process) error {
-		if err := p.room(ctx, align(4*params)); err != nil {
+	err = w.withRestarts(ctx, func(p *process) error {
+		if err := p.reserve(ctx, align(4*params)); err != nil {
 			return err
 		}
-		_, err := w.once(
+		_, err := w.singleReply(
 			ctx,
 			p,
 			&request{Initialise: &initialise{Seed: seed}},
@@ -417,8 +417,8 @@ func (w *Worker) initial(ctx context.Context, seed uint64) (model []float32, err
 	return model, err
 }
 
-// giveBack leaves the process to the next worker.
-func (w *Worker) giveBack() error {
+// release leaves the process to the next worker.
+func (w *Worker) release() error {
 	w.program.mu.Lock()
 	defer w.program.mu.Unlock()
 	w.program.workers--

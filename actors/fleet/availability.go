@@ -15,8 +15,8 @@ var Availabilities = registry.New[Availability]("model of availability", "model"
 // Presence is an availability model ready for use, from any goroutine. Times are
 // nanoseconds of virtual time.
 type Presence interface {
-	// At reports whether the client is there at t.
-	At(seed uint64, client int, t int64) bool
+	// Present reports whether the client is there at t.
+	Present(seed uint64, client int, t int64) bool
 	// Change is the first time after t at which At differs, or at which the search
 	// for it gave up; [Never] where it does not differ again.
 	Change(seed uint64, client int, t int64) int64

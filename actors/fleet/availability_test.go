@@ -235,11 +235,11 @@ func TestRecordedSessionsAgainstAList(t *testing.T) {
 		}
 		r := &replay{sessions: trace}
 		there := func(at int64) bool {
-			return slices.ContainsFunc(sessions, func(s session) bool { return at%period >= s.from && at%period < s.to })
+			return slices.ContainsFunc(sessions, func(s session) bool { return at%period >= s.start && at%period < s.end })
 		}
 		for at := range 3 * period {
-			if r.At(1, 0, at) != there(at) {
-				t.Fatalf("%v of %d: at %d there is %v", sessions, period, at, r.At(1, 0, at))
+			if r.Present(1, 0, at) != there(at) {
+				t.Fatalf("%v of %d: at %d there is %v", sessions, period, at, r.Present(1, 0, at))
 			}
 			next := at + 1
 			for next < at+2*period && there(next) == there(at) {
@@ -355,7 +355,7 @@ func TestReadSessions(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := &replay{sessions: s}
-	if s.period != 4*second || len(s.traces) != 2 || !r.At(1, 0, 0) || r.At(1, 0, 3*second/2) || r.At(1, 1, 0) || !r.At(1, 1, 1) {
+	if s.period != 4*second || len(s.traces) != 2 || !r.Present(1, 0, 0) || r.Present(1, 0, 3*second/2) || r.Present(1, 1, 0) || !r.Present(1, 1, 1) {
 		t.Errorf("read %+v", s)
 	}
 	for _, c := range []struct {
@@ -393,7 +393,7 @@ func FuzzReadSessions(f *testing.F) {
 			r := &replay{sessions: s}
 			for at, i := int64(0), 0; i < 20 && at != Never; i++ {
 				next := r.Change(1, client, at)
-				if next <= at || next != Never && (r.At(1, client, next) == r.At(1, client, at) || r.At(1, client, next-1) != r.At(1, client, at)) {
+				if next <= at || next != Never && (r.Present(1, client, next) == r.Present(1, client, at) || r.Present(1, client, next-1) != r.Present(1, client, at)) {
 					t.Fatalf("trace %d changes at %d, then at %d", client, at, next)
 				}
 				at = next

@@ -32,17 +32,17 @@ const Mains = -1
 // battery is a Battery ready for use.
 type battery struct {
 	joules, floor float64
-	start         Law // not given: full
+	start         Sampler // not given: full
 	watts         Watts
 	charge        float64  // watts
 	charging      Presence // when it is charged; nil: always
-	own           bool     // by a model of its own, else by the client's availability
+	ownModel      bool     // by a model of its own, else by the client's availability
 	away          bool     // while the model says that it is not there
 }
 
 // compile checks a class's battery, once the class has its presence.
 func (b *Battery) compile(k *class, watts Watts, files *Files) (*battery, error) {
-	out := &battery{
+	compiled := &battery{
 		joules:   b.Joules,
 		floor:    float64(b.Floor * b.Joules),
 		watts:    watts,
@@ -51,12 +51,12 @@ func (b *Battery) compile(k *class, watts Watts, files *Files) (*battery, error)
 	}
 	var err error
 	if b.Start != nil {
-		if out.start, err = lawOf(b.Start); err == nil && out.start.most() > 1 {
+		if compiled.start, err = samplerOf(b.Start); err == nil && compiled.start.maxDraw() > 1 {
 			err = registry.Errorf(
 				"",
 				"%s comes up to %g (at most 1, a full battery: at_most: 1)",
 				Distributions.Text(b.Start),
-				out.start.most(),
+				compiled.start.maxDraw(),
 			)
 		}
 	}
@@ -68,12 +68,12 @@ func (b *Battery) compile(k *class, watts Watts, files *Files) (*battery, error)
 	case b.Charging != nil && b.Charges != chargesAlways:
 		return nil, registry.Errorf("charging", "charges is %q, too (one of the two)", b.Charges)
 	case b.Charging != nil:
-		out.charging, err = b.Charging.Presence(files)
-		out.own = true
+		compiled.charging, err = b.Charging.Presence(files)
+		compiled.ownModel = true
 	case b.Charges == chargesAlways:
-		out.charging = nil
+		compiled.charging = nil
 	case b.Charges == chargesAway:
-		out.away = true
+		compiled.away = true
 		if k.presence == nil && files != nil {
 			return nil, registry.Errorf(
 				"charges",
@@ -86,7 +86,7 @@ func (b *Battery) compile(k *class, watts Watts, files *Files) (*battery, error)
 		(b.Charging != nil || b.Charges != chargesAlways) {
 		return nil, registry.Errorf("charge_watts", "is 0, so that nothing charges the battery at the times that are given (set charge_watts, or leave charges and charging as they are)")
 	}
-	return out, registry.Below("charging", err)
+	return compiled, registry.Below("charging", err)
 }
 
 // Batteries reports whether any client runs on a battery.
@@ -104,7 +104,7 @@ func (f *Fleet) Start(client int) float64 {
 	case !b.start.isSet():
 		return b.joules
 	}
-	return float64(b.start.Quantile(keyed.Nth(h, ofCharge)) * b.joules)
+	return float64(b.start.Quantile(keyed.Nth(h, drawCharge)) * b.joules)
 }
 
 // Charged is what a client's battery holds at a time if it held so much at another
@@ -125,8 +125,8 @@ func (f *Fleet) Ready(client int, joules float64, since int64) int64 {
 	if k.battery == nil || joules >= k.battery.floor {
 		return since
 	}
-	if held, at := f.fill(client, k.battery, joules, k.battery.floor, since, maxTime); held >= k.battery.floor {
-		return at
+	if held, reached := f.fill(client, k.battery, joules, k.battery.floor, since, maxTime); held >= k.battery.floor {
+		return reached
 	}
 	return Never
 }
@@ -144,46 +144,46 @@ func (f *Fleet) Spent(client int, d Durations, after int64) float64 {
 // goal, which is more, or until another time. It returns what it holds then, and when
 // that is. After maxLook changes between charging and not it goes on at the mean pace
 // so far.
-func (f *Fleet) fill(client int, b *battery, joules, goal float64, from, to int64) (float64, int64) {
-	if b.charge == 0 || from >= to {
-		return joules, to
+func (f *Fleet) fill(client int, b *battery, joules, goal float64, start, limit int64) (float64, int64) {
+	if b.charge == 0 || start >= limit {
+		return joules, limit
 	}
-	seed, who := f.seed, f.presenceNumber(client)
-	if b.own {
+	seed, number := f.seed, f.presenceNumber(client)
+	if b.ownModel {
 		seed = keyed.Hash(f.seed, keyed.Charging)
-		who = of(f.devices, client)
+		number = assignedNumber(f.devices, client)
 	}
-	t := from
-	lit := int64(0)
+	t := start
+	charged := int64(0)
 	for range maxLook {
-		on := true
-		until := to
+		charging := true
+		until := limit
 		if b.charging != nil {
-			on, until = b.charging.At(seed, who, t) != b.away, min(to, b.charging.Change(seed, who, t))
+			charging, until = b.charging.Present(seed, number, t) != b.away, min(limit, b.charging.Change(seed, number, t))
 		}
-		if on {
-			lit += until - t
+		if charging {
+			charged += until - t
 			joules, t = charge(b.charge, joules, goal, t, until)
 			if joules >= goal {
 				return joules, t
 			}
 		}
 		t = until
-		if t >= to {
-			return joules, to
+		if t >= limit {
+			return joules, limit
 		}
 	}
-	if lit == 0 {
-		return joules, to
+	if charged == 0 {
+		return joules, limit
 	}
-	return charge(float64(b.charge*(float64(lit)/float64(t-from))), joules, goal, t, to)
+	return charge(float64(b.charge*(float64(charged)/float64(t-start))), joules, goal, t, limit)
 }
 
 // charge charges with so many watts from one time on, until the goal is held or until
 // another time.
 func charge(watts, joules, goal float64, t, until int64) (float64, int64) {
-	if takes := math.Ceil((goal - joules) / watts * second); takes <= float64(until-t) {
-		return goal, t + int64(takes)
+	if needed := math.Ceil((goal - joules) / watts * second); needed <= float64(until-t) {
+		return goal, t + int64(needed)
 	}
 	return joules + float64(watts*(float64(until-t)/second)), until
 }
@@ -196,18 +196,18 @@ func (w Watts) spend(d Durations, after int64) float64 {
 	return float64(w.Download*(float64(download)/second)) + float64(w.Compute*(float64(compute)/second)) + float64(w.Upload*(float64(upload)/second))
 }
 
-// last is how long of a task so many joules last, at most all of it.
-func (w Watts) last(d Durations, joules float64) (after int64) {
+// duration is how long of a task so many joules last, at most all of it.
+func (w Watts) duration(d Durations, joules float64) (after int64) {
 	for _, phase := range [...]struct {
-		watts float64
-		takes int64
+		watts  float64
+		length int64
 	}{{w.Download, d.Download}, {w.Compute, d.Compute}, {w.Upload, d.Upload}} {
-		need := float64(phase.watts * (float64(phase.takes) / second))
+		need := float64(phase.watts * (float64(phase.length) / second))
 		if need > joules {
 			return after + int64(joules/phase.watts*second)
 		}
 		joules -= need
-		after += phase.takes
+		after += phase.length
 	}
 	return after
 }

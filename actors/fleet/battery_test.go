@@ -83,7 +83,7 @@ func TestTasksEndWhereTheBatteryIsEmpty(t *testing.T) {
 	} {
 		who := f.Client(7)
 		who.Joules = c.joules
-		p, err := f.Plan(who, 1, 10, Both(80_000_000), 0)
+		p, err := f.Plan(who, 1, 10, SameBits(80_000_000), 0)
 		if err != nil || p.Dropout != c.phase || p.After != c.after {
 			t.Errorf("%g J: %+v, %v, want to end in phase %d after %d ns", c.joules, p, err, c.phase, c.after)
 		}
@@ -95,7 +95,7 @@ func TestTasksEndWhereTheBatteryIsEmpty(t *testing.T) {
 			t.Errorf("%g J: a task that ends after %d ns takes %g", c.joules, ends, got)
 		}
 	}
-	if p, err := f.Plan(f.Client(7), 1, 10, Both(80_000_000), 0); err != nil || p.Dropout != NoPhase {
+	if p, err := f.Plan(f.Client(7), 1, 10, SameBits(80_000_000), 0); err != nil || p.Dropout != NoPhase {
 		t.Errorf("a client on the mains: %+v, %v", p, err)
 	}
 }
@@ -130,7 +130,7 @@ func TestBatteriesAreConsistent(t *testing.T) {
 		}
 		who := f.Client(client)
 		who.Joules = max(held, 1e-3)
-		p, err := f.Plan(who, 3, rapid.IntRange(0, 40_000).Draw(t, "steps"), Both(80_000_000), at)
+		p, err := f.Plan(who, 3, rapid.IntRange(0, 40_000).Draw(t, "steps"), SameBits(80_000_000), at)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -170,7 +170,7 @@ func TestStartCharges(t *testing.T) {
 	if d := distance(starts, func(x float64) float64 { return (x - 100) / 100 }, nil); d > critical(len(starts)) {
 		t.Errorf("the charges at the start are %g from uniform", d)
 	}
-	if !f.Batteries() || f.Constant() || f.Soonest(Both(1e6)) != 0 {
+	if !f.Batteries() || f.Constant() || f.Soonest(SameBits(1e6)) != 0 {
 		t.Error("batteries that end no task")
 	}
 }

@@ -29,7 +29,7 @@ func BenchmarkDurations(b *testing.B) {
 		own.Fleet[i].Vary = Vary{}
 	}
 	slowed := lognormalClasses()
-	slowed.Slowdown = Spells{EverySeconds: 3600, ForSeconds: 300, Factor: Constant{Value: 5}}
+	slowed.Slowdown = SlowPeriods{EverySeconds: 3600, ForSeconds: 300, Factor: Constant{Value: 5}}
 	plain := Config{Network: Network{DownloadMbps: 20, UploadMbps: 5}, Compute: Compute{SecondsPerStep: 0.017}}
 	normalSteps := plain
 	normalSteps.Compute.Std = 5.1e-4
@@ -49,7 +49,7 @@ func BenchmarkDurations(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for i := range b.N {
-				if _, err := f.Durations(i&0xfffff, uint64(i), 80, Both(6_710_000), int64(i)*1000); err != nil {
+				if _, err := f.Durations(i&0xfffff, uint64(i), 80, SameBits(6_710_000), int64(i)*1000); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -33,8 +33,8 @@ func (b Bernoulli) String() string {
 }
 
 type periods struct {
-	length int64
-	there  uint64 // a period's draw below it: the client is there
+	length    int64
+	threshold uint64 // a period's draw below it: the client is there
 }
 
 // index is the number of a client's period at t.
@@ -44,10 +44,10 @@ func (p *periods) index(seed uint64, client int, t int64) (n, phase int64) {
 }
 
 func (p *periods) draw(seed uint64, client int, n int64) bool {
-	return keyed.Hash(seed, keyed.Availability, uint64(client), uint64(n)) < p.there
+	return keyed.Hash(seed, keyed.Availability, uint64(client), uint64(n)) < p.threshold
 }
 
-func (p *periods) At(seed uint64, client int, t int64) bool {
+func (p *periods) Present(seed uint64, client int, t int64) bool {
 	n, _ := p.index(seed, client, t)
 	return p.draw(seed, client, n)
 }

@@ -15,13 +15,13 @@ import (
 // The quantities that a client draws for itself, as numbers of its key (purpose
 // Device), and those that vary by task (purpose Vary, the same numbers).
 const (
-	ofClass uint64 = iota
-	ofDownload
-	ofUpload
-	ofStep
-	ofTrace
-	ofOffset
-	ofCharge
+	drawClass uint64 = iota
+	drawDownload
+	drawUpload
+	drawStep
+	drawTrace
+	drawOffset
+	drawCharge
 )
 
 // class is a Class ready for use.
@@ -31,16 +31,16 @@ type class struct {
 	step             quantity
 	stepNs           int64 // exact time of a step where it is fixed
 	// whether any quantity has a factor by task, and whether tasks share it that start together
-	varies, together bool
-	std, cv          float64 // spread of a minibatch: seconds, and relative to the step time
-	overhead         Durations
-	links            linkTraces // nil: both links have speeds
-	slow             Slowing    // nil: never
-	presence         Presence   // nil: always
-	dropout          Dropout
-	battery          *battery                           // nil: on the mains
-	ownPresence      bool                               // presence is the class's own
-	dawdle           func(honest, deadline int64) int64 // nil: it does not attack by its time
+	varies, shared bool
+	std, cv        float64 // spread of a minibatch: seconds, and relative to the step time
+	overhead       Durations
+	links          linkTraces // nil: both links have speeds
+	slow           Slowing    // nil: never
+	presence       Presence   // nil: always
+	dropout        Dropout
+	battery        *battery                           // nil: on the mains
+	ownPresence    bool                               // presence is the class's own
+	delay          func(honest, deadline int64) int64 // nil: it does not attack by its time
 }
 
 // prepare sets the class's slowdown and presence where it is given them.
@@ -58,10 +58,10 @@ func (k *class) prepare(s Slowdown, a Availability, files *Files) (err error) {
 
 // quantity is a speed or step time of a client in a task.
 type quantity struct {
-	id, part  uint64 // purposes of the random bits of a client, and of a task
-	own, vary Law
-	fixed     bool // the same for every client and task: own.Least
-	product   bool // both lognormal and without limits
+	id, part     uint64 // purposes of the random bits of a client, and of a task
+	client, vary Sampler
+	fixed        bool // the same for every client and task: own.Least
+	product      bool // both lognormal and without limits
 }
 
 // keys are the random bits of a client and of its task.
@@ -71,16 +71,16 @@ type keys struct{ client, task uint64 }
 func (q *quantity) draw(k keys) float64 {
 	switch {
 	case q.fixed:
-		return q.own.Least
+		return q.client.Min
 	case q.product:
 		return q.lognormal(keyed.Nth(k.client, q.id), keyed.Nth(k.task, q.part))
 	}
-	return q.own.Quantile(keyed.Nth(k.client, q.id)) * q.factor(keyed.Nth(k.task, q.part))
+	return q.client.Quantile(keyed.Nth(k.client, q.id)) * q.factor(keyed.Nth(k.task, q.part))
 }
 
 // lognormal is the product of two lognormals for their random bits: one exponential.
-func (q *quantity) lognormal(own, vary uint64) float64 {
-	return portable.Exp((q.own.mu + float64(q.own.sigma*portable.Normal(own))) + (q.vary.mu + float64(q.vary.sigma*portable.Normal(vary))))
+func (q *quantity) lognormal(clientBits, vary uint64) float64 {
+	return portable.Exp((q.client.mu + float64(q.client.sigma*portable.Normal(clientBits))) + (q.vary.mu + float64(q.vary.sigma*portable.Normal(vary))))
 }
 
 // factor is the task's alone, for its random bits.
@@ -93,33 +93,33 @@ func (q *quantity) factor(bits uint64) float64 {
 
 // prepare checks a quantity, whose key in its class is name and whose factor's key is
 // factor. A speed must stay above zero.
-func (q *quantity) prepare(id uint64, name string, own Distribution, factor string, vary Distribution) error {
+func (q *quantity) prepare(id uint64, name string, client Distribution, factor string, vary Distribution) error {
 	q.id = id
 	q.part = id
 	for _, d := range []struct {
 		key string
 		Distribution
-		law *Law
-	}{{name, own, &q.own}, {"vary." + factor, vary, &q.vary}} {
+		sampler *Sampler
+	}{{name, client, &q.client}, {"vary." + factor, vary, &q.vary}} {
 		if d.Distribution == nil {
 			continue
 		}
-		l, err := lawOf(d.Distribution)
-		if err == nil && id != ofStep && !(l.Least > 0) {
+		l, err := samplerOf(d.Distribution)
+		if err == nil && id != drawStep && !(l.Min > 0) {
 			err = registry.Errorf(
 				"",
 				"%s can come down to %g, and a transfer would never end (set at_least above 0)",
 				Distributions.Text(d.Distribution),
-				l.Least,
+				l.Min,
 			)
 		}
 		if err != nil {
 			return registry.Below(d.key, err)
 		}
-		*d.law = l
+		*d.sampler = l
 	}
-	q.fixed = q.own.constant && vary == nil
-	q.product = q.own.lognormal && q.vary.lognormal
+	q.fixed = q.client.constant && vary == nil
+	q.product = q.client.lognormal && q.vary.lognormal
 	return nil
 }
 
@@ -128,14 +128,14 @@ func (q *quantity) prepare(id uint64, name string, own Distribution, factor stri
 // holds the slowdown, presence and dropout of all classes. Files are not read
 // where files is nil.
 func (k Class) compile(c *Config, steps Distribution, common class, files *Files) (class, error) {
-	out := class{
+	compiled := class{
 		name:     k.Name,
 		cv:       k.StepCV,
 		slow:     common.slow,
 		presence: common.presence,
 		dropout:  common.dropout,
 	}
-	out.overhead = Durations{
+	compiled.overhead = Durations{
 		nanoseconds(k.Overhead.Download),
 		nanoseconds(k.Overhead.Compute),
 		nanoseconds(k.Overhead.Upload),
@@ -148,85 +148,85 @@ func (k Class) compile(c *Config, steps Distribution, common class, files *Files
 		keys := []string{"download_mbps", "upload_mbps", "vary.download", "vary.upload"}
 		for i, d := range []Distribution{k.DownloadMbps, k.UploadMbps, k.Vary.Download, k.Vary.Upload} {
 			if d != nil {
-				return out, registry.Errorf(
+				return compiled, registry.Errorf(
 					keys[i],
 					"%s, and links are given, too (one of the two)",
 					Distributions.Text(d),
 				)
 			}
 		}
-		out.links = linkTraces{}
+		compiled.links = linkTraces{}
 		if files != nil {
-			if out.links, err = files.links(k.Links); err != nil {
-				return out, registry.Below("links", err)
+			if compiled.links, err = files.links(k.Links); err != nil {
+				return compiled, registry.Below("links", err)
 			}
 		}
 	} else {
 		err = cmp.Or(
-			out.download.prepare(
-				ofDownload,
+			compiled.download.prepare(
+				drawDownload,
 				"download_mbps",
-				instead(k.DownloadMbps, c.Network.DownloadMbps),
+				orConstant(k.DownloadMbps, c.Network.DownloadMbps),
 				"download",
 				k.Vary.Download,
 			),
-			out.upload.prepare(
-				ofUpload,
+			compiled.upload.prepare(
+				drawUpload,
 				"upload_mbps",
-				instead(k.UploadMbps, c.Network.UploadMbps),
+				orConstant(k.UploadMbps, c.Network.UploadMbps),
 				"upload",
 				k.Vary.Upload,
 			))
 		if err != nil {
-			return out, err
+			return compiled, err
 		}
 	}
 	if k.SecondsPerStep == nil {
 		k.SecondsPerStep = steps
 	}
 	if k.SecondsPerStep == nil && k.StepCV == 0 {
-		out.std = c.Compute.Std
+		compiled.std = c.Compute.Std
 	}
-	if err = out.step.prepare(
-		ofStep,
+	if err = compiled.step.prepare(
+		drawStep,
 		"seconds_per_step",
-		instead(k.SecondsPerStep, c.Compute.SecondsPerStep),
+		orConstant(k.SecondsPerStep, c.Compute.SecondsPerStep),
 		"compute",
 		k.Vary.Compute,
 	); err != nil {
-		return out, err
+		return compiled, err
 	}
-	if out.step.fixed {
-		if out.step.own.Least > maxSeconds {
-			return out, registry.Errorf("seconds_per_step", "%g is more than three years", out.step.own.Least)
+	if compiled.step.fixed {
+		if compiled.step.client.Min > maxSeconds {
+			return compiled, registry.Errorf("seconds_per_step", "%g is more than three years", compiled.step.client.Min)
 		}
-		out.stepNs = nanoseconds(out.step.own.Least)
+		compiled.stepNs = nanoseconds(compiled.step.client.Min)
 	}
-	out.varies = out.download.vary.isSet() || out.upload.vary.isSet() || out.step.vary.isSet()
-	out.together = k.Vary.Together
-	if out.together {
-		if !out.varies {
-			return out, registry.Errorf("vary.together", "true, and nothing varies (give download, upload or compute)")
+	compiled.varies = compiled.download.vary.isSet() || compiled.upload.vary.isSet() || compiled.step.vary.isSet()
+	compiled.shared = k.Vary.Together
+	if compiled.shared {
+		if !compiled.varies {
+			return compiled, registry.Errorf("vary.together", "true, and nothing varies (give download, upload or compute)")
 		}
-		out.download.part = 0
-		out.upload.part = 0
-		out.step.part = 0
+		compiled.download.part = 0
+		compiled.upload.part = 0
+		compiled.step.part = 0
 	}
-	if err := out.prepare(k.Slowdown, k.Availability, files); err != nil {
-		return out, err
+	if err := compiled.prepare(k.Slowdown, k.Availability, files); err != nil {
+		return compiled, err
 	}
 	if k.Dropout != nil {
-		out.dropout = *k.Dropout
+		compiled.dropout = *k.Dropout
 	}
-	out.ownPresence, out.dawdle = k.Availability != nil, attack.Of(k.Attack).Time
+	compiled.ownPresence, compiled.delay = k.Availability != nil, attack.BehaviourOf(k.Attack).Time
 	if k.Battery != nil {
-		out.battery, err = k.Battery.compile(&out, k.Watts, files)
+		compiled.battery, err = k.Battery.compile(&compiled, k.Watts, files)
 	}
-	return out, registry.Below("battery", err)
+	return compiled, registry.Below("battery", err)
 }
 
-// instead is a distribution, or a value where none is given.
-func instead(d Distribution, value float64) Distribution {
+// orConstant is a distribution, or a value where none is given.
+func orConstant(d Distribution, value float64) Distribution {
 	if d == nil {
 		return Constant{Value: value}
 	}

@@ -30,7 +30,7 @@ func correlation(x, y []float64) float64 {
 // that uncorrelated is independent.
 func logs(t testing.TB, f *Fleet, first int, task uint64, n int) (down, compute, up []float64) {
 	for client := first; client < first+n; client++ {
-		d, err := f.Durations(client, task, 1, Both(6_710_000), 0)
+		d, err := f.Durations(client, task, 1, SameBits(6_710_000), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,7 +82,7 @@ func TestIndependence(t *testing.T) {
 	}
 	var x []float64
 	for task := range uint64(n + 1) {
-		d, err := f.Durations(12, task, 1, Both(0), 0)
+		d, err := f.Durations(12, task, 1, SameBits(0), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,11 +114,11 @@ func TestTasksThatStartTogether(t *testing.T) {
 	const n = 3000
 	seen := map[int64]int{}
 	for at := range int64(n) {
-		a, err := f.Durations(1, uint64(at), 1, Both(1e6), at)
+		a, err := f.Durations(1, uint64(at), 1, SameBits(1e6), at)
 		if err != nil {
 			t.Fatal(err)
 		}
-		other, err := f.Durations(7, 5, 1, Both(1e6), at)
+		other, err := f.Durations(7, 5, 1, SameBits(1e6), at)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -138,7 +138,7 @@ func TestTasksThatStartTogether(t *testing.T) {
 			t.Errorf("%d s are drawn %d times of %d, want a third", x, times, n)
 		}
 	}
-	mean, err := f.MeanOf(0, 1, Both(0))
+	mean, err := f.MeanOf(0, 1, SameBits(0))
 	if err != nil || math.Abs(float64(mean.Compute)/second-2) > 0.06 {
 		t.Errorf("the mean step takes %v s, want 2 (%v)", float64(mean.Compute)/second, err)
 	}
@@ -148,7 +148,7 @@ func TestTasksThatStartTogether(t *testing.T) {
 // it is the population without classes, bit for bit.
 func TestClassesInherit(t *testing.T) {
 	base := Config{Network: Network{DownloadMbps: 20, UploadMbps: 5}, Compute: Compute{SecondsPerStep: 0.017, Std: 5.1e-4},
-		Dropout: Dropout{Probability: 0.2}, Slowdown: Spells{EverySeconds: 60, ForSeconds: 5, Factor: Constant{Value: 3}}}
+		Dropout: Dropout{Probability: 0.2}, Slowdown: SlowPeriods{EverySeconds: 60, ForSeconds: 5, Factor: Constant{Value: 3}}}
 	plain, err := NewFleet(base, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -159,11 +159,11 @@ func TestClassesInherit(t *testing.T) {
 		t.Fatal(err)
 	}
 	for client := range 2000 {
-		a, err := plain.Plan(plain.Client(client), 5, 80, Both(6_710_000), int64(client)*second)
+		a, err := plain.Plan(plain.Client(client), 5, 80, SameBits(6_710_000), int64(client)*second)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if b, err := classes.Plan(classes.Client(client), 5, 80, Both(6_710_000), int64(client)*second); err != nil || a != b {
+		if b, err := classes.Plan(classes.Client(client), 5, 80, SameBits(6_710_000), int64(client)*second); err != nil || a != b {
 			t.Fatalf("client %d: %+v without classes, %+v, %v with", client, a, b, err)
 		}
 	}
@@ -187,14 +187,14 @@ func TestConstantClasses(t *testing.T) {
 		if k == 0 {
 			boards++
 		}
-		if d, err := f.Durations(client, uint64(client), 80, Both(6_710_000), 0); err != nil || d != want[k] {
+		if d, err := f.Durations(client, uint64(client), 80, SameBits(6_710_000), 0); err != nil || d != want[k] {
 			t.Fatalf("client %d of %s: %+v, %v; want %+v", client, f.Classes()[k], d, err, want[k])
 		}
 	}
 	if z := (boards/n - 0.25) / math.Sqrt(0.25*0.75/n); math.Abs(z) > 5 {
 		t.Errorf("%g of the clients are boards, want a quarter (%.1f sd)", boards/n, z)
 	}
-	mean, err := f.Mean(80, Both(6_710_000))
+	mean, err := f.Mean(80, SameBits(6_710_000))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,19 +212,19 @@ func TestMean(t *testing.T) {
 		slow Slowdown
 		want Durations
 	}{
-		{"without spread", Spells{}, Durations{335_500_000, 1_360_000_000, 1_342_000_000}},
-		{"computing slowed", Spells{EverySeconds: 10, ForSeconds: 5, Factor: Constant{Value: 3}}, Durations{335_500_000, 2_040_000_000, 1_342_000_000}},
-		{"all slowed", Spells{EverySeconds: 10, ForSeconds: 5, Factor: Constant{Value: 3}, Links: true}, Durations{503_250_000, 2_040_000_000, 2_013_000_000}},
+		{"without spread", SlowPeriods{}, Durations{335_500_000, 1_360_000_000, 1_342_000_000}},
+		{"computing slowed", SlowPeriods{EverySeconds: 10, ForSeconds: 5, Factor: Constant{Value: 3}}, Durations{335_500_000, 2_040_000_000, 1_342_000_000}},
+		{"all slowed", SlowPeriods{EverySeconds: 10, ForSeconds: 5, Factor: Constant{Value: 3}, Links: true}, Durations{503_250_000, 2_040_000_000, 2_013_000_000}},
 	} {
 		c.Slowdown = x.slow
 		f, err := NewFleet(c, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := f.Mean(80, Both(6_710_000)); err != nil || got != x.want {
+		if got, err := f.Mean(80, SameBits(6_710_000)); err != nil || got != x.want {
 			t.Errorf("%s: %+v, %v; want %+v", x.name, got, err, x.want)
 		}
-		if _, err := f.Mean(80, Both(math.MaxInt64)); err == nil {
+		if _, err := f.Mean(80, SameBits(math.MaxInt64)); err == nil {
 			t.Errorf("%s: a transfer of ages has a mean", x.name)
 		}
 	}
@@ -232,11 +232,11 @@ func TestMean(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := f.Mean(10, Both(6_710_000))
+	got, err := f.Mean(10, SameBits(6_710_000))
 	if z := (float64(got.Compute)/second/10 - 3) / (2 / math.Sqrt(4096)); err != nil || math.Abs(z) > 5 || got.Download != 335_500_000 {
 		t.Errorf("%+v, %v: compute is %.1f sd from 30 s", got, err, z)
 	}
-	if _, err := f.Mean(10, Both(math.MaxInt64)); err == nil {
+	if _, err := f.Mean(10, SameBits(math.MaxInt64)); err == nil {
 		t.Error("a transfer of ages has a mean")
 	}
 }
@@ -255,7 +255,7 @@ func TestConstant(t *testing.T) {
 		{"a factor by task", func(c *Config) {
 			c.Fleet = []Class{{Vary: Vary{Compute: Uniform{Min: 1, Max: 2}}}}
 		}, false},
-		{"slowdowns", func(c *Config) { c.Slowdown = Spells{EverySeconds: 9, ForSeconds: 1, Factor: Constant{Value: 2}} }, false},
+		{"slowdowns", func(c *Config) { c.Slowdown = SlowPeriods{EverySeconds: 9, ForSeconds: 1, Factor: Constant{Value: 2}} }, false},
 		{"absences", func(c *Config) { c.Availability = models3()[0] }, false},
 		{"dropouts", func(c *Config) { c.Dropout.Probability = 0.1 }, false},
 	} {
@@ -268,8 +268,8 @@ func TestConstant(t *testing.T) {
 		if f.Constant() != c.want {
 			t.Errorf("%s: constant is %v", c.name, f.Constant())
 		}
-		if mean, err := f.Mean(80, Both(6_710_000)); f.Constant() {
-			if d, again := f.Durations(5, 9, 80, Both(6_710_000), 3); err != nil || again != nil || d != mean {
+		if mean, err := f.Mean(80, SameBits(6_710_000)); f.Constant() {
+			if d, again := f.Durations(5, 9, 80, SameBits(6_710_000), 3); err != nil || again != nil || d != mean {
 				t.Errorf("%s: a task takes %+v, the mean is %+v (%v, %v)", c.name, d, mean, err, again)
 			}
 		}
@@ -309,7 +309,7 @@ func TestStepCV(t *testing.T) {
 	}
 	sum, squares := 0.0, 0.0
 	for client := range n {
-		d, err := f.Durations(client, 1, steps, Both(0), 0)
+		d, err := f.Durations(client, 1, steps, SameBits(0), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -353,7 +353,7 @@ func anyFleet(t *rapid.T, links Links, recorded string) *Fleet {
 		c.Fleet = append(c.Fleet, k)
 	}
 	if rapid.Bool().Draw(t, "slowdown") {
-		c.Slowdown = Spells{EverySeconds: 100, ForSeconds: 10, Factor: Pareto{Min: 1, Shape: 2}, Links: rapid.Bool().Draw(t, "slow links")}
+		c.Slowdown = SlowPeriods{EverySeconds: 100, ForSeconds: 10, Factor: Pareto{Min: 1, Shape: 2}, Links: rapid.Bool().Draw(t, "slow links")}
 	}
 	c.Dropout = Dropout{Probability: rapid.SampledFrom([]float64{0, 0.5, 1}).Draw(t, "dropout"), WhenUnavailable: rapid.Bool().Draw(t, "absence")}
 	f, err := NewFleet(c, rapid.Uint64().Draw(t, "seed"))
@@ -373,7 +373,7 @@ func TestPlansOfAnyFleet(t *testing.T) {
 		client, task := rapid.IntRange(0, min(1<<40, math.MaxInt)).Draw(t, "client"), rapid.Uint64().Draw(t, "task")
 		steps, bits := rapid.IntRange(0, 200).Draw(t, "steps"), rapid.Int64Range(0, 40_000_000).Draw(t, "bits")
 		at := rapid.OneOf(rapid.Int64Range(0, 10*day), rapid.Int64Range(0, maxTime)).Draw(t, "at")
-		p, err := f.Plan(f.Client(client), task, steps, Both(bits), at)
+		p, err := f.Plan(f.Client(client), task, steps, SameBits(bits), at)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -383,16 +383,16 @@ func TestPlansOfAnyFleet(t *testing.T) {
 		if bits == 0 && p.Download+p.Upload > 0 || steps == 0 && p.Compute > 0 {
 			t.Fatalf("%d steps and %d bits: %+v", steps, bits, p)
 		}
-		if again, err := f.Plan(f.Client(client), task, steps, Both(bits), at); err != nil || again != p {
+		if again, err := f.Plan(f.Client(client), task, steps, SameBits(bits), at); err != nil || again != p {
 			t.Fatalf("%+v, then %+v, %v", p, again, err)
 		}
 		if p.Dropout == NoPhase && p.After != 0 || p.Dropout != NoPhase && (p.After >= p.Total() || p.Phase(p.After) != p.Dropout) {
 			t.Fatalf("leaves in %v: %+v", p.Dropout, p)
 		}
-		if d, err := f.Durations(client, task, steps, Both(bits), at); err != nil || d != p.Durations {
+		if d, err := f.Durations(client, task, steps, SameBits(bits), at); err != nil || d != p.Durations {
 			t.Fatalf("durations %+v, %v; the plan has %+v", d, err, p)
 		}
-		more, err := f.Durations(client, task, steps, Both(bits+1000), at)
+		more, err := f.Durations(client, task, steps, SameBits(bits+1000), at)
 		if err != nil || more.Download < p.Download {
 			t.Fatalf("%d bits take %d ns, 1000 more %d, %v", bits, p.Download, more.Download, err)
 		}
@@ -401,7 +401,7 @@ func TestPlansOfAnyFleet(t *testing.T) {
 
 func TestPlansDoNotAllocate(t *testing.T) {
 	c := lognormalClasses()
-	c.Slowdown = Spells{EverySeconds: 100, ForSeconds: 10, Factor: Pareto{Min: 1, Shape: 2}, Links: true}
+	c.Slowdown = SlowPeriods{EverySeconds: 100, ForSeconds: 10, Factor: Pareto{Min: 1, Shape: 2}, Links: true}
 	c.Dropout = Dropout{Probability: 0.5, WhenUnavailable: true}
 	c.Fleet = append(c.Fleet, Class{Name: "car", Weight: 1, Links: made(t, 30)})
 	for _, a := range append(models3(), Trace{Sessions: stays(t), Spread: true}) {
@@ -413,7 +413,7 @@ func TestPlansDoNotAllocate(t *testing.T) {
 		client := 0
 		if n := testing.AllocsPerRun(500, func() {
 			client++
-			if _, err := f.Plan(f.Client(client), 3, 80, Both(6_710_000), int64(client)*second); err != nil {
+			if _, err := f.Plan(f.Client(client), 3, 80, SameBits(6_710_000), int64(client)*second); err != nil {
 				t.Fatal(err)
 			}
 			f.NextChange(client, 5)
@@ -427,7 +427,7 @@ func TestPlansDoNotAllocate(t *testing.T) {
 // What a seed means: a change here changes every recorded run.
 func TestPlansGolden(t *testing.T) {
 	c := lognormalClasses()
-	c.Slowdown = Spells{EverySeconds: 100, ForSeconds: 10, Factor: Pareto{Min: 1, Shape: 2}, Links: true}
+	c.Slowdown = SlowPeriods{EverySeconds: 100, ForSeconds: 10, Factor: Pareto{Min: 1, Shape: 2}, Links: true}
 	c.Dropout = Dropout{Probability: 0.2}
 	for _, l := range laws() {
 		d := bounded01(l.dist)
@@ -440,7 +440,7 @@ func TestPlansGolden(t *testing.T) {
 	}
 	sum := uint64(0)
 	for i := range 20_000 {
-		p, err := f.Plan(f.Client(i), uint64(i*7), i%100, Both(int64(i)*1000), int64(i)*second)
+		p, err := f.Plan(f.Client(i), uint64(i*7), i%100, SameBits(int64(i)*1000), int64(i)*second)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -500,11 +500,11 @@ func TestBadClasses(t *testing.T) {
 		{"a coefficient of variation", Config{Fleet: []Class{{StepCV: -2}}}, "fleet[0].step_cv: -2"},
 		{"a step of ages", Config{Fleet: []Class{{SecondsPerStep: Constant{Value: 1e9}}}}, "fleet[0].seconds_per_step: 1e+09 is more than three years"},
 		{"too many classes", Config{Fleet: make([]Class, maxClasses+1)}, "fleet: 1001 classes (at most 1000)"},
-		{"a slowdown without a factor", Config{Slowdown: Spells{EverySeconds: 10, ForSeconds: 1}}, "slowdown.factor: is not set"},
-		{"a slowdown that speeds up", Config{Slowdown: Spells{EverySeconds: 10, ForSeconds: 1, Factor: Constant{Value: 0.5}}}, "slowdown.factor: 0.5 comes down to 0.5 (at least 1"},
-		{"a slowdown longer than its cycle", Config{Slowdown: Spells{EverySeconds: 10, ForSeconds: 10, Factor: Constant{Value: 2}}}, "slowdown.for_seconds: 10 is out of range (from 0.001 to 9.999"},
-		{"a slowdown that never comes", Config{Slowdown: Spells{ForSeconds: 10, Factor: Constant{Value: 2}}}, "slowdown.every_seconds: is not set"},
-		{"a slowdown of links alone", Config{Slowdown: Spells{Links: true}}, "slowdown.every_seconds: is not set"},
+		{"a slowdown without a factor", Config{Slowdown: SlowPeriods{EverySeconds: 10, ForSeconds: 1}}, "slowdown.factor: is not set"},
+		{"a slowdown that speeds up", Config{Slowdown: SlowPeriods{EverySeconds: 10, ForSeconds: 1, Factor: Constant{Value: 0.5}}}, "slowdown.factor: 0.5 comes down to 0.5 (at least 1"},
+		{"a slowdown longer than its cycle", Config{Slowdown: SlowPeriods{EverySeconds: 10, ForSeconds: 10, Factor: Constant{Value: 2}}}, "slowdown.for_seconds: 10 is out of range (from 0.001 to 9.999"},
+		{"a slowdown that never comes", Config{Slowdown: SlowPeriods{ForSeconds: 10, Factor: Constant{Value: 2}}}, "slowdown.every_seconds: is not set"},
+		{"a slowdown of links alone", Config{Slowdown: SlowPeriods{Links: true}}, "slowdown.every_seconds: is not set"},
 		{"a probability", Config{Dropout: Dropout{Probability: 1.5}}, "dropout.probability: 1.5 is out of range (from 0 to 1)"},
 		{"a class's own dropout", Config{Fleet: []Class{{Name: "b", Dropout: &Dropout{Probability: -1}}}}, "fleet[0].dropout.probability: -1"},
 		{"a class's own availability", Config{Fleet: []Class{{Name: "b", Availability: Daily{Probability: 1}}}}, "fleet[0].availability.jitter_hours: 0 with 24 hours"},
@@ -536,7 +536,7 @@ func TestBadTasks(t *testing.T) {
 		{1, 1, maxTime + 1, "want 0 to"},
 		{200_000_000, 1, 0, "take over 1e+08 s"},
 	} {
-		if _, err := f.Plan(f.Client(3), 4, c.steps, Both(c.bits), c.at); err == nil || !strings.Contains(err.Error(), "task 4 of client 3") || !strings.Contains(err.Error(), c.want) {
+		if _, err := f.Plan(f.Client(3), 4, c.steps, SameBits(c.bits), c.at); err == nil || !strings.Contains(err.Error(), "task 4 of client 3") || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: error %v", c, err)
 		}
 	}

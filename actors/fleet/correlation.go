@@ -25,20 +25,20 @@ import (
 // clients, or devices, are equal, chance decides between them, and the coefficient
 // comes out nearer to 0.
 type Correlation struct {
-	Speed        SpeedTie `key:"speed"`
-	Availability Tie      `key:"availability"`
+	Speed        SpeedCorrelation `key:"speed"`
+	Availability RankCorrelation  `key:"availability"`
 }
 
-// Tie is a rank correlation with the clients' data.
-type Tie struct {
+// RankCorrelation is a rank correlation with the clients' data.
+type RankCorrelation struct {
 	Spearman float64 `key:"spearman" default:"0" range:"[-1,1]" help:"Spearman's rank correlation with clients' data; 0: independent"`
-	With     string  `key:"with" default:"samples" words:"samples,labels,entropy" help:"number of samples or of distinct labels, or entropy of labels"`
+	Property string  `key:"with" default:"samples" words:"samples,labels,entropy" help:"number of samples or of distinct labels, or entropy of labels"`
 }
 
-// SpeedTie is the correlation of a speed; more is faster.
-type SpeedTie struct {
-	Tie
-	Of string `key:"of" default:"compute" words:"compute,download,upload" help:"speed that ranks devices; others stay"`
+// SpeedCorrelation is the correlation of a speed; more is faster.
+type SpeedCorrelation struct {
+	RankCorrelation
+	Phase string `key:"of" default:"compute" words:"compute,download,upload" help:"speed that ranks devices; others stay"`
 }
 
 // Given reports whether anything is correlated.
@@ -46,8 +46,8 @@ func (c *Correlation) Given() bool { return c.Speed.Spearman != 0 || c.Availabil
 
 // CorrelationNote says what a correlation has come to.
 type CorrelationNote struct {
-	What     string  // speed or availability
-	With     string  // samples, labels or entropy
+	Quantity string  // speed or availability
+	Property string  // samples, labels or entropy
 	Wanted   float64 // Spearman's coefficient
 	Achieved float64 // in this population; of equal values each has the mean of their ranks
 }
@@ -62,54 +62,54 @@ type Sharing interface {
 // Correlate hands the devices of the first clients out anew, by what values says of
 // their data. It comes before any use of the fleet. Its errors are
 // [*registry.OptionError].
-func (f *Fleet) Correlate(c Correlation, clients int, values func(with string) ([]float64, error)) error {
-	for _, way := range []struct {
-		what    string
-		hint    string
-		tie     Tie
-		value   func(client int) float64
-		to      *[]uint32
-		purpose keyed.Purpose
+func (f *Fleet) Correlate(c Correlation, clients int, values func(property string) ([]float64, error)) error {
+	for _, target := range []struct {
+		quantity    string
+		hint        string
+		correlation RankCorrelation
+		value       func(client int) float64
+		assignment  *[]uint32
+		purpose     keyed.Purpose
 	}{
-		{"speed", "give the clients one of their own, such as a distribution", c.Speed.Tie, func(client int) float64 { return f.speed(client, c.Speed.Of) }, &f.devices, keyed.CorrelatedSpeed},
+		{"speed", "give the clients one of their own, such as a distribution", c.Speed.RankCorrelation, func(client int) float64 { return f.speed(client, c.Speed.Phase) }, &f.devices, keyed.CorrelatedSpeed},
 		{"availability", "use availability: share, or trace", c.Availability, f.share, &f.presences, keyed.CorrelatedAvailability},
 	} {
-		if way.tie.Spearman == 0 {
+		if target.correlation.Spearman == 0 {
 			continue
 		}
-		data, err := values(way.tie.With)
+		data, err := values(target.correlation.Property)
 		if err != nil {
 			return err
 		}
-		own := make([]float64, clients)
-		for i := range own {
-			own[i] = way.value(i)
+		deviceValues := make([]float64, clients)
+		for i := range deviceValues {
+			deviceValues[i] = target.value(i)
 		}
-		key := "correlation." + way.what
+		key := "correlation." + target.quantity
 		switch {
-		case equal(own):
+		case equal(deviceValues):
 			return registry.Errorf(
 				key,
 				"every client has the same %s, so there is nothing to correlate (%s)",
-				way.what,
-				way.hint,
+				target.quantity,
+				target.hint,
 			)
 		case equal(data):
 			return registry.Errorf(
 				key+".with",
 				"%s are the same for every client, so there is nothing to correlate",
-				way.tie.With,
+				target.correlation.Property,
 			)
 		}
-		handed := couple(f.seed, way.purpose, way.tie.Spearman, data, own)
+		assigned := assignByRank(f.seed, target.purpose, target.correlation.Spearman, data, deviceValues)
 		got := make([]float64, clients)
-		for i, device := range handed {
-			got[i] = own[device]
+		for i, device := range assigned {
+			got[i] = deviceValues[device]
 		}
-		*way.to = handed
+		*target.assignment = assigned
 		f.Correlations = append(
 			f.Correlations,
-			CorrelationNote{way.what, way.tie.With, way.tie.Spearman, spearman(data, got)},
+			CorrelationNote{target.quantity, target.correlation.Property, target.correlation.Spearman, spearman(data, got)},
 		)
 	}
 	return nil
@@ -139,16 +139,16 @@ func (c *Correlation) check(classes []Class) error {
 
 // speed is how fast a client's device computes or transfers, as a number that is
 // greater the faster it is.
-func (f *Fleet) speed(client int, of string) float64 {
+func (f *Fleet) speed(client int, phase string) float64 {
 	k, h := f.class(client)
 	down, step, up := k.typical(h)
 	switch {
-	case of == "download":
+	case phase == "download":
 		return down
-	case of == "upload":
+	case phase == "upload":
 		return up
 	case k.slow != nil:
-		return -step / k.slow.Pace()
+		return -step / k.slow.MeanPace()
 	}
 	return -step
 }
@@ -156,30 +156,30 @@ func (f *Fleet) speed(client int, of string) float64 {
 // share is the part of the time for which a client is there: 1 where that is not known
 // to differ.
 func (f *Fleet) share(client int) float64 {
-	p, who := f.presenceOf(client)
+	p, number := f.presenceOf(client)
 	if s, ok := p.(Sharing); ok {
-		return s.Share(f.seed, who)
+		return s.Share(f.seed, number)
 	}
 	return 1
 }
 
-// couple returns, by client, the number of the one among own that it gets.
-func couple(seed uint64, purpose keyed.Purpose, coefficient float64, data, own []float64) []uint32 {
+// assignByRank returns, by client, the number of the one among own that it gets.
+func assignByRank(seed uint64, purpose keyed.Purpose, coefficient float64, data, deviceValues []float64) []uint32 {
 	rho := 2 * portable.Sin(coefficient*(math.Pi/6))
 	noise := math.Sqrt(max(0, 1-float64(rho*rho)))
 	n := float64(len(data))
 	mixed := make([]float64, len(data))
-	for place, client := range ranked(seed, purpose, 1, data) {
-		z := portable.Normal(uint64((float64(place) + 0.5) / n * 0x1p64))
+	for rank, client := range ranked(seed, purpose, 1, data) {
+		z := portable.Normal(uint64((float64(rank) + 0.5) / n * 0x1p64))
 		e := portable.Normal(keyed.Hash(seed, purpose, uint64(client), 0))
 		mixed[client] = float64(rho*z) + float64(noise*e)
 	}
-	handed := make([]uint32, len(data))
-	devices := ranked(seed, purpose, 2, own)
-	for place, client := range ranked(seed, purpose, 3, mixed) {
-		handed[client] = devices[place]
+	assigned := make([]uint32, len(data))
+	devices := ranked(seed, purpose, 2, deviceValues)
+	for rank, client := range ranked(seed, purpose, 3, mixed) {
+		assigned[client] = devices[rank]
 	}
-	return handed
+	return assigned
 }
 
 // ranked lists numbers by ascending value; of equal ones a key decides.
@@ -187,18 +187,18 @@ func ranked(seed uint64, purpose keyed.Purpose, part uint64, values []float64) [
 	type entry struct {
 		value float64
 		key   uint64
-		at    uint32
+		index uint32
 	}
 	list := make([]entry, len(values))
 	for i, v := range values {
 		list[i] = entry{v, keyed.Hash(seed, purpose, uint64(i), part), uint32(i)}
 	}
 	slices.SortFunc(list, func(a, b entry) int {
-		return cmp.Or(cmp.Compare(a.value, b.value), cmp.Compare(a.key, b.key), cmp.Compare(a.at, b.at))
+		return cmp.Or(cmp.Compare(a.value, b.value), cmp.Compare(a.key, b.key), cmp.Compare(a.index, b.index))
 	})
 	order := make([]uint32, len(list))
 	for i, e := range list {
-		order[i] = e.at
+		order[i] = e.index
 	}
 	return order
 }
@@ -227,15 +227,15 @@ func ranks(values []float64) []float64 {
 	}
 	slices.SortFunc(order, func(i, j int) int { return cmp.Compare(values[i], values[j]) })
 	places := make([]float64, len(values))
-	for from := 0; from < len(order); {
-		to := from + 1
-		for to < len(order) && values[order[to]] == values[order[from]] {
-			to++
+	for begin := 0; begin < len(order); {
+		end := begin + 1
+		for end < len(order) && values[order[end]] == values[order[begin]] {
+			end++
 		}
-		for _, i := range order[from:to] {
-			places[i] = float64(from+to-1) / 2
+		for _, i := range order[begin:end] {
+			places[i] = float64(begin+end-1) / 2
 		}
-		from = to
+		begin = end
 	}
 	return places
 }

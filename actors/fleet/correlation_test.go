@@ -66,7 +66,7 @@ func TestSpeedFollowsData(t *testing.T) {
 	data := uneven(n)
 	times := func(f *Fleet) (compute, all []float64) {
 		for client := range n {
-			d, err := f.Durations(client, 1, 10, Both(1e6), 0)
+			d, err := f.Durations(client, 1, 10, SameBits(1e6), 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -79,11 +79,11 @@ func TestSpeedFollowsData(t *testing.T) {
 	slices.Sort(before)
 	for _, of := range []string{"compute", "upload"} {
 		for _, want := range []float64{-1, -0.8, -0.3, 0.05, 0.5, 0.95, 1} {
-			f := phones(t, Correlation{Speed: SpeedTie{Tie{want, "samples"}, of}}, data)
+			f := phones(t, Correlation{Speed: SpeedCorrelation{RankCorrelation{want, "samples"}, of}}, data)
 			_, after := times(f)
 			speed := make([]float64, n)
 			for client := range speed {
-				d, err := f.Durations(client, 1, 10, Both(1e6), 0)
+				d, err := f.Durations(client, 1, 10, SameBits(1e6), 0)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -109,8 +109,8 @@ func TestSpeedFollowsData(t *testing.T) {
 func TestAvailabilityFollowsData(t *testing.T) {
 	const n = 10_000
 	data := uneven(n)
-	f := phones(t, Correlation{Availability: Tie{-0.6, "labels"}}, data)
-	if got := f.Correlations[0]; math.Abs(got.Achieved+0.6) > 0.03 || got.What != "availability" || got.With != "labels" {
+	f := phones(t, Correlation{Availability: RankCorrelation{-0.6, "labels"}}, data)
+	if got := f.Correlations[0]; math.Abs(got.Achieved+0.6) > 0.03 || got.Quantity != "availability" || got.Property != "labels" {
 		t.Errorf("%+v, want -0.6", got)
 	}
 	there, mean := make([]float64, n), 0.0
@@ -135,18 +135,18 @@ func TestAvailabilityFollowsData(t *testing.T) {
 // availability the client has.
 func TestPlansNeedNoData(t *testing.T) {
 	data := uneven(500)
-	f := phones(t, Correlation{Speed: SpeedTie{Tie{0.7, "samples"}, "compute"}, Availability: Tie{0.4, "samples"}}, data)
+	f := phones(t, Correlation{Speed: SpeedCorrelation{RankCorrelation{0.7, "samples"}, "compute"}, Availability: RankCorrelation{0.4, "samples"}}, data)
 	host := phones(t, Correlation{}, data)
 	f.classes[0].dropout.WhenUnavailable, host.classes[0].dropout.WhenUnavailable = true, true
 	others := 0
 	for client := range data {
 		at := int64(client) * 10 * second
-		want, err := f.Plan(f.Client(client), 9, 100, Both(1e7), at)
-		got, hostErr := host.Plan(f.Client(client), 9, 100, Both(1e7), at)
+		want, err := f.Plan(f.Client(client), 9, 100, SameBits(1e7), at)
+		got, hostErr := host.Plan(f.Client(client), 9, 100, SameBits(1e7), at)
 		if errors.Join(err, hostErr) != nil || got != want {
 			t.Fatalf("client %d: %+v at the host, %v; want %+v, %v", client, got, hostErr, want, err)
 		}
-		if own, err := host.Plan(host.Client(client), 9, 100, Both(1e7), at); err != nil || own != want {
+		if own, err := host.Plan(host.Client(client), 9, 100, SameBits(1e7), at); err != nil || own != want {
 			others++
 		}
 	}
@@ -177,7 +177,7 @@ func TestAvailabilityOfAClassComesWithItsDevices(t *testing.T) {
 		}
 		return f
 	}
-	own, tied := fleet(Correlation{}), fleet(Correlation{Speed: SpeedTie{Tie{0.7, "samples"}, "compute"}})
+	own, tied := fleet(Correlation{}), fleet(Correlation{Speed: SpeedCorrelation{RankCorrelation{0.7, "samples"}, "compute"}})
 	classes := map[int]int{}
 	for client := range n {
 		who := tied.Client(client)
@@ -194,7 +194,7 @@ func TestAvailabilityOfAClassComesWithItsDevices(t *testing.T) {
 		for at := int64(0); at < 2000*second; at += 37 * second {
 			of := func(f *Fleet, number int) bool {
 				p, _ := f.presenceOf(client)
-				return p.At(f.seed, number, at)
+				return p.Present(f.seed, number, at)
 			}
 			if got, want := tied.Available(client, at), of(tied, presence); got != want {
 				t.Fatalf("client %d is there at %d: %v, want %v", client, at, got, want)
@@ -223,7 +223,7 @@ func TestSpearmanOfTies(t *testing.T) {
 	for i := range 1000 {
 		data[i] = 7
 	}
-	f := phones(t, Correlation{Speed: SpeedTie{Tie{1, "samples"}, "compute"}}, data)
+	f := phones(t, Correlation{Speed: SpeedCorrelation{RankCorrelation{1, "samples"}, "compute"}}, data)
 	if got := f.Correlations[0].Achieved; !(got > 0.9 && got < 0.999) {
 		t.Errorf("correlation %g", got)
 	}
@@ -231,8 +231,8 @@ func TestSpearmanOfTies(t *testing.T) {
 
 func TestBadCorrelations(t *testing.T) {
 	data := uneven(100)
-	speed := Correlation{Speed: SpeedTie{Tie{0.5, "samples"}, "compute"}}
-	there := Correlation{Availability: Tie{0.5, "samples"}}
+	speed := Correlation{Speed: SpeedCorrelation{RankCorrelation{0.5, "samples"}, "compute"}}
+	there := Correlation{Availability: RankCorrelation{0.5, "samples"}}
 	fast := Class{Name: "fast", SecondsPerStep: Uniform{Min: 1, Max: 2}}
 	for _, c := range []struct {
 		c     Correlation
@@ -244,7 +244,7 @@ func TestBadCorrelations(t *testing.T) {
 		{there, []Class{fast}, data, "correlation.availability: every client has the same availability, so there is nothing to correlate (use availability: share, or trace)"},
 		{speed, []Class{fast}, make([]float64, 100), "correlation.speed.with: samples are the same for every client"},
 		{there, []Class{{Name: "own", Availability: &Always{}}}, data, `correlation.availability: class "own" has an availability of its own`},
-		{Correlation{Speed: SpeedTie{Tie{1.5, "samples"}, "compute"}}, []Class{fast}, data, "correlation.speed.spearman: 1.5 is out of range (from -1 to 1)"},
+		{Correlation{Speed: SpeedCorrelation{RankCorrelation{1.5, "samples"}, "compute"}}, []Class{fast}, data, "correlation.speed.spearman: 1.5 is out of range (from -1 to 1)"},
 		{speed, []Class{fast}, nil, "no data"},
 	} {
 		f, err := NewFleet(Config{Network: Network{DownloadMbps: 20, UploadMbps: 5}, Correlation: c.c, Fleet: c.fleet}, 1)

@@ -38,7 +38,7 @@ func (a Daily) Presence(*Files) (Presence, error) {
 			a.JitterHours, length, 2*a.JitterHours, 24-2*a.JitterHours)
 	}
 	d := &windows{
-		from:   hours(a.FromHour),
+		opens:  hours(a.FromHour),
 		length: hours(length),
 		jitter: hours(a.JitterHours),
 		part:   threshold(a.Probability),
@@ -56,14 +56,14 @@ func (a Daily) Presence(*Files) (Presence, error) {
 }
 
 // zonesOf are the times of zones ahead of UTC, and up to where their clients' draws lie.
-func zonesOf(list []Zone) (ahead []int64, limits []uint64, err error) {
+func zonesOf(list []Zone) (offsets []int64, limits []uint64, err error) {
 	weights := make([]float64, len(list))
 	for i, z := range list {
-		ahead = append(ahead, hours(z.Hours))
+		offsets = append(offsets, hours(z.Hours))
 		weights[i] = z.Weight
 	}
 	limits, err = shares("zones", weights, nil)
-	return ahead, limits, err
+	return offsets, limits, err
 }
 
 func (a Daily) String() string {
@@ -83,11 +83,11 @@ func (a Daily) String() string {
 
 // windows are those of [Daily]. Windows of neighbouring days never touch.
 type windows struct {
-	from, length, jitter int64
-	part                 uint64 // a day's draw below it: the client is there that day
-	start                int64  // time of day at virtual time 0, UTC
-	zones                []int64
-	shares               []uint64
+	opens, length, jitter int64
+	part                  uint64 // a day's draw below it: the client is there that day
+	start                 int64  // time of day at virtual time 0, UTC
+	zones                 []int64
+	shares                []uint64
 }
 
 const (
@@ -100,7 +100,7 @@ func hours(h float64) int64 { return nanoseconds(h * 3600) }
 // local is t in time since the client's window opens nominally on day 0.
 func (d *windows) local(seed uint64, client int, t int64) (since, shift int64) {
 	zone := d.zones[pick(d.shares, keyed.Hash(seed, keyed.Availability, uint64(client)))]
-	shift = d.start + zone - d.from
+	shift = d.start + zone - d.opens
 	return t + shift, shift
 }
 
@@ -120,7 +120,7 @@ func (d *windows) window(seed uint64, client int, n int64) (opens, closes int64,
 	return opens, closes, true
 }
 
-func (d *windows) At(seed uint64, client int, t int64) bool {
+func (d *windows) Present(seed uint64, client int, t int64) bool {
 	since, _ := d.local(seed, client, t)
 	// The window of the day before is over by now, however long its jitter; that
 	// of the day after may have opened early.

@@ -19,7 +19,7 @@ func boards(phones float64) Config {
 // class what any client does, and the simulated clients draw as if there were no devices.
 func TestDevicesHaveTheirClasses(t *testing.T) {
 	const clients = 300
-	bits := Both(6_710_000)
+	bits := SameBits(6_710_000)
 	f, err := NewFleet(boards(1), 3)
 	if err != nil {
 		t.Fatal(err)
@@ -97,11 +97,11 @@ func TestMeanOfAClass(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, err := alone.Mean(80, Both(6_710_000))
+		want, err := alone.Mean(80, SameBits(6_710_000))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := f.MeanOf(i, 80, Both(6_710_000)); err != nil || got != want {
+		if got, err := f.MeanOf(i, 80, SameBits(6_710_000)); err != nil || got != want {
 			t.Errorf("class %s takes %+v, %v in the mean; alone %+v", k.Name, got, err, want)
 		}
 	}
@@ -110,11 +110,11 @@ func TestMeanOfAClass(t *testing.T) {
 // An overhead adds to every phase in which something is done, in plans, means and
 // expectations alike, unstretched by slowdowns and unchanged by what varies.
 func TestOverhead(t *testing.T) {
-	bits := Both(6_710_000)
+	bits := SameBits(6_710_000)
 	for name, k := range map[string]Class{
 		"constant": {Name: "a"},
 		"varied":   {Name: "a", UploadMbps: Lognormal{Median: 3, Sigma: 1}, Vary: Vary{Compute: Lognormal{Mean: 1, Sigma: 0.4}}, StepCV: 0.2},
-		"slowed":   {Name: "a", Slowdown: Spells{EverySeconds: 60, ForSeconds: 30, Factor: Constant{Value: 4}}},
+		"slowed":   {Name: "a", Slowdown: SlowPeriods{EverySeconds: 60, ForSeconds: 30, Factor: Constant{Value: 4}}},
 	} {
 		c := Config{Network: Network{DownloadMbps: 20, UploadMbps: 5}, Compute: Compute{SecondsPerStep: 0.017}, Fleet: []Class{k}}
 		without, err := NewFleet(c, 5)

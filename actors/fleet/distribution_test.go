@@ -77,11 +77,11 @@ func laws() []struct {
 func TestDrawsFollowTheirLaws(t *testing.T) {
 	draws := make([]float64, 1_000_000)
 	for _, c := range laws() {
-		s, err := lawOf(c.dist)
+		s, err := samplerOf(c.dist)
 		if err != nil {
 			t.Fatal(err)
 		}
-		q := quantity{id: ofStep, own: s}
+		q := quantity{id: drawStep, client: s}
 		for client := range draws {
 			draws[client] = q.draw(keys{client: keyed.Hash(5, keyed.Device, uint64(client))})
 		}
@@ -94,7 +94,7 @@ func TestDrawsFollowTheirLaws(t *testing.T) {
 // The test above would see a law that is slightly wrong: by one percent in one
 // parameter.
 func TestTheDistanceSeesWrongLaws(t *testing.T) {
-	s, err := lawOf(Lognormal{Median: 20, Sigma: 0.707})
+	s, err := samplerOf(Lognormal{Median: 20, Sigma: 0.707})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func TestTasksFollowTheirLaws(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range draws {
-			d, err := f.Durations(i%1000, uint64(i/1000), 1, Both(0), 0)
+			d, err := f.Durations(i%1000, uint64(i/1000), 1, SameBits(0), 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -140,7 +140,7 @@ func TestProductOfLognormals(t *testing.T) {
 		t.Fatal(err)
 	}
 	for client := range draws {
-		d, err := f.Durations(client, 1, 1, Both(0), 0)
+		d, err := f.Durations(client, 1, 1, SameBits(0), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -186,7 +186,7 @@ func TestExpectedMaximum(t *testing.T) {
 		for round := range uint64(rounds) {
 			slowest := int64(0)
 			for client := range n {
-				d, err := f.Durations(client, round, 1, Both(0), 0)
+				d, err := f.Durations(client, round, 1, SameBits(0), 0)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -203,7 +203,7 @@ func TestExpectedMaximum(t *testing.T) {
 // AtLeast and AtMost gather what lies beyond them.
 func TestBoundsOfDraws(t *testing.T) {
 	d := Normal{Mean: 10, Std: 5, Bounds: Bounds{AtLeast: 5, AtMost: 15}}
-	s, err := lawOf(d)
+	s, err := samplerOf(d)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,7 +272,7 @@ func anyDistribution(t *rapid.T, label string, most float64) Distribution {
 func TestDrawsAreQuantiles(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := anyDistribution(t, "dist", 0)
-		s, err := lawOf(d)
+		s, err := samplerOf(d)
 		if err != nil {
 			t.Fatalf("%s: %v", d, err)
 		}
@@ -283,10 +283,10 @@ func TestDrawsAreQuantiles(t *testing.T) {
 		x, y := s.Quantile(a), s.Quantile(b)
 		if values, ok := d.(Empirical); ok {
 			slices.Sort(values.Values) // else its draws do not grow
-			s, _ = lawOf(values)
+			s, _ = samplerOf(values)
 			x, y = s.Quantile(a), s.Quantile(b)
 		}
-		if low := s.Least; !(low >= 0) || x < low || math.IsInf(x, 0) || math.IsNaN(x) {
+		if low := s.Min; !(low >= 0) || x < low || math.IsInf(x, 0) || math.IsNaN(x) {
 			t.Fatalf("%s: draw %g, floor %g", d, x, low)
 		}
 		if x > y*(1+1e-12) {
@@ -321,7 +321,7 @@ func TestBadDistributions(t *testing.T) {
 		{Constant{Value: 1, Bounds: Bounds{AtLeast: 3, AtMost: 2}}, "at_most: 2 is below at_least, 3"},
 		{Constant{Value: 1, Bounds: Bounds{AtLeast: -3}}, "at_least: -3"},
 	} {
-		if _, err := lawOf(c.dist); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := samplerOf(c.dist); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: error %v, want one with %q", c.dist, err, c.want)
 		}
 	}

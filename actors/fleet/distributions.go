@@ -29,8 +29,8 @@ type Constant struct {
 
 func (c Constant) String() string { return strconv.FormatFloat(c.Value, 'g', -1, 64) }
 
-func (c Constant) Law() (Law, error) {
-	return c.Cut(Law{Quantile: func(uint64) float64 { return c.Value }, Least: c.Value, constant: true})
+func (c Constant) Sampler() (Sampler, error) {
+	return c.Cut(Sampler{Quantile: func(uint64) float64 { return c.Value }, Min: c.Value, constant: true})
 }
 
 // Uniform is the uniform distribution.
@@ -40,11 +40,11 @@ type Uniform struct {
 	Bounds
 }
 
-func (d Uniform) Law() (Law, error) {
+func (d Uniform) Sampler() (Sampler, error) {
 	if d.Max < d.Min {
-		return Law{}, registry.Errorf("max", "%g is below min, %g", d.Max, d.Min)
+		return Sampler{}, registry.Errorf("max", "%g is below min, %g", d.Max, d.Min)
 	}
-	return d.Cut(Law{Least: d.Min, Quantile: func(bits uint64) float64 {
+	return d.Cut(Sampler{Min: d.Min, Quantile: func(bits uint64) float64 {
 		u, _ := portable.Uniform(bits)
 		return d.Min + float64(u*(d.Max-d.Min))
 	}})
@@ -58,8 +58,8 @@ type Normal struct {
 	Bounds
 }
 
-func (d Normal) Law() (Law, error) {
-	return d.Cut(Law{Quantile: func(bits uint64) float64 {
+func (d Normal) Sampler() (Sampler, error) {
+	return d.Cut(Sampler{Quantile: func(bits uint64) float64 {
 		return max(0, d.Mean+float64(d.Std*portable.Normal(bits)))
 	}})
 }
@@ -72,17 +72,17 @@ type Lognormal struct {
 	Bounds
 }
 
-func (d Lognormal) Law() (Law, error) {
-	if err := either("mean", d.Mean, "median", d.Median); err != nil {
-		return Law{}, err
+func (d Lognormal) Sampler() (Sampler, error) {
+	if err := exactlyOne("mean", d.Mean, "median", d.Median); err != nil {
+		return Sampler{}, err
 	}
 	mu := portable.Log(d.Mean) - float64(d.Sigma*d.Sigma*0.5)
 	if d.Median != 0 {
 		mu = portable.Log(d.Median)
 	}
-	return d.Cut(Law{
+	return d.Cut(Sampler{
 		Quantile:  func(bits uint64) float64 { return portable.Exp(mu + float64(d.Sigma*portable.Normal(bits))) },
-		Least:     portable.Exp(mu - float64(8.3*d.Sigma)), // the lowest of the 2^52 cells of normal
+		Min:       portable.Exp(mu - float64(8.3*d.Sigma)), // the lowest of the 2^52 cells of normal
 		lognormal: true,
 		mu:        mu,
 		sigma:     d.Sigma,
@@ -96,14 +96,14 @@ type ShiftedExponential struct {
 	Bounds
 }
 
-func (d ShiftedExponential) Law() (Law, error) {
+func (d ShiftedExponential) Sampler() (Sampler, error) {
 	if d.Shift > d.Mean {
-		return Law{}, registry.Errorf("shift", "%g is above mean, %g", d.Shift, d.Mean)
+		return Sampler{}, registry.Errorf("shift", "%g is above mean, %g", d.Shift, d.Mean)
 	}
-	beyond := d.Mean - d.Shift
-	return d.Cut(Law{Least: d.Shift, Quantile: func(bits uint64) float64 {
+	excessMean := d.Mean - d.Shift
+	return d.Cut(Sampler{Min: d.Shift, Quantile: func(bits uint64) float64 {
 		_, c := portable.Uniform(bits)
-		return d.Shift - float64(beyond*portable.Log(c))
+		return d.Shift - float64(excessMean*portable.Log(c))
 	}})
 }
 
@@ -114,9 +114,9 @@ type Weibull struct {
 	Bounds
 }
 
-func (d Weibull) Law() (Law, error) {
+func (d Weibull) Sampler() (Sampler, error) {
 	exponent := 1 / d.Shape
-	return d.Cut(Law{Quantile: func(bits uint64) float64 {
+	return d.Cut(Sampler{Quantile: func(bits uint64) float64 {
 		_, c := portable.Uniform(bits)
 		return d.Scale * portable.Pow(-portable.Log(c), exponent)
 	}})
@@ -130,21 +130,21 @@ type Pareto struct {
 	Bounds
 }
 
-func (d Pareto) Law() (Law, error) {
-	if err := either("mean", d.Mean, "min", d.Min); err != nil {
-		return Law{}, err
+func (d Pareto) Sampler() (Sampler, error) {
+	if err := exactlyOne("mean", d.Mean, "min", d.Min); err != nil {
+		return Sampler{}, err
 	}
-	least := d.Min
+	minimum := d.Min
 	if d.Mean != 0 {
 		if d.Shape <= 1 {
-			return Law{}, registry.Errorf("shape", "%g has no mean (more than 1, or min in place of mean)", d.Shape)
+			return Sampler{}, registry.Errorf("shape", "%g has no mean (more than 1, or min in place of mean)", d.Shape)
 		}
-		least = d.Mean * (d.Shape - 1) / d.Shape
+		minimum = d.Mean * (d.Shape - 1) / d.Shape
 	}
 	exponent := -1 / d.Shape
-	return d.Cut(Law{Least: least, Quantile: func(bits uint64) float64 {
+	return d.Cut(Sampler{Min: minimum, Quantile: func(bits uint64) float64 {
 		_, c := portable.Uniform(bits)
-		return least * portable.Pow(c, exponent)
+		return minimum * portable.Pow(c, exponent)
 	}})
 }
 
@@ -156,15 +156,15 @@ type Empirical struct {
 
 const maxValues = 1 << 20
 
-func (d Empirical) Law() (Law, error) {
+func (d Empirical) Sampler() (Sampler, error) {
 	if n := len(d.Values); n < 1 || n > maxValues {
-		return Law{}, registry.Errorf("values", "%d of them (from 1 to %d)", n, maxValues)
+		return Sampler{}, registry.Errorf("values", "%d of them (from 1 to %d)", n, maxValues)
 	}
 	values := slices.Clone(d.Values)
 	sorted := slices.Sorted(slices.Values(values))
-	return d.Cut(Law{
-		Least:  sorted[0],
-		Most:   sorted[len(sorted)-1],
+	return d.Cut(Sampler{
+		Min:    sorted[0],
+		Max:    sorted[len(sorted)-1],
 		Median: sorted[len(sorted)/2],
 		Quantile: func(bits uint64) float64 {
 			return values[keyed.Below(bits, uint64(len(values)))]

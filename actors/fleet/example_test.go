@@ -24,7 +24,7 @@ func Example() {
 		panic(err)
 	}
 	for client := range 6 {
-		plan, err := devices.Plan(devices.Client(client), 1, 80, fleet.Both(6.71*mbit), 0)
+		plan, err := devices.Plan(devices.Client(client), 1, 80, fleet.SameBits(6.71*mbit), 0)
 		if err != nil {
 			panic(err)
 		}

@@ -16,12 +16,12 @@ import (
 func (f *Fleet) Expect(client, steps int, bits Bits) (Durations, error) {
 	k, h := f.class(client)
 	down, step, up := k.typical(h)
-	d := Durations{transfer(bits.Down, down), whole(float64(float64(steps) * step * second)), transfer(bits.Up, up)}
+	d := Durations{transfer(bits.Down, down), roundDuration(float64(float64(steps) * step * second)), transfer(bits.Up, up)}
 	d = inLongRun(k.slow, d, k.links == nil)
 	if err := d.check(steps, bits); err != nil {
 		return d, err
 	}
-	return d.with(k.overhead, steps, bits), nil
+	return d.withOverhead(k.overhead, steps, bits), nil
 }
 
 // Pace draws how far a client is from its class: for each phase a lognormal factor with median 1, whose
@@ -44,7 +44,7 @@ func inLongRun(s Slowing, d Durations, transfers bool) Durations {
 		if ns < 0 {
 			return ns
 		}
-		return whole(float64(ns) / s.Pace())
+		return roundDuration(float64(ns) / s.MeanPace())
 	}
 	d.Compute = slowed(d.Compute)
 	if transfers && s.Transfers() {
@@ -61,20 +61,20 @@ func (k *class) typical(h uint64) (down, step, up float64) {
 	if k.links == nil {
 		return k.download.typical(h), step, k.upload.typical(h)
 	}
-	trace, _ := k.links.place(h, 0)
+	trace, _ := k.links.locate(h, 0)
 	return trace.download.mean(), step, trace.upload.mean()
 }
 
 // typical is the client's own draw with the task's factor at its median.
 func (q *quantity) typical(client uint64) float64 {
-	return float64(q.own.Quantile(keyed.Nth(client, q.id)) * q.vary.median())
+	return float64(q.client.Quantile(keyed.Nth(client, q.id)) * q.vary.median())
 }
 
 // Soonest is a time that no task of any client is shorter than: its transfers over
 // the fastest link that can be drawn, and their overhead. 0 where tasks may
 // end early.
 func (f *Fleet) Soonest(bits Bits) int64 {
-	least := int64(math.MaxInt64)
+	shortestTask := int64(math.MaxInt64)
 	for i := range f.classes {
 		k := &f.classes[i]
 		if k.dropout != (Dropout{}) || k.battery != nil {
@@ -83,23 +83,23 @@ func (f *Fleet) Soonest(bits Bits) int64 {
 		down := 0.0
 		up := 0.0
 		if k.links == nil {
-			down = k.download.most()
-			up = k.upload.most()
+			down = k.download.maxDraw()
+			up = k.upload.maxDraw()
 		}
 		for i := range k.links {
-			down = max(down, k.links[i].download.most())
-			up = max(up, k.links[i].upload.most())
+			down = max(down, k.links[i].download.max())
+			up = max(up, k.links[i].upload.max())
 		}
-		least = min(
-			least,
-			(Durations{Download: shortest(bits.Down, down), Upload: shortest(bits.Up, up)}).with(
+		shortestTask = min(
+			shortestTask,
+			(Durations{Download: shortest(bits.Down, down), Upload: shortest(bits.Up, up)}).withOverhead(
 				k.overhead,
 				0,
 				bits,
 			).Total(),
 		)
 	}
-	return least
+	return shortestTask
 }
 
 // shortest is a bound of a transfer's time from below, whatever is rounded.
@@ -108,13 +108,13 @@ func shortest(bits int64, mbps float64) int64 {
 	return max(0, transfer(bits, mbps/rounding)-1)
 }
 
-// most is the largest value that can be drawn.
-func (q *quantity) most() float64 {
+// maxDraw is the largest value that can be drawn.
+func (q *quantity) maxDraw() float64 {
 	const top = math.MaxUint64
 	if q.product {
 		return q.lognormal(top, top)
 	}
-	return q.own.most() * q.vary.most()
+	return q.client.maxDraw() * q.vary.maxDraw()
 }
 
 // mean and most are a link's mean and largest capacity in megabits a second.
@@ -123,4 +123,4 @@ func (c *capacity) mean() float64 {
 	return float64(c.sum[n]) / float64(n) / 1000
 }
 
-func (c *capacity) most() float64 { return float64(slices.Max(c.kbps)) / 1000 }
+func (c *capacity) max() float64 { return float64(slices.Max(c.kbps)) / 1000 }

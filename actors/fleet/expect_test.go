@@ -17,11 +17,11 @@ func TestExpectIsExactWhereNothingVaries(t *testing.T) {
 			t.Fatal(err)
 		}
 		for client := range 200 {
-			got, err := f.Expect(client, 80, Both(6_710_000))
+			got, err := f.Expect(client, 80, SameBits(6_710_000))
 			if err != nil {
 				t.Fatal(err)
 			}
-			want, err := f.Durations(client, 9, 80, Both(6_710_000), 5)
+			want, err := f.Durations(client, 9, 80, SameBits(6_710_000), 5)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -42,7 +42,7 @@ func TestExpectOfMeasuredFactors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, err := f.Expect(0, 50, Both(0))
+		d, err := f.Expect(0, 50, SameBits(0))
 		if err != nil || d.Compute != 1e9 {
 			t.Errorf("50 steps of 0.01 s with factors %v are expected to take %d ns, want 1e9: %v", values, d.Compute, err)
 		}
@@ -62,11 +62,11 @@ func TestExpectIsTypical(t *testing.T) {
 	const tasks = 4000
 	for task := range uint64(tasks) {
 		client := int(task % 17)
-		expected, err := f.Expect(client, 50, Both(0))
+		expected, err := f.Expect(client, 50, SameBits(0))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d, _ := f.Durations(client, task, 50, Both(0), 0); d.Compute > expected.Compute {
+		if d, _ := f.Durations(client, task, 50, SameBits(0), 0); d.Compute > expected.Compute {
 			longer++
 		}
 	}
@@ -75,37 +75,37 @@ func TestExpectIsTypical(t *testing.T) {
 	}
 
 	slow, err := NewFleet(Config{Network: Network{DownloadMbps: 1, UploadMbps: 1}, Compute: Compute{SecondsPerStep: 1},
-		Slowdown: Spells{EverySeconds: 100, ForSeconds: 50, Factor: Constant{Value: 4}}}, 1)
+		Slowdown: SlowPeriods{EverySeconds: 100, ForSeconds: 50, Factor: Constant{Value: 4}}}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	mean, err := slow.Mean(80, Both(1e6))
+	mean, err := slow.Mean(80, SameBits(1e6))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d, err := slow.Expect(7, 80, Both(1e6)); err != nil || d != mean {
+	if d, err := slow.Expect(7, 80, SameBits(1e6)); err != nil || d != mean {
 		t.Errorf("with slowdowns %+v, %v; the mean is %+v", d, err, mean)
 	}
 }
 
 func TestExpectGrowsWithSteps(t *testing.T) {
 	f, err := NewFleet(Config{Network: Network{DownloadMbps: 1, UploadMbps: 1}, Compute: Compute{SecondsPerStep: 1e-9},
-		Slowdown: Spells{EverySeconds: 100, ForSeconds: 50, Factor: Constant{Value: 3}}}, 1)
+		Slowdown: SlowPeriods{EverySeconds: 100, ForSeconds: 50, Factor: Constant{Value: 3}}}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	last := Durations{}
 	for steps := range 1000 {
-		d, err := f.Expect(0, steps, Both(1e6))
+		d, err := f.Expect(0, steps, SameBits(1e6))
 		if err != nil || d.Total() < last.Total() {
 			t.Fatalf("%d steps: %+v after %+v, %v", steps, d, last, err)
 		}
 		last = d
 	}
-	if _, err := f.Expect(0, -1, Both(1)); err == nil {
+	if _, err := f.Expect(0, -1, SameBits(1)); err == nil {
 		t.Error("a negative number of steps is expected to take no time")
 	}
-	if _, err := f.Expect(0, 1, Both(math.MaxInt64)); err == nil {
+	if _, err := f.Expect(0, 1, SameBits(math.MaxInt64)); err == nil {
 		t.Error("a transfer of years is expected to end")
 	}
 }

@@ -55,11 +55,11 @@ func (f *Files) links(l Links) (linkTraces, error) {
 	if err != nil || len(l.Traces) == 0 {
 		return all, err
 	}
-	some, err := all.choose(l.Traces)
+	chosen, err := all.choose(l.Traces)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", l.File, err)
 	}
-	return some, nil
+	return chosen, nil
 }
 
 // steps is the distribution of a step's time over measured devices.
@@ -85,60 +85,60 @@ const maxName = 200 // bytes
 // readRows reads a CSV file with exactly these columns, of which the first is a
 // name, and hands out each row with its line. If the columns have other names,
 // those named stand for them, and the file may have more.
-func readRows(r io.Reader, what string, columns, named []string, row func(line int, fields []string) error) error {
+func readRows(r io.Reader, kind string, columns, named []string, row func(line int, fields []string) error) error {
 	in := csv.NewReader(r)
 	in.ReuseRecord = true
 	if len(named) == 0 {
 		in.FieldsPerRecord = len(columns)
 	} else if len(named) != len(columns) {
-		return fmt.Errorf("%s: columns has %d names (one for each of %s)", what, len(named), strings.Join(columns, ","))
+		return fmt.Errorf("%s: columns has %d names (one for each of %s)", kind, len(named), strings.Join(columns, ","))
 	}
 	header, err := in.Read()
 	if err == io.EOF {
-		return fmt.Errorf("%s: the file is empty, want the columns %s", what, strings.Join(columns, ","))
+		return fmt.Errorf("%s: the file is empty, want the columns %s", kind, strings.Join(columns, ","))
 	}
 	if err != nil && !errors.Is(err, csv.ErrFieldCount) {
-		return fmt.Errorf("%s: %w", what, err)
+		return fmt.Errorf("%s: %w", kind, err)
 	}
-	var at []int
+	var positions []int
 	for _, name := range named {
 		i := slices.Index(header, name)
 		if i < 0 {
-			return fmt.Errorf("%s: line 1 has no column %q (it has %s)", what, name, strings.Join(header, ","))
+			return fmt.Errorf("%s: line 1 has no column %q (it has %s)", kind, name, strings.Join(header, ","))
 		}
-		at = append(at, i)
+		positions = append(positions, i)
 	}
-	if at == nil && !slices.Equal(header, columns) {
+	if positions == nil && !slices.Equal(header, columns) {
 		return fmt.Errorf(
 			"%s: line 1 is %q, want the columns %s",
-			what,
+			kind,
 			strings.Join(header, ","),
 			strings.Join(columns, ","),
 		)
 	}
-	chosen := make([]string, len(at)) // fields of a row, for as long as the reader's own hold
+	chosen := make([]string, len(positions)) // fields of a row, for as long as the reader's own hold
 	for rows := 0; ; rows++ {
 		fields, err := in.Read()
 		switch {
 		case err == io.EOF && rows > 0:
 			return nil
 		case err == io.EOF:
-			return fmt.Errorf("%s: no row after the columns, want at least one", what)
+			return fmt.Errorf("%s: no row after the columns, want at least one", kind)
 		case err != nil:
-			return fmt.Errorf("%s: %w", what, err)
+			return fmt.Errorf("%s: %w", kind, err)
 		}
 		line, _ := in.FieldPos(0)
-		if at != nil {
-			for i, from := range at {
-				chosen[i] = fields[from]
+		if positions != nil {
+			for i, position := range positions {
+				chosen[i] = fields[position]
 			}
 			fields = chosen
 		}
 		if n := len(fields[0]); n < 1 || n > maxName {
-			return fmt.Errorf("%s: line %d: %s is %d bytes long, want 1 to %d", what, line, columns[0], n, maxName)
+			return fmt.Errorf("%s: line %d: %s is %d bytes long, want 1 to %d", kind, line, columns[0], n, maxName)
 		}
 		if err := row(line, fields); err != nil {
-			return fmt.Errorf("%s: line %d: %w", what, line, err)
+			return fmt.Errorf("%s: line %d: %w", kind, line, err)
 		}
 	}
 }
@@ -159,29 +159,29 @@ func number(name, text string, low, high float64) (float64, error) {
 // and hands out each row's fields behind the trace's name.
 func readTraces(
 	r io.Reader,
-	what string,
+	kind string,
 	columns, named []string,
 	limit int,
 	row func(name string, begins bool, fields []string) error,
 ) error {
 	seen := map[string]int{}
 	last := ""
-	return readRows(r, what, columns, named, func(line int, fields []string) error {
-		before, known := seen[fields[0]]
+	return readRows(r, kind, columns, named, func(line int, fields []string) error {
+		before, found := seen[fields[0]]
 		switch {
-		case known && fields[0] != last:
+		case found && fields[0] != last:
 			return fmt.Errorf(
 				"trace %q goes on after another one (it started in line %d): want its rows together",
 				fields[0],
 				before,
 			)
-		case !known && len(seen) == limit:
+		case !found && len(seen) == limit:
 			return fmt.Errorf("more than %d traces", limit)
-		case !known:
+		case !found:
 			last = strings.Clone(fields[0])
 			seen[last] = line
 		}
-		return row(last, !known, fields[1:])
+		return row(last, !found, fields[1:])
 	})
 }
 
@@ -237,7 +237,7 @@ func readMeasurements(r io.Reader, named []string) (measurements, error) {
 func (m measurements) stepTimes(secondsPerStep float64, reference string) (Empirical, error) {
 	i := slices.IndexFunc(m, func(d measurement) bool { return d.device == reference })
 	if i < 0 {
-		return Empirical{}, fmt.Errorf("no measured device is called %q%s", reference, m.like(reference))
+		return Empirical{}, fmt.Errorf("no measured device is called %q%s", reference, m.suggest(reference))
 	}
 	var d Empirical
 	for _, t := range m { // the reference device's own ratio being 1, exactly
@@ -246,20 +246,20 @@ func (m measurements) stepTimes(secondsPerStep float64, reference string) (Empir
 	return d, nil
 }
 
-// like suggests devices whose names share a word with the one wanted.
-func (m measurements) like(name string) string {
-	var some []string
+// suggest suggests devices whose names share a word with the one wanted.
+func (m measurements) suggest(name string) string {
+	var suggestions []string
 	for _, word := range strings.Fields(strings.ToLower(name)) {
 		for _, d := range m {
-			if len(some) < 5 &&
+			if len(suggestions) < 5 &&
 				slices.Contains(strings.Fields(strings.ToLower(d.device)), word) &&
-				!slices.Contains(some, d.device) {
-				some = append(some, d.device)
+				!slices.Contains(suggestions, d.device) {
+				suggestions = append(suggestions, d.device)
 			}
 		}
 	}
-	if len(some) == 0 {
+	if len(suggestions) == 0 {
 		return fmt.Sprintf(", want one of the %d in the file", len(m))
 	}
-	return " (did you mean " + strings.Join(some, ", ") + "?)"
+	return " (did you mean " + strings.Join(suggestions, ", ") + "?)"
 }

@@ -18,8 +18,8 @@ type Durations struct{ Download, Compute, Upload int64 }
 // update's on its way up.
 type Bits struct{ Down, Up int64 }
 
-// Both is one size both ways.
-func Both(bits int64) Bits { return Bits{bits, bits} }
+// SameBits is one size both ways.
+func SameBits(bits int64) Bits { return Bits{bits, bits} }
 
 // Never is the time of what does not happen.
 const Never = math.MaxInt64
@@ -36,11 +36,11 @@ const (
 // Fleet is a population of simulated devices, of any size: a client costs no
 // memory but for the eight bytes that say whose device it has where data decide that.
 type Fleet struct {
-	seed    uint64
-	classes []class
-	shares  []uint64 // limits of the classes, for pick
-	own     bool     // whether any class has an availability of its own
-	plain   bool     // no classes: all clients alike but for Compute.Std
+	seed          uint64
+	classes       []class
+	shares        []uint64 // limits of the classes, for pick
+	classPresence bool     // whether any class has an availability of its own
+	homogeneous   bool     // no classes: all clients alike but for Compute.Std
 
 	Files        []string          // the population was read from them
 	Correlations []CorrelationNote // of devices with data
@@ -56,7 +56,7 @@ type Fleet struct {
 
 	deadline int64 // see [Config.Deadline]
 
-	counted []int // by class: the number of the first client behind those that it has by count; nil: none has
+	countEnds []int // by class: the number of the first client behind those that it has by count; nil: none has
 }
 
 // NoClass is the class of a real device of which none is known.
@@ -96,8 +96,8 @@ func newFleet(c Config, seed uint64, files *Files) (*Fleet, error) {
 	classes := c.Fleet
 	if len(classes) == 0 {
 		classes = []Class{{Name: "all"}}
-		f.plain = !c.Network.Links.isSet() && c.Compute.Measured == ""
-		if f.plain {
+		f.homogeneous = !c.Network.Links.isSet() && c.Compute.Measured == ""
+		if f.homogeneous {
 			classes[0].Name = ""
 		}
 	}
@@ -111,14 +111,14 @@ func newFleet(c Config, seed uint64, files *Files) (*Fleet, error) {
 			return nil, registry.Below(fmt.Sprintf("fleet[%d]", i), err)
 		}
 		f.classes = append(f.classes, compiled)
-		f.own = f.own || compiled.ownPresence
+		f.classPresence = f.classPresence || compiled.ownPresence
 		weights[i] = k.Weight
 	}
 	if files != nil {
 		f.Files = files.paths
 	}
-	f.counted = counted(c.Fleet)
-	if f.counted != nil && slices.Max(weights) == 0 { // the rest is of the classes without a count
+	f.countEnds = countEnds(c.Fleet)
+	if f.countEnds != nil && slices.Max(weights) == 0 { // the rest is of the classes without a count
 		for i, k := range c.Fleet {
 			if k.Count == 0 {
 				weights[i] = 1
@@ -133,8 +133,8 @@ func newFleet(c Config, seed uint64, files *Files) (*Fleet, error) {
 	return f, err
 }
 
-// counted adds the counts of the classes up; nil: there are none.
-func counted(classes []Class) (upTo []int) {
+// countEnds adds the counts of the classes up; nil: there are none.
+func countEnds(classes []Class) (upTo []int) {
 	all := 0
 	for _, k := range classes {
 		all += k.Count
@@ -206,17 +206,19 @@ func (f *Fleet) DeviceClass(client int) int {
 // Reseeded is the same population with another seed: other clients of the same classes.
 // Who has whose device where data decide that stays as it is.
 func (f *Fleet) Reseeded(seed uint64) *Fleet {
-	other := *f
-	other.seed = seed
-	return &other
+	reseeded := *f
+	reseeded.seed = seed
+	return &reseeded
 }
 
 // class is a client's class, with the key of its device.
-func (f *Fleet) class(client int) (*class, uint64) { return f.classOf(of(f.devices, client)) }
+func (f *Fleet) class(client int) (*class, uint64) {
+	return f.classOf(assignedNumber(f.devices, client))
+}
 
 // classOf is a device's class, with its key.
 func (f *Fleet) classOf(device int) (*class, uint64) {
-	if f.plain { // no client has speeds of its own
+	if f.homogeneous { // no client has speeds of its own
 		return &f.classes[0], 0
 	}
 	h := keyed.Hash(f.seed, keyed.Device, uint64(device))
@@ -225,7 +227,7 @@ func (f *Fleet) classOf(device int) (*class, uint64) {
 
 // Class is the number of a client's class.
 func (f *Fleet) Class(client int) int {
-	device := of(f.devices, client)
+	device := assignedNumber(f.devices, client)
 	return f.pick(device, keyed.Hash(f.seed, keyed.Device, uint64(device)))
 }
 
@@ -236,10 +238,10 @@ func (f *Fleet) pick(device int, h uint64) int {
 			return k
 		}
 	}
-	if n := len(f.counted); n > 0 && device < f.counted[n-1] {
-		return sort.SearchInts(f.counted, device+1)
+	if n := len(f.countEnds); n > 0 && device < f.countEnds[n-1] {
+		return sort.SearchInts(f.countEnds, device+1)
 	}
-	return pick(f.shares, keyed.Nth(h, ofClass))
+	return pick(f.shares, keyed.Nth(h, drawClass))
 }
 
 // Classes names the classes in their order. Without classes it is one name, empty.
@@ -261,9 +263,9 @@ func (f *Fleet) Classes() []string {
 // of K independent normal ones, which is itself normal with mean K beta and
 // standard deviation sqrt(K) std: one draw, keyed (client, task). It is cut at
 // zero.
-func (f *Fleet) Durations(client int, task uint64, steps int, bits Bits, at int64) (Durations, error) {
+func (f *Fleet) Durations(client int, task uint64, steps int, bits Bits, start int64) (Durations, error) {
 	k, h := f.class(client)
-	return f.durations(k, h, client, task, steps, bits, at)
+	return f.durations(k, h, client, task, steps, bits, start)
 }
 
 // durations is Durations of a client with a device of a class; h is the device's key.
@@ -274,21 +276,21 @@ func (f *Fleet) durations(
 	task uint64,
 	steps int,
 	bits Bits,
-	at int64,
+	start int64,
 ) (Durations, error) {
-	if at < 0 || at > maxTime {
+	if start < 0 || start > maxTime {
 		return Durations{}, fmt.Errorf(
 			"clientmodel: task %d of client %d starts at %d ns, want 0 to %d",
 			task,
 			client,
-			at,
+			start,
 			int64(maxTime),
 		)
 	}
-	d := k.durations(f.seed, client, h, task, steps, bits, at)
+	d := k.durations(f.seed, client, h, task, steps, bits, start)
 	err := d.check(steps, bits)
-	if err == nil && k.dawdle != nil {
-		d.Compute += k.dawdle(d.Total(), f.deadline) - d.Total()
+	if err == nil && k.delay != nil {
+		d.Compute += k.delay(d.Total(), f.deadline) - d.Total()
 		if d.Compute > maxSeconds*second {
 			err = fmt.Errorf("its attack takes over %g s, three years (lower its factor)", float64(maxSeconds))
 		}
@@ -300,52 +302,52 @@ func (f *Fleet) durations(
 }
 
 // durations is Durations with -1 for what is out of bounds; h is the device's key.
-func (k *class) durations(seed uint64, client int, h, task uint64, steps int, bits Bits, at int64) (d Durations) {
+func (k *class) durations(seed uint64, client int, h, task uint64, steps int, bits Bits, start int64) (d Durations) {
 	random := keys{client: h}
 	switch {
-	case k.together:
-		random.task = keyed.Hash(seed, keyed.Together, uint64(at))
+	case k.shared:
+		random.task = keyed.Hash(seed, keyed.Together, uint64(start))
 	case k.varies:
 		random.task = keyed.Hash(seed, keyed.Vary, uint64(client), task)
 	}
 	var trace *linkTrace
 	var position int64
 	if k.links != nil {
-		trace, position = k.links.place(h, at)
+		trace, position = k.links.locate(h, start)
 		d.Download = trace.download.transfer(bits.Down, position)
 	} else {
-		d.Download = k.transfer(&k.download, random, seed, client, bits.Down, at)
+		d.Download = k.transfer(&k.download, random, seed, client, bits.Down, start)
 	}
 	if d.Download < 0 {
 		return d
 	}
-	d.Download += over(k.overhead.Download, bits.Down)
-	d.Compute = k.compute(random, seed, client, task, steps, at+d.Download)
+	d.Download += overheadOf(k.overhead.Download, bits.Down)
+	d.Compute = k.compute(random, seed, client, task, steps, start+d.Download)
 	if d.Compute < 0 {
 		return d
 	}
-	d.Compute += over(k.overhead.Compute, int64(steps))
+	d.Compute += overheadOf(k.overhead.Compute, int64(steps))
 	if trace != nil {
 		d.Upload = trace.upload.transfer(bits.Up, trace.wrap(position+d.Download+d.Compute))
 	} else {
-		d.Upload = k.transfer(&k.upload, random, seed, client, bits.Up, at+d.Download+d.Compute)
+		d.Upload = k.transfer(&k.upload, random, seed, client, bits.Up, start+d.Download+d.Compute)
 	}
 	if d.Upload >= 0 {
-		d.Upload += over(k.overhead.Upload, bits.Up)
+		d.Upload += overheadOf(k.overhead.Upload, bits.Up)
 	}
 	return d
 }
 
-// with is d and the overhead of a task.
-func (d Durations) with(overhead Durations, steps int, bits Bits) Durations {
-	d.Download += over(overhead.Download, bits.Down)
-	d.Compute += over(overhead.Compute, int64(steps))
-	d.Upload += over(overhead.Upload, bits.Up)
+// withOverhead is d and the overhead of a task.
+func (d Durations) withOverhead(overhead Durations, steps int, bits Bits) Durations {
+	d.Download += overheadOf(overhead.Download, bits.Down)
+	d.Compute += overheadOf(overhead.Compute, int64(steps))
+	d.Upload += overheadOf(overhead.Upload, bits.Up)
 	return d
 }
 
-// over is the overhead of so much work: none of none.
-func over(overhead, work int64) int64 {
+// overheadOf is the overhead of so much work: none of none.
+func overheadOf(overhead, work int64) int64 {
 	if work == 0 {
 		return 0
 	}
@@ -353,21 +355,21 @@ func over(overhead, work int64) int64 {
 }
 
 // transfer is the time of so many bits from a time on, over a link of one speed.
-func (k *class) transfer(q *quantity, random keys, seed uint64, client int, bits, at int64) int64 {
+func (k *class) transfer(q *quantity, random keys, seed uint64, client int, bits, start int64) int64 {
 	ns := transfer(bits, q.draw(random))
 	if k.slow != nil && ns > 0 && k.slow.Transfers() {
-		return k.slow.Stretch(seed, client, at, ns)
+		return k.slow.Stretch(seed, client, start, ns)
 	}
 	return ns
 }
 
 // compute is the time of so many steps from a time on.
-func (k *class) compute(random keys, seed uint64, client int, task uint64, steps int, at int64) int64 {
+func (k *class) compute(random keys, seed uint64, client int, task uint64, steps int, start int64) int64 {
 	var ns int64
 	switch n := float64(steps); {
 	case k.step.fixed && k.std == 0 && k.cv == 0:
 		ns = int64(steps) * k.stepNs
-		if float64(n*k.step.own.Least) > maxSeconds {
+		if float64(n*k.step.client.Min) > maxSeconds {
 			return -1
 		}
 	default:
@@ -378,10 +380,10 @@ func (k *class) compute(random keys, seed uint64, client int, task uint64, steps
 			z := portable.Normal(keyed.Hash(seed, keyed.Compute, uint64(client), task))
 			s += float64(float64(math.Sqrt(n)*std) * z)
 		}
-		ns = whole(max(0, s) * second)
+		ns = roundDuration(max(0, s) * second)
 	}
 	if k.slow != nil && ns > 0 {
-		return k.slow.Stretch(seed, client, at, ns)
+		return k.slow.Stretch(seed, client, start, ns)
 	}
 	return ns
 }
@@ -391,7 +393,7 @@ func (k *class) compute(random keys, seed uint64, client int, task uint64, steps
 // then count at their long run's pace. Otherwise it is the mean over the first
 // tasks of 4,096 clients, all started at time 0.
 func (f *Fleet) Mean(steps int, bits Bits) (Durations, error) {
-	if f.plain || f.Constant() {
+	if f.homogeneous || f.Constant() {
 		return f.classes[0].mean(f.seed, steps, bits)
 	}
 	return f.sample(steps, bits, f.classOf)
@@ -422,7 +424,7 @@ func (k class) mean(seed uint64, steps int, bits Bits) (Durations, error) {
 	if err := d.check(steps, bits); err != nil {
 		return d, err
 	}
-	return d.with(overhead, steps, bits), nil
+	return d.withOverhead(overhead, steps, bits), nil
 }
 
 // sample is the mean over the first tasks of 4,096 clients.
@@ -430,12 +432,12 @@ func (f *Fleet) sample(steps int, bits Bits, classOf func(device int) (*class, u
 	const sample = 4096
 	var down, compute, up float64
 	for client := range sample {
-		k, h := classOf(of(f.devices, client))
-		at := int64(0)
-		if k.together { // both ways would be one draw
-			at = int64(client)
+		k, h := classOf(assignedNumber(f.devices, client))
+		start := int64(0)
+		if k.shared { // both ways would be one draw
+			start = int64(client)
 		}
-		d, err := f.durations(k, h, client, 0, steps, bits, at)
+		d, err := f.durations(k, h, client, 0, steps, bits, start)
 		if err != nil {
 			return Durations{}, err
 		}
@@ -443,11 +445,11 @@ func (f *Fleet) sample(steps int, bits Bits, classOf func(device int) (*class, u
 		compute += float64(d.Compute)
 		up += float64(d.Upload)
 	}
-	return Durations{whole(down / sample), whole(compute / sample), whole(up / sample)}, nil
+	return Durations{roundDuration(down / sample), roundDuration(compute / sample), roundDuration(up / sample)}, nil
 }
 
-// Within are the seconds of each phase that 90 % of the tasks of a class's devices lie between.
-func (f *Fleet) Within(number, steps int, bits Bits) (low, high [3]float64, err error) {
+// Interval90 are the seconds of each phase that 90 % of the tasks of a class's devices lie between.
+func (f *Fleet) Interval90(number, steps int, bits Bits) (low, high [3]float64, err error) {
 	const tasks, beyond = 199, 9 // draws, and those on either side
 	var drawn [3][]float64
 	for client := range tasks {
@@ -489,7 +491,7 @@ func (k *class) constant() bool {
 		k.download.fixed &&
 		k.upload.fixed &&
 		k.step.fixed &&
-		k.std == 0 && k.cv == 0 && k.slow == nil && k.presence == nil && k.dropout == Dropout{} && k.battery == nil && k.dawdle == nil
+		k.std == 0 && k.cv == 0 && k.slow == nil && k.presence == nil && k.dropout == Dropout{} && k.battery == nil && k.delay == nil
 }
 
 func (d Durations) check(steps int, bits Bits) error {
@@ -505,14 +507,14 @@ func (d Durations) check(steps int, bits Bits) error {
 // transfer is the time of so many bits at so many megabits per second; -1 when
 // it is out of bounds.
 func transfer(bits int64, mbps float64) int64 {
-	return whole(float64(bits) / (mbps * 1e6) * second)
+	return roundDuration(float64(bits) / (mbps * 1e6) * second)
 }
 
 // nanoseconds rounds to the nearest, ties to even.
 func nanoseconds(seconds float64) int64 { return int64(math.RoundToEven(seconds * second)) }
 
-// whole rounds nanoseconds as nanoseconds does; -1 when they are out of bounds.
-func whole(ns float64) int64 {
+// roundDuration rounds nanoseconds as nanoseconds does; -1 when they are out of bounds.
+func roundDuration(ns float64) int64 {
 	if !(ns >= 0 && ns <= maxSeconds*second) {
 		return -1
 	}
@@ -521,9 +523,9 @@ func whole(ns float64) int64 {
 
 // presenceOf is the model of a client's availability, nil for one that is always there,
 // and the number by which it draws.
-func (f *Fleet) presenceOf(client int) (p Presence, who int) {
+func (f *Fleet) presenceOf(client int) (p Presence, number int) {
 	k := &f.classes[0]
-	if f.own {
+	if f.classPresence {
 		k, _ = f.class(client)
 	}
 	return k.presence, f.presenceNumber(client)
@@ -532,19 +534,19 @@ func (f *Fleet) presenceOf(client int) (p Presence, who int) {
 // presenceNumber says whose availability a client has: that of its device where the
 // device's class has an availability of its own.
 func (f *Fleet) presenceNumber(client int) int {
-	if f.own && len(f.devices) > 0 {
+	if f.classPresence && len(f.devices) > 0 {
 		if k, _ := f.class(client); k.ownPresence {
-			return of(f.devices, client)
+			return assignedNumber(f.devices, client)
 		}
 	}
-	return of(f.presences, client)
+	return assignedNumber(f.presences, client)
 }
 
 // Available tells whether a client can be asked at virtual time t. Times
 // before 0 or after 146 years count as those.
 func (f *Fleet) Available(client int, t int64) bool {
-	p, who := f.presenceOf(client)
-	return p == nil || p.At(f.seed, who, clamp(t))
+	p, number := f.presenceOf(client)
+	return p == nil || p.Present(f.seed, number, clamp(t))
 }
 
 // NextChange is a time after t up to which the client's availability stays
@@ -552,11 +554,11 @@ func (f *Fleet) Available(client int, t int64) bool {
 // 146 years. Where a change is very far away (after 4,096 periods, days or
 // draws) the time may come before it, and nothing changes there.
 func (f *Fleet) NextChange(client int, t int64) int64 {
-	p, who := f.presenceOf(client)
+	p, number := f.presenceOf(client)
 	if p == nil {
 		return Never
 	}
-	return known(p.Change(f.seed, who, clamp(t)))
+	return changeOrNever(p.Change(f.seed, number, clamp(t)))
 }
 
 // NextAny is the first time from t on at which any of the clients 0 to
@@ -567,17 +569,17 @@ func (f *Fleet) NextAny(clients int, t int64) int64 {
 	t = clamp(t)
 	first := int64(Never)
 	for client := range clients {
-		p, who := f.presenceOf(client)
-		if p == nil || p.At(f.seed, who, t) {
+		p, number := f.presenceOf(client)
+		if p == nil || p.Present(f.seed, number, t) {
 			return t
 		}
-		first = min(first, p.Change(f.seed, who, t))
+		first = min(first, p.Change(f.seed, number, t))
 	}
-	return known(first)
+	return changeOrNever(first)
 }
 
-// known is a time of change, or Never when it lies beyond virtual time.
-func known(t int64) int64 {
+// changeOrNever is a time of change, or Never when it lies beyond virtual time.
+func changeOrNever(t int64) int64 {
 	if t > maxTime {
 		return Never
 	}

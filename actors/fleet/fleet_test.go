@@ -28,7 +28,7 @@ func TestConstantDevicesFollowEq3(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := f.Durations(3, 7, c.steps, Both(c.bits), 0)
+		got, err := f.Durations(3, 7, c.steps, SameBits(c.bits), 0)
 		if err != nil || got != c.want {
 			t.Errorf("%s: %+v, %v; want %+v", c.task, got, err, c.want)
 		}
@@ -47,13 +47,13 @@ func TestNormalStepTimes(t *testing.T) {
 	}
 	draws := make([]float64, n)
 	for i := range draws {
-		d, err := f.Durations(i%500, uint64(i/500), steps, Both(0), 0)
+		d, err := f.Durations(i%500, uint64(i/500), steps, SameBits(0), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		draws[i] = float64(d.Compute) / 1e9
 	}
-	again, _ := f.Durations(7, 3, steps, Both(0), 0)
+	again, _ := f.Durations(7, 3, steps, SameBits(0), 0)
 	if got := float64(again.Compute) / 1e9; got != draws[3*500+7] {
 		t.Errorf("one key gives %g and %g s", draws[3*500+7], got)
 	}
@@ -77,7 +77,7 @@ func TestTimesAreNeverNegative(t *testing.T) {
 	}
 	zero := 0
 	for i := range 10_000 {
-		d, err := f.Durations(i, 1, 1, Both(0), 0)
+		d, err := f.Durations(i, 1, 1, SameBits(0), 0)
 		if err != nil || d.Compute < 0 {
 			t.Fatalf("client %d: %+v, %v", i, d, err)
 		}
@@ -115,7 +115,7 @@ func TestBadSpeeds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.Durations(1, 2, 3, Both(1e12), 0); err == nil || !strings.Contains(err.Error(), "task 2 of client 1") {
+	if _, err := f.Durations(1, 2, 3, SameBits(1e12), 0); err == nil || !strings.Contains(err.Error(), "task 2 of client 1") {
 		t.Errorf("a transfer of ages: error %v", err)
 	}
 }

@@ -20,7 +20,7 @@ func TestWhoLeavesIsSeenInPlans(t *testing.T) {
 		}
 		client := rapid.IntRange(0, 10).Draw(t, "client")
 		at := rapid.Int64Range(0, 1000*second).Draw(t, "at")
-		p, err := f.Plan(f.Client(client), 1, rapid.IntRange(1, 100).Draw(t, "steps"), Both(1e6), at)
+		p, err := f.Plan(f.Client(client), 1, rapid.IntRange(1, 100).Draw(t, "steps"), SameBits(1e6), at)
 		if err != nil {
 			t.Fatal(err)
 		}

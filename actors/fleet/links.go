@@ -38,16 +38,16 @@ func (t *linkTrace) length() int64 { return int64(t.seconds) * second }
 const second = 1_000_000_000 // nanoseconds
 
 // choose is some of the traces, in the order given.
-func (l linkTraces) choose(names []string) (some linkTraces, err error) {
-	known := l.names()
+func (l linkTraces) choose(names []string) (chosen linkTraces, err error) {
+	available := l.names()
 	for _, name := range names {
-		i := slices.Index(known, name)
+		i := slices.Index(available, name)
 		if i < 0 {
-			return nil, fmt.Errorf("there is no link trace %q, want one of %s", name, strings.Join(known, ", "))
+			return nil, fmt.Errorf("there is no link trace %q, want one of %s", name, strings.Join(available, ", "))
 		}
-		some = append(some, l[i])
+		chosen = append(chosen, l[i])
 	}
-	return some, nil
+	return chosen, nil
 }
 
 func (l linkTraces) names() (names []string) {
@@ -57,16 +57,16 @@ func (l linkTraces) names() (names []string) {
 	return names
 }
 
-// place is the trace of the client with key h, and its position there at virtual
+// locate is the trace of the client with key h, and its position there at virtual
 // time at.
-func (l linkTraces) place(h uint64, at int64) (*linkTrace, int64) {
-	t := &l[keyed.Below(keyed.Nth(h, ofTrace), uint64(len(l)))]
-	offset := keyed.Below(keyed.Nth(h, ofOffset), uint64(t.length()))
-	return t, t.wrap(t.wrap(at) + int64(offset))
+func (l linkTraces) locate(h uint64, time int64) (*linkTrace, int64) {
+	t := &l[keyed.Below(keyed.Nth(h, drawTrace), uint64(len(l)))]
+	offset := keyed.Below(keyed.Nth(h, drawOffset), uint64(t.length()))
+	return t, t.wrap(t.wrap(time) + int64(offset))
 }
 
 // wrap is a time's position in the trace.
-func (t *linkTrace) wrap(at int64) int64 { return at % t.length() }
+func (t *linkTrace) wrap(time int64) int64 { return time % t.length() }
 
 // capacity is one direction of a link. One kilobit a second for one nanosecond
 // is a millionth of a bit: in that unit all sums below are integers.
@@ -98,19 +98,19 @@ func (c *capacity) transfer(bits, position int64) int64 {
 		return min(bits, 0)
 	}
 	const kilobit = 1_000_000_000 // in millionths of a bit
-	whole := uint64(position) / second
+	fullSeconds := uint64(position) / second
 	part := uint64(position) % second
 	// What has passed when the transfer is done, counted from the trace's
 	// start: kilobits and millionths of a bit.
-	rest := uint64(c.kbps[whole])*part + uint64(bits%1000)*1_000_000
-	goal := c.sum[whole] + uint64(bits/1000) + rest/kilobit
-	rest %= kilobit
+	fraction := uint64(c.kbps[fullSeconds])*part + uint64(bits%1000)*1_000_000
+	goal := c.sum[fullSeconds] + uint64(bits/1000) + fraction/kilobit
+	fraction %= kilobit
 
 	// The transfer ends when the integral first reaches the goal: exactly at
 	// the end of a turn belongs to that turn.
 	total := c.sum[len(c.kbps)]
 	exact := uint64(0)
-	if rest == 0 {
+	if fraction == 0 {
 		exact = 1
 	}
 	turns := (goal - exact) / total
@@ -120,9 +120,9 @@ func (c *capacity) transfer(bits, position int64) int64 {
 	}
 	// The first second s after whose end at least the goal has passed.
 	s := uint64(sort.Search(len(c.kbps), func(i int) bool { return c.sum[i+1]+exact > goal }))
-	left := (goal-c.sum[s])*kilobit + rest
+	remaining := (goal-c.sum[s])*kilobit + fraction
 	rate := uint64(c.kbps[s])
-	inside := (left + rate - 1) / rate
+	inside := (remaining + rate - 1) / rate
 	ns := int64(turns)*int64(len(c.kbps))*second + int64(s*second+inside) - position
 	if ns > maxSeconds*second {
 		return -1

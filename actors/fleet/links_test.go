@@ -95,10 +95,10 @@ func TestTaskOnLinkTrace(t *testing.T) {
 	used := map[string]int{}
 	for client := range 200 {
 		_, h := f.class(client)
-		trace, start := f.classes[0].links.place(h, 0)
+		trace, start := f.classes[0].links.locate(h, 0)
 		used[trace.name]++
 		for _, at := range []int64{0, 1, 123_456_789_012, maxTime} {
-			d, err := f.Durations(client, 1, 7, Both(6_710_000), at)
+			d, err := f.Durations(client, 1, 7, SameBits(6_710_000), at)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -61,7 +61,7 @@ func threshold(p float64) uint64 {
 
 // point is a point of the Poisson process, by its window and its number there.
 type point struct {
-	at     int64
+	time   int64
 	window uint64 // random bits of the window
 	number uint64
 }
@@ -69,10 +69,10 @@ type point struct {
 // What the numbers of a window's key serve: the count of its points, and for
 // point i its position, the state drawn there, and more that others need.
 const (
-	ofCount    = 0
-	ofPosition = 1 << 8
-	ofState    = 2 << 8
-	ofFactor   = 3 << 8
+	drawCount    = 0
+	drawPosition = 1 << 8
+	drawState    = 2 << 8
+	drawFactor   = 3 << 8
 )
 
 // maxEmpty bounds the search for a point: that many empty windows have
@@ -100,9 +100,9 @@ func (m *onOff) point(seed uint64, client int, t, direction int64) point {
 		best := point{window: m.key(seed, client, w)}
 		found := false
 		for i, n := uint64(0), count(best.window); i < n; i++ {
-			at := w*m.window + int64(keyed.Below(keyed.Nth(best.window, ofPosition+i), uint64(m.window)))
-			if (at > t) == (direction > 0) && (!found || direction*at <= direction*best.at) {
-				best.at = at
+			time := w*m.window + int64(keyed.Below(keyed.Nth(best.window, drawPosition+i), uint64(m.window)))
+			if (time > t) == (direction > 0) && (!found || direction*time <= direction*best.time) {
+				best.time = time
 				best.number = i
 				found = true
 			}
@@ -122,7 +122,7 @@ func (m *onOff) key(seed uint64, client int, w int64) uint64 {
 
 // count is how many points a window has.
 func count(window uint64) uint64 {
-	h := keyed.Nth(window, ofCount)
+	h := keyed.Nth(window, drawCount)
 	n := 0
 	for n < len(poisson) && h >= poisson[n] {
 		n++
@@ -131,18 +131,18 @@ func count(window uint64) uint64 {
 }
 
 // draw is the state from a point on.
-func (m *onOff) draw(p point) bool { return keyed.Nth(p.window, ofState+p.number) < m.on }
+func (m *onOff) draw(p point) bool { return keyed.Nth(p.window, drawState+p.number) < m.on }
 
-func (m *onOff) At(seed uint64, client int, t int64) bool {
+func (m *onOff) Present(seed uint64, client int, t int64) bool {
 	return m.draw(m.point(seed, client, t, -1))
 }
 
 // Change is when the state next differs, or the last of maxLook points.
 func (m *onOff) Change(seed uint64, client int, t int64) int64 {
-	now := m.At(seed, client, t)
+	now := m.Present(seed, client, t)
 	for range maxLook {
 		p := m.point(seed, client, t, +1)
-		t = p.at
+		t = p.time
 		if t > maxTime {
 			return Never
 		}

@@ -21,11 +21,11 @@ func TestChainTransitions(t *testing.T) {
 		for client := range clients {
 			at := int64(client) * 37_000_003
 			i := 0
-			if m.At(1, client, at) {
+			if m.Present(1, client, at) {
 				i = 1
 			}
 			after[i].n++
-			if m.At(1, client, at+nanoseconds(lag)) {
+			if m.Present(1, client, at+nanoseconds(lag)) {
 				after[i].on++
 			}
 		}
@@ -48,9 +48,9 @@ func TestChainStays(t *testing.T) {
 	var stays, absences []float64
 	at := m.Change(1, 7, 0)
 	for len(stays) < n {
-		state := m.At(1, 7, at)
+		state := m.Present(1, 7, at)
 		until := m.Change(1, 7, at)
-		if m.At(1, 7, until) == state {
+		if m.Present(1, 7, until) == state {
 			t.Fatalf("nothing changes at %d", until)
 		}
 		if state {
@@ -75,7 +75,7 @@ func TestChainsOfClientsAreIndependent(t *testing.T) {
 	for _, lag := range []int{1, 2, 1000} {
 		same := 0.0
 		for client := range n {
-			if m.At(1, client, 123*second) == m.At(1, client+lag, 123*second) {
+			if m.Present(1, client, 123*second) == m.Present(1, client+lag, 123*second) {
 				same++
 			}
 		}
@@ -93,34 +93,34 @@ func TestPointsBackAndForth(t *testing.T) {
 		client := rapid.IntRange(0, min(1<<40, math.MaxInt)).Draw(t, "client")
 		at := rapid.OneOf(rapid.Int64Range(0, 10*m.window), rapid.Int64Range(0, maxTime)).Draw(t, "t")
 		last, next := m.point(1, client, at, -1), m.point(1, client, at, +1)
-		if last.at > at || next.at <= at {
+		if last.time > at || next.time <= at {
 			t.Fatalf("around %d: %+v and %+v", at, last, next)
 		}
-		if again := m.point(1, client, next.at, -1); again != next {
+		if again := m.point(1, client, next.time, -1); again != next {
 			t.Fatalf("next is %+v, looking back from there %+v", next, again)
 		}
-		if again := m.point(1, client, next.at-1, -1); again != last {
+		if again := m.point(1, client, next.time-1, -1); again != last {
 			t.Fatalf("last is %+v, just before the next %+v", last, again)
 		}
-		if again := m.point(1, client, last.at, +1); again != next {
+		if again := m.point(1, client, last.time, +1); again != next {
 			t.Fatalf("next is %+v, from the last point on %+v", next, again)
 		}
 	})
 }
 
 // slow is a slowdown of the tests.
-func slow(t testing.TB, s Spells) *spells {
+func slow(t testing.TB, s SlowPeriods) *slowPeriods {
 	c, err := s.Slowing()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c.(*spells)
+	return c.(*slowPeriods)
 }
 
 // Work against a walk along the chain in steps of a microsecond, which can be
 // wrong by one step at every change.
 func TestStretchFollowsTheSpells(t *testing.T) {
-	s := slow(t, Spells{EverySeconds: 0.05, ForSeconds: 0.02, Factor: Uniform{Min: 2, Max: 6}})
+	s := slow(t, SlowPeriods{EverySeconds: 0.05, ForSeconds: 0.02, Factor: Uniform{Min: 2, Max: 6}})
 	const step = 1000
 	for client := range 40 {
 		start := int64(client) * 7_777_777
@@ -135,7 +135,7 @@ func TestStretchFollowsTheSpells(t *testing.T) {
 			}
 			factor := 1.0
 			if s.chain.draw(p) {
-				factor = s.factor.Quantile(keyed.Nth(p.window, ofFactor+p.number))
+				factor = s.factor.Quantile(keyed.Nth(p.window, drawFactor+p.number))
 			}
 			left -= step / factor
 			at += step
@@ -150,7 +150,7 @@ func TestStretchFollowsTheSpells(t *testing.T) {
 // In the long run work takes its time over the mean pace, and with a spell now
 // and then most short work is untouched, to the nanosecond.
 func TestStretchInTheLongRun(t *testing.T) {
-	s := slow(t, Spells{EverySeconds: 10, ForSeconds: 2, Factor: Constant{Value: 5}})
+	s := slow(t, SlowPeriods{EverySeconds: 10, ForSeconds: 2, Factor: Constant{Value: 5}})
 	if want := 0.8 + 0.2/5; math.Abs(s.pace-want) > 1e-12 {
 		t.Errorf("pace %g, want %g", s.pace, want)
 	}
@@ -178,7 +178,7 @@ func TestStretchInTheLongRun(t *testing.T) {
 
 // More work never ends earlier, and nothing takes less than its own time.
 func TestStretchGrowsWithTheWork(t *testing.T) {
-	s := slow(t, Spells{EverySeconds: 3, ForSeconds: 1, Factor: Pareto{Min: 1, Shape: 1.5}})
+	s := slow(t, SlowPeriods{EverySeconds: 3, ForSeconds: 1, Factor: Pareto{Min: 1, Shape: 1.5}})
 	rapid.Check(t, func(t *rapid.T) {
 		client := rapid.IntRange(0, 1<<30).Draw(t, "client")
 		start := rapid.Int64Range(0, maxTime).Draw(t, "start")
@@ -192,7 +192,7 @@ func TestStretchGrowsWithTheWork(t *testing.T) {
 }
 
 func TestStretchBeyondBounds(t *testing.T) {
-	s := slow(t, Spells{EverySeconds: 3, ForSeconds: 2, Factor: Constant{Value: 1e6}})
+	s := slow(t, SlowPeriods{EverySeconds: 3, ForSeconds: 2, Factor: Constant{Value: 1e6}})
 	if got := s.Stretch(1, 1, 0, maxSeconds*second); got != -1 {
 		t.Errorf("three years of work at a millionth of the pace: %d", got)
 	}

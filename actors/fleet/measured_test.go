@@ -34,11 +34,11 @@ func TestRealMeasurements(t *testing.T) {
 	}
 	// A fleet of them: each client keeps one of the measured step times.
 	for client := range 20_000 {
-		a, err := f.Durations(client, 1, 1, Both(0), 0)
+		a, err := f.Durations(client, 1, 1, SameBits(0), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, _ := f.Durations(client, 2, 1, Both(0), 5)
+		b, _ := f.Durations(client, 2, 1, SameBits(0), 5)
 		if a != b {
 			t.Fatalf("client %d takes %+v, then %+v", client, a, b)
 		}

@@ -15,11 +15,11 @@ type Client struct {
 
 // Client is the client of a number, without what its battery holds.
 func (f *Fleet) Client(number int) Client {
-	return Client{Number: number, Device: of(f.devices, number), Presence: f.presenceNumber(number)}
+	return Client{Number: number, Device: assignedNumber(f.devices, number), Presence: f.presenceNumber(number)}
 }
 
-// of is a client's entry of a list; its own number where the list does not reach.
-func of(list []uint32, client int) int {
+// assignedNumber is a client's entry of a list; its own number where the list does not reach.
+func assignedNumber(list []uint32, client int) int {
 	if client < len(list) {
 		return int(list[client])
 	}
@@ -46,9 +46,9 @@ type Plan struct {
 
 // Plan is the time that a client takes for a task, see [Fleet.Durations], and whether it
 // drops out, as one does whose battery runs empty.
-func (f *Fleet) Plan(c Client, task uint64, steps int, bits Bits, at int64) (Plan, error) {
+func (f *Fleet) Plan(c Client, task uint64, steps int, bits Bits, start int64) (Plan, error) {
 	k, h := f.classOf(c.Device)
-	d, err := f.durations(k, h, c.Number, task, steps, bits, at)
+	d, err := f.durations(k, h, c.Number, task, steps, bits, start)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -61,10 +61,10 @@ func (f *Fleet) Plan(c Client, task uint64, steps int, bits Bits, at int64) (Pla
 		}
 	}
 	if k.dropout.WhenUnavailable && k.presence != nil {
-		leaves = min(leaves, k.absent(f.seed, c.Presence, at, at+leaves)-at)
+		leaves = min(leaves, k.absent(f.seed, c.Presence, start, start+leaves)-start)
 	}
 	if k.battery != nil && c.Joules > 0 {
-		leaves = min(leaves, k.battery.watts.last(d, c.Joules))
+		leaves = min(leaves, k.battery.watts.duration(d, c.Joules))
 	}
 	if leaves < total {
 		p.After = leaves
@@ -75,29 +75,29 @@ func (f *Fleet) Plan(c Client, task uint64, steps int, bits Bits, at int64) (Pla
 
 // absent is the first time from at on at which the client is not there; until
 // when there is none before.
-func (k *class) absent(seed uint64, client int, at, until int64) int64 {
-	for at < until && k.presence.At(seed, client, at) {
-		at = k.presence.Change(seed, client, at)
+func (k *class) absent(seed uint64, client int, start, until int64) int64 {
+	for start < until && k.presence.Present(seed, client, start) {
+		start = k.presence.Change(seed, client, start)
 	}
-	return min(at, until)
+	return min(start, until)
 }
 
 // Leaves is when a client that begins a task at time at drops out because it is
 // not available any longer, however long the task takes; false for one that
 // does not, or not for as long as one looks ahead.
-func (f *Fleet) Leaves(client int, at int64) (int64, bool) {
+func (f *Fleet) Leaves(client int, start int64) (int64, bool) {
 	k, _ := f.class(client)
 	if !k.dropout.WhenUnavailable || k.presence == nil {
 		return 0, false
 	}
-	who := f.presenceNumber(client)
+	number := f.presenceNumber(client)
 	const looks = 64 // a stay mostly ends with its first change
 	for range looks {
-		if !k.presence.At(f.seed, who, at) {
-			return at, true
+		if !k.presence.Present(f.seed, number, start) {
+			return start, true
 		}
-		at = k.presence.Change(f.seed, who, at)
-		if at == Never {
+		start = k.presence.Change(f.seed, number, start)
+		if start == Never {
 			break
 		}
 	}

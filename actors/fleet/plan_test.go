@@ -17,7 +17,7 @@ func TestDropoutsAreUniformInTheWork(t *testing.T) {
 	phases := map[Phase]float64{}
 	var d Durations
 	for i := range n {
-		plan, err := f.Plan(f.Client(i%1000), uint64(i/1000), 80, Both(6_710_000), 0)
+		plan, err := f.Plan(f.Client(i%1000), uint64(i/1000), 80, SameBits(6_710_000), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,7 +71,7 @@ func TestAbsenceEndsTasks(t *testing.T) {
 		{4, 70, NoPhase, 0}, // ends in the very nanosecond
 		{4, 71, InUpload, 29},
 	} {
-		p, err := f.Plan(f.Client(int(c.client)), 1, 10, Both(bits), c.at*second)
+		p, err := f.Plan(f.Client(int(c.client)), 1, 10, SameBits(bits), c.at*second)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +98,7 @@ func TestDropoutsOfClasses(t *testing.T) {
 	}
 	earlier := 0
 	for client := range 3000 {
-		p, err := f.Plan(f.Client(client), 1, 10, Both(1e6), 0)
+		p, err := f.Plan(f.Client(client), 1, 10, SameBits(1e6), 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -26,17 +26,17 @@ func (s Share) Presence(*Files) (Presence, error) {
 	if s.Share == nil {
 		return nil, registry.Errorf("share", "is not set (a number or a distribution, above 0 and at most 1)")
 	}
-	law, err := lawOf(s.Share)
-	if err == nil && (!(law.Least > 0) || law.most() > 1) {
+	sampler, err := samplerOf(s.Share)
+	if err == nil && (!(sampler.Min > 0) || sampler.maxDraw() > 1) {
 		err = registry.Errorf(
 			"",
 			"%s goes from %g to %g (above 0 and at most 1: set at_least and at_most)",
 			Distributions.Text(s.Share),
-			law.Least,
-			law.most(),
+			sampler.Min,
+			sampler.maxDraw(),
 		)
 	}
-	return &personal{law, s.CycleSeconds}, registry.Below("share", err)
+	return &personal{sampler, s.CycleSeconds}, registry.Below("share", err)
 }
 
 func (s Share) String() string {
@@ -49,7 +49,7 @@ func (s Share) String() string {
 
 // personal is a chain for each client.
 type personal struct {
-	share Law
+	share Sampler
 	cycle float64
 }
 
@@ -69,9 +69,9 @@ func (p *personal) chain(seed uint64, client int) (onOff, bool) {
 	return onOff{keyed.Availability, window, threshold(share)}, true
 }
 
-func (p *personal) At(seed uint64, client int, t int64) bool {
+func (p *personal) Present(seed uint64, client int, t int64) bool {
 	chain, absent := p.chain(seed, client)
-	return !absent || chain.At(seed, client, t)
+	return !absent || chain.Present(seed, client, t)
 }
 
 func (p *personal) Change(seed uint64, client int, t int64) int64 {

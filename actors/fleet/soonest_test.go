@@ -14,12 +14,12 @@ func TestNoTaskIsSooner(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := anyFleet(t, links, recorded)
 		bits := rapid.Int64Range(0, 40_000_000).Draw(t, "bits")
-		soonest := f.Soonest(Both(bits))
+		soonest := f.Soonest(SameBits(bits))
 		if soonest > 0 {
 			told++
 		}
 		for client := range 50 {
-			p, err := f.Plan(f.Client(client), uint64(client), rapid.IntRange(0, 3).Draw(t, "steps"), Both(bits), 0)
+			p, err := f.Plan(f.Client(client), uint64(client), rapid.IntRange(0, 3).Draw(t, "steps"), SameBits(bits), 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -36,7 +36,7 @@ func TestNoTaskIsSooner(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Eq. 3 without computing, but for what is left for rounding: 1e-9 of it.
-	if got := f.Soonest(Both(6_710_000)); got < 1_677_499_990 || got > 1_677_500_000 {
+	if got := f.Soonest(SameBits(6_710_000)); got < 1_677_499_990 || got > 1_677_500_000 {
 		t.Errorf("the soonest is %d ns, want 1.6775 s", got)
 	}
 }

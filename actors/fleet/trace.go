@@ -50,7 +50,7 @@ func (a Trace) Presence(files *Files) (Presence, error) {
 
 // session is a stay of a client, from a time to just before another, in
 // nanoseconds.
-type session struct{ from, to int64 }
+type session struct{ start, end int64 }
 
 // sessions are recorded stays, in order and apart, one trace after another; all
 // repeat with one period. A trace without any is of a client that is never there.
@@ -76,20 +76,20 @@ type replay struct {
 
 // What a client's key draws besides the place in the stays, which is by the key itself.
 const (
-	ofZone  = 1
-	ofStays = 2 // whose trace it has
+	drawZone  = 1
+	drawStays = 2 // whose trace it has
 )
 
 func (r *replay) stays(key uint64, client int) []session {
 	if r.drawn {
-		client = int(keyed.Below(keyed.Nth(key, ofStays), uint64(len(r.traces))))
+		client = int(keyed.Below(keyed.Nth(key, drawStays), uint64(len(r.traces))))
 	}
 	return r.traces[client%len(r.traces)]
 }
 
-// place is the client's trace, its position there, and the number of the first
+// locate is the client's trace, its position there, and the number of the first
 // session that ends later.
-func (r *replay) place(seed uint64, client int, t int64) (trace []session, position int64, next int) {
+func (r *replay) locate(seed uint64, client int, t int64) (trace []session, position int64, next int) {
 	key := uint64(0)
 	if r.drawn || r.spread || len(r.zones) > 0 {
 		key = keyed.Hash(seed, keyed.Availability, uint64(client))
@@ -99,7 +99,7 @@ func (r *replay) place(seed uint64, client int, t int64) (trace []session, posit
 	case r.spread:
 		position = (position + int64(keyed.Below(key, uint64(r.period)))) % r.period
 	case len(r.zones) > 0:
-		position = (position + r.zones[pick(r.shares, keyed.Nth(key, ofZone))]) % r.period
+		position = (position + r.zones[pick(r.shares, keyed.Nth(key, drawZone))]) % r.period
 		if position < 0 {
 			position += r.period
 		}
@@ -108,7 +108,7 @@ func (r *replay) place(seed uint64, client int, t int64) (trace []session, posit
 	next, _ = slices.BinarySearchFunc(
 		trace,
 		position+1,
-		func(s session, end int64) int { return cmp.Compare(s.to, end) },
+		func(s session, end int64) int { return cmp.Compare(s.end, end) },
 	)
 	return trace, position, next
 }
@@ -117,30 +117,30 @@ func (r *replay) place(seed uint64, client int, t int64) (trace []session, posit
 func (r *replay) Share(seed uint64, client int) float64 {
 	stays := int64(0)
 	for _, s := range r.stays(keyed.Hash(seed, keyed.Availability, uint64(client)), client) {
-		stays += s.to - s.from
+		stays += s.end - s.start
 	}
 	return float64(stays) / float64(r.period)
 }
 
-func (r *replay) At(seed uint64, client int, t int64) bool {
-	trace, position, next := r.place(seed, client, t)
-	return next < len(trace) && trace[next].from <= position
+func (r *replay) Present(seed uint64, client int, t int64) bool {
+	trace, position, next := r.locate(seed, client, t)
+	return next < len(trace) && trace[next].start <= position
 }
 
 func (r *replay) Change(seed uint64, client int, t int64) int64 {
-	trace, position, next := r.place(seed, client, t)
+	trace, position, next := r.locate(seed, client, t)
 	period := r.period
 	switch start := t - position; {
 	case len(trace) == 0 || trace[0] == session{0, period}:
 		return Never
 	case next == len(trace):
-		return start + period + trace[0].from
-	case trace[next].from > position:
-		return start + trace[next].from
-	case trace[next].to == period && trace[0].from == 0: // it goes on in the next period
-		return start + period + trace[0].to
+		return start + period + trace[0].start
+	case trace[next].start > position:
+		return start + trace[next].start
+	case trace[next].end == period && trace[0].start == 0: // it goes on in the next period
+		return start + period + trace[0].end
 	default:
-		return start + trace[next].to
+		return start + trace[next].end
 	}
 }
 
@@ -157,20 +157,20 @@ func readSessions(r io.Reader, named []string, periodSeconds float64) (*sessions
 		if begins {
 			all.traces = append(all.traces, nil)
 		}
-		from, err := number("from_second", row[0], 0, maxSeconds)
+		start, err := number("from_second", row[0], 0, maxSeconds)
 		if err != nil {
 			return err
 		}
-		to, err := number("to_second", row[1], 0, maxSeconds)
+		end, err := number("to_second", row[1], 0, maxSeconds)
 		if err != nil {
 			return err
 		}
-		s := session{nanoseconds(from), nanoseconds(to)}
+		s := session{nanoseconds(start), nanoseconds(end)}
 		t := &all.traces[len(all.traces)-1]
-		last := len(*t) - 1
+		previous := len(*t) - 1
 		total++
 		switch {
-		case s.to < s.from || last >= 0 && s.from < (*t)[last].to:
+		case s.end < s.start || previous >= 0 && s.start < (*t)[previous].end:
 			return fmt.Errorf(
 				"a session from %s to %s s, want its end behind its beginning, and both behind the trace's one before",
 				row[0],
@@ -178,18 +178,18 @@ func readSessions(r io.Reader, named []string, periodSeconds float64) (*sessions
 			)
 		case total > maxSessions:
 			return fmt.Errorf("more than %d sessions", maxSessions)
-		case s.to == s.from || period > 0 && s.from >= period:
+		case s.end == s.start || period > 0 && s.start >= period:
 			return nil
-		case last >= 0 && s.from == (*t)[last].to: // both are one stay
-			(*t)[last].to = s.to
+		case previous >= 0 && s.start == (*t)[previous].end: // both are one stay
+			(*t)[previous].end = s.end
 		default:
 			*t = append(*t, s)
 		}
 		if period > 0 {
 			t := (*t)[len(*t)-1:]
-			t[0].to = min(t[0].to, period)
+			t[0].end = min(t[0].end, period)
 		}
-		all.period = max(all.period, s.to)
+		all.period = max(all.period, s.end)
 		return nil
 	})
 	if err == nil && all.period == 0 {

@@ -72,7 +72,7 @@ func Start(ctx context.Context, transport bus.Transport, c Config) (*Host, error
 
 // plan answers one task. It runs on the subscription's goroutine.
 func (h *Host) plan(client int, t *bus.Task, p *bus.Plan) error {
-	bits := fleet.Both(int64(t.ModelBits))
+	bits := fleet.SameBits(int64(t.ModelBits))
 	if t.UpdateBits > 0 {
 		bits.Up = int64(t.UpdateBits)
 	}
@@ -201,7 +201,7 @@ func (h *Host) result(ctx context.Context, job *bus.Job, t *worker) (*bus.Result
 		var shared *actors.Shared
 		if m := job.Method; m != nil {
 			shared = &actors.Shared{Weight: m.VariateWeight, Residuals: m.Residuals, Rounds: m.Rounds}
-			if shared.Mean, err = h.variate(ctx, m.VariateDigest); err != nil {
+			if shared.Mean, err = h.clientState(ctx, m.VariateDigest); err != nil {
 				return nil, err
 			}
 		}
@@ -216,22 +216,22 @@ func (h *Host) result(ctx context.Context, job *bus.Job, t *worker) (*bus.Result
 		}
 		for i, o := range outcomes {
 			loss := &bus.ClientLoss{Task: work[i].Task, FirstStepLoss: o.FirstStepLoss}
-			if o.Variate != nil {
-				loss.VariateDigest = bus.DigestOf(o.Variate).Bytes()
-				sum.ClientStates = append(sum.ClientStates, o.Variate)
+			if o.State != nil {
+				loss.VariateDigest = bus.DigestOf(o.State).Bytes()
+				sum.ClientStates = append(sum.ClientStates, o.State)
 			}
 			sum.Clients = append(sum.Clients, loss)
 		}
 	case bus.Evaluate, bus.EvaluateClients:
 		for _, s := range job.Shards {
-			of := actors.Measured{Client: actors.HeldOut, From: int(s.From), Count: int(s.Count)}
+			measured := actors.Measured{Client: actors.HeldOut, FirstSample: int(s.From), Count: int(s.Count)}
 			if job.Kind == bus.EvaluateClients {
-				of = actors.Measured{Client: int(s.Index), Count: int(s.Count)}
+				measured = actors.Measured{Client: int(s.Index), Count: int(s.Count)}
 			}
-			if of.Kept, err = h.variate(ctx, s.KeptDigest); err != nil {
+			if measured.State, err = h.clientState(ctx, s.KeptDigest); err != nil {
 				return nil, err
 			}
-			loss, scores, err := t.Evaluate(ctx, params, of)
+			loss, scores, err := t.Evaluate(ctx, params, measured)
 			if err != nil {
 				return nil, err
 			}
@@ -251,7 +251,7 @@ func (h *Host) result(ctx context.Context, job *bus.Job, t *worker) (*bus.Result
 func (h *Host) work(ctx context.Context, job *bus.Job) ([]actors.Assignment, error) {
 	list := make([]actors.Assignment, len(job.Clients)+len(job.Colluders))
 	for i, c := range slices.Concat(job.Clients, job.Colluders) {
-		v, err := h.variate(ctx, c.VariateDigest)
+		v, err := h.clientState(ctx, c.VariateDigest)
 		if err != nil {
 			return nil, err
 		}
@@ -263,7 +263,7 @@ func (h *Host) work(ctx context.Context, job *bus.Job) ([]actors.Assignment, err
 			Rate:       c.LearningRate,
 			Batch:      int(c.Batch),
 			Weight:     c.Weight,
-			Variate:    v,
+			State:      v,
 			Attacker:   int(c.Attacker),
 		}
 	}
@@ -278,8 +278,8 @@ func (h *Host) work(ctx context.Context, job *bus.Job) ([]actors.Assignment, err
 	return work, nil
 }
 
-// variate finds a control variate or a residual; nil: zero.
-func (h *Host) variate(ctx context.Context, digest []byte) ([]float32, error) {
+// clientState finds a control variate or a residual; nil: zero.
+func (h *Host) clientState(ctx context.Context, digest []byte) ([]float32, error) {
 	d := bus.DigestFrom(digest)
 	if d.IsZero() {
 		return nil, nil

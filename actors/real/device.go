@@ -67,19 +67,19 @@ const (
 
 // CheckWithhold says which entry is nothing that can be withheld.
 func CheckWithhold(list []string) error {
-	for _, what := range list {
-		if what != Samples && what != Losses && what != Log {
-			return fmt.Errorf("%q cannot be withheld (%s, %s or %s)", what, Samples, Losses, Log)
+	for _, item := range list {
+		if item != Samples && item != Losses && item != Log {
+			return fmt.Errorf("%q cannot be withheld (%s, %s or %s)", item, Samples, Losses, Log)
 		}
 	}
 	return nil
 }
 
 // withholds reports whether the device does not tell something of its data.
-func (w *Device) withholds(what string) bool { return slices.Contains(w.config.Withhold, what) }
+func (w *Device) withholds(item string) bool { return slices.Contains(w.config.Withhold, item) }
 
-// told is how many samples the device says that it has; 0: it does not tell.
-func (w *Device) told() uint64 {
+// reportedSamples is how many samples the device says that it has; 0: it does not tell.
+func (w *Device) reportedSamples() uint64 {
 	if w.set == nil || w.withholds(Samples) {
 		return 0
 	}
@@ -175,7 +175,7 @@ func (w *Device) Join() *bus.Join {
 	return &bus.Join{
 		Name:          c.ID,
 		Kernel:        w.kernel.Class(),
-		Samples:       w.told(),
+		Samples:       w.reportedSamples(),
 		Protocol:      bus.DeviceProtocol,
 		Version:       c.Version,
 		WithholdsLoss: w.withholds(Losses),
@@ -242,11 +242,11 @@ func (w *Device) open() error {
 		return err
 	}
 	w.set = set
-	return w.own()
+	return w.findClient()
 }
 
-// own finds the client whose samples are this device's.
-func (w *Device) own() error {
+// findClient finds the client whose samples are this device's.
+func (w *Device) findClient() error {
 	n := w.set.Clients()
 	if w.config.Owner == "" {
 		if n == 1 {
@@ -300,7 +300,7 @@ func (w *Device) agree(welcome *bus.Welcome) error {
 		}
 		w.set = set
 		w.trainer = nil
-		if err := w.own(); err != nil {
+		if err := w.findClient(); err != nil {
 			return err
 		}
 	}
@@ -364,11 +364,11 @@ func (w *Device) Prepare(ctx context.Context, run string, welcome *bus.Welcome) 
 	w.problem = wanted
 	w.model = p.Model
 	w.trainer, err = actors.NewTrainer(p)
-	if err == nil && spec.Model != "" && w.trainer.Kept() != int(welcome.Kept) {
+	if err == nil && spec.Model != "" && w.trainer.StateLength() != int(welcome.Kept) {
 		return fmt.Errorf(
 			"run %s: it keeps %d values here, the run's clients keep %d",
 			run,
-			w.trainer.Kept(),
+			w.trainer.StateLength(),
 			welcome.Kept,
 		)
 	}
@@ -402,8 +402,8 @@ func (w *Device) problemOf(ctx context.Context, welcome *bus.Welcome) (p actors.
 			welcome.Params,
 		)
 	}
-	if own, ok := w.set.(interface{ CountClasses(n int) }); ok {
-		own.CountClasses(p.Model.Samples().Classes)
+	if counter, ok := w.set.(interface{ CountClasses(n int) }); ok {
+		counter.CountClasses(p.Model.Samples().Classes)
 	}
 	// which may have come with the model
 	p.Set = w.set
@@ -426,14 +426,14 @@ func secret() (key privacy.Secret) {
 // modelOf is the model of this name: of this program, or of the trainer, which is
 // started for it.
 func (w *Device) modelOf(ctx context.Context, name string) (learn.ModelInfo, error) {
-	if name != "" && !external.Is(name) {
+	if name != "" && !external.IsExternal(name) {
 		if w.config.Data == TrainerData {
 			return nil, fmt.Errorf("it learns %s without a trainer, which alone has this device's samples", name)
 		}
 		return learn.Parse(name)
 	}
 	if w.config.Trainer == "" {
-		return nil, external.Differ(name, "")
+		return nil, external.CompareModels(name, "")
 	}
 	for {
 		old := w.program != nil
@@ -446,7 +446,7 @@ func (w *Device) modelOf(ctx context.Context, name string) (learn.ModelInfo, err
 		if name == "" {
 			return model, nil
 		}
-		err := external.Differ(name, model.String())
+		err := external.CompareModels(name, model.String())
 		if err == nil || !old {
 			return model, err
 		}
@@ -468,7 +468,7 @@ func (w *Device) start(ctx context.Context) (err error) {
 	}
 	if w.config.Data == TrainerData {
 		w.set = w.program.Set()
-		err = w.own()
+		err = w.findClient()
 	}
 	return err
 }
@@ -486,7 +486,7 @@ func (w *Device) do(t *gateway.DeviceTask) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errDownload, err)
 	}
-	travels := len(params)
+	communicated := len(params)
 	params = append(params, frozen...)
 	w.vectors = map[bus.Digest][]float32{
 		bus.DigestFrom(t.Task.FrozenDigest): frozen,
@@ -503,7 +503,7 @@ func (w *Device) do(t *gateway.DeviceTask) error {
 	}
 	w.vectors[bus.DigestOf(after)] = after
 	update.DownloadNs = download.Nanoseconds()
-	update.Values = append(update.Values[:min(travels, len(update.Values))], after...)
+	update.Values = append(update.Values[:min(communicated, len(update.Values))], after...)
 	if err := w.bus.Send(ctx, t.Run, update); err != nil {
 		return err
 	}
@@ -515,8 +515,8 @@ func (w *Device) do(t *gateway.DeviceTask) error {
 // digest.
 func (w *Device) vector(ctx context.Context, t *gateway.DeviceTask, digest []byte) ([]float32, error) {
 	d := bus.DigestFrom(digest)
-	if own, there := w.vectors[d]; there || d.IsZero() {
-		return own, nil
+	if cached, found := w.vectors[d]; found || d.IsZero() {
+		return cached, nil
 	}
 	return w.bus.Model(ctx, t.Run, d)
 }
@@ -549,23 +549,23 @@ func (w *Device) TryTrainer(ctx context.Context) (string, error) {
 // steps do not stay finite.
 func (w *Device) Compute(
 	ctx context.Context,
-	params, kept []float32,
+	params, state []float32,
 	t *bus.Task,
 ) (*bus.DeviceUpdate, []float32, error) {
 	started := time.Now()
-	model, kept, loss, err := w.trainer.Local(ctx, params, actors.Assignment{
+	model, state, loss, err := w.trainer.Local(ctx, params, actors.Assignment{
 		Task:       t.Task,
 		Client:     w.client,
 		LocalSteps: int(t.LocalSteps),
 		StepsDone:  int64(t.StepsDone),
 		Rate:       t.LearningRate,
-		Variate:    kept,
+		State:      state,
 	})
 	// there is no model: what is not finite ends the task as refused
 	if diverged, ok := errors.AsType[*actors.Diverged](err); ok {
 		w.bus.Notice(fmt.Sprintf("Task %d: its steps do not stay finite (%s).", t.Task, diverged.Cause))
 		model = []float32{float32(math.NaN())}
-		kept = nil
+		state = nil
 		loss = math.NaN()
 		err = nil
 	}
@@ -581,8 +581,8 @@ func (w *Device) Compute(
 		TaskDigest:    t.Digest,
 		ComputeNs:     took.Nanoseconds(),
 		FirstStepLoss: loss,
-		Samples:       w.told(),
-	}}, kept, nil
+		Samples:       w.reportedSamples(),
+	}}, state, nil
 }
 
 // Model is the model of the run that the device is prepared for.
@@ -591,7 +591,7 @@ func (w *Device) Model() learn.ModelInfo { return w.model }
 // Arithmetic names what takes the local steps of that run: the instructions of this
 // program's kernel, or the class of the external trainer.
 func (w *Device) Arithmetic() string {
-	if external.Is(w.model.String()) {
+	if external.IsExternal(w.model.String()) {
 		return w.program.Class
 	}
 	return w.kernel.Instructions()
@@ -599,9 +599,9 @@ func (w *Device) Arithmetic() string {
 
 // Initial makes a model of that run to begin with.
 func (w *Device) Initial(ctx context.Context, seed uint64) ([]float32, error) {
-	if external.Is(w.model.String()) {
+	if external.IsExternal(w.model.String()) {
 		model, err := w.program.Initial(ctx, seed)
-		return model, errors.Join(err, w.program.Rest()) // the process of which the trainer has no need
+		return model, errors.Join(err, w.program.CloseSpare()) // the process of which the trainer has no need
 	}
 	params := make([]float32, w.model.Params())
 	w.model.(learn.Model).Init(params, seed)

@@ -87,7 +87,7 @@ func (s *study) play(t *testing.T, setup combine.Setup, attack string) float64 {
 		setup.Apply(sum, updates, algorithm.Equal(cohort))
 		server.Apply(params, sum, 1)
 	}
-	_, scores, err := s.trainers[0].Evaluate(t.Context(), params, actors.Measured{Client: actors.HeldOut, From: 0, Count: s.set.HeldOut()})
+	_, scores, err := s.trainers[0].Evaluate(t.Context(), params, actors.Measured{Client: actors.HeldOut, FirstSample: 0, Count: s.set.HeldOut()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,9 +11,9 @@ type Stubborn struct {
 	Part float64 `key:"part" default:"0" range:"[0,1]" help:"part of the update that is sent"`
 }
 
-// Acts says what its clients do otherwise than honest ones.
-func (s Stubborn) Acts() attack.Acts {
-	return attack.Acts{
+// Behaviour says what its clients do otherwise than honest ones.
+func (s Stubborn) Behaviour() attack.Behaviour {
+	return attack.Behaviour{
 		Update: func(update []float32, _ uint64) {
 			for i := range update {
 				update[i] *= float32(s.Part)

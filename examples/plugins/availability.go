@@ -20,16 +20,16 @@ func (s Shifts) Presence(*fleet.Files) (fleet.Presence, error) {
 
 type shifts struct{ groups, length int64 }
 
-// At reports whether it is the client's shift at t, in nanoseconds.
-func (s shifts) At(_ uint64, client int, t int64) bool {
+// Present reports whether it is the client's shift at t, in nanoseconds.
+func (s shifts) Present(_ uint64, client int, t int64) bool {
 	return t/s.length%s.groups == int64(client)%s.groups
 }
 
 // Change is the next time at which At differs.
 func (s shifts) Change(seed uint64, client int, t int64) int64 {
-	now := s.At(seed, client, t)
+	now := s.Present(seed, client, t)
 	next := (t/s.length + 1) * s.length
-	for s.At(seed, client, next) == now {
+	for s.Present(seed, client, next) == now {
 		next += s.length
 	}
 	return next

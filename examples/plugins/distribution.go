@@ -17,12 +17,12 @@ type TwoPoint struct {
 	Share float64 `key:"share" default:"0.5" range:"[0,1]" help:"part of the draws that give the larger value"`
 }
 
-// Law prepares the distribution for drawing: 64 random bits give one draw.
-func (d TwoPoint) Law() (fleet.Law, error) {
+// Sampler prepares the distribution for drawing: 64 random bits give one draw.
+func (d TwoPoint) Sampler() (fleet.Sampler, error) {
 	if d.High < d.Low {
-		return fleet.Law{}, registry.Errorf("high", "%g is below low, %g", d.High, d.Low)
+		return fleet.Sampler{}, registry.Errorf("high", "%g is below low, %g", d.High, d.Low)
 	}
-	return fleet.Law{Least: d.Low, Quantile: func(bits uint64) float64 {
+	return fleet.Sampler{Min: d.Low, Quantile: func(bits uint64) float64 {
 		if float64(bits>>11)/(1<<53) < 1-d.Share {
 			return d.Low
 		}

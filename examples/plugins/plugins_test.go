@@ -33,7 +33,7 @@ func TestShortFloatsAreCut(t *testing.T) {
 }
 
 func TestTheStubbornHardlyMove(t *testing.T) {
-	update, acts := []float32{1, -2}, Stubborn{Part: 0.5}.Acts()
+	update, acts := []float32{1, -2}, Stubborn{Part: 0.5}.Behaviour()
 	acts.Update(update, 1)
 	if diff := cmp.Diff([]float32{0.5, -1}, update); diff != "" || acts.Loss(7) != 1 {
 		t.Errorf("%s, a loss of %g", diff, acts.Loss(7))
@@ -84,7 +84,7 @@ func TestDeviceLaws(t *testing.T) {
 	}
 	times := map[int64]int{}
 	for client := range 1000 {
-		d, err := devices.Durations(client, 1, 15, fleet.Both(1_000_000), 0)
+		d, err := devices.Durations(client, 1, 15, fleet.SameBits(1_000_000), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +97,7 @@ func TestDeviceLaws(t *testing.T) {
 	if len(times) != 2 || times[25] < 400 || times[70] < 400 {
 		t.Errorf("clients by seconds: %v", times)
 	}
-	if _, err := (TwoPoint{Low: 2, High: 1}).Law(); err == nil || err.Error() != "high: 1 is below low, 2" {
+	if _, err := (TwoPoint{Low: 2, High: 1}).Sampler(); err == nil || err.Error() != "high: 1 is below low, 2" {
 		t.Error(err)
 	}
 }

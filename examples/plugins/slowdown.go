@@ -23,8 +23,8 @@ func (t throttle) Stretch(_ uint64, _ int, _, work int64) int64 {
 	return cool + int64(float64(work-cool)*t.Factor)
 }
 
-// Pace is the work done in a unit of time in the long run.
-func (t throttle) Pace() float64 { return 1 / t.Factor }
+// MeanPace is the work done in a unit of time in the long run.
+func (t throttle) MeanPace() float64 { return 1 / t.Factor }
 
 // Transfers reports that only computing is slowed.
 func (throttle) Transfers() bool { return false }

@@ -149,7 +149,7 @@ func (h Head) fits(run Head) error {
 		return fmt.Errorf(
 			"%w: %w (bring the trainer back with which it began, or start again with run --force)",
 			folder.ErrForeign,
-			external.Differ(h.Trainer, run.Trainer),
+			external.CompareModels(h.Trainer, run.Trainer),
 		)
 	case h.Kernel != run.Kernel:
 		return fmt.Errorf("%w: it is of the kernel class %s, and the run would go on in %s: the bits would change (go on with it on a machine with that class)", folder.ErrForeign, h.Kernel, run.Kernel)

@@ -219,7 +219,7 @@ func (f *Fit) class(before *config.Config, former string, members []*Device) (k 
 	k.StepCV = 0
 	k.Batch = 0 // the steps were those of the run's batch
 	if k.Slowdown != nil || before.Slowdown != nil {
-		k.Slowdown = fleet.Spells{} // the factors have it
+		k.Slowdown = fleet.SlowPeriods{} // the factors have it
 	}
 	if f.LinksMeasured {
 		k.Links = fleet.Links{}

@@ -91,7 +91,7 @@ func (m made) play(t testing.TB) (dir string) {
 }
 
 // bits are those of FEMNIST's model in Table 1.
-var bits = fleet.Both(6_710_000)
+var bits = fleet.SameBits(6_710_000)
 
 const (
 	three = "task: femnist\nclients: 5\ncohort: 5\ndevices: {names: [pi1, pi2, pi3]}\n"
@@ -389,7 +389,7 @@ devices: {names: {pi1: board, pi2: null, pi3: board}}
 	}
 	board := c.Fleet[1]
 	upload, ok := board.UploadMbps.(fleet.Empirical)
-	if !ok || len(upload.Values) != 2 || board.Weight != 0 || board.Watts.Compute != 6 || board.Slowdown != fleet.Slowdown(fleet.Spells{}) || board.Overhead.Upload != 0.5 {
+	if !ok || len(upload.Values) != 2 || board.Weight != 0 || board.Watts.Compute != 6 || board.Slowdown != fleet.Slowdown(fleet.SlowPeriods{}) || board.Overhead.Upload != 0.5 {
 		t.Errorf("the class is %+v", board)
 	}
 	// pi1's 6.71 Mbit at 5 Mbit/s take 1.342 s, half a second of which is overhead.

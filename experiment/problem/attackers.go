@@ -35,7 +35,7 @@ func (p *Timing) Attackers() *aggregate.Attackers {
 			class := p.Fleet.Class(client)
 			return class, list[class] != nil
 		},
-		Circle: func(class int) int { return attack.Of(list[class]).Circle },
+		Circle: func(class int) int { return attack.BehaviourOf(list[class]).MaxColluders },
 	}
 }
 
@@ -97,7 +97,7 @@ func (p *Problem) checkAttacks() error {
 				}
 			}
 		}
-		label := attack.Of(a).Label
+		label := attack.BehaviourOf(a).Label
 		if label == nil || !c.Train || p.Set == nil {
 			continue
 		}

@@ -55,7 +55,7 @@ func (p *Problem) TaskContradiction(client, steps int, took [3]float64) string {
 // classMismatch is by what part of its time a task is outside of what 90 % of a class's tasks take, by what
 // factor it is off their middle (a logarithm), and where it is furthest outside, in words.
 func (p *Problem) classMismatch(number, steps int, took [3]float64) (off, middle float64, description string) {
-	low, high, err := p.Fleet.Within(number, steps, p.DeviceBits())
+	low, high, err := p.Fleet.Interval90(number, steps, p.DeviceBits())
 	if err != nil {
 		return math.Inf(1), 0, "no task of class " + p.Config.Fleet[number].Name + " is possible"
 	}

@@ -23,7 +23,7 @@ func TestWhatContradictsAClass(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := newProblem(c, nil)
-	p.Bits = fleet.Both(40e6)
+	p.Bits = fleet.SameBits(40e6)
 	if p.Fleet, err = p.Config.NewFleet(); err != nil {
 		t.Fatal(err)
 	}

@@ -67,9 +67,9 @@ func (p *Problem) CorrelationNotes() (lines []string) {
 			"samples": "number of samples",
 			"labels":  "number of labels",
 			"entropy": "entropy of labels",
-		}[t.With]
+		}[t.Property]
 		lines = append(lines, fmt.Sprintf("Clients' %s and %s: Spearman's correlation is %.3f over %d %s, %g is wanted.",
-			t.What, property, t.Achieved, p.Config.Clients, human.Plural(p.Config.Clients, "client"), t.Wanted))
+			t.Quantity, property, t.Achieved, p.Config.Clients, human.Plural(p.Config.Clients, "client"), t.Wanted))
 	}
 	return lines
 }

@@ -99,7 +99,7 @@ func (p *Problem) prepareTraining(ctx context.Context, info *bus.RunInfo, machin
 	if c.External() {
 		c.Trainer.Command = machine.Trainer
 		if machine.Trainer == "" {
-			return external.Differ(info.Spec.GetModel(), "")
+			return external.CompareModels(info.Spec.GetModel(), "")
 		}
 	} else if p.Arithmetic, err = learn.SelectKernel(p.Kernel); err != nil {
 		return fmt.Errorf(
@@ -137,7 +137,7 @@ func (p *Problem) prepareTraining(ctx context.Context, info *bus.RunInfo, machin
 		if run.GetModel() == mine.Model && !slices.Equal(run.GetMetrics(), mine.Metrics) {
 			return fmt.Errorf("the run's trainer measures %q, this one %q", run.GetMetrics(), mine.Metrics)
 		}
-		if err := external.Same(run.GetModel(), info.Kernel, mine.Model, p.Trainer.Class); err != nil {
+		if err := external.CompareTrainers(run.GetModel(), info.Kernel, mine.Model, p.Trainer.Class); err != nil {
 			return err
 		}
 	}

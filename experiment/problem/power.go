@@ -47,7 +47,7 @@ func (p *Problem) DeviceBits() fleet.Bits {
 	if p.Model == nil || p.Config.Devices.Link == config.ModelledLink {
 		return p.Bits
 	}
-	return fleet.Both(32 * int64(p.Model.Params()))
+	return fleet.SameBits(32 * int64(p.Model.Params()))
 }
 
 // ExpectedTask is what a task of so many local steps takes a real device by its class; 0: that is not known.

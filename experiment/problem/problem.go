@@ -110,7 +110,7 @@ func Prepare(
 		{c.Train, p.checkTrainerState},
 		{c.Train, p.checkMemory},
 		{c.Train, func() error { return p.initialize(ctx) }},
-		{c.Train && remote && c.External(), func() error { return p.Trainer.Rest() }},
+		{c.Train && remote && c.External(), func() error { return p.Trainer.CloseSpare() }},
 		{c.Train && c.UsesTheory(), p.settleTheory},
 	} {
 		if !step.needed {
@@ -536,7 +536,7 @@ func (p *Timing) checkPhases() error {
 		if e.Batch > 0 {
 			steps = e.Of(client).Steps(steps*schedule.Parts, float64(p.Set.Samples(client)))
 		}
-		if _, err := p.Fleet.Expect(client, steps, fleet.Both(0)); err != nil {
+		if _, err := p.Fleet.Expect(client, steps, fleet.SameBits(0)); err != nil {
 			return &config.KeyError{
 				Key:     compute + "seconds_per_step",
 				Problem: fmt.Sprintf("client %d%s would take over three years for %d local steps (lower it or schedule.k0, or set at_most)", client, class, steps),

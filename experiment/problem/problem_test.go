@@ -42,7 +42,7 @@ func epochs(t *testing.T, clients int, samples func(client int) int) (*Problem, 
 	}
 	c.Clients = clients
 	p, set := newProblem(c, nil), &counted{samples: samples}
-	p.Set, p.Bits = set, fleet.Both(1e6)
+	p.Set, p.Bits = set, fleet.SameBits(1e6)
 	if p.Fleet, err = p.Config.NewFleet(); err != nil {
 		t.Fatal(err)
 	}
@@ -79,12 +79,12 @@ func TestEpochsOfTooManySteps(t *testing.T) {
 // Data that cannot be read are no fault of the network's.
 func TestCorrelationsOfDataThatCannotBeRead(t *testing.T) {
 	p, _ := epochs(t, 20, func(int) int { return 100 })
-	p.Config.Correlation.Speed = fleet.SpeedTie{Tie: fleet.Tie{Spearman: 0.5, With: "labels"}, Of: "compute"}
+	p.Config.Correlation.Speed = fleet.SpeedCorrelation{RankCorrelation: fleet.RankCorrelation{Spearman: 0.5, Property: "labels"}, Phase: "compute"}
 	err := p.correlateDevices()
 	if key := (*config.KeyError)(nil); !errors.Is(err, errRead) || errors.As(err, &key) {
 		t.Errorf("%v, want that of the data", err)
 	}
-	p.Config.Correlation.Speed.With = "samples"
+	p.Config.Correlation.Speed.Property = "samples"
 	if err := p.correlateDevices(); err == nil || !strings.HasPrefix(err.Error(), "correlation.speed: ") {
 		t.Errorf("%v, want correlation.speed", err)
 	}

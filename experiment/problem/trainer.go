@@ -43,7 +43,7 @@ func (t *Trainers) Difference(ctx context.Context, c config.Config, run *folder.
 	if run.Trainer != nil {
 		model = run.Trainer.Model
 	}
-	return external.Same(model, run.Kernel, now.model, now.class), nil
+	return external.CompareTrainers(model, run.Kernel, now.model, now.class), nil
 }
 
 // startTrainer starts the trainer's first process, which tells its model, and its samples

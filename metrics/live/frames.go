@@ -22,7 +22,7 @@ type frames struct {
 	mu      sync.Mutex
 	newest  *frame
 	version uint64    // the state's, when it was made
-	at      time.Time // when it was made
+	sent    time.Time // when it was made
 	each    int       // of the history, then
 	points  int       // likewise
 	changed chan struct{}
@@ -37,7 +37,7 @@ func (h *Hub) publish(end bool) {
 	now := time.Now()
 	if !end &&
 		f.newest != nil &&
-		(f.newest.last || now.Sub(f.at) < h.pace.frame) {
+		(f.newest.last || now.Sub(f.sent) < h.pace.frame) {
 		return
 	}
 	h.mu.Lock()
@@ -46,30 +46,30 @@ func (h *Hub) publish(end bool) {
 	if f.newest != nil && s.version == f.version {
 		return
 	}
-	whole := h.snapshot(now)
+	snapshot := h.snapshot(now)
 	history := &s.history
-	from := 0
+	start := 0
 	if f.newest != nil && f.each == history.each {
-		from = max(0, f.points-1) // the last point may have grown
+		start = max(0, f.points-1) // the last point may have grown
 	}
 	ended := s.end != nil
 	f.version = s.version
 	f.each = history.each
 	f.points = len(history.points)
 
-	next := &frame{number: 1, last: ended, full: sync.OnceValue(func() []byte { return encode(whole) })}
+	next := &frame{number: 1, last: ended, full: sync.OnceValue(func() []byte { return encode(snapshot) })}
 	if f.newest != nil {
 		next.number = f.newest.number + 1
 	}
 	next.more = sync.OnceValue(func() []byte {
-		part := *whole
+		part := *snapshot
 		// which the viewer has
-		part.Curves.from = from
+		part.Curves.first = start
 		part.Run.Settings = nil
 		return encode(&part)
 	})
 	f.newest = next
-	f.at = now
+	f.sent = now
 	close(f.changed)
 	f.changed = make(chan struct{})
 }

@@ -30,8 +30,8 @@ type span struct {
 	low, high float64 // infinite: none
 }
 
-// single is one round's.
-func single(v float64) span {
+// spanOf is one round's.
+func spanOf(v float64) span {
 	if math.IsNaN(v) {
 		return span{last: v, low: math.Inf(1), high: math.Inf(-1)}
 	}
@@ -78,7 +78,7 @@ const trainingLoss = "training_loss"
 func (h *history) add(r *round.Report) {
 	now := point{1, r.Round, r.End, make([]span, len(h.columns))}
 	for i := range h.columns {
-		now.values[i] = single(h.columns[i].Of(r))
+		now.values[i] = spanOf(h.columns[i].Of(r))
 	}
 	if n := len(h.points); n > 0 && h.points[n-1].rounds < h.each {
 		h.points[n-1] = h.points[n-1].joined(&now)
@@ -113,14 +113,14 @@ type evaluation struct {
 // evaluations are the evaluations of a run: some that stand for all, the newest and the best.
 type evaluations struct {
 	statistics.Thinned[evaluation]
-	newest evaluation
-	of     []metric.Metric
-	best   []float64 // of each metric; NaN: none yet
+	newest  evaluation
+	metrics []metric.Metric
+	best    []float64 // of each metric; NaN: none yet
 }
 
-func newEvaluations(of []metric.Metric) (e evaluations) {
-	e.of = of
-	for range of {
+func newEvaluations(list []metric.Metric) (e evaluations) {
+	e.metrics = list
+	for range list {
 		e.best = append(e.best, math.NaN())
 	}
 	e.Thinned = statistics.Thin[evaluation](maxPoints)
@@ -130,7 +130,7 @@ func newEvaluations(of []metric.Metric) (e evaluations) {
 
 func (e *evaluations) add(v evaluation) {
 	e.newest = v
-	for i, m := range e.of {
+	for i, m := range e.metrics {
 		if now := metric.At(v.metrics, i); m.Better(now, e.best[i]) {
 			e.best[i] = now
 		}

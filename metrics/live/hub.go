@@ -67,13 +67,13 @@ type state struct {
 	empty       int // rounds in which nothing was accepted
 	used        metrics.Usage
 	waits       waits
-	at          time.Time // wall clock of the last round
+	changed     time.Time // wall clock of the last round
 	tasks       []metrics.Task
 	notices     []notice
 	unseen      int           // notices that are no longer held
 	elapsed     time.Duration // wall time of earlier attempts
 	end         *metrics.End  // nil: the run goes on
-	why         string        // the run did not complete; empty: it did
+	reason      string        // the run did not complete; empty: it did
 }
 
 // New returns the hub of a run that has not begun.
@@ -139,7 +139,7 @@ func (h *Hub) Round(r *metrics.Round) error {
 	defer h.mu.Unlock()
 	s := &h.state
 	s.version++
-	s.at = now
+	s.changed = now
 	s.last = metrics.Latest(&s.last, &r.Report)
 	if !(s.bestWindow <= r.WindowLoss) { // also when there is none yet
 		s.bestWindow = r.WindowLoss
@@ -171,11 +171,11 @@ func (h *Hub) Clients(e *metrics.ClientEvaluation) error {
 // keep keeps the tasks of the last round that may be shown.
 func (s *state) keep(tasks []metrics.Task) {
 	s.tasks = s.tasks[:0]
-	others := 0
+	remaining := 0
 	for i := range tasks {
 		if t := &tasks[i]; !t.Slow && !t.Real {
-			others++
-			if others > shownTasks {
+			remaining++
+			if remaining > shownTasks {
 				continue
 			}
 		}
@@ -216,7 +216,7 @@ func (h *Hub) Finish(e *metrics.End) error {
 			end.Summary = nil
 		}
 		h.state.version++
-		h.state.end, h.state.why = &end, cut(why(e.Err))
+		h.state.end, h.state.reason = &end, cut(reasonText(e.Err))
 		h.state.final(&end)
 	}
 	h.mu.Unlock()
@@ -230,9 +230,9 @@ func (h *Hub) Finish(e *metrics.End) error {
 }
 
 // Close implements [metrics.Closer]: it ends the page of a run that was not finished.
-func (h *Hub) Close(why error) error { return h.Finish(&metrics.End{Err: why}) }
+func (h *Hub) Close(cause error) error { return h.Finish(&metrics.End{Err: cause}) }
 
-func why(err error) string {
+func reasonText(err error) string {
 	switch {
 	case err == nil:
 		return ""

@@ -60,20 +60,20 @@ func (h *Hub) Handler() http.Handler {
 // watch sends frames as server-sent events until the run ends or the viewer leaves. A
 // viewer that reconnects gets a full frame, whatever its Last-Event-ID.
 func (h *Hub) watch(w http.ResponseWriter, r *http.Request) {
-	to := http.NewResponseController(w)
+	response := http.NewResponseController(w)
 	// The server's own limits are those of a request that ends.
-	if to.SetReadDeadline(time.Time{}) != nil {
+	if response.SetReadDeadline(time.Time{}) != nil {
 		http.Error(w, "this connection cannot carry events", http.StatusNotImplemented)
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
 	say := func(event string, id uint64, data []byte) bool {
-		if to.SetWriteDeadline(time.Now().Add(h.pace.write)) != nil {
+		if response.SetWriteDeadline(time.Now().Add(h.pace.write)) != nil {
 			return false
 		}
 		_, err := fmt.Fprintf(w, "event: %s\nid: %s/%d\ndata: %s\n\n", event, h.id, id, data)
-		return err == nil && to.Flush() == nil
+		return err == nil && response.Flush() == nil
 	}
 	if _, err := fmt.Fprintf(w, "retry: %d\n\n", retryAfter.Milliseconds()); err != nil {
 		return
@@ -125,7 +125,7 @@ func (h *Hub) WritePage(w io.Writer) error {
 // Snapshot is what the page shows now, as JSON.
 func (h *Hub) Snapshot() []byte {
 	h.mu.Lock()
-	whole := h.snapshot(time.Now())
+	snapshot := h.snapshot(time.Now())
 	h.mu.Unlock()
-	return encode(whole)
+	return encode(snapshot)
 }

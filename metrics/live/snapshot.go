@@ -181,7 +181,7 @@ const shownTasks = 10
 func (h *Hub) snapshot(now time.Time) *snapshot {
 	s := &h.state
 	a := &h.run
-	out := &snapshot{
+	result := &snapshot{
 		Format: format,
 		Run: runShown{
 			ID:       h.id,
@@ -227,43 +227,43 @@ func (h *Hub) snapshot(now time.Time) *snapshot {
 		Waits:       waits{s.waits.Rounds, number(s.used.StragglerShare()), slices.Clone(s.waits.Classes)},
 		Notices:     notices{s.unseen, slices.Clone(s.notices)},
 	}
-	out.Curves.points = slices.Clone(s.history.points) // to which rounds are added
+	result.Curves.points = slices.Clone(s.history.points) // to which rounds are added
 	for i := range h.columns {
-		out.Columns = append(out.Columns, valueShown{h.columns[i], number(h.columns[i].Of(&s.last))})
+		result.Columns = append(result.Columns, valueShown{h.columns[i], number(h.columns[i].Of(&s.last))})
 	}
 	if a.Seen != nil {
 		seen := a.Seen()
-		out.Actors.Devices = seen[:min(len(seen), shownDevices)]
+		result.Actors.Devices = seen[:min(len(seen), shownDevices)]
 	}
 	if e := a.Epsilon; e != nil {
-		out.Now.Epsilon = number(e(s.last.Round))
+		result.Now.Epsilon = number(e(s.last.Round))
 	}
 	for i := range a.Metrics {
-		out.Now.Metrics = append(out.Now.Metrics, number(metric.At(s.last.Metrics, i)))
-		out.Now.BestMetrics = append(out.Now.BestMetrics, number(s.evaluations.best[i]))
+		result.Now.Metrics = append(result.Now.Metrics, number(metric.At(s.last.Metrics, i)))
+		result.Now.BestMetrics = append(result.Now.BestMetrics, number(s.evaluations.best[i]))
 	}
-	p := &out.Progress
+	p := &result.Progress
 	if e := s.end; e != nil {
-		out.State = "stopped"
-		out.Why = s.why
-		out.Summary = e.Summary
+		result.State = "stopped"
+		result.Why = s.reason
+		result.Summary = e.Summary
 		if e.Completed {
-			out.State = "completed"
+			result.State = "completed"
 		}
 		p.WallSeconds = e.Elapsed.Seconds()
-		return out
+		return result
 	}
 	p.WallSeconds = (s.elapsed + now.Sub(a.Started)).Seconds()
-	if !s.at.IsZero() {
-		p.Idle = now.Sub(s.at).Seconds()
+	if !s.changed.IsZero() {
+		p.Idle = now.Sub(s.changed).Seconds()
 	}
 	if a.Remaining != nil {
-		if left, low, high, known := a.Remaining(); known {
-			p.Left = number(left)
+		if remaining, low, high, ok := a.Remaining(); ok {
+			p.Left = number(remaining)
 			p.LeftWithin = [2]number{number(low), number(high)}
 		}
 	}
-	return out
+	return result
 }
 
 // metricsShown are the run's metrics, each with the target that ends the run.
@@ -283,7 +283,7 @@ func metricsShown(a *metrics.Run) []metricShown {
 
 func (s *spread) shown() roundTimes {
 	nan := number(math.NaN())
-	out := roundTimes{
+	shown := roundTimes{
 		Count:  s.total,
 		Median: nan,
 		P90:    nan,
@@ -292,23 +292,23 @@ func (s *spread) shown() roundTimes {
 		Bars:   []bar{},
 	}
 	if s.total == 0 {
-		return out
+		return shown
 	}
 	seconds := func(t round.Time) number { return number(t.Seconds()) }
 	sorted := s.sorted()
-	out.Most = seconds(s.most)
-	out.Median = seconds(quantile(sorted, 0.5))
-	out.P90 = seconds(quantile(sorted, 0.9))
-	out.P99 = seconds(quantile(sorted, 0.99))
-	out.Bars, out.Logarithmic = s.bars(sorted)
-	return out
+	shown.Most = seconds(s.max)
+	shown.Median = seconds(quantile(sorted, 0.5))
+	shown.P90 = seconds(quantile(sorted, 0.9))
+	shown.P99 = seconds(quantile(sorted, 0.99))
+	shown.Bars, shown.Logarithmic = s.bars(sorted)
+	return shown
 }
 
 // lastRound chooses what is shown of the last round: real devices, the slowest
 // and some of the others, the slowest first.
 func (s *state) lastRound(a *metrics.Run) lastRound {
 	r := &s.last
-	out := lastRound{
+	result := lastRound{
 		Round:    r.Round,
 		Start:    number(r.Start.Seconds()),
 		Seconds:  number((r.End - r.Start).Seconds()),
@@ -317,9 +317,9 @@ func (s *state) lastRound(a *metrics.Run) lastRound {
 		Tasks:    []taskShown{},
 	}
 	if a.Deadline > 0 {
-		out.Deadline = number(a.Deadline.Seconds())
+		result.Deadline = number(a.Deadline.Seconds())
 	}
-	out.Outcomes.Add(r)
+	result.Outcomes.Add(r)
 	tasks := slices.Clone(s.tasks)
 	slices.SortFunc(tasks, func(a, b metrics.Task) int {
 		return cmp.Or(
@@ -328,22 +328,22 @@ func (s *state) lastRound(a *metrics.Run) lastRound {
 			cmp.Compare(a.TaskReport.Task, b.TaskReport.Task),
 		)
 	})
-	left := map[string]int{"slow": shownTasks, "sample": shownTasks, "real": shownTasks}
+	open := map[string]int{"slow": shownTasks, "sample": shownTasks, "real": shownTasks}
 	for i := range tasks {
 		t := &tasks[i]
-		why := "sample"
+		reason := "sample"
 		kind := "simulated"
 		switch {
 		case t.Real:
-			why = "real"
+			reason = "real"
 			kind = "real"
-		case t.Slow && left["slow"] > 0:
-			why = "slow"
+		case t.Slow && open["slow"] > 0:
+			reason = "slow"
 		}
-		if left[why] == 0 {
+		if open[reason] == 0 {
 			continue
 		}
-		left[why]--
+		open[reason]--
 		name := t.Name
 		class := ""
 		if d := t.Client - a.Clients; t.Real && d >= 0 && d < len(a.Devices) {
@@ -353,13 +353,13 @@ func (s *state) lastRound(a *metrics.Run) lastRound {
 		}
 		parts := metrics.PartsOf(&t.TaskReport)
 		seconds := func(p metrics.Phase) number { return number(parts[p].Seconds()) }
-		out.Tasks = append(out.Tasks, taskShown{
+		result.Tasks = append(result.Tasks, taskShown{
 			Task:     t.TaskReport.Task,
 			Client:   t.Client,
 			Name:     name,
 			Class:    class,
 			Kind:     kind,
-			Why:      why,
+			Why:      reason,
 			Probe:    t.Probe,
 			Steps:    t.LocalSteps,
 			Outcome:  t.Outcome.String(),
@@ -371,7 +371,7 @@ func (s *state) lastRound(a *metrics.Run) lastRound {
 			Planned:  number(t.Plan.Total().Seconds()),
 		})
 	}
-	return out
+	return result
 }
 
 // number is a JSON number; null stands for a value that was not measured.
@@ -386,10 +386,10 @@ func (n number) MarshalJSON() ([]byte, error) {
 }
 
 // numbers are the values of points in a column.
-func numbers[T any](points []T, of func(*T) float64) []number {
+func numbers[T any](points []T, field func(*T) float64) []number {
 	list := make([]number, len(points))
 	for i := range points {
-		list[i] = number(of(&points[i]))
+		list[i] = number(field(&points[i]))
 	}
 	return list
 }
@@ -397,28 +397,28 @@ func numbers[T any](points []T, of func(*T) float64) []number {
 // curves are the rounds against virtual time, from a point on.
 type curves struct {
 	history
-	from int // the first point's place among all
+	first int // the first point's place among all
 }
 
 // MarshalJSON writes an object with a list for each column: of a value that holds from a round's
 // start, or is a mean already, the last of a point, of others the mean, of the training loss its
 // range, too.
 func (c curves) MarshalJSON() ([]byte, error) {
-	points := c.points[c.from:]
+	points := c.points[c.first:]
 	object := map[string]any{
-		"from": c.from, "each": c.each,
+		"from": c.first, "each": c.each,
 		"round":           numbers(points, func(p *point) float64 { return float64(p.round) }),
 		"virtual_seconds": numbers(points, func(p *point) float64 { return p.end.Seconds() }),
 	}
 	for i := range c.columns {
-		of := &c.columns[i]
-		object[of.Name] = numbers(points, func(p *point) float64 {
-			if of.AtStart || of.Derived {
+		column := &c.columns[i]
+		object[column.Name] = numbers(points, func(p *point) float64 {
+			if column.AtStart || column.Derived {
 				return p.values[i].last
 			}
 			return p.values[i].mean()
 		})
-		if of.Name == trainingLoss {
+		if column.Name == trainingLoss {
 			object["training_loss_low"] = numbers(points, func(p *point) float64 { return p.values[i].low })
 			object["training_loss_high"] = numbers(points, func(p *point) float64 { return p.values[i].high })
 		}
@@ -433,9 +433,9 @@ type valueShown struct {
 }
 
 type evaluated struct {
-	each   int // evaluations a point
-	of     []metric.Metric
-	points []evaluation
+	each    int // evaluations a point
+	metrics []metric.Metric
+	points  []evaluation
 }
 
 // MarshalJSON writes an object with a list for each column, the metrics' among them.
@@ -446,7 +446,7 @@ func (e evaluated) MarshalJSON() ([]byte, error) {
 		"virtual_seconds": numbers(e.points, func(e *evaluation) float64 { return e.end.Seconds() }),
 		"loss":            numbers(e.points, func(e *evaluation) float64 { return e.loss }),
 	}
-	for i, m := range e.of {
+	for i, m := range e.metrics {
 		object[m.Name] = numbers(e.points, func(e *evaluation) float64 { return metric.At(e.metrics, i) })
 	}
 	return json.Marshal(object)

@@ -46,17 +46,17 @@ func (w *waits) add(run *metrics.Run, tasks []metrics.Task) {
 	}
 	w.Rounds++
 	parts := metrics.PartsOf(&last.TaskReport)
-	c := w.of(className(run, last))
+	c := w.ofClass(className(run, last))
 	c.Rounds++
-	if other := lastBut(c.Class); other != nil {
-		c.Alone += (last.End - other.End).Seconds()
+	if runnerUp := lastBut(c.Class); runnerUp != nil {
+		c.Alone += (last.End - runnerUp.End).Seconds()
 	}
-	for p, to := range [...]*float64{&c.Download, &c.Compute, &c.Upload, &c.Waiting} {
-		*to += parts[p].Seconds()
+	for p, counter := range [...]*float64{&c.Download, &c.Compute, &c.Upload, &c.Waiting} {
+		*counter += parts[p].Seconds()
 	}
 }
 
-func (w *waits) of(class string) *waitedOn {
+func (w *waits) ofClass(class string) *waitedOn {
 	i := slices.IndexFunc(w.Classes, func(c waitedOn) bool { return c.Class == class })
 	if i < 0 {
 		i = len(w.Classes)
@@ -119,8 +119,8 @@ func (m *Marks) Add(r *round.Report) {
 }
 
 // Checkpoint takes a checkpoint after a round.
-func (m *Marks) Checkpoint(number int, at round.Time) {
-	m.put(Mark{Kind: Checkpoint, Round: number, Seconds: at.Seconds()})
+func (m *Marks) Checkpoint(number int, time round.Time) {
+	m.put(Mark{Kind: Checkpoint, Round: number, Seconds: time.Seconds()})
 }
 
 // Complete takes that the run is complete: what was flushed to the disk at its end is no checkpoint.

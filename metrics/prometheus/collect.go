@@ -18,8 +18,8 @@ func (m *Metrics) Describe(chan<- *client.Desc) {}
 
 // Collect sends the state for [Metrics.Gather], which holds its lock. What has not been measured
 // yet is left out.
-func (m *Metrics) Collect(to chan<- client.Metric) {
-	c := &scrape{to, m.labels}
+func (m *Metrics) Collect(sink chan<- client.Metric) {
+	c := &scrape{sink, m.labels}
 	s := &m.state
 	c.add("build_info", "What runs: always 1.", "version", "goversion", "kernel").gauge(
 		1,
@@ -31,13 +31,13 @@ func (m *Metrics) Collect(to chan<- client.Metric) {
 	m.collectClients(c, s)
 	m.collectUsage(c, s)
 	if m.run.Waiting != nil {
-		if what, since := m.run.Waiting(); what != "" {
+		if gap, since := m.run.Waiting(); gap != "" {
 			c.add(
 				"bus_waiting_seconds",
 				"Wall time for which the server has been waited for to do something; absent where it answers.",
 				"what",
 			).
-				gauge(time.Since(since).Seconds(), what)
+				gauge(time.Since(since).Seconds(), gap)
 		}
 	}
 	if m.run.Stats != nil {
@@ -48,26 +48,26 @@ func (m *Metrics) Collect(to chan<- client.Metric) {
 }
 
 type scrape struct {
-	to     chan<- client.Metric
+	sink   chan<- client.Metric
 	labels client.Labels // of the run
 }
 
 // family is one metric of a scrape, with series for its labels' values.
 type family struct {
-	to   chan<- client.Metric
+	sink chan<- client.Metric
 	desc *client.Desc
 }
 
 func (c *scrape) add(name, help string, labels ...string) family {
-	return family{c.to, client.NewDesc("fedpace_"+name, help, labels, c.labels)}
+	return family{c.sink, client.NewDesc("fedpace_"+name, help, labels, c.labels)}
 }
 
 func (f family) gauge(v float64, labels ...string) {
-	f.to <- client.MustNewConstMetric(f.desc, client.GaugeValue, v, labels...)
+	f.sink <- client.MustNewConstMetric(f.desc, client.GaugeValue, v, labels...)
 }
 
 func (f family) counter(v float64, labels ...string) {
-	f.to <- client.MustNewConstMetric(f.desc, client.CounterValue, v, labels...)
+	f.sink <- client.MustNewConstMetric(f.desc, client.CounterValue, v, labels...)
 }
 
 // time sends a time as Prometheus writes it; nothing for the zero time.
@@ -107,16 +107,16 @@ func (m *Metrics) collectRun(c *scrape, s *state) {
 	).gauge(float64(s.resumed))
 	in := c.add("run_state", "1 for the state that the run is in, 0 for the others. The end is shown until it is scraped, for a minute at most.", "state")
 	for _, name := range []string{running, finished, stopped, failed, diverged} {
-		is := 0.
-		if name == s.is {
-			is = 1
+		active := 0.
+		if name == s.name {
+			active = 1
 		}
-		in.gauge(is, name)
+		in.gauge(active, name)
 	}
 	c.add(
 		"last_round_timestamp_seconds",
 		"When the last round was completed (before the first: when the run started), in Unix time.",
-	).time(s.at)
+	).time(s.received)
 
 	if e := m.run.Epsilon; e != nil {
 		c.add(
@@ -134,13 +134,13 @@ func (m *Metrics) collectRun(c *scrape, s *state) {
 			counter(m.run.FixedSteps * virtual)
 	}
 	for i := range m.columns {
-		of := &m.columns[i]
+		column := &m.columns[i]
 		switch {
-		case of.Metric == "-" || of.Metric == duration:
-		case of.Kind == metrics.Total:
-			c.add(of.Metric, of.Sentence()).counter(of.Of(&s.last))
+		case column.Metric == "-" || column.Metric == duration:
+		case column.Kind == metrics.Total:
+			c.add(column.Metric, column.Sentence()).counter(column.Of(&s.last))
 		case s.last.Round > 0 || i == 0: // the first is the number of the round
-			c.add(of.Metric, of.Sentence()).measured(of.Of(&s.last))
+			c.add(column.Metric, column.Sentence()).measured(column.Of(&s.last))
 		}
 	}
 	accuracy := c.add("validation_accuracy", "Top-1 accuracy on held-out samples at the last evaluation, 0 to 1.")
@@ -149,9 +149,9 @@ func (m *Metrics) collectRun(c *scrape, s *state) {
 		"A metric of the model, by its name, on held-out samples at the last evaluation.",
 		"metric",
 	)
-	for i, of := range m.run.Metrics {
+	for i, measure := range m.run.Metrics {
 		v := metric.At(s.last.Metrics, i)
-		if values.measured(v, of.Name); of.Name == metric.Accuracy {
+		if values.measured(v, measure.Name); measure.Name == metric.Accuracy {
 			accuracy.measured(v)
 		}
 	}
@@ -219,7 +219,7 @@ func (m *Metrics) collectClients(c *scrape, s *state) {
 	actors.gauge(float64(devices), kindNames[real])
 	for i, class := range m.classes {
 		kind := m.kindOf(i)
-		if !m.has(kind) {
+		if !m.reached(kind) {
 			continue
 		}
 		for p := range phases {
@@ -228,15 +228,15 @@ func (m *Metrics) collectClients(c *scrape, s *state) {
 	}
 	for kind, outcomes := range s.updates {
 		for o, count := range outcomes {
-			if m.has(kind) {
+			if m.reached(kind) {
 				updates.counter(float64(count), round.Outcome(o).String(), kindNames[kind])
 			}
 		}
 	}
 }
 
-// has reports whether the run has clients of a kind: it has no series for others.
-func (m *Metrics) has(kind int) bool {
+// reached reports whether the run has clients of a kind: it has no series for others.
+func (m *Metrics) reached(kind int) bool {
 	if kind == real {
 		return len(m.run.Devices) > 0
 	}
@@ -413,13 +413,13 @@ func (m *Metrics) collectComparison(c *scrape, s *state) {
 		"class",
 	)
 	modelled := c.add("device_modelled_seconds_total", "Virtual time that a simulated client takes for the tasks that real devices have answered: of mean speed among those of the device's class, or among all where it has none.", "phase", "class")
-	there := make([]bool, len(m.classes))
+	present := make([]bool, len(m.classes))
 	for i := range m.run.Devices {
-		there[m.deviceClass(m.run.Clients+i)] = true
+		present[m.deviceClass(m.run.Clients+i)] = true
 	}
 	for i, class := range m.classes {
 		for p := range phases {
-			if there[i] {
+			if present[i] {
 				phase := metrics.Phase(p).String()
 				measured.counter(s.compared[i].measured[p], phase, class)
 				modelled.counter(s.compared[i].modelled[p], phase, class)

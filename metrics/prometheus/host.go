@@ -33,8 +33,8 @@ type hostCollector struct {
 
 func (hostCollector) Describe(chan<- *client.Desc) {}
 
-func (h hostCollector) Collect(to chan<- client.Metric) {
-	c := &scrape{to, h.labels}
+func (h hostCollector) Collect(sink chan<- client.Metric) {
+	c := &scrape{sink, h.labels}
 	now := h.counts()
 	c.add("host_build_info", "What a host runs: always 1.", "version", "goversion").gauge(
 		1,

@@ -127,13 +127,13 @@ type deviceTasks struct {
 type state struct {
 	compared []comparison      // as in batch
 	last     round.Report      // its losses are those last measured
-	at       time.Time         // when it was reported
+	received time.Time         // when it was reported
 	slowest  [][phases]float64 // seconds, by class
 	updates  [kinds][round.Outcomes]uint64
 	usage    metrics.Usage
 	devices  []deviceTasks             // the last: of all that have no series of their own
 	clients  *metrics.ClientEvaluation // the last; nil: none yet
-	is       string                    // running, or how it ended
+	name     string                    // running, or how it ended
 	resumed  int                       // the last round of the attempts before
 }
 
@@ -154,8 +154,8 @@ func New(run *metrics.Run) *Metrics {
 		},
 	}
 	s := &m.state
-	s.at = run.Started
-	s.is = running
+	s.received = run.Started
+	s.name = running
 	n := len(m.classes)
 	s.slowest = make([][phases]float64, n)
 	s.devices = make([]deviceTasks, min(len(run.Devices), MostDevices+1))
@@ -187,7 +187,7 @@ func (m *Metrics) addHistograms() {
 	)
 	m.phases = make([][phases]client.Observer, len(m.classes))
 	for i, class := range m.classes {
-		if kind := m.kindOf(i); m.has(kind) {
+		if kind := m.kindOf(i); m.reached(kind) {
 			for p := range phases {
 				m.phases[i][p] = all.WithLabelValues(metrics.Phase(p).String(), kindNames[kind], class)
 			}
@@ -269,15 +269,15 @@ func (m *Metrics) compare(e *round.TaskReport) {
 	if e.Outcome == round.Dropped { // it did a part of the task
 		return
 	}
-	of := answered{m.run.DeviceClass(e.Client), e.LocalSteps}
-	p, known := m.modelled[of]
-	if !known {
-		plan, err := m.run.MeanPlan(of.class, of.steps)
+	device := answered{m.run.DeviceClass(e.Client), e.LocalSteps}
+	p, ok := m.modelled[device]
+	if !ok {
+		plan, err := m.run.MeanPlan(device.class, device.steps)
 		if err != nil {
 			return // beyond virtual time: there is nothing to compare with
 		}
 		p = phasesOf(&plan)
-		m.modelled[of] = p
+		m.modelled[device] = p
 	}
 	c := &m.batch.compared[m.deviceClass(e.Client)]
 	for i, took := range phasesOf(&e.Plan) {
@@ -303,7 +303,7 @@ func (m *Metrics) Round(r *metrics.Round) error {
 	defer m.mu.Unlock()
 	s := &m.state
 	s.last = metrics.Latest(&s.last, &r.Report)
-	s.at = now
+	s.received = now
 	m.duration.Observe((r.End - r.Start).Seconds())
 	for o, n := range r.Outcomes {
 		s.updates[simulated][o] += uint64(n)

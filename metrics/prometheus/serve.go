@@ -34,7 +34,7 @@ func (m *Metrics) Handler() http.Handler {
 	answer := handler(client.Gatherers{m, process()})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m.mu.Lock()
-		ended := m.state.is != running
+		ended := m.state.name != running
 		m.mu.Unlock()
 		answer.ServeHTTP(w, r)
 		if r.Header.Get("X-Prometheus-Scrape-Timeout-Seconds") == "" {
@@ -58,8 +58,8 @@ func (m *Metrics) Handler() http.Handler {
 }
 
 // handler answers in text, in OpenMetrics, or in protobuf, which alone has the native histograms.
-func handler(from client.Gatherer) http.Handler {
-	return promhttp.HandlerFor(from, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes, EnableOpenMetrics: true})
+func handler(gatherer client.Gatherer) http.Handler {
+	return promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes, EnableOpenMetrics: true})
 }
 
 // process measures this process and its Go runtime.
@@ -74,18 +74,18 @@ func (m *Metrics) Pages() []web.Page {
 }
 
 // Close implements [metrics.Closer]: it shows how the run ended.
-func (m *Metrics) Close(why error) error {
+func (m *Metrics) Close(cause error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
-	case why == nil:
-		m.state.is = finished
-	case errors.Is(why, context.Canceled):
-		m.state.is = stopped
-	case errors.Is(why, coordinator.ErrDiverged):
-		m.state.is = diverged
+	case cause == nil:
+		m.state.name = finished
+	case errors.Is(cause, context.Canceled):
+		m.state.name = stopped
+	case errors.Is(cause, coordinator.ErrDiverged):
+		m.state.name = diverged
 	default:
-		m.state.is = failed
+		m.state.name = failed
 	}
 	return nil
 }

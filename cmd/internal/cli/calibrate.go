@@ -22,7 +22,7 @@ type calibration struct {
 	task, model string
 	config      []string
 	batches     []int
-	own         calibrate.Own
+	own         calibrate.DeviceInput
 	seconds     float64
 	pause       float64
 
@@ -35,7 +35,7 @@ type calibration struct {
 }
 
 // OfConfig reads from files of configuration what the devices of their run do.
-type OfConfig func(files []string, own calibrate.Own) (*calibrate.Subject, error)
+type OfConfig func(files []string, own calibrate.DeviceInput) (*calibrate.Subject, error)
 
 // CalibrateCommand is the command that measures a device, of the program of this
 // name. A program that reads no configurations has a nil ofConfig.
@@ -170,7 +170,7 @@ func (f *calibration) do(c *cobra.Command) error {
 		meter.Phase(bus.Compute)
 		timing := calibrate.Timing{Seconds: f.seconds} // one task after the other
 		if f.server.URL != "" {                        // as in a run
-			timing.Rest = time.Duration(f.pause * float64(time.Second))
+			timing.Pause = time.Duration(f.pause * float64(time.Second))
 		}
 		for _, s := range subjects {
 			show.Notice(fmt.Sprintf("Measuring %s, minibatches of %d.", s.Name, s.Batch()))
@@ -240,20 +240,20 @@ func (f *calibration) subjects(welcome *bus.Welcome) (list []*calibrate.Subject,
 	var s *calibrate.Subject
 	switch {
 	case f.task != "":
-		s, err = calibrate.OfTask(tasks.Task(f.task), f.own)
+		s, err = calibrate.SubjectOfTask(tasks.Task(f.task), f.own)
 	case f.model != "":
-		s, err = calibrate.OfModel(f.model, modelBatch, f.own)
+		s, err = calibrate.SubjectOfModel(f.model, modelBatch, f.own)
 	case len(f.config) > 0:
 		s, err = f.ofConfig(f.config, f.own)
 	case welcome.GetSpec().GetModel() != "":
-		s, err = calibrate.OfRun(welcome, f.own)
+		s, err = calibrate.SubjectOfRun(welcome, f.own)
 	case f.own.Trainer != "":
-		s = calibrate.OfTrainer(modelBatch, f.own)
+		s = calibrate.SubjectOfTrainer(modelBatch, f.own)
 	case welcome != nil: // of a coordinator that named no model
 		return nil, nil
 	default:
 		for _, p := range tasks.Paper() {
-			one, err := calibrate.OfTask(p.Task, f.own)
+			one, err := calibrate.SubjectOfTask(p.Task, f.own)
 			if err != nil {
 				return nil, err
 			}

@@ -104,7 +104,7 @@ func TestDevicesAreMeasuredInTurns(t *testing.T) {
 		if n.LocalSteps != 30 {
 			t.Errorf("device %s is told of %d local steps", m.Device, n.LocalSteps)
 		}
-		if n.Params != 1000 || n.Download.Transfers < enough || n.Download.Whole != m.Network.Download.Whole || n.Upload.Whole != m.Network.Upload.Whole || m.Transfers != 3*(1+n.Download.Transfers) {
+		if n.Params != 1000 || n.Download.Transfers < enough || n.Download.ModelSeconds != m.Network.Download.ModelSeconds || n.Upload.ModelSeconds != m.Network.Upload.ModelSeconds || m.Transfers != 3*(1+n.Download.Transfers) {
 			t.Errorf("device %s has %+v, its coordinator %+v", m.Device, n, m)
 		}
 		if !(n.Download.Mbps.Value > 0 && n.Upload.Mbps.Value > 0 && n.RoundTrip.Value > 0) {

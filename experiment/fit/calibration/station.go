@@ -145,7 +145,7 @@ func (d *station) measure(ctx context.Context) (_ *Measured, err error) {
 		for i, n := 0, len(d.models); i < n; i++ {
 			size := (i + round + n) % n // another one is the round's first
 			if len(d.models[size]) > 1 {
-				if err := calibrate.Rest(ctx, d.config.Pause); err != nil {
+				if err := calibrate.Pause(ctx, d.config.Pause); err != nil {
 					return all, err
 				}
 			}

@@ -11,7 +11,7 @@ import (
 )
 
 // OfConfig is what the devices of a run with this configuration would do.
-func OfConfig(c *config.Config, own calibrate.Own) (*calibrate.Subject, error) {
+func OfConfig(c *config.Config, own calibrate.DeviceInput) (*calibrate.Subject, error) {
 	s, err := ofConfig(c, own)
 	if err == nil {
 		s.Steps = FirstSteps(c)
@@ -19,7 +19,7 @@ func OfConfig(c *config.Config, own calibrate.Own) (*calibrate.Subject, error) {
 	return s, err
 }
 
-func ofConfig(c *config.Config, own calibrate.Own) (*calibrate.Subject, error) {
+func ofConfig(c *config.Config, own calibrate.DeviceInput) (*calibrate.Subject, error) {
 	s, err := stepping(c, own)
 	if err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func ofConfig(c *config.Config, own calibrate.Own) (*calibrate.Subject, error) {
 }
 
 // stepping is what takes the run's local steps: a trainer or a model, with its minibatches.
-func stepping(c *config.Config, own calibrate.Own) (*calibrate.Subject, error) {
+func stepping(c *config.Config, own calibrate.DeviceInput) (*calibrate.Subject, error) {
 	batch := cmp.Or(c.Batch, 32) // 0: it fits the data, which are elsewhere
 	if !c.External() {
 		m, err := c.NewModel(learn.Samples{})
@@ -47,16 +47,16 @@ func stepping(c *config.Config, own calibrate.Own) (*calibrate.Subject, error) {
 				err,
 			)
 		}
-		return calibrate.OfRun(calibrate.Alone(c.Task, m, batch), own)
+		return calibrate.SubjectOfRun(calibrate.SingleClientWelcome(c.Task, m, batch), own)
 	}
 	own.Trainer = c.Trainer.Command
 	if own.Data == "" && !c.IsSynthetic() {
 		own.Data = c.Data.Path
 	}
 	if _, paper := c.Task.Paper(); own.Data != "" || !paper {
-		return calibrate.OfTrainer(batch, own), nil
+		return calibrate.SubjectOfTrainer(batch, own), nil
 	}
-	s, err := calibrate.OfTask(c.Task, own)
+	s, err := calibrate.SubjectOfTask(c.Task, own)
 	if err != nil {
 		return nil, err
 	}

@@ -23,7 +23,7 @@ func TestWhatAConfigurationsDevicesDo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := OfConfig(&c, calibrate.Own{})
+		s, err := OfConfig(&c, calibrate.DeviceInput{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,7 +18,7 @@ import (
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	for _, pattern := range []string{"*.md", "../*.md", "../examples/*/*.md", "../python/*.md"} {
+	for _, pattern := range []string{"*.md", "adr/*.md", "../*.md", "../examples/*/*.md", "../python/*.md", "../findings/*.md"} {
 		found, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)

@@ -7,6 +7,12 @@
 // in range, digests and lengths fit. docs/protocol.md describes the protocol for
 // other implementations.
 //
+// To read the package, begin with transport.go: [Coordinator] and [Host] are the two
+// ends of a run. The coordinator sends tasks to simulated clients and gets plans (how
+// long each phase of a task takes); it queues jobs, which is the training of some
+// clients, and gets sums. messages.go has the messages, validate.go what is valid,
+// limits.go the bounds, digest.go how a damaged message is noticed.
+//
 // The package knows no NATS: natsconn has a connection to it, natsbus the ends of runs
 // on one. Gateway has real devices, auth their credentials, embedded a server in the
 // process, memory a transport without NATS. None of them knows rounds, the clock, or

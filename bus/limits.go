@@ -6,8 +6,9 @@ import (
 	"fedpace/internal/names"
 )
 
-// Limits of what a message may say. They are far above every use and keep sums
-// of a few such numbers inside int64 and buffers inside memory.
+// Limits of the numbers in messages. They are far above every use. They keep sums of a few such
+// numbers within int64 and buffers within memory, so the code that adds or allocates needs no
+// checks of its own.
 const (
 	MaxDurationNs   = 1 << 58 // one phase: nine years
 	MaxStartNs      = 1 << 62 // virtual time: 146 years
@@ -41,7 +42,7 @@ const (
 	maxFiles         = 1 << 12 // files that it names
 	maxHeldJobs      = 1 << 12 // jobs that a host holds at once
 
-	MaxOthers = 127 // plans in another: they fit the smallest max_payload
+	MaxOthers = 127 // plans nested in one message: they fit into the smallest max_payload of a server
 )
 
 // Limits of what devices say.
@@ -51,18 +52,18 @@ const (
 	MaxDeviceLoss    = 1e6     // first-step loss
 	MaxMeasured      = 16      // models and sizes of minibatches of one device's calibration
 	maxMeasured      = 1e9     // seconds, or megabits a second, of a calibration
-	UnreportedLoss   = -1      // in the place of a first-step loss that a device does not tell
+	UnreportedLoss   = -1      // first-step loss of a device that does not report one
 	minHeartbeat     = 50 * time.Millisecond
 	maxHeartbeat     = time.Hour
 )
 
-// Calibration is the run in which devices are measured and nothing is learned. A device
-// that waits for any run leaves it to the command that calibrates.
+// Calibration is the name of the run in which devices are measured and nothing is learned. A device
+// that joins whichever run calls it ignores this one: it belongs to the command that calibrates.
 const Calibration = "calibration"
 
 // MaxPayload is the largest message of the embedded server, in bytes.
 const MaxPayload = 16 << 20
 
-// ChunkBytes is how much of a model or a sum goes into one message at most: with
-// room for the rest it fits the 1 MiB that NATS servers allow by default.
+// ChunkBytes is the largest part of a model or a sum in one message. With the message's other fields
+// it fits into the 1 MiB that NATS servers allow by default.
 const ChunkBytes = 1 << 19

@@ -29,7 +29,7 @@ const (
 	EvaluateClients = JobKind_JOB_KIND_EVALUATE_CLIENTS // the same of some clients' own samples
 )
 
-// Name is the kind in a word, for people.
+// Name is the kind as a lower-case word, for messages to people.
 func (k JobKind) Name() string {
 	return strings.ToLower(strings.TrimPrefix(k.String(), "JOB_KIND_"))
 }
@@ -44,17 +44,20 @@ const (
 	SendAgain  = Status_STATUS_SEND_AGAIN
 )
 
-// ClientPlan is a plan with the client that its subject, or itself among others, names.
+// ClientPlan is a plan and the simulated client that it is of. The message's subject names the
+// client of its first plan, and Plan.Client that of every nested one (Plan.Others).
 type ClientPlan struct {
 	Client int
 	Plan   *Plan
 }
 
-// Stateful reports whether each client keeps a vector from task to task, which jobs
-// name and sums bring back: a control variate or a residual, what its steps remember, or both.
+// Stateful reports whether each client keeps a vector from one task to the next: a control variate,
+// a residual of compression, or the state of its local optimizer. Jobs name these vectors by their
+// digests, and sums bring the new ones back. A nil method keeps none.
 func (m *Method) Stateful() bool { return m.GetVariates() || m.GetResiduals() }
 
-// StateLength is the length of what each of the job's clients keeps.
+// StateLength is the length of the vector that each of the job's clients keeps; 0 where the method
+// has no client state. It is the model's length unless the method gives another (Method.Kept).
 func (j *Job) StateLength() int {
 	switch {
 	case !j.Method.Stateful():
@@ -77,7 +80,7 @@ func (j *Job) SumLength() int {
 	return int(j.Params)
 }
 
-// Equal tells whether two specs name the same learning problem.
+// Equal reports whether two specs describe the same learning problem.
 func (s *Spec) Equal(spec *Spec) bool { return proto.Equal(s, spec) }
 
 // Result is all of a job's result: the Sum message, and the numbers that travel
@@ -86,61 +89,62 @@ type Result struct {
 	*Sum           // its own Values and Variates are those of one chunk
 	Values []int64 // Train: the exact partial sum, Job.SumLength values
 
-	// Variates are the clients' next control variates, or their residuals, in the
-	// order of Sum.Clients, Job.Kept values each, where the job's method has them.
-	// The coordinator keeps them: nobody may write to them any more.
+	// ClientStates are the clients' new states (control variates, residuals, optimizer
+	// state) in the order of Sum.Clients, Job.StateLength values each; none where the
+	// method is not stateful. The coordinator owns them: nobody may write to them any more.
 	ClientStates [][]float32
 }
 
-// NoModel is the kind of failure of a job whose model is not on the bus: the
-// model is put there again and the job is done again.
+// NoModel is the Failure.Kind of a job whose model is not on the bus. It does not end the
+// run: the coordinator publishes the model once more and the job is done again.
 const NoModel = "no model"
 
-// Diverged is the kind of failure of losses or updates that are not finite.
+// Diverged is the Failure.Kind of losses or updates that are not finite.
 const Diverged = "diverged"
 
-// Error makes a failure, which ends a run unless it is a NoModel, an error.
+// Error makes a Failure an error. Every failure but [NoModel] ends the run.
 func (f *Failure) Error() string { return f.Text }
 
-// Last tells whether this message ends an update: it has no values, and what the
-// device measured.
+// Last reports whether this is the message that ends an update. It carries what the device
+// measured and no values; the messages before it are numbered from 0 to Chunks-1.
 func (u *Update) Last() bool { return u.Chunk == u.Chunks }
 
-// DeviceUpdate is a device's whole answer to a task: the last Update message
-// and the values of the ones before it.
+// DeviceUpdate is a device's complete answer to a task: its last Update message, whose durations
+// are nanoseconds of the device's own clock, and the values of the messages before it.
 type DeviceUpdate struct {
-	*Update // durations in nanoseconds of the device's own clock
-	// the device's model after its steps, or the compressed difference, then what it keeps; nil of one that is refused
+	*Update
+	// Values are the device's model after its local steps, or the compressed difference to the
+	// task's model, followed by its client state. They are nil for an update that is refused.
 	Values []float32
 }
 
-// FirstNumber is where a coordinator starts to number jobs and the tokens of tasks: a
-// random number, so that a late answer to the run's coordinator before is never taken
-// for one to this. It leaves 2^32 numbers below 2^53, which every language's numbers
-// hold. It decides nothing but what is ignored.
+// FirstNumber draws the number from which a coordinator counts its jobs or the tokens of its
+// tasks. It is random, so that a late answer to an earlier coordinator of the same run is not taken
+// for an answer to this one. The low 32 bits are 0 and all numbers stay below 2^53, which the
+// numbers of every language hold exactly. It decides only what is ignored, so it needs no seed.
 func FirstNumber() uint64 {
 	var b [4]byte
 	rand.Read(b[:]) // never fails
 	return uint64(binary.LittleEndian.Uint32(b[:])>>12) << 32
 }
 
-// SameNumbering tells whether a number is one that counts on from a first one.
+// SameNumbering reports whether number n was counted from first, a result of [FirstNumber].
 func SameNumbering(first, n uint64) bool { return first>>32 == n>>32 }
 
-// HeartbeatEvery is the wall time from one heartbeat to the next.
+// HeartbeatEvery is the wall time between two heartbeats of a device.
 func (w *Welcome) HeartbeatEvery() time.Duration {
 	return time.Duration(w.GetHeartbeatSeconds() * float64(time.Second))
 }
 
-// Seal sets the stamp, which depends on all that decides plans and sums: equal
-// stamps, equal plans and sums.
+// Seal sets the stamp, a hash of everything that decides plans and sums: runs with equal stamps
+// have equal plans and sums, whatever they are called.
 func (r *RunInfo) Seal() (err error) {
 	r.Stamp, err = r.computeStamp()
 	return err
 }
 
-// CheckStamp returns ErrDamaged unless the stamp is that of the rest, as it is of what
-// a coordinator of this program's protocol sent.
+// CheckStamp returns ErrDamaged unless the stamp fits the other fields, as it does in
+// every message that a coordinator of this program's protocol sent.
 func (r *RunInfo) CheckStamp() error {
 	stamp, err := r.computeStamp()
 	if err == nil && r.Stamp != stamp {
@@ -149,17 +153,20 @@ func (r *RunInfo) CheckStamp() error {
 	return err
 }
 
+// computeStamp hashes all fields but the run's name, the program's version and the stamp itself.
 func (r *RunInfo) computeStamp() (uint64, error) {
 	w := proto.CloneOf(r)
 	w.Run = ""
 	w.Version = ""
 	w.Stamp = 0
 	sum, err := hash(w)
-	return max(binary.LittleEndian.Uint64(sum[:]), 1), err // 0 says that there is none
+	const noStamp = 0 // a host without a stamp accepts tasks of every configuration
+	return max(binary.LittleEndian.Uint64(sum[:]), noStamp+1), err
 }
 
-// Seal sets the digest of a device's task: equal digests, equal tasks. A run that goes
-// on after its coordinator died may give a task's number to another task.
+// Seal sets the digest of a device's task, so that equal digests mean equal tasks. The task's
+// number alone does not: a run that continues after its coordinator died may give a number a
+// second time, to another task.
 func (t *Task) Seal() error {
 	t.Digest = nil
 	sum, err := hash(t)
@@ -167,7 +174,7 @@ func (t *Task) Seal() error {
 	return err
 }
 
-// hash is the SHA-256 of a message as protobuf encodes it.
+// hash is the SHA-256 of a message's deterministic protobuf encoding.
 func hash(m proto.Message) (Digest, error) {
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {
@@ -183,7 +190,7 @@ type Message interface {
 	Validate() error
 }
 
-// Marshal appends m to dst. It fails only on text that is not UTF-8.
+// Marshal appends the encoding of m to dst. It fails only on text that is not UTF-8.
 func Marshal(dst []byte, m proto.Message) ([]byte, error) {
 	if b, ok := marshalFrequent(dst, m); ok {
 		return b, nil
@@ -195,8 +202,9 @@ func Marshal(dst []byte, m proto.Message) ([]byte, error) {
 	return dst, nil
 }
 
-// AppendPlan adds a plan to a message of plans; into an empty one goes the one whose client
-// the subject names.
+// AppendPlan adds a plan to a message that carries several. The first plan becomes the message
+// itself; every further one is appended as an element of its field Plan.Others, which protobuf
+// allows because the encodings of fields can be concatenated.
 func AppendPlan(message []byte, p *Plan) ([]byte, error) {
 	if len(message) > 0 {
 		const othersField = 7 // the field's number
@@ -205,8 +213,8 @@ func AppendPlan(message []byte, p *Plan) ([]byte, error) {
 	return Marshal(message, p)
 }
 
-// Unmarshal decodes and validates a message in place of what m held; slices that
-// m held are not written to. After an error of decoding m is empty.
+// Unmarshal decodes b into m, in place of what m held, and validates it. Slices that m held are not
+// written to. After an error of decoding m is empty; after one of validation it holds the message.
 func Unmarshal(b []byte, m Message) error {
 	if unmarshalFrequent(b, m) {
 		return m.Validate()
@@ -218,10 +226,11 @@ func Unmarshal(b []byte, m Message) error {
 	return m.Validate()
 }
 
-// ValidText replaces what is not UTF-8, which protobuf refuses.
+// ValidText replaces bytes that are not UTF-8, which protobuf refuses to encode.
 func ValidText(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
-// Printable makes of a text what people may be shown of a device's reason to leave.
+// Printable makes a text safe to be shown on a terminal: characters that cannot be printed become
+// spaces, and the text is cut to the limit of a device's log line.
 func Printable(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
@@ -232,5 +241,5 @@ func Printable(s string) string {
 	return strings.ToValidUTF8(s[:min(len(s), maxWhy)], "")
 }
 
-// Text cuts a text to what a message may hold, as valid UTF-8.
+// Text cuts a text to a quarter of MaxText bytes, as valid UTF-8 (a replaced byte takes three).
 func Text(s string) string { return ValidText(s[:min(len(s), MaxText/4)]) }

@@ -5,52 +5,57 @@ import (
 	"strings"
 )
 
-// Versions of the protocol that devices speak.
+// Versions of the protocol that devices speak. A device of one version does all that the versions
+// below it do. A run refuses devices of versions that would ignore something it depends on.
 const (
-	ProtocolAlgorithm = 1 // from it on a device trains as Spec.algorithm says, or not at all
-	ProtocolOptimizer = 2 // and as Spec.local says
-	ProtocolSchema    = 3 // and its samples mean what Welcome.schema says
-	ProtocolNoise     = 4 // and its updates have the noise of Spec.noise_multiplier
-	ProtocolFrozen    = 5 // and it fetches Task.frozen_digest once, and sends what is before it
-	ProtocolState     = 6 // and it keeps Welcome.kept values, and compresses its updates as Spec.compression says
+	ProtocolAlgorithm = 1 // trains as Spec.algorithm says, or refuses the run
+	ProtocolOptimizer = 2 // uses the local optimizer of Spec.local
+	ProtocolSchema    = 3 // reads samples as Welcome.schema says
+	ProtocolNoise     = 4 // adds the noise of Spec.noise_multiplier to updates
+	ProtocolFrozen    = 5 // fetches Task.frozen_digest once and sends only the parameters before the frozen ones
+	ProtocolState     = 6 // keeps Welcome.kept values of client state and compresses updates as Spec.compression says
 
 	// DeviceProtocol is the version of devices of this program.
 	DeviceProtocol = ProtocolState
 )
 
-// VersionsDiffer reports whether two programs are of different versions; one that does not say
-// its version differs from none. Builds of one commit have one version, however the go
-// command names it: by the commit, by its time, too, or with files beside the commit's.
+// VersionsDiffer reports whether two programs are of different versions. A program that does not
+// state its version (empty, or "development") differs from none. Builds of one commit have one
+// version however the go command spells it: the commit alone, with its time, or with "+dirty".
 func VersionsDiffer(version, other string) bool {
 	version = commit(version)
 	other = commit(other)
 	return version != "" && other != "" && version != other
 }
 
-// commit is the commit in a version, the version where it names none, and nothing for a
-// build that knows of none.
+// commit extracts the commit, the last twelve hexadecimal digits, from a version. It returns the
+// version itself where that names no commit, and nothing for a build without version control.
 func commit(version string) string {
 	version, _, _ = strings.Cut(version, "+")
 	if version == "development" {
 		return ""
 	}
 	const digits = 12
-	if i := len(version) - digits; i >= 0 &&
-		strings.Trim(version[i:], "0123456789abcdef") == "" &&
-		(i == 0 || version[i-1] == '-') {
-		return version[i:]
+	start := len(version) - digits
+	if start < 0 {
+		return version
+	}
+	isHex := strings.Trim(version[start:], "0123456789abcdef") == ""
+	isSeparate := start == 0 || version[start-1] == '-'
+	if isHex && isSeparate {
+		return version[start:]
 	}
 	return version
 }
 
-// HostProtocol is the version of the protocol that coordinators and hosts of this
-// program speak with each other. It is raised by every change after which a host of
-// before would misread a message, answer a task with another plan, or do a job to
-// another sum. Programs of one build have one number, so they always fit.
+// HostProtocol is the version of the protocol between coordinators and hosts of this
+// program. Every change that would let an older host misread a message, answer a task with
+// another plan, or compute another sum for a job raises it. Programs of one build have one
+// number, so they always fit.
 const HostProtocol = 5
 
-// CheckProtocol returns an error if hosts of this program, which is of the given version, must
-// not serve the run.
+// CheckProtocol returns an error unless hosts of this program, whose version is given for the
+// message, may serve the run. The error says which of the two programs to update.
 func (r *RunInfo) CheckProtocol(version string) error {
 	if r.Protocol == HostProtocol {
 		return nil

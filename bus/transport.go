@@ -232,7 +232,8 @@ type Request struct {
 	Timeout time.Duration             // how long in all; 0: until the context ends
 }
 
-// Until is ctx until life ends; then its cause is that of life.
+// Until derives a context that ends with ctx or with life, whichever is first. Where life ends
+// first, its cause becomes the cause of the derived context.
 func Until(ctx, life context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(life, func() { cancel(context.Cause(life)) })
@@ -242,7 +243,8 @@ func Until(ctx, life context.Context) (context.Context, context.CancelFunc) {
 	}
 }
 
-// Ticks yields periodically until ctx ends.
+// Ticks is a sequence that yields once per period until ctx ends. A slow consumer loses ticks, as
+// with time.Ticker.
 func Ticks(ctx context.Context, every time.Duration) func(yield func() bool) {
 	return func(yield func() bool) {
 		tick := time.NewTicker(every)

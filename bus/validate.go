@@ -12,8 +12,8 @@ import (
 	"fedpace/internal/names"
 )
 
-// Validate refuses a task that no client can do. It takes neither calls nor the
-// end of a run, which only devices get.
+// Validate refuses a task that no client could carry out. It also refuses the messages without a
+// task that only devices get: calls and the end of a run (see [Task.ValidateForDevice]).
 func (t *Task) Validate() error {
 	c := checker{message: "task"}
 	c.name("task", t.Task)
@@ -34,7 +34,8 @@ func (t *Task) Validate() error {
 	return c.err
 }
 
-// Validate refuses durations that could overflow the clock.
+// Validate refuses durations that could overflow the virtual clock, and plans nested more than one
+// level deep.
 func (p *Plan) Validate() error {
 	c := checker{message: "plan"}
 	c.name("task", p.Task)
@@ -54,6 +55,8 @@ func (p *Plan) Validate() error {
 	return c.err
 }
 
+// Validate refuses a job that no trainer could do: clients belong to training, shards of the
+// validation samples to evaluation.
 func (j *Job) Validate() error {
 	c := checker{message: "job"}
 	c.name("job", j.Job)
@@ -62,32 +65,8 @@ func (j *Job) Validate() error {
 	c.number("params", int64(j.Params), 1, MaxParams)
 	c.token("kernel", j.Kernel)
 	c.spec(j.Spec)
-	clients := int64(len(j.Clients))
-	shards := int64(len(j.Shards))
-	colluders := int64(len(j.Colluders))
-	switch j.Kind {
-	case Train:
-		c.number("number of clients", clients, 1, MaxJobClients)
-		c.number("number of colluders", colluders, 0, MaxJobClients)
-		c.number("number of shards", shards, 0, 0)
-	case Evaluate, EvaluateClients:
-		c.number("number of clients", clients, 0, 0)
-		c.number("number of colluders", colluders, 0, 0)
-		if j.Method != nil {
-			c.refuse("method", "present", "none in an evaluation")
-		}
-		c.number("number of shards", shards, 1, MaxJobShards)
-	default:
-		c.refuse("kind", int32(j.Kind), "train (1) or evaluate (2; by client: 3)")
-	}
-	if m := j.Method; m != nil {
-		if m.Variates && m.Residuals {
-			c.refuse("method.residuals", true, "false beside control variates")
-		}
-		c.digest("method.variate_digest", m.VariateDigest, true)
-		c.float("method.variate_weight", m.VariateWeight, 0, 1)
-		c.number("method.kept", int64(m.Kept), 0, MaxParams)
-	}
+	c.jobKind(j)
+	c.method(j.Method)
 	for _, w := range slices.Concat(j.Clients, j.Colluders) {
 		c.name("clients.task", w.Task)
 		c.number("clients.client", long(w.Client), 0, MaxClients)
@@ -108,8 +87,43 @@ func (j *Job) Validate() error {
 	return c.err
 }
 
-// Validate checks one message of a sum; [Result.ValidateFor] compares a whole
-// sum with its job.
+// jobKind checks that a job has the lists of its kind and no others.
+func (c *checker) jobKind(j *Job) {
+	clients := int64(len(j.Clients))
+	shards := int64(len(j.Shards))
+	colluders := int64(len(j.Colluders))
+	switch j.Kind {
+	case Train:
+		c.number("number of clients", clients, 1, MaxJobClients)
+		c.number("number of colluders", colluders, 0, MaxJobClients)
+		c.number("number of shards", shards, 0, 0)
+	case Evaluate, EvaluateClients:
+		c.number("number of clients", clients, 0, 0)
+		c.number("number of colluders", colluders, 0, 0)
+		if j.Method != nil {
+			c.refuse("method", "present", "none in an evaluation")
+		}
+		c.number("number of shards", shards, 1, MaxJobShards)
+	default:
+		c.refuse("kind", int32(j.Kind), "train (1) or evaluate (2; by client: 3)")
+	}
+}
+
+// method checks what a training job says about client state; nil is a method without any.
+func (c *checker) method(m *Method) {
+	if m == nil {
+		return
+	}
+	if m.Variates && m.Residuals {
+		c.refuse("method.residuals", true, "false beside control variates")
+	}
+	c.digest("method.variate_digest", m.VariateDigest, true)
+	c.float("method.variate_weight", m.VariateWeight, 0, 1)
+	c.number("method.kept", int64(m.Kept), 0, MaxParams)
+}
+
+// Validate checks one message of a sum by itself. [Result.ValidateFor] compares the complete sum
+// with its job.
 func (s *Sum) Validate() error {
 	c := checker{message: "sum"}
 	c.name("job", s.Job)
@@ -152,7 +166,8 @@ func (s *Sum) Validate() error {
 	return c.err
 }
 
-// ValidateFor refuses a result that is not the job's.
+// ValidateFor refuses a result that does not answer the job: another model, other clients or shards,
+// or lists of other lengths. Of a failure only the model is compared, since it carries nothing else.
 func (r *Result) ValidateFor(j *Job) error {
 	c := checker{message: fmt.Sprintf("sum of job %d", j.Job)}
 	if !bytes.Equal(r.ModelDigest, j.ModelDigest) {
@@ -195,8 +210,10 @@ func (r *Result) ValidateFor(j *Job) error {
 	return c.err
 }
 
-func (r *SumReply) Validate() error { return nil } // an unknown status is a refusal, a reason is only shown
+// Validate accepts every reply: an unknown status counts as a refusal, and the reason is only shown.
+func (r *SumReply) Validate() error { return nil }
 
+// Validate checks one part of a model by itself: some values, at most as many as the model has.
 func (m *ModelChunk) Validate() error {
 	c := checker{message: "model chunk"}
 	c.number("chunks", int64(m.Chunks), 1, maxChunks)
@@ -212,6 +229,7 @@ func (m *ModelChunk) Validate() error {
 	return c.err
 }
 
+// Validate checks what a coordinator tells hosts about its run.
 func (r *RunInfo) Validate() error {
 	c := checker{message: "run info"}
 	c.token("run", r.Run)
@@ -232,13 +250,14 @@ func (r *RunInfo) Validate() error {
 	return c.err
 }
 
-// Validate takes any host's name: one that is no token is not counted.
+// Validate takes any host's name: a host whose name is no token is answered, but not counted.
 func (r *InfoRequest) Validate() error {
 	c := checker{message: "info request"}
 	c.number("number of jobs", int64(len(r.Jobs)), 0, maxHeldJobs)
 	return c.err
 }
 
+// Validate checks the message by which a coordinator makes its run known.
 func (a *Announcement) Validate() error {
 	c := checker{message: "announcement"}
 	c.token("run", a.Run)
@@ -246,12 +265,11 @@ func (a *Announcement) Validate() error {
 	return c.err
 }
 
-// firstDeviceTask is where the numbers of devices' tasks start, as the round
-// machine gives them.
+// firstDeviceTask is the smallest number of a device's task, as the round machine gives them.
 const firstDeviceTask = 1 << 52
 
-// ValidateForDevice is Validate for a device, which also gets messages without a
-// task: a call to join, or the end of the run (Over).
+// ValidateForDevice is Validate for a device, which also gets messages without a task (number 0): a
+// call to join, or the end of the run (Over).
 func (t *Task) ValidateForDevice() error {
 	if t.Task == 0 {
 		c := checker{message: "call"}
@@ -264,6 +282,7 @@ func (t *Task) ValidateForDevice() error {
 	return t.Validate()
 }
 
+// Validate checks what a device says of itself when it joins a run.
 func (j *Join) Validate() error {
 	c := checker{message: "join"}
 	c.printable("name", j.Name, maxLine)
@@ -280,6 +299,7 @@ func (j *Join) Validate() error {
 	return c.err
 }
 
+// Validate checks what a run tells a device that has joined.
 func (w *Welcome) Validate() error {
 	c := checker{message: "welcome"}
 	c.number("client", long(w.Client), 0, MaxClients)
@@ -296,7 +316,7 @@ func (w *Welcome) Validate() error {
 	return c.err
 }
 
-// schema is what samples mean, in lists that belong together.
+// schema checks what samples mean: its size in all, and that each mean has a deviation above 0.
 func (c *checker) schema(s *Schema) {
 	total := 0
 	for _, texts := range [][]string{s.GetLabels(), s.GetColumns(), s.GetAlphabet()} {
@@ -314,8 +334,8 @@ func (c *checker) schema(s *Schema) {
 	}
 }
 
-// Validate checks the welcome alone: an unknown status is a refusal, a reason
-// is only shown.
+// Validate checks the welcome alone: an unknown status counts as a refusal, and a reason is only
+// shown.
 func (r *DeviceReply) Validate() error {
 	if r.Welcome == nil {
 		return nil
@@ -323,6 +343,7 @@ func (r *DeviceReply) Validate() error {
 	return r.Welcome.Validate()
 }
 
+// Validate checks a device's sign of life, whose texts people are shown.
 func (h *Heartbeat) Validate() error {
 	c := checker{message: "heartbeat"}
 	c.number("phase", int64(h.Phase), int64(NoPhase), int64(Upload))
@@ -334,8 +355,8 @@ func (h *Heartbeat) Validate() error {
 	return c.err
 }
 
-// Validate checks one message of an update: a chunk has some values, the last
-// message none and what the device measured.
+// Validate checks one message of an update. A chunk has values, plain or packed; the last message has
+// none and carries what the device measured.
 func (u *Update) Validate() error {
 	c := checker{message: "update"}
 	c.name("task", u.Task)
@@ -346,15 +367,14 @@ func (u *Update) Validate() error {
 		return c.err
 	}
 	if !u.Last() {
-		n := len(u.Values)
+		plain := len(u.Values)
 		packed := len(u.Packed)
-		if n%4 != 0 ||
-			n > MaxPayload ||
-			packed > MaxPayload ||
-			n == 0 == (packed == 0) {
+		tooLong := plain > MaxPayload || packed > MaxPayload
+		hasOneForm := (plain == 0) != (packed == 0)
+		if plain%4 != 0 || tooLong || !hasOneForm {
 			c.refuse(
 				"values",
-				fmt.Sprint(n, " bytes beside ", packed, " packed ones"),
+				fmt.Sprint(plain, " bytes beside ", packed, " packed ones"),
 				"a multiple of 4, or packed ones alone",
 			)
 		}
@@ -369,23 +389,26 @@ func (u *Update) Validate() error {
 	return c.err
 }
 
-// Fault is the error of a message that is not valid, or does not fit the one before.
+// Fault is the error of a message that is invalid, or does not fit those before it: the field, what
+// it holds, and what would be right.
 func Fault(message, field string, got any, want string) error {
 	return fmt.Errorf("bus: %s: %s is %v, want %s", message, field, got, want)
 }
 
-// checker collects the first fault of one message.
+// checker validates the fields of one message and remembers the first fault.
 type checker struct {
 	message string
 	err     error
 }
 
+// refuse records a fault unless an earlier one is recorded.
 func (c *checker) refuse(field string, got any, want string) {
 	if c.err == nil {
 		c.err = Fault(c.message, field, got, want)
 	}
 }
 
+// number refuses a value outside low to high, both included.
 func (c *checker) number(field string, v, low, high int64) {
 	if v >= low && v <= high {
 		return
@@ -397,35 +420,39 @@ func (c *checker) number(field string, v, low, high int64) {
 	}
 }
 
-// name checks the number of a task or a job.
+// name refuses 0 as the number of a task or a job: 0 stands for none.
 func (c *checker) name(field string, v uint64) {
 	if v == 0 {
 		c.refuse(field, v, "at least 1")
 	}
 }
 
+// float refuses a value outside low to high, both included, and NaN.
 func (c *checker) float(field string, v, low, high float64) {
 	if !(v >= low && v <= high) { // false for NaN, too
 		c.refuse(field, v, fmt.Sprintf("%g to %g", low, high))
 	}
 }
 
-// finite is for measured losses.
+// finite refuses NaN and infinities: losses have no other bounds.
 func (c *checker) finite(field string, v float64) {
-	if v-v != 0 {
+	if v-v != 0 { // holds for NaN and both infinities
 		c.refuse(field, v, "a finite number")
 	}
 }
 
+// text refuses a text longer than MaxText bytes.
 func (c *checker) text(field, s string) { c.size(field, s, MaxText) }
 
+// size refuses a text longer than limit bytes.
 func (c *checker) size(field, s string, limit int) {
 	if len(s) > limit {
 		c.refuse(field, fmt.Sprint(len(s), " bytes"), fmt.Sprint("at most ", limit))
 	}
 }
 
-// printable is for texts that people are shown: they may end on a terminal.
+// printable refuses a text that a terminal would interpret, or that is longer than limit bytes: such
+// texts come from devices and are shown to people.
 func (c *checker) printable(field, s string, limit int) {
 	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		c.refuse(field, strconv.QuoteToASCII(s[:min(len(s), 64)]), "text that can be printed")
@@ -433,12 +460,15 @@ func (c *checker) printable(field, s string, limit int) {
 	c.size(field, s, limit)
 }
 
+// token refuses a name that cannot be one token of a subject.
 func (c *checker) token(field, s string) {
 	if err := names.CheckToken(field, s); err != nil && c.err == nil {
 		c.err = fmt.Errorf("bus: %s: %w", c.message, err)
 	}
 }
 
+// digest refuses a field that is not the length of a digest. An optional one may be empty; one that
+// is not optional must not be zero either.
 func (c *checker) digest(field string, b []byte, optional bool) {
 	switch n := len(b); {
 	case n == 0 && optional:
@@ -449,12 +479,14 @@ func (c *checker) digest(field string, b []byte, optional bool) {
 	}
 }
 
+// durations checks the three phases of a task, in nanoseconds.
 func (c *checker) durations(download, compute, upload int64) {
 	c.number("download_ns", download, 0, MaxDurationNs)
 	c.number("compute_ns", compute, 0, MaxDurationNs)
 	c.number("upload_ns", upload, 0, MaxDurationNs)
 }
 
+// spec checks the learning problem; a nil spec fails, since its batch size is 0.
 func (c *checker) spec(s *Spec) {
 	c.text("spec.model", s.GetModel())
 	c.text("spec.data_digest", s.GetDataDigest())
@@ -471,5 +503,6 @@ func (c *checker) spec(s *Spec) {
 	}
 }
 
-// long makes an int64 of a number that a check follows: too large stays so.
+// long converts to int64 for a range check: numbers beyond int64 become its maximum, which every
+// check refuses.
 func long(v uint64) int64 { return int64(min(v, math.MaxInt64)) }

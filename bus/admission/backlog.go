@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// backlogs are those of all devices. Together they hold at most so many bytes: beyond
-// that the longest is given up.
+// backlogs are the backlogs of all devices. Together they hold at most limit bytes; beyond that the
+// longest one is given up.
 type backlogs struct {
 	limit int64
 
 	mu   sync.Mutex
 	open map[*backlog]bool
-	size int64
+	size int64 // bytes in all open backlogs
 }
 
-// add counts bytes that are put or, with n below 0, wait no more. It counts none where
-// there is no room for them, and returns the backlog that is to be given up.
+// add counts n bytes that are put into a backlog or, with n below 0, have left it. If there is no room
+// for them it counts nothing and returns the backlog that must be given up first.
 func (all *backlogs) add(n int64) (longest *backlog) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -34,30 +34,30 @@ func (all *backlogs) add(n int64) (longest *backlog) {
 	return longest
 }
 
-// bytes is how many wait.
+// bytes is how many bytes wait for all devices.
 func (all *backlogs) bytes() int64 {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	return all.size
 }
 
-// backlog is what waits for a device that reads more slowly than the server writes.
+// backlog is what the server has sent to a device and the device has not read yet.
 type backlog struct {
 	all   *backlogs
 	limit int64  // bytes that may wait
 	full  func() // ends the connection
 
-	waiting atomic.Int64 // bytes put and not written
+	waiting atomic.Int64 // bytes that were put and not written to the client yet
 
 	mu      sync.Mutex
-	changed *sync.Cond
-	parts   []byte // put and not taken
-	ended   time.Time
-	broken  bool // the client takes nothing any more
+	changed *sync.Cond // signals changes of the fields below, and of waiting
+	parts   []byte     // bytes that were put and not taken yet
+	ended   time.Time  // when the server ended its connection; the zero time: it has not
+	broken  bool       // the client takes nothing any more
 }
 
-// backlog makes one. full is called when more than so many bytes would wait, or when
-// there is no room for what does.
+// backlog makes the backlog of a connection. full ends the connection; it is called when more than limit
+// bytes would wait, or when there is no room for them among those of all devices.
 func (all *backlogs) backlog(limit int64, full func()) *backlog {
 	q := &backlog{all: all, limit: limit, full: sync.OnceFunc(full)}
 	q.changed = sync.NewCond(&q.mu)
@@ -67,8 +67,8 @@ func (all *backlogs) backlog(limit int64, full func()) *backlog {
 	return q
 }
 
-// put adds bytes. If too many wait, the backlog is given up, or others are until there
-// is room.
+// put adds bytes. If there are too many, this backlog is given up, or longer ones are until there is
+// room.
 func (q *backlog) put(b []byte) {
 	for over := q.try(b); over != nil; over = q.try(b) {
 		over.full()
@@ -76,8 +76,8 @@ func (q *backlog) put(b []byte) {
 	}
 }
 
-// try adds bytes, unless nobody reads them any more or a backlog, which it returns, is to
-// be given up before.
+// try adds bytes and returns nil, or adds nothing and returns the backlog that must be given up first. A
+// backlog that is abandoned drops the bytes.
 func (q *backlog) try(b []byte) (over *backlog) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -97,7 +97,7 @@ func (q *backlog) try(b []byte) (over *backlog) {
 	return over
 }
 
-// end says that there is no more to come.
+// end notes that the server sends nothing more.
 func (q *backlog) end() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -105,8 +105,7 @@ func (q *backlog) end() {
 	q.changed.Broadcast()
 }
 
-// await waits until no more than so many bytes wait. It returns false if that will
-// not be.
+// await waits until no more than limit bytes wait. It returns false if the backlog is abandoned.
 func (q *backlog) await(limit int64) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -116,8 +115,8 @@ func (q *backlog) await(limit int64) bool {
 	return !q.broken
 }
 
-// take waits for bytes, which it returns, and the time until which what waits at the
-// end may take; none at the end.
+// take waits for bytes and returns all that are there, none at the end. buffer becomes the memory for
+// later ones. ended is when the server ended its connection; the zero time if it has not.
 func (q *backlog) take(buffer []byte) (b []byte, ended time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -130,6 +129,7 @@ func (q *backlog) take(buffer []byte) (b []byte, ended time.Time) {
 }
 
 // drain writes what is put to a client until the end, or until it reads nothing.
+// drain writes the bytes to the client until the end, or until it stops reading.
 func (q *backlog) drain(client net.Conn, sent *atomic.Int64) (err error) {
 	defer q.abandon()
 	var buffer []byte
@@ -163,7 +163,7 @@ const (
 	keptBytes = 64 << 10 // the largest buffer that is used again
 )
 
-// wrote says that bytes wait no more.
+// wrote notes that n bytes have left the backlog.
 func (q *backlog) wrote(n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -174,7 +174,7 @@ func (q *backlog) wrote(n int) {
 	q.changed.Broadcast()
 }
 
-// abandon ends the backlog: nobody reads it any more.
+// abandon gives the backlog up: nobody reads from it any more.
 func (q *backlog) abandon() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// carryUnlimited carries a connection that has no limits but the server's own.
+// carryUnlimited carries the connection of a client that is no device, which only the server limits.
 func (x *session) carryUnlimited() {
 	var downstream sync.WaitGroup
 	downstream.Go(func() {
@@ -24,7 +24,7 @@ func (x *session) carryUnlimited() {
 	downstream.Wait()
 }
 
-// carryAll carries all that comes from a connection, of which a part is read.
+// carryAll copies everything from src to dst: first what the reader has buffered of src, then the rest.
 func carryAll(dst io.Writer, read *bufio.Reader, src io.Reader) {
 	b := make([]byte, 64<<10)
 	if n := read.Buffered(); n > 0 {
@@ -36,30 +36,33 @@ func carryAll(dst io.Writer, read *bufio.Reader, src io.Reader) {
 	_, _ = io.CopyBuffer(dst, src, b) // either end may be gone
 }
 
-// carryLimited carries a device's connection within its quota.
+// carryLimited carries a device's connection within its quota. Three goroutines take part: one reads
+// from the server into the backlog, one writes the backlog to the client, and this one reads from
+// the client.
 func (x *session) carryLimited(id string, d *device) {
 	q := x.front.backlogs.backlog(d.quota.Pending(), func() {
 		x.front.refused(Slow, id, "it does not read what waits for it (devices.quota.pending_mb)")
 		_ = x.conn.Close()
 	})
 	var downstream sync.WaitGroup
-	downstream.Go(func() { // from the server to the backlog
+	downstream.Go(func() {
 		defer q.end()
 		x.carryAnswers(d, q)
 	})
-	downstream.Go(func() { // from the backlog to the client
+	downstream.Go(func() {
 		defer x.nats.Close()
 		if err := q.drain(x.client, &d.sent); errors.Is(err, errStalled) {
 			x.front.refused(Slow, id, fmt.Sprintf("it has read nothing for %v", stallTime))
 		}
 		_ = x.conn.Close()
 	})
-	_ = x.read(id, d, q) // its end is the connection's, whatever it was
+	_ = x.read(id, d, q) // whatever the reason was, the connection ends here
 	_ = x.nats.Close()
 	downstream.Wait()
 }
 
-// carryAnswers puts what the server says, and counts the messages.
+// carryAnswers puts what the server sends into the backlog, and notes which requests were answered. A
+// line may be longer than the reader's buffer (the server's INFO is): it is then carried in parts.
 func (x *session) carryAnswers(d *device, q *backlog) {
 	b := make([]byte, 16<<10)
 	for {
@@ -75,16 +78,16 @@ func (x *session) carryAnswers(d *device, q *backlog) {
 		if ok {
 			d.answered(m.subject)
 		}
-		if err != nil && !errors.Is(err, bufio.ErrBufferFull) { // a line may go on: the server's INFO has many fields
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
 			return
 		}
 	}
 }
 
-// read carries what the client says, at the device's rate, and while the client reads
-// what is said to it. Lines must mean here what they mean to the server, or a message could
-// hide others from their quota. The server leaves out a byte at the end of a line that has a
-// carriage return anywhere, so one has it at its end or nowhere.
+// read carries what the client sends: at the device's rate, and only while the client reads what is sent
+// to it. A line must mean the same here as to the server, or a message could hide others from the
+// device's quota. The server drops a byte at the end of a line that has a carriage return anywhere in
+// it; so a carriage return is allowed only right before the line feed.
 func (x *session) read(id string, d *device, q *backlog) error {
 	for {
 		line, err := x.clientReader.ReadSlice('\n')
@@ -115,17 +118,14 @@ func (x *session) read(id string, d *device, q *backlog) error {
 	}
 }
 
-// message is what a line says of the message that follows it.
+// message is what a line of the protocol says of the message that follows it.
 type message struct {
 	subject, reply string // reply is empty where no answer is wanted
 	size           int    // bytes that follow, with the line's end
 }
 
-// parse reads a line with one of two verbs, of messages without a header and with one.
-// It is false for other lines, and for those that the server will not take.
-//
-//	PUB subject [reply] size              HPUB subject [reply] header size
-//	MSG subject subscription ... size     HMSG subject subscription ... header size
+// parse reads a line with one of two verbs: that of messages without a header (plain), or with one
+// (headed). It returns false for other lines and for those that the server refuses.
 func parse(line []byte, plain, headed string) (m message, ok bool) {
 	sizes := 1
 	arguments, ok := cutVerb(line, plain)
@@ -133,7 +133,8 @@ func parse(line []byte, plain, headed string) (m message, ok bool) {
 		arguments, ok = cutVerb(line, headed)
 		sizes++
 	}
-	fields := bytes.FieldsFunc(arguments, func(r rune) bool { return r == ' ' || r == '\t' }) // as the server does
+	// The server separates fields by spaces and tabs alone.
+	fields := bytes.FieldsFunc(arguments, func(r rune) bool { return r == ' ' || r == '\t' })
 	if !ok || len(fields) < 1+sizes {
 		return message{}, false
 	}
@@ -148,13 +149,13 @@ func parse(line []byte, plain, headed string) (m message, ok bool) {
 	return m, true
 }
 
-// errMalformed says that a line is none of the protocol's.
+// errMalformed reports a line that is not of the protocol.
 var errMalformed = errors.New("admission: malformed line")
 
-// errStalled says that a client reads nothing.
+// errStalled reports a client that has stopped reading.
 var errStalled = errors.New("admission: the client reads nothing")
 
-// write writes to a client that must go on reading.
+// write writes to a client, which must read it before the deadline.
 func write(client net.Conn, b []byte, deadline time.Time) error {
 	if err := client.SetWriteDeadline(deadline); err != nil {
 		return err

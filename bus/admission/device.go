@@ -14,22 +14,23 @@ import (
 	"fedpace/internal/connlimit"
 )
 
-// device is one with credentials. Its connections share its quota.
+// device is a device with credentials. All its connections share its quota.
 type device struct {
 	quota    *quota.Device
 	messages *rate.Limiter
 	bytes    *rate.Limiter
-	room     chan struct{} // has a token when a request may be taken
-	sent     atomic.Int64  // to it
+	room     chan struct{} // receives when another request may be taken
+	sent     atomic.Int64  // bytes sent to the device
 
 	mu         sync.Mutex
 	open       map[*connlimit.Conn]bool
 	expelled   bool
 	unanswered []string   // reply subjects of requests without an answer, the oldest first
-	requests   int        // so far
-	replies    [32]string // the last ones
+	requests   int        // how many it has made
+	replies    [32]string // the reply subjects of the last ones
 }
 
+// newDevice makes a device without connections.
 func newDevice(q *quota.Device) *device {
 	return &device{
 		quota:    q,
@@ -40,8 +41,7 @@ func newDevice(q *quota.Device) *device {
 	}
 }
 
-// enter takes a connection of the device if it may have one more. A reason is returned
-// if it may not.
+// enter admits a connection of the device, or returns the reason why not.
 func (d *device) enter(c *connlimit.Conn) (reason Reason, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -55,8 +55,7 @@ func (d *device) enter(c *connlimit.Conn) (reason Reason, ok bool) {
 	return 0, true
 }
 
-// spend waits until the server may have one more line of the device, with a message
-// perhaps.
+// spend waits until the device's rates allow one more line to the server, and the message m with it.
 func (d *device) spend(ctx context.Context, m message) error {
 	if err := d.messages.Wait(ctx); err != nil {
 		return err
@@ -67,9 +66,8 @@ func (d *device) spend(ctx context.Context, m message) error {
 	return d.awaitRequest(ctx, m.reply)
 }
 
-// awaitRequest waits until the server may have one more request of the device, whose answers go to
-// reply. The oldest is waited for no more when another has waited long: some have no
-// answer.
+// awaitRequest waits until the server may get one more request of the device, whose answer goes to the
+// subject reply. Some requests are never answered: after answerTime the oldest counts as answered.
 func (d *device) awaitRequest(ctx context.Context, reply string) error {
 	late := time.NewTimer(answerTime)
 	defer late.Stop()
@@ -87,11 +85,11 @@ func (d *device) awaitRequest(ctx context.Context, reply string) error {
 	}
 }
 
-// errRepeated refuses requests whose answers could not be told apart: each subscription
-// of each connection of a device gets one.
+// errRepeated refuses a second request with one reply subject. Every subscription of every connection of
+// the device would get a copy of its answer, so that answers could not be told from requests.
 var errRepeated = errors.New("admission: two requests with one reply subject")
 
-// takeRequest says whether a request is taken.
+// takeRequest takes a request if there is room for it. With patient false, the oldest request makes room.
 func (d *device) takeRequest(reply string, patient bool) (ok bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -111,8 +109,8 @@ func (d *device) takeRequest(reply string, patient bool) (ok bool, err error) {
 	return true, nil
 }
 
-// answered says that the server has sent the device a message. Only the first copy of an
-// answer counts.
+// answered notes that the server has sent the device a message on a subject. If a request waits for an
+// answer there, it is answered; further copies change nothing.
 func (d *device) answered(subject string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -122,7 +120,7 @@ func (d *device) answered(subject string) {
 	}
 }
 
-// wake lets a request go on that waits, if there is room for it. With the lock held.
+// wake lets a waiting request continue, if there is room for it. The caller holds the lock.
 func (d *device) wake() {
 	if len(d.unanswered) < requests {
 		select {
@@ -132,6 +130,7 @@ func (d *device) wake() {
 	}
 }
 
+// leave notes that a connection of the device has ended.
 func (d *device) leave(c *connlimit.Conn) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

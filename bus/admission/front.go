@@ -48,29 +48,31 @@ type Reason int
 
 // The reasons.
 const (
-	TooOften  Reason = iota // its address, or all addresses, connect too often
-	Crowded                 // others needed its place, before it had shown credentials
-	Anonymous               // it ended before it had shown credentials that the server takes, for whatever reason
+	TooOften  Reason = iota // its address, or all addresses together, connect too often
+	Crowded                 // it had not shown credentials yet when another connection needed its place
+	Anonymous               // it ended before the server accepted its credentials
 	Full                    // all places were taken
-	TooMany                 // its device has as many as it may have
-	Slow                    // it does not read what waits for it
-	Expelled                // its device has no place any more
-	Malformed               // it says what the server behind would read as something else
+	TooMany                 // its device has as many connections as it may have
+	Slow                    // its device does not read what waits for it
+	Expelled                // its device is excluded
+	Malformed               // it sent what the server behind would read as something else
 	reasons
 )
 
-// String is the reason as metrics call it.
+// String is the reason as metrics have it.
 func (r Reason) String() string {
 	return [reasons]string{"too_often", "crowded", "anonymous", "full", "too_many", "slow", "expelled", "malformed"}[r]
 }
 
-// Stats are what a front has done.
+// Stats are what a front counts.
 type Stats struct {
-	Admitted, Waiting int            // connections that are open
-	Pending           int64          // bytes that wait for devices
-	Closed            [reasons]int64 // connections that were not carried on
+	Admitted, Waiting int            // open connections whose credentials are, or are not yet, accepted
+	Pending           int64          // bytes that wait for all devices
+	Closed            [reasons]int64 // connections that were not carried on, by reason
 }
 
+// Listen opens the port and carries connections to the server behind until Close. Context ctx bounds
+// only the opening.
 func Listen(ctx context.Context, c Config) (*Front, error) {
 	waiting, admitted := connections(Descriptors())
 	lc := net.ListenConfig{KeepAlive: -1} // the server's pings tell of an end that is gone
@@ -98,15 +100,15 @@ func (s *Front) Addr() net.Addr { return s.listener.Addr() }
 // MaxConnections is how many connections the front has open at most.
 func (s *Front) MaxConnections() int { return s.maxConnections }
 
-// Stop takes no connections any more.
-func (s *Front) Stop() { _ = s.listener.Close() } // whatever it says, it takes none
+// Stop takes no further connections; the open ones continue.
+func (s *Front) Stop() { _ = s.listener.Close() } // takes no connections, even after an error
 
-// drainTime is how long the last words of the server behind have to reach the clients.
+// drainTime is how long the last messages of the server behind may take to reach the clients.
 const drainTime = 2 * time.Second
 
-// Close waits until the server behind has ended all connections and what it said has reached
-// their clients, or for a moment, closes what is left, and returns when nothing of the front
-// runs any more.
+// Close stops the front. It waits until the server behind has ended all connections and its last messages
+// have reached the clients, for at most drainTime, then closes what is left. When it returns, no
+// goroutine of the front runs any more.
 func (s *Front) Close() {
 	s.Stop()
 	done := make(chan struct{})
@@ -124,7 +126,7 @@ func (s *Front) Close() {
 	<-done
 }
 
-// Stats may be asked for at any time.
+// Stats may be called at any time.
 func (s *Front) Stats() Stats {
 	open := s.open.Counts()
 	v := Stats{Admitted: open.Admitted, Waiting: open.Waiting, Pending: s.backlogs.bytes()}
@@ -136,12 +138,12 @@ func (s *Front) Stats() Stats {
 	return v
 }
 
-// acceptPause is how long a front waits that has no descriptor left.
+// acceptPause is how long the front waits after it could not take a connection.
 const acceptPause = 10 * time.Millisecond
 
-// accept takes connections until the front closes. Closing one costs the process more than
-// opening it costs an attacker, so closing too has a rate: beyond it, new connections wait
-// until the system itself turns them away, and honest ones are tried again.
+// accept takes connections until the front closes. To close a connection costs the process more than to
+// open one costs an attacker, so refusals have a rate, too: beyond it new connections wait until the
+// operating system turns them away, and honest clients try again.
 func (s *Front) accept() {
 	rates := newAddresses()
 	refusals := rate.NewLimiter(refusedRate, refusedBurst)
@@ -153,7 +155,7 @@ func (s *Front) accept() {
 				_ = nc.Close()
 			}
 			return
-		case err != nil: // one connection's failure, or others have used the descriptors that are kept
+		case err != nil: // a failure of this connection, or the process has no descriptor left
 			time.Sleep(acceptPause)
 		case !rates.allow(connlimit.Origin(nc.RemoteAddr())):
 			if tcp, ok := nc.(*net.TCPConn); ok {
@@ -169,7 +171,8 @@ func (s *Front) accept() {
 	}
 }
 
-// refused counts a connection that is not carried on, and tells of the first of a device.
+// refused counts a connection that is not carried on. The first of a device for each reason is reported,
+// with an explanation.
 func (s *Front) refused(r Reason, device, explanation string) {
 	s.closed[r].Add(1)
 	key := device + " " + r.String()
@@ -184,12 +187,12 @@ func (s *Front) refused(r Reason, device, explanation string) {
 	}
 }
 
-// Sent is how many bytes a device was sent.
+// Sent is how many bytes were sent to a device.
 func (s *Front) Sent(device string) int64 {
 	return s.device(device).sent.Load()
 }
 
-// Expel closes the connections of a device and refuses further ones.
+// Expel closes the connections of a device and refuses further ones until Readmit.
 func (s *Front) Expel(device string) {
 	d := s.device(device)
 	d.mu.Lock()
@@ -200,7 +203,7 @@ func (s *Front) Expel(device string) {
 	}
 }
 
-// Readmit takes connections of a device again that was expelled.
+// Readmit takes connections of an expelled device again.
 func (s *Front) Readmit(device string) {
 	d := s.device(device)
 	d.mu.Lock()
@@ -208,8 +211,8 @@ func (s *Front) Readmit(device string) {
 	d.expelled = false
 }
 
-// device is what is known of a device, which is one that a run names or that has
-// credentials.
+// device is the record of a device by its id. Ids are bounded: only a run that names a device, or
+// credentials that the server accepts, lead here.
 func (s *Front) device(id string) *device {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,8 +14,8 @@ const reserved = 512
 // maxConnections is below what the server behind takes.
 const maxConnections = 60_000
 
-// Connections is how many a process with so many descriptors takes over TCP: those
-// that wait for their credentials to be accepted, and the others.
+// connections is how many connections over TCP a process takes that may have a number of descriptors
+// open: those that wait for their credentials to be accepted, and those that were admitted.
 func connections(descriptors int) (waiting, admitted int) {
 	n := min(max(descriptors-reserved, descriptors/2), maxConnections)
 	waiting = min(512, n/4)
@@ -55,17 +55,18 @@ const (
 // pendingAll is how many bytes may wait for all devices.
 const pendingAll = 64 << 20
 
-// addresses holds the clients to a rate of new connections.
+// addresses limits how often clients open connections: each address, and all together.
 type addresses struct {
 	all *rate.Limiter
 	by  map[netip.Prefix]*rate.Limiter
 }
 
+// newAddresses makes limits for addresses of which none was seen.
 func newAddresses() *addresses {
 	return &addresses{rate.NewLimiter(allRate, allBurst), map[netip.Prefix]*rate.Limiter{}}
 }
 
-// allow says whether a client may open one more connection.
+// allow reports whether an address may open one more connection now.
 func (a *addresses) allow(origin netip.Prefix) bool {
 	l := a.by[origin]
 	if l == nil {
@@ -76,8 +77,8 @@ func (a *addresses) allow(origin netip.Prefix) bool {
 	return l.Allow() && a.all.Allow()
 }
 
-// forget makes room for an address: those leave that have opened none for a while or, if
-// there are none of these, all, since the rate of all is limited as well.
+// forget makes room for one more address. Those leave that have opened no connection for a while; if
+// there are none, all leave, which is safe because the rate of all addresses together stays limited.
 func (a *addresses) forget() {
 	if len(a.by) < maxAddresses {
 		return

@@ -16,7 +16,7 @@ import (
 	"fedpace/internal/connlimit"
 )
 
-// session is one connection and its other half, to the server behind.
+// session is a client's connection and the connection to the server behind that belongs to it.
 type session struct {
 	front        *Front
 	conn         *connlimit.Conn
@@ -26,7 +26,7 @@ type session struct {
 	natsReader   *bufio.Reader // reads nats
 }
 
-// serve carries a connection until it ends.
+// serve carries a connection from its beginning to its end.
 func (s *Front) serve(c *connlimit.Conn) {
 	defer c.Close()
 	behind, err := s.config.Dial()
@@ -89,17 +89,17 @@ const (
 	accepted     = "PONG\r\n"
 )
 
-// sendError says a last thing to the client.
+// sendError sends the client a last line before its connection is closed.
 func (x *session) sendError(text string) {
 	_ = x.client.SetWriteDeadline(time.Now().Add(flushTime))
 	_, _ = x.client.Write([]byte(text)) // it may be gone
 }
 
-// refuse tells a device that is not carried on, and the server's own.
+// refuse tells a device that its connection is not carried on, and the server's owner why.
 func (x *session) refuse(r Reason, id string) {
 	if r == Expelled {
 		x.sendError(unauthorized)
-		x.front.closed[r].Add(1) // the run has told of it
+		x.front.closed[r].Add(1) // without a notice: the run that expelled the device gave one
 		return
 	}
 	x.sendError(tooMany)
@@ -110,11 +110,9 @@ func (x *session) refuse(r Reason, id string) {
 	)
 }
 
-// login carries the exchange by which the server accepts a client's credentials, but for
-// its last line, the server's PONG. It returns the device whose they are; "": they are not
-// a device's, or the server asks for none.
-//
-//	server INFO {...}   client (TLS) CONNECT {...}, PING   server PONG
+// login carries the exchange by which the server accepts a client's credentials, but for the server's
+// last line, PONG, which serve sends. It returns the id of the device that the credentials belong to;
+// an empty one if they are not a device's, or if the server asks for none.
 func (x *session) login() (id string, err error) {
 	info, err := x.natsReader.ReadSlice('\n')
 	if err == nil && x.front.config.TLS != nil {
@@ -182,7 +180,8 @@ func (x *session) login() (id string, err error) {
 	}
 }
 
-// requireTLS is a server's INFO that asks for an encrypted connection.
+// requireTLS changes a server's INFO line so that it asks for an encrypted connection, which the front
+// offers and the server behind does not.
 func requireTLS(line []byte) ([]byte, error) {
 	text, ok := cutVerb(line, "INFO")
 	fields := map[string]json.RawMessage{}
@@ -197,8 +196,8 @@ func requireTLS(line []byte) ([]byte, error) {
 	return append(append([]byte("INFO "), text...), "\r\n"...), err
 }
 
-// cutVerb splits a line of the protocol into its verb, whose case does not matter, and
-// the rest.
+// cutVerb returns what follows a verb in a line of the protocol. It returns false if the line does not
+// begin with the verb, in upper or lower case, and a space.
 func cutVerb(line []byte, verb string) (arguments []byte, ok bool) {
 	if len(line) < len(verb) || !bytes.EqualFold(line[:len(verb)], []byte(verb)) {
 		return nil, false

@@ -23,22 +23,22 @@ import (
 	"fedpace/internal/names"
 )
 
-// Role is what a holder of credentials may be.
+// Role is what a holder of credentials is to the server.
 type Role string
 
 // The roles.
 const (
-	RoleDevice      Role = "device"      // one real client
+	RoleDevice      Role = "device"      // a real client
 	RoleHost        Role = "host"        // answers for simulated clients and trains
 	RoleCoordinator Role = "coordinator" // drives runs
-	RoleSite        Role = "site"        // a server through which the devices of one place come
+	RoleSite        Role = "site"        // a server to which the devices of one place connect
 )
 
 // Authority issues the credentials of a server's users and takes them back. Its
 // keys live in a folder of its own: every reader of that folder can be anyone.
 //
 //	operator.nk, system.nk, runs.nk, devices.nk   seeds (nkeys)
-//	operator.jwt                                  the operator's claims, which a server that runs does not let change
+//	operator.jwt                                  the operator's claims, which must not change while a server runs
 //	users/<role>-<id>.json                        the users that hold credentials
 //
 // Coordinators and hosts are users of one NATS account, devices of another,
@@ -52,7 +52,7 @@ type Authority struct {
 	operator, system, runs, devices keyPair
 }
 
-// keyPair is a key with its public half.
+// keyPair is a key and its public half as text.
 type keyPair struct {
 	nkeys.KeyPair
 	public string
@@ -61,13 +61,14 @@ type keyPair struct {
 // ErrNoAuthority is wrapped by Open's error about a folder without keys.
 var ErrNoAuthority = errors.New("there are no keys")
 
-// key is one of an authority's, in a file of its name.
+// key is one of an authority's keys, which has a file of its name.
 type key struct {
 	name string
 	kind nkeys.PrefixByte
 	pair *keyPair
 }
 
+// keys lists the authority's keys.
 func (a *Authority) keys() []key {
 	return []key{
 		{"operator", nkeys.PrefixByteOperator, &a.operator}, {"system", nkeys.PrefixByteAccount, &a.system},
@@ -75,7 +76,7 @@ func (a *Authority) keys() []key {
 	}
 }
 
-// New opens the keys in a folder and makes them where there are none.
+// New opens the keys in a folder, and makes them first where there are none.
 func New(dir string) (*Authority, error) {
 	a, err := Open(dir)
 	if !errors.Is(err, ErrNoAuthority) {
@@ -84,7 +85,8 @@ func New(dir string) (*Authority, error) {
 	if err := os.MkdirAll(filepath.Join(dir, "users"), 0o700); err != nil {
 		return nil, fmt.Errorf("bus: folder of keys: %w", err)
 	}
-	for _, k := range slices.Backward(new(Authority).keys()) { // the operator last: with it the folder is whole
+	// The operator's key comes last: Open takes its presence as the sign that all keys exist.
+	for _, k := range slices.Backward(new(Authority).keys()) {
 		pair, err := nkeys.CreatePair(k.kind)
 		var seed []byte
 		if err == nil {
@@ -100,7 +102,8 @@ func New(dir string) (*Authority, error) {
 	return Open(dir)
 }
 
-// writeIfAbsent writes a file, never seen half done, unless there is one, of another process perhaps.
+// writeIfAbsent writes a secret file in one step, so that no reader sees half of it. A file that exists
+// stays: another process may have made it at the same time.
 func writeIfAbsent(path string, b []byte) error {
 	temporary := fmt.Sprintf("%s.%d", path, os.Getpid())
 	defer os.Remove(temporary)
@@ -114,7 +117,7 @@ func writeIfAbsent(path string, b []byte) error {
 	return nil
 }
 
-// Open opens the keys in a folder.
+// Open opens the keys in a folder. The error wraps ErrNoAuthority where there are none.
 func Open(dir string) (*Authority, error) {
 	a := &Authority{dir: dir}
 	for _, k := range a.keys() {
@@ -139,14 +142,14 @@ func Open(dir string) (*Authority, error) {
 	return a, nil
 }
 
-// maxSecret bounds a file of keys or of one user; maxToken the claims of one: a server
-// takes 64 KiB in the line by which another joins it.
+// maxSecret bounds, in bytes, a file with a key or a user. maxToken bounds the signed claims of a user: a
+// server accepts 64 KiB in the line by which another server joins it.
 const (
 	maxSecret = 1 << 20
 	maxToken  = 48 << 10
 )
 
-// readSecret reads a small file that nobody else may read.
+// readSecret reads a small file. It refuses a file that other users of the machine may read.
 func readSecret(path string) (b []byte, err error) {
 	info, err := os.Stat(path)
 	switch {
@@ -164,7 +167,7 @@ func readSecret(path string) (b []byte, err error) {
 	return b, nil
 }
 
-// Grant is a user that credentials are issued to.
+// Grant is what credentials are issued for.
 type Grant struct {
 	Role Role `json:"role"`
 	// ID is a device's id, or the name of a host or coordinator. A device's
@@ -174,18 +177,18 @@ type Grant struct {
 	Run string `json:"run,omitempty"`
 	// Samples is how many samples a device may say that it has; 0: any number.
 	Samples uint64 `json:"samples,omitempty"`
-	// Devices are those for which a site may speak. They have credentials already:
-	// a site may do what they may, and nothing else.
+	// Devices are the devices that connect through a site. They must have credentials
+	// already: a site may do what they may, and nothing else.
 	Devices []string `json:"devices,omitempty"`
 	// Lifetime is how long the credentials are good for, in whole seconds; 0: until
 	// they are revoked.
 	Lifetime time.Duration `json:"-"`
-	// Renew issues new credentials in place of those that there are, which end. What
-	// is not given of Run, Samples, Devices and Lifetime stays as it was.
+	// Renew issues new credentials and revokes the old ones. Run, Samples, Devices and
+	// Lifetime stay as they were where they are not given.
 	Renew bool `json:"-"`
 }
 
-// Check says whether there can be such a user.
+// Check returns an error if there cannot be such credentials.
 func (g *Grant) Check() error {
 	switch g.Role {
 	case RoleDevice:
@@ -219,8 +222,9 @@ func (g *Grant) Check() error {
 // ErrEnrolled is wrapped by Issue's error about an id that has credentials.
 var ErrEnrolled = errors.New("has credentials already")
 
-// Issue makes credentials and records their user: a creds file as
-// NATS clients read it, which holds the one copy of its key.
+// Issue makes credentials and records their user. It returns a file as NATS clients read it, which has
+// the only copy of the user's key. An id that has valid credentials gets no second ones, unless the grant
+// renews them.
 func (a *Authority) Issue(g Grant) ([]byte, error) {
 	if err := g.Check(); err != nil {
 		return nil, err
@@ -238,13 +242,7 @@ func (a *Authority) Issue(g Grant) ([]byte, error) {
 		return nil, err
 	}
 	if g.Renew {
-		g.Run, g.Samples, g.Lifetime = cmp.Or(
-			g.Run,
-			u.Run,
-		), cmp.Or(g.Samples, u.Samples), cmp.Or(g.Lifetime, time.Duration(u.Lifetime)*time.Second)
-		if len(g.Devices) == 0 {
-			g.Devices = u.Devices
-		}
+		g.inherit(u)
 	}
 	devices, err := a.siteDevices(&g)
 	if err != nil {
@@ -264,7 +262,18 @@ func (a *Authority) Issue(g Grant) ([]byte, error) {
 	return creds, a.save(u)
 }
 
-// siteDevices are the devices of a site, with what each may do.
+// inherit takes from the credentials before what a renewal does not give.
+func (g *Grant) inherit(u *user) {
+	g.Run = cmp.Or(g.Run, u.Run)
+	g.Samples = cmp.Or(g.Samples, u.Samples)
+	g.Lifetime = cmp.Or(g.Lifetime, time.Duration(u.Lifetime)*time.Second)
+	if len(g.Devices) == 0 {
+		g.Devices = u.Devices
+	}
+}
+
+// siteDevices are the grants of a site's devices; none for other roles. All of them must have valid
+// credentials.
 func (a *Authority) siteDevices(g *Grant) (list []Grant, err error) {
 	if g.Role == RoleSite && len(g.Devices) == 0 {
 		return nil, errors.New("bus: a site without devices can do nothing: name those that come through it")
@@ -274,19 +283,20 @@ func (a *Authority) siteDevices(g *Grant) (list []Grant, err error) {
 			return nil, err
 		}
 		u, err := readUser(a.userPath(RoleDevice, id))
-		switch {
-		case errors.Is(err, fs.ErrNotExist) || err == nil && !u.inForce(time.Now()):
-			return nil, fmt.Errorf("bus: device %s of site %s has no credentials: enroll it first", id, g.ID)
-		case err != nil:
+		isEnrolled := err == nil && u.inForce(time.Now())
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
+		}
+		if !isEnrolled {
+			return nil, fmt.Errorf("bus: device %s of site %s has no credentials: enroll it first", id, g.ID)
 		}
 		list = append(list, u.Grant)
 	}
 	return list, nil
 }
 
-// newUser makes a user's key and its credentials, which say what it may do. through
-// are the devices of a site.
+// newUser makes a user's key and signs credentials that say what it may do. devices are those of a
+// site.
 func (a *Authority) newUser(g Grant, devices []Grant) (public string, creds []byte, err error) {
 	pair, err := nkeys.CreateUser()
 	var seed []byte
@@ -328,9 +338,9 @@ func (a *Authority) newUser(g Grant, devices []Grant) (public string, creds []by
 	return public, creds, nil
 }
 
-// Revoke ends the credentials of a role's id. Servers in other processes see it
-// within seconds (ServerConfig.Authority) or when their configuration is made
-// anew (ServerConfiguration).
+// Revoke ends the credentials of a role's id. An embedded server in another process sees it
+// within seconds (embedded.Config.Authority), an external server when its configuration is
+// made and loaded again (ServerConfiguration).
 func (a *Authority) Revoke(role Role, id string) error {
 	if err := (&Grant{Role: role, ID: id}).Check(); err != nil {
 		return err
@@ -346,21 +356,22 @@ func (a *Authority) Revoke(role Role, id string) error {
 	return a.save(u)
 }
 
-// user is a holder of credentials, as kept in a file.
+// user is the record of a holder of credentials, as its file holds it.
 type user struct {
 	Grant
 	Lifetime int64     `json:"lifetime,omitempty"` // seconds
 	Keys     []userKey `json:"keys"`
 }
 
+// userKey is one key of a user. Each issue of credentials makes another.
 type userKey struct {
 	Public  string `json:"public"`
 	Issued  int64  `json:"issued"`            // Unix seconds
-	Expires int64  `json:"expires,omitempty"` // 0: never
-	Revoked int64  `json:"revoked,omitempty"` // 0: not
+	Expires int64  `json:"expires,omitempty"` // Unix seconds; 0: never
+	Revoked int64  `json:"revoked,omitempty"` // Unix seconds; 0: it is not revoked
 }
 
-// inForce reports whether somebody can connect as the user.
+// inForce reports whether any key of the user is good for a connection now.
 func (u *user) inForce(now time.Time) bool {
 	return slices.ContainsFunc(
 		u.Keys,
@@ -368,6 +379,7 @@ func (u *user) inForce(now time.Time) bool {
 	)
 }
 
+// revoke marks all keys of the user as revoked.
 func (u *user) revoke(now time.Time) {
 	for i := range u.Keys {
 		if u.Keys[i].Revoked == 0 {
@@ -376,10 +388,12 @@ func (u *user) revoke(now time.Time) {
 	}
 }
 
+// userPath is the file of a user.
 func (a *Authority) userPath(role Role, id string) string {
 	return filepath.Join(a.dir, "users", string(role)+"-"+id+".json")
 }
 
+// readUser reads and checks a user's file.
 func readUser(path string) (*user, error) {
 	b, err := readSecret(path)
 	if err != nil {
@@ -397,7 +411,7 @@ func readUser(path string) (*user, error) {
 	return &u, nil
 }
 
-// save writes a user's file in place of the one there is.
+// save writes a user's file, in place of an existing one.
 func (a *Authority) save(u *user) error {
 	b, err := json.MarshalIndent(u, "", "  ")
 	if err == nil {
@@ -409,12 +423,13 @@ func (a *Authority) save(u *user) error {
 	return nil
 }
 
+// userFiles are the paths of all users' files.
 func (a *Authority) userFiles() []string {
 	files, _ := filepath.Glob(filepath.Join(a.dir, "users", "*.json")) // the pattern is well formed
 	return files
 }
 
-// UsersState tells one state of the users' files from another.
+// UsersState is a text that changes whenever a user's file does: their paths, sizes and times.
 func (a *Authority) UsersState() (state string) {
 	for _, path := range a.userFiles() {
 		if info, err := os.Stat(path); err == nil {
@@ -424,20 +439,23 @@ func (a *Authority) UsersState() (state string) {
 	return state
 }
 
-// InProcess are the credentials of a connection within the server's process; its
-// key never leaves memory.
+// InProcess are the options of a connection within the server's process, with coordinator's credentials
+// whose key never leaves memory.
 func (a *Authority) InProcess() ([]nats.Option, error) {
 	_, creds, err := a.newUser(Grant{Role: RoleCoordinator, ID: "inside"}, nil)
 	return []nats.Option{nats.UserCredentialBytes(creds), nats.CustomInboxPrefix(InboxPrefix("inside"))}, err
 }
 
-// forever ends a key whenever its credentials say that they were signed: a clock may have been set
-// back since. No key is enrolled twice.
+// forever is the time up to which a revocation applies to credentials, by when they were signed. It is
+// far in the future because the clock may have been set back since they were signed. No key is enrolled
+// twice, so nothing else is revoked by it.
 var forever = time.Unix(1<<53-1, 0)
 
-// accounts are a server's accounts, with the revocations so far.
+// accounts are the claims of a server's accounts, with all revocations.
 type accounts struct{ system, runs, devices *jwt.AccountClaims }
 
+// accounts builds the claims of the three accounts: that of the server's own events, that of
+// coordinators and hosts, and that of devices, which reaches the second through the gates alone.
 func (a *Authority) accounts() (*accounts, error) {
 	account := func(name string, k keyPair) *jwt.AccountClaims {
 		c := jwt.NewAccountClaims(k.public)
@@ -487,7 +505,8 @@ func (a *Authority) accounts() (*accounts, error) {
 	return c, nil
 }
 
-// operatorToken is the operator's claims as they were signed the first time.
+// operatorToken is the operator's claims as they were signed the first time, which the folder keeps: a
+// running server refuses a configuration in which they differ.
 func (a *Authority) operatorToken() (string, error) {
 	o := jwt.NewOperatorClaims(a.operator.public)
 	o.Name = "fedpace"
@@ -509,13 +528,14 @@ func (a *Authority) operatorToken() (string, error) {
 	}
 	token := strings.TrimSpace(string(b))
 	stored, err := jwt.DecodeOperatorClaims(token)
-	if err != nil || stored.Subject != o.Subject || stored.SystemAccount != o.SystemAccount {
+	isOurs := err == nil && stored.Subject == o.Subject && stored.SystemAccount == o.SystemAccount
+	if !isOurs {
 		return "", fmt.Errorf("bus: keys: %s is not of these keys; remove it", path)
 	}
 	return token, nil
 }
 
-// configuration tells an external server's file of some accounts, the system's first.
+// configuration is the part of a server's configuration file that names the operator and some accounts.
 func (a *Authority) configuration(accounts ...*jwt.AccountClaims) (string, error) {
 	operator, err := a.operatorToken()
 	if err != nil {
@@ -533,7 +553,7 @@ func (a *Authority) configuration(accounts ...*jwt.AccountClaims) (string, error
 	return text + "}\n", err
 }
 
-// sign gives each account and its signed claims to a function.
+// sign signs the claims of each account and passes both to emit.
 func (a *Authority) sign(accounts []*jwt.AccountClaims, emit func(c *jwt.AccountClaims, token string) error) error {
 	for _, c := range accounts {
 		token, err := c.Encode(a.operator)
@@ -547,8 +567,8 @@ func (a *Authority) sign(accounts []*jwt.AccountClaims, emit func(c *jwt.Account
 	return nil
 }
 
-// Revocations gives a function the accounts whose credentials may be revoked, with
-// the revocations so far.
+// Revocations passes the two accounts in which credentials can be revoked to emit, with all
+// revocations so far and as signed tokens.
 func (a *Authority) Revocations(emit func(c *jwt.AccountClaims, token string) error) error {
 	c, err := a.accounts()
 	if err != nil {
@@ -557,9 +577,10 @@ func (a *Authority) Revocations(emit func(c *jwt.AccountClaims, token string) er
 	return a.sign([]*jwt.AccountClaims{c.runs, c.devices}, emit)
 }
 
-// ServerConfiguration is what an external nats-server's configuration file needs
-// to know these credentials, with the revocations so far. Made anew and reloaded
-// (nats-server --signal reload) it ends those that were revoked since.
+// ServerConfiguration is what the configuration file of an external nats-server needs in order
+// to accept these credentials, with the revocations so far. After revocations the file is
+// written again and loaded by nats-server --signal reload, which also closes open
+// connections.
 func (a *Authority) ServerConfiguration() (string, error) {
 	c, err := a.accounts()
 	if err != nil {
@@ -569,8 +590,8 @@ func (a *Authority) ServerConfiguration() (string, error) {
 	return "# Accounts of fedpace: coordinators and hosts in one, devices in the other.\n" + text, err
 }
 
-// siteLimits are those of a server to which devices alone connect: what waits for one that
-// does not read is bounded, and so are all connections.
+// siteLimits bound a server to which only devices connect: all connections, and what may wait for one
+// that does not read.
 const siteLimits = "max_connections: 4096\nmax_pending: 8MB\nwrite_deadline: \"10s\"\n"
 
 // SiteConfiguration is what the configuration file of a site's own server needs:

@@ -11,32 +11,32 @@ import (
 	"fedpace/bus/internal/subject"
 )
 
-// Limits of a device's connection.
+// Limits of a device's connection, which the server enforces.
 const (
 	deviceSubscriptions = 8
-	deviceMessage       = bus.ChunkBytes + 1<<14 // a chunk of its update with what is around it
+	deviceMessage       = bus.ChunkBytes + 1<<14 // bytes: a chunk of its update and the message's other fields
 )
 
-// InboxPrefix is the private prefix of the subjects on which a holder of
-// credentials receives answers: those of one cannot be read by another.
+// InboxPrefix is the prefix of the subjects on which a holder of credentials receives answers. Each
+// holder has its own, so that nobody can read the answers to another.
 func InboxPrefix(id string) string { return inboxStart + id }
 
 const inboxStart = "_INBOX_"
 
-// Holder is whom credentials are of.
+// Holder is whom credentials belong to, and what they allow, as they themselves say.
 type Holder struct {
 	Role    Role
 	ID      string
-	Expires time.Time // zero: never
-	Samples uint64    // the most that a device may say it has; 0: any number
+	Expires time.Time // the zero time: never
+	Samples uint64    // the most training samples that a device may claim; 0: any number
 	Inbox   string    // prefix of the subjects on which it may receive answers; empty: any
 }
 
-// Soon is how long before their end credentials are worth a warning.
+// Soon is how long before credentials expire their holder is warned.
 const Soon = 14 * 24 * time.Hour
 
-// EndingSoon says when credentials that end soon do, and what renews them; empty: they
-// are good for long.
+// EndingSoon says when credentials expire that do so within Soon, and by which command they are
+// renewed; both are empty for credentials that are good for longer.
 func (h *Holder) EndingSoon(now time.Time) (expiry, renewal string) {
 	if h.Expires.IsZero() || h.Expires.Sub(now) > Soon {
 		return "", ""
@@ -45,7 +45,7 @@ func (h *Holder) EndingSoon(now time.Time) (expiry, renewal string) {
 	return h.expiryText(), "fedpace enroll --renew " + flag + h.ID
 }
 
-// Until says how long the credentials are good.
+// Until says in words how long the credentials are good.
 func (h *Holder) Until() string {
 	if h.Expires.IsZero() {
 		return "until they are revoked"
@@ -53,10 +53,11 @@ func (h *Holder) Until() string {
 	return "until " + h.expiryText()
 }
 
+// expiryText is the time at which the credentials expire, in local time.
 func (h *Holder) expiryText() string { return h.Expires.Local().Format("2006-01-02 15:04") }
 
-// ReadHolder reads of credentials whom they are of. It checks neither who signed them
-// nor whether they are revoked, which a server does.
+// ReadHolder reads a file of credentials. It checks neither who signed them nor whether they were
+// revoked: a server does.
 func ReadHolder(creds []byte) (Holder, error) {
 	token, err := jwt.ParseDecoratedJWT(creds)
 	if err != nil {
@@ -65,7 +66,7 @@ func ReadHolder(creds []byte) (Holder, error) {
 	return ReadToken(token)
 }
 
-// ReadToken reads the same of the token in credentials, which is what a server sees.
+// ReadToken reads the token in credentials, which is all that a server sees of them.
 func ReadToken(token string) (Holder, error) {
 	c, err := jwt.DecodeUserClaims(token)
 	if err != nil {
@@ -82,9 +83,9 @@ func ReadToken(token string) (Holder, error) {
 		}
 	}
 	for _, s := range c.Sub.Allow {
-		if prefix, ok := strings.CutSuffix(s, ".>"); ok &&
-			strings.HasPrefix(prefix, inboxStart) &&
-			prefix != inboxStart {
+		prefix, matchesAll := strings.CutSuffix(s, ".>")
+		isInbox := strings.HasPrefix(prefix, inboxStart) && prefix != inboxStart
+		if matchesAll && isInbox {
 			h.Inbox = prefix
 			break
 		}
@@ -92,7 +93,8 @@ func ReadToken(token string) (Holder, error) {
 	return h, nil
 }
 
-// CheckExpiry says why credentials that are not revoked are good for nothing all the same.
+// CheckExpiry returns an error if the credentials have expired by now, with the command that renews
+// them.
 func (h *Holder) CheckExpiry(now time.Time) error {
 	if h.Expires.IsZero() || now.Before(h.Expires) {
 		return nil
@@ -103,11 +105,12 @@ func (h *Holder) CheckExpiry(now time.Time) error {
 
 const anyModel = subject.DirectGet + "*." + subject.Root + ".*.model.*.*"
 
-// siteModel is what a site's server makes of a request for a model, since no
-// request to JetStream goes through a leaf node.
+// siteModel is the subject to which a site's server changes a device's request for a model, because no
+// request to JetStream passes through a leaf node. The coordinator's account maps it back.
 const siteModel = subject.Root + ".$2.get.$1.$3.$4"
 
-// gates are all that devices reach of the account in which runs happen.
+// gates are the subjects of the account of runs that the account of devices can reach: all others do not
+// exist for devices, whatever their permissions say.
 var gates = []struct {
 	name    string
 	subject string
@@ -122,7 +125,7 @@ var gates = []struct {
 }
 
 // permissions are the subjects that a user may publish on and subscribe to
-// (docs/protocol.md, "Permissions"). A site may do what its devices may.
+// (docs/protocol.md, "Permissions"). A site may do what its devices may, which are given.
 func permissions(g Grant, devices []Grant) (publish, subscribe jwt.StringList) {
 	inbox := InboxPrefix(g.ID) + ".>"
 	switch g.Role {
@@ -151,8 +154,8 @@ func permissions(g Grant, devices []Grant) (publish, subscribe jwt.StringList) {
 	}
 }
 
-// device are a device's subjects, wherever it comes from. How many samples it may have
-// stands in the subject on which it may join, which a server checks.
+// device are the subjects of a device, whether it connects directly or through a site. The number of
+// samples that it may have is part of the subject on which it may join, so the server checks it.
 func device(g Grant) (publish, subscribe jwt.StringList) {
 	run := "*"
 	stream := "*"

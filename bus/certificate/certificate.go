@@ -23,27 +23,34 @@ import (
 	"fedpace/internal/atomicfile"
 )
 
-// Folder holds an authority and the certificate of its server, all of them PEM files.
+// Folder is the path of a folder with an authority and the certificate of its server, all of them PEM
+// files.
 type Folder string
 
-// The files: CA and Cert may be read by everybody.
-func (f Folder) CA() string    { return filepath.Join(string(f), "ca.pem") }
-func (f Folder) caKey() string { return filepath.Join(string(f), "ca.key") }
-func (f Folder) Cert() string  { return filepath.Join(string(f), "server.pem") }
-func (f Folder) Key() string   { return filepath.Join(string(f), "server.key") }
+// CA is the path of the authority's certificate, which clients get. Everybody may read it.
+func (f Folder) CA() string { return filepath.Join(string(f), "ca.pem") }
 
-// How long an authority is good for, and how far another machine's clock may be behind.
+// caKey is the path of the authority's secret key.
+func (f Folder) caKey() string { return filepath.Join(string(f), "ca.key") }
+
+// Cert is the path of the server's certificate. Everybody may read it.
+func (f Folder) Cert() string { return filepath.Join(string(f), "server.pem") }
+
+// Key is the path of the server's secret key.
+func (f Folder) Key() string { return filepath.Join(string(f), "server.key") }
+
 const (
-	authorityLife = 10 * 365 * 24 * time.Hour
-	slack         = 24 * time.Hour
+	authorityLife = 10 * 365 * 24 * time.Hour // how long an authority's certificate is good for
+	slack         = 24 * time.Hour            // how far another machine's clock may be behind
 )
 
 // localNames are the names under which every server is reached on its own machine.
 var localNames = []string{"localhost", "127.0.0.1", "::1"}
 
-// Issue makes the certificate of a server that is reached under the names and IP
-// addresses in hosts, in the place of the one there is, and the authority that signs it
-// if there is none. It is good for so long, or until the authority ends.
+// Issue makes the certificate of a server that clients reach under the names and IP addresses in
+// hosts, and under localhost. It replaces an existing one, and makes the authority that signs it if
+// there is none. The certificate is good for life, or until the authority's expires; expiry says
+// when.
 func (f Folder) Issue(hosts []string, life time.Duration) (expiry time.Time, err error) {
 	if len(hosts) == 0 || life <= 0 {
 		return expiry, fmt.Errorf("certificate: %d hosts for %v, want some for some time", len(hosts), life)
@@ -78,7 +85,7 @@ func (f Folder) Issue(hosts []string, life time.Duration) (expiry time.Time, err
 	return template.NotAfter, f.sign(template, ca, signer, f.Cert(), f.Key())
 }
 
-// authority reads the folder's, or makes it.
+// authority reads the folder's authority and its key. It makes them where there are none.
 func (f Folder) authority() (*x509.Certificate, crypto.Signer, error) {
 	_, err := os.Stat(f.caKey())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -110,8 +117,8 @@ func (f Folder) authority() (*x509.Certificate, crypto.Signer, error) {
 	return pair.Leaf, pair.PrivateKey.(crypto.Signer), nil // as all keys of certificates are
 }
 
-// sign makes a key and a certificate for it, signed by parent's key (nil: by its own),
-// and writes both. The key comes last: with it the pair is whole.
+// sign makes a key and a certificate for it, signed by the parent's key (signer; nil: by its own), and
+// writes both. The key is written last, so that its presence means that the pair is complete.
 func (f Folder) sign(template, parent *x509.Certificate, signer crypto.Signer, certPath, keyPath string) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

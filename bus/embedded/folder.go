@@ -8,26 +8,26 @@ import (
 	"fedpace/internal/filelock"
 )
 
-// A server's folder, in the system's temporary folder, has a file that the server has
-// locked for as long as its process lives:
+// The folder of a server lies in the system's temporary folder and has a file that the server
+// keeps locked for as long as its process lives:
 //
 //	fedpace-nats-123/lock
 //
-// A lock that can be had is that of a server that was killed, or of one that has just made
-// it and takes it within startTime.
+// A file that is not locked belongs to a server that was killed, or to one that has just made
+// the file and locks it within startTime.
 const (
 	folderName = "fedpace-nats-*"
 	lockName   = "lock"
 	startTime  = time.Minute
 )
 
-// folder is where a server's JetStream keeps its files.
+// folder is where the JetStream of a server keeps its files.
 type folder struct {
 	path string
 	lock *os.File
 }
 
-// newFolder makes a server's folder, and removes those of servers that were killed.
+// newFolder makes a server's folder and removes the folders of servers that were killed.
 func newFolder() (*folder, error) {
 	clearStale()
 	path, err := os.MkdirTemp("", folderName)
@@ -45,17 +45,17 @@ func newFolder() (*folder, error) {
 	return f, nil
 }
 
-// remove removes the folder. What stays behind harms nobody: the next server removes it.
+// remove removes the folder. What cannot be removed is removed by a later server.
 func (f *folder) remove() {
-	_ = f.lock.Close() // first, as Windows keeps open files
+	_ = f.lock.Close() // before the removal, because Windows does not remove open files
 	_ = os.RemoveAll(f.path)
 }
 
-// clearStale removes the folders whose servers are dead. It leaves what it cannot
-// remove: that of another user, for example.
+// clearStale removes the folders of servers that were killed. It leaves what it cannot
+// remove, such as the folder of another user.
 func clearStale() {
 	if !filelock.Excludes {
-		return // every lock can be had
+		return // without real locks a living server could not be told from a dead one
 	}
 	locks, _ := filepath.Glob(filepath.Join(os.TempDir(), folderName, lockName))
 	for _, name := range locks {

@@ -25,8 +25,11 @@ import (
 )
 
 const (
+	// startTimeout bounds the start of the server.
 	startTimeout = 30 * time.Second
-	loginTimeout = time.Minute // what comes over TCP has less, and within the process only a busy machine takes long
+	// loginTimeout bounds how long a connection may take to show credentials. Package admission
+	// gives connections over TCP less; within the process only a busy machine takes long.
+	loginTimeout = time.Minute
 )
 
 // Config is an embedded server.
@@ -34,18 +37,18 @@ type Config struct {
 	// Listen is the address of a TCP listener, as "127.0.0.1:4222" or
 	// "127.0.0.1:0"; empty: no port is opened. It needs an Authority.
 	Listen string
-	// Authority whose credentials connections must have, also those within this
-	// process, which get theirs from it. The server looks every second whether
+	// Authority issues the credentials that connections must have, also those within
+	// this process, which get theirs from it. The server looks every second whether
 	// some were revoked.
 	Authority *auth.Authority
-	// TLS encrypts what comes over TCP; nil: it goes in the clear.
+	// TLS encrypts connections over TCP; nil: they are not encrypted.
 	TLS *tls.Config
-	// Quota is what each device may take that comes over TCP; the zero value: the
+	// Quota is what each device may take that connects over TCP; the zero value: the
 	// default.
 	Quota quota.Device
-	// Notice is told what becomes of a device's connections; may be nil.
+	// Notice is called when a connection of a device is closed; nil: nobody is told.
 	Notice func(string)
-	// Open lets everybody who reaches Listen do everything: for tests.
+	// Open lets everybody who reaches Listen do everything. It is for tests.
 	Open bool
 }
 
@@ -53,19 +56,18 @@ type Config struct {
 type Embedded struct {
 	config Config
 	server *server.Server
-	front  *admission.Front // for TCP; nil: no port is opened
+	front  *admission.Front // takes connections over TCP; nil: no port is opened
 	log    recorder
-	folder *folder // JetStream's, though a run's streams live in memory; Close removes it
-	once   sync.Once
+	folder *folder   // where JetStream keeps files, although a run's streams live in memory
+	once   sync.Once // closes the server
 
-	issued   string // the state of the authority that the server knows
-	odd      bool   // turns with each update of imports
+	issued   string // the state of the authority's users that the server knows
+	odd      bool   // alternates with each update of an account (see update)
 	stop     context.CancelFunc
 	watching sync.WaitGroup
 }
 
-// Start starts a server with JetStream and waits until it takes
-// connections.
+// Start starts a server with JetStream and waits until it takes connections. Close it after use.
 func Start(ctx context.Context, c Config) (_ *Embedded, err error) {
 	if c.Listen != "" && c.Authority == nil && !c.Open {
 		return nil, errors.New("bus: a server that listens needs an authority, whose credentials its users must have")
@@ -75,7 +77,7 @@ func Start(ctx context.Context, c Config) (_ *Embedded, err error) {
 		return nil, fmt.Errorf("bus: folder of the embedded server: %w", err)
 	}
 	defer func() {
-		if err != nil && s.server == nil { // else Close has done it
+		if err != nil && s.server == nil { // otherwise Close has removed the folder
 			s.folder.remove()
 		}
 	}()
@@ -88,12 +90,9 @@ func Start(ctx context.Context, c Config) (_ *Embedded, err error) {
 	}
 	s.server.SetLoggerV2(&s.log, false, false, false)
 	go s.server.Start()
-	for deadline := time.Now().Add(startTimeout); !s.server.ReadyForConnections(20 * time.Millisecond); {
-		if s.log.dead.Load() || time.Now().After(deadline) || ctx.Err() != nil {
-			s.Close()
-			reason := cmp.Or(s.Trouble(), "not ready in time")
-			return nil, errors.Join(fmt.Errorf("bus: embedded server on %q: %s", c.Listen, reason), ctx.Err())
-		}
+	if err := s.awaitReady(ctx); err != nil {
+		s.Close()
+		return nil, err
 	}
 	if c.Listen != "" {
 		if err := s.listen(ctx); err != nil {
@@ -109,7 +108,21 @@ func Start(ctx context.Context, c Config) (_ *Embedded, err error) {
 	return s, nil
 }
 
-// listen lets connections in over TCP.
+// awaitReady waits until the server takes connections. It fails when the server has died, when that
+// takes too long, and when ctx ends.
+func (s *Embedded) awaitReady(ctx context.Context) error {
+	deadline := time.Now().Add(startTimeout)
+	for !s.server.ReadyForConnections(20 * time.Millisecond) {
+		isLate := time.Now().After(deadline)
+		if s.log.dead.Load() || isLate || ctx.Err() != nil {
+			reason := cmp.Or(s.Trouble(), "not ready in time")
+			return errors.Join(fmt.Errorf("bus: embedded server on %q: %s", s.config.Listen, reason), ctx.Err())
+		}
+	}
+	return nil
+}
+
+// listen opens the port for connections over TCP.
 func (s *Embedded) listen(ctx context.Context) (err error) {
 	c := &s.config
 	s.front, err = admission.Listen(ctx, admission.Config{
@@ -125,22 +138,21 @@ func (s *Embedded) listen(ctx context.Context) (err error) {
 	return nil
 }
 
-// options are the server's, with the authority's accounts as they are now.
+// options are the server's options, with the authority's accounts as they are now.
 func (s *Embedded) options() (_ *server.Options, err error) {
 	c := &s.config
 	options := &server.Options{
-		ServerName:  "fedpace",
-		DontListen:  true, // what comes over TCP comes through the front
-		AuthTimeout: loginTimeout.Seconds(),
-		NoSigs:      true,
-		NoLog:       true,
-		JetStream:   true,
-		StoreDir:    s.folder.path,
-		MaxPayload:  bus.MaxPayload,
-		// for one connection before it is given up: as much as for a subscription
-		MaxPending:      natsconn.PendingBytes,
-		WriteDeadline:   time.Minute, // a busy machine is no slow consumer
-		NoSublistCache:  true,        // it thrashes on a million subjects
+		ServerName:      "fedpace",
+		DontListen:      true, // connections over TCP arrive through the front
+		AuthTimeout:     loginTimeout.Seconds(),
+		NoSigs:          true,
+		NoLog:           true,
+		JetStream:       true,
+		StoreDir:        s.folder.path,
+		MaxPayload:      bus.MaxPayload,
+		MaxPending:      natsconn.PendingBytes, // as much as a client lets wait for a subscription
+		WriteDeadline:   time.Minute,           // a busy machine is no slow consumer
+		NoSublistCache:  true,                  // it thrashes on a million subjects
 		NoSystemAccount: c.Authority == nil,
 	}
 	if c.Authority != nil {
@@ -168,7 +180,7 @@ func (s *Embedded) URL() string {
 	}
 }
 
-// CertificateEnd is when the server's certificate ends; the zero time: it has none.
+// CertificateEnd is when the server's certificate expires; the zero time if it has none.
 func (s *Embedded) CertificateEnd() time.Time {
 	if s.config.TLS == nil {
 		return time.Time{}
@@ -176,7 +188,7 @@ func (s *Embedded) CertificateEnd() time.Time {
 	return s.config.TLS.Certificates[0].Leaf.NotAfter
 }
 
-// Front is what connections over TCP come through; nil: no port is opened.
+// Front takes the connections over TCP; nil if no port is opened.
 func (s *Embedded) Front() *admission.Front { return s.front }
 
 // Varz is what the server counts of itself.
@@ -199,7 +211,7 @@ func (s *Embedded) Close() {
 	})
 }
 
-// Trouble is what the server last complained of; empty: nothing.
+// Trouble is what the server last complained of; empty if it did not.
 func (s *Embedded) Trouble() string {
 	s.log.mu.Lock()
 	defer s.log.mu.Unlock()
@@ -209,7 +221,7 @@ func (s *Embedded) Trouble() string {
 // InProcessConn makes a connection that no network carries.
 func (s *Embedded) InProcessConn() (net.Conn, error) { return s.server.InProcessConn() }
 
-// Credentials are those of a connection within this process.
+// Credentials are the options with credentials for one connection within this process.
 func (s *Embedded) Credentials() ([]nats.Option, error) {
 	if s.config.Authority == nil {
 		return nil, nil
@@ -217,11 +229,11 @@ func (s *Embedded) Credentials() ([]nats.Option, error) {
 	return s.config.Authority.InProcess()
 }
 
-// revocationEvery is how often a running server looks for revocations.
+// revocationEvery is how often a running server looks for new revocations.
 const revocationEvery = time.Second
 
-// watchRevocations ends what the authority has revoked, connections that are
-// open included, until ctx ends.
+// watchRevocations gives the server what the authority has revoked, until ctx ends. Open connections with
+// revoked credentials are closed by it. What fails is tried again at the next tick.
 func (s *Embedded) watchRevocations(ctx context.Context) {
 	for range bus.Ticks(ctx, revocationEvery) {
 		issued := s.config.Authority.UsersState()
@@ -230,15 +242,16 @@ func (s *Embedded) watchRevocations(ctx context.Context) {
 		}
 		if err := s.config.Authority.Revocations(s.update); err != nil {
 			s.log.Errorf("revocations: %v", err)
-			continue // try again
+			continue
 		}
 		s.issued = issued
 	}
 }
 
-// update gives the server an account as it is now, if its revocations are others than the
-// server knows: an update loses answers that are under way. A reload of all options would do,
-// but the server reads its options without a lock in places.
+// update gives the server an account's claims, as a signed token, if their revocations differ from those
+// that the server knows. An update drops answers that are under way, so one without a difference is
+// left out. A reload of all options would do the same, but the server reads its options without a lock
+// in places.
 func (s *Embedded) update(c *jwt.AccountClaims, token string) error {
 	current, err := s.server.AccountResolver().Fetch(c.Subject)
 	if err != nil {
@@ -253,10 +266,11 @@ func (s *Embedded) update(c *jwt.AccountClaims, token string) error {
 		err = s.server.AccountResolver().Store(c.Subject, token)
 	}
 	if err != nil {
-		return err // nothing is stored, so it is tried again
+		return err // nothing is stored, so the next tick tries again
 	}
-	// A subscription that comes while the server makes the imports anew is joined to none,
-	// unless they are others in the end (NATS 2.15.2).
+	// A subscription that arrives while the server rebuilds the imports is joined to none of them,
+	// unless the imports differ from those before (seen with NATS 2.15.2). So a field without
+	// meaning here is changed each time.
 	for _, i := range c.Imports {
 		if i.Type == jwt.Stream {
 			s.odd = !s.odd
@@ -267,17 +281,18 @@ func (s *Embedded) update(c *jwt.AccountClaims, token string) error {
 	return nil
 }
 
-// recorder is the server's logger: it keeps the last complaints for error
-// messages and says nothing itself.
+// recorder is the server's logger: it keeps the last complaints for error messages and prints
+// nothing.
 type recorder struct {
 	mu    sync.Mutex
 	lines []string
-	dead  atomic.Bool // the last complaint is why the server died
+	dead  atomic.Bool // the server died of its last complaint
 }
 
 // recorded is how many complaints are kept.
 const recorded = 8
 
+// Warnf records a complaint of the server.
 func (r *recorder) Warnf(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -285,11 +300,13 @@ func (r *recorder) Warnf(format string, args ...any) {
 	r.lines = r.lines[max(0, len(r.lines)-recorded):]
 }
 
+// Fatalf records the complaint with which the server ends.
 func (r *recorder) Fatalf(format string, args ...any) {
 	r.Warnf(format, args...)
 	r.dead.Store(true)
 }
 
+// Errorf records a complaint; the three methods below drop what is no complaint.
 func (r *recorder) Errorf(format string, args ...any) { r.Warnf(format, args...) }
 func (r *recorder) Noticef(string, ...any)            {}
 func (r *recorder) Debugf(string, ...any)             {}

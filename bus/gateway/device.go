@@ -19,18 +19,18 @@ import (
 	"fedpace/internal/names"
 )
 
-// DeviceConfig is a real device's end.
+// DeviceConfig is what a real device's end needs.
 type DeviceConfig struct {
 	ID   string // starts with a letter
 	Run  string // the run to join; empty: any that calls but a calibration
 	Join *bus.Join
 	// Samples is how many the device's credentials let it have; 0: any number.
 	Samples uint64
-	// Patience is how long an update goes unanswered before the device turns to
-	// what else there is; 0: a minute. The run gets it when it asks again.
+	// Patience is how long an update may go unanswered before the device takes up
+	// other work; 0 is a minute. The run gets the update when it sends the task again.
 	Patience time.Duration
-	// Prepare, if set, is called when the device has joined a run. Its error is Next's: what the run
-	// asks for cannot be done here.
+	// Prepare, if set, is called when the device has joined a run. Its error, that the device cannot do
+	// what the run asks for, is returned by Next.
 	Prepare func(ctx context.Context, run string, welcome *bus.Welcome) error
 	// Notice gets a line for each change of the device; may be nil.
 	Notice func(string)
@@ -39,14 +39,14 @@ type DeviceConfig struct {
 }
 
 // Device is a real device's end of the runs that it takes part in, one after the
-// other. It needs no right but those of docs/protocol.md, "Permissions".
+// other. It needs only the rights of docs/protocol.md, "Permissions".
 //
 //	Next      joins, and waits for a task
 //	Model     the task's model, by direct get
 //	Phase     what heartbeats say
 //	Send      the update
 //
-// Next and what follows from it belong to one goroutine.
+// Next, Model, Phase and Send are called from one goroutine.
 type Device struct {
 	config  DeviceConfig
 	conn    bus.Line
@@ -58,35 +58,36 @@ type Device struct {
 	end  context.CancelCauseFunc
 
 	mu       sync.Mutex
-	run      string // joined; empty: none
+	run      string // the run in which the device takes part; empty: none
 	welcome  *bus.Welcome
 	phase    bus.Phase          // what heartbeats say
 	task     *bus.Task          // the last that was worked on in the run
 	cancel   context.CancelFunc // ends the work on the task
 	sent     *bus.DeviceUpdate  // the task's update; nil: it is not done
 	resend   context.CancelFunc // has the request under way sent again
-	lastSent bool               // the update's last message is under way: its answer is, too
+	lastSent bool               // the update's last message was sent and its answer has not arrived
 	beat     *time.Timer        // sends the next heartbeat
-	log      []string           // that heartbeats have not told yet
+	log      []string           // lines that no heartbeat has sent yet
 }
 
-// answerLag is how long the answer to an update may come after what the run says next.
+// answerLag is how long a device waits for the answer to a complete update after the run's next
+// message has arrived: the answer may have been overtaken.
 const answerLag = 5 * time.Second
 
-// maxCalls is how many messages may wait when a device still keeps a call.
+// maxCalls is how many messages may wait before a device ignores further calls.
 const maxCalls = 64
 
-// DeviceTask is a task with the run that it is of.
+// DeviceTask is a task and the run that it belongs to.
 type DeviceTask struct {
 	Run     string
 	Welcome *bus.Welcome
 	Task    *bus.Task
-	// Context ends when the run goes on without the device.
+	// Context ends when the run no longer waits for the device's update.
 	Context  context.Context
 	Received time.Time // with the monotonic clock
 }
 
-// ErrOver says that the run in which a device took part is over.
+// ErrOver reports that the run in which a device took part has ended.
 var ErrOver = errors.New("the run is over")
 
 // ErrUpdateRefused is wrapped by errors about updates that the coordinator
@@ -97,18 +98,23 @@ var ErrUpdateRefused = errors.New("the coordinator refused it")
 // unanswered.
 var ErrUnanswered = errors.New("the coordinator does not answer; the update waits until it asks again")
 
-// deviceArrival is a message on the device's task subject.
+// deviceArrival is a message that arrived on the device's task subject.
 type deviceArrival struct {
 	run      string
 	task     *bus.Task // without a number: a call to join, or with Over the end of the run
 	received time.Time
 }
 
-// isTask tells whether the message has a task; a message without one is a call
-// or says that the run is over.
-func (x deviceArrival) isTask() bool { return x.task.Task != 0 }
+// isTask reports whether the message is a task.
+func (x deviceArrival) isTask() bool { return x.task.Task != noTask }
+
+// isCall reports whether the message is a call to join.
 func (x deviceArrival) isCall() bool { return !x.isTask() && !x.task.Over }
 
+// isEnd reports whether the message says that the run is over.
+func (x deviceArrival) isEnd() bool { return !x.isTask() && x.task.Over }
+
+// decodeDeviceTask decodes and validates a message on a device's task subject.
 func decodeDeviceTask(b []byte, t *bus.Task) error {
 	if err := proto.Unmarshal(b, t); err != nil {
 		return fmt.Errorf("bus: decode Task: %w", err)
@@ -116,7 +122,8 @@ func decodeDeviceTask(b []byte, t *bus.Task) error {
 	return t.ValidateForDevice()
 }
 
-// OpenDevice subscribes to the device's own subject.
+// OpenDevice subscribes to the device's own subject and draws the random number of this process. It
+// joins no run yet: Next does. Close the device after use.
 func OpenDevice(ctx context.Context, conn bus.Line, c DeviceConfig) (*Device, error) {
 	if err := names.CheckDevice(c.ID); err != nil {
 		return nil, err
@@ -156,7 +163,8 @@ func OpenDevice(ctx context.Context, conn bus.Line, c DeviceConfig) (*Device, er
 	return d, nil
 }
 
-// Notice tells the device's owner a line, and the run with the next heartbeat.
+// Notice gives the device's owner a line and, where the device shares its log, the run with the next
+// heartbeat.
 func (d *Device) Notice(line string) {
 	d.config.Notice(line)
 	if d.config.SharesLog {
@@ -166,16 +174,16 @@ func (d *Device) Notice(line string) {
 	}
 }
 
-// appendLog keeps the newest lines.
+// appendLog appends lines to a log, of which the newest bus.MaxLog stay.
 func appendLog(log []string, lines ...string) []string {
 	log = append(log, lines...)
 	return log[max(0, len(log)-bus.MaxLog):]
 }
 
-// leaveTime bounds telling a run that the device leaves.
+// leaveTime bounds how long Leave waits until the server has the message.
 const leaveTime = 2 * time.Second
 
-// Leave tells the run in which the device takes part that it leaves, and why.
+// Leave tells the run in which the device takes part, if any, that it leaves and for what reason.
 func (d *Device) Leave(reason string) {
 	d.mu.Lock()
 	in := d.run != ""
@@ -189,11 +197,12 @@ func (d *Device) Leave(reason string) {
 	if in {
 		settling, stop := context.WithTimeout(context.Background(), leaveTime)
 		defer stop()
-		_ = d.conn.Settled(settling) // else the run waits as long as for any silent device
+		_ = d.conn.Settled(settling) // if the message is lost, the run waits as for any silent device
 	}
 }
 
-// Ask asks a run that calls a device whether it could take part, and takes no place.
+// Ask asks a run whether a device, as described by j, could take part. The device does not join by
+// it. samples is how many its credentials let it have, which decides the subject; 0: any number.
 func Ask(ctx context.Context, line bus.Line, run, id string, samples uint64, j *bus.Join) (*bus.DeviceReply, error) {
 	j.Asks = true
 	b, err := bus.Marshal(nil, j)
@@ -213,6 +222,8 @@ func Ask(ctx context.Context, line bus.Line, run, id string, samples uint64, j *
 	return r, nil
 }
 
+// Close ends the device's part in its run without telling the run (see Leave). Calls under way
+// return.
 func (d *Device) Close() error {
 	d.unwatch()
 	_ = d.sub.Unsubscribe() // fails only on a closed connection, which has none
@@ -225,8 +236,9 @@ func (d *Device) Close() error {
 	return nil
 }
 
-// interrupted joins again, for the run may not know the device any more, or have sent it a task
-// meanwhile, and says what it works on. The answer is a task or, where this is lost, too, a call.
+// interrupted handles a connection that was lost and is back. The run may have forgotten the device,
+// or may have sent it a task that was lost. So the device joins again and reports the task that it works
+// on. The run answers with its task; where that message is lost, too, with a call.
 func (d *Device) interrupted(error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -236,8 +248,8 @@ func (d *Device) interrupted(error) {
 	}
 }
 
-// call keeps one call of each run, however long the device is at work. With the
-// lock held.
+// call queues a call to join. However long the device is at work, at most one call of each run
+// waits. The caller holds the lock.
 func (d *Device) call(x deviceArrival) {
 	if !d.mailbox.Holds(func(y deviceArrival) bool { return y.isCall() && y.run == x.run }) &&
 		d.mailbox.Pending() < maxCalls {
@@ -245,13 +257,18 @@ func (d *Device) call(x deviceArrival) {
 	}
 }
 
+// onTask handles a message on the device's task subject. It runs beside Next: a call from the device's
+// own run is answered at once, and a message by which the run moves on ends the work on the open
+// task.
 func (d *Device) onTask(m *bus.RawMessage) {
 	x := deviceArrival{received: time.Now(), task: new(bus.Task)}
 	var ok bool
 	x.run, ok = subject.RunOfTask(m.Subject, d.config.ID)
-	if !ok ||
-		m.Relayed ||
-		d.config.Run == "" && x.run == bus.Calibration {
+	if !ok || m.Relayed {
+		return
+	}
+	joinsAny := d.config.Run == ""
+	if joinsAny && x.run == bus.Calibration {
 		return
 	}
 	if err := decodeDeviceTask(m.Data, x.task); err != nil {
@@ -260,36 +277,50 @@ func (d *Device) onTask(m *bus.RawMessage) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	working := d.cancel != nil
-	switch {
-	case x.isCall():
-		if x.run == d.run { // at once, also from within a long task: another process may want the place
+	if x.isCall() {
+		if x.run == d.run { // another process may contend for the place, so this one answers at once
 			d.publish(subject.JoinAs(d.config.Samples), d.config.Join)
 		}
 		d.call(x)
 		return
-	case x.run != d.run:
+	}
+	working := d.cancel != nil
+	if x.run != d.run {
 		if working && x.isTask() {
-			return // one run at a time; the other sends it again
+			return // a device works for one run at a time; the other run sends its task again
 		}
-	case x.isTask() && working && proto.Equal(x.task, d.task): // a repeat: what was sent of it may be lost
-		d.resend()
+		d.mailbox.Put(x)
 		return
-	case working && d.lastSent: // the run may have taken the update, and its answer be behind this
-		// Nothing need stop the timer: it ends this task's context alone, which rest has ended where it fires late.
-		time.AfterFunc(answerLag, d.cancel)
-	case working:
-		d.cancel() // the run goes on without it
+	}
+	if working {
+		repeated := x.isTask() && proto.Equal(x.task, d.task)
+		if repeated { // what was sent of the update may have been lost
+			d.resend()
+			return
+		}
+		d.supersede()
 	}
 	d.mailbox.Put(x)
 }
 
-// maxCallers bounds how many runs that call are told apart.
+// supersede ends the work on the open task, since the run has moved on. While the last message of the
+// update is under way the run may have taken it, and its answer may arrive after this: the work
+// then ends a moment later. The timer need not be stopped: it cancels the context of this task alone.
+// The caller holds the lock.
+func (d *Device) supersede() {
+	if d.lastSent {
+		time.AfterFunc(answerLag, d.cancel)
+		return
+	}
+	d.cancel()
+}
+
+// maxCallers bounds how many calling runs Calls reports.
 const maxCallers = 64
 
-// Calls listens until ctx ends for runs that call a device which is not there, and
-// tells each one's name and its coordinator's version once. It answers none. The error
-// says that the device may not listen, or that the line was lost.
+// Calls listens, until ctx ends, for runs that call a device, and passes each run's name and its
+// coordinator's version to called, once. It answers no call. The error says that the device may not
+// listen, or that the line was lost.
 func Calls(ctx context.Context, line bus.Line, id string, called func(run, version string)) error {
 	if err := names.CheckDevice(id); err != nil {
 		return err
@@ -297,35 +328,40 @@ func Calls(ctx context.Context, line bus.Line, id string, called func(run, versi
 	var runs []string
 	sub, err := line.Subscribe(subject.Device("*", id, subject.Task), nil, func(m *bus.RawMessage) {
 		run, ok := subject.RunOfTask(m.Subject, id)
-		if !ok ||
-			m.Relayed ||
-			names.CheckToken("run", run) != nil ||
-			slices.Contains(runs, run) ||
-			len(runs) == maxCallers {
+		if !ok || m.Relayed {
+			return
+		}
+		isNew := names.CheckToken("run", run) == nil && !slices.Contains(runs, run)
+		if !isNew || len(runs) == maxCallers {
 			return
 		}
 		t := new(bus.Task)
 		if err := decodeDeviceTask(m.Data, t); err != nil {
-			t.Version = "" // the call counts, whatever else it holds
+			t.Version = "" // the run calls, whatever else its message holds
 		}
 		runs = append(runs, run)
 		called(run, t.Version)
 	})
 	if err == nil {
-		if err = line.Settled(ctx); ctx.Err() != nil {
-			err = nil
-		}
-	}
-	if err == nil {
-		select {
-		case <-ctx.Done():
-			err = sub.Unsubscribe()
-		case <-line.Life().Done():
-			err = line.Err()
-		}
+		err = awaitEnd(ctx, line, sub)
 	}
 	if err != nil {
 		return fmt.Errorf("bus: listen for device %s: %w", id, err)
 	}
 	return nil
+}
+
+// awaitEnd waits until ctx ends, and then ends the subscription, or until the line is lost, which is
+// an error.
+func awaitEnd(ctx context.Context, line bus.Line, sub bus.Subscription) error {
+	err := line.Settled(ctx)
+	if err != nil && ctx.Err() == nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return sub.Unsubscribe()
+	case <-line.Life().Done():
+		return line.Err()
+	}
 }

@@ -14,9 +14,9 @@ import (
 	"fedpace/internal/vector"
 )
 
-// Next waits for the next task. On the way it joins the run that calls, or the
-// one that it was made for until that answers. It returns ErrOver once when a
-// run ends in which it took part.
+// Next waits for the next task. On the way it joins the run that calls, or the run that the device was
+// configured for until that answers. It returns ErrOver once when a run ends in which it
+// took part.
 func (d *Device) Next(ctx context.Context) (*DeviceTask, error) {
 	d.mu.Lock()
 	d.stopWork()
@@ -43,29 +43,31 @@ func (d *Device) Next(ctx context.Context) (*DeviceTask, error) {
 	}
 }
 
-// ended tells whether what arrived later ends a task.
+// ended reports whether a later message ends the task x: another task of the run, or its end.
 func (x deviceArrival) ended(later deviceArrival) bool {
 	return later.run == x.run && !later.isCall() && !proto.Equal(later.task, x.task)
 }
 
-// handle takes one message. A task that is to be worked on is returned.
+// handle takes one message from the mailbox. It returns a task that is to be worked on, or nil when
+// there is nothing to do.
 func (d *Device) handle(ctx context.Context, x deviceArrival) (*DeviceTask, error) {
 	d.mu.Lock()
-	in := d.run
-	if over := !x.isTask() && !x.isCall(); over {
+	current := d.run
+	if x.isEnd() {
 		defer d.mu.Unlock()
-		if in != x.run {
+		if current != x.run {
 			return nil, nil
 		}
 		d.leave()
 		return nil, ErrOver
 	}
 	d.mu.Unlock()
-	if in != "" && in != x.run && d.wanted(ctx, in) {
-		return nil, ctx.Err() // one run at a time
+	inOtherRun := current != "" && current != x.run
+	if inOtherRun && d.wanted(ctx, current) {
+		return nil, ctx.Err() // a device takes part in one run at a time
 	}
-	// A task may be of a run in which it was before it was restarted.
-	if x.isCall() || in != x.run {
+	// A task, too, may be of a run that this process has not joined: the device was restarted.
+	if x.isCall() || current != x.run {
 		if err := d.join(ctx, x.run); err != nil {
 			return nil, err
 		}
@@ -73,9 +75,15 @@ func (d *Device) handle(ctx context.Context, x deviceArrival) (*DeviceTask, erro
 	if x.isCall() {
 		return nil, nil
 	}
+	return d.begin(ctx, x)
+}
+
+// begin opens a task and returns it. A task whose update is finished already is not worked on again:
+// its update is sent once more.
+func (d *Device) begin(ctx context.Context, x deviceArrival) (*DeviceTask, error) {
 	life, cancel := context.WithCancel(ctx)
 	d.mu.Lock()
-	if d.run != x.run { // it did not answer, and calls again
+	if d.run != x.run { // the run did not answer the join; it will call again
 		d.mu.Unlock()
 		cancel()
 		return nil, nil
@@ -86,27 +94,28 @@ func (d *Device) handle(ctx context.Context, x deviceArrival) (*DeviceTask, erro
 	d.phase = bus.Download
 	d.task = x.task
 	d.cancel = cancel
-	d.beat.Reset(0)               // says that the task is here
-	if d.mailbox.Holds(x.ended) { // it came while the device was not at work yet
+	d.beat.Reset(0) // the heartbeat confirms that the task has arrived
+	// onTask ends the work on a task only once it has begun, so an end that came before is looked for here.
+	if d.mailbox.Holds(x.ended) {
 		cancel()
 	}
 	sent := d.sent
 	welcome := d.welcome
 	d.mu.Unlock()
-	if sent == nil {
-		return &DeviceTask{
-			Run:      x.run,
-			Welcome:  welcome,
-			Task:     x.task,
-			Context:  life,
-			Received: x.received,
-		}, nil
+	if sent != nil {
+		return nil, d.sendAgain(life, x.run, sent)
 	}
-	return nil, d.sendAgain(life, x.run, sent)
+	return &DeviceTask{
+		Run:      x.run,
+		Welcome:  welcome,
+		Task:     x.task,
+		Context:  life,
+		Received: x.received,
+	}, nil
 }
 
-// sendAgain sends an update that is done, for which an interrupted run asks again. The run's end
-// ends the wait for an answer.
+// sendAgain sends a finished update once more, because its run was interrupted and has sent the task
+// again. life ends when the run moves on, which also ends the wait for an answer.
 func (d *Device) sendAgain(life context.Context, run string, sent *bus.DeviceUpdate) error {
 	d.Phase(bus.Upload)
 	err := d.send(life, run, sent)
@@ -123,13 +132,13 @@ func (d *Device) sendAgain(life context.Context, run string, sent *bus.DeviceUpd
 	return nil
 }
 
-// wanted asks a run in which the device takes part whether it is still there.
+// wanted asks the run in which the device takes part whether it still exists and knows the device.
 func (d *Device) wanted(ctx context.Context, run string) bool {
 	r, err := d.request(ctx, run, subject.JoinAs(d.config.Samples), d.config.Join, 0, func(error) bool { return false })
 	return err == nil && r != nil && r.Status == bus.Accepted
 }
 
-// stopWork ends the work on a task. With the lock held.
+// stopWork ends the work on the open task, if any. The caller holds the lock.
 func (d *Device) stopWork() {
 	if d.cancel != nil {
 		d.cancel()
@@ -139,7 +148,7 @@ func (d *Device) stopWork() {
 	d.lastSent = false
 }
 
-// leave ends the device's part in a run. With the lock held.
+// leave ends the device's part in its run. The caller holds the lock.
 func (d *Device) leave() {
 	d.stopWork()
 	d.beat.Stop()
@@ -148,8 +157,9 @@ func (d *Device) leave() {
 	d.sent = nil
 }
 
-// join asks until the run answers. A run that called and does not answer may be
-// gone: then it returns without having joined.
+// join asks a run to let the device take part, and takes its welcome. The run that the device was
+// configured for is asked until it answers. A run that called and does not answer may be gone: join
+// then returns nil without having joined.
 func (d *Device) join(ctx context.Context, run string) error {
 	waits := d.config.Run != ""
 	notice := sync.OnceFunc(func() { d.Notice(fmt.Sprintf("Waiting for run %s.", run)) })
@@ -160,7 +170,7 @@ func (d *Device) join(ctx context.Context, run string) error {
 		return waits
 	})
 	if r == nil {
-		return err // nil: it will call again
+		return err
 	}
 	if r.Status != bus.Accepted || r.Welcome == nil {
 		return fmt.Errorf("bus: run %s does not take device %s: %s", run, d.config.ID, r.Reason)
@@ -193,7 +203,8 @@ func (d *Device) join(ctx context.Context, run string) error {
 	return nil
 }
 
-// heartbeat says that the device is alive, again and again while it is in a run.
+// heartbeat sends a sign of life, the new lines of the log with it, and schedules the next one while
+// the device takes part in a run.
 func (d *Device) heartbeat() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -209,35 +220,35 @@ func (d *Device) heartbeat() {
 	d.beat.Reset(d.welcome.HeartbeatEvery())
 }
 
-// publish tells the run something that may be lost: it is told again soon. With the
-// lock held.
+// publish sends the run a message that may be lost, because a later one repeats it. The caller holds
+// the lock.
 func (d *Device) publish(verb string, m proto.Message) {
 	if b, err := bus.Marshal(nil, m); err == nil {
 		_ = d.conn.Publish(subject.Device(d.run, d.config.ID, verb), b)
 	}
 }
 
-// Phase sets what heartbeats say.
+// Phase sets the phase of the work that heartbeats report.
 func (d *Device) Phase(p bus.Phase) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.phase = p
 }
 
-// modelLag is how long a model may take to be there after a task that names it.
+// modelLag is how long a model may become available after a task that names it has arrived.
 const modelLag = 2 * time.Second
 
-// Model fetches a task's model, its digest checked. It is never kept: a download
-// is to be measured.
+// Model fetches a task's model and checks its digest. The device never caches it, because the
+// download is part of what is measured.
 func (d *Device) Model(ctx context.Context, run string, digest bus.Digest) ([]float32, error) {
 	return d.conn.AwaitModel(ctx, run, digest, modelLag)
 }
 
 // Send sends the update of a task and measures how long that takes, until the
-// coordinator has the last chunk: u.UploadNs is filled in. The update is the
-// device's until another task is there, in case the run asks for it again. One
-// that is refused is an error that wraps [ErrUpdateRefused], one that nobody
-// answers for long one that wraps [ErrUnanswered].
+// coordinator has the last chunk: u.UploadNs is filled in. The device keeps the update
+// until another task arrives, in case the run asks for it again. A refused update is an
+// error that wraps [ErrUpdateRefused]; one that stays unanswered for DeviceConfig.Patience
+// an error that wraps [ErrUnanswered].
 func (d *Device) Send(ctx context.Context, run string, u *bus.DeviceUpdate) error {
 	d.mu.Lock()
 	d.phase = bus.Upload
@@ -248,14 +259,15 @@ func (d *Device) Send(ctx context.Context, run string, u *bus.DeviceUpdate) erro
 	return d.send(ctx, run, u)
 }
 
-// packs reports whether the run takes updates packed.
+// packs reports whether the device's run takes updates packed.
 func (d *Device) packs() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.welcome.GetSpec().GetCompression() != ""
 }
 
-// send sends an update; one that has been sent keeps its durations.
+// send sends an update chunk by chunk, then its last message. An update that was sent before keeps the
+// duration of its first upload.
 func (d *Device) send(ctx context.Context, run string, u *bus.DeviceUpdate) error {
 	if len(u.Values) == 0 {
 		return fmt.Errorf("bus: the update of task %d has no values", u.Task)
@@ -273,53 +285,66 @@ func (d *Device) send(ctx context.Context, run string, u *bus.DeviceUpdate) erro
 	for chunk := 0; chunk <= len(chunks); chunk++ {
 		part := u.Update
 		if chunk < len(chunks) {
-			part = &bus.Update{
-				Task:       u.Task,
-				TaskDigest: u.TaskDigest,
-				Process:    u.Process,
-				Chunk:      uint32(chunk),
-				Chunks:     u.Chunks,
-				Values:     chunks[chunk],
-			}
-			if packs {
-				part.Values, part.Packed = nil, part.Values
-			}
+			part = chunkOf(u, chunk, chunks[chunk], packs)
 		} else if u.UploadNs == 0 {
 			u.UploadNs = max(1, time.Since(started).Nanoseconds())
 		}
-		d.mu.Lock()
-		d.lastSent = part.Last()
-		d.mu.Unlock()
-		// A coordinator that is away may be there again within the patience.
-		r, err := d.request(
-			ctx,
-			run,
-			subject.Chunk(part.Chunk),
-			part,
-			d.config.Patience,
-			func(error) bool { return true },
-		)
-		switch {
-		case err != nil:
+		status, err := d.sendPart(ctx, run, part)
+		if err != nil {
 			return err
-		case r == nil:
-			return fmt.Errorf("bus: update of task %d: %w", u.Task, ErrUnanswered)
-		case r.Status == bus.Refused:
-			return fmt.Errorf("bus: update of task %d: %w: %s", u.Task, ErrUpdateRefused, r.Reason)
-		case r.Status == bus.Repeated:
+		}
+		switch {
+		case status == bus.Repeated:
 			return nil
-		case r.Status == bus.SendValues:
-			chunk = -1 // from the beginning
-		case part.Last() && r.Status != bus.Accepted:
-			return fmt.Errorf("bus: update of task %d: the coordinator says %v to the last message", u.Task, r.Status)
+		case status == bus.SendValues:
+			chunk = -1 // the loop starts over with chunk 0
+		case part.Last() && status != bus.Accepted:
+			return fmt.Errorf("bus: update of task %d: the coordinator says %v to the last message", u.Task, status)
 		}
 	}
 	return nil
 }
 
-// request asks the run's coordinator until it answers, for so long (0: without a
-// limit) and while again says so, and anew when the run repeats the task. It returns no
-// reply where again does not say so, and an error when ctx ends or the device is closed.
+// chunkOf is the message with one chunk of an update's values.
+func chunkOf(u *bus.DeviceUpdate, chunk int, values []byte, packed bool) *bus.Update {
+	part := &bus.Update{
+		Task:       u.Task,
+		TaskDigest: u.TaskDigest,
+		Process:    u.Process,
+		Chunk:      uint32(chunk),
+		Chunks:     u.Chunks,
+	}
+	if packed {
+		part.Packed = values
+	} else {
+		part.Values = values
+	}
+	return part
+}
+
+// sendPart sends one message of an update and returns the coordinator's answer. A coordinator that is
+// away may be back within the device's patience, so the message is repeated for that long.
+func (d *Device) sendPart(ctx context.Context, run string, part *bus.Update) (bus.Status, error) {
+	d.mu.Lock()
+	d.lastSent = part.Last()
+	d.mu.Unlock()
+	always := func(error) bool { return true }
+	r, err := d.request(ctx, run, subject.Chunk(part.Chunk), part, d.config.Patience, always)
+	switch {
+	case err != nil:
+		return 0, err
+	case r == nil:
+		return 0, fmt.Errorf("bus: update of task %d: %w", part.Task, ErrUnanswered)
+	case r.Status == bus.Refused:
+		return 0, fmt.Errorf("bus: update of task %d: %w: %s", part.Task, ErrUpdateRefused, r.Reason)
+	}
+	return r.Status, nil
+}
+
+// request sends a message to the run's coordinator and returns its reply. It repeats the message while
+// retry allows it, for at most timeout (0: without a limit), and also when the run repeats the task
+// (Device.resend). It returns no reply and no error when it gives up, and an error when ctx ends or the
+// device is closed.
 func (d *Device) request(
 	ctx context.Context,
 	run, verb string,

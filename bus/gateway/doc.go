@@ -5,4 +5,9 @@
 // count is refused with a reason, counted, and reported once; a device that
 // floods loses its place and disturbs nobody else; an update is whole or not
 // there. It knows neither rounds nor training: the update's values are floats.
+//
+// gateway.go has the coordinator's end, peer.go what it knows of one device and how it
+// takes a device's messages, place.go which process has a device's place. device.go
+// has the device's end, device_task.go its work on tasks. docs/protocol.md describes
+// the messages for devices in other languages.
 package gateway

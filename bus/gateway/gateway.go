@@ -31,7 +31,7 @@ type Config struct {
 	// Params is how many values a task's update has; nil: as many as the welcome's model and what
 	// the device keeps.
 	Params func(*bus.Task) int
-	// Protocol is the least version of the protocol that devices must speak.
+	// Protocol is the lowest version of the protocol that devices must speak.
 	Protocol uint32
 	// Calls is the pause between two calls to devices that have not joined; 0 is
 	// one second.
@@ -41,23 +41,23 @@ type Config struct {
 	Yield time.Duration
 }
 
-// EventKind is what has happened to a device.
+// EventKind says what has happened to a device.
 type EventKind uint8
 
 // The kinds of event.
 const (
-	Joined      EventKind = iota // it is there
-	Updated                      // its update for the open task is here and can count
-	Refused                      // its update for the open task cannot count; Text says why
-	Flooded                      // it sent so much that it is heard no more
-	Ignored                      // a message of a kind that was not ignored before; Text says why
-	Reconnected                  // the connection was away: tasks may be lost
-	Rejoined                     // the device was away, and its task may be lost: it has not said that it works on it
-	Departed                     // it leaves by itself; Text says why
+	Joined      EventKind = iota // the device takes part from now on
+	Updated                      // its update for the open task has arrived and can count
+	Refused                      // its update for the open task cannot count; Text has the reason
+	Flooded                      // it sent too much and is ignored from now on; Text has the reason
+	Ignored                      // a message was refused, the first for its reason; Text has the reason
+	Reconnected                  // the gateway's connection was lost and is back: tasks may be lost
+	Rejoined                     // the device was away without reporting its open task, which may be lost
+	Departed                     // the device has announced that it leaves; Text has its reason
 )
 
-// Event is what has happened to a device. Update is whole for Updated, and
-// without values for Refused, whose durations are 0 where they are not known.
+// Event is what has happened to a device. Update is complete for Updated; for Refused it
+// has no values, and durations of 0 where they are not known.
 type Event struct {
 	Device  int
 	Kind    EventKind
@@ -67,16 +67,17 @@ type Event struct {
 	Arrived time.Time // when the last message of an update was here, with the monotonic clock
 }
 
-// maxEvents is how many events may wait to be taken; closeTimeout bounds telling
-// the devices that the run is over.
+// maxEvents is how many events may wait to be taken. closeTimeout bounds how long Close
+// waits until the server has the messages which tell devices that the run is over.
 const (
 	maxEvents    = 4 << 20
 	closeTimeout = 5 * time.Second
 )
 
-// Gateway is the coordinator's end for real devices: it calls them, sends them
+// Gateway is the coordinator's end for real devices: it calls devices to join, sends them
 // tasks and takes their updates. It uses a connection of its own, so that a flood
-// from one device drops only that device's messages.
+// from one device drops only that device's messages. Its methods may be called
+// concurrently.
 type Gateway struct {
 	run     string
 	config  Config
@@ -90,7 +91,8 @@ type Gateway struct {
 	closed  sync.Once
 }
 
-// Open subscribes for the run's devices, and calls them from now on.
+// Open subscribes to the messages of the run's devices and calls those devices, again and again until
+// they join. Close the gateway after use.
 func Open(ctx context.Context, conn bus.Line, run string, c Config) (*Gateway, error) {
 	if err := names.CheckToken("run", run); err != nil {
 		return nil, err
@@ -107,22 +109,12 @@ func Open(ctx context.Context, conn bus.Line, run string, c Config) (*Gateway, e
 		events: mailbox.New[Event](maxEvents),
 		stop:   func() {},
 	}
-	for i, id := range c.Devices {
-		if err := names.CheckDevice(id); err != nil {
+	for i := range c.Devices {
+		x, err := g.newPeer(i)
+		if err != nil {
 			return nil, err
 		}
-		w := proto.CloneOf(c.Welcome)
-		w.Client = uint64(c.First + i)
-		if err := w.Validate(); err != nil {
-			return nil, err
-		}
-		g.devices = append(g.devices, &peer{
-			gateway: g,
-			index:   i,
-			id:      id,
-			welcome: w,
-			refused: map[string]int{},
-		})
+		g.devices = append(g.devices, x)
 	}
 	g.unwatch = conn.Watch(g.events.Fail, func(err error) { g.events.Put(Event{Kind: Reconnected, Text: err.Error()}) })
 	for _, x := range g.devices {
@@ -144,6 +136,28 @@ func Open(ctx context.Context, conn bus.Line, run string, c Config) (*Gateway, e
 	return g, nil
 }
 
+// newPeer makes the record of the device with an index, which has not joined, and its welcome.
+func (g *Gateway) newPeer(index int) (*peer, error) {
+	id := g.config.Devices[index]
+	if err := names.CheckDevice(id); err != nil {
+		return nil, err
+	}
+	w := proto.CloneOf(g.config.Welcome)
+	w.Client = uint64(g.config.First + index)
+	if err := w.Validate(); err != nil {
+		return nil, err
+	}
+	return &peer{
+		gateway: g,
+		index:   index,
+		id:      id,
+		welcome: w,
+		refused: map[string]int{},
+	}, nil
+}
+
+// Close tells the devices that the run is over and ends the gateway. Calls of TakeEvents return an
+// error. A second Close does nothing.
 func (g *Gateway) Close() error {
 	g.closed.Do(func() {
 		g.stop()
@@ -164,7 +178,7 @@ func (g *Gateway) Close() error {
 	return nil
 }
 
-// publish sends a task, or a message without one, to a device.
+// publish sends a device a task, or a message without one: a call or the end of the run.
 func (g *Gateway) publish(x *peer, t *bus.Task) error {
 	b, err := bus.Marshal(nil, t)
 	if err == nil {
@@ -173,7 +187,7 @@ func (g *Gateway) publish(x *peer, t *bus.Task) error {
 	return err
 }
 
-// call calls the devices that have not joined.
+// call asks every device that has not joined, and is not banned, to join.
 func (g *Gateway) call() {
 	for _, x := range g.devices {
 		x.mu.Lock()
@@ -185,8 +199,8 @@ func (g *Gateway) call() {
 	}
 }
 
-// SendTask sends a task to a device and expects its update; the task before it
-// is no longer expected. Sending an open task again is harmless.
+// SendTask sends a task to a device and expects its update; an update for the task before is no
+// longer expected. Sending the open task once more is harmless.
 func (g *Gateway) SendTask(device int, t *bus.Task) error {
 	if err := t.Validate(); err != nil {
 		return err
@@ -206,7 +220,7 @@ func (g *Gateway) SendTask(device int, t *bus.Task) error {
 	return nil
 }
 
-// locked calls f with a device, and holds its lock.
+// locked calls f with a device's record while its lock is held.
 func (g *Gateway) locked(device int, f func(*peer)) {
 	x := g.devices[device]
 	x.mu.Lock()
@@ -214,10 +228,10 @@ func (g *Gateway) locked(device int, f func(*peer)) {
 	f(x)
 }
 
-// GiveUp gives a device up until it joins again.
+// GiveUp treats a device as gone until it joins again.
 func (g *Gateway) GiveUp(device int) { g.locked(device, (*peer).leave) }
 
-// Ban ends a device's part in the run: it is heard no more, unless it is readmitted.
+// Ban ends a device's part in the run and ignores its messages until Readmit.
 func (g *Gateway) Ban(device int) {
 	g.locked(device, func(x *peer) {
 		x.leave()
@@ -226,7 +240,7 @@ func (g *Gateway) Ban(device int) {
 	})
 }
 
-// Readmit hears a device again whose part had ended, and calls it.
+// Readmit listens again to a device that was banned or had flooded; the next call invites it.
 func (g *Gateway) Readmit(device int) (err error) {
 	g.locked(device, func(x *peer) {
 		if x.flooded {
@@ -237,7 +251,8 @@ func (g *Gateway) Readmit(device int) (err error) {
 	return err
 }
 
-// DropTask gives up the open task of a device, which may stay for the next.
+// DropTask expects no update for a device's open task any more. The device still takes part and may
+// get another task.
 func (g *Gateway) DropTask(device int) {
 	g.locked(device, func(x *peer) {
 		x.task = 0
@@ -245,49 +260,58 @@ func (g *Gateway) DropTask(device int) {
 	})
 }
 
-// LastHeard is when a device was last heard of; the zero time: never.
+// LastHeard is when the last valid message of a device arrived; the zero time if none did.
 func (g *Gateway) LastHeard(device int) (heard time.Time) {
 	g.locked(device, func(x *peer) { heard = x.heard })
 	return heard
 }
 
-// WorksOnTask tells whether a device has said that it works on its open task.
+// WorksOnTask reports whether a device has said, in a heartbeat or by a part of its update, that it
+// works on its open task.
 func (g *Gateway) WorksOnTask(device int) (yes bool) {
 	g.locked(device, func(x *peer) { yes = x.works() })
 	return yes
 }
 
-// TakeEvents waits until there are events and returns all of them, by device in
-// the order of arrival. It returns the connection's failure with its cause. The
-// result uses another buffer than buf, which is kept for the next.
+// TakeEvents waits until there are events and returns all of them; those of one device are in
+// the order of arrival. It returns the connection's failure with its cause. buf, the last result,
+// becomes the buffer of a later one.
 func (g *Gateway) TakeEvents(ctx context.Context, buf []Event) ([]Event, error) {
 	return g.events.Take(ctx, buf)
 }
 
-// Stats are what a gateway knows of all its devices.
+// Stats are figures of a gateway over all its devices.
 type Stats struct {
-	Present    int       // joined and not given up
-	Silent     int       // were heard of, and are given up: neither did they leave, nor are they shut out
-	Heartbeats int64     // received
+	Present    int       // devices that have joined and are not given up
+	Silent     int       // devices given up although they neither announced that they leave nor are banned
+	Heartbeats int64     // heartbeats received
 	Refused    int64     // messages that did not count
-	Oldest     time.Time // when the most silent of those present was last heard of; zero: none is
-	Each       []Seen
+	Oldest     time.Time // smallest LastHeard of the present devices; the zero time if none is present
+	Each       []Seen    // by device
 }
 
-// Seen is what is known of a device, by what it said when it joined.
+// Seen is what is known of one device, from what it said when it joined.
 type Seen struct {
 	Name    string    `json:"name"`
 	State   string    `json:"state"`          // present, gone, banned, or not joined
-	Heard   time.Time `json:"heard,omitzero"` // last; zero: never
+	Heard   time.Time `json:"heard,omitzero"` // when its last message arrived; the zero time: never
 	Version string    `json:"version"`
 	Kernel  string    `json:"kernel"`
-	Samples uint64    `json:"samples"` // 0: it does not tell them
-	Log     []string  `json:"log"`     // newest lines
+	Samples uint64    `json:"samples"` // training samples; 0: it withholds the number
+	Log     []string  `json:"log"`     // newest lines of its log
 }
 
-// status is told of the device.
+// status is the device's Seen. The caller holds the lock.
 func (x *peer) status() Seen {
-	s := Seen{x.id, "not joined", x.heard, x.join.GetVersion(), x.join.GetKernel(), x.join.GetSamples(), slices.Clone(x.log)}
+	s := Seen{
+		Name:    x.id,
+		State:   "not joined",
+		Heard:   x.heard,
+		Version: x.join.GetVersion(),
+		Kernel:  x.join.GetKernel(),
+		Samples: x.join.GetSamples(),
+		Log:     slices.Clone(x.log),
+	}
 	switch {
 	case x.joined:
 		s.State = "present"
@@ -299,7 +323,7 @@ func (x *peer) status() Seen {
 	return s
 }
 
-// Stats may be asked for at any time, also after Close.
+// Stats sums up all devices. It may be called at any time, also after Close.
 func (g *Gateway) Stats() (v Stats) {
 	for _, x := range g.devices {
 		x.mu.Lock()

@@ -14,10 +14,10 @@ import (
 	"fedpace/internal/vector"
 )
 
-// The reasons for which messages of devices are refused.
+// The reasons for which messages of devices are refused; metrics have them as labels.
 const (
-	ReasonMalformed = "malformed" // no message of the protocol
-	ReasonOld       = "old"       // the device does not know the protocol that the run needs
+	ReasonMalformed = "malformed" // not a valid message of the protocol
+	ReasonOld       = "old"       // the device speaks an older protocol than the run needs
 	ReasonUnfit     = "unfit"     // the device does not fit the run
 	ReasonStale     = "stale"     // the task is not open
 	ReasonOrder     = "order"     // a chunk out of order
@@ -28,62 +28,67 @@ const (
 	ReasonSamples   = "samples"   // more than the device's credentials let it have
 )
 
-// What a device may send beyond the chunks that it is asked for: each message
-// takes one of the budget, which fills again with time.
+// What a device may send beyond the messages that the run expects of it: each message
+// takes one from the device's budget, which refills with time. A large message takes one
+// more for every deviceBudgetBytes.
 const (
-	deviceBudget = 512
-	deviceRefill = 50 // a second
+	deviceBudget      = 512
+	deviceRefill      = 50 // a second
+	deviceBudgetBytes = 16 << 10
 
+	// What may wait for the gateway of one device's messages before the device counts as flooding.
 	devicePendingMessages = 1 << 10
 	devicePendingBytes    = 8 << 20
-
-	// A message takes one more for each so many bytes of it.
-	deviceBudgetBytes = 16 << 10
 )
 
-// peer is one device, as the gateway knows it. Its handlers hold the lock.
+// noTask stands for no task where a task's number is expected.
+const noTask = 0
+
+// peer is what the gateway knows of one device. The lock guards all fields below it. The methods
+// expect their caller to hold it, but for expect and for subscribe of a new peer.
 type peer struct {
 	gateway *Gateway
-	index   int
+	index   int // in Config.Devices
 	id      string
 	welcome *bus.Welcome
 
 	mu       sync.Mutex
 	subs     []bus.Subscription
-	heard    time.Time // zero: never
-	beats    int64     // heartbeats
-	join     *bus.Join // the last that let it in; nil: none did
-	log      []string  // newest lines
-	joined   bool
-	departed bool // by itself
-	flooded  bool
-	refused  map[string]int // messages by reason
-	budget   *rate.Limiter
+	heard    time.Time      // when the last valid message arrived; the zero time: never
+	beats    int64          // heartbeats received
+	join     *bus.Join      // the last one that was accepted; nil: none was
+	log      []string       // the newest lines of the device's log
+	joined   bool           // it takes part
+	departed bool           // it has announced that it leaves
+	flooded  bool           // it is banned, or has sent too much: no message of it counts
+	refused  map[string]int // refused messages, by reason
+	budget   *rate.Limiter  // what it may send beyond what is expected of it
 
-	taken      bool   // the place is process's
-	process    uint64 // 0: it does not say its number
-	rival      *rival // waits for the place; nil: none does
-	maxSamples uint64 // samples by the credentials; 0: any number
-	turn       int    // subscriptions so far
+	taken      bool   // a process has the device's place
+	process    uint64 // that process's random number; 0: it does not state one
+	rival      *rival // a process that waits for the place; nil: none does
+	maxSamples uint64 // the most that its credentials allow; 0: any number
+	turn       int    // how often subscribe was called
 
-	// The open task and what has come of its update.
-	task         uint64 // 0: none
-	reportedTask uint64 // the task that the device works on, as it last said
-	taskReported bool   // it has said that the open task is there
-	digest       []byte // the task's
-	params       int    // values of its update
-	decided      bool   // accepted or refused
-	reason       string // why it was refused
-	chunks       uint32
-	next         uint32 // chunk
-	values       []float32
-	packed       []byte // what stands for them in a run that compresses
+	// The open task and the state of its update.
+	task         uint64    // its number, or noTask
+	reportedTask uint64    // the task that the device last said it works on
+	taskReported bool      // a heartbeat has arrived since the task was opened
+	digest       []byte    // the task's
+	params       int       // how many values its update must have
+	decided      bool      // the update was accepted or refused
+	reason       string    // why it was refused; empty: it was accepted
+	chunks       uint32    // how many chunks the update has, by its first one
+	next         uint32    // the number of the next chunk
+	values       []float32 // the values so far, where they arrive plain
+	packed       []byte    // their compressed form so far, where the run compresses updates
 }
 
-// packs reports whether updates come packed.
+// packs reports whether updates arrive packed, as they do in a run that compresses them.
 func (x *peer) packs() bool { return x.welcome.GetSpec().GetCompression() != "" }
 
-// checkComplete returns an error unless all values of an update are there, once its chunks are.
+// checkComplete is called when all chunks of an update have arrived. It unpacks the values where
+// they arrive packed, and returns an error unless there are as many as the task asks for.
 func (x *peer) checkComplete() (err error) {
 	if x.packs() {
 		x.values, err = vector.Unpack(x.packed, x.params)
@@ -93,7 +98,7 @@ func (x *peer) checkComplete() (err error) {
 	return err
 }
 
-// subscribe hears the device, with a full budget.
+// subscribe listens to the device, whose budget begins full.
 func (x *peer) subscribe() error {
 	x.budget = rate.NewLimiter(deviceRefill, deviceBudget)
 	x.turn++
@@ -101,7 +106,8 @@ func (x *peer) subscribe() error {
 	backlog := &bus.Backlog{Messages: devicePendingMessages, Bytes: devicePendingBytes, Dropped: func() {
 		x.mu.Lock()
 		defer x.mu.Unlock()
-		if x.turn == turn { // else the device has been let in again since
+		// A drop of an earlier subscription does not count against a device that was readmitted since.
+		if x.turn == turn {
 			x.flood("messages were dropped since too many were waiting")
 		}
 	}}
@@ -124,8 +130,8 @@ func (x *peer) subscribe() error {
 	return nil
 }
 
-// unsubscribe ends the subscriptions. A drop of before may still be told, on a
-// goroutine of its own.
+// unsubscribe ends the subscriptions. The transport may still report a drop of them later, from
+// a goroutine of its own.
 func (x *peer) unsubscribe() {
 	for _, s := range x.subs {
 		_ = s.Unsubscribe() // fails only on a closed connection, which has none
@@ -133,7 +139,8 @@ func (x *peer) unsubscribe() {
 	x.subs = nil
 }
 
-// expect opens a task; one that is open stays as it is.
+// expect opens a task whose update has params values. A task that is open already keeps what has
+// arrived of its update.
 func (x *peer) expect(t *bus.Task, params int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -150,15 +157,17 @@ func (x *peer) expect(t *bus.Task, params int) {
 	}
 }
 
-// opened reports whether the open task is the one that a message is of. Another
-// coordinator of the run may have given its number to another task.
+// opened reports whether a message belongs to the open task. The number alone does not decide:
+// an earlier coordinator of the run may have given it to another task, with another digest.
 func (x *peer) opened(p *bus.Update) bool {
-	return x.task != 0 &&
-		p.Task == x.task &&
-		(len(p.TaskDigest) == 0 || bytes.Equal(p.TaskDigest, x.digest))
+	if x.task == noTask || p.Task != x.task {
+		return false
+	}
+	return len(p.TaskDigest) == 0 || bytes.Equal(p.TaskDigest, x.digest)
 }
 
-// leave ends the device's part in the run until it joins again, which any process may.
+// leave ends the device's part in the run until it joins again. Any process with its credentials
+// may then take its place.
 func (x *peer) leave() {
 	x.dismiss()
 	x.joined = false
@@ -168,8 +177,8 @@ func (x *peer) leave() {
 	x.packed = nil
 }
 
-// spend takes a message of so many bytes off the device's budget and says whether the
-// message may be read.
+// spend takes a message of a number of bytes from the device's budget. It returns false if the
+// message must not be read; when the budget is exhausted the device has flooded.
 func (x *peer) spend(bytes int) bool {
 	if x.flooded {
 		return false
@@ -181,7 +190,7 @@ func (x *peer) spend(bytes int) bool {
 	return false
 }
 
-// flood ends the device's part in the run for good.
+// flood ends the device's part in the run until it is readmitted.
 func (x *peer) flood(reason string) {
 	if x.flooded {
 		return
@@ -193,8 +202,7 @@ func (x *peer) flood(reason string) {
 	x.gateway.events.Put(Event{Device: x.index, Kind: Flooded, Text: reason})
 }
 
-// ignore counts a message that does not count, and tells of the first for each
-// reason.
+// ignore counts a refused message and makes an event of the first for each reason.
 func (x *peer) ignore(reason, text string) {
 	x.refused[reason]++
 	if x.refused[reason] == 1 {
@@ -206,10 +214,11 @@ func (x *peer) ignore(reason, text string) {
 	}
 }
 
-// answer replies to a device's request. A device chooses where it hears: on
-// inboxes alone, or the answer could be a message of somebody else's.
+// answer replies to a device's request. The device names the subject of the reply: it must be an
+// inbox, or a device could have the coordinator send a message on somebody else's subject.
 func (x *peer) answer(m *bus.RawMessage, v bus.Status, reason string, w *bus.Welcome) {
-	if !strings.HasPrefix(m.Reply, "_INBOX") && !strings.HasPrefix(m.Reply, "_R_") {
+	toInbox := strings.HasPrefix(m.Reply, "_INBOX") || strings.HasPrefix(m.Reply, "_R_")
+	if !toInbox {
 		return
 	}
 	b, err := bus.Marshal(
@@ -217,49 +226,17 @@ func (x *peer) answer(m *bus.RawMessage, v bus.Status, reason string, w *bus.Wel
 		&bus.DeviceReply{Status: v, Reason: bus.ValidText(reason[:min(len(reason), bus.MaxText)]), Welcome: w},
 	)
 	if err == nil {
-		_ = x.gateway.conn.Publish(m.Reply, b) // a device asks again
+		_ = x.gateway.conn.Publish(m.Reply, b) // a device without an answer asks again
 	}
 }
 
+// onJoin handles a device's wish to take part, or its question whether it could (Join.Asks).
 func (x *peer) onJoin(m *bus.RawMessage) {
 	if !x.spend(len(m.Data)) {
 		return
 	}
 	j := new(bus.Join)
-	reason := ReasonMalformed
-	err := bus.Unmarshal(m.Data, j)
-	if required := x.gateway.config.Protocol; err == nil && j.Protocol < required {
-		feature := "algorithm"
-		switch {
-		case required >= bus.ProtocolState:
-			feature = "compression, or what its clients keep"
-		case required >= bus.ProtocolFrozen:
-			feature = "frozen parameters"
-		case required >= bus.ProtocolNoise:
-			feature = "local noise"
-		case required >= bus.ProtocolSchema:
-			feature = "data"
-		case j.Protocol >= bus.ProtocolAlgorithm:
-			feature = "local steps"
-		}
-		reason = ReasonOld
-		err = bus.Fault(
-			"join",
-			"protocol",
-			j.Protocol,
-			fmt.Sprintf("at least %d for the run's %s: update the device", required, feature),
-		)
-	}
-	if f := x.gateway.config.Admit; f != nil && err == nil {
-		reason = ReasonUnfit
-		err = f(j)
-	}
-	if limit, limited := subject.JoinLimit(m.Subject); limited ||
-		m.Subject == subject.Device(x.gateway.run, x.id, subject.Join) {
-		x.maxSamples = limit
-	} else if err == nil {
-		err = fmt.Errorf("bus: join: %q has no number of samples", m.Subject)
-	}
+	reason, err := x.checkJoin(m, j)
 	if err != nil {
 		x.ignore(reason, err.Error())
 		x.answer(m, bus.Refused, err.Error(), nil)
@@ -277,14 +254,61 @@ func (x *peer) onJoin(m *bus.RawMessage) {
 	x.admit(j, m)
 }
 
-// admit lets the device take part.
+// checkJoin decodes a join into j and returns why the device cannot take part, with the reason under
+// which the refusal is counted. The subject of the message says how many samples the device's
+// credentials let it have: the server lets a device publish on that subject alone.
+func (x *peer) checkJoin(m *bus.RawMessage, j *bus.Join) (reason string, err error) {
+	if err := bus.Unmarshal(m.Data, j); err != nil {
+		return ReasonMalformed, err
+	}
+	if required := x.gateway.config.Protocol; j.Protocol < required {
+		return ReasonOld, bus.Fault(
+			"join",
+			"protocol",
+			j.Protocol,
+			fmt.Sprintf("at least %d for the run's %s: update the device", required, lackingFeature(required, j.Protocol)),
+		)
+	}
+	if admit := x.gateway.config.Admit; admit != nil {
+		if err := admit(j); err != nil {
+			return ReasonUnfit, err
+		}
+	}
+	limit, limited := subject.JoinLimit(m.Subject)
+	unlimited := m.Subject == subject.Device(x.gateway.run, x.id, subject.Join)
+	if !limited && !unlimited {
+		return ReasonMalformed, fmt.Errorf("bus: join: %q has no number of samples", m.Subject)
+	}
+	x.maxSamples = limit
+	return "", nil
+}
+
+// lackingFeature names what of a run a device of a protocol version does not know, where the run
+// requires a higher version.
+func lackingFeature(required, version uint32) string {
+	switch {
+	case required >= bus.ProtocolState:
+		return "compression, or what its clients keep"
+	case required >= bus.ProtocolFrozen:
+		return "frozen parameters"
+	case required >= bus.ProtocolNoise:
+		return "local noise"
+	case required >= bus.ProtocolSchema:
+		return "data"
+	case version >= bus.ProtocolAlgorithm:
+		return "local steps"
+	}
+	return "algorithm"
+}
+
+// admit lets the device take part and answers its join with the welcome.
 func (x *peer) admit(j *bus.Join, m *bus.RawMessage) {
 	x.heard = time.Now()
 	switch {
 	case !x.joined:
 		x.joined = true
 		x.gateway.events.Put(Event{Device: x.index, Kind: Joined, Join: j})
-	case !x.works() || j.Process == 0: // without its process's number it may be another
+	case !x.works() || j.Process == 0: // a process without a number may be another one, without the task
 		x.gateway.events.Put(Event{Device: x.index, Kind: Rejoined, Join: j})
 	}
 	x.join = j
@@ -292,11 +316,11 @@ func (x *peer) admit(j *bus.Join, m *bus.RawMessage) {
 	x.answer(m, bus.Accepted, "", x.welcome)
 }
 
-// works reports whether the device has said that it works on its open task. It is not sent that
-// again: on a slow link a repeat would have it begin its message anew.
+// works reports whether the device has said that it works on its open task. Such a task is not
+// sent again: on a slow link the repeat would make the device start its message over.
 func (x *peer) works() bool { return x.task != 0 && x.reportedTask == x.task }
 
-// limit holds a device to the samples that its credentials let it have.
+// limit reduces the samples that a device claims to the number that its credentials allow.
 func (x *peer) limit(j *bus.Join) {
 	if x.maxSamples > 0 && j.Samples > x.maxSamples {
 		x.ignore(
@@ -311,11 +335,11 @@ func (x *peer) limit(j *bus.Join) {
 	}
 }
 
+// onHeartbeat handles a sign of life. The first one after a task is free of the budget: the task asks
+// for it, as the confirmation that the task has arrived.
 func (x *peer) onHeartbeat(m *bus.RawMessage) {
-	expected := x.task != 0 &&
-		!x.taskReported &&
-		!x.flooded &&
-		len(m.Data) < deviceBudgetBytes // by the task, which it says is there
+	confirms := x.task != noTask && !x.taskReported
+	expected := confirms && !x.flooded && len(m.Data) < deviceBudgetBytes
 	x.taskReported = true
 	if !expected && !x.spend(len(m.Data)) {
 		return
@@ -340,22 +364,19 @@ func (x *peer) onHeartbeat(m *bus.RawMessage) {
 	}
 }
 
+// onUpdate handles one message of an update. The next chunk of the open task's update is free of the
+// budget; every other message is paid for.
 func (x *peer) onUpdate(m *bus.RawMessage) {
 	p := new(bus.Update)
 	err := bus.Unmarshal(m.Data, p)
 	if err == nil && m.Subject != subject.Device(x.gateway.run, x.id, subject.Chunk(p.Chunk)) {
 		err = fmt.Errorf("bus: update: chunk %d on %q", p.Chunk, m.Subject)
 	}
-	expected := err == nil &&
-		!x.flooded &&
-		x.opened(p) &&
-		!x.decided &&
-		p.Chunk == x.next &&
-		(x.next == 0 || p.Chunks == x.chunks)
+	expected := err == nil && !x.flooded && x.expects(p)
 	if !expected && !x.spend(len(m.Data)) {
 		return
 	}
-	if x.taken && p.Process != x.process { // whatever else is wrong with it
+	if x.taken && p.Process != x.process { // another process's message is refused whatever else is wrong with it
 		x.refuseTwin(m)
 		return
 	}
@@ -366,83 +387,95 @@ func (x *peer) onUpdate(m *bus.RawMessage) {
 	x.answer(m, v, reason, nil)
 }
 
-// receive takes one message of an update and returns the answer. The message that
-// decides the task is an event.
+// expects reports whether a message is the next one of the open task's update.
+func (x *peer) expects(p *bus.Update) bool {
+	if !x.opened(p) || x.decided {
+		return false
+	}
+	sameLength := x.next == 0 || p.Chunks == x.chunks
+	return p.Chunk == x.next && sameLength
+}
+
+// receive takes one message of an update and returns the answer to it. fault is what is wrong with
+// the message by itself, nil for a valid one. The message that decides the task, by which its
+// update is accepted or refused, becomes an event.
 func (x *peer) receive(p *bus.Update, fault error) (v bus.Status, reason string) {
 	arrived := time.Now()
-	ignore := func(kind, text string) (bus.Status, string) {
+	if v, reason, answered := x.receiveUnexpected(p, fault); answered {
+		return v, reason
+	}
+	if fault != nil {
+		return x.refuseUpdate(&bus.Update{Task: p.Task}, arrived, ReasonInvalid, fault.Error())
+	}
+	x.heard = arrived
+	x.reportedTask = p.Task
+	if p.Last() {
+		return x.receiveLast(p, arrived)
+	}
+	return x.receiveChunk(p, arrived)
+}
+
+// receiveUnexpected answers a message that changes nothing: the device is banned, the message is not
+// of the open task, or the task is decided already. answered is false for every other message.
+func (x *peer) receiveUnexpected(p *bus.Update, fault error) (v bus.Status, reason string, answered bool) {
+	ignore := func(kind, text string) (bus.Status, string, bool) {
 		x.ignore(kind, text)
-		return bus.Refused, text
-	}
-	decide := func(kind EventKind, u *bus.DeviceUpdate, text string) {
-		x.decided = true
-		x.reason = text
-		x.values = nil
-		x.packed = nil
-		x.gateway.events.Put(Event{
-			Device:  x.index,
-			Kind:    kind,
-			Update:  u,
-			Text:    strings.TrimPrefix(text, "bus: "),
-			Arrived: arrived,
-		})
-	}
-	refuse := func(kind, text string) (bus.Status, string) {
-		u := &bus.Update{Task: p.Task}
-		if fault == nil && p.Last() {
-			u = p
-		}
-		decide(Refused, &bus.DeviceUpdate{Update: u}, text)
-		return ignore(kind, text)
+		return bus.Refused, text, true
 	}
 	switch {
 	case x.flooded:
-		return bus.Refused, "the device is heard no more"
+		return bus.Refused, "the device is heard no more", true
 	case fault != nil && (!x.opened(p) || x.decided):
 		return ignore(ReasonMalformed, fault.Error())
-	case x.task != 0 && p.Task == x.task && !x.opened(p):
+	case x.task != noTask && p.Task == x.task && !x.opened(p):
 		return ignore(ReasonStale, fmt.Sprintf("bus: update: the open task %d has another digest", p.Task))
 	case !x.opened(p):
 		return ignore(ReasonStale, fmt.Sprintf("bus: update: task %d is not open", p.Task))
 	case x.decided && x.reason != "":
 		return ignore(ReasonStale, x.reason)
 	case x.decided:
-		return bus.Repeated, ""
-	case fault != nil:
-		return refuse(ReasonInvalid, fault.Error())
+		return bus.Repeated, "", true
 	}
-	x.heard = time.Now()
-	x.reportedTask = p.Task
-	params := x.params
-	switch {
-	case p.Last() &&
-		(x.next == 0 || x.next != p.Chunks || x.chunks != p.Chunks):
+	return bus.Accepted, "", false
+}
+
+// receiveLast takes the message that ends an update: the update counts if all chunks have arrived,
+// have as many values as the task asks for, and pass the run's own check.
+func (x *peer) receiveLast(p *bus.Update, arrived time.Time) (v bus.Status, reason string) {
+	hasAllChunks := x.next > 0 && x.next == p.Chunks && x.chunks == p.Chunks
+	if !hasAllChunks {
 		return bus.SendValues, fmt.Sprintf("%d of %d chunks are here", x.next, p.Chunks)
-	case p.Last():
-		if err := x.checkComplete(); err != nil {
-			return refuse(ReasonShape, fmt.Sprintf("bus: update: %v", err))
+	}
+	if err := x.checkComplete(); err != nil {
+		return x.refuseUpdate(p, arrived, ReasonShape, fmt.Sprintf("bus: update: %v", err))
+	}
+	if x.maxSamples > 0 {
+		p.Samples = min(p.Samples, x.maxSamples)
+	}
+	u := &bus.DeviceUpdate{Update: p, Values: x.values}
+	if check := x.gateway.config.Check; check != nil {
+		if err := check(u); err != nil {
+			return x.refuseUpdate(p, arrived, ReasonInvalid, err.Error())
 		}
-		if x.maxSamples > 0 {
-			p.Samples = min(p.Samples, x.maxSamples)
-		}
-		u := &bus.DeviceUpdate{Update: p, Values: x.values}
-		if f := x.gateway.config.Check; f != nil {
-			if err := f(u); err != nil {
-				return refuse(ReasonInvalid, err.Error())
-			}
-		}
-		decide(Updated, u, "")
-		return bus.Accepted, ""
-	case p.Chunk == 0: // also when a device begins again
-		if cap(x.values) < params && !x.packs() {
-			x.values = make([]float32, 0, params)
+	}
+	x.decide(Updated, u, arrived, "")
+	return bus.Accepted, ""
+}
+
+// receiveChunk takes a message with values. Chunks arrive one after the other; chunk 0 also when the
+// device starts its update over.
+func (x *peer) receiveChunk(p *bus.Update, arrived time.Time) (v bus.Status, reason string) {
+	switch {
+	case p.Chunk == 0:
+		if cap(x.values) < x.params && !x.packs() {
+			x.values = make([]float32, 0, x.params)
 		}
 		x.next = 0
 		x.chunks = p.Chunks
 		x.values = x.values[:0]
 		x.packed = x.packed[:0]
-	case p.Chunk == x.next-1 && p.Chunks == x.chunks:
-		return bus.Continue, "" // repeated
+	case p.Chunk == x.next-1 && p.Chunks == x.chunks: // the answer to it was lost
+		return bus.Continue, ""
 	case p.Chunk != x.next || p.Chunks != x.chunks:
 		x.ignore(
 			ReasonOrder,
@@ -450,17 +483,51 @@ func (x *peer) receive(p *bus.Update, fault error) (v bus.Status, reason string)
 		)
 		return bus.SendValues, "chunks go one after the other, from 0"
 	}
-	switch {
-	case x.packs() != (len(p.Packed) > 0):
-		return refuse(
+	hasRightForm := x.packs() == (len(p.Packed) > 0)
+	if !hasRightForm {
+		return x.refuseUpdate(
+			&bus.Update{Task: p.Task},
+			arrived,
 			ReasonShape,
 			"bus: update: its values are packed where the run compresses updates, and only there",
 		)
-	case len(x.values)+len(p.Values)/4 > params, len(x.packed)+len(p.Packed) > vector.MostPacked(params):
-		return refuse(ReasonShape, fmt.Sprintf("bus: update: over %d values, want so many", params))
+	}
+	tooManyValues := len(x.values)+len(p.Values)/4 > x.params
+	tooManyPacked := len(x.packed)+len(p.Packed) > vector.MostPacked(x.params)
+	if tooManyValues || tooManyPacked {
+		return x.refuseUpdate(
+			&bus.Update{Task: p.Task},
+			arrived,
+			ReasonShape,
+			fmt.Sprintf("bus: update: over %d values, want so many", x.params),
+		)
 	}
 	x.values = vector.Append(x.values, p.Values)
 	x.packed = append(x.packed, p.Packed...)
 	x.next++
 	return bus.Continue, ""
+}
+
+// refuseUpdate decides the open task: its update cannot count. u is the update as the event has it,
+// kind the reason under which the message is counted, text the reason for the device and for people.
+func (x *peer) refuseUpdate(u *bus.Update, arrived time.Time, kind, text string) (bus.Status, string) {
+	x.decide(Refused, &bus.DeviceUpdate{Update: u}, arrived, text)
+	x.ignore(kind, text)
+	return bus.Refused, text
+}
+
+// decide ends the wait for the open task's update. Later messages of it are answered with the same
+// decision.
+func (x *peer) decide(kind EventKind, u *bus.DeviceUpdate, arrived time.Time, text string) {
+	x.decided = true
+	x.reason = text
+	x.values = nil
+	x.packed = nil
+	x.gateway.events.Put(Event{
+		Device:  x.index,
+		Kind:    kind,
+		Update:  u,
+		Text:    strings.TrimPrefix(text, "bus: "),
+		Arrived: arrived,
+	})
 }

@@ -6,26 +6,27 @@ import (
 	"fedpace/bus"
 )
 
-// A device's place in a run belongs to one process, whose random number is in all that it
-// sends. While that process answers, another that joins with the device's credentials is
-// refused; when it is gone, the next one gets the place.
+// A device's place in a run belongs to one process, which puts its random number into every
+// message. While that process answers, another one that joins with the device's credentials
+// is refused: the credentials were copied, or a service runs twice. When the process is gone,
+// the next one gets the place.
 
-// yieldAfter is Config.Yield by default. A device answers at once, also one at work, but
-// its answer may have to wait behind a chunk of its update.
+// yieldAfter is the default of Config.Yield. A device answers a call at once, even while it
+// computes, but its answer may have to wait behind a chunk of its update.
 const yieldAfter = 3 * time.Second
 
-// inUse is what a process is told whose device has its place already.
+// inUse is the answer to a process that is refused because another one has the device's place.
 const inUse = "another process takes part as this device: stop one of them, or, if you know of no other, renew the credentials (fedpace enroll --renew), for somebody has a copy"
 
-// rival is a process that has joined while another has the place.
+// rival is a process that wants a place which another process has.
 type rival struct {
 	join    *bus.Join
-	request *bus.RawMessage // its latest
-	yield   *time.Timer     // gives it the place
+	request *bus.RawMessage // its latest request to join, which is answered
+	yield   *time.Timer     // gives it the place when the owner has not answered in time
 }
 
-// speaks reports whether a message is of the process that has the place, which is the
-// first to be heard of. If a rival waits, the message decides against it.
+// speaks reports whether a process has the device's place. The first process that is heard of
+// gets it. A message of the owner also decides against a rival that waits.
 func (x *peer) speaks(process uint64) bool {
 	if !x.taken {
 		x.taken = true
@@ -41,15 +42,15 @@ func (x *peer) speaks(process uint64) bool {
 	return true
 }
 
-// contend calls the process that has the place, and gives the place to the one that has
-// joined if there is no answer.
+// contend calls the process that has the place. If it does not answer within Config.Yield, the place
+// goes to the process that sent the join j, and request is answered.
 func (x *peer) contend(j *bus.Join, request *bus.RawMessage) {
 	switch r := x.rival; {
 	case r == nil:
-	case r.join.Process == j.Process: // it asks again
+	case r.join.Process == j.Process: // the same rival repeats its request
 		r.request = request
 		return
-	default: // a third
+	default: // a third process, while two contend
 		x.refuseTwin(request)
 		return
 	}
@@ -65,7 +66,7 @@ func (x *peer) contend(j *bus.Join, request *bus.RawMessage) {
 		}
 	})
 	x.rival = r
-	_ = x.gateway.publish(x, &bus.Task{}) // if it is lost, so is the place: its owner may join again
+	_ = x.gateway.publish(x, &bus.Task{}) // if the call is lost, so is the place: its owner may join again
 }
 
 // dismiss ends the wait of a rival, if there is one.
@@ -76,7 +77,7 @@ func (x *peer) dismiss() {
 	}
 }
 
-// refuseTwin answers a message of a process that does not have the place.
+// refuseTwin refuses a message of a process that does not have the device's place.
 func (x *peer) refuseTwin(m *bus.RawMessage) {
 	x.ignore(ReasonTwin, "a second process with its credentials is refused: stop it, or, if you know of none, renew them (fedpace enroll --renew "+x.id+")")
 	x.answer(m, bus.Refused, inUse, nil)

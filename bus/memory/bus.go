@@ -16,9 +16,10 @@ type Bus struct {
 	runs map[string]*run
 }
 
+// New makes a bus without runs.
 func New() *Bus { return &Bus{runs: map[string]*run{}} }
 
-// Connect returns the connection of a part.
+// Connect returns a connection for one part of a run; its name stands in errors and sums.
 func (b *Bus) Connect(name string) *Conn { return &Conn{b, name} }
 
 // Conn is the connection of one part: a [bus.Transport].
@@ -27,7 +28,7 @@ type Conn struct {
 	name string
 }
 
-// OpenCoordinator opens a run, which must not have a coordinator.
+// OpenCoordinator opens a run, which must not have a coordinator already.
 func (c *Conn) OpenCoordinator(_ context.Context, name string, config bus.CoordinatorConfig) (bus.Coordinator, error) {
 	if err := names.CheckToken("run", name); err != nil {
 		return nil, err
@@ -57,33 +58,33 @@ func (c *Conn) OpenHost(ctx context.Context, name string, _ bus.HostConfig) (bus
 	return h, ctx.Err()
 }
 
-// run is what the bus holds of one run.
+// run is the state of one run on the bus. The lock guards all fields below it.
 type run struct {
 	name string
 
 	mu          sync.Mutex
 	coordinator *Coordinator // nil: there is none
-	hosts       []*Host      // hosts that serve tasks
-	next        int          // who gets the next tasks
+	hosts       []*Host      // the hosts that serve tasks
+	next        int          // counts batches: the hosts get them in turn
 	models      map[bus.Digest][]float32
-	jobs        map[uint64]*openJob // all whose sums have not been accepted
-	queue       []*openJob          // those that no host holds, the oldest first
-	more        chan struct{}       // closed when the queue gets longer
+	jobs        map[uint64]*openJob // all jobs whose sums were not accepted yet
+	queue       []*openJob          // those that no host has taken, the oldest first
+	more        chan struct{}       // closed, and replaced, when the queue gets longer
 }
 
-// openJob is a job whose sum has not been accepted.
+// openJob is a job whose sum was not accepted yet.
 type openJob struct {
 	job *bus.Job
-	sum *sentSum // with the coordinator; nil: none
+	sum *sentSum // the sum that waits for the coordinator's decision; nil: none does
 }
 
-// sentSum is a sum that waits for the coordinator's answer.
+// sentSum is a sum that waits for the coordinator's decision.
 type sentSum struct {
-	answered chan struct{} // closed once there is an answer
-	refused  error         // nil: it was accepted
+	answered chan struct{} // closed when the coordinator has decided
+	refused  error         // why the sum was refused; nil: it was accepted
 }
 
-// run finds a run, or makes one of which nothing is there.
+// run finds a run by its name, or makes one without coordinator, hosts, models and jobs.
 func (b *Bus) run(name string) *run {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -96,21 +97,22 @@ func (b *Bus) run(name string) *run {
 	return r
 }
 
-// clear forgets models and jobs. With the lock held, or before anybody else knows r.
+// clear forgets models and jobs. The caller holds the lock, unless nobody else knows r yet.
 func (r *run) clear() {
 	r.models = map[bus.Digest][]float32{}
 	r.jobs = map[uint64]*openJob{}
 	r.queue = nil
 }
 
-// enqueue offers a job to the hosts. With the lock held.
+// enqueue offers a job to the hosts and wakes those that wait for one. The caller holds the lock.
 func (r *run) enqueue(o *openJob) {
 	r.queue = append(r.queue, o)
 	close(r.more)
 	r.more = make(chan struct{})
 }
 
-// dequeue takes the oldest job of a kernel class; nil: there is none before more is closed.
+// dequeue takes the oldest job of a kernel class from the queue. Where there is none it returns nil, and
+// a channel that is closed when there may be one.
 func (r *run) dequeue(kernel string) (o *openJob, more <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -123,7 +125,7 @@ func (r *run) dequeue(kernel string) (o *openJob, more <-chan struct{}) {
 	return o, nil
 }
 
-// host is the next of the hosts that share the run's tasks; nil: there is none.
+// host is the host whose turn it is to get tasks; nil if there is none.
 func (r *run) host() *Host {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -134,7 +136,7 @@ func (r *run) host() *Host {
 	return r.hosts[r.next%len(r.hosts)]
 }
 
-// vacate ends what c has in the run, if it is the coordinator.
+// vacate forgets the coordinator c, the models and the jobs, unless the run has another coordinator.
 func (r *run) vacate(c *Coordinator) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

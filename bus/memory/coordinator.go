@@ -19,7 +19,7 @@ const (
 	maxSums  = 1 << 12
 )
 
-// Coordinator is a [bus.Coordinator].
+// Coordinator is the coordinator's end of a run within one process: a [bus.Coordinator].
 type Coordinator struct {
 	run    *run
 	kernel string
@@ -28,15 +28,16 @@ type Coordinator struct {
 	end  context.CancelCauseFunc
 
 	sending sync.Mutex
-	batch   *batch // tasks that have not left; nil: none
+	batch   *batch // the tasks that were not handed to a host yet; nil: none
 
 	plans    *mailbox.Mailbox[bus.ClientPlan]
-	patience time.Duration // for plans
+	patience time.Duration // how long TakePlans waits for a plan
 	late     *time.Timer   // runs while plans are waited for
 	sums     *mailbox.Mailbox[*bus.ReceivedSum]
 	ignored  atomic.Int64
 }
 
+// newCoordinator makes the coordinator of a run; zeros of the configuration get their defaults.
 func newCoordinator(r *run, config bus.CoordinatorConfig) *Coordinator {
 	c := &Coordinator{
 		run:      r,
@@ -69,17 +70,21 @@ func (c *Coordinator) Close(context.Context) error {
 	return nil
 }
 
+// Life ends when the coordinator is closed.
 func (c *Coordinator) Life() context.Context { return c.life }
 
-func (c *Coordinator) Pending() int   { return c.plans.Pending() + c.sums.Pending() }
+// Pending counts the plans and sums that were not taken yet.
+func (c *Coordinator) Pending() int { return c.plans.Pending() + c.sums.Pending() }
+
+// Ignored counts the sums that were refused or repeated.
 func (c *Coordinator) Ignored() int64 { return c.ignored.Load() }
 
-// Hosts are none: there is no other process.
+// Hosts counts the hosts in other processes: there are none.
 func (c *Coordinator) Hosts() (hosts, workers int) { return 0, 0 }
 
-// TakePlans sends what tasks have not left. When no plan comes for
-// CoordinatorConfig.PlanPatience, its error wraps [bus.ErrInterrupted]: a task that
-// no host gets leaves no trace.
+// TakePlans hands the remaining tasks to a host and waits for plans. When none arrives for
+// CoordinatorConfig.PlanPatience, its error wraps [bus.ErrInterrupted]: a task that no host gets
+// leaves no trace.
 func (c *Coordinator) TakePlans(ctx context.Context, buf []bus.ClientPlan) ([]bus.ClientPlan, error) {
 	c.flush()
 	c.late.Reset(c.patience)
@@ -87,7 +92,7 @@ func (c *Coordinator) TakePlans(ctx context.Context, buf []bus.ClientPlan) ([]bu
 	return c.plans.Take(ctx, buf)
 }
 
-// PutModel shares the slice with the hosts.
+// PutModel shares the slice with the hosts, which must not write to it.
 func (c *Coordinator) PutModel(_ context.Context, digest bus.Digest, params []float32) error {
 	if digest.IsZero() || len(params) == 0 || len(params) > bus.MaxParams {
 		return fmt.Errorf("bus: model %s of %d parameters, want 1 to %d", digest, len(params), bus.MaxParams)
@@ -101,6 +106,7 @@ func (c *Coordinator) PutModel(_ context.Context, digest bus.Digest, params []fl
 // PutModelsAgain does nothing: no model is ever lost.
 func (c *Coordinator) PutModelsAgain(context.Context) error { return nil }
 
+// DeleteModel ends the sharing of a model.
 func (c *Coordinator) DeleteModel(_ context.Context, digest bus.Digest) error {
 	c.run.mu.Lock()
 	defer c.run.mu.Unlock()
@@ -126,12 +132,14 @@ func (c *Coordinator) SendJob(_ context.Context, j *bus.Job) error {
 	return nil
 }
 
+// TakeSum waits for the next sum.
 func (c *Coordinator) TakeSum(ctx context.Context) (*bus.ReceivedSum, error) {
 	return c.sums.TakeOne(ctx)
 }
 
-// receive takes a host's sum, or finds that of the same job that waits already; nil: the
-// job is not open. With the run's lock held.
+// receive takes a host's sum. It returns the sum that waits for the decision, and whether it is this one
+// (first) or an earlier one of the same job. It returns nil if the job is not open, and an error if the
+// sum does not fit its job. The caller holds the run's lock.
 func (c *Coordinator) receive(r *bus.Result) (sent *sentSum, first bool, err error) {
 	o := c.run.jobs[r.Job]
 	if o == nil {
@@ -153,7 +161,7 @@ func (c *Coordinator) receive(r *bus.Result) (sent *sentSum, first bool, err err
 	return o.sum, true, nil
 }
 
-// answer answers the sum of a job, which is closed if it is accepted.
+// answer decides the sum of a job. An accepted sum (refused is nil) closes the job.
 func (c *Coordinator) answer(o *openJob, refused error) {
 	c.run.mu.Lock()
 	defer c.run.mu.Unlock()

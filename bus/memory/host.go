@@ -13,17 +13,17 @@ import (
 	"fedpace/internal/names"
 )
 
-// postponement is how long a job waits that cannot be done yet.
+// postponement is how long a job waits that a host has given back to be done later.
 const postponement = time.Second
 
-// Host is a [bus.Host].
+// Host is a host's end of a run within one process: a [bus.Host].
 type Host struct {
 	run  *run
 	name string
 
 	life context.Context // ends when the host can no longer work; its cause says why
 	end  context.CancelCauseFunc
-	work sync.WaitGroup // its goroutine
+	work sync.WaitGroup // the goroutine that serves tasks
 
 	plan     func(client int, t *bus.Task, p *bus.Plan) error
 	batches  chan *batch
@@ -31,7 +31,10 @@ type Host struct {
 	plans    []bus.ClientPlan
 }
 
-func (h *Host) Err() error            { return context.Cause(h.life) }
+// Err is why the host can no longer work; nil while it can.
+func (h *Host) Err() error { return context.Cause(h.life) }
+
+// Done is closed when the host can no longer work.
 func (h *Host) Done() <-chan struct{} { return h.life.Done() }
 
 // Close ends the service. Deliveries that are held should be released first.
@@ -44,7 +47,8 @@ func (h *Host) Close() error {
 	return nil
 }
 
-// ServeTasks has the hosts of a run share its tasks, a batch to each in turn.
+// ServeTasks takes a share of the run's tasks: the hosts get batches in turn. fn computes the plan of a
+// task.
 func (h *Host) ServeTasks(_ context.Context, fn func(client int, t *bus.Task, p *bus.Plan) error) error {
 	h.plan = fn
 	h.batches = make(chan *batch, 32)
@@ -55,7 +59,7 @@ func (h *Host) ServeTasks(_ context.Context, fn func(client int, t *bus.Task, p 
 	return nil
 }
 
-// Model returns the coordinator's own slice.
+// Model returns the coordinator's own slice, which must not be written to.
 func (h *Host) Model(_ context.Context, digest bus.Digest) ([]float32, error) {
 	h.run.mu.Lock()
 	defer h.run.mu.Unlock()
@@ -88,15 +92,17 @@ func (h *Host) NextJob(ctx context.Context, kernel string) (bus.Delivery, error)
 	}
 }
 
-// SendSum lends the tensors to the coordinator. A job ends with its coordinator, whether
-// or not its sum was answered.
+// SendSum gives the coordinator the result of a job and waits for its decision. The tensors are shared,
+// not copied. A job ends with its coordinator: then SendSum returns without an error, whether or not
+// the sum was decided.
 func (h *Host) SendSum(ctx context.Context, r *bus.Result) error {
 	sent := &bus.Result{Sum: proto.CloneOf(r.Sum), Values: r.Values, ClientStates: r.ClientStates}
 	sent.Trainer = h.name
 	sent.Chunks = 1
 	sent.Params = uint32(len(r.Values))
 	if f := sent.Failure; f != nil {
-		f.Kind, f.Text = bus.Text(f.Kind), bus.Text(f.Text)
+		f.Kind = bus.Text(f.Kind)
+		f.Text = bus.Text(f.Text)
 	}
 	ctx, cancel := bus.Until(ctx, h.life)
 	defer cancel()
@@ -127,17 +133,19 @@ func (h *Host) SendSum(ctx context.Context, r *bus.Result) error {
 	return err
 }
 
-// delivery is a job that a host holds.
+// delivery is a job that a host has taken: a [bus.Delivery].
 type delivery struct {
 	run *run
 	job *openJob
 }
 
+// Job is the job.
 func (d *delivery) Job() *bus.Job { return d.job.job }
 
 // Done has nothing to do: a job whose sum was accepted is closed.
 func (d *delivery) Done(context.Context) error { return nil }
 
+// Release gives the job back for another host, at once or a little later.
 func (d *delivery) Release(later bool) error {
 	back := func() {
 		d.run.mu.Lock()

@@ -7,27 +7,30 @@ import (
 	"fedpace/bus"
 )
 
-// batchSize is how many tasks travel together. A host works at a full batch while
-// the coordinator fills the next; what is left when the coordinator waits for plans
-// is answered on its goroutine, which has nothing else to do.
+// batchSize is how many tasks are handed to a host together. A host works at a full batch while the
+// coordinator fills the next one. The last, incomplete batch is answered on the goroutine of the
+// coordinator, which waits for the plans anyway.
 const batchSize = 256
 
-// batch is tasks on their way to a host.
+// batch is a number of tasks on their way to a host.
 type batch struct {
-	coordinator *Coordinator
-	count       int
+	coordinator *Coordinator // gets the plans
+	count       int          // how many of the orders are in use
 	tasks       [batchSize]order
 }
 
-// order is a task with its client. The digest is the memory of the task's.
+// order is a task and the simulated client that it is for. The digest is where the task's model digest
+// is stored, so that a batch needs no further memory.
 type order struct {
 	client int
 	task   bus.Task
 	digest bus.Digest
 }
 
+// batches reuses the memory of batches.
 var batches = sync.Pool{New: func() any { return new(batch) }}
 
+// set copies a task of a client into the order: the sender may use its message again at once.
 func (o *order) set(client int, t *bus.Task) {
 	o.client = client
 	o.task = bus.Task{
@@ -53,8 +56,7 @@ func (o *order) set(client int, t *bus.Task) {
 	o.task.KeptDigest = append(o.task.KeptDigest, t.KeptDigest...)
 }
 
-// SendTask adds a task to the batch that leaves when it is full or plans are waited
-// for.
+// SendTask adds a task to the batch, which leaves when it is full or when plans are waited for.
 func (c *Coordinator) SendTask(client int, t *bus.Task) error {
 	if err := t.Validate(); err != nil {
 		return err
@@ -78,7 +80,7 @@ func (c *Coordinator) SendTask(client int, t *bus.Task) error {
 	return nil
 }
 
-// flush sends the tasks that have not left. Without a host they are lost.
+// flush hands the batch to a host. Without a host the tasks are lost, as they would be on a network.
 func (c *Coordinator) flush() {
 	c.sending.Lock()
 	b := c.batch
@@ -92,7 +94,7 @@ func (c *Coordinator) flush() {
 	}
 }
 
-// take takes tasks for this host's clients.
+// take takes a batch: a full one for the host's goroutine, an incomplete one is answered at once.
 func (h *Host) take(b *batch) {
 	if b.count < batchSize {
 		h.answer(b)
@@ -116,7 +118,8 @@ func (h *Host) serve() {
 	}
 }
 
-// answer returns the plans of a batch, unless the host has ended.
+// answer computes the plans of a batch and gives them to the coordinator, unless the host has ended. An
+// error of a plan ends the host.
 func (h *Host) answer(b *batch) {
 	h.planning.Lock()
 	defer h.planning.Unlock()

@@ -15,15 +15,16 @@ import (
 	"fedpace/internal/names"
 )
 
-// Conn is a connection with the ends of runs on it, whose methods may be called
-// concurrently. A coordinator and a host may share one, two are faster.
+// Conn is a connection with the ends of runs on it: a [bus.Transport]. Its methods may be called
+// concurrently. A coordinator and a host may share one connection; two are faster.
 type Conn struct {
 	*natsconn.Conn
 	store *Store
 }
 
-// Connect connects as [natsconn.Connect] does. The connections of one process to one
-// server may share a store; nil: this one has its own, so all is copied.
+// Connect connects as [natsconn.Connect] does. Connections of one process to one server may share a
+// store, through which the two ends of a run hand over models and sums without copies. With a nil
+// store the connection has its own, so everything is copied.
 func Connect(ctx context.Context, c natsconn.Config, store *Store) (*Conn, error) {
 	conn, err := natsconn.Connect(ctx, c)
 	if err != nil {
@@ -32,7 +33,7 @@ func Connect(ctx context.Context, c natsconn.Config, store *Store) (*Conn, error
 	return &Conn{conn, cmp.Or(store, NewStore())}, nil
 }
 
-// WatchRuns tells of the runs that coordinators announce, each about once a
+// WatchRuns calls fn with the runs that coordinators announce, each about once a
 // second, until stop is called. fn runs on one goroutine.
 func (c *Conn) WatchRuns(ctx context.Context, fn func(*bus.Announcement)) (stop func(), err error) {
 	sub, err := c.Listen(subject.Announce, "", func(m *nats.Msg) {
@@ -40,9 +41,10 @@ func (c *Conn) WatchRuns(ctx context.Context, fn func(*bus.Announcement)) (stop 
 			return
 		}
 		a := new(bus.Announcement)
-		if err := bus.Unmarshal(m.Data, a); err == nil { // else it is no coordinator's
-			fn(a)
+		if err := bus.Unmarshal(m.Data, a); err != nil {
+			return // no coordinator sends such a message
 		}
+		fn(a)
 	})
 	if err != nil {
 		return nil, err
@@ -53,8 +55,8 @@ func (c *Conn) WatchRuns(ctx context.Context, fn func(*bus.Announcement)) (stop 
 // ErrNoRun is wrapped by AskRun's error when no coordinator of that name answers.
 var ErrNoRun = errors.New("no coordinator of this run answers")
 
-// AskRun asks a run's coordinator for its configuration, again where the answer
-// arrives damaged.
+// AskRun asks a run's coordinator for its configuration. It asks again when the answer arrives
+// damaged, a few times. The error wraps [ErrNoRun] when no coordinator answers.
 func (c *Conn) AskRun(ctx context.Context, run string) (info *bus.RunInfo, err error) {
 	if err := names.CheckToken("run", run); err != nil {
 		return nil, err
@@ -62,13 +64,16 @@ func (c *Conn) AskRun(ctx context.Context, run string) (info *bus.RunInfo, err e
 	ctx, cancel := context.WithTimeout(ctx, natsconn.RequestTimeout)
 	defer cancel()
 	for range natsconn.MaxDamaged {
-		if info, err = c.askRun(ctx, run); !errors.Is(err, bus.ErrDamaged) {
+		info, err = c.askRun(ctx, run)
+		if !errors.Is(err, bus.ErrDamaged) {
 			break
 		}
 	}
 	return info, err
 }
 
+// askRun asks once. The stamp of the answer is checked where the coordinator is of this program's
+// protocol: of other protocols this program does not know what the stamp covers.
 func (c *Conn) askRun(ctx context.Context, run string) (*bus.RunInfo, error) {
 	m, err := c.NATS().RequestWithContext(ctx, subject.Info(run), nil)
 	if errors.Is(err, nats.ErrNoResponders) {
@@ -78,7 +83,8 @@ func (c *Conn) askRun(ctx context.Context, run string) (*bus.RunInfo, error) {
 		return nil, fmt.Errorf("bus: run %s: ask for its configuration: %w", run, err)
 	}
 	info := new(bus.RunInfo)
-	if err = bus.Unmarshal(m.Data, info); err == nil && info.Run != run {
+	err = bus.Unmarshal(m.Data, info)
+	if err == nil && info.Run != run {
 		err = fmt.Errorf("bus: asked about run %s, the answer is about %s", run, info.Run)
 	}
 	if err == nil && info.Protocol == bus.HostProtocol {
@@ -90,8 +96,8 @@ func (c *Conn) askRun(ctx context.Context, run string) (*bus.RunInfo, error) {
 	return info, nil
 }
 
-// publishEvery publishes a message at once, periodically, and a last time when ctx ends;
-// none where it is nil.
+// publishEvery publishes message(false) at once and then periodically, and message(true) when ctx
+// ends. A nil message is not published.
 func (c *Conn) publishEvery(ctx context.Context, every time.Duration, subject string, message func(last bool) bus.Message) {
 	c.publish(subject, message(false))
 	for range bus.Ticks(ctx, every) {
@@ -100,12 +106,13 @@ func (c *Conn) publishEvery(ctx context.Context, every time.Duration, subject st
 	c.publish(subject, message(true))
 }
 
-// publish publishes a message that nobody answers, unless it is nil.
+// publish sends a message that has no answer, unless it is nil. Failures are left to the handlers of
+// the connection.
 func (c *Conn) publish(subject string, m bus.Message) {
 	if m == nil {
 		return
 	}
 	if b, err := bus.Marshal(nil, m); err == nil {
-		_ = c.Publish(subject, b) // a closed connection has its own handler
+		_ = c.Publish(subject, b)
 	}
 }

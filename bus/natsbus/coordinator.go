@@ -19,7 +19,7 @@ import (
 	"fedpace/internal/names"
 )
 
-// Coordinator is a [bus.Coordinator].
+// Coordinator is the coordinator's end of a run over NATS: a [bus.Coordinator].
 type Coordinator struct {
 	run    string
 	config bus.CoordinatorConfig
@@ -30,19 +30,19 @@ type Coordinator struct {
 	life context.Context // ends when the coordinator is closed or has failed
 	end  context.CancelCauseFunc
 
-	sending sync.Mutex // guards the buffers of SendTask
+	sending sync.Mutex // guards the four fields that SendTask uses
 	subject subject.Clients
-	buffer  []byte
-	begun   bool // tasks have been sent since plans were waited for
+	buffer  []byte // the encoding of the last task
+	begun   bool   // tasks have been sent since TakePlans was called last
 
 	plans   *mailbox.Mailbox[bus.ClientPlan]
-	arrived []bus.ClientPlan // those of one message
+	arrived []bus.ClientPlan // the plans of one message; only the plans' subscription uses it
 	wait    planWait
 
 	sums  *sumCollector
-	hosts *hostRegistry // nil: nobody asks
+	hosts *hostRegistry // nil: all hosts are in this process
 
-	checkRequests chan error // why the streams are to be looked at; one at a time is enough
+	checkRequests chan error // why the streams are to be checked; one request at a time is enough
 
 	deleting sync.Mutex
 	unwanted []bus.Digest // models to be deleted on the server
@@ -55,11 +55,11 @@ type Coordinator struct {
 	closing sync.Once
 }
 
-// leastPayload is the smallest max_payload of a server with which a run can do.
-const leastPayload = 16 << 10
+// minPayload is the smallest max_payload of a server, in bytes, with which a run works.
+const minPayload = 16 << 10
 
-// OpenCoordinator takes the run's lease, makes the run's streams, emptying those that an earlier attempt
-// left, and subscribes to plans and sums. Its context bounds the opening alone.
+// OpenCoordinator acquires the run's lease, makes the run's streams, empties those that an earlier
+// attempt left, and subscribes to plans and sums. ctx bounds the opening alone.
 func (c *Conn) OpenCoordinator(ctx context.Context, run string, config bus.CoordinatorConfig) (bus.Coordinator, error) {
 	if err := names.CheckToken("run", run); err != nil {
 		return nil, err
@@ -69,19 +69,39 @@ func (c *Conn) OpenCoordinator(ctx context.Context, run string, config bus.Coord
 			return nil, err
 		}
 	}
-	if limit := c.NATS().MaxPayload(); limit < leastPayload {
+	if limit := c.NATS().MaxPayload(); limit < minPayload {
 		return nil, fmt.Errorf(
 			"bus: the server at %s takes messages of %d bytes, a run needs %d: raise its max_payload",
 			c.Address(),
 			limit,
-			leastPayload,
+			minPayload,
 		)
 	}
+	o, err := c.newCoordinator(run, withDefaults(config))
+	if err != nil {
+		return nil, err
+	}
+	if o.lease, err = c.acquireLease(ctx, o.js, run, &o.config); err != nil {
+		return nil, err
+	}
+	if err := o.open(ctx); err != nil {
+		return nil, errors.Join(err, o.Close(context.WithoutCancel(ctx)))
+	}
+	return o, nil
+}
+
+// withDefaults replaces zeros of a configuration by what they stand for.
+func withDefaults(config bus.CoordinatorConfig) bus.CoordinatorConfig {
 	config.Lease = cmp.Or(config.Lease, leaseFor)
 	config.Replicas = cmp.Or(config.Replicas, 1)
 	config.AckWait = cmp.Or(config.AckWait, 30*time.Second)
 	config.PlanPatience = cmp.Or(config.PlanPatience, 10*time.Second)
 	config.MaxDeliver = cmp.Or(config.MaxDeliver, 5)
+	return config
+}
+
+// newCoordinator makes a coordinator that has neither lease nor streams nor subscriptions.
+func (c *Conn) newCoordinator(run string, config bus.CoordinatorConfig) (*Coordinator, error) {
 	o := &Coordinator{
 		run:           run,
 		config:        config,
@@ -95,35 +115,32 @@ func (c *Conn) OpenCoordinator(ctx context.Context, run string, config bus.Coord
 	}
 	o.life, o.end = context.WithCancelCause(context.Background())
 	o.wait.timer = time.AfterFunc(time.Hour, o.onNoPlan)
-	o.wait.timer.Stop()
+	o.wait.timer.Stop() // TakePlans starts it
 	var err error
 	o.js, err = jetstream.New(c.NATS(),
-		jetstream.WithDefaultTimeout(natsconn.RequestTimeout), jetstream.WithPublishAsyncMaxPending(pendingJobs),
+		jetstream.WithDefaultTimeout(natsconn.RequestTimeout),
+		jetstream.WithPublishAsyncMaxPending(pendingJobs),
 		jetstream.WithPublishAsyncTimeout(natsconn.RequestTimeout),
 		jetstream.WithPublishAsyncErrHandler(func(_ jetstream.JetStream, m *nats.Msg, err error) {
-			o.look(fmt.Errorf("bus: a job on %s was not taken: %w", m.Subject, err))
+			o.requestCheck(fmt.Errorf("bus: a job on %s was not taken: %w", m.Subject, err))
 		}))
 	if err != nil {
 		return nil, fmt.Errorf("bus: JetStream: %w", err)
 	}
 	if config.Info != nil {
-		if o.hosts, err = newHostRegistry(c, run, &config); err != nil {
+		if o.hosts, err = newHostRegistry(c, run, &o.config); err != nil {
 			return nil, err
 		}
-	}
-	if o.lease, err = c.acquireLease(ctx, o.js, run, &o.config); err != nil {
-		return nil, err
-	}
-	if err := o.open(ctx); err != nil {
-		return nil, errors.Join(err, o.Close(context.WithoutCancel(ctx)))
 	}
 	return o, nil
 }
 
+// open starts what a coordinator with a lease does: it renews the lease, makes the streams, subscribes,
+// and watches the streams and, where hosts are in other processes, their jobs.
 func (c *Coordinator) open(ctx context.Context) error {
 	watching, stop := context.WithCancel(context.Background())
 	c.stop = stop
-	c.watched.Go(func() { c.lease.renewUntil(watching, c.failed, c.look) })
+	c.watched.Go(func() { c.lease.renewUntil(watching, c.failed, c.requestCheck) })
 	if err := c.openStreams(ctx); err != nil {
 		return err
 	}
@@ -143,7 +160,7 @@ func (c *Coordinator) open(ctx context.Context) error {
 		}
 		c.subs = append(c.subs, s)
 	}
-	c.unwatch = c.conn.Watch(c.failed, c.look)
+	c.unwatch = c.conn.Watch(c.failed, c.requestCheck)
 	c.watched.Go(func() { c.watchStreams(watching) })
 	if c.hosts != nil {
 		c.watched.Go(func() { c.hosts.announce(watching) })
@@ -152,7 +169,8 @@ func (c *Coordinator) open(ctx context.Context) error {
 	return c.conn.Settled(ctx)
 }
 
-// Close also removes the run's streams and models.
+// Close ends the run: hosts are told, and the streams, the models and the lease are removed from the
+// server. A second Close does nothing.
 func (c *Coordinator) Close(ctx context.Context) (err error) {
 	c.closing.Do(func() {
 		c.unwatch()
@@ -170,16 +188,19 @@ func (c *Coordinator) Close(ctx context.Context) (err error) {
 	return err
 }
 
-// failed ends the run with an error.
+// failed ends the run with an error, which TakePlans and TakeSum return from now on.
 func (c *Coordinator) failed(err error) {
 	c.plans.Fail(err)
 	c.sums.mailbox.Fail(err)
 	c.end(err)
 }
 
+// Life ends when the run cannot be driven any more; its cause is the reason.
 func (c *Coordinator) Life() context.Context { return c.life }
 
-// signalLoss tells the driver that messages may be lost, once the streams are there.
+// signalLoss tells the driver of the run that messages may be lost, by an error that TakePlans and
+// TakeSum return once. It is called when the streams are in order again, so that what is sent again
+// arrives.
 func (c *Coordinator) signalLoss(err error) {
 	if c.hosts != nil {
 		c.hosts.placement.Reset()
@@ -188,6 +209,8 @@ func (c *Coordinator) signalLoss(err error) {
 	c.sums.mailbox.Signal(err)
 }
 
+// Pending counts the messages that have arrived and were not taken: in the mailboxes and in the
+// subscriptions.
 func (c *Coordinator) Pending() int {
 	n := c.plans.Pending() + c.sums.mailbox.Pending()
 	for _, s := range c.subs {
@@ -198,15 +221,16 @@ func (c *Coordinator) Pending() int {
 	return n
 }
 
-// Ignored counts messages that were not taken: from ids that are no simulated
-// client, and sums that were refused or repeated.
+// Ignored counts the messages that did not count: plans on subjects that are no simulated client's,
+// and sums that were refused or repeated.
 func (c *Coordinator) Ignored() int64 { return c.ignored.Load() + c.sums.ignored.Load() }
 
-// onInfo runs on the subscription of those who ask for the configuration. Tasks
-// that were sent before any host was there are sent again to the first.
+// onInfo handles the requests of hosts, which are also their heartbeats. When the first host joins,
+// tasks that were sent before are lost, since nobody listened: the driver sends them again.
 func (c *Coordinator) onInfo(m *nats.Msg) {
 	joined, first := c.hosts.onRequest(m)
-	if joined == "" || c.plans.Waiting() == 0 {
+	waitingForPlans := c.plans.Waiting() > 0
+	if joined == "" || !waitingForPlans {
 		return
 	}
 	if first {
@@ -216,6 +240,7 @@ func (c *Coordinator) onInfo(m *nats.Msg) {
 	c.wait.timer.Reset(stallAfter)
 }
 
+// Hosts counts the hosts in other processes and their workers.
 func (c *Coordinator) Hosts() (hosts, workers int) {
 	if c.hosts == nil {
 		return 0, 0

@@ -21,11 +21,11 @@ import (
 	"fedpace/internal/vector"
 )
 
-// hostQueue is the queue group in which the hosts of a run share the tasks that
-// are for any of them.
+// hostQueue is the NATS queue group of a run's hosts: of the tasks that are for any host, each goes to
+// one member of the group.
 const hostQueue = "hosts"
 
-// Host is a [bus.Host].
+// Host is a host's end of a run over NATS: a [bus.Host].
 type Host struct {
 	run    string
 	config bus.HostConfig
@@ -36,21 +36,21 @@ type Host struct {
 	end     context.CancelCauseFunc
 	serving sync.WaitGroup // ends with life
 
-	answering sync.Mutex // guards what follows, memory that is used again for each task
+	answering sync.Mutex // guards the fields of answering tasks, whose memory every task reuses
 	subjects  subject.Clients
-	plan      func(client int, t *bus.Task, p *bus.Plan) error
+	plan      func(client int, t *bus.Task, p *bus.Plan) error // computes the plan p of a task
 	task      bus.Task
 	answer    bus.Plan
-	planned   int    // plans in the buffer
-	subject   string // of the first of them
-	buffer    []byte
+	planned   int    // how many plans the buffer holds
+	subject   string // the subject of the first of them, on which all are sent
+	buffer    []byte // the message with these plans
 
 	holding sync.Mutex
-	jobs    []uint64 // numbers of the jobs that it has taken and not ended
+	jobs    []uint64 // numbers of the jobs that the host has taken and not ended
 
 	js        jetstream.JetStream
-	consumers sync.Map    // jetstream.Consumer by kernel class; missing: to be found (again)
-	copies    atomic.Bool // the coordinator is in another process
+	consumers sync.Map    // jetstream.Consumer by kernel class, as far as they were looked up
+	copies    atomic.Bool // the coordinator is in another process, so sums must be copied
 }
 
 // OpenHost joins a run. The coordinator need not be there yet.
@@ -83,23 +83,22 @@ func (h *Host) Close() error {
 	return nil
 }
 
-func (h *Host) Err() error            { return context.Cause(h.life) }
+// Err is why the host can no longer work; nil while it can.
+func (h *Host) Err() error { return context.Cause(h.life) }
+
+// Done is closed when the host can no longer work.
 func (h *Host) Done() <-chan struct{} { return h.life.Done() }
 
-// ServeTasks subscribes to the tasks that are for this host, and as one of a queue
-// group to those that are for any.
+// ServeTasks subscribes to the tasks that are for this host and, as one of a queue group, to those
+// that are for any host. fn computes the plan of a task. The host's heartbeats begin here.
 func (h *Host) ServeTasks(ctx context.Context, fn func(client int, t *bus.Task, p *bus.Plan) error) error {
 	h.subjects = subject.ClientSubjects(h.run)
 	h.plan = fn
-	for _, x := range []struct{ verb, queue string }{{subject.Task, hostQueue}, {subject.TaskFor(h.config.Name), ""}} {
-		sub, err := h.conn.Listen(subject.AnyClient(h.run, x.verb), x.queue, func(m *nats.Msg) { h.onTask(m, x.verb) })
-		if err != nil {
-			return err
-		}
-		h.serving.Go(func() {
-			<-h.life.Done()
-			_ = sub.Unsubscribe() // fails only on a closed connection, which has none
-		})
+	if err := h.subscribeTasks(subject.Task, hostQueue); err != nil {
+		return err
+	}
+	if err := h.subscribeTasks(subject.TaskFor(h.config.Name), ""); err != nil {
+		return err
 	}
 	if err := h.conn.Settled(ctx); err != nil {
 		return err
@@ -108,7 +107,21 @@ func (h *Host) ServeTasks(ctx context.Context, fn func(client int, t *bus.Task, 
 	return nil
 }
 
-// presence is what the host says of itself.
+// subscribeTasks listens, until the host ends, to the tasks with a verb, in a queue group unless that is
+// empty.
+func (h *Host) subscribeTasks(verb, queue string) error {
+	sub, err := h.conn.Listen(subject.AnyClient(h.run, verb), queue, func(m *nats.Msg) { h.onTask(m, verb) })
+	if err != nil {
+		return err
+	}
+	h.serving.Go(func() {
+		<-h.life.Done()
+		_ = sub.Unsubscribe() // fails only on a closed connection, which has none
+	})
+	return nil
+}
+
+// presence is the host's heartbeat; last says that the host leaves.
 func (h *Host) presence(last bool) bus.Message {
 	h.holding.Lock()
 	defer h.holding.Unlock()
@@ -121,8 +134,8 @@ func (h *Host) presence(last bool) bus.Message {
 	}
 }
 
-// noteJob notes that the host has taken a job, and tells the coordinator, or that it
-// has ended one.
+// noteJob notes that the host has taken a job, or (taken is false) has ended one. A job that is taken
+// is reported at once: the coordinator watches how long it takes.
 func (h *Host) noteJob(job uint64, taken bool) {
 	h.holding.Lock()
 	if taken {
@@ -136,31 +149,36 @@ func (h *Host) noteJob(job uint64, taken bool) {
 	}
 }
 
-// onTask runs on the tasks' subscriptions. Tasks that have come meanwhile are answered
-// together: each message costs more than a plan.
+// onTask handles a task. The plans of tasks that have arrived together are sent together, since a message
+// costs more than a plan: the buffer is sent when no further task waits, or when it is full.
 func (h *Host) onTask(m *nats.Msg, verb string) {
 	h.answering.Lock()
 	defer h.answering.Unlock()
-	if client, ok := h.subjects.Client(m.Subject, verb); ok && !natsconn.Relayed(m) { // else a device's
-		if err := h.answerTo(m, client, verb); err != nil {
+	client, isSimulated := h.subjects.Client(m.Subject, verb)
+	if isSimulated && !natsconn.Relayed(m) {
+		if err := h.addPlan(m, client, verb); err != nil {
 			h.end(err)
 			return
 		}
 	}
-	queued, _, err := m.Sub.Pending() // this one, too
-	if h.planned == 0 ||
-		h.planned <= bus.MaxOthers && queued > 1 && err == nil {
+	if h.planned == 0 {
+		return
+	}
+	queued, _, err := m.Sub.Pending() // counts the message that is being handled
+	moreWait := err == nil && queued > 1
+	if moreWait && h.planned <= bus.MaxOthers {
 		return
 	}
 	h.planned = 0
-	// one that is away: the coordinator asks again
-	if err := h.conn.Publish(h.subject, h.buffer); err != nil && !h.conn.Transient(err) {
+	err = h.conn.Publish(h.subject, h.buffer)
+	if err != nil && !h.conn.Transient(err) { // over a connection that is away: the coordinator asks again
 		h.end(fmt.Errorf("bus: plans on %s: %w", h.subject, err))
 	}
 }
 
-// answerTo adds a client's plan to the next message.
-func (h *Host) answerTo(m *nats.Msg, client int, verb string) (err error) {
+// addPlan computes the plan of a task and adds it to the buffer. A message that is no valid task is
+// ignored. A task of another configuration than the host's ends the host with ErrStale.
+func (h *Host) addPlan(m *nats.Msg, client int, verb string) (err error) {
 	if bus.Unmarshal(m.Data, &h.task) != nil {
 		return nil
 	}
@@ -170,7 +188,8 @@ func (h *Host) answerTo(m *nats.Msg, client int, verb string) (err error) {
 	h.answer.Reset()
 	h.answer.Task = h.task.Task
 	h.answer.Placement = h.task.Placement
-	if err = h.plan(client, &h.task, &h.answer); err == nil {
+	err = h.plan(client, &h.task, &h.answer)
+	if err == nil {
 		err = h.answer.Validate()
 	}
 	if h.planned == 0 {
@@ -189,24 +208,28 @@ func (h *Host) answerTo(m *nats.Msg, client int, verb string) (err error) {
 	return nil
 }
 
-// SendSum lends the tensors to a coordinator in this process, and sends them in
-// chunks to another.
+// SendSum publishes the result's tensors in the shared store for a coordinator in this process, and sends
+// only their handle. A coordinator in another process answers that it does not know the handle: then,
+// and from then on, the host sends the values in chunks.
 func (h *Host) SendSum(ctx context.Context, r *bus.Result) error {
 	w := proto.CloneOf(r.Sum)
 	w.Trainer = h.config.Name
 	w.Chunks = 1
 	w.Params = uint32(len(r.Values))
 	if f := w.Failure; f != nil {
-		f.Kind, f.Text = bus.Text(f.Kind), bus.Text(f.Text)
+		f.Kind = bus.Text(f.Kind)
+		f.Text = bus.Text(f.Text)
 	}
-	if w.Params > 0 && !h.copies.Load() { // lent: the coordinator reads the values where they are
+	hasValues := w.Params > 0
+	if hasValues && !h.copies.Load() {
 		store := h.conn.store
 		w.Handle = &bus.Handle{Store: store.id[:], Number: store.last.Add(1)}
 		store.sums.Store(w.Handle.Number, r)
 		defer store.sums.Delete(w.Handle.Number)
 	}
-	if w.Params == 0 || w.Handle != nil {
-		if _, err := h.sumRequest(ctx, w); !errors.Is(err, errElsewhere) {
+	if !hasValues || w.Handle != nil {
+		_, err := h.sumRequest(ctx, w)
+		if !errors.Is(err, errElsewhere) {
 			return err
 		}
 		h.copies.Store(true)
@@ -215,11 +238,11 @@ func (h *Host) SendSum(ctx context.Context, r *bus.Result) error {
 	return h.copySum(ctx, w, r)
 }
 
-// copySum sends the values, then the control variates, in chunks, one after the
-// other.
+// copySum sends the values and then the client states in chunks, one after the other. The first message
+// also has the clients with their losses.
 func (h *Host) copySum(ctx context.Context, w *bus.Sum, r *bus.Result) error {
 	limit := h.conn.NATS().MaxPayload()
-	size := min(bus.ChunkBytes, int(limit)-proto.Size(w)-1024) / 8
+	size := min(bus.ChunkBytes, int(limit)-proto.Size(w)-1024) / 8 // values in a chunk; states are half as long
 	if size < 1 {
 		return fmt.Errorf(
 			"bus: sum of job %d: %d bytes of losses do not fit a message of %d: the job has too many clients",
@@ -237,7 +260,8 @@ func (h *Host) copySum(ctx context.Context, w *bus.Sum, r *bus.Result) error {
 		if i < len(values) {
 			w.Values = vector.Bytes(values[i])
 		} else {
-			w.Values, w.Variates = nil, vector.Bytes(states[i-len(values)])
+			w.Values = nil
+			w.Variates = vector.Bytes(states[i-len(values)])
 		}
 		if i == 1 {
 			w.Clients = nil
@@ -250,12 +274,12 @@ func (h *Host) copySum(ctx context.Context, w *bus.Sum, r *bus.Result) error {
 	return fmt.Errorf("bus: sum of job %d: the coordinator misses chunks after all %d were sent", w.Job, chunks)
 }
 
-// sumPatience is how long one message of a sum waits for its answer until it is sent
-// again.
+// sumPatience is how long one message of a sum may stay unanswered before it is sent again.
 const sumPatience = 10 * time.Second
 
-// sumRequest sends one message of a sum until it is answered. One of which either way
-// arrives damaged is sent again; then the sum is refused, and the job done again.
+// sumRequest sends one message of a sum until it is answered; done says that the coordinator needs no
+// more of the sum. A message, or an answer, that arrives damaged is sent again a few times; after
+// that the sum counts as refused, and the job is done again.
 func (h *Host) sumRequest(ctx context.Context, w *bus.Sum) (done bool, err error) {
 	b, err := bus.MarshalSealed(w)
 	if err != nil {

@@ -17,23 +17,24 @@ import (
 )
 
 const (
-	pullPatience = 20 * time.Second // one pull for a job
-	postponement = time.Second      // a job that cannot be done yet
+	pullPatience = 20 * time.Second // how long one request waits for a job
+	postponement = time.Second      // how long a job waits that cannot be done yet
 )
 
-// delivery is a job that this host holds. Marks of progress keep it from being
-// given to another until Done or Release.
+// delivery is a job that this host has taken. Until Done or Release it sends the server marks of
+// progress, or the server would give the job to another host after AckWait.
 type delivery struct {
 	job  *bus.Job
 	host *Host
 	msg  jetstream.Msg
-	stop context.CancelFunc // ends the marks
-	mark sync.WaitGroup
+	stop context.CancelFunc // ends the marks of progress
+	mark sync.WaitGroup     // the goroutine that sends them
 }
 
+// Job is the job.
 func (d *delivery) Job() *bus.Job { return d.job }
 
-// NextJob waits for a job. It outlives a coordinator or a stream that goes and
+// NextJob waits for a job. It outlives a coordinator or a stream that goes away and
 // comes back; it returns the context's error or what broke the connection.
 func (h *Host) NextJob(ctx context.Context, kernel string) (bus.Delivery, error) {
 	if err := names.CheckToken("kernel", kernel); err != nil {
@@ -41,13 +42,16 @@ func (h *Host) NextJob(ctx context.Context, kernel string) (bus.Delivery, error)
 	}
 	ctx, cancel := bus.Until(ctx, h.life)
 	defer cancel()
-	passes := func(err error) bool { // also of a stream or a consumer that is not there yet
+	// Every other failure is transient, also a stream or a consumer that does not exist yet.
+	transient := func(err error) bool {
 		return !errors.Is(err, nats.ErrConnectionClosed) && !errors.Is(err, nats.ErrPermissionViolation)
 	}
 	var d *delivery
-	err := h.conn.Retry(ctx, natsconn.Retry{Attempt: pullPatience, Transient: passes}, func(ctx context.Context) (err error) {
-		if d, err = h.nextJob(ctx, kernel); err != nil && ctx.Err() == nil && !errors.Is(err, jetstream.ErrNoMessages) {
-			h.consumers.Delete(kernel)
+	err := h.conn.Retry(ctx, natsconn.Retry{Attempt: pullPatience, Transient: transient}, func(ctx context.Context) (err error) {
+		d, err = h.nextJob(ctx, kernel)
+		noJobYet := err == nil || ctx.Err() != nil || errors.Is(err, jetstream.ErrNoMessages)
+		if !noJobYet {
+			h.consumers.Delete(kernel) // the stream may have been made again
 		}
 		return err
 	})
@@ -60,6 +64,9 @@ func (h *Host) NextJob(ctx context.Context, kernel string) (bus.Delivery, error)
 	return d, nil
 }
 
+// nextJob waits for one job until ctx ends and begins its marks of progress. A job that cannot be read
+// is thrown away with a reason, of which the server tells the coordinator at once: no repetition would
+// make it readable. A job that was damaged on its way is sent again.
 func (h *Host) nextJob(ctx context.Context, kernel string) (*delivery, error) {
 	consumer, err := h.consumer(ctx, kernel)
 	if err != nil {
@@ -71,8 +78,6 @@ func (h *Host) nextJob(ctx context.Context, kernel string) (*delivery, error) {
 	}
 	j := new(bus.Job)
 	if err := bus.UnmarshalSealed(m.Data(), j); err != nil {
-		// No repetition makes it readable: the coordinator learns at once. It sends
-		// one that was damaged again.
 		reason := bus.ValidText(err.Error())
 		if errors.Is(err, bus.ErrDamaged) {
 			reason = damagedReason
@@ -95,7 +100,7 @@ func (h *Host) nextJob(ctx context.Context, kernel string) (*delivery, error) {
 	return d, nil
 }
 
-// consumer looks the consumer up unless that has been done.
+// consumer returns the consumer of a kernel class, which is looked up on the server once.
 func (h *Host) consumer(ctx context.Context, kernel string) (jetstream.Consumer, error) {
 	if cached, ok := h.consumers.Load(kernel); ok {
 		return cached.(jetstream.Consumer), nil
@@ -107,7 +112,7 @@ func (h *Host) consumer(ctx context.Context, kernel string) (jetstream.Consumer,
 	return c, err
 }
 
-// end ends the marks of progress, and the host's hold.
+// end ends the marks of progress and notes that the host does not have the job any more.
 func (d *delivery) end() {
 	d.stop()
 	d.mark.Wait()
@@ -127,7 +132,7 @@ func (d *delivery) Done(ctx context.Context) error {
 		return nil
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case d.host.conn.Transient(err): // nobody answers for a job that is not queued
+	case d.host.conn.Transient(err): // the server does not answer for a job that is not queued any more
 		return nil
 	}
 	return fmt.Errorf("bus: acknowledge job %d: %w", d.job.Job, err)

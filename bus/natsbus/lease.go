@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -18,56 +17,98 @@ import (
 	"fedpace/bus/natsconn"
 )
 
-// A lease ends leaseFor after its holder renewed it last, unless the run's
-// configuration says otherwise. The holder renews it renewals times meanwhile: a
-// second coordinator knows after two of them that the first lives, and goes on when
-// the lease of a dead one has ended.
 const (
-	leaseFor       = 5 * time.Second
-	renewals       = 5
+	// leaseFor is how long a lease lasts after it was renewed, unless the run's
+	// configuration says otherwise.
+	leaseFor = 5 * time.Second
+	// renewals is how often the holder renews the lease within that time. A second
+	// coordinator that has seen two renewals knows that the first is alive.
+	renewals = 5
+	// renewalAttempt bounds one attempt to renew the lease.
 	renewalAttempt = time.Second
 )
 
-// lease is the right to drive a run, of which a run has one on a server: an entry
-// in a bucket of its own whose every change names the revision that it replaces.
-// The server deletes the entry when it has not been renewed for leaseFor; who has
-// waited so long by its own clock replaces the entry. The bucket lives in memory: a
-// server that forgets gives the lease to whoever asks first, its holder more likely
-// than not.
+// noRevision is the revision of an entry that is not known to exist.
+const noRevision = 0
+
+// lease is the right to drive a run on a server, which one coordinator has at a time.
+//
+// It is an entry in a key-value bucket of its own. Every change of the entry names the
+// revision that it replaces, and the server refuses a change that names another one: so two
+// coordinators cannot both hold the lease. The server deletes an entry that was not renewed
+// for the lease's duration (the bucket's TTL). A coordinator that has seen no renewal for that
+// long by its own clock may replace the entry, too.
+//
+// The bucket lives in memory. A server that has lost it gives the lease to the first
+// coordinator that asks, which is most likely its holder.
 type lease struct {
 	conn  *Conn
 	js    jetstream.JetStream
 	run   string
 	store jetstream.KeyValueConfig
-	kv    jetstream.KeyValue // nil: it is not known to be there
+	kv    jetstream.KeyValue // nil: the bucket is not known to exist
 
-	me       string // unique, then words for people
-	revision uint64 // the entry's; 0: it is not known to be there
-	renewed  atomic.Pointer[time.Time]
+	me       string                    // the entry's value: a random token, then words for people
+	revision uint64                    // the entry's last known revision, or noRevision
+	renewed  atomic.Pointer[time.Time] // when the last renewal was requested; nil: the lease is not held
 }
 
-// errNotHeld is of what may be done only by the holder of the lease, while it does
-// not know whether it still is.
+// errNotHeld is returned by what only the holder of the lease may do, while this coordinator does not
+// know whether it still is the holder. It is transient: the lease may be renewed yet.
 const errNotHeld = natsconn.TransientError("the lease of the run has to be renewed first")
 
-// heldError is of a lease that somebody else has.
+// heldError reports that another coordinator has the lease.
 type heldError struct {
-	holder   string
-	revision uint64
+	holder   string // who it is, in words
+	revision uint64 // the entry's: it grows while the holder renews
 }
 
 func (e *heldError) Error() string { return e.holder + " has the lease" }
 
-// acquireLease waits until the lease of a run is this coordinator's, at most as long as
-// a dead one's lasts. It is refused where another coordinator lives.
+// acquireLease waits until this coordinator has the lease of a run, for as long as the lease of a dead
+// coordinator may last. It returns an error when another coordinator is seen to renew the lease.
 func (c *Conn) acquireLease(
 	ctx context.Context,
 	js jetstream.JetStream,
 	run string,
 	config *bus.CoordinatorConfig,
 ) (*lease, error) {
-	machine, _ := os.Hostname() // for people alone
-	l := &lease{
+	l := c.newLease(js, run, config)
+	rival := rivalWatch{lease: config.Lease}
+	for {
+		err := c.Do(ctx, "give the lease of run "+run, natsconn.RequestTimeout, l.renew)
+		if jetStreamDisabled(err) {
+			return nil, fmt.Errorf("bus: the server has no JetStream, which runs need: start it with nats-server -js, and allow it for the account (%s)", c.Address())
+		}
+		var held *heldError
+		if !errors.As(err, &held) {
+			return l, err
+		}
+		if rival.last == nil {
+			c.Notice(waitingForLease(run, held, config.Lease))
+		}
+		switch rival.observe(held, time.Now()) {
+		case rivalAlive:
+			return nil, fmt.Errorf(
+				"bus: run %s has a coordinator on this server already (%s): let it end, or choose another name",
+				run,
+				held.holder,
+			)
+		case rivalSilent:
+			l.revision = held.revision // the next attempt replaces the entry, unless it is renewed before
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(config.Lease / (4 * renewals)):
+		}
+	}
+}
+
+// newLease prepares the lease of a run for this process, which does not have it yet.
+func (c *Conn) newLease(js jetstream.JetStream, run string, config *bus.CoordinatorConfig) *lease {
+	machine, _ := os.Hostname() // only people read it
+	return &lease{
 		conn: c,
 		js:   js,
 		run:  run,
@@ -80,111 +121,150 @@ func (c *Conn) acquireLease(
 			Replicas:    config.Replicas,
 		},
 	}
-	var last *heldError
-	var lastChange time.Time // when it was
-	renewed := 0             // times since the first; what a coordinator sent before it died may still arrive
-	for {
-		err := c.Do(ctx, "give the lease of run "+run, natsconn.RequestTimeout, l.renew)
-		var held *heldError
-		switch {
-		case errors.Is(
-			err,
-			jetstream.ErrJetStreamNotEnabled,
-		), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
-			return nil, fmt.Errorf("bus: the server has no JetStream, which runs need: start it with nats-server -js, and allow it for the account (%s)", c.Address())
-		case !errors.As(err, &held):
-			return l, err
-		case last == nil:
-			last, lastChange = held, time.Now()
-			c.Notice(bus.Notice{
-				Subject: run, State: bus.WaitingForLease,
-				Text: fmt.Sprintf(
-					"Waiting for the lease of run %s, which %s has, to end: at most %v.",
-					run,
-					held.holder,
-					config.Lease,
-				),
-			})
-		case held.revision != last.revision:
-			last, lastChange, renewed = held, time.Now(), renewed+1
-			if renewed > 1 {
-				return nil, fmt.Errorf(
-					"bus: run %s has a coordinator on this server already (%s): let it end, or choose another name",
-					run,
-					held.holder,
-				)
-			}
-		case time.Since(lastChange) > config.Lease: // the server's clock was set back, so to it the entry is young
-			l.revision = held.revision // the next attempt replaces the entry, unless it has been renewed
-		}
-		select {
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-time.After(config.Lease / (4 * renewals)):
-		}
+}
+
+// jetStreamDisabled reports whether the server, or the account, has no JetStream.
+func jetStreamDisabled(err error) bool {
+	return errors.Is(err, jetstream.ErrJetStreamNotEnabled) ||
+		errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount)
+}
+
+// waitingForLease is the notice that a coordinator waits for another one's lease to end.
+func waitingForLease(run string, held *heldError, duration time.Duration) bus.Notice {
+	return bus.Notice{
+		Subject: run,
+		State:   bus.WaitingForLease,
+		Text: fmt.Sprintf(
+			"Waiting for the lease of run %s, which %s has, to end: at most %v.",
+			run,
+			held.holder,
+			duration,
+		),
 	}
 }
 
-// renew takes the lease, or holds it for longer, in one attempt. An error that
-// passes may be followed by another attempt; *heldBy says that it is another's.
+// rivalState is what is known of another coordinator that has the lease.
+type rivalState int
+
+const (
+	rivalUnknown rivalState = iota // it has not been watched for long enough
+	rivalAlive                     // it renews the lease
+	rivalSilent                    // it has not renewed the lease for the lease's duration
+)
+
+// rivalWatch finds out whether another holder of the lease is alive.
+type rivalWatch struct {
+	lease    time.Duration
+	last     *heldError // the entry as it was last seen; nil: not yet
+	since    time.Time  // when its present revision was first seen
+	renewals int        // changes of the revision so far
+}
+
+// observe takes the entry as it is at a time. One change of the revision does not prove that its holder
+// is alive: a renewal that a coordinator sent before it died may still arrive. The second one does. An
+// entry that stays unchanged for the lease's duration should have been deleted by the server; it was
+// not if the server's clock was set back.
+func (w *rivalWatch) observe(held *heldError, now time.Time) rivalState {
+	switch {
+	case w.last == nil:
+		w.last = held
+		w.since = now
+	case held.revision != w.last.revision:
+		w.last = held
+		w.since = now
+		w.renewals++
+		if w.renewals > 1 {
+			return rivalAlive
+		}
+	case now.Sub(w.since) > w.lease:
+		return rivalSilent
+	}
+	return rivalUnknown
+}
+
+// renew acquires the lease or prolongs it, in one attempt. After a transient error another attempt
+// may follow; a *heldError says that another coordinator has the lease.
 func (l *lease) renew(ctx context.Context) (err error) {
 	if l.kv == nil {
-		if l.kv, err = l.js.CreateOrUpdateKeyValue(ctx, l.store); err != nil {
+		l.kv, err = l.js.CreateOrUpdateKeyValue(ctx, l.store)
+		if err != nil {
+			l.kv = nil
 			return err
 		}
 	}
+	// The lease counts from the request, not from its answer: the server may have taken it at once.
 	requested := time.Now()
 	revision, err := l.kv.Update(ctx, leaseKey, []byte(l.me), l.revision)
-	switch {
-	case err == nil:
+	if err == nil {
 		l.revision = revision
 		l.renewed.Store(&requested)
 		return nil
-	case !wrongRevision(err):
-		// the bucket may be gone; of one that is not, nobody answers where somebody listens to everything
+	}
+	if !wrongRevision(err) {
+		// The bucket may be gone. Where somebody listens to every subject, the server does not say so:
+		// the request just has no answer. The bucket is therefore made again by the next attempt.
 		l.kv = nil
-		l.revision = 0
+		l.revision = noRevision
 		return err
 	}
+	return l.readEntry(ctx)
+}
+
+// readEntry finds out why the server refused a renewal. It notes the entry's revision, by which the next
+// attempt may succeed, and returns errNotHeld; or a *heldError if the entry is another coordinator's.
+func (l *lease) readEntry(ctx context.Context) error {
 	entry, err := l.kv.Get(ctx, leaseKey)
-	switch {
-	case errors.Is(err, jetstream.ErrKeyNotFound): // it has ended
-		l.revision = 0
+	if errors.Is(err, jetstream.ErrKeyNotFound) { // the lease has ended
+		l.revision = noRevision
 		return errNotHeld
-	case err != nil:
+	}
+	if err != nil {
 		return err
-	case string(entry.Value()) == l.me: // an answer was lost
+	}
+	if string(entry.Value()) == l.me { // a renewal succeeded whose answer was lost
 		l.revision = entry.Revision()
 		return errNotHeld
 	}
 	_, holder, _ := strings.Cut(string(entry.Value()), " ")
-	return &heldError{bus.ValidText(holder), entry.Revision()}
+	return &heldError{holder: bus.ValidText(holder), revision: entry.Revision()}
 }
 
-// leaseKey is the bucket's only key.
+// leaseKey is the only key of the lease's bucket.
 const leaseKey = "coordinator"
 
-// wrongRevision tells that another change came before.
+// wrongRevision reports whether the server refused a change because it named another revision than
+// the entry's: somebody else changed the entry before.
 func wrongRevision(err error) bool {
+	if errors.Is(err, jetstream.ErrKeyExists) {
+		return true
+	}
 	var api *jetstream.APIError
-	codes := []jetstream.ErrorCode{jetstream.JSErrCodeStreamWrongLastSequence, jetstream.JSErrCodeStreamWrongLastSequenceConstant}
-	return errors.Is(err, jetstream.ErrKeyExists) || errors.As(err, &api) && slices.Contains(codes, api.ErrorCode)
+	if !errors.As(err, &api) {
+		return false
+	}
+	return api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
+		api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant
 }
 
-// check returns an error that passes unless the lease is held now. It looks at both
-// clocks: the monotonic one stands while the machine sleeps, and the other may be
-// set.
+// check returns errNotHeld unless the lease is held now. The lease must be young by two clocks: the
+// monotonic one stands still while the machine sleeps, and the wall clock may be set.
 func (l *lease) check() error {
-	now := time.Now()
 	renewed := l.renewed.Load()
-	if renewed == nil || now.Sub(*renewed) >= l.store.TTL || now.Round(0).Sub(renewed.Round(0)) >= l.store.TTL {
+	if renewed == nil {
+		return errNotHeld
+	}
+	now := time.Now()
+	byMonotonicClock := now.Sub(*renewed)
+	byWallClock := now.Round(0).Sub(renewed.Round(0))
+	if byMonotonicClock >= l.store.TTL || byWallClock >= l.store.TTL {
 		return errNotHeld
 	}
 	return nil
 }
 
-// renewUntil renews the lease until ctx ends. lost is told when another coordinator has
-// it, lapsed when it is held again after it had ended: another may have had it.
+// renewUntil renews the lease until ctx ends. It calls taken, and returns, when another coordinator has
+// the lease or the server refuses for good. It calls lapsed when the lease is held again after it had
+// ended: another coordinator may have had it meanwhile.
 func (l *lease) renewUntil(ctx context.Context, taken, lapsed func(error)) {
 	for range bus.Ticks(ctx, l.store.TTL/renewals) {
 		ended := false
@@ -213,10 +293,11 @@ func (l *lease) renewUntil(ctx context.Context, taken, lapsed func(error)) {
 	}
 }
 
-// release removes the bucket, and with it the entry.
+// release ends the lease by deleting its bucket, so that another coordinator need not wait. A lease
+// that is not held ends by itself, or is another coordinator's.
 func (l *lease) release(ctx context.Context) error {
 	if l.check() != nil {
-		return nil // it ends by itself, or is another's
+		return nil
 	}
 	l.renewed.Store(nil)
 	return l.conn.remove(ctx, "give the lease of run "+l.run+" back", func(ctx context.Context) error {

@@ -18,30 +18,31 @@ import (
 	"fedpace/internal/vector"
 )
 
-// Store is the memory through which the two ends of a run hand models and partial
-// sums to each other when both live in one process and their connections share it.
+// Store is the memory through which the two ends of a run hand over models and partial sums without
+// copies, where both are in one process and their connections share the store.
 type Store struct {
-	id     [16]byte      // tells one process's handles from another's
+	id     [16]byte      // random: a handle with another id is of another process
 	models sync.Map      // []float32 by modelKey
-	sums   sync.Map      // *bus.Result by handle, while a trainer lends it
-	last   atomic.Uint64 // handle
+	sums   sync.Map      // *bus.Result by handle number, from SendSum's beginning to its end
+	last   atomic.Uint64 // the last handle number
 }
 
-// modelKey has the run in it: two runs may name one model and each ends its
-// own use of it.
+// modelKey identifies a run's use of a model. Two runs may use one model, and each deletes its own
+// entry.
 type modelKey struct {
 	run    string
 	digest bus.Digest
 }
 
+// NewStore makes an empty store.
 func NewStore() *Store {
 	s := new(Store)
 	rand.Read(s.id[:]) // never fails
 	return s
 }
 
-// PutModel shares the slice with the hosts of this process; others and devices get
-// the model in chunks (CoordinatorConfig.PublishModels).
+// PutModel shares the slice with the hosts of this process, and publishes the model in chunks for other
+// hosts and devices if CoordinatorConfig.PublishModels says so.
 func (c *Coordinator) PutModel(ctx context.Context, digest bus.Digest, params []float32) error {
 	if digest.IsZero() || len(params) == 0 || len(params) > bus.MaxParams {
 		return fmt.Errorf("bus: model %s of %d parameters, want 1 to %d", digest, len(params), bus.MaxParams)
@@ -65,7 +66,7 @@ func (c *Coordinator) PutModelsAgain(ctx context.Context) error {
 	return nil
 }
 
-// available yields the run's models.
+// available yields the models that were put and not deleted.
 func (c *Coordinator) available() iter.Seq2[bus.Digest, []float32] {
 	return func(yield func(bus.Digest, []float32) bool) {
 		c.conn.store.models.Range(func(key, params any) bool {
@@ -75,6 +76,7 @@ func (c *Coordinator) available() iter.Seq2[bus.Digest, []float32] {
 	}
 }
 
+// chunksAvailable is how many messages the models' stream holds when nothing is missing.
 func (c *Coordinator) chunksAvailable() (n uint64) {
 	for _, params := range c.available() {
 		n += uint64((len(params) + c.chunkSize() - 1) / c.chunkSize())
@@ -82,13 +84,13 @@ func (c *Coordinator) chunksAvailable() (n uint64) {
 	return n
 }
 
-// chunkSize is how many parameters go into a chunk.
+// chunkSize is how many parameters fit into one chunk, beside at most 1,024 bytes of other fields.
 func (c *Coordinator) chunkSize() int {
 	return min(bus.ChunkBytes, int(c.conn.NATS().MaxPayload())-1024) / 4
 }
 
-// publishModel sends the chunks, if models are published, and waits until the
-// stream has them all.
+// publishModel sends a model's chunks, if models are published at all, and waits until the stream has
+// confirmed all of them.
 func (c *Coordinator) publishModel(ctx context.Context, d bus.Digest, params []float32) error {
 	if !c.config.PublishModels {
 		return nil
@@ -124,7 +126,8 @@ func (c *Coordinator) publishModel(ctx context.Context, d bus.Digest, params []f
 	return nil
 }
 
-// DeleteModel forgets a model here and on the server.
+// DeleteModel removes a model from this process's memory and from the server. A removal on the server
+// that fails for the moment is made up for by a later call: what stays only takes memory.
 func (c *Coordinator) DeleteModel(ctx context.Context, digest bus.Digest) error {
 	c.conn.store.models.Delete(modelKey{c.run, digest})
 	if !c.config.PublishModels {
@@ -143,7 +146,7 @@ func (c *Coordinator) DeleteModel(ctx context.Context, digest bus.Digest) error 
 			)
 		}
 		if err != nil && c.conn.Transient(err) && ctx.Err() == nil {
-			return nil // with the next one: what stays takes memory, nothing else
+			return nil
 		}
 		if err != nil {
 			return fmt.Errorf("bus: delete model %s: %w", c.unwanted[0], err)
@@ -153,33 +156,34 @@ func (c *Coordinator) DeleteModel(ctx context.Context, digest bus.Digest) error 
 	return nil
 }
 
-// replicaLag is how long a server of a cluster may lack a model that others hold: any of them answers.
-// To ask for it again costs less than to have it put again.
+// replicaLag is how long a server of a cluster may lack a model that others hold already; any of them
+// may answer a request. To ask again costs less than to have the model published again.
 const replicaLag = 250 * time.Millisecond
 
-// cacheBytes is how much a host keeps of the models that it fetched.
+// cacheBytes bounds the models that a host keeps in memory.
 const cacheBytes = 256 << 20
 
-// modelCache keeps the models that a host fetched. The least recently used leave
-// when they exceed the limit; the newest stays.
+// modelCache keeps the models that a host has fetched. When they exceed the limit the least recently
+// used ones are dropped; the newest always stays.
 type modelCache struct {
 	limit   int64
-	lag     time.Duration      // for which a model that is not there is asked for again
-	fetches singleflight.Group // by digest: workers share a fetch
+	lag     time.Duration      // how long a missing model is asked for again
+	fetches singleflight.Group // by digest: workers that need one model share its fetch
 
 	mu    sync.Mutex
 	bytes int64
 	list  []cachedModel // the least recently used first
 }
 
+// cachedModel is a model in a host's memory.
 type cachedModel struct {
 	digest bus.Digest
 	params []float32
 }
 
-// Model finds a model in the coordinator's memory if it is in this process, else in
-// the cache or on the bus, its digest checked. A fetch belongs to the host: it goes
-// on when the caller that began it gives up.
+// Model returns a model from the coordinator's memory if that is in this process, from the cache, or
+// from the bus, with its digest checked. Workers share a fetch, so it belongs to the host: it continues
+// when the caller that began it gives up.
 func (h *Host) Model(ctx context.Context, d bus.Digest) ([]float32, error) {
 	if params, ok := h.conn.store.models.Load(modelKey{h.run, d}); ok {
 		return params.([]float32), nil
@@ -202,7 +206,7 @@ func (h *Host) Model(ctx context.Context, d bus.Digest) ([]float32, error) {
 	}
 }
 
-// find returns a model, nil if it is not kept.
+// find returns a model and marks it as the most recently used; nil if it is not cached.
 func (c *modelCache) find(d bus.Digest) []float32 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -215,6 +219,7 @@ func (c *modelCache) find(d bus.Digest) []float32 {
 	return m.params
 }
 
+// put adds a model and drops the least recently used ones beyond the limit.
 func (c *modelCache) put(m cachedModel) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"fedpace/bus/natsconn"
 )
 
-// streamCheckInterval is how often the streams are looked at while jobs are open.
+// streamCheckInterval is how often the streams are checked while jobs are open.
 const streamCheckInterval = 2 * time.Second
 
 const (
@@ -24,13 +24,14 @@ const (
 	pendingJobs = 1 << 12 // jobs and chunks that the stream has not confirmed
 )
 
-// openStreams makes the run's streams: the jobs, as a work queue with the consumer
-// of the run's kernel class, and the models' chunks.
+// openStreams makes the run's streams: the jobs, a work queue with a consumer for the run's kernel
+// class, and the models' chunks. It empties them last: by then everything has arrived that a dead
+// coordinator of the run had sent.
 func (c *Coordinator) openStreams(ctx context.Context) error {
 	if err := c.request(ctx, "make the streams of run "+c.run, 2*natsconn.RequestTimeout, c.makeStreams); err != nil {
 		return err
 	}
-	for _, name := range c.streams() { // after all else: what a dead coordinator sent last has come by now
+	for _, name := range c.streams() {
 		err := c.request(ctx, "empty stream "+name, 0, func(ctx context.Context) error { return c.purge(ctx, name) })
 		if err != nil {
 			return err
@@ -39,8 +40,9 @@ func (c *Coordinator) openStreams(ctx context.Context) error {
 	return nil
 }
 
-// request has the server do something of which only the holder of the lease has the
-// right. One attempt takes so long at most; 0: what f bounds itself.
+// request has the server do something that only the holder of the lease may do, and tries again as
+// [natsconn.Conn.Do] says. attempt bounds one attempt; 0 means that f bounds itself. action says what
+// is asked of the server, for errors and notices.
 func (c *Coordinator) request(
 	ctx context.Context,
 	action string,
@@ -55,6 +57,7 @@ func (c *Coordinator) request(
 	})
 }
 
+// streams names the run's streams.
 func (c *Coordinator) streams() []string {
 	if c.config.PublishModels {
 		return []string{subject.JobsStream(c.run), subject.ModelsStream(c.run)}
@@ -62,19 +65,11 @@ func (c *Coordinator) streams() []string {
 	return []string{subject.JobsStream(c.run)}
 }
 
-// makeStreams leaves streams that are there, and what they hold, as they are.
+// makeStreams makes the streams and the consumer that do not exist. Those that exist, and what they
+// hold, stay as they are.
 func (c *Coordinator) makeStreams(ctx context.Context) error {
 	for _, name := range c.streams() {
-		config := jetstream.StreamConfig{Name: name, Storage: jetstream.MemoryStorage, Replicas: c.config.Replicas}
-		if name == subject.JobsStream(c.run) {
-			config.Subjects = []string{subject.AnyJobs(c.run)}
-			config.Retention = jetstream.WorkQueuePolicy
-		} else {
-			config.Subjects = []string{subject.AnyModel(c.run)}
-			config.MaxMsgsPerSubject = 1
-			config.AllowDirect = true
-		}
-		if _, err := c.js.CreateOrUpdateStream(ctx, config); err != nil {
+		if _, err := c.js.CreateOrUpdateStream(ctx, c.streamConfig(name)); err != nil {
 			return fmt.Errorf("bus: make stream %s: %w", name, err)
 		}
 	}
@@ -87,7 +82,7 @@ func (c *Coordinator) makeStreams(ctx context.Context) error {
 		AckWait:       c.config.AckWait,
 		MaxDeliver:    c.config.MaxDeliver,
 		FilterSubject: subject.Jobs(c.run, c.config.Kernel),
-		MaxAckPending: -1, // trainers take one at a time each
+		MaxAckPending: -1, // no limit: each trainer takes one job at a time
 		MaxWaiting:    maxWaiting,
 		MemoryStorage: true,
 	})
@@ -97,9 +92,29 @@ func (c *Coordinator) makeStreams(ctx context.Context) error {
 	return nil
 }
 
-// removeStreams also ends the sharing of models. Streams of a server that is gone
-// are gone, too; on one that is away for longer they stay, and are emptied when a
-// run of the name is opened again.
+// streamConfig is the configuration of one of the run's streams. Jobs leave their stream when they are
+// acknowledged. Of the models the stream holds one message for each chunk, which anybody may get
+// directly, without a consumer.
+func (c *Coordinator) streamConfig(name string) jetstream.StreamConfig {
+	config := jetstream.StreamConfig{
+		Name:     name,
+		Storage:  jetstream.MemoryStorage,
+		Replicas: c.config.Replicas,
+	}
+	if name == subject.JobsStream(c.run) {
+		config.Subjects = []string{subject.AnyJobs(c.run)}
+		config.Retention = jetstream.WorkQueuePolicy
+	} else {
+		config.Subjects = []string{subject.AnyModel(c.run)}
+		config.MaxMsgsPerSubject = 1
+		config.AllowDirect = true
+	}
+	return config
+}
+
+// removeStreams ends the sharing of models within this process, and removes the run's streams and its
+// lease from the server. Streams of a server that is down are gone with it, as they live in memory. On
+// a server that is away for longer they stay; they are emptied when a run of this name is opened again.
 func (c *Coordinator) removeStreams(ctx context.Context) error {
 	c.js.CleanupPublisher()
 	for d := range c.available() {
@@ -107,7 +122,7 @@ func (c *Coordinator) removeStreams(ctx context.Context) error {
 	}
 	for _, name := range c.streams() {
 		if c.lease.check() != nil {
-			return nil // another coordinator may have made them its own
+			return nil // the streams may be another coordinator's by now
 		}
 		err := c.conn.remove(
 			ctx,
@@ -121,8 +136,9 @@ func (c *Coordinator) removeStreams(ctx context.Context) error {
 	return c.lease.release(ctx)
 }
 
-// remove has the server do what belongs to the close of a run, such as a removal.
-// That it is gone already is no error, nor that the server is away.
+// remove has the server do something when a run is closed, such as a removal. It is no error that what
+// is to be removed does not exist, that the connection is lost, or that ctx has ended: Close must not
+// fail for what ends by itself.
 func (c *Conn) remove(ctx context.Context, action string, f func(context.Context) error) error {
 	err := c.Do(ctx, action, natsconn.RequestTimeout, func(ctx context.Context) error {
 		err := f(ctx)
@@ -137,7 +153,7 @@ func (c *Conn) remove(ctx context.Context, action string, f func(context.Context
 	return err
 }
 
-// purge empties a stream, or a part of it, in one attempt.
+// purge empties a stream, or the part of it that options select, in one attempt.
 func (c *Coordinator) purge(ctx context.Context, name string, options ...jetstream.StreamPurgeOpt) error {
 	ctx, cancel := c.conn.Attempt(ctx, natsconn.RequestTimeout)
 	defer cancel()
@@ -148,9 +164,9 @@ func (c *Coordinator) purge(ctx context.Context, name string, options ...jetstre
 	return err
 }
 
-// SendJob does not wait for the queue's acknowledgement: what goes wrong comes out
-// of TakeSum. Jobs carry no Nats-Msg-Id: one that is sent again must not be taken
-// for a repeat.
+// SendJob queues a job and does not wait for the queue's confirmation: what goes wrong is returned by
+// TakeSum. Jobs have no Nats-Msg-Id header: a job that is sent again on purpose must not be dropped
+// as a duplicate.
 func (c *Coordinator) SendJob(ctx context.Context, j *bus.Job) error {
 	if err := j.Validate(); err != nil {
 		return err
@@ -162,13 +178,14 @@ func (c *Coordinator) SendJob(ctx context.Context, j *bus.Job) error {
 		return nil // the queue has it
 	}
 	if err := c.lease.check(); err != nil {
-		c.look(err) // when it is renewed, what is open is sent again
+		c.requestCheck(err) // when the lease is renewed, open jobs are sent again
 		return nil
 	}
 	return c.queueJob(j)
 }
 
-// queueJob puts a job into the queue, perhaps a further time.
+// queueJob puts a job into the queue. The queue may hold it already: then it holds two copies, and two
+// hosts may do it.
 func (c *Coordinator) queueJob(j *bus.Job) error {
 	b, err := bus.MarshalSealed(j)
 	if err != nil {
@@ -186,15 +203,16 @@ func (c *Coordinator) queueJob(j *bus.Job) error {
 		return nil
 	}
 	err = fmt.Errorf("bus: send job %d: %w", j.Job, err)
-	if c.conn.Transient(err) { // it is sent again with the others that are open
-		c.look(err)
+	if c.conn.Transient(err) { // the job is sent again with the other open ones
+		c.requestCheck(err)
 		return nil
 	}
 	return err
 }
 
-// queueRest puts the open jobs into the queue that it did not take.
-func (c *Coordinator) queueRest(ctx context.Context) error {
+// queueUnconfirmed puts the open jobs into the queue that it did not take, one by one, and waits until
+// it has confirmed each.
+func (c *Coordinator) queueUnconfirmed(ctx context.Context) error {
 	for _, j := range c.sums.unqueued() {
 		b, err := bus.MarshalSealed(j)
 		if err != nil {
@@ -211,12 +229,12 @@ func (c *Coordinator) queueRest(ctx context.Context) error {
 	return nil
 }
 
-// backUpEvery is how often slow jobs are looked for, beside the times at which a
-// sum is accepted or a host leaves.
+// backUpEvery is how often slow jobs are looked for. Jobs are also looked for when a sum is accepted
+// or a host leaves.
 const backUpEvery = 50 * time.Millisecond
 
-// backUpJobs queues jobs again whose hosts are gone or slow, and takes jobs from
-// the queue that are done, until ctx ends.
+// backUpJobs runs until ctx ends. It queues jobs again that only hosts held which are gone, queues slow
+// jobs a second time for idle workers, and removes messages of finished jobs from the queue.
 func (c *Coordinator) backUpJobs(ctx context.Context) {
 	tick := time.NewTicker(backUpEvery)
 	defer tick.Stop()
@@ -228,17 +246,18 @@ func (c *Coordinator) backUpJobs(ctx context.Context) {
 		case <-c.hosts.jobs.Wake:
 		}
 		if c.lease.check() != nil {
-			continue // when it is renewed
+			continue // it may be another coordinator's queue by now
 		}
 		lost, slow, done := c.hosts.jobs.Due()
 		for _, job := range lost {
-			// Its deliveries to hosts that died do not count.
+			// The old messages are removed, so that deliveries to hosts that died
+			// do not count towards MaxDeliver.
 			done = append(done, c.sums.numbers(job)...)
 		}
 		for _, job := range slices.Concat(lost, slow) {
-			var j *bus.Job
-			if c.sums.withJob(job, func(o *openJob) { j = o.job }); j == nil {
-				continue // its sum has come
+			j := c.sums.job(job)
+			if j == nil {
+				continue // its sum has arrived meanwhile
 			}
 			if err := c.queueJob(j); err != nil {
 				c.failed(err)
@@ -250,8 +269,8 @@ func (c *Coordinator) backUpJobs(ctx context.Context) {
 	}
 }
 
-// unqueue removes messages from the queue whose work is done, or in the queue once
-// more. It need not succeed: done twice, a job has the same sum.
+// unqueue removes messages from the queue, by their numbers: their jobs are done, or are in the queue
+// a second time. Where it fails, a job is done twice, to the same sum.
 func (c *Coordinator) unqueue(ctx context.Context, numbers []uint64) {
 	ctx, cancel := c.conn.Attempt(ctx, natsconn.RequestTimeout)
 	defer cancel()
@@ -268,8 +287,9 @@ func (c *Coordinator) unqueue(ctx context.Context, numbers []uint64) {
 	}
 }
 
-// look has the streams looked at, since messages may have been lost.
-func (c *Coordinator) look(cause error) {
+// requestCheck asks watchStreams to check the streams, since messages may have been lost. A request
+// that waits already stands for all.
+func (c *Coordinator) requestCheck(cause error) {
 	select {
 	case c.checkRequests <- cause:
 	default:
@@ -304,7 +324,7 @@ func (c *Coordinator) watchStreams(ctx context.Context) {
 			gone, err := c.restore(ctx, interrupted)
 			restored = restored || gone
 			if err == nil && !restored && scarce {
-				err = c.queueRest(ctx)
+				err = c.queueUnconfirmed(ctx)
 			}
 			return err
 		})
@@ -389,22 +409,24 @@ func (c *Coordinator) restore(ctx context.Context, interrupted bool) (restored b
 	return true, nil
 }
 
-// advisories is where the server tells of a run's jobs: MAX_DELIVERIES of one that
-// was handed out for the last time and not acknowledged, MSG_TERMINATED of one that
-// a trainer cannot read.
+// advisories is the subject on which the server publishes advisories on a run's jobs. The kinds used
+// here are MAX_DELIVERIES, of a job that was delivered for the last time and not acknowledged, and
+// MSG_TERMINATED, of a job that was removed on purpose or that a trainer cannot read.
 func advisories(kind, run string) string {
 	return "$JS.EVENT.ADVISORY.CONSUMER." + kind + "." + subject.JobsStream(run) + ".*"
 }
 
-// damagedReason is for which a trainer throws away a job whose message was damaged.
+// damagedReason is the reason that a trainer gives when it throws away a job whose message arrived
+// damaged.
 const damagedReason = "damaged"
 
-// advisory has the parts of the server's advisories on jobs that are used here.
+// advisory has the fields of the server's advisories that are used here.
 type advisory struct {
-	Sequence uint64 `json:"stream_seq"`
-	Reason   string `json:"reason"` // why it was terminated
+	Sequence uint64 `json:"stream_seq"` // the message's number in the stream
+	Reason   string `json:"reason"`     // why it was terminated
 }
 
+// onExhausted fails the run for a job that as many trainers as MaxDeliver took and none finished.
 func (c *Coordinator) onExhausted(m *nats.Msg) {
 	var a advisory
 	if err := json.Unmarshal(m.Data, &a); err != nil {
@@ -412,10 +434,12 @@ func (c *Coordinator) onExhausted(m *nats.Msg) {
 		return
 	}
 	var j *bus.Job
-	if c.sums.withNumber(a.Sequence, func(o *openJob) { j = o.job }); j != nil {
-		c.failed(fmt.Errorf("bus: run %s: job %d (%s, round %d, kernel %s) was given out %d times and no trainer finished it",
-			c.run, j.Job, j.Kind.Name(), j.Round, j.Kernel, c.config.MaxDeliver))
+	c.sums.withNumber(a.Sequence, func(o *openJob) { j = o.job })
+	if j == nil {
+		return // its sum has arrived meanwhile
 	}
+	c.failed(fmt.Errorf("bus: run %s: job %d (%s, round %d, kernel %s) was given out %d times and no trainer finished it",
+		c.run, j.Job, j.Kind.Name(), j.Round, j.Kernel, c.config.MaxDeliver))
 }
 
 func (c *Coordinator) onTerminated(m *nats.Msg) {
@@ -434,7 +458,7 @@ func (c *Coordinator) onTerminated(m *nats.Msg) {
 	c.signalLoss(fmt.Errorf("bus: run %s: a job was damaged on its way to a trainer: %w", c.run, bus.ErrInterrupted))
 }
 
-// readAdvisory reads the advisory of a termination, whose reason is never empty.
+// readAdvisory reads the advisory of a termination. The reason it returns is never empty.
 func readAdvisory(data []byte) (a advisory, reason string) {
 	if err := json.Unmarshal(data, &a); err != nil || a.Reason == "" {
 		return a, "it gave no reason"

@@ -18,18 +18,17 @@ import (
 	"fedpace/internal/names"
 )
 
-// Rhythms of those who say that they are there.
 const (
-	announceEvery  = time.Second
-	heartbeatEvery = time.Second
-	hostLease      = 3 * heartbeatEvery // from its last heartbeat on
+	announceEvery  = time.Second        // between announcements of a run
+	heartbeatEvery = time.Second        // between heartbeats of a host
+	hostLease      = 3 * heartbeatEvery // how long a host counts as present after its last heartbeat
 
 	maxHosts   = 1 << 12 // hosts that a coordinator knows at once
-	maxWorkers = 1 << 12 // the most that count of one host
+	maxWorkers = 1 << 12 // workers that count of one host
 )
 
-// hostRegistry is the coordinator's end: it announces the run, answers with its
-// configuration, knows which hosts are there and places tasks on them.
+// hostRegistry is the coordinator's view of its hosts: it announces the run, answers requests for the
+// run's configuration, knows which hosts are present, and places tasks on them.
 type hostRegistry struct {
 	*bus.CoordinatorConfig // with an Info and a Notice
 	answer                 []byte
@@ -37,17 +36,18 @@ type hostRegistry struct {
 	placement              *placement.Table
 	jobs                   *placement.Jobs
 
-	warnedNoHost bool      // missing hosts were told; the announcing goroutine's
-	lastExpiry   time.Time // when leases were looked at; the announcing goroutine's
+	// Only the goroutine that announces the run uses these two.
+	warnedNoHost bool      // the user was told that no host can do what waits
+	lastExpiry   time.Time // when expireHosts ran last
 
 	mu    sync.Mutex
 	hosts map[string]presence
 }
 
-// presence is what a host says of itself.
+// presence is what a host said of itself in its last heartbeat.
 type presence struct {
 	workers  int
-	local    bool // it is of this process
+	local    bool // it is in this process
 	lastSeen time.Time
 }
 
@@ -72,8 +72,8 @@ func newHostRegistry(conn *Conn, run string, config *bus.CoordinatorConfig) (*ho
 	return r, err
 }
 
-// onRequest answers. It returns the name of a host that was not there before, and
-// whether none was.
+// onRequest answers a request for the configuration and takes what the asking host says of itself. It
+// returns the name of a host that has newly joined, and whether no other host was present before.
 func (r *hostRegistry) onRequest(m *nats.Msg) (joined string, first bool) {
 	if natsconn.Relayed(m) {
 		return "", false
@@ -91,66 +91,77 @@ func (r *hostRegistry) onRequest(m *nats.Msg) (joined string, first bool) {
 	return joined, first
 }
 
-// update takes what a host says of itself.
+// update takes a heartbeat: a host joins, stays, changes its number of workers, or leaves.
 func (r *hostRegistry) update(w *bus.InfoRequest) (joined string, first bool) {
-	now := presence{int(min(w.Workers, maxWorkers)), w.Local, time.Now()}
+	p := presence{
+		workers:  int(min(w.Workers, maxWorkers)),
+		local:    w.Local,
+		lastSeen: time.Now(),
+	}
 	r.mu.Lock()
 	before, present := r.hosts[w.Host]
 	first = len(r.hosts) == 0
 	var notice bus.Notice
 	switch {
 	case w.Leaves && present:
-		delete(r.hosts, w.Host)
-		r.placement.Leave(w.Host)
-		r.jobs.Leave(w.Host)
+		r.remove(w.Host)
 		notice = bus.Notice{Subject: w.Host, State: bus.HostLeft, Text: fmt.Sprintf("Host %s has left.", w.Host)}
-	case w.Leaves, !present && len(r.hosts) >= maxHosts:
+	case w.Leaves:
+	case !present && len(r.hosts) >= maxHosts:
 	default:
-		r.hosts[w.Host] = now
-		r.jobs.UpdateHost(w.Host, now.workers, w.Jobs)
-		if present && before.workers == now.workers {
-			break
+		r.hosts[w.Host] = p
+		r.jobs.UpdateHost(w.Host, p.workers, w.Jobs)
+		unchanged := present && before.workers == p.workers
+		if !unchanged {
+			r.placement.Join(w.Host)
+			joined = w.Host
+			notice = bus.HostJoined(w.Host, p.workers, r.Info.Kernel != "")
 		}
-		r.placement.Join(w.Host)
-		joined = w.Host
-		notice = bus.HostJoined(w.Host, now.workers, r.Info.Kernel != "")
 	}
 	r.mu.Unlock()
-	if notice.Text != "" && !now.local {
+	if notice.Text != "" && !p.local {
 		r.Notice(notice)
 	}
 	return joined, first
 }
 
-// present counts the hosts of other processes that are there and their workers.
+// remove forgets a host: it gets no more tasks, and its jobs are queued again. The caller holds the
+// lock.
+func (r *hostRegistry) remove(host string) {
+	delete(r.hosts, host)
+	r.placement.Leave(host)
+	r.jobs.Leave(host)
+}
+
+// present counts the hosts in other processes that are present, and their workers.
 func (r *hostRegistry) present() (hosts, workers int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, p := range r.hosts {
 		if !p.local {
-			hosts = hosts + 1
-			workers = workers + p.workers
+			hosts++
+			workers += p.workers
 		}
 	}
 	return hosts, workers
 }
 
-// expireHosts drops the hosts that have missed their lease. It gives all of them a
-// new one where this process or its connection was what stood still.
+// expireHosts removes the hosts that have been silent for longer than their lease and tells the user.
+// If this process or its connection stood still instead, the heartbeats may have been missed here: then
+// all hosts get a new lease.
 func (r *hostRegistry) expireHosts() {
 	now := time.Now()
-	stood := now.Sub(r.lastExpiry) > 2*announceEvery || !r.conn.NATS().IsConnected()
+	stoodStill := now.Sub(r.lastExpiry) > 2*announceEvery || !r.conn.NATS().IsConnected()
 	r.lastExpiry = now
 	var silent []string
 	r.mu.Lock()
 	for name, p := range r.hosts {
-		if stood {
+		switch {
+		case stoodStill:
 			p.lastSeen = now
 			r.hosts[name] = p
-		} else if now.Sub(p.lastSeen) > hostLease {
-			delete(r.hosts, name)
-			r.placement.Leave(name)
-			r.jobs.Leave(name)
+		case now.Sub(p.lastSeen) > hostLease:
+			r.remove(name)
 			if !p.local {
 				silent = append(silent, name)
 			}
@@ -172,36 +183,41 @@ func (r *hostRegistry) expireHosts() {
 	}
 }
 
-// warnNoHosts says once that no host can do what is waiting, and again after one
-// has been there.
+// warnNoHosts tells the user, once, that no present host can do what the run waits for; and again if
+// that happens after such a host has been present. opened is when the run was announced first: hosts
+// get a moment to join.
 func (r *hostRegistry) warnNoHosts(opened time.Time) {
 	hosts, workers := r.present()
-	switch {
-	case !r.NeedsHosts ||
-		hosts > 0 && (workers > 0 || r.Info.Kernel == ""):
+	canTrain := workers > 0 || r.Info.Kernel == ""
+	served := !r.NeedsHosts || hosts > 0 && canTrain
+	if served {
 		r.warnedNoHost = false
-	case r.warnedNoHost || time.Since(opened) < 2*announceEvery:
-	case hosts == 0:
-		r.warnedNoHost = true
-		r.Notice(bus.Notice{State: bus.NoHost, Text: "No host is there; the run waits for one (fedpace host)."})
-	default:
-		r.warnedNoHost = true
-		r.Notice(bus.Notice{
-			State: bus.NoTrainer,
-			Text: fmt.Sprintf(
-				"No host that is there trains with kernel class %s; the run waits for one.",
-				r.Info.Kernel,
-			),
-		})
+		return
 	}
+	if r.warnedNoHost || time.Since(opened) < 2*announceEvery {
+		return
+	}
+	r.warnedNoHost = true
+	if hosts == 0 {
+		r.Notice(bus.Notice{State: bus.NoHost, Text: "No host is there; the run waits for one (fedpace host)."})
+		return
+	}
+	r.Notice(bus.Notice{
+		State: bus.NoTrainer,
+		Text: fmt.Sprintf(
+			"No host that is there trains with kernel class %s; the run waits for one.",
+			r.Info.Kernel,
+		),
+	})
 }
 
-// announce says that the run is there until ctx ends.
+// announce makes the run known, once a second until ctx ends, and looks after the hosts meanwhile. The
+// end of the run is announced by announceEnd, when nothing of the run is under way any more.
 func (r *hostRegistry) announce(ctx context.Context) {
 	opened := time.Now()
 	r.conn.publishEvery(ctx, announceEvery, subject.Announce, func(last bool) bus.Message {
 		if last {
-			return nil // sayOver does, once nothing of the run is under way
+			return nil
 		}
 		r.expireHosts()
 		r.warnNoHosts(opened)
@@ -209,8 +225,8 @@ func (r *hostRegistry) announce(ctx context.Context) {
 	})
 }
 
-// announceEnd tells hosts that the run is over. A host whose connection is away at that
-// moment finds out by the silence.
+// announceEnd tells hosts that the run is over. A host whose connection is away at that moment finds
+// out because the run is announced no more.
 func (r *hostRegistry) announceEnd(ctx context.Context) error {
 	b, err := bus.Marshal(nil, &bus.Announcement{Run: r.Info.Run, Stamp: r.Info.Stamp, Over: true})
 	if err != nil {

@@ -19,85 +19,91 @@ import (
 	"fedpace/internal/vector"
 )
 
-// sumCollector receives sums: it puts chunks together, checks a sum against its job
-// and makes sure that each job's sum is handed on once.
+// sumCollector receives sums for the coordinator: it joins chunks, checks a sum against its job, and
+// hands on one sum for each job, however often it is sent. It also knows under which number each open
+// job stands in the work queue.
 type sumCollector struct {
-	store   *Store // finds handles
+	store   *Store // has the sums that hosts of this process publish
 	mailbox *mailbox.Mailbox[*bus.ReceivedSum]
 	ignored atomic.Int64
 
 	mu   sync.Mutex
 	jobs map[uint64]*openJob
-	last uint64 // highest sequence number that the work queue is known to have given
+	last uint64 // the highest number that the work queue is known to have given to a message
 }
 
 const (
-	maxAssemblies = 16      // trainers that send chunks of one job at once
-	maxSumsHeld   = 1 << 12 // sums that wait to be taken
+	maxAssemblies = 16      // trainers that may send chunks of one job at a time
+	maxSumsHeld   = 1 << 12 // sums that may wait for TakeSum
 )
 
 // openJob is a job whose sum has not been accepted.
 type openJob struct {
 	job     *bus.Job
-	future  jetstream.PubAckFuture // its newest message to the work queue; nil: it has none
-	number  uint64                 // that message's place in the queue; 0: it is not confirmed
-	older   []uint64               // numbers of its messages before that
-	damaged int                    // its messages that a trainer has found damaged
-	taken   bool                   // a sum is with the coordinator
-	waiting []*nats.Msg            // repeats, answered when that sum is
-	parts   map[string][]*bus.Sum  // the chunks of sums that are not complete, by trainer
+	future  jetstream.PubAckFuture // of its newest message to the work queue; nil: none is under way
+	number  uint64                 // that message's number in the queue, or unconfirmed
+	older   []uint64               // numbers of its earlier messages
+	damaged int                    // how many of its messages a trainer found damaged
+	taken   bool                   // a complete sum waits for the coordinator's decision
+	waiting []*nats.Msg            // repeats of that sum, answered together with it
+	parts   map[string][]*bus.Sum  // the chunks of incomplete sums, by trainer
 }
 
-// join makes one result of all chunks of a sum and gives each client its control
-// variate, whose digest it checks.
+// join makes one result of all chunks of a sum and divides the client states among the clients. It checks
+// the digest of each state.
 func (o *openJob) join(chunks []*bus.Sum, values int) (*bus.Result, error) {
 	s := &bus.Result{Sum: chunks[0], Values: make([]int64, 0, values)}
 	j := o.job
-	var b []byte
+	var states []byte
 	for _, c := range chunks {
 		s.Values = vector.Append(s.Values, c.Values)
-		b = append(b, c.Variates...)
+		states = append(states, c.Variates...)
 	}
 	s.Sum.Values = nil
 	s.Sum.Variates = nil
-	each := 4 * j.StateLength()
-	switch {
-	case len(b) == 0:
-		return s, nil // the check against the job finds what is missing
-	case !j.Method.Stateful() || len(s.Clients) != len(j.Clients) || len(b) != each*len(s.Clients):
+	if len(states) == 0 {
+		return s, nil // if states are missing, the comparison with the job finds it
+	}
+	bytesEach := 4 * j.StateLength()
+	hasAllClients := len(s.Clients) == len(j.Clients)
+	if !j.Method.Stateful() || !hasAllClients || len(states) != bytesEach*len(s.Clients) {
 		return nil, bus.Fault(
 			"sum",
 			"variates",
-			fmt.Sprint(len(b), " bytes"),
-			fmt.Sprintf("%d for each client of a job that has them", each),
+			fmt.Sprint(len(states), " bytes"),
+			fmt.Sprintf("%d for each client of a job that has them", bytesEach),
 		)
 	}
 	for i, c := range s.Clients {
-		v := vector.Append(make([]float32, 0, j.StateLength()), b[i*each:(i+1)*each])
-		if got := bus.DigestOf(v); got != bus.DigestFrom(c.VariateDigest) {
+		state := vector.Append(make([]float32, 0, j.StateLength()), states[i*bytesEach:(i+1)*bytesEach])
+		if got := bus.DigestOf(state); got != bus.DigestFrom(c.VariateDigest) {
 			return nil, fmt.Errorf(
-				"bus: sum of job %d: the control variate of task %d arrived as %s, want %s",
+				"bus: sum of job %d: the client state of task %d arrived as %s, want %s",
 				s.Job,
 				c.Task,
 				got,
 				bus.DigestFrom(c.VariateDigest),
 			)
 		}
-		s.ClientStates = append(s.ClientStates, v)
+		s.ClientStates = append(s.ClientStates, state)
 	}
 	return s, nil
 }
 
-// errElsewhere answers a handle of another process.
+// errElsewhere reports a handle of another process: its trainer must send the values.
 var errElsewhere = errors.New("the sum is a handle, but its trainer shares no memory with the coordinator")
 
+// unconfirmed stands for the number of a message that the work queue has not confirmed.
+const unconfirmed = 0
+
+// newSumCollector makes a collector that expects no sum yet.
 func newSumCollector(store *Store) *sumCollector {
 	return &sumCollector{store: store, mailbox: mailbox.New[*bus.ReceivedSum](maxSumsHeld), jobs: map[uint64]*openJob{}}
 }
 
-// expect opens a job unless it is open, and tells whether the work queue has it:
-// such a job need not be sent again when a connection was lost, as long as the
-// stream is the same. A second copy would be harmless, but a trainer's work.
+// expect opens a job unless it is open, and reports whether the work queue has it. A queued job need not
+// be sent again after an interruption, as long as the stream is the same: a second copy would be
+// harmless, but would cost a trainer's time.
 func (d *sumCollector) expect(j *bus.Job) (queued bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -110,7 +116,7 @@ func (d *sumCollector) expect(j *bus.Job) (queued bool) {
 	return d.confirmed(o)
 }
 
-// withJob calls f with an open job, if it is one, and holds the lock.
+// withJob calls f with an open job while the lock is held. It does nothing if the job is not open.
 func (d *sumCollector) withJob(job uint64, f func(*openJob)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -119,7 +125,13 @@ func (d *sumCollector) withJob(job uint64, f func(*openJob)) {
 	}
 }
 
-// withNumber does so with the open job that has this as its newest number in the work queue.
+// job is an open job by its number; nil if it is not open.
+func (d *sumCollector) job(number uint64) (j *bus.Job) {
+	d.withJob(number, func(o *openJob) { j = o.job })
+	return j
+}
+
+// withNumber is withJob for the job whose newest message has this number in the work queue.
 func (d *sumCollector) withNumber(number uint64, f func(*openJob)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -131,6 +143,7 @@ func (d *sumCollector) withNumber(number uint64, f func(*openJob)) {
 	}
 }
 
+// sent notes that a job was sent to the work queue, which will confirm it by f.
 func (d *sumCollector) sent(job uint64, f jetstream.PubAckFuture) {
 	d.withJob(job, func(o *openJob) {
 		if d.confirmed(o) {
@@ -141,8 +154,8 @@ func (d *sumCollector) sent(job uint64, f jetstream.PubAckFuture) {
 	})
 }
 
-// unqueued are the open jobs that the work queue did not take. One that is on its way
-// there is none of them.
+// unqueued lists the open jobs that the work queue has refused or lost, by number. Jobs whose message is
+// still under way are not among them.
 func (d *sumCollector) unqueued() (list []*bus.Job) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -162,7 +175,7 @@ func (d *sumCollector) unqueued() (list []*bus.Job) {
 	return list
 }
 
-// queuedAs notes the number of a job in the work queue.
+// queuedAs notes the number of a job's message in the work queue.
 func (d *sumCollector) queuedAs(job, number uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -172,7 +185,7 @@ func (d *sumCollector) queuedAs(job, number uint64) {
 	}
 }
 
-// numbers are those of an open job's messages in the queue, as far as known.
+// numbers are the numbers of an open job's messages in the work queue, as far as they are confirmed.
 func (d *sumCollector) numbers(job uint64) (list []uint64) {
 	d.withJob(job, func(o *openJob) {
 		list = slices.Clone(o.older)
@@ -183,7 +196,8 @@ func (d *sumCollector) numbers(job uint64) (list []uint64) {
 	return list
 }
 
-// confirmed tells whether the work queue has a job. With the lock held.
+// confirmed reports whether the work queue has confirmed a job's newest message, and notes its number.
+// The caller holds the lock.
 func (d *sumCollector) confirmed(o *openJob) bool {
 	if o.future != nil && o.number == 0 {
 		select {
@@ -196,8 +210,8 @@ func (d *sumCollector) confirmed(o *openJob) bool {
 	return o.number != 0
 }
 
-// queued counts the open jobs that the work queue has confirmed with a number up to
-// most; last is the highest that it is known to have given.
+// queued counts the open jobs whose message in the work queue has a number up to limit; last is the
+// highest number that the queue is known to have given.
 func (d *sumCollector) queued(limit uint64) (jobs, last uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -209,7 +223,7 @@ func (d *sumCollector) queued(limit uint64) (jobs, last uint64) {
 	return jobs, d.last
 }
 
-// forgetSent is for a work queue that is new.
+// forgetSent forgets all numbers, because the work queue was made again and counts from 1.
 func (d *sumCollector) forgetSent() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -221,8 +235,8 @@ func (d *sumCollector) forgetSent() {
 	}
 }
 
-// damaged is told of a message to the work queue that a trainer has thrown away, since
-// it was damaged, and tells how often that was so with this job.
+// damaged notes that a trainer threw a message away which was damaged. It returns the job and how
+// often that has happened to it.
 func (d *sumCollector) damaged(number uint64) (job uint64, times int) {
 	d.withNumber(number, func(o *openJob) {
 		o.future = nil
@@ -234,14 +248,15 @@ func (d *sumCollector) damaged(number uint64) (job uint64, times int) {
 	return job, times
 }
 
-// any reports whether a job is open.
+// any reports whether any job is open.
 func (d *sumCollector) any() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.jobs) > 0
 }
 
-// TakeSum waits for the next sum.
+// TakeSum waits for the next sum. When the sum is accepted, the job's other messages are removed from the
+// queue; where there is only one, its trainer acknowledges it, which removes it.
 func (c *Coordinator) TakeSum(ctx context.Context) (*bus.ReceivedSum, error) {
 	s, err := c.sums.mailbox.TakeOne(ctx)
 	if err != nil || c.hosts == nil {
@@ -251,7 +266,7 @@ func (c *Coordinator) TakeSum(ctx context.Context) (*bus.ReceivedSum, error) {
 	s.Accept = func() {
 		numbers := c.sums.numbers(s.Job)
 		if len(numbers) == 1 {
-			numbers = nil // its trainer takes it from the queue
+			numbers = nil
 		}
 		c.hosts.jobs.Close(s.Job, s.Trainer, numbers)
 		accept()
@@ -259,28 +274,36 @@ func (c *Coordinator) TakeSum(ctx context.Context) (*bus.ReceivedSum, error) {
 	return s, nil
 }
 
-// onSum runs on the sums' subscription.
+// onSum handles one message of a sum.
 func (d *sumCollector) onSum(m *nats.Msg) {
 	if natsconn.Relayed(m) {
 		d.ignored.Add(1)
 		return
 	}
 	s, status, reason := d.receive(m)
-	if s != nil {
+	switch {
+	case s != nil:
 		d.mailbox.Put(s)
-	} else if status != bus.Status_STATUS_UNSPECIFIED { // else it is answered later
+	case status != answerLater:
 		d.reply(m, status, reason)
 	}
 }
 
+// answerLater stands for the status of a message that is answered together with an earlier one.
+const answerLater = bus.Status_STATUS_UNSPECIFIED
+
+// receive takes one message of a sum. It returns the sum once that is complete and fits its job, or else
+// the answer to the message.
 func (d *sumCollector) receive(m *nats.Msg) (s *bus.ReceivedSum, status bus.Status, reason string) {
 	refuse := func(err error) (*bus.ReceivedSum, bus.Status, string) {
 		return nil, bus.Refused, err.Error()
 	}
 	w := new(bus.Sum)
-	if err := bus.UnmarshalSealed(m.Data, w); errors.Is(err, bus.ErrDamaged) {
+	err := bus.UnmarshalSealed(m.Data, w)
+	if errors.Is(err, bus.ErrDamaged) {
 		return nil, bus.SendAgain, err.Error()
-	} else if err != nil {
+	}
+	if err != nil {
 		return refuse(err)
 	}
 	d.mu.Lock()
@@ -297,7 +320,7 @@ func (d *sumCollector) receive(m *nats.Msg) (s *bus.ReceivedSum, status bus.Stat
 			return refuse(fmt.Errorf("bus: sum of job %d: %d others of it wait already", w.Job, len(o.waiting)))
 		}
 		o.waiting = append(o.waiting, m)
-		return nil, bus.Status_STATUS_UNSPECIFIED, ""
+		return nil, answerLater, ""
 	}
 	complete, err := o.add(d.store, w)
 	if errors.Is(err, errElsewhere) {
@@ -319,21 +342,14 @@ func (d *sumCollector) receive(m *nats.Msg) (s *bus.ReceivedSum, status bus.Stat
 		Result: complete,
 		Accept: func() { once.Do(func() { d.settle(o, m, bus.Accepted, "") }) },
 		Reject: func(reason string) { once.Do(func() { d.settle(o, m, bus.Refused, reason) }) },
-	}, 0, ""
+	}, answerLater, ""
 }
 
-// add takes one message of a sum and returns the sum when it is complete.
+// add takes one message of a sum and returns the sum when it is complete, nil before. The values of a
+// sum with a handle are in the shared store.
 func (o *openJob) add(store *Store, w *bus.Sum) (*bus.Result, error) {
-	if h := w.Handle; h != nil {
-		if string(h.Store) != string(store.id[:]) {
-			return nil, errElsewhere
-		}
-		published, ok := store.sums.Load(h.Number)
-		if !ok {
-			return nil, fmt.Errorf("bus: sum of job %d: its handle %d is gone", w.Job, h.Number)
-		}
-		r := published.(*bus.Result)
-		return &bus.Result{Sum: w, Values: r.Values, ClientStates: r.ClientStates}, nil
+	if w.Handle != nil {
+		return o.addHandle(store, w)
 	}
 	if int(w.Params) > o.job.SumLength() {
 		return nil, bus.Fault("sum", "params", w.Params, fmt.Sprint("at most the job's, ", o.job.SumLength()))
@@ -371,8 +387,21 @@ func (o *openJob) add(store *Store, w *bus.Sum) (*bus.Result, error) {
 	return o.join(chunks, values)
 }
 
-// settle answers a sum that was with the coordinator, and its repeats. The job of
-// one that is accepted is closed; else it stays open.
+// addHandle finds the values of a sum in the store that its trainer and this coordinator share.
+func (o *openJob) addHandle(store *Store, w *bus.Sum) (*bus.Result, error) {
+	if string(w.Handle.Store) != string(store.id[:]) {
+		return nil, errElsewhere
+	}
+	published, ok := store.sums.Load(w.Handle.Number)
+	if !ok {
+		return nil, fmt.Errorf("bus: sum of job %d: its handle %d is gone", w.Job, w.Handle.Number)
+	}
+	r := published.(*bus.Result)
+	return &bus.Result{Sum: w, Values: r.Values, ClientStates: r.ClientStates}, nil
+}
+
+// settle answers a sum that was handed to the coordinator, and its repeats. An accepted sum closes its
+// job; a refused one leaves it open.
 func (d *sumCollector) settle(o *openJob, m *nats.Msg, status bus.Status, reason string) {
 	d.mu.Lock()
 	waiting := o.waiting
@@ -381,17 +410,17 @@ func (d *sumCollector) settle(o *openJob, m *nats.Msg, status bus.Status, reason
 	o.waiting = nil
 	if status == bus.Accepted {
 		repeatStatus = bus.Repeated
-		d.confirmed(o) // the queue's last number counts on
+		d.confirmed(o) // notes the queue's highest number before the job is forgotten
 		delete(d.jobs, o.job.Job)
 	}
 	d.mu.Unlock()
 	d.reply(m, status, reason)
-	for _, m := range waiting {
-		d.reply(m, repeatStatus, reason)
+	for _, repeat := range waiting {
+		d.reply(repeat, repeatStatus, reason)
 	}
 }
 
-// reply replies to a sum. A trainer that gets no reply sends its sum again.
+// reply answers one message of a sum. A trainer without an answer sends the message again.
 func (d *sumCollector) reply(m *nats.Msg, v bus.Status, reason string) {
 	if v == bus.Refused || v == bus.Repeated || v == bus.SendAgain {
 		d.ignored.Add(1)

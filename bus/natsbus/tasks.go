@@ -16,7 +16,7 @@ import (
 	"fedpace/bus/natsconn"
 )
 
-// SendTask publishes a task; the message leaves with those that follow it closely.
+// SendTask publishes a task without waiting; the message may leave together with those that follow.
 func (c *Coordinator) SendTask(client int, t *bus.Task) error {
 	if err := t.Validate(); err != nil {
 		return err
@@ -37,21 +37,22 @@ func (c *Coordinator) SendTask(client int, t *bus.Task) error {
 	return c.publishTask(client, t, c.hosts.placement.Place())
 }
 
-// publishTask sends a task to a host, or to any where there is no target.
+// publishTask sends a task to the target host, or to any host where the target is the zero value. Over a
+// connection that is away the task is lost; it is sent again when the connection is back.
 func (c *Coordinator) publishTask(client int, t *bus.Task, target placement.Target) (err error) {
 	t.Placement = target.Token
 	if c.buffer, err = bus.Marshal(c.buffer[:0], t); err != nil {
 		return err
 	}
-	// Over a connection that is away it is sent again when that is back.
-	if err := c.conn.Publish(c.subject.Subject(client, cmp.Or(target.Verb, subject.Task)), c.buffer); err != nil &&
-		!c.conn.Transient(err) {
+	err = c.conn.Publish(c.subject.Subject(client, cmp.Or(target.Verb, subject.Task)), c.buffer)
+	if err != nil && !c.conn.Transient(err) {
 		return fmt.Errorf("bus: task %d to client %d: %w", t.Task, client, err)
 	}
 	return nil
 }
 
-// onPlan runs on the plans' subscription.
+// onPlan handles a message with plans. Plans come from hosts, never from devices, so an invalid one is
+// the fault of a broken host: it ends the run, since the virtual clock would wait for that plan forever.
 func (c *Coordinator) onPlan(m *nats.Msg) {
 	client, ok := c.subject.Client(m.Subject, subject.Plan)
 	if !ok || natsconn.Relayed(m) {
@@ -60,8 +61,6 @@ func (c *Coordinator) onPlan(m *nats.Msg) {
 	}
 	plan := new(bus.Plan)
 	if err := bus.Unmarshal(m.Data, plan); err != nil {
-		// Plans come from hosts, never from devices: a bad one is a broken host,
-		// and the clock would stand for ever without it.
 		c.failed(fmt.Errorf("%w (from simulated client %d)", err, client))
 		return
 	}
@@ -71,7 +70,8 @@ func (c *Coordinator) onPlan(m *nats.Msg) {
 	}
 	plan.Others = nil
 	if c.hosts != nil {
-		c.arrived = slices.DeleteFunc(c.arrived, func(p bus.ClientPlan) bool { // of another coordinator's task
+		// A plan with a token of another coordinator's placement answers that coordinator's task.
+		c.arrived = slices.DeleteFunc(c.arrived, func(p bus.ClientPlan) bool {
 			return !c.hosts.placement.Answered(p.Plan.Placement)
 		})
 	}
@@ -79,25 +79,25 @@ func (c *Coordinator) onPlan(m *nats.Msg) {
 }
 
 const (
-	// stallAfter is how long no plan may come before hosts that have not answered
-	// all of their tasks are passed over, if others have. It doubles until a plan
-	// comes.
+	// stallAfter is how long no plan may arrive before hosts that have not answered
+	// all of their tasks are passed over, if others have answered theirs. It doubles
+	// with each such stall, at most maxStalls times, until a plan arrives.
 	stallAfter = 50 * time.Millisecond
-	mostStalls = 16 // doublings
+	maxStalls  = 16
 )
 
-// planWait is a wait for plans.
+// planWait is the state of a wait for plans. TakePlans begins it; the timer's function reads and
+// changes it on another goroutine.
 type planWait struct {
-	timer  *time.Timer  // runs while plans are waited for
-	stalls atomic.Int32 // waits since the last plan that ended with hosts passed over
-	step   atomic.Int64 // time.Duration for which the timer was set
-	waited atomic.Int64 // time.Duration without a plan, up to the step
+	timer  *time.Timer  // runs while plans are waited for; it calls onNoPlan
+	stalls atomic.Int32 // how often hosts were passed over since the last plan
+	step   atomic.Int64 // the time.Duration that the timer was set to
+	waited atomic.Int64 // the time.Duration without a plan before the timer was set
 }
 
-// TakePlans fails with the cause: a slow consumer's drop, a lost connection, a plan
-// that is not valid. Its error wraps [bus.ErrInterrupted] when hosts are passed
-// over, and when no plan comes for CoordinatorConfig.PlanPatience: a task that no
-// host gets leaves no trace on the bus.
+// TakePlans fails with the cause: a dropped message, a lost connection, or an invalid plan. Its error
+// wraps [bus.ErrInterrupted] when hosts are passed over, and when no plan arrives for
+// CoordinatorConfig.PlanPatience: a task that no host gets leaves no trace on the bus.
 func (c *Coordinator) TakePlans(ctx context.Context, buf []bus.ClientPlan) ([]bus.ClientPlan, error) {
 	step := c.config.PlanPatience
 	if c.hosts != nil {
@@ -117,17 +117,18 @@ func (c *Coordinator) TakePlans(ctx context.Context, buf []bus.ClientPlan) ([]bu
 	return plans, err
 }
 
-// onNoPlan runs when plans have been waited for long enough to suspect a host, and
-// at last when nothing has come for the run's patience.
+// onNoPlan is called when no plan has arrived for the timer's step. If a host is late while others have
+// answered, the driver is told to send the open tasks again, to those others. Otherwise the wait
+// continues with a longer step, until PlanPatience is over: then all open tasks are sent again.
 func (c *Coordinator) onNoPlan() {
 	if c.plans.Waiting() == 0 {
-		return // one has just come
+		return // a plan has just arrived
 	}
 	w := &c.wait
 	step := time.Duration(w.step.Load())
 	waited := time.Duration(w.waited.Add(int64(step)))
 	if c.hosts != nil && c.hosts.placement.Stalled() {
-		w.stalls.Store(min(w.stalls.Load()+1, mostStalls))
+		w.stalls.Store(min(w.stalls.Load()+1, maxStalls))
 		c.plans.Signal(fmt.Errorf("bus: run %s: a host does not answer, others do: %w", c.run, bus.ErrInterrupted))
 		return
 	}

@@ -14,8 +14,8 @@ import (
 	"fedpace/internal/names"
 )
 
-// Pending limits of every subscription: what may wait between NATS and its
-// handler. The largest cohort is far below them, so they are reached only when
+// Pending limits of every subscription without a backlog of its own: what may wait between NATS and
+// the subscription's handler. The largest cohort is far below them, so they are reached only when
 // something is badly wrong; then NATS drops a message and the run fails.
 const (
 	PendingMessages = 4 << 20
@@ -24,43 +24,44 @@ const (
 
 // Config says where to connect: to a server in this process, or by URL.
 type Config struct {
-	Server Local  // in process
-	URL    string // or over TCP; several of one cluster with commas between them
-	Name   string // shown by the server; for people
+	Server Local  // the server in this process; nil: URL says where the server is
+	URL    string // the server's address; several of one cluster with commas between them
+	Name   string // the connection's name, which the server shows to people
 
-	// For servers by URL:
-	Creds string // file of credentials (Authority.Issue); empty: none
+	// The other fields are for servers by URL.
+
+	Creds string // the file with credentials (auth.Authority.Issue); empty: none
 	TLS   TLSFiles
-	// Patience is how long a connection that is lost may stay away before it
-	// counts as broken; 0 is two minutes, less than 0 for ever.
+	// Patience is how long a lost connection may stay away before it
+	// counts as broken; 0 is two minutes, less than 0 forever.
 	Patience time.Duration
-	// Await has Connect wait as long for a server that is not there yet.
+	// Await makes Connect wait that long for a server that is not up yet.
 	Await bool
-	// Slow is of a link on which a chunk may take as long as [ChunkTimeout]: the connection
+	// Slow says that a chunk may take as long as [ChunkTimeout] on the link: the connection
 	// counts as lost only when nothing has come through it for longer.
 	Slow bool
-	// Notice is told of each change of the connection; may be nil.
+	// Notice is called with each change of the connection; nil: nobody is told.
 	Notice func(bus.Notice)
 }
 
 // Local is a server in this process (package embedded has it).
 type Local interface {
 	nats.InProcessConnProvider
-	Credentials() ([]nats.Option, error) // a connection's; none where nobody asks for any
-	Trouble() string                     // what the server last complained of
+	Credentials() ([]nats.Option, error) // options with credentials for one connection; none if it needs none
+	Trouble() string                     // the server's last complaints; empty: none
 }
 
 // Conn is one connection. Its methods may be called concurrently.
 type Conn struct {
-	config Config // with a Notice; its Patience is 0 for ever
+	config Config // with a Notice; a Patience of 0 means forever
 	nats   *nats.Conn
-	ending *time.Timer // tells that the credentials end soon
+	ending *time.Timer // gives notice that the credentials expire soon
 
 	life context.Context // ends when the connection is lost for good; its cause says why
 	end  context.CancelCauseFunc
 
 	waiting sync.Mutex
-	waits   map[*wait]bool // told: for longer than reportAfter, or since a limit is reached
+	waits   map[*wait]bool // what takes long and was reported
 
 	mu        sync.Mutex
 	watchers  []*func(interrupted error)
@@ -70,9 +71,9 @@ type Conn struct {
 	floods    map[*nats.Subscription]func()
 }
 
-// Connect connects and waits until that is done; the error says to what. Only what
-// may pass is tried again (Config.Await): credentials and certificates that the
-// server does not take are told at once.
+// Connect connects and waits until that is done. With Config.Await it tries again while no server
+// answers; credentials and certificates that the server refuses are an error at once. The error names
+// the server.
 func Connect(ctx context.Context, c Config) (*Conn, error) {
 	c.Patience = max(0, cmp.Or(c.Patience, reconnectFor))
 	if c.Notice == nil {
@@ -124,11 +125,13 @@ func Connect(ctx context.Context, c Config) (*Conn, error) {
 	return conn, nil
 }
 
-// connect tries once or, with Await, as long as a lost connection may stay away.
+// connect makes the connection: in one attempt or, with Await, in as many as fit into the time that a
+// lost connection may stay away.
 func (c *Conn) connect(ctx context.Context, options []nats.Option) (err error) {
-	var give <-chan time.Time // up
+	var deadline <-chan time.Time // nil: there is none
 	for attempt := 1; ; attempt++ {
-		if c.nats, err = nats.Connect(c.config.URL, options...); err == nil {
+		c.nats, err = nats.Connect(c.config.URL, options...)
+		if err == nil {
 			return nil
 		}
 		if !c.config.Await || !unreachable(err) {
@@ -137,7 +140,7 @@ func (c *Conn) connect(ctx context.Context, options []nats.Option) (err error) {
 		if attempt == 1 {
 			bound := ""
 			if patience := c.config.Patience; patience > 0 {
-				give = time.After(patience)
+				deadline = time.After(patience)
 				bound = fmt.Sprintf(" for at most %v", patience)
 			}
 			c.Notice(bus.Notice{
@@ -148,14 +151,14 @@ func (c *Conn) connect(ctx context.Context, options []nats.Option) (err error) {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-give:
+		case <-deadline:
 			return fmt.Errorf("bus: connect to %s: %w (tried for %v)", c.Address(), c.explain(err), c.config.Patience)
 		case <-time.After(pause(attempt, lastReconnect)):
 		}
 	}
 }
 
-// Address is the server, for people.
+// Address says which server it is, for people: its URL without passwords.
 func (c *Conn) Address() string {
 	if c.config.Server != nil {
 		return "the embedded server"
@@ -163,12 +166,13 @@ func (c *Conn) Address() string {
 	return names.Redacted(c.config.URL)
 }
 
-// NATS is the connection itself.
+// NATS is the connection of the NATS library.
 func (c *Conn) NATS() *nats.Conn { return c.nats }
 
-// Notice tells what the connection's Config says is told.
+// Notice tells the user something, by Config.Notice.
 func (c *Conn) Notice(n bus.Notice) { c.config.Notice(n) }
 
+// Close ends the connection; Life ends with it.
 func (c *Conn) Close() {
 	c.ending.Stop()
 	c.nats.Close()
@@ -177,21 +181,24 @@ func (c *Conn) Close() {
 	c.endOutage()
 }
 
-// onError is NATS's handler of asynchronous errors.
+// onError handles NATS's asynchronous errors. A dropped message on a subscription with a backlog of its
+// own is reported to that subscription; every other error of a subscription breaks the connection.
+// Errors of the connection itself are left to onDisconnect, onReconnect and onClosed, but for two
+// refusals by the server after which NATS believes that all is well.
 func (c *Conn) onError(_ *nats.Conn, s *nats.Subscription, err error) {
 	if s == nil {
-		// A broken connection is the closed or the reconnect handler's business.
-		if errors.Is(err, nats.ErrPermissionViolation) || errors.Is(err, nats.ErrMaxPayload) {
+		refused := errors.Is(err, nats.ErrPermissionViolation) || errors.Is(err, nats.ErrMaxPayload)
+		if refused {
 			c.fail(fmt.Errorf("bus: %w", err))
 		}
 		return
 	}
 	if errors.Is(err, nats.ErrSlowConsumer) {
 		c.mu.Lock()
-		tolerated := c.floods[s]
+		reportDrop := c.floods[s]
 		c.mu.Unlock()
-		if tolerated != nil {
-			tolerated()
+		if reportDrop != nil {
+			reportDrop()
 			return
 		}
 		dropped, _ := s.Dropped()
@@ -206,7 +213,8 @@ func (c *Conn) onError(_ *nats.Conn, s *nats.Subscription, err error) {
 	c.fail(fmt.Errorf("bus: subscription %s: %w", s.Subject, err))
 }
 
-// fail records what broke the connection, which tells those who wait on it.
+// fail ends the connection's life with its cause, to which it adds the complaints of a server in this
+// process.
 func (c *Conn) fail(err error) {
 	if c.config.Server != nil {
 		if trouble := c.config.Server.Trouble(); trouble != "" {
@@ -216,7 +224,7 @@ func (c *Conn) fail(err error) {
 	c.end(err)
 }
 
-// Listen subscribes with the pending limits. queue may be empty.
+// Listen subscribes with the common pending limits, in a queue group unless queue is empty.
 func (c *Conn) Listen(subject, queue string, f nats.MsgHandler) (*nats.Subscription, error) {
 	s, err := c.nats.QueueSubscribe(subject, queue, f)
 	if err == nil {
@@ -228,7 +236,7 @@ func (c *Conn) Listen(subject, queue string, f nats.MsgHandler) (*nats.Subscript
 	return s, nil
 }
 
-// Relayed tells whether a message is a server's answer that its asker had sent
-// to another's subject: only those have headers. A device may ask for models, and
-// a server does not check on which subject the asker wants the answer.
+// Relayed reports whether a message is a server's answer that somebody had sent to another's subject:
+// only answers of the server have headers. A device may ask the server for models, and the server does
+// not check on which subject the device wants the answer.
 func Relayed(m *nats.Msg) bool { return len(m.Header) > 0 }

@@ -3,14 +3,17 @@
 //
 // What it promises:
 //
-//   - What may pass is tried again, as long as retry.go says; every other failure is
-//     told at once. Either says which server it was, what it was to do and, where a
-//     limit, a credential or a certificate is why, what to do about it.
-//   - What takes long is told while it lasts ([Config], [Conn.Waiting]).
+//   - A transient failure is tried again for as long as retry.go says; every other
+//     failure is returned at once. Both name the server and what it was asked to do and,
+//     where a limit, a credential or a certificate is the reason, what to do about it.
+//   - What takes long is reported while it lasts ([Config], [Conn.Waiting]).
 //   - A connection that is lost comes back by itself, and those who watch it learn
 //     that messages may be missing. One that stays away ends ([Conn.Life]).
-//   - No message is dropped in silence: it breaks the connection, or it is told to
+//   - No message is dropped in silence: a drop breaks the connection, or is reported to
 //     the subscription that bounded its own backlog.
+//
+// conn.go has the connection, remote.go what only a connection over TCP has, retry.go what is
+// tried again and for how long, waits.go what is reported meanwhile, line.go the [bus.Line].
 //
 // It knows how a model is fetched, which every line does, and no more of a run.
 package natsconn

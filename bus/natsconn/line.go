@@ -16,11 +16,11 @@ import (
 
 // This file makes a connection a [bus.Line].
 
+// Publish sends a message without waiting.
 func (c *Conn) Publish(subject string, data []byte) error { return c.nats.Publish(subject, data) }
 
-// Subscribe makes a drop on a bounded subscription the business of its backlog
-// alone, for as long as the connection lasts. Elsewhere a drop breaks the
-// connection.
+// Subscribe calls f with the messages on a subject. With a backlog b, messages beyond its bounds are
+// dropped and reported to b.Dropped alone; without one a dropped message breaks the connection.
 func (c *Conn) Subscribe(subject string, b *bus.Backlog, f func(*bus.RawMessage)) (bus.Subscription, error) {
 	s, err := c.nats.Subscribe(subject, func(m *nats.Msg) {
 		f(&bus.RawMessage{
@@ -39,9 +39,12 @@ func (c *Conn) Subscribe(subject string, b *bus.Backlog, f func(*bus.RawMessage)
 	return s, s.SetPendingLimits(b.Messages, b.Bytes)
 }
 
+// Ask sends a request until it is answered. One attempt lasts as long as the request takes on the
+// slowest link, and the time of an answer in addition.
 func (c *Conn) Ask(ctx context.Context, r *bus.Request) error {
 	attempt := RequestTimeout + time.Duration(len(r.Data))*time.Second/slowestLink
-	return c.Retry(ctx, Retry{Timeout: r.Timeout, Attempt: attempt, Transient: r.Retry}, func(ctx context.Context) error {
+	retry := Retry{Timeout: r.Timeout, Attempt: attempt, Transient: r.Retry}
+	return c.Retry(ctx, retry, func(ctx context.Context) error {
 		m, err := c.nats.RequestWithContext(ctx, r.Subject, r.Data)
 		if err != nil {
 			return err
@@ -50,31 +53,38 @@ func (c *Conn) Ask(ctx context.Context, r *bus.Request) error {
 	})
 }
 
+// Settled waits until the server has taken the subscriptions and messages so far.
 func (c *Conn) Settled(ctx context.Context) error {
 	return c.Do(ctx, "take the subscriptions", RequestTimeout, c.nats.FlushWithContext)
 }
 
+// Watch calls failed when the connection is lost for good, and interrupted when it was lost and is
+// back, until stop is called.
 func (c *Conn) Watch(failed, interrupted func(error)) (stop func()) {
-	heedless := context.AfterFunc(c.life, func() { failed(c.Err()) })
+	unwatchLife := context.AfterFunc(c.life, func() { failed(c.Err()) })
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.watchers = append(c.watchers, &interrupted)
 	return func() {
-		heedless()
+		unwatchLife()
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.watchers = slices.DeleteFunc(c.watchers, func(f *func(error)) bool { return f == &interrupted })
 	}
 }
 
+// Life ends when the connection is lost for good.
 func (c *Conn) Life() context.Context { return c.life }
 
+// Err is why the connection is lost for good; nil before that.
 func (c *Conn) Err() error { return context.Cause(c.life) }
 
-// MaxDamaged is how often one message may arrive damaged before it counts as one that
-// cannot be sent: a memory that turns a bit each time, perhaps.
+// MaxDamaged is how often one message may arrive damaged before the sender gives up: the memory of a
+// machine may flip the same bit each time.
 const MaxDamaged = 5
 
+// AwaitModel fetches a run's model as [Conn.FetchModel] does. A model that does not exist yet is asked
+// for again for at most timeout.
 func (c *Conn) AwaitModel(
 	ctx context.Context,
 	run string,
@@ -82,17 +92,17 @@ func (c *Conn) AwaitModel(
 	timeout time.Duration,
 ) (params []float32, err error) {
 	started := time.Now()
-	passes := func(err error) bool { return errors.Is(err, bus.ErrNoModel) && time.Since(started) < timeout }
-	err = c.Retry(ctx, Retry{Transient: passes}, func(ctx context.Context) (err error) {
+	mayAppear := func(err error) bool { return errors.Is(err, bus.ErrNoModel) && time.Since(started) < timeout }
+	err = c.Retry(ctx, Retry{Transient: mayAppear}, func(ctx context.Context) (err error) {
 		params, err = c.FetchModel(ctx, run, digest)
 		return err
 	})
 	return params, err
 }
 
-// FetchModel gets a run's model from the bus, its digest checked, and keeps
-// nothing. A model that arrives damaged is fetched again. One that stays so is none
-// of the run's: the error wraps [bus.ErrNoModel], and the coordinator puts it again.
+// FetchModel gets a run's model from the server and checks its digest. A model that arrives damaged is
+// fetched again, a few times. If it still does, the stored copy is damaged: the error wraps
+// [bus.ErrNoModel], so that the coordinator publishes the model once more.
 func (c *Conn) FetchModel(ctx context.Context, run string, d bus.Digest) (params []float32, err error) {
 	for range MaxDamaged {
 		params, err = c.fetchModel(ctx, run, d)
@@ -103,16 +113,21 @@ func (c *Conn) FetchModel(ctx context.Context, run string, d bus.Digest) (params
 	return nil, err
 }
 
-// damagedModel is the error of a model that is not what was put.
+// damagedModel is the error of a model that arrived other than it was published. It is both
+// [bus.ErrDamaged] and [bus.ErrNoModel].
 type damagedModel struct{ error }
 
+// Is makes errors.Is find the two errors that a damaged model stands for.
 func (damagedModel) Is(target error) bool {
 	return target == bus.ErrDamaged || target == bus.ErrNoModel
 }
 
+// fetchModel gets all chunks of a model once. The first chunk says how many there are; all others must
+// agree.
 func (c *Conn) fetchModel(ctx context.Context, run string, d bus.Digest) ([]float32, error) {
 	var params []float32
-	for i, chunks := 0, 1; i < chunks; i++ {
+	chunks := 1
+	for i := 0; i < chunks; i++ {
 		w, err := c.fetchChunk(ctx, run, d, i)
 		if err != nil {
 			return nil, fmt.Errorf("bus: chunk %d of model %s: %w", i, d, err)
@@ -132,25 +147,23 @@ func (c *Conn) fetchModel(ctx context.Context, run string, d bus.Digest) ([]floa
 	return params, nil
 }
 
-// fetchChunk is a direct get of the last message on the chunk's subject: it asks
-// for no right but to publish this one request. It outlives a connection that goes
-// and comes back.
+// fetchChunk gets chunk i of a model by a direct get: the last message on the chunk's subject. It needs
+// only the right to publish this one request. It outlives a connection that is lost and comes back.
 func (c *Conn) fetchChunk(ctx context.Context, run string, d bus.Digest, i int) (chunk *bus.ModelChunk, err error) {
-	// A missing stream is an answer: there are no models.
-	passes := func(err error) bool { return !errors.Is(err, nats.ErrNoResponders) && c.Transient(err) }
-	attempt := RequestTimeout // elsewhere a request that a cluster has lost is soon made again
+	// That nobody responds is an answer, not a failure: the stream does not exist, so there are no models.
+	transient := func(err error) bool { return !errors.Is(err, nats.ErrNoResponders) && c.Transient(err) }
+	attempt := RequestTimeout // a cluster may lose a request, which is then repeated soon
 	if c.config.Slow {
 		attempt = ChunkTimeout
 	}
-	err = c.Retry(ctx, Retry{Timeout: reconnectFor, Attempt: attempt, Transient: passes}, func(ctx context.Context) error {
-		m, err := c.nats.RequestWithContext(
-			ctx,
-			subject.DirectGet+subject.ModelsStream(run)+"."+subject.Model(run, d, i),
-			nil,
-		)
-		if err == nil {
-			chunk, err = readChunk(m, i)
+	request := subject.DirectGet + subject.ModelsStream(run) + "." + subject.Model(run, d, i)
+	retry := Retry{Timeout: reconnectFor, Attempt: attempt, Transient: transient}
+	err = c.Retry(ctx, retry, func(ctx context.Context) error {
+		m, err := c.nats.RequestWithContext(ctx, request, nil)
+		if err != nil {
+			return err
 		}
+		chunk, err = readChunk(m, i)
 		return err
 	})
 	if errors.Is(err, nats.ErrNoResponders) {

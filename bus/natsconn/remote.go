@@ -20,14 +20,15 @@ import (
 	"fedpace/internal/names"
 )
 
-// A connection without an answer to so many pings counts as lost.
+// A connection on which pingsMissed pings stay unanswered counts as lost.
 const (
 	pingEvery       = 4 * time.Second
 	pingsMissed     = 2
-	pingsMissedSlow = int(ChunkTimeout/pingEvery) + 1
+	pingsMissedSlow = int(ChunkTimeout/pingEvery) + 1 // of a slow link, which a chunk may block for that long
 )
 
-// remote are the options of a connection over TCP.
+// remote are the options of a connection over TCP. They fail on files of credentials or certificates
+// that cannot be used.
 func (c *Conn) remote() ([]nats.Option, error) {
 	config := &c.config
 	missed := pingsMissed
@@ -38,9 +39,9 @@ func (c *Conn) remote() ([]nats.Option, error) {
 		return nil, fmt.Errorf("bus: %w", err)
 	}
 	options := []nats.Option{
-		nats.PingInterval(pingEvery), // a connection through which nothing comes is lost, too
+		nats.PingInterval(pingEvery), // a connection through which nothing comes counts as lost
 		nats.MaxPingsOutstanding(missed),
-		nats.MaxReconnects(-1), // the timer in lost ends it
+		nats.MaxReconnects(-1), // no limit: the timer in onDisconnect ends the attempts
 		nats.CustomReconnectDelay(func(attempt int) time.Duration { return pause(attempt, lastReconnect) }),
 		nats.DisconnectErrHandler(c.onDisconnect),
 		nats.ReconnectHandler(c.onReconnect),
@@ -76,7 +77,7 @@ func (c *Conn) remote() ([]nats.Option, error) {
 	return options, nil
 }
 
-// warn tells when the credentials end, as soon as that is near.
+// warn gives notice when the credentials expire, as soon as that is near.
 func (c *Conn) warn(h *auth.Holder) {
 	if h.Expires.IsZero() {
 		return
@@ -90,8 +91,8 @@ func (c *Conn) warn(h *auth.Holder) {
 	})
 }
 
-// Holder is whom the credentials are of, as they themselves say; of nobody where none
-// are given.
+// Holder is whom the credentials belong to, as they themselves say; the zero value where no file is
+// given. It fails on credentials that cannot be read or have expired.
 func (c *Config) Holder() (h auth.Holder, err error) {
 	if c.Creds == "" {
 		return h, nil
@@ -100,7 +101,8 @@ func (c *Config) Holder() (h auth.Holder, err error) {
 	if err != nil {
 		return h, fmt.Errorf("bus: credentials: %w", err)
 	}
-	if h, err = auth.ReadHolder(creds); err != nil {
+	h, err = auth.ReadHolder(creds)
+	if err != nil {
 		err = fmt.Errorf("%w (want the file that fedpace enroll made)", err)
 	} else {
 		err = h.CheckExpiry(time.Now())
@@ -111,11 +113,15 @@ func (c *Config) Holder() (h auth.Holder, err error) {
 	return h, nil
 }
 
-// Device is the holder of a device's credentials, which must not be another device's or a host's.
+// Device is the holder of the credentials that device id connects with. They must not be a host's or
+// another device's.
 func (c *Config) Device(id string) (auth.Holder, error) {
 	h, err := c.Holder()
-	if err == nil &&
-		(h.Role == auth.RoleHost || h.Role == auth.RoleDevice && h.ID != id) {
+	if err != nil {
+		return h, err
+	}
+	otherDevice := h.Role == auth.RoleDevice && h.ID != id
+	if h.Role == auth.RoleHost || otherDevice {
 		err = fmt.Errorf(
 			"bus: credentials: %s is of %s %s, and this is device %s, which needs its own: fedpace enroll %[4]s",
 			c.Creds,
@@ -127,7 +133,8 @@ func (c *Config) Device(id string) (auth.Holder, error) {
 	return h, err
 }
 
-// onDisconnect starts the time that the connection may stay away.
+// onDisconnect handles a connection that was lost: NATS connects again by itself, and a timer ends the
+// connection if that takes longer than the patience.
 func (c *Conn) onDisconnect(n *nats.Conn, err error) {
 	if n.IsClosed() {
 		return
@@ -145,23 +152,25 @@ func (c *Conn) onDisconnect(n *nats.Conn, err error) {
 	if c.config.Patience == 0 {
 		return
 	}
-	away := time.AfterFunc(c.config.Patience, func() {
-		if !n.IsConnected() {
-			c.fail(fmt.Errorf(
-				"bus: the connection to %s was lost and did not come back within %v",
-				c.Address(),
-				c.config.Patience,
-			))
-			n.Close()
+	giveUp := time.AfterFunc(c.config.Patience, func() {
+		if n.IsConnected() {
+			return
 		}
+		c.fail(fmt.Errorf(
+			"bus: the connection to %s was lost and did not come back within %v",
+			c.Address(),
+			c.config.Patience,
+		))
+		n.Close()
 	})
 	c.endOutage = func() {
-		away.Stop()
+		giveUp.Stop()
 		w.end()
 	}
 }
 
-// onReconnect tells those who wait that the connection is there again.
+// onReconnect handles a connection that is back: requests that were under way are repeated (their
+// attempts end with renewal), and the watchers learn that messages may have been lost.
 func (c *Conn) onReconnect(n *nats.Conn) {
 	c.mu.Lock()
 	c.endOutage()
@@ -179,16 +188,16 @@ func (c *Conn) onReconnect(n *nats.Conn) {
 	}
 }
 
-// onClosed is NATS's handler of the end.
+// onClosed handles the end of the connection, after which NATS does not connect again.
 func (c *Conn) onClosed(n *nats.Conn) {
 	err := cmp.Or(n.LastError(), nats.ErrConnectionClosed)
-	if _, ended := c.config.Holder(); ended != nil { // it says more than the server
-		c.fail(ended)
+	if _, expired := c.config.Holder(); expired != nil { // credentials that expired say more than the server
+		c.fail(expired)
 	}
 	c.fail(fmt.Errorf("bus: connection closed: %w (%s)", c.explain(err), c.Address()))
 }
 
-// explain says of an error of connecting what may be wrong.
+// explain adds to an error of connecting what may be wrong.
 func (c *Conn) explain(err error) error {
 	for _, x := range []struct {
 		applies bool
@@ -213,26 +222,35 @@ func (c *Conn) explain(err error) error {
 	return err
 }
 
-// Refused tells whether a server does not let in who connects.
+// Refused reports whether the server refused the credentials of a connection, or their absence.
 func Refused(err error) bool { return errors.Is(err, nats.ErrAuthorization) }
 
-// unreachable tells whether a server could not be reached, which may pass.
+// unreachable reports whether no server could be reached, which may change: also when a name could not be
+// looked up.
 func unreachable(err error) bool {
-	var network net.Error // a name cannot be looked up yet, say
-	return errors.Is(err, nats.ErrNoServers) ||
-		errors.Is(err, nats.ErrTimeout) ||
-		errors.Is(err, nats.ErrNoInfoReceived) ||
-		errors.Is(err, io.EOF) || errors.Is(err, nats.ErrStaleConnection) || errors.As(err, &network)
+	for _, reason := range []error{
+		nats.ErrNoServers,
+		nats.ErrTimeout,
+		nats.ErrNoInfoReceived,
+		nats.ErrStaleConnection,
+		io.EOF,
+	} {
+		if errors.Is(err, reason) {
+			return true
+		}
+	}
+	var network net.Error
+	return errors.As(err, &network)
 }
 
-// TLSFiles are PEM files. With any of them the connection is encrypted whatever
-// the URL's scheme.
+// TLSFiles are PEM files. With any of them the connection is encrypted, whatever
+// the scheme of the URL.
 type TLSFiles struct {
-	CA        string // signs the other end's certificate; empty: the system's
-	Cert, Key string // this end's own; both or none
+	CA        string // of the authority that signs the other end's certificate; empty: the system's authorities
+	Cert, Key string // this end's certificate and its key; both or none
 }
 
-// config reads the files; nil where there are none.
+// config reads the files; nil where none is given.
 func (f TLSFiles) config() (*tls.Config, error) {
 	if f == (TLSFiles{}) {
 		return nil, nil
@@ -262,8 +280,8 @@ func (f TLSFiles) config() (*tls.Config, error) {
 	return c, nil
 }
 
-// Server is the TLS of a server that listens, with its own certificate and, where
-// CA is given, only for clients with a certificate signed by it.
+// Server is the TLS configuration of a server that listens: with its own certificate and, where a CA is
+// given, only for clients with a certificate that the CA signed. It refuses a certificate that expired.
 func (f TLSFiles) Server() (*tls.Config, error) {
 	c, err := f.config()
 	if c == nil || err != nil {

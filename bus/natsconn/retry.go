@@ -18,22 +18,22 @@ import (
 	"fedpace/bus"
 )
 
-// This file is the policy of what is tried again, how long, and what is said
-// meanwhile. A failure passes if the server or the connection may come back
-// (passing); every other one is told at once.
+// This file decides what is tried again, for how long, and what the user learns meanwhile.
+// A failure is transient if the server or the connection may recover from it
+// (transientErrors); every other failure is returned at once.
 //
 //	connecting       as long as a lost connection may stay away (Config.Await)
-//	a connection     the coordinator's 2 minutes, a host's and a device's for ever
+//	a connection     the coordinator's 2 minutes, a host's and a device's forever
 //	opening a run    as long as a lost connection may stay away, request by request
 //	running          the same: the lease, streams, models and jobs
 //	closing a run    until the context ends that Close is given
-//	a job, a sum     a host asks for ever, and sends again when it has no answer
+//	a job, a sum     a host asks forever, and sends again when it has no answer
 //
-// The loss of the connection ends a request at once, since what was asked before
-// may never be answered; it is made again when the connection is back. What is
-// waited for longer than reportAfter is told in a notice and by Conn.Waiting. So is, at
-// once, that JetStream has no memory left, which passes when somebody gives it more
-// or another run ends.
+// The loss of the connection ends a request at once, since its answer may be lost; the
+// request is made again when the connection is back. A request that takes longer than
+// reportAfter is reported by a notice and by Conn.Waiting. JetStream without memory is
+// reported at once; it is transient, because somebody may give it more, or another run
+// may end.
 
 // Pauses between attempts double from the first to the last.
 const (
@@ -46,36 +46,36 @@ const (
 // 100 kbit/s.
 const slowestLink = 12_500
 
-// How long things may take that a server or a connection may come back for.
 const (
-	// one request, and its answer, of few bytes
+	// RequestTimeout bounds one request and its answer, of few bytes.
 	RequestTimeout = 5 * time.Second
-	ChunkTimeout   = RequestTimeout + bus.ChunkBytes*time.Second/slowestLink // one with a chunk of a model
-	// a connection over TCP, unless Config says otherwise
+	// ChunkTimeout bounds a request whose answer is a chunk of a model.
+	ChunkTimeout = RequestTimeout + bus.ChunkBytes*time.Second/slowestLink
+	// reconnectFor is how long a lost connection may stay away, unless Config says otherwise.
 	reconnectFor = 2 * time.Minute
-	reportAfter  = 5 * time.Second // until it is told what is waited for
+	// reportAfter is how long a request may take before the user learns of it.
+	reportAfter = 5 * time.Second
 )
 
-// Retry is how something is tried again whose failure may pass.
+// Retry says how something is tried again whose failure may be transient.
 type Retry struct {
-	Timeout   time.Duration    // in all; 0: until the context ends
-	Attempt   time.Duration    // one call; it also ends when the connection is lost. 0: what f bounds itself
-	Transient func(error) bool // whether a failure may pass; nil: as Conn.Passes says
+	Timeout   time.Duration    // for all attempts together; 0: until the context ends
+	Attempt   time.Duration    // for one attempt, which the loss of the connection ends, too; 0: f bounds itself
+	Transient func(error) bool // whether a failure may be transient; nil: as Conn.Transient says
 
-	action string // what Do has done; empty: the caller's error says it
+	action string // what the server is asked to do, for errors and notices; empty: nothing is reported
 }
 
-// Do has the server do something, as in "make stream x", and tries for as long as a
-// lost connection may stay away. The error and the notice of a long wait say it with
-// the server's name. One attempt takes so long at most; 0: what f bounds itself.
+// Do has the server do something and tries again for as long as a lost connection may stay away. action
+// names it in a few words, as in "make stream x": the error, and the notice of a long wait, say it with
+// the server's name. attempt bounds one attempt; 0 means that f bounds itself.
 func (c *Conn) Do(ctx context.Context, action string, attempt time.Duration, f func(context.Context) error) error {
 	return c.Retry(ctx, Retry{action: action, Timeout: c.config.Patience, Attempt: attempt}, f)
 }
 
-// Retry calls f until it succeeds, fails for good, or the time is over; then it
-// returns the last failure, or why ctx ended. An attempt that was cut short is no
-// interruption of the caller's: what Retry returns wraps [context.Canceled] only
-// if ctx was cancelled.
+// Retry calls f until it succeeds, fails for good, or the time is over. Then it returns the last failure,
+// or the cause of ctx if that has ended. An attempt that was cut short is not an interruption of the
+// caller: what Retry returns wraps [context.Canceled] only if ctx was cancelled.
 func (c *Conn) Retry(ctx context.Context, r Retry, f func(context.Context) error) error {
 	bounded := ctx
 	cancel := context.CancelFunc(func() {})
@@ -83,37 +83,36 @@ func (c *Conn) Retry(ctx context.Context, r Retry, f func(context.Context) error
 		bounded, cancel = context.WithTimeout(ctx, r.Timeout)
 	}
 	defer cancel()
+	transient := r.Transient
+	if transient == nil {
+		transient = c.Transient
+	}
 	w := c.waitFor(r.action, r.Timeout, nil)
 	defer w.end()
 	var last error
 	for attempt := 1; ; attempt++ {
-		attempted := bounded
-		done := context.CancelFunc(func() {})
-		if r.Attempt > 0 {
-			attempted, done = c.Attempt(bounded, r.Attempt)
-		}
-		err := f(attempted)
-		done()
+		err := c.attempt(bounded, r.Attempt, f)
 		if err == nil {
 			return nil
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		passes := c.Transient(err)
-		if r.Transient != nil {
-			passes = r.Transient(err)
-		}
-		if err = withoutContext(err); bounded.Err() != nil && errors.Is(err, errSilent) && last != nil {
-			err = last // the end cut the attempt short: its silence says nothing
+		mayRecover := transient(err)
+		err = withoutContext(err)
+		cutShort := bounded.Err() != nil && errors.Is(err, errSilent)
+		if cutShort && last != nil {
+			err = last // that the last attempt had no time for an answer says nothing
 		}
 		last = err
-		switch {
-		case c.life.Err() != nil && (passes || errors.Is(err, nats.ErrConnectionClosed)):
+		connectionEnded := c.life.Err() != nil
+		if connectionEnded && (mayRecover || errors.Is(err, nats.ErrConnectionClosed)) {
 			return c.Err()
-		case !passes:
+		}
+		if !mayRecover {
 			return r.describe(c, err)
-		case bounded.Err() == nil:
+		}
+		if bounded.Err() == nil {
 			w.failed(err)
 			select {
 			case <-bounded.Done():
@@ -121,23 +120,35 @@ func (c *Conn) Retry(ctx context.Context, r Retry, f func(context.Context) error
 			case <-time.After(pause(attempt, lastPause)):
 			}
 		}
-		if ctx.Err() == nil && bounded.Err() != nil {
+		timeIsOver := ctx.Err() == nil && bounded.Err() != nil
+		if timeIsOver {
 			return r.describe(c, fmt.Errorf("%w (tried for %v)", err, r.Timeout))
 		}
 	}
 }
 
-// describe says what failed and where, and what to do where a limit of the server is
-// why.
+// attempt calls f once, bounded by patience unless that is 0.
+func (c *Conn) attempt(ctx context.Context, patience time.Duration, f func(context.Context) error) error {
+	if patience == 0 {
+		return f(ctx)
+	}
+	attempt, cancel := c.Attempt(ctx, patience)
+	defer cancel()
+	return f(attempt)
+}
+
+// describe adds to an error what to do about it, and, where the action has a name, what failed and on
+// which server.
 func (r *Retry) describe(c *Conn, err error) error {
-	if err = WithHint(err); r.action == "" {
+	err = WithHint(err)
+	if r.action == "" {
 		return err
 	}
 	return fmt.Errorf("bus: %s on %s: %w", r.action, c.Address(), err)
 }
 
-// Attempt bounds one request: by time, and by the loss of the connection, since
-// what was asked before may never be answered.
+// Attempt bounds one request by a time, and by the loss of the connection: what was asked before may
+// never be answered.
 func (c *Conn) Attempt(ctx context.Context, patience time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	c.mu.Lock()
@@ -149,27 +160,28 @@ func (c *Conn) Attempt(ctx context.Context, patience time.Duration) (context.Con
 	}
 }
 
-// pause is the pause after an attempt, from half of its nominal length to the
-// whole: those who lost one server do not all come back at once. It decides
-// nothing but wall time, so its randomness is nobody's seed's.
+// pause draws the pause after an attempt, between half of its nominal length and the whole, so that
+// clients that lost one server do not all return at once. It affects only wall time, so it needs no
+// seed.
 func pause(attempt int, last time.Duration) time.Duration {
 	length := min(firstPause<<min(max(attempt-1, 0), 16), last)
 	return length/2 + rand.N(length/2)
 }
 
-// TransientError is an error of the caller's own that passes.
+// TransientError is an error of the caller's own after which Retry tries again.
 type TransientError string
 
+// Error is the text.
 func (p TransientError) Error() string { return string(p) }
 
-// What the end of an attempt is called.
+// The two ways in which an attempt ends without an answer.
 const (
 	errCut    = TransientError("the connection broke before the answer")
 	errSilent = TransientError("no answer")
 )
 
-// withoutContext puts the end of an attempt into words, so that nobody takes it for the end
-// of the caller's context.
+// withoutContext replaces the errors of an attempt's context, so that nobody takes them for the end of
+// the caller's context.
 func withoutContext(err error) error {
 	switch {
 	case errors.Is(err, context.Canceled):
@@ -180,33 +192,31 @@ func withoutContext(err error) error {
 	return err
 }
 
-// noSuitablePeers is what a cluster says whose servers have not all met yet.
+// noSuitablePeers is the error of a cluster when some of its servers have not met yet.
 const noSuitablePeers jetstream.ErrorCode = 10005
 
-// passing are the failures of an attempt that may pass.
-var passing = []error{
+// transientErrors are failures of an attempt that the server or the connection may recover from.
+var transientErrors = []error{
 	context.DeadlineExceeded, context.Canceled, nats.ErrTimeout, nats.ErrNoResponders, nats.ErrDisconnected, nats.ErrConnectionReconnecting,
 	jetstream.ErrNoStreamResponse, jetstream.ErrAsyncPublishTimeout, jetstream.ErrStreamNotFound, jetstream.ErrConsumerNotFound,
 	nats.ErrReconnectBufExceeded, nats.ErrStaleConnection, jetstream.ErrTooManyStalledMsgs,
 	io.EOF, // a connection broke a moment ago, and NATS does not know it yet; or a net.OpError
 }
 
-// Transient tells whether a failure of an attempt may pass.
+// Transient reports whether the server or the connection may recover from a failure of an attempt.
 func (c *Conn) Transient(err error) bool {
-	// NATS ends what waits on a connection that it makes again with this error, too.
+	// NATS also ends requests with this error when it makes the connection again.
 	reconnecting := errors.Is(err, nats.ErrConnectionClosed) && !c.nats.IsClosed()
-	wraps := func(x error) bool { return errors.Is(err, x) }
-	if reconnecting ||
-		slices.ContainsFunc(passing, wraps) ||
-		errors.As(err, new(*net.OpError)) ||
-		errors.As(err, new(TransientError)) {
+	isListed := slices.ContainsFunc(transientErrors, func(listed error) bool { return errors.Is(err, listed) })
+	if reconnecting || isListed {
+		return true
+	}
+	if errors.As(err, new(*net.OpError)) || errors.As(err, new(TransientError)) {
 		return true
 	}
 	if hint := limitHint(err); hint != "" {
 		return hint == memoryHint
 	}
-	// A cluster that has just started, is between two leaders, or has too few
-	// servers for the moment.
 	var api *jetstream.APIError
 	if !errors.As(err, &api) {
 		return false
@@ -217,11 +227,12 @@ func (c *Conn) Transient(err error) bool {
 	case noSuitablePeers:
 		return true
 	}
+	// A cluster that has just started, is between two leaders, or has too few servers for the moment.
 	return api.Code == 503
 }
 
-// WithHint adds to an error what to do where a limit of the server, or somebody who answers
-// in its place, is why.
+// WithHint adds to an error what to do where a limit of the server is the reason, or somebody who
+// answers in the server's place.
 func WithHint(err error) error {
 	if errors.As(err, new(*json.SyntaxError)) || errors.As(err, new(*json.UnmarshalTypeError)) {
 		return fmt.Errorf("somebody else answers on this server what only the server should (%w): let nobody in without credentials (fedpace enroll), or give the run a server of its own", err)
@@ -232,11 +243,11 @@ func WithHint(err error) error {
 	return err
 }
 
-// NoMemory tells whether an error is that JetStream has no memory left.
+// NoMemory reports whether an error is that JetStream has no memory left.
 func NoMemory(err error) bool { return limitHint(err) == memoryHint }
 
-// limitHint is what to do where the server refuses something since a limit of its
-// own is reached; "" for every other error.
+// limitHint is what to do where the server refuses something because a limit of its
+// own is reached; empty for every other error.
 func limitHint(err error) string {
 	var api *jetstream.APIError
 	switch {
@@ -251,10 +262,11 @@ func limitHint(err error) string {
 	return limits[api.ErrorCode]
 }
 
-// storeFailed says in words why; it may be a limit.
+// storeFailed is the error code of a message that could not be stored. Its description says why; the
+// word "maximum" in it means a limit.
 const storeFailed = 10077
 
-// limits are the server's limits by the error codes of JetStream, with the way out.
+// limits maps the error codes of JetStream for limits of the server to what to do about them.
 var limits = map[jetstream.ErrorCode]string{
 	10002:       memoryHint,
 	10023:       memoryHint,
@@ -269,5 +281,6 @@ var limits = map[jetstream.ErrorCode]string{
 	10122:       "raise the account's limit of a stream (mem_max_stream_bytes)",
 }
 
+// memoryHint is what to do when JetStream has no memory left. It is also how that case is recognized.
 const memoryHint = "give JetStream more memory (max_mem of the server's jetstream block, mem of the account's limits), or let other runs on the server end first; " +
 	"a run holds every model that a task may start from"

@@ -11,21 +11,21 @@ import (
 	"fedpace/bus"
 )
 
-// wait is something under way that may take long. Conn.waiting guards its fields below
-// timer.
+// wait is a request to the server that may take long. The connection's mutex waiting guards reason and
+// over.
 type wait struct {
 	conn   *Conn
-	action string        // what the server is to do
-	limit  time.Duration // 0: for ever
+	action string        // what the server is asked to do
+	limit  time.Duration // for how long at most; 0: forever
 	since  time.Time
-	timer  *time.Timer
+	timer  *time.Timer // reports the wait
 
-	reason error // it is not done yet; nil: nobody answered
-	over   bool
+	reason error // why the last attempt failed; nil: nobody has answered yet
+	over   bool  // end was called
 }
 
-// waitFor follows what the server is to do until end is called; nil, which is
-// nothing, where what is empty.
+// waitFor observes a request until end is called: after reportAfter the user learns of it. It returns nil,
+// on which all methods do nothing, for a request without an action.
 func (c *Conn) waitFor(action string, limit time.Duration, reason error) *wait {
 	if action == "" {
 		return nil
@@ -41,8 +41,8 @@ func (c *Conn) waitFor(action string, limit time.Duration, reason error) *wait {
 	return w
 }
 
-// failed notes why an attempt failed after which there is another. A limit of the
-// server is told at once.
+// failed notes why an attempt failed that is followed by another. That a limit of the server is reached
+// is reported at once, the first time.
 func (w *wait) failed(reason error) {
 	if w == nil {
 		return
@@ -57,7 +57,7 @@ func (w *wait) failed(reason error) {
 	}
 }
 
-// report says what is waited for, why, and how long at most.
+// report tells the user what is waited for, why, and for how long at most.
 func (w *wait) report() {
 	c := w.conn
 	c.waiting.Lock()
@@ -71,24 +71,26 @@ func (w *wait) report() {
 		return
 	}
 	reason = cmp.Or[error](reason, errSilent)
-	bound := ""
 	state := bus.WaitingForServer
-	if c.nats.IsConnected() && (errors.Is(reason, errSilent) || errors.Is(reason, nats.ErrNoResponders)) {
-		bound = " (" + disabledHint + ")"
+	details := ""
+	noAnswer := errors.Is(reason, errSilent) || errors.Is(reason, nats.ErrNoResponders)
+	if noAnswer && c.nats.IsConnected() {
+		details = " (" + disabledHint + ")"
 	}
 	if hint := limitHint(reason); hint != "" {
-		bound = ": " + hint
+		details = ": " + hint
 		state = bus.ServerFull
 	}
 	if w.limit > 0 {
-		bound += fmt.Sprintf("; at most %v", w.limit)
+		details += fmt.Sprintf("; at most %v", w.limit)
 	}
 	c.Notice(bus.Notice{
 		State: state,
-		Text:  fmt.Sprintf("Waiting for the server at %s to %s: %v%s.", c.Address(), w.action, reason, bound),
+		Text:  fmt.Sprintf("Waiting for the server at %s to %s: %v%s.", c.Address(), w.action, reason, details),
 	})
 }
 
+// end ends the wait, whether or not the request succeeded.
 func (w *wait) end() {
 	if w == nil {
 		return
@@ -100,11 +102,11 @@ func (w *wait) end() {
 	delete(w.conn.waits, w)
 }
 
-// disabledHint is what may be wrong where a server is connected and JetStream silent.
+// disabledHint is what may be wrong where a server is connected and JetStream does not answer.
 const disabledHint = "the connection stands; if nobody has stopped the server, look whether its disk is full: then it switches JetStream off until there is room and it is started again"
 
-// Waiting is what the server has been waited for longest to do, and since when, if
-// that has been told; "" otherwise.
+// Waiting is what the server has been asked to do for longest without success, and since when, if that
+// was reported; empty otherwise.
 func (c *Conn) Waiting() (action string, since time.Time) {
 	c.waiting.Lock()
 	defer c.waiting.Unlock()

@@ -1,6 +1,6 @@
 package quota
 
-// Device is what one device may take.
+// Device are the quotas of one device, as the configuration has them under devices.quota.
 type Device struct {
 	Connections int     `key:"connections" default:"4" range:"[1,1000]" is:"inert" help:"connections that a device may have open; more are refused"`
 	Messages    float64 `key:"messages_per_second" default:"500" range:"[1,1e6]" is:"inert" help:"messages taken from a device in a second; more wait"`
@@ -12,7 +12,7 @@ type Device struct {
 	BanSeconds  float64 `key:"ban_seconds" default:"0" range:"[0,1e9]" unit:"seconds" is:"inert" help:"wall time for which a device that exceeds fetches or a later quota is out, doubled each time; 0: for good"`
 }
 
-// Default is what configurations have that say nothing.
+// Default are the quotas of configurations that do not set any.
 func Default() Device {
 	return Device{
 		Connections: 4,

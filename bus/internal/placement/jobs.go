@@ -11,54 +11,55 @@ import (
 )
 
 const (
-	// A job is queued a second time, while a worker is idle, when it has taken so
-	// many times as long as others and a little more, or is with a host that was as
-	// slow before, or when nobody has taken it for a while: it went to a host that
-	// has stopped.
-	straggling  = 2
-	tolerance   = 10 * time.Millisecond
-	untaken     = 250 * time.Millisecond
-	endedKept   = 64
-	removedKept = 1 << 10
-	mostCopies  = 3  // messages of one job in the queue, the first included
-	pacesKept   = 15 // for the last jobs of a kind
-	pacesNeeded = 2  // before a job counts as slow
+	// A job is queued a second time, while a worker is idle, in three cases: it takes
+	// straggling times as long as others and tolerance longer; its host was that slow
+	// with another job; or no host has taken it for the time untaken, which happens when
+	// it was delivered to a host that has stopped.
+	straggling = 2
+	tolerance  = 10 * time.Millisecond
+	untaken    = 250 * time.Millisecond
+
+	endedLength   = 64      // how many finished jobs are remembered of a host
+	removedLength = 1 << 10 // how many removed messages are remembered
+	maxCopies     = 3       // messages of one job in the queue, the first included
+	pacesLength   = 15      // how many jobs of a kind the pace is the median of
+	pacesNeeded   = 2       // how many of them there must be before a job counts as slow
 )
 
-// Jobs knows which host holds which job of a run, and says which jobs are to be queued
-// again. It keeps only what hosts say. Its methods may be called concurrently.
+// Jobs knows which host holds which job of a run, and decides which jobs are queued again. It relies
+// only on what hosts report. Its methods may be called concurrently.
 type Jobs struct {
-	Wake chan struct{} // has one token when there may be something to do
+	Wake chan struct{} // receives when Due may have something to do
 	now  func() time.Time
 
 	mu    sync.Mutex
 	open  map[uint64]*openJob
 	hosts map[string]*holder
-	paces map[bus.JobKind][]float64 // seconds for one unit of the last jobs' work
-	lost  []uint64                  // jobs that only hosts held that are gone
-	done  []uint64                  // numbers in the queue of jobs that are done
+	paces map[bus.JobKind][]float64 // of the last jobs of each kind: seconds for one unit of work
+	lost  []uint64                  // jobs that only hosts held which are gone
+	done  []uint64                  // numbers of messages in the queue whose jobs are finished
 
-	removed []uint64 // the last numbers that were taken from the queue
+	removed []uint64 // numbers of the messages that were removed from the queue last
 }
 
-// openJob is a job without a sum.
+// openJob is a job whose sum was not accepted yet.
 type openJob struct {
 	kind   bus.JobKind
-	units  float64 // amount of work
-	copies int
-	queued time.Time // the last copy
-	taken  time.Time // by the last who did; zero: the last copy is not
+	units  float64   // the amount of work, see units
+	copies int       // how often it was put into the queue
+	queued time.Time // when that happened last
+	taken  time.Time // when a host took it last; the zero time: not since it was queued last
 }
 
-// holder is a host as it last said.
+// holder is a host as it last reported.
 type holder struct {
 	workers int
-	jobs    map[uint64]time.Time // jobs that it holds, and since when
-	ended   []uint64             // the last ones whose sums were accepted: it may still say that it holds them
-	slow    bool                 // another did its job in less time, and none of its own has counted since
+	jobs    map[uint64]time.Time // the jobs that it holds, and since when
+	ended   []uint64             // jobs whose sums were accepted: a late report may still name them
+	slow    bool                 // another host finished its job first, and no sum of its own counted since
 }
 
-// NewJobs knows no job and no host.
+// NewJobs makes a record without jobs and hosts. now is the wall clock.
 func NewJobs(now func() time.Time) *Jobs {
 	return &Jobs{
 		Wake:  make(chan struct{}, 1),
@@ -69,7 +70,8 @@ func NewJobs(now func() time.Time) *Jobs {
 	}
 }
 
-// units is how much work a job is, in steps of the run's minibatches, or in samples.
+// units is the amount of work of a job: local steps of minibatches of the run's size, and samples to be
+// evaluated.
 func units(job *bus.Job) (n float64) {
 	for _, c := range job.Clients {
 		steps := float64(c.LocalSteps)
@@ -84,7 +86,7 @@ func units(job *bus.Job) (n float64) {
 	return n
 }
 
-// Open notes that a job has been queued.
+// Open notes that a job was put into the queue, for the first time or again.
 func (j *Jobs) Open(job *bus.Job) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -93,11 +95,13 @@ func (j *Jobs) Open(job *bus.Job) {
 		o = &openJob{kind: job.Kind, units: max(units(job), 1)}
 		j.open[job.Job] = o
 	}
-	o.copies, o.queued, o.taken = o.copies+1, j.now(), time.Time{}
+	o.copies++
+	o.queued = j.now()
+	o.taken = time.Time{}
 }
 
-// Close notes that a host's sum of a job has been accepted. numbers are those of
-// the job's messages in the queue, where there are several.
+// Close notes that the sum of a job was accepted, from a host. numbers are those of the job's messages in
+// the queue, where there are several: all must be removed.
 func (j *Jobs) Close(job uint64, host string, numbers []uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -106,38 +110,44 @@ func (j *Jobs) Close(job uint64, host string, numbers []uint64) {
 	j.done = append(j.done, numbers...)
 	if h := j.hosts[host]; h != nil {
 		if since, held := h.jobs[job]; held && o != nil {
-			paces := append(j.paces[o.kind], j.now().Sub(since).Seconds()/o.units)
-			j.paces[o.kind] = paces[max(0, len(paces)-pacesKept):]
+			j.addPace(o, j.now().Sub(since))
 		}
 		delete(h.jobs, job)
 		h.slow = false
 		h.ended = append(h.ended, job)
-		h.ended = h.ended[max(0, len(h.ended)-endedKept):]
+		h.ended = h.ended[max(0, len(h.ended)-endedLength):]
 	}
 	for _, h := range j.hosts {
-		if _, held := h.jobs[job]; held {
+		if _, held := h.jobs[job]; held { // it has not finished the job that another host has
 			h.slow = true
 		}
 	}
 	j.wakeUp()
 }
 
-// Remove notes that a message is taken from the queue, of which the server may tell.
+// addPace notes how long a job took.
+func (j *Jobs) addPace(o *openJob, took time.Duration) {
+	paces := append(j.paces[o.kind], took.Seconds()/o.units)
+	j.paces[o.kind] = paces[max(0, len(paces)-pacesLength):]
+}
+
+// Remove notes that a message is removed from the queue on purpose. The server publishes an advisory of
+// it, like that of a job which a trainer cannot read.
 func (j *Jobs) Remove(number uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.removed = append(j.removed, number)
-	j.removed = j.removed[max(0, len(j.removed)-removedKept):]
+	j.removed = j.removed[max(0, len(j.removed)-removedLength):]
 }
 
-// Removed tells whether a message was taken from the queue on purpose.
+// Removed reports whether a message was removed from the queue on purpose.
 func (j *Jobs) Removed(number uint64) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return slices.Contains(j.removed, number)
 }
 
-// wakeUp wakes the one who queues jobs again.
+// wakeUp wakes the goroutine that acts on Due.
 func (j *Jobs) wakeUp() {
 	select {
 	case j.Wake <- struct{}{}:
@@ -145,11 +155,12 @@ func (j *Jobs) wakeUp() {
 	}
 }
 
-// UpdateHost takes what a host says that it holds.
+// UpdateHost takes a host's report: how many workers it has, and which jobs it holds.
 func (j *Jobs) UpdateHost(host string, workers int, jobs []uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	h, now := j.hosts[host], j.now()
+	now := j.now()
+	h := j.hosts[host]
 	if h == nil {
 		h = &holder{}
 		j.hosts[host] = h
@@ -158,11 +169,11 @@ func (j *Jobs) UpdateHost(host string, workers int, jobs []uint64) {
 	h.workers = workers
 	h.jobs = make(map[uint64]time.Time, len(jobs))
 	for _, job := range jobs {
-		since, held := before[job]
-		switch {
-		case slices.Contains(h.ended, job):
+		if slices.Contains(h.ended, job) {
 			continue
-		case !held:
+		}
+		since, held := before[job]
+		if !held {
 			since = now
 			if o := j.open[job]; o != nil {
 				o.taken = now
@@ -172,7 +183,7 @@ func (j *Jobs) UpdateHost(host string, workers int, jobs []uint64) {
 	}
 }
 
-// Leave notes that a host is gone.
+// Leave notes that a host is gone. The open jobs that no other host holds are lost.
 func (j *Jobs) Leave(host string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -189,8 +200,7 @@ func (j *Jobs) Leave(host string) {
 	j.wakeUp()
 }
 
-// holders tells whether a host that is there holds the job, and whether one does that
-// is not slow.
+// holders reports whether a present host holds a job, and whether one of those is not slow.
 func (j *Jobs) holders(job uint64) (held, well bool) {
 	for _, h := range j.hosts {
 		if _, holding := h.jobs[job]; holding {
@@ -201,7 +211,7 @@ func (j *Jobs) holders(job uint64) (held, well bool) {
 	return held, well
 }
 
-// idle is the number of workers that have no job.
+// idle is the number of workers without a job.
 func (j *Jobs) idle() (n int) {
 	for _, h := range j.hosts {
 		n += max(0, h.workers-len(h.jobs))
@@ -209,8 +219,9 @@ func (j *Jobs) idle() (n int) {
 	return n
 }
 
-// Due is what is to be done now: jobs to be queued in place of what the queue has
-// of them, jobs to be queued beside it, and numbers to be taken from the queue.
+// Due returns what is to be done now: jobs to be queued in the place of their earlier messages (lost),
+// jobs to be queued in addition to these, for idle workers (slow), and numbers of messages to be removed
+// from the queue (done). lost and done are returned once.
 func (j *Jobs) Due() (lost, slow, done []uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -222,31 +233,40 @@ func (j *Jobs) Due() (lost, slow, done []uint64) {
 	now := j.now()
 	idle := j.idle()
 	for _, job := range slices.Sorted(maps.Keys(j.open)) {
+		if idle <= 0 {
+			break
+		}
 		o := j.open[job]
+		if o.copies >= maxCopies || slices.Contains(lost, job) {
+			continue
+		}
 		held, well := j.holders(job)
 		waits := o.taken.IsZero() || !held
-		switch {
-		case idle <= 0:
-			return lost, slow, done
-		case o.copies >= mostCopies || slices.Contains(lost, job):
-		case waits && min(now.Sub(o.queued), now.Sub(o.taken)) > untaken,
-			!waits && (!well || now.Sub(o.taken) > j.expected(o)):
+		if waits {
+			// An idle worker will take the job from the queue, unless it has waited for too long already.
+			if min(now.Sub(o.queued), now.Sub(o.taken)) > untaken {
+				slow = append(slow, job)
+			}
+			idle--
+			continue
+		}
+		if !well || now.Sub(o.taken) > j.expected(o) {
 			slow = append(slow, job)
 			idle--
-		case waits:
-			idle-- // it will be taken
 		}
 	}
 	return lost, slow, done
 }
 
-// expected is how long a job may take before it counts as slow: by the median of
-// the last ones.
+// expected is how long a job may take before it counts as slow: straggling times what the median pace of
+// the last jobs of its kind makes of its work. With too few of them every job may take forever.
 func (j *Jobs) expected(o *openJob) time.Duration {
+	const forever = 1 << 62
 	paces := j.paces[o.kind]
 	if len(paces) < pacesNeeded {
-		return 1 << 62
+		return forever
 	}
 	paces = slices.SortedFunc(slices.Values(paces), cmp.Compare[float64])
-	return time.Duration(straggling*o.units*paces[len(paces)/2]*float64(time.Second)) + tolerance
+	median := paces[len(paces)/2]
+	return time.Duration(straggling*o.units*median*float64(time.Second)) + tolerance
 }

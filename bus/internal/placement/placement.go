@@ -10,48 +10,51 @@ import (
 )
 
 const (
-	firstRest  = 250 * time.Millisecond
-	mostRests  = 8                // doublings of a rest
-	slowest    = 4                // times as long as the quickest, which a host may take for its share
-	unnoticed  = time.Millisecond // and what it may take longer whatever the others do
-	wellEnough = 10               // times its last rest, after which a host that did well begins anew
+	firstRest    = 250 * time.Millisecond // how long a host rests the first time
+	maxDoublings = 8                      // how often that time is doubled at most
+	slowest      = 4                      // a host rests that takes this many times as long as the quickest,
+	tolerated    = time.Millisecond       // and at least this much longer
+	wellEnough   = 10                     // a host without a rest for this many of its last rests begins with firstRest again
 )
 
-// Target is where a task goes: to a host by its verb, with a token that the
-// answer repeats. The zero value is no host.
+// Target is the host that a task goes to, by the verb of its subject, and a token that the plan
+// repeats. The zero value of Host is any host.
 type Target struct {
 	Host  string
 	Verb  string
 	Token uint64
 }
 
-// Table is the hosts of a run. Its methods may be called concurrently.
+// Table is the hosts of a run and who of them gets the next task. Its methods may be called
+// concurrently.
 type Table struct {
 	verb  func(host string) string
-	now   func() time.Duration // monotonic
-	first uint64               // the first token, which tasks for any host have
+	now   func() time.Duration // monotonic time since the table was made
+	first uint64               // the token of tasks that are for any host; all others are higher
 
 	mu      sync.Mutex
 	hosts   []*host
-	tokens  map[uint64]*host
-	next    int           // whose turn it is
-	last    uint64        // token
-	started time.Duration // of the batch
+	tokens  map[uint64]*host // hosts by their present token
+	next    int              // counts turns: the hosts get tasks in rotation
+	last    uint64           // the last token that was given to a host
+	started time.Duration    // when the present batch of tasks began
 }
 
-// host is what the table knows of one.
+// host is what the table knows of one host. Its token changes whenever what it was sent is given up.
 type host struct {
-	Target                       // with the token of its present tasks
-	sent, answered int           // tasks of that token
-	done           time.Duration // when nothing was left to answer
+	Target
+	sent     int           // tasks with the present token, in this batch
+	answered int           // how many of them were answered
+	done     time.Duration // when the last of them was answered
 
-	resting  bool
-	until    time.Duration // it rests until then
-	since    time.Duration // it has not rested since
-	restTime time.Duration // the last one
+	resting  bool          // it gets no tasks while others do
+	until    time.Duration // when its rest ends
+	since    time.Duration // when its last rest ended
+	restTime time.Duration // how long its last rest was
 }
 
-// New makes an empty table. verb gives the verb of a host's tasks.
+// New makes a table without hosts. verb gives the verb of the tasks of a host; now is a monotonic
+// clock.
 func New(verb func(host string) string, now func() time.Duration) *Table {
 	first := bus.FirstNumber()
 	return &Table{
@@ -63,10 +66,11 @@ func New(verb func(host string) string, now func() time.Duration) *Table {
 	}
 }
 
-// open is the number of tasks that the host has not answered.
+// open is how many tasks the host has not answered.
 func (h *host) open() int { return h.sent - h.answered }
 
-// renew forgets what the host was sent: its late answers are not counted.
+// renew gives a host another token and forgets what it was sent: answers that still arrive are not
+// counted for it.
 func (t *Table) renew(h *host) {
 	delete(t.tokens, h.Token)
 	t.last++
@@ -76,7 +80,7 @@ func (t *Table) renew(h *host) {
 	t.tokens[h.Token] = h
 }
 
-// Join adds a host, unless it is there.
+// Join adds a host, unless the table has it already.
 func (t *Table) Join(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -87,7 +91,7 @@ func (t *Table) Join(name string) {
 	}
 }
 
-// Leave removes a host that is not there any more.
+// Leave removes a host that is not present any more.
 func (t *Table) Leave(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -97,25 +101,27 @@ func (t *Table) Leave(name string) {
 	}
 }
 
+// find is the index of a host; -1 if the table does not have it.
 func (t *Table) find(name string) int {
 	return slices.IndexFunc(t.hosts, func(h *host) bool { return h.Host == name })
 }
 
-// passOver has a host rest, for twice as long as the last time unless that is long ago.
+// passOver makes a host rest: for twice as long as the last time, or, if that was long ago, for
+// firstRest.
 func (t *Table) passOver(h *host) {
 	now := t.now()
 	if now-h.since > wellEnough*h.restTime {
 		h.restTime = 0
 	}
-	h.restTime = min(max(2*h.restTime, firstRest), firstRest<<mostRests)
+	h.restTime = min(max(2*h.restTime, firstRest), firstRest<<maxDoublings)
 	t.renew(h)
 	h.resting = true
 	h.until = now + h.restTime
 }
 
-// Begin is called before the tasks that follow a wait for answers. Where the last batch
-// has been answered in full it passes over the hosts that were slow, and asks those again
-// that have rested.
+// Begin is called before the first task that follows a wait for plans. If the last batch was answered
+// in full, a new batch begins: hosts that were much slower than the quickest rest from now on, and
+// those that have rested get tasks again.
 func (t *Table) Begin() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -124,18 +130,20 @@ func (t *Table) Begin() {
 		switch {
 		case h.resting:
 		case h.open() > 0:
-			return // the batch goes on
+			return // the batch continues
 		case h.sent > 0:
 			quickest = min(quickest, h.done-t.started)
 		}
 	}
 	now := t.now()
+	limit := max(slowest*quickest, quickest+tolerated)
 	for _, h := range t.hosts {
+		tooSlow := h.sent > 0 && h.done-t.started > limit
 		switch {
 		case h.resting && now >= h.until:
 			h.resting = false
 			h.since = now
-		case !h.resting && h.sent > 0 && h.done-t.started > max(slowest*quickest, quickest+unnoticed):
+		case !h.resting && tooSlow:
 			t.passOver(h)
 		}
 		h.sent = 0
@@ -144,8 +152,8 @@ func (t *Table) Begin() {
 	t.started = now
 }
 
-// Place chooses the host that answers next: one after the other, of those that do not
-// rest if there are such. A target without a host is any: none is known.
+// Place chooses the host for the next task: the hosts take turns, those that rest only if all do. It
+// returns a target without a host where none is known.
 func (t *Table) Place() Target {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -163,29 +171,32 @@ func (t *Table) Place() Target {
 	return h.Target
 }
 
+// turn is the host whose turn it is.
 func (t *Table) turn() *host { return t.hosts[t.next%len(t.hosts)] }
 
-// Answered counts an answer by its token. It returns false for the answer to a task of
-// another table.
+// Answered counts a plan by its token. It returns false for the answer to a task of another table, which
+// must not count. A late answer counts, although its host was given another token: it may still be the
+// first answer to its task.
 func (t *Table) Answered(token uint64) (counts bool) {
 	if !bus.SameNumbering(t.first, token) {
 		return false
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if h := t.tokens[token]; h != nil { // else it is late, but it may still be the first
-		h.answered++
-		if h.answered == h.sent {
-			h.done = t.now()
-		}
+	h := t.tokens[token]
+	if h == nil {
+		return true
+	}
+	h.answered++
+	if h.answered == h.sent {
+		h.done = t.now()
 	}
 	return true
 }
 
-// Stalled is called when no answer has come for a while. It passes over the hosts that
-// have not answered all of their tasks if others have, or else asks those again that
-// rest. It reports whether it did so: then the tasks without an answer are to be sent
-// again.
+// Stalled is called when no plan has arrived for a while. If some hosts have not answered all their tasks
+// and others have, the late ones rest. If all hosts that do not rest are late, those that rest get tasks
+// again. It returns true in either case: the open tasks are then to be sent again, to other hosts.
 func (t *Table) Stalled() (resend bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -213,7 +224,8 @@ func (t *Table) Stalled() (resend bool) {
 	return len(resting) > 0
 }
 
-// Reset is called when messages may have been lost: what is open is sent again.
+// Reset is called when messages may have been lost. It forgets what the hosts were sent, since all open
+// tasks are sent again.
 func (t *Table) Reset() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -162,7 +162,7 @@ func TestAHostThatStops(t *testing.T) {
 		t.Errorf("in a minute it is waited for %d times", lost)
 	}
 	b.resume("b", time.Microsecond)
-	for end := b.clock + firstRest<<mostRests; b.clock < end; b.clock += time.Second {
+	for end := b.clock + firstRest<<maxDoublings; b.clock < end; b.clock += time.Second {
 		b.play(t, 40)
 	}
 	if _, counts := b.play(t, 40); counts["b"] != 20 {

@@ -11,20 +11,20 @@ import (
 // Root is the first token of every subject.
 const Root = "fedpace"
 
-// Chunk is the verb of one message of an update.
+// Chunk is the verb of the message of an update with a number.
 func Chunk(chunk uint32) string { return Update + "." + strconv.FormatUint(uint64(chunk), 10) }
 
-// The verbs of a client's subjects.
+// The verbs of a client's subjects: the last token, or the last two.
 const (
 	Task      = "task"
 	Plan      = "plan"
-	Update    = "update" // with a chunk's number behind it
-	Join      = "join"   // with the most samples behind it that the device may have
+	Update    = "update" // followed by a chunk's number
+	Join      = "join"   // followed by how many samples the device may have, where that is limited
 	Heartbeat = "heartbeat"
 )
 
-// JoinAs is the verb by which a device joins whose credentials let it have so many
-// samples; 0: any number.
+// JoinAs is the verb by which a device joins that its credentials allow a number of samples; 0 means
+// any number.
 func JoinAs(samples uint64) string {
 	if samples == 0 {
 		return Join
@@ -32,26 +32,28 @@ func JoinAs(samples uint64) string {
 	return Join + "." + strconv.FormatUint(samples, 10)
 }
 
-// JoinLimit reads the most samples in a subject on which a device joins; false for
-// every other subject, those without a limit among them.
+// JoinLimit reads the number of samples in a subject on which a device joins. It returns false for every
+// other subject, also for that of a device without a limit, and for a number in another spelling.
 func JoinLimit(subject string) (samples uint64, ok bool) {
 	head, number, _ := strings.Cut(subject, "."+Join+".")
 	samples, err := strconv.ParseUint(number, 10, 64)
-	return samples, err == nil && samples > 0 && head+"."+JoinAs(samples) == subject
+	isNumber := err == nil && samples > 0
+	return samples, isNumber && head+"."+JoinAs(samples) == subject
 }
 
-// AnyClient matches the subjects of all clients with one verb.
+// AnyClient is the pattern of the subjects of all clients with one verb.
 func AnyClient(run, verb string) string { return Root + "." + run + ".client.*." + verb }
 
-// Clients makes and reads the subjects of one run's simulated clients.
-// A simulated client's id is its decimal index; a real device's starts with a
-// letter.
-type Clients string // "fedpace.<run>.client."
+// Clients makes and reads the subjects of one run's simulated clients, which begin with it:
+// "fedpace.<run>.client.". A simulated client's id is its decimal index; a real device's id starts
+// with a letter.
+type Clients string
 
 // ClientSubjects are the subjects of a run's clients.
 func ClientSubjects(run string) Clients { return Clients(Root + "." + run + ".client.") }
 
-// Subject is a simulated client's subject.
+// Subject is a simulated client's subject with a verb. It is called for every task, so it builds the
+// text in an array on the stack.
 func (s Clients) Subject(client int, verb string) string {
 	var b [3*64 + 32]byte
 	t := append(b[:0], s...)
@@ -60,18 +62,20 @@ func (s Clients) Subject(client int, verb string) string {
 	return string(append(t, verb...))
 }
 
-// Client finds the index in a simulated client's subject; false for every other
-// subject, those of real devices among them.
+// Client finds the index in a simulated client's subject with a verb. It returns false for every other
+// subject, also for those of real devices. It is called for every task and plan.
 func (s Clients) Client(subject, verb string) (int, bool) {
+	const maxDigits = 10 // of bus.MaxClients
 	if len(subject) < len(s)+2+len(verb) || subject[:len(s)] != string(s) {
 		return 0, false
 	}
 	id := subject[len(s):]
 	dot := len(id) - len(verb) - 1
-	if id[dot] != '.' ||
-		id[dot+1:] != verb ||
-		dot > 10 ||
-		(id[0] == '0' && dot > 1) {
+	if id[dot] != '.' || id[dot+1:] != verb {
+		return 0, false
+	}
+	hasLeadingZero := id[0] == '0' && dot > 1
+	if dot > maxDigits || hasLeadingZero {
 		return 0, false
 	}
 	n := 0
@@ -84,43 +88,58 @@ func (s Clients) Client(subject, verb string) (int, bool) {
 	return n, n <= bus.MaxClients
 }
 
-// TaskFor is the verb of a task that one host is to answer.
+// TaskFor is the verb of a task that one host, given by its name, is to answer.
 func TaskFor(host string) string { return Task + "." + host }
 
-// PlanSubject is the subject on which a client answers what it got on subject, which
-// ends with a verb.
+// PlanSubject is the subject of the plan that answers a task, whose subject ends with a verb.
 func PlanSubject(subject, verb string) string { return subject[:len(subject)-len(verb)] + Plan }
 
-// The subjects of a run, and the patterns that match several of them.
+// Jobs is the subject of a run's jobs for the trainers of a kernel class.
 func Jobs(run, kernel string) string { return Root + "." + run + ".jobs." + kernel }
-func Sums(run string) string         { return Root + "." + run + ".sums" }
-func Info(run string) string         { return Root + "." + run + ".info" }
+
+// AnyJobs is the pattern of a run's jobs for all kernel classes.
+func AnyJobs(run string) string { return Root + "." + run + ".jobs.*" }
+
+// Sums is the subject of the results of a run's jobs.
+func Sums(run string) string { return Root + "." + run + ".sums" }
+
+// Info is the subject on which hosts ask for a run's configuration and report that they are present.
+func Info(run string) string { return Root + "." + run + ".info" }
+
+// Model is the subject of one chunk of a model.
 func Model(run string, d bus.Digest, chunk int) string {
 	return Root + "." + run + ".model." + d.String() + "." + strconv.Itoa(chunk)
 }
-func AnyModel(run string) string { return Root + "." + run + ".model.*.*" }
+
+// ModelChunks is the pattern of all chunks of a model.
 func ModelChunks(run string, d bus.Digest) string {
 	return Root + "." + run + ".model." + d.String() + ".*"
 }
-func AnyJobs(run string) string { return Root + "." + run + ".jobs.*" }
 
-// Announce is where coordinators say which runs there are.
+// AnyModel is the pattern of all chunks of all models of a run.
+func AnyModel(run string) string { return Root + "." + run + ".model.*.*" }
+
+// Announce is the subject on which coordinators make their runs known.
 const Announce = Root + ".runs"
 
-// DirectGet asks the server for the newest message on a subject of a stream.
+// DirectGet begins the subject of a request to the server for the newest message on a subject of a
+// stream.
 const DirectGet = "$JS.API.DIRECT.GET."
 
-// Streams of a run; both live in memory.
-func JobsStream(run string) string   { return Root + "_" + run + "_jobs" }
+// JobsStream is the name of the JetStream stream with a run's jobs, which lives in memory.
+func JobsStream(run string) string { return Root + "_" + run + "_jobs" }
+
+// ModelsStream is the name of the JetStream stream with the chunks of a run's models, which lives in
+// memory.
 func ModelsStream(run string) string { return Root + "_" + run + "_models" }
 
-// LeaseBucket is the key-value bucket of the lease of a run.
+// LeaseBucket is the name of the key-value bucket with a run's lease.
 func LeaseBucket(run string) string { return Root + "_" + run + "_lease" }
 
-// Device is a real device's, with several tokens in verb perhaps.
+// Device is the subject of a real device with a verb, which may have several tokens.
 func Device(run, id, verb string) string { return Root + "." + run + ".client." + id + "." + verb }
 
-// RunOfTask finds the run in the subject of a device's task.
+// RunOfTask finds the run in the subject of a task of device id. It returns false for other subjects.
 func RunOfTask(subject, id string) (run string, ok bool) {
 	run, ok = strings.CutPrefix(subject, Root+".")
 	if ok {

@@ -537,7 +537,7 @@ func (c *Config) HasOwnBatches() bool {
 	return slices.ContainsFunc(c.Fleet, func(k fleet.Class) bool { return k.Batch > 0 })
 }
 
-// devices are the clients' devices as package clientmodel takes them.
+// devices are the clients' devices as package fleet takes them.
 func (c *Config) devices() fleet.Config {
 	d := fleet.Config{
 		Network:      c.Network.Network,

@@ -474,7 +474,7 @@ func withOthers(err error, others ...string) error {
 	return err
 }
 
-// checkFleet asks package clientmodel whether it would take the clients' devices,
+// checkFleet asks package fleet whether it would take the clients' devices,
 // without reading the files that they name.
 func (c *Config) checkFleet() error {
 	if err := c.checkClassesOfDevices(); err != nil {

@@ -7,5 +7,5 @@
 // updates get them from whoever does the task, who trains them again. So any host can do any task,
 // and no honest client computes anything else because others attack.
 //
-// The package is pure. Package clientmodel asks it for durations, package actors for the rest.
+// The package is pure. Package fleet asks it for durations, package actors for the rest.
 package attack

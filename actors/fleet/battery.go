@@ -8,9 +8,9 @@ import (
 	"fedpace/registry"
 )
 
-// Battery is what the devices of a class run on. Tasks take energy from it by the
-// class's [Watts], and between tasks it is charged. What it holds is remembered by
-// whoever issues tasks; the functions below are pure.
+// Battery describes the battery of each device of a class. A task drains it by the class's [Watts],
+// and it is charged between tasks. The fleet stores no charge: the caller that issues tasks
+// remembers each client's joules and passes them in, so every method below is a pure function.
 type Battery struct {
 	Joules      float64      `key:"joules" range:"[1e-3,1e9]" unit:"J" help:"a full battery's energy"`
 	Start       Distribution `key:"start" is:"null" help:"part of it at virtual time 0, at most 1; null: 1"`
@@ -26,21 +26,30 @@ const (
 	chargesAway   = "away"
 )
 
-// Mains is the charge of a client without a battery.
+// Mains is the charge of a client without a battery, which is never empty.
 const Mains = -1
 
-// battery is a Battery ready for use.
+// battery is a Battery checked and ready for use.
 type battery struct {
+	// joules is the capacity, and floor the charge below which a client gets no task, both in joules.
 	joules, floor float64
-	start         Sampler // not given: full
-	watts         Watts
-	charge        float64  // watts
-	charging      Presence // when it is charged; nil: always
-	ownModel      bool     // by a model of its own, else by the client's availability
-	away          bool     // while the model says that it is not there
+	// start is the distribution of the charge at time 0 as a share of the capacity. Not set means full.
+	start Sampler
+	watts Watts
+	// charge is the charging power in watts.
+	charge float64
+	// charging says when power is available. Nil means always.
+	charging Presence
+	// ownModel says that charging is a model of the battery's own. Otherwise it is the client's
+	// availability, with the client's own draws.
+	ownModel bool
+	// away inverts charging: the battery is charged while the model says that the client is absent.
+	away bool
 }
 
-// compile checks a class's battery, once the class has its presence.
+// compile checks the battery of class k and prepares it. The class must have its presence already,
+// because charging may follow the availability. Without files (nil) nothing is read, and checks
+// that need a file are left out.
 func (b *Battery) compile(k *class, watts Watts, files *Files) (*battery, error) {
 	compiled := &battery{
 		joules:   b.Joules,
@@ -49,22 +58,14 @@ func (b *Battery) compile(k *class, watts Watts, files *Files) (*battery, error)
 		charge:   b.ChargeWatts,
 		charging: k.presence,
 	}
-	var err error
-	if b.Start != nil {
-		if compiled.start, err = samplerOf(b.Start); err == nil && compiled.start.maxDraw() > 1 {
-			err = registry.Errorf(
-				"",
-				"%s comes up to %g (at most 1, a full battery: at_most: 1)",
-				Distributions.Text(b.Start),
-				compiled.start.maxDraw(),
-			)
-		}
-	}
-	switch {
-	case err != nil:
+	if err := compiled.prepareStart(b.Start); err != nil {
 		return nil, registry.Below("start", err)
-	case watts == Watts{}:
+	}
+	if watts == (Watts{}) {
 		return nil, registry.Errorf("", "the class gives no watts, so no task would take any of it (set watts)")
+	}
+	var err error
+	switch {
 	case b.Charging != nil && b.Charges != chargesAlways:
 		return nil, registry.Errorf("charging", "charges is %q, too (one of the two)", b.Charges)
 	case b.Charging != nil:
@@ -74,6 +75,7 @@ func (b *Battery) compile(k *class, watts Watts, files *Files) (*battery, error)
 		compiled.charging = nil
 	case b.Charges == chargesAway:
 		compiled.away = true
+		// Without files the class has no presence yet, whatever its availability.
 		if k.presence == nil && files != nil {
 			return nil, registry.Errorf(
 				"charges",
@@ -81,20 +83,48 @@ func (b *Battery) compile(k *class, watts Watts, files *Files) (*battery, error)
 			)
 		}
 	}
-	if err == nil &&
-		b.ChargeWatts == 0 &&
-		(b.Charging != nil || b.Charges != chargesAlways) {
-		return nil, registry.Errorf("charge_watts", "is 0, so that nothing charges the battery at the times that are given (set charge_watts, or leave charges and charging as they are)")
+	if err != nil {
+		return nil, registry.Below("charging", err)
 	}
-	return compiled, registry.Below("charging", err)
+	hasTimes := b.Charging != nil || b.Charges != chargesAlways
+	if b.ChargeWatts == 0 && hasTimes {
+		return nil, registry.Errorf(
+			"charge_watts",
+			"is 0, so that nothing charges the battery at the times that are given "+
+				"(set charge_watts, or leave charges and charging as they are)",
+		)
+	}
+	return compiled, nil
 }
 
-// Batteries reports whether any client runs on a battery.
+// prepareStart sets the distribution of the charge at time 0, a share of the capacity. Nil leaves the
+// battery full.
+func (b *battery) prepareStart(start Distribution) (err error) {
+	if start == nil {
+		return nil
+	}
+	b.start, err = samplerOf(start)
+	if err != nil {
+		return err
+	}
+	if largest := b.start.maxDraw(); largest > 1 {
+		return registry.Errorf(
+			"",
+			"%s comes up to %g (at most 1, a full battery: at_most: 1)",
+			Distributions.Text(start),
+			largest,
+		)
+	}
+	return nil
+}
+
+// Batteries reports whether any class of the fleet has a battery.
 func (f *Fleet) Batteries() bool {
 	return slices.ContainsFunc(f.classes, func(k class) bool { return k.battery != nil })
 }
 
-// Start is what a client's battery holds at time 0, in joules; [Mains]: it has none.
+// Start returns the joules in a client's battery at virtual time 0, or [Mains] for a client without
+// a battery.
 func (f *Fleet) Start(client int) float64 {
 	k, h := f.class(client)
 	b := k.battery
@@ -107,8 +137,8 @@ func (f *Fleet) Start(client int) float64 {
 	return float64(b.start.Quantile(keyed.Nth(h, drawCharge)) * b.joules)
 }
 
-// Charged is what a client's battery holds at a time if it held so much at another
-// before and there was no task in between.
+// Charged returns the joules in a client's battery at time now, given its joules at time since and
+// no task in between. The client must have a battery.
 func (f *Fleet) Charged(client int, joules float64, since, now int64) float64 {
 	k, _ := f.class(client)
 	if joules >= k.battery.joules {
@@ -118,20 +148,23 @@ func (f *Fleet) Charged(client int, joules float64, since, now int64) float64 {
 	return joules
 }
 
-// Ready is the first time from since on at which a client's battery holds its floor, if
-// it holds so much then and there is no task in between; [Never] where it will not.
+// Ready returns the first time at or after since at which a client's battery holds its floor, given
+// its joules at since and no task in between. It returns [Never] if the battery does not reach its
+// floor.
 func (f *Fleet) Ready(client int, joules float64, since int64) int64 {
 	k, _ := f.class(client)
 	if k.battery == nil || joules >= k.battery.floor {
 		return since
 	}
-	if held, reached := f.fill(client, k.battery, joules, k.battery.floor, since, maxTime); held >= k.battery.floor {
-		return reached
+	level, reached := f.fill(client, k.battery, joules, k.battery.floor, since, maxTime)
+	if level < k.battery.floor {
+		return Never
 	}
-	return Never
+	return reached
 }
 
-// Spent is what a client takes from its battery in the first nanoseconds of a task.
+// Spent returns the joules that a client takes from its battery in the first `after` nanoseconds of
+// a task with these durations. A client without a battery spends nothing.
 func (f *Fleet) Spent(client int, d Durations, after int64) float64 {
 	k, _ := f.class(client)
 	if k.battery == nil {
@@ -140,16 +173,18 @@ func (f *Fleet) Spent(client int, d Durations, after int64) float64 {
 	return k.battery.watts.spend(d, after)
 }
 
-// fill charges a battery that holds so much from one time on, until it holds the
-// goal, which is more, or until another time. It returns what it holds then, and when
-// that is. After maxLook changes between charging and not it goes on at the mean pace
-// so far.
+// fill charges a client's battery from level joules at time start until it reaches goal or time
+// limit, whichever comes first. It returns the level then and the time. The goal must be above the
+// level. After maxLook changes of the charging model it assumes the mean charging power seen until
+// then, so that a search ends.
 func (f *Fleet) fill(client int, b *battery, joules, goal float64, start, limit int64) (float64, int64) {
 	if b.charge == 0 || start >= limit {
 		return joules, limit
 	}
-	seed, number := f.seed, f.presenceNumber(client)
+	seed := f.seed
+	number := f.presenceNumber(client)
 	if b.ownModel {
+		// A charging model of the battery's own draws for another purpose, by the device's number.
 		seed = keyed.Hash(f.seed, keyed.Charging)
 		number = assignedNumber(f.devices, client)
 	}
@@ -159,7 +194,8 @@ func (f *Fleet) fill(client int, b *battery, joules, goal float64, start, limit 
 		charging := true
 		until := limit
 		if b.charging != nil {
-			charging, until = b.charging.Present(seed, number, t) != b.away, min(limit, b.charging.Change(seed, number, t))
+			charging = b.charging.Present(seed, number, t) != b.away
+			until = min(limit, b.charging.Change(seed, number, t))
 		}
 		if charging {
 			charged += until - t
@@ -176,13 +212,15 @@ func (f *Fleet) fill(client int, b *battery, joules, goal float64, start, limit 
 	if charged == 0 {
 		return joules, limit
 	}
-	return charge(float64(b.charge*(float64(charged)/float64(t-start))), joules, goal, t, limit)
+	chargedShare := float64(charged) / float64(t-start)
+	return charge(float64(b.charge*chargedShare), joules, goal, t, limit)
 }
 
 // charge charges with so many watts from one time on, until the goal is held or until
 // another time.
 func charge(watts, joules, goal float64, t, until int64) (float64, int64) {
-	if needed := math.Ceil((goal - joules) / watts * second); needed <= float64(until-t) {
+	needed := math.Ceil((goal - joules) / watts * second)
+	if needed <= float64(until-t) {
 		return goal, t + int64(needed)
 	}
 	return joules + float64(watts*(float64(until-t)/second)), until
@@ -193,7 +231,9 @@ func (w Watts) spend(d Durations, after int64) float64 {
 	download := min(after, d.Download)
 	compute := min(after-download, d.Compute)
 	upload := min(after-download-compute, d.Upload)
-	return float64(w.Download*(float64(download)/second)) + float64(w.Compute*(float64(compute)/second)) + float64(w.Upload*(float64(upload)/second))
+	return float64(w.Download*(float64(download)/second)) +
+		float64(w.Compute*(float64(compute)/second)) +
+		float64(w.Upload*(float64(upload)/second))
 }
 
 // duration is how long of a task so many joules last, at most all of it.

@@ -14,13 +14,14 @@ func init() {
 	)
 }
 
-// Bernoulli draws each client's presence anew once a period. The periods of a
-// client have a phase of their own, so that clients do not change all at once.
+// Bernoulli draws each client's presence independently for every period. Each client's periods are
+// shifted by a random phase, so that clients do not all change at once.
 type Bernoulli struct {
 	Probability   float64 `key:"probability" range:"(0,1]" help:"of being there in a period"`
 	PeriodSeconds float64 `key:"period_seconds" range:"[1e-3,1e8]" unit:"seconds" help:"time between draws"`
 }
 
+// Presence prepares the model. A probability of 1 needs no draws: every client is always available.
 func (b Bernoulli) Presence(*Files) (Presence, error) {
 	if b.Probability == 1 {
 		return nil, nil
@@ -28,30 +29,38 @@ func (b Bernoulli) Presence(*Files) (Presence, error) {
 	return &periods{nanoseconds(b.PeriodSeconds), threshold(b.Probability)}, nil
 }
 
+// String describes the model for people.
 func (b Bernoulli) String() string {
 	return fmt.Sprintf("bernoulli (probability %g, anew every %g s)", b.Probability, b.PeriodSeconds)
 }
 
+// periods is a Bernoulli ready for use.
 type periods struct {
-	length    int64
-	threshold uint64 // a period's draw below it: the client is there
+	// length is the length of a period in nanoseconds.
+	length int64
+	// threshold is the value below which a period's 64 random bits make the client available.
+	threshold uint64
 }
 
-// index is the number of a client's period at t.
+// index returns the number of the client's period that contains time t, and the client's phase.
+// Period n of a client covers the times from n·length - phase to the next one.
 func (p *periods) index(seed uint64, client int, t int64) (n, phase int64) {
 	phase = int64(keyed.Below(keyed.Hash(seed, keyed.Availability, uint64(client)), uint64(p.length)))
 	return floorDiv(t+phase, p.length), phase
 }
 
+// draw reports whether the client is available in its period n.
 func (p *periods) draw(seed uint64, client int, n int64) bool {
 	return keyed.Hash(seed, keyed.Availability, uint64(client), uint64(n)) < p.threshold
 }
 
+// Present implements [Presence].
 func (p *periods) Present(seed uint64, client int, t int64) bool {
 	n, _ := p.index(seed, client, t)
 	return p.draw(seed, client, n)
 }
 
+// Change implements [Presence]. It looks at most maxLook periods ahead.
 func (p *periods) Change(seed uint64, client int, t int64) int64 {
 	n, phase := p.index(seed, client, t)
 	now := p.draw(seed, client, n)

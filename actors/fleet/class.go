@@ -15,6 +15,8 @@ import (
 // The quantities that a client draws for itself, as numbers of its key (purpose
 // Device), and those that vary by task (purpose Vary, the same numbers).
 const (
+	// drawClass chooses the class of a device; the others belong to the quantity or option of that
+	// name.
 	drawClass uint64 = iota
 	drawDownload
 	drawUpload
@@ -24,26 +26,38 @@ const (
 	drawCharge
 )
 
-// class is a Class ready for use.
+// class is a Class checked and ready for use.
 type class struct {
 	name             string
 	download, upload quantity
 	step             quantity
-	stepNs           int64 // exact time of a step where it is fixed
-	// whether any quantity has a factor by task, and whether tasks share it that start together
+	// stepNs is the exact time of a local step in nanoseconds, if step is fixed.
+	stepNs int64
+	// varies says that some quantity has a factor drawn for each task. shared says that all tasks which
+	// start at the same time have the same draw.
 	varies, shared bool
-	std, cv        float64 // spread of a minibatch: seconds, and relative to the step time
-	overhead       Durations
-	links          linkTraces // nil: both links have speeds
-	slow           Slowing    // nil: never
-	presence       Presence   // nil: always
-	dropout        Dropout
-	battery        *battery                           // nil: on the mains
-	ownPresence    bool                               // presence is the class's own
-	delay          func(honest, deadline int64) int64 // nil: it does not attack by its time
+	// std and cv are the standard deviation of a local step's time: in seconds, and relative to its
+	// mean.
+	std, cv  float64
+	overhead Durations
+	// links are the link traces of its clients. Nil means that both directions have constant speeds.
+	links linkTraces
+	// slow is how its clients become slow for a while. Nil means never.
+	slow Slowing
+	// presence is when its clients are available. Nil means always.
+	presence Presence
+	dropout  Dropout
+	// battery is nil for devices on mains power.
+	battery *battery
+	// ownPresence says that the class has an availability of its own, instead of that of all clients.
+	ownPresence bool
+	// delay returns the time that an attacker takes on purpose, of the honest time and the round's
+	// deadline in nanoseconds. Nil means that the class does not attack by its time.
+	delay func(honest, deadline int64) int64
 }
 
-// prepare sets the class's slowdown and presence where it is given them.
+// prepare sets the class's slowdown and availability from s and a. A nil one leaves the class as it
+// is.
 func (k *class) prepare(s Slowdown, a Availability, files *Files) (err error) {
 	if s != nil {
 		if k.slow, err = s.Slowing(); err != nil {
@@ -56,18 +70,24 @@ func (k *class) prepare(s Slowdown, a Availability, files *Files) (err error) {
 	return registry.Below("availability", err)
 }
 
-// quantity is a speed or step time of a client in a task.
+// quantity is a speed or step time: the product of the client's own draw, which stays in all
+// rounds, and a factor drawn for each task.
 type quantity struct {
-	id, part     uint64 // purposes of the random bits of a client, and of a task
+	// id numbers the client's random bits for this quantity, and part those of a task.
+	id, part uint64 // purposes of the random bits of a client, and of a task
+	// client is the distribution of the client's own value, and vary that of the factor by task.
 	client, vary Sampler
-	fixed        bool // the same for every client and task: own.Least
-	product      bool // both lognormal and without limits
+	// fixed says that the value is the same for every client and task, client.Min.
+	fixed bool
+	// product says that both distributions are lognormal without bounds, so that one exponential gives
+	// the product.
+	product bool
 }
 
-// keys are the random bits of a client and of its task.
+// keys are the random bits of a client's device and of one of its tasks.
 type keys struct{ client, task uint64 }
 
-// draw is the quantity for a client's task.
+// draw returns the quantity for one task of one client.
 func (q *quantity) draw(k keys) float64 {
 	switch {
 	case q.fixed:
@@ -78,12 +98,15 @@ func (q *quantity) draw(k keys) float64 {
 	return q.client.Quantile(keyed.Nth(k.client, q.id)) * q.factor(keyed.Nth(k.task, q.part))
 }
 
-// lognormal is the product of two lognormals for their random bits: one exponential.
+// lognormal returns the product of two unbounded lognormal draws for their random bits, computed as
+// one exponential of the sum of the logarithms.
 func (q *quantity) lognormal(clientBits, vary uint64) float64 {
-	return portable.Exp((q.client.mu + float64(q.client.sigma*portable.Normal(clientBits))) + (q.vary.mu + float64(q.vary.sigma*portable.Normal(vary))))
+	clientLog := q.client.mu + float64(q.client.sigma*portable.Normal(clientBits))
+	taskLog := q.vary.mu + float64(q.vary.sigma*portable.Normal(vary))
+	return portable.Exp(clientLog + taskLog)
 }
 
-// factor is the task's alone, for its random bits.
+// factor returns the factor of one task for its random bits, 1 if nothing varies by task.
 func (q *quantity) factor(bits uint64) float64 {
 	if !q.vary.isSet() {
 		return 1
@@ -91,8 +114,10 @@ func (q *quantity) factor(bits uint64) float64 {
 	return q.vary.Quantile(bits)
 }
 
-// prepare checks a quantity, whose key in its class is name and whose factor's key is
-// factor. A speed must stay above zero.
+// prepare checks both distributions of a quantity and prepares them. id numbers the quantity's
+// random bits. name and factor are the keys of the two distributions, for error messages; nil
+// distributions are left out. A speed must have a minimum above zero, as a transfer at speed zero
+// would never end.
 func (q *quantity) prepare(id uint64, name string, client Distribution, factor string, vary Distribution) error {
 	q.id = id
 	q.part = id
@@ -123,109 +148,128 @@ func (q *quantity) prepare(id uint64, name string, client Distribution, factor s
 	return nil
 }
 
-// compile checks a class and fills in what it has from the config: steps is the
-// distribution of measured devices' step times, nil if there are none, and common
-// holds the slowdown, presence and dropout of all classes. Files are not read
-// where files is nil.
+// compile checks a class and fills in what it does not give from the configuration c. steps is the
+// distribution of measured devices' step times, nil if no devices were measured. common holds the
+// slowdown, availability and dropout that apply to all classes. With nil files no file is read, and
+// the result is good for checks only.
 func (k Class) compile(c *Config, steps Distribution, common class, files *Files) (class, error) {
 	compiled := class{
-		name:     k.Name,
-		cv:       k.StepCV,
-		slow:     common.slow,
-		presence: common.presence,
-		dropout:  common.dropout,
-	}
-	compiled.overhead = Durations{
-		nanoseconds(k.Overhead.Download),
-		nanoseconds(k.Overhead.Compute),
-		nanoseconds(k.Overhead.Upload),
-	}
-	var err error
-	if !k.Links.isSet() && k.DownloadMbps == nil && k.UploadMbps == nil {
-		k.Links = c.Network.Links
-	}
-	if k.Links.isSet() {
-		keys := []string{"download_mbps", "upload_mbps", "vary.download", "vary.upload"}
-		for i, d := range []Distribution{k.DownloadMbps, k.UploadMbps, k.Vary.Download, k.Vary.Upload} {
-			if d != nil {
-				return compiled, registry.Errorf(
-					keys[i],
-					"%s, and links are given, too (one of the two)",
-					Distributions.Text(d),
-				)
-			}
-		}
-		compiled.links = linkTraces{}
-		if files != nil {
-			if compiled.links, err = files.links(k.Links); err != nil {
-				return compiled, registry.Below("links", err)
-			}
-		}
-	} else {
-		err = cmp.Or(
-			compiled.download.prepare(
-				drawDownload,
-				"download_mbps",
-				orConstant(k.DownloadMbps, c.Network.DownloadMbps),
-				"download",
-				k.Vary.Download,
-			),
-			compiled.upload.prepare(
-				drawUpload,
-				"upload_mbps",
-				orConstant(k.UploadMbps, c.Network.UploadMbps),
-				"upload",
-				k.Vary.Upload,
-			))
-		if err != nil {
-			return compiled, err
-		}
-	}
-	if k.SecondsPerStep == nil {
-		k.SecondsPerStep = steps
-	}
-	if k.SecondsPerStep == nil && k.StepCV == 0 {
-		compiled.std = c.Compute.Std
-	}
-	if err = compiled.step.prepare(
-		drawStep,
-		"seconds_per_step",
-		orConstant(k.SecondsPerStep, c.Compute.SecondsPerStep),
-		"compute",
-		k.Vary.Compute,
-	); err != nil {
-		return compiled, err
-	}
-	if compiled.step.fixed {
-		if compiled.step.client.Min > maxSeconds {
-			return compiled, registry.Errorf("seconds_per_step", "%g is more than three years", compiled.step.client.Min)
-		}
-		compiled.stepNs = nanoseconds(compiled.step.client.Min)
-	}
-	compiled.varies = compiled.download.vary.isSet() || compiled.upload.vary.isSet() || compiled.step.vary.isSet()
-	compiled.shared = k.Vary.Together
-	if compiled.shared {
-		if !compiled.varies {
-			return compiled, registry.Errorf("vary.together", "true, and nothing varies (give download, upload or compute)")
-		}
-		compiled.download.part = 0
-		compiled.upload.part = 0
-		compiled.step.part = 0
-	}
-	if err := compiled.prepare(k.Slowdown, k.Availability, files); err != nil {
-		return compiled, err
+		name:        k.Name,
+		cv:          k.StepCV,
+		slow:        common.slow,
+		presence:    common.presence,
+		ownPresence: k.Availability != nil,
+		dropout:     common.dropout,
+		delay:       attack.BehaviourOf(k.Attack).Time,
+		overhead: Durations{
+			Download: nanoseconds(k.Overhead.Download),
+			Compute:  nanoseconds(k.Overhead.Compute),
+			Upload:   nanoseconds(k.Overhead.Upload),
+		},
 	}
 	if k.Dropout != nil {
 		compiled.dropout = *k.Dropout
 	}
-	compiled.ownPresence, compiled.delay = k.Availability != nil, attack.BehaviourOf(k.Attack).Time
-	if k.Battery != nil {
-		compiled.battery, err = k.Battery.compile(&compiled, k.Watts, files)
+	if err := compiled.prepareTransfers(k, c.Network, files); err != nil {
+		return compiled, err
 	}
+	if err := compiled.prepareSteps(k, c.Compute, steps); err != nil {
+		return compiled, err
+	}
+	if err := compiled.prepareSharing(k.Vary.Together); err != nil {
+		return compiled, err
+	}
+	if err := compiled.prepare(k.Slowdown, k.Availability, files); err != nil {
+		return compiled, err
+	}
+	if k.Battery == nil {
+		return compiled, nil
+	}
+	var err error
+	compiled.battery, err = k.Battery.compile(&compiled, k.Watts, files)
 	return compiled, registry.Below("battery", err)
 }
 
-// orConstant is a distribution, or a value where none is given.
+// prepareTransfers sets the class's link traces or speeds. A class that gives neither has those of
+// network. Traces and speeds exclude each other.
+func (k *class) prepareTransfers(c Class, network Network, files *Files) error {
+	givesSpeed := c.DownloadMbps != nil || c.UploadMbps != nil
+	links := c.Links
+	if !links.isSet() && !givesSpeed {
+		links = network.Links
+	}
+	if links.isSet() {
+		return k.prepareLinks(c, links, files)
+	}
+	download := orConstant(c.DownloadMbps, network.DownloadMbps)
+	upload := orConstant(c.UploadMbps, network.UploadMbps)
+	return cmp.Or(
+		k.download.prepare(drawDownload, "download_mbps", download, "download", c.Vary.Download),
+		k.upload.prepare(drawUpload, "upload_mbps", upload, "upload", c.Vary.Upload),
+	)
+}
+
+// prepareLinks sets the class's link traces, and refuses speeds and factors on them, which traces
+// replace. Without files (nil) the traces stay empty: the class is good for checks only.
+func (k *class) prepareLinks(c Class, links Links, files *Files) (err error) {
+	keys := []string{"download_mbps", "upload_mbps", "vary.download", "vary.upload"}
+	replaced := []Distribution{c.DownloadMbps, c.UploadMbps, c.Vary.Download, c.Vary.Upload}
+	for i, d := range replaced {
+		if d != nil {
+			return registry.Errorf(keys[i], "%s, and links are given, too (one of the two)", Distributions.Text(d))
+		}
+	}
+	k.links = linkTraces{}
+	if files == nil {
+		return nil
+	}
+	k.links, err = files.links(links)
+	return registry.Below("links", err)
+}
+
+// prepareSteps sets the distribution of a local step's time: the class's own, that of measured
+// devices (steps), or the constant of compute, in this order. The standard deviation of compute
+// belongs to its constant alone.
+func (k *class) prepareSteps(c Class, compute Compute, steps Distribution) error {
+	if c.SecondsPerStep == nil {
+		c.SecondsPerStep = steps
+	}
+	if c.SecondsPerStep == nil && c.StepCV == 0 {
+		k.std = compute.Std
+	}
+	seconds := orConstant(c.SecondsPerStep, compute.SecondsPerStep)
+	if err := k.step.prepare(drawStep, "seconds_per_step", seconds, "compute", c.Vary.Compute); err != nil {
+		return err
+	}
+	if !k.step.fixed {
+		return nil
+	}
+	if k.step.client.Min > maxSeconds {
+		return registry.Errorf("seconds_per_step", "%g is more than three years", k.step.client.Min)
+	}
+	k.stepNs = nanoseconds(k.step.client.Min)
+	return nil
+}
+
+// prepareSharing notes whether factors vary by task, and whether all phases of all tasks that start
+// together share one draw. Sharing needs something that varies.
+func (k *class) prepareSharing(shared bool) error {
+	k.varies = k.download.vary.isSet() || k.upload.vary.isSet() || k.step.vary.isSet()
+	k.shared = shared
+	if !shared {
+		return nil
+	}
+	if !k.varies {
+		return registry.Errorf("vary.together", "true, and nothing varies (give download, upload or compute)")
+	}
+	// One number of the shared key serves all three quantities.
+	k.download.part = 0
+	k.upload.part = 0
+	k.step.part = 0
+	return nil
+}
+
+// orConstant returns the distribution d, or the constant value if d is not given.
 func orConstant(d Distribution, value float64) Distribution {
 	if d == nil {
 		return Constant{Value: value}
@@ -233,9 +277,10 @@ func orConstant(d Distribution, value float64) Distribution {
 	return d
 }
 
-// shares turns weights, which are not negative, into limits on 64 random bits,
-// for pick; all 0 counts as all equal. key is that of the list they stand in. Beside
-// others only what idle says may have no weight: it is never picked.
+// shares turns weights, none negative, into upper limits on 64 random bits for [pick], in
+// proportion to the weights. If all weights are 0 they count as equal. Otherwise a weight of 0 is
+// an error unless idle allows it for that index; such an entry is never picked. key names the list
+// in errors.
 func shares(key string, weights []float64, idle func(i int) bool) ([]uint64, error) {
 	sum := 0.0
 	for _, w := range weights {
@@ -257,6 +302,8 @@ func shares(key string, weights []float64, idle func(i int) bool) ([]uint64, err
 		upTo += w
 		limits[i] = threshold(upTo / sum)
 	}
+	// Rounding may leave the last limits just below the maximum: the last entry with a weight takes all
+	// bits that remain.
 	last := len(weights) - 1
 	for ; weights[last] == 0; last-- {
 		limits[last] = math.MaxUint64
@@ -265,9 +312,12 @@ func shares(key string, weights []float64, idle func(i int) bool) ([]uint64, err
 	return limits, nil
 }
 
-// pick is the index whose share 64 random bits fall into.
+// pick returns the index of the share that the 64 random bits h fall into, for limits made by
+// shares.
 func pick(limits []uint64, h uint64) int {
 	i, found := slices.BinarySearch(limits, h)
+	// A share ends just below its limit, so bits equal to a limit belong to the next share with a
+	// weight.
 	if found && h != math.MaxUint64 { // a share ends just below its bound, and one without weight where it begins
 		for limits[i] == h {
 			i++

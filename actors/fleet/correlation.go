@@ -29,13 +29,15 @@ type Correlation struct {
 	Availability RankCorrelation  `key:"availability"`
 }
 
-// RankCorrelation is a rank correlation with the clients' data.
+// RankCorrelation is a wanted rank correlation of devices with a property of the clients' data.
 type RankCorrelation struct {
 	Spearman float64 `key:"spearman" default:"0" range:"[-1,1]" help:"Spearman's rank correlation with clients' data; 0: independent"`
-	Property string  `key:"with" default:"samples" words:"samples,labels,entropy" help:"number of samples or of distinct labels, or entropy of labels"`
+	// Property is samples, labels or entropy.
+	Property string `key:"with" default:"samples" words:"samples,labels,entropy" help:"number of samples or of distinct labels, or entropy of labels"`
 }
 
-// SpeedCorrelation is the correlation of a speed; more is faster.
+// SpeedCorrelation is the rank correlation of a speed with the data. A positive one gives faster
+// devices to clients with more of the property.
 type SpeedCorrelation struct {
 	RankCorrelation
 	Phase string `key:"of" default:"compute" words:"compute,download,upload" help:"speed that ranks devices; others stay"`
@@ -44,35 +46,55 @@ type SpeedCorrelation struct {
 // Given reports whether anything is correlated.
 func (c *Correlation) Given() bool { return c.Speed.Spearman != 0 || c.Availability.Spearman != 0 }
 
-// CorrelationNote says what a correlation has come to.
+// CorrelationNote reports the rank correlation that a fleet has reached.
 type CorrelationNote struct {
-	Quantity string  // speed or availability
-	Property string  // samples, labels or entropy
-	Wanted   float64 // Spearman's coefficient
-	Achieved float64 // in this population; of equal values each has the mean of their ranks
+	// Quantity is speed or availability.
+	Quantity string
+	// Property is samples, labels or entropy.
+	Property string
+	// Wanted is the configured Spearman coefficient.
+	Wanted float64
+	// Achieved is the coefficient in this population. Equal values have the mean of their ranks.
+	Achieved float64
 }
 
-// Sharing is a [Presence] that knows how much of the time each client is there.
+// Sharing is a [Presence] that knows the share of the time for which each client is available.
 type Sharing interface {
 	Presence
-	// Share is that part of the time, in the long run.
+	// Share returns the long-run share of the time, between 0 and 1.
 	Share(seed uint64, client int) float64
 }
 
-// Correlate hands the devices of the first clients out anew, by what values says of
-// their data. It comes before any use of the fleet. Its errors are
-// [*registry.OptionError].
+// Correlate assigns the devices and availabilities of clients 0 to clients-1 so that they have the
+// wanted rank correlation with the data. values returns a property of each client's data (see
+// CorrelationNote.Property). It must be called before any other use of the fleet. Its errors are
+// [*registry.OptionError] or those of values.
 func (f *Fleet) Correlate(c Correlation, clients int, values func(property string) ([]float64, error)) error {
 	for _, target := range []struct {
 		quantity    string
 		hint        string
 		correlation RankCorrelation
 		value       func(client int) float64
-		assignment  *[]uint32
-		purpose     keyed.Purpose
+		// assignment is the list of the fleet that receives the result.
+		assignment *[]uint32
+		purpose    keyed.Purpose
 	}{
-		{"speed", "give the clients one of their own, such as a distribution", c.Speed.RankCorrelation, func(client int) float64 { return f.speed(client, c.Speed.Phase) }, &f.devices, keyed.CorrelatedSpeed},
-		{"availability", "use availability: share, or trace", c.Availability, f.share, &f.presences, keyed.CorrelatedAvailability},
+		{
+			quantity:    "speed",
+			hint:        "give the clients one of their own, such as a distribution",
+			correlation: c.Speed.RankCorrelation,
+			value:       func(client int) float64 { return f.speed(client, c.Speed.Phase) },
+			assignment:  &f.devices,
+			purpose:     keyed.CorrelatedSpeed,
+		},
+		{
+			quantity:    "availability",
+			hint:        "use availability: share, or trace",
+			correlation: c.Availability,
+			value:       f.share,
+			assignment:  &f.presences,
+			purpose:     keyed.CorrelatedAvailability,
+		},
 	} {
 		if target.correlation.Spearman == 0 {
 			continue
@@ -115,8 +137,9 @@ func (f *Fleet) Correlate(c Correlation, clients int, values func(property strin
 	return nil
 }
 
-// check holds what is given to its limits, and refuses an availability that belongs to
-// a class: it comes with the device.
+// check validates the options of the correlations that are set. It refuses a correlated
+// availability beside a class with an availability of its own, which cannot be assigned apart from
+// the device.
 func (c *Correlation) check(classes []Class) error {
 	if c.Speed.Spearman != 0 {
 		if err := registry.Check(c.Speed); err != nil {
@@ -131,14 +154,20 @@ func (c *Correlation) check(classes []Class) error {
 	}
 	for _, k := range classes {
 		if k.Availability != nil {
-			return registry.Errorf("correlation.availability", "class %q has an availability of its own, which comes with its devices (correlate speed, or give one availability for all)", k.Name)
+			return registry.Errorf(
+				"correlation.availability",
+				"class %q has an availability of its own, which comes with its devices "+
+					"(correlate speed, or give one availability for all)",
+				k.Name,
+			)
 		}
 	}
 	return nil
 }
 
-// speed is how fast a client's device computes or transfers, as a number that is
-// greater the faster it is.
+// speed returns how fast a client's device is in the given phase (compute, download or upload), as
+// a number that is larger for faster devices. For compute it is the negative time of a step at the
+// long-run pace.
 func (f *Fleet) speed(client int, phase string) float64 {
 	k, h := f.class(client)
 	down, step, up := k.typical(h)
@@ -153,8 +182,8 @@ func (f *Fleet) speed(client int, phase string) float64 {
 	return -step
 }
 
-// share is the part of the time for which a client is there: 1 where that is not known
-// to differ.
+// share returns the long-run share of the time for which a client is available, 1 if the model does
+// not know it.
 func (f *Fleet) share(client int) float64 {
 	p, number := f.presenceOf(client)
 	if s, ok := p.(Sharing); ok {
@@ -163,7 +192,9 @@ func (f *Fleet) share(client int) float64 {
 	return 1
 }
 
-// assignByRank returns, by client, the number of the one among own that it gets.
+// assignByRank returns for each client the number of the device that it is assigned. Clients are
+// ranked by the copula of their data (see Correlation) and devices by deviceValues; the client and
+// the device of equal rank belong together. coefficient is Spearman's.
 func assignByRank(seed uint64, purpose keyed.Purpose, coefficient float64, data, deviceValues []float64) []uint32 {
 	rho := 2 * portable.Sin(coefficient*(math.Pi/6))
 	noise := math.Sqrt(max(0, 1-float64(rho*rho)))
@@ -182,7 +213,8 @@ func assignByRank(seed uint64, purpose keyed.Purpose, coefficient float64, data,
 	return assigned
 }
 
-// ranked lists numbers by ascending value; of equal ones a key decides.
+// ranked returns the indices of values in ascending order of value. Ties are broken at random by
+// keyed bits; part separates the draws of several calls.
 func ranked(seed uint64, purpose keyed.Purpose, part uint64, values []float64) []uint32 {
 	type entry struct {
 		value float64
@@ -203,7 +235,8 @@ func ranked(seed uint64, purpose keyed.Purpose, part uint64, values []float64) [
 	return order
 }
 
-// spearman is the correlation of two lists' ranks, of equal values the mean of theirs.
+// spearman returns Spearman's rank correlation of two lists of equal length. Equal values have the
+// mean of their ranks.
 func spearman(x, y []float64) float64 {
 	a := ranks(x)
 	b := ranks(y)
@@ -219,7 +252,8 @@ func spearman(x, y []float64) float64 {
 	return ab / math.Sqrt(float64(aa*bb))
 }
 
-// ranks are the places of values among all, from 0.
+// ranks returns the rank of each value among all, counted from 0. Equal values share the mean of
+// their ranks.
 func ranks(values []float64) []float64 {
 	order := make([]int, len(values))
 	for i := range order {
@@ -240,6 +274,7 @@ func ranks(values []float64) []float64 {
 	return places
 }
 
+// equal reports whether all values are the same.
 func equal(values []float64) bool {
 	return !slices.ContainsFunc(values, func(v float64) bool { return v != values[0] })
 }

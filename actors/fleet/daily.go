@@ -11,8 +11,8 @@ func init() {
 	Availabilities.Register("daily", "a client is there between two local hours, on some days", Daily{})
 }
 
-// Daily is one window a local day, over midnight where ToHour is the lesser.
-// Each end is moved by up to the jitter from day to day.
+// Daily makes a client available in one window of each local day. The window passes midnight if
+// ToHour is the smaller hour. The jitter moves each end independently from day to day.
 type Daily struct {
 	FromHour    float64 `key:"from_hour" default:"0" range:"[0,24]" unit:"hours" help:"local time from which a client is there"`
 	ToHour      float64 `key:"to_hour" default:"0" range:"[0,24]" unit:"hours" help:"local time until which it is"`
@@ -28,6 +28,8 @@ type Zone struct {
 	Weight float64 `key:"weight" is:"null" range:"[0,1e12]" help:"share of the clients, relative to others'; null in all: equal"`
 }
 
+// Presence prepares the model. The jitter must be so small that the windows of neighbouring days
+// never touch.
 func (a Daily) Presence(*Files) (Presence, error) {
 	length := a.ToHour - a.FromHour
 	if length <= 0 {
@@ -41,9 +43,13 @@ func (a Daily) Presence(*Files) (Presence, error) {
 		opens:  hours(a.FromHour),
 		length: hours(length),
 		jitter: hours(a.JitterHours),
-		part:   threshold(a.Probability),
-		start:  hours(a.StartHour),
+		// part is the value below which a day's random bits make the client available that day.
+		part: threshold(a.Probability),
+		// start is the time of day in UTC at virtual time 0.
+		start: hours(a.StartHour),
 	}
+	// zones are the offsets of the time zones from UTC, and shares the limits by which clients draw
+	// theirs.
 	zones := a.Zones
 	if len(zones) == 0 {
 		for h := -11; h <= 12; h++ {
@@ -55,7 +61,8 @@ func (a Daily) Presence(*Files) (Presence, error) {
 	return d, err
 }
 
-// zonesOf are the times of zones ahead of UTC, and up to where their clients' draws lie.
+// zonesOf returns the offsets of time zones from UTC in nanoseconds, and the limits by which
+// clients draw their zone (see [shares]).
 func zonesOf(list []Zone) (offsets []int64, limits []uint64, err error) {
 	weights := make([]float64, len(list))
 	for i, z := range list {
@@ -66,6 +73,7 @@ func zonesOf(list []Zone) (offsets []int64, limits []uint64, err error) {
 	return offsets, limits, err
 }
 
+// String describes the model for people.
 func (a Daily) String() string {
 	zones := "24 time zones"
 	if n := len(a.Zones); n > 0 {
@@ -81,8 +89,10 @@ func (a Daily) String() string {
 	)
 }
 
-// windows are those of [Daily]. Windows of neighbouring days never touch.
+// windows is a Daily ready for use. Windows of neighbouring days never touch. All times are
+// nanoseconds.
 type windows struct {
+	// opens is the local time of day at which a window opens nominally, and length its nominal length.
 	opens, length, jitter int64
 	part                  uint64 // a day's draw below it: the client is there that day
 	start                 int64  // time of day at virtual time 0, UTC
@@ -90,21 +100,25 @@ type windows struct {
 	shares                []uint64
 }
 
+// Lengths in nanoseconds.
 const (
 	hour = 3600 * int64(second)
 	day  = 24 * hour
 )
 
+// hours converts hours to nanoseconds.
 func hours(h float64) int64 { return nanoseconds(h * 3600) }
 
-// local is t in time since the client's window opens nominally on day 0.
+// local returns time t counted from the nominal opening of the client's window on day 0, and the
+// shift that was added to t.
 func (d *windows) local(seed uint64, client int, t int64) (since, shift int64) {
 	zone := d.zones[pick(d.shares, keyed.Hash(seed, keyed.Availability, uint64(client)))]
 	shift = d.start + zone - d.opens
 	return t + shift, shift
 }
 
-// window is that of day n, in local's time; ok when the client is there that day.
+// window returns when the client's window of day n opens and closes, in the time of local. ok is
+// false if the client is absent that day.
 func (d *windows) window(seed uint64, client int, n int64) (opens, closes int64, ok bool) {
 	h := keyed.Hash(seed, keyed.Availability, uint64(client), uint64(n))
 	if keyed.Nth(h, 0) >= d.part {
@@ -120,6 +134,7 @@ func (d *windows) window(seed uint64, client int, n int64) (opens, closes int64,
 	return opens, closes, true
 }
 
+// Present implements [Presence].
 func (d *windows) Present(seed uint64, client int, t int64) bool {
 	since, _ := d.local(seed, client, t)
 	// The window of the day before is over by now, however long its jitter; that
@@ -136,6 +151,7 @@ func (d *windows) Present(seed uint64, client int, t int64) bool {
 	return false
 }
 
+// Change implements [Presence]. It looks at most maxLook days ahead.
 func (d *windows) Change(seed uint64, client int, t int64) int64 {
 	since, shift := d.local(seed, client, t)
 	n := floorDiv(since, day)

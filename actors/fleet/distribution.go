@@ -7,42 +7,47 @@ import (
 	"fedpace/registry"
 )
 
-// Distribution is the law of one quantity, such as a speed or a factor. Those of
-// this package embed [Bounds].
+// Distribution is the configured distribution of one quantity, such as a speed or a factor. The
+// types of this package embed [Bounds].
 type Distribution interface {
-	// Sampler prepares the distribution for drawing.
+	// Sampler checks the parameters against each other and prepares the distribution for drawing.
 	Sampler() (Sampler, error)
 }
 
-// Distributions are the laws that a configuration can name.
+// Distributions are the ones that a configuration can name by the key dist.
 var Distributions = registry.New[Distribution]("distribution", "dist")
 
-// Sampler is a distribution ready for drawing. One key gives one draw.
+// Sampler is a distribution ready for drawing. A draw is a function of 64 random bits, so one key
+// gives one draw.
 type Sampler struct {
-	// Quantile is the draw for 64 random bits, neither negative nor infinite. It
-	// does not fall as they grow, unless Most and Median are given. It must not multiply and add in one
-	// expression without a conversion to float64 in between: architectures would
-	// differ.
+	// Quantile returns the draw for 64 random bits, neither negative nor infinite. It does not decrease
+	// as the bits grow, unless Max and Median are given. Implementations must not multiply and add in
+	// one expression without a conversion to float64 in between: a fused multiply-add would give other
+	// bits on other architectures.
 	Quantile func(bits uint64) float64
-	// Least is the least draw; 0 where draws come as near to zero as one likes.
+	// Min is the smallest draw, 0 if draws come arbitrarily close to zero.
 	Min float64
-	// Most is the greatest draw; 0: that for the greatest bits.
+	// Max is the largest draw. 0 means the draw for the largest bits.
 	Max float64
-	// Median is the middle of the draws; 0: that for the middle bits.
+	// Median is the middle of the draws. 0 means the draw for the middle bits.
 	Median float64
 
-	constant  bool // one value
-	lognormal bool // and without bounds
+	// constant says that there is one value, Min.
+	constant bool
+	// lognormal says that the distribution is lognormal without bounds, with the parameters mu and
+	// sigma.
+	lognormal bool
 	mu, sigma float64
 }
 
-// maxDraw is the greatest draw, 1 where there is no law.
+// maxDraw returns the largest draw, 1 for a sampler that is not set (a factor that is not given).
 func (l *Sampler) maxDraw() float64 { return l.or(l.Max, math.MaxUint64) }
 
-// median is the middle of the draws, 1 where there is no law.
+// median returns the middle of the draws, 1 for a sampler that is not set.
 func (l *Sampler) median() float64 { return l.or(l.Median, 1<<63) }
 
-// or is a value that the law gives, or its draw for these bits.
+// or returns value if it is given, the draw for bits if it is 0, and 1 for a sampler that is not
+// set.
 func (l *Sampler) or(value float64, bits uint64) float64 {
 	if l.isSet() && value == 0 {
 		return l.Quantile(bits)
@@ -50,15 +55,18 @@ func (l *Sampler) or(value float64, bits uint64) float64 {
 	return cmp.Or(value, 1)
 }
 
+// isSet reports whether there is a distribution at all.
 func (l *Sampler) isSet() bool { return l.Quantile != nil }
 
-// Bounds are the options that all distributions share: a draw beyond a bound is
-// set to the bound.
+// Bounds are the options that all distributions share. A draw beyond a bound is replaced by the
+// bound.
 type Bounds struct {
 	AtLeast float64 `key:"at_least" is:"null" range:"[0,1e12]" help:"smaller draws are set to it"`
 	AtMost  float64 `key:"at_most" is:"null" range:"[0,1e12]" help:"larger draws are set to it"`
 }
 
+// Cut returns the sampler l with its draws clamped to the bounds, and with Min, Max and Median
+// changed alike.
 func (b Bounds) Cut(l Sampler) (Sampler, error) {
 	if b == (Bounds{}) {
 		return l, nil
@@ -80,7 +88,7 @@ func (b Bounds) Cut(l Sampler) (Sampler, error) {
 	return l, nil
 }
 
-// samplerOf checks a distribution and prepares it.
+// samplerOf checks the options of a distribution and prepares it for drawing.
 func samplerOf(d Distribution) (Sampler, error) {
 	if err := registry.Check(d); err != nil {
 		return Sampler{}, err
@@ -88,7 +96,7 @@ func samplerOf(d Distribution) (Sampler, error) {
 	return d.Sampler()
 }
 
-// exactlyOne is what one of two options gives, of which exactly one must be.
+// exactlyOne returns an error unless exactly one of two options is set, where 0 means not set.
 func exactlyOne(name string, value float64, otherName string, otherValue float64) error {
 	switch {
 	case value != 0 && otherValue != 0:

@@ -27,8 +27,10 @@ type Constant struct {
 	Bounds
 }
 
+// String is the value alone, as a configuration can write it.
 func (c Constant) String() string { return strconv.FormatFloat(c.Value, 'g', -1, 64) }
 
+// Sampler implements [Distribution].
 func (c Constant) Sampler() (Sampler, error) {
 	return c.Cut(Sampler{Quantile: func(uint64) float64 { return c.Value }, Min: c.Value, constant: true})
 }
@@ -40,6 +42,7 @@ type Uniform struct {
 	Bounds
 }
 
+// Sampler implements [Distribution].
 func (d Uniform) Sampler() (Sampler, error) {
 	if d.Max < d.Min {
 		return Sampler{}, registry.Errorf("max", "%g is below min, %g", d.Max, d.Min)
@@ -58,6 +61,7 @@ type Normal struct {
 	Bounds
 }
 
+// Sampler implements [Distribution].
 func (d Normal) Sampler() (Sampler, error) {
 	return d.Cut(Sampler{Quantile: func(bits uint64) float64 {
 		return max(0, d.Mean+float64(d.Std*portable.Normal(bits)))
@@ -72,6 +76,8 @@ type Lognormal struct {
 	Bounds
 }
 
+// Sampler implements [Distribution]. A mean m corresponds to mu = ln m - sigma²/2, a median m to mu
+// = ln m.
 func (d Lognormal) Sampler() (Sampler, error) {
 	if err := exactlyOne("mean", d.Mean, "median", d.Median); err != nil {
 		return Sampler{}, err
@@ -96,6 +102,7 @@ type ShiftedExponential struct {
 	Bounds
 }
 
+// Sampler implements [Distribution] by inversion.
 func (d ShiftedExponential) Sampler() (Sampler, error) {
 	if d.Shift > d.Mean {
 		return Sampler{}, registry.Errorf("shift", "%g is above mean, %g", d.Shift, d.Mean)
@@ -114,6 +121,7 @@ type Weibull struct {
 	Bounds
 }
 
+// Sampler implements [Distribution] by inversion.
 func (d Weibull) Sampler() (Sampler, error) {
 	exponent := 1 / d.Shape
 	return d.Cut(Sampler{Quantile: func(bits uint64) float64 {
@@ -130,6 +138,8 @@ type Pareto struct {
 	Bounds
 }
 
+// Sampler implements [Distribution] by inversion. A mean m corresponds to the minimum m (shape - 1)
+// / shape.
 func (d Pareto) Sampler() (Sampler, error) {
 	if err := exactlyOne("mean", d.Mean, "min", d.Min); err != nil {
 		return Sampler{}, err
@@ -148,14 +158,17 @@ func (d Pareto) Sampler() (Sampler, error) {
 	}})
 }
 
-// Empirical draws one of some values.
+// Empirical draws each of the given values with equal probability, in the order of the random bits.
+// Lists of equal length that share their bits draw values of the same position.
 type Empirical struct {
 	Values []float64 `key:"values" range:"[0,1e12]" help:"the values, in any order"`
 	Bounds
 }
 
+// maxValues bounds the values of an empirical distribution.
 const maxValues = 1 << 20
 
+// Sampler implements [Distribution].
 func (d Empirical) Sampler() (Sampler, error) {
 	if n := len(d.Values); n < 1 || n > maxValues {
 		return Sampler{}, registry.Errorf("values", "%d of them (from 1 to %d)", n, maxValues)
@@ -172,7 +185,7 @@ func (d Empirical) Sampler() (Sampler, error) {
 	})
 }
 
-// String is the extent of the values.
+// String is the number of values and their range.
 func (d Empirical) String() string {
 	if len(d.Values) == 0 {
 		return "empirical"

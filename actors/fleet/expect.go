@@ -8,15 +8,19 @@ import (
 	"fedpace/internal/portable"
 )
 
-// Expect is the time that a client can be expected to take for a task of so
-// many local steps: at the client's own speeds, with what varies from task to
-// task at its median, slowdowns at their long run's pace, and a link trace at
-// its mean capacity. It is that of an honest client. It does not depend on the task or the time, and does not
-// shrink as the steps grow. It fails where [Fleet.Durations] would.
+// Expect returns the time that a client is expected to take for a task with the given number of
+// local steps and transfer sizes: at the client's own speeds, with the factors by task at their
+// median, slowdowns at their long-run pace, and a link trace at its mean capacity. An attacker is
+// expected to be honest. The result depends neither on the task nor on the time and does not
+// decrease with the steps. It fails where [Fleet.Durations] would.
 func (f *Fleet) Expect(client, steps int, bits Bits) (Durations, error) {
 	k, h := f.class(client)
 	down, step, up := k.typical(h)
-	d := Durations{transfer(bits.Down, down), roundDuration(float64(float64(steps) * step * second)), transfer(bits.Up, up)}
+	d := Durations{
+		Download: transfer(bits.Down, down),
+		Compute:  roundDuration(float64(float64(steps) * step * second)),
+		Upload:   transfer(bits.Up, up),
+	}
 	d = inLongRun(k.slow, d, k.links == nil)
 	if err := d.check(steps, bits); err != nil {
 		return d, err
@@ -24,8 +28,9 @@ func (f *Fleet) Expect(client, steps int, bits Bits) (Durations, error) {
 	return d.withOverhead(k.overhead, steps, bits), nil
 }
 
-// Pace draws how far a client is from its class: for each phase a lognormal factor with median 1, whose
-// relative standard deviation is the uncertainty u. Its logarithm has the variance ln(1 + u²).
+// Pace draws how far a client deviates from its class: for each phase a lognormal factor with
+// median 1 and the relative standard deviation u, the uncertainty of the phase. The variance of the
+// factor's logarithm is ln(1 + u²).
 func (u Uncertainty) Pace(seed uint64, client int) (factors [3]float64) {
 	for p, u := range u.Phases() {
 		z := portable.Normal(keyed.Hash(seed, keyed.Pace, uint64(client), uint64(p)))
@@ -34,8 +39,9 @@ func (u Uncertainty) Pace(seed uint64, client int) (factors [3]float64) {
 	return factors
 }
 
-// inLongRun is the time of work at the pace of the long run; -1 stays. Transfers are
-// slowed where the slowdown and its caller say so.
+// inLongRun returns the durations d stretched to the slowdown's long-run pace. Transfers are
+// stretched only if both the slowdown and the caller say so. A negative duration, which is out of
+// bounds, stays negative.
 func inLongRun(s Slowing, d Durations, transfers bool) Durations {
 	if s == nil {
 		return d
@@ -54,8 +60,8 @@ func inLongRun(s Slowing, d Durations, transfers bool) Durations {
 	return d
 }
 
-// typical are a client's own speeds, in megabits a second, and seconds of a step, with what
-// varies from task to task at its median; h is its device's key.
+// typical returns a client's own download speed in megabits per second, time of a step in seconds,
+// and upload speed, with the factors by task at their median. h is the key of its device.
 func (k *class) typical(h uint64) (down, step, up float64) {
 	step = k.step.typical(h)
 	if k.links == nil {
@@ -65,14 +71,15 @@ func (k *class) typical(h uint64) (down, step, up float64) {
 	return trace.download.mean(), step, trace.upload.mean()
 }
 
-// typical is the client's own draw with the task's factor at its median.
+// typical returns the client's own draw times the median of the factor by task. client is the key
+// of its device.
 func (q *quantity) typical(client uint64) float64 {
 	return float64(q.client.Quantile(keyed.Nth(client, q.id)) * q.vary.median())
 }
 
-// Soonest is a time that no task of any client is shorter than: its transfers over
-// the fastest link that can be drawn, and their overhead. 0 where tasks may
-// end early.
+// Soonest returns a lower bound in nanoseconds on the time of every task of every client: its
+// transfers over the fastest link that can be drawn, with their overhead. It is 0 if tasks may end
+// early. The round machine relies on it to look ahead.
 func (f *Fleet) Soonest(bits Bits) int64 {
 	shortestTask := int64(math.MaxInt64)
 	for i := range f.classes {
@@ -90,25 +97,21 @@ func (f *Fleet) Soonest(bits Bits) int64 {
 			down = max(down, k.links[i].download.max())
 			up = max(up, k.links[i].upload.max())
 		}
-		shortestTask = min(
-			shortestTask,
-			(Durations{Download: shortest(bits.Down, down), Upload: shortest(bits.Up, up)}).withOverhead(
-				k.overhead,
-				0,
-				bits,
-			).Total(),
-		)
+		transfers := Durations{Download: shortest(bits.Down, down), Upload: shortest(bits.Up, up)}
+		const noSteps = 0
+		shortestTask = min(shortestTask, transfers.withOverhead(k.overhead, noSteps, bits).Total())
 	}
 	return shortestTask
 }
 
-// shortest is a bound of a transfer's time from below, whatever is rounded.
+// shortest returns a lower bound on the time of a transfer at this speed that holds despite
+// rounding.
 func shortest(bits int64, mbps float64) int64 {
 	const rounding = 1 - 1e-9
 	return max(0, transfer(bits, mbps/rounding)-1)
 }
 
-// maxDraw is the largest value that can be drawn.
+// maxDraw returns the largest value that can be drawn.
 func (q *quantity) maxDraw() float64 {
 	const top = math.MaxUint64
 	if q.product {
@@ -117,10 +120,11 @@ func (q *quantity) maxDraw() float64 {
 	return q.client.maxDraw() * q.vary.maxDraw()
 }
 
-// mean and most are a link's mean and largest capacity in megabits a second.
+// mean returns a link's mean capacity in megabits per second.
 func (c *capacity) mean() float64 {
 	n := len(c.kbps)
 	return float64(c.sum[n]) / float64(n) / 1000
 }
 
+// max returns a link's largest capacity in megabits per second.
 func (c *capacity) max() float64 { return float64(slices.Max(c.kbps)) / 1000 }

@@ -13,13 +13,16 @@ import (
 	"fedpace/registry"
 )
 
-// Files reads the files that a population of devices names, each once.
+// Files reads the files that a fleet's configuration names. Each file is read once for each way to
+// parse it.
 type Files struct {
-	paths  []string
+	// paths are the files read so far, in the order of their first use.
+	paths []string
+	// loaded holds parsed files by path and options (see [load]).
 	loaded map[string]any
 }
 
-// Read hands out a file and notes its name. Errors start with the name.
+// Read opens the file at path, passes it to read and notes the path. Errors start with the path.
 func (f *Files) Read(path string, read func(io.Reader) error) error {
 	if !slices.Contains(f.paths, path) {
 		f.paths = append(f.paths, path)
@@ -35,7 +38,8 @@ func (f *Files) Read(path string, read func(io.Reader) error) error {
 	return nil
 }
 
-// load is what a reader makes of a file, which it reads once for each key.
+// load returns what read makes of the file at path. key names the options that decide the result,
+// so that the same file with other options is parsed again.
 func load[T any](f *Files, path, key string, read func(io.Reader) (T, error)) (v T, err error) {
 	key = path + " " + key
 	if v, ok := f.loaded[key].(T); ok {
@@ -50,6 +54,7 @@ func load[T any](f *Files, path, key string, read func(io.Reader) (T, error)) (v
 	return v, err
 }
 
+// links reads the link traces of a configuration, all of the file or the named ones in their order.
 func (f *Files) links(l Links) (linkTraces, error) {
 	all, err := load(f, l.File, fmt.Sprint("links ", l.Columns, l.UnitMbps, l.UploadFactor), l.read)
 	if err != nil || len(l.Traces) == 0 {
@@ -62,7 +67,7 @@ func (f *Files) links(l Links) (linkTraces, error) {
 	return chosen, nil
 }
 
-// steps is the distribution of a step's time over measured devices.
+// steps returns the distribution of a local step's time over the measured devices of c.
 func (f *Files) steps(c Compute) (Distribution, error) {
 	measured, err := load(
 		f,
@@ -80,11 +85,13 @@ func (f *Files) steps(c Compute) (Distribution, error) {
 	return d, nil
 }
 
+// maxName bounds the first field of a row, in bytes.
 const maxName = 200 // bytes
 
-// readRows reads a CSV file with exactly these columns, of which the first is a
-// name, and hands out each row with its line. If the columns have other names,
-// those named stand for them, and the file may have more.
+// readRows reads a CSV file with exactly the given columns and passes each row with its line number
+// to row. The first column is a name. If named is not empty it holds the file's names for these
+// columns in the same order; then the file may have further columns. kind describes the content in
+// errors. The fields passed to row are valid until it returns.
 func readRows(r io.Reader, kind string, columns, named []string, row func(line int, fields []string) error) error {
 	in := csv.NewReader(r)
 	in.ReuseRecord = true
@@ -143,7 +150,8 @@ func readRows(r io.Reader, kind string, columns, named []string, row func(line i
 	}
 }
 
-// number reads a decimal number between bounds.
+// number parses a decimal number between low and high, both included. name is the column, for
+// errors.
 func number(name, text string, low, high float64) (float64, error) {
 	v, err := strconv.ParseFloat(text, 64)
 	if err != nil || strings.Contains(text, "_") {
@@ -155,8 +163,9 @@ func number(name, text string, low, high float64) (float64, error) {
 	return v, nil
 }
 
-// readTraces reads a CSV file of at most so many traces, whose rows stand together,
-// and hands out each row's fields behind the trace's name.
+// readTraces reads a CSV file of at most limit traces. The rows of a trace must stand together. It
+// passes each row's trace, whether the row is the trace's first, and the fields behind the trace's
+// name to row.
 func readTraces(
 	r io.Reader,
 	kind string,
@@ -185,14 +194,13 @@ func readTraces(
 	})
 }
 
-// measurement is how long one device takes for one and the same work.
+// measurement is the time that one device takes for a fixed piece of work.
 type measurement struct {
 	device       string
 	milliseconds float64
 }
 
-// measurements are such times of several devices, by which their computing
-// speeds compare.
+// measurements are such times of several devices for the same work. Only their ratios matter.
 type measurements []measurement
 
 // Limits of measured devices.
@@ -202,9 +210,9 @@ const (
 	maxDevices      = 100_000
 )
 
-// readMeasurements reads CSV with the columns device and milliseconds, or those named for
-// them; then a device may have been measured several times, each of which counts, or not
-// at all (0, or nothing).
+// readMeasurements reads CSV with the columns device and milliseconds, or those in named. With
+// named columns a device may have several rows, each of which counts as a device, and rows without
+// a time (0 or empty) are skipped.
 func readMeasurements(r io.Reader, named []string) (measurements, error) {
 	var all measurements
 	seen := map[string]int{}
@@ -212,9 +220,10 @@ func readMeasurements(r io.Reader, named []string) (measurements, error) {
 		if before, twice := seen[row[0]]; twice && named == nil {
 			return fmt.Errorf("device %q stands in line %d already", row[0], before)
 		}
-		if v, err := strconv.ParseFloat(row[1], 64); named != nil &&
-			(row[1] == "" || err == nil && v == 0) {
-			return nil // it was not measured
+		value, parseErr := strconv.ParseFloat(row[1], 64)
+		isZero := parseErr == nil && value == 0
+		if named != nil && (row[1] == "" || isZero) {
+			return nil // The device was not measured.
 		}
 		ms, err := number("milliseconds", row[1], minMilliseconds, maxMilliseconds)
 		if err != nil {
@@ -231,9 +240,8 @@ func readMeasurements(r io.Reader, named []string) (measurements, error) {
 	return all, err
 }
 
-// stepTimes is the distribution of the time of one local step over the measured
-// devices, each equally likely, when the reference device takes secondsPerStep (a
-// task's beta).
+// stepTimes returns the distribution of a local step's time over the measured devices, each with
+// equal probability, scaled so that the reference device takes secondsPerStep (a task's beta).
 func (m measurements) stepTimes(secondsPerStep float64, reference string) (Empirical, error) {
 	i := slices.IndexFunc(m, func(d measurement) bool { return d.device == reference })
 	if i < 0 {
@@ -246,7 +254,8 @@ func (m measurements) stepTimes(secondsPerStep float64, reference string) (Empir
 	return d, nil
 }
 
-// suggest suggests devices whose names share a word with the one wanted.
+// suggest returns text for an error about an unknown device: up to five devices that share a word
+// with name.
 func (m measurements) suggest(name string) string {
 	var suggestions []string
 	for _, word := range strings.Fields(strings.ToLower(name)) {

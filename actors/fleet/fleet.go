@@ -11,17 +11,16 @@ import (
 	"fedpace/registry"
 )
 
-// Durations are the phases of one task (Eq. 3), in nanoseconds, none negative.
+// Durations are the lengths of one task's phases in nanoseconds (Eq. 3), none negative.
 type Durations struct{ Download, Compute, Upload int64 }
 
-// Bits are the sizes of a task's transfers: the model's on its way down, and the
-// update's on its way up.
+// Bits are the sizes of a task's transfers: Down is the model, Up the update.
 type Bits struct{ Down, Up int64 }
 
-// SameBits is one size both ways.
+// SameBits returns the sizes of transfers that are equal in both directions.
 func SameBits(bits int64) Bits { return Bits{bits, bits} }
 
-// Never is the time of what does not happen.
+// Never is the time of an event that does not happen.
 const Never = math.MaxInt64
 
 const (
@@ -30,40 +29,49 @@ const (
 	// maxTime bounds virtual time, so that no sum of times overflows.
 	maxTime = 1 << 62 // 146 years
 
+	// maxClasses bounds the classes of a fleet.
 	maxClasses = 1000
 )
 
-// Fleet is a population of simulated devices, of any size: a client costs no
-// memory but for the eight bytes that say whose device it has where data decide that.
+// Fleet is a population of simulated devices, of any size. It is read-only after its setup
+// (Correlate and SetDevices) and may be shared. It stores nothing by client, except for eight bytes
+// that assign a device where a correlation does.
 type Fleet struct {
-	seed          uint64
-	classes       []class
-	shares        []uint64 // limits of the classes, for pick
-	classPresence bool     // whether any class has an availability of its own
-	homogeneous   bool     // no classes: all clients alike but for Compute.Std
+	seed    uint64
+	classes []class
+	// shares are the limits by which devices draw their class (see pick).
+	shares []uint64
+	// classPresence says that some class has an availability of its own.
+	classPresence bool
+	// homogeneous says that there are no classes: all clients are equal but for Compute.Std.
+	homogeneous bool
 
-	Files        []string          // the population was read from them
-	Correlations []CorrelationNote // of devices with data
+	// Files are the paths that the configuration was read from.
+	Files []string
+	// Correlations are the correlations of devices with data that were reached.
+	Correlations []CorrelationNote
 
-	// By client, where a correlation ties them to data: whose device and whose
-	// availability it has. nil: its own.
+	// devices and presences assign to each client the number of the client whose device and whose
+	// availability it has. Nil, and clients beyond the end, mean the client's own.
 	devices, presences []uint32
 
-	// real are the classes of the real devices, and firstReal is the client number of the
-	// first.
+	// real are the classes of the real devices, and firstReal is the client number of the first device.
 	real      []int
 	firstReal int
 
-	deadline int64 // see [Config.Deadline]
+	// deadline is [Config.Deadline].
+	deadline int64
 
-	countEnds []int // by class: the number of the first client behind those that it has by count; nil: none has
+	// countEnds holds for each class the number of the first client behind those that it has by count.
+	// Nil means that no class has a count.
+	countEnds []int
 }
 
-// NoClass is the class of a real device of which none is known.
+// NoClass is the class of a real device whose class is not known.
 const NoClass = -1
 
-// NewFleet checks the configuration and reads the files that it names. Its
-// errors are [*registry.OptionError].
+// NewFleet checks the configuration, reads the files that it names and returns the population that
+// seed draws. Its errors are [*registry.OptionError].
 func NewFleet(c Config, seed uint64) (*Fleet, error) {
 	return newFleet(c, seed, &Files{loaded: map[string]any{}})
 }
@@ -74,6 +82,7 @@ func (c Config) Check() error {
 	return err
 }
 
+// newFleet is NewFleet, or only the checks if files is nil.
 func newFleet(c Config, seed uint64, files *Files) (*Fleet, error) {
 	if err := c.check(); err != nil {
 		return nil, err
@@ -95,45 +104,53 @@ func newFleet(c Config, seed uint64, files *Files) (*Fleet, error) {
 	}
 	classes := c.Fleet
 	if len(classes) == 0 {
-		classes = []Class{{Name: "all"}}
 		f.homogeneous = !c.Network.Links.isSet() && c.Compute.Measured == ""
+		classes = []Class{{Name: "all"}}
 		if f.homogeneous {
 			classes[0].Name = ""
 		}
 	}
-	weights := make([]float64, len(classes))
 	for i, k := range classes {
 		compiled, err := k.compile(&c, steps, common, files)
-		if err != nil && len(c.Fleet) == 0 {
-			return nil, registry.Below("network", err)
-		}
 		if err != nil {
-			return nil, registry.Below(fmt.Sprintf("fleet[%d]", i), err)
+			place := fmt.Sprintf("fleet[%d]", i)
+			if len(c.Fleet) == 0 {
+				place = "network"
+			}
+			return nil, registry.Below(place, err)
 		}
 		f.classes = append(f.classes, compiled)
 		f.classPresence = f.classPresence || compiled.ownPresence
-		weights[i] = k.Weight
 	}
 	if files != nil {
 		f.Files = files.paths
 	}
 	f.countEnds = countEnds(c.Fleet)
-	if f.countEnds != nil && slices.Max(weights) == 0 { // the rest is of the classes without a count
-		for i, k := range c.Fleet {
-			if k.Count == 0 {
-				weights[i] = 1
-			}
-		}
-	}
-	f.shares, err = shares(
-		"fleet",
-		weights,
-		func(i int) bool { return slices.Contains(f.real, i) || c.Fleet[i].Count > 0 },
-	)
+	idle := func(i int) bool { return slices.Contains(f.real, i) || c.Fleet[i].Count > 0 }
+	f.shares, err = shares("fleet", classWeights(classes, f.countEnds != nil), idle)
 	return f, err
 }
 
-// countEnds adds the counts of the classes up; nil: there are none.
+// classWeights returns the weights by which clients are divided among the classes. If some classes
+// have a count and none has a weight, the clients beyond the counts are divided equally among the
+// classes without a count.
+func classWeights(classes []Class, counted bool) []float64 {
+	weights := make([]float64, len(classes))
+	for i, k := range classes {
+		weights[i] = k.Weight
+	}
+	if !counted || slices.Max(weights) > 0 {
+		return weights
+	}
+	for i, k := range classes {
+		if k.Count == 0 {
+			weights[i] = 1
+		}
+	}
+	return weights
+}
+
+// countEnds returns for each class the sum of the counts up to it, nil if no class has a count.
 func countEnds(classes []Class) (upTo []int) {
 	all := 0
 	for _, k := range classes {
@@ -146,7 +163,7 @@ func countEnds(classes []Class) (upTo []int) {
 	return upTo
 }
 
-// classesOfDevices are the numbers of the real devices' classes.
+// classesOfDevices returns the number of each real device's class, NoClass where none is named.
 func (c *Config) classesOfDevices() ([]int, error) {
 	list := make([]int, len(c.Devices))
 	for i, name := range c.Devices {
@@ -158,7 +175,7 @@ func (c *Config) classesOfDevices() ([]int, error) {
 	return list, nil
 }
 
-// check checks what a configuration holds without preparing it.
+// check validates the configuration without preparing any of it.
 func (c Config) check() error {
 	if n := len(c.Fleet); n > maxClasses {
 		return registry.Errorf("fleet", "%d classes (at most %d)", n, maxClasses)
@@ -189,13 +206,13 @@ func (c Config) check() error {
 	return c.Correlation.check(c.Fleet)
 }
 
-// SetDevices says that real devices are the clients from one number on. Those that have a
-// class take, as simulated clients, what devices of that class take: see
-// [Config.Devices]. It comes before any use of the fleet.
+// SetDevices makes real devices the clients from number first on. A device with a known class is
+// simulated, where it must be, as a device of that class (see [Config.Devices]). It must be called
+// before any use of the fleet.
 func (f *Fleet) SetDevices(first int) { f.firstReal = first }
 
-// DeviceClass is the class of a real device; [NoClass] where none is known, and for
-// simulated clients.
+// DeviceClass returns the number of a real device's class, or [NoClass] for simulated clients and
+// for devices without one.
 func (f *Fleet) DeviceClass(client int) int {
 	if i := client - f.firstReal; i >= 0 && i < len(f.real) {
 		return f.real[i]
@@ -203,20 +220,21 @@ func (f *Fleet) DeviceClass(client int) int {
 	return NoClass
 }
 
-// Reseeded is the same population with another seed: other clients of the same classes.
-// Who has whose device where data decide that stays as it is.
+// Reseeded returns the same population drawn with another seed: other clients of the same classes.
+// Assignments by data stay as they are.
 func (f *Fleet) Reseeded(seed uint64) *Fleet {
 	reseeded := *f
 	reseeded.seed = seed
 	return &reseeded
 }
 
-// class is a client's class, with the key of its device.
+// class returns a client's class and the key of its device.
 func (f *Fleet) class(client int) (*class, uint64) {
 	return f.classOf(assignedNumber(f.devices, client))
 }
 
-// classOf is a device's class, with its key.
+// classOf returns the class of a device, given the device's number, and its key. In a homogeneous
+// fleet the key is 0, as no client draws anything of its own.
 func (f *Fleet) classOf(device int) (*class, uint64) {
 	if f.homogeneous { // no client has speeds of its own
 		return &f.classes[0], 0
@@ -225,13 +243,14 @@ func (f *Fleet) classOf(device int) (*class, uint64) {
 	return &f.classes[f.pick(device, h)], h
 }
 
-// Class is the number of a client's class.
+// Class returns the number of a client's class.
 func (f *Fleet) Class(client int) int {
 	device := assignedNumber(f.devices, client)
 	return f.pick(device, keyed.Hash(f.seed, keyed.Device, uint64(device)))
 }
 
-// pick is the number of a device's class; h is the device's key.
+// pick returns the number of a device's class. h is the device's key. Real devices with a class
+// come first, then classes with a count in their order, then a draw by weight.
 func (f *Fleet) pick(device int, h uint64) int {
 	if device >= f.firstReal {
 		if k := f.DeviceClass(device); k != NoClass {
@@ -244,7 +263,8 @@ func (f *Fleet) pick(device int, h uint64) int {
 	return pick(f.shares, keyed.Nth(h, drawClass))
 }
 
-// Classes names the classes in their order. Without classes it is one name, empty.
+// Classes returns the names of the classes in their order. A fleet without classes has one, with an
+// empty name.
 func (f *Fleet) Classes() []string {
 	names := make([]string, len(f.classes))
 	for i := range f.classes {
@@ -268,7 +288,8 @@ func (f *Fleet) Durations(client int, task uint64, steps int, bits Bits, start i
 	return f.durations(k, h, client, task, steps, bits, start)
 }
 
-// durations is Durations of a client with a device of a class; h is the device's key.
+// durations is Durations of a client with a device of class k, whose key is h. It adds the time
+// that an attacker takes on purpose, which counts as computing.
 func (f *Fleet) durations(
 	k *class,
 	h uint64,
@@ -280,7 +301,7 @@ func (f *Fleet) durations(
 ) (Durations, error) {
 	if start < 0 || start > maxTime {
 		return Durations{}, fmt.Errorf(
-			"clientmodel: task %d of client %d starts at %d ns, want 0 to %d",
+			"fleet: task %d of client %d starts at %d ns, want 0 to %d",
 			task,
 			client,
 			start,
@@ -296,12 +317,14 @@ func (f *Fleet) durations(
 		}
 	}
 	if err != nil {
-		return Durations{}, fmt.Errorf("clientmodel: task %d of client %d: %w", task, client, err)
+		return Durations{}, fmt.Errorf("fleet: task %d of client %d: %w", task, client, err)
 	}
 	return d, nil
 }
 
-// durations is Durations with -1 for what is out of bounds; h is the device's key.
+// durations returns the phases of a task, with -1 for a phase that is out of bounds; the phases
+// after it are 0. h is the device's key. Each phase starts when the one before it ends, so
+// slowdowns and traces see the right time.
 func (k *class) durations(seed uint64, client int, h, task uint64, steps int, bits Bits, start int64) (d Durations) {
 	random := keys{client: h}
 	switch {
@@ -338,7 +361,7 @@ func (k *class) durations(seed uint64, client int, h, task uint64, steps int, bi
 	return d
 }
 
-// withOverhead is d and the overhead of a task.
+// withOverhead returns d plus the overhead of each phase that has work to do.
 func (d Durations) withOverhead(overhead Durations, steps int, bits Bits) Durations {
 	d.Download += overheadOf(overhead.Download, bits.Down)
 	d.Compute += overheadOf(overhead.Compute, int64(steps))
@@ -346,7 +369,7 @@ func (d Durations) withOverhead(overhead Durations, steps int, bits Bits) Durati
 	return d
 }
 
-// overheadOf is the overhead of so much work: none of none.
+// overheadOf returns the overhead of a phase, or 0 if it has no work (bits or steps) to do.
 func overheadOf(overhead, work int64) int64 {
 	if work == 0 {
 		return 0
@@ -354,7 +377,8 @@ func overheadOf(overhead, work int64) int64 {
 	return overhead
 }
 
-// transfer is the time of so many bits from a time on, over a link of one speed.
+// transfer returns the time in nanoseconds that a transfer of some bits takes from time start on,
+// over a link of constant speed q; -1 if it is out of bounds.
 func (k *class) transfer(q *quantity, random keys, seed uint64, client int, bits, start int64) int64 {
 	ns := transfer(bits, q.draw(random))
 	if k.slow != nil && ns > 0 && k.slow.Transfers() {
@@ -363,7 +387,9 @@ func (k *class) transfer(q *quantity, random keys, seed uint64, client int, bits
 	return ns
 }
 
-// compute is the time of so many steps from a time on.
+// compute returns the time in nanoseconds that local steps take from time start on, -1 if it is out
+// of bounds. A fixed step time without spread is multiplied exactly; otherwise the sum of the steps
+// is one normal draw (see Durations).
 func (k *class) compute(random keys, seed uint64, client int, task uint64, steps int, start int64) int64 {
 	var ns int64
 	switch n := float64(steps); {
@@ -388,10 +414,9 @@ func (k *class) compute(random keys, seed uint64, client int, task uint64, steps
 	return ns
 }
 
-// Mean is the mean time of a task. Without classes, or where the fleet is
-// Constant, it is that of devices without spread, exactly (Eq. 3); slowdowns
-// then count at their long run's pace. Otherwise it is the mean over the first
-// tasks of 4,096 clients, all started at time 0.
+// Mean returns the mean time of a task. In a homogeneous or constant fleet it is exactly that of a
+// device without spread (Eq. 3), with slowdowns at their long-run pace. In any other fleet it is
+// the mean over the first tasks of 4,096 clients, all started at time 0.
 func (f *Fleet) Mean(steps int, bits Bits) (Durations, error) {
 	if f.homogeneous || f.Constant() {
 		return f.classes[0].mean(f.seed, steps, bits)
@@ -399,7 +424,7 @@ func (f *Fleet) Mean(steps int, bits Bits) (Durations, error) {
 	return f.sample(steps, bits, f.classOf)
 }
 
-// MeanOf is [Fleet.Mean] over the devices of one class; [NoClass]: of all.
+// MeanOf is [Fleet.Mean] over the devices of one class, or over all for [NoClass].
 func (f *Fleet) MeanOf(number, steps int, bits Bits) (Durations, error) {
 	if number == NoClass {
 		return f.Mean(steps, bits)
@@ -413,7 +438,8 @@ func (f *Fleet) MeanOf(number, steps int, bits Bits) (Durations, error) {
 	})
 }
 
-// mean is the time of a task without the spread of minibatches, at the long run's pace.
+// mean returns the time of a task without the spread of minibatches, at the long-run pace. It works
+// on a copy of the class.
 func (k class) mean(seed uint64, steps int, bits Bits) (Durations, error) {
 	slow := k.slow
 	overhead := k.overhead
@@ -427,13 +453,15 @@ func (k class) mean(seed uint64, steps int, bits Bits) (Durations, error) {
 	return d.withOverhead(overhead, steps, bits), nil
 }
 
-// sample is the mean over the first tasks of 4,096 clients.
+// sample returns the mean duration of the first tasks of 4,096 clients. classOf gives the class and
+// key of a device.
 func (f *Fleet) sample(steps int, bits Bits, classOf func(device int) (*class, uint64)) (Durations, error) {
 	const sample = 4096
 	var down, compute, up float64
 	for client := range sample {
 		k, h := classOf(assignedNumber(f.devices, client))
 		start := int64(0)
+		// Tasks that start together would all have the same draw.
 		if k.shared { // both ways would be one draw
 			start = int64(client)
 		}
@@ -448,7 +476,8 @@ func (f *Fleet) sample(steps int, bits Bits, classOf func(device int) (*class, u
 	return Durations{roundDuration(down / sample), roundDuration(compute / sample), roundDuration(up / sample)}, nil
 }
 
-// Interval90 are the seconds of each phase that 90 % of the tasks of a class's devices lie between.
+// Interval90 returns for each phase the bounds in seconds between which 90 % of the tasks of a
+// class's devices lie, estimated from 199 draws an hour apart.
 func (f *Fleet) Interval90(number, steps int, bits Bits) (low, high [3]float64, err error) {
 	const tasks, beyond = 199, 9 // draws, and those on either side
 	var drawn [3][]float64
@@ -477,23 +506,28 @@ func (f *Fleet) Interval90(number, steps int, bits Bits) (low, high [3]float64, 
 	return low, high, nil
 }
 
-// Constant tells whether every client takes [Fleet.Mean] for every task, exactly,
-// is always there and never leaves: then the length of a round follows from
-// Eq. 4 without drawing anything.
+// Constant reports whether every client takes exactly [Fleet.Mean] for every task, is always
+// available and never drops out. The length of a round then follows from Eq. 4 without any draw.
 func (f *Fleet) Constant() bool {
 	return len(f.classes) == 1 && f.classes[0].constant()
 }
 
-// constant tells whether every client of the class takes the same for every task, is
-// always there and never leaves.
+// constant reports whether every client of the class takes the same time for every task, is always
+// available and never drops out.
 func (k *class) constant() bool {
-	return k.links == nil &&
-		k.download.fixed &&
-		k.upload.fixed &&
-		k.step.fixed &&
-		k.std == 0 && k.cv == 0 && k.slow == nil && k.presence == nil && k.dropout == Dropout{} && k.battery == nil && k.delay == nil
+	switch {
+	case k.links != nil || !k.download.fixed || !k.upload.fixed:
+		return false
+	case !k.step.fixed || k.std != 0 || k.cv != 0:
+		return false
+	case k.slow != nil || k.delay != nil:
+		return false
+	}
+	neverLeaves := k.dropout == Dropout{} && k.battery == nil
+	return k.presence == nil && neverLeaves
 }
 
+// check returns an error if steps or bits are negative or a phase is out of bounds (negative).
 func (d Durations) check(steps int, bits Bits) error {
 	switch {
 	case steps < 0 || bits.Down < 0 || bits.Up < 0:
@@ -501,19 +535,26 @@ func (d Durations) check(steps int, bits Bits) error {
 	case d.Download >= 0 && d.Compute >= 0 && d.Upload >= 0:
 		return nil
 	}
-	return fmt.Errorf("%d steps, or a transfer of %d bits, take over %g s, three years (bound what is drawn: at_most for seconds_per_step, at_least for download_mbps and upload_mbps)", steps, max(bits.Down, bits.Up), float64(maxSeconds))
+	return fmt.Errorf(
+		"%d steps, or a transfer of %d bits, take over %g s, three years "+
+			"(bound what is drawn: at_most for seconds_per_step, at_least for download_mbps and upload_mbps)",
+		steps,
+		max(bits.Down, bits.Up),
+		float64(maxSeconds),
+	)
 }
 
-// transfer is the time of so many bits at so many megabits per second; -1 when
-// it is out of bounds.
+// transfer returns the nanoseconds that a transfer takes at a speed in megabits per second, -1 if
+// that is out of bounds.
 func transfer(bits int64, mbps float64) int64 {
 	return roundDuration(float64(bits) / (mbps * 1e6) * second)
 }
 
-// nanoseconds rounds to the nearest, ties to even.
+// nanoseconds converts seconds, rounding to the nearest integer and ties to even.
 func nanoseconds(seconds float64) int64 { return int64(math.RoundToEven(seconds * second)) }
 
-// roundDuration rounds nanoseconds as nanoseconds does; -1 when they are out of bounds.
+// roundDuration rounds nanoseconds as nanoseconds does. It returns -1 if they are negative, NaN, or
+// more than maxSeconds.
 func roundDuration(ns float64) int64 {
 	if !(ns >= 0 && ns <= maxSeconds*second) {
 		return -1
@@ -521,8 +562,8 @@ func roundDuration(ns float64) int64 {
 	return int64(math.RoundToEven(ns))
 }
 
-// presenceOf is the model of a client's availability, nil for one that is always there,
-// and the number by which it draws.
+// presenceOf returns the availability model of a client, nil for one that is always available, and
+// the number by which the client draws from it.
 func (f *Fleet) presenceOf(client int) (p Presence, number int) {
 	k := &f.classes[0]
 	if f.classPresence {
@@ -531,8 +572,8 @@ func (f *Fleet) presenceOf(client int) (p Presence, number int) {
 	return k.presence, f.presenceNumber(client)
 }
 
-// presenceNumber says whose availability a client has: that of its device where the
-// device's class has an availability of its own.
+// presenceNumber returns the number of the client whose availability this client has. An
+// availability that belongs to a class comes with the device; otherwise it is assigned by itself.
 func (f *Fleet) presenceNumber(client int) int {
 	if f.classPresence && len(f.devices) > 0 {
 		if k, _ := f.class(client); k.ownPresence {
@@ -542,17 +583,17 @@ func (f *Fleet) presenceNumber(client int) int {
 	return assignedNumber(f.presences, client)
 }
 
-// Available tells whether a client can be asked at virtual time t. Times
-// before 0 or after 146 years count as those.
+// Available reports whether a client is available at virtual time t. A time before 0 counts as 0,
+// one after 146 years as that.
 func (f *Fleet) Available(client int, t int64) bool {
 	p, number := f.presenceOf(client)
 	return p == nil || p.Present(f.seed, number, clamp(t))
 }
 
-// NextChange is a time after t up to which the client's availability stays
-// what it is at t, and at which it changes; [Never] when it does not within
-// 146 years. Where a change is very far away (after 4,096 periods, days or
-// draws) the time may come before it, and nothing changes there.
+// NextChange returns the time after t at which the client's availability changes, up to which it
+// stays what it is at t; [Never] if it does not change within 146 years. A change very far away
+// (after 4,096 periods, days or draws) may be reported too early: then nothing changes at the time
+// returned.
 func (f *Fleet) NextChange(client int, t int64) int64 {
 	p, number := f.presenceOf(client)
 	if p == nil {
@@ -561,10 +602,9 @@ func (f *Fleet) NextChange(client int, t int64) int64 {
 	return changeOrNever(p.Change(f.seed, number, clamp(t)))
 }
 
-// NextAny is the first time from t on at which any of the clients 0 to
-// clients-1 is available, t itself when one is; [Never] when none will be. As
-// in NextChange it may be earlier where that is very far away. It looks at the
-// clients one by one until it finds one available at t.
+// NextAny returns the first time at or after t at which any of the clients 0 to clients-1 is
+// available, or [Never]. As with NextChange it may be too early if that is very far away. It takes
+// one look at each client until it finds one that is available at t.
 func (f *Fleet) NextAny(clients int, t int64) int64 {
 	t = clamp(t)
 	first := int64(Never)
@@ -578,7 +618,7 @@ func (f *Fleet) NextAny(clients int, t int64) int64 {
 	return changeOrNever(first)
 }
 
-// changeOrNever is a time of change, or Never when it lies beyond virtual time.
+// changeOrNever returns t, or Never if t lies beyond the end of virtual time.
 func changeOrNever(t int64) int64 {
 	if t > maxTime {
 		return Never
@@ -586,4 +626,5 @@ func changeOrNever(t int64) int64 {
 	return t
 }
 
+// clamp limits t to virtual time.
 func clamp(t int64) int64 { return min(max(t, 0), maxTime) }

@@ -21,7 +21,7 @@ const (
 	maxLinkTraces  = 10_000
 )
 
-// linkTraces are read-only and may be shared.
+// linkTraces are the traces that clients draw from. They are read-only and may be shared.
 type linkTraces []linkTrace
 
 // linkTrace is the capacity of one link second by second, in whole kilobits a
@@ -32,12 +32,13 @@ type linkTrace struct {
 	download, upload capacity
 }
 
-// length is one turn of the trace in nanoseconds.
+// length returns the duration of the trace in nanoseconds, after which it repeats.
 func (t *linkTrace) length() int64 { return int64(t.seconds) * second }
 
+// second is one second in nanoseconds.
 const second = 1_000_000_000 // nanoseconds
 
-// choose is some of the traces, in the order given.
+// choose returns the named traces in the order of the names.
 func (l linkTraces) choose(names []string) (chosen linkTraces, err error) {
 	available := l.names()
 	for _, name := range names {
@@ -50,6 +51,7 @@ func (l linkTraces) choose(names []string) (chosen linkTraces, err error) {
 	return chosen, nil
 }
 
+// names returns the names of all traces.
 func (l linkTraces) names() (names []string) {
 	for i := range l {
 		names = append(names, l[i].name)
@@ -57,15 +59,15 @@ func (l linkTraces) names() (names []string) {
 	return names
 }
 
-// locate is the trace of the client with key h, and its position there at virtual
-// time at.
+// locate returns the trace of the client whose device has key h, and the position in that trace at
+// a virtual time, in nanoseconds. Each client starts at a random offset.
 func (l linkTraces) locate(h uint64, time int64) (*linkTrace, int64) {
 	t := &l[keyed.Below(keyed.Nth(h, drawTrace), uint64(len(l)))]
 	offset := keyed.Below(keyed.Nth(h, drawOffset), uint64(t.length()))
 	return t, t.wrap(t.wrap(time) + int64(offset))
 }
 
-// wrap is a time's position in the trace.
+// wrap returns the position in the trace of a time in nanoseconds.
 func (t *linkTrace) wrap(time int64) int64 { return time % t.length() }
 
 // capacity is one direction of a link. One kilobit a second for one nanosecond
@@ -75,14 +77,15 @@ type capacity struct {
 	sum  []uint64 // sum[i]: kilobits before second i; one longer than kbps
 }
 
-// add appends a second, in a unit of so many megabits.
+// add appends the capacity of one second, a number in a unit of unit megabits per second. name is
+// the column, for errors.
 func (c *capacity) add(name, units string, unit float64) error {
 	v, err := number(name, units, 0, maxLinkKbps/1000/unit)
 	c.kbps = append(c.kbps, uint32(math.RoundToEven(v*unit*1000)))
 	return err
 }
 
-// total sums the seconds up, once all are there.
+// total computes the cumulative sums, after all seconds were added.
 func (c *capacity) total() {
 	c.sum = make([]uint64, len(c.kbps)+1)
 	for i, k := range c.kbps {
@@ -90,9 +93,9 @@ func (c *capacity) total() {
 	}
 }
 
-// transfer is the shortest time in nanoseconds in which so many bits pass from
-// a position (in nanoseconds, within the trace) on; -1 when it is out of
-// bounds. It is exact: the capacity's integral in integers, rounded up once.
+// transfer returns the shortest time in nanoseconds in which the given bits pass from a position in
+// the trace (nanoseconds) on, and -1 if that is out of bounds. It is exact: the integral of the
+// capacity in integers, rounded up once.
 func (c *capacity) transfer(bits, position int64) int64 {
 	if bits <= 0 {
 		return min(bits, 0)
@@ -130,15 +133,15 @@ func (c *capacity) transfer(bits, position int64) int64 {
 	return ns
 }
 
-// read reads link traces from CSV with the columns trace, second, download_mbps and
-// upload_mbps, or those named for them, in other units: the seconds of a trace follow each other from
-// 0; capacities are rounded to whole kilobits a second.
+// read reads link traces from CSV with the columns trace, second, download_mbps and upload_mbps, or
+// with those in l.Columns. The seconds of a trace must count from 0 without gaps. Capacities are in
+// l.UnitMbps and are rounded to whole kilobits per second.
 func (l *Links) read(r io.Reader) (linkTraces, error) {
 	unit := cmp.Or(l.UnitMbps, 1)
 	up := cmp.Or(l.UploadFactor, 1)
 	var all linkTraces
 	columns := []string{"trace", "second", "download_mbps", "upload_mbps"}
-	err := readTraces(r, "link traces", columns, l.Columns, maxLinkTraces, func(name string, begins bool, row []string) error {
+	readRow := func(name string, begins bool, row []string) error {
 		if begins {
 			all = append(all, linkTrace{name: name})
 		}
@@ -150,9 +153,12 @@ func (l *Links) read(r io.Reader) (linkTraces, error) {
 			return fmt.Errorf("trace %q is longer than %d seconds", name, maxLinkSeconds)
 		}
 		t.seconds++
-		return errors.Join(t.download.add("download_mbps", row[1], unit), t.upload.add("upload_mbps", row[2], unit*up))
-	})
-	if err != nil {
+		return errors.Join(
+			t.download.add("download_mbps", row[1], unit),
+			t.upload.add("upload_mbps", row[2], unit*up),
+		)
+	}
+	if err := readTraces(r, "link traces", columns, l.Columns, maxLinkTraces, readRow); err != nil {
 		return nil, err
 	}
 	for i := range all {

@@ -11,17 +11,20 @@ func init() {
 	Availabilities.Register("markov", "stays and absences of exponentially distributed length", Markov{})
 }
 
-// Markov is the two-state Markov chain in continuous time.
+// Markov makes each client available by a two-state Markov chain in continuous time, with
+// exponentially distributed stays and absences.
 type Markov struct {
 	OnSeconds  float64 `key:"on_seconds" range:"[1e-3,1e8]" unit:"seconds" help:"mean length of a stay"`
 	OffSeconds float64 `key:"off_seconds" range:"[1e-3,1e8]" unit:"seconds" help:"mean length of an absence"`
 }
 
+// Presence prepares the model.
 func (m Markov) Presence(*Files) (Presence, error) {
 	chain := newOnOff(keyed.Availability, m.OnSeconds, m.OffSeconds)
 	return &chain, nil
 }
 
+// String describes the model for people.
 func (m Markov) String() string {
 	return fmt.Sprintf(
 		"markov (on for %g s, off for %g s in the mean: %.3g available)",
@@ -43,15 +46,19 @@ func (m Markov) String() string {
 // 1/(a+b) long: one point each in the mean, and about 0.6 windows to look back.
 type onOff struct {
 	purpose keyed.Purpose
-	window  int64  // nanoseconds
-	on      uint64 // a draw below it is on
+	// window is the length of a window in nanoseconds.
+	window int64
+	// on is the value below which a point's random bits mean the state on.
+	on uint64
 }
 
+// newOnOff returns the chain with these mean lengths of the states on and off, in seconds. purpose
+// separates its draws from those of other chains.
 func newOnOff(purpose keyed.Purpose, meanOn, meanOff float64) onOff {
 	return onOff{purpose, nanoseconds(meanOn * meanOff / (meanOn + meanOff)), threshold(meanOn / (meanOn + meanOff))}
 }
 
-// threshold is what 64 random bits lie below with probability p.
+// threshold returns the value that 64 uniform random bits are below with probability p.
 func threshold(p float64) uint64 {
 	if p >= 1 {
 		return math.MaxUint64
@@ -59,10 +66,12 @@ func threshold(p float64) uint64 {
 	return uint64(p * 0x1p64)
 }
 
-// point is a point of the Poisson process, by its window and its number there.
+// point is a point of the Poisson process, identified by its window and its number there.
 type point struct {
-	time   int64
-	window uint64 // random bits of the window
+	// time is when the point lies, in nanoseconds.
+	time int64
+	// window holds the random bits of the point's window.
+	window uint64
 	number uint64
 }
 
@@ -92,16 +101,18 @@ var poisson = func() (c [18]uint64) {
 	return c
 }()
 
-// point is the last point up to t (direction -1), or the first after t (+1). Of several in one nanosecond both
-// directions find the same.
+// point returns the last point at or before t (direction -1) or the first after t (direction +1).
+// Of several points in the same nanosecond both directions find the same.
 func (m *onOff) point(seed uint64, client int, t, direction int64) point {
 	w := floorDiv(t, m.window)
 	for range maxEmpty {
 		best := point{window: m.key(seed, client, w)}
 		found := false
-		for i, n := uint64(0), count(best.window); i < n; i++ {
+		for i := range count(best.window) {
 			time := w*m.window + int64(keyed.Below(keyed.Nth(best.window, drawPosition+i), uint64(m.window)))
-			if (time > t) == (direction > 0) && (!found || direction*time <= direction*best.time) {
+			isOnSide := (time > t) == (direction > 0)
+			isNearer := !found || direction*time <= direction*best.time
+			if isOnSide && isNearer {
 				best.time = time
 				best.number = i
 				found = true
@@ -115,12 +126,13 @@ func (m *onOff) point(seed uint64, client int, t, direction int64) point {
 	return point{w * m.window, m.key(seed, client, w), 0}
 }
 
-// key is the random bits of a client's window.
+// key returns the random bits of a client's window w.
 func (m *onOff) key(seed uint64, client int, w int64) uint64 {
 	return keyed.Hash(seed, m.purpose, uint64(client), uint64(w))
 }
 
-// count is how many points a window has.
+// count returns the number of points in a window, given the window's random bits: a Poisson draw of
+// mean 1 by inversion.
 func count(window uint64) uint64 {
 	h := keyed.Nth(window, drawCount)
 	n := 0
@@ -130,14 +142,15 @@ func count(window uint64) uint64 {
 	return uint64(n)
 }
 
-// draw is the state from a point on.
+// draw returns the state from a point until the next one.
 func (m *onOff) draw(p point) bool { return keyed.Nth(p.window, drawState+p.number) < m.on }
 
+// Present implements [Presence]: the state drawn at the last point up to t.
 func (m *onOff) Present(seed uint64, client int, t int64) bool {
 	return m.draw(m.point(seed, client, t, -1))
 }
 
-// Change is when the state next differs, or the last of maxLook points.
+// Change implements [Presence]. After maxLook points without a change it returns the last point.
 func (m *onOff) Change(seed uint64, client int, t int64) int64 {
 	now := m.Present(seed, client, t)
 	for range maxLook {
@@ -153,7 +166,7 @@ func (m *onOff) Change(seed uint64, client int, t int64) int64 {
 	return t
 }
 
-// floorDiv rounds towards minus infinity.
+// floorDiv divides and rounds towards minus infinity. b must be positive.
 func floorDiv(a, b int64) int64 {
 	q := a / b
 	if a%b < 0 {

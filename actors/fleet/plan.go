@@ -2,23 +2,26 @@ package fleet
 
 import "fedpace/internal/keyed"
 
-// Client is a simulated client as the laws of its device know it. What is drawn for
-// its tasks follows from its own number.
+// Client is a simulated client as its device model sees it. Draws for its tasks depend on its
+// number.
 type Client struct {
 	Number int
-	// number of the device whose class, speeds, traces and battery it has: its own number unless a
-	// correlation gives it another's
-	Device   int
-	Presence int     // number of the client whose availability it has, likewise
-	Joules   float64 // what its battery holds; 0: it has none
+	// Device is the number of the client whose device it has: class, speeds, traces and battery. It is
+	// the client's own number unless a correlation assigns another.
+	Device int
+	// Presence is the number of the client whose availability it has, likewise.
+	Presence int
+	// Joules is the charge of its battery. 0 means that it has none.
+	Joules float64
 }
 
-// Client is the client of a number, without what its battery holds.
+// Client returns the client with a number, without its battery's charge.
 func (f *Fleet) Client(number int) Client {
 	return Client{Number: number, Device: assignedNumber(f.devices, number), Presence: f.presenceNumber(number)}
 }
 
-// assignedNumber is a client's entry of a list; its own number where the list does not reach.
+// assignedNumber returns the client's entry in an assignment, or the client's own number beyond its
+// end.
 func assignedNumber(list []uint32, client int) int {
 	if client < len(list) {
 		return int(list[client])
@@ -26,7 +29,7 @@ func assignedNumber(list []uint32, client int) int {
 	return client
 }
 
-// Phase is a part of a client's work on a task.
+// Phase is one of the three parts of a task.
 type Phase uint8
 
 // The phases in their order.
@@ -37,15 +40,19 @@ const (
 	InUpload
 )
 
-// Plan is a task's phases and where in them the client leaves.
+// Plan is the durations of a task's phases and where in them the client drops out.
 type Plan struct {
-	Durations       // of the whole work, also when the client leaves
-	Dropout   Phase // NoPhase: it finishes
-	After     int64 // when it leaves, in nanoseconds since the task's start; below Total
+	// Durations are those of the complete task, even if the client drops out.
+	Durations
+	// Dropout is the phase in which the client drops out. NoPhase means that it finishes.
+	Dropout Phase
+	// After is when it drops out, in nanoseconds since the task's start, less than Total.
+	After int64
 }
 
-// Plan is the time that a client takes for a task, see [Fleet.Durations], and whether it
-// drops out, as one does whose battery runs empty.
+// Plan returns how long a task takes a client that starts it at virtual time start (see
+// [Fleet.Durations]), and whether the client drops out: by chance, because its availability ends,
+// or because its battery is empty, whichever comes first.
 func (f *Fleet) Plan(c Client, task uint64, steps int, bits Bits, start int64) (Plan, error) {
 	k, h := f.classOf(c.Device)
 	d, err := f.durations(k, h, c.Number, task, steps, bits, start)
@@ -73,8 +80,7 @@ func (f *Fleet) Plan(c Client, task uint64, steps int, bits Bits, start int64) (
 	return p, nil
 }
 
-// absent is the first time from at on at which the client is not there; until
-// when there is none before.
+// absent returns the first time from start on at which the client is not available, at most until.
 func (k *class) absent(seed uint64, client int, start, until int64) int64 {
 	for start < until && k.presence.Present(seed, client, start) {
 		start = k.presence.Change(seed, client, start)
@@ -82,9 +88,9 @@ func (k *class) absent(seed uint64, client int, start, until int64) int64 {
 	return min(start, until)
 }
 
-// Leaves is when a client that begins a task at time at drops out because it is
-// not available any longer, however long the task takes; false for one that
-// does not, or not for as long as one looks ahead.
+// Leaves returns when a client that begins a task at time start drops out because its availability
+// ends, however long the task takes. It returns false for a client that does not drop out so, or
+// not within the next 64 changes.
 func (f *Fleet) Leaves(client int, start int64) (int64, bool) {
 	k, _ := f.class(client)
 	if !k.dropout.WhenUnavailable || k.presence == nil {
@@ -104,11 +110,10 @@ func (f *Fleet) Leaves(client int, start int64) (int64, bool) {
 	return 0, false
 }
 
-// Total is the time of all phases.
+// Total returns the length of the task.
 func (d Durations) Total() int64 { return d.Download + d.Compute + d.Upload }
 
-// Phase is the phase in which the task is so many nanoseconds after its start;
-// NoPhase at its end.
+// Phase returns the phase that the task is in at a time after its start, NoPhase from its end on.
 func (d Durations) Phase(after int64) Phase {
 	switch {
 	case after < d.Download:

@@ -15,13 +15,14 @@ func init() {
 	)
 }
 
-// Share gives each client a two-state Markov chain of its own: clients differ in how
-// much of the time they are there.
+// Share gives each client a two-state Markov chain with its own share of the time, so that clients
+// differ in how often they are available.
 type Share struct {
 	Share        Distribution `key:"share" help:"part of the time for which a client is there, drawn once, at most 1"`
 	CycleSeconds float64      `key:"cycle_seconds" range:"[1e-2,1e8]" unit:"seconds" help:"mean length of a stay and an absence together"`
 }
 
+// Presence prepares the model. Shares must lie above 0 and at most at 1.
 func (s Share) Presence(*Files) (Presence, error) {
 	if s.Share == nil {
 		return nil, registry.Errorf("share", "is not set (a number or a distribution, above 0 and at most 1)")
@@ -39,6 +40,7 @@ func (s Share) Presence(*Files) (Presence, error) {
 	return &personal{sampler, s.CycleSeconds}, registry.Below("share", err)
 }
 
+// String describes the model for people.
 func (s Share) String() string {
 	return fmt.Sprintf(
 		"share (%s of the time, a stay and an absence in %g s)",
@@ -47,19 +49,20 @@ func (s Share) String() string {
 	)
 }
 
-// personal is a chain for each client.
+// personal is a Share ready for use: the distribution of the shares, and the mean cycle in seconds.
 type personal struct {
 	share Sampler
 	cycle float64
 }
 
-// Share is the client's own draw.
+// Share implements [Sharing]: the client's own draw.
 func (p *personal) Share(seed uint64, client int) float64 {
 	return p.share.Quantile(keyed.Nth(keyed.Hash(seed, keyed.Availability, uint64(client)), 0))
 }
 
-// chain is the client's; false: it is never absent. The chain's points come once in a
-// millisecond at most, so that a share next to 1, or to 0, has longer stays instead.
+// chain returns the client's chain, and false if the client is never absent. The points of the
+// chain are at least a millisecond apart in the mean, so that a client with a share next to 0 or 1
+// has longer stays instead.
 func (p *personal) chain(seed uint64, client int) (onOff, bool) {
 	share := p.Share(seed, client)
 	if share >= 1 {
@@ -69,11 +72,13 @@ func (p *personal) chain(seed uint64, client int) (onOff, bool) {
 	return onOff{keyed.Availability, window, threshold(share)}, true
 }
 
+// Present implements [Presence].
 func (p *personal) Present(seed uint64, client int, t int64) bool {
 	chain, absent := p.chain(seed, client)
 	return !absent || chain.Present(seed, client, t)
 }
 
+// Change implements [Presence].
 func (p *personal) Change(seed uint64, client int, t int64) int64 {
 	chain, absent := p.chain(seed, client)
 	if !absent {

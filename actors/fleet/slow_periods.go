@@ -5,23 +5,23 @@ import (
 	"fedpace/registry"
 )
 
-// Slowdown says how clients become stragglers for a while.
+// Slowdown is a configured way in which clients become stragglers for a while.
 type Slowdown interface {
-	// Slowing prepares the slowdown; nil: no client ever slows down.
+	// Slowing prepares the slowdown. Nil means that no client ever slows down.
 	Slowing() (Slowing, error)
 }
 
-// Slowdowns are the laws that a configuration can name.
+// Slowdowns are the ones that a configuration can name by the key law.
 var Slowdowns = registry.New[Slowdown]("slowdown", "law").Standard("spells")
 
-// Slowing is a slowdown ready for use, from any goroutine.
+// Slowing is a slowdown ready for use. It may be called from any goroutine.
 type Slowing interface {
-	// Stretch is how long work of so many nanoseconds takes from start on, at least
-	// as long; -1 where it takes over three years.
+	// Stretch returns how long work, given in nanoseconds at full pace, takes a client from time start
+	// on. The result is at least work, or -1 if it is more than three years.
 	Stretch(seed uint64, client int, start, work int64) int64
-	// MeanPace is the work done in a unit of time in the long run, at most 1.
+	// MeanPace returns the work done per unit of time in the long run, at most 1.
 	MeanPace() float64
-	// Transfers reports whether transfers are slowed, too, except on link traces.
+	// Transfers reports whether transfers slow down, too. Transfers over link traces never do.
 	Transfers() bool
 }
 
@@ -29,10 +29,9 @@ func init() {
 	Slowdowns.Register("spells", "now and then a client is slower for a while", SlowPeriods{})
 }
 
-// SlowPeriods slow a client down for spells of exponentially distributed length, by a
-// chain of its own (two-state Markov, continuous time). Work under way when a
-// spell begins or ends changes its pace there. Without EverySeconds there are
-// none.
+// SlowPeriods slow a client down for periods of exponentially distributed length, by a two-state
+// Markov chain of its own in continuous time. Work under way when a period begins or ends changes
+// its pace at that moment. Without EverySeconds there are none.
 type SlowPeriods struct {
 	EverySeconds float64      `key:"every_seconds" is:"null" range:"[2e-3,1e8]" unit:"seconds" help:"mean time between the starts of spells; null: no spells"`
 	ForSeconds   float64      `key:"for_seconds" is:"null" range:"[1e-3,1e8]" unit:"seconds" help:"mean length of a spell"`
@@ -40,6 +39,8 @@ type SlowPeriods struct {
 	Links        bool         `key:"links" default:"false" help:"transfers slow down, too, except on link traces"`
 }
 
+// Slowing checks the options and prepares the slowdown. The mean pace is 1 - slow + slow
+// E[1/factor], where slow is the share of the time in slow periods.
 func (s SlowPeriods) Slowing() (Slowing, error) {
 	const minSeconds = 1e-3 // part of mean times
 	switch {
@@ -78,6 +79,7 @@ func (s SlowPeriods) Slowing() (Slowing, error) {
 		factor:    factor,
 		transfers: s.Links,
 	}
+	// The mean of 1/factor is taken over the midpoints of equal cells of the random bits.
 	const cells = 256
 	inverse := 0.0
 	for i := range uint64(cells) {
@@ -88,20 +90,28 @@ func (s SlowPeriods) Slowing() (Slowing, error) {
 	return c, nil
 }
 
+// slowPeriods is a SlowPeriods ready for use.
 type slowPeriods struct {
-	chain     onOff
+	// chain is on while the client is slow.
+	chain onOff
+	// factor is the distribution of the factor on the time of work, drawn at each point of the chain.
 	factor    Sampler
 	transfers bool
 	pace      float64
 }
 
+// MeanPace implements [Slowing].
 func (s *slowPeriods) MeanPace() float64 { return s.pace }
-func (s *slowPeriods) Transfers() bool   { return s.transfers }
 
-// maxPaceChanges bounds the changes of pace within one phase; what is left after
-// them goes on at the long run's pace.
+// Transfers implements [Slowing].
+func (s *slowPeriods) Transfers() bool { return s.transfers }
+
+// maxPaceChanges bounds the changes of pace that one phase follows exactly. Work that remains after
+// them is done at the mean pace.
 const maxPaceChanges = 256
 
+// Stretch implements [Slowing]. It follows the chain from point to point, each with a pace of its
+// own.
 func (s *slowPeriods) Stretch(seed uint64, client int, start, work int64) int64 {
 	t := start
 	remaining := float64(work)

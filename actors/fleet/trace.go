@@ -13,7 +13,7 @@ import (
 
 func init() { Availabilities.Register("trace", "recorded stays, repeated", Trace{}) }
 
-// Trace replays recorded stays.
+// Trace replays recorded stays as the availability of clients.
 type Trace struct {
 	Sessions      string   `key:"sessions" is:"path" help:"CSV file of recorded stays (trace,from_second,to_second)"`
 	Columns       []string `key:"columns" is:"null" help:"other names of the file's columns, in the order above"`
@@ -24,6 +24,7 @@ type Trace struct {
 	StartHour     float64  `key:"start_hour" default:"0" range:"[0,24]" unit:"hours" help:"time of day (UTC) at virtual time 0"`
 }
 
+// Presence reads the recorded stays and prepares the model.
 func (a Trace) Presence(files *Files) (Presence, error) {
 	if a.Sessions == "" {
 		return nil, registry.Errorf("sessions", "is not set (the path of recorded stays)")
@@ -42,18 +43,19 @@ func (a Trace) Presence(files *Files) (Presence, error) {
 	if err != nil || files == nil {
 		return nil, err
 	}
-	r.sessions, err = load(files, a.Sessions, fmt.Sprint("sessions ", a.PeriodSeconds, a.Columns), func(in io.Reader) (*sessions, error) {
+	key := fmt.Sprint("sessions ", a.PeriodSeconds, a.Columns)
+	r.sessions, err = load(files, a.Sessions, key, func(in io.Reader) (*sessions, error) {
 		return readSessions(in, a.Columns, a.PeriodSeconds)
 	})
 	return r, registry.Below("sessions", err)
 }
 
-// session is a stay of a client, from a time to just before another, in
-// nanoseconds.
+// session is a stay of a client: from start to just before end, in nanoseconds.
 type session struct{ start, end int64 }
 
-// sessions are recorded stays, in order and apart, one trace after another; all
-// repeat with one period. A trace without any is of a client that is never there.
+// sessions are recorded stays of several traces. The stays of a trace are in ascending order and do
+// not touch. All traces repeat with one period in nanoseconds. A trace without stays is of a client
+// that is never available.
 type sessions struct {
 	period int64
 	traces [][]session
@@ -65,21 +67,29 @@ const (
 	maxSessions      = 100_000_000 // in all
 )
 
-// replay is recorded stays as a presence.
+// replay is a Trace ready for use.
 type replay struct {
 	*sessions
+	// drawn says that each client draws its trace instead of taking the next, and spread that each
+	// client starts at a random position.
 	drawn, spread bool
-	start         int64   // time of day at virtual time 0, UTC
-	zones         []int64 // none: all clients are in that of the stays
-	shares        []uint64
+	// start is the time of day in UTC at virtual time 0.
+	start int64
+	// zones are the offsets of the clients' time zones. None means that all clients are in the zone of
+	// the recording.
+	zones  []int64
+	shares []uint64
 }
 
 // What a client's key draws besides the place in the stays, which is by the key itself.
 const (
-	drawZone  = 1
-	drawStays = 2 // whose trace it has
+	// drawZone chooses the client's time zone.
+	drawZone = 1
+	// drawStays chooses its trace.
+	drawStays = 2
 )
 
+// stays returns the trace of a client. key is the client's random bits.
 func (r *replay) stays(key uint64, client int) []session {
 	if r.drawn {
 		client = int(keyed.Below(keyed.Nth(key, drawStays), uint64(len(r.traces))))
@@ -87,8 +97,8 @@ func (r *replay) stays(key uint64, client int) []session {
 	return r.traces[client%len(r.traces)]
 }
 
-// locate is the client's trace, its position there, and the number of the first
-// session that ends later.
+// locate returns the client's trace, the position in it at time t, and the index of the first
+// session that ends after that position.
 func (r *replay) locate(seed uint64, client int, t int64) (trace []session, position int64, next int) {
 	key := uint64(0)
 	if r.drawn || r.spread || len(r.zones) > 0 {
@@ -113,7 +123,7 @@ func (r *replay) locate(seed uint64, client int, t int64) (trace []session, posi
 	return trace, position, next
 }
 
-// Share is the part of its trace's period for which a client stays.
+// Share implements [Sharing]: the part of the period for which the client's trace is available.
 func (r *replay) Share(seed uint64, client int) float64 {
 	stays := int64(0)
 	for _, s := range r.stays(keyed.Hash(seed, keyed.Availability, uint64(client)), client) {
@@ -122,11 +132,13 @@ func (r *replay) Share(seed uint64, client int) float64 {
 	return float64(stays) / float64(r.period)
 }
 
+// Present implements [Presence].
 func (r *replay) Present(seed uint64, client int, t int64) bool {
 	trace, position, next := r.locate(seed, client, t)
 	return next < len(trace) && trace[next].start <= position
 }
 
+// Change implements [Presence].
 func (r *replay) Change(seed uint64, client int, t int64) int64 {
 	trace, position, next := r.locate(seed, client, t)
 	period := r.period
@@ -144,10 +156,10 @@ func (r *replay) Change(seed uint64, client int, t int64) int64 {
 	}
 }
 
-// readSessions reads stays from CSV with the columns trace, from_second and
-// to_second, or those named for them: the sessions of a trace stand together and in
-// order, times are rounded to nanoseconds; one of no length is none. A trace repeats
-// after periodSeconds; 0: after the latest end of all.
+// readSessions reads stays from CSV with the columns trace, from_second and to_second, or with
+// those in named. The sessions of a trace must stand together in ascending order. Times are rounded
+// to nanoseconds, and sessions of length 0 are dropped. Traces repeat after periodSeconds, or after
+// the latest end of all if that is 0.
 func readSessions(r io.Reader, named []string, periodSeconds float64) (*sessions, error) {
 	all := &sessions{}
 	period := nanoseconds(periodSeconds)

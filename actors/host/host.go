@@ -85,7 +85,7 @@ func (h *Host) plan(client int, t *bus.Task, p *bus.Plan) error {
 	p.DownloadNs = d.Download
 	p.ComputeNs = d.Compute
 	p.UploadNs = d.Upload
-	if d.Dropout != fleet.NoPhase { // clientmodel has the phases in the same order as the bus
+	if d.Dropout != fleet.NoPhase { // fleet has the phases in the same order as the bus
 		p.Dropout = &bus.Dropout{Phase: bus.Phase(d.Dropout), AfterNs: d.After}
 	}
 	return nil

@@ -10,7 +10,8 @@ import (
 	"fedpace/internal/keyed"
 )
 
-// behaviour are what an assignment's client does otherwise than an honest one.
+// behaviour returns what the assignment's client does differently from an honest client. An honest
+// client has the zero Behaviour.
 func (p *Problem) behaviour(a *Assignment) attack.Behaviour {
 	if a.Attacker == 0 {
 		return attack.Behaviour{}
@@ -18,23 +19,27 @@ func (p *Problem) behaviour(a *Assignment) attack.Behaviour {
 	return attack.BehaviourOf(p.Attacks[a.Attacker-1])
 }
 
-// collusion is what colluders have agreed to send, and all that it follows from. A worker that
-// does several of their tasks makes it once.
+// collusion is the update that the colluders of one class send, with all inputs that it follows
+// from. A worker that does several of their tasks in a round computes it once.
 type collusion struct {
-	base      []float32
-	shared    *Shared
+	// base and shared are the model and the shared vectors of the job.
+	base   []float32
+	shared *Shared
+	// colluders are the tasks of which the honest updates are known to all colluders.
 	colluders []Assignment
-	update    []float32 // values of the parameters that are trained
+	// update is what every colluder sends, one value for each trained parameter.
+	update []float32
 }
 
-// matches reports whether the plot is the one of colluders from a base model.
+// matches reports whether the collusion follows from exactly these inputs.
 func (p collusion) matches(base []float32, shared *Shared, colluders []Assignment) bool {
 	return slices.Equal(p.base, base) && reflect.DeepEqual(p.shared, shared) && reflect.DeepEqual(p.colluders, colluders)
 }
 
-// collude makes the plots of a job's attackers: it trains those whose honest updates they
-// know. So each worker with a task of colluders takes the local steps of at most
-// [attack.Behaviour].MaxColluders of them once more in a round, and holds as many updates.
+// collude computes the common updates of a job's colluders before its tasks are trained. It trains
+// the tasks whose honest updates the colluders know, so a worker with a colluder's task takes the
+// local steps of up to [attack.Behaviour].MaxColluders more tasks per round, and holds as many
+// updates.
 func (t *Trainer) collude(ctx context.Context, base []float32, shared *Shared, work []Assignment) error {
 	for i := range work {
 		a := &work[i]
@@ -53,7 +58,8 @@ func (t *Trainer) collude(ctx context.Context, base []float32, shared *Shared, w
 	return nil
 }
 
-// honestUpdates are the updates of clients of the same round, as they would be without an attack.
+// honestUpdates trains tasks of the round as honest clients would and returns their updates of the
+// trained parameters, in the order of work. Noise that clients add themselves is included.
 func (t *Trainer) honestUpdates(
 	ctx context.Context,
 	base []float32,
@@ -80,8 +86,9 @@ func (t *Trainer) honestUpdates(
 	return updates, err
 }
 
-// attack makes of a client's model the one that it sends, and returns the loss that it tells.
-// In a loss query nothing is sent.
+// attack replaces a client's model by the one that its attack sends, and returns the loss that it
+// reports. Only trained parameters change. In a loss query (weight 0) no update is sent, so only
+// the loss changes.
 func (t *Trainer) attack(base, model []float32, loss float64, a *Assignment) float64 {
 	behaviour := t.problem.behaviour(a)
 	if behaviour.Loss != nil {

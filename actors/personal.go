@@ -6,25 +6,32 @@ import (
 	"fedpace/learn"
 )
 
-// personal takes the steps of clients that keep a part of the model to themselves: it puts the
-// client's own values where the shared model has their first ones, and keeps what the steps make of
-// them. What done gets is the rest.
+// personal takes the steps of clients that keep a part of the model for themselves (see
+// [learn.Personal]). It puts the client's private values in the place of the shared model's initial
+// ones, and stores what the steps make of them. The caller of Run sees only the rest change.
 type personal struct {
-	Steps     // of the whole model
-	model     *learn.Personal
-	memory    int // values that the steps remember; the client's own follow, and a 1
+	// Steps take the steps of the complete model.
+	Steps
+	model *learn.Personal
+	// memory is the number of values that the steps remember. In a client's state the private values
+	// follow them, then a 1.
+	memory int
+	// headSteps is the number of steps that move the private part alone (see [Problem.HeadSteps]).
 	headSteps int
-	shared    []float32 // of a client, what travels first
-	full      []float32 // the same as steps have it
+	// shared is a client's model with the communicated values first.
+	shared []float32
+	// full is the same model in the layout of the steps.
+	full []float32
 }
 
-// privatePart is where a client's own values are in its model.
+// privatePart returns the slice of a model that holds the private values.
 func (s *personal) privatePart(model []float32) []float32 {
 	start := learn.Travels(s.model)
 	return model[start : start+s.model.Own()]
 }
 
-// begin makes a client's model, of what it keeps; nil: nothing yet.
+// begin builds a client's model in s.shared from the round's model and the client's state. A nil
+// state means that the client has not trained before: it starts with the model's private values.
 func (s *personal) begin(shared, state []float32) {
 	copy(s.shared, shared)
 	if state != nil {
@@ -32,6 +39,7 @@ func (s *personal) begin(shared, state []float32) {
 	}
 }
 
+// Run implements [Steps].
 func (s *personal) Run(
 	ctx context.Context,
 	w *Work,
@@ -53,6 +61,7 @@ func (s *personal) Run(
 			next := make([]float32, s.memory+s.model.Own()+1)
 			copy(next, memory)
 			copy(next[s.memory:], s.privatePart(s.shared))
+			// The last value tells this state from one of zeros alone, which stands for no state.
 			next[len(next)-1] = 1 // all zeros are nothing
 			w.Local[i] = next
 		}
@@ -63,9 +72,10 @@ func (s *personal) Run(
 	return nil
 }
 
-// task takes a client's steps: all parameters move together, or one step after the other moves first
-// the personal ones and then the rest (FedRep, Collins et al. 2021, Algorithm 1). The last step is
-// for the rest.
+// task takes a client's local steps. With headSteps 0 all parameters move together. Otherwise the
+// first headSteps steps move only the private parameters and the rest of the steps only the shared
+// ones (FedRep, Collins et al. 2021, Algorithm 1). The last step always moves the shared ones. It
+// returns the loss of the first step and the memory of the steps, which FedRep does not keep.
 func (s *personal) task(ctx context.Context, a Assignment, memory []float32) (first float64, _ []float32, err error) {
 	if s.headSteps == 0 {
 		return s.steps(ctx, a, memory)
@@ -94,7 +104,8 @@ func (s *personal) task(ctx context.Context, a Assignment, memory []float32) (fi
 	return first, nil, nil
 }
 
-// steps takes steps from the client's model, which it replaces, and returns what they remember.
+// steps takes local steps from s.shared, replaces it by the result, and returns what the steps
+// remember.
 func (s *personal) steps(ctx context.Context, a Assignment, memory []float32) (first float64, _ []float32, err error) {
 	s.model.Whole(s.full, s.shared)
 	first, memory, err = continueSteps(ctx, s.Steps, s.full, a, memory, s.memory)
@@ -102,6 +113,7 @@ func (s *personal) steps(ctx context.Context, a Assignment, memory []float32) (f
 	return first, memory, err
 }
 
+// Evaluate implements [Steps]: it measures the model with the client's private values.
 func (s *personal) Evaluate(
 	ctx context.Context,
 	model []float32,

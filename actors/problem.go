@@ -16,35 +16,45 @@ import (
 	"fedpace/registry"
 )
 
-// Problem is what is learned: equal on every host of a run, or the hosts would
-// train different models.
+// Problem is what a run learns and how clients train. It must be equal on every host of a run:
+// otherwise hosts would train different models.
 type Problem struct {
+	// Model is a [learn.Model], or the description of an external trainer's model if Trainer is set.
 	Model learn.ModelInfo // a learn.Model, unless Trainer has it
-	Set   federated.Set
-	Seed  uint64 // decides the minibatches' order and the augmentation
-	Batch int    // minibatch size
-	// LargestBatch is the largest that a class of clients has; 0: none has its own.
+	// Set is the data of all clients.
+	Set federated.Set
+	// Seed decides the order of minibatches, the augmentation and all other randomness of the steps.
+	Seed uint64
+	// Batch is the number of samples of a minibatch.
+	Batch int
+	// LargestBatch is the largest minibatch of any class of clients. 0 means that no class has its own.
 	LargestBatch int
-	Augment      string // NoAugment or FlipCrop
+	// Augment is NoAugment or FlipCrop.
+	Augment string
 
-	Algorithm algorithm.Algorithm // its client half is run
-	Optimizer learn.Optimizer     // takes local steps; nil: plain SGD
-	// of a task that train what is personal alone, with a [learn.Personal]; 0: all train both
+	// Algorithm is the federated algorithm, of which clients run the client half.
+	Algorithm algorithm.Algorithm
+	// Optimizer takes the local steps. Nil means plain SGD.
+	Optimizer learn.Optimizer
+	// HeadSteps is the number of a task's steps that train the private part of a [learn.Personal]
+	// alone. 0 means that all steps train both parts.
 	HeadSteps int
-	// Compression is what updates go through before they are added; nil: they are whole.
+	// Compression is applied to updates before they are added to the sum. Nil means none.
 	Compression algorithm.Compression
-	Kernel      learn.Kernel // does the local steps and evaluations in Go
-	// Attacks are what the clients of the fleet's classes do in place of honest work, by the
-	// number of the class; nil of those that are honest.
+	// Kernel is the arithmetic of local steps and evaluations in Go.
+	Kernel learn.Kernel
+	// Attacks are what the clients of each class of the fleet do instead of honest work, by the number
+	// of the class. Nil entries are honest.
 	Attacks []attack.Attack
-	// Clips says that updates are clipped: one that is too long for a sum need not be refused.
+	// Clips says that the aggregation clips updates, so one that is too long for an exact sum is
+	// shortened instead of refused.
 	Clips bool
-	// Noise is what clients do to their updates before they send them.
+	// Noise is what clients add to their updates before they send them (local differential privacy).
 	Noise privacy.Local
-	// Secret draws the key of an update's noise; nil: it follows from the seed.
+	// Secret draws the key of an update's noise. Nil means that it follows from the seed, so that runs
+	// repeat.
 	Secret func() privacy.Secret
-	// Trainer takes the steps and measures the models, in processes of its own; nil: Kernel
-	// does.
+	// Trainer takes the steps and measures models in processes of its own. Nil means that Kernel does.
 	Trainer *external.Program
 }
 
@@ -57,7 +67,7 @@ const (
 	cropPadding = 4 // in pixels, as in the published code of the paper's authors
 )
 
-// Spec is the problem as jobs name it.
+// Spec returns the problem as jobs and welcomes describe it, so that both ends can compare it.
 func (p *Problem) Spec() *bus.Spec {
 	local := ""
 	compression := ""
@@ -82,8 +92,9 @@ func (p *Problem) Spec() *bus.Spec {
 	}
 }
 
-// Memory is how many values the local steps of each client remember from task to task, with its
-// copy of the model where it has one, or its own part of it.
+// Memory returns the number of float32 values that the local steps of one client remember from task
+// to task: the optimizer's memory, and the client's copy of the model (streaming) or its private
+// part (personal).
 func (p *Problem) Memory() int {
 	if s, ok := p.Algorithm.(algorithm.Streaming); ok {
 		return p.stepMemory() + s.Copy(p.Model.Params())
@@ -94,8 +105,8 @@ func (p *Problem) Memory() int {
 	return p.stepMemory()
 }
 
-// stepMemory is Memory without the copy. A trainer's are bytes, four to a value, and the first
-// value says how many.
+// stepMemory returns the values that the steps themselves remember. For an external trainer they
+// are its bytes, four to a value, behind one value that holds their number.
 func (p *Problem) stepMemory() int {
 	if p.Trainer == nil {
 		return learn.MemoryOf(p.Optimizer, learn.Stepped(p.Model).Trainable())
@@ -106,12 +117,14 @@ func (p *Problem) stepMemory() int {
 	return 0
 }
 
-// trainerMemory is how many bytes a trainer's process may remember of a client.
+// trainerMemory returns the maximum number of bytes that a trainer's process keeps for a client:
+// those of the script and those of the optimizer.
 func (p *Problem) trainerMemory() int {
 	return p.Trainer.State + 4*learn.MemoryOf(p.Optimizer, learn.Stepped(p.Model).Trainable())
 }
 
-// encode writes an entry of a table, whose options are numbers and words.
+// encode writes an entry of a registry as text. It panics if that fails, as options are numbers and
+// words.
 func encode[T any](table *registry.Table[T], entry T) string {
 	text, err := table.Encode(entry)
 	if err != nil {
@@ -120,7 +133,8 @@ func encode[T any](table *registry.Table[T], entry T) string {
 	return text
 }
 
-// Check says whether model, data and settings fit each other.
+// Check returns an error that starts with the configuration key if model, data and settings do not
+// fit together.
 func (p *Problem) Check() error {
 	if p.Batch < 1 {
 		return fmt.Errorf("batch: minibatches of %d samples, want at least 1", p.Batch)
@@ -162,7 +176,7 @@ func (p *Problem) Check() error {
 	return nil
 }
 
-// Class is that of the arithmetic that decides the bits of the steps.
+// Class returns the class of the arithmetic that decides the bits of the local steps.
 func (p *Problem) Class() string {
 	if p.Trainer != nil {
 		return p.Trainer.Class
@@ -170,7 +184,7 @@ func (p *Problem) Class() string {
 	return p.Kernel.Class()
 }
 
-// checkTrainer says what an external trainer cannot do.
+// checkTrainer returns an error for a setting that an external trainer cannot follow.
 func (p *Problem) checkTrainer() error {
 	if p.Augment != NoAugment {
 		return fmt.Errorf("augment: %s is done in Go, and the steps are those of trainer %s, which has a seed of its own for each task; want %s", p.Augment, p.Trainer.Name, NoAugment)

@@ -17,19 +17,21 @@ import (
 	"fedpace/learn"
 )
 
-// processSteps are steps of an external trainer. Row numbers of the keyed minibatches
-// travel, and the terms that the algorithm adds to gradients.
+// processSteps are the local steps of an external trainer. The process gets the row numbers of the
+// keyed minibatches, and the terms that the algorithm adds to gradients.
 type processSteps struct {
-	problem   *Problem
-	worker    *external.Worker
-	set       federated.Numbered
-	optimizer json.RawMessage // nil: plain SGD
+	problem *Problem
+	worker  *external.Worker
+	set     federated.Numbered
+	// optimizer is the run's local optimizer as the protocol writes it. Nil means plain SGD.
+	optimizer json.RawMessage
 	order     federated.Minibatches
 }
 
-// maxNumbers bounds the row numbers of a task: a gigabyte.
+// maxNumbers bounds the row numbers of one task, which take a gigabyte then.
 const maxNumbers = 1 << 28
 
+// newProcessSteps returns the steps of one worker, which gets a process of its own.
 func newProcessSteps(p *Problem) *processSteps {
 	s := &processSteps{problem: p, worker: p.Trainer.Worker(), set: p.Trainer.Set()}
 	if !learn.Plain(p.Optimizer) {
@@ -38,7 +40,8 @@ func newProcessSteps(p *Problem) *processSteps {
 	return s
 }
 
-// pack lays bytes into so many values, the first of which says how many bytes there are.
+// pack stores a process's bytes in a state vector of the given number of values. The first value
+// holds the number of bytes, and zeros fill the rest.
 func pack(state []byte, values int) []float32 {
 	v := make([]float32, 1, values)
 	v[0] = math.Float32frombits(uint32(len(state)))
@@ -46,7 +49,8 @@ func pack(state []byte, values int) []float32 {
 	return v[:values] // zeros behind them
 }
 
-// unpack is what was packed; nil where nothing was.
+// unpack returns the bytes of a vector made by pack, nil for a nil vector. A length beyond the
+// vector is cut.
 func unpack(v []float32) []byte {
 	if v == nil {
 		return nil
@@ -54,8 +58,11 @@ func unpack(v []float32) []byte {
 	return vector.Bytes(v[1:])[:min(int(math.Float32bits(v[0])), 4*(len(v)-1))]
 }
 
+// Close ends the worker's process.
 func (s *processSteps) Close() error { return s.worker.Close() }
 
+// Run implements [Steps]. The algorithm's terms (a proximal coefficient and a vector added to
+// gradients) are read from its client half after that was started for the task.
 func (s *processSteps) Run(
 	ctx context.Context,
 	w *Work,
@@ -115,7 +122,8 @@ func (s *processSteps) Run(
 	return err
 }
 
-// task is a client's steps as the process gets them.
+// task returns a client's steps in the form that the process gets: the batches' row numbers are
+// written when the request is laid out.
 func (s *processSteps) task(a *Assignment) (external.Task, error) {
 	p := s.problem
 	samples := s.set.Samples(a.Client)
@@ -146,6 +154,8 @@ func (s *processSteps) task(a *Assignment) (external.Task, error) {
 	}, nil
 }
 
+// Evaluate implements [Steps]. A loss weighted by another measure than samples (such as tokens) is
+// scaled to the number of samples.
 func (s *processSteps) Evaluate(
 	ctx context.Context,
 	model []float32,

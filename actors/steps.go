@@ -13,34 +13,39 @@ import (
 	"fedpace/learn"
 )
 
-// Steps takes one worker's local steps and measures models: in Go, or in a process of
-// the user's.
+// Steps takes the local steps of one worker and measures models: in Go, or in a process of the
+// user's.
 type Steps interface {
-	// Run takes the local steps of each task from the base model, and calls done with
-	// its model in the order of the tasks. done makes the model equal the base again,
-	// unless it is the last one's.
+	// Run takes the local steps of each task from the base model, and calls done with the model of each
+	// task in order. done must make the model equal to the base again, except for the last task.
 	Run(ctx context.Context, w *Work, done func(i int, model []float32, firstStepLoss float64) error) error
-	// Evaluate returns the sum of a model's losses on samples, and adds to scores, one
-	// for each of the model's metrics.
+	// Evaluate returns the sum of a model's losses over samples, and adds to scores, one for each of
+	// the model's metrics.
 	Evaluate(ctx context.Context, model []float32, measured Measured, scores []learn.Score) (lossSum float64, err error)
-	// Close releases what they hold.
+	// Close releases memory and processes.
 	Close() error
 }
 
-// Work is local steps of several clients from one model.
+// Work is the local steps of several clients that start from the same model.
 type Work struct {
-	Base   []float32
-	Tasks  []Assignment
-	Client algorithm.Client // nil: local steps are those of the optimizer alone
-	Start  func(i int)      // begins task i in Client
-	// Local is by task what the client's steps remembered last, nil where they have not begun.
-	// Run puts what they remember next in its place, when it calls done. nil: they forget.
-	Local  [][]float32
-	Rounds uint64 // that have made the base model, with Local
+	Base  []float32
+	Tasks []Assignment
+	// Client is the client half of the algorithm. Nil means that local steps are those of the optimizer
+	// alone.
+	Client algorithm.Client
+	// Start starts task i in Client.
+	Start func(i int)
+	// Local holds for each task what the client's steps remembered last, nil for a client's first task.
+	// Run replaces it by what they remember next before it calls done. A nil Local means that nothing
+	// is remembered.
+	Local [][]float32
+	// Rounds is the number of rounds that have made the base model, set with Local.
+	Rounds uint64
 }
 
-// continueSteps takes a client's steps from a model of its own, which it replaces, and returns what they
-// remember: so many values. Without steps both stay.
+// continueSteps takes a client's local steps from model, which it replaces by the result, and
+// returns the first step's loss and what the steps remember then (`values` float32). Without steps
+// the model and the memory stay.
 func continueSteps(
 	ctx context.Context,
 	steps Steps,
@@ -67,24 +72,28 @@ func continueSteps(
 	return first, memory, err
 }
 
-// Measured are the samples of an evaluation: so many held-out ones, or so many of a
-// client's own, spread evenly over them.
+// Measured selects the samples of an evaluation: Count held-out samples from FirstSample on, or
+// Count samples of a client, spread evenly over all that it has.
 type Measured struct {
-	Client      int // HeldOut: none
-	FirstSample int // first held-out sample
-	Count       int
-	State       []float32 // what the client keeps, where some of the model is its own; nil: nothing yet
+	// Client is the client's number, or HeldOut.
+	Client int
+	// FirstSample is the first held-out sample.
+	FirstSample int
+	// Count is the number of samples to measure.
+	Count int
+	// State is the client's state if a part of the model is its own. Nil means that it has none yet.
+	State []float32
 }
 
-// HeldOut is the client of an evaluation on held-out samples.
+// HeldOut stands for the client of an evaluation on held-out samples.
 const HeldOut = -1
 
-// sample is sample i of those of a client, which has so many.
+// sample returns the index of the i-th measured sample among all of the client's samples.
 func (m *Measured) sample(i, samples int) int32 {
 	return int32(int64(i) * int64(samples) / int64(m.Count))
 }
 
-// name is the samples from..from+n-1 in words.
+// name describes the measured samples from first to first+n-1 for errors.
 func (m *Measured) name(set federated.Set, first, n int) string {
 	source := "held-out samples"
 	if m.Client != HeldOut {
@@ -93,27 +102,34 @@ func (m *Measured) name(set federated.Set, first, n int) string {
 	return fmt.Sprintf("%s %d to %d", source, m.FirstSample+first, m.FirstSample+first+n-1)
 }
 
-// goSteps are steps of a model of package learn.
+// goSteps are the local steps of a model of package learn.
 type goSteps struct {
 	problem *Problem
 
-	work  learn.Workspace
-	local []float32 // the client's model
+	work learn.Workspace
+	// local is the client's model, which steps change.
+	local []float32
 	order federated.Minibatches
 	batch learn.Batch
 
-	samples []int32 // measured ones of an evaluation by client
+	// samples are the indices of the samples of an evaluation by client.
+	samples []int32
 
 	source rand.PCG
-	draws  *rand.Rand // on source, for the augmentation; nil: minibatches are taken as they are
+	// draws is the random source of the augmentation, on source. Nil means no augmentation.
+	draws *rand.Rand
 
-	stepper  learn.Stepper // nil: local steps are plain SGD
-	gradient []float32     // where the stepper or the client half sees it
+	// stepper takes the local steps. Nil means plain SGD.
+	stepper learn.Stepper
+	// gradient is set if the stepper or the algorithm needs to see gradients.
+	gradient []float32
 }
 
-// evaluationBatch is how many samples are measured at a time.
+// evaluationBatch is the number of samples that are measured at a time.
 const evaluationBatch = 256
 
+// newGoSteps allocates the memory of one worker. client is the client half of the algorithm, nil if
+// it does not change gradients.
 func newGoSteps(p *Problem, client algorithm.Client) *goSteps {
 	s := &goSteps{
 		problem: p,
@@ -132,8 +148,10 @@ func newGoSteps(p *Problem, client algorithm.Client) *goSteps {
 	return s
 }
 
+// Close implements [Steps]. There is nothing to release.
 func (s *goSteps) Close() error { return nil }
 
+// Run implements [Steps].
 func (s *goSteps) Run(
 	ctx context.Context,
 	w *Work,
@@ -167,8 +185,9 @@ func (s *goSteps) Run(
 	return nil
 }
 
-// task runs the client's local steps on s.local, which equals the base model before. The
-// stepper has been started.
+// task runs one client's local steps on s.local, which must equal the base model, and returns the
+// loss before the first step. The stepper must have been started. Every source of randomness is
+// keyed by (seed, client, step), so any host takes the same steps.
 func (s *goSteps) task(ctx context.Context, client algorithm.Client, a *Assignment) (first float64, err error) {
 	label := s.problem.behaviour(a).Label
 	s.order.Reset(
@@ -224,8 +243,8 @@ func (s *goSteps) task(ctx context.Context, client algorithm.Client, a *Assignme
 	return first, nil
 }
 
-// step takes one local step on s.batch, whose gradient the client half of the algorithm
-// corrects unless that is nil, and returns the loss before it.
+// step takes one local step on s.batch and returns the loss before it. If client is not nil it
+// corrects the gradient first.
 func (s *goSteps) step(client algorithm.Client, rate float32) (loss float64, err error) {
 	if client == nil && s.stepper == nil {
 		return s.work.Step(s.local, &s.batch, rate)
@@ -249,6 +268,7 @@ func (s *goSteps) step(client algorithm.Client, rate float32) (loss float64, err
 	return loss, nil
 }
 
+// Evaluate implements [Steps], in batches of evaluationBatch samples.
 func (s *goSteps) Evaluate(
 	ctx context.Context,
 	model []float32,
@@ -277,7 +297,7 @@ func (s *goSteps) Evaluate(
 	return lossSum, nil
 }
 
-// fill appends n of the measured samples to the batch, the first ones being passed over.
+// fill appends n of the measured samples to the batch, from number first on.
 func (s *goSteps) fill(measured *Measured, first, n int) error {
 	set := s.problem.Set
 	if measured.Client == HeldOut {

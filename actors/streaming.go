@@ -9,16 +9,23 @@ import (
 	"fedpace/learn"
 )
 
-// streaming takes the steps of clients that go on with copies of the model which they keep
-// ([algorithm.Streaming]), in two parts: before and after what the last rounds have sent is
-// mixed in. What done gets has moved in the fragment that the round sends alone.
+// streaming takes the steps of clients that continue with their own copy of the model
+// ([algorithm.Streaming]). The steps of a task have two parts: before and after the fragments of
+// the last rounds are mixed into the copy. The model passed to done has moved only in the fragment
+// that the round sends.
 type streaming struct {
 	Steps
+	// algorithm is the streaming algorithm with its options.
 	algorithm algorithm.Streaming
-	memory    int // values that the steps themselves remember; a copy follows them
-	sent      []float32
+	// memory is the number of values that the steps remember. In a client's state its copy of the model
+	// follows them, then the number of rounds.
+	memory int
+	// sent is the model passed to done.
+	sent []float32
 }
 
+// Run implements [Steps]. Without states only a loss is wanted, and the steps run as without
+// streaming.
 func (s *streaming) Run(
 	ctx context.Context,
 	w *Work,
@@ -43,7 +50,9 @@ func (s *streaming) Run(
 	return nil
 }
 
-// task takes the steps of task i and replaces what its client keeps.
+// task takes the steps of task i and replaces the client's state. A client's first task starts from
+// the base model. Later ones start from its copy: Overlap steps are taken before the newest
+// fragments arrive, the others after.
 func (s *streaming) task(ctx context.Context, w *Work, i int) (first float64, err error) {
 	n := s.memory
 	state := w.Local[i]
@@ -79,7 +88,8 @@ func (s *streaming) task(ctx context.Context, w *Work, i int) (first float64, er
 	return first, nil
 }
 
-// mix mixes into a copy the fragments that were sent after since rounds and before now.
+// mix mixes into the copy x the fragments of model that were sent in rounds since to now-1. A
+// fragment that was sent again in the meantime is mixed once.
 func (s *streaming) mix(x, model []float32, since, now uint64) {
 	localShare := float32(s.algorithm.Mix)
 	modelShare := float32(1 - s.algorithm.Mix)
@@ -94,8 +104,8 @@ func (s *streaming) mix(x, model []float32, since, now uint64) {
 	}
 }
 
-// forgets reports whether an optimizer has a memory that does not outlive its task, or one that
-// cannot be told: it would not outlive a part of one.
+// forgets reports whether an optimizer has a memory that a task's end loses. Such an optimizer
+// would also lose it in the middle of a streaming task.
 func forgets(o learn.Optimizer) bool {
 	if learn.Plain(o) || learn.MemoryOf(o, 1) > 0 {
 		return false

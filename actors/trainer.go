@@ -16,50 +16,68 @@ import (
 	"fedpace/registry"
 )
 
-// Assignment is one client's accepted work in a job.
+// Assignment is one client's accepted task in a job.
 type Assignment struct {
-	Task       uint64
-	Client     int
-	LocalSteps int     // K
-	StepsDone  int64   // the client's accepted steps before this task
-	Rate       float64 // eta
-	Batch      int     // samples of a minibatch; 0: the problem's
-	// weight of the update in the aggregate; a round's weights sum to 1 at most. 0: only the loss is wanted
+	Task   uint64
+	Client int
+	// LocalSteps is K.
+	LocalSteps int
+	// StepsDone counts the client's accepted steps before this task; it decides the position in its
+	// data.
+	StepsDone int64
+	// Rate is the learning rate eta.
+	Rate float64
+	// Batch is the number of samples of a minibatch. 0 means the problem's.
+	Batch int
+	// Weight is the update's weight in the aggregate. The weights of a round sum to at most 1. 0 means
+	// that only the loss is wanted (a loss query).
 	Weight float64
 
-	// what the client keeps: c_i or its residual, then what its steps remember; nil: zero, and nothing yet
+	// State is what the client keeps: its control variate or residual, then the memory of its steps.
+	// Nil means zeros and no memory yet.
 	State []float32
 
-	Attacker  int          // 1 + the number of the client's class among [Problem.Attacks]; 0: it is honest
-	Colluders []Assignment // tasks of the round whose honest updates the attacker knows; nil: none, or it needs none
+	// Attacker is 1 + the number of the client's class in [Problem.Attacks]. 0 means that it is honest.
+	Attacker int
+	// Colluders are the tasks of the round whose honest updates the attacker knows, if it needs them.
+	Colluders []Assignment
 }
 
-// Shared is what the tasks of a job have in common beyond the model, where clients keep
-// a vector ([algorithm.Variates]).
+// Shared is what the tasks of a job have in common besides the model, if clients have a state
+// ([algorithm.Variates]).
 type Shared struct {
-	Mean      []float32 // c; nil: zero
-	Weight    float64   // weight of a client's change in the exact sum: 1/N
-	Residuals bool      // what clients keep has no mean: there is no c, and no sum of changes
-	Rounds    uint64    // that have made the model
+	// Mean is the server's control variate c. Nil means zero.
+	Mean []float32
+	// Weight is that of a client's change in the exact sum of control variates, 1/N.
+	Weight float64
+	// Residuals says that client states are residuals: there is no server variate and no sum of
+	// changes.
+	Residuals bool
+	// Rounds is the number of rounds that have made the model.
+	Rounds uint64
 }
 
-// Outcome is what one client's work came to besides its share of the sum.
+// Outcome is the result of one client's task besides its part of the sum.
 type Outcome struct {
-	FirstStepLoss float64   // before the first step (Eq. 15's f_c(x_r, xi))
-	State         []float32 // what the client keeps next, where clients keep something; the caller's to keep
+	// FirstStepLoss is the loss before the first step (f_c(x_r, xi) of Eq. 15).
+	FirstStepLoss float64
+	// State is the client's next state, which the caller may keep. Nil if clients have none.
+	State []float32
 }
 
 // ErrModelDiverged is the error of a model whose loss is not finite.
 var ErrModelDiverged = errors.New("diverged: the model's loss")
 
-// Diverged says that a client's loss or update stopped being finite.
+// Diverged reports that a client's loss or update is not finite, or too large to be aggregated.
 type Diverged struct {
 	Task   uint64
 	Client int
-	Step   int // local step, from 1; 0: the update as a whole
-	Cause  string
+	// Step is the local step, counted from 1. 0 means the update as a whole.
+	Step  int
+	Cause string
 }
 
+// Error names the task, the client, the step and the cause.
 func (d *Diverged) Error() string {
 	step := ""
 	if d.Step > 0 {
@@ -68,31 +86,46 @@ func (d *Diverged) Error() string {
 	return fmt.Sprintf("diverged: task %d, client %d%s: %s", d.Task, d.Client, step, d.Cause)
 }
 
-// Trainer is one worker's steps, with what is done with them: exact sums, the clients'
-// vectors, compression, and the search for divergence. It is not safe for concurrent
-// use; workers share nothing but the read-only model and set.
+// Trainer does the training tasks of one worker: it takes the local steps and adds weighted updates
+// to exact sums, with client states, compression, attacks and the search for divergence. It is not
+// safe for concurrent use. Workers share only the read-only model and data set.
 type Trainer struct {
-	problem      Problem
-	steps        Steps
-	params       int
-	trainable    int // so many of them are trained, the first ones
-	communicated int // and so many are not frozen
+	problem Problem
+	steps   Steps
+	params  int
+	// trainable is the number of trained parameters, which come first.
+	trainable int
+	// communicated is the number of parameters that are not frozen, which come before the frozen ones.
+	communicated int
 
-	client             algorithm.Client // nil: the algorithm does not change local steps
-	zero               []float32        // never written to; nil: neither client state nor compression needs it
-	hasControlVariates bool             // the algorithm has client state
-	stateValues        int              // of what a client keeps, the values that are the algorithm's or the compression's
-	memoryValues       int              // and those that its steps remember, which follow
+	// client is the client half of the algorithm. Nil means that it does not change local steps.
+	client algorithm.Client
+	// zero stands for a client's vector that is not set; it is never written to. Nil if neither client
+	// state nor compression needs it.
+	zero []float32
+	// hasControlVariates says that the algorithm keeps a control variate for each client.
+	hasControlVariates bool
+	// stateValues is the number of values of a client's state that belong to the algorithm or the
+	// compression. The memory of the steps (memoryValues) follows them.
+	stateValues int
+	// memoryValues is the number of values that the client's steps remember.
+	memoryValues int
 
-	compressors map[int]algorithm.Compressor // by the length of what they compress
-	update      []float32                    // for them; nil: updates are whole
-	feedback    float32                      // part of a residual that is added to it
-	coins       rand.PCG                     // for them
+	// compressors are the compressors of this worker by the length of the updates.
+	compressors map[int]algorithm.Compressor
+	// update is the buffer of compression. Nil means that updates are not compressed.
+	update []float32
+	// feedback is the factor of a residual when it is added to the next update.
+	feedback float32
+	// coins is the random source of compression.
+	coins rand.PCG
 
-	collusions map[int]collusion // by [Assignment].Attacker: what its colluders sent last
+	// collusions holds by [Assignment].Attacker what its colluders sent last.
+	collusions map[int]collusion
 }
 
-// NewTrainer allocates one worker's memory. Close it after use.
+// NewTrainer allocates one worker's memory, and starts its process if the problem has an external
+// trainer. Close it after use.
 func NewTrainer(p Problem) (*Trainer, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
@@ -144,10 +177,11 @@ func NewTrainer(p Problem) (*Trainer, error) {
 	return t, nil
 }
 
+// Close releases the memory and ends the process.
 func (t *Trainer) Close() error { return t.steps.Close() }
 
-// SumLength is the length of a job's exact sum: that of the parameters and, with
-// an algorithm's client state, of its changes after them.
+// SumLength returns the length of a job's exact sum: one value per parameter, and as many for the
+// changes of control variates if clients have them.
 func (t *Trainer) SumLength(shared *Shared) int {
 	if shared.hasControlVariates() {
 		return 2 * t.params
@@ -155,14 +189,13 @@ func (t *Trainer) SumLength(shared *Shared) int {
 	return t.params
 }
 
-// hasControlVariates reports whether the vectors are an algorithm's client state.
+// hasControlVariates reports whether client states are control variates. A nil Shared has none.
 func (s *Shared) hasControlVariates() bool { return s != nil && !s.Residuals }
 
-// Train runs each assignment's K local steps from base (Algorithm 1, lines 5-8,
-// with the algorithm's steps) and adds its weighted update to sum
-// (learn.AddExact), which has SumLength. Without shared, as in a loss query, an
-// algorithm with client state does plain steps. A loss or update that is not
-// finite is a *Diverged.
+// Train runs each assignment's K local steps from base (Algorithm 1, lines 5-8, with the
+// algorithm's steps) and adds its weighted update to sum (see learn.AddExact), which must have
+// SumLength values. Without shared, as in a loss query, an algorithm with control variates takes
+// plain steps. A loss or update that is not finite is a *Diverged.
 func (t *Trainer) Train(
 	ctx context.Context,
 	base []float32,
@@ -195,8 +228,9 @@ func (t *Trainer) Train(
 	return outcomes, err
 }
 
-// shortenUpdate brings an update that is finite, and too long for an exact sum, to half the length that it
-// takes, so that no rounding passes that. The direction stays: who clips sees no difference.
+// shortenUpdate scales a finite update that is too long for an exact sum down to half of the
+// largest difference that fits, so that rounding cannot exceed it. The direction stays, so an
+// aggregation that clips norms sees no difference.
 func shortenUpdate(model, base []float32) {
 	largest := 0.0
 	for i, x := range model {
@@ -207,8 +241,8 @@ func shortenUpdate(model, base []float32) {
 	}
 }
 
-// addNoise adds the noise to a client's model that it adds itself before it sends anything. In a
-// loss query nothing is sent.
+// addNoise adds the client's own noise to its model before anything is sent. In a loss query
+// nothing is sent, so nothing is added.
 func (t *Trainer) addNoise(base, model []float32, a *Assignment) {
 	if !t.problem.Noise.On() || a.Weight == 0 {
 		return
@@ -227,8 +261,8 @@ func (t *Trainer) addNoise(base, model []float32, a *Assignment) {
 	t.problem.Noise.Hide(model[:t.trainable], base[:t.trainable], key)
 }
 
-// work is what the steps are taken for. The client half of the algorithm does not see
-// what is not trained.
+// work returns the local steps of tasks for t.steps. The client half of the algorithm sees only
+// trained parameters.
 func (t *Trainer) work(base []float32, shared *Shared, tasks []Assignment) *Work {
 	w := &Work{
 		Base:   base,
@@ -257,8 +291,8 @@ func (t *Trainer) work(base []float32, shared *Shared, tasks []Assignment) *Work
 	return w
 }
 
-// add adds a client's update to the sum, and returns what it keeps. The model equals
-// base after.
+// add adds a client's weighted update to the sum and returns the algorithm's part of the client's
+// next state. The model equals base afterwards.
 func (t *Trainer) add(sum []int64, base, model []float32, shared *Shared, a *Assignment) (state []float32, err error) {
 	if t.update != nil && (shared != nil || a.Weight > 0) {
 		return t.addCompressed(sum, base, model, shared, a)
@@ -281,8 +315,10 @@ func (t *Trainer) add(sum []int64, base, model []float32, shared *Shared, a *Ass
 	return state, nil
 }
 
-// compress returns what compression makes of a client's update, with the client's residual where
-// it keeps one, until the next, and what is left out then. It is that of some of the parameters.
+// compress returns the compressed update of a client for parameters start to end, and the next
+// residual. The residual of the task before, if the client has one, is added to the update first;
+// what the compression leaves out becomes the next residual. The update is valid until the next
+// call.
 func (t *Trainer) compress(
 	base, model []float32,
 	shared *Shared,
@@ -316,8 +352,9 @@ func (t *Trainer) compress(
 	return update, residual, start, end, nil
 }
 
-// addCompressed adds what compression makes of a client's update, and returns what is left out
-// where the client keeps that. What is not trained is added whole. The model equals base after.
+// addCompressed adds a client's compressed update to the sum and returns its residual, nil if
+// clients keep none. Parameters that are not trained are added uncompressed. The model equals base
+// afterwards.
 func (t *Trainer) addCompressed(
 	sum []int64,
 	base, model []float32,
@@ -339,7 +376,8 @@ func (t *Trainer) addCompressed(
 	return residual, nil
 }
 
-// sentRange is the part of the parameters that a round compresses and sends.
+// sentRange returns the range of parameters that a round compresses and sends: all trained ones, or
+// one fragment with streaming.
 func (t *Trainer) sentRange(shared *Shared) (start, end int) {
 	if streamed, ok := t.problem.Algorithm.(algorithm.Streaming); ok && shared != nil {
 		return streamed.Span(shared.Rounds, t.trainable)
@@ -347,13 +385,13 @@ func (t *Trainer) sentRange(shared *Shared) (start, end int) {
 	return 0, t.trainable
 }
 
-// StateLength is how many values a client keeps from task to task.
+// StateLength returns the number of values of a client's state.
 func (t *Trainer) StateLength() int { return t.stateValues + t.memoryValues }
 
-// Local runs one client's K local steps from base, where [Trainer.Train] adds what comes of them
-// to a sum, and returns what a real device sends: its own model or, where updates are
-// compressed, the difference of that from base; and what it keeps, nil if nothing. Of the
-// algorithm it must not keep control variates; a.Weight is not used.
+// Local runs one client's K local steps from base for a real device, which has no sum to add to. It
+// returns the values that the device sends (its model, or the difference to base if updates are
+// compressed), its next state (nil if there is none) and the loss before the first step. The
+// algorithm must not have control variates. a.Weight is not used.
 func (t *Trainer) Local(
 	ctx context.Context,
 	base []float32,
@@ -450,7 +488,8 @@ func (t *Trainer) check(params int, shared *Shared, work []Assignment, sum int) 
 	return nil
 }
 
-// orZero is the control variate or residual of what a client keeps; nil stands for zero.
+// orZero returns the control variate or residual at the beginning of a client's state, zeros for a
+// nil state.
 func (t *Trainer) orZero(v []float32) []float32 {
 	if v == nil {
 		return t.zero
@@ -458,8 +497,8 @@ func (t *Trainer) orZero(v []float32) []float32 {
 	return v[:t.params]
 }
 
-// Evaluate measures a model on samples: the sum of their losses, and what they add to each
-// of the model's metrics.
+// Evaluate measures a model on samples: it returns the sum of their losses, and the sum and weight
+// of each of the model's metrics.
 func (t *Trainer) Evaluate(
 	ctx context.Context,
 	params []float32,

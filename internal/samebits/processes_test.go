@@ -3,72 +3,13 @@
 package samebits
 
 import (
-	"bufio"
 	"bytes"
 	"os"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"testing"
 	"time"
-
-	"fedpace/internal/testkit/slow"
 )
-
-// A run whose work two hosts in other processes do, and which meet at the
-// coordinator's own server, has the bits of the run in one process.
-func TestTwoHostsComputeTheSameBits(t *testing.T) {
-	slow.Test(t, "it plays runs again on hosts in other processes")
-	w := newWorkshop(t)
-	w.mustTrain(t)
-	r, want := runNamed(t, "two-hosts")
-	dir := t.TempDir()
-	keys, out := filepath.Join(dir, "keys"), filepath.Join(dir, "run")
-	args := append([]string{"coordinator", "--keys", keys, "--out", out}, r.settings()...)
-	// The pace leaves both hosts the time to join; the bits do not depend on it.
-	args = append(args, "--set", "nats.listen=127.0.0.1:0", "--set", "pace=3")
-	coordinator := w.command(t, args...)
-	said, err := coordinator.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := coordinator.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewScanner(said)
-	address := regexp.MustCompile(`nats://127\.0\.0\.1:\d+`)
-	var all []string
-	for lines.Scan() {
-		all = append(all, lines.Text())
-		url := address.FindString(lines.Text())
-		if url == "" {
-			continue
-		}
-		for _, name := range []string{"one", "two"} {
-			creds := filepath.Join(dir, name+".creds")
-			w.finish(t, "enroll", "--host", name, "--keys", keys, "--out", creds)
-			host := w.command(t, "host", "--nats", url, "--creds", creds, "--name", name, "--workers", "1")
-			if name == "two" { // not limited: it uses the fastest instructions of the class
-				host.Env = append(host.Env, "FEDPACE_KERNEL=")
-			}
-			var hostSaid bytes.Buffer
-			host.Stderr = &hostSaid
-			if err := host.Start(); err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() {
-				_ = host.Process.Kill()
-				_ = host.Wait() // it was killed
-				t.Logf("host %s said:\n%s", name, hostSaid.String())
-			})
-		}
-	}
-	if err := coordinator.Wait(); err != nil {
-		t.Fatalf("fedpace %s: %v:\n%s", shell(args), err, strings.Join(all, "\n"))
-	}
-	t.Logf("the coordinator said:\n%s", strings.Join(all, "\n"))
-	w.compare(t, digestsOf(t, out), want, args)
-}
 
 // A run that a signal stops, and that goes on and is killed after a checkpoint,
 // and goes on again, has the bits of the run that was never stopped.

@@ -301,7 +301,7 @@ func TestYAMLReadsBackAsItWas(t *testing.T) {
 // Every key is written, so that a file of a run hides no default, and has help.
 func TestYAMLHoldsEveryKey(t *testing.T) {
 	c := Demonstration()
-	c.Close, c.Select, c.Availability, c.Slowdown = closing.Buffered{N: 3, StalenessLimit: 2}, selection.Fit{From: selection.RoundRobin{}}, fleet.Trace{Sessions: "x", PeriodSeconds: 3}, fleet.SlowPeriods{}
+	c.Close, c.Select, c.Availability, c.Slowdown = closing.Buffered{N: 3, StalenessLimit: 2}, selection.Fit{Base: selection.RoundRobin{}}, fleet.Trace{Sessions: "x", PeriodSeconds: 3}, fleet.SlowPeriods{}
 	file, err := tree.Parse("config.yaml", c.YAML())
 	if err != nil {
 		t.Fatal(err)

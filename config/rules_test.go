@@ -32,7 +32,7 @@ func anyRules(t *rapid.T, c *Config) {
 	from := rapid.SampledFrom([]selection.Rule{nil, selection.Uniform{}, selection.RoundRobin{}}).Draw(t, "from")
 	rules := []selection.Rule{selection.Uniform{}}
 	if !closing.Overlaps(c.Close) {
-		rules = append(rules, selection.PowerOfChoice{Candidates: c.Cohort, From: from}, selection.Fit{From: from, Least: 3}, selection.RoundRobin{},
+		rules = append(rules, selection.PowerOfChoice{Candidates: c.Cohort, Base: from}, selection.Fit{Base: from, MinSteps: 3}, selection.RoundRobin{},
 			selection.Oort{Seconds: 0.5, Window: 7, Penalty: 3, Explore: 0.7, Decay: 0.5, MinEpsilon: 0.1, CutOff: 0.9, Clip: 0.8, Picks: 4},
 			selection.Tifl{Tiers: 1, Interval: 5, Credits: 6}, selection.Flanp{Begin: 1, Patience: 2, MinDelta: 0.5})
 	}
@@ -183,7 +183,7 @@ func TestRulesInWordsAndMaps(t *testing.T) {
 	}{
 		{"a word", "select: round_robin\navailability: always\nclose: all", nil, func(c *Config) { c.Select = selection.RoundRobin{} }},
 		{"maps", "select: {rule: power_of_choice, candidates: 120, from: round_robin}\nclose: {rule: first, n: 40}", nil, func(c *Config) {
-			c.Select, c.Close = selection.PowerOfChoice{Candidates: 120, From: selection.RoundRobin{}}, closing.First{N: 40}
+			c.Select, c.Close = selection.PowerOfChoice{Candidates: 120, Base: selection.RoundRobin{}}, closing.First{N: 40}
 		}},
 		{"a word takes back what a rule was set with", "close: {rule: first, n: 40}", []string{"close=all"}, func(*Config) {}},
 		{"so does another rule", "close: {rule: first, n: 40}", []string{"close={rule: deadline, seconds: 3}"}, func(c *Config) { c.Close = closing.Deadline{Seconds: 3} }},

@@ -28,7 +28,7 @@ func TestSchedulesAreReadAndWritten(t *testing.T) {
 		},
 		{`k: {rule: expression, formula: "k0 / cbrt(r)"}`, `  k: {rule: expression, formula: "k0 / cbrt(r)"}`, schedule.ExpressionK{Formula: "k0 / cbrt(r)"}, schedule.FixedEta{}},
 		{`k: {rule: adacomm, seconds: 60}`, `  k: {rule: adacomm, seconds: 60, gamma: 0.5}`, schedule.AdaComm{Seconds: 60, Gamma: 0.5}, schedule.FixedEta{}},
-		{`eta: {rule: warmup, rounds: 5, then: {power: 1/2}}`, `  eta: {rule: warmup, rounds: 5, from: 0.1, then: {power: "1/2", min: 0}}`, schedule.RoundsK{}, schedule.Warmup{Rounds: 5, From: 0.1, Then: schedule.PowerEta{Power: "1/2"}}},
+		{`eta: {rule: warmup, rounds: 5, then: {power: 1/2}}`, `  eta: {rule: warmup, rounds: 5, from: 0.1, then: {power: "1/2", min: 0}}`, schedule.RoundsK{}, schedule.Warmup{Rounds: 5, StartFactor: 0.1, Then: schedule.PowerEta{Power: "1/2"}}},
 		{`eta: [{from_seconds: 60, value: 0.05}]`, `  eta: [{value: 0.05, from_seconds: 60}]`, schedule.RoundsK{}, schedule.ListEta{Values: []schedule.RateFrom{{Value: 0.05, From: schedule.From{Seconds: 60}}}}},
 	} {
 		c, err := fromText(t, "schedule:\n  "+test.text)

@@ -117,7 +117,7 @@ func (s *scene) anyRules(t *rapid.T) (c round.Config, algorithm string) {
 	closings := append(every(closing.Rules, rapid.Int64Range(2, 4).Draw(t, "n")), closing.Buffered{N: 2, StalenessLimit: 1})
 	rule := rapid.SampledFrom(closings).Draw(t, "closing")
 	train, buffered := rapid.Bool().Draw(t, "train"), closing.Overlaps(rule)
-	choices := append(every(selection.Rules, 11), selection.PowerOfChoice{Candidates: 11, From: selection.RoundRobin{}})
+	choices := append(every(selection.Rules, 11), selection.PowerOfChoice{Candidates: 11, Base: selection.RoundRobin{}})
 	choices = slices.DeleteFunc(choices, func(choose selection.Rule) bool {
 		c = ruleConfig(s.lab, s.fleet, rule, choose)
 		c.Train = train
@@ -214,7 +214,7 @@ func TestARunGoesOnFromAnyStep(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got.Fingerprint != want.Fingerprint || got.Stop.Outcomes != want.Stop.Outcomes || got.Stop.Rounds != want.Stop.Rounds || got.Stop.At != want.Stop.At {
+		if got.Fingerprint != want.Fingerprint || got.Stop.Outcomes != want.Stop.Outcomes || got.Stop.Rounds != want.Stop.Rounds || got.Stop.EndTime != want.Stop.EndTime {
 			t.Fatalf("another history: %+v, want %+v", got.Stop, want.Stop)
 		}
 		if !slices.Equal(got.Params, want.Params) {

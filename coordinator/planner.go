@@ -54,7 +54,7 @@ func (d *driver) plan(ctx context.Context) (round.Event, error) {
 		waiting := d.machine.Waiting() - d.devices.Open()
 		if waiting == 0 {
 			p.rest(waiting)
-			return d.devices.Answer(ctx, d.machine.Closes)
+			return d.devices.Answer(ctx, d.machine.ClosesAfter)
 		}
 		if err := d.sendTasks(len(p.open) - waiting); err != nil {
 			return round.Event{}, err

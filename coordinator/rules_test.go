@@ -274,7 +274,7 @@ func TestRulesThroughTheBus(t *testing.T) {
 	}
 	cases := []rules{
 		{"buffered, stale", closing.Buffered{N: 2, StalenessLimit: 1}, nil},
-		{"power of choice in turn", closing.Deadline{Seconds: 0.5}, selection.PowerOfChoice{Candidates: 11, From: selection.RoundRobin{}}},
+		{"power of choice in turn", closing.Deadline{Seconds: 0.5}, selection.PowerOfChoice{Candidates: 11, Base: selection.RoundRobin{}}},
 	}
 	for _, rule := range every(closing.Rules, 4) {
 		cases = append(cases, rules{closing.Rules.NameOf(rule), rule, nil})

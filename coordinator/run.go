@@ -308,9 +308,9 @@ func (d *driver) next(ctx context.Context, effects *round.Effects) (o occurrence
 		return d.evaluate(ctx, effects)
 	case phase == round.Planning:
 		o.event, err = d.plan(ctx)
-	case phase == round.Awaiting:
+	case phase == round.WaitingForClients:
 		err = d.awaitDevices(ctx)
-		o.event.Kind = round.Gathered
+		o.event.Kind = round.ClientsJoined
 	default:
 		o.event, err = d.tick(ctx)
 	}

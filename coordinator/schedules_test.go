@@ -34,8 +34,8 @@ func TestSchedulesTimeAsTheyTrain(t *testing.T) {
 			trained := ruleRun(t, l, fleet, c, 1, 2)
 			c.Train = false
 			timed := ruleRun(t, l, fleet, c, 1, 1)
-			if trained.Fingerprint != timed.Fingerprint || trained.Stop.At != timed.Stop.At {
-				t.Errorf("schedule %d, %+v: the run that is timed ends at %v s, the one that trains at %v s", i, epochs, timed.Stop.At.Seconds(), trained.Stop.At.Seconds())
+			if trained.Fingerprint != timed.Fingerprint || trained.Stop.EndTime != timed.Stop.EndTime {
+				t.Errorf("schedule %d, %+v: the run that is timed ends at %v s, the one that trains at %v s", i, epochs, timed.Stop.EndTime.Seconds(), trained.Stop.EndTime.Seconds())
 			}
 			name := fmt.Sprint(i, epochs)
 			if other, ok := seen[timed.Fingerprint]; ok {

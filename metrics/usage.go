@@ -175,7 +175,7 @@ func completed(part, planned round.Time, reached bool) float64 {
 // round closes a round: what its clients used counts.
 func (m *meter) round(r *round.Report) {
 	m.total.add(&m.open)
-	m.total.LeftOut += int64(r.LeftOut)
+	m.total.LeftOut += int64(r.Excluded)
 	m.open = Usage{}
 	if len(m.times) > 0 && r.End > r.Start {
 		behind := round.Straggling(m.times)

@@ -281,7 +281,7 @@ func (d *Devices) overtake(now time.Time, closes func() (round.Time, bool)) {
 	for _, o := range d.open {
 		if took := now.Sub(o.sent); took > most {
 			d.gateway.DropTask(o.device)
-			d.answer(round.Overtaken, o, round.Plan{Compute: round.Time(took)})
+			d.answer(round.TimedOut, o, round.Plan{Compute: round.Time(took)})
 		}
 	}
 }
@@ -325,7 +325,7 @@ func (d *Devices) handOut(a *Answer) (round.Event, error) {
 			}
 		}
 	}
-	if d.gateway != nil && a.Kind != round.Overtaken { // then the round did not wait
+	if d.gateway != nil && a.Kind != round.TimedOut { // then the round did not wait
 		if err := d.release(o, true); err != nil {
 			return round.Event{}, err
 		}

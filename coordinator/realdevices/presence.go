@@ -162,7 +162,7 @@ func (d *Devices) present(events []round.Event, p Presence) ([]round.Event, erro
 			return nil, err
 		}
 	}
-	kind := round.Left
+	kind := round.Departed
 	if p.Joined {
 		kind = round.Joined
 	}

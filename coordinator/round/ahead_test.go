@@ -59,7 +59,7 @@ func TestRunningAheadChangesNothing(t *testing.T) {
 		c.Soonest = soonest
 		p := newPlayer(t, c, rand.New(rand.NewPCG(2, 2)), slow)
 		ran += p.ahead(t)
-		if len(p.reports) != len(want) || p.stop.At != wantStop.At || p.stop.Outcomes != wantStop.Outcomes {
+		if len(p.reports) != len(want) || p.stop.EndTime != wantStop.EndTime || p.stop.Outcomes != wantStop.Outcomes {
 			t.Fatalf("%d rounds until %+v, without %d until %+v", len(p.reports), p.stop, len(want), wantStop)
 		}
 		for i := range want {
@@ -125,7 +125,7 @@ func TestARestoredMachineRunsAhead(t *testing.T) {
 			return 1
 		})
 		switch {
-		case len(timers) > 0 && (m.Phase() == Clocked || m.RunsAhead(timers[0])):
+		case len(timers) > 0 && (m.Phase() == Running || m.RunsAhead(timers[0])):
 			next := timers[0]
 			timers = timers[1:]
 			popped = append(popped, next)

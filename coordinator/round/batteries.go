@@ -27,39 +27,39 @@ type Batteries interface {
 // start or end, or 0.
 type Charge struct {
 	Joules float64 // negative: it has no battery
-	At     Time
+	Since  Time
 }
 
 // batteries are those of a run's simulated clients; nil: nobody has one.
 type batteries struct {
-	laws    Batteries
+	model   Batteries
 	charges []Charge
 	ready   []Time // when each allows a task; 0: its client has none
 }
 
 // newBatteries follows batteries from some charges on, which it changes; nil: from the
 // start of the run.
-func newBatteries(laws Batteries, clients int, charges []Charge) *batteries {
-	if laws == nil {
+func newBatteries(model Batteries, clients int, charges []Charge) *batteries {
+	if model == nil {
 		return nil
 	}
 	if charges == nil {
 		charges = make([]Charge, clients)
 		for client := range charges {
-			charges[client].Joules = max(-1, laws.Start(client))
+			charges[client].Joules = max(-1, model.Start(client))
 		}
 	}
-	b := &batteries{laws, charges, make([]Time, len(charges))}
+	b := &batteries{model, charges, make([]Time, len(charges))}
 	for client, x := range charges {
 		if x.Joules >= 0 {
-			b.ready[client] = b.laws.Ready(client, x.Joules, x.At)
+			b.ready[client] = b.model.Ready(client, x.Joules, x.Since)
 		}
 	}
 	return b
 }
 
-// of is the battery of a client; nil: it has none.
-func (b *batteries) of(client int) *Charge {
+// charge is the battery of a client; nil: it has none.
+func (b *batteries) charge(client int) *Charge {
 	if b == nil || client >= len(b.charges) || b.charges[client].Joules < 0 {
 		return nil
 	}
@@ -69,7 +69,7 @@ func (b *batteries) of(client int) *Charge {
 // joules is what a client's battery held at the start or end of its last task; 0: it has
 // none.
 func (b *batteries) joules(client int) float64 {
-	if x := b.of(client); x != nil {
+	if x := b.charge(client); x != nil {
 		return x.Joules
 	}
 	return 0
@@ -80,9 +80,9 @@ func (b *batteries) allows(client int, now Time) bool { return b == nil || b.rea
 
 // unplug ends the charging of a client that gets a task.
 func (b *batteries) unplug(client int, now Time) {
-	if x := b.of(client); x != nil {
-		x.Joules = b.laws.Charged(client, x.Joules, x.At, now)
-		x.At = now
+	if x := b.charge(client); x != nil {
+		x.Joules = b.model.Charged(client, x.Joules, x.Since, now)
+		x.Since = now
 	}
 }
 
@@ -90,17 +90,17 @@ func (b *batteries) unplug(client int, now Time) {
 // now on.
 func (b *batteries) discharge(t *TaskState, now Time) {
 	client := int(t.Client)
-	if x := b.of(client); x != nil {
-		used := b.laws.Spent(client, Plan{Download: t.Download, Compute: t.Compute, Upload: t.Upload}, now-t.Start)
+	if x := b.charge(client); x != nil {
+		used := b.model.Spent(client, Plan{Download: t.Download, Compute: t.Compute, Upload: t.Upload}, now-t.Start)
 		x.Joules = max(0, x.Joules-used)
-		x.At = now
-		b.ready[client] = b.laws.Ready(client, x.Joules, x.At)
+		x.Since = now
+		b.ready[client] = b.model.Ready(client, x.Joules, x.Since)
 	}
 }
 
-// next is the first time after now at which another battery allows a task, of clients
+// nextReady is the first time after now at which another battery allows a task, of clients
 // that are not busy, and whether that of any does now; [simclock.Never]: none will.
-func (b *batteries) next(now Time, busy func(client int) bool) (charged bool, next Time) {
+func (b *batteries) nextReady(now Time, busy func(client int) bool) (charged bool, next Time) {
 	next = simclock.Never
 	for client, ready := range b.ready {
 		switch {

@@ -149,7 +149,7 @@ func TestEmptyBatteriesEndARun(t *testing.T) {
 	c := config()
 	c.Clients, c.Cohort, c.Batteries, c.Stop = 6, 1, single{}, Limits{Rounds: 9}
 	reports, _, stop := play(failing{t}, c, rand.New(rand.NewPCG(1, 1)), func(Task) Plan { return Plan{Compute: 9, Upload: 1} })
-	if stop.Reason != Drained || len(reports) != 6 {
+	if stop.Reason != BatteryEmpty || len(reports) != 6 {
 		t.Errorf("%d rounds, stopped as %+v", len(reports), stop)
 	}
 }
@@ -246,10 +246,10 @@ func TestBatteriesAreFollowed(t *testing.T) {
 		t.Fatalf("they start with %v", b.charges)
 	}
 	free := func(int) bool { return false }
-	if b.of(0) == nil || b.of(1) != nil || b.of(7) != nil || b.allows(0, 0) || !b.allows(0, 1) || !b.allows(1, 0) || b.joules(0) != 4 || b.joules(1) != 0 {
+	if b.charge(0) == nil || b.charge(1) != nil || b.charge(7) != nil || b.allows(0, 0) || !b.allows(0, 1) || !b.allows(1, 0) || b.joules(0) != 4 || b.joules(1) != 0 {
 		t.Errorf("at the start: %+v", b)
 	}
-	if charged, next := b.next(0, func(client int) bool { return client == 1 }); charged || next != 1 {
+	if charged, next := b.nextReady(0, func(client int) bool { return client == 1 }); charged || next != 1 {
 		t.Errorf("the next is ready at %d; one is: %v", next, charged)
 	}
 	b.unplug(0, 3) // with 7
@@ -257,7 +257,7 @@ func TestBatteriesAreFollowed(t *testing.T) {
 	if b.joules(0) != 1 || b.charges[0] != (Charge{1, 9}) || b.allows(0, 12) || !b.allows(0, 13) {
 		t.Errorf("after a task: %+v", b)
 	}
-	if charged, next := b.next(9, free); !charged || next != 13 {
+	if charged, next := b.nextReady(9, free); !charged || next != 13 {
 		t.Errorf("the next is ready at %d; one is: %v", next, charged)
 	}
 	again := newBatteries(c.Batteries, c.Clients, []Charge{{1, 9}, {Joules: -1}, {4, 0}})
@@ -267,7 +267,7 @@ func TestBatteriesAreFollowed(t *testing.T) {
 	var none *batteries
 	none.unplug(0, 1)
 	none.discharge(&TaskState{}, 1)
-	if none.of(0) != nil || !none.allows(0, 0) || none.joules(0) != 0 {
+	if none.charge(0) != nil || !none.allows(0, 0) || none.joules(0) != 0 {
 		t.Error("clients without batteries have some")
 	}
 }

@@ -10,23 +10,23 @@ import (
 // issued and planned as tasks are, compute one local step, and are asked for their losses
 // together. There are some as long as that takes.
 type candidates struct {
-	step      *step
-	transfers *transfers
-	list      []TaskState // numbered with the tasks of simulated clients
-	answers   uint64      // timer of the last answer, where transfers are not shared
-	open      int         // candidates that have not answered, where they are
+	step       *step
+	transfers  *transfers
+	list       []TaskState // numbered with the tasks of simulated clients
+	answers    uint64      // timer of the last answer, where transfers are not shared
+	unanswered int         // candidates that have not answered, where they are
 }
 
-func (c *candidates) any() bool { return len(c.list) > 0 }
+func (c *candidates) underWay() bool { return len(c.list) > 0 }
 
-// place starts the candidates, which all have plans.
-func (c *candidates) place() {
+// start starts the candidates, which all have plans.
+func (c *candidates) start() {
 	last := Time(0)
 	for i := range c.list {
 		t := &c.list[i]
-		last = max(last, t.takes())
+		last = max(last, t.duration())
 		if c.transfers != nil {
-			c.open++
+			c.unanswered++
 			c.transfers.begin(t, true, false)
 		}
 	}
@@ -35,8 +35,8 @@ func (c *candidates) place() {
 	}
 }
 
-// drop takes a candidate off a shared link whose client drops out.
-func (c *candidates) drop(timer Timer) error {
+// dropOut takes a candidate off a shared link whose client drops out.
+func (c *candidates) dropOut(timer Timer) error {
 	t := find(c.list, timer.Task)
 	if t == nil || t.Timer != timer.Seq {
 		return fmt.Errorf("round: timer %d of task %d is not set", timer.Seq, timer.Task)
@@ -46,14 +46,14 @@ func (c *candidates) drop(timer Timer) error {
 	return nil
 }
 
-// keep ends the part of those that dropped out or are not available any more.
-func (c *candidates) keep(available func(client int) bool) {
+// removeUnavailable ends the part of those that dropped out or are not available any more.
+func (c *candidates) removeUnavailable(available func(client int) bool) {
 	c.list = slices.DeleteFunc(c.list, func(t TaskState) bool {
 		switch {
 		case t.Drops:
-			c.end(&t, Dropped)
+			c.finish(&t, Dropped)
 		case !available(int(t.Client)):
-			c.end(&t, Cancelled)
+			c.finish(&t, Cancelled)
 		default:
 			return false
 		}
@@ -61,10 +61,10 @@ func (c *candidates) keep(available func(client int) bool) {
 	})
 }
 
-// ask asks the driver for the losses.
-func (c *candidates) ask(train bool) {
+// query asks the driver for the losses.
+func (c *candidates) query(train bool) {
 	for i := range c.list {
-		c.list[i].describe(grow(&c.step.out.Query), train).Probe = true
+		c.list[i].describe(grow(&c.step.effects.Query), train).Probe = true
 	}
 }
 
@@ -84,11 +84,11 @@ func (c *candidates) choose(losses []float64, cohort int) (clients []int32, err 
 	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(losses[j], losses[i]) })
 	chosen := order[:min(cohort, len(order))]
 	for _, i := range order[len(chosen):] {
-		c.end(&c.list[i], Cancelled)
+		c.finish(&c.list[i], Cancelled)
 	}
 	slices.Sort(chosen)
 	for _, i := range chosen {
-		c.end(&c.list[i], Accepted)
+		c.finish(&c.list[i], Accepted)
 		clients = append(clients, c.list[i].Client)
 	}
 	c.list = c.list[:0]
@@ -98,14 +98,14 @@ func (c *candidates) choose(losses []float64, cohort int) (clients []int32, err 
 func (c *candidates) cancel() {
 	c.step.cancel(&c.answers)
 	for i := range c.list {
-		c.end(&c.list[i], Cancelled)
+		c.finish(&c.list[i], Cancelled)
 	}
 	c.list = c.list[:0]
 }
 
-// end ends a candidate's part, which may have been over before now.
-func (c *candidates) end(t *TaskState, o Outcome) {
+// finish ends a candidate's part, which may have been over before now.
+func (c *candidates) finish(t *TaskState, o Outcome) {
 	c.transfers.end(t)
 	c.step.cancel(&t.Timer)
-	c.step.emitOutcome(t, o, min(c.step.now, t.Start+t.takes()), t.Model, true)
+	c.step.emitOutcome(t, o, min(c.step.now, t.Start+t.duration()), t.Model, true)
 }

@@ -14,7 +14,7 @@ type clients struct {
 	step      *step
 	busy      bitset.Set    // clients that have a task
 	present   []bool        // by device: whether it takes part
-	known     []KnownDevice // by device
+	devices   []KnownDevice // by device
 	batteries *batteries    // nil: nobody's energy ends
 }
 
@@ -47,7 +47,7 @@ func (c *clients) nextAvailable(idle bool) (at Time, ok bool) {
 	if c.batteries == nil {
 		return at, ok
 	}
-	charged, next := c.batteries.next(c.step.now, c.busy.Has)
+	charged, next := c.batteries.nextReady(c.step.now, c.busy.Has)
 	if !charged && idle { // nobody can have a task, so it does not matter who is there
 		ok = false
 	}
@@ -58,13 +58,13 @@ func (c *clients) nextAvailable(idle bool) (at Time, ok bool) {
 	return at, ok
 }
 
-func (c *clients) begin(client int) {
+func (c *clients) beginTask(client int) {
 	c.busy.Add(client)
 	c.batteries.unplug(client, c.step.now)
 }
 
-// end frees the client of a task that has its outcome.
-func (c *clients) end(t *TaskState) {
+// endTask frees the client of a task that has its outcome.
+func (c *clients) endTask(t *TaskState) {
 	c.busy.Remove(int(t.Client))
 	c.batteries.discharge(t, c.step.now)
 }
@@ -82,14 +82,14 @@ func (c *clients) presence(e *Event) error {
 		)
 	}
 	c.present[i] = e.Kind == Joined
-	c.known[i].told(e.Samples)
+	c.devices[i].setSamples(e.Samples)
 	return nil
 }
 
-// force takes Silent, Invalid and Overtaken: the outcome of a device's task is known
+// forceOutcome takes Silent, Invalid and Overtaken: the outcome of a device's task is known
 // before its time. A silent device has the plan to drop out. One that is overtaken would be
 // late, were its round still open.
-func (c *clients) force(t *TaskState, e *Event) error {
+func (c *clients) forceOutcome(t *TaskState, e *Event) error {
 	i, ok := c.device(e.Client)
 	if !ok {
 		return fmt.Errorf("round: client %d is simulated, and its task is %v", e.Client, e.Kind)
@@ -98,7 +98,7 @@ func (c *clients) force(t *TaskState, e *Event) error {
 	case Invalid:
 		t.Forced = Refused
 		return nil
-	case Overtaken:
+	case TimedOut:
 		t.Forced = Late
 		return nil
 	}
@@ -118,13 +118,13 @@ func (c *clients) force(t *TaskState, e *Event) error {
 // learn notes what a device's answer tells of it.
 func (c *clients) learn(t *TaskState, e *Event) {
 	if i, ok := c.device(int(t.Client)); ok {
-		c.known[i].learn(t, e)
+		c.devices[i].learn(t, e)
 	}
 }
 
-// timed reports whether a selection may limit a client's steps: not those of devices
+// canLimit reports whether a selection may limit a client's steps: not those of devices
 // that it does not choose, or of whose times nothing is known yet.
-func (c *clients) timed(client int) bool {
+func (c *clients) canLimit(client int) bool {
 	i, ok := c.device(client)
 	switch d := &c.config.Devices; {
 	case !ok:
@@ -132,15 +132,15 @@ func (c *clients) timed(client int) bool {
 	case !d.Sampled:
 		return false
 	default:
-		return c.known[i].Tasks > 0 || d.Modelled != nil && d.Modelled(i)
+		return c.devices[i].Tasks > 0 || d.Modelled != nil && d.Modelled(i)
 	}
 }
 
 // expect is the time that a client is expected to take: of a device, what its tasks took
 // so far say.
 func (c *clients) expect(client, steps int) Time {
-	if i, ok := c.device(client); ok && c.known[i].Tasks > 0 {
-		return c.known[i].expect(steps)
+	if i, ok := c.device(client); ok && c.devices[i].Tasks > 0 {
+		return c.devices[i].expect(steps)
 	}
 	return c.config.Expect(client, steps)
 }
@@ -149,7 +149,7 @@ func (c *clients) expect(client, steps int) Time {
 // counts with one.
 func (c *clients) samples(client int) int {
 	if i, ok := c.device(client); ok {
-		return max(1, c.known[i].Samples)
+		return max(1, c.devices[i].Samples)
 	}
 	return c.config.Samples(client)
 }
@@ -163,8 +163,8 @@ type KnownDevice struct {
 	Tasks   int  // tasks from which Link and Step follow
 }
 
-// told notes its number of samples; 0: it does not say.
-func (d *KnownDevice) told(samples int) {
+// setSamples notes its number of samples; 0: it does not say.
+func (d *KnownDevice) setSamples(samples int) {
 	if samples > 0 {
 		d.Samples = samples
 	}
@@ -178,9 +178,9 @@ func (d *KnownDevice) learn(t *TaskState, e *Event) {
 	steps := int(t.LocalSteps)
 	switch {
 	case e.Kind == Planned:
-		d.told(e.Samples)
+		d.setSamples(e.Samples)
 		d.took(link, compute, steps)
-	case e.Kind == Overtaken && (d.Tasks == 0 || link+compute > d.expect(steps)):
+	case e.Kind == TimedOut && (d.Tasks == 0 || link+compute > d.expect(steps)):
 		d.Tasks = d.Tasks + 1
 		d.Link = link
 		d.Step = compute / Time(steps)

@@ -40,9 +40,9 @@ type Config struct {
 
 	// Samples, Expect and There are what a selection may ask of a client, see [selection.Setup];
 	// nil: not known. Expect is asked of devices, too, and Samples is not: they tell it.
-	Samples func(client int) int
-	Expect  func(client, steps int) Time
-	There   func(client int, from, to Time) float64
+	Samples        func(client int) int
+	Expect         func(client, steps int) Time
+	AvailableShare func(client int, start, end Time) float64
 
 	// Overlap is how many local steps a simulated client takes before it needs the model of its
 	// task, if it had one in the round before: it goes on while updates are sent and the model is

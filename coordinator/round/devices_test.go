@@ -70,7 +70,7 @@ func anyWorld(t *rapid.T) (Config, func(Task) Plan) {
 func (p *player) gather(t failer) {
 	p.gathered++
 	p.step(t, Event{Kind: Joined, Client: p.config.Clients + p.gathered%p.config.Devices.Count, Samples: p.gathered % 3 * 50})
-	p.queue = append(p.queue, Event{Kind: Gathered})
+	p.queue = append(p.queue, Event{Kind: ClientsJoined})
 }
 
 // meet has devices come and go, as a function of how far the run is.
@@ -80,7 +80,7 @@ func (p *player) meet(t failer) {
 		e := Event{Kind: Joined, Client: p.config.Clients + i}
 		switch h {
 		case 0:
-			e.Kind = Left
+			e.Kind = Departed
 		case 1, 2, 3:
 			continue
 		}
@@ -101,7 +101,7 @@ func (p *player) answer(x Task) Event {
 		e.Kind, e.Plan = Silent, Plan{}
 	case 4:
 		if p.config.Clients == 0 {
-			e.Kind = Overtaken
+			e.Kind = TimedOut
 		}
 	case 1:
 		e.Kind = Invalid
@@ -200,10 +200,10 @@ func TestWhenARoundClosesWithoutADevice(t *testing.T) {
 			for i, end := range x.ends {
 				step(Event{Kind: Planned, Task: tasks[i].Task, Client: tasks[i].Client, Plan: Plan{Compute: end}})
 			}
-			if at, ok := m.Closes(); ok != (x.want > 0) || ok && at != x.want {
+			if at, ok := m.ClosesAfter(); ok != (x.want > 0) || ok && at != x.want {
 				t.Errorf("it closes at %d (%v), want %d", at, ok, x.want)
 			}
-			kind := Overtaken
+			kind := TimedOut
 			if x.want == 0 {
 				kind = Planned
 			}
@@ -212,11 +212,11 @@ func TestWhenARoundClosesWithoutADevice(t *testing.T) {
 				out = step(Event{Kind: kind, Task: task.Task, Client: task.Client, Plan: Plan{Compute: x.other}})
 			}
 			timers := slices.Clone(out.Timers)
-			for m.Phase() == Clocked {
+			for m.Phase() == Running {
 				slices.SortFunc(timers, func(a, b Timer) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Priority, b.Priority)) })
 				next := timers[0]
 				timers = timers[1:]
-				if step(Event{Kind: Due, Timer: next}); m.Phase() != Clocked && x.want > 0 && next.At != x.want {
+				if step(Event{Kind: Due, Timer: next}); m.Phase() != Running && x.want > 0 && next.At != x.want {
 					t.Errorf("it has closed at %d, and %d was said", next.At, x.want)
 				}
 				if m.Round() > 1 {

@@ -9,19 +9,19 @@ import (
 // Step takes one event and says what follows from it. An error means that the
 // driver or an actor broke the protocol; the run cannot go on.
 func (m *Machine) Step(e Event) (*Effects, error) {
-	m.out.reset()
+	m.effects.reset()
 	if err := m.handle(&e); err != nil {
 		return nil, err
 	}
 	m.transfers.setTimer()
-	return &m.out, nil
+	return &m.effects, nil
 }
 
 func (m *Machine) handle(e *Event) error {
 	switch e.Kind {
 	case Started:
 		return m.startRun()
-	case Planned, Silent, Invalid, Overtaken:
+	case Planned, Silent, Invalid, TimedOut:
 		return m.planned(e)
 	case Due:
 		return m.due(e.Timer)
@@ -31,11 +31,11 @@ func (m *Machine) handle(e *Event) error {
 		return m.evaluated(e.Loss, e.Metrics)
 	case Queried:
 		return m.queried(e.Losses)
-	case Joined, Left:
+	case Joined, Departed:
 		return m.clients.presence(e)
-	case Gathered:
+	case ClientsJoined:
 		// Nothing comes of it where the devices that have joined cannot be asked.
-		if m.phase != Awaiting {
+		if m.phase != WaitingForClients {
 			return fmt.Errorf("round: devices have gathered while the machine was %v", m.phase)
 		}
 		return m.fillSlots()
@@ -45,7 +45,7 @@ func (m *Machine) handle(e *Event) error {
 
 // due handles a timer.
 func (m *Machine) due(t Timer) error {
-	if m.phase != Clocked && !m.RunsAhead(t) {
+	if m.phase != Running && !m.RunsAhead(t) {
 		return fmt.Errorf("round: the clock moved while the machine was %v", m.phase)
 	}
 	if t.At < m.now {
@@ -107,21 +107,21 @@ func (m *Machine) RunsAhead(t Timer) bool {
 	return t.At < first.Start+m.config.Soonest
 }
 
-// Closes is when the round of devices alone closes, from its start, if none of the tasks
+// ClosesAfter is when the round of devices alone closes, from its start, if none of the tasks
 // that have no plan ever ends; false: it waits for one of them, or the run has other
 // clients. So nobody need wait for devices without whom it closes.
-func (m *Machine) Closes() (after Time, ok bool) {
+func (m *Machine) ClosesAfter() (after Time, ok bool) {
 	if m.config.Clients > 0 ||
 		m.phase != Planning ||
 		m.overlapping != nil ||
 		closing.UsesLate(m.config.Late) {
 		return 0, false
 	}
-	var ends []Time
+	var arrivals []Time
 	for i := range m.tasks.devices.List {
 		if t := &m.tasks.devices.List[i]; t.Status == TaskPlanned && t.Forced == Accepted {
-			ends = append(ends, t.takes())
+			arrivals = append(arrivals, t.duration())
 		}
 	}
-	return closing.After(m.config.Closing, m.standing(), ends)
+	return closing.After(m.config.Closing, m.standing(), arrivals)
 }

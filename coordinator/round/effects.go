@@ -107,7 +107,7 @@ type Report struct {
 	LearningRate float64 // eta_r
 	Cohort       int     // tasks that ended in it: those issued, unless rounds overlap or late updates are used
 	Candidates   int     // clients asked for their loss
-	LeftOut      int     // clients that the selection left out when it was their turn
+	Excluded     int     // clients that the selection left out when it was their turn
 	Outcomes     [Outcomes]int
 	LateUsed     int           // accepted updates of tasks that outlived their round
 	Steps        metric.Spread // spread of the local steps of these tasks
@@ -136,7 +136,7 @@ type Stop struct {
 	Reason   string // e.g. "10000 rounds"
 	TimeUp   bool   // it ended at its limit of virtual time
 	Rounds   int
-	At       Time // end of the last round that counts
+	EndTime  Time // end of the last round that counts
 	Outcomes [Outcomes]int
 	// that the local steps of accepted tasks have taken, if a limit is on them or they have tokens
 	Samples          int64
@@ -146,12 +146,12 @@ type Stop struct {
 	ClientsEvaluated bool      // whether it was measured on the clients' own samples
 }
 
-// Deserted is the reason of a run that ends because no client is left to ask.
-const Deserted = "no client is available any more"
+// NoClients is the reason of a run that ends because no client is left to ask.
+const NoClients = "no client is available any more"
 
-// Drained is the reason of such a run where clients run on batteries.
-const Drained = "no client is available any more whose battery allows a task"
+// BatteryEmpty is the reason of such a run where clients run on batteries.
+const BatteryEmpty = "no client is available any more whose battery allows a task"
 
-// LeftOut is the reason of a run that ends because its selection leaves out every
+// Excluded is the reason of a run that ends because its selection leaves out every
 // client: none can do its local steps by the deadline.
-const LeftOut = "every client is too slow for the deadline"
+const Excluded = "every client is too slow for the deadline"

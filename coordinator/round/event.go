@@ -51,20 +51,33 @@ const (
 	Started EventKind = iota // the run begins; once, first
 	// a client answered its task: a simulated one with its plan, a device with an update and the durations it measured
 	Planned
-	Due       // a timer fell due on the clock
-	Trained   // the accepted updates are in the model
-	Evaluated // the model was measured on the held-out samples, on the clients' own, or both
-	Queried   // the candidates' losses are known
-	Joined    // a device takes part from here on
-	Left      // a device takes no part until it joins again
-	Silent    // a device fell silent over its task: it has left, and the task will be lost
-	Invalid   // a device answered its task with an update that cannot count
-	Gathered  // devices have joined a run that was awaiting them
+	Due           // a timer fell due on the clock
+	Trained       // the accepted updates are in the model
+	Evaluated     // the model was measured on the held-out samples, on the clients' own, or both
+	Queried       // the candidates' losses are known
+	Joined        // a device takes part from here on
+	Departed      // a device takes no part until it joins again
+	Silent        // a device fell silent over its task: it has left, and the task will be lost
+	Invalid       // a device answered its task with an update that cannot count
+	ClientsJoined // devices have joined a run that was awaiting them
 	// a device is still at its task when its round is known to close without it: it has taken as long as the plan says
-	Overtaken
+	TimedOut
 )
 
-var eventNames = [...]string{"started", "planned", "due", "trained", "evaluated", "queried", "joined", "left", "silent", "invalid", "gathered", "overtaken"}
+var eventNames = [...]string{
+	Started:       "started",
+	Planned:       "planned",
+	Due:           "due",
+	Trained:       "trained",
+	Evaluated:     "evaluated",
+	Queried:       "queried",
+	Joined:        "joined",
+	Departed:      "left",
+	Silent:        "silent",
+	Invalid:       "invalid",
+	ClientsJoined: "clients joined",
+	TimedOut:      "timed out",
+}
 
 func (k EventKind) String() string { return eventNames[k] }
 

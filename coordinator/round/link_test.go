@@ -63,7 +63,7 @@ func TestAVastServerChangesNothing(t *testing.T) {
 		want, _, wantStop := play(t, c, rand.New(rand.NewPCG(1, 1)), slow)
 		c.Server = Bandwidth{Download: fairshare.Work{Lo: 1 << 40}, Upload: fairshare.Work{Lo: 1 << 40}} // 2^-23 ns
 		got, _, gotStop := play(t, c, rand.New(rand.NewPCG(1, 1)), slow)
-		if len(got) != len(want) || gotStop.At != wantStop.At || gotStop.Outcomes != wantStop.Outcomes {
+		if len(got) != len(want) || gotStop.EndTime != wantStop.EndTime || gotStop.Outcomes != wantStop.Outcomes {
 			t.Fatalf("%d rounds until %+v, without a server %d until %+v", len(got), gotStop, len(want), wantStop)
 		}
 		for i := range got {
@@ -88,7 +88,7 @@ func TestPartOfASharedTransfer(t *testing.T) {
 	var ended []TaskReport
 	for p.machine.Phase() != Stopped {
 		p.turn(t)
-		for _, e := range p.machine.out.Ended {
+		for _, e := range p.machine.effects.Ended {
 			e.Client = 0 // drawn
 			ended = append(ended, e)
 		}

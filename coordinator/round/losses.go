@@ -14,14 +14,14 @@ type losses struct {
 	plateau  schedule.Plateau
 }
 
-// others reports whether the schedules see another loss than the training loss.
-func (l *losses) others() bool { return l.config.Loss != (schedule.Loss{}) }
+// seesOtherLoss reports whether the schedules see another loss than the training loss.
+func (l *losses) seesOtherLoss() bool { return l.config.Loss != (schedule.Loss{}) }
 
 // observe takes the losses of the round that has closed, and returns the mean training
 // loss of the window.
 func (l *losses) observe(training float64, r *RoundState, newest *Stop) (mean float64) {
 	l.window.Observe(training)
-	if l.others() {
+	if l.seesOtherLoss() {
 		loss := noLoss
 		switch {
 		case l.config.Loss.Validation && len(l.plateau.Best) > 0: // there is one

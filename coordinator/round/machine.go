@@ -23,7 +23,7 @@ type Machine struct {
 	stop      Stop       // the rounds that were reported, with a reason once the run is to stop
 	losses    losses
 	stepsDone []int64 // local steps accepted so far, by client; none unless the run trains
-	worked    []Worked
+	lastWork  []LastWork
 
 	// Timers that are set, by number; 0: none.
 	deadline uint64
@@ -33,7 +33,7 @@ type Machine struct {
 	unplanned   int                 // tasks or candidates without a plan
 	overlapping closing.Overlapping // the closing rule, if rounds overlap; else nil
 	lateness    closing.Lateness    // which tasks outlive their round, and count; nil: none
-	times       bool                // a schedule reads how long tasks took
+	needsTimes  bool                // a schedule reads how long tasks took
 }
 
 // Phase is what the machine waits for.
@@ -41,17 +41,26 @@ type Phase uint8
 
 // The phases. In all but Clocked the clock stands.
 const (
-	Idle       Phase = iota // Started
-	Planning                // plans of tasks, or of candidates
-	Clocked                 // the next timer
-	Training                // Trained
-	Evaluating              // Evaluated
-	Querying                // Queried
-	Stopped                 // nothing: the run is over
-	Awaiting                // Gathered: a run of devices alone has none to ask
+	Idle              Phase = iota // Started
+	Planning                       // plans of tasks, or of candidates
+	Running                        // the next timer
+	Training                       // Trained
+	Evaluating                     // Evaluated
+	Querying                       // Queried
+	Stopped                        // nothing: the run is over
+	WaitingForClients              // Gathered: a run of devices alone has none to ask
 )
 
-var phaseNames = [...]string{"idle", "planning", "clocked", "training", "evaluating", "querying", "stopped", "awaiting"}
+var phaseNames = [...]string{
+	Idle:              "idle",
+	Planning:          "planning",
+	Running:           "running",
+	Training:          "training",
+	Evaluating:        "evaluating",
+	Querying:          "querying",
+	Stopped:           "stopped",
+	WaitingForClients: "waiting for clients",
+}
 
 func (p Phase) String() string { return phaseNames[p] }
 
@@ -66,7 +75,7 @@ func New(c Config) (*Machine, error) {
 		NextTimer: 1,
 		Present:   make([]bool, c.Devices.Count),
 		StepsDone: make([]int64, c.learners()),
-		Worked:    make([]Worked, c.workers()),
+		LastWork:  make([]LastWork, c.workers()),
 		Known:     make([]KnownDevice, c.Devices.Count),
 	})
 }
@@ -82,7 +91,7 @@ func newMachine(c Config, s State) (m *Machine, err error) {
 		round:     s.Round,
 		stop:      s.Stop,
 		stepsDone: s.StepsDone,
-		worked:    s.Worked,
+		lastWork:  s.LastWork,
 		deadline:  s.Deadline,
 		change:    s.Change,
 		changeAt:  s.ChangeAt,
@@ -99,8 +108,8 @@ func newMachine(c Config, s State) (m *Machine, err error) {
 	}
 	m.transfers = newTransfers(&m.config, &m.step)
 	if m.transfers != nil {
-		m.transfers.ends = s.Transfer
-		m.transfers.endsAt = s.TransferAt
+		m.transfers.timer = s.Transfer
+		m.transfers.timerAt = s.TransferAt
 	}
 	m.candidates = candidates{
 		step:      &m.step,
@@ -124,8 +133,8 @@ func newMachine(c Config, s State) (m *Machine, err error) {
 	} else if closing.UsesLate(c.Late) {
 		m.lateness = c.Late
 	}
-	reads := schedule.NeedsOf(c.K, c.Setup).Stragglers || schedule.NeedsOf(c.Eta, c.Setup).Stragglers
-	m.times = reads && m.overlapping == nil // rounds that overlap wait for nobody
+	readsStragglers := schedule.NeedsOf(c.K, c.Setup).Stragglers || schedule.NeedsOf(c.Eta, c.Setup).Stragglers
+	m.needsTimes = readsStragglers && m.overlapping == nil // rounds that overlap wait for nobody
 	return m, nil
 }
 
@@ -145,7 +154,7 @@ func (m *Machine) Unplanned(task uint64) bool {
 
 // find finds a task or, where there are some, a candidate by its number; nil: there is none.
 func (m *Machine) find(task uint64) *TaskState {
-	if m.candidates.any() {
+	if m.candidates.underWay() {
 		return find(m.candidates.list, task)
 	}
 	return m.tasks.find(task)

@@ -208,7 +208,7 @@ func follow(t *testing.T, m *Machine, out *Effects, script []byte) {
 			e.Loss = float64(next())
 		case Evaluated:
 			e.Metrics = []float64{float64(next()) / 255}
-		case Joined, Left:
+		case Joined, Departed:
 			e.Client = next()
 		case Silent, Invalid:
 			e.Task, e.Client = FirstDeviceTask+uint64(next()), next()

@@ -47,7 +47,7 @@ func TestAMetricThatIsBetterLower(t *testing.T) {
 			switch m.Phase() {
 			case Planning:
 				e = Event{Kind: Planned, Task: out.Tasks[0].Task, Client: out.Tasks[0].Client, Plan: Plan{Compute: 1}}
-			case Clocked:
+			case Running:
 				e, timers = Event{Kind: Due, Timer: timers[0]}, timers[1:]
 			case Training:
 				e = Event{Kind: Trained, Loss: 1, Losses: []float64{1}}

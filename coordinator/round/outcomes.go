@@ -10,9 +10,9 @@ import (
 func (m *Machine) setOutcome(t *TaskState, o Outcome) {
 	m.transfers.end(t)
 	t.Status = TaskDone
-	tasks, r, late := m.tasks.of(t.Task), &m.round, m.late(t)
+	tasks, r, late := m.tasks.listOf(t.Task), &m.round, m.isLate(t)
 	tasks.outstanding--
-	m.clients.end(t)
+	m.clients.endTask(t)
 	r.Cohort++
 	r.Outcomes[o]++
 	r.Steps.Add(int(t.LocalSteps))
@@ -25,11 +25,11 @@ func (m *Machine) setOutcome(t *TaskState, o Outcome) {
 	if o == Accepted {
 		if late {
 			r.LateUsed++
-		} else if m.times {
+		} else if m.needsTimes {
 			r.Times = append(r.Times, m.now-t.Start)
 		}
-		if int(t.Client) < len(m.worked) {
-			m.worked[t.Client] = Worked{t.Round, t.Start + t.Download + t.Compute}
+		if int(t.Client) < len(m.lastWork) {
+			m.lastWork[t.Client] = LastWork{t.Round, t.Start + t.Download + t.Compute}
 		}
 		m.stop.Samples += m.samples(t)
 		if m.config.Train {
@@ -38,7 +38,7 @@ func (m *Machine) setOutcome(t *TaskState, o Outcome) {
 			return
 		}
 	}
-	m.tasks.drop(t.Model)
+	m.tasks.releaseTask(t.Model)
 }
 
 // samples are those that a task's local steps take; 0 where nobody counts them.
@@ -51,7 +51,7 @@ func (m *Machine) samples(t *TaskState) int64 {
 
 // refuse takes back that tasks were accepted whose updates are not valid, and returns the losses of
 // the others.
-func (m *Machine) refuse(refused []uint64, losses []float64) (kept []float64) {
+func (m *Machine) refuse(refused []uint64, losses []float64) (remaining []float64) {
 	if len(refused) == 0 {
 		return losses
 	}
@@ -61,33 +61,33 @@ func (m *Machine) refuse(refused []uint64, losses []float64) (kept []float64) {
 			continue
 		}
 		if !slices.Contains(refused, t.Task) {
-			kept = append(kept, losses[0])
+			remaining = append(remaining, losses[0])
 		} else {
-			m.takeBack(t)
+			m.revokeAcceptance(t)
 		}
 		losses = losses[1:]
 	}
-	return append(kept, losses...)
+	return append(remaining, losses...)
 }
 
-// takeBack makes an accepted task a refused one.
-func (m *Machine) takeBack(t *TaskState) {
+// revokeAcceptance makes an accepted task a refused one.
+func (m *Machine) revokeAcceptance(t *TaskState) {
 	m.round.Outcomes[Accepted]--
 	m.round.Outcomes[Refused]++
-	if m.late(t) {
+	if m.isLate(t) {
 		m.round.LateUsed--
 	}
 	m.stepsDone[t.Client] -= int64(t.LocalSteps)
 	m.stop.Samples -= m.samples(t)
 	t.Status = TaskDone
-	m.emitOutcome(t, Refused, t.Start+t.takes(), m.tasks.model, false)
-	m.out.Ended[len(m.out.Ended)-1].Revises = true
-	m.tasks.drop(t.Model)
+	m.emitOutcome(t, Refused, t.Start+t.duration(), m.tasks.model, false)
+	m.effects.Ended[len(m.effects.Ended)-1].Revises = true
+	m.tasks.releaseTask(t.Model)
 }
 
-// cancelRest gives every task still under way its outcome.
-func (m *Machine) cancelRest(o Outcome) {
-	for _, tasks := range m.tasks.both() {
+// endAll gives every task still under way its outcome.
+func (m *Machine) endAll(o Outcome) {
+	for _, tasks := range m.tasks.lists() {
 		for i := range tasks.List {
 			if t := &tasks.List[i]; t.underWay() {
 				m.setOutcome(t, o)
@@ -97,20 +97,20 @@ func (m *Machine) cancelRest(o Outcome) {
 	}
 }
 
-// late reports whether a task is of an earlier round. Where rounds overlap none is
+// isLate reports whether a task is of an earlier round. Where rounds overlap none is
 // late for that.
-func (m *Machine) late(t *TaskState) bool {
+func (m *Machine) isLate(t *TaskState) bool {
 	return int(t.Round) < m.round.Round && m.overlapping == nil
 }
 
-// own is how many tasks of its own the round has had so far.
-func (m *Machine) own() int {
-	return m.round.Cohort - m.round.Earlier + m.tasks.own()
+// issuedInRound is how many tasks of its own the round has had so far.
+func (m *Machine) issuedInRound() int {
+	return m.round.Cohort - m.round.Earlier + m.tasks.current()
 }
 
-// endRest ends the tasks under way of a round that closes, but for those that may
+// endUnderWay ends the tasks under way of a round that closes, but for those that may
 // count in a later one.
-func (m *Machine) endRest() {
+func (m *Machine) endUnderWay() {
 	o := Cancelled
 	next := m.tasks.model
 	if m.round.Overdue {
@@ -120,10 +120,10 @@ func (m *Machine) endRest() {
 		next++
 	}
 	if m.lateness == nil {
-		m.cancelRest(o)
+		m.endAll(o)
 		return
 	}
-	for _, tasks := range m.tasks.both() {
+	for _, tasks := range m.tasks.lists() {
 		for i := range tasks.List {
 			if t := &tasks.List[i]; t.underWay() && !m.lateness.Keeps(int(next-t.Model)) {
 				m.setOutcome(t, Late)
@@ -138,7 +138,7 @@ func (m *Machine) standing() closing.Standing {
 	r := &m.round
 	return closing.Standing{
 		Cohort:   m.config.Cohort,
-		Tasks:    m.own(),
+		Tasks:    m.issuedInRound(),
 		Accepted: r.Outcomes[Accepted] - r.LateUsed,
 		Overdue:  r.Overdue,
 	}

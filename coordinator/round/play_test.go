@@ -77,11 +77,11 @@ func newPlayer(t failer, c Config, shuffle *rand.Rand, plan func(Task) Plan) *pl
 
 // turn lets one thing happen.
 func (p *player) turn(t failer) {
-	if len(p.queue) == 0 && p.machine.Phase() == Awaiting {
+	if len(p.queue) == 0 && p.machine.Phase() == WaitingForClients {
 		p.gather(t)
 	}
 	if len(p.queue) == 0 {
-		if p.machine.Phase() != Clocked || len(p.timers) == 0 {
+		if p.machine.Phase() != Running || len(p.timers) == 0 {
 			t.Fatalf("nothing can happen while the machine is %v", p.machine.Phase())
 		}
 		next := slices.MinFunc(p.timers, func(a, b Timer) int {
@@ -502,11 +502,11 @@ func TestHistoryDoesNotDependOnArrival(t *testing.T) {
 		if !slices.Equal(popped, poppedAgain) {
 			t.Fatalf("two orders of arrival, two histories")
 		}
-		if len(reports) != len(again) || stop.Outcomes != stopAgain.Outcomes || stop.At != stopAgain.At {
+		if len(reports) != len(again) || stop.Outcomes != stopAgain.Outcomes || stop.EndTime != stopAgain.EndTime {
 			t.Fatalf("two orders of arrival, two ends: %+v, %+v", stop, stopAgain)
 		}
-		if limit := c.Stop.Time; limit > 0 && stop.At > limit {
-			t.Fatalf("a round that ends at %d counts, the limit is %d", stop.At, limit)
+		if limit := c.Stop.Time; limit > 0 && stop.EndTime > limit {
+			t.Fatalf("a round that ends at %d counts, the limit is %d", stop.EndTime, limit)
 		}
 	})
 }

@@ -105,7 +105,7 @@ func TestEpochsFollowTheSamples(t *testing.T) {
 	if got := reports[0].LocalSteps; got != 6 { // of a client of mean size
 		t.Errorf("the report says %d steps", got)
 	}
-	c.Epochs.Own = func(client int) int { return []int{0, 10, 20, 1}[client] }
+	c.Epochs.PerClient = func(client int) int { return []int{0, 10, 20, 1}[client] }
 	play(t, c, rand.New(rand.NewPCG(1, 1)), func(x Task) Plan {
 		steps[x.Client] = x.LocalSteps
 		return Plan{Compute: Time(x.LocalSteps)}

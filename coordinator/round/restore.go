@@ -28,17 +28,17 @@ func (m *Machine) State() State {
 		NextTimer:  m.nextTimer,
 		StepsDone:  m.stepsDone,
 		Present:    m.clients.present,
-		Known:      m.clients.known,
+		Known:      m.clients.devices,
 		Stop:       m.stop,
-		Worked:     m.worked,
+		LastWork:   m.lastWork,
 		Sites:      m.sites,
 	}
 	if m.clients.batteries != nil {
 		s.Charges = m.clients.batteries.charges
 	}
 	if m.transfers != nil {
-		s.Transfer = m.transfers.ends
-		s.TransferAt = m.transfers.endsAt
+		s.Transfer = m.transfers.timer
+		s.TransferAt = m.transfers.timerAt
 	}
 	if m.sampling.following != nil {
 		s.Order = m.sampling.following.Memory()
@@ -47,16 +47,16 @@ func (m *Machine) State() State {
 	for _, list := range []*[]TaskState{&s.Simulated.List, &s.Devices.List, &s.Candidates} {
 		*list = slices.DeleteFunc(*list, func(t TaskState) bool { return t.Status == TaskDone })
 		for i := range *list {
-			if left, ok := m.transfers.left(&(*list)[i]); ok {
-				s.Left = append(s.Left, left)
+			if work, ok := m.transfers.remaining(&(*list)[i]); ok {
+				s.Remaining = append(s.Remaining, work)
 				(*list)[i].Link = 0
 			}
 		}
 	}
 	for i := range s.Sites {
 		t := &s.Sites[i].Transfer
-		if left, ok := m.transfers.left(t); ok {
-			s.Left = append(s.Left, left)
+		if work, ok := m.transfers.remaining(t); ok {
+			s.Remaining = append(s.Remaining, work)
 			t.Link = 0
 		}
 	}
@@ -82,8 +82,8 @@ func Restore(c Config, s State) (*Machine, error) {
 			return nil, fmt.Errorf("round: state: what the selection remembers: %w", err)
 		}
 	}
-	left := s.Left
-	for _, tasks := range m.tasks.both() {
+	remaining := s.Remaining
+	for _, tasks := range m.tasks.lists() {
 		tasks.outstanding = 0
 		tasks.late = 0
 		tasks.unplaced = 0
@@ -94,26 +94,26 @@ func Restore(c Config, s State) (*Machine, error) {
 			}
 			if t.underWay() {
 				tasks.outstanding++
-				if m.late(t) {
+				if m.isLate(t) {
 					tasks.late++
 				}
 				m.clients.busy.Add(int(t.Client))
-				if !t.placed() {
+				if !t.onClock() {
 					tasks.unplaced++
 				}
-				left = m.resume(t, left)
+				remaining = m.resume(t, remaining)
 			}
 		}
 	}
 	for i := range m.candidates.list {
 		t := &m.candidates.list[i]
-		left = m.resume(t, left)
+		remaining = m.resume(t, remaining)
 		if t.atWork() {
-			m.candidates.open++
+			m.candidates.unanswered++
 		}
 	}
 	for i := range m.sites {
-		left = m.resume(&m.sites[i].Transfer, left)
+		remaining = m.resume(&m.sites[i].Transfer, remaining)
 	}
 	return m, nil
 }
@@ -128,17 +128,17 @@ func (s *State) fits(c *Config) error {
 		return fmt.Errorf("round: state: round %d, want 0 to %d", s.Round.Round, MaxRounds)
 	}
 	for _, x := range []struct {
-		what      string
-		has, want int
+		format    string
+		got, want int
 	}{
 		{"steps done of %d clients, the run has %d", len(s.StepsDone), c.learners()},
 		{"the presence of %d devices, the run has %d", len(s.Present), c.Devices.Count},
 		{"what %d devices told, the run has %d", len(s.Known), c.Devices.Count},
 		{"%d batteries, the run has %d", len(s.Charges), charges},
-		{"the ends of work of %d clients, the run has %d", len(s.Worked), c.workers()},
+		{"the ends of work of %d clients, the run has %d", len(s.LastWork), c.workers()},
 	} {
-		if x.has != x.want {
-			return fmt.Errorf("round: state: "+x.what, x.has, x.want)
+		if x.got != x.want {
+			return fmt.Errorf("round: state: "+x.format, x.got, x.want)
 		}
 	}
 	return nil
@@ -146,15 +146,15 @@ func (s *State) fits(c *Config) error {
 
 // resume puts back what follows from a task or candidate under way, of whose
 // transfer the first of left is left. It returns the rest.
-func (m *Machine) resume(t *TaskState, left []fairshare.Work) []fairshare.Work {
+func (m *Machine) resume(t *TaskState, remaining []fairshare.Work) []fairshare.Work {
 	if t.Status == TaskIssued {
 		m.unplanned++
 	}
-	if m.transfers.way(t.Stage) == nil {
-		return left
+	if m.transfers.link(t.Stage) == nil {
+		return remaining
 	}
-	m.transfers.resume(t, left[0])
-	return left[1:]
+	m.transfers.resume(t, remaining[0])
+	return remaining[1:]
 }
 
 // Pending is what the driver of a restored machine must do that the machine
@@ -162,7 +162,7 @@ func (m *Machine) resume(t *TaskState, left []fairshare.Work) []fairshare.Work {
 // when the run is over, its end. Timers are on the clock, which has a state
 // of its own. It is valid until the next Step.
 func (m *Machine) Pending() *Effects {
-	m.out.reset()
+	m.effects.reset()
 	switch m.phase {
 	case Planning:
 		for _, list := range [][]TaskState{m.candidates.list, m.tasks.simulated.List, m.tasks.devices.List} {
@@ -173,7 +173,7 @@ func (m *Machine) Pending() *Effects {
 			}
 		}
 	case Querying:
-		m.candidates.ask(m.config.Train)
+		m.candidates.query(m.config.Train)
 	case Training:
 		m.requestTraining()
 	case Evaluating:
@@ -181,5 +181,5 @@ func (m *Machine) Pending() *Effects {
 	case Stopped:
 		m.runStopped()
 	}
-	return &m.out
+	return &m.effects
 }

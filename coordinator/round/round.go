@@ -39,7 +39,7 @@ func (m *Machine) openRound() error {
 	if m.overlapping != nil {
 		m.setDeadline()
 	} else {
-		for _, tasks := range m.tasks.both() { // all under way are of earlier rounds
+		for _, tasks := range m.tasks.lists() { // all under way are of earlier rounds
 			tasks.late = tasks.outstanding
 		}
 	}
@@ -51,7 +51,7 @@ func (m *Machine) openRound() error {
 func (m *Machine) progress() schedule.Progress {
 	r := &m.round
 	seen := &m.losses.window
-	if m.losses.others() {
+	if m.losses.seesOtherLoss() {
 		seen = &m.losses.followed
 	}
 	p := schedule.Progress{
@@ -109,7 +109,7 @@ func (m *Machine) fillSlots() error {
 		return fmt.Errorf("round: virtual time passes %g years in round %d", MaxTime.Seconds()/(365.25*86400), r.Round)
 	}
 	overlaps := m.overlapping != nil
-	if !overlaps && m.own() == 0 {
+	if !overlaps && m.issuedInRound() == 0 {
 		r.Start = m.now
 	}
 	slots := m.slots()
@@ -128,7 +128,7 @@ func (m *Machine) fillSlots() error {
 	if issued > 0 || overlaps { // devices take part in rounds of others
 		m.issueDevices()
 	}
-	m.phase = Clocked
+	m.phase = Running
 	if m.unplanned > 0 {
 		m.phase = Planning
 	}
@@ -143,17 +143,17 @@ func (m *Machine) fillSlots() error {
 // awaitClients waits until there is somebody to ask. Where nobody is at work or will ever be
 // asked, the round closes with what has arrived or, without anything, the run ends.
 func (m *Machine) awaitClients() error {
-	reason := LeftOut
-	if m.tasks.outstanding() > 0 || !m.sampling.leavesOutAll() {
-		reason = Deserted
+	reason := Excluded
+	if m.tasks.outstanding() > 0 || !m.sampling.excludesAll() {
+		reason = NoClients
 		if m.clients.batteries != nil {
-			reason = Drained
+			reason = BatteryEmpty
 		}
 		if err := m.awaitAvailability(); err != nil || m.change != 0 || m.tasks.outstanding() > 0 {
 			return err
 		}
 		if m.config.Clients == 0 {
-			m.phase = Awaiting
+			m.phase = WaitingForClients
 			return nil
 		}
 	}
@@ -167,16 +167,16 @@ func (m *Machine) awaitClients() error {
 // placed on the clock.
 func (m *Machine) planned(e *Event) error {
 	t := m.find(e.Task)
-	candidates := m.candidates.any()
+	candidates := m.candidates.underWay()
 	switch {
 	case m.phase != Planning || t == nil:
-		m.out.Ignored = "stale plan"
+		m.effects.Ignored = "stale plan"
 		return nil
 	case int(t.Client) != e.Client:
-		m.out.Ignored = "plan for another client's task"
+		m.effects.Ignored = "plan for another client's task"
 		return nil
 	case t.Status != TaskIssued:
-		m.out.Ignored = "repeated plan"
+		m.effects.Ignored = "repeated plan"
 		return nil
 	}
 	p := &e.Plan
@@ -184,7 +184,7 @@ func (m *Machine) planned(e *Event) error {
 		return fmt.Errorf("round: task %d, client %d: %w", e.Task, e.Client, err)
 	}
 	if e.Kind != Planned {
-		if err := m.clients.force(t, e); err != nil {
+		if err := m.clients.forceOutcome(t, e); err != nil {
 			return err
 		}
 	}
@@ -199,7 +199,7 @@ func (m *Machine) planned(e *Event) error {
 		p.Dropout = 0
 	}
 	m.clients.learn(t, e)
-	m.takeAhead(t, p)
+	m.subtractAhead(t, p)
 	t.Status = TaskPlanned
 	t.Download = p.Download
 	t.Compute = p.Compute
@@ -211,8 +211,8 @@ func (m *Machine) planned(e *Event) error {
 	case m.unplanned > 0:
 		return nil
 	case candidates:
-		m.candidates.place()
-		m.phase = Clocked
+		m.candidates.start()
+		m.phase = Running
 		return nil
 	}
 	return m.placeTasks()
@@ -221,8 +221,8 @@ func (m *Machine) planned(e *Event) error {
 // candidateDone goes on where a candidate is under way on a shared link no more: with the
 // losses, once none is.
 func (m *Machine) candidateDone() error {
-	m.candidates.open--
-	if m.candidates.open == 0 {
+	m.candidates.unanswered--
+	if m.candidates.unanswered == 0 {
 		return m.queryLosses()
 	}
 	return nil
@@ -230,11 +230,11 @@ func (m *Machine) candidateDone() error {
 
 // queryLosses asks for the losses of the candidates that answered and are still available.
 func (m *Machine) queryLosses() error {
-	m.candidates.keep(m.clients.available)
-	if !m.candidates.any() {
+	m.candidates.removeUnavailable(m.clients.available)
+	if !m.candidates.underWay() {
 		return m.closeRound()
 	}
-	m.candidates.ask(m.config.Train)
+	m.candidates.query(m.config.Train)
 	m.phase = Querying
 	return nil
 }
@@ -259,24 +259,24 @@ func (m *Machine) queried(losses []float64) error {
 // placeTasks sets the timers of the tasks that are not on the clock yet: in the
 // order of their numbers, never in that of their plans.
 func (m *Machine) placeTasks() error {
-	for _, tasks := range m.tasks.both() {
+	for _, tasks := range m.tasks.lists() {
 		for i := len(tasks.List) - tasks.unplaced; i < len(tasks.List); i++ {
 			t := &tasks.List[i]
 			if m.transfers != nil && m.config.SiteRounds == 0 && t.Task < FirstDeviceTask {
 				m.transfers.begin(t, false, m.config.asksCandidates())
 				continue
 			}
-			at := t.Start + t.takes()
-			if at < m.now {
+			end := t.Start + t.duration()
+			if end < m.now {
 				return fmt.Errorf("round: task %d of client %d takes %d ns, less than the least there should be: it is %d ns after its start",
-					t.Task, t.Client, t.takes(), m.now-t.Start)
+					t.Task, t.Client, t.duration(), m.now-t.Start)
 			}
 			kind := TaskArrives
 			if t.Drops {
 				kind = TaskDrops
 			}
 			t.Timer = m.set(Timer{
-				At:       at,
+				At:       end,
 				Priority: priorityTask,
 				Kind:     kind,
 				Task:     t.Task,
@@ -285,7 +285,7 @@ func (m *Machine) placeTasks() error {
 		tasks.unplaced = 0
 	}
 	m.setDeadline()
-	m.phase = Clocked
+	m.phase = Running
 	return nil
 }
 
@@ -310,8 +310,8 @@ func (m *Machine) deadlinePasses(t Timer) error {
 
 // taskDue completes a task whose update arrives or whose client drops out.
 func (m *Machine) taskDue(timer Timer) error {
-	if m.candidates.any() {
-		if err := m.candidates.drop(timer); err != nil {
+	if m.candidates.underWay() {
+		if err := m.candidates.dropOut(timer); err != nil {
 			return err
 		}
 		return m.candidateDone()
@@ -337,7 +337,7 @@ func (m *Machine) transferEnds(timer Timer) error {
 		return m.siteTransferred(s, s.Transfer.Stage)
 	}
 	t := m.find(task)
-	if t == nil || m.transfers.way(t.Stage) == nil {
+	if t == nil || m.transfers.link(t.Stage) == nil {
 		return fmt.Errorf("round: task %d has come to an end at the server and is not under way there", task)
 	}
 	return m.advance(t, timer)
@@ -357,7 +357,7 @@ func (m *Machine) taskComputed(timer Timer) error {
 
 // advance takes a task or candidate on that has come to the end of a stage by a timer.
 func (m *Machine) advance(t *TaskState, timer Timer) error {
-	candidate := m.candidates.any()
+	candidate := m.candidates.underWay()
 	switch {
 	case !m.transfers.advance(t, candidate), t.Drops: // a plan may have its client leave later than it is done
 		return nil
@@ -372,7 +372,7 @@ func (m *Machine) advance(t *TaskState, timer Timer) error {
 // complete gives a task its outcome: its update arrived, or its client dropped
 // out. The round closes when its rule says so.
 func (m *Machine) complete(t *TaskState, drops bool) error {
-	late := m.late(t)
+	late := m.isLate(t)
 	o := Accepted
 	switch {
 	case t.Forced != Accepted:
@@ -391,10 +391,10 @@ func (m *Machine) complete(t *TaskState, drops bool) error {
 	case m.config.SiteRounds > 0:
 		return m.siteTaskEnds(t, o)
 	case late:
-		if m.own() > 0 { // else one that has found no client yet may take this one
+		if m.issuedInRound() > 0 { // else one that has found no client yet may take this one
 			return nil
 		}
-	case m.overlapping == nil && m.tasks.own() == 0, m.config.Closing.Close(m.standing()):
+	case m.overlapping == nil && m.tasks.current() == 0, m.config.Closing.Close(m.standing()):
 		return m.closeRound()
 	case m.overlapping == nil:
 		return nil
@@ -415,7 +415,7 @@ func (m *Machine) complete(t *TaskState, drops bool) error {
 func (m *Machine) closeRound() error {
 	r := &m.round
 	if m.overlapping == nil {
-		m.endRest()
+		m.endUnderWay()
 	}
 	m.cancel(&m.deadline)
 	r.End = m.now
@@ -427,7 +427,7 @@ func (m *Machine) closeRound() error {
 		m.phase = Training
 		return nil
 	default:
-		m.tasks.next()
+		m.tasks.nextModel()
 		m.transfers.setTimer() // as it is before a round is trained: timers have the same numbers
 	}
 	return m.evaluateIfDue()
@@ -435,10 +435,10 @@ func (m *Machine) closeRound() error {
 
 // requestTraining asks for the round's updates, in the order of their tasks.
 func (m *Machine) requestTraining() {
-	for _, tasks := range m.tasks.both() {
+	for _, tasks := range m.tasks.lists() {
 		for i := range tasks.List {
 			if t := &tasks.List[i]; t.Status == TaskAccepted {
-				t.describe(grow(&m.out.Train), true).Staleness = int(m.tasks.model - t.Model)
+				t.describe(grow(&m.effects.Train), true).Staleness = int(m.tasks.model - t.Model)
 			}
 		}
 	}
@@ -449,15 +449,15 @@ func (m *Machine) trained(loss float64, losses []float64) error {
 	if m.phase != Training {
 		return fmt.Errorf("round: a training result while the machine was %v", m.phase)
 	}
-	if told := !math.IsNaN(loss) || m.config.Devices.Count == 0; told && !finite(loss) {
+	if hasLoss := !math.IsNaN(loss) || m.config.Devices.Count == 0; hasLoss && !finite(loss) {
 		return fmt.Errorf("round: training loss of round %d is %v", m.Round(), loss)
 	}
 	if err := m.sampling.trained(&m.tasks, losses); err != nil {
 		return err
 	}
-	m.tasks.next()
+	m.tasks.nextModel()
 	m.tasks.forgetAccepted()
-	m.tasks.dropStale(m.stale)
+	m.tasks.releaseStale(m.stale)
 	m.round.Trained = finite(loss)
 	if m.round.Trained {
 		m.round.TrainingLoss = loss
@@ -493,8 +493,8 @@ func (m *Machine) evaluateIfDue() error {
 
 // requestEvaluation has the newest model measured, if that is due.
 func (m *Machine) requestEvaluation() (due bool) {
-	m.out.Evaluate, m.out.EvaluateClients = m.config.evaluation(&m.round, &m.stop)
-	due = m.out.Evaluate || m.out.EvaluateClients > 0
+	m.effects.Evaluate, m.effects.EvaluateClients = m.config.evaluation(&m.round, &m.stop)
+	due = m.effects.Evaluate || m.effects.EvaluateClients > 0
 	if due {
 		m.phase = Evaluating
 	}
@@ -508,7 +508,7 @@ func (c *Config) evaluation(r *RoundState, stop *Stop) (heldOut bool, clients in
 		return false, 0
 	}
 	number := r.Round
-	before := int64(stop.At)
+	before := int64(stop.EndTime)
 	end := int64(r.End)
 	heldOut = c.Evaluate.Due(number, before, end)
 	measured := c.EvaluateClients.Due(number, before, end)
@@ -562,7 +562,7 @@ func (m *Machine) evaluated(loss float64, metrics []float64) error {
 // nextRound reports the round and opens the next one, or stops the run.
 func (m *Machine) nextRound() error {
 	report := m.report()
-	m.out.Report = report
+	m.effects.Report = report
 	if m.sampling.following != nil {
 		m.sampling.following.Closed(report.Round, report.TrainingLoss)
 	}
@@ -576,7 +576,7 @@ func (m *Machine) nextRound() error {
 		stop.Outcomes[o] += n
 	}
 	stop.Rounds = report.Round
-	stop.At = report.End
+	stop.EndTime = report.End
 	if t := metric.Reached(limits.Targets, report.ValidationLoss, report.Metrics); report.Evaluated && t != nil {
 		return m.stopRun(fmt.Sprintf("validation %s %g", t.Name, t.Value))
 	}
@@ -614,7 +614,7 @@ func (m *Machine) report() *Report {
 // under way does not count, nor does any of its updates.
 func (m *Machine) stopRun(reason string) error {
 	m.stop.Reason = reason
-	m.cancelRest(Cancelled)
+	m.endAll(Cancelled)
 	for _, n := range m.round.Outcomes {
 		m.stop.Outcomes[Cancelled] += n
 	}
@@ -636,7 +636,7 @@ func (m *Machine) stopRun(reason string) error {
 func (m *Machine) runStopped() {
 	m.phase = Stopped
 	stop := m.Stop()
-	m.out.Stopped = &stop
+	m.effects.Stopped = &stop
 }
 
 // Stop says how the run ended or, while it goes on, how far it has come: the
@@ -644,7 +644,7 @@ func (m *Machine) runStopped() {
 func (m *Machine) Stop() Stop {
 	stop := m.stop
 	if m.phase != Stopped {
-		return Stop{Rounds: stop.Rounds, At: stop.At, Outcomes: stop.Outcomes}
+		return Stop{Rounds: stop.Rounds, EndTime: stop.EndTime, Outcomes: stop.Outcomes}
 	}
 	if !stop.Evaluated {
 		stop.ValidationLoss = noLoss

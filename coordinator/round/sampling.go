@@ -23,7 +23,7 @@ type sampling struct {
 	order selection.Order
 
 	// The order and the selection, if they have these methods; else nil.
-	single    selection.SingleOrder
+	drawing   selection.SingleOrder
 	following selection.Following
 	limiting  selection.Limiting
 
@@ -34,16 +34,16 @@ type sampling struct {
 func newSampling(c *Config, clients *clients, r *RoundState) (s sampling, err error) {
 	s = sampling{config: c, clients: clients, round: r}
 	s.setup = selection.Setup{
-		Seed:      c.Seed,
-		Clients:   c.drawn(),
-		Cohort:    c.Cohort,
-		Deadline:  c.Closing.Deadline(),
-		Samples:   clients.samples,
-		Expect:    c.Expect,
-		Steps:     c.firstSteps(),
-		Free:      clients.available,
-		There:     c.There,
-		Simulated: c.Clients,
+		Seed:           c.Seed,
+		Clients:        c.drawn(),
+		Cohort:         c.Cohort,
+		Deadline:       c.Closing.Deadline(),
+		Samples:        clients.samples,
+		Expect:         c.Expect,
+		Steps:          c.firstSteps(),
+		Free:           clients.available,
+		AvailableShare: c.AvailableShare,
+		Simulated:      c.Clients,
 	}
 	if c.Samples == nil && c.Clients > 0 {
 		s.setup.Samples = nil
@@ -55,10 +55,10 @@ func newSampling(c *Config, clients *clients, r *RoundState) (s sampling, err er
 		s.setup.Expect = clients.expect
 	}
 	s.limits = s.setup
-	s.single, _ = s.order.(selection.SingleOrder)
+	s.drawing, _ = s.order.(selection.SingleOrder)
 	s.following, _ = s.order.(selection.Following)
 	s.limiting = selection.LimitingOf(c.Select)
-	if closing.Overlaps(c.Closing) && s.single == nil {
+	if closing.Overlaps(c.Closing) && s.drawing == nil {
 		return s, fmt.Errorf("round: the order of %T draws no single clients, which rounds that overlap need", c.Select)
 	}
 	return s, nil
@@ -82,7 +82,7 @@ func (c *Config) firstSteps() func(client int) int {
 
 // stepsOf is how many local steps a client's K takes where schedules count epochs.
 func (c *Config) stepsOf(client, k int) int {
-	return min(c.Epochs.Of(client).Steps(k, float64(c.Samples(client))), MaxLocalSteps)
+	return min(c.Epochs.ForClient(client).Steps(k, float64(c.Samples(client))), MaxLocalSteps)
 }
 
 // cohort returns the first available clients of the round's order, at most so many. All
@@ -91,15 +91,15 @@ func (c *Config) stepsOf(client, k int) int {
 func (s *sampling) cohort(slots int) []int32 {
 	s.order.Start(s.round.Round, s.clients.step.now)
 	s.chosen = s.chosen[:0]
-	s.round.LeftOut = 0
+	s.round.Excluded = 0
 	for len(s.chosen) < slots {
 		client, ok := s.order.Next()
 		switch {
 		case !ok:
 			slots = 0
 		case !s.clients.available(client):
-		case s.leavesOut(client):
-			s.round.LeftOut++
+		case s.excludes(client):
+			s.round.Excluded++
 		default:
 			s.chosen = append(s.chosen, int32(client))
 		}
@@ -110,7 +110,7 @@ func (s *sampling) cohort(slots int) []int32 {
 // draw draws one of the available clients, for the task of this number.
 func (s *sampling) draw(task uint64) (client int, ok bool) {
 	return selection.Draw(
-		s.single,
+		s.drawing,
 		s.config.Seed,
 		task,
 		s.clients.available,
@@ -127,46 +127,46 @@ func (s *sampling) setRoundDeadline(clients []int32) {
 	if s.config.Devices.Count > 0 {
 		clients = slices.DeleteFunc(
 			slices.Clone(clients),
-			func(client int32) bool { return !s.clients.timed(int(client)) },
+			func(client int32) bool { return !s.clients.canLimit(int(client)) },
 		)
 	}
-	s.round.Limit = s.limiting.Deadline(&s.setup, clients, s.unlimited)
+	s.round.Limit = s.limiting.Deadline(&s.setup, clients, s.scheduledSteps)
 }
 
 // steps is a client's K.
 func (s *sampling) steps(client int) int {
 	steps := s.round.LocalSteps
 	if _, ok := s.clients.device(client); !ok {
-		steps = s.unlimited(client)
+		steps = s.scheduledSteps(client)
 	}
-	if s.limiting != nil && s.clients.timed(client) {
+	if s.limiting != nil && s.clients.canLimit(client) {
 		s.limits.Deadline = cmp.Or(s.setup.Deadline, s.round.Limit)
 		steps = max(1, s.limiting.Limit(&s.limits, client, steps))
 	}
 	return steps
 }
 
-// unlimited is a client's K before the selection limits it.
-func (s *sampling) unlimited(client int) int {
+// scheduledSteps is a client's K before the selection limits it.
+func (s *sampling) scheduledSteps(client int) int {
 	if s.config.Epochs.Batch > 0 {
 		return s.config.stepsOf(client, s.round.K)
 	}
 	return s.round.LocalSteps
 }
 
-// leavesOut reports whether the selection leaves a client out of the round.
-func (s *sampling) leavesOut(client int) bool {
-	return s.limiting != nil && s.clients.timed(client) && s.limiting.Limit(&s.setup, client, s.unlimited(client)) == 0
+// excludes reports whether the selection leaves a client out of the round.
+func (s *sampling) excludes(client int) bool {
+	return s.limiting != nil && s.clients.canLimit(client) && s.limiting.Limit(&s.setup, client, s.scheduledSteps(client)) == 0
 }
 
-// leavesOutAll reports whether the selection leaves out every client, so that the
+// excludesAll reports whether the selection leaves out every client, so that the
 // round could wait for ever.
-func (s *sampling) leavesOutAll() bool {
-	if s.round.LeftOut == 0 {
+func (s *sampling) excludesAll() bool {
+	if s.round.Excluded == 0 {
 		return false
 	}
 	for client := range s.setup.Clients {
-		if !s.leavesOut(client) {
+		if !s.excludes(client) {
 			return false
 		}
 	}
@@ -186,14 +186,14 @@ func (s *sampling) trained(all *tasks, losses []float64) error {
 	if s.following == nil || !registry.NeedsOf(s.config.Select).Losses {
 		return nil
 	}
-	told := 0
-	for _, tasks := range all.both() {
+	reported := 0
+	for _, tasks := range all.lists() {
 		for i := range tasks.List {
 			t := &tasks.List[i]
 			if t.Status != TaskAccepted {
 				continue
 			}
-			if told == len(losses) || !finite(losses[told]) {
+			if reported == len(losses) || !finite(losses[reported]) {
 				return fmt.Errorf(
 					"round: no loss, or none that is finite, of client %d in round %d",
 					t.Client,
@@ -201,13 +201,13 @@ func (s *sampling) trained(all *tasks, losses []float64) error {
 				)
 			}
 			if int(t.Client) < s.setup.Clients {
-				s.following.Trained(int(t.Client), losses[told])
+				s.following.Trained(int(t.Client), losses[reported])
 			}
-			told++
+			reported++
 		}
 	}
-	if told < len(losses) {
-		return fmt.Errorf("round: %d losses of %d updates in round %d", len(losses), told, s.round.Round)
+	if reported < len(losses) {
+		return fmt.Errorf("round: %d losses of %d updates in round %d", len(losses), reported, s.round.Round)
 	}
 	return nil
 }

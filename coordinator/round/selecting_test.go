@@ -42,13 +42,13 @@ func TestPlacesAreFilledFairly(t *testing.T) {
 			total := 0.0
 			for client := range clients {
 				if x.free(client) {
-					want[group(client)] += float64(m.sampling.single.Weight(client))
-					total += float64(m.sampling.single.Weight(client))
+					want[group(client)] += float64(m.sampling.drawing.Weight(client))
+					total += float64(m.sampling.drawing.Weight(client))
 				}
 			}
 			for i := range places {
 				client, ok := m.sampling.draw(uint64(i + 1))
-				if !ok || !x.free(client) || m.sampling.single.Weight(client) == 0 {
+				if !ok || !x.free(client) || m.sampling.drawing.Weight(client) == 0 {
 					t.Fatalf("the place goes to client %d (%v)", client, ok)
 				}
 				got[group(client)]++
@@ -126,15 +126,15 @@ func TestRoundsLeaveOutWhoIsTooSlow(t *testing.T) {
 			left++
 		}
 	}
-	if r := reports[0]; r.LeftOut != left || left == 0 || r.Cohort != 3 {
-		t.Errorf("%d are left out and %d asked, want %d and 3", r.LeftOut, r.Cohort, left)
+	if r := reports[0]; r.Excluded != left || left == 0 || r.Cohort != 3 {
+		t.Errorf("%d are left out and %d asked, want %d and 3", r.Excluded, r.Cohort, left)
 	}
 }
 
 // A round that nobody can be asked in ends the run; where a client that is away could,
 // the round waits for it.
 func TestARunEndsWhereAllAreTooSlow(t *testing.T) {
-	for away, want := range map[Time]string{0: LeftOut, 50: "2 rounds"} {
+	for away, want := range map[Time]string{0: Excluded, 50: "2 rounds"} {
 		c := config()
 		c.Closing, c.Select, c.Stop.Rounds = after(100), chosen("fit", "least", 2), 2
 		c.Expect = func(client, k int) Time {
@@ -160,7 +160,7 @@ func TestALateUpdateCountsWhereAllAreTooSlow(t *testing.T) {
 	c.Expect = func(_, k int) Time { return Time(50 * k) }
 	c.K = schedule.ListK{Values: []schedule.StepsFrom{{Value: 1}, {Value: 9}}}
 	reports, _, stop := play(t, c, rand.New(rand.NewPCG(1, 1)), func(x Task) Plan { return Plan{Compute: Time(50 + 100*x.Client)} })
-	if len(reports) != 2 || reports[1].End != 150 || reports[1].Outcomes[Accepted] != 1 || stop.Reason != LeftOut || stop.Outcomes[Accepted] != 2 {
+	if len(reports) != 2 || reports[1].End != 150 || reports[1].Outcomes[Accepted] != 1 || stop.Reason != Excluded || stop.Outcomes[Accepted] != 2 {
 		t.Errorf("%d rounds, stopped as %+v", len(reports), stop)
 	}
 }
@@ -200,8 +200,8 @@ func TestFitWithoutADeadlineIsTogether(t *testing.T) {
 				t.Errorf("client %d does %d steps in %d ns, the others arrive after %d", x.Client, x.LocalSteps, takes, max(fastest, slowest))
 			}
 		}
-		if reports[0].LeftOut > 0 || len(asked) != c.Cohort {
-			t.Errorf("%d are asked, and %d left out", len(asked), reports[0].LeftOut)
+		if reports[0].Excluded > 0 || len(asked) != c.Cohort {
+			t.Errorf("%d are asked, and %d left out", len(asked), reports[0].Excluded)
 		}
 	})
 }
@@ -213,7 +213,7 @@ func TestRoundsTakeTheLeastAvailable(t *testing.T) {
 	c.Closing, c.Select, c.Stop.Rounds = after(100), chosen("least_available"), 4
 	c.Available = func(client int, at Time) bool { return (at/50+Time(client))%10 < 5 }
 	c.NextChange = func(at Time) (Time, bool) { return at + 50 - at%50, true }
-	c.There = func(client int, from, to Time) (share float64) {
+	c.AvailableShare = func(client int, from, to Time) (share float64) {
 		for at := from; at < to; at++ {
 			if c.Available(client, at) {
 				share += 1 / float64(to-from)
@@ -229,10 +229,10 @@ func TestRoundsTakeTheLeastAvailable(t *testing.T) {
 	for at, clients := range chosen {
 		most := 0.0
 		for _, client := range clients {
-			most = max(most, c.There(client, at+100, at+200))
+			most = max(most, c.AvailableShare(client, at+100, at+200))
 		}
 		for client := range c.Clients {
-			if !slices.Contains(clients, client) && c.Available(client, at) && c.There(client, at+100, at+200) < most {
+			if !slices.Contains(clients, client) && c.Available(client, at) && c.AvailableShare(client, at+100, at+200) < most {
 				t.Errorf("at %d client %d is passed over, and chosen are %v", at, client, clients)
 			}
 		}

@@ -54,7 +54,7 @@ func (m *Machine) site(number int32) int {
 
 // transferSite begins a site's transfer, which takes no time where no link limits it.
 func (m *Machine) transferSite(s *SiteState, stage Stage) error {
-	way := m.transfers.way(stage)
+	way := m.transfers.link(stage)
 	if way == nil {
 		return m.siteTransferred(s, stage)
 	}

@@ -84,8 +84,8 @@ func TestSitesThatFitGoOn(t *testing.T) {
 		p.turn(failing{t})
 		p.cut(failing{t}, false)
 	}
-	if p.machine.stop.At != whole.At {
-		t.Errorf("a run that is restored at each step ends at %v, want %v", p.machine.stop.At, whole.At)
+	if p.machine.stop.EndTime != whole.EndTime {
+		t.Errorf("a run that is restored at each step ends at %v, want %v", p.machine.stop.EndTime, whole.EndTime)
 	}
 }
 

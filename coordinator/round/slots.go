@@ -11,9 +11,9 @@ func (m *Machine) slots() int {
 	if m.config.asksCandidates() {
 		return selection.QueryOf(m.config.Select)
 	}
-	slots := m.config.Cohort - m.tasks.simulated.own()
+	slots := m.config.Cohort - m.tasks.simulated.current()
 	if m.config.Devices.Sampled {
-		slots -= m.tasks.devices.own()
+		slots -= m.tasks.devices.current()
 	}
 	return slots
 }
@@ -60,7 +60,7 @@ func (m *Machine) issueTask(client int) {
 		list = &m.tasks.devices
 	}
 	m.tasks.begin(list)
-	m.clients.begin(client)
+	m.clients.beginTask(client)
 	m.issue(&list.List, &list.Next, client, steps)
 }
 
@@ -98,8 +98,8 @@ func (m *Machine) issue(list *[]TaskState, next *uint64, client, steps int) {
 
 // send asks for the plan of a task or candidate.
 func (m *Machine) send(t *TaskState) {
-	x := t.describe(grow(&m.out.Tasks), m.config.Train)
-	x.Start, x.Probe, x.Joules = t.Start, m.candidates.any(), m.clients.batteries.joules(x.Client)
+	x := t.describe(grow(&m.effects.Tasks), m.config.Train)
+	x.Start, x.Probe, x.Joules = t.Start, m.candidates.underWay(), m.clients.batteries.joules(x.Client)
 }
 
 // awaitAvailability sets a timer for the next change of availability, unless
@@ -109,15 +109,15 @@ func (m *Machine) awaitAvailability() error {
 	if m.change != 0 && m.clients.batteries == nil {
 		return nil
 	}
-	at, ok := m.clients.nextAvailable(m.tasks.outstanding() == 0)
-	if !ok || m.change != 0 && m.changeAt <= at {
+	next, ok := m.clients.nextAvailable(m.tasks.outstanding() == 0)
+	if !ok || m.change != 0 && m.changeAt <= next {
 		return nil
 	}
-	if at <= m.now {
-		return fmt.Errorf("round: availability that next changes at %d ns, and it is %d", at, m.now)
+	if next <= m.now {
+		return fmt.Errorf("round: availability that next changes at %d ns, and it is %d", next, m.now)
 	}
 	m.cancel(&m.change)
-	m.changeAt = at
-	m.change = m.set(Timer{At: at, Priority: priorityChange, Kind: AvailabilityChanges})
+	m.changeAt = next
+	m.change = m.set(Timer{At: next, Priority: priorityChange, Kind: AvailabilityChanges})
 	return nil
 }

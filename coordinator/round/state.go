@@ -26,7 +26,7 @@ type State struct {
 	Candidates []TaskState // numbered with the tasks of simulated clients
 	Sites      []SiteState
 	// what is left of shared transfers, in the order of tasks, then of candidates, then of sites; set in a copy only
-	Left []fairshare.Work
+	Remaining []fairshare.Work
 
 	// Timers that are set, by number; 0: none.
 	Deadline   uint64
@@ -41,7 +41,7 @@ type State struct {
 	StepsDone []int64       // local steps accepted so far, by client, if the run trains
 	Present   []bool        // by device: whether it takes part
 	Known     []KnownDevice // by device
-	Worked    []Worked      // by simulated client, if tasks overlap with transfers
+	LastWork  []LastWork    // by simulated client, if tasks overlap with transfers
 	Charges   []Charge      // by simulated client, if any runs on a battery
 	// the rounds that were reported, with a reason once the run is to stop; its evaluation is the newest one
 	Stop Stop
@@ -94,7 +94,7 @@ func (s State) clone() State {
 	s.Present = slices.Clone(s.Present)
 	s.Known = slices.Clone(s.Known)
 	s.Charges = slices.Clone(s.Charges)
-	s.Worked = slices.Clone(s.Worked)
+	s.LastWork = slices.Clone(s.LastWork)
 	s.Sites = slices.Clone(s.Sites)
 	for i := range s.Sites {
 		s.Sites[i].Clients = slices.Clone(s.Sites[i].Clients)

@@ -151,7 +151,7 @@ func halfway(t testing.TB) (Config, State) {
 	c := config()
 	c.Closing = closing.Buffered{N: 2}
 	p := newPlayer(failing{t}, c, rand.New(rand.NewPCG(1, 1)), func(x Task) Plan { return Plan{Compute: Time(10 * x.Task)} })
-	for p.machine.Phase() != Clocked {
+	for p.machine.Phase() != Running {
 		p.turn(failing{t})
 	}
 	p.turn(failing{t})

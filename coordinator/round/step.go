@@ -7,21 +7,21 @@ import "fmt"
 type step struct {
 	now       Time
 	nextTimer uint64 // number of the next timer
-	out       Effects
+	effects   Effects
 }
 
 // set sets a timer and returns its number.
 func (s *step) set(t Timer) uint64 {
 	t.Seq = s.nextTimer
 	s.nextTimer++
-	s.out.Timers = append(s.out.Timers, t)
+	s.effects.Timers = append(s.effects.Timers, t)
 	return t.Seq
 }
 
 // cancel takes a timer off the clock, if it is set.
 func (s *step) cancel(timer *uint64) {
 	if *timer != 0 {
-		s.out.Cancel = append(s.out.Cancel, *timer)
+		s.effects.Cancel = append(s.effects.Cancel, *timer)
 		*timer = 0
 	}
 }
@@ -38,7 +38,7 @@ func unset(timer *uint64, t Timer) error {
 // emitOutcome adds the outcome of a task or candidate to the effects, in place: it is
 // done once for each task of a run. newest is the version of the model.
 func (s *step) emitOutcome(t *TaskState, o Outcome, end Time, newest uint64, candidate bool) {
-	e := grow(&s.out.Ended)
+	e := grow(&s.effects.Ended)
 	e.Task = t.Task
 	e.Client = int(t.Client)
 	e.LocalSteps = int(t.LocalSteps)

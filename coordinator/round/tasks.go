@@ -70,23 +70,23 @@ const (
 // exact in float64.
 const FirstDeviceTask = 1 << 52
 
-// takes is the task's time from Start until it is done or its client drops out.
-func (t *TaskState) takes() Time {
+// duration is the task's time from Start until it is done or its client drops out.
+func (t *TaskState) duration() Time {
 	if t.Drops {
 		return t.Dropout
 	}
 	return t.Download + t.Compute + t.Upload
 }
 
-// own is the number of the round's own tasks without an outcome.
-func (t *Tasks) own() int { return t.outstanding - t.late }
+// current is the number of the round's own tasks without an outcome.
+func (t *Tasks) current() int { return t.outstanding - t.late }
 
 // underWay reports whether a task has no outcome.
 func (t *TaskState) underWay() bool { return t.Status < TaskAccepted }
 
-// placed reports whether the end of a task with a plan is to come on the clock
+// onClock reports whether the end of a task with a plan is to come on the clock
 // or has come.
-func (t *TaskState) placed() bool { return t.Timer != 0 || t.Stage != NoStage }
+func (t *TaskState) onClock() bool { return t.Timer != 0 || t.Stage != NoStage }
 
 // atWork reports whether a candidate on the link has yet to answer or drop out.
 func (t *TaskState) atWork() bool { return t.Timer != 0 || t.Stage != NoStage && t.Stage != Finished }
@@ -124,8 +124,8 @@ type tasks struct {
 	versions map[uint64]int // tasks that start from each version that is kept; nil: the run does not train
 }
 
-// of is where a task is listed, by its number.
-func (x *tasks) of(task uint64) *Tasks {
+// listOf is where a task is listed, by its number.
+func (x *tasks) listOf(task uint64) *Tasks {
 	if task >= FirstDeviceTask {
 		return &x.devices
 	}
@@ -133,16 +133,16 @@ func (x *tasks) of(task uint64) *Tasks {
 }
 
 // find finds a task by its number; nil: there is none.
-func (x *tasks) find(task uint64) *TaskState { return find(x.of(task).List, task) }
+func (x *tasks) find(task uint64) *TaskState { return find(x.listOf(task).List, task) }
 
-// both are the tasks of simulated clients, then those of devices.
-func (x *tasks) both() [2]*Tasks { return [2]*Tasks{&x.simulated, &x.devices} }
+// lists are the tasks of simulated clients, then those of devices.
+func (x *tasks) lists() [2]*Tasks { return [2]*Tasks{&x.simulated, &x.devices} }
 
 // outstanding is the number of tasks without an outcome.
 func (x *tasks) outstanding() int { return x.simulated.outstanding + x.devices.outstanding }
 
-// own is the number of the round's own tasks without an outcome.
-func (x *tasks) own() int { return x.simulated.own() + x.devices.own() }
+// current is the number of the round's own tasks without an outcome.
+func (x *tasks) current() int { return x.simulated.current() + x.devices.current() }
 
 // begin counts a task that is about to be listed.
 func (x *tasks) begin(list *Tasks) {
@@ -156,12 +156,12 @@ func (x *tasks) begin(list *Tasks) {
 // shrink removes the tasks that are done once they are the greater part, so that each
 // costs at most one move. accepted is how many wait for training.
 func (x *tasks) shrink(accepted int) {
-	kept := x.outstanding() + accepted
-	if len(x.simulated.List)+len(x.devices.List) <= 2*kept {
+	needed := x.outstanding() + accepted
+	if len(x.simulated.List)+len(x.devices.List) <= 2*needed {
 		return
 	}
-	for _, tasks := range x.both() {
-		if kept == 0 { // often: without a look at each
+	for _, tasks := range x.lists() {
+		if needed == 0 { // often: without a look at each
 			tasks.List = tasks.List[:0]
 			tasks.unplaced = 0
 			continue
@@ -172,27 +172,27 @@ func (x *tasks) shrink(accepted int) {
 
 // forgetAccepted lets go of the updates that wait for training.
 func (x *tasks) forgetAccepted() {
-	for _, tasks := range x.both() {
+	for _, tasks := range x.lists() {
 		for i := range tasks.List {
 			if t := &tasks.List[i]; t.Status == TaskAccepted {
 				t.Status = TaskDone
-				x.drop(t.Model)
+				x.releaseTask(t.Model)
 			}
 		}
 	}
 }
 
-// next counts the next version of the model, which is kept whether or not a task names it.
-func (x *tasks) next() {
+// nextModel counts the next version of the model, which is kept whether or not a task names it.
+func (x *tasks) nextModel() {
 	x.model++
 	if x.versions != nil {
 		x.versions[x.model] = 0
 	}
 }
 
-// drop counts one task less that starts from a version of the model, which is released
+// releaseTask counts one task less that starts from a version of the model, which is released
 // with the last one.
-func (x *tasks) drop(model uint64) {
+func (x *tasks) releaseTask(model uint64) {
 	if n, kept := x.versions[model]; kept { // else too old for the tasks that name it, released before
 		x.versions[model] = n - 1
 		if n == 1 && model != x.model {
@@ -201,9 +201,9 @@ func (x *tasks) drop(model uint64) {
 	}
 }
 
-// dropStale releases the versions without a task, and those from which every update
+// releaseStale releases the versions without a task, and those from which every update
 // would be late.
-func (x *tasks) dropStale(stale func(model uint64) bool) {
+func (x *tasks) releaseStale(stale func(model uint64) bool) {
 	for _, model := range slices.Sorted(maps.Keys(x.versions)) {
 		if model != x.model && (x.versions[model] == 0 || stale(model)) {
 			x.release(model)
@@ -213,5 +213,5 @@ func (x *tasks) dropStale(stale func(model uint64) bool) {
 
 func (x *tasks) release(model uint64) {
 	delete(x.versions, model)
-	x.step.out.Release = append(x.step.out.Release, model)
+	x.step.effects.Release = append(x.step.effects.Release, model)
 }

@@ -198,7 +198,7 @@ func (c *conversation) command(t *testing.T, d *datadriven.TestData) string {
 	case "joined", "left": // joined client=10
 		e := Event{Kind: Joined}
 		if d.Cmd == "left" {
-			e.Kind = Left
+			e.Kind = Departed
 		}
 		d.ScanArgs(t, "client", &e.Client)
 		return c.step(e)
@@ -355,7 +355,7 @@ func (c *conversation) step(e Event) string {
 		fmt.Fprintf(&b, "timer %d at %d: %s\n", x.Seq, x.At, timerText(x))
 	}
 	if s := out.Stopped; s != nil {
-		fmt.Fprintf(&b, "stopped: %s; %d rounds, %d, outcomes %v", s.Reason, s.Rounds, s.At, s.Outcomes)
+		fmt.Fprintf(&b, "stopped: %s; %d rounds, %d, outcomes %v", s.Reason, s.Rounds, s.EndTime, s.Outcomes)
 		if s.Evaluated {
 			fmt.Fprintf(&b, ", validation %g / %g", s.ValidationLoss, s.Metrics[0])
 		}

@@ -9,11 +9,11 @@ import (
 // transfers are those that share the server's bandwidth, of tasks and candidates; nil:
 // none do.
 type transfers struct {
-	step     *step
-	leaves   func(client int, t Time) (Time, bool)
-	down, up *fairshare.Tree // nil: transfers that way are not shared
-	ends     uint64          // timer of the next that is complete; 0: none
-	endsAt   Time            // when that is; 0: none
+	step             *step
+	leaves           func(client int, t Time) (Time, bool)
+	download, upload *fairshare.Tree // nil: transfers that way are not shared
+	timer            uint64          // timer of the next that is complete; 0: none
+	timerAt          Time            // when that is; 0: none
 }
 
 func newTransfers(c *Config, step *step) *transfers {
@@ -22,21 +22,21 @@ func newTransfers(c *Config, step *step) *transfers {
 	}
 	s := &c.Server
 	return &transfers{
-		step:   step,
-		leaves: c.Leaves,
-		down:   fairshare.NewTree(s.Download, s.SiteDownload, s.Sites),
-		up:     fairshare.NewTree(s.Upload, s.SiteUpload, s.Sites),
+		step:     step,
+		leaves:   c.Leaves,
+		download: fairshare.NewTree(s.Download, s.SiteDownload, s.Sites),
+		upload:   fairshare.NewTree(s.Upload, s.SiteUpload, s.Sites),
 	}
 }
 
-// way is the link that a task shares at a stage; nil: none.
-func (x *transfers) way(stage Stage) *fairshare.Tree {
+// link is the link that a task shares at a stage; nil: none.
+func (x *transfers) link(stage Stage) *fairshare.Tree {
 	switch {
 	case x == nil:
 	case stage == Downloading:
-		return x.down
+		return x.download
 	case stage == Uploading:
-		return x.up
+		return x.upload
 	}
 	return nil
 }
@@ -58,23 +58,23 @@ func (x *transfers) begin(t *TaskState, candidate, hasModel bool) {
 			Task:     t.Task,
 		})
 	}
-	if x.down == nil || hasModel {
+	if x.download == nil || hasModel {
 		x.compute(t, t.Download, candidate)
 		return
 	}
-	t.Stage, t.Link = Downloading, x.down.Start(int64(x.step.now), t.Task, int(t.Client), int64(t.Download))
+	t.Stage, t.Link = Downloading, x.download.Start(int64(x.step.now), t.Task, int(t.Client), int64(t.Download))
 }
 
 // compute sets the timer for the end of a task's computing, with the transfers
 // before and after that are not shared.
 func (x *transfers) compute(t *TaskState, before Time, candidate bool) {
-	takes := before + t.Compute
-	if x.up == nil && !candidate {
-		takes += t.Upload
+	duration := before + t.Compute
+	if x.upload == nil && !candidate {
+		duration += t.Upload
 	}
 	t.Stage = Computing
 	t.Link = x.step.set(Timer{
-		At:       x.step.now + takes,
+		At:       x.step.now + duration,
 		Priority: priorityTask,
 		Kind:     TaskComputed,
 		Task:     t.Task,
@@ -84,10 +84,10 @@ func (x *transfers) compute(t *TaskState, before Time, candidate bool) {
 // take takes the transfer that is complete off the server, of several one down before one
 // up. Others that end at the same time have a timer of their own, so that each is an event.
 func (x *transfers) take(timer Timer) (task uint64, err error) {
-	if err := unset(&x.ends, timer); err != nil {
+	if err := unset(&x.timer, timer); err != nil {
 		return 0, err
 	}
-	for _, way := range [...]*fairshare.Tree{x.down, x.up} {
+	for _, way := range [...]*fairshare.Tree{x.download, x.upload} {
 		if way != nil {
 			if task, ok := way.Take(int64(x.step.now)); ok {
 				return task, nil
@@ -106,8 +106,8 @@ func (x *transfers) advance(t *TaskState, candidate bool) (done bool) {
 		t.Download = after
 		x.compute(t, 0, candidate)
 		return false
-	case t.Stage == Computing && x.up != nil && !candidate:
-		t.Stage, t.Link = Uploading, x.up.Start(int64(x.step.now), t.Task, int(t.Client), int64(t.Upload))
+	case t.Stage == Computing && x.upload != nil && !candidate:
+		t.Stage, t.Link = Uploading, x.upload.Start(int64(x.step.now), t.Task, int(t.Client), int64(t.Upload))
 		return false
 	case t.Stage == Uploading:
 		t.Upload = after - t.Download - t.Compute
@@ -127,14 +127,14 @@ func (x *transfers) end(t *TaskState) {
 	after := x.step.now - t.Start
 	if t.Stage == Computing {
 		x.step.cancel(&t.Link)
-	} else if way := x.way(t.Stage); way != nil {
-		own := &t.Download
+	} else if way := x.link(t.Stage); way != nil {
+		phase := &t.Download
 		if t.Stage == Uploading {
-			own = &t.Upload
+			phase = &t.Upload
 			after = max(0, after-t.Download-t.Compute)
 		}
-		left := way.Stop(int64(x.step.now), t.Link).Of(way.Need())
-		*own = Time(fairshare.Stretched(int64(after), int64(*own), left, int64(MaxDuration)))
+		remaining := way.Stop(int64(x.step.now), t.Link).Of(way.Need())
+		*phase = Time(fairshare.Stretched(int64(after), int64(*phase), remaining, int64(MaxDuration)))
 	}
 	t.Stage = NoStage
 	t.Link = 0
@@ -147,39 +147,39 @@ func (x *transfers) setTimer() {
 	}
 	due := Time(0)
 	ok := false
-	for _, way := range [...]*fairshare.Tree{x.down, x.up} {
+	for _, way := range [...]*fairshare.Tree{x.download, x.upload} {
 		if way == nil {
 			continue
 		}
-		if at, under := way.Due(); under && (!ok || Time(at) < due) {
-			due = Time(at)
+		if end, under := way.Due(); under && (!ok || Time(end) < due) {
+			due = Time(end)
 			ok = true
 		}
 	}
-	if x.ends != 0 && ok && x.endsAt == due {
+	if x.timer != 0 && ok && x.timerAt == due {
 		return
 	}
-	x.step.cancel(&x.ends)
-	x.endsAt = 0
+	x.step.cancel(&x.timer)
+	x.timerAt = 0
 	if ok {
-		x.endsAt = due
-		x.ends = x.step.set(Timer{At: due, Priority: priorityTransfer, Kind: TransferEnds})
+		x.timerAt = due
+		x.timer = x.step.set(Timer{At: due, Priority: priorityTransfer, Kind: TransferEnds})
 	}
 }
 
-// left is what is left of a task's transfer; false: it has none under way.
-func (x *transfers) left(t *TaskState) (left fairshare.Work, ok bool) {
-	if x.way(t.Stage) == nil {
-		return left, false
+// remaining is what is left of a task's transfer; false: it has none under way.
+func (x *transfers) remaining(t *TaskState) (work fairshare.Work, ok bool) {
+	if x.link(t.Stage) == nil {
+		return work, false
 	}
-	return x.way(t.Stage).Left(int64(x.step.now), t.Link), true
+	return x.link(t.Stage).Left(int64(x.step.now), t.Link), true
 }
 
 // resume puts a task back of whose transfer so much is left.
-func (x *transfers) resume(t *TaskState, left fairshare.Work) {
-	own := t.Download
+func (x *transfers) resume(t *TaskState, work fairshare.Work) {
+	phase := t.Download
 	if t.Stage == Uploading {
-		own = t.Upload
+		phase = t.Upload
 	}
-	t.Link = x.way(t.Stage).Resume(int64(x.step.now), t.Task, int(t.Client), int64(own), left)
+	t.Link = x.link(t.Stage).Resume(int64(x.step.now), t.Task, int(t.Client), int64(phase), work)
 }

@@ -24,8 +24,8 @@ func (s Span) Validate() error {
 	return nil
 }
 
-// at is how far a round is on the way, and how long all of it is.
-func (s Span) at(p Progress) (at, all float64) {
+// progress is how far a round is on the way, and how long all of it is.
+func (s Span) progress(p Progress) (elapsed, all float64) {
 	if s.Rounds > 0 {
 		return float64(min(p.Round-1, s.Rounds)), float64(s.Rounds)
 	}
@@ -46,67 +46,67 @@ func register[C curve](name, way string) {
 
 // curve is a way from one value to another.
 type curve interface {
-	between(from, to, at, all float64) float64
+	between(start, end, elapsed, all float64) float64
 }
 
 type linear struct{}
 
 // between is the line from one value to the other.
-func (linear) between(from, to, at, all float64) float64 {
-	return (float64(from*(all-at)) + float64(to*at)) / all
+func (linear) between(start, end, elapsed, all float64) float64 {
+	return (float64(start*(all-elapsed)) + float64(end*elapsed)) / all
 }
 
 // cosine is that of Loshchilov and Hutter, ICLR 2017, Eq. 5, without restarts.
 type cosine struct{}
 
 // between is to + (from - to)(1 + cos(pi at/all))/2.
-func (cosine) between(from, to, at, all float64) float64 {
-	return to + float64((from-to)*(1+exact.CosPi(at/all)))/2
+func (cosine) between(start, end, elapsed, all float64) float64 {
+	return end + float64((start-end)*(1+exact.CosPi(elapsed/all)))/2
 }
 
 type exponential struct{}
 
 // between is from (to/from)^(at/all).
-func (exponential) between(from, to, at, all float64) float64 {
-	return float64(from * exact.Pow(to/from, at/all))
+func (exponential) between(start, end, elapsed, all float64) float64 {
+	return float64(start * exact.Pow(end/start, elapsed/all))
 }
 
 // curveK goes from K_0 to To on a curve, rounded up.
 type curveK[C curve] struct {
-	To int `key:"to" range:"[1,1000000]" help:"K at the end"`
+	End int `key:"to" range:"[1,1000000]" help:"K at the end"`
 	Span
 }
 
 func (s curveK[C]) LocalSteps(p Progress) int {
-	to := s.To * p.scale()
-	switch at, all := s.at(p); {
-	case at <= 0:
+	to := s.End * p.scale()
+	switch elapsed, all := s.progress(p); {
+	case elapsed <= 0:
 		return p.K0
-	case at >= all:
+	case elapsed >= all:
 		return to
 	default:
 		var c C
 		from := float64(p.K0)
 		to := float64(to)
-		return steps(c.between(from, to, at, all), max(from, to))
+		return steps(c.between(from, to, elapsed, all), max(from, to))
 	}
 }
 
 // curveEta goes from eta_0 to To on a curve.
 type curveEta[C curve] struct {
-	To float64 `key:"to" range:"(0,1000000]" help:"rate at the end"`
+	End float64 `key:"to" range:"(0,1000000]" help:"rate at the end"`
 	Span
 }
 
 func (s curveEta[C]) LearningRate(p Progress) float64 {
-	switch at, all := s.at(p); {
-	case at <= 0:
+	switch elapsed, all := s.progress(p); {
+	case elapsed <= 0:
 		return p.Eta0
-	case at >= all:
-		return s.To
+	case elapsed >= all:
+		return s.End
 	default:
 		var c C
-		return c.between(p.Eta0, s.To, at, all)
+		return c.between(p.Eta0, s.End, elapsed, all)
 	}
 }
 

@@ -24,8 +24,8 @@ func (s ExpressionK) Validate() error {
 func (s ExpressionK) Needs() Needs { return valid(s.Formula).needs() }
 
 func (s ExpressionK) LocalSteps(p Progress) int {
-	x, known := valid(s.Formula).value(&p)
-	if !known {
+	x, ok := valid(s.Formula).value(&p)
+	if !ok {
 		return p.K0
 	}
 	x *= float64(p.scale())
@@ -34,16 +34,16 @@ func (s ExpressionK) LocalSteps(p Progress) int {
 
 // Check says why no round takes LocalSteps, if it is for what the formula gives.
 func (s ExpressionK) Check(p Progress) error {
-	most := MaxK0 / p.scale()
+	maxK := MaxK0 / p.scale()
 	switch x, _ := valid(s.Formula).value(&p); {
 	case x != x:
-		return fmt.Errorf("the formula %s is not a number, want 1 to %d", s.Formula, most)
+		return fmt.Errorf("the formula %s is not a number, want 1 to %d", s.Formula, maxK)
 	case math.IsInf(x, 1):
-		return fmt.Errorf("the formula %s is infinite, want 1 to %d", s.Formula, most)
+		return fmt.Errorf("the formula %s is infinite, want 1 to %d", s.Formula, maxK)
 	case math.IsInf(x, -1):
-		return fmt.Errorf("the formula %s is minus infinity, want 1 to %d", s.Formula, most)
-	case x > float64(most):
-		return fmt.Errorf("the formula %s is %v, want 1 to %d", s.Formula, x, most)
+		return fmt.Errorf("the formula %s is minus infinity, want 1 to %d", s.Formula, maxK)
+	case x > float64(maxK):
+		return fmt.Errorf("the formula %s is %v, want 1 to %d", s.Formula, x, maxK)
 	}
 	return nil
 }
@@ -61,8 +61,8 @@ func (s ExpressionEta) Needs() Needs { return ExpressionK(s).Needs() }
 func (s ExpressionEta) LearningRate(p Progress) float64 {
 	f := valid(s.Formula)
 	p.LearningRate = p.Previous.LearningRate
-	x, known := f.value(&p)
-	if !known || f.reads["eta"] && p.Previous.LocalSteps == 0 { // there is no last rate
+	x, ok := f.value(&p)
+	if !ok || f.reads["eta"] && p.Previous.LocalSteps == 0 { // there is no last rate
 		return p.Eta0
 	}
 	return x

@@ -96,21 +96,21 @@ var functions = environment{
 // compile reads a formula. An error is a *[registry.OptionError] that names the
 // character at which it is wrong.
 func compile(text string) (*formula, error) {
-	bad := func(at int, format string, args ...any) error {
-		return registry.Errorf("formula", "character %d: %s", at+1, fmt.Sprintf(format, args...))
+	bad := func(position int, format string, args ...any) error {
+		return registry.Errorf("formula", "character %d: %s", position+1, fmt.Sprintf(format, args...))
 	}
 	if len(text) > maxFormula {
 		return nil, registry.Errorf("formula", "%d characters are too many (at most %d)", len(text), maxFormula)
 	}
-	if at := strings.Index(text, "//"); at >= 0 { // the language's comment, Python's division
-		return nil, bad(at, "// is no operator of a formula (floor(a / b) rounds down)")
+	if position := strings.Index(text, "//"); position >= 0 { // the language's comment, Python's division
+		return nil, bad(position, "// is no operator of a formula (floor(a / b) rounds down)")
 	}
 	g := &grammar{reads: map[string]bool{}}
 	program, err := g.compile(text)
 	var wrong *file.Error
 	switch {
 	case g.problem != "":
-		return nil, bad(g.at, "%s", g.problem)
+		return nil, bad(g.position, "%s", g.problem)
 	case errors.As(err, &wrong) && strings.HasPrefix(wrong.Message, "unknown name"):
 		return nil, bad(wrong.Column, "%s (a formula may name %s)", wrong.Message, names())
 	case errors.As(err, &wrong):
@@ -134,9 +134,9 @@ func names() string {
 // grammar holds a formula to the part of the language that it may have, and writes
 // whole numbers as real ones and powers as calls.
 type grammar struct {
-	reads   map[string]bool
-	problem string // the first
-	at      int
+	reads    map[string]bool
+	problem  string // the first
+	position int
 }
 
 // compile parses a text, holds it to the grammar, and only then has its types checked:
@@ -175,7 +175,7 @@ func (g *grammar) compile(text string) (*vm.Program, error) {
 func (g *grammar) Visit(node *ast.Node) {
 	refuse := func(format string, args ...any) {
 		if g.problem == "" {
-			g.problem, g.at = fmt.Sprintf(format, args...), (*node).Location().From
+			g.problem, g.position = fmt.Sprintf(format, args...), (*node).Location().From
 		}
 	}
 	switch n := (*node).(type) {
@@ -208,9 +208,9 @@ func (g *grammar) Visit(node *ast.Node) {
 
 // replace puts another node in the place of one. It has no type yet, so that it will be
 // checked as if it had been written.
-func replace(node *ast.Node, other ast.Node) {
-	other.SetLocation((*node).Location())
-	*node = other
+func replace(node *ast.Node, replacement ast.Node) {
+	replacement.SetLocation((*node).Location())
+	*node = replacement
 }
 
 // formulas are those that were compiled, by their text: a schedule asks once a round.
@@ -249,7 +249,7 @@ func (f *formula) needs() Needs {
 }
 
 // value is the formula's; false as long as something that it reads is not known.
-func (f *formula) value(p *Progress) (x float64, known bool) {
+func (f *formula) value(p *Progress) (x float64, ok bool) {
 	reads := f.reads
 	if (reads["F"] || reads["F0"]) && !p.HasLoss ||
 		reads["accuracy"] && !p.HasAccuracy ||
@@ -271,9 +271,9 @@ func (f *formula) value(p *Progress) (x float64, known bool) {
 	now.Eta = p.LearningRate
 	now.StragglerShare = p.StragglerShare
 	now.Pi = math.Pi
-	out, err := expr.Run(f.program, now)
+	result, err := expr.Run(f.program, now)
 	if err != nil {
 		panic(fmt.Sprintf("schedule: a formula that was checked: %v", err)) // only a mistake here
 	}
-	return out.(float64), true
+	return result.(float64), true
 }

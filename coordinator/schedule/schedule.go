@@ -136,13 +136,13 @@ type Epochs struct {
 	Batch   int     // samples a minibatch; 0: K counts local steps
 	Samples float64 // mean over the clients, for the K_r of reports
 	// Own gives a client's own samples a minibatch, 0 for Batch; nil: all have Batch.
-	Own func(client int) int
+	PerClient func(client int) int
 }
 
-// Of is the epochs of one client.
-func (e Epochs) Of(client int) Epochs {
-	if e.Own != nil {
-		e.Batch = cmp.Or(e.Own(client), e.Batch)
+// ForClient is the epochs of one client.
+func (e Epochs) ForClient(client int) Epochs {
+	if e.PerClient != nil {
+		e.Batch = cmp.Or(e.PerClient(client), e.Batch)
 	}
 	return e
 }

@@ -9,9 +9,9 @@ func init() {
 // Warmup lets the rate grow over the first rounds from a part of what another
 // schedule gives to all of it (Goyal et al., 2017, Section 2.2: gradual warmup).
 type Warmup struct {
-	Rounds int     `key:"rounds" range:"[1,1000000000]" unit:"rounds" help:"rounds until the rate is then's"`
-	From   float64 `key:"from" default:"0.1" range:"(0,1)" help:"part of the rate in round 1"`
-	Then   Eta     `key:"then" default:"fixed" help:"schedule to whose rate it grows"`
+	Rounds      int     `key:"rounds" range:"[1,1000000000]" unit:"rounds" help:"rounds until the rate is then's"`
+	StartFactor float64 `key:"from" default:"0.1" range:"(0,1)" help:"part of the rate in round 1"`
+	Then        Eta     `key:"then" default:"fixed" help:"schedule to whose rate it grows"`
 }
 
 func (s Warmup) Validate() error { return registry.Below("then", Validate(s.Then)) }
@@ -30,5 +30,5 @@ func (s Warmup) part(round int) float64 {
 	if round > s.Rounds {
 		return 1
 	}
-	return linear{}.between(s.From, 1, float64(round-1), float64(s.Rounds))
+	return linear{}.between(s.StartFactor, 1, float64(round-1), float64(s.Rounds))
 }

@@ -45,13 +45,13 @@ func TestSchedulesOfKWorked(t *testing.T) {
 		{"list", ListK{Values: []StepsFrom{{Value: 8}, {Value: 4}, {Value: 16}}}, []at{r(1, 8), r(2, 4), r(3, 16), r(4, 16)}},
 		{"list by rounds", ListK{Values: []StepsFrom{{4, From{Round: 10}}, {2, From{Round: 20}}}}, []at{r(1, 80), r(9, 80), r(10, 4), r(19, 4), r(20, 2), r(99, 2)}},
 		{"list by seconds", ListK{Values: []StepsFrom{{4, From{Seconds: 0.5}}, {2, From{Seconds: 60}}}}, []at{s(0, 80), s(0.4, 80), s(0.5, 4), s(59.9, 4), s(60, 2), s(1e9, 2)}},
-		{"linear", LinearK{To: 20, Span: rounds(10)}, []at{r(1, 80), r(2, 74), r(6, 50), r(11, 20), r(12, 20)}},
-		{"linear, rounded up", LinearK{To: 1, Span: rounds(3)}, []at{r(2, 54), r(3, 28), r(4, 1)}}, // 53.67, 27.33
-		{"linear, growing", LinearK{To: 160, Span: Span{Seconds: 40}}, []at{s(0, 80), s(10, 100), s(40, 160), s(41, 160)}},
-		{"cosine", CosineK{To: 20, Span: rounds(6)}, []at{r(1, 80), r(2, 76), r(3, 65), r(4, 50), r(5, 35), r(7, 20), r(8, 20)}}, // 75.98, 65, 50, 35
-		{"exponential", ExponentialK{To: 5, Span: rounds(4)}, []at{r(1, 80), r(2, 40), r(3, 20), r(4, 10), r(5, 5), r(6, 5)}},
-		{"exponential, growing", ExponentialK{To: 320, Span: Span{Seconds: 2}}, []at{s(0, 80), s(1, 160), s(2, 320), s(3, 320)}},
-		{"exponential by whole factors", ExponentialK{To: 2560, Span: rounds(5)}, []at{r(2, 160), r(3, 320), r(4, 640), r(5, 1280), r(6, 2560)}},
+		{"linear", LinearK{End: 20, Span: rounds(10)}, []at{r(1, 80), r(2, 74), r(6, 50), r(11, 20), r(12, 20)}},
+		{"linear, rounded up", LinearK{End: 1, Span: rounds(3)}, []at{r(2, 54), r(3, 28), r(4, 1)}}, // 53.67, 27.33
+		{"linear, growing", LinearK{End: 160, Span: Span{Seconds: 40}}, []at{s(0, 80), s(10, 100), s(40, 160), s(41, 160)}},
+		{"cosine", CosineK{End: 20, Span: rounds(6)}, []at{r(1, 80), r(2, 76), r(3, 65), r(4, 50), r(5, 35), r(7, 20), r(8, 20)}}, // 75.98, 65, 50, 35
+		{"exponential", ExponentialK{End: 5, Span: rounds(4)}, []at{r(1, 80), r(2, 40), r(3, 20), r(4, 10), r(5, 5), r(6, 5)}},
+		{"exponential, growing", ExponentialK{End: 320, Span: Span{Seconds: 2}}, []at{s(0, 80), s(1, 160), s(2, 320), s(3, 320)}},
+		{"exponential by whole factors", ExponentialK{End: 2560, Span: rounds(5)}, []at{r(2, 160), r(3, 320), r(4, 640), r(5, 1280), r(6, 2560)}},
 		{"cube roots of cubes", ExpressionK{Formula: "k0 / cbrt(r)"}, []at{r(27, 27), r(64, 20), r(125, 16), r(512, 10), r(1000, 8)}},
 		{"a third as a power", ExpressionK{Formula: "k0 / r ** (1/3)"}, []at{r(8, 40), r(64, 20), r(125, 16), r(1000, 8)}},
 		{"decimals", ExpressionK{Formula: "100 * 0.07"}, []at{r(1, 7)}},
@@ -83,7 +83,7 @@ func TestSchedulesOfKWorked(t *testing.T) {
 }
 
 func TestSchedulesOfEtaWorked(t *testing.T) {
-	third := Warmup{Rounds: 4, From: 0.2, Then: ListEta{Values: []RateFrom{{Value: 0.5}, {Value: 1}}}}
+	third := Warmup{Rounds: 4, StartFactor: 0.2, Then: ListEta{Values: []RateFrom{{Value: 0.5}, {Value: 1}}}}
 	for _, c := range []struct {
 		name string
 		eta  Eta
@@ -93,9 +93,9 @@ func TestSchedulesOfEtaWorked(t *testing.T) {
 		{"power 1, at least", PowerEta{Power: "1", Min: 0.05}, map[int]float64{1: 0.4, 2: 0.2, 8: 0.05, 9: 0.05}},
 		{"growing", PowerEta{Power: "-1", Max: 1}, map[int]float64{1: 0.4, 2: 0.8, 3: 1}},
 		{"list", ListEta{Values: []RateFrom{{0.2, From{Round: 3}}}}, map[int]float64{2: 0.4, 3: 0.2, 9: 0.2}},
-		{"linear", LinearEta{To: 0.2, Span: Span{Rounds: 2}}, map[int]float64{1: 0.4, 2: (0.4 + 0.2) / 2, 3: 0.2, 9: 0.2}},
-		{"cosine", CosineEta{To: 0.2, Span: Span{Rounds: 2}}, map[int]float64{1: 0.4, 2: 0.3, 3: 0.2, 9: 0.2}},
-		{"exponential", ExponentialEta{To: 0.1, Span: Span{Rounds: 2}}, map[int]float64{1: 0.4, 2: 0.2, 3: 0.1}},
+		{"linear", LinearEta{End: 0.2, Span: Span{Rounds: 2}}, map[int]float64{1: 0.4, 2: (0.4 + 0.2) / 2, 3: 0.2, 9: 0.2}},
+		{"cosine", CosineEta{End: 0.2, Span: Span{Rounds: 2}}, map[int]float64{1: 0.4, 2: 0.3, 3: 0.2, 9: 0.2}},
+		{"exponential", ExponentialEta{End: 0.1, Span: Span{Rounds: 2}}, map[int]float64{1: 0.4, 2: 0.2, 3: 0.1}},
 		{"warm-up", third, map[int]float64{1: 0.1, 2: 0.4, 3: 0.6, 4: 0.8, 5: 1, 6: 1}},
 		{"formula", ExpressionEta{Formula: "eta0 / r"}, map[int]float64{1: 0.4, 2: 0.2}},
 	} {
@@ -122,12 +122,12 @@ func TestCurvesOfKMeetWholeNumbers(t *testing.T) {
 		k    K
 		want map[float64]int // by the round, or by seconds
 	}{
-		{"exponential to 7", 25, ExponentialK{To: 7, Span: rounds(10)}, map[float64]int{1: 25, 11: 7, 5000: 7}},
-		{"exponential by thirds", 27, ExponentialK{To: 1, Span: rounds(3)}, map[float64]int{1: 27, 2: 9, 3: 3, 4: 1}},
-		{"linear in decimal seconds", 50, LinearK{To: 3, Span: seconds(86.4)}, map[float64]int{0: 50, 86.4: 3, 1e6: 3}},
-		{"linear by a third of the time", 90, LinearK{To: 3, Span: seconds(0.3)}, map[float64]int{0.1: 61, 0.2: 32, 0.3: 3}},
-		{"linear, growing", 3, LinearK{To: 90, Span: seconds(0.3)}, map[float64]int{0.1: 32, 0.2: 61, 0.3: 90}},
-		{"cosine", 9, CosineK{To: 1, Span: rounds(6)}, map[float64]int{1: 9, 3: 7, 4: 5, 5: 3, 7: 1, 8: 1}},
+		{"exponential to 7", 25, ExponentialK{End: 7, Span: rounds(10)}, map[float64]int{1: 25, 11: 7, 5000: 7}},
+		{"exponential by thirds", 27, ExponentialK{End: 1, Span: rounds(3)}, map[float64]int{1: 27, 2: 9, 3: 3, 4: 1}},
+		{"linear in decimal seconds", 50, LinearK{End: 3, Span: seconds(86.4)}, map[float64]int{0: 50, 86.4: 3, 1e6: 3}},
+		{"linear by a third of the time", 90, LinearK{End: 3, Span: seconds(0.3)}, map[float64]int{0.1: 61, 0.2: 32, 0.3: 3}},
+		{"linear, growing", 3, LinearK{End: 90, Span: seconds(0.3)}, map[float64]int{0.1: 32, 0.2: 61, 0.3: 90}},
+		{"cosine", 9, CosineK{End: 1, Span: rounds(6)}, map[float64]int{1: 9, 3: 7, 4: 5, 5: 3, 7: 1, 8: 1}},
 	} {
 		k := kIn(c.k, Setup{K0: c.k0, Eta0: 1})
 		for at, want := range c.want {
@@ -145,7 +145,7 @@ func TestCurvesOfKAreThoseOfWholeNumbers(t *testing.T) {
 		k0, to := rapid.Int64Range(1, 100).Draw(t, "K_0"), rapid.Int64Range(1, 100).Draw(t, "to")
 		n := rapid.Int64Range(1, 6).Draw(t, "rounds")
 		i := rapid.Int64Range(0, n).Draw(t, "rounds before")
-		way := LinearK{To: int(to), Span: Span{Rounds: int(n)}}
+		way := LinearK{End: int(to), Span: Span{Rounds: int(n)}}
 		power := func(x, n int64) *big.Int { return new(big.Int).Exp(big.NewInt(x), big.NewInt(n), nil) }
 		product := new(big.Int).Mul(power(k0, n-i), power(to, i))
 		for name, c := range map[string]struct {
@@ -166,10 +166,10 @@ func TestCurvesOfKAreThoseOfWholeNumbers(t *testing.T) {
 
 // At both ends a rate is what is written, to the bit.
 func TestCurvesOfEtaMeetTheirEnds(t *testing.T) {
-	for _, way := range []LinearEta{{To: 0.07, Span: Span{Rounds: 10}}, {To: 3, Span: Span{Seconds: 86.4}}, {To: 7, Span: Span{Rounds: 10}}, {To: 1e-300, Span: Span{Rounds: 3}}} {
+	for _, way := range []LinearEta{{End: 0.07, Span: Span{Rounds: 10}}, {End: 3, Span: Span{Seconds: 86.4}}, {End: 7, Span: Span{Rounds: 10}}, {End: 1e-300, Span: Span{Rounds: 3}}} {
 		for name, s := range map[string]Eta{"linear": way, "cosine": CosineEta(way), "exponential": ExponentialEta(way)} {
 			eta := etaIn(s, Setup{K0: 1, Eta0: 25})
-			for at, want := range map[float64]float64{0: 25, 86.4: way.To, 1e6: way.To} {
+			for at, want := range map[float64]float64{0: 25, 86.4: way.End, 1e6: way.End} {
 				if got := eta.LearningRate(Progress{Round: 1 + int(at), Seconds: at}); got != want {
 					t.Errorf("%s, %+v: eta = %v at %v, want %v", name, way, got, at, want)
 				}
@@ -206,7 +206,7 @@ func TestARateOfZeroIsKnown(t *testing.T) {
 	}
 	// A formula after a warm-up goes on from its own rate, which is halved: of 0.5 0.25
 	// 0.125 ... a quarter, a half, three quarters, and then all.
-	got := rates(Warmup{Rounds: 3, From: 0.25, Then: ExpressionEta{Formula: "eta / 2"}})
+	got := rates(Warmup{Rounds: 3, StartFactor: 0.25, Then: ExpressionEta{Formula: "eta / 2"}})
 	if want := []float64{0.125, 0.125, 0.09375, 0.0625, 0.03125, 0.015625}; !slices.Equal(got, want) {
 		t.Errorf("rates after a warm-up are %v, want %v", got, want)
 	}
@@ -299,7 +299,7 @@ func TestNeedsFollowWhatIsRead(t *testing.T) {
 		"converged ? 1 : k":     {Validation: true},
 		"straggler_share * eta": {Stragglers: true},
 	} {
-		k, eta := ExpressionK{Formula: text}.Needs(), NeedsOf(Warmup{Rounds: 1, From: 0.5, Then: ExpressionEta{Formula: text}}, Setup{})
+		k, eta := ExpressionK{Formula: text}.Needs(), NeedsOf(Warmup{Rounds: 1, StartFactor: 0.5, Then: ExpressionEta{Formula: text}}, Setup{})
 		if k != want || eta != want {
 			t.Errorf("%s needs %+v and %+v, want %+v", text, k, eta, want)
 		}

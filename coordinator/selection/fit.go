@@ -24,37 +24,37 @@ func init() {
 // Least): at the time at which the fastest has done K_r steps, or later, when the
 // slowest has done the fewest.
 type Fit struct {
-	From  Rule `key:"from" is:"null" help:"how clients are drawn; null: uniform"`
-	Least int  `key:"least" default:"1" range:"[0,1000000]" help:"fewest local steps; a client too slow for them is left out; 0: it is asked for one"`
+	Base     Rule `key:"from" is:"null" help:"how clients are drawn; null: uniform"`
+	MinSteps int  `key:"least" default:"1" range:"[0,1000000]" help:"fewest local steps; a client too slow for them is left out; 0: it is asked for one"`
 }
 
-func (f Fit) Order(s Setup) (Order, error) { return OrUniform(f.From).Order(s) }
+func (f Fit) Order(s Setup) (Order, error) { return OrUniform(f.Base).Order(s) }
 
-func (f Fit) Query() int { return QueryOf(f.From) }
+func (f Fit) Query() int { return QueryOf(f.Base) }
 
 // DrawsBy fits the steps of the clients that From draws.
 func (f Fit) DrawsBy() Rule {
-	if s, ok := f.From.(ByLosses); ok {
-		f.From = s.DrawsBy()
+	if s, ok := f.Base.(ByLosses); ok {
+		f.Base = s.DrawsBy()
 	}
 	return f
 }
 
 // Limit is the most steps, up to k, that are expected to fit the deadline.
 func (f Fit) Limit(s *Setup, client, k int) int {
-	k = LimitOf(f.From, s, client, k)
+	k = LimitOf(f.Base, s, client, k)
 	if s.Deadline == 0 || s.Expect(client, k) <= s.Deadline {
 		return k
 	}
-	least := f.fewest(k)
-	if f.Least > 0 && s.Expect(client, least) > s.Deadline {
+	fewest := f.fewest(k)
+	if f.MinSteps > 0 && s.Expect(client, fewest) > s.Deadline {
 		return 0
 	}
-	return least + sort.Search(k-least, func(more int) bool { return s.Expect(client, least+more+1) > s.Deadline })
+	return fewest + sort.Search(k-fewest, func(more int) bool { return s.Expect(client, fewest+more+1) > s.Deadline })
 }
 
 // fewest is the fewest steps of a client that does k if it is not limited.
-func (f Fit) fewest(k int) int { return max(min(f.Least, k), 1) }
+func (f Fit) fewest(k int) int { return max(min(f.MinSteps, k), 1) }
 
 // Deadline is the time of the fastest client of all its steps or, if that is later,
 // that of the slowest of the fewest.
@@ -62,7 +62,7 @@ func (f Fit) Deadline(s *Setup, clients []int32, steps func(client int) int) Tim
 	fastest := MaxTime
 	slowest := Time(0)
 	for _, client := range clients {
-		k := LimitOf(f.From, s, int(client), steps(int(client)))
+		k := LimitOf(f.Base, s, int(client), steps(int(client)))
 		fastest = min(fastest, s.Expect(int(client), k))
 		slowest = max(slowest, s.Expect(int(client), f.fewest(k)))
 	}
@@ -70,16 +70,16 @@ func (f Fit) Deadline(s *Setup, clients []int32, steps func(client int) int) Tim
 }
 
 func (f Fit) Needs() Needs {
-	n := registry.NeedsOf(f.From)
+	n := registry.NeedsOf(f.Base)
 	n.Rounds = true
 	n.Times = true
 	return n
 }
 
 func (f Fit) Validate(cohort, clients int) error {
-	return registry.Below("from", Validate(f.From, cohort, clients))
+	return registry.Below("from", Validate(f.Base, cohort, clients))
 }
 
 func (f Fit) String() string {
-	return fmt.Sprintf("%v, with local steps that fit the round", OrUniform(f.From))
+	return fmt.Sprintf("%v, with local steps that fit the round", OrUniform(f.Base))
 }

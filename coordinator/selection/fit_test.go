@@ -27,7 +27,7 @@ func TestFitIsTheLargestKThatFits(t *testing.T) {
 
 // A summary speaks of no deadline where there may be none.
 func TestFitSaysWhatFits(t *testing.T) {
-	if got, want := (Fit{From: RoundRobin{}}).String(), "in turn, with local steps that fit the round"; got != want {
+	if got, want := (Fit{Base: RoundRobin{}}).String(), "in turn, with local steps that fit the round"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
@@ -40,7 +40,7 @@ func TestFitLeavesOutWhoIsTooSlow(t *testing.T) {
 		{1, 20, 8, 8}, {1, 21, 8, 7}, {1, 90, 8, 1}, {1, 91, 8, 0}, {0, 91, 8, 1},
 		{5, 50, 8, 5}, {5, 51, 8, 0}, {5, 60, 4, 4}, {5, 61, 4, 0},
 	} {
-		if got := (Fit{Least: x.least}).Limit(&s, x.client, x.k); got != x.want {
+		if got := (Fit{MinSteps: x.least}).Limit(&s, x.client, x.k); got != x.want {
 			t.Errorf("least %d: client %d does %d of %d steps, want %d", x.least, x.client, got, x.k, x.want)
 		}
 	}

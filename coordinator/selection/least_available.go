@@ -57,22 +57,22 @@ type forecasts struct {
 }
 
 type forecast struct {
-	there  float64 // share of the window
-	place  uint64  // among equal ones
-	client int32
+	available float64 // share of the window
+	place     uint64  // among equal ones
+	client    int32
 }
 
 func (f *forecasts) Start(number int, now Time) {
 	f.list = f.list[:0]
-	from := min(now+f.window, MaxTime-f.window)
+	windowStart := min(now+f.window, MaxTime-f.window)
 	for client := range f.setup.Clients {
 		h := keyed.Hash(f.setup.Seed, keyed.Forecast, uint64(number), uint64(client))
-		x := forecast{there: 1, place: h, client: int32(client)}
+		x := forecast{available: 1, place: h, client: int32(client)}
 		switch {
 		case f.wrong > 0 && keyed.Float64(keyed.Nth(h, 0)) < f.wrong:
-			x.there = keyed.Float64(keyed.Nth(h, 1))
-		case f.setup.There != nil && client < f.setup.Simulated:
-			x.there = f.setup.There(client, from, from+f.window)
+			x.available = keyed.Float64(keyed.Nth(h, 1))
+		case f.setup.AvailableShare != nil && client < f.setup.Simulated:
+			x.available = f.setup.AvailableShare(client, windowStart, windowStart+f.window)
 		}
 		f.list = append(f.list, x)
 	}
@@ -92,7 +92,7 @@ func (f *forecasts) Len() int { return len(f.list) }
 func (f *forecasts) Less(i, j int) bool {
 	a := &f.list[i]
 	b := &f.list[j]
-	return cmp.Or(cmp.Compare(a.there, b.there), cmp.Compare(a.place, b.place), cmp.Compare(a.client, b.client)) < 0
+	return cmp.Or(cmp.Compare(a.available, b.available), cmp.Compare(a.place, b.place), cmp.Compare(a.client, b.client)) < 0
 }
 
 func (f *forecasts) Swap(i, j int) { f.list[i], f.list[j] = f.list[j], f.list[i] }

@@ -9,7 +9,7 @@ import (
 // leastAvailable is an order of clients of whom there says how available they are.
 func leastAvailable(t *testing.T, clients int, wrong float64, there func(client int, from, to Time) float64) Order {
 	t.Helper()
-	o, err := LeastAvailable{Seconds: 10e-9, Error: wrong}.Order(Setup{Seed: 5, Clients: clients, Simulated: clients, There: there})
+	o, err := LeastAvailable{Seconds: 10e-9, Error: wrong}.Order(Setup{Seed: 5, Clients: clients, Simulated: clients, AvailableShare: there})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func TestWindowsEndByTheEndOfTime(t *testing.T) {
 	for _, now := range []Time{0, 1e17, 2e18, MaxTime} {
 		for _, given := range []LeastAvailable{{Seconds: 4e9}, {}} {
 			asked := 0
-			o, err := given.Order(Setup{Seed: 5, Clients: 1, Simulated: 1, Deadline: window, There: func(_ int, from, to Time) float64 {
+			o, err := given.Order(Setup{Seed: 5, Clients: 1, Simulated: 1, Deadline: window, AvailableShare: func(_ int, from, to Time) float64 {
 				if asked++; from < 0 || to-from != window || to > MaxTime || now == 0 && from != MaxTime-window {
 					t.Errorf("at %d the window is %d to %d", now, from, to)
 				}

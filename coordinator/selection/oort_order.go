@@ -101,26 +101,26 @@ func (d *clientDraw) next() (client int32, ok bool) {
 
 // take draws n clients, of whom the list must have as many left, and appends them to another
 // list.
-func (d *clientDraw) take(n int, to []int32) []int32 {
+func (d *clientDraw) take(n int, list []int32) []int32 {
 	for range n {
 		client, _ := d.next()
-		to = append(to, client)
+		list = append(list, client)
 	}
-	return to
+	return list
 }
 
 // Start chooses the cohort among the clients that are free: known clients by their utility,
 // new ones by their speed.
 func (o *oortOrder) Start(round int, _ Time) {
 	clear(o.given)
-	known, fresh, tired := o.freeClients()
-	utility := o.utilities(int64(round), known)
-	byUtility := known
+	familiar, fresh, tired := o.freeClients()
+	utility := o.utilities(int64(round), familiar)
+	byUtility := familiar
 	slices.SortFunc(byUtility, func(a, b int32) int {
 		return cmp.Or(cmp.Compare(utility[b], utility[a]), cmp.Compare(a, b))
 	})
 
-	exploited, explored := o.shares(len(known), len(fresh))
+	exploited, explored := o.shares(len(familiar), len(fresh))
 	admitted := o.admitted(byUtility, utility, exploited)
 	utilityOf := func(client int32) float64 { return utility[client] }
 	o.cohort = o.drawFrom(admitted, utilityOf, keyed.Cohort, round).take(exploited, o.cohort[:0])
@@ -138,7 +138,7 @@ func (o *oortOrder) Start(round int, _ Time) {
 // freeClients lists the clients that are free by what they are, each list by client: known
 // ones, of whom an update was accepted; fresh ones, of whom none was; and tired ones, which
 // have had as many tasks as they may.
-func (o *oortOrder) freeClients() (known, fresh, tired []int32) {
+func (o *oortOrder) freeClients() (familiar, fresh, tired []int32) {
 	for i := range o.Clients {
 		c := &o.Clients[i]
 		isTired := o.Picks > 0 && c.Picks >= int64(o.Picks)
@@ -147,33 +147,33 @@ func (o *oortOrder) freeClients() (known, fresh, tired []int32) {
 		case isTired:
 			tired = append(tired, int32(i))
 		case c.Last != noUpdate:
-			known = append(known, int32(i))
+			familiar = append(familiar, int32(i))
 		default:
 			fresh = append(fresh, int32(i))
 		}
 	}
-	return known, fresh, tired
+	return familiar, fresh, tired
 }
 
 // shares splits the cohort between clients that are exploited, of the given number of known
 // ones, and clients that are explored, of the given number of fresh ones. A part epsilon is
 // explored, and more where the known ones are too few.
-func (o *oortOrder) shares(known, fresh int) (exploited, explored int) {
+func (o *oortOrder) shares(familiar, fresh int) (exploited, explored int) {
 	cohort := o.setup.Cohort
 	explored = min(int(o.Epsilon*float64(cohort)), fresh)
-	exploited = min(cohort-explored, known)
+	exploited = min(cohort-explored, familiar)
 	return exploited, min(cohort-exploited, fresh)
 }
 
 // utilities returns the utility of each of the known clients in a round, by the formula at
 // [Oort].
-func (o *oortOrder) utilities(round int64, known []int32) map[int32]float64 {
-	utility := make(map[int32]float64, len(known))
-	if len(known) == 0 {
+func (o *oortOrder) utilities(round int64, familiar []int32) map[int32]float64 {
+	utility := make(map[int32]float64, len(familiar))
+	if len(familiar) == 0 {
 		return utility
 	}
-	statistical := make([]float64, 0, len(known))
-	for _, client := range known {
+	statistical := make([]float64, 0, len(familiar))
+	for _, client := range familiar {
 		statistical = append(statistical, o.Clients[client].Utility)
 	}
 	slices.Sort(statistical)
@@ -182,7 +182,7 @@ func (o *oortOrder) utilities(round int64, known []int32) map[int32]float64 {
 	lowest := float64(0.999 * statistical[0])
 	extent := max(statistical[len(statistical)-1]-lowest, 1e-4)
 	logRound := exact.Log(float64(round))
-	for _, client := range known {
+	for _, client := range familiar {
 		c := &o.Clients[client]
 		normalized := (min(c.Utility, bound) - lowest) / extent
 		uncertainty := math.Sqrt(0.1 * logRound / float64(c.Last)) // grows while no update is accepted

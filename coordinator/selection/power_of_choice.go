@@ -23,17 +23,17 @@ func init() {
 // drop out the round closes with nothing accepted.
 type PowerOfChoice struct {
 	Candidates int  `key:"candidates" range:"[1,1000000]" help:"clients asked for their loss"`
-	From       Rule `key:"from" is:"null" help:"how candidates are drawn; null: uniform"`
+	Base       Rule `key:"from" is:"null" help:"how candidates are drawn; null: uniform"`
 }
 
 func (p PowerOfChoice) Order(s Setup) (Order, error) { return p.DrawsBy().Order(s) }
 
 func (p PowerOfChoice) Query() int { return p.Candidates }
 
-func (p PowerOfChoice) DrawsBy() Rule { return OrUniform(p.From) }
+func (p PowerOfChoice) DrawsBy() Rule { return OrUniform(p.Base) }
 
 func (p PowerOfChoice) Needs() Needs {
-	n := registry.NeedsOf(p.From)
+	n := registry.NeedsOf(p.Base)
 	n.Losses = true
 	n.Candidates = true
 	n.Rounds = true
@@ -42,7 +42,7 @@ func (p PowerOfChoice) Needs() Needs {
 
 // Validate refuses candidates that are drawn by asking others, too.
 func (p PowerOfChoice) Validate(cohort, clients int) error {
-	if err := checkCandidates(p.Candidates, p.From, cohort, clients); err != nil || QueryOf(p.From) == 0 {
+	if err := checkCandidates(p.Candidates, p.Base, cohort, clients); err != nil || QueryOf(p.Base) == 0 {
 		return err
 	}
 	return registry.Errorf("from", "candidates cannot be drawn by asking other candidates for their losses")
@@ -50,7 +50,7 @@ func (p PowerOfChoice) Validate(cohort, clients int) error {
 
 // checkCandidates refuses fewer candidates than places, more than clients, and what is
 // wrong with how they are drawn.
-func checkCandidates(n int, from Rule, cohort, clients int) error {
+func checkCandidates(n int, base Rule, cohort, clients int) error {
 	if n < cohort {
 		return registry.Errorf(
 			"candidates",
@@ -59,7 +59,7 @@ func checkCandidates(n int, from Rule, cohort, clients int) error {
 			cohort,
 		)
 	}
-	return cmp.Or(atMost("candidates", n, clients), registry.Below("from", Validate(from, n, clients)))
+	return cmp.Or(atMost("candidates", n, clients), registry.Below("from", Validate(base, n, clients)))
 }
 
 func (p PowerOfChoice) String() string {

@@ -81,7 +81,7 @@ func TestTheLeastAvailableArePublished(t *testing.T) {
 		}
 		o, err := selection.LeastAvailable{Seconds: mu}.Order(selection.Setup{
 			Seed: uint64(population), Clients: n, Simulated: n, Cohort: 1,
-			There: func(client int, from, to selection.Time) float64 {
+			AvailableShare: func(client int, from, to selection.Time) float64 {
 				return share(stays[client], from.Seconds(), to.Seconds())
 			},
 		})

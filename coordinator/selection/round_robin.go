@@ -19,10 +19,10 @@ func (RoundRobin) Needs() Needs   { return Needs{Rounds: true} }
 func (RoundRobin) String() string { return "in turn" }
 
 // circle goes once around the clients in each round.
-type circle struct{ clients, cohort, at, given int64 }
+type circle struct{ clients, cohort, next, given int64 }
 
 func (c *circle) Start(round int, _ Time) {
-	c.at = int64(round-1) * c.cohort % c.clients
+	c.next = int64(round-1) * c.cohort % c.clients
 	c.given = 0
 }
 
@@ -30,8 +30,8 @@ func (c *circle) Next() (client int, ok bool) {
 	if c.given == c.clients {
 		return 0, false
 	}
-	client = int(c.at)
-	c.at = (c.at + 1) % c.clients
+	client = int(c.next)
+	c.next = (c.next + 1) % c.clients
 	c.given = c.given + 1
 	return client, true
 }

@@ -149,8 +149,8 @@ type Setup struct {
 	Free func(client int) bool
 	// There is the share of a time in which a client can be asked; nil: it always can.
 	// It knows the first Simulated clients; the others are devices.
-	There     func(client int, from, to Time) float64
-	Simulated int
+	AvailableShare func(client int, start, end Time) float64
+	Simulated      int
 }
 
 // atMost refuses an option that is more than there are clients; 0: their number is not
@@ -221,20 +221,20 @@ const tries = 64
 // weights: by trying or, where few are free, by listing them; each gives it those without a
 // task. Its draws are keyed (task, try). It returns false if there is none to draw.
 func Draw(
-	from SingleOrder,
+	order SingleOrder,
 	seed, task uint64,
 	available func(client int) bool,
 	each func(func(client int)),
 ) (client int, ok bool) {
 	for try := range uint64(tries) {
-		if client := from.Pick(keyed.Hash(seed, keyed.Replacement, task, try)); available(client) {
+		if client := order.Pick(keyed.Hash(seed, keyed.Replacement, task, try)); available(client) {
 			return client, true
 		}
 	}
 	total := uint64(0)
 	var free []int32
 	each(func(client int) {
-		if w := from.Weight(client); w > 0 && available(client) {
+		if w := order.Weight(client); w > 0 && available(client) {
 			free = append(free, int32(client))
 			total += w
 		}
@@ -244,7 +244,7 @@ func Draw(
 	}
 	x := keyed.Below(keyed.Hash(seed, keyed.Replacement, task, tries), total)
 	for _, c := range free {
-		w := from.Weight(int(c))
+		w := order.Weight(int(c))
 		if x < w {
 			return int(c), true
 		}

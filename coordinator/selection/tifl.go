@@ -80,18 +80,18 @@ type tierMemory struct {
 
 // tieredClient is what is remembered of one client.
 type tieredClient struct {
-	Tier  int32
-	Tasks int32   // accepted tasks
-	Ratio float64 // sum over these of the time taken in proportion to the one expected
-	Loss  float64 // newest
-	Told  bool    // there is one
+	Tier    int32
+	Tasks   int32   // accepted tasks
+	Ratio   float64 // sum over these of the time taken in proportion to the one expected
+	Loss    float64 // newest
+	HasLoss bool    // there is one
 }
 
 // tier is what is remembered of one tier.
 type tier struct {
 	Remaining, Weight int64   // credits; Weight of a draw
 	Loss              float64 // Interval rounds before, or highest
-	Known             int     // 1: there was one
+	LossCount         int     // 1: there was one
 
 	members []int32 // ascending
 }
@@ -145,25 +145,25 @@ func (o *tiered) Start(round int, _ Time) {
 	o.draws = 0
 	o.queue = nil
 	o.drawn = o.drawn[:0]
-	var left, spent []int
+	var eligible, spent []int
 	total := uint64(0)
 	for i := range o.Groups {
 		if t := &o.Groups[i]; o.Credits > 0 && t.Remaining == 0 {
 			spent = append(spent, i)
 		} else {
-			left = append(left, i)
+			eligible = append(eligible, i)
 			total += uint64(t.Weight)
 		}
 	}
-	for len(left) > 0 {
+	for len(eligible) > 0 {
 		x := keyed.Below(keyed.Hash(o.s.Seed, keyed.Tier, o.round, uint64(len(o.drawn))), total)
 		i := 0
-		for ; x >= uint64(o.Groups[left[i]].Weight); i++ {
-			x -= uint64(o.Groups[left[i]].Weight)
+		for ; x >= uint64(o.Groups[eligible[i]].Weight); i++ {
+			x -= uint64(o.Groups[eligible[i]].Weight)
 		}
-		total -= uint64(o.Groups[left[i]].Weight)
-		o.drawn = append(o.drawn, left[i])
-		left = slices.Delete(left, i, i+1)
+		total -= uint64(o.Groups[eligible[i]].Weight)
+		o.drawn = append(o.drawn, eligible[i])
+		eligible = slices.Delete(eligible, i, i+1)
 	}
 	o.drawn = append(o.drawn, spent...)
 	i := slices.IndexFunc(o.drawn, func(i int) bool {
@@ -202,7 +202,7 @@ func (o *tiered) Ended(client, steps int, took Time, accepted bool) {
 
 func (o *tiered) Trained(client int, loss float64) {
 	o.Clients[client].Loss = loss
-	o.Clients[client].Told = true
+	o.Clients[client].HasLoss = true
 }
 
 // Closed pays for the round, and adapts the probabilities and the tiers when it is time.
@@ -214,13 +214,13 @@ func (o *tiered) Closed(round int, _ float64) {
 		return
 	}
 	if now, t := o.losses(), &o.Groups[o.Current]; o.Before &&
-		(t.Known == 0 || now[o.Current].Known == 0 || now[o.Current].Loss >= t.Loss) {
+		(t.LossCount == 0 || now[o.Current].LossCount == 0 || now[o.Current].Loss >= t.Loss) {
 		o.weigh(now)
 	}
 	o.sort()
 	for i, t := range o.losses() {
 		o.Groups[i].Loss = t.Loss
-		o.Groups[i].Known = t.Known
+		o.Groups[i].LossCount = t.LossCount
 	}
 	o.Before = true
 }
@@ -243,14 +243,14 @@ func (o *tiered) losses() []tier {
 	for i := range o.Groups {
 		n := 0
 		for _, client := range o.Groups[i].members {
-			if c := &o.Clients[client]; c.Told {
+			if c := &o.Clients[client]; c.HasLoss {
 				list[i].Loss += c.Loss
 				n++
 			}
 		}
 		if n > 0 {
 			list[i].Loss = list[i].Loss / float64(n)
-			list[i].Known = 1
+			list[i].LossCount = 1
 		}
 	}
 	return list
@@ -263,7 +263,7 @@ func (o *tiered) weigh(now []tier) {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(i, j int) int {
-		return cmp.Or(cmp.Compare(now[i].Known, now[j].Known), cmp.Compare(now[j].Loss, now[i].Loss))
+		return cmp.Or(cmp.Compare(now[i].LossCount, now[j].LossCount), cmp.Compare(now[j].Loss, now[i].Loss))
 	})
 	for rank, i := range order {
 		o.Groups[i].Weight = int64(len(order) - rank)

@@ -41,7 +41,7 @@ var kinds = [...]round.EventKind{
 	record.Answer_UPDATE:    round.Planned,
 	record.Answer_SILENT:    round.Silent,
 	record.Answer_REFUSED:   round.Invalid,
-	record.Answer_OVERTAKEN: round.Overtaken,
+	record.Answer_OVERTAKEN: round.TimedOut,
 }
 
 // Bytes is how much the log grows with so many updates of a model of so many parameters.

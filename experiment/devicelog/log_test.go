@@ -27,7 +27,7 @@ func someAnswers() []*realdevices.Answer {
 		{Kind: round.Planned, Task: first, Client: 200, Plan: round.Plan{Download: 1, Compute: 2, Upload: 3}, Loss: 4.1, Samples: 170, Values: []float32{1, -2.5, math.SmallestNonzeroFloat32}},
 		{Kind: round.Silent, Task: first + 1, Client: 201},
 		{Kind: round.Invalid, Task: first + 2, Client: 200, Plan: round.Plan{Compute: 5}},
-		{Kind: round.Overtaken, Task: first + 3, Client: 201, Plan: round.Plan{Compute: 7}},
+		{Kind: round.TimedOut, Task: first + 3, Client: 201, Plan: round.Plan{Compute: 7}},
 	}
 }
 

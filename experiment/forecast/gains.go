@@ -80,15 +80,15 @@ func (f *Forecast) gain(ctx context.Context, p *problem.Problem, limit round.Tim
 			},
 		}
 		stop, _, err := t.play(ctx)
-		whole = cmp.Or(whole, stop.At)
+		whole = cmp.Or(whole, stop.EndTime)
 		if errors.Is(err, errNoEnd) { // without a class, whose updates were the only ones: its rounds have a length
 			err = nil
 		}
 		if out >= 0 &&
-			(stop.Rounds == 0 || slices.Contains([]string{round.Deserted, round.Drained, round.LeftOut}, stop.Reason)) {
+			(stop.Rounds == 0 || slices.Contains([]string{round.NoClients, round.BatteryEmpty, round.Excluded}, stop.Reason)) {
 			return math.Inf(1), err
 		}
-		return stop.At.Seconds() / float64(max(1, stop.Rounds)), err
+		return stop.EndTime.Seconds() / float64(max(1, stop.Rounds)), err
 	}
 	none := func(int, int) bool { return false }
 	last := round.TaskReport{Client: -1}

@@ -143,11 +143,11 @@ func playPart(
 	}
 	if draw > 0 &&
 		limit > 0 &&
-		stop.At > 0 &&
+		stop.EndTime > 0 &&
 		stop.Rounds != n { // without the round that it broke off
-		by = limit.Seconds() / stop.At.Seconds()
+		by = limit.Seconds() / stop.EndTime.Seconds()
 	}
-	return []float64{by * float64(stop.Rounds), by * stop.At.Seconds(), by * steps}, stop.At, nil
+	return []float64{by * float64(stop.Rounds), by * stop.EndTime.Seconds(), by * steps}, stop.EndTime, nil
 }
 
 // thinned is a schedule of K that decides for one of so many rounds, at a place among them.

@@ -55,7 +55,7 @@ func TestARunIsForeseenExactly(t *testing.T) {
 			t.Fatal(err)
 		}
 		f := foreseen(t, p, mostPlayed)
-		if f.Rounds != stop.Rounds || f.Virtual != stop.At.Seconds() || f.Steps != steps || f.About || f.VirtualWithin != nil {
+		if f.Rounds != stop.Rounds || f.Virtual != stop.EndTime.Seconds() || f.Steps != steps || f.About || f.VirtualWithin != nil {
 			t.Errorf("%v: %d rounds, %g s, %d steps, want %+v, %d steps", sets, f.Rounds, f.Virtual, f.Steps, stop, steps)
 		}
 		if minutes := f.Virtual / 60; len(sets) == 4 && math.Abs(minutes-48) > 0.005 {

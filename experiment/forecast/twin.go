@@ -149,7 +149,7 @@ func (t *twin) draw(ctx context.Context, n int, report func(*measured)) error {
 						round.Event{Kind: round.Joined, Client: t.first + d, Samples: t.told[t.first+d].Joined},
 					)
 				case !now && there[d]:
-					list = append(list, round.Event{Kind: round.Left, Client: t.first + d})
+					list = append(list, round.Event{Kind: round.Departed, Client: t.first + d})
 				}
 				there[d] = now
 			}

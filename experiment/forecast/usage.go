@@ -114,7 +114,7 @@ func usageOfDraw(ctx context.Context, p *problem.Problem, n int, stop round.Limi
 	}
 	used := recorder.Usage(true)
 	joules := math.NaN()
-	seconds := ended.At.Seconds()
+	seconds := ended.EndTime.Seconds()
 	if stop.Rounds == 0 && ended.Outcomes[round.Accepted] < stop.Accepted {
 		seconds = math.NaN()
 	}

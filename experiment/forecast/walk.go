@@ -179,8 +179,8 @@ func playedRound(p *problem.Problem, k int) expected {
 	c.Schedule.K0 = k
 	c.Stop = config.Stop{Rounds: max(1, min(triedRounds, triedTasks/max(1, c.Cohort)))}
 	stop, _, err := Play(context.Background(), &own)
-	if err != nil || stop.Rounds == 0 || stop.At == 0 {
+	if err != nil || stop.Rounds == 0 || stop.EndTime == 0 {
 		return expected{round.Time(1+k) * 1e9, float64(max(1, c.Cohort))}
 	}
-	return expected{stop.At / round.Time(stop.Rounds), float64(stop.Outcomes[round.Accepted]) / float64(stop.Rounds)}
+	return expected{stop.EndTime / round.Time(stop.Rounds), float64(stop.Outcomes[round.Accepted]) / float64(stop.Rounds)}
 }

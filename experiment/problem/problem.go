@@ -534,7 +534,7 @@ func (p *Timing) checkPhases() error {
 		}
 		steps := c.Schedule.K0
 		if e.Batch > 0 {
-			steps = e.Of(client).Steps(steps*schedule.Parts, float64(p.Set.Samples(client)))
+			steps = e.ForClient(client).Steps(steps*schedule.Parts, float64(p.Set.Samples(client)))
 		}
 		if _, err := p.Fleet.Expect(client, steps, fleet.SameBits(0)); err != nil {
 			return &config.KeyError{
@@ -570,7 +570,7 @@ func (p *Timing) checkSteps(e schedule.Epochs) error {
 	}
 	for client := range p.Config.Clients {
 		k0, samples := p.Config.Schedule.K0, p.Set.Samples(client)
-		if e.Of(client).Steps(k0*schedule.Parts, float64(samples)) > round.MaxLocalSteps {
+		if e.ForClient(client).Steps(k0*schedule.Parts, float64(samples)) > round.MaxLocalSteps {
 			return &config.KeyError{
 				Key: "schedule.k0",
 				Problem: fmt.Sprintf(

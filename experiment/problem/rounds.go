@@ -117,7 +117,7 @@ func (p *Problem) Rounds(limit round.Time) (r round.Config, err error) {
 	if c.EverAbsent() { // otherwise nobody needs to be asked
 		r.Available = func(client int, t round.Time) bool { return p.Fleet.Available(client, int64(t)) }
 		r.NextChange = p.nextChange
-		r.There = p.availableShare
+		r.AvailableShare = p.availableShare
 	}
 	if p.Fleet.Batteries() {
 		r.Batteries = batteries{p.Fleet}
@@ -144,7 +144,7 @@ func (p *Timing) epochs() (e schedule.Epochs) {
 	for client := range c.Clients {
 		all += p.Set.Samples(client)
 	}
-	return schedule.Epochs{Batch: c.Batch, Samples: float64(all) / float64(c.Clients), Own: p.Batch()}
+	return schedule.Epochs{Batch: c.Batch, Samples: float64(all) / float64(c.Clients), PerClient: p.Batch()}
 }
 
 // InitialSteps is K_0 in local steps, with epochs those of a client of mean size.

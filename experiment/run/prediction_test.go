@@ -32,8 +32,8 @@ func TestPlayedTimesAreThoseOfTheRun(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v: %v", sets, err)
 		}
-		if got := fmt.Sprintf("%016x", fingerprint); got != s.Fingerprint || stop.At.Seconds() != s.VirtualSeconds || stop.Rounds != s.Rounds {
-			t.Errorf("%v: played to %s after %d rounds and %g s; the run came to %s after %d and %g s", sets, got, stop.Rounds, stop.At.Seconds(), s.Fingerprint, s.Rounds, s.VirtualSeconds)
+		if got := fmt.Sprintf("%016x", fingerprint); got != s.Fingerprint || stop.EndTime.Seconds() != s.VirtualSeconds || stop.Rounds != s.Rounds {
+			t.Errorf("%v: played to %s after %d rounds and %g s; the run came to %s after %d and %g s", sets, got, stop.Rounds, stop.EndTime.Seconds(), s.Fingerprint, s.Rounds, s.VirtualSeconds)
 		}
 		if err := p.Close(); err != nil {
 			t.Error(err)

@@ -344,7 +344,7 @@ func (r *recorder) summary(result *coordinator.Result) folder.Summary {
 		Seed:             c.Seed,
 		Completed:        result.Completed,
 		Rounds:           stop.Rounds,
-		VirtualSeconds:   stop.At.Seconds(),
+		VirtualSeconds:   stop.EndTime.Seconds(),
 		WallSeconds:      time.Since(r.started).Seconds(),
 		SGDSteps:         last.SGDSteps,
 		RelativeSGDSteps: metrics.Measured(r.p.relativeSteps(last.SGDSteps, stop)),
@@ -385,7 +385,7 @@ func (r *recorder) summary(result *coordinator.Result) folder.Summary {
 	loss := math.NaN()
 	if stop.Evaluated {
 		loss = stop.ValidationLoss
-		r.noteBest(loss, stop.Metrics, stop.At)
+		r.noteBest(loss, stop.Metrics, stop.EndTime)
 	}
 	s.TimeToTarget = metrics.Measured(r.saved.Reached)
 	s.TrainingLoss = metrics.Measured(last.WindowLoss)

@@ -250,7 +250,7 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 		return s, errors.Join(runErr, previous.abandon(results))
 	}
 	switch result.Stop.Reason {
-	case round.Deserted, round.Drained, round.LeftOut: // of which the configuration says nothing
+	case round.NoClients, round.BatteryEmpty, round.Excluded: // of which the configuration says nothing
 		p.options.Notify(fmt.Sprintf("The run ended after %d rounds: %s.", result.Stop.Rounds, result.Stop.Reason))
 	}
 	s = r.summary(result)
@@ -329,7 +329,7 @@ func (p *experiment) fixedRuntime(ctx context.Context, n int) (round.Time, error
 	if err == nil && stop.Rounds < n {
 		err = fmt.Errorf("the fixed schedule ends after %d of %d rounds: %s", stop.Rounds, n, stop.Reason)
 	}
-	return stop.At, err
+	return stop.EndTime, err
 }
 
 // longTiming is how many tasks take so long to be played that the user is told. A test sets it
@@ -341,7 +341,7 @@ var longTiming = 5_000_000
 // to compare with.
 func (p *experiment) relativeSteps(steps int64, stop *round.Stop) float64 {
 	k0 := float64(p.InitialSteps() * max(1, p.Config.Aggregate.SiteRounds))
-	end := stop.At
+	end := stop.EndTime
 	if n := p.Config.Stop.EqualRuntimeRounds; n > 0 && p.Config.Stop.VirtualSeconds == 0 && stop.TimeUp {
 		return float64(steps) / (float64(n) * k0)
 	}

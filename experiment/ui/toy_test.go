@@ -40,7 +40,7 @@ func TestAValueIsOneEntry(t *testing.T) {
 	defer func() { metrics.Columns = before }()
 	metrics.Columns = append(before[:len(before):len(before)], metrics.Column{
 		Name: "toy", Help: "clients that the selection left out, and a toy", Unit: "clients", Title: "A toy", Figure: true,
-		Field: func(r *round.Report) any { return &r.LeftOut },
+		Field: func(r *round.Report) any { return &r.Excluded },
 	})
 
 	dir := filepath.Join(t.TempDir(), "run")
@@ -61,8 +61,8 @@ func TestAValueIsOneEntry(t *testing.T) {
 	var want []float64
 	sum := 0
 	for _, r := range rounds {
-		want = append(want, float64(r.LeftOut))
-		sum += r.LeftOut
+		want = append(want, float64(r.Excluded))
+		sum += r.Excluded
 	}
 	if sum == 0 {
 		t.Fatal("the run leaves out nobody: it is not what this test needs")

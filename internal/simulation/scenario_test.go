@@ -216,7 +216,7 @@ func (w *world) run(r *rand.Rand) (c round.Config, chosen string) {
 			return round.Time(0.25e9) + round.Time(steps)*30e6*round.Time(1+client%3)
 		},
 	}
-	choices := append(every(selection.Rules, 8), selection.PowerOfChoice{Candidates: 8, From: selection.RoundRobin{}})
+	choices := append(every(selection.Rules, 8), selection.PowerOfChoice{Candidates: 8, Base: selection.RoundRobin{}})
 	choices = slices.DeleteFunc(choices, func(choose selection.Rule) bool {
 		x := c
 		x.Select = choose

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"fedpace/bus/gateway"
-	"fedpace/coordinator/realdevices"
 	"fedpace/coordinator/round"
 	"fedpace/learn/metric"
 )
@@ -77,7 +75,7 @@ type Run struct {
 	Remaining func() (seconds, low, high float64, ok bool)
 	// Seen is what is known of each real device. It may be nil, is safe for concurrent use and
 	// answers after the run's end, too.
-	Seen func() []gateway.Seen
+	Seen func() []Device
 	// Waiting is what the server has been waited for to do, and since when; "": for
 	// nothing, or not for long. It may be nil and is safe for concurrent use.
 	Waiting func() (action string, since time.Time)
@@ -135,7 +133,7 @@ type Stats struct {
 	Due        time.Time     // when the next one is
 	// CheckpointFailures counts the checkpoints that could not be written.
 	CheckpointFailures int64
-	Devices            realdevices.Stats
+	Devices            DeviceStats
 	Server             *ServerStats // nil: the run has no server of its own that listens
 	NATS               *NATSStats   // nil: it has none
 }
@@ -171,7 +169,7 @@ const (
 
 // ByVersion groups devices by the version that each of them told, the most frequent
 // version first. Devices whose version is empty told none and are left out.
-func ByVersion(devices []gateway.Seen) (list []DeviceVersion) {
+func ByVersion(devices []Device) (list []DeviceVersion) {
 	places := map[string]int{}
 	for _, d := range devices {
 		v := d.Version

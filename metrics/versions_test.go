@@ -5,23 +5,21 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"fedpace/bus/gateway"
 )
 
 // Devices are counted by version, the most frequent first; what devices make up stays small.
 func TestByVersion(t *testing.T) {
-	got := ByVersion([]gateway.Seen{{Name: "a", Version: "v2"}, {Name: "b", Version: "v1"}, {Name: "c"}, {Name: "d", Version: "v1"}})
+	got := ByVersion([]Device{{Name: "a", Version: "v2"}, {Name: "b", Version: "v1"}, {Name: "c"}, {Name: "d", Version: "v1"}})
 	want := []DeviceVersion{{"v1", 2, []string{"b", "d"}}, {"v2", 1, []string{"a"}}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if got := ByVersion([]gateway.Seen{{Name: "a"}}); got != nil {
+	if got := ByVersion([]Device{{Name: "a"}}); got != nil {
 		t.Errorf("devices that told nothing: %v", got)
 	}
-	var devices []gateway.Seen
+	var devices []Device
 	for i := range 400 {
-		devices = append(devices, gateway.Seen{Name: fmt.Sprint("d", i), Version: fmt.Sprint("v", i/10)})
+		devices = append(devices, Device{Name: fmt.Sprint("d", i), Version: fmt.Sprint("v", i/10)})
 	}
 	many := ByVersion(devices)
 	if len(many) != maxVersions || many[0].Devices != 10 || len(many[0].Names) != maxVersionsNames {

@@ -27,9 +27,7 @@ import (
 	"testing"
 	"time"
 
-	"fedpace/bus/gateway"
 	"fedpace/cmd"
-	"fedpace/coordinator/realdevices"
 	"fedpace/coordinator/round"
 	"fedpace/internal/testkit/installed"
 	"fedpace/metrics"
@@ -76,8 +74,8 @@ func withDevices(ctx context.Context) *prometheus.Metrics {
 		DeviceClass: func(int) int { return -1 }, MeanPlan: func(int, int) (round.Plan, error) { return mean, nil },
 		Stats: func() (metrics.Stats, bool) {
 			n := number.Load()
-			return metrics.Stats{Checkpoint: time.Now(), NATS: &metrics.NATSStats{}, Devices: realdevices.Stats{
-				Stats: gateway.Stats{Present: 1, Silent: 1, Heartbeats: n, Oldest: time.Now(), Refused: 2}, Held: time.Duration(n) * 1e8,
+			return metrics.Stats{Checkpoint: time.Now(), NATS: &metrics.NATSStats{}, Devices: metrics.DeviceStats{
+				Present: 1, Silent: 1, Heartbeats: n, Oldest: time.Now(), Refused: 2, Held: time.Duration(n) * 1e8,
 			}}, true
 		},
 	})

@@ -11,8 +11,8 @@ import (
 
 	"fedpace/bus/admission"
 	"fedpace/bus/embedded"
-	"fedpace/bus/gateway"
 	"fedpace/coordinator"
+	"fedpace/coordinator/realdevices"
 	"fedpace/coordinator/round"
 	"fedpace/data/federated"
 	"fedpace/experiment/checkpoint"
@@ -168,7 +168,7 @@ func (r *recorder) stats() (s metrics.Stats, ok bool) {
 	if written := r.checkpoint.Load(); written != nil {
 		s.Checkpoint = *written
 	}
-	s.Devices = v.Devices.Stats()
+	s.Devices = deviceStats(v.Devices.Stats())
 	if r.server == nil {
 		return s, true
 	}
@@ -203,13 +203,32 @@ func (r *recorder) stats() (s metrics.Stats, ok bool) {
 	return s, true
 }
 
-// seen tells outputs of real devices one by one.
-func (r *recorder) seen() []gateway.Seen {
-	v := r.reported.Load()
-	if v == nil {
+// deviceStats is what outputs show of the real devices.
+func deviceStats(s realdevices.Stats) metrics.DeviceStats {
+	return metrics.DeviceStats{
+		Present:    s.Present,
+		Silent:     s.Silent,
+		Heartbeats: s.Heartbeats,
+		Refused:    s.Refused,
+		Oldest:     s.Oldest,
+		Banned:     s.Banned,
+		Returns:    s.Returns,
+		Held:       s.Held,
+	}
+}
+
+// seen returns what outputs show of each real device.
+func (r *recorder) seen() []metrics.Device {
+	reported := r.reported.Load()
+	if reported == nil {
 		return nil
 	}
-	return v.Devices.Stats().Each
+	each := reported.Devices.Stats().Each
+	list := make([]metrics.Device, len(each))
+	for i, d := range each {
+		list[i] = metrics.Device(d)
+	}
+	return list
 }
 
 // start opens the outputs' files, in a run that is resumed where it stood, and

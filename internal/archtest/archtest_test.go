@@ -71,6 +71,22 @@ func TestCoordinatorAndActorsMeetOnTheBus(t *testing.T) {
 	}
 }
 
+// Metrics show a run and take no part in it: no package of them imports the bus, or anything of the
+// coordinator that does, at any depth.
+func TestMetrics_ImportNoBus(t *testing.T) {
+	all := project(t)
+	for _, p := range all {
+		if !matches(p.path, "metrics/...") {
+			continue
+		}
+		for _, reached := range reachable(all, p.path) {
+			if matches(reached, "bus/...") || matches(reached, "coordinator/realdevices") || reached == "coordinator" {
+				t.Errorf("%s imports %s, at some depth", p.path, reached)
+			}
+		}
+	}
+}
+
 func TestViolationsAreFound(t *testing.T) {
 	const nats = "github.com/nats-io/nats.go"
 	table := `

@@ -94,7 +94,7 @@ coordinator: registry learn bus algorithm coordinator/aggregate coordinator/real
 # What a run shows.
 metrics/figure: internal/atomicfile internal/statistics gonum.org/v1/plot/...
 metrics/web: internal/connlimit internal/names log net net/http syscall time
-metrics: learn/metric bus/gateway coordinator/realdevices coordinator/round internal/keyed registry time
+metrics: learn/metric coordinator/round internal/keyed registry time
 metrics/eventlog/record: google.golang.org/protobuf/...
 metrics/eventlog: internal/regular learn/metric coordinator/round internal/framing metrics metrics/eventlog/record google.golang.org/protobuf/... os time
 metrics/perfetto/trace: google.golang.org/protobuf/...
@@ -104,8 +104,8 @@ metrics/outputs: metrics/outputs/event learn/metric coordinator/round metrics go
 metrics/tables: internal/regular coordinator/round metrics github.com/parquet-go/parquet-go/...
 metrics/openmetrics: learn/metric coordinator/round registry metrics github.com/prometheus/... google.golang.org/protobuf/... net/http time
 metrics/page: net/http
-metrics/live: internal/statistics learn/metric bus/gateway coordinator/round metrics metrics/page metrics/web net/http time
-metrics/prometheus: learn/metric coordinator coordinator/round metrics metrics/web github.com/prometheus/... net/http time
+metrics/live: internal/statistics learn/metric coordinator/round metrics metrics/page metrics/web net/http time
+metrics/prometheus: learn/metric coordinator/round metrics metrics/web github.com/prometheus/... net/http time
 
 # Experiments.
 experiment/convex: data/federated learn coordinator/theory gonum.org/v1/gonum/...

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"fedpace/bus/gateway"
 	"fedpace/coordinator/round"
 	"fedpace/learn/metric"
 	"fedpace/metrics"
@@ -122,9 +121,9 @@ type spent struct {
 }
 
 type actorsShown struct {
-	Simulated int            `json:"simulated"`
-	Real      int            `json:"real"`
-	Devices   []gateway.Seen `json:"devices,omitempty"` // the first hundred of them
+	Simulated int              `json:"simulated"`
+	Real      int              `json:"real"`
+	Devices   []metrics.Device `json:"devices,omitempty"` // the first hundred of them
 }
 
 type roundTimes struct {

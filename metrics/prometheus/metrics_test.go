@@ -17,8 +17,6 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
-	"fedpace/bus/gateway"
-	"fedpace/coordinator/realdevices"
 	"fedpace/coordinator/round"
 	"fedpace/internal/testkit/slow"
 	"fedpace/learn/metric"
@@ -50,17 +48,22 @@ func served(t testing.TB, devices ...string) *Metrics {
 		Rounds: 8, VirtualSeconds: 11.606, Started: time.Now(), FixedSteps: 80 / 3.0375, Power: metrics.Power{Watts: make([]metrics.Watts, 1)},
 		DeviceClass: func(int) int { return -1 },
 		MeanPlan:    func(int, int) (round.Plan, error) { return femnist, nil },
-		Seen: func() []gateway.Seen {
-			return []gateway.Seen{{Name: "pi", Heard: time.Unix(1_700_000_001, 0)}}
+		Seen: func() []metrics.Device {
+			return []metrics.Device{{Name: "pi", Heard: time.Unix(1_700_000_001, 0)}}
 		},
 		Waiting: func() (string, time.Time) { return "make stream x", time.Unix(1_700_000_000, 0) },
 		Stats: func() (metrics.Stats, bool) {
 			return metrics.Stats{
 				PacingLag: time.Second, BusLag: 2 * time.Millisecond, Pending: 3, Ignored: 5, Workers: 7, Checkpoint: time.Unix(1_700_000_000, 0), Due: time.Unix(1_700_000_030, 0), CheckpointFailures: 4,
 				NATS: &metrics.NATSStats{Traffic: metrics.Traffic{InMessages: 21, OutMessages: 22, InBytes: 23, OutBytes: 24}, Connections: 25, Subscriptions: 26, SlowConsumers: 27, Stored: 28},
-				Devices: realdevices.Stats{
-					Stats:  gateway.Stats{Present: 1, Silent: 2, Heartbeats: 12, Oldest: time.Now().Add(-3 * time.Second), Refused: 6},
-					Banned: 3, Held: 4 * time.Second,
+				Devices: metrics.DeviceStats{
+					Present:    1,
+					Silent:     2,
+					Heartbeats: 12,
+					Oldest:     time.Now().Add(-3 * time.Second),
+					Refused:    6,
+					Banned:     3,
+					Held:       4 * time.Second,
 				},
 			}, true
 		},

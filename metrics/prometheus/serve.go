@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"fedpace/coordinator"
+	"fedpace/coordinator/round"
 	"fedpace/metrics/web"
 )
 
@@ -82,7 +82,7 @@ func (m *Metrics) Close(cause error) error {
 		m.state.name = finished
 	case errors.Is(cause, context.Canceled):
 		m.state.name = stopped
-	case errors.Is(cause, coordinator.ErrDiverged):
+	case errors.Is(cause, round.ErrDiverged):
 		m.state.name = diverged
 	default:
 		m.state.name = failed

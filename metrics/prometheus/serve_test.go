@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"fedpace/coordinator"
+	"fedpace/coordinator/round"
 	"fedpace/metrics"
 )
 
@@ -20,7 +20,7 @@ func TestTheEndWaitsForAScrape(t *testing.T) {
 		r.Header.Set("X-Prometheus-Scrape-Timeout-Seconds", "2")
 		m.Handler().ServeHTTP(httptest.NewRecorder(), r)
 	}
-	for why, state := range map[error]string{nil: "finished", context.Canceled: "stopped", errors.New("disk full"): "failed", fmt.Errorf("round 3: %w", coordinator.ErrDiverged): "diverged"} {
+	for why, state := range map[error]string{nil: "finished", context.Canceled: "stopped", errors.New("disk full"): "failed", fmt.Errorf("round 3: %w", round.ErrDiverged): "diverged"} {
 		synctest.Test(t, func(t *testing.T) {
 			m := New(&metrics.Run{})
 			begin := time.Now()

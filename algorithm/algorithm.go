@@ -61,6 +61,19 @@ type Instance struct {
 	trainable int
 }
 
+// Apply makes the next model of a round's exact sum, and moves the server's state. The trained values
+// are the algorithm's, with the factor scale. Those behind them, the buffers, become the weighted
+// mean of what clients sent: the sum has their differences from the model, whose weights sum to
+// bufferWeight. Any weighted mean lies between the values of which it is one, which a batch norm's
+// running variance must do: below 0 it has no root.
+func (i *Instance) Apply(model []float32, sum []int64, scale, bufferWeight float64) {
+	if p, ok := i.Server.(*partly); ok {
+		p.apply(model, sum, scale, bufferWeight)
+		return
+	}
+	i.Server.Apply(model, sum, scale)
+}
+
 // Decide replaces the sum of votes by what they decide, where updates vote.
 func (i *Instance) Decide(sum []int64) {
 	if v, ok := i.Compression.(Voting); ok {

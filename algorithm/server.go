@@ -62,19 +62,22 @@ func restore(dst, src [][]float64, least float64) error {
 }
 
 // partly is the server half for a model of which the first parameters alone are trained.
-// The optimiser moves those and knows no others. What lies behind them, such as a batch
-// norm's running means, becomes the mean of the clients', x + S·2^-44 with the weights of
-// the sum: where those come to less than 1, it moves that much of the way.
+// The optimiser moves those and knows no others. The values behind them, such as a batch
+// norm's running means, move by the sum itself: x + S·2^-44.
 type partly struct {
 	ServerOptimizer
 	trainable, params int
 }
 
-func (p *partly) Apply(model []float32, sum []int64, scale float64) {
+// Apply moves a model whose buffers' weights sum to 1.
+func (p *partly) Apply(model []float32, sum []int64, scale float64) { p.apply(model, sum, scale, 1) }
+
+// apply moves a model by one round. weight is what the weights of the buffers' differences sum to.
+func (p *partly) apply(model []float32, sum []int64, scale, weight float64) {
 	checkLengths(len(model), len(sum), p.params)
 	n := p.trainable
 	p.ServerOptimizer.Apply(model[:n], sum[:n], scale)
-	average{1}.Apply(model[n:], sum[n:], 1)
+	average{1}.Apply(model[n:], sum[n:], 1/weight)
 }
 
 // State is that of the optimiser with zeros behind it, so that all vectors of a run have

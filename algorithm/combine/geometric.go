@@ -27,14 +27,15 @@ type GeometricMedian struct {
 	Smoothing  float64 `key:"smoothing" default:"1e-6" range:"(0,1e6]" help:"least distance that a step divides by"`
 }
 
-func (g GeometricMedian) Combine(dst []int64, updates [][]int64, weights []float64) {
+func (g GeometricMedian) Combine(dst []int64, updates [][]int64, weights []float64) (shares []float64) {
 	distances := squaredDistances(updates)
-	shares := weights
+	shares = weights
 	moved := 1.0
 	for i := 0; i < g.Iterations && moved > still; i++ {
 		shares, moved = g.step(distances, weights, shares)
 	}
 	mix(dst, updates, shares)
+	return shares
 }
 
 // still is the change of a share below which the algorithm has come to its end.

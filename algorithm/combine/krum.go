@@ -23,8 +23,12 @@ type Krum struct {
 
 func (k Krum) Validate(updates int) error { return k.check("krum", updates, 3) }
 
-func (k Krum) Combine(dst []int64, updates [][]int64, _ []float64) {
-	copy(dst, updates[k.rank(updates)[0]])
+func (k Krum) Combine(dst []int64, updates [][]int64, _ []float64) (shares []float64) {
+	nearest := k.rank(updates)[0]
+	copy(dst, updates[nearest])
+	shares = make([]float64, len(updates))
+	shares[nearest] = 1
+	return shares
 }
 
 // MultiKrum averages the updates with the least scores of [Krum] (Blanchard et al. 2017,
@@ -48,7 +52,7 @@ func (k MultiKrum) Validate(updates int) error {
 	return k.check("multi_krum", updates, 3)
 }
 
-func (k MultiKrum) Combine(dst []int64, updates [][]int64, weights []float64) {
+func (k MultiKrum) Combine(dst []int64, updates [][]int64, weights []float64) (shares []float64) {
 	n := len(updates)
 	keep := max(1, n-k.Of(n))
 	if k.Keep > 0 {
@@ -65,6 +69,7 @@ func (k MultiKrum) Combine(dst []int64, updates [][]int64, weights []float64) {
 		factors[i] = min(1, factors[i]/total)
 	}
 	mix(dst, updates, factors)
+	return factors
 }
 
 // rank lists the updates from the least score on.

@@ -11,11 +11,12 @@ func init() {
 // half of the updates move no value beyond those of the others.
 type Median struct{ byValue }
 
-func (Median) Combine(dst []int64, updates [][]int64, _ []float64) {
+func (Median) Combine(dst []int64, updates [][]int64, _ []float64) (shares []float64) {
 	byParameter(dst, updates, func(values []int64) int64 {
 		slices.Sort(values)
 		return halve(values[(len(values)-1)/2] + values[len(values)/2])
 	})
+	return nil
 }
 
 // halve is x/2, rounded to even.

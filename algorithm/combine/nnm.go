@@ -46,17 +46,29 @@ func (m NNM) Needs() registry.Needs {
 	return registry.Needs{EqualWeight: true, Copy: true, Whole: registry.NeedsOf(m.then()).Whole}
 }
 
-func (m NNM) Combine(dst []int64, updates [][]int64, weights []float64) {
+func (m NNM) Combine(dst []int64, updates [][]int64, weights []float64) (shares []float64) {
 	n := len(updates)
 	near := max(1, n-m.Of(n))
 	mixed := make([][]int64, n)
+	mixing := make([][]float64, n) // by mixed update: the factors of the updates in it
 	for i, distances := range squaredDistances(updates) {
-		factors := make([]float64, n)
+		mixing[i] = make([]float64, n)
 		for _, j := range ascending(distances)[:near] {
-			factors[j] = 1 / float64(near)
+			mixing[i][j] = 1 / float64(near)
 		}
 		mixed[i] = make([]int64, len(dst))
-		mix(mixed[i], updates, factors)
+		mix(mixed[i], updates, mixing[i])
 	}
-	m.then().Combine(dst, mixed, weights)
+	ofMixed := m.then().Combine(dst, mixed, weights)
+	if ofMixed == nil {
+		ofMixed = weights
+	}
+	// A buffer is averaged as if it had been mixed, too: Σ_i s_i Σ_j m_ij u_j.
+	shares = make([]float64, n)
+	for i, share := range ofMixed {
+		for j, factor := range mixing[i] {
+			shares[j] += float64(share * factor)
+		}
+	}
+	return shares
 }

@@ -10,11 +10,25 @@ import (
 )
 
 // Rule makes one update of those of a round. It holds no state and may be shared.
+//
+// A rule sees the trained values of a model alone, so that its lengths and distances are of those.
+// Buffers, such as a batch norm's running variance, grow with the square of a feature's scale and
+// would outweigh them. They are averaged beside the rule, with the shares that it returns.
 type Rule interface {
-	// Combine sets dst to the rule's update. Every update has its length; they are in units
+	// Combine sets dst to the rule's update. Every update has the length of dst; they are in units
 	// of 2^-44, below 2^61 in magnitude, at least one, in the order of their tasks, and not
-	// changed. weights are the algorithm's, not negative, and come to 1.
-	Combine(dst []int64, updates [][]int64, weights []float64)
+	// changed. weights are the algorithm's, not negative, and sum to 1.
+	//
+	// shares are the weights with which the updates' buffers are averaged, not negative and with the
+	// sum 1, such as 0 for an update that the rule has not chosen; nil means the algorithm's.
+	Combine(dst []int64, updates [][]int64, weights []float64) (shares []float64)
+}
+
+// ByValue is a rule that works value by value. What it makes of one value does not depend on the
+// others, so it combines buffers, too: its result lies between the values that clients sent.
+type ByValue interface {
+	Rule
+	ByValue()
 }
 
 // Rules are those that a configuration can name.
@@ -50,6 +64,10 @@ func (once) Needs() registry.Needs { return registry.Needs{EqualWeight: true} }
 // left after compression.
 type byValue struct{}
 
+// ByValue implements [ByValue].
+func (byValue) ByValue() {}
+
+// Needs implements [registry.Needs] of a component.
 func (byValue) Needs() registry.Needs { return registry.Needs{EqualWeight: true, Whole: true} }
 
 // mix sets dst to the sum of the updates, each times its factor from 0 to 1 and rounded to

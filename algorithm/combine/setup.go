@@ -136,26 +136,64 @@ func (s Setup) Check(a algorithm.Algorithm, c algorithm.Compression) error {
 	return nil
 }
 
-// Apply makes one update of those of a round by the rule, or by the weights. Where the
-// weights come to less than 1, as those of stale updates may, it is as much shorter.
-func (s Setup) Apply(dst []int64, updates [][]int64, weights []float64) {
+// Apply makes one update of the trained values of a round's updates, by the rule or by the weights.
+// Where the weights sum to less than 1, as those of stale updates may, it is as much shorter.
+//
+// It returns the weights with which [Setup.ApplyToBuffers] averages the updates' buffers, whose sum is
+// that of weights.
+func (s Setup) Apply(dst []int64, updates [][]int64, weights []float64) (bufferWeights []float64) {
 	if s.Rule == nil {
 		mix(dst, updates, weights)
-		return
+		return weights
 	}
-	total := 0.0
-	for _, w := range weights {
-		total += w
-	}
-	shares := make([]float64, len(weights))
+	total := sumOf(weights)
+	normalised := make([]float64, len(weights))
 	for i, w := range weights {
-		shares[i] = w / total
+		normalised[i] = w / total
 	}
-	s.Rule.Combine(dst, updates, shares)
-	const rounding = 1e-9 // weights come to 1 but for rounding
-	if total < 1-rounding {
+	shares := s.Rule.Combine(dst, updates, normalised)
+	if sumsToLess(total) {
 		scale(dst, total)
 	}
+	if shares == nil {
+		return weights
+	}
+	bufferWeights = make([]float64, len(shares))
+	for i, share := range shares {
+		bufferWeights[i] = float64(share * total)
+	}
+	return bufferWeights
+}
+
+// ApplyToBuffers averages the buffers of a round's updates with the weights that [Setup.Apply]
+// returned, or combines them by a rule that works value by value.
+func (s Setup) ApplyToBuffers(dst []int64, buffers [][]int64, weights []float64) {
+	if len(dst) == 0 {
+		return
+	}
+	rule, ok := s.Rule.(ByValue)
+	if !ok {
+		mix(dst, buffers, weights)
+		return
+	}
+	rule.Combine(dst, buffers, weights)
+	if total := sumOf(weights); sumsToLess(total) {
+		scale(dst, total)
+	}
+}
+
+// sumOf adds weights in their order.
+func sumOf(weights []float64) (sum float64) {
+	for _, w := range weights {
+		sum += w
+	}
+	return sum
+}
+
+// sumsToLess reports whether weights with this sum sum to less than 1, and not to 1 but for rounding.
+func sumsToLess(total float64) bool {
+	const rounding = 1e-9
+	return total < 1-rounding
 }
 
 // scale multiplies an update by a factor from 0 to 1, rounded to even.

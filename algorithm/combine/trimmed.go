@@ -23,7 +23,7 @@ type TrimmedMean struct {
 
 func (t TrimmedMean) Validate(updates int) error { return t.check("trimmed_mean", updates, 1) }
 
-func (t TrimmedMean) Combine(dst []int64, updates [][]int64, _ []float64) {
+func (t TrimmedMean) Combine(dst []int64, updates [][]int64, _ []float64) (shares []float64) {
 	n := len(updates)
 	out := min(t.Of(n), (n-1)/2)
 	byParameter(dst, updates, func(values []int64) int64 {
@@ -34,4 +34,5 @@ func (t TrimmedMean) Combine(dst []int64, updates [][]int64, _ []float64) {
 		}
 		return int64(math.RoundToEven(sum / float64(n-2*out)))
 	})
+	return nil
 }

@@ -30,7 +30,8 @@ type Aggregator struct {
 	deviceClip  combine.Clipper // clips the updates of devices alone
 	guard       guard
 
-	communicated int                // number of the model's values that devices fetch and send
+	communicated int                // number of the model's values that clients send, from the first on
+	judged       int                // number of those by which updates are judged, see parts.go
 	deviceStates map[int]bus.Digest // by client, what a device keeps and is on the bus; zero: nothing
 
 	sumMemory []int64 // of the round's sum, as long as that; see roundSum
@@ -57,6 +58,7 @@ func New(ctx context.Context, channel bus.Coordinator, c Config, resumed *State)
 		sumMemory:    make([]int64, algorithm.SumLength(instance.Algorithm, c.Learning.Model.Params())),
 	}
 	a.learning.Combine = c.Learning.Combine.With(instance.Algorithm)
+	a.judged = a.countJudged()
 	a.queue = workQueue{bus: channel, learning: &a.learning, lastJob: bus.FirstNumber()}
 	versions := []Version{{Params: c.Learning.Initial}}
 	if resumed != nil {
@@ -196,7 +198,7 @@ func (a *Aggregator) nextModel(o Outcome) (model, error) {
 	} else {
 		params = slices.Clone(a.Params())
 		a.algorithm.After(a.models.newest)
-		a.algorithm.Server.Apply(params, o.sum.values[:len(params)], o.sum.scale)
+		a.algorithm.Apply(params, o.sum.values[:len(params)], o.sum.scale, o.sum.bufferWeight)
 	}
 	if i := notFinite(params); i != allFinite {
 		return model{}, fmt.Errorf(

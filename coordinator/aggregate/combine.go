@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"fedpace/algorithm"
-	"fedpace/learn"
 )
 
 // combine completes a round's sum once all updates are there: separate updates are clipped,
@@ -18,14 +17,14 @@ func (a *Aggregator) combine(
 	w weighing,
 ) (scale float64, clipMemory []float64, err error) {
 	if w.staleSeparate {
-		a.joinStale(sum, updates, w.freshShare)
-		return w.scale, nil, nil
+		return w.scale, nil, a.joinStale(sum, updates, w.freshShare)
 	}
 	if !a.learning.Combine.Single() {
 		return w.scale, nil, nil
 	}
 	sums := sumsOf(updates)
-	clipMemory = a.clip.Clip(sums)
+	trained := a.judgedOf(sums)
+	clipMemory = a.clip.Clip(trained)
 	if err := a.rebaseEach(updates); err != nil {
 		return 0, nil, err
 	}
@@ -34,39 +33,42 @@ func (a *Aggregator) combine(
 	if private != nil {
 		shares = slices.Repeat([]float64{private.Share()}, len(updates))
 	}
-	a.learning.Combine.Apply(sum, sums, shares)
+	setup := a.learning.Combine
+	bufferWeights := setup.Apply(a.judgedPart(sum), trained, shares)
+	setup.ApplyToBuffers(a.bufferPart(sum), a.buffersOf(sums), bufferWeights)
 	scale = w.scale * a.algorithm.Stretch(sums, shares, sum)
 	if private != nil {
-		private.Add(number, sum[:learn.Travels(a.learning.Model)])
+		private.Add(number, sum[:a.communicated])
 	}
 	return scale, clipMemory, nil
 }
 
 // joinStale adds the stale updates, which are separate, to the sum of the fresh ones.
-func (a *Aggregator) joinStale(sum []int64, updates []clientUpdate, freshShare float64) {
+func (a *Aggregator) joinStale(sum []int64, updates []clientUpdate, freshShare float64) error {
 	var stale []algorithm.Stale
 	for i := range updates {
 		u := &updates[i]
 		if u.separate {
+			if err := a.rebase(u.sum, u.task.Model, 1, a.mixesModels()); err != nil {
+				return err
+			}
 			stale = append(stale, algorithm.Stale{Update: u.sum, Share: u.share, Staleness: u.task.Staleness})
 		}
 	}
 	rule := a.algorithm.Algorithm.(algorithm.Apart) // whose stale updates alone are separate
 	a.algorithm.Join(rule, sum, freshShare, stale)
+	return nil
 }
 
-// rebaseEach turns separate stale updates into differences from the newest model, where the
-// algorithm mixes models. They have been clipped as they were sent.
+// rebaseEach turns separate stale updates into differences from the newest model: the whole of them
+// where the algorithm mixes models, else their buffers. They have been clipped as they were sent.
 func (a *Aggregator) rebaseEach(updates []clientUpdate) error {
-	if !a.mixesModels() {
-		return nil
-	}
 	for i := range updates {
 		u := &updates[i]
 		if u.task.Staleness == 0 {
 			continue
 		}
-		if err := a.rebase(u.sum, u.task.Model, 1); err != nil {
+		if err := a.rebase(u.sum, u.task.Model, 1, a.mixesModels()); err != nil {
 			return err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"fedpace/algorithm"
 	"fedpace/algorithm/combine"
+	"fedpace/coordinator/realdevices"
 )
 
 // deviceBounds is what the clip of devices' updates found in a round.
@@ -30,48 +31,64 @@ func (a *Aggregator) addDevices(sum []int64, updates []clientUpdate, first int) 
 	if err != nil {
 		return bounds, err
 	}
-	for first < len(updates) && updates[first].separate {
-		u := &updates[first]
-		u.sum, err = a.deviceSum(u, weights[first], len(sum))
-		if err != nil {
+	devices := updates[first:]
+	for len(devices) > 0 && devices[0].separate {
+		u := &devices[0]
+		if u.sum, err = a.deviceSum(u, weights[0], len(sum)); err != nil {
 			return bounds, err
 		}
-		first++
+		devices = devices[1:]
+		weights = weights[1:]
 	}
 	rule := a.learning.Combine.OfThem
-	if rule == nil || len(updates)-first < combine.Enough {
-		return bounds, a.addUpDevices(sum, updates[first:], weights[first:])
+	if rule == nil || len(devices) < combine.Enough {
+		return bounds, a.addUpDevices(sum, devices, weights)
 	}
-	sums := make([][]int64, len(updates)-first)
-	for i := range sums {
-		u := &updates[first+i]
-		sums[i], err = a.deviceSum(u, weights[first+i]/u.weight, len(sum))
-		if err != nil {
-			return bounds, err
+	combined, err := a.combineDevices(rule, devices, weights, len(sum))
+	if err != nil {
+		return bounds, err
+	}
+	return bounds, algorithm.Merge(sum, combined)
+}
+
+// combineDevices makes one sum of devices' updates by a rule, length values long. The sum counts with
+// the weights of all these updates together.
+func (a *Aggregator) combineDevices(
+	rule combine.Rule,
+	devices []clientUpdate,
+	weights []realdevices.Weight,
+	length int,
+) (combined []int64, err error) {
+	sums := make([][]int64, len(devices))
+	unclipped := make([]float64, len(devices))
+	for i := range devices {
+		u := &devices[i]
+		unclipped[i] = u.weight
+		one := realdevices.Weight{Trained: weights[i].Trained / u.weight, Buffers: 1}
+		if sums[i], err = a.deviceSum(u, one, length); err != nil {
+			return nil, err
 		}
 	}
-	combined := make([]int64, len(sum))
-	var weightsBefore []float64
-	for i := range sums {
-		weightsBefore = append(weightsBefore, updates[first+i].weight)
-	}
-	combine.Setup{Rule: rule}.Apply(combined, sums, weightsBefore)
-	return bounds, algorithm.Merge(sum, combined)
+	combined = make([]int64, length)
+	setup := combine.Setup{Rule: rule}
+	bufferWeights := setup.Apply(a.judgedPart(combined), a.judgedOf(sums), unclipped)
+	setup.ApplyToBuffers(a.bufferPart(combined), a.buffersOf(sums), bufferWeights)
+	return combined, nil
 }
 
 // deviceSum returns the exact sum of one device's update with a weight, length values long. It notes
 // the loss that the device reported.
-func (a *Aggregator) deviceSum(u *clientUpdate, weight float64, length int) ([]int64, error) {
+func (a *Aggregator) deviceSum(u *clientUpdate, weight realdevices.Weight, length int) ([]int64, error) {
 	sum := make([]int64, length)
 	one := []clientUpdate{*u}
-	err := a.addUpDevices(sum, one, []float64{weight})
+	err := a.addUpDevices(sum, one, []realdevices.Weight{weight})
 	u.loss = one[0].loss
 	return sum, err
 }
 
 // addUpDevices adds the updates of devices to the sum with these weights. It notes the losses that
 // the devices reported.
-func (a *Aggregator) addUpDevices(sum []int64, updates []clientUpdate, weights []float64) error {
+func (a *Aggregator) addUpDevices(sum []int64, updates []clientUpdate, weights []realdevices.Weight) error {
 	losses := make([]float64, len(updates))
 	if err := a.devices.Add(sum, tasksOf(updates), weights, losses, a.base); err != nil {
 		return err
@@ -82,29 +99,27 @@ func (a *Aggregator) addUpDevices(sum []int64, updates []clientUpdate, weights [
 	return nil
 }
 
-// clipDevices returns the weights with which devices' updates are as long as they may be, and those of
-// the other updates as they are. The norms of simulated clients, too, say how long an update
-// commonly is.
+// clipDevices returns the weights of the devices' updates, which are those from place first on, with
+// which they are as long as they may be. The norms of simulated clients, too, say how long an
+// update commonly is.
 func (a *Aggregator) clipDevices(
 	sum []int64,
 	updates []clientUpdate,
 	first int,
-) (bounds deviceBounds, weights []float64, err error) {
-	tasks := tasksOf(updates[first:])
+) (bounds deviceBounds, weights []realdevices.Weight, err error) {
+	devices := updates[first:]
+	tasks := tasksOf(devices)
 	norms, err := a.devices.Norms(tasks, a.base)
 	if err != nil {
 		return bounds, nil, err
 	}
-	bounds.norms = slices.Concat(norms, simulatedNorms(sum, updates[:first]))
+	bounds.norms = slices.Concat(norms, a.simulatedNorms(sum, updates[:first]))
 	bound, factors, memory := a.deviceClip.Factors(bounds.norms)
 	bounds.memory = memory
 	a.devices.Clipped(tasks, norms, bound)
-	weights = make([]float64, len(updates))
-	for i := range updates {
-		weights[i] = updates[i].weight
-		if i >= first {
-			weights[i] *= factors[i-first]
-		}
+	weights = make([]realdevices.Weight, len(devices))
+	for i := range devices {
+		weights[i] = realdevices.Weight{Trained: devices[i].weight * factors[i], Buffers: devices[i].weight}
 	}
 	return bounds, weights, nil
 }
@@ -113,13 +128,13 @@ func (a *Aggregator) clipDevices(
 // added up in sum. Of n that were added up each counts as √n times their mean: the length that
 // it would have if the updates were orthogonal and of one length, and no less than their
 // root mean square.
-func simulatedNorms(sum []int64, updates []clientUpdate) (norms []float64) {
+func (a *Aggregator) simulatedNorms(sum []int64, updates []clientUpdate) (norms []float64) {
 	n := 0
 	weight := 0.0
 	for i := range updates {
 		u := &updates[i]
 		if u.separate {
-			norms = append(norms, combine.Norm(u.sum))
+			norms = append(norms, combine.Norm(a.judgedPart(u.sum)))
 			continue
 		}
 		n++
@@ -128,6 +143,6 @@ func simulatedNorms(sum []int64, updates []clientUpdate) (norms []float64) {
 	if n == 0 {
 		return norms
 	}
-	each := combine.Norm(sum) / weight * math.Sqrt(float64(n))
+	each := combine.Norm(a.judgedPart(sum)) / weight * math.Sqrt(float64(n))
 	return append(norms, slices.Repeat([]float64{each}, n)...)
 }

@@ -43,7 +43,9 @@ type roundSum struct {
 	// changes of control variates where the algorithm has them. They lie in memory that the next
 	// sum takes over.
 	values []int64
-	scale  float64 // factor that the server applies to it
+	scale  float64 // factor that the server applies to its trained values
+	// bufferWeight is what the weights of the buffers in it sum to.
+	bufferWeight float64
 
 	updates []clientUpdate // that count
 	refused []uint64       // tasks of those that do not
@@ -127,6 +129,7 @@ func (a *Aggregator) addUp(ctx context.Context, r Round) (roundSum, error) {
 	if s.scale, s.clipMemory, err = a.combine(r.Number, s.values, valid, weights); err != nil {
 		return s, err
 	}
+	s.bufferWeight = a.bufferWeight(valid)
 	a.algorithm.Decide(s.values)
 	s.loss = meanLoss(s.losses)
 	return s, a.rebaseSum(s.values, valid)

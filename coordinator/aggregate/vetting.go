@@ -72,10 +72,11 @@ func (a *Aggregator) vet(ctx context.Context, r Round, start float64) (verdict, 
 // loss of the model that the round begins with.
 func (a *Aggregator) emptyTrial(tasks int, start float64) trial {
 	sum := roundSum{
-		values: a.emptySum(),
-		scale:  1,
-		loss:   start,
-		losses: slices.Repeat([]float64{start}, tasks),
+		values:       a.emptySum(),
+		scale:        1,
+		bufferWeight: 1,
+		loss:         start,
+		losses:       slices.Repeat([]float64{start}, tasks),
 	}
 	return trial{sum: sum, loss: start}
 }
@@ -121,12 +122,12 @@ func (a *Aggregator) preview(sum roundSum) (model, error) {
 	if a.guard.scratch == nil {
 		a.guard.scratch = a.config.fresh(a.algorithm.Algorithm)
 	}
-	server := a.guard.scratch.Server
-	if err := server.Restore(a.algorithm.Server.State()); err != nil {
+	scratch := a.guard.scratch
+	if err := scratch.Server.Restore(a.algorithm.Server.State()); err != nil {
 		return model{}, err
 	}
 	params := slices.Clone(a.Params())
-	server.Apply(params, sum.values[:len(params)], sum.scale)
+	scratch.Apply(params, sum.values[:len(params)], sum.scale, sum.bufferWeight)
 	return newModel(params), nil
 }
 

@@ -120,17 +120,17 @@ func (a *Aggregator) mixesModels() bool {
 // models, and those that start from the own model of a site. Updates of one base model count
 // together, in their order.
 func (a *Aggregator) rebaseSum(sum []int64, updates []clientUpdate) error {
-	mixes := a.mixesModels() && !a.learning.Combine.Single()
 	weights := map[uint64]float64{} // by base model
 	for i := range updates {
 		u := &updates[i]
-		mixed := mixes && u.task.Staleness > 0
-		if mixed || isSiteVersion(u.task.Model) {
+		fromOther := u.task.Staleness > 0 || isSiteVersion(u.task.Model)
+		if fromOther && !u.separate {
 			weights[u.task.Model] += u.weight
 		}
 	}
 	for _, version := range slices.Sorted(maps.Keys(weights)) {
-		if err := a.rebase(sum, version, weights[version]); err != nil {
+		whole := a.mixesModels() || isSiteVersion(version)
+		if err := a.rebase(sum, version, weights[version], whole); err != nil {
 			return err
 		}
 	}
@@ -138,10 +138,18 @@ func (a *Aggregator) rebaseSum(sum []int64, updates []clientUpdate) error {
 }
 
 // rebase turns a sum of differences from an earlier version, whose weights sum to weight, into one
-// of differences from the newest model.
-func (a *Aggregator) rebase(sum []int64, version uint64, weight float64) error {
+// of differences from the newest model: the whole of it, or the buffers alone. A buffer is a mean of
+// what clients sent, and no longer one once the difference from one model is added to another.
+func (a *Aggregator) rebase(sum []int64, version uint64, weight float64, whole bool) error {
 	base := a.models.versions[version].params
 	newest := a.models.current().params
+	if whole {
+		sum = sum[:len(base)]
+	} else {
+		sum = a.bufferPart(sum)
+		base = base[a.judged:a.communicated]
+		newest = newest[a.judged:a.communicated]
+	}
 	if err := algorithm.Rebase(sum, weight, base, newest); err != nil {
 		return fmt.Errorf("%w: version %d of the model and the newest one: %w", round.ErrDiverged, version, err)
 	}

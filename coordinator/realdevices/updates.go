@@ -94,7 +94,8 @@ func (d *Devices) Split(tasks []round.Task) int {
 func (d *Devices) Add(
 	sum []int64,
 	tasks []round.Task,
-	weights, losses []float64,
+	weights []Weight,
+	losses []float64,
 	base func(version uint64) []float32,
 ) error {
 	if len(tasks) == 0 {
@@ -106,13 +107,25 @@ func (d *Devices) Add(
 		if a == nil {
 			return fmt.Errorf("realdevices: the update of task %d is accepted and not kept", t.Task)
 		}
-		n := len(a.Values) // what is frozen does not travel
-		if err := algorithm.Add(partial[:n], weights[i], a.Values, d.from(base(t.Model)[:n])); err != nil {
+		start := d.from(base(t.Model)[:len(a.Values)]) // frozen values are not sent
+		n := d.run.Trainable
+		err := algorithm.Add(partial[:n], weights[i].Trained, a.Values[:n], start[:n])
+		if err == nil {
+			err = algorithm.Add(partial[n:len(a.Values)], weights[i].Buffers, a.Values[n:], start[n:])
+		}
+		if err != nil {
 			return fmt.Errorf("realdevices: update of task %d: %w", t.Task, err)
 		}
 		losses[i] = a.Loss
 	}
 	return algorithm.Merge(sum, partial)
+}
+
+// Weight is what a device's update counts with in a sum, from 0 to 1. A clip shortens the trained
+// values of an update alone, so that its buffers may count with another weight.
+type Weight struct {
+	Trained float64
+	Buffers float64
 }
 
 // Used lets go of the updates that are in the model.
@@ -137,8 +150,8 @@ func (d *Devices) Samples(task uint64) int {
 	return 0
 }
 
-// Norms are the Euclidean norms of the updates of devices, over all parameters. base gives
-// the models that they started from.
+// Norms returns the Euclidean norms of the updates of devices, over the values that are trained. base
+// returns the models that they started from.
 func (d *Devices) Norms(tasks []round.Task, base func(version uint64) []float32) ([]float64, error) {
 	norms := make([]float64, len(tasks))
 	for i, t := range tasks {
@@ -146,7 +159,9 @@ func (d *Devices) Norms(tasks []round.Task, base func(version uint64) []float32)
 		if a == nil {
 			return nil, fmt.Errorf("realdevices: the update of task %d is accepted and not kept", t.Task)
 		}
-		norms[i] = math.Sqrt(portable.SquaredDistance(a.Values, d.from(base(t.Model))))
+		start := d.from(base(t.Model))
+		n := d.run.Trainable
+		norms[i] = math.Sqrt(portable.SquaredDistance(a.Values[:n], start[:n]))
 	}
 	return norms, nil
 }

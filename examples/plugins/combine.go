@@ -17,11 +17,12 @@ type Shortest struct {
 }
 
 // Combine sets dst to the mean, in whole units of 2^-44. Sums of whole numbers do not
-// depend on the order.
-func (s Shortest) Combine(dst []int64, updates [][]int64, _ []float64) {
+// depend on the order. The buffers of the same updates are averaged.
+func (s Shortest) Combine(dst []int64, updates [][]int64, _ []float64) (shares []float64) {
 	norms := combine.Norms(updates)
 	kept := len(updates) - int(s.Drop*float64(len(updates)))
 	longest := slices.Sorted(slices.Values(norms))[kept-1]
+	shares = make([]float64, len(updates))
 	used := int64(0)
 	clear(dst)
 	for i, update := range updates {
@@ -29,6 +30,7 @@ func (s Shortest) Combine(dst []int64, updates [][]int64, _ []float64) {
 			continue
 		}
 		used++
+		shares[i] = 1
 		for j, x := range update {
 			dst[j] += x
 		}
@@ -36,6 +38,10 @@ func (s Shortest) Combine(dst []int64, updates [][]int64, _ []float64) {
 	for j, x := range dst {
 		dst[j] = x / used
 	}
+	for i := range shares {
+		shares[i] /= float64(used)
+	}
+	return shares
 }
 
 // Falling is a bound that falls by a factor after each round.

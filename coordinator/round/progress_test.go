@@ -70,8 +70,8 @@ func TestWhatSchedulesAreTold(t *testing.T) {
 	}
 }
 
-// A client takes as many minibatches as its part of the epochs fills.
-func TestEpochsFollowTheSamples(t *testing.T) {
+// A client takes as many passes over its samples as K says, each of whole minibatches.
+func TestEpochs_AreWholePasses(t *testing.T) {
 	for _, test := range []struct {
 		k       int
 		samples float64
@@ -80,8 +80,9 @@ func TestEpochsFollowTheSamples(t *testing.T) {
 		{1 * schedule.Parts, 10, 1},
 		{1 * schedule.Parts, 11, 2},
 		{5 * schedule.Parts, 30, 15},
-		{5 * schedule.Parts, 31, 16}, // 15.5
-		{500, 30, 2},                 // half an epoch: 1.5
+		{5 * schedule.Parts, 31, 20}, // five passes of four steps
+		{3 * schedule.Parts, 4, 3},   // three passes of one step
+		{500, 30, 2},                 // half a pass of three steps
 		{1, 30, 1},
 		{5 * schedule.Parts, 0, 1},
 		{1 << 30, 1e12, schedule.MaxK0 + 1},

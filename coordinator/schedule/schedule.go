@@ -129,17 +129,19 @@ func Validate(schedule any) error {
 	return nil
 }
 
-// Epochs is what a client's local steps follow from where a schedule of K counts
-// epochs, in parts of which [Parts] are one: as many minibatches as that
-// part of the client's samples fills, so that a client with more data takes longer.
+// Epochs turns epochs into local steps, where a schedule of K counts epochs. An epoch is one pass
+// over a client's samples, so a client with more data takes longer.
 type Epochs struct {
-	Batch   int     // samples a minibatch; 0: K counts local steps
-	Samples float64 // mean over the clients, for the K_r of reports
-	// Own gives a client's own samples a minibatch, 0 for Batch; nil: all have Batch.
+	// Batch is the number of samples of a minibatch. 0 means that K counts local steps.
+	Batch int
+	// Samples is the mean number of samples of a client, from which the K_r of reports follows.
+	Samples float64
+	// PerClient returns the size of a client's own minibatches, 0 for one that has Batch. nil
+	// means that all clients have Batch.
 	PerClient func(client int) int
 }
 
-// ForClient is the epochs of one client.
+// ForClient returns the epochs of one client, with its own minibatches.
 func (e Epochs) ForClient(client int) Epochs {
 	if e.PerClient != nil {
 		e.Batch = cmp.Or(e.PerClient(client), e.Batch)
@@ -147,9 +149,15 @@ func (e Epochs) ForClient(client int) Epochs {
 	return e
 }
 
-// Steps is the local steps of a client with so many samples.
+// Steps returns the local steps that a client with a number of samples takes for k parts of an
+// epoch, of which [Parts] make a whole: at least 1, and at most one more than [MaxK0].
+//
+// A pass over n samples is ceil(n/Batch) steps, since the reader of minibatches completes the last
+// one of a pass from the head of the same pass. Several epochs are therefore a multiple of that,
+// however few samples the last minibatch of a pass would have by itself.
 func (e Epochs) Steps(k int, samples float64) int {
-	steps := math.Ceil(float64(k) * samples / (Parts * float64(e.Batch)))
+	stepsPerPass := math.Ceil(samples / float64(e.Batch))
+	steps := math.Ceil(float64(k) * stepsPerPass / Parts)
 	return int(min(max(1, steps), MaxK0+1))
 }
 

@@ -255,6 +255,47 @@ func TestRecordedSessionsAgainstAList(t *testing.T) {
 	})
 }
 
+// Where stays are a millionth of the time, one search finds the first of 50 clients that comes back:
+// it is available then, and none is before. A search for a single client gives up long before that.
+func TestNextAny_FindsShortStays(t *testing.T) {
+	const clients = 50
+	f := present(t, Markov{OnSeconds: 0.001, OffSeconds: 1000})
+	next := f.NextAny(clients, 0)
+	available := func(client int) bool { return f.Available(client, next) }
+	if next == Never || !slices.ContainsFunc(numbers(clients), available) {
+		t.Fatalf("nobody is available at %d ns", next)
+	}
+	for client := range clients {
+		if end := f.NextChange(client, 0); end < next && f.Available(client, end) {
+			t.Errorf("client %d is available at %d ns already, before %d ns", client, end, next)
+		}
+	}
+}
+
+// A search that would take too long ends at a time up to which nobody is available, so that the
+// caller can heed an interruption before it goes on from there.
+func TestNextAny_IsBounded(t *testing.T) {
+	const clients = 1000
+	f := present(t, Markov{OnSeconds: 0.001, OffSeconds: 1e8})
+	next := f.NextAny(clients, 5)
+	if next <= 5 || next > 10*second {
+		t.Errorf("%d clients are searched up to %d ns", clients, next)
+	}
+	for client := range clients {
+		if f.Available(client, next) {
+			t.Errorf("client %d is available, which would be a rare chance", client)
+		}
+	}
+}
+
+// numbers are 0 to n-1.
+func numbers(n int) (list []int) {
+	for i := range n {
+		list = append(list, i)
+	}
+	return list
+}
+
 // NextAny against each client's own changes.
 func TestNextAny(t *testing.T) {
 	recorded := stays(t)

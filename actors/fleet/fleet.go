@@ -602,22 +602,6 @@ func (f *Fleet) NextChange(client int, t int64) int64 {
 	return changeOrNever(p.Change(f.seed, number, clamp(t)))
 }
 
-// NextAny returns the first time at or after t at which any of the clients 0 to clients-1 is
-// available, or [Never]. As with NextChange it may be too early if that is very far away. It takes
-// one look at each client until it finds one that is available at t.
-func (f *Fleet) NextAny(clients int, t int64) int64 {
-	t = clamp(t)
-	first := int64(Never)
-	for client := range clients {
-		p, number := f.presenceOf(client)
-		if p == nil || p.Present(f.seed, number, t) {
-			return t
-		}
-		first = min(first, p.Change(f.seed, number, t))
-	}
-	return changeOrNever(first)
-}
-
 // changeOrNever returns t, or Never if t lies beyond the end of virtual time.
 func changeOrNever(t int64) int64 {
 	if t > maxTime {

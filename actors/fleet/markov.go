@@ -166,6 +166,23 @@ func (m *onOff) Change(seed uint64, client int, t int64) int64 {
 	return t
 }
 
+// ChangeBy implements boundedPresence.
+func (m *onOff) ChangeBy(seed uint64, client int, present bool, from, to int64) int64 {
+	for t := from; ; {
+		p := m.point(seed, client, t, +1)
+		switch {
+		case p.time > to:
+			return Never
+		case m.draw(p) != present:
+			return p.time
+		}
+		t = p.time
+	}
+}
+
+// Interval implements boundedPresence: a window holds one point in the mean.
+func (m *onOff) Interval() int64 { return m.window }
+
 // floorDiv divides and rounds towards minus infinity. b must be positive.
 func floorDiv(a, b int64) int64 {
 	q := a / b

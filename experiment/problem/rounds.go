@@ -238,17 +238,15 @@ func (p *Timing) availableShare(client int, begin, end round.Time) float64 {
 	return float64(in) / float64(now-begin)
 }
 
-// nextChange is the next time at which clients can be chosen who cannot be now.
-// The machine asks where it found nobody who is free: mostly nobody is there at
-// all.
+// nextChange returns the next time after t at which clients may be available that are not now; false
+// means that there is none. The machine asks where it found no client that is free. Mostly no client
+// is available at all, and the first that becomes so is the next. Where all available clients have
+// tasks it is anybody's next change.
 func (p *Timing) nextChange(t round.Time) (round.Time, bool) {
 	clients := p.Config.Clients
 	next := p.Fleet.NextAny(clients, int64(t))
-	if next <= int64(t) { // all who are there have work: anybody's next change
-		next = fleet.Never
-		for c := range clients {
-			next = min(next, p.Fleet.NextChange(c, int64(t)))
-		}
+	if next <= int64(t) {
+		next = p.Fleet.NextAnyChange(clients, int64(t))
 	}
 	return round.Time(next), next != fleet.Never
 }

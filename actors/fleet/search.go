@@ -1,0 +1,89 @@
+package fleet
+
+// boundedPresence is a [Presence] that can look for its next change up to a given time. Where many
+// clients are absent, the first to come back is found by looking a little ahead for all of them, not
+// far ahead for each.
+type boundedPresence interface {
+	Presence
+	// ChangeBy returns the first time in (from, to] at which Present gives another answer than
+	// present, or Never. present must be the answer at from.
+	ChangeBy(seed uint64, client int, present bool, from, to int64) int64
+	// Interval returns the mean time between two points at which the state is drawn, in nanoseconds.
+	Interval() int64
+}
+
+// maxSearch bounds how many points one search over all clients looks at. So many take about half a
+// second, after which the caller can heed an interruption.
+const maxSearch = 1 << 22
+
+// NextAny returns the first time at or after t at which any of the clients 0 to clients-1 is
+// available, or [Never]. If that is very far away, it returns an earlier time after t up to which
+// nobody is (see maxSearch and maxLook). It takes one look at each client until it finds one that
+// is available at t.
+func (f *Fleet) NextAny(clients int, t int64) int64 {
+	t = clamp(t)
+	for client := range clients {
+		if f.Available(client, t) {
+			return t
+		}
+	}
+	return f.NextAnyChange(clients, t)
+}
+
+// NextAnyChange returns the first time after t at which any of the clients 0 to clients-1 becomes
+// available or absent, or [Never]. As NextAny it may return an earlier time up to which nothing
+// changes.
+func (f *Fleet) NextAnyChange(clients int, t int64) int64 {
+	t = clamp(t)
+	first := int64(Never)
+	interval := int64(Never)
+	for client := range clients {
+		p, number := f.presenceOf(client)
+		switch p := p.(type) {
+		case nil:
+		case boundedPresence:
+			interval = min(interval, p.Interval())
+		default:
+			first = min(first, p.Change(f.seed, number, t))
+		}
+	}
+	return changeOrNever(f.searchBounded(clients, t, first, interval))
+}
+
+// searchBounded returns the first change after t of clients with a boundedPresence, if that comes
+// before first, else first. interval is the least Interval among them, or Never if there are none.
+//
+// It looks ahead for all clients by one interval, then by twice as much again, and so on. The number
+// of points that it looks at is thereby in proportion to those before the change, of all clients
+// together. Nothing changes up to the time that it has reached, so it may give up there.
+func (f *Fleet) searchBounded(clients int, t, first, interval int64) int64 {
+	if interval == Never {
+		return first
+	}
+	looks := int64(0)
+	from := t
+	span := interval
+	for from < min(first, maxTime) {
+		to := min(from+span, first, maxTime)
+		for client := range clients {
+			presence, number := f.presenceOf(client)
+			p, isBounded := presence.(boundedPresence)
+			if !isBounded {
+				continue
+			}
+			present := p.Present(f.seed, number, from)
+			first = min(first, p.ChangeBy(f.seed, number, present, from, min(to, first)))
+		}
+		looks += int64(clients) * (span/interval + 1)
+		isFound := first <= to
+		switch {
+		case isFound:
+			return first
+		case looks > maxSearch:
+			return to
+		}
+		from = to
+		span = min(2*span, maxTime)
+	}
+	return first
+}

@@ -26,16 +26,16 @@ import (
 
 // calibrateCommand is a device's command with the coordinator's end below it.
 func calibrateCommand() *cobra.Command {
-	c := cli.CalibrateCommand("fedpace", func(files []string, own calibrate.DeviceInput) (*calibrate.Subject, error) {
+	c := cli.CalibrateCommand("fedpace", func(files []string, device calibrate.DeviceInput) (*calibrate.Subject, error) {
 		var sets []string
-		if own.Trainer != "" {
-			sets = []string{fmt.Sprintf("trainer.command=%q", own.Trainer)}
+		if device.Trainer != "" {
+			sets = []string{fmt.Sprintf("trainer.command=%q", device.Trainer)}
 		}
 		loaded, err := config.LoadFiles(files, sets)
 		if err != nil {
 			return nil, err
 		}
-		return calibration.OfConfig(&loaded, own)
+		return calibration.OfConfig(&loaded, device)
 	})
 	c.AddCommand(calibrateServeCommand())
 	return c
@@ -188,16 +188,16 @@ func (f *calibrationServer) prepare(ctx context.Context) (err error) {
 
 // measure opens the run of the calibration on the server, and serves.
 func (f *calibrationServer) measure(ctx context.Context) (_ []calibration.Measured, err error) {
-	to := f.server
-	to.Name = "calibration"
-	to.Await = true
-	to.Notice = func(n bus.Notice) { f.serve.Notice(n.Text) }
-	if to.URL == "" {
+	connection := f.server
+	connection.Name = "calibration"
+	connection.Await = true
+	connection.Notice = func(n bus.Notice) { f.serve.Notice(n.Text) }
+	if connection.URL == "" {
 		server, err := run.Embedded(
 			ctx,
 			embedded.Config{Listen: f.listen, Notice: f.serve.Notice},
 			f.keys,
-			to.TLS,
+			connection.TLS,
 			f.insecure,
 		)
 		if err != nil {
@@ -205,9 +205,9 @@ func (f *calibrationServer) measure(ctx context.Context) (_ []calibration.Measur
 		}
 		defer server.Close()
 		f.serve.Notice("Devices " + run.Joining(server))
-		to = natsconn.Config{Server: server, Name: to.Name, Notice: to.Notice}
+		connection = natsconn.Config{Server: server, Name: connection.Name, Notice: connection.Notice}
 	}
-	conn, err := natsbus.Connect(ctx, to, nil)
+	conn, err := natsbus.Connect(ctx, connection, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -217,7 +217,7 @@ func (f *calibrationServer) measure(ctx context.Context) (_ []calibration.Measur
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, models.Close(context.WithoutCancel(ctx))) }()
-	line, err := natsconn.Connect(ctx, to) // for nothing but the devices
+	line, err := natsconn.Connect(ctx, connection) // for nothing but the devices
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 func certificateCommand() *cobra.Command {
-	var keys, out string
+	var keys, copyPath string
 	var hosts []string
 	var life time.Duration
 	c := &cobra.Command{
@@ -40,23 +40,23 @@ stays. The same command renews the certificate; a server takes it when it starts
 				return err
 			}
 			folder := certificate.Folder(keys)
-			ends, err := folder.Issue(hosts, life)
+			expiry, err := folder.Issue(hosts, life)
 			if err != nil {
 				return err
 			}
 			public := folder.CA()
-			if out != "" {
-				public = out
+			if copyPath != "" {
+				public = copyPath
 				text, err := os.ReadFile(folder.CA())
 				if err != nil {
 					return err
 				}
-				if err := atomicfile.Write(out, atomicfile.Bytes(text)); err != nil {
+				if err := atomicfile.Write(copyPath, atomicfile.Bytes(text)); err != nil {
 					return err
 				}
 			}
 			fmt.Fprintf(c.ErrOrStderr(), "The certificate for %v is %s, good until %s; its key is %s.\nGive %s to everybody who connects (--tls-ca). It is no secret.\n",
-				hosts, folder.Cert(), ends.Local().Format(time.DateOnly), folder.Key(), public)
+				hosts, folder.Cert(), expiry.Local().Format(time.DateOnly), folder.Key(), public)
 			return nil
 		},
 	}
@@ -64,6 +64,6 @@ stays. The same command renews the certificate; a server takes it when it starts
 	s.StringSliceVar(&hosts, "host", nil, "`NAME` or IP address of the server, several separated by commas")
 	s.DurationVar(&life, "expires", 8760*time.Hour, "how long the certificate is good for")
 	s.StringVar(&keys, "keys", "", "folder of the keys (default this user's)")
-	s.StringVarP(&out, "out", "o", "", "`FILE` to copy ca.pem to")
+	s.StringVarP(&copyPath, "out", "o", "", "`FILE` to copy ca.pem to")
 	return c
 }

@@ -44,7 +44,7 @@ The exit status is 3 where --expect or the key expect is missed.`,
   fedpace compare --set task=femnist --schedules dsgd,fixed,rounds,error,step
   fedpace compare --schedules fixed,rounds --grid network.upload_mbps=1,5,20 --seeds 5 --figure upload.svg`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			loaded, plan, err := f.many(c, "-compare", &wide, &schedules)
+			loaded, plan, err := f.studyPlan(c, "-compare", &wide, &schedules)
 			if err != nil {
 				return err
 			}
@@ -122,7 +122,7 @@ func (f *sweepFlags) add(c *cobra.Command) {
 	s.Lookup("controls").NoOptDefVal = "all"
 	cli.OneOf(c, "controls", "all", "constant")
 	s.IntVar(&f.seeds, "seeds", 1, seedsUsage)
-	cli.Within(c, "seeds", 1, maxSeeds)
+	cli.InRange(c, "seeds", 1, maxSeeds)
 	s.Float64Var(&f.until.Half, "until", 0, "add seeds until the difference in how runs end is known to ± so much, by Stein's two stages, the first of --seeds, at least 5")
 	s.IntVar(&f.until.Most, "until-seeds", 100, "seeds at most with --until")
 	cli.Complete(c, "grid", assignments)
@@ -167,9 +167,9 @@ func (f *sweepFlags) apply(c *cobra.Command, p *study.Plan) error {
 	return p.CheckFigure(f.figure)
 }
 
-// many makes the plan of a study from the configuration that the flags ask for. Its folder ends
+// studyPlan makes the plan of a study from the configuration that the flags ask for. Its folder ends
 // as suffix unless a flag names it: no run of that name is there.
-func (f *flags) many(
+func (f *flags) studyPlan(
 	c *cobra.Command,
 	suffix string,
 	wide *sweepFlags,
@@ -194,26 +194,26 @@ func (f *flags) many(
 }
 
 // keep leaves a comparison in its folder, with its runs on a page; "" if they are none, or too many.
-func keep(out string, r *study.Comparison) (page string, err error) {
+func keep(dir string, r *study.Comparison) (page string, err error) {
 	if len(r.Runs) == 0 {
 		return "", nil
 	}
-	if err := r.Save(out); err != nil || len(r.Runs) > report.MaxRuns { // fedpace report makes pages of parts of them
+	if err := r.Save(dir); err != nil || len(r.Runs) > report.MaxRuns { // fedpace report makes pages of parts of them
 		return "", err
 	}
-	folders := names.Of(r.Runs, func(one study.Cell) string { return one.Config.Out })
+	folders := names.Of(r.Runs, func(cell study.Cell) string { return cell.Config.Out })
 	library, err := ui.Open(cli.Version(), folders...)
 	if err != nil {
 		return "", err
 	}
-	var says strings.Builder
+	var table strings.Builder
 	var picture bytes.Buffer
-	if err := errors.Join(r.Write(&says), r.Table().Picture(&picture)); err != nil {
+	if err := errors.Join(r.Write(&table), r.Table().Picture(&picture)); err != nil {
 		return "", err
 	}
-	page = filepath.Join(out, study.PageFile)
+	page = filepath.Join(dir, study.PageFile)
 	return page, atomicfile.Write(page, func(w io.Writer) error {
-		_, err := library.Export(w, says.String(), picture.Bytes())
+		_, err := library.Export(w, table.String(), picture.Bytes())
 		return err
 	})
 }

@@ -33,7 +33,7 @@ that of --nats, or its own (nats.listen), which asks for credentials (fedpace en
 			}
 			options.RemoteHosts = true
 			options.Trainer = f.trainer
-			if loaded.NATS.Alone() {
+			if loaded.NATS.InProcess() {
 				return cli.Usage(c, errors.New("hosts need a server to meet the coordinator on: --nats nats://host:4222, or --set nats.listen=127.0.0.1:4222"))
 			}
 			if resume && folder.HoldsRun(loaded.Out) == nil {

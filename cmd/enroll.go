@@ -22,7 +22,7 @@ import (
 )
 
 type enrollment struct {
-	keys, out        string
+	keys, outPath    string
 	host, run        string
 	site, siteServer string
 	list, server     string
@@ -94,7 +94,7 @@ that has none yet.`,
 		"",
 		"print the configuration of a site's server, which joins the leaf nodes' port of this URL",
 	)
-	s.StringVarP(&e.out, "out", "o", "", "file to write the credentials to, or folder of archives")
+	s.StringVarP(&e.outPath, "out", "o", "", "file to write the credentials to, or folder of archives")
 	return c
 }
 
@@ -115,13 +115,13 @@ func (e *enrollment) grant(args []string) (auth.Grant, error) {
 		e.expires != 0 ||
 		len(e.devices) > 0
 	list := []bool{id != "" && !e.coordinator, e.list != "", e.host != "", e.site != "", e.coordinator}
-	named := len(slices.DeleteFunc(list, func(is bool) bool { return !is }))
+	named := len(slices.DeleteFunc(list, func(given bool) bool { return !given }))
 	switch prints := e.configuration || e.siteServer != ""; {
 	case prints &&
 		(named > 0 ||
 			e.revoke ||
 			e.renew ||
-			e.out != "" ||
+			e.outPath != "" ||
 			limited ||
 			e.configuration && e.siteServer != ""):
 		return g, errors.New("--server-config and --site-config stand alone, with --keys at most")
@@ -134,7 +134,7 @@ func (e *enrollment) grant(args []string) (auth.Grant, error) {
 	case named == 0:
 		return g, errors.New("who is to be enrolled: a device's ID, --host NAME or --coordinator")
 	case e.list != "" &&
-		(e.server == "" || e.out == "" || e.revoke):
+		(e.server == "" || e.outPath == "" || e.revoke):
 		return g, errors.New("--list goes with --server URL, which its devices join, and --out FOLDER for their archives")
 	case e.list != "":
 		g.ID = "each" // has a name of its own
@@ -149,7 +149,7 @@ func (e *enrollment) grant(args []string) (auth.Grant, error) {
 		g.Role, g.ID = auth.RoleCoordinator, cmp.Or(id, "coordinator")
 	}
 	if e.revoke &&
-		(e.renew || e.out != "" || limited) {
+		(e.renew || e.outPath != "" || limited) {
 		return g, errors.New("--revoke ends credentials and writes none: nothing but --keys goes with it")
 	}
 	return g, g.Check()
@@ -192,7 +192,7 @@ func (e *enrollment) do(c *cobra.Command, g auth.Grant) (err error) {
 	case e.list != "":
 		return e.enrollList(c, authority, g)
 	}
-	path := cmp.Or(e.out, filepath.Join(e.keys, g.ID+".creds"))
+	path := cmp.Or(e.outPath, filepath.Join(e.keys, g.ID+".creds"))
 	creds, err := issue(authority, g, path, func(w io.Writer, creds []byte) error { return atomicfile.Bytes(creds)(w) })
 	if err != nil {
 		return err

@@ -68,14 +68,14 @@ func (e *enrollment) enrollList(c *cobra.Command, authority *auth.Authority, g a
 		}
 		classes += fmt.Sprintf("    %s: %s\n", d.Name, class)
 	}
-	if err := os.MkdirAll(e.out, 0o700); err != nil {
+	if err := os.MkdirAll(e.outPath, 0o700); err != nil {
 		return err
 	}
-	there := 0
+	existing := 0
 	for _, d := range list {
-		path := filepath.Join(e.out, d.Name+".tar.gz")
+		path := filepath.Join(e.outPath, d.Name+".tar.gz")
 		if _, err := os.Lstat(path); err == nil && !g.Renew {
-			there++
+			existing++
 			continue
 		}
 		g.ID = d.Name
@@ -88,8 +88,8 @@ func (e *enrollment) enrollList(c *cobra.Command, authority *auth.Authority, g a
 			return err
 		}
 	}
-	fmt.Fprintf(c.ErrOrStderr(), "%d archives are made in %s, %d were there; devices.yaml beside them names the devices for a run. Each archive is as secret as its credentials.\n", len(list)-there, e.out, there)
-	return atomicfile.Write(filepath.Join(e.out, "devices.yaml"), atomicfile.Bytes([]byte(classes)))
+	fmt.Fprintf(c.ErrOrStderr(), "%d archives are made in %s, %d were there; devices.yaml beside them names the devices for a run. Each archive is as secret as its credentials.\n", len(list)-existing, e.outPath, existing)
+	return atomicfile.Write(filepath.Join(e.outPath, "devices.yaml"), atomicfile.Bytes([]byte(classes)))
 }
 
 func (p *packer) load(platform string) error {
@@ -111,24 +111,24 @@ func (p *packer) pack(w io.Writer, d *listed, creds []byte) error {
 	settings := strings.Join([]string{d.Name, p.server, cmp.Or(d.Data, "synthetic"), ""}, "\n")
 	now := time.Now().Truncate(time.Second) // tar rounds, perhaps to a time that is to come
 	packed := gzip.NewWriter(w)
-	to := tar.NewWriter(packed)
+	archive := tar.NewWriter(packed)
 	for _, f := range []struct {
 		name    string
 		content []byte
 	}{{d.Name + ".creds", creds}, {"ca.pem", p.ca}, {"settings", []byte(settings)}} {
 		if f.content != nil { // a writer that has failed goes on to fail
-			_ = to.WriteHeader(&tar.Header{
+			_ = archive.WriteHeader(&tar.Header{
 				Name:    "fedpace-device/" + f.name,
 				Mode:    0o600,
 				Size:    int64(len(f.content)),
 				ModTime: now,
 			})
-			_, _ = to.Write(f.content)
+			_, _ = archive.Write(f.content)
 		}
 	}
-	end := to.Flush
+	end := archive.Flush
 	if d.Platform == "" {
-		end = to.Close
+		end = archive.Close
 	}
 	err := errors.Join(end(), packed.Close())
 	if err == nil {

@@ -38,7 +38,7 @@ func exportDashboardsCommand() *cobra.Command {
 		Long: `Write dashboards of what Prometheus scrapes from runs that have an address (http), for
 Grafana to import (Dashboards, New, Import).`,
 		Example: "  fedpace export dashboards dashboards",
-		Args:    cli.One("the folder for the dashboards"),
+		Args:    cli.OneArgument("the folder for the dashboards"),
 		RunE: func(c *cobra.Command, args []string) error {
 			files, err := fs.Glob(dashboards.Files, "*.json")
 			if err = errors.Join(err, os.MkdirAll(args[0], 0o777)); err != nil {
@@ -61,7 +61,7 @@ Grafana to import (Dashboards, New, Import).`,
 
 func exportPerfettoCommand() *cobra.Command {
 	var rounds string
-	var from, to int
+	var firstRound, lastRound int
 	c := exportTo(folder.TraceFile, &cobra.Command{
 		Use:   "perfetto DIR",
 		Short: "Write a run's timelines as a trace for Perfetto's viewer",
@@ -73,11 +73,11 @@ the first 1023 only some are.`,
 		Example: `  fedpace export perfetto runs/demo
   fedpace export perfetto runs/demo --rounds 100-200 -o trace.pftrace`,
 		PreRunE: func(c *cobra.Command, _ []string) (err error) {
-			from, to, err = roundRange(rounds)
+			firstRound, lastRound, err = roundRange(rounds)
 			return cli.Usage(c, err)
 		},
 	}, func(c *cobra.Command, dir string, w io.Writer) (string, error) {
-		t, torn, err := report.ExportTrace(dir, w, from, to)
+		t, torn, err := report.ExportTrace(dir, w, firstRound, lastRound)
 		if torn && err == nil {
 			fmt.Fprintln(c.ErrOrStderr(), "The run goes on or was killed: the trace ends with what it had written.")
 		}
@@ -136,7 +136,7 @@ func exportTo(
 	c *cobra.Command,
 	export func(c *cobra.Command, dir string, w io.Writer) (string, error),
 ) *cobra.Command {
-	var out string
+	var outPath string
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := folder.HoldsRun(args[0]); err != nil {
 			return err
@@ -144,7 +144,7 @@ func exportTo(
 		if _, _, err := (&folder.Run{Dir: args[0]}).State(); errors.Is(err, folder.ErrChanged) {
 			fmt.Fprintf(c.ErrOrStderr(), "note: %v\n", err)
 		}
-		path := cmp.Or(out, filepath.Join(args[0], name))
+		path := cmp.Or(outPath, filepath.Join(args[0], name))
 		written := ""
 		err := writeFile(c, path, func(w io.Writer) (err error) {
 			written, err = export(c, args[0], w)
@@ -159,7 +159,7 @@ func exportTo(
 		_, err = fmt.Fprintf(c.ErrOrStderr(), "%s: %s\n", path, written)
 		return err
 	}
-	c.Flags().StringVarP(&out, "out", "o", "", "file to write, - for standard output (default DIR/"+name+")")
+	c.Flags().StringVarP(&outPath, "out", "o", "", "file to write, - for standard output (default DIR/"+name+")")
 	return c
 }
 

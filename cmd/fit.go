@@ -12,7 +12,7 @@ import (
 
 func fitCommand() *cobra.Command {
 	var pool bool
-	var out string
+	var outPath string
 	c := &cobra.Command{
 		Use:   "fit DIR",
 		Short: "Turn a run's real devices into classes of devices",
@@ -29,10 +29,10 @@ tasks were left out, and how long the run's tasks and rounds take with these cla
 				return err
 			}
 			classes := atomicfile.Bytes(f.YAML())
-			if out == "" {
+			if outPath == "" {
 				return cli.Print(c, f, classes)
 			}
-			if err := atomicfile.Write(out, classes); err != nil {
+			if err := atomicfile.Write(outPath, classes); err != nil {
 				return fmt.Errorf("--out: %w", err)
 			}
 			return cli.PrintWith(
@@ -40,12 +40,12 @@ tasks were left out, and how long the run's tasks and rounds take with these cla
 				f,
 				f.Write,
 				"\nThe classes: %s, to be given behind the run's configuration (--config exp.yaml --config %s)\n",
-				out,
-				out,
+				outPath,
+				outPath,
 			)
 		},
 	}
-	c.Flags().StringVarP(&out, "out", "o", "", "`FILE` to write the classes to")
+	c.Flags().StringVarP(&outPath, "out", "o", "", "`FILE` to write the classes to")
 	c.Flags().BoolVar(&pool, "pool", false, "one class for all devices of a class in devices.names")
 	cli.JSONFlag(c, "each device, and how well it fits")
 	return c

@@ -54,13 +54,13 @@ func (f *scheduleFlag) Set(text string) error {
 }
 
 // check finds schedules that are none, and a --set that they override.
-func (f *scheduleFlag) check(sets []string, own config.Schedule) error {
+func (f *scheduleFlag) check(sets []string, base config.Schedule) error {
 	for _, text := range f.list {
-		if _, err := own.Named(text); err != nil {
+		if _, err := base.Named(text); err != nil {
 			return fmt.Errorf("--%w", err)
 		}
 	}
-	return study.Overridden(sets, f.list, own)
+	return study.Overridden(sets, f.list, base)
 }
 
 type configFlags struct {
@@ -88,7 +88,7 @@ func (f *configFlags) add(c *cobra.Command) {
 // flags are those that run and compare share.
 type flags struct {
 	configFlags
-	out    string
+	outDir string
 	name   string
 	tags   []string
 	expect []string
@@ -102,7 +102,7 @@ func (f *flags) add(c *cobra.Command) {
 	f.configFlags.add(c)
 	s := c.Flags()
 	s.StringVarP(
-		&f.out,
+		&f.outDir,
 		"out",
 		"o",
 		"",
@@ -134,7 +134,7 @@ func (f *flags) load(c *cobra.Command) (config.Config, error) {
 }
 
 // ownTable is a table of one's own that is all that the sets say of task and data; "": none.
-func ownTable(sets []string) (path string, others []string) {
+func ownTable(sets []string) (path string, remaining []string) {
 	for _, set := range sets {
 		switch key, value, _ := strings.Cut(set, "="); {
 		case key == "task", strings.HasPrefix(key, "data."):
@@ -142,27 +142,27 @@ func ownTable(sets []string) (path string, others []string) {
 		case key == "data" && value != config.TrainerData && data.IsTable(value):
 			path = value
 		default:
-			others = append(others, set)
+			remaining = append(remaining, set)
 		}
 	}
-	return path, others
+	return path, remaining
 }
 
 // read makes the configuration of the files and sets, with more sets. A table without a
 // configuration has that which init would write.
 func (f *flags) read(c *cobra.Command, more ...string) (config.Config, error) {
 	sets := slices.Concat(f.setsOf(c), more)
-	own, others := ownTable(sets)
-	if own == "" || len(f.config) > 0 {
+	table, remaining := ownTable(sets)
+	if table == "" || len(f.config) > 0 {
 		return config.LoadFiles(f.config, sets)
 	}
-	guess := f.guesses[own]
+	guess := f.guesses[table]
 	if guess == nil {
 		instead := ""
 		if slices.ContainsFunc(sets, func(set string) bool { return strings.HasPrefix(set, "trainer") }) {
 			instead = "# the trainer"
 		}
-		p, err := dataset.Propose(own, "", instead, federated.Options{Seed: 1})
+		p, err := dataset.Propose(table, "", instead, federated.Options{Seed: 1})
 		if err != nil {
 			return config.Config{}, err
 		}
@@ -170,17 +170,17 @@ func (f *flags) read(c *cobra.Command, more ...string) (config.Config, error) {
 			f.guesses = map[string][]byte{}
 		}
 		guess = []byte(p.Text)
-		f.guesses[own] = guess
+		f.guesses[table] = guess
 		if !cli.Quiet(c) {
 			fmt.Fprintf(
 				c.ErrOrStderr(),
 				"%s: what its columns mean, and what else is not set, is guessed: fedpace init %s writes it down.\n",
-				own,
-				own,
+				table,
+				table,
 			)
 		}
 	}
-	return config.Parse("guess for "+own, guess, others...)
+	return config.Parse("guess for "+table, guess, remaining...)
 }
 
 // missed holds a complete run against what is expected of it, by the command or else by its
@@ -212,7 +212,7 @@ func (f *flags) setsOf(c *cobra.Command) []string {
 	sets := slices.Clone(f.sets)
 	quoted := func(list []string) string { return "[" + strings.Join(names.Of(list, strconv.Quote), ", ") + "]" }
 	for _, flag := range []struct{ name, set string }{
-		{"out", "out=" + f.out}, {"name", fmt.Sprintf("name=%q", f.name)}, {"trainer", fmt.Sprintf("trainer.command=%q", f.trainer)},
+		{"out", "out=" + f.outDir}, {"name", fmt.Sprintf("name=%q", f.name)}, {"trainer", fmt.Sprintf("trainer.command=%q", f.trainer)},
 		{"tag", "tags=" + quoted(f.tags)}, {"expect", "expect=" + quoted(f.expect)},
 	} {
 		if c.Flags().Changed(flag.name) {
@@ -233,15 +233,15 @@ func (f *flags) toldOut(c *cobra.Command) bool {
 // if nothing has come into it.
 func (f *flags) settle(
 	c *cobra.Command,
-	of *config.Config,
+	loaded *config.Config,
 	standard string,
 	show *cli.Display,
 ) (release func(), err error) {
-	if f.force || of.Out != standard || f.toldOut(c) {
+	if f.force || loaded.Out != standard || f.toldOut(c) {
 		return func() {}, nil
 	}
 	_ = c.Context().Done() // from here on the command heeds signals: it removes the folder when one comes
-	dir, before, release, err := folder.Claim(of.Out)
+	dir, before, release, err := folder.Claim(loaded.Out)
 	if err != nil {
 		return release, err
 	}
@@ -249,7 +249,7 @@ func (f *flags) settle(
 		held := folder.Inspect(before)
 		show.Notice(fmt.Sprintf("%s: this run goes to %s.", held.Sentence(), dir))
 	}
-	of.Out = dir
+	loaded.Out = dir
 	return release, nil
 }
 

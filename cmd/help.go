@@ -30,8 +30,8 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 			if page {
 				return writeCommands(c.OutOrStdout(), root)
 			}
-			of, rest, err := root.Find(args)
-			if err != nil || len(rest) > 0 {
+			command, unmatched, err := root.Find(args)
+			if err != nil || len(unmatched) > 0 {
 				if text, ok := config.Explain(strings.Join(args, ".")); ok {
 					topic := &cobra.Command{Long: text}
 					topic.SetOut(c.OutOrStdout())
@@ -40,8 +40,8 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 				}
 				return noHelp(root, strings.Join(args, " "))
 			}
-			of.InitDefaultHelpFlag()
-			return of.Help()
+			command.InitDefaultHelpFlag()
+			return command.Help()
 		},
 	}
 	standard, _, _ := root.Find([]string{"help"})
@@ -53,17 +53,17 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 
 // noHelp says that there is none on a topic, and which command or key may be meant.
 func noHelp(root *cobra.Command, topic string) error {
-	var known []string
+	var topics []string
 	for _, c := range root.Commands() {
 		if c.IsAvailableCommand() {
-			known = append(known, c.Name())
+			topics = append(topics, c.Name())
 		}
 	}
 	for _, k := range config.KnownKeys() {
 		group, _, _ := strings.Cut(k.Name, ".")
-		known = append(known, group, k.Name)
+		topics = append(topics, group, k.Name)
 	}
-	if near := names.Nearest(topic, known); near != "" {
+	if near := names.Nearest(topic, topics); near != "" {
 		return cli.UsageError{Problem: fmt.Errorf("no help on %.60q (did you mean %s?)", topic, near)}
 	}
 	return cli.UsageError{Problem: fmt.Errorf("no help on %.60q", topic)}
@@ -73,21 +73,21 @@ func noHelp(root *cobra.Command, topic string) error {
 // that most have. Where their defaults differ they have none.
 func sharedFlags(commands []*cobra.Command) *pflag.FlagSet {
 	alike := map[string][]*pflag.Flag{}
-	most := map[string][]*pflag.Flag{}
+	commonest := map[string][]*pflag.Flag{}
 	for _, c := range commands {
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			if same := append(alike[f.Name+f.Usage], f); !f.Hidden {
 				alike[f.Name+f.Usage] = same
-				if len(same) > max(1, len(most[f.Name])) {
-					most[f.Name] = same
+				if len(same) > max(1, len(commonest[f.Name])) {
+					commonest[f.Name] = same
 				}
 			}
 		})
 	}
 	list := pflag.NewFlagSet("", pflag.ContinueOnError)
-	for _, same := range most {
+	for _, same := range commonest {
 		f := *same[0]
-		if slices.ContainsFunc(same, func(other *pflag.Flag) bool { return other.DefValue != f.DefValue }) {
+		if slices.ContainsFunc(same, func(flag *pflag.Flag) bool { return flag.DefValue != f.DefValue }) {
 			f.DefValue = map[bool]string{false: "0"}[f.Value.Type() == "string"] // which help does not show
 		}
 		list.AddFlag(&f)
@@ -140,12 +140,12 @@ func writeCommands(w io.Writer, root *cobra.Command) error {
 		hidden := []*pflag.Flag(nil)
 		c.InitDefaultHelpFlag()
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
-			of := shared.Lookup(f.Name)
+			common := shared.Lookup(f.Name)
 			switch {
 			case f.Name == "help": // of itself
-			case of != nil && of.Usage == f.Usage && !f.Hidden:
+			case common != nil && common.Usage == f.Usage && !f.Hidden:
 				flag := " --" + f.Name
-				if of.DefValue != f.DefValue && f.DefValue != "" {
+				if common.DefValue != f.DefValue && f.DefValue != "" {
 					flag += "=" + f.DefValue
 				}
 				if len(also)+len(flag)-strings.LastIndex(also, "\n") > 80 {

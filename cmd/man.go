@@ -22,7 +22,7 @@ func manCommand() *cobra.Command {
 		Long:  "Write a manual page for each command into a folder, as man reads them.",
 		Example: `  fedpace man /usr/local/share/man/man1
   fedpace man man && man -l man/fedpace-run.1`,
-		Args: cli.One("the folder for the pages"),
+		Args: cli.OneArgument("the folder for the pages"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := os.MkdirAll(args[0], 0o777); err != nil {
 				return err

@@ -28,10 +28,10 @@ type paperFlags struct {
 	tasks     []string
 	data      []string
 	files     []string
-	from      []string
+	curveDirs []string
 	verdicts  bool
 	dry       bool
-	beside    int
+	parallel  int
 	server    natsconn.Config
 }
 
@@ -76,7 +76,7 @@ With --nats hosts (fedpace host) do the runs, to the same bits.`,
 		"train nothing: Table 4's cells that need no loss, in less than a minute",
 	)
 	s.StringVarP(&f.plan.Out, "out", "o", f.plan.Out, "folder of the runs, tables and figures")
-	s.StringArrayVar(&f.from, "from", nil, "only print tables and draw figures from the CSV files in this `DIR`; repeated, the runs of the others are added to the first")
+	s.StringArrayVar(&f.curveDirs, "from", nil, "only print tables and draw figures from the CSV files in this `DIR`; repeated, the runs of the others are added to the first")
 	s.BoolVar(
 		&f.verdicts,
 		"verdicts",
@@ -84,11 +84,11 @@ With --nats hosts (fedpace host) do the runs, to the same bits.`,
 		"only decide the claims in claims.yaml of --from (else docs/paper) by the curves there, and draw gains.svg",
 	)
 	s.BoolVar(&f.dry, "dry-run", false, "only list the runs, whether they are done and what core-hours the others cost")
-	cli.Within(c, "seeds", 1, maxSeeds)
-	cli.Within(c, "rounds", 1, 1e6)
-	cli.Within(c, "scale", 1e-4, 1)
+	cli.InRange(c, "seeds", 1, maxSeeds)
+	cli.InRange(c, "rounds", 1, 1e6)
+	cli.InRange(c, "scale", 1e-4, 1)
 	cli.QuietFlag(c)
-	s.IntVar(&f.beside, "beside", 0, "runs side by side (default one a core; with --nats 8)")
+	s.IntVar(&f.parallel, "beside", 0, "runs side by side (default one a core; with --nats 8)")
 	cli.Positive(c, "beside")
 	cli.AddServer(c, &f.server)
 	return c
@@ -96,25 +96,25 @@ With --nats hosts (fedpace host) do the runs, to the same bits.`,
 
 func (f *paperFlags) run(c *cobra.Command) error {
 	if f.verdicts {
-		if len(f.from) > 1 {
+		if len(f.curveDirs) > 1 {
 			return cli.Usage(c, errors.New("--verdicts: want one --from, the folder of claims.yaml"))
 		}
-		dir := append(f.from, "docs/paper")[0]
+		dir := append(f.curveDirs, "docs/paper")[0]
 		list, err := paper.Verdicts(dir)
 		if err != nil {
 			return err
 		}
 		return errors.Join(paper.DrawGains(dir, list), paper.WriteVerdicts(c.OutOrStdout(), list))
 	}
-	if len(f.from) > 0 {
-		curves, err := paper.Load(f.from...)
-		if err == nil && len(f.from) > 1 {
-			err = paper.Write(f.from[0], curves)
+	if len(f.curveDirs) > 0 {
+		curves, err := paper.Load(f.curveDirs...)
+		if err == nil && len(f.curveDirs) > 1 {
+			err = paper.Write(f.curveDirs[0], curves)
 		}
 		if err != nil {
 			return err
 		}
-		return errors.Join(paper.Draw(f.from[0], curves), results(c.OutOrStdout(), f.from[0], curves))
+		return errors.Join(paper.Draw(f.curveDirs[0], curves), results(c.OutOrStdout(), f.curveDirs[0], curves))
 	}
 	cells, err := f.cells()
 	if err != nil {
@@ -147,7 +147,7 @@ func (f *paperFlags) run(c *cobra.Command) error {
 			Place:     run.Place{NATS: f.server},
 			Callbacks: run.Callbacks{Notice: show.Notice},
 		},
-		Beside:   f.beside,
+		Beside:   f.parallel,
 		Progress: func(p study.Progress) { show.Show(statusOfStudy(p)) },
 		Done: func() error {
 			_, err := f.keep(cells)
@@ -199,8 +199,8 @@ func (f *paperFlags) cells() ([]study.Cell, error) {
 		if err != nil {
 			return nil, err
 		}
-		if other := f.plan.Configs[base.Task]; other != "" {
-			return nil, fmt.Errorf("--config %s and %s are both of task %s", other, path, base.Task)
+		if earlier := f.plan.Configs[base.Task]; earlier != "" {
+			return nil, fmt.Errorf("--config %s and %s are both of task %s", earlier, path, base.Task)
 		}
 		f.plan.Configs[base.Task] = path
 	}

@@ -40,19 +40,19 @@ goes on with a plan that was interrupted.`,
 			if err != nil {
 				return cli.Usage(c, err)
 			}
-			out := loaded.Out
+			outDir := loaded.Out
 			if !c.Flags().Changed("out") {
-				out += "-plan"
+				outDir += "-plan"
 			}
 			show := cli.NewDisplay(c)
 			o := f.study(show, natsconn.Config{})
 			o.Progress = func(p study.Progress) { show.Show(statusOfStudy(p)) }
-			made, err := p.plan(c.Context(), q, out, o, func(done, of int) { show.Show(statusOfDraws(done, of)) })
+			made, err := p.plan(c.Context(), q, outDir, o, func(done, total int) { show.Show(statusOfDraws(done, total)) })
 			show.Close()
 			if err != nil {
-				return cli.Interruption(c.Context(), err, out+sameCommand)
+				return cli.Interruption(c.Context(), err, outDir+sameCommand)
 			}
-			if err := f.write(made, out); err != nil {
+			if err := f.write(made, outDir); err != nil {
 				return err
 			}
 			return cli.PrintWith(
@@ -60,8 +60,8 @@ goes on with a plan that was interrupted.`,
 				made,
 				made.Write,
 				"\nTo run it: fedpace run --config %s\nAs a picture: %s\n",
-				filepath.Join(out, plan.ConfigFile),
-				filepath.Join(out, plan.PageFile),
+				filepath.Join(outDir, plan.ConfigFile),
+				filepath.Join(outDir, plan.PageFile),
 			)
 		},
 	}
@@ -76,10 +76,10 @@ goes on with a plan that was interrupted.`,
 	s.StringVar(&f.asked.For, "for", "", "rank by the time to stop.accepted (updates), its energy (energy) or the time to evaluate.target (target) (default the best model)")
 	cli.OneOf(c, "for", plan.Updates, plan.Energy, plan.Target)
 	cli.Complete(c, "grid", assignments)
-	cli.Within(c, "hours", 0, 1e6)
-	cli.Within(c, "draws", 1, 1000)
-	cli.Within(c, "learn", 0, 1000)
-	cli.Within(c, "seeds", 1, maxSeeds)
+	cli.InRange(c, "hours", 0, 1e6)
+	cli.InRange(c, "draws", 1, 1000)
+	cli.InRange(c, "learn", 0, 1000)
+	cli.InRange(c, "seeds", 1, maxSeeds)
 	cli.JSONFlag(c, "every setting, and the one that is recommended")
 	return c
 }
@@ -91,7 +91,7 @@ type planFlags struct {
 	asked     plan.Request
 }
 
-func (f *planFlags) request(c *cobra.Command, own config.Schedule) (q plan.Request, err error) {
+func (f *planFlags) request(c *cobra.Command, base config.Schedule) (q plan.Request, err error) {
 	q = f.asked
 	q.ConfigFiles, q.Sets, q.Schedules = f.config, f.setsOf(c), f.schedules.list
 	for _, text := range f.grids {
@@ -101,21 +101,21 @@ func (f *planFlags) request(c *cobra.Command, own config.Schedule) (q plan.Reque
 		}
 		q.Grids = append(q.Grids, g)
 	}
-	return q, f.schedules.check(f.sets, own)
+	return q, f.schedules.check(f.sets, base)
 }
 
-func (f *planFlags) write(p *plan.Plan, out string) error {
+func (f *planFlags) write(p *plan.Plan, outDir string) error {
 	panels, err := p.Panels()
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(out, 0o777); err != nil {
+	if err := os.MkdirAll(outDir, 0o777); err != nil {
 		return err
 	}
 	return errors.Join(
-		atomicfile.Write(filepath.Join(out, plan.TableFile), p.WriteCSV),
-		atomicfile.Write(filepath.Join(out, plan.ConfigFile), atomicfile.Bytes(p.YAML())),
-		figure.Save(filepath.Join(out, plan.FigureFile), panels...),
-		atomicfile.Write(filepath.Join(out, plan.PageFile), p.WriteHTML),
+		atomicfile.Write(filepath.Join(outDir, plan.TableFile), p.WriteCSV),
+		atomicfile.Write(filepath.Join(outDir, plan.ConfigFile), atomicfile.Bytes(p.YAML())),
+		figure.Save(filepath.Join(outDir, plan.FigureFile), panels...),
+		atomicfile.Write(filepath.Join(outDir, plan.PageFile), p.WriteHTML),
 	)
 }

@@ -62,14 +62,14 @@ type predictFlags struct {
 }
 
 // write prints a comparison and writes what else the flags ask for.
-func (f *predictFlags) write(c *cobra.Command, of string, found *forecast.Comparison) error {
+func (f *predictFlags) write(c *cobra.Command, subject string, found *forecast.Comparison) error {
 	if f.csv != "" {
 		if err := writeFile(c, f.csv, found.WriteCSV); err != nil || f.csv == "-" {
 			return err
 		}
 	}
 	if f.figure != "" {
-		if err := figure.Save(f.figure, forecast.Panel(of+": how long rounds take", found.Rows)); err != nil {
+		if err := figure.Save(f.figure, forecast.Panel(subject+": how long rounds take", found.Rows)); err != nil {
 			return err
 		}
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 func statusOf(p run.Progress) cli.Status {
-	s := cli.Status{Of: p.Schedule, Done: p.Fraction()}
+	s := cli.Status{Subject: p.Schedule, Done: p.Fraction()}
 	s.Add(0, "%s", p.Schedule)
 	if p.Rounds > 0 {
 		s.Add(0, "round %d/%d", p.Round, p.Rounds)
@@ -52,23 +52,23 @@ func statusOf(p run.Progress) cli.Status {
 
 // lastProgress is what a run said last, so that its time goes on while a round takes long.
 type lastProgress struct {
-	mu sync.Mutex
-	p  run.Progress
-	at time.Time // when it was said; zero: never
+	mu   sync.Mutex
+	p    run.Progress
+	time time.Time // when it was said; zero: never
 }
 
 func (l *lastProgress) set(p run.Progress) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.p, l.at = p, time.Now()
+	l.p, l.time = p, time.Now()
 }
 
 // status is what there is to show where the run has said nothing for a second.
 func (l *lastProgress) status() (s cli.Status, shown bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	silent := time.Since(l.at)
-	if l.at.IsZero() || l.p.Done || silent < time.Second {
+	silent := time.Since(l.time)
+	if l.time.IsZero() || l.p.Done || silent < time.Second {
 		return s, false
 	}
 	now := l.p
@@ -82,7 +82,7 @@ func (l *lastProgress) status() (s cli.Status, shown bool) {
 
 // statusOfStudy is how many runs are done, and how far those under way have come.
 func statusOfStudy(p study.Progress) cli.Status {
-	s := cli.Status{Of: "study", Done: p.Fraction()}
+	s := cli.Status{Subject: "study", Done: p.Fraction()}
 	s.Add(0, "%d of %d runs done", p.Done, p.Cells)
 	for i, r := range p.Running {
 		text := fmt.Sprintf("%s: round %d, %.0f%%", r.Cell.Name, r.Run.Round, 100*r.Run.Fraction())
@@ -94,8 +94,8 @@ func statusOfStudy(p study.Progress) cli.Status {
 	return s
 }
 
-func statusOfDraws(done, of int) cli.Status {
-	s := cli.Status{Of: "times", Done: float64(done) / float64(max(1, of))}
-	s.Add(0, "timing settings: draw %d of %d", done, of)
+func statusOfDraws(done, total int) cli.Status {
+	s := cli.Status{Subject: "times", Done: float64(done) / float64(max(1, total))}
+	s.Add(0, "timing settings: draw %d of %d", done, total)
 	return s
 }

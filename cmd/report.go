@@ -19,7 +19,7 @@ import (
 var formats = append([]string{"html"}, report.Formats...)
 
 func reportCommand() *cobra.Command {
-	var out, format string
+	var outPath, format string
 	c := &cobra.Command{
 		Use:   "report DIR...",
 		Short: "Show one or several runs as one HTML file, or as figures",
@@ -33,7 +33,7 @@ differ in their seed alone are one curve, with 95% confidence intervals.`,
   fedpace report runs/fixed runs/rounds -o comparison.html
   fedpace report runs/demo --format pdf`,
 		RunE: func(c *cobra.Command, args []string) error {
-			kind, path, err := reportFile(format, out)
+			kind, path, err := reportFile(format, outPath)
 			if err != nil {
 				return cli.Usage(c, err)
 			}
@@ -55,7 +55,7 @@ differ in their seed alone are one curve, with 95% confidence intervals.`,
 			return err
 		},
 	}
-	c.Flags().StringVarP(&out, "out", "o", "", "file to write, - for standard output (default report.FORMAT)")
+	c.Flags().StringVarP(&outPath, "out", "o", "", "file to write, - for standard output (default report.FORMAT)")
 	c.Flags().StringVar(
 		&format,
 		"format",
@@ -87,17 +87,17 @@ func writeReport(w io.Writer, kind string, dirs []string) (e ui.Exported, err er
 }
 
 // reportFile is the format and the file that the flags ask for.
-func reportFile(format, out string) (kind, path string, err error) {
-	kind = cmp.Or(format, strings.ToLower(strings.TrimPrefix(filepath.Ext(out), ".")))
-	if format == "" && (out == "" || out == "-") {
+func reportFile(format, outPath string) (kind, path string, err error) {
+	kind = cmp.Or(format, strings.ToLower(strings.TrimPrefix(filepath.Ext(outPath), ".")))
+	if format == "" && (outPath == "" || outPath == "-") {
 		kind = "html"
 	}
 	if !slices.Contains(formats, kind) {
 		return "", "", fmt.Errorf(
 			"--out %s: the name ends in none of .%s; say --format",
-			out,
+			outPath,
 			strings.Join(formats, ", ."),
 		)
 	}
-	return kind, cmp.Or(out, "report."+kind), nil
+	return kind, cmp.Or(outPath, "report."+kind), nil
 }

@@ -25,7 +25,7 @@ type program struct {
 	dryRun  func(context.Context, config.Config, run.Options) (forecast.Forecast, error)
 	compare func(context.Context, study.Plan, study.Options) (*study.Comparison, error)
 	predict func(ctx context.Context, dir string, files, sets []string, o run.Options) (*forecast.Comparison, error)
-	plan    func(ctx context.Context, q plan.Request, out string, o study.Options, progress func(done, of int)) (*plan.Plan, error)
+	plan    func(ctx context.Context, q plan.Request, outDir string, o study.Options, progress func(done, total int)) (*plan.Plan, error)
 }
 
 // library is the program that users have.

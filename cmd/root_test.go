@@ -344,8 +344,8 @@ func TestTheStatusOfARun(t *testing.T) {
 		},
 	} {
 		s := statusOf(p)
-		if got := s.Line(); got != want || s.Of != p.Schedule || s.Done != p.Fraction() {
-			t.Errorf("got  %s (%s, %v)\nwant %s", got, s.Of, s.Done, want)
+		if got := s.Line(); got != want || s.Subject != p.Schedule || s.Done != p.Fraction() {
+			t.Errorf("got  %s (%s, %v)\nwant %s", got, s.Subject, s.Done, want)
 		}
 	}
 }
@@ -367,14 +367,14 @@ func TestTheStatusOfALongRound(t *testing.T) {
 	if _, shown := last.status(); shown {
 		t.Error("a run that has just said something is shown again")
 	}
-	last.at = last.at.Add(-time.Hour)
+	last.time = last.time.Add(-time.Hour)
 	s, shown := last.status()
 	if !shown || !strings.Contains(s.Line(), "1h0m12s in this round") || strings.Contains(s.Line(), "6s left") {
 		t.Errorf("an hour later: %v, %q", shown, s.Line())
 	}
 	p.Done = true
 	last.set(p)
-	last.at = last.at.Add(-time.Hour)
+	last.time = last.time.Add(-time.Hour)
 	if _, shown := last.status(); shown {
 		t.Error("the time of a run goes on behind its end")
 	}

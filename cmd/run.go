@@ -43,12 +43,12 @@ run never has evaluate.target.`,
 			}
 			options.Replay = replay
 			if dry {
-				ahead, err := p.dryRun(c.Context(), config, options)
+				predicted, err := p.dryRun(c.Context(), config, options)
 				show.Close()
 				if err != nil {
 					return err
 				}
-				return cli.Print(c, ahead, ahead.Write)
+				return cli.Print(c, predicted, predicted.Write)
 			}
 			return f.run(c, p, config, standardFolder(config, replay), options, show)
 		},
@@ -72,10 +72,10 @@ type runFlags struct {
 
 // add makes the flags that all of them have. beside says what --json prints beside
 // the summary.
-func (f *runFlags) add(c *cobra.Command, beside string) {
+func (f *runFlags) add(c *cobra.Command, extra string) {
 	cli.AddServer(c, &f.server)
 	c.Flags().StringVar(&f.keys, "keys", "", "folder of the keys (default this user's)")
-	cli.JSONFlag(c, "the run's summary.json and out, its folder"+beside)
+	cli.JSONFlag(c, "the run's summary.json and out, its folder"+extra)
 	c.Flags().BoolVar(&f.stream, "stream", false, "with --json: before it a line for each round, as in rounds.csv")
 }
 
@@ -83,14 +83,14 @@ func (f *runFlags) add(c *cobra.Command, beside string) {
 func streamed(c *cobra.Command, o run.Options) run.Options {
 	var columns table.Columns[*round.Report]
 	check := o.Check
-	o.Check = func(of *config.Config, names []string) error { // the first is what runs are compared by
+	o.Check = func(loaded *config.Config, names []string) error { // the first is what runs are compared by
 		for _, m := range metrics.ColumnsOf(names[1:]...) {
 			columns = append(
 				columns,
 				table.Column[*round.Report]{Name: m.Name, Of: func(r *round.Report) any { return m.Of(r) }},
 			)
 		}
-		return check(of, names)
+		return check(loaded, names)
 	}
 	// what is lost fails the command
 	o.Round = func(r *round.Report) { _ = cli.PrintJSON(c, columns.Objects([]*round.Report{r})[0]) }
@@ -158,7 +158,7 @@ func (f *runFlags) run(
 // of it in any case, "" if none has.
 func (f *runFlags) play(
 	c *cobra.Command,
-	kept string,
+	savedIn string,
 	o run.Options,
 	show *cli.Display,
 	play func(run.Options) (run.Resumed, error),
@@ -182,22 +182,22 @@ func (f *runFlags) play(
 	}
 	switch {
 	case r.Complete && cli.AsJSON(c):
-		return errors.Join(cli.PrintJSON(c, reported{r.Summary, kept}), missed)
+		return errors.Join(cli.PrintJSON(c, reported{r.Summary, savedIn}), missed)
 	case r.Complete && cli.Quiet(c):
 		return missed
 	case r.Complete:
 		_, err = fmt.Fprintf(
 			c.OutOrStdout(),
 			"%s holds a complete run: %d rounds, nothing to do.\n",
-			kept,
+			savedIn,
 			r.Summary.Rounds,
 		)
 		return errors.Join(err, missed)
-	case kept == "" && r.Summary.Version != "":
-		kept = r.Config.Out
+	case savedIn == "" && r.Summary.Version != "":
+		savedIn = r.Config.Out
 	}
-	if kept != "" {
-		kept = o.NextStep(kept)
+	if savedIn != "" {
+		savedIn = o.NextStep(savedIn)
 	}
-	return errors.Join(cli.Interruption(c.Context(), err, kept), printSummary(c, r.Config, r.Summary, err), missed)
+	return errors.Join(cli.Interruption(c.Context(), err, savedIn), printSummary(c, r.Config, r.Summary, err), missed)
 }

@@ -68,8 +68,8 @@ roughly. W is the time since the start, or with theory.time: ahead to the end.`,
 	f.add(c)
 	s := c.Flags()
 	for _, n := range []struct {
-		name, what string
-		to         **float64
+		name, meaning string
+		value         **float64
 	}{
 		{"l", "smoothness L", &f.given.L},
 		{"mu", "strong convexity mu", &f.given.Mu},
@@ -79,19 +79,19 @@ roughly. W is the time since the start, or with theory.time: ahead to the end.`,
 		{"f-star", "least loss F*", &f.given.FStar},
 		{"loss", "loss F from which to look ahead", &f.given.Loss},
 	} {
-		s.Func(n.name, "`number`: "+n.what, func(text string) error {
+		s.Func(n.name, "`number`: "+n.meaning, func(text string) error {
 			x, err := strconv.ParseFloat(text, 64)
 			if err != nil || !(math.Abs(x) <= 1e30) { // as the configuration's
 				return fmt.Errorf("%.40q is not a number from -1e30 to 1e30", text)
 			}
-			*n.to = &x
+			*n.value = &x
 			return nil
 		})
 	}
 	s.StringVar(&f.gap, "gap", advise.Forms[0], "form of the gap: proof, stated or appendix")
 	s.StringVar(&f.run, "run", "", "take what is known from the finished run in `DIR`")
 	s.IntVar(&f.points, "points", 12, "lines of the table")
-	cli.Within(c, "points", 2, 1000)
+	cli.InRange(c, "points", 2, 1000)
 	s.StringVar(&f.figure, "figure", "", "draw K* and eta* over time, as .svg or .png")
 	cli.Check(c, "figure", figure.Check)
 	cli.JSONFlag(c, "what the table says")

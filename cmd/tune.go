@@ -29,7 +29,7 @@ was interrupted.`,
 		Example: `  fedpace tune --grid schedule.k0=5,10,20,40,80
   fedpace tune --schedules fixed,rounds --grid schedule.k0=5..80 --grid schedule.eta0=0.01..1 --out runs/tuned`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			_, plan, err := f.many(c, "-tune", &wide, &schedules)
+			_, plan, err := f.studyPlan(c, "-tune", &wide, &schedules)
 			if err != nil {
 				return err
 			}
@@ -64,7 +64,7 @@ was interrupted.`,
 		"values of a key, `KEY=VALUE,...`, or N of a range (default 4), KEY=LOW..HIGH/N; may be repeated",
 	)
 	s.IntVar(&wide.seeds, "seeds", 3, seedsUsage)
-	cli.Within(c, "seeds", 1, maxSeeds)
+	cli.InRange(c, "seeds", 1, maxSeeds)
 	cli.AddServer(c, &server)
 	cli.Complete(c, "grid", assignments)
 	cli.JSONFlag(c, "the best setting of each schedule, and every setting")

@@ -32,8 +32,8 @@ var deviceRule = combine.NNM{Liars: combine.Liars{Share: 0.2}, Then: "trimmed_me
 // Believes says why the updates of devices are not combined so that some may be false; "": they are,
 // or there are no devices.
 func (c *Config) Believes() string {
-	_, apart := c.Aggregate.Algorithm.(algorithm.Apart)
-	one := combine.Setup{Rule: deviceRule}.With(c.Aggregate.Algorithm)
+	_, perUpdate := c.Aggregate.Algorithm.(algorithm.Apart)
+	robustSetup := combine.Setup{Rule: deviceRule}.With(c.Aggregate.Algorithm)
 	switch n := len(c.Devices.Names); {
 	case n == 0 || c.Aggregate.Combine != nil:
 		return ""
@@ -48,7 +48,7 @@ func (c *Config) Believes() string {
 		return "devices.robust: false"
 	case c.Aggregate.Weights != EqualWeights:
 		return "aggregate.weights: " + c.Aggregate.Weights
-	case apart || registry.NeedsOf(c.Aggregate.Algorithm).NewestModel || one.Check(c.Aggregate.Algorithm, nil) != nil:
+	case perUpdate || registry.NeedsOf(c.Aggregate.Algorithm).NewestModel || robustSetup.Check(c.Aggregate.Algorithm, nil) != nil:
 		return "aggregate.algorithm: " + algorithm.Algorithms.NameOf(c.Aggregate.Algorithm)
 	}
 	return ""

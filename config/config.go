@@ -175,20 +175,20 @@ type Theory struct {
 	Time  string   `key:"time" default:"elapsed" words:"elapsed,ahead" help:"what stands for W in Eq. 9"`
 }
 
-// Ahead makes W in Eq. 9 the time to the end, as in the theorem, instead of the time
+// AheadTime makes W in Eq. 9 the time to the end, as in the theorem, instead of the time
 // since the start, as in the paper's schedules.
-const Ahead = "ahead"
+const AheadTime = "ahead"
 
 // Take fills in what is not set, as a run does with what it calculates.
 func (t *Theory) Take(found Theory) {
-	for _, s := range []struct{ to, from **float64 }{
+	for _, s := range []struct{ target, source **float64 }{
 		{&t.L, &found.L},
 		{&t.Mu, &found.Mu},
 		{&t.G, &found.G},
 		{&t.FStar, &found.FStar},
 	} {
-		if *s.to == nil {
-			*s.to = *s.from
+		if *s.target == nil {
+			*s.target = *s.source
 		}
 	}
 }
@@ -216,15 +216,15 @@ type Stop struct {
 // metrics that is compared by q.
 func (s *Stop) Targets(q metric.Quality, metrics []metric.Metric) (list []metric.Target, err error) {
 	add := func(key, name string, value float64) {
-		of := q
+		quality := q
 		if name != "" && name != q.Name {
 			var e error
-			of, e = metric.QualityOf(metrics, name)
+			quality, e = metric.QualityOf(metrics, name)
 			if e != nil {
 				err = fmt.Errorf("%s: %w", key, e)
 			}
 		}
-		list = append(list, metric.Target{Quality: of, Value: value})
+		list = append(list, metric.Target{Quality: quality, Value: value})
 	}
 	if s.ValidationAccuracy > 0 {
 		add("stop.validation_accuracy", metric.Accuracy, s.ValidationAccuracy)
@@ -282,11 +282,11 @@ func (c *Config) Bits(parameters, trainable int) (model, update float64) {
 	case c.Network.UpdateMegabits > 0:
 		return model, c.Network.UpdateMegabits * 1e6
 	case c.Compress != nil:
-		whole := 0.0 // what is not trained
+		untrainedBits := 0.0 // what is not trained
 		if trainable < parameters {
-			whole = float64(model * (float64(parameters-trainable) / float64(parameters)))
+			untrainedBits = float64(model * (float64(parameters-trainable) / float64(parameters)))
 		}
-		return model, float64(c.Compress.Bits(max(1, int64(math.RoundToEven((model-whole)/32))))) + whole
+		return model, float64(c.Compress.Bits(max(1, int64(math.RoundToEven((model-untrainedBits)/32))))) + untrainedBits
 	}
 	return model, model
 }
@@ -383,8 +383,8 @@ type Metric struct {
 	Better string `key:"better" is:"null" words:"higher,lower" help:"which values are better; null: as the model says"`
 }
 
-// Of is the quantity among a model's metrics.
-func (m Metric) Of(list []metric.Metric) (metric.Quality, error) {
+// QualityOf is the quantity among a model's metrics.
+func (m Metric) QualityOf(list []metric.Metric) (metric.Quality, error) {
 	q, err := metric.QualityOf(list, m.Name)
 	if err != nil {
 		return q, problem("evaluate.metric", nil, "%v", err)
@@ -428,10 +428,10 @@ const (
 )
 
 // Replayed reports whether this run of devices is played again, which reaches none of them.
-func (c *Config) Replayed() bool { return c.Train && len(c.Devices.Names) > 0 && c.NATS.Alone() }
+func (c *Config) Replayed() bool { return c.Train && len(c.Devices.Names) > 0 && c.NATS.InProcess() }
 
-// Alone reports whether nobody outside the run's process can take part in it.
-func (n NATS) Alone() bool { return n.URL == None || n.URL == Embedded && n.Listen == "" }
+// InProcess reports whether nobody outside the run's process can take part in it.
+func (n NATS) InProcess() bool { return n.URL == None || n.URL == Embedded && n.Listen == "" }
 
 // Events says what of a run's tasks the event log keeps.
 type Events struct {
@@ -549,8 +549,8 @@ func (c *Config) devices() fleet.Config {
 		Correlation:  c.Correlation,
 		Deadline:     int64(c.Close.Deadline()),
 	}
-	for _, of := range c.Devices.Names {
-		d.Devices = append(d.Devices, of.Class)
+	for _, device := range c.Devices.Names {
+		d.Devices = append(d.Devices, device.Class)
 	}
 	return d
 }

@@ -23,9 +23,9 @@ func (c *Config) checkCustom() error {
 	learns := c.Train || c.Network.ModelMegabits == 0
 	var missing []*KeyError
 	for _, asked := range []struct {
-		key   string
-		lacks bool
-		how   string
+		key    string
+		lacks  bool
+		remedy string
 	}{
 		{"data", (c.Data == Data{}) && (learns || c.Clients == AllClients), "task custom has no data of its own (set data: {path: own.csv, ...}; fedpace init own.csv proposes it)"},
 		{"model", c.UsesTaskModel() && learns, "task custom has no model of its own (set model: linear, or one of fedpace help model)"},
@@ -41,7 +41,7 @@ func (c *Config) checkCustom() error {
 		if asked.lacks {
 			missing = append(
 				missing,
-				&KeyError{Key: asked.key, Others: []string{"task"}, Problem: "is not set: " + asked.how},
+				&KeyError{Key: asked.key, RelatedKeys: []string{"task"}, Problem: "is not set: " + asked.remedy},
 			)
 		}
 	}
@@ -49,12 +49,12 @@ func (c *Config) checkCustom() error {
 		return nil
 	}
 	first := missing[0]
-	rest := []string(nil)
+	furtherKeys := []string(nil)
 	for _, k := range missing[1:] {
-		rest = append(rest, k.Key)
+		furtherKeys = append(furtherKeys, k.Key)
 	}
-	if rest != nil {
-		first.Problem += fmt.Sprintf("; it also needs %s", listed(rest, " and "))
+	if furtherKeys != nil {
+		first.Problem += fmt.Sprintf("; it also needs %s", listed(furtherKeys, " and "))
 	}
 	return first
 }

@@ -14,19 +14,19 @@ import (
 type KeyError = tree.KeyError
 
 // notA says that a value is none of those known, and which it may have meant.
-func notA(value, what string, known []string) string {
+func notA(value, kind string, candidates []string) string {
 	article := "a"
-	if strings.ContainsRune("aeiou", rune(what[0])) {
+	if strings.ContainsRune("aeiou", rune(kind[0])) {
 		article = "an"
 	}
-	s := fmt.Sprintf("%q is not %s %s", value, article, what)
-	if what == "output" && value == "mlflow" {
+	s := fmt.Sprintf("%q is not %s %s", value, article, kind)
+	if kind == "output" && value == "mlflow" {
 		return s + " (python/README.md shows how a finished run enters MLflow)"
 	}
-	if near := names.Nearest(value, known); near != "" {
+	if near := names.Nearest(value, candidates); near != "" {
 		return s + fmt.Sprintf(" (did you mean %q?)", near)
 	}
-	return s + " (" + orList(known) + ")"
+	return s + " (" + orList(candidates) + ")"
 }
 
 // notEntry says that a name is no entry of a plug point, and which it may have meant or what

@@ -60,7 +60,7 @@ var KnownKeys = sync.OnceValue(func() (list []Key) {
 		}
 		var options []Key
 		for _, e := range k.Point.Entries {
-			for _, o := range KeysOf(k.beside(), e.Type(), true) {
+			for _, o := range KeysOf(k.optionsPath(), e.Type(), true) {
 				i := slices.IndexFunc(options, func(k Key) bool { return k.Name == o.Name && k.Help == o.Help })
 				if i < 0 {
 					i = len(options)
@@ -74,8 +74,8 @@ var KnownKeys = sync.OnceValue(func() (list []Key) {
 	return list
 })
 
-// beside is the path of the options of a choice's entries.
-func (k *Key) beside() string {
+// optionsPath is the path of the options of a choice's entries.
+func (k *Key) optionsPath() string {
 	switch {
 	case k.Flat:
 		return strings.TrimSuffix(strings.TrimSuffix(k.Name, k.Key), ".")
@@ -87,7 +87,7 @@ func (k *Key) beside() string {
 
 // Is reports whether the key has this name, or that of the word in a choice's map.
 func (k *Key) Is(name string) bool {
-	return k.Name == name || k.Point != nil && join(k.beside(), k.Point.Word) == name
+	return k.Name == name || k.Point != nil && join(k.optionsPath(), k.Point.Word) == name
 }
 
 // Listed reports whether the key stands in the elements of a list.
@@ -147,8 +147,8 @@ func Explain(path string) (string, bool) {
 		if k.Point == nil || explained {
 			continue
 		}
-		name, _ := strings.CutPrefix(path, strings.ReplaceAll(k.beside(), "[]", "")+".")
-		if e, help, known := k.Point.Entry(name); known {
+		name, _ := strings.CutPrefix(path, strings.ReplaceAll(k.optionsPath(), "[]", "")+".")
+		if e, help, ok := k.Point.Entry(name); ok {
 			explained = true
 			explain(&b, "", path, help, reflect.TypeOf(e))
 		}
@@ -192,8 +192,8 @@ func valueText(o *registry.Option, t reflect.Type) string {
 		if o.Keyed {
 			return "a list or a map"
 		}
-		if of := valueText(o, t.Elem()); of != "" {
-			return "a list, each " + of
+		if element := valueText(o, t.Elem()); element != "" {
+			return "a list, each " + element
 		}
 		return "a list"
 	case reflect.Uint64:

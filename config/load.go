@@ -95,7 +95,7 @@ func LoadData(path string) (d Data, err error) {
 	}
 	n := root.Fields["data"]
 	if n == nil {
-		return d, &KeyError{Where: path, Key: "data", Problem: "is not set"}
+		return d, &KeyError{Place: path, Key: "data", Problem: "is not set"}
 	}
 	return d, set(&d, n, "data")
 }
@@ -133,10 +133,10 @@ func resolve(files []source, sets []string) (Config, error) {
 	}
 	place := func(err error) error {
 		var k *KeyError
-		if errors.As(err, &k) && k.Where == "" {
-			for _, name := range append([]string{k.Key}, k.Others...) {
-				k.Where = tree.PlaceOf(places, name)
-				if k.Where != "" {
+		if errors.As(err, &k) && k.Place == "" {
+			for _, name := range append([]string{k.Key}, k.RelatedKeys...) {
+				k.Place = tree.PlaceOf(places, name)
+				if k.Place != "" {
 					break
 				}
 			}
@@ -145,8 +145,8 @@ func resolve(files []source, sets []string) (Config, error) {
 	}
 
 	c := Demonstration()
-	for _, from := range all {
-		n := from.Fields["task"]
+	for _, source := range all {
+		n := source.Fields["task"]
 		if n == nil {
 			continue
 		}
@@ -166,8 +166,8 @@ func resolve(files []source, sets []string) (Config, error) {
 		}
 	}
 	var r reader
-	for _, from := range all {
-		if err := r.options(nil, reflect.ValueOf(&c).Elem(), from, ""); err != nil {
+	for _, source := range all {
+		if err := r.options(nil, reflect.ValueOf(&c).Elem(), source, ""); err != nil {
 			return Config{}, err
 		}
 	}
@@ -226,20 +226,20 @@ func inOrder(sets []string) (list []string) {
 	named := map[string]bool{}
 	for _, s := range sets {
 		key, _, _ := strings.Cut(s, "=")
-		at := -1
+		position := -1
 		for _, k := range KnownKeys() {
-			if of := k.beside(); k.Point != nil &&
+			if choice := k.optionsPath(); k.Point != nil &&
 				k.Entries == nil &&
-				(of == key || k.Is(key)) &&
-				!named[of] {
-				named[of] = true
-				at = slices.IndexFunc(list, func(before string) bool { return strings.HasPrefix(before, of+".") })
+				(choice == key || k.Is(key)) &&
+				!named[choice] {
+				named[choice] = true
+				position = slices.IndexFunc(list, func(before string) bool { return strings.HasPrefix(before, choice+".") })
 			}
 		}
-		if at < 0 {
-			at = len(list)
+		if position < 0 {
+			position = len(list)
 		}
-		list = slices.Insert(list, at, s)
+		list = slices.Insert(list, position, s)
 	}
 	return list
 }
@@ -252,14 +252,14 @@ func parseSet(s string) (*tree.Node, error) {
 	}
 	if len(value) > registry.MaxText {
 		return nil, &KeyError{
-			Where:   tree.SetFlag,
+			Place:   tree.SetFlag,
 			Key:     path,
 			Problem: fmt.Sprintf("a value of %d bytes is too long (at most %d)", len(value), registry.MaxText),
 		}
 	}
 	root := &tree.Node{Kind: tree.Map}
 	n := &tree.Node{
-		Where:  tree.SetFlag,
+		Place:  tree.SetFlag,
 		Kind:   tree.Scalar,
 		Text:   value,
 		IsText: true,

@@ -25,23 +25,23 @@ func (c *Config) setsModel() bool { return c.Model != learn.Architecture(TaskMod
 
 // NewModel makes the model. The samples give the sizes that the configuration leaves
 // open.
-func (c *Config) NewModel(of learn.Samples) (m learn.Model, err error) {
+func (c *Config) NewModel(samples learn.Samples) (m learn.Model, err error) {
 	switch p, paper := c.Task.Paper(); {
 	case !c.UsesTaskModel():
 		if c.IsSynthetic() { // which is not made where nothing is trained
-			of = madeSamples[c.Task]
+			samples = madeSamples[c.Task]
 		}
-		m, err = c.Model.Model(of)
+		m, err = c.Model.Model(samples)
 	case paper:
 		return learn.Parse(p.Architecture)
 	case c.Task == TaskQuadratic:
-		m, err = learn.Quadratic{Dimension: c.Quadratic.Dimension}.Model(of)
+		m, err = learn.Quadratic{Dimension: c.Quadratic.Dimension}.Model(samples)
 	default: // logistic, whose sizes are those of data that is read
 		if c.IsSynthetic() {
-			of.Features = c.Logistic.Features
-			of.Classes = c.Logistic.Classes
+			samples.Features = c.Logistic.Features
+			samples.Classes = c.Logistic.Classes
 		}
-		m, err = learn.Logistic{Features: of.Features, Classes: of.Classes, Mu: c.Logistic.Mu}.Model(of)
+		m, err = learn.Logistic{Features: samples.Features, Classes: samples.Classes, Mu: c.Logistic.Mu}.Model(samples)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("model: %w", err)

@@ -15,18 +15,18 @@ import (
 
 // need is one field of [registry.Needs] that the configuration does not give.
 type need struct {
-	is      func(registry.Needs) bool
-	why     string
-	instead string // beside another entry, what would give it
-	others  []string
+	needed      func(registry.Needs) bool
+	reason      string
+	instead     string // beside another entry, what would give it
+	relatedKeys []string
 }
 
 // lacking lists what the configuration does not give a component.
 func (c *Config) lacking() []need {
 	var list []need
-	add := func(lacks bool, is func(registry.Needs) bool, why, instead string, others ...string) {
+	add := func(lacks bool, needed func(registry.Needs) bool, reason, instead string, relatedKeys ...string) {
 		if lacks {
-			list = append(list, need{is, why, instead, others})
+			list = append(list, need{needed, reason, instead, relatedKeys})
 		}
 	}
 	losses := func(n registry.Needs) bool { return n.Losses }
@@ -124,7 +124,7 @@ func (c *Config) checkNeeds() error {
 	lacking := c.lacking()
 	return c.choices(reflect.ValueOf(c).Elem(), "", func(path string, p *registry.Point, component any) error {
 		for _, l := range lacking {
-			if !l.is(c.needs(component)) {
+			if !l.needed(c.needs(component)) {
 				continue
 			}
 			var use []string
@@ -133,7 +133,7 @@ func (c *Config) checkNeeds() error {
 				if e.Name == name {
 					e.Name += " with other options"
 				}
-				if !slices.ContainsFunc(lacking, func(l need) bool { return l.is(c.needs(e.Value)) }) {
+				if !slices.ContainsFunc(lacking, func(l need) bool { return l.needed(c.needs(e.Value)) }) {
 					use = append(use, e.Name)
 				}
 			}
@@ -143,10 +143,10 @@ func (c *Config) checkNeeds() error {
 			}
 			set := *c
 			set.Schedule.DecayRound = 1
-			if !l.is(set.needs(component)) {
+			if !l.needed(set.needs(component)) {
 				instead += ", or set schedule.decay_round"
 			}
-			return problem(path, l.others, "%q %s (%s)", name, l.why, strings.TrimPrefix(instead, "use , or "))
+			return problem(path, l.relatedKeys, "%q %s (%s)", name, l.reason, strings.TrimPrefix(instead, "use , or "))
 		}
 		return nil
 	})
@@ -204,11 +204,11 @@ func (c *Config) choices(
 	case reflect.Struct:
 		for _, o := range registry.Options(v.Type()) {
 			f := v.FieldByIndex(o.Index)
-			at := join(path, o.Key)
+			optionPath := join(path, o.Key)
 			if f.Kind() == reflect.Interface && f.IsNil() && !o.Null {
-				return problem(at, nil, "is not set (%s)", o.Help)
+				return problem(optionPath, nil, "is not set (%s)", o.Help)
 			}
-			if err := c.choices(f, at, visit); err != nil {
+			if err := c.choices(f, optionPath, visit); err != nil {
 				return err
 			}
 		}

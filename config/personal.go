@@ -20,16 +20,16 @@ func (c *Config) checkPersonal() error {
 	}
 	a := c.Aggregate.Algorithm
 	_, streams := a.(algorithm.Streaming)
-	const keeps = "each client keeps its personal parameters, which "
+	const localParameters = "each client keeps its personal parameters, which "
 	switch steps := c.Personal.HeadSteps > 0; {
 	case len(c.Personal.Names) == 0 && steps:
 		return refuse("personal.head_steps", "it is for personal parameters, and none are named (set personal.names)")
 	case len(c.Personal.Names) == 0:
 		return nil
 	case closing.Overlaps(c.Close):
-		return refuse("close", keeps+"needs rounds that do not overlap (use another closing rule)")
+		return refuse("close", localParameters+"needs rounds that do not overlap (use another closing rule)")
 	case closing.UsesLate(c.Late):
-		return refuse("late", keeps+"late updates do not fit (set late: drop)")
+		return refuse("late", localParameters+"late updates do not fit (set late: drop)")
 	case len(c.Devices.Names) > 0:
 		return refuse("devices.names", "devices send what they keep with their updates, and personal parameters stay with the client (leave devices out, or personal)")
 	case streams || a.Client(1) != nil:

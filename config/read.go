@@ -22,9 +22,9 @@ type reader struct {
 }
 
 // set reads a value that must be whole.
-func set[T any](to *T, n *tree.Node, path string) error {
+func set[T any](target *T, n *tree.Node, path string) error {
 	var r reader
-	if err := r.value(&registry.Option{}, reflect.ValueOf(to).Elem(), n, path); err != nil {
+	if err := r.value(&registry.Option{}, reflect.ValueOf(target).Elem(), n, path); err != nil {
 		return err
 	}
 	if len(r.missing) > 0 {
@@ -36,30 +36,30 @@ func set[T any](to *T, n *tree.Node, path string) error {
 // forget takes back what is missing at a path and below.
 func (r *reader) forget(path string) {
 	r.missing = slices.DeleteFunc(r.missing, func(k *KeyError) bool {
-		rest, ok := strings.CutPrefix(k.Key, path)
-		return ok && (rest == "" || strings.ContainsAny(rest[:1], ".["))
+		suffix, ok := strings.CutPrefix(k.Key, path)
+		return ok && (suffix == "" || strings.ContainsAny(suffix[:1], ".["))
 	})
 }
 
 // begin gives the options of a struct their defaults and notes which are
 // required. where is the value that begins it, name the entry that it is, "" for any
 // other struct.
-func (r *reader) begin(v reflect.Value, where, path, name string) {
+func (r *reader) begin(v reflect.Value, place, path, name string) {
 	v.SetZero()
 	for _, o := range registry.Options(v.Type()) {
 		f := v.FieldByIndex(o.Index)
-		at := join(path, o.Key)
+		optionPath := join(path, o.Key)
 		switch {
 		case o.Optional:
 			r.standard(&o, f)
 		case f.Kind() == reflect.Struct:
-			r.begin(f, where, at, "")
+			r.begin(f, place, optionPath, "")
 		default:
 			problem := "is not set (" + o.Help + ")"
 			if name != "" {
 				problem = fmt.Sprintf("is not set: %s needs it (%s)", name, o.Help)
 			}
-			r.missing = append(r.missing, &KeyError{Where: where, Key: at, Problem: problem})
+			r.missing = append(r.missing, &KeyError{Place: place, Key: optionPath, Problem: problem})
 		}
 	}
 }
@@ -110,7 +110,7 @@ func (r *reader) value(o *registry.Option, v reflect.Value, n *tree.Node, path s
 			r.forget(path)
 			v.SetZero()
 			return nil
-		case group && n.Where != tree.SetFlag: // whose keys are all commented out
+		case group && n.Place != tree.SetFlag: // whose keys are all commented out
 			return nil
 		case o.Optional && !group, v.Kind() == reflect.Interface:
 			r.forget(path)
@@ -121,7 +121,7 @@ func (r *reader) value(o *registry.Option, v reflect.Value, n *tree.Node, path s
 	switch v.Kind() {
 	case reflect.Struct:
 		if registry.Short(v.Type()) != nil && !adds(v, n) {
-			r.begin(v, n.Where, path, "")
+			r.begin(v, n.Place, path, "")
 		}
 		return r.options(nil, v, n, path)
 	case reflect.Interface:
@@ -130,12 +130,12 @@ func (r *reader) value(o *registry.Option, v reflect.Value, n *tree.Node, path s
 	r.forget(path)
 	switch v.Kind() {
 	case reflect.Pointer:
-		to := reflect.New(v.Type().Elem())
-		if to.Elem().Kind() == reflect.Struct {
-			r.begin(to.Elem(), n.Where, path, "")
+		target := reflect.New(v.Type().Elem())
+		if target.Elem().Kind() == reflect.Struct {
+			r.begin(target.Elem(), n.Place, path, "")
 		}
-		v.Set(to)
-		return r.value(o.Element(), to.Elem(), n, path)
+		v.Set(target)
+		return r.value(o.Element(), target.Elem(), n, path)
 	case reflect.Slice:
 		return r.list(o, v, n, path)
 	}
@@ -145,7 +145,7 @@ func (r *reader) value(o *registry.Option, v reflect.Value, n *tree.Node, path s
 func (r *reader) list(o *registry.Option, v reflect.Value, n *tree.Node, path string) error {
 	scalar := v.Type().Elem().Kind() != reflect.Struct && v.Type().Elem().Kind() != reflect.Interface
 	if scalar && n.Kind == tree.Scalar { // a list of one
-		n = &tree.Node{Where: n.Where, Kind: tree.List, Items: []*tree.Node{n}}
+		n = &tree.Node{Place: n.Place, Kind: tree.List, Items: []*tree.Node{n}}
 	}
 	var keys []string
 	switch {
@@ -159,14 +159,14 @@ func (r *reader) list(o *registry.Option, v reflect.Value, n *tree.Node, path st
 	}
 	v.Set(reflect.MakeSlice(v.Type(), len(n.Items), len(n.Items)))
 	for i, item := range n.Items {
-		at := fmt.Sprintf("%s[%d]", path, i)
+		itemPath := fmt.Sprintf("%s[%d]", path, i)
 		if keys != nil {
-			at = join(path, keys[i])
+			itemPath = join(path, keys[i])
 		}
 		if v.Index(i).Kind() == reflect.Struct {
-			r.begin(v.Index(i), item.Where, at, "")
+			r.begin(v.Index(i), item.Place, itemPath, "")
 		}
-		if err := r.value(o.Element(), v.Index(i), item, at); err != nil {
+		if err := r.value(o.Element(), v.Index(i), item, itemPath); err != nil {
 			return err
 		}
 	}
@@ -215,7 +215,7 @@ func (r *reader) options(p *registry.Point, v reflect.Value, n *tree.Node, path 
 		r.forget(join(path, o.Key))
 	}
 	flat := slices.IndexFunc(list, func(o registry.Option) bool { return o.Flat })
-	beside := &tree.Node{Where: n.Where, Kind: tree.Map} // for the entry that a key of the map names
+	entryOptions := &tree.Node{Place: n.Place, Kind: tree.Map} // for the entry that a key of the map names
 	for _, key := range n.Keys {
 		child, i := n.Fields[key], slices.IndexFunc(
 			list,
@@ -226,7 +226,7 @@ func (r *reader) options(p *registry.Point, v reflect.Value, n *tree.Node, path 
 		case i >= 0:
 			err = r.value(&list[i], v.FieldByIndex(list[i].Index), child, join(path, key))
 		case flat >= 0 && key != tree.Bare:
-			beside.Set(key, child)
+			entryOptions.Set(key, child)
 		default:
 			err = refuse(p, v, key, child, path)
 		}
@@ -234,18 +234,18 @@ func (r *reader) options(p *registry.Point, v reflect.Value, n *tree.Node, path 
 			return err
 		}
 	}
-	if beside.Keys == nil {
+	if entryOptions.Keys == nil {
 		return nil
 	}
-	return r.value(&list[flat], v.FieldByIndex(list[flat].Index), beside, path)
+	return r.value(&list[flat], v.FieldByIndex(list[flat].Index), entryOptions, path)
 }
 
 // refuse says what is wrong with a key that is none of a struct's, or of an entry's; nil
 // where the key names the entry.
 func refuse(p *registry.Point, v reflect.Value, key string, child *tree.Node, path string) error {
-	known := keysOf(registry.Options(v.Type()))
+	keys := keysOf(registry.Options(v.Type()))
 	if p == nil && key == tree.Bare {
-		return tree.Fail(child, path, "this is a group of keys: %s", orList(known))
+		return tree.Fail(child, path, "this is a group of keys: %s", orList(keys))
 	}
 	if p != nil && p.Word != "" {
 		if key == tree.Bare || key == p.Word {
@@ -266,9 +266,9 @@ func refuse(p *registry.Point, v reflect.Value, key string, child *tree.Node, pa
 				doList(takers),
 			)
 		}
-		known = append(known, p.Word)
+		keys = append(keys, p.Word)
 	}
-	return tree.Fail(child, join(path, key), "%s", unknownKey(join(path, key), known))
+	return tree.Fail(child, join(path, key), "%s", unknownKey(join(path, key), keys))
 }
 
 // entry sets the entry of a plug point: by its name or its short form, beside which its
@@ -290,7 +290,7 @@ func (r *reader) entry(p *registry.Point, v reflect.Value, n *tree.Node, path st
 	} else {
 		entry = reflect.New(w.entry.Type()).Elem()
 		r.forget(w.path)
-		r.begin(entry, w.where, w.path, w.entry.Name)
+		r.begin(entry, w.place, w.path, w.entry.Name)
 	}
 	for _, part := range w.options {
 		if err := r.options(p, entry, part, w.path); err != nil {
@@ -304,7 +304,7 @@ func (r *reader) entry(p *registry.Point, v reflect.Value, n *tree.Node, path st
 // written is an entry as a value gives it.
 type written struct {
 	entry   *registry.Entry // nil: the one that is set
-	where   string
+	place   string
 	path    string       // of its options
 	options []*tree.Node // maps, or the value in place of one
 }
@@ -312,11 +312,11 @@ type written struct {
 // namedBy reads a value that is the entry's name, its short form, or a map with its name and
 // options.
 func namedBy(p *registry.Point, v reflect.Value, n *tree.Node, path string) (w written, err error) {
-	w.where = n.Where
+	w.place = n.Place
 	w.path = path
 	// the value that names the entry
 	named := n
-	at := path
+	namePath := path
 	if n.Kind == tree.Map {
 		word := n.Fields[p.Word]
 		named = n.Fields[tree.Bare]
@@ -325,19 +325,19 @@ func namedBy(p *registry.Point, v reflect.Value, n *tree.Node, path string) (w w
 			return w, tree.Fail(word, join(path, p.Word), "%s", tree.Already(named))
 		case word != nil:
 			named = word
-			at = join(path, p.Word)
+			namePath = join(path, p.Word)
 		case named != nil:
 		case p.Default != "" &&
 			(v.IsNil() || strings.Contains(path, "[") || !takesAll(v.Elem().Type(), n.Keys)):
 			named = tree.Word(p.Default)
-			named.Where = n.Where
+			named.Place = n.Place
 		case v.IsNil():
 			return w, tree.Fail(n, path, "a %s without its %s (%s)", p.Kind, p.Word, orList(p.Names()))
 		}
 	}
 	if named != nil {
 		short := false
-		if w.entry, short, err = entryOf(p, named, path, at); err != nil {
+		if w.entry, short, err = entryOf(p, named, path, namePath); err != nil {
 			return w, err
 		}
 		if short {
@@ -360,7 +360,7 @@ func elementBy(p *registry.Point, _ reflect.Value, n *tree.Node, path string) (w
 		}
 		value := n.Fields[n.Keys[0]]
 		name = &tree.Node{
-			Where:  value.Where,
+			Place:  value.Place,
 			Kind:   tree.Scalar,
 			Text:   n.Keys[0],
 			IsText: true,
@@ -377,19 +377,19 @@ func elementBy(p *registry.Point, _ reflect.Value, n *tree.Node, path string) (w
 	if i < 0 {
 		return w, tree.Fail(name, path, "%s", notEntry(text, p))
 	}
-	w.entry, w.where, w.path = &p.Entries[i], name.Where, join(path, text)
+	w.entry, w.place, w.path = &p.Entries[i], name.Place, join(path, text)
 	return w, nil
 }
 
 // entryOf is the entry that a value names, or whose short form it is. The name stands at the
 // path of the choice or at its key there.
-func entryOf(p *registry.Point, n *tree.Node, path, at string) (named *registry.Entry, short bool, err error) {
+func entryOf(p *registry.Point, n *tree.Node, path, namePath string) (named *registry.Entry, short bool, err error) {
 	for i, e := range p.Entries {
 		if n.Kind == tree.Scalar && n.Text == e.Name {
 			return &p.Entries[i], false, nil
 		}
 		if s := registry.Short(e.Type()); s != nil &&
-			at == path &&
+			namePath == path &&
 			named == nil &&
 			(s[0].Type.Kind() != reflect.Slice || n.Kind == tree.List) {
 			named = &p.Entries[i]
@@ -398,10 +398,10 @@ func entryOf(p *registry.Point, n *tree.Node, path, at string) (named *registry.
 	if named == nil {
 		s, err := n.Scalar("a word, " + orList(p.Names()))
 		switch {
-		case err != nil && n.Kind == tree.Map && at != path:
+		case err != nil && n.Kind == tree.Map && namePath != path:
 			return nil, false, tree.Fail(
 				n,
-				at,
+				namePath,
 				"%v (its options stand beside it: %s: {%s: %s, ...})",
 				err,
 				path,
@@ -409,9 +409,9 @@ func entryOf(p *registry.Point, n *tree.Node, path, at string) (named *registry.
 				p.Names()[0],
 			)
 		case err != nil:
-			return nil, false, tree.Fail(n, at, "%v", err)
+			return nil, false, tree.Fail(n, namePath, "%v", err)
 		}
-		return nil, false, tree.Fail(n, at, "%s", notEntry(s, p))
+		return nil, false, tree.Fail(n, namePath, "%s", notEntry(s, p))
 	}
 	if _, ok := parseNumber(n.Text); n.Kind == tree.Scalar &&
 		(n.Quoted || !ok) &&
@@ -430,8 +430,8 @@ func entryOf(p *registry.Point, n *tree.Node, path, at string) (named *registry.
 
 // takesAll reports whether a struct has options of all these keys.
 func takesAll(t reflect.Type, keys []string) bool {
-	own := keysOf(registry.Options(t))
-	return !slices.ContainsFunc(keys, func(key string) bool { return !slices.Contains(own, key) })
+	optionKeys := keysOf(registry.Options(t))
+	return !slices.ContainsFunc(keys, func(key string) bool { return !slices.Contains(optionKeys, key) })
 }
 
 // number sets a number, a text or a flag, and holds it to the option's tags.
@@ -489,12 +489,12 @@ func (r *reader) number(o *registry.Option, v reflect.Value, n *tree.Node, path 
 	if o.Words != nil && !slices.Contains(o.Words, s) {
 		return tree.Fail(n, path, "%s", notA(s, strings.ReplaceAll(o.Key, "_", " "), o.Words))
 	}
-	own := *o
+	limits := *o
 	// a zero that is written out is not the word that stands for it
-	own.Null = o.Null && v.Kind() == reflect.String
-	own.Word = ""
+	limits.Null = o.Null && v.Kind() == reflect.String
+	limits.Word = ""
 	var wrong *registry.OptionError
-	if errors.As(own.Check(v), &wrong) {
+	if errors.As(limits.Check(v), &wrong) {
 		return tree.Fail(n, path, "%s", wrong.Problem)
 	}
 	return nil
@@ -531,10 +531,10 @@ func parseNumber(s string) (float64, bool) {
 
 // unknownKey says that a key is not known, and which is near: one of those that
 // stand beside it, a full path, or the same name in another group.
-func unknownKey(path string, beside []string) string {
+func unknownKey(path string, siblings []string) string {
 	last := path[strings.LastIndex(path, ".")+1:]
-	near := names.Nearest(last, beside)
-	known := orList(beside)
+	near := names.Nearest(last, siblings)
+	hint := orList(siblings)
 	if !strings.Contains(path, "[") {
 		var paths []string
 		elsewhere := ""
@@ -544,11 +544,11 @@ func unknownKey(path string, beside []string) string {
 			}
 			paths = append(paths, k.Name)
 			if k.Point != nil {
-				paths = append(paths, join(k.beside(), k.Point.Word))
+				paths = append(paths, join(k.optionsPath(), k.Point.Word))
 			}
 		}
 		near = names.Nearest(path, paths)
-		known = "fedpace help configuration lists all"
+		hint = "fedpace help configuration lists all"
 		for _, k := range paths {
 			often := k == "stop."+last || k == "schedule."+last // most often meant
 			if often || elsewhere == "" && strings.HasSuffix(k, "."+last) {
@@ -561,7 +561,7 @@ func unknownKey(path string, beside []string) string {
 		}
 	}
 	if near != "" {
-		known = fmt.Sprintf("did you mean %q?", near)
+		hint = fmt.Sprintf("did you mean %q?", near)
 	}
-	return "unknown key (" + known + ")"
+	return "unknown key (" + hint + ")"
 }

@@ -22,10 +22,10 @@ func (s Schedule) Name() string {
 // [schedule.Names], or one's own, which is NAME=FORMULA of K, or NAME={k: ..., eta: ...} with any
 // keys of a schedule; K and eta are fixed unless they are told.
 func (s Schedule) Named(text string) (Schedule, error) {
-	name, is, own := strings.Cut(text, "=")
+	name, definition, defined := strings.Cut(text, "=")
 	switch now := schedule.Renamed(text); {
-	case own:
-		return s.own(strings.TrimSpace(name), strings.TrimSpace(is))
+	case defined:
+		return s.custom(strings.TrimSpace(name), strings.TrimSpace(definition))
 	case text == s.Name():
 		return s, nil
 	case now != "":
@@ -39,28 +39,28 @@ func (s Schedule) Named(text string) (Schedule, error) {
 	return s, cmp.Or(set(&s.K, tree.Word(pair.K), "schedules"), set(&s.Eta, tree.Word(pair.Eta), "schedules"))
 }
 
-// own is a schedule of one's own. An error names its place in it.
-func (s Schedule) own(name, is string) (Schedule, error) {
+// custom is a schedule of one's own. An error names its place in it.
+func (s Schedule) custom(name, definition string) (Schedule, error) {
 	s.Label = name
 	s.K = schedule.FixedK{}
 	s.Eta = schedule.FixedEta{}
-	at := "schedules " + name
+	path := "schedules " + name
 	if err := checkLabel(name); err != nil || name == "" {
 		return s, &KeyError{Key: "schedules", Problem: cmp.Or(err, names.CheckName(name)).Error()}
 	}
-	if !strings.HasPrefix(is, "{") {
-		k := schedule.ExpressionK{Formula: is}
+	if !strings.HasPrefix(definition, "{") {
+		k := schedule.ExpressionK{Formula: definition}
 		s.K = k
-		return s, Error(at, schedule.Validate(k))
+		return s, Error(path, schedule.Validate(k))
 	}
-	n, err := tree.Value("--"+at, "", []byte(is))
+	n, err := tree.Value("--"+path, "", []byte(definition))
 	if err != nil {
 		return s, err
 	}
-	if err := set(&s, n, at); err != nil {
+	if err := set(&s, n, path); err != nil {
 		return s, err
 	}
-	return s, cmp.Or(Error(at+".k", schedule.Validate(s.K)), Error(at+".eta", schedule.Validate(s.Eta)))
+	return s, cmp.Or(Error(path+".k", schedule.Validate(s.K)), Error(path+".eta", schedule.Validate(s.Eta)))
 }
 
 // checkLabel holds the name of a schedule of one's own to its form, and keeps the names of others.

@@ -47,8 +47,8 @@ func (c *Config) checkOptions() error {
 }
 
 // problem is an error about a key; others are keys that it also concerns.
-func problem(key string, others []string, format string, args ...any) error {
-	return &KeyError{Key: key, Others: others, Problem: fmt.Sprintf(format, args...)}
+func problem(key string, relatedKeys []string, format string, args ...any) error {
+	return &KeyError{Key: key, RelatedKeys: relatedKeys, Problem: fmt.Sprintf(format, args...)}
 }
 
 // Error is the error of a component as one of the configuration; path is that
@@ -98,8 +98,8 @@ func (c *Config) checkNames() error {
 			return err
 		}})
 	}
-	if len(c.Expect) > expect.Most {
-		return problem("expect", nil, "are %d, and a run has at most %d", len(c.Expect), expect.Most)
+	if len(c.Expect) > expect.MaxCount {
+		return problem("expect", nil, "are %d, and a run has at most %d", len(c.Expect), expect.MaxCount)
 	}
 	if len(c.Tags) > maxTags {
 		return problem("tags", nil, "are %d, and a run has at most %d", len(c.Tags), maxTags)
@@ -322,9 +322,9 @@ func (c *Config) checkSiteRounds() error {
 	algorithms := []string{"fedavg", "fedprox", "fedavgm", "fedadam", "fedadagrad", "fedyogi"}
 	_, all := c.Close.(closing.All)
 	for _, x := range []struct {
-		is   bool
-		key  string
-		what string
+		refused bool
+		key     string
+		problem string
 	}{
 		{c.Network.Sites.Count == 0, "network.sites.count", "it is missing, so no client is behind a site (set it)"},
 		{!all, "close", "ends rounds before a site has all of its clients' updates (set all)"},
@@ -339,12 +339,12 @@ func (c *Config) checkSiteRounds() error {
 		{registry.NeedsOf(c.Local).ClientState, "local.keep", "goes from a client's task to its next in another round, not in the same (set false)"},
 		{c.UsesTheory(), "schedule.k", "is the best K of clients that send to the server (use another schedule)"},
 	} {
-		if x.is {
+		if x.refused {
 			return problem(
 				x.key,
 				[]string{"aggregate.site_rounds"},
 				"%s, or remove aggregate.site_rounds)",
-				strings.TrimSuffix(x.what, ")"),
+				strings.TrimSuffix(x.problem, ")"),
 			)
 		}
 	}
@@ -402,7 +402,7 @@ func (c *Config) checkTheory() error {
 			}
 		}
 	}
-	if t.Time == Ahead && c.Stop.VirtualSeconds == 0 && c.Stop.EqualRuntimeRounds == 0 {
+	if t.Time == AheadTime && c.Stop.VirtualSeconds == 0 && c.Stop.EqualRuntimeRounds == 0 {
 		return problem(
 			"theory.time",
 			[]string{"stop"},
@@ -467,9 +467,9 @@ func (c *Config) checkLate() error {
 	return nil
 }
 
-func withOthers(err error, others ...string) error {
+func withOthers(err error, relatedKeys ...string) error {
 	if k := (*KeyError)(nil); errors.As(err, &k) {
-		k.Others = others
+		k.RelatedKeys = relatedKeys
 	}
 	return err
 }
@@ -484,10 +484,10 @@ func (c *Config) checkFleet() error {
 		return Error("", err)
 	}
 	counted := 0
-	rest := len(c.Fleet) == 0
+	uncounted := len(c.Fleet) == 0
 	for _, k := range c.Fleet {
 		counted = counted + k.Count
-		rest = rest || k.Count == 0 || k.Weight > 0
+		uncounted = uncounted || k.Count == 0 || k.Weight > 0
 	}
 	switch {
 	case c.Clients > 0 && counted > c.Clients:
@@ -497,7 +497,7 @@ func (c *Config) checkFleet() error {
 			"the counts of its classes come to more than %d clients (lower them, or set clients)",
 			c.Clients,
 		)
-	case !rest && counted < c.Clients:
+	case !uncounted && counted < c.Clients:
 		return problem(
 			"fleet",
 			[]string{"clients"},
@@ -531,16 +531,16 @@ func (c *Config) checkClassesOfDevices() error {
 		classes = append(classes, k.Name)
 	}
 	for _, d := range c.Devices.Names {
-		at := "devices.names." + d.ID
+		path := "devices.names." + d.ID
 		i := slices.Index(classes, d.Class)
 		switch {
 		case d.Class == "":
 		case len(classes) == 0:
-			return problem(at, []string{"fleet"}, "%q is no class of devices: fleet has none", d.Class)
+			return problem(path, []string{"fleet"}, "%q is no class of devices: fleet has none", d.Class)
 		case i < 0:
-			return problem(at, []string{"fleet"}, "%s", notA(d.Class, "class in fleet", classes))
+			return problem(path, []string{"fleet"}, "%s", notA(d.Class, "class in fleet", classes))
 		case c.Batch > 0 && c.Fleet[i].Batch > 0 && c.Fleet[i].Batch != c.Batch:
-			return problem(at, []string{"fleet", "batch"}, "class %s gives the time of minibatches of %d samples, and real devices have those of batch, %d (set batch to %d, or measure the class with %d)", d.Class, c.Fleet[i].Batch, c.Batch, c.Fleet[i].Batch, c.Batch)
+			return problem(path, []string{"fleet", "batch"}, "class %s gives the time of minibatches of %d samples, and real devices have those of batch, %d (set batch to %d, or measure the class with %d)", d.Class, c.Fleet[i].Batch, c.Batch, c.Fleet[i].Batch, c.Batch)
 		}
 	}
 	return nil
@@ -632,24 +632,24 @@ func (c *Config) checkClock() error {
 		megabits = learn.MaxParams * 32 / 1e6 // the data, not read yet, decides
 	}
 	update := max(megabits, c.Network.UpdateMegabits)
-	one := megabits/c.Network.DownloadMbps + update/c.Network.UploadMbps +
+	roundSeconds := megabits/c.Network.DownloadMbps + update/c.Network.UploadMbps +
 		float64(c.Schedule.K0)*(c.Compute.SecondsPerStep+10*c.Compute.Std) // Eq. 4
-	if one > maxSeconds || math.IsNaN(one) {
+	if roundSeconds > maxSeconds || math.IsNaN(roundSeconds) {
 		return problem(
 			"network",
 			[]string{"compute", "schedule.k0"},
 			"one round would take %.3g virtual seconds (at most %s: raise the speeds or lower schedule.k0)",
-			one,
+			roundSeconds,
 			registry.Number(maxSeconds),
 		)
 	}
-	if n := c.Stop.EqualRuntimeRounds; float64(n)*one > maxSeconds && c.Network.ModelMegabits != 0 {
+	if n := c.Stop.EqualRuntimeRounds; float64(n)*roundSeconds > maxSeconds && c.Network.ModelMegabits != 0 {
 		return problem(
 			"stop.equal_runtime_rounds",
 			nil,
 			"%d rounds would take %.3g virtual seconds (at most %s)",
 			n,
-			float64(n)*one,
+			float64(n)*roundSeconds,
 			registry.Number(maxSeconds),
 		)
 	}

@@ -193,10 +193,10 @@ func (c *Config) leaves() (list []Change) {
 				if o.Flat {
 					at = path
 				}
-				list = append(list, Change{Key: join(at, p.Word), To: quote(p.NameOf(f.Interface())), Inert: o.Inert})
+				list = append(list, Change{Key: join(at, p.Word), NewValue: quote(p.NameOf(f.Interface())), Inert: o.Inert})
 				add(f.Elem(), at)
 			default:
-				list = append(list, Change{Key: at, To: flow(&o, f), Inert: o.Inert})
+				list = append(list, Change{Key: at, NewValue: flow(&o, f), Inert: o.Inert})
 			}
 		}
 	}
@@ -207,24 +207,24 @@ func (c *Config) leaves() (list []Change) {
 // Change is one key that differs between two configurations, with its values as
 // YAML writes them.
 type Change struct {
-	Key, From, To string
-	Inert         bool // it changes nothing that a run computes
+	Key, OldValue, NewValue string
+	Inert                   bool // it changes nothing that a run computes
 }
 
 // Changes lists the keys of which another configuration differs, in their order.
 // An option that one of the two does not have is null there.
-func (c Config) Changes(other Config) (list []Change) {
+func (c Config) Changes(changed Config) (list []Change) {
 	mine := c.leaves()
-	theirs := other.leaves()
+	theirs := changed.leaves()
 	text := func(in []Change, key string) string {
 		if i := slices.IndexFunc(in, func(l Change) bool { return l.Key == key }); i >= 0 {
-			return in[i].To
+			return in[i].NewValue
 		}
 		return "null"
 	}
 	for _, l := range slices.Concat(theirs, mine) {
 		change := Change{l.Key, text(mine, l.Key), text(theirs, l.Key), l.Inert}
-		if change.From != change.To && !slices.Contains(list, change) {
+		if change.OldValue != change.NewValue && !slices.Contains(list, change) {
 			list = append(list, change)
 		}
 	}
@@ -243,7 +243,7 @@ func (c Config) Differences() ([]string, error) {
 	var list []string
 	for _, change := range standard.Changes(c) {
 		if !change.Inert {
-			list = append(list, change.Key+"="+change.To)
+			list = append(list, change.Key+"="+change.NewValue)
 		}
 	}
 	return list, nil
@@ -253,7 +253,7 @@ func (c Config) Differences() ([]string, error) {
 func (c Config) Settings() (list []string) {
 	for _, l := range c.leaves() {
 		if !l.Inert {
-			list = append(list, l.Key+"="+l.To)
+			list = append(list, l.Key+"="+l.NewValue)
 		}
 	}
 	return list

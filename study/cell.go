@@ -92,7 +92,7 @@ func differing(mine config.Config, found *folder.Run, exact bool) (string, error
 	var keys []string
 	for _, change := range found.Config.Changes(mine) {
 		if !change.Inert {
-			keys = append(keys, fmt.Sprintf("%s is %s there and %s here", change.Key, change.From, change.To))
+			keys = append(keys, fmt.Sprintf("%s is %s there and %s here", change.Key, change.OldValue, change.NewValue))
 		}
 	}
 	if more := len(keys) - maxNamed; more > 0 {

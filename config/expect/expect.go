@@ -17,8 +17,8 @@ import (
 
 // Limits of what is expected.
 const (
-	Most    = 100 // expectations of a run
-	maxText = 1000
+	MaxCount = 100 // expectations of a run
+	maxText  = 1000
 )
 
 // Expectation is a comparison of two terms of numbers, names of values, and gains.
@@ -40,7 +40,7 @@ func Exactly(v float64) Interval { return Interval{v, v, v} }
 // Outcome is what came of an expectation.
 type Outcome struct {
 	Expression string   `json:"expression"`
-	Of         string   `json:"of,omitempty"` // schedule and point of a comparison
+	Cell       string   `json:"of,omitempty"` // schedule and point of a comparison
 	Passed     bool     `json:"passed"`
 	Value      *float64 `json:"value"` // of its left side; null: nothing was measured
 	Low        *float64 `json:"low,omitempty"`
@@ -89,8 +89,8 @@ func (e *Expectation) read(node ast.Node) error {
 			return errors.Join(e.read(n.Left), e.read(n.Right))
 		}
 	case *ast.CallNode:
-		if of, ok := gainOf(n); ok {
-			e.Gains = append(e.Gains, of)
+		if gain, ok := gainOf(n); ok {
+			e.Gains = append(e.Gains, gain)
 			return nil
 		}
 	}
@@ -100,39 +100,39 @@ func (e *Expectation) read(node ast.Node) error {
 	)
 }
 
-func gainOf(n *ast.CallNode) (of [3]string, ok bool) {
-	if f, is := n.Callee.(*ast.IdentifierNode); !is || f.Value != "gain" || len(n.Arguments) != len(of) {
-		return of, false
+func gainOf(n *ast.CallNode) (gain [3]string, ok bool) {
+	if f, isName := n.Callee.(*ast.IdentifierNode); !isName || f.Value != "gain" || len(n.Arguments) != len(gain) {
+		return gain, false
 	}
 	for i, a := range n.Arguments {
-		text, is := a.(*ast.StringNode)
-		if !is {
-			return of, false
+		text, isText := a.(*ast.StringNode)
+		if !isText {
+			return gain, false
 		}
-		of[i] = text.Value
+		gain[i] = text.Value
 	}
-	return of, true
+	return gain, true
 }
 
 // Check finds a name that no value has, or no schedule.
 func (e *Expectation) Check(values, schedules []string) error {
-	known := func(what, name string, list []string) error {
+	check := func(kind, name string, list []string) error {
 		if slices.Contains(list, name) {
 			return nil
 		}
 		if near := names.Nearest(name, list); near != "" {
-			return fmt.Errorf("%q is no %s (did you mean %q?)", name, what, near)
+			return fmt.Errorf("%q is no %s (did you mean %q?)", name, kind, near)
 		}
-		return fmt.Errorf("%q is no %s (want one of %s)", name, what, strings.Join(list, ", "))
+		return fmt.Errorf("%q is no %s (want one of %s)", name, kind, strings.Join(list, ", "))
 	}
 	var all []error
 	for _, n := range e.Names {
-		all = append(all, known("value", n, values))
+		all = append(all, check("value", n, values))
 	}
 	for _, g := range e.Gains {
-		all = append(all, known("value", g[2], values))
+		all = append(all, check("value", g[2], values))
 		if schedules != nil {
-			all = append(all, known("schedule here", g[0], schedules), known("schedule here", g[1], schedules))
+			all = append(all, check("schedule here", g[0], schedules), check("schedule here", g[1], schedules))
 		}
 	}
 	return errors.Join(all...)
@@ -141,13 +141,13 @@ func (e *Expectation) Check(values, schedules []string) error {
 // Hold holds values against the expectation. It passes only where it does for every value of the
 // gains' intervals, and nothing passes that was not measured.
 func (e *Expectation) Hold(
-	of string,
+	cell string,
 	value func(name string) float64,
-	gain func(mine, other, name string) Interval,
+	gain func(mine, baseline, name string) Interval,
 ) Outcome {
 	l := eval(e.left, value, gain)
 	r := eval(e.right, value, gain)
-	o := Outcome{Expression: e.Text, Of: of}
+	o := Outcome{Expression: e.Text, Cell: cell}
 	switch e.op {
 	case "<":
 		o.Passed = l.High < r.Low
@@ -169,7 +169,7 @@ func (e *Expectation) Hold(
 }
 
 // eval is a term's interval; that of a product or quotient is between those of the bounds.
-func eval(node ast.Node, value func(string) float64, gain func(mine, other, name string) Interval) Interval {
+func eval(node ast.Node, value func(string) float64, gain func(mine, baseline, name string) Interval) Interval {
 	switch n := node.(type) {
 	case *ast.IntegerNode:
 		return Exactly(float64(n.Value))
@@ -178,8 +178,8 @@ func eval(node ast.Node, value func(string) float64, gain func(mine, other, name
 	case *ast.IdentifierNode:
 		return Exactly(value(n.Value))
 	case *ast.CallNode:
-		of, _ := gainOf(n)
-		return gain(of[0], of[1], of[2])
+		arguments, _ := gainOf(n)
+		return gain(arguments[0], arguments[1], arguments[2])
 	case *ast.UnaryNode:
 		v := eval(n.Node, value, gain)
 		if n.Operator == "-" {
@@ -208,8 +208,8 @@ func eval(node ast.Node, value func(string) float64, gain func(mine, other, name
 // String says for people what came of it.
 func (o Outcome) String() string {
 	text := o.Expression
-	if o.Of != "" {
-		text = o.Of + ": " + text
+	if o.Cell != "" {
+		text = o.Cell + ": " + text
 	}
 	switch {
 	case o.Value == nil:

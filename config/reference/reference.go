@@ -62,18 +62,18 @@ func (r *page) entries(k *config.Key) {
 	r.table(heading(k), first)
 	explained := map[string]bool{}
 	for _, e := range k.Point.Entries {
-		var own []config.Key
+		var unexplained []config.Key
 		also := ""
 		for _, o := range config.KeysOf("", e.Type(), true) {
 			if row := r.row(&o); explained[row] {
 				also += ", `" + o.Name + "`"
 			} else {
 				explained[row] = true
-				own = append(own, o)
+				unexplained = append(unexplained, o)
 			}
 		}
 		fmt.Fprintf(r, "**`%s`** | | %s%s\n", e.Name, escape(e.Help), strings.Replace(also, ", ", "; also ", 1))
-		r.rows(own)
+		r.rows(unexplained)
 	}
 }
 
@@ -147,7 +147,7 @@ func (r *page) row(k *config.Key) string {
 
 // link leads to the list of a plug point's entries.
 func (r *page) link(k *config.Key) string {
-	i := slices.IndexFunc(r.points, func(other config.Key) bool { return other.Point == k.Point })
+	i := slices.IndexFunc(r.points, func(listed config.Key) bool { return listed.Point == k.Point })
 	if i < 0 {
 		i = len(r.points)
 		r.points = append(r.points, *k)

@@ -33,7 +33,7 @@ type schema object
 
 // record is a map with the options of a struct and of an entry beside them; nil:
 // none. A map that is read anew, as an entry is, must have what has no default.
-func (s schema) record(anew bool, t, entry reflect.Type) object {
+func (s schema) record(complete bool, t, entry reflect.Type) object {
 	properties := object{}
 	required := []string{}
 	add := func(t reflect.Type, anew bool) {
@@ -47,7 +47,7 @@ func (s schema) record(anew bool, t, entry reflect.Type) object {
 			}
 		}
 	}
-	add(t, anew)
+	add(t, complete)
 	if entry != nil {
 		add(entry, true)
 	}
@@ -55,11 +55,11 @@ func (s schema) record(anew bool, t, entry reflect.Type) object {
 }
 
 // option is what a key may hold, and what help says about it.
-func (s schema) option(o *registry.Option, anew bool) object {
-	forms := s.forms(o, o.Type, anew)
+func (s schema) option(o *registry.Option, complete bool) object {
+	forms := s.forms(o, o.Type, complete)
 	group := o.Type.Kind() == reflect.Struct || o.Type.Kind() == reflect.Interface
 	if o.Null ||
-		!anew && group ||
+		!complete && group ||
 		!group && o.Optional {
 		forms = append(forms, object{"type": "null"})
 	}
@@ -79,11 +79,11 @@ func (s schema) option(o *registry.Option, anew bool) object {
 }
 
 // forms are the forms of a value of a type.
-func (s schema) forms(o *registry.Option, t reflect.Type, anew bool) (list []object) {
+func (s schema) forms(o *registry.Option, t reflect.Type, complete bool) (list []object) {
 	v := object{"type": "integer"}
 	switch t.Kind() {
 	case reflect.Pointer:
-		return s.forms(o, t.Elem(), anew)
+		return s.forms(o, t.Elem(), complete)
 	case reflect.Slice:
 		items := s.forms(o, t.Elem(), true)
 		list = []object{{"type": "array", "items": object{"anyOf": items}}}
@@ -99,7 +99,7 @@ func (s schema) forms(o *registry.Option, t reflect.Type, anew bool) (list []obj
 		return []object{{"$ref": "#/$defs/" + s.point(t)}}
 	case reflect.Struct:
 		list = s.short(t)
-		return append(list, s.records(anew || list != nil, t)...)
+		return append(list, s.records(complete || list != nil, t)...)
 	case reflect.Bool:
 		v["type"] = "boolean"
 	case reflect.String:
@@ -157,17 +157,17 @@ func (s schema) short(t reflect.Type) (list []object) {
 
 // records are the maps that a struct may be written as: one, or one for each entry
 // of its flat option.
-func (s schema) records(anew bool, t reflect.Type) (list []object) {
+func (s schema) records(complete bool, t reflect.Type) (list []object) {
 	for _, o := range registry.Options(t) {
 		if o.Flat {
 			list = s.entries(registry.For(o.Type), o.Default, t)
 			if !o.Null {
 				return []object{{"oneOf": list}}
 			}
-			return append(list, s.record(anew, t, nil))
+			return append(list, s.record(complete, t, nil))
 		}
 	}
-	return []object{s.record(anew, t, nil)}
+	return []object{s.record(complete, t, nil)}
 }
 
 // entries are the entries of a plug point as maps, with the options of t beside

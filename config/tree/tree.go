@@ -15,7 +15,7 @@ import (
 
 // Node is a value as a file or a flag gives it, with its place.
 type Node struct {
-	Where  string // of its key, or of the element of a list: "config.yaml:7" or "--set"
+	Place  string // of its key, or of the element of a list: "config.yaml:7" or "--set"
 	Kind   Kind
 	Text   string // scalar
 	IsText bool   // scalar: not a number, true or false
@@ -69,42 +69,42 @@ func Parse(name string, text []byte) (*Node, error) {
 }
 
 // Value reads a value in YAML that stands at one place. name is how messages call it.
-func Value(name, where string, text []byte) (*Node, error) {
+func Value(name, place string, text []byte) (*Node, error) {
 	root, err := parseYAML(text)
 	if err != nil {
 		return nil, syntaxError(name, err)
 	}
-	return newNode(root, where, func(ast.Node) string { return where })
+	return newNode(root, place, func(ast.Node) string { return place })
 }
 
 // newNode converts a parsed value. place says where a part of it stands.
 func newNode(n ast.Node, where string, place func(ast.Node) string) (*Node, error) {
-	out := &Node{Where: where, Kind: Scalar}
+	node := &Node{Place: where, Kind: Scalar}
 	switch n := n.(type) {
 	case nil, *ast.NullNode:
-		out.Kind = Null
+		node.Kind = Null
 	case *ast.StringNode:
 		t := n.GetToken().Type
-		out.Text = n.Value
-		out.IsText = true
-		out.Quoted = t == token.SingleQuoteType || t == token.DoubleQuoteType
+		node.Text = n.Value
+		node.IsText = true
+		node.Quoted = t == token.SingleQuoteType || t == token.DoubleQuoteType
 	case *ast.LiteralNode:
-		out.Text = n.Value.Value
-		out.IsText = true
-		out.Quoted = true
+		node.Text = n.Value.Value
+		node.IsText = true
+		node.Quoted = true
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
-		out.Text = n.GetToken().Value
+		node.Text = n.GetToken().Value
 	case *ast.SequenceNode:
-		out.Kind = List
+		node.Kind = List
 		for _, v := range n.Values {
 			item, err := newNode(v, place(v), place)
 			if err != nil {
 				return nil, err
 			}
-			out.Items = append(out.Items, item)
+			node.Items = append(node.Items, item)
 		}
 	case *ast.MappingNode:
-		out.Kind = Map
+		node.Kind = Map
 		for _, v := range n.Values {
 			name := v.Key.String()
 			if s, ok := v.Key.(*ast.StringNode); ok {
@@ -112,16 +112,16 @@ func newNode(n ast.Node, where string, place func(ast.Node) string) (*Node, erro
 			}
 			value, err := newNode(v.Value, place(v.Key), place)
 			if err == nil {
-				err = out.Insert("", name, value)
+				err = node.Insert("", name, value)
 			}
 			if err != nil {
 				return nil, err
 			}
 		}
 	default:
-		out.Kind = alien
+		node.Kind = alien
 	}
-	return out, nil
+	return node, nil
 }
 
 // Insert puts a value into a map, at a path that may have dots. prefix is the
@@ -130,7 +130,7 @@ func newNode(n ast.Node, where string, place func(ast.Node) string) (*Node, erro
 func (m *Node) Insert(prefix, path string, value *Node) error {
 	name, rest, nested := strings.Cut(path, ".")
 	if nested {
-		below := &Node{Where: value.Where, Kind: Map}
+		below := &Node{Place: value.Place, Kind: Map}
 		if err := below.Insert(prefix+name+".", rest, value); err != nil {
 			return err
 		}
@@ -142,10 +142,10 @@ func (m *Node) Insert(prefix, path string, value *Node) error {
 		m.Set(name, value)
 		return nil
 	case old.Kind != Map && value.Kind != Map:
-		return &KeyError{Where: value.Where, Key: prefix + strings.TrimSuffix(name, "."), Problem: Already(old)}
+		return &KeyError{Place: value.Place, Key: prefix + strings.TrimSuffix(name, "."), Problem: Already(old)}
 	case old.Kind != Map:
 		word := old
-		old = &Node{Where: word.Where, Kind: Map}
+		old = &Node{Place: word.Place, Kind: Map}
 		old.Set(Bare, word)
 		m.Set(name, old)
 	case value.Kind == Null:
@@ -163,7 +163,7 @@ func (m *Node) Insert(prefix, path string, value *Node) error {
 
 // Already says that a value was set before, and where.
 func Already(first *Node) string {
-	return fmt.Sprintf("is set already, at %s (keep one of the two)", first.Where)
+	return fmt.Sprintf("is set already, at %s (keep one of the two)", first.Place)
 }
 
 // Set sets a key of a map, which keeps its place in the order.
@@ -178,13 +178,13 @@ func (m *Node) Set(name string, value *Node) {
 }
 
 // Places notes where the parts of a value stand, by their full paths.
-func (n *Node) Places(to map[string]string, path string) {
-	to[path] = n.Where
+func (n *Node) Places(places map[string]string, path string) {
+	places[path] = n.Place
 	for i, item := range n.Items {
-		item.Places(to, fmt.Sprintf("%s[%d]", path, i))
+		item.Places(places, fmt.Sprintf("%s[%d]", path, i))
 	}
 	for _, key := range n.Keys {
-		n.Fields[key].Places(to, strings.Trim(path+"."+key, "."))
+		n.Fields[key].Places(places, strings.Trim(path+"."+key, "."))
 	}
 }
 
@@ -192,8 +192,8 @@ func (n *Node) Places(to map[string]string, path string) {
 // where the nearest value around it does.
 func PlaceOf(places map[string]string, path string) string {
 	for path != "" {
-		if where, ok := places[path]; ok {
-			return where
+		if place, ok := places[path]; ok {
+			return place
 		}
 		path = path[:max(0, strings.LastIndexAny(path, ".["))]
 	}
@@ -203,20 +203,20 @@ func PlaceOf(places map[string]string, path string) string {
 // Pairs is a map as the list of structs that it stands for: in each the key is the value
 // of one option, and its value that of another.
 func (n *Node) Pairs(key, value string) *Node {
-	out := &Node{Where: n.Where, Kind: List}
+	list := &Node{Place: n.Place, Kind: List}
 	for _, k := range n.Keys {
 		v := n.Fields[k]
-		item := &Node{Where: v.Where, Kind: Map}
+		item := &Node{Place: v.Place, Kind: Map}
 		item.Set(key, &Node{
-			Where:  v.Where,
+			Place:  v.Place,
 			Kind:   Scalar,
 			Text:   k,
 			IsText: true,
 		})
 		item.Set(value, v)
-		out.Items = append(out.Items, item)
+		list.Items = append(list.Items, item)
 	}
-	return out
+	return list
 }
 
 // Scalar is the text of a node that must hold one value.
@@ -328,21 +328,21 @@ func lineOf(n ast.Node) int {
 // KeyError says which key of a configuration is wrong, what it holds, and what
 // would be right.
 type KeyError struct {
-	Where   string   // "config.yaml:7", "--set", or empty when the value comes from neither
-	Key     string   // e.g. "schedule.k"
-	Problem string   // a sentence that names the value
-	Others  []string // keys that the problem also concerns
+	Place       string   // "config.yaml:7", "--set", or empty when the value comes from neither
+	Key         string   // e.g. "schedule.k"
+	Problem     string   // a sentence that names the value
+	RelatedKeys []string // keys that the problem also concerns
 }
 
 // Error is one line: where, key, problem.
 func (e *KeyError) Error() string {
-	switch e.Where {
+	switch e.Place {
 	case "":
 		return e.Key + ": " + e.Problem
 	case SetFlag:
-		return e.Where + " " + e.Key + ": " + e.Problem
+		return e.Place + " " + e.Key + ": " + e.Problem
 	}
-	return e.Where + ": " + e.Key + ": " + e.Problem
+	return e.Place + ": " + e.Key + ": " + e.Problem
 }
 
 // SetFlag is the place of a value that comes from the command line.
@@ -350,5 +350,5 @@ const SetFlag = "--set"
 
 // Fail is an error about the value at a path.
 func Fail(n *Node, path, format string, args ...any) error {
-	return &KeyError{Where: n.Where, Key: path, Problem: fmt.Sprintf(format, args...)}
+	return &KeyError{Place: n.Place, Key: path, Problem: fmt.Sprintf(format, args...)}
 }

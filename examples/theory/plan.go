@@ -87,7 +87,7 @@ func (p Plan) scheduleCells(name string) ([]study.Cell, error) {
 	known := name
 	if name == TheoryAhead {
 		known = "theory"
-		c.Theory.Time = config.Ahead
+		c.Theory.Time = config.AheadTime
 	}
 	if name == "step" && c.Schedule.DecayRound == 0 && c.Task == config.TaskQuadratic {
 		// The quadratic task has no accuracy of which step could see that it no longer improves.

@@ -131,7 +131,7 @@ func (h Head) fits(run Head) error {
 		// digests tell whether they are the same. The kernel's class is compared by itself.
 		same := change.Inert && change.Key != "events.sample" && !strings.HasPrefix(change.Key, "outputs")
 		if !same && !slices.Contains([]string{"data", "kernel", "trainer"}, change.Key) {
-			differences = append(differences, fmt.Sprintf("%s is %s, the run's %s", change.Key, change.From, change.To))
+			differences = append(differences, fmt.Sprintf("%s is %s, the run's %s", change.Key, change.OldValue, change.NewValue))
 		}
 	}
 	if len(differences) > 0 {

@@ -122,7 +122,7 @@ func (r *Run) Quality() (metric.Quality, error) {
 	if err != nil {
 		return metric.Quality{}, err
 	}
-	return r.Config.Evaluate.Metric.Of(list)
+	return r.Config.Evaluate.Metric.QualityOf(list)
 }
 
 // Metrics are those that the run's models are measured by, as its rounds.csv names them; the one
@@ -136,7 +136,7 @@ func (r *Run) Metrics() (list []metric.Metric, err error) {
 	for _, name := range metricsIn(columns) {
 		list = append(list, metric.Metric{Name: name})
 	}
-	if q, err := r.Config.Evaluate.Metric.Of(list); err == nil && q.At >= 0 {
+	if q, err := r.Config.Evaluate.Metric.QualityOf(list); err == nil && q.At >= 0 {
 		list[q.At] = q.Metric
 	}
 	return list, err

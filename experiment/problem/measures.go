@@ -23,7 +23,7 @@ func (p *Problem) chooseMetrics() (err error) {
 	if err := metric.CheckNames(p.Metrics); err != nil {
 		return fmt.Errorf("model: %s: %w", p.Model, err)
 	}
-	if p.Quality, err = c.Evaluate.Metric.Of(p.Metrics); err != nil {
+	if p.Quality, err = c.Evaluate.Metric.QualityOf(p.Metrics); err != nil {
 		return err
 	}
 	if p.Quality.At >= 0 {

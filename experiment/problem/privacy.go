@@ -73,7 +73,7 @@ const maxRounds = 1_000_000_000
 func (p *Data) checkPrivacy(params, trainable int) error {
 	c := &p.Config
 	refuse := func(key, format string, args ...any) error {
-		return &config.KeyError{Key: key, Others: []string{"privacy.clip"}, Problem: fmt.Sprintf(format, args...)}
+		return &config.KeyError{Key: key, RelatedKeys: []string{"privacy.clip"}, Problem: fmt.Sprintf(format, args...)}
 	}
 	_, all := c.Close.(closing.All)
 	_, first := c.Close.(closing.First)
@@ -264,7 +264,7 @@ func (p *Problem) checkLocalNoise() error {
 	c := &p.Config
 	params, trainable := p.params()
 	refuse := func(key, format string, args ...any) error {
-		return &config.KeyError{Key: key, Others: []string{"privacy.local.clip"}, Problem: fmt.Sprintf(format, args...)}
+		return &config.KeyError{Key: key, RelatedKeys: []string{"privacy.local.clip"}, Problem: fmt.Sprintf(format, args...)}
 	}
 	switch needs := registry.NeedsOf(c.Select); {
 	case len(c.Devices.Names) > 0 && (p.Learning().Memory() > 0 || registry.NeedsOf(c.Compress).ClientState):

@@ -112,7 +112,7 @@ func (p *Timing) theory(limit round.Time) (s schedule.Theory, err error) {
 		return s, err
 	}
 	s.Factor, s.Offset = k.Steps3(communication.Seconds(), p.Config.Schedule.Eta0)
-	if t.Time == config.Ahead {
+	if t.Time == config.AheadTime {
 		s.Until = limit.Seconds()
 	}
 	return s, nil

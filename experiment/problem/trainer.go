@@ -82,8 +82,8 @@ func (p *Problem) checkTrainerState() error {
 	}
 	refuse := func(key, lacks string) error {
 		return &config.KeyError{
-			Key:    key,
-			Others: []string{"trainer"},
+			Key:         key,
+			RelatedKeys: []string{"trainer"},
 			Problem: fmt.Sprintf(
 				"trainer %s has each client keep up to %d bytes, which %s",
 				p.Trainer.Name,

@@ -185,7 +185,7 @@ func (r *run) about(s *folder.Summary) (*metrics.Run, error) {
 	}
 	run.Metrics = list
 	if c.Train && len(list) > 0 {
-		if run.Quality, err = c.Evaluate.Metric.Of(list); err != nil {
+		if run.Quality, err = c.Evaluate.Metric.QualityOf(list); err != nil {
 			return nil, err
 		}
 		if run.Targets, err = c.Stop.Targets(run.Quality, list); err != nil {

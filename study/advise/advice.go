@@ -288,7 +288,7 @@ func newAdvice(c config.Config, g Given, k theory.Constants, found []Source) (*A
 		constants: k,
 		runtime:   r,
 	}
-	if c.Theory.Time == config.Ahead {
+	if c.Theory.Time == config.AheadTime {
 		if a.end, err = horizon(c, r.Round(float64(a.K))); err != nil {
 			return nil, err
 		}

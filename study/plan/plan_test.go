@@ -403,7 +403,7 @@ func TestSimulatedDevices(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s.Clients != x.clients || s.Cohort != x.cohort || len(s.Devices.Names) > 0 || !s.NATS.Alone() {
+		if s.Clients != x.clients || s.Cohort != x.cohort || len(s.Devices.Names) > 0 || !s.NATS.InProcess() {
 			t.Errorf("%v: %d clients, %d a round, devices %v", x.sets, s.Clients, s.Cohort, s.Devices.Names)
 		}
 		f, err := s.NewFleet()

@@ -25,7 +25,7 @@ const MapHelp = "what a column of your own CSV or Parquet means, as `OPTION=VALU
 
 // ActorCommand is the command of a real device, of the program of this name.
 func ActorCommand(program string) *cobra.Command {
-	to := natsconn.Config{Patience: -1, Await: true, Slow: true} // a device waits for its server
+	connection := natsconn.Config{Patience: -1, Await: true, Slow: true} // a device waits for its server
 	var device real.Config
 	var calibration string
 	c := &cobra.Command{
@@ -43,7 +43,7 @@ connections, and stops at Ctrl-C or SIGTERM.`,
   ` + program + ` actor --nats nats://lab:4222 --client pi1 --creds pi1.creds --data my.parquet --run demo --once`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			switch {
-			case to.URL == "":
+			case connection.URL == "":
 				return Usage(c, errors.New("--nats is missing: the URL of the run's server, e.g. nats://lab:4222"))
 			case device.ID == "":
 				return Usage(
@@ -60,13 +60,13 @@ connections, and stops at Ctrl-C or SIGTERM.`,
 			show := NewDisplay(c)
 			defer show.Close()
 			device.Notice, device.Version = show.Notice, Version()
-			to.Name = "device " + device.ID
-			to.Notice = func(n bus.Notice) { show.Notice(n.Text) }
-			return actor(c.Context(), to, device)
+			connection.Name = "device " + device.ID
+			connection.Notice = func(n bus.Notice) { show.Notice(n.Text) }
+			return actor(c.Context(), connection, device)
 		},
 	}
 	s := c.Flags()
-	AddServer(c, &to)
+	AddServer(c, &connection)
 	addDevice(c, &device)
 	s.StringVar(&device.Run, "run", "", "take part in this run alone")
 	CheckRun(c)
@@ -123,10 +123,10 @@ func actor(ctx context.Context, conn natsconn.Config, config real.Config) (err e
 		return err
 	}
 	defer stopping()
-	to, err := natsconn.Connect(ctx, conn)
+	server, err := natsconn.Connect(ctx, conn)
 	if err == nil {
-		err = device.Work(ctx, to)
-		to.Close()
+		err = device.Work(ctx, server)
+		server.Close()
 	}
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		return nil
@@ -139,7 +139,7 @@ func actor(ctx context.Context, conn natsconn.Config, config real.Config) (err e
 // still runs. The function that it returns says that the process stops, and
 // ends the telling. Without a service manager nothing is said to anybody.
 func supervised(ctx context.Context) (stopping func(), err error) {
-	told, err := daemon.SdNotify(false, daemon.SdNotifyReady)
+	notified, err := daemon.SdNotify(false, daemon.SdNotifyReady)
 	if err != nil {
 		return nil, fmt.Errorf("the service manager cannot be told (NOTIFY_SOCKET): %w", err)
 	}
@@ -149,7 +149,7 @@ func supervised(ctx context.Context) (stopping func(), err error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var telling sync.WaitGroup
-	if told && wait > 0 {
+	if notified && wait > 0 {
 		telling.Go(func() {
 			for range bus.Ticks(ctx, wait/2) {
 				_, _ = daemon.SdNotify(false, daemon.SdNotifyWatchdog) // missing one is what the watchdog looks for
@@ -164,18 +164,18 @@ func supervised(ctx context.Context) (stopping func(), err error) {
 }
 
 // AddServer gives a command the flags that say how a NATS server is reached.
-func AddServer(c *cobra.Command, to *natsconn.Config) {
+func AddServer(c *cobra.Command, server *natsconn.Config) {
 	s := c.Flags()
 	s.StringVar(
-		&to.URL,
+		&server.URL,
 		"nats",
 		"",
 		"URL of the NATS server, e.g. nats://host:4222; those of a cluster separated by commas",
 	)
-	s.StringVar(&to.Creds, "creds", "", "file of credentials for it (fedpace enroll)")
-	s.StringVar(&to.TLS.CA, "tls-ca", "", "PEM file of the authority of the other end's certificate")
-	s.StringVar(&to.TLS.Cert, "tls-cert", "", "PEM file of this end's certificate")
-	s.StringVar(&to.TLS.Key, "tls-key", "", "PEM file of its key")
+	s.StringVar(&server.Creds, "creds", "", "file of credentials for it (fedpace enroll)")
+	s.StringVar(&server.TLS.CA, "tls-ca", "", "PEM file of the authority of the other end's certificate")
+	s.StringVar(&server.TLS.Cert, "tls-cert", "", "PEM file of this end's certificate")
+	s.StringVar(&server.TLS.Key, "tls-key", "", "PEM file of its key")
 	Check(c, "nats", func(url string) error {
 		if url == "" { // as a script may give it
 			return nil

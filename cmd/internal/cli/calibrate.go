@@ -22,20 +22,20 @@ type calibration struct {
 	task, model string
 	config      []string
 	batches     []int
-	own         calibrate.DeviceInput
+	device      calibrate.DeviceInput
 	seconds     float64
 	pause       float64
 
 	server  natsconn.Config
 	id, run string
 
-	name, out string
+	name, outPath string
 
 	ofConfig OfConfig
 }
 
 // OfConfig reads from files of configuration what the devices of their run do.
-type OfConfig func(files []string, own calibrate.DeviceInput) (*calibrate.Subject, error)
+type OfConfig func(files []string, device calibrate.DeviceInput) (*calibrate.Subject, error)
 
 // CalibrateCommand is the command that measures a device, of the program of this
 // name. A program that reads no configurations has a nil ofConfig.
@@ -85,12 +85,12 @@ gives every client this speed. --seconds 600 shows what heat does.`,
 		"how long each model and size of minibatches is measured; up to three times that where noisy",
 	)
 	s.Float64Var(&f.pause, "pause", 0.5, "seconds of rest before each task, with --nats")
-	addOwn(c, &f.own)
+	addOwn(c, &f.device)
 	AddServer(c, &f.server)
 	addClient(c, &f.id)
 	s.StringVar(&f.run, "run", calibrate.Run, "name under which devices are calibrated, with --nats")
 	s.StringVar(&f.name, "name", "device", "name of the class")
-	s.StringVarP(&f.out, "out", "o", "", "`FILE` to write the class to")
+	s.StringVarP(&f.outPath, "out", "o", "", "`FILE` to write the class to")
 	OneOf(c, "task", names.Of(tasks.Paper(), func(p tasks.Row) string { return string(p.Task) })...)
 	CheckRun(c)
 	CheckTimes(c)
@@ -101,20 +101,20 @@ gives every client this speed. --seconds 600 shows what heat does.`,
 }
 
 // addOwn gives a command the flags of what a device brings itself.
-func addOwn(c *cobra.Command, own *real.Config) {
+func addOwn(c *cobra.Command, device *real.Config) {
 	s := c.Flags()
-	s.StringVar(&own.Trainer, "trainer", "", TrainerUsage)
-	s.StringArrayVar(&own.Map, "map", nil, MapHelp)
-	s.StringVar(&own.Owner, "owner", "", "whose samples of the data are this device's: a name or a number")
-	s.StringVar(&own.Data, "data", own.Data, "path of this device's data, synthetic, or trainer (its own)")
+	s.StringVar(&device.Trainer, "trainer", "", TrainerUsage)
+	s.StringArrayVar(&device.Map, "map", nil, MapHelp)
+	s.StringVar(&device.Owner, "owner", "", "whose samples of the data are this device's: a name or a number")
+	s.StringVar(&device.Data, "data", device.Data, "path of this device's data, synthetic, or trainer (its own)")
 }
 
 const maxBatch = 100_000
 
 // CheckTimes holds the flags of a calibration to their bounds.
 func CheckTimes(c *cobra.Command) {
-	Within(c, "pause", 0, 3600)
-	Within(c, "seconds", 0.01, 86400)
+	InRange(c, "pause", 0, 3600)
+	InRange(c, "seconds", 0.01, 86400)
 }
 
 func (f *calibration) check() error {
@@ -134,9 +134,9 @@ func (f *calibration) check() error {
 		return errors.New("--config: this program reads no configurations; fedpace calibrate --config does, and with --nats the coordinator's fedpace calibrate serve --config")
 	case named > 1:
 		return errors.New("--task, --model and --config: want one of them")
-	case f.out != "" &&
+	case f.outPath != "" &&
 		named == 0 &&
-		f.own.Trainer == "" &&
+		f.device.Trainer == "" &&
 		f.server.URL == "":
 		return errors.New("--out needs --task, --model, --config, --trainer or --nats: a class of devices is of one model")
 	case f.server.URL != "" && f.id == "":
@@ -240,24 +240,24 @@ func (f *calibration) subjects(welcome *bus.Welcome) (list []*calibrate.Subject,
 	var s *calibrate.Subject
 	switch {
 	case f.task != "":
-		s, err = calibrate.SubjectOfTask(tasks.Task(f.task), f.own)
+		s, err = calibrate.SubjectOfTask(tasks.Task(f.task), f.device)
 	case f.model != "":
-		s, err = calibrate.SubjectOfModel(f.model, modelBatch, f.own)
+		s, err = calibrate.SubjectOfModel(f.model, modelBatch, f.device)
 	case len(f.config) > 0:
-		s, err = f.ofConfig(f.config, f.own)
+		s, err = f.ofConfig(f.config, f.device)
 	case welcome.GetSpec().GetModel() != "":
-		s, err = calibrate.SubjectOfRun(welcome, f.own)
-	case f.own.Trainer != "":
-		s = calibrate.SubjectOfTrainer(modelBatch, f.own)
+		s, err = calibrate.SubjectOfRun(welcome, f.device)
+	case f.device.Trainer != "":
+		s = calibrate.SubjectOfTrainer(modelBatch, f.device)
 	case welcome != nil: // of a coordinator that named no model
 		return nil, nil
 	default:
 		for _, p := range tasks.Paper() {
-			one, err := calibrate.SubjectOfTask(p.Task, f.own)
+			subject, err := calibrate.SubjectOfTask(p.Task, f.device)
 			if err != nil {
 				return nil, err
 			}
-			list = append(list, one)
+			list = append(list, subject)
 		}
 	}
 	if err != nil {
@@ -279,12 +279,12 @@ func (f *calibration) subjects(welcome *bus.Welcome) (list []*calibrate.Subject,
 }
 
 func (f *calibration) write(r *calibrate.Result) error {
-	if f.out == "" {
+	if f.outPath == "" {
 		return nil
 	}
-	to, err := os.Create(f.out)
+	file, err := os.Create(f.outPath)
 	if err != nil {
 		return fmt.Errorf("--out: %w", err)
 	}
-	return errors.Join(r.WriteClass(to), to.Close())
+	return errors.Join(r.WriteClass(file), file.Close())
 }

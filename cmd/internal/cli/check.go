@@ -27,8 +27,8 @@ func CheckRun(c *cobra.Command) {
 	Check(c, "run", func(text string) error { return names.CheckToken("run", text) })
 }
 
-// Within has a flag refuse numbers outside a range.
-func Within(c *cobra.Command, flag string, lo, hi float64) {
+// InRange has a flag refuse numbers outside a range.
+func InRange(c *cobra.Command, flag string, lo, hi float64) {
 	limit(c, flag, func(v float64) bool { return v >= lo && v <= hi }, fmt.Sprintf("%v to %.0f", lo, hi))
 }
 
@@ -39,11 +39,11 @@ func Positive(c *cobra.Command, flags ...string) {
 	}
 }
 
-func limit(c *cobra.Command, flag string, within func(float64) bool, want string) {
+func limit(c *cobra.Command, flag string, allowed func(float64) bool, want string) {
 	f := c.Flags().Lookup(flag)
 	number := f.Value
 	f.Value = &checkedValue{number, func(string) error {
-		if v, err := strconv.ParseFloat(number.String(), 64); err == nil && !within(v) {
+		if v, err := strconv.ParseFloat(number.String(), 64); err == nil && !allowed(v) {
 			return refusedError{fmt.Errorf("--%s %v: want %s", flag, number, want)}
 		}
 		return nil

@@ -51,12 +51,12 @@ fi
 // complete gives a command and its flags what their usage says: how many arguments it takes, and
 // what completes them. What is given already stays.
 func complete(c *cobra.Command) {
-	_, takes, _ := strings.Cut(c.Use, " ")
-	word := strings.Trim(takes, "[].")
-	switch many := strings.HasSuffix(takes, "..."); {
+	_, arguments, _ := strings.Cut(c.Use, " ")
+	word := strings.Trim(arguments, "[].")
+	switch repeated := strings.HasSuffix(arguments, "..."); {
 	case word != "DIR" && word != "RUN" && word != "FOLDER" ||
 		c.ValidArgsFunction != nil:
-	case many:
+	case repeated:
 		c.ValidArgsFunction = folders
 	default:
 		c.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
@@ -68,22 +68,22 @@ func complete(c *cobra.Command) {
 	}
 	switch {
 	case c.Args != nil:
-	case takes == "":
+	case arguments == "":
 		c.Args = none
-	case takes == "DIR":
-		c.Args = One(aRun)
-	case takes == word+"...":
+	case arguments == "DIR":
+		c.Args = OneArgument(aRun)
+	case arguments == word+"...":
 		c.Args = some(aRun)
 	}
 	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
-		what, usage := pflag.UnquoteUsage(f)
-		of := map[bool]cobra.CompletionFunc{
-			what == "DIR":                           folders,
+		placeholder, usage := pflag.UnquoteUsage(f)
+		completer := map[bool]cobra.CompletionFunc{
+			placeholder == "DIR":                    folders,
 			strings.Contains(usage, ".svg or .png"): filesOf("svg", "png"),
 			strings.HasPrefix(usage, "YAML"):        filesOf("yaml", "yml"),
 		}[true]
-		if _, given := c.GetFlagCompletionFunc(f.Name); of != nil && !given {
-			Complete(c, f.Name, of)
+		if _, given := c.GetFlagCompletionFunc(f.Name); completer != nil && !given {
+			Complete(c, f.Name, completer)
 		}
 	})
 }

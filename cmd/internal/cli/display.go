@@ -18,7 +18,7 @@ import (
 // Display shows how far something is: one line that is drawn over on a terminal,
 // else a plain line now and then. Its methods may be called from any goroutine.
 type Display struct {
-	out    io.Writer
+	stream io.Writer
 	quiet  bool
 	screen screen
 
@@ -41,8 +41,8 @@ const (
 // NewDisplay is what a command shows, beside what it prints; nothing with --quiet.
 func NewDisplay(c *cobra.Command) *Display { return newDisplay(c.ErrOrStderr(), Quiet(c)) }
 
-func newDisplay(out io.Writer, quiet bool) *Display {
-	return &Display{out: out, quiet: quiet, screen: screenOf(out)}
+func newDisplay(stream io.Writer, quiet bool) *Display {
+	return &Display{stream: stream, quiet: quiet, screen: screenOf(stream)}
 }
 
 // Show takes the newest status.
@@ -60,15 +60,15 @@ func (d *Display) show(s Status) {
 		d.log(s)
 		return
 	}
-	if d.current != s.Of {
+	if d.current != s.Subject {
 		d.leave()
 	}
 	bar, text := s.drawn(d.screen.width())
 	if bar != "" {
 		bar = d.screen.paint(progressColour, bar) + " "
 	}
-	fmt.Fprint(d.out, "\r"+bar+text+clearRest)
-	d.current = s.Of
+	fmt.Fprint(d.stream, "\r"+bar+text+clearRest)
+	d.current = s.Subject
 }
 
 // clearRest erases to the end of the line (ECMA-48, EL).
@@ -82,14 +82,14 @@ func (d *Display) log(s Status) {
 	every := min(max(lineEvery, now.Sub(d.began)/linesGrowBy), lineSeldom)
 	if now.Sub(d.printed) >= every {
 		d.printed = now
-		fmt.Fprintln(d.out, s.Line())
+		fmt.Fprintln(d.stream, s.Line())
 	}
 }
 
 // leave ends the line on the screen: what comes is below it.
 func (d *Display) leave() {
 	if d.current != "" {
-		fmt.Fprintln(d.out)
+		fmt.Fprintln(d.stream)
 		d.current = ""
 	}
 }
@@ -127,7 +127,7 @@ func (d *Display) Notice(text string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.leave()
-	fmt.Fprintln(d.out, text)
+	fmt.Fprintln(d.stream, text)
 }
 
 // Close leaves the last state on the screen.
@@ -162,9 +162,9 @@ func unknownWidth() int {
 // screenOf looks at a stream. A terminal that calls itself dumb cannot draw over
 // a line. Colours are for terminals, unless NO_COLOR is set to anything
 // (no-color.org).
-func screenOf(out io.Writer) screen {
-	f, _ := out.(*os.File)
-	if !isTerminal(out) || os.Getenv("TERM") == "dumb" {
+func screenOf(stream io.Writer) screen {
+	f, _ := stream.(*os.File)
+	if !isTerminal(stream) || os.Getenv("TERM") == "dumb" {
 		return screen{width: unknownWidth}
 	}
 	return screen{

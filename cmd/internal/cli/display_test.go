@@ -14,7 +14,7 @@ import (
 
 // runAt is a run's status after so many of its 40 rounds.
 func runAt(schedule string, round int) Status {
-	s := Status{Of: schedule, Done: float64(round) / 40}
+	s := Status{Subject: schedule, Done: float64(round) / 40}
 	s.Add(0, "%s", schedule)
 	s.Add(0, "round %d/40", round)
 	s.Add(3, "36.2 s")
@@ -53,7 +53,7 @@ func TestALineFits(t *testing.T) {
 
 func TestNoLineIsTooLong(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := Status{Of: "x", Done: rapid.Float64Range(-0.2, 1).Draw(t, "done")}
+		s := Status{Subject: "x", Done: rapid.Float64Range(-0.2, 1).Draw(t, "done")}
 		for range rapid.IntRange(0, 8).Draw(t, "parts") {
 			s.parts = append(s.parts, part{rapid.StringN(0, 12, -1).Draw(t, "text"), rapid.IntRange(0, 4).Draw(t, "rank")})
 		}
@@ -101,7 +101,7 @@ func TestLinesOnATerminal(t *testing.T) {
 		d.Show(runAt(schedule, 40))
 	}
 	d.Notice("by the way")
-	fetched := Status{Of: "x", Done: 0.5}
+	fetched := Status{Subject: "x", Done: 0.5}
 	fetched.Add(0, "x")
 	fetched.Add(1, "50 bytes of 100 bytes")
 	fetched.Add(2, "50 %%")

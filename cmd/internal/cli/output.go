@@ -17,12 +17,12 @@ import (
 // checked remembers that a write failed: a command whose output is lost has
 // failed, wherever it looked at the error.
 type checked struct {
-	to  io.Writer
-	err error
+	stream io.Writer
+	err    error
 }
 
 func (w *checked) Write(b []byte) (int, error) {
-	n, err := w.to.Write(b)
+	n, err := w.stream.Write(b)
 	if err != nil && w.err == nil {
 		if path := (*os.PathError)(nil); errors.As(err, &path) {
 			err = path.Err // without the name that the system has for the stream
@@ -34,11 +34,11 @@ func (w *checked) Write(b []byte) (int, error) {
 
 // OnTerminal reports whether a person reads what a command prints.
 func OnTerminal(c *cobra.Command) bool {
-	out := c.OutOrStdout()
-	if w, ok := out.(*checked); ok {
-		out = w.to
+	stream := c.OutOrStdout()
+	if w, ok := stream.(*checked); ok {
+		stream = w.stream
 	}
-	return isTerminal(out)
+	return isTerminal(stream)
 }
 
 func isTerminal(stream any) bool {
@@ -47,8 +47,8 @@ func isTerminal(stream any) bool {
 }
 
 // JSONFlag adds --json; what is the object that the command prints.
-func JSONFlag(c *cobra.Command, what string) {
-	c.Flags().Bool("json", false, "print one JSON object: "+what)
+func JSONFlag(c *cobra.Command, content string) {
+	c.Flags().Bool("json", false, "print one JSON object: "+content)
 }
 
 // AsJSON reports whether the command has --json, and it is set.
@@ -125,8 +125,8 @@ func Asks(c *cobra.Command) bool {
 // Confirmed asks a question and reports whether the answer is yes. A signal that stops
 // the program ends the question with an [Interrupted], whatever is answered then.
 func Confirmed(c *cobra.Command, question string) (bool, error) {
-	out := c.ErrOrStderr()
-	if _, err := fmt.Fprintf(out, "%s [y/N] ", question); err != nil {
+	stream := c.ErrOrStderr()
+	if _, err := fmt.Fprintf(stream, "%s [y/N] ", question); err != nil {
 		return false, err
 	}
 	type answer struct {
@@ -145,7 +145,7 @@ func Confirmed(c *cobra.Command, question string) (bool, error) {
 		a.err = c.Context().Err()
 	}
 	if a.err != nil { // no newline has been typed
-		fmt.Fprintln(out)
+		fmt.Fprintln(stream)
 	}
 	if c.Context().Err() != nil {
 		return false, Interrupted{Note: "nothing was changed"}

@@ -91,9 +91,9 @@ func stopSignals() []os.Signal {
 
 // Perform runs a program but for its signals and returns its exit status.
 func Perform(ctx context.Context, root *cobra.Command, args []string, stdout, stderr io.Writer) int {
-	out := &checked{to: stdout}
+	output := &checked{stream: stdout}
 	root.SetArgs(addVersion(root, args))
-	root.SetOut(out)
+	root.SetOut(output)
 	root.SetErr(stderr)
 	root.SilenceErrors = true
 	root.SilenceUsage = true
@@ -102,10 +102,10 @@ func Perform(ctx context.Context, root *cobra.Command, args []string, stdout, st
 	wrapHelp(root, screenOf(stdout).width())
 	err := root.ExecuteContext(ctx)
 	interrupted := ctx.Err() != nil && errors.Is(err, context.Canceled)
-	if err == nil || out.err != nil && !interrupted {
-		err = out.err // lost output is why the command failed, where it did
+	if err == nil || output.err != nil && !interrupted {
+		err = output.err // lost output is why the command failed, where it did
 	}
-	var own StatusError
+	var failure StatusError
 	switch usage := (UsageError{}); {
 	case err == nil:
 		return ExitOK
@@ -115,9 +115,9 @@ func Perform(ctx context.Context, root *cobra.Command, args []string, stdout, st
 	case errors.As(err, &usage):
 		complain(stderr, root, fmt.Sprintf("%v (see %s %s--help)", err, root.Name(), usage.Command))
 		return ExitUsage
-	case errors.As(err, &own):
+	case errors.As(err, &failure):
 		complain(stderr, root, err.Error())
-		return own.Status
+		return failure.Status
 	default:
 		complain(stderr, root, err.Error())
 		return ExitFailure
@@ -127,13 +127,13 @@ func Perform(ctx context.Context, root *cobra.Command, args []string, stdout, st
 // complain prints one line, whatever an error holds. What is said twice (a run
 // and its closing may fail by the same cause) is printed once.
 func complain(stderr io.Writer, root *cobra.Command, problem string) {
-	var said []string
+	var printed []string
 	for part := range strings.SplitSeq(strings.TrimSpace(problem), "\n") {
-		if !slices.Contains(said, part) {
-			said = append(said, part)
+		if !slices.Contains(printed, part) {
+			printed = append(printed, part)
 		}
 	}
-	fmt.Fprintln(stderr, screenOf(stderr).paint(problemColour, root.Name()+":")+" "+strings.Join(said, "; "))
+	fmt.Fprintln(stderr, screenOf(stderr).paint(problemColour, root.Name()+":")+" "+strings.Join(printed, "; "))
 }
 
 // Interrupted is an interruption with what the user should know of it.
@@ -144,13 +144,13 @@ func (e Interrupted) Unwrap() error { return context.Canceled }
 
 // Interruption says what an interruption of a command kept, if anything, and what else
 // went wrong beside it. Another error stays as it is.
-func Interruption(ctx context.Context, err error, kept string) error {
+func Interruption(ctx context.Context, err error, savedIn string) error {
 	if ctx.Err() == nil || !errors.Is(err, context.Canceled) {
 		return err
 	}
 	note := "nothing was written"
-	if kept != "" {
-		note = "what was done is in " + kept
+	if savedIn != "" {
+		note = "what was done is in " + savedIn
 	}
 	for problem := range strings.Lines(err.Error()) {
 		problem = strings.TrimSpace(problem)

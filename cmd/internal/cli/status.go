@@ -11,8 +11,8 @@ import (
 
 // Status is how far something has come.
 type Status struct {
-	Of   string  // names the thing: another one is shown on another line
-	Done float64 // from 0 to 1; negative: not known
+	Subject string  // names the thing: another one is shown on another line
+	Done    float64 // from 0 to 1; negative: not known
 
 	parts []part // in the order in which they are shown
 }
@@ -33,7 +33,7 @@ type part struct {
 func ReadingStatus(state func() (path string, share float64)) func() (s Status, shown bool) {
 	return func() (s Status, shown bool) {
 		path, share := state()
-		s = Status{Of: "reading " + path, Done: -1}
+		s = Status{Subject: "reading " + path, Done: -1}
 		if share == 0 { // it may be a file that is mapped, or one that is not read in order
 			s.Add(0, "reading %s", filepath.Base(path))
 			return s, path != ""

@@ -124,14 +124,14 @@ func isKey(c *cobra.Command, name string) bool {
 // commandError says that no command below c has a name, and which one it may have
 // meant.
 func commandError(c *cobra.Command, name string) error {
-	var known []string
+	var commands []string
 	for _, below := range c.Commands() {
 		if below.IsAvailableCommand() || below.Name() == "help" {
-			known = append(append(known, below.Name()), below.Aliases...)
+			commands = append(append(commands, below.Name()), below.Aliases...)
 		}
 	}
 	err := fmt.Errorf("unknown command %q for %q", name, c.CommandPath())
-	if near := names.Nearest(name, known); near != "" {
+	if near := names.Nearest(name, commands); near != "" {
 		return fmt.Errorf("%w (did you mean %s?)", err, near)
 	}
 	return err
@@ -165,20 +165,20 @@ func none(c *cobra.Command, args []string) error {
 const aRun = "the folder of a run, such as runs/demo"
 
 // some demands one argument or more.
-func some(what string) cobra.PositionalArgs {
+func some(argument string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) == 0 {
-			return fmt.Errorf("found no argument, want at least one: %s", what)
+			return fmt.Errorf("found no argument, want at least one: %s", argument)
 		}
 		return nil
 	}
 }
 
-// One demands one argument.
-func One(what string) cobra.PositionalArgs {
+// OneArgument demands one argument.
+func OneArgument(argument string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) != 1 {
-			return fmt.Errorf("found %d arguments, want one: %s", len(args), what)
+			return fmt.Errorf("found %d arguments, want one: %s", len(args), argument)
 		}
 		return nil
 	}

@@ -146,12 +146,12 @@ type source struct {
 }
 
 // argument demands the path, unless a configuration names it.
-func (s *source) argument(what string) cobra.PositionalArgs {
+func (s *source) argument(argument string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if s.config != "" && len(args) == 0 {
 			return nil
 		}
-		return cli.One(what)(c, args)
+		return cli.OneArgument(argument)(c, args)
 	}
 }
 
@@ -214,14 +214,14 @@ func (s *source) check(c *cobra.Command, args []string) (err error) {
 	if s.reader, err = table.Map(s.reader, s.columns); err != nil {
 		return cli.Usage(c, fmt.Errorf("--map: %w", err))
 	}
-	for _, of := range []struct {
+	for _, option := range []struct {
 		flag  string
 		kinds []string // of the partitions that it goes with
 	}{{"shards", []string{"shards"}}, {"min-samples", Dealt()}, {"alpha", []string{"dirichlet", "pachinko", "quantity"}}, {"beta", []string{"pachinko"}}} {
-		if c.Flags().Changed(of.flag) && !slices.Contains(of.kinds, s.options.Partition.Kind) {
+		if c.Flags().Changed(option.flag) && !slices.Contains(option.kinds, s.options.Partition.Kind) {
 			return cli.Usage(
 				c,
-				fmt.Errorf("--%s: goes with --%s %s", of.flag, s.kindFlag, strings.Join(of.kinds, ", ")),
+				fmt.Errorf("--%s: goes with --%s %s", option.flag, s.kindFlag, strings.Join(option.kinds, ", ")),
 			)
 		}
 	}
@@ -276,7 +276,7 @@ func taskOf(info federated.Info) string {
 
 // runWith is the command that runs on such samples at a path. Custom data has no settings
 // of a task: those here are for a start.
-func runWith(task, path string, of learn.Samples) string {
+func runWith(task, path string, samples learn.Samples) string {
 	if task != "" {
 		return "fedpace run --set task=" + task + " --set data=" + path
 	}
@@ -284,7 +284,7 @@ func runWith(task, path string, of learn.Samples) string {
 	for _, s := range trial {
 		for _, key := range s.keys {
 			set := key[0] + "=" + key[1]
-			if model, _ := startModel(of); key[0] == "model" && model != key[1] {
+			if model, _ := startModel(samples); key[0] == "model" && model != key[1] {
 				set = "'model=" + model + "'"
 			}
 			text += " --set " + set

@@ -18,8 +18,8 @@ import (
 )
 
 func dataFetchCommand(archives []fetch.Archive, fetcher fetch.Fetcher) *cobra.Command {
-	var to string
-	known := names.Of(archives, func(a fetch.Archive) string { return a.Name })
+	var destination string
+	archiveNames := names.Of(archives, func(a fetch.Archive) string { return a.Name })
 	c := &cobra.Command{
 		Use:   "fetch NAME",
 		Short: "Download a public archive",
@@ -29,7 +29,7 @@ download goes on where it stopped. The archives:
 ` + archiveTable(archives),
 		Example: `  fedpace data fetch shakespeare
   fedpace data fetch cifar100 --to /data`,
-		Args: cli.One("the name of an archive, " + strings.Join(known, ", ")),
+		Args: cli.OneArgument("the name of an archive, " + strings.Join(archiveNames, ", ")),
 		RunE: func(c *cobra.Command, args []string) error {
 			archive, err := fetch.Find(archives, args[0])
 			if err != nil {
@@ -39,7 +39,7 @@ download goes on where it stopped. The archives:
 			fetcher := fetcher
 			fetcher.Progress = func(p fetch.Progress) { show.Show(statusOfFetch(p)) }
 			fetcher.Notice = show.Notice
-			result, err := fetcher.Fetch(c.Context(), archive, to)
+			result, err := fetcher.Fetch(c.Context(), archive, destination)
 			show.Close()
 			if stopped := (*fetch.IncompleteError)(nil); errors.Is(err, context.Canceled) && errors.As(err, &stopped) {
 				return cli.Interrupted{Note: stopped.Resumable()}
@@ -50,7 +50,7 @@ download goes on where it stopped. The archives:
 			return writeFetched(c, archive, result)
 		},
 	}
-	c.Flags().StringVar(&to, "to", "data", "folder to download to")
+	c.Flags().StringVar(&destination, "to", "data", "folder to download to")
 	cli.QuietFlag(c)
 	return c
 }
@@ -69,12 +69,12 @@ func archiveTable(archives []fetch.Archive) string {
 }
 
 func writeFetched(c *cobra.Command, a fetch.Archive, r fetch.Result) error {
-	how := "downloaded"
+	manner := "downloaded"
 	switch {
 	case r.Downloaded == 0 && r.Resumed == 0:
-		how = "was there, nothing downloaded"
+		manner = "was there, nothing downloaded"
 	case r.Resumed > 0:
-		how = fmt.Sprintf("%s downloaded, the rest was there", human.Size(r.Downloaded))
+		manner = fmt.Sprintf("%s downloaded, the rest was there", human.Size(r.Downloaded))
 	}
 	_, err := fmt.Fprintf(
 		c.OutOrStdout(),
@@ -82,7 +82,7 @@ func writeFetched(c *cobra.Command, a fetch.Archive, r fetch.Result) error {
 		r.Path,
 		human.Size(r.Bytes),
 		a.Sum.Algorithm,
-		how,
+		manner,
 		nextStep(a.Name, r.Path),
 	)
 	return err
@@ -101,7 +101,7 @@ func nextStep(name, path string) string {
 }
 
 func statusOfFetch(p fetch.Progress) cli.Status {
-	s := cli.Status{Of: p.Archive, Done: -1}
+	s := cli.Status{Subject: p.Archive, Done: -1}
 	s.Add(0, "%s", p.Archive)
 	if p.Total > 0 {
 		s.Done = float64(p.Done) / float64(p.Total)
@@ -113,8 +113,8 @@ func statusOfFetch(p fetch.Progress) cli.Status {
 	if rate := p.Rate(); rate > 0 {
 		s.Add(4, "%s/s", human.Size(int64(rate)))
 		if p.Total > p.Done {
-			left := time.Duration(float64(p.Total-p.Done) / rate * float64(time.Second))
-			s.Add(3, "%s left", left.Round(time.Second))
+			remaining := time.Duration(float64(p.Total-p.Done) / rate * float64(time.Second))
+			s.Add(3, "%s left", remaining.Round(time.Second))
 		}
 	}
 	return s

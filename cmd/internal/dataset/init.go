@@ -22,7 +22,7 @@ import (
 // InitCommand is fedpace init, which writes what an experiment with a table begins with.
 func InitCommand() *cobra.Command {
 	s := source{options: federated.Options{Seed: 1}}
-	var out, label string
+	var outPath, label string
 	var torch bool
 	c := &cobra.Command{
 		Use:   "init PATH",
@@ -34,7 +34,7 @@ yours to change. No file is overwritten.`,
   fedpace init own.csv --torch
   fedpace run --config own.yaml
   fedpace compare --config own.yaml --schedules fixed,rounds --seeds 5`,
-		Args: cli.One("the path of the file"),
+		Args: cli.OneArgument("the path of the file"),
 		RunE: func(c *cobra.Command, args []string) error {
 			s.path = args[0]
 			set, err := s.open(c)
@@ -51,20 +51,20 @@ yours to change. No file is overwritten.`,
 			if !errors.Is(err, table.ErrUnmapped) {
 				return err
 			}
-			out = cmp.Or(out, nameOf(s.path)+".yaml")
-			script := strings.TrimSuffix(out, filepath.Ext(out)) + "_model.py" // no module of Python's is called so
-			return s.begin(c.OutOrStdout(), out, label, script, torch)
+			outPath = cmp.Or(outPath, nameOf(s.path)+".yaml")
+			script := strings.TrimSuffix(outPath, filepath.Ext(outPath)) + "_model.py" // no module of Python's is called so
+			return s.begin(c.OutOrStdout(), outPath, label, script, torch)
 		},
 	}
-	c.Flags().StringVarP(&out, "out", "o", "", "the configuration's `FILE` (default: as PATH, with .yaml)")
+	c.Flags().StringVarP(&outPath, "out", "o", "", "the configuration's `FILE` (default: as PATH, with .yaml)")
 	c.Flags().StringVar(&label, "label", "", "the `COLUMN` to be predicted (default: one of such a name, or the last)")
 	c.Flags().BoolVar(&torch, "torch", false, "write a script in PyTorch that has the model, too")
 	return c
 }
 
 // begin writes a configuration and perhaps a script, and says how to go on.
-func (s *source) begin(w io.Writer, out, label, script string, torch bool) error {
-	files := []string{out}
+func (s *source) begin(w io.Writer, outPath, label, script string, torch bool) error {
+	files := []string{outPath}
 	trainer := ""
 	if torch {
 		files = append(files, script)
@@ -78,13 +78,13 @@ func (s *source) begin(w io.Writer, out, label, script string, torch bool) error
 			)
 		}
 	}
-	of, err := Propose(s.path, label, trainer, s.options)
+	proposal, err := Propose(s.path, label, trainer, s.options)
 	if err != nil {
 		return err
 	}
-	texts := []string{strings.Replace(of.Text, "--config FILE", "--config "+out, 1)}
+	texts := []string{strings.Replace(proposal.Text, "--config FILE", "--config "+outPath, 1)}
 	if torch {
-		texts = append(texts, scriptFor(filepath.Base(s.path), out, of.Samples))
+		texts = append(texts, scriptFor(filepath.Base(s.path), outPath, proposal.Samples))
 	}
 	for i, name := range files {
 		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
@@ -97,25 +97,25 @@ func (s *source) begin(w io.Writer, out, label, script string, torch bool) error
 		}
 		fmt.Fprintf(w, "wrote  %s\n", name)
 	}
-	if of.Answer != "" {
-		fmt.Fprintf(w, "%s (init --label COLUMN takes another)\n", of.Answer)
+	if proposal.Answer != "" {
+		fmt.Fprintf(w, "%s (init --label COLUMN takes another)\n", proposal.Answer)
 	}
 	switch {
-	case of.Digest == "":
+	case proposal.Digest == "":
 		_, err = fmt.Fprintf(
 			w,
 			"next   correct %s, whose comments say what it lacks; fedpace data info --config %s tries it\n",
-			out,
-			out,
+			outPath,
+			outPath,
 		)
-	case of.Undealt:
+	case proposal.Undealt:
 		dealt := nameOf(s.path) + ".fedpace"
 		_, err = fmt.Fprintf(w, "next   no column says whose a row is: name one as client in %s, or deal the rows to clients that are made:\n"+
 			"       fedpace data partition --config %s --kind dirichlet --clients 20 --out %s\n"+
-			"       fedpace run --config %s --set data=%s\n", out, out, dealt, out, dealt)
+			"       fedpace run --config %s --set data=%s\n", outPath, outPath, dealt, outPath, dealt)
 	default:
 		_, err = fmt.Fprintf(w, "next   fedpace run --config %s\n"+
-			"       fedpace compare --config %s --schedules fixed,rounds --seeds 5\n", out, out)
+			"       fedpace compare --config %s --schedules fixed,rounds --seeds 5\n", outPath, outPath)
 	}
 	return err
 }
@@ -124,11 +124,11 @@ func (s *source) begin(w io.Writer, out, label, script string, torch bool) error
 var script string
 
 // scriptFor is a trainer in PyTorch for such samples, those of a file.
-func scriptFor(file, config string, of learn.Samples) string {
+func scriptFor(file, config string, samples learn.Samples) string {
 	var b strings.Builder
 	template.Must(template.New("").Parse(script)).Execute(&b, map[string]any{ // of constants
-		"File": file, "Config": config, "Regression": of.Targets > 0,
-		"Tokens": of.Input == learn.Tokens, "Next": tellsNext(of),
+		"File": file, "Config": config, "Regression": samples.Targets > 0,
+		"Tokens": samples.Input == learn.Tokens, "Next": tellsNext(samples),
 	})
 	return b.String()
 }

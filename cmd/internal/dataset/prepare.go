@@ -51,67 +51,67 @@ as prepare does. The kinds:
 // partition by which its samples are dealt, if they are.
 func keepCommand(kind string, c *cobra.Command) *cobra.Command {
 	var s source
-	var out string
+	var outPath string
 	c.Args = s.argument("the set's path")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if kind != "" && !c.Flags().Changed(kind) {
 			return cli.Usage(c, fmt.Errorf("--%s is absent: want one of %s", kind, strings.Join(Dealt(), ", ")))
 		}
-		return s.prepare(c, args, out)
+		return s.prepare(c, args, outPath)
 	}
 	s.add(c)
 	if kind != "" {
 		s.addPartition(c, kind)
 	}
-	c.Flags().StringVar(&out, "out", "", "the file to write")
+	c.Flags().StringVar(&outPath, "out", "", "the file to write")
 	return c
 }
 
 // prepare makes out where it is not there and right, and says what is in it.
-func (s *source) prepare(c *cobra.Command, args []string, out string) error {
+func (s *source) prepare(c *cobra.Command, args []string, outPath string) error {
 	if err := s.check(c, args); err != nil {
 		return err
 	}
 	switch {
-	case out == "":
+	case outPath == "":
 		return cli.Usage(c, errors.New("--out is absent: want the file to write"))
 	case strings.HasPrefix(s.path, madePrefix):
 		return fmt.Errorf("%s: a synthetic set is made as it is used, there is nothing to prepare", s.path)
 	case data.IsPrepared(s.path):
 		return fmt.Errorf("%s: is a prepared file; want the set that it was made from", s.path)
 	}
-	if err := mayWrite(out, s.path); err != nil {
+	if err := mayWrite(outPath, s.path); err != nil {
 		return err
 	}
 	begin := time.Now()
 	show := cli.NewDisplay(c)
-	set, why, err := data.OpenPrepared(s.reader, s.path, out, s.watched(show))
+	set, reason, err := data.OpenPrepared(s.reader, s.path, outPath, s.watched(show))
 	show.Close()
 	if err != nil {
 		return err
 	}
 	stats, err := federated.Describe(c.Context(), set)
 	if err := errors.Join(err, set.Close()); err != nil {
-		return cli.Interruption(c.Context(), err, out)
+		return cli.Interruption(c.Context(), err, outPath)
 	}
 	w := c.OutOrStdout()
-	if why == "" {
-		fmt.Fprintf(w, "prepared   %s is up to date\n", out)
+	if reason == "" {
+		fmt.Fprintf(w, "prepared   %s is up to date\n", outPath)
 	} else {
-		stat, err := os.Stat(out)
+		stat, err := os.Stat(outPath)
 		if err != nil {
 			return err
 		}
 		fmt.Fprintf(
 			w,
 			"prepared   %s, %s in %s (%s)\n",
-			out,
+			outPath,
 			human.Size(stat.Size()),
 			human.Seconds(time.Since(begin).Seconds()),
-			why,
+			reason,
 		)
 	}
-	next := runWith(taskOf(stats.Info), out, stats.Info.Samples)
+	next := runWith(taskOf(stats.Info), outPath, stats.Info.Samples)
 	if stats.Info.Undealt {
 		next = "the set it was made from: fedpace data partition deals it to clients"
 	}
@@ -121,29 +121,29 @@ func (s *source) prepare(c *cobra.Command, args []string, out string) error {
 
 // mayWrite keeps a mistyped --out from costing what is there, and the file from
 // becoming a part of its own source.
-func mayWrite(out, path string) error {
-	switch stat, err := os.Stat(out); {
+func mayWrite(outPath, path string) error {
+	switch stat, err := os.Stat(outPath); {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		return fmt.Errorf("--out: %w", err)
 	case stat.IsDir():
-		return fmt.Errorf("--out %s: is a folder, want a file", out)
-	case !data.IsPrepared(out):
-		return fmt.Errorf("--out %s: is there and is no prepared file; remove it, or write to another", out)
+		return fmt.Errorf("--out %s: is a folder, want a file", outPath)
+	case !data.IsPrepared(outPath):
+		return fmt.Errorf("--out %s: is there and is no prepared file; remove it, or write to another", outPath)
 	}
 	if stat, err := os.Stat(path); err != nil || !stat.IsDir() {
 		return nil // whoever reads it says what is wrong
 	}
-	from, err := filepath.Abs(path)
+	source, err := filepath.Abs(path)
 	if err != nil {
 		return err
 	}
-	to, err := filepath.Abs(out)
+	destination, err := filepath.Abs(outPath)
 	if err != nil {
 		return err
 	}
-	if rel, err := filepath.Rel(from, to); err == nil && filepath.IsLocal(rel) {
-		return fmt.Errorf("--out %s: is inside %s, which is read whole; want a file elsewhere", out, path)
+	if rel, err := filepath.Rel(source, destination); err == nil && filepath.IsLocal(rel) {
+		return fmt.Errorf("--out %s: is inside %s, which is read whole; want a file elsewhere", outPath, path)
 	}
 	return nil
 }

@@ -18,8 +18,8 @@ import (
 // trial is what a configuration of custom data begins with, beside the data: guesses
 // to start from, each with what would be better.
 var trial = []struct {
-	keys [][2]string
-	why  string
+	keys   [][2]string
+	reason string
 }{
 	{[][2]string{{"model", "linear"}}, "for a start; fedpace help model lists the others"},
 	{[][2]string{{"schedule.k0", "10"}}, "local steps of a client in a round"},
@@ -31,18 +31,18 @@ var trial = []struct {
 }
 
 // tellsNext reports whether the samples are of a text whose next token is to be told.
-func tellsNext(of learn.Samples) bool {
-	return of.Input == learn.Tokens && of.Classes == of.Vocabulary
+func tellsNext(samples learn.Samples) bool {
+	return samples.Input == learn.Tokens && samples.Classes == samples.Vocabulary
 }
 
 // startModel is the model for a start with such samples, and what it is.
-func startModel(of learn.Samples) (model, what string) {
+func startModel(samples learn.Samples) (model, description string) {
 	switch {
-	case of.Targets > 0:
+	case samples.Targets > 0:
 		return "[dense: open]", "a linear regression; "
-	case tellsNext(of):
+	case tellsNext(samples):
 		return "[embedding: 8, gru: 32, dense]", "tells the next token; "
-	case of.Input == learn.Tokens:
+	case samples.Input == learn.Tokens:
 		return "[embedding: 32, average, dense]", "tells the class of a text by its characters, in any order; "
 	}
 	return "linear", ""
@@ -58,10 +58,10 @@ type Proposal struct {
 
 // Propose makes a proposal. label is the column to be predicted, "": that is guessed, too. instead is
 // the line in the place of the model's, where a trainer has it; "" is none.
-func Propose(path, label, instead string, o federated.Options) (of Proposal, err error) {
+func Propose(path, label, instead string, o federated.Options) (proposal Proposal, err error) {
 	p, err := table.Propose(path, label)
 	if err != nil {
-		return of, err
+		return proposal, err
 	}
 	var b strings.Builder
 	looked := fmt.Sprintf("%d rows", p.Rows)
@@ -74,7 +74,7 @@ func Propose(path, label, instead string, o federated.Options) (of Proposal, err
 		looked,
 		p.Columns,
 	)
-	known, info, err := settings(p, path, o)
+	values, info, err := settings(p, path, o)
 	if err != nil {
 		fmt.Fprintf(&b, "# The table cannot be read so: %s\n", strings.ReplaceAll(err.Error(), "\n", " "))
 	}
@@ -88,17 +88,17 @@ func Propose(path, label, instead string, o federated.Options) (of Proposal, err
 	)
 	for _, t := range trial {
 		for _, key := range t.keys {
-			if k, ok := known[key[0]]; ok {
+			if k, ok := values[key[0]]; ok {
 				key[1] = k.value
-				t.why = k.why
+				t.reason = k.reason
 			}
 			line := key[0] + ": " + key[1]
 			if key[0] == "model" && instead != "" {
 				line = instead
-				t.why = "has the model"
+				t.reason = "has the model"
 			}
-			if t.why != "" {
-				line = fmt.Sprintf("%-30s # %s", line, t.why)
+			if t.reason != "" {
+				line = fmt.Sprintf("%-30s # %s", line, t.reason)
 			}
 			fmt.Fprintln(&b, line)
 		}
@@ -114,7 +114,7 @@ func nameOf(path string) string {
 }
 
 // setting is the value of a key, and why it is proposed.
-type setting struct{ value, why string }
+type setting struct{ value, reason string }
 
 // settings are what the samples say in the place of guesses; the error says why a
 // proposal that is complete cannot be read.
@@ -126,44 +126,44 @@ func settings(p *table.Proposal, path string, o federated.Options) (map[string]s
 	if p.Table.Label != "" {
 		guess.Classes = 2 // or more
 	}
-	model, what := startModel(guess.Samples)
-	known := map[string]setting{"model": {model, what + "for a start; fedpace help model lists the others"}}
+	model, description := startModel(guess.Samples)
+	values := map[string]setting{"model": {model, description + "for a start; fedpace help model lists the others"}}
 	if !p.Complete() {
-		return known, guess, nil
+		return values, guess, nil
 	}
 	set, err := data.OpenWith(p.Table, path, o)
 	if err != nil {
-		return known, guess, err
+		return values, guess, err
 	}
 	steps := 10
 	if !set.Info().Undealt {
 		steps = federated.MedianEpoch(set)
-		known["schedule.k0"] = setting{fmt.Sprint(steps), "an epoch of the median client"}
+		values["schedule.k0"] = setting{fmt.Sprint(steps), "an epoch of the median client"}
 	}
 	if set.Info().Targets > 0 {
-		if eta, why, err := rateOf(set, steps); err == nil {
-			why += fmt.Sprintf(
+		if eta, reason, err := rateOf(set, steps); err == nil {
+			reason += fmt.Sprintf(
 				"a guess; fedpace compare --grid schedule.eta0=%.1g,%.1g,%.1g,%.1g finds a rate",
 				eta/10,
 				0.3*eta,
 				eta,
 				3*eta,
 			)
-			known["schedule.eta0"] = setting{fmt.Sprintf("%.1g", eta), why}
+			values["schedule.eta0"] = setting{fmt.Sprintf("%.1g", eta), reason}
 		}
 	}
-	return known, set.Info(), set.Close()
+	return values, set.Info(), set.Close()
 }
 
 // rateOf is a learning rate for a linear regression. A step of least mean squares is
 // stable below the inverse of the mean squared length of a sample (Widrow and Hoff 1960),
 // the constant 1 of the bias included. An update of 2^17 or more ends a run: where targets
 // reach so far, a task's steps stay below it. Both are kept by a factor of two.
-func rateOf(set federated.Set, steps int) (eta float64, why string, err error) {
+func rateOf(set federated.Set, steps int) (eta float64, reason string, err error) {
 	var batch learn.Batch
 	n := 0.0
 	power := 0.0
-	most := 0.0
+	curvature := 0.0
 	for client := range set.Clients() {
 		err := federated.Visit(set, client, &batch, func() {
 			n += float64(batch.N)
@@ -171,7 +171,7 @@ func rateOf(set federated.Set, steps int) (eta float64, why string, err error) {
 				power += float64(x) * float64(x)
 			}
 			for _, y := range batch.Targets {
-				most = max(most, math.Abs(float64(y)))
+				curvature = max(curvature, math.Abs(float64(y)))
 			}
 		})
 		if err != nil {
@@ -180,10 +180,10 @@ func rateOf(set federated.Set, steps int) (eta float64, why string, err error) {
 	}
 	eta = min(0.1, 0.5/(power/n+1))
 	const far = 1 << 16
-	if slow := far / (2 * float64(steps) * most); most > far && slow < eta {
+	if slow := far / (2 * float64(steps) * curvature); curvature > far && slow < eta {
 		eta = slow
-		why = fmt.Sprintf("short steps, as targets reach %.2g (larger units allow longer ones); ", most)
+		reason = fmt.Sprintf("short steps, as targets reach %.2g (larger units allow longer ones); ", curvature)
 	}
 	eta, err = strconv.ParseFloat(fmt.Sprintf("%.1g", eta), 64)
-	return eta, why, err
+	return eta, reason, err
 }

@@ -57,7 +57,7 @@ Elsewhere tabs separate the columns, times are in seconds, the unknown is empty.
 type listedRun struct {
 	Folder   string          `json:"folder"`
 	State    folder.RunState `json:"state"`
-	Why      string          `json:"why,omitempty"` // it is damaged or changed
+	Reason   string          `json:"why,omitempty"` // it is damaged or changed
 	Name     string          `json:"name"`
 	Task     config.Task     `json:"task"`
 	Schedule string          `json:"schedule"`
@@ -83,8 +83,8 @@ func listed(c *cobra.Command, dirs, tags []string) ([]listedRun, error) {
 		found = append(found, in...)
 	}
 	list := []listedRun{}
-	for _, at := range folder.Distinct(found) {
-		o := folder.Inspect(at)
+	for _, dir := range folder.Distinct(found) {
+		o := folder.Inspect(dir)
 		if errors.Is(o.Err, folder.ErrNoRun) {
 			continue // it has been removed meanwhile
 		}
@@ -93,7 +93,7 @@ func listed(c *cobra.Command, dirs, tags []string) ([]listedRun, error) {
 			continue
 		}
 		r := listedRun{
-			Folder:  at,
+			Folder:  dir,
 			State:   o.State,
 			Rounds:  o.Rounds,
 			Virtual: o.Virtual,
@@ -102,7 +102,7 @@ func listed(c *cobra.Command, dirs, tags []string) ([]listedRun, error) {
 			Tags:    []string{},
 		}
 		if o.Err != nil {
-			r.Why = o.Err.Error()
+			r.Reason = o.Err.Error()
 			if err := note(c, o.Err); err != nil {
 				return nil, err
 			}

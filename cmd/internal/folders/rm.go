@@ -50,14 +50,14 @@ removed. On a terminal the command asks first; elsewhere it wants --force.`,
 // targets are what is to be removed. The paths are canonical: each folder is there once,
 // however it was given, and they hold when the current folder goes.
 type targets struct {
-	from  string   // the current folder
-	runs  []string // in the order in which they were given
-	above []string // the folders around the runs, up to those given; inner ones first
+	currentDir string   // the current folder
+	runs       []string // in the order in which they were given
+	above      []string // the folders around the runs, up to those given; inner ones first
 }
 
 // targetsOf finds the runs in the folders that are given.
 func targetsOf(c *cobra.Command, given []string) (t targets, err error) {
-	if t.from, err = folder.Canonical("."); err != nil {
+	if t.currentDir, err = folder.Canonical("."); err != nil {
 		return t, err
 	}
 	for _, dir := range given {
@@ -88,9 +88,9 @@ func targetsOf(c *cobra.Command, given []string) (t targets, err error) {
 		}
 		for _, run := range found {
 			t.runs = append(t.runs, run)
-			for at := run; at != top; {
-				at = filepath.Dir(at)
-				t.above = append(t.above, at)
+			for parent := run; parent != top; {
+				parent = filepath.Dir(parent)
+				t.above = append(t.above, parent)
 			}
 		}
 	}
@@ -103,7 +103,7 @@ func targetsOf(c *cobra.Command, given []string) (t targets, err error) {
 
 // shown is the name of a folder for people: from the current one, if it is in that.
 func (t *targets) shown(dir string) string {
-	if name, err := filepath.Rel(t.from, dir); err == nil && filepath.IsLocal(name) && name != "." {
+	if name, err := filepath.Rel(t.currentDir, dir); err == nil && filepath.IsLocal(name) && name != "." {
 		dir = name
 	}
 	return printable(dir)
@@ -120,10 +120,10 @@ func (t *targets) agreed(c *cobra.Command, force bool) (bool, error) {
 			errors.New("nobody can be asked here: say --force to remove runs without a question"),
 		)
 	}
-	what := fmt.Sprintf("%d runs", len(t.runs))
+	subject := fmt.Sprintf("%d runs", len(t.runs))
 	if len(t.runs) == 1 {
 		o := folder.Inspect(t.runs[0])
-		what = fmt.Sprintf(
+		subject = fmt.Sprintf(
 			"%s (%s, %s %s)",
 			t.shown(o.Dir),
 			o.State,
@@ -131,18 +131,18 @@ func (t *targets) agreed(c *cobra.Command, force bool) (bool, error) {
 			human.Plural(o.Rounds, "round"),
 		)
 	}
-	return cli.Confirmed(c, "Remove "+what+"?")
+	return cli.Confirmed(c, "Remove "+subject+"?")
 }
 
 // remove removes the runs, and what commands of many runs left in the folders around them.
 func (t *targets) remove(c *cobra.Command) error {
-	stays := func(dir string, left []string) (err error) {
-		if len(left) > 0 {
+	stays := func(dir string, remaining []string) (err error) {
+		if len(remaining) > 0 {
 			_, err = fmt.Fprintf(
 				c.ErrOrStderr(),
 				"%s stays: other files are in it (%s)\n",
 				t.shown(dir),
-				printable(strings.Join(left[:min(3, len(left))], ", ")),
+				printable(strings.Join(remaining[:min(3, len(remaining))], ", ")),
 			)
 		}
 		return err
@@ -151,8 +151,8 @@ func (t *targets) remove(c *cobra.Command) error {
 		if c.Context().Err() != nil {
 			return cli.Interrupted{Note: fmt.Sprintf("%d of %d runs removed", n, len(t.runs))}
 		}
-		left, err := folder.Remove(dir)
-		if err := errors.Join(err, stays(dir, left)); err != nil {
+		remaining, err := folder.Remove(dir)
+		if err := errors.Join(err, stays(dir, remaining)); err != nil {
 			return err
 		}
 	}
@@ -162,8 +162,8 @@ func (t *targets) remove(c *cobra.Command) error {
 				return err
 			}
 		}
-		left, err := folder.RemoveEmpty(dir)
-		if err := errors.Join(err, stays(dir, left)); err != nil {
+		remaining, err := folder.RemoveEmpty(dir)
+		if err := errors.Join(err, stays(dir, remaining)); err != nil {
 			return err
 		}
 	}

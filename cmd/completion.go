@@ -26,7 +26,7 @@ func assignments(_ *cobra.Command, _ []string, begun string) ([]string, cobra.Sh
 		case !chosen && strings.HasPrefix(k.Name, key) && !offered[k.Name]: // by another entry, which has it, too
 			list = append(list, cobra.CompletionWithDesc(k.Name+"=", k.About()))
 			offered[k.Name] = true
-		case chosen && k.Is(key):
+		case chosen && k.HasName(key):
 			for _, w := range k.Offered() {
 				w = key + "=" + w
 				if strings.HasPrefix(w, begun) {

@@ -183,7 +183,7 @@ func writeFile(c *cobra.Command, path string, write func(io.Writer) error) error
 }
 
 // roundRange reads 100-200, 100- or 7; nothing is all rounds.
-func roundRange(s string) (from, to int, err error) {
+func roundRange(s string) (begin, end int, err error) {
 	if s == "" {
 		return 0, 0, nil
 	}

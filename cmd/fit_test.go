@@ -57,7 +57,7 @@ func TestARunBecomesClasses(t *testing.T) {
 		}
 	}
 	for _, d := range found.Devices {
-		if d.Class != "board" || d.Tasks != rounds-1 || d.Left != (fit.LeftOut{First: 1}) || !(min(d.DownloadMbps.Low, d.UploadMbps.Low, d.SecondsPerStep.Value) > 0) {
+		if d.Class != "board" || d.Tasks != rounds-1 || d.LeftOut != (fit.LeftOut{First: 1}) || !(min(d.DownloadMbps.Low, d.UploadMbps.Low, d.SecondsPerStep.Value) > 0) {
 			t.Errorf("found is %+v", d)
 		}
 	}

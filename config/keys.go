@@ -30,11 +30,11 @@ func KeysOf(path string, t reflect.Type, required bool) (list []Key) {
 			Point:    registry.For(o.Type),
 			Required: required && !o.Optional,
 		}
-		at := k.Name
+		name := k.Name
 		below := o.Type
 		switch o.Type.Kind() {
 		case reflect.Slice:
-			at = at + "[]"
+			name = name + "[]"
 			below = o.Type.Elem()
 			k.Point = registry.For(below)
 		case reflect.Pointer:
@@ -44,7 +44,7 @@ func KeysOf(path string, t reflect.Type, required bool) (list []Key) {
 			list = append(list, k)
 		}
 		if below.Kind() == reflect.Struct {
-			list = append(list, KeysOf(at, below, required || below != o.Type || registry.Short(below) != nil)...)
+			list = append(list, KeysOf(name, below, required || below != o.Type || registry.Short(below) != nil)...)
 		}
 	}
 	return list
@@ -85,8 +85,8 @@ func (k *Key) optionsPath() string {
 	return k.Name
 }
 
-// Is reports whether the key has this name, or that of the word in a choice's map.
-func (k *Key) Is(name string) bool {
+// HasName reports whether the key has this name, or that of the word in a choice's map.
+func (k *Key) HasName(name string) bool {
 	return k.Name == name || k.Point != nil && join(k.optionsPath(), k.Point.Word) == name
 }
 
@@ -135,9 +135,9 @@ func Explain(path string) (string, bool) {
 	var b strings.Builder
 	explained := false // the entry, which several keys may have
 	for _, k := range KnownKeys() {
-		at := strings.ReplaceAll(k.Name, "[]", "")
-		if at == path || strings.HasPrefix(at, path+".") {
-			fmt.Fprintf(&b, "%s: %s\n", at, k.About())
+		keyName := strings.ReplaceAll(k.Name, "[]", "")
+		if keyName == path || strings.HasPrefix(keyName, path+".") {
+			fmt.Fprintf(&b, "%s: %s\n", keyName, k.About())
 			if value := k.Value(); value != "" && k.Optional && k.Default != "" {
 				fmt.Fprintf(&b, "  %s; default %s\n", value, k.Default)
 			} else if value != "" {

@@ -230,7 +230,7 @@ func inOrder(sets []string) (list []string) {
 		for _, k := range KnownKeys() {
 			if choice := k.optionsPath(); k.Point != nil &&
 				k.Entries == nil &&
-				(choice == key || k.Is(key)) &&
+				(choice == key || k.HasName(key)) &&
 				!named[choice] {
 				named[choice] = true
 				position = slices.IndexFunc(list, func(before string) bool { return strings.HasPrefix(before, choice+".") })

@@ -184,19 +184,19 @@ func (c *Config) leaves() (list []Change) {
 	add = func(v reflect.Value, path string) {
 		for _, o := range registry.Options(v.Type()) {
 			f := v.FieldByIndex(o.Index)
-			at := join(path, o.Key)
+			leafPath := join(path, o.Key)
 			switch {
 			case f.Kind() == reflect.Struct && registry.Short(f.Type()) == nil:
-				add(f, at)
+				add(f, leafPath)
 			case f.Kind() == reflect.Interface && !f.IsNil():
 				p := registry.For(f.Type())
 				if o.Flat {
-					at = path
+					leafPath = path
 				}
-				list = append(list, Change{Key: join(at, p.Word), NewValue: quote(p.NameOf(f.Interface())), Inert: o.Inert})
-				add(f.Elem(), at)
+				list = append(list, Change{Key: join(leafPath, p.Word), NewValue: quote(p.NameOf(f.Interface())), Inert: o.Inert})
+				add(f.Elem(), leafPath)
 			default:
-				list = append(list, Change{Key: at, NewValue: flow(&o, f), Inert: o.Inert})
+				list = append(list, Change{Key: leafPath, NewValue: flow(&o, f), Inert: o.Inert})
 			}
 		}
 	}

@@ -36,13 +36,13 @@ type schema object
 func (s schema) record(complete bool, t, entry reflect.Type) object {
 	properties := object{}
 	required := []string{}
-	add := func(t reflect.Type, anew bool) {
+	add := func(t reflect.Type, whole bool) {
 		for _, o := range registry.Options(t) {
 			if o.Flat {
 				continue
 			}
-			properties[o.Key] = s.option(&o, anew)
-			if anew && !o.Optional && o.Type.Kind() != reflect.Struct {
+			properties[o.Key] = s.option(&o, whole)
+			if whole && !o.Optional && o.Type.Kind() != reflect.Struct {
 				required = append(required, o.Key)
 			}
 		}

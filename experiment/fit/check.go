@@ -28,7 +28,7 @@ type Check struct {
 	// of each device by itself. What they differ from the measured ones is that devices, or a
 	// task's phases, are slow together.
 	DealtRoundSeconds float64 `json:"dealt_round_seconds"`
-	Within            int     `json:"rounds_within"` // of the rounds, those within the 90 % interval of the draws
+	RoundsInside      int     `json:"rounds_within"` // of the rounds, those within the 90 % interval of the draws
 	// Another are the rounds in another run, whose devices are as far from their classes as these are
 	// uncertain; Low and High are the ends of 90 % of the draws.
 	Another robust.Estimate `json:"another_run_seconds"`
@@ -64,21 +64,21 @@ func (f *Fit) check(r *record) (*Check, error) {
 	var fleet *fleet.Fleet
 	for draw := range draws {
 		if draw%eachSeed == 0 {
-			of := f.config
-			of.Seed = uint64(draw)
+			drawConfig := f.config
+			drawConfig.Seed = uint64(draw)
 			var err error
-			if fleet, err = of.NewFleet(); err != nil {
+			if fleet, err = drawConfig.NewFleet(); err != nil {
 				return nil, err
 			}
 			fleet.SetDevices(r.first)
 		}
-		var takes float64
+		var taskSeconds float64
 		var err error
-		takes, another[draw], err = f.play(fleet, r, rounds, uint64(draw), drawn)
+		taskSeconds, another[draw], err = f.play(fleet, r, rounds, uint64(draw), drawn)
 		if err != nil {
 			return nil, err
 		}
-		c.FittedTaskSeconds += takes / float64(draws)
+		c.FittedTaskSeconds += taskSeconds / float64(draws)
 	}
 	slices.Sort(another)
 	c.Another = robust.Estimate{
@@ -91,7 +91,7 @@ func (f *Fit) check(r *record) (*Check, error) {
 		c.FittedRoundSeconds += stat.Mean(list, nil)
 		slices.Sort(list)
 		if quantile((1-confidence)/2, list) <= rounds[i].took && rounds[i].took <= quantile((1+confidence)/2, list) {
-			c.Within++
+			c.RoundsInside++
 		}
 	}
 	return c, nil
@@ -117,7 +117,7 @@ func (f *Fit) play(
 		}
 	}
 	// The classes have neither slowdowns nor traces: the time of the start says which tasks start together.
-	takes := func(x *task, round uint64) (seconds, other float64, err error) {
+	duration := func(x *task, round uint64) (seconds, shifted float64, err error) {
 		d, err := fleet.Durations(x.client, x.number+draw<<40, x.steps, r.bits, int64(round<<20|draw))
 		took := [phases]float64{float64(d.Download) / 1e9, float64(d.Compute) / 1e9, float64(d.Upload) / 1e9}
 		if !f.LinksMeasured { // transfers take what they took
@@ -127,13 +127,13 @@ func (f *Fit) play(
 		for p, t := range took {
 			over := min(t, f.Devices[x.client-r.first].law.phases[p].overhead)
 			seconds = seconds + t
-			other = other + over + (t-over)*paces[x.client-r.first][p]
+			shifted = shifted + over + (t-over)*paces[x.client-r.first][p]
 		}
-		return seconds, other, err
+		return seconds, shifted, err
 	}
 	for i := range r.devices {
 		for _, x := range r.devices[i].tasks.Kept {
-			seconds, _, err := takes(&x, x.number)
+			seconds, _, err := duration(&x, x.number)
 			if err != nil {
 				return 0, 0, err
 			}
@@ -141,15 +141,15 @@ func (f *Fit) play(
 		}
 	}
 	for i := range rounds {
-		longest := rounds[i].others
-		longer := rounds[i].others
+		longest := rounds[i].simulated
+		longer := rounds[i].simulated
 		for _, x := range rounds[i].tasks {
-			seconds, other, err := takes(&x, uint64(i))
+			seconds, shifted, err := duration(&x, uint64(i))
 			if err != nil {
 				return 0, 0, err
 			}
 			longest = max(longest, seconds)
-			longer = max(longer, other)
+			longer = max(longer, shifted)
 		}
 		drawn[i] = append(drawn[i], longest)
 		another = another + longer
@@ -175,18 +175,18 @@ func (f *Fit) dealt(r *record, rounds []span) (seconds float64) {
 	longest := make([]float64, len(rounds))
 	for deal := range deals {
 		for i := range rounds {
-			longest[i] = rounds[i].others
+			longest[i] = rounds[i].simulated
 		}
 		for device, list := range places {
 			over := f.Devices[device].law.phases[compute].overhead
-			var from [phases][]int
-			for p := range from {
-				from[p] = keyed.New(uint64(deal), keyed.Dealt, uint64(device), uint64(p)).Perm(len(list))
+			var permutation [phases][]int
+			for p := range permutation {
+				permutation[p] = keyed.New(uint64(deal), keyed.Dealt, uint64(device), uint64(p)).Perm(len(list))
 			}
 			for i, x := range list {
-				steps := list[from[compute][i]]
+				steps := list[permutation[compute][i]]
 				seconds := over + (steps.took[compute]-over)*float64(x.steps)/float64(steps.steps)
-				seconds = list[from[download][i]].took[download] + seconds + list[from[upload][i]].took[upload]
+				seconds = list[permutation[download][i]].took[download] + seconds + list[permutation[upload][i]].took[upload]
 				longest[x.round] = max(longest[x.round], seconds)
 			}
 		}

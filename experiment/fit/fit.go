@@ -32,11 +32,11 @@ type Fit struct {
 // Device is what was found of one device. Of a device without tasks that say how fast it
 // is there is nothing but what was left out; it keeps the class that it has.
 type Device struct {
-	ID    string  `json:"id"`
-	Class string  `json:"class"` // in the result; empty: none
-	Tasks int     `json:"tasks"` // that its times are from
-	Of    int     `json:"of"`    // so many that were measured
-	Left  LeftOut `json:"left_out"`
+	ID       string  `json:"id"`
+	Class    string  `json:"class"` // in the result; empty: none
+	Tasks    int     `json:"tasks"` // that its times are from
+	Measured int     `json:"of"`    // so many that were measured
+	LeftOut  LeftOut `json:"left_out"`
 
 	DownloadMbps    robust.Estimate `json:"download_mbps"` // 0: not measured
 	UploadMbps      robust.Estimate `json:"upload_mbps"`
@@ -105,20 +105,20 @@ func (f *Fit) hint() string {
 func (f *Fit) device(r *record, h *history) Device {
 	tasks := h.tasks.Kept
 	d := Device{
-		ID:    h.ID,
-		Class: h.Class,
-		Tasks: len(tasks),
-		Of:    h.all,
-		Left:  h.left,
+		ID:       h.ID,
+		Class:    h.Class,
+		Tasks:    len(tasks),
+		Measured: h.all,
+		LeftOut:  h.excluded,
 	}
 	if d.Tasks == 0 {
 		return d
 	}
-	var known fleet.Overhead
+	var classOverhead fleet.Overhead
 	if k := classOf(&r.config, h.Class); k != nil {
-		known = k.Overhead
+		classOverhead = k.Overhead
 	}
-	d.law = lawOf(tasks, known, r.bits, f.LinksMeasured)
+	d.law = lawOf(tasks, classOverhead, r.bits, f.LinksMeasured)
 	d.law.takeFirst(&h.first, r.bits, f.LinksMeasured)
 	l := &d.law.phases
 	d.DownloadMbps = l[download].typical
@@ -160,11 +160,11 @@ func (f *Fit) fleet(r *record) {
 		return slices.IndexFunc(classes, func(k fleet.Class) bool { return k.Name == name })
 	}
 	put := func(k fleet.Class) {
-		if at := place(k.Name); at < 0 {
+		if i := place(k.Name); i < 0 {
 			classes = append(classes, k)
 		} else { // simulated clients have it, too
-			k.Weight = classes[at].Weight
-			classes[at] = k
+			k.Weight = classes[i].Weight
+			classes[i] = k
 		}
 	}
 	for i := range f.Devices {
@@ -172,7 +172,7 @@ func (f *Fit) fleet(r *record) {
 		former := before.Devices.Names[i].Class
 		members := []*Device{d}
 		if f.pool && former != "" {
-			members = f.of(former)
+			members = f.membersOf(former)
 		} else if d.Tasks > 0 {
 			for d.Class = d.ID; place(d.Class) >= 0 || f.pool && classOf(before, d.Class) != nil; {
 				d.Class += "-fitted"
@@ -195,8 +195,8 @@ func (f *Fit) fleet(r *record) {
 	f.config.Devices.Names = names
 }
 
-// of are the devices with tasks that have a class in the run.
-func (f *Fit) of(class string) (list []*Device) {
+// membersOf are the devices with tasks that have a class in the run.
+func (f *Fit) membersOf(class string) (list []*Device) {
 	for i := range f.Devices {
 		if d := &f.Devices[i]; d.Tasks > 0 && d.Class == class {
 			list = append(list, d)
@@ -224,16 +224,16 @@ func (f *Fit) class(before *config.Config, former string, members []*Device) (k 
 	if f.LinksMeasured {
 		k.Links = fleet.Links{}
 	}
-	middle := func(of func(*law) float64) float64 {
+	middle := func(value func(*law) float64) float64 {
 		var values []float64
 		for _, d := range members {
-			values = append(values, of(&d.law))
+			values = append(values, value(&d.law))
 		}
 		return short(robust.Median(values))
 	}
 	k.StepCV = middle(func(l *law) float64 { return l.cv })
 	k.Vary.Together = f.Together
-	own := [...]*fleet.Distribution{&k.DownloadMbps, &k.SecondsPerStep, &k.UploadMbps}
+	typical := [...]*fleet.Distribution{&k.DownloadMbps, &k.SecondsPerStep, &k.UploadMbps}
 	scatter := [...]*fleet.Distribution{&k.Vary.Download, &k.Vary.Compute, &k.Vary.Upload}
 	for _, p := range measured(f.LinksMeasured) {
 		var values, factors []float64
@@ -244,9 +244,9 @@ func (f *Fit) class(before *config.Config, former string, members []*Device) (k 
 			), append(factors, d.law.phases[p].factors...)
 		}
 		slices.Sort(values)
-		*own[p] = (fleet.Constant{Value: values[0]})
+		*typical[p] = (fleet.Constant{Value: values[0]})
 		if len(values) > 1 {
-			*own[p] = fleet.Empirical{Values: values}
+			*typical[p] = fleet.Empirical{Values: values}
 		}
 		if f.Together {
 			*scatter[p] = inOrder(factors, p != compute)
@@ -266,4 +266,4 @@ func short(x float64) float64 {
 	return x
 }
 
-func counted(n int, what string) string { return fmt.Sprintf("%d %s", n, human.Plural(n, what)) }
+func counted(n int, noun string) string { return fmt.Sprintf("%d %s", n, human.Plural(n, noun)) }

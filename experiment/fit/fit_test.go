@@ -131,8 +131,8 @@ func TestAFleetIsFoundAgain(t *testing.T) {
 	}
 	for i, want := range []struct{ down, up, step, overhead, cv float64 }{{20, 5, 0.04, 0.05, 0}, {10, 2, 0.08, 0, 0.6}, {5, 1, 0.02, 0, 0}} {
 		d := &f.Devices[i]
-		if d.Tasks != 79 || d.Left != (LeftOut{First: 1}) || d.Class != d.ID {
-			t.Errorf("device %s of class %s: %d tasks, left out %+v", d.ID, d.Class, d.Tasks, d.Left)
+		if d.Tasks != 79 || d.LeftOut != (LeftOut{First: 1}) || d.Class != d.ID {
+			t.Errorf("device %s of class %s: %d tasks, left out %+v", d.ID, d.Class, d.Tasks, d.LeftOut)
 		}
 		if !near(d.DownloadMbps, want.down) || !near(d.UploadMbps, want.up) || !near(d.SecondsPerStep, want.step) || !near(d.ComputeOverhead, want.overhead) {
 			t.Errorf("%s; want %+v", estimates(d), want)
@@ -158,8 +158,8 @@ func TestAFleetIsFoundAgain(t *testing.T) {
 		t.Errorf("dealt anew the rounds take %g times as long", ratio)
 	}
 	// Of 79 rounds a 90 % interval holds 71.1 +- 2.7.
-	if c.Rounds != 79 || c.Within < 64 || c.Within == 79 {
-		t.Errorf("%d of %d rounds lie within 90 %% of the draws", c.Within, c.Rounds)
+	if c.Rounds != 79 || c.RoundsInside < 64 || c.RoundsInside == 79 {
+		t.Errorf("%d of %d rounds lie within 90 %% of the draws", c.RoundsInside, c.Rounds)
 	}
 	again(t, f, three)
 }
@@ -294,7 +294,7 @@ func TestFitsOfShortRuns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rounds, within = rounds+c.Rounds, within+c.Within
+		rounds, within = rounds+c.Rounds, within+c.RoundsInside
 		measured, fitted = measured+c.RoundSeconds, fitted+c.FittedRoundSeconds
 	}
 	if share := float64(speeds) / (6 * runs); share < 0.88 {
@@ -340,8 +340,8 @@ func TestWhatIsLeftOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := &f.Devices[0]
-	if d.Tasks != 56 || d.Left != (LeftOut{First: 1, Lost: 1, Refused: 1, Broken: 1}) {
-		t.Errorf("%d tasks count, left out %+v", d.Tasks, d.Left)
+	if d.Tasks != 56 || d.LeftOut != (LeftOut{First: 1, Lost: 1, Refused: 1, Broken: 1}) {
+		t.Errorf("%d tasks count, left out %+v", d.Tasks, d.LeftOut)
 	}
 	if !near(d.DownloadMbps, 20) || !near(d.UploadMbps, 5) || d.UploadMbps.Low < 4 {
 		t.Error(estimates(d))

@@ -59,7 +59,7 @@ func measured(links bool) []int {
 
 // lawOf estimates a device's law from tasks. known is the overhead of the class which the
 // device has. links says whether the transfers are measured.
-func lawOf(tasks []task, known fleet.Overhead, b fleet.Bits, links bool) (l law) {
+func lawOf(tasks []task, classOverhead fleet.Overhead, b fleet.Bits, links bool) (l law) {
 	steps := make([]float64, len(tasks))
 	seconds := [phases][]float64{}
 	for i := range tasks {
@@ -68,11 +68,11 @@ func lawOf(tasks []task, known fleet.Overhead, b fleet.Bits, links bool) (l law)
 			seconds[p] = append(seconds[p], took)
 		}
 	}
-	for p, overhead := range known.Phases() {
+	for p, overhead := range classOverhead.Phases() {
 		l.phases[p].overhead = *overhead
 	}
 	var slope robust.Estimate
-	l.atNoSteps, slope = overheadOfSteps(steps, seconds[compute], known.Compute)
+	l.atNoSteps, slope = overheadOfSteps(steps, seconds[compute], classOverhead.Compute)
 	l.phases[compute].overhead = l.atNoSteps.Value
 	for _, p := range measured(links) {
 		ph := &l.phases[p]
@@ -128,10 +128,10 @@ const mostOverhead = 0.9
 // tasks meets no steps, with the slope of robust.Slope. What the device's class has stays
 // where the interval holds it. It stays, too, where the numbers of steps are too much alike
 // to tell: then the slope is 0.
-func overheadOfSteps(steps, seconds []float64, known float64) (overhead, slope robust.Estimate) {
-	most := mostOverhead * slices.Min(seconds)
-	known = min(known, most)
-	stays := robust.Estimate{Value: known, Low: known, High: known}
+func overheadOfSteps(steps, seconds []float64, classOverhead float64) (overhead, slope robust.Estimate) {
+	maxOverhead := mostOverhead * slices.Min(seconds)
+	classOverhead = min(classOverhead, maxOverhead)
+	stays := robust.Estimate{Value: classOverhead, Low: classOverhead, High: classOverhead}
 	if slices.Max(steps) < 1.5*slices.Min(steps) {
 		return stays, slope
 	}
@@ -139,20 +139,20 @@ func overheadOfSteps(steps, seconds []float64, known float64) (overhead, slope r
 	if !ok {
 		return stays, slope
 	}
-	at := func(slope, limit float64) float64 {
-		rest := make([]float64, len(steps))
-		for i := range rest {
-			rest[i] = seconds[i] - slope*steps[i]
+	intercept := func(slope, limit float64) float64 {
+		residuals := make([]float64, len(steps))
+		for i := range residuals {
+			residuals[i] = seconds[i] - slope*steps[i]
 		}
-		return min(max(0, robust.Median(rest)), limit)
+		return min(max(0, robust.Median(residuals)), limit)
 	}
 	overhead = robust.Estimate{
-		Value: at(slope.Value, most),
-		Low:   at(slope.High, most),
-		High:  at(slope.Low, slices.Min(seconds)),
+		Value: intercept(slope.Value, maxOverhead),
+		Low:   intercept(slope.High, maxOverhead),
+		High:  intercept(slope.Low, slices.Min(seconds)),
 	}
-	if overhead.Low <= known && known <= overhead.High {
-		overhead.Value = known
+	if overhead.Low <= classOverhead && classOverhead <= overhead.High {
+		overhead.Value = classOverhead
 	}
 	return overhead, slope
 }
@@ -164,7 +164,7 @@ func overheadOfSteps(steps, seconds []float64, known float64) (overhead, slope r
 // deviations count as three (Huber 1964, Robust estimation of a location parameter). c
 // counts if it is more than two standard errors. Then each factor is left with the tasks'
 // part of its deviation.
-func scatterOfSteps(steps, factors []float64) (cv float64, rest []float64) {
+func scatterOfSteps(steps, factors []float64) (cv float64, taskFactors []float64) {
 	n := len(steps)
 	if n < 10 || slices.Max(steps) < 2*slices.Min(steps) {
 		return 0, factors
@@ -208,11 +208,11 @@ func scatterOfSteps(steps, factors []float64) (cv float64, rest []float64) {
 	if c <= 2*deviation {
 		return 0, factors
 	}
-	rest = make([]float64, n)
+	taskFactors = make([]float64, n)
 	for i, k := range steps {
-		rest[i] = max(0, mean+(factors[i]-mean)*math.Sqrt(v/(v+c/k)))
+		taskFactors[i] = max(0, mean+(factors[i]-mean)*math.Sqrt(v/(v+c/k)))
 	}
-	return math.Sqrt(c), rest
+	return math.Sqrt(c), taskFactors
 }
 
 const (

@@ -29,15 +29,15 @@ type record struct {
 	bits    fleet.Bits // of a task's transfers, as simulations have them
 	rounds  int
 	devices []history
-	kept    statistics.Thinned[span]
+	sampled statistics.Thinned[span]
 }
 
 type history struct {
 	config.Device
-	tasks statistics.Thinned[task]
-	all   int // tasks that were measured, the first not counted
-	left  LeftOut
-	first task // which is left out
+	tasks    statistics.Thinned[task]
+	all      int // tasks that were measured, the first not counted
+	excluded LeftOut
+	first    task // which is left out
 }
 
 // LeftOut counts the tasks of a device that say nothing of its speed.
@@ -66,18 +66,18 @@ func (x *task) seconds() float64 { return x.took[download] + x.took[compute] + x
 
 // span is a round: how long it took, its devices' tasks, and the longest task of the others.
 type span struct {
-	took, others float64
-	tasks        []task
-	whole        bool // all of its devices' tasks may be compared
+	took, simulated float64
+	tasks           []task
+	complete        bool // all of its devices' tasks may be compared
 }
 
 // read reads the folder of a run, which may have been interrupted.
 func read(dir string) (*record, error) {
-	of, err := folder.Open(dir)
+	opened, err := folder.Open(dir)
 	if err != nil {
 		return nil, err
 	}
-	r := &record{config: of.Config, kept: statistics.Thin[span](maxRounds)}
+	r := &record{config: opened.Config, sampled: statistics.Thin[span](maxRounds)}
 	if len(r.config.Devices.Names) == 0 {
 		return nil, fmt.Errorf("%s: the run has no real devices, so there is nothing to fit", dir)
 	}
@@ -99,11 +99,11 @@ func read(dir string) (*record, error) {
 		return nil, err
 	}
 	r.first = log.Run().Clients
-	for one, err := range log.Rounds() {
+	for logged, err := range log.Rounds() {
 		if err != nil {
 			return nil, err
 		}
-		r.take(one)
+		r.take(logged)
 	}
 	return r, nil
 }
@@ -129,21 +129,21 @@ func (r *record) size(dir string) error {
 }
 
 // take takes a round.
-func (r *record) take(one *metrics.Round) {
+func (r *record) take(logged *metrics.Round) {
 	r.rounds++
-	s := span{took: (one.End - one.Start).Seconds(), whole: true}
-	for i := range one.Tasks {
-		t := &one.Tasks[i]
-		switch at := t.Client - r.first; {
+	s := span{took: (logged.End - logged.Start).Seconds(), complete: true}
+	for i := range logged.Tasks {
+		t := &logged.Tasks[i]
+		switch device := t.Client - r.first; {
 		case !t.Real:
-			s.others = max(s.others, (t.End - t.Start).Seconds())
-		case at >= 0 && at < len(r.devices) && !t.Probe:
-			x, ok := r.devices[at].take(&t.TaskReport)
+			s.simulated = max(s.simulated, (t.End - t.Start).Seconds())
+		case device >= 0 && device < len(r.devices) && !t.Probe:
+			x, ok := r.devices[device].take(&t.TaskReport)
 			s.tasks = append(s.tasks, x)
-			s.whole = s.whole && ok
+			s.complete = s.complete && ok
 		}
 	}
-	r.kept.Add(s)
+	r.sampled.Add(s)
 }
 
 // take takes a task; false: it does not count.
@@ -156,13 +156,13 @@ func (h *history) take(e *round.TaskReport) (x task, counts bool) {
 	}
 	switch {
 	case e.Outcome == round.Lost:
-		h.left.Lost++
+		h.excluded.Lost++
 	case e.Outcome == round.Refused:
-		h.left.Refused++
+		h.excluded.Refused++
 	case e.Plan.Drops || x.steps < 1 || min(x.took[download], x.took[compute], x.took[upload]) <= 0:
-		h.left.Broken++
-	case h.left.First == 0:
-		h.left.First = 1
+		h.excluded.Broken++
+	case h.excluded.First == 0:
+		h.excluded.First = 1
 		h.first = x
 	default:
 		h.all++
@@ -177,8 +177,8 @@ func (r *record) comparable() (list []span) {
 	if _, all := r.config.Close.(closing.All); !all || r.config.Network.Shared() {
 		return nil
 	}
-	for _, s := range r.kept.Kept {
-		if s.whole && len(s.tasks) > 0 {
+	for _, s := range r.sampled.Kept {
+		if s.complete && len(s.tasks) > 0 {
 			list = append(list, s)
 		}
 	}

@@ -9,9 +9,9 @@ import (
 	"fedpace/internal/robust"
 )
 
-// apart is by how much the rounds with what was measured dealt anew differ from those that were
+// correlationThreshold is by how much the rounds with what was measured dealt anew differ from those that were
 // measured, where devices are slow together.
-const apart = 0.01
+const correlationThreshold = 0.01
 
 // together makes the devices' laws those of whole rounds, where devices are slow together, because
 // they share a processor, a link or the time of day: the n-th factor of each device and phase is
@@ -26,7 +26,7 @@ func (f *Fit) together(r *record, rounds []span) {
 	for _, s := range rounds {
 		took += s.took
 	}
-	if dealt := f.dealt(r, rounds); dealt < (1+apart)*took && dealt > (1-apart)*took {
+	if dealt := f.dealt(r, rounds); dealt < (1+correlationThreshold)*took && dealt > (1-correlationThreshold)*took {
 		return
 	}
 	for i := range f.Devices {
@@ -41,21 +41,21 @@ func (f *Fit) together(r *record, rounds []span) {
 // inRounds are a device's tasks by round.
 func (r *record) inRounds(rounds []span, number int) []task {
 	tasks := make([]task, len(rounds))
-	var own []task
+	var deviceTasks []task
 	for i := range rounds {
 		for _, x := range rounds[i].tasks {
 			if x.client == r.first+number {
 				tasks[i] = x
-				own = append(own, x)
+				deviceTasks = append(deviceTasks, x)
 			}
 		}
 	}
-	if len(own) == 0 {
-		own = r.devices[number].tasks.Kept
+	if len(deviceTasks) == 0 {
+		deviceTasks = r.devices[number].tasks.Kept
 	}
 	for i := range tasks {
 		if tasks[i].steps == 0 {
-			tasks[i] = own[keyed.Below(keyed.Hash(0, keyed.Dealt, uint64(number), uint64(i)), uint64(len(own)))]
+			tasks[i] = deviceTasks[keyed.Below(keyed.Hash(0, keyed.Dealt, uint64(number), uint64(i)), uint64(len(deviceTasks)))]
 		}
 	}
 	return tasks

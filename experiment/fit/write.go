@@ -104,13 +104,13 @@ func (f *Fit) leftOut(w io.Writer, d *Device) {
 			list = append(list, fmt.Sprintf(format, n))
 		}
 	}
-	if d.Left.First > 0 {
+	if d.LeftOut.First > 0 {
 		list = append(list, "the first")
 	}
-	add(d.Left.Lost, "%d lost")
-	add(d.Left.Refused, "%d refused")
-	add(d.Left.Broken, "%d broken off")
-	add(d.Of-d.Tasks, "%d others, evenly")
+	add(d.LeftOut.Lost, "%d lost")
+	add(d.LeftOut.Refused, "%d refused")
+	add(d.LeftOut.Broken, "%d broken off")
+	add(d.Measured-d.Tasks, "%d others, evenly")
 	if list != nil {
 		fmt.Fprintf(w, "%s: left out are %s.\n", d.ID, strings.Join(list, ", "))
 	}
@@ -125,7 +125,7 @@ func (c *Check) text() string {
 			counted(
 				c.Rounds,
 				"round",
-			), c.RoundSeconds, c.FittedRoundSeconds, 100*(c.FittedRoundSeconds/c.RoundSeconds-1), c.Within)
+			), c.RoundSeconds, c.FittedRoundSeconds, 100*(c.FittedRoundSeconds/c.RoundSeconds-1), c.RoundsInside)
 		s += fmt.Sprintf("With what was measured dealt anew among them they take %.4g s (%+.1f %%): that much comes of devices, or phases, that are slow together.\n",
 			c.DealtRoundSeconds, 100*(c.DealtRoundSeconds/c.RoundSeconds-1))
 		s += fmt.Sprintf("In another run a device is faster or slower than here, by its uncertainty, and the slowest ones set the rounds:\nthese then take %.4g s (%+.1f %%; 90 %%: %.4g to %.4g s). Which it will be, this run cannot say.\n",

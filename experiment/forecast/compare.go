@@ -36,22 +36,22 @@ func Compare(ctx context.Context, p *problem.Problem, dir string) (*Comparison, 
 		return nil, err
 	}
 	if p.Config.DrawsDevices() && registry.NeedsOf(p.Config.Select).Samples {
-		if r.told, err = told(dir); err != nil {
+		if r.samples, err = reportedSamples(dir); err != nil {
 			return nil, err
 		}
 	}
-	if !r.known {
+	if !r.hasEvents {
 		c.say("The run kept no event log (events.sample: off): nothing is known of single tasks, and devices are taken to be there in every round.")
 	}
-	if r.left > 0 {
-		c.say("The event log had reached its size (events.megabytes): the last %d rounds are left out.", r.left)
+	if r.skipped > 0 {
+		c.say("The event log had reached its size (events.megabytes): the last %d rounds are left out.", r.skipped)
 	}
 	return c, c.predict(ctx, p, r)
 }
 
-// Ahead predicts a run that is to come, of so many rounds, in which all devices are there.
+// Predict predicts a run that is to come, of so many rounds, in which all devices are there.
 // It is nil, or lists no times, as Compare.
-func Ahead(ctx context.Context, p *problem.Problem, rounds int) (*Comparison, error) {
+func Predict(ctx context.Context, p *problem.Problem, rounds int) (*Comparison, error) {
 	c := lacking(&p.Timing)
 	if c == nil || c.Unknown != nil {
 		return c, nil
@@ -60,7 +60,7 @@ func Ahead(ctx context.Context, p *problem.Problem, rounds int) (*Comparison, er
 		c.say("K_r follows what is learned: it is taken to stay at K_0.")
 	}
 	all := p.Config.Cohort + len(p.Config.Devices.Names)
-	return c, c.predict(ctx, p, record{ahead: true, rounds: slices.Repeat([]measured{{all: all}}, rounds)})
+	return c, c.predict(ctx, p, record{future: true, rounds: slices.Repeat([]measured{{all: all}}, rounds)})
 }
 
 // lacking is a comparison without times: nil if no device has a class, and with what is
@@ -126,13 +126,13 @@ func effort(list []measured) (draws, rounds int) {
 }
 
 // against is what was measured beside what draws came to.
-func against(m *means, list []*means, of func(*means) float64) folder.Predicted {
+func against(m *means, list []*means, value func(*means) float64) folder.Predicted {
 	values := make([]float64, len(list))
 	for i, d := range list {
-		values[i] = of(d)
+		values[i] = value(d)
 	}
 	v := intervalOf(values)
-	return folder.NewPredicted(of(m), v.P05, v.P50, v.P95)
+	return folder.NewPredicted(value(m), v.P05, v.P50, v.P95)
 }
 
 // compare fills in what so many draws came to, beside what was measured.
@@ -142,7 +142,7 @@ func (c *Comparison) compare(ctx context.Context, p *problem.Problem, r *record,
 		return err
 	}
 	if needs := registry.NeedsOf(p.Config.Select); t.rounds.Devices.Sampled &&
-		(needs.Losses || needs.Samples && r.told == nil) {
+		(needs.Losses || needs.Samples && r.samples == nil) {
 		c.say(
 			"Who is drawn follows what clients tell (select: %s), which the prediction does not know: it draws others.",
 			selection.Rules.NameOf(p.Config.Select),
@@ -156,7 +156,7 @@ func (c *Comparison) compare(ctx context.Context, p *problem.Problem, r *record,
 	c.Draws = draws
 	c.Rounds = len(r.rounds)
 	for i := range m.rounds {
-		if r.ahead {
+		if r.future {
 			m.rounds[i][0] = math.NaN()
 		}
 		for n := range columns {
@@ -196,7 +196,7 @@ func (t *twin) overhead(m *means, p int) float64 {
 		n := m.devices[i][p].by
 		all.add(n**t.class(i).Overhead.Phases()[p], n)
 	}
-	return all.one() // 0 if all of them were lost
+	return all.meanOrZero() // 0 if all of them were lost
 }
 
 const maxDevices = 100

@@ -49,7 +49,7 @@ func prepare(t *testing.T, sets ...string) *problem.Problem {
 // says over which tasks devices fall silent.
 func made(t *testing.T, p *problem.Problem, rounds, seed int, lost ...[2]int) record {
 	t.Helper()
-	r := record{known: true, rounds: make([]measured, rounds)}
+	r := record{hasEvents: true, rounds: make([]measured, rounds)}
 	for i := range r.rounds {
 		r.rounds[i].steps = 1 + (rounds-i)/8
 		for d := range 3 {
@@ -96,7 +96,7 @@ func TestNineOfTenRoundsAreInside(t *testing.T) {
 		for run := range 12 {
 			p := prepare(t, sets...)
 			c := compared(t, p, made(t, p, 60, 1000+run), manyDraws)
-			for _, row := range Whole(c.Rows) {
+			for _, row := range RoundRows(c.Rows) {
 				if row.P05 < row.P95 { // else a simulated client decides
 					rounds++
 					if row.P05 <= row.Measured && row.Measured <= row.P95 {
@@ -125,7 +125,7 @@ func TestUncertainClasses(t *testing.T) {
 	blind := prepare(t, strings.ReplaceAll(sure, "%s", ""))
 	share := func(p *problem.Problem) (inside, width float64) {
 		for run := range runs {
-			for _, row := range Whole(compared(t, p, made(t, known, rounds, 1000+run), manyDraws).Rows) {
+			for _, row := range RoundRows(compared(t, p, made(t, known, rounds, 1000+run), manyDraws).Rows) {
 				if row.P05 <= row.Measured && row.Measured <= row.P95 {
 					inside += 1. / runs / rounds
 				}
@@ -157,7 +157,7 @@ func TestConstantClassesAreExact(t *testing.T) {
 	p := prepare(t, "fleet=[{name: phone, weight: 1, seconds_per_step: 0.0001}, {name: pi4, overhead: {download: 0.25, upload: 0.5}, download_mbps: 8, upload_mbps: 2, seconds_per_step: 0.5},{name: pi3, download_mbps: 80, upload_mbps: 80, seconds_per_step: 0.001}]", "schedule.k0=4")
 	c := compared(t, p, made(t, p, 20, 1000), fewDraws)
 	bits := 32 * float64(p.Model.Params())
-	for i, got := range Whole(c.Rows) {
+	for i, got := range RoundRows(c.Rows) {
 		steps := float64(1 + (20-i)/8)
 		want := 0.25 + bits/8e6 + 0.5*steps + 0.5 + bits/2e6 // a and b are slower than all others
 		if math.Abs(got.P50-want) > 1e-6 || got.P05 != got.P50 || got.P95 != got.P50 || got.Measured != got.P50 {
@@ -187,11 +187,11 @@ func TestAheadOfARun(t *testing.T) {
 		says     bool
 	}{{"rounds", []float64{8, 7, 6, 6}, false}, {"error", []float64{8, 8, 8, 8}, true}} {
 		p := prepare(t, constant, "schedule.k="+x.schedule)
-		c, err := Ahead(context.Background(), p, len(x.steps))
+		c, err := Predict(context.Background(), p, len(x.steps))
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i, row := range Whole(c.Rows) {
+		for i, row := range RoundRows(c.Rows) {
 			want := 32*float64(p.Model.Params())*(1/8e6+1/2e6) + 0.5*x.steps[i]
 			if !math.IsNaN(row.Measured) || math.Abs(row.P50-want) > 1e-6 {
 				t.Errorf("%s, round %d: %+v, want %g", x.schedule, i+1, row, want)
@@ -202,7 +202,7 @@ func TestAheadOfARun(t *testing.T) {
 		}
 	}
 	p := prepare(t, "devices.names={a: pi4, b: null, c: pi3}")
-	if c, err := Ahead(context.Background(), p, 3); err != nil || c.Draws != 0 || !strings.Contains(c.Unknown[0], "No class is known of b:") {
+	if c, err := Predict(context.Background(), p, 3); err != nil || c.Draws != 0 || !strings.Contains(c.Unknown[0], "No class is known of b:") {
 		t.Errorf("a device without a class: %+v, %v", c, err)
 	}
 }
@@ -217,7 +217,7 @@ func TestLostDevicesAreLostInTheTwin(t *testing.T) {
 	}
 	r.rounds[4].tasks = slices.DeleteFunc(r.rounds[4].tasks, func(t deviceTask) bool { return t.device == 2 }) // c comes back in round 6
 	c := compared(t, p, r, fewDraws)
-	if row := Whole(c.Rows)[3]; row.P05 != 50 || row.P95 != 50 {
+	if row := RoundRows(c.Rows)[3]; row.P05 != 50 || row.P95 != 50 {
 		t.Errorf("round 4 is predicted as %+v, want the 50 s until the device is lost", row)
 	}
 	if n := c.Devices[2].Tasks; n != 10 || len(c.Devices) != 3 {
@@ -229,7 +229,7 @@ func TestLostDevicesAreLostInTheTwin(t *testing.T) {
 func TestThePredictionHasTheRunsCohorts(t *testing.T) {
 	p := prepare(t, "devices.include=sampled", "select={rule: oort, seconds: 1}")
 	cohorts := func(told map[int]devicelog.Samples, n int) (list [][]int) {
-		r := record{rounds: slices.Repeat([]measured{{steps: 2, all: 4}}, 20), told: told}
+		r := record{rounds: slices.Repeat([]measured{{steps: 2, all: 4}}, 20), samples: told}
 		twin, err := newTwin(p, &r)
 		if err != nil {
 			t.Fatal(err)
@@ -255,7 +255,7 @@ func TestThePredictionHasTheRunsCohorts(t *testing.T) {
 	}
 	const unknown = "Who is drawn follows what clients tell (select: oort)"
 	r := made(t, p, 3, 1000)
-	r.told = told
+	r.samples = told
 	said := strings.Join(compared(t, p, r, fewDraws).Unknown, " ")
 	if !strings.Contains(said, unknown) {
 		t.Errorf("the comparison says %q", said)
@@ -265,13 +265,13 @@ func TestThePredictionHasTheRunsCohorts(t *testing.T) {
 // A folder that was published has no log of devices. A damaged one is told.
 func TestWhatDevicesToldIsReadOrNotThere(t *testing.T) {
 	dir := t.TempDir()
-	if list, err := told(dir); list != nil || err != nil {
+	if list, err := reportedSamples(dir); list != nil || err != nil {
 		t.Errorf("without a log: %v, %v", list, err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, devicelog.File), []byte("fedpace"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if list, err := told(dir); list != nil || err == nil {
+	if list, err := reportedSamples(dir); list != nil || err == nil {
 		t.Errorf("of a log that is cut off: %v, %v", list, err)
 	}
 }
@@ -280,7 +280,7 @@ func TestWhatDevicesToldIsReadOrNotThere(t *testing.T) {
 // can be written.
 func TestNothingIsAnswered(t *testing.T) {
 	p := prepare(t, "dropout.probability=0.5", "seed=5", "cohort=1")
-	c := compared(t, p, record{ahead: true, rounds: []measured{{steps: 1, all: 2}}}, fewDraws)
+	c := compared(t, p, record{future: true, rounds: []measured{{steps: 1, all: 2}}}, fewDraws)
 	if _, err := json.Marshal(c.Prediction); err != nil || len(c.Phases) != len(phases) {
 		t.Errorf("%+v: %v", c, err)
 	}

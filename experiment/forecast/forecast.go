@@ -87,9 +87,9 @@ type Trial struct {
 	Wall, Core float64 // seconds, and those of one core
 }
 
-// Of forecasts the run of a problem to limit (0: none). try plays about so many tasks of its
+// Make forecasts the run of a problem to limit (0: none). try plays about so many tasks of its
 // rounds to limit, without learning, with the messages that the run would have.
-func Of(
+func Make(
 	ctx context.Context,
 	p *problem.Problem,
 	limit round.Time,
@@ -134,16 +134,16 @@ func Of(
 }
 
 func trialOf(p *problem.Problem, tasks int) *problem.Problem {
-	own := *p
-	c := &own.Config
+	trial := *p
+	c := &trial.Config
 	c.Untrained()
-	most := 1 + tasks/tasksOf(c)
+	maxRounds := 1 + tasks/tasksOf(c)
 	if n := c.Stop.Rounds; n > 0 {
-		most = min(most, n)
+		maxRounds = min(maxRounds, n)
 	}
-	c.Stop = config.Stop{Rounds: most}
+	c.Stop = config.Stop{Rounds: maxRounds}
 	c.Pace = 0
-	return &own
+	return &trial
 }
 
 // tasksOf is about how many tasks a round has: with rounds that overlap so many updates, whatever
@@ -245,7 +245,7 @@ func (f Forecast) Write(w io.Writer) error {
 		"# Rounds close %s. Selection: %s. Algorithm: %s.%s\n%s# %d rounds, %s virtual time%s, %d SGD steps a client of each round%s.\n# About %s on this machine, messages %s; results in %s: %s.\n",
 		c.YAML(), about, population(c), c.Cohort, c.Schedule.Name(),
 		c.Closes(), selection.Rules.Text(c.Select), algorithm.Algorithms.Text(c.Aggregate.Algorithm), extras(c),
-		text, f.Rounds, human.VirtualTime(f.Virtual), f.within(), f.Steps, f.bound(), human.Duration(time.Duration(f.Wall*1e9)), messages, c.Out, strings.Join(f.Files, ", "))
+		text, f.Rounds, human.VirtualTime(f.Virtual), f.intervalText(), f.Steps, f.bound(), human.Duration(time.Duration(f.Wall*1e9)), messages, c.Out, strings.Join(f.Files, ", "))
 	return err
 }
 
@@ -263,7 +263,7 @@ func extras(c *config.Config) (text string) {
 	return text
 }
 
-func (f *Forecast) within() string {
+func (f *Forecast) intervalText() string {
 	v := f.VirtualWithin
 	n := f.RoundsWithin
 	switch {
@@ -307,7 +307,7 @@ func timeLearning(ctx context.Context, p *problem.Problem) (step, sample float64
 		}
 		return cputime.Since(started).Seconds()
 	}
-	const enough = 200 * time.Millisecond
+	const minTime = 200 * time.Millisecond
 	var shared *actors.Shared
 	if algorithm.KeepsVariates(p.Algorithm) {
 		shared = &actors.Shared{Weight: 1 / float64(p.Config.Clients)}
@@ -316,9 +316,9 @@ func timeLearning(ctx context.Context, p *problem.Problem) (step, sample float64
 	k0 := p.InitialSteps()
 	batch := p.Batch()
 	steps := 0
-	from := now()
+	start := now()
 	for client := 0; client < p.Config.Clients &&
-		time.Since(started) < enough; client = (client + 1) % p.Config.Clients {
+		time.Since(started) < minTime; client = (client + 1) % p.Config.Clients {
 		clear(sum)
 		work := []actors.Assignment{{
 			Task:       1,
@@ -338,5 +338,5 @@ func timeLearning(ctx context.Context, p *problem.Problem) (step, sample float64
 	trained := now()
 	n := min(p.Set.HeldOut(), 4096)
 	_, _, err = t.Evaluate(ctx, p.Initial, actors.Measured{Client: actors.HeldOut, Count: n})
-	return (trained - from) / float64(max(1, steps)), (now() - trained) / float64(max(1, n)), err
+	return (trained - start) / float64(max(1, steps)), (now() - trained) / float64(max(1, n)), err
 }

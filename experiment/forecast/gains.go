@@ -18,11 +18,11 @@ import (
 // a tenth faster, or a class were left out: the run is played again with it, so who waits for whom then
 // is what counts.
 type Gain struct {
-	What    string  `json:"what"`             // "class phone", or "compute"
-	Waited  float64 `json:"waited,omitzero"`  // part of the rounds whose last accepted update was of the class
-	Clients float64 `json:"clients,omitzero"` // part of them that is of the class
-	Without float64 `json:"without,omitzero"` // part by which rounds are shorter if nobody of the class is asked
-	Shorter float64 `json:"shorter"`
+	Change         string  `json:"what"`             // "class phone", or "compute"
+	Waited         float64 `json:"waited,omitzero"`  // part of the rounds whose last accepted update was of the class
+	Clients        float64 `json:"clients,omitzero"` // part of them that is of the class
+	ShorterWithout float64 `json:"without,omitzero"` // part by which rounds are shorter if nobody of the class is asked
+	Shorter        float64 `json:"shorter"`
 }
 
 const (
@@ -46,19 +46,19 @@ func (f *Forecast) gain(ctx context.Context, p *problem.Problem, limit round.Tim
 	// itself, also where the round now begins earlier: other spells would change the time by more than a
 	// tenth of the speed does. Where clients are absent the moment is the new one.
 	var starts []round.Time
-	var whole round.Time // how long the run itself is
+	var runLength round.Time // how long the run itself is
 	// play returns the mean time of a round in which a class (-1: none) is not asked and some phases of
 	// some clients are faster. Where the run stands still without the class, a round has no end.
-	play := func(out int, changes func(client, phase int) bool, accepted func(*round.TaskReport), closed func(*round.Report) error) (float64, error) {
+	play := func(excluded int, changes func(client, phase int) bool, accepted func(*round.TaskReport), closed func(*round.Report) error) (float64, error) {
 		c, err := roundsOf(p, limit)
 		if err != nil {
 			return 0, err
 		}
-		if there := c.Available; out >= 0 {
-			c.Available = func(client int, at round.Time) bool {
-				return p.Fleet.Class(client) != out && (there == nil || there(client, at))
+		if available := c.Available; excluded >= 0 {
+			c.Available = func(client int, now round.Time) bool {
+				return p.Fleet.Class(client) != excluded && (available == nil || available(client, now))
 			}
-			c.Stop.Time = cmp.Or(c.Stop.Time, 2*whole) // then rounds are longer
+			c.Stop.Time = cmp.Or(c.Stop.Time, 2*runLength) // then rounds are longer
 		}
 		usual := answers(&p.Timing)
 		t := timing{
@@ -80,11 +80,11 @@ func (f *Forecast) gain(ctx context.Context, p *problem.Problem, limit round.Tim
 			},
 		}
 		stop, _, err := t.play(ctx)
-		whole = cmp.Or(whole, stop.EndTime)
+		runLength = cmp.Or(runLength, stop.EndTime)
 		if errors.Is(err, errNoEnd) { // without a class, whose updates were the only ones: its rounds have a length
 			err = nil
 		}
-		if out >= 0 &&
+		if excluded >= 0 &&
 			(stop.Rounds == 0 || slices.Contains([]string{round.NoClients, round.BatteryEmpty, round.Excluded}, stop.Reason)) {
 			return math.Inf(1), err
 		}
@@ -122,7 +122,7 @@ func (f *Forecast) gain(ctx context.Context, p *problem.Problem, limit round.Tim
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(waited[b], waited[a]) })
 	for _, i := range order[:min(len(order), mostGained)] {
 		g := Gain{
-			What:    "class " + classes[i],
+			Change:  "class " + classes[i],
 			Waited:  waited[i],
 			Clients: float64(clients[i]) / float64(p.Config.Clients),
 		}
@@ -131,14 +131,14 @@ func (f *Forecast) gain(ctx context.Context, p *problem.Problem, limit round.Tim
 			if err != nil {
 				return err
 			}
-			g.Without = max(0, 1-after/before)
+			g.ShorterWithout = max(0, 1-after/before)
 		}
 		if err := add(g, func(client, _ int) bool { return p.Fleet.Class(client) == i }); err != nil {
 			return err
 		}
 	}
 	for phase, name := range []string{"downloads", "computing", "uploads"} {
-		if err := add(Gain{What: name}, func(_, of int) bool { return of == phase }); err != nil {
+		if err := add(Gain{Change: name}, func(_, changed int) bool { return changed == phase }); err != nil {
 			return err
 		}
 	}
@@ -148,23 +148,23 @@ func (f *Forecast) gain(ctx context.Context, p *problem.Problem, limit round.Tim
 func percent(part float64) string { return fmt.Sprintf("%.1f %%", 100*part) }
 
 func (f *Forecast) gains() string {
-	var waits, list, out []string
+	var waits, list, exclusions []string
 	for _, g := range f.Gains {
-		if class, ok := strings.CutPrefix(g.What, "class "); ok {
+		if class, ok := strings.CutPrefix(g.Change, "class "); ok {
 			waits = append(waits, fmt.Sprintf("%s (%s)", class, percent(g.Waited)))
-			if g.Without > 0 {
-				out = append(
-					out,
+			if g.ShorterWithout > 0 {
+				exclusions = append(
+					exclusions,
 					fmt.Sprintf(
 						" Without %s, %s of the clients, rounds are %s shorter.",
 						class,
 						percent(g.Clients),
-						percent(g.Without),
+						percent(g.ShorterWithout),
 					),
 				)
 			}
 		}
-		list = append(list, fmt.Sprintf("%s %s", g.What, percent(g.Shorter)))
+		list = append(list, fmt.Sprintf("%s %s", g.Change, percent(g.Shorter)))
 	}
 	if list == nil {
 		return ""
@@ -172,5 +172,5 @@ func (f *Forecast) gains() string {
 	return "Rounds wait for " + strings.Join(
 		waits,
 		", ",
-	) + ". A tenth faster, they would be shorter: " + strings.Join(list, ", ") + "." + strings.Join(out, "")
+	) + ". A tenth faster, they would be shorter: " + strings.Join(list, ", ") + "." + strings.Join(exclusions, "")
 }

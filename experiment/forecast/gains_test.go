@@ -29,11 +29,11 @@ func TestWhatSpeedIsWorth(t *testing.T) {
 	const down, up, steps = 6.71 / 20, 6.71 / 5, 10 * 0.5
 	const whole, tenth = down + up + steps, 1 - 1/1.1
 	for i, want := range []forecast.Gain{
-		{What: "class watch", Waited: 1, Clients: 0.1, Without: 1 - (down+up+10*0.1)/whole, Shorter: tenth}, {What: "class phone", Clients: 0.9},
-		{What: "downloads", Shorter: tenth * down / whole}, {What: "computing", Shorter: tenth * steps / whole}, {What: "uploads", Shorter: tenth * up / whole},
+		{Change: "class watch", Waited: 1, Clients: 0.1, ShorterWithout: 1 - (down+up+10*0.1)/whole, Shorter: tenth}, {Change: "class phone", Clients: 0.9},
+		{Change: "downloads", Shorter: tenth * down / whole}, {Change: "computing", Shorter: tenth * steps / whole}, {Change: "uploads", Shorter: tenth * up / whole},
 	} {
 		got := f.Gains[i]
-		if got.What != want.What || math.Abs(got.Waited-want.Waited) > 1e-9 || math.Abs(got.Clients-want.Clients) > 1e-9 || math.Abs(got.Without-want.Without) > 1e-6 || math.Abs(got.Shorter-want.Shorter) > 1e-6 {
+		if got.Change != want.Change || math.Abs(got.Waited-want.Waited) > 1e-9 || math.Abs(got.Clients-want.Clients) > 1e-9 || math.Abs(got.ShorterWithout-want.ShorterWithout) > 1e-6 || math.Abs(got.Shorter-want.Shorter) > 1e-6 {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 	}
@@ -41,11 +41,11 @@ func TestWhatSpeedIsWorth(t *testing.T) {
 	if watch, phone := f.Gains[0], f.Gains[1]; math.Abs(watch.Shorter-tenth) > 1e-6 || math.Abs(phone.Shorter) > 1e-6 {
 		t.Errorf("spells of slowness hit other tasks: a quicker watch gives %g, a quicker phone %g", watch.Shorter, phone.Shorter)
 	}
-	if got := foreseen("fleet=[{name: none, weight: 0.000001}, {name: all, weight: 1}]").Gains; len(got) < 2 || got[0].Clients != 1 || got[0].Without != 0 {
+	if got := foreseen("fleet=[{name: none, weight: 0.000001}, {name: all, weight: 1}]").Gains; len(got) < 2 || got[0].Clients != 1 || got[0].ShorterWithout != 0 {
 		t.Errorf("a class of all clients is left out: %+v", got)
 	}
 	for _, there := range []string{"always", "{model: share, share: {dist: uniform, min: 0.3, max: 0.9}, cycle_seconds: 8}"} {
-		if got := foreseen("select={rule: flanp, begin: 2, rounds: 20}", "availability="+there).Gains; got[0].What != "class phone" || got[0].Without != 0 {
+		if got := foreseen("select={rule: flanp, begin: 2, rounds: 20}", "availability="+there).Gains; got[0].Change != "class phone" || got[0].ShorterWithout != 0 {
 			t.Errorf("%s: the first stage has only phones, and without them rounds are shorter: %+v", there, got)
 		}
 	}

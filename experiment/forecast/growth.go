@@ -28,9 +28,9 @@ const rowBytes = 90
 
 // GrowthOf is that of a run with real devices in so many rounds. A replay has no log of devices.
 func GrowthOf(p *problem.Problem, rounds float64, replay bool) (list Growth) {
-	c, devices, others := &p.Config, devicesOf(&p.Config), 0
+	c, devices, simulated := &p.Config, devicesOf(&p.Config), 0
 	if !c.DrawsDevices() {
-		others = min(c.Cohort, c.Events.Sample+config.KeptSlowest)
+		simulated = min(c.Cohort, c.Events.Sample+config.KeptSlowest)
 	}
 	if !replay {
 		list = append(
@@ -39,7 +39,7 @@ func GrowthOf(p *problem.Problem, rounds float64, replay bool) (list Growth) {
 		)
 	}
 	if c.Events.Sample != config.NoEvents {
-		list = append(list, File{eventlog.File, eventlog.Sink(c.Events).Bytes(devices, others, rounds)})
+		list = append(list, File{eventlog.File, eventlog.Sink(c.Events).Bytes(devices, simulated, rounds)})
 	}
 	return append(list, File{folder.RoundsFile, rounds * rowBytes})
 }

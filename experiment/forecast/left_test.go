@@ -98,7 +98,7 @@ func checkLeft(t *testing.T, c config.Config, overhead float64) (asked, inside i
 		if passed < total/10 || i >= len(reports)-8 {
 			continue // too soon, or so little is left that the length of a single round decides
 		}
-		left, known := remaining.Left()
+		left, known := remaining.WallTime()
 		if !known {
 			t.Fatalf("nothing is known after round %d", i+1)
 		}

@@ -14,11 +14,11 @@ import (
 
 // record is what a run with real devices left of its times.
 type record struct {
-	rounds []measured
-	known  bool                      // the tasks of devices are known: the run kept an event log
-	ahead  bool                      // the run is to come: nothing is measured
-	left   int                       // rounds that were left out, since the log had reached its size
-	told   map[int]devicelog.Samples // by client; nil: not known
+	rounds    []measured
+	hasEvents bool                      // the tasks of devices are known: the run kept an event log
+	future    bool                      // the run is to come: nothing is measured
+	skipped   int                       // rounds that were left out, since the log had reached its size
+	samples   map[int]devicelog.Samples // by client; nil: not known
 }
 
 // measured is a round of a run, or of a draw.
@@ -46,8 +46,8 @@ func taskOf(e *round.TaskReport, first int) deviceTask {
 	}
 }
 
-// told reads what a run's devices told of their samples; nil: its folder was published, without that.
-func told(dir string) (map[int]devicelog.Samples, error) {
+// reportedSamples reads what a run's devices told of their samples; nil: its folder was published, without that.
+func reportedSamples(dir string) (map[int]devicelog.Samples, error) {
 	switch log, err := devicelog.Open(dir); {
 	case errors.Is(err, devicelog.ErrNone):
 		return nil, nil
@@ -76,7 +76,7 @@ func read(dir string, first int) (r record, err error) {
 	if err != nil {
 		return r, err
 	}
-	r.known = true
+	r.hasEvents = true
 	last := 0
 	for next, err := range log.Rounds() {
 		switch {
@@ -85,7 +85,7 @@ func read(dir string, first int) (r record, err error) {
 		case next.Round > len(r.rounds):
 			return r, nil
 		case next.Round != last+1: // rounds are missing since the log had reached its size
-			r.left = len(r.rounds) - last
+			r.skipped = len(r.rounds) - last
 			r.rounds = r.rounds[:last]
 			return r, nil
 		}

@@ -19,55 +19,55 @@ const mostPlayed = 1_000_000
 // all rounds come to what they will in the run. Of more than so many tasks some rounds are played,
 // evenly over the run, for each of 19 other seeds.
 func (f *Forecast) play(ctx context.Context, p *problem.Problem, limit round.Time, tasks int) error {
-	own := *p
-	own.Config.Untrained()
-	most := max(1, tasks/tasksOf(&own.Config))
+	untrained := *p
+	untrained.Config.Untrained()
+	maxRounds := max(1, tasks/tasksOf(&untrained.Config))
 	if len(p.Config.Devices.Names) == 0 && !registry.NeedsOf(p.Config.Select).Losses {
-		all, _, err := playPart(ctx, &own, limit, 1, 0, most, 0)
+		all, _, err := playPart(ctx, &untrained, limit, 1, 0, maxRounds, 0)
 		if err != nil || all != nil {
 			if f.set(all); err == nil {
-				err = f.gain(ctx, &own, limit)
+				err = f.gain(ctx, &untrained, limit)
 			}
 			return err
 		}
 	}
-	var of [3][]float64
+	var totals [3][]float64
 	// each part begins where the last one ended: other spells and absences
 	by := 1.0
-	from := round.Time(0)
+	begin := round.Time(0)
 	for draw := 1; draw <= fewDraws; draw++ {
-		part, length, err := playPart(ctx, &own, limit, by, draw, max(1, most/fewDraws), from)
-		from += length
+		part, length, err := playPart(ctx, &untrained, limit, by, draw, max(1, maxRounds/fewDraws), begin)
+		begin += length
 		if err != nil {
 			return err
 		}
 		if part == nil {
 			by = 2 * by
-			from = 0
+			begin = 0
 			draw = 0
-			of = [3][]float64{}
+			totals = [3][]float64{}
 		}
 		if by > maxWalked {
 			return errNoEnd
 		}
 		for i, v := range part {
-			of[i] = append(of[i], v)
+			totals[i] = append(totals[i], v)
 		}
 	}
 	// Another part would differ from the median of n by the parts' variance times 1 + π/2n, the run,
 	// which is as long as by parts, times 1/by + π/2n.
-	rounds := intervalOf(of[0])
-	seconds := intervalOf(of[1])
+	rounds := intervalOf(totals[0])
+	seconds := intervalOf(totals[1])
 	median := math.Pi / 2 / fewDraws
 	for _, v := range []*Interval{&rounds, &seconds} {
 		near := math.Sqrt((1/by + median) / (1 + median))
 		v.P05 = v.P50 + near*(v.P05-v.P50)
 		v.P95 = v.P50 + near*(v.P95-v.P50)
 	}
-	f.set([]float64{rounds.P50, seconds.P50, intervalOf(of[2]).P50})
+	f.set([]float64{rounds.P50, seconds.P50, intervalOf(totals[2]).P50})
 	f.About = true
 	f.VirtualWithin = &seconds
-	if own.Config.Stop.Rounds == 0 {
+	if untrained.Config.Stop.Rounds == 0 {
 		f.RoundsWithin = &rounds
 		f.VirtualWithin = nil
 	}
@@ -90,20 +90,20 @@ func playPart(
 	p *problem.Problem,
 	limit round.Time,
 	by float64,
-	draw, most int,
-	from round.Time,
+	draw, maxRounds int,
+	begin round.Time,
 ) ([]float64, round.Time, error) {
 	c, err := roundsOf(p, limit)
 	n := int(math.Ceil(float64(c.Stop.Rounds) / by))
-	if err != nil || limit == 0 && n > most {
+	if err != nil || limit == 0 && n > maxRounds {
 		return nil, 0, err
 	}
 	if n > 0 {
 		by = float64(c.Stop.Rounds) / float64(n)
 	}
-	c.Stop.Rounds = most
+	c.Stop.Rounds = maxRounds
 	if n > 0 {
-		c.Stop.Rounds = min(n, most)
+		c.Stop.Rounds = min(n, maxRounds)
 	}
 	if draw > 0 {
 		part := func(n int64) int64 { return int64(math.Ceil(float64(n) / by)) }
@@ -115,22 +115,22 @@ func playPart(
 		c.Stop.Time = round.Time(float64(limit) / by)
 	}
 	if _, foresees := p.Config.Select.(selection.LeastAvailable); foresees { // what is at its own time
-		from = 0
+		begin = 0
 	}
-	there := c.Available
+	available := c.Available
 	next := c.NextChange
-	if there != nil {
-		c.Available = func(client int, at round.Time) bool { return there(client, at+from) }
-		c.NextChange = func(at round.Time) (round.Time, bool) {
-			then, ok := next(at + from)
-			return then - from, ok
+	if available != nil {
+		c.Available = func(client int, now round.Time) bool { return available(client, now+begin) }
+		c.NextChange = func(now round.Time) (round.Time, bool) {
+			then, ok := next(now + begin)
+			return then - begin, ok
 		}
 	}
 	steps := 0.0
 	usual := answers(&p.Timing)
 	answer := func(t *round.Task) (round.Event, error) {
 		as := *t
-		as.Start += from
+		as.Start += begin
 		return usual(&as)
 	}
 	t := timing{rounds: c, answer: answer, report: func(r *round.Report) error {
@@ -138,7 +138,7 @@ func playPart(
 		return nil
 	}}
 	stop, _, err := t.play(ctx)
-	if err != nil || stop.Rounds == most && n != most {
+	if err != nil || stop.Rounds == maxRounds && n != maxRounds {
 		return nil, 0, err
 	}
 	if draw > 0 &&

@@ -100,8 +100,8 @@ func TestNineOfTenRunsAreWithin(t *testing.T) {
 		if p.Config.Stop.Rounds == 0 {
 			value, of = float64(all.Rounds), part.RoundsWithin
 		}
-		if text := part.within(); all.within() != "" || !strings.HasPrefix(text, " (90 %: ") {
-			t.Fatalf("%q, of all rounds %q", text, all.within())
+		if text := part.intervalText(); all.intervalText() != "" || !strings.HasPrefix(text, " (90 %: ") {
+			t.Fatalf("%q, of all rounds %q", text, all.intervalText())
 		}
 		if of.P05 <= value && value <= of.P95 {
 			inside++

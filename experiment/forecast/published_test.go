@@ -30,12 +30,12 @@ func TestPredictionsHaveTheirLaw(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	ahead, err := forecast.Ahead(t.Context(), p, rounds)
+	ahead, err := forecast.Predict(t.Context(), p, rounds)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ahead.Draws != 99 || len(forecast.Whole(ahead.Rows)) != rounds {
-		t.Fatalf("%d draws of %d rounds", ahead.Draws, len(forecast.Whole(ahead.Rows)))
+	if ahead.Draws != 99 || len(forecast.RoundRows(ahead.Rows)) != rounds {
+		t.Fatalf("%d draws of %d rounds", ahead.Draws, len(forecast.RoundRows(ahead.Rows)))
 	}
 	bits := 32. * (5000*2 + 2) // Sent140's layer of Table 1
 	law := func(seconds float64, r int) float64 {
@@ -47,7 +47,7 @@ func TestPredictionsHaveTheirLaw(t *testing.T) {
 		return math.Pow(min(max(m-0.5, 0), 1), 3)
 	}
 	var mean [3]float64
-	for i, row := range forecast.Whole(ahead.Rows) {
+	for i, row := range forecast.RoundRows(ahead.Rows) {
 		for q, seconds := range []float64{row.P05, row.P50, row.P95} {
 			mean[q] += law(seconds, i+1) / rounds
 		}

@@ -22,10 +22,10 @@ type Remaining struct {
 
 	// Wall seconds, later rounds weighing more: of training by local steps, and of the rest by
 	// clients, in rounds without measurements and in those with them, which have so many samples.
-	rounds                 int
-	training, plain, other rate
-	samples                float64
-	seen                   statistics.Thinned[seen]
+	rounds                     int
+	training, plain, measuring rate
+	samples                    float64
+	seen                       statistics.Thinned[seen]
 
 	// Sums over rounds, each beside what was expected: virtual time, updates that count, and
 	// their local steps, which K says.
@@ -42,11 +42,11 @@ type seen struct {
 // measurements says when a run measures its models, and on how many samples: those held out,
 // and the clients' own.
 type measurements struct {
-	evaluate, clients metric.Timetable
-	heldOut, own      float64
-	batch             float64 // samples of a local step
-	pace              float64 // virtual seconds a second of wall time at most; 0: as fast as it goes
-	devices           bool    // real ones take part alone: they are waited for as long as virtual time says
+	evaluate, clients      metric.Timetable
+	heldOut, clientSamples float64
+	batch                  float64 // samples of a local step
+	pace                   float64 // virtual seconds a second of wall time at most; 0: as fast as it goes
+	devices                bool    // real ones take part alone: they are waited for as long as virtual time says
 }
 
 // measurementsOf are those of a problem, whose rounds are c.
@@ -67,7 +67,7 @@ func measurementsOf(p *problem.Data, c *round.Config) measurements {
 	}
 	if m.clients.Any() {
 		for client := range p.Config.Clients {
-			m.own += float64(p.EvaluationSamples(client))
+			m.clientSamples += float64(p.EvaluationSamples(client))
 		}
 	}
 	return m
@@ -75,27 +75,27 @@ func measurementsOf(p *problem.Data, c *round.Config) measurements {
 
 // samples is how many are measured after the rounds behind one up to another, which end at
 // these virtual times.
-func (m *measurements) samples(from, to int, begin, end round.Time) float64 {
-	return m.heldOut*due(&m.evaluate, from, to, begin, end) + m.own*due(&m.clients, from, to, begin, end)
+func (m *measurements) samples(first, last int, begin, end round.Time) float64 {
+	return m.heldOut*due(&m.evaluate, first, last, begin, end) + m.clientSamples*due(&m.clients, first, last, begin, end)
 }
 
 // atEnd is how many samples measure the final model.
-func (m *measurements) atEnd() float64 { return m.heldOut + m.own }
+func (m *measurements) atEnd() float64 { return m.heldOut + m.clientSamples }
 
 // due is how often models are measured after those rounds.
-func due(t *metric.Timetable, from, to int, begin, end round.Time) (n float64) {
+func due(t *metric.Timetable, first, last int, begin, end round.Time) (n float64) {
 	if t.Every > 0 {
-		n += float64(to/t.Every - from/t.Every)
+		n += float64(last/t.Every - first/t.Every)
 	}
 	for _, r := range t.Rounds {
-		if r > from &&
-			r <= to &&
+		if r > first &&
+			r <= last &&
 			(t.Every == 0 || r%t.Every != 0) {
 			n++
 		}
 	}
 	if t.Grid > 0 {
-		n += min(float64(to-from), float64(int64(end)/t.Grid-int64(begin)/t.Grid))
+		n += min(float64(last-first), float64(int64(end)/t.Grid-int64(begin)/t.Grid))
 	}
 	return n
 }
@@ -126,8 +126,8 @@ func (r *rate) add(seconds, by float64) {
 // mean is the seconds of one; NaN of nothing.
 func (r *rate) mean() float64 { return r.seconds / r.by }
 
-// one is that, and 0 of nothing.
-func (r *rate) one() float64 {
+// meanOrZero is that, and 0 of nothing.
+func (r *rate) meanOrZero() float64 {
 	if r.by == 0 {
 		return 0
 	}
@@ -148,7 +148,7 @@ func (o *Remaining) Round(r *round.Report, seconds, training float64) {
 		samples = o.measured.heldOut
 	}
 	if o.measured.clients.Due(r.Round, int64(o.last.End), int64(r.End)) {
-		samples += o.measured.own
+		samples += o.measured.clientSamples
 	}
 	e := o.walk.expect(r.LocalSteps)
 	length := r.End - o.last.End
@@ -158,12 +158,12 @@ func (o *Remaining) Round(r *round.Report, seconds, training float64) {
 	}
 	o.rounds++
 	keep := 1 - 1/float64(o.rounds) // so that the n-th round has the weight n
-	for _, v := range []*float64{&o.training.seconds, &o.training.by, &o.plain.seconds, &o.plain.by, &o.other.seconds, &o.other.by, &o.samples} {
+	for _, v := range []*float64{&o.training.seconds, &o.training.by, &o.plain.seconds, &o.plain.by, &o.measuring.seconds, &o.measuring.by, &o.samples} {
 		*v *= keep
 	}
 	o.training.add(training, steps+stepsAClient*clients)
 	if samples > 0 {
-		o.other.add(seconds-training, clients)
+		o.measuring.add(seconds-training, clients)
 		o.samples += samples
 	} else {
 		o.plain.add(seconds-training, clients)
@@ -181,9 +181,9 @@ func (o *Remaining) Round(r *round.Report, seconds, training float64) {
 // Resumed takes the last round before a run was resumed.
 func (o *Remaining) Resumed(r *round.Report) { o.last = *r }
 
-// Left is the wall time to expect from the last round's end, with the interval of 90 % that the rounds
+// WallTime is the wall time to expect from the last round's end, with the interval of 90 % that the rounds
 // so far give it; false where it cannot be said yet.
-func (o *Remaining) Left() (v Interval, known bool) {
+func (o *Remaining) WallTime() (v Interval, ok bool) {
 	if o.rounds == 0 || o.walk.open() {
 		return v, false
 	}
@@ -196,7 +196,7 @@ func (o *Remaining) Left() (v Interval, known bool) {
 	w.pace = ratio(float64(o.length), float64(o.lengthExpected))
 	w.round = o.last.Round
 	w.now = o.last.End
-	w.one = o.last.End - o.last.Start
+	w.roundLength = o.last.End - o.last.Start
 	w.local = o.last.LocalSteps
 	w.last = schedule.Decision{
 		LocalSteps:   o.last.LocalSteps,
@@ -236,7 +236,7 @@ func (o *Remaining) Left() (v Interval, known bool) {
 // deviation is how far what is left, so many rounds, may be from what is expected, as a logarithm: a
 // stretch as those so far ([robust.BlocksOf]), and the single rounds in it. Where the clock ends the
 // run, shorter rounds are more rounds.
-func (o *Remaining) deviation(pace float64, left int) float64 {
+func (o *Remaining) deviation(pace float64, rounds int) float64 {
 	step, client, sample := o.rates()
 	var factors []float64
 	for _, s := range o.seen.Kept {
@@ -256,21 +256,21 @@ func (o *Remaining) deviation(pace float64, left int) float64 {
 		factors = append(factors, factor)
 	}
 	b := robust.BlocksOf(factors)
-	single := robust.Deviation(b.Rest)
-	return math.Sqrt(math.Log(1 + unseen*unseen + b.Next*b.Next + single*single/float64(left)))
+	perRound := robust.Deviation(b.Rest)
+	return math.Sqrt(math.Log(1 + unseen*unseen + b.Next*b.Next + perRound*perRound/float64(rounds)))
 }
 
 // rates are the wall seconds of a local step, of a client beside its steps, and of a sample that
 // is measured: how much longer rounds are in which some are.
 func (o *Remaining) rates() (step, client, sample float64) {
-	step = o.training.one()
-	client = o.plain.one()
+	step = o.training.meanOrZero()
+	client = o.plain.meanOrZero()
 	sample = step * measuredShare / max(1, o.measured.batch)
 	switch {
 	case o.samples > 0 && o.plain.by > 0:
-		sample = max(0, o.other.seconds-client*o.other.by) / o.samples
-	case o.other.by > 0:
-		client = max(0, o.other.seconds-sample*o.samples) / o.other.by
+		sample = max(0, o.measuring.seconds-client*o.measuring.by) / o.samples
+	case o.measuring.by > 0:
+		client = max(0, o.measuring.seconds-sample*o.samples) / o.measuring.by
 	}
 	return step, client, sample
 }

@@ -50,17 +50,17 @@ func TestWhatIsLeftOfEqualRounds(t *testing.T) {
 		{"nothing but the last evaluation", 20, 0, 2},
 	} {
 		o := remaining(test.rounds, test.virtual)
-		if _, known := o.Left(); known {
+		if _, known := o.WallTime(); known {
 			t.Errorf("%s: something is known before the first round", test.name)
 		}
 		play(o, 20)
-		if left, known := o.Left(); !known || math.Abs(left.P50-test.want) > 0.01*test.want {
+		if left, known := o.WallTime(); !known || math.Abs(left.P50-test.want) > 0.01*test.want {
 			t.Errorf("%s: %v s are left, %v, want %v", test.name, left.P50, known, test.want)
 		}
 	}
 	o := remaining(0, 0)
 	play(o, 20)
-	if _, known := o.Left(); known {
+	if _, known := o.WallTime(); known {
 		t.Error("something is known of a run whose end is not")
 	}
 }
@@ -86,7 +86,7 @@ func TestWhatIsLeftOfDevicesAlone(t *testing.T) {
 		report.Outcomes[round.Accepted] = 6
 		o.Round(&report, 26, 0)
 	}
-	left, known := o.Left()
+	left, known := o.WallTime()
 	if want := 80.0 * (10 + 4); !known || math.Abs(left.P50-want) > 1 {
 		t.Errorf("%v s are left, want %v", left.P50, want)
 	}
@@ -100,13 +100,13 @@ func TestWhatIsLeftOfOthers(t *testing.T) {
 	o := remaining(100, 0)
 	o.measured.pace = 2
 	play(o, 20)
-	if left, _ := o.Left(); math.Abs(left.P50-80*11) > 1 {
+	if left, _ := o.WallTime(); math.Abs(left.P50-80*11) > 1 {
 		t.Errorf("%v s are left at a pace of 2, want 880", left)
 	}
 	o = remaining(100, 0)
 	o.walk.setup.K0, o.walk.follows = 1000, true
 	play(o, 20)
-	if left, _ := o.Left(); math.Abs(left.P50-338) > 3 {
+	if left, _ := o.WallTime(); math.Abs(left.P50-338) > 3 {
 		t.Errorf("%v s are left with a K that cannot be foreseen, want 338", left)
 	}
 }

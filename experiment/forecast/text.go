@@ -118,7 +118,7 @@ func Panel(title string, rows []Row) figure.Panel {
 		FromZero: true,
 	}
 	band := figure.Band{Name: "90 % of the draws"}
-	rows = Whole(rows)
+	rows = RoundRows(rows)
 	each := 1 + (len(rows)-1)/maxPoints
 	for i := 0; i < len(rows); i += each {
 		s := &rows[i]
@@ -145,8 +145,8 @@ type Row struct {
 // wholeRound stands in the place of a phase.
 const wholeRound = "round"
 
-// Whole are the rows of whole rounds.
-func Whole(rows []Row) []Row {
+// RoundRows are the rows of whole rounds.
+func RoundRows(rows []Row) []Row {
 	return slices.DeleteFunc(slices.Clone(rows), func(r Row) bool { return r.Phase != wholeRound })
 }
 

@@ -26,7 +26,7 @@ type twin struct {
 	bits    fleet.Bits                                     // of a device's transfers
 	link    func(client int) (download, upload round.Time) // in place of what its class says; nil: nothing
 	was     [][]presence                                   // by round, then device; nil: all are there
-	told    map[int]devicelog.Samples                      // by client; nil: not known
+	samples map[int]devicelog.Samples                      // by client; nil: not known
 }
 
 // newTwin makes the twin of a problem that trains, for the rounds of a record.
@@ -37,19 +37,19 @@ func newTwin(p *problem.Problem, r *record) (t *twin, err error) {
 		first:   c.Clients,
 		devices: len(c.Devices.Names),
 		bits:    p.DeviceBits(),
-		told:    r.told,
+		samples: r.samples,
 	}
 	if t.rounds, err = roundsOf(p, 0); err != nil {
 		return nil, err
 	}
 	t.rounds.Stop = round.Limits{Rounds: len(r.rounds)}
-	if !r.ahead && c.Schedule.Unit != config.Epochs { // else K_r counts parts of epochs, which a run does not report
-		t.rounds.K = known{r.rounds}
+	if !r.future && c.Schedule.Unit != config.Epochs { // else K_r counts parts of epochs, which a run does not report
+		t.rounds.K = recordedK{r.rounds}
 	}
 	if t.link, err = p.ModelledLink(); err != nil {
 		return nil, err
 	}
-	if r.known {
+	if r.hasEvents {
 		each := !t.rounds.Devices.Sampled && !c.CountsLater()
 		t.was = presences(r.rounds, t.devices, each)
 	}
@@ -68,16 +68,16 @@ func roundsOf(p *problem.Problem, limit round.Time) (round.Config, error) {
 	return r, err
 }
 
-// known is a schedule of K that a run had.
-type known struct{ rounds []measured }
+// recordedK is a schedule of K that a run had.
+type recordedK struct{ rounds []measured }
 
 // LocalSteps implements [schedule.K].
-func (k known) LocalSteps(p schedule.Progress) int {
+func (k recordedK) LocalSteps(p schedule.Progress) int {
 	return k.rounds[min(p.Round, len(k.rounds))-1].steps
 }
 
 // presence is whether a device was there in a round, and fell silent over its task.
-type presence struct{ there, lost bool }
+type presence struct{ present, lost bool }
 
 // presences finds out who was there. If every device that is there has a task in each
 // round, each is, by round, where it has its task. Otherwise a device is there but
@@ -93,8 +93,8 @@ func presences(rounds []measured, devices int, each bool) [][]presence {
 			}
 		}
 		for d := range was {
-			gone[d] = gone[d] && !was[d].there
-			was[d].there = was[d].there || !each && !gone[d]
+			gone[d] = gone[d] && !was[d].present
+			was[d].present = was[d].present || !each && !gone[d]
 			gone[d] = gone[d] || was[d].lost
 		}
 		list[i] = was
@@ -102,9 +102,9 @@ func presences(rounds []measured, devices int, each bool) [][]presence {
 	return list
 }
 
-func (t *twin) of(number, device int) presence {
+func (t *twin) presenceOf(number, device int) presence {
 	if number > len(t.was) {
-		return presence{there: true}
+		return presence{present: true}
 	}
 	return t.was[number-1][device]
 }
@@ -114,7 +114,7 @@ func (t *twin) of(number, device int) presence {
 func (t *twin) draw(ctx context.Context, n int, report func(*measured)) error {
 	seed := keyed.Hash(t.problem.Config.Seed, keyed.Twin, uint64(n))
 	devices := t.problem.Fleet.Reseeded(seed)
-	there := make([]bool, t.devices)
+	joined := make([]bool, t.devices)
 	paces := make([]pace, t.devices)
 	for i := range paces {
 		paces[i] = paceOf(t.class(i), seed, i)
@@ -127,12 +127,12 @@ func (t *twin) draw(ctx context.Context, n int, report func(*measured)) error {
 			switch {
 			case i < 0:
 				return planned(t.problem.Fleet, x, t.problem.Bits)
-			case t.of(x.Round, i).lost:
-				there[i] = false
+			case t.presenceOf(x.Round, i).lost:
+				joined[i] = false
 				return round.Event{Kind: round.Silent, Task: x.Task, Client: x.Client}, nil
 			}
 			e, err := planned(devices, x, t.bits)
-			e.Samples = t.told[x.Client].Answered
+			e.Samples = t.samples[x.Client].Answered
 			paces[i].apply(&e.Plan)
 			if t.link != nil {
 				e.Plan.Download, e.Plan.Upload = t.link(x.Client)
@@ -140,18 +140,18 @@ func (t *twin) draw(ctx context.Context, n int, report func(*measured)) error {
 			return e, err
 		},
 		before: func(number int) (list []round.Event) {
-			for d := range there {
-				now := t.of(number, d).there
+			for d := range joined {
+				now := t.presenceOf(number, d).present
 				switch {
-				case now && !there[d]:
+				case now && !joined[d]:
 					list = append(
 						list,
-						round.Event{Kind: round.Joined, Client: t.first + d, Samples: t.told[t.first+d].Joined},
+						round.Event{Kind: round.Joined, Client: t.first + d, Samples: t.samples[t.first+d].Joined},
 					)
-				case !now && there[d]:
+				case !now && joined[d]:
 					list = append(list, round.Event{Kind: round.Departed, Client: t.first + d})
 				}
-				there[d] = now
+				joined[d] = now
 			}
 			return list
 		},

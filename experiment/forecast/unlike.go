@@ -15,11 +15,11 @@ import (
 // of FLHetBench (Zhang et al., CVPR 2024), from 0 to 1, where clients do all that they are asked
 // for. nil: nothing of it is configured.
 type Unlike struct {
-	Clients  int      `json:"clients"` // that take part, drawn from all
-	Most     float64  `json:"most"`    // what so many reach if none is ever late or away
-	Devices  *float64 `json:"devices"`
-	Presence *float64 `json:"presence"`
-	Both     *float64 `json:"both"`
+	Clients            int      `json:"clients"` // that take part, drawn from all
+	Max                float64  `json:"most"`    // what so many reach if none is ever late or away
+	Devices            *float64 `json:"devices"`
+	Presence           *float64 `json:"presence"`
+	DevicesAndPresence *float64 `json:"both"`
 }
 
 // The rounds of FLHetBench, in nanoseconds of virtual time.
@@ -55,19 +55,19 @@ func unlikeOf(p *problem.Problem) *Unlike {
 	if n < min(unlikeCohort, len(clients)) || n == 0 {
 		return nil // they come and go all the time, or there is none
 	}
-	u := &Unlike{Clients: n, Most: successes(n, unlikeRounds*min(n, unlikeCohort))}
-	play := func(took func(i, round int, at int64) int64, stays [][]int64) float64 {
+	u := &Unlike{Clients: n, Max: successes(n, unlikeRounds*min(n, unlikeCohort))}
+	play := func(took func(i, round int, now int64) int64, stays [][]int64) float64 {
 		return unlikeRoundsOf(random(), n, took, stays)
 	}
-	own := func(i, round int, at int64) int64 {
-		d, err := p.Fleet.Durations(clients[i], uint64(round), steps, p.Bits, at)
+	clientTime := func(i, round int, now int64) int64 {
+		d, err := p.Fleet.Durations(clients[i], uint64(round), steps, p.Bits, now)
 		if err != nil { // it would take years
 			return fleet.Never / 2
 		}
 		return d.Total()
 	}
 	if len(c.Fleet) > 0 || c.Network.Links.File != "" || c.Compute.Measured != "" {
-		u.Devices = new(play(own, nil))
+		u.Devices = new(play(clientTime, nil))
 	}
 	if away {
 		mean := 0.
@@ -78,7 +78,7 @@ func unlikeOf(p *problem.Problem) *Unlike {
 	}
 	switch {
 	case u.Devices != nil && away:
-		u.Both = new(play(own, stays))
+		u.DevicesAndPresence = new(play(clientTime, stays))
 	case u.Devices == nil && !away:
 		return nil
 	}
@@ -87,15 +87,15 @@ func unlikeOf(p *problem.Problem) *Unlike {
 
 // staysOf is when a client comes and goes, in turn, for so many looks.
 func staysOf(f *fleet.Fleet, client int, looks *int) (list []int64) {
-	there := false
+	present := false
 	for t := int64(0); t < unlikeHorizon && *looks > 0; t = f.NextChange(client, t) {
 		*looks--
-		if now := f.Available(client, t); now != there {
+		if now := f.Available(client, t); now != present {
 			list = append(list, t)
-			there = now
+			present = now
 		}
 	}
-	if there {
+	if present {
 		list = append(list, fleet.Never)
 	}
 	return list
@@ -103,41 +103,41 @@ func staysOf(f *fleet.Fleet, client int, looks *int) (list []int64) {
 
 // unlikeRoundsOf plays the rounds of n clients: up to 20 of those that are there work until they are
 // done, for 120 s at most; one that goes away works on when it is back. stays may be nil: all are there.
-func unlikeRoundsOf(random *rand.Rand, n int, took func(i, round int, at int64) int64, stays [][]int64) float64 {
+func unlikeRoundsOf(random *rand.Rand, n int, took func(i, round int, now int64) int64, stays [][]int64) float64 {
 	done := make([]int, n)
 	next := make([]int, n)
 	ready := make([]int, 0, n)
-	at := int64(0)
+	now := int64(0)
 	sum := 0
 	for r := range unlikeRounds {
-		at += unlikeBreak
+		now += unlikeBreak
 		ready = ready[:0]
 		for i := range n {
 			if stays != nil {
-				for next[i] < len(stays[i]) && stays[i][next[i]+1] <= at {
+				for next[i] < len(stays[i]) && stays[i][next[i]+1] <= now {
 					next[i] += 2
 				}
-				if next[i] == len(stays[i]) || stays[i][next[i]] > at {
+				if next[i] == len(stays[i]) || stays[i][next[i]] > now {
 					continue
 				}
 			}
 			ready = append(ready, i)
 		}
-		end := at
+		end := now
 		for j := range min(unlikeCohort, len(ready)) {
-			other := j + random.IntN(len(ready)-j)
-			ready[j], ready[other] = ready[other], ready[j]
+			swap := j + random.IntN(len(ready)-j)
+			ready[j], ready[swap] = ready[swap], ready[j]
 			i := ready[j]
-			ends := at + took(i, r, at)
+			finished := now + took(i, r, now)
 			if stays != nil {
-				ends = finish(stays[i][next[i]:], at, ends-at)
+				finished = finish(stays[i][next[i]:], now, finished-now)
 			}
-			if ends <= at+unlikeDeadline {
+			if finished <= now+unlikeDeadline {
 				done[i]++
 			}
-			end = max(end, min(ends, at+unlikeDeadline))
+			end = max(end, min(finished, now+unlikeDeadline))
 		}
-		at = end
+		now = end
 	}
 	for _, s := range done {
 		sum += min(s, unlikeEnough)
@@ -146,21 +146,21 @@ func unlikeRoundsOf(random *rand.Rand, n int, took func(i, round int, at int64) 
 }
 
 // finish is when work is done that goes on while its client is there, from a time on.
-func finish(stays []int64, at, work int64) int64 {
+func finish(stays []int64, now, work int64) int64 {
 	for ; len(stays) > 0; stays = stays[2:] {
-		from := max(at, stays[0])
-		if work <= stays[1]-from {
-			return from + work
+		begin := max(now, stays[0])
+		if work <= stays[1]-begin {
+			return begin + work
 		}
-		work -= stays[1] - from
+		work -= stays[1] - begin
 	}
 	return fleet.Never
 }
 
 // successes is the index: ln(1 + sum) / ln(1 + 600 n).
 func successes(n, sum int) float64 {
-	most := float64(unlikeEnough * n)
-	return math.Log1p(min(float64(sum), most)) / math.Log1p(most)
+	maximum := float64(unlikeEnough * n)
+	return math.Log1p(min(float64(sum), maximum)) / math.Log1p(maximum)
 }
 
 func (u *Unlike) String() string {
@@ -170,14 +170,14 @@ func (u *Unlike) String() string {
 	text := fmt.Sprintf(
 		"In rounds of 120 s (FLHetBench) %s clients come to %.3f at most; with these",
 		human.Thousands(int64(u.Clients)),
-		u.Most,
+		u.Max,
 	)
-	for _, of := range []struct {
+	for _, part := range []struct {
 		name string
 		v    *float64
-	}{{"devices", u.Devices}, {"absences", u.Presence}, {"both", u.Both}} {
-		if of.v != nil {
-			text += fmt.Sprintf(" %s %.3f,", of.name, *of.v)
+	}{{"devices", u.Devices}, {"absences", u.Presence}, {"both", u.DevicesAndPresence}} {
+		if part.v != nil {
+			text += fmt.Sprintf(" %s %.3f,", part.name, *part.v)
 		}
 	}
 	return text[:len(text)-1] + "."

@@ -60,7 +60,7 @@ func TestHowUnlikeClientsAre(t *testing.T) {
 		for name, v := range map[string]struct {
 			got  *float64
 			want float64
-		}{"most": {&u.Most, of.most}, "devices": {u.Devices, of.devices}, "presence": {u.Presence, of.presence}, "both": {u.Both, of.both}} {
+		}{"most": {&u.Max, of.most}, "devices": {u.Devices, of.devices}, "presence": {u.Presence, of.presence}, "both": {u.DevicesAndPresence, of.both}} {
 			if v.got == nil != (v.want == none) || v.got != nil && math.Abs(*v.got-v.want) > near {
 				t.Errorf("%v: %s is %v, want %v", of.sets, name, v.got, v.want)
 			}

@@ -38,8 +38,8 @@ func UsageOf(ctx context.Context, c config.Config, stop round.Limits, draws int,
 		return u, err
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
-	of := [...]*Interval{&u.Seconds, &u.Rounds, &u.Steps, &u.Work, &u.Wasted, &u.Joules, &u.Bytes}
-	values := make([][]float64, len(of))
+	totals := [...]*Interval{&u.Seconds, &u.Rounds, &u.Steps, &u.Work, &u.Wasted, &u.Joules, &u.Bytes}
+	values := make([][]float64, len(totals))
 	for n := range draws {
 		draw, err := usageOfDraw(ctx, p, n, stop)
 		if err != nil {
@@ -53,8 +53,8 @@ func UsageOf(ctx context.Context, c config.Config, stop round.Limits, draws int,
 		}
 		done()
 	}
-	for i := range of {
-		*of[i] = intervalOf(values[i])
+	for i := range totals {
+		*totals[i] = intervalOf(values[i])
 	}
 	return u, nil
 }
@@ -86,17 +86,17 @@ func Budget(ctx context.Context, c config.Config, draws int, remedy string) (flo
 // configuration. Each client is as far from its class as that is uncertain. The values are those of
 // a [Usage], in its order.
 func usageOfDraw(ctx context.Context, p *problem.Problem, n int, stop round.Limits) (values [7]float64, err error) {
-	own, seed := *p, keyed.Hash(p.Config.Seed, keyed.Twin, uint64(n))
+	varied, seed := *p, keyed.Hash(p.Config.Seed, keyed.Twin, uint64(n))
 	if n > 0 {
-		own.Fleet = p.Fleet.Reseeded(seed)
+		varied.Fleet = p.Fleet.Reseeded(seed)
 	}
-	about := metrics.Run{Clients: p.Config.Clients, Class: own.Fleet.Class, Power: own.Power()}
+	about := metrics.Run{Clients: p.Config.Clients, Class: varied.Fleet.Class, Power: varied.Power()}
 	recorder, err := metrics.Open(&about, nil)
 	if err != nil {
 		return values, err
 	}
-	t := timing{answer: drawn(&own.Timing, seed), task: recorder.Task}
-	if t.rounds, err = roundsOf(&own, stop.Time); err != nil {
+	t := timing{answer: drawn(&varied.Timing, seed), task: recorder.Task}
+	if t.rounds, err = roundsOf(&varied, stop.Time); err != nil {
 		return values, err
 	}
 	t.rounds.Stop = stop
@@ -156,10 +156,10 @@ func intervalOf(values []float64) Interval {
 	if n == 0 {
 		return Interval{math.NaN(), math.NaN(), math.NaN()}
 	}
-	at := func(share float64) float64 {
+	percentile := func(share float64) float64 {
 		place := min(max(share*float64(n+1), 1), float64(n))
 		below := int(place)
 		return values[below-1] + (place-float64(below))*(values[min(below, n-1)]-values[below-1])
 	}
-	return Interval{at(0.05), at(0.5), at(0.95)}
+	return Interval{percentile(0.05), percentile(0.5), percentile(0.95)}
 }

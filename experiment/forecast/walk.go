@@ -28,11 +28,11 @@ type walk struct {
 
 	// Where the walk stands: the last round, its end and how long it was, its local steps, and
 	// what the schedule decided.
-	round    int
-	now, one round.Time
-	local    int
-	last     schedule.Decision
-	updates  float64 // that are expected to count in it
+	round            int
+	now, roundLength round.Time
+	local            int
+	last             schedule.Decision
+	updates          float64 // that are expected to count in it
 }
 
 // newWalk stands before the first round of a problem, which ends at limit (0: at none).
@@ -43,9 +43,9 @@ func newWalk(p *problem.Problem, limit round.Time) (w walk, c round.Config, err 
 	needs := schedule.NeedsOf(c.K, c.Setup)
 	rounds := c.Stop.Rounds
 	n := c.Stop.Accepted
-	one := min(c.Cohort, updatesOf(c.Closing, c.Cohort))
-	if n > 0 && (rounds == 0 || n/one < rounds) {
-		rounds = (n + one - 1) / one // where all rounds are alike; else they are played
+	updatesPerRound := min(c.Cohort, updatesOf(c.Closing, c.Cohort))
+	if n > 0 && (rounds == 0 || n/updatesPerRound < rounds) {
+		rounds = (n + updatesPerRound - 1) / updatesPerRound // where all rounds are alike; else they are played
 	}
 	return walk{
 		setup:   c.Setup,
@@ -80,20 +80,20 @@ func (w *walk) next(stride int) (int, error) {
 		return 0, err
 	}
 	e := w.expect(w.local)
-	w.one = e.length
+	w.roundLength = e.length
 	w.updates = e.updates
 	if w.pace != 1 {
-		w.one = round.Time(w.pace * float64(e.length))
+		w.roundLength = round.Time(w.pace * float64(e.length))
 	}
-	if w.one > 0 {
+	if w.roundLength > 0 {
 		end := round.MaxTime
 		if w.limit > 0 {
 			end = w.limit
 		}
-		stride = int(min(int64(stride), int64((end-w.now)/w.one)))
+		stride = int(min(int64(stride), int64((end-w.now)/w.roundLength)))
 	}
 	w.round = w.round + stride
-	w.now = w.now + round.Time(stride)*w.one
+	w.now = w.now + round.Time(stride)*w.roundLength
 	return stride, nil
 }
 
@@ -102,20 +102,20 @@ func (w *walk) decide(stride int) error {
 	if w.follows {
 		return nil
 	}
-	ahead := (stride - 1) / 2
-	at := schedule.Progress{
+	middle := (stride - 1) / 2
+	progress := schedule.Progress{
 		Setup:          w.setup,
-		Round:          w.round + 1 + ahead,
-		Seconds:        (w.now + round.Time(ahead)*w.one).Seconds(),
+		Round:          w.round + 1 + middle,
+		Seconds:        (w.now + round.Time(middle)*w.roundLength).Seconds(),
 		StragglerShare: math.NaN(),
 		Previous:       w.last,
 	}
-	at.LearningRate = w.eta.LearningRate(at)
-	k := w.k.LocalSteps(at)
+	progress.LearningRate = w.eta.LearningRate(progress)
+	k := w.k.LocalSteps(progress)
 	if formula, ok := w.k.(interface{ Check(schedule.Progress) error }); ok && (k < 1 || k > schedule.MaxK0) {
-		return fmt.Errorf("schedule of K in round %d: %w", at.Round, formula.Check(at))
+		return fmt.Errorf("schedule of K in round %d: %w", progress.Round, formula.Check(progress))
 	}
-	w.last = schedule.Decision{LocalSteps: k, LearningRate: at.LearningRate, Seconds: at.Seconds}
+	w.last = schedule.Decision{LocalSteps: k, LearningRate: progress.LearningRate, Seconds: progress.Seconds}
 	w.local = max(1, w.steps(k))
 	return nil
 }
@@ -132,33 +132,33 @@ type expected struct {
 // of devices that are alone. Those of a power of two are played; between them it is on a line.
 func expectation(p *problem.Problem) func(k int) expected {
 	_, alike := p.FixedRound()
-	own := *p
-	known := map[int]expected{}
-	own.Config.Untrained()
-	at := func(k int) expected {
-		e, ok := known[k]
+	untrained := *p
+	played := map[int]expected{}
+	untrained.Config.Untrained()
+	roundOf := func(k int) expected {
+		e, ok := played[k]
 		if !ok {
-			e = playedRound(&own, k)
-			known[k] = e
+			e = playedRound(&untrained, k)
+			played[k] = e
 		}
 		return e
 	}
 	return func(k int) expected {
 		if alike {
 			if length, err := p.MeanRound(k); err == nil {
-				return expected{length, at(1).updates}
+				return expected{length, roundOf(1).updates}
 			}
 		}
 		low := 1
 		for 2*low <= k {
 			low *= 2
 		}
-		a := at(low)
+		a := roundOf(low)
 		part := float64(k-low) / float64(low)
 		if part <= 0 {
 			return a
 		}
-		b := at(2 * low)
+		b := roundOf(2 * low)
 		return expected{a.length + round.Time(part*float64(b.length-a.length)), a.updates + part*(b.updates-a.updates)}
 	}
 }
@@ -172,13 +172,13 @@ const (
 // playedRound is the mean of some rounds of k steps of a problem without learning. Steps count if
 // nothing comes of them.
 func playedRound(p *problem.Problem, k int) expected {
-	own := *p
-	c := &own.Config
+	trial := *p
+	c := &trial.Config
 	c.Schedule.K = schedule.FixedK{}
 	c.Schedule.Unit = ""
 	c.Schedule.K0 = k
 	c.Stop = config.Stop{Rounds: max(1, min(triedRounds, triedTasks/max(1, c.Cohort)))}
-	stop, _, err := Play(context.Background(), &own)
+	stop, _, err := Play(context.Background(), &trial)
 	if err != nil || stop.Rounds == 0 || stop.EndTime == 0 {
 		return expected{round.Time(1+k) * 1e9, float64(max(1, c.Cohort))}
 	}

@@ -40,7 +40,7 @@ func DryRun(ctx context.Context, c config.Config, o Options) (f forecast.Forecas
 	if err != nil {
 		return f, err
 	}
-	f, err = forecast.Of(ctx, &p.Problem, limit, trialTasks, func(ctx context.Context, p *problem.Problem) (forecast.Trial, error) {
+	f, err = forecast.Make(ctx, &p.Problem, limit, trialTasks, func(ctx context.Context, p *problem.Problem) (forecast.Trial, error) {
 		return (&experiment{*p, o}).tryTasks(ctx, limit)
 	})
 	if err != nil {
@@ -147,7 +147,7 @@ func Predict(ctx context.Context, dir string, files, sets []string, o Options) (
 			Problem: "is not set, so it is not known how many rounds to predict (--set stop.rounds=100)",
 		}
 	default:
-		found, err = forecast.Ahead(ctx, &p.Problem, rounds)
+		found, err = forecast.Predict(ctx, &p.Problem, rounds)
 	}
 	if err == nil && found == nil {
 		err = errors.New(forecast.Lacking(c.Devices.IDs()))

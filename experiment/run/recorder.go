@@ -110,7 +110,7 @@ func newRecorder(
 func (r *recorder) remainingTime() (seconds, low, high float64, ok bool) {
 	r.remaining.Lock()
 	defer r.remaining.Unlock()
-	v, ok := r.remaining.Left()
+	v, ok := r.remaining.WallTime()
 	passed := time.Since(r.remaining.since).Seconds()
 	return max(0, v.P50-passed), max(0, v.P05-passed), max(0, v.P95-passed), ok
 }

@@ -89,7 +89,7 @@ func (r *run) predicted() ([]byte, error) {
 	if err != nil || rows == nil {
 		return nil, err
 	}
-	rows = forecast.Whole(rows)
+	rows = forecast.RoundRows(rows)
 	every := max(1, len(rows)/maxPredicted)
 	columns := map[string][]*float64{}
 	for i := 0; i < len(rows); i += every {

@@ -88,8 +88,8 @@ func listed(c *cobra.Command, dirs, tags []string) ([]listedRun, error) {
 		if errors.Is(o.Err, folder.ErrNoRun) {
 			continue // it has been removed meanwhile
 		}
-		own := o.Notes().Tags
-		if slices.ContainsFunc(tags, func(tag string) bool { return !slices.Contains(own, tag) }) {
+		runTags := o.Notes().Tags
+		if slices.ContainsFunc(tags, func(tag string) bool { return !slices.Contains(runTags, tag) }) {
 			continue
 		}
 		r := listedRun{
@@ -109,7 +109,7 @@ func listed(c *cobra.Command, dirs, tags []string) ([]listedRun, error) {
 		}
 		if o.Config.Task != "" { // else it cannot be read
 			r.Name, r.Task, r.Schedule, r.Seed = o.Config.Name, o.Config.Task, o.Config.Schedule.Name(), o.Config.Seed
-			r.Tags = append(r.Tags, own...)
+			r.Tags = append(r.Tags, runTags...)
 		}
 		list = append(list, r)
 	}

@@ -38,7 +38,7 @@ type Measured struct {
 	Device    string            `json:"device"`
 	Network   calibrate.Network `json:"network"`
 	Transfers int               `json:"transfers"` // of all sizes
-	At        time.Time         `json:"at"`
+	Time      time.Time         `json:"at"`
 }
 
 // standardParams is the size of the model that travels where none is named: two chunks.

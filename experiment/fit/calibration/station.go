@@ -51,7 +51,7 @@ func (s *server) device(ctx context.Context, index int) (err error) {
 	defer func() { err = errors.Join(err, d.gateway.Close()) }()
 	err = d.serve(ctx)
 	if m := (*misbehaved)(nil); errors.As(err, &m) { // others are measured all the same
-		s.notice("Device %s is not measured: %s.", m.device, m.what)
+		s.notice("Device %s is not measured: %s.", m.device, m.problem)
 		s.failures[index] = err
 		err = nil
 	}
@@ -131,9 +131,9 @@ func (d *station) take(ctx context.Context) (err error) {
 var errSilent = errors.New("calibration: the device is silent")
 
 // misbehaved says that a device did what none of ours does.
-type misbehaved struct{ device, what string }
+type misbehaved struct{ device, problem string }
 
-func (m *misbehaved) Error() string { return "calibration: device " + m.device + ": " + m.what }
+func (m *misbehaved) Error() string { return "calibration: device " + m.device + ": " + m.problem }
 
 // measure has the device transfer models until its speeds are known.
 func (d *station) measure(ctx context.Context) (_ *Measured, err error) {
@@ -157,7 +157,7 @@ func (d *station) measure(ctx context.Context) (_ *Measured, err error) {
 		}
 		return all, nil
 	})
-	m.At = time.Now()
+	m.Time = time.Now()
 	return m, err
 }
 

@@ -11,16 +11,16 @@ import (
 )
 
 // OfConfig is what the devices of a run with this configuration would do.
-func OfConfig(c *config.Config, own calibrate.DeviceInput) (*calibrate.Subject, error) {
-	s, err := ofConfig(c, own)
+func OfConfig(c *config.Config, device calibrate.DeviceInput) (*calibrate.Subject, error) {
+	s, err := ofConfig(c, device)
 	if err == nil {
 		s.Steps = FirstSteps(c)
 	}
 	return s, err
 }
 
-func ofConfig(c *config.Config, own calibrate.DeviceInput) (*calibrate.Subject, error) {
-	s, err := stepping(c, own)
+func ofConfig(c *config.Config, device calibrate.DeviceInput) (*calibrate.Subject, error) {
+	s, err := stepping(c, device)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +37,7 @@ func ofConfig(c *config.Config, own calibrate.DeviceInput) (*calibrate.Subject, 
 }
 
 // stepping is what takes the run's local steps: a trainer or a model, with its minibatches.
-func stepping(c *config.Config, own calibrate.DeviceInput) (*calibrate.Subject, error) {
+func stepping(c *config.Config, device calibrate.DeviceInput) (*calibrate.Subject, error) {
 	batch := cmp.Or(c.Batch, 32) // 0: it fits the data, which are elsewhere
 	if !c.External() {
 		m, err := c.NewModel(learn.Samples{})
@@ -47,16 +47,16 @@ func stepping(c *config.Config, own calibrate.DeviceInput) (*calibrate.Subject, 
 				err,
 			)
 		}
-		return calibrate.SubjectOfRun(calibrate.SingleClientWelcome(c.Task, m, batch), own)
+		return calibrate.SubjectOfRun(calibrate.SingleClientWelcome(c.Task, m, batch), device)
 	}
-	own.Trainer = c.Trainer.Command
-	if own.Data == "" && !c.IsSynthetic() {
-		own.Data = c.Data.Path
+	device.Trainer = c.Trainer.Command
+	if device.Data == "" && !c.IsSynthetic() {
+		device.Data = c.Data.Path
 	}
-	if _, paper := c.Task.Paper(); own.Data != "" || !paper {
-		return calibrate.SubjectOfTrainer(batch, own), nil
+	if _, paper := c.Task.Paper(); device.Data != "" || !paper {
+		return calibrate.SubjectOfTrainer(batch, device), nil
 	}
-	s, err := calibrate.SubjectOfTask(c.Task, own)
+	s, err := calibrate.SubjectOfTask(c.Task, device)
 	if err != nil {
 		return nil, err
 	}

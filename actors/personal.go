@@ -26,8 +26,8 @@ type personal struct {
 
 // privatePart returns the slice of a model that holds the private values.
 func (s *personal) privatePart(model []float32) []float32 {
-	start := learn.Travels(s.model)
-	return model[start : start+s.model.Own()]
+	start := learn.Communicated(s.model)
+	return model[start : start+s.model.PersonalParams()]
 }
 
 // begin builds a client's model in s.shared from the round's model and the client's state. A nil
@@ -58,7 +58,7 @@ func (s *personal) Run(
 			return err
 		}
 		if w.Local != nil {
-			next := make([]float32, s.memory+s.model.Own()+1)
+			next := make([]float32, s.memory+s.model.PersonalParams()+1)
 			copy(next, memory)
 			copy(next[s.memory:], s.privatePart(s.shared))
 			// The last value tells this state from one of zeros alone, which stands for no state.
@@ -81,8 +81,8 @@ func (s *personal) task(ctx context.Context, a Assignment, memory []float32) (fi
 		return s.steps(ctx, a, memory)
 	}
 	k := a.LocalSteps
-	private := make([]float32, s.model.Own())
-	communicated := make([]float32, learn.Travels(s.model))
+	private := make([]float32, s.model.PersonalParams())
+	communicated := make([]float32, learn.Communicated(s.model))
 	a.LocalSteps = 1
 	for i := range k {
 		copy(private, s.privatePart(s.shared))
@@ -107,9 +107,9 @@ func (s *personal) task(ctx context.Context, a Assignment, memory []float32) (fi
 // steps takes local steps from s.shared, replaces it by the result, and returns what the steps
 // remember.
 func (s *personal) steps(ctx context.Context, a Assignment, memory []float32) (first float64, _ []float32, err error) {
-	s.model.Whole(s.full, s.shared)
+	s.model.ToModelOrder(s.full, s.shared)
 	first, memory, err = continueSteps(ctx, s.Steps, s.full, a, memory, s.memory)
-	s.model.Apart(s.shared, s.full)
+	s.model.FromModelOrder(s.shared, s.full)
 	return first, memory, err
 }
 
@@ -121,6 +121,6 @@ func (s *personal) Evaluate(
 	scores []learn.Score,
 ) (lossSum float64, err error) {
 	s.begin(model, measured.State)
-	s.model.Whole(s.full, s.shared)
+	s.model.ToModelOrder(s.full, s.shared)
 	return s.Steps.Evaluate(ctx, s.full, measured, scores)
 }

@@ -100,7 +100,7 @@ func (p *Problem) Memory() int {
 		return p.stepMemory() + s.Copy(p.Model.Params())
 	}
 	if m, ok := p.Model.(*learn.Personal); ok {
-		return p.stepMemory() + m.Own() + 1
+		return p.stepMemory() + m.PersonalParams() + 1
 	}
 	return p.stepMemory()
 }

@@ -163,7 +163,7 @@ func (s *goSteps) Run(
 			return err
 		}
 		w.Start(i)
-		keeper, hasMemory := s.stepper.(learn.Keeper)
+		keeper, hasMemory := s.stepper.(learn.StatefulStepper)
 		hasMemory = hasMemory && w.Local != nil
 		if hasMemory && w.Local[i] != nil {
 			keeper.Load(w.Local[i])

@@ -110,6 +110,6 @@ func forgets(o learn.Optimizer) bool {
 	if learn.Plain(o) || learn.MemoryOf(o, 1) > 0 {
 		return false
 	}
-	k, ok := o.Stepper(1).(learn.Keeper)
+	k, ok := o.Stepper(1).(learn.StatefulStepper)
 	return !ok || k.Memory() > 0
 }

@@ -134,7 +134,7 @@ func NewTrainer(p Problem) (*Trainer, error) {
 		problem:      p,
 		params:       p.Model.Params(),
 		trainable:    p.Model.Trainable(),
-		communicated: learn.Travels(p.Model),
+		communicated: learn.Communicated(p.Model),
 		collusions:   map[int]collusion{},
 	}
 	t.client = p.Algorithm.Client(t.trainable)

@@ -59,18 +59,18 @@ The exit status is 3 where --expect or the key expect is missed.`,
 			}
 			show := cli.NewDisplay(c)
 			o := f.study(show, server)
-			if !plan.Single() {
+			if !plan.IsSingle() {
 				o.Progress = func(p study.Progress) { show.Show(statusOfStudy(p)) }
 			}
 			result, err := p.compare(c.Context(), plan, o)
 			show.Close()
 			if err != nil {
-				return cli.Interruption(c.Context(), err, plan.Out+sameCommand)
+				return cli.Interruption(c.Context(), err, plan.Folder+sameCommand)
 			}
 			if err := cli.Print(c, result, result.Write); err != nil {
 				return err
 			}
-			page, err := keep(plan.Out, result)
+			page, err := keep(plan.Folder, result)
 			if err != nil {
 				return err
 			}
@@ -124,7 +124,7 @@ func (f *sweepFlags) add(c *cobra.Command) {
 	s.IntVar(&f.seeds, "seeds", 1, seedsUsage)
 	cli.InRange(c, "seeds", 1, maxSeeds)
 	s.Float64Var(&f.until.Half, "until", 0, "add seeds until the difference in how runs end is known to ± so much, by Stein's two stages, the first of --seeds, at least 5")
-	s.IntVar(&f.until.Most, "until-seeds", 100, "seeds at most with --until")
+	s.IntVar(&f.until.MaxSeeds, "until-seeds", 100, "seeds at most with --until")
 	cli.Complete(c, "grid", assignments)
 	s.StringVar(&f.figure, "figure", "", "draw the sweep against its first --grid, as .svg or .png")
 }
@@ -133,11 +133,11 @@ func (f *sweepFlags) add(c *cobra.Command) {
 // runs. A grid over the kinds of schedule takes the place of --schedules.
 func (f *sweepFlags) apply(c *cobra.Command, p *study.Plan) error {
 	if !(f.until.Half >= 0) ||
-		f.until.Half > 0 && (f.until.Most < 2 || f.until.Most > 1000) {
+		f.until.Half > 0 && (f.until.MaxSeeds < 2 || f.until.MaxSeeds > 1000) {
 		return fmt.Errorf(
 			"--until %g, --until-seeds %d: want a width of 0 or more and 2 to 1000 seeds",
 			f.until.Half,
-			f.until.Most,
+			f.until.MaxSeeds,
 		)
 	}
 	p.Seeds = f.seeds
@@ -181,10 +181,10 @@ func (f *flags) studyPlan(
 	p = study.Plan{
 		Load:      func(sets ...string) (config.Config, error) { return f.read(c, sets...) },
 		Schedules: schedules.list,
-		Out:       loaded.Out,
+		Folder:    loaded.Out,
 	}
-	if p.Out == standardFolder(loaded, "") && !f.toldOut(c) {
-		p.Out += suffix
+	if p.Folder == standardFolder(loaded, "") && !f.toldOut(c) {
+		p.Folder += suffix
 	}
 	if err = wide.apply(c, &p); err == nil {
 		schedules.list = p.Schedules

@@ -75,7 +75,7 @@ With --nats hosts (fedpace host) do the runs, to the same bits.`,
 		false,
 		"train nothing: Table 4's cells that need no loss, in less than a minute",
 	)
-	s.StringVarP(&f.plan.Out, "out", "o", f.plan.Out, "folder of the runs, tables and figures")
+	s.StringVarP(&f.plan.Folder, "out", "o", f.plan.Folder, "folder of the runs, tables and figures")
 	s.StringArrayVar(&f.curveDirs, "from", nil, "only print tables and draw figures from the CSV files in this `DIR`; repeated, the runs of the others are added to the first")
 	s.BoolVar(
 		&f.verdicts,
@@ -135,7 +135,7 @@ func (f *paperFlags) run(c *cobra.Command) error {
 	); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(f.plan.Out, 0o777); err != nil {
+	if err := os.MkdirAll(f.plan.Folder, 0o777); err != nil {
 		return err
 	}
 	show := cli.NewDisplay(c)
@@ -147,7 +147,7 @@ func (f *paperFlags) run(c *cobra.Command) error {
 			Place:     run.Place{NATS: f.server},
 			Callbacks: run.Callbacks{Notice: show.Notice},
 		},
-		Beside:   f.parallel,
+		Parallel: f.parallel,
 		Progress: func(p study.Progress) { show.Show(statusOfStudy(p)) },
 		Done: func() error {
 			_, err := f.keep(cells)
@@ -171,13 +171,13 @@ func (f *paperFlags) run(c *cobra.Command) error {
 	}
 	show.Close()
 	if err != nil {
-		return cli.Interruption(c.Context(), err, f.plan.Out+sameCommand)
+		return cli.Interruption(c.Context(), err, f.plan.Folder+sameCommand)
 	}
 	curves, err := f.keep(cells)
 	if err != nil {
 		return err
 	}
-	return results(w, f.plan.Out, curves)
+	return results(w, f.plan.Folder, curves)
 }
 
 func (f *paperFlags) cells() ([]study.Cell, error) {
@@ -217,7 +217,7 @@ func (f *paperFlags) keep(cells []study.Cell) ([]paper.Curve, error) {
 	if err != nil {
 		return nil, err
 	}
-	return curves, errors.Join(paper.Write(f.plan.Out, curves), paper.Draw(f.plan.Out, curves))
+	return curves, errors.Join(paper.Write(f.plan.Folder, curves), paper.Draw(f.plan.Folder, curves))
 }
 
 // results prints what was learned, and where the figures are.

@@ -32,7 +32,7 @@ func statusOf(p run.Progress) cli.Status {
 	if !math.IsNaN(p.WindowLoss) { // the mean of the window, as in the summary
 		s.Add(2, "loss %.3f", p.WindowLoss)
 	}
-	if v := p.Quality.Of(p.ValidationLoss, p.Metrics); !math.IsNaN(v) {
+	if v := p.Quality.ValueIn(p.ValidationLoss, p.Metrics); !math.IsNaN(v) {
 		s.Add(2, "%s %.3f", metric.Title(p.Quality.Name), v)
 	}
 	if p.InRound >= time.Second && !p.Done {

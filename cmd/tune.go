@@ -39,9 +39,9 @@ was interrupted.`,
 			result, err := tune.Make(c.Context(), plan, o)
 			show.Close()
 			if err != nil {
-				return cli.Interruption(c.Context(), err, plan.Out+sameCommand)
+				return cli.Interruption(c.Context(), err, plan.Folder+sameCommand)
 			}
-			if err := result.Save(plan.Out); err != nil {
+			if err := result.Save(plan.Folder); err != nil {
 				return err
 			}
 			return cli.PrintWith(
@@ -49,8 +49,8 @@ was interrupted.`,
 				result,
 				result.Write,
 				"To run it: fedpace run --config %s\nThe grid as a picture: %s\n",
-				filepath.Join(plan.Out, tune.ConfigFile),
-				filepath.Join(plan.Out, tune.FigureFile),
+				filepath.Join(plan.Folder, tune.ConfigFile),
+				filepath.Join(plan.Folder, tune.FigureFile),
 			)
 		},
 	}

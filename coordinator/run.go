@@ -132,8 +132,8 @@ func (d *driver) openDevices(ctx context.Context) (*realdevices.Devices, error) 
 	run := realdevices.Run{
 		Name:      c.Run,
 		First:     c.Round.Clients,
-		Params:    learn.Travels(c.Learning.Model),
-		Frozen:    c.Learning.Model.Params() - learn.Travels(c.Learning.Model),
+		Params:    learn.Communicated(c.Learning.Model),
+		Frozen:    c.Learning.Model.Params() - learn.Communicated(c.Learning.Model),
 		Trainable: c.Learning.Model.Trainable(),
 		Spec:      c.Learning.Spec,
 		Selects:   registry.NeedsOf(c.Round.Select).Samples,

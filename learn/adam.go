@@ -75,20 +75,20 @@ func (a *adam) Start() {
 func (a *adam) Memory() int { return 2*len(a.mean) + 4 }
 
 func (a *adam) Save(dst []float32) {
-	rest := dst[copy(dst, a.mean):]
-	rest = rest[copy(rest, a.square):]
+	unfilled := dst[copy(dst, a.mean):]
+	unfilled = unfilled[copy(unfilled, a.square):]
 	for i, power := range []float64{a.power1, a.power2} {
 		bits := math.Float64bits(power)
-		rest[2*i] = math.Float32frombits(uint32(bits))
-		rest[2*i+1] = math.Float32frombits(uint32(bits >> 32))
+		unfilled[2*i] = math.Float32frombits(uint32(bits))
+		unfilled[2*i+1] = math.Float32frombits(uint32(bits >> 32))
 	}
 }
 
 func (a *adam) Load(src []float32) {
-	rest := src[copy(a.mean, src):]
-	rest = rest[copy(a.square, rest):]
+	unread := src[copy(a.mean, src):]
+	unread = unread[copy(a.square, unread):]
 	for i, power := range []*float64{&a.power1, &a.power2} {
-		*power = math.Float64frombits(uint64(math.Float32bits(rest[2*i])) | uint64(math.Float32bits(rest[2*i+1]))<<32)
+		*power = math.Float64frombits(uint64(math.Float32bits(unread[2*i])) | uint64(math.Float32bits(unread[2*i+1]))<<32)
 	}
 }
 

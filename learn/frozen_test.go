@@ -29,8 +29,8 @@ func TestFrozenLayersAreLeftAlone(t *testing.T) {
 		for _, text := range frozenLayers {
 			m, whole := parse(t, "layers:"+text), parse(t, "layers:"+strings.ReplaceAll(text, ",frozen", ""))
 			n := m.Trainable()
-			if n >= m.Params() || Travels(m) != n || m.Params() != whole.Params() || Travels(whole) != whole.Trainable() {
-				t.Errorf("%s: %d of %d parameters train, %d travel", m, n, m.Params(), Travels(m))
+			if n >= m.Params() || Communicated(m) != n || m.Params() != whole.Params() || Communicated(whole) != whole.Trainable() {
+				t.Errorf("%s: %d of %d parameters train, %d travel", m, n, m.Params(), Communicated(m))
 			}
 			from := map[string]int{} // in the whole model
 			for _, x := range whole.Tensors() {

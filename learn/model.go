@@ -39,9 +39,9 @@ type ModelInfo interface {
 	Metrics() []Metric
 }
 
-// Travels is how many of a model's parameters, from the first on, a task transfers. Those
+// Communicated is how many of a model's parameters, from the first on, a task transfers. Those
 // behind them are frozen: they never change.
-func Travels(m ModelInfo) int {
+func Communicated(m ModelInfo) int {
 	if f, ok := m.(interface{ Frozen() int }); ok {
 		return m.Params() - f.Frozen()
 	}
@@ -64,7 +64,7 @@ type Model interface {
 type Architecture interface {
 	// Model makes the model. The samples give the sizes that the architecture
 	// leaves open.
-	Model(of Samples) (Model, error)
+	Model(samples Samples) (Model, error)
 }
 
 // Models are the architectures that a configuration and messages can name.
@@ -100,8 +100,8 @@ func (m *model) add(i int, name string, start network.Init, shape ...int) {
 	m.params += t.Len()
 }
 
-func newModel(name string, of Samples) *model {
-	return &model{name: name, samples: of, metrics: network.MetricsOf(of)}
+func newModel(name string, samples Samples) *model {
+	return &model{name: name, samples: samples, metrics: network.MetricsOf(samples)}
 }
 
 func (m *model) String() string    { return m.name }

@@ -27,9 +27,9 @@ func NameOf(a Architecture) string {
 }
 
 func Parse(name string) (m Model, err error) {
-	a, of, err := architecture(name)
+	a, samples, err := architecture(name)
 	if err == nil {
-		m, err = a.Model(of)
+		m, err = a.Model(samples)
 	}
 	if err == nil && m.String() != name { // equal models have equal names
 		err = fmt.Errorf("its shortest form is %s", m)
@@ -131,25 +131,25 @@ func layersText(layers []network.Layer) string {
 func component(entry any, text string) (any, error) {
 	v := reflect.New(reflect.TypeOf(entry)).Elem()
 	all := fields(v.Type())
-	rest := split(text)
-	if f := v.FieldByName(frozenField); f.IsValid() && len(rest) > 0 && rest[len(rest)-1] == frozen {
+	unread := split(text)
+	if f := v.FieldByName(frozenField); f.IsValid() && len(unread) > 0 && unread[len(unread)-1] == frozen {
 		f.SetBool(true)
-		rest = rest[:len(rest)-1]
+		unread = unread[:len(unread)-1]
 	}
 	for i, f := range all {
 		n := 1
 		if open(all[i:]) {
-			n = len(rest) - len(all[i+1:])
+			n = len(unread) - len(all[i+1:])
 		}
-		if n < 1 || n > len(rest) {
+		if n < 1 || n > len(unread) {
 			return nil, wanted(text, all)
 		}
-		if err := read(v.FieldByIndex(f.Index).Addr().Interface(), strings.Join(rest[:n], ",")); err != nil {
+		if err := read(v.FieldByIndex(f.Index).Addr().Interface(), strings.Join(unread[:n], ",")); err != nil {
 			return nil, registry.Below(key(f), err)
 		}
-		rest = rest[n:]
+		unread = unread[n:]
 	}
-	if len(rest) > 0 {
+	if len(unread) > 0 {
 		return nil, wanted(text, all)
 	}
 	return v.Interface(), registry.Check(v.Interface())
@@ -169,8 +169,8 @@ func key(f reflect.StructField) string {
 }
 
 // read sets a field.
-func read(to any, text string) error {
-	switch to := to.(type) {
+func read(field any, text string) error {
+	switch to := field.(type) {
 	case *[]int:
 		for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ',' || r == 'x' }) {
 			var n int
@@ -207,7 +207,7 @@ func split(text string) (words []string) {
 		return nil
 	}
 	depth := 0
-	from := 0
+	start := 0
 	for i, r := range text {
 		switch r {
 		case '(', '[':
@@ -216,53 +216,53 @@ func split(text string) (words []string) {
 			depth--
 		case ',':
 			if depth == 0 {
-				words = append(words, text[from:i])
-				from = i + 1
+				words = append(words, text[start:i])
+				start = i + 1
 			}
 		}
 	}
-	return append(words, text[from:])
+	return append(words, text[start:])
 }
 
-func samplesText(of Samples) string {
-	text := fmt.Sprintf("values=%d", of.Features)
+func samplesText(samples Samples) string {
+	text := fmt.Sprintf("values=%d", samples.Features)
 	switch {
-	case of.Input == Tokens:
-		text = fmt.Sprintf("tokens=%dx%d", of.Features, of.Vocabulary)
-	case of.Input == Sparse:
-		text = fmt.Sprintf("words=%d", of.Features)
-	case of.Image != [3]int{}:
-		text = fmt.Sprintf("image=%dx%dx%d", of.Image[0], of.Image[1], of.Image[2])
+	case samples.Input == Tokens:
+		text = fmt.Sprintf("tokens=%dx%d", samples.Features, samples.Vocabulary)
+	case samples.Input == Sparse:
+		text = fmt.Sprintf("words=%d", samples.Features)
+	case samples.Image != [3]int{}:
+		text = fmt.Sprintf("image=%dx%dx%d", samples.Image[0], samples.Image[1], samples.Image[2])
 	}
-	if of.Targets > 0 {
-		return fmt.Sprintf("%s,targets=%d", text, of.Targets)
+	if samples.Targets > 0 {
+		return fmt.Sprintf("%s,targets=%d", text, samples.Targets)
 	}
-	return fmt.Sprintf("%s,classes=%d", text, of.Classes)
+	return fmt.Sprintf("%s,classes=%d", text, samples.Classes)
 }
 
 // samplesOf reads what samplesText writes. Their sizes are not checked.
-func samplesOf(text string) (of Samples, err error) {
-	is := func(format string, to ...any) bool {
-		_, err := fmt.Sscanf(text, format, to...)
+func samplesOf(text string) (samples Samples, err error) {
+	matches := func(format string, fields ...any) bool {
+		_, err := fmt.Sscanf(text, format, fields...)
 		return err == nil
 	}
-	switch image := &of.Image; {
-	case is("values=%d,", &of.Features):
-	case is("image=%dx%dx%d,", &image[0], &image[1], &image[2]):
-		of.Features = int(network.Product(image[:]...))
-	case is("words=%d,", &of.Features):
-		of.Input = Sparse
-	case is("tokens=%dx%d,", &of.Features, &of.Vocabulary):
-		of.Input = Tokens
+	switch image := &samples.Image; {
+	case matches("values=%d,", &samples.Features):
+	case matches("image=%dx%dx%d,", &image[0], &image[1], &image[2]):
+		samples.Features = int(network.Product(image[:]...))
+	case matches("words=%d,", &samples.Features):
+		samples.Input = Sparse
+	case matches("tokens=%dx%d,", &samples.Features, &samples.Vocabulary):
+		samples.Input = Tokens
 	default:
-		return of, fmt.Errorf(
+		return samples, fmt.Errorf(
 			"%.40q does not begin with values=N, image=CxHxW, words=N or tokens=LENGTHxVOCABULARY",
 			text,
 		)
 	}
 	_, text, _ = strings.Cut(text, ",")
-	if !is("classes=%d", &of.Classes) && !is("targets=%d", &of.Targets) {
+	if !matches("classes=%d", &samples.Classes) && !matches("targets=%d", &samples.Targets) {
 		err = fmt.Errorf("%.40q is not classes=N or targets=N", text)
 	}
-	return of, err
+	return samples, err
 }

@@ -26,8 +26,8 @@ type Stepper interface {
 	Step(params, gradient []float32, rate float32)
 }
 
-// Keeper is a stepper whose memory can be carried from a client's task to its next.
-type Keeper interface {
+// StatefulStepper is a stepper whose memory can be carried from a client's task to its next.
+type StatefulStepper interface {
 	Stepper
 	// Memory is so many values: as many for each parameter, and some for all.
 	Memory() int
@@ -52,8 +52,8 @@ func MemoryOf(o Optimizer, params int) int {
 	if o == nil || !registry.NeedsOf(o).ClientState {
 		return 0
 	}
-	all := o.Stepper(0).(Keeper).Memory()
-	return all + params*(o.Stepper(1).(Keeper).Memory()-all)
+	all := o.Stepper(0).(StatefulStepper).Memory()
+	return all + params*(o.Stepper(1).(StatefulStepper).Memory()-all)
 }
 
 // Plain reports whether an optimizer takes plain steps of SGD, x ← x − η g, as nil does.

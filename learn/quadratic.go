@@ -55,14 +55,14 @@ type quadraticWork struct {
 func (w *quadraticWork) sample(params []float32, b *Batch, i int) (loss float64) {
 	n := len(w.sum)
 	row := b.X[i*3*n:][:3*n]
-	at := row[:n]
+	centre := row[:n]
 	a := row[n : 2*n]
 	v := row[2*n:]
 	u := w.u[:n]
 	sum := w.sum[:n]
 	along := 0.0
 	for j, x := range params[:n] {
-		u[j] = float64(x) - float64(at[j])
+		u[j] = float64(x) - float64(centre[j])
 		along += float64(float64(v[j]) * u[j])
 	}
 	back := 0.0

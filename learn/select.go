@@ -42,19 +42,19 @@ func SelectKernel(class string) (Kernel, error) {
 			return Kernel{isa}, nil
 		}
 	}
-	var here []string
+	var classes []string
 	for _, isa := range list {
-		here = append(here, isa.Class())
+		classes = append(classes, isa.Class())
 	}
-	has := strings.Join(slices.Compact(here), ", ")
-	what, known := needs[class]
-	if !known {
-		return Kernel{}, fmt.Errorf("%q is not a kernel class (here: %s)", class, has)
+	available := strings.Join(slices.Compact(classes), ", ")
+	requirement, isClass := needs[class]
+	if !isClass {
+		return Kernel{}, fmt.Errorf("%q is not a kernel class (here: %s)", class, available)
 	}
 	if limit := os.Getenv(KernelVariable); limit != "" {
-		has += ", to which " + KernelVariable + "=" + limit + " limits it"
+		available += ", to which " + KernelVariable + "=" + limit + " limits it"
 	}
-	return Kernel{}, fmt.Errorf("%s needs %s, and this machine has %s", class, what, has)
+	return Kernel{}, fmt.Errorf("%s needs %s, and this machine has %s", class, requirement, available)
 }
 
 // KernelVariable names the environment variable that limits a process to one
@@ -71,18 +71,18 @@ func limited(limit string) ([]kernel.ISA, error) {
 	if limit == "" {
 		return all, nil
 	}
-	kept := slices.DeleteFunc(slices.Clone(all), func(isa kernel.ISA) bool {
+	allowed := slices.DeleteFunc(slices.Clone(all), func(isa kernel.ISA) bool {
 		return isa != kernel.Go && isa.String() != limit && isa.Class() != limit
 	})
-	if len(kept) == 1 && limit != kernel.Go.String() {
-		return kept, fmt.Errorf(
+	if len(allowed) == 1 && limit != kernel.Go.String() {
+		return allowed, fmt.Errorf(
 			"%s: this machine has no instructions %q (here: %s)",
 			KernelVariable,
 			limit,
 			strings.Trim(fmt.Sprint(all), "[]"),
 		)
 	}
-	return kept, nil
+	return allowed, nil
 }
 
 // fastest are the instructions of what is the same in all classes. An error of usable

@@ -25,12 +25,12 @@ func (a Sequential) Validate() error {
 	return nil
 }
 
-func (a Sequential) Model(of Samples) (Model, error) {
-	list, err := network.Fit(a.Layers, of)
+func (a Sequential) Model(samples Samples) (Model, error) {
+	list, err := network.Fit(a.Layers, samples)
 	if err != nil {
 		return nil, err
 	}
-	name := fmt.Sprintf("layers:%s;%s", samplesText(of), layersText(list))
+	name := fmt.Sprintf("layers:%s;%s", samplesText(samples), layersText(list))
 	if len(name) > maxName {
 		return nil, fmt.Errorf(
 			"a list of layers whose name takes %d bytes is too long (at most %d)",
@@ -38,17 +38,17 @@ func (a Sequential) Model(of Samples) (Model, error) {
 			maxName,
 		)
 	}
-	return sequential(name, of, list)
+	return sequential(name, samples, list)
 }
 
 // sequential makes a model of layers, which it holds to each other and to the samples. names
 // are the layers' where their numbers would not do; their parameters go by them.
-func sequential(name string, of Samples, list []network.Layer, names ...string) (Model, error) {
-	if _, err := network.Fit(list, of); err != nil {
+func sequential(name string, samples Samples, list []network.Layer, names ...string) (Model, error) {
+	if _, err := network.Fit(list, samples); err != nil {
 		return nil, err
 	}
-	m := newModel(name, of)
-	all := network.ParametersOf(list, network.ShapeOf(of), names...)
+	m := newModel(name, samples)
+	all := network.ParametersOf(list, network.ShapeOf(samples), names...)
 	for _, frozen := range []bool{false, true} {
 		for i, p := range all {
 			if p.Frozen == frozen {
@@ -61,7 +61,7 @@ func sequential(name string, of Samples, list []network.Layer, names ...string) 
 	}
 	m.frozen += m.params
 	m.arithmetic = func(maxBatch int, isa kernel.ISA) network.Arithmetic {
-		return network.New(list, of, m.Trainable(), m.params, maxBatch, isa)
+		return network.New(list, samples, m.Trainable(), m.params, maxBatch, isa)
 	}
 	return m, nil
 }

@@ -248,7 +248,9 @@ func metricColumn(i int, name string) Column {
 		Metric:   "-",
 		Tag:      name + "/validation",
 		Title:    "Validation " + name,
-		Get:      func(r *round.Report) Number { return optional(r.Evaluated, Number{Float: metric.At(r.Metrics, i)}) },
+		Get: func(r *round.Report) Number {
+			return optional(r.Evaluated, Number{Float: metric.ValueAt(r.Metrics, i)})
+		},
 		Set: func(r *round.Report, v Number) {
 			for len(r.Metrics) <= i {
 				r.Metrics = append(r.Metrics, math.NaN())

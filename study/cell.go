@@ -38,9 +38,9 @@ type Cell struct {
 	Begun    bool   // its folder holds a part of it, from which it is resumed
 	measured        // of a comparison
 
-	name string   // of its run on a server; empty: as in Config
-	anew bool     // its folder holds a run that is replaced
-	tags []string // of the run in its folder
+	name     string   // of its run on a server; empty: as in Config
+	replaced bool     // its folder holds a run that is replaced
+	tags     []string // of the run in its folder
 }
 
 func (c *Cell) Run() *folder.Run { return &folder.Run{Dir: c.Config.Out, Config: c.Config} }
@@ -116,10 +116,10 @@ func alike(mine config.Config, run *folder.Run, exact bool) (_ config.Config, er
 			return mine, err
 		}
 	}
-	own := mine.Evaluate.Metric == (config.Metric{}) && found.Evaluate.Metric.Name == ownMetric(run)
+	isDefault := mine.Evaluate.Metric == (config.Metric{}) && found.Evaluate.Metric.Name == ownMetric(run)
 	loss := mine.Evaluate.Metric == (config.Metric{Name: metric.Loss}) &&
 		found.Evaluate.Metric == (config.Metric{Name: metric.Loss, Better: metric.Lower})
-	if own || loss {
+	if isDefault || loss {
 		mine.Evaluate.Metric = found.Evaluate.Metric
 	}
 	t := mine.Theory
@@ -175,23 +175,23 @@ func (c *Cell) takeMetric() error {
 // find looks for the cells' runs: in their own folders, and in the others of the study, where
 // another command may have played the same. It returns how many are complete, and how many keep other
 // tags than they are asked to have.
-func find(ctx context.Context, out string, cells []Cell, o *Options) (done, kept int, err error) {
-	f := finder{others: sync.OnceValues(func() (map[string][]string, error) { return index(out) }), force: o.Run.Force}
+func find(ctx context.Context, dir string, cells []Cell, o *Options) (done, keptTags int, err error) {
+	f := finder{index: sync.OnceValues(func() (map[string][]string, error) { return index(dir) }), force: o.Run.Force}
 	for i := range cells {
 		c := &cells[i]
 		c.Begun = false
 		c.Reused = false
 		c.Diverged = ""
-		c.anew = false
-		there, s, err := f.find(ctx, c)
+		c.replaced = false
+		found, s, err := f.find(ctx, c)
 		switch {
 		case err != nil:
 			return 0, 0, err
-		case there && o.Whole != nil && !o.Whole(c):
-			c.anew = true
+		case found && o.IsWhole != nil && !o.IsWhole(c):
+			c.replaced = true
 		case s == nil:
-			c.Begun = there
-			if before, err := folder.ReadSummary(c.Run().Path(folder.SummaryFile)); there &&
+			c.Begun = found
+			if before, err := folder.ReadSummary(c.Run().Path(folder.SummaryFile)); found &&
 				err == nil &&
 				o.Until > 0 &&
 				before.VirtualSeconds >= o.Until {
@@ -207,10 +207,10 @@ func find(ctx context.Context, out string, cells []Cell, o *Options) (done, kept
 		if len(c.Config.Tags) > 0 &&
 			(c.Begun || c.Reused) &&
 			!slices.Equal(c.tags, c.Config.Tags) {
-			kept++
+			keptTags++
 		}
 	}
-	return done, kept, nil
+	return done, keptTags, nil
 }
 
 // Limits of the runs that a study's folder is searched for.
@@ -247,25 +247,25 @@ func index(out string) (map[string][]string, error) {
 // finder finds the folders of cells' runs.
 type finder struct {
 	trainers problem.Trainers
-	others   func() (map[string][]string, error) // the study's folders by what their runs compute, see index
+	index    func() (map[string][]string, error) // the study's folders by what their runs compute, see index
 	force    bool
 }
 
 // find reports whether there is a cell's run, with its summary if it is complete: in the cell's
 // folder, or in another one of the study, which then is the cell's. Another run in its own folder is
 // an error unless it may be replaced.
-func (f *finder) find(ctx context.Context, c *Cell) (there bool, s *folder.Summary, err error) {
+func (f *finder) find(ctx context.Context, c *Cell) (found bool, s *folder.Summary, err error) {
 	if folder.HoldsRun(c.Config.Out) == nil {
-		s, other, err := f.look(ctx, c, c.Config.Out, false)
+		s, difference, err := f.look(ctx, c, c.Config.Out, false)
 		switch {
-		case err != nil || other == nil:
-			return other == nil, s, err
+		case err != nil || difference == nil:
+			return difference == nil, s, err
 		case !f.force:
 			return false, nil, fmt.Errorf(
 				"%s: %w, %w (choose another folder with --out, or replace the run with --force)",
 				c.Config.Out,
 				folder.ErrHoldsRun,
-				other,
+				difference,
 			)
 		}
 	}
@@ -273,16 +273,16 @@ func (f *finder) find(ctx context.Context, c *Cell) (there bool, s *folder.Summa
 	if err != nil {
 		return false, nil, err
 	}
-	folders, err := f.others()
+	folders, err := f.index()
 	if err != nil {
 		return false, nil, err
 	}
 	for _, dir := range folders[id] {
-		s, other, err := f.look(ctx, c, dir, true)
+		s, difference, err := f.look(ctx, c, dir, true)
 		if err != nil {
 			return false, nil, fmt.Errorf("%s: %w", c.Name, err)
 		}
-		if other == nil {
+		if difference == nil {
 			c.Config.Out = dir
 			return true, s, nil
 		}
@@ -292,7 +292,7 @@ func (f *finder) find(ctx context.Context, c *Cell) (there bool, s *folder.Summa
 
 // look says whether the run in a folder is the cell's, with its summary if it is complete, or else
 // what it is: of another configuration, or of a trainer that has changed.
-func (f *finder) look(ctx context.Context, c *Cell, dir string, exact bool) (s *folder.Summary, other, err error) {
+func (f *finder) look(ctx context.Context, c *Cell, dir string, exact bool) (s *folder.Summary, difference, err error) {
 	found, err := folder.Open(dir)
 	if err != nil { // it is of another version, say
 		return nil, errors.New("which is of another configuration"), nil
@@ -308,8 +308,8 @@ func (f *finder) look(ctx context.Context, c *Cell, dir string, exact bool) (s *
 	if s, err = folder.Completed(dir); err != nil || s == nil {
 		return nil, nil, err
 	}
-	other, err = f.trainers.Difference(ctx, c.Config, s)
-	return s, other, err
+	difference, err = f.trainers.Difference(ctx, c.Config, s)
+	return s, difference, err
 }
 
 // named is the configuration as the cell is played.
@@ -331,7 +331,7 @@ func (c *Cell) play(ctx context.Context, o run.Options) (err error) {
 		c.Summary = r.Summary
 	}
 	if !c.Begun || errors.Is(err, checkpoint.ErrDamaged) {
-		o.Force = o.Force || c.Begun || c.anew
+		o.Force = o.Force || c.Begun || c.replaced
 		c.Summary, err = run.Run(ctx, mine, o)
 	}
 	switch {

@@ -44,15 +44,15 @@ type Comparison struct {
 func Run(ctx context.Context, p Plan, o Options) (*Comparison, error) {
 	o.leaves = Files
 	if u := &p.Until; u.Half > 0 {
-		p.Seeds = max(p.Seeds, min(fewest, u.Most))
+		p.Seeds = max(p.Seeds, min(fewest, u.MaxSeeds))
 	}
 	r, err := p.compare(ctx, o)
 	if err != nil {
 		return nil, err
 	}
 	o.leaves = nil
-	if enough := r.enough(o.Run.Notify); enough > p.Seeds {
-		p.Seeds, p.Until.first = enough, p.Seeds
+	if seeds := r.seedsNeeded(o.Run.Notify); seeds > p.Seeds {
+		p.Seeds, p.Until.first = seeds, p.Seeds
 		if r, err = p.compare(ctx, o); err != nil {
 			return nil, err
 		}
@@ -84,8 +84,8 @@ func (p *Plan) compare(ctx context.Context, o Options) (*Comparison, error) {
 	if !slices.ContainsFunc(cells, func(c Cell) bool { return c.Schedule == schedule.Fixed }) {
 		r.Reference = cells[0].Schedule
 	}
-	if p.Single() {
-		o.Beside = 1
+	if p.IsSingle() {
+		o.Parallel = 1
 	}
 	if err := Play(ctx, filepath.Dir(cells[0].Config.Out), cells, o); errors.Is(err, context.Canceled) {
 		return nil, err
@@ -100,7 +100,7 @@ func (p *Plan) compare(ctx context.Context, o Options) (*Comparison, error) {
 func (r *Comparison) Write(w io.Writer) error {
 	text := bufio.NewWriter(w)
 	t := r.Table()
-	if !r.Plan.Single() {
+	if !r.Plan.IsSingle() {
 		if err := t.Write(text); err != nil {
 			return err
 		}
@@ -108,11 +108,11 @@ func (r *Comparison) Write(w io.Writer) error {
 		return err
 	}
 	for _, c := range r.Runs {
-		if r.Plan.Single() && c.Diverged != "" {
+		if r.Plan.IsSingle() && c.Diverged != "" {
 			fmt.Fprintf(text, "\n%s came to no end: %s.\n", c.Schedule, c.Diverged)
 		}
 	}
-	if r.Plan.Single() && len(r.Runs) > 0 && r.Runs[0].Summary.Data != nil {
+	if r.Plan.IsSingle() && len(r.Runs) > 0 && r.Runs[0].Summary.Data != nil {
 		fmt.Fprintf(text, "\nData: %s.\n", *r.Runs[0].Summary.Data)
 	}
 	if err := t.writeDifferences(text); err != nil {
@@ -145,17 +145,17 @@ func (r *Comparison) writeTimes(w io.Writer) {
 
 // writeWindows says of which schedules the loss that they read is a mean over too many rounds.
 func (r *Comparison) writeWindows(w io.Writer) {
-	said := map[string]bool{}
+	noted := map[string]bool{}
 	for i := range r.Runs {
 		c := &r.Runs[i]
 		s := &c.Config.Schedule
 		long := s.TooLong(c.Summary.Rounds)
-		if said[c.Schedule] ||
+		if noted[c.Schedule] ||
 			long == "" ||
 			!schedule.NeedsOf(s.K, s.Setup()).Losses && !schedule.NeedsOf(s.Eta, s.Setup()).Losses {
 			continue
 		}
-		said[c.Schedule] = true
+		noted[c.Schedule] = true
 		fmt.Fprintf(w, "\n%s reads a loss that is a %s.\n", c.Schedule, long)
 	}
 }
@@ -174,19 +174,19 @@ func (r *Comparison) ended() (list []*Cell) {
 func (r *Comparison) columns() table.Columns[*Cell] {
 	names := shownBest(r.Runs)
 	columns := table.Columns[*Cell]{{Title: "schedule", Text: func(c *Cell) string { return c.Schedule }}}
-	list := []quantity{{title: "training loss", of: func(c *Cell) float64 { return c.TailLoss }}}
+	list := []quantity{{title: "training loss", value: func(c *Cell) float64 { return c.TailLoss }}}
 	for i, name := range names {
 		if i == 0 {
 			list = append(
 				list,
-				quantity{title: "tail " + metric.Title(name), of: func(c *Cell) float64 { return c.Tail }},
+				quantity{title: "tail " + metric.Title(name), value: func(c *Cell) float64 { return c.Tail }},
 			)
 		}
 		list = append(
 			list,
 			quantity{
 				title: "best " + metric.Title(name),
-				of:    func(c *Cell) float64 { return metrics.Value(c.Summary.Metric(name).Best) },
+				value: func(c *Cell) float64 { return metrics.Value(c.Summary.Metric(name).Best) },
 			},
 		)
 	}
@@ -194,7 +194,7 @@ func (r *Comparison) columns() table.Columns[*Cell] {
 	for _, q := range append(list, fairness(names[:min(1, len(names))], r.Runs)...) {
 		columns = append(
 			columns,
-			table.Column[*Cell]{Title: q.title, Text: func(c *Cell) string { return human.Fixed(q.of(c)) }},
+			table.Column[*Cell]{Title: q.title, Text: func(c *Cell) string { return human.Fixed(q.value(c)) }},
 		)
 	}
 	return append(columns, table.Columns[*Cell]{
@@ -217,7 +217,7 @@ func (r *Comparison) columns() table.Columns[*Cell] {
 // MarshalJSON writes the comparison as one object: what every schedule came to, as in its
 // summary.json, and when it first had the level to reach; or the rows of the table.
 func (r *Comparison) MarshalJSON() ([]byte, error) {
-	if !r.Plan.Single() {
+	if !r.Plan.IsSingle() {
 		t := r.Table()
 		t.expected = r.Expected()
 		return t.MarshalJSON()

@@ -98,7 +98,7 @@ func TestCellsOfOtherCommandsAreFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := Plan{Schedules: []string{schedule.Fixed, "rounds"}, Seeds: 2, Out: c.Out}
+	s := Plan{Schedules: []string{schedule.Fixed, "rounds"}, Seeds: 2, Folder: c.Out}
 	s.Load = setting(
 		"task=femnist", "clients=200", "cohort=10", "schedule.k0=4", "stop.rounds=2", "evaluate.every=3", "schedule.window=2",
 		"name=other", "checkpoint.seconds=3", // inert keys
@@ -146,7 +146,7 @@ func TestACellWithoutAPopulationIsResolved(t *testing.T) {
 		equalTime(&c)
 		mustRun(t, c, run.Options{})
 	}
-	cells, err := sweep(t.Context(), Plan{Load: setting(sets...), Out: out}, Options{})
+	cells, err := sweep(t.Context(), Plan{Load: setting(sets...), Folder: out}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,18 +49,18 @@ func Controls(cells []Cell, kinds ...string) (list []Cell, err error) {
 			if !decays(c.steps) {
 				continue
 			}
-			own, err := c.control(kind)
+			control, err := c.control(kind)
 			if err != nil {
-				return nil, fmt.Errorf("%s: %w", own.Name, err)
+				return nil, fmt.Errorf("%s: %w", control.Name, err)
 			}
-			list = append(list, own)
+			list = append(list, control)
 		}
 	}
 	return list, nil
 }
 
-func (c *Cell) control(kind string) (own Cell, err error) {
-	own = Cell{
+func (c *Cell) control(kind string) (control Cell, err error) {
+	control = Cell{
 		Name:     c.Name + " " + kind,
 		Schedule: c.Schedule + "-" + kind,
 		Control:  kind,
@@ -68,23 +68,23 @@ func (c *Cell) control(kind string) (own Cell, err error) {
 		Point:    c.Point,
 		Config:   c.Config,
 	}
-	own.Config.Out = c.Config.Out + "-" + kind
-	own.Config.Schedule.Label = own.Schedule
+	control.Config.Out = c.Config.Out + "-" + kind
+	control.Config.Schedule.Label = control.Schedule
 	switch kind {
 	case constantK:
-		own.Config.Schedule.K = constant(c.steps)
+		control.Config.Schedule.K = constant(c.steps)
 	case reversedK:
 		steps := slices.Clone(c.steps)
 		slices.Reverse(steps)
-		own.Config.Schedule.K = listOf(steps)
+		control.Config.Schedule.K = listOf(steps)
 	default:
-		own.Config.Schedule.K = listOf(shuffled(c.steps, c.Config.Seed))
+		control.Config.Schedule.K = listOf(shuffled(c.steps, c.Config.Seed))
 	}
-	if err := own.Config.Validate(); err != nil {
-		return own, err
+	if err := control.Config.Validate(); err != nil {
+		return control, err
 	}
-	own.ID, err = Identity(own.Config)
-	return own, err
+	control.ID, err = Identity(control.Config)
+	return control, err
 }
 
 // constant mixes two neighbouring whole numbers to the mean of the values. Where a round lasts longer

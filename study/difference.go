@@ -16,11 +16,11 @@ import (
 
 // Paired are the differences in a quantity between runs with the same seed, in the order of the
 // first list; a seed that the other lacks is left out.
-func Paired[R any](mine, other []R, seed func(*R) uint64, of func(*R) float64) (differences []float64) {
+func Paired[R any](mine, theirs []R, seed func(*R) uint64, quantity func(*R) float64) (differences []float64) {
 	for i := range mine {
-		at := slices.IndexFunc(other, func(r R) bool { return seed(&r) == seed(&mine[i]) })
-		if at >= 0 {
-			differences = append(differences, of(&mine[i])-of(&other[at]))
+		partner := slices.IndexFunc(theirs, func(r R) bool { return seed(&r) == seed(&mine[i]) })
+		if partner >= 0 {
+			differences = append(differences, quantity(&mine[i])-quantity(&theirs[partner]))
 		}
 	}
 	return differences
@@ -73,17 +73,17 @@ func (r *Row) difference(q quantity) (d Difference) {
 	}
 	for i := range r.Cells {
 		c := &r.Cells[i]
-		other := c.reference
+		partner := c.reference
 		if c.Control != "" {
-			other = c.controlled
+			partner = c.controlled
 		}
-		d.BySeed = append(d.BySeed, c.against(other, q.of))
-		if other == nil {
+		d.BySeed = append(d.BySeed, c.against(partner, q.value))
+		if partner == nil {
 			continue
 		}
-		d.Than = other.Schedule
-		switch never := math.IsNaN(q.of(c)); {
-		case q.name != toLevel || never == math.IsNaN(q.of(other)):
+		d.Than = partner.Schedule
+		switch never := math.IsNaN(q.value(c)); {
+		case q.name != toLevel || never == math.IsNaN(q.value(partner)):
 		case never:
 			d.Never++
 		default:
@@ -101,13 +101,13 @@ func (r *Row) difference(q quantity) (d Difference) {
 }
 
 // makes reports whether the row's runs differ from the reference's as others do.
-func (d *Difference) makes(other *Difference) bool {
+func (d *Difference) makes(difference *Difference) bool {
 	var values []float64
 	for i := range d.Row.Cells {
 		c := &d.Row.Cells[i]
-		values = append(values, c.against(c.reference, d.of))
+		values = append(values, c.against(c.reference, d.value))
 	}
-	return seen(statistics.EstimateMean(values)) == seen(other.Estimated)
+	return seen(statistics.EstimateMean(values)) == seen(difference.Estimated)
 }
 
 // seen is 1 where the interval is above zero, -1 where it is below, and else 0.
@@ -155,11 +155,11 @@ func (d *Difference) decide(all []Difference) {
 }
 
 // controls reports whether the row's runs are controls of another's.
-func (r *Row) controls(other *Row) bool {
+func (r *Row) controls(controlled *Row) bool {
 	return len(r.Cells) > 0 &&
 		r.Cells[0].Control != "" &&
-		r.Schedule == other.Schedule+"-"+r.Cells[0].Control &&
-		slices.Equal(r.Values, other.Values)
+		r.Schedule == controlled.Schedule+"-"+r.Cells[0].Control &&
+		slices.Equal(r.Values, controlled.Values)
 }
 
 // Verdict says what the interval and Holm's p show, and no more: also of how many seeds, where others

@@ -24,7 +24,7 @@ var tooFast = []string{"schedule.eta0=500", "schedule.k0=40", "stop.rounds=4", "
 func TestASweepOutlivesDivergence(t *testing.T) {
 	s := Plan{
 		Load:  setting("task=femnist", "clients=40", "cohort=4", "schedule.window=2", "schedule.k0=8", "stop.rounds=3", "evaluate.every=2"),
-		Grids: []Grid{{Key: "schedule.eta0", Values: []string{"0.1", "1000"}}}, Schedules: []string{schedule.Fixed, "rounds"}, Out: t.TempDir(),
+		Grids: []Grid{{Key: "schedule.eta0", Values: []string{"0.1", "1000"}}}, Schedules: []string{schedule.Fixed, "rounds"}, Folder: t.TempDir(),
 	}
 	cells, err := sweep(t.Context(), s, Options{})
 	if err != nil {

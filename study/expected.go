@@ -22,9 +22,9 @@ func short(name string) string { return strings.Replace(name, "validation_", "",
 // has no gain to check. metrics are what models are measured by, first what they are compared by; none:
 // those of own models are not known yet.
 func CheckExpected(c *config.Config, schedules []string, seeds int, metrics ...string) error {
-	known := len(metrics) > 0
+	metricsKnown := len(metrics) > 0
 	lists := [][]string{append(metrics, metric.Loss)}
-	if !known {
+	if !metricsKnown {
 		lists = [][]string{{metric.Accuracy, metric.Loss}, {metric.Loss, metric.Accuracy}}
 	}
 	var values []string
@@ -40,7 +40,7 @@ func CheckExpected(c *config.Config, schedules []string, seeds int, metrics ...s
 	for i, text := range c.Expect {
 		e, err := expect.Parse(text)
 		if err == nil &&
-			!known &&
+			!metricsKnown &&
 			(c.Task == config.TaskCustom || c.External()) {
 			values = append(values, e.Names...)
 			for _, g := range e.Gains {
@@ -80,13 +80,13 @@ func ExpectedOf(expectations []string, dir string, s *folder.Summary) error {
 	if err := c.follow(); err != nil {
 		return err
 	}
-	one := &Comparison{Runs: []Cell{c}}
+	comparison := &Comparison{Runs: []Cell{c}}
 	s.Expected = nil
 	for _, text := range expectations {
 		if e, err := expect.Parse(text); err != nil {
 			return err
 		} else if len(e.Gains) == 0 {
-			t := one.Table()
+			t := comparison.Table()
 			s.Expected = append(s.Expected, e.Hold("", t.valueOf(t.Rows[0]), nil))
 		}
 	}
@@ -117,20 +117,20 @@ func (r *Comparison) Expected() (list []expect.Outcome) {
 		}
 		seen := map[string]bool{}
 		for _, row := range t.Rows {
-			at := strings.Join(append(Sets(t.Grids, row.Values), row.Schedule), ", ")
+			label := strings.Join(append(Sets(t.Grids, row.Values), row.Schedule), ", ")
 			if len(e.Gains) > 0 {
-				at = strings.Join(row.point(), ", ")
-				if seen[at] {
+				label = strings.Join(row.point(), ", ")
+				if seen[label] {
 					continue
 				}
-				seen[at] = true
+				seen[label] = true
 			}
 			list = append(
 				list,
 				e.Hold(
-					at,
+					label,
 					t.valueOf(row),
-					func(mine, other, name string) expect.Interval { return t.gain(row.point(), mine, other, name) },
+					func(mine, theirs, name string) expect.Interval { return t.gain(row.point(), mine, theirs, name) },
 				),
 			)
 		}
@@ -148,7 +148,7 @@ func (r *Row) point() []string {
 
 // gain is by how much a quantity of a schedule's runs is above another's with the same seeds, with
 // the 95 % interval of the mean. One seed has none; NaN where one of a pair has no value.
-func (t *Table) gain(point []string, mine, other, name string) expect.Interval {
+func (t *Table) gain(point []string, mine, theirs, name string) expect.Interval {
 	q := quantityOf(t.quantities, name)
 	first := 0
 	cells := func(schedule string) (list []Cell) {
@@ -163,7 +163,7 @@ func (t *Table) gain(point []string, mine, other, name string) expect.Interval {
 	if q < 0 {
 		return expect.Exactly(math.NaN())
 	}
-	bySeed := Paired(cells(mine), cells(other), func(c *Cell) uint64 { return c.Config.Seed }, t.quantities[q].of)
+	bySeed := Paired(cells(mine), cells(theirs), func(c *Cell) uint64 { return c.Config.Seed }, t.quantities[q].value)
 	d := statistics.TwoStage(bySeed, first)
 	switch {
 	case d.N < len(bySeed):

@@ -31,7 +31,7 @@ func (p Plan) CheckFigure(path string) error {
 
 // axis is where a grid's values stand in a figure: numbers where they are, others
 // one beside the other by name.
-func (g Grid) axis() (at map[string]float64, names []string) {
+func (g Grid) axis() (positions map[string]float64, names []string) {
 	numbers := map[string]float64{}
 	places := map[string]float64{}
 	for i, v := range g.Values {
@@ -66,7 +66,7 @@ func shortValue(value string) string {
 // level, where there is one. Rows that differ in other grids are lines of their own.
 // [Plan.CheckFigure] says whether it can be drawn.
 func (t *Table) Figure(path string) error {
-	at, names := t.Grids[0].axis()
+	positions, names := t.Grids[0].axis()
 	var panels []figure.Panel
 	for _, want := range []struct{ name, title string }{
 		{"tail_validation_" + t.first, "in the end: validation " + t.first},
@@ -88,7 +88,7 @@ func (t *Table) Figure(path string) error {
 				name += " " + t.Grids[i+1].Key + "=" + v
 			}
 			e := r.Means[column]
-			panel.Add(name, figure.Point{X: at[r.Values[0]], Y: e.Mean, Half: e.Half})
+			panel.Add(name, figure.Point{X: positions[r.Values[0]], Y: e.Mean, Half: e.Half})
 		}
 		panels = append(panels, panel)
 	}

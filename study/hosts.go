@@ -18,14 +18,14 @@ const besideHosts = 8
 
 // server is how a cell reaches its server, and whether hosts in other processes do
 // its work there. A cell that was begun on another server goes on here.
-func (o *Options) server(c *Cell) (to natsconn.Config, remote bool) {
-	to = o.Run.NATS
-	remote = to.URL != ""
+func (o *Options) server(c *Cell) (server natsconn.Config, remote bool) {
+	server = o.Run.NATS
+	remote = server.URL != ""
 	if o.ConfiguredHosts && !remote {
-		to.URL = c.Config.NATS.URL
-		remote = to.URL != config.Embedded && to.URL != config.None
+		server.URL = c.Config.NATS.URL
+		remote = server.URL != config.Embedded && server.URL != config.None
 	}
-	return to, remote
+	return server, remote
 }
 
 // reach waits until the servers of the cells that are left can be reached, before anything is
@@ -33,38 +33,38 @@ func (o *Options) server(c *Cell) (to natsconn.Config, remote bool) {
 func (o *Options) reach(ctx context.Context, cells []Cell) (remote bool, err error) {
 	reached := map[string]bool{}
 	for i := range cells {
-		to, there := o.server(&cells[i])
-		if !there || cells[i].Reused || reached[to.URL] {
+		server, there := o.server(&cells[i])
+		if !there || cells[i].Reused || reached[server.URL] {
 			continue
 		}
 		// as a run waits
-		to.Name = "is it there"
-		to.Await = true
-		to.Notice = func(n bus.Notice) { o.Run.Notify(n.Text) }
-		conn, err := natsconn.Connect(ctx, to)
+		server.Name = "is it there"
+		server.Await = true
+		server.Notice = func(n bus.Notice) { o.Run.Notify(n.Text) }
+		conn, err := natsconn.Connect(ctx, server)
 		if err != nil {
 			return false, err
 		}
 		conn.Close()
-		reached[to.URL] = true
-		at := names.Redacted(to.URL)
+		reached[server.URL] = true
+		address := names.Redacted(server.URL)
 		o.Run.Notify(fmt.Sprintf(
 			"This process drives the runs and trains nothing: hosts on %s do (fedpace host --nats %s).",
-			at,
-			at,
+			address,
+			address,
 		))
 	}
 	return len(reached) > 0, nil
 }
 
-// apart names runs that have one name, by which a server tells runs apart, for what they compute, too.
-func apart(cells []Cell) {
-	of := map[string]int{}
+// nameUniquely names runs that have one name, by which a server tells runs apart, for what they compute, too.
+func nameUniquely(cells []Cell) {
+	count := map[string]int{}
 	for i := range cells {
-		of[cells[i].Config.Name]++
+		count[cells[i].Config.Name]++
 	}
 	for i := range cells {
-		if c := &cells[i]; of[c.Config.Name] > 1 {
+		if c := &cells[i]; count[c.Config.Name] > 1 {
 			c.name = fmt.Sprintf("%.50s-%.10s", c.Config.Name, c.ID)
 		}
 	}
@@ -83,8 +83,8 @@ type hostNotices struct {
 // mostSubjects is how many hosts are kept: they come and go, each with a new name.
 const mostSubjects = 1000
 
-// of takes the notices of a cell's run.
-func (h *hostNotices) of(c *Cell) func(bus.Notice) {
+// forwarder takes the notices of a cell's run.
+func (h *hostNotices) forwarder(c *Cell) func(bus.Notice) {
 	return func(n bus.Notice) {
 		task := c.Config.Task
 		prefix := string(c.Config.Task) + ": "
@@ -107,13 +107,13 @@ func (h *hostNotices) news(task config.Task, n bus.Notice) bool {
 		h.last[task] = last
 	}
 	if n.State == bus.NoHost {
-		for _, other := range last {
-			if other.State == bus.HostPresent {
+		for _, notice := range last {
+			if notice.State == bus.HostPresent {
 				return false // the host of another cell is getting ready for this one
 			}
 		}
 	}
-	if before, known := last[n.Subject]; known &&
+	if before, exists := last[n.Subject]; exists &&
 		before.State == n.State &&
 		(n.State != bus.HostPresent || before.Text == n.Text) {
 		return false

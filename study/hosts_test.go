@@ -38,7 +38,7 @@ func TestWhatCellsSayIsToldOnce(t *testing.T) {
 	var told []string
 	h := hostNotices{notice: func(line string) { told = append(told, line) }, last: map[config.Task]map[string]bus.Notice{}}
 	of := func(task config.Task) *Cell { return &Cell{Config: config.Config{Task: task}} }
-	a, b, c := h.of(of("femnist")), h.of(of("femnist")), h.of(of("sent140"))
+	a, b, c := h.forwarder(of("femnist")), h.forwarder(of("femnist")), h.forwarder(of("sent140"))
 	var (
 		alone  = bus.Notice{State: bus.NoHost, Text: "No host is there; the run waits for one (fedpace host)."}
 		other  = bus.Notice{State: bus.NoTrainer, Text: "No host that is there trains with kernel class avx2; the run waits for one."}
@@ -79,7 +79,7 @@ func TestRunsOfOneServerAreToldApart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	apart(cells)
+	nameUniquely(cells)
 	found := map[string]bool{}
 	for _, c := range cells {
 		if err := names.CheckName(c.name); err != nil {

@@ -57,16 +57,16 @@ func (r *Comparison) Table() *Table {
 	}
 	for from := 0; from < len(r.Runs); {
 		first := &r.Runs[from]
-		to := from
-		for to < len(r.Runs) && r.Runs[to].Schedule == first.Schedule && slices.Equal(r.Runs[to].Values, first.Values) {
-			to++
+		end := from
+		for end < len(r.Runs) && r.Runs[end].Schedule == first.Schedule && slices.Equal(r.Runs[end].Values, first.Values) {
+			end++
 		}
-		done := slices.DeleteFunc(slices.Clone(r.Runs[from:to]), func(c Cell) bool { return c.Diverged != "" })
+		done := slices.DeleteFunc(slices.Clone(r.Runs[from:end]), func(c Cell) bool { return c.Diverged != "" })
 		row := &Row{
 			Values:   first.Values,
 			Schedule: first.Schedule,
-			Seeds:    to - from,
-			Diverged: to - from - len(done),
+			Seeds:    end - from,
+			Diverged: end - from - len(done),
 			Cells:    done,
 		}
 		for _, c := range done {
@@ -75,18 +75,18 @@ func (r *Comparison) Table() *Table {
 			}
 		}
 		for _, q := range t.quantities {
-			row.Means = append(row.Means, MeanOf(done, q.of))
+			row.Means = append(row.Means, MeanOf(done, q.value))
 		}
 		t.Rows = append(t.Rows, row)
-		from = to
+		from = end
 	}
 	return t
 }
 
-func MeanOf[R any](runs []R, of func(*R) float64) statistics.Estimated {
+func MeanOf[R any](runs []R, quantity func(*R) float64) statistics.Estimated {
 	values := make([]float64, len(runs))
 	for i := range runs {
-		values[i] = of(&runs[i])
+		values[i] = quantity(&runs[i])
 	}
 	return statistics.EstimateMean(values)
 }
@@ -212,7 +212,7 @@ func (t *Table) WriteRuns(w io.Writer) error {
 			if r.Diverged != "" {
 				return ""
 			}
-			return q.of(r.Cell)
+			return q.value(r.Cell)
 		}})
 	}
 	return table.WriteCSV(w, columns.Records(runs, -1))

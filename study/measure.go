@@ -148,9 +148,9 @@ func (r *Comparison) time(cells []*Cell) {
 		if c != reference {
 			c.reference = reference
 		}
-		for _, of := range cells {
-			if c.Control != "" && c.Schedule == of.Schedule+"-"+c.Control && slices.Equal(c.Values, of.Values) {
-				c.controlled = of
+		for _, candidate := range cells {
+			if c.Control != "" && c.Schedule == candidate.Schedule+"-"+c.Control && slices.Equal(c.Values, candidate.Values) {
+				c.controlled = candidate
 			}
 		}
 	}
@@ -166,11 +166,11 @@ func (c *Cell) relative() float64 {
 }
 
 // against is by how much a quantity of the run is above that of another one, if there is one.
-func (c *Cell) against(other *Cell, of func(*Cell) float64) float64 {
-	if other == nil {
+func (c *Cell) against(partner *Cell, quantity func(*Cell) float64) float64 {
+	if partner == nil {
 		return math.NaN()
 	}
-	return of(c) - of(other)
+	return quantity(c) - quantity(partner)
 }
 
 // level is that of the runs of a comparison where there is one; NaN: none, or each point has its own.
@@ -192,6 +192,6 @@ func levelName(runs []Cell) string {
 	if math.IsNaN(l) {
 		return "the level"
 	}
-	at := slices.IndexFunc(runs, func(c Cell) bool { return c.Diverged == "" })
-	return fmt.Sprintf("%s %.4g", metric.Title(runs[at].quality.Name), l)
+	index := slices.IndexFunc(runs, func(c Cell) bool { return c.Diverged == "" })
+	return fmt.Sprintf("%s %.4g", metric.Title(runs[index].quality.Name), l)
 }

@@ -21,12 +21,12 @@ type Plan struct {
 	Load      func(sets ...string) (config.Config, error) // reads the configuration with keys set as the grids do
 	Schedules []string                                    // none: the configuration's own
 	// keys that a schedule has of its own, as key=value; its grids go before
-	Own      map[string][]string
-	Grids    []Grid
-	Seeds    int // seed, seed+1, ...; 0: one
-	Until    Until
-	Controls []string // of [Kinds]: the runs of [Controls], too
-	Out      string   // folder that holds a folder for each run; empty: the configuration's
+	BySchedule map[string][]string
+	Grids      []Grid
+	Seeds      int // seed, seed+1, ...; 0: one
+	Until      Until
+	Controls   []string // of [Kinds]: the runs of [Controls], too
+	Folder     string   // folder that holds a folder for each run; empty: the configuration's
 }
 
 // Just loads one configuration, for a plan without grids.
@@ -65,7 +65,7 @@ func ParseGrid(s string) (Grid, error) {
 // Split are the parts of a list that commas separate, but for those within brackets.
 func Split(list string) (parts []string, err error) {
 	depth := 0
-	from := 0
+	start := 0
 	for i, r := range list + "," {
 		switch r {
 		case '{', '[', '(':
@@ -76,11 +76,11 @@ func Split(list string) (parts []string, err error) {
 			if depth > 0 {
 				continue
 			}
-			if i == from {
+			if i == start {
 				return nil, errors.New("a value is empty")
 			}
-			parts = append(parts, list[from:i])
-			from = i + 1
+			parts = append(parts, list[start:i])
+			start = i + 1
 		}
 	}
 	if depth != 0 {
@@ -117,14 +117,14 @@ func rangeOf(value string) (values []string, err error) {
 			maxRangeValues,
 		)
 	}
-	whole := low == math.Trunc(low) && high == math.Trunc(high)
+	isWhole := low == math.Trunc(low) && high == math.Trunc(high)
 	for i := range n {
 		v := low * math.Pow(high/low, float64(i)/float64(n-1))
 		text := strconv.FormatFloat(v, 'g', 3, 64)
 		switch {
 		case i == 0 || i == n-1:
 			text = m[1+min(i, 1)]
-		case whole:
+		case isWhole:
 			text = strconv.FormatFloat(math.Round(v), 'f', 0, 64)
 		}
 		if !slices.Contains(values, text) {
@@ -136,15 +136,15 @@ func rangeOf(value string) (values []string, err error) {
 
 // Overridden finds a key of a command line that chooses a schedule which is none of those that the
 // command line names beside it. own is the configuration's schedule.
-func Overridden(sets, schedules []string, own config.Schedule) error {
+func Overridden(sets, schedules []string, configured config.Schedule) error {
 	for _, s := range sets {
 		key, value, _ := strings.Cut(s, "=")
 		chooses := ofSchedule(key) && (key != "schedule" || choosing.MatchString(value))
-		if !chooses || len(schedules) == 0 || slices.Contains(schedules, own.Name()) {
+		if !chooses || len(schedules) == 0 || slices.Contains(schedules, configured.Name()) {
 			continue
 		}
 		list := strings.Join(schedules, ",")
-		return fmt.Errorf("--set %s: --schedules %s takes its place (write --schedules '%s,%s' to compare it, too, or choose by --schedules alone)", s, list, list, own.Name())
+		return fmt.Errorf("--set %s: --schedules %s takes its place (write --schedules '%s,%s' to compare it, too, or choose by --schedules alone)", s, list, list, configured.Name())
 	}
 	return nil
 }
@@ -166,8 +166,8 @@ func nameOf(text string) string {
 	return name
 }
 
-// Single reports whether the plan has one run of each schedule.
-func (p *Plan) Single() bool { return len(p.Grids) == 0 && p.Seeds <= 1 }
+// IsSingle reports whether the plan has one run of each schedule.
+func (p *Plan) IsSingle() bool { return len(p.Grids) == 0 && p.Seeds <= 1 }
 
 // Cells lists the plan's runs: schedules within grid values, seeds within schedules. Every
 // configuration is checked, and no two may compute the same.
@@ -176,13 +176,13 @@ func (p Plan) Cells() ([]Cell, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !p.Single() && base.HTTP != "" {
+	if !p.IsSingle() && base.HTTP != "" {
 		return nil, &config.KeyError{
 			Key:     "http",
 			Problem: "the runs of a sweep go side by side and cannot share one page (leave http empty)",
 		}
 	}
-	if err := Shareable(&base); !p.Single() && err != nil {
+	if err := Shareable(&base); !p.IsSingle() && err != nil {
 		return nil, err
 	}
 	var cells []Cell
@@ -192,8 +192,8 @@ func (p Plan) Cells() ([]Cell, error) {
 			return nil, err
 		}
 		for _, same := range []string{cell.ID, cell.Name} {
-			if other, taken := names[same]; taken {
-				return nil, fmt.Errorf("%q and %q are one run", other, cell.Name)
+			if name, taken := names[same]; taken {
+				return nil, fmt.Errorf("%q and %q are one run", name, cell.Name)
 			}
 			names[same] = cell.Name
 		}
@@ -246,12 +246,12 @@ func (p *Plan) Each(base config.Config, limit int) iter.Seq2[Cell, error] {
 			for _, name := range schedules {
 				c := c
 				err := err
-				if own := p.Own[nameOf(name)]; len(own) > 0 && err == nil {
-					c, err = p.Load(slices.Concat(own, Sets(p.Grids, values))...)
+				if scheduleSets := p.BySchedule[nameOf(name)]; len(scheduleSets) > 0 && err == nil {
+					c, err = p.Load(slices.Concat(scheduleSets, Sets(p.Grids, values))...)
 				}
 				for n := range max(1, p.Seeds) {
 					c.Seed = base.Seed + uint64(n)
-					if !yield(p.cell(c, err, name, values, cmp.Or(p.Out, base.Out))) {
+					if !yield(p.cell(c, err, name, values, cmp.Or(p.Folder, base.Out))) {
 						return
 					}
 				}
@@ -262,7 +262,7 @@ func (p *Plan) Each(base config.Config, limit int) iter.Seq2[Cell, error] {
 
 // cell is one run of the plan: with the named schedule, "" for the configuration's own, unless
 // that cannot be loaded.
-func (p *Plan) cell(c config.Config, err error, schedule string, values []string, out string) (Cell, error) {
+func (p *Plan) cell(c config.Config, err error, schedule string, values []string, dir string) (Cell, error) {
 	if err != nil {
 		return Cell{Schedule: schedule, Values: values}, err
 	}
@@ -273,12 +273,12 @@ func (p *Plan) cell(c config.Config, err error, schedule string, values []string
 			cell.Point = append(cell.Point, values[i])
 		}
 	}
-	if !p.Single() {
+	if !p.IsSingle() {
 		parts = append(parts, fmt.Sprintf("seed=%d", c.Seed))
 	}
 	cell.Name = strings.Join(parts, " ")
 	cell.Values = values
-	cell.Config.Out = filepath.Join(out, FileName(strings.Join(parts, ",")))
+	cell.Config.Out = filepath.Join(dir, FileName(strings.Join(parts, ",")))
 	if err != nil {
 		return cell, fmt.Errorf("%s: %w", cell.Name, err)
 	}

@@ -28,7 +28,7 @@ type Options struct {
 	// Beside is how many runs go side by side; 0: as many as there are cores, each with a trainer a
 	// core, so that the last has them all, [besideHosts] where hosts do the work, and 1 where a
 	// trainer is a process, of which one run has as many as there are cores.
-	Beside int
+	Parallel int
 	// Progress is called now and then from the runs' goroutines, never twice at a time; may be nil.
 	Progress func(Progress)
 	// Until is the virtual time in seconds to which cells are played; 0: to their ends. Another Play goes
@@ -36,7 +36,7 @@ type Options struct {
 	Until float64
 	// Whole says whether a cell whose run is there, complete or cut, needs no more than it has. Others
 	// are played from their beginning. May be nil.
-	Whole func(*Cell) bool
+	IsWhole func(*Cell) bool
 	// Adjust changes the options of one run; may be nil.
 	Adjust func(*Cell, *run.Options)
 	// Played is called for every cell that is complete, those of before included,
@@ -52,52 +52,52 @@ type Options struct {
 // folder below it are read, wherever they stand, and those that were cut are resumed. When ctx is
 // cancelled, or a cell fails, the runs under way stop cleanly; another Play goes on where this one
 // stopped. A run that diverges is a result and ends no other.
-func Play(ctx context.Context, out string, cells []Cell, o Options) error {
-	if err := folder.Outside(out); err != nil {
+func Play(ctx context.Context, dir string, cells []Cell, o Options) error {
+	if err := folder.Outside(dir); err != nil {
 		return err
 	}
-	done, kept, err := find(ctx, out, cells, &o)
+	done, keptTags, err := find(ctx, dir, cells, &o)
 	if err != nil {
 		return err
 	}
 	if !o.Run.Force && !slices.ContainsFunc(cells, func(c Cell) bool { return c.Begun || c.Reused }) {
 		for _, name := range o.leaves {
-			if _, err := os.Lstat(filepath.Join(out, name)); err == nil {
-				return fmt.Errorf("%s is there, and none of these runs is (choose another folder with --out, or replace the file with --force)", filepath.Join(out, name))
+			if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+				return fmt.Errorf("%s is there, and none of these runs is (choose another folder with --out, or replace the file with --force)", filepath.Join(dir, name))
 			}
 		}
 	}
 	if done > 0 {
 		o.Run.Notify(fmt.Sprintf("%d of %d runs were done before.", done, len(cells)))
 	}
-	if kept > 0 {
-		o.Run.Notify(fmt.Sprintf("%d of %d runs were begun before and keep the tags that they have.", kept, len(cells)))
+	if keptTags > 0 {
+		o.Run.Notify(fmt.Sprintf("%d of %d runs were begun before and keep the tags that they have.", keptTags, len(cells)))
 	}
 	remote, err := o.reach(ctx, cells)
 	if err != nil {
 		return err
 	}
 	if remote {
-		apart(cells)
+		nameUniquely(cells)
 	}
 	switch {
-	case o.Beside > 0:
+	case o.Parallel > 0:
 	case remote:
-		o.Beside = besideHosts
+		o.Parallel = besideHosts
 	case slices.ContainsFunc(cells, func(c Cell) bool { return c.Config.External() }):
-		o.Beside = 1
+		o.Parallel = 1
 	default:
-		o.Beside = runtime.GOMAXPROCS(0)
+		o.Parallel = runtime.GOMAXPROCS(0)
 	}
 	p := &player{
 		Options: o, state: Progress{Cells: len(cells), Done: done},
 		hosts: hostNotices{notice: o.Run.Notify, last: map[config.Task]map[string]bus.Notice{}},
 	}
-	if o.Beside > 1 {
+	if o.Parallel > 1 {
 		p.report() // the first run may take long to begin
 	}
 	group, inner := errgroup.WithContext(ctx)
-	group.SetLimit(o.Beside)
+	group.SetLimit(o.Parallel)
 	for i := range cells {
 		group.Go(func() error {
 			c := &cells[i]
@@ -149,13 +149,13 @@ func (p *player) play(ctx context.Context, c *Cell) error {
 	}
 	p.turn.Lock()
 	defer p.turn.Unlock()
-	what := "run"
+	kind := "run"
 	if c.Control != "" {
-		what = "control"
+		kind = "control"
 	}
 	p.Run.Notify(fmt.Sprintf(
 		"%s %d of %d: %s: %s",
-		what,
+		kind,
 		p.ended(c),
 		p.state.Cells,
 		c.Name,
@@ -171,10 +171,10 @@ func (p *player) options(c *Cell) run.Options {
 	o := p.Run
 	o.Until = p.Until
 	o.NATS, o.RemoteHosts = p.server(c)
-	if p.Beside > 1 {
-		o.Notice, o.HostNotice, o.Reading = nil, p.hosts.of(c), nil
+	if p.Parallel > 1 {
+		o.Notice, o.HostNotice, o.Reading = nil, p.hosts.forwarder(c), nil
 	}
-	if p.Beside > 1 || p.Run.Progress == nil {
+	if p.Parallel > 1 || p.Run.Progress == nil {
 		o.Progress = nil
 		if p.Progress != nil {
 			o.Progress = p.watch(c)

@@ -12,7 +12,7 @@ import (
 // quantity is a number that runs come to.
 type quantity struct {
 	name, title string
-	of          func(*Cell) float64
+	value       func(*Cell) float64
 	more, less  string // what a difference is called; empty: runs are not compared by it
 	cost        bool   // what it took; for people it stands behind what runs came to
 	flips       bool   // the other way round where lower values of what runs are compared by are better
@@ -24,27 +24,27 @@ const toLevel = "seconds_to_level"
 // quantities are the columns of runs with these metrics, in their order.
 func quantities(names []string) []quantity {
 	list := []quantity{
-		{name: "rounds", cost: true, title: "rounds", of: func(c *Cell) float64 { return float64(c.Summary.Rounds) }},
+		{name: "rounds", cost: true, title: "rounds", value: func(c *Cell) float64 { return float64(c.Summary.Rounds) }},
 		{
 			name:  "virtual_seconds",
 			cost:  true,
 			title: "virtual s",
-			of:    func(c *Cell) float64 { return c.Summary.VirtualSeconds },
+			value: func(c *Cell) float64 { return c.Summary.VirtualSeconds },
 		},
-		{name: "relative_sgd_steps", cost: true, title: "relative", of: (*Cell).relative},
-		{name: "tail_training_loss", title: "training loss", of: func(c *Cell) float64 { return c.TailLoss }},
+		{name: "relative_sgd_steps", cost: true, title: "relative", value: (*Cell).relative},
+		{name: "tail_training_loss", title: "training loss", value: func(c *Cell) float64 { return c.TailLoss }},
 	}
 	for _, name := range names {
 		list = append(list,
 			quantity{
 				name:  "validation_" + name,
 				title: metric.Title(name),
-				of:    func(c *Cell) float64 { return metrics.Value(c.Summary.Metric(name).Validation) },
+				value: func(c *Cell) float64 { return metrics.Value(c.Summary.Metric(name).Validation) },
 			},
 			quantity{
 				name:  "best_validation_" + name,
 				title: "best " + metric.Title(name),
-				of:    func(c *Cell) float64 { return metrics.Value(c.Summary.Metric(name).Best) },
+				value: func(c *Cell) float64 { return metrics.Value(c.Summary.Metric(name).Best) },
 			})
 	}
 	tail := func(c *Cell) float64 { return c.Tail }
@@ -52,17 +52,17 @@ func quantities(names []string) []quantity {
 		{
 			name:  "tail_validation_" + names[0],
 			title: "tail " + metric.Title(names[0]),
-			of:    tail,
+			value: tail,
 			more:  "better",
 			less:  "worse",
 			flips: true,
 		},
-		{name: "tail_gain_over_fixed", of: func(c *Cell) float64 { return c.against(c.reference, tail) }},
-		{name: "level", of: func(c *Cell) float64 { return c.Level }},
+		{name: "tail_gain_over_fixed", value: func(c *Cell) float64 { return c.against(c.reference, tail) }},
+		{name: "level", value: func(c *Cell) float64 { return c.Level }},
 		{
 			name:  toLevel,
 			title: "s to the level",
-			of:    func(c *Cell) float64 { return c.TimeToLevel },
+			value: func(c *Cell) float64 { return c.TimeToLevel },
 			more:  "later",
 			less:  "sooner",
 		},
@@ -70,25 +70,25 @@ func quantities(names []string) []quantity {
 			name:  "client_sgd_steps",
 			cost:  true,
 			title: "clients' steps",
-			of:    func(c *Cell) float64 { return c.Summary.ClientSteps.All() },
+			value: func(c *Cell) float64 { return c.Summary.ClientSteps.All() },
 		},
 		{
 			name:  "energy_joules",
 			cost:  true,
 			title: "energy J",
-			of:    func(c *Cell) float64 { return c.Summary.EnergyJoules.All() },
+			value: func(c *Cell) float64 { return c.Summary.EnergyJoules.All() },
 		},
 		{
 			name:  "wasted_time_share",
 			cost:  true,
 			title: "wasted time",
-			of:    func(c *Cell) float64 { return c.Summary.ClientSeconds.WastedShare() },
+			value: func(c *Cell) float64 { return c.Summary.ClientSeconds.WastedShare() },
 		},
 		{
 			name:  "straggler_share",
 			cost:  true,
 			title: "straggler share",
-			of:    func(c *Cell) float64 { return metrics.Value(c.Summary.StragglerShare) },
+			value: func(c *Cell) float64 { return metrics.Value(c.Summary.StragglerShare) },
 		},
 	}...)
 }
@@ -100,19 +100,19 @@ func fairness(names []string, cells []Cell) (list []quantity) {
 		return nil
 	}
 	for _, name := range names {
-		add := func(column, title string, of func(folder.MetricFairness) *float64) {
-			list = append(list, quantity{name: column + name, title: title, of: func(c *Cell) float64 {
+		add := func(column, title string, value func(folder.MetricFairness) *float64) {
+			list = append(list, quantity{name: column + name, title: title, value: func(c *Cell) float64 {
 				if c.Summary.ClientEvaluation == nil {
 					return math.NaN()
 				}
-				return metrics.Value(of(c.Summary.ClientEvaluation.ByMetric(name)))
+				return metrics.Value(value(c.Summary.ClientEvaluation.ByMetric(name)))
 			}})
 		}
-		what := "clients' " + name
-		add("mean_", what, func(f folder.MetricFairness) *float64 { return f.Mean })
-		add("worst_decile_", what+", worst tenth", func(f folder.MetricFairness) *float64 { return f.Worst })
+		clientMetric := "clients' " + name
+		add("mean_", clientMetric, func(f folder.MetricFairness) *float64 { return f.Mean })
+		add("worst_decile_", clientMetric+", worst tenth", func(f folder.MetricFairness) *float64 { return f.Worst })
 		if name != metric.Loss {
-			add("jain_", what+", Jain's index", func(f folder.MetricFairness) *float64 { return f.Jain })
+			add("jain_", clientMetric+", Jain's index", func(f folder.MetricFairness) *float64 { return f.Jain })
 		}
 	}
 	return list

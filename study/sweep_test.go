@@ -109,7 +109,7 @@ func TestACutCellGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, damaged := range []bool{false, true} {
-		s.Out = t.TempDir()
+		s.Folder = t.TempDir()
 		cells, err := s.Cells()
 		if err != nil {
 			t.Fatal(err)
@@ -244,7 +244,7 @@ func TestFiguresAreCheckedFirst(t *testing.T) {
 // A sweep knows its runs again, though they hold the constants that they found.
 func TestTheoryCellsAreReused(t *testing.T) {
 	out := t.TempDir()
-	s := Plan{Load: setting("task=quadratic", "clients=6", "cohort=2", "stop.rounds=8", "schedule.window=2", "out="+out), Schedules: []string{"theory"}, Seeds: 2, Out: out}
+	s := Plan{Load: setting("task=quadratic", "clients=6", "cohort=2", "stop.rounds=8", "schedule.window=2", "out="+out), Schedules: []string{"theory"}, Seeds: 2, Folder: out}
 	for again := range 2 {
 		cells, err := sweep(t.Context(), s, Options{})
 		if err != nil {
@@ -292,7 +292,7 @@ func TestSchedulesAreMeasuredEquallyOften(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range cells {
-		if n := len(c.validations.to); n != 5 {
+		if n := len(c.validations.ends); n != 5 {
 			t.Errorf("%s: %d evaluations, want 5", c.Name, n)
 		}
 	}
@@ -336,7 +336,7 @@ func tailOfASweepsRuns(t *testing.T, every string) {
 // A K_0 of a schedule's own is refused where it would make another virtual time, and its work is
 // relative to that of the fixed K that all are compared with.
 func TestSchedulesWithTheirOwnK0HaveTheSameTime(t *testing.T) {
-	p := Plan{Load: setting("task=logistic", "clients=6", "cohort=2", "schedule.k0=20", "stop.rounds=8"), Schedules: []string{"fixed", "small={k: fixed, k0: 5}"}, Out: t.TempDir()}
+	p := Plan{Load: setting("task=logistic", "clients=6", "cohort=2", "schedule.k0=20", "stop.rounds=8"), Schedules: []string{"fixed", "small={k: fixed, k0: 5}"}, Folder: t.TempDir()}
 	if _, err := p.Cells(); err == nil || !strings.Contains(err.Error(), "stop.rounds: rounds of fixed K take another time with the schedule.k0 or unit of small than with that of fixed") {
 		t.Error(err)
 	}

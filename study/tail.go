@@ -10,21 +10,21 @@ import (
 // time. The last ones say how the run ended. A best value is favoured by chance, the more the more
 // often a model is looked at; a mean is not.
 type Tail struct {
-	from, to, values []float64
+	starts, ends, values []float64
 }
 
 // Add adds a value that holds from one virtual time to another, in seconds. NaN is no value.
-func (t *Tail) Add(from, to, value float64) {
+func (t *Tail) Add(start, end, value float64) {
 	if !math.IsNaN(value) {
-		t.from, t.to, t.values = append(t.from, from), append(t.to, to), append(t.values, value)
+		t.starts, t.ends, t.values = append(t.starts, start), append(t.ends, end), append(t.values, value)
 	}
 }
 
 // Observe adds an evaluation, of the time since the one before.
 func (t *Tail) Observe(seconds, value float64) {
 	before := 0.0
-	if n := len(t.to); n > 0 {
-		before = t.to[n-1]
+	if n := len(t.ends); n > 0 {
+		before = t.ends[n-1]
 	}
 	t.Add(before, seconds, value)
 }
@@ -32,9 +32,9 @@ func (t *Tail) Observe(seconds, value float64) {
 // End adds what the final model came to where no round has it: on a grid of time, whose last instant
 // only fixed K may reach, or where evaluations stopped before the last tenth of the run.
 func (t *Tail) End(seconds, value float64, grid bool) {
-	if n := len(t.to); n > 0 &&
-		t.to[n-1] < seconds &&
-		(grid || t.to[n-1] < 0.9*seconds) {
+	if n := len(t.ends); n > 0 &&
+		t.ends[n-1] < seconds &&
+		(grid || t.ends[n-1] < 0.9*seconds) {
 		t.Observe(seconds, value)
 	}
 }
@@ -52,8 +52,8 @@ func (t *Tail) noise(end float64) float64 {
 }
 
 func (t *Tail) last(end float64) (last []float64) {
-	for i, at := range t.to {
-		if at >= 0.9*end || i == len(t.to)-1 {
+	for i, at := range t.ends {
+		if at >= 0.9*end || i == len(t.ends)-1 {
 			last = append(last, t.values[i])
 		}
 	}
@@ -63,14 +63,14 @@ func (t *Tail) last(end float64) (last []float64) {
 // Over is the mean over the span of virtual time that ends with value i: each value counts as much
 // as of its time lies in the span, however the time is cut. It is NaN where the span is not full.
 func (t *Tail) Over(span float64, i int) float64 {
-	begin := t.to[i] - span
+	begin := t.ends[i] - span
 	if begin < 0 {
 		return math.NaN()
 	}
 	sum := 0.0
 	seconds := 0.0
-	for ; i >= 0 && t.to[i] > begin; i-- {
-		share := t.to[i] - max(begin, t.from[i])
+	for ; i >= 0 && t.ends[i] > begin; i-- {
+		share := t.ends[i] - max(begin, t.starts[i])
 		sum = sum + share*t.values[i]
 		seconds = seconds + share
 	}
@@ -79,9 +79,9 @@ func (t *Tail) Over(span float64, i int) float64 {
 
 // first is the virtual time at which the mean over a span first reaches a level; NaN: never.
 func (t *Tail) first(span float64, reaches func(mean float64) bool) float64 {
-	for i := range t.to {
+	for i := range t.ends {
 		if reaches(t.Over(span, i)) {
-			return t.to[i]
+			return t.ends[i]
 		}
 	}
 	return math.NaN()

@@ -18,7 +18,7 @@ func TestSeedsAreAddedUntilItIsDecided(t *testing.T) {
 	out := t.TempDir()
 	p := Plan{
 		Load:      setting("task=logistic", "clients=20", "cohort=3", "stop.equal_runtime_rounds=20", "schedule.k0=8", "evaluate.every=2", "out="+filepath.Join(out, "runs")),
-		Schedules: []string{"fixed", "rounds"}, Seeds: 5, Out: filepath.Join(out, "runs"),
+		Schedules: []string{"fixed", "rounds"}, Seeds: 5, Folder: filepath.Join(out, "runs"),
 	}
 	var said []string
 	o := Options{Run: run.Options{Callbacks: run.Callbacks{Notice: func(line string) { said = append(said, line) }}}}
@@ -32,7 +32,7 @@ func TestSeedsAreAddedUntilItIsDecided(t *testing.T) {
 	if enough < 7 || enough > 30 {
 		t.Fatalf("%d seeds would be enough: the test says little", enough)
 	}
-	p.Seeds, p.Until = 2, Until{Half: want, Most: 100}
+	p.Seeds, p.Until = 2, Until{Half: want, MaxSeeds: 100}
 	for again := range 2 {
 		said = nil
 		r, err := Run(t.Context(), p, o)
@@ -47,7 +47,7 @@ func TestSeedsAreAddedUntilItIsDecided(t *testing.T) {
 			t.Errorf("said %s", text)
 		}
 	}
-	p.Until.Most = 6
+	p.Until.MaxSeeds = 6
 	said = nil
 	r, err := Run(t.Context(), p, o)
 	if d := r.Table().Differences()[0]; err != nil || d.N != 6 || math.IsNaN(d.Half) || !strings.Contains(strings.Join(said, "\n"), "6 are played, the most allowed") {

@@ -394,11 +394,11 @@ func (w *Device) problemOf(ctx context.Context, welcome *bus.Welcome) (p actors.
 	if p.Model, err = w.modelOf(ctx, spec.Model); err != nil {
 		return p, err
 	}
-	if spec.Model != "" && learn.Travels(p.Model) != int(welcome.Params) {
+	if spec.Model != "" && learn.Communicated(p.Model) != int(welcome.Params) {
 		return p, fmt.Errorf(
 			"%s has %d parameters that travel here, the run's model %d",
 			p.Model,
-			learn.Travels(p.Model),
+			learn.Communicated(p.Model),
 			welcome.Params,
 		)
 	}

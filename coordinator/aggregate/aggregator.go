@@ -53,7 +53,7 @@ func New(ctx context.Context, channel bus.Coordinator, c Config, resumed *State)
 		bestQuality:  math.NaN(),
 		clip:         combine.Clipper{Of: c.Learning.Combine.Clip},
 		deviceClip:   combine.Clipper{Of: c.Learning.Combine.Devices},
-		communicated: learn.Travels(c.Learning.Model),
+		communicated: learn.Communicated(c.Learning.Model),
 		deviceStates: map[int]bus.Digest{},
 		sumMemory:    make([]int64, algorithm.SumLength(instance.Algorithm, c.Learning.Model.Params())),
 	}

@@ -49,7 +49,7 @@ func (a *Aggregator) Evaluate(ctx context.Context, number int) (loss float64, me
 // reportBest reports the newest model if it is the best so far.
 func (a *Aggregator) reportBest(loss float64, metrics []float64) {
 	measure := a.config.Round.Quality
-	quality := measure.Of(loss, metrics)
+	quality := measure.ValueIn(loss, metrics)
 	if !measure.Better(quality, a.bestQuality) {
 		return
 	}

@@ -15,7 +15,7 @@ func TestAMetricThatIsBetterLower(t *testing.T) {
 	c := config()
 	c.Clients, c.Cohort, c.Closing, c.Train, c.Evaluate.Every = 1, 1, closing.All{}, true, 1
 	c.Metrics = []metric.Metric{{Name: "hits"}, {Name: "mae", Lower: true}}
-	c.Quality = metric.Quality{Metric: c.Metrics[1], At: 1}
+	c.Quality = metric.Quality{Metric: c.Metrics[1], Index: 1}
 	c.Plateau = schedule.PlateauConfig{Patience: 2}
 	c.Stop = Limits{Rounds: 100, Targets: []metric.Target{{Quality: c.Quality, Value: 0.5}, {Quality: metric.Quality{Metric: c.Metrics[0]}, Value: 30}}}
 	var told []schedule.Progress

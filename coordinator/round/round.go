@@ -554,7 +554,7 @@ func (m *Machine) evaluated(loss float64, metrics []float64) error {
 		r.ValidationLoss = loss
 		r.Metrics = metrics
 		q := m.config.Quality
-		m.losses.plateau.Observe(q.Error(q.Of(loss, metrics)))
+		m.losses.plateau.Observe(q.Error(q.ValueIn(loss, metrics)))
 	}
 	return m.nextRound()
 }

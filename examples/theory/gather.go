@@ -89,7 +89,7 @@ func (r *Result) bounds(name string, k theory.Constants, seeds []*trace) []Bound
 		e := statistics.EstimateMean(measured)
 		b.Measured = e.Mean
 		b.Half = half(e.Half)
-		b.Least = minSquare(seeds, b.Iterations)
+		b.Minimum = minSquare(seeds, b.Iterations)
 		list = append(list, b)
 	}
 	return list

@@ -45,7 +45,7 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	var sets []string
 	var force bool
 	var asJSON bool
-	plan := Plan{Schedules: Schedules, Seeds: 5, Out: "runs/theory"}
+	plan := Plan{Schedules: Schedules, Seeds: 5, Folder: "runs/theory"}
 	flags := flag.NewFlagSet("theory", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.Func("config", "configuration `FILE`; may be repeated", func(text string) error {
@@ -61,7 +61,7 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 		return err
 	})
 	flags.IntVar(&plan.Seeds, "seeds", plan.Seeds, "`NUMBER` of seeds of each schedule")
-	flags.StringVar(&plan.Out, "out", plan.Out, "`DIR` for tables, CSV files, figures and runs")
+	flags.StringVar(&plan.Folder, "out", plan.Folder, "`DIR` for tables, CSV files, figures and runs")
 	flags.BoolVar(&force, "force", false, "replace what the folder holds")
 	flags.BoolVar(&asJSON, "json", false, "print the result as JSON")
 	err := flags.Parse(args)
@@ -91,7 +91,7 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	if err != nil {
 		return err
 	}
-	if err := result.Save(plan.Out); err != nil {
+	if err := result.Save(plan.Folder); err != nil {
 		return err
 	}
 	if asJSON {
@@ -102,7 +102,7 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	if err := result.Write(stdout); err != nil {
 		return err
 	}
-	fmt.Fprintf(stdout, "\nTables, curves and figures: %s\n", plan.Out)
+	fmt.Fprintf(stdout, "\nTables, curves and figures: %s\n", plan.Folder)
 	return nil
 }
 

@@ -31,7 +31,7 @@ type Plan struct {
 	Config    config.Config // of a convex task
 	Schedules []string      // as study.Plan has them, and TheoryAhead
 	Seeds     int           // each schedule is run with seed, seed+1, ... of the configuration
-	Out       string        // folder of the results and, below runs/, of every run
+	Folder    string        // folder of the results and, below runs/, of every run
 }
 
 // validate refuses configurations about which Theorem 1 says nothing, and lists that name no schedule
@@ -84,9 +84,9 @@ func (p Plan) cells() ([]study.Cell, error) {
 // scheduleCells lists the runs of one schedule, one for each seed.
 func (p Plan) scheduleCells(name string) ([]study.Cell, error) {
 	c := p.Config
-	known := name
+	standard := name
 	if name == TheoryAhead {
-		known = "theory"
+		standard = "theory"
 		c.Theory.Time = config.AheadTime
 	}
 	if name == "step" && c.Schedule.DecayRound == 0 && c.Task == config.TaskQuadratic {
@@ -96,14 +96,14 @@ func (p Plan) scheduleCells(name string) ([]study.Cell, error) {
 	if err := advise.RequirePlainSteps(&c); err != nil {
 		return nil, err
 	}
-	cells, err := study.Plan{Load: study.Just(c), Schedules: []string{known}, Seeds: p.Seeds}.Cells()
+	cells, err := study.Plan{Load: study.Just(c), Schedules: []string{standard}, Seeds: p.Seeds}.Cells()
 	for i := range cells {
 		cell := &cells[i]
 		if name == TheoryAhead {
 			cell.Schedule = name
 		}
 		cell.Name = fmt.Sprintf("%s, seed %d", cell.Schedule, cell.Config.Seed)
-		cell.Config.Out = filepath.Join(p.Out, "runs", fmt.Sprintf("%s,seed=%d", cell.Schedule, cell.Config.Seed))
+		cell.Config.Out = filepath.Join(p.Folder, "runs", fmt.Sprintf("%s,seed=%d", cell.Schedule, cell.Config.Seed))
 	}
 	return cells, err
 }
@@ -135,7 +135,7 @@ func (p Plan) Run(ctx context.Context, o study.Options) (*Result, error) {
 		byCell[c] = traces[i]
 	}
 	// A run that was cut has lost the models of its rounds, so only one with a trace is complete.
-	o.Whole = func(c *study.Cell) bool {
+	o.IsWhole = func(c *study.Cell) bool {
 		_, err := os.Stat(filepath.Join(c.Config.Out, traceFile))
 		return err == nil
 	}
@@ -146,7 +146,7 @@ func (p Plan) Run(ctx context.Context, o study.Options) (*Result, error) {
 		o.Model = func(round int, params []float32) { t.models[round] = params }
 	}
 	o.Played = func(ctx context.Context, c *study.Cell) error { return byCell[c].take(ctx, c, objective) }
-	if err := study.Play(ctx, p.Out, cells, o); err != nil {
+	if err := study.Play(ctx, p.Folder, cells, o); err != nil {
 		return nil, err
 	}
 	for _, c := range cells {

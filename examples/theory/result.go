@@ -51,7 +51,7 @@ type Bound struct {
 
 	Measured float64 `json:"measured" csv:"measured"`           // mean over iterations of ‖∇F(x̄_t)‖²
 	Half     half    `json:"measured_ci95" csv:"measured_ci95"` // half its 95% interval
-	Least    float64 `json:"least" csv:"least"`                 // least over iterations of the mean over seeds
+	Minimum  float64 `json:"least" csv:"least"`                 // least over iterations of the mean over seeds
 
 	G        float64 `json:"g" csv:"g"`               // largest of any client at any iterate
 	Variance float64 `json:"variance" csv:"variance"` // Σ p_c² σ_c²
@@ -86,9 +86,9 @@ func (r *Result) MarshalJSON() ([]byte, error) {
 	type plain Result
 	return json.Marshal(struct {
 		*plain
-		Holds     bool            `json:"bound_holds"`
-		Constants []advise.Source `json:"constants"`
-	}{(*plain)(r), r.Holds(), r.constants()})
+		BoundHolds bool            `json:"bound_holds"`
+		Constants  []advise.Source `json:"constants"`
+	}{(*plain)(r), r.BoundHolds(), r.constants()})
 }
 
 // last lists each schedule's bound after all of its rounds, in the order of the plan.
@@ -103,8 +103,8 @@ func (r *Result) last() []Bound {
 	return list
 }
 
-// at finds a schedule's last moment at or before a share of the virtual time, from 0 to 1.
-func (r *Result) at(name string, share float64) Moment {
+// momentAt finds a schedule's last moment at or before a share of the virtual time, from 0 to 1.
+func (r *Result) momentAt(name string, share float64) Moment {
 	const rounding = 1 + 1e-9 // moments are multiples of a hundredth of Limit
 	var last Moment
 	for _, m := range r.Curves {
@@ -115,9 +115,9 @@ func (r *Result) at(name string, share float64) Moment {
 	return last
 }
 
-// Holds reports whether Lemma 2, Theorem 1 as its proof has it, and Theorem 1 as stated hold for every
+// BoundHolds reports whether Lemma 2, Theorem 1 as its proof has it, and Theorem 1 as stated hold for every
 // schedule and at every number of rounds that was examined. The statement needs F* >= 0.
-func (r *Result) Holds() bool {
+func (r *Result) BoundHolds() bool {
 	for _, b := range r.Bounds {
 		proofHolds := b.Measured <= b.Lemma2 && b.Measured <= b.Proof
 		statementHolds := r.Constants.FStar < 0 || !(b.Measured > b.Statement)
@@ -157,12 +157,12 @@ func (r *Result) Write(w io.Writer) error {
 	if err := r.writeBounds(w); err != nil {
 		return err
 	}
-	holds := "The bound holds for every schedule at every number of rounds that was looked at."
-	if !r.Holds() {
-		holds = "THE BOUND DOES NOT HOLD everywhere."
+	verdict := "The bound holds for every schedule at every number of rounds that was looked at."
+	if !r.BoundHolds() {
+		verdict = "THE BOUND DOES NOT HOLD everywhere."
 	}
 	start := r.F0 - r.Constants.FStar
-	fmt.Fprintf(w, "\n%s\n\nSchedules at equal virtual time: F - F* (%.5g at the start)\n\n", holds, start)
+	fmt.Fprintf(w, "\n%s\n\nSchedules at equal virtual time: F - F* (%.5g at the start)\n\n", verdict, start)
 	return r.writeSchedules(w)
 }
 
@@ -171,7 +171,7 @@ func (r *Result) writeBounds(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "schedule\tT\tmeasured\tleast\tG\tLemma 2\tproof\tstated\tappendix\tprinted G\tLemma 2/measured\t")
 	for _, b := range r.last() {
-		fmt.Fprintf(t, "%s\t%.0f\t%s\t%.3g\t%.3g\t", b.Schedule, b.Iterations, plusMinus(b.Measured, b.Half), b.Least, b.G)
+		fmt.Fprintf(t, "%s\t%.0f\t%s\t%.3g\t%.3g\t", b.Schedule, b.Iterations, plusMinus(b.Measured, b.Half), b.Minimum, b.G)
 		fmt.Fprintf(t, "%.4g\t%.4g\t%.4g\t%.4g\t%.4g\t", b.Lemma2, b.Proof, b.Statement, b.Appendix, b.PrintedG)
 		fmt.Fprintf(t, "%.3g\t\n", b.Lemma2/b.Measured)
 	}
@@ -183,11 +183,11 @@ func (r *Result) writeBounds(w io.Writer) error {
 func (r *Result) writeSchedules(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "schedule\trounds\tsteps\trelative\tlast K\tat 10% of the time\tat 30%\tat the end\t")
-	fixed := r.at("fixed", 1).Steps
+	fixed := r.momentAt("fixed", 1).Steps
 	for _, b := range r.last() {
-		early := r.at(b.Schedule, 0.1)
-		later := r.at(b.Schedule, 0.3)
-		end := r.at(b.Schedule, 1)
+		early := r.momentAt(b.Schedule, 0.1)
+		later := r.momentAt(b.Schedule, 0.3)
+		end := r.momentAt(b.Schedule, 1)
 		relative := "-"
 		if fixed > 0 {
 			relative = fmt.Sprintf("%.3f", end.Steps/fixed)
@@ -202,8 +202,8 @@ func (r *Result) writeSchedules(w io.Writer) error {
 }
 
 // plusMinus prints a mean with half of its interval, to two digits of that half.
-func plusMinus(mean float64, within half) string {
-	return statistics.Estimated{Mean: mean, Half: float64(within), N: 1}.Digits(4)
+func plusMinus(mean float64, halfInterval half) string {
+	return statistics.Estimated{Mean: mean, Half: float64(halfInterval), N: 1}.Digits(4)
 }
 
 // constants lists the problem's constants with their units and what each one is.
@@ -212,10 +212,10 @@ func (r *Result) constants() []advise.Source {
 	var list []advise.Source
 	add := func(name string, value float64, unit, meaning string) {
 		list = append(list, advise.Source{
-			Name:  name,
-			Value: value,
-			Unit:  unit,
-			From:  meaning,
+			Name:   name,
+			Value:  value,
+			Unit:   unit,
+			Origin: meaning,
 		})
 	}
 	add("L", k.L, "loss/length²", "smoothness of every client's objective")
@@ -261,10 +261,10 @@ func (r *Result) Save(dir string) error {
 }
 
 // Draw draws the figures of the CSV files of one folder into another one.
-func Draw(from, into string) error {
-	bounds, err := table.Read[Bound](filepath.Join(from, BoundsFile))
-	curves, other := table.Read[Moment](filepath.Join(from, CurvesFile))
-	if err := cmp.Or(err, other); err != nil {
+func Draw(csvDir, into string) error {
+	bounds, err := table.Read[Bound](filepath.Join(csvDir, BoundsFile))
+	curves, curvesErr := table.Read[Moment](filepath.Join(csvDir, CurvesFile))
+	if err := cmp.Or(err, curvesErr); err != nil {
 		return err
 	}
 	return errors.Join(

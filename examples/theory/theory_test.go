@@ -47,21 +47,21 @@ func TestPlan_BothTasks(t *testing.T) {
 	for _, task := range []string{"quadratic", "logistic"} {
 		t.Run(task, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "results")
-			plan := Plan{Config: small(t, task), Schedules: []string{"dsgd", "fixed", "step", "eta-rounds", "theory", TheoryAhead}, Seeds: 2, Out: dir}
+			plan := Plan{Config: small(t, task), Schedules: []string{"dsgd", "fixed", "step", "eta-rounds", "theory", TheoryAhead}, Seeds: 2, Folder: dir}
 			r, err := plan.Run(t.Context(), study.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !r.Holds() {
+			if !r.BoundHolds() {
 				t.Errorf("the bound does not hold: %+v", r.Bounds)
 			}
 			for i, name := range plan.Schedules {
-				b, m := r.last()[i], r.at(name, 1)
+				b, m := r.last()[i], r.momentAt(name, 1)
 				if b.Schedule != name {
 					t.Fatalf("%s stands where %s should", b.Schedule, name)
 				}
-				if !(b.Measured > 0 && b.Least > 0 && b.Least <= b.Measured) {
-					t.Errorf("%s: measured %v, least %v", name, b.Measured, b.Least)
+				if !(b.Measured > 0 && b.Minimum > 0 && b.Minimum <= b.Measured) {
+					t.Errorf("%s: measured %v, least %v", name, b.Measured, b.Minimum)
 				}
 				if !(b.Lemma2 <= b.Proof) || r.Constants.FStar > 0 && b.Proof > b.Statement {
 					t.Errorf("%s: Lemma 2 is %v, the proof's bound %v, the statement's %v", name, b.Lemma2, b.Proof, b.Statement)
@@ -70,10 +70,10 @@ func TestPlan_BothTasks(t *testing.T) {
 					t.Errorf("%s ends at F − F* = %v, from %v", name, m.Gap, r.F0-r.Constants.FStar)
 				}
 			}
-			if f, d := r.at("fixed", 1), r.at("dsgd", 1); f.Rounds != 20 || f.Steps != 120 || d.Rounds <= 20 || d.Steps != d.Rounds {
+			if f, d := r.momentAt("fixed", 1), r.momentAt("dsgd", 1); f.Rounds != 20 || f.Steps != 120 || d.Rounds <= 20 || d.Steps != d.Rounds {
 				t.Errorf("fixed does %v rounds and %v steps, dSGD %v and %v", f.Rounds, f.Steps, d.Rounds, d.Steps)
 			}
-			if m := r.at("fixed", 0); m.Gap != r.F0-r.Constants.FStar {
+			if m := r.momentAt("fixed", 0); m.Gap != r.F0-r.Constants.FStar {
 				t.Errorf("runs start at F − F* = %v", m.Gap)
 			}
 			if err := r.Save(dir); err != nil {
@@ -128,7 +128,7 @@ func contents(t *testing.T, dir, name string) []byte {
 func TestPlan_IsDeterministic(t *testing.T) {
 	var tables [2]bytes.Buffer
 	for i := range tables {
-		r, err := Plan{Config: small(t, "quadratic"), Schedules: []string{"fixed", "theory"}, Seeds: 2, Out: t.TempDir()}.Run(t.Context(), study.Options{})
+		r, err := Plan{Config: small(t, "quadratic"), Schedules: []string{"fixed", "theory"}, Seeds: 2, Folder: t.TempDir()}.Run(t.Context(), study.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -202,7 +202,7 @@ func TestReplayer_Stride(t *testing.T) {
 }
 
 func TestPlan_Refused(t *testing.T) {
-	good := Plan{Config: small(t, "quadratic"), Schedules: []string{"fixed"}, Seeds: 1, Out: t.TempDir()}
+	good := Plan{Config: small(t, "quadratic"), Schedules: []string{"fixed"}, Seeds: 1, Folder: t.TempDir()}
 	network, err := config.Load("", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -223,7 +223,7 @@ func TestPlan_Refused(t *testing.T) {
 		"no round":            func(p *Plan) { p.Config.Stop = config.Stop{VirtualSeconds: 1e-3} },
 	} {
 		p := good
-		p.Out = t.TempDir()
+		p.Folder = t.TempDir()
 		change(&p)
 		if _, err := p.Run(t.Context(), study.Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want an error with %q", err, want)
@@ -305,11 +305,11 @@ func TestPlan_FromAModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	next := small(t, "quadratic", "init="+filepath.Join(c.Out, outputs.ModelFile))
-	far, err := Plan{Config: small(t, "quadratic"), Schedules: []string{"fixed"}, Seeds: 1, Out: t.TempDir()}.Run(t.Context(), study.Options{})
+	far, err := Plan{Config: small(t, "quadratic"), Schedules: []string{"fixed"}, Seeds: 1, Folder: t.TempDir()}.Run(t.Context(), study.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	near, err := Plan{Config: next, Schedules: []string{"fixed"}, Seeds: 1, Out: t.TempDir()}.Run(t.Context(), study.Options{})
+	near, err := Plan{Config: next, Schedules: []string{"fixed"}, Seeds: 1, Folder: t.TempDir()}.Run(t.Context(), study.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -332,7 +332,7 @@ func TestPlan_CommittedTables(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := Plan{Config: c, Schedules: Schedules, Seeds: 5, Out: t.TempDir()}.Run(t.Context(), study.Options{})
+		r, err := Plan{Config: c, Schedules: Schedules, Seeds: 5, Folder: t.TempDir()}.Run(t.Context(), study.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -355,17 +355,17 @@ var sameHalf = cmp.Comparer(func(a, b half) bool { return a == b || a != a && b 
 // A plan that was stopped continues when it is run again, in the middle of its
 // runs and of its measuring, to the same result.
 func TestPlan_ContinuesAfterAnInterruption(t *testing.T) {
-	plan := Plan{Config: small(t, "quadratic", "stop.rounds=40"), Schedules: []string{"fixed", "rounds", "theory"}, Seeds: 1, Out: filepath.Join(t.TempDir(), "whole")}
+	plan := Plan{Config: small(t, "quadratic", "stop.rounds=40"), Schedules: []string{"fixed", "rounds", "theory"}, Seeds: 1, Folder: filepath.Join(t.TempDir(), "whole")}
 	want, err := plan.Run(t.Context(), study.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan.Out = filepath.Join(t.TempDir(), "cut")
+	plan.Folder = filepath.Join(t.TempDir(), "cut")
 	plan.Config.Pace = 20
 	for stops := 0; ; stops++ {
 		ctx, stop := context.WithCancel(t.Context())
 		seen := 0
-		got, err := plan.Run(ctx, study.Options{Beside: 1, Run: run.Options{Callbacks: run.Callbacks{Progress: func(p run.Progress) {
+		got, err := plan.Run(ctx, study.Options{Parallel: 1, Run: run.Options{Callbacks: run.Callbacks{Progress: func(p run.Progress) {
 			if seen++; stops < 3 && seen > 2 && p.Round > 3 {
 				stop()
 			}
@@ -389,12 +389,12 @@ func TestPlan_ContinuesAfterAnInterruption(t *testing.T) {
 
 // A plan that replaces another one, is stopped and continues has nothing of the one before.
 func TestPlan_ReplacesAnother(t *testing.T) {
-	plan := Plan{Config: small(t, "quadratic", "stop.rounds=40"), Schedules: []string{"fixed"}, Seeds: 1, Out: filepath.Join(t.TempDir(), "fresh")}
+	plan := Plan{Config: small(t, "quadratic", "stop.rounds=40"), Schedules: []string{"fixed"}, Seeds: 1, Folder: filepath.Join(t.TempDir(), "fresh")}
 	want, err := plan.Run(t.Context(), study.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan.Out = filepath.Join(t.TempDir(), "replaced")
+	plan.Folder = filepath.Join(t.TempDir(), "replaced")
 	before := plan
 	before.Config.Schedule.Eta0 /= 2
 	if _, err := before.Run(t.Context(), study.Options{}); err != nil {
@@ -403,7 +403,7 @@ func TestPlan_ReplacesAnother(t *testing.T) {
 	plan.Config.Pace = 20
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	o := study.Options{Beside: 1, Run: run.Options{Force: true}}
+	o := study.Options{Parallel: 1, Run: run.Options{Force: true}}
 	o.Run.Progress = func(p run.Progress) {
 		if p.Round > 3 {
 			stop()
@@ -423,7 +423,7 @@ func TestPlan_ReplacesAnother(t *testing.T) {
 
 // A round with updates has a model, or nothing is measured.
 func TestTrace_UnknownModel(t *testing.T) {
-	plan := Plan{Config: small(t, "quadratic"), Schedules: []string{"fixed"}, Seeds: 1, Out: t.TempDir()}
+	plan := Plan{Config: small(t, "quadratic"), Schedules: []string{"fixed"}, Seeds: 1, Folder: t.TempDir()}
 	if _, err := plan.Run(t.Context(), study.Options{}); err != nil {
 		t.Fatal(err)
 	}

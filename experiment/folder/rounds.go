@@ -243,7 +243,7 @@ func (r *Run) Follow() iter.Seq2[Progress, error] {
 			if !(now.BestLoss <= now.WindowLoss) && now.WindowLoss == now.WindowLoss {
 				now.BestLoss = now.WindowLoss
 			}
-			now.Quality = quality.Of(now.ValidationLoss, now.Metrics)
+			now.Quality = quality.ValueIn(now.ValidationLoss, now.Metrics)
 			if quality.Better(now.Quality, now.Best) {
 				now.Best = now.Quality
 			}

@@ -136,8 +136,8 @@ func (r *Run) Metrics() (list []metric.Metric, err error) {
 	for _, name := range metricsIn(columns) {
 		list = append(list, metric.Metric{Name: name})
 	}
-	if q, err := r.Config.Evaluate.Metric.QualityOf(list); err == nil && q.At >= 0 {
-		list[q.At] = q.Metric
+	if q, err := r.Config.Evaluate.Metric.QualityOf(list); err == nil && q.Index >= 0 {
+		list[q.Index] = q.Metric
 	}
 	return list, err
 }

@@ -26,8 +26,8 @@ func (p *Problem) chooseMetrics() (err error) {
 	if p.Quality, err = c.Evaluate.Metric.QualityOf(p.Metrics); err != nil {
 		return err
 	}
-	if p.Quality.At >= 0 {
-		p.Metrics[p.Quality.At] = p.Quality.Metric // in the direction that the configuration says
+	if p.Quality.Index >= 0 {
+		p.Metrics[p.Quality.Index] = p.Quality.Metric // in the direction that the configuration says
 	}
 	accurate := metric.Find(p.Metrics, metric.Accuracy) >= 0
 	if len(p.Metrics) != 1 || !accurate {
@@ -52,7 +52,7 @@ func (p *Problem) Target() (value float64, ok bool) {
 		return *t, true
 	}
 	for _, t := range p.Targets {
-		if t.At == p.Quality.At {
+		if t.Index == p.Quality.Index {
 			return t.Value, true
 		}
 	}

@@ -129,7 +129,7 @@ func (p *Problem) params() (travel, trainable int) {
 	if p.Model == nil {
 		return 0, 0
 	}
-	return learn.Travels(p.Model), p.Model.Trainable()
+	return learn.Communicated(p.Model), p.Model.Trainable()
 }
 
 // sizeTransfers settles how much a task transfers.
@@ -504,7 +504,7 @@ func (p *Problem) initialize(ctx context.Context) (err error) {
 		learn.Stepped(p.Model).(learn.Model).Init(initial, p.Config.Seed)
 	}
 	if m, ok := p.Model.(*learn.Personal); ok {
-		m.Apart(p.Initial, slices.Clone(initial))
+		m.FromModelOrder(p.Initial, slices.Clone(initial))
 	} else {
 		p.Initial = initial
 	}

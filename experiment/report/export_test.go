@@ -178,7 +178,7 @@ func TestCurvesInPrometheus(t *testing.T) {
 		losses.Observe(r.TrainingLoss)
 		add("window_loss", at(r.End), losses.Mean())
 		add("validation_loss", at(r.End), r.ValidationLoss)
-		add("validation_accuracy", at(r.End), metric.At(r.Metrics, 0))
+		add("validation_accuracy", at(r.End), metric.ValueAt(r.Metrics, 0))
 		add("sgd_steps_total", at(r.End), float64(r.SGDSteps))
 		for o, n := range r.Outcomes {
 			sum[o] += float64(n)

@@ -71,7 +71,7 @@ func TestACurve(t *testing.T) {
 		if !(lowest <= mean) {
 			lowest = mean
 		}
-		if accuracy := metric.At(row.Metrics, 0); !(highest >= accuracy) && !math.IsNaN(accuracy) {
+		if accuracy := metric.ValueAt(row.Metrics, 0); !(highest >= accuracy) && !math.IsNaN(accuracy) {
 			highest = accuracy
 		}
 		want := point{row.End.Seconds(), lowest, highest, []float64{float64(row.LocalSteps)}}

@@ -54,7 +54,7 @@ func TestConvexTasksLearn(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r := rows[len(rows)-1]; math.IsNaN(r.ValidationLoss) || !math.IsNaN(metric.At(r.Metrics, 0)) {
+			if r := rows[len(rows)-1]; math.IsNaN(r.ValidationLoss) || !math.IsNaN(metric.ValueAt(r.Metrics, 0)) {
 				t.Errorf("the last row has loss %v and accuracy %v", r.ValidationLoss, r.Metrics)
 			}
 		} else if s.ValidationAccuracy == nil || *s.ValidationAccuracy < 0.4 {

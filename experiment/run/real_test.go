@@ -63,7 +63,7 @@ func follows(t *testing.T, curves [][]round.Report) {
 			at   func(round.Report) float64
 		}{
 			{"loss", want.loss, func(r round.Report) float64 { return r.ValidationLoss }},
-			{"accuracy", want.accuracy, func(r round.Report) float64 { return metric.At(r.Metrics, 0) }},
+			{"accuracy", want.accuracy, func(r round.Report) float64 { return metric.ValueAt(r.Metrics, 0) }},
 		} {
 			var values []float64
 			for _, rows := range curves {
@@ -118,12 +118,12 @@ func TestRealFEMNISTFollowsTheReference(t *testing.T) {
 	decaying := curves[1]
 	fixed := femnist(t, "stop.rounds=40", "schedule.k=fixed", "seed=2")
 	for _, f := range fixed[19:] {
-		if math.IsNaN(metric.At(f.Metrics, 0)) {
+		if math.IsNaN(metric.ValueAt(f.Metrics, 0)) {
 			continue
 		}
 		loss, accuracy := at(decaying, f.End.Seconds())
-		t.Logf("at %.1f s: rounds %.3f, %.3f; fixed K %.3f, %.3f after round %d", f.End.Seconds(), loss, accuracy, f.ValidationLoss, metric.At(f.Metrics, 0), f.Round)
-		if accuracy <= metric.At(f.Metrics, 0) || loss >= f.ValidationLoss {
+		t.Logf("at %.1f s: rounds %.3f, %.3f; fixed K %.3f, %.3f after round %d", f.End.Seconds(), loss, accuracy, f.ValidationLoss, metric.ValueAt(f.Metrics, 0), f.Round)
+		if accuracy <= metric.ValueAt(f.Metrics, 0) || loss >= f.ValidationLoss {
 			t.Errorf("at %.1f s rounds is not ahead", f.End.Seconds())
 		}
 	}
@@ -134,13 +134,13 @@ func TestRealFEMNISTFollowsTheReference(t *testing.T) {
 func at(rows []round.Report, seconds float64) (loss, accuracy float64) {
 	var before round.Report
 	for _, after := range rows {
-		if math.IsNaN(metric.At(after.Metrics, 0)) {
+		if math.IsNaN(metric.ValueAt(after.Metrics, 0)) {
 			continue
 		}
 		if after.End.Seconds() >= seconds {
 			w := (seconds - before.End.Seconds()) / (after.End.Seconds() - before.End.Seconds())
 			return before.ValidationLoss + w*(after.ValidationLoss-before.ValidationLoss),
-				metric.At(before.Metrics, 0) + w*(metric.At(after.Metrics, 0)-metric.At(before.Metrics, 0))
+				metric.ValueAt(before.Metrics, 0) + w*(metric.ValueAt(after.Metrics, 0)-metric.ValueAt(before.Metrics, 0))
 		}
 		before = after
 	}

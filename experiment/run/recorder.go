@@ -326,12 +326,12 @@ func (r *recorder) report(report *round.Report) error {
 // noteBest notes the best values, and when the target was first reached.
 func (r *recorder) noteBest(loss float64, values []float64, at round.Time) {
 	for i, q := range r.qualities {
-		if now := q.Of(loss, values); q.Better(now, r.saved.Best[i]) {
+		if now := q.ValueIn(loss, values); q.Better(now, r.saved.Best[i]) {
 			r.saved.Best[i] = now
 		}
 	}
 	q := r.p.Quality
-	if target, ok := r.p.Target(); ok && q.Reaches(q.Of(loss, values), target) && math.IsNaN(r.saved.Reached) {
+	if target, ok := r.p.Target(); ok && q.Reaches(q.ValueIn(loss, values), target) && math.IsNaN(r.saved.Reached) {
 		r.saved.Reached = at.Seconds()
 	}
 }
@@ -411,7 +411,7 @@ func (r *recorder) summary(result *coordinator.Result) folder.Summary {
 	s.BestTrainingLoss = metrics.Measured(r.saved.BestLoss)
 	s.ValidationLoss = metrics.Measured(loss)
 	for i, q := range r.qualities {
-		now := metrics.Measured(q.Of(loss, stop.Metrics))
+		now := metrics.Measured(q.ValueIn(loss, stop.Metrics))
 		best := metrics.Measured(r.saved.Best[i])
 		if q.Name == metric.Accuracy {
 			s.ValidationAccuracy = now

@@ -369,7 +369,7 @@ func TestTimeToTarget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := slices.IndexFunc(rows, func(r round.Report) bool { return metric.At(r.Metrics, 0) >= 0.1 })
+	i := slices.IndexFunc(rows, func(r round.Report) bool { return metric.ValueAt(r.Metrics, 0) >= 0.1 })
 	if i < 0 || s.TimeToTarget == nil || *s.TimeToTarget != rows[i].End.Seconds() || s.Rounds != 12 {
 		t.Errorf("time to target %v, rounds %+v", s.TimeToTarget, rows)
 	}

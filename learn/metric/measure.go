@@ -60,39 +60,39 @@ func (m Metric) Check(v float64) error {
 // Quality is the quantity by which models are compared.
 type Quality struct {
 	Metric
-	At int // its place among the metrics; -1: the loss
+	Index int // its place among the metrics; -1: the loss
 }
 
 // QualityOf is the metric of a name, or the loss; without a name the first metric,
 // or the loss where there is none. It returns an error for a name that is neither.
 func QualityOf(list []Metric, name string) (Quality, error) {
-	at := 0
+	index := 0
 	if name != "" {
-		at = Find(list, name)
+		index = Find(list, name)
 	}
 	switch {
 	case name == Loss, name == "" && len(list) == 0:
 		return Quality{Metric{Loss, true}, -1}, nil
-	case at < 0:
+	case index < 0:
 		return Quality{}, fmt.Errorf(
 			"%q is not measured; the model has %s",
 			name,
 			strings.Join(append(Names(list), Loss), ", "),
 		)
 	}
-	return Quality{list[at], at}, nil
+	return Quality{list[index], index}, nil
 }
 
-// Of is its value among a loss and metrics; NaN if it was not measured.
-func (q Quality) Of(loss float64, metrics []float64) float64 {
-	if q.At < 0 {
+// ValueIn is its value among a loss and metrics; NaN if it was not measured.
+func (q Quality) ValueIn(loss float64, metrics []float64) float64 {
+	if q.Index < 0 {
 		return loss
 	}
-	return At(metrics, q.At)
+	return ValueAt(metrics, q.Index)
 }
 
-// At is the value of a metric; NaN if it was not measured.
-func At(metrics []float64, i int) float64 {
+// ValueAt is the value of a metric; NaN if it was not measured.
+func ValueAt(metrics []float64, i int) float64 {
 	if i >= len(metrics) {
 		return math.NaN()
 	}
@@ -139,7 +139,7 @@ type Target struct {
 // Reached is the first target that a validation reaches; nil: none.
 func Reached(targets []Target, loss float64, metrics []float64) *Target {
 	for i := range targets {
-		if t := &targets[i]; t.Reaches(t.Of(loss, metrics), t.Value) {
+		if t := &targets[i]; t.Reaches(t.ValueIn(loss, metrics), t.Value) {
 			return t
 		}
 	}
@@ -147,7 +147,7 @@ func Reached(targets []Target, loss float64, metrics []float64) *Target {
 }
 
 // AccuracyOf is the accuracy among the values of metrics; false if it is not there.
-func AccuracyOf(list []Metric, values []float64) (v float64, known bool) {
+func AccuracyOf(list []Metric, values []float64) (v float64, found bool) {
 	if i := Find(list, Accuracy); i >= 0 && i < len(values) {
 		return values[i], true
 	}
@@ -175,7 +175,7 @@ func (m Metric) Best() string {
 func Shown(list []Metric, first Quality) []Quality {
 	shown := []Quality{first}
 	for i, m := range list {
-		if i != first.At {
+		if i != first.Index {
 			shown = append(shown, Quality{m, i})
 		}
 	}

@@ -54,19 +54,19 @@ func TestWhatIsBetter(t *testing.T) {
 
 func TestValues(t *testing.T) {
 	q := Quality{two[1], 1}
-	if v := q.Of(9, []float64{3, 0.5}); v != 0.5 {
+	if v := q.ValueIn(9, []float64{3, 0.5}); v != 0.5 {
 		t.Errorf("the accuracy is %v", v)
 	}
-	if v := q.Of(9, nil); v == v {
+	if v := q.ValueIn(9, nil); v == v {
 		t.Errorf("an accuracy that was not measured is %v", v)
 	}
-	if v := (Quality{At: -1}).Of(9, nil); v != 9 {
+	if v := (Quality{Index: -1}).ValueIn(9, nil); v != 9 {
 		t.Errorf("the loss is %v", v)
 	}
 	if got := Shown(two, q); !slices.Equal(got, []Quality{q, {two[0], 0}}) {
 		t.Errorf("shown are %v", got)
 	}
-	if got := Shown(two, Quality{At: -1}); len(got) != 3 || got[2] != q {
+	if got := Shown(two, Quality{Index: -1}); len(got) != 3 || got[2] != q {
 		t.Errorf("shown are %v", got)
 	}
 	for _, bad := range [][]float64{nil, {1}, {1, 0.5, 1}, {math.Inf(1), 0.5}, {1, math.NaN()}, {1, 1.5}, {1, -0.5}} {

@@ -53,22 +53,22 @@ func (a *Activation) allocate(blocks, maxBatch int) {
 		}
 		return 1
 	}
-	switch other := a.flat; {
-	case other != nil:
-		other.allocate(blocks, maxBatch)
+	switch owner := a.flat; {
+	case owner != nil:
+		owner.allocate(blocks, maxBatch)
 		a.planar = a.Form == Image
-		a.x, a.dx, a.keepX, a.keepDX = other.x, other.dx, other.keepX, other.keepDX
+		a.x, a.dx, a.keepX, a.keepDX = owner.x, owner.dx, owner.keepX, owner.keepDX
 		return
 	case a.shadows != nil:
-		other = a.shadows
-		other.allocate(blocks, maxBatch)
-		a.x, a.dx, a.keepX, a.keepDX = other.x, other.dx, other.keepX, other.keepDX
-		a.planar, a.border = other.planar, other.border
+		owner = a.shadows
+		owner.allocate(blocks, maxBatch)
+		a.x, a.dx, a.keepX, a.keepDX = owner.x, owner.dx, owner.keepX, owner.keepDX
+		a.planar, a.border = owner.planar, owner.border
 		return
 	case a.gradientOf != nil:
-		other = a.gradientOf
-		other.allocate(blocks, maxBatch)
-		a.dx, a.keepDX, a.planar = other.dx, other.keepDX, other.planar
+		owner = a.gradientOf
+		owner.allocate(blocks, maxBatch)
+		a.dx, a.keepDX, a.planar = owner.dx, owner.keepDX, owner.planar
 	case a.last:
 		a.keepX = a.keepDX
 	}
@@ -112,8 +112,8 @@ func (a *Activation) usedIn(p *Pass) []kernel.Segment {
 }
 
 // blockOf is a block of n values, which may be one of many.
-func blockOf(x []float32, n int, many bool, p *Pass) []float32 {
-	if many {
+func blockOf(x []float32, n int, perBlock bool, p *Pass) []float32 {
+	if perBlock {
 		return x[p.block*n:][:n]
 	}
 	return x[:n]
@@ -121,7 +121,7 @@ func blockOf(x []float32, n int, many bool, p *Pass) []float32 {
 
 func (a *Activation) samples(p *Pass) []float32 {
 	if a.keepX {
-		return a.rows[p.from*a.width():]
+		return a.rows[p.first*a.width():]
 	}
 	return a.rows
 }
@@ -166,15 +166,15 @@ func (a *Activation) transpose(p *Pass, isa kernel.ISA) {
 // counted position by position.
 func (a *Activation) Row(p *Pass, i int) []float32 {
 	first, row, column, channel := a.steps()
-	at := i / a.Channels
-	return a.values(p)[first+at/a.Width*row+at%a.Width*column+i%a.Channels*channel:][:Lanes]
+	position := i / a.Channels
+	return a.values(p)[first+position/a.Width*row+position%a.Width*column+i%a.Channels*channel:][:Lanes]
 }
 
 // GradientRow is the gradient of Row.
 func (a *Activation) GradientRow(p *Pass, i int) []float32 {
 	row, column, channel := a.gradientSteps()
-	at := i / a.Channels
-	return a.gradient(p)[at/a.Width*row+at%a.Width*column+i%a.Channels*channel:][:Lanes]
+	position := i / a.Channels
+	return a.gradient(p)[position/a.Width*row+position%a.Width*column+i%a.Channels*channel:][:Lanes]
 }
 
 // runs is how two activations of one shape are walked together: in runs of values, each

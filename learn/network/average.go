@@ -9,25 +9,25 @@ func init() {
 type AverageLayer struct{}
 
 func (AverageLayer) Shape(in Shape) (Shape, error) {
-	if err := in.takes("", Image, Sequence); err != nil {
+	if err := in.require("", Image, Sequence); err != nil {
 		return in, err
 	}
-	out := Shape{
+	output := Shape{
 		Form:     Image,
 		Height:   1,
 		Width:    1,
 		Channels: in.Channels,
 	}
 	if in.Form == Sequence {
-		out.Form = Vector
+		output.Form = Vector
 	}
-	return out, nil
+	return output, nil
 }
 
 func (AverageLayer) Parameters(Shape) []Parameter { return nil }
 
-func (AverageLayer) Stage(at *Place) Stage {
-	return &averageStage{at, aligned(at.X.Channels * Lanes)}
+func (AverageLayer) Stage(place *Place) Stage {
+	return &averageStage{place, aligned(place.X.Channels * Lanes)}
 }
 
 type averageStage struct {

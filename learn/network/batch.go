@@ -54,37 +54,37 @@ func (b *Batch) Reset() {
 
 // row is sparse sample i.
 func (b *Batch) row(i int) (index []int32, value []float32) {
-	from := b.RowStart[i]
-	to := b.RowStart[i+1]
-	index = b.Index[from:to]
-	return index, b.Value[from:to][:len(index)]
+	start := b.RowStart[i]
+	end := b.RowStart[i+1]
+	index = b.Index[start:end]
+	return index, b.Value[start:end][:len(index)]
 }
 
 // Check verifies that the samples are as described.
-func (b *Batch) Check(of Samples) error {
-	if err := b.checkAnswers(of); err != nil {
+func (b *Batch) Check(samples Samples) error {
+	if err := b.checkAnswers(samples); err != nil {
 		return err
 	}
-	if of.Input == Sparse {
-		return b.checkRows(of.Features)
+	if samples.Input == Sparse {
+		return b.checkRows(samples.Features)
 	}
 	values := len(b.X)
 	kind := "values"
-	if of.Input == Tokens {
+	if samples.Input == Tokens {
 		values = len(b.Tokens)
 		kind = "tokens"
 	}
-	if values != b.N*of.Features {
-		return fmt.Errorf("batch of %d samples with %d %s; the model reads %d a sample", b.N, values, kind, of.Features)
+	if values != b.N*samples.Features {
+		return fmt.Errorf("batch of %d samples with %d %s; the model reads %d a sample", b.N, values, kind, samples.Features)
 	}
-	if of.Input == Tokens {
+	if samples.Input == Tokens {
 		for i, x := range b.Tokens {
-			if int(x) >= of.Vocabulary {
+			if int(x) >= samples.Vocabulary {
 				return fmt.Errorf(
 					"sample %d of the batch: token %d is not one of the vocabulary's 0 to %d",
-					i/of.Features,
+					i/samples.Features,
 					x,
-					of.Vocabulary-1,
+					samples.Vocabulary-1,
 				)
 			}
 		}
@@ -93,10 +93,10 @@ func (b *Batch) Check(of Samples) error {
 }
 
 // checkAnswers checks labels or targets.
-func (b *Batch) checkAnswers(of Samples) error {
-	if of.Targets > 0 {
-		if len(b.Targets) != b.N*of.Targets {
-			return fmt.Errorf("batch of %d samples with %d targets; each has %d", b.N, len(b.Targets), of.Targets)
+func (b *Batch) checkAnswers(samples Samples) error {
+	if samples.Targets > 0 {
+		if len(b.Targets) != b.N*samples.Targets {
+			return fmt.Errorf("batch of %d samples with %d targets; each has %d", b.N, len(b.Targets), samples.Targets)
 		}
 		return nil
 	}
@@ -104,8 +104,8 @@ func (b *Batch) checkAnswers(of Samples) error {
 		return fmt.Errorf("batch of %d samples with %d labels", b.N, len(b.Labels))
 	}
 	for i, y := range b.Labels {
-		if uint32(y) >= uint32(of.Classes) {
-			return fmt.Errorf("sample %d of the batch: label %d is not one of the classes 0 to %d", i, y, of.Classes-1)
+		if uint32(y) >= uint32(samples.Classes) {
+			return fmt.Errorf("sample %d of the batch: label %d is not one of the classes 0 to %d", i, y, samples.Classes-1)
 		}
 	}
 	return nil

@@ -37,7 +37,7 @@ func windows(n, size, pad, stride int) int {
 }
 
 func (l ConvLayer) Shape(in Shape) (Shape, error) {
-	if err := in.takes("", Image); err != nil {
+	if err := in.require("", Image); err != nil {
 		return in, err
 	}
 	if l.Pad >= l.Size {
@@ -49,13 +49,13 @@ func (l ConvLayer) Shape(in Shape) (Shape, error) {
 			l.Size-1,
 		)
 	}
-	out := Shape{
+	output := Shape{
 		Form:     Image,
 		Channels: l.Maps,
 		Height:   windows(in.Height, l.Size, l.Pad, l.Stride),
 		Width:    windows(in.Width, l.Size, l.Pad, l.Stride),
 	}
-	if out.Height < 0 || out.Width < 0 {
+	if output.Height < 0 || output.Width < 0 {
 		return in, fmt.Errorf(
 			"%d×%d is smaller than its kernels of %d×%d (give it a pad, or pool less before it)",
 			in.Height,
@@ -64,16 +64,16 @@ func (l ConvLayer) Shape(in Shape) (Shape, error) {
 			l.Size,
 		)
 	}
-	return out, nil
+	return output, nil
 }
 
 func (l ConvLayer) Parameters(in Shape) []Parameter {
 	return affine(l.Size*l.Size*in.Channels, l.Maps, in.Channels, l.Size, l.Size)
 }
 
-func (l ConvLayer) Stage(at *Place) Stage {
-	at.X.border = max(at.X.border, l.Pad)
-	return &convStage{Place: at, ConvLayer: l, rows: 1}
+func (l ConvLayer) Stage(place *Place) Stage {
+	place.X.border = max(place.X.border, l.Pad)
+	return &convStage{Place: place, ConvLayer: l, rows: 1}
 }
 
 // convStage is a convolution of one block of samples. The channels of neighbouring
@@ -125,14 +125,14 @@ func (s *convStage) prepare(height, width int, dy func() (row, column, channel i
 	s.keep = (s.rows-1)*s.Stride + s.Size
 	s.recent = aligned(s.keep * Lanes * s.X.width())
 	s.weightRuns = make([][]kernel.Segment, s.keep)
-	for from := range s.weightRuns {
+	for firstRow := range s.weightRuns {
 		for i := range s.rows * width {
 			y := i / width
 			x := i % width
-			s.weightRuns[from] = append(s.weightRuns[from],
+			s.weightRuns[firstRow] = append(s.weightRuns[firstRow],
 				kernel.Segment{
 					A: y*s.dyRow + x*s.dyColumn,
-					B: (from+y*s.Stride)%s.keep*Lanes*s.X.width() + x*s.Stride*in,
+					B: (firstRow+y*s.Stride)%s.keep*Lanes*s.X.width() + x*s.Stride*in,
 				})
 		}
 	}
@@ -163,8 +163,8 @@ func (s *convStage) lay() { s.prepare(s.Y.Height, s.Y.Width, s.Y.gradientSteps) 
 
 // begin takes the parameters of a step and forgets the gradients of the last.
 func (s *convStage) begin(params []float32) {
-	for i, here := range s.order {
-		s.weight[here] = params[i]
+	for i, index := range s.order {
+		s.weight[index] = params[i]
 	}
 	copy(s.bias, params[len(s.order):])
 	clear(s.grad)
@@ -176,21 +176,21 @@ func (s *convStage) Update(dst []float32, _ *Batch, op kernel.Op, alpha float32)
 	if op == kernel.Store {
 		clear(dst)
 	}
-	for i, here := range s.order {
-		dst[i] += float32(alpha * s.grad[here])
+	for i, index := range s.order {
+		dst[i] += float32(alpha * s.grad[index])
 	}
 	for o, d := range s.dbias {
 		dst[len(s.order)+o] += float32(alpha * d)
 	}
 }
 
-// at computes the output at one position of its grid.
-func (s *convStage) at(y, x int, from []float32, dst kernel.Matrix, op kernel.Op, samples int) {
+// outputAt computes the output at one position of its grid.
+func (s *convStage) outputAt(y, x int, input []float32, dst kernel.Matrix, op kernel.Op, samples int) {
 	in := s.X.Channels
 	first, row, column, _ := s.X.steps()
 	s.network.isa.GemmSum(s.Maps, s.network.isa.Columns(samples), s.Size*in, s.forwardRuns,
 		kernel.Operand{Data: s.weight, Row: s.Size * s.Size * in, Col: 1},
-		kernel.Block(from[first+(y*s.Stride-s.Pad)*row+(x*s.Stride-s.Pad)*column:]), dst, op, s.bias, 0)
+		kernel.Block(input[first+(y*s.Stride-s.Pad)*row+(x*s.Stride-s.Pad)*column:]), dst, op, s.bias, 0)
 }
 
 func (s *convStage) Forward(p *Pass) {
@@ -202,12 +202,12 @@ func (s *convStage) Forward(p *Pass) {
 		s.forwardPacked(k, p, op)
 		return
 	}
-	from := s.X.values(p)
-	to := s.Y.values(p)
+	input := s.X.values(p)
+	output := s.Y.values(p)
 	first, row, column, channel := s.Y.steps()
 	for y := range s.Y.Height {
 		for x := range s.Y.Width {
-			s.at(y, x, from, kernel.Matrix{Data: to[first+y*row+x*column:], LD: channel}, op, p.Samples)
+			s.outputAt(y, x, input, kernel.Matrix{Data: output[first+y*row+x*column:], LD: channel}, op, p.Samples)
 		}
 	}
 }
@@ -242,13 +242,13 @@ func (s *convStage) biases(dy []float32, channel, n int) {
 func (s *convStage) weights(dy []float32, channel, y int, p *Pass) {
 	in, ld, x := s.X.Channels, s.X.width(), s.X.values(p)
 	first := y*s.Stride + s.X.border - s.Pad
-	from := first
+	inputRow := first
 	if y > 0 {
-		from = max(first, first+s.keep-s.rows*s.Stride)
+		inputRow = max(first, first+s.keep-s.rows*s.Stride)
 	}
-	for ; from < first+s.keep; from++ {
-		s.network.isa.Transpose(kernel.Matrix{Data: s.recent[from%s.keep*Lanes*ld:], LD: ld},
-			kernel.Block(x[from*ld*Lanes:]), ld, s.network.isa.Columns(p.Samples))
+	for ; inputRow < first+s.keep; inputRow++ {
+		s.network.isa.Transpose(kernel.Matrix{Data: s.recent[inputRow%s.keep*Lanes*ld:], LD: ld},
+			kernel.Block(x[inputRow*ld*Lanes:]), ld, s.network.isa.Columns(p.Samples))
 	}
 	for ky := range s.Size {
 		s.network.isa.GemmSum(s.Maps, s.Size*in, p.Samples, s.weightRuns[(first+ky)%s.keep], kernel.Operand{Data: dy, Row: channel, Col: 1},
@@ -270,18 +270,18 @@ func (s *convStage) inputs(dy []float32, dyChannel int, p *Pass) {
 	row, column, channel := s.X.gradientSteps()
 	weight := kernel.Operand{Data: s.weight, Row: 1, Col: s.Size * s.Size * in}
 	op := s.gradientOp()
-	for at, list := range s.gradientRuns {
-		ay := at / s.X.Width
-		ax := at % s.X.Width
-		to := kernel.Matrix{Data: dx[ay*row+ax*column:], LD: channel}
+	for position, list := range s.gradientRuns {
+		ay := position / s.X.Width
+		ax := position % s.X.Width
+		dst := kernel.Matrix{Data: dx[ay*row+ax*column:], LD: channel}
 		var aux []float32
 		if op == kernel.ReLUGrad {
 			aux = x[first+ay*xRow+ax*xColumn:]
 		}
 		if len(list) > 0 {
-			s.network.isa.GemmSum(in, n, s.Maps, list, weight, kernel.Matrix{Data: dy, LD: dyChannel}, to, op, aux, 1)
+			s.network.isa.GemmSum(in, n, s.Maps, list, weight, kernel.Matrix{Data: dy, LD: dyChannel}, dst, op, aux, 1)
 		} else if !s.add {
-			clear(to.Data[:in*Lanes])
+			clear(dst.Data[:in*Lanes])
 		}
 	}
 }
@@ -325,15 +325,15 @@ func (s *pooledStage) Forward(p *Pass) {
 		s.forwardPacked(k, p)
 		return
 	}
-	from := s.X.values(p)
-	to := s.Y.values(p)
+	input := s.X.values(p)
+	output := s.Y.values(p)
 	first, row, column, channel := s.Y.steps()
 	part := s.Maps * Lanes
-	for at := range s.Y.Height * s.Y.Width {
-		y := at / s.Y.Width
-		x := at % s.Y.Width
+	for position := range s.Y.Height * s.Y.Width {
+		y := position / s.Y.Width
+		x := position % s.Y.Width
 		for j := range 4 {
-			s.at(2*y+j/2, 2*x+j%2, from, kernel.Block(s.y[j*part:]), kernel.BiasReLU, p.Samples)
+			s.outputAt(2*y+j/2, 2*x+j%2, input, kernel.Block(s.y[j*part:]), kernel.BiasReLU, p.Samples)
 		}
 		s.network.isa.MaxPool(
 			s.Maps,
@@ -342,9 +342,9 @@ func (s *pooledStage) Forward(p *Pass) {
 			Lanes,
 			part,
 			2*part,
-			to[first+y*row+x*column:],
+			output[first+y*row+x*column:],
 			channel,
-			s.code[at*part:],
+			s.code[position*part:],
 		)
 	}
 }
@@ -357,18 +357,18 @@ func (s *pooledStage) Backward(p *Pass) {
 	for y := range s.Y.Height {
 		dy := s.dy[2*y*width:][:2*width]
 		for x := range s.Y.Width {
-			own := g[y*row+x*column:]
+			outputGradient := g[y*row+x*column:]
 			s.network.isa.MaxUnpool(
 				s.Maps,
 				p.Samples,
-				own,
+				outputGradient,
 				channel,
 				s.code[(y*s.Y.Width+x)*part:],
 				dy[2*x*part:],
 				part,
 				width,
 			)
-			s.biases(own, channel, p.Samples)
+			s.biases(outputGradient, channel, p.Samples)
 		}
 		s.weights(dy, Lanes, 2*y, p)
 	}

@@ -29,7 +29,7 @@ func (l DenseLayer) Shape(in Shape) (Shape, error) {
 		Sequence: "flatten or average",
 		Text:     "embedding, and flatten or average,",
 	}[in.Form]
-	err := in.takes("; put "+before+" before it", Vector, Words)
+	err := in.require("; put "+before+" before it", Vector, Words)
 	return vector(l.Width), err
 }
 
@@ -37,15 +37,15 @@ func (l DenseLayer) Parameters(in Shape) []Parameter {
 	return affine(in.Channels, l.Width, in.Channels)
 }
 
-func (l DenseLayer) Stage(at *Place) Stage {
-	x := at.X
-	y := at.Y
+func (l DenseLayer) Stage(place *Place) Stage {
+	x := place.X
+	y := place.Y
 	if x.Form == Words {
-		return &bagStage{Place: at, columns: newColumns(x.Channels, l.Width)}
+		return &bagStage{Place: place, columns: newColumns(x.Channels, l.Width)}
 	}
-	s := &denseStage{Place: at}
+	s := &denseStage{Place: place}
 	x.needRows = true
-	if !at.network.whole {
+	if !place.network.collects {
 		x.keepX = true
 		for ; y != nil; y = y.shadows {
 			y.keepDX = true
@@ -64,35 +64,35 @@ type denseStage struct {
 	dx      []float32 // gradients of the inputs, sample by sample
 }
 
-func (s *denseStage) sizes() (in, out int) { return s.X.Channels, s.Y.Channels }
+func (s *denseStage) sizes() (in, outputs int) { return s.X.Channels, s.Y.Channels }
 
 func (s *denseStage) Forward(p *Pass) {
-	in, out := s.sizes()
+	in, outputs := s.sizes()
 	op := kernel.Bias
 	if s.Y.relu {
 		op = kernel.BiasReLU
 	}
 	depth := in
-	segments := kernel.Whole
+	segments := kernel.FullDepth
 	if used := s.X.usedIn(p); len(used) > 0 {
 		depth = together
 		segments = used
 	}
-	s.network.isa.GemmSum(out, s.network.isa.Columns(p.Samples), depth, segments,
+	s.network.isa.GemmSum(outputs, s.network.isa.Columns(p.Samples), depth, segments,
 		kernel.Operand{Data: p.Parameters, Row: in, Col: 1},
-		kernel.Block(s.X.values(p)), kernel.Block(s.Y.values(p)), op, p.Parameters[in*out:], 0)
+		kernel.Block(s.X.values(p)), kernel.Block(s.Y.values(p)), op, p.Parameters[in*outputs:], 0)
 }
 
 // Backward computes dx = Wᵀ dy, and where the input is a ReLU's output only where that is
 // positive.
 func (s *denseStage) Backward(p *Pass) {
-	in, out := s.sizes()
+	in, outputs := s.sizes()
 	dy := s.Y.gradient(p)
 	s.X.transpose(p, s.network.isa)
 	switch {
-	case s.network.whole:
+	case s.network.collects:
 		s.multiply(p.Gradient, dy, s.X.samples(p), 0, in, p.Samples, kernel.Add, 1)
-		s.network.isa.AddRowSums(p.Gradient[in*out:][:out], dy, p.Samples, kernel.Add, 1)
+		s.network.isa.AddRowSums(p.Gradient[in*outputs:][:outputs], dy, p.Samples, kernel.Add, 1)
 	case s.network.alpha != 0 &&
 		s.Gradient &&
 		!s.frozen &&
@@ -106,41 +106,41 @@ func (s *denseStage) Backward(p *Pass) {
 }
 
 // inputs computes the gradient of the inputs from one to before another.
-func (s *denseStage) inputs(p *Pass, dy []float32, from, to int) {
-	in, out := s.sizes()
+func (s *denseStage) inputs(p *Pass, dy []float32, start, end int) {
+	in, outputs := s.sizes()
 	op := kernel.Store
 	x := []float32(nil)
 	if s.X.relu {
 		op = kernel.ReLUGrad
-		x = s.X.values(p)[from*Lanes:]
+		x = s.X.values(p)[start*Lanes:]
 	}
 	isa := s.network.isa
-	isa.Gemm(to-from, isa.Columns(p.Samples), out, kernel.Operand{Data: p.Parameters[from:], Row: 1, Col: in},
-		kernel.Block(dy), kernel.Block(s.X.gradient(p)[from*Lanes:]), op, x, 0)
+	isa.Gemm(end-start, isa.Columns(p.Samples), outputs, kernel.Operand{Data: p.Parameters[start:], Row: 1, Col: in},
+		kernel.Block(dy), kernel.Block(s.X.gradient(p)[start*Lanes:]), op, x, 0)
 }
 
 // step computes the gradient of the inputs and updates the weight, which is read once.
 func (s *denseStage) step(p *Pass, dy []float32) {
-	in, out := s.sizes()
+	in, outputs := s.sizes()
 	isa, alpha, rows := s.network.isa, s.network.alpha, s.X.samples(p)
 	if s.dx == nil {
 		s.dx = aligned(in * isa.Columns(isa.StepSamples()))
 	}
-	from := isa.DenseStep(out, in, p.Samples, p.Parameters, dy, rows, s.dx, alpha, s.X.relu)
-	isa.Transpose(kernel.Block(s.X.gradient(p)), kernel.Matrix{Data: s.dx, LD: in}, isa.Columns(p.Samples), from)
-	if from < in {
-		s.inputs(p, dy, from, in)
-		s.multiply(p.Parameters, dy, rows, from, in, p.Samples, kernel.Add, alpha)
+	stepped := isa.DenseStep(outputs, in, p.Samples, p.Parameters, dy, rows, s.dx, alpha, s.X.relu)
+	isa.Transpose(kernel.Block(s.X.gradient(p)), kernel.Matrix{Data: s.dx, LD: in}, isa.Columns(p.Samples), stepped)
+	if stepped < in {
+		s.inputs(p, dy, stepped, in)
+		s.multiply(p.Parameters, dy, rows, stepped, in, p.Samples, kernel.Add, alpha)
 	}
-	isa.AddRowSums(p.Parameters[in*out:][:out], dy, p.Samples, kernel.Add, alpha)
+	isa.AddRowSums(p.Parameters[in*outputs:][:outputs], dy, p.Samples, kernel.Add, alpha)
 	s.updated = true
 }
 
 // multiply adds alpha times dy·xᵀ, or stores it, for the inputs from one to before another.
-func (s *denseStage) multiply(dst, dy, rows []float32, from, to, n int, op kernel.Op, alpha float32) {
-	in, out := s.sizes()
-	s.network.isa.Gemm(out, to-from, n, kernel.Operand{Data: dy, Row: Lanes, Col: 1},
-		kernel.Matrix{Data: rows[from:], LD: in}, kernel.Matrix{Data: dst[from:], LD: in}, op, nil, alpha)
+func (s *denseStage) multiply(dst, dy, rows []float32, start, end, n int, op kernel.Op, alpha float32) {
+	in, outputs := s.sizes()
+	s.network.isa.Gemm(outputs, end-start, n, kernel.Operand{Data: dy, Row: Lanes, Col: 1},
+		kernel.Matrix{Data: rows[start:], LD: in}, kernel.Matrix{Data: dst[start:], LD: in}, op, nil, alpha)
 }
 
 // Update adds alpha times the gradient of the whole batch to dst, or stores it.
@@ -149,19 +149,19 @@ func (s *denseStage) Update(dst []float32, b *Batch, op kernel.Op, alpha float32
 		s.updated = false
 		return
 	}
-	in, out := s.sizes()
+	in, outputs := s.sizes()
 	var p Pass
-	for ; p.from < b.N; p.block, p.from = p.block+1, p.from+Lanes {
+	for ; p.first < b.N; p.block, p.first = p.block+1, p.first+Lanes {
 		dy := s.Y.gradient(&p)
-		n := min(Lanes, b.N-p.from)
+		n := min(Lanes, b.N-p.first)
 		parts := s.X.usedIn(&p)
 		if op == kernel.Store && len(parts) > 0 {
-			clear(dst[:in*out])
+			clear(dst[:in*outputs])
 		}
-		for from, to := range spans(parts, in) {
-			s.multiply(dst, dy, s.X.samples(&p), from, to, n, op, alpha)
+		for start, end := range spans(parts, in) {
+			s.multiply(dst, dy, s.X.samples(&p), start, end, n, op, alpha)
 		}
-		s.network.isa.AddRowSums(dst[in*out:][:out], dy, n, op, alpha)
+		s.network.isa.AddRowSums(dst[in*outputs:][:outputs], dy, n, op, alpha)
 		op = kernel.Add
 	}
 }
@@ -241,7 +241,7 @@ type bagStage struct {
 func (s *bagStage) Forward(p *Pass) {
 	y := s.Y.values(p)
 	for i := range p.Samples {
-		s.columns.forward(p.Parameters, p.batch, p.from+i)
+		s.columns.forward(p.Parameters, p.batch, p.first+i)
 		for k, v := range s.z {
 			if s.Y.relu {
 				v = max(v, 0)
@@ -257,6 +257,6 @@ func (s *bagStage) Backward(p *Pass) {
 		for k := range s.z {
 			s.z[k] = dy[k*Lanes+i]
 		}
-		s.add(p.batch.row(p.from + i))
+		s.add(p.batch.row(p.first + i))
 	}
 }

@@ -19,12 +19,14 @@ type DropoutLayer struct {
 
 func (l DropoutLayer) String() string { return fmt.Sprintf(": %g", l.Rate) }
 
-func (DropoutLayer) Shape(in Shape) (Shape, error) { return in, in.takes("", Vector, Image, Sequence) }
-func (DropoutLayer) Parameters(Shape) []Parameter  { return nil }
+func (DropoutLayer) Shape(in Shape) (Shape, error) {
+	return in, in.require("", Vector, Image, Sequence)
+}
+func (DropoutLayer) Parameters(Shape) []Parameter { return nil }
 
-func (l DropoutLayer) Stage(at *Place) Stage {
-	at.network.dropouts++
-	return &dropoutStage{Place: at, number: uint64(at.network.dropouts), rate: l.Rate}
+func (l DropoutLayer) Stage(place *Place) Stage {
+	place.network.dropouts++
+	return &dropoutStage{Place: place, number: uint64(place.network.dropouts), rate: l.Rate}
 }
 
 type dropoutStage struct {
@@ -46,7 +48,7 @@ func (s *dropoutStage) draw(p *Pass) {
 		row := s.factor[i*Lanes:][:p.Samples]
 		for l := range row {
 			row[l] = keep
-			if keyed.Nth(key, uint64((p.from+l)*size+i))>>32 < limit {
+			if keyed.Nth(key, uint64((p.first+l)*size+i))>>32 < limit {
 				row[l] = 0
 			}
 		}

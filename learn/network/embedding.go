@@ -21,7 +21,7 @@ type EmbeddingLayer struct {
 func (l EmbeddingLayer) String() string { return fmt.Sprintf(": %d", l.Width) }
 
 func (l EmbeddingLayer) Shape(in Shape) (Shape, error) {
-	err := in.takes("", Text)
+	err := in.require("", Text)
 	return Shape{
 		Form:     Sequence,
 		Height:   in.Height,
@@ -34,14 +34,14 @@ func (l EmbeddingLayer) Parameters(in Shape) []Parameter {
 	return []Parameter{{Name: "weight", Shape: []int{in.Channels, l.Width}, Init: normal}}
 }
 
-func (l EmbeddingLayer) Stage(at *Place) Stage { return embeddingStage{at} }
+func (l EmbeddingLayer) Stage(place *Place) Stage { return embeddingStage{place} }
 
 type embeddingStage struct{ *Place }
 
 func (s embeddingStage) Forward(p *Pass) {
 	length := s.Y.Height
 	e := s.Y.Channels
-	tokens, x := p.batch.Tokens[p.from*length:], s.Y.values(p)
+	tokens, x := p.batch.Tokens[p.first*length:], s.Y.values(p)
 	for t := range length {
 		x := x[t*e*Lanes:][:e*Lanes]
 		for l := range p.Samples {
@@ -56,7 +56,7 @@ func (s embeddingStage) Forward(p *Pass) {
 func (s embeddingStage) Backward(p *Pass) {
 	length := s.Y.Height
 	e := s.Y.Channels
-	tokens, dy := p.batch.Tokens[p.from*length:], s.Y.gradient(p)
+	tokens, dy := p.batch.Tokens[p.first*length:], s.Y.gradient(p)
 	for t := length - 1; t >= 0; t-- {
 		dx := dy[t*e*Lanes:][:e*Lanes]
 		for l := range p.Samples {

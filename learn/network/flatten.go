@@ -9,7 +9,7 @@ func init() {
 type FlattenLayer struct{}
 
 func (FlattenLayer) Shape(in Shape) (Shape, error) {
-	err := in.takes("", Image, Sequence, Vector)
+	err := in.require("", Image, Sequence, Vector)
 	return vector(in.Size()), err
 }
 

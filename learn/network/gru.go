@@ -22,7 +22,7 @@ type GRULayer struct {
 func (l GRULayer) String() string { return fmt.Sprintf(": %d", l.Width) }
 
 func (l GRULayer) Shape(in Shape) (Shape, error) {
-	if err := in.takes("; put embedding before it", Sequence); err != nil {
+	if err := in.require("; put embedding before it", Sequence); err != nil {
 		return in, err
 	}
 	if l.Output == "all" {
@@ -60,14 +60,14 @@ func (l GRULayer) Parameters(in Shape) (list []Parameter) {
 // inputs: it saves as many passes over the weights' gradient.
 const groupSteps = 4
 
-func (l GRULayer) Stage(at *Place) Stage {
-	at.X.needRows = true
+func (l GRULayer) Stage(place *Place) Stage {
+	place.X.needRows = true
 	h := l.Width * Lanes
-	length := at.X.Height
+	length := place.X.Height
 	s := &gruStage{
-		Place:    at,
+		Place:    place,
 		GRULayer: l,
-		isa:      at.network.isa,
+		isa:      place.network.isa,
 		length:   length,
 		zero:     aligned(h),
 		in:       aligned(3 * h),
@@ -75,7 +75,7 @@ func (l GRULayer) Stage(at *Place) Stage {
 	}
 	offset := 0
 	for k := range l.Layers {
-		g := gruLayer{in: at.X.Channels,
+		g := gruLayer{in: place.X.Channels,
 			saved: aligned(length * 5 * h),
 			rows:  aligned((length + 1) * h),
 			da:    aligned(groupSteps * 4 * h),
@@ -133,7 +133,7 @@ func (s *gruStage) Forward(p *Pass) {
 	h := s.Width * Lanes
 	e := s.X.Channels
 	in := s.X.values(p)
-	out := s.Y.values(p)
+	output := s.Y.values(p)
 	for t := range s.length {
 		x := in[t*e*Lanes:][:e*Lanes]
 		for l := range s.layers {
@@ -150,11 +150,11 @@ func (s *gruStage) Forward(p *Pass) {
 			}
 		}
 		if s.Y.Form == Sequence {
-			copy(out[t*h:], x)
+			copy(output[t*h:], x)
 		}
 	}
 	if s.Y.Form == Vector {
-		copy(out, s.output(len(s.layers)-1, s.length-1))
+		copy(output, s.output(len(s.layers)-1, s.length-1))
 	}
 }
 
@@ -253,8 +253,8 @@ func (s *gruStage) weights(p *Pass, t, steps int) {
 			groups[i] = kernel.Segment{A: i * 4 * h, B: i * width}
 		}
 		in := kernel.Matrix{Data: x, LD: g.in}
-		for _, part := range [2]struct{ row, from, rows int }{{0, 0, 2 * s.Width}, {2 * s.Width, 3 * h, s.Width}} {
-			c.GemmSum(part.rows, g.in, n, groups, kernel.Operand{Data: g.da[part.from:], Row: Lanes, Col: 1},
+		for _, part := range [2]struct{ row, gradient, rows int }{{0, 0, 2 * s.Width}, {2 * s.Width, 3 * h, s.Width}} {
+			c.GemmSum(part.rows, g.in, n, groups, kernel.Operand{Data: g.da[part.gradient:], Row: Lanes, Col: 1},
 				in, kernel.Matrix{Data: grad[g.wih+part.row*g.in:], LD: g.in}, kernel.Add, nil, 1)
 		}
 		// The state before the first step is zero: its product adds nothing.

@@ -20,16 +20,16 @@ type head interface {
 
 // newHead is softmax cross-entropy for samples with labels, the mean squared error for
 // those with targets.
-func newHead(of Samples, isa kernel.ISA) head {
-	if of.Targets > 0 {
-		return squares(of.Targets)
+func newHead(samples Samples, isa kernel.ISA) head {
+	if samples.Targets > 0 {
+		return squares(samples.Targets)
 	}
 	return &crossEntropies{isa: isa}
 }
 
 // MetricsOf are the metrics of a network's head.
-func MetricsOf(of Samples) []metric.Metric {
-	if of.Targets > 0 {
+func MetricsOf(samples Samples) []metric.Metric {
+	if samples.Targets > 0 {
 		return absoluteError
 	}
 	return accuracy
@@ -56,7 +56,7 @@ func (h *crossEntropies) softmax(z []float32, labels []int32, scale float32) (lo
 }
 
 func (h *crossEntropies) gradient(z []float32, p *Pass, scale float32) (loss float64) {
-	labels := p.batch.Labels[p.from:][:p.Samples]
+	labels := p.batch.Labels[p.first:][:p.Samples]
 	loss = h.softmax(z, labels, scale)
 	for s, y := range labels {
 		z[int(y)*Lanes+s] -= scale
@@ -76,16 +76,16 @@ func blank(z []float32, n int) {
 
 // evaluate counts the samples that have their label as the first largest logit.
 func (h *crossEntropies) evaluate(z []float32, p *Pass, scores []Score) (loss float64) {
-	labels := p.batch.Labels[p.from:][:p.Samples]
+	labels := p.batch.Labels[p.first:][:p.Samples]
 	var best [Lanes]int32
 	n := len(labels)
-	most := h.top[:n]
-	copy(most, z)
+	largest := h.top[:n]
+	copy(largest, z)
 	for k := 1; k < len(z)/Lanes; k++ {
 		row := z[k*Lanes:][:n]
 		for s, v := range row {
-			if v > most[s] {
-				most[s] = v
+			if v > largest[s] {
+				largest[s] = v
 				best[s] = int32(k)
 			}
 		}
@@ -111,7 +111,7 @@ func (n squares) gradient(z []float32, p *Pass, scale float32) (loss float64) {
 	for t := range int(n) {
 		row := z[t*Lanes:][:p.Samples]
 		for s, v := range row {
-			d := v - p.batch.Targets[(p.from+s)*int(n)+t]
+			d := v - p.batch.Targets[(p.first+s)*int(n)+t]
 			loss += float64(float64(d) * float64(d))
 			row[s] = float32(2 * scale / float32(n) * d)
 		}
@@ -124,7 +124,7 @@ func (n squares) evaluate(z []float32, p *Pass, scores []Score) (loss float64) {
 	absolute := 0.0
 	for t := range int(n) {
 		for s, v := range z[t*Lanes:][:p.Samples] {
-			d := float64(v) - float64(p.batch.Targets[(p.from+s)*int(n)+t])
+			d := float64(v) - float64(p.batch.Targets[(p.first+s)*int(n)+t])
 			loss += float64(d * d)
 			absolute += math.Abs(d)
 		}

@@ -23,7 +23,7 @@ type Layer interface {
 	// which all sizes are known.
 	Parameters(in Shape) []Parameter
 	// Stage makes the layer's arithmetic for one worker.
-	Stage(at *Place) Stage
+	Stage(place *Place) Stage
 }
 
 // Layers are those that a configuration and messages can name. In a list a layer is
@@ -142,9 +142,9 @@ func (s Shape) String() string {
 	return fmt.Sprintf("a vector of %s values", n(s.Channels))
 }
 
-// takes reports an error unless the input's form is one of some. An unknown form becomes
+// require reports an error unless the input's form is one of some. An unknown form becomes
 // known where it can only be one.
-func (s *Shape) takes(hint string, forms ...Form) error {
+func (s *Shape) require(hint string, forms ...Form) error {
 	switch {
 	case s.Unknown && len(forms) == 1:
 		*s = Shape{Form: forms[0]}
@@ -169,33 +169,33 @@ func vector(n int) Shape {
 }
 
 // ShapeOf is the shape of samples as layers see it.
-func ShapeOf(of Samples) Shape {
+func ShapeOf(samples Samples) Shape {
 	switch {
-	case of.Features == 0:
+	case samples.Features == 0:
 		return Shape{Unknown: true}
-	case of.Input == Tokens:
+	case samples.Input == Tokens:
 		return Shape{
 			Form:     Text,
-			Height:   of.Features,
+			Height:   samples.Features,
 			Width:    1,
-			Channels: of.Vocabulary,
+			Channels: samples.Vocabulary,
 		}
-	case of.Input == Sparse:
+	case samples.Input == Sparse:
 		return Shape{
 			Form:     Words,
 			Height:   1,
 			Width:    1,
-			Channels: of.Features,
+			Channels: samples.Features,
 		}
-	case of.Image != [3]int{}:
+	case samples.Image != [3]int{}:
 		return Shape{
 			Form:     Image,
-			Channels: of.Image[0],
-			Height:   of.Image[1],
-			Width:    of.Image[2],
+			Channels: samples.Image[0],
+			Height:   samples.Image[1],
+			Width:    samples.Image[2],
 		}
 	}
-	return vector(of.Features)
+	return vector(samples.Features)
 }
 
 // Place is where a layer stands in a network: what it reads and writes.
@@ -229,7 +229,7 @@ type Pass struct {
 
 	batch *Batch
 	block int // number of the block in the batch
-	from  int // its first sample
+	first int // its first sample
 	all   []float32
 }
 

@@ -38,13 +38,13 @@ func CrossEntropy(z []float32, label int) (loss float64, correct int) {
 
 // first is the index of the first largest.
 func first(z []float32) int {
-	at := 0
+	index := 0
 	for k, v := range z {
-		if v > z[at] {
-			at = k
+		if v > z[index] {
+			index = k
 		}
 	}
-	return at
+	return index
 }
 
 // Softmax replaces one sample's logits by the gradient of its cross-entropy

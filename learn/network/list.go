@@ -25,42 +25,42 @@ func Check(list []Layer) error {
 
 // Fit finds layers that do not fit the samples or each other, and gives the last one the
 // width that it leaves open.
-func Fit(list []Layer, of Samples) ([]Layer, error) {
-	outputs := max(of.Classes, of.Targets)
+func Fit(list []Layer, samples Samples) ([]Layer, error) {
+	outputs := max(samples.Classes, samples.Targets)
 	switch {
-	case of.Features < 1 || of.Features > MaxWidth:
-		return nil, fmt.Errorf("%d features of a sample are not 1 to %d", of.Features, MaxWidth)
+	case samples.Features < 1 || samples.Features > MaxWidth:
+		return nil, fmt.Errorf("%d features of a sample are not 1 to %d", samples.Features, MaxWidth)
 	case outputs < 1 ||
 		outputs > MaxWidth ||
-		of.Targets == 0 && of.Classes < 2:
+		samples.Targets == 0 && samples.Classes < 2:
 		return nil, fmt.Errorf(
 			"%d classes and %d targets; a classifier needs at least 2 classes",
-			of.Classes,
-			of.Targets,
+			samples.Classes,
+			samples.Targets,
 		)
-	case of.Input == Tokens && (of.Vocabulary < 2 || of.Vocabulary > 256):
-		return nil, fmt.Errorf("a vocabulary of %d; a token is a byte, from 2 to 256", of.Vocabulary)
-	case of.Image != [3]int{} &&
-		(of.Input != Dense ||
-			min(of.Image[0], of.Image[1], of.Image[2]) < 1 ||
-			Product(of.Image[:]...) != int64(of.Features)):
-		return nil, fmt.Errorf("an image of %v is not %d values", of.Image, of.Features)
+	case samples.Input == Tokens && (samples.Vocabulary < 2 || samples.Vocabulary > 256):
+		return nil, fmt.Errorf("a vocabulary of %d; a token is a byte, from 2 to 256", samples.Vocabulary)
+	case samples.Image != [3]int{} &&
+		(samples.Input != Dense ||
+			min(samples.Image[0], samples.Image[1], samples.Image[2]) < 1 ||
+			Product(samples.Image[:]...) != int64(samples.Features)):
+		return nil, fmt.Errorf("an image of %v is not %d values", samples.Image, samples.Features)
 	}
 	if err := checkList(list, 1); err != nil {
 		return nil, err
 	}
-	list = closed(list, outputs)
-	in := ShapeOf(of)
-	out, err := shapes(list, in)
+	list = withOpenWidth(list, outputs)
+	in := ShapeOf(samples)
+	output, err := shapes(list, in)
 	if err != nil {
 		return nil, err
 	}
-	if out != vector(outputs) {
-		what := fmt.Sprintf("%d classes", of.Classes)
-		if of.Targets > 0 {
-			what = fmt.Sprintf("%d targets", of.Targets)
+	if output != vector(outputs) {
+		wanted := fmt.Sprintf("%d classes", samples.Classes)
+		if samples.Targets > 0 {
+			wanted = fmt.Sprintf("%d targets", samples.Targets)
 		}
-		return nil, fmt.Errorf("the last layer makes %v; the samples have %s (end with dense)", out, what)
+		return nil, fmt.Errorf("the last layer makes %v; the samples have %s (end with dense)", output, wanted)
 	}
 	if volume(list, in) > maxActivations {
 		return nil, fmt.Errorf("the layers make more than %d values of one sample", maxActivations)
@@ -101,8 +101,8 @@ func checkList(list []Layer, depth int) error {
 	return nil
 }
 
-// closed gives the last layer the width that it leaves open.
-func closed(list []Layer, outputs int) []Layer {
+// withOpenWidth gives the last layer the width that it leaves open.
+func withOpenWidth(list []Layer, outputs int) []Layer {
 	last := len(list) - 1
 	if last < 0 {
 		return list
@@ -159,11 +159,11 @@ func shapes(list []Layer, in Shape) (Shape, error) {
 		return in, fmt.Errorf("%d layers are more than %d", len(list), maxList)
 	}
 	for i, l := range list {
-		out, err := l.Shape(in)
+		output, err := l.Shape(in)
 		if err != nil {
 			return in, fmt.Errorf("layer %d (%s): %w", i+1, layerName(l), err)
 		}
-		if _, dense := l.(DenseLayer); out.Form != Sequence &&
+		if _, dense := l.(DenseLayer); output.Form != Sequence &&
 			!dense &&
 			(in.Form == Text || in.Form == Words) {
 			return in, fmt.Errorf(
@@ -173,12 +173,12 @@ func shapes(list []Layer, in Shape) (Shape, error) {
 				in,
 			)
 		}
-		for _, n := range []int{out.Height, out.Width, out.Channels} {
+		for _, n := range []int{output.Height, output.Width, output.Channels} {
 			if n < 0 || n > MaxWidth {
-				return in, fmt.Errorf("layer %d (%s): %v is more than %d wide", i+1, layerName(l), out, MaxWidth)
+				return in, fmt.Errorf("layer %d (%s): %v is more than %d wide", i+1, layerName(l), output, MaxWidth)
 			}
 		}
-		in = out
+		in = output
 	}
 	return in, nil
 }

@@ -32,7 +32,7 @@ type network struct {
 	// whole says that the gradient is collected in one vector. Networks that read tokens
 	// step by step do so; others multiply inputs and gradients of dense layers into the
 	// parameters at once.
-	whole    bool
+	collects bool
 	dropouts int
 	// trainable is where the parameters that train end, and next where the next layer's begin:
 	// those that train, and those that are frozen.
@@ -54,7 +54,7 @@ type network struct {
 }
 
 // span is a range of parameters.
-type span struct{ from, to int }
+type span struct{ start, end int }
 
 // updater is a stage that keeps its parameters' gradient.
 type updater interface {
@@ -77,18 +77,18 @@ type link struct {
 // New makes the arithmetic of layers that fit each other and the samples, for batches of up
 // to maxBatch samples. The layers have so many parameters, of which the first ones train: the
 // frozen ones of all layers stand behind them.
-func New(list []Layer, of Samples, trainable, params, maxBatch int, isa kernel.ISA) Arithmetic {
-	if len(list) == 1 && of.Input == Sparse && of.Targets == 0 {
-		return &linearWork{newColumns(of.Features, of.Classes)}
+func New(list []Layer, samples Samples, trainable, params, maxBatch int, isa kernel.ISA) Arithmetic {
+	if len(list) == 1 && samples.Input == Sparse && samples.Targets == 0 {
+		return &linearWork{newColumns(samples.Features, samples.Classes)}
 	}
 	n := &network{
-		samples:   of,
+		samples:   samples,
 		isa:       isa,
-		whole:     of.Input == Tokens,
+		collects:  samples.Input == Tokens,
 		trainable: trainable,
 		next:      [2]int{0, trainable},
 	}
-	n.input = &Activation{Shape: ShapeOf(of)}
+	n.input = &Activation{Shape: ShapeOf(samples)}
 	n.activations = append(n.activations, n.input)
 	n.links = n.chain(list, n.input, nil, false, false)
 	for a := n.links[len(n.links)-1].Y; n.z == nil; a = a.flat {
@@ -109,14 +109,14 @@ func New(list []Layer, of Samples, trainable, params, maxBatch int, isa kernel.I
 	if n.input.Form == Image {
 		n.row = aligned(Lanes * n.input.width())
 	}
-	n.head = newHead(of, isa)
+	n.head = newHead(samples, isa)
 	n.lay(n.links)
 	for _, l := range n.leaves {
 		if l.updater != nil {
 			continue
 		}
-		if last := len(n.ranges) - 1; last >= 0 && n.ranges[last].to == l.offset {
-			n.ranges[last].to += l.params
+		if last := len(n.ranges) - 1; last >= 0 && n.ranges[last].end == l.offset {
+			n.ranges[last].end += l.params
 		} else {
 			n.ranges = append(n.ranges, span{l.offset, l.offset + l.params})
 		}
@@ -142,11 +142,11 @@ func (n *network) chain(list []Layer, x, y *Activation, frozen, gradient bool) (
 	for i := 0; i < len(list); {
 		l := list[i]
 		in := x.Shape
-		out, _ := l.Shape(in) // shapes that fit
+		output, _ := l.Shape(in) // shapes that fit
 		if _, ok := l.(FlattenLayer); ok {
 			i++
 			if in.Form != Vector {
-				x.flat = &Activation{Shape: out, relu: x.relu, wanted: x.wanted}
+				x.flat = &Activation{Shape: output, relu: x.relu, wanted: x.wanted}
 				n.activations = append(n.activations, x.flat)
 				x = x.flat
 			}
@@ -154,16 +154,16 @@ func (n *network) chain(list []Layer, x, y *Activation, frozen, gradient bool) (
 		}
 		fused, relu := fuse(list[i:])
 		if fused == 3 {
-			out, _ = list[i+2].Shape(out)
+			output, _ = list[i+2].Shape(output)
 		}
-		to := y
+		target := y
 		if i+fused < len(list) || y == nil {
-			to = &Activation{Shape: out, relu: relu}
-			n.activations = append(n.activations, to)
+			target = &Activation{Shape: output, relu: relu}
+			n.activations = append(n.activations, target)
 		}
-		at := &Place{
+		place := &Place{
 			X:        x,
-			Y:        to,
+			Y:        target,
 			Gradient: gradient,
 			network:  n,
 			frozen:   frozen || freezes(l),
@@ -171,14 +171,14 @@ func (n *network) chain(list []Layer, x, y *Activation, frozen, gradient bool) (
 		x.wanted = x.wanted || gradient
 		parameters := parametersOf(l, in)
 		gradient = gradient || !frozen && trains(parameters)
-		to.wanted = to.wanted || gradient
-		stage := l.Stage(at)
+		target.wanted = target.wanted || gradient
+		stage := l.Stage(place)
 		if fused == 3 {
 			stage = &pooledStage{convStage: *stage.(*convStage)}
 		}
-		links = append(links, n.link(stage, at, parameters))
+		links = append(links, n.link(stage, place, parameters))
 		i += fused
-		x = to
+		x = target
 	}
 	return links
 }
@@ -202,15 +202,15 @@ func fuse(list []Layer) (layers int, relu bool) {
 }
 
 // link notes a stage, and gives its parameters their place.
-func (n *network) link(stage Stage, at *Place, parameters []Parameter) *link {
+func (n *network) link(stage Stage, place *Place, parameters []Parameter) *link {
 	l := &link{
 		Stage:  stage,
-		Place:  at,
+		Place:  place,
 		params: int(count(parameters)),
-		trains: !at.frozen && trains(parameters),
+		trains: !place.frozen && trains(parameters),
 	}
 	masks, ok := stage.(interface{ masks() bool })
-	l.mask = at.X.relu && at.Gradient && !(ok && masks.masks())
+	l.mask = place.X.relu && place.Gradient && !(ok && masks.masks())
 	if l.params == 0 {
 		return l
 	}
@@ -218,14 +218,14 @@ func (n *network) link(stage Stage, at *Place, parameters []Parameter) *link {
 		return l
 	}
 	l.updater, _ = stage.(updater)
-	if _, dense := stage.(*denseStage); dense && n.whole {
+	if _, dense := stage.(*denseStage); dense && n.collects {
 		l.updater = nil
 	}
 	next := &n.next[0]
-	if at.frozen {
+	if place.frozen {
 		next = &n.next[1]
 	}
-	at.offset = *next
+	place.offset = *next
 	*next += l.params
 	n.leaves = append(n.leaves, l)
 	return l
@@ -269,24 +269,24 @@ func (n *network) begin(params []float32, b *Batch) {
 		}
 	}
 	for _, r := range n.ranges {
-		clear(n.grad[r.from:r.to])
+		clear(n.grad[r.start:r.end])
 	}
 }
 
 // block is the pass of n samples from `from` on, in block k.
-func (n *network) block(k, from int, training bool) *Pass {
+func (n *network) block(k, first int, training bool) *Pass {
 	p := &n.pass
 	p.block = k
-	p.from = from
-	p.Samples = min(Lanes, p.batch.N-from)
+	p.first = first
+	p.Samples = min(Lanes, p.batch.N-first)
 	p.Training = training
 	return p
 }
 
 func (n *network) Gradients(params []float32, b *Batch) (loss float64) {
 	n.begin(params, b)
-	for k, from := 0, 0; from < b.N; k, from = k+1, from+Lanes {
-		p := n.block(k, from, true)
+	for k, first := 0, 0; first < b.N; k, first = k+1, first+Lanes {
+		p := n.block(k, first, true)
 		n.read(p)
 		n.forward(n.links, p)
 		loss += n.head.gradient(n.z.values(p), p, 1/float32(b.N))
@@ -297,8 +297,8 @@ func (n *network) Gradients(params []float32, b *Batch) (loss float64) {
 
 func (n *network) Evaluate(params []float32, b *Batch, scores []Score) (loss float64) {
 	n.begin(params, b)
-	for from := 0; from < b.N; from += Lanes {
-		p := n.block(0, from, false)
+	for first := 0; first < b.N; first += Lanes {
+		p := n.block(0, first, false)
 		n.read(p)
 		n.forward(n.links, p)
 		loss += n.head.evaluate(n.z.values(p), p, scores)
@@ -313,11 +313,11 @@ func (n *network) Update(dst []float32, b *Batch, op kernel.Op, alpha float32) {
 		}
 	}
 	for _, r := range n.ranges {
-		r.to = max(r.from, min(r.to, n.trainable))
+		r.end = max(r.start, min(r.end, n.trainable))
 		if op == kernel.Store {
-			copy(dst[r.from:r.to], n.grad[r.from:])
+			copy(dst[r.start:r.end], n.grad[r.start:])
 		} else {
-			n.isa.AddScaled(dst[r.from:r.to], alpha, n.grad[r.from:])
+			n.isa.AddScaled(dst[r.start:r.end], alpha, n.grad[r.start:])
 		}
 	}
 }
@@ -368,7 +368,7 @@ func (n *network) read(p *Pass) {
 		a.rows = b.X
 		n.isa.Transpose(
 			kernel.Block(a.values(p)),
-			kernel.Matrix{Data: b.X[p.from*a.Channels:], LD: a.Channels},
+			kernel.Matrix{Data: b.X[p.first*a.Channels:], LD: a.Channels},
 			p.Samples,
 			a.Channels,
 		)
@@ -385,15 +385,15 @@ func (n *network) image(p *Pass) {
 	a := n.input
 	height, width, in, ld := n.samples.Image[1], n.samples.Image[2], a.Channels, a.width()
 	x := a.values(p)
-	all := p.batch.X[p.from*in*height*width:]
+	all := p.batch.X[p.first*in*height*width:]
 	for y := range a.Height {
 		for s := range p.Samples {
 			row := n.row[s*ld+a.border*in:][:a.Width*in]
 			for c := range in {
-				at := c
+				index := c
 				for _, v := range all[((s*in+c)*height+y)*width:][:a.Width] {
-					row[at] = v
-					at += in
+					row[index] = v
+					index += in
 				}
 			}
 		}

@@ -27,7 +27,7 @@ const normEpsilon = 1e-5
 func (l NormLayer) String() string { return fmt.Sprintf(": %d groups", l.Groups) }
 
 func (l NormLayer) Shape(in Shape) (Shape, error) {
-	if err := in.takes("", Image, Vector); err != nil {
+	if err := in.require("", Image, Vector); err != nil {
 		return in, err
 	}
 	if in.Channels%l.Groups != 0 {
@@ -46,9 +46,9 @@ func (l NormLayer) Parameters(in Shape) []Parameter {
 	}
 }
 
-func (l NormLayer) Stage(at *Place) Stage {
-	n := at.X.Channels * Lanes
-	s := &normStage{Place: at, groups: l.Groups}
+func (l NormLayer) Stage(place *Place) Stage {
+	n := place.X.Channels * Lanes
+	s := &normStage{Place: place, groups: l.Groups}
 	for _, part := range []*[]float32{&s.mean, &s.inverse, &s.scale, &s.shift, &s.sum, &s.dot} {
 		*part = aligned(n)
 	}
@@ -70,7 +70,7 @@ type normStage struct {
 func (s *normStage) lay() { s.centred = aligned(s.X.Size() * Lanes) }
 
 // each walks over positions: where they start in x, and their number.
-func (s *normStage) each(f func(at, y, x int)) {
+func (s *normStage) each(f func(position, y, x int)) {
 	for y := range s.X.Height {
 		for x := range s.X.Width {
 			f(y*s.X.Width+x, y, x)
@@ -108,7 +108,9 @@ func (s *normStage) Forward(p *Pass) {
 	s.each(func(_, py, px int) { isa.AddScaled(s.mean, 1, x[first+py*row+px*column:][:n]) })
 	s.share(s.mean, func(sum float64) float64 { return sum / count })
 	clear(s.inverse)
-	s.each(func(at, py, px int) { isa.Centre(s.centred[at*n:][:n], x[first+py*row+px*column:], s.mean, s.inverse) })
+	s.each(func(position, py, px int) {
+		isa.Centre(s.centred[position*n:][:n], x[first+py*row+px*column:], s.mean, s.inverse)
+	})
 	s.share(s.inverse, func(sum float64) float64 { return 1 / math.Sqrt(sum/count+normEpsilon) })
 	for c := range s.X.Channels {
 		weight := p.Parameters[c]
@@ -117,16 +119,16 @@ func (s *normStage) Forward(p *Pass) {
 			s.scale[l], s.shift[l] = float32(weight*s.inverse[l]), bias
 		}
 	}
-	to, yRow, yColumn, channel := s.Y.steps()
-	s.each(func(at, py, px int) {
-		dst := y[to+py*yRow+px*yColumn:]
-		from := s.centred[at*n:]
+	yFirst, yRow, yColumn, channel := s.Y.steps()
+	s.each(func(position, py, px int) {
+		dst := y[yFirst+py*yRow+px*yColumn:]
+		centred := s.centred[position*n:]
 		if channel == Lanes {
-			isa.Affine(dst[:n], from, s.scale, s.shift, s.Y.relu)
+			isa.Affine(dst[:n], centred, s.scale, s.shift, s.Y.relu)
 			return
 		}
 		for c := 0; c < n; c += Lanes {
-			isa.Affine(dst[c/Lanes*channel:][:Lanes], from[c:], s.scale[c:], s.shift[c:], s.Y.relu)
+			isa.Affine(dst[c/Lanes*channel:][:Lanes], centred[c:], s.scale[c:], s.shift[c:], s.Y.relu)
 		}
 	})
 }
@@ -140,22 +142,22 @@ func (s *normStage) Backward(p *Pass) {
 	n := s.X.Channels * Lanes
 	channels := s.X.Channels
 	dy := s.Y.gradient(p)
-	from, fromColumn, channel := s.Y.gradientSteps()
+	gRow, fromColumn, channel := s.Y.gradientSteps()
 	clear(s.sum)
 	clear(s.dot)
-	pieces := func(f func(c int, g []float32, at int)) { // of dy that are one run
-		s.each(func(at, py, px int) {
-			g := dy[py*from+px*fromColumn:]
+	pieces := func(f func(c int, g []float32, offset int)) { // of dy that are one run
+		s.each(func(position, py, px int) {
+			g := dy[py*gRow+px*fromColumn:]
 			if channel == Lanes {
-				f(0, g[:n], at*n)
+				f(0, g[:n], position*n)
 				return
 			}
 			for c := 0; c < n; c += Lanes {
-				f(c, g[c/Lanes*channel:][:Lanes], at*n+c)
+				f(c, g[c/Lanes*channel:][:Lanes], position*n+c)
 			}
 		})
 	}
-	pieces(func(c int, g []float32, at int) { isa.AddDots(s.sum[c:], s.dot[c:], g, s.centred[at:]) })
+	pieces(func(c int, g []float32, offset int) { isa.AddDots(s.sum[c:], s.dot[c:], g, s.centred[offset:]) })
 	for c := range channels {
 		total := 0.0
 		dot := 0.0
@@ -185,7 +187,7 @@ func (s *normStage) Backward(p *Pass) {
 	}
 	// s.scale is γ/sqrt(σ² + ε), from Forward.
 	dx := s.X.gradient(p)
-	pieces(func(c int, g []float32, at int) {
-		isa.Combine(dx[at:][:len(g)], g, s.scale[c:], s.centred[at:], s.dot[c:], s.sum[c:])
+	pieces(func(c int, g []float32, offset int) {
+		isa.Combine(dx[offset:][:len(g)], g, s.scale[c:], s.centred[offset:], s.dot[c:], s.sum[c:])
 	})
 }

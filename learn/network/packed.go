@@ -21,12 +21,12 @@ func (s *convStage) slot(k *packing, y int) int { return y % s.Size * k.row }
 // groups of a size need, in rows of them.
 func pack(isa kernel.ISA, samples, width int, products func(positions int) int) packing {
 	best := 1
-	least := 10 * products(1) * isa.Cost(samples)
+	lowest := 10 * products(1) * isa.Cost(samples)
 	for n := 2; n <= min(width, 2*Lanes/samples); n++ {
 		// What is copied takes about a tenth of the time.
-		if cost := 11 * products(n) * isa.Cost(n*samples); cost < least {
+		if cost := 11 * products(n) * isa.Cost(n*samples); cost < lowest {
 			best = n
-			least = cost
+			lowest = cost
 		}
 	}
 	return packing{positions: best, groups: (width + best - 1) / best, ld: (best*samples + 15) &^ 15}
@@ -50,8 +50,8 @@ func reserve(x *[]float32, n int) {
 type packed struct {
 	forward, backward [Lanes + 1]*packing // by samples
 	// some rows of [groups, size, channels, ld]: what each column of the kernels reads
-	x, dy    []float32
-	out, aux []float32 // of products
+	x, dy        []float32
+	product, aux []float32 // of products
 }
 
 // outputs is the packing of the outputs.
@@ -72,7 +72,7 @@ func (s *convStage) outputs(samples int) *packing {
 	}
 	if k.positions > 1 {
 		reserve(&s.packed.x, s.Size*k.row)
-		reserve(&s.packed.out, 2*k.groups*s.Maps*k.ld)
+		reserve(&s.packed.product, 2*k.groups*s.Maps*k.ld)
 	}
 	*p = &k
 	return *p
@@ -82,23 +82,23 @@ func (s *convStage) outputs(samples int) *packing {
 func (s *convStage) gather(k *packing, y int, p *Pass) {
 	in, x := s.X.Channels, s.X.values(p)
 	first, row, column, _ := s.X.steps()
-	from := y * s.Stride
-	to := y*s.Stride + s.Size
+	inputRow := y * s.Stride
+	end := y*s.Stride + s.Size
 	if y > 0 {
-		from = max(from, to-s.Stride)
+		inputRow = max(inputRow, end-s.Stride)
 	}
-	for ; from < to; from++ {
-		at := s.slot(k, from)
+	for ; inputRow < end; inputRow++ {
+		offset := s.slot(k, inputRow)
 		for g := range k.groups {
-			here := first + (from-s.Pad)*row + (g*k.positions*s.Stride-s.Pad)*column
+			source := first + (inputRow-s.Pad)*row + (g*k.positions*s.Stride-s.Pad)*column
 			for kx := range s.Size {
-				s.network.isa.CopyPieces(kernel.Pieces{Data: s.packed.x[at:], Row: k.ld, Step: p.Samples},
+				s.network.isa.CopyPieces(kernel.Pieces{Data: s.packed.x[offset:], Row: k.ld, Step: p.Samples},
 					kernel.Pieces{
-						Data: x[here+kx*column:],
+						Data: x[source+kx*column:],
 						Row:  Lanes,
 						Step: s.Stride * column,
 					}, in, k.in(g, s.width), p.Samples)
-				at += in * k.ld
+				offset += in * k.ld
 			}
 		}
 	}
@@ -113,15 +113,15 @@ func (s *convStage) group(k *packing, y, g int, dst []float32, op kernel.Op, sam
 
 // forwardPacked is Forward by groups.
 func (s *convStage) forwardPacked(k *packing, p *Pass, op kernel.Op) {
-	to := s.Y.values(p)
-	out := s.packed.out
+	output := s.Y.values(p)
+	product := s.packed.product
 	first, row, column, channel := s.Y.steps()
 	for y := range s.height {
 		s.gather(k, y, p)
 		for g := range k.groups {
-			s.group(k, y, g, out, op, p.Samples)
-			s.network.isa.CopyPieces(kernel.Pieces{Data: to[first+y*row+g*k.positions*column:], Row: channel, Step: column},
-				kernel.Pieces{Data: out, Row: k.ld, Step: p.Samples}, s.Maps, k.in(g, s.width), p.Samples)
+			s.group(k, y, g, product, op, p.Samples)
+			s.network.isa.CopyPieces(kernel.Pieces{Data: output[first+y*row+g*k.positions*column:], Row: channel, Step: column},
+				kernel.Pieces{Data: product, Row: k.ld, Step: p.Samples}, s.Maps, k.in(g, s.width), p.Samples)
 		}
 	}
 }
@@ -129,8 +129,8 @@ func (s *convStage) forwardPacked(k *packing, p *Pass, op kernel.Op) {
 // forwardPacked is Forward by groups. Each pooling reads its positions where they are in
 // their groups.
 func (s *pooledStage) forwardPacked(k *packing, p *Pass) {
-	to := s.Y.values(p)
-	out := s.packed.out
+	output := s.Y.values(p)
+	product := s.packed.product
 	first, row, column, channel := s.Y.steps()
 	group := s.Maps * k.ld
 	place := func(x int) int { return x/k.positions*group + x%k.positions*p.Samples }
@@ -139,19 +139,19 @@ func (s *pooledStage) forwardPacked(k *packing, p *Pass) {
 			if i%k.groups == 0 {
 				s.gather(k, 2*y+i/k.groups, p)
 			}
-			s.group(k, 2*y+i/k.groups, i%k.groups, out[i*group:], kernel.BiasReLU, p.Samples)
+			s.group(k, 2*y+i/k.groups, i%k.groups, product[i*group:], kernel.BiasReLU, p.Samples)
 		}
 		for x := range s.Y.Width {
-			from := place(2 * x)
-			s.network.isa.MaxPool(s.Maps, p.Samples, out[from:], k.ld, place(2*x+1)-from, k.groups*group,
-				to[first+y*row+x*column:], channel, s.code[(y*s.Y.Width+x)*s.Maps*Lanes:])
+			start := place(2 * x)
+			s.network.isa.MaxPool(s.Maps, p.Samples, product[start:], k.ld, place(2*x+1)-start, k.groups*group,
+				output[first+y*row+x*column:], channel, s.code[(y*s.Y.Width+x)*s.Maps*Lanes:])
 		}
 	}
 }
 
 // reach is which positions of group g of the inputs have an output that reads them by column
 // kx of the kernels: those from `from` to before to.
-func (s *convStage) reach(positions, g, kx int) (from, to int) {
+func (s *convStage) reach(positions, g, kx int) (start, end int) {
 	x := g*positions + s.Pad - kx // the output of the first
 	return max(0, -x), min(positions, s.X.Width-g*positions, s.width-x)
 }
@@ -167,7 +167,7 @@ func (s *convStage) gradients(samples int) *packing {
 	if s.Stride == 1 {
 		k = pack(s.network.isa, samples, s.X.Width, func(n int) (products int) {
 			for i := range (s.X.Width + n - 1) / n * s.Size {
-				if from, to := s.reach(n, i/s.Size, i%s.Size); from < to {
+				if start, end := s.reach(n, i/s.Size, i%s.Size); start < end {
 					products++
 				}
 			}
@@ -181,7 +181,7 @@ func (s *convStage) gradients(samples int) *packing {
 	part := s.Maps * k.ld
 	k.row = k.groups*s.Size*part + behind
 	reserve(&s.packed.dy, s.Size*k.row)
-	reserve(&s.packed.out, s.X.Channels*k.ld)
+	reserve(&s.packed.product, s.X.Channels*k.ld)
 	reserve(&s.packed.aux, s.X.Channels*k.ld)
 	for i := range s.X.Height * k.groups {
 		y := i / k.groups
@@ -190,7 +190,7 @@ func (s *convStage) gradients(samples int) *packing {
 		for tap := range s.Size * s.Size {
 			oy := y + s.Pad - tap/s.Size
 			kx := tap % s.Size
-			if from, to := s.reach(k.positions, g, kx); from < to && oy >= 0 && oy < s.height {
+			if start, end := s.reach(k.positions, g, kx); start < end && oy >= 0 && oy < s.height {
 				list = append(list, kernel.Segment{A: tap * s.X.Channels, B: s.slot(&k, oy) + (g*s.Size+kx)*part})
 			}
 		}
@@ -202,27 +202,27 @@ func (s *convStage) gradients(samples int) *packing {
 // gatherGradients writes the gradients of row y of the outputs for all groups of inputs,
 // zeros where a position has no output.
 func (s *convStage) gatherGradients(k *packing, y int, dy []float32, channel, samples int) {
-	at := s.slot(k, y)
+	offset := s.slot(k, y)
 	for i := range k.groups * s.Size {
 		g := i / s.Size
 		kx := i % s.Size
-		if from, to := s.reach(k.positions, g, kx); from < to {
-			part := s.packed.dy[at:]
-			s.network.isa.CopyPieces(kernel.Pieces{Data: part[from*samples:], Row: k.ld, Step: samples},
+		if start, end := s.reach(k.positions, g, kx); start < end {
+			part := s.packed.dy[offset:]
+			s.network.isa.CopyPieces(kernel.Pieces{Data: part[start*samples:], Row: k.ld, Step: samples},
 				kernel.Pieces{
-					Data: dy[y*s.dyRow+(g*k.positions+from+s.Pad-kx)*s.dyColumn:],
+					Data: dy[y*s.dyRow+(g*k.positions+start+s.Pad-kx)*s.dyColumn:],
 					Row:  channel,
 					Step: s.dyColumn,
 				},
-				s.Maps, to-from, samples)
-			if n := k.in(g, s.X.Width); to-from < n {
+				s.Maps, end-start, samples)
+			if n := k.in(g, s.X.Width); end-start < n {
 				for o := range s.Maps {
-					clear(part[o*k.ld:][:from*samples])
-					clear(part[o*k.ld+to*samples:][:(n-to)*samples])
+					clear(part[o*k.ld:][:start*samples])
+					clear(part[o*k.ld+end*samples:][:(n-end)*samples])
 				}
 			}
 		}
-		at += s.Maps * k.ld
+		offset += s.Maps * k.ld
 	}
 }
 
@@ -232,7 +232,7 @@ func (s *convStage) inputsPacked(k *packing, dy []float32, dyChannel int, p *Pas
 	isa := s.network.isa
 	x := s.X.values(p)
 	dx := s.X.gradient(p)
-	out := s.packed.out
+	product := s.packed.product
 	aux := s.packed.aux
 	first, xRow, xColumn, _ := s.X.steps()
 	row, column, channel := s.X.gradientSteps()
@@ -246,12 +246,12 @@ func (s *convStage) inputsPacked(k *packing, dy []float32, dyChannel int, p *Pas
 			s.gatherGradients(k, gathered, dy, dyChannel, p.Samples)
 		}
 		from, n := g*k.positions, k.in(g, s.X.Width)
-		to := kernel.Pieces{Data: dx[y*row+from*column:], Row: channel, Step: column}
+		target := kernel.Pieces{Data: dx[y*row+from*column:], Row: channel, Step: column}
 		switch {
 		case len(list) == 0:
-			clear(out[:in*k.ld])
+			clear(product[:in*k.ld])
 		case op == kernel.Add:
-			isa.CopyPieces(group(out), to, in, n, p.Samples)
+			isa.CopyPieces(group(product), target, in, n, p.Samples)
 		case op == kernel.ReLUGrad:
 			isa.CopyPieces(
 				group(aux),
@@ -264,10 +264,10 @@ func (s *convStage) inputsPacked(k *packing, dy []float32, dyChannel int, p *Pas
 		switch {
 		case len(list) > 0:
 			isa.GemmSum(in, n*p.Samples, s.Maps, list, kernel.Operand{Data: s.weight, Row: 1, Col: s.Size * s.Size * in},
-				kernel.Matrix{Data: s.packed.dy, LD: k.ld}, kernel.Matrix{Data: out, LD: k.ld}, op, aux, 1)
+				kernel.Matrix{Data: s.packed.dy, LD: k.ld}, kernel.Matrix{Data: product, LD: k.ld}, op, aux, 1)
 		case op == kernel.Add:
 			continue
 		}
-		isa.CopyPieces(to, group(out), in, n, p.Samples)
+		isa.CopyPieces(target, group(product), in, n, p.Samples)
 	}
 }

@@ -16,7 +16,7 @@ type PoolLayer struct {
 func (l PoolLayer) String() string { return fmt.Sprintf(": %d", l.Size) }
 
 func (l PoolLayer) Shape(in Shape) (Shape, error) {
-	if err := in.takes("", Image); err != nil {
+	if err := in.require("", Image); err != nil {
 		return in, err
 	}
 	if in.Height > 0 && in.Height < l.Size ||
@@ -38,8 +38,8 @@ func (l PoolLayer) Shape(in Shape) (Shape, error) {
 
 func (PoolLayer) Parameters(Shape) []Parameter { return nil }
 
-func (l PoolLayer) Stage(at *Place) Stage {
-	return &poolStage{Place: at, size: l.Size}
+func (l PoolLayer) Stage(place *Place) Stage {
+	return &poolStage{Place: place, size: l.Size}
 }
 
 type poolStage struct {
@@ -56,38 +56,38 @@ func (s *poolStage) lay() {
 
 func (s *poolStage) Forward(p *Pass) {
 	first, row, column, _ := s.X.steps()
-	to, yRow, yColumn, channel := s.Y.steps()
+	yFirst, yRow, yColumn, channel := s.Y.steps()
 	x := s.X.values(p)
 	y := s.Y.values(p)
 	n := s.X.Channels * Lanes
-	for at := range s.Y.Height * s.Y.Width {
-		ay := at / s.Y.Width
-		ax := at % s.Y.Width
-		from := x[first+ay*s.size*row+ax*s.size*column:]
-		dst := y[to+ay*yRow+ax*yColumn:]
-		code := s.code[at*n:][:n]
+	for position := range s.Y.Height * s.Y.Width {
+		ay := position / s.Y.Width
+		ax := position % s.Y.Width
+		source := x[first+ay*s.size*row+ax*s.size*column:]
+		dst := y[yFirst+ay*yRow+ax*yColumn:]
+		code := s.code[position*n:][:n]
 		if s.size != 2 {
-			s.largest(from, row, column, dst, channel, code)
+			s.largest(source, row, column, dst, channel, code)
 			continue
 		}
-		copy(s.part[:2*n], from)
-		copy(s.part[2*n:], from[row:][:2*n])
+		copy(s.part[:2*n], source)
+		copy(s.part[2*n:], source[row:][:2*n])
 		s.network.isa.MaxPool(s.X.Channels, p.Samples, s.part, Lanes, n, 2*n, dst, channel, code)
 	}
 }
 
 // largest pools a square of any size; the first of equals counts.
-func (s *poolStage) largest(from []float32, row, column int, dst []float32, channel int, code []int32) {
+func (s *poolStage) largest(source []float32, row, column int, dst []float32, channel int, code []int32) {
 	for c := range s.X.Channels {
-		out := dst[c*channel:][:Lanes]
-		which := code[c*Lanes:][:Lanes]
-		copy(out, from[c*Lanes:])
-		clear(which)
+		maxima := dst[c*channel:][:Lanes]
+		winners := code[c*Lanes:][:Lanes]
+		copy(maxima, source[c*Lanes:])
+		clear(winners)
 		for k := 1; k < s.size*s.size; k++ {
-			for l, v := range from[k/s.size*row+k%s.size*column+c*Lanes:][:Lanes] {
-				if v > out[l] {
-					out[l] = v
-					which[l] = int32(k)
+			for l, v := range source[k/s.size*row+k%s.size*column+c*Lanes:][:Lanes] {
+				if v > maxima[l] {
+					maxima[l] = v
+					winners[l] = int32(k)
 				}
 			}
 		}
@@ -96,18 +96,18 @@ func (s *poolStage) largest(from []float32, row, column int, dst []float32, chan
 
 func (s *poolStage) Backward(p *Pass) {
 	row, column, _ := s.X.gradientSteps()
-	from, to, channel := s.Y.gradientSteps()
+	gRow, gColumn, channel := s.Y.gradientSteps()
 	dx := s.X.gradient(p)
 	dy := s.Y.gradient(p)
 	n := s.X.Channels * Lanes
 	if s.size != 2 || s.X.Height%2+s.X.Width%2 > 0 {
 		clear(dx)
 	}
-	for at := range s.Y.Height * s.Y.Width {
-		ay := at / s.Y.Width
-		ax := at % s.Y.Width
-		g := dy[ay*from+ax*to:]
-		code := s.code[at*n:][:n]
+	for position := range s.Y.Height * s.Y.Width {
+		ay := position / s.Y.Width
+		ax := position % s.Y.Width
+		g := dy[ay*gRow+ax*gColumn:]
+		code := s.code[position*n:][:n]
 		dst := dx[ay*s.size*row+ax*s.size*column:]
 		if s.size == 2 {
 			s.network.isa.MaxUnpool(s.X.Channels, p.Samples, g, channel, code, dst, column, row)

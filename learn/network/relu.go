@@ -6,9 +6,9 @@ func init() { Layers.Register("relu", "the larger of a value and 0", ReLULayer{}
 // part of that stage.
 type ReLULayer struct{}
 
-func (ReLULayer) Shape(in Shape) (Shape, error)   { return in, in.takes("", Vector, Image, Sequence) }
+func (ReLULayer) Shape(in Shape) (Shape, error)   { return in, in.require("", Vector, Image, Sequence) }
 func (ReLULayer) Parameters(in Shape) []Parameter { return nil }
-func (ReLULayer) Stage(at *Place) Stage           { return reluStage{at} }
+func (ReLULayer) Stage(place *Place) Stage        { return reluStage{place} }
 
 type reluStage struct{ *Place }
 

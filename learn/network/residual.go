@@ -16,39 +16,39 @@ type ResidualLayer struct {
 }
 
 func (l ResidualLayer) Shape(in Shape) (Shape, error) {
-	out, err := shapes(l.Layers, in)
+	output, err := shapes(l.Layers, in)
 	if err != nil {
 		return in, err
 	}
 	if _, ok := l.Layers[len(l.Layers)-1].(FlattenLayer); ok ||
-		out.Form != in.Form && !in.Unknown ||
+		output.Form != in.Form && !in.Unknown ||
 		in.Form == Text {
-		return in, fmt.Errorf("its layers make %v of %v, which cannot be added", out, in)
+		return in, fmt.Errorf("its layers make %v of %v, which cannot be added", output, in)
 	}
-	_, err = l.shortcut(in, out)
-	return out, err
+	_, err = l.shortcut(in, output)
+	return output, err
 }
 
 // shortcut is the convolution of the input, nil where none is needed.
-func (l ResidualLayer) shortcut(in, out Shape) (*ConvLayer, error) {
-	if in == out {
+func (l ResidualLayer) shortcut(in, output Shape) (*ConvLayer, error) {
+	if in == output {
 		return nil, nil
 	}
-	if in.Size() == 0 || out.Size() == 0 {
+	if in.Size() == 0 || output.Size() == 0 {
 		return nil, nil // not known yet
 	}
 	if in.Form != Image {
 		return nil, fmt.Errorf(
 			"its layers make %v of %v, which cannot be added (let the last one be as wide as the input)",
-			out,
+			output,
 			in,
 		)
 	}
-	stride := max((in.Height+out.Height-1)/out.Height, (in.Width+out.Width-1)/out.Width)
-	if windows(in.Height, 1, 0, stride) != out.Height || windows(in.Width, 1, 0, stride) != out.Width {
-		return nil, fmt.Errorf("its layers make %v of %v, and a convolution of 1×1 does not (give its convolutions a pad, and one stride)", out, in)
+	stride := max((in.Height+output.Height-1)/output.Height, (in.Width+output.Width-1)/output.Width)
+	if windows(in.Height, 1, 0, stride) != output.Height || windows(in.Width, 1, 0, stride) != output.Width {
+		return nil, fmt.Errorf("its layers make %v of %v, and a convolution of 1×1 does not (give its convolutions a pad, and one stride)", output, in)
 	}
-	return &ConvLayer{Maps: out.Channels, Size: 1, Stride: stride}, nil
+	return &ConvLayer{Maps: output.Channels, Size: 1, Stride: stride}, nil
 }
 
 func (l ResidualLayer) Parameters(in Shape) (list []Parameter) {
@@ -56,8 +56,8 @@ func (l ResidualLayer) Parameters(in Shape) (list []Parameter) {
 		p.Name = "body." + p.Name
 		list = append(list, p)
 	}
-	out, _ := shapes(l.Layers, in)
-	conv, _ := l.shortcut(in, out) // shapes that fit
+	output, _ := shapes(l.Layers, in)
+	conv, _ := l.shortcut(in, output) // shapes that fit
 	if conv == nil {
 		return list
 	}
@@ -79,11 +79,11 @@ func (l ResidualLayer) Stage(at *Place) Stage {
 	if conv == nil {
 		return s
 	}
-	s.other = &Activation{Shape: at.Y.Shape, gradientOf: at.Y}
-	n.activations = append(n.activations, s.other)
+	s.shortcutY = &Activation{Shape: at.Y.Shape, gradientOf: at.Y}
+	n.activations = append(n.activations, s.shortcutY)
 	place := &Place{
 		X:        at.X,
-		Y:        s.other,
+		Y:        s.shortcutY,
 		Gradient: at.Gradient,
 		network:  n,
 		frozen:   at.frozen,
@@ -96,9 +96,9 @@ func (l ResidualLayer) Stage(at *Place) Stage {
 
 type residualStage struct {
 	*Place
-	body     []*link
-	shortcut *link       // nil: the input itself is added
-	other    *Activation // what the shortcut makes
+	body      []*link
+	shortcut  *link       // nil: the input itself is added
+	shortcutY *Activation // what the shortcut makes
 }
 
 func (s *residualStage) lay() {
@@ -113,7 +113,7 @@ func (s *residualStage) Forward(p *Pass) {
 	x := s.X
 	if s.shortcut != nil {
 		s.shortcut.forward(p)
-		x = s.other
+		x = s.shortcutY
 	}
 	count, length := runs(x, s.Y)
 	for i := range count {

@@ -17,9 +17,9 @@ const (
 // used are the features of a block that are not left out, as parts of a product; none: nearly all.
 func used(list []kernel.Segment, x []float32, features, samples int) []kernel.Segment {
 	list = list[:0]
-	for at := 0; features%together == 0 && at < features; at += together {
-		if anyNot0(x[at*Lanes:][:together*Lanes], samples) {
-			list = append(list, kernel.Segment{A: at, B: at * Lanes})
+	for feature := 0; features%together == 0 && feature < features; feature += together {
+		if anyNonZero(x[feature*Lanes:][:together*Lanes], samples) {
+			list = append(list, kernel.Segment{A: feature, B: feature * Lanes})
 		}
 	}
 	if len(list)*together > features*7/8 {
@@ -28,8 +28,8 @@ func used(list []kernel.Segment, x []float32, features, samples int) []kernel.Se
 	return list
 }
 
-// anyNot0 looks at so many samples of each feature, two at once.
-func anyNot0(x []float32, samples int) bool {
+// anyNonZero looks at so many samples of each feature, two at once.
+func anyNonZero(x []float32, samples int) bool {
 	rows := (*[together][Lanes / 2]uint64)(unsafe.Pointer(&x[0]))
 	bits := uint64(0)
 	for i := range uint(samples+1) / 2 {
@@ -40,16 +40,16 @@ func anyNot0(x []float32, samples int) bool {
 
 // spans cover the features that are used, a window at a time. None used stands for all.
 func spans(used []kernel.Segment, features int) iter.Seq2[int, int] {
-	return func(yield func(from, to int) bool) {
+	return func(yield func(start, end int) bool) {
 		if len(used) == 0 {
 			yield(0, features)
 			return
 		}
-		to := 0
+		covered := 0
 		for _, u := range used {
-			if u.A >= to {
-				to = min(u.A+window, features)
-				if !yield(u.A, to) {
+			if u.A >= covered {
+				covered = min(u.A+window, features)
+				if !yield(u.A, covered) {
 					return
 				}
 			}

@@ -131,7 +131,7 @@ func newEvaluations(list []metric.Metric) (e evaluations) {
 func (e *evaluations) add(v evaluation) {
 	e.newest = v
 	for i, m := range e.metrics {
-		if now := metric.At(v.metrics, i); m.Better(now, e.best[i]) {
+		if now := metric.ValueAt(v.metrics, i); m.Better(now, e.best[i]) {
 			e.best[i] = now
 		}
 	}

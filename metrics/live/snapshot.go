@@ -238,7 +238,7 @@ func (h *Hub) snapshot(now time.Time) *snapshot {
 		result.Now.Epsilon = number(e(s.last.Round))
 	}
 	for i := range a.Metrics {
-		result.Now.Metrics = append(result.Now.Metrics, number(metric.At(s.last.Metrics, i)))
+		result.Now.Metrics = append(result.Now.Metrics, number(metric.ValueAt(s.last.Metrics, i)))
 		result.Now.BestMetrics = append(result.Now.BestMetrics, number(s.evaluations.best[i]))
 	}
 	p := &result.Progress
@@ -269,9 +269,9 @@ func (h *Hub) snapshot(now time.Time) *snapshot {
 func metricsShown(a *metrics.Run) []metricShown {
 	list := []metricShown{}
 	for i, m := range a.Metrics {
-		shown := metricShown{m.Name, i == a.Quality.At, number(math.NaN())}
+		shown := metricShown{m.Name, i == a.Quality.Index, number(math.NaN())}
 		for _, t := range a.Targets {
-			if t.At == i {
+			if t.Index == i {
 				shown.Target = number(t.Value)
 			}
 		}
@@ -446,7 +446,7 @@ func (e evaluated) MarshalJSON() ([]byte, error) {
 		"loss":            numbers(e.points, func(e *evaluation) float64 { return e.loss }),
 	}
 	for i, m := range e.metrics {
-		object[m.Name] = numbers(e.points, func(e *evaluation) float64 { return metric.At(e.metrics, i) })
+		object[m.Name] = numbers(e.points, func(e *evaluation) float64 { return metric.ValueAt(e.metrics, i) })
 	}
 	return json.Marshal(object)
 }

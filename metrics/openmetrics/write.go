@@ -92,7 +92,7 @@ func families(
 					epoch,
 					rounds,
 					false,
-					func(r *round.Report) float64 { return metric.At(r.Metrics, i) },
+					func(r *round.Report) float64 { return metric.ValueAt(r.Metrics, i) },
 				)
 			}
 		}) && add("updates_total", "Tasks by how they ended.", func(f *dto.MetricFamily) {

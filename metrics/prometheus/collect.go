@@ -150,7 +150,7 @@ func (m *Metrics) collectRun(c *scrape, s *state) {
 		"metric",
 	)
 	for i, measure := range m.run.Metrics {
-		v := metric.At(s.last.Metrics, i)
+		v := metric.ValueAt(s.last.Metrics, i)
 		if values.measured(v, measure.Name); measure.Name == metric.Accuracy {
 			accuracy.measured(v)
 		}

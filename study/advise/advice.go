@@ -73,7 +73,7 @@ func Advise(c config.Config, g Given, points int) (*Advice, error) {
 		}
 		if g.Loss == nil {
 			loss.Value = start
-			loss.From = "calculated: at the start"
+			loss.Origin = "calculated: at the start"
 		}
 	} else {
 		found = sources(k, "", "", "", "", "", "taken as 0, as in Eq. 13")
@@ -126,21 +126,21 @@ func Advise(c config.Config, g Given, points int) (*Advice, error) {
 
 // calculated are a convex task's constants, and its loss at the start.
 func calculated(c config.Config) (k theory.Constants, found []Source, loss float64, err error) {
-	of, err := OpenObjective(c)
+	objective, err := OpenObjective(c)
 	if err != nil {
 		return k, nil, 0, err
 	}
-	k = of.Theorem1
-	const from = "calculated"
+	k = objective.Theorem1
+	const calculated = "calculated"
 	return k, sources(
 		k,
-		from,
-		from,
-		from,
-		from,
-		from+": the largest client gradient at the start and at x*",
-		from,
-	), of.Value(of.Start), of.Set.Close()
+		calculated,
+		calculated,
+		calculated,
+		calculated,
+		calculated+": the largest client gradient at the start and at x*",
+		calculated,
+	), objective.Value(objective.Start), objective.Set.Close()
 }
 
 type MissingError struct{ Task, Flag string }
@@ -168,18 +168,18 @@ func AdviseRun(ctx context.Context, dir string, g Given, points int) (*Advice, e
 		return nil, err
 	}
 	c := r.Config
-	var known []folder.Progress // with a loss of the window
-	least := math.NaN()
+	var measured []folder.Progress // with a loss of the window
+	bestLoss := math.NaN()
 	for p, err := range r.Follow() {
 		if err != nil {
 			return nil, err
 		}
 		if !math.IsNaN(p.WindowLoss) && p.End > 0 {
-			known = append(known, p)
-			least = p.BestLoss
+			measured = append(measured, p)
+			bestLoss = p.BestLoss
 		}
 	}
-	if len(known) == 0 {
+	if len(measured) == 0 {
 		return nil, fmt.Errorf(
 			"%s: no round has a training loss: nothing can be estimated of a run that did not train",
 			dir,
@@ -190,13 +190,13 @@ func AdviseRun(ctx context.Context, dir string, g Given, points int) (*Advice, e
 	if c.Task.IsConvex() {
 		k, found, _, err = calculated(c)
 	} else {
-		k, found, err = Estimate(ctx, dir, c, least)
+		k, found, err = Estimate(ctx, dir, c, bestLoss)
 	}
 	if err != nil {
 		return nil, err
 	}
 	a, err := newAdvice(c, g, k, append(found, Source{
-		"F", known[0].WindowLoss, "loss", fmt.Sprintf("the run's: mean first-step loss over the last %d rounds (Eq. 15), at first this", c.Schedule.Window),
+		"F", measured[0].WindowLoss, "loss", fmt.Sprintf("the run's: mean first-step loss over the last %d rounds (Eq. 15), at first this", c.Schedule.Window),
 	}))
 	if err != nil {
 		return nil, err
@@ -205,8 +205,8 @@ func AdviseRun(ctx context.Context, dir string, g Given, points int) (*Advice, e
 	if a.end > 0 {
 		note = "W is the time to the run's end, as in Theorem 2 (theory.time: ahead)."
 		// no time is ahead
-		known = slices.DeleteFunc(known, func(r folder.Progress) bool { return !(r.End.Seconds() < a.end) })
-		if len(known) == 0 {
+		measured = slices.DeleteFunc(measured, func(r folder.Progress) bool { return !(r.End.Seconds() < a.end) })
+		if len(measured) == 0 {
 			return nil, fmt.Errorf(
 				"%s: no round with a training loss ends before the run's end, %.4g s: nothing is ahead",
 				dir,
@@ -215,14 +215,14 @@ func AdviseRun(ctx context.Context, dir string, g Given, points int) (*Advice, e
 		}
 	}
 	a.Notes = append(a.Notes, note)
-	if slices.ContainsFunc(known, func(r folder.Progress) bool { return a.constants.Gap(r.WindowLoss) < 0 }) {
+	if slices.ContainsFunc(measured, func(r folder.Progress) bool { return a.constants.Gap(r.WindowLoss) < 0 }) {
 		a.Notes = append(
 			a.Notes,
 			"Where F, a mean over a few minibatches, is below F*, K* and eta* are 0 and Eq. 8 is that at F*.",
 		)
 	}
-	for _, n := range Spaced(len(known), math.Pow(float64(len(known)), 1/float64(max(1, points-1)))) {
-		p := &known[n-1]
+	for _, n := range Spaced(len(measured), math.Pow(float64(len(measured)), 1/float64(max(1, points-1)))) {
+		p := &measured[n-1]
 		a.add(p.End.Seconds(), p.WindowLoss, p.LocalSteps)
 	}
 	return a, nil
@@ -353,22 +353,22 @@ func (a *Advice) Write(w io.Writer) error {
 	fmt.Fprintf(w, "gap: %s\n\n", a.Form)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	// A column of which there is nothing is left out.
-	some := func(is bool, text string) string {
-		if !is {
+	some := func(shown bool, text string) string {
+		if !shown {
 			return ""
 		}
 		return text + "\t"
 	}
 	used := slices.ContainsFunc(a.Rows, func(r Advised) bool { return r.Used > 0 })
-	ahead := a.end > 0
+	looksAhead := a.end > 0
 	fmt.Fprintf(
 		t,
 		"%sW\tF\t%sK* (Eq. 9)\tsteps\tas printed\teta* (Eq. 11)\tas printed\tEq. 8 at K_0\tat K*\t\n",
-		some(ahead, "time"),
+		some(looksAhead, "time"),
 		some(used, "K used"),
 	)
 	for _, r := range a.Rows {
-		fmt.Fprintf(t, "%s%.4g s\t%.4g\t%s%.4g\t%d\t%.4g\t%.4g\t%.4g\t%.4g\t%.4g\t\n", some(ahead, fmt.Sprintf("%.4g s", r.Elapsed)), r.W, r.Loss,
+		fmt.Fprintf(t, "%s%.4g s\t%.4g\t%s%.4g\t%d\t%.4g\t%.4g\t%.4g\t%.4g\t%.4g\t\n", some(looksAhead, fmt.Sprintf("%.4g s", r.Elapsed)), r.W, r.Loss,
 			some(used, strconv.Itoa(r.Used)), r.K, r.Steps, r.KPrinted, r.Eta, r.EtaPrinted, r.Bound, r.BoundStar)
 	}
 	if err := t.Flush(); err != nil {

@@ -206,7 +206,7 @@ func TestAdviceOfARunThatLooksAhead(t *testing.T) {
 		}
 	}
 	for _, s := range a.Constants {
-		if strings.HasPrefix(s.From, "given") {
+		if strings.HasPrefix(s.Origin, "given") {
 			t.Errorf("%+v was calculated", s)
 		}
 	}
@@ -265,7 +265,7 @@ func TestAdviceOfANetworksRun(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	for _, s := range a.Constants {
-		if s.From == "" || s.Name == "L" && !strings.Contains(s.From, "estimated") {
+		if s.Origin == "" || s.Name == "L" && !strings.Contains(s.Origin, "estimated") {
 			t.Errorf("%+v", s)
 		}
 	}

@@ -46,7 +46,7 @@ func Estimate(ctx context.Context, dir string, c config.Config, fStar float64) (
 		probedBatches,
 		min(probedClients, k.Clients),
 	)
-	from := []string{
+	origins := []string{
 		"estimated: |∇F(x) − ∇F(y)|/|x − y| of the first and the last model, at most L",
 		"estimated: (∇F(x) − ∇F(y))·(x − y)/|x − y|² of them, at least mu where F is convex",
 		minibatches + ", the larger; divided by the clients",
@@ -56,9 +56,9 @@ func Estimate(ctx context.Context, dir string, c config.Config, fStar float64) (
 	}
 	if k.Mu <= 0 {
 		k.Mu = k.L
-		from[1] = "taken as L: between the first and the last model F is not convex"
+		origins[1] = "taken as L: between the first and the last model F is not convex"
 	}
-	return k, sources(k, from...), nil
+	return k, sources(k, origins...), nil
 }
 
 // look takes gradients at the problem's initial model and at another, the same minibatches at both.
@@ -91,7 +91,7 @@ func look(ctx context.Context, p *problem.Problem, y []float32) (k theory.Consta
 			return k, err
 		}
 		client := i * set.Clients() / clients // spread over the population
-		for m, at := range [][]float32{x, y} {
+		for m, params := range [][]float32{x, y} {
 			clear(sum)
 			squares := 0.0
 			order.Reset(c.Seed, client, set.Samples(client), c.Batch, 0)
@@ -100,7 +100,7 @@ func look(ctx context.Context, p *problem.Problem, y []float32) (k theory.Consta
 				if err := set.Batch(&batch, client, order.Next()); err != nil {
 					return k, err
 				}
-				if _, err := work.Gradient(grad, at, &batch); err != nil {
+				if _, err := work.Gradient(grad, params, &batch); err != nil {
 					return k, err
 				}
 				for j, g := range grad {

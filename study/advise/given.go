@@ -20,7 +20,7 @@ type Given struct {
 // constants are those of Theorem 1, with their keys below theory in a configuration.
 var constants = []struct {
 	name, unit, key string
-	of              func(*theory.Constants, *Given) (found, given *float64)
+	pointers        func(*theory.Constants, *Given) (found, given *float64)
 }{
 	{"L", "loss/length²", "l", func(k *theory.Constants, g *Given) (*float64, *float64) { return &k.L, g.L }},
 	{"mu", "loss/length²", "mu", func(k *theory.Constants, g *Given) (*float64, *float64) { return &k.Mu, g.Mu }},
@@ -32,17 +32,17 @@ var constants = []struct {
 
 // Source says where a constant comes from.
 type Source struct {
-	Name  string  `json:"name"`
-	Value float64 `json:"value"`
-	Unit  string  `json:"unit"`
-	From  string  `json:"from"` // empty: it is not known yet
+	Name   string  `json:"name"`
+	Value  float64 `json:"value"`
+	Unit   string  `json:"unit"`
+	Origin string  `json:"from"` // empty: it is not known yet
 }
 
 // sources says where each of the constants comes from.
-func sources(k theory.Constants, from ...string) (list []Source) {
+func sources(k theory.Constants, origins ...string) (list []Source) {
 	for i, c := range constants {
-		found, _ := c.of(&k, &Given{})
-		list = append(list, Source{c.name, *found, c.unit, from[i]})
+		found, _ := c.pointers(&k, &Given{})
+		list = append(list, Source{c.name, *found, c.unit, origins[i]})
 	}
 	return list
 }
@@ -51,7 +51,7 @@ func sources(k theory.Constants, from ...string) (list []Source) {
 func WriteSources(w io.Writer, list []Source) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, s := range list {
-		fmt.Fprintf(t, "%s\t%.5g\t%s\t%s\n", s.Name, s.Value, s.Unit, s.From)
+		fmt.Fprintf(t, "%s\t%.5g\t%s\t%s\n", s.Name, s.Value, s.Unit, s.Origin)
 	}
 	return t.Flush()
 }
@@ -68,20 +68,20 @@ func settle(found []Source, g Given, t config.Theory, k *theory.Constants) {
 	}
 	for i, c := range constants {
 		s := &found[i]
-		from := "given"
-		of, v := c.of(k, &g)
+		origin := "given"
+		constant, v := c.pointers(k, &g)
 		if v == nil {
-			_, v = c.of(k, &configured)
-			from = "given: theory." + c.key
+			_, v = c.pointers(k, &configured)
+			origin = "given: theory." + c.key
 		}
-		switch known := s.From != ""; {
-		case v == nil && !known:
+		switch isKnown := s.Origin != ""; {
+		case v == nil && !isKnown:
 			v = new(float64)
-			from = "not given: 0"
-		case v == nil, from != "given" && known && *v == s.Value:
+			origin = "not given: 0"
+		case v == nil, origin != "given" && isKnown && *v == s.Value:
 			continue
 		}
-		s.Value, s.From, *of = *v, from, *v
+		s.Value, s.Origin, *constant = *v, origin, *v
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 // WriteCells lists cells, whether they are done and, of those that are not, what they cost by
 // [run.DryRun]. That is the same for all seeds, so it is found once for each task and schedule;
 // told is called before each.
-func WriteCells(ctx context.Context, w io.Writer, cells []study.Cell, o run.Options, told func(*study.Cell)) error {
+func WriteCells(ctx context.Context, w io.Writer, cells []study.Cell, o run.Options, notice func(*study.Cell)) error {
 	rows := [][]any{{"task", "schedule", "seed", "fixed rounds", "data", "done", "core-hours", "of them evaluation", "folder"}}
 	costs := map[string]forecast.Forecast{}
 	var all forecast.Forecast
@@ -31,14 +31,14 @@ func WriteCells(ctx context.Context, w io.Writer, cells []study.Cell, o run.Opti
 			done = "no"
 		}
 		if s == nil && c.Config.Train {
-			of := string(c.Config.Task) + " " + c.Schedule
-			cost, known := costs[of]
-			if !known {
-				told(c)
+			kind := string(c.Config.Task) + " " + c.Schedule
+			cost, isKnown := costs[kind]
+			if !isKnown {
+				notice(c)
 				if cost, err = run.DryRun(ctx, c.Config, o); err != nil {
 					return fmt.Errorf("paper: %s: %w", c.Name, err)
 				}
-				costs[of] = cost
+				costs[kind] = cost
 			}
 			all.Training = all.Training + cost.Training
 			all.Evaluating = all.Evaluating + cost.Evaluating

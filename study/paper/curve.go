@@ -110,7 +110,7 @@ func Load(dirs ...string) (all []Curve, err error) {
 			return nil, err
 		}
 		for _, c := range curves {
-			i := slices.IndexFunc(all, func(known Curve) bool { return known.key() == c.key() })
+			i := slices.IndexFunc(all, func(loaded Curve) bool { return loaded.key() == c.key() })
 			switch {
 			case i < 0:
 				all = append(all, c)
@@ -209,7 +209,7 @@ func (c *Curve) follow() error {
 // paper: by task, schedule, size and seed.
 func Curves(cells []study.Cell) ([]Curve, error) {
 	var curves []Curve
-	known := map[[2]string]string{} // by task and data as configured
+	described := map[[2]string]string{} // by task and data as configured
 	for _, cell := range cells {
 		c, err := readCell(cell.Config.Out)
 		switch {
@@ -218,16 +218,16 @@ func Curves(cells []study.Cell) ([]Curve, error) {
 			return nil, fmt.Errorf("paper: %w", err)
 		default:
 			curves = append(curves, c)
-			if from := cell.Config.Data.String(); c.Data != "" && c.Data != from {
-				known[[2]string{string(c.Task), from}] = c.Data
+			if configured := cell.Config.Data.String(); c.Data != "" && c.Data != configured {
+				described[[2]string{string(c.Task), configured}] = c.Data
 			}
 		}
 	}
 	// A run says what it learned from when it ends; one under way has what
 	// another said of the same data.
 	for i, c := range curves {
-		if said, ok := known[[2]string{string(c.Task), c.Data}]; ok {
-			curves[i].Data = said
+		if description, ok := described[[2]string{string(c.Task), c.Data}]; ok {
+			curves[i].Data = description
 		}
 	}
 	sortCurves(curves)
@@ -302,8 +302,8 @@ func readCell(dir string) (Curve, error) {
 }
 
 // read follows the rounds and keeps a point for each evaluation.
-func (c *Curve) read(of *folder.Run) error {
-	s := of.Config.Schedule
+func (c *Curve) read(run *folder.Run) error {
+	s := run.Config.Schedule
 	plateau := schedule.NewPlateau(schedule.PlateauConfig{Patience: s.Patience, MinDelta: s.MinDelta})
 	nan := math.NaN()
 	c.BestLoss = nan
@@ -316,7 +316,7 @@ func (c *Curve) read(of *folder.Run) error {
 	_, stepEta := s.Eta.(schedule.StepEta)
 	var tail study.Tail
 	var previous folder.Progress
-	for r, err := range of.Follow() {
+	for r, err := range run.Follow() {
 		if err != nil {
 			return err
 		}

@@ -78,8 +78,8 @@ func speeds(c *config.Config, parameters int) []speed {
 
 // constant takes a distribution's value where it has but one.
 func (s *speed) constant(value *float64, d fleet.Distribution) {
-	if one, ok := d.(fleet.Constant); ok {
-		*value = one.Value
+	if constant, ok := d.(fleet.Constant); ok {
+		*value = constant.Value
 	} else if d != nil { // else as all clients
 		s.distributed = fleet.Distributions.NameOf(d)
 	}

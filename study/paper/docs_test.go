@@ -113,14 +113,14 @@ func gains(list []Verdict) string {
 		if name == "" {
 			continue
 		}
-		if !slices.Contains(order, v.Where) {
-			order = append(order, v.Where)
+		if !slices.Contains(order, v.Folder) {
+			order = append(order, v.Folder)
 		}
 		text := fmt.Sprintf("%+.2f", 100*gain.Mean)
 		if v.N > 1 {
 			text += fmt.Sprintf(" ± %.2f", 100*gain.Half)
 		}
-		cells[[2]string{v.Where, name}] = text + fmt.Sprintf(" (%d)", v.N)
+		cells[[2]string{v.Folder, name}] = text + fmt.Sprintf(" (%d)", v.N)
 	}
 	rows := [][]string{{"runs", "`rounds`", "a constant K of as many steps", "K = 1 (`dsgd`)", "`step`", "`error`"}}
 	for _, where := range order {
@@ -139,11 +139,11 @@ func matrix(list []Verdict) string {
 	var claims, folders []string
 	cells := map[[2]string]string{}
 	for _, v := range list {
-		if !slices.Contains(claims, v.Says) {
-			claims = append(claims, v.Says)
+		if !slices.Contains(claims, v.Statement) {
+			claims = append(claims, v.Statement)
 		}
-		if !slices.Contains(folders, v.Where) {
-			folders = append(folders, v.Where)
+		if !slices.Contains(folders, v.Folder) {
+			folders = append(folders, v.Folder)
 		}
 		mean := fmt.Sprintf(" %+.3f", v.Mean)
 		if strings.HasSuffix(v.Quantity, "accuracy") {
@@ -152,7 +152,7 @@ func matrix(list []Verdict) string {
 		if v.N == 0 {
 			mean = ""
 		}
-		cells[[2]string{v.Says, v.Where}] = map[string]string{Yes: "**yes**", No: "**no**", Undecided: "?"}[v.Said] + mean
+		cells[[2]string{v.Statement, v.Folder}] = map[string]string{Yes: "**yes**", No: "**no**", Undecided: "?"}[v.Decision] + mean
 	}
 	rows := [][]string{append([]string{"claim"}, folders...)}
 	for _, claim := range claims {
@@ -212,7 +212,7 @@ func TestTheVerdictsInDocs(t *testing.T) {
 	for i := range list {
 		v := &list[i]
 		mean, interval, flipped, adjusted := v.numbers()
-		rows = append(rows, []string{v.Says, v.cells(), v.question(), v.count(), mean, interval, flipped, adjusted, v.Said})
+		rows = append(rows, []string{v.Statement, v.cells(), v.question(), v.count(), mean, interval, flipped, adjusted, v.Decision})
 	}
 	var b bytes.Buffer
 	if err := csv.NewWriter(&b).WriteAll(rows); err != nil {
@@ -385,7 +385,7 @@ func TestPrefixesInDocsAreTheSameBits(t *testing.T) {
 	for _, c := range curves {
 		p.Seeds = max(p.Seeds, int(c.Seed))
 	}
-	p.Tasks, p.Out, p.Data = []config.Task{config.TaskSent140}, t.TempDir(), map[config.Task]string{config.TaskSent140: data}
+	p.Tasks, p.Folder, p.Data = []config.Task{config.TaskSent140}, t.TempDir(), map[config.Task]string{config.TaskSent140: data}
 	p.Sets = []string{"sent140.min_tweets=3", "clients=all"}
 	cells, err := p.Cells()
 	if err != nil {

@@ -33,12 +33,12 @@ func Draw(dir string, curves []Curve) error {
 	for _, f := range []struct {
 		file, y string
 		bands   bool
-		of      func(*Point) float64
+		value   func(*Point) float64
 	}{
 		{Figure1File, "lowest training loss so far", false, func(p *Point) float64 { return p.BestLoss }},
 		{Figure2File, "highest validation accuracy so far", true, func(p *Point) float64 { return p.BestAccuracy }},
 	} {
-		panels := panels(curves, f.y, f.bands, f.of)
+		panels := panels(curves, f.y, f.bands, f.value)
 		if len(panels) == 0 {
 			return nil
 		}
@@ -49,7 +49,7 @@ func Draw(dir string, curves []Curve) error {
 	return nil
 }
 
-func panels(curves []Curve, y string, bands bool, of func(*Point) float64) []figure.Panel {
+func panels(curves []Curve, y string, bands bool, value func(*Point) float64) []figure.Panel {
 	var list []figure.Panel
 	index := map[string]int{}
 	for _, g := range groups(curves) {
@@ -68,10 +68,10 @@ func panels(curves []Curve, y string, bands bool, of func(*Point) float64) []fig
 			})
 		}
 		p := &list[i]
-		p.Lines = append(p.Lines, g.line(bands, of))
+		p.Lines = append(p.Lines, g.line(bands, value))
 		if g[0].Schedule == "fixed" {
-			at := g.mean(func(c *Curve) float64 { return c.Plateaued / 60 })
-			p.Marks = append(p.Marks, figure.Mark{X: at.Mean, Name: "fixed: converged"})
+			converged := g.mean(func(c *Curve) float64 { return c.Plateaued / 60 })
+			p.Marks = append(p.Marks, figure.Mark{X: converged.Mean, Name: "fixed: converged"})
 		}
 	}
 	return list
@@ -85,7 +85,7 @@ func DrawGains(dir string, list []Verdict) error {
 		if name, gain, bySeed := list[i].gain(); name != "" {
 			panels = study.Dots(
 				panels,
-				list[i].Where,
+				list[i].Folder,
 				"tail accuracy above fixed K's",
 				strings.ReplaceAll(name, "-", "-\n"),
 				bySeed,
@@ -128,12 +128,12 @@ func (g group) title() string {
 	return title + "\n" + wrap(g.data(), 60)
 }
 
-func (g group) line(bands bool, of func(*Point) float64) figure.Line {
+func (g group) line(bands bool, value func(*Point) float64) figure.Line {
 	runs := make([][]Point, len(g))
 	for i, c := range g {
 		runs[i] = c.Points
 	}
-	line := figure.MeanLine(g.name(), runs, func(p *Point) (float64, float64) { return p.VirtualSeconds, of(p) })
+	line := figure.MeanLine(g.name(), runs, func(p *Point) (float64, float64) { return p.VirtualSeconds, value(p) })
 	for i := range line.Points {
 		if !bands {
 			line.Points[i].Half = math.NaN()

@@ -74,7 +74,7 @@ func TestPlansThatAreRefused(t *testing.T) {
 			p.Tasks, p.Data = []config.Task{"femnist"}, map[config.Task]string{"sent140": "x"}
 		},
 		"cohort":    func(p *Plan) { p.Sets = []string{"cohort=-1"} },
-		"no folder": func(p *Plan) { p.Out = "" },
+		"no folder": func(p *Plan) { p.Folder = "" },
 	} {
 		p := Full()
 		change(&p)
@@ -88,7 +88,7 @@ func TestPlansThatAreRefused(t *testing.T) {
 func small(t *testing.T) Plan {
 	return Plan{
 		Tasks: []config.Task{config.TaskSent140}, Schedules: []string{"fixed", "step"}, Seed: 3, Seeds: 2, Rounds: 30, Scale: 0.5,
-		Sets: []string{"clients=200", "cohort=5", "evaluate.every=3", "schedule.patience=1", "schedule.k0=5"}, Out: filepath.Join(t.TempDir(), "paper"),
+		Sets: []string{"clients=200", "cohort=5", "evaluate.every=3", "schedule.patience=1", "schedule.k0=5"}, Folder: filepath.Join(t.TempDir(), "paper"),
 	}
 }
 
@@ -106,7 +106,7 @@ func TestAllSchedulesAreEvaluatedAsOften(t *testing.T) {
 	p := small(t)
 	p.Schedules, p.Seeds = []string{"fixed", "dsgd", "rounds", "eta-rounds"}, 1
 	evaluated := func(out string) (counts []int, fixed []int) {
-		p.Out = out
+		p.Folder = out
 		cells, err := p.Cells()
 		if err != nil {
 			t.Fatal(err)
@@ -214,10 +214,10 @@ func TestCellsAreDoneOnceAndKept(t *testing.T) {
 			t.Errorf("fixed takes %v of its own steps and decays after round %d", c.RelativeSteps, c.Decayed)
 		}
 	}
-	if err := Write(p.Out, curves); err != nil {
+	if err := Write(p.Folder, curves); err != nil {
 		t.Fatal(err)
 	}
-	back, err := Load(p.Out)
+	back, err := Load(p.Folder)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,17 +226,17 @@ func TestCellsAreDoneOnceAndKept(t *testing.T) {
 	}
 	wrong := slices.Clone(back)
 	wrong[1].TailAccuracy += 1e-12
-	if err := Write(p.Out, wrong); err != nil {
+	if err := Write(p.Folder, wrong); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Load(p.Out); err == nil || !strings.Contains(err.Error(), "evaluations have tail accuracy") {
+	if _, err := Load(p.Folder); err == nil || !strings.Contains(err.Error(), "evaluations have tail accuracy") {
 		t.Errorf("a tail that is none of its evaluations': %v", err)
 	}
-	if err := Draw(p.Out, back); err != nil {
+	if err := Draw(p.Folder, back); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{Figure1File, Figure2File} {
-		svg, err := os.ReadFile(filepath.Join(p.Out, name))
+		svg, err := os.ReadFile(filepath.Join(p.Folder, name))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -275,13 +275,13 @@ func TestACutEvaluationGoesOn(t *testing.T) {
 	}
 	play(t, whole, cells)
 	cut := whole
-	cut.Out = filepath.Join(t.TempDir(), "cut")
+	cut.Folder = filepath.Join(t.TempDir(), "cut")
 	again, err := cut.Cells()
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	err = cut.Run(ctx, again, study.Options{Beside: 1, Done: func() error { stop(); return nil }})
+	err = cut.Run(ctx, again, study.Options{Parallel: 1, Done: func() error { stop(); return nil }})
 	if !errors.Is(err, context.Canceled) {
 		t.Fatalf("a cancelled evaluation returns %v", err)
 	}
@@ -305,7 +305,7 @@ func TestACutEvaluationGoesOn(t *testing.T) {
 // K-eta-fixed, 39.2 s. K_r-rounds sums ceil(60 cbrt(1/r)) until the clock stands
 // there; K_r-step decays after ceil(0.01 x 5058) = 50 rounds.
 func TestTimingNeedsNoTraining(t *testing.T) {
-	p := Plan{Tasks: []config.Task{config.TaskSent140}, Seed: 1, Seeds: 1, Rounds: FullRounds, Scale: 0.01, Timing: true, Out: filepath.Join(t.TempDir(), "paper")}
+	p := Plan{Tasks: []config.Task{config.TaskSent140}, Seed: 1, Seeds: 1, Rounds: FullRounds, Scale: 0.01, Timing: true, Folder: filepath.Join(t.TempDir(), "paper")}
 	cells, err := p.Cells()
 	if err != nil {
 		t.Fatal(err)

@@ -39,7 +39,7 @@ type Plan struct {
 	Controls  bool                   // the runs of [Plan.Controlled], too
 	// train nothing: the schedules that need no loss, and Table 4's cells that follow from them
 	Timing bool
-	Out    string // folder that holds a folder for each cell
+	Folder string // folder that holds a folder for each cell
 }
 
 // Full is the whole evaluation.
@@ -49,7 +49,7 @@ func Full() Plan {
 		Seeds:  FullSeeds,
 		Rounds: FullRounds,
 		Scale:  1,
-		Out:    "runs/paper",
+		Folder: "runs/paper",
 	}
 }
 
@@ -86,16 +86,16 @@ func (p *Plan) fill() error {
 		}
 	}
 	for _, given := range []struct {
-		what string
-		of   map[config.Task]string
+		option string
+		byTask map[config.Task]string
 	}{{"data is", p.Data}, {"a configuration is", p.Configs}} {
-		for _, t := range slices.Sorted(maps.Keys(given.of)) {
+		for _, t := range slices.Sorted(maps.Keys(given.byTask)) {
 			if !slices.Contains(p.Tasks, t) {
-				return fmt.Errorf("paper: %s given for task %q, which is not among those asked for", given.what, t)
+				return fmt.Errorf("paper: %s given for task %q, which is not among those asked for", given.option, t)
 			}
 		}
 	}
-	if p.Out == "" {
+	if p.Folder == "" {
 		return fmt.Errorf("paper: no folder for the results (give --out)")
 	}
 	return nil
@@ -113,13 +113,13 @@ func (p Plan) Cells() ([]study.Cell, error) {
 	}
 	var all []study.Cell
 	for _, t := range p.Tasks {
-		cells, err := p.of(t, p.Schedules)
+		cells, err := p.taskCells(t, p.Schedules)
 		if i := slices.Index(p.Schedules, "rounds"); err == nil &&
 			p.Timing &&
 			t == config.TaskCIFAR100 &&
 			i >= 0 {
 			var more []study.Cell
-			more, err = p.of(t, []string{"rounds"}, "network.model_megabits=320")
+			more, err = p.taskCells(t, []string{"rounds"}, "network.model_megabits=320")
 			cells = slices.Insert(cells, i+1, more...)
 		}
 		if err != nil {
@@ -131,27 +131,27 @@ func (p Plan) Cells() ([]study.Cell, error) {
 	return all, nil
 }
 
-// of are the runs of a task: with the task's defaults or its file, the plan's keys and others, and the
+// taskCells are the runs of a task: with the task's defaults or its file, the plan's keys and others, and the
 // plan's length. Without training K_r-step decays at the round that gives the paper's cell of Table 4.
-func (p Plan) of(t config.Task, schedules []string, others ...string) ([]study.Cell, error) {
+func (p Plan) taskCells(t config.Task, schedules []string, more ...string) ([]study.Cell, error) {
 	sets := []string{"task=" + string(t), fmt.Sprintf("seed=%d", p.Seed), fmt.Sprintf("stop.equal_runtime_rounds=%d", p.FixedRounds())}
 	if path := p.Data[t]; path != "" {
 		sets = append(sets, "data="+path)
 	}
-	own := map[string][]string{}
+	bySchedule := map[string][]string{}
 	if p.Timing {
-		others = append(others, "train=false")
+		more = append(more, "train=false")
 		step := fmt.Sprintf(
 			"schedule.decay_round=%d",
 			max(1, int(float64(decayRound[t])*float64(p.FixedRounds())/FullRounds)),
 		)
-		own["step"] = []string{step}
-		own["eta-step"] = []string{step}
+		bySchedule["step"] = []string{step}
+		bySchedule["eta-step"] = []string{step}
 	} else {
 		sets = append(sets, "evaluate.every_seconds=fixed") // all schedules are looked at as often as K-eta-fixed
 	}
-	load := func(own ...string) (config.Config, error) {
-		return config.Load(p.Configs[t], slices.Concat(sets, p.Sets, others, own))
+	load := func(scheduleSets ...string) (config.Config, error) {
+		return config.Load(p.Configs[t], slices.Concat(sets, p.Sets, more, scheduleSets))
 	}
 	c, err := load()
 	if err == nil {
@@ -176,10 +176,10 @@ func (p Plan) of(t config.Task, schedules []string, others ...string) ([]study.C
 		return nil, err
 	}
 	cells, err := study.Plan{
-		Load:      load,
-		Schedules: schedules,
-		Own:       own,
-		Seeds:     p.Seeds,
+		Load:       load,
+		Schedules:  schedules,
+		BySchedule: bySchedule,
+		Seeds:      p.Seeds,
 	}.Cells()
 	p.place(cells)
 	if err == nil && p.Controls {
@@ -200,7 +200,7 @@ func (p Plan) place(cells []study.Cell) {
 			c.Schedule,
 			seed,
 		), fmt.Sprintf("%s-%s-%d-%.10s", task, strings.ReplaceAll(c.Schedule, "+", "_"), seed, c.ID)
-		c.Config.Out = filepath.Join(p.Out, "cells", c.Config.Name)
+		c.Config.Out = filepath.Join(p.Folder, "cells", c.Config.Name)
 	}
 }
 
@@ -222,7 +222,7 @@ func bySeed(a, b study.Cell) int { return cmp.Compare(a.Config.Seed, b.Config.Se
 // configuration has hosts in other processes, as that of o.Run.NATS.
 func (p Plan) Run(ctx context.Context, cells []study.Cell, o study.Options) error {
 	o.ConfiguredHosts = true
-	err := study.Play(ctx, p.Out, cells, o)
+	err := study.Play(ctx, p.Folder, cells, o)
 	for _, c := range cells {
 		if c.Diverged != "" {
 			err = errors.Join(err, fmt.Errorf("%s: %s: %w", c.Name, c.Diverged, coordinator.ErrDiverged))

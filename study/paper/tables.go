@@ -52,11 +52,11 @@ func WriteTable2(w io.Writer, plan Plan) error {
 			return err
 		}
 		list := []speed{first}
-		c, own, err := plan.configured(task)
+		c, configured, err := plan.configured(task)
 		if err != nil {
 			return fmt.Errorf("paper: %w", err)
 		}
-		if own {
+		if configured {
 			m, err := model(task)
 			if err != nil {
 				return err
@@ -94,9 +94,9 @@ func WriteTable3(w io.Writer, plan Plan) error {
 	); err != nil {
 		return err
 	}
-	at := []int{1, 2, 8, 10, 100, 1000, 10000}
+	rounds := []int{1, 2, 8, 10, 100, 1000, 10000}
 	head := []any{"task", "value"}
-	for _, r := range at {
+	for _, r := range rounds {
 		head = append(head, fmt.Sprintf("r=%d", r))
 	}
 	rows = [][]any{head}
@@ -104,7 +104,7 @@ func WriteTable3(w io.Writer, plan Plan) error {
 		p, _ := task.Paper()
 		steps := []any{task, "K_r"}
 		rates := []any{task, "eta_r"}
-		for _, r := range at {
+		for _, r := range rounds {
 			now := schedule.Progress{Setup: schedule.Setup{K0: p.K0, Eta0: p.Eta0}, Round: r}
 			steps = append(steps, schedule.RoundsK{}.LocalSteps(now))
 			rates = append(rates, fmt.Sprintf("%.4g", schedule.RoundsEta{}.LearningRate(now)))
@@ -190,11 +190,11 @@ type group []Curve
 // groups gathers curves that stand in the order of Curves.
 func groups(curves []Curve) (list []group) {
 	for _, c := range curves {
-		one := group{c}
-		if n := len(list); n == 0 || list[n-1][0].Schedule != c.Schedule || list[n-1].set() != one.set() {
-			list = append(list, one)
+		curve := group{c}
+		if n := len(list); n == 0 || list[n-1][0].Schedule != c.Schedule || list[n-1].set() != curve.set() {
+			list = append(list, curve)
 		} else if g := &list[n-1]; g.cut() && c.Completed {
-			*g = one // a seed that is complete stands for it
+			*g = curve // a seed that is complete stands for it
 		} else if c.Completed {
 			*g = append(*g, c)
 		}
@@ -217,17 +217,17 @@ func (g group) data() string { return cmp.Or(g[0].Data, "timing only") }
 
 // noteData says what each task learned from.
 func noteData(w io.Writer, all []group) error {
-	said := map[string]bool{}
+	noted := map[string]bool{}
 	for _, g := range all {
 		text := fmt.Sprintf("%s: %s; %d clients, %d a round", g[0].Task, g.data(), g[0].Clients, g[0].Cohort)
 		if d := g[0].Devices; d != "" {
 			text += "; devices: " + d
 		}
 		text += "."
-		if said[text] {
+		if noted[text] {
 			continue
 		}
-		said[text] = true
+		noted[text] = true
 		if err := note(w, text); err != nil {
 			return err
 		}
@@ -241,8 +241,8 @@ func (g group) set() string {
 	return fmt.Sprint(c.Task, c.FixedRounds, c.Megabits, c.Data, c.Devices, c.Clients, c.Cohort)
 }
 
-func (g group) mean(of func(*Curve) float64) statistics.Estimated {
-	return study.MeanOf(g, of)
+func (g group) mean(quantity func(*Curve) float64) statistics.Estimated {
+	return study.MeanOf(g, quantity)
 }
 
 // titled writes a table for people, whose first row names the columns. Without others nothing of it is

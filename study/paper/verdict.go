@@ -26,17 +26,17 @@ const ClaimsFile = "claims.yaml"
 // quantity of runs. Either it compares two schedules, seed by seed, or one schedule with a value that
 // the paper prints.
 type Claim struct {
-	Says     string      `yaml:"says"`
-	Where    string      `yaml:"where"` // folder of the curves; in ClaimsFile several, with spaces between
-	Task     config.Task `yaml:"task"`  // "": the folder has one
-	Megabits float64     `yaml:"model_megabits"`
-	Quantity string      `yaml:"quantity"` // a key of quantities
-	At       float64     `yaml:"at"`       // share of the virtual time at which a best value is taken; 0: the end
-	Schedule string      `yaml:"schedule"`
-	Than     string      `yaml:"than"`   // the other schedule
-	By       float64     `yaml:"by"`     // by how much it differs: below 0, how far "no worse" may fall short
-	Value    string      `yaml:"value"`  // in place of than: as the paper prints it
-	Expect   string      `yaml:"expect"` // more, less; of a value also equal: it is what the figure rounds to
+	Statement string      `yaml:"says"`
+	Folder    string      `yaml:"where"` // folder of the curves; in ClaimsFile several, with spaces between
+	Task      config.Task `yaml:"task"`  // "": the folder has one
+	Megabits  float64     `yaml:"model_megabits"`
+	Quantity  string      `yaml:"quantity"` // a key of quantities
+	TimeShare float64     `yaml:"at"`       // share of the virtual time at which a best value is taken; 0: the end
+	Schedule  string      `yaml:"schedule"`
+	Than      string      `yaml:"than"`   // the other schedule
+	By        float64     `yaml:"by"`     // by how much it differs: below 0, how far "no worse" may fall short
+	Value     string      `yaml:"value"`  // in place of than: as the paper prints it
+	Expect    string      `yaml:"expect"` // more, less; of a value also equal: it is what the figure rounds to
 }
 
 // The verdicts.
@@ -51,13 +51,13 @@ type Verdict struct {
 	Claim
 	// of the paired differences, or of the figure beside a value; its 95 % interval by Student's t
 	statistics.Estimated
-	Of int // seeds of which there are runs: some may be cut, or lack the other schedule's
+	Seeds int // seeds of which there are runs: some may be cut, or lack the other schedule's
 	// exact p-value of the differences, by all signs that they could have; NaN: no comparison, or too many seeds
 	Flipped float64
 	// p-value of the paired t test by Holm's method among all comparisons of the list; NaN: no
 	// comparison of several seeds
 	Adjusted float64
-	Said     string // Yes, No or Undecided
+	Decision string // Yes, No or Undecided
 
 	bySeed []float64 // the differences, or figures
 	exact  bool      // no seed could change it: nothing was trained, or steps were counted that none changed
@@ -65,10 +65,10 @@ type Verdict struct {
 
 // quantities are what claims are about, by their names in ClaimsFile.
 var quantities = map[string]struct {
-	title string
-	of    func(*Curve) float64
-	point func(*Point) float64 // nil: there is no such value on the way
-	least float64              // mean differences below it say nothing
+	title         string
+	value         func(*Curve) float64
+	point         func(*Point) float64 // nil: there is no such value on the way
+	minDifference float64              // mean differences below it say nothing
 }{
 	"best_accuracy":  {"best accuracy", func(c *Curve) float64 { return c.BestAccuracy }, func(p *Point) float64 { return p.BestAccuracy }, 0},
 	"tail_accuracy":  {"tail accuracy", func(c *Curve) float64 { return c.TailAccuracy }, nil, 0},
@@ -83,16 +83,16 @@ func ReadClaims(dir string) (list []Claim, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("paper: %w", err)
 	}
-	var said []Claim
-	if err := yaml.UnmarshalWithOptions(text, &said, yaml.Strict()); err != nil {
+	var claims []Claim
+	if err := yaml.UnmarshalWithOptions(text, &claims, yaml.Strict()); err != nil {
 		return nil, fmt.Errorf("paper: %s: %w", path, err)
 	}
-	for i, c := range said {
+	for i, c := range claims {
 		if err := c.check(); err != nil {
-			return nil, fmt.Errorf("paper: %s: claim %d, %q: %w", path, i+1, c.Says, err)
+			return nil, fmt.Errorf("paper: %s: claim %d, %q: %w", path, i+1, c.Statement, err)
 		}
-		for where := range strings.FieldsSeq(c.Where) {
-			c.Where = where
+		for folder := range strings.FieldsSeq(c.Folder) {
+			c.Folder = folder
 			list = append(list, c)
 		}
 	}
@@ -102,7 +102,7 @@ func ReadClaims(dir string) (list []Claim, err error) {
 func (c *Claim) check() error {
 	q, ok := quantities[c.Quantity]
 	switch {
-	case c.Says == "" || strings.TrimSpace(c.Where) == "" || c.Schedule == "":
+	case c.Statement == "" || strings.TrimSpace(c.Folder) == "" || c.Schedule == "":
 		return errors.New("says, where and schedule are needed")
 	case !ok:
 		return fmt.Errorf(
@@ -113,10 +113,10 @@ func (c *Claim) check() error {
 		return errors.New("either than or value is needed")
 	case c.By != 0 && c.Than == "":
 		return errors.New("by: goes with than")
-	case c.At < 0 ||
-		c.At > 1 ||
-		c.At > 0 && q.point == nil:
-		return fmt.Errorf("at: %v, want a share of the virtual time from 0 to 1, and a best value", c.At)
+	case c.TimeShare < 0 ||
+		c.TimeShare > 1 ||
+		c.TimeShare > 0 && q.point == nil:
+		return fmt.Errorf("at: %v, want a share of the virtual time from 0 to 1, and a best value", c.TimeShare)
 	case c.Expect == "more" || c.Expect == "less":
 	case c.Expect != "equal" || c.Than != "":
 		return fmt.Errorf("expect: %q, want more or less, or equal to a value", c.Expect)
@@ -141,17 +141,17 @@ func Verdicts(dir string) ([]Verdict, error) {
 	if err != nil {
 		return nil, err
 	}
-	known := map[string][]Curve{}
+	loaded := map[string][]Curve{}
 	var list []Verdict
 	for _, c := range claims {
-		if known[c.Where] == nil {
-			if known[c.Where], err = Load(filepath.Join(dir, c.Where)); err != nil {
+		if loaded[c.Folder] == nil {
+			if loaded[c.Folder], err = Load(filepath.Join(dir, c.Folder)); err != nil {
 				return nil, err
 			}
 		}
-		v, err := c.decide(known[c.Where])
+		v, err := c.decide(loaded[c.Folder])
 		if err != nil {
-			return nil, fmt.Errorf("paper: %q on %s: %w", c.Says, c.Where, err)
+			return nil, fmt.Errorf("paper: %q on %s: %w", c.Statement, c.Folder, err)
 		}
 		list = append(list, v)
 	}
@@ -174,15 +174,15 @@ func judge(list []Verdict) {
 		v := &list[i]
 		v.Adjusted = adjusted
 		if v.Value != "" {
-			v.Said = v.printedThere()
-		} else if adjusted <= 0.05 && math.Abs(v.Mean) >= quantities[v.Quantity].least {
-			v.Said = yesOrNo(v.Mean > v.By == (v.Expect == "more"))
+			v.Decision = v.printedThere()
+		} else if adjusted <= 0.05 && math.Abs(v.Mean) >= quantities[v.Quantity].minDifference {
+			v.Decision = yesOrNo(v.Mean > v.By == (v.Expect == "more"))
 		}
 	}
 }
 
-func yesOrNo(holds bool) string {
-	if holds {
+func yesOrNo(isTrue bool) string {
+	if isTrue {
 		return Yes
 	}
 	return No
@@ -191,7 +191,7 @@ func yesOrNo(holds bool) string {
 // decide pairs the runs of two schedules by their seeds. Of a value the differences are those from
 // it, and runs that train nothing are exact: they have no seed.
 func (c *Claim) decide(curves []Curve) (Verdict, error) {
-	v := Verdict{Claim: *c, Said: Undecided}
+	v := Verdict{Claim: *c, Decision: Undecided}
 	runs := map[string][]Curve{}
 	seeds := map[uint64]bool{}
 	trained := false
@@ -201,7 +201,7 @@ func (c *Claim) decide(curves []Curve) (Verdict, error) {
 			c.Megabits != 0 && c.Megabits != u.Megabits {
 			continue
 		}
-		if slices.ContainsFunc(runs[u.Schedule], func(other Curve) bool { return other.Seed == u.Seed }) {
+		if slices.ContainsFunc(runs[u.Schedule], func(curve Curve) bool { return curve.Seed == u.Seed }) {
 			return v, fmt.Errorf(
 				"several runs of %s have the seed %d (name task or model_megabits)",
 				u.Schedule,
@@ -222,7 +222,7 @@ func (c *Claim) decide(curves []Curve) (Verdict, error) {
 	}
 	v.bySeed = values
 	v.Estimated = statistics.EstimateMean(values)
-	v.Of = len(seeds)
+	v.Seeds = len(seeds)
 	v.Flipped = math.NaN()
 	if !trained && v.N == 1 {
 		v.Half = 0
@@ -242,12 +242,12 @@ func (c *Claim) take(u *Curve) float64 {
 	if !u.Completed {
 		return math.NaN()
 	}
-	if c.At == 0 {
-		return q.of(u)
+	if c.TimeShare == 0 {
+		return q.value(u)
 	}
 	value := math.NaN()
 	for i := range u.Points {
-		if u.Points[i].VirtualSeconds <= c.At*u.VirtualSeconds {
+		if u.Points[i].VirtualSeconds <= c.TimeShare*u.VirtualSeconds {
 			value = q.point(&u.Points[i])
 		}
 	}
@@ -280,7 +280,7 @@ func (v *Verdict) printedThere() string {
 
 // cells are the claim's runs in words.
 func (v *Verdict) cells() string {
-	text := v.Where
+	text := v.Folder
 	if v.Task != "" {
 		text += " " + string(v.Task)
 	}
@@ -293,8 +293,8 @@ func (v *Verdict) cells() string {
 // question is what the numbers of a row are.
 func (v *Verdict) question() string {
 	text := quantities[v.Quantity].title
-	if v.At > 0 {
-		text += fmt.Sprintf(" after %.3g %% of the time", 100*v.At)
+	if v.TimeShare > 0 {
+		text += fmt.Sprintf(" after %.3g %% of the time", 100*v.TimeShare)
 	}
 	if v.Value != "" {
 		return fmt.Sprintf("%s: %s, paper %s", v.Schedule, text, v.Value)
@@ -308,8 +308,8 @@ func (v *Verdict) question() string {
 
 // count is how many seeds decide, and of how many where some have no value.
 func (v *Verdict) count() string {
-	if v.N < v.Of {
-		return fmt.Sprintf("%d of %d", v.N, v.Of)
+	if v.N < v.Seeds {
+		return fmt.Sprintf("%d of %d", v.N, v.Seeds)
 	}
 	return strconv.Itoa(v.N)
 }
@@ -359,7 +359,7 @@ func WriteVerdicts(w io.Writer, list []Verdict) error {
 		mean, interval, flipped, adjusted := v.numbers()
 		rows = append(
 			rows,
-			[]any{v.Says, v.cells(), v.question(), v.count(), mean, interval, flipped, adjusted, v.Said},
+			[]any{v.Statement, v.cells(), v.question(), v.count(), mean, interval, flipped, adjusted, v.Decision},
 		)
 	}
 	return titled(w, "Claims of the paper; paired differences over seeds, Student's t; exact p by all signs (*: with so few seeds never below 0.05)", rows)

@@ -23,7 +23,7 @@ func seeds(schedule string, accuracies ...float64) (list []Curve) {
 // decided is the verdict on a claim that rounds has more of a quantity than fixed.
 func decided(t *testing.T, change func(*Claim), curves ...[]Curve) Verdict {
 	t.Helper()
-	c := Claim{Says: "s", Where: "w", Quantity: "tail_accuracy", Schedule: "rounds", Than: "fixed", Expect: "more"}
+	c := Claim{Statement: "s", Folder: "w", Quantity: "tail_accuracy", Schedule: "rounds", Than: "fixed", Expect: "more"}
 	if change != nil {
 		change(&c)
 	}
@@ -49,37 +49,37 @@ func decided(t *testing.T, change func(*Claim), curves ...[]Curve) Verdict {
 func TestVerdictsArePaired(t *testing.T) {
 	fixed := seeds("fixed", 0.5, 0.7, 0.6)
 	v := decided(t, nil, seeds("rounds", 0.51, 0.72, 0.63, 0.1), fixed)
-	if v.N != 3 || v.Of != 4 || v.count() != "3 of 4" || math.Abs(v.Mean-0.02) > 1e-12 || math.Abs(v.Half-0.024841) > 1e-5 || v.Said != Undecided {
+	if v.N != 3 || v.Seeds != 4 || v.count() != "3 of 4" || math.Abs(v.Mean-0.02) > 1e-12 || math.Abs(v.Half-0.024841) > 1e-5 || v.Decision != Undecided {
 		t.Errorf("%+v", v)
 	}
 	better := seeds("rounds", 0.519, 0.72, 0.621)
-	if v := decided(t, nil, better, fixed); v.Said != Yes {
+	if v := decided(t, nil, better, fixed); v.Decision != Yes {
 		t.Errorf("0.019, 0.020 and 0.021 more: %+v", v)
 	}
 	shuffled := []Curve{fixed[2], fixed[0], fixed[1]}
-	if v := decided(t, nil, better, shuffled); v.Said != Yes {
+	if v := decided(t, nil, better, shuffled); v.Decision != Yes {
 		t.Errorf("pairs are those of places, not of seeds: %+v", v)
 	}
-	if v := decided(t, nil, better, fixed[1:]); v.N != 2 || v.Of != 3 || math.Abs(v.Mean-0.0205) > 1e-12 {
+	if v := decided(t, nil, better, fixed[1:]); v.N != 2 || v.Seeds != 3 || math.Abs(v.Mean-0.0205) > 1e-12 {
 		t.Errorf("a seed that fixed lacks counts, or moves the others: %+v", v)
 	}
-	if v := decided(t, nil, better); v.N != 0 || v.count() != "0 of 3" || v.Said != Undecided {
+	if v := decided(t, nil, better); v.N != 0 || v.count() != "0 of 3" || v.Decision != Undecided {
 		t.Errorf("without the other schedule: %+v", v)
 	}
-	if v := decided(t, nil, seeds("rounds", 0.75, 0.5), seeds("fixed", 0.5, 0.25)); v.Half != 0 || v.Said != Undecided {
+	if v := decided(t, nil, seeds("rounds", 0.75, 0.5), seeds("fixed", 0.5, 0.25)); v.Half != 0 || v.Decision != Undecided {
 		t.Errorf("two differences that happen to be equal decide: %+v", v)
 	}
-	if v := decided(t, nil, seeds("rounds", 0.5, math.NaN(), 0.7), seeds("fixed", 0.4, 0.3, 0.5)); v.N != 2 || v.Of != 3 {
+	if v := decided(t, nil, seeds("rounds", 0.5, math.NaN(), 0.7), seeds("fixed", 0.4, 0.3, 0.5)); v.N != 2 || v.Seeds != 3 {
 		t.Errorf("a run without an evaluation counts: %+v", v)
 	}
-	c := Claim{Says: "s", Where: "w", Quantity: "tail_accuracy", Schedule: "rounds", Than: "fixed", Expect: "more"}
+	c := Claim{Statement: "s", Folder: "w", Quantity: "tail_accuracy", Schedule: "rounds", Than: "fixed", Expect: "more"}
 	if _, err := c.decide(append(seeds("fixed", 1), seeds("fixed", 2)...)); err == nil || !strings.Contains(err.Error(), "several runs of fixed have the seed 1") {
 		t.Errorf("two runs with one seed: %v", err)
 	}
-	if v := decided(t, func(c *Claim) { c.Expect = "less" }, better, fixed); v.Said != No {
+	if v := decided(t, func(c *Claim) { c.Expect = "less" }, better, fixed); v.Decision != No {
 		t.Errorf("0.019, 0.020 and 0.021 more is said to be less: %+v", v)
 	}
-	if v := decided(t, nil, better[:1], fixed); v.N != 1 || v.Said != Undecided {
+	if v := decided(t, nil, better[:1], fixed); v.N != 1 || v.Decision != Undecided {
 		t.Errorf("one pair: %+v", v)
 	}
 	cut := seeds("rounds", 0.519, 0.72, 0.621)
@@ -87,10 +87,10 @@ func TestVerdictsArePaired(t *testing.T) {
 	if v := decided(t, nil, cut, fixed); v.N != 2 {
 		t.Errorf("a run that was cut counts: %+v", v)
 	}
-	if v := decided(t, func(c *Claim) { c.Quantity, c.At = "best_accuracy", 0.5 }, better, fixed); math.Abs(v.Mean-0.01) > 1e-12 {
+	if v := decided(t, func(c *Claim) { c.Quantity, c.TimeShare = "best_accuracy", 0.5 }, better, fixed); math.Abs(v.Mean-0.01) > 1e-12 {
 		t.Errorf("half of the difference after half of the time: %+v", v)
 	}
-	if v := decided(t, nil, seeds("rounds", 1.1, 1.2, 1, 1.1, 1.2, 1, 1.1, 1.2, 1), seeds("fixed", 1, 1, 1, 1, 1, 1, 1, 1, 1)); v.Said != Yes || v.Flipped != math.Exp2(-5) {
+	if v := decided(t, nil, seeds("rounds", 1.1, 1.2, 1, 1.1, 1.2, 1, 1.1, 1.2, 1), seeds("fixed", 1, 1, 1, 1, 1, 1, 1, 1, 1)); v.Decision != Yes || v.Flipped != math.Exp2(-5) {
 		t.Errorf("of nine pairs three are equal, and two of 64 signs of the others come to as much: %+v", v)
 	}
 }
@@ -102,7 +102,7 @@ func TestVerdictsWithAMargin(t *testing.T) {
 	rounds, fixed := seeds("rounds", 0.499, 0.598, 0.697), seeds("fixed", 0.5, 0.6, 0.7)
 	for by, want := range map[float64]string{-0.01: Yes, -0.002: Undecided, 0.03: No} {
 		v := decided(t, func(c *Claim) { c.By = by }, rounds, fixed)
-		if v.Said != want {
+		if v.Decision != want {
 			t.Errorf("more than %v: %+v, want %s", by, v, want)
 		}
 		if by == -0.01 && (math.Abs(v.Adjusted-0.00517) > 1e-5 || v.Flipped != 0.25 || !strings.Contains(v.question(), "rounds − fixed, more than -0.01")) {
@@ -122,8 +122,8 @@ func TestSmallLossesDecideNothing(t *testing.T) {
 	}
 	for want, rounds := range map[string][]Curve{Undecided: of("rounds", 0.5961, 0.4960, 0.3959), Yes: of("rounds", 0.5941, 0.4940, 0.3939)} {
 		v := decided(t, func(c *Claim) { c.Quantity, c.Expect = "best_loss", "less" }, rounds, of("fixed", 0.6, 0.5, 0.4))
-		if v.Said != want || v.Adjusted > 0.01 {
-			t.Errorf("%v less with p of %v: %s, want %s", -v.Mean, v.Adjusted, v.Said, want)
+		if v.Decision != want || v.Adjusted > 0.01 {
+			t.Errorf("%v less with p of %v: %s, want %s", -v.Mean, v.Adjusted, v.Decision, want)
 		}
 	}
 }
@@ -151,7 +151,7 @@ func TestVerdictsOnPrintedFigures(t *testing.T) {
 		{"0.99", steps("x", 0.986, 0.986), Yes}, // counted: no seed changes it
 	} {
 		v := decided(t, func(q *Claim) { q.Quantity, q.Than, q.Value, q.Expect = "relative_steps", "", c.value, "equal" }, c.runs)
-		if v.Said != c.want {
+		if v.Decision != c.want {
 			t.Errorf("%s beside %v: %+v, want %s", c.value, c.runs[0].RelativeSteps, v, c.want)
 		}
 	}
@@ -160,16 +160,16 @@ func TestVerdictsOnPrintedFigures(t *testing.T) {
 // Digits are as many as tell an interval's ends from zero. p-values are adjusted among the comparisons
 // alone: of two, the smaller one counts twice, and one of 0.05 decides nothing where the other does.
 func TestRowsOfVerdicts(t *testing.T) {
-	narrow := Verdict{Claim: Claim{Than: "fixed", Expect: "more"}, Estimated: statistics.Estimated{Mean: -0.0014, Half: 0.001398, N: 5}, Of: 5, Flipped: 0.0625, Said: Undecided}
-	list := []Verdict{narrow, {Claim: Claim{Value: "0.2", Expect: "more"}, Estimated: narrow.Estimated}, {Claim: Claim{Than: "fixed", Expect: "more"}, Estimated: statistics.Estimated{Mean: 3, Half: 2.9, N: 5}, Said: Undecided}}
+	narrow := Verdict{Claim: Claim{Than: "fixed", Expect: "more"}, Estimated: statistics.Estimated{Mean: -0.0014, Half: 0.001398, N: 5}, Seeds: 5, Flipped: 0.0625, Decision: Undecided}
+	list := []Verdict{narrow, {Claim: Claim{Value: "0.2", Expect: "more"}, Estimated: narrow.Estimated}, {Claim: Claim{Than: "fixed", Expect: "more"}, Estimated: statistics.Estimated{Mean: 3, Half: 2.9, N: 5}, Decision: Undecided}}
 	judge(list)
-	if list[0].Said != Undecided || list[2].Said != Undecided || list[1].Said != No {
-		t.Errorf("two p-values of %v and %v decide: %s, %s; the value: %s", list[0].P(), list[2].P(), list[0].Said, list[2].Said, list[1].Said)
+	if list[0].Decision != Undecided || list[2].Decision != Undecided || list[1].Decision != No {
+		t.Errorf("two p-values of %v and %v decide: %s, %s; the value: %s", list[0].P(), list[2].P(), list[0].Decision, list[2].Decision, list[1].Decision)
 	}
 	list[2].Half = 1
 	judge(list)
-	if list[0].Said != No || list[2].Said != Yes {
-		t.Errorf("p of %v and %v: %s, %s", list[0].Adjusted, list[2].Adjusted, list[0].Said, list[2].Said)
+	if list[0].Decision != No || list[2].Decision != Yes {
+		t.Errorf("p of %v and %v: %s, %s", list[0].Adjusted, list[2].Adjusted, list[0].Decision, list[2].Decision)
 	}
 	if list[0].Adjusted != list[0].P() || list[2].Adjusted != 2*list[2].P() || !math.IsNaN(list[1].Adjusted) {
 		t.Errorf("p-values are %v, %v and %v", list[0].Adjusted, list[1].Adjusted, list[2].Adjusted)
@@ -211,9 +211,9 @@ func TestCommittedVerdicts(t *testing.T) {
 	}
 	said := map[string]int{}
 	for _, v := range list {
-		said[v.Said]++
-		if v.N < 2 && v.Where != "timing" && v.Said != Undecided {
-			t.Errorf("%s on %s is decided by %d runs", v.Says, v.Where, v.N)
+		said[v.Decision]++
+		if v.N < 2 && v.Folder != "timing" && v.Decision != Undecided {
+			t.Errorf("%s on %s is decided by %d runs", v.Statement, v.Folder, v.N)
 		}
 	}
 	if said[Yes] == 0 || said[No] == 0 || said[Undecided] == 0 {

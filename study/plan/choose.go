@@ -23,18 +23,18 @@ func (p *Plan) choose() {
 		p.Chosen = p.Settings[0]
 		if p.request.toUpdates() {
 			if p.Chosen.Short > 0 {
-				p.Why = fmt.Sprintf("No setting has its updates with every draw of the fleet, and this one misses them least often, in %d of %d: lower stop.accepted, %s.", p.Chosen.Short, p.Draws, forecast.MoreUpdates)
+				p.Reason = fmt.Sprintf("No setting has its updates with every draw of the fleet, and this one misses them least often, in %d of %d: lower stop.accepted, %s.", p.Chosen.Short, p.Draws, forecast.MoreUpdates)
 				return
 			}
 			energy := ""
 			if !math.IsNaN(p.Chosen.Joules.P50) {
 				energy = fmt.Sprintf(", with %s kJ", text(p.Chosen.Joules, 1e-3))
 			}
-			p.Why = fmt.Sprintf("It has its updates after %s s%s: no other setting has them with less %s in the median. How good its model is then, that does not say.",
+			p.Reason = fmt.Sprintf("It has its updates after %s s%s: no other setting has them with less %s in the median. How good its model is then, that does not say.",
 				text(p.Chosen.Seconds, 1), energy, map[string]string{Updates: "time", Energy: "energy"}[p.request.For])
 			return
 		}
-		p.Why = fmt.Sprintf("By its time alone: in %s it has %s rounds and %s local steps of all clients, and no other setting has a higher sqrt(steps) times rounds; nothing was trained to confirm it.",
+		p.Reason = fmt.Sprintf("By its time alone: in %s it has %s rounds and %s local steps of all clients, and no other setting has a higher sqrt(steps) times rounds; nothing was trained to confirm it.",
 			human.VirtualTime(p.Seconds), short(p.Chosen.Rounds.P50), short(p.Chosen.Work.P50))
 		return
 	}
@@ -45,10 +45,10 @@ func (p *Plan) choose() {
 		}
 	}
 	p.Chosen = best
-	what := "fewer bytes"
+	advantage := "fewer bytes"
 	cost := func(t *Trained) float64 { return t.Bytes.Mean }
 	if best.Trained.Joules.N > 0 {
-		what = "less energy"
+		advantage = "less energy"
 		cost = func(t *Trained) float64 { return t.Joules.Mean }
 	}
 	for _, s := range trained {
@@ -60,7 +60,7 @@ func (p *Plan) choose() {
 		}
 	}
 	t := p.Chosen.Trained
-	p.Why = fmt.Sprintf(
+	p.Reason = fmt.Sprintf(
 		"Its best %s in %s is %s",
 		metric.Title(p.quality.Name),
 		human.VirtualTime(p.Seconds),
@@ -68,24 +68,24 @@ func (p *Plan) choose() {
 	)
 	switch {
 	case p.request.For == Target && t.reaches():
-		p.Why = fmt.Sprintf(
+		p.Reason = fmt.Sprintf(
 			"It reaches evaluate.target after %s s, with each of %d seeds, the first of those that were trained.",
 			t.Target.Digits(4),
 			t.Seeds,
 		)
 	case p.Chosen == best && t.Best.N < 2:
-		p.Why += ", the best of those that were trained; one seed does not tell how much of that is chance (--seeds 3)."
+		p.Reason += ", the best of those that were trained; one seed does not tell how much of that is chance (--seeds 3)."
 	case p.Chosen == best:
-		p.Why += ", the best of those that were trained."
+		p.Reason += ", the best of those that were trained."
 	default:
-		p.Why += fmt.Sprintf(
+		p.Reason += fmt.Sprintf(
 			"; the best of those that were trained, %s, is not told apart from it by the seeds, and this one takes %s.",
 			best.Trained.Best.Digits(4),
-			what,
+			advantage,
 		)
 	}
 	if t.Diverged > 0 {
-		p.Why += fmt.Sprintf(" With %d of %d seeds it diverged, as others that were trained did.", t.Diverged, t.Seeds)
+		p.Reason += fmt.Sprintf(" With %d of %d seeds it diverged, as others that were trained did.", t.Diverged, t.Seeds)
 	}
 }
 
@@ -120,15 +120,15 @@ func alike(a, b *Trained) bool {
 
 // unknown says what the plan does not know.
 func (p *Plan) unknown() (list []string) {
-	say := func(is bool, format string, a ...any) {
-		if is {
+	say := func(unknown bool, format string, a ...any) {
+		if unknown {
 			list = append(list, fmt.Sprintf(format, a...))
 		}
 	}
-	some := func(is func(*Setting) bool) bool { return slices.ContainsFunc(p.Settings, is) }
-	own := p.own()
-	c := &own.config
-	say(math.IsNaN(own.Joules.P50), "Energy: no class gives its watts.")
+	some := func(condition func(*Setting) bool) bool { return slices.ContainsFunc(p.Settings, condition) }
+	configured := p.configuredSetting()
+	c := &configured.config
+	say(math.IsNaN(configured.Joules.P50), "Energy: no class gives its watts.")
 	say(p.Draws > 1 && !some(func(s *Setting) bool {
 		return s.Rounds.P05 < s.Rounds.P95 || s.Bytes.P05 < s.Bytes.P95 || s.Seconds.P05 < s.Seconds.P95
 	}),
@@ -148,7 +148,7 @@ func (p *Plan) unknown() (list []string) {
 			c.Dropout == fleet.Dropout{},
 		"Losses: no client is taken to leave in the middle of a task (set dropout).",
 	)
-	devices := len(own.real.Devices.Names)
+	devices := len(configured.real.Devices.Names)
 	say(
 		devices > 0 && p.trained() > 0,
 		"The devices' data: %d simulated clients with shares of %s stand for them.",
@@ -190,7 +190,7 @@ func (p *Plan) Config() config.Config {
 // YAML is the file plan.yaml: that configuration, with what it is and why.
 func (p *Plan) YAML() []byte {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# The setting that fedpace plan recommends: %s.\n# %s\n", p.Chosen.Name, p.Why)
+	fmt.Fprintf(&b, "# The setting that fedpace plan recommends: %s.\n# %s\n", p.Chosen.Name, p.Reason)
 	for _, line := range p.Unknown {
 		fmt.Fprintf(&b, "# Not known: %s\n", line)
 	}

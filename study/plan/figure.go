@@ -18,15 +18,15 @@ func (p *Plan) Panels() ([]figure.Panel, error) {
 	if p.trained() == 0 {
 		return p.timePanels(), nil
 	}
-	what := "best " + metric.Title(p.quality.Name) + " so far"
+	quantity := "best " + metric.Title(p.quality.Name) + " so far"
 	time := figure.Panel{
 		Title: "against time",
 		X:     "virtual minutes",
-		Y:     what,
+		Y:     quantity,
 		Steps: true,
 	}
-	energy := figure.Panel{Title: "against energy", X: "kJ", Y: what}
-	bytes := figure.Panel{Title: "against bytes", X: "MB", Y: what}
+	energy := figure.Panel{Title: "against energy", X: "kJ", Y: quantity}
+	bytes := figure.Panel{Title: "against bytes", X: "MB", Y: quantity}
 	for _, s := range p.Settings {
 		t := s.Trained
 		if t == nil || t.Best.N == 0 || len(time.Lines) == maxLines {

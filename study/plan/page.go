@@ -24,11 +24,11 @@ func inline(panel figure.Panel) (template.HTML, error) {
 		return "", err
 	}
 	text := b.String()
-	at := strings.Index(text, "<svg")
-	if at < 0 {
+	start := strings.Index(text, "<svg")
+	if start < 0 {
 		return "", fmt.Errorf("%s is drawn without an svg element", panel.Title)
 	}
-	return template.HTML(text[at:]), nil //nolint:gosec // what figure writes, names are escaped there
+	return template.HTML(text[start:]), nil //nolint:gosec // what figure writes, names are escaped there
 }
 
 // WriteHTML writes the plan as one page for a browser: the recommendation, the figures, the
@@ -39,7 +39,7 @@ func (p *Plan) WriteHTML(w io.Writer) error {
 		return err
 	}
 	rows, hidden := p.table()
-	left, about := p.notes(hidden)
+	omitted, about := p.notes(hidden)
 	for i, cells := range rows { // the mark stands before the name
 		rows[i] = append([]string{strings.TrimSpace(cells[0] + " " + cells[1])}, cells[2:]...)
 	}
@@ -49,13 +49,13 @@ func (p *Plan) WriteHTML(w io.Writer) error {
 		"Panels":     panels,
 		"Head":       rows[0],
 		"Rows":       rows[1:],
-		"Left":       left,
+		"Left":       omitted,
 		"Unknown":    p.Unknown,
-		"Impossible": p.Left,
+		"Impossible": p.Impossible,
 		"Notes":      []string{about, fmt.Sprintf("%s runs it; %s has every setting.", ConfigFile, TableFile)},
 	})
 	if err != nil {
 		return err
 	}
-	return page.WritePlain(w, "A plan for "+p.Chosen.real.Name, p.Why, main.Bytes())
+	return page.WritePlain(w, "A plan for "+p.Chosen.real.Name, p.Reason, main.Bytes())
 }

@@ -23,13 +23,13 @@ import (
 
 // Plan is what became of a request.
 type Plan struct {
-	Seconds  float64    // virtual time that every setting had
-	Draws    int        // of the fleet
-	Settings []*Setting // the most promising first
-	Left     []string   // points of the grid that make no configuration, and why
-	Chosen   *Setting   // the recommended one
-	Why      string     // it is, in a sentence
-	Unknown  []string   // what the plan does not know, in sentences
+	Seconds    float64    // virtual time that every setting had
+	Draws      int        // of the fleet
+	Settings   []*Setting // the most promising first
+	Impossible []string   // points of the grid that make no configuration, and why
+	Chosen     *Setting   // the recommended one
+	Reason     string     // it is, in a sentence
+	Unknown    []string   // what the plan does not know, in sentences
 
 	request Request
 	quality folder.Metric // by which settings are compared; without a name: nothing was trained
@@ -52,16 +52,16 @@ type Trained struct {
 // Make times the settings of a request and trains the most promising ones. What is
 // trained is in out, where another Make finds it. progress is told how many draws of how
 // many are done, before anything is trained.
-func Make(ctx context.Context, q Request, out string, o study.Options, progress func(done, of int)) (*Plan, error) {
-	list, left, err := q.settings(ctx)
+func Make(ctx context.Context, q Request, dir string, o study.Options, progress func(done, total int)) (*Plan, error) {
+	list, impossible, err := q.settings(ctx)
 	if err != nil {
 		return nil, err
 	}
 	p := &Plan{
-		Seconds: q.seconds,
-		Draws:   q.Draws,
-		Left:    left,
-		request: q,
+		Seconds:    q.seconds,
+		Draws:      q.Draws,
+		Impossible: impossible,
+		request:    q,
 	}
 	if err := q.time(ctx, list, p.Seconds, progress); err != nil {
 		return nil, fmt.Errorf("plan: %w", err)
@@ -70,7 +70,7 @@ func Make(ctx context.Context, q Request, out string, o study.Options, progress 
 		return cmp.Or(cmp.Compare(a.Short, b.Short), cmp.Compare(q.rank(a), q.rank(b)))
 	})
 	p.Settings = list
-	if err := p.learn(ctx, out, o); err != nil {
+	if err := p.learn(ctx, dir, o); err != nil {
 		return nil, err
 	}
 	p.choose()
@@ -79,7 +79,7 @@ func Make(ctx context.Context, q Request, out string, o study.Options, progress 
 }
 
 // learn trains the most promising settings, and the configuration's own.
-func (p *Plan) learn(ctx context.Context, out string, o study.Options) error {
+func (p *Plan) learn(ctx context.Context, dir string, o study.Options) error {
 	if p.request.Learn == 0 || p.request.toUpdates() || !p.Settings[0].config.Train {
 		return nil
 	}
@@ -87,14 +87,14 @@ func (p *Plan) learn(ctx context.Context, out string, o study.Options) error {
 	var cells []study.Cell
 	seeds := p.request.Seeds
 	for i, s := range p.Settings {
-		if i < p.request.Learn || s.Own {
+		if i < p.request.Learn || s.AsConfigured {
 			learned = append(learned, s)
 			for n := range seeds {
-				cells = append(cells, p.cell(s, n, out))
+				cells = append(cells, p.cell(s, n, dir))
 			}
 		}
 	}
-	if err := study.Play(ctx, out, cells, o); err != nil {
+	if err := study.Play(ctx, dir, cells, o); err != nil {
 		return err
 	}
 	measured := func(c study.Cell) bool { return c.Diverged == "" && len(c.Summary.Metrics) > 0 }
@@ -108,32 +108,32 @@ func (p *Plan) learn(ctx context.Context, out string, o study.Options) error {
 }
 
 // cell is the run of a setting with its n-th seed.
-func (p *Plan) cell(s *Setting, n int, out string) study.Cell {
+func (p *Plan) cell(s *Setting, n int, dir string) study.Cell {
 	c := s.config
 	c.Seed += uint64(n)
 	c.Stop = config.Stop{VirtualSeconds: p.Seconds}
 	if c.Evaluate.EverySeconds == 0 {
-		own := p.own() // all are evaluated as often: the best of more values would be favoured by chance
-		c.Evaluate.EverySeconds = p.Seconds / max(1, own.Rounds.P50/float64(own.config.Evaluate.Every))
+		configured := p.configuredSetting() // all are evaluated as often: the best of more values would be favoured by chance
+		c.Evaluate.EverySeconds = p.Seconds / max(1, configured.Rounds.P50/float64(configured.config.Evaluate.Every))
 	}
 	name := fmt.Sprintf("%s, seed=%d", s.Name, c.Seed)
-	c.Out = filepath.Join(out, study.FileName(name))
+	c.Out = filepath.Join(dir, study.FileName(name))
 	return study.Cell{Name: name, Schedule: s.Schedule, Config: c}
 }
 
-func (p *Plan) own() *Setting {
-	return p.Settings[slices.IndexFunc(p.Settings, func(s *Setting) bool { return s.Own })]
+func (p *Plan) configuredSetting() *Setting {
+	return p.Settings[slices.IndexFunc(p.Settings, func(s *Setting) bool { return s.AsConfigured })]
 }
 
 // trainedOf is what the runs of a setting came to.
 func (p *Plan) trainedOf(cells []study.Cell) *Trained {
 	t := &Trained{Seeds: len(cells), cells: cells, bests: make([]float64, len(cells))}
-	mean := func(of func(*folder.Summary) float64) statistics.Estimated {
+	mean := func(quantity func(*folder.Summary) float64) statistics.Estimated {
 		return study.MeanOf(cells, func(c *study.Cell) float64 {
 			if c.Diverged != "" {
 				return math.NaN()
 			}
-			return of(&c.Summary)
+			return quantity(&c.Summary)
 		})
 	}
 	t.Quality = mean(func(s *folder.Summary) float64 { return metrics.Value(s.Metric(p.quality.Name).Validation) })
@@ -157,7 +157,7 @@ func (s *Setting) Score() float64 { return math.Sqrt(s.Work.P50) * s.Rounds.P50 
 
 // time times the settings for so many virtual seconds, side by side. progress is told
 // how many draws of how many are done; it may be nil.
-func (q *Request) time(ctx context.Context, list []*Setting, seconds float64, progress func(done, of int)) error {
+func (q *Request) time(ctx context.Context, list []*Setting, seconds float64, progress func(done, total int)) error {
 	group, inner := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	limit := round.Limits{Time: round.Time(min(math.RoundToEven(seconds*1e9), float64(round.MaxTime)))}

@@ -102,19 +102,19 @@ func TestAPlanForUpdatesThatNeverCome(t *testing.T) {
 		plan(Updates, "close=all;{rule: deadline, seconds: 0.1}", "select=fit"),
 	} {
 		s := p.Settings[1]
-		if !p.Chosen.Own || p.Chosen.Short > 0 || s.Short != 3 || p.updates(s) != "never" || p.updates(p.Chosen) == "never" {
-			t.Errorf("%s is chosen, %s has its updates %s: %s", p.Chosen.Name, s.Name, p.updates(s), p.Why)
+		if !p.Chosen.AsConfigured || p.Chosen.Short > 0 || s.Short != 3 || p.updates(s) != "never" || p.updates(p.Chosen) == "never" {
+			t.Errorf("%s is chosen, %s has its updates %s: %s", p.Chosen.Name, s.Name, p.updates(s), p.Reason)
 		}
 	}
 	short := &Setting{Usage: forecast.Usage{Short: 1, Seconds: forecast.Interval{P05: 2, P50: 2, P95: 2}}}
 	nan := math.NaN()
 	bare := Plan{Draws: 19, Settings: []*Setting{{Usage: forecast.Usage{Seconds: forecast.Interval{P05: 1, P50: 2, P95: 3}, Joules: forecast.Interval{P05: nan, P50: nan, P95: nan}}}}, request: Request{For: Updates}}
-	if bare.choose(); !strings.HasPrefix(bare.Why, "It has its updates after 2 (1 to 3) s: ") {
-		t.Errorf("without watts: %s", bare.Why)
+	if bare.choose(); !strings.HasPrefix(bare.Reason, "It has its updates after 2 (1 to 3) s: ") {
+		t.Errorf("without watts: %s", bare.Reason)
 	}
 	p := Plan{Draws: 19, Settings: []*Setting{short}, request: Request{For: Updates}}
-	if p.choose(); p.updates(short) != "2, never in 1 of 19" || !strings.HasPrefix(p.Why, "No setting has its updates") {
-		t.Errorf("%s: %s", p.updates(short), p.Why)
+	if p.choose(); p.updates(short) != "2, never in 1 of 19" || !strings.HasPrefix(p.Reason, "No setting has its updates") {
+		t.Errorf("%s: %s", p.updates(short), p.Reason)
 	}
 	q := small("stop.rounds=null", "stop.accepted=60", "dropout.probability=1")
 	q.For, q.Draws = Updates, 1
@@ -164,8 +164,8 @@ func TestAPlanForALevel(t *testing.T) {
 		why      string
 	}{{[]*Setting{half, good, quick}, quick, "It reaches evaluate.target after 10"}, {[]*Setting{quick, half, good}, quick, "with each of 2 seeds"}, {[]*Setting{half, trained(0.6, math.NaN(), 0, 2)}, half, "Its best"}} {
 		p := Plan{Settings: x.settings, quality: folder.Metric{Name: "accuracy", Better: metric.Higher}, request: Request{For: Target}}
-		if p.choose(); p.Chosen != x.want || !strings.Contains(p.Why, x.why) {
-			t.Errorf("%+v is chosen: %s", p.Chosen.Trained, p.Why)
+		if p.choose(); p.Chosen != x.want || !strings.Contains(p.Reason, x.why) {
+			t.Errorf("%+v is chosen: %s", p.Chosen.Trained, p.Reason)
 		}
 	}
 }
@@ -187,8 +187,8 @@ func TestTimesAreThoseOfTheFormula(t *testing.T) {
 	if want := 12 * took(8); math.Abs(p.Seconds-want) > 1e-6 {
 		t.Errorf("the time is %g s, want %g", p.Seconds, want)
 	}
-	if len(p.Settings) != 8 || len(p.Left) > 0 {
-		t.Fatalf("%d settings, without %v", len(p.Settings), p.Left)
+	if len(p.Settings) != 8 || len(p.Impossible) > 0 {
+		t.Fatalf("%d settings, without %v", len(p.Settings), p.Impossible)
 	}
 	for _, s := range p.Settings {
 		k, cohort := 4., 5.
@@ -207,8 +207,8 @@ func TestTimesAreThoseOfTheFormula(t *testing.T) {
 		if s.Rounds != want.Rounds || s.Steps != want.Steps || s.Work != want.Work || !math.IsNaN(s.Joules.P50) {
 			t.Errorf("%s: %+v, want %+v", s.Name, s.Usage, want)
 		}
-		if own := k == 8 && cohort == 5; s.Own != own {
-			t.Errorf("%s is the configuration's own: %v", s.Name, s.Own)
+		if own := k == 8 && cohort == 5; s.AsConfigured != own {
+			t.Errorf("%s is the configuration's own: %v", s.Name, s.AsConfigured)
 		}
 	}
 }
@@ -223,12 +223,12 @@ func TestAPlanGoesOn(t *testing.T) {
 
 	out := t.TempDir()
 	ctx, cut := context.WithCancel(t.Context())
-	_, err := Make(ctx, q, out, study.Options{Run: run.Options{Version: "test"}, Beside: 1, Done: func() error { cut(); return nil }}, nil)
+	_, err := Make(ctx, q, out, study.Options{Run: run.Options{Version: "test"}, Parallel: 1, Done: func() error { cut(); return nil }}, nil)
 	if !errors.Is(err, context.Canceled) {
 		t.Fatalf("it was cut after a run: %v", err)
 	}
 	var lines []string
-	again, err := Make(t.Context(), q, out, study.Options{Run: run.Options{Version: "test", Callbacks: run.Callbacks{Notice: func(line string) { lines = append(lines, line) }}}, Beside: 1}, nil)
+	again, err := Make(t.Context(), q, out, study.Options{Run: run.Options{Version: "test", Callbacks: run.Callbacks{Notice: func(line string) { lines = append(lines, line) }}}, Parallel: 1}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,8 +239,8 @@ func TestAPlanGoesOn(t *testing.T) {
 	if err := errors.Join(whole.WriteCSV(&a), again.WriteCSV(&b)); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(a.String(), b.String()); diff != "" || whole.Why != again.Why {
-		t.Errorf("%s\n%s\n%s", diff, whole.Why, again.Why)
+	if diff := cmp.Diff(a.String(), b.String()); diff != "" || whole.Reason != again.Reason {
+		t.Errorf("%s\n%s\n%s", diff, whole.Reason, again.Reason)
 	}
 	if n := whole.trained(); n < 2 || n > 3 {
 		t.Errorf("%d settings were trained", n)
@@ -293,8 +293,8 @@ func TestTheTable(t *testing.T) {
 	q.Schedules = []string{"fixed"}
 	q.Grids = []study.Grid{{Key: "cohort", Values: []string{"5", "10", "40"}}, {Key: "close", Values: []string{"all", "{rule: first, n: 80%}"}}}
 	p := made(t, q, t.TempDir())
-	if len(p.Left) != 2 || !strings.Contains(p.Left[0], "cohort") {
-		t.Errorf("left out: %q, want the two with a cohort of 40 of 20 clients", p.Left)
+	if len(p.Impossible) != 2 || !strings.Contains(p.Impossible[0], "cohort") {
+		t.Errorf("left out: %q, want the two with a cohort of 40 of 20 clients", p.Impossible)
 	}
 	var b bytes.Buffer
 	if err := p.Write(&b); err != nil {
@@ -312,7 +312,7 @@ func TestTheTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := html.UnescapeString(page.String())
-	for _, want := range append([]string{"Recommended: fixed, cohort=10", "* fixed, cohort=10, close={rule: first, n: 80%}</th>", p.Why, "<svg", p.Left[0]}, p.Unknown...) {
+	for _, want := range append([]string{"Recommended: fixed, cohort=10", "* fixed, cohort=10, close={rule: first, n: 80%}</th>", p.Reason, "<svg", p.Impossible[0]}, p.Unknown...) {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q on the page", want)
 		}
@@ -359,8 +359,8 @@ func TestChoosing(t *testing.T) {
 	} {
 		p := &Plan{Settings: x.list, Seconds: 60, quality: folder.Metric{Name: metric.Accuracy, Better: x.better}}
 		p.choose()
-		if got := p.Chosen.Name; got != x.want || p.Why == "" {
-			t.Errorf("%s: %s (%s), want %s", x.better, got, p.Why, x.want)
+		if got := p.Chosen.Name; got != x.want || p.Reason == "" {
+			t.Errorf("%s: %s (%s), want %s", x.better, got, p.Reason, x.want)
 		}
 	}
 }

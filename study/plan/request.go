@@ -76,10 +76,10 @@ var Schedules = []string{schedule.Fixed, "rounds", "error"}
 
 // Setting is a point of the grid.
 type Setting struct {
-	Name     string
-	Schedule string
-	Values   []string // of the grids
-	Own      bool     // the configuration as it is
+	Name         string
+	Schedule     string
+	Values       []string // of the grids
+	AsConfigured bool     // the configuration as it is
 
 	real   config.Config // as it would be run
 	config config.Config // with simulated clients in place of real devices
@@ -114,33 +114,33 @@ func (s *Setting) defaultGrids() []study.Grid {
 
 // settings lists the points of the grid, all with the virtual time of the plan, first the
 // configuration's own, and says which make no configuration.
-func (q *Request) settings(ctx context.Context) (list []*Setting, left []string, err error) {
-	own := &Setting{Name: "as configured", Own: true}
-	if own.real, err = config.LoadFiles(q.ConfigFiles, q.Sets); err != nil {
+func (q *Request) settings(ctx context.Context) (list []*Setting, impossible []string, err error) {
+	configured := &Setting{Name: "as configured", AsConfigured: true}
+	if configured.real, err = config.LoadFiles(q.ConfigFiles, q.Sets); err != nil {
 		return nil, nil, err
 	}
-	if err = q.check(&own.real); err != nil {
+	if err = q.check(&configured.real); err != nil {
 		return nil, nil, fmt.Errorf("plan: %w", err)
 	}
-	if own.config, err = Simulated(own.real); err != nil {
+	if configured.config, err = Simulated(configured.real); err != nil {
 		return nil, nil, err
 	}
-	own.Schedule = own.real.Schedule.Name()
-	q.complete(own)
+	configured.Schedule = configured.real.Schedule.Name()
+	q.complete(configured)
 	q.seconds = 3600 * q.Hours
 	if !(q.seconds > 0) {
-		if q.seconds, err = forecast.Budget(ctx, own.config, q.Draws, ", or give --hours"); err != nil {
+		if q.seconds, err = forecast.Budget(ctx, configured.config, q.Draws, ", or give --hours"); err != nil {
 			return nil, nil, fmt.Errorf("plan: %w", err)
 		}
 	}
-	q.stop(&own.real)
-	q.stop(&own.config)
-	list = []*Setting{own}
-	id, err := study.Identity(own.config)
-	known := map[string]*Setting{id: own} // by what settings compute
+	q.stop(&configured.real)
+	q.stop(&configured.config)
+	list = []*Setting{configured}
+	id, err := study.Identity(configured.config)
+	byID := map[string]*Setting{id: configured} // by what settings compute
 	p := study.Plan{Load: q.load, Schedules: q.Schedules, Grids: q.Grids}
 	points := 0
-	for cell, problem := range p.Each(own.real, maxSettings) {
+	for cell, problem := range p.Each(configured.real, maxSettings) {
 		if err != nil || problem != nil && cell.Schedule == "" {
 			return nil, nil, fmt.Errorf("plan: %w", cmp.Or(err, problem))
 		}
@@ -155,34 +155,34 @@ func (q *Request) settings(ctx context.Context) (list []*Setting, left []string,
 			s.config, problem = Simulated(cell.Config)
 		}
 		if problem != nil {
-			left = append(left, fmt.Sprintf("%s: %v", s.Name, problem))
+			impossible = append(impossible, fmt.Sprintf("%s: %v", s.Name, problem))
 			continue
 		}
 		id, err = study.Identity(s.config)
-		at, twice := known[id]
+		duplicate, twice := byID[id]
 		switch {
 		case !twice:
-			known[id] = s
+			byID[id] = s
 			list = append(list, s)
-		case at.Own:
-			at.Name = s.Name + " (as configured)"
-			at.Values = s.Values
+		case duplicate.AsConfigured:
+			duplicate.Name = s.Name + " (as configured)"
+			duplicate.Values = s.Values
 		}
 	}
-	if points > 0 && len(left) == points {
-		return nil, nil, fmt.Errorf("plan: no point of the grid is a setting: %s", left[0])
+	if points > 0 && len(impossible) == points {
+		return nil, nil, fmt.Errorf("plan: no point of the grid is a setting: %s", impossible[0])
 	}
-	return list, left, err
+	return list, impossible, err
 }
 
 // complete fills in the schedules and grids that are not given.
-func (q *Request) complete(own *Setting) {
+func (q *Request) complete(configured *Setting) {
 	if len(q.Grids) == 0 {
-		q.Grids = own.defaultGrids()
+		q.Grids = configured.defaultGrids()
 	}
 	if len(q.Schedules) == 0 {
 		q.Schedules = slices.Clone(Schedules)
-		if name := own.Schedule; !slices.Contains(q.Schedules, name) {
+		if name := configured.Schedule; !slices.Contains(q.Schedules, name) {
 			q.Schedules = append([]string{name}, q.Schedules...)
 		}
 	}
@@ -247,14 +247,14 @@ func Simulated(c config.Config) (config.Config, error) {
 	if n := len(c.Devices.Names); n > 0 {
 		c.Fleet = slices.Clone(c.Fleet)
 		for _, d := range c.Devices.Names {
-			at := slices.IndexFunc(c.Fleet, func(k fleet.Class) bool { return k.Name == d.Class })
-			if d.Class == "" || at < 0 {
+			class := slices.IndexFunc(c.Fleet, func(k fleet.Class) bool { return k.Name == d.Class })
+			if d.Class == "" || class < 0 {
 				return c, &config.KeyError{
 					Key:     "devices.names",
 					Problem: fmt.Sprintf("%s has no class, so nothing is known of its time (measure it: fedpace-device calibrate; or make a class of a run: fedpace fit)", d.ID),
 				}
 			}
-			c.Fleet[at].Count++
+			c.Fleet[class].Count++
 		}
 		switch sampled := c.Devices.Include == config.Sampled; {
 		case c.Clients == 0 && (!sampled || c.Cohort == 0): // each device has a task in every round

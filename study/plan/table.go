@@ -91,7 +91,7 @@ func (p *Plan) columns() table.Columns[*Setting] {
 			Text:  func(s *Setting) string { return text(s.Joules, 1e-3) },
 		},
 		{Name: "at_most", Of: func(s *Setting) any { return s.AtMost }},
-		{Name: "as_configured", Of: func(s *Setting) any { return s.Own }},
+		{Name: "as_configured", Of: func(s *Setting) any { return s.AsConfigured }},
 		{Name: "score", Of: func(s *Setting) any { return s.Score() }},
 		{Name: "seeds", Of: func(s *Setting) any { return s.came().Seeds }},
 		{Name: "diverged", Of: func(s *Setting) any { return s.came().Diverged }},
@@ -140,9 +140,9 @@ func (p *Plan) table() (rows [][]string, hidden int) {
 }
 
 // notes say what a table leaves out, and how it is to be read.
-func (p *Plan) notes(hidden int) (left, about string) {
+func (p *Plan) notes(hidden int) (omitted, about string) {
 	if hidden > 0 {
-		left = fmt.Sprintf("%d settings that are less promising are in %s.", hidden, TableFile)
+		omitted = fmt.Sprintf("%d settings that are less promising are in %s.", hidden, TableFile)
 	}
 	about = fmt.Sprintf(
 		"Every setting had %s; intervals hold 90 %% of %d draws of the fleet",
@@ -159,7 +159,7 @@ func (p *Plan) notes(hidden int) (left, about string) {
 	if p.trained() > 0 {
 		about += ", and 95 % for the mean over seeds"
 	}
-	return left, about + "."
+	return omitted, about + "."
 }
 
 // Write writes the plan for people: a table, the recommendation, and what is not known.
@@ -168,20 +168,20 @@ func (p *Plan) Write(w io.Writer) error {
 	if err := table.WriteText(w, rows, false); err != nil {
 		return err
 	}
-	left, about := p.notes(hidden)
-	if left != "" {
-		fmt.Fprintln(w, left)
+	omitted, about := p.notes(hidden)
+	if omitted != "" {
+		fmt.Fprintln(w, omitted)
 	}
-	fmt.Fprintf(w, "\n%s\n\nRecommended: %s\n%s\n", about, p.Chosen.Name, p.Why)
+	fmt.Fprintf(w, "\n%s\n\nRecommended: %s\n%s\n", about, p.Chosen.Name, p.Reason)
 	for i, line := range p.Unknown {
 		if i == 0 {
 			fmt.Fprintln(w, "\nWhat this does not know:")
 		}
 		fmt.Fprintf(w, "- %s\n", line)
 	}
-	for i, line := range p.Left {
+	for i, line := range p.Impossible {
 		if i == maxLeft {
-			fmt.Fprintf(w, "Left out: %d others (--json has them)\n", len(p.Left)-i)
+			fmt.Fprintf(w, "Left out: %d others (--json has them)\n", len(p.Impossible)-i)
 			break
 		}
 		fmt.Fprintf(w, "Left out: %s\n", line)
@@ -242,9 +242,9 @@ func (p *Plan) MarshalJSON() ([]byte, error) {
 		Draws       int              `json:"draws"`
 		Metric      string           `json:"metric"` // by which settings are compared; empty: nothing was trained
 		Recommended string           `json:"recommended"`
-		Why         string           `json:"why"`
+		Reason      string           `json:"why"`
 		Unknown     []string         `json:"what_is_unknown"`
-		Left        []string         `json:"left_out"`
+		Impossible  []string         `json:"left_out"`
 		Settings    []map[string]any `json:"settings"`
-	}{p.Seconds, p.Draws, p.quality.Name, p.Chosen.Name, p.Why, p.Unknown, p.Left, settings})
+	}{p.Seconds, p.Draws, p.quality.Name, p.Chosen.Name, p.Reason, p.Unknown, p.Impossible, settings})
 }

@@ -64,12 +64,12 @@ func Make(ctx context.Context, p study.Plan, o study.Options) (*Result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tune: %w", err)
 	}
-	left := slices.Clone(r.Settings)
+	remaining := slices.Clone(r.Settings)
 	for rung := range rungs {
-		if err := r.play(ctx, left, rung, p.Out, o); err != nil {
+		if err := r.play(ctx, remaining, rung, p.Folder, o); err != nil {
 			return nil, fmt.Errorf("tune: %w", err)
 		}
-		if left, err = r.best(left, rung); err != nil {
+		if remaining, err = r.best(remaining, rung); err != nil {
 			return nil, fmt.Errorf("tune: %w", err)
 		}
 	}
@@ -125,7 +125,7 @@ func newResult(ctx context.Context, p *study.Plan) (*Result, error) {
 	return r, err
 }
 
-func (r *Result) play(ctx context.Context, list []*Setting, rung int, out string, o study.Options) error {
+func (r *Result) play(ctx context.Context, list []*Setting, rung int, dir string, o study.Options) error {
 	until := r.Seconds / rungs[rung]
 	if rung+1 < len(rungs) {
 		o.Until = until
@@ -141,7 +141,7 @@ func (r *Result) play(ctx context.Context, list []*Setting, rung int, out string
 	for _, s := range list {
 		cells = append(cells, s.cells...)
 	}
-	if err := study.Play(ctx, out, cells, o); err != nil {
+	if err := study.Play(ctx, dir, cells, o); err != nil {
 		return err
 	}
 	found := false
@@ -173,12 +173,12 @@ func (r *Result) measure(s *Setting, until float64) (err error) {
 			if err != nil {
 				return err
 			}
-			at := p.End.Seconds()
+			seconds := p.End.Seconds()
 			steps = p.SGDSteps
-			if at <= until {
-				tail.Observe(at, p.Quality)
+			if seconds <= until {
+				tail.Observe(seconds, p.Quality)
 			}
-			if at >= until {
+			if seconds >= until {
 				break
 			}
 		}
@@ -211,26 +211,26 @@ func (r *Result) order(a, b *Setting) int {
 
 // best is the best third of the settings of each schedule, at least one. Where none was evaluated in
 // time none is the best.
-func (r *Result) best(list []*Setting, rung int) (left []*Setting, err error) {
-	of := map[string][]*Setting{}
+func (r *Result) best(list []*Setting, rung int) (remaining []*Setting, err error) {
+	bySchedule := map[string][]*Setting{}
 	for _, s := range list {
-		of[s.cells[0].Schedule] = append(of[s.cells[0].Schedule], s)
+		bySchedule[s.cells[0].Schedule] = append(bySchedule[s.cells[0].Schedule], s)
 	}
 	for _, s := range list {
 		name := s.cells[0].Schedule
-		if group := of[name]; s == group[0] {
+		if group := bySchedule[name]; s == group[0] {
 			group = slices.Clone(group)
 			slices.SortStableFunc(group, r.order)
-			most := max(1, len(group)/eta)
-			if most < len(group) &&
+			promoted := max(1, len(group)/eta)
+			if promoted < len(group) &&
 				math.IsInf(r.score(group[0]), 1) &&
 				slices.ContainsFunc(group, (*Setting).unmeasured) {
 				return nil, fmt.Errorf("no setting of %s has a result at %s: none was evaluated by then with every seed (evaluate.every_seconds)", name, human.VirtualTime(r.Seconds/rungs[rung]))
 			}
-			left = append(left, group[:most]...)
+			remaining = append(remaining, group[:promoted]...)
 		}
 	}
-	return left, nil
+	return remaining, nil
 }
 
 // unmeasured reports whether a run that has not diverged has no value at the setting's last rung.

@@ -23,7 +23,7 @@ import (
 func planOf(out string, grids []study.Grid, sets ...string) study.Plan {
 	return study.Plan{
 		Load:  func(more ...string) (config.Config, error) { return config.Load("", slices.Concat(sets, more)) },
-		Grids: grids, Seeds: 2, Out: out,
+		Grids: grids, Seeds: 2, Folder: out,
 	}
 }
 
@@ -54,7 +54,7 @@ func TestATuningGoesOn(t *testing.T) {
 	for stopAt := 2; ; stopAt += 5 { // runs that have ended
 		ctx, stop := context.WithCancel(t.Context())
 		ended := 0
-		r, err := Make(ctx, p, study.Options{Beside: 2, Run: run.Options{Callbacks: run.Callbacks{Notice: func(line string) {
+		r, err := Make(ctx, p, study.Options{Parallel: 2, Run: run.Options{Callbacks: run.Callbacks{Notice: func(line string) {
 			if strings.HasPrefix(line, "run ") {
 				ended++
 			}
@@ -138,10 +138,10 @@ func TestTheBestThirdGoesOn(t *testing.T) {
 			}
 		}
 	}
-	if err := r.Save(p.Out); err != nil {
+	if err := r.Save(p.Folder); err != nil {
 		t.Fatal(err)
 	}
-	read, err := Read(p.Out)
+	read, err := Read(p.Folder)
 	if best := r.Settings[0]; err != nil || !slices.Equal(read.Sets[best.cells[0].Schedule], r.sets(best)) || len(read.Sets) != 2 || read.Seconds != r.Seconds || read.Seed != 1 || read.Seeds != 2 {
 		t.Errorf("read back: %+v, %v", read, err)
 	}
@@ -165,7 +165,7 @@ func TestTheBestThirdGoesOn(t *testing.T) {
 	if err := read.Apply(&compared); err == nil || !strings.Contains(err.Error(), "step was not tuned, but fixed, rounds") {
 		t.Error(err)
 	}
-	c, err := config.Load(filepath.Join(p.Out, ConfigFile), nil)
+	c, err := config.Load(filepath.Join(p.Folder, ConfigFile), nil)
 	if want := r.Settings[0].cells[0].Config; err != nil || len(c.Changes(want)) != 2 { // the name and the folder
 		t.Errorf("%s is read as another configuration (%v)", ConfigFile, err)
 	}
@@ -217,7 +217,7 @@ func TestASettingThatDiverges(t *testing.T) {
 	if err := r.Write(&text); err != nil || strings.Contains(text.String(), "NaN") {
 		t.Errorf("%v\n%s", err, &text)
 	}
-	p.Grids[0].Values, p.Out = []string{"1e6"}, t.TempDir()
+	p.Grids[0].Values, p.Folder = []string{"1e6"}, t.TempDir()
 	if _, err := Make(t.Context(), p, study.Options{}); err == nil || !strings.Contains(err.Error(), "no setting has a result") {
 		t.Error(err)
 	}
@@ -288,7 +288,7 @@ func TestItFindsTheBestOfTheGrid(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := all.play(t.Context(), all.Settings, 2, p.Out, study.Options{}); err != nil {
+			if err := all.play(t.Context(), all.Settings, 2, p.Folder, study.Options{}); err != nil {
 				t.Fatal(err)
 			}
 			best, found := slices.MinFunc(all.Settings, all.order), tuned.sets(tuned.Settings[0])

@@ -327,7 +327,7 @@ func (t *trainer) keep(of *task, stepper learn.Stepper) func() {
 	if of.State == nil {
 		return func() {}
 	}
-	keeper, keeps := stepper.(learn.Keeper)
+	keeper, keeps := stepper.(learn.StatefulStepper)
 	values, count := 0, byte(0)
 	if keeps = keeps && of.State.Room > t.state; keeps {
 		values = keeper.Memory()

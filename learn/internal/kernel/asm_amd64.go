@@ -117,36 +117,36 @@ func gemmAsm(isa ISA, m, n, k int, segments []Segment, a Operand, b, dst Matrix,
 		auxCol = 1
 	}
 	for j := 0; j < n; {
-		left := n - j
+		remaining := n - j
 		panels := 1
 		kernels := broad
 		mask := &mask512[16]
 		width := 2 * lanes
 		switch {
-		case left >= width:
+		case remaining >= width:
 			if m*n >= alongRows {
-				panels = left / width
+				panels = remaining / width
 			}
 		case isa == AVX512 &&
-			left > lanes &&
-			(left > 24 || !inHalves):
-			width = left
-			mask = &mask512[left-lanes]
-		case isa == AVX512 && left > 8 && inHalves:
-			width = min(left, 16)
+			remaining > lanes &&
+			(remaining > 24 || !inHalves):
+			width = remaining
+			mask = &mask512[remaining-lanes]
+		case isa == AVX512 && remaining > 8 && inHalves:
+			width = min(remaining, 16)
 			// more rows than 6 take registers that slow it down
 			kernels = broadHalf[:]
 			mask = &mask512[width-8]
-		case isa == AVX512 && left <= 8:
-			width = left
+		case isa == AVX512 && remaining <= 8:
+			width = remaining
 			kernels = narrowHalf[:]
-			mask = &mask512[left]
+			mask = &mask512[remaining]
 		case isa == AVX512:
-			width = left
+			width = remaining
 			kernels = narrow
-			mask = &mask512[left]
+			mask = &mask512[remaining]
 		default:
-			width = min(left, lanes)
+			width = min(remaining, lanes)
 			kernels = narrow
 			mask = &mask256[lanes-width]
 		}

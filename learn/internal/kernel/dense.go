@@ -8,11 +8,11 @@ func (isa ISA) StepSamples() int { return len(routines[isa].denseSteps) }
 // alpha times dy·xᵀ to w. dy is a block, x and dx have a row of length in for each sample.
 // Every element is the same sum in the same order as that of Gemm. It does so for the first
 // columns of w and returns how many: 0 where products do better.
-func (isa ISA) DenseStep(out, in, samples int, w, dy, x, dx []float32, alpha float32, mask bool) (columns int) {
+func (isa ISA) DenseStep(outputs, in, samples int, w, dy, x, dx []float32, alpha float32, mask bool) (columns int) {
 	const pairs = 12 // more samples take two rows at once, fewer of AVX-512 two vectors
 	width := routines[isa].lanes
 	switch {
-	case samples > isa.StepSamples() || samples > pairs && out%2 > 0:
+	case samples > isa.StepSamples() || samples > pairs && outputs%2 > 0:
 		return 0
 	case samples <= pairs && isa == AVX512:
 		width *= 2
@@ -21,14 +21,14 @@ func (isa ISA) DenseStep(out, in, samples int, w, dy, x, dx []float32, alpha flo
 	if strips == 0 {
 		return 0
 	}
-	_ = w[out*in-1]
-	_ = dy[(out-1)*Lanes+samples-1]
+	_ = w[outputs*in-1]
+	_ = dy[(outputs-1)*Lanes+samples-1]
 	_ = x[samples*in-1]
 	_ = dx[samples*in-1]
 	var strip [Lanes * Lanes]float32
 	routines[isa].denseSteps[samples-1](
 		strips,
-		out,
+		outputs,
 		&w[0],
 		4*in,
 		&dy[0],

@@ -3,8 +3,8 @@ package kernel
 import "math"
 
 const (
-	one   = 1 << 44 // the unit of exact sums: an addend of 1
-	limit = 1 << 17 // the first difference that an exact sum refuses
+	exactUnit = 1 << 44 // the unit of exact sums: an addend of 1
+	limit     = 1 << 17 // the first difference that an exact sum refuses
 )
 
 // AddExact adds roundToEven(2^44·w·(x[i]-base[i])) to each dst[i], and returns the
@@ -23,7 +23,7 @@ func (isa ISA) addExact(dst []int64, w float64, x, base []float32, reset bool) i
 	if len(x) != len(dst) || len(base) != len(dst) || !(w >= -1 && w <= 1) {
 		panic("kernel: AddExact of slices of different lengths, or with a weight outside -1 to 1")
 	}
-	w *= one
+	w *= exactUnit
 	v := isa.vectors()
 	for i := 0; i < len(dst); {
 		end := len(dst)

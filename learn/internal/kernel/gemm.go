@@ -67,13 +67,13 @@ func Block(x []float32) Matrix { return Matrix{x, Lanes} }
 // product: one segment for each of its taps, or for each of its positions.
 type Segment struct{ A, B int }
 
-// Whole is the one segment of a product that has no others.
-var Whole = []Segment{{}}
+// FullDepth is the one segment of a product that has no others.
+var FullDepth = []Segment{{}}
 
 // Gemm computes C = op(A·B) for A of m×k, B of k×n and C of m×n. Each element
 // accumulates from zero over k in order. aux and alpha are read as op says.
 func (isa ISA) Gemm(m, n, k int, a Operand, b, dst Matrix, op Op, aux []float32, alpha float32) {
-	isa.GemmSum(m, n, k, Whole, a, b, dst, op, aux, alpha)
+	isa.GemmSum(m, n, k, FullDepth, a, b, dst, op, aux, alpha)
 }
 
 // GemmSum is Gemm for a product that is the sum, in order, of one of depth k for
@@ -113,9 +113,9 @@ const near = 1 << 16
 // pack is what gemmGo multiplies: three rows of A side by side, and columns of B by twos, each
 // two behind the last. Neither has strides or bounds to check.
 type pack struct {
-	a   [][3]float32
-	b   [][2]float32
-	out [3][]float32 // three rows of the product
+	a       [][3]float32
+	b       [][2]float32
+	product [3][]float32 // three rows of the product
 }
 
 // packs are those at rest.
@@ -130,7 +130,7 @@ func takePack() *pack {
 	}
 }
 
-func (p *pack) rest() {
+func (p *pack) release() {
 	select {
 	case packs <- p:
 	default:
@@ -144,11 +144,11 @@ func grown[T any](s []T, n int) []T { return slices.Grow(s[:0], n)[:n] }
 // registers, and rounds every product, so that no architecture fuses it.
 func gemmGo(m, n, k int, segments []Segment, a Operand, b, dst Matrix, op Op, aux []float32, alpha float32) {
 	p := takePack()
-	defer p.rest()
+	defer p.release()
 	depth := k * len(segments)
 	width := min(n, max(2, near/depth&^1))
-	for r := range p.out {
-		p.out[r] = grown(p.out[r], width+1)
+	for r := range p.product {
+		p.product[r] = grown(p.product[r], width+1)
 	}
 	for j := 0; j < n; j += width {
 		w := min(width, n-j)
@@ -157,15 +157,15 @@ func gemmGo(m, n, k int, segments []Segment, a Operand, b, dst Matrix, op Op, au
 			p.rows(i, m, k, segments, a)
 			for c := 0; c < w; c += 2 {
 				s := multiply(p.a, p.b[c/2*depth:])
-				p.out[0][c] = s[0]
-				p.out[0][c+1] = s[1]
-				p.out[1][c] = s[2]
-				p.out[1][c+1] = s[3]
-				p.out[2][c] = s[4]
-				p.out[2][c+1] = s[5]
+				p.product[0][c] = s[0]
+				p.product[0][c+1] = s[1]
+				p.product[1][c] = s[2]
+				p.product[1][c+1] = s[3]
+				p.product[2][c] = s[4]
+				p.product[2][c+1] = s[5]
 			}
 			for r := range min(3, m-i) {
-				place(dst, p.out[r][:w], i+r, j, op, aux, alpha)
+				place(dst, p.product[r][:w], i+r, j, op, aux, alpha)
 			}
 		}
 	}
@@ -174,33 +174,33 @@ func gemmGo(m, n, k int, segments []Segment, a Operand, b, dst Matrix, op Op, au
 // rows takes rows i to i+2 of A; behind the last the last again.
 func (p *pack) rows(i, m, k int, segments []Segment, a Operand) {
 	p.a = grown(p.a, k*len(segments))
-	to := p.a
+	packedRows := p.a
 	for _, g := range segments {
 		x := a.Data[g.A+i*a.Row:]
 		y := a.Data[g.A+min(i+1, m-1)*a.Row:]
 		z := a.Data[g.A+min(i+2, m-1)*a.Row:]
-		at := 0
-		for l := range to[:k] {
-			to[l] = [3]float32{x[at], y[at], z[at]}
-			at += a.Col
+		next := 0
+		for l := range packedRows[:k] {
+			packedRows[l] = [3]float32{x[next], y[next], z[next]}
+			next += a.Col
 		}
-		to = to[k:]
+		packedRows = packedRows[k:]
 	}
 }
 
 // columns takes w columns of B from column j on; behind the last the last again.
 func (p *pack) columns(j, w, n, k int, segments []Segment, b Matrix) {
 	p.b = grown(p.b, (w+1)/2*k*len(segments))
-	to := p.b
+	packedColumns := p.b
 	for c := j; c < j+w; c += 2 {
 		second := min(1, n-1-c)
 		for _, g := range segments {
-			at := g.B + c
-			for l := range to[:k] {
-				to[l] = [2]float32{b.Data[at], b.Data[at+second]}
-				at += b.LD
+			offset := g.B + c
+			for l := range packedColumns[:k] {
+				packedColumns[l] = [2]float32{b.Data[offset], b.Data[offset+second]}
+				offset += b.LD
 			}
-			to = to[k:]
+			packedColumns = packedColumns[k:]
 		}
 	}
 }
@@ -224,30 +224,30 @@ func multiply(a [][3]float32, b [][2]float32) [6]float32 {
 
 // place puts a piece p of a product's row i, from column j on, into C.
 func place(dst Matrix, p []float32, i, j int, op Op, aux []float32, alpha float32) {
-	from := i*dst.LD + j
-	out := dst.Data[from:][:len(p)]
+	start := i*dst.LD + j
+	row := dst.Data[start:][:len(p)]
 	switch op {
 	case Store:
-		copy(out, p)
+		copy(row, p)
 	case Add:
 		for l, v := range p {
-			out[l] += float32(alpha * v)
+			row[l] += float32(alpha * v)
 		}
 	case Bias:
 		for l, v := range p {
-			out[l] = v + aux[i]
+			row[l] = v + aux[i]
 		}
 	case BiasReLU:
 		for l, v := range p {
-			out[l] = relu(v + aux[i])
+			row[l] = relu(v + aux[i])
 		}
 	case ReLUGrad:
-		on := aux[from:][:len(p)]
+		on := aux[start:][:len(p)]
 		for l, v := range p {
 			if !(on[l] > 0) {
 				v = 0
 			}
-			out[l] = v
+			row[l] = v
 		}
 	}
 }

@@ -76,12 +76,12 @@ func (isa ISA) GRUBackward(n int, dh, saved, h, da []float32) {
 // AddScaled computes dst += alpha·x.
 func (isa ISA) AddScaled(dst []float32, alpha float32, x []float32) {
 	x = x[:len(dst)]
-	from := 0
+	done := 0
 	if v := isa.vectors(); v != nil && len(dst) >= 8 {
 		v.addScaled(&dst[0], &x[0], len(dst)/8, alpha)
-		from = len(dst) &^ 7
+		done = len(dst) &^ 7
 	}
-	for i := from; i < len(dst); i++ {
+	for i := done; i < len(dst); i++ {
 		dst[i] += float32(alpha * x[i])
 	}
 }

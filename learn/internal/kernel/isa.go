@@ -35,24 +35,24 @@ type routine struct {
 	prefetch    func(src *uint8, lines int)
 	denseSteps  []denseStep // by samples-1
 	softmax     func(z *float32, rows, vectors int, scale float32, top, sum *float32)
-	rowSums     func(dst, x *float32, rows int, alpha float32, how int, mask, minus *int32)
+	rowSums     func(dst, x *float32, rows int, alpha float32, mode int, mask, minus *int32)
 	addScaled   func(dst, x *float32, groups int, alpha float32)
 	gruForward  func(n int, in, state, h, saved *float32)
 	gruBackward func(n int, dh, saved, h, da *float32)
-	maxPool     func(rows int, x *float32, lx, right, down int, dst *float32, ld int, code *int32, whole bool)
-	maxUnpool   func(rows int, gradient *float32, ld int, code *int32, dst *float32, right, down int, whole bool)
+	maxPool     func(rows int, x *float32, lx, right, down int, dst *float32, ld int, code *int32, fullBlock bool)
+	maxUnpool   func(rows int, gradient *float32, ld int, code *int32, dst *float32, right, down int, fullBlock bool)
 
 	addExact, addExactAndReset func(dst *int64, x, base *float32, groups int, w float64) int
 
 	centre        func(dst, x, mean, squares *float32, groups int)
-	affine        func(dst, x, scale, shift *float32, groups int, least float32)
+	affine        func(dst, x, scale, shift *float32, groups int, lowerBound float32)
 	addDots       func(sum, dot, y, x *float32, groups int)
 	combine       func(dst, x, a, y, b, c *float32, groups int)
 	addReLU, mask func(dst, x *float32, groups int)
 }
 
 // denseStep computes DenseStep for strips of columns (gen/dense.go).
-type denseStep func(strips, out int, w *float32, ldw int, dy, x *float32, ldx int, dx *float32, lddx int, alpha float32, mask bool, strip *float32)
+type denseStep func(strips, outputs int, w *float32, ldw int, dy, x *float32, ldx int, dx *float32, lddx int, alpha float32, mask bool, strip *float32)
 
 // vectors are the routines, nil where not everything is in assembly.
 func (isa ISA) vectors() *routine {

@@ -35,16 +35,16 @@ func (isa ISA) Affine(dst, x, scale, shift []float32, relu bool) {
 	x = x[:len(dst)]
 	scale = scale[:len(dst)]
 	shift = shift[:len(dst)]
-	least := float32(math.Inf(-1))
+	lowerBound := float32(math.Inf(-1))
 	if relu {
-		least = 0
+		lowerBound = 0
 	}
 	if v, n := isa.groups(dst); v != nil {
-		v.affine(&dst[0], &x[0], &scale[0], &shift[0], n, least)
+		v.affine(&dst[0], &x[0], &scale[0], &shift[0], n, lowerBound)
 		return
 	}
 	for i, v := range x {
-		dst[i] = max(float32(v*scale[i])+shift[i], least)
+		dst[i] = max(float32(v*scale[i])+shift[i], lowerBound)
 	}
 }
 

@@ -15,19 +15,19 @@ func (isa ISA) MaxPool(rows, samples int, x []float32, lx, right, down int, dst 
 		return
 	}
 	for i := range rows {
-		out := dst[i*ld:][:samples]
-		for l := range out {
-			at := i*lx + l
-			best := x[at]
-			which := int32(0)
-			for j, from := range [...]int{right, down, right + down} {
-				if v := x[from+at]; v > best {
+		maxima := dst[i*ld:][:samples]
+		for l := range maxima {
+			first := i*lx + l
+			best := x[first]
+			winner := int32(0)
+			for j, offset := range [...]int{right, down, right + down} {
+				if v := x[offset+first]; v > best {
 					best = v
-					which = int32(j + 1)
+					winner = int32(j + 1)
 				}
 			}
-			out[l] = best
-			code[i*Lanes+l] = which
+			maxima[l] = best
+			code[i*Lanes+l] = winner
 		}
 	}
 }
@@ -48,17 +48,17 @@ func (isa ISA) MaxUnpool(rows, samples int, g []float32, ld int, code []int32, d
 		v.maxUnpool(rows, &g[0], 4*ld, &code[0], &dst[0], 4*right, 4*down, samples > Lanes/2)
 		return
 	}
-	for j, from := range [4]int{0, right, down, right + down} {
+	for j, offset := range [4]int{0, right, down, right + down} {
 		for i := range rows {
-			out := dst[from+i*Lanes:][:samples]
+			gradients := dst[offset+i*Lanes:][:samples]
 			in := g[i*ld:][:samples]
-			which := code[i*Lanes:][:samples]
-			for l := range out {
+			winners := code[i*Lanes:][:samples]
+			for l := range gradients {
 				v := float32(0)
-				if which[l] == int32(j) {
+				if winners[l] == int32(j) {
 					v = in[l]
 				}
-				out[l] = v
+				gradients[l] = v
 			}
 		}
 	}

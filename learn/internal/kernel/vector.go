@@ -59,13 +59,13 @@ func (isa ISA) Lookup(dst []float32, src []byte, table *[256]float32) {
 	if len(dst) != len(src) {
 		panic("kernel: Lookup of slices of different lengths")
 	}
-	from := 0
+	done := 0
 	if v := isa.vectors(); v != nil && len(dst) >= 16 {
 		v.lookup(&dst[0], &src[0], &table[0], len(dst)/16)
-		from = len(dst) &^ 15
+		done = len(dst) &^ 15
 	}
-	src = src[from:]
-	dst = dst[from:][:len(src)]
+	src = src[done:]
+	dst = dst[done:][:len(src)]
 	for i, b := range src {
 		dst[i] = table[b]
 	}
@@ -123,12 +123,12 @@ func (isa ISA) Softmax(z []float32, rows, n int, scale float32, top, sum *[Lanes
 
 // From their element Lanes-n on, the first n lanes of firstLanes are set, and those behind
 // them are -0 in otherLanes.
-var firstLanes, otherLanes = func() (first, other [2 * Lanes]int32) {
+var firstLanes, otherLanes = func() (first, second [2 * Lanes]int32) {
 	for i := range Lanes {
 		first[i] = -1
-		other[Lanes+i] = math.MinInt32
+		second[Lanes+i] = math.MinInt32
 	}
-	return first, other
+	return first, second
 }()
 
 // AddRowSums computes dst[i] = op(sum of row i's first n lanes) for a block x of
@@ -137,14 +137,14 @@ var firstLanes, otherLanes = func() (first, other [2 * Lanes]int32) {
 func (isa ISA) AddRowSums(dst, x []float32, n int, op Op, alpha float32) {
 	_ = x[(len(dst)-1)*Lanes+n-1]
 	if v := isa.vectors(); v != nil {
-		how := 0 // the sum is stored
+		mode := 0 // the sum is stored
 		switch {
 		case op == Add && n < Lanes:
-			how = 1 // alpha times the sum is rounded, then added
+			mode = 1 // alpha times the sum is rounded, then added
 		case op == Add:
-			how = 2 // it is added in one step
+			mode = 2 // it is added in one step
 		}
-		v.rowSums(&dst[0], &x[0], len(dst), alpha, how, &firstLanes[Lanes-n], &otherLanes[Lanes-n])
+		v.rowSums(&dst[0], &x[0], len(dst), alpha, mode, &firstLanes[Lanes-n], &otherLanes[Lanes-n])
 		return
 	}
 	var lane [Vector]float32

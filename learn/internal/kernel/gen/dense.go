@@ -59,20 +59,20 @@ func denseStep(s simd, samples int) {
 	}
 	row := GP64()
 	dy := load("dy")
-	out := load("out")
+	outputs := load("out")
 	MOVQ(w, row)
 	if rows == 2 {
-		SHRQ(Imm(1), out)
+		SHRQ(Imm(1), outputs)
 	}
 
 	Label("row")
 	var weight, gradient [2]reg.VecVirtual // of vectors or of rows
-	at := []Mem{{Base: row}, {Base: row, Disp: s.bytes}}
+	weights := []Mem{{Base: row}, {Base: row, Disp: s.bytes}}
 	if rows == 2 {
-		at[1] = Mem{Base: row, Index: ldw, Scale: 1}
+		weights[1] = Mem{Base: row, Index: ldw, Scale: 1}
 	}
-	at = at[:vectors*rows]
-	for i, m := range at {
+	weights = weights[:vectors*rows]
+	for i, m := range weights {
 		weight[i] = s.vec()
 		gradient[i] = s.vec()
 		VMOVUPS(m, weight[i])
@@ -97,7 +97,7 @@ func denseStep(s simd, samples int) {
 		if rows == 2 {
 			VMOVUPS(input(i, 0), read)
 		}
-		for j := range at {
+		for j := range weights {
 			if j < rows {
 				VBROADCASTSS(Mem{Base: dy, Disp: blockRow*j + 4*i}, y)
 			}
@@ -110,7 +110,7 @@ func denseStep(s simd, samples int) {
 			}
 		}
 	}
-	for i, m := range at {
+	for i, m := range weights {
 		VFMADD213PS(weight[i], alpha, gradient[i])
 		VMOVUPS(gradient[i], m)
 	}
@@ -118,7 +118,7 @@ func denseStep(s simd, samples int) {
 		ADDQ(ldw, row)
 		advance(blockRow, dy)
 	}
-	repeat("row", out)
+	repeat("row", outputs)
 
 	mask := GP8()
 	Load(Param("mask"), mask)

@@ -40,8 +40,8 @@ func addExact(s simd, reset bool) {
 	magic := spread(s, double(name+"Magic", 0x1.8p52))
 	Label("group")
 	large := YMM()
-	kept := [2]reg.VecVirtual{YMM(), YMM()}
-	for half, b := range kept {
+	loaded := [2]reg.VecVirtual{YMM(), YMM()}
+	for half, b := range loaded {
 		d := YMM()
 		VMOVUPS(Mem{Base: base, Disp: 32 * half}, b)
 		VMOVUPS(Mem{Base: x, Disp: 32 * half}, d)
@@ -77,7 +77,7 @@ func addExact(s simd, reset bool) {
 		VPADDQ(sum, d, d)
 		VMOVUPD(d, sum)
 	}
-	for half, b := range kept {
+	for half, b := range loaded {
 		if reset {
 			VMOVUPS(b, Mem{Base: x, Disp: 32 * half})
 		}

@@ -92,9 +92,9 @@ func gemm(s simd, mr, nr int) {
 	LEAQ(Mem{Base: a, Index: pointers[0], Scale: 4}, pointers[0])
 	for g := 1; g < len(pointerAt) && pointerAt[g] < mr; g++ {
 		p := GP64()
-		at := pointerAt[g] - pointerAt[g-1] // 3, 2, 5
-		LEAQ(Mem{Base: pointers[g-1], Index: ars, Scale: uint8(at &^ 1)}, p)
-		if at%2 == 1 {
+		step := pointerAt[g] - pointerAt[g-1] // 3, 2, 5
+		LEAQ(Mem{Base: pointers[g-1], Index: ars, Scale: uint8(step &^ 1)}, p)
+		if step%2 == 1 {
 			ADDQ(ars, p)
 		}
 		pointers = append(pointers, p)
@@ -241,12 +241,12 @@ func gemm(s simd, mr, nr int) {
 			VMOVAPS_Z(acc[i][v], on, acc[i][v])
 		default:
 			on := s.vec()
-			from := Op(m)
+			source := Op(m)
 			if masked(v) {
 				VMASKMOVPS(m, vmask, on)
-				from = on
+				source = on
 			}
-			VCMPPS(Imm(less), from, zero, on)
+			VCMPPS(Imm(less), source, zero, on)
 			VANDPS(on, acc[i][v], acc[i][v])
 		}
 	})

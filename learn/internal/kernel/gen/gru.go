@@ -43,7 +43,7 @@ func gruForward(s simd) {
 	state := parts(load("state"), size, 3)
 	h := parts(load("h"), size, 1)
 	saved := parts(load("saved"), size, 5)
-	one := s.vector(1)
+	ones := s.vector(1)
 
 	// denominator leaves 1 + exp(-x).
 	denominator := func(x reg.VecVirtual) {
@@ -51,7 +51,7 @@ func gruForward(s simd) {
 		VMAXPS(x, bound(s, -gateLimit), x)
 		VXORPS(bits(1<<31), x, x) // the sign
 		expInRange(s, x)
-		VADDPS(one, x, x)
+		VADDPS(ones, x, x)
 	}
 
 	Label("gate")
@@ -67,7 +67,7 @@ func gruForward(s simd) {
 	r := s.vec()
 	z := s.vec()
 	VMULPS(a, b, inverse)
-	VMOVUPS(one, r)
+	VMOVUPS(ones, r)
 	VDIVPS(inverse, r, inverse)
 	VMULPS(b, inverse, r)
 	VMULPS(a, inverse, z)
@@ -85,7 +85,7 @@ func gruForward(s simd) {
 	expInRange(s, x)
 	m := s.vec()
 	d := s.vec()
-	VMOVUPS(one, m)
+	VMOVUPS(ones, m)
 	VADDPS(x, m, d)
 	VSUBPS(x, m, m)
 	VDIVPS(d, m, m)
@@ -118,8 +118,8 @@ func gruBackward(s simd) {
 	saved := parts(load("saved"), size, 4)
 	h := parts(load("h"), size, 1)
 	da := parts(load("da"), size, 4)
-	one := s.vec()
-	VMOVUPS(s.vector(1), one)
+	ones := s.vec()
+	VMOVUPS(s.vector(1), ones)
 
 	Label("gate")
 	r := s.vec()
@@ -136,12 +136,12 @@ func gruBackward(s simd) {
 	VMOVUPS(h[0], x)
 	VSUBPS(m, x, x)
 	VMULPS(x, d, x) // dz
-	VSUBPS(z, one, y)
+	VSUBPS(z, ones, y)
 	VMULPS(y, z, t) // z(1-z)
 	VMULPS(t, x, x)
 	VMOVUPS(x, da[1])
 	VMULPS(y, d, y) // d(1-z)
-	VMOVAPS(one, t)
+	VMOVAPS(ones, t)
 	VFNMADD231PS(m, m, t)
 	VMULPS(t, y, y) // dm
 	VMOVUPS(y, da[3])
@@ -149,7 +149,7 @@ func gruBackward(s simd) {
 	VMOVUPS(d, dh[0])
 	VMULPS(r, y, x)
 	VMOVUPS(x, da[2])
-	VSUBPS(r, one, t)
+	VSUBPS(r, ones, t)
 	VMULPS(t, r, r) // r(1-r)
 	VMULPS(saved[3], y, y)
 	VMULPS(r, y, y)

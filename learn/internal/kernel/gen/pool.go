@@ -19,35 +19,35 @@ func maxPool(s simd) {
 	dst := load("dst")
 	ld := load("ld")
 	code := load("code")
-	var which [4]reg.VecVirtual
+	var winners [4]reg.VecVirtual
 	for j := 1; j < 4; j++ {
-		which[j] = s.vec()
-		VMOVUPS(bits(uint32(j)), which[j])
+		winners[j] = s.vec()
+		VMOVUPS(bits(uint32(j)), winners[j])
 	}
 	halves(rows, func(bytes int) {
 		for off := 0; off < bytes; off += s.bytes {
 			best := s.vec()
 			v := s.vec()
 			c := s.vec()
-			at := func(j int) Mem {
+			position := func(j int) Mem {
 				m := maps[j]
 				m.Disp = off
 				return m
 			}
-			VMOVUPS(at(0), best)
+			VMOVUPS(position(0), best)
 			s.zero(c)
 			for j := 1; j < 4; j++ {
-				VMOVUPS(at(j), v)
+				VMOVUPS(position(j), v)
 				if s.wide() {
 					k := K()
 					VCMPPS(Imm(0x11), v, best, k) // best < v
 					VMOVAPS(v, k, best)
-					VMOVDQA32(which[j], k, c)
+					VMOVDQA32(winners[j], k, c)
 				} else {
 					k := s.vec()
 					VCMPPS(Imm(0x11), v, best, k)
 					VBLENDVPS(k, v, best, best)
-					VBLENDVPS(k, which[j], c, c)
+					VBLENDVPS(k, winners[j], c, c)
 				}
 			}
 			VMOVUPS(best, Mem{Base: dst, Disp: off})
@@ -72,10 +72,10 @@ func maxUnpool(s simd) {
 	down := load("down")
 	low := GP64()
 	LEAQ(Mem{Base: dst, Index: down, Scale: 1}, low)
-	var which [4]reg.VecVirtual
-	for j := range which {
-		which[j] = s.vec()
-		VMOVUPS(bits(uint32(j)), which[j])
+	var winners [4]reg.VecVirtual
+	for j := range winners {
+		winners[j] = s.vec()
+		VMOVUPS(bits(uint32(j)), winners[j])
 	}
 	halves(rows, func(bytes int) {
 		for off := 0; off < bytes; off += s.bytes {
@@ -90,16 +90,16 @@ func maxUnpool(s simd) {
 				{Base: low, Index: right, Scale: 1},
 			} {
 				m.Disp = off
-				out := s.vec()
+				output := s.vec()
 				if s.wide() {
 					k := K()
-					VPCMPEQD(which[j], c, k)
-					VMOVAPS_Z(v, k, out)
+					VPCMPEQD(winners[j], c, k)
+					VMOVAPS_Z(v, k, output)
 				} else {
-					VPCMPEQD(which[j], c, out)
-					VANDPS(v, out, out)
+					VPCMPEQD(winners[j], c, output)
+					VANDPS(v, output, output)
 				}
-				VMOVUPS(out, m)
+				VMOVUPS(output, m)
 			}
 		}
 		ADDQ(ld, g)
@@ -110,9 +110,9 @@ func maxUnpool(s simd) {
 // halves writes two loops over the rows of blocks, of which one takes whole rows and the
 // other the first half of each, and ends the function.
 func halves(rows reg.Register, body func(bytes int)) {
-	whole := GP8()
-	Load(Param("whole"), whole)
-	CMPB(whole, Imm(0))
+	fullBlock := GP8()
+	Load(Param("whole"), fullBlock)
+	CMPB(fullBlock, Imm(0))
 	JEQ(LabelRef("half"))
 	for i, label := range []string{"row", "half"} {
 		Label(label)

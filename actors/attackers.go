@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"fedpace/actors/attack"
-	"fedpace/algorithm"
 	"fedpace/internal/keyed"
 )
 
@@ -72,8 +71,8 @@ func (t *Trainer) honestUpdates(
 	}
 	err = t.steps.Run(ctx, t.work(base, shared, work), func(i int, model []float32, _ float64) error {
 		t.addNoise(base, model, &work[i])
-		if err := algorithm.Check(model, base); err != nil {
-			return &Diverged{Task: work[i].Task, Client: work[i].Client, Cause: err.Error()}
+		if err := t.checkUpdate(&work[i], model, base); err != nil {
+			return err
 		}
 		u := make([]float32, t.trainable)
 		for j := range u {

@@ -150,6 +150,13 @@ func (p *Problem) Check() error {
 			return fmt.Errorf("aggregate: streaming cuts %d parameters, %d of them trained, into %d fragments; want all trained (else take fedavgm), and no more fragments than that", n, p.Model.Trainable(), s.Fragments)
 		}
 	}
+	needsPlainSteps := registry.NeedsOf(p.Algorithm).PlainSteps
+	if needsPlainSteps && !learn.Plain(p.Optimizer) {
+		return fmt.Errorf(
+			"local: %s counts on plain steps of SGD; want sgd without options",
+			algorithm.Algorithms.NameOf(p.Algorithm),
+		)
+	}
 	if p.Trainer != nil {
 		return p.checkTrainer()
 	}
@@ -167,12 +174,6 @@ func (p *Problem) Check() error {
 	default:
 		return fmt.Errorf("augment: %q is not %s or %s", p.Augment, NoAugment, FlipCrop)
 	}
-	if !learn.Plain(p.Optimizer) && registry.NeedsOf(p.Algorithm).PlainSteps {
-		return fmt.Errorf(
-			"local: %s counts on plain steps of SGD; want sgd without options",
-			algorithm.Algorithms.NameOf(p.Algorithm),
-		)
-	}
 	return nil
 }
 
@@ -188,6 +189,16 @@ func (p *Problem) Class() string {
 func (p *Problem) checkTrainer() error {
 	if p.Augment != NoAugment {
 		return fmt.Errorf("augment: %s is done in Go, and the steps are those of trainer %s, which has a seed of its own for each task; want %s", p.Augment, p.Trainer.Name, NoAugment)
+	}
+	steps := p.Trainer.Steps
+	if steps != nil && !steps.Plain && registry.NeedsOf(p.Algorithm).PlainSteps {
+		return fmt.Errorf(
+			"aggregate.algorithm: %s counts on plain steps of SGD, and trainer %s takes its own, %s "+
+				"(leave out optimizer= in the script, or take another algorithm)",
+			algorithm.Algorithms.NameOf(p.Algorithm),
+			p.Trainer.Name,
+			steps,
+		)
 	}
 	client := p.Algorithm.Client(p.Model.Trainable())
 	if _, ok := client.(algorithm.Additive); client != nil && !ok {

@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -386,5 +387,56 @@ func TestAnExternalTrainersStepsOnOwnData(t *testing.T) {
 			}
 			checkSame(t, model, Problem{Set: set, Seed: 5, Batch: 8}, 2)
 		})
+	}
+}
+
+func TestTrainer_BufferBeyondExactSums(t *testing.T) {
+	slow.NotUnderRace(t)
+	t.Parallel()
+	model, set, base := world(t)
+	p := Problem{Model: model, Set: set, Seed: 1, Batch: 32, Augment: NoAugment, Algorithm: algorithm.Default, Kernel: fastest(t)}
+	p.Trainer = program(t, set, "-buffers", "5")
+	p.Model = p.Trainer.Model()
+	for name, compression := range map[string]algorithm.Compression{"whole": nil, "compressed": algorithm.Sign{Step: 0.01}} {
+		t.Run(name, func(t *testing.T) {
+			p := p
+			p.Compression = compression
+			w, err := NewTrainer(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer w.Close()                                    // it has done its work
+			far := append(slices.Clone(base), 0, 3e6, 0, 0, 0) // the second running mean comes down to 0.9 of that
+			_, err = w.Train(t.Context(), far, nil, someWork, make([]int64, len(far)))
+			tensor := p.Model.Tensors()[len(p.Model.Tensors())-1].Name
+			want := "of tensor " + tensor + ", moved from 3e+06 to"
+			if d := (*Diverged)(nil); err == nil || errors.As(err, &d) || !strings.Contains(err.Error(), want) ||
+				!strings.Contains(err.Error(), "differences below 131072. It is not trained, and nothing diverged") {
+				t.Errorf("%v, want %q", err, want)
+			}
+		})
+	}
+}
+
+func TestProblem_AlgorithmsThatCountOnPlainSteps(t *testing.T) {
+	slow.NotUnderRace(t)
+	t.Parallel()
+	_, set, _ := world(t)
+	p := Problem{Set: set, Seed: 1, Batch: 32, Augment: NoAugment, Algorithm: algorithm.FedNova{}, Trainer: program(t, set)}
+	p.Model = p.Trainer.Model()
+	for name, steps := range map[string]*external.OwnSteps{"the run's": nil, "plain": {Optimizer: "SGD", Plain: true}} {
+		p.Trainer.Steps = steps
+		if err := p.Check(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	p.Trainer.Steps = &external.OwnSteps{Optimizer: "SGD", Momentum: 0.9}
+	want := "fednova counts on plain steps of SGD, and trainer test.go takes its own, SGD with momentum 0.9"
+	if err := p.Check(); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
+	}
+	p.Algorithm = algorithm.Default
+	if err := p.Check(); err != nil {
+		t.Errorf("fedavg: %v", err)
 	}
 }

@@ -302,8 +302,7 @@ func (t *Trainer) add(sum []int64, base, model []float32, shared *Shared, a *Ass
 		state = append(state, t.zero[t.trainable:]...)
 	}
 	if bad := learn.AddExactAndReset(sum[:len(base)], a.Weight, model, base); bad >= 0 {
-		return nil, &Diverged{Task: a.Task, Client: a.Client,
-			Cause: fmt.Sprintf("parameter %d moved from %g to %g", bad, base[bad], model[bad])}
+		return nil, t.outOfRange(a, bad, model[bad], base[bad])
 	}
 	if !shared.hasControlVariates() {
 		return nil, nil
@@ -324,8 +323,8 @@ func (t *Trainer) compress(
 	shared *Shared,
 	a *Assignment,
 ) (update, residual []float32, start, end int, err error) {
-	if err := algorithm.Check(model, base); err != nil {
-		return nil, nil, 0, 0, &Diverged{Task: a.Task, Client: a.Client, Cause: err.Error()}
+	if err := t.checkUpdate(a, model, base); err != nil {
+		return nil, nil, 0, 0, err
 	}
 	start, end = t.sentRange(shared)
 	update = t.update[:end-start]
@@ -518,4 +517,49 @@ func (t *Trainer) Evaluate(
 	scores = make([]learn.Score, len(t.problem.Model.Metrics()))
 	lossSum, err = t.steps.Evaluate(ctx, params, measured, scores)
 	return lossSum, scores, err
+}
+
+// checkUpdate returns an error for the first parameter of a client's model that cannot be added to a
+// sum, because it is not finite or too far from the base model.
+func (t *Trainer) checkUpdate(a *Assignment, model, base []float32) error {
+	err := algorithm.Check(model, base)
+	if d := (*algorithm.DifferenceError)(nil); errors.As(err, &d) {
+		return t.outOfRange(a, d.Index, d.X, d.Model)
+	}
+	return err
+}
+
+// outOfRange returns the error of a parameter that moved from before to after, a difference that does
+// not fit into an exact sum. It names the tensor and the limit. A value that is not finite, or a trained
+// parameter that moved so far, means that training diverged. A buffer that follows the samples, such
+// as the running variance of a batch normalisation on raw features, has not diverged: its samples need
+// another scale.
+func (t *Trainer) outOfRange(a *Assignment, index int, after, before float32) error {
+	tensor := tensorName(t.problem.Model, index)
+	change := fmt.Sprintf("parameter %d, of tensor %s, moved from %g to %g", index, tensor, before, after)
+	isFinite := !math.IsNaN(float64(after)) && !math.IsInf(float64(after), 0)
+	if !isFinite {
+		return &Diverged{Task: a.Task, Client: a.Client, Cause: change}
+	}
+	change += fmt.Sprintf("; sums of updates hold differences below %d", algorithm.MaxDifference)
+	if index < t.trainable {
+		return &Diverged{Task: a.Task, Client: a.Client, Cause: change}
+	}
+	return fmt.Errorf(
+		"actors: task %d, client %d: %s. It is not trained, and nothing diverged: it follows the samples. "+
+			"Scale the features, by data: {..., scale: standard} or in the script",
+		a.Task,
+		a.Client,
+		change,
+	)
+}
+
+// tensorName returns the name of the tensor that holds a parameter, given the parameter's index.
+func tensorName(model learn.ModelInfo, index int) string {
+	for _, tensor := range model.Tensors() {
+		if index < tensor.Offset+tensor.Len() {
+			return tensor.Name
+		}
+	}
+	return "beyond the model"
 }

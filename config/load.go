@@ -185,6 +185,11 @@ func resolve(files []source, sets []string) (Config, error) {
 		c.Network.DownloadMbps = cmp.Or(c.Network.DownloadMbps, paperDownload)
 		c.Network.UploadMbps = cmp.Or(c.Network.UploadMbps, paperUpload)
 	}
+	// Link traces replace the speeds: none need be given beside them.
+	if c.Network.Links.File != "" {
+		c.Network.DownloadMbps = cmp.Or(c.Network.DownloadMbps, paperDownload)
+		c.Network.UploadMbps = cmp.Or(c.Network.UploadMbps, paperUpload)
+	}
 	if c.IsSynthetic() { // all clients are alike
 		c.Fit(nil)
 	}

@@ -1,6 +1,8 @@
 """Tests of trainers with PyTorch: steps against plain PyTorch, and bits that must not change."""
+import contextlib
 import copy
 import functools
+import io
 import os
 import sys
 import tempfile
@@ -232,6 +234,40 @@ class Steps(unittest.TestCase):
         np.testing.assert_allclose(model, plain(dense, base, task(1), optimizer=lambda p: torch.optim.RMSprop(p, 0.01)), atol=1e-6)
         with self.assertRaisesRegex(ValueError, "optimizer of its own"):
             run(t, fedpace.Job(base, [task(1)], optimizer={"optimizer": "adam"}))
+
+    def test_the_greeting_says_what_an_own_optimizer_does(self):
+        own = lambda make: trainer(dense, optimizer=make).steps
+        self.assertIsNone(trainer(dense).steps)
+        self.assertEqual(own(lambda p, rate: torch.optim.SGD(p, rate)), {"optimizer": "SGD", "momentum": 0.0, "plain": True})
+        self.assertEqual(own(lambda p, rate: torch.optim.SGD(p, rate, momentum=0.9)), {"optimizer": "SGD", "momentum": 0.9, "plain": False})
+        self.assertFalse(own(lambda p, rate: torch.optim.SGD(p, 2 * rate))["plain"])
+        self.assertFalse(own(lambda p, rate: torch.optim.SGD(p, rate, weight_decay=0.1))["plain"])
+        self.assertEqual(own(lambda p, rate: torch.optim.Adam(p, rate))["optimizer"], "Adam")
+
+    def test_buffers_that_are_no_floats_are_named(self):
+        class Masked(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.net = normed()
+                self.register_buffer("mask", torch.tensor([True] * 5 + [False]))
+                self.register_buffer("seen", torch.tensor(0))
+
+            def forward(self, x):
+                if self.training:
+                    self.seen += 1
+                return self.net(x * self.mask)
+
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            t = trainer(Masked)
+            run(t, fedpace.Job(t.initialise(1), [task(3), task(4)]))
+        first, *others = said.getvalue().splitlines()
+        self.assertIn("mask (bool), seen (int64). Load that file with strict=False", first)
+        self.assertNotIn("num_batches_tracked", said.getvalue())
+        self.assertEqual(len(others), 1, others)
+        self.assertIn("Steps change seen,", others[0])
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            trainer(normed)
+        self.assertEqual(said.getvalue(), "")
 
     def test_the_seed_decides_dropout(self):
         t = trainer(dropping)

@@ -17,40 +17,86 @@ import (
 	"fedpace/learn/metric"
 )
 
-// Greeting is what a process says of itself.
+// Greeting is what a trainer's process says of itself when it starts. Everything in it is checked
+// before it is used.
 type Greeting struct {
-	Protocol   int          `json:"protocol"`
-	Name       string       `json:"name"`  // of the script, for people
-	Class      string       `json:"class"` // of its arithmetic
+	Protocol int `json:"protocol"`
+	// Name is that of the script, for people.
+	Name string `json:"name"`
+	// Class names the arithmetic: processes of one class give the same bits.
+	Class string `json:"class"`
+	// Digest is the SHA-256 of the script and of the files that it declares, in hexadecimal.
 	Digest     string       `json:"digest"`
 	Tensors    []Tensor     `json:"tensors"`
 	Metrics    []MetricName `json:"metrics"`
 	Optimizers []string     `json:"optimizers"`
 	Data       *OwnedData   `json:"data"`
-	State      int          `json:"state,omitempty"` // bytes that it has each client keep from task to task, at most
+	// State is the maximum number of bytes that each client keeps from task to task.
+	State int `json:"state,omitempty"`
+	// Steps describes the local steps of a script with an optimizer of its own. Nil means plain SGD, or the
+	// optimizer that a job names.
+	Steps *OwnSteps `json:"steps,omitempty"`
 }
 
-// Tensor is a part of the model.
+// OwnSteps says which optimizer a script takes its local steps with. Algorithms that assume plain
+// steps, such as FedNova's normalisation by the number of steps, refuse another one.
+type OwnSteps struct {
+	Optimizer string  `json:"optimizer"` // as its library names it, such as SGD or Adam
+	Momentum  float64 `json:"momentum"`
+	// Plain says that a step is x - rate · gradient, at the rate that the task gives.
+	Plain bool `json:"plain"`
+}
+
+// String describes the steps for an error, such as "SGD with momentum 0.9".
+func (s *OwnSteps) String() string {
+	if s.Momentum == 0 {
+		return s.Optimizer
+	}
+	return fmt.Sprintf("%s with momentum %g", s.Optimizer, s.Momentum)
+}
+
+// check returns an error for a description that cannot be used. Nil is fine.
+func (s *OwnSteps) check() error {
+	if s == nil {
+		return nil
+	}
+	if err := checkText("optimizer", s.Optimizer); err != nil {
+		return err
+	}
+	if s.Momentum < 0 || math.IsNaN(s.Momentum) || math.IsInf(s.Momentum, 0) {
+		return fmt.Errorf("its steps have the momentum %g, want a number from 0", s.Momentum)
+	}
+	if s.Plain && s.Momentum != 0 {
+		return fmt.Errorf("its steps are plain and have the momentum %g: want one of the two", s.Momentum)
+	}
+	return nil
+}
+
+// Tensor is a part of the model. Trainable tensors come first and frozen ones last.
 type Tensor struct {
 	Name      string `json:"name"`
 	Shape     []int  `json:"shape"`
 	Trainable bool   `json:"trainable"`
-	Frozen    bool   `json:"frozen,omitempty"` // it never changes, and no task transfers it
+	// Frozen says that no step changes the tensor, and no task transfers it.
+	Frozen bool `json:"frozen,omitempty"`
 }
 
-// MetricName is a quantity besides the loss.
+// MetricName is a quantity besides the loss by which models are measured. Better is higher or
+// lower.
 type MetricName struct {
 	Name   string `json:"name"`
 	Better string `json:"better"`
 }
 
-// OwnedData is about the samples that a process brings itself.
+// OwnedData describes samples that a process brings itself: clients, their numbers of training
+// samples, the number of held-out samples and a digest of all of them.
 type OwnedData struct {
 	Names   []string `json:"names"`
 	Samples []int    `json:"samples"`
 	HeldOut int      `json:"held_out"`
 	Digest  string   `json:"digest"`
-	Tokens  int      `json:"tokens,omitempty"` // of a sample
+	// Tokens is the number of tokens of a sample, 0 if samples have none.
+	Tokens int `json:"tokens,omitempty"`
 }
 
 // Limits of a greeting.
@@ -64,8 +110,8 @@ const (
 	maxTokens  = 1 << 20 // of a sample
 )
 
-// check says what is wrong with a greeting, and puts the class into the form that the
-// messages of a run have.
+// check returns an error for a greeting that cannot be used. It also replaces characters in the
+// class that the subjects of a run's messages cannot have.
 func (g *Greeting) check() error {
 	g.Class = strings.NewReplacer(".", "_", "+", "_").Replace(g.Class)
 	if g.Protocol != version {
@@ -79,6 +125,7 @@ func (g *Greeting) check() error {
 		checkDigest(g.Digest),
 		g.checkTensors(),
 		g.checkMetrics(),
+		g.Steps.check(),
 	); {
 	case err != nil:
 		return err
@@ -90,6 +137,8 @@ func (g *Greeting) check() error {
 	return g.Data.check()
 }
 
+// checkText returns an error unless s has 1 to maxText printable bytes. field names it in the
+// error.
 func checkText(field, s string) error {
 	if s == "" ||
 		len(s) > maxText ||
@@ -100,6 +149,7 @@ func checkText(field, s string) error {
 	return nil
 }
 
+// checkDigest returns an error unless s is a SHA-256 in hexadecimal.
 func checkDigest(s string) error {
 	if b, err := hex.DecodeString(s); err != nil || len(b) != sha256.Size {
 		return fmt.Errorf("digest %.80q: want %d hexadecimal digits of a SHA-256", s, 2*sha256.Size)
@@ -107,6 +157,8 @@ func checkDigest(s string) error {
 	return nil
 }
 
+// checkTensors checks names, shapes and the order of the tensors, and that the model is not too
+// large.
 func (g *Greeting) checkTensors() error {
 	if len(g.Tensors) == 0 || len(g.Tensors) > maxTensors {
 		return fmt.Errorf("a model of %d tensors, want 1 to %d", len(g.Tensors), maxTensors)
@@ -161,6 +213,7 @@ func (g *Greeting) checkTensors() error {
 	return nil
 }
 
+// checkMetrics checks the names of the metrics.
 func (g *Greeting) checkMetrics() error {
 	if len(g.Metrics) > maxMetrics {
 		return fmt.Errorf("it lists %d metrics, want at most %d", len(g.Metrics), maxMetrics)
@@ -175,6 +228,8 @@ func (g *Greeting) checkMetrics() error {
 	return metric.CheckNames(list)
 }
 
+// check returns an error if the description is inconsistent. Rows are numbered by int32, which
+// bounds all samples together.
 func (d *OwnedData) check() error {
 	if d == nil {
 		return nil
@@ -210,13 +265,16 @@ func (d *OwnedData) check() error {
 	return checkDigest(d.Digest)
 }
 
-// differs says in what two greetings differ that should be of one run; "" where nothing.
+// differs returns what makes a second process of the same command unusable for the run, "" if
+// nothing does.
 func (g *Greeting) differs(restarted *Greeting) string {
 	switch {
 	case g.Digest != restarted.Digest:
 		return fmt.Sprintf("its script is another (digest %.12s, it was %.12s)", restarted.Digest, g.Digest)
 	case !reflect.DeepEqual(g.Tensors, restarted.Tensors):
-		return "its model has other tensors"
+		return differentTensors(g.Tensors, restarted.Tensors)
+	case !reflect.DeepEqual(g.Steps, restarted.Steps):
+		return "its steps are taken by another optimizer"
 	case g.State != restarted.State:
 		return fmt.Sprintf("it has clients keep up to %d bytes, it was %d", restarted.State, g.State)
 	case !slices.Equal(g.Metrics, restarted.Metrics):
@@ -227,4 +285,20 @@ func (g *Greeting) differs(restarted *Greeting) string {
 		return "its data is another"
 	}
 	return ""
+}
+
+// differentTensors says how the tensors of a second process differ from those of the first. Modules
+// that register tensors in another order, or by chance, are the usual cause.
+func differentTensors(first, second []Tensor) string {
+	remedy := "the script must make the same model every time, its modules in the same order"
+	if len(first) != len(second) {
+		return fmt.Sprintf("its model has %d tensors, the first process's %d: %s", len(second), len(first), remedy)
+	}
+	for i, t := range second {
+		if !reflect.DeepEqual(t, first[i]) {
+			return fmt.Sprintf("tensor %d of its model is %s %v, in the first process %s %v: %s",
+				i+1, t.Name, t.Shape, first[i].Name, first[i].Shape, remedy)
+		}
+	}
+	return "its tensors are equal"
 }

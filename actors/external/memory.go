@@ -10,13 +10,14 @@ import (
 	"github.com/edsrzf/mmap-go"
 )
 
-// alignment is that of every offset, in bytes.
+// alignment is the alignment of every offset in shared memory, in bytes.
 const alignment = 64
 
+// align rounds n bytes up to a multiple of the alignment.
 func align(n int) int { return (n + alignment - 1) &^ (alignment - 1) }
 
-// temporaryFile is a file that nobody else can open by name, and that is gone with its
-// last descriptor, however the process ends.
+// temporaryFile returns a file without a name, so that no other program can open it and it is gone
+// with its last descriptor, however the process ends.
 func temporaryFile() (*os.File, error) {
 	f, err := os.CreateTemp("", "fedpace-*")
 	if err != nil {
@@ -28,12 +29,14 @@ func temporaryFile() (*os.File, error) {
 	return f, nil
 }
 
-// memory is what one process shares with this one.
+// memory is the memory that one process shares with this one, a mapped file.
 type memory struct {
 	file  *os.File
 	bytes mmap.MMap
 }
 
+// newMemory returns empty shared memory. It needs a little-endian machine, as numbers are not
+// converted.
 func newMemory() (*memory, error) {
 	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
 		return nil, errors.New("trainers share little-endian memory, which this machine does not have")
@@ -45,7 +48,8 @@ func newMemory() (*memory, error) {
 	return &memory{file: f}, nil
 }
 
-// grow makes room for so many bytes, and reports whether it had to. What was there stays.
+// grow makes room for n bytes and reports whether the file was enlarged, of which the process must
+// be told. Existing content stays, but slices of the old mapping become invalid.
 func (m *memory) grow(n int) (grown bool, err error) {
 	if n <= len(m.bytes) {
 		return false, nil
@@ -65,9 +69,10 @@ func (m *memory) grow(n int) (grown bool, err error) {
 	return true, nil
 }
 
-// growth bounds what memory grows by beyond what is asked for.
+// growth bounds the bytes that memory grows by beyond what is needed.
 const growth = 64 << 20
 
+// close unmaps the memory and closes its file.
 func (m *memory) close() error {
 	var err error
 	if m.bytes != nil {
@@ -76,7 +81,7 @@ func (m *memory) close() error {
 	return errors.Join(err, m.file.Close())
 }
 
-// numbers are n numbers of four bytes at an offset.
+// numbers returns n numbers of four bytes at an offset as a slice of the shared memory itself.
 func numbers[T float32 | int32](m *memory, offset, n int) []T {
 	b := m.bytes[offset : offset+4*n]
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), n)

@@ -12,22 +12,27 @@ import (
 	"fedpace/learn/metric"
 )
 
-// Model is what a trainer says of its model (a [learn.ModelInfo]).
+// Model describes a trainer's model (it is a [learn.ModelInfo]).
 type Model struct {
 	name              string
 	params, trainable int
-	frozen            int // that never change
-	tensors           []learn.Tensor
-	metrics           []learn.Metric
-	samples           learn.Samples // that the process reads
+	// frozen is the number of parameters that never change, the last ones.
+	frozen  int
+	tensors []learn.Tensor
+	metrics []learn.Metric
+	// samples is the format of the samples that the process reads.
+	samples learn.Samples
 }
 
-// prefix begins the name of a model that a trainer has.
+// prefix begins the name of every trainer's model.
 const prefix = "external:"
 
-// IsExternal reports whether a model's name is that of a trainer's.
+// IsExternal reports whether a model's name is that of a trainer's model.
 func IsExternal(model string) bool { return strings.HasPrefix(model, prefix) }
 
+// Model returns the description of the trainer's model. Its name holds the script's name and
+// digest, the number of parameters and a hash of the tensors, so that equal names mean equal
+// models.
 func (p *Program) Model() *Model {
 	m := new(Model)
 	if s := p.config.Data; s != nil {
@@ -53,16 +58,29 @@ func (p *Program) Model() *Model {
 	return m
 }
 
-func (m *Model) String() string          { return m.name }
-func (m *Model) Params() int             { return m.params }
-func (m *Model) Trainable() int          { return m.trainable }
-func (m *Model) Frozen() int             { return m.frozen }
+// String is the model's name, which identifies it in a run.
+func (m *Model) String() string { return m.name }
+
+// Params is the number of all parameters.
+func (m *Model) Params() int { return m.params }
+
+// Trainable is the number of trained parameters, the first ones.
+func (m *Model) Trainable() int { return m.trainable }
+
+// Frozen is the number of parameters that never change, the last ones.
+func (m *Model) Frozen() int { return m.frozen }
+
+// Tensors are the model's tensors in their order.
 func (m *Model) Tensors() []learn.Tensor { return m.tensors }
-func (m *Model) Samples() learn.Samples  { return m.samples }
+
+// Samples is the format of the samples that the process reads.
+func (m *Model) Samples() learn.Samples { return m.samples }
+
+// Metrics are the quantities by which the model is measured.
 func (m *Model) Metrics() []learn.Metric { return m.metrics }
 
-// CompareModels says in what the model of a run differs from another by their names; nil where
-// they are equal.
+// CompareModels returns an error that says how a run's model differs from mine, given their names;
+// nil if they are equal.
 func CompareModels(run, mine string) error {
 	if run == mine {
 		return nil
@@ -98,8 +116,8 @@ func CompareModels(run, mine string) error {
 	return fmt.Errorf("the run's trainer is named %s, this one %s", displayName(run), displayName(mine))
 }
 
-// CompareTrainers says in what a trainer of this model and class of arithmetic differs from those
-// of a run; nil where the run would come to the same bits.
+// CompareTrainers returns an error that says how a trainer differs from those of a run in its model
+// or in the class of its arithmetic; nil if the run would get the same bits.
 func CompareTrainers(run, runClass, mine, class string) error {
 	if err := CompareModels(run, mine); err != nil || runClass == class {
 		return err
@@ -111,7 +129,7 @@ func CompareTrainers(run, runClass, mine, class string) error {
 	)
 }
 
-// displayName is a model's name for people: that of the script, and the beginning of its digest.
+// displayName returns a model's name for people: the script's name and the start of its digest.
 func displayName(model string) string {
 	parts := strings.Split(strings.TrimPrefix(model, prefix), "@")
 	if len(parts) < 2 {
@@ -120,15 +138,16 @@ func displayName(model string) string {
 	return fmt.Sprintf("%s (digest %.12s)", parts[0], parts[1])
 }
 
-// Owned is the set of a trainer that brings its own samples, which it alone can read:
-// what is known of them is whose they are, and how many.
+// Owned is the data set of a trainer that brings its own samples. Only the process can read them;
+// here their owners and numbers are known.
 type Owned struct {
-	about  federated.Info
-	data   *OwnedData
-	starts []int32 // row of each client's first sample, then that of the first held out
+	about federated.Info
+	data  *OwnedData
+	// starts is the row of each client's first sample, then that of the first held-out sample.
+	starts []int32
 }
 
-// Owned is the set of the trainer's own samples.
+// Owned returns the set of the trainer's own samples.
 func (p *Program) Owned() *Owned {
 	d := p.Greeting.Data
 	s := &Owned{data: d, about: federated.Info{Name: p.Name + " (its own data)", Digest: d.Digest}, starts: []int32{0}}
@@ -138,26 +157,40 @@ func (p *Program) Owned() *Owned {
 	return s
 }
 
+// Info describes the set.
 func (s *Owned) Info() federated.Info { return s.about }
-func (s *Owned) Clients() int         { return len(s.data.Names) }
-func (s *Owned) Client(c int) string  { return s.data.Names[c] }
-func (s *Owned) Samples(c int) int    { return s.data.Samples[c] }
-func (s *Owned) HeldOut() int         { return s.data.HeldOut }
-func (s *Owned) Close() error         { return nil }
 
-// Tokens are those of a sample; 0: it has none.
+// Clients is the number of clients.
+func (s *Owned) Clients() int { return len(s.data.Names) }
+
+// Client is the name of client c.
+func (s *Owned) Client(c int) string { return s.data.Names[c] }
+
+// Samples is the number of training samples of client c.
+func (s *Owned) Samples(c int) int { return s.data.Samples[c] }
+
+// HeldOut is the number of held-out samples.
+func (s *Owned) HeldOut() int { return s.data.HeldOut }
+
+// Close has nothing to release.
+func (s *Owned) Close() error { return nil }
+
+// Tokens is the number of tokens of a sample, 0 if samples have none.
 func (s *Owned) Tokens() int { return s.data.Tokens }
 
-// Row is the number of client c's sample i.
+// Row is the row number of client c's sample i.
 func (s *Owned) Row(c int, i int32) int32 { return s.starts[c] + i }
 
-// HeldOutRow is the number of held-out sample i.
+// HeldOutRow is the row number of held-out sample i.
 func (s *Owned) HeldOutRow(i int) int32 { return s.starts[len(s.starts)-1] + int32(i) }
 
+// Batch returns an error: only the process can read samples.
 func (s *Owned) Batch(*learn.Batch, int, []int32) error { return s.errUnreadable() }
 
+// HeldOutBatch returns an error: only the process can read samples.
 func (s *Owned) HeldOutBatch(*learn.Batch, int, int) error { return s.errUnreadable() }
 
+// errUnreadable is the error of an attempt to read samples in this process.
 func (s *Owned) errUnreadable() error {
 	return fmt.Errorf("the samples of %s are the trainer's, and cannot be read here", s.about.Name)
 }

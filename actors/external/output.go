@@ -17,17 +17,18 @@ const (
 	maxTailBytes = 600  // bytes of them: an error that a host reports elsewhere has about a thousand
 )
 
-// output reads what a process prints, shows it line by line, and keeps the last lines.
+// output reads what a process prints, shows it line by line, and keeps the last lines for an error.
 type output struct {
 	notice func(string)
 
-	mu        sync.Mutex
-	held      bool // the last lines are not shown yet: an error may repeat them
+	mu sync.Mutex
+	// held says that the last lines are not shown yet, because an error may repeat them.
+	held      bool
 	tailLines []string
 	shown     int
 }
 
-// read takes lines until the end of the pipe.
+// read reads lines from r until its end. The part of a line beyond maxLine is dropped.
 func (o *output) read(r io.Reader) {
 	lines := bufio.NewReaderSize(r, maxLine)
 	for {
@@ -42,6 +43,7 @@ func (o *output) read(r io.Reader) {
 	}
 }
 
+// add takes one printed line. Lines without content are dropped.
 func (o *output) add(line string) {
 	line = printable(strings.TrimRight(line, "\r\n"))
 	if strings.TrimSpace(line) == "" {
@@ -61,6 +63,7 @@ func (o *output) add(line string) {
 	}
 }
 
+// show passes a line to the user. After maxShown lines it says once that no more are shown.
 func (o *output) show(line string) {
 	o.shown++
 	switch {
@@ -71,7 +74,7 @@ func (o *output) show(line string) {
 	}
 }
 
-// release shows what was held, and from now on each line at once.
+// release shows the lines that were held back, and from now on each line at once.
 func (o *output) release() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -83,8 +86,8 @@ func (o *output) release() {
 	}
 }
 
-// tail is the last lines, for an error. The very last, which says most, are kept where
-// they are too long together.
+// tail returns the last lines in one text for an error. If they are too long together the end is
+// kept, which usually says most.
 func (o *output) tail() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()

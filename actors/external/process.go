@@ -19,9 +19,12 @@ import (
 
 // Waits for a process that should end or stop.
 const (
-	closeWait  = 5 * time.Second // from being told to end until it is killed
-	cancelWait = 5 * time.Second // from being told to stop a request until it is killed
-	drainWait  = time.Second     // for what is still in the pipes of one that has died
+	// closeWait is the time from asking a process to end until it is killed.
+	closeWait = 5 * time.Second
+	// cancelWait is the time from cancelling a request until the process is killed.
+	cancelWait = 5 * time.Second
+	// drainWait is the time to read what a dead process left in its pipes.
+	drainWait = time.Second
 )
 
 // process is one running trainer. Its methods are for one goroutine.
@@ -32,25 +35,37 @@ type process struct {
 	output  *output
 
 	requests *os.File
-	replies  chan []byte // lines; closed at the end of the pipe
-	leave    chan struct{}
-	dead     chan struct{} // closed when the process has ended
-	printed  chan struct{} // closed when all that it printed has been read
-	readers  sync.WaitGroup
-	pipes    []*os.File // that the readers read
-	files    []*os.File // all ends of pipes that are open here, and some that are closed
+	// replies are the lines of the process; closed at the end of its pipe.
+	replies chan []byte
+	// leave is closed when nobody takes replies any more.
+	leave chan struct{}
+	// dead is closed when the process has ended.
+	dead chan struct{}
+	// printed is closed when everything that the process printed was read.
+	printed chan struct{}
+	readers sync.WaitGroup
+	// pipes are the ends that the readers read.
+	pipes []*os.File
+	// files are all ends of pipes that were opened here. Some are closed already.
+	files []*os.File
 
-	id     uint64 // of the last request
-	busy   bool   // with a request
-	broken bool   // it can take no further one
+	// id is that of the last request.
+	id uint64
+	// busy says that a request has not been answered completely.
+	busy bool
+	// broken says that the process can take no further request.
+	broken bool
 }
 
-// processEnded says that a process has ended, by itself or because it was silent.
+// processEnded is the error of a process that ended by itself or was killed because it was silent.
+// The request can be repeated with another process.
 type processEnded struct{ cause string }
 
+// Error is the cause.
 func (e *processEnded) Error() string { return e.cause }
 
-// words splits a command. There is no shell, so nothing is expanded.
+// words splits a command into words as a shell would. There is no shell, so nothing is expanded,
+// and characters that only a shell understands are errors.
 func words(command string) ([]string, error) {
 	p := shellwords.NewParser()
 	list, err := p.Parse(command)
@@ -69,8 +84,8 @@ func words(command string) ([]string, error) {
 	return list, nil
 }
 
-// start starts a process. What it prints last is held back until its output is released,
-// if held says so. Close it after use.
+// start starts a process with its pipes and shared memory. If held is true the last printed lines
+// are held back until the output is released, as an error may repeat them. Close it after use.
 func start(c *Config, held bool) (_ *process, err error) {
 	if !supported {
 		return nil, errors.New("trainer: this system cannot hand memory to another process; use Linux, macOS or another Unix")
@@ -134,8 +149,8 @@ func start(c *Config, held bool) (_ *process, err error) {
 	return p, nil
 }
 
-// wait waits for the process's end, and for that alone: its children may hold its pipes.
-// They are killed with it, and what it said before is still read.
+// wait waits for the end of the process, not for the end of its pipes, which its children may hold.
+// The children are killed, and what the process said before is still read.
 func (p *process) wait() {
 	_ = p.command.Wait() // ProcessState has how it ended
 	killGroup(p.command.Process.Pid)
@@ -145,7 +160,7 @@ func (p *process) wait() {
 	close(p.dead)
 }
 
-// read takes lines of replies until the end of the pipe.
+// read passes complete lines of replies to p.replies until the end of the pipe.
 func (p *process) read(r io.Reader) {
 	defer close(p.replies)
 	lines := bufio.NewReaderSize(r, 64<<10)
@@ -167,6 +182,7 @@ func (p *process) read(r io.Reader) {
 	}
 }
 
+// send writes a request. A process that does not read it for as long as it may be silent is killed.
 func (p *process) send(ctx context.Context, r *request) error {
 	line, err := json.Marshal(r)
 	if err != nil {
@@ -190,15 +206,15 @@ func (p *process) send(ctx context.Context, r *request) error {
 	return p.died()
 }
 
-// ask sends a request that has replies.
+// ask sends a request that will have replies, with the next id.
 func (p *process) ask(ctx context.Context, r *request) error {
 	p.id++
 	r.ID, p.busy = p.id, true
 	return p.send(ctx, r)
 }
 
-// receive returns the next reply, without signs of life. It kills a process that is
-// silent, or that says what is no reply.
+// receive returns the next reply that is not a sign of life. It kills a process that is silent for
+// too long or breaks the protocol.
 func (p *process) receive(ctx context.Context) (*reply, error) {
 	for {
 		silence := time.NewTimer(p.config.silence())
@@ -237,16 +253,17 @@ func (p *process) receive(ctx context.Context) (*reply, error) {
 	}
 }
 
-// wrong kills a process that does not keep to the protocol.
+// wrong kills a process that breaks the protocol and returns the error.
 func (p *process) wrong(format string, args ...any) error {
 	_ = p.kill("")
 	return fmt.Errorf("trainer: %s breaks the protocol: %s", p.config.Command, fmt.Sprintf(format, args...))
 }
 
-// kill ends a process, and says how.
+// kill ends the process and its group, and returns an error with the cause.
 func (p *process) kill(cause string) error {
 	p.broken = true
 	select {
+	// The number of a process that has ended may belong to another one by now.
 	case <-p.dead: // its number may be another's by now
 	default:
 		killGroup(p.command.Process.Pid)
@@ -255,7 +272,7 @@ func (p *process) kill(cause string) error {
 	return &processEnded{cause}
 }
 
-// died waits for the end of a process that has closed its replies.
+// died waits for the end of a process that has closed its replies, and returns how it ended.
 func (p *process) died() error {
 	p.broken = true
 	select {
@@ -266,7 +283,8 @@ func (p *process) died() error {
 	}
 }
 
-// cancel stops the request that a process is busy with.
+// cancel cancels the request that the process is busy with, and reads its replies to the last. A
+// process that does not stop is killed.
 func (p *process) cancel() {
 	ctx, done := context.WithTimeout(context.Background(), cancelWait)
 	defer done()
@@ -285,7 +303,7 @@ func (p *process) cancel() {
 	}
 }
 
-// close ends a process, by force if it does not end by itself.
+// close asks the process to end, kills it if it does not, and releases its resources.
 func (p *process) close() error {
 	if !p.broken {
 		ctx, done := context.WithTimeout(context.Background(), closeWait)
@@ -303,7 +321,7 @@ func (p *process) close() error {
 	return p.release()
 }
 
-// release closes what a process held here.
+// release closes the files and the memory of a process.
 func (p *process) release() (err error) {
 	for _, f := range p.files {
 		if e := f.Close(); !errors.Is(e, os.ErrClosed) {

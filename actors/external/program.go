@@ -18,28 +18,34 @@ import (
 	"fedpace/python"
 )
 
-// Config is how a trainer's processes are started.
+// Config says how a trainer's processes are started.
 type Config struct {
 	Command string
-	Threads int    // of arithmetic, for each process; 0: one
-	Device  string // that it is asked to use, such as cpu or cuda; empty: cpu
-	// Silence is how long a process may say nothing, its start included; 0: two minutes.
+	// Threads is the number of threads of each process. 0 means one.
+	Threads int
+	// Device is what the process is asked to calculate on, such as cpu or cuda. Empty means cpu.
+	Device string
+	// Silence is how long a process may say nothing, its start included. 0 means two minutes.
 	Silence time.Duration
-	Data    *Shared // nil: the process brings its own
-	Notice  func(string)
+	// Data are the samples for the processes. Nil means that they bring their own.
+	Data   *Shared
+	Notice func(string)
 
-	library string // folder that PYTHONPATH begins with
+	// library is the folder of the Python package, which PYTHONPATH begins with.
+	library string
 }
 
+// silence is Silence with its default.
 func (c *Config) silence() time.Duration { return cmp.Or(c.Silence, 2*time.Minute) }
 
+// notice passes a line to the user if a function for that is set.
 func (c *Config) notice(line string) {
 	if c.Notice != nil {
 		c.Notice("Trainer: " + line)
 	}
 }
 
-// environment is this process's with what a trainer must find.
+// environment is this process's environment with the variables that a trainer needs.
 func (c *Config) environment() []string {
 	threads := fmt.Sprint(max(1, c.Threads))
 	list := append(os.Environ(), "FEDPACE_TRAINER=1", "PYTHONHASHSEED=0") // sets have one order in all processes
@@ -53,20 +59,21 @@ func (c *Config) environment() []string {
 	return append(list, "PYTHONPATH="+path)
 }
 
-// Program is a trainer's command and what its first process said of itself. Its workers
-// share it.
+// Program is a trainer's command with the greeting of its first process. Workers share it.
 type Program struct {
 	Greeting
 	config Config
 
-	restarts atomic.Int64 // of processes that died
+	// restarts counts the processes that replaced a dead one.
+	restarts atomic.Int64
 
-	mu      sync.Mutex
-	first   *process // until a worker takes it
+	mu sync.Mutex
+	// first is the first process until a worker takes it.
+	first   *process
 	workers int
 }
 
-// Restarts is how many processes were started in the place of one that died.
+// Restarts is the number of processes that were started in place of one that died.
 func (p *Program) Restarts() int64 { return p.restarts.Load() }
 
 // Open starts a trainer's first process, which says what it is. Close it after use.
@@ -87,8 +94,11 @@ func Open(ctx context.Context, c Config) (_ *Program, err error) {
 // before its greeting.
 const maxStart = 10
 
+// errNoGreeting is the cause of a start that took too long.
 var errNoGreeting = errors.New("no greeting")
 
+// start starts a process for a worker and returns it with its checked greeting. A process may say
+// that it is alive for a while before it greets, but not forever.
 func (p *Program) start(ctx context.Context, worker int) (_ *process, _ *Greeting, err error) {
 	process, err := start(&p.config, p.Protocol == 0)
 	if err != nil {
@@ -148,7 +158,8 @@ func (p *Program) start(ctx context.Context, worker int) (_ *process, _ *Greetin
 	return process, r.Hello, err
 }
 
-// explain adds to the error of a process that died what it printed last.
+// explain adds the last printed lines to the error of a process that ended. Other errors stay as
+// they are.
 func (p *Program) explain(process *process, err error) error {
 	if d := (*processEnded)(nil); errors.As(err, &d) {
 		<-process.printed
@@ -157,13 +168,14 @@ func (p *Program) explain(process *process, err error) error {
 	return err
 }
 
+// Initial returns the model that a run with this seed starts from.
 func (p *Program) Initial(ctx context.Context, seed uint64) (model []float32, err error) {
 	w := p.Worker()
 	defer func() { err = errors.Join(err, w.release()) }()
 	return w.initial(ctx, seed)
 }
 
-// Set is the set of the samples that the process reads, with the numbers of its rows.
+// Set is the set of the samples that the process reads, with their row numbers.
 func (p *Program) Set() federated.Numbered {
 	if p.config.Data == nil {
 		return p.Owned()
@@ -181,7 +193,7 @@ func (p *Program) Worker() *Worker {
 	return w
 }
 
-// CloseSpare ends the first process, if no worker has it: where none will have it, it would hold
+// CloseSpare ends the first process if no worker has taken it, where none will: it would hold
 // memory for nothing.
 func (p *Program) CloseSpare() error {
 	p.mu.Lock()
@@ -194,11 +206,11 @@ func (p *Program) CloseSpare() error {
 	return first.close()
 }
 
-// Close ends the first process, if no worker has it, and lets go of the samples.
+// Close ends the first process if no worker has taken it, and releases the samples.
 func (p *Program) Close() error { return errors.Join(p.CloseSpare(), p.config.Data.Close()) }
 
-// libraryFolder is a folder that holds the Python package as this program has it. It stays,
-// for the next run.
+// libraryFolder returns a folder with the Python package of this program. It lies in the user's
+// cache under a digest of the package, and stays for later runs.
 func libraryFolder() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -221,7 +233,7 @@ func libraryFolder() (string, error) {
 	return dir, nil
 }
 
-// writeModule writes a file unless it is there.
+// writeModule writes a file unless it exists with this content.
 func writeModule(path string, source []byte) error {
 	if found, err := os.ReadFile(path); err == nil && bytes.Equal(found, source) {
 		return nil

@@ -7,13 +7,14 @@ import (
 	"fmt"
 )
 
-// version is that of the protocol (docs/trainers.md).
+// version is the version of the protocol (docs/trainers.md).
 const version = 1
 
 // maxReply bounds a line of the process, in bytes.
 const maxReply = 16 << 20
 
-// request is one line to the process.
+// request is one line to the process. Exactly one field besides ID is set. All offsets in requests
+// are bytes of the shared memory.
 type request struct {
 	ID         uint64      `json:"id,omitempty"`
 	Hello      *hello      `json:"hello,omitempty"`
@@ -26,6 +27,7 @@ type request struct {
 	Close      *struct{}   `json:"close,omitempty"`
 }
 
+// hello greets a process and says what it works with.
 type hello struct {
 	Protocol int    `json:"protocol"`
 	Threads  int    `json:"threads"`
@@ -34,15 +36,19 @@ type hello struct {
 	Data     *Data  `json:"data"`
 }
 
+// size tells the process that the shared memory has grown.
 type size struct {
 	Bytes int `json:"bytes"`
 }
 
+// initialise asks for the initial model of a seed at an offset.
 type initialise struct {
 	Seed  uint64 `json:"seed"`
 	Model int    `json:"model"`
 }
 
+// train asks for the local steps of several tasks from the model at Base. Models are written to
+// Slots in turn.
 type train struct {
 	Base      int             `json:"base"`
 	Slots     []int           `json:"slots"`
@@ -51,6 +57,7 @@ type train struct {
 	Tasks     []trainTask     `json:"tasks"`
 }
 
+// trainTask is one client's local steps. Rows and Correction are offsets.
 type trainTask struct {
 	Client     int     `json:"client"`
 	Name       string  `json:"name"`
@@ -62,24 +69,26 @@ type trainTask struct {
 	State      *state  `json:"state,omitempty"`
 }
 
-// state is what a client keeps: so many bytes at an offset, where there is room for more.
+// state is where a client's state lies: Bytes of it at an offset, with Room for the next one.
 type state struct {
 	Offset int `json:"at"`
 	Bytes  int `json:"bytes"`
 	Room   int `json:"room"`
 }
 
+// taken says that the model of a task was read, so that its slot is free.
 type taken struct {
 	Index int `json:"index"`
 }
 
+// evaluate asks for the scores of a model on Count rows.
 type evaluate struct {
 	Model int `json:"model"`
 	Rows  int `json:"rows"`
 	Count int `json:"count"`
 }
 
-// reply is one line of the process.
+// reply is one line of the process. Exactly one field besides ID is set.
 type reply struct {
 	ID        uint64     `json:"id"`
 	Hello     *Greeting  `json:"hello"`
@@ -92,12 +101,14 @@ type reply struct {
 	Error     *exception `json:"error"`
 }
 
+// taskDone says that a task's model lies in its slot.
 type taskDone struct {
 	Index int      `json:"index"`
 	Loss  *float64 `json:"loss"`
 	State int      `json:"state"` // bytes
 }
 
+// exception is an error that the user's code raised, with its place.
 type exception struct {
 	Index int    `json:"index"`
 	Text  string `json:"text"`
@@ -105,7 +116,7 @@ type exception struct {
 	Line  int    `json:"line"`
 }
 
-// parse reads a line of the process.
+// parse reads a line of the process and checks that it is exactly one reply.
 func parse(line []byte) (*reply, error) {
 	if len(line) == 0 || line[0] != '{' {
 		return nil, errors.New("it is no JSON object")

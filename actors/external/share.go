@@ -12,7 +12,7 @@ import (
 	"fedpace/learn"
 )
 
-// Data describes samples that lie in files, as the greeting gives them to a process.
+// Data describes samples in files, as the greeting passes them to a process.
 type Data struct {
 	Input      string  `json:"input"`
 	Features   int     `json:"features"`
@@ -27,7 +27,7 @@ type Data struct {
 	Samples    Samples `json:"samples"`
 }
 
-// Array is numbers in a file, row by row.
+// Array is an array of numbers in a file, row by row.
 type Array struct {
 	Path   string `json:"path"`
 	Offset int64  `json:"offset"`
@@ -35,7 +35,7 @@ type Array struct {
 	Shape  []int  `json:"shape"`
 }
 
-// Samples is where the samples lie, by their kind.
+// Samples is where samples lie, by their kind (docs/trainers.md).
 type Samples struct {
 	Kind   string          `json:"kind"`
 	Array  *Array          `json:"array,omitempty"`
@@ -48,13 +48,15 @@ type Samples struct {
 	Total  *Array          `json:"total,omitempty"`
 }
 
-// Shared is a set whose samples processes can read. Nil is that of a process that
-// brings its own.
+// Shared is a data set whose samples processes can read. Nil is the set of a process that brings
+// its own.
 type Shared struct {
-	about     Data
-	set       federated.Numbered
-	open      []*os.File // that processes inherit, from descriptor 6 on
-	temporary *os.File   // of them, the one that Close closes
+	about Data
+	set   federated.Numbered
+	// open are the files that processes inherit, from descriptor firstFile on.
+	open []*os.File
+	// temporary is the one among them that was made here.
+	temporary *os.File
 	writer    *bufio.Writer
 	written   int
 }
@@ -62,8 +64,8 @@ type Shared struct {
 // firstFile is the descriptor of the first file of samples in a process.
 const firstFile = 6
 
-// Share lays a set's samples out for processes. What lies in a prepared file is read
-// there; all else goes into a temporary file, which has no name. Close it after use.
+// Share lays a set's samples out for processes. What lies in a prepared file is read there;
+// everything else is written to a temporary file without a name. Close it after use.
 func Share(set federated.Set) (_ *Shared, err error) {
 	info := set.Info()
 	in, ok := set.(federated.InMemory)
@@ -100,7 +102,7 @@ func Share(set federated.Set) (_ *Shared, err error) {
 	return s, err
 }
 
-// Close removes the temporary file, once no process has it any more.
+// Close removes the temporary file once no process has it open.
 func (s *Shared) Close() error {
 	if s == nil || s.temporary == nil {
 		return nil
@@ -110,6 +112,7 @@ func (s *Shared) Close() error {
 	return temporary.Close()
 }
 
+// grouped writes labels or targets and the samples, and describes them in s.about.
 func (s *Shared) grouped(g *federated.Grouped) error {
 	if n := g.About.Targets; n > 0 {
 		s.about.Rows = len(g.Targets) / n
@@ -160,7 +163,7 @@ func (s *Shared) grouped(g *federated.Grouped) error {
 	return nil
 }
 
-// inFile describes numbers that lie in an open file.
+// inFile describes an array in an open file, which processes inherit.
 func (s *Shared) inFile(f *os.File, offset int64, kind string, shape ...int) *Array {
 	i := slices.Index(s.open, f)
 	if i < 0 {
@@ -175,7 +178,8 @@ func (s *Shared) inFile(f *os.File, offset int64, kind string, shape ...int) *Ar
 	}
 }
 
-// put writes numbers to the temporary file, whose writer keeps the first error.
+// put appends numbers to the temporary file at an aligned offset. The writer keeps its first error
+// for Flush.
 func put[T vector.Number](s *Shared, list []T, shape ...int) *Array {
 	offset := align(s.written)
 	s.writer.Write(make([]byte, offset-s.written))

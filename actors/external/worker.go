@@ -13,35 +13,47 @@ import (
 	"fedpace/learn"
 )
 
-// Job is local steps of several tasks from one model.
+// Job is local steps of several tasks from the same model.
 type Job struct {
-	Base      []float32
-	Proximal  float32         // mu of mu (x − base), which is added to gradients; 0: none
-	Optimizer json.RawMessage // name and options; nil: plain SGD
+	Base []float32
+	// Proximal is mu of the term mu (x - base) that is added to gradients. 0 means none.
+	Proximal float32
+	// Optimizer is the name and options of the local optimizer. Nil means plain SGD.
+	Optimizer json.RawMessage
 	Tasks     []Task
 }
 
 // Task is one client's local steps.
 type Task struct {
-	Client  int
-	Name    string // of the client, for people
-	Steps   int
-	Rate    float64
-	Seed    uint64            // of all that is random in the process
-	Numbers int               // that Rows writes
-	Rows    func(dst []int32) // of each step the number of samples and their rows
+	Client int
+	Name   string // of the client, for people
+	Steps  int
+	Rate   float64
+	// Seed decides all randomness in the process.
+	Seed uint64
+	// Numbers is how many numbers Rows writes.
+	Numbers int
+	// Rows writes for each step the number of its samples, then their row numbers.
+	Rows func(dst []int32)
+	// Correct writes the vector that is added to each gradient. Nil means none.
 	Correct func(dst []float32)
 
-	Room  int                // bytes that the client may keep; 0: it keeps nothing
-	State []byte             // what it keeps; nil: this is its first task
-	Keep  func(state []byte) // takes what it keeps next, which is valid until it returns
+	// Room is the maximum number of bytes that the client keeps. 0 means that it keeps nothing.
+	Room int
+	// State is what the client keeps. Nil is its first task.
+	State []byte
+	// Keep takes the client's next state, which is valid until it returns.
+	Keep func(state []byte)
 }
 
-// Worker takes one job after the other, with a process of its own. It is for one goroutine.
+// Worker takes one job after the other with a process of its own. It is for one goroutine.
 type Worker struct {
 	program *Program
 	number  int
-	process *process // nil: it is started with the next job
+	// process is nil before the first job and after a process died.
+	process *process
+	// restarting says that a process of this worker has died.
+	restarting bool
 }
 
 // Diverged says that a loss or a parameter stopped being finite in the process.
@@ -51,6 +63,7 @@ type Diverged struct {
 	Cause string `json:"cause"`
 }
 
+// Error is the cause.
 func (d *Diverged) Error() string { return d.Cause }
 
 const (
@@ -60,8 +73,8 @@ const (
 	requestBytes = 64 << 20 // of row numbers, corrections and states in one request, if one task has less
 )
 
-// Train has the steps of each task taken, and calls done with each task's model in the
-// order of the tasks. done may write to the model, which is valid until it returns.
+// Train has the steps of each task taken and calls done with each task's model in order. done may
+// write to the model, which is valid until it returns.
 func (w *Worker) Train(
 	ctx context.Context,
 	job *Job,
@@ -78,8 +91,8 @@ func (w *Worker) Train(
 	})
 }
 
-// withRestarts does something with a process. One that dies is started again, and what is still
-// to be done is done by the other.
+// withRestarts calls do with the worker's process. If the process dies another one is started and
+// do is called again, so do must continue where it stopped. It gives up after maxDeaths deaths.
 func (w *Worker) withRestarts(ctx context.Context, do func(p *process) error) error {
 	for deaths := 1; ; deaths++ {
 		err := w.ensure(ctx)
@@ -97,12 +110,13 @@ func (w *Worker) withRestarts(ctx context.Context, do func(p *process) error) er
 			return fmt.Errorf("%w (%d processes died at one job)", err, deaths)
 		}
 		w.program.restarts.Add(1)
+		w.restarting = true
 		// what it printed was shown
 		w.program.config.notice(fmt.Sprintf("%s: %v. It is started again.", w.program.Name, d))
 	}
 }
 
-// ensure starts a process where there is none.
+// ensure starts a process if there is none, and checks that it is the same trainer as before.
 func (w *Worker) ensure(ctx context.Context) error {
 	if w.process != nil {
 		return nil
@@ -112,8 +126,12 @@ func (w *Worker) ensure(ctx context.Context) error {
 		return err
 	}
 	if difference := w.program.differs(g); difference != "" {
+		occasion := "was started a second time for another worker"
+		if w.restarting {
+			occasion = "was started again"
+		}
 		return errors.Join(
-			fmt.Errorf("trainer: %s was started again, and %s", w.program.config.Command, difference),
+			fmt.Errorf("trainer: %s %s, and %s", w.program.config.Command, occasion, difference),
 			process.close(),
 		)
 	}
@@ -121,7 +139,7 @@ func (w *Worker) ensure(ctx context.Context) error {
 	return nil
 }
 
-// settle leaves the process ready for the next request, or none.
+// settle leaves the worker with a process that is ready for the next request, or without one.
 func (w *Worker) settle(ctx context.Context, err error) error {
 	p := w.process
 	if err != nil && !p.broken && p.busy {
@@ -137,6 +155,7 @@ func (w *Worker) settle(ctx context.Context, err error) error {
 	return errors.Join(err, p.close())
 }
 
+// len is the number of values of a tensor.
 func (t Tensor) len() int {
 	n := 1
 	for _, size := range t.Shape {
@@ -145,7 +164,7 @@ func (t Tensor) len() int {
 	return n
 }
 
-// reserve makes the memory at least so large, and tells the process when it grows.
+// reserve makes the shared memory at least that many bytes large, and tells the process if it grew.
 func (p *process) reserve(ctx context.Context, bytes int) error {
 	grown, err := p.memory.grow(bytes)
 	if err != nil || !grown {
@@ -154,8 +173,9 @@ func (p *process) reserve(ctx context.Context, bytes int) error {
 	return p.send(ctx, &request{Memory: &size{Bytes: len(p.memory.bytes)}})
 }
 
-// trainBatch sends a request for the tasks from *next on, as many as their rows have room
-// together, and takes their models.
+// trainBatch sends one request for as many tasks from *next on as their rows have room for
+// together, and passes their models to done. It advances *next after each task, so that a
+// repetition continues behind the last one that was done.
 func (w *Worker) trainBatch(
 	ctx context.Context,
 	p *process,
@@ -230,8 +250,8 @@ func (w *Worker) trainBatch(
 	}
 }
 
-// layOut places the rows and corrections of tasks behind what comes before, and returns the
-// request and the end.
+// layOut places the rows, corrections and states of tasks from number first on behind offset next,
+// until the memory of one request is used up. It returns the request and the end of what it placed.
 func layOut(job *Job, first, next int) (*train, int) {
 	r := &train{Proximal: job.Proximal, Optimizer: job.Optimizer}
 	end := next + requestBytes
@@ -268,7 +288,7 @@ func layOut(job *Job, first, next int) (*train, int) {
 	return r, next
 }
 
-// failed is the error of a reply that ends a request.
+// failed returns the error of a reply that ends a request.
 func (w *Worker) failed(p *process, r *reply, job *Job, first int) error {
 	p.busy = false
 	index := -1
@@ -296,7 +316,7 @@ func (w *Worker) failed(p *process, r *reply, job *Job, first int) error {
 	return r.Error.asError(w.program.Name, client)
 }
 
-// asError is an exception as an error: where it was raised, and for which client.
+// asError returns an exception as an error with its place and the client.
 func (e *exception) asError(name, client string) error {
 	place := ""
 	if e.File != "" && e.File != name {
@@ -308,7 +328,7 @@ func (e *exception) asError(name, client string) error {
 	return fmt.Errorf("trainer %s%s%s: %s", name, place, client, printable(e.Text))
 }
 
-// printable is a text of the process that can stand in an error.
+// printable removes from a text what cannot stand in a line of an error, and cuts it.
 func printable(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) {
@@ -325,7 +345,7 @@ func printable(s string) string {
 	return s
 }
 
-// singleReply sends a request that has one reply, and returns it if it is the one that is wanted.
+// singleReply sends a request that has one reply, and returns it if wanted accepts it.
 func (w *Worker) singleReply(ctx context.Context, p *process, r *request, wanted func(*reply) bool) (*reply, error) {
 	if err := p.ask(ctx, r); err != nil {
 		return nil, err
@@ -340,13 +360,13 @@ func (w *Worker) singleReply(ctx context.Context, p *process, r *request, wanted
 	return answer, err
 }
 
-// Scores are what an evaluation came to.
+// Scores are the results of an evaluation: sums and weights of the loss and of each metric.
 type Scores struct {
 	Loss    *learn.Score  `json:"loss"`
 	Metrics []learn.Score `json:"metrics"` // in the order of the greeting
 }
 
-// Evaluate measures a model on so many rows, which the function writes.
+// Evaluate measures a model on count rows, whose numbers the function rows writes.
 func (w *Worker) Evaluate(
 	ctx context.Context,
 	model []float32,
@@ -378,7 +398,8 @@ func (w *Worker) Evaluate(
 	return s, err
 }
 
-// check says what is wrong with scores of so many metrics.
+// check returns an error unless there are scores of the loss and of that number of metrics, with
+// usable weights.
 func (s *Scores) check(metrics int) error {
 	if s.Loss == nil || len(s.Metrics) != metrics {
 		return fmt.Errorf("scores with %d metrics and a loss, want %d and a loss", len(s.Metrics), metrics)
@@ -391,7 +412,7 @@ func (s *Scores) check(metrics int) error {
 	return nil
 }
 
-// initial asks for the model that a seed begins with.
+// initial asks for the initial model of a seed, and checks that it is finite.
 func (w *Worker) initial(ctx context.Context, seed uint64) (model []float32, err error) {
 	params := w.program.Model().params
 	err = w.withRestarts(ctx, func(p *process) error {
@@ -409,15 +430,36 @@ func (w *Worker) initial(ctx context.Context, seed uint64) (model []float32, err
 		}
 		return err
 	})
-	for i, x := range model {
-		if v := float64(x); math.IsNaN(v) || math.IsInf(v, 0) {
-			return nil, fmt.Errorf("trainer %s: number %d of the initial model is %g", w.program.Name, i, v)
-		}
+	if err != nil {
+		return nil, err
 	}
-	return model, err
+	return model, w.program.checkInitial(model)
 }
 
-// release leaves the process to the next worker.
+// checkInitial returns an error that names the first tensor of an initial model with a value that is
+// not finite, and what to do. Such values cannot be averaged. A constant one, such as an attention
+// mask of -inf, need not be a part of the model at all.
+func (p *Program) checkInitial(model []float32) error {
+	start := 0
+	for _, t := range p.Tensors {
+		for i, x := range model[start : start+t.len()] {
+			v := float64(x)
+			if !math.IsNaN(v) && !math.IsInf(v, 0) {
+				continue
+			}
+			remedy := "mend its initial values"
+			if !t.Trainable {
+				remedy = "a constant belongs outside the model: register_buffer(..., persistent=False), or a boolean mask"
+			}
+			return fmt.Errorf("trainer %s: tensor %s of the initial model has %g at place %d, and values must be finite (%s)",
+				p.Name, t.Name, v, i, remedy)
+		}
+		start += t.len()
+	}
+	return nil
+}
+
+// release returns the process to the program, for the next worker.
 func (w *Worker) release() error {
 	w.program.mu.Lock()
 	defer w.program.mu.Unlock()
@@ -428,6 +470,7 @@ func (w *Worker) release() error {
 	return w.Close()
 }
 
+// Close ends the worker's process.
 func (w *Worker) Close() error {
 	p := w.process
 	w.process = nil

@@ -8,6 +8,7 @@ import (
 	"math"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"fedpace/actors"
@@ -252,7 +253,12 @@ func (w *Device) findClient() error {
 		if n == 1 {
 			return nil
 		}
-		return fmt.Errorf("data: %s holds %d clients; say whose samples are this device's", w.config.Data, n)
+		return fmt.Errorf(
+			"data: %s holds %d clients (%s); say whose samples are this device's, by --owner NAME",
+			w.config.Data,
+			n,
+			w.someClients(),
+		)
 	}
 	for i := range n {
 		if w.set.Client(i) == w.config.Owner {
@@ -606,4 +612,18 @@ func (w *Device) Initial(ctx context.Context, seed uint64) ([]float32, error) {
 	params := make([]float32, w.model.Params())
 	w.model.(learn.Model).Init(params, seed)
 	return params, nil
+}
+
+// someClients lists the names of the first clients of the device's data, for an error.
+func (w *Device) someClients() string {
+	const shown = 3
+	var names []string
+	for i := range min(shown, w.set.Clients()) {
+		names = append(names, w.set.Client(i))
+	}
+	list := strings.Join(names, ", ")
+	if w.set.Clients() > shown {
+		list += ", ..."
+	}
+	return list
 }

@@ -57,4 +57,9 @@ func Sealed(b []byte) []byte {
 func Await(h bus.Host, lag time.Duration) { h.(*Host).models.lag = lag }
 
 // LimitCache limits the models that a host keeps.
-func LimitCache(h bus.Host, bytes int64) { h.(*Host).models.limit = bytes }
+func LimitCache(h bus.Host, bytes int64) {
+	h.(*Host).models.limit = func(int64) int64 { return bytes }
+}
+
+// CacheLimit is how many bytes of models a host keeps, by the bytes of the newest.
+var CacheLimit = cacheLimit

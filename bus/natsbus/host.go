@@ -66,7 +66,7 @@ func (c *Conn) OpenHost(ctx context.Context, run string, config bus.HostConfig) 
 		run:    run,
 		config: config,
 		conn:   c,
-		models: modelCache{limit: cacheBytes, lag: replicaLag},
+		models: modelCache{limit: cacheLimit, lag: replicaLag},
 	}
 	var err error
 	if h.js, err = jetstream.New(c.NATS(), jetstream.WithDefaultTimeout(natsconn.RequestTimeout)); err != nil {

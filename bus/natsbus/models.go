@@ -160,15 +160,24 @@ func (c *Coordinator) DeleteModel(ctx context.Context, digest bus.Digest) error 
 // may answer a request. To ask again costs less than to have the model published again.
 const replicaLag = 250 * time.Millisecond
 
-// cacheBytes bounds the models that a host keeps in memory.
-const cacheBytes = 256 << 20
+// A host keeps models that may be needed again: those of open jobs, of late updates and of the last
+// rounds. Small models are kept up to smallCache bytes, larger ones up to a number of the newest, and
+// none beyond maxCache.
+const (
+	smallCache   = 32 << 20
+	maxCache     = 256 << 20
+	cachedModels = 4
+)
+
+// cacheLimit returns how many bytes of models a host keeps, where the newest has size bytes.
+func cacheLimit(size int64) int64 { return min(max(smallCache, cachedModels*size), maxCache) }
 
 // modelCache keeps the models that a host has fetched. When they exceed the limit the least recently
 // used ones are dropped; the newest always stays.
 type modelCache struct {
-	limit   int64
-	lag     time.Duration      // how long a missing model is asked for again
-	fetches singleflight.Group // by digest: workers that need one model share its fetch
+	limit   func(size int64) int64 // bytes that are kept, by the bytes of the newest model
+	lag     time.Duration          // how long a missing model is asked for again
+	fetches singleflight.Group     // by digest: workers that need one model share its fetch
 
 	mu    sync.Mutex
 	bytes int64
@@ -224,8 +233,10 @@ func (c *modelCache) put(m cachedModel) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.list = append(c.list, m)
-	c.bytes += 4 * int64(len(m.params))
-	for c.bytes > c.limit && len(c.list) > 1 {
+	size := 4 * int64(len(m.params))
+	c.bytes += size
+	limit := c.limit(size)
+	for c.bytes > limit && len(c.list) > 1 {
 		c.bytes -= 4 * int64(len(c.list[0].params))
 		c.list = slices.Delete(c.list, 0, 1)
 	}

@@ -56,6 +56,20 @@ func TestModelsAreFetchedOnceAndTheLeastRecentlyUsedLeave(t *testing.T) {
 	}
 }
 
+// A host keeps the last few models: not hundreds of small ones, and never beyond what it kept before.
+func TestHost_KeepsTheLastFewModels(t *testing.T) {
+	const megabyte = 1 << 20
+	for _, test := range []struct{ size, want int64 }{
+		{megabyte, 32 * megabyte},
+		{20 * megabyte, 80 * megabyte},
+		{500 * megabyte, 256 * megabyte},
+	} {
+		if got := natsbus.CacheLimit(test.size); got != test.want {
+			t.Errorf("models of %d bytes: %d are kept, want %d", test.size, got, test.want)
+		}
+	}
+}
+
 // A job may reach a host sooner than its model the server that the host asks.
 func TestAModelThatLagsIsWaitedFor(t *testing.T) {
 	c, h, _, _ := cached(t, 1<<20)

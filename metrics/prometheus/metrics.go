@@ -168,15 +168,19 @@ func New(run *metrics.Run) *Metrics {
 	return m
 }
 
-// addHistograms registers m and its histograms: native ones with eight buckets to a doubling, and
-// classic ones from 1 ms to 9 hours.
+// classicBuckets is the number of classic buckets, each twice as long as the one before: from 1 ms to
+// 2^20 s, twelve days, so that rounds that wait for a week are still told apart.
+const classicBuckets = 31
+
+// addHistograms registers m and its histograms: native ones with eight buckets per doubling, and
+// classic ones for a Prometheus that does not scrape native histograms.
 func (m *Metrics) addHistograms() {
 	options := func(name, help string) client.HistogramOpts {
 		return client.HistogramOpts{
 			Name:                        "fedpace_" + name,
 			Help:                        help,
 			ConstLabels:                 m.labels,
-			Buckets:                     client.ExponentialBuckets(1.0/(1<<10), 2, 26),
+			Buckets:                     client.ExponentialBuckets(1.0/(1<<10), 2, classicBuckets),
 			NativeHistogramBucketFactor: 1.1,
 		}
 	}

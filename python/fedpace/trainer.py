@@ -288,6 +288,9 @@ class Trainer:
     files: Sequence[str] = ()  # what decides the steps besides the script; part of the digest
     evaluation_batch = 256
     state = 0  # bytes that each client keeps from task to task by recall and keep, at most
+    # What a step is where the trainer does not follow the run's key ``local``: the optimizer's name, its
+    # momentum, and whether a step is x - rate * gradient, as {"optimizer": "SGD", "momentum": 0.9, "plain": False}.
+    steps: Optional[Dict[str, Any]] = None
 
     def begin(self, setting: Setting) -> None:
         """Prepares for work; called once."""
@@ -515,6 +518,7 @@ class _Conversation:
             "metrics": [{"name": m.name, "better": m.better} for m in t.metrics],
             "optimizers": list(t.optimizers),
             "state": t.state,
+            **({"steps": t.steps} if t.steps else {}),
             "data": t.data and {
                 "names": list(t.data.names),
                 "samples": [int(t.data.samples(c)) for c in range(len(t.data.names))],
@@ -773,7 +777,8 @@ def serve(
     shape      of a sample as the model reads it, such as (1, 28, 28); by default flat
     data       samples of the script's own; by default fedpace's
     optimizer  optimizer(parameters, rate): one of PyTorch's, made anew for every task; by
-               default plain SGD, or what the run's key local says
+               default plain SGD, or what the run's key local says. fedpace is told its kind and
+               momentum, as some algorithms count on plain steps
     device     "cpu", "cuda", ...; by default what fedpace says
     batched    trains so many clients at a time with vmap; 0: one after the other
     lower      the metrics of which less is better
@@ -837,6 +842,7 @@ class _Torch(Trainer):
         # Makes a recording of a step, which is played instead of it; None: steps are taken one by one.
         self.record: Optional[Callable[[Callable[[Any], Any], Any], Optional[Callable[[Any], Any]]]] = None
         self._recording: Tuple[Any, Optional[Callable[[Any], Any]]] = None, None  # what for, and the recording
+        self._warned = False  # that steps change what is not part of the model
 
     # Preparation.
 
@@ -862,6 +868,8 @@ class _Torch(Trainer):
         self._build()
         self.kernel_class = _torch_class(self.device, self._lanes)
         self._try()
+        if setting.worker == 0:
+            self._say_unsent()
 
     def _build(self) -> None:
         """Lays the module's tensors one behind the other in one flat tensor."""
@@ -894,10 +902,35 @@ class _Torch(Trainer):
         self._base, self._pull = torch.zeros_like(self._gradient), torch.zeros_like(self._gradient)
         self._moving = torch.nn.Parameter(self._flat[:n])
         self._moving.grad = self._gradient
-        # What does not travel, such as a batch norm's count of batches, is as in the
-        # beginning when a task starts: a task depends on nothing before it.
+        # Other buffers, such as a batch norm's count of batches, are not part of the model: they are as in
+        # the beginning when a task starts, so that a task depends on nothing before it.
         self._fixed = [(b, b.clone()) for name, b in module.named_buffers() if name not in floats]
+        self._unsent = {name: b for name, b in module.named_buffers() if name in persistent and name not in floats}
         self._laid = self._places()
+        self.steps = self._own_steps()
+
+    def _own_steps(self) -> Optional[Dict[str, Any]]:
+        """What the script's own optimizer does in a step, for the greeting; None: it has none."""
+        import torch
+
+        if self._make_optimizer is None:
+            return None
+        rate = 0.125  # exact in binary: a rate that the script changes is seen
+        optimizer = self._make_optimizer(self._module.parameters(), rate)
+        groups = optimizer.param_groups
+        momentum = max(float(g.get("momentum", 0.0)) for g in groups)
+        unchanged = all(g["lr"] == rate and not g.get("weight_decay") and not g.get("maximize") for g in groups)
+        plain = type(optimizer) is torch.optim.SGD and momentum == 0 and unchanged
+        return {"optimizer": type(optimizer).__name__, "momentum": momentum, "plain": plain}
+
+    def _say_unsent(self) -> None:
+        """Names the integer and boolean buffers, which neither travel nor stand in model.safetensors."""
+        counters = {name for name, m in _norms(self._module) if m.momentum is not None}  # nothing follows from their counts
+        names = [f"{name} ({str(b.dtype).rpartition('.')[2]})" for name, b in self._unsent.items()
+                 if name not in counters]
+        if names:
+            print(f"Buffers of integers or booleans stay at the script's initial values in every task, and are not in "
+                  f"model.safetensors: {', '.join(names)}. Load that file with strict=False.")
 
     def _places(self) -> Dict[str, Tuple[int, int]]:
         """Which tensors the module has, and where they lie."""
@@ -1000,7 +1033,20 @@ class _Torch(Trainer):
         replaced = sorted({name for name, _ in self._laid.items() ^ self._places().items()})
         if replaced:
             raise TypeError(f"a step replaces {', '.join(replaced)}: change a model's tensors in place, as with copy_")
+        self._check_unsent()
         return losses.cpu().numpy()
+
+    def _check_unsent(self) -> None:
+        """Says once which integer and boolean buffers steps have changed: what they count is lost with the task."""
+        import torch
+
+        initial = {id(b): value for b, value in self._fixed}
+        counters = {name for name, m in _norms(self._module) if m.momentum is not None}
+        changed = sorted(name for name, b in self._unsent.items() if name not in counters and not torch.equal(b, initial[id(b)]))
+        if changed and not self._warned:
+            self._warned = True
+            print(f"Steps change {', '.join(changed)}, integers or booleans that are as in the beginning in each task: "
+                  f"make them float32 buffers, which are averaged, or keep them by state=, recall= and keep=.")
 
     def recall(self, state: bytes) -> None:
         if self._recall:
@@ -1127,6 +1173,14 @@ def _asks(make: Callable[..., Any]) -> bool:
 
     return any(p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
                for p in inspect.signature(make).parameters.values())
+
+
+def _norms(module: Any) -> List[Tuple[str, Any]]:
+    """The batch norms of a module, each with the name of its count of batches."""
+    import torch
+
+    return [(f"{prefix}.num_batches_tracked".lstrip("."), m) for prefix, m in module.named_modules()
+            if isinstance(m, torch.nn.modules.batchnorm._NormBase)]
 
 
 def _first(losses: np.ndarray, index: int) -> float:

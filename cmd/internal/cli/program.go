@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"fedpace/internal/memlimit"
 )
 
 // Exit statuses.
@@ -37,6 +39,7 @@ func (e StatusError) Unwrap() error { return e.Problem }
 
 // Main runs a program until its command ends or a signal stops it, and exits.
 func Main(root *cobra.Command) {
+	memlimit.Set()
 	ctx, stop := signal.NotifyContext(context.Background(), stopSignals()...)
 	heeded := &heeded{Context: ctx}
 	context.AfterFunc(ctx, func() {

@@ -236,7 +236,7 @@ func TestQueriesNameTheRunAndKnownMetrics(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range regexp.MustCompile(`(?:\.add|options)\("([a-z0-9_]+)"`).FindAllStringSubmatch(string(text), -1) {
+		for _, m := range regexp.MustCompile(`(?:\.add|options)\(\s*"([a-z0-9_]+)"`).FindAllStringSubmatch(string(text), -1) {
 			known[m[1]] = true
 		}
 	}
@@ -307,5 +307,29 @@ func TestProvisioning(t *testing.T) {
 	read("provisioning/dashboards/fedpace.yml", &providers)
 	if len(providers.Providers) != 1 || providers.Providers[0].Type != "file" || providers.Providers[0].Options.Path == "" {
 		t.Errorf("providers %+v", providers)
+	}
+}
+
+// A panel that reads classic buckets reads the native histogram first, which has no last bucket.
+func TestDashboards_NativeHistogramsFirst(t *testing.T) {
+	bucket := regexp.MustCompile(`(fedpace_[a-z_]+)_bucket(\{[^}]*\})`)
+	read := 0
+	for _, d := range dashboards(t) {
+		for _, p := range d.Panels {
+			for _, q := range p.Targets {
+				classic := bucket.FindStringSubmatchIndex(q.Expr)
+				if classic == nil {
+					continue
+				}
+				read++
+				native := q.Expr[classic[2]:classic[3]] + q.Expr[classic[4]:classic[5]]
+				if i := strings.Index(q.Expr, native); i < 0 || i > classic[0] {
+					t.Errorf("%s: %s: %s does not begin with %s", d.UID, p.Title, q.Expr, native)
+				}
+			}
+		}
+	}
+	if read != 11 {
+		t.Errorf("%d queries read histograms, want 11", read)
 	}
 }

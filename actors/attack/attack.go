@@ -2,36 +2,36 @@ package attack
 
 import "fedpace/registry"
 
-// Attack is what a class of clients does in place of honest work.
+// Attack is a configured attack: what the clients of a class do instead of honest work.
 type Attack interface {
-	// Behaviour prepares it.
+	// Behaviour prepares the attack.
 	Behaviour() Behaviour
 }
 
 // Attacks are those that a configuration can name.
 var Attacks = registry.New[Attack]("attack", "kind")
 
-// Behaviour are what a client does otherwise than an honest one. A nil function is honest. All
-// may be called from any goroutine.
+// Behaviour is what a client does differently from an honest one. A nil function means honest. All
+// functions may be called from any goroutine and must be pure, so that every host comes to the same
+// update.
 type Behaviour struct {
-	// Label is the label, below classes, from which it learns a sample that has another.
+	// Label returns the label, below classes, that the client learns instead of a sample's own.
 	Label func(label, classes int32) int32
-	// Update makes of an honest update, the difference of the client's model to its base
-	// model, the one that it sends. key is random bits of the task's own, for [keyed.Nth].
-	// Only what is trained is in it.
+	// Update replaces an honest update (the client's model minus its base model, trained parameters
+	// only) by the one that is sent. key holds the task's own random bits, for [keyed.Nth].
 	Update func(update []float32, key uint64)
-	// Loss is the first-step loss that it tells, finite as the honest one is.
+	// Loss returns the first-step loss that the client reports for its honest one. It must be finite.
 	Loss func(honest float64) float64
-	// Time is how many nanoseconds it takes for a task, at least the honest ones. Rounds
-	// have that deadline; 0: none.
+	// Time returns the nanoseconds that the client takes for a task, at least the honest ones. deadline
+	// is the round's, 0 if rounds have none.
 	Time func(honest, deadline int64) int64
-	// Together makes, of the honest updates of the first of a round's colluders, the one
-	// that all of them send. Circle is of how many at most; it is above 0 where Together is
-	// not nil.
+	// Collude writes to sent the update that all colluders of a round send, computed from the honest
+	// updates of the first MaxColluders of them. MaxColluders is above 0 if Collude is not nil.
 	Collude      func(sent []float32, honest [][]float32)
 	MaxColluders int
 }
 
+// BehaviourOf returns the behaviour of an attack, the honest one for nil.
 func BehaviourOf(a Attack) Behaviour {
 	if a == nil {
 		return Behaviour{}

@@ -16,6 +16,7 @@ type LabelFlip struct {
 	Factor float64 `key:"factor" default:"1" range:"[1,1e6]" help:"factor of the update"`
 }
 
+// Behaviour implements [Attack].
 func (f LabelFlip) Behaviour() (a Behaviour) {
 	if f.Factor != 1 {
 		a.Update = times(f.Factor)

@@ -21,6 +21,7 @@ type LossLie struct {
 	Offset   float64 `key:"offset" default:"0" range:"[0,1e6]" help:"what is added to it last"`
 }
 
+// Behaviour implements [Attack].
 func (l LossLie) Behaviour() Behaviour {
 	return Behaviour{Loss: func(honest float64) float64 {
 		if l.Exponent != 1 && honest > 0 {

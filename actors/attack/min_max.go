@@ -27,8 +27,10 @@ type MinMax struct {
 	Known     int    `key:"knows" default:"16" range:"[2,256]" help:"colluders whose honest updates are known"`
 }
 
+// Behaviour implements [Attack].
 func (m MinMax) Behaviour() Behaviour { return Behaviour{Collude: m.collude, MaxColluders: m.Known} }
 
+// collude writes the update m + γ p to sent, for the honest updates of the colluders.
 func (m MinMax) collude(sent []float32, honest [][]float32) {
 	mean := make([]float64, len(sent))
 	away := make([]float64, len(sent)) // p
@@ -47,8 +49,8 @@ func (m MinMax) collude(sent []float32, honest [][]float32) {
 	}
 }
 
-// value is the mean of parameter i and its value in the direction, whose length does not
-// matter.
+// value returns the mean of parameter i over the honest updates, and the parameter's component of
+// the direction p. Only the direction matters, not its length.
 func (m MinMax) value(honest [][]float32, i int) (mean, away float64) {
 	n := float64(len(honest))
 	for _, u := range honest {
@@ -71,8 +73,9 @@ func (m MinMax) value(honest [][]float32, i int) (mean, away float64) {
 	return mean, -math.Sqrt(squares / n)
 }
 
-// largest is the largest γ for which no update is farther from mean + γ away than the square
-// root of reach: for each γ² ‖p‖² + 2 γ p·(m - u) + ‖m - u‖² = reach.
+// largest returns the largest γ for which no honest update is farther from mean + γ away than the
+// square root of reach. For each update u it solves γ² ‖p‖² + 2 γ p·(m - u) + ‖m - u‖² = reach,
+// where p is away.
 func largest(mean, away []float64, honest [][]float32, reach float64) float64 {
 	length := portable.Square(away)
 	if length == 0 {

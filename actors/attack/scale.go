@@ -13,6 +13,7 @@ type Scale struct {
 	Factor float64 `key:"factor" default:"10" range:"[1,1e6]" help:"factor of the update"`
 }
 
+// Behaviour implements [Attack].
 func (s Scale) Behaviour() Behaviour { return Behaviour{Update: times(s.Factor)} }
 
 // SignFlip sends x - s (x_c - x) where an honest client sends its model x_c, s being the
@@ -21,9 +22,10 @@ type SignFlip struct {
 	Factor float64 `key:"factor" default:"1" range:"(0,1e6]" help:"factor of the update, besides its sign"`
 }
 
+// Behaviour implements [Attack].
 func (s SignFlip) Behaviour() Behaviour { return Behaviour{Update: times(-s.Factor)} }
 
-// times multiplies an update.
+// times returns a function that multiplies an update by a factor.
 func times(factor float64) func([]float32, uint64) {
 	return func(update []float32, _ uint64) {
 		for i, u := range update {

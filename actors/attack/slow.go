@@ -21,6 +21,7 @@ type Slow struct {
 // Needs says that a deadline cannot be heeded where rounds have none.
 func (s Slow) Needs() registry.Needs { return registry.Needs{Deadline: s.Deadline > 0} }
 
+// Behaviour implements [Attack].
 func (s Slow) Behaviour() Behaviour {
 	return Behaviour{Time: func(honest, deadline int64) int64 {
 		slow := math.RoundToEven(min(s.Factor*float64(honest), 1<<62))

@@ -15,24 +15,32 @@ import (
 	"fedpace/bus"
 )
 
-// Config is what a host of simulated actors needs.
+// Config is what a host of simulated clients needs.
 type Config struct {
-	Run     string
-	Fleet   *fleet.Fleet
-	Workers int // trainers, one goroutine each; 0: plans only
+	// Run is the name of the run.
+	Run   string
+	Fleet *fleet.Fleet
+	// Workers is the number of trainers, one goroutine each. 0 means that the host only answers tasks
+	// with plans.
+	Workers int
 
-	Name  string // of a host of another process than the coordinator's, for people
-	Local bool   // it is of the coordinator's
-	Stamp uint64 // of the configuration that it has, see bus.RunInfo; 0: the run has no other hosts
-	// Notice is told a line of what goes wrong without ending anything; may be
-	// nil.
+	// Name is that of a host in another process than the coordinator's, for people.
+	Name string
+	// Local says that the host is in the coordinator's process.
+	Local bool
+	// Stamp identifies the configuration of the host (see bus.RunInfo). 0 means that the run has no
+	// other hosts.
+	Stamp uint64
+	// Notice takes a line about each thing that goes wrong without ending the host. It may be nil.
 	Notice func(string)
 
-	Problem actors.Problem // for trainers
-	Counts  *Counts        // of what is done; nil: nobody asks
+	// Problem is what the trainers learn.
+	Problem actors.Problem
+	// Counts receive the numbers of tasks and jobs done. Nil means that they are not wanted.
+	Counts *Counts
 }
 
-// Counts are what hosts have done.
+// Counts are the numbers of what hosts have done.
 type Counts struct {
 	Tasks, Jobs, Fails atomic.Int64
 	Busy               atomic.Int64 // nanoseconds of wall time that trainers spent on jobs
@@ -70,7 +78,8 @@ func Start(ctx context.Context, transport bus.Transport, c Config) (*Host, error
 	return h, nil
 }
 
-// plan answers one task. It runs on the subscription's goroutine.
+// plan answers one task with its phases and, if the client drops out, where. It runs on the
+// subscription's goroutine.
 func (h *Host) plan(client int, t *bus.Task, p *bus.Plan) error {
 	bits := fleet.SameBits(int64(t.ModelBits))
 	if t.UpdateBits > 0 {
@@ -91,8 +100,8 @@ func (h *Host) plan(client int, t *bus.Task, p *bus.Plan) error {
 	return nil
 }
 
-// clientOf is a client as a task describes it: the coordinator knows whose device it
-// has and what its battery holds.
+// clientOf returns the client of a task. The coordinator knows which device it is assigned and what
+// its battery holds, as these are not functions of the client's number alone.
 func clientOf(number int, t *bus.Task) fleet.Client {
 	c := fleet.Client{
 		Number:   number,
@@ -138,15 +147,15 @@ func (h *Host) Train(ctx context.Context) error {
 	return nil
 }
 
-// worker is a trainer with memory for its sums. The coordinator reads a sum until
-// SendSum returns; when that fails the worker ends.
+// worker is a trainer with the memory for its sums, which is reused. The coordinator reads a sum
+// until SendSum returns; the worker ends if that fails.
 type worker struct {
 	*actors.Trainer
 	sum []int64
 }
 
-// do does one job and returns its one sum. The job is acknowledged only once
-// the coordinator has the sum.
+// do does one job and returns its sum. The job is acknowledged only after the coordinator has the
+// sum, so that a job whose host dies is given to another.
 func (h *Host) do(ctx context.Context, delivery bus.Delivery, t *worker) error {
 	if !delivery.Job().Spec.Equal(h.config.Problem.Spec()) { // another coordinator has taken the run's name over
 		return errors.Join(fmt.Errorf("host: a job of run %s: %w", h.config.Run, bus.ErrStale), delivery.Release(false))
@@ -177,12 +186,12 @@ func (h *Host) do(ctx context.Context, delivery bus.Delivery, t *worker) error {
 	return delivery.Done(ctx)
 }
 
-// resultOf is the job's result without anything in it.
+// resultOf returns an empty result of the job.
 func resultOf(job *bus.Job) *bus.Result {
 	return &bus.Result{Sum: &bus.Sum{Job: job.Job, ModelDigest: job.ModelDigest}}
 }
 
-// result computes a job's sum.
+// result computes a job's sum: of training tasks, or of the shards of an evaluation.
 func (h *Host) result(ctx context.Context, job *bus.Job, t *worker) (*bus.Result, error) {
 	if err := h.check(job); err != nil {
 		return nil, err
@@ -247,7 +256,8 @@ func (h *Host) result(ctx context.Context, job *bus.Job, t *worker) (*bus.Result
 	return sum, nil
 }
 
-// work is a job's tasks as trainers take them.
+// work returns a job's tasks as trainers take them. The tasks of colluders come last in a job and
+// belong to every attacker of the same class.
 func (h *Host) work(ctx context.Context, job *bus.Job) ([]actors.Assignment, error) {
 	list := make([]actors.Assignment, len(job.Clients)+len(job.Colluders))
 	for i, c := range slices.Concat(job.Clients, job.Colluders) {
@@ -278,7 +288,8 @@ func (h *Host) work(ctx context.Context, job *bus.Job) ([]actors.Assignment, err
 	return work, nil
 }
 
-// clientState finds a control variate or a residual; nil: zero.
+// clientState fetches a client's state or the server's control variate by its digest. Without a
+// digest it is nil, which means zeros.
 func (h *Host) clientState(ctx context.Context, digest []byte) ([]float32, error) {
 	d := bus.DigestFrom(digest)
 	if d.IsZero() {
@@ -287,7 +298,7 @@ func (h *Host) clientState(ctx context.Context, digest []byte) ([]float32, error
 	return h.bus.Model(ctx, d)
 }
 
-// check refuses a job that is not for this host's model or split.
+// check refuses a job that does not fit this host's model or data set.
 func (h *Host) check(job *bus.Job) error {
 	p := &h.config.Problem
 	if int(job.Params) != p.Model.Params() {
@@ -334,7 +345,8 @@ func (h *Host) check(job *bus.Job) error {
 	return nil
 }
 
-// failure is an error in the form that ends a run elsewhere.
+// failure returns an error in the form that is sent to the coordinator, with the kinds that end a
+// run in a special way.
 func failure(err error) *bus.Failure {
 	f := &bus.Failure{Kind: "error", Text: err.Error()}
 	var d *actors.Diverged
@@ -351,8 +363,8 @@ func failure(err error) *bus.Failure {
 	return f
 }
 
-// Wait returns why the host can answer tasks no longer, or nil once ctx is
-// cancelled.
+// Wait blocks until the host can answer tasks no longer and returns the reason, or nil if ctx is
+// cancelled first.
 func (h *Host) Wait(ctx context.Context) error {
 	select {
 	case <-h.bus.Done():
@@ -362,4 +374,5 @@ func (h *Host) Wait(ctx context.Context) error {
 	}
 }
 
+// Close ends the subscriptions.
 func (h *Host) Close() error { return h.bus.Close() }

@@ -24,32 +24,37 @@ import (
 	"fedpace/learn"
 )
 
-// Config is a real device.
+// Config describes a real device.
 type Config struct {
-	ID   string
-	Run  string // to join; empty: any that calls
-	Data string // path, or "synthetic"
-	// Set is the device's samples in the place of Data, which Close closes; nil: Data says.
+	// ID is the name of the device, by which runs call it.
+	ID string
+	// Run is the run to join. Empty means any run that calls.
+	Run string
+	// Data is the path of the device's data, SyntheticData or TrainerData.
+	Data string
+	// Set holds the device's samples in place of Data; Close closes it. Nil means that Data says where
+	// they are.
 	Set federated.Set
-	// whose samples of a data set of several clients are this device's: a client's name, or its
-	// number; empty: its only one
+	// Owner selects the client whose samples are this device's in a data set of several clients, by
+	// name or number. Empty means the only client.
 	Owner string
-	Once  bool // end with the first run
-	// Version is of this program, which the device tells its coordinators.
+	// Once ends the device with its first run.
+	Once bool
+	// Version is that of this program, which coordinators are told.
 	Version string
-	// Samples is how many the device's credentials let it have; 0: any number.
+	// Samples is the maximum number of samples in the device's credentials. 0 means any number.
 	Samples uint64
-	// Trainer is the command of the program that takes the local steps of runs that have
-	// one; empty: there is none.
+	// Trainer is the command of the program that takes the local steps in runs that need one. Empty
+	// means that there is none.
 	Trainer string
-	// Map changes what the columns of Data mean, as option=value; what it does not say
-	// is as in the run.
+	// Map changes the meaning of the columns of Data, as option=value. The run's mapping applies to the
+	// rest.
 	Map []string
-	// Measured is what a calibration found of the device, which it tells its coordinators.
+	// Measured is the result of a calibration of the device, which coordinators are told.
 	Measured []*bus.Measured
-	// Withhold lists what the device does not tell of its data: [Samples], [Losses], [Log].
+	// Withhold lists what the device does not report about its data: [Samples], [Losses] or [Log].
 	Withhold []string
-	// Notice is told in a line what becomes of the device; may be nil.
+	// Notice takes a line about each event of the device. It may be nil.
 	Notice func(string)
 }
 
@@ -61,12 +66,15 @@ const (
 
 // What a device need not tell of its data.
 const (
-	Samples = "samples" // how many it has
-	Losses  = "loss"    // the loss of the first minibatch of each task
-	Log     = "log"     // what it tells its owner
+	// Samples is the number of its samples.
+	Samples = "samples"
+	// Losses are the losses of the first minibatch of each task.
+	Losses = "loss"
+	// Log is what it tells its owner.
+	Log = "log"
 )
 
-// CheckWithhold says which entry is nothing that can be withheld.
+// CheckWithhold returns an error for an entry that cannot be withheld.
 func CheckWithhold(list []string) error {
 	for _, item := range list {
 		if item != Samples && item != Losses && item != Log {
@@ -76,10 +84,11 @@ func CheckWithhold(list []string) error {
 	return nil
 }
 
-// withholds reports whether the device does not tell something of its data.
+// withholds reports whether the device keeps an item to itself.
 func (w *Device) withholds(item string) bool { return slices.Contains(w.config.Withhold, item) }
 
-// reportedSamples is how many samples the device says that it has; 0: it does not tell.
+// reportedSamples is the number of samples that the device reports, 0 if it withholds that or does
+// not know yet.
 func (w *Device) reportedSamples() uint64 {
 	if w.set == nil || w.withholds(Samples) {
 		return 0
@@ -111,8 +120,8 @@ func Open(c Config) (*Device, error) {
 	return w, nil
 }
 
-// Work takes part in runs until ctx is cancelled, or with Once until the first is
-// over.
+// Work takes part in runs until ctx is cancelled, or until the first run ends if Once is set. Tasks
+// that fail because of the network are left to the run, which sends them again.
 func (w *Device) Work(ctx context.Context, conn bus.Line) (err error) {
 	c := &w.config
 	w.bus, err = gateway.OpenDevice(ctx, conn, gateway.DeviceConfig{
@@ -170,7 +179,7 @@ func (w *Device) Work(ctx context.Context, conn bus.Line) (err error) {
 	}
 }
 
-// Join is what the device says of itself to a run.
+// Join returns what the device says of itself when it joins a run.
 func (w *Device) Join() *bus.Join {
 	c := &w.config
 	return &bus.Join{
@@ -184,27 +193,34 @@ func (w *Device) Join() *bus.Join {
 	}
 }
 
-// errDownload is wrapped by errors about models that did not arrive: the run asks
+// errDownload is wrapped by errors of models that could not be fetched. The run sends such a task
 // again.
 var errDownload = errors.New("the model does not arrive")
 
 // Device is a real device. It is not safe for concurrent use.
 type Device struct {
-	config  Config
-	bus     *gateway.Device
-	kernel  learn.Kernel
-	set     federated.Set
-	agreed  string // the mapping and schema of the run that the set was made for
-	client  int    // whose samples in set
-	made    string // what a synthetic set was made for
+	config Config
+	bus    *gateway.Device
+	kernel learn.Kernel
+	set    federated.Set
+	// agreed holds the mapping and schema of the run that the set was made for.
+	agreed string
+	// client is the client in set whose samples are the device's.
+	client int
+	// made says what a synthetic set was made for.
+	made    string
 	trainer *actors.Trainer
-	model   learn.ModelInfo   // that the trainer is for
-	program *external.Program // that takes the steps; nil: it is not started
-	problem string            // what the trainer was made for
-	// vectors are what is frozen of the run's model, and what was kept before the last task and
-	// after it, of which one has counted.
+	// model is the model that the trainer is for.
+	model learn.ModelInfo
+	// program takes the steps if the run has an external trainer. Nil means that it is not started.
+	program *external.Program
+	// problem says what the trainer was made for.
+	problem string
+	// vectors are the frozen part of the run's model, and the device's state before the last task and
+	// after it. Only the next task says which of the two counts.
 	vectors map[bus.Digest][]float32
-	done    int
+	// done counts the tasks in this run.
+	done int
 }
 
 // Close ends the trainer and releases the data.
@@ -217,7 +233,7 @@ func (w *Device) Close() error {
 	return err
 }
 
-// closeTrainer ends what was made for a run, with its program or without.
+// closeTrainer ends the trainer that was made for a run, and its program too if asked to.
 func (w *Device) closeTrainer(program bool) (err error) {
 	if w.trainer != nil {
 		err = w.trainer.Close()
@@ -246,7 +262,7 @@ func (w *Device) open() error {
 	return w.findClient()
 }
 
-// findClient finds the client whose samples are this device's.
+// findClient finds the client whose samples are this device's, by Owner's name or number.
 func (w *Device) findClient() error {
 	n := w.set.Clients()
 	if w.config.Owner == "" {
@@ -275,8 +291,9 @@ func (w *Device) findClient() error {
 	return nil
 }
 
-// agree makes the device's samples mean what the run's mean. Columns that nothing else
-// names are those of the run's mapping.
+// agree makes the device's samples mean the same as the run's: columns that nothing else names have
+// the run's mapping, and labels and scales those of its schema. Data are read again only if the
+// run's differ from the one before.
 func (w *Device) agree(welcome *bus.Welcome) error {
 	schema := federated.Schema{
 		Labels:    welcome.Schema.GetLabels(),
@@ -317,9 +334,9 @@ func (w *Device) agree(welcome *bus.Welcome) error {
 	return federated.Adopt(w.set, schema)
 }
 
-// Prepare makes the trainer for a run: its model, and synthetic data like its
-// simulated clients'. A welcome without a model is for that of the device's external
-// trainer, whatever it is.
+// Prepare makes the trainer for a run: its model and, if wanted, synthetic data like its simulated
+// clients'. It does nothing if the trainer fits already. A welcome without a model stands for that
+// of the device's external trainer.
 func (w *Device) Prepare(ctx context.Context, run string, welcome *bus.Welcome) (err error) {
 	spec := welcome.Spec
 	switch {
@@ -381,7 +398,7 @@ func (w *Device) Prepare(ctx context.Context, run string, welcome *bus.Welcome) 
 	return err
 }
 
-// problemOf is what a run learns, for the device's trainer.
+// problemOf returns what a run learns, for the device's trainer.
 func (w *Device) problemOf(ctx context.Context, welcome *bus.Welcome) (p actors.Problem, err error) {
 	spec := welcome.Spec
 	p = actors.Problem{
@@ -423,14 +440,15 @@ func (w *Device) problemOf(ctx context.Context, welcome *bus.Welcome) (p actors.
 	return p, err
 }
 
-// secret is a key that nobody keeps.
+// secret draws a key for the noise of one update. It is not stored anywhere.
 func secret() (key privacy.Secret) {
 	rand.Read(key[:]) // never fails
 	return key
 }
 
-// modelOf is the model of this name: of this program, or of the trainer, which is
-// started for it.
+// modelOf returns the model of this name: one of this program, or that of the trainer, which is
+// started for it. A running trainer with another model is started once more, as its script may have
+// changed.
 func (w *Device) modelOf(ctx context.Context, name string) (learn.ModelInfo, error) {
 	if name != "" && !external.IsExternal(name) {
 		if w.config.Data == TrainerData {
@@ -462,6 +480,7 @@ func (w *Device) modelOf(ctx context.Context, name string) (learn.ModelInfo, err
 	}
 }
 
+// start starts the external trainer with the device's samples, or takes those that it brings.
 func (w *Device) start(ctx context.Context) (err error) {
 	c := external.Config{Command: w.config.Trainer, Threads: runtime.GOMAXPROCS(0), Notice: w.config.Notice}
 	if w.config.Data != TrainerData {
@@ -479,6 +498,9 @@ func (w *Device) start(ctx context.Context) (err error) {
 	return err
 }
 
+// do does one task: it fetches the model and the device's state, takes the local steps and sends
+// the update with the measured times. Preparing for a run takes place once and is no part of the
+// measured steps.
 func (w *Device) do(t *gateway.DeviceTask) error {
 	ctx := t.Context
 	var frozen, before []float32
@@ -517,8 +539,8 @@ func (w *Device) do(t *gateway.DeviceTask) error {
 	return nil
 }
 
-// vector is one that the device has from the task before, or else asks the run for; nil of no
-// digest.
+// vector returns the vector of a digest, which the device has from the task before or fetches from
+// the run. Without a digest it is nil.
 func (w *Device) vector(ctx context.Context, t *gateway.DeviceTask, digest []byte) ([]float32, error) {
 	d := bus.DigestFrom(digest)
 	if cached, found := w.vectors[d]; found || d.IsZero() {
@@ -527,7 +549,7 @@ func (w *Device) vector(ctx context.Context, t *gateway.DeviceTask, digest []byt
 	return w.bus.Model(ctx, t.Run, d)
 }
 
-// Samples is how many samples the device has; false: only a run says.
+// Samples returns how many samples the device has, and false if only a run says.
 func (w *Device) Samples() (int, bool) {
 	if w.set == nil {
 		return 0, false
@@ -535,11 +557,10 @@ func (w *Device) Samples() (int, bool) {
 	return w.set.Samples(w.client), true
 }
 
-// ErrNoSamplesYet says that a trainer cannot be tried before a run says what the
-// device's samples are.
+// ErrNoSamplesYet says that a trainer cannot be tried before a run says what the samples mean.
 var ErrNoSamplesYet = errors.New("only a run says what the samples are")
 
-// TryTrainer starts the device's trainer and returns its model's name.
+// TryTrainer starts the device's trainer and returns the name of its model.
 func (w *Device) TryTrainer(ctx context.Context) (string, error) {
 	if w.set == nil && w.config.Data != TrainerData {
 		return "", ErrNoSamplesYet
@@ -550,9 +571,8 @@ func (w *Device) TryTrainer(ctx context.Context) (string, error) {
 	return w.program.Model().String(), nil
 }
 
-// Compute takes a task's local steps from a model and measures how long that takes. It returns
-// what the device keeps next, too, where it kept this. The update's loss is NaN where the
-// steps do not stay finite.
+// Compute takes a task's local steps from a model and measures how long they take. It returns the
+// update and the device's next state. If the steps do not stay finite the update's loss is NaN.
 func (w *Device) Compute(
 	ctx context.Context,
 	params, state []float32,
@@ -594,8 +614,8 @@ func (w *Device) Compute(
 // Model is the model of the run that the device is prepared for.
 func (w *Device) Model() learn.ModelInfo { return w.model }
 
-// Arithmetic names what takes the local steps of that run: the instructions of this
-// program's kernel, or the class of the external trainer.
+// Arithmetic names what takes the local steps: the instructions of this program's kernel, or the
+// class of the external trainer.
 func (w *Device) Arithmetic() string {
 	if external.IsExternal(w.model.String()) {
 		return w.program.Class
@@ -603,7 +623,7 @@ func (w *Device) Arithmetic() string {
 	return w.kernel.Instructions()
 }
 
-// Initial makes a model of that run to begin with.
+// Initial returns an initial model of the run that the device is prepared for.
 func (w *Device) Initial(ctx context.Context, seed uint64) ([]float32, error) {
 	if external.IsExternal(w.model.String()) {
 		model, err := w.program.Initial(ctx, seed)

@@ -20,6 +20,7 @@ type Adam struct {
 	Keeping
 }
 
+// Stepper makes the memory of one worker: both moments of each parameter.
 func (a Adam) Stepper(params int) Stepper {
 	return a.stepper(params, &adam{Clipping: a.Clipping, decay: a.WeightDecay})
 }
@@ -33,6 +34,7 @@ type AdamW struct {
 	Keeping
 }
 
+// Stepper makes the memory of one worker: both moments of each parameter.
 func (a AdamW) Stepper(params int) Stepper {
 	return a.stepper(params, &adam{Clipping: a.Clipping, decay: a.WeightDecay, decoupled: true})
 }
@@ -48,6 +50,7 @@ type Moments struct {
 	Eps   float64 `key:"eps" default:"1e-8" range:"(0,1e6]" help:"what is added to its root"`
 }
 
+// stepper completes a with these options and moments for a model of params parameters.
 func (m Moments) stepper(params int, a *adam) *adam {
 	a.Moments = m
 	a.mean = make([]float32, params)
@@ -55,15 +58,19 @@ func (m Moments) stepper(params int, a *adam) *adam {
 	return a
 }
 
+// adam takes the steps of [Adam], or those of [AdamW] where decoupled is set. mean and square have a
+// value for each parameter.
 type adam struct {
 	Moments
 	Clipping
-	decay          float64
+	decay float64
+	// AdamW: the weight decay shrinks the parameters and is no part of the gradient
 	decoupled      bool
 	mean, square   []float32
 	power1, power2 float64 // β1^t and β2^t
 }
 
+// Start forgets the moments. Before the first step t is 0, so both powers are 1.
 func (a *adam) Start() {
 	clear(a.mean)
 	clear(a.square)
@@ -74,6 +81,7 @@ func (a *adam) Start() {
 // Memory has the moments, and β1^t and β2^t as pairs of words, so that no bit is lost.
 func (a *adam) Memory() int { return 2*len(a.mean) + 4 }
 
+// Save writes the moments, and then each power as two words, the lower half first.
 func (a *adam) Save(dst []float32) {
 	unfilled := dst[copy(dst, a.mean):]
 	unfilled = unfilled[copy(unfilled, a.square):]
@@ -84,6 +92,7 @@ func (a *adam) Save(dst []float32) {
 	}
 }
 
+// Load reads what Save wrote.
 func (a *adam) Load(src []float32) {
 	unread := src[copy(a.mean, src):]
 	unread = unread[copy(a.square, unread):]
@@ -92,7 +101,8 @@ func (a *adam) Load(src []float32) {
 	}
 }
 
-// Step rounds every operation by itself, so that machines agree.
+// Step moves params against gradient. Every product is rounded to float32 by itself, because a
+// processor that fuses a multiplication and an addition would give other bits.
 func (a *adam) Step(params, gradient []float32, rate float32) {
 	a.clip(gradient)
 	a.power1 *= a.Beta1

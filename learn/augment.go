@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// Augment flips the images of a dense batch from left to right or not, and cuts
-// its own size out of each after zero padding on all sides: one draw for the whole
-// batch, from r. A sample is channels × height × width.
+// Augment changes the images of a dense batch for training, as is usual for CIFAR: it mirrors them from
+// left to right or not, and shifts them by up to padding rows and columns, filling with zeros what
+// leaves no value. One draw from r decides for the whole batch. A sample is channels × height × width.
 func Augment(b *Batch, channels, height, width, padding int, r *rand.Rand) error {
 	if channels < 1 ||
 		height < 1 ||
@@ -27,7 +27,7 @@ func Augment(b *Batch, channels, height, width, padding int, r *rand.Rand) error
 		return fmt.Errorf("padding of %d; images of %d×%d take 0 to %d", padding, height, width, min(height, width))
 	}
 	flip := r.IntN(2) == 1
-	// The cut's corner, from the image's own.
+	// The offsets of the cut from the image, between -padding and padding.
 	dy := r.IntN(2*padding+1) - padding
 	dx := r.IntN(2*padding+1) - padding
 	for plane := range slices.Chunk(b.X, height*width) {
@@ -46,7 +46,8 @@ func Augment(b *Batch, channels, height, width, padding int, r *rand.Rand) error
 	return nil
 }
 
-// shift moves x by n places to its beginning, or -n to its end, and fills with zeros.
+// shift moves the values of x by n places towards its beginning, or by -n towards its end, and fills
+// the places that become free with zeros.
 func shift(x []float32, n int) {
 	if n >= 0 {
 		copy(x, x[n:])

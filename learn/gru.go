@@ -17,6 +17,8 @@ type GRU struct {
 	Layers     int `key:"layers" range:"[1,64]" help:"layers"`
 }
 
+// Model makes the model. Its sizes are all its own, so the samples are not looked at. Its parameters
+// have the names of a PyTorch module with an embedding, a gru and a linear layer.
 func (a GRU) Model(Samples) (Model, error) {
 	samples := Samples{
 		Input:      Tokens,

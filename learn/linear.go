@@ -9,6 +9,8 @@ func init() { Models.Register("linear", "one layer, sized by the data", Linear{}
 // samples with targets it is the list [dense].
 type Linear struct{ Features, Classes int }
 
+// Model makes the model with its own sizes, or with those of the samples where it has none. The empty
+// prefix of names makes the parameters "weight" and "bias", as of a single PyTorch Linear.
 func (a Linear) Model(of Samples) (Model, error) {
 	switch {
 	case a != Linear{}:

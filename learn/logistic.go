@@ -21,6 +21,8 @@ type Logistic struct {
 	Mu       float64 `key:"mu" range:"(0,1e6]" help:"strength of the squared norm"`
 }
 
+// Model makes the model. mu is rounded to float32, so that the name, which holds it, says what is
+// computed.
 func (a Logistic) Model(Samples) (Model, error) {
 	mu := float32(a.Mu)
 	if !(mu > 0 && mu <= 1e6) {
@@ -41,7 +43,7 @@ func (a Logistic) Model(Samples) (Model, error) {
 	return m, nil
 }
 
-// logisticWork is plain Go whatever the kernel: the models are small.
+// logisticWork computes a [Logistic] in plain Go whatever the kernel, because the models are small.
 type logisticWork struct {
 	flat
 	features int
@@ -49,7 +51,7 @@ type logisticWork struct {
 	z        []float32 // a sample's logits, then their gradient
 }
 
-// forward computes the logits of sample i.
+// forward writes the logits of sample i of the batch into w.z, and returns the sample's features.
 func (w *logisticWork) forward(params []float32, b *Batch, i int) (row []float32) {
 	f := w.features
 	row = b.X[i*f:][:f]
@@ -65,11 +67,12 @@ func (w *logisticWork) forward(params []float32, b *Batch, i int) (row []float32
 	return row
 }
 
-// penalty is (μ/2)‖params‖².
+// penalty is (μ/2)‖params‖², the term that is added to the mean cross-entropy.
 func (w *logisticWork) penalty(params []float32) float64 {
 	return float64(w.mu) / 2 * portable.Square(params)
 }
 
+// Gradients returns the batch's mean loss with the penalty, and leaves its gradient in w.grad.
 func (w *logisticWork) Gradients(params []float32, b *Batch) (loss float64) {
 	clear(w.grad)
 	f := w.features
@@ -91,6 +94,8 @@ func (w *logisticWork) Gradients(params []float32, b *Batch) (loss float64) {
 	return loss/float64(b.N) + w.penalty(params)
 }
 
+// Evaluate returns the sum of the samples' losses, each with the penalty, and counts those that are
+// classified correctly.
 func (w *logisticWork) Evaluate(params []float32, b *Batch, scores []Score) (loss float64) {
 	correct := 0
 	for i, y := range b.Labels {

@@ -15,12 +15,13 @@ type MLP struct {
 	Layers []int `key:"mlp" range:"[1,1048576]" help:"widths from the inputs to the classes, e.g. [784, 200, 62]"`
 }
 
-// Validate finds widths of which no model can be made.
+// Validate refuses widths of which no model can be made.
 func (a MLP) Validate() error {
 	_, err := a.Model(Samples{})
 	return registry.Below("mlp", err)
 }
 
+// Model makes the model. Its sizes are all its own, so the samples are not looked at.
 func (a MLP) Model(Samples) (Model, error) {
 	n := a.Layers
 	last := len(n) - 1

@@ -18,6 +18,7 @@ type Tensor struct {
 	Offset int // index of the first element in the flat parameters
 }
 
+// Len is the number of the tensor's values.
 func (t Tensor) Len() int { return int(network.Product(t.Shape...)) }
 
 // ModelInfo is what is known of a model wherever it is trained. It is immutable and shared
@@ -39,8 +40,8 @@ type ModelInfo interface {
 	Metrics() []Metric
 }
 
-// Communicated is how many of a model's parameters, from the first on, a task transfers. Those
-// behind them are frozen: they never change.
+// Communicated is the number of parameters, from the first on, that a task transfers. Those behind them
+// are frozen: they never change, so both ends know them.
 func Communicated(m ModelInfo) int {
 	if f, ok := m.(interface{ Frozen() int }); ok {
 		return m.Params() - f.Frozen()
@@ -76,22 +77,27 @@ const (
 	MaxParams = network.MaxParams // parameters of a model
 )
 
-// model is a model of this package: its name and sizes, the parts of its parameters, and
-// how its workspaces calculate.
+// model is a model of this package: its name and sizes, the tensors of its parameters, and how its
+// workspaces compute. initials and streams have an entry for each tensor.
 type model struct {
-	name       string
-	convex     Architecture // of a model of theory, see [Convex]
-	samples    Samples
-	metrics    []Metric
-	tensors    []Tensor
-	initials   []network.Init // of each tensor
-	streams    []int          // of each tensor, the number of its random numbers
-	params     int
-	frozen     int // of them, the last ones
+	name string
+	// the options of a convex task's model, see [Convex]; nil: it is none
+	convex   Architecture
+	samples  Samples
+	metrics  []Metric
+	tensors  []Tensor
+	initials []network.Init // of each tensor
+	// number of the stream of random numbers from which the tensor is drawn
+	streams []int
+	params  int
+	// number of frozen parameters, which are the last ones
+	frozen     int
 	arithmetic func(maxBatch int, isa kernel.ISA) network.Arithmetic
 }
 
-// add appends a tensor, which would be number i if none were frozen.
+// add appends a tensor behind those that there are. i is its number in the order of the layers, from
+// which its stream of random numbers follows: freezing a layer moves its tensors, and must not change
+// their initial values.
 func (m *model) add(i int, name string, start network.Init, shape ...int) {
 	t := Tensor{Name: name, Shape: shape, Offset: m.params}
 	m.tensors = append(m.tensors, t)
@@ -100,19 +106,23 @@ func (m *model) add(i int, name string, start network.Init, shape ...int) {
 	m.params += t.Len()
 }
 
+// newModel makes a model without tensors that reads such samples.
 func newModel(name string, samples Samples) *model {
 	return &model{name: name, samples: samples, metrics: network.MetricsOf(samples)}
 }
 
-func (m *model) String() string    { return m.name }
-func (m *model) Params() int       { return m.params }
-func (m *model) Trainable() int    { return m.params - m.frozen }
+func (m *model) String() string { return m.name }
+func (m *model) Params() int    { return m.params }
+func (m *model) Trainable() int { return m.params - m.frozen }
+
+// Frozen is the number of parameters that never change; [Communicated] finds it by this method.
 func (m *model) Frozen() int       { return m.frozen }
 func (m *model) Tensors() []Tensor { return m.tensors }
 func (m *model) Samples() Samples  { return m.samples }
 func (m *model) Metrics() []Metric { return m.metrics }
 
-// Init draws every tensor from its own stream.
+// Init draws every tensor's initial values from the tensor's own stream. A tensor without
+// [network.Init] is zero.
 func (m *model) Init(params []float32, seed uint64) {
 	m.check(params)
 	clear(params)
@@ -123,11 +133,12 @@ func (m *model) Init(params []float32, seed uint64) {
 	}
 }
 
+// NewWorkspace allocates the scratch memory of one worker.
 func (m *model) NewWorkspace(maxBatch int, k Kernel) Workspace {
 	return &workspace{model: m, max: maxBatch, Arithmetic: m.arithmetic(maxBatch, k.isa)}
 }
 
-// check panics on parameters of another model, a programmer's error.
+// check panics on parameters of another length, which is a programmer's error.
 func (m *model) check(params []float32) {
 	if len(params) != m.params {
 		panic(fmt.Sprintf("learn: %d parameters given to %s, which has %d", len(params), m.name, m.params))

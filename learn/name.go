@@ -20,12 +20,14 @@ import (
 // maxName bounds a name: a message has room for no more.
 const maxName = registry.MaxText
 
-// NameOf is the name of an architecture that leaves no size open. Its fields are numbers, words
-// and lists of numbers or layers.
+// NameOf is the name of an architecture that leaves no size open. Its fields are numbers, words, and
+// lists of numbers or of layers.
 func NameOf(a Architecture) string {
 	return Models.NameOf(a) + ":" + strings.Join(words(a), ",")
 }
 
+// Parse makes the model of a name. It accepts only the form that [ModelInfo.String] writes, so that
+// equal models have equal names.
 func Parse(name string) (m Model, err error) {
 	a, samples, err := architecture(name)
 	if err == nil {
@@ -40,7 +42,8 @@ func Parse(name string) (m Model, err error) {
 	return m, nil
 }
 
-// architecture is that of a name, with the samples that are before a list of layers.
+// architecture reads the name of a model. It returns the architecture and, for a list of layers, the
+// samples that stand before the list; other architectures have no samples in their names.
 func architecture(name string) (_ Architecture, of Samples, err error) {
 	kind, text, _ := strings.Cut(name, ":")
 	entry, ok := Models.Entry(kind)
@@ -63,7 +66,8 @@ func architecture(name string) (_ Architecture, of Samples, err error) {
 	return a.(Architecture), of, nil
 }
 
-// fields are those of a component that its name holds.
+// fields lists the fields of a component that its name holds, in their order: all exported ones but the
+// option frozen.
 func fields(component reflect.Type) (list []reflect.StructField) {
 	for _, f := range reflect.VisibleFields(component) {
 		if f.IsExported() && !f.Anonymous && f.Name != frozenField {
@@ -73,13 +77,15 @@ func fields(component reflect.Type) (list []reflect.StructField) {
 	return list
 }
 
-// frozenField is that of [network.Freezing]. Names say it last, and only of layers that are frozen.
+// frozenField is the field of [network.Freezing]. A name has the word frozen behind the other options
+// of a layer, and only if the layer is frozen.
 const frozenField, frozen = "Frozen", "frozen"
 
 var numbers = reflect.TypeFor[[]int]()
 
-// open reports whether the first field is a list of as many words as are left for it. A list
-// of numbers that another one follows is one word, with x between the numbers.
+// open reports whether the first of the fields is a list of numbers that takes all words that the
+// fields behind it leave. A list of numbers that another one follows is one word, with x between the
+// numbers.
 func open(fields []reflect.StructField) bool {
 	if fields[0].Type != numbers {
 		return false
@@ -92,6 +98,7 @@ func open(fields []reflect.StructField) bool {
 	return true
 }
 
+// words lists the fields of a component as its name has them.
 func words(component any) (list []string) {
 	v := reflect.ValueOf(component)
 	all := fields(v.Type())
@@ -115,6 +122,7 @@ func words(component any) (list []string) {
 	return list
 }
 
+// layersText writes a list of layers, such as conv(16,3,1,1),relu,flatten,dense(100).
 func layersText(layers []network.Layer) string {
 	var list []string
 	for _, l := range layers {
@@ -127,7 +135,8 @@ func layersText(layers []network.Layer) string {
 	return strings.Join(list, ",")
 }
 
-// component reads the fields of an entry, and checks them.
+// component reads the fields of an entry of a registry, such as of a layer, from the words of text, and
+// checks the result. It returns a value of the entry's type.
 func component(entry any, text string) (any, error) {
 	v := reflect.New(reflect.TypeOf(entry)).Elem()
 	all := fields(v.Type())
@@ -155,6 +164,7 @@ func component(entry any, text string) (any, error) {
 	return v.Interface(), registry.Check(v.Interface())
 }
 
+// wanted is the error of a text that has not the fields of a component: it names them.
 func wanted(text string, fields []reflect.StructField) error {
 	var names []string
 	for _, f := range fields {
@@ -168,7 +178,8 @@ func key(f reflect.StructField) string {
 	return cmp.Or(f.Tag.Get("key"), strings.ToLower(f.Name))
 }
 
-// read sets a field.
+// read sets a field, to which field points, from the text of a name. Numbers and words are read in
+// their shortest form alone.
 func read(field any, text string) error {
 	switch to := field.(type) {
 	case *[]int:
@@ -201,7 +212,7 @@ func read(field any, text string) error {
 	return nil
 }
 
-// split cuts a text at the commas that no brackets enclose.
+// split cuts a text at the commas that are not within brackets.
 func split(text string) (words []string) {
 	if text == "" {
 		return nil
@@ -224,6 +235,7 @@ func split(text string) (words []string) {
 	return append(words, text[start:])
 }
 
+// samplesText writes what a list of layers reads and answers, such as image=3x32x32,classes=100.
 func samplesText(samples Samples) string {
 	text := fmt.Sprintf("values=%d", samples.Features)
 	switch {
@@ -240,7 +252,7 @@ func samplesText(samples Samples) string {
 	return fmt.Sprintf("%s,classes=%d", text, samples.Classes)
 }
 
-// samplesOf reads what samplesText writes. Their sizes are not checked.
+// samplesOf reads what samplesText writes. It does not check the sizes.
 func samplesOf(text string) (samples Samples, err error) {
 	matches := func(format string, fields ...any) bool {
 		_, err := fmt.Sscanf(text, format, fields...)

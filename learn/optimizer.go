@@ -17,7 +17,7 @@ type Optimizer interface {
 // Optimizers are those that a configuration can name.
 var Optimizers = registry.New[Optimizer]("optimizer", "optimizer").Standard("sgd")
 
-// Stepper takes the local steps of one task after the other.
+// Stepper takes local steps, one task after the other. It belongs to one worker.
 type Stepper interface {
 	// Start begins a task: whatever is kept from step to step is zero.
 	Start()
@@ -26,10 +26,11 @@ type Stepper interface {
 	Step(params, gradient []float32, rate float32)
 }
 
-// StatefulStepper is a stepper whose memory can be carried from a client's task to its next.
+// StatefulStepper is a stepper with a memory that can be carried from a client's task to its next one.
 type StatefulStepper interface {
 	Stepper
-	// Memory is so many values: as many for each parameter, and some for all.
+	// Memory is the number of float32 values that Save writes: the same number for each parameter of
+	// the model, and a constant.
 	Memory() int
 	// Save writes the memory after a task.
 	Save(dst []float32)
@@ -37,17 +38,19 @@ type StatefulStepper interface {
 	Load(src []float32)
 }
 
-// Keeping is the option of optimizers that remember something.
+// Keeping is the option of optimizers that have a memory: whether it survives a client's task.
 type Keeping struct {
 	Keep bool `key:"keep" default:"false" help:"each client keeps what it remembers from task to task (DiLoCo, Douillard et al. 2023)"`
 }
 
-// Needs says that what a client keeps follows it from task to task.
+// Needs declares the client state that Keep asks for: the memory follows the client from task to task.
 func (k Keeping) Needs() registry.Needs {
 	return registry.Needs{ClientState: k.Keep, Rounds: k.Keep}
 }
 
-// MemoryOf is how many values a client of the optimizer keeps from task to task.
+// MemoryOf is the number of float32 values that a client carries from task to task for a model of
+// params parameters. A memory has the same number of values for each parameter and a constant, so
+// steppers of 0 and of 1 parameter tell both without allocating a large one.
 func MemoryOf(o Optimizer, params int) int {
 	if o == nil || !registry.NeedsOf(o).ClientState {
 		return 0
@@ -56,7 +59,7 @@ func MemoryOf(o Optimizer, params int) int {
 	return all + params*(o.Stepper(1).(StatefulStepper).Memory()-all)
 }
 
-// Plain reports whether an optimizer takes plain steps of SGD, x ← x − η g, as nil does.
+// Plain reports whether an optimizer takes plain steps of SGD, x ← x − η g. So does nil.
 func Plain(o Optimizer) bool { return o == nil || o.Stepper(1) == nil }
 
 // Clipping is the option of optimizers that bound a minibatch's gradient, as PyTorch's
@@ -66,7 +69,8 @@ type Clipping struct {
 	Clip float64 `key:"clip" default:"0" range:"[0,1e9]" help:"largest Euclidean norm of a minibatch's gradient; 0: any"`
 }
 
-// clip shrinks a gradient that is too long. One that is not finite stays so.
+// clip shrinks a gradient whose norm is above the bound to the bound. A gradient that is not finite
+// stays so, and the step then diverges visibly.
 func (c Clipping) clip(gradient []float32) {
 	if c.Clip == 0 {
 		return
@@ -81,8 +85,8 @@ func (c Clipping) clip(gradient []float32) {
 	}
 }
 
-// norm is the Euclidean norm, added up in four parts, which a processor adds side by
-// side.
+// norm is the Euclidean norm in float64. It adds up four sums, which a processor computes side by side;
+// their number decides the bits.
 func norm(x []float32) float64 {
 	var part [4]float64
 	for ; len(x) >= 4; x = x[4:] {

@@ -11,20 +11,26 @@ import (
 )
 
 // Personal is a model of which each client keeps some tensors to itself (FedPer, Arivazhagan et al.
-// 2019). Its parameters are those of the model in another order: what travels, what is personal, and
-// what is frozen. In a model that is shared, the personal ones have their first values.
+// 2019). Its parameters are those of the model in another order: shared, personal, frozen. The shared
+// ones travel first. In the model that the server holds, the personal ones have their initial values.
 type Personal struct {
-	ModelInfo    // as local steps have it
-	name         string
-	tensors      []Tensor
-	places       []int // by tensor, where it begins in ModelInfo
-	trainable    int
+	ModelInfo // as local steps have it
+	name      string
+	tensors   []Tensor
+	// for each of tensors, where it begins in ModelInfo
+	places []int
+	// number of shared parameters that train
+	trainable int
+	// number of parameters that a task transfers, all of the shared ones
 	communicated int
-	personal     int // parameters that are personal
+	// number of personal parameters
+	personal int
 }
 
-// NewPersonal makes of a model one of which the tensors of these names are personal. Each names a
-// tensor, or what its name begins with before a dot, or is a pattern of [path.Match] for either.
+// NewPersonal makes a model of which the tensors that match the patterns are personal. A pattern is the
+// name of a tensor, or what its name begins with before a dot, or a pattern of [path.Match] for either.
+// headSteps is the number of local steps in which only personal tensors train; it is a part of the
+// name.
 func NewPersonal(m ModelInfo, patterns []string, headSteps int) (*Personal, error) {
 	p := &Personal{ModelInfo: m, name: fmt.Sprintf("%s;personal=%s", m, strings.Join(patterns, ","))}
 	if headSteps > 0 {
@@ -64,8 +70,8 @@ func NewPersonal(m ModelInfo, patterns []string, headSteps int) (*Personal, erro
 	return p, nil
 }
 
-// personalParts are a model's tensors that are shared, shared and not trained, personal by one of
-// these names, and frozen.
+// personalParts sorts a model's tensors into four lists: shared and trained, shared and not trained,
+// personal, and frozen. It refuses a pattern that matches none.
 func personalParts(m ModelInfo, patterns []string) (parts [4][]Tensor, err error) {
 	found := make([]bool, len(patterns))
 	var trainedNames []string
@@ -106,27 +112,32 @@ func personalParts(m ModelInfo, patterns []string) (parts [4][]Tensor, err error
 	return parts, nil
 }
 
-func (p *Personal) String() string      { return p.name }
-func (p *Personal) Trainable() int      { return p.trainable }
-func (p *Personal) Frozen() int         { return p.Params() - p.communicated }
+// The methods of [ModelInfo] speak of the parameters in their new order.
+func (p *Personal) String() string { return p.name }
+func (p *Personal) Trainable() int { return p.trainable }
+func (p *Personal) Frozen() int    { return p.Params() - p.communicated }
+
+// PersonalParams is the number of values that a client keeps to itself.
 func (p *Personal) PersonalParams() int { return p.personal }
 func (p *Personal) Tensors() []Tensor   { return p.tensors }
 
-// ToModelOrder writes parameters in the order of ModelInfo.
+// ToModelOrder writes parameters that lie in p's order into dst in the order of ModelInfo, as local
+// steps take them.
 func (p *Personal) ToModelOrder(dst, params []float32) {
 	for i, t := range p.tensors {
 		copy(dst[p.places[i]:][:t.Len()], params[t.Offset:])
 	}
 }
 
-// FromModelOrder undoes Whole.
+// FromModelOrder is the inverse of ToModelOrder.
 func (p *Personal) FromModelOrder(dst, params []float32) {
 	for i, t := range p.tensors {
 		copy(dst[t.Offset:][:t.Len()], params[p.places[i]:])
 	}
 }
 
-// Stepped is a model as local steps have it.
+// Stepped is the model whose order of parameters local steps take: that within a [Personal], else m
+// itself.
 func Stepped(m ModelInfo) ModelInfo {
 	if p, ok := m.(*Personal); ok {
 		return p.ModelInfo

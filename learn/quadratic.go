@@ -20,10 +20,9 @@ type Quadratic struct {
 	Dimension int `key:"dimension" range:"[1,349525]" help:"dimensions"`
 }
 
-// Convex is a strongly convex model in numbers, for those who calculate what
-// theory says of it: a [Quadratic] or a [Logistic], nil for a model that is
-// neither. Both start at the origin whatever the seed, so that runs with several
-// seeds start at the same distance from the optimum.
+// Convex returns the options of a strongly convex model, a [Quadratic] or a [Logistic], from which its
+// constants can be calculated. It is nil for a model that is neither. Both start at the origin whatever
+// the seed, so that runs with several seeds start at the same distance from the optimum.
 func Convex(m Model) Architecture {
 	if m, ok := m.(*model); ok {
 		return m.convex
@@ -31,6 +30,7 @@ func Convex(m Model) Architecture {
 	return nil
 }
 
+// Model makes the model. Its size is its own, so the samples are not looked at.
 func (a Quadratic) Model(Samples) (Model, error) {
 	n := a.Dimension
 	if n < 1 || n > maxWidth/3 {
@@ -44,14 +44,16 @@ func (a Quadratic) Model(Samples) (Model, error) {
 	return m, nil
 }
 
-// quadraticWork calculates in float64, every product rounded by itself.
+// quadraticWork computes a [Quadratic] in float64 with every product rounded by itself.
 type quadraticWork struct {
 	flat
+	// the vector A (x − b) before the second reflection
 	u   []float64
 	sum []float64 // gradient over the batch
 }
 
-// sample returns sample i's loss and adds its gradient to w.sum.
+// sample returns the loss of sample i and adds its gradient A (x − b) to w.sum. With H = I − 2vvᵀ the
+// product is H (a ∘ (H (x − b))): reflect, scale each coordinate by its eigenvalue, and reflect back.
 func (w *quadraticWork) sample(params []float32, b *Batch, i int) (loss float64) {
 	n := len(w.sum)
 	row := b.X[i*3*n:][:3*n]
@@ -78,6 +80,8 @@ func (w *quadraticWork) sample(params []float32, b *Batch, i int) (loss float64)
 	return loss / 2
 }
 
+// Gradients returns the batch's mean loss and leaves its mean gradient in w.grad, rounded to float32
+// once.
 func (w *quadraticWork) Gradients(params []float32, b *Batch) (loss float64) {
 	clear(w.sum)
 	loss = w.Evaluate(params, b, nil)
@@ -87,6 +91,8 @@ func (w *quadraticWork) Gradients(params []float32, b *Batch) (loss float64) {
 	return loss / float64(b.N)
 }
 
+// Evaluate returns the sum of the samples' losses. There are no scores. It adds the gradients to w.sum,
+// too, which Gradients uses.
 func (w *quadraticWork) Evaluate(params []float32, b *Batch, _ []Score) (loss float64) {
 	for i := range b.N {
 		loss += w.sample(params, b, i)

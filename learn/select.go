@@ -24,14 +24,14 @@ func (k Kernel) Instructions() string { return k.isa.String() }
 // AutoKernel stands for the class of the fastest instructions that there are.
 const AutoKernel = "auto"
 
-// needs says what a machine must have for a class.
+// needs says, for each class but plain Go, what a machine must have for it.
 var needs = map[string]string{
 	kernel.NEON.Class(): "an arm64 processor",
 	kernel.AVX2.Class(): "an amd64 processor with AVX2 and FMA",
 }
 
-// SelectKernel returns the kernel of a class, or with [AutoKernel] the fastest. The
-// error says which classes this machine has.
+// SelectKernel returns the kernel of a class, or with [AutoKernel] the fastest one. The error of a
+// class that this machine lacks says which ones it has.
 func SelectKernel(class string) (Kernel, error) {
 	list, err := usable()
 	if err != nil {
@@ -61,11 +61,11 @@ func SelectKernel(class string) (Kernel, error) {
 // instruction set or class beside plain Go.
 const KernelVariable = "FEDPACE_KERNEL"
 
-// usable lists the instruction sets that this process may use.
+// usable lists the instruction sets that this process may use, the fastest last. It is found out once.
 var usable = sync.OnceValues(func() ([]kernel.ISA, error) { return limited(os.Getenv(KernelVariable)) })
 
-// limited lists the machine's instruction sets of a name or class beside plain Go,
-// which comes first, and the fastest last. With an error it is plain Go alone.
+// limited lists the machine's instruction sets of a name or a class, and plain Go, which comes first;
+// the fastest is last. An empty limit allows all. With an error the list is plain Go alone.
 func limited(limit string) ([]kernel.ISA, error) {
 	all := kernel.Available()
 	if limit == "" {
@@ -85,8 +85,8 @@ func limited(limit string) ([]kernel.ISA, error) {
 	return allowed, nil
 }
 
-// fastest are the instructions of what is the same in all classes. An error of usable
-// comes out where a kernel is selected.
+// fastest is the instruction set for what gives the same bits in all classes. An error of usable is
+// ignored here: SelectKernel reports it, which every process calls before it trains.
 var fastest = sync.OnceValue(func() kernel.ISA {
 	list, _ := usable()
 	return list[len(list)-1]
@@ -113,8 +113,8 @@ func Lookup(dst []float32, src []byte, table *[256]float32) {
 	fastest().Lookup(dst, src, table)
 }
 
-// Prefetch asks the processor for bytes that will soon be read from anywhere in
-// memory, and does not wait for them.
+// Prefetch asks the processor to load bytes into its cache, and does not wait for them. It changes no
+// result.
 func Prefetch(src []byte) {
 	fastest().Prefetch(src)
 }

@@ -17,7 +17,7 @@ type Sequential struct {
 	Layers []network.Layer `key:"layers" is:"short" help:"layers from input to output, e.g. [flatten, dense: 200, relu, dense]"`
 }
 
-// Validate finds layers that do not fit each other whatever the samples are.
+// Validate refuses layers that do not fit each other, whatever the samples are.
 func (a Sequential) Validate() error {
 	if err := network.Check(a.Layers); err != nil {
 		return registry.Errorf("", "%v", err)
@@ -25,6 +25,8 @@ func (a Sequential) Validate() error {
 	return nil
 }
 
+// Model makes the model for such samples. Its name holds the samples and the layers, so that [Parse]
+// can make the same model without the data.
 func (a Sequential) Model(samples Samples) (Model, error) {
 	list, err := network.Fit(a.Layers, samples)
 	if err != nil {
@@ -41,8 +43,9 @@ func (a Sequential) Model(samples Samples) (Model, error) {
 	return sequential(name, samples, list)
 }
 
-// sequential makes a model of layers, which it holds to each other and to the samples. names
-// are the layers' where their numbers would not do; their parameters go by them.
+// sequential makes a model of layers, which must fit each other and the samples. names are prefixes of
+// the layers' parameters, one for each layer; without names these are the layers' numbers and a dot.
+// Parameters that train come first and frozen ones last, each in the order of the layers.
 func sequential(name string, samples Samples, list []network.Layer, names ...string) (Model, error) {
 	if _, err := network.Fit(list, samples); err != nil {
 		return nil, err

@@ -20,7 +20,7 @@ type SGD struct {
 	Keeping
 }
 
-// Validate finds options that do not fit each other.
+// Validate refuses options that need a momentum where there is none.
 func (s SGD) Validate() error {
 	if s.Nesterov && s.Momentum == 0 {
 		return registry.Errorf("nesterov", "true needs a momentum (set momentum, e.g. 0.9)")
@@ -31,6 +31,8 @@ func (s SGD) Validate() error {
 	return nil
 }
 
+// Stepper makes the memory of one worker, or nil where steps are plain: then a workspace's own step is
+// faster.
 func (s SGD) Stepper(params int) Stepper {
 	switch {
 	case s.Momentum > 0:
@@ -41,20 +43,26 @@ func (s SGD) Stepper(params int) Stepper {
 	return nil
 }
 
+// sgd takes the steps of [SGD].
 type sgd struct {
 	SGD
 	velocity []float32 // nil without momentum
 }
 
+// Start forgets the velocity, v = 0.
 func (s *sgd) Start() { clear(s.velocity) }
 
+// Memory has the velocity, one value for each parameter.
 func (s *sgd) Memory() int { return len(s.velocity) }
 
+// Save writes the velocity.
 func (s *sgd) Save(dst []float32) { copy(dst, s.velocity) }
 
+// Load reads what Save wrote.
 func (s *sgd) Load(src []float32) { copy(s.velocity, src) }
 
-// Step rounds every operation by itself, so that machines agree.
+// Step moves params against gradient. Every product is rounded to float32 by itself, because a
+// processor that fuses a multiplication and an addition would give other bits.
 func (s *sgd) Step(params, gradient []float32, rate float32) {
 	s.clip(gradient)
 	gradient = gradient[:len(params)]

@@ -26,13 +26,15 @@ type Workspace interface {
 	Evaluate(params []float32, b *Batch, scores []Score) (lossSum float64, err error)
 }
 
-// workspace checks what it is given and what comes out.
+// workspace is a model's arithmetic with checks: of what it is given, and of the loss that comes out.
 type workspace struct {
 	*model
 	network.Arithmetic
-	max int // samples of a batch
+	// the most samples of a batch
+	max int
 }
 
+// Step implements [Workspace].
 func (w *workspace) Step(params []float32, b *Batch, rate float32) (float64, error) {
 	w.check(params)
 	if err := w.checkBatch(b); err != nil {
@@ -42,6 +44,7 @@ func (w *workspace) Step(params []float32, b *Batch, rate float32) (float64, err
 	return loss, finite(loss)
 }
 
+// Gradient implements [Workspace].
 func (w *workspace) Gradient(grad, params []float32, b *Batch) (float64, error) {
 	w.check(grad)
 	w.check(params)
@@ -53,6 +56,7 @@ func (w *workspace) Gradient(grad, params []float32, b *Batch) (float64, error) 
 	return loss, finite(loss)
 }
 
+// Evaluate implements [Workspace].
 func (w *workspace) Evaluate(params []float32, b *Batch, scores []Score) (float64, error) {
 	w.check(params)
 	if len(scores) != len(w.metrics) {
@@ -65,7 +69,8 @@ func (w *workspace) Evaluate(params []float32, b *Batch, scores []Score) (float6
 	return loss, finite(loss)
 }
 
-// checkBatch verifies that the batch is one for the model, of a size that there is memory for.
+// checkBatch refuses a batch that is not one for the model, or has more samples than there is memory
+// for.
 func (w *workspace) checkBatch(b *Batch) error {
 	if b.N < 1 || b.N > w.max {
 		return fmt.Errorf("batch of %d samples; the workspace takes 1 to %d", b.N, w.max)
@@ -73,6 +78,7 @@ func (w *workspace) checkBatch(b *Batch) error {
 	return b.Check(w.samples)
 }
 
+// finite is [ErrNotFinite] for a loss that is no finite number.
 func finite(loss float64) error {
 	if math.IsNaN(loss) || math.IsInf(loss, 0) {
 		return ErrNotFinite
@@ -80,12 +86,13 @@ func finite(loss float64) error {
 	return nil
 }
 
-// flat is a batch's gradient as the parameters lie.
+// flat is the gradient of a batch, in the order of the parameters.
 type flat struct {
 	isa  kernel.ISA
 	grad []float32
 }
 
+// Update adds alpha times the gradient to dst, or with [kernel.Store] stores the gradient as it is.
 func (f *flat) Update(dst []float32, _ *Batch, op kernel.Op, alpha float32) {
 	if op == kernel.Store {
 		copy(dst, f.grad)

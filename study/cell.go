@@ -36,17 +36,22 @@ type Cell struct {
 	Reused   bool   // it was complete before
 	Diverged string // why it did not complete; empty: it did
 	Begun    bool   // its folder holds a part of it, from which it is resumed
-	measured        // of a comparison
+	// what a comparison reads from the run's rounds
+	measured
 
-	name     string   // of its run on a server; empty: as in Config
-	replaced bool     // its folder holds a run that is replaced
-	tags     []string // of the run in its folder
+	name string // of its run on a server; empty: as in Config
+	// the folder holds a run that this one replaces
+	replaced bool
+	// tags of the run that is in the folder
+	tags []string
 }
 
+// Run is the cell's folder with its configuration, without checking that a run is there.
 func (c *Cell) Run() *folder.Run { return &folder.Run{Dir: c.Config.Out, Config: c.Config} }
 
-// newCell is the run of a configuration with the named schedule, "" for its own, at
-// equal time. The configuration is checked.
+// newCell is the run of a configuration with the named schedule, or with its own schedule for "". All
+// schedules have the virtual time of the configuration's rounds of fixed K. It checks the
+// configuration.
 func newCell(c config.Config, schedule string) (Cell, error) {
 	equalTime(&c)
 	if schedule != "" {
@@ -68,8 +73,8 @@ func Identity(c config.Config) (string, error) {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(string(c.Task)+"\n"+strings.Join(list, "\n")))), nil
 }
 
-// planned is a configuration without what a run takes from its data, the population,
-// what fits it and the constants of the theory, and from its machine, the kernel.
+// planned is a configuration as it is before a run: without what the run takes from its data (the
+// population, what depends on it, and the constants of the theory) and from its machine (the kernel).
 func planned(c config.Config) config.Config {
 	c.Kernel = config.AutoKernel
 	if !c.IsSynthetic() && !c.DevicesAlone() {
@@ -85,8 +90,8 @@ func planned(c config.Config) config.Config {
 	return c
 }
 
-// differing says by which keys what a configuration computes differs from a run's, see [alike];
-// empty: in none.
+// differing names the keys by which what a configuration computes differs from a run that was found,
+// see [alike]; empty: there are none.
 func differing(mine config.Config, found *folder.Run, exact bool) (string, error) {
 	mine, err := alike(mine, found, exact)
 	var keys []string
@@ -104,9 +109,9 @@ func differing(mine config.Config, found *folder.Run, exact bool) (string, error
 // maxNamed bounds the keys that a message names.
 const maxNamed = 3
 
-// alike is a configuration with what another one found where it does not say itself. What
-// the first leaves to the data is the other's, unless exact is set: then it is found out.
-// What it leaves to the machine is what this machine would do.
+// alike completes a configuration by what a run that was found took from its data and its machine, so
+// that the two can be compared. With exact the data are read to find out what they give; else the run's
+// values are taken.
 func alike(mine config.Config, run *folder.Run, exact bool) (_ config.Config, err error) {
 	found := &run.Config
 	if !mine.Train { // no kernel computes anything
@@ -148,9 +153,8 @@ func alike(mine config.Config, run *folder.Run, exact bool) (_ config.Config, er
 	return mine, nil
 }
 
-// ownMetric is by what the models of a run are compared unless its configuration says
-// otherwise: the first of their metrics, as its rounds.csv has them, or the loss. Without that
-// file it is what the configuration says.
+// ownMetric is the metric by which the models of a run are compared by default: the first in its
+// rounds.csv, or the loss if it has none. Without that file it is what the configuration says.
 func ownMetric(r *folder.Run) string {
 	list, err := r.Metrics()
 	switch {
@@ -162,8 +166,8 @@ func ownMetric(r *folder.Run) string {
 	return list[0].Name
 }
 
-// takeMetric takes from the cell's run by what its models are compared: which way is better its model
-// has said, where the plan does not.
+// takeMetric takes from the cell's run the metric by which its models are compared. Only the model says
+// which direction is better, so the plan does not know it.
 func (c *Cell) takeMetric() error {
 	found, err := folder.Open(c.Config.Out)
 	if err == nil {
@@ -172,9 +176,9 @@ func (c *Cell) takeMetric() error {
 	return err
 }
 
-// find looks for the cells' runs: in their own folders, and in the others of the study, where
-// another command may have played the same. It returns how many are complete, and how many keep other
-// tags than they are asked to have.
+// find looks for the cells' runs in their own folders and in others below dir, where another command
+// may have played the same, and marks the cells as begun or reused. It returns the number of complete
+// cells, and the number of those that keep other tags than they are asked to have.
 func find(ctx context.Context, dir string, cells []Cell, o *Options) (done, keptTags int, err error) {
 	f := finder{index: sync.OnceValues(func() (map[string][]string, error) { return index(dir) }), force: o.Run.Force}
 	for i := range cells {
@@ -219,8 +223,8 @@ const (
 	maxCells    = 100_000
 )
 
-// index lists the runs below a folder by what they compute, but for what they took
-// from their data. Configurations that cannot be read are left out.
+// index lists the folders of runs below dir by the identity of their planned configurations. It leaves
+// out configurations that cannot be read.
 func index(out string) (map[string][]string, error) {
 	found := map[string][]string{}
 	folders, _, err := folder.Find(out, searchDepth, maxCells)
@@ -244,16 +248,17 @@ func index(out string) (map[string][]string, error) {
 	return found, nil
 }
 
-// finder finds the folders of cells' runs.
+// finder finds the folders of cells' runs. index returns the study's folders by what their runs
+// compute; it is called only where a cell's own folder has no run.
 type finder struct {
 	trainers problem.Trainers
 	index    func() (map[string][]string, error) // the study's folders by what their runs compute, see index
 	force    bool
 }
 
-// find reports whether there is a cell's run, with its summary if it is complete: in the cell's
-// folder, or in another one of the study, which then is the cell's. Another run in its own folder is
-// an error unless it may be replaced.
+// find reports whether a cell's run exists, with its summary if it is complete. A run in another folder
+// of the study makes that folder the cell's. Another run in the cell's own folder is an error unless
+// force is set.
 func (f *finder) find(ctx context.Context, c *Cell) (found bool, s *folder.Summary, err error) {
 	if folder.HoldsRun(c.Config.Out) == nil {
 		s, difference, err := f.look(ctx, c, c.Config.Out, false)
@@ -290,8 +295,9 @@ func (f *finder) find(ctx context.Context, c *Cell) (found bool, s *folder.Summa
 	return false, nil, nil
 }
 
-// look says whether the run in a folder is the cell's, with its summary if it is complete, or else
-// what it is: of another configuration, or of a trainer that has changed.
+// look compares the run in a folder with the cell. It returns the summary if the run is the cell's and
+// complete. difference is nil if it is the cell's, and else says what it is: of another configuration,
+// or of a trainer that has changed.
 func (f *finder) look(ctx context.Context, c *Cell, dir string, exact bool) (s *folder.Summary, difference, err error) {
 	found, err := folder.Open(dir)
 	if err != nil { // it is of another version, say
@@ -312,14 +318,14 @@ func (f *finder) look(ctx context.Context, c *Cell, dir string, exact bool) (s *
 	return s, difference, err
 }
 
-// named is the configuration as the cell is played.
+// named is the configuration with the name under which the cell is played.
 func (c *Cell) named() config.Config {
 	mine := c.Config
 	mine.Name = cmp.Or(c.name, mine.Name)
 	return mine
 }
 
-// play runs the cell, or resumes it. That it diverges is a result, too.
+// play runs the cell, or resumes it. A run that diverges is a result and no error.
 func (c *Cell) play(ctx context.Context, o run.Options) (err error) {
 	mine := c.named()
 	if c.Begun {
@@ -345,7 +351,7 @@ func (c *Cell) play(ctx context.Context, o run.Options) (err error) {
 	return err
 }
 
-// Diverged is an error where runs did, that says how many; errors.Is finds
+// Diverged returns an error that says how many runs diverged, or nil. errors.Is finds
 // [coordinator.ErrDiverged] in it.
 func Diverged(cells []Cell) error {
 	n := 0
@@ -360,7 +366,7 @@ func Diverged(cells []Cell) error {
 	return fmt.Errorf("compare: %d of %d runs %w: try a lower schedule.eta0", n, len(cells), coordinator.ErrDiverged)
 }
 
-// story says for people what the cell came to.
+// story describes the outcome of the cell for people.
 func (c *Cell) story(took time.Duration) string {
 	s := fmt.Sprintf("%d rounds", c.Summary.Rounds)
 	if c.Diverged != "" {
@@ -383,8 +389,8 @@ type Provenance struct {
 	Kernel string `csv:"kernel" json:"kernel"`
 }
 
-// ProvenanceOf is that of a run with this configuration, complete as the run's folder has it,
-// and this summary; without one the configuration's alone.
+// ProvenanceOf is the provenance of a run with a complete configuration, as its folder has it, and this
+// summary. An empty summary gives the configuration's part alone.
 func ProvenanceOf(c config.Config, s folder.Summary) (p Provenance, err error) {
 	p.Version = s.Version
 	p.DataDigest = s.DataDigest
@@ -400,7 +406,7 @@ type Origin struct {
 	Provenance
 }
 
-// Origin is that of a cell that was played.
+// Origin names the cell's run. The cell must have been played.
 func (c *Cell) Origin() (Origin, error) {
 	found, err := folder.Open(c.Config.Out)
 	if err != nil {

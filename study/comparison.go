@@ -39,8 +39,9 @@ type Comparison struct {
 	Reference string // the schedule whose runs the others with the same seed are compared with: fixed, or the first
 }
 
-// Run plays a plan and compares its runs. Those of a plan with one run of each schedule are
-// played one after the other.
+// Run plays a plan and compares its runs: first the plan's own ones, then more seeds if the first do
+// not decide, then the controls. The runs of a plan with one run of each schedule are played one after
+// the other.
 func Run(ctx context.Context, p Plan, o Options) (*Comparison, error) {
 	o.leaves = Files
 	if u := &p.Until; u.Half > 0 {
@@ -71,7 +72,8 @@ func Run(ctx context.Context, p Plan, o Options) (*Comparison, error) {
 	return r, r.measure()
 }
 
-// compare plays a plan's own runs and measures them.
+// compare plays a plan's own runs, without controls, and measures them. The reference is fixed K, or
+// the first schedule where fixed K is not among them.
 func (p *Plan) compare(ctx context.Context, o Options) (*Comparison, error) {
 	cells, err := p.Cells()
 	if err != nil {
@@ -126,7 +128,8 @@ func (r *Comparison) Write(w io.Writer) error {
 	return text.Flush()
 }
 
-// writeTimes says of which schedule a run ended long before another one with its seed.
+// writeTimes names the first run that ended long before another one with its seed: a comparison is fair
+// at equal virtual time alone.
 func (r *Comparison) writeTimes(w io.Writer) {
 	longest := map[string]float64{}
 	pair := func(c *Cell) string { return fmt.Sprint(c.Config.Seed, c.Point) }
@@ -143,7 +146,8 @@ func (r *Comparison) writeTimes(w io.Writer) {
 	}
 }
 
-// writeWindows says of which schedules the loss that they read is a mean over too many rounds.
+// writeWindows names the schedules whose loss is a mean over so many rounds that it says little of the
+// present.
 func (r *Comparison) writeWindows(w io.Writer) {
 	noted := map[string]bool{}
 	for i := range r.Runs {
@@ -160,7 +164,7 @@ func (r *Comparison) writeWindows(w io.Writer) {
 	}
 }
 
-// ended are the runs, of which those that diverged have no more than how far they went.
+// ended lists the runs. One that diverged has nothing but how far it went.
 func (r *Comparison) ended() (list []*Cell) {
 	for _, c := range r.Runs {
 		if s := c.Summary; c.Diverged != "" {
@@ -171,6 +175,7 @@ func (r *Comparison) ended() (list []*Cell) {
 	return list
 }
 
+// columns are the columns of a table of single runs.
 func (r *Comparison) columns() table.Columns[*Cell] {
 	names := shownBest(r.Runs)
 	columns := table.Columns[*Cell]{{Title: "schedule", Text: func(c *Cell) string { return c.Schedule }}}
@@ -214,8 +219,8 @@ func (r *Comparison) columns() table.Columns[*Cell] {
 	}...)
 }
 
-// MarshalJSON writes the comparison as one object: what every schedule came to, as in its
-// summary.json, and when it first had the level to reach; or the rows of the table.
+// MarshalJSON writes the comparison as one object: for single runs what each schedule came to, as in
+// its summary.json, and when it reached the level; else the rows of the table.
 func (r *Comparison) MarshalJSON() ([]byte, error) {
 	if !r.Plan.IsSingle() {
 		t := r.Table()

@@ -20,11 +20,11 @@ const (
 // Kinds are those of controls, in the order in which they are played.
 var Kinds = []string{constantK, reversedK, shuffledK}
 
-// blocks bounds the values of K in the configuration of a control: those of a long run are ordered
-// anew by so many blocks of rounds.
+// blocks bounds the number of values of K in the configuration of a control. In a longer run that many
+// blocks of rounds are put in another order.
 const blocks = 4096
 
-// Controllable finds what has no controls among runs that are to have them.
+// Controllable returns an error that says why the runs can have no controls, or nil.
 func Controllable(cells []Cell) error {
 	if slices.ContainsFunc(cells, func(c Cell) bool { return c.Config.Schedule.Unit == config.Epochs }) {
 		return &config.KeyError{
@@ -35,8 +35,8 @@ func Controllable(cells []Cell) error {
 	return nil
 }
 
-// Controls are the runs that tell what decides, of each cell that was played and whose K decays: that
-// it works less, or that it works less later on.
+// Controls makes control runs of each cell that was played and whose K decays. They tell what makes the
+// difference: that the schedule does less work, or that it does less work later on.
 func Controls(cells []Cell, kinds ...string) (list []Cell, err error) {
 	for i := range cells {
 		if err := cells[i].follow(); err != nil {
@@ -59,6 +59,7 @@ func Controls(cells []Cell, kinds ...string) (list []Cell, err error) {
 	return list, nil
 }
 
+// control makes the control of a kind: the same configuration with another K.
 func (c *Cell) control(kind string) (control Cell, err error) {
 	control = Cell{
 		Name:     c.Name + " " + kind,
@@ -87,8 +88,9 @@ func (c *Cell) control(kind string) (control Cell, err error) {
 	return control, err
 }
 
-// constant mixes two neighbouring whole numbers to the mean of the values. Where a round lasts longer
-// by the same time for each step, it comes to as many rounds and steps in the same time.
+// constant is the schedule whose K is one of the two whole numbers next to the mean of the values,
+// mixed so that the sum after every len(steps) rounds is theirs. A round lasts longer by the same time
+// for each step, so it has as many rounds and steps in the same time.
 func constant(steps []int) schedule.K {
 	sum := 0
 	for _, k := range steps {
@@ -111,14 +113,14 @@ func decays(steps []int) bool {
 	return balance > 0
 }
 
-// shuffled are the values in an order that the seed draws, block by block.
+// shuffled returns the values in an order that the seed draws, block by block.
 func shuffled(steps []int, seed uint64) (list []int) {
 	parts := slices.Collect(slices.Chunk(steps, 1+(len(steps)-1)/blocks))
 	keyed.New(seed, keyed.Control).Shuffle(len(parts), func(i, j int) { parts[i], parts[j] = parts[j], parts[i] })
 	return slices.Concat(parts...)
 }
 
-// listOf is the schedule of these values, each from the first round in which it holds.
+// listOf is the schedule of these values, one for each round.
 func listOf(steps []int) schedule.ListK {
 	var list schedule.ListK
 	for i, k := range steps {

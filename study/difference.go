@@ -14,8 +14,8 @@ import (
 	"fedpace/metrics/figure"
 )
 
-// Paired are the differences in a quantity between runs with the same seed, in the order of the
-// first list; a seed that the other lacks is left out.
+// Paired returns the differences in a quantity between the runs of two lists with the same seed, in the
+// order of the first list. It leaves out a seed that the second list lacks.
 func Paired[R any](mine, theirs []R, seed func(*R) uint64, quantity func(*R) float64) (differences []float64) {
 	for i := range mine {
 		partner := slices.IndexFunc(theirs, func(r R) bool { return seed(&r) == seed(&mine[i]) })
@@ -26,8 +26,8 @@ func Paired[R any](mine, theirs []R, seed func(*R) uint64, quantity func(*R) flo
 	return differences
 }
 
-// Difference is how a row's runs differ from others with the same seeds in a quantity: those of the
-// reference or, of a control, those of which it is one.
+// Difference is how a row's runs differ in a quantity from others with the same seeds: from those of
+// the reference or, for a control, from those that it controls.
 type Difference struct {
 	Row      *Row
 	Than     string // the schedule of the others
@@ -42,8 +42,8 @@ type Difference struct {
 	quantity // with the words for the direction in which its values are better
 }
 
-// Differences compare each row of the table with the reference, and controls with what they control:
-// how well runs end, and when they reach the level.
+// Differences compares each row with the reference, and controls with what they control, in each
+// quantity by which runs are compared. The p-values are adjusted together.
 func (t *Table) Differences() []Difference {
 	var list []Difference
 	for _, r := range t.Rows {
@@ -66,7 +66,8 @@ func (t *Table) Differences() []Difference {
 	return list
 }
 
-// difference is that of the row in a quantity; without a name of others there is none.
+// difference compares the row's runs with their partners in a quantity. Than is empty if there is no
+// partner, or if runs are not compared by the quantity.
 func (r *Row) difference(q quantity) (d Difference) {
 	if q.more == "" {
 		return d
@@ -100,7 +101,8 @@ func (r *Row) difference(q quantity) (d Difference) {
 	return d
 }
 
-// makes reports whether the row's runs differ from the reference's as others do.
+// makes reports whether a control's runs differ from the reference in the same direction as the
+// schedule's do.
 func (d *Difference) makes(difference *Difference) bool {
 	var values []float64
 	for i := range d.Row.Cells {
@@ -110,7 +112,7 @@ func (d *Difference) makes(difference *Difference) bool {
 	return seen(statistics.EstimateMean(values)) == seen(difference.Estimated)
 }
 
-// seen is 1 where the interval is above zero, -1 where it is below, and else 0.
+// seen is 1 where the interval of a mean is above zero, -1 where it is below, and else 0.
 func seen(e statistics.Estimated) int {
 	switch {
 	case e.N < 2 || e.Half == 0 || math.Abs(e.Mean) <= e.Half:
@@ -121,7 +123,7 @@ func seen(e statistics.Estimated) int {
 	return 1
 }
 
-// sign is 1 or -1 where Holm's p says that there is a difference, by the direction of its mean, else 0.
+// sign is the direction of the difference, 1 or -1, where Holm's p is at most 0.05, and else 0.
 func (d *Difference) sign() int {
 	if d.Adjusted <= 0.05 {
 		return seen(d.Estimated)
@@ -154,7 +156,7 @@ func (d *Difference) decide(all []Difference) {
 	}
 }
 
-// controls reports whether the row's runs are controls of another's.
+// controls reports whether the row's runs are controls of the other row's.
 func (r *Row) controls(controlled *Row) bool {
 	return len(r.Cells) > 0 &&
 		r.Cells[0].Control != "" &&
@@ -162,8 +164,7 @@ func (r *Row) controls(controlled *Row) bool {
 		slices.Equal(r.Values, controlled.Values)
 }
 
-// Verdict says what the interval and Holm's p show, and no more: also of how many seeds, where others
-// diverged or have no value.
+// Verdict says what the interval and Holm's p show, and the number of seeds where some have no value.
 func (d *Difference) Verdict() string {
 	if d.N > 1 && d.N < d.Row.Seeds {
 		return fmt.Sprintf("%s (%d of %d seeds)", d.verdict(), d.N, d.Row.Seeds)
@@ -171,6 +172,7 @@ func (d *Difference) Verdict() string {
 	return d.verdict()
 }
 
+// verdict is Verdict without the number of seeds.
 func (d *Difference) verdict() string {
 	switch {
 	case d.Missed > 0 && d.Never > 0:
@@ -202,6 +204,7 @@ func (d *Difference) verdict() string {
 	return "no difference seen"
 }
 
+// differenceColumns are the columns of a table of differences.
 func (t *Table) differenceColumns(list []Difference) table.Columns[Difference] {
 	holm := func(d Difference) string { return human.Known("%.2g", d.Adjusted) }
 	decided := table.Column[Difference]{Name: "decided_by", Of: func(d Difference) any { return d.Decided }}
@@ -228,7 +231,7 @@ func (t *Table) differenceColumns(list []Difference) table.Columns[Difference] {
 		decided)
 }
 
-// writeDifferences writes the differences for people, a table for each quantity.
+// writeDifferences writes the differences for people, in a table for each quantity.
 func (t *Table) writeDifferences(w io.Writer) error {
 	list := t.Differences()
 	if len(list) == 0 {
@@ -276,8 +279,8 @@ func (t *Table) Picture(w io.Writer) error {
 	return figure.Write(w, "svg", panels)
 }
 
-// Dots adds to the panel of a title, which may be new, a dot for each seed, and their mean with its
-// interval. A name that is there already is left as it is.
+// Dots adds a dot for each seed, and their mean with its interval, to the panel of a title. It makes
+// the panel if there is none, and leaves a name that the panel has already as it is.
 func Dots(panels []figure.Panel, title, y, name string, bySeed []float64, mean statistics.Estimated) []figure.Panel {
 	i := slices.IndexFunc(panels, func(p figure.Panel) bool { return p.Title == title })
 	if i < 0 {

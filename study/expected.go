@@ -63,13 +63,13 @@ func CheckExpected(c *config.Config, schedules []string, seeds int, metrics ...s
 	return errors.Join(all...)
 }
 
-// quantityOf is the index of a quantity; -1: nothing of the name was measured.
+// quantityOf is the index of the quantity with a name, or -1 if nothing of that name was measured.
 func quantityOf(list []quantity, name string) int {
 	return slices.IndexFunc(list, func(q quantity) bool { return name == q.name || name == short(q.name) })
 }
 
-// ExpectedOf holds a complete run against the expectations of a configuration, without those of gains,
-// and keeps what came of it in the run's summary.
+// ExpectedOf compares a complete run with a configuration's expectations, but for those of gains, and
+// writes the outcomes into the run's summary.
 func ExpectedOf(expectations []string, dir string, s *folder.Summary) error {
 	found, err := folder.Open(dir)
 	if err != nil {
@@ -93,7 +93,7 @@ func ExpectedOf(expectations []string, dir string, s *folder.Summary) error {
 	return s.Rewrite(dir)
 }
 
-// valueOf gives the means of a row by the names of quantities; NaN where a seed has no value.
+// valueOf returns a function from a quantity's name to the row's mean; NaN where a seed has no value.
 func (t *Table) valueOf(row *Row) func(name string) float64 {
 	return func(name string) float64 {
 		if q := quantityOf(t.quantities, name); q >= 0 && row.Means[q].N == row.Seeds {
@@ -103,7 +103,7 @@ func (t *Table) valueOf(row *Row) func(name string) float64 {
 	}
 }
 
-// Expected holds the comparison against its configuration's expectations: the means of each row, and
+// Expected compares the comparison with its configuration's expectations: the means of each row, and
 // the gains at each point of the grids that choose no schedule.
 func (r *Comparison) Expected() (list []expect.Outcome) {
 	if len(r.Runs) == 0 {
@@ -138,7 +138,7 @@ func (r *Comparison) Expected() (list []expect.Outcome) {
 	return list
 }
 
-// point is where the row is in grids that choose no schedule.
+// point lists the row's values in the grids that choose no schedule.
 func (r *Row) point() []string {
 	if len(r.Cells) == 0 {
 		return nil
@@ -146,8 +146,9 @@ func (r *Row) point() []string {
 	return r.Cells[0].Point
 }
 
-// gain is by how much a quantity of a schedule's runs is above another's with the same seeds, with
-// the 95 % interval of the mean. One seed has none; NaN where one of a pair has no value.
+// gain is by how much a quantity of one schedule's runs is above another's with the same seeds, at one
+// point of the grids, with the 95 % interval of the mean. With one seed the interval is infinite. It is
+// NaN where a run has no value.
 func (t *Table) gain(point []string, mine, theirs, name string) expect.Interval {
 	q := quantityOf(t.quantities, name)
 	first := 0

@@ -13,7 +13,7 @@ import (
 	"fedpace/metrics/figure"
 )
 
-// CheckFigure says whether Figure will be able to draw this plan to a path.
+// CheckFigure returns an error if [Table.Figure] would not be able to draw this plan to a path.
 func (p Plan) CheckFigure(path string) error {
 	if _, err := figure.Format(path); err != nil {
 		return err
@@ -29,8 +29,8 @@ func (p Plan) CheckFigure(path string) error {
 	return nil
 }
 
-// axis is where a grid's values stand in a figure: numbers where they are, others
-// one beside the other by name.
+// axis returns where each of a grid's values stands in a figure: at its number where all values are
+// numbers, else side by side under their names.
 func (g Grid) axis() (positions map[string]float64, names []string) {
 	numbers := map[string]float64{}
 	places := map[string]float64{}

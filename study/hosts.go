@@ -11,13 +11,13 @@ import (
 	"fedpace/internal/names"
 )
 
-// besideHosts is how many cells go side by side where hosts in other processes train: the paper's
-// schedules of a task. A round ends with its slowest trainer, and a short one is mostly messages;
-// while one cell waits for either, the hosts work for the others.
+// besideHosts is the number of cells that are played side by side where hosts in other processes train:
+// the number of the paper's schedules. While one cell waits for its slowest trainer or for messages,
+// the hosts work for the others.
 const besideHosts = 8
 
-// server is how a cell reaches its server, and whether hosts in other processes do
-// its work there. A cell that was begun on another server goes on here.
+// server returns how a cell reaches its server, and whether hosts in other processes do its work there.
+// A cell that was begun on another server continues on this one.
 func (o *Options) server(c *Cell) (server natsconn.Config, remote bool) {
 	server = o.Run.NATS
 	remote = server.URL != ""
@@ -28,8 +28,8 @@ func (o *Options) server(c *Cell) (server natsconn.Config, remote bool) {
 	return server, remote
 }
 
-// reach waits until the servers of the cells that are left can be reached, before anything is
-// prepared for them, and says whether hosts in other processes do any of the work.
+// reach waits until the servers of the cells that remain can be reached, before anything is prepared
+// for them. It returns whether hosts in other processes do any of the work.
 func (o *Options) reach(ctx context.Context, cells []Cell) (remote bool, err error) {
 	reached := map[string]bool{}
 	for i := range cells {
@@ -57,7 +57,8 @@ func (o *Options) reach(ctx context.Context, cells []Cell) (remote bool, err err
 	return len(reached) > 0, nil
 }
 
-// nameUniquely names runs that have one name, by which a server tells runs apart, for what they compute, too.
+// nameUniquely gives runs that share a name, by which a server tells runs apart, a name with what they
+// compute.
 func nameUniquely(cells []Cell) {
 	count := map[string]int{}
 	for i := range cells {
@@ -83,7 +84,8 @@ type hostNotices struct {
 // mostSubjects is how many hosts are kept: they come and go, each with a new name.
 const mostSubjects = 1000
 
-// forwarder takes the notices of a cell's run.
+// forwarder returns the function that takes the notices of a cell's run and passes on those that are
+// news.
 func (h *hostNotices) forwarder(c *Cell) func(bus.Notice) {
 	return func(n bus.Notice) {
 		task := c.Config.Task
@@ -100,6 +102,7 @@ func (h *hostNotices) forwarder(c *Cell) func(bus.Notice) {
 	}
 }
 
+// news remembers a notice and reports whether it says something new for the task.
 func (h *hostNotices) news(task config.Task, n bus.Notice) bool {
 	last := h.last[task]
 	if last == nil || len(last) >= mostSubjects {

@@ -36,7 +36,7 @@ type Row struct {
 	Means    []statistics.Estimated // by quantity
 }
 
-// Table gathers the runs over their seeds.
+// Table gathers the runs over their seeds. Runs of one schedule at one point follow each other.
 func (r *Comparison) Table() *Table {
 	names := shownBest(r.Runs)
 	if len(names) == 0 { // nothing was trained
@@ -83,6 +83,7 @@ func (r *Comparison) Table() *Table {
 	return t
 }
 
+// MeanOf is the mean of a quantity over runs, with its interval. NaN values are left out.
 func MeanOf[R any](runs []R, quantity func(*R) float64) statistics.Estimated {
 	values := make([]float64, len(runs))
 	for i := range runs {
@@ -91,8 +92,8 @@ func MeanOf[R any](runs []R, quantity func(*R) float64) statistics.Estimated {
 	return statistics.EstimateMean(values)
 }
 
-// pointColumns are the first columns of tables: the grids' values and the schedule. In files a grid
-// over all of the schedule's keys takes its name.
+// pointColumns are the first columns of a table: the grids' values and the schedule. In files a grid
+// over the key schedule takes that name, and the schedule's column another.
 func pointColumns[R any](grids []Grid, values func(R) []string, schedule func(R) string) (list table.Columns[R]) {
 	name := "schedule"
 	for i, g := range grids {
@@ -104,7 +105,8 @@ func pointColumns[R any](grids []Grid, values func(R) []string, schedule func(R)
 	return append(list, table.Column[R]{Name: name, Title: "schedule", Of: func(r R) any { return schedule(r) }})
 }
 
-// columns are those of the rows. A quantity of which no row has a value is in files alone.
+// columns are the columns of the table. A quantity of which no row has a value has no title, and stands
+// in files alone.
 func (t *Table) columns() table.Columns[*Row] {
 	list := append(pointColumns(t.Grids, func(r *Row) []string { return r.Values }, func(r *Row) string { return r.Schedule }),
 		table.Column[*Row]{Name: "seeds", Title: "seeds", Of: func(r *Row) any { return r.Seeds }})
@@ -124,7 +126,8 @@ func (t *Table) columns() table.Columns[*Row] {
 	return append(list, diverged)
 }
 
-// text is a mean for people, with how many seeds have a value where some have none.
+// text is the mean of quantity i for people, with the number of seeds that have a value where some have
+// none.
 func (r *Row) text(i int) string {
 	if e := r.Means[i]; e.N > 0 && e.N < len(r.Cells) {
 		return fmt.Sprintf("%s (%d of %d)", e, e.N, len(r.Cells))
@@ -132,8 +135,8 @@ func (r *Row) text(i int) string {
 	return r.Means[i].String()
 }
 
-// Write writes the table for people: means, with ± half of the interval where
-// there is more than one seed, and what they took behind what they came to.
+// Write writes the table for people: means with ± half of the interval where there are several seeds.
+// What runs cost stands behind how well they end.
 func (t *Table) Write(w io.Writer) error {
 	cost := func(c table.Column[*Row]) bool {
 		return c.Name == "seeds" ||
@@ -174,7 +177,7 @@ func (t *Table) MarshalJSON() ([]byte, error) {
 	}{rows, t.differenceColumns(differences).Objects(differences), t.expected})
 }
 
-// ByKey are the values at a point of the grids by their keys.
+// ByKey returns the values at a point of the grids by the grids' keys.
 func ByKey(grids []Grid, point []string) map[string]string {
 	values := map[string]string{}
 	for i, v := range point {
@@ -183,8 +186,8 @@ func ByKey(grids []Grid, point []string) map[string]string {
 	return values
 }
 
-// WriteRuns writes one row for each run, with where it comes from and the quantities of the
-// table. A run that diverged has none of these.
+// WriteRuns writes one row for each run, with its provenance and the quantities of the table. A run
+// that diverged has no quantities.
 func (t *Table) WriteRuns(w io.Writer) error {
 	type run struct {
 		*Cell
@@ -218,7 +221,7 @@ func (t *Table) WriteRuns(w io.Writer) error {
 	return table.WriteCSV(w, columns.Records(runs, -1))
 }
 
-// Save leaves the comparison in a folder: the table as it is printed, and both files of rows.
+// Save writes the comparison into a folder: the table as it is printed, and both files of rows.
 func (r *Comparison) Save(dir string) error {
 	t := r.Table()
 	for _, f := range []struct {

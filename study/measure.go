@@ -9,12 +9,12 @@ import (
 	"fedpace/metrics"
 )
 
-// spans is how many of the spans over which values are averaged are as long as the shortest run. A
-// span is of virtual time, so that neither schedule.window nor the number of rounds makes a run
-// look sooner.
+// spans is the number of spans, over which values are averaged, in the time of the shortest run. A span
+// is a length of virtual time, so that neither schedule.window nor the number of rounds makes a run
+// look faster.
 const spans = 20
 
-// measured is what the rounds of a run say of it.
+// measured is what a comparison reads from the rounds of a run.
 type measured struct {
 	Level       float64 // that the reference's runs at the point reach; NaN: nothing was learned
 	TimeToLevel float64 // virtual seconds until the mean over a span was as good; NaN: never
@@ -29,7 +29,7 @@ type measured struct {
 }
 
 // measure reads the runs, and then compares those at one point of the grids that do not choose a
-// schedule, and of them those with one seed.
+// schedule, and among these those with one seed.
 func (r *Comparison) measure() error {
 	points := map[string][]*Cell{}
 	pairs := map[string][]*Cell{}
@@ -53,6 +53,7 @@ func (r *Comparison) measure() error {
 	return nil
 }
 
+// follow reads the rounds of the cell's run. A run that diverged has no values.
 func (c *Cell) follow() error {
 	nan := math.NaN()
 	c.measured = measured{
@@ -87,8 +88,8 @@ func (c *Cell) follow() error {
 	return nil
 }
 
-// followed are the values that a run is timed by: what it is compared by or, where a run at the point
-// was never measured, the training loss.
+// followed returns the values by which a run is timed: the metric by which runs are compared, or the
+// training loss where a run at the point was never measured.
 func (c *Cell) followed() *Tail {
 	if c.quality == trainingLoss {
 		return &c.losses
@@ -96,6 +97,7 @@ func (c *Cell) followed() *Tail {
 	return &c.validations
 }
 
+// trainingLoss stands for the metric of runs that are timed by their training loss.
 var trainingLoss = metric.Metric{Name: "training loss", Lower: true}
 
 // setLevel sets evaluate.target as the level to reach or, without one, the worst of where the
@@ -133,7 +135,8 @@ func (r *Comparison) setLevel(cells []*Cell) {
 	}
 }
 
-// time times runs with one seed at one point, with a span of the shortest.
+// time finds when each of the runs with one seed at one point reaches the level, and notes their
+// partners.
 func (r *Comparison) time(cells []*Cell) {
 	seconds := math.Inf(1)
 	var reference *Cell
@@ -156,8 +159,8 @@ func (r *Comparison) time(cells []*Cell) {
 	}
 }
 
-// relative is the sum of K_r over that of fixed K in the same time: the reference's fixed K, where the
-// run has a K_0 of its own.
+// relative is the sum of K_r over that of fixed K in the same time. Where the run has a K_0 of its own,
+// fixed K is the reference's.
 func (c *Cell) relative() float64 {
 	if r := c.reference; r != nil && c.Config.Schedule.K0 != r.Config.Schedule.K0 {
 		return r.relative() * float64(c.Summary.SGDSteps) / float64(r.Summary.SGDSteps)
@@ -165,7 +168,7 @@ func (c *Cell) relative() float64 {
 	return metrics.Value(c.Summary.RelativeSGDSteps)
 }
 
-// against is by how much a quantity of the run is above that of another one, if there is one.
+// against is by how much a quantity of the run is above that of its partner; NaN without one.
 func (c *Cell) against(partner *Cell, quantity func(*Cell) float64) float64 {
 	if partner == nil {
 		return math.NaN()
@@ -173,7 +176,7 @@ func (c *Cell) against(partner *Cell, quantity func(*Cell) float64) float64 {
 	return quantity(c) - quantity(partner)
 }
 
-// level is that of the runs of a comparison where there is one; NaN: none, or each point has its own.
+// level is the level of the runs of a comparison, where all points have the same one; else NaN.
 func level(runs []Cell) float64 {
 	level := math.NaN()
 	for i := range runs {
@@ -186,7 +189,7 @@ func level(runs []Cell) float64 {
 	return level
 }
 
-// levelName says what the level is, as "accuracy 0.7312".
+// levelName names the level for people, such as "accuracy 0.7312".
 func levelName(runs []Cell) string {
 	l := level(runs)
 	if math.IsNaN(l) {

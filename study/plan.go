@@ -34,6 +34,7 @@ func Just(c config.Config) func(...string) (config.Config, error) {
 	return func(...string) (config.Config, error) { return c, nil }
 }
 
+// Grid is a key of the configuration with the values that it takes.
 type Grid struct {
 	Key    string
 	Values []string
@@ -62,7 +63,7 @@ func ParseGrid(s string) (Grid, error) {
 	return g, nil
 }
 
-// Split are the parts of a list that commas separate, but for those within brackets.
+// Split cuts a list at its commas, but for those within brackets. An empty part is an error.
 func Split(list string) (parts []string, err error) {
 	depth := 0
 	start := 0
@@ -97,8 +98,9 @@ const (
 
 var rangeForm = regexp.MustCompile(`^([0-9.]+(?:e-?[0-9]+)?)\.\.([0-9.]+(?:e-?[0-9]+)?)(?:/([0-9]+))?$`)
 
-// rangeOf are the values of a range from one number above 0 to another, each so many times the one
-// before, with three digits; whole numbers where both ends are. Any other value is itself.
+// rangeOf lists the values of a range between two numbers above 0. Each is the same factor times the
+// one before, to three digits, or a whole number where both ends are whole. Text that is no range is a
+// value by itself.
 func rangeOf(value string) (values []string, err error) {
 	m := rangeForm.FindStringSubmatch(value)
 	if m == nil {
@@ -134,8 +136,9 @@ func rangeOf(value string) (values []string, err error) {
 	return values, nil
 }
 
-// Overridden finds a key of a command line that chooses a schedule which is none of those that the
-// command line names beside it. own is the configuration's schedule.
+// Overridden returns an error if a key of a command line chooses a schedule that is not in the list of
+// schedules of the same command line, which would silently replace it. configured is the
+// configuration's schedule.
 func Overridden(sets, schedules []string, configured config.Schedule) error {
 	for _, s := range sets {
 		key, value, _ := strings.Cut(s, "=")
@@ -149,10 +152,10 @@ func Overridden(sets, schedules []string, configured config.Schedule) error {
 	return nil
 }
 
-// choosing finds what chooses a schedule in a map of its keys.
+// choosing matches a key that chooses a schedule within a map of the schedule's keys.
 var choosing = regexp.MustCompile(`[{,]\s*(k|eta|name)\s*:`)
 
-// Names are those of the plan's schedules; nil: its grids choose them.
+// Names lists the names of the plan's schedules; nil: its grids choose them.
 func (p *Plan) Names() (list []string) {
 	for _, text := range p.Schedules {
 		list = append(list, nameOf(text))
@@ -160,7 +163,7 @@ func (p *Plan) Names() (list []string) {
 	return list
 }
 
-// nameOf is that of a schedule as command lines list it, such as mine=k0/2.
+// nameOf is the name of a schedule as command lines list it: "mine" of "mine=k0/2".
 func nameOf(text string) string {
 	name, _, _ := strings.Cut(text, "=")
 	return name
@@ -202,8 +205,8 @@ func (p Plan) Cells() ([]Cell, error) {
 	return cells, SameTime(cells)
 }
 
-// SameTime refuses runs that would be compared though rounds of fixed K, whose time they have, are
-// others with each.
+// SameTime refuses runs at one point whose rounds of fixed K, which set their virtual time, last
+// differently.
 func SameTime(cells []Cell) error {
 	first := map[string]*Cell{} // by their points
 	for i := range cells {
@@ -223,7 +226,7 @@ func SameTime(cells []Cell) error {
 	return nil
 }
 
-// Each are the plan's runs, at most so many, each with the error that makes it none. base is the
+// Each yields the plan's runs, at most limit of them, each with the error that prevents it. base is the
 // configuration without the grids.
 func (p *Plan) Each(base config.Config, limit int) iter.Seq2[Cell, error] {
 	return func(yield func(Cell, error) bool) {
@@ -260,8 +263,8 @@ func (p *Plan) Each(base config.Config, limit int) iter.Seq2[Cell, error] {
 	}
 }
 
-// cell is one run of the plan: with the named schedule, "" for the configuration's own, unless
-// that cannot be loaded.
+// cell is one run of the plan with the named schedule, or with the configuration's own for "". err is
+// the error of loading the configuration; it is returned with what names the run.
 func (p *Plan) cell(c config.Config, err error, schedule string, values []string, dir string) (Cell, error) {
 	if err != nil {
 		return Cell{Schedule: schedule, Values: values}, err
@@ -286,7 +289,7 @@ func (p *Plan) cell(c config.Config, err error, schedule string, values []string
 	return cell, err
 }
 
-// ofGrid names --grid in an error about a value that a grid has set.
+// ofGrid names --grid in place of --set in an error about a value that a grid has set.
 func (p *Plan) ofGrid(err error) error {
 	if err == nil {
 		return nil
@@ -311,8 +314,8 @@ func ofSchedule(key string) bool {
 		strings.HasPrefix(key, "schedule.eta.")
 }
 
-// gridPoints is the product of the grids' values, the last grid varying fastest; one empty point
-// for no grid. So many runs at each may be at most a limit.
+// gridPoints is the product of the grids' values, the last grid varying fastest. Without a grid it is
+// one empty point. It is an error if there are more than limit runs with each runs at every point.
 func gridPoints(grids []Grid, each, limit int) ([][]string, error) {
 	all := [][]string{nil}
 	for _, g := range grids {
@@ -330,7 +333,7 @@ func gridPoints(grids []Grid, each, limit int) ([][]string, error) {
 	return all, nil
 }
 
-// Sets are the keys that the grids set at a point.
+// Sets lists the assignments, as key=value, that the grids make at a point.
 func Sets(grids []Grid, point []string) (list []string) {
 	for i, v := range point {
 		list = append(list, grids[i].Key+"="+v)
@@ -338,8 +341,8 @@ func Sets(grids []Grid, point []string) (list []string) {
 	return list
 }
 
-// equalTime makes a stop after so many rounds the virtual time that K-eta-fixed
-// takes for them: schedules are compared at equal time, as in the paper.
+// equalTime turns a stop after a number of rounds into the virtual time that fixed K takes for them,
+// because schedules are compared at equal time, as in the paper.
 func equalTime(c *config.Config) {
 	if c.Stop.Rounds > 0 && c.Stop.EqualRuntimeRounds == 0 {
 		c.Stop.EqualRuntimeRounds = c.Stop.Rounds
@@ -347,7 +350,8 @@ func equalTime(c *config.Config) {
 	}
 }
 
+// unsafeInNames matches what some file system does not accept in a name.
 var unsafeInNames = regexp.MustCompile(`[/\\:*?"<>|{}\[\] ]`)
 
-// FileName is a name that every file system takes.
+// FileName turns a name into one that every file system accepts.
 func FileName(name string) string { return unsafeInNames.ReplaceAllString(name, "_") }

@@ -18,7 +18,7 @@ import (
 	"fedpace/experiment/run"
 )
 
-// Options are how a study is played; they change no result.
+// Options say how a study is played. They change no result.
 type Options struct {
 	// Run holds the options of every run. Runs side by side report neither their own progress nor
 	// their own notices. With a server in Run.NATS, hosts in other processes do the work.
@@ -48,10 +48,10 @@ type Options struct {
 	leaves []string // names of the files that the caller writes into the study's folder
 }
 
-// Play plays the cells of a study that are not complete. Cells whose run stands in out or in a
-// folder below it are read, wherever they stand, and those that were cut are resumed. When ctx is
-// cancelled, or a cell fails, the runs under way stop cleanly; another Play goes on where this one
-// stopped. A run that diverges is a result and ends no other.
+// Play plays the cells of a study that are not complete. It reads cells whose run stands in dir or in a
+// folder below it, and resumes those that were cut. When ctx is cancelled, or a cell fails, the runs
+// under way stop cleanly, and another Play continues. A run that diverges is a result and ends no
+// other.
 func Play(ctx context.Context, dir string, cells []Cell, o Options) error {
 	if err := folder.Outside(dir); err != nil {
 		return err
@@ -123,12 +123,14 @@ func Play(ctx context.Context, dir string, cells []Cell, o Options) error {
 type player struct {
 	Options
 	hosts hostNotices
-	turn  sync.Mutex // of the cell that says that it is done
+	// held while a cell reports that it is complete
+	turn sync.Mutex
 
 	mu    sync.Mutex
 	state Progress
 }
 
+// play plays one cell unless it is complete, and reports it.
 func (p *player) play(ctx context.Context, c *Cell) error {
 	started := time.Now()
 	if !c.Reused {
@@ -167,6 +169,7 @@ func (p *player) play(ctx context.Context, c *Cell) error {
 	return p.Done()
 }
 
+// options are those of one cell's run. Runs side by side share one display of progress and of notices.
 func (p *player) options(c *Cell) run.Options {
 	o := p.Run
 	o.Until = p.Until
@@ -186,7 +189,7 @@ func (p *player) options(c *Cell) run.Options {
 	return o
 }
 
-// Shareable finds what runs side by side in one process cannot share.
+// Shareable returns an error that names what runs side by side in one process cannot share, or nil.
 func Shareable(c *config.Config) error {
 	if c.NATS.Listen != "" {
 		return &config.KeyError{
@@ -204,12 +207,13 @@ type Progress struct {
 	Running []Running
 }
 
+// Running is a run that is under way.
 type Running struct {
 	Cell *Cell
 	Run  run.Progress
 }
 
-// Fraction is the part of the cells that is done, from 0 to 1, each counted the same.
+// Fraction is the part of the study that is done, from 0 to 1; all cells count the same.
 func (p Progress) Fraction() float64 {
 	if p.Cells == 0 {
 		return 1
@@ -221,7 +225,7 @@ func (p Progress) Fraction() float64 {
 	return done / float64(p.Cells)
 }
 
-// watch takes the progress of a cell's run.
+// watch returns the function that takes the progress of a cell's run.
 func (p *player) watch(c *Cell) func(run.Progress) {
 	return func(now run.Progress) {
 		p.mu.Lock()
@@ -238,7 +242,7 @@ func (p *player) watch(c *Cell) func(run.Progress) {
 	}
 }
 
-// ended takes a cell off those under way, and returns how many are complete.
+// ended removes a cell from those under way, and returns the number of complete cells.
 func (p *player) ended(c *Cell) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -248,6 +252,7 @@ func (p *player) ended(c *Cell) int {
 	return p.state.Done
 }
 
+// report passes the study's progress on. The caller holds p.mu, or no run has begun.
 func (p *player) report() {
 	if p.Progress != nil {
 		s := p.state

@@ -9,7 +9,7 @@ import (
 	"fedpace/metrics"
 )
 
-// quantity is a number that runs come to.
+// quantity is a number that describes how a run ended or what it cost.
 type quantity struct {
 	name, title string
 	value       func(*Cell) float64
@@ -18,10 +18,10 @@ type quantity struct {
 	flips       bool   // the other way round where lower values of what runs are compared by are better
 }
 
-// toLevel is the time until a run is as good as the reference becomes.
+// toLevel is the name of the quantity: virtual seconds until a run is as good as the reference ends.
 const toLevel = "seconds_to_level"
 
-// quantities are the columns of runs with these metrics, in their order.
+// quantities are the columns of runs that are measured by these metrics; the first one compares them.
 func quantities(names []string) []quantity {
 	list := []quantity{
 		{name: "rounds", cost: true, title: "rounds", value: func(c *Cell) float64 { return float64(c.Summary.Rounds) }},
@@ -93,8 +93,8 @@ func quantities(names []string) []quantity {
 	}...)
 }
 
-// fairness are the columns of the last evaluation on the clients' own samples by these
-// metrics; none where no cell has one.
+// fairness are the columns of the last evaluation on the clients' own samples, for these metrics. There
+// are none if no cell has such an evaluation.
 func fairness(names []string, cells []Cell) (list []quantity) {
 	if !slices.ContainsFunc(cells, func(c Cell) bool { return c.Summary.ClientEvaluation != nil }) {
 		return nil
@@ -118,8 +118,8 @@ func fairness(names []string, cells []Cell) (list []quantity) {
 	return list
 }
 
-// shownBest names the quantities of which a comparison shows the best values: what
-// runs are compared by, then their other metrics.
+// shownBest names the metrics of which a comparison shows the best values: first that by which runs are
+// compared.
 func shownBest(runs []Cell) (names []string) {
 	for i := range runs {
 		for _, m := range runs[i].Summary.Metrics {

@@ -6,21 +6,21 @@ import (
 	"fedpace/internal/statistics"
 )
 
-// Tail are a run's values of one kind, losses of rounds or evaluations, each of a stretch of virtual
-// time. The last ones say how the run ended. A best value is favoured by chance, the more the more
-// often a model is looked at; a mean is not.
+// Tail holds a run's values of one kind, losses of rounds or evaluations, each with the stretch of
+// virtual time for which it stands. The last ones say how the run ended. A best value is favoured by
+// chance, the more so the more often a model is evaluated; a mean is not.
 type Tail struct {
 	starts, ends, values []float64
 }
 
-// Add adds a value that holds from one virtual time to another, in seconds. NaN is no value.
+// Add adds a value that stands for the virtual time from start to end, in seconds. NaN is ignored.
 func (t *Tail) Add(start, end, value float64) {
 	if !math.IsNaN(value) {
 		t.starts, t.ends, t.values = append(t.starts, start), append(t.ends, end), append(t.values, value)
 	}
 }
 
-// Observe adds an evaluation, of the time since the one before.
+// Observe adds an evaluation, which stands for the time since the one before.
 func (t *Tail) Observe(seconds, value float64) {
 	before := 0.0
 	if n := len(t.ends); n > 0 {
@@ -29,8 +29,9 @@ func (t *Tail) Observe(seconds, value float64) {
 	t.Add(before, seconds, value)
 }
 
-// End adds what the final model came to where no round has it: on a grid of time, whose last instant
-// only fixed K may reach, or where evaluations stopped before the last tenth of the run.
+// End adds the evaluation of the final model, at a virtual time, where no round has it: on a grid of
+// time, whose last instant only fixed K may reach, or where evaluations stopped before the last tenth
+// of the run.
 func (t *Tail) End(seconds, value float64, grid bool) {
 	if n := len(t.ends); n > 0 &&
 		t.ends[n-1] < seconds &&
@@ -39,11 +40,11 @@ func (t *Tail) End(seconds, value float64, grid bool) {
 	}
 }
 
-// Mean is the mean of those that end in the last tenth of a run that ended at a virtual time, and of
-// the last one; NaN if there are none.
+// Mean is the mean of the values in the last tenth of a run that ended at a virtual time, and of the
+// last value; NaN if there are none.
 func (t *Tail) Mean(end float64) float64 { return statistics.EstimateMean(t.last(end)).Mean }
 
-// noise is their standard deviation, 0 of a single one.
+// noise is the standard deviation of the values of Mean, 0 of a single one.
 func (t *Tail) noise(end float64) float64 {
 	if last := t.last(end); len(last) > 1 {
 		return statistics.Deviation(last)
@@ -51,6 +52,7 @@ func (t *Tail) noise(end float64) float64 {
 	return 0
 }
 
+// last lists the values that end in the last tenth of the run, or the last one.
 func (t *Tail) last(end float64) (last []float64) {
 	for i, at := range t.ends {
 		if at >= 0.9*end || i == len(t.ends)-1 {
@@ -60,8 +62,8 @@ func (t *Tail) last(end float64) (last []float64) {
 	return last
 }
 
-// Over is the mean over the span of virtual time that ends with value i: each value counts as much
-// as of its time lies in the span, however the time is cut. It is NaN where the span is not full.
+// Over is the mean over the span of virtual time that ends with value i, weighted by time, so that it
+// does not matter how the time is divided into values. It is NaN where the values do not fill the span.
 func (t *Tail) Over(span float64, i int) float64 {
 	begin := t.ends[i] - span
 	if begin < 0 {

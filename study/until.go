@@ -17,10 +17,11 @@ type Until struct {
 	first int // seeds of the first stage, once others were added
 }
 
-// fewest seeds have a deviation from which others can be foreseen.
+// fewest is the number of seeds whose deviation foretells that of more.
 const fewest = 5
 
-// seedsNeeded is how many seeds there must be in all, those that were played included.
+// seedsNeeded is the number of seeds, those that were played included, with which all differences in
+// how runs end are known to ±Half. It is at most the limit of the plan, and then notice is told so.
 func (r *Comparison) seedsNeeded(notice func(string)) int {
 	u := r.Plan.Until
 	seeds := r.Plan.Seeds

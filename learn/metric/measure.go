@@ -26,6 +26,7 @@ func Find(list []Metric, name string) int {
 	return slices.IndexFunc(list, func(m Metric) bool { return m.Name == name })
 }
 
+// Names lists the names of metrics.
 func Names(list []Metric) (names []string) {
 	for _, m := range list {
 		names = append(names, m.Name)
@@ -33,7 +34,7 @@ func Names(list []Metric) (names []string) {
 	return names
 }
 
-// Check says what is wrong with the values of metrics.
+// Check says what is wrong with values, one for each metric of a list; nil: nothing.
 func Check(list []Metric, values []float64) error {
 	if len(values) != len(list) {
 		return fmt.Errorf("%d values of %d metrics", len(values), len(list))
@@ -46,7 +47,7 @@ func Check(list []Metric, values []float64) error {
 	return nil
 }
 
-// Check says what is wrong with a value.
+// Check says what is wrong with a value of the metric; nil: nothing.
 func (m Metric) Check(v float64) error {
 	switch {
 	case math.IsNaN(v) || math.IsInf(v, 0):
@@ -60,7 +61,8 @@ func (m Metric) Check(v float64) error {
 // Quality is the quantity by which models are compared.
 type Quality struct {
 	Metric
-	Index int // its place among the metrics; -1: the loss
+	// Index is the place of the metric in the model's list, or lossIndex.
+	Index int
 }
 
 // QualityOf is the metric of a name, or the loss; without a name the first metric,
@@ -83,7 +85,8 @@ func QualityOf(list []Metric, name string) (Quality, error) {
 	return Quality{list[index], index}, nil
 }
 
-// ValueIn is its value among a loss and metrics; NaN if it was not measured.
+// ValueIn is the quantity's value in an evaluation with this loss and these metrics; NaN if it was not
+// measured.
 func (q Quality) ValueIn(loss float64, metrics []float64) float64 {
 	if q.Index < 0 {
 		return loss
@@ -91,7 +94,7 @@ func (q Quality) ValueIn(loss float64, metrics []float64) float64 {
 	return ValueAt(metrics, q.Index)
 }
 
-// ValueAt is the value of a metric; NaN if it was not measured.
+// ValueAt is the value of the metric with index i; NaN if it was not measured.
 func ValueAt(metrics []float64, i int) float64 {
 	if i >= len(metrics) {
 		return math.NaN()
@@ -113,7 +116,7 @@ func (m Metric) Reaches(v, target float64) bool {
 		!m.Lower && v >= target
 }
 
-// Worsen is a value made worse by so much.
+// Worsen is the value that is worse than v by an amount.
 func (m Metric) Worsen(v, by float64) float64 {
 	if m.Lower {
 		return v + by
@@ -121,8 +124,8 @@ func (m Metric) Worsen(v, by float64) float64 {
 	return v - by
 }
 
-// Error is a value as one that falls as models get better: of an accuracy the share
-// that is wrong.
+// Error turns a value into one that falls as models get better: of an accuracy it is the share that is
+// wrong.
 func (m Metric) Error(v float64) float64 {
 	if m.Lower {
 		return v
@@ -146,7 +149,7 @@ func Reached(targets []Target, loss float64, metrics []float64) *Target {
 	return nil
 }
 
-// AccuracyOf is the accuracy among the values of metrics; false if it is not there.
+// AccuracyOf is the accuracy among the values of metrics. found is false if it is not there.
 func AccuracyOf(list []Metric, values []float64) (v float64, found bool) {
 	if i := Find(list, Accuracy); i >= 0 && i < len(values) {
 		return values[i], true
@@ -246,6 +249,7 @@ func (s *Spread) Add(steps int) {
 	s.Tasks++
 }
 
+// Mean is the mean number of local steps of the tasks.
 func (s Spread) Mean() float64 { return float64(s.Sum) / float64(s.Tasks) }
 
 // Timetable says after which rounds of a run the model is measured. The zero value has none.
@@ -257,6 +261,7 @@ type Timetable struct {
 	Grid int64
 }
 
+// Any reports whether the model is measured at all before the run ends.
 func (t *Timetable) Any() bool { return t.Every > 0 || t.Grid > 0 || len(t.Rounds) > 0 }
 
 // Due reports whether the model is measured after a round. before is the virtual time at

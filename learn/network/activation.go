@@ -6,33 +6,42 @@ import (
 	"fedpace/learn/internal/kernel"
 )
 
-// Activation is what one stage writes and the next one reads, for one block of samples:
-// rows of [Lanes] samples. Its values lie position by position (rows of columns of
-// channels), so that the channels of neighbouring positions are one run; around an image
-// there may be a border of zeros for convolutions that pad. Values that a flatten
-// follows lie channel by channel instead, as PyTorch flattens them.
+// Activation is what one stage writes and the next one reads, for one block of samples: rows of [Lanes]
+// samples, one row for each value of a sample. Values lie position by position (rows of columns of
+// channels), so that the channels of neighbouring positions are one run. Around an image there may be a
+// border of zeros for convolutions that pad. Values that a flatten follows lie channel by channel
+// instead, as PyTorch flattens them.
+//
+// Stages ask for memory by setting fields before [Activation.allocate], which reads them once.
 type Activation struct {
 	Shape
-	x  []float32
-	dx []float32 // its gradient, without a border; nil: nobody wants it
+	x []float32
+	// gradient of x, without a border; nil: no stage reads it
+	dx []float32
 	// rows are the values of a vector or sequence sample by sample, for products with gradients:
 	// height × samples × channels; nil: nobody wants them.
 	rows []float32
-	// borrowed rows are those of the batch.
+	// borrowed says that rows are those of the batch, which are not copied.
 	borrowed bool
-	used     [][]kernel.Segment // by block, features that are not left out (zeros.go)
+	// by block, the features that are not left out because they are 0 (zeros.go)
+	used [][]kernel.Segment
 
-	planar bool // channel by channel
+	// the values lie channel by channel
+	planar bool
+	// rows and columns of zeros on each side of an image
 	border int
 	relu   bool // the values are what a ReLU left: gradients reach only those above 0
 	// keepX and keepDX say that all blocks of a batch have a place of their own.
 	keepX, keepDX bool
 	needRows      bool
-	wanted        bool // the gradient
-	last          bool // the network's outputs
+	// a stage reads the gradient
+	wanted bool
+	// these are the network's outputs
+	last bool
 
-	// shadows is an activation whose memory this one has, in its layout; gradientOf
-	// likewise for the gradient alone; flat is the vector that these values are.
+	// shadows is an activation whose memory and layout this one shares. gradientOf is one whose
+	// gradient alone it shares. flat is the vector that a flatten makes of these values, in the same
+	// memory.
 	shadows, gradientOf, flat *Activation
 }
 
@@ -42,7 +51,9 @@ func (a *Activation) width() int { return (a.Width + 2*a.border) * a.Channels }
 // size is the length of a block of x.
 func (a *Activation) size() int { return (a.Height + 2*a.border) * a.width() * Lanes }
 
-// allocate reserves the memory that the stages on both sides have asked for, once.
+// allocate reserves the memory that the stages on both sides have asked for, for up to blocks blocks of
+// together maxBatch samples. An activation that shares memory takes it from the owner, which is
+// allocated first. Calling it again does nothing.
 func (a *Activation) allocate(blocks, maxBatch int) {
 	if a.x != nil || a.Form == Text || a.Form == Words {
 		return
@@ -95,15 +106,17 @@ func (a *Activation) allocate(blocks, maxBatch int) {
 	a.rows = aligned(a.Height * samples * a.width())
 }
 
-// values, gradient and samples are x, dx and rows of a block.
+// values returns the values of the block of a pass.
 func (a *Activation) values(p *Pass) []float32 {
 	return blockOf(a.x, a.size(), a.keepX, p)
 }
 
+// gradient returns the gradient of the values of the block of a pass.
 func (a *Activation) gradient(p *Pass) []float32 {
 	return blockOf(a.dx, a.Size()*Lanes, a.keepDX, p)
 }
 
+// usedIn returns the features of the block that are not left out; nil: all are computed.
 func (a *Activation) usedIn(p *Pass) []kernel.Segment {
 	if a.used == nil {
 		return nil
@@ -111,7 +124,8 @@ func (a *Activation) usedIn(p *Pass) []kernel.Segment {
 	return a.used[p.block]
 }
 
-// blockOf is a block of n values, which may be one of many.
+// blockOf returns the n values of the pass's block, from memory that has either a place for each block
+// of the batch (perBlock) or one place for all.
 func blockOf(x []float32, n int, perBlock bool, p *Pass) []float32 {
 	if perBlock {
 		return x[p.block*n:][:n]
@@ -119,6 +133,7 @@ func blockOf(x []float32, n int, perBlock bool, p *Pass) []float32 {
 	return x[:n]
 }
 
+// samples returns rows from the first sample of the block on.
 func (a *Activation) samples(p *Pass) []float32 {
 	if a.keepX {
 		return a.rows[p.first*a.width():]
@@ -126,8 +141,8 @@ func (a *Activation) samples(p *Pass) []float32 {
 	return a.rows
 }
 
-// steps are the distances in floats between rows, columns and channels of x, and where
-// the first position is; gradientSteps likewise those of dx.
+// steps returns the distances in floats between rows, columns and channels of x, and where its first
+// position begins behind the border.
 func (a *Activation) steps() (first, row, column, channel int) {
 	if a.planar {
 		return 0, a.Width * Lanes, Lanes, a.Height * a.Width * Lanes
@@ -137,6 +152,8 @@ func (a *Activation) steps() (first, row, column, channel int) {
 	return a.border * (row + column), row, column, Lanes
 }
 
+// gradientSteps returns the distances in floats between rows, columns and channels of dx, which has no
+// border.
 func (a *Activation) gradientSteps() (row, column, channel int) {
 	if a.planar {
 		return a.Width * Lanes, Lanes, a.Height * a.Width * Lanes
@@ -144,7 +161,8 @@ func (a *Activation) gradientSteps() (row, column, channel int) {
 	return a.Width * a.Channels * Lanes, a.Channels * Lanes, Lanes
 }
 
-// transpose writes rows, unless they are those of the batch.
+// transpose writes the block's values into rows, sample by sample. It does nothing where rows are those
+// of the batch, or are not needed.
 func (a *Activation) transpose(p *Pass, isa kernel.ISA) {
 	if a.borrowed || a.rows == nil {
 		return
@@ -162,8 +180,8 @@ func (a *Activation) transpose(p *Pass, isa kernel.ISA) {
 	}
 }
 
-// Row is value i of every sample of the block, and GradientRow its gradient; values are
-// counted position by position.
+// Row returns value i of every sample of the block. Values are counted position by position: channels
+// within columns within rows.
 func (a *Activation) Row(p *Pass, i int) []float32 {
 	first, row, column, channel := a.steps()
 	position := i / a.Channels
@@ -177,8 +195,8 @@ func (a *Activation) GradientRow(p *Pass, i int) []float32 {
 	return a.gradient(p)[position/a.Width*row+position%a.Width*column+i%a.Channels*channel:][:Lanes]
 }
 
-// runs is how two activations of one shape are walked together: in runs of values, each
-// one piece in both.
+// runs says how two activations of one shape are walked together: in count runs of length values, each
+// of which is one piece of memory in both.
 func runs(a, b *Activation) (count, length int) {
 	if a.planar != b.planar {
 		return a.Size(), Lanes
@@ -189,7 +207,7 @@ func runs(a, b *Activation) (count, length int) {
 	return a.Height, a.Width * a.Channels * Lanes
 }
 
-// run and gradientRun are run i of so many.
+// run returns the i-th of count runs of the values, each of length floats, see [runs].
 func (a *Activation) run(p *Pass, i, count, length int) []float32 {
 	switch {
 	case count == a.Size():
@@ -201,6 +219,7 @@ func (a *Activation) run(p *Pass, i, count, length int) []float32 {
 	return a.values(p)[first+i*row:][:length]
 }
 
+// gradientRun returns the i-th of count runs of the gradient, see [runs].
 func (a *Activation) gradientRun(p *Pass, i, count, length int) []float32 {
 	if count == a.Size() {
 		return a.GradientRow(p, i)

@@ -8,6 +8,7 @@ func init() {
 // the mean over time on a sequence, which becomes a vector.
 type AverageLayer struct{}
 
+// Shape keeps the channels and drops the positions.
 func (AverageLayer) Shape(in Shape) (Shape, error) {
 	if err := in.require("", Image, Sequence); err != nil {
 		return in, err
@@ -24,17 +25,21 @@ func (AverageLayer) Shape(in Shape) (Shape, error) {
 	return output, nil
 }
 
+// Parameters is empty.
 func (AverageLayer) Parameters(Shape) []Parameter { return nil }
 
+// Stage makes the layer's arithmetic.
 func (AverageLayer) Stage(place *Place) Stage {
 	return &averageStage{place, aligned(place.X.Channels * Lanes)}
 }
 
+// averageStage adds up whole positions, all channels and samples at once.
 type averageStage struct {
 	*Place
 	part []float32 // channels × lanes
 }
 
+// Forward adds the positions in their order and multiplies by one over their number.
 func (s *averageStage) Forward(p *Pass) {
 	clear(s.part)
 	first, row, column, _ := s.X.steps()
@@ -53,6 +58,7 @@ func (s *averageStage) Forward(p *Pass) {
 	}
 }
 
+// Backward gives each position the same share of the output's gradient.
 func (s *averageStage) Backward(p *Pass) {
 	scale := 1 / float32(s.X.Height*s.X.Width)
 	for c := range s.X.Channels {

@@ -52,7 +52,7 @@ func (b *Batch) Reset() {
 	}
 }
 
-// row is sparse sample i.
+// row returns the words of sparse sample i, and how often each occurs.
 func (b *Batch) row(i int) (index []int32, value []float32) {
 	start := b.RowStart[i]
 	end := b.RowStart[i+1]
@@ -60,7 +60,8 @@ func (b *Batch) row(i int) (index []int32, value []float32) {
 	return index, b.Value[start:end][:len(index)]
 }
 
-// Check verifies that the samples are as described.
+// Check refuses a batch that does not hold such samples: wrong lengths, labels or tokens. Layers read
+// memory by these numbers without checking them again.
 func (b *Batch) Check(samples Samples) error {
 	if err := b.checkAnswers(samples); err != nil {
 		return err
@@ -92,7 +93,7 @@ func (b *Batch) Check(samples Samples) error {
 	return nil
 }
 
-// checkAnswers checks labels or targets.
+// checkAnswers refuses labels or targets that are not those of such samples.
 func (b *Batch) checkAnswers(samples Samples) error {
 	if samples.Targets > 0 {
 		if len(b.Targets) != b.N*samples.Targets {
@@ -111,7 +112,7 @@ func (b *Batch) checkAnswers(samples Samples) error {
 	return nil
 }
 
-// checkRows checks sparse samples.
+// checkRows refuses sparse samples whose index does not fit, or names a feature that there is not.
 func (b *Batch) checkRows(features int) error {
 	if len(b.RowStart) != b.N+1 ||
 		b.RowStart[0] != 0 ||
@@ -171,7 +172,7 @@ var accuracy = []metric.Metric{{Name: metric.Accuracy}}
 // Score is what samples add to a metric, whose value is Sum/Weight.
 type Score struct{ Sum, Weight float64 }
 
-// Count adds n samples, of which so many are right.
+// Count adds n samples, of which right ones are classified correctly.
 func (s *Score) Count(right, n int) {
 	s.Sum += float64(right)
 	s.Weight += float64(n)

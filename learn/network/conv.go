@@ -17,6 +17,7 @@ type ConvLayer struct {
 	Freezing
 }
 
+// String describes the layer in messages, behind its name.
 func (l ConvLayer) String() string {
 	text := fmt.Sprintf(": %d maps of %d×%d", l.Maps, l.Size, l.Size)
 	if l.Stride > 1 {
@@ -25,7 +26,8 @@ func (l ConvLayer) String() string {
 	return text
 }
 
-// windows is how many places a window of some size has along n positions.
+// windows is the number of places of a window of some size along n positions, with pad zeros on each
+// side. It is 0 where n is not known, and -1 where the window is larger than what there is.
 func windows(n, size, pad, stride int) int {
 	if n == 0 {
 		return 0
@@ -36,6 +38,7 @@ func windows(n, size, pad, stride int) int {
 	return (n+2*pad-size)/stride + 1
 }
 
+// Shape is that of PyTorch's Conv2d. It refuses an input that is smaller than the kernels.
 func (l ConvLayer) Shape(in Shape) (Shape, error) {
 	if err := in.require("", Image); err != nil {
 		return in, err
@@ -67,42 +70,54 @@ func (l ConvLayer) Shape(in Shape) (Shape, error) {
 	return output, nil
 }
 
+// Parameters are PyTorch's weight and bias.
 func (l ConvLayer) Parameters(in Shape) []Parameter {
 	return affine(l.Size*l.Size*in.Channels, l.Maps, in.Channels, l.Size, l.Size)
 }
 
+// Stage makes the layer's arithmetic, and asks for a border of zeros around its input.
 func (l ConvLayer) Stage(place *Place) Stage {
 	place.X.border = max(place.X.border, l.Pad)
 	return &convStage{Place: place, ConvLayer: l, rows: 1}
 }
 
-// convStage is a convolution of one block of samples. The channels of neighbouring
-// positions are one run of k, and a convolution is a product of as many such runs as the
-// kernels have rows; likewise its gradients (kernel.Segment).
+// convStage is a convolution of one block of samples. The channels of neighbouring positions are one
+// run of memory, and a convolution is a product of as many such runs as the kernels have rows; likewise
+// its gradients ([kernel.Segment]).
 type convStage struct {
 	*Place
 	ConvLayer
-	rows int  // of outputs whose part of the weight's gradient is one product
+	// rows of outputs that share one product for their part of the weight's gradient
+	rows int
 	add  bool // the gradient of the inputs is added to what is there
 
-	weight []float32 // as [out, size, size, in], so that a run of k is one of the weight's too
-	grad   []float32 // likewise
-	order  []int32   // where each parameter of the weight is here
-	bias   []float32
-	dbias  []float32
+	// the weight in the order [out, size, size, in], so that a run of the input is one of the weight's
+	// too
+	weight []float32
+	// gradient of weight, in its order
+	grad []float32
+	// for each parameter in PyTorch's order, its index in weight
+	order []int32
+	bias  []float32
+	dbias []float32
 
-	height, width   int // of the convolution's own output
+	// size of the convolution's own output, which may be larger than that of a fused stage
+	height, width   int
 	dyRow, dyColumn int // distances of its gradient's rows and columns
 	packed          packed
-	recent          []float32 // the inputs that some rows of outputs read, sample by sample: row y at y % keep
-	keep            int
-	forwardRuns     []kernel.Segment
-	weightRuns      [][]kernel.Segment // the positions of some rows, by where in recent they start
-	gradientRuns    [][]kernel.Segment // for each position of the input, the outputs that read it
+	// the inputs that the present rows of outputs read, sample by sample: row y lies at y % keep
+	recent []float32
+	// rows of the input in recent
+	keep        int
+	forwardRuns []kernel.Segment
+	// the positions of some rows of outputs, by the place in recent where their inputs start
+	weightRuns [][]kernel.Segment
+	// for each position of the input, the outputs that read it
+	gradientRuns [][]kernel.Segment
 }
 
-// prepare lists the runs once the activations are laid out. height and width are those
-// of the convolution's own output.
+// prepare lists the runs of all products, once the activations are laid out. height and width are those
+// of the convolution's own output, and dy returns the distances in its gradient.
 func (s *convStage) prepare(height, width int, dy func() (row, column, channel int)) {
 	in := s.X.Channels
 	taps := s.Size * s.Size
@@ -159,9 +174,11 @@ func (s *convStage) prepare(height, width int, dy func() (row, column, channel i
 	}
 }
 
+// lay prepares the runs for the layout that the activations have.
 func (s *convStage) lay() { s.prepare(s.Y.Height, s.Y.Width, s.Y.gradientSteps) }
 
-// begin takes the parameters of a step and forgets the gradients of the last.
+// begin copies the parameters of a step into the order of the products and forgets the gradients of the
+// last.
 func (s *convStage) begin(params []float32) {
 	for i, index := range s.order {
 		s.weight[index] = params[i]
@@ -171,7 +188,7 @@ func (s *convStage) begin(params []float32) {
 	clear(s.dbias)
 }
 
-// Update adds alpha times the gradient to dst, or stores it.
+// Update adds alpha times the gradient to dst, or stores it, in PyTorch's order.
 func (s *convStage) Update(dst []float32, _ *Batch, op kernel.Op, alpha float32) {
 	if op == kernel.Store {
 		clear(dst)
@@ -184,7 +201,7 @@ func (s *convStage) Update(dst []float32, _ *Batch, op kernel.Op, alpha float32)
 	}
 }
 
-// outputAt computes the output at one position of its grid.
+// outputAt computes all channels of the output at row y and column x into dst, with op applied to them.
 func (s *convStage) outputAt(y, x int, input []float32, dst kernel.Matrix, op kernel.Op, samples int) {
 	in := s.X.Channels
 	first, row, column, _ := s.X.steps()
@@ -193,6 +210,8 @@ func (s *convStage) outputAt(y, x int, input []float32, dst kernel.Matrix, op ke
 		kernel.Block(input[first+(y*s.Stride-s.Pad)*row+(x*s.Stride-s.Pad)*column:]), dst, op, s.bias, 0)
 }
 
+// Forward computes the outputs position by position or, for few samples, several positions in one
+// product.
 func (s *convStage) Forward(p *Pass) {
 	op := kernel.Bias
 	if s.Y.relu {
@@ -212,6 +231,7 @@ func (s *convStage) Forward(p *Pass) {
 	}
 }
 
+// Backward adds the gradient of the parameters and writes that of the input.
 func (s *convStage) Backward(p *Pass) {
 	dy := s.Y.gradient(p)
 	row, column, channel := s.Y.gradientSteps()
@@ -226,7 +246,8 @@ func (s *convStage) Backward(p *Pass) {
 	}
 }
 
-// biases adds a position's gradients.
+// biases adds the gradient at one position of the outputs, of n samples, to that of the bias. channel
+// is the distance of its channels.
 func (s *convStage) biases(dy []float32, channel, n int) {
 	if channel == Lanes {
 		s.network.isa.AddRowSums(s.dbias, dy, n, kernel.Add, 1)
@@ -237,8 +258,9 @@ func (s *convStage) biases(dy []float32, channel, n int) {
 	}
 }
 
-// weights adds the part of some rows of outputs, from row y on, to the weight's gradient. What
-// these rows read stays in a near cache from its transposition to its products.
+// weights adds the part of s.rows rows of outputs, from row y on, to the weight's gradient. dy is the
+// gradient from that row on. What these rows read stays in a near cache from its transposition to its
+// products, and rows that the call before has transposed are not transposed again.
 func (s *convStage) weights(dy []float32, channel, y int, p *Pass) {
 	in, ld, x := s.X.Channels, s.X.width(), s.X.values(p)
 	first := y*s.Stride + s.X.border - s.Pad
@@ -257,7 +279,7 @@ func (s *convStage) weights(dy []float32, channel, y int, p *Pass) {
 	}
 }
 
-// inputs writes the gradient of the input, or adds it to what is there.
+// inputs writes the gradient of the input, or adds it to what is there ([convStage.gradientOp]).
 func (s *convStage) inputs(dy []float32, dyChannel int, p *Pass) {
 	if k := s.gradients(p.Samples); k.positions > 1 {
 		s.inputsPacked(k, dy, dyChannel, p)
@@ -286,7 +308,8 @@ func (s *convStage) inputs(dy []float32, dyChannel int, p *Pass) {
 	}
 }
 
-// gradientOp is what becomes of the gradient of the inputs.
+// gradientOp is how the gradient of the inputs is stored: added, or set to zero where a ReLU left zero,
+// or as it is.
 func (s *convStage) gradientOp() kernel.Op {
 	switch {
 	case s.add:
@@ -297,19 +320,22 @@ func (s *convStage) gradientOp() kernel.Op {
 	return kernel.Store
 }
 
-// masks reports whether the gradient of the inputs is set to zero where a ReLU left zero.
+// masks reports whether this stage itself stops gradients where a ReLU left zero. Where gradients are
+// added to others the network does it, after the sum.
 func (s *convStage) masks() bool { return !s.add }
 
-// pooledStage is a convolution, a ReLU and a pooling of two: only what the pooling reads
-// is computed, four positions at a time.
+// pooledStage is a convolution, a ReLU and a pooling of two in one. It computes only what the pooling
+// reads, four positions at a time.
 type pooledStage struct {
 	convStage
-	y    []float32 // the four positions of one output: 4 × maps × lanes
-	code []int32   // which of the four each output is: height × width × maps × lanes
+	y []float32 // the four positions of one output: 4 × maps × lanes
+	// which of its four positions each output is: height × width × maps × lanes
+	code []int32
 	dy   []float32 // gradient of the convolution's output
 }
 
-// lay reserves the convolution's own output, two rows and columns for each pooled one.
+// lay reserves the convolution's own output, two rows and two columns for each pooled one, and prepares
+// its runs.
 func (s *pooledStage) lay() {
 	height := 2 * s.Y.Height
 	width := 2 * s.Y.Width
@@ -320,6 +346,7 @@ func (s *pooledStage) lay() {
 	s.prepare(height, width, func() (row, column, channel int) { return width * s.Maps * Lanes, s.Maps * Lanes, Lanes })
 }
 
+// Forward computes four positions of the convolution and pools them, for each position of the output.
 func (s *pooledStage) Forward(p *Pass) {
 	if k := s.outputs(p.Samples); k.positions > 1 {
 		s.forwardPacked(k, p)
@@ -349,6 +376,8 @@ func (s *pooledStage) Forward(p *Pass) {
 	}
 }
 
+// Backward gives each output's gradient to the position that was the largest, and then works as a
+// convolution does, two rows at a time.
 func (s *pooledStage) Backward(p *Pass) {
 	g := s.Y.gradient(p)
 	row, column, channel := s.Y.gradientSteps()

@@ -16,6 +16,7 @@ type DenseLayer struct {
 	Freezing
 }
 
+// String describes the layer in messages, behind its name.
 func (l DenseLayer) String() string {
 	if l.Width == 0 {
 		return ""
@@ -23,6 +24,7 @@ func (l DenseLayer) String() string {
 	return fmt.Sprintf(": %d", l.Width)
 }
 
+// Shape is a vector of Width values. Its error says which layer would make a vector of the input.
 func (l DenseLayer) Shape(in Shape) (Shape, error) {
 	before := map[Form]string{
 		Image:    "flatten",
@@ -33,10 +35,13 @@ func (l DenseLayer) Shape(in Shape) (Shape, error) {
 	return vector(l.Width), err
 }
 
+// Parameters are PyTorch's weight and bias.
 func (l DenseLayer) Parameters(in Shape) []Parameter {
 	return affine(in.Channels, l.Width, in.Channels)
 }
 
+// Stage makes the layer's arithmetic. On vectors it asks for the inputs sample by sample and, but in a
+// network that collects its gradient, for a place for each block of a batch.
 func (l DenseLayer) Stage(place *Place) Stage {
 	x := place.X
 	y := place.Y
@@ -54,18 +59,22 @@ func (l DenseLayer) Stage(place *Place) Stage {
 	return s
 }
 
-// denseStage keeps the inputs and the gradients of its outputs for all blocks of a batch
-// and multiplies them when the parameters are updated, which saves a pass over the
-// weights. In a network whose gradient is collected as a whole it does so block by block. In
-// a step of one block it joins the gradient of the inputs and the update.
+// denseStage keeps the inputs and the gradients of its outputs for all blocks of a batch, and
+// multiplies them when the parameters are updated, which saves a pass over the weights. In a network
+// that collects its gradient it multiplies block by block. In a step of one block it joins the gradient
+// of the inputs and the update.
 type denseStage struct {
 	*Place
+	// Backward has updated the parameters already
 	updated bool
 	dx      []float32 // gradients of the inputs, sample by sample
 }
 
+// sizes are the numbers of inputs and outputs of a sample.
 func (s *denseStage) sizes() (in, outputs int) { return s.X.Channels, s.Y.Channels }
 
+// Forward computes W x + b, with a ReLU if one follows. Inputs that are 0 in the whole block are left
+// out.
 func (s *denseStage) Forward(p *Pass) {
 	in, outputs := s.sizes()
 	op := kernel.Bias
@@ -83,8 +92,7 @@ func (s *denseStage) Forward(p *Pass) {
 		kernel.Block(s.X.values(p)), kernel.Block(s.Y.values(p)), op, p.Parameters[in*outputs:], 0)
 }
 
-// Backward computes dx = Wᵀ dy, and where the input is a ReLU's output only where that is
-// positive.
+// Backward computes dx = Wᵀ dy, and where the input is a ReLU's output only where that is positive.
 func (s *denseStage) Backward(p *Pass) {
 	in, outputs := s.sizes()
 	dy := s.Y.gradient(p)
@@ -105,7 +113,7 @@ func (s *denseStage) Backward(p *Pass) {
 	}
 }
 
-// inputs computes the gradient of the inputs from one to before another.
+// inputs computes the gradient of the inputs from start to before end.
 func (s *denseStage) inputs(p *Pass, dy []float32, start, end int) {
 	in, outputs := s.sizes()
 	op := kernel.Store
@@ -119,7 +127,8 @@ func (s *denseStage) inputs(p *Pass, dy []float32, start, end int) {
 		kernel.Block(dy), kernel.Block(s.X.gradient(p)[start*Lanes:]), op, x, 0)
 }
 
-// step computes the gradient of the inputs and updates the weight, which is read once.
+// step computes the gradient of the inputs and updates the weight in one pass over it. The kernel may
+// leave the last inputs out, which are computed as in other steps.
 func (s *denseStage) step(p *Pass, dy []float32) {
 	in, outputs := s.sizes()
 	isa, alpha, rows := s.network.isa, s.network.alpha, s.X.samples(p)
@@ -136,14 +145,16 @@ func (s *denseStage) step(p *Pass, dy []float32) {
 	s.updated = true
 }
 
-// multiply adds alpha times dy·xᵀ, or stores it, for the inputs from one to before another.
+// multiply adds alpha times dy·xᵀ of n samples to dst, or stores it, for the inputs from start to
+// before end.
 func (s *denseStage) multiply(dst, dy, rows []float32, start, end, n int, op kernel.Op, alpha float32) {
 	in, outputs := s.sizes()
 	s.network.isa.Gemm(outputs, end-start, n, kernel.Operand{Data: dy, Row: Lanes, Col: 1},
 		kernel.Matrix{Data: rows[start:], LD: in}, kernel.Matrix{Data: dst[start:], LD: in}, op, nil, alpha)
 }
 
-// Update adds alpha times the gradient of the whole batch to dst, or stores it.
+// Update adds alpha times the gradient of the whole batch to dst, or stores it. Parameters that
+// Backward has updated are left as they are.
 func (s *denseStage) Update(dst []float32, b *Batch, op kernel.Op, alpha float32) {
 	if s.updated {
 		s.updated = false
@@ -166,22 +177,24 @@ func (s *denseStage) Update(dst []float32, b *Batch, op kernel.Op, alpha float32
 	}
 }
 
+// begin has nothing to forget.
 func (s *denseStage) begin([]float32) {}
 
-// columns are the parameters of a dense layer on bags of words, of which only the columns
-// of a batch's words are read and written. Its arithmetic is plain Go whatever the kernel:
-// the sums are short and gathered.
+// columns is a dense layer on bags of words: only the columns of a batch's words are read and written.
+// Its arithmetic is plain Go whatever the kernel, because the sums are short and gathered.
 type columns struct {
 	features int
 	z        []float32 // a sample's outputs, then their gradient
 	sum      []float32 // gradient of the columns in use, all zero between steps
 }
 
+// newColumns allocates the memory of one worker.
 func newColumns(features, outputs int) columns {
 	return columns{features, make([]float32, outputs), make([]float32, (features+1)*outputs)}
 }
 
-// forward computes the outputs of sample i.
+// forward writes the outputs of sample i into w.z. It returns the sample's words and how often each
+// occurs.
 func (w *columns) forward(params []float32, b *Batch, i int) (index []int32, value []float32) {
 	f := w.features
 	index, value = b.row(i)
@@ -197,7 +210,7 @@ func (w *columns) forward(params []float32, b *Batch, i int) (index []int32, val
 	return index, value
 }
 
-// add adds the gradient of a sample, given that of its outputs.
+// add adds the gradient of the parameters of one sample, given that of its outputs in w.z.
 func (w *columns) add(index []int32, value []float32) {
 	f := w.features
 	for k, d := range w.z {
@@ -209,6 +222,8 @@ func (w *columns) add(index []int32, value []float32) {
 	}
 }
 
+// Update adds alpha times the gradient to dst, or stores it, and leaves the sums zero again. It visits
+// the columns of the batch's words alone.
 func (w *columns) Update(dst []float32, b *Batch, op kernel.Op, alpha float32) {
 	if op == kernel.Store {
 		copy(dst, w.sum)
@@ -230,6 +245,7 @@ func (w *columns) Update(dst []float32, b *Batch, op kernel.Op, alpha float32) {
 	}
 }
 
+// begin has nothing to forget: Update has cleared the sums.
 func (w *columns) begin([]float32) {}
 
 // bagStage is a dense layer on bags of words with other layers behind it.
@@ -238,6 +254,7 @@ type bagStage struct {
 	columns
 }
 
+// Forward computes the outputs sample by sample, with a ReLU if one follows.
 func (s *bagStage) Forward(p *Pass) {
 	y := s.Y.values(p)
 	for i := range p.Samples {
@@ -251,6 +268,7 @@ func (s *bagStage) Forward(p *Pass) {
 	}
 }
 
+// Backward adds the gradient of the parameters. Words have no gradient.
 func (s *bagStage) Backward(p *Pass) {
 	dy := s.Y.gradient(p)
 	for i := range p.Samples {

@@ -17,28 +17,39 @@ type DropoutLayer struct {
 	Rate float64 `key:"rate" is:"short" default:"0.5" range:"[0,0.99]" help:"probability that a value is zero"`
 }
 
+// String describes the layer in messages, behind its name.
 func (l DropoutLayer) String() string { return fmt.Sprintf(": %g", l.Rate) }
 
+// Shape keeps the shape.
 func (DropoutLayer) Shape(in Shape) (Shape, error) {
 	return in, in.require("", Vector, Image, Sequence)
 }
+
+// Parameters is empty.
 func (DropoutLayer) Parameters(Shape) []Parameter { return nil }
 
+// Stage makes the layer's arithmetic. The number of the layer among the network's dropouts keeps their
+// draws apart.
 func (l DropoutLayer) Stage(place *Place) Stage {
 	place.network.dropouts++
 	return &dropoutStage{Place: place, number: uint64(place.network.dropouts), rate: l.Rate}
 }
 
+// dropoutStage multiplies every value by its factor, forward and backward.
 type dropoutStage struct {
 	*Place
-	number uint64 // of the network's dropouts, from 1
+	// number among the network's dropouts, from 1
+	number uint64
 	rate   float64
 	factor []float32 // of every value of the block
 }
 
+// lay allocates the factors.
 func (s *dropoutStage) lay() { s.factor = aligned(s.X.Size() * Lanes) }
 
-// draw sets the factors of a block's values: 0 or 1/(1 − rate).
+// draw sets the factors of a block's values: 0 with the probability of the rate, else 1/(1 − rate).
+// Each follows from the batch's seed, the layer's number, and the value's index in the batch, so that
+// blocks do not matter.
 func (s *dropoutStage) draw(p *Pass) {
 	key := keyed.Hash(p.batch.Seed, keyed.DropValues, s.number)
 	limit := uint64(s.rate * (1 << 32))
@@ -55,6 +66,7 @@ func (s *dropoutStage) draw(p *Pass) {
 	}
 }
 
+// Forward draws the factors and applies them in training, and copies the values in an evaluation.
 func (s *dropoutStage) Forward(p *Pass) {
 	if p.Training {
 		s.draw(p)
@@ -71,6 +83,7 @@ func (s *dropoutStage) Forward(p *Pass) {
 	}
 }
 
+// Backward applies the factors of the last Forward.
 func (s *dropoutStage) Backward(p *Pass) {
 	for i := range s.X.Size() {
 		dx := s.X.GradientRow(p, i)

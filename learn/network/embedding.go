@@ -18,8 +18,10 @@ type EmbeddingLayer struct {
 	Freezing
 }
 
+// String describes the layer in messages, behind its name.
 func (l EmbeddingLayer) String() string { return fmt.Sprintf(": %d", l.Width) }
 
+// Shape is a sequence with a vector for each token.
 func (l EmbeddingLayer) Shape(in Shape) (Shape, error) {
 	err := in.require("", Text)
 	return Shape{
@@ -30,14 +32,18 @@ func (l EmbeddingLayer) Shape(in Shape) (Shape, error) {
 	}, err
 }
 
+// Parameters is one row for each token of the vocabulary, drawn from N(0, 1) as in PyTorch.
 func (l EmbeddingLayer) Parameters(in Shape) []Parameter {
 	return []Parameter{{Name: "weight", Shape: []int{in.Channels, l.Width}, Init: normal}}
 }
 
+// Stage makes the layer's arithmetic.
 func (l EmbeddingLayer) Stage(place *Place) Stage { return embeddingStage{place} }
 
+// embeddingStage copies rows of the weight, and adds gradients to them.
 type embeddingStage struct{ *Place }
 
+// Forward copies, for each sample and token, the token's row.
 func (s embeddingStage) Forward(p *Pass) {
 	length := s.Y.Height
 	e := s.Y.Channels
@@ -53,6 +59,8 @@ func (s embeddingStage) Forward(p *Pass) {
 	}
 }
 
+// Backward adds each output's gradient to the row of its token. Several samples may share a row, so the
+// order of samples and steps decides the bits.
 func (s embeddingStage) Backward(p *Pass) {
 	length := s.Y.Height
 	e := s.Y.Channels
@@ -68,7 +76,8 @@ func (s embeddingStage) Backward(p *Pass) {
 	}
 }
 
-// normal draws from N(0, 1) by Marsaglia's polar method.
+// normal draws from N(0, 1) by Marsaglia's polar method (Marsaglia and Bray 1964): of points in the
+// square those within the unit circle give two normal numbers each.
 func normal(part []float32, r *rand.Rand) {
 	for i := 0; i < len(part); {
 		u := 2*r.Float64() - 1

@@ -8,10 +8,14 @@ func init() {
 // where the vector wants them.
 type FlattenLayer struct{}
 
+// Shape is a vector of all values.
 func (FlattenLayer) Shape(in Shape) (Shape, error) {
 	err := in.require("", Image, Sequence, Vector)
 	return vector(in.Size()), err
 }
 
+// Parameters is empty.
 func (FlattenLayer) Parameters(Shape) []Parameter { return nil }
-func (FlattenLayer) Stage(*Place) Stage           { return nil }
+
+// Stage is nil: the network gives the values' memory a second shape in its place.
+func (FlattenLayer) Stage(*Place) Stage { return nil }

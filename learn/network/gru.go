@@ -19,8 +19,10 @@ type GRULayer struct {
 	Freezing
 }
 
+// String describes the layer in messages, behind its name.
 func (l GRULayer) String() string { return fmt.Sprintf(": %d", l.Width) }
 
+// Shape is the last step's state as a vector, or all states as a sequence.
 func (l GRULayer) Shape(in Shape) (Shape, error) {
 	if err := in.require("; put embedding before it", Sequence); err != nil {
 		return in, err
@@ -36,6 +38,8 @@ func (l GRULayer) Shape(in Shape) (Shape, error) {
 	return vector(l.Width), nil
 }
 
+// Parameters are PyTorch's four tensors for each of the stacked layers, all drawn within
+// ±1/sqrt(Width).
 func (l GRULayer) Parameters(in Shape) (list []Parameter) {
 	bound := fanIn(l.Width) // for all of a GRU's parameters
 	for k := range l.Layers {
@@ -56,10 +60,11 @@ func (l GRULayer) Parameters(in Shape) (list []Parameter) {
 	return list
 }
 
-// groupSteps is how many time steps' gradients meet in one product with the
-// inputs: it saves as many passes over the weights' gradient.
+// groupSteps is the number of time steps that share one product of gradients with inputs. It saves as
+// many passes over the weights' gradient.
 const groupSteps = 4
 
+// Stage makes the layer's arithmetic and lays out the parameters of the stacked layers.
 func (l GRULayer) Stage(place *Place) Stage {
 	place.X.needRows = true
 	h := l.Width * Lanes
@@ -94,7 +99,7 @@ func (l GRULayer) Stage(place *Place) Stage {
 	return s
 }
 
-// gruStage runs one block of samples at a time through all time steps.
+// gruStage takes one block of samples at a time through all time steps and stacked layers.
 type gruStage struct {
 	*Place
 	GRULayer
@@ -102,22 +107,29 @@ type gruStage struct {
 	length int
 	layers []gruLayer
 	zero   []float32 // the state before the first step
-	in     []float32 // shares of the gates, 3 × hidden × lanes
+	// the input's shares of the gates, 3 × hidden × lanes
+	in []float32
+	// the state's shares of the gates, 3 × hidden × lanes
 	state  []float32
 	groups [groupSteps]kernel.Segment
 	shares [3]kernel.Segment // of a layer's gates in its input
 }
 
+// gruLayer is one of the stacked layers.
 type gruLayer struct {
+	// values of a step of the layer's input
 	in                 int
-	wih, whh, bih, bhh int       // offsets of the parameters
-	saved              []float32 // of every time step: r, z, m, g and the new state (kernel.GRUForward)
-	rows               []float32 // states sample by sample; the one before step t at t
-	da                 []float32 // of groupSteps time steps (kernel.GRUBackward)
-	dh                 []float32
+	wih, whh, bih, bhh int // offsets of the parameters
+	// of every time step: r, z, m, g and the new state (kernel.GRUForward)
+	saved []float32
+	rows  []float32 // states sample by sample; the one before step t at t
+	da    []float32 // of groupSteps time steps (kernel.GRUBackward)
+	// gradient of the state
+	dh []float32
 }
 
-// output is layer l's state after step t, before the first for t = -1.
+// output is layer l's state after step t; t = -1 stands for the state before the first step, which is
+// zero.
 func (s *gruStage) output(l, t int) []float32 {
 	h := s.Width * Lanes
 	if t < 0 {
@@ -126,6 +138,8 @@ func (s *gruStage) output(l, t int) []float32 {
 	return s.layers[l].saved[(5*t+4)*h:][:h]
 }
 
+// Forward computes step by step, and within a step layer by layer: the input's and the state's shares
+// of the gates (one product each), and the gates and the new state from them.
 func (s *gruStage) Forward(p *Pass) {
 	c := s.isa
 	params := p.Parameters
@@ -158,6 +172,9 @@ func (s *gruStage) Forward(p *Pass) {
 	}
 }
 
+// Backward goes through the steps from the last to the first (backpropagation through time). The
+// gradients of the gates of groupSteps steps are collected before they are multiplied into that of the
+// weights.
 func (s *gruStage) Backward(p *Pass) {
 	c := s.isa
 	params := p.Parameters
@@ -232,8 +249,8 @@ func (s *gruStage) Backward(p *Pass) {
 	}
 }
 
-// weights adds to the gradient the products of the gates' gradients of `steps` time steps
-// from t on with what the gates read.
+// weights adds to the gradient the products of the gates' gradients with what the gates read, for steps
+// time steps from t on.
 func (s *gruStage) weights(p *Pass, t, steps int) {
 	c := s.isa
 	grad := p.Gradient

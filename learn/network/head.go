@@ -18,8 +18,8 @@ type head interface {
 	evaluate(z []float32, p *Pass, scores []Score) (loss float64)
 }
 
-// newHead is softmax cross-entropy for samples with labels, the mean squared error for
-// those with targets.
+// newHead returns the loss of such samples: softmax cross-entropy for labels, the mean squared error
+// for targets.
 func newHead(samples Samples, isa kernel.ISA) head {
 	if samples.Targets > 0 {
 		return squares(samples.Targets)
@@ -27,7 +27,7 @@ func newHead(samples Samples, isa kernel.ISA) head {
 	return &crossEntropies{isa: isa}
 }
 
-// MetricsOf are the metrics of a network's head.
+// MetricsOf are the metrics by which a network for such samples is measured.
 func MetricsOf(samples Samples) []metric.Metric {
 	if samples.Targets > 0 {
 		return absoluteError
@@ -35,14 +35,15 @@ func MetricsOf(samples Samples) []metric.Metric {
 	return accuracy
 }
 
-// crossEntropies is softmax cross-entropy on a block of logits.
+// crossEntropies is softmax cross-entropy on a block of logits. top and sum hold, for each sample, the
+// largest logit and the sum of exp(logit − top).
 type crossEntropies struct {
 	isa      kernel.ISA
 	top, sum [Lanes]float32
 }
 
-// softmax replaces the logits by their softmax times scale, and returns the sum of
-// the samples' losses.
+// softmax replaces the logits by their softmax times scale, and returns the sum of the samples' losses,
+// log(sum) − (z_label − top).
 func (h *crossEntropies) softmax(z []float32, labels []int32, scale float32) (loss float64) {
 	var right [Lanes]float32
 	for s, y := range labels {
@@ -55,6 +56,7 @@ func (h *crossEntropies) softmax(z []float32, labels []int32, scale float32) (lo
 	return loss
 }
 
+// gradient writes scale · (softmax − one-hot label) in the place of the logits.
 func (h *crossEntropies) gradient(z []float32, p *Pass, scale float32) (loss float64) {
 	labels := p.batch.Labels[p.first:][:p.Samples]
 	loss = h.softmax(z, labels, scale)
@@ -65,7 +67,8 @@ func (h *crossEntropies) gradient(z []float32, p *Pass, scale float32) (loss flo
 	return loss
 }
 
-// blank clears the lanes beside the samples that are computed with them.
+// blank clears the lanes behind the n samples up to those that vector instructions compute with them,
+// so that they add nothing to a gradient.
 func blank(z []float32, n int) {
 	if n%kernel.Vector != 0 {
 		for row := range slices.Chunk(z, Lanes) {
@@ -74,7 +77,8 @@ func blank(z []float32, n int) {
 	}
 }
 
-// evaluate counts the samples that have their label as the first largest logit.
+// evaluate counts the samples whose label is the first largest logit, and returns the sum of the
+// losses.
 func (h *crossEntropies) evaluate(z []float32, p *Pass, scores []Score) (loss float64) {
 	labels := p.batch.Labels[p.first:][:p.Samples]
 	var best [Lanes]int32
@@ -103,10 +107,11 @@ func (h *crossEntropies) evaluate(z []float32, p *Pass, scores []Score) (loss fl
 // absoluteError is the metrics of a network with targets.
 var absoluteError = []metric.Metric{{Name: "mean_absolute_error", Lower: true}}
 
-// squares is the mean squared error of so many outputs: a sample's loss is the mean of
-// (z − y)² over them.
+// squares is the mean squared error of that number of outputs: a sample's loss is the mean of (z − y)²
+// over them.
 type squares int
 
+// gradient writes scale · 2 (z − y)/n in the place of the outputs.
 func (n squares) gradient(z []float32, p *Pass, scale float32) (loss float64) {
 	for t := range int(n) {
 		row := z[t*Lanes:][:p.Samples]
@@ -120,6 +125,7 @@ func (n squares) gradient(z []float32, p *Pass, scale float32) (loss float64) {
 	return loss / float64(n)
 }
 
+// evaluate adds the samples' mean absolute errors to the score, and returns the sum of the losses.
 func (n squares) evaluate(z []float32, p *Pass, scores []Score) (loss float64) {
 	absolute := 0.0
 	for t := range int(n) {

@@ -39,11 +39,12 @@ type Parameter struct {
 	Frozen bool // it does not train
 }
 
-// Freezing is the option of layers that have parameters.
+// Freezing is the option of layers that have parameters: whether they train.
 type Freezing struct {
 	Frozen bool `key:"frozen" default:"false" help:"the parameters do not train, and no task transfers them"`
 }
 
+// freezes marks a layer that can be frozen, and reports whether it is.
 func (f Freezing) freezes() bool { return f.Frozen }
 
 // freezes reports whether a layer says that its parameters do not train.
@@ -52,7 +53,7 @@ func freezes(l Layer) bool {
 	return ok && f.freezes()
 }
 
-// parametersOf are a layer's parameters, and which of them are frozen.
+// parametersOf are a layer's parameters, marked as frozen where the layer is.
 func parametersOf(l Layer, in Shape) []Parameter {
 	list := l.Parameters(in)
 	for i := range list {
@@ -73,7 +74,8 @@ func constant(v float32) Init {
 	}
 }
 
-// affine are a weight and a bias that start within PyTorch's default bound.
+// affine are a weight of a shape and a bias for its first dimension, both drawn within PyTorch's
+// default bound for fan inputs.
 func affine(fan int, shape ...int) []Parameter {
 	return []Parameter{
 		{Name: "weight", Shape: shape, Init: fanIn(fan)},
@@ -103,6 +105,7 @@ const (
 	Words                // a bag of words, each below Channels; only of the input
 )
 
+// String names the form in messages.
 func (f Form) String() string {
 	return [...]string{"a vector", "an image", "a sequence", "a text of tokens", "a bag of words"}[f]
 }
@@ -142,8 +145,8 @@ func (s Shape) String() string {
 	return fmt.Sprintf("a vector of %s values", n(s.Channels))
 }
 
-// require reports an error unless the input's form is one of some. An unknown form becomes
-// known where it can only be one.
+// require returns an error unless the input's form is one of forms. A form that is not known yet
+// becomes known where only one is possible. hint ends the message and says what would help.
 func (s *Shape) require(hint string, forms ...Form) error {
 	switch {
 	case s.Unknown && len(forms) == 1:
@@ -159,6 +162,7 @@ func (s *Shape) require(hint string, forms ...Form) error {
 	return fmt.Errorf("it reads %s, and is given %v%s", strings.Join(names, " or "), *s, hint)
 }
 
+// vector is the shape of n values.
 func vector(n int) Shape {
 	return Shape{
 		Form:     Vector,
@@ -168,7 +172,7 @@ func vector(n int) Shape {
 	}
 }
 
-// ShapeOf is the shape of samples as layers see it.
+// ShapeOf is the shape of samples as the first layer reads them.
 func ShapeOf(samples Samples) Shape {
 	switch {
 	case samples.Features == 0:
@@ -205,12 +209,13 @@ type Place struct {
 	Gradient bool
 
 	network *network
-	offset  int  // of the layer's parameters
-	frozen  bool // they do not train
+	offset  int // of the layer's parameters
+	// the parameters do not train
+	frozen bool
 }
 
-// Stage is a layer at work. It is given whole blocks of samples, first forward and,
-// for training, back again.
+// Stage is a layer at work. It is given whole blocks of samples, first forward and, for training, back
+// again.
 type Stage interface {
 	// Forward writes the outputs of a block of its inputs.
 	Forward(p *Pass)
@@ -220,7 +225,7 @@ type Stage interface {
 	Backward(p *Pass)
 }
 
-// Pass is one block of samples on its way through a network.
+// Pass is one block of samples on its way through a network. The network fills it in before each stage.
 type Pass struct {
 	Samples    int       // in the block, at most [Lanes]
 	Training   bool      // Backward will follow
@@ -228,9 +233,12 @@ type Pass struct {
 	Gradient   []float32 // of the layer's parameters
 
 	batch *Batch
-	block int // number of the block in the batch
-	first int // its first sample
-	all   []float32
+	// number of the block in the batch
+	block int
+	// index in the batch of the block's first sample
+	first int
+	// the parameters of all layers
+	all []float32
 }
 
 // Lanes is the number of samples of a block, and the distance from one value of a

@@ -2,10 +2,11 @@ package network
 
 import "fedpace/learn/internal/kernel"
 
-// linearWork is a dense layer on bags of words and softmax cross-entropy, sample by
-// sample.
+// linearWork is a model of one dense layer on bags of words with softmax cross-entropy. It works sample
+// by sample.
 type linearWork struct{ columns }
 
+// Gradients returns the batch's mean loss and leaves its gradient in w.sum.
 func (w *linearWork) Gradients(params []float32, b *Batch) (loss float64) {
 	for i := range b.N {
 		index, value := w.forward(params, b, i)
@@ -15,6 +16,7 @@ func (w *linearWork) Gradients(params []float32, b *Batch) (loss float64) {
 	return loss / float64(b.N)
 }
 
+// Evaluate returns the sum of the samples' losses and counts those that are classified correctly.
 func (w *linearWork) Evaluate(params []float32, b *Batch, scores []Score) (loss float64) {
 	correct := 0
 	for i, y := range b.Labels {
@@ -27,8 +29,8 @@ func (w *linearWork) Evaluate(params []float32, b *Batch, scores []Score) (loss 
 	return loss
 }
 
-// CrossEntropy is one sample's cross-entropy, and 1 where its label is the first largest
-// logit, else 0. It overwrites the logits.
+// CrossEntropy is one sample's cross-entropy, and 1 where its label is the first largest logit, else 0.
+// It overwrites the logits.
 func CrossEntropy(z []float32, label int) (loss float64, correct int) {
 	if first(z) == label {
 		correct = 1
@@ -36,7 +38,7 @@ func CrossEntropy(z []float32, label int) (loss float64, correct int) {
 	return Softmax(z, label, 1), correct
 }
 
-// first is the index of the first largest.
+// first is the index of the first largest value.
 func first(z []float32) int {
 	index := 0
 	for k, v := range z {

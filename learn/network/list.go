@@ -14,7 +14,7 @@ const (
 	maxActivations = 1 << 23 // values of a sample between all layers, and taps of its convolutions
 )
 
-// Check finds layers that do not fit each other whatever the samples are.
+// Check refuses layers that do not fit each other, whatever the samples are.
 func Check(list []Layer) error {
 	if err := checkList(list, 1); err != nil {
 		return err
@@ -23,8 +23,8 @@ func Check(list []Layer) error {
 	return err
 }
 
-// Fit finds layers that do not fit the samples or each other, and gives the last one the
-// width that it leaves open.
+// Fit refuses samples or layers that are beyond the limits or do not fit each other. It returns the
+// list, with the width of the last layer filled in if it is left open.
 func Fit(list []Layer, samples Samples) ([]Layer, error) {
 	outputs := max(samples.Classes, samples.Targets)
 	switch {
@@ -77,8 +77,8 @@ func Fit(list []Layer, samples Samples) ([]Layer, error) {
 	return list, nil
 }
 
-// checkList refuses lists that nest too deep, and dense layers without a width that are
-// not the model's last layer.
+// checkList refuses lists that nest deeper than MaxNesting, and dense layers without a width that are
+// not the model's last layer. depth counts the lists around, this one included.
 func checkList(list []Layer, depth int) error {
 	if depth > MaxNesting {
 		return fmt.Errorf("residual layers within each other over %d times", MaxNesting)
@@ -101,7 +101,7 @@ func checkList(list []Layer, depth int) error {
 	return nil
 }
 
-// withOpenWidth gives the last layer the width that it leaves open.
+// withOpenWidth returns the list with outputs as the width of a last dense layer that leaves it open.
 func withOpenWidth(list []Layer, outputs int) []Layer {
 	last := len(list) - 1
 	if last < 0 {
@@ -115,9 +115,9 @@ func withOpenWidth(list []Layer, outputs int) []Layer {
 	return append(list[:last:last], d)
 }
 
-// volume is how many values layers make of one sample, with the gates and states of all
-// steps, and how many taps convolutions have for all of their inputs. It stops counting
-// beyond what is allowed.
+// volume is the number of values that layers make of one sample, with the gates and states of all
+// steps, and the taps of convolutions at all of their inputs. Both take memory. It stops counting
+// beyond maxActivations.
 func volume(list []Layer, in Shape) (n int64) {
 	n = Product(in.Height, in.Width, in.Channels)
 	if in.Form == Text || in.Form == Words {
@@ -141,7 +141,7 @@ func volume(list []Layer, in Shape) (n int64) {
 	return n
 }
 
-// layerName is a layer in messages: its name, with its short option.
+// layerName is a layer in messages: its name, and its short option behind it.
 func layerName(l Layer) string {
 	text := Layers.NameOf(l)
 	if d, ok := l.(fmt.Stringer); ok {
@@ -150,7 +150,8 @@ func layerName(l Layer) string {
 	return text
 }
 
-// shapes is what a list makes of an input. An error names the layer.
+// shapes is the shape that a list of layers makes of an input. Its error names the layer that does not
+// fit.
 func shapes(list []Layer, in Shape) (Shape, error) {
 	if len(list) == 0 {
 		return in, fmt.Errorf("a list without layers")
@@ -183,8 +184,8 @@ func shapes(list []Layer, in Shape) (Shape, error) {
 	return in, nil
 }
 
-// ParametersOf are those of a list whose shapes are known to fit. They are named as PyTorch's
-// Sequential does, or by names of the layers, which end as the names of modules do there.
+// ParametersOf are the parameters of a list whose shapes are known to fit. A parameter is named by the
+// layer's number, as in PyTorch's Sequential, or by the prefix in names for its layer.
 func ParametersOf(list []Layer, in Shape, names ...string) (all []Parameter) {
 	for i, l := range list {
 		prefix := fmt.Sprintf("%d.", i)
@@ -200,12 +201,12 @@ func ParametersOf(list []Layer, in Shape, names ...string) (all []Parameter) {
 	return all
 }
 
-// trains reports whether any of some parameters is not frozen.
+// trains reports whether any of the parameters is not frozen.
 func trains(parameters []Parameter) bool {
 	return slices.ContainsFunc(parameters, func(p Parameter) bool { return !p.Frozen })
 }
 
-// count is the number of values of some parameters, and at most MaxParams + 1.
+// count is the number of values of the parameters, or MaxParams + 1 if there are more than MaxParams.
 func count(parameters []Parameter) (n int64) {
 	for _, p := range parameters {
 		n = min(n+Product(p.Shape...), MaxParams+1)

@@ -2,7 +2,8 @@ package network
 
 import "fedpace/learn/internal/kernel"
 
-// Arithmetic computes a model on one worker. Batches and parameters must fit the model.
+// Arithmetic computes a model on one worker. Batches and parameters must fit the model: callers have
+// checked them.
 type Arithmetic interface {
 	// Gradients returns the batch's mean loss and keeps its gradient for Update,
 	// which always follows.
@@ -13,7 +14,9 @@ type Arithmetic interface {
 	Evaluate(params []float32, b *Batch, scores []Score) (lossSum float64)
 }
 
-// Step is Gradients, and Update of the parameters themselves.
+// Step takes a step of plain SGD, params ← params + alpha · gradient, and returns the mean loss before
+// it. In a batch of one block no later block reads the parameters, so a layer may update its own as
+// soon as it has their gradient, which saves a pass over them.
 func Step(a Arithmetic, params []float32, b *Batch, alpha float32) (loss float64) {
 	if n, ok := a.(*network); ok && b.N <= Lanes { // in one block: no other will read the parameters
 		n.alpha = alpha
@@ -24,39 +27,44 @@ func Step(a Arithmetic, params []float32, b *Batch, alpha float32) (loss float64
 	return loss
 }
 
-// network is a list of layers at work on one worker. It takes blocks of samples through
-// all stages to the loss and back.
+// network is a list of layers at work on one worker. It takes blocks of samples through all stages to
+// the loss and back.
 type network struct {
 	samples Samples
 	isa     kernel.ISA
-	// whole says that the gradient is collected in one vector. Networks that read tokens
-	// step by step do so; others multiply inputs and gradients of dense layers into the
-	// parameters at once.
+	// collects says that the gradient of dense layers is collected in grad. Networks that read tokens
+	// step by step do so; others multiply inputs and gradients of dense layers into the parameters at
+	// once.
 	collects bool
 	dropouts int
-	// trainable is where the parameters that train end, and next where the next layer's begin:
-	// those that train, and those that are frozen.
+	// trainable is where the parameters that train end. next is where the next layer's parameters
+	// begin: those that train, and those that are frozen.
 	trainable int
 	next      [2]int
 
-	input       *Activation
-	links       []*link       // of the list
-	leaves      []*link       // all that have parameters, those within others, too
+	input *Activation
+	links []*link // of the list
+	// all stages that have parameters, those within others included
+	leaves      []*link
 	activations []*Activation // those between stages
-	z           *Activation   // the outputs, then their gradient
-	head        head
+	// the outputs, in whose place their gradient is written
+	z    *Activation
+	head head
 
-	alpha  float32   // of a step, else 0: layers may add their gradient to the parameters at once
-	grad   []float32 // of parameters whose stages do not keep their gradient
-	ranges []span    // of grad, in use
+	// factor of the step under way; 0: the parameters must stay as they are until Update
+	alpha float32
+	// gradient of the parameters whose stages do not keep it
+	grad []float32
+	// the parts of grad that are in use
+	ranges []span
 	row    []float32 // of images, sample by sample
 	pass   Pass
 }
 
-// span is a range of parameters.
+// span is a range of parameters, from start to before end.
 type span struct{ start, end int }
 
-// updater is a stage that keeps its parameters' gradient.
+// updater is a stage that keeps its parameters' gradient itself.
 type updater interface {
 	// begin takes the parameters of a step and forgets the gradient of the last.
 	begin(params []float32)
@@ -64,19 +72,23 @@ type updater interface {
 	Update(dst []float32, b *Batch, op kernel.Op, alpha float32)
 }
 
-// link is a stage in its place.
+// link is a stage in its place in the network.
 type link struct {
 	Stage
 	*Place
-	params  int     // how many parameters it has
-	trains  bool    // they train, or some of those of its layers
-	updater updater // nil: its gradient is a part of the network's
-	mask    bool    // the stage leaves it to the network to stop gradients where a ReLU left 0
+	// number of the stage's parameters
+	params int
+	// some of the parameters train
+	trains bool
+	// the stage, if it keeps its gradient; nil: that is a part of the network's
+	updater updater
+	// after Backward the network sets gradients of the input to zero where a ReLU left 0
+	mask bool
 }
 
-// New makes the arithmetic of layers that fit each other and the samples, for batches of up
-// to maxBatch samples. The layers have so many parameters, of which the first ones train: the
-// frozen ones of all layers stand behind them.
+// New makes the arithmetic of layers that fit each other and the samples, for batches of up to maxBatch
+// samples. The layers have params parameters, of which the first trainable ones train; the frozen ones
+// of all layers stand behind them.
 func New(list []Layer, samples Samples, trainable, params, maxBatch int, isa kernel.ISA) Arithmetic {
 	if len(list) == 1 && samples.Input == Sparse && samples.Targets == 0 {
 		return &linearWork{newColumns(samples.Features, samples.Classes)}
@@ -136,8 +148,10 @@ func (n *network) lay(list []*link) {
 	}
 }
 
-// chain makes the stages of a list that reads x, is frozen as a whole or not, and wants the
-// gradient of x or not. The last stage writes y, or an activation of its own.
+// chain makes the stages of a list that reads x. frozen says that the whole list is frozen, and
+// gradient that the gradient of x is wanted. The last stage writes y or, where y is nil, an activation
+// of its own. Layers that are fused become one stage, and a flatten becomes another view of an
+// activation.
 func (n *network) chain(list []Layer, x, y *Activation, frozen, gradient bool) (links []*link) {
 	for i := 0; i < len(list); {
 		l := list[i]
@@ -183,8 +197,9 @@ func (n *network) chain(list []Layer, x, y *Activation, frozen, gradient bool) (
 	return links
 }
 
-// fuse is how many layers at the head of a list are one stage, and whether that ends with
-// a ReLU. The last layer of a list stands for itself.
+// fuse returns how many layers at the head of a list are computed as one stage, and whether that stage
+// ends with a ReLU. The last layer of a list is never fused, because its outputs need a gradient of
+// their own.
 func fuse(list []Layer) (layers int, relu bool) {
 	if len(list) < 3 || list[1] != Layer(ReLULayer{}) {
 		return 1, false
@@ -201,7 +216,7 @@ func fuse(list []Layer) (layers int, relu bool) {
 	return 1, false
 }
 
-// link notes a stage, and gives its parameters their place.
+// link makes the link of a stage and gives its parameters their place among those of the network.
 func (n *network) link(stage Stage, place *Place, parameters []Parameter) *link {
 	l := &link{
 		Stage:  stage,
@@ -231,7 +246,8 @@ func (n *network) link(stage Stage, place *Place, parameters []Parameter) *link 
 	return l
 }
 
-// trim leaves out what no convolution reads of what the one before makes, or of an image.
+// trim leaves out the rows and columns of an image, or of the output of a convolution, that the
+// convolution behind it does not read, as its stride does not divide them.
 func (n *network) trim() {
 	for i := len(n.links) - 1; i >= 0; i-- {
 		var height, width int
@@ -260,7 +276,7 @@ func (n *network) trim() {
 	}
 }
 
-// begin takes the parameters and the batch of what follows.
+// begin takes the parameters and the batch of what follows, and forgets the last gradient.
 func (n *network) begin(params []float32, b *Batch) {
 	n.pass = Pass{batch: b, all: params}
 	for _, l := range n.leaves {
@@ -273,7 +289,7 @@ func (n *network) begin(params []float32, b *Batch) {
 	}
 }
 
-// block is the pass of n samples from `from` on, in block k.
+// block prepares the pass for block k of the batch, whose first sample is first.
 func (n *network) block(k, first int, training bool) *Pass {
 	p := &n.pass
 	p.block = k
@@ -283,6 +299,7 @@ func (n *network) block(k, first int, training bool) *Pass {
 	return p
 }
 
+// Gradients implements [Arithmetic].
 func (n *network) Gradients(params []float32, b *Batch) (loss float64) {
 	n.begin(params, b)
 	for k, first := 0, 0; first < b.N; k, first = k+1, first+Lanes {
@@ -295,6 +312,7 @@ func (n *network) Gradients(params []float32, b *Batch) (loss float64) {
 	return loss / float64(b.N)
 }
 
+// Evaluate implements [Arithmetic]. All blocks use the place of block 0.
 func (n *network) Evaluate(params []float32, b *Batch, scores []Score) (loss float64) {
 	n.begin(params, b)
 	for first := 0; first < b.N; first += Lanes {
@@ -306,6 +324,7 @@ func (n *network) Evaluate(params []float32, b *Batch, scores []Score) (loss flo
 	return loss
 }
 
+// Update implements [Arithmetic]. Frozen parameters are left as they are.
 func (n *network) Update(dst []float32, b *Batch, op kernel.Op, alpha float32) {
 	for _, l := range n.leaves {
 		if l.updater != nil && l.trains {
@@ -322,19 +341,22 @@ func (n *network) Update(dst []float32, b *Batch, op kernel.Op, alpha float32) {
 	}
 }
 
+// forward takes a block through stages.
 func (n *network) forward(list []*link, p *Pass) {
 	for _, l := range list {
 		l.forward(p)
 	}
 }
 
+// backward takes a block's gradient through stages, the last one first.
 func (n *network) backward(list []*link, p *Pass) {
 	for i := len(list) - 1; i >= 0; i-- {
 		list[i].backward(p)
 	}
 }
 
-// use gives the pass the stage's own parameters and their gradient.
+// use gives the pass the stage's own parameters and, where the network collects their gradient, the
+// place for it.
 func (l *link) use(p *Pass) {
 	p.Parameters = p.all[l.offset:][:l.params]
 	p.Gradient = nil
@@ -343,11 +365,13 @@ func (l *link) use(p *Pass) {
 	}
 }
 
+// forward runs the stage on the pass's block.
 func (l *link) forward(p *Pass) {
 	l.use(p)
 	l.Stage.Forward(p)
 }
 
+// backward runs the stage's Backward, unless nobody needs the gradient of its parameters or inputs.
 func (l *link) backward(p *Pass) {
 	if !l.trains && !l.Gradient {
 		return
@@ -359,7 +383,7 @@ func (l *link) backward(p *Pass) {
 	}
 }
 
-// read writes a block's samples into the input.
+// read writes the samples of a block into the input, value by value.
 func (n *network) read(p *Pass) {
 	a := n.input
 	b := p.batch
@@ -380,7 +404,8 @@ func (n *network) read(p *Pass) {
 	}
 }
 
-// image reads samples of channels × height × width position by position.
+// image writes the images of a block, which are channels × height × width, into the input position by
+// position.
 func (n *network) image(p *Pass) {
 	a := n.input
 	height, width, in, ld := n.samples.Image[1], n.samples.Image[2], a.Channels, a.width()

@@ -24,8 +24,11 @@ type NormLayer struct {
 
 const normEpsilon = 1e-5
 
+// String describes the layer in messages, behind its name.
 func (l NormLayer) String() string { return fmt.Sprintf(": %d groups", l.Groups) }
 
+// Shape keeps the shape. It refuses groups that are not equal, or have one value, which is always 0
+// then.
 func (l NormLayer) Shape(in Shape) (Shape, error) {
 	if err := in.require("", Image, Vector); err != nil {
 		return in, err
@@ -39,6 +42,7 @@ func (l NormLayer) Shape(in Shape) (Shape, error) {
 	return in, nil
 }
 
+// Parameters are a γ that starts at 1 and a β that starts at 0, for each channel.
 func (l NormLayer) Parameters(in Shape) []Parameter {
 	return []Parameter{
 		{Name: "weight", Shape: []int{in.Channels}, Init: constant(1)},
@@ -46,6 +50,7 @@ func (l NormLayer) Parameters(in Shape) []Parameter {
 	}
 }
 
+// Stage makes the layer's arithmetic.
 func (l NormLayer) Stage(place *Place) Stage {
 	n := place.X.Channels * Lanes
 	s := &normStage{Place: place, groups: l.Groups}
@@ -55,21 +60,24 @@ func (l NormLayer) Stage(place *Place) Stage {
 	return s
 }
 
-// normStage keeps the differences from the mean for the way back. What is one number a
-// group and sample lies here as one a channel and sample, so that a position's values and
-// theirs are walked together.
+// normStage is group normalisation of a block. It keeps the differences from the mean for the way back.
+// What is one number for a group and sample is stored for each channel and sample, so that a position's
+// values and theirs are walked together.
 type normStage struct {
 	*Place
 	groups        int
 	centred       []float32 // x − μ, position by position
 	mean, inverse []float32 // μ and 1/sqrt(σ² + ε)
-	scale, shift  []float32
-	sum, dot      []float32
+	// γ/sqrt(σ² + ε), and β
+	scale, shift []float32
+	// Backward's sums over positions, of dy and of dy (x − μ)
+	sum, dot []float32
 }
 
+// lay allocates what depends on the number of positions, which may have been trimmed.
 func (s *normStage) lay() { s.centred = aligned(s.X.Size() * Lanes) }
 
-// each walks over positions: where they start in x, and their number.
+// each calls f for each position: with its number, its row and its column.
 func (s *normStage) each(f func(position, y, x int)) {
 	for y := range s.X.Height {
 		for x := range s.X.Width {
@@ -78,7 +86,7 @@ func (s *normStage) each(f func(position, y, x int)) {
 	}
 }
 
-// share replaces what is one sum a channel and sample by f of the group's sum.
+// share replaces the sums for each channel and sample by f of the sum over the channel's group.
 func (s *normStage) share(part []float32, f func(sum float64) float64) {
 	size := s.X.Channels / s.groups * Lanes
 	for g := range s.groups {
@@ -96,6 +104,7 @@ func (s *normStage) share(part []float32, f func(sum float64) float64) {
 	}
 }
 
+// Forward finds each group's mean, the mean square of the differences from it, and then y.
 func (s *normStage) Forward(p *Pass) {
 	isa := s.network.isa
 	n := s.X.Channels * Lanes
@@ -145,7 +154,9 @@ func (s *normStage) Backward(p *Pass) {
 	gRow, fromColumn, channel := s.Y.gradientSteps()
 	clear(s.sum)
 	clear(s.dot)
-	pieces := func(f func(c int, g []float32, offset int)) { // of dy that are one run
+	// pieces calls f for each run of dy that is one piece of memory, with the offset of its values in
+	// s.centred.
+	pieces := func(f func(c int, g []float32, offset int)) {
 		s.each(func(position, py, px int) {
 			g := dy[py*gRow+px*fromColumn:]
 			if channel == Lanes {

@@ -2,23 +2,28 @@ package network
 
 import "fedpace/learn/internal/kernel"
 
-// packing is how a convolution of few samples fills the columns of its products: those of
-// several neighbouring positions of a row, a group, stand side by side in one.
+// packing says how a convolution of few samples fills the columns of its products: the samples of
+// several neighbouring positions of a row, a group, stand side by side in one product.
 type packing struct {
-	positions int // of a group; 1: every position is a product of its own
-	groups    int // of a row
-	ld        int // floats of a row of a group
-	row       int // floats of a row of what is read
+	// positions of a group; 1: every position is a product of its own
+	positions int
+	// groups of a row
+	groups int
+	// floats from one row of a group to the next
+	ld int
+	// floats of what is gathered for one row of the image
+	row int
 	// lists are the runs of the products: one list for each row of the outputs, or for each
 	// group of the inputs.
 	lists [][]kernel.Segment
 }
 
-// slot is where row y is among what is read: as many rows as the kernels have are kept.
+// slot is where row y lies among what is gathered, in which there is room for as many rows as the
+// kernels have.
 func (s *convStage) slot(k *packing, y int) int { return y % s.Size * k.row }
 
-// pack finds the least time for rows of so many positions. products is how many products
-// groups of a size need, in rows of them.
+// pack chooses the number of positions of a group that takes the least time for rows of width
+// positions. products returns how many products a row needs with groups of a size.
 func pack(isa kernel.ISA, samples, width int, products func(positions int) int) packing {
 	best := 1
 	lowest := 10 * products(1) * isa.Cost(samples)
@@ -32,13 +37,13 @@ func pack(isa kernel.ISA, samples, width int, products func(positions int) int) 
 	return packing{positions: best, groups: (width + best - 1) / best, ld: (best*samples + 15) &^ 15}
 }
 
-// behind is room for what is copied behind the last piece of a row.
+// behind is room for the values that a vector instruction copies behind the end of a row.
 const behind = 16
 
-// in is how many positions group g has in a row of so many.
+// in is the number of positions of group g in a row of width positions. The last group may be smaller.
 func (k *packing) in(g, width int) int { return min(k.positions, width-g*k.positions) }
 
-// reserve makes a buffer hold n floats and what is read behind them.
+// reserve makes a buffer hold n floats and those that are read behind them.
 func reserve(x *[]float32, n int) {
 	n += Lanes
 	if len(*x) < n {
@@ -46,15 +51,16 @@ func reserve(x *[]float32, n int) {
 	}
 }
 
-// packed are what a convolution needs to compute groups of positions.
+// packed is the memory in which a convolution computes groups of positions.
 type packed struct {
-	forward, backward [Lanes + 1]*packing // by samples
+	// forward and backward hold the packings that were chosen, by the number of samples of a block.
+	forward, backward [Lanes + 1]*packing
 	// some rows of [groups, size, channels, ld]: what each column of the kernels reads
 	x, dy        []float32
 	product, aux []float32 // of products
 }
 
-// outputs is the packing of the outputs.
+// outputs returns the packing of the outputs for a number of samples, which is chosen once.
 func (s *convStage) outputs(samples int) *packing {
 	p := &s.packed.forward[samples]
 	if *p != nil {
@@ -78,7 +84,8 @@ func (s *convStage) outputs(samples int) *packing {
 	return *p
 }
 
-// gather writes the inputs that row y of the outputs reads and those before it did not.
+// gather copies the inputs that row y of the outputs reads, without those that the row before it has
+// read.
 func (s *convStage) gather(k *packing, y int, p *Pass) {
 	in, x := s.X.Channels, s.X.values(p)
 	first, row, column, _ := s.X.steps()
@@ -104,14 +111,14 @@ func (s *convStage) gather(k *packing, y int, p *Pass) {
 	}
 }
 
-// group computes the outputs of group g of row y.
+// group computes the outputs of group g of row y into dst.
 func (s *convStage) group(k *packing, y, g int, dst []float32, op kernel.Op, samples int) {
 	run := s.Size * s.X.Channels
 	s.network.isa.GemmSum(s.Maps, k.in(g, s.width)*samples, run, k.lists[y], kernel.Operand{Data: s.weight, Row: s.Size * run, Col: 1},
 		kernel.Matrix{Data: s.packed.x[g*run*k.ld:], LD: k.ld}, kernel.Matrix{Data: dst, LD: k.ld}, op, s.bias, 0)
 }
 
-// forwardPacked is Forward by groups.
+// forwardPacked is Forward by groups: each is computed into a buffer and copied to its positions.
 func (s *convStage) forwardPacked(k *packing, p *Pass, op kernel.Op) {
 	output := s.Y.values(p)
 	product := s.packed.product
@@ -126,8 +133,8 @@ func (s *convStage) forwardPacked(k *packing, p *Pass, op kernel.Op) {
 	}
 }
 
-// forwardPacked is Forward by groups. Each pooling reads its positions where they are in
-// their groups.
+// forwardPacked is Forward by groups: two rows of the convolution are computed, and each pooling reads
+// its four positions where they lie in their groups.
 func (s *pooledStage) forwardPacked(k *packing, p *Pass) {
 	output := s.Y.values(p)
 	product := s.packed.product
@@ -149,15 +156,15 @@ func (s *pooledStage) forwardPacked(k *packing, p *Pass) {
 	}
 }
 
-// reach is which positions of group g of the inputs have an output that reads them by column
-// kx of the kernels: those from `from` to before to.
+// reach returns the positions of group g of the inputs that an output reads by column kx of the
+// kernels: those from start to before end, counted within the group.
 func (s *convStage) reach(positions, g, kx int) (start, end int) {
 	x := g*positions + s.Pad - kx // the output of the first
 	return max(0, -x), min(positions, s.X.Width-g*positions, s.width-x)
 }
 
-// gradients is the packing of the gradient of the inputs. A stride leaves neighbours
-// different outputs, and packs nothing.
+// gradients returns the packing of the gradient of the inputs for a number of samples, which is chosen
+// once. With a stride neighbouring inputs are read by different outputs, so nothing is packed.
 func (s *convStage) gradients(samples int) *packing {
 	p := &s.packed.backward[samples]
 	if *p != nil {
@@ -199,8 +206,8 @@ func (s *convStage) gradients(samples int) *packing {
 	return *p
 }
 
-// gatherGradients writes the gradients of row y of the outputs for all groups of inputs,
-// zeros where a position has no output.
+// gatherGradients copies the gradients of row y of the outputs for all groups of inputs, with zeros
+// where a position has no output.
 func (s *convStage) gatherGradients(k *packing, y int, dy []float32, channel, samples int) {
 	offset := s.slot(k, y)
 	for i := range k.groups * s.Size {

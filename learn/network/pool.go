@@ -13,8 +13,11 @@ type PoolLayer struct {
 	Size int `key:"size" is:"short" default:"2" range:"[2,64]" help:"height and width of the squares"`
 }
 
+// String describes the layer in messages, behind its name.
 func (l PoolLayer) String() string { return fmt.Sprintf(": %d", l.Size) }
 
+// Shape divides height and width by the size, and leaves out rows and columns that do not fill a
+// window.
 func (l PoolLayer) Shape(in Shape) (Shape, error) {
 	if err := in.require("", Image); err != nil {
 		return in, err
@@ -36,12 +39,15 @@ func (l PoolLayer) Shape(in Shape) (Shape, error) {
 	}, nil
 }
 
+// Parameters is empty.
 func (PoolLayer) Parameters(Shape) []Parameter { return nil }
 
+// Stage makes the layer's arithmetic.
 func (l PoolLayer) Stage(place *Place) Stage {
 	return &poolStage{Place: place, size: l.Size}
 }
 
+// poolStage remembers which value of each window was the largest.
 type poolStage struct {
 	*Place
 	size int
@@ -49,11 +55,13 @@ type poolStage struct {
 	code []int32   // which position of its square each output is
 }
 
+// lay allocates a code for each value of the output.
 func (s *poolStage) lay() {
 	s.code = make([]int32, s.Y.Size()*Lanes)
 	s.part = aligned(4 * s.X.Channels * Lanes)
 }
 
+// Forward pools window by window. Windows of two are computed by the kernel.
 func (s *poolStage) Forward(p *Pass) {
 	first, row, column, _ := s.X.steps()
 	yFirst, yRow, yColumn, channel := s.Y.steps()
@@ -76,7 +84,9 @@ func (s *poolStage) Forward(p *Pass) {
 	}
 }
 
-// largest pools a square of any size; the first of equals counts.
+// largest writes the largest value of each window, of all channels and samples of one position, and
+// which one of the window's values it is. row and column are distances in the input, channel is that of
+// the output.
 func (s *poolStage) largest(source []float32, row, column int, dst []float32, channel int, code []int32) {
 	for c := range s.X.Channels {
 		maxima := dst[c*channel:][:Lanes]
@@ -94,6 +104,8 @@ func (s *poolStage) largest(source []float32, row, column int, dst []float32, ch
 	}
 }
 
+// Backward gives each output's gradient to the value that was the largest of its window, and 0 to all
+// others.
 func (s *poolStage) Backward(p *Pass) {
 	row, column, _ := s.X.gradientSteps()
 	gRow, gColumn, channel := s.Y.gradientSteps()

@@ -6,12 +6,19 @@ func init() { Layers.Register("relu", "the larger of a value and 0", ReLULayer{}
 // part of that stage.
 type ReLULayer struct{}
 
-func (ReLULayer) Shape(in Shape) (Shape, error)   { return in, in.require("", Vector, Image, Sequence) }
-func (ReLULayer) Parameters(in Shape) []Parameter { return nil }
-func (ReLULayer) Stage(place *Place) Stage        { return reluStage{place} }
+// Shape keeps the shape.
+func (ReLULayer) Shape(in Shape) (Shape, error) { return in, in.require("", Vector, Image, Sequence) }
 
+// Parameters is empty.
+func (ReLULayer) Parameters(in Shape) []Parameter { return nil }
+
+// Stage makes the layer's arithmetic, where no other stage takes it in.
+func (ReLULayer) Stage(place *Place) Stage { return reluStage{place} }
+
+// reluStage is a ReLU that no other stage has taken in.
 type reluStage struct{ *Place }
 
+// Forward computes max(0, x) run by run.
 func (s reluStage) Forward(p *Pass) {
 	count, length := runs(s.X, s.Y)
 	for i := range count {
@@ -22,6 +29,7 @@ func (s reluStage) Forward(p *Pass) {
 	}
 }
 
+// Backward passes the gradient on where the value is above 0.
 func (s reluStage) Backward(p *Pass) {
 	count, length := runs(s.X, s.Y)
 	for i := range count {

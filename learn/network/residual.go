@@ -15,6 +15,7 @@ type ResidualLayer struct {
 	Freezing
 }
 
+// Shape is that of the list, if it can be added to the input.
 func (l ResidualLayer) Shape(in Shape) (Shape, error) {
 	output, err := shapes(l.Layers, in)
 	if err != nil {
@@ -29,7 +30,8 @@ func (l ResidualLayer) Shape(in Shape) (Shape, error) {
 	return output, err
 }
 
-// shortcut is the convolution of the input, nil where none is needed.
+// shortcut is the convolution that gives the input the shape of the output. It is nil where the shapes
+// are equal, or not known yet.
 func (l ResidualLayer) shortcut(in, output Shape) (*ConvLayer, error) {
 	if in == output {
 		return nil, nil
@@ -51,6 +53,7 @@ func (l ResidualLayer) shortcut(in, output Shape) (*ConvLayer, error) {
 	return &ConvLayer{Maps: output.Channels, Size: 1, Stride: stride}, nil
 }
 
+// Parameters are those of the list, and then those of the shortcut.
 func (l ResidualLayer) Parameters(in Shape) (list []Parameter) {
 	for _, p := range ParametersOf(l.Layers, in) {
 		p.Name = "body." + p.Name
@@ -68,7 +71,8 @@ func (l ResidualLayer) Parameters(in Shape) (list []Parameter) {
 	return list
 }
 
-// Stage lets the last layer of the list write where the sum will be.
+// Stage makes the stages of the list and of the shortcut. The list's last layer writes where the sum
+// will be, so that the input is added to it in place.
 func (l ResidualLayer) Stage(at *Place) Stage {
 	n := at.network
 	s := &residualStage{Place: at}
@@ -94,13 +98,16 @@ func (l ResidualLayer) Stage(at *Place) Stage {
 	return s
 }
 
+// residualStage computes F(x) + x.
 type residualStage struct {
 	*Place
-	body      []*link
-	shortcut  *link       // nil: the input itself is added
-	shortcutY *Activation // what the shortcut makes
+	body     []*link
+	shortcut *link // nil: the input itself is added
+	// output of the shortcut
+	shortcutY *Activation
 }
 
+// lay prepares the stages within this one.
 func (s *residualStage) lay() {
 	s.network.lay(s.body)
 	if s.shortcut != nil {
@@ -108,6 +115,8 @@ func (s *residualStage) lay() {
 	}
 }
 
+// Forward runs the list, and adds the input or what the shortcut makes of it, with a ReLU if one
+// follows.
 func (s *residualStage) Forward(p *Pass) {
 	s.network.forward(s.body, p)
 	x := s.X
@@ -126,6 +135,8 @@ func (s *residualStage) Forward(p *Pass) {
 	}
 }
 
+// Backward takes the gradient through the list, and adds what comes by the shortcut. The list has
+// written the gradient of x, to which the other part is added.
 func (s *residualStage) Backward(p *Pass) {
 	s.network.backward(s.body, p)
 	switch {

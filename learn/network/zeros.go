@@ -14,7 +14,8 @@ const (
 	window   = 16 // features of one product of gradients: in narrower or wider ones each costs more
 )
 
-// used are the features of a block that are not left out, as parts of a product; none: nearly all.
+// used lists the features of a block that are not left out, as segments of a product, in the memory of
+// list. An empty list means all: where nearly all are used, leaving the rest out gains nothing.
 func used(list []kernel.Segment, x []float32, features, samples int) []kernel.Segment {
 	list = list[:0]
 	for feature := 0; features%together == 0 && feature < features; feature += together {
@@ -28,7 +29,8 @@ func used(list []kernel.Segment, x []float32, features, samples int) []kernel.Se
 	return list
 }
 
-// anyNonZero looks at so many samples of each feature, two at once.
+// anyNonZero reports whether any of the first samples of together features is not 0. It looks at two
+// samples at once; a negative zero counts as not 0, which costs time but changes nothing.
 func anyNonZero(x []float32, samples int) bool {
 	rows := (*[together][Lanes / 2]uint64)(unsafe.Pointer(&x[0]))
 	bits := uint64(0)
@@ -38,7 +40,8 @@ func anyNonZero(x []float32, samples int) bool {
 	return bits != 0
 }
 
-// spans cover the features that are used, a window at a time. None used stands for all.
+// spans yields ranges of features that cover those that are used, up to window at a time. No segments
+// stand for all features.
 func spans(used []kernel.Segment, features int) iter.Seq2[int, int] {
 	return func(yield func(start, end int) bool) {
 		if len(used) == 0 {

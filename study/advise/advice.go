@@ -54,13 +54,14 @@ type Advised struct {
 	BoundStar  float64 `json:"bound_star"` // with Steps and eta
 }
 
-// mostSteps bounds the whole number that is advised.
+// mostSteps bounds the whole number of local steps that is advised.
 const mostSteps = 1_000_000
 
-// Advise says what theory does for a configuration, from its start: at W seconds the loss is still
-// the first one, which makes K* and eta* upper bounds (the inequalities of Eq. 10 and 12). A convex
-// task's constants are calculated, any other's must be given, here or in the configuration
-// (theory.l, mu, g, f_star). W is the time that the configuration's theory.time names.
+// Advise says what the theory advises for a configuration, looking ahead from its start. The loss stays
+// the first one at all times, which makes K* and eta* upper bounds (the inequalities of Eq. 10 and 12).
+// A convex task's constants are calculated; for any other task they must be given, in g or in the
+// configuration (theory.l, mu, g, f_star). W is the time that the configuration's theory.time names.
+// points is the number of rows.
 func Advise(c config.Config, g Given, points int) (*Advice, error) {
 	k := theory.Constants{N: c.Cohort, Clients: c.Clients}
 	loss := Source{"F", metrics.Value(g.Loss), "loss", "given"}
@@ -124,7 +125,7 @@ func Advise(c config.Config, g Given, points int) (*Advice, error) {
 	return a, nil
 }
 
-// calculated are a convex task's constants, and its loss at the start.
+// calculated returns a convex task's constants, where each comes from, and the loss at the start.
 func calculated(c config.Config) (k theory.Constants, found []Source, loss float64, err error) {
 	objective, err := OpenObjective(c)
 	if err != nil {
@@ -143,13 +144,16 @@ func calculated(c config.Config) (k theory.Constants, found []Source, loss float
 	), objective.Value(objective.Start), objective.Set.Close()
 }
 
+// MissingError names the flag of a constant that is needed and not given.
 type MissingError struct{ Task, Flag string }
 
+// Error says which flag is missing, and what may be given in its place.
 func (e *MissingError) Error() string {
 	return fmt.Sprintf("--%s is not given, and nothing is known of %s's objective: give --l, --mu, --g and --loss, name a finished run with --run, or take a convex task", e.Flag, e.Task)
 }
 
-// horizon is the virtual time that the configuration runs for, whose rounds take so many seconds.
+// horizon is the virtual time in seconds that the configuration runs for, if its rounds take round
+// seconds.
 func horizon(c config.Config, round float64) (float64, error) {
 	if s := c.Stop; s.VirtualSeconds > 0 {
 		return s.VirtualSeconds, nil
@@ -159,9 +163,9 @@ func horizon(c config.Config, round float64) (float64, error) {
 	return 0, errors.New("theory: no time is known until which to look: set stop.rounds, stop.virtual_seconds or stop.equal_runtime_rounds")
 }
 
-// AdviseRun says what theory does along a finished run, in whose folder its configuration, rounds
-// and model lie: F_w is the mean of the last window's first-step losses (Eq. 15), which a run knows
-// anyway; see [Estimate] for the rest.
+// AdviseRun says what the theory advises along a finished run. dir holds the run's configuration,
+// rounds and model. F_w is the mean of the last window's first-step losses (Eq. 15); [Estimate] finds
+// the other constants.
 func AdviseRun(ctx context.Context, dir string, g Given, points int) (*Advice, error) {
 	r, err := folder.Open(dir)
 	if err != nil {
@@ -228,8 +232,8 @@ func AdviseRun(ctx context.Context, dir string, g Given, points int) (*Advice, e
 	return a, nil
 }
 
-// parametersOf is the size of the configuration's model, which only an exact
-// size on the network needs.
+// parametersOf is the number of parameters of the configuration's model. It is 0 where
+// network.model_megabits gives the size on the network, because nothing else needs it.
 func parametersOf(c config.Config) (int, error) {
 	if c.Network.ModelMegabits > 0 {
 		return 0, nil
@@ -241,9 +245,9 @@ func parametersOf(c config.Config) (int, error) {
 	return p.Model.Params(), p.Close()
 }
 
-// RequirePlainSteps refuses a configuration whose K counts epochs, where theory has one K
-// for all clients, and one whose local steps are not those of SGD, or whose updates are
-// compressed.
+// RequirePlainSteps refuses configurations about which the theory says nothing: whose K counts epochs,
+// where theory has one K for all clients, whose local steps are not those of plain SGD, or whose
+// updates are compressed.
 func RequirePlainSteps(c *config.Config) error {
 	switch {
 	case c.Schedule.Unit == config.Epochs:
@@ -259,7 +263,7 @@ func RequirePlainSteps(c *config.Config) error {
 	return nil
 }
 
-// newAdvice is the advice without rows, with what is given in place of what was found.
+// newAdvice makes the advice without rows, with given constants in place of those that were found.
 func newAdvice(c config.Config, g Given, k theory.Constants, found []Source) (*Advice, error) {
 	if err := RequirePlainSteps(&c); err != nil {
 		return nil, err
@@ -308,6 +312,8 @@ func newAdvice(c config.Config, g Given, k theory.Constants, found []Source) (*A
 	return a, nil
 }
 
+// add adds a row for a time in seconds since the start and the loss at that time. used is the K of a
+// run, 0 for none.
 func (a *Advice) add(elapsed, loss float64, used int) {
 	k := a.constants
 	r := a.runtime
@@ -336,6 +342,8 @@ func (a *Advice) add(elapsed, loss float64, used int) {
 	a.Rows = append(a.Rows, row)
 }
 
+// Write prints the advice for people: the constants with their sources, a row for each time, and the
+// notes.
 func (a *Advice) Write(w io.Writer) error {
 	fmt.Fprintf(
 		w,

@@ -22,10 +22,10 @@ const (
 	probedBatches = 8 // of each client
 )
 
-// Estimate finds the constants of Theorem 1 for a finished run, whose folder this is, at its first
-// and last models: minibatches of some clients give G and sigma there, and the gradient's change from
-// one model to the other gives the secant's slope, which is at most L, and at least mu where the
-// objective is convex. They are rough; a network has no such constants.
+// Estimate finds the constants of Theorem 1 for the finished run in a folder, at its first and last
+// models. Minibatches of some clients give G and sigma there. The gradient's change from one model to
+// the other gives the slope of the secant, which is at most L, and at least mu where the objective is
+// convex. The constants are rough: a network has no such constants.
 func Estimate(ctx context.Context, dir string, c config.Config, fStar float64) (theory.Constants, []Source, error) {
 	var k theory.Constants
 	p, err := problem.Open(c)
@@ -61,9 +61,9 @@ func Estimate(ctx context.Context, dir string, c config.Config, fStar float64) (
 	return k, sources(k, origins...), nil
 }
 
-// look takes gradients at the problem's initial model and at another, the same minibatches at both.
-// They give the largest client's G, the clients' mean variance over their number, and along the way
-// from one model to the other mu and L.
+// look takes gradients at the problem's initial model and at y, of the same minibatches at both. They
+// give the largest client's G, the clients' mean variance divided by their number and, along the line
+// between the models, mu and L.
 func look(ctx context.Context, p *problem.Problem, y []float32) (k theory.Constants, err error) {
 	set := p.Set
 	c := &p.Config

@@ -9,7 +9,7 @@ import (
 	"fedpace/coordinator/theory"
 )
 
-// Given are constants that somebody gives; nil: not given.
+// Given are constants that the caller gives; nil: not given.
 type Given struct {
 	L, Mu, G, Variance, Gamma, FStar *float64
 
@@ -17,7 +17,8 @@ type Given struct {
 	Form theory.Form
 }
 
-// constants are those of Theorem 1, with their keys below theory in a configuration.
+// constants are those of Theorem 1, with their keys below theory in a configuration. pointers returns
+// where each is stored among the found and the given ones.
 var constants = []struct {
 	name, unit, key string
 	pointers        func(*theory.Constants, *Given) (found, given *float64)
@@ -38,7 +39,7 @@ type Source struct {
 	Origin string  `json:"from"` // empty: it is not known yet
 }
 
-// sources says where each of the constants comes from.
+// sources pairs each constant with its origin, in the order of [constants].
 func sources(k theory.Constants, origins ...string) (list []Source) {
 	for i, c := range constants {
 		found, _ := c.pointers(&k, &Given{})
@@ -47,7 +48,7 @@ func sources(k theory.Constants, origins ...string) (list []Source) {
 	return list
 }
 
-// WriteSources writes a table of them.
+// WriteSources prints the constants with their units and origins.
 func WriteSources(w io.Writer, list []Source) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, s := range list {
@@ -56,8 +57,8 @@ func WriteSources(w io.Writer, list []Source) error {
 	return t.Flush()
 }
 
-// settle puts what is given, in g or else in the configuration, in place of what was found. A convex
-// run's configuration has what was calculated, which keeps its source.
+// settle replaces found constants by given ones: by those in g or else by those in the configuration. A
+// convex run's configuration holds what was calculated; such a value keeps its origin.
 func settle(found []Source, g Given, t config.Theory, k *theory.Constants) {
 	k.Form = g.Form
 	configured := Given{

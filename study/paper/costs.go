@@ -11,9 +11,9 @@ import (
 	"fedpace/study"
 )
 
-// WriteCells lists cells, whether they are done and, of those that are not, what they cost by
-// [run.DryRun]. That is the same for all seeds, so it is found once for each task and schedule;
-// told is called before each.
+// WriteCells lists cells, says which are done, and estimates by [run.DryRun] what the others cost. The
+// cost is the same for all seeds, so it is found once for each task and schedule; notice is called
+// before each.
 func WriteCells(ctx context.Context, w io.Writer, cells []study.Cell, o run.Options, notice func(*study.Cell)) error {
 	rows := [][]any{{"task", "schedule", "seed", "fixed rounds", "data", "done", "core-hours", "of them evaluation", "folder"}}
 	costs := map[string]forecast.Forecast{}
@@ -61,7 +61,8 @@ func WriteCells(ctx context.Context, w io.Writer, cells []study.Cell, o run.Opti
 	)
 }
 
-// coreHours are those of all work. They are a bound where K_r is only known not to exceed K_0.
+// coreHours is the time of all work on one core. It is an upper bound where K_r is only known not to
+// exceed K_0.
 func coreHours(f *forecast.Forecast) string {
 	text := fmt.Sprintf("%.3g", (f.Training+f.Evaluating+f.Simulating)/3600)
 	if f.Upper {

@@ -73,6 +73,7 @@ type key struct {
 	Megabits float64     `csv:"model_megabits"`
 }
 
+// key identifies the curve among those of a folder.
 func (c *Curve) key() key { return key{c.Task, c.Schedule, c.Seed, c.Megabits} }
 
 // The files in which curves are kept: a row for each cell, and one for each
@@ -82,6 +83,7 @@ const (
 	CurvesFile = "curves.csv"
 )
 
+// pointRow is a row of the file of points: the curve's key and the point.
 type pointRow struct {
 	key
 	Point
@@ -101,8 +103,8 @@ func Write(dir string, curves []Curve) error {
 	)
 }
 
-// Load reads what Write wrote to folders, and merges it. A run that was played twice must have come to
-// the same; the one with more points is kept.
+// Load reads the curves of folders and merges them. A run that is in several folders must have the same
+// outcome in all; the one with more points is kept.
 func Load(dirs ...string) (all []Curve, err error) {
 	for _, dir := range dirs {
 		curves, err := load(dir)
@@ -133,7 +135,7 @@ func Load(dirs ...string) (all []Curve, err error) {
 	return all, nil
 }
 
-// outcome is what tells a run from another one of the same name.
+// outcome is the part of a curve that two plays of one run must agree in.
 func (c *Curve) outcome() string {
 	return fmt.Sprint(
 		c.DataDigest,
@@ -147,6 +149,7 @@ func (c *Curve) outcome() string {
 	)
 }
 
+// load reads the curves of one folder, and checks that every point belongs to a cell.
 func load(dir string) ([]Curve, error) {
 	curves, err := table.Read[Curve](filepath.Join(dir, CellsFile))
 	if err != nil {
@@ -179,7 +182,7 @@ func load(dir string) ([]Curve, error) {
 	return curves, nil
 }
 
-// follow recomputes what follows from the points, and holds the cell to it.
+// follow recomputes what follows from the points, and checks it against the cell.
 func (c *Curve) follow() error {
 	best := math.NaN()
 	var tail study.Tail
@@ -205,8 +208,8 @@ func (c *Curve) follow() error {
 	return nil
 }
 
-// Curves are those of the cells that have begun, finished or not, in the order of the
-// paper: by task, schedule, size and seed.
+// Curves reads the cells that have begun, complete or not, in the order of the paper: by task,
+// schedule, size and seed.
 func Curves(cells []study.Cell) ([]Curve, error) {
 	var curves []Curve
 	described := map[[2]string]string{} // by task and data as configured
@@ -234,8 +237,8 @@ func Curves(cells []study.Cell) ([]Curve, error) {
 	return curves, nil
 }
 
-// sortCurves puts curves in the order of the paper, with what it has not behind in the order of its
-// first runs.
+// sortCurves puts curves in the order of the paper. Schedules that the paper does not have follow, in
+// the order of their first runs.
 func sortCurves(curves []Curve) {
 	tasks := Plan{}.tasks()
 	schedules := Table3()
@@ -253,6 +256,8 @@ func sortCurves(curves []Curve) {
 	})
 }
 
+// readCell reads the curve of the run in a folder. Of a run that is not complete it holds the part that
+// was done.
 func readCell(dir string) (Curve, error) {
 	r, err := folder.Open(dir)
 	if err != nil {
@@ -301,7 +306,7 @@ func readCell(dir string) (Curve, error) {
 	return c, nil
 }
 
-// read follows the rounds and keeps a point for each evaluation.
+// read follows the rounds of a run and keeps a point for each evaluation.
 func (c *Curve) read(run *folder.Run) error {
 	s := run.Config.Schedule
 	plateau := schedule.NewPlateau(schedule.PlateauConfig{Patience: s.Patience, MinDelta: s.MinDelta})

@@ -11,7 +11,7 @@ import (
 	"fedpace/experiment/problem"
 )
 
-// speed is a row of Table 2: one kind of device and its links.
+// speed is a row of Table 2: one kind of device with its links.
 type speed struct {
 	theory.Runtime
 	name        string
@@ -20,7 +20,7 @@ type speed struct {
 	k0          float64
 }
 
-// paperSpeed is the paper's Raspberry Pi 3B+.
+// paperSpeed is the paper's device, a Raspberry Pi 3B+, with a task.
 func paperSpeed(task config.Task) (speed, error) {
 	p, _ := task.Paper()
 	c, err := config.Defaults(task)
@@ -38,8 +38,8 @@ func paperSpeed(task config.Task) (speed, error) {
 	}, err
 }
 
-// speeds are the devices of a configuration, whose task's model has so many
-// parameters: its classes, or what all clients are.
+// speeds lists the devices of a configuration: its classes, or what all clients are. The task's model
+// has that many parameters.
 func speeds(c *config.Config, parameters int) []speed {
 	all := speed{
 		Runtime: problem.Runtime(*c, parameters),
@@ -76,7 +76,8 @@ func speeds(c *config.Config, parameters int) []speed {
 	return list
 }
 
-// constant takes a distribution's value where it has but one.
+// constant stores the value of a distribution that has only one. For any other distribution the row has
+// no figures.
 func (s *speed) constant(value *float64, d fleet.Distribution) {
 	if constant, ok := d.(fleet.Constant); ok {
 		*value = constant.Value
@@ -85,8 +86,8 @@ func (s *speed) constant(value *float64, d fleet.Distribution) {
 	}
 }
 
-// devices names what the clients of a run are where they are not the paper's:
-// its classes, and the keys of links and speed that are set. Empty: the paper's.
+// devices names the clients of a run where they are not the paper's: their classes, and the keys of
+// links and speed that are set. Empty: the paper's.
 func devices(c *config.Config) (string, error) {
 	var list []string
 	for i := range c.Fleet {
@@ -105,7 +106,7 @@ func devices(c *config.Config) (string, error) {
 	return strings.Join(list, ", "), nil
 }
 
-// configured is the configuration that the runs of a task start from, where a file is given for it.
+// configured is the configuration from which the runs of a task start, if a file is given for it.
 func (p Plan) configured(task config.Task) (c config.Config, ok bool, err error) {
 	path := p.Configs[task]
 	if path == "" {

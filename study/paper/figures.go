@@ -49,6 +49,8 @@ func Draw(dir string, curves []Curve) error {
 	return nil
 }
 
+// panels draws curves, a panel for each task and data set. value is the quantity on the y axis; bands
+// says whether intervals are shown.
 func panels(curves []Curve, y string, bands bool, value func(*Point) float64) []figure.Panel {
 	var list []figure.Panel
 	index := map[string]int{}
@@ -77,7 +79,7 @@ func panels(curves []Curve, y string, bands bool, value func(*Point) float64) []
 	return list
 }
 
-// DrawGains draws, for each folder of runs, how far above fixed K every schedule ends that a verdict
+// DrawGains draws, for each folder of runs, how far above fixed K each schedule ends that a verdict
 // compares with it: the mean with its interval, and a dot for each seed.
 func DrawGains(dir string, list []Verdict) error {
 	var panels []figure.Panel
@@ -101,7 +103,8 @@ func DrawGains(dir string, list []Verdict) error {
 	})
 }
 
-// gain is how far above fixed K a schedule ends, where the verdict compares them by that.
+// gain is how far above fixed K a schedule ends, if that is what the verdict compares; else name is
+// empty.
 func (v *Verdict) gain() (name string, mean statistics.Estimated, bySeed []float64) {
 	switch {
 	case v.Quantity != "tail_accuracy" || v.N == 0:
@@ -116,7 +119,7 @@ func (v *Verdict) gain() (name string, mean statistics.Estimated, bySeed []float
 	return "", mean, nil
 }
 
-// title says what the panel shows and how it falls short of the paper's.
+// title says what the panel shows and in what it falls short of the paper's.
 func (g group) title() string {
 	title := fmt.Sprintf("%s, %d %s", g[0].Task, len(g), human.Plural(len(g), "seed"))
 	if g[0].FixedRounds != FullRounds {
@@ -128,6 +131,7 @@ func (g group) title() string {
 	return title + "\n" + wrap(g.data(), 60)
 }
 
+// line is the mean over the group's seeds of a value, against virtual time.
 func (g group) line(bands bool, value func(*Point) float64) figure.Line {
 	runs := make([][]Point, len(g))
 	for i, c := range g {

@@ -42,7 +42,7 @@ type Plan struct {
 	Folder string // folder that holds a folder for each cell
 }
 
-// Full is the whole evaluation.
+// Full is the paper's evaluation in full.
 func Full() Plan {
 	return Plan{
 		Seed:   1,
@@ -53,10 +53,11 @@ func Full() Plan {
 	}
 }
 
-// FixedRounds is how many rounds of K-eta-fixed the virtual time of every cell
-// is: the rounds, shortened by the scale.
+// FixedRounds is the number of rounds of fixed K that give every cell its virtual time: the plan's
+// rounds, scaled.
 func (p Plan) FixedRounds() int { return max(1, int(math.Round(float64(p.Rounds)*p.Scale))) }
 
+// tasks lists the plan's tasks, by default all of the paper's.
 func (p Plan) tasks() []config.Task {
 	list := p.Tasks
 	if len(list) == 0 {
@@ -67,8 +68,8 @@ func (p Plan) tasks() []config.Task {
 	return list
 }
 
-// fill puts all that the paper has where the plan leaves it open, and refuses
-// what cannot be planned.
+// fill replaces what the plan leaves open by all that the paper has, and refuses what cannot be
+// planned.
 func (p *Plan) fill() error {
 	p.Tasks = p.tasks()
 	if len(p.Schedules) == 0 {
@@ -131,8 +132,9 @@ func (p Plan) Cells() ([]study.Cell, error) {
 	return all, nil
 }
 
-// taskCells are the runs of a task: with the task's defaults or its file, the plan's keys and others, and the
-// plan's length. Without training K_r-step decays at the round that gives the paper's cell of Table 4.
+// taskCells lists the runs of a task: with the task's defaults or its file, the plan's keys and more,
+// and the plan's length. Without training K_r-step decays at the round that gives the paper's cell of
+// Table 4.
 func (p Plan) taskCells(t config.Task, schedules []string, more ...string) ([]study.Cell, error) {
 	sets := []string{"task=" + string(t), fmt.Sprintf("seed=%d", p.Seed), fmt.Sprintf("stop.equal_runtime_rounds=%d", p.FixedRounds())}
 	if path := p.Data[t]; path != "" {
@@ -188,7 +190,7 @@ func (p Plan) taskCells(t config.Task, schedules []string, more ...string) ([]st
 	return cells, err
 }
 
-// place names cells: the name tells the runs of one server apart, the folder those of one disk.
+// place names cells. The name tells the runs of one server apart, and the folder those of one disk.
 func (p Plan) place(cells []study.Cell) {
 	for i := range cells {
 		c := &cells[i]
@@ -204,7 +206,7 @@ func (p Plan) place(cells []study.Cell) {
 	}
 }
 
-// Controlled are the controls of cells that were played, see [study.Controls]: all of the first seed
+// Controlled lists the controls of cells that were played, see [study.Controls]: all of the first seed
 // before any of the second.
 func (p Plan) Controlled(cells []study.Cell) ([]study.Cell, error) {
 	list, err := study.Controls(cells, study.Kinds...)
@@ -216,10 +218,11 @@ func (p Plan) Controlled(cells []study.Cell) ([]study.Cell, error) {
 	return list, nil
 }
 
+// bySeed orders cells by their seeds.
 func bySeed(a, b study.Cell) int { return cmp.Compare(a.Config.Seed, b.Config.Seed) }
 
-// Run plays the plan's cells that are not done, see [study.Play]. A server in a
-// configuration has hosts in other processes, as that of o.Run.NATS.
+// Run plays the plan's cells that are not done, see [study.Play]. Hosts in other processes may work for
+// a server that is in a configuration or in o.Run.NATS.
 func (p Plan) Run(ctx context.Context, cells []study.Cell, o study.Options) error {
 	o.ConfiguredHosts = true
 	err := study.Play(ctx, p.Folder, cells, o)

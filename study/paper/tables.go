@@ -31,6 +31,7 @@ func WriteTable1(w io.Writer, plan Plan) error {
 	return titled(w, "Table 1: tasks and models", rows)
 }
 
+// model is the paper's model of a task.
 func model(task config.Task) (learn.Model, error) {
 	p, _ := task.Paper()
 	m, err := learn.Parse(p.Architecture)
@@ -174,7 +175,7 @@ func WriteOutcomes(w io.Writer, curves []Curve) error {
 	return titled(w, "Figures 1 and 2 at their right edge", rows)
 }
 
-// signed writes a mean difference; "-" for none.
+// signed writes a mean difference with its sign.
 func signed(e statistics.Estimated) string {
 	text := e.Digits(4)
 	if e.Mean > 0 {
@@ -187,7 +188,7 @@ func signed(e statistics.Estimated) string {
 // complete, or where none is, the first of those that were cut.
 type group []Curve
 
-// groups gathers curves that stand in the order of Curves.
+// groups gathers curves that stand in the order of [Curves].
 func groups(curves []Curve) (list []group) {
 	for _, c := range curves {
 		curve := group{c}
@@ -202,10 +203,10 @@ func groups(curves []Curve) (list []group) {
 	return list
 }
 
-// cut tells whether the group's only run was stopped early.
+// cut reports whether the group's only run was stopped early.
 func (g group) cut() bool { return !g[0].Completed }
 
-// name is the schedule, and how far it went where that is not all the way.
+// name is the schedule, with the round at which it was cut if it was.
 func (g group) name() string {
 	if g.cut() {
 		return fmt.Sprintf("%s (cut at round %d)", g[0].Schedule, g[0].Rounds)
@@ -213,9 +214,10 @@ func (g group) name() string {
 	return g[0].Schedule
 }
 
+// data names what the group's runs learned from.
 func (g group) data() string { return cmp.Or(g[0].Data, "timing only") }
 
-// noteData says what each task learned from.
+// noteData writes a sentence on the data and clients of each task.
 func noteData(w io.Writer, all []group) error {
 	noted := map[string]bool{}
 	for _, g := range all {
@@ -235,18 +237,19 @@ func noteData(w io.Writer, all []group) error {
 	return nil
 }
 
-// set is what groups share that can be compared.
+// set identifies the groups that can be compared with each other.
 func (g group) set() string {
 	c := &g[0]
 	return fmt.Sprint(c.Task, c.FixedRounds, c.Megabits, c.Data, c.Devices, c.Clients, c.Cohort)
 }
 
+// mean is the mean of a quantity over the group's seeds.
 func (g group) mean(quantity func(*Curve) float64) statistics.Estimated {
 	return study.MeanOf(g, quantity)
 }
 
-// titled writes a table for people, whose first row names the columns. Without others nothing of it is
-// written.
+// titled writes a table for people under a title. The first row names the columns; a table without
+// other rows is not written.
 func titled(w io.Writer, title string, rows [][]any) error {
 	if len(rows) == 1 {
 		return nil
@@ -261,13 +264,13 @@ func titled(w io.Writer, title string, rows [][]any) error {
 	return cmp.Or(err, table.WriteText(w, texts, false))
 }
 
-// note writes a paragraph of lines that fit a page.
+// note writes a paragraph with lines of at most 100 characters.
 func note(w io.Writer, text string) error {
 	_, err := fmt.Fprintf(w, "\n%s\n", wrap(text, 100))
 	return err
 }
 
-// wrap breaks a text into lines of about so many characters.
+// wrap breaks a text into lines of at most width characters, where words allow it.
 func wrap(text string, width int) string {
 	var lines []string
 	for _, word := range strings.Fields(text) {

@@ -76,7 +76,8 @@ var quantities = map[string]struct {
 	"relative_steps": {"SGD steps", func(c *Curve) float64 { return c.RelativeSteps }, nil, 0},
 }
 
-// ReadClaims returns a claim for each folder that the file names with it.
+// ReadClaims reads the claims of a folder. A claim that names several folders of curves becomes one for
+// each.
 func ReadClaims(dir string) (list []Claim, err error) {
 	path := filepath.Join(dir, ClaimsFile)
 	text, err := regular.ReadFile(path)
@@ -99,6 +100,7 @@ func ReadClaims(dir string) (list []Claim, err error) {
 	return list, nil
 }
 
+// check returns an error that says what is wrong with a claim.
 func (c *Claim) check() error {
 	q, ok := quantities[c.Quantity]
 	switch {
@@ -128,14 +130,14 @@ func (c *Claim) check() error {
 	return err
 }
 
-// printed is the claim's value, and half a unit of its last digit.
+// printed is the claim's value, and half a unit of its last printed digit.
 func (c *Claim) printed() (value, half float64, err error) {
 	value, err = strconv.ParseFloat(c.Value, 64)
 	_, digits, _ := strings.Cut(c.Value, ".")
 	return value, 0.5 * math.Pow10(-len(digits)), err
 }
 
-// Verdicts decides the claims of a folder from the curves beside it.
+// Verdicts decides the claims of a folder from the curves in the folders beside it.
 func Verdicts(dir string) ([]Verdict, error) {
 	claims, err := ReadClaims(dir)
 	if err != nil {
@@ -159,8 +161,9 @@ func Verdicts(dir string) ([]Verdict, error) {
 	return list, nil
 }
 
-// judge gives the verdicts. Of many intervals of 95 % some leave out zero by chance, so a comparison
-// says yes or no only where the p-value, adjusted by Holm's method for all of them, is at most 0.05.
+// judge gives the verdicts. Some of many intervals of 95 % miss the true value by chance, so a
+// comparison says yes or no only where its p-value, adjusted by Holm's method for all of them, is at
+// most 0.05.
 func judge(list []Verdict) {
 	p := make([]float64, len(list))
 	for i, v := range list {
@@ -181,6 +184,7 @@ func judge(list []Verdict) {
 	}
 }
 
+// yesOrNo is the verdict of a decided claim.
 func yesOrNo(isTrue bool) string {
 	if isTrue {
 		return Yes
@@ -188,8 +192,8 @@ func yesOrNo(isTrue bool) string {
 	return No
 }
 
-// decide pairs the runs of two schedules by their seeds. Of a value the differences are those from
-// it, and runs that train nothing are exact: they have no seed.
+// decide pairs the runs of two schedules by their seeds. For a claim about a value it takes the runs'
+// figures themselves. Runs that train nothing are exact: no seed changes them.
 func (c *Claim) decide(curves []Curve) (Verdict, error) {
 	v := Verdict{Claim: *c, Decision: Undecided}
 	runs := map[string][]Curve{}
@@ -234,9 +238,10 @@ func (c *Claim) decide(curves []Curve) (Verdict, error) {
 	return v, nil
 }
 
+// seed is the curve's seed, for [study.Paired].
 func (c *Curve) seed() uint64 { return c.Seed }
 
-// take is the claim's quantity of a run; NaN of one that was cut.
+// take is the claim's quantity of a run; NaN for one that was cut.
 func (c *Claim) take(u *Curve) float64 {
 	q := quantities[c.Quantity]
 	if !u.Completed {
@@ -254,8 +259,8 @@ func (c *Claim) take(u *Curve) float64 {
 	return value
 }
 
-// printedThere says yes or no of a printed value only where all of the interval does. Seeds that happen
-// to agree decide nothing.
+// printedThere decides a claim about a printed value: yes or no only where the whole interval agrees.
+// Seeds that happen to agree to the digit decide nothing.
 func (v *Verdict) printedThere() string {
 	if math.IsNaN(v.Half) || v.Half == 0 && !v.exact {
 		return Undecided
@@ -278,7 +283,7 @@ func (v *Verdict) printedThere() string {
 	return yesOrNo(above)
 }
 
-// cells are the claim's runs in words.
+// cells names the claim's runs.
 func (v *Verdict) cells() string {
 	text := v.Folder
 	if v.Task != "" {
@@ -290,7 +295,7 @@ func (v *Verdict) cells() string {
 	return text
 }
 
-// question is what the numbers of a row are.
+// question says what the numbers of a row are.
 func (v *Verdict) question() string {
 	text := quantities[v.Quantity].title
 	if v.TimeShare > 0 {
@@ -306,7 +311,7 @@ func (v *Verdict) question() string {
 	return text
 }
 
-// count is how many seeds decide, and of how many where some have no value.
+// count is the number of seeds that decide, with the number of all where some have no value.
 func (v *Verdict) count() string {
 	if v.N < v.Seeds {
 		return fmt.Sprintf("%d of %d", v.N, v.Seeds)
@@ -314,7 +319,7 @@ func (v *Verdict) count() string {
 	return strconv.Itoa(v.N)
 }
 
-// numbers are the mean and its interval, with as many digits as tell its ends from zero, the exact
+// numbers are the mean and its interval, with enough digits to tell its ends from zero, the exact
 // p-value, with a star where so few seeds can have none below 0.05, and Holm's.
 func (v *Verdict) numbers() (mean, interval, flipped, adjusted string) {
 	if v.N == 0 {
@@ -347,11 +352,12 @@ func (v *Verdict) numbers() (mean, interval, flipped, adjusted string) {
 	return mean, interval, flipped, adjusted
 }
 
-// unseen reports whether a number is written as zero, and is none.
+// unseen reports whether a number that is not zero is written as zero with these digits.
 func unseen(x float64, digits int) bool {
 	return x != 0 && math.Abs(x) < 0.5*math.Pow10(-digits)
 }
 
+// WriteVerdicts writes the verdicts as a table for people.
 func WriteVerdicts(w io.Writer, list []Verdict) error {
 	rows := [][]any{{"the paper says", "runs", "measured", "n", "mean", "95 % interval", "exact p", "Holm's p", "verdict"}}
 	for i := range list {

@@ -14,9 +14,9 @@ import (
 	"fedpace/learn/metric"
 )
 
-// choose recommends a setting: of those that were trained the best one, or one that no
-// seed tells from it and that takes less energy or, where no watts are known, fewer bytes.
-// Where nothing was trained it is the most promising.
+// choose recommends a setting and says why. Of the trained settings it takes the best, or one that the
+// seeds do not tell apart from it and that takes less energy or, where no watts are known, fewer bytes.
+// Where nothing was trained it takes the most promising one.
 func (p *Plan) choose() {
 	trained := slices.DeleteFunc(slices.Clone(p.Settings), func(s *Setting) bool { return s.came().Best.N == 0 })
 	if len(trained) == 0 {
@@ -89,8 +89,8 @@ func (p *Plan) choose() {
 	}
 }
 
-// better reports whether a setting came to a better mean than another, or alone has no seed that
-// diverged.
+// better reports whether a setting is better than another: it reaches the target sooner where that is
+// asked, or has no diverged seed where the other has, or has the better mean.
 func (p *Plan) better(t, than *Trained) bool {
 	if p.request.For == Target && (t.reaches() || than.reaches()) {
 		return t.reaches() && !(than.reaches() && than.Target.Mean <= t.Target.Mean)
@@ -104,11 +104,11 @@ func (p *Plan) better(t, than *Trained) bool {
 	return t.Best.Mean > than.Best.Mean
 }
 
-// reaches reports whether every seed came to the target.
+// reaches reports whether every seed reached the target.
 func (t *Trained) reaches() bool { return t.Target.N == t.Seeds }
 
-// alike reports whether seeds do not tell two settings apart: the mean of their
-// differences, seed by seed, is within its interval. One seed tells nothing but equality.
+// alike reports whether the seeds do not tell two settings apart: the interval of the mean of their
+// differences, seed by seed, contains zero. One seed tells nothing but equality.
 func alike(a, b *Trained) bool {
 	differences := make([]float64, len(a.bests))
 	for i := range differences {
@@ -118,7 +118,7 @@ func alike(a, b *Trained) bool {
 	return d.Mean == 0 || math.Abs(d.Mean) <= d.Half
 }
 
-// unknown says what the plan does not know.
+// unknown lists, in sentences, what the plan does not know about the fleet, the data and the settings.
 func (p *Plan) unknown() (list []string) {
 	say := func(unknown bool, format string, a ...any) {
 		if unknown {
@@ -162,6 +162,7 @@ func (p *Plan) unknown() (list []string) {
 	return list
 }
 
+// dataOf names the data of a configuration.
 func dataOf(c *config.Config) string {
 	if c.IsSynthetic() {
 		return "synthetic data"
@@ -169,6 +170,7 @@ func dataOf(c *config.Config) string {
 	return c.Data.String()
 }
 
+// trained is the number of settings that were trained.
 func (p *Plan) trained() (n int) {
 	for _, s := range p.Settings {
 		if s.Trained != nil {
@@ -178,8 +180,8 @@ func (p *Plan) trained() (n int) {
 	return n
 }
 
-// Config is the configuration of the recommended setting, with the real devices, for the
-// plan's virtual time.
+// Config is the configuration of the recommended setting, with the real devices and the plan's virtual
+// time.
 func (p *Plan) Config() config.Config {
 	c := p.Chosen.real
 	c.Name += "-plan"
@@ -187,7 +189,8 @@ func (p *Plan) Config() config.Config {
 	return c
 }
 
-// YAML is the file plan.yaml: that configuration, with what it is and why.
+// YAML is the content of plan.yaml: the recommended configuration, with comments that say what it is
+// and why.
 func (p *Plan) YAML() []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# The setting that fedpace plan recommends: %s.\n# %s\n", p.Chosen.Name, p.Reason)

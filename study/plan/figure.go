@@ -9,11 +9,11 @@ import (
 	"fedpace/metrics/figure"
 )
 
-// maxLines is how many settings a figure tells apart.
+// maxLines is the most settings that a figure shows.
 const maxLines = 8
 
-// Panels draw what settings come to: against time, energy and bytes if they were trained,
-// else what their time holds.
+// Panels draws what the settings come to: against time, energy and bytes if they were trained, else
+// what fits into the plan's time.
 func (p *Plan) Panels() ([]figure.Panel, error) {
 	if p.trained() == 0 {
 		return p.timePanels(), nil
@@ -47,7 +47,7 @@ func (p *Plan) Panels() ([]figure.Panel, error) {
 	return panels, nil
 }
 
-// curve is the mean of the best values so far over the seeds of a setting, against minutes.
+// curve is the mean over the seeds of the best value so far, against virtual time.
 func (s *Setting) curve() (figure.Line, error) {
 	type point struct{ seconds, best float64 }
 	var runs [][]point
@@ -67,7 +67,7 @@ func (s *Setting) curve() (figure.Line, error) {
 	return figure.MeanLine(s.Name, runs, func(p *point) (float64, float64) { return p.seconds, p.best }), nil
 }
 
-// timePanels draw the most promising settings side by side.
+// timePanels draws the most promising settings side by side.
 func (p *Plan) timePanels() []figure.Panel {
 	rounds := figure.Panel{Title: "rounds in the plan's time", Y: "rounds", FromZero: true}
 	bytes := figure.Panel{Title: "bytes", Y: "MB", FromZero: true}

@@ -17,7 +17,7 @@ var pageText string
 
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{"svg": inline}).Parse(pageText))
 
-// inline draws a panel as an element of the page.
+// inline draws a panel as an svg element of the page.
 func inline(panel figure.Panel) (template.HTML, error) {
 	var b bytes.Buffer
 	if err := figure.Write(&b, "svg", []figure.Panel{panel}); err != nil {
@@ -31,8 +31,8 @@ func inline(panel figure.Panel) (template.HTML, error) {
 	return template.HTML(text[start:]), nil //nolint:gosec // what figure writes, names are escaped there
 }
 
-// WriteHTML writes the plan as one page for a browser: the recommendation, the figures, the
-// table, and what is not known.
+// WriteHTML writes the plan as one page for a browser: the recommendation, the figures, the table, and
+// what is not known.
 func (p *Plan) WriteHTML(w io.Writer) error {
 	panels, err := p.Panels()
 	if err != nil {

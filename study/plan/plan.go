@@ -21,7 +21,8 @@ import (
 	"fedpace/study"
 )
 
-// Plan is what became of a request.
+// Plan is the answer to a [Request]: the settings with their times, those that were trained, and a
+// recommendation.
 type Plan struct {
 	Seconds    float64    // virtual time that every setting had
 	Draws      int        // of the fleet
@@ -35,7 +36,7 @@ type Plan struct {
 	quality folder.Metric // by which settings are compared; without a name: nothing was trained
 }
 
-// Trained is what a setting came to by learning, over its seeds.
+// Trained is what a setting reached in training, over its seeds.
 type Trained struct {
 	Seeds    int
 	Diverged int // seeds whose runs did, and are in no mean
@@ -49,9 +50,9 @@ type Trained struct {
 	bests []float64 // by seed; NaN: none
 }
 
-// Make times the settings of a request and trains the most promising ones. What is
-// trained is in out, where another Make finds it. progress is told how many draws of how
-// many are done, before anything is trained.
+// Make times the settings of a request, trains the most promising ones and recommends one. Trained runs
+// lie in dir, where another Make finds them. progress is told how many draws of the total are done,
+// before anything is trained.
 func Make(ctx context.Context, q Request, dir string, o study.Options, progress func(done, total int)) (*Plan, error) {
 	list, impossible, err := q.settings(ctx)
 	if err != nil {
@@ -78,7 +79,8 @@ func Make(ctx context.Context, q Request, dir string, o study.Options, progress 
 	return p, nil
 }
 
-// learn trains the most promising settings, and the configuration's own.
+// learn trains the most promising settings and the configuration as it is. It does nothing where
+// training says nothing about what is asked.
 func (p *Plan) learn(ctx context.Context, dir string, o study.Options) error {
 	if p.request.Learn == 0 || p.request.toUpdates() || !p.Settings[0].config.Train {
 		return nil
@@ -107,7 +109,7 @@ func (p *Plan) learn(ctx context.Context, dir string, o study.Options) error {
 	return nil
 }
 
-// cell is the run of a setting with its n-th seed.
+// cell is the run of a setting with its n-th seed. All settings are evaluated at the same times.
 func (p *Plan) cell(s *Setting, n int, dir string) study.Cell {
 	c := s.config
 	c.Seed += uint64(n)
@@ -121,11 +123,12 @@ func (p *Plan) cell(s *Setting, n int, dir string) study.Cell {
 	return study.Cell{Name: name, Schedule: s.Schedule, Config: c}
 }
 
+// configuredSetting is the configuration as it is, which is always among the settings.
 func (p *Plan) configuredSetting() *Setting {
 	return p.Settings[slices.IndexFunc(p.Settings, func(s *Setting) bool { return s.AsConfigured })]
 }
 
-// trainedOf is what the runs of a setting came to.
+// trainedOf gathers the runs of a setting over its seeds. A run that diverged is in no mean.
 func (p *Plan) trainedOf(cells []study.Cell) *Trained {
 	t := &Trained{Seeds: len(cells), cells: cells, bests: make([]float64, len(cells))}
 	mean := func(quantity func(*folder.Summary) float64) statistics.Estimated {
@@ -151,12 +154,11 @@ func (p *Plan) trainedOf(cells []study.Cell) *Trained {
 	return t
 }
 
-// Score is how promising a setting is before it is learned: the higher, the more; see
-// the package's comment.
+// Score is how promising a setting is before it is trained: the higher, the more promising. The
+// package's comment explains it.
 func (s *Setting) Score() float64 { return math.Sqrt(s.Work.P50) * s.Rounds.P50 }
 
-// time times the settings for so many virtual seconds, side by side. progress is told
-// how many draws of how many are done; it may be nil.
+// time simulates the settings for a number of virtual seconds, side by side. progress may be nil.
 func (q *Request) time(ctx context.Context, list []*Setting, seconds float64, progress func(done, total int)) error {
 	group, inner := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))

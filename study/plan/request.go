@@ -41,10 +41,10 @@ const (
 	Target  = "target"
 )
 
-// toUpdates reports whether every setting has as many updates, in place of as much time.
+// toUpdates reports whether every setting has the same number of updates, in place of the same time.
 func (q *Request) toUpdates() bool { return q.For == Updates || q.For == Energy }
 
-// rank is by what settings are sorted, the least first.
+// rank is the number by which settings are sorted, the lowest first.
 func (q *Request) rank(s *Setting) float64 {
 	switch q.For {
 	case Updates:
@@ -55,7 +55,8 @@ func (q *Request) rank(s *Setting) float64 {
 	return -s.Score()
 }
 
-// check says what is missing for what is asked.
+// check returns an error that names the key of the configuration that the request needs and that is not
+// set.
 func (q *Request) check(c *config.Config) error {
 	switch {
 	case q.toUpdates() && c.Stop.Accepted == 0:
@@ -88,10 +89,12 @@ type Setting struct {
 	Trained *Trained // nil: nothing was
 }
 
+// maxSettings bounds the points of the grid.
 const maxSettings = 2000
 
-// defaultGrids vary K_0, the cohort and the closing rule around the configuration's. Where
-// devices alone take part, and all in each round, the cohort is what it is.
+// defaultGrids are the grids of a request without any. They vary K_0, the cohort and the closing rule
+// around the configuration's. Where devices alone take part, and all of them in each round, the cohort
+// stays as it is.
 func (s *Setting) defaultGrids() []study.Grid {
 	c := &s.real
 	around := func(n int, shares ...float64) (list []string) {
@@ -112,8 +115,8 @@ func (s *Setting) defaultGrids() []study.Grid {
 	return grids
 }
 
-// settings lists the points of the grid, all with the virtual time of the plan, first the
-// configuration's own, and says which make no configuration.
+// settings lists the points of the grid, first the configuration's own, all with the virtual time of
+// the plan. It also lists the points that make no valid configuration, and why.
 func (q *Request) settings(ctx context.Context) (list []*Setting, impossible []string, err error) {
 	configured := &Setting{Name: "as configured", AsConfigured: true}
 	if configured.real, err = config.LoadFiles(q.ConfigFiles, q.Sets); err != nil {
@@ -188,6 +191,7 @@ func (q *Request) complete(configured *Setting) {
 	}
 }
 
+// load reads the configuration with more keys set. Its stop is the plan's.
 func (q *Request) load(sets ...string) (c config.Config, err error) {
 	if sets, err = q.resolveShares(sets); err == nil {
 		c, err = config.LoadFiles(q.ConfigFiles, slices.Concat(q.Sets, sets))
@@ -196,7 +200,7 @@ func (q *Request) load(sets ...string) (c config.Config, err error) {
 	return c, err
 }
 
-// stop has a run end at the plan's virtual time, unless it reaches a target before.
+// stop makes a run end at the plan's virtual time, unless it reaches a target before.
 func (q *Request) stop(c *config.Config) {
 	c.Stop.Rounds = 0
 	c.Stop.EqualRuntimeRounds = 0
@@ -206,8 +210,7 @@ func (q *Request) stop(c *config.Config) {
 // share is a part of the cohort in a value of a grid.
 var share = regexp.MustCompile(`\b([0-9]+)%`)
 
-// resolveShares puts numbers of clients in the place of parts of the cohort, as in
-// close={rule: first, n: 80%}.
+// resolveShares replaces shares of the cohort by numbers of clients, as in close={rule: first, n: 80%}.
 func (q *Request) resolveShares(sets []string) ([]string, error) {
 	plain := slices.DeleteFunc(slices.Clone(sets), share.MatchString)
 	if len(plain) == len(sets) {
@@ -239,8 +242,8 @@ func (q *Request) resolveShares(sets []string) ([]string, error) {
 	return sets, nil
 }
 
-// Simulated is a configuration with a simulated client in the place of each real device:
-// so many clients of its class more. Nobody reaches it through a server.
+// Simulated is a configuration with a simulated client in the place of each real device: one client
+// more of the device's class. It has no server that somebody could reach.
 func Simulated(c config.Config) (config.Config, error) {
 	c.HTTP = ""
 	c.Pace = 0

@@ -23,13 +23,14 @@ const (
 	PageFile   = "plan.html"
 )
 
-// shown is how many settings a table for people has, besides those that were trained.
+// shown is the number of settings in a table for people, besides those that were trained.
 const shown = 20
 
-// maxLeft is how many points of the grid that make no configuration it names.
+// maxLeft is the number of points that make no configuration that a table for people names.
 const maxLeft = 5
 
-// columns are those of all forms of the table. What no setting has is in files alone.
+// columns are the columns of all forms of the table. What no setting has is without a title, and stands
+// in files alone.
 func (p *Plan) columns() table.Columns[*Setting] {
 	energy := ""
 	best := ""
@@ -107,7 +108,7 @@ func (p *Plan) columns() table.Columns[*Setting] {
 	}
 }
 
-// came is what a setting came to by learning, without a seed if it was not trained.
+// came is what a setting reached in training; without a seed if it was not trained.
 func (s *Setting) came() *Trained {
 	if s.Trained != nil {
 		return s.Trained
@@ -116,6 +117,7 @@ func (s *Setting) came() *Trained {
 	return &Trained{Quality: none, Best: none, Target: none}
 }
 
+// best is the best value for people, with the seeds that diverged.
 func (s *Setting) best() string {
 	switch t := s.came(); {
 	case t.Seeds == 0:
@@ -127,8 +129,8 @@ func (s *Setting) best() string {
 	}
 }
 
-// table is the most promising settings and those that were trained, for people, and how
-// many are left out. The first column marks the recommended one.
+// table lists the most promising settings and those that were trained, for people, and returns how many
+// it hides. The first column marks the recommended one.
 func (p *Plan) table() (rows [][]string, hidden int) {
 	var list []*Setting
 	for i, s := range p.Settings {
@@ -189,7 +191,7 @@ func (p *Plan) Write(w io.Writer) error {
 	return nil
 }
 
-// updates says when a setting has its updates, and in how many draws it never has.
+// updates says when a setting has its updates, and in how many draws it never has them.
 func (p *Plan) updates(s *Setting) string {
 	switch s.Short {
 	case 0:
@@ -200,7 +202,7 @@ func (p *Plan) updates(s *Setting) string {
 	return fmt.Sprintf("%s, never in %d of %d", text(s.Seconds, 1), s.Short, p.Draws)
 }
 
-// text is the median with its interval, in another unit.
+// text is the median with its interval, multiplied by a unit.
 func text(v forecast.Interval, unit float64) string {
 	if v.P05 == v.P95 {
 		return short(unit * v.P50)
@@ -208,7 +210,7 @@ func text(v forecast.Interval, unit float64) string {
 	return fmt.Sprintf("%s (%s to %s)", short(unit*v.P50), short(unit*v.P05), short(unit*v.P95))
 }
 
-// short is a number with four digits, and all of a large one.
+// short is a number with four digits, and with all digits if it is large.
 func short(v float64) string {
 	if math.Abs(v) >= 1000 && math.Abs(v) < 1e15 {
 		return human.Thousands(int64(math.Round(v)))

@@ -28,6 +28,7 @@ const (
 	FigureFile = "tune.svg"  // the grid at each rung
 )
 
+// Save writes the result into a folder: the best configuration, all settings, and the figure.
 func (r *Result) Save(dir string) error {
 	text, err := json.Marshal(r)
 	return errors.Join(err,
@@ -39,6 +40,7 @@ func (r *Result) Save(dir string) error {
 // rungNames are the parts of the virtual time to which rungs go.
 var rungNames = []string{"1/9", "1/3", "end"}
 
+// columns are the columns of the table of settings, in text and in files.
 func (r *Result) columns() (list table.Columns[*Setting]) {
 	for i, g := range r.grids {
 		list = append(
@@ -72,7 +74,7 @@ func (r *Result) columns() (list table.Columns[*Setting]) {
 		table.Column[*Setting]{Name: "sgd_steps", Title: "SGD steps", Of: func(s *Setting) any { return s.Steps }})
 }
 
-// Write writes the table for people, and what the best setting is.
+// Write writes the table for people, and says which setting is the best.
 func (r *Result) Write(w io.Writer) error {
 	if err := table.WriteText(w, r.columns().Texts(r.Settings), true); err != nil {
 		return err
@@ -81,7 +83,8 @@ func (r *Result) Write(w io.Writer) error {
 	return err
 }
 
-// verdict says which setting is the best, what else it might be, and what it took to find it.
+// verdict says which setting is the best, how many others the seeds do not tell apart from it, and how
+// much of the grid's virtual time was played. newline separates its sentences.
 func (r *Result) verdict(newline string) string {
 	best := r.Settings[0]
 	alike := 0
@@ -101,7 +104,7 @@ func (r *Result) verdict(newline string) string {
 	return text
 }
 
-// sets are the keys that a setting sets.
+// sets are the assignments, as key=value, of a setting.
 func (r *Result) sets(s *Setting) []string { return study.Sets(r.grids, s.cells[0].Values) }
 
 // Best is what a comparison reads of a tuning.
@@ -127,7 +130,7 @@ func (r *Result) MarshalJSON() ([]byte, error) {
 	}{best, r.quality.Name, r.columns().Objects(r.Settings)})
 }
 
-// Read reads what a tuning in a folder has found.
+// Read reads the result of a tuning from its folder.
 func Read(dir string) (b Best, err error) {
 	path := filepath.Join(dir, ResultFile)
 	text, err := os.ReadFile(path)
@@ -144,8 +147,8 @@ func Read(dir string) (b Best, err error) {
 	return b, err
 }
 
-// Apply gives each schedule of a plan its own best keys, the virtual time for which they were chosen
-// unless the configuration has one, and seeds by which they were not chosen.
+// Apply gives each schedule of a plan the keys that were found for it, the virtual time for which they
+// were chosen unless the configuration has one, and seeds by which they were not chosen.
 func (b Best) Apply(p *study.Plan) error {
 	for _, name := range p.Names() {
 		if b.Sets[name] == nil {
@@ -169,7 +172,8 @@ func (b Best) Apply(p *study.Plan) error {
 	return nil
 }
 
-// YAML is the file best.yaml: the configuration of the best setting with the first seed, and what it is.
+// YAML is the content of best.yaml: the configuration of the best setting with the first seed, and a
+// comment that says what it is.
 func (r *Result) YAML() []byte {
 	c := r.Settings[0].cells[0].Config
 	c.Name += "-best"

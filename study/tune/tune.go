@@ -17,7 +17,7 @@ import (
 	"fedpace/study"
 )
 
-// eta is η: of so many settings one goes on, for so many times the virtual time.
+// eta is η of successive halving: one setting in eta continues, for eta times the virtual time.
 const eta = 3
 
 // rungs are the parts of the virtual time to which settings are played, as one over each.
@@ -27,7 +27,7 @@ var rungs = []float64{eta * eta, eta, 1}
 // ten times in the first rung.
 const evaluations = 10 * eta * eta
 
-// Result is what a tuning came to.
+// Result is the outcome of a tuning.
 type Result struct {
 	Seconds  float64    // virtual time of a whole run
 	Seeds    int        // of every setting
@@ -47,7 +47,8 @@ type Setting struct {
 	tails [][]float64
 }
 
-// Tail is what the setting came to at a rung, over its seeds.
+// Tail is the quality of the setting at a rung, over its seeds. It has no value at a rung to which the
+// setting was not played.
 func (s *Setting) Tail(rung int) statistics.Estimated {
 	if rung >= len(s.tails) {
 		return statistics.EstimateMean(nil)
@@ -55,10 +56,10 @@ func (s *Setting) Tail(rung int) statistics.Estimated {
 	return statistics.EstimateMean(s.tails[rung])
 }
 
-// last is the last rung that the setting was played to.
+// last is the last rung to which the setting was played.
 func (s *Setting) last() int { return len(s.tails) - 1 }
 
-// Make tunes each schedule of a plan over its grids.
+// Make tunes each schedule of a plan over its grids, rung by rung.
 func Make(ctx context.Context, p study.Plan, o study.Options) (*Result, error) {
 	r, err := newResult(ctx, &p)
 	if err != nil {
@@ -85,7 +86,8 @@ func Make(ctx context.Context, p study.Plan, o study.Options) (*Result, error) {
 	return r, nil
 }
 
-// newResult has the settings of a plan, whose runs all have the same virtual time.
+// newResult lists the settings of a plan. All runs have the virtual time of fixed K, and evaluations
+// that are close enough for the first rung.
 func newResult(ctx context.Context, p *study.Plan) (*Result, error) {
 	base, err := p.Load()
 	if err != nil {
@@ -125,6 +127,7 @@ func newResult(ctx context.Context, p *study.Plan) (*Result, error) {
 	return r, err
 }
 
+// play plays settings to a rung and measures them. It is an error if none has a result there.
 func (r *Result) play(ctx context.Context, list []*Setting, rung int, dir string, o study.Options) error {
 	until := r.Seconds / rungs[rung]
 	if rung+1 < len(rungs) {
@@ -158,7 +161,7 @@ func (r *Result) play(ctx context.Context, list []*Setting, rung int, dir string
 	return nil
 }
 
-// measure takes what the runs of a setting have come to at the virtual time of a rung.
+// measure adds a rung to a setting: how its runs stood at a virtual time.
 func (r *Result) measure(s *Setting, until float64) (err error) {
 	s.Steps = 0
 	tails := make([]float64, len(s.cells))
@@ -192,8 +195,8 @@ func (r *Result) measure(s *Setting, until float64) (err error) {
 	return nil
 }
 
-// score is what a setting came to at its last rung: the less, the better. Where a seed has no value
-// it is worse than any other.
+// score is the error of a setting at its last rung, the lower the better. Where a seed has no value it
+// is infinite.
 func (r *Result) score(s *Setting) float64 {
 	if e := s.Tail(s.last()); e.N == r.Seeds {
 		return r.quality.Error(e.Mean)
@@ -201,7 +204,8 @@ func (r *Result) score(s *Setting) float64 {
 	return math.Inf(1)
 }
 
-// order puts better settings before others, and those that were played longer before those.
+// order compares settings for sorting: those with a value at every seed first, then those that were
+// played longer, then the better ones.
 func (r *Result) order(a, b *Setting) int {
 	failed := map[bool]int{true: 1}
 	x := r.score(a)
@@ -209,8 +213,8 @@ func (r *Result) order(a, b *Setting) int {
 	return cmp.Or(failed[math.IsInf(x, 1)]-failed[math.IsInf(y, 1)], b.last()-a.last(), cmp.Compare(x, y))
 }
 
-// best is the best third of the settings of each schedule, at least one. Where none was evaluated in
-// time none is the best.
+// best lists the best third of the settings of each schedule, at least one of each. It is an error if
+// no setting of a schedule was evaluated in time, because nothing then tells which is the best.
 func (r *Result) best(list []*Setting, rung int) (remaining []*Setting, err error) {
 	bySchedule := map[string][]*Setting{}
 	for _, s := range list {

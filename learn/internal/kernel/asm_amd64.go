@@ -2,6 +2,7 @@ package kernel
 
 import "golang.org/x/sys/cpu"
 
+// routines holds what this processor can run, found out once from its features.
 var routines = func() (r [isas]routine) {
 	x := &cpu.X86
 	if !x.HasAVX2 || !x.HasFMA {
@@ -96,8 +97,9 @@ var (
 // cache again and again. A smaller C is walked down its columns.
 var alongRows = 1 << 17
 
-// gemmAsm walks over panels of two vectors of columns, the last one of one or two,
-// and over tiles of rows: as few as there can be, of as equal heights as there can be.
+// gemmAsm is GemmSum in assembly. It divides the columns of C into panels of two vectors, the last one
+// of one or two, and the rows into tiles: as few as possible, and of heights that differ by at most one
+// row.
 func gemmAsm(isa ISA, m, n, k int, segments []Segment, a Operand, b, dst Matrix, op Op, aux []float32, alpha float32) {
 	lanes := 16
 	narrow := narrow512[:]

@@ -1,13 +1,16 @@
 package kernel
 
-// StepSamples is the most samples of a DenseStep: the sums of so many fit the registers.
+// StepSamples is the most samples of a DenseStep. With more, their sums do not fit the vector
+// registers.
 func (isa ISA) StepSamples() int { return len(routines[isa].denseSteps) }
 
-// DenseStep is what becomes of a dense layer's weight w, out×in, in a step of few samples: it
-// writes Wᵀ·dy sample by sample to dx, zero where mask is set and x is not above 0, and adds
-// alpha times dy·xᵀ to w. dy is a block, x and dx have a row of length in for each sample.
-// Every element is the same sum in the same order as that of Gemm. It does so for the first
-// columns of w and returns how many: 0 where products do better.
+// DenseStep updates a dense layer's weight w, outputs×in, in a step of few samples, and computes the
+// gradient of its inputs in the same pass over w: it writes Wᵀ·dy sample by sample to dx, zero where
+// mask is set and x is not above 0, and adds alpha times dy·xᵀ to w. dy is a block; x and dx have a row
+// of length in for each sample.
+//
+// Every element is the same sum in the same order as that of Gemm. It works on the first columns of w
+// and returns their number, 0 where products do better; the caller computes the others.
 func (isa ISA) DenseStep(outputs, in, samples int, w, dy, x, dx []float32, alpha float32, mask bool) (columns int) {
 	const pairs = 12 // more samples take two rows at once, fewer of AVX-512 two vectors
 	width := routines[isa].lanes

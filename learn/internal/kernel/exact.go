@@ -19,6 +19,8 @@ func (isa ISA) AddExactAndReset(dst []int64, w float64, x, base []float32) int {
 	return isa.addExact(dst, w, x, base, true)
 }
 
+// addExact gives groups of 16 elements to the assembly, which stops before a group with a difference
+// that may be too large for its rounding. Plain Go then takes that group, or refuses an element of it.
 func (isa ISA) addExact(dst []int64, w float64, x, base []float32, reset bool) int {
 	if len(x) != len(dst) || len(base) != len(dst) || !(w >= -1 && w <= 1) {
 		panic("kernel: AddExact of slices of different lengths, or with a weight outside -1 to 1")
@@ -47,7 +49,7 @@ func (isa ISA) addExact(dst []int64, w float64, x, base []float32, reset bool) i
 	return -1
 }
 
-// addExactGo adds the terms before the first that is refused, and returns how many these are.
+// addExactGo adds the terms before the first that is refused, and returns their number.
 func addExactGo(dst []int64, w float64, x, base []float32) int {
 	for i := range dst {
 		d := float64(x[i]) - float64(base[i])

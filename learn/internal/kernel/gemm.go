@@ -13,7 +13,8 @@ const Vector = 16
 // Filled rounds a number of samples up to whole vectors.
 func Filled(samples int) int { return (samples + Vector - 1) &^ (Vector - 1) }
 
-// Columns is how many columns of a block its products compute for so many samples.
+// Columns is the number of columns of a block that a product computes for a number of samples: whole
+// vectors, or pairs in plain Go.
 func (isa ISA) Columns(samples int) int {
 	step := 8
 	if isa == Go {
@@ -22,8 +23,9 @@ func (isa ISA) Columns(samples int) int {
 	return (samples + step - 1) / step * step
 }
 
-// Cost is about how long a product of n columns takes, in columns of a wide one. It is the
-// same in a class, whose bits may depend on it.
+// Cost is about how long a product of n columns takes, in columns of a wide one. It decides how
+// convolutions are packed, and with that the bits, so it is the same for all instruction sets of a
+// class.
 func (isa ISA) Cost(n int) int {
 	switch isa {
 	case Go:
@@ -67,7 +69,7 @@ func Block(x []float32) Matrix { return Matrix{x, Lanes} }
 // product: one segment for each of its taps, or for each of its positions.
 type Segment struct{ A, B int }
 
-// FullDepth is the one segment of a product that has no others.
+// FullDepth is the one segment of a product whose k is a single run.
 var FullDepth = []Segment{{}}
 
 // Gemm computes C = op(A·B) for A of m×k, B of k×n and C of m×n. Each element
@@ -110,17 +112,18 @@ func (isa ISA) GemmSum(m, n, k int, segments []Segment, a Operand, b, dst Matrix
 // near is how many elements of B gemmGo takes together, if it can.
 const near = 1 << 16
 
-// pack is what gemmGo multiplies: three rows of A side by side, and columns of B by twos, each
-// two behind the last. Neither has strides or bounds to check.
+// pack holds what gemmGo multiplies: three rows of A side by side, and columns of B in pairs, each pair
+// behind the one before. Neither has strides or bounds to check.
 type pack struct {
 	a       [][3]float32
 	b       [][2]float32
 	product [3][]float32 // three rows of the product
 }
 
-// packs are those at rest.
+// packs holds packs that are not in use, so that products allocate nothing.
 var packs = make(chan *pack, 64)
 
+// takePack returns a pack from packs, or a new one.
 func takePack() *pack {
 	select {
 	case p := <-packs:
@@ -130,6 +133,7 @@ func takePack() *pack {
 	}
 }
 
+// release gives the pack back.
 func (p *pack) release() {
 	select {
 	case packs <- p:
@@ -137,11 +141,13 @@ func (p *pack) release() {
 	}
 }
 
-// grown is a slice of n elements of any values.
+// grown returns s with n elements, whose values are arbitrary, in the memory of s if that is large
+// enough.
 func grown[T any](s []T, n int) []T { return slices.Grow(s[:0], n)[:n] }
 
-// gemmGo works on tiles of three rows by two columns, whose sums the compiler can keep in
-// registers, and rounds every product, so that no architecture fuses it.
+// gemmGo is GemmSum in plain Go. It works on tiles of three rows by two columns, whose sums the
+// compiler can keep in registers, and rounds every product, so that no architecture fuses it with an
+// addition.
 func gemmGo(m, n, k int, segments []Segment, a Operand, b, dst Matrix, op Op, aux []float32, alpha float32) {
 	p := takePack()
 	defer p.release()
@@ -171,7 +177,7 @@ func gemmGo(m, n, k int, segments []Segment, a Operand, b, dst Matrix, op Op, au
 	}
 }
 
-// rows takes rows i to i+2 of A; behind the last the last again.
+// rows packs rows i to i+2 of A. Behind the last row it repeats the last.
 func (p *pack) rows(i, m, k int, segments []Segment, a Operand) {
 	p.a = grown(p.a, k*len(segments))
 	packedRows := p.a
@@ -188,7 +194,7 @@ func (p *pack) rows(i, m, k int, segments []Segment, a Operand) {
 	}
 }
 
-// columns takes w columns of B from column j on; behind the last the last again.
+// columns packs w columns of B from column j on. Behind the last column it repeats the last.
 func (p *pack) columns(j, w, n, k int, segments []Segment, b Matrix) {
 	p.b = grown(p.b, (w+1)/2*k*len(segments))
 	packedColumns := p.b
@@ -222,7 +228,7 @@ func multiply(a [][3]float32, b [][2]float32) [6]float32 {
 	return [6]float32{s0, s1, s2, s3, s4, s5}
 }
 
-// place puts a piece p of a product's row i, from column j on, into C.
+// place writes a piece p of row i of a product, from column j on, into C as op says.
 func place(dst Matrix, p []float32, i, j int, op Op, aux []float32, alpha float32) {
 	start := i*dst.LD + j
 	row := dst.Data[start:][:len(p)]
@@ -252,6 +258,7 @@ func place(dst Matrix, p []float32, i, j int, op Op, aux []float32, alpha float3
 	}
 }
 
+// relu is max(0, v), and a NaN for a NaN.
 func relu(v float32) float32 {
 	if v <= 0 {
 		return 0

@@ -17,14 +17,16 @@ var (
 	classes = [isas]string{"go", "neon", "avx", "avx"}
 )
 
+// String names the instruction set as messages do.
 func (isa ISA) String() string { return names[isa] }
 
 // Class names what decides the bits of a model: the instruction sets of a class give
 // the same.
 func (isa ISA) Class() string { return classes[isa] }
 
-// routine is what an instruction set has in assembly on this machine: nothing, the products
-// alone, or, where lanes is not 0, everything. Strides are in bytes.
+// routine is what an instruction set has in assembly on this machine: nothing, the products alone or,
+// where lanes is not 0, everything. Strides are in bytes. What each computes is said at the method of
+// [ISA] that calls it.
 type routine struct {
 	gemm func(isa ISA, m, n, k int, segments []Segment, a Operand, b, dst Matrix, op Op, aux []float32, alpha float32)
 
@@ -54,7 +56,7 @@ type routine struct {
 // denseStep computes DenseStep for strips of columns (gen/dense.go).
 type denseStep func(strips, outputs int, w *float32, ldw int, dy, x *float32, ldx int, dx *float32, lddx int, alpha float32, mask bool, strip *float32)
 
-// vectors are the routines, nil where not everything is in assembly.
+// vectors returns the routines of the instruction set, or nil where not everything is in assembly.
 func (isa ISA) vectors() *routine {
 	if r := &routines[isa]; r.lanes > 0 {
 		return r
@@ -62,8 +64,7 @@ func (isa ISA) vectors() *routine {
 	return nil
 }
 
-// Available lists those that this machine can run, the reference first and the
-// fastest last.
+// Available lists the instruction sets that this machine can run, plain Go first and the fastest last.
 func Available() []ISA {
 	var list []ISA
 	for isa := range isas {

@@ -5,7 +5,7 @@ import "math"
 // Passes over vectors whose length is a multiple of 8, such as parts of blocks: those of a
 // normalisation, and what a ReLU does to sums and to gradients.
 
-// groups is how many vectors of 8 floats a slice is, and whether there are vectors.
+// groups returns the number of groups of 8 floats in a slice, and the routines, nil in plain Go.
 func (isa ISA) groups(x []float32) (v *routine, n int) {
 	if len(x) == 0 || len(x)%8 != 0 {
 		panic("kernel: a pass over a part of a vector")

@@ -23,6 +23,7 @@ func (isa ISA) Transpose(dst, src Matrix, rows, cols int) {
 	transposeGo(dst, src, 0, r, l, cols)
 }
 
+// transposeGo transposes the elements in rows r0 to before r1 and columns c0 to before c1 of src.
 func transposeGo(dst, src Matrix, r0, r1, c0, c1 int) {
 	for i := r0; i < r1; i++ {
 		for j := c0; j < c1; j++ {
@@ -31,14 +32,15 @@ func transposeGo(dst, src Matrix, r0, r1, c0, c1 int) {
 	}
 }
 
-// Pieces are rows of pieces, Row and Step floats apart.
+// Pieces are rows of pieces of memory. Row is the distance in floats from one row to the next, and Step
+// that from one piece to the next.
 type Pieces struct {
 	Data      []float32
 	Row, Step int
 }
 
-// CopyPieces copies the first n floats of all pieces in order, row by row. Up to 7 floats
-// behind each may be copied, too, which must exist.
+// CopyPieces copies the first n floats of all pieces in order, row by row. Up to 7 floats behind each
+// piece may be copied, too; these must exist.
 func (isa ISA) CopyPieces(dst, src Pieces, rows, pieces, n int) {
 	chunks := (n + 7) / 8
 	last := func(p Pieces) int { return (rows-1)*p.Row + (pieces-1)*p.Step + 8*chunks - 1 }

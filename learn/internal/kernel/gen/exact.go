@@ -15,7 +15,7 @@ func double(name string, x float64) Mem {
 	return m
 }
 
-// spread broadcasts a float64.
+// spread broadcasts a float64 from memory to all elements of a register.
 func spread(s simd, m Mem) reg.VecVirtual {
 	v := s.vec()
 	VBROADCASTSD(m, v)

@@ -24,6 +24,7 @@ var rowAt = [14]struct{ pointer, scale int }{
 	{3, 0}, {3, 1}, {3, 2}, {2, 8},
 }
 
+// pointerAt holds the rows at which the four pointers stand.
 var pointerAt = [4]int{0, 3, 5, 10}
 
 // gemm writes the kernel of mr rows by nr vectors of columns. It walks down

@@ -8,9 +8,11 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
+// gateLimit is that of package kernel.
 const gateLimit = 30
 
-// parts spreads the parts of an array, each `size` bytes long, over addresses.
+// parts returns the addresses of the parts of an array, each size bytes long, which lie one behind the
+// other.
 func parts(base, size reg.GPVirtual, count int) []Mem {
 	list := []Mem{{Base: base}, {Base: base, Index: size, Scale: 1}, {Base: base, Index: size, Scale: 2}}
 	if count > 3 {
@@ -22,7 +24,8 @@ func parts(base, size reg.GPVirtual, count int) []Mem {
 	return list[:count]
 }
 
-// advanceAll moves every part on.
+// advanceAll moves the parts of several arrays on by a number of bytes. Parts may share a base
+// register, which is moved once.
 func advanceAll(bytes int, lists ...[]Mem) {
 	seen := map[reg.Register]bool{}
 	for _, m := range slices.Concat(lists...) {
@@ -33,6 +36,7 @@ func advanceAll(bytes int, lists ...[]Mem) {
 	}
 }
 
+// gruForward writes the kernel of GRUForward. It takes one vector of every part at a time.
 func gruForward(s simd) {
 	function("gruForward"+s.name, "func(n int, in, state, h, saved *float32)", ": see GRUForward.")
 	count := load("n")
@@ -108,6 +112,7 @@ func bound(s simd, v float32) reg.VecVirtual {
 	return l
 }
 
+// gruBackward writes the kernel of GRUBackward. It takes one vector of every part at a time.
 func gruBackward(s simd) {
 	function("gruBackward"+s.name, "func(n int, dh, saved, h, da *float32)", ": see GRUBackward.")
 	count := load("n")

@@ -2,6 +2,7 @@ package main
 
 import . "github.com/mmcloughlin/avo/build"
 
+// main writes every kernel for every instruction set that has its own.
 func main() {
 	ConstraintExpr("amd64")
 	for _, s := range []simd{avx512, half, avx2} {

@@ -8,8 +8,9 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// walk is a function over groups of 8 floats of some arrays. It serves both classes:
-// memory, not the width of a vector, decides its speed. body has the arrays' places.
+// walk writes a function over groups of 8 floats of some arrays. It serves both classes: memory, not
+// the width of a vector, decides its speed. before loads what stays the same; body computes one group
+// from the arrays' addresses.
 func walk(name, doc string, arrays []string, scalar string, before func(), body func(operands map[string]Mem)) {
 	signature := "func(" + strings.Join(arrays, ", ") + " *float32, groups int"
 	if scalar != "" {
@@ -32,6 +33,7 @@ func walk(name, doc string, arrays []string, scalar string, before func(), body 
 	done()
 }
 
+// normalisation writes the passes of norm.go.
 func normalisation() {
 	none := func() {}
 	walk("centre", ": see Centre.", []string{"dst", "x", "mean", "squares"}, "", none, func(operands map[string]Mem) {

@@ -6,6 +6,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
+// maxPool writes the kernel of MaxPool: it compares the four maps one after the other, and keeps the
+// larger value and its number.
 func maxPool(s simd) {
 	function("maxPool"+s.name, "func(rows int, x *float32, lx, right, down int, dst *float32, ld int, code *int32, whole bool)",
 		": see MaxPool; distances are in bytes. Without whole it works on half of each row.")
@@ -60,6 +62,8 @@ func maxPool(s simd) {
 	})
 }
 
+// maxUnpool writes the kernel of MaxUnpool: it writes a gradient to the map that its code names, and 0
+// to the others.
 func maxUnpool(s simd) {
 	function("maxUnpool"+s.name, "func(rows int, gradient *float32, ld int, code *int32, dst *float32, right, down int, whole bool)",
 		": see MaxUnpool; ld, right and down are in bytes. Without whole it works on half of each row.")
@@ -107,8 +111,8 @@ func maxUnpool(s simd) {
 	})
 }
 
-// halves writes two loops over the rows of blocks, of which one takes whole rows and the
-// other the first half of each, and ends the function.
+// halves writes two loops over the rows of blocks and ends the function: one loop takes full rows, and
+// the other the first half of each. body writes what is done to a row of some bytes.
 func halves(rows reg.Register, body func(bytes int)) {
 	fullBlock := GP8()
 	Load(Param("whole"), fullBlock)

@@ -9,7 +9,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// simd is what the vector extensions differ in.
+// simd says in what the vector extensions differ.
 type simd struct {
 	name  string
 	bytes int  // of a vector
@@ -26,17 +26,19 @@ var (
 	half = simd{"Half", 32, true, [3]int{1: 14, 2: 6}, YMM}
 )
 
+// wide reports whether a vector has 512 bits.
 func (s simd) wide() bool { return s.bytes == 64 }
 
-// zero clears a register by the form that avo knows to read nothing.
+// zero clears a register. avo knows that this form reads nothing.
 func (s simd) zero(v reg.Register) { VXORPS(v, v, v) }
 
 // vector is a whole vector of x in the program's data.
 func (s simd) vector(x float32) Mem { return bits(math.Float32bits(x)) }
 
+// constants holds the constants of the program's data by their bits, so that each stands there once.
 var constants = map[uint32]Mem{}
 
-// bits is 64 bytes of x: its beginning serves where less is read.
+// bits is 64 bytes of x in the program's data; an instruction that reads less takes its beginning.
 func bits(x uint32) Mem {
 	m, ok := constants[x]
 	if !ok {
@@ -59,7 +61,7 @@ func function(name, signature, doc string) {
 // load brings an argument into a register.
 func load(name string) reg.GPVirtual { return Load(Param(name), GP64()).(reg.GPVirtual) }
 
-// argument is where an argument lies in memory.
+// argument is the address of an argument in memory.
 func argument(name string) Mem {
 	c, err := Param(name).Resolve()
 	if err != nil {
@@ -68,14 +70,14 @@ func argument(name string) Mem {
 	return c.Addr
 }
 
-// advance moves pointers on.
+// advance moves pointers on by a number of bytes.
 func advance(bytes int, pointers ...reg.Register) {
 	for _, p := range pointers {
 		ADDQ(Imm(uint64(bytes)), p)
 	}
 }
 
-// repeat counts down and goes back to a label until nothing is left.
+// repeat counts down, and goes back to a label until nothing is left.
 func repeat(label string, count Op) {
 	DECQ(count)
 	JNZ(LabelRef(label))

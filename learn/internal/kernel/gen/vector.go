@@ -37,6 +37,8 @@ func expInRange(s simd, x reg.VecVirtual) {
 	VMULPS(n, p, x)
 }
 
+// softmax writes the kernel of Softmax: down a column of lanes it finds the largest logit, sums the
+// exponentials, and scales them.
 func softmax(s simd) {
 	function("softmax"+s.name, "func(z *float32, rows, vectors int, scale float32, top, sum *float32)",
 		" works down `vectors` vectors of lanes of a block of logits; see Softmax.")
@@ -93,8 +95,8 @@ func softmax(s simd) {
 	done()
 }
 
-// transpose moves 8×8 tiles: halves of rows i and i+4 share a register, so that
-// what is left are shuffles within 128 bits.
+// transpose writes the kernel of Transpose. It moves tiles of 8×8: halves of rows i and i+4 share a
+// register, so that what remains are shuffles within 128 bits.
 func transpose() {
 	function("transpose8", "func(dst *float32, ldd int, src *float32, lds int, down, right int)",
 		" transposes down×right tiles of 8×8; strides are in bytes.")
@@ -317,6 +319,7 @@ func prefetch() {
 	RET()
 }
 
+// cpuid writes a function that returns what the processor says of itself.
 func cpuid() {
 	function("cpuid", "func(leaf uint32) (a, b, c, d uint32)", " is the processor's description of itself.")
 	Load(Param("leaf"), reg.EAX)

@@ -17,23 +17,29 @@ import (
 	"fedpace/bus"
 )
 
-// Board is what a machine tells of itself in Linux's /proc and /sys. On other systems, and
-// where a board has no sensor, it tells nothing.
+// Board reads what a machine says about itself in Linux's /proc and /sys. On other systems, and for
+// sensors that a board lacks, it returns nothing.
 type Board struct{ proc, sys fs.FS }
 
-// ThisBoard is the machine on which this program runs.
+// ThisBoard is the machine that this program runs on.
 func ThisBoard() *Board { return &Board{os.DirFS("/proc"), os.DirFS("/sys")} }
 
-// Machine is what a class says of where it was measured.
+// Machine describes where a class was measured. 0 and empty mean not known.
 type Machine struct {
-	System      string  `json:"system"` // such as linux/arm64
-	Model       string  `json:"model"`  // of the board; empty: it does not tell
-	Processors  int     `json:"processors"`
-	PeakBytes   int64   `json:"peak_bytes"`   // of this program's memory while it trained; 0: not known
-	FreeBytes   int64   `json:"free_bytes"`   // that other programs can have; 0: not known
-	Celsius     float64 `json:"celsius"`      // of the hottest sensor, at the end; 0: not known
-	PowerSource string  `json:"power_source"` // empty: the board does not tell its power
-	Watts       *Watts  `json:"watts"`        // nil: not known
+	// System is the operating system and architecture, such as linux/arm64.
+	System string `json:"system"`
+	// Model is the name of the board.
+	Model      string `json:"model"`
+	Processors int    `json:"processors"`
+	// PeakBytes is this program's largest memory while it trained.
+	PeakBytes int64 `json:"peak_bytes"`
+	// FreeBytes is the memory that other programs can have.
+	FreeBytes int64 `json:"free_bytes"`
+	// Celsius is the temperature of the hottest sensor at the end.
+	Celsius float64 `json:"celsius"`
+	// PowerSource is what the power was read from.
+	PowerSource string `json:"power_source"`
+	Watts       *Watts `json:"watts"` // nil: not known
 }
 
 // Watts is the mean power in each phase; 0: not measured.
@@ -43,7 +49,7 @@ type Watts struct {
 	Upload   float64 `json:"upload"`
 }
 
-// Machine looks at the board now.
+// Machine describes the board as it is now.
 func (b *Board) Machine() Machine {
 	m := Machine{System: runtime.GOOS + "/" + runtime.GOARCH, Processors: runtime.GOMAXPROCS(0)}
 	m.PeakBytes = 1024 * b.field("self/status", "VmHWM:")
@@ -59,11 +65,11 @@ func (b *Board) Machine() Machine {
 	return m
 }
 
-// FreeBytes is the memory that a program can have without swapping; 0: not known.
+// FreeBytes is the memory that a program can have without swapping, 0 if not known.
 func (b *Board) FreeBytes() int64 { return 1024 * b.field("meminfo", "MemAvailable:") }
 
-// field is the number behind a word at the beginning of a line of a file of /proc; 0 where
-// there is none.
+// field returns the number behind a word at the beginning of a line in a file of /proc, 0 if there
+// is none.
 func (b *Board) field(file, word string) int64 {
 	f, err := b.proc.Open(file)
 	if err != nil {
@@ -79,13 +85,13 @@ func (b *Board) field(file, word string) int64 {
 	return 0
 }
 
-// match lists files of /sys in order.
+// match lists the files of /sys that match a pattern, in order.
 func (b *Board) match(pattern string) []string {
 	found, _ := fs.Glob(b.sys, pattern) // fails on a bad pattern alone
 	return found
 }
 
-// number reads a file that holds one.
+// number reads a file of /sys that holds one number, and returns false if it does not.
 func (b *Board) number(file string) (float64, bool) {
 	text, err := b.word(file)
 	if err != nil {
@@ -95,6 +101,7 @@ func (b *Board) number(file string) (float64, bool) {
 	return x, err == nil
 }
 
+// word reads a file of /sys without the white space around its content.
 func (b *Board) word(file string) (string, error) {
 	text, err := fs.ReadFile(b.sys, file)
 	return strings.TrimSpace(string(text)), err
@@ -103,13 +110,14 @@ func (b *Board) word(file string) (string, error) {
 // gauge reads the power of the board.
 type gauge struct {
 	name string
-	// watts is the power now or, of a counter of energy, since it was asked last; false:
-	// it does not tell.
+	// watts returns the power now or, if the source is a counter of energy, the mean since the last
+	// call, which was the duration since ago. It returns false if there is no value.
 	watts func(since time.Duration) (float64, bool)
 }
 
-// power finds what tells the most of the board's power: the battery that it drains, then a
-// sensor on its supply (an INA219 and its kin), then the processor's own counter (RAPL).
+// power returns the source that covers most of the board: the battery that it drains, else a sensor
+// on its supply (such as an INA219), else the processor's own counter (RAPL). Nil means that there
+// is none.
 func (b *Board) power() *gauge {
 	for _, find := range []func() *gauge{b.battery, b.sensor, b.counter} {
 		if g := find(); g != nil {
@@ -119,6 +127,8 @@ func (b *Board) power() *gauge {
 	return nil
 }
 
+// battery returns a gauge of the first battery that is discharging. On mains power a battery
+// reports what it is charged with, which is not the board's power.
 func (b *Board) battery() *gauge {
 	for _, file := range b.match("class/power_supply/*/type") {
 		folder := path.Dir(file)
@@ -137,8 +147,8 @@ func (b *Board) battery() *gauge {
 	return nil
 }
 
-// sensor is the channel of the hardware monitors with the greatest power: that of the
-// supply, where others measure parts of it.
+// sensor returns the channel of the hardware monitors with the largest power: that of the supply,
+// as others measure parts of the board.
 func (b *Board) sensor() *gauge {
 	var best *gauge
 	maxWatts := 0.0
@@ -162,7 +172,8 @@ func (b *Board) sensor() *gauge {
 	return best
 }
 
-// counter is the energy of all processor packages, which mostly root alone may read.
+// counter returns the energy counters of all processor packages, which often only root may read. A
+// counter that starts again gives no value.
 func (b *Board) counter() *gauge {
 	files := b.match("class/powercap/intel-rapl:[0-9]/energy_uj")
 	read := func() (joules float64, ok bool) {
@@ -187,7 +198,7 @@ func (b *Board) counter() *gauge {
 	}}
 }
 
-// product reads the product of some files, in a unit.
+// product returns a function that reads the product of files, in a unit of watts.
 func (b *Board) product(unit float64, files ...string) func(time.Duration) (float64, bool) {
 	return func(time.Duration) (float64, bool) {
 		watts := unit
@@ -202,7 +213,7 @@ func (b *Board) product(unit float64, files ...string) func(time.Duration) (floa
 	}
 }
 
-// Meter adds up the power of phases until Stop. A nil one measures nothing.
+// Meter measures the mean power of each phase until Stop. A nil Meter measures nothing.
 type Meter struct {
 	gauge   *gauge
 	stop    context.CancelFunc
@@ -215,9 +226,10 @@ type Meter struct {
 	sampled time.Time
 }
 
+// meterEvery is the interval between two readings.
 const meterEvery = 250 * time.Millisecond
 
-// Meter begins to measure the board's power; nil where it does not tell.
+// Meter starts to measure the board's power. It is nil if the board has no source.
 func (b *Board) Meter() *Meter {
 	g := b.power()
 	if g == nil {
@@ -241,7 +253,7 @@ func (b *Board) Meter() *Meter {
 	return m
 }
 
-// sample adds the power now to the phase. With the lock held.
+// sample adds the power now to the current phase. The caller holds the lock.
 func (m *Meter) sample(now time.Time) {
 	if watts, ok := m.gauge.watts(now.Sub(m.sampled)); ok && m.phase != bus.NoPhase {
 		m.sum[m.phase] += watts
@@ -250,7 +262,7 @@ func (m *Meter) sample(now time.Time) {
 	m.sampled = now
 }
 
-// Phase says what the device does from now on.
+// Phase sets what the device does from now on.
 func (m *Meter) Phase(p bus.Phase) {
 	if m == nil {
 		return
@@ -260,7 +272,8 @@ func (m *Meter) Phase(p bus.Phase) {
 	m.phase = p
 }
 
-// Stop ends it, and returns what tells the power, and its means.
+// Stop ends the measurement and returns the source and the mean power of each phase, nil if nothing
+// was read.
 func (m *Meter) Stop() (source string, w *Watts) {
 	if m == nil {
 		return "", nil

@@ -16,7 +16,7 @@ import (
 	"fedpace/internal/tasks"
 )
 
-// Result is all that was measured of a device. What is nil was not asked for.
+// Result is everything that was measured of a device. Parts that were not wanted are nil.
 type Result struct {
 	Name    string    `json:"name"` // of the class
 	Date    time.Time `json:"date"`
@@ -26,7 +26,7 @@ type Result struct {
 	Network *Network  `json:"network"`
 }
 
-// Measured is what a device tells a coordinator of a result that calibrate --json wrote.
+// Measured reads a result that calibrate --json wrote, as a device reports it to coordinators.
 func Measured(file string) (list []*bus.Measured, err error) {
 	r := struct {
 		Compute []Compute
@@ -60,7 +60,7 @@ func Measured(file string) (list []*bus.Measured, err error) {
 	return list, nil
 }
 
-// CheckName says what is wrong with the name of a class.
+// CheckName returns an error for a name that a class cannot have.
 func CheckName(name string) error {
 	if err := names.CheckName(name); err != nil {
 		return fmt.Errorf("calibrate: name: %w", err)
@@ -68,10 +68,9 @@ func CheckName(name string) error {
 	return nil
 }
 
-// WriteClass writes the result as a configuration whose clients are all of this class: a
-// file for fedpace run --config, alone or behind others, or a class to be copied into
-// another's fleet. Where several sizes of minibatches were measured, each has a class of
-// its own.
+// WriteClass writes the result as a configuration with one class for all clients: a file for
+// fedpace run --config, or a class to copy into another fleet. If several sizes of minibatches were
+// measured, each has its own class.
 func (r *Result) WriteClass(w io.Writer) error {
 	if err := CheckName(r.Name); err != nil {
 		return err
@@ -97,7 +96,7 @@ func (r *Result) WriteClass(w io.Writer) error {
 	return err
 }
 
-// class writes one class, with the time of steps unless c is nil.
+// class writes one class, with the time of steps if c is not nil.
 func (r *Result) class(w io.Writer, name string, c *Compute) {
 	fmt.Fprintf(w, "  - name: %s\n", name)
 	type named struct {
@@ -141,12 +140,13 @@ func (r *Result) class(w io.Writer, name string, c *Compute) {
 	}
 }
 
-// empirical is factors as a distribution.
+// empirical formats factors as an empirical distribution.
 func empirical(values []float64) string {
 	return "{dist: empirical, values: " + strings.ReplaceAll(fmt.Sprintf("%.4g", values), " ", ", ") + "}"
 }
 
-// remarks writes the comments: where and when, how much was measured and how sure it is.
+// remarks writes comments above the class: where and when it was measured, how much, and how
+// certain the values are.
 func (r *Result) remarks(w io.Writer) {
 	comment := func(format string, args ...any) { fmt.Fprintf(w, "# "+format+"\n", args...) }
 	m := &r.Machine
@@ -213,13 +213,14 @@ func (r *Result) remarks(w io.Writer) {
 	comment("Power: %s.", m.power())
 }
 
+// remark writes a comment about one direction of the link.
 func (l *Link) remark(comment func(string, ...any), name string) {
 	comment("  %s: %s, and %s besides, the first %.3g ms more; scatter %.2g %%, at another time ±%.2g %%%s.", name, formatEstimate(l.Mbps, "Mbit/s"), formatEstimate(l.Overhead.Times(1e3), "ms"),
 		1e3*l.FirstTask, 100*l.Scatter, 100*l.Uncertainty,
 		noisyRemark(l.Noisy, "; noisy: another measurement may come out otherwise"))
 }
 
-// noisyRemark is a remark on what is noisy, "" on what is not.
+// noisyRemark returns the remark for a noisy measurement, "" for any other.
 func noisyRemark(isNoisy bool, remark string) string {
 	if isNoisy {
 		return remark
@@ -235,6 +236,7 @@ func (c *Compute) subject() string {
 	return string(c.Task)
 }
 
+// memory describes the machine's memory for people.
 func (m *Machine) memory() string {
 	if m.PeakBytes == 0 {
 		return "which does not tell its memory"
@@ -242,6 +244,7 @@ func (m *Machine) memory() string {
 	return fmt.Sprintf("%s of memory at the peak, %s free", human.Size(m.PeakBytes), human.Size(m.FreeBytes))
 }
 
+// power describes the machine's power for people.
 func (m *Machine) power() string {
 	if m.Watts == nil {
 		return "the board does not tell it"
@@ -253,6 +256,7 @@ func (m *Machine) power() string {
 	return description + " (" + m.PowerSource + ")"
 }
 
+// Write writes the result as a table for people.
 func (r *Result) Write(w io.Writer) error {
 	var b strings.Builder
 	if len(r.Compute) > 0 {

@@ -14,9 +14,10 @@ import (
 	"fedpace/internal/tasks"
 )
 
-// Compute is how long local steps take.
+// Compute is the measured time of local steps.
 type Compute struct {
-	Task   tasks.Task `json:"task"`   // custom: of a model of one's own
+	// Task is custom for a model that is not of the paper.
+	Task   tasks.Task `json:"task"`
 	Model  string     `json:"model"`  // as learn.Parse reads it
 	Batch  int        `json:"batch"`  // samples of a minibatch
 	Kernel string     `json:"kernel"` // instructions, or the class of an external trainer
@@ -25,12 +26,16 @@ type Compute struct {
 	StepCV         float64         `json:"step_cv"` // deviation of a step's time over its mean
 	Phase
 
-	Tasks   int     `json:"tasks"`   // of Steps steps that were measured, and as many of one
-	Steps   int     `json:"steps"`   // of a long task
-	WarmUp  int     `json:"warm_up"` // pairs of tasks before them that do not count
+	// Tasks is the number of tasks of Steps steps that were measured, and of tasks of one step.
+	Tasks int `json:"tasks"`
+	Steps int `json:"steps"` // of a long task
+	// WarmUp is the number of pairs of tasks before them that do not count.
+	WarmUp  int     `json:"warm_up"`
 	Seconds float64 `json:"seconds"` // that all of it took
-	Drift   float64 `json:"drift"`   // last quarter over the first, less one
-	Settled bool    `json:"settled"` // the first half was left out because of it
+	// Drift is the time of the last quarter over that of the first, minus one.
+	Drift float64 `json:"drift"`
+	// Settled says that the first half was left out because of the drift.
+	Settled bool `json:"settled"`
 
 	PaperSeconds float64 `json:"paper_seconds_per_step,omitempty"` // Table 2; 0: not of the paper
 	PaperStd     float64 `json:"paper_std_seconds,omitempty"`
@@ -53,14 +58,16 @@ const (
 	rate = 1e-4 // of learning: 0 would be as quick, and this one keeps every model finite
 )
 
-// Timing is how steps are measured.
+// Timing says how steps are measured.
 type Timing struct {
-	Seconds float64 // that tasks take together, longer where they are noisy
-	// Rest is how long the device rests before each task, as in a run while models travel.
+	// Seconds is the total time of tasks. It gets longer if they are noisy.
+	Seconds float64
+	// Pause is the rest of the device before each task, as in a run while models are transferred.
 	Pause time.Duration
 }
 
-// MeasureCompute measures a subject's local steps. say is told what a user should know.
+// MeasureCompute measures the local steps of a subject on this device. notice takes what a user
+// should know.
 func MeasureCompute(ctx context.Context, subject *Subject, t Timing, notice func(string)) (c Compute, err error) {
 	device, err := real.Open(subject.device(notice))
 	if err != nil {
@@ -111,8 +118,9 @@ func MeasureCompute(ctx context.Context, subject *Subject, t Timing, notice func
 	return c, err
 }
 
-// measureSteps measures tasks of one step and of many in turns; first is the K_0 of a run, 0
-// if it is not known. run does a task of so many steps and returns how long that took.
+// measureSteps measures tasks of one step and of many steps in turns, and fits a line to their
+// times. first is K_0 of a run, 0 if it is not known: then no task has more steps than that. run
+// does a task with a number of steps and returns its seconds. subject is for people.
 func measureSteps(e stopping, first int, subject string, run func(steps int) (float64, error)) (c Compute, err error) {
 	maxSteps := maxLongSteps
 	if first > 0 {
@@ -173,8 +181,8 @@ func measureSteps(e stopping, first int, subject string, run func(steps int) (fl
 	return c, nil
 }
 
-// chooseSteps finds how many steps a task of such a length has. The shortest of three times
-// counts: whatever else runs makes them longer.
+// chooseSteps returns how many steps a task of length seconds has, at most maxSteps. Of three
+// measured times the shortest counts, as other programs only make them longer.
 func chooseSteps(length float64, maxSteps int, run func(steps int) (float64, error)) (int, error) {
 	for steps := 1; ; steps *= 2 {
 		took := math.Inf(1)
@@ -194,7 +202,7 @@ func chooseSteps(length float64, maxSteps int, run func(steps int) (float64, err
 	}
 }
 
-// isSteady reports whether the last three times are alike.
+// isSteady reports whether the last three times are nearly equal.
 func isSteady(times []float64) bool {
 	if len(times) < 3 {
 		return false
@@ -203,9 +211,9 @@ func isSteady(times []float64) bool {
 	return slices.Max(latest)-slices.Min(latest) <= steady*robust.Median(latest)
 }
 
-// settle compares the last quarter with the first. Where they differ by more than noise
-// would explain, and no quarter goes the other way, the device slows down as it goes on
-// (heat), or has been busy: its last half is what lasts.
+// settle compares the last quarter of the long tasks with the first. If they differ by more than
+// noise explains and the change goes one way, the device slows down (heat) or was busy before: then
+// only the last half is used.
 func (c *Compute) settle(short, long *Group, subject string, notice func(string)) {
 	quarter := len(long.Seconds) / 4
 	if quarter < 2 {
@@ -235,12 +243,11 @@ func (c *Compute) settle(short, long *Group, subject string, notice func(string)
 	*short, *long, c.Settled = short.latest(half), long.latest(half), true
 }
 
-// summarise makes the class's numbers of a fitted line and of the tasks of one step.
-//
-// The simulator gives a task of K steps the relative variance v² + s²/K: v² is that of the
-// factor of the task, s that of a step (step_cv). So tasks of one step and of many tell
-// them apart. What the steps explain is taken off the factors, and so is what blocks of time
-// have in common, which is the class's uncertainty.
+// summarise derives the numbers of the class from the fitted line and the tasks of one step. The
+// simulator gives a task of K steps the relative variance v² + s²/K, where v² is that of the task's
+// factor and s that of a step (step_cv), so tasks of one step and of many separate the two. What
+// the steps explain is taken out of the factors, and so is what blocks of time have in common: that
+// is the uncertainty of the class.
 func (c *Compute) summarise(l Line, short Group) {
 	c.SecondsPerStep, c.Phase, c.Tasks = l.Slope, l.phase(), len(l.Factors)
 	k := float64(c.Steps)
@@ -258,7 +265,7 @@ func (c *Compute) summarise(l Line, short Group) {
 	}
 }
 
-// vary is factors as a class has them; nil where they say nothing.
+// vary returns factors as a class lists them, nil if they are practically all 1.
 func vary(factors []float64) []float64 {
 	if slices.Max(factors)-slices.Min(factors) < noDigit {
 		return nil

@@ -7,32 +7,37 @@ import (
 	"fedpace/internal/robust"
 )
 
-// formatEstimate is an estimate with four digits and its interval.
+// formatEstimate returns an estimate with four digits and its interval.
 func formatEstimate(e robust.Estimate, unit string) string {
 	return fmt.Sprintf("%.4g %s (%.4g to %.4g)", e.Value, unit, e.Low, e.High)
 }
 
-// Group is the times of tasks of one size.
+// Group holds the times of tasks of one size.
 type Group struct {
-	Size    float64   // steps, or values of a model
-	Seconds []float64 // in the order in which they were measured
+	// Size is the number of steps, or of values of a model.
+	Size float64
+	// Seconds are the times in the order of measurement.
+	Seconds []float64
 }
 
-// latest is the group's last n times.
+// latest returns the group with only its last n times.
 func (g Group) latest(n int) Group {
 	return Group{g.Size, g.Seconds[max(0, len(g.Seconds)-n):]}
 }
 
-// Line is what tasks take by their size: Overhead + Slope · size.
+// Line is a fitted model of the time of tasks: Overhead + Slope · size.
 type Line struct {
 	Slope    robust.Estimate
 	Overhead robust.Estimate
-	Main     robust.Estimate // of the time of a task of the size that matters
-	// Factors are what the tasks of that size took over what the line says of them, each
-	// less the overhead, in the order in which they were measured.
+	// Main is the time of a task of the main size.
+	Main robust.Estimate
+	// Factors are the ratios of the measured times of the main size to the line, both less the
+	// overhead, in the order of measurement.
 	Factors []float64
-	Scatter float64       // standard deviation of the bulk of the factors
-	Blocks  robust.Blocks // of the factors
+	// Scatter is the standard deviation of the bulk of the factors.
+	Scatter float64
+	// Blocks are the factors in blocks of time.
+	Blocks robust.Blocks
 }
 
 const (
@@ -40,11 +45,10 @@ const (
 	maxOverheadShare = 0.9  // of the shortest time
 )
 
-// fitLine fits a line to the times of tasks of two sizes. Its slope is that between the two
-// medians, and it goes through the median of the main group, whose size matters. Intervals
-// come from those of the medians, each with 97.5 % so that both hold with 95 %
-// (Bonferroni). An overhead below zero is none; one of nearly all of a task's time is cut,
-// so that there is a slope.
+// fitLine fits a line to the times of tasks of two sizes. It passes through the median of the main
+// group with the slope between both medians. Intervals follow from those of the medians, each at
+// 97.5 %, so that both hold with 95 % (Bonferroni). The overhead is clamped to at least 0 and at
+// most nearly the shortest time, so that the slope stays positive.
 func fitLine(main, secondary Group) Line {
 	a := robust.MedianOf(main.Seconds, 0.975)
 	b := robust.MedianOf(secondary.Seconds, 0.975)
@@ -76,18 +80,23 @@ func fitLine(main, secondary Group) Line {
 	return l
 }
 
-// Phase is what local steps and transfers take besides, and how sure that is.
+// Phase is what a phase takes besides its steps or bits, and how certain that is.
 type Phase struct {
-	// of a task besides its steps, of a transfer besides its bits
+	// Overhead is the time of a task besides its steps, or of a transfer besides its bits.
 	Overhead robust.Estimate `json:"overhead_seconds"`
-	// factors on a step's time or on the speed, by task; nil: none
-	Vary        []float64 `json:"vary"`
-	Scatter     float64   `json:"scatter"`            // deviation of a time less the overhead, relative to it
-	Uncertainty float64   `json:"uncertainty"`        // relative deviation of the typical time at another time
-	FirstTask   float64   `json:"first_task_seconds"` // extra time of the first task
-	Noisy       bool      `json:"noisy"`              // the interval is wide, and stays so
+	// Vary are factors on the time of a step or on the speed, drawn for each task. Nil means none.
+	Vary []float64 `json:"vary"`
+	// Scatter is the relative standard deviation of a time less the overhead.
+	Scatter float64 `json:"scatter"`
+	// Uncertainty is the relative standard deviation of the typical time at another time.
+	Uncertainty float64 `json:"uncertainty"`
+	// FirstTask is the extra time of the first task.
+	FirstTask float64 `json:"first_task_seconds"`
+	// Noisy says that the interval stayed wide.
+	Noisy bool `json:"noisy"`
 }
 
+// phase returns the part of a line that steps and transfers have in common.
 func (l *Line) phase() Phase {
 	noisy := len(l.Factors) < minRounds || l.Main.Width() > MaxWidth
 	return Phase{
@@ -98,11 +107,11 @@ func (l *Line) phase() Phase {
 	}
 }
 
-// maxFactors is how many values stand for the factors in a class.
+// maxFactors is the number of values that represent the factors in a class.
 const maxFactors = 40
 
-// shrink brings values nearer to their median, to so much of their distance, and keeps their
-// mean. What is beyond three deviations is nothing that steps explain, and stays.
+// shrink moves values towards their median to the given share of their distance, and keeps their
+// mean. Only the part of a distance within three deviations shrinks: steps do not explain outliers.
 func shrink(values []float64, share float64) []float64 {
 	median := robust.Median(values)
 	maxDistance := 3 * robust.Deviation(values)
@@ -119,7 +128,7 @@ func shrink(values []float64, share float64) []float64 {
 	return shrunk
 }
 
-// MaxWidth is how wide half an interval may be, relative to its value, before it counts as
+// MaxWidth is the largest half-width of an interval, relative to its value, that does not count as
 // noisy.
 const MaxWidth = 0.03
 
@@ -133,18 +142,22 @@ const (
 	maxOverrun = 6
 )
 
-// stopping says how long a measurement goes on: in rounds, until its interval is narrow and
-// the time that was asked for is spent. A noisy one is repeated for as long, at most
-// twice. It counts measured times alone, so it needs no clock.
+// stopping decides how long a measurement goes on: in rounds, until its interval is narrow and the
+// wanted time is spent. A noisy one is repeated for as long again, at most maxRepeats times. It
+// counts measured times only, so it needs no clock.
 type stopping struct {
-	seconds          float64
-	sufficientRounds int // rounds that are as good as the seconds; 0: none are
+	seconds float64
+	// sufficientRounds is a number of rounds that counts as much as the seconds. 0 means that only
+	// seconds count.
+	sufficientRounds int
 	repeats          int
-	notice           func(string) // is told why it takes longer; may be nil
+	// notice takes the reason why it takes longer. It may be nil.
+	notice func(string)
 }
 
-// needsRound reports whether another round is due after so many, which took so long, with half
-// an interval of such a width. what is measured, for people.
+// needsRound reports whether another round is needed after a number of rounds that took spent
+// seconds, where width is half the interval relative to its value. subject is what is measured, for
+// people.
 func (e *stopping) needsRound(subject string, rounds int, spent, width float64) bool {
 	done := spent / e.seconds
 	if e.sufficientRounds > 0 {

@@ -18,27 +18,32 @@ import (
 	"fedpace/learn"
 )
 
-// Subject is a learning problem whose steps can be measured: what a run would tell the
-// device, and what the device brings itself.
+// Subject is a learning problem whose steps can be measured: what a run would tell the device, and
+// what the device brings itself.
 type Subject struct {
-	Name string     // for people
-	Task tasks.Task // custom: of no task of the paper
-	// Steps are those of a run's first tasks, K_0; 0: they are not known.
+	// Name is for people.
+	Name string
+	// Task is custom for a subject that is no task of the paper.
+	Task tasks.Task
+	// Steps is K_0, the steps of a run's first tasks. 0 means not known.
 	Steps int
 
 	Welcome *bus.Welcome
 	input   real.Config
-	random  *learn.Samples // samples like these are made; nil: own says where they are
+	// random is the format of random samples that are made. Nil means that input says where the samples
+	// are.
+	random *learn.Samples
 }
 
-// DeviceInput is what a device brings itself: Data, Map, Owner and Trainer count. Without data
+// DeviceInput is what a device brings itself: Data, Map, Owner and Trainer count. Without data,
 // samples are made.
 type DeviceInput = real.Config
 
-// minRandomSamples is how many random samples a device has: as many as those of a client, and
-// never fewer than a minibatch.
+// minRandomSamples is the number of random samples of a device, unless a minibatch is larger.
 const minRandomSamples = 256
 
+// device is the configuration of the device that is measured, with random samples if it has none of
+// its own.
 func (s *Subject) device(notice func(string)) real.Config {
 	c := s.input
 	c.Notice = notice
@@ -48,9 +53,10 @@ func (s *Subject) device(notice func(string)) real.Config {
 	return c
 }
 
+// Batch is the number of samples of a minibatch.
 func (s *Subject) Batch() int { return int(s.Welcome.Spec.Batch) }
 
-// WithBatch is the subject with minibatches of so many samples.
+// WithBatch returns the subject with another size of minibatches.
 func (s *Subject) WithBatch(batch int) *Subject {
 	changed := *s
 	changed.Welcome = proto.CloneOf(s.Welcome)
@@ -58,8 +64,8 @@ func (s *Subject) WithBatch(batch int) *Subject {
 	return &changed
 }
 
-// SingleClientWelcome is what a run of one client would tell a device. A nil model is that of the
-// device's external trainer.
+// SingleClientWelcome is what a run of one client would tell a device. A nil model stands for that
+// of the device's external trainer.
 func SingleClientWelcome(task tasks.Task, m learn.ModelInfo, batch int) *bus.Welcome {
 	algorithm, err := algorithm.Algorithms.Encode(algorithm.Default)
 	if err != nil {
@@ -83,8 +89,8 @@ func SingleClientWelcome(task tasks.Task, m learn.ModelInfo, batch int) *bus.Wel
 	return w
 }
 
-// SubjectOfTask is one of the paper's tasks, with its own model or, where it has one, with that of
-// the device's trainer.
+// SubjectOfTask returns a task of the paper, with the task's model or that of the device's trainer
+// if there is one.
 func SubjectOfTask(task tasks.Task, device DeviceInput) (*Subject, error) {
 	paper, ok := task.Paper()
 	if !ok {
@@ -101,8 +107,8 @@ func SubjectOfTask(task tasks.Task, device DeviceInput) (*Subject, error) {
 	return SubjectOfRun(SingleClientWelcome(task, m, paper.Batch), device)
 }
 
-// SubjectOfModel is a model in the words of messages and of the key model, such as mlp:4,16,3, on
-// the device's own samples or on random ones.
+// SubjectOfModel returns a model given as in the configuration (such as mlp:4,16,3), on the
+// device's own samples or on random ones.
 func SubjectOfModel(spec string, batch int, device DeviceInput) (*Subject, error) {
 	m, err := learn.Parse(spec)
 	if err != nil {
@@ -111,12 +117,14 @@ func SubjectOfModel(spec string, batch int, device DeviceInput) (*Subject, error
 	return SubjectOfRun(SingleClientWelcome(tasks.Custom, m, batch), device)
 }
 
-// SubjectOfTrainer is what an external trainer learns from its own data, or from the device's.
+// SubjectOfTrainer returns what an external trainer learns, from its own data unless the device has
+// some.
 func SubjectOfTrainer(batch int, device DeviceInput) *Subject {
 	device.Data = cmp.Or(device.Data, real.TrainerData)
 	return subjectOfTrainer(SingleClientWelcome(tasks.Custom, nil, batch), device)
 }
 
+// subjectOfTrainer returns the subject of the device's external trainer for a welcome.
 func subjectOfTrainer(w *bus.Welcome, device DeviceInput) *Subject {
 	return &Subject{
 		Name:    "trainer " + device.Trainer,
@@ -126,9 +134,9 @@ func subjectOfTrainer(w *bus.Welcome, device DeviceInput) *Subject {
 	}
 }
 
-// SubjectOfRun is what a coordinator told the device that its runs are; nil where it named no
-// model. Without data of its own the device learns made ones: those of the paper's task, or
-// random samples of the model's kind.
+// SubjectOfRun returns the subject of a welcome that a coordinator sent, nil if it names no model.
+// Without data of its own the device learns synthetic data of the paper's task, or random samples
+// of the model's format.
 func SubjectOfRun(w *bus.Welcome, device DeviceInput) (*Subject, error) {
 	name := w.GetSpec().GetModel()
 	if name == "" {
@@ -166,11 +174,11 @@ func SubjectOfRun(w *bus.Welcome, device DeviceInput) (*Subject, error) {
 	return s, nil
 }
 
-// sparseWords is how many words a bag of words has.
+// sparseWords is the number of different words in a random bag of words.
 const sparseWords = 12
 
-// newRandomSet makes a set of one client with so many random samples: a step copies them
-// as it would copy those of a data set.
+// newRandomSet returns a set of one client with n random samples. A step copies them as it would
+// copy those of a real set, so its time is the same.
 func newRandomSet(format learn.Samples, n int) *federated.Grouped {
 	r := keyed.New(1, keyed.Weights)
 	s := &federated.Grouped{
@@ -196,6 +204,7 @@ func newRandomSet(format learn.Samples, n int) *federated.Grouped {
 	return s
 }
 
+// randomRows returns the samples of a random set in the storage that their kind has.
 func randomRows(format learn.Samples, n int, r *rand.Rand) federated.Rows {
 	switch format.Input {
 	case learn.Sparse:

@@ -13,19 +13,19 @@ import (
 	"fedpace/internal/robust"
 )
 
-// Run is the name under which devices are calibrated, unless said otherwise.
+// Run is the name of the run under which devices are calibrated by default.
 const Run = bus.Calibration
 
-// Transfer is one model that came and went again as an update.
+// Transfer is one model that was fetched and sent back as an update. Times are in seconds.
 type Transfer struct {
 	Values   int // of the model, float32 each
 	Download float64
 	Upload   float64 // both in seconds
 }
 
-// Sizes are those of the models that travel, where the model that matters has so many
-// values: one of a single value, whose transfer is a round trip, that model, and another
-// by which its speed is found.
+// Sizes returns the numbers of values of the models that are transferred, for a main model of
+// params values: a single value, whose transfer is a round trip; a second size, to separate speed
+// from overhead; and the main one.
 func Sizes(params int) []int {
 	const chunk = 1 << 17 // values
 	if params < chunk/2 {
@@ -34,11 +34,13 @@ func Sizes(params int) []int {
 	return []int{1, params / 4, params}
 }
 
-// Link is how fast models come, or updates go.
+// Link is the speed of one direction.
 type Link struct {
-	Mbps         robust.Estimate `json:"mbps"`
-	ModelSeconds robust.Estimate `json:"whole_seconds"` // of the model that matters
-	Transfers    int             `json:"transfers"`     // of that model
+	Mbps robust.Estimate `json:"mbps"`
+	// ModelSeconds is the time of the main model.
+	ModelSeconds robust.Estimate `json:"whole_seconds"`
+	// Transfers is the number of transfers of that model.
+	Transfers int `json:"transfers"`
 	Phase
 }
 
@@ -47,14 +49,14 @@ type Network struct {
 	Server    string          `json:"server"`
 	Params    int             `json:"params"`             // of the model that matters
 	RoundTrip robust.Estimate `json:"round_trip_seconds"` // of one request and its answer
-	// of the first tasks of the coordinator's runs; 1: it does not say
+	// LocalSteps are those of the first tasks of the coordinator's runs. 1 means that it does not say.
 	LocalSteps int  `json:"local_steps"`
 	Download   Link `json:"download"`
 	Upload     Link `json:"upload"`
 }
 
-// summarise fits both directions to transfers; false while there are none of each size.
-// The first of each size is a warm-up: a connection's windows grow.
+// summarise fits both directions to the transfers, and returns false while a size is missing. The
+// first transfer of each size is a warm-up, as a connection's windows grow.
 func summarise(params int, transfers []Transfer) (n Network, ok bool) {
 	n.Params = params
 	var tiny Group
@@ -91,7 +93,7 @@ func summarise(params int, transfers []Transfer) (n Network, ok bool) {
 	return n, true
 }
 
-// linkOf is a line of seconds by values as a link.
+// linkOf returns a line of seconds by values as a link.
 func linkOf(l Line) Link {
 	const megabits = 32e-6 // of a value
 	k := Link{
@@ -116,10 +118,11 @@ func (n *Network) width() float64 {
 	return max(n.Download.ModelSeconds.Width(), n.Upload.ModelSeconds.Width())
 }
 
+// Speed is the speed with its interval, for people.
 func (l *Link) Speed() string { return formatEstimate(l.Mbps, "Mbit/s") }
 
-// Exchange has rounds of transfers, the first one to warm up, until both directions are
-// known or seconds and patience are spent. It returns the link and the number of transfers.
+// Exchange repeats rounds of transfers, the first as a warm-up, until both directions are known
+// well enough or the time is spent. It returns the link and the number of transfers.
 func Exchange(
 	subject string,
 	params int,
@@ -147,6 +150,7 @@ func Exchange(
 	return n, len(all), nil
 }
 
+// Pause waits, or returns the cause if ctx ends first.
 func Pause(ctx context.Context, pause time.Duration) error {
 	if pause == 0 {
 		return nil
@@ -159,19 +163,21 @@ func Pause(ctx context.Context, pause time.Duration) error {
 	}
 }
 
-// NetworkConfig is a device that measures its link.
+// NetworkConfig describes a device that measures its link.
 type NetworkConfig struct {
-	ID  string
-	Run string // under which its coordinator calibrates; empty: that calls
-	// Samples is how many the device's credentials let it have; 0: any number.
+	ID string
+	// Run is the run under which its coordinator calibrates. Empty means the one that calls.
+	Run string
+	// Samples is the maximum number of samples in the device's credentials. 0 means any number.
 	Samples uint64
 	Notice  func(string)
-	Begin   func(bus.Phase) // is told what is measured
+	// Begin is called with the phase that is measured next.
+	Begin func(bus.Phase)
 }
 
-// MeasureNetwork takes the tasks of a coordinator that calibrates until that has
-// enough, and returns with the link what the coordinator said of its runs. It does with
-// each model what a real device does, and learns nothing in between.
+// MeasureNetwork takes the tasks of a coordinator that calibrates until that has enough, and
+// returns the link and the coordinator's welcome. It does with each model what a real device does,
+// but learns nothing in between.
 func MeasureNetwork(ctx context.Context, conn bus.Line, c NetworkConfig) (n Network, _ *bus.Welcome, err error) {
 	d, err := gateway.OpenDevice(ctx, conn, gateway.DeviceConfig{
 		ID:      c.ID,
@@ -238,8 +244,8 @@ func MeasureNetwork(ctx context.Context, conn bus.Line, c NetworkConfig) (n Netw
 	return n, welcome, nil
 }
 
-// transfer fetches a task's model and sends it back, as a real device does before and after
-// its local steps.
+// transfer fetches a task's model and sends it back, as a real device does before and after its
+// local steps.
 func transfer(d *gateway.Device, t *gateway.DeviceTask, begin func(bus.Phase)) (x Transfer, err error) {
 	model, err := d.Model(t.Context, t.Run, bus.DigestFrom(t.Task.ModelDigest))
 	if err != nil {

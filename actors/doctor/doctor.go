@@ -14,7 +14,7 @@ import (
 	"fedpace/learn"
 )
 
-// State is how grave a finding is.
+// State is the severity of a finding.
 type State string
 
 // The states.
@@ -24,7 +24,7 @@ const (
 	Failure State = "failure"
 )
 
-// Finding is what a check has found.
+// Finding is the result of a check, with what to do about it.
 type Finding struct {
 	Check string `json:"check"`
 	State State  `json:"state"`
@@ -32,20 +32,23 @@ type Finding struct {
 	Mend  string `json:"mend,omitempty"` // what to do; empty: nothing
 }
 
-// Config is what is examined: a device as it would take part, and its way to the server.
+// Config is what is examined: a device as it would take part, and its connection to the server.
 type Config struct {
 	Device real.Config
-	Conn   natsconn.Config // no URL: nothing is asked of a server
-	Listen time.Duration   // how long to wait for runs that call the device; 0: 3 s, two calls and a pause
+	// Conn is the connection. Without a URL no server is asked.
+	Conn natsconn.Config
+	// Listen is how long to wait for runs that call the device. 0 means 3 s, two calls and a pause.
+	Listen time.Duration
 
-	callingRuns []string // runs of this version that call the device
+	// callingRuns are the runs of this version that call the device.
+	callingRuns []string
 }
 
 // defaultListen is longer than two calls of a run to devices that are away.
 const defaultListen = 3 * time.Second
 
-// Examine makes all checks, one after the other, and tells each finding at once. It
-// ends early only when ctx does.
+// Examine makes all checks in order and reports each finding at once. It ends early only if ctx
+// does.
 func Examine(ctx context.Context, c Config, report func(Finding)) error {
 	for _, check := range []func(context.Context, *Config) []Finding{program, clock, resources, credentials, server, samples} {
 		findings := check(ctx, &c)
@@ -59,8 +62,13 @@ func Examine(ctx context.Context, c Config, report func(Finding)) error {
 	return nil
 }
 
-func ok(check, text string) Finding            { return Finding{Check: check, State: OK, Text: text} }
+// ok returns a finding without a problem.
+func ok(check, text string) Finding { return Finding{Check: check, State: OK, Text: text} }
+
+// warning returns a finding that does not keep the device from taking part.
 func warning(check, text, mend string) Finding { return Finding{check, Warning, text, mend} }
+
+// failure returns a finding that keeps the device from taking part.
 func failure(check, text, mend string) Finding { return Finding{check, Failure, text, mend} }
 
 // What a device should have free. The smallest boards have 512 MB; a model, its
@@ -70,10 +78,10 @@ const (
 	minDisk   = 64 << 20 // an external trainer's samples lie in a temporary file
 )
 
-// earliest is before every program with a doctor, so a clock that shows less is wrong.
+// earliest is before every version with a doctor, so a clock that shows less is wrong.
 var earliest = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// program says what runs where.
+// program reports the version and the kernel of this program.
 func program(_ context.Context, c *Config) []Finding {
 	kernel, err := learn.SelectKernel(learn.AutoKernel)
 	if err != nil {
@@ -92,8 +100,8 @@ func program(_ context.Context, c *Config) []Finding {
 	)}
 }
 
-// clock checks the wall clock, by which certificates and credentials are judged. Times
-// of tasks are measured by another that is never set.
+// clock checks the wall clock, by which certificates and credentials are judged. Times of tasks
+// come from a monotonic clock.
 func clock(context.Context, *Config) []Finding {
 	now := time.Now()
 	text := now.UTC().Format("2006-01-02 15:04:05 UTC")
@@ -107,7 +115,7 @@ func clock(context.Context, *Config) []Finding {
 	return []Finding{ok("clock", text)}
 }
 
-// resources checks memory and disk, where the system tells.
+// resources checks free memory and disk, where the system reports them.
 func resources(context.Context, *Config) (findings []Finding) {
 	if free := calibrate.ThisBoard().FreeBytes(); free > 0 {
 		text := human.Size(free) + " available"

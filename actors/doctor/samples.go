@@ -92,8 +92,8 @@ func fitRuns(ctx context.Context, c *Config, device *real.Device) (findings []Fi
 	return findings
 }
 
-// fitRun asks a run whether it would take the device, and makes the data, the model and the trainer
-// ready for it, which may take longer than an answer.
+// fitRun asks a run whether it would take the device, and prepares data, model and trainer for it,
+// which may take longer than a run waits.
 func fitRun(ctx context.Context, c *Config, conn *natsconn.Conn, device *real.Device, run string) Finding {
 	asking, stop := context.WithTimeout(ctx, serverPatience)
 	defer stop()

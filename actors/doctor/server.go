@@ -26,7 +26,7 @@ const (
 	roundTrips     = 5
 )
 
-// credentials checks the file by which the device is let in.
+// credentials checks the file that lets the device in.
 func credentials(_ context.Context, c *Config) []Finding {
 	path := c.Conn.Creds
 	if path == "" {
@@ -79,7 +79,7 @@ func credentials(_ context.Context, c *Config) []Finding {
 	return []Finding{ok("credentials", text)}
 }
 
-// server checks the way to the server, what it lets the device do, and who calls.
+// server checks the connection to the server, what it lets the device do, and which runs call.
 func server(ctx context.Context, c *Config) (findings []Finding) {
 	if c.Conn.URL == "" {
 		return []Finding{warning("server", "not tried: no URL is given", "give --nats URL")}
@@ -155,7 +155,7 @@ func server(ctx context.Context, c *Config) (findings []Finding) {
 	return append(findings, calls(ctx, c, conn)...)
 }
 
-// certificate checks how the connection is encrypted.
+// certificate checks the encryption of the connection.
 func certificate(conn *natsconn.Conn) Finding {
 	state, err := conn.NATS().TLSConnectionState()
 	if err != nil || len(state.PeerCertificates) == 0 {

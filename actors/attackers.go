@@ -32,7 +32,9 @@ type collusion struct {
 
 // matches reports whether the collusion follows from exactly these inputs.
 func (p collusion) matches(base []float32, shared *Shared, colluders []Assignment) bool {
-	return slices.Equal(p.base, base) && reflect.DeepEqual(p.shared, shared) && reflect.DeepEqual(p.colluders, colluders)
+	return slices.Equal(p.base, base) &&
+		reflect.DeepEqual(p.shared, shared) &&
+		reflect.DeepEqual(p.colluders, colluders)
 }
 
 // collude computes the common updates of a job's colluders before its tasks are trained. It trains
@@ -43,7 +45,11 @@ func (t *Trainer) collude(ctx context.Context, base []float32, shared *Shared, w
 	for i := range work {
 		a := &work[i]
 		behaviour := t.problem.behaviour(a)
-		if behaviour.Collude == nil || len(a.Colluders) == 0 || t.collusions[a.Attacker].matches(base, shared, a.Colluders) {
+		if behaviour.Collude == nil || len(a.Colluders) == 0 {
+			continue
+		}
+		isComputed := t.collusions[a.Attacker].matches(base, shared, a.Colluders)
+		if isComputed {
 			continue
 		}
 		honest, err := t.honestUpdates(ctx, base, shared, a.Colluders)

@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -144,10 +145,17 @@ func (p *Problem) Check() error {
 	}
 	if s, ok := p.Algorithm.(algorithm.Streaming); ok {
 		if forgets(p.Optimizer) {
-			return fmt.Errorf("local: with streaming a client's steps go on from task to task; want plain SGD, or an optimizer with keep: true")
+			return errors.New("local: with streaming a client's steps go on from task to task; " +
+				"want plain SGD, or an optimizer with keep: true")
 		}
 		if n := p.Model.Params(); p.Model.Trainable() < n || s.Fragments > n {
-			return fmt.Errorf("aggregate: streaming cuts %d parameters, %d of them trained, into %d fragments; want all trained (else take fedavgm), and no more fragments than that", n, p.Model.Trainable(), s.Fragments)
+			return fmt.Errorf(
+				"aggregate: streaming cuts %d parameters, %d of them trained, into %d fragments; "+
+					"want all trained (else take fedavgm), and no more fragments than that",
+				n,
+				p.Model.Trainable(),
+				s.Fragments,
+			)
 		}
 	}
 	needsPlainSteps := registry.NeedsOf(p.Algorithm).PlainSteps
@@ -188,7 +196,13 @@ func (p *Problem) Class() string {
 // checkTrainer returns an error for a setting that an external trainer cannot follow.
 func (p *Problem) checkTrainer() error {
 	if p.Augment != NoAugment {
-		return fmt.Errorf("augment: %s is done in Go, and the steps are those of trainer %s, which has a seed of its own for each task; want %s", p.Augment, p.Trainer.Name, NoAugment)
+		return fmt.Errorf(
+			"augment: %s is done in Go, and the steps are those of trainer %s, "+
+				"which has a seed of its own for each task; want %s",
+			p.Augment,
+			p.Trainer.Name,
+			NoAugment,
+		)
 	}
 	steps := p.Trainer.Steps
 	if steps != nil && !steps.Plain && registry.NeedsOf(p.Algorithm).PlainSteps {

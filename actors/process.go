@@ -130,7 +130,8 @@ func (s *processSteps) task(a *Assignment) (external.Task, error) {
 	batch := cmp.Or(a.Batch, p.Batch)
 	numbers := int64(a.LocalSteps) * int64(1+min(batch, samples))
 	if numbers > maxNumbers {
-		return external.Task{}, fmt.Errorf("actors: task %d, client %d: %d local steps on minibatches of %d samples are %d row numbers, at most %d are handed to a trainer",
+		return external.Task{}, fmt.Errorf("actors: task %d, client %d: %d local steps on minibatches of %d samples "+
+			"are %d row numbers, at most %d are handed to a trainer",
 			a.Task, a.Client, a.LocalSteps, batch, numbers, maxNumbers)
 	}
 	return external.Task{

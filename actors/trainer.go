@@ -459,7 +459,8 @@ func (t *Trainer) check(params int, shared *Shared, work []Assignment, sum int) 
 		return nil
 	}
 	if shared.Residuals == t.hasControlVariates || t.stateValues+t.memoryValues == 0 {
-		return errors.New("actors: a job with control variates for an algorithm without, or with vectors where clients keep none")
+		return errors.New("actors: a job with control variates for an algorithm without, " +
+			"or with vectors where clients keep none")
 	}
 	if shared.Mean != nil && len(shared.Mean) != params {
 		return fmt.Errorf("actors: the server's control variate has %d values, want %d", len(shared.Mean), params)

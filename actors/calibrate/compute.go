@@ -90,7 +90,7 @@ func MeasureCompute(ctx context.Context, subject *Subject, t Timing, notice func
 		if err := Pause(ctx, t.Pause); err != nil {
 			return 0, err
 		}
-		task.Task = task.Task + 1
+		task.Task++
 		task.LocalSteps = uint32(steps)
 		model := params
 		if t.Pause > 0 { // a model has just come, and left memory to be collected
@@ -102,7 +102,11 @@ func MeasureCompute(ctx context.Context, subject *Subject, t Timing, notice func
 			return 0, err
 		}
 		if task.Task == 1 && u.Samples < uint64(subject.Batch()) {
-			notice(fmt.Sprintf("%s: the device has %d samples, and a minibatch is all of them.", subject.Name, u.Samples))
+			notice(fmt.Sprintf(
+				"%s: the device has %d samples, and a minibatch is all of them.",
+				subject.Name,
+				u.Samples,
+			))
 		}
 		if math.IsNaN(u.FirstStepLoss) {
 			return 0, fmt.Errorf("calibrate: %s: its steps do not stay finite", subject.Name)
@@ -110,7 +114,10 @@ func MeasureCompute(ctx context.Context, subject *Subject, t Timing, notice func
 		task.StepsDone += uint64(steps)
 		return float64(u.ComputeNs) / 1e9, nil
 	})
-	c.Task, c.Model, c.Batch, c.Kernel = subject.Task, device.Model().String(), subject.Batch(), device.Arithmetic()
+	c.Task = subject.Task
+	c.Model = device.Model().String()
+	c.Batch = subject.Batch()
+	c.Kernel = device.Arithmetic()
 	if row, ok := subject.Task.Paper(); ok && c.Batch == row.Batch && c.Model == row.Architecture {
 		c.PaperSeconds = row.SecondsPerStep
 		c.PaperStd = row.StdPerStep
@@ -143,7 +150,8 @@ func measureSteps(e stopping, first int, subject string, run func(steps int) (fl
 			return err
 		}
 		b, err := run(c.Steps)
-		short.Seconds, long.Seconds = append(short.Seconds, a), append(long.Seconds, b)
+		short.Seconds = append(short.Seconds, a)
+		long.Seconds = append(long.Seconds, b)
 		c.Seconds += a + b
 		return err
 	}
@@ -238,9 +246,17 @@ func (c *Compute) settle(short, long *Group, subject string, notice func(string)
 	if c.Drift < 0 {
 		comparison = "less"
 	}
-	notice(fmt.Sprintf("%s: the last quarter took %.2g %% %s than the first; the class is that of the last half. A longer --seconds shows whether it stays so.", subject, 100*math.Abs(c.Drift), comparison))
+	notice(fmt.Sprintf(
+		"%s: the last quarter took %.2g %% %s than the first; the class is that of the last half. "+
+			"A longer --seconds shows whether it stays so.",
+		subject,
+		100*math.Abs(c.Drift),
+		comparison,
+	))
 	half := len(long.Seconds) / 2
-	*short, *long, c.Settled = short.latest(half), long.latest(half), true
+	*short = short.latest(half)
+	*long = long.latest(half)
+	c.Settled = true
 }
 
 // summarise derives the numbers of the class from the fitted line and the tasks of one step. The
@@ -249,7 +265,9 @@ func (c *Compute) settle(short, long *Group, subject string, notice func(string)
 // the steps explain is taken out of the factors, and so is what blocks of time have in common: that
 // is the uncertainty of the class.
 func (c *Compute) summarise(l Line, short Group) {
-	c.SecondsPerStep, c.Phase, c.Tasks = l.Slope, l.phase(), len(l.Factors)
+	c.SecondsPerStep = l.Slope
+	c.Phase = l.phase()
+	c.Tasks = len(l.Factors)
 	k := float64(c.Steps)
 	shortDeviation := robust.Deviation(short.Seconds) / l.Slope.Value
 	long := l.Scatter

@@ -84,7 +84,8 @@ func SingleClientWelcome(task tasks.Task, m learn.ModelInfo, batch int) *bus.Wel
 		},
 	}
 	if m != nil {
-		w.Spec.Model, w.Params = m.String(), uint32(m.Params())
+		w.Spec.Model = m.String()
+		w.Params = uint32(m.Params())
 	}
 	return w
 }
@@ -213,14 +214,19 @@ func randomRows(format learn.Samples, n int, r *rand.Rand) federated.Rows {
 		rows := &federated.BagRows{Starts: []uint32{0}}
 		for range n {
 			for i := range words {
-				rows.Word, rows.Count = append(rows.Word, uint16(i*features/words)), append(rows.Count, 1)
+				rows.Word = append(rows.Word, uint16(i*features/words))
+				rows.Count = append(rows.Count, 1)
 			}
 			rows.Total = append(rows.Total, uint16(words))
 			rows.Starts = append(rows.Starts, uint32(len(rows.Word)))
 		}
 		return rows
 	case learn.Tokens:
-		rows := &federated.ByteRows{Width: format.Features, Bytes: make([]byte, n*format.Features), Coding: federated.Tokens}
+		rows := &federated.ByteRows{
+			Width:  format.Features,
+			Bytes:  make([]byte, n*format.Features),
+			Coding: federated.Tokens,
+		}
 		for i := range rows.Bytes {
 			rows.Bytes[i] = byte(r.IntN(format.Vocabulary))
 		}

@@ -60,7 +60,9 @@ type Network struct {
 func summarise(params int, transfers []Transfer) (n Network, ok bool) {
 	n.Params = params
 	var tiny Group
-	for i, seconds := range []func(*Transfer) float64{func(t *Transfer) float64 { return t.Download }, func(t *Transfer) float64 { return t.Upload }} {
+	downloadSeconds := func(t *Transfer) float64 { return t.Download }
+	uploadSeconds := func(t *Transfer) float64 { return t.Upload }
+	for i, seconds := range []func(*Transfer) float64{downloadSeconds, uploadSeconds} {
 		group := map[int]*Group{}
 		for j := range transfers {
 			t := &transfers[j]
@@ -144,7 +146,8 @@ func Exchange(
 			spent += x.Download + x.Upload
 		}
 		if found, ok := summarise(params, all); ok {
-			n, width = found, found.width()
+			n = found
+			width = found.width()
 		}
 	}
 	return n, len(all), nil

@@ -50,7 +50,8 @@ const defaultListen = 3 * time.Second
 // Examine makes all checks in order and reports each finding at once. It ends early only if ctx
 // does.
 func Examine(ctx context.Context, c Config, report func(Finding)) error {
-	for _, check := range []func(context.Context, *Config) []Finding{program, clock, resources, credentials, server, samples} {
+	checks := []func(context.Context, *Config) []Finding{program, clock, resources, credentials, server, samples}
+	for _, check := range checks {
 		findings := check(ctx, &c)
 		if err := ctx.Err(); err != nil {
 			return err
@@ -105,7 +106,8 @@ func program(_ context.Context, c *Config) []Finding {
 func clock(context.Context, *Config) []Finding {
 	now := time.Now()
 	text := now.UTC().Format("2006-01-02 15:04:05 UTC")
-	const mend = "set the clock, e.g. by timedatectl set-ntp true: certificates and credentials are judged by it (times of tasks are not)"
+	const mend = "set the clock, e.g. by timedatectl set-ntp true: certificates and credentials are judged by it " +
+		"(times of tasks are not)"
 	if now.Before(earliest) {
 		return []Finding{failure("clock", text+" is in the past", mend)}
 	}
@@ -122,7 +124,12 @@ func resources(context.Context, *Config) (findings []Finding) {
 		if free < minMemory {
 			findings = append(
 				findings,
-				warning("memory", text, "end other programs, or add swap: a model, its gradient and minibatches must fit, "+human.Size(minMemory)+" for the paper's"),
+				warning(
+					"memory",
+					text,
+					"end other programs, or add swap: a model, its gradient and minibatches must fit, "+
+						human.Size(minMemory)+" for the paper's",
+				),
 			)
 		} else {
 			findings = append(findings, ok("memory", text))

@@ -49,7 +49,10 @@ func samples(ctx context.Context, c *Config) (findings []Finding) {
 	case config.Data != real.TrainerData:
 		findings = append(
 			findings,
-			ok("data", config.Data+" is read by the mapping of columns of a run that calls this device, and not tried without one"),
+			ok(
+				"data",
+				config.Data+" is read by the mapping of columns of a run that calls this device, and not tried without one",
+			),
 		)
 	}
 	if len(config.Withhold) > 0 {

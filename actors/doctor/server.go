@@ -98,13 +98,19 @@ func server(ctx context.Context, c *Config) (findings []Finding) {
 		)}
 	}
 	if errors.As(err, new(x509.CertificateInvalidError)) || errors.As(err, new(x509.HostnameError)) {
-		return []Finding{failure("encryption", err.Error(), "set the clock; or make the server's certificate again, for what stands in the URL: fedpace certificate --host NAME")}
+		return []Finding{failure(
+			"encryption",
+			err.Error(),
+			"set the clock; or make the server's certificate again, "+
+				"for what stands in the URL: fedpace certificate --host NAME",
+		)}
 	}
 	if natsconn.Refused(err) {
 		return []Finding{failure(
 			"permissions",
 			err.Error(),
-			"give --creds with the file that fedpace enroll made with the keys of this server; if they were revoked, renew them: fedpace enroll --renew "+cmp.Or(c.Device.ID, "NAME"),
+			"give --creds with the file that fedpace enroll made with the keys of this server; "+
+				"if they were revoked, renew them: fedpace enroll --renew "+cmp.Or(c.Device.ID, "NAME"),
 		)}
 	}
 	if err != nil {
@@ -216,8 +222,13 @@ func calls(ctx context.Context, c *Config, conn *natsconn.Conn) []Finding {
 	}
 	calls := ok("runs", "called by "+strings.Join(runs, ", "))
 	if slices.Sort(otherVersions); len(otherVersions) > 0 {
-		calls = warning("runs", fmt.Sprintf("%s; %s, and this program is version %s", calls.Text, strings.Join(otherVersions, ", "), c.Device.Version),
-			"install the program of the coordinator's version, or update the coordinator; versions that differ work together as far as the protocol allows")
+		versions := strings.Join(otherVersions, ", ")
+		calls = warning(
+			"runs",
+			fmt.Sprintf("%s; %s, and this program is version %s", calls.Text, versions, c.Device.Version),
+			"install the program of the coordinator's version, or update the coordinator; "+
+				"versions that differ work together as far as the protocol allows",
+		)
 	}
 	return []Finding{ok("permissions", c.Device.ID+" may hear its tasks"), calls}
 }

@@ -88,7 +88,8 @@ func words(command string) ([]string, error) {
 // are held back until the output is released, as an error may repeat them. Close it after use.
 func start(c *Config, held bool) (_ *process, err error) {
 	if !supported {
-		return nil, errors.New("trainer: this system cannot hand memory to another process; use Linux, macOS or another Unix")
+		return nil, errors.New("trainer: this system cannot hand memory to another process; " +
+			"use Linux, macOS or another Unix")
 	}
 	list, err := words(c.Command)
 	if err != nil {
@@ -121,12 +122,14 @@ func start(c *Config, held bool) (_ *process, err error) {
 	if err != nil {
 		return nil, err
 	}
-	p.requests, p.pipes = requests, []*os.File{replies, printed}
+	p.requests = requests
+	p.pipes = []*os.File{replies, printed}
 	if p.memory, err = newMemory(); err != nil {
 		return nil, err
 	}
 	command := exec.Command(list[0], list[1:]...)
-	command.Stdout, command.Stderr = printWriter, printWriter
+	command.Stdout = printWriter
+	command.Stderr = printWriter
 	command.ExtraFiles = []*os.File{asked, replyWriter, p.memory.file}
 	if c.Data != nil {
 		command.ExtraFiles = append(command.ExtraFiles, c.Data.open...)
@@ -209,7 +212,8 @@ func (p *process) send(ctx context.Context, r *request) error {
 // ask sends a request that will have replies, with the next id.
 func (p *process) ask(ctx context.Context, r *request) error {
 	p.id++
-	r.ID, p.busy = p.id, true
+	r.ID = p.id
+	p.busy = true
 	return p.send(ctx, r)
 }
 
@@ -223,7 +227,11 @@ func (p *process) receive(ctx context.Context) (*reply, error) {
 			silence.Stop()
 			return nil, ctx.Err()
 		case <-silence.C:
-			return nil, p.kill(fmt.Sprintf("it has been silent for %v, and was killed (trainer.silence_seconds is how long it may be, its start included)", p.config.silence()))
+			return nil, p.kill(fmt.Sprintf(
+				"it has been silent for %v, and was killed "+
+					"(trainer.silence_seconds is how long it may be, its start included)",
+				p.config.silence(),
+			))
 		case line, open := <-p.replies:
 			silence.Stop()
 			if !open {
@@ -233,10 +241,8 @@ func (p *process) receive(ctx context.Context) (*reply, error) {
 			if len(line) > maxReply {
 				err = fmt.Errorf("it is longer than %d bytes", maxReply)
 			}
-			if err == nil &&
-				r.Alive == nil &&
-				r.Hello == nil &&
-				r.ID != p.id {
+			hasID := err == nil && r.Alive == nil && r.Hello == nil
+			if hasID && r.ID != p.id {
 				err = fmt.Errorf("it repeats id %d, want %d", r.ID, p.id)
 			}
 			if err != nil {

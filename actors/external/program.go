@@ -86,7 +86,8 @@ func Open(ctx context.Context, c Config) (_ *Program, err error) {
 	if err != nil {
 		return nil, err
 	}
-	p.Greeting, p.first = *g, process
+	p.Greeting = *g
+	p.first = process
 	return p, nil
 }
 

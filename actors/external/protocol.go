@@ -129,8 +129,18 @@ func parse(line []byte) (*reply, error) {
 	if len(bytes.TrimSpace(line[d.InputOffset():])) > 0 {
 		return nil, errors.New("something stands behind the JSON object")
 	}
+	given := []bool{
+		r.Hello != nil,
+		r.Alive != nil,
+		r.Done != nil,
+		r.Cancelled != nil,
+		r.Task != nil,
+		r.Scores != nil,
+		r.Diverged != nil,
+		r.Error != nil,
+	}
 	fields := 0
-	for _, present := range []bool{r.Hello != nil, r.Alive != nil, r.Done != nil, r.Cancelled != nil, r.Task != nil, r.Scores != nil, r.Diverged != nil, r.Error != nil} {
+	for _, present := range given {
 		if present {
 			fields++
 		}

@@ -77,7 +77,8 @@ func Share(set federated.Set) (_ *Shared, err error) {
 	if s.temporary, err = temporaryFile(); err != nil {
 		return nil, err
 	}
-	s.open, s.writer = []*os.File{s.temporary}, bufio.NewWriterSize(s.temporary, 1<<20)
+	s.open = []*os.File{s.temporary}
+	s.writer = bufio.NewWriterSize(s.temporary, 1<<20)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
@@ -121,35 +122,27 @@ func (s *Shared) grouped(g *federated.Grouped) error {
 		s.about.Rows = len(g.Labels)
 		s.about.Labels = put(s, g.Labels, s.about.Rows)
 	}
-	samples := &s.about.Samples
 	rows := g.Rows
 	if ink, ok := rows.(*federated.InkRows); ok {
 		rows = ink.Unpacked()
 	}
+	samples := &s.about.Samples
 	switch r := rows.(type) {
 	case *federated.ByteRows:
-		samples.Kind = "bytes"
-		samples.Skip = r.Coding.Skip
-		samples.Planes = r.Coding.Planes
-		if len(samples.Planes) == 0 {
-			samples.Kind = "tokens"
-		}
-		if r.File != nil {
-			samples.Array = s.inFile(r.File, r.Offset, "uint8", len(r.Bytes)/r.Width, r.Width)
-		} else {
-			samples.Array = put(s, r.Bytes, len(r.Bytes)/r.Width, r.Width)
-		}
+		s.byteRows(r)
 	case *federated.FloatRows:
-		samples.Kind, samples.Array = "floats", put(s, r.Values, len(r.Values)/r.Width, r.Width)
+		samples.Kind = "floats"
+		samples.Array = put(s, r.Values, len(r.Values)/r.Width, r.Width)
 	case *federated.TextRows:
-		samples.Kind, samples.Text, samples.Starts = "windows", put(s, r.Text, len(r.Text)), put(s, r.Starts, len(r.Starts))
+		samples.Kind = "windows"
+		samples.Text = put(s, r.Text, len(r.Text))
+		samples.Starts = put(s, r.Starts, len(r.Starts))
 	case *federated.BagRows:
-		samples.Kind, samples.Starts = "bags", put(s, r.Starts, len(r.Starts))
-		samples.Word, samples.Count, samples.Total = put(
-			s,
-			r.Word,
-			len(r.Word),
-		), put(s, r.Count, len(r.Count)), put(s, r.Total, len(r.Total))
+		samples.Kind = "bags"
+		samples.Starts = put(s, r.Starts, len(r.Starts))
+		samples.Word = put(s, r.Word, len(r.Word))
+		samples.Count = put(s, r.Count, len(r.Count))
+		samples.Total = put(s, r.Total, len(r.Total))
 	default:
 		return fmt.Errorf(
 			"trainer: the samples of %s are %T, which cannot be handed to another process",
@@ -157,10 +150,29 @@ func (s *Shared) grouped(g *federated.Grouped) error {
 			r,
 		)
 	}
-	if err := s.writer.Flush(); err != nil { // the first error of all that was written
+	// The writer keeps the first error of everything that was written.
+	if err := s.writer.Flush(); err != nil {
 		return fmt.Errorf("trainer: a temporary file for the samples: %w", err)
 	}
 	return nil
+}
+
+// byteRows describes rows of bytes: images, whose bytes stand for numbers, or tokens. Rows of a
+// prepared file are read there by the process; others are written to the temporary file.
+func (s *Shared) byteRows(r *federated.ByteRows) {
+	samples := &s.about.Samples
+	samples.Kind = "bytes"
+	samples.Skip = r.Coding.Skip
+	samples.Planes = r.Coding.Planes
+	if len(samples.Planes) == 0 {
+		samples.Kind = "tokens"
+	}
+	count := len(r.Bytes) / r.Width
+	if r.File == nil {
+		samples.Array = put(s, r.Bytes, count, r.Width)
+		return
+	}
+	samples.Array = s.inFile(r.File, r.Offset, "uint8", count, r.Width)
 }
 
 // inFile describes an array in an open file, which processes inherit.

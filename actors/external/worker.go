@@ -215,14 +215,20 @@ func (w *Worker) trainBatch(
 		}
 		switch {
 		case r.Task != nil:
-			if r.Task.Index != *next-first || *next == end || r.Task.Loss == nil {
+			isNext := r.Task.Index == *next-first && *next < end
+			if !isNext || r.Task.Loss == nil {
 				return p.wrong("task %d with a loss of its own is the next one, it says %d", *next-first, r.Task.Index)
 			}
 			i := *next
 			task := &job.Tasks[i]
 			place := order.Tasks[i-first].State
 			if r.Task.State < 0 || r.Task.State > task.Room {
-				return p.wrong("client %d keeps %d bytes, and there is room for %d", task.Client, r.Task.State, task.Room)
+				return p.wrong(
+					"client %d keeps %d bytes, and there is room for %d",
+					task.Client,
+					r.Task.State,
+					task.Room,
+				)
 			}
 			if place != nil {
 				task.Keep(p.memory.bytes[place.Offset:][:r.Task.State])
@@ -449,10 +455,17 @@ func (p *Program) checkInitial(model []float32) error {
 			}
 			remedy := "mend its initial values"
 			if !t.Trainable {
-				remedy = "a constant belongs outside the model: register_buffer(..., persistent=False), or a boolean mask"
+				remedy = "a constant belongs outside the model: register_buffer(..., persistent=False), " +
+					"or a boolean mask"
 			}
-			return fmt.Errorf("trainer %s: tensor %s of the initial model has %g at place %d, and values must be finite (%s)",
-				p.Name, t.Name, v, i, remedy)
+			return fmt.Errorf(
+				"trainer %s: tensor %s of the initial model has %g at place %d, and values must be finite (%s)",
+				p.Name,
+				t.Name,
+				v,
+				i,
+				remedy,
+			)
 		}
 		start += t.len()
 	}
@@ -465,7 +478,8 @@ func (w *Worker) release() error {
 	defer w.program.mu.Unlock()
 	w.program.workers--
 	if w.program.first == nil {
-		w.program.first, w.process = w.process, nil
+		w.program.first = w.process
+		w.process = nil
 	}
 	return w.Close()
 }

@@ -36,7 +36,8 @@ func (a Daily) Presence(*Files) (Presence, error) {
 		length += 24
 	}
 	if length <= 2*a.JitterHours || length >= 24-2*a.JitterHours {
-		return nil, registry.Errorf("jitter_hours", "%g with %g hours from from_hour to to_hour (those more than %g and less than %g)",
+		return nil, registry.Errorf("jitter_hours",
+			"%g with %g hours from from_hour to to_hour (those more than %g and less than %g)",
 			a.JitterHours, length, 2*a.JitterHours, 24-2*a.JitterHours)
 	}
 	d := &windows{

@@ -20,8 +20,8 @@ type Shortest struct {
 // depend on the order. The buffers of the same updates are averaged.
 func (s Shortest) Combine(dst []int64, updates [][]int64, _ []float64) (shares []float64) {
 	norms := combine.Norms(updates)
-	kept := len(updates) - int(s.Drop*float64(len(updates)))
-	longest := slices.Sorted(slices.Values(norms))[kept-1]
+	remaining := len(updates) - int(s.Drop*float64(len(updates)))
+	longest := slices.Sorted(slices.Values(norms))[remaining-1]
 	shares = make([]float64, len(updates))
 	used := int64(0)
 	clear(dst)

@@ -35,7 +35,7 @@ func (Points) Open(s *federated.Source, o federated.Options) (federated.Set, err
 		return nil, err
 	}
 	var names []string
-	own := map[string][]int32{} // sample numbers by client
+	samples := map[string][]int32{} // numbers of samples by client
 	set := federated.Grouped{}
 	rows := &federated.FloatRows{Width: 2}
 	for i, line := range lines[1:] {
@@ -44,16 +44,16 @@ func (Points) Open(s *federated.Source, o federated.Options) (federated.Set, err
 		if _, err := fmt.Sscan(strings.Join(line[1:], " "), &label, &x, &y); err != nil || label > 1 {
 			return nil, fmt.Errorf("line %d: want a client, a label 0 or 1 and two numbers", i+2)
 		}
-		if own[line[0]] == nil {
+		if samples[line[0]] == nil {
 			names = append(names, line[0])
 		}
-		own[line[0]] = append(own[line[0]], int32(i))
+		samples[line[0]] = append(samples[line[0]], int32(i))
 		set.Labels = append(set.Labels, int32(label))
 		rows.Values = append(rows.Values, x, y)
 	}
 	var g federated.Grouping
 	for c, name := range names {
-		train, held := federated.Split(o.Seed, c, own[name])
+		train, held := federated.Split(o.Seed, c, samples[name])
 		g.Add(name, train, held)
 	}
 	set.Rows = rows

@@ -78,8 +78,8 @@ func TestEverythingIsNamed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n := strings.Count(string(text), "\n"); n > 60 && !strings.HasSuffix(file, "_test.go") {
-			t.Errorf("%s has %d lines, at most 60", file, n)
+		if n := strings.Count(string(text), "\n"); n > 70 && !strings.HasSuffix(file, "_test.go") {
+			t.Errorf("%s has %d lines, at most 70", file, n)
 		}
 	}
 }

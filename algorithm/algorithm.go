@@ -130,7 +130,7 @@ func SumLength(a Algorithm, params int) int {
 // of a round of so many updates of which all but one are stale; 0: no update is stale. It is
 // math.MaxInt64 beyond what int64 holds.
 func StateBytes(a Algorithm, c Compression, params, local, clients, updates int) int64 {
-	perParameter := 8 * float64(len(a.Server(1).State()))
+	perParameter := float64(8 * float64(len(a.Server(1).State())))
 	perClient := 0.
 	if KeepsVariates(a) {
 		// c is kept in float64 and handed out in float32.
@@ -141,9 +141,10 @@ func StateBytes(a Algorithm, c Compression, params, local, clients, updates int)
 		perClient = 4
 	}
 	if _, ok := a.(Apart); ok {
-		perParameter += 8 * float64(updates)
+		perParameter += float64(8 * float64(updates))
 	}
-	bytes := float64(params)*(perParameter+float64(perClient*float64(clients))) + 4*float64(local)*float64(clients)
+	bytes := float64(float64(params)*(perParameter+float64(perClient*float64(clients)))) +
+		float64(4*float64(local)*float64(clients))
 	if bytes >= math.MaxInt64 {
 		return math.MaxInt64
 	}

@@ -105,8 +105,8 @@ func (a *adam) Load(src []float32) {
 // processor that fuses a multiplication and an addition would give other bits.
 func (a *adam) Step(params, gradient []float32, rate float32) {
 	a.clip(gradient)
-	a.power1 *= a.Beta1
-	a.power2 *= a.Beta2
+	a.power1 = float64(a.power1 * a.Beta1)
+	a.power2 = float64(a.power2 * a.Beta2)
 	length := float32(float64(rate) / (1 - a.power1))
 	inverse := float32(1 / math.Sqrt(1-a.power2))
 	decay := float32(a.decay)

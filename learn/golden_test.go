@@ -204,6 +204,7 @@ func TestPlainGoHasFixedBits(t *testing.T) {
 		"mlp:784,20,62":         "dd5c3579f27bde4b",
 		"cnn:3x12x12,5,7,11,10": "114705e65eb5e370",
 		"gru:7,79,8,12,2":       "26a8ea2e09566ab3",
+		"logistic:12,4,0.1":     "09032b3c9e7f6e24",
 	} {
 		m := parse(t, spec)
 		params := make([]float32, m.Params())
@@ -232,3 +233,40 @@ func TestPlainGoHasFixedBits(t *testing.T) {
 		}
 	}
 }
+
+// Optimizers and the arithmetic of exact sums give the same bits on every architecture, too: the moments,
+// their powers and the weight decay are rounded one by one.
+func TestOptimizers_FixedBits(t *testing.T) {
+	for name, test := range map[string]struct {
+		optimizer Optimizer
+		want      string
+	}{
+		"adam":     {Adam{Moments: moments, WeightDecay: 0.01}, "2a99cde0053e3f90"},
+		"adamw":    {AdamW{Moments: moments, WeightDecay: 0.01}, "ed7367bdd6a7c580"},
+		"nesterov": {SGD{Momentum: 0.9, Nesterov: true, WeightDecay: 0.01}, "cbec96ea3e87d06e"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			const n = 257
+			params := make([]float32, n)
+			gradient := make([]float32, n)
+			stepper := test.optimizer.Stepper(n)
+			stepper.Start()
+			for step := range 7 {
+				for i := range gradient {
+					gradient[i] = float32((i*31+step*17)%101-50) / 37
+				}
+				stepper.Step(params, gradient, 0.013)
+			}
+			h := sha256.New()
+			if err := binary.Write(h, binary.LittleEndian, params); err != nil {
+				t.Fatal(err)
+			}
+			if got := hex.EncodeToString(h.Sum(nil))[:16]; got != test.want {
+				t.Errorf("parameters hash to %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+// moments are PyTorch's options of Adam.
+var moments = Moments{Beta1: 0.9, Beta2: 0.999, Eps: 1e-8}

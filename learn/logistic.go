@@ -69,7 +69,7 @@ func (w *logisticWork) forward(params []float32, b *Batch, i int) (row []float32
 
 // penalty is (μ/2)‖params‖², the term that is added to the mean cross-entropy.
 func (w *logisticWork) penalty(params []float32) float64 {
-	return float64(w.mu) / 2 * portable.Square(params)
+	return float64(float64(w.mu) / 2 * portable.Square(params))
 }
 
 // Gradients returns the batch's mean loss with the penalty, and leaves its gradient in w.grad.
@@ -105,5 +105,5 @@ func (w *logisticWork) Evaluate(params []float32, b *Batch, scores []Score) (los
 		correct += right
 	}
 	scores[0].Count(correct, b.N)
-	return loss + float64(b.N)*w.penalty(params)
+	return loss + float64(float64(b.N)*w.penalty(params))
 }

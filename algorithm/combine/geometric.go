@@ -53,7 +53,7 @@ func (g GeometricMedian) step(distances [][]float64, weights, shares []float64) 
 	}
 	total := 0.0
 	for c, mean := range next {
-		next[c] = weights[c] / max(g.Smoothing, math.Sqrt(max(0, mean-spread/2)))
+		next[c] = weights[c] / max(g.Smoothing, math.Sqrt(max(0, mean-float64(spread/2))))
 		total += next[c]
 	}
 	for c := range next {

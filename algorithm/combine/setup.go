@@ -47,7 +47,7 @@ func (s Setup) Single() bool { return s.Rule != nil || s.Clip != nil || s.each }
 // Bytes is what a round of so many updates takes at the coordinator: 8 bytes for each of
 // the parameters of each, and for those of the copies that the rule makes of them.
 func (s Setup) Bytes(params, updates int) int64 {
-	bytes := 8 * float64(params) * float64(updates)
+	bytes := float64(8 * float64(params) * float64(updates))
 	if registry.NeedsOf(s.Rule).Copy {
 		bytes *= 2
 	}

@@ -109,22 +109,24 @@ func Divergence(order, q, sigma float64) float64 {
 // more than 12 deviations from both comes to nothing. It is analytic within πσ² of the real line, so
 // that the trapezoidal rule errs by less than float64 does (Trefethen, Weideman 2014).
 func fraction(order, q, sigma float64) float64 {
-	step := sigma * max(min(1./8, sigma/4), 1./200) // below σ = 0.02 the poles are far from both curves
+	step := float64(sigma * max(min(1./8, sigma/4), 1./200)) // below σ = 0.02 the poles are far from both curves
 	var terms []float64
 	largest := math.Inf(-1)
-	for z := -12 * sigma; z < order+12*sigma; z += step {
-		if z > 12*sigma && z < order-12*sigma {
-			z = order - 12*sigma
+	for z := float64(-12 * sigma); z < order+float64(12*sigma); z += step {
+		if z > 12*sigma && z < order-float64(12*sigma) {
+			z = order - float64(12*sigma)
 		}
-		x := (2*z - 1) / (2 * sigma * sigma)
+		x := (float64(2*z) - 1) / (2 * sigma * sigma)
 		term := 0.0 // ln of the integrand
 		if u := q * math.Expm1(x); x < 30 {
-			term = math.Log(max(0, math.Expm1(order*math.Log1p(u))-order*u))
+			term = math.Log(max(0, math.Expm1(order*math.Log1p(u))-float64(order*u)))
 		} else { // ln u, where 1 − q is lost or nearly so
 			u := math.Log(q) + x + math.Log1p((1-q)/q*math.Exp(-x))
-			term = order*u + math.Log1p(-math.Exp(math.Log(order)+u-order*u)*(1-(1-1/order)*math.Exp(-u)))
+			power := float64(order * u)
+			second := 1 - float64((1-1/order)*math.Exp(-u))
+			term = power + math.Log1p(-math.Exp(math.Log(order)+u-power)*second)
 		}
-		term += -z*z/(2*sigma*sigma) + math.Log(step/sigma) - math.Log(2*math.Pi)/2
+		term += float64(-z*z/(2*sigma*sigma)) + math.Log(step/sigma) - float64(math.Log(2*math.Pi)/2)
 		terms = append(terms, term)
 		largest = max(largest, term)
 	}
@@ -145,7 +147,9 @@ func logMoment(order int, q, sigma float64) float64 {
 			continue
 		}
 		x := float64(k) * float64(k-1) / (2 * sigma * sigma)
-		term := choose + float64(order-k)*math.Log1p(-q) + float64(k)*math.Log(q) + x + math.Log(-math.Expm1(-x))
+		missed := float64(float64(order-k) * math.Log1p(-q))
+		drawn := float64(float64(k) * math.Log(q))
+		term := choose + missed + drawn + x + math.Log(-math.Expm1(-x))
 		terms = append(terms, term)
 		largest = max(largest, term)
 	}

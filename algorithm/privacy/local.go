@@ -81,11 +81,11 @@ func gaussianEpsilon(mu, delta float64) float64 {
 
 // gaussianDelta is the δ of an ε. Where e^ε passes all bounds, its product does not.
 func gaussianDelta(mu, epsilon float64) float64 {
-	return upperTail(epsilon/mu-mu/2) - math.Exp(epsilon+logUpperTail(epsilon/mu+mu/2))
+	return upperTail(epsilon/mu-float64(mu/2)) - math.Exp(epsilon+logUpperTail(epsilon/mu+float64(mu/2)))
 }
 
 // upperTail is 1 − Φ(x).
-func upperTail(x float64) float64 { return math.Erfc(x/math.Sqrt2) / 2 }
+func upperTail(x float64) float64 { return float64(math.Erfc(x/math.Sqrt2) / 2) }
 
 // logUpperTail is its logarithm. Far out, where the tail is too small for a number, it is that of
 // the first terms of the asymptotic series.
@@ -93,5 +93,5 @@ func logUpperTail(x float64) float64 {
 	if x < 30 {
 		return math.Log(upperTail(x))
 	}
-	return -x*x/2 - math.Log(x*math.Sqrt(2*math.Pi)) + math.Log1p(-1/(x*x)+3/(x*x*x*x))
+	return float64(-x*x/2) - math.Log(x*math.Sqrt(2*math.Pi)) + math.Log1p(-1/(x*x)+3/(x*x*x*x))
 }

@@ -80,7 +80,7 @@ func (c Constants) MaxRate() float64 { return 1 / (4 * c.L) }
 func (c Constants) Gap(f float64) float64 {
 	switch c.Form {
 	case Statement:
-		return c.Kappa()*f - c.FStar
+		return float64(c.Kappa()*f) - c.FStar
 	case Appendix:
 		return f - c.FStar
 	}
@@ -89,14 +89,14 @@ func (c Constants) Gap(f float64) float64 {
 
 // Spread is σ² + 6LΓ: what of the second term does not depend on K,
 // loss²/length².
-func (c Constants) Spread() float64 { return c.Variance + 6*c.L*c.Gamma }
+func (c Constants) Spread() float64 { return c.Variance + float64(6*c.L*c.Gamma) }
 
 // Drift is (8 + 4/N) G², the factor of K² in the second term, loss²/length².
 // The appendix has 16 for 8 + 4/N ([Constants.PrintedDrift]).
 func (c Constants) Drift() float64 { return (8 + 4/float64(c.N)) * c.G * c.G }
 
 // Z is Eq. 11's: σ² + 6LΓ + (8 + 4/N) G² K², loss²/length².
-func (c Constants) Z(k float64) float64 { return c.Spread() + c.Drift()*k*k }
+func (c Constants) Z(k float64) float64 { return c.Spread() + float64(c.Drift()*k*k) }
 
 // PrintedG is the paper's G, L‖x₁ − x*‖, for the distance ‖x₁ − x*‖. It bounds
 // ∇F and not the clients' stochastic gradients, which Lemma 1 needs (Li et al.
@@ -129,7 +129,7 @@ func (r Runtime) Validate() error {
 func (r Runtime) Communication() float64 { return r.Megabits/r.DownloadMbps + r.Megabits/r.UploadMbps }
 
 // Round is the seconds of a round of K local steps (Eq. 3).
-func (r Runtime) Round(k float64) float64 { return r.Communication() + r.Step*k }
+func (r Runtime) Round(k float64) float64 { return r.Communication() + float64(r.Step*k) }
 
 // Iterations is T, the iterations that fit W seconds with a fixed K: Eq. 7
 // solved for T.

@@ -6,7 +6,7 @@ import "math"
 // rate eta, from a model of loss f; loss²/length². W is the time ahead; the
 // schedules of the paper put the time elapsed in its place.
 func (c Constants) AtTime(r Runtime, f, k, eta, w float64) float64 {
-	return 2*c.Kappa()*c.Gap(f)/(eta*r.Iterations(w, k)) + eta*c.Kappa()*c.L*c.Z(k)
+	return 2*c.Kappa()*c.Gap(f)/(eta*r.Iterations(w, k)) + float64(eta*c.Kappa()*c.L*c.Z(k))
 }
 
 // OptimalK is Theorem 2 (Eq. 9): the K that minimises Eq. 8,

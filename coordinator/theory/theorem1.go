@@ -35,9 +35,9 @@ func sums(rates []float64, steps []int) (way, square, cube float64) {
 	for i, n := range steps {
 		eta := rates[i]
 		k := float64(n)
-		way += eta * k
-		square += eta * eta * k
-		cube += eta * eta * k * k * k
+		way += float64(eta * k)
+		square += float64(eta * eta * k)
+		cube += float64(eta * eta * k * k * k)
 	}
 	if !(way > 0) {
 		panic("theory: no step in any round")
@@ -57,8 +57,9 @@ func (c Constants) Lemma1(k int) float64 {
 	} else if c.Clients == 1 {
 		sampled = 0 // everyone takes part
 	}
-	drift := 8*float64(k-1)*float64(k-1)*g2 + sampled*4/n*float64(k)*float64(k)*g2
-	return c.Spread() + drift
+	started := float64(8 * float64(k-1) * float64(k-1) * g2)
+	drawn := float64(sampled * 4 / n * float64(k) * float64(k) * g2)
+	return c.Spread() + (started + drawn)
 }
 
 // Lemma2Rates bounds what Theorem1Rates bounds, and is never above it: it has
@@ -67,7 +68,7 @@ func (c Constants) Lemma2Rates(f0 float64, rates []float64, steps []int) float64
 	way, _, _ := sums(rates, steps)
 	d := 0.0
 	for i, k := range steps {
-		d += rates[i] * rates[i] * float64(k) * c.Lemma1(k)
+		d += float64(rates[i] * rates[i] * float64(k) * c.Lemma1(k))
 	}
 	return 2*c.Kappa()*c.Gap(f0)/way + c.Kappa()*c.L*d/way
 }

@@ -80,8 +80,8 @@ func (s embeddingStage) Backward(p *Pass) {
 // square those within the unit circle give two normal numbers each.
 func normal(part []float32, r *rand.Rand) {
 	for i := 0; i < len(part); {
-		u := 2*r.Float64() - 1
-		v := 2*r.Float64() - 1
+		u := float64(2*float64(r.Float64())) - 1
+		v := float64(2*float64(r.Float64())) - 1
 		s := float64(u*u) + float64(v*v)
 		if s >= 1 || s < 1e-300 {
 			continue

@@ -88,7 +88,7 @@ func fanIn(n int) Init {
 	bound := 1 / math.Sqrt(float64(n))
 	return func(part []float32, r *rand.Rand) {
 		for i := range part {
-			part[i] = float32((2*r.Float64() - 1) * bound)
+			part[i] = float32((float64(2*float64(r.Float64())) - 1) * bound)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -197,6 +198,14 @@ func (f *flags) missed(c *config.Config, dir string, s *folder.Summary) error {
 	}
 	if err := expect.Missed(s.Expected); err != nil {
 		return cli.StatusError{Status: cli.ExitMissed, Problem: err}
+	}
+	if s.NoUpdates() {
+		return cli.StatusError{
+			Status: cli.ExitNoUpdates,
+			Problem: errors.New(
+				"no update counted in any round, so nothing was learned (give clients more time by close or stop, or lower schedule.k0)",
+			),
+		}
 	}
 	if t := c.Evaluate.Target; t != nil && s.TimeToTarget == nil {
 		return cli.StatusError{

@@ -3,6 +3,7 @@ package cmd
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -30,8 +31,8 @@ demonstration: FedAvg with the schedule rounds on FEMNIST with synthetic data.
 A run with real devices keeps what they said in devices.log; --replay plays it
 again without them, to the same bits.
 
-The exit status is 3 where --expect or the key expect is missed, and 4 where the
-run never has evaluate.target.`,
+The exit status is 3 where --expect or the key expect is missed, 4 where the run
+never has evaluate.target, and 5 where no update counted in any round.`,
 		Example: `  fedpace run
   fedpace run --config exp.yaml --set schedule.k=error --name error --tag paper
   fedpace run --set task=sent140 --dry-run
@@ -122,6 +123,7 @@ func (f *runFlags) options(show *cli.Display) run.Options {
 	o.NATS = f.server
 	o.Keys = f.keys
 	o.Trust = f.trust
+	o.ScrapeGrace = time.Minute
 	return o
 }
 

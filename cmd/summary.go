@@ -121,8 +121,8 @@ func writeSummary(w io.Writer, c config.Config, s folder.Summary) {
 	}
 	line("tasks", "%s", outcomes(s.Outcomes))
 	if s.ClientSeconds.Wasted > 0 {
-		line("wasted", "%.3g %% of client time, %.3g %% of SGD steps, %.3g %% of bytes",
-			100*s.ClientSeconds.WastedShare(), 100*s.ClientSteps.WastedShare(), 100*s.Bytes.WastedShare())
+		line("wasted", "%s, %s, %s",
+			wasted("client time", &s.ClientSeconds), wasted("SGD steps", &s.ClientSteps), wasted("bytes", &s.Bytes))
 	}
 	if v := s.StragglerShare; v != nil && *v > 0 {
 		line("stragglers", "%.3g %% of a round is spent waiting from the median client to the slowest", 100**v)
@@ -138,6 +138,14 @@ func writeSummary(w io.Writer, c config.Config, s folder.Summary) {
 	}
 	writePrediction(line, &c, &s)
 	line("results", "%s", c.Out)
+}
+
+// wasted says which share of a cost is wasted. Where nothing was spent there is no share.
+func wasted[T int64 | float64](name string, cost *metrics.Split[T]) string {
+	if cost.All() == 0 {
+		return "no " + name
+	}
+	return fmt.Sprintf("%.3g %% of %s", 100*cost.WastedShare(), name)
 }
 
 // writePrediction says what the devices of a run took beside what was predicted of them.

@@ -251,9 +251,9 @@ func index(out string) (map[string][]string, error) {
 // finder finds the folders of cells' runs. index returns the study's folders by what their runs
 // compute; it is called only where a cell's own folder has no run.
 type finder struct {
-	trainers problem.Trainers
-	index    func() (map[string][]string, error) // the study's folders by what their runs compute, see index
-	force    bool
+	inputs problem.Inputs
+	index  func() (map[string][]string, error) // the study's folders by what their runs compute, see index
+	force  bool
 }
 
 // find reports whether a cell's run exists, with its summary if it is complete. A run in another folder
@@ -314,7 +314,7 @@ func (f *finder) look(ctx context.Context, c *Cell, dir string, exact bool) (s *
 	if s, err = folder.Completed(dir); err != nil || s == nil {
 		return nil, nil, err
 	}
-	difference, err = f.trainers.Difference(ctx, c.Config, s)
+	difference, err = f.inputs.Difference(ctx, c.Config, s)
 	return s, difference, err
 }
 

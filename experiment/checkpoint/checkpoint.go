@@ -20,11 +20,12 @@ import (
 
 // Head says what a checkpoint is of.
 type Head struct {
-	Config  string // the run's configuration, as config.yaml has it
-	Data    string // digest; "": none was read
-	Kernel  string // class; "": nothing is trained
-	Trainer string // its model's name; "": none
-	Version string // of the program that wrote it
+	Config  string             // the run's configuration, as config.yaml has it
+	Data    string             // digest; "": none was read
+	Kernel  string             // class; "": nothing is trained
+	Trainer string             // its model's name; "": none
+	Files   []folder.InputFile // that the configuration names
+	Version string             // of the program that wrote it
 }
 
 // Body is all of a run but its vectors.

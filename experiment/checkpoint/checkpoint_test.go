@@ -144,7 +144,7 @@ func TestCheckpointsReadBack(t *testing.T) {
 			t.Fatalf("the state: %s", diff)
 		}
 		c.Body.State, got.Body.State = coordinator.State{}, coordinator.State{}
-		if diff := cmp.Diff(c.Body, got.Body, sameBits...); diff != "" || c.Head != got.Head {
+		if diff := cmp.Diff(c.Body, got.Body, sameBits...); diff != "" || !cmp.Equal(c.Head, got.Head) {
 			t.Fatalf("the rest: %s", diff)
 		}
 	})
@@ -187,8 +187,19 @@ func FuzzCheckpoint(f *testing.F) {
 	})
 }
 
+// head is that of a run with this configuration, data and kernel class.
+func head(configuration, data, kernel string) Head {
+	return Head{
+		Config:  configuration,
+		Data:    data,
+		Kernel:  kernel,
+		Version: "v",
+		Files:   []folder.InputFile{{Key: "init", Path: "model.safetensors", SHA256: "a"}},
+	}
+}
+
 // A checkpoint is this run's when its bits are; where the run is changes none.
-func TestForeignCheckpoints(t *testing.T) {
+func TestHead_Fits(t *testing.T) {
 	t.Parallel()
 	with := func(sets ...string) string {
 		c, err := config.Load("", sets)
@@ -197,24 +208,31 @@ func TestForeignCheckpoints(t *testing.T) {
 		}
 		return string(c.YAML())
 	}
-	run := Head{Config: with(), Data: "d1", Kernel: "avx"}
+	start := []folder.InputFile{{Key: "init", Path: "model.safetensors", SHA256: "a"}}
+	run := Head{
+		Config: with(),
+		Data:   "d1",
+		Kernel: "avx",
+		Files:  start,
+	}
 	for _, x := range []struct {
 		name string
 		head Head
 		want string // "": it fits
 	}{
 		{"its own", run, ""},
-		{"of another place and pace", Head{with("out=elsewhere", "http=localhost:0", "pace=3", "checkpoint.seconds=7", "name=other"), "d1", "avx", "", "v"}, ""},
-		{"with the data moved", Head{with("data=other.parquet", "clients=3000"), "d1", "avx", "", "v"}, ""},
-		{"with other timelines", Head{with("events.sample=25"), "d1", "avx", "", "v"}, "events.sample is 25"},
-		{"of another seed", Head{with("seed=7"), "d2", "avx", "", "v"}, "seed is 7, the run's 1 (change config.yaml back"},
-		{"of other data", Head{run.Config, "d2", "avx", "", "v"}, "other data (digest d2, the run's is d1)"},
-		{"of another kernel", Head{run.Config, "d1", "neon", "", "v"}, "the kernel class neon, and the run would go on in avx: the bits would change"},
-		{"of the kernel that the machine chose", Head{with("kernel=avx"), "d1", "avx", "", "v"}, ""},
-		{"with keys of a later version", Head{run.Config + "later: 1\n", "d1", "avx", "", "v"}, "its configuration cannot be read"},
+		{"of another place and pace", head(with("out=elsewhere", "http=localhost:0", "pace=3", "checkpoint.seconds=7", "name=other"), "d1", "avx"), ""},
+		{"with the data moved", head(with("data=other.parquet", "clients=3000"), "d1", "avx"), ""},
+		{"with other timelines", head(with("events.sample=25"), "d1", "avx"), "events.sample is 25"},
+		{"of another seed", head(with("seed=7"), "d2", "avx"), "seed is 7, the run's 1 (change config.yaml back"},
+		{"of other data", head(run.Config, "d2", "avx"), "its data have changed: synthetic held other samples, or split them otherwise (digest d2, now d1)"},
+		{"of another kernel", head(run.Config, "d1", "neon"), "the kernel class neon, and the run would go on in avx: the bits would change"},
+		{"of the kernel that the machine chose", head(with("kernel=avx"), "d1", "avx"), ""},
+		{"of another start model", Head{Config: run.Config, Data: "d1", Kernel: "avx", Files: []folder.InputFile{{Key: "init", SHA256: "b"}}}, "its file model.safetensors (init) had other content: SHA-256 b, now a (bring back"},
+		{"with keys of a later version", head(run.Config+"later: 1\n", "d1", "avx"), "its configuration cannot be read"},
 	} {
 		err := x.head.fits(run)
-		if (err == nil) != (x.want == "") || err != nil && (!errors.Is(err, folder.ErrForeign) || !strings.Contains(err.Error(), x.want)) {
+		if (err == nil) != (x.want == "") || err != nil && (!folder.Refused(err) || !strings.Contains(err.Error(), x.want)) {
 			t.Errorf("a checkpoint %s: %v, want %q", x.name, err, x.want)
 		}
 	}

@@ -1,7 +1,6 @@
 package checkpoint
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -10,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	"fedpace/actors/external"
 	"fedpace/config"
 	"fedpace/experiment/folder"
+	"fedpace/experiment/identity"
 )
 
 // Saved is one of a folder's checkpoints, without its vectors.
@@ -86,7 +85,7 @@ func Newest(results *folder.Results, run Head) (c *Checkpoint, newer, err error)
 			return c, errors.Join(wrong...), nil
 		}
 		wrong = append(wrong, err)
-		if errors.Is(err, folder.ErrForeign) || errors.Is(err, folder.ErrFormat) {
+		if folder.Refused(err) {
 			return nil, nil, errors.Join(wrong...)
 		}
 	}
@@ -125,34 +124,59 @@ func (h Head) fits(run Head) error {
 	if err != nil {
 		return err
 	}
-	var differences []string
+	difference := h.identity(theirs).Difference(run.identity(ours))
+	if difference == nil {
+		return sameFiles(theirs, ours)
+	}
+	switch difference.Part {
+	case identity.Configuration:
+		return fmt.Errorf(
+			"%w: %s (change config.yaml back, move a checkpoint of another run away, or start again with run --force)",
+			folder.ErrForeign,
+			difference.Text,
+		)
+	case identity.Trainer:
+		return fmt.Errorf(
+			"%w: %s (bring the trainer back with which it began, or start again with run --force)",
+			folder.ErrInputs,
+			difference.Text,
+		)
+	case identity.Kernel:
+		return fmt.Errorf("%w: %s (go on with it on a machine with that class)", folder.ErrInputs, difference.Text)
+	}
+	return fmt.Errorf(
+		"%w: %s (bring back what it began with, or start again with run --force)",
+		folder.ErrInputs,
+		difference.Text,
+	)
+}
+
+// identity is what the checkpoint's run follows from. c is its configuration, parsed.
+func (h Head) identity(c config.Config) *identity.Identity {
+	return &identity.Identity{
+		Config:  c,
+		Files:   h.Files,
+		Data:    h.Data,
+		Kernel:  h.Kernel,
+		Trainer: h.Trainer,
+	}
+}
+
+// sameFiles refuses changes of keys that change no bit but which files the run writes, or what
+// stands in them: a run that goes on would leave files of two kinds.
+func sameFiles(theirs, ours config.Config) error {
+	var changed []string
 	for _, change := range theirs.Changes(ours) {
-		// What changes no bit and no file may change. The data and the trainer may have moved: their
-		// digests tell whether they are the same. The kernel's class is compared by itself.
-		same := change.Inert && change.Key != "events.sample" && !strings.HasPrefix(change.Key, "outputs")
-		if !same && !slices.Contains([]string{"data", "kernel", "trainer"}, change.Key) {
-			differences = append(differences, fmt.Sprintf("%s is %s, the run's %s", change.Key, change.OldValue, change.NewValue))
+		if change.Key == "events.sample" || strings.HasPrefix(change.Key, "outputs") {
+			changed = append(changed, fmt.Sprintf("%s is %s, the run's %s", change.Key, change.OldValue, change.NewValue))
 		}
 	}
-	if len(differences) > 0 {
-		return fmt.Errorf("%w: it is of another configuration: %s (change config.yaml back, move a checkpoint of another run away, or start again with run --force)", folder.ErrForeign, strings.Join(differences, "; "))
+	if changed == nil {
+		return nil
 	}
-	switch {
-	case h.Data != run.Data:
-		return fmt.Errorf(
-			"%w: it is of other data (digest %.12s, the run's is %.12s)",
-			folder.ErrForeign,
-			cmp.Or(h.Data, "none"),
-			cmp.Or(run.Data, "none"),
-		)
-	case h.Trainer != run.Trainer:
-		return fmt.Errorf(
-			"%w: %w (bring the trainer back with which it began, or start again with run --force)",
-			folder.ErrForeign,
-			external.CompareModels(h.Trainer, run.Trainer),
-		)
-	case h.Kernel != run.Kernel:
-		return fmt.Errorf("%w: it is of the kernel class %s, and the run would go on in %s: the bits would change (go on with it on a machine with that class)", folder.ErrForeign, h.Kernel, run.Kernel)
-	}
-	return nil
+	return fmt.Errorf(
+		"%w: it is of another configuration: %s (change config.yaml back, or start again with run --force)",
+		folder.ErrForeign,
+		strings.Join(changed, "; "),
+	)
 }

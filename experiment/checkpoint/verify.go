@@ -117,7 +117,7 @@ func (v *Verification) wayOut(saved List) string {
 		return fmt.Sprintf("put %s right, then: fedpace resume %s", folder.ConfigFile, v.Dir)
 	}
 	for _, k := range saved {
-		if errors.Is(k.err, folder.ErrForeign) || errors.Is(k.err, folder.ErrFormat) {
+		if folder.Refused(k.err) {
 			return fmt.Sprintf("do what the line of %s says, then: fedpace resume %s", k.Name, v.Dir)
 		}
 		if k.err == nil && !slices.ContainsFunc(k.Body.Outputs, func(d folder.FileDigest) bool {

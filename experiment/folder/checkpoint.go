@@ -48,12 +48,20 @@ var (
 	ErrTruncated = errors.New("checkpoint: truncated")
 	// ErrDamaged: the file is whole in length and not what was written.
 	ErrDamaged = errors.New("checkpoint: damaged")
-	// ErrForeign: the file is not a checkpoint, or one of another run, data set
-	// or kernel class.
+	// ErrForeign: the file is not a checkpoint, or one of another run.
 	ErrForeign = errors.New("checkpoint: foreign")
+	// ErrInputs: the data, a file that the configuration names, the trainer or the kernel
+	// class is not what the run began with.
+	ErrInputs = errors.New("checkpoint: an input has changed since the run began")
 	// ErrFormat: another version wrote the file.
 	ErrFormat = errors.New("checkpoint: of another format")
 )
+
+// Refused reports whether a checkpoint is refused for a reason that going back to an earlier
+// checkpoint does not cure: it is of another run, other inputs or another format.
+func Refused(err error) bool {
+	return errors.Is(err, ErrForeign) || errors.Is(err, ErrInputs) || errors.Is(err, ErrFormat)
+}
 
 // Complete removes what only a run that goes on needs, once its summary is there: its
 // checkpoints and spools.

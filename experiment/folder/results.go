@@ -91,6 +91,9 @@ type Results struct {
 // first, and no others. A folder whose run is still going on is refused in any case,
 // and so is every other run in this one until Close. On an error nothing stays behind.
 func CreateResults(dir string, c config.Config, force bool) (_ *Results, err error) {
+	if err := CheckSecrets(c); err != nil {
+		return nil, err
+	}
 	if err := checkVacant(dir, force); err != nil {
 		return nil, err
 	}

@@ -75,7 +75,8 @@ type RunState string
 
 const (
 	RunComplete RunState = "complete"
-	RunStopped  RunState = "stopped" // interrupted, failed or killed: it can be resumed
+	RunStopped  RunState = "stopped" // interrupted or failed, with a summary: it can be resumed
+	RunKilled   RunState = "killed"  // its process ended without a summary: it can be resumed
 	RunDiverged RunState = "diverged"
 	RunRunning  RunState = "running"
 	RunDamaged  RunState = "damaged"               // its configuration or summary cannot be read
@@ -102,7 +103,7 @@ func (r *Run) State() (RunState, *Summary, error) {
 	case Running(r.Dir):
 		return RunRunning, nil, nil
 	}
-	return RunStopped, nil, nil
+	return RunKilled, nil, nil
 }
 
 // Rounds are all of them, with the mean loss of their windows.
@@ -241,6 +242,11 @@ func (o *Overview) Sentence() string {
 			return fmt.Sprintf("%s holds a replay that was stopped %s", o.Dir, after)
 		}
 		return fmt.Sprintf("%s holds a run that was stopped %s (to go on: fedpace resume %s)", o.Dir, after, o.Dir)
+	case RunKilled:
+		if o.Config.Replayed() {
+			return fmt.Sprintf("%s holds a replay that was killed %s", o.Dir, after)
+		}
+		return fmt.Sprintf("%s holds a run that was killed %s (to go on: fedpace resume %s)", o.Dir, after, o.Dir)
 	}
 	return fmt.Sprintf("%s holds a run that is %s (fedpace verify %s)", o.Dir, o.State, o.Dir)
 }

@@ -48,7 +48,7 @@ func TestTheStatesOfARun(t *testing.T) {
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
-	check(RunStopped, 1, 0.25, "was stopped after 1 round (to go on: fedpace resume DIR)")
+	check(RunKilled, 1, 0.25, "was killed after 1 round (to go on: fedpace resume DIR)")
 	if err := VacantFolder(dir, false); !errors.Is(err, ErrHoldsRun) || !strings.Contains(err.Error(), "fedpace resume") {
 		t.Errorf("%v, want that the run can be resumed", err)
 	}

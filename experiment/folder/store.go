@@ -139,7 +139,7 @@ func encodeCheckpoint(f File, payload func(io.Writer) error) error {
 }
 
 // ReadCheckpoint gives a checkpoint's payload to read. Its errors name the file;
-// they wrap one of ErrTruncated, ErrDamaged, ErrForeign and ErrFormat, or are those
+// they wrap one of ErrTruncated, ErrDamaged, ErrForeign, ErrInputs and ErrFormat, or are those
 // of the file system (fs.ErrNotExist: there is no such checkpoint).
 func (s *Store) ReadCheckpoint(name string, read func(*Payload) error) error {
 	f, err := s.disk.OpenFile(s.Path(name), os.O_RDONLY)

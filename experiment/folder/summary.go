@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"fedpace/config/expect"
+	"fedpace/coordinator/round"
 	"fedpace/internal/atomicfile"
 	"fedpace/internal/regular"
 	"fedpace/learn/metric"
@@ -73,12 +74,15 @@ type Summary struct {
 	Prediction *Prediction      `json:"prediction,omitempty"`
 	Expected   []expect.Outcome `json:"expected,omitempty"` // what came of what the configuration expects
 
-	ModelSHA256 *string  `json:"model_sha256"`          // of the tensors' bytes in model order
-	Fingerprint string   `json:"fingerprint"`           // of the clock's events
-	Kernel      string   `json:"kernel"`                // the class of kernels that trained
-	DataDigest  string   `json:"data_digest,omitempty"` // of samples and split; "": none were read
-	Trainer     *Trainer `json:"trainer,omitempty"`     // that took the steps; nil: they were taken here
-	Bus         string   `json:"bus"`                   // what carried the messages, see OverNATS
+	ModelSHA256 *string `json:"model_sha256"`          // of the tensors' bytes in model order
+	Fingerprint string  `json:"fingerprint"`           // of the clock's events
+	Kernel      string  `json:"kernel"`                // the class of kernels that trained
+	DataDigest  string  `json:"data_digest,omitempty"` // of samples and split; "": none were read
+	// Inputs are the files that the configuration names, such as links and a start model, as they
+	// were when the run was prepared.
+	Inputs  []InputFile `json:"inputs,omitempty"`
+	Trainer *Trainer    `json:"trainer,omitempty"` // that took the steps; nil: they were taken here
+	Bus     string      `json:"bus"`               // what carried the messages, see OverNATS
 	// Forked names the run, and its round, that this run continued. Only summaries of earlier
 	// versions, which branched a run into variants, have it.
 	Forked  string `json:"forked_from,omitempty"`
@@ -90,6 +94,13 @@ type Summary struct {
 	// what the other files of the folder held when the run ended
 	Files         []FileDigest `json:"files,omitempty"`
 	SummarySHA256 string       `json:"summary_sha256,omitempty"` // of this file with zeros in place of this value
+}
+
+// InputFile is a file that a configuration names, by its content.
+type InputFile struct {
+	Key    string `json:"key"`  // of the configuration, as network.links
+	Path   string `json:"path"` // as the configuration writes it
+	SHA256 string `json:"sha256"`
 }
 
 // Ban is a real device that lost its place in the run.
@@ -155,6 +166,12 @@ type Metric struct {
 	Better     string   `json:"better"`     // metric.Lower or metric.Higher
 	Validation *float64 `json:"validation"` // of the final model
 	Best       *float64 `json:"best"`
+}
+
+// NoUpdates reports whether a run has come to its end without an update that counted, as where
+// no client can meet the deadline.
+func (s *Summary) NoUpdates() bool {
+	return s.Completed && s.Outcomes[round.Accepted] == 0
 }
 
 // Metric is one of Metrics; without values if it is not there.

@@ -1,13 +1,11 @@
 package problem
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
-	"os"
+	"io/fs"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
@@ -16,7 +14,7 @@ import (
 	"fedpace/bus"
 	"fedpace/config"
 	"fedpace/data"
-	"fedpace/internal/regular"
+	"fedpace/experiment/identity"
 	"fedpace/learn"
 )
 
@@ -32,25 +30,40 @@ func (p *Problem) Info(version string) (*bus.RunInfo, error) {
 	if p.Config.Train {
 		info.Spec = p.Learning().Spec()
 	}
-	for _, path := range p.Fleet.Files {
-		digest, err := fileDigest(path)
+	files, err := identity.Files(&hosts) // without the start model, which hosts do not read
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range files {
+		digest, err := hex.DecodeString(f.SHA256)
 		if err != nil {
 			return nil, err
 		}
-		info.Files = append(info.Files, &bus.File{Path: path, Digest: digest})
+		info.Files = append(info.Files, &bus.File{Path: f.Path, Digest: digest})
 	}
 	return info, nil
 }
 
-func fileDigest(path string) ([]byte, error) {
-	f, _, err := regular.Open(path)
-	if err != nil {
-		return nil, err
+// checkFiles compares the files that a run's configuration names, as they are on this machine,
+// with those of the coordinator's machine. It returns an error that names the first that
+// differs.
+func checkFiles(c *config.Config, coordinators []*bus.File) error {
+	files, err := identity.Files(c)
+	if missing := (*fs.PathError)(nil); errors.As(err, &missing) && errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s, which it is configured by, is not on this machine", missing.Path)
 	}
-	defer f.Close() // read only
-	h := sha256.New()
-	_, err = io.Copy(h, f)
-	return h.Sum(nil), err
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		same := func(theirs *bus.File) bool {
+			return theirs.Path == f.Path && hex.EncodeToString(theirs.Digest) == f.SHA256
+		}
+		if !slices.ContainsFunc(coordinators, same) {
+			return fmt.Errorf("%s, which it is configured by, is another file on this machine", f.Path)
+		}
+	}
+	return nil
 }
 
 // Host is what a machine has that works for others' runs.
@@ -68,16 +81,8 @@ func ForHost(ctx context.Context, info *bus.RunInfo, machine Host) (p *Problem, 
 	if err != nil {
 		return nil, nil, fmt.Errorf("its configuration is not one for this version, %s: %w", info.Version, err)
 	}
-	for _, f := range info.Files {
-		digest, err := fileDigest(f.Path)
-		switch {
-		case errors.Is(err, os.ErrNotExist):
-			return nil, nil, fmt.Errorf("%s, which it is configured by, is not on this machine", f.Path)
-		case err != nil:
-			return nil, nil, err
-		case !bytes.Equal(digest, f.Digest):
-			return nil, nil, fmt.Errorf("%s, which it is configured by, is another file on this machine", f.Path)
-		}
+	if err := checkFiles(&c, info.Files); err != nil {
+		return nil, nil, err
 	}
 	p = newProblem(c, machine.Notice)
 	if p.Fleet, err = c.NewFleet(); err != nil {

@@ -20,6 +20,7 @@ import (
 	"fedpace/data/federated"
 	"fedpace/data/synthetic"
 	"fedpace/experiment/folder"
+	"fedpace/experiment/identity"
 	"fedpace/internal/human"
 	"fedpace/learn"
 	"fedpace/learn/metric"
@@ -30,6 +31,9 @@ import (
 type Data struct {
 	Config config.Config // with clients filled in
 	Set    federated.Set // only when the run trains, or clients are chosen by it
+	// Files are those that the configuration names, by content, as they were when the run was
+	// prepared.
+	Files []folder.InputFile
 }
 
 // Timing is how long they take, which needs no model.
@@ -88,9 +92,14 @@ func Prepare(
 		do     func() error
 	}{
 		{true, c.Validate},
+		{true, func() error { return folder.CheckSecrets(*c) }},
 		{c.Train, func() error { return p.selectKernel(remote) }},
 		{true, func() (err error) {
 			p.Fleet, err = c.NewFleet()
+			return err
+		}},
+		{true, func() (err error) {
+			p.Files, err = identity.Files(c)
 			return err
 		}},
 		{c.Train || c.Clients == config.AllClients || c.ReadsData(), func() error { return p.openData(ctx, reading) }},

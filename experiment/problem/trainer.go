@@ -10,40 +10,95 @@ import (
 	"fedpace/config"
 	"fedpace/coordinator/closing"
 	"fedpace/experiment/folder"
+	"fedpace/experiment/identity"
 )
 
-// Trainers knows what the trainers of configurations are now. It starts each once.
-type Trainers struct{ started map[string]trainer }
+// Inputs knows what the inputs of configurations are now: it reads each data set once, and
+// starts each trainer once. The zero value knows none yet.
+type Inputs struct {
+	data     map[string]string // digests, by how the data are read
+	trainers map[string]trainer
+}
 
-type trainer struct{ model, class string }
+// trainer is what the program of a trainer says of itself.
+type trainer struct {
+	model string // with the digests of its script and its own data
+	class string // of its arithmetic
+	data  string // digest of its own samples; empty where it has none
+}
 
-// Difference says in what the trainer of a configuration differs from that of a run; nil
-// where it does not, or there is none.
-func (t *Trainers) Difference(ctx context.Context, c config.Config, run *folder.Summary) (difference, err error) {
-	if !c.External() || !c.Train {
-		return nil, nil
+// Difference compares the inputs of a configuration, as they are now, with those of a run of the
+// same configuration that has ended. difference is nil where they are the same, else it names
+// the input. Kernel classes are compared for trainers alone: for others they stand in the
+// configuration.
+func (in *Inputs) Difference(
+	ctx context.Context,
+	c config.Config,
+	run *folder.Summary,
+) (difference, err error) {
+	begun := identity.OfSummary(c, run)
+	now := *begun
+	if now.Files, err = identity.Files(&c); err != nil {
+		return nil, err
 	}
-	key := fmt.Sprintf("%+v %s %s %#v", c.Trainer, c.Task, c.Data.Path, c.Data.Reader)
-	now, found := t.started[key]
-	if !found {
-		p, err := Prepare(ctx, c, true, nil, nil)
+	switch {
+	case c.External() && c.Train:
+		program, err := in.trainer(ctx, c)
 		if err != nil {
 			return nil, err
 		}
-		now = trainer{p.Model.String(), p.Kernel}
-		if err := p.Close(); err != nil {
+		if err := external.CompareTrainers(begun.Trainer, begun.Kernel, program.model, program.class); err != nil {
+			return err, nil
+		}
+		now.Data = program.data
+	case begun.Data != "" && !c.IsSynthetic():
+		if now.Data, err = in.dataDigest(ctx, c); err != nil {
 			return nil, err
 		}
-		if t.started == nil {
-			t.started = map[string]trainer{}
-		}
-		t.started[key] = now
 	}
-	model := ""
-	if run.Trainer != nil {
-		model = run.Trainer.Model
+	if d := begun.Difference(&now); d != nil {
+		return d, nil
 	}
-	return external.CompareTrainers(model, run.Kernel, now.model, now.class), nil
+	return nil, nil
+}
+
+// dataDigest is the digest of the samples and the split that a configuration reads now.
+func (in *Inputs) dataDigest(ctx context.Context, c config.Config) (string, error) {
+	key := fmt.Sprintf("%s %s %#v %d %d %t", c.Task, c.Data.Path, c.Data.Reader, c.Seed, c.Sent140.MinTweets, c.DevicesAlone())
+	if digest, ok := in.data[key]; ok {
+		return digest, nil
+	}
+	p := newProblem(c, nil)
+	if err := p.openData(ctx, nil); err != nil {
+		return "", errors.Join(err, p.Close())
+	}
+	digest := p.Set.Info().Digest
+	if in.data == nil {
+		in.data = map[string]string{}
+	}
+	in.data[key] = digest
+	return digest, p.Close()
+}
+
+// trainer starts the trainer of a configuration and asks what it is.
+func (in *Inputs) trainer(ctx context.Context, c config.Config) (trainer, error) {
+	key := fmt.Sprintf("%+v %s %s %#v %d", c.Trainer, c.Task, c.Data.Path, c.Data.Reader, c.Seed)
+	if t, ok := in.trainers[key]; ok {
+		return t, nil
+	}
+	p, err := Prepare(ctx, c, true, nil, nil)
+	if err != nil {
+		return trainer{}, err
+	}
+	t := trainer{model: p.Model.String(), class: p.Kernel, data: p.Set.Info().Digest}
+	if err := p.Close(); err != nil {
+		return trainer{}, err
+	}
+	if in.trainers == nil {
+		in.trainers = map[string]trainer{}
+	}
+	in.trainers[key] = t
+	return t, nil
 }
 
 // startTrainer starts the trainer's first process, which tells its model, and its samples

@@ -11,6 +11,7 @@ import (
 	"fedpace/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/forecast"
+	"fedpace/experiment/identity"
 	"fedpace/internal/statistics"
 	"fedpace/learn/metric"
 	"fedpace/metrics"
@@ -31,6 +32,10 @@ type Run struct {
 	durations []float64      // seconds of rounds, ascending; of long runs every n-th
 	points    []point
 	predicted []forecast.Row // of a run with real devices whose time was predicted
+
+	// identity is what the run's bits follow from. It is nil for a run without a summary, of
+	// which only the configuration is known.
+	identity *identity.Identity
 }
 
 // point is a state of the run at the end of a round.
@@ -103,9 +108,12 @@ func Read(dir string) (r Run, err error) {
 	if r.Run, err = folder.Open(dir); err != nil {
 		return r, err
 	}
-	state, _, err := r.State()
+	state, summary, err := r.State()
 	if err != nil {
 		return r, err
+	}
+	if summary != nil {
+		r.identity = identity.OfSummary(r.Config, summary)
 	}
 	r.complete = state == folder.RunComplete
 	if r.quality, err = r.Quality(); err != nil {
@@ -149,20 +157,19 @@ type Group struct {
 func Groups(runs []Run) (list []Group, err error) {
 	for i := range runs {
 		r := &runs[i]
-		d, err := r.Config.Differences()
+		differences, err := r.Config.Differences()
 		if err != nil {
 			return nil, err
 		}
-		d = slices.DeleteFunc(d, func(s string) bool { return strings.HasPrefix(s, "seed=") })
-		index := slices.IndexFunc(
-			list,
-			func(g Group) bool { return g.task == r.Config.Task && slices.Equal(g.differences, d) },
-		)
+		differences = slices.DeleteFunc(differences, func(s string) bool { return strings.HasPrefix(s, "seed=") })
+		index := slices.IndexFunc(list, func(g Group) bool { return g.takes(r, differences) })
 		if index < 0 {
-			index, list = len(list), append(
-				list,
-				Group{Name: r.Config.Schedule.Name(), task: r.Config.Task, differences: d},
-			)
+			index = len(list)
+			list = append(list, Group{
+				Name:        r.Config.Schedule.Name(),
+				task:        r.Config.Task,
+				differences: differences,
+			})
 		}
 		list[index].Runs = append(list[index].Runs, r)
 	}
@@ -199,6 +206,30 @@ func Groups(runs []Run) (list []Group, err error) {
 		})
 	}
 	return list, nil
+}
+
+// takes reports whether a run belongs to the group: it has the group's settings, its files have
+// the same content, and a run of its own seed in the group has the same data. Digests of data
+// cover the split, which follows from the seed, so those of other seeds say nothing.
+func (g *Group) takes(r *Run, differences []string) bool {
+	if g.task != r.Config.Task || !slices.Equal(g.differences, differences) {
+		return false
+	}
+	for _, member := range g.Runs {
+		if member.identity == nil || r.identity == nil {
+			continue
+		}
+		begun := *member.identity
+		now := *r.identity
+		begun.Config = now.Config // the settings are compared above, but for the seed
+		if member.Config.Seed != r.Config.Seed {
+			begun.Data = now.Data
+		}
+		if d := begun.Difference(&now); d != nil && d.Part <= identity.Data {
+			return false
+		}
+	}
+	return true
 }
 
 // maxName is how long a name may be to stand in a legend.

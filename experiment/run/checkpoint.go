@@ -121,7 +121,12 @@ func (k *checkpointer) report(err error) {
 
 // identity says what the run's checkpoints are of.
 func (p *experiment) identity(version string) checkpoint.Head {
-	h := checkpoint.Head{Config: string(p.Config.YAML()), Kernel: p.Kernel, Version: version}
+	h := checkpoint.Head{
+		Config:  string(p.Config.YAML()),
+		Kernel:  p.Kernel,
+		Version: version,
+		Files:   p.Files,
+	}
 	if p.Set != nil {
 		h.Data = p.Set.Info().Digest
 	}

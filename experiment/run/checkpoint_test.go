@@ -29,7 +29,7 @@ const checkpointMagic = "fedpace checkpoint\n\x00"
 func TestTheRecorderIsSavedWhole(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
-	anew := map[string]bool{"p": true, "pause": true, "results": true, "shown": true, "reported": true, "checkpoint": true, "due": true, "workers": true, "unwritten": true, "measures": true, "server": true, "remaining": true, "vain": true, "few": true}
+	anew := map[string]bool{"p": true, "pause": true, "results": true, "lastProgress": true, "reported": true, "checkpoint": true, "due": true, "workers": true, "checkpointFailures": true, "qualities": true, "server": true, "remaining": true, "emptyRounds": true, "warnedTooFew": true}
 	saved := map[string]bool{"outputs": true, "started": true, "progress": true, "saved": true}
 	of := reflect.TypeFor[recorder]()
 	for i := range of.NumField() {

@@ -35,7 +35,7 @@ const minSampledTasks = 10
 // configuration adds.
 func (p *experiment) sinks() ([]metrics.Sink, error) {
 	c := &p.Config
-	list := []metrics.Sink{folder.Rounds{}, tables.Sink{}, outputs.Progress{}, live.Sink{}}
+	list := []metrics.Sink{folder.Rounds{}, tables.Sink{}, outputs.Progress{}}
 	if c.Train {
 		list = append(list, outputs.Models{})
 	}
@@ -60,10 +60,13 @@ func (p *experiment) sinks() ([]metrics.Sink, error) {
 		if _, log := s.(eventlog.Sink); log && c.Events.Sample == config.NoEvents {
 			return nil, fmt.Errorf("outputs[%d]: events.sample is off (set it to a number)", i)
 		}
-		if !slices.ContainsFunc(list, same) {
+		_, page := s.(live.Sink)
+		if !page && !slices.ContainsFunc(list, same) {
 			list = append(list, s)
 		}
 	}
+	// The page is written last: on a disk that is full by then, the models and tables are kept.
+	list = append(list, live.Sink{})
 	if err := folder.CheckFiles(list); err != nil {
 		return nil, fmt.Errorf("outputs: %w", err)
 	}

@@ -378,11 +378,14 @@ func (r *recorder) summary(result *coordinator.Result) folder.Summary {
 		Forked:           r.saved.Forked,
 		LeftOut:          usage.LeftOut,
 		Attackers:        r.p.AttackerCounts(),
+		Inputs:           r.p.Files,
 		DeviceVersions:   metrics.ByVersion(r.seen()),
 	}
 	if c.Train {
 		about := describe(r.p.Set.Info())
 		s.Data = &about
+	}
+	if r.p.Set != nil {
 		s.DataDigest = r.p.Set.Info().Digest
 	}
 	if r.p.Trainer != nil {

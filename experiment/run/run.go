@@ -33,6 +33,9 @@ type Options struct {
 	// Until is the virtual time in seconds at which the run is stopped, as when its context is cancelled
 	// after the first round that ends then or later; 0: it goes to its end.
 	Until float64
+	// ScrapeGrace is how long after its start a run that failed or diverged stays on /metrics for a
+	// Prometheus that has not scraped it yet; 0: it does not wait for one.
+	ScrapeGrace time.Duration
 	// Check looks at the configuration before anything runs, when it is known by what the run's models
 	// are measured, first by what they are compared; may be nil.
 	Check func(c *config.Config, metrics []string) error
@@ -204,7 +207,7 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 		}
 		defer func() {
 			for _, m := range metrics.Outputs[*prometheus.Metrics](r.outputs) {
-				m.AwaitScrape() // which sees how the run ended
+				m.AwaitScrape(ctx, p.options.ScrapeGrace) // which sees how the run ended
 			}
 			err = errors.Join(err, server.Close())
 		}()
@@ -254,6 +257,9 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 		p.options.Notify(fmt.Sprintf("The run ended after %d rounds: %s.", result.Stop.Rounds, result.Stop.Reason))
 	}
 	s = r.summary(result)
+	if s.NoUpdates() {
+		p.options.Notify(fmt.Sprintf("No update counted in any of %d rounds: the model is the one that the run began with.", s.Rounds))
+	}
 	if errors.Is(runErr, coordinator.ErrDiverged) {
 		s.Diverged = runErr.Error()
 	}

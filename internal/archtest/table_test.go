@@ -103,7 +103,7 @@ metrics/perfetto: coordinator/round metrics metrics/eventlog metrics/perfetto/tr
 metrics/outputs/event: google.golang.org/protobuf/...
 metrics/outputs: metrics/outputs/event learn/metric coordinator/round metrics google.golang.org/protobuf/... time
 metrics/tables: internal/regular coordinator/round metrics github.com/parquet-go/parquet-go/...
-metrics/openmetrics: learn/metric coordinator/round registry metrics github.com/prometheus/... google.golang.org/protobuf/... net/http time
+metrics/openmetrics: learn/metric coordinator/round registry internal/regular metrics github.com/prometheus/... google.golang.org/protobuf/... net/http time
 metrics/page: net/http
 metrics/live: internal/statistics learn/metric coordinator/round metrics metrics/page metrics/web net/http time
 metrics/prometheus: learn/metric coordinator/round metrics metrics/web github.com/prometheus/... net/http time
@@ -117,12 +117,13 @@ config: config/expect internal/regular bus/quota config/tree internal/tasks inte
 config/reference: config registry
 experiment/fit/calibration: internal/keyed algorithm actors/calibrate learn bus bus/gateway config time golang.org/x/sync/... google.golang.org/protobuf/proto
 experiment/folder: config/expect internal/names internal/regular learn learn/metric coordinator/closing coordinator/round coordinator/schedule config internal/atomicfile internal/filelock internal/human internal/vector metrics os time github.com/go-json-experiment/json/...
-experiment/checkpoint: actors/external coordinator coordinator/round config experiment/folder internal/vector metrics os time
+experiment/identity: internal/regular registry actors/external config experiment/folder
+experiment/checkpoint: coordinator coordinator/round config experiment/folder experiment/identity internal/vector metrics os time
 experiment/devicelog/record: google.golang.org/protobuf/...
 experiment/devicelog: internal/regular bus coordinator/realdevices coordinator/round experiment/devicelog/record experiment/folder internal/framing metrics google.golang.org/protobuf/...
 experiment/runtest: bus bus/gateway bus/natsconn coordinator/round config experiment/folder github.com/parquet-go/parquet-go
-experiment/problem: internal/regular internal/human registry actors actors/attack data data/federated data/synthetic actors/fleet actors/external learn
-	bus coordinator/aggregate algorithm coordinator/selection coordinator/closing coordinator/fairshare learn/metric algorithm/privacy coordinator/round coordinator/schedule coordinator/theory config experiment/convex experiment/folder metrics os time
+experiment/problem: internal/human registry actors actors/attack data data/federated data/synthetic actors/fleet actors/external learn
+	bus coordinator/aggregate algorithm coordinator/selection coordinator/closing coordinator/fairshare learn/metric algorithm/privacy coordinator/round coordinator/schedule coordinator/theory config experiment/convex experiment/folder experiment/identity metrics time
 	google.golang.org/protobuf/proto
 experiment/forecast: actors algorithm/... actors/fleet learn learn/metric coordinator/... config experiment/devicelog experiment/folder experiment/problem internal/cputime internal/table
 	internal/human internal/keyed internal/robust internal/statistics registry metrics metrics/eventlog metrics/figure simclock time golang.org/x/sync/errgroup
@@ -130,7 +131,7 @@ experiment/run: internal/regular actors/... algorithm algorithm/privacy bus/... 
 	metrics/... os time golang.org/x/sync/...
 experiment/fit: actors/fleet coordinator/closing coordinator/round config experiment/folder internal/human internal/keyed internal/robust internal/statistics
 	metrics metrics/eventlog metrics/outputs gonum.org/v1/gonum/...
-experiment/report: learn/metric config experiment/folder experiment/forecast internal/statistics
+experiment/report: learn/metric config experiment/folder experiment/forecast experiment/identity internal/statistics
 	metrics metrics/eventlog metrics/figure metrics/openmetrics metrics/perfetto time
 experiment/ui: internal/regular learn/metric coordinator/round config experiment/folder experiment/forecast experiment/report
 	metrics metrics/eventlog metrics/live metrics/outputs metrics/page metrics/web net/http os time golang.org/x/sync/errgroup

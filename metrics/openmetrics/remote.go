@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"fedpace/coordinator/round"
+	"fedpace/internal/regular"
 	"fedpace/metrics"
 	"fedpace/registry"
 )
@@ -32,8 +34,11 @@ func init() {
 // Remote is the output that sends what [Write] writes by Prometheus' remote write 1.0, every second.
 // Each round arrives at least once if the Prometheus takes it by the run's end. No error ends the run.
 type Remote struct {
-	URL   string `key:"url" is:"inert" help:"a Prometheus with --web.enable-remote-write-receiver, such as http://localhost:9090"`
-	Epoch string `key:"epoch" is:"inert" help:"time of virtual time 0, as 2026-01-01T00:00:00Z"`
+	URL string `key:"url" is:"inert" help:"a Prometheus with --web.enable-remote-write-receiver, such as http://localhost:9090"`
+	// Credentials keeps the user and the password out of the configuration, which is written to the
+	// run's folder and sent to hosts.
+	Credentials string `key:"credentials_file" is:"null,inert,path" help:"file that holds USER:PASSWORD for the url; null: none"`
+	Epoch       string `key:"epoch" is:"inert" help:"time of virtual time 0, as 2026-01-01T00:00:00Z"`
 }
 
 const (
@@ -60,10 +65,53 @@ func (r Remote) Open(run *metrics.Run) (_ metrics.Output, err error) {
 		o.epoch.After(latest) {
 		return nil, registry.Errorf("epoch", "%q is no time such as 2026-01-01T00:00:00Z", r.Epoch)
 	}
+	client := &http.Client{Timeout: patience}
+	if r.Credentials != "" {
+		if client.Transport, err = newBasicAuth(r.Credentials, r.URL); err != nil {
+			return nil, err
+		}
+	}
 	o.context, o.stop = context.WithCancel(context.Background())
-	o.api, err = remote.NewAPI(r.URL, remote.WithAPIHTTPClient(&http.Client{Timeout: patience}),
+	o.api, err = remote.NewAPI(r.URL, remote.WithAPIHTTPClient(client),
 		remote.WithAPIBackoff(remote.BackoffConfig{Min: sendEvery, Max: patience})) // for ever
 	return o, err
+}
+
+// basicAuth adds a user and a password to requests for one host. Others, to which a server may
+// redirect, do not get them.
+type basicAuth struct {
+	host           string
+	user, password string
+}
+
+// newBasicAuth reads USER:PASSWORD from the first line of a file, for the host of an address.
+func newBasicAuth(path, address string) (*basicAuth, error) {
+	text, err := regular.ReadHead(path, maxCredentials)
+	if err != nil {
+		return nil, registry.Errorf("credentials_file", "%v", err)
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	user, password, found := strings.Cut(strings.TrimSpace(line), ":")
+	if !found || user == "" {
+		return nil, registry.Errorf("credentials_file", "%s does not begin with USER:PASSWORD", path)
+	}
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil, registry.Errorf("url", "%q is no address such as http://localhost:9090", address)
+	}
+	return &basicAuth{host: u.Host, user: user, password: password}, nil
+}
+
+// maxCredentials bounds a file of credentials, in bytes.
+const maxCredentials = 1 << 12
+
+// RoundTrip implements [http.RoundTripper].
+func (b *basicAuth) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Host == b.host {
+		r = r.Clone(r.Context())
+		r.SetBasicAuth(b.user, b.password)
+	}
+	return http.DefaultTransport.RoundTrip(r)
 }
 
 type sender struct {

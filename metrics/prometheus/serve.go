@@ -90,18 +90,33 @@ func (m *Metrics) Close(cause error) error {
 	return nil
 }
 
-// AwaitScrape waits until a Prometheus has seen how the run ended: twice as long as it takes from
-// one scrape to the next, for keptTime at most, and not at all where none scrapes the run.
-func (m *Metrics) AwaitScrape() {
+// AwaitScrape waits until a Prometheus has seen how the run ended, or ctx ends. Where one has
+// scraped the run it waits twice as long as it takes from one scrape to the next, for keptTime at
+// most. Where none has yet, a run that failed or diverged is kept until grace after its start, as
+// it may have ended before the first scrape; any other is not kept.
+func (m *Metrics) AwaitScrape(ctx context.Context, grace time.Duration) {
 	m.mu.Lock()
-	patience := keptTime
-	if m.every > 0 {
-		patience = min(patience, 2*m.every+time.Second)
-	}
-	patience -= time.Since(m.last)
+	patience := m.patience(grace)
 	m.mu.Unlock()
 	select {
 	case <-m.shown:
+	case <-ctx.Done():
 	case <-time.After(patience):
 	}
+}
+
+// patience is how long from now on the end of the run is kept for a scrape; see [Metrics.AwaitScrape].
+// The caller holds the lock.
+func (m *Metrics) patience(grace time.Duration) time.Duration {
+	if m.last.IsZero() {
+		if m.state.name == failed || m.state.name == diverged {
+			return grace - time.Since(m.run.Started)
+		}
+		return 0
+	}
+	limit := keptTime
+	if m.every > 0 {
+		limit = min(limit, 2*m.every+time.Second)
+	}
+	return limit - time.Since(m.last)
 }

@@ -24,7 +24,7 @@ func TestTheEndWaitsForAScrape(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			m := New(&metrics.Run{})
 			begin := time.Now()
-			if m.AwaitScrape(); !time.Now().Equal(begin) {
+			if m.AwaitScrape(t.Context(), 0); !time.Now().Equal(begin) {
 				t.Error("a run that nothing scrapes waits")
 			}
 			for range 2 {
@@ -41,13 +41,42 @@ func TestTheEndWaitsForAScrape(t *testing.T) {
 				t.Errorf("after %v a run is not %s", why, state)
 			}
 			begin = time.Now()
-			if m.AwaitScrape(); time.Since(begin) != 6*time.Second { // 2 x 5 + 1 after the last, which was 5 s ago
+			if m.AwaitScrape(t.Context(), 0); time.Since(begin) != 6*time.Second { // 2 x 5 + 1 after the last, which was 5 s ago
 				t.Errorf("a Prometheus that is gone is waited for %v", time.Since(begin))
 			}
 			scrape(m)
-			if m.AwaitScrape(); time.Since(begin) != 6*time.Second {
+			if m.AwaitScrape(t.Context(), 0); time.Since(begin) != 6*time.Second {
 				t.Error("an end that was seen is waited for")
 			}
+		})
+	}
+}
+
+// TestAwaitScrape_BeforeTheFirst ends runs that no Prometheus has scraped yet: only one that failed
+// or diverged is kept for it, until a minute after its start.
+func TestAwaitScrape_BeforeTheFirst(t *testing.T) {
+	for name, x := range map[string]struct {
+		cause error
+		wait  time.Duration
+	}{
+		"finished": {nil, 0},
+		"stopped":  {context.Canceled, 0},
+		"failed":   {errors.New("disk full"), 50 * time.Second},
+		"diverged": {round.ErrDiverged, 50 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := New(&metrics.Run{Started: time.Now()})
+				time.Sleep(10 * time.Second)
+				if err := m.Close(x.cause); err != nil {
+					t.Fatal(err)
+				}
+				end := time.Now()
+				m.AwaitScrape(t.Context(), time.Minute)
+				if got := time.Since(end); got != x.wait {
+					t.Errorf("it is kept for %v, want %v", got, x.wait)
+				}
+			})
 		})
 	}
 }

@@ -25,6 +25,7 @@ const (
 	ExitUsage       = 2
 	ExitMissed      = 3   // something that was expected
 	ExitNotReached  = 4   // evaluate.target
+	ExitNoUpdates   = 5   // no update counted
 	ExitInterrupted = 130 // by a signal, and by nothing else
 )
 

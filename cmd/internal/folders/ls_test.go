@@ -102,7 +102,7 @@ func TestTheListGoesOnBehindWhatIsDamaged(t *testing.T) {
 		t.Skip(err)
 	}
 	states, notes := listOf(t)
-	if want := map[string]folder.RunState{filepath.Join("runs", "bad"): folder.RunDamaged, filepath.Join("runs", "good"): folder.RunStopped}; !maps.Equal(states, want) {
+	if want := map[string]folder.RunState{filepath.Join("runs", "bad"): folder.RunDamaged, filepath.Join("runs", "good"): folder.RunKilled}; !maps.Equal(states, want) {
 		t.Errorf("%v, want %v", states, want)
 	}
 	if lines := strings.Split(notes, "\n"); len(lines) != 3 || !strings.HasPrefix(lines[0], "note: stat "+filepath.Join("runs", "closed")) || !strings.HasPrefix(lines[1], "note: "+filepath.Join("runs", "bad", "summary.json")) {
@@ -115,7 +115,7 @@ func TestRunsAreListedOnce(t *testing.T) {
 	t.Chdir(root)
 	runIn(t, "runs/a")
 	at := filepath.Join("runs", "a")
-	if states, _ := listOf(t, "runs", "./runs", filepath.Join(root, "runs"), "runs/a/"); len(states) != 1 || states[at] != folder.RunStopped {
+	if states, _ := listOf(t, "runs", "./runs", filepath.Join(root, "runs"), "runs/a/"); len(states) != 1 || states[at] != folder.RunKilled {
 		t.Errorf("%v", states)
 	}
 }

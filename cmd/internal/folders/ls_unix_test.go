@@ -14,7 +14,7 @@ import (
 func TestPipesAreNotRead(t *testing.T) {
 	t.Chdir(t.TempDir())
 	runIn(t, "runs/a")
-	for name, want := range map[string]folder.RunState{folder.RoundsFile: folder.RunStopped, ".lock": folder.RunStopped, folder.SummaryFile: folder.RunDamaged} {
+	for name, want := range map[string]folder.RunState{folder.RoundsFile: folder.RunKilled, ".lock": folder.RunKilled, folder.SummaryFile: folder.RunDamaged} {
 		if err := syscall.Mkfifo("runs/a/"+name, 0o666); err != nil {
 			t.Skip(err)
 		}

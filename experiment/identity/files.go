@@ -1,0 +1,97 @@
+package identity
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"reflect"
+
+	"fedpace/config"
+	"fedpace/experiment/folder"
+	"fedpace/internal/regular"
+	"fedpace/registry"
+)
+
+// Files digests every file that a configuration names by a key that decides bits: each option
+// that is tagged as a path and not as inert, at any depth. The data are not among them: they
+// may be a folder, and have a digest of their own that also covers the split. The start model
+// counts only where the run trains. Errors name the key.
+func Files(c *config.Config) ([]folder.InputFile, error) {
+	var list []folder.InputFile
+	err := walkPaths(reflect.ValueOf(c).Elem(), "", func(key, path string) error {
+		unused := key == "init" && !c.Train
+		if key == "data" || unused {
+			return nil
+		}
+		digest, err := digestFile(path)
+		if err != nil {
+			return fmt.Errorf("%s: %w", key, err)
+		}
+		list = append(list, folder.InputFile{Key: key, Path: path, SHA256: digest})
+		return nil
+	})
+	return list, err
+}
+
+// digestFile is the SHA-256 of a regular file's bytes in hexadecimal.
+func digestFile(path string) (string, error) {
+	f, _, err := regular.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close() // read only
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+// walkPaths visits the paths in a value of options, in the order of the fields: those of
+// groups, of entries of choices and of lists too. at is the key of the value itself.
+func walkPaths(v reflect.Value, at string, visit func(key, path string) error) error {
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		if v.IsNil() {
+			return nil
+		}
+		return walkPaths(v.Elem(), at, visit)
+	case reflect.Slice:
+		for i := range v.Len() {
+			if err := walkPaths(v.Index(i), fmt.Sprintf("%s[%d]", at, i), visit); err != nil {
+				return err
+			}
+		}
+	case reflect.Struct:
+		for _, o := range registry.Options(v.Type()) {
+			if err := walkOption(v, &o, at, visit); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// walkOption visits the paths of one option of a struct of options. An inert option is left
+// out with all that is below it.
+func walkOption(v reflect.Value, o *registry.Option, at string, visit func(key, path string) error) error {
+	if o.Inert {
+		return nil
+	}
+	key := o.Key
+	switch {
+	case o.Short || o.Flat && at != "":
+		key = at // the option is written in place of its map
+	case at != "":
+		key = at + "." + o.Key
+	}
+	f := v.FieldByIndex(o.Index)
+	if !o.Path {
+		return walkPaths(f, key, visit)
+	}
+	if f.String() == "" {
+		return nil
+	}
+	return visit(key, f.String())
+}

@@ -8,6 +8,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	_ "fedpace/internal/testkit/testseed"
+
 	"fedpace/algorithm"
 	"fedpace/algorithm/combine"
 	"fedpace/bus"

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	_ "fedpace/internal/testkit/testseed"
 )
 
 // Values that are exact, and decimals of tables.

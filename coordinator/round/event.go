@@ -15,55 +15,80 @@ type Time = simclock.Time
 // and every allocation bounded.
 const (
 	MaxClients    = 1 << 28
-	MaxLocalSteps = 1 << 24       // a message says no more
+	MaxLocalSteps = 1 << 24       // the most that a message can say
 	MaxDuration   = Time(1) << 58 // 9 years; no phase of a task takes longer
 	MaxTime       = selection.MaxTime
 	MaxRounds     = selection.MaxRounds
 	MaxFruitless  = 1 << 24 // tasks of a buffered round that end without an update that counts
 )
 
-// Event is what happens to the machine. Kind says which fields count.
+// Event is what happens to the machine. Kind says which of the other fields count.
 type Event struct {
 	Kind EventKind
 
-	Task    uint64 // Planned, Silent, Invalid, Overtaken
-	Client  int    // Planned, Silent, Invalid, Overtaken: the client that answered; Joined, Left: that did so
-	Plan    Plan   // Planned, Invalid, Overtaken
-	Samples int    // Joined, Planned by a device: its training samples; 0: it does not say
+	// Task is the number of the task that was answered (Planned, Silent, Invalid, TimedOut).
+	Task uint64
+	// Client is the client that answered, or the device that joined or departed.
+	Client int
+	// Plan is how long the task takes the client (Planned, Invalid, TimedOut). The durations of
+	// a device are those that it measured.
+	Plan Plan
+	// Samples is the number of training samples that a device reports (Joined, Planned). 0 means
+	// that it reports none.
+	Samples int
 
-	Timer Timer // Due
+	// Timer is the timer that fell due (Due).
+	Timer Timer
 
-	// Trained: mean first-step loss over the accepted clients, NaN where they are devices of which
-	// none tells it; Evaluated: mean loss
-	Loss    float64
-	Metrics []float64 // Evaluated: of the run's metrics; not changed afterwards
-
-	// Queried: the candidates' losses, in the order of Effects.Query; Trained: of the accepted clients, each
-	Losses  []float64
-	Refused []uint64 // Trained: tasks of simulated clients, not all, whose updates turned out not to be valid
+	// Loss is the mean first-step loss of the accepted clients (Trained), NaN where they are
+	// devices that report none, or the mean loss of an evaluation (Evaluated).
+	Loss float64
+	// Metrics are the measures of an evaluation (Evaluated), in the order of the run's metrics.
+	// They are not changed afterwards.
+	Metrics []float64
+	// Losses are those of the candidates in the order of Effects.Query (Queried), or those of the
+	// accepted clients in the order of Effects.Train (Trained).
+	Losses []float64
+	// Refused are the tasks of simulated clients that turned out not to be valid when they were
+	// trained (Trained). They are never all of the round's.
+	Refused []uint64
 }
 
 // EventKind names an event.
 type EventKind uint8
 
-// The events.
 const (
-	Started EventKind = iota // the run begins; once, first
-	// a client answered its task: a simulated one with its plan, a device with an update and the durations it measured
+	// Started begins the run. It is the first event, and comes once.
+	Started EventKind = iota
+	// Planned is a client's answer to its task: the plan of a simulated client, or the update of
+	// a device with the durations that it measured.
 	Planned
-	Due           // a timer fell due on the clock
-	Trained       // the accepted updates are in the model
-	Evaluated     // the model was measured on the held-out samples, on the clients' own, or both
-	Queried       // the candidates' losses are known
-	Joined        // a device takes part from here on
-	Departed      // a device takes no part until it joins again
-	Silent        // a device fell silent over its task: it has left, and the task will be lost
-	Invalid       // a device answered its task with an update that cannot count
-	ClientsJoined // devices have joined a run that was awaiting them
-	// a device is still at its task when its round is known to close without it: it has taken as long as the plan says
+	// Due is a timer that fell due on the clock.
+	Due
+	// Trained says that the accepted updates are in the model.
+	Trained
+	// Evaluated says that the model was measured on the held-out samples, on the clients' own
+	// samples, or on both.
+	Evaluated
+	// Queried gives the losses of the candidates.
+	Queried
+	// Joined says that a device takes part from here on.
+	Joined
+	// Departed says that a device takes no part until it joins again.
+	Departed
+	// Silent says that a device fell silent over its task. It has departed, and the task will be
+	// lost.
+	Silent
+	// Invalid is a device's answer to its task with an update that cannot count.
+	Invalid
+	// ClientsJoined says that devices have joined a run that was waiting for them.
+	ClientsJoined
+	// TimedOut says that a device is still at its task when its round is known to close without
+	// it. It has taken as long as the plan says so far.
 	TimedOut
 )
 
+// eventNames are the names of events in messages and traces.
 var eventNames = [...]string{
 	Started:       "started",
 	Planned:       "planned",
@@ -81,18 +106,20 @@ var eventNames = [...]string{
 
 func (k EventKind) String() string { return eventNames[k] }
 
-// Plan is how long a task takes its client (Eq. 3): download, then compute,
-// then upload, in nanoseconds, none negative. A client that drops out stops
-// Dropout after the task was issued.
+// Plan is how long a task takes its client (Eq. 3): it downloads the model, computes, and uploads
+// the update. Durations are in nanoseconds, and none is negative. A client that drops out stops
+// Dropout after its task was issued.
 type Plan struct {
 	Download, Compute, Upload Time
-	Drops                     bool
-	Dropout                   Time
+
+	Drops   bool
+	Dropout Time
 }
 
 // Total is the task's time without dropout (Eq. 3).
 func (p Plan) Total() Time { return p.Download + p.Compute + p.Upload }
 
+// validate refuses durations that are negative or longer than MaxDuration.
 func (p *Plan) validate() error {
 	for _, d := range [...]Time{p.Download, p.Compute, p.Upload, p.Dropout} {
 		if d < 0 || d > MaxDuration {
@@ -102,27 +129,36 @@ func (p *Plan) validate() error {
 	return nil
 }
 
-// Timer is a point of virtual time at which the machine wants a [Due] event.
-// Timers fall due in the order (At, Priority, Seq); Kind is one of those below.
+// Timer is a point of virtual time at which the machine wants a [Due] event. Timers fall due in the
+// order (At, Priority, Seq). Kind is one of the kinds below.
 type Timer = simclock.Event
 
-// The kinds of timers.
+// noTimer stands for a timer that is not set. Timers are numbered from 1.
+const noTimer = 0
+
 const (
-	TaskArrives         uint32 = iota + 1 // a task's upload is complete
-	TaskDrops                             // a task's client drops out
-	DeadlinePasses                        // the round's deadline
-	RunEnds                               // the run's limit of virtual time
-	AvailabilityChanges                   // clients become available or cease to be
-	CandidatesAnswered                    // the last candidate answers or drops out
-	TransferEnds                          // a transfer through the shared server is complete
-	// a task's computing is done, with the transfers around it that are not shared
+	// TaskArrives says that a task's upload is complete.
+	TaskArrives uint32 = iota + 1
+	// TaskDrops says that a task's client drops out.
+	TaskDrops
+	// DeadlinePasses is the round's deadline.
+	DeadlinePasses
+	// RunEnds is the run's limit of virtual time.
+	RunEnds
+	// AvailabilityChanges says that clients become available or cease to be.
+	AvailabilityChanges
+	// CandidatesAnswered says that the last candidate answers or drops out.
+	CandidatesAnswered
+	// TransferEnds says that a transfer through the shared server is complete.
+	TransferEnds
+	// TaskComputed says that a task's computing is done, with the transfers around it that are
+	// not shared.
 	TaskComputed
 )
 
-// At one instant shared transfers end first, updates arrive before a deadline
-// closes the round and before slots are filled with clients that have become
-// available, and all count before the run's time is up: a round counts when it
-// ends by then.
+// Priorities order timers of one instant, the lowest first. Shared transfers end first. Updates
+// arrive before a deadline closes the round, and before slots are filled with clients that have
+// become available. All count before the run's time is up, so a round that ends by then counts.
 const (
 	priorityTransfer = -1
 	priorityTask     = 0
@@ -131,4 +167,5 @@ const (
 	priorityEnd      = 2
 )
 
+// finite tells whether x is neither NaN nor infinite.
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }

@@ -8,49 +8,71 @@ import (
 )
 
 // Machine runs the rounds of one run. It is not safe for concurrent use.
+//
+// Its parts (clients, sampling, tasks, transfers, candidates, losses) know nothing of the machine.
+// They share the step under way, to which they add timers and effects.
 type Machine struct {
 	config Config
 	step
+
 	clients    clients
 	sampling   sampling
 	tasks      tasks
 	transfers  *transfers // nil: they do not share the server's bandwidth
 	candidates candidates
-	sites      []SiteState // at work in the round, ascending; none unless they add up
+	losses     losses
+	// sites are the sites at work in the round, by number. There are none unless sites add up.
+	sites []SiteState
 
-	phase     Phase
-	round     RoundState // under way, or about to be reported
-	stop      Stop       // the rounds that were reported, with a reason once the run is to stop
-	losses    losses
-	stepsDone []int64 // local steps accepted so far, by client; none unless the run trains
-	lastWork  []LastWork
+	phase Phase
+	// round is under way, or about to be reported.
+	round RoundState
+	// stop sums up the rounds that were reported. It has a reason once the run is to stop.
+	stop Stop
+	// stepsDone are the local steps accepted so far, by client. It is empty unless the run trains.
+	stepsDone []int64
+	// lastWork is, by client, when it last computed. It is empty unless computing overlaps with
+	// transfers.
+	lastWork []LastWork
 
-	// Timers that are set, by number; 0: none.
+	// Timers by number, or noTimer. changeAt is when the timer change falls due, if it is set.
 	deadline uint64
-	change   uint64 // of availability
-	changeAt Time   // when that is, if it is set
+	change   uint64 // of the clients' availability
+	changeAt Time
 
-	unplanned   int                 // tasks or candidates without a plan
-	overlapping closing.Overlapping // the closing rule, if rounds overlap; else nil
-	lateness    closing.Lateness    // which tasks outlive their round, and count; nil: none
-	needsTimes  bool                // a schedule reads how long tasks took
+	// unplanned is the number of tasks, or of candidates, without a plan.
+	unplanned int
+	// overlapping is the closing rule if rounds overlap, else nil.
+	overlapping closing.Overlapping
+	// lateness says which tasks outlive their round and count. nil means that none does.
+	lateness closing.Lateness
+	// needsTimes says that a schedule reads how long tasks took.
+	needsTimes bool
 }
 
-// Phase is what the machine waits for.
+// Phase is what the machine waits for. In all phases but Running the clock stands.
 type Phase uint8
 
-// The phases. In all but Clocked the clock stands.
 const (
-	Idle              Phase = iota // Started
-	Planning                       // plans of tasks, or of candidates
-	Running                        // the next timer
-	Training                       // Trained
-	Evaluating                     // Evaluated
-	Querying                       // Queried
-	Stopped                        // nothing: the run is over
-	WaitingForClients              // Gathered: a run of devices alone has none to ask
+	// Idle waits for Started.
+	Idle Phase = iota
+	// Planning waits for the plans of tasks, or of candidates.
+	Planning
+	// Running waits for the next timer.
+	Running
+	// Training waits for Trained.
+	Training
+	// Evaluating waits for Evaluated.
+	Evaluating
+	// Querying waits for Queried.
+	Querying
+	// Stopped waits for nothing: the run is over.
+	Stopped
+	// WaitingForClients waits for ClientsJoined: a run of devices alone has none to select.
+	WaitingForClients
 )
 
+// phaseNames are the names of phases in messages and traces.
 var phaseNames = [...]string{
 	Idle:              "idle",
 	Planning:          "planning",
@@ -72,7 +94,7 @@ func New(c Config) (*Machine, error) {
 	return newMachine(c, State{
 		Simulated: Tasks{Next: 1},
 		Devices:   Tasks{Next: FirstDeviceTask},
-		NextTimer: 1,
+		NextTimer: noTimer + 1,
 		Present:   make([]bool, c.Devices.Count),
 		StepsDone: make([]int64, c.learners()),
 		LastWork:  make([]LastWork, c.workers()),
@@ -80,8 +102,8 @@ func New(c Config) (*Machine, error) {
 	})
 }
 
-// newMachine makes a machine that has a state and keeps its memory, but for what follows
-// from its tasks.
+// newMachine makes a machine of a state, whose memory it takes over. What follows from the tasks
+// of the state, such as the clients that are busy, is left to [Restore].
 func newMachine(c Config, s State) (m *Machine, err error) {
 	c.Select = selection.OrUniform(c.Select)
 	m = &Machine{
@@ -90,13 +112,33 @@ func newMachine(c Config, s State) (m *Machine, err error) {
 		phase:     s.Phase,
 		round:     s.Round,
 		stop:      s.Stop,
+		sites:     s.Sites,
 		stepsDone: s.StepsDone,
 		lastWork:  s.LastWork,
 		deadline:  s.Deadline,
 		change:    s.Change,
 		changeAt:  s.ChangeAt,
 	}
-	m.clients = clients{&m.config, &m.step, bitset.New(c.population()), s.Present, s.Known, newBatteries(c.Batteries, c.Clients, s.Charges)}
+	m.makeParts(&s)
+	m.sampling, err = newSampling(&m.config, &m.clients, &m.round)
+	if err != nil {
+		return nil, err
+	}
+	m.readRules()
+	return m, nil
+}
+
+// makeParts makes the parts of a machine from a state, but for the sampling.
+func (m *Machine) makeParts(s *State) {
+	c := &m.config
+	m.clients = clients{
+		config:    c,
+		step:      &m.step,
+		busy:      bitset.New(c.population()),
+		present:   s.Present,
+		devices:   s.Known,
+		batteries: newBatteries(c.Batteries, c.Clients, s.Charges),
+	}
 	m.tasks = tasks{
 		step:      &m.step,
 		simulated: s.Simulated,
@@ -106,7 +148,7 @@ func newMachine(c Config, s State) (m *Machine, err error) {
 	if c.Train {
 		m.tasks.versions = map[uint64]int{s.Model: 0}
 	}
-	m.transfers = newTransfers(&m.config, &m.step)
+	m.transfers = newTransfers(c, &m.step)
 	if m.transfers != nil {
 		m.transfers.timer = s.Transfer
 		m.transfers.timerAt = s.TransferAt
@@ -117,27 +159,32 @@ func newMachine(c Config, s State) (m *Machine, err error) {
 		list:      s.Candidates,
 		answers:   s.Answers,
 	}
-	m.sites = s.Sites
 	m.losses = losses{
-		config:   &m.config,
+		config:   c,
 		window:   schedule.RestoreWindow(c.Window, s.Window),
 		followed: schedule.RestoreWindow(c.Window, s.Followed),
 		plateau:  schedule.RestorePlateau(c.Plateau, s.Plateau),
 	}
-	if m.sampling, err = newSampling(&m.config, &m.clients, &m.round); err != nil {
-		return nil, err
-	}
-	m.overlapping, _ = c.Closing.(closing.Overlapping)
-	if m.overlapping != nil {
-		m.lateness = m.overlapping
-	} else if closing.UsesLate(c.Late) {
-		m.lateness = c.Late
-	}
-	readsStragglers := schedule.NeedsOf(c.K, c.Setup).Stragglers || schedule.NeedsOf(c.Eta, c.Setup).Stragglers
-	m.needsTimes = readsStragglers && m.overlapping == nil // rounds that overlap wait for nobody
-	return m, nil
 }
 
+// readRules sets what the closing rule, the rule of late updates and the schedules decide for the
+// whole run.
+func (m *Machine) readRules() {
+	c := &m.config
+	m.overlapping, _ = c.Closing.(closing.Overlapping)
+	switch {
+	case m.overlapping != nil:
+		m.lateness = m.overlapping
+	case closing.UsesLate(c.Late):
+		m.lateness = c.Late
+	}
+	readsK := schedule.NeedsOf(c.K, c.Setup).Stragglers
+	readsEta := schedule.NeedsOf(c.Eta, c.Setup).Stragglers
+	waits := m.overlapping == nil // rounds that overlap wait for no straggler
+	m.needsTimes = waits && (readsK || readsEta)
+}
+
+// Phase is what the machine waits for.
 func (m *Machine) Phase() Phase { return m.phase }
 
 // Round is the number of the current round, from 1.
@@ -152,7 +199,8 @@ func (m *Machine) Unplanned(task uint64) bool {
 	return t != nil && t.Status == TaskIssued
 }
 
-// find finds a task or, where there are some, a candidate by its number; nil: there is none.
+// find returns the task of a number or, while there are candidates, the candidate of that number.
+// It returns nil if there is none.
 func (m *Machine) find(task uint64) *TaskState {
 	if m.candidates.underWay() {
 		return find(m.candidates.list, task)

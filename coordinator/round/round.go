@@ -11,7 +11,7 @@ import (
 
 // This file is a round from its opening to its report, in that order.
 
-// startRun opens the first round.
+// startRun sets the timer for the end of the run and opens the first round.
 func (m *Machine) startRun() error {
 	if m.phase != Idle {
 		return errors.New("round: started twice")
@@ -22,8 +22,8 @@ func (m *Machine) startRun() error {
 	return m.openRound()
 }
 
-// openRound begins the next round: the schedules say K_r and eta_r, then clients
-// get tasks.
+// openRound begins the next round: the schedules decide K_r and eta_r, then clients get tasks. All
+// tasks that are still under way are of earlier rounds, and count as late unless rounds overlap.
 func (m *Machine) openRound() error {
 	r := &m.round
 	if r.Round == MaxRounds {
@@ -31,7 +31,7 @@ func (m *Machine) openRound() error {
 	}
 	progress := m.progress()
 	r.reset()
-	r.Round = r.Round + 1
+	r.Round++
 	r.Start = m.now
 	if err := r.decide(&m.config, progress); err != nil {
 		return err
@@ -39,15 +39,16 @@ func (m *Machine) openRound() error {
 	if m.overlapping != nil {
 		m.setDeadline()
 	} else {
-		for _, tasks := range m.tasks.lists() { // all under way are of earlier rounds
+		for _, tasks := range m.tasks.lists() {
 			tasks.late = tasks.outstanding
 		}
 	}
-	m.tasks.shrink(m.round.Outcomes[Accepted])
+	m.tasks.shrink(r.Outcomes[Accepted])
 	return m.fillSlots()
 }
 
-// progress is what the schedules of the next round may know.
+// progress is what the schedules may know when they decide on the next round: the decision before
+// it, the losses up to now, and how long rounds waited for stragglers.
 func (m *Machine) progress() schedule.Progress {
 	r := &m.round
 	seen := &m.losses.window
@@ -61,8 +62,12 @@ func (m *Machine) progress() schedule.Progress {
 		Converged:      m.losses.plateau.Converged,
 		Loss:           seen.Mean(),
 		F0:             seen.F0,
-		StragglerShare: math.NaN(), // there is none
-		Previous:       schedule.Decision{LocalSteps: r.K, LearningRate: r.LearningRate, Seconds: r.Decided.Seconds()},
+		StragglerShare: math.NaN(), // not known
+		Previous: schedule.Decision{
+			LocalSteps:   r.K,
+			LearningRate: r.LearningRate,
+			Seconds:      r.Decided.Seconds(),
+		},
 	}
 	if r.Straggled {
 		p.StragglerShare = r.StragglerShare
@@ -72,28 +77,20 @@ func (m *Machine) progress() schedule.Progress {
 	return p
 }
 
-// decide asks the schedules.
+// decide asks the schedules for the round's learning rate, then for its K, which may follow the
+// rate. It refuses values that no task can have.
 func (r *RoundState) decide(c *Config, p schedule.Progress) error {
 	r.LearningRate = c.Eta.LearningRate(p)
 	p.LearningRate = r.LearningRate
 	r.K = c.K.LocalSteps(p)
 	r.Decided = r.Start
 	r.LocalSteps = r.K
-	if c.Epochs.Batch > 0 && r.K > 0 {
+	countsEpochs := c.Epochs.Batch > 0
+	if countsEpochs && r.K > 0 {
 		r.LocalSteps = c.Epochs.Steps(r.K, c.Epochs.Samples)
 	}
 	if r.LocalSteps < 1 || r.LocalSteps > MaxLocalSteps {
-		if k, ok := c.K.(interface{ Check(schedule.Progress) error }); ok {
-			if err := k.Check(p); err != nil {
-				return fmt.Errorf("round: schedule of K in round %d: %w", r.Round, err)
-			}
-		}
-		return fmt.Errorf(
-			"round: schedule gives %d local steps in round %d, want 1 to %d",
-			r.LocalSteps,
-			r.Round,
-			MaxLocalSteps,
-		)
+		return r.badLocalSteps(c, p)
 	}
 	if !(r.LearningRate >= 0) || math.IsInf(r.LearningRate, 0) {
 		return fmt.Errorf("round: schedule gives learning rate %v in round %d, want 0 or more", r.LearningRate, r.Round)
@@ -101,8 +98,27 @@ func (r *RoundState) decide(c *Config, p schedule.Progress) error {
 	return nil
 }
 
-// fillSlots gives tasks to clients for the slots of the cohort that are free,
-// or asks candidates. Where too few are found it waits for others.
+// badLocalSteps is the error of a schedule whose K is out of range. A schedule with a method Check
+// says why by itself.
+func (r *RoundState) badLocalSteps(c *Config, p schedule.Progress) error {
+	if k, ok := c.K.(interface{ Check(schedule.Progress) error }); ok {
+		if err := k.Check(p); err != nil {
+			return fmt.Errorf("round: schedule of K in round %d: %w", r.Round, err)
+		}
+	}
+	return fmt.Errorf(
+		"round: schedule gives %d local steps in round %d, want 1 to %d",
+		r.LocalSteps,
+		r.Round,
+		MaxLocalSteps,
+	)
+}
+
+// fillSlots gives tasks to clients for the slots of the cohort that are free, or selects candidates.
+// If it finds no client, or where rounds overlap too few, it waits for others.
+//
+// A round's first tasks go to clients in the order of its selection. Where rounds overlap that is
+// done once, at the begin of the run. Each later slot is filled by a draw of its own.
 func (m *Machine) fillSlots() error {
 	r := &m.round
 	if m.now > MaxTime {
@@ -110,64 +126,80 @@ func (m *Machine) fillSlots() error {
 	}
 	overlaps := m.overlapping != nil
 	if !overlaps && m.issuedInRound() == 0 {
-		r.Start = m.now
+		r.Start = m.now // it has waited for its first client until now
 	}
 	slots := m.slots()
 	var issued int
-	var err error
-	// nobody has had a task
-	begins := m.tasks.simulated.Next == 1 && (m.config.Clients > 0 || m.tasks.devices.Next == FirstDeviceTask)
-	if !overlaps || begins {
+	if !overlaps || m.runBegins() {
+		var err error
 		issued, err = m.issueInOrder(slots)
+		if err != nil {
+			return err
+		}
 	} else {
 		issued = m.issueDrawn(slots)
 	}
-	if err != nil {
-		return err
-	}
-	if issued > 0 || overlaps { // devices take part in rounds of others
+	if issued > 0 || overlaps { // devices take part in rounds of other clients
 		m.issueDevices()
 	}
 	m.phase = Running
 	if m.unplanned > 0 {
 		m.phase = Planning
 	}
-	if issued > 0 && !overlaps {
+	switch {
+	case issued > 0 && !overlaps:
 		m.cancel(&m.change) // set if a late task has freed the round's clients
-	} else if issued != slots {
-		return m.awaitClients()
+		return nil
+	case issued == slots:
+		return nil
 	}
-	return nil
+	return m.awaitClients()
 }
 
-// awaitClients waits until there is somebody to ask. Where nobody is at work or will ever be
-// asked, the round closes with what has arrived or, without anything, the run ends.
-func (m *Machine) awaitClients() error {
-	reason := Excluded
-	if m.tasks.outstanding() > 0 || !m.sampling.excludesAll() {
-		reason = NoClients
-		if m.clients.batteries != nil {
-			reason = BatteryEmpty
-		}
-		if err := m.awaitAvailability(); err != nil || m.change != 0 || m.tasks.outstanding() > 0 {
-			return err
-		}
-		if m.config.Clients == 0 {
-			m.phase = WaitingForClients
-			return nil
-		}
+// runBegins tells whether no client has had a task yet.
+func (m *Machine) runBegins() bool {
+	if m.tasks.simulated.Next != 1 {
+		return false
 	}
+	devicesAlone := m.config.Clients == 0
+	return !devicesAlone || m.tasks.devices.Next == FirstDeviceTask
+}
+
+// awaitClients waits until there is a client to select: for a change of availability, for a task
+// that ends, or in a run of devices alone for one to join. Where no client is at work and none will
+// ever be available, the round closes with the updates that have arrived. Without any the run ends.
+func (m *Machine) awaitClients() error {
+	if m.tasks.outstanding() == 0 && m.sampling.excludesAll() {
+		return m.endWithoutClients(Excluded)
+	}
+	if err := m.awaitAvailability(); err != nil {
+		return err
+	}
+	switch {
+	case m.change != noTimer, m.tasks.outstanding() > 0:
+		return nil
+	case m.config.Clients == 0:
+		m.phase = WaitingForClients
+		return nil
+	case m.clients.batteries != nil:
+		return m.endWithoutClients(BatteryEmpty)
+	}
+	return m.endWithoutClients(NoClients)
+}
+
+// endWithoutClients closes a round that no client will take part in any more or, if it has no
+// update, ends the run for a reason.
+func (m *Machine) endWithoutClients(reason string) error {
 	if m.round.Outcomes[Accepted] > 0 {
 		return m.closeRound()
 	}
 	return m.stopRun(reason)
 }
 
-// planned records the plan of a task. Once every task has one, their ends are
-// placed on the clock.
+// planned records the answer of a client to its task: the plan of a simulated client, or what a
+// device measured. Once every task has a plan, their ends are placed on the clock.
 func (m *Machine) planned(e *Event) error {
 	t := m.find(e.Task)
-	candidates := m.candidates.underWay()
 	switch {
 	case m.phase != Planning || t == nil:
 		m.effects.Ignored = "stale plan"
@@ -179,8 +211,7 @@ func (m *Machine) planned(e *Event) error {
 		m.effects.Ignored = "repeated plan"
 		return nil
 	}
-	p := &e.Plan
-	if err := p.validate(); err != nil {
+	if err := e.Plan.validate(); err != nil {
 		return fmt.Errorf("round: task %d, client %d: %w", e.Task, e.Client, err)
 	}
 	if e.Kind != Planned {
@@ -188,29 +219,15 @@ func (m *Machine) planned(e *Event) error {
 			return err
 		}
 	}
-	switch {
-	case candidates: // until its answer, a number whose upload takes no time
-		p.Upload = 0
-		p.Drops = p.Drops && p.Dropout < p.Total()
-	case m.config.asksCandidates(): // it holds the model
-		p.Download, p.Dropout = 0, max(0, p.Dropout-p.Download)
-	}
-	if !p.Drops {
-		p.Dropout = 0
-	}
+	m.adjustPlan(&e.Plan)
 	m.clients.learn(t, e)
-	m.subtractAhead(t, p)
-	t.Status = TaskPlanned
-	t.Download = p.Download
-	t.Compute = p.Compute
-	t.Upload = p.Upload
-	t.Drops = p.Drops
-	t.Dropout = p.Dropout
+	m.subtractAhead(t, &e.Plan)
+	t.setPlan(&e.Plan)
 	m.unplanned--
 	switch {
 	case m.unplanned > 0:
 		return nil
-	case candidates:
+	case m.candidates.underWay():
 		m.candidates.start()
 		m.phase = Running
 		return nil
@@ -218,8 +235,34 @@ func (m *Machine) planned(e *Event) error {
 	return m.placeTasks()
 }
 
-// candidateDone goes on where a candidate is under way on a shared link no more: with the
-// losses, once none is.
+// adjustPlan cuts a plan to what its client does. A candidate answers with a number, whose upload
+// takes no time. A client that was chosen from the candidates holds the model already.
+func (m *Machine) adjustPlan(p *Plan) {
+	switch {
+	case m.candidates.underWay():
+		p.Upload = 0
+		p.Drops = p.Drops && p.Dropout < p.Total()
+	case m.config.asksCandidates():
+		p.Dropout = max(0, p.Dropout-p.Download)
+		p.Download = 0
+	}
+	if !p.Drops {
+		p.Dropout = 0
+	}
+}
+
+// setPlan records the plan of a task.
+func (t *TaskState) setPlan(p *Plan) {
+	t.Status = TaskPlanned
+	t.Download = p.Download
+	t.Compute = p.Compute
+	t.Upload = p.Upload
+	t.Drops = p.Drops
+	t.Dropout = p.Dropout
+}
+
+// candidateDone counts a candidate that has answered or dropped out, where transfers are shared.
+// After the last one the losses are asked for.
 func (m *Machine) candidateDone() error {
 	m.candidates.unanswered--
 	if m.candidates.unanswered == 0 {
@@ -228,7 +271,8 @@ func (m *Machine) candidateDone() error {
 	return nil
 }
 
-// queryLosses asks for the losses of the candidates that answered and are still available.
+// queryLosses asks the driver for the losses of the candidates that have answered and are still
+// available. Without any the round closes.
 func (m *Machine) queryLosses() error {
 	m.candidates.removeUnavailable(m.clients.available)
 	if !m.candidates.underWay() {
@@ -256,31 +300,22 @@ func (m *Machine) queried(losses []float64) error {
 	return nil
 }
 
-// placeTasks sets the timers of the tasks that are not on the clock yet: in the
-// order of their numbers, never in that of their plans.
+// placeTasks sets the timers of the tasks that are not on the clock yet: in the order of their
+// numbers, never in that of their plans, so that the history does not depend on which plan comes
+// first. Where transfers are shared a task begins its first transfer instead.
 func (m *Machine) placeTasks() error {
+	sharesTransfers := m.transfers != nil && m.config.SiteRounds == 0
 	for _, tasks := range m.tasks.lists() {
 		for i := len(tasks.List) - tasks.unplaced; i < len(tasks.List); i++ {
 			t := &tasks.List[i]
-			if m.transfers != nil && m.config.SiteRounds == 0 && t.Task < FirstDeviceTask {
+			isDevices := t.Task >= FirstDeviceTask
+			if sharesTransfers && !isDevices {
 				m.transfers.begin(t, false, m.config.asksCandidates())
 				continue
 			}
-			end := t.Start + t.duration()
-			if end < m.now {
-				return fmt.Errorf("round: task %d of client %d takes %d ns, less than the least there should be: it is %d ns after its start",
-					t.Task, t.Client, t.duration(), m.now-t.Start)
+			if err := m.placeTask(t); err != nil {
+				return err
 			}
-			kind := TaskArrives
-			if t.Drops {
-				kind = TaskDrops
-			}
-			t.Timer = m.set(Timer{
-				At:       end,
-				Priority: priorityTask,
-				Kind:     kind,
-				Task:     t.Task,
-			})
 		}
 		tasks.unplaced = 0
 	}
@@ -289,14 +324,39 @@ func (m *Machine) placeTasks() error {
 	return nil
 }
 
-// setDeadline sets the round's deadline, once.
-func (m *Machine) setDeadline() {
-	if d := m.sampling.setup.Deadline; d > 0 && m.deadline == 0 && !m.round.Overdue {
-		m.deadline = m.set(Timer{At: m.now + d, Priority: priorityDeadline, Kind: DeadlinePasses})
+// placeTask sets the timer for the end of a task with a plan. A task cannot end before now: where
+// events may run ahead of plans, no plan is shorter than Config.Soonest.
+func (m *Machine) placeTask(t *TaskState) error {
+	end := t.Start + t.duration()
+	if end < m.now {
+		return fmt.Errorf("round: task %d of client %d takes %d ns, less than the least there should be: it is %d ns after its start",
+			t.Task, t.Client, t.duration(), m.now-t.Start)
 	}
+	kind := TaskArrives
+	if t.Drops {
+		kind = TaskDrops
+	}
+	t.Timer = m.set(Timer{
+		At:       end,
+		Priority: priorityTask,
+		Kind:     kind,
+		Task:     t.Task,
+	})
+	return nil
 }
 
-// deadlinePasses asks the closing rule.
+// setDeadline sets the timer of the round's deadline, if the closing rule has one and it is neither
+// set nor past.
+func (m *Machine) setDeadline() {
+	duration := m.sampling.setup.Deadline
+	isSet := m.deadline != noTimer
+	if duration == 0 || isSet || m.round.Overdue {
+		return
+	}
+	m.deadline = m.set(Timer{At: m.now + duration, Priority: priorityDeadline, Kind: DeadlinePasses})
+}
+
+// deadlinePasses closes the round at its deadline, if the closing rule says so.
 func (m *Machine) deadlinePasses(t Timer) error {
 	if err := unset(&m.deadline, t); err != nil {
 		return err
@@ -308,7 +368,8 @@ func (m *Machine) deadlinePasses(t Timer) error {
 	return nil
 }
 
-// taskDue completes a task whose update arrives or whose client drops out.
+// taskDue completes a task whose update arrives or whose client drops out. While there are
+// candidates it is one of those that drops out.
 func (m *Machine) taskDue(timer Timer) error {
 	if m.candidates.underWay() {
 		if err := m.candidates.dropOut(timer); err != nil {
@@ -317,13 +378,14 @@ func (m *Machine) taskDue(timer Timer) error {
 		return m.candidateDone()
 	}
 	t := m.tasks.find(timer.Task)
-	if t == nil || !t.underWay() || t.Timer != timer.Seq {
+	isSet := t != nil && t.underWay() && t.Timer == timer.Seq
+	if !isSet {
 		return fmt.Errorf("round: timer %d of task %d is not set", timer.Seq, timer.Task)
 	}
 	return m.complete(t, timer.Kind == TaskDrops)
 }
 
-// transferEnds handles the end of one shared transfer.
+// transferEnds handles the end of one shared transfer: of a site, or of a task or candidate.
 func (m *Machine) transferEnds(timer Timer) error {
 	if m.transfers == nil {
 		return fmt.Errorf("round: timer %d is not set", timer.Seq)
@@ -333,7 +395,8 @@ func (m *Machine) transferEnds(timer Timer) error {
 		return err
 	}
 	if m.config.SiteRounds > 0 {
-		s := &m.sites[m.site(int32(task-1))]
+		site := int32(task - 1) // transfers of sites are numbered from 1
+		s := &m.sites[m.site(site)]
 		return m.siteTransferred(s, s.Transfer.Stage)
 	}
 	t := m.find(task)
@@ -343,7 +406,7 @@ func (m *Machine) transferEnds(timer Timer) error {
 	return m.advance(t, timer)
 }
 
-// taskComputed handles the end of a task's computing where transfers are shared.
+// taskComputed handles the end of a task's computing, where transfers are shared.
 func (m *Machine) taskComputed(timer Timer) error {
 	t := m.find(timer.Task)
 	if t == nil || t.Stage != Computing {
@@ -355,63 +418,87 @@ func (m *Machine) taskComputed(timer Timer) error {
 	return m.advance(t, timer)
 }
 
-// advance takes a task or candidate on that has come to the end of a stage by a timer.
+// advance has a task or candidate, which has come to the end of a stage by a timer, begin the next
+// stage. After the last one it is complete, unless its client is to drop out: a plan may have that
+// happen later than the client is done, and the timer of that decides.
 func (m *Machine) advance(t *TaskState, timer Timer) error {
-	candidate := m.candidates.underWay()
+	isCandidate := m.candidates.underWay()
+	isDone := m.transfers.advance(t, isCandidate)
 	switch {
-	case !m.transfers.advance(t, candidate), t.Drops: // a plan may have its client leave later than it is done
+	case !isDone || t.Drops:
 		return nil
-	case candidate:
+	case isCandidate:
 		return m.candidateDone()
 	}
-	m.cancel(&t.Timer) // the client may leave now
+	m.cancel(&t.Timer) // the client may leave from now on
 	t.Timer = timer.Seq
 	return m.complete(t, false)
 }
 
-// complete gives a task its outcome: its update arrived, or its client dropped
-// out. The round closes when its rule says so.
+// complete gives a task its outcome: its update arrived or, if drops, its client dropped out. The
+// round closes when its rule says so. Otherwise the slots that the task has freed are filled.
 func (m *Machine) complete(t *TaskState, drops bool) error {
 	late := m.isLate(t)
-	o := Accepted
-	switch {
-	case t.Forced != Accepted:
-		o = t.Forced
-	case drops:
-		// also where its plan does not say so
-		t.Drops = true
-		t.Dropout = m.now - t.Start
-		o = Dropped
-	case m.stale(t.Model):
-		o = Late
-	}
+	o := m.outcomeOf(t, drops)
 	m.setOutcome(t, o)
-	r := &m.round
 	switch {
 	case m.config.SiteRounds > 0:
 		return m.siteTaskEnds(t, o)
 	case late:
-		if m.issuedInRound() > 0 { // else one that has found no client yet may take this one
+		// A late task closes no round. Its client may take part in a round that has found no client.
+		if m.issuedInRound() > 0 {
 			return nil
 		}
-	case m.overlapping == nil && m.tasks.current() == 0, m.config.Closing.Close(m.standing()):
-		return m.closeRound()
 	case m.overlapping == nil:
+		isLast := m.tasks.current() == 0
+		if isLast || m.config.Closing.Close(m.standing()) {
+			return m.closeRound()
+		}
 		return nil
-	case r.Cohort-r.Outcomes[Accepted] >= MaxFruitless:
-		return fmt.Errorf(
-			"round: %d tasks of round %d ended, and %d updates were accepted",
-			r.Cohort,
-			r.Round,
-			r.Outcomes[Accepted],
-		)
+	case m.overlapping.Close(m.standing()):
+		return m.closeRound()
+	default:
+		if err := m.round.checkFruitless(); err != nil {
+			return err
+		}
 	}
 	m.tasks.shrink(m.round.Outcomes[Accepted])
 	return m.fillSlots()
 }
 
-// closeRound has the accepted updates trained. Unless rounds overlap, the tasks
-// still under way end, or are late from here on.
+// outcomeOf is the outcome of a task that ends now. If its client drops out, the task's plan says so
+// from here on: where transfers are shared it may not have said it before.
+func (m *Machine) outcomeOf(t *TaskState, drops bool) Outcome {
+	switch {
+	case t.Forced != Accepted:
+		return t.Forced
+	case drops:
+		t.Drops = true
+		t.Dropout = m.now - t.Start
+		return Dropped
+	case m.stale(t.Model):
+		return Late
+	}
+	return Accepted
+}
+
+// checkFruitless refuses a round in which task after task ends and no update counts, as it might
+// never close.
+func (r *RoundState) checkFruitless() error {
+	accepted := r.Outcomes[Accepted]
+	if r.Cohort-accepted < MaxFruitless {
+		return nil
+	}
+	return fmt.Errorf(
+		"round: %d tasks of round %d ended, and %d updates were accepted",
+		r.Cohort,
+		r.Round,
+		accepted,
+	)
+}
+
+// closeRound has the accepted updates trained. Unless rounds overlap, the tasks still under way end,
+// or are late from here on.
 func (m *Machine) closeRound() error {
 	r := &m.round
 	if m.overlapping == nil {
@@ -420,36 +507,45 @@ func (m *Machine) closeRound() error {
 	m.cancel(&m.deadline)
 	r.End = m.now
 	r.SGDSteps += int64(r.LocalSteps) * int64(max(1, m.config.SiteRounds))
+	hasUpdates := r.Outcomes[Accepted] > 0
 	switch {
-	case r.Outcomes[Accepted] == 0:
-	case m.config.Train:
+	case hasUpdates && m.config.Train:
 		m.requestTraining()
 		m.phase = Training
 		return nil
-	default:
+	case hasUpdates:
 		m.tasks.nextModel()
-		m.transfers.setTimer() // as it is before a round is trained: timers have the same numbers
+		// The timer is set here as it is before a round is trained, so that timers have the same
+		// numbers with and without training.
+		m.transfers.setTimer()
 	}
 	return m.evaluateIfDue()
 }
 
-// requestTraining asks for the round's updates, in the order of their tasks.
+// requestTraining asks the driver to train the round's accepted tasks, in the order of their
+// numbers.
 func (m *Machine) requestTraining() {
 	for _, tasks := range m.tasks.lists() {
 		for i := range tasks.List {
-			if t := &tasks.List[i]; t.Status == TaskAccepted {
-				t.describe(grow(&m.effects.Train), true).Staleness = int(m.tasks.model - t.Model)
+			t := &tasks.List[i]
+			if t.Status != TaskAccepted {
+				continue
 			}
+			x := t.describe(grow(&m.effects.Train), true)
+			x.Staleness = int(m.tasks.model - t.Model)
 		}
 	}
 }
 
-// trained counts the next model, and gives up the models that no task needs any more.
+// trained counts the next model after training, whose mean loss and losses of single updates it
+// takes. It releases the models that no task needs any more.
 func (m *Machine) trained(loss float64, losses []float64) error {
 	if m.phase != Training {
 		return fmt.Errorf("round: a training result while the machine was %v", m.phase)
 	}
-	if hasLoss := !math.IsNaN(loss) || m.config.Devices.Count == 0; hasLoss && !finite(loss) {
+	mayLackLoss := m.config.Devices.Count > 0 // devices may withhold theirs
+	isMissing := math.IsNaN(loss) && mayLackLoss
+	if !isMissing && !finite(loss) {
 		return fmt.Errorf("round: training loss of round %d is %v", m.Round(), loss)
 	}
 	if err := m.sampling.trained(&m.tasks, losses); err != nil {
@@ -458,32 +554,41 @@ func (m *Machine) trained(loss float64, losses []float64) error {
 	m.tasks.nextModel()
 	m.tasks.forgetAccepted()
 	m.tasks.releaseStale(m.stale)
-	m.round.Trained = finite(loss)
+	m.round.Trained = !isMissing
 	if m.round.Trained {
 		m.round.TrainingLoss = loss
 	}
-	if trim := m.config.Loss.Trim; trim > 0 {
-		if len(losses) != m.round.Outcomes[Accepted] {
-			return fmt.Errorf(
-				"round: %d losses of %d updates in round %d",
-				len(losses),
-				m.round.Outcomes[Accepted],
-				m.Round(),
-			)
-		}
-		m.round.Trimmed = schedule.TrimmedMean(losses, trim)
-		if !finite(m.round.Trimmed) {
-			return fmt.Errorf("round: a loss of round %d is not finite", m.Round())
-		}
+	if err := m.trimLosses(losses); err != nil {
+		return err
 	}
-	// the newest model is another
+	// No measurement is of the new model.
 	m.stop.Evaluated = false
 	m.stop.ClientsEvaluated = false
 	return m.evaluateIfDue()
 }
 
-// evaluateIfDue has the round's model measured when it is due, or reports the
-// round.
+// trimLosses sets the trimmed mean of the round's losses, if the schedules see that.
+func (m *Machine) trimLosses(losses []float64) error {
+	trim := m.config.Loss.Trim
+	if trim == 0 {
+		return nil
+	}
+	if len(losses) != m.round.Outcomes[Accepted] {
+		return fmt.Errorf(
+			"round: %d losses of %d updates in round %d",
+			len(losses),
+			m.round.Outcomes[Accepted],
+			m.Round(),
+		)
+	}
+	m.round.Trimmed = schedule.TrimmedMean(losses, trim)
+	if !finite(m.round.Trimmed) {
+		return fmt.Errorf("round: a loss of round %d is not finite", m.Round())
+	}
+	return nil
+}
+
+// evaluateIfDue has the round's model measured when that is due. Otherwise the round is over.
 func (m *Machine) evaluateIfDue() error {
 	if m.requestEvaluation() {
 		return nil
@@ -491,7 +596,7 @@ func (m *Machine) evaluateIfDue() error {
 	return m.nextRound()
 }
 
-// requestEvaluation has the newest model measured, if that is due.
+// requestEvaluation asks the driver to measure the newest model, if that is due.
 func (m *Machine) requestEvaluation() (due bool) {
 	m.effects.Evaluate, m.effects.EvaluateClients = m.config.evaluation(&m.round, &m.stop)
 	due = m.effects.Evaluate || m.effects.EvaluateClients > 0
@@ -501,34 +606,39 @@ func (m *Machine) requestEvaluation() (due bool) {
 	return due
 }
 
-// evaluation says how the newest model is to be measured, as in [Effects]: after a round as
-// the configuration says, and at the end of the run in every way in which it was not.
+// evaluation says how the newest model is to be measured: on the held-out samples or not, and on the
+// clients' own samples in the round of the number clients, 0 for not at all. That is as the
+// configuration says after a round and, once the run is to stop, in every way in which the newest
+// model has not been measured.
 func (c *Config) evaluation(r *RoundState, stop *Stop) (heldOut bool, clients int) {
 	if !c.Train {
 		return false, 0
 	}
 	number := r.Round
-	before := int64(stop.EndTime)
+	previousEnd := int64(stop.EndTime)
 	end := int64(r.End)
-	heldOut = c.Evaluate.Due(number, before, end)
-	measured := c.EvaluateClients.Due(number, before, end)
+	heldOut = c.Evaluate.Due(number, previousEnd, end)
+	byClient := c.EvaluateClients.Due(number, previousEnd, end)
 	if stop.Reason != "" {
 		number = stop.Rounds
-		heldOut, measured = !stop.Evaluated, c.EvaluateClients.Any() && !stop.ClientsEvaluated
+		heldOut = !stop.Evaluated
+		byClient = c.EvaluateClients.Any() && !stop.ClientsEvaluated
 	}
-	if measured {
+	if byClient {
 		clients = number
 	}
 	return heldOut, clients
 }
 
-// evaluated takes the measurement of the newest model.
+// evaluated takes the measurement of the newest model. After a round it goes into the report and the
+// plateau. At the end of the run it is that of the final model.
 func (m *Machine) evaluated(loss float64, metrics []float64) error {
 	if m.phase != Evaluating {
 		return fmt.Errorf("round: an evaluation while the machine was %v", m.phase)
 	}
 	heldOut, clients := m.config.evaluation(&m.round, &m.stop)
-	if heldOut && (!finite(loss) || metric.Check(m.config.Metrics, metrics) != nil) {
+	isValid := finite(loss) && metric.Check(m.config.Metrics, metrics) == nil
+	if heldOut && !isValid {
 		return fmt.Errorf(
 			"round: evaluation after round %d gives loss %v, %v %v",
 			m.Round(),
@@ -537,7 +647,6 @@ func (m *Machine) evaluated(loss float64, metrics []float64) error {
 			metrics,
 		)
 	}
-	r := &m.round
 	stop := &m.stop
 	stop.ClientsEvaluated = stop.ClientsEvaluated || clients > 0
 	if heldOut {
@@ -550,53 +659,70 @@ func (m *Machine) evaluated(loss float64, metrics []float64) error {
 		return nil
 	}
 	if heldOut {
+		r := &m.round
 		r.Evaluated = true
 		r.ValidationLoss = loss
 		r.Metrics = metrics
-		q := m.config.Quality
-		m.losses.plateau.Observe(q.Error(q.ValueIn(loss, metrics)))
+		quality := m.config.Quality
+		m.losses.plateau.Observe(quality.Error(quality.ValueIn(loss, metrics)))
 	}
 	return m.nextRound()
 }
 
-// nextRound reports the round and opens the next one, or stops the run.
+// nextRound reports the round, and opens the next one or, at a limit, stops the run.
 func (m *Machine) nextRound() error {
 	report := m.report()
 	m.effects.Report = report
 	if m.sampling.following != nil {
 		m.sampling.following.Closed(report.Round, report.TrainingLoss)
 	}
-	if r := &m.round; len(r.Times) > 0 && r.End > r.Start {
-		r.Straggled, r.StragglerShare = true, Straggling(r.Times)/float64(r.End-r.Start)
-	}
+	m.round.measureStragglers()
 	m.round.reset()
 	stop := &m.stop
-	limits := &m.config.Stop
 	for o, n := range report.Outcomes {
 		stop.Outcomes[o] += n
 	}
 	stop.Rounds = report.Round
 	stop.EndTime = report.End
-	if t := metric.Reached(limits.Targets, report.ValidationLoss, report.Metrics); report.Evaluated && t != nil {
-		return m.stopRun(fmt.Sprintf("validation %s %g", t.Name, t.Value))
-	}
-	if limits.Rounds > 0 && report.Round >= limits.Rounds {
-		return m.stopRun(fmt.Sprintf("%d rounds", limits.Rounds))
-	}
-	if n := stop.Outcomes[Accepted]; limits.Accepted > 0 && n >= limits.Accepted {
-		return m.stopRun(fmt.Sprintf("%d accepted updates", n))
-	}
-	if limits.Samples > 0 && stop.Samples >= limits.Samples {
-		return m.stopRun(fmt.Sprintf("%d samples", limits.Samples))
-	}
-	if limits.Tokens > 0 && report.Tokens >= limits.Tokens {
-		return m.stopRun(fmt.Sprintf("%d tokens", limits.Tokens))
+	if reason, ok := m.config.Stop.reached(report, stop); ok {
+		return m.stopRun(reason)
 	}
 	return m.openRound()
 }
 
-// report returns the report of the round that has closed, and adds its loss to the
-// window.
+// measureStragglers sets the share of the round's time in which it waited for its slowest client, if
+// a schedule reads that and the round has one. Otherwise the share of an earlier round holds.
+func (r *RoundState) measureStragglers() {
+	if len(r.Times) == 0 || r.End == r.Start {
+		return
+	}
+	r.Straggled = true
+	r.StragglerShare = Straggling(r.Times) / float64(r.End-r.Start)
+}
+
+// reached tells whether a run has reached one of its limits with the round of a report, and which.
+// stop sums up the run up to that round. The limit of virtual time has a timer, see [RunEnds].
+func (l *Limits) reached(report *Report, stop *Stop) (reason string, ok bool) {
+	if report.Evaluated {
+		if t := metric.Reached(l.Targets, report.ValidationLoss, report.Metrics); t != nil {
+			return fmt.Sprintf("validation %s %g", t.Name, t.Value), true
+		}
+	}
+	accepted := stop.Outcomes[Accepted]
+	switch {
+	case l.Rounds > 0 && report.Round >= l.Rounds:
+		return fmt.Sprintf("%d rounds", l.Rounds), true
+	case l.Accepted > 0 && accepted >= l.Accepted:
+		return fmt.Sprintf("%d accepted updates", accepted), true
+	case l.Samples > 0 && stop.Samples >= l.Samples:
+		return fmt.Sprintf("%d samples", l.Samples), true
+	case l.Tokens > 0 && report.Tokens >= l.Tokens:
+		return fmt.Sprintf("%d tokens", l.Tokens), true
+	}
+	return "", false
+}
+
+// report returns the report of the round that has closed, and adds its loss to the window.
 func (m *Machine) report() *Report {
 	report := m.round.Report
 	if !m.round.Trained {
@@ -610,8 +736,8 @@ func (m *Machine) report() *Report {
 	return &report
 }
 
-// stopRun ends the run; the final model is measured unless it has been. A round
-// under way does not count, nor does any of its updates.
+// stopRun ends the run for a reason. The final model is measured, unless it has been. A round under
+// way does not count, nor does any of its updates: all its tasks count as cancelled.
 func (m *Machine) stopRun(reason string) error {
 	m.stop.Reason = reason
 	m.endAll(Cancelled)
@@ -639,8 +765,8 @@ func (m *Machine) runStopped() {
 	m.effects.Stopped = &stop
 }
 
-// Stop says how the run ended or, while it goes on, how far it has come: the
-// rounds that were reported, without a reason.
+// Stop says how the run ended. While it goes on, Stop has no reason and sums up the rounds that were
+// reported.
 func (m *Machine) Stop() Stop {
 	stop := m.stop
 	if m.phase != Stopped {

@@ -6,45 +6,71 @@ import (
 	"slices"
 )
 
+// FirstDeviceTask is the number of the first task to a device. Devices' tasks
+// have numbers of their own, so that those of simulated clients, of which their
+// plans are functions, are the same with and without devices. The numbers stay
+// exact in float64.
+const FirstDeviceTask = 1 << 52
+
 // Tasks are the tasks of the simulated clients, or those of the devices: each
 // kind has numbers of its own.
 type Tasks struct {
-	List []TaskState // under way, or accepted and waiting for training; ascending by number and by model
-	Next uint64      // number of the next task
+	// List are the tasks that are under way, or accepted and waiting for training. Both their
+	// numbers and the versions of their base models ascend. Tasks that are done may still be
+	// among them, see tasks.shrink.
+	List []TaskState
+	// Next is the number of the next task.
+	Next uint64
 
-	outstanding int // tasks without an outcome
-	late        int // tasks of earlier rounds among them; 0 where rounds overlap
-	unplaced    int // tasks that are not on the clock, the last ones of the list
+	// outstanding is the number of tasks without an outcome. late is how many of those are of
+	// earlier rounds, 0 where rounds overlap.
+	outstanding int
+	late        int
+	// unplaced is the number of tasks that are not on the clock. They are the last of the list.
+	unplaced int
 }
 
-// TaskState is what the machine remembers of one task, or of one candidate.
+// current is the number of tasks of the round under way that have no outcome.
+func (t *Tasks) current() int { return t.outstanding - t.late }
+
+// TaskState is what the machine remembers of one task, or of one candidate. A run has as many as
+// its clients at work, so small fields lie together.
 type TaskState struct {
-	Task  uint64
-	Model uint64 // version of its base model
-	Timer uint64 // TaskArrives or TaskDrops; 0: none is set
-	// where transfers are shared: its TaskComputed timer or, while it has one, the handle of its transfer
-	Link         uint64
-	Start        Time // when it was issued
-	Dropout      Time // planned: from Start until its client drops out; 0: it does not
-	Download     Time // planned: its phases
-	Compute      Time
-	Upload       Time
-	StepsDone    int64 // local steps of its client that were accepted when it was issued; 0 unless the run trains
+	Task         uint64
+	Model        uint64 // version of its base model
+	Start        Time   // when it was issued
 	LearningRate float64
-	Client       int32
-	Round        int32
-	LocalSteps   int32 // the client's K
-	Status       Status
-	Stage        Stage // how far its transfers are, where they are shared
-	Drops        bool  // planned: its client drops out
-	// Lost, Refused or Late: the outcome of a device's task that is known before its time; Accepted: none
+	// StepsDone is the number of the client's local steps that were accepted when the task was
+	// issued. It is 0 unless the run trains.
+	StepsDone int64
+
+	// The plan, once there is one. Dropout is the time from Start until the client drops out, if
+	// it Drops, else 0.
+	Download Time
+	Compute  Time
+	Upload   Time
+	Dropout  Time
+
+	// Timer is the timer TaskArrives or TaskDrops that is set for the task, or noTimer.
+	Timer uint64
+	// Link is, where transfers are shared, the task's timer TaskComputed or, during a transfer,
+	// the handle of that.
+	Link uint64
+
+	Client     int32
+	Round      int32
+	LocalSteps int32 // the client's K
+	Status     Status
+	Stage      Stage // how far it is where transfers are shared
+	Drops      bool  // planned: its client drops out
+	// Forced is the outcome of a device's task that is known before its time: Lost, Refused or
+	// Late. Accepted means that none is.
 	Forced Outcome
 }
 
-// Status is how far a task is.
+// Status is how far a task is. Statuses ascend in time.
 type Status uint8
 
-// The statuses.
 const (
 	TaskIssued   Status = iota // it has no plan
 	TaskPlanned                // it is on the clock, or waits there for the plans of others
@@ -52,23 +78,17 @@ const (
 	TaskDone                   // nothing of it is needed any more
 )
 
-// Stage is how far a task is where transfers are shared.
+// Stage is how far a task is where transfers are shared. Transfers that are not shared belong to
+// its computing.
 type Stage uint8
 
-// The stages. A task's transfers that are not shared belong to its work.
 const (
 	NoStage     Stage = iota // not under way, or transfers are not shared
 	Downloading              // shares the server's download
-	Computing                // until its TaskComputed timer
+	Computing                // until its timer TaskComputed
 	Uploading                // shares the server's upload
 	Finished                 // waits for the client to drop out, or for other candidates
 )
-
-// FirstDeviceTask is the number of the first task to a device. Devices' tasks
-// have numbers of their own, so that those of simulated clients, of which their
-// plans are functions, are the same with and without devices. The numbers stay
-// exact in float64.
-const FirstDeviceTask = 1 << 52
 
 // duration is the task's time from Start until it is done or its client drops out.
 func (t *TaskState) duration() Time {
@@ -78,39 +98,37 @@ func (t *TaskState) duration() Time {
 	return t.Download + t.Compute + t.Upload
 }
 
-// current is the number of the round's own tasks without an outcome.
-func (t *Tasks) current() int { return t.outstanding - t.late }
-
-// underWay reports whether a task has no outcome.
+// underWay tells whether a task has no outcome.
 func (t *TaskState) underWay() bool { return t.Status < TaskAccepted }
 
-// onClock reports whether the end of a task with a plan is to come on the clock
-// or has come.
-func (t *TaskState) onClock() bool { return t.Timer != 0 || t.Stage != NoStage }
+// onClock tells whether the end of a task with a plan is to come on the clock, or has come.
+func (t *TaskState) onClock() bool { return t.Timer != noTimer || t.Stage != NoStage }
 
-// atWork reports whether a candidate on the link has yet to answer or drop out.
-func (t *TaskState) atWork() bool { return t.Timer != 0 || t.Stage != NoStage && t.Stage != Finished }
+// atWork tells whether a candidate whose transfers are shared has yet to answer or drop out.
+func (t *TaskState) atWork() bool {
+	isUnderWay := t.Stage != NoStage && t.Stage != Finished
+	return t.Timer != noTimer || isUnderWay
+}
 
-// find finds a task by its number; nil: it is not in the list.
+// find returns the task of a number in a list, nil if it is not there. Numbers ascend and may
+// have gaps.
 func find(list []TaskState, task uint64) *TaskState {
 	if len(list) == 0 || task < list[0].Task {
 		return nil
 	}
-	// Numbers ascend, so a task is at its distance from the first, or before.
-	i := task - list[0].Task
-	if i < uint64(len(list)) && list[i].Task == task {
-		return &list[i]
+	// Without gaps a task is as far from the first as their numbers are. Gaps bring it nearer.
+	furthest := task - list[0].Task
+	if furthest < uint64(len(list)) && list[furthest].Task == task {
+		return &list[furthest]
 	}
-	before := list[:min(i, uint64(len(list)))]
-	j, ok := slices.BinarySearchFunc(
-		before,
-		task,
-		func(t TaskState, task uint64) int { return cmp.Compare(t.Task, task) },
-	)
+	before := list[:min(furthest, uint64(len(list)))]
+	i, ok := slices.BinarySearchFunc(before, task, func(t TaskState, task uint64) int {
+		return cmp.Compare(t.Task, task)
+	})
 	if !ok {
 		return nil
 	}
-	return &list[j]
+	return &list[i]
 }
 
 // tasks are all tasks of a run that are under way or wait for training, and the versions
@@ -120,11 +138,13 @@ type tasks struct {
 	simulated Tasks
 	devices   Tasks
 
-	model    uint64         // newest version
-	versions map[uint64]int // tasks that start from each version that is kept; nil: the run does not train
+	model uint64 // newest version
+	// versions counts the tasks that start from each version of the model that is published.
+	// It is nil if the run does not train.
+	versions map[uint64]int
 }
 
-// listOf is where a task is listed, by its number.
+// listOf returns the list in which a task of a number stands.
 func (x *tasks) listOf(task uint64) *Tasks {
 	if task >= FirstDeviceTask {
 		return &x.devices
@@ -132,19 +152,20 @@ func (x *tasks) listOf(task uint64) *Tasks {
 	return &x.simulated
 }
 
-// find finds a task by its number; nil: there is none.
+// find returns the task of a number, nil if there is none.
 func (x *tasks) find(task uint64) *TaskState { return find(x.listOf(task).List, task) }
 
-// lists are the tasks of simulated clients, then those of devices.
+// lists returns the tasks of simulated clients, then those of devices. Whatever is done for all
+// tasks is done in this order.
 func (x *tasks) lists() [2]*Tasks { return [2]*Tasks{&x.simulated, &x.devices} }
 
 // outstanding is the number of tasks without an outcome.
 func (x *tasks) outstanding() int { return x.simulated.outstanding + x.devices.outstanding }
 
-// current is the number of the round's own tasks without an outcome.
+// current is the number of tasks of the round under way that have no outcome.
 func (x *tasks) current() int { return x.simulated.current() + x.devices.current() }
 
-// begin counts a task that is about to be listed.
+// begin counts a task that is about to be added to a list. It starts from the newest model.
 func (x *tasks) begin(list *Tasks) {
 	list.unplaced++
 	list.outstanding++
@@ -153,15 +174,16 @@ func (x *tasks) begin(list *Tasks) {
 	}
 }
 
-// shrink removes the tasks that are done once they are the greater part, so that each
-// costs at most one move. accepted is how many wait for training.
+// shrink removes the tasks that are done, once they are more than the others. So a task is moved
+// once in the mean, however often this is called. accepted is the number of tasks that wait for
+// training.
 func (x *tasks) shrink(accepted int) {
 	needed := x.outstanding() + accepted
 	if len(x.simulated.List)+len(x.devices.List) <= 2*needed {
 		return
 	}
 	for _, tasks := range x.lists() {
-		if needed == 0 { // often: without a look at each
+		if needed == 0 { // the usual end of a round, without a look at each task
 			tasks.List = tasks.List[:0]
 			tasks.unplaced = 0
 			continue
@@ -170,11 +192,13 @@ func (x *tasks) shrink(accepted int) {
 	}
 }
 
-// forgetAccepted lets go of the updates that wait for training.
+// forgetAccepted ends the tasks that wait for training: they have been trained, or the run has
+// ended.
 func (x *tasks) forgetAccepted() {
 	for _, tasks := range x.lists() {
 		for i := range tasks.List {
-			if t := &tasks.List[i]; t.Status == TaskAccepted {
+			t := &tasks.List[i]
+			if t.Status == TaskAccepted {
 				t.Status = TaskDone
 				x.releaseTask(t.Model)
 			}
@@ -182,7 +206,8 @@ func (x *tasks) forgetAccepted() {
 	}
 }
 
-// nextModel counts the next version of the model, which is kept whether or not a task names it.
+// nextModel counts the next version of the model. The newest version stays published whether or
+// not a task starts from it.
 func (x *tasks) nextModel() {
 	x.model++
 	if x.versions != nil {
@@ -190,27 +215,34 @@ func (x *tasks) nextModel() {
 	}
 }
 
-// releaseTask counts one task less that starts from a version of the model, which is released
-// with the last one.
+// releaseTask counts one task less that starts from a version of the model. With the last one the
+// version is released, unless it is the newest. A version that was released as stale before its
+// tasks had ended is not counted any more.
 func (x *tasks) releaseTask(model uint64) {
-	if n, kept := x.versions[model]; kept { // else too old for the tasks that name it, released before
-		x.versions[model] = n - 1
-		if n == 1 && model != x.model {
-			x.release(model)
-		}
+	n, isPublished := x.versions[model]
+	if !isPublished {
+		return
+	}
+	x.versions[model] = n - 1
+	if n == 1 && model != x.model {
+		x.release(model)
 	}
 }
 
-// releaseStale releases the versions without a task, and those from which every update
-// would be late.
-func (x *tasks) releaseStale(stale func(model uint64) bool) {
+// releaseStale releases the versions without a task, and those from which every update would be
+// late. The newest version stays.
+func (x *tasks) releaseStale(isStale func(model uint64) bool) {
 	for _, model := range slices.Sorted(maps.Keys(x.versions)) {
-		if model != x.model && (x.versions[model] == 0 || stale(model)) {
+		if model == x.model {
+			continue
+		}
+		if x.versions[model] == 0 || isStale(model) {
 			x.release(model)
 		}
 	}
 }
 
+// release tells the driver that no task will start from a version of the model any more.
 func (x *tasks) release(model uint64) {
 	delete(x.versions, model)
 	x.step.effects.Release = append(x.step.effects.Release, model)

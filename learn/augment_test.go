@@ -8,7 +8,7 @@ import (
 )
 
 // Against the definition: pad, cut, flip, on every pixel.
-func TestAugmentPadsCutsAndFlips(t *testing.T) {
+func TestAugment_PadsCutsAndFlips(t *testing.T) {
 	const channels, height, width, padding, n = 3, 6, 5, 2, 4
 	seen := map[[3]int]bool{}
 	for seed := range uint64(400) {
@@ -56,7 +56,7 @@ func TestAugmentPadsCutsAndFlips(t *testing.T) {
 	}
 }
 
-func TestAugmentRefuses(t *testing.T) {
+func TestAugment_Refused(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	b := &Batch{N: 1, X: make([]float32, 12)}
 	if err := Augment(b, 3, 3, 3, 1, r); err == nil || !strings.Contains(err.Error(), "3×3×3") {

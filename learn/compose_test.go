@@ -48,7 +48,7 @@ const far = 1e-4
 
 // Whatever layers a network has, the gradient of a minibatch is the mean of its samples'
 // gradients, and that of the same layers computed one by one.
-func TestGradientsOfDrawnLayers(t *testing.T) {
+func TestGradient_DrawnLayers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		before := "layers:" + rapid.SampledFrom([]string{
 			"values=6,classes=3;", "values=6,targets=3;", "image=2x7x8,classes=3;", "image=4x6x5,targets=3;", "tokens=5x7,classes=3;embedding(4),",

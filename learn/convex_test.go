@@ -22,7 +22,7 @@ func quadraticSample(b *Batch, at, a, v []float64) {
 
 // Worked by hand: v = (0.6, 0.8) reflects (1, 2) to (1, 2) − 2·2.2·v = (−1.64,
 // −1.52); a = (1, 10) gives ½ (1.64² + 10·1.52²) and, reflected back, the gradient.
-func TestQuadraticWorked(t *testing.T) {
+func TestQuadratic_WorkedExample(t *testing.T) {
 	m := parse(t, "quadratic:2")
 	b := new(Batch)
 	quadraticSample(b, []float64{2, 0}, []float64{1, 10}, []float64{0.6, 0.8})
@@ -69,7 +69,7 @@ func randomConvex(m Model, n int, r *rand.Rand) *Batch {
 
 // The gradient is the loss's derivative, a step goes against it, what is
 // evaluated is the mean loss, and a used workspace gives what a fresh one does.
-func TestConvexModels(t *testing.T) {
+func TestConvex_Models(t *testing.T) {
 	for _, spec := range []string{"quadratic:1", "quadratic:7", "logistic:6,3,0.25", "logistic:1,2,1e-05"} {
 		m := parse(t, spec)
 		if m.String() != spec {
@@ -131,7 +131,7 @@ func TestConvexModels(t *testing.T) {
 
 // The penalty makes logistic regression mu-strongly convex: along any line the
 // gradient grows by at least mu times the way.
-func TestLogisticIsStronglyConvex(t *testing.T) {
+func TestLogistic_IsStronglyConvex(t *testing.T) {
 	m := parse(t, "logistic:4,3,0.5")
 	r := rand.New(rand.NewPCG(3, 3))
 	w := m.NewWorkspace(20, here())
@@ -159,7 +159,7 @@ func TestLogisticIsStronglyConvex(t *testing.T) {
 	}
 }
 
-func TestConvexParseRefuses(t *testing.T) {
+func TestConvex_ParseRefuses(t *testing.T) {
 	for spec, want := range map[string]string{
 		"quadratic":            "(dimension)",
 		"quadratic:0":          "dimension: 0 is out of range",
@@ -181,7 +181,7 @@ func TestConvexParseRefuses(t *testing.T) {
 }
 
 // What diverges is reported, and bad batches are errors.
-func TestConvexProblems(t *testing.T) {
+func TestConvex_Problems(t *testing.T) {
 	for _, spec := range []string{"quadratic:2", "logistic:6,3,1"} {
 		m := parse(t, spec)
 		w := m.NewWorkspace(4, here())

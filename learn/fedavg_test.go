@@ -62,7 +62,7 @@ func firstOf(stream, n, most int) []int {
 // On real images a ResNet has PyTorch's gradient, and rounds of FedAvg follow a plain loop
 // in PyTorch of the same seed far closer than two seeds follow each other. What differs is
 // rounding, which a network that learns makes larger step by step.
-func TestFedAvgOfAResNetFollowsPyTorch(t *testing.T) {
+func TestResNet_FedAvgFollowsPyTorch(t *testing.T) {
 	raw, err := os.ReadFile("testdata/fedavg.json")
 	if err != nil {
 		t.Fatal(err)

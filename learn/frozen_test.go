@@ -24,7 +24,7 @@ var frozenLayers = []string{
 // A model with frozen layers is the model without, whose parameters stand in another order: the
 // same initial values, the same gradients of what trains, within rounding, and steps that leave
 // alone what is frozen, whatever takes them.
-func TestFrozenLayersAreLeftAlone(t *testing.T) {
+func TestFrozen_LayersStay(t *testing.T) {
 	everyISA(t, func(t *testing.T, isa kernel.ISA) {
 		for _, text := range frozenLayers {
 			m, whole := parse(t, "layers:"+text), parse(t, "layers:"+strings.ReplaceAll(text, ",frozen", ""))

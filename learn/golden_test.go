@@ -96,7 +96,7 @@ func (g goldenSummary) distance(params []float32) float64 {
 
 // From the same weights and the same batches every instruction set does what
 // PyTorch does.
-func TestGoldenValuesOfPyTorch(t *testing.T) {
+func TestModels_GoldenValuesOfPyTorch(t *testing.T) {
 	onlyLonger(t)
 	raw, err := os.ReadFile("testdata/golden.json")
 	if err != nil {
@@ -198,7 +198,7 @@ func stepsOf(o Optimizer, w Workspace, params int) func([]float32, *Batch, float
 
 // Plain Go gives the same bits on every architecture and with every compiler: no
 // product is fused with an addition.
-func TestPlainGoHasFixedBits(t *testing.T) {
+func TestPlainGo_FixedBits(t *testing.T) {
 	for spec, want := range map[string]string{
 		"linear:5000,2":         "d673b17869401e47",
 		"mlp:784,20,62":         "dd5c3579f27bde4b",

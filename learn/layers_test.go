@@ -37,7 +37,7 @@ func layeredNetworks(t testing.TB) (list []layered) {
 }
 
 // testdata/layers.json is what testdata/layers.py writes by the PyTorch of this machine.
-func TestLayersFileIsWhatPyTorchSays(t *testing.T) {
+func TestLayers_FileOfPyTorch(t *testing.T) {
 	slow.Test(t, "it starts PyTorch")
 	const python = "/usr/bin/python3" // the one that has Debian's python3-torch
 	if err := exec.Command(python, "-c", "import torch").Run(); err != nil {
@@ -138,7 +138,7 @@ func layeredBatch(m Model, n int) *Batch {
 
 // Every layer, alone and in networks, has PyTorch's gradient within a part in 100,000,
 // and the names of its state_dict, by every instruction set.
-func TestLayersHaveTheGradientsOfPyTorch(t *testing.T) {
+func TestLayers_GradientsOfPyTorch(t *testing.T) {
 	everyISA(t, func(t *testing.T, isa kernel.ISA) {
 		for _, l := range layeredNetworks(t) {
 			m := parse(t, l.Name)
@@ -178,7 +178,7 @@ func TestLayersHaveTheGradientsOfPyTorch(t *testing.T) {
 
 // A list's name in messages is read back, and what is no list is refused with what is
 // wrong.
-func TestLayersAreParsed(t *testing.T) {
+func TestLayers_Parsed(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                                                   "(layers)",
 		"values=3;dense(2)":                                                  "does not begin with values=N",
@@ -248,7 +248,7 @@ type odd struct {
 func init() { network.Layers.Register("odd", "a layer with a list of numbers", odd{}) }
 
 // A name holds a list of numbers.
-func TestALayerWithAListOfNumbers(t *testing.T) {
+func TestParse_LayerWithAListOfNumbers(t *testing.T) {
 	of := Samples{Features: 3, Targets: 3}
 	m, err := Sequential{Layers: []network.Layer{odd{Sizes: []int{1, 20}}, network.DenseLayer{}}}.Model(of)
 	if err != nil || m.String() != "layers:values=3,targets=3;odd(1,20),dense(3)" {
@@ -260,7 +260,7 @@ func TestALayerWithAListOfNumbers(t *testing.T) {
 }
 
 // A linear model of samples with targets has an output for each.
-func TestLinearOfTargets(t *testing.T) {
+func TestLinear_Targets(t *testing.T) {
 	for want, of := range map[string]Samples{
 		"layers:values=4,targets=2;dense(2)": {Features: 4, Targets: 2},
 		"layers:words=9,targets=1;dense(1)":  {Input: Sparse, Features: 9, Targets: 1},
@@ -273,7 +273,7 @@ func TestLinearOfTargets(t *testing.T) {
 
 // Before the samples are known, lists that suit some samples are taken, and those that suit
 // none are refused.
-func TestLayersAreCheckedWithoutSamples(t *testing.T) {
+func TestLayers_CheckedWithoutSamples(t *testing.T) {
 	for list, want := range map[string]string{
 		"norm(1),dense(0)":                                           "",
 		"relu,conv(3,3,1,1),flatten,dense(0)":                        "",
@@ -303,7 +303,7 @@ func TestLayersAreCheckedWithoutSamples(t *testing.T) {
 const drops = "layers:image=2x5x5,classes=3;conv(4,3,1,1),relu,dropout(0.5),flatten,dropout(0.25),dense(3)"
 
 // Dropout leaves values out by the batch's seed alone, and none in an evaluation.
-func TestDropout(t *testing.T) {
+func TestDropout_Values(t *testing.T) {
 	everyISA(t, func(t *testing.T, isa kernel.ISA) {
 		m, plain := parse(t, drops), parse(t, strings.ReplaceAll(strings.ReplaceAll(drops, "0.5", "0"), "0.25", "0"))
 		params := make([]float32, m.Params())
@@ -332,7 +332,7 @@ func TestDropout(t *testing.T) {
 
 // A network of one dropout and a sum shows what is left: values are 0 or divided by one
 // less the rate, as often as the rate says, and gradients likewise.
-func TestDropoutLeavesOutThePartItSays(t *testing.T) {
+func TestDropout_Rate(t *testing.T) {
 	const features, n = 1000, 40
 	m := parse(t, "layers:values=1000,targets=1;dropout(0.3),dense(1)")
 	params, grad := make([]float32, m.Params()), make([]float32, m.Params())

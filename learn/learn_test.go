@@ -119,7 +119,7 @@ var listed = []string{
 	"layers:tokens=7x13,classes=4;embedding(5),gru(6,2,all),dropout(0.2),average,dense(4)",
 }
 
-func TestParametersAreCountedAsInTable1(t *testing.T) {
+func TestModels_ParametersOfTable1(t *testing.T) {
 	for spec, want := range map[string]int{
 		"linear:5000,2":             10_002,
 		"mlp:784,200,200,62":        209_662,
@@ -136,7 +136,7 @@ func TestParametersAreCountedAsInTable1(t *testing.T) {
 	}
 }
 
-func TestTensorsTileTheParameters(t *testing.T) {
+func TestTensors_TileTheParameters(t *testing.T) {
 	for _, spec := range slices.Concat(small, listed) {
 		m := parse(t, spec)
 		at := 0
@@ -152,7 +152,7 @@ func TestTensorsTileTheParameters(t *testing.T) {
 	}
 }
 
-func TestParseRefuses(t *testing.T) {
+func TestParse_Refused(t *testing.T) {
 	for spec, want := range map[string]string{
 		"":                                    "not an architecture",
 		"lstm:3,4":                            "not an architecture",
@@ -186,7 +186,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-func TestInitIsUniformWithinTheFanIn(t *testing.T) {
+func TestInit_UniformWithinTheFanIn(t *testing.T) {
 	m := parse(t, "mlp:784,200,200,62")
 	a, b, other := make([]float32, m.Params()), make([]float32, m.Params()), make([]float32, m.Params())
 	m.Init(a, 1)
@@ -222,7 +222,7 @@ func TestInitIsUniformWithinTheFanIn(t *testing.T) {
 
 // The gradient is the derivative of the float64 loss, by central differences, which
 // are taken once for all classes.
-func TestGradientAgainstFiniteDifferences(t *testing.T) {
+func TestGradient_AgainstFiniteDifferences(t *testing.T) {
 	onlyLonger(t)
 	for _, spec := range small {
 		for _, n := range []int{1, 3, 16, 33} {
@@ -263,7 +263,7 @@ func TestGradientAgainstFiniteDifferences(t *testing.T) {
 	}
 }
 
-func TestStepFollowsTheGradient(t *testing.T) {
+func TestStep_FollowsTheGradient(t *testing.T) {
 	everyISA(t, func(t *testing.T, isa kernel.ISA) {
 		for _, spec := range slices.Concat(small, listed) {
 			for _, n := range []int{1, 5, 32, 40} {
@@ -295,7 +295,7 @@ func TestStepFollowsTheGradient(t *testing.T) {
 	})
 }
 
-func TestEvaluateAgainstTheReference(t *testing.T) {
+func TestEvaluate_AgainstTheReference(t *testing.T) {
 	everyISA(t, func(t *testing.T, isa kernel.ISA) {
 		for _, spec := range small {
 			for _, n := range []int{1, 31, 32, 70} {
@@ -324,7 +324,7 @@ func TestEvaluateAgainstTheReference(t *testing.T) {
 
 // The sparse model computes what a dense layer computes on the same samples, and
 // leaves the columns of absent words alone.
-func TestSparseEqualsDense(t *testing.T) {
+func TestLinear_SparseEqualsDense(t *testing.T) {
 	sparse, dense := parse(t, "linear:300,2"), parse(t, "mlp:300,2")
 	r := rand.New(rand.NewPCG(8, 8))
 	a := make([]float32, sparse.Params())
@@ -364,7 +364,7 @@ func TestSparseEqualsDense(t *testing.T) {
 	}
 }
 
-func TestBadBatchesAreErrors(t *testing.T) {
+func TestWorkspace_BadBatches(t *testing.T) {
 	good := func(m Model) *Batch { return randomBatch(m, 4, rand.New(rand.NewPCG(1, 1))) }
 	for _, c := range []struct {
 		spec, want string
@@ -405,7 +405,7 @@ func TestBadBatchesAreErrors(t *testing.T) {
 	}
 }
 
-func TestDivergenceIsReported(t *testing.T) {
+func TestWorkspace_Divergence(t *testing.T) {
 	everyISA(t, func(t *testing.T, isa kernel.ISA) {
 		for _, spec := range []string{"mlp:5,3", "mlp:5,20,3", "linear:50,2", "cnn:2x10x10,3,5,7,4", "gru:5,7,3,4,1"} {
 			for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
@@ -431,7 +431,7 @@ func TestDivergenceIsReported(t *testing.T) {
 	})
 }
 
-func TestStepsAllocateNothing(t *testing.T) {
+func TestStep_AllocatesNothing(t *testing.T) {
 	everyISA(t, func(t *testing.T, isa kernel.ISA) {
 		for _, spec := range slices.Concat(small, listed) {
 			m := parse(t, spec)
@@ -450,7 +450,7 @@ func TestStepsAllocateNothing(t *testing.T) {
 	})
 }
 
-func TestExactSumsDoNotDependOnOrder(t *testing.T) {
+func TestAddExact_AnyOrder(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	const n, clients = 1003, 9
 	base := make([]float32, n)
@@ -486,7 +486,7 @@ func TestExactSumsDoNotDependOnOrder(t *testing.T) {
 	}
 }
 
-func TestExactSumRefuses(t *testing.T) {
+func TestAddExact_Refused(t *testing.T) {
 	inf := float32(math.Inf(1))
 	nan := float32(math.NaN())
 	for _, c := range []struct{ x, base float32 }{
@@ -508,7 +508,7 @@ func TestExactSumRefuses(t *testing.T) {
 }
 
 // A workspace carries nothing from one batch to the next, whatever their sizes.
-func TestWorkspacesForget(t *testing.T) {
+func TestWorkspace_Forgets(t *testing.T) {
 	everyISA(t, func(t *testing.T, isa kernel.ISA) {
 		for _, spec := range slices.Concat(small, listed) {
 			m := parse(t, spec)
@@ -536,7 +536,7 @@ func TestWorkspacesForget(t *testing.T) {
 }
 
 // Workers share a model and nothing else.
-func TestWorkersShareNothing(t *testing.T) {
+func TestWorkspace_WorkersShareNothing(t *testing.T) {
 	for _, spec := range []string{"linear:40,2", "mlp:19,33,4", "cnn:2x10x10,3,5,7,4", "gru:5,7,3,4,1"} {
 		m := parse(t, spec)
 		start := make([]float32, m.Params())

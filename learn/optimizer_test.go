@@ -74,7 +74,7 @@ func adamOfPyTorch(o Moments, decay float64, decoupled bool) func(t int, x, g, r
 }
 
 // Every optimizer takes the steps of its formulas, and those again in the next task.
-func TestStepsOfOptimizers(t *testing.T) {
+func TestOptimizers_StepsOfPyTorch(t *testing.T) {
 	standard := Moments{Beta1: 0.9, Beta2: 0.999, Eps: 1e-8}
 	quick := Moments{Beta1: 0.5, Beta2: 0.75, Eps: 1e-3}
 	sgd := func(s SGD) func() func(int, float64, float64, float64) float64 {
@@ -142,7 +142,7 @@ func TestStepsOfOptimizers(t *testing.T) {
 
 // A gradient within the bound stays as it is, to the bit; one beyond it comes to its
 // length, and one that is not finite stays not finite.
-func TestClippedGradients(t *testing.T) {
+func TestClipping_Gradients(t *testing.T) {
 	c := Clipping{Clip: 5.001}
 	short, long := []float32{3, 0, -4, 0, 0}, []float32{30, 0, -40, 0, 0}
 	c.clip(short)
@@ -163,7 +163,7 @@ func TestClippedGradients(t *testing.T) {
 }
 
 // SGD without options, and no optimizer at all, leave the steps to the workspace.
-func TestPlainStepsNeedNoOptimizer(t *testing.T) {
+func TestOptimizers_PlainSteps(t *testing.T) {
 	if !Plain(nil) || !Plain(SGD{}) || Plain(SGD{Momentum: 0.5}) || Plain(SGD{WeightDecay: 0.5}) || Plain(SGD{Clipping: Clipping{1}}) || Plain(Adam{}) || Plain(AdamW{}) {
 		t.Error("what is plain is not what the options say")
 	}

@@ -11,7 +11,7 @@ import (
 	"fedpace/learn/internal/kernel"
 )
 
-func TestSelectKernel(t *testing.T) {
+func TestSelectKernel_Classes(t *testing.T) {
 	for _, isa := range kernel.Available() {
 		k, err := SelectKernel(isa.Class())
 		if err != nil || k.Class() != isa.Class() {
@@ -45,7 +45,7 @@ func TestSelectKernel(t *testing.T) {
 }
 
 // What FEDPACE_KERNEL may hold: instructions, or a class of them.
-func TestInstructionsAreLimited(t *testing.T) {
+func TestSelectKernel_LimitedInstructions(t *testing.T) {
 	for _, isa := range kernel.Available() {
 		want := slices.Compact([]kernel.ISA{kernel.Go, isa})
 		if got, err := limited(isa.String()); err != nil || !slices.Equal(got, want) {
@@ -63,7 +63,7 @@ func TestInstructionsAreLimited(t *testing.T) {
 
 // The instruction sets of a class do the same arithmetic in the same order: steps
 // and evaluations of every model agree bit for bit, in parameters and in losses.
-func TestAClassHasTheSameBits(t *testing.T) {
+func TestKernel_SameBitsInAClass(t *testing.T) {
 	byClass := map[string][]kernel.ISA{}
 	for _, isa := range kernel.Available() {
 		byClass[isa.Class()] = append(byClass[isa.Class()], isa)

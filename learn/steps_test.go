@@ -12,7 +12,7 @@ import (
 
 // Every parameter is where PyTorch's own step leads it, one step at a time: each begins with the
 // parameters that the steps before it, taken here, have come to.
-func TestEveryParameterIsPyTorchs(t *testing.T) {
+func TestParameters_ArePyTorchs(t *testing.T) {
 	slow.Test(t, "it plays PyTorch; golden values are compared always")
 	onlyLonger(t)
 	const python = "/usr/bin/python3" // the one that has Debian's python3-torch

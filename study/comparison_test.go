@@ -18,7 +18,7 @@ import (
 	"fedpace/learn/metric"
 )
 
-func TestCompareSharesCohortsAndTime(t *testing.T) {
+func TestComparison_SameCohortsAndTime(t *testing.T) {
 	c := runtest.Small(t, "task=sent140", "stop.rounds=8")
 	r, err := compare(t.Context(), c, []string{"dsgd", "fixed", "rounds"}, Options{})
 	if err != nil {
@@ -69,7 +69,7 @@ func TestCompareSharesCohortsAndTime(t *testing.T) {
 
 // In a comparison of random devices each run has the time of the fixed schedule as if it were
 // alone.
-func TestAComparisonOfRandomDevices(t *testing.T) {
+func TestComparison_RandomDevices(t *testing.T) {
 	c := runtest.Stragglers(t, "train=false", "stop={rounds: 30}")
 	r, err := compare(t.Context(), c, []string{schedule.Fixed, "rounds", "dsgd"}, Options{})
 	if err != nil {
@@ -92,7 +92,7 @@ func mustRun(t testing.TB, c config.Config, o run.Options) folder.Summary {
 
 // compare and compare --seeds into one folder play no cell twice, also on data that
 // decides the population, and whatever the folders are called.
-func TestCellsOfOtherCommandsAreFound(t *testing.T) {
+func TestFind_CellsOfOtherCommands(t *testing.T) {
 	c := runtest.Small(t, "stop.rounds=2", "schedule.window=2", "out="+t.TempDir())
 	one, err := compare(t.Context(), c, []string{schedule.Fixed, "rounds"}, Options{})
 	if err != nil {
@@ -134,7 +134,7 @@ func TestCellsOfOtherCommandsAreFound(t *testing.T) {
 
 // A configuration that leaves the population to its data is the run that took it
 // from there, and no run of fewer clients.
-func TestACellWithoutAPopulationIsResolved(t *testing.T) {
+func TestFind_UnresolvedPopulation(t *testing.T) {
 	out := t.TempDir()
 	sets := slices.Concat(runtest.Custom, []string{"data=" + runtest.CustomData(t), "clients=all", "cohort=2", "schedule.k0=80", "model={mlp: [3, 2]}", "train=false", "stop.rounds=4", "out=" + out})
 	few, all := slices.Concat(sets, []string{"clients=3", "out=" + filepath.Join(out, "few")}), slices.Concat(sets, []string{"out=" + filepath.Join(out, "all")})
@@ -157,7 +157,7 @@ func TestACellWithoutAPopulationIsResolved(t *testing.T) {
 
 // A run that was compared by another quantity than the model's own is no run of a
 // configuration that names none: what is best, and a plateau, are others.
-func TestACellHasItsMetric(t *testing.T) {
+func TestCell_Metric(t *testing.T) {
 	slow.NotUnderRace(t)
 	c := runtest.Small(t, "stop.rounds=2", "schedule.window=2", "out="+t.TempDir())
 	byLoss := c
@@ -189,7 +189,7 @@ func TestACellHasItsMetric(t *testing.T) {
 
 // A run is a cell's if it has the kernel that the cell names, or that this machine
 // chooses for it.
-func TestACellHasItsKernel(t *testing.T) {
+func TestCell_Kernel(t *testing.T) {
 	c := runtest.Small(t)
 	class, err := problem.Kernel(c)
 	if err != nil {

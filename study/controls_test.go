@@ -24,7 +24,7 @@ func stepsOf(t *testing.T, c *Cell) (steps []int) {
 
 // With devices that are alike the controls have as many rounds and steps as the schedule, in the same
 // time; two of them have its values of K.
-func TestControlsDoAsMuchWork(t *testing.T) {
+func TestControls_EqualWork(t *testing.T) {
 	c := runtest.Small(t, "task=sent140", "train=false", "schedule.k0=20", "stop.rounds=30")
 	r, err := Run(t.Context(), Plan{Load: Just(c), Schedules: []string{"dsgd", "fixed", "rounds"}, Controls: Kinds}, Options{})
 	if err != nil {
@@ -81,7 +81,7 @@ func TestControlsDoAsMuchWork(t *testing.T) {
 
 // A gain that a constant K has, too, is one of less work; one that neither that nor another order of
 // the values has is one of decay; and one between them is decided by nothing.
-func TestWhatDecides(t *testing.T) {
+func TestDifference_DecidedBy(t *testing.T) {
 	const gain = 10
 	for want, gains := range map[string]map[string]float64{
 		"less work":   {constantK: gain, reversedK: gain, shuffledK: gain},

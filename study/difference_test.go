@@ -60,7 +60,7 @@ func verdicts(seeds, times int, gain float64) (none, better, worse float64) {
 
 // A schedule against itself, with seeds of its own, shows no difference, but for as many times as
 // intervals of 95 % miss; and a gain of two standard errors is found as often as theory says.
-func TestWhatAComparisonSees(t *testing.T) {
+func TestDifference_WhatIsSeen(t *testing.T) {
 	slow.NotUnderRace(t)
 	for _, seeds := range []int{3, 5, 10} {
 		none, _, _ := verdicts(seeds, 500, 0)
@@ -88,7 +88,7 @@ func power(n int, errors float64) float64 {
 }
 
 // What an interval does not show is not said.
-func TestVerdicts(t *testing.T) {
+func TestVerdicts_Decisions(t *testing.T) {
 	for want, values := range map[string][]float64{
 		"-": {math.NaN()}, "one seed decides nothing": {1}, "no difference seen": {0.9, 1.1, 2.5, -0.1}, "not decided: all seeds agree": {1, 1}, "better": {1, 1.1, 0.9}, "worse": {-1, -1.1, -0.9},
 	} {
@@ -104,7 +104,7 @@ func TestVerdicts(t *testing.T) {
 }
 
 // Where a table has two comparisons, an interval that leaves out zero is not enough.
-func TestVerdictsFollowHolm(t *testing.T) {
+func TestVerdicts_FollowHolm(t *testing.T) {
 	c := planted(rand.New(rand.NewPCG(1, 1)), 4, 0)
 	for i := range c.Runs {
 		c.Runs[i].Tail = []float64{0, 0, 0, 0, 1, 2, 2.5, 0.6}[i] // p = 0.039
@@ -122,7 +122,7 @@ func TestVerdictsFollowHolm(t *testing.T) {
 
 // A mean of the seeds that were fast enough is none, whichever run was too slow with the others; the
 // table says how many have a value.
-func TestALevelThatSomeNeverReach(t *testing.T) {
+func TestDifference_LevelThatSomeNeverReach(t *testing.T) {
 	for never, want := range map[int]string{4: "reached by fixed alone with 1 of 3 seeds", 1: "reached by rounds alone with 1 of 3 seeds"} {
 		c := planted(rand.New(rand.NewPCG(1, 1)), 3, 0)
 		for i := range c.Runs {
@@ -156,7 +156,7 @@ func TestALevelThatSomeNeverReach(t *testing.T) {
 }
 
 // What is seen of the seeds whose runs did not diverge is said of these alone.
-func TestAVerdictSaysOfHowManySeeds(t *testing.T) {
+func TestVerdict_NumberOfSeeds(t *testing.T) {
 	c := planted(rand.New(rand.NewPCG(1, 1)), 4, 100)
 	c.Runs[5].Diverged = "it did"
 	if d := c.Table().Differences()[0]; d.Verdict() != "better (3 of 4 seeds)" {
@@ -165,7 +165,7 @@ func TestAVerdictSaysOfHowManySeeds(t *testing.T) {
 }
 
 // A long name of a schedule is broken, so that it does not run into its neighbours'.
-func TestLongNamesAreBrokenInThePicture(t *testing.T) {
+func TestPicture_LongNames(t *testing.T) {
 	c := planted(rand.New(rand.NewPCG(1, 1)), 3, 0)
 	for i := range c.Runs[3:] {
 		c.Runs[3+i].Schedule = "one_of_my_own_schedules"
@@ -178,7 +178,7 @@ func TestLongNamesAreBrokenInThePicture(t *testing.T) {
 
 // The values 4 and 1 of 8 seconds and of 2 are 3.4 on the mean of all ten, 1.75 of the last
 // 2.5 + and so on, however their time is cut; a span that is not full has no mean.
-func TestAMeanOverASpanOfTime(t *testing.T) {
+func TestTail_MeanOverASpan(t *testing.T) {
 	var whole, cut Tail
 	whole.Add(0, 8, 4)
 	whole.Add(8, 10, 1)
@@ -202,7 +202,7 @@ func TestAMeanOverASpanOfTime(t *testing.T) {
 }
 
 // No rounding puts the level beyond the run that sets it: 4820 units of 0.0001 are above 0.482.
-func TestTheLevelIsReached(t *testing.T) {
+func TestComparison_TimeToLevel(t *testing.T) {
 	for _, lower := range []bool{false, true} {
 		for i := range 2000 {
 			end := float64(i) / 500
@@ -219,7 +219,7 @@ func TestTheLevelIsReached(t *testing.T) {
 
 // What a comparison says of schedules that read no loss does not depend on the rounds over which the
 // training loss is averaged.
-func TestNoMeasureReadsTheWindow(t *testing.T) {
+func TestComparison_IndependentOfTheWindow(t *testing.T) {
 	slow.NotUnderRace(t)
 	said := map[string]string{}
 	for _, window := range []string{"1", "10", "30", "100"} {

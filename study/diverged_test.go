@@ -21,7 +21,7 @@ import (
 var tooFast = []string{"schedule.eta0=500", "schedule.k0=40", "stop.rounds=4", "evaluate.every=2"}
 
 // A schedule that diverges is a row that says so; the others are done.
-func TestASweepOutlivesDivergence(t *testing.T) {
+func TestSweep_Divergence(t *testing.T) {
 	s := Plan{
 		Load:  setting("task=femnist", "clients=40", "cohort=4", "schedule.window=2", "schedule.k0=8", "stop.rounds=3", "evaluate.every=2"),
 		Grids: []Grid{{Key: "schedule.eta0", Values: []string{"0.1", "1000"}}}, Schedules: []string{schedule.Fixed, "rounds"}, Folder: t.TempDir(),
@@ -46,7 +46,7 @@ func TestASweepOutlivesDivergence(t *testing.T) {
 	}
 }
 
-func TestAComparisonOutlivesDivergence(t *testing.T) {
+func TestComparison_Divergence(t *testing.T) {
 	c := runtest.Small(t, tooFast...)
 	r, err := compare(t.Context(), c, []string{schedule.Fixed, "rounds"}, Options{})
 	if err != nil {
@@ -63,7 +63,7 @@ func TestAComparisonOutlivesDivergence(t *testing.T) {
 
 // The same command goes on with a comparison that was stopped: what is done is
 // read, what was cut goes on, and the results are those of one that never was.
-func TestAComparisonGoesOn(t *testing.T) {
+func TestComparison_ContinuesAfterAnInterruption(t *testing.T) {
 	whole := runtest.Small(t, "task=sent140", "stop.rounds=20")
 	want, err := compare(t.Context(), whole, []string{schedule.Fixed, "rounds"}, Options{})
 	if err != nil {
@@ -106,7 +106,7 @@ func TestAComparisonGoesOn(t *testing.T) {
 }
 
 // A comparison goes neither into a run's folder nor over files that are not its own.
-func TestAComparisonLeavesWhatIsOthers(t *testing.T) {
+func TestComparison_KeepsForeignFiles(t *testing.T) {
 	c := runtest.Small(t, "train=false", "stop.rounds=2")
 	play := func(force bool) error {
 		_, err := compare(t.Context(), c, []string{schedule.Fixed}, Options{Run: run.Options{Force: force}})
@@ -134,7 +134,7 @@ func TestAComparisonLeavesWhatIsOthers(t *testing.T) {
 }
 
 // Keys that change no bit of a run keep no comparison from finding it.
-func TestACellIsFoundWhateverChangesNoBit(t *testing.T) {
+func TestFind_InertKeys(t *testing.T) {
 	c := runtest.Small(t, "train=false", "stop.rounds=2")
 	for range 2 {
 		var said string

@@ -126,7 +126,7 @@ func unlike(of map[string]tableRow) []string {
 }
 
 // The tables of the page on studies are what the committed files give.
-func TestTheTablesInDocs(t *testing.T) {
+func TestDocs_Tables(t *testing.T) {
 	for _, table := range docTables {
 		rows, _ := readRows(t, filepath.Join(docs, table.file))
 		var b strings.Builder
@@ -188,7 +188,7 @@ var docDifferences = []struct {
 }
 
 // Differences in the text of the page are those of the runs, seed by seed.
-func TestTheDifferencesInDocs(t *testing.T) {
+func TestDocs_Differences(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(docs, "study.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -212,7 +212,7 @@ func TestTheDifferencesInDocs(t *testing.T) {
 }
 
 // The figures beside them are drawn from these files.
-func TestTheFiguresInDocs(t *testing.T) {
+func TestDocs_Figures(t *testing.T) {
 	for file, figure := range map[string]string{"study/stragglers.csv": "study/stragglers.svg", "heterogeneity.csv": "heterogeneity.svg"} {
 		drawn := filepath.Join(t.TempDir(), "drawn.svg")
 		if err := swept(t, filepath.Join(docs, file)).Figure(drawn); err != nil {
@@ -228,7 +228,7 @@ func TestTheFiguresInDocs(t *testing.T) {
 	}
 }
 
-func TestTheStudysConfigurationIsThatOfItsPage(t *testing.T) {
+func TestDocs_ConfigurationOfTheStudy(t *testing.T) {
 	if c, err := config.Load(filepath.Join(docs, "study", "stragglers.yaml"), nil); err != nil || c.Cohort != 13 {
 		t.Errorf("the study's configuration: %+v, %v", c, err)
 	}
@@ -259,7 +259,7 @@ var origin = map[string]*regexp.Regexp{
 
 // Every committed file of results names what its rows follow from, or a file of runs beside it does,
 // whose means it holds.
-func TestResultsInDocsNameTheirOrigin(t *testing.T) {
+func TestDocs_OriginOfResults(t *testing.T) {
 	err := filepath.WalkDir(docs, func(path string, _ fs.DirEntry, err error) error {
 		rel, name := strings.TrimPrefix(path, docs+"/"), filepath.Base(path)
 		if err != nil || filepath.Ext(path) != ".csv" || filepath.Dir(rel) == "performance" || rel == "paper/verdicts.csv" { // the one measures a machine, the other is made of the folders beside it

@@ -13,7 +13,7 @@ import (
 )
 
 // Where each cell goes: to the plan's server, to its configuration's, or to none.
-func TestWhereACellIsDone(t *testing.T) {
+func TestPlay_WhereACellIsDone(t *testing.T) {
 	for _, c := range []struct {
 		flag, configured, want string
 		remote                 bool
@@ -34,7 +34,7 @@ func TestWhereACellIsDone(t *testing.T) {
 
 // What several runs say of the same host is told once, and again when it is news
 // again; of a run that is still alone while others have a host nothing is told.
-func TestWhatCellsSayIsToldOnce(t *testing.T) {
+func TestHostNotices_AreSaidOnce(t *testing.T) {
 	var told []string
 	h := hostNotices{notice: func(line string) { told = append(told, line) }, last: map[config.Task]map[string]bus.Notice{}}
 	of := func(task config.Task) *Cell { return &Cell{Config: config.Config{Task: task}} }
@@ -73,7 +73,7 @@ func TestWhatCellsSayIsToldOnce(t *testing.T) {
 }
 
 // Runs that go over one server have names of their own.
-func TestRunsOfOneServerAreToldApart(t *testing.T) {
+func TestPlay_NamesOnOneServer(t *testing.T) {
 	p := Plan{Load: setting("task=logistic", "name=same"), Schedules: []string{"fixed", "rounds"}, Seeds: 2}
 	cells, err := p.Cells()
 	if err != nil {

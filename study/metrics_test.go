@@ -18,7 +18,7 @@ import (
 
 // Tables of runs that are compared by a metric of their own show it in the place of the
 // accuracy, and the validation loss where models are compared by that.
-func TestTablesShowMetrics(t *testing.T) {
+func TestTable_Metrics(t *testing.T) {
 	cell := func(schedule, name string, best float64) Cell {
 		c := Cell{Schedule: schedule, Summary: folder.Summary{Rounds: 7, BestTrainingLoss: metrics.Measured(1)}}
 		c.Summary.Metrics = []folder.Metric{{Name: name, Better: metric.Lower, Validation: metrics.Measured(2 * best), Best: metrics.Measured(best)}}
@@ -63,7 +63,7 @@ func TestTablesShowMetrics(t *testing.T) {
 }
 
 // Of an error less is better: the model says it, where the configuration does not.
-func TestLessOfAnErrorIsBetter(t *testing.T) {
+func TestPlan_LowerErrorIsBetter(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "homes")
 	load := func(more ...string) (config.Config, error) {
 		return config.Load("../examples/regression/regression.yaml", append([]string{"data.path=../examples/regression/synthetic_homes.csv", "evaluate.metric=null", "stop={rounds: 12}", "out=" + out}, more...))
@@ -92,7 +92,7 @@ func TestLessOfAnErrorIsBetter(t *testing.T) {
 
 // Tables show how evenly models serve clients where that was measured, by what runs are
 // compared by; CSV has it of all metrics.
-func TestTablesShowFairness(t *testing.T) {
+func TestTable_Fairness(t *testing.T) {
 	cell := func(schedule, name string, mean float64, measured bool) Cell {
 		c := Cell{Schedule: schedule, Summary: folder.Summary{Rounds: 7, BestTrainingLoss: metrics.Measured(1)}}
 		c.Summary.Metrics = []folder.Metric{{Name: name, Better: metric.Higher}, {Name: "f1", Better: metric.Higher}}

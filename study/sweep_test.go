@@ -19,7 +19,7 @@ import (
 	"fedpace/internal/testkit/slow"
 )
 
-func TestParseGrid(t *testing.T) {
+func TestParseGrid_Values(t *testing.T) {
 	for text, want := range map[string]Grid{
 		"network.upload_mbps=1,5,20":              {"network.upload_mbps", []string{"1", "5", "20"}},
 		"schedule.k=fixed":                        {"schedule.k", []string{"fixed"}},
@@ -55,7 +55,7 @@ func smallSweep(t *testing.T, sets ...string) Plan {
 
 // A sweep that was stopped goes on where it was, to the same table; finished
 // runs are read and not done again.
-func TestASweepResumes(t *testing.T) {
+func TestSweep_Resumes(t *testing.T) {
 	s := smallSweep(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	_, err := sweep(ctx, s, Options{Run: run.Options{Callbacks: run.Callbacks{Notice: func(string) { cancel() }}}})
@@ -101,7 +101,7 @@ func TestASweepResumes(t *testing.T) {
 
 // A cell that was cut goes on from its checkpoint; one whose checkpoints are of
 // no use is done anew.
-func TestACutCellGoesOn(t *testing.T) {
+func TestCell_ResumesWhenCut(t *testing.T) {
 	s := smallSweep(t, "pace=8") // 5 virtual seconds are slow enough to be stopped
 	s.Grids, s.Schedules, s.Seeds = nil, []string{"rounds"}, 1
 	whole, err := sweep(t.Context(), s, Options{})
@@ -145,7 +145,7 @@ func TestACutCellGoesOn(t *testing.T) {
 	}
 }
 
-func TestASweepsTableAndFigure(t *testing.T) {
+func TestSweep_TableAndFigure(t *testing.T) {
 	s := smallSweep(t)
 	cells, err := sweep(t.Context(), s, Options{})
 	if err != nil {
@@ -186,7 +186,7 @@ func TestASweepsTableAndFigure(t *testing.T) {
 
 // A sweep's runs.csv has a row for each run, which names its configuration, data, kernel and
 // version, and of which compare.csv has the means.
-func TestASweepNamesItsRuns(t *testing.T) {
+func TestSweep_NamesOfRuns(t *testing.T) {
 	s := smallSweep(t)
 	cells, err := sweep(t.Context(), s, Options{Run: run.Options{Version: "v1"}})
 	if err != nil {
@@ -221,7 +221,7 @@ func TestASweepNamesItsRuns(t *testing.T) {
 }
 
 // What a figure cannot show is found before anything runs.
-func TestFiguresAreCheckedFirst(t *testing.T) {
+func TestFigure_CheckedFirst(t *testing.T) {
 	numbers := []Grid{{"cohort", []string{"3", "5"}}}
 	for _, c := range []struct {
 		sweep Plan
@@ -242,7 +242,7 @@ func TestFiguresAreCheckedFirst(t *testing.T) {
 }
 
 // A sweep knows its runs again, though they hold the constants that they found.
-func TestTheoryCellsAreReused(t *testing.T) {
+func TestFind_TheoryCells(t *testing.T) {
 	out := t.TempDir()
 	s := Plan{Load: setting("task=quadratic", "clients=6", "cohort=2", "stop.rounds=8", "schedule.window=2", "out="+out), Schedules: []string{"theory"}, Seeds: 2, Folder: out}
 	for again := range 2 {
@@ -276,7 +276,7 @@ func stopAt(t *testing.T, rounds int, play func(context.Context, run.Options) er
 // The tail of a run is the mean of its evaluations in the last tenth of its time or, where they
 // stopped before, what the final model came to; and its gain what is above that of K-eta-fixed with
 // the same seed.
-func TestTheTailOfASweepsRuns(t *testing.T) {
+func TestSweep_Tails(t *testing.T) {
 	slow.NotUnderRace(t)
 	for _, every := range []string{"1", "13"} { // of 25 rounds
 		t.Run(every, func(t *testing.T) { tailOfASweepsRuns(t, every) })
@@ -285,7 +285,7 @@ func TestTheTailOfASweepsRuns(t *testing.T) {
 
 // On a grid of time a schedule is measured as often as fixed K, which alone has a round that ends
 // at the last instant.
-func TestSchedulesAreMeasuredEquallyOften(t *testing.T) {
+func TestComparison_EqualEvaluations(t *testing.T) {
 	slow.NotUnderRace(t)
 	cells, err := sweep(t.Context(), smallSweep(t, "evaluate.every=5", "evaluate.every_seconds=fixed", "stop.rounds=25"), Options{})
 	if err != nil {
@@ -335,7 +335,7 @@ func tailOfASweepsRuns(t *testing.T, every string) {
 
 // A K_0 of a schedule's own is refused where it would make another virtual time, and its work is
 // relative to that of the fixed K that all are compared with.
-func TestSchedulesWithTheirOwnK0HaveTheSameTime(t *testing.T) {
+func TestSameTime_OwnK0(t *testing.T) {
 	p := Plan{Load: setting("task=logistic", "clients=6", "cohort=2", "schedule.k0=20", "stop.rounds=8"), Schedules: []string{"fixed", "small={k: fixed, k0: 5}"}, Folder: t.TempDir()}
 	if _, err := p.Cells(); err == nil || !strings.Contains(err.Error(), "stop.rounds: rounds of fixed K take another time with the schedule.k0 or unit of small than with that of fixed") {
 		t.Error(err)

@@ -13,7 +13,7 @@ import (
 
 // Seeds are added until the difference is known as well as wanted, no more than are allowed, and the
 // same command goes on with what was played.
-func TestSeedsAreAddedUntilItIsDecided(t *testing.T) {
+func TestUntil_AddsSeeds(t *testing.T) {
 	slow.NotUnderRace(t)
 	out := t.TempDir()
 	p := Plan{
@@ -56,7 +56,7 @@ func TestSeedsAreAddedUntilItIsDecided(t *testing.T) {
 }
 
 // A run of the first stage that diverged leaves its place there to no later one.
-func TestTheFirstStageIsThatOfItsSeeds(t *testing.T) {
+func TestUntil_FirstStage(t *testing.T) {
 	cells := make([]Cell, 5)
 	for i := range cells {
 		cells[i].Config.Seed = uint64(7 + i)

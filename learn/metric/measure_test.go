@@ -9,7 +9,7 @@ import (
 
 var two = []Metric{{Name: "mae", Lower: true}, {Name: Accuracy}}
 
-func TestQualityOf(t *testing.T) {
+func TestQualityOf_Names(t *testing.T) {
 	for _, test := range []struct {
 		list []Metric
 		name string
@@ -29,7 +29,7 @@ func TestQualityOf(t *testing.T) {
 	}
 }
 
-func TestWhatIsBetter(t *testing.T) {
+func TestMetric_Better(t *testing.T) {
 	nan := math.NaN()
 	low, high := two[0], two[1]
 	for _, test := range []struct {
@@ -52,7 +52,7 @@ func TestWhatIsBetter(t *testing.T) {
 	}
 }
 
-func TestValues(t *testing.T) {
+func TestQuality_Values(t *testing.T) {
 	q := Quality{two[1], 1}
 	if v := q.ValueIn(9, []float64{3, 0.5}); v != 0.5 {
 		t.Errorf("the accuracy is %v", v)
@@ -79,7 +79,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-func TestNames(t *testing.T) {
+func TestMetric_Names(t *testing.T) {
 	if err := CheckNames(append(slices.Clone(two), Metric{Name: "F1_macro"})); err != nil {
 		t.Error(err)
 	}

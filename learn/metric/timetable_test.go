@@ -7,7 +7,7 @@ import (
 
 // A grid measures after the first round that ends at an instant or later, once however many
 // instants the round holds; rounds end at the times of the list.
-func TestAGridOfTime(t *testing.T) {
+func TestTimetable_GridOfTime(t *testing.T) {
 	for name, test := range map[string]struct {
 		grid Timetable
 		ends []int64
@@ -34,7 +34,7 @@ func TestAGridOfTime(t *testing.T) {
 	}
 }
 
-func TestAnEmptyTimetable(t *testing.T) {
+func TestTimetable_Empty(t *testing.T) {
 	if x := (Timetable{}); x.Any() || x.Due(1, 0, 1) {
 		t.Error("an empty timetable measures something")
 	}

@@ -34,7 +34,7 @@ func small(t testing.TB, task string, sets ...string) config.Config {
 
 // The advice for a network is the formulas with what is given: FEMNIST with
 // numbers that a person can calculate with, at W = 1.6775 s · 10.
-func TestAdviceWorked(t *testing.T) {
+func TestAdvise_WorkedExample(t *testing.T) {
 	c, err := config.Load("", []string{"task=femnist", "compute.seconds_per_step=0", "schedule.eta0=0.1", "cohort=50", "stop.rounds=10"})
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +81,7 @@ func TestAdviceWorked(t *testing.T) {
 }
 
 // A convex task needs nothing, and what is given goes first.
-func TestAdviceOfAConvexTask(t *testing.T) {
+func TestAdvise_ConvexTask(t *testing.T) {
 	c := small(t, "quadratic")
 	a, err := Advise(c, Given{}, 4)
 	if err != nil {
@@ -100,7 +100,7 @@ func TestAdviceOfAConvexTask(t *testing.T) {
 	}
 }
 
-func TestAdviceLacksConstants(t *testing.T) {
+func TestAdvise_MissingConstants(t *testing.T) {
 	c, err := config.Load("", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -147,7 +147,7 @@ func TestAdviceLacksConstants(t *testing.T) {
 
 // What the configuration gives for its schedule needs no flag, and flags go
 // first. With theory.time: ahead W is what is left of the run, so that K* rises.
-func TestAdviceOfAConfiguration(t *testing.T) {
+func TestAdvise_Configuration(t *testing.T) {
 	c, err := config.Load("", []string{"task=femnist", "theory={l: 4, mu: 0.1, g: 2, f_star: 0.5, time: ahead}", "stop={equal_runtime_rounds: 100}"})
 	if err != nil {
 		t.Fatal(err)
@@ -190,7 +190,7 @@ func TestAdviceOfAConfiguration(t *testing.T) {
 
 // Of a run whose schedule looks ahead W is the time to its end, and what was
 // calculated for the schedule is told as such.
-func TestAdviceOfARunThatLooksAhead(t *testing.T) {
+func TestAdviseRun_TimeAhead(t *testing.T) {
 	c := small(t, "quadratic", "schedule.k=theory", "theory.time=ahead", "stop={equal_runtime_rounds: 20}")
 	if _, err := run.Run(t.Context(), c, run.Options{}); err != nil {
 		t.Fatal(err)
@@ -214,7 +214,7 @@ func TestAdviceOfARunThatLooksAhead(t *testing.T) {
 
 // What is estimated of a finished run whose constants are known: the secant's
 // slopes lie between mu and L, G is not far above the largest gradient.
-func TestEstimatesOfAKnownProblem(t *testing.T) {
+func TestEstimate_KnownProblem(t *testing.T) {
 	c := small(t, "quadratic", "clients=40", "cohort=20", "quadratic={dimension: 6, samples: 10, noise: 0.3}")
 	if _, err := run.Run(t.Context(), c, run.Options{}); err != nil {
 		t.Fatal(err)
@@ -248,7 +248,7 @@ func TestEstimatesOfAKnownProblem(t *testing.T) {
 }
 
 // A network's run gives estimates, in words.
-func TestAdviceOfANetworksRun(t *testing.T) {
+func TestAdviseRun_Network(t *testing.T) {
 	c, err := config.Load("", []string{"task=femnist", "clients=20", "cohort=4", "schedule.k0=4", "stop.rounds=8", "schedule.window=2",
 		"network.model_megabits=exact", "out=" + filepath.Join(t.TempDir(), "run")})
 	if err != nil {
@@ -286,7 +286,7 @@ func TestAdviceOfANetworksRun(t *testing.T) {
 }
 
 // The lines of a run's table are as many as were asked for.
-func TestSpacedRounds(t *testing.T) {
+func TestSpaced_Rounds(t *testing.T) {
 	for n := 40; n < 2000; n++ {
 		if list := Spaced(n, math.Pow(float64(n), 1.0/4)); len(list) != 5 || list[4] != n {
 			t.Fatalf("of %d rounds: %v", n, list)
@@ -295,7 +295,7 @@ func TestSpacedRounds(t *testing.T) {
 }
 
 // A fleet's classes are no constants of Eq. 3: the advice says whose times it has.
-func TestAdviceSaysThatClientsDiffer(t *testing.T) {
+func TestAdvise_HeterogeneousClients(t *testing.T) {
 	for _, fleet := range []string{"[]", "[{name: slow, weight: 1, seconds_per_step: 1}]"} {
 		c, err := config.Load("", []string{"task=quadratic", "fleet=" + fleet})
 		if err != nil {

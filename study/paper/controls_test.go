@@ -9,7 +9,7 @@ import (
 // Controls are runs like others: in folders of their own, with their own names in cells.csv, found
 // again by the same plan, and of as much work as the schedule that they control. A constant K of one's
 // own is a schedule beside them.
-func TestControlsAreCells(t *testing.T) {
+func TestControls_AreCells(t *testing.T) {
 	p := small(t)
 	p.Schedules, p.Controls = []string{"rounds", "k3=3", "fixed"}, true
 	var first []Curve
@@ -61,7 +61,7 @@ func TestControlsAreCells(t *testing.T) {
 }
 
 // Runs of several folders are one evaluation. One that was played twice must have come to the same.
-func TestFoldersAreMerged(t *testing.T) {
+func TestLoad_MergesFolders(t *testing.T) {
 	write := func(curves ...Curve) string {
 		dir := t.TempDir()
 		if err := Write(dir, curves); err != nil {

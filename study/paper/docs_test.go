@@ -176,7 +176,7 @@ func markdown(rows [][]string) string {
 
 // docs/paper.md has the verdicts on the paper's claims and the tables of all curves as they follow
 // from the committed files.
-func TestTheTablesInDocs(t *testing.T) {
+func TestDocs_Tables(t *testing.T) {
 	old, err := os.ReadFile(docs + ".md")
 	if err != nil {
 		t.Fatal(err)
@@ -203,7 +203,7 @@ func TestTheTablesInDocs(t *testing.T) {
 }
 
 // All verdicts with their numbers are in a file that the page leads to.
-func TestTheVerdictsInDocs(t *testing.T) {
+func TestDocs_Verdicts(t *testing.T) {
 	list, err := Verdicts(docs)
 	if err != nil {
 		t.Fatal(err)
@@ -243,7 +243,7 @@ func kept(t *testing.T) (dirs []string) {
 }
 
 // The figures in docs show the data of the curves beside them.
-func TestTheFiguresInDocs(t *testing.T) {
+func TestDocs_Figures(t *testing.T) {
 	for _, dir := range kept(t) {
 		curves, err := Load(dir)
 		if err != nil {
@@ -276,7 +276,7 @@ func TestTheFiguresInDocs(t *testing.T) {
 }
 
 // The picture of what schedules gain over fixed K shows the verdicts' differences.
-func TestTheGainsInDocs(t *testing.T) {
+func TestDocs_Gains(t *testing.T) {
 	list, err := Verdicts(docs)
 	if err != nil {
 		t.Fatal(err)
@@ -300,7 +300,7 @@ func TestTheGainsInDocs(t *testing.T) {
 
 // When schedules pass K-eta-fixed's best accuracy on FEMNIST, and after how many steps, is in no
 // table: docs/paper.md says it in words.
-func TestThePaceOnFEMNISTInDocs(t *testing.T) {
+func TestDocs_PaceOnFEMNIST(t *testing.T) {
 	page, err := os.ReadFile(docs + ".md")
 	if err != nil {
 		t.Fatal(err)
@@ -356,7 +356,7 @@ func differs(a, b string) string {
 	return ""
 }
 
-func TestFiguresAreToldApart(t *testing.T) {
+func TestFigure_DistinctLines(t *testing.T) {
 	const svg = `<path d="M10.25 3L20 -4.5"/><text>fixed</text>`
 	for other, same := range map[string]bool{
 		svg: true, strings.Replace(svg, "10.25", "10.26", 1): true, strings.Replace(svg, "10.25", "10.35", 1): false,
@@ -370,7 +370,7 @@ func TestFiguresAreToldApart(t *testing.T) {
 
 // A prefix of any curve can be played again to the bit by the command beside it. Four of them are, drawn
 // by chance from what there is, on the real data, for three hundredths of the time.
-func TestPrefixesInDocsAreTheSameBits(t *testing.T) {
+func TestDocs_PrefixesOfRuns(t *testing.T) {
 	t.Parallel()
 	data := "../../../shared/data/sent140/tweets_with_users.csv.gz"
 	if _, err := os.Stat(data); err != nil {

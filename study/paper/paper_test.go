@@ -20,7 +20,7 @@ import (
 	"fedpace/study"
 )
 
-func TestTheWholeEvaluationIsPlanned(t *testing.T) {
+func TestPlan_WholeEvaluation(t *testing.T) {
 	cells, err := Full().Cells()
 	if err != nil {
 		t.Fatal(err)
@@ -47,7 +47,7 @@ func TestTheWholeEvaluationIsPlanned(t *testing.T) {
 }
 
 // A cell's folder is named for what it computes.
-func TestAFolderForEachComputation(t *testing.T) {
+func TestPlan_AFolderForEachComputation(t *testing.T) {
 	folder := func(sets ...string) string {
 		p := Full()
 		p.Tasks, p.Schedules, p.Seeds, p.Sets = []config.Task{config.TaskSent140}, []string{"fixed"}, 1, sets
@@ -65,7 +65,7 @@ func TestAFolderForEachComputation(t *testing.T) {
 	}
 }
 
-func TestPlansThatAreRefused(t *testing.T) {
+func TestPlan_RefusedRequests(t *testing.T) {
 	for want, change := range map[string]func(*Plan){
 		"none of the paper's": func(p *Plan) { p.Tasks = []config.Task{"mnist"} },
 		"are one run":         func(p *Plan) { p.Schedules = []string{"fixed", "fixed"} },
@@ -102,7 +102,7 @@ func play(t *testing.T, p Plan, cells []study.Cell) (ran int) {
 
 // Schedules with short rounds and with long ones are evaluated equally often, the final model
 // included, K-eta-fixed after the rounds of evaluate.every; by rounds they are not.
-func TestAllSchedulesAreEvaluatedAsOften(t *testing.T) {
+func TestPlan_EqualEvaluations(t *testing.T) {
 	p := small(t)
 	p.Schedules, p.Seeds = []string{"fixed", "dsgd", "rounds", "eta-rounds"}, 1
 	evaluated := func(out string) (counts []int, fixed []int) {
@@ -141,7 +141,7 @@ func TestAllSchedulesAreEvaluatedAsOften(t *testing.T) {
 
 // What cells cost is foreseen for each task and schedule, its evaluations apart, and not
 // for cells that are done.
-func TestCostsAreForeseen(t *testing.T) {
+func TestWriteCells_Costs(t *testing.T) {
 	p := small(t)
 	cells, err := p.Cells()
 	if err != nil {
@@ -162,7 +162,7 @@ func TestCostsAreForeseen(t *testing.T) {
 	}
 }
 
-func TestCellsAreDoneOnceAndKept(t *testing.T) {
+func TestPlan_CellsArePlayedOnce(t *testing.T) {
 	p := small(t)
 	cells, err := p.Cells()
 	if err != nil {
@@ -267,7 +267,7 @@ func cellOf(cells []study.Cell, c Curve) *study.Cell {
 }
 
 // Where a run is stopped the same cells go on, to the same results.
-func TestACutEvaluationGoesOn(t *testing.T) {
+func TestEvaluation_ContinuesAfterAnInterruption(t *testing.T) {
 	whole := small(t)
 	cells, err := whole.Cells()
 	if err != nil {
@@ -304,7 +304,7 @@ func TestACutEvaluationGoesOn(t *testing.T) {
 // Table 4's cells that no loss decides, shortened to a hundredth: 100 rounds of
 // K-eta-fixed, 39.2 s. K_r-rounds sums ceil(60 cbrt(1/r)) until the clock stands
 // there; K_r-step decays after ceil(0.01 x 5058) = 50 rounds.
-func TestTimingNeedsNoTraining(t *testing.T) {
+func TestPlan_TimingWithoutTraining(t *testing.T) {
 	p := Plan{Tasks: []config.Task{config.TaskSent140}, Seed: 1, Seeds: 1, Rounds: FullRounds, Scale: 0.01, Timing: true, Folder: filepath.Join(t.TempDir(), "paper")}
 	cells, err := p.Cells()
 	if err != nil {
@@ -334,7 +334,7 @@ func TestTimingNeedsNoTraining(t *testing.T) {
 	}
 }
 
-func TestDamagedCurvesAreRefused(t *testing.T) {
+func TestLoad_DamagedCurves(t *testing.T) {
 	whole := t.TempDir()
 	if err := Write(whole, []Curve{{Task: "femnist", Schedule: "fixed", Seed: 1, Rounds: 5}}); err != nil {
 		t.Fatal(err)
@@ -365,7 +365,7 @@ func TestDamagedCurvesAreRefused(t *testing.T) {
 // A configuration is that of its task's runs and a row of Table 2: 2 Mb at 8 and
 // 2 Mbit/s are 1.25 s, 5 steps of 0.5 s make the round 3.75 s, and 30 of them
 // 1.875 minutes.
-func TestDevicesOfOnesOwn(t *testing.T) {
+func TestSpeeds_ConfiguredDevices(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "board.yaml")
 	text := "task: sent140\nnetwork: {model_megabits: 2}\nschedule: {k0: 5}\nfleet:\n  - {name: board, seconds_per_step: 0.5, step_cv: 0.02, download_mbps: 8, upload_mbps: 2}\n" +
 		"  - {name: phone, seconds_per_step: {dist: lognormal, median: 1, sigma: 0.5}}\n"
@@ -408,7 +408,7 @@ func TestDevicesOfOnesOwn(t *testing.T) {
 
 // A run that was cut is shown as far as it went, beside those that are complete,
 // and compared with none of them. Where one seed is complete it stands alone.
-func TestACutRunSaysHowFarItWent(t *testing.T) {
+func TestCurve_CutRun(t *testing.T) {
 	curve := func(schedule string, seed uint64, rounds int, best float64) Curve {
 		c := Curve{Task: "femnist", Data: "x", Schedule: schedule, Seed: seed, FixedRounds: 10, Completed: rounds == 10, Rounds: rounds, BestAccuracy: best,
 			RelativeSteps: math.NaN(), BestLoss: 1, TailAccuracy: best, FinalAccuracy: best, Plateaued: math.NaN()}

@@ -8,7 +8,7 @@ import (
 )
 
 // Runs of all plans may meet on one server, where a name belongs to one.
-func TestARunHasANameOfItsOwnOnAServer(t *testing.T) {
+func TestCell_UniqueNameOnAServer(t *testing.T) {
 	names := map[string]string{}
 	for plan, change := range map[string]func(*Plan){
 		"defaults":  func(*Plan) {},
@@ -38,7 +38,7 @@ func TestARunHasANameOfItsOwnOnAServer(t *testing.T) {
 }
 
 // Where a cell is computed changes nothing of it: it is done once.
-func TestTheServerIsNotInTheFolder(t *testing.T) {
+func TestPlay_ServerIsNotInTheFolder(t *testing.T) {
 	folder := func(sets ...string) string {
 		p := Full()
 		p.Tasks, p.Schedules, p.Sets = []config.Task{config.TaskSent140}, []string{"fixed"}, sets
@@ -53,7 +53,7 @@ func TestTheServerIsNotInTheFolder(t *testing.T) {
 	}
 }
 
-func TestAServerThatListensIsRefused(t *testing.T) {
+func TestPlan_ListeningServerRefused(t *testing.T) {
 	p := Full()
 	p.Sets = []string{"nats.listen=127.0.0.1:4222"}
 	if _, err := p.Cells(); err == nil || !strings.Contains(err.Error(), "give --nats") {

@@ -46,7 +46,7 @@ func decided(t *testing.T, change func(*Claim), curves ...[]Curve) Verdict {
 // Differences 0.01, 0.02 and 0.03: mean 0.02, standard error 0.01/sqrt(3), and t of two degrees of
 // freedom is 4.3027 (0.975), so that the interval is 0.02 ± 0.02484: zero is in it. The pairs are
 // those of seeds: a fourth run of one schedule alone counts nothing. With one run there is no interval.
-func TestVerdictsArePaired(t *testing.T) {
+func TestVerdicts_ArePaired(t *testing.T) {
 	fixed := seeds("fixed", 0.5, 0.7, 0.6)
 	v := decided(t, nil, seeds("rounds", 0.51, 0.72, 0.63, 0.1), fixed)
 	if v.N != 3 || v.Seeds != 4 || v.count() != "3 of 4" || math.Abs(v.Mean-0.02) > 1e-12 || math.Abs(v.Half-0.024841) > 1e-5 || v.Decision != Undecided {
@@ -98,7 +98,7 @@ func TestVerdictsArePaired(t *testing.T) {
 // Differences of -0.001, -0.002 and -0.003 are a match within 0.01, as their mean, -0.002, is 0.008 above
 // that at a standard error of 0.001/sqrt(3): t is 13.86, p of two degrees of freedom 1 - t/sqrt(t²+2) =
 // 0.00517. Within 0.002 nothing is decided, and of 0.03 more they are too little.
-func TestVerdictsWithAMargin(t *testing.T) {
+func TestVerdicts_WithAMargin(t *testing.T) {
 	rounds, fixed := seeds("rounds", 0.499, 0.598, 0.697), seeds("fixed", 0.5, 0.6, 0.7)
 	for by, want := range map[float64]string{-0.01: Yes, -0.002: Undecided, 0.03: No} {
 		v := decided(t, func(c *Claim) { c.By = by }, rounds, fixed)
@@ -112,7 +112,7 @@ func TestVerdictsWithAMargin(t *testing.T) {
 }
 
 // A mean difference of the training loss that says nothing decides nothing, however sure it is.
-func TestSmallLossesDecideNothing(t *testing.T) {
+func TestVerdict_SmallLosses(t *testing.T) {
 	of := func(schedule string, losses ...float64) []Curve {
 		list := seeds(schedule, losses...)
 		for i, l := range losses {
@@ -129,7 +129,7 @@ func TestSmallLossesDecideNothing(t *testing.T) {
 }
 
 // A figure of the paper's holds where all of the interval rounds to it; runs without training are exact.
-func TestVerdictsOnPrintedFigures(t *testing.T) {
+func TestVerdicts_PrintedFigures(t *testing.T) {
 	steps := func(data string, values ...float64) []Curve {
 		list := seeds("rounds", values...)
 		for i := range list {
@@ -159,7 +159,7 @@ func TestVerdictsOnPrintedFigures(t *testing.T) {
 
 // Digits are as many as tell an interval's ends from zero. p-values are adjusted among the comparisons
 // alone: of two, the smaller one counts twice, and one of 0.05 decides nothing where the other does.
-func TestRowsOfVerdicts(t *testing.T) {
+func TestVerdicts_Rows(t *testing.T) {
 	narrow := Verdict{Claim: Claim{Than: "fixed", Expect: "more"}, Estimated: statistics.Estimated{Mean: -0.0014, Half: 0.001398, N: 5}, Seeds: 5, Flipped: 0.0625, Decision: Undecided}
 	list := []Verdict{narrow, {Claim: Claim{Value: "0.2", Expect: "more"}, Estimated: narrow.Estimated}, {Claim: Claim{Than: "fixed", Expect: "more"}, Estimated: statistics.Estimated{Mean: 3, Half: 2.9, N: 5}, Decision: Undecided}}
 	judge(list)
@@ -179,7 +179,7 @@ func TestRowsOfVerdicts(t *testing.T) {
 	}
 }
 
-func TestClaimsThatAreRefused(t *testing.T) {
+func TestClaim_Refused(t *testing.T) {
 	const sound = "- {says: s, where: w, quantity: tail_accuracy, schedule: rounds, than: fixed, expect: more}"
 	for want, of := range map[string][2]string{
 		"":                               {"", ""},
@@ -204,7 +204,7 @@ func TestClaimsThatAreRefused(t *testing.T) {
 }
 
 // The committed claims are decided from the committed curves, and a terminal gets a row of each.
-func TestCommittedVerdicts(t *testing.T) {
+func TestVerdicts_Committed(t *testing.T) {
 	list, err := Verdicts(docs)
 	if err != nil {
 		t.Fatal(err)

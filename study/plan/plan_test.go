@@ -44,7 +44,7 @@ func made(t *testing.T, q Request, out string) *Plan {
 
 // Who asks for updates, or for their energy, gets the setting that has them first, or with the least:
 // of a constant fleet after as many rounds as they fill, each as long as Eq. 5 says. Nothing is trained.
-func TestAPlanForUpdates(t *testing.T) {
+func TestPlan_ForUpdates(t *testing.T) {
 	sets := []string{
 		"task=logistic", "clients=20", "cohort=5", "schedule.k=fixed", "schedule.k0=8", "stop.accepted=60", "network.model_megabits=2",
 		"fleet=[{name: one, weight: 1, download_mbps: 20, upload_mbps: 5, seconds_per_step: 0.1, watts: {download: 1, compute: 4, upload: 2}}]",
@@ -88,7 +88,7 @@ func TestAPlanForUpdates(t *testing.T) {
 
 // A setting that never has its updates, because its batteries are empty, no client is quick enough to be
 // asked or none is in time, took the least time and energy of all: it stands last, and is not chosen.
-func TestAPlanForUpdatesThatNeverCome(t *testing.T) {
+func TestPlan_UpdatesThatNeverArrive(t *testing.T) {
 	fleet := "fleet=[{name: one, seconds_per_step: 0.1, watts: 1, battery: {joules: 10, floor: 0.1}}]"
 	plan := func(what, grid string, sets ...string) *Plan {
 		q := small(append([]string{"stop.rounds=null", "stop.accepted=60", "schedule.k=fixed", fleet}, sets...)...)
@@ -124,7 +124,7 @@ func TestAPlanForUpdatesThatNeverCome(t *testing.T) {
 }
 
 // A grid that is misspelt compares nothing.
-func TestAGridWithoutASetting(t *testing.T) {
+func TestPlan_GridWithoutASetting(t *testing.T) {
 	q := small()
 	q.Schedules, q.Grids = []string{"fixed"}, []study.Grid{{Key: "chort", Values: []string{"4", "5"}}}
 	if _, err := Make(t.Context(), q, t.TempDir(), study.Options{}, nil); err == nil || !strings.Contains(err.Error(), `did you mean "cohort"?`) {
@@ -133,7 +133,7 @@ func TestAGridWithoutASetting(t *testing.T) {
 }
 
 // Times alone tell how far draws of a fleet are apart where all have the same rounds.
-func TestAPlanForUpdatesSeesScatter(t *testing.T) {
+func TestPlan_UpdatesWithScatter(t *testing.T) {
 	for speeds, scatters := range map[string]bool{"0.1": false, "{dist: lognormal, mean: 0.1, sigma: 0.5}": true} {
 		q := small("stop.accepted=60", "fleet=[{name: one, seconds_per_step: "+speeds+"}]")
 		q.For, q.Schedules, q.Grids = Updates, []string{"fixed"}, []study.Grid{{Key: "cohort", Values: []string{"4", "5"}}}
@@ -149,7 +149,7 @@ func TestAPlanForUpdatesSeesScatter(t *testing.T) {
 
 // Who asks for a level gets the setting that reaches it first, with each seed; without one that does,
 // the best.
-func TestAPlanForALevel(t *testing.T) {
+func TestPlan_ForALevel(t *testing.T) {
 	trained := func(best, target float64, reached, seeds int) *Setting {
 		s := &Setting{Trained: &Trained{Seeds: seeds, Best: statistics.Estimated{Mean: best, N: seeds}, Target: statistics.Estimated{Mean: target, N: reached}}}
 		for range seeds {
@@ -172,7 +172,7 @@ func TestAPlanForALevel(t *testing.T) {
 
 // The rounds of a constant fleet are those of Eq. 5: what fits into the time of 12 rounds
 // of K_0 = 8 with the configuration's own schedule.
-func TestTimesAreThoseOfTheFormula(t *testing.T) {
+func TestPlan_TimesOfTheFormula(t *testing.T) {
 	q := small("schedule.k=fixed")
 	q.Schedules = []string{"fixed", "dsgd"}
 	q.Grids = []study.Grid{{Key: "schedule.k0", Values: []string{"4", "8"}}, {Key: "cohort", Values: []string{"5", "10"}}}
@@ -214,7 +214,7 @@ func TestTimesAreThoseOfTheFormula(t *testing.T) {
 }
 
 // A plan that was cut goes on with what it has trained, and comes to the same.
-func TestAPlanGoesOn(t *testing.T) {
+func TestPlan_ContinuesAfterAnInterruption(t *testing.T) {
 	q := small()
 	q.Learn = 2
 	q.Schedules = []string{"fixed", "rounds"}
@@ -288,7 +288,7 @@ func TestAPlanGoesOn(t *testing.T) {
 }
 
 // The table has what it knows, marks what it recommends and says what it does not know.
-func TestTheTable(t *testing.T) {
+func TestPlan_Table(t *testing.T) {
 	q := small("schedule.k=fixed", "fleet=[{name: a, step_cv: 0.5, watts: 2}, {name: b, seconds_per_step: {dist: lognormal, mean: 0.05, sigma: 0.5}, watts: 5}]", "train=false")
 	q.Schedules = []string{"fixed"}
 	q.Grids = []study.Grid{{Key: "cohort", Values: []string{"5", "10", "40"}}, {Key: "close", Values: []string{"all", "{rule: first, n: 80%}"}}}
@@ -334,7 +334,7 @@ func TestTheTable(t *testing.T) {
 
 // Of settings that seeds do not tell apart the cheaper one is recommended; one that
 // diverged is not.
-func TestChoosing(t *testing.T) {
+func TestOverridden_Keys(t *testing.T) {
 	setting := func(name string, bests []float64, joules, bytes float64, diverged int) *Setting {
 		one := func(v float64) statistics.Estimated { return statistics.Estimated{Mean: v, Half: 0.1, N: 3} }
 		tr := &Trained{Seeds: 3, Diverged: diverged, Best: statistics.EstimateMean(bests), Bytes: one(bytes), bests: bests}
@@ -367,7 +367,7 @@ func TestChoosing(t *testing.T) {
 
 // A client of an uncertain class keeps a pace of its own in each draw: the rounds of the one client
 // there is are as many as the quantiles of its class's law allow for.
-func TestPlansDrawUncertainClasses(t *testing.T) {
+func TestPlan_UncertainClasses(t *testing.T) {
 	q := small("schedule.k=fixed", "clients=1", "cohort=1", "network.model_megabits=0.01", "fleet=[{name: a, seconds_per_step: 1, uncertainty: {compute: 0.2}}]", "stop.rounds=1000")
 	q.Schedules, q.Draws, q.Seeds = []string{"fixed"}, 199, 0
 	s := made(t, q, t.TempDir()).Settings[0]
@@ -384,7 +384,7 @@ func TestPlansDrawUncertainClasses(t *testing.T) {
 }
 
 // A simulated client of its class stands for each device.
-func TestSimulatedDevices(t *testing.T) {
+func TestSimulated_Devices(t *testing.T) {
 	for _, x := range []struct {
 		sets            []string
 		clients, cohort int

@@ -44,7 +44,7 @@ func textOf(t *testing.T, r *Result) string {
 
 // A tuning that is stopped in each of its rungs goes on to the result of one that is not, and its
 // longest runs have the bits of whole ones.
-func TestATuningGoesOn(t *testing.T) {
+func TestTune_ContinuesAfterAnInterruption(t *testing.T) {
 	t.Parallel()
 	whole, err := Make(t.Context(), small(t.TempDir()), study.Options{})
 	if err != nil {
@@ -94,7 +94,7 @@ func TestATuningGoesOn(t *testing.T) {
 }
 
 // What is kept at each rung follows from what the runs have come to, which is read here in another way.
-func TestTheBestThirdGoesOn(t *testing.T) {
+func TestTune_BestThirdContinues(t *testing.T) {
 	t.Parallel()
 	p := small(t.TempDir())
 	p.Schedules = []string{"fixed", "rounds"}
@@ -172,7 +172,7 @@ func TestTheBestThirdGoesOn(t *testing.T) {
 }
 
 // A schedule of one's own is found by its name.
-func TestOwnSchedulesAreComparedAsTuned(t *testing.T) {
+func TestBest_OwnSchedules(t *testing.T) {
 	p := planOf(t.TempDir(), nil, "task=quadratic", "clients=20", "cohort=4", "stop.rounds=30")
 	p.Schedules = []string{"fixed", "mine=k0/2"}
 	if err := (Best{Seconds: 9, Seed: 1, Seeds: 2, Sets: map[string][]string{"fixed": {"schedule.k0=4"}, "mine": {"schedule.k0=8"}}}).Apply(&p); err != nil {
@@ -185,7 +185,7 @@ func TestOwnSchedulesAreComparedAsTuned(t *testing.T) {
 }
 
 // Of an error less is better: the model says it, where the configuration does not.
-func TestTheLeastErrorIsTheBest(t *testing.T) {
+func TestTune_LowestErrorIsTheBest(t *testing.T) {
 	t.Parallel()
 	p := planOf(t.TempDir(), []study.Grid{{Key: "schedule.eta0", Values: []string{"0.0001", "0.02", "0.001"}}})
 	p.Load = func(more ...string) (config.Config, error) {
@@ -203,7 +203,7 @@ func TestTheLeastErrorIsTheBest(t *testing.T) {
 }
 
 // A setting that diverges is the worst one, and ends nothing.
-func TestASettingThatDiverges(t *testing.T) {
+func TestTune_DivergedSetting(t *testing.T) {
 	t.Parallel()
 	p := planOf(t.TempDir(), []study.Grid{{Key: "schedule.eta0", Values: []string{"1e6", "0.1", "0.2", "0.3"}}}, "task=quadratic", "clients=20", "cohort=4", "stop.rounds=30")
 	r, err := Make(t.Context(), p, study.Options{})
@@ -224,7 +224,7 @@ func TestASettingThatDiverges(t *testing.T) {
 }
 
 // Of settings that were not evaluated in time none is the best, also where another schedule has one.
-func TestAScheduleThatIsNotEvaluatedInTime(t *testing.T) {
+func TestTune_ScheduleWithoutEvaluation(t *testing.T) {
 	t.Parallel()
 	p := planOf(t.TempDir(), []study.Grid{{Key: "schedule.eta0", Values: []string{"0.1", "0.2", "0.3"}}}, "task=quadratic", "clients=20", "cohort=4", "stop.rounds=30")
 	p.Schedules = []string{"fixed", "long=30*k0"}
@@ -233,7 +233,7 @@ func TestAScheduleThatIsNotEvaluatedInTime(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeTuned(t *testing.T) {
+func TestTune_Refused(t *testing.T) {
 	for want, sets := range map[string][]string{
 		"train: false":     {"train=false"},
 		"give a --grid":    nil,
@@ -265,7 +265,7 @@ func TestWhatCannotBeTuned(t *testing.T) {
 
 // On three problems what is found is within noise of the best of the whole grid, for at most a third
 // of its steps.
-func TestItFindsTheBestOfTheGrid(t *testing.T) {
+func TestTune_FindsTheBest(t *testing.T) {
 	slow.Test(t, "plays whole grids of 16 settings on three problems")
 	grids := []study.Grid{{Key: "schedule.k0", Values: []string{"5", "10", "20", "40"}}, {Key: "schedule.eta0", Values: []string{"0.01", "0.05", "0.2", "1"}}}
 	for name, sets := range map[string][]string{

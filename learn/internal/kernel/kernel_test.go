@@ -38,7 +38,7 @@ func dimension(most int) *rapid.Generator[int] {
 // Every instruction set equals the reference within the rounding of its sums, and
 // those in assembly equal each other bit for bit. All operands lie against pages
 // that must not be touched, at their ends and at their beginnings.
-func TestGemm(t *testing.T) {
+func TestGemm_EveryISA(t *testing.T) {
 	list := assembly(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		m, n, k := dimension(70).Draw(rt, "m"), dimension(70).Draw(rt, "n"), dimension(70).Draw(rt, "k")
@@ -124,7 +124,7 @@ type scope struct {
 func (s *scope) Cleanup(f func()) { s.cleanup = append(s.cleanup, f) }
 
 // A step of a dense layer has the bits of its two products.
-func TestDenseStep(t *testing.T) {
+func TestDenseStep_EqualsGemm(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		out, in, n := dimension(70).Draw(rt, "out"), rapid.IntRange(1, 100).Draw(rt, "in"), rapid.IntRange(1, 26).Draw(rt, "samples")
 		mask := rapid.Bool().Draw(rt, "mask")
@@ -170,7 +170,7 @@ func TestDenseStep(t *testing.T) {
 	})
 }
 
-func TestGemmKeepsNotANumber(t *testing.T) {
+func TestGemm_KeepsNaN(t *testing.T) {
 	nan := float32(math.NaN())
 	for _, c := range Available() {
 		for _, op := range []Op{Store, Add, Bias, BiasReLU} {
@@ -186,7 +186,7 @@ func TestGemmKeepsNotANumber(t *testing.T) {
 	}
 }
 
-func TestTranspose(t *testing.T) {
+func TestTranspose_EveryISA(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		rows, cols := dimension(70).Draw(rt, "rows"), dimension(70).Draw(rt, "cols")
 		lds, ldd := cols+rapid.IntRange(0, 3).Draw(rt, "lds"), rows+rapid.IntRange(0, 3).Draw(rt, "ldd")
@@ -216,7 +216,7 @@ func TestTranspose(t *testing.T) {
 	})
 }
 
-func TestCopyPieces(t *testing.T) {
+func TestCopyPieces_EveryISA(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		rows, pieces, n := rapid.IntRange(1, 20).Draw(rt, "rows"), rapid.IntRange(1, 9).Draw(rt, "pieces"), rapid.IntRange(1, Lanes).Draw(rt, "n")
 		ld := pieces*n + rapid.IntRange(0, 9).Draw(rt, "gap")
@@ -241,7 +241,7 @@ func TestCopyPieces(t *testing.T) {
 	})
 }
 
-func TestLookup(t *testing.T) {
+func TestLookup_EveryISA(t *testing.T) {
 	var table [256]float32
 	for i := range table {
 		table[i] = float32(i*i) / 3
@@ -271,7 +271,7 @@ func TestLookup(t *testing.T) {
 	})
 }
 
-func TestSoftmax(t *testing.T) {
+func TestSoftmax_EveryISA(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		rows, n := dimension(70).Draw(rt, "rows"), rapid.IntRange(1, Lanes).Draw(rt, "n")
 		scale := rapid.SampledFrom([]float32{1, 1.0 / 32}).Draw(rt, "scale")
@@ -317,7 +317,7 @@ func TestSoftmax(t *testing.T) {
 	})
 }
 
-func TestAddRowSums(t *testing.T) {
+func TestAddRowSums_EveryISA(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		rows, n := dimension(70).Draw(rt, "rows"), rapid.IntRange(1, Lanes).Draw(rt, "n")
 		op := rapid.SampledFrom([]Op{Store, Add}).Draw(rt, "op")
@@ -347,7 +347,7 @@ func TestAddRowSums(t *testing.T) {
 }
 
 // An exact sum has one right answer: all instruction sets give it.
-func TestAddExact(t *testing.T) {
+func TestAddExact_Terms(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := dimension(70).Draw(rt, "n")
 		w := rapid.OneOf(rapid.SampledFrom([]float64{1, -1, 0, 0.5, 1.0 / 3}), rapid.Float64Range(-1, 1)).Draw(rt, "w")
@@ -388,7 +388,7 @@ func TestAddExact(t *testing.T) {
 }
 
 // It is AddExact and then a copy, as far as every element is taken.
-func TestAddExactAndReset(t *testing.T) {
+func TestAddExactAndReset_Terms(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := dimension(1000).Draw(rt, "n")
 		bad := rapid.OneOf(rapid.Just(-1), rapid.IntRange(0, n-1)).Draw(rt, "refused")
@@ -422,7 +422,7 @@ func TestAddExactAndReset(t *testing.T) {
 	})
 }
 
-func TestExpAndLog(t *testing.T) {
+func TestMath_ExpAndLog(t *testing.T) {
 	for x := float32(0); x > -64; x -= 0.0137 {
 		if got, want := float64(Exp(x)), math.Exp(float64(x)); math.Abs(got/want-1) > 3e-7 {
 			t.Errorf("Exp(%v) = %v, want %v", x, got, want)
@@ -445,7 +445,7 @@ func TestExpAndLog(t *testing.T) {
 	}
 }
 
-func TestGRUGates(t *testing.T) {
+func TestGRU_Gates(t *testing.T) {
 	sigma := func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 	rapid.Check(t, func(rt *rapid.T) {
 		n := Lanes * rapid.IntRange(1, 9).Draw(rt, "hidden")
@@ -501,7 +501,7 @@ func TestGRUGates(t *testing.T) {
 	})
 }
 
-func TestAddScaled(t *testing.T) {
+func TestAddScaled_EveryISA(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := dimension(70).Draw(rt, "n")
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))
@@ -522,7 +522,7 @@ func TestAddScaled(t *testing.T) {
 	})
 }
 
-func TestMaxPool(t *testing.T) {
+func TestMaxPool_EveryISA(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		rows := rapid.IntRange(1, 20).Draw(rt, "rows")
 		ld := Lanes + rapid.IntRange(0, 40).Draw(rt, "ld")
@@ -569,7 +569,7 @@ func TestMaxPool(t *testing.T) {
 }
 
 // The passes of a normalisation and of a ReLU are what they are said to be.
-func TestPasses(t *testing.T) {
+func TestPasses_EveryISA(t *testing.T) {
 	inf := float32(math.Inf(1))
 	for _, c := range Available() {
 		r := rand.New(rand.NewPCG(1, 2))

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"fedpace/actors/attack"
+	"fedpace/actors/attack/attacktest"
 	"fedpace/algorithm"
 	"fedpace/internal/keyed"
 	"fedpace/internal/testkit/slow"
@@ -21,7 +22,7 @@ func besieged(t testing.TB, a algorithm.Algorithm) (Problem, []float32) {
 		Model: model, Set: set, Seed: 1, Batch: 32, Augment: NoAugment, Algorithm: a, Kernel: fastest(t),
 		Attacks: []attack.Attack{
 			nil, attack.SignFlip{Factor: 2}, attack.Noise{Size: 1, By: "update"}, attack.LabelFlip{Map: "reverse", Factor: 1},
-			attack.Scale{Factor: 4}, attack.LossLie{Exponent: 1, Offset: 7}, attack.MinMax{Direction: "std", Known: 3}, attack.Slow{Factor: 2},
+			attack.Scale{Factor: 4}, attacktest.FalseLoss{Exponent: 1, Offset: 7}, attack.MinMax{Direction: "std", Known: 3}, attacktest.Late{Factor: 2},
 		},
 	}, base
 }

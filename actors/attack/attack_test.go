@@ -55,48 +55,6 @@ func TestLabels(t *testing.T) {
 	}
 }
 
-func TestLosses(t *testing.T) {
-	for _, test := range []struct {
-		lie          LossLie
-		honest, want float64
-	}{
-		{LossLie{Factor: 10, Exponent: 1}, 2.5, 25},
-		{LossLie{Factor: 0.5, Exponent: 1, Offset: 3}, 4, 5},
-		{LossLie{Factor: 0, Exponent: 1, Offset: 7}, 123, 7},
-		{LossLie{Factor: 0.5, Exponent: 3}, 2, 4},
-		{LossLie{Factor: 2, Exponent: 3}, -2, -4},                   // a quadratic's loss may be below 0
-		{LossLie{Factor: 1e6, Exponent: 1}, 1e305, math.MaxFloat64}, // finite, whatever is multiplied
-		{LossLie{Factor: 0, Exponent: 9, Offset: 1}, 1e305, 1},      // or raised
-	} {
-		if got := test.lie.Behaviour().Loss(test.honest); math.Abs(got-test.want) > 1e-15*math.Abs(test.want) {
-			t.Errorf("%+v of %g tells %g, want %g", test.lie, test.honest, got, test.want)
-		}
-	}
-}
-
-func TestTimes(t *testing.T) {
-	for _, test := range []struct {
-		slow                   Slow
-		honest, deadline, want int64
-	}{
-		{Slow{Factor: 3}, 10, 0, 30},
-		{Slow{Factor: 1.25}, 10, 5, 12},                // it heeds none; 12.5 rounds to even
-		{Slow{Factor: 3, Deadline: 0.9}, 10, 20, 18},   // done just before the deadline
-		{Slow{Factor: 3, Deadline: 0.9}, 19, 20, 19},   // an honest client would not be sooner
-		{Slow{Factor: 3, Deadline: 0.9}, 1, 20, 3},     // the factor ends it
-		{Slow{Factor: 3, Deadline: 0.9}, 10, 0, 30},    // rounds without a deadline
-		{Slow{Factor: 1e6}, 1 << 57, 0, 1 << 62},       // too long for any clock, and no overflow
-		{Slow{Factor: 1e6, Deadline: 1}, 10, 1e9, 1e7}, // 1e6 times
-	} {
-		if got := test.slow.Behaviour().Time(test.honest, test.deadline); got != test.want {
-			t.Errorf("%+v of %d with deadline %d takes %d, want %d", test.slow, test.honest, test.deadline, got, test.want)
-		}
-	}
-	if !(Slow{Deadline: 0.5}).Needs().Deadline || (Slow{}).Needs().Deadline {
-		t.Error("only what heeds a deadline needs one")
-	}
-}
-
 // Noise is normal with the deviation that its options say, and another for each key.
 func TestNoise(t *testing.T) {
 	const n = 100_000
@@ -259,5 +217,25 @@ func TestMinMaxWithoutRoom(t *testing.T) {
 func TestHonest(t *testing.T) {
 	if a := BehaviourOf(nil); a.Label != nil || a.Update != nil || a.Loss != nil || a.Time != nil || a.Collude != nil {
 		t.Errorf("%+v", a)
+	}
+}
+
+// Bagdasaryan et al. 2020, eq. 3: where n updates are summed and weighted by the server rate over N, an
+// attacker with the factor N/rate replaces the global model by its own, if the other clients have
+// converged and send no change.
+func TestScale_ReplacesTheModel(t *testing.T) {
+	const clients = 40
+	const rate = 0.5
+	base := []float32{1, -2, 0.5}
+	attacker := []float32{3, 0, -1}
+	update := make([]float32, len(base))
+	for i := range update {
+		update[i] = attacker[i] - base[i]
+	}
+	for i, u := range sent(Scale{Factor: clients / rate}, update...) {
+		next := base[i] + rate/clients*u
+		if math.Abs(float64(next-attacker[i])) > 1e-6 {
+			t.Errorf("value %d of the next model is %g, want the attacker's %g", i, next, attacker[i])
+		}
 	}
 }

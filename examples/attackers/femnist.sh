@@ -11,7 +11,7 @@ data=${DATA:-femnist.fedpace}
 out=${OUT:-../../runs/examples/attackers-femnist}
 echo attack,combine,validation_accuracy >femnist.csv
 for attack in none '{kind: sign_flip, factor: 3}' '{kind: scale, factor: 40}' min_max label_flip \
-    '{kind: noise, size: 1000}' loss_lie slow; do
+    '{kind: noise, size: 1000}'; do
     for rule in null multi_krum trimmed_mean median '{rule: nnm, then: trimmed_mean}' '{rule: nnm, then: median}'; do
         attacks=", attack: $attack"
         [ "$attack" = none ] && attacks=

@@ -53,7 +53,7 @@ var choices = []struct {
 		"[{name: a, seconds_per_step: {dist: lognormal, mean: 0.02, sigma: 0.5}, step_cv: 0.3}, {name: b, upload_mbps: 1, batch: 5}]",
 		"[{name: a, count: 1, attack: {kind: sign_flip}}, {name: b, watts: 3, battery: {joules: 5, charge_watts: 1}}]",
 		"[{name: a, weight: 1, attack: {kind: min_max}}, {name: b, weight: 3, availability: {model: markov, on_seconds: 4, off_seconds: 1}}]",
-		"[{name: a, attack: {kind: loss_lie}}, {name: b, attack: {kind: slow}}, {name: c, vary: {compute: {dist: uniform, min: 0.5, max: 3}}}]",
+		"[{name: a, attack: {kind: false_loss}}, {name: b, attack: {kind: late}}, {name: c, vary: {compute: {dist: uniform, min: 0.5, max: 3}}}]",
 	}},
 	{"personal.names", []string{"[bias]"}},
 	{"evaluate.clients.every", []string{"2"}},

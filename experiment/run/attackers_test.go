@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	_ "fedpace/actors/attack/attacktest"
 	"fedpace/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/runtest"
@@ -16,8 +17,8 @@ import (
 
 // besieged is a fleet in which every attack has a class.
 const besieged = "fleet=[{name: honest, weight: 12}, {name: flip, weight: 1, attack: sign_flip}, {name: noise, weight: 1, attack: noise}, " +
-	"{name: labels, weight: 1, attack: label_flip}, {name: scale, weight: 1, attack: {kind: scale, factor: 3}}, {name: liar, weight: 1, attack: loss_lie}, " +
-	"{name: slow, weight: 1, attack: {kind: slow, factor: 20, deadline: 0.9}}, {name: gang, weight: 4, attack: {kind: min_max, knows: 2}}]"
+	"{name: labels, weight: 1, attack: label_flip}, {name: scale, weight: 1, attack: {kind: scale, factor: 3}}, {name: liar, weight: 1, attack: false_loss}, " +
+	"{name: slow, weight: 1, attack: {kind: late, factor: 20, deadline: 0.9}}, {name: gang, weight: 4, attack: {kind: min_max, knows: 2}}]"
 
 // A run with attackers comes to the same bits on any hosts, without a server, and where it
 // was stopped; without training it has the same history. Late updates and those of buffered
@@ -58,9 +59,9 @@ func TestAttackersAreTheSameAnywhere(t *testing.T) {
 // Who attacks is counted in the summary, and a dry run says it.
 func TestAttackersAreReported(t *testing.T) {
 	t.Parallel()
-	sets := []string{"clients=40", "cohort=10", "stop.rounds=2", "fleet=[{name: honest}, {name: liar, count: 6, attack: {kind: sign_flip, factor: 2}}, {name: slow, count: 2, attack: slow}]"}
+	sets := []string{"clients=40", "cohort=10", "stop.rounds=2", "fleet=[{name: honest}, {name: liar, count: 6, attack: {kind: sign_flip, factor: 2}}, {name: slow, count: 2, attack: late}]"}
 	sets[3] = strings.Replace(sets[3], "{name: honest}", "{name: honest, count: 32}", 1)
-	want := []folder.Attackers{{Class: "liar", Attack: "sign_flip(factor 2)", Clients: 6}, {Class: "slow", Attack: "slow(factor 3)", Clients: 2}}
+	want := []folder.Attackers{{Class: "liar", Attack: "sign_flip(factor 2)", Clients: 6}, {Class: "slow", Attack: "late(factor 3)", Clients: 2}}
 	if diff := cmp.Diff(want, mustRun(t, runtest.Small(t, sets...), Options{}).Attackers); diff != "" {
 		t.Error(diff)
 	}
@@ -72,7 +73,7 @@ func TestAttackersAreReported(t *testing.T) {
 	if err := e.Write(&text); err != nil {
 		t.Fatal(err)
 	}
-	const line = "\n# 8 of 40 clients attack (6 of class liar: sign_flip(factor 2); 2 of class slow: slow(factor 3)).\n"
+	const line = "\n# 8 of 40 clients attack (6 of class liar: sign_flip(factor 2); 2 of class slow: late(factor 3)).\n"
 	if !strings.Contains(text.String(), line) {
 		t.Errorf("a dry run says %s", text.String())
 	}
@@ -90,7 +91,7 @@ func TestLiesAboutTheLossMoveK(t *testing.T) {
 		return mustRun(t, runtest.Convex(t, config.TaskLogistic, "cohort=12", "schedule={k: error, k0: 50, window: 1, f0: first}", "stop.rounds=30",
 			"fleet=[{name: honest, count: 10}, {name: liar, count: 2"+attack+"}]"), Options{}).SGDSteps
 	}
-	honest, up, down := steps(""), steps(", attack: {kind: loss_lie, offset: 1000}"), steps(", attack: {kind: loss_lie, factor: 1e6, exponent: 20}")
+	honest, up, down := steps(""), steps(", attack: {kind: false_loss, offset: 1000}"), steps(", attack: {kind: false_loss, factor: 1e6, exponent: 20}")
 	if !(up > honest && 2*down < honest) {
 		t.Errorf("%d local steps, of liars with an offset %d, and with an exponent %d", honest, up, down)
 	}
@@ -103,12 +104,12 @@ func TestTheSlowHoldRounds(t *testing.T) {
 	run := func(attack string, sets ...string) folder.Summary {
 		return mustRun(t, runtest.Small(t, append(sets, "train=false", "compute.std=0", "fleet=[{name: honest, count: 150}, {name: slow, count: 50"+attack+"}]")...), Options{})
 	}
-	honest, slow := run(""), run(", attack: {kind: slow, factor: 5}")
+	honest, slow := run(""), run(", attack: {kind: late, factor: 5}")
 	if ratio := slow.VirtualSeconds / honest.VirtualSeconds; !(ratio > 3 && ratio <= 5.0001) {
 		t.Errorf("rounds are %g times as long", ratio)
 	}
 	const deadline = "close={rule: deadline, seconds: 10}"
-	rude, sly := run(", attack: {kind: slow, factor: 1000}", deadline), run(", attack: {kind: slow, factor: 1000, deadline: 0.99}", deadline)
+	rude, sly := run(", attack: {kind: late, factor: 1000}", deadline), run(", attack: {kind: late, factor: 1000, deadline: 0.99}", deadline)
 	if rude.Outcomes[1] == 0 || sly.Outcomes[1] != 0 || !(sly.VirtualSeconds > 0.9*rude.VirtualSeconds) {
 		t.Errorf("late tasks: %v in %g s, with a deadline that is heeded %v in %g s", rude.Outcomes, rude.VirtualSeconds, sly.Outcomes, sly.VirtualSeconds)
 	}
@@ -130,8 +131,8 @@ func TestAttacksThatCannotBe(t *testing.T) {
 			t.Errorf("%v: %v, want %s", test.sets, err, test.want)
 		}
 	}
-	_, err := config.Load("", []string{"fleet=[{name: a}, {name: b, attack: {kind: slow, deadline: 0.9}}]"})
-	if err == nil || !strings.Contains(err.Error(), `fleet[1].attack: "slow" needs a deadline (use `) {
+	_, err := config.Load("", []string{"fleet=[{name: a}, {name: b, attack: {kind: late, deadline: 0.9}}]"})
+	if err == nil || !strings.Contains(err.Error(), `fleet[1].attack: "late" needs a deadline (use `) {
 		t.Errorf("without a deadline: %v", err)
 	}
 }

@@ -36,7 +36,7 @@ func last(t *testing.T, c config.Config) (s folder.Summary, model []float32) {
 func TestOneTooLongUpdateEndsNoRun(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
-	const tooLong, fits, late = "{kind: scale, factor: 1e6}", "{kind: scale, factor: 1e4}", "{kind: slow, factor: 1e6}"
+	const tooLong, fits, late = "{kind: scale, factor: 1e6}", "{kind: scale, factor: 1e4}", "{kind: late, factor: 1e6}"
 	seeds := 2
 	if slow.On() {
 		seeds = 6

@@ -139,8 +139,7 @@ var runs = []run{
 	{name: "all-at-once", sets: tweets + "cohort=10 compute.std=0.01 close={rule:first,n:6} availability={model:markov,on_seconds:20,off_seconds:20} dropout={probability:0.05,when_unavailable:true} network.server_upload_mbps=8 aggregate.algorithm=fedyogi aggregate.server_rate=0.01 schedule.k=error"},
 
 	// Clients that attack.
-	{name: "attackers", sets: tweets + "clients=12 cohort=12 schedule.k=error fleet=[{name:a,count:5},{name:b,count:1,attack:sign_flip},{name:c,count:1,attack:noise},{name:d,count:1,attack:label_flip},{name:e,count:1,attack:loss_lie},{name:f,count:3,attack:min_max}]"},
-	{name: "attackers-slow", sets: timing + "compute.std=0.01 close={rule:deadline,seconds:2} fleet=[{name:a,count:50},{name:b,count:5,attack:slow},{name:c,count:5,attack:{kind:slow,factor:50,deadline:0.9}}]"},
+	{name: "attackers", sets: tweets + "clients=12 cohort=12 schedule.k=error fleet=[{name:a,count:5},{name:b,count:1,attack:sign_flip},{name:c,count:1,attack:noise},{name:d,count:1,attack:label_flip},{name:e,count:1},{name:f,count:3,attack:min_max}]"},
 
 	// What training would be without it, and when a run ends.
 	{name: "trained", sets: logistic + spread},

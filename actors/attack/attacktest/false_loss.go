@@ -1,29 +1,30 @@
-package attack
+package attacktest
 
 import (
 	"math"
 
+	"fedpace/actors/attack"
 	"fedpace/internal/portable"
 )
 
 func init() {
-	Attacks.Register("loss_lie", "tells another loss, trains honestly", LossLie{})
+	attack.Attacks.Register("false_loss", "reports another loss, trains honestly", FalseLoss{})
 }
 
-// LossLie tells factor · F^exponent + offset where its first minibatch had the loss F.
+// FalseLoss reports factor · F^exponent + offset where its first minibatch had the loss F.
 // Schedules that follow the loss, such as K_r-error, and selections by losses believe it.
 // A schedule that follows F_r/F_0 does not see a factor, which both have; an offset holds K
 // up, and an exponent above 1 brings it down. With factor 0 it tells the offset, whatever it
 // has learned.
-type LossLie struct {
+type FalseLoss struct {
 	Factor   float64 `key:"factor" default:"10" range:"[0,1e6]" help:"factor of the loss"`
 	Exponent float64 `key:"exponent" default:"1" range:"(0,100]" help:"power to which a loss above 0 is raised first"`
 	Offset   float64 `key:"offset" default:"0" range:"[0,1e6]" help:"what is added to it last"`
 }
 
-// Behaviour implements [Attack].
-func (l LossLie) Behaviour() Behaviour {
-	return Behaviour{Loss: func(honest float64) float64 {
+// Behaviour implements [attack.Attack].
+func (l FalseLoss) Behaviour() attack.Behaviour {
+	return attack.Behaviour{Loss: func(honest float64) float64 {
 		if l.Exponent != 1 && honest > 0 {
 			honest = portable.Pow(honest, l.Exponent)
 		}

@@ -1,29 +1,30 @@
-package attack
+package attacktest
 
 import (
 	"math"
 
+	"fedpace/actors/attack"
 	"fedpace/registry"
 )
 
 func init() {
-	Attacks.Register("slow", "takes its time on purpose", Slow{})
+	attack.Attacks.Register("late", "takes its time on purpose", Late{})
 }
 
-// Slow takes a multiple of the time that its device needs, so that rounds wait for it; where
+// Late takes a multiple of the time that its device needs, so that rounds wait for it; where
 // it heeds the deadline, as long as its update still counts. It computes that much longer.
 // Whoever expects its time expects the honest one.
-type Slow struct {
+type Late struct {
 	Factor   float64 `key:"factor" default:"3" range:"[1,1e6]" help:"factor of its tasks' times"`
 	Deadline float64 `key:"deadline" is:"null" range:"(0,1]" help:"part of the round's deadline by which it is done; null: it heeds none"`
 }
 
 // Needs says that a deadline cannot be heeded where rounds have none.
-func (s Slow) Needs() registry.Needs { return registry.Needs{Deadline: s.Deadline > 0} }
+func (s Late) Needs() registry.Needs { return registry.Needs{Deadline: s.Deadline > 0} }
 
-// Behaviour implements [Attack].
-func (s Slow) Behaviour() Behaviour {
-	return Behaviour{Time: func(honest, deadline int64) int64 {
+// Behaviour implements [attack.Attack].
+func (s Late) Behaviour() attack.Behaviour {
+	return attack.Behaviour{Time: func(honest, deadline int64) int64 {
 		slow := math.RoundToEven(min(s.Factor*float64(honest), 1<<62))
 		if s.Deadline > 0 && deadline > 0 {
 			slow = min(slow, math.Floor(s.Deadline*float64(deadline)))

@@ -10,37 +10,38 @@ import (
 	"fedpace/internal/keyed"
 )
 
-// maxDevices bounds the tasks of real devices that are kept of a round; more are counted in
-// Round.Ended alone.
+// maxDevices bounds the tasks of real devices that are kept of a round. Those beyond it are only counted,
+// in Round.Ended.
 const maxDevices = 1 << 12
 
-// Task is a task that is kept.
+// Task is a task that outputs see.
 type Task struct {
 	round.TaskReport
-	Name  string // of a simulated client in the data; "": it has a number alone
-	Class int    // of a simulated client's device
-	Real  bool   // a real device's
-	Slow  bool   // among its round's slowest
+	Name  string // the name of a simulated client in its data; empty: it has only a number
+	Class int    // the class of a simulated client's device
+	Real  bool   // it is a task of a real device
+	Slow  bool   // it is among the slowest of its round
 }
 
-// maxName bounds the name of a client, in bytes: a log has many.
+// maxName bounds the name of a client in bytes, because the event log holds very many.
 const maxName = 64
 
-// collector keeps the tasks of the open round that outputs see: the slowest, all of real devices,
-// and a sample of the others. A task that is not kept costs a few nanoseconds; those that are kept
-// are sorted when the round closes. Memory grows with neither clients nor rounds. The sample holds
-// the tasks of the clients with the smallest keyed hashes, so the same clients are met again from
-// round to round, and in a run that is repeated.
+// collector keeps those tasks of the open round that outputs see: the slowest, all of real devices, and
+// a sample of the others. A task that is not kept costs a few nanoseconds; those that are kept
+// are sorted when the round closes. Its memory grows with neither clients nor rounds. The sample holds
+// the tasks of the clients with the smallest keyed hashes, so the same clients appear again from
+// round to round, and when the run is repeated.
 type collector struct {
 	run     *Run
-	key     uint64
+	key     uint64 // of the hash by which the sample is drawn
 	slowest top
 	sample  top
 	devices []round.TaskReport
-	ended   int
-	round   Round
+	ended   int   // tasks of the open round so far, kept or not
+	round   Round // the last closed round, whose memory is reused
 }
 
+// newCollector makes a collector of a run that has no task yet.
 func newCollector(run *Run) *collector {
 	return &collector{
 		run:     run,
@@ -50,14 +51,12 @@ func newCollector(run *Run) *collector {
 	}
 }
 
-// task takes a task that is complete; e is copied if it is kept.
+// task takes a task that has ended; it copies e if it keeps it. A report that revises an earlier one
+// only changes that task's outcome.
 func (c *collector) task(e *round.TaskReport) {
 	if e.Revises {
-		for _, held := range [][]ranked{c.slowest.held, c.sample.held} {
-			if i := slices.IndexFunc(held, func(o ranked) bool { return o.Task == e.Task }); i >= 0 {
-				held[i].Outcome = e.Outcome
-			}
-		}
+		c.slowest.revise(e)
+		c.sample.revise(e)
 		return
 	}
 	c.ended++
@@ -67,7 +66,7 @@ func (c *collector) task(e *round.TaskReport) {
 		}
 		return
 	}
-	// Of those cut at the same deadline the one that had most to do is slower.
+	// Of tasks that were cut at the same deadline, the one with the longer plan counts as slower.
 	slow := rank{uint64(e.End - e.Start), uint64(e.Plan.Total()), math.MaxUint64 - e.Task}
 	if c.slowest.wants(&slow) {
 		c.slowest.put(slow, e)
@@ -78,11 +77,10 @@ func (c *collector) task(e *round.TaskReport) {
 	}
 }
 
-// hash is what the sample is drawn by.
+// hash is the keyed hash of a client; the sample has the clients with the smallest ones.
 func (c *collector) hash(client int) uint64 { return keyed.Nth(c.key, uint64(client)) }
 
-// report closes the round and returns what was kept of it. The result's memory
-// is reused by the next call.
+// report closes the round and returns it with the kept tasks. The next call reuses the result's memory.
 func (c *collector) report(r *round.Report) *Round {
 	c.round = Round{Report: *r, Ended: c.ended, Tasks: c.open(c.round.Tasks[:0])}
 	c.slowest.held, c.sample.held = c.slowest.held[:0], c.sample.held[:0]
@@ -91,8 +89,9 @@ func (c *collector) report(r *round.Report) *Round {
 	return &c.round
 }
 
-// restore takes the tasks that another collector had open: the highest of what it
-// kept are the highest of all.
+// restore takes the tasks that the collector of an earlier attempt had kept of the open round, and how
+// many had ended. The highest ranked tasks of what was kept are the highest ranked of all, so nothing
+// is lost by it.
 func (c *collector) restore(tasks []Task, ended int) {
 	for i := range tasks {
 		c.task(&tasks[i].TaskReport)
@@ -100,7 +99,7 @@ func (c *collector) restore(tasks []Task, ended int) {
 	c.ended = ended
 }
 
-// open appends the tasks that are kept of the round so far, by start, then number.
+// open appends the kept tasks of the open round to list, by start and then by number, each once.
 func (c *collector) open(list []Task) []Task {
 	add := func(e *round.TaskReport, real, slow bool) {
 		t := Task{TaskReport: *e, Real: real, Slow: slow}
@@ -122,36 +121,40 @@ func (c *collector) open(list []Task) []Task {
 	for i := range c.sample.held {
 		add(&c.sample.held[i].TaskReport, false, false)
 	}
-	// A task that is among the slowest may be drawn, too: it is slow first.
+	// A task may be both among the slowest and in the sample. The stable sort leaves the slow one first,
+	// and that one stays.
 	slices.SortStableFunc(list, func(a, b Task) int {
 		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.TaskReport.Task, b.TaskReport.Task))
 	})
 	return slices.CompactFunc(list, func(a, b Task) bool { return a.TaskReport.Task == b.TaskReport.Task })
 }
 
-// rank orders tasks: the first number decides, then the next.
+// rank orders tasks: the first number that differs decides.
 type rank [3]uint64
 
+// above reports whether r is higher than o.
 func (r *rank) above(o *rank) bool { return slices.Compare(r[:], o[:]) > 0 }
 
-// top holds the limit highest of the tasks that it is offered. Those that do not get in, nearly all
-// of a large round, cost one comparison.
+// top keeps the highest ranked of the tasks that it is offered, at most limit. A task that is not kept,
+// as nearly all of a large round, costs one comparison.
 type top struct {
 	limit int
 	held  []ranked // lowest rank first
 }
 
+// ranked is a task with its rank.
 type ranked struct {
 	rank rank
 	round.TaskReport
 }
 
-// wants says whether a task of that rank gets in.
+// wants reports whether a task of rank r would be kept.
 func (t *top) wants(r *rank) bool {
 	return len(t.held) < t.limit || t.limit > 0 && r.above(&t.held[0].rank)
 }
 
-// put takes in a task that wants has let pass.
+// put inserts a task for which wants has returned true. If the list is full, the lowest ranked task
+// leaves it.
 func (t *top) put(r rank, e *round.TaskReport) {
 	if len(t.held) < t.limit {
 		t.held = append(t.held, ranked{})
@@ -163,4 +166,12 @@ func (t *top) put(r rank, e *round.TaskReport) {
 		t.held[place] = t.held[place-1]
 	}
 	t.held[place] = ranked{r, *e}
+}
+
+// revise takes another outcome of a task, if the task is kept.
+func (t *top) revise(e *round.TaskReport) {
+	i := slices.IndexFunc(t.held, func(o ranked) bool { return o.Task == e.Task })
+	if i >= 0 {
+		t.held[i].Outcome = e.Outcome
+	}
 }

@@ -11,18 +11,18 @@ import (
 	"fedpace/learn/metric"
 )
 
-// Column is a value that every round has. Tables, dashboards and pages are made of the list of
-// them: a value of a round is one entry of [Columns].
+// Column is a quantity that every round has. Tables, dashboards and pages are made of the list
+// [Columns]: a new quantity of a round is one more entry there.
 type Column struct {
 	Name string `json:"name"` // in tables
 	Help string `json:"help"` // what it is, in a phrase
 	Unit string `json:"unit"` // as in "s"; empty: it has none
 
-	// Field is where a report holds the value: a *int, a *int64 of a number that only grows, a
-	// *float64, which is NaN where it was not measured, or a *round.Time.
+	// Field returns a pointer to where a report holds the value: a *int, a *int64 of a number that
+	// only grows, a *float64, which is NaN where nothing was measured, or a *round.Time.
 	Field func(*round.Report) any `json:"-"`
-	// Get is the value of a column without a field, and Kind its kind. Set reads it back, in
-	// the order of the list, where it does not follow from other columns.
+	// Get computes the value of a column without a field, and Kind says of which kind it is. Set
+	// writes it back into a report, in the order of the list, unless it follows from other columns.
 	Get  func(*round.Report) Number  `json:"-"`
 	Set  func(*round.Report, Number) `json:"-"`
 	Kind Kind                        `json:"kind"`
@@ -31,33 +31,33 @@ type Column struct {
 	Derived  bool `json:"-"`        // it follows from what rounds.csv holds, and is not in there
 	AtStart  bool `json:"at_start"` // it holds from the round's start on
 
-	// Names elsewhere; "-": that output has the value in another form.
-	Metric string `json:"-"`     // in Prometheus and OpenMetrics, behind their prefix; empty: Name
+	// The names in other outputs; "-" means that the output has the value in another form.
+	Metric string `json:"-"`     // in Prometheus and OpenMetrics, after their prefix; empty: Name
 	Tag    string `json:"-"`     // in TensorBoard; empty: Name in the group "round"
-	Axis   string `json:"axis"`  // of an axis along which pages show other values; empty: it is none
-	Title  string `json:"title"` // of a chart on pages; empty: there is none
-	Figure bool   `json:"-"`     // figures of runs have a panel of it, too
+	Axis   string `json:"axis"`  // title of the axis along which pages show other values; empty: it is no axis
+	Title  string `json:"title"` // title of its chart on pages; empty: it has no chart
+	Figure bool   `json:"-"`     // whether the figures of runs have a panel of it
 }
 
-// Number is a value in one round.
+// Number is the value of a column in one round.
 type Number struct {
-	Int   int64   // exact, in nanoseconds of a time; 0 of a Real
-	Float float64 // in seconds of a time; NaN: not measured
+	Int   int64   // the exact value, of a time in nanoseconds; 0 for a Real
+	Float float64 // the value, of a time in seconds; NaN: nothing was measured
 }
 
-// Kind says what numbers a column holds.
+// Kind says which numbers a column holds.
 type Kind string
 
 // The kinds of numbers.
 const (
-	Count Kind = "count" // whole
-	Total Kind = "total" // whole, and only grows
-	Real  Kind = "real"
-	Time  Kind = "time" // virtual, exact in nanoseconds, shown in seconds
+	Count Kind = "count" // integers
+	Total Kind = "total" // integers that only grow
+	Real  Kind = "real"  // floating-point numbers
+	Time  Kind = "time"  // virtual time, exact in nanoseconds and shown in seconds
 )
 
-// Columns are the values of a round, in the order of rounds.csv. Those of a run's metrics are in
-// [ColumnsOf] alone, behind the validation loss.
+// Columns are the quantities of a round, in the order of rounds.csv. The metrics of a run's model have
+// columns only in [ColumnsOf], after the validation loss.
 var Columns = []Column{
 	{
 		Name:  "round",
@@ -216,14 +216,16 @@ var Columns = []Column{
 	},
 }
 
+// validationLoss is the name of the column after which the model's metrics follow.
 const validationLoss = "validation_loss"
 
-// Tokens is the column of runs whose samples have tokens.
+// Tokens is the name of a column that only runs have whose samples consist of tokens.
 const Tokens = "tokens"
 
-// Validation begins the names of the columns of metrics.
+// Validation is the prefix of the names of the metrics' columns.
 const Validation = "validation_"
 
+// outcome is the column that counts a round's tasks with one outcome.
 func outcome(o round.Outcome, help string) Column {
 	return Column{
 		Name:   o.String(),
@@ -235,6 +237,7 @@ func outcome(o round.Outcome, help string) Column {
 	}
 }
 
+// metricColumn is the column of the i-th metric of the model.
 func metricColumn(i int, name string) Column {
 	about := name + " on held-out samples"
 	if name == metric.Accuracy {
@@ -260,8 +263,13 @@ func metricColumn(i int, name string) Column {
 	}
 }
 
-func integer(n int64) Number      { return Number{n, float64(n)} }
+// integer is an integer as a Number.
+func integer(n int64) Number { return Number{n, float64(n)} }
+
+// seconds is a virtual time as a Number.
 func seconds(t round.Time) Number { return Number{int64(t), t.Seconds()} }
+
+// optional is v if it was measured, and NaN otherwise.
 func optional(measured bool, v Number) Number {
 	if !measured {
 		return Number{Float: math.NaN()}
@@ -269,8 +277,8 @@ func optional(measured bool, v Number) Number {
 	return v
 }
 
-// ColumnsOf are the columns of a run whose models have metrics of these names, with all that
-// follows from other fields filled in.
+// ColumnsOf are the columns of a run whose models have metrics of the given names. All fields of a column
+// that follow from others are filled in.
 func ColumnsOf(metrics ...string) []Column {
 	list := slices.Clone(Columns)
 	position := 1 + slices.IndexFunc(list, func(c Column) bool { return c.Name == validationLoss })
@@ -283,7 +291,7 @@ func ColumnsOf(metrics ...string) []Column {
 	return list
 }
 
-// complete fills in what follows from the name and the field.
+// complete fills in what follows from a column's name and field.
 func (c *Column) complete() {
 	c.Tag = cmp.Or(c.Tag, "round/"+c.Name)
 	if field := c.Field; field != nil {
@@ -300,7 +308,7 @@ func (c *Column) complete() {
 	}
 }
 
-// read makes the column one of a field.
+// read derives Kind, Get and Set from the type of a report's field.
 func (c *Column) read(field func(*round.Report) any) {
 	switch p := field(&round.Report{}).(type) {
 	case *int:
@@ -324,16 +332,17 @@ func (c *Column) read(field func(*round.Report) any) {
 	}
 }
 
+// Columns are the columns of this run.
 func (r *Run) Columns() []Column {
 	return r.WithValues(ColumnsOf(metric.Names(r.Metrics)...))
 }
 
-// WithValues leaves the columns that the run has values of.
+// WithValues removes from a list the columns of which the run has no values.
 func (r *Run) WithValues(list []Column) []Column {
 	return slices.DeleteFunc(list, func(c Column) bool { return c.Name == Tokens && !r.Tokens })
 }
 
-// Of is the value in a round; NaN: it has none.
+// Of is the value in a round; NaN if nothing was measured.
 func (c *Column) Of(r *round.Report) float64 { return c.Get(r).Float }
 
 // Sentence is the help as a sentence.

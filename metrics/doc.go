@@ -9,6 +9,10 @@
 // An output of which nothing is asked costs nothing: tasks go only to outputs that
 // observe tasks.
 //
+// To read the package, begin with sink.go, the interfaces of outputs, and run.go, what an output
+// learns of its run. recorder.go calls the outputs; collector.go decides which tasks they see;
+// usage.go adds up what the clients spend; fairness.go compares clients.
+//
 // What a round is measured by is one list, [Columns]: its entries say what a value is and where a
 // report has it, and all outputs are made of them.
 //

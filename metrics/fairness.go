@@ -7,36 +7,38 @@ import (
 	"fedpace/learn/metric"
 )
 
-// Fairness is how evenly a model serves clients. Every client counts once, however many
+// Fairness is how evenly a model serves the clients. Every client has the same weight, however many
 // samples it has.
 type Fairness struct {
 	Clients   int
-	Metrics   []MetricFairness // of the run's metrics
+	Metrics   []MetricFairness // one for each metric of the run
 	Loss      float64          // mean over the clients
-	WorstLoss float64          // mean over the tenth of them with the highest
+	WorstLoss float64          // mean over the tenth of the clients with the highest loss
 }
 
-// MetricFairness is the same of a metric; NaN if a client has no value.
+// MetricFairness is how evenly one metric is distributed over clients. All values are NaN if a client
+// has no value.
 type MetricFairness struct {
 	Mean  float64 // over the clients
-	Worst float64 // mean over the tenth of them with the worst values, at least one
+	Worst float64 // mean over the tenth of the clients with the worst values, at least one client
 	Jain  float64 // Jain's index of the values; NaN if one is negative
 }
 
-// ClassFairness is that of the clients of one class of devices.
+// ClassFairness is the fairness among the clients of one class of devices.
 type ClassFairness struct {
 	Class string
 	Fairness
 }
 
-// ClientEvaluation is a model that was measured on the clients' own samples.
+// ClientEvaluation is the result of evaluating a model on the clients' own samples.
 type ClientEvaluation struct {
-	Round   int                  // after which it is the model
-	Scores  []metric.ClientScore // by client
+	Round   int                  // the round after which it was the model
+	Scores  []metric.ClientScore // one for each client
 	All     Fairness
-	Classes []ClassFairness // those that have clients, in the run's order; none where all are alike
+	Classes []ClassFairness // of the classes with clients, in the run's order; none if there is one class
 }
 
+// newClientEvaluation computes the fairness of the model after a round, over all clients and by class.
 func newClientEvaluation(run *Run, number int, scores []metric.ClientScore) *ClientEvaluation {
 	e := &ClientEvaluation{Round: number, Scores: scores, All: FairnessOf(run.Metrics, scores)}
 	if len(run.Classes) < 2 {
@@ -55,33 +57,48 @@ func newClientEvaluation(run *Run, number int, scores []metric.ClientScore) *Cli
 	return e
 }
 
-// FairnessOf sums up scores, of which there are some, with a value of each metric.
+// FairnessOf sums up the scores of at least one client, each with a value for every metric in list.
 func FairnessOf(list []metric.Metric, scores []metric.ClientScore) Fairness {
 	values := make([]float64, len(scores))
-	fairness := func(value func(s *metric.ClientScore) float64, lower bool) MetricFairness {
-		for i := range scores {
-			values[i] = value(&scores[i])
-		}
-		f := MetricFairness{Mean: mean(values), Jain: Jain(values)}
-		slices.Sort(values)
-		worst := values[:(len(values)+9)/10]
-		if lower {
-			worst = values[len(values)-len(worst):]
-		}
-		f.Worst = mean(worst)
-		if math.IsNaN(f.Mean) {
-			f.Worst = f.Mean
-		}
-		return f
+	losses := fairness(values, scores, true, func(s *metric.ClientScore) float64 { return s.Loss })
+	f := Fairness{
+		Clients:   len(scores),
+		Loss:      losses.Mean,
+		WorstLoss: losses.Worst,
 	}
-	losses := fairness(func(s *metric.ClientScore) float64 { return s.Loss }, true)
-	f := Fairness{Clients: len(scores), Loss: losses.Mean, WorstLoss: losses.Worst}
 	for i, m := range list {
-		f.Metrics = append(f.Metrics, fairness(func(s *metric.ClientScore) float64 { return s.Metrics[i] }, m.Lower))
+		value := func(s *metric.ClientScore) float64 { return s.Metrics[i] }
+		f.Metrics = append(f.Metrics, fairness(values, scores, m.Lower, value))
 	}
 	return f
 }
 
+// fairness is the fairness of one value of the clients' scores. lowerIsBetter says that the largest values
+// are the worst. values is memory for the values, which the call overwrites.
+func fairness(
+	values []float64,
+	scores []metric.ClientScore,
+	lowerIsBetter bool,
+	value func(*metric.ClientScore) float64,
+) MetricFairness {
+	for i := range scores {
+		values[i] = value(&scores[i])
+	}
+	f := MetricFairness{Mean: mean(values), Jain: Jain(values)}
+	if math.IsNaN(f.Mean) {
+		f.Worst = f.Mean
+		return f
+	}
+	slices.Sort(values)
+	worst := values[:(len(values)+9)/10]
+	if lowerIsBetter {
+		worst = values[len(values)-len(worst):]
+	}
+	f.Worst = mean(worst)
+	return f
+}
+
+// mean is the arithmetic mean; NaN of no values.
 func mean(values []float64) float64 {
 	sum := 0.0
 	for _, v := range values {
@@ -90,9 +107,9 @@ func mean(values []float64) float64 {
 	return sum / float64(len(values))
 }
 
-// Jain is the fairness index of Jain, Chiu and Hawe (1984) of values that are not negative,
-// (Σ x)² / (n Σ x²): 1 where all are equal, also where all are 0, and k/n where k of n share
-// everything equally. It is NaN if a value is negative.
+// Jain is the fairness index of Jain, Chiu and Hawe (1984), (Σ x)² / (n Σ x²), of values that must not
+// be negative. It is 1 where all are equal, also where all are 0, and k/n where k of n values are
+// equal and the others 0. It is NaN if a value is negative.
 func Jain(values []float64) float64 {
 	sum := 0.0
 	squares := 0.0

@@ -9,8 +9,8 @@ import (
 	"fedpace/learn/metric"
 )
 
-// Recorder takes what a run reports and hands it to the run's outputs. It belongs
-// to the run's goroutine; only Notice may be called from others.
+// Recorder takes what a run reports and hands it to the run's outputs. It belongs to the run's goroutine;
+// only Notice may be called from others.
 type Recorder struct {
 	outputs   []namedOutput
 	tasks     []TaskObserver // those of outputs
@@ -19,12 +19,13 @@ type Recorder struct {
 	collector *collector
 }
 
+// namedOutput is an output with its name in configurations.
 type namedOutput struct {
 	name string
 	Output
 }
 
-// Open opens a run's outputs. Close the recorder after use.
+// Open opens a run's outputs, in the order of sinks. Close the recorder after use.
 func Open(run *Run, sinks []Sink) (*Recorder, error) {
 	r := &Recorder{meter: meter{run: run}}
 	for _, s := range sinks {
@@ -39,12 +40,12 @@ func Open(run *Run, sinks []Sink) (*Recorder, error) {
 			r.tasks = append(r.tasks, t)
 		}
 	}
-	r.collector = newCollector(run) // of as many tasks as the outputs now want
+	r.collector = newCollector(run) // after the outputs, which may have raised run.Sample
 	return r, nil
 }
 
-// each calls f with the outputs that are a T, in their order, and returns what
-// went wrong. The first error ends it, unless all is set.
+// each calls f with those outputs that are a T, in their order. The first error ends it, unless all is
+// set; then it returns all errors together. Errors name their output.
 func each[T any](r *Recorder, all bool, f func(T) error) (err error) {
 	for _, o := range r.outputs {
 		t, ok := o.Output.(T)
@@ -61,18 +62,17 @@ func each[T any](r *Recorder, all bool, f func(T) error) (err error) {
 	return err
 }
 
-// Outputs are a recorder's outputs that are a T, in their order.
+// Outputs are those outputs of a recorder that are a T, in their order.
 func Outputs[T any](r *Recorder) (list []T) {
-	// there is no error
-	_ = each(r, true, func(t T) error {
+	_ = each(r, true, func(t T) error { // the function returns no error
 		list = append(list, t)
 		return nil
 	})
 	return list
 }
 
-// Start starts the outputs; state is that of the checkpoint from which the run is
-// resumed, nil for a new run.
+// Start starts the outputs. state is the recorder's state in the checkpoint from which the run is
+// resumed; nil for a new run.
 func (r *Recorder) Start(s *Start, state *State) error {
 	if state != nil {
 		if err := r.restore(state); err != nil {
@@ -86,7 +86,7 @@ func (r *Recorder) Start(s *Start, state *State) error {
 	return each(r, false, func(o Starter) error { return o.Start(s) })
 }
 
-// Task takes a task that is complete.
+// Task takes a task that has ended.
 func (r *Recorder) Task(e *round.TaskReport) {
 	r.meter.task(e)
 	r.collector.task(e)
@@ -102,7 +102,7 @@ func (r *Recorder) Losses(tasks []round.Task, losses []float64) {
 	}
 }
 
-// Round takes a round that is complete.
+// Round takes a round that has closed.
 func (r *Recorder) Round(report *round.Report) error {
 	r.meter.round(report)
 	next := r.collector.report(report)
@@ -110,61 +110,63 @@ func (r *Recorder) Round(report *round.Report) error {
 	return each(r, true, func(o Output) error { return o.Round(next) })
 }
 
-// Clients takes the scores of the model after a round on the clients' own samples, and
-// returns what they come to.
+// Clients takes the scores of the model after a round on the clients' own samples. It returns them with
+// their fairness.
 func (r *Recorder) Clients(number int, scores []metric.ClientScore) (*ClientEvaluation, error) {
 	e := newClientEvaluation(r.meter.run, number, scores)
 	return e, each(r, true, func(o ClientsObserver) error { return o.Clients(e) })
 }
 
+// Best takes the parameters of the model that is the best so far, by a validation quality.
 func (r *Recorder) Best(quality float64, params []float32) {
 	for _, o := range Outputs[ModelObserver](r) {
 		o.Best(quality, params)
 	}
 }
 
-// Notice takes a line that the user is told. It may be called from any goroutine.
+// Notice takes a line that the user is shown. It may be called from any goroutine.
 func (r *Recorder) Notice(line string) {
 	for _, o := range Outputs[NoticeObserver](r) {
 		o.Notice(line)
 	}
 }
 
-// Usage is what the clients of a run that has ended used, in its closed rounds if it is not
-// completed.
+// Usage is what the clients of a run that has ended used. Of a run that is not completed, only closed
+// rounds count.
 func (r *Recorder) Usage(completed bool) Usage { return r.meter.final(completed) }
 
-// Flush hands all that outputs buffer to their files.
+// Flush writes what outputs have buffered to their files.
 func (r *Recorder) Flush() error {
 	return each(r, false, func(o Flusher) error { return o.Flush() })
 }
 
+// Finish tells the outputs how the run has ended.
 func (r *Recorder) Finish(e *End) error {
 	e.Start = r.start
 	return each(r, false, func(o Finisher) error { return o.Finish(e) })
 }
 
-// Close closes the outputs; why is nil for a run that is complete.
+// Close closes the outputs. reason is why the run is not complete; nil if it is.
 func (r *Recorder) Close(reason error) error {
 	return each(r, true, func(o Closer) error { return o.Close(reason) })
 }
 
-// State is a recorder's memory as a checkpoint keeps it.
+// State is what a checkpoint keeps of a recorder.
 type State struct {
-	Usage, Open Usage
-	Times       []round.Time
-	Tasks       []Task // of the open round
-	Ended       int    // tasks that have ended in it, kept or not
-	Outputs     []OutputState
+	Usage, Open Usage         // of the closed rounds, and of the open one
+	Times       []round.Time  // durations of the open round's accepted tasks
+	Tasks       []Task        // the kept tasks of the open round
+	Ended       int           // how many of its tasks have ended, kept or not
+	Outputs     []OutputState // of the outputs that have a state
 }
 
-// OutputState is the memory of one output, by its name in [Sinks].
+// OutputState is the state of one output, by the output's name in [Sinks].
 type OutputState struct {
 	Name  string
 	State []byte
 }
 
-// Save is the recorder's memory, valid until the next call of any method.
+// Save returns the recorder's state, which is valid until the next call of any method.
 func (r *Recorder) Save() (State, error) {
 	s := State{
 		Usage: r.meter.total,
@@ -185,8 +187,12 @@ func (r *Recorder) Save() (State, error) {
 	return s, nil
 }
 
+// restore puts the recorder and its outputs into the state of a checkpoint, which must have a state of
+// every output that saves one.
 func (r *Recorder) restore(s *State) error {
-	r.meter.total, r.meter.open, r.meter.times = s.Usage, s.Open, slices.Clone(s.Times)
+	r.meter.total = s.Usage
+	r.meter.open = s.Open
+	r.meter.times = slices.Clone(s.Times)
 	r.collector.restore(s.Tasks, s.Ended)
 	for _, o := range r.outputs {
 		m, ok := o.Output.(Stateful)

@@ -85,10 +85,11 @@ type Run struct {
 	Started time.Time
 }
 
-// Real reports whether a client is a real device.
+// Real reports whether a client is a real device: their numbers follow those of the simulated clients.
 func (r *Run) Real(client int) bool { return client >= r.Clients }
 
-// ClassName names the class of a client's device; empty where all are alike or none is known.
+// ClassName is the name of the class of a client's device; empty where there is one class or the client's
+// is not known.
 func (r *Run) ClassName(client int) string {
 	if class := r.class(client); class >= 0 && len(r.Classes) > 1 {
 		return r.Classes[class]
@@ -96,21 +97,24 @@ func (r *Run) ClassName(client int) string {
 	return ""
 }
 
-// class is the number of a client's class; less than 0: none is known, as of a real device without
-// one.
+// class is the number of the class of a client's device, or unknownClass.
 func (r *Run) class(client int) int {
 	classOf := r.Class
 	if r.Real(client) {
 		classOf = r.DeviceClass
 	}
 	if classOf == nil {
-		return -1
+		return unknownClass
 	}
 	return classOf(client)
 }
 
-// Fraction is the part of the run that is done, from 0 to 1: the largest over the stops whose end
-// is known, because the first that is reached ends the run. It is 0 where none is known.
+// unknownClass stands for the class of a device that is not known.
+const unknownClass = -1
+
+// Fraction is the part of the run that is done, from 0 to 1, after a number of rounds and at a virtual
+// time. A run ends at the first of its limits that it reaches, so the largest fraction of a limit counts.
+// It is 0 where no limit is known.
 func (r *Run) Fraction(rounds int, virtualSeconds float64) float64 {
 	f := 0.0
 	if r.Rounds > 0 {
@@ -122,7 +126,7 @@ func (r *Run) Fraction(rounds int, virtualSeconds float64) float64 {
 	return min(f, 1)
 }
 
-// Stats tell how a run keeps up with wall time.
+// Stats are figures of how a run keeps up with wall time.
 type Stats struct {
 	PacingLag  time.Duration // behind the pace that was asked for
 	BusLag     time.Duration // from the last cohort's tasks going out until its last plan was back
@@ -138,37 +142,37 @@ type Stats struct {
 	NATS               *NATSStats   // nil: it has none
 }
 
-// Traffic is what has passed, in messages and their bytes.
+// Traffic is what has passed, in messages and in bytes.
 type Traffic struct{ InMessages, OutMessages, InBytes, OutBytes float64 }
 
-// NATSStats is what the run's own NATS server counts of itself.
+// NATSStats are figures that the run's own NATS server counts.
 type NATSStats struct {
 	Traffic
 	Connections, Subscriptions, SlowConsumers, Stored float64 // Stored: bytes that JetStream holds
 }
 
-// ServerStats is what the run's own server does with connections over TCP.
+// ServerStats are figures of the connections over TCP to the run's own server.
 type ServerStats struct {
 	Admitted, Waiting int              // open: with credentials, and before they are accepted
 	Pending           int64            // bytes that wait for devices
 	Closed            map[string]int64 // connections that were not carried on, by reason
 }
 
-// DeviceVersion is a version of the program of some real devices.
+// DeviceVersion is a version of the program that some real devices run.
 type DeviceVersion struct {
 	Version string   `json:"version"`
 	Devices int      `json:"devices"` // that said so when they joined last
 	Names   []string `json:"names"`   // of the first of them
 }
 
-// Limits of what is shown of versions, which devices may make up.
+// Limits of the versions that are shown. A device may state any version.
 const (
 	maxVersions      = 16
 	maxVersionsNames = 8
 )
 
-// ByVersion groups devices by the version that each of them told, the most frequent
-// version first. Devices whose version is empty told none and are left out.
+// ByVersion groups devices by the version that each stated, the most frequent version first. Devices
+// that stated none are left out.
 func ByVersion(devices []Device) (list []DeviceVersion) {
 	places := map[string]int{}
 	for _, d := range devices {

@@ -24,7 +24,7 @@ type Sink interface {
 	Open(run *Run) (Output, error)
 }
 
-// Spools are those files of an output that are removed once the run is complete: their names end in
+// Spools are those files of an output that are removed when the run is complete: their names end with
 // ".rows".
 func Spools(s Sink) []string {
 	return slices.DeleteFunc(slices.Clone(s.Files()), func(name string) bool { return filepath.Ext(name) != ".rows" })
@@ -106,7 +106,7 @@ type File interface {
 	Size() int64 // bytes
 }
 
-// Start is where a run starts or goes on.
+// Start is where a run starts, or continues after a checkpoint.
 type Start struct {
 	Folder
 	// Rounds reads all rounds of the run so far from its folder, at any time.
@@ -121,19 +121,19 @@ type Start struct {
 	Clients *ClientEvaluation
 }
 
-// Round is a round that is complete.
+// Round is a round that has closed.
 type Round struct {
 	round.Report
-	Ended int    // tasks that ended in it, probes included, kept or not
-	Tasks []Task // that are kept: the slowest, those of real devices and a sample; by start, then number
+	Ended int    // how many tasks ended in it, probes included
+	Tasks []Task // those that outputs see: the slowest, all of real devices and a sample; by start, then number
 	Usage *Usage // from the run's start to the end of this round
 }
 
 // End is how a run ended.
 type End struct {
-	Start     *Start        // where this attempt started; nil: it did not
-	Completed bool          // false: interrupted or failed
-	Err       error         // nil for a run that is complete
+	Start     *Start        // where this attempt started; nil: it failed before
+	Completed bool          // false: the run was interrupted or has failed
+	Err       error         // why it is not complete; nil for a complete run
 	Elapsed   time.Duration // wall time of all attempts
 	Summary   []byte        // summary.json
 	Params    []float32     // the final model; nil without one

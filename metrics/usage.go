@@ -8,23 +8,24 @@ import (
 	"fedpace/coordinator/round"
 )
 
-// Split is a resource that clients used: for updates that are in a model, or for work that was
-// late, broken off or not needed, and candidates that were not chosen.
+// Split is an amount of a resource that clients used, in two parts: for updates that are in a model
+// (Useful), and for tasks that were late, broken off or needless, and for candidates that were not
+// selected (Wasted).
 type Split[T int64 | float64] struct {
 	Useful T `json:"useful"`
 	Wasted T `json:"wasted"`
 }
 
-// Add adds another amount.
+// Add adds another split, part by part.
 func (s *Split[T]) Add(more Split[T]) {
 	s.Useful += more.Useful
 	s.Wasted += more.Wasted
 }
 
-// waste moves all to the wasted part.
+// waste moves everything to the wasted part.
 func (s *Split[T]) waste() { *s = Split[T]{Wasted: s.Useful + s.Wasted} }
 
-// addTo adds an amount to one of the parts.
+// addTo adds an amount to one of the two parts.
 func (s *Split[T]) addTo(v T, useful bool) {
 	if useful {
 		s.Useful += v
@@ -33,7 +34,7 @@ func (s *Split[T]) addTo(v T, useful bool) {
 	}
 }
 
-// All is both parts; NaN of nil, which is not known.
+// All is the sum of both parts; NaN of a nil Split, whose resource is not known.
 func (s *Split[T]) All() float64 {
 	if s == nil {
 		return math.NaN()
@@ -41,7 +42,7 @@ func (s *Split[T]) All() float64 {
 	return float64(s.Useful + s.Wasted)
 }
 
-// WastedShare is the wasted part of all, from 0 to 1; 0 of nothing.
+// WastedShare is the wasted part of the whole amount, from 0 to 1; 0 where nothing was used.
 func (s Split[T]) WastedShare() float64 {
 	if all := float64(s.Useful) + float64(s.Wasted); all > 0 {
 		return float64(s.Wasted) / all
@@ -49,30 +50,31 @@ func (s Split[T]) WastedShare() float64 {
 	return 0
 }
 
-// Seconds are nanoseconds of virtual time in seconds.
+// Seconds converts nanoseconds of virtual time to seconds.
 func Seconds(s Split[int64]) Split[float64] {
 	return Split[float64]{round.Time(s.Useful).Seconds(), round.Time(s.Wasted).Seconds()}
 }
 
 // Usage is the resources that a run's clients used.
 type Usage struct {
-	Time       Split[int64]   // of clients, in nanoseconds of virtual time
+	Time       Split[int64]   // the clients' time, in nanoseconds of virtual time
 	Steps      Split[int64]   // local steps of SGD
-	Bytes      Split[int64]   // of models, both ways
-	Downloaded int64          // of Bytes
-	Joules     Split[float64] // of the classes that give their watts
+	Bytes      Split[int64]   // models and updates, both ways
+	Downloaded int64          // the part of Bytes that clients downloaded
+	Joules     Split[float64] // energy of the clients in classes that give their watts
 
-	// What rounds waited for between their median client and their slowest.
-	Straggling float64 // virtual seconds
+	// How long rounds waited between their median client and their slowest.
+	Straggling float64 // virtual seconds in all
 	Shares     float64 // sum over rounds of that time's share of the round
-	Rounds     int     // that are in Shares
+	Rounds     int     // how many rounds are in Shares
 
-	LeftOut int64 // clients that the selection left out when it was their turn
+	LeftOut int64 // how often the selection excluded a client that it had chosen first
 }
 
+// Uploaded is the part of Bytes that clients uploaded.
 func (u *Usage) Uploaded() int64 { return u.Bytes.Useful + u.Bytes.Wasted - u.Downloaded }
 
-// StragglerShare is the mean over rounds of the part of a round between its median
+// StragglerShare is the mean over rounds of the part of a round that lies between its median
 // client and its slowest, from 0 to 1; NaN where no round has one.
 func (u *Usage) StragglerShare() float64 {
 	if u.Rounds == 0 {
@@ -81,6 +83,8 @@ func (u *Usage) StragglerShare() float64 {
 	return u.Shares / float64(u.Rounds)
 }
 
+// add adds what the clients of another part of the run used. The fields of stragglers and of the selection
+// are counted by round, not here.
 func (u *Usage) add(more *Usage) {
 	u.Time.Add(more.Time)
 	u.Steps.Add(more.Steps)
@@ -92,26 +96,27 @@ func (u *Usage) add(more *Usage) {
 // Watts is the power that a device draws in each phase of a task.
 type Watts struct{ Download, Compute, Upload float64 }
 
-// Power is what a meter must know of the clients.
+// Power is what a meter must know of the clients to compute bytes and energy.
 type Power struct {
 	ModelBytes, UpdateBytes int64
 	Watts                   []Watts // by class of simulated devices; nil: no power is known
-	// HoldsModel says that clients with a task hold the model already, because they
-	// were candidates first.
+	// HoldsModel says that a client with a task has the model already, because it was
+	// a candidate first.
 	HoldsModel bool
-	// Overlap says that tasks outlive their rounds, so none waits for its slowest client.
+	// Overlap says that tasks may outlive their rounds, so no round waits for its slowest client.
 	Overlap bool
 }
 
-// meter adds up what a run's clients use. A round's usage counts when the round does.
+// meter adds up what a run's clients use. The usage of a round counts when the round closes.
 type meter struct {
 	run   *Run
 	total Usage
-	open  Usage        // of the open round
-	times []round.Time // of the open round's accepted tasks
+	open  Usage        // the usage in the open round
+	times []round.Time // durations of the open round's accepted tasks
 }
 
-// task takes a task that is complete.
+// task takes a task that has ended. A report that revises an earlier one replaces what that added: the
+// earlier outcome was accepted.
 func (m *meter) task(e *round.TaskReport) {
 	if e.Revises {
 		m.add(e, true, -1)
@@ -123,31 +128,39 @@ func (m *meter) task(e *round.TaskReport) {
 	}
 }
 
-// add adds what a task used, or takes it back (times -1). parts are its phases.
-func (m *meter) add(e *round.TaskReport, useful bool, times int64) {
-	p := &m.run.Power
+// add adds what a task used to the open round, or subtracts it again (sign -1).
+func (m *meter) add(e *round.TaskReport, useful bool, sign int64) {
 	parts := PartsOf(e)
-	download := parts[Download]
-	compute := parts[Compute]
-	upload := parts[Upload]
-	bytes := int64(0)
-	if e.Probe || !p.HoldsModel {
-		bytes = int64(float64(p.ModelBytes) * completed(download, e.Plan.Download, true))
-		m.open.Downloaded += times * bytes
+	m.open.Time.addTo(sign*int64(e.End-e.Start), useful)
+	m.open.Steps.addTo(sign*parts.Steps(e), useful)
+	m.addBytes(e, &parts, useful, sign)
+	w, ok := m.watts(e.Client)
+	if !ok {
+		return
 	}
-	if !e.Probe { // which only finds a loss
-		uploads := download == e.Plan.Download && compute == e.Plan.Compute
-		bytes += int64(float64(p.UpdateBytes) * completed(upload, e.Plan.Upload, uploads && useful))
-	}
-	m.open.Time.addTo(times*int64(e.End-e.Start), useful)
-	m.open.Steps.addTo(times*parts.Steps(e), useful)
-	m.open.Bytes.addTo(times*bytes, useful)
-	if w, ok := m.watts(e.Client); ok {
-		m.open.Joules.addTo(float64(float64(times)*(float64(w.Download*download.Seconds())+float64(w.Compute*compute.Seconds())+float64(w.Upload*upload.Seconds()))), useful)
-	}
+	joules := float64(w.Download*parts[Download].Seconds()) +
+		float64(w.Compute*parts[Compute].Seconds()) +
+		float64(w.Upload*parts[Upload].Seconds())
+	m.open.Joules.addTo(float64(float64(sign)*joules), useful)
 }
 
-// watts is the power of a client's class; false: none is known, as of a real device
+// addBytes adds the bytes that a task has moved. Of a transfer that was broken off, the part of its time
+// that had passed counts. A candidate (probe) only reports a loss, so it uploads nothing.
+func (m *meter) addBytes(e *round.TaskReport, parts *Parts, useful bool, sign int64) {
+	p := &m.run.Power
+	bytes := int64(0)
+	if e.Probe || !p.HoldsModel {
+		bytes = int64(float64(p.ModelBytes) * completed(parts[Download], e.Plan.Download, true))
+		m.open.Downloaded += sign * bytes
+	}
+	if !e.Probe {
+		reachedUpload := parts[Download] == e.Plan.Download && parts[Compute] == e.Plan.Compute
+		bytes += int64(float64(p.UpdateBytes) * completed(parts[Upload], e.Plan.Upload, reachedUpload && useful))
+	}
+	m.open.Bytes.addTo(sign*bytes, useful)
+}
+
+// watts is the power of the class of a client's device; false where it is not known, as for a real device
 // without a class.
 func (m *meter) watts(client int) (w Watts, ok bool) {
 	if m.run.Power.Watts == nil {
@@ -160,8 +173,8 @@ func (m *meter) watts(client int) (w Watts, ok bool) {
 	return m.run.Power.Watts[class], true
 }
 
-// completed is the part of a phase that was gone through, from 0 to 1. A phase without
-// a length is done as soon as it is reached.
+// completed is the part of a phase that was completed, from 0 to 1. A phase that takes no time is
+// completed as soon as it is reached.
 func completed(part, planned round.Time, reached bool) float64 {
 	switch {
 	case planned > 0:
@@ -172,7 +185,7 @@ func completed(part, planned round.Time, reached bool) float64 {
 	return 0
 }
 
-// round closes a round: what its clients used counts.
+// round closes a round: its usage counts from now on.
 func (m *meter) round(r *round.Report) {
 	m.total.add(&m.open)
 	m.total.LeftOut += int64(r.Excluded)
@@ -186,8 +199,8 @@ func (m *meter) round(r *round.Report) {
 	m.times = m.times[:0]
 }
 
-// final is the usage of a run that has ended: what is open was for nothing, unless the run
-// was stopped short of its end. Then it is resumed with it.
+// final is the usage of a run that has ended. What the open round used was in vain. A run that was
+// stopped before its end continues with its open round when it is resumed, so that does not count yet.
 func (m *meter) final(completed bool) Usage {
 	if !completed {
 		return m.total
@@ -202,7 +215,7 @@ func (m *meter) final(completed bool) Usage {
 	return all
 }
 
-// Measured is the pointer to a value that may not exist: nil for NaN.
+// Measured is a pointer to a value, or nil for NaN, which stands for a value that was not measured.
 func Measured(v float64) *float64 {
 	if math.IsNaN(v) {
 		return nil
@@ -218,18 +231,18 @@ func Value(v *float64) float64 {
 	return *v
 }
 
-// Outcomes counts how the tasks of a run ended, by [round.Outcome].
+// Outcomes counts the tasks of a run by their [round.Outcome].
 type Outcomes [round.Outcomes]int64
 
-// Add counts one round's tasks.
+// Add adds the tasks of one round.
 func (o *Outcomes) Add(r *round.Report) {
 	for i, n := range r.Outcomes {
 		o[i] += int64(n)
 	}
 }
 
-// Latest returns a round's report, with the training loss and the validation of the ones before
-// where they were not measured; it is evaluated once one of them was.
+// Latest is the report r with the training loss and the validation of the previous report where r has
+// none. It is evaluated if any report so far was.
 func Latest(previous, r *round.Report) round.Report {
 	last := *r
 	if math.IsNaN(r.TrainingLoss) {
@@ -243,7 +256,7 @@ func Latest(previous, r *round.Report) round.Report {
 	return last
 }
 
-// MarshalJSON writes an object with the outcomes' names, in their order.
+// MarshalJSON writes an object with a number for each outcome's name, in their order.
 func (o Outcomes) MarshalJSON() ([]byte, error) {
 	b := []byte{'{'}
 	for i, n := range o {
@@ -255,7 +268,7 @@ func (o Outcomes) MarshalJSON() ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// UnmarshalJSON reads what MarshalJSON writes; every outcome must be there.
+// UnmarshalJSON reads what MarshalJSON writes. Every outcome must be present, and nothing else.
 func (o *Outcomes) UnmarshalJSON(text []byte) error {
 	var byName map[string]int64
 	if err := json.Unmarshal(text, &byName); err != nil {
@@ -282,20 +295,22 @@ const (
 	Download Phase = iota
 	Compute
 	Upload
-	Waiting // no phase is known: a device that fell silent
+	Waiting // time beyond the plan: a device that fell silent
 )
 
+// Phases is the number of phases.
 const Phases = int(Waiting) + 1
 
 var phaseNames = [Phases]string{"download", "compute", "upload", "waiting"}
 
+// String is the phase in a word.
 func (p Phase) String() string { return phaseNames[p] }
 
-// Parts are the lengths of a task's phases, by [Phase].
+// Parts are the durations of a task's phases, by [Phase].
 type Parts [Phases]round.Time
 
-// PartsOf is how the time that a task took divides into phases. They sum to e.End - e.Start: what the
-// plan has beyond the end is cut, what it lacks is waiting.
+// PartsOf divides the time that a task took into phases, which sum to e.End - e.Start. What the plan has
+// beyond the task's end is cut off; what it has too little is Waiting.
 func PartsOf(e *round.TaskReport) (p Parts) {
 	remaining := e.End - e.Start
 	p[Download] = min(remaining, e.Plan.Download)
@@ -307,14 +322,14 @@ func PartsOf(e *round.TaskReport) (p Parts) {
 	return p
 }
 
-// Steps is how many local steps a task took of those it was given: all unless it was broken off
-// while it computed, none of a candidate, which only finds a loss, and none that is known of a
-// device that fell silent. p are the task's parts.
+// Steps is how many local steps a task did of those that it was given, by the durations of its phases: all
+// unless it was broken off while it computed. A candidate, which only reports a loss, does none, and of a
+// device that fell silent none is known.
 func (p *Parts) Steps(e *round.TaskReport) int64 {
 	switch {
 	case e.Probe || e.Outcome == round.Lost || p[Download] < e.Plan.Download:
 		return 0
-	case e.Plan.Compute == 0: // done as soon as it is reached
+	case e.Plan.Compute == 0: // the steps are done as soon as the phase is reached
 		return int64(e.LocalSteps)
 	}
 	return int64(float64(e.LocalSteps) * (float64(p[Compute]) / float64(e.Plan.Compute)))

@@ -87,6 +87,15 @@ the first 1023 only some are.`,
 	return c
 }
 
+// futureWarning says what an import of samples up to end does where that is later than now. Prometheus
+// refuses samples that are older than the newest block by more than its out-of-order window.
+func futureWarning(end, now time.Time) string {
+	if !end.After(now) {
+		return ""
+	}
+	return ", which is ahead of now: a Prometheus that loads this takes no scrape any more until then (choose an earlier --epoch)"
+}
+
 func exportOpenMetricsCommand() *cobra.Command {
 	var epoch string
 	var start time.Time
@@ -114,10 +123,11 @@ Prometheus removes what is older than its retention (15 days unless told).`,
 	}, func(_ *cobra.Command, dir string, w io.Writer) (string, error) {
 		e, err := report.ExportOpenMetrics(dir, w, start)
 		return fmt.Sprintf(
-			"%d rounds from %s to %s",
+			"%d rounds from %s to %s%s",
 			e.Rounds,
 			e.Begin.UTC().Format(time.RFC3339),
 			e.End.UTC().Format(time.RFC3339),
+			futureWarning(e.End, time.Now()),
 		), err
 	})
 	c.Flags().StringVar(

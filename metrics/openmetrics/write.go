@@ -1,6 +1,7 @@
 package openmetrics
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"iter"
@@ -35,11 +36,16 @@ func Write(w io.Writer, run *metrics.Run, epoch time.Time, rounds []round.Report
 			latest.Format(time.RFC3339),
 		)
 	}
+	var text bytes.Buffer
 	for f := range families(run, epoch, rounds, new([round.Outcomes]float64)) {
 		if len(f.Metric) == 0 {
 			continue // a timing-only run has no losses
 		}
-		if _, err := expfmt.MetricFamilyToOpenMetrics(w, f); err != nil {
+		text.Reset()
+		if _, err := expfmt.MetricFamilyToOpenMetrics(&text, f); err != nil {
+			return fmt.Errorf("openmetrics: %w", err)
+		}
+		if _, err := w.Write(withExactTimes(text.Bytes(), f.Metric)); err != nil {
 			return fmt.Errorf("openmetrics: %w", err)
 		}
 	}
@@ -47,8 +53,30 @@ func Write(w io.Writer, run *metrics.Run, epoch time.Time, rounds []round.Report
 	return err
 }
 
-// families are the metrics, each with all its samples. One is made when it is asked for. outcomes are
-// those of the rounds before, and of these after them.
+// withExactTimes rewrites the times of a family's samples, whose lines stand in the order of samples. A
+// reader multiplies a time in seconds by 1000 and drops the fraction, as Prometheus does: that
+// makes 1.001 s, which no float64 holds exactly, 1000 ms. A tenth of a millisecond more, written as
+// a fourth digit, keeps every time within its own millisecond.
+func withExactTimes(text []byte, samples []*dto.Metric) []byte {
+	exact := make([]byte, 0, len(text)+len(samples))
+	next := 0
+	for line := range bytes.Lines(text) {
+		end := bytes.LastIndexByte(line, ' ')
+		isComment := line[0] == '#'
+		if isComment || end < 0 {
+			exact = append(exact, line...)
+			continue
+		}
+		ms := samples[next].GetTimestampMs()
+		next++
+		exact = append(exact, line[:end+1]...)
+		exact = fmt.Appendf(exact, "%d.%03d1\n", ms/1000, ms%1000)
+	}
+	return exact
+}
+
+// families yields the metrics of a run, each with all its samples and made only when it is asked for.
+// outcomes counts the tasks by outcome before these rounds; afterwards it includes them.
 func families(
 	run *metrics.Run,
 	epoch time.Time,
@@ -56,7 +84,7 @@ func families(
 	outcomes *[round.Outcomes]float64,
 ) iter.Seq[*dto.MetricFamily] {
 	return func(yield func(*dto.MetricFamily) bool) {
-		// add makes a metric, which fill gives its samples, and reports whether to go on.
+		// add yields a metric, to which fill adds the samples, and returns false when no more are wanted.
 		add := func(name, help string, fill func(*dto.MetricFamily)) bool {
 			f := &dto.MetricFamily{
 				Name: proto.String("fedpace_virtual_" + name),
@@ -106,7 +134,7 @@ func families(
 	}
 }
 
-// labels are the run's, with others given as name, value.
+// labels are the labels of a run's series. More labels are given as names and values in turn.
 func labels(r *metrics.Run, more ...string) []*dto.LabelPair {
 	pairs := append(
 		[]string{"clock", "virtual", "run", r.Name, "task", r.Task, "schedule", r.Schedule, "seed", strconv.FormatUint(r.Seed, 10)},
@@ -119,8 +147,9 @@ func labels(r *metrics.Run, more ...string) []*dto.LabelPair {
 	return list
 }
 
-// series adds the samples of one series, by time: at a round's start or its end. What was not
-// measured is left out.
+// series adds the samples of one series to f, by time: at the start or at the end of each round. Values
+// that were not measured are left out. Of samples in the same millisecond only the last stays, since a
+// series has one value at a time.
 func series(
 	f *dto.MetricFamily,
 	labels []*dto.LabelPair,
@@ -154,7 +183,7 @@ func series(
 	}
 }
 
-// Milliseconds is the time, since 1970, at which something of the run stands.
+// Milliseconds is the virtual time t of a run as milliseconds since 1970, where epoch is virtual time 0.
 func Milliseconds(epoch time.Time, t round.Time) int64 {
 	return epoch.UnixMilli() + int64(t)/int64(time.Millisecond)
 }

@@ -41,69 +41,69 @@ func TestTheText(t *testing.T) {
 	const l = `clock="virtual",run="a\"b",task="femnist",schedule="rounds",seed="18446744073709551615"`
 	want := strings.ReplaceAll(`# HELP fedpace_virtual_round Number of the round, from 1.
 # TYPE fedpace_virtual_round gauge
-fedpace_virtual_round{LABELS} 2.0 1.7673228025e+09
-fedpace_virtual_round{LABELS} 3.0 1.767322804e+09
+fedpace_virtual_round{LABELS} 2.0 1767322802.5001
+fedpace_virtual_round{LABELS} 3.0 1767322804.0001
 # HELP fedpace_virtual_round_duration_seconds Virtual duration of the round.
 # TYPE fedpace_virtual_round_duration_seconds gauge
 # UNIT fedpace_virtual_round_duration_seconds seconds
-fedpace_virtual_round_duration_seconds{LABELS} 1e-09 1.7673228025e+09
-fedpace_virtual_round_duration_seconds{LABELS} 1.499999999 1.767322804e+09
+fedpace_virtual_round_duration_seconds{LABELS} 1e-09 1767322802.5001
+fedpace_virtual_round_duration_seconds{LABELS} 1.499999999 1767322804.0001
 # HELP fedpace_virtual_local_steps Local SGD steps a client, K_r.
 # TYPE fedpace_virtual_local_steps gauge
-fedpace_virtual_local_steps{LABELS} 80.0 1.7673228e+09
-fedpace_virtual_local_steps{LABELS} 64.0 1.7673228025e+09
+fedpace_virtual_local_steps{LABELS} 80.0 1767322800.0001
+fedpace_virtual_local_steps{LABELS} 64.0 1767322802.5001
 # HELP fedpace_virtual_learning_rate Learning rate, eta_r.
 # TYPE fedpace_virtual_learning_rate gauge
-fedpace_virtual_learning_rate{LABELS} 0.3 1.7673228e+09
-fedpace_virtual_learning_rate{LABELS} 0.3 1.7673228025e+09
+fedpace_virtual_learning_rate{LABELS} 0.3 1767322800.0001
+fedpace_virtual_learning_rate{LABELS} 0.3 1767322802.5001
 # HELP fedpace_virtual_cohort Tasks that ended in the round.
 # TYPE fedpace_virtual_cohort gauge
-fedpace_virtual_cohort{LABELS} 2.0 1.7673228025e+09
-fedpace_virtual_cohort{LABELS} 2.0 1.767322804e+09
+fedpace_virtual_cohort{LABELS} 2.0 1767322802.5001
+fedpace_virtual_cohort{LABELS} 2.0 1767322804.0001
 # HELP fedpace_virtual_training_loss Mean first-step loss of the accepted clients.
 # TYPE fedpace_virtual_training_loss gauge
-fedpace_virtual_training_loss{LABELS} 4.25 1.7673228025e+09
-fedpace_virtual_training_loss{LABELS} 4.0 1.767322804e+09
+fedpace_virtual_training_loss{LABELS} 4.25 1767322802.5001
+fedpace_virtual_training_loss{LABELS} 4.0 1767322804.0001
 # HELP fedpace_virtual_window_loss Mean of the training loss over the last rounds (Eq. 15).
 # TYPE fedpace_virtual_window_loss gauge
-fedpace_virtual_window_loss{LABELS} 4.25 1.7673228025e+09
-fedpace_virtual_window_loss{LABELS} 4.125 1.767322804e+09
+fedpace_virtual_window_loss{LABELS} 4.25 1767322802.5001
+fedpace_virtual_window_loss{LABELS} 4.125 1767322804.0001
 # HELP fedpace_virtual_validation_loss Mean loss on held-out samples.
 # TYPE fedpace_virtual_validation_loss gauge
-fedpace_virtual_validation_loss{LABELS} 3.5 1.767322804e+09
+fedpace_virtual_validation_loss{LABELS} 3.5 1767322804.0001
 # HELP fedpace_virtual_validation_accuracy Top-1 accuracy on held-out samples, 0 to 1.
 # TYPE fedpace_virtual_validation_accuracy gauge
-fedpace_virtual_validation_accuracy{LABELS} 0.25 1.767322804e+09
+fedpace_virtual_validation_accuracy{LABELS} 0.25 1767322804.0001
 # HELP fedpace_virtual_sgd_steps Local SGD steps of one client of each round so far: the sum of K_r.
 # TYPE fedpace_virtual_sgd_steps counter
-fedpace_virtual_sgd_steps_total{LABELS} 144.0 1.7673228025e+09
-fedpace_virtual_sgd_steps_total{LABELS} 208.0 1.767322804e+09
+fedpace_virtual_sgd_steps_total{LABELS} 144.0 1767322802.5001
+fedpace_virtual_sgd_steps_total{LABELS} 208.0 1767322804.0001
 # HELP fedpace_virtual_smallest_local_steps Smallest K of the tasks that ended in the round.
 # TYPE fedpace_virtual_smallest_local_steps gauge
-fedpace_virtual_smallest_local_steps{LABELS} 32.0 1.767322804e+09
+fedpace_virtual_smallest_local_steps{LABELS} 32.0 1767322804.0001
 # HELP fedpace_virtual_mean_local_steps Mean K of the tasks that ended in the round.
 # TYPE fedpace_virtual_mean_local_steps gauge
-fedpace_virtual_mean_local_steps{LABELS} 48.0 1.767322804e+09
+fedpace_virtual_mean_local_steps{LABELS} 48.0 1767322804.0001
 # HELP fedpace_virtual_largest_local_steps Largest K of the tasks that ended in the round.
 # TYPE fedpace_virtual_largest_local_steps gauge
-fedpace_virtual_largest_local_steps{LABELS} 64.0 1.767322804e+09
+fedpace_virtual_largest_local_steps{LABELS} 64.0 1767322804.0001
 # HELP fedpace_virtual_late_used Late updates of earlier rounds that count in the round.
 # TYPE fedpace_virtual_late_used gauge
-fedpace_virtual_late_used{LABELS} 0.0 1.7673228025e+09
-fedpace_virtual_late_used{LABELS} 1.0 1.767322804e+09
+fedpace_virtual_late_used{LABELS} 0.0 1767322802.5001
+fedpace_virtual_late_used{LABELS} 1.0 1767322804.0001
 # HELP fedpace_virtual_validation_metric A metric of the model, by its name, on held-out samples.
 # TYPE fedpace_virtual_validation_metric gauge
-fedpace_virtual_validation_metric{LABELS,metric="accuracy"} 0.25 1.767322804e+09
+fedpace_virtual_validation_metric{LABELS,metric="accuracy"} 0.25 1767322804.0001
 # HELP fedpace_virtual_updates Tasks by how they ended.
 # TYPE fedpace_virtual_updates counter
-fedpace_virtual_updates_total{LABELS,outcome="accepted"} 3.0 1.7673228025e+09
-fedpace_virtual_updates_total{LABELS,outcome="accepted"} 5.0 1.767322804e+09
-fedpace_virtual_updates_total{LABELS,outcome="late"} 1.0 1.7673228025e+09
-fedpace_virtual_updates_total{LABELS,outcome="late"} 1.0 1.767322804e+09
+fedpace_virtual_updates_total{LABELS,outcome="accepted"} 3.0 1767322802.5001
+fedpace_virtual_updates_total{LABELS,outcome="accepted"} 5.0 1767322804.0001
+fedpace_virtual_updates_total{LABELS,outcome="late"} 1.0 1767322802.5001
+fedpace_virtual_updates_total{LABELS,outcome="late"} 1.0 1767322804.0001
 `, "LABELS", l)
 	for _, o := range []string{"dropped", "lost", "cancelled", "refused"} {
-		want += `fedpace_virtual_updates_total{` + l + `,outcome="` + o + `"} 0.0 1.7673228025e+09` + "\n"
-		want += `fedpace_virtual_updates_total{` + l + `,outcome="` + o + `"} 0.0 1.767322804e+09` + "\n"
+		want += `fedpace_virtual_updates_total{` + l + `,outcome="` + o + `"} 0.0 1767322802.5001` + "\n"
+		want += `fedpace_virtual_updates_total{` + l + `,outcome="` + o + `"} 0.0 1767322804.0001` + "\n"
 	}
 	want += "# EOF\n"
 	if diff := cmp.Diff(want, b.String()); diff != "" {
@@ -169,5 +169,40 @@ func TestEpochsOutOfRange(t *testing.T) {
 		if err := Write(io.Discard, &metrics.Run{}, at, rounds); err == nil {
 			t.Errorf("%v is accepted", at)
 		}
+	}
+}
+
+// Prometheus reads a time as int64(seconds * 1000).
+func TestWrite_TimesStayInTheirMillisecond(t *testing.T) {
+	for name, epoch := range map[string]time.Time{
+		"near 1970": time.Unix(3, 0),
+		"in 2026":   epoch,
+		"in 8999":   time.Date(8999, 1, 1, 0, 0, 0, 0, time.UTC),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var list []round.Report
+			for i := range 1000 {
+				list = append(list, round.Report{Round: i + 1, Start: round.Time(i) * ms, End: round.Time(i+1) * ms})
+			}
+			var b strings.Builder
+			if err := Write(&b, &metrics.Run{}, epoch, list); err != nil {
+				t.Fatal(err)
+			}
+			number := int64(0)
+			for line := range strings.Lines(b.String()) {
+				if !strings.HasPrefix(line, "fedpace_virtual_round{") {
+					continue
+				}
+				number++
+				fields := strings.Fields(line)
+				seconds, err := strconv.ParseFloat(fields[len(fields)-1], 64)
+				if got, want := int64(seconds*1000), epoch.UnixMilli()+number; err != nil || got != want {
+					t.Fatalf("round %d is read at %d ms, want %d: %v", number, got, want, err)
+				}
+			}
+			if number != 1000 {
+				t.Errorf("%d rounds, want 1000", number)
+			}
+		})
 	}
 }

@@ -135,7 +135,8 @@ type CoordinatorConfig struct {
 	// Lease is how long the run stays this coordinator's on the server without a
 	// sign of life; 0 is 5 s.
 	Lease time.Duration
-	// Replicas of the run's streams in an external cluster; 0 is 1.
+	// Replicas is how many servers of a cluster hold a copy of the run's streams; 0 is three,
+	// or as many as the cluster has. It is 1 on a server that is in no cluster.
 	Replicas int
 	// AckWait is how long a trainer may hold a job without a mark of progress
 	// before another gets it; 0 is 30 s.

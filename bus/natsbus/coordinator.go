@@ -39,8 +39,9 @@ type Coordinator struct {
 	arrived []bus.ClientPlan // the plans of one message; only the plans' subscription uses it
 	wait    planWait
 
-	sums  *sumCollector
-	hosts *hostRegistry // nil: all hosts are in this process
+	sums       *sumCollector
+	hosts      *hostRegistry    // nil: all hosts are in this process
+	leaderless *leaderlessWatch // of the run's streams; only watchStreams uses it
 
 	checkRequests chan error // why the streams are to be checked; one request at a time is enough
 
@@ -77,6 +78,9 @@ func (c *Conn) OpenCoordinator(ctx context.Context, run string, config bus.Coord
 			minPayload,
 		)
 	}
+	if config.Replicas == 0 {
+		config.Replicas = c.defaultCopies()
+	}
 	o, err := c.newCoordinator(run, withDefaults(config))
 	if err != nil {
 		return nil, err
@@ -93,7 +97,7 @@ func (c *Conn) OpenCoordinator(ctx context.Context, run string, config bus.Coord
 // withDefaults replaces zeros of a configuration by what they stand for.
 func withDefaults(config bus.CoordinatorConfig) bus.CoordinatorConfig {
 	config.Lease = cmp.Or(config.Lease, leaseFor)
-	config.Replicas = cmp.Or(config.Replicas, 1)
+
 	config.AckWait = cmp.Or(config.AckWait, 30*time.Second)
 	config.PlanPatience = cmp.Or(config.PlanPatience, 10*time.Second)
 	config.MaxDeliver = cmp.Or(config.MaxDeliver, 5)
@@ -127,6 +131,7 @@ func (c *Conn) newCoordinator(run string, config bus.CoordinatorConfig) (*Coordi
 	if err != nil {
 		return nil, fmt.Errorf("bus: JetStream: %w", err)
 	}
+	o.leaderless = newLeaderlessWatch(c, o.js)
 	if config.Info != nil {
 		if o.hosts, err = newHostRegistry(c, run, &o.config); err != nil {
 			return nil, err

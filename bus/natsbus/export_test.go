@@ -63,3 +63,35 @@ func LimitCache(h bus.Host, bytes int64) {
 
 // CacheLimit is how many bytes of models a host keeps, by the bytes of the newest.
 var CacheLimit = cacheLimit
+
+// ShortenElections has streams without a leader deleted after so long.
+func ShortenElections(patience time.Duration) (restore func()) {
+	before := electionPatience
+	electionPatience = patience
+	return func() { electionPatience = before }
+}
+
+// Copies is how many servers hold the run's jobs, as its stream is configured.
+func Copies(ctx context.Context, coordinator bus.Coordinator) (int, error) {
+	c := coordinator.(*Coordinator)
+	s, err := c.js.Stream(ctx, subject.JobsStream(c.run))
+	if err != nil {
+		return 0, err
+	}
+	return s.CachedInfo().Config.Replicas, nil
+}
+
+// JobsPeers are the names of the servers that hold the run's jobs.
+func JobsPeers(ctx context.Context, coordinator bus.Coordinator) ([]string, error) {
+	c := coordinator.(*Coordinator)
+	s, err := c.js.Stream(ctx, subject.JobsStream(c.run))
+	if err != nil {
+		return nil, err
+	}
+	cluster := s.CachedInfo().Cluster
+	peers := []string{cluster.Leader}
+	for _, r := range cluster.Replicas {
+		peers = append(peers, r.Name)
+	}
+	return peers, nil
+}

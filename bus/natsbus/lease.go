@@ -48,6 +48,9 @@ type lease struct {
 	store jetstream.KeyValueConfig
 	kv    jetstream.KeyValue // nil: the bucket is not known to exist
 
+	leaderless *leaderlessWatch // of the bucket's stream
+
+	failure  atomic.Pointer[error]     // why the last renewal failed; nil: it did not
 	me       string                    // the entry's value: a random token, then words for people
 	revision uint64                    // the entry's last known revision, or noRevision
 	renewed  atomic.Pointer[time.Time] // when the last renewal was requested; nil: the lease is not held
@@ -120,6 +123,7 @@ func (c *Conn) newLease(js jetstream.JetStream, run string, config *bus.Coordina
 			Storage:     jetstream.MemoryStorage,
 			Replicas:    config.Replicas,
 		},
+		leaderless: newLeaderlessWatch(c, js),
 	}
 }
 
@@ -182,11 +186,40 @@ func (w *rivalWatch) observe(held *heldError, now time.Time) rivalState {
 	return rivalUnknown
 }
 
-// renew acquires the lease or prolongs it, in one attempt. After a transient error another attempt
-// may follow; a *heldError says that another coordinator has the lease.
-func (l *lease) renew(ctx context.Context) (err error) {
+// renew acquires the lease or prolongs it, in one attempt, and notes why it failed. After a transient
+// error another attempt may follow; a *heldError says that another coordinator has the lease.
+func (l *lease) renew(ctx context.Context) error {
+	err := l.tryRenew(ctx)
+	if err == nil {
+		l.failure.Store(nil)
+		l.leaderless.answered(l.stream())
+		return nil
+	}
+	l.failure.Store(&err)
+	var held *heldError
+	if errors.As(err, &held) {
+		return err
+	}
+	// A bucket without a leader is made again by the next attempt. Whoever held the lease has lost it by
+	// then, since it could not be renewed, and both coordinators of a contest see the new bucket.
+	if _, deleteErr := l.leaderless.deleteStream(ctx, l.stream(), err); deleteErr != nil {
+		err = errors.Join(err, deleteErr)
+	}
+	return err
+}
+
+// stream is the name of the bucket's stream.
+func (l *lease) stream() string { return "KV_" + l.store.Bucket }
+
+// tryRenew is one attempt of renew.
+func (l *lease) tryRenew(ctx context.Context) (err error) {
 	if l.kv == nil {
-		l.kv, err = l.js.CreateOrUpdateKeyValue(ctx, l.store)
+		err = withCopies(l.store.Replicas, func(copies int) error {
+			config := l.store
+			config.Replicas = copies
+			l.kv, err = l.js.CreateOrUpdateKeyValue(ctx, config)
+			return err
+		})
 		if err != nil {
 			l.kv = nil
 			return err
@@ -221,12 +254,46 @@ func (l *lease) readEntry(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if string(entry.Value()) == l.me { // a renewal succeeded whose answer was lost
-		l.revision = entry.Revision()
-		return errNotHeld
+	if held := l.heldBy(entry); held != nil {
+		return held
+	}
+	l.revision = entry.Revision() // a renewal succeeded whose answer was lost
+	return errNotHeld
+}
+
+// heldBy is the error that another coordinator has the lease; nil if the entry is this one's.
+func (l *lease) heldBy(entry jetstream.KeyValueEntry) *heldError {
+	if string(entry.Value()) == l.me {
+		return nil
 	}
 	_, holder, _ := strings.Cut(string(entry.Value()), " ")
 	return &heldError{holder: bus.ValidText(holder), revision: entry.Revision()}
+}
+
+// checkHolder asks the server whose lease it is, and returns a *heldError if it is another coordinator's.
+// Unlike renew it changes nothing, so it may be called beside renewals.
+func (l *lease) checkHolder(ctx context.Context) error {
+	kv, err := l.js.KeyValue(ctx, l.store.Bucket)
+	if err != nil {
+		return err
+	}
+	entry, err := kv.Get(ctx, leaseKey)
+	if err != nil {
+		return err
+	}
+	if held := l.heldBy(entry); held != nil {
+		return held
+	}
+	return nil
+}
+
+// takenOver is the error of a coordinator that has lost its run to another one.
+func (l *lease) takenOver(held *heldError) error {
+	return fmt.Errorf(
+		"bus: run %s: another coordinator has taken the run over (%s), this one stops",
+		l.run,
+		held.holder,
+	)
 }
 
 // leaseKey is the only key of the lease's bucket.
@@ -246,20 +313,31 @@ func wrongRevision(err error) bool {
 		api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant
 }
 
-// check returns errNotHeld unless the lease is held now. The lease must be young by two clocks: the
-// monotonic one stands still while the machine sleeps, and the wall clock may be set.
+// check returns an error that wraps errNotHeld, and why the last renewal failed, unless the lease is held
+// now. The lease must be young by two clocks: the monotonic one stands still while the machine sleeps,
+// and the wall clock may be set.
 func (l *lease) check() error {
 	renewed := l.renewed.Load()
 	if renewed == nil {
-		return errNotHeld
+		return l.notHeld()
 	}
 	now := time.Now()
 	byMonotonicClock := now.Sub(*renewed)
 	byWallClock := now.Round(0).Sub(renewed.Round(0))
 	if byMonotonicClock >= l.store.TTL || byWallClock >= l.store.TTL {
-		return errNotHeld
+		return l.notHeld()
 	}
 	return nil
+}
+
+// notHeld is errNotHeld with the reason for which the lease could not be renewed: of a server without
+// memory, for example, that is what the user has to know.
+func (l *lease) notHeld() error {
+	failure := l.failure.Load()
+	if failure == nil || errors.Is(*failure, errNotHeld) {
+		return errNotHeld
+	}
+	return fmt.Errorf("%w: %w", errNotHeld, *failure)
 }
 
 // renewUntil renews the lease until ctx ends. It calls taken, and returns, when another coordinator has
@@ -278,11 +356,7 @@ func (l *lease) renewUntil(ctx context.Context, taken, lapsed func(error)) {
 			return
 		case errors.As(err, &held):
 			l.renewed.Store(nil)
-			taken(fmt.Errorf(
-				"bus: run %s: another coordinator has taken the run over (%s), this one stops",
-				l.run,
-				held.holder,
-			))
+			taken(l.takenOver(held))
 			return
 		case err != nil:
 			taken(err)

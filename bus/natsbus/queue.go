@@ -69,7 +69,13 @@ func (c *Coordinator) streams() []string {
 // hold, stay as they are.
 func (c *Coordinator) makeStreams(ctx context.Context) error {
 	for _, name := range c.streams() {
-		if _, err := c.js.CreateOrUpdateStream(ctx, c.streamConfig(name)); err != nil {
+		err := withCopies(c.config.Replicas, func(copies int) error {
+			config := c.streamConfig(name)
+			config.Replicas = copies
+			_, err := c.js.CreateOrUpdateStream(ctx, config)
+			return err
+		})
+		if err != nil {
 			return fmt.Errorf("bus: make stream %s: %w", name, err)
 		}
 	}
@@ -96,11 +102,7 @@ func (c *Coordinator) makeStreams(ctx context.Context) error {
 // acknowledged. Of the models the stream holds one message for each chunk, which anybody may get
 // directly, without a consumer.
 func (c *Coordinator) streamConfig(name string) jetstream.StreamConfig {
-	config := jetstream.StreamConfig{
-		Name:     name,
-		Storage:  jetstream.MemoryStorage,
-		Replicas: c.config.Replicas,
-	}
+	config := jetstream.StreamConfig{Name: name, Storage: jetstream.MemoryStorage}
 	if name == subject.JobsStream(c.run) {
 		config.Subjects = []string{subject.AnyJobs(c.run)}
 		config.Retention = jetstream.WorkQueuePolicy
@@ -296,8 +298,8 @@ func (c *Coordinator) requestCheck(cause error) {
 	}
 }
 
-// watchStreams makes streams again when they are gone and tells of it, until ctx
-// ends.
+// watchStreams checks the run's streams until ctx ends: when that is requested, and periodically while
+// jobs are open. What is gone is made again, and the driver of the run learns that messages were lost.
 func (c *Coordinator) watchStreams(ctx context.Context) {
 	tick := time.NewTicker(streamCheckInterval)
 	defer tick.Stop()
@@ -312,99 +314,150 @@ func (c *Coordinator) watchStreams(ctx context.Context) {
 				continue
 			}
 		}
-		interrupted := errors.Is(cause, bus.ErrInterrupted)
-		restored := false
-		scarce := natsconn.NoMemory(cause)
-		action := "show the streams of run " + c.run
-		if scarce {
-			action = "take the jobs of run " + c.run
-		}
-		// The streams are tried for as long as a connection may take to come back.
-		err := c.request(ctx, action, 0, func(ctx context.Context) error {
-			gone, err := c.restore(ctx, interrupted)
-			restored = restored || gone
-			if err == nil && !restored && scarce {
-				err = c.queueUnconfirmed(ctx)
-			}
-			return err
-		})
-		switch {
-		case ctx.Err() != nil:
+		restored, err := c.checkStreams(ctx, cause)
+		if ctx.Err() != nil {
 			return
-		case err != nil && scarce:
-			c.failed(err)
-		case err != nil && cause == nil && c.conn.Transient(err):
-			// The connection's own handlers report its end.
-		case err != nil:
-			c.failed(errors.Join(err, cause))
-		case restored:
-			c.signalLoss(fmt.Errorf(
-				"bus: what run %s has on the server was gone and has been made again: %w",
-				c.run,
-				bus.ErrInterrupted,
-			))
-		case interrupted:
-			c.signalLoss(cause)
-		case scarce: // the queue has them all
-		case cause != nil && c.conn.Transient(cause):
-			c.signalLoss(fmt.Errorf("%w: %w", cause, bus.ErrInterrupted))
-		case cause != nil:
-			c.failed(natsconn.WithHint(cause))
 		}
+		c.conclude(ctx, cause, restored, err)
 	}
 }
 
-// restore makes the streams, the consumer and the models' chunks again if any of
-// them is gone. It counts the chunks after an interruption alone: the servers of a
-// cluster may have come back with an empty stream.
-func (c *Coordinator) restore(ctx context.Context, interrupted bool) (restored bool, err error) {
-	_, last := c.sums.queued(0)
-	for _, name := range c.streams() {
-		attempt, cancel := c.conn.Attempt(ctx, natsconn.RequestTimeout)
-		s, err := c.js.Stream(attempt, name)
-		cancel()
-		if errors.Is(err, jetstream.ErrStreamNotFound) {
-			restored = true
-			continue
-		}
-		if err != nil {
-			return false, fmt.Errorf("bus: look at stream %s: %w", name, err)
-		}
-		state := s.CachedInfo().State
-		if name != subject.JobsStream(c.run) {
-			restored = restored || interrupted && state.Msgs < c.chunksAvailable()
-			continue
-		}
-		// Jobs stay until their sums are in: a stream that holds fewer than are
-		// still waited for has been emptied, by the restart of a whole cluster or
-		// by somebody.
-		waited, _ := c.sums.queued(state.LastSeq)
-		restored = restored || state.LastSeq < last || state.Msgs < waited
-		if restored || c.config.Kernel == "" {
-			continue
-		}
-		attempt, cancel = c.conn.Attempt(ctx, natsconn.RequestTimeout)
-		_, err = s.Consumer(attempt, c.config.Kernel)
-		cancel()
-		restored = errors.Is(err, jetstream.ErrConsumerNotFound)
-		if err != nil && !restored {
-			return false, fmt.Errorf("bus: look at consumer %s: %w", c.config.Kernel, err)
-		}
+// checkStreams restores the streams if anything is gone, and reports whether it was. cause is why that is
+// suspected; nil for a periodic check. It tries for as long as a lost connection may stay away. After a
+// lack of memory it also waits until the queue has taken all open jobs.
+func (c *Coordinator) checkStreams(ctx context.Context, cause error) (restored bool, err error) {
+	interrupted := errors.Is(cause, bus.ErrInterrupted)
+	scarce := natsconn.NoMemory(cause)
+	action := "show the streams of run " + c.run
+	if scarce {
+		action = "take the jobs of run " + c.run
 	}
-	if !restored {
+	err = c.request(ctx, action, 0, func(ctx context.Context) error {
+		gone, err := c.restore(ctx, interrupted)
+		restored = restored || gone
+		if err == nil && !restored && scarce {
+			err = c.queueUnconfirmed(ctx)
+		}
+		return err
+	})
+	return restored, err
+}
+
+// conclude acts on the result of a check of the streams. Transient causes and restored streams mean that
+// messages may be lost, so open tasks and jobs are sent again; everything else ends the run.
+func (c *Coordinator) conclude(ctx context.Context, cause error, restored bool, err error) {
+	scarce := natsconn.NoMemory(cause)
+	switch {
+	case err != nil && scarce:
+		c.failed(err)
+	case err != nil && cause == nil && c.conn.Transient(err):
+		// The connection's own handlers report its end.
+	case err != nil:
+		c.failedUnlessTakenOver(ctx, errors.Join(err, cause))
+	case restored:
+		c.signalLoss(fmt.Errorf(
+			"bus: what run %s has on the server was gone and has been made again: %w",
+			c.run,
+			bus.ErrInterrupted,
+		))
+	case errors.Is(cause, bus.ErrInterrupted):
+		c.signalLoss(cause)
+	case scarce: // the queue has taken all jobs by now
+	case cause != nil && c.conn.Transient(cause):
+		c.signalLoss(fmt.Errorf("%w: %w", cause, bus.ErrInterrupted))
+	case cause != nil:
+		c.failedUnlessTakenOver(ctx, natsconn.WithHint(cause))
+	}
+}
+
+// failedUnlessTakenOver ends the run with an error that may only be a consequence: a coordinator that took
+// the run over empties the queue, for example. If another one has the lease, that is the error.
+func (c *Coordinator) failedUnlessTakenOver(ctx context.Context, err error) {
+	attempt, cancel := c.conn.Attempt(ctx, natsconn.RequestTimeout)
+	defer cancel()
+	var held *heldError
+	if errors.As(c.lease.checkHolder(attempt), &held) {
+		err = c.lease.takenOver(held)
+	}
+	c.failed(err)
+}
+
+// restore makes the streams, the consumer and the models' chunks again if any of them is gone, or if a
+// stream has had no leader for longer than a cluster needs to elect one. It counts the chunks only after
+// an interruption: the servers of a cluster may have come back with an empty stream.
+func (c *Coordinator) restore(ctx context.Context, interrupted bool) (restored bool, err error) {
+	intact := true
+	for _, name := range c.streams() {
+		ok, err := c.checkStream(ctx, name, interrupted)
+		if err != nil {
+			return false, err
+		}
+		intact = intact && ok
+	}
+	if intact {
 		return false, nil
 	}
 	c.sums.forgetSent()
 	attempt, cancel := c.conn.Attempt(ctx, 2*natsconn.RequestTimeout)
-	err = c.makeStreams(attempt)
-	cancel()
-	if err != nil {
+	defer cancel()
+	if err := c.makeStreams(attempt); err != nil {
 		return true, err
 	}
 	for d, params := range c.available() {
 		if err := c.publishModel(ctx, d, params); err != nil {
 			return true, err
 		}
+	}
+	return true, nil
+}
+
+// checkStream reports whether a stream exists and holds what it should. The error is that the server does
+// not say.
+func (c *Coordinator) checkStream(ctx context.Context, name string, interrupted bool) (intact bool, err error) {
+	_, last := c.sums.queued(0)
+	attempt, cancel := c.conn.Attempt(ctx, natsconn.RequestTimeout)
+	defer cancel()
+	s, err := c.js.Stream(attempt, name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		deleted, deleteErr := c.leaderless.deleteStream(ctx, name, err)
+		if deleteErr != nil || !deleted {
+			return false, errors.Join(fmt.Errorf("bus: look at stream %s: %w", name, err), deleteErr)
+		}
+		return false, nil
+	}
+	c.leaderless.answered(name)
+	state := s.CachedInfo().State
+	if name != subject.JobsStream(c.run) {
+		chunksMissing := interrupted && state.Msgs < c.chunksAvailable()
+		return !chunksMissing, nil
+	}
+	// Jobs stay in the queue until their sums have arrived. A stream that holds fewer jobs than are waited
+	// for was emptied: by the restart of all servers, or by somebody.
+	waited, _ := c.sums.queued(state.LastSeq)
+	emptied := state.LastSeq < last || state.Msgs < waited
+	if emptied {
+		return false, nil
+	}
+	return c.hasConsumer(ctx, s)
+}
+
+// hasConsumer reports whether the jobs' stream has the consumer of the run's kernel class. A run without
+// a kernel class needs none.
+func (c *Coordinator) hasConsumer(ctx context.Context, s jetstream.Stream) (bool, error) {
+	if c.config.Kernel == "" {
+		return true, nil
+	}
+	attempt, cancel := c.conn.Attempt(ctx, natsconn.RequestTimeout)
+	defer cancel()
+	_, err := s.Consumer(attempt, c.config.Kernel)
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("bus: look at consumer %s: %w", c.config.Kernel, err)
 	}
 	return true, nil
 }
@@ -442,13 +495,18 @@ func (c *Coordinator) onExhausted(m *nats.Msg) {
 		c.run, j.Job, j.Kind.Name(), j.Round, j.Kernel, c.config.MaxDeliver))
 }
 
+// onTerminated handles a job that was removed from the queue without an acknowledgement. A job that was
+// damaged on its way is sent again, a few times; one that cannot be read for another reason ends the run.
 func (c *Coordinator) onTerminated(m *nats.Msg) {
 	a, reason := readAdvisory(m.Data)
 	if c.hosts != nil && c.hosts.jobs.Removed(a.Sequence) {
 		return // no trainer has ended it
 	}
 	if reason != damagedReason {
-		c.failed(fmt.Errorf("bus: run %s: a trainer cannot read a job: %s", c.run, reason))
+		c.failedUnlessTakenOver(
+			context.Background(),
+			fmt.Errorf("bus: run %s: a trainer cannot read a job: %s", c.run, reason),
+		)
 		return
 	}
 	if job, times := c.sums.damaged(a.Sequence); times >= natsconn.MaxDamaged {

@@ -54,7 +54,10 @@ func (h *Holder) Until() string {
 }
 
 // expiryText is the time at which the credentials expire, in local time.
-func (h *Holder) expiryText() string { return h.Expires.Local().Format("2006-01-02 15:04") }
+func (h *Holder) expiryText() string { return h.Expires.Local().Format(minutes) }
+
+// minutes is the format of times in messages to people.
+const minutes = "2006-01-02 15:04"
 
 // ReadHolder reads a file of credentials. It checks neither who signed them nor whether they were
 // revoked: a server does.
@@ -100,7 +103,12 @@ func (h *Holder) CheckExpiry(now time.Time) error {
 		return nil
 	}
 	expiry, renewal := h.EndingSoon(now)
-	return fmt.Errorf("they have ended on %s (renew them: %s)", expiry, renewal)
+	return fmt.Errorf(
+		"they have ended on %s by this machine's clock, which says %s: set the clock if it is wrong, else renew them (%s)",
+		expiry,
+		now.Local().Format(minutes),
+		renewal,
+	)
 }
 
 const anyModel = subject.DirectGet + "*." + subject.Root + ".*.model.*.*"

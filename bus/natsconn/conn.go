@@ -65,7 +65,8 @@ type Conn struct {
 
 	mu        sync.Mutex
 	watchers  []*func(interrupted error)
-	endOutage func()          // ends what runs while the connection is lost
+	endOutage func()          // ends the timers that run while the connection is lost
+	refusal   error           // why the server first refused the credentials; nil: it has not since it was connected
 	renewal   context.Context // ends when the connection has been lost and is back
 	renew     context.CancelFunc
 	floods    map[*nats.Subscription]func()
@@ -187,6 +188,9 @@ func (c *Conn) Close() {
 // refusals by the server after which NATS believes that all is well.
 func (c *Conn) onError(_ *nats.Conn, s *nats.Subscription, err error) {
 	if s == nil {
+		if refusesCredentials(err) {
+			c.noteRefusal(err)
+		}
 		refused := errors.Is(err, nats.ErrPermissionViolation) || errors.Is(err, nats.ErrMaxPayload)
 		if refused {
 			c.fail(fmt.Errorf("bus: %w", err))

@@ -136,7 +136,7 @@ func TestCredentialsEnd(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatal("a device stays whose credentials have ended")
 	}
-	if <-own.Life().Done(); !strings.Contains(own.Err().Error(), "(renew them: fedpace enroll --renew pi)") {
+	if <-own.Life().Done(); !strings.Contains(own.Err().Error(), "else renew them (fedpace enroll --renew pi)") {
 		t.Errorf("its own connection ends with %v", own.Err())
 	}
 	for end := time.Now().Add(patience); ; { // a server counts whole seconds
@@ -149,7 +149,7 @@ func TestCredentialsEnd(t *testing.T) {
 		}
 	}
 	_, err := natsconn.Connect(t.Context(), natsconn.Config{URL: g.Server.URL(), Creds: path})
-	if err == nil || !strings.Contains(err.Error(), "they have ended on 20") || !strings.Contains(err.Error(), "(renew them: fedpace enroll --renew pi)") {
+	if err == nil || !strings.Contains(err.Error(), "they have ended on 20") || !strings.Contains(err.Error(), "else renew them (fedpace enroll --renew pi)") {
 		t.Errorf("the device is told %v", err)
 	}
 	// Renewed they are good for as long as before, and said to end soon.
@@ -200,5 +200,33 @@ func TestACertificateThatHasEnded(t *testing.T) {
 	_, err = natsconn.Connect(t.Context(), natsconn.Config{URL: "tls://" + l.Addr().String(), TLS: natsconn.TLSFiles{CA: f.CA()}})
 	if err == nil || !strings.Contains(err.Error(), "has ended (fedpace certificate makes another), or this machine's clock is wrong") {
 		t.Errorf("a client is told %v", err)
+	}
+}
+
+// NATS itself only says that the connection is closed, or not authorized.
+func TestConn_SaysThatItsCredentialsWereRevoked(t *testing.T) {
+	t.Parallel()
+	g := bustest.NewGuarded(t)
+	c := g.Connect(g.Creds(auth.Grant{Role: auth.RoleDevice, ID: "pi"}))
+	if err := g.Authority.Revoke(auth.RoleDevice, "pi"); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-c.Life().Done():
+	case <-time.After(patience):
+		t.Fatal("the connection lives on")
+	}
+	text := c.Err().Error()
+	if strings.Contains(text, "connection closed") || !strings.Contains(text, "these credentials have been revoked") {
+		t.Errorf("it ends with %q", text)
+	}
+}
+
+// The clock may be what is wrong: nobody should be sent to renew credentials that are good.
+func TestHolder_ExpiryNamesTheClock(t *testing.T) {
+	h := auth.Holder{Role: auth.RoleDevice, ID: "pi", Expires: time.Now()}
+	err := h.CheckExpiry(time.Now().Add(24 * time.Hour))
+	if err == nil || !strings.Contains(err.Error(), "set the clock if it is wrong, else renew them (fedpace enroll --renew pi)") {
+		t.Errorf("got %v", err)
 	}
 }

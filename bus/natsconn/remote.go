@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -173,6 +174,7 @@ func (c *Conn) onDisconnect(n *nats.Conn, err error) {
 // attempts end with renewal), and the watchers learn that messages may have been lost.
 func (c *Conn) onReconnect(n *nats.Conn) {
 	c.mu.Lock()
+	c.refusal = nil
 	c.endOutage()
 	c.renew()
 	c.renewal, c.renew = context.WithCancel(context.Background())
@@ -188,13 +190,40 @@ func (c *Conn) onReconnect(n *nats.Conn) {
 	}
 }
 
-// onClosed handles the end of the connection, after which NATS does not connect again.
+// onClosed handles the end of the connection, after which NATS does not connect again. That the server
+// refuses the credentials is said as such: it is the reason for the end.
 func (c *Conn) onClosed(n *nats.Conn) {
-	err := cmp.Or(n.LastError(), nats.ErrConnectionClosed)
 	if _, expired := c.config.Holder(); expired != nil { // credentials that expired say more than the server
 		c.fail(expired)
+		return
+	}
+	c.mu.Lock()
+	refusal := c.refusal
+	c.mu.Unlock()
+	err := cmp.Or(n.LastError(), nats.ErrConnectionClosed)
+	if refusal != nil || refusesCredentials(err) {
+		c.fail(fmt.Errorf("bus: %w (%s)", c.explain(cmp.Or(refusal, err)), c.Address()))
+		return
 	}
 	c.fail(fmt.Errorf("bus: connection closed: %w (%s)", c.explain(err), c.Address()))
+}
+
+// refusesCredentials reports whether an error is the server's refusal of the credentials of a connection.
+func refusesCredentials(err error) bool {
+	return Refused(err) ||
+		errors.Is(err, nats.ErrAuthRevoked) ||
+		errors.Is(err, nats.ErrAuthExpired) ||
+		errors.Is(err, nats.ErrAccountAuthExpired)
+}
+
+// noteRefusal notes why the server refuses the credentials. The first reason stays: when NATS connects
+// again, a server no longer says that credentials were revoked, only that it does not accept them.
+func (c *Conn) noteRefusal(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.refusal == nil {
+		c.refusal = err
+	}
 }
 
 // explain adds to an error of connecting what may be wrong.
@@ -214,6 +243,7 @@ func (c *Conn) explain(err error) error {
 		{errors.As(err, new(x509.CertificateInvalidError)), "the server's certificate has ended (fedpace certificate makes another), or this machine's clock is wrong"},
 		{errors.Is(err, nats.ErrSecureConnRequired), "the server takes encrypted connections only; name its certificate authority or use a tls:// URL"},
 		{errors.Is(err, nats.ErrSecureConnWanted), "the server does not encrypt"},
+		{strings.Contains(strings.ToLower(err.Error()), "maximum payload"), "the server's max_payload is lower than when this program connected: raise it, or start this program again"},
 	} {
 		if x.applies {
 			return fmt.Errorf("%s: %w", x.hint, err)

@@ -25,7 +25,7 @@ come and go at any time; real devices alone (clients: 0) need none. The server i
 that of --nats, or its own (nats.listen), which asks for credentials (fedpace enroll).`,
 		Example: `  fedpace coordinator --nats nats://server:4222 --config exp.yaml
   fedpace coordinator --set nats.listen=0.0.0.0:4222 --out runs/lab
-  fedpace coordinator --nats tls://a:4222,tls://b:4222 --set nats.replicas=3 --creds coordinator.creds --tls-ca ca.pem`,
+  fedpace coordinator --nats tls://a:4222,tls://b:4222 --creds coordinator.creds --tls-ca ca.pem`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			loaded, options, show, err := f.load(c, "")
 			if err != nil {

@@ -416,7 +416,7 @@ type NATS struct {
 	URL        string  `key:"url" default:"embedded" is:"inert" help:"embedded, a server's URL or a cluster's with commas between them, or none: one process's memory"`
 	Listen     string  `key:"listen" default:"" is:"inert" help:"address of the embedded server for hosts and devices, e.g. 127.0.0.1:4222; empty: none"`
 	Insecure   bool    `key:"insecure" default:"false" is:"inert" help:"a server that other machines reach needs no certificate, and no TLS unless one is given"`
-	Replicas   int     `key:"replicas" default:"1" range:"[1,5]" is:"inert" help:"copies of the work queue in a cluster"`
+	Replicas   int     `key:"replicas" default:"0" range:"[0,5]" is:"inert" help:"servers of a cluster that hold a copy of the work queue; 0: three, or all of fewer"`
 	AckSeconds float64 `key:"ack_seconds" default:"10" range:"(0,3600]" unit:"seconds" is:"inert" help:"wall time of silence after which a trainer's job goes to another"`
 	MaxDeliver int     `key:"max_deliver" default:"5" range:"[1,1000]" is:"inert" help:"trainers that may fail at a job before the run does; hosts that left do not count"`
 }

@@ -136,10 +136,10 @@ func TestStreams_WithoutALeaderAreMadeAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	servers[peers[0]].Shutdown()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	defer cancel()
 	for {
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		_, err := c.TakeSum(ctx)
-		cancel()
 		if !errors.Is(err, bus.ErrInterrupted) {
 			t.Fatalf("got %v, want ErrInterrupted once the streams are there again", err)
 		}

@@ -138,7 +138,7 @@ func NewTrainer(p Problem) (*Trainer, error) {
 		collusions:   map[int]collusion{},
 	}
 	t.client = p.Algorithm.Client(t.trainable)
-	t.hasControlVariates = algorithm.KeepsVariates(p.Algorithm)
+	t.hasControlVariates = algorithm.HasControlVariates(p.Algorithm)
 	if t.hasControlVariates || p.Compression != nil {
 		t.zero = make([]float32, t.params)
 	}

@@ -22,7 +22,7 @@ type Algorithm interface {
 }
 
 // Algorithms are those that a configuration can name. One whose clients keep a
-// vector from task to task says so by [registry.Needs].ClientState; [Variates]
+// vector from task to task says so by [registry.Needs].ClientState; [ClientStates]
 // keeps the vectors.
 var Algorithms = registry.New[Algorithm]("algorithm", "algorithm")
 
@@ -31,8 +31,8 @@ var Algorithms = registry.New[Algorithm]("algorithm", "algorithm")
 // corrects.
 type Client interface {
 	// Start begins a task. base is the global model; mean and own are c and the
-	// client's c_i of [Variates], nil for an algorithm without client state.
-	Start(base, mean, own []float32)
+	// client's c_i of [ClientStates], nil for an algorithm without client state.
+	Start(base, mean, state []float32)
 	// Correct replaces a minibatch's gradient at the local model. It rounds every
 	// operation by itself, so that machines agree.
 	Correct(local, gradient []float32)
@@ -54,9 +54,9 @@ type Additive interface {
 // one run. It is not safe for concurrent use.
 type Instance struct {
 	Algorithm
-	Compression Compression // nil: updates are whole
-	Server      ServerOptimizer
-	Variates    *Variates // nil: clients keep nothing
+	Compression  Compression // nil: updates are whole
+	Server       ServerOptimizer
+	ClientStates *ClientStates // nil: clients keep nothing
 
 	trainable int
 }
@@ -81,9 +81,9 @@ func (i *Instance) Decide(sum []int64) {
 	}
 }
 
-// Join adds stale updates to the sum of the fresh ones, by what is trained.
-func (i *Instance) Join(of Apart, sum []int64, fresh float64, stale []Stale) {
-	of.Join(sum, i.trainable, fresh, stale)
+// JoinStale adds stale updates to the sum of the fresh ones, by what is trained.
+func (i *Instance) JoinStale(rule StaleWeigher, sum []int64, fresh float64, stale []Stale) {
+	rule.Join(sum, i.trainable, fresh, stale)
 }
 
 // NewPartly makes the state of an algorithm for a model of so many parameters, of which the
@@ -102,12 +102,12 @@ func NewPartly(a Algorithm, c Compression, params, trainable, local, population 
 		i.Server = &partly{i.Server, trainable, params}
 	}
 	switch {
-	case KeepsVariates(a):
-		i.Variates = NewVariates(params, local, population)
+	case HasControlVariates(a):
+		i.ClientStates = NewClientStates(params, local, population)
 	case keepsResiduals(c):
-		i.Variates = NewVariates(0, params+local, population)
+		i.ClientStates = NewClientStates(0, params+local, population)
 	case local > 0:
-		i.Variates = NewVariates(0, local, population)
+		i.ClientStates = NewClientStates(0, local, population)
 	}
 	return i
 }
@@ -118,7 +118,7 @@ func keepsResiduals(c Compression) bool { return c != nil && registry.NeedsOf(c)
 // SumLength is the length of the exact sum for a model of so many parameters:
 // with client state its changes follow the updates.
 func SumLength(a Algorithm, params int) int {
-	if KeepsVariates(a) {
+	if HasControlVariates(a) {
 		return 2 * params
 	}
 	return params
@@ -126,13 +126,13 @@ func SumLength(a Algorithm, params int) int {
 
 // StateBytes is the most memory that the state of an algorithm, of a compression and of
 // local steps comes to: the server's vectors and, with client state, one vector of float32 for
-// each client that takes part, in which steps remember so many values. For [Apart] it is that
+// each client that takes part, in which steps remember so many values. For [StaleWeigher] it is that
 // of a round of so many updates of which all but one are stale; 0: no update is stale. It is
 // math.MaxInt64 beyond what int64 holds.
 func StateBytes(a Algorithm, c Compression, params, local, clients, updates int) int64 {
 	perParameter := float64(8 * float64(len(a.Server(1).State())))
 	perClient := 0.
-	if KeepsVariates(a) {
+	if HasControlVariates(a) {
 		// c is kept in float64 and handed out in float32.
 		perParameter = perParameter + 12
 		perClient = 4
@@ -140,7 +140,7 @@ func StateBytes(a Algorithm, c Compression, params, local, clients, updates int)
 	if keepsResiduals(c) {
 		perClient = 4
 	}
-	if _, ok := a.(Apart); ok {
+	if _, ok := a.(StaleWeigher); ok {
 		perParameter += float64(8 * float64(updates))
 	}
 	bytes := float64(float64(params)*(perParameter+float64(perClient*float64(clients)))) +
@@ -158,20 +158,20 @@ func CheckState(a Algorithm, c Compression, params, local, clients, updates int,
 	if n <= limit {
 		return nil
 	}
-	keeper, kind := Keeper(a, c, local)
+	keeper, kind := LargestState(a, c, local)
 	count := clients
-	of := "clients"
-	if _, ok := a.(Apart); ok && kind == "algorithm" {
+	counted := "clients"
+	if _, ok := a.(StaleWeigher); ok && kind == "algorithm" {
 		count = updates
-		of = "updates in a round"
+		counted = "updates in a round"
 	}
 	return registry.Errorf("limits.state_gb", "%.3g, but %s keeps up to %.3g GB for %d parameters and %d %s (raise the limit, or take fewer %s or another %s)",
-		float64(limit)/1e9, keeper, float64(n)/1e9, params, count, of, of, kind)
+		float64(limit)/1e9, keeper, float64(n)/1e9, params, count, counted, counted, kind)
 }
 
-// Keeper names what keeps most of the state, and what that is: the optimizer of local steps, a
+// LargestState names what keeps most of the state, and what that is: the optimizer of local steps, a
 // compression with residuals, or else the algorithm.
-func Keeper(a Algorithm, c Compression, local int) (name, kind string) {
+func LargestState(a Algorithm, c Compression, local int) (name, kind string) {
 	_, copies := a.(Streaming)
 	switch {
 	case local > 0 && !copies:

@@ -70,15 +70,15 @@ func TestStateBytesAreThoseOfTheState(t *testing.T) {
 	for _, name := range Algorithms.Names() {
 		a := whole(made(t, name), nil, params, clients)
 		want := int64(8 * params * len(a.Server.State()))
-		if v := a.Variates; v != nil {
-			next := make([]Variate, clients)
+		if v := a.ClientStates; v != nil {
+			next := make([]ClientState, clients)
 			for i := range next {
 				next[i].Values = []float32{1, 1, 1, 1, 1, 1, 1}
 			}
 			v.Update(make([]int64, params), indices(clients), next)
 			want += bytesOf(v) + 4*params // c as clients use it
 		}
-		if _, ok := a.Algorithm.(Apart); ok {
+		if _, ok := a.Algorithm.(StaleWeigher); ok {
 			want += 8 * params * updates // while a round is added up
 		}
 		if got := StateBytes(a.Algorithm, nil, params, 0, clients, updates); got != want {

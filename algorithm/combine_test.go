@@ -177,7 +177,7 @@ func shuffled(size int) func([]int, int) [][]int {
 // history is all that a run leaves behind.
 func (r *run) history() string {
 	s := fmt.Sprint(r.x, r.algorithm.Server.State())
-	if v := r.algorithm.Variates; v != nil {
+	if v := r.algorithm.ClientStates; v != nil {
 		s += fmt.Sprint(v.State())
 	}
 	return s

@@ -30,8 +30,8 @@ type FourBit struct {
 }
 
 func (f FourBit) Bits(values int64) int64 {
-	each := int64(f.Block)
-	return max(1, 4*values+32*((values+each-1)/each))
+	block := int64(f.Block)
+	return max(1, 4*values+32*((values+block-1)/block))
 }
 
 func (f FourBit) Compressor(int) Compressor { return f }

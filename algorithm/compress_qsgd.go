@@ -41,17 +41,17 @@ func (q QSGD) bucket(values int64) int64 {
 }
 
 func (q QSGD) Bits(values int64) int64 {
-	each := q.bucket(values)
-	return values*int64(1+bits.Len(uint(q.Levels))) + 32*((values+each-1)/each)
+	bucket := q.bucket(values)
+	return values*int64(1+bits.Len(uint(q.Levels))) + 32*((values+bucket-1)/bucket)
 }
 
 func (q QSGD) Compressor(int) Compressor { return q }
 
 // Compress implements [Compressor].
 func (q QSGD) Compress(update []float32, draws *rand.PCG) {
-	each := int(q.bucket(int64(len(update))))
-	for from := 0; from < len(update); from += each {
-		q.quantise(update[from:min(from+each, len(update))], draws)
+	bucket := int(q.bucket(int64(len(update))))
+	for start := 0; start < len(update); start += bucket {
+		q.quantise(update[start:min(start+bucket, len(update))], draws)
 	}
 }
 

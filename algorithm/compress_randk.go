@@ -29,10 +29,10 @@ type RandomK struct {
 // Needs says that a residual follows its client from task to task.
 func (r RandomK) Needs() registry.Needs { return withFeedback(r.Feedback) }
 
-func (r RandomK) Bits(values int64) int64 { return 32 * kept(r.Share, values) }
+func (r RandomK) Bits(values int64) int64 { return 32 * countSent(r.Share, values) }
 
 func (r RandomK) Compressor(values int) Compressor {
-	k := uint64(kept(r.Share, int64(values)))
+	k := uint64(countSent(r.Share, int64(values)))
 	if r.Feedback {
 		return places{k, 1}
 	}

@@ -37,7 +37,7 @@ func (Sign) Compress(update []float32, _ *rand.PCG) {
 
 // Decide implements [Voting].
 func (s Sign) Decide(sum []int64) {
-	step := int64(math.RoundToEven(float64(s.Step * One)))
+	step := int64(math.RoundToEven(float64(s.Step * Unit)))
 	for i, votes := range sum {
 		switch {
 		case votes > 0:

@@ -43,13 +43,13 @@ func (SparseLoCo) Needs() registry.Needs { return withFeedback(true) }
 func (s SparseLoCo) Feedback() float64 { return s.Decay }
 
 func (s SparseLoCo) Bits(values int64) int64 {
-	each := min(int64(s.Chunk), max(1, values))
-	last := values % each
-	n := values / each * kept(s.Share, each)
+	chunk := min(int64(s.Chunk), max(1, values))
+	last := values % chunk
+	n := values / chunk * countSent(s.Share, chunk)
 	if last > 0 {
-		n += kept(s.Share, last)
+		n += countSent(s.Share, last)
 	}
-	return max(1, n*int64(2+bits.Len64(uint64(each-1)))+128)
+	return max(1, n*int64(2+bits.Len64(uint64(chunk-1)))+128)
 }
 
 func (s SparseLoCo) Compressor(int) Compressor {
@@ -64,7 +64,7 @@ type sparse struct {
 // Compress implements [Compressor].
 func (s *sparse) Compress(update []float32, draws *rand.PCG) {
 	for chunk := range slices.Chunk(update, s.Chunk) {
-		s.k = int(kept(s.Share, int64(len(chunk))))
+		s.k = int(countSent(s.Share, int64(len(chunk))))
 		s.largest.Compress(chunk, draws)
 	}
 	bin, levels := bins(update)

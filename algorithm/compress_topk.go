@@ -29,11 +29,11 @@ type TopK struct {
 func (t TopK) Needs() registry.Needs { return withFeedback(t.Feedback) }
 
 func (t TopK) Bits(values int64) int64 {
-	return min(kept(t.Share, values)*int64(32+bits.Len64(uint64(max(0, values-1)))), 32*max(1, values))
+	return min(countSent(t.Share, values)*int64(32+bits.Len64(uint64(max(0, values-1)))), 32*max(1, values))
 }
 
 func (t TopK) Compressor(values int) Compressor {
-	return &largest{k: int(kept(t.Share, int64(values))), count: make([]int32, 1<<16)}
+	return &largest{k: int(countSent(t.Share, int64(values))), count: make([]int32, 1<<16)}
 }
 
 // largest finds the k-th largest magnitude by its bits, which are in the order of
@@ -46,12 +46,12 @@ type largest struct {
 func (l *largest) Compress(update []float32, _ *rand.PCG) {
 	high, above := l.digit(update, l.k, func(b uint32) (int, bool) { return int(b >> 16), true })
 	low, more := l.digit(update, l.k-above, func(b uint32) (int, bool) { return int(b & 0xffff), int(b>>16) == high })
-	least := uint32(high)<<16 | uint32(low)
+	smallest := uint32(high)<<16 | uint32(low)
 	equal := l.k - above - more
 	for i, x := range update {
 		switch b := magnitude(x); {
-		case b > least:
-		case b == least && equal > 0:
+		case b > smallest:
+		case b == smallest && equal > 0:
 			equal--
 		default:
 			update[i] = 0
@@ -61,10 +61,10 @@ func (l *largest) Compress(update []float32, _ *rand.PCG) {
 
 // digit returns the k-th largest of the digits of those values that have one, and how
 // many are larger.
-func (l *largest) digit(update []float32, k int, of func(magnitude uint32) (digit int, ok bool)) (digit, larger int) {
+func (l *largest) digit(update []float32, k int, digitOf func(magnitude uint32) (digit int, ok bool)) (digit, larger int) {
 	clear(l.count)
 	for _, x := range update {
-		if d, ok := of(magnitude(x)); ok {
+		if d, ok := digitOf(magnitude(x)); ok {
 			l.count[d]++
 		}
 	}

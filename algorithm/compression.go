@@ -10,7 +10,7 @@ import (
 
 // Compression makes clients' updates smaller for their upload. It holds no state and
 // may be shared. One whose clients keep what was left out of an update, and add it to
-// the next, says so by [registry.Needs].ClientState: [Variates] keeps the residuals.
+// the next, says so by [registry.Needs].ClientState: [ClientStates] keeps the residuals.
 type Compression interface {
 	// Bits is the size of a compressed update of so many values, at least 1.
 	Bits(values int64) int64
@@ -55,7 +55,7 @@ func CheckCompression(a Algorithm, c Compression) error {
 	_, votes := c.(Voting)
 	_, scale := a.Weigh(Equal(2), []int{1, 2}, []int{0, 1})
 	switch {
-	case KeepsVariates(a):
+	case HasControlVariates(a):
 		return registry.Errorf(
 			"compress",
 			"%q is for updates of one vector, and those of %s are two (remove it, or use another algorithm)",
@@ -73,13 +73,13 @@ func CheckCompression(a Algorithm, c Compression) error {
 	return nil
 }
 
-// kept is how many of some values a share of them is, rounded up: at least one. It takes
+// countSent is how many of some values a share of them is, rounded up: at least one. It takes
 // the share as it is written in decimals, of which a float64 is a little more or less.
-func kept(share float64, values int64) int64 {
+func countSent(share float64, values int64) int64 {
 	n, _ := new(big.Rat).SetString(strconv.FormatFloat(share, 'g', -1, 64))
 	n.Mul(n, new(big.Rat).SetInt64(values))
-	whole, rest := new(big.Int).QuoRem(n.Num(), n.Denom(), new(big.Int))
-	return min(max(1, whole.Int64()+int64(rest.Sign())), max(1, values))
+	quotient, remainder := new(big.Int).QuoRem(n.Num(), n.Denom(), new(big.Int))
+	return min(max(1, quotient.Int64()+int64(remainder.Sign())), max(1, values))
 }
 
 // withFeedback is what a compression needs that leaves values out.

@@ -250,15 +250,15 @@ func TestResidualsAreCounted(t *testing.T) {
 	if got := StateBytes(Default, TopK{Share: 0.1}, params, 0, clients, 0); got != 0 {
 		t.Errorf("without feedback %d bytes", got)
 	}
-	v := whole(Default, c, params, clients).Variates
-	v.Update(nil, []int{3}, []Variate{{Values: vector(params)}})
-	again := NewVariates(0, params, clients)
+	v := whole(Default, c, params, clients).ClientStates
+	v.Update(nil, []int{3}, []ClientState{{Values: vector(params)}})
+	again := NewClientStates(0, params, clients)
 	if err := again.Restore(v.State()); err != nil || !slices.Equal(again.Client(3).Values, vector(params)) {
 		t.Errorf("%v: client 3 keeps %v", err, again.Client(3).Values)
 	}
 	for want, err := range map[string]error{
-		"algorithm: a state of residuals of compressed updates, or what steps remember, where the clients keep control variates": NewVariates(params, 0, clients).Restore(v.State()),
-		"algorithm: a state of control variates, where the clients keep residuals of compressed updates, or what steps remember": again.Restore(NewVariates(params, 0, clients).State()),
+		"algorithm: a state of residuals of compressed updates, or what steps remember, where the clients keep control variates": NewClientStates(params, 0, clients).Restore(v.State()),
+		"algorithm: a state of control variates, where the clients keep residuals of compressed updates, or what steps remember": again.Restore(NewClientStates(params, 0, clients).State()),
 	} {
 		if err == nil || err.Error() != want {
 			t.Errorf("%v, want %q", err, want)

@@ -41,7 +41,7 @@ type Stretching interface {
 
 // Stretch is the factor of a round's step: 1 unless the algorithm is [Stretching].
 func (i *Instance) Stretch(updates [][]int64, weights []float64, mean []int64) float64 {
-	of, ok := i.Algorithm.(Stretching)
+	rule, ok := i.Algorithm.(Stretching)
 	if !ok {
 		return 1
 	}
@@ -49,7 +49,7 @@ func (i *Instance) Stretch(updates [][]int64, weights []float64, mean []int64) f
 	for j, u := range updates {
 		trained[j] = u[:i.trainable]
 	}
-	return of.Stretch(trained, weights, mean[:i.trainable])
+	return rule.Stretch(trained, weights, mean[:i.trainable])
 }
 
 // SquaredNorm is that of an exact sum, added in the order of the parameters.

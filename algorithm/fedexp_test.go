@@ -14,7 +14,7 @@ import (
 func TestStretchByHand(t *testing.T) {
 	exact := func(values ...float64) (u []int64) {
 		for _, v := range values {
-			u = append(u, int64(v*One))
+			u = append(u, int64(v*Unit))
 		}
 		return u
 	}
@@ -40,14 +40,14 @@ func TestStretchByHand(t *testing.T) {
 		n := len(c.mean)
 		more := make([][]int64, len(c.updates))
 		for i, u := range c.updates {
-			more[i] = append(u[:n:n], One<<10)
+			more[i] = append(u[:n:n], Unit<<10)
 		}
 		of := NewPartly(FedExP{Epsilon: c.epsilon}, nil, n+1, n, 0, 5)
-		if got := of.Stretch(more, c.weights, append(c.mean[:n:n], One)); math.Abs(got-c.want) > 1e-12 {
+		if got := of.Stretch(more, c.weights, append(c.mean[:n:n], Unit)); math.Abs(got-c.want) > 1e-12 {
 			t.Errorf("%v with a value that is not trained: %v, want %v", c.updates, got, c.want)
 		}
 	}
-	if got := whole(Default, nil, 1, 5).Stretch([][]int64{{One}, {-One}}, []float64{0.5, 0.5}, []int64{0}); got != 1 {
+	if got := whole(Default, nil, 1, 5).Stretch([][]int64{{Unit}, {-Unit}}, []float64{0.5, 0.5}, []int64{0}); got != 1 {
 		t.Errorf("FedAvg stretches its step by %v", got)
 	}
 }

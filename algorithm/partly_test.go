@@ -9,7 +9,7 @@ import (
 // exact is a sum that stands for these moves.
 func exact(moves ...float64) (sum []int64) {
 	for _, m := range moves {
-		sum = append(sum, int64(math.RoundToEven(m*One)))
+		sum = append(sum, int64(math.RoundToEven(m*Unit)))
 	}
 	return sum
 }
@@ -66,7 +66,7 @@ func TestWhatIsNotTrainedDecidesNothing(t *testing.T) {
 	join := func(rest float64) []int64 {
 		sum := exact(1, 2, rest)
 		stale := []Stale{{Update: exact(3, -1, rest), Share: 0.25, Staleness: 1}, {Update: exact(2, 2, -5*rest), Share: 0.25, Staleness: 2}}
-		NewPartly(refl, nil, 3, 2, 0, 4).Join(refl, sum, 0.5, stale)
+		NewPartly(refl, nil, 3, 2, 0, 4).JoinStale(refl, sum, 0.5, stale)
 		return sum[:2]
 	}
 	if a, b := join(0), join(1000); !slices.Equal(a, b) {

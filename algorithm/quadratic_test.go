@@ -189,7 +189,7 @@ func (r *run) round(t testing.TB, number, k int) float64 {
 	}
 	weights, scale := r.algorithm.Weigh(Equal(len(clients)), steps, nil)
 	var shared *actors.Shared
-	v := r.algorithm.Variates
+	v := r.algorithm.ClientStates
 	if v != nil {
 		shared = &actors.Shared{Mean: v.Server(), Weight: v.Weight()}
 	}
@@ -203,7 +203,7 @@ func (r *run) round(t testing.TB, number, k int) float64 {
 	if r.parts != nil {
 		jobs = r.parts(jobs[0], number)
 	}
-	sum, losses, next := make([]int64, SumLength(r.algorithm.Algorithm, n)), make([]float64, len(work)), make([]Variate, len(work))
+	sum, losses, next := make([]int64, SumLength(r.algorithm.Algorithm, n)), make([]float64, len(work)), make([]ClientState, len(work))
 	for _, job := range jobs {
 		trainer := r.trainer(t)
 		var mine []actors.Assignment
@@ -217,7 +217,7 @@ func (r *run) round(t testing.TB, number, k int) float64 {
 		}
 		for j, i := range job {
 			losses[i] = outcomes[j].FirstStepLoss
-			next[i] = Variate{Values: outcomes[j].State}
+			next[i] = ClientState{Values: outcomes[j].State}
 		}
 		if err := Merge(sum, part); err != nil {
 			t.Fatal(err)

@@ -39,18 +39,18 @@ func (a REFL) Weigh(weights []float64, steps, staleness []int) ([]float64, float
 
 // Join adds stale updates by their age and by what they add.
 func (a REFL) Join(sum []int64, trainable int, fresh float64, stale []Stale) {
-	apart := make([]float64, len(stale))
+	distances := make([]float64, len(stale))
 	list := make([]float64, len(stale)+1)
 	for i, s := range stale {
-		apart[i] = SquaredDistance(s.Update[:trainable], sum[:trainable])
+		distances[i] = SquaredDistance(s.Update[:trainable], sum[:trainable])
 	}
 	// (û − u_s)/(n + 1) is what is between û and the mean with u_s, so that all but
 	// this distance cancels in Λ_s/Λ_max.
-	most := slices.Max(apart)
+	largest := slices.Max(distances)
 	for i, s := range stale {
 		ratio := 0.0
-		if most > 0 {
-			ratio = apart[i] / most
+		if largest > 0 {
+			ratio = distances[i] / largest
 		}
 		age := 1 / float64(s.Staleness+1)
 		added := 1 - Fading(ratio)/a.Divisor
@@ -68,9 +68,9 @@ func (a REFL) Join(sum []int64, trainable int, fresh float64, stale []Stale) {
 	}
 }
 
-// Apart is an algorithm that looks at stale updates one by one, where a round has
+// StaleWeigher is an algorithm that looks at stale updates one by one, where a round has
 // fresh ones, too.
-type Apart interface {
+type StaleWeigher interface {
 	Algorithm
 	// Join adds stale updates to the exact sum of the fresh ones, whose weights come to
 	// 1 in it. fresh is the fresh ones' share of all weights. The first parameters are
@@ -88,7 +88,7 @@ type Stale struct {
 // SquaredDistance is that of two exact sums, added in order.
 func SquaredDistance(x, y []int64) (sum float64) {
 	for i := range x {
-		d := float64(x[i]-y[i]) / One
+		d := float64(x[i]-y[i]) / Unit
 		sum += float64(d * d)
 	}
 	return sum

@@ -7,7 +7,7 @@ func init() {
 }
 
 // Scaffold keeps a control variate c_i of every client and their mean c
-// (Karimireddy et al. 2020, Eq. 3 to 5, [Variates]). A client's local steps are
+// (Karimireddy et al. 2020, Eq. 3 to 5, [ClientStates]). A client's local steps are
 //
 //	y ← y − η (g(y) − c_i + c),
 //
@@ -40,16 +40,16 @@ func (Scaffold) Weigh(weights []float64, _, _ []int) ([]float64, float64) { retu
 func (Scaffold) Client(params int) Client { return &drift{drift: make([]float32, params)} }
 
 type drift struct {
-	base, mean, own []float32
-	drift           []float32 // c − c_i, which does not change during a task
+	base, mean, state []float32
+	drift             []float32 // c − c_i, which does not change during a task
 }
 
-func (d *drift) Start(base, mean, own []float32) {
+func (d *drift) Start(base, mean, state []float32) {
 	d.base = base
 	d.mean = mean
-	d.own = own
+	d.state = state
 	for i := range d.drift {
-		d.drift[i] = mean[i] - own[i]
+		d.drift[i] = mean[i] - state[i]
 	}
 }
 
@@ -66,7 +66,7 @@ func (d *drift) End(local []float32, steps int, rate float64) []float32 {
 	way := float64(float64(steps) * float64(float32(rate))) // K η, with the η of the steps
 	for i := range next {
 		moved := (float64(d.base[i]) - float64(local[i])) / way
-		next[i] = float32(float64(d.own[i]) - float64(d.mean[i]) + moved)
+		next[i] = float32(float64(d.state[i]) - float64(d.mean[i]) + moved)
 	}
 	return next
 }

@@ -28,7 +28,7 @@ type ServerOptimizer interface {
 
 // Delta is Δ of one parameter. Scaling by 2^-44 is exact, scaling by 1 too.
 func Delta(s int64, scale float64) float64 {
-	return float64(float64(float64(s)*(1./One)) * scale)
+	return float64(float64(float64(s)*(1./Unit)) * scale)
 }
 
 // checkLengths panics when a model, its sum and a vector of the state differ.
@@ -39,7 +39,7 @@ func checkLengths(model, sum, vector int) {
 }
 
 // restore copies vectors, the last of which has no value below least.
-func restore(dst, src [][]float64, least float64) error {
+func restore(dst, src [][]float64, lowest float64) error {
 	if len(src) != len(dst) {
 		return fmt.Errorf("algorithm: a state of %d vectors, want %d", len(src), len(dst))
 	}
@@ -50,7 +50,7 @@ func restore(dst, src [][]float64, least float64) error {
 		for j, x := range v {
 			if math.IsNaN(x) ||
 				math.IsInf(x, 0) ||
-				i == len(src)-1 && x < least {
+				i == len(src)-1 && x < lowest {
 				return fmt.Errorf("algorithm: vector %d of a state holds %v for parameter %d", i, x, j)
 			}
 		}
@@ -90,12 +90,12 @@ func (p *partly) State() (state [][]float64) {
 }
 
 func (p *partly) Restore(state [][]float64) error {
-	own := make([][]float64, len(state))
+	trained := make([][]float64, len(state))
 	for i, v := range state {
 		if len(v) != p.params {
 			return fmt.Errorf("algorithm: vector %d of a state has %d values, want %d", i, len(v), p.params)
 		}
-		own[i] = v[:p.trainable]
+		trained[i] = v[:p.trainable]
 	}
-	return p.ServerOptimizer.Restore(own)
+	return p.ServerOptimizer.Restore(trained)
 }

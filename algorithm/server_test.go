@@ -96,11 +96,11 @@ func TestServersAreThoseOfTheirPapers(t *testing.T) {
 					scale := rapid.SampledFrom([]float64{1, 1, 4. / 3}).Draw(t, "scale")
 					sum, before := make([]int64, n), slices.Clone(model)
 					for i := range sum {
-						sum[i] = rapid.Int64Range(-One, One).Draw(t, "sum")
+						sum[i] = rapid.Int64Range(-Unit, Unit).Draw(t, "sum")
 					}
 					server.Apply(model, sum, scale)
 					for i, x := range before {
-						want := float64(x) + papers[i](float64(sum[i])/One*scale)
+						want := float64(x) + papers[i](float64(sum[i])/Unit*scale)
 						if d := math.Abs(float64(model[i]) - want); d > 1e-12*math.Abs(want)+math.Abs(want)*0x1p-24 {
 							t.Fatalf("parameter %d goes from %v to %v, the paper says %v", i, x, model[i], want)
 						}
@@ -130,7 +130,7 @@ func TestConstantUpdatesHaveClosedForms(t *testing.T) {
 		for round := 1.0; round <= 18; round++ {
 			m := (1 - math.Pow(c.beta1, round)) * d
 			x += rate * m / (math.Sqrt(c.v(round)) + tau)
-			c.server.Apply(model, []int64{d * One}, 1)
+			c.server.Apply(model, []int64{d * Unit}, 1)
 			if math.Abs(float64(model[0])-x) > 1e-6*x {
 				t.Errorf("%s, round %v: %v, want %v", name, round, model[0], x)
 			}
@@ -149,7 +149,7 @@ func TestMomentumOnAQuadratic(t *testing.T) {
 	b := (1 - ha - r1) / (r2 - r1)
 	server, model := FedAvgM{Rate: 1, Momentum: beta}.Server(1), []float32{1}
 	for round := 1.0; round <= 30; round++ {
-		server.Apply(model, []int64{int64(-ha * float64(model[0]) * One)}, 1)
+		server.Apply(model, []int64{int64(-ha * float64(model[0]) * Unit)}, 1)
 		want := (1-b)*math.Pow(r1, round) + b*math.Pow(r2, round)
 		if math.Abs(float64(model[0])-want) > 1e-6 {
 			t.Fatalf("round %v: %v, want %v", round, model[0], want)

@@ -48,8 +48,8 @@ func ByStaleness(weights []float64, staleness []int, exponent float64) []float64
 // alone: those are rounded alike on every machine, which math.Pow does not promise.
 func power(base, exponent float64) float64 {
 	result := 1.0
-	whole, part := math.Modf(exponent)
-	for range int(whole) {
+	integer, part := math.Modf(exponent)
+	for range int(integer) {
 		result = float64(result * base)
 	}
 	for part > 0 {

@@ -47,35 +47,35 @@ func (Streaming) Weigh(weights []float64, _, _ []int) ([]float64, float64) { ret
 func (Streaming) Copy(params int) int { return params + 1 }
 
 // Span is the part of the parameters that is sent after so many rounds.
-func (s Streaming) Span(rounds uint64, params int) (from, to int) {
+func (s Streaming) Span(rounds uint64, params int) (start, end int) {
 	f := int(rounds % uint64(s.Fragments))
 	p := s.Fragments
 	return int(int64(f) * int64(params) / int64(p)), int(int64(f+1) * int64(params) / int64(p))
 }
 
 func (s Streaming) Server(params int) ServerOptimizer {
-	of := FedAvgM{Rate: s.Rate, Momentum: s.Momentum, Nesterov: true}
-	return &streamed{momentum: momentum{of, make([]float64, params)}, of: s}
+	outer := FedAvgM{Rate: s.Rate, Momentum: s.Momentum, Nesterov: true}
+	return &streamed{momentum: momentum{outer, make([]float64, params)}, options: s}
 }
 
 // streamed moves one fragment.
 type streamed struct {
 	momentum
-	of     Streaming
-	rounds uint64
+	options Streaming
+	rounds  uint64
 }
 
 func (s *streamed) After(rounds uint64) { s.rounds = rounds }
 
 func (s *streamed) Apply(model []float32, sum []int64, scale float64) {
-	from, to := s.of.Span(s.rounds, len(model))
-	part := momentum{s.FedAvgM, s.v[from:to]}
-	part.Apply(model[from:to], sum[from:to], scale)
+	start, end := s.options.Span(s.rounds, len(model))
+	part := momentum{s.FedAvgM, s.v[start:end]}
+	part.Apply(model[start:end], sum[start:end], scale)
 }
 
-// KeepsVariates reports whether an algorithm's clients keep control variates, whose changes
+// HasControlVariates reports whether an algorithm's clients keep control variates, whose changes
 // follow the updates.
-func KeepsVariates(a Algorithm) bool {
+func HasControlVariates(a Algorithm) bool {
 	_, copies := a.(Streaming)
 	return registry.NeedsOf(a).ClientState && !copies
 }

@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// One is the unit of sums: a weighted difference of 1.
-	One = 1 << 44
+	// Unit is the unit of sums: a weighted difference of 1.
+	Unit = 1 << 44
 
 	// MaxDifference is the first |x_c − x| that is refused.
 	MaxDifference = 1 << 17
@@ -70,7 +70,7 @@ func Add(dst []int64, w float64, x, model []float32) error {
 	// by a power of two is exact, so its place in the product does not matter.
 	for i := range dst {
 		d := float64(x[i]) - float64(model[i])
-		dst[i] += int64(math.RoundToEven(float64(float64(One*w) * d)))
+		dst[i] += int64(math.RoundToEven(float64(float64(Unit*w) * d)))
 	}
 	return nil
 }

@@ -41,7 +41,7 @@ func TestTerm(t *testing.T) {
 		{1, 1e-30, 0, 0},
 		{1. / 3, 1, 0, 5864062014805}, // 2^44/3 = 5864062014805.33
 		{2. / 3, 1, 0, 11728124029611},
-		{1, 131071.99, 0, 0x1.fffffep+16 * One}, // the float32 next below 2^17 is 131071.99
+		{1, 131071.99, 0, 0x1.fffffep+16 * Unit}, // the float32 next below 2^17 is 131071.99
 	} {
 		sum := []int64{7}
 		if err := Add(sum, c.w, []float32{c.x}, []float32{c.model}); err != nil {
@@ -319,7 +319,7 @@ func TestKernelAgrees(t *testing.T) {
 
 func TestApply(t *testing.T) {
 	model := []float32{1, -2, 0, 3}
-	FedAvg{Rate: 1}.Server(1).Apply(model, []int64{One / 2, -One, 1, 0}, 1)
+	FedAvg{Rate: 1}.Server(1).Apply(model, []int64{Unit / 2, -Unit, 1, 0}, 1)
 	if diff := cmp.Diff([]float32{1.5, -3, 0x1p-44, 3}, model); diff != "" {
 		t.Error(diff)
 	}

@@ -8,14 +8,14 @@ import (
 	"slices"
 )
 
-// Variate is the vector that one client keeps, known by its digest wherever it travels.
+// ClientState is the vector that one client keeps, known by its digest wherever it travels.
 // Values are never written to.
-type Variate struct {
+type ClientState struct {
 	Digest [sha256.Size]byte
 	Values []float32 // nil: zero, as before a client's first task
 }
 
-// Variates keeps a vector of every client that took part. It begins with the client's c_i, of
+// ClientStates keeps a vector of every client that took part. It begins with the client's c_i, of
 // which the mean c is kept, too, over a population of N: SCAFFOLD's control variates
 // (Karimireddy et al. 2020). A round of clients with c_i⁺ moves it by
 //
@@ -26,30 +26,30 @@ type Variate struct {
 // The residuals of compressed updates are kept in its place in the same way, and have no
 // mean: c is empty, and a round has no sum for it. What local steps remember follows either, or
 // stands alone.
-type Variates struct {
+type ClientStates struct {
 	width, population int       // of a client's vector
 	server            []float64 // c; empty: there is none
-	clients           map[int]Variate
+	clients           map[int]ClientState
 }
 
-// NewVariates starts with all vectors zero: so many values with a mean, and others behind them.
-func NewVariates(params, others, population int) *Variates {
-	return &Variates{
-		width:      params + others,
+// NewClientStates starts with all vectors zero: so many values with a mean, and others behind them.
+func NewClientStates(params, further, population int) *ClientStates {
+	return &ClientStates{
+		width:      params + further,
 		population: population,
 		server:     make([]float64, params),
-		clients:    map[int]Variate{},
+		clients:    map[int]ClientState{},
 	}
 }
 
 // Width is the length of a client's vector.
-func (v *Variates) Width() int { return v.width }
+func (v *ClientStates) Width() int { return v.width }
 
 // Residuals reports whether the vectors have no mean.
-func (v *Variates) Residuals() bool { return len(v.server) == 0 }
+func (v *ClientStates) Residuals() bool { return len(v.server) == 0 }
 
 // Kind is what the vectors are called in messages.
-func (v *Variates) Kind() string { return kind(v.Residuals()) }
+func (v *ClientStates) Kind() string { return kind(v.Residuals()) }
 
 func kind(residuals bool) string {
 	if residuals {
@@ -59,10 +59,10 @@ func kind(residuals bool) string {
 }
 
 // Weight is 1/N, the weight of a client's c_i⁺ − c_i in the exact sum.
-func (v *Variates) Weight() float64 { return 1 / float64(v.population) }
+func (v *ClientStates) Weight() float64 { return 1 / float64(v.population) }
 
 // Server is c as clients use it, in a new slice; nil while it is zero.
-func (v *Variates) Server() []float32 {
+func (v *ClientStates) Server() []float32 {
 	c := make([]float32, len(v.server))
 	for i, x := range v.server {
 		c[i] = float32(x)
@@ -74,12 +74,12 @@ func (v *Variates) Server() []float32 {
 }
 
 // Client is c_i; its values are nil while it is zero.
-func (v *Variates) Client(client int) Variate { return v.clients[client] }
+func (v *ClientStates) Client(client int) ClientState { return v.clients[client] }
 
 // Update ends a round: sum is the exact sum of the differences of the
 // variates of the clients that took part, next their new variates, which are
 // kept and must not be written to again. It panics when lengths differ.
-func (v *Variates) Update(sum []int64, clients []int, next []Variate) {
+func (v *ClientStates) Update(sum []int64, clients []int, next []ClientState) {
 	if len(sum) != len(v.server) || len(clients) != len(next) {
 		panic("algorithm: Update of slices of different lengths")
 	}
@@ -101,18 +101,18 @@ func zero(values []float32) bool {
 	return !slices.ContainsFunc(values, func(x float32) bool { return x != 0 })
 }
 
-// VariatesState is what a checkpoint keeps. Its slices are those in use: valid
+// SavedStates is what a checkpoint keeps. Its slices are those in use: valid
 // until the next Update, not to be changed.
-type VariatesState struct {
+type SavedStates struct {
 	Server    []float64
 	Clients   []int // ascending
-	Values    []Variate
+	Values    []ClientState
 	Residuals bool // there is no c
 }
 
 // State lists the variates, those of clients that have one in ascending order.
-func (v *Variates) State() VariatesState {
-	s := VariatesState{Server: v.server, Residuals: v.Residuals(), Clients: slices.Sorted(maps.Keys(v.clients))}
+func (v *ClientStates) State() SavedStates {
+	s := SavedStates{Server: v.server, Residuals: v.Residuals(), Clients: slices.Sorted(maps.Keys(v.clients))}
 	for _, c := range s.Clients {
 		s.Values = append(s.Values, v.clients[c])
 	}
@@ -121,7 +121,7 @@ func (v *Variates) State() VariatesState {
 
 // Restore takes what State returned; the clients' values are kept, not copied.
 // It returns an error, and changes nothing, when the state does not fit.
-func (v *Variates) Restore(s VariatesState) error {
+func (v *ClientStates) Restore(s SavedStates) error {
 	if s.Residuals != v.Residuals() {
 		return fmt.Errorf("algorithm: a state of %s, where the clients keep %s", kind(s.Residuals), v.Kind())
 	}
@@ -134,7 +134,7 @@ func (v *Variates) Restore(s VariatesState) error {
 			return fmt.Errorf("algorithm: the server's control variate holds %v for parameter %d", x, i)
 		}
 	}
-	clients := make(map[int]Variate, len(s.Clients))
+	clients := make(map[int]ClientState, len(s.Clients))
 	for i, c := range s.Clients {
 		if c < 0 ||
 			c >= v.population ||

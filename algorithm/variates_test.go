@@ -15,8 +15,8 @@ import (
 )
 
 // named gives a variate some digest.
-func named(values ...float32) Variate {
-	v := Variate{Values: values}
+func named(values ...float32) ClientState {
+	v := ClientState{Values: values}
 	for _, x := range values {
 		v.Digest = sha256.Sum256(append(v.Digest[:], byte(math.Float32bits(x)>>16)))
 	}
@@ -29,11 +29,11 @@ func TestTheServersVariateIsTheMeanOfTheClients(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const params = 3
 		n := rapid.IntRange(1, 8).Draw(t, "population")
-		v := NewVariates(params, 0, n)
+		v := NewClientStates(params, 0, n)
 		rounds := rapid.IntRange(1, 6).Draw(t, "rounds")
 		for range rounds {
 			cohort := rapid.Permutation(indices(n)).Draw(t, "order")[:rapid.IntRange(1, n).Draw(t, "cohort")]
-			sum, next := make([]int64, params), make([]Variate, len(cohort))
+			sum, next := make([]int64, params), make([]ClientState, len(cohort))
 			for i, c := range cohort {
 				values := rapid.SliceOfN(rapid.Float32Range(-4, 4), params, params).Draw(t, "variate")
 				old := v.Client(c).Values
@@ -67,47 +67,47 @@ func TestTheServersVariateIsTheMeanOfTheClients(t *testing.T) {
 
 // Only clients that took part cost memory, and a variate of zero costs none.
 func TestVariatesOfZeroAreNotKept(t *testing.T) {
-	v := NewVariates(2, 0, 1000)
+	v := NewClientStates(2, 0, 1000)
 	if v.Server() != nil || v.Client(3).Values != nil || bytesOf(v) != 16 {
 		t.Fatalf("%v, %v, %d bytes", v.Server(), v.Client(3), bytesOf(v))
 	}
-	v.Update([]int64{One, 0}, []int{3, 4}, []Variate{named(1, 0), named(0, 0)})
+	v.Update([]int64{Unit, 0}, []int{3, 4}, []ClientState{named(1, 0), named(0, 0)})
 	if diff := cmp.Diff([]float32{1, 0}, v.Server()); diff != "" {
 		t.Error(diff)
 	}
 	if bytesOf(v) != 16+8 || v.Client(4).Values != nil {
 		t.Errorf("%v, %d bytes", v.Client(4), bytesOf(v))
 	}
-	v.Update([]int64{-One, 0}, []int{3}, []Variate{named(0, 0)})
+	v.Update([]int64{-Unit, 0}, []int{3}, []ClientState{named(0, 0)})
 	if v.Server() != nil || bytesOf(v) != 16 {
 		t.Errorf("%v, %d bytes", v.Server(), bytesOf(v))
 	}
 }
 
 func TestRestoredVariatesGoOn(t *testing.T) {
-	a, b := NewVariates(2, 0, 10), NewVariates(2, 0, 10)
-	a.Update([]int64{5, 7}, []int{8, 2}, []Variate{named(1, 2), named(3, 4)})
+	a, b := NewClientStates(2, 0, 10), NewClientStates(2, 0, 10)
+	a.Update([]int64{5, 7}, []int{8, 2}, []ClientState{named(1, 2), named(3, 4)})
 	if diff := cmp.Diff([]int{2, 8}, a.State().Clients); diff != "" {
 		t.Error(diff)
 	}
 	if err := b.Restore(a.State()); err != nil {
 		t.Fatal(err)
 	}
-	for _, v := range []*Variates{a, b} {
-		v.Update([]int64{1, 1}, []int{2}, []Variate{named(9, 9)})
+	for _, v := range []*ClientStates{a, b} {
+		v.Update([]int64{1, 1}, []int{2}, []ClientState{named(9, 9)})
 	}
 	if diff := cmp.Diff(a.State(), b.State()); diff != "" {
 		t.Error(diff)
 	}
-	for want, spoil := range map[string]func(*VariatesState){
-		"a server's control variate of 1": func(s *VariatesState) { s.Server = s.Server[:1] },
-		"1 of 2 clients":                  func(s *VariatesState) { s.Values = s.Values[:1] },
-		"holds NaN for parameter 1":       func(s *VariatesState) { s.Server = []float64{0, math.NaN()} },
-		"control variate 1 is of client 10": func(s *VariatesState) {
+	for want, spoil := range map[string]func(*SavedStates){
+		"a server's control variate of 1": func(s *SavedStates) { s.Server = s.Server[:1] },
+		"1 of 2 clients":                  func(s *SavedStates) { s.Values = s.Values[:1] },
+		"holds NaN for parameter 1":       func(s *SavedStates) { s.Server = []float64{0, math.NaN()} },
+		"control variate 1 is of client 10": func(s *SavedStates) {
 			s.Clients = []int{2, 10}
 		},
-		"control variate 1 is of client 2": func(s *VariatesState) { s.Clients = []int{2, 2} },
-		"client 8 keeps has 1 values":      func(s *VariatesState) { s.Values = []Variate{s.Values[0], named(1)} },
+		"control variate 1 is of client 2": func(s *SavedStates) { s.Clients = []int{2, 2} },
+		"client 8 keeps has 1 values":      func(s *SavedStates) { s.Values = []ClientState{s.Values[0], named(1)} },
 	} {
 		s := a.State()
 		s.Clients, s.Values = slices.Clone(s.Clients), slices.Clone(s.Values)
@@ -122,7 +122,7 @@ func TestRestoredVariatesGoOn(t *testing.T) {
 }
 
 // bytesOf is what variates take.
-func bytesOf(v *Variates) int64 {
+func bytesOf(v *ClientStates) int64 {
 	s := v.State()
 	return int64(len(s.Server)) * (8 + 4*int64(len(s.Clients)))
 }

@@ -13,14 +13,14 @@ func Equal(n int) []float64 { return slices.Repeat([]float64{1 / float64(n)}, n)
 // n_c over the sum of n_c. It returns an error when a number is below 1, and when
 // their sum is 2^53 or more.
 func BySamples(samples []int) ([]float64, error) {
-	const most = 1 << 53 // whole numbers up to here are exact in float64
+	const limit = 1 << 53 // whole numbers up to here are exact in float64
 	total := int64(0)
 	for i, n := range samples {
 		if n < 1 {
 			return nil, fmt.Errorf("algorithm: client %d of %d has %d samples, want at least 1", i+1, len(samples), n)
 		}
-		if int64(n) >= most-total {
-			return nil, fmt.Errorf("algorithm: the clients' samples come to %d or more", int64(most))
+		if int64(n) >= limit-total {
+			return nil, fmt.Errorf("algorithm: the clients' samples come to %d or more", int64(limit))
 		}
 		total += int64(n)
 	}
@@ -31,21 +31,21 @@ func BySamples(samples []int) ([]float64, error) {
 	return weights, nil
 }
 
-// Told puts the rounded mean of the numbers of samples that are told in the place of each
+// FillUnreported puts the rounded mean of the numbers of samples that are told in the place of each
 // that is not, which is 0, so that such a client neither rules nor is lost; where none is
 // told all get 1. It changes the list and returns it.
-func Told(samples []int) []int {
+func FillUnreported(samples []int) []int {
 	sum := 0
-	told := 0
+	reported := 0
 	for _, n := range samples {
 		if n > 0 {
 			sum = sum + n
-			told = told + 1
+			reported = reported + 1
 		}
 	}
 	mean := 1
-	if told > 0 {
-		mean = max(1, (sum+told/2)/told)
+	if reported > 0 {
+		mean = max(1, (sum+reported/2)/reported)
 	}
 	for i, n := range samples {
 		if n == 0 {

@@ -21,26 +21,26 @@ type Aggregate struct {
 func (c *Config) Combining() combine.Setup {
 	s := combine.Setup{Rule: c.Aggregate.Combine, Clip: c.Aggregate.Clip, Devices: c.Devices.Clip}
 	if s.Rule == nil && len(c.Devices.Names) > 0 && c.Believes() == "" {
-		s.OfThem = deviceRule
+		s.DeviceRule = deviceRule
 	}
-	return s.With(c.Aggregate.Algorithm).Privately(c.Privacy.Clip)
+	return s.ForAlgorithm(c.Aggregate.Algorithm).Privately(c.Privacy.Clip)
 }
 
 // deviceRule combines the updates of devices, whose data differ.
-var deviceRule = combine.NNM{Liars: combine.Liars{Share: 0.2}, Then: "trimmed_mean"}
+var deviceRule = combine.NNM{Byzantine: combine.Byzantine{Share: 0.2}, Then: "trimmed_mean"}
 
 // Believes says why the updates of devices are not combined so that some may be false; "": they are,
 // or there are no devices.
 func (c *Config) Believes() string {
-	_, perUpdate := c.Aggregate.Algorithm.(algorithm.Apart)
-	robustSetup := combine.Setup{Rule: deviceRule}.With(c.Aggregate.Algorithm)
+	_, perUpdate := c.Aggregate.Algorithm.(algorithm.StaleWeigher)
+	robustSetup := combine.Setup{Rule: deviceRule}.ForAlgorithm(c.Aggregate.Algorithm)
 	switch n := len(c.Devices.Names); {
 	case n == 0 || c.Aggregate.Combine != nil:
 		return ""
 	case c.Aggregate.Clip != nil || c.Privacy.Clip > 0:
 		return "another bound is on all updates"
-	case n < combine.Enough ||
-		c.DevicesAlone() && c.Cohort > 0 && c.Cohort < combine.Enough:
+	case n < combine.MinDeviceUpdates ||
+		c.DevicesAlone() && c.Cohort > 0 && c.Cohort < combine.MinDeviceUpdates:
 		return "of fewer than four in a round nobody can tell who lies"
 	case c.Compress != nil:
 		return "compress: " + algorithm.Compressions.NameOf(c.Compress)

@@ -137,8 +137,8 @@ func (l *lab) run(t *testing.T, a *algorithm.Instance, hosts, jobs int) (string,
 		return "", err
 	}
 	left := fmt.Sprint(result.Params, a.Server.State())
-	if a.Variates != nil {
-		left += fmt.Sprint(a.Variates.State())
+	if a.ClientStates != nil {
+		left += fmt.Sprint(a.ClientStates.State())
 	}
 	return left, nil
 }
@@ -181,7 +181,7 @@ func TestScaffoldKeepsVariatesByDigest(t *testing.T) {
 	if _, err := l.run(t, a, 2, 3); err != nil {
 		t.Fatal(err)
 	}
-	s := a.Variates.State()
+	s := a.ClientStates.State()
 	if n := len(s.Clients); n < 7 || n > 30 {
 		t.Fatalf("%d clients have a variate after 5 rounds of 7", n)
 	}
@@ -220,7 +220,7 @@ func TestOptimizersGoOnOnAnyHost(t *testing.T) {
 	if got, err := l.run(t, l.algorithm(t, "streaming"), 3, 4); err != nil || got != streamed || streamed == want {
 		t.Errorf("3 hosts leave another history with streaming (%v)", err)
 	}
-	s, params := a.Variates.State(), l.problem.Model.Params()
+	s, params := a.ClientStates.State(), l.problem.Model.Params()
 	if n := len(s.Clients); n < 7 || n > 30 || len(s.Server) > 0 {
 		t.Errorf("%d clients keep something after 5 rounds of 7, and a mean of %d values", n, len(s.Server))
 	}
@@ -252,8 +252,8 @@ func TestStateMovesToAnotherAlgorithm(t *testing.T) {
 		if err := b.Server.Restore(state); err != nil {
 			t.Fatal(err)
 		}
-		if a.Variates != nil {
-			if err := b.Variates.Restore(a.Variates.State()); err != nil {
+		if a.ClientStates != nil {
+			if err := b.ClientStates.Restore(a.ClientStates.State()); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -22,13 +22,13 @@ type State struct {
 	Clock   simclock.State
 	// versions that tasks may start from, ascending; the last is the newest. None without training
 	Models   []aggregate.Version
-	Measured bool                     // whether a model was
-	Best     float64                  // quality of the best one so far
-	Server   [][]float64              // the algorithm's vectors, see [algorithm.ServerOptimizer]
-	Variates *algorithm.VariatesState // control variates or residuals; nil: clients keep nothing
-	Updates  []realdevices.Answer     // updates of real devices that may yet count
-	Findings realdevices.Findings     // bans and corrections of real devices
-	Guard    aggregate.Guard          // against them
+	Measured bool                   // whether a model was
+	Best     float64                // quality of the best one so far
+	Server   [][]float64            // the algorithm's vectors, see [algorithm.ServerOptimizer]
+	Variates *algorithm.SavedStates // control variates or residuals; nil: clients keep nothing
+	Updates  []realdevices.Answer   // updates of real devices that may yet count
+	Findings realdevices.Findings   // bans and corrections of real devices
+	Guard    aggregate.Guard        // against them
 
 	Norms, DeviceNorms []float64 // what the bounds of updates remember, see package combine
 }
@@ -81,7 +81,7 @@ func (d *driver) save() error {
 	s := &State{Machine: d.machine.State(), Clock: d.clock.State()}
 	if d.aggregator != nil {
 		s.setAggregator(d.aggregator.State())
-		s.Updates, s.Findings = d.devices.Kept(), d.devices.Findings()
+		s.Updates, s.Findings = d.devices.PendingUpdates(), d.devices.Findings()
 	}
 	return d.config.Checkpoint.Save(s)
 }

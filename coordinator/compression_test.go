@@ -121,7 +121,7 @@ func testFeedback(t *testing.T, compression algorithm.Compression, decay, rate f
 	if again < 10 || stop.Outcomes[round.Late] == 0 || stop.Outcomes[round.Dropped] == 0 {
 		t.Errorf("%d residuals were used again, outcomes %v: the test says little", again, stop.Outcomes)
 	}
-	state := instance.Variates.State()
+	state := instance.ClientStates.State()
 	if len(state.Clients) != len(residuals) {
 		t.Errorf("%d clients keep a residual, want %d", len(state.Clients), len(residuals))
 	}

@@ -42,7 +42,7 @@ type Observer struct {
 	// first-step losses of a round's updates, after their Task and before its Report; the lists are reused
 	Losses func(tasks []round.Task, losses []float64)
 	// so many of a round's simulated clients have been trained: 0, and more as their sums come
-	Trained func(done, of int)
+	Trained func(done, clients int)
 	Report  func(report *round.Report) error // a round is complete; an error ends the run
 	// the model of that round was measured on the clients' own samples; scores may be kept; an error ends the run
 	Clients func(round int, scores []metric.ClientScore) error

@@ -29,8 +29,8 @@ type planner struct {
 	lag     atomic.Int64 // wall nanoseconds from then until the last plan was back
 }
 
-// rest forgets the tasks once none waits for its plan.
-func (p *planner) rest(waiting int) {
+// forgetPlanned forgets the tasks once none waits for its plan.
+func (p *planner) forgetPlanned(waiting int) {
 	if waiting == 0 && p.sent > 0 {
 		p.lag.Store(int64(time.Since(p.started)))
 		p.open = p.open[:0]
@@ -53,7 +53,7 @@ func (d *driver) plan(ctx context.Context) (round.Event, error) {
 		}
 		waiting := d.machine.Waiting() - d.devices.Open()
 		if waiting == 0 {
-			p.rest(waiting)
+			p.forgetPlanned(waiting)
 			return d.devices.Answer(ctx, d.machine.ClosesAfter)
 		}
 		if err := d.sendTasks(len(p.open) - waiting); err != nil {

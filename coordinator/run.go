@@ -40,14 +40,14 @@ func Run(ctx context.Context, transport bus.Transport, c Config) (result *Result
 	driving, stop := bus.Until(ctx, channel.Life())
 	defer stop()
 	d := &driver{config: c, bus: channel, planner: planner{bus: channel}}
-	d.why = func(err error) error {
+	d.cause = func(err error) error {
 		if ctx.Err() == nil && errors.Is(err, context.Canceled) { // what was waited for does not know why
 			return context.Cause(driving)
 		}
 		return err
 	}
 	if err = d.open(driving); err != nil {
-		return nil, errors.Join(d.why(err), d.close())
+		return nil, errors.Join(d.cause(err), d.close())
 	}
 	if f := c.Observer.Stats; f != nil {
 		f(&Stats{
@@ -81,7 +81,7 @@ type driver struct {
 	aggregator *aggregate.Aggregator // nil: the run does not train
 	devices    *realdevices.Devices  // nil: all clients are simulated
 
-	why func(error) error // an error, or why the bus was lost if that is what ended the wait
+	cause func(error) error // an error, or why the bus was lost if that is what ended the wait
 }
 
 // open makes what a run begins with, or goes on with.
@@ -140,8 +140,8 @@ func (d *driver) openDevices(ctx context.Context) (*realdevices.Devices, error) 
 	}
 	if instance := c.Learning.Algorithm; instance != nil {
 		_, run.Votes = instance.Compression.(algorithm.Voting)
-		if instance.Variates != nil {
-			run.Kept = instance.Variates.Width()
+		if instance.ClientStates != nil {
+			run.StateValues = instance.ClientStates.Width()
 		}
 	}
 	return realdevices.Open(ctx, *c.Devices, run)
@@ -166,7 +166,7 @@ func (d *driver) play(ctx context.Context) error {
 	effects := d.machine.Pending()
 	for {
 		if err := d.act(ctx, effects); err != nil || effects.Stopped != nil {
-			return d.why(err)
+			return d.cause(err)
 		}
 		if due := d.config.Checkpoint.Due; d.devices.Urgent() || due != nil && due() {
 			if err := d.save(); err != nil {
@@ -175,12 +175,12 @@ func (d *driver) play(ctx context.Context) error {
 		}
 		next, err := d.next(ctx, effects)
 		if err != nil {
-			return errors.Join(d.why(err), d.save())
+			return errors.Join(d.cause(err), d.save())
 		}
 		// From here on the model may be a round ahead of the machine: no state is saved before the
 		// machine has taken the event.
 		if err := d.take(ctx, next, effects); err != nil {
-			return d.why(err)
+			return d.cause(err)
 		}
 		if effects, err = d.machine.Step(next.event); err != nil {
 			return err
@@ -246,12 +246,12 @@ func (d *driver) act(ctx context.Context, effects *round.Effects) error {
 // planned.
 func (d *driver) issue(ctx context.Context, tasks []round.Task) error {
 	if len(tasks) == 0 {
-		d.planner.rest(d.machine.Waiting())
+		d.planner.forgetPlanned(d.machine.Waiting())
 		return nil
 	}
 	for i := range tasks {
 		t := &tasks[i]
-		if !d.devices.Has(t.Client) {
+		if !d.devices.IsDevice(t.Client) {
 			d.planner.open = append(d.planner.open, *t)
 			continue
 		}
@@ -281,7 +281,7 @@ func (d *driver) describe(m *bus.Task, t *round.Task) {
 		StartNs:      int64(t.Start),
 		Joules:       t.Joules,
 	}
-	if d.config.DeviceOf != nil && !d.devices.Has(t.Client) {
+	if d.config.DeviceOf != nil && !d.devices.IsDevice(t.Client) {
 		device, presence := d.config.DeviceOf(t.Client)
 		m.Device = uint32(device + 1)
 		m.Presence = uint32(presence + 1)
@@ -331,7 +331,7 @@ func (d *driver) begin(ctx context.Context) error {
 
 // awaitDevices waits until a device joins or leaves a run that has none to select.
 func (d *driver) awaitDevices(ctx context.Context) error {
-	events, err := d.devices.Await(ctx, d.clock.Fingerprint())
+	events, err := d.devices.AwaitChange(ctx, d.clock.Fingerprint())
 	if err != nil {
 		return err
 	}

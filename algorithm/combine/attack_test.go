@@ -21,7 +21,7 @@ var attacks = map[string]func(own []int64, r *rand.Rand){
 	"sign flip": func(own []int64, _ *rand.Rand) { multiply(own, -5) },
 	"scale":     func(own []int64, _ *rand.Rand) { multiply(own, 100) },
 	"noise": func(own []int64, r *rand.Rand) {
-		deviation := 100 * combine.Norm(own) / math.Sqrt(float64(len(own))) * algorithm.One
+		deviation := 100 * combine.Norm(own) / math.Sqrt(float64(len(own))) * algorithm.Unit
 		for i := range own {
 			own[i] += int64(deviation * r.NormFloat64())
 		}
@@ -48,7 +48,7 @@ func (s *study) play(t *testing.T, setup combine.Setup, attack string) float64 {
 	const cohort = 40
 	params := make([]float32, s.model.Params())
 	s.model.Init(params, 1)
-	clip := combine.Clipper{Of: setup.Clip}
+	clip := combine.Clipper{Rule: setup.Clip}
 	server := algorithm.FedAvg{Rate: 1}.Server(len(params))
 	done := map[int]int64{}
 	r := rand.New(rand.NewPCG(1, 2))
@@ -114,14 +114,14 @@ func newStudy(t *testing.T, set federated.Set, layers string) *study {
 	return s
 }
 
-var fifth = combine.Liars{Share: 0.2}
+var fifth = combine.Byzantine{Share: 0.2}
 
 // rules are those that are studied, and the mean.
 var rules = []struct {
 	name string
 	rule combine.Rule
-}{{"mean", nil}, {"trimmed_mean", combine.TrimmedMean{Liars: fifth}}, {"median", combine.Median{}}, {"multi_krum", combine.MultiKrum{Liars: fifth}},
-	{"nnm, then median", combine.NNM{Liars: fifth, Then: "median"}}}
+}{{"mean", nil}, {"trimmed_mean", combine.TrimmedMean{Byzantine: fifth}}, {"median", combine.Median{}}, {"multi_krum", combine.MultiKrum{Byzantine: fifth}},
+	{"nnm, then median", combine.NNM{Byzantine: fifth, Then: "median"}}}
 
 // With 8 of each round's 40 clients sending far from what they learned, the mean learns
 // nothing, and the rules lose little of what they come to without them.

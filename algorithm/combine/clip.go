@@ -22,7 +22,7 @@ var Clips = registry.New[Clip]("clipping", "bound")
 
 // Clipper is a clip with what it remembers in one run. Its zero value clips nothing.
 type Clipper struct {
-	Of     Clip // nil: none
+	Rule   Clip // nil: none
 	memory []float64
 }
 
@@ -32,8 +32,8 @@ type Clipper struct {
 func (c *Clipper) Factors(norms []float64) (bound float64, factors, next []float64) {
 	factors = make([]float64, len(norms))
 	bound = math.Inf(1)
-	if c.Of != nil && len(norms) > 0 {
-		bound, next = c.Of.Bound(c.memory, norms)
+	if c.Rule != nil && len(norms) > 0 {
+		bound, next = c.Rule.Bound(c.memory, norms)
 	}
 	for i, norm := range norms {
 		factors[i] = 1
@@ -47,7 +47,7 @@ func (c *Clipper) Factors(norms []float64) (bound float64, factors, next []float
 // Clip shortens the updates of a round. It returns what [Clipper.Advance] takes when the round
 // counts.
 func (c *Clipper) Clip(updates [][]int64) (next []float64) {
-	if c.Of == nil {
+	if c.Rule == nil {
 		return nil
 	}
 	_, factors, next := c.Factors(Norms(updates))
@@ -73,7 +73,7 @@ const maxMemory = 1 << 20
 
 // Restore takes what Memory returned. It returns an error when it could not have.
 func (c *Clipper) Restore(memory []float64) error {
-	if len(memory) > maxMemory || c.Of == nil && len(memory) > 0 {
+	if len(memory) > maxMemory || c.Rule == nil && len(memory) > 0 {
 		return fmt.Errorf("combine: a bound that remembers %d numbers", len(memory))
 	}
 	for _, x := range memory {

@@ -25,13 +25,13 @@ func (q Quantile) Bound(memory, norms []float64) (bound float64, next []float64)
 	if len(memory) > 0 {
 		bound = memory[0]
 	}
-	within := 0
+	short := 0
 	for _, norm := range norms {
 		if norm <= bound {
-			within++
+			short++
 		}
 	}
-	exponent := float64(q.Rate * (float64(within)/float64(len(norms)) - q.Quantile))
+	exponent := float64(q.Rate * (float64(short)/float64(len(norms)) - q.Quantile))
 	moved := bound * algorithm.Fading(exponent)
 	if exponent < 0 {
 		moved = bound / algorithm.Fading(-exponent)

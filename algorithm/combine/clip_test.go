@@ -11,7 +11,7 @@ import (
 
 func TestUpdatesAreShortenedToTheBound(t *testing.T) {
 	updates := exact([][]float64{{3, 4}, {0.3, 0.4}, {0, 0}, {-30, 40}})
-	c := Clipper{Of: Fixed{Norm: 1}}
+	c := Clipper{Rule: Fixed{Norm: 1}}
 	c.Clip(updates)
 	for i, want := range exact([][]float64{{0.6, 0.8}, {0.3, 0.4}, {0, 0}, {-0.6, 0.8}}) {
 		for j := range want {
@@ -30,7 +30,7 @@ func TestUpdatesAreShortenedToTheBound(t *testing.T) {
 // The bound of the first round is of that round alone; later ones remember the last norms,
 // as they were sent.
 func TestTheBoundFollowsTheMedianNorm(t *testing.T) {
-	c := Clipper{Of: MedianNorm{Times: 2, Updates: 4}}
+	c := Clipper{Rule: MedianNorm{Times: 2, Updates: 4}}
 	for round, test := range []struct {
 		norms  []float64
 		bound  float64
@@ -59,7 +59,7 @@ func TestTheBoundFollowsTheMedianNorm(t *testing.T) {
 
 // With times 1 the bound is the median of what clients send, and goes up with it.
 func TestTheMedianBoundDoesNotOnlyFall(t *testing.T) {
-	c := Clipper{Of: MedianNorm{Times: 1, Updates: 6}}
+	c := Clipper{Rule: MedianNorm{Times: 1, Updates: 6}}
 	for round, want := range []float64{2, 2, 3, 4, 5} { // the lower middle of the last 6 norms and this round's 3
 		n := float64(round)
 		bound, _, next := c.Factors([]float64{n + 1, n + 2, n + 3})
@@ -73,7 +73,7 @@ func TestTheMedianBoundDoesNotOnlyFall(t *testing.T) {
 // Even who is alone, and lies, moves the bound by its multiple only when half of what is
 // remembered is new.
 func TestABoundGrowsSlowly(t *testing.T) {
-	c := Clipper{Of: MedianNorm{Times: 10, Updates: 100}}
+	c := Clipper{Rule: MedianNorm{Times: 10, Updates: 100}}
 	for range 100 {
 		_, _, next := c.Factors([]float64{1})
 		c.Advance(next)
@@ -89,7 +89,7 @@ func TestABoundGrowsSlowly(t *testing.T) {
 
 // Andrew et al. 2021, Algorithm 1: C ← C exp(−η (b − γ)).
 func TestTheBoundFollowsAQuantile(t *testing.T) {
-	c := Clipper{Of: Quantile{Quantile: 0.5, Initial: 0.1, Rate: 0.2}}
+	c := Clipper{Rule: Quantile{Quantile: 0.5, Initial: 0.1, Rate: 0.2}}
 	want := 0.1
 	norms := []float64{0.5, 1, 2, 4}
 	for range 200 {
@@ -112,7 +112,7 @@ func TestTheBoundFollowsAQuantile(t *testing.T) {
 }
 
 func TestAMemoryIsRestored(t *testing.T) {
-	c := Clipper{Of: MedianNorm{Times: 2, Updates: 4}}
+	c := Clipper{Rule: MedianNorm{Times: 2, Updates: 4}}
 	for _, bad := range [][]float64{{math.NaN()}, {-1}, {math.Inf(1)}, make([]float64, maxMemory+1)} {
 		if err := c.Restore(bad); err == nil {
 			t.Errorf("%v is taken", bad[:1])
@@ -130,7 +130,7 @@ func TestAMemoryIsRestored(t *testing.T) {
 }
 
 func TestWhatDoesNotGoTogether(t *testing.T) {
-	trimmed := Setup{Rule: TrimmedMean{Liars: Liars{0.2}}}
+	trimmed := Setup{Rule: TrimmedMean{Byzantine: Byzantine{0.2}}}
 	for _, test := range []struct {
 		setup       Setup
 		algorithm   algorithm.Algorithm
@@ -190,18 +190,18 @@ func TestDampedUpdatesMoveLess(t *testing.T) {
 	updates := exact([][]float64{{1}, {2}, {30}})
 	got := make([]int64, 1)
 	Setup{Rule: Median{}}.Apply(got, updates, []float64{0.25, 0.125, 0.125})
-	if want := int64(algorithm.One); got[0] != want {
+	if want := int64(algorithm.Unit); got[0] != want {
 		t.Errorf("%d, want half of the median, %d", got[0], want)
 	}
 	Setup{Clip: Fixed{1}}.Apply(got, updates, []float64{0.5, 0.25, 0})
-	if want := int64(algorithm.One); got[0] != want {
+	if want := int64(algorithm.Unit); got[0] != want {
 		t.Errorf("%d, want the weighted sum, %d", got[0], want)
 	}
 }
 
 // A round that is not taken leaves nothing to be remembered.
 func TestClipper_RoundThatDoesNotCount(t *testing.T) {
-	c := Clipper{Of: MedianNorm{Times: 10, Updates: 5}}
+	c := Clipper{Rule: MedianNorm{Times: 10, Updates: 5}}
 	_, _, next := c.Factors([]float64{1, 2, 3})
 	c.Advance(next)
 	before := slices.Clone(c.Memory())

@@ -17,8 +17,8 @@ func init() {
 // f = ⌈liars·n⌉ may be false. Of equal scores the first counts. The paper shows its
 // resilience for n > 2f + 2; of fewer updates the nearest one counts at least.
 type Krum struct {
-	Liars
-	once
+	Byzantine
+	countsOnce
 }
 
 func (k Krum) Validate(updates int) error { return k.check("krum", updates, 3) }
@@ -35,9 +35,9 @@ func (k Krum) Combine(dst []int64, updates [][]int64, _ []float64) (shares []flo
 // section 5): all but the f that may be false, or so many as keep says. What they weigh is
 // the algorithm's weights.
 type MultiKrum struct {
-	Liars
+	Byzantine
 	Keep int `key:"keep" is:"null" range:"[1,1000000]" unit:"updates" help:"updates that are averaged; null: all but those that may be false"`
-	once
+	countsOnce
 }
 
 func (k MultiKrum) Validate(updates int) error {
@@ -54,7 +54,7 @@ func (k MultiKrum) Validate(updates int) error {
 
 func (k MultiKrum) Combine(dst []int64, updates [][]int64, weights []float64) (shares []float64) {
 	n := len(updates)
-	keep := max(1, n-k.Of(n))
+	keep := max(1, n-k.Count(n))
 	if k.Keep > 0 {
 		keep = min(k.Keep, n)
 	}
@@ -73,14 +73,14 @@ func (k MultiKrum) Combine(dst []int64, updates [][]int64, weights []float64) (s
 }
 
 // rank lists the updates from the least score on.
-func (l Liars) rank(updates [][]int64) []int {
+func (l Byzantine) rank(updates [][]int64) []int {
 	n := len(updates)
-	near := min(n-1, max(1, n-l.Of(n)-2))
+	near := min(n-1, max(1, n-l.Count(n)-2))
 	scores := make([]float64, n)
 	for i, d := range squaredDistances(updates) {
-		others := slices.Delete(d, i, i+1)
-		slices.Sort(others)
-		for _, x := range others[:near] {
+		toOthers := slices.Delete(d, i, i+1)
+		slices.Sort(toOthers)
+		for _, x := range toOthers[:near] {
 			scores[i] += x
 		}
 	}

@@ -9,7 +9,7 @@ func init() {
 // Median is the coordinate-wise median (Yin et al. 2018, Definition 1 and Algorithm 1): of
 // an even number the mean of the middle two, rounded to even in units of 2^-44. Fewer than
 // half of the updates move no value beyond those of the others.
-type Median struct{ byValue }
+type Median struct{ perParameter }
 
 func (Median) Combine(dst []int64, updates [][]int64, _ []float64) (shares []float64) {
 	byParameter(dst, updates, func(values []int64) int64 {

@@ -14,7 +14,7 @@ func init() {
 // The means of honest updates lie closer together than the updates themselves, so that the rule
 // behind has less room to be misled in. They are held beside the updates.
 type NNM struct {
-	Liars
+	Byzantine
 	Then string `key:"then" default:"trimmed_mean" words:"trimmed_mean,median,krum,multi_krum,geometric_median" help:"rule that combines the mixed updates, with the same liars"`
 }
 
@@ -24,13 +24,13 @@ func (m NNM) then() Rule {
 	case "median":
 		return Median{}
 	case "krum":
-		return Krum{Liars: m.Liars}
+		return Krum{Byzantine: m.Byzantine}
 	case "multi_krum":
-		return MultiKrum{Liars: m.Liars}
+		return MultiKrum{Byzantine: m.Byzantine}
 	case "geometric_median":
 		return GeometricMedian{Iterations: 1000, Smoothing: 1e-6}
 	}
-	return TrimmedMean{Liars: m.Liars}
+	return TrimmedMean{Byzantine: m.Byzantine}
 }
 
 func (m NNM) Validate(updates int) error {
@@ -48,7 +48,7 @@ func (m NNM) Needs() registry.Needs {
 
 func (m NNM) Combine(dst []int64, updates [][]int64, weights []float64) (shares []float64) {
 	n := len(updates)
-	near := max(1, n-m.Of(n))
+	near := max(1, n-m.Count(n))
 	mixed := make([][]int64, n)
 	mixing := make([][]float64, n) // by mixed update: the factors of the updates in it
 	for i, distances := range squaredDistances(updates) {

@@ -34,50 +34,50 @@ type ByValue interface {
 // Rules are those that a configuration can name.
 var Rules = registry.New[Rule]("combining rule", "rule")
 
-// Liars is how many of a round's updates a rule stands.
-type Liars struct {
+// Byzantine is how many of a round's updates a rule stands.
+type Byzantine struct {
 	Share float64 `key:"liars" default:"0.2" range:"[0,0.5)" help:"part of a round's updates that may be false"`
 }
 
-// Of is how many of n updates may be false: the share of them, rounded up.
-func (l Liars) Of(n int) int {
+// Count is how many of n updates may be false: the share of them, rounded up.
+func (l Byzantine) Count(n int) int {
 	const rounding = 1e-9 // a share is written in decimals: 0.07 of 100 are 7
 	return int(math.Ceil(float64(l.Share*float64(n)) - rounding))
 }
 
 // check refuses numbers of updates, f of them false, in which a rule does not stand f: it needs
 // so many beside 2 f.
-func (l Liars) check(rule string, updates, beside int) error {
-	if f := l.Of(updates); updates < 2*f+beside {
-		return registry.Errorf("liars", "%g of %d updates are %d, with which %s needs %d updates or more (lower it, or let more updates close a round)", l.Share, updates, f, rule, 2*f+beside)
+func (l Byzantine) check(rule string, updates, extra int) error {
+	if f := l.Count(updates); updates < 2*f+extra {
+		return registry.Errorf("liars", "%g of %d updates are %d, with which %s needs %d updates or more (lower it, or let more updates close a round)", l.Share, updates, f, rule, 2*f+extra)
 	}
 	return nil
 }
 
-// once says that a rule counts each update once, so that nobody has two voices who claims
+// countsOnce says that a rule counts each update once, so that nobody has two voices who claims
 // to have twice the samples.
-type once struct{}
+type countsOnce struct{}
 
-func (once) Needs() registry.Needs { return registry.Needs{EqualWeight: true} }
+func (countsOnce) Needs() registry.Needs { return registry.Needs{EqualWeight: true} }
 
-// byValue is once of a rule that works parameter by parameter, of whose values few would be
+// perParameter is once of a rule that works parameter by parameter, of whose values few would be
 // left after compression.
-type byValue struct{}
+type perParameter struct{}
 
 // ByValue implements [ByValue].
-func (byValue) ByValue() {}
+func (perParameter) ByValue() {}
 
 // Needs implements [registry.Needs] of a component.
-func (byValue) Needs() registry.Needs { return registry.Needs{EqualWeight: true, Whole: true} }
+func (perParameter) Needs() registry.Needs { return registry.Needs{EqualWeight: true, Whole: true} }
 
 // mix sets dst to the sum of the updates, each times its factor from 0 to 1 and rounded to
 // even by itself: the sum does not depend on their order.
 func mix(dst []int64, updates [][]int64, factors []float64) {
-	parallel(len(dst), func(from, to int) {
-		clear(dst[from:to])
+	parallel(len(dst), func(start, end int) {
+		clear(dst[start:end])
 		for j, u := range updates {
 			if f := factors[j]; f != 0 {
-				for i := from; i < to; i++ {
+				for i := start; i < end; i++ {
 					dst[i] += int64(math.RoundToEven(f * float64(u[i])))
 				}
 			}
@@ -87,20 +87,20 @@ func mix(dst []int64, updates [][]int64, factors []float64) {
 
 // byParameter sets each value of dst to what of makes of the updates' values there, which
 // it may put into another order.
-func byParameter(dst []int64, updates [][]int64, of func(values []int64) int64) {
-	parallel(len(dst), func(from, to int) {
+func byParameter(dst []int64, updates [][]int64, f func(values []int64) int64) {
+	parallel(len(dst), func(start, end int) {
 		values := make([]int64, len(updates))
-		for i := from; i < to; i++ {
+		for i := start; i < end; i++ {
 			for j, u := range updates {
 				values[j] = u[i]
 			}
-			dst[i] = of(values)
+			dst[i] = f(values)
 		}
 	})
 }
 
 // parallel has f do 0..n-1 in contiguous parts, one for each core, and waits for all.
-func parallel(n int, f func(from, to int)) {
+func parallel(n int, f func(start, end int)) {
 	var all sync.WaitGroup
 	parts := min(n, runtime.GOMAXPROCS(0))
 	for i := range parts {
@@ -114,8 +114,8 @@ func Norm(update []int64) float64 { return math.Sqrt(algorithm.SquaredNorm(updat
 // Norms are those of updates, each added up in the order of the parameters.
 func Norms(updates [][]int64) []float64 {
 	norms := make([]float64, len(updates))
-	parallel(len(norms), func(from, to int) {
-		for i := from; i < to; i++ {
+	parallel(len(norms), func(start, end int) {
+		for i := start; i < end; i++ {
 			norms[i] = Norm(updates[i])
 		}
 	})
@@ -129,8 +129,8 @@ func squaredDistances(updates [][]int64) [][]float64 {
 	for i := range d {
 		d[i] = make([]float64, n)
 	}
-	parallel(n*n, func(from, to int) {
-		for k := from; k < to; k++ {
+	parallel(n*n, func(start, end int) {
+		for k := start; k < end; k++ {
 			i := k / n
 			j := k % n
 			if (i+j)%2 == 0 == (i > j) || i == j { // one of (i, j) and (j, i), evenly spread

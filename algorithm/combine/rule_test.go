@@ -24,27 +24,27 @@ var naive = []struct {
 	of   func(updates [][]float64, weights []float64, liars int) []float64
 }{
 	{"median", Median{}, func(updates [][]float64, _ []float64, _ int) []float64 { return eachColumn(updates, middle) }},
-	{"trimmed_mean", TrimmedMean{Liars: Liars{0.2}}, func(updates [][]float64, _ []float64, liars int) []float64 {
+	{"trimmed_mean", TrimmedMean{Byzantine: Byzantine{0.2}}, func(updates [][]float64, _ []float64, liars int) []float64 {
 		return trimmedMean(updates, liars)
 	}},
-	{"krum", Krum{Liars: Liars{0.2}}, func(updates [][]float64, _ []float64, liars int) []float64 {
+	{"krum", Krum{Byzantine: Byzantine{0.2}}, func(updates [][]float64, _ []float64, liars int) []float64 {
 		return updates[krumOrder(updates, liars)[0]]
 	}},
-	{"multi_krum", MultiKrum{Liars: Liars{0.2}}, func(updates [][]float64, weights []float64, liars int) []float64 {
+	{"multi_krum", MultiKrum{Byzantine: Byzantine{0.2}}, func(updates [][]float64, weights []float64, liars int) []float64 {
 		return weightedMean(updates, weights, krumOrder(updates, liars)[:max(1, len(updates)-liars)])
 	}},
-	{"multi_krum keep 3", MultiKrum{Liars: Liars{0.2}, Keep: 3}, func(updates [][]float64, weights []float64, liars int) []float64 {
+	{"multi_krum keep 3", MultiKrum{Byzantine: Byzantine{0.2}, Keep: 3}, func(updates [][]float64, weights []float64, liars int) []float64 {
 		return weightedMean(updates, weights, krumOrder(updates, liars)[:min(3, len(updates))])
 	}},
 	{"geometric_median", GeometricMedian{Iterations: 20000, Smoothing: 1e-9}, geometricMedian},
-	{"nnm then trimmed_mean", NNM{Liars: Liars{0.2}}, func(updates [][]float64, _ []float64, liars int) []float64 {
+	{"nnm then trimmed_mean", NNM{Byzantine: Byzantine{0.2}}, func(updates [][]float64, _ []float64, liars int) []float64 {
 		return trimmedMean(nearestMeans(updates, liars), liars)
 	}},
-	{"nnm then krum", NNM{Liars: Liars{0.2}, Then: "krum"}, func(updates [][]float64, _ []float64, liars int) []float64 {
+	{"nnm then krum", NNM{Byzantine: Byzantine{0.2}, Then: "krum"}, func(updates [][]float64, _ []float64, liars int) []float64 {
 		mixed := nearestMeans(updates, liars)
 		return mixed[krumOrder(mixed, liars)[0]]
 	}},
-	{"nnm then median", NNM{Liars: Liars{0.2}, Then: "median"}, func(updates [][]float64, _ []float64, liars int) []float64 {
+	{"nnm then median", NNM{Byzantine: Byzantine{0.2}, Then: "median"}, func(updates [][]float64, _ []float64, liars int) []float64 {
 		return eachColumn(nearestMeans(updates, liars), middle)
 	}},
 }
@@ -175,7 +175,7 @@ func exact(updates [][]float64) [][]int64 {
 	list := make([][]int64, len(updates))
 	for c, u := range updates {
 		for _, x := range u {
-			list[c] = append(list[c], int64(math.RoundToEven(x*algorithm.One)))
+			list[c] = append(list[c], int64(math.RoundToEven(x*algorithm.Unit)))
 		}
 	}
 	return list
@@ -266,11 +266,11 @@ func TestWorkedValues(t *testing.T) {
 		want []int64
 	}{
 		{Median{}, []int64{3, -5, 0}},
-		{TrimmedMean{Liars: Liars{0.25}}, []int64{3, -5, 0}},
-		{TrimmedMean{Liars: Liars{0}}, []int64{4, -2, -1 << 58}}, // (14/4, -8/4), rounded to even
-		{TrimmedMean{Liars: Liars{0.49}}, []int64{3, -5, 0}},     // two are left at least
-		{Krum{Liars: Liars{0}}, []int64{2, -5, 0}},
-		{MultiKrum{Liars: Liars{0}, Keep: 2}, []int64{1, -4, 4}}, // of the first two: each half is rounded to even by itself
+		{TrimmedMean{Byzantine: Byzantine{0.25}}, []int64{3, -5, 0}},
+		{TrimmedMean{Byzantine: Byzantine{0}}, []int64{4, -2, -1 << 58}}, // (14/4, -8/4), rounded to even
+		{TrimmedMean{Byzantine: Byzantine{0.49}}, []int64{3, -5, 0}},     // two are left at least
+		{Krum{Byzantine: Byzantine{0}}, []int64{2, -5, 0}},
+		{MultiKrum{Byzantine: Byzantine{0}, Keep: 2}, []int64{1, -4, 4}}, // of the first two: each half is rounded to even by itself
 	} {
 		got := make([]int64, 3)
 		test.rule.Combine(got, updates, algorithm.Equal(4))
@@ -292,7 +292,7 @@ func TestHalvesAreRoundedToEven(t *testing.T) {
 func TestOfEqualScoresTheFirstCounts(t *testing.T) {
 	updates := exact([][]float64{{9, 9}, {0, 1}, {1, 0}, {0, -1}, {-1, 0}})
 	got := make([]int64, 2)
-	Krum{Liars: Liars{0.2}}.Combine(got, updates, algorithm.Equal(5))
+	Krum{Byzantine: Byzantine{0.2}}.Combine(got, updates, algorithm.Equal(5))
 	if !slices.Equal(got, updates[1]) {
 		t.Errorf("%v, want the first of the four that are alike, %v", got, updates[1])
 	}
@@ -304,7 +304,7 @@ func TestHowManyLie(t *testing.T) {
 		n     int
 		want  int
 	}{{0.2, 40, 8}, {0.2, 38, 8}, {0.2, 1, 1}, {0, 40, 0}, {0.07, 100, 7}, {0.1, 30, 3}, {0.29, 100, 29}} {
-		if got := (Liars{test.share}).Of(test.n); got != test.want {
+		if got := (Byzantine{test.share}).Count(test.n); got != test.want {
 			t.Errorf("%g of %d are %d, want %d", test.share, test.n, got, test.want)
 		}
 	}
@@ -400,7 +400,7 @@ func BenchmarkRules(b *testing.B) {
 	updates := make([][]int64, n)
 	for c := range updates {
 		for range params {
-			updates[c] = append(updates[c], int64(r.NormFloat64()*algorithm.One))
+			updates[c] = append(updates[c], int64(r.NormFloat64()*algorithm.Unit))
 		}
 	}
 	for _, name := range Rules.Names() {
@@ -442,10 +442,10 @@ func TestMixingHelpsWhereClientsDiffer(t *testing.T) {
 		updates = append(updates, u)
 	}
 	off := func(rule Rule) float64 { return between(combined(rule, exact(updates), algorithm.Equal(n)), center) }
-	share := Liars{0.2}
-	for _, rule := range []Rule{Krum{Liars: share}, Median{}, TrimmedMean{Liars: share}} {
+	share := Byzantine{0.2}
+	for _, rule := range []Rule{Krum{Byzantine: share}, Median{}, TrimmedMean{Byzantine: share}} {
 		name := Rules.NameOf(rule)
-		alone, mixed := off(rule), off(NNM{Liars: share, Then: name})
+		alone, mixed := off(rule), off(NNM{Byzantine: share, Then: name})
 		t.Logf("%s: %.3f from the honest mean, %.3f behind the mixing", name, alone, mixed)
 		if !(mixed < alone/2) {
 			t.Errorf("%s: %g from the honest mean, %g behind the mixing", name, alone, mixed)
@@ -467,7 +467,7 @@ func TestWhatMixingNeeds(t *testing.T) {
 		if err := (Setup{Rule: NNM{Then: then}}).Check(algorithm.FedAvg{Rate: 1}, c); (err == nil) != fits {
 			t.Errorf("%s: %v", then, err)
 		}
-		if err := (NNM{Liars: Liars{0.4}, Then: then}).Validate(10); (err != nil) != strings.Contains(then, "krum") {
+		if err := (NNM{Byzantine: Byzantine{0.4}, Then: then}).Validate(10); (err != nil) != strings.Contains(then, "krum") {
 			t.Errorf("%s of 10 of which 4 lie: %v", then, err)
 		}
 	}
@@ -484,8 +484,8 @@ func TestTheGeometricMedianStandsNearlyHalf(t *testing.T) {
 		for i := range updates {
 			updates[i] = make([]int64, params)
 			for p := range updates[i] {
-				if updates[i][p] = int64(0.01 * r.NormFloat64() * algorithm.One); i < 48 {
-					updates[i][p] = lie * algorithm.One
+				if updates[i][p] = int64(0.01 * r.NormFloat64() * algorithm.Unit); i < 48 {
+					updates[i][p] = lie * algorithm.Unit
 				}
 			}
 		}

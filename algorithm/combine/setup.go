@@ -9,24 +9,24 @@ import (
 
 // Setup is what a run does with single updates. Its zero value is a run that adds them up.
 type Setup struct {
-	Rule    Rule // nil: the algorithm's weighted sum
-	Clip    Clip // bound on every update; nil: none
-	Devices Clip // bound on the updates of real devices, before Clip; nil: none
-	OfThem  Rule // makes one update of those of real devices, where [Enough] are in a round; nil: the weighted sum
-	Private bool // Clip is that of differential privacy, which takes updates as they are
+	Rule       Rule // nil: the algorithm's weighted sum
+	Clip       Clip // bound on every update; nil: none
+	Devices    Clip // bound on the updates of real devices, before Clip; nil: none
+	DeviceRule Rule // makes one update of those of real devices, where [MinDeviceUpdates] are in a round; nil: the weighted sum
+	Private    bool // Clip is that of differential privacy, which takes updates as they are
 
-	each bool // the algorithm is [algorithm.Stretching]
+	stretches bool // the algorithm is [algorithm.Stretching]
 }
 
-// With is the setup of a run with an algorithm, which may look at single updates.
-func (s Setup) With(a algorithm.Algorithm) Setup {
-	_, s.each = a.(algorithm.Stretching)
+// ForAlgorithm is the setup of a run with an algorithm, which may look at single updates.
+func (s Setup) ForAlgorithm(a algorithm.Algorithm) Setup {
+	_, s.stretches = a.(algorithm.Stretching)
 	return s
 }
 
-// Enough is how many updates of devices a rule needs: with one of them false three are left,
+// MinDeviceUpdates is how many updates of devices a rule needs: with one of them false three are left,
 // of which two that are alike outvote the third.
-const Enough = 4
+const MinDeviceUpdates = 4
 
 // Privately is the setup of a run with differential privacy, whose updates have a largest
 // norm; 0: it has none. One bound is known before the run, and no other counts: one that
@@ -35,14 +35,14 @@ func (s Setup) Privately(norm float64) Setup {
 	if norm > 0 {
 		s.Clip = Fixed{Norm: norm}
 		s.Devices = nil
-		s.OfThem = nil
+		s.DeviceRule = nil
 		s.Private = true
 	}
 	return s
 }
 
-// Single reports whether every update is wanted by itself.
-func (s Setup) Single() bool { return s.Rule != nil || s.Clip != nil || s.each }
+// PerClient reports whether every update is wanted by itself.
+func (s Setup) PerClient() bool { return s.Rule != nil || s.Clip != nil || s.stretches }
 
 // Bytes is what a round of so many updates takes at the coordinator: 8 bytes for each of
 // the parameters of each, and for those of the copies that the rule makes of them.
@@ -52,7 +52,7 @@ func (s Setup) Bytes(params, updates int) int64 {
 		bytes *= 2
 	}
 	switch {
-	case !s.Single():
+	case !s.PerClient():
 		return 0
 	case bytes >= math.MaxInt64:
 		return math.MaxInt64
@@ -62,14 +62,14 @@ func (s Setup) Bytes(params, updates int) int64 {
 
 // DeviceBytes is what a round with updates of so many devices takes where a rule combines those.
 func (s Setup) DeviceBytes(params, devices int) int64 {
-	return Setup{Rule: s.OfThem}.Bytes(params, devices)
+	return Setup{Rule: s.DeviceRule}.Bytes(params, devices)
 }
 
 // CheckBytes returns a [*registry.OptionError] when such rounds would pass a limit in bytes,
 // some of which other state takes.
-func (s Setup) CheckBytes(params, updates int, other, limit int64) error {
+func (s Setup) CheckBytes(params, updates int, taken, limit int64) error {
 	n := s.Bytes(params, updates)
-	if n == 0 || n <= limit-other {
+	if n == 0 || n <= limit-taken {
 		return nil
 	}
 	return registry.Errorf("limits.state_gb", "%.3g, but %s looks at each update of a round, %.3g GB for %d parameters and %d updates (raise the limit, or lower cohort)",
@@ -102,19 +102,19 @@ func (s Setup) key() string {
 func (s Setup) Check(a algorithm.Algorithm, c algorithm.Compression) error {
 	key := s.key()
 	name := algorithm.Algorithms.NameOf(a)
-	_, apart := a.(algorithm.Apart)
+	_, separatesStale := a.(algorithm.StaleWeigher)
 	_, votes := c.(algorithm.Voting)
 	_, factor := a.Weigh(algorithm.Equal(2), []int{1, 2}, nil)
 	switch {
-	case !s.Single():
+	case !s.PerClient():
 		return nil
-	case algorithm.KeepsVariates(a):
+	case algorithm.HasControlVariates(a):
 		return registry.Errorf(
 			key,
 			"is for updates of one vector, and those of %s are two (remove it, or use another algorithm)",
 			name,
 		)
-	case apart:
+	case separatesStale:
 		return registry.Errorf(
 			key,
 			"does not go with %s, which weighs stale updates by how they differ (remove it, or use another algorithm)",
@@ -122,7 +122,7 @@ func (s Setup) Check(a algorithm.Algorithm, c algorithm.Compression) error {
 		)
 	case (s.Rule != nil || s.Private) && factor != 1:
 		return registry.Errorf(key, "%q takes updates as they are, and %s divides each by its local steps (remove it, or use another algorithm)", s.Name(), name)
-	case s.each && (s.Rule != nil || s.Private):
+	case s.stretches && (s.Rule != nil || s.Private):
 		return registry.Errorf(key, "does not go with %s, whose step follows from how long single updates are (remove it, or use another algorithm)", name)
 	case votes:
 		return registry.Errorf(

@@ -17,22 +17,22 @@ func init() {
 // Algorithm 1): of each parameter's n values the ⌈liars·n⌉ largest and as many of the
 // smallest are left out, and the others are averaged: at least the middle one, or two.
 type TrimmedMean struct {
-	Liars
-	byValue
+	Byzantine
+	perParameter
 }
 
 func (t TrimmedMean) Validate(updates int) error { return t.check("trimmed_mean", updates, 1) }
 
 func (t TrimmedMean) Combine(dst []int64, updates [][]int64, _ []float64) (shares []float64) {
 	n := len(updates)
-	out := min(t.Of(n), (n-1)/2)
+	trimmed := min(t.Count(n), (n-1)/2)
 	byParameter(dst, updates, func(values []int64) int64 {
 		slices.Sort(values)
 		sum := 0.0
-		for _, v := range values[out : n-out] {
+		for _, v := range values[trimmed : n-trimmed] {
 			sum += float64(v)
 		}
-		return int64(math.RoundToEven(sum / float64(n-2*out)))
+		return int64(math.RoundToEven(sum / float64(n-2*trimmed)))
 	})
 	return nil
 }

@@ -56,11 +56,11 @@ func (a *Accountant) Epsilon(rounds int, delta float64) float64 {
 		return 0
 	}
 	// Whoever knows the draws sees Gaussian mechanisms: an update moves, or two differ.
-	least := gaussianEpsilon(math.Sqrt(float64(rounds))/a.effective, delta)
+	minEpsilon := gaussianEpsilon(math.Sqrt(float64(rounds))/a.effective, delta)
 	for i, order := range orders {
-		least = min(least, convert(float64(rounds)*a.divergence[i], order, delta))
+		minEpsilon = min(minEpsilon, convert(float64(rounds)*a.divergence[i], order, delta))
 	}
-	return roundUp(least)
+	return roundUp(minEpsilon)
 }
 
 // Poisson is the epsilon of rounds that each client joins with the probability Rate by
@@ -71,9 +71,9 @@ func (a *Accountant) Poisson(rounds int, delta float64) float64 {
 }
 
 // Rounds is how many rounds keep to an epsilon, at most so many.
-func (a *Accountant) Rounds(epsilon, delta float64, most int) int {
+func (a *Accountant) Rounds(epsilon, delta float64, limit int) int {
 	low := 0
-	high := most
+	high := limit
 	for low < high {
 		middle := low + (high-low+1)/2
 		if a.Epsilon(middle, delta) <= epsilon {

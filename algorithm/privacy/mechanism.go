@@ -40,7 +40,7 @@ func (m *Mechanism) Share() float64 { return 1 / float64(m.Updates) }
 // summed in float64: it may be that much longer than the clip.
 func (m *Mechanism) Deviation(params int) float64 {
 	n := float64(params)
-	longest := float64(m.Share()*m.Clip*algorithm.One*(1+float64(n*0x1p-52))) + math.Sqrt(n)
+	longest := float64(m.Share()*m.Clip*algorithm.Unit*(1+float64(n*0x1p-52))) + math.Sqrt(n)
 	return m.Noise * longest
 }
 
@@ -53,8 +53,8 @@ func (m *Mechanism) Add(round int, sum []int64) {
 	number := uint64(0)
 	var all sync.WaitGroup
 	for values := range slices.Chunk(sum, block) {
-		own := derive(key, number, nil)
-		all.Go(func() { noise(values, scale, rand.NewChaCha8(own)) })
+		blockKey := derive(key, number, nil)
+		all.Go(func() { noise(values, scale, rand.NewChaCha8(blockKey)) })
 		number++
 	}
 	all.Wait()

@@ -18,7 +18,7 @@ func TestNoiseIsNormal(t *testing.T) {
 	m := mechanism()
 	sum := make([]int64, 300_000)
 	m.Add(3, sum)
-	deviation := 0.1 * algorithm.One
+	deviation := 0.1 * algorithm.Unit
 	if got := m.Deviation(len(sum)); math.Abs(got/deviation-1) > 1e-6 || got < deviation {
 		t.Errorf("deviation %g, want %g and hardly more", got, deviation)
 	}

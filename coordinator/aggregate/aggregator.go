@@ -51,13 +51,13 @@ func New(ctx context.Context, channel bus.Coordinator, c Config, resumed *State)
 		algorithm:    instance,
 		models:       newModels(channel),
 		bestQuality:  math.NaN(),
-		clip:         combine.Clipper{Of: c.Learning.Combine.Clip},
-		deviceClip:   combine.Clipper{Of: c.Learning.Combine.Devices},
+		clip:         combine.Clipper{Rule: c.Learning.Combine.Clip},
+		deviceClip:   combine.Clipper{Rule: c.Learning.Combine.Devices},
 		communicated: learn.Communicated(c.Learning.Model),
 		deviceStates: map[int]bus.Digest{},
 		sumMemory:    make([]int64, algorithm.SumLength(instance.Algorithm, c.Learning.Model.Params())),
 	}
-	a.learning.Combine = c.Learning.Combine.With(instance.Algorithm)
+	a.learning.Combine = c.Learning.Combine.ForAlgorithm(instance.Algorithm)
 	a.judged = a.countJudged()
 	a.queue = workQueue{bus: channel, learning: &a.learning, lastJob: bus.FirstNumber()}
 	versions := []Version{{Params: c.Learning.Initial}}
@@ -98,10 +98,10 @@ func (c *Config) fresh(a algorithm.Algorithm) *algorithm.Instance {
 type State struct {
 	// Models are the versions that tasks may start from, ascending; the last is the newest.
 	Models   []Version
-	Measured bool                     // whether a model was evaluated
-	Best     float64                  // quality of the best one so far
-	Server   [][]float64              // the algorithm's vectors, see [algorithm.ServerOptimizer]
-	Variates *algorithm.VariatesState // what clients keep; nil: nothing
+	Measured bool                   // whether a model was evaluated
+	Best     float64                // quality of the best one so far
+	Server   [][]float64            // the algorithm's vectors, see [algorithm.ServerOptimizer]
+	Variates *algorithm.SavedStates // what clients keep; nil: nothing
 	Guard    Guard
 
 	Norms, DeviceNorms []float64 // what the bounds of updates remember, see package combine
@@ -125,7 +125,7 @@ func (a *Aggregator) restore(s *State) error {
 		a.clip.Restore(s.Norms),
 		a.deviceClip.Restore(s.DeviceNorms),
 	)
-	if v := a.algorithm.Variates; v != nil {
+	if v := a.algorithm.ClientStates; v != nil {
 		err = errors.Join(err, v.Restore(*s.Variates))
 	}
 	return err
@@ -148,7 +148,7 @@ func (a *Aggregator) State() *State {
 	if s.Measured {
 		s.Best = a.bestQuality
 	}
-	if v := a.algorithm.Variates; v != nil {
+	if v := a.algorithm.ClientStates; v != nil {
 		state := v.State()
 		s.Variates = &state
 	}

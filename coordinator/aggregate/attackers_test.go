@@ -28,8 +28,8 @@ func TestAttackers_CollusionIgnoresJobs(t *testing.T) {
 	known := func(cut []span) map[uint64][]uint64 {
 		jobs := make([]job, len(cut))
 		for i, part := range cut {
-			jobs[i] = job{span: part, base: tasks[part.from].Model, message: &bus.Job{}}
-			for _, task := range tasks[part.from:part.to] {
+			jobs[i] = job{span: part, base: tasks[part.start].Model, message: &bus.Job{}}
+			for _, task := range tasks[part.start:part.end] {
 				jobs[i].message.Clients = append(jobs[i].message.Clients, &bus.ClientWork{Task: task.Task, Attacker: a.number(task.Client)})
 			}
 		}

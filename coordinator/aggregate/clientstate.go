@@ -24,7 +24,7 @@ type published struct {
 // their updates. The caller closes the result once all jobs are answered, also after an error.
 func (a *Aggregator) publishStates(ctx context.Context, updates []clientUpdate) (*published, error) {
 	p := &published{models: &a.models}
-	states := a.algorithm.Variates
+	states := a.algorithm.ClientStates
 	if states == nil {
 		return p, nil
 	}
@@ -37,7 +37,7 @@ func (a *Aggregator) publishStates(ctx context.Context, updates []clientUpdate) 
 	for i := range updates {
 		u := &updates[i]
 		state := states.Client(u.task.Client)
-		if state.Values == nil || a.devices.Has(u.task.Client) { // a device has its own
+		if state.Values == nil || a.devices.IsDevice(u.task.Client) { // a device has its own
 			continue
 		}
 		u.stateBefore = state.Digest
@@ -66,7 +66,7 @@ func (p *published) close(ctx context.Context) (err error) {
 // method returns what the jobs of a round say of the clients' local steps; nil where clients keep
 // nothing. serverState is the digest of the server's control variate.
 func (a *Aggregator) method(serverState bus.Digest) *bus.Method {
-	states := a.algorithm.Variates
+	states := a.algorithm.ClientStates
 	if states == nil {
 		return nil
 	}
@@ -84,11 +84,11 @@ func (a *Aggregator) method(serverState bus.Digest) *bus.Method {
 // advanceStates ends a round: the clients of its updates keep what their tasks left them with. sum is
 // the exact sum of the changes of their control variates, empty where there are none.
 func (a *Aggregator) advanceStates(sum []int64, updates []clientUpdate) {
-	if a.algorithm.Variates == nil {
+	if a.algorithm.ClientStates == nil {
 		return
 	}
 	var clients []int
-	var states []algorithm.Variate
+	var states []algorithm.ClientState
 	for i := range updates {
 		u := &updates[i]
 		if u.stateAfter.Values != nil { // a refused update leaves its client as it was
@@ -96,7 +96,7 @@ func (a *Aggregator) advanceStates(sum []int64, updates []clientUpdate) {
 			states = append(states, u.stateAfter)
 		}
 	}
-	a.algorithm.Variates.Update(sum, clients, states)
+	a.algorithm.ClientStates.Update(sum, clients, states)
 }
 
 // DeviceTask completes the message of a device's task: which model it starts from, and what the
@@ -118,10 +118,10 @@ func (a *Aggregator) DeviceTask(
 // publishDeviceState names in a device's task what the device keeps, and has it on the bus instead
 // of what it kept before.
 func (a *Aggregator) publishDeviceState(ctx context.Context, client int, message *bus.Task) error {
-	if a.algorithm.Variates == nil {
+	if a.algorithm.ClientStates == nil {
 		return nil
 	}
-	state := a.algorithm.Variates.Client(client)
+	state := a.algorithm.ClientStates.Client(client)
 	digest := bus.Digest(state.Digest)
 	message.KeptDigest = digest.Bytes()
 	before := a.deviceStates[client]

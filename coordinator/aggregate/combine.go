@@ -19,7 +19,7 @@ func (a *Aggregator) combine(
 	if w.staleSeparate {
 		return w.scale, nil, a.joinStale(sum, updates, w.freshShare)
 	}
-	if !a.learning.Combine.Single() {
+	if !a.learning.Combine.PerClient() {
 		return w.scale, nil, nil
 	}
 	sums := sumsOf(updates)
@@ -55,8 +55,8 @@ func (a *Aggregator) joinStale(sum []int64, updates []clientUpdate, freshShare f
 			stale = append(stale, algorithm.Stale{Update: u.sum, Share: u.share, Staleness: u.task.Staleness})
 		}
 	}
-	rule := a.algorithm.Algorithm.(algorithm.Apart) // whose stale updates alone are separate
-	a.algorithm.Join(rule, sum, freshShare, stale)
+	rule := a.algorithm.Algorithm.(algorithm.StaleWeigher) // whose stale updates alone are separate
+	a.algorithm.JoinStale(rule, sum, freshShare, stale)
 	return nil
 }
 

@@ -40,8 +40,8 @@ func (a *Aggregator) addDevices(sum []int64, updates []clientUpdate, first int) 
 		devices = devices[1:]
 		weights = weights[1:]
 	}
-	rule := a.learning.Combine.OfThem
-	if rule == nil || len(devices) < combine.Enough {
+	rule := a.learning.Combine.DeviceRule
+	if rule == nil || len(devices) < combine.MinDeviceUpdates {
 		return bounds, a.addUpDevices(sum, devices, weights)
 	}
 	combined, err := a.combineDevices(rule, devices, weights, len(sum))
@@ -64,8 +64,8 @@ func (a *Aggregator) combineDevices(
 	for i := range devices {
 		u := &devices[i]
 		unclipped[i] = u.weight
-		one := realdevices.Weight{Trained: weights[i].Trained / u.weight, Buffers: 1}
-		if sums[i], err = a.deviceSum(u, one, length); err != nil {
+		unclippedBuffers := realdevices.Weight{Trained: weights[i].Trained / u.weight, Buffers: 1}
+		if sums[i], err = a.deviceSum(u, unclippedBuffers, length); err != nil {
 			return nil, err
 		}
 	}
@@ -80,9 +80,9 @@ func (a *Aggregator) combineDevices(
 // the loss that the device reported.
 func (a *Aggregator) deviceSum(u *clientUpdate, weight realdevices.Weight, length int) ([]int64, error) {
 	sum := make([]int64, length)
-	one := []clientUpdate{*u}
-	err := a.addUpDevices(sum, one, []realdevices.Weight{weight})
-	u.loss = one[0].loss
+	updates := []clientUpdate{*u}
+	err := a.addUpDevices(sum, updates, []realdevices.Weight{weight})
+	u.loss = updates[0].loss
 	return sum, err
 }
 

@@ -185,9 +185,9 @@ func (a *Aggregator) measure(
 	parts := max(minJobs, (len(shards)+perJob-1)/perJob)
 	for _, part := range split(len(shards), parts) {
 		message := a.queue.newJob(kind, number, digest)
-		message.Shards = shards[part.from:part.to]
+		message.Shards = shards[part.start:part.end]
 		take := func(r *bus.Result) error {
-			copy(scores[part.from:], r.Shards)
+			copy(scores[part.start:], r.Shards)
 			return nil
 		}
 		jobs = append(jobs, job{message: message, take: take})

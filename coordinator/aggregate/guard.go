@@ -150,8 +150,8 @@ func (g *Guard) readmit(v *vetted, last trial, excluded []bool, places []int) (t
 // are those of the places from first to last-1 of the round.
 func suspects(norms []float64, first, last int) (places []int) {
 	for i := range last - first {
-		others := slices.Sorted(slices.Values(slices.Delete(slices.Clone(norms), i, i+1)))
-		if n := len(others); n > 0 && norms[i] > outlierTimes*others[(n-1)/2] {
+		otherNorms := slices.Sorted(slices.Values(slices.Delete(slices.Clone(norms), i, i+1)))
+		if n := len(otherNorms); n > 0 && norms[i] > outlierTimes*otherNorms[(n-1)/2] {
 			places = append(places, first+i)
 		}
 	}

@@ -149,7 +149,7 @@ func (f trainerFailure) Is(target error) bool {
 }
 
 // span is a range of places in a list: from is within, to is not.
-type span struct{ from, to int }
+type span struct{ start, end int }
 
 // split cuts the places 0 to n-1 into at most parts contiguous spans of nearly equal length.
 func split(n, parts int) []span {
@@ -166,17 +166,17 @@ func split(n, parts int) []span {
 // least one.
 func splitByBase(updates []clientUpdate, parts int) (spans []span) {
 	n := len(updates)
-	for from := 0; from < n; {
-		to := from + 1
-		for to < n && updates[to].task.Model == updates[from].task.Model {
-			to++
+	for start := 0; start < n; {
+		end := start + 1
+		for end < n && updates[end].task.Model == updates[start].task.Model {
+			end++
 		}
-		count := to - from
+		count := end - start
 		share := max(1, (parts*count+n-1)/n)
 		for _, s := range split(count, share) {
-			spans = append(spans, span{from + s.from, from + s.to})
+			spans = append(spans, span{start + s.start, start + s.end})
 		}
-		from = to
+		start = end
 	}
 	return spans
 }

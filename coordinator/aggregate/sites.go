@@ -129,14 +129,14 @@ func (a *Aggregator) siteRound(ctx context.Context, r Round) ([]float64, error) 
 	updates := newUpdates(r.Tasks)
 	sums := map[uint64][]int64{} // by site version
 	for _, s := range splitByBase(updates, 1) {
-		if _, err := a.weigh(updates[s.from:s.to]); err != nil {
+		if _, err := a.weigh(updates[s.start:s.end]); err != nil {
 			return nil, err
 		}
-		sums[updates[s.from].task.Model] = make([]int64, len(a.Params()))
+		sums[updates[s.start].task.Model] = make([]int64, len(a.Params()))
 	}
 	spans := splitByBase(updates, a.queue.parts())
 	merge := func(part span, values []int64) error {
-		return algorithm.Merge(sums[updates[part.from].task.Model], values)
+		return algorithm.Merge(sums[updates[part.start].task.Model], values)
 	}
 	if err := a.trainSimulated(ctx, r.Number, updates, spans, merge); err != nil {
 		return nil, err

@@ -123,7 +123,7 @@ func (a *Aggregator) addUp(ctx context.Context, r Round) (roundSum, error) {
 	}
 	for i := first; i < len(valid); i++ {
 		u := &valid[i]
-		u.stateAfter = a.devices.Keeps(u.task.Task)
+		u.stateAfter = a.devices.StateAfter(u.task.Task)
 		s.losses[i+len(refused)] = u.loss
 	}
 	if s.scale, s.clipMemory, err = a.combine(r.Number, s.values, valid, weights); err != nil {
@@ -145,7 +145,7 @@ func jobSpans(updates []clientUpdate, parts int) (spans []span) {
 		first++
 	}
 	for _, s := range splitByBase(updates[first:], parts) {
-		spans = append(spans, span{first + s.from, first + s.to})
+		spans = append(spans, span{first + s.start, first + s.end})
 	}
 	return spans
 }
@@ -153,7 +153,7 @@ func jobSpans(updates []clientUpdate, parts int) (spans []span) {
 // mergeSpan adds the sum of a span of the updates to the round's sum, or keeps it where the span is
 // one update that is separate.
 func mergeSpan(sum []int64, updates []clientUpdate, part span, values []int64) error {
-	u := &updates[part.from]
+	u := &updates[part.start]
 	if !u.separate {
 		return algorithm.Merge(sum, values)
 	}
@@ -190,20 +190,20 @@ func (a *Aggregator) trainSimulated(
 	method := a.method(states.server)
 	jobs := make([]job, len(spans))
 	for i, part := range spans {
-		of := updates[part.from:part.to]
-		jobs[i] = a.clientJob(number, part, of)
+		members := updates[part.start:part.end]
+		jobs[i] = a.clientJob(number, part, members)
 		jobs[i].message.Method = method
-		jobs[i].mayDiverge = a.learning.Combine.Single() // a job is then one client's
+		jobs[i].mayDiverge = a.learning.Combine.PerClient() // a job is then one client's
 		for j, work := range jobs[i].message.Clients {
-			u := &of[j]
+			u := &members[j]
 			work.LocalSteps = uint32(u.task.LocalSteps)
 			work.LearningRate = u.task.LearningRate
 			work.Weight = u.weight
 			work.VariateDigest = u.stateBefore.Bytes()
 		}
 		jobs[i].take = func(r *bus.Result) error {
-			a.noteResult(of, r)
-			done += len(of)
+			a.noteResult(members, r)
+			done += len(members)
 			report(done, simulated)
 			return merge(part, r.Values)
 		}
@@ -214,8 +214,8 @@ func (a *Aggregator) trainSimulated(
 	}
 	for _, j := range jobs {
 		if j.failure != nil {
-			updates[j.from].failure = j.failure
-			updates[j.from].loss = math.NaN()
+			updates[j.start].failure = j.failure
+			updates[j.start].loss = math.NaN()
 		}
 	}
 	return nil
@@ -226,9 +226,9 @@ func (a *Aggregator) noteResult(updates []clientUpdate, r *bus.Result) {
 	for j := range updates {
 		u := &updates[j]
 		u.loss = r.Clients[j].FirstStepLoss
-		if a.algorithm.Variates != nil {
+		if a.algorithm.ClientStates != nil {
 			digest := bus.DigestFrom(r.Clients[j].VariateDigest)
-			u.stateAfter = algorithm.Variate{Digest: digest, Values: r.ClientStates[j]}
+			u.stateAfter = algorithm.ClientState{Digest: digest, Values: r.ClientStates[j]}
 		}
 	}
 }
@@ -261,11 +261,11 @@ func (a *Aggregator) QueryLosses(ctx context.Context, number int, tasks []round.
 	updates := newUpdates(tasks)
 	var jobs []job
 	for _, part := range split(len(tasks), a.queue.parts()) {
-		of := updates[part.from:part.to]
-		j := a.clientJob(number, part, of)
+		members := updates[part.start:part.end]
+		j := a.clientJob(number, part, members)
 		j.take = func(r *bus.Result) error {
-			for i := range of {
-				of[i].loss = r.Clients[i].FirstStepLoss
+			for i := range members {
+				members[i].loss = r.Clients[i].FirstStepLoss
 			}
 			return nil
 		}

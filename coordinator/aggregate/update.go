@@ -28,7 +28,7 @@ type clientUpdate struct {
 	// stateBefore is the digest of what a simulated client has kept from its last task, zero where
 	// that is nothing; stateAfter is what it keeps next.
 	stateBefore bus.Digest
-	stateAfter  algorithm.Variate
+	stateAfter  algorithm.ClientState
 }
 
 // newUpdates makes the updates of tasks that are not trained yet, in the order of the tasks.
@@ -81,14 +81,14 @@ func sumsOf(updates []clientUpdate) [][]int64 {
 // where no loss is known.
 func meanLoss(losses []float64) float64 {
 	sum := 0.0
-	known := 0
+	reported := 0
 	for _, loss := range losses {
 		if !math.IsNaN(loss) {
 			sum += loss
-			known++
+			reported++
 		}
 	}
-	return sum / float64(known)
+	return sum / float64(reported)
 }
 
 // refuse splits the updates into those that are valid and the tasks of those that are not. The

@@ -16,7 +16,7 @@ type weighing struct {
 	// the weights ([algorithm.ServerOptimizer]).
 	scale float64
 	// staleSeparate says that stale updates are kept in sums of their own beside the fresh ones, whose
-	// sum has the weight freshShare ([algorithm.Apart]).
+	// sum has the weight freshShare ([algorithm.StaleWeigher]).
 	staleSeparate bool
 	freshShare    float64
 }
@@ -37,7 +37,7 @@ func (a *Aggregator) weigh(updates []clientUpdate) (weighing, error) {
 		staleness[i] = updates[i].task.Staleness
 	}
 	shares, scale := a.algorithm.Weigh(shares, steps, staleness)
-	separate := a.learning.Combine.Single()
+	separate := a.learning.Combine.PerClient()
 	for i := range updates {
 		u := &updates[i]
 		u.share = shares[i]
@@ -64,7 +64,7 @@ func (a *Aggregator) baseShares(updates []clientUpdate) ([]float64, error) {
 		switch {
 		case byTaken != nil:
 			samples[i] = t.LocalSteps * byTaken(t.Client)
-		case a.devices.Has(t.Client):
+		case a.devices.IsDevice(t.Client):
 			samples[i] = a.devices.Samples(t.Task)
 		default:
 			samples[i] = bySamples(t.Client)
@@ -73,13 +73,13 @@ func (a *Aggregator) baseShares(updates []clientUpdate) ([]float64, error) {
 	if bySamples != nil {
 		a.devices.CapSamples(tasksOf(updates), samples)
 	}
-	return algorithm.BySamples(algorithm.Told(samples))
+	return algorithm.BySamples(algorithm.FillUnreported(samples))
 }
 
 // looksAtStale reports whether the algorithm looks at each stale update of the round by itself: it
 // does so where some updates are fresh.
 func (a *Aggregator) looksAtStale(updates []clientUpdate) bool {
-	if _, ok := a.algorithm.Algorithm.(algorithm.Apart); !ok {
+	if _, ok := a.algorithm.Algorithm.(algorithm.StaleWeigher); !ok {
 		return false
 	}
 	stale := slices.ContainsFunc(updates, func(u clientUpdate) bool { return u.task.Staleness > 0 })
@@ -129,8 +129,8 @@ func (a *Aggregator) rebaseSum(sum []int64, updates []clientUpdate) error {
 		}
 	}
 	for _, version := range slices.Sorted(maps.Keys(weights)) {
-		whole := a.mixesModels() || isSiteVersion(version)
-		if err := a.rebase(sum, version, weights[version], whole); err != nil {
+		allValues := a.mixesModels() || isSiteVersion(version)
+		if err := a.rebase(sum, version, weights[version], allValues); err != nil {
 			return err
 		}
 	}
@@ -140,10 +140,10 @@ func (a *Aggregator) rebaseSum(sum []int64, updates []clientUpdate) error {
 // rebase turns a sum of differences from an earlier version, whose weights sum to weight, into one
 // of differences from the newest model: the whole of it, or the buffers alone. A buffer is a mean of
 // what clients sent, and no longer one once the difference from one model is added to another.
-func (a *Aggregator) rebase(sum []int64, version uint64, weight float64, whole bool) error {
+func (a *Aggregator) rebase(sum []int64, version uint64, weight float64, allValues bool) error {
 	base := a.models.versions[version].params
 	newest := a.models.current().params
-	if whole {
+	if allValues {
 		sum = sum[:len(base)]
 	} else {
 		sum = a.bufferPart(sum)

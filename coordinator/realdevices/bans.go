@@ -48,11 +48,11 @@ func (d *Devices) ModelLost(round int, loss, best float64) {
 }
 
 // LeftOut tells that a device's update has no part in a round, the first times.
-func (d *Devices) LeftOut(client, round int, with, without float64) {
+func (d *Devices) LeftOut(client, round int, lossWith, lossWithout float64) {
 	i := client - d.run.First
 	d.leftOut[i]++
 	if d.leftOut[i]&(d.leftOut[i]-1) == 0 {
-		d.notice("The update of device %s is left out of round %d: it is far longer than the others, and the loss on held-out samples is %.3g with it and %.3g without (time %d; times 1, 2, 4, 8 ... are told).", d.Names[i], round, with, without, d.leftOut[i])
+		d.notice("The update of device %s is left out of round %d: it is far longer than the others, and the loss on held-out samples is %.3g with it and %.3g without (time %d; times 1, 2, 4, 8 ... are told).", d.Names[i], round, lossWith, lossWithout, d.leftOut[i])
 	}
 }
 
@@ -76,9 +76,9 @@ func (d *Devices) suspendFor(seconds float64, ban Ban) error {
 	return d.ban(ban)
 }
 
-// longestBan bounds what doubling makes of a ban, in seconds; heldBan is how long one is who holds
+// longestBan bounds what doubling makes of a ban, in seconds; holdingBan is how long one is who holds
 // the run, which a bad link may do, too.
-const longestBan, heldBan = 1e9, 3600
+const longestBan, holdingBan = 1e9, 3600
 
 // release bans the device of a task with which it has held the run for too long.
 func (d *Devices) release(o *openTask, done bool) error {
@@ -87,24 +87,24 @@ func (d *Devices) release(o *openTask, done bool) error {
 	if d.Usual != nil {
 		usual = time.Duration(d.Usual(d.run.First+o.device, int(o.task.LocalSteps)))
 	}
-	why := d.accounts.holds(o.device, now.Sub(o.sent), usual, done, now)
-	if why == "" || d.banned[o.device] {
+	reason := d.accounts.checkHeld(o.device, now.Sub(o.sent), usual, done, now)
+	if reason == "" || d.banned[o.device] {
 		return nil
 	}
-	return d.suspendFor(cmp.Or(d.accounts.quota.BanSeconds, heldBan), Ban{Client: d.run.First + o.device, Reason: why})
+	return d.suspendFor(cmp.Or(d.accounts.quota.BanSeconds, holdingBan), Ban{Client: d.run.First + o.device, Reason: reason})
 }
 
 func (d *Devices) ban(ban Ban) error {
 	device := ban.Client - d.run.First
-	if d.banned[device] && (ban.For > 0 || d.ends[device] == 0) { // it is shut out as long already
+	if d.banned[device] && (ban.For > 0 || d.banEnds[device] == 0) { // it is shut out as long already
 		return nil
 	}
 	d.urgent = true
-	how := "any more"
+	duration := "any more"
 	if ban.For > 0 {
-		how = fmt.Sprintf("for %v", time.Duration(ban.For))
+		duration = fmt.Sprintf("for %v", time.Duration(ban.For))
 	}
-	d.notice("Device %s has no place in the run %s: %s.", d.Names[device], how, ban.Reason)
+	d.notice("Device %s has no place in the run %s: %s.", d.Names[device], duration, ban.Reason)
 	d.impose(ban)
 	if d.gateway == nil {
 		return nil
@@ -120,7 +120,7 @@ func (d *Devices) impose(ban Ban) {
 	device := ban.Client - d.run.First
 	d.bans = append(d.bans, ban)
 	d.banned[device] = true
-	d.ends[device] = ban.Ends
+	d.banEnds[device] = ban.Ends
 	d.bannedCount.Store(int64(count(d.banned)))
 	if ban.Expel && d.Front != nil {
 		d.Front.Expel(d.Names[device])
@@ -132,19 +132,19 @@ func (d *Devices) impose(ban Ban) {
 
 // readmit ends the bans whose time is over. The device is called, and may join again.
 func (d *Devices) readmit(now time.Time) error {
-	for device, ends := range d.ends {
-		if ends == 0 || now.UnixNano() < ends {
+	for device, end := range d.banEnds {
+		if end == 0 || now.UnixNano() < end {
 			continue
 		}
 		d.banned[device] = false
-		d.ends[device] = 0
+		d.banEnds[device] = 0
 		d.bannedCount.Store(int64(count(d.banned)))
 		account := account{}
 		if d.Front != nil {
 			d.Front.Readmit(d.Names[device])
 			account.sent = d.Front.Sent(d.Names[device])
 		}
-		d.accounts.of[device] = account
+		d.accounts.list[device] = account
 		d.notice("The ban of device %s is over: it may join again.", d.Names[device])
 		if d.gateway == nil {
 			continue
@@ -158,8 +158,8 @@ func (d *Devices) readmit(now time.Time) error {
 
 // count is how many of a list are true.
 func count(list []bool) (n int) {
-	for _, is := range list {
-		if is {
+	for _, set := range list {
+		if set {
 			n++
 		}
 	}

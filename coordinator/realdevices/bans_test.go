@@ -17,7 +17,7 @@ func (d front) Readmit(device string) { delete(d, device) }
 func banning(q quota.Device, out front) *Devices {
 	return &Devices{
 		Config: Config{Names: []string{"pi", "evil"}, Front: out}, run: Run{First: 7, Params: 10},
-		banned: make([]bool, 2), ends: make([]int64, 2), accounts: accounts{quota: q, of: make([]account, 2)},
+		banned: make([]bool, 2), banEnds: make([]int64, 2), accounts: accounts{quota: q, list: make([]account, 2)},
 	}
 }
 
@@ -57,7 +57,7 @@ func TestBansGrow(t *testing.T) {
 		if b := d.bans[len(d.bans)-1]; b.For != int64(want) || b.Client != 8 {
 			t.Fatalf("the ban %d is %+v, want one for %v", len(d.bans), b, want)
 		}
-		if err := d.readmit(time.Unix(0, d.ends[1])); err != nil {
+		if err := d.readmit(time.Unix(0, d.banEnds[1])); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -22,8 +22,8 @@ const (
 	loss    = "loss"
 )
 
-// claimOf is a claim of a client.
-type claimOf struct {
+// claimKey is a claim of a client.
+type claimKey struct {
 	client int
 	claim  string
 }
@@ -39,57 +39,57 @@ type Correction struct {
 
 // correct notes that a claim of a device counts with another number, once for each task (0: none)
 // however often its round is tried. It says so the first time.
-func (d *Devices) correct(client int, of string, task uint64, told, counted float64, why string) {
-	at := claimOf{client, of}
-	if task > 0 && d.corrected[at] == task {
+func (d *Devices) correct(client int, claim string, task uint64, reported, counted float64, reason string) {
+	key := claimKey{client, claim}
+	if task > 0 && d.corrected[key] == task {
 		return
 	}
-	d.corrected[at] = task
+	d.corrected[key] = task
 	for i := range d.corrections {
-		if c := &d.corrections[i]; c.Client == client && c.Claim == of {
+		if c := &d.corrections[i]; c.Client == client && c.Claim == claim {
 			c.Times++
 			return
 		}
 	}
-	d.corrections = append(d.corrections, Correction{client, of, 1, told, counted})
+	d.corrections = append(d.corrections, Correction{client, claim, 1, reported, counted})
 	d.notice(
 		"Device %s tells %.6g %s and counts with %.6g: %s. This is said once; the summary counts it.",
 		d.Names[client-d.run.First],
-		told,
-		of,
+		reported,
+		claim,
 		counted,
-		why,
+		reason,
 	)
 }
 
 // observed is how long a task has been away.
-func (o *openTask) observed(at time.Time) round.Time { return round.Time(max(0, at.Sub(o.sent))) }
+func (o *openTask) observed(now time.Time) round.Time { return round.Time(max(0, now.Sub(o.sent))) }
 
 // drift is what part the clocks of a device and of the coordinator may differ by: each is
 // slewed by at most 500 parts in a million (RFC 5905, section 11.3).
 const drift = 1000
 
-// withinObserved shortens the durations of a task, all in one proportion, to the time that it
+// shortenTo shortens the durations of a task, all in one proportion, to the time that it
 // was away by the coordinator's clock, and the drift of two clocks. A device may tell less: its
 // message has perhaps waited.
-func withinObserved(p round.Plan, observed round.Time) round.Plan {
-	most := uint64(observed + observed/drift)
+func shortenTo(p round.Plan, observed round.Time) round.Plan {
+	limit := uint64(observed + observed/drift)
 	total := uint64(p.Total())
-	if total <= most {
+	if total <= limit {
 		return p
 	}
 	for _, part := range []*round.Time{&p.Download, &p.Compute, &p.Upload} {
-		high, low := bits.Mul64(uint64(*part), most)
-		of, _ := bits.Div64(high, low, total) // at most `most`: a part is at most the total
-		*part = round.Time(of)
+		high, low := bits.Mul64(uint64(*part), limit)
+		shortened, _ := bits.Div64(high, low, total) // at most `most`: a part is at most the total
+		*part = round.Time(shortened)
 	}
 	return p
 }
 
-// planOf is how long an update's task took, as it counts.
-func (d *Devices) planOf(n *gateway.Event, client int) round.Plan {
+// countedPlan is how long an update's task took, as it counts.
+func (d *Devices) countedPlan(n *gateway.Event, client int) round.Plan {
 	u := n.Update
-	told := round.Plan{
+	reported := round.Plan{
 		Download: round.Time(u.DownloadNs),
 		Compute:  round.Time(u.ComputeNs),
 		Upload:   round.Time(u.UploadNs),
@@ -98,13 +98,13 @@ func (d *Devices) planOf(n *gateway.Event, client int) round.Plan {
 	if o == nil { // its answer is not handed out
 		return round.Plan{}
 	}
-	plan := withinObserved(told, o.observed(n.Arrived))
-	if plan != told && !o.resumed { // else the coordinator before may have sent it, and it is no lie
+	plan := shortenTo(reported, o.observed(n.Arrived))
+	if plan != reported && !o.resumed { // else the coordinator before may have sent it, and it is no lie
 		d.correct(
 			client,
 			seconds,
 			u.Task,
-			told.Total().Seconds(),
+			reported.Total().Seconds(),
 			plan.Total().Seconds(),
 			"its task was away no longer by the coordinator's clock",
 		)
@@ -115,47 +115,47 @@ func (d *Devices) planOf(n *gateway.Event, client int) round.Plan {
 	return plan
 }
 
-// unequal is by how many times a device's samples may be more than those of the middle one of
+// maxRatio is by how many times a device's samples may be more than those of the middle one of
 // the others, and its loss more than the coordinator's own. Of n updates of one size one liar
 // has then at most the share 4/(n+3).
-const unequal = 4
+const maxRatio = 4
 
-// samplesOf is what the number of samples that a device tells counts as for selections: at
+// countedSamples is what the number of samples that a device tells counts as for selections: at
 // most its cap. Devices alone without one have that of what the others told so far, if clients
 // are chosen by it.
-func (d *Devices) samplesOf(device, told int) int {
-	d.told[device] = told
-	if told == 0 { // it does not say
+func (d *Devices) countedSamples(device, reported int) int {
+	d.reportedSamples[device] = reported
+	if reported == 0 { // it does not say
 		return 0
 	}
-	most := d.MaxSamples
-	why := "it has no more (devices.max_samples)"
-	if most == 0 && d.run.Selects && d.run.First == 0 {
-		others := slices.DeleteFunc(slices.Sorted(slices.Values(d.told)), func(n int) bool { return n == 0 })
-		most = unequal * middleOfOthers(others, told)
-		why = whyUnequal
+	limit := d.MaxSamples
+	reason := "it has no more (devices.max_samples)"
+	if limit == 0 && d.run.Selects && d.run.First == 0 {
+		known := slices.DeleteFunc(slices.Sorted(slices.Values(d.reportedSamples)), func(n int) bool { return n == 0 })
+		limit = maxRatio * medianOfOthers(known, reported)
+		reason = ratioReason
 	}
-	if most == 0 || told <= most {
-		return told
+	if limit == 0 || reported <= limit {
+		return reported
 	}
-	d.correct(d.run.First+device, samples, 0, float64(told), float64(most), why)
-	return most
+	d.correct(d.run.First+device, samples, 0, float64(reported), float64(limit), reason)
+	return limit
 }
 
-var whyUnequal = fmt.Sprintf(
+var ratioReason = fmt.Sprintf(
 	"that is %d times as many as the middle one of the others has (devices.max_samples allows more)",
-	unequal,
+	maxRatio,
 )
 
-// middleOfOthers is the lower median of a sorted list without one of its values; 0: there is
+// medianOfOthers is the lower median of a sorted list without one of its values; 0: there is
 // no other value.
-func middleOfOthers(sorted []int, own int) int {
+func medianOfOthers(sorted []int, excluded int) int {
 	if len(sorted) < 2 {
 		return 0
 	}
-	at, _ := slices.BinarySearch(sorted, own)
+	place, _ := slices.BinarySearch(sorted, excluded)
 	middle := (len(sorted) - 2) / 2
-	if middle >= at {
+	if middle >= place {
 		middle++
 	}
 	return sorted[middle]
@@ -170,9 +170,9 @@ func (d *Devices) CapSamples(tasks []round.Task, counts []int) {
 	// without those who do not tell
 	sorted := slices.DeleteFunc(slices.Sorted(slices.Values(counts)), func(n int) bool { return n == 0 })
 	for i := d.Split(tasks); i < len(tasks); i++ {
-		if most := unequal * middleOfOthers(sorted, counts[i]); most > 0 && counts[i] > most {
-			d.correct(tasks[i].Client, samples, tasks[i].Task, float64(counts[i]), float64(most), whyUnequal)
-			counts[i] = most
+		if limit := maxRatio * medianOfOthers(sorted, counts[i]); limit > 0 && counts[i] > limit {
+			d.correct(tasks[i].Client, samples, tasks[i].Task, float64(counts[i]), float64(limit), ratioReason)
+			counts[i] = limit
 		}
 	}
 }
@@ -180,46 +180,46 @@ func (d *Devices) CapSamples(tasks []round.Task, counts []int) {
 // BoundLosses lowers the losses of devices to a multiple of what the coordinator finds itself,
 // on samples of its own, for the model that they start from; or of the middle one of at least
 // three updates, if that is more.
-func (d *Devices) BoundLosses(tasks []round.Task, losses []float64, own float64) {
-	told := slices.DeleteFunc(slices.Sorted(slices.Values(losses)), math.IsNaN)
-	if n := len(told); n >= 3 {
-		own = max(own, told[(n-1)/2])
+func (d *Devices) BoundLosses(tasks []round.Task, losses []float64, measured float64) {
+	reported := slices.DeleteFunc(slices.Sorted(slices.Values(losses)), math.IsNaN)
+	if n := len(reported); n >= 3 {
+		measured = max(measured, reported[(n-1)/2])
 	}
-	most := unequal * own
+	limit := maxRatio * measured
 	for i := d.Split(tasks); i < len(tasks); i++ {
-		if losses[i] > most {
+		if losses[i] > limit {
 			d.correct(
 				tasks[i].Client,
 				loss,
 				tasks[i].Task,
 				losses[i],
-				most,
-				fmt.Sprintf("that is %d times the coordinator's own for the same model", unequal),
+				limit,
+				fmt.Sprintf("that is %d times the coordinator's own for the same model", maxRatio),
 			)
-			losses[i] = most
+			losses[i] = limit
 		}
 	}
 }
 
-// earlyTasks is how many of a device's tasks tell whether its class is right, after the first, which
+// comparedTasks is how many of a device's tasks tell whether its class is right, after the first, which
 // prepares.
-const earlyTasks = 5
+const comparedTasks = 5
 
-// early is what a device's first tasks took: seconds by phase, of computing for one step.
-type early struct {
+// firstTasks is what a device's first tasks took: seconds by phase, of computing for one step.
+type firstTasks struct {
 	tasks   int
 	seconds [3][]float64
 }
 
-// compareTask tells, once, if the medians of a device's first tasks contradict its class.
-func (d *Devices) compareTask(o *openTask, plan *round.Plan) {
-	e := &d.early[o.device]
+// compareWithClass tells, once, if the medians of a device's first tasks contradict its class.
+func (d *Devices) compareWithClass(o *openTask, plan *round.Plan) {
+	e := &d.firstTasks[o.device]
 	steps := float64(o.task.LocalSteps)
 	e.tasks++
 	if d.Tasks == nil ||
 		d.Replay ||
 		e.tasks == 1 ||
-		e.tasks > 1+earlyTasks {
+		e.tasks > 1+comparedTasks {
 		return
 	}
 	var took [3]float64
@@ -228,13 +228,13 @@ func (d *Devices) compareTask(o *openTask, plan *round.Plan) {
 		took[i] = robust.Median(e.seconds[i])
 	}
 	took[1] *= steps
-	if e.tasks == 1+earlyTasks {
-		d.contradicted(o.device, "first tasks contradict", d.Tasks(d.run.First+o.device, int(steps), took))
+	if e.tasks == 1+comparedTasks {
+		d.noticeContradiction(o.device, "first tasks contradict", d.Tasks(d.run.First+o.device, int(steps), took))
 	}
 }
 
-func (d *Devices) contradicted(device int, what, how string) {
-	if how != "" {
-		d.notice("Device %s: its %s devices.names: %s.", d.Names[device], what, how)
+func (d *Devices) noticeContradiction(device int, measurement, contradiction string) {
+	if contradiction != "" {
+		d.notice("Device %s: its %s devices.names: %s.", d.Names[device], measurement, contradiction)
 	}
 }

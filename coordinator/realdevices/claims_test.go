@@ -23,7 +23,7 @@ func TestDurationsWithinWhatWasObserved(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		told := round.Plan{Download: round.Time(part.Draw(t, "download")), Compute: round.Time(part.Draw(t, "compute")), Upload: round.Time(part.Draw(t, "upload"))}
 		observed := round.Time(part.Draw(t, "observed"))
-		got, most := withinObserved(told, observed), observed+observed/1000
+		got, most := shortenTo(told, observed), observed+observed/1000
 		if told.Total() <= most {
 			if got != told {
 				t.Fatalf("%+v becomes %+v", told, got)
@@ -51,7 +51,7 @@ func TestMiddleOfOthers(t *testing.T) {
 		if others := slices.Delete(slices.Clone(list), i, i+1); len(others) > 0 {
 			want = others[(len(others)-1)/2]
 		}
-		if got := middleOfOthers(list, list[i]); got != want {
+		if got := medianOfOthers(list, list[i]); got != want {
 			t.Fatalf("without the %d. of %v: %d, want %d", i+1, list, got, want)
 		}
 	})
@@ -61,7 +61,7 @@ func TestMiddleOfOthers(t *testing.T) {
 // times the larger of the coordinator's own loss and the middle one.
 func TestLossesWithinReason(t *testing.T) {
 	const first = 3 // device
-	d := &Devices{Config: Config{Names: []string{"a", "b", "c"}}, run: Run{First: first}, corrected: map[claimOf]uint64{}}
+	d := &Devices{Config: Config{Names: []string{"a", "b", "c"}}, run: Run{First: first}, corrected: map[claimKey]uint64{}}
 	tasks := func(clients ...int) (list []round.Task) {
 		for _, c := range clients {
 			list = append(list, round.Task{Client: c})
@@ -91,7 +91,7 @@ func TestLossesWithinReason(t *testing.T) {
 
 // A round that is tried several times corrects a claim once.
 func TestATaskIsCorrectedOnce(t *testing.T) {
-	d := &Devices{Config: Config{Names: []string{"a"}, Notice: func(string) {}}, run: Run{First: 0}, corrected: map[claimOf]uint64{}}
+	d := &Devices{Config: Config{Names: []string{"a"}, Notice: func(string) {}}, run: Run{First: 0}, corrected: map[claimKey]uint64{}}
 	tries := func(task uint64) {
 		for range 3 {
 			d.BoundLosses([]round.Task{{Client: 0, Task: task}}, []float64{100}, 1)
@@ -108,8 +108,8 @@ func TestATaskIsCorrectedOnce(t *testing.T) {
 // then, which is nothing to blame the device for.
 func TestATaskFromBeforeAResumeIsNoLie(t *testing.T) {
 	d := &Devices{
-		Config: Config{Names: []string{"a"}, Notice: func(string) {}}, open: map[uint64]*openTask{}, corrected: map[claimOf]uint64{},
-		resumed: make([]bool, 1), accounts: accounts{of: make([]account, 1)},
+		Config: Config{Names: []string{"a"}, Notice: func(string) {}}, open: map[uint64]*openTask{}, corrected: map[claimKey]uint64{},
+		resumed: make([]bool, 1), accounts: accounts{list: make([]account, 1)},
 	}
 	if err := d.Resume(&round.State{}, nil, Findings{}); err != nil {
 		t.Fatal(err)
@@ -119,7 +119,7 @@ func TestATaskFromBeforeAResumeIsNoLie(t *testing.T) {
 			t.Fatal(err)
 		}
 		n := &gateway.Event{Arrived: time.Now(), Update: &bus.DeviceUpdate{Update: &bus.Update{Task: uint64(task), ComputeNs: int64(time.Hour)}}}
-		if plan := d.planOf(n, 0); plan.Total() >= round.Time(time.Hour) {
+		if plan := d.countedPlan(n, 0); plan.Total() >= round.Time(time.Hour) {
 			t.Errorf("task %d counts with %v", task, plan)
 		}
 		if len(d.corrections) != want {

@@ -26,23 +26,23 @@ type Devices struct {
 	gateway *gateway.Gateway // nil: a replay
 	opened  time.Time
 
-	mu       sync.Mutex           // guards changes of open, which the gateway's goroutines read
-	open     map[uint64]*openTask // without an answer
-	answers  []*Answer            // answers that have come and were not handed out
-	updates  map[uint64]*Answer   // updates that may yet count
-	there    []bool               // as the machine knows it
-	arrived  []arrival            // devices that joined and that the machine does not know of yet
-	banned   []bool
-	gone     []bool   // devices that said that they leave
-	ends     []int64  // ends of bans, as Ban.Ends
-	told     []int    // samples, as each device told them last
-	leftOut  []int    // how often each device's update was left out
-	clipped  []bool   // devices of which Clipped has told
-	early    []early  // tasks of each device, until its class was looked at
-	resumed  []bool   // devices whose next task is the first since the run was resumed
-	accounts accounts // use of their quotas
-	news     []gateway.Event
-	looked   time.Time // when presence was asked for last
+	mu              sync.Mutex           // guards changes of open, which the gateway's goroutines read
+	open            map[uint64]*openTask // without an answer
+	answers         []*Answer            // answers that have come and were not handed out
+	updates         map[uint64]*Answer   // updates that may yet count
+	there           []bool               // as the machine knows it
+	arrived         []arrival            // devices that joined and that the machine does not know of yet
+	banned          []bool
+	gone            []bool       // devices that said that they leave
+	banEnds         []int64      // ends of bans, as Ban.Ends
+	reportedSamples []int        // samples, as each device told them last
+	leftOut         []int        // how often each device's update was left out
+	clipped         []bool       // devices of which Clipped has told
+	firstTasks      []firstTasks // tasks of each device, until its class was looked at
+	resumed         []bool       // devices whose next task is the first since the run was resumed
+	accounts        accounts     // use of their quotas
+	news            []gateway.Event
+	looked          time.Time // when presence was asked for last
 
 	audited  time.Time // when quotas were last looked at
 	compared time.Time // when open tasks were last compared with their round
@@ -51,8 +51,8 @@ type Devices struct {
 
 	bans        []Ban
 	corrections []Correction
-	corrected   map[claimOf]uint64 // the task of the last correction
-	urgent      bool               // a ban is in no checkpoint yet
+	corrected   map[claimKey]uint64 // the task of the last correction
+	urgent      bool                // a ban is in no checkpoint yet
 
 	versions []string // of programs, by device, as they said when they joined; empty: it has not, or does not say
 	differ   []int    // devices of another version than the coordinator's that the user has not been told of
@@ -64,11 +64,11 @@ type Devices struct {
 
 // Run is what devices must know of their run.
 type Run struct {
-	Name   string
-	First  int // client number of the first device
-	Params int // parameters of the model that travel, which are the first
-	Frozen int // those behind them
-	Kept   int // values that each device keeps from task to task
+	Name        string
+	First       int // client number of the first device
+	Params      int // parameters of the model that travel, which are the first
+	Frozen      int // those behind them
+	StateValues int // values that each device keeps from task to task
 	// Trainable is how many of them are trained, from the first on.
 	Trainable int
 	// Selects says whether clients are chosen by their samples.
@@ -91,45 +91,45 @@ type openTask struct {
 	resumed  bool      // its device may have had it before the run was resumed
 }
 
-// lookEvery is how often silence is looked for, hardly ever at the instant of a call
+// checkInterval is how often silence is looked for, hardly ever at the instant of a call
 // of the gateway; resendAfter how long a device may be silent about a task before it is sent
 // again, should it have been lost; auditEvery how often what devices fetch is looked at;
 // leastSlack how much longer than its round a task may take before it is given up, since
 // messages take time that no device measures.
 const (
-	lookEvery   = 101 * time.Millisecond
-	resendAfter = 5 * time.Second
-	leastSlack  = time.Second
-	auditEvery  = time.Second
+	checkInterval = 101 * time.Millisecond
+	resendAfter   = 5 * time.Second
+	leastSlack    = time.Second
+	auditEvery    = time.Second
 )
 
 // Open lets the devices join the run.
 func Open(ctx context.Context, c Config, run Run) (*Devices, error) {
 	d := &Devices{
-		Config:    c,
-		run:       run,
-		opened:    time.Now(),
-		open:      map[uint64]*openTask{},
-		updates:   map[uint64]*Answer{},
-		there:     make([]bool, len(c.Names)),
-		banned:    make([]bool, len(c.Names)),
-		gone:      make([]bool, len(c.Names)),
-		ends:      make([]int64, len(c.Names)),
-		told:      make([]int, len(c.Names)),
-		clipped:   make([]bool, len(c.Names)),
-		leftOut:   make([]int, len(c.Names)),
-		early:     make([]early, len(c.Names)),
-		resumed:   make([]bool, len(c.Names)),
-		versions:  make([]string, len(c.Names)),
-		corrected: map[claimOf]uint64{},
-		accounts:  accounts{quota: cmp.Or(c.Quota, quota.Default()), of: make([]account, len(c.Names))},
+		Config:          c,
+		run:             run,
+		opened:          time.Now(),
+		open:            map[uint64]*openTask{},
+		updates:         map[uint64]*Answer{},
+		there:           make([]bool, len(c.Names)),
+		banned:          make([]bool, len(c.Names)),
+		gone:            make([]bool, len(c.Names)),
+		banEnds:         make([]int64, len(c.Names)),
+		reportedSamples: make([]int, len(c.Names)),
+		clipped:         make([]bool, len(c.Names)),
+		leftOut:         make([]int, len(c.Names)),
+		firstTasks:      make([]firstTasks, len(c.Names)),
+		resumed:         make([]bool, len(c.Names)),
+		versions:        make([]string, len(c.Names)),
+		corrected:       map[claimKey]uint64{},
+		accounts:        accounts{quota: cmp.Or(c.Quota, quota.Default()), list: make([]account, len(c.Names))},
 	}
 	if c.Replay {
 		d.takeBans(c.Record.Bans())
 		return d, d.nextPresence()
 	}
 	w := c.Welcome
-	w.Kept = uint32(run.Kept)
+	w.Kept = uint32(run.StateValues)
 	w.Clients = uint64(run.First + len(c.Names))
 	w.Params = uint32(run.Params)
 	w.Spec = run.Spec
@@ -146,7 +146,7 @@ func Open(ctx context.Context, c Config, run Run) (*Devices, error) {
 		Admit:   d.admit,
 	}
 	switch { // the samples have a meaning of their own, or the steps are not plain SGD
-	case run.Kept > 0 || run.Spec.Compression != "":
+	case run.StateValues > 0 || run.Spec.Compression != "":
 		g.Protocol = bus.ProtocolState
 	case run.Frozen > 0:
 		g.Protocol = bus.ProtocolFrozen
@@ -163,12 +163,12 @@ func Open(ctx context.Context, c Config, run Run) (*Devices, error) {
 	return d, err
 }
 
-// Keeps is what a device keeps after a task, whose update is there.
-func (d *Devices) Keeps(task uint64) algorithm.Variate {
+// StateAfter is what a device keeps after a task, whose update is there.
+func (d *Devices) StateAfter(task uint64) algorithm.ClientState {
 	if a := d.updates[task]; a != nil && len(a.Kept) > 0 {
-		return algorithm.Variate{Digest: bus.DigestOf(a.Kept), Values: a.Kept}
+		return algorithm.ClientState{Digest: bus.DigestOf(a.Kept), Values: a.Kept}
 	}
-	return algorithm.Variate{}
+	return algorithm.ClientState{}
 }
 
 func (d *Devices) Close() error {
@@ -195,7 +195,7 @@ func (d *Devices) Stats() (s Stats) {
 	return s
 }
 
-func (d *Devices) Has(client int) bool { return d != nil && client >= d.run.First }
+func (d *Devices) IsDevice(client int) bool { return d != nil && client >= d.run.First }
 
 // Open is the number of tasks whose answer has not been handed out.
 func (d *Devices) Open() int {
@@ -234,7 +234,7 @@ func (d *Devices) Issue(t *round.Task, message *bus.Task, base []float32, doubtf
 		d.refuse(o)
 		return nil
 	}
-	d.accounts.of[o.device].issued++
+	d.accounts.list[o.device].issued++
 	return d.send(o)
 }
 
@@ -259,47 +259,47 @@ func (d *Devices) Answer(ctx context.Context, closes func() (round.Time, bool)) 
 				return d.handOut(a)
 			}
 		}
-		if err := d.await(ctx); err != nil {
+		if err := d.awaitNews(ctx); err != nil {
 			return round.Event{}, err
 		}
-		if now := time.Now(); d.gateway != nil && len(d.answers) == 0 && now.Sub(d.compared) >= lookEvery {
+		if now := time.Now(); d.gateway != nil && len(d.answers) == 0 && now.Sub(d.compared) >= checkInterval {
 			d.compared = now
 			if len(d.open) > 0 {
-				d.overtake(now, closes)
+				d.giveUpLate(now, closes)
 			}
 		}
 	}
 }
 
-// overtake gives up the open tasks whose devices have taken longer than the round does.
-func (d *Devices) overtake(now time.Time, closes func() (round.Time, bool)) {
-	at, ok := closes()
+// giveUpLate gives up the open tasks whose devices have taken longer than the round does.
+func (d *Devices) giveUpLate(now time.Time, closes func() (round.Time, bool)) {
+	closing, ok := closes()
 	if !ok {
 		return
 	}
-	most := time.Duration(at) + max(leastSlack, time.Duration(at)/10)
+	limit := time.Duration(closing) + max(leastSlack, time.Duration(closing)/10)
 	for _, o := range d.open {
-		if took := now.Sub(o.sent); took > most {
+		if took := now.Sub(o.sent); took > limit {
 			d.gateway.DropTask(o.device)
 			d.answer(round.TimedOut, o, round.Plan{Compute: round.Time(took)})
 		}
 	}
 }
 
-// await waits for news, or until it is time to look for silent devices.
-func (d *Devices) await(ctx context.Context) error {
+// awaitNews waits for news, or until it is time to look for silent devices.
+func (d *Devices) awaitNews(ctx context.Context) error {
 	if d.gateway == nil {
 		return d.replay()
 	}
-	if err := d.takeWithin(ctx, lookEvery); err != nil {
+	if err := d.takeWithin(ctx, checkInterval); err != nil {
 		return err
 	}
-	return d.look()
+	return d.checkSilent()
 }
 
 // takeWithin takes the news that comes within a time.
-func (d *Devices) takeWithin(ctx context.Context, most time.Duration) error {
-	waiting, stop := context.WithTimeout(ctx, most)
+func (d *Devices) takeWithin(ctx context.Context, limit time.Duration) error {
+	waiting, stop := context.WithTimeout(ctx, limit)
 	defer stop()
 	if err := d.take(waiting); err != nil && (ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded)) {
 		return cmp.Or(ctx.Err(), err)
@@ -319,8 +319,8 @@ func (d *Devices) handOut(a *Answer) (round.Event, error) {
 	delete(d.open, a.Task)
 	d.mu.Unlock()
 	if d.gateway != nil && !(o.doubtful && a.Kind == round.Invalid) {
-		if why := d.accounts.ended(o.device, a.Kind, time.Since(o.sent)); why != "" {
-			if err := d.suspend(o.device, why, false); err != nil {
+		if reason := d.accounts.ended(o.device, a.Kind, time.Since(o.sent)); reason != "" {
+			if err := d.suspend(o.device, reason, false); err != nil {
 				return round.Event{}, err
 			}
 		}
@@ -333,7 +333,7 @@ func (d *Devices) handOut(a *Answer) (round.Event, error) {
 	switch a.Kind {
 	case round.Planned:
 		d.updates[a.Task] = a
-		d.compareTask(o, &a.Plan)
+		d.compareWithClass(o, &a.Plan)
 	case round.Silent:
 		d.there[a.Client-d.run.First] = false
 	}
@@ -357,11 +357,11 @@ func (d *Devices) take(ctx context.Context) (err error) {
 		name := d.Names[n.Device]
 		switch n.Kind {
 		case gateway.Joined:
-			d.notice("Device %s has joined (%s).", name, told(n.Join))
+			d.notice("Device %s has joined (%s).", name, describeJoin(n.Join))
 			d.gone[n.Device] = false
-			d.arrived = append(d.arrived, arrival{n.Device, d.samplesOf(n.Device, int(n.Join.Samples))})
+			d.arrived = append(d.arrived, arrival{n.Device, d.countedSamples(n.Device, int(n.Join.Samples))})
 			if len(n.Join.Measured) > 0 && d.Calibration != nil {
-				d.contradicted(
+				d.noticeContradiction(
 					n.Device,
 					"calibration contradicts",
 					d.Calibration(d.run.First+n.Device, n.Join.Measured),
@@ -381,7 +381,7 @@ func (d *Devices) take(ctx context.Context) (err error) {
 			}
 			d.answers = append(d.answers, d.answerOf(n))
 		case gateway.Departed:
-			d.leaves(n)
+			d.takeLeaving(n)
 		case gateway.Flooded:
 			err = errors.Join(err, d.suspend(n.Device, n.Text, true))
 		case gateway.Ignored:
@@ -395,8 +395,8 @@ func (d *Devices) take(ctx context.Context) (err error) {
 	return err
 }
 
-// leaves takes the word of a device that it leaves: nobody waits until it is silent for long.
-func (d *Devices) leaves(n *gateway.Event) {
+// takeLeaving takes the word of a device that it leaves: nobody waits until it is silent for long.
+func (d *Devices) takeLeaving(n *gateway.Event) {
 	d.notice("Device %s leaves: %s.", d.Names[n.Device], n.Text)
 	d.arrived = slices.DeleteFunc(d.arrived, func(x arrival) bool { return x.device == n.Device })
 	d.gone[n.Device] = true
@@ -432,7 +432,7 @@ func (d *Devices) answerOf(n *gateway.Event) *Answer {
 		Client: d.run.First + n.Device,
 		Loss:   u.FirstStepLoss,
 		Values: u.Values,
-		Plan:   d.planOf(n, d.run.First+n.Device),
+		Plan:   d.countedPlan(n, d.run.First+n.Device),
 	}
 	if a.Loss == bus.UnreportedLoss {
 		a.Loss = math.NaN()
@@ -442,16 +442,16 @@ func (d *Devices) answerOf(n *gateway.Event) *Answer {
 		a.Loss = 0
 		return a
 	}
-	a.Samples = d.samplesOf(n.Device, int(u.Samples))
-	if d.run.Kept > 0 {
+	a.Samples = d.countedSamples(n.Device, int(u.Samples))
+	if d.run.StateValues > 0 {
 		a.Values = u.Values[:d.run.Params:d.run.Params]
 		a.Kept = u.Values[d.run.Params:]
 	}
 	return a
 }
 
-// look looks for devices that have fallen silent over their task.
-func (d *Devices) look() error {
+// checkSilent looks for devices that have fallen silent over their task.
+func (d *Devices) checkSilent() error {
 	now := time.Now()
 	if now.Sub(d.audited) >= auditEvery {
 		d.audited = now

@@ -47,20 +47,20 @@ func (d *Devices) WaitForAll(ctx context.Context) error {
 
 // gathered is how many devices have joined or are banned. One may have joined twice.
 func (d *Devices) gathered() (n int) {
-	known := slices.Clone(d.banned)
+	counted := slices.Clone(d.banned)
 	for _, x := range d.arrived {
-		known[x.device] = true
+		counted[x.device] = true
 	}
-	return count(known)
+	return count(counted)
 }
 
-// left returns an error if every device is banned for good, so that none can join any more.
-func (d *Devices) left() error {
+// checkAnyLeft returns an error if every device is banned for good, so that none can join any more.
+func (d *Devices) checkAnyLeft() error {
 	if d.gateway == nil {
 		return nil
 	}
 	for i, banned := range d.banned {
-		if !banned || d.ends[i] != 0 {
+		if !banned || d.banEnds[i] != 0 {
 			return nil
 		}
 	}
@@ -80,9 +80,9 @@ func (d *Devices) Presence(clock uint64, begin bool) (events []round.Event, err 
 	return d.changes(clock, begin)
 }
 
-// Await waits until a device comes or leaves, while the run has none to ask and its clock
+// AwaitChange waits until a device comes or leaves, while the run has none to ask and its clock
 // stands.
-func (d *Devices) Await(ctx context.Context, clock uint64) (events []round.Event, err error) {
+func (d *Devices) AwaitChange(ctx context.Context, clock uint64) (events []round.Event, err error) {
 	if d.gateway != nil {
 		d.notice("No device is there that can be asked: the run waits for one to join.")
 	}
@@ -91,13 +91,13 @@ func (d *Devices) Await(ctx context.Context, clock uint64) (events []round.Event
 		if events, err = d.changes(clock, false); len(events) > 0 || err != nil {
 			return events, err
 		}
-		if err := d.left(); err != nil {
+		if err := d.checkAnyLeft(); err != nil {
 			return nil, err
 		}
 		if d.gateway == nil {
 			return nil, errors.New("realdevices: the record has no device that joins a run that waits for one: the run that left it went no further")
 		}
-		if err := d.takeWithin(ctx, lookEvery); err != nil {
+		if err := d.takeWithin(ctx, checkInterval); err != nil {
 			return nil, err
 		}
 	}
@@ -114,19 +114,19 @@ func (d *Devices) changes(clock uint64, begin bool) (events []round.Event, err e
 	}
 	if !begin {
 		now := time.Now()
-		if now.Sub(d.looked) < lookEvery {
+		if now.Sub(d.looked) < checkInterval {
 			return nil, nil
 		}
 		d.looked = now
 		if err := d.takeWithin(context.Background(), 0); err != nil {
 			return nil, err
 		}
-		for i, there := range d.there {
+		for i, present := range d.there {
 			heard := d.gateway.LastHeard(i)
 			if heard.IsZero() {
 				heard = d.opened
 			}
-			if there &&
+			if present &&
 				(d.banned[i] || d.gone[i] || now.Sub(heard) > d.Liveness) {
 				d.gateway.GiveUp(i)
 				if events, err = d.present(events, Presence{Clock: clock, Client: d.run.First + i}); err != nil {
@@ -214,9 +214,9 @@ func (d *Devices) replay() error {
 	return nil
 }
 
-// Kept are the updates that tasks under way may still need, in the order of their tasks:
+// PendingUpdates are the updates that tasks under way may still need, in the order of their tasks:
 // what a run cannot go on without.
-func (d *Devices) Kept() (list []Answer) {
+func (d *Devices) PendingUpdates() (list []Answer) {
 	if d == nil {
 		return nil
 	}
@@ -227,7 +227,7 @@ func (d *Devices) Kept() (list []Answer) {
 }
 
 // Resume takes over the updates that tasks under way still need, and what was said of devices.
-func (d *Devices) Resume(s *round.State, kept []Answer, found Findings) error {
+func (d *Devices) Resume(s *round.State, pending []Answer, found Findings) error {
 	if d == nil {
 		return nil
 	}
@@ -236,14 +236,14 @@ func (d *Devices) Resume(s *round.State, kept []Answer, found Findings) error {
 		d.resumed[i] = true
 	}
 	for i, k := range s.Known {
-		d.told[i] = k.Samples
+		d.reportedSamples[i] = k.Samples
 	}
 	d.takeBans(found.Bans)
 	d.corrections = slices.Clone(found.Corrections)
 	d.returns.Store(int64(found.Returns))
 	updates := map[uint64]*Answer{}
-	for i := range kept {
-		updates[kept[i].Task] = &kept[i]
+	for i := range pending {
+		updates[pending[i].Task] = &pending[i]
 	}
 	for _, t := range s.Devices.List {
 		if t.Status == round.TaskIssued || t.Forced != round.Accepted {

@@ -19,7 +19,7 @@ type Front interface {
 // accounts are what devices have taken of the run, for their quotas.
 type accounts struct {
 	quota quota.Device
-	of    []account
+	list  []account
 
 	median  time.Duration // time of the last tasks of all devices; 0: none has answered
 	answers int           // since it was calculated
@@ -31,7 +31,7 @@ type account struct {
 	refused, lost int // tasks in a row
 	took          time.Duration
 	held          time.Duration // as it was at
-	at            time.Time
+	heldAt        time.Time
 	sent          int64 // to it, before its last ban ended
 }
 
@@ -47,8 +47,8 @@ const fetchSlack = 16 << 20
 
 // ended takes how a device's task has ended, and after how long by the coordinator's
 // clock. It returns which quota the device is over; "": none.
-func (a *accounts) ended(device int, kind round.EventKind, took time.Duration) (why string) {
-	x := &a.of[device]
+func (a *accounts) ended(device int, kind round.EventKind, took time.Duration) (reason string) {
+	x := &a.list[device]
 	switch kind {
 	case round.Planned:
 		x.refused = 0
@@ -70,23 +70,23 @@ func (a *accounts) ended(device int, kind round.EventKind, took time.Duration) (
 	return ""
 }
 
-// holds returns that a device has held the run for longer than it may, with a task that has taken so
+// checkHeld returns that a device has held the run for longer than it may, with a task that has taken so
 // long by now and that is done or not; "": it has not. usual is what its class takes, 0 if that is
 // not known. What it has held is forgotten at the rate of its quota an hour, so that of any hours
 // it costs the run no more than the quota, and the quota for each of them.
-func (a *accounts) holds(device int, took, usual time.Duration, done bool, now time.Time) (why string) {
-	x := &a.of[device]
-	if len(a.of) > 1 {
+func (a *accounts) checkHeld(device int, took, usual time.Duration, done bool, now time.Time) (reason string) {
+	x := &a.list[device]
+	if len(a.list) > 1 {
 		usual = max(usual, a.typical())
 	}
 	if usual == 0 {
 		return ""
 	}
-	forgotten := time.Duration(a.quota.HeldSeconds / time.Hour.Seconds() * float64(now.Sub(x.at)))
+	forgotten := time.Duration(a.quota.HeldSeconds / time.Hour.Seconds() * float64(now.Sub(x.heldAt)))
 	held := max(0, x.held-forgotten) + max(0, took-max(leastPatience, patience*usual))
 	if done {
 		x.held = held
-		x.at = now
+		x.heldAt = now
 	}
 	if held.Seconds() <= a.quota.HeldSeconds {
 		return ""
@@ -97,11 +97,11 @@ func (a *accounts) holds(device int, took, usual time.Duration, done bool, now t
 // typical is the lower median of what the devices' last tasks took, as it was not many
 // answers ago. Of two devices it is the faster one's.
 func (a *accounts) typical() time.Duration {
-	if a.answers*8 > len(a.of) {
+	if a.answers*8 > len(a.list) {
 		var all []time.Duration
-		for i := range a.of {
-			if a.of[i].took > 0 {
-				all = append(all, a.of[i].took)
+		for i := range a.list {
+			if a.list[i].took > 0 {
+				all = append(all, a.list[i].took)
 			}
 		}
 		a.answers = 0
@@ -115,10 +115,10 @@ func (a *accounts) typical() time.Duration {
 
 // fetched returns that a device has been sent more than the models of its tasks, with
 // so many values, and what is frozen can explain; "": it has not.
-func (a *accounts) fetched(device int, sent int64, params, frozen int) (why string) {
-	values := a.quota.Fetches * (float64(1+a.of[device].issued)*float64(params) + float64(frozen))
-	sent -= a.of[device].sent
-	if most := fetchSlack + 4*values; float64(sent) > most {
+func (a *accounts) fetched(device int, sent int64, params, frozen int) (reason string) {
+	values := a.quota.Fetches * (float64(1+a.list[device].issued)*float64(params) + float64(frozen))
+	sent -= a.list[device].sent
+	if limit := fetchSlack + 4*values; float64(sent) > limit {
 		return fmt.Sprintf(
 			"it has fetched %.0f MB, more than %g models for each of its tasks (devices.quota.fetches)",
 			float64(sent)/1e6,
@@ -134,9 +134,9 @@ func (d *Devices) audit() error {
 		return nil
 	}
 	for i, name := range d.Names {
-		if why := d.accounts.fetched(i, d.Front.Sent(name), d.run.Params+d.run.Kept, d.run.Frozen); why != "" &&
+		if reason := d.accounts.fetched(i, d.Front.Sent(name), d.run.Params+d.run.StateValues, d.run.Frozen); reason != "" &&
 			!d.banned[i] {
-			if err := d.suspend(i, why, true); err != nil {
+			if err := d.suspend(i, reason, true); err != nil {
 				return err
 			}
 		}

@@ -10,7 +10,7 @@ import (
 )
 
 func newAccounts(devices int) *accounts {
-	return &accounts{quota: quota.Default(), of: make([]account, devices)}
+	return &accounts{quota: quota.Default(), list: make([]account, devices)}
 }
 
 // A device loses its place by tasks in a row, not by those that it fails now and then.
@@ -70,7 +70,7 @@ func TestTimeHeld(t *testing.T) {
 		for hours := time.Duration(0); hours < 20*time.Hour; hours = now.Sub(start) {
 			for i := range 3 {
 				a.ended(i, round.Planned, usual)
-				if why := a.holds(i, usual, 0, true, now); why != "" {
+				if why := a.checkHeld(i, usual, 0, true, now); why != "" {
 					t.Fatal(why)
 				}
 			}
@@ -78,28 +78,28 @@ func TestTimeHeld(t *testing.T) {
 				continue
 			}
 			allowed, why := patience*max(usual, x.class), ""
-			for took := allowed; why == "" && took <= x.slow; took += lookEvery { // as the run looks at what is open
-				if why = a.holds(3, took, x.class, false, now.Add(took)); why != "" {
+			for took := allowed; why == "" && took <= x.slow; took += checkInterval { // as the run looks at what is open
+				if why = a.checkHeld(3, took, x.class, false, now.Add(took)); why != "" {
 					lost, now = lost+took-allowed, now.Add(took)
 				}
 			}
 			if why == "" {
 				a.ended(3, round.Planned, x.slow)
 				lost, now = lost+max(0, x.slow-allowed), now.Add(x.slow)
-				why = a.holds(3, x.slow, x.class, true, now)
+				why = a.checkHeld(3, x.slow, x.class, true, now)
 			}
 			if why != "" {
 				bans++
-				until, a.of[3] = now.Sub(start)+heldBan*time.Second, account{}
+				until, a.list[3] = now.Sub(start)+holdingBan*time.Second, account{}
 			}
 		}
-		if bound := x.most + time.Duration(float64(x.most)*now.Sub(start).Hours()) + lookEvery; lost > bound || (bans > 0) != x.shutOut {
+		if bound := x.most + time.Duration(float64(x.most)*now.Sub(start).Hours()) + checkInterval; lost > bound || (bans > 0) != x.shutOut {
 			t.Errorf("%s: it costs the run %v in %v, want at most %v, and is shut out %d times", x.name, lost, now.Sub(start), bound, bans)
 		}
 	}
 	alone := newAccounts(1)
 	for range 1000 {
-		if why := alone.holds(0, time.Hour, 0, true, time.Now()); why != "" {
+		if why := alone.checkHeld(0, time.Hour, 0, true, time.Now()); why != "" {
 			t.Fatalf("a device alone: %s", why)
 		}
 	}
@@ -109,7 +109,7 @@ func TestTimeHeld(t *testing.T) {
 func TestFetches(t *testing.T) {
 	const params = 10 << 20 // 40 MiB
 	a := newAccounts(1)
-	a.of[0].issued = 3
+	a.list[0].issued = 3
 	most := int64(fetchSlack + 8*(1+3)*4*params)
 	if why := a.fetched(0, most, params, 0); why != "" {
 		t.Error(why)

@@ -13,8 +13,8 @@ import (
 	"fedpace/internal/portable"
 )
 
-// told is what a device tells of itself when it joins, for people.
-func told(j *bus.Join) string {
+// describeJoin is what a device tells of itself when it joins, for people.
+func describeJoin(j *bus.Join) string {
 	samples := "samples not told"
 	if j.Samples > 0 {
 		samples = fmt.Sprintf("%d samples", j.Samples)
@@ -44,7 +44,7 @@ func (d *Devices) check(u *bus.DeviceUpdate) error {
 	if u.FirstStepLoss == bus.UnreportedLoss && d.Losses != "" {
 		return fmt.Errorf("it does not tell its loss, by which %s decides", d.Losses)
 	}
-	base := d.from(o.base)
+	base := d.differenceBase(o.base)
 	values := u.Values[:d.run.Params]
 	if err := algorithm.Check(values, base); err != nil || d.Replay {
 		return err
@@ -71,9 +71,9 @@ func (d *Devices) check(u *bus.DeviceUpdate) error {
 	return nil
 }
 
-// from is what a device's values are different from: the model that it began with, or nothing where
+// differenceBase is what a device's values are different from: the model that it began with, or nothing where
 // updates are compressed.
-func (d *Devices) from(base []float32) []float32 {
+func (d *Devices) differenceBase(base []float32) []float32 {
 	if d.run.Spec.Compression == "" {
 		return base
 	}
@@ -83,7 +83,7 @@ func (d *Devices) from(base []float32) []float32 {
 // Split is where the tasks of devices begin, which are the last ones.
 func (d *Devices) Split(tasks []round.Task) int {
 	n := len(tasks)
-	for n > 0 && d.Has(tasks[n-1].Client) {
+	for n > 0 && d.IsDevice(tasks[n-1].Client) {
 		n--
 	}
 	return n
@@ -107,7 +107,7 @@ func (d *Devices) Add(
 		if a == nil {
 			return fmt.Errorf("realdevices: the update of task %d is accepted and not kept", t.Task)
 		}
-		start := d.from(base(t.Model)[:len(a.Values)]) // frozen values are not sent
+		start := d.differenceBase(base(t.Model)[:len(a.Values)]) // frozen values are not sent
 		n := d.run.Trainable
 		err := algorithm.Add(partial[:n], weights[i].Trained, a.Values[:n], start[:n])
 		if err == nil {
@@ -137,7 +137,7 @@ func (d *Devices) Used(tasks []round.Task) {
 
 // Ended lets go of an update that does not count.
 func (d *Devices) Ended(e *round.TaskReport) {
-	if d.Has(e.Client) && e.Outcome != round.Accepted {
+	if d.IsDevice(e.Client) && e.Outcome != round.Accepted {
 		delete(d.updates, e.Task)
 	}
 }
@@ -159,7 +159,7 @@ func (d *Devices) Norms(tasks []round.Task, base func(version uint64) []float32)
 		if a == nil {
 			return nil, fmt.Errorf("realdevices: the update of task %d is accepted and not kept", t.Task)
 		}
-		start := d.from(base(t.Model))
+		start := d.differenceBase(base(t.Model))
 		n := d.run.Trainable
 		norms[i] = math.Sqrt(portable.SquaredDistance(a.Values[:n], start[:n]))
 	}

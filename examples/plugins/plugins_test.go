@@ -108,7 +108,7 @@ func TestClippedStepsAreShort(t *testing.T) {
 	if diff := cmp.Diff([]float32{0.5, 0.25, 0.5}, gradient); diff != "" {
 		t.Error(diff)
 	}
-	c.Server(3).Apply(local, []int64{algorithm.One / 2, 0, algorithm.One}, 1)
+	c.Server(3).Apply(local, []int64{algorithm.Unit / 2, 0, algorithm.Unit}, 1)
 	if diff := cmp.Diff([]float32{0, -0.25, 0.5}, local); diff != "" {
 		t.Error(diff)
 	}
@@ -120,7 +120,7 @@ func TestLongUpdatesAreLeftOutOrShortened(t *testing.T) {
 	if diff := cmp.Diff([]int64{4, 1}, got); diff != "" {
 		t.Error(diff)
 	}
-	c := combine.Clipper{Of: Falling{First: 4, Factor: 0.5}}
+	c := combine.Clipper{Rule: Falling{First: 4, Factor: 0.5}}
 	for _, want := range []float64{4, 2, 1} {
 		bound, _, next := c.Factors([]float64{100})
 		if bound != want {

@@ -75,7 +75,7 @@ func someCheckpoint(t *rapid.T) *Checkpoint {
 		c.State.Server = append(c.State.Server, vector())
 	}
 	if rapid.Bool().Draw(t, "variates") {
-		v := &algorithm.VariatesState{Residuals: rapid.Bool().Draw(t, "residuals")}
+		v := &algorithm.SavedStates{Residuals: rapid.Bool().Draw(t, "residuals")}
 		keeps := func() []float32 { return values() }
 		if width := small.Draw(t, "width"); width > 0 { // what steps remember, too
 			keeps = func() []float32 { return rapid.SliceOfN(rapid.Float32(), width, width).Draw(t, "kept") }
@@ -85,7 +85,7 @@ func someCheckpoint(t *rapid.T) *Checkpoint {
 		}
 		for i := range small.Draw(t, "clients") {
 			v.Clients = append(v.Clients, 3*i)
-			v.Values = append(v.Values, algorithm.Variate{Digest: [32]byte{byte(i)}, Values: keeps()})
+			v.Values = append(v.Values, algorithm.ClientState{Digest: [32]byte{byte(i)}, Values: keeps()})
 		}
 		c.State.Variates = v
 	}

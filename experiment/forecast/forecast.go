@@ -309,7 +309,7 @@ func timeLearning(ctx context.Context, p *problem.Problem) (step, sample float64
 	}
 	const minTime = 200 * time.Millisecond
 	var shared *actors.Shared
-	if algorithm.KeepsVariates(p.Algorithm) {
+	if algorithm.HasControlVariates(p.Algorithm) {
 		shared = &actors.Shared{Weight: 1 / float64(p.Config.Clients)}
 	}
 	sum := make([]int64, t.SumLength(shared))

@@ -269,7 +269,7 @@ func (p *Problem) checkLocalNoise() error {
 	switch needs := registry.NeedsOf(c.Select); {
 	case len(c.Devices.Names) > 0 && (p.Learning().Memory() > 0 || registry.NeedsOf(c.Compress).ClientState):
 		return refuse("devices.names", "what a device keeps goes to the coordinator, too, without noise (remove privacy.local, or have clients keep nothing)")
-	case algorithm.KeepsVariates(p.Algorithm):
+	case algorithm.HasControlVariates(p.Algorithm):
 		return refuse("aggregate.algorithm", "clients send a second vector beside the update, which has no noise (remove privacy.local, or use another algorithm)")
 	case needs.Losses || needs.Candidates:
 		return refuse("select", "chooses clients by their losses, which have no noise (set uniform)")

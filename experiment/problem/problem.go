@@ -228,7 +228,7 @@ func (p *Problem) AboutState() string {
 	}
 	params := p.Model.Params()
 	updatesText := p.aboutDevices()
-	if s := p.Config.Combining(); s.Single() {
+	if s := p.Config.Combining(); s.PerClient() {
 		updatesText += fmt.Sprintf(
 			" %s looks at each update: a round holds up to %s for %d parameters and %d updates.",
 			s.Name(),
@@ -245,10 +245,10 @@ func (p *Problem) AboutState() string {
 	scope := ""
 	if local > 0 || registry.NeedsOf(p.Algorithm).ClientState || registry.NeedsOf(p.Config.Compress).ClientState {
 		scope = fmt.Sprintf(" and %d clients", p.Population())
-	} else if _, perClient := p.Algorithm.(algorithm.Apart); perClient {
+	} else if _, perClient := p.Algorithm.(algorithm.StaleWeigher); perClient {
 		scope = fmt.Sprintf(" and %d updates in a round", p.maxUpdatesIfStale())
 	}
-	keeper, _ := algorithm.Keeper(p.Algorithm, p.Config.Compress, local)
+	keeper, _ := algorithm.LargestState(p.Algorithm, p.Config.Compress, local)
 	if len(p.Config.Personal.Names) > 0 {
 		keeper = "personal"
 	}

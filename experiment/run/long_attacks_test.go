@@ -194,7 +194,7 @@ func (s siege) device(t *testing.T, p *problem.Problem, i int) lies {
 				Task: task.Task, Client: s.simulated + i, LocalSteps: int(task.LocalSteps), StepsDone: int64(task.StepsDone), Rate: task.LearningRate, Weight: 1, Attacker: attacker,
 			}}, sum)
 			for j := range own {
-				own[j] += float32(float64(sum[j]) / algorithm.One)
+				own[j] += float32(float64(sum[j]) / algorithm.Unit)
 			}
 			return own, done, err
 		}

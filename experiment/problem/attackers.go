@@ -13,7 +13,7 @@ import (
 	"fedpace/internal/human"
 )
 
-// attacks are those of the fleet's classes, by their number; nil where all are honest.
+// attacks lists the attacks of the fleet's classes, by the class's number; nil where all are honest.
 func attacks(c *config.Config) (list []attack.Attack) {
 	if c.DevicesAlone() || !slices.ContainsFunc(c.Fleet, func(k fleet.Class) bool { return k.Attack != nil }) {
 		return nil
@@ -24,7 +24,7 @@ func attacks(c *config.Config) (list []attack.Attack) {
 	return list
 }
 
-// Attackers are the clients that attack, as the coordinator knows them; nil: none does.
+// Attackers says which clients attack, as the coordinator needs to know it; nil where none does.
 func (p *Timing) Attackers() *aggregate.Attackers {
 	list := attacks(&p.Config)
 	if list == nil {
@@ -39,7 +39,7 @@ func (p *Timing) Attackers() *aggregate.Attackers {
 	}
 }
 
-// AttackerCounts counts the clients of each class that attacks, as a summary has them.
+// AttackerCounts lists the classes that attack, with the number of their clients, for the summary.
 func (p *Timing) AttackerCounts() (list []folder.Attackers) {
 	all := attacks(&p.Config)
 	if all == nil {
@@ -60,7 +60,7 @@ func (p *Timing) AttackerCounts() (list []folder.Attackers) {
 	return list
 }
 
-// AboutAttackers says in a line who attacks and how; "": nobody.
+// AboutAttackers says in a line who attacks and how; it is empty where all are honest.
 func (p *Timing) AboutAttackers() string {
 	var descriptions []string
 	all := 0
@@ -80,7 +80,8 @@ func (p *Timing) AboutAttackers() string {
 	)
 }
 
-// checkAttacks refuses attacks of those who cannot make them.
+// checkAttacks refuses attacks of clients that cannot make them: real devices, clients of a trainer or
+// without labels where the attack changes labels.
 func (p *Problem) checkAttacks() error {
 	c := &p.Config
 	for i, k := range c.Fleet {

@@ -9,12 +9,12 @@ import (
 	"fedpace/config"
 )
 
-// maxDeviation is by what part of its time a task may be off what its class's tasks take before
-// that class is taken for a wrong one.
+// maxDeviation is the share of its time by which a task may be outside of what tasks of its class take
+// before the class is taken for a wrong one.
 const maxDeviation = 0.25
 
-// CalibrationContradiction says how a device's calibration contradicts its class, by a task of K_0 steps;
-// empty: it does not. Steps of another model or size of minibatches say nothing of this run.
+// CalibrationContradiction says how a device's calibration contradicts its class, for a task of K_0
+// steps; it is empty where it does not. Measurements of another model or minibatch are ignored.
 func (p *Problem) CalibrationContradiction(client int, measured []*bus.Measured) string {
 	c, bits := &p.Config, p.DeviceBits()
 	took := [3]float64{math.NaN(), math.NaN(), math.NaN()}
@@ -30,8 +30,9 @@ func (p *Problem) CalibrationContradiction(client int, measured []*bus.Measured)
 	return p.TaskContradiction(client, c.Schedule.K0, took)
 }
 
-// TaskContradiction says how the seconds of a real device's task of so many steps, by phase, contradict
-// its class; empty: they do not, or it has none. What is NaN is not known.
+// TaskContradiction says how the time of a real device's task contradicts its class, and which class
+// fits; it is empty where they agree, or where the device has no class. took are the seconds of
+// download, compute and upload, NaN where one is not known.
 func (p *Problem) TaskContradiction(client, steps int, took [3]float64) string {
 	class := p.Fleet.DeviceClass(client)
 	if class == fleet.NoClass {
@@ -52,8 +53,9 @@ func (p *Problem) TaskContradiction(client, steps int, took [3]float64) string {
 	return description + "; " + fits
 }
 
-// classMismatch is by what part of its time a task is outside of what 90 % of a class's tasks take, by what
-// factor it is off their middle (a logarithm), and where it is furthest outside, in words.
+// classMismatch compares a task with the tasks of a class. off is the share of its time by which it is
+// outside of what 90 % of them take; middle is by what factor it is off their middle, as a logarithm;
+// description says where it is furthest outside.
 func (p *Problem) classMismatch(number, steps int, took [3]float64) (off, middle float64, description string) {
 	low, high, err := p.Fleet.Interval90(number, steps, p.DeviceBits())
 	if err != nil {

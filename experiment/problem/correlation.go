@@ -13,8 +13,7 @@ import (
 	"fedpace/registry"
 )
 
-// correlateDevices hands the clients' devices out by their data, where the configuration
-// says so.
+// correlateDevices assigns devices to clients by their data, where the configuration says so.
 func (p *Timing) correlateDevices() error {
 	c := &p.Config
 	if !c.Correlation.Given() {
@@ -33,7 +32,8 @@ func (p *Timing) correlateDevices() error {
 	return err // of the data
 }
 
-// clientProperties is what the first clients' data are like: samples, labels or entropy.
+// clientProperties is a property of each of the first clients' data: the number of samples or of
+// labels, or the entropy of the labels.
 func clientProperties(set federated.Set, clients int, property string) ([]float64, error) {
 	values := make([]float64, clients)
 	var batch learn.Batch
@@ -54,13 +54,13 @@ func clientProperties(set federated.Set, clients int, property string) ([]float6
 	return values, nil
 }
 
-// DeviceOf says whose device and whose availability a client has.
+// DeviceOf says whose device and whose availability a client has after they were assigned.
 func (p *Problem) DeviceOf(client int) (device, presence int) {
 	c := p.Fleet.Client(client)
 	return c.Device, c.Presence
 }
 
-// CorrelationNotes says in lines what the correlations with data have come to.
+// CorrelationNotes says in lines which correlations were achieved.
 func (p *Problem) CorrelationNotes() (lines []string) {
 	for _, t := range p.Fleet.Correlations {
 		property := map[string]string{
@@ -77,10 +77,12 @@ func (p *Problem) CorrelationNotes() (lines []string) {
 // batteries are the fleet's as the round machine asks for them.
 type batteries struct{ *fleet.Fleet }
 
+// Charged is the energy of a client's battery now, which held joules at since.
 func (b batteries) Charged(client int, joules float64, since, now round.Time) float64 {
 	return b.Fleet.Charged(client, joules, int64(since), int64(now))
 }
 
+// Spent is the energy that a client's task takes which begins after a time.
 func (b batteries) Spent(client int, p round.Plan, after round.Time) float64 {
 	return b.Fleet.Spent(
 		client,
@@ -89,6 +91,7 @@ func (b batteries) Spent(client int, p round.Plan, after round.Time) float64 {
 	)
 }
 
+// Ready is when a client's battery, which held joules at since, holds enough for a task.
 func (b batteries) Ready(client int, joules float64, since round.Time) round.Time {
 	return round.Time(b.Fleet.Ready(client, joules, int64(since)))
 }

@@ -18,7 +18,8 @@ import (
 	"fedpace/learn"
 )
 
-// Info is what hosts in other processes are told of the run.
+// Info is what hosts in other processes are told of the run: its configuration, and the digests of all
+// that they must have alike.
 func (p *Problem) Info(version string) (*bus.RunInfo, error) {
 	hosts := p.Config.ForHosts()
 	info := &bus.RunInfo{
@@ -97,7 +98,8 @@ func ForHost(ctx context.Context, info *bus.RunInfo, machine Host) (p *Problem, 
 	return p, lacks, err
 }
 
-// prepareTraining prepares what a trainer needs; the error says what this machine lacks.
+// prepareTraining prepares what trains on a host. Its error says what this machine lacks; the host then
+// answers tasks without training.
 func (p *Problem) prepareTraining(ctx context.Context, info *bus.RunInfo, machine Host) (err error) {
 	c := &p.Config
 	p.Kernel = info.Kernel
@@ -152,8 +154,8 @@ func (p *Problem) prepareTraining(ctx context.Context, info *bus.RunInfo, machin
 	return nil
 }
 
-// Welcome is what devices are told of the data: what a run makes them of, or what their
-// own must mean.
+// Welcome is what real devices are told of the data: how made data are made, or what the columns and
+// classes of their own must mean.
 func (p *Data) Welcome() (*bus.Welcome, error) {
 	c := &p.Config
 	w := &bus.Welcome{Task: string(c.Task), Heterogeneity: c.Synthetic.Heterogeneity, DataSeed: c.DataSeed()}

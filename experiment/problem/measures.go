@@ -9,9 +9,10 @@ import (
 	"fedpace/learn/metric"
 )
 
-// chooseMetrics settles by what models are measured and compared, and refuses what the model
-// does not measure. Where that is more or less than an accuracy, the configuration
-// says it from then on, for those who read the run's results without its model.
+// chooseMetrics settles by which metrics models are measured, by which they are compared, and which
+// end the run. It refuses a schedule that reads an accuracy which the model does not have. Where there
+// is more or less than an accuracy, the configuration names the metric from then on, for readers of
+// the results who do not have the model.
 func (p *Problem) chooseMetrics() (err error) {
 	c := &p.Config
 	if !c.Train { // nothing is measured, and tables have the columns of a classifier
@@ -46,7 +47,7 @@ func (p *Problem) chooseMetrics() (err error) {
 	return nil
 }
 
-// Target is the value of the quality whose time is told; false: there is none.
+// Target is the value of the quality of which the time is reported; ok is false where there is none.
 func (p *Problem) Target() (value float64, ok bool) {
 	if t := p.Config.Evaluate.Target; t != nil {
 		return *t, true

@@ -13,7 +13,7 @@ import (
 	"fedpace/registry"
 )
 
-// Power is what the run's clients use of, and how much of it their tasks take.
+// Power is the watts of the run's clients, and what of their tasks costs energy.
 func (p *Timing) Power() metrics.Power {
 	c := &p.Config
 	return metrics.Power{
@@ -25,8 +25,7 @@ func (p *Timing) Power() metrics.Power {
 	}
 }
 
-// watts are those of the fleet's classes; nil: none gives any, or none that does has a
-// client.
+// watts lists the watts of the fleet's classes; nil where no class that has clients gives any.
 func watts(c *config.Config) (list []metrics.Watts) {
 	drawsPower := func(k fleet.Class) bool {
 		inClass := func(d config.Device) bool { return d.Class == k.Name }
@@ -41,8 +40,8 @@ func watts(c *config.Config) (list []metrics.Watts) {
 	return list
 }
 
-// DeviceBits are what a task of a real device transfers: the whole model both ways, or, where
-// their transfers take what is modelled, what those of simulated clients do.
+// DeviceBits is what a task of a real device transfers: the whole model in float32 both ways or, where
+// their transfers are modelled, what those of simulated clients do.
 func (p *Problem) DeviceBits() fleet.Bits {
 	if p.Model == nil || p.Config.Devices.Link == config.ModelledLink {
 		return p.Bits
@@ -50,7 +49,8 @@ func (p *Problem) DeviceBits() fleet.Bits {
 	return fleet.SameBits(32 * int64(p.Model.Params()))
 }
 
-// ExpectedTask is what a task of so many local steps takes a real device by its class; 0: that is not known.
+// ExpectedTask is how long a task of so many local steps takes a real device by its class; 0 where that
+// is not known.
 func (p *Problem) ExpectedTask(client, steps int) round.Time {
 	if p.Fleet.DeviceClass(client) == fleet.NoClass {
 		return 0
@@ -62,7 +62,7 @@ func (p *Problem) ExpectedTask(client, steps int) round.Time {
 	return round.Time(d.Download + d.Compute + d.Upload)
 }
 
-// VirtualTime is that of so many seconds, which must be some time that the clock can show.
+// VirtualTime is a number of virtual seconds, which must be a time that the clock can show.
 func VirtualTime(seconds float64) (round.Time, error) {
 	ns := math.RoundToEven(seconds * 1e9)
 	if !(ns >= 1 && ns <= float64(round.MaxTime)) {
@@ -71,8 +71,8 @@ func VirtualTime(seconds float64) (round.Time, error) {
 	return round.Time(ns), nil
 }
 
-// ModelledLink is what devices' transfers take in place of what they measure: what is
-// expected of their class, or of the network without one. nil: nothing is in its place.
+// ModelledLink gives the times of a device's transfers that replace what it measures: what is expected of
+// its class, or of the network where it has none. It is nil where nothing replaces them.
 func (p *Timing) ModelledLink() (func(client int) (download, upload round.Time), error) {
 	n := &p.Config.Network
 	if p.Config.Devices.Link != config.ModelledLink {

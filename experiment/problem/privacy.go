@@ -17,7 +17,8 @@ import (
 	"fedpace/registry"
 )
 
-// Privacy is a run's differential privacy.
+// Privacy is a run's differential privacy: its options, and the accountant of what rounds cost. It is
+// safe for concurrent use.
 type Privacy struct {
 	options    privacy.Options
 	updates    int // that a round's sum is divided by
@@ -30,7 +31,7 @@ type Privacy struct {
 	epsilons map[int]float64 // epsilon by rounds: the last that was asked for
 }
 
-// settlePrivacy finds out what rounds cost. A limit of epsilon becomes one of rounds.
+// settlePrivacy finds out what rounds cost, and turns a limit of epsilon into one of rounds.
 func (p *Problem) settlePrivacy() error {
 	c := &p.Config
 	if err := p.checkPrivacy(p.params()); err != nil {
@@ -65,11 +66,11 @@ func (p *Problem) settlePrivacy() error {
 	return nil
 }
 
-// maxRounds is the largest number of rounds that a run stops after.
+// maxRounds is the largest number of rounds after which a run can stop.
 const maxRounds = 1_000_000_000
 
-// checkPrivacy refuses what would make a client's part of a round's sum larger than one
-// clipped update, or a cohort depend on what clients learned.
+// checkPrivacy refuses what would let a client's part of a round's sum be more than one clipped
+// update, or a cohort depend on what clients learned: the accountant counts neither.
 func (p *Data) checkPrivacy(params, trainable int) error {
 	c := &p.Config
 	refuse := func(key, format string, args ...any) error {
@@ -120,12 +121,13 @@ func (p *Data) checkPrivacy(params, trainable int) error {
 	return nil
 }
 
-// Population is how many clients and devices there are.
+// Population is the number of simulated clients and real devices together.
 func (p *Data) Population() int { return p.Config.Clients + len(p.Config.Devices.Names) }
 
-// cohortDraw is how a round's clients come about: see package privacy. Which devices take part
-// is no secret, so that their rounds are not a sample. Clients that may be away are drawn
-// among those that are there, whose number changes.
+// cohortDraw is how the cohorts of rounds come about, for the accountant (see package privacy). It
+// counts on a random sample only where all clients are simulated and always available: which devices
+// take part is no secret, and clients that may be away are drawn among those that are there, of whom
+// the number changes.
 func (p *Data) cohortDraw() privacy.Draw {
 	c := &p.Config
 	_, first := c.Close.(closing.First)
@@ -136,14 +138,14 @@ func (p *Data) cohortDraw() privacy.Draw {
 	return d
 }
 
-// selectsAll reports whether each client is asked that is there.
+// selectsAll reports whether each client that is available is selected in each round.
 func (p *Data) selectsAll() bool {
 	c := &p.Config
 	return c.Cohort >= c.Clients && (!c.DrawsDevices() || c.Cohort >= p.Population())
 }
 
-// changesOthers reports whether a client more may change who else is asked, besides whom it takes the
-// place of: by the turns, or by how long rounds take where clients may be away.
+// changesOthers reports whether one more client may change which others are selected, besides the one
+// of which it takes the place: by turns, or by how long rounds take where clients may be away.
 func (p *Data) changesOthers() bool {
 	c := &p.Config
 	_, uniform := c.Select.(selection.Uniform)
@@ -153,7 +155,7 @@ func (p *Data) changesOthers() bool {
 		c.EverAbsent()
 }
 
-// uncovered is what the run tells that epsilon does not cover, where that reaches models.
+// uncovered lists, in sentences, what the run reveals that epsilon does not cover.
 func (p *Problem) uncovered() (list []string) {
 	c := &p.Config
 	list = []string{}
@@ -204,11 +206,13 @@ func (p *Problem) uncovered() (list []string) {
 	return list
 }
 
-// Mechanism is the noise of the run by a key, or for simulated clients by the seed.
+// Mechanism is the noise of the run by a key; for simulated clients the key follows from the seed.
 func (v *Privacy) Mechanism(key privacy.Secret) *privacy.Mechanism {
 	return &privacy.Mechanism{Options: v.options, Updates: v.updates, Key: key}
 }
 
+// Epsilon is the epsilon of the models after a number of rounds, at the delta of the options. The last
+// value is kept: pages and outputs ask for it again and again.
 func (v *Privacy) Epsilon(rounds int) float64 {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -220,7 +224,7 @@ func (v *Privacy) Epsilon(rounds int) float64 {
 	return e
 }
 
-// Summary is what so many rounds came to.
+// Summary is what a number of rounds costs, as summary.json has it.
 func (v *Privacy) Summary(rounds int) *folder.Privacy {
 	return &folder.Privacy{
 		Epsilon:        v.Epsilon(rounds),
@@ -235,7 +239,7 @@ func (v *Privacy) Summary(rounds int) *folder.Privacy {
 	}
 }
 
-// Text says what so many rounds cost.
+// Text says in sentences what a number of rounds costs.
 func (v *Privacy) Text(rounds int) string {
 	s := v.Summary(rounds)
 	text := fmt.Sprintf("Privacy: epsilon %.4g at delta %g after %d %s, with norm %g, noise %g and %s (%.4g if they were Poisson samples, which they are not).",
@@ -249,6 +253,7 @@ func (v *Privacy) Text(rounds int) string {
 	return text
 }
 
+// samplingText says how the cohorts of rounds are drawn.
 func (v *Privacy) samplingText() string {
 	switch {
 	case v.draw.Rate < 1:
@@ -259,7 +264,7 @@ func (v *Privacy) samplingText() string {
 	return "every client in every round"
 }
 
-// checkLocalNoise refuses what clients would send beside the update that has the noise.
+// checkLocalNoise refuses what clients would send without noise beside the update that has it.
 func (p *Problem) checkLocalNoise() error {
 	c := &p.Config
 	params, trainable := p.params()
@@ -279,7 +284,7 @@ func (p *Problem) checkLocalNoise() error {
 	return nil
 }
 
-// LocalNoise is what the run's local noise comes to in so many rounds; nil: there is none.
+// LocalNoise is what the clients' own noise guarantees after a number of rounds; nil without it.
 func (p *Data) LocalNoise(rounds int) *folder.LocalNoise {
 	c := &p.Config
 	l := c.Privacy.Local
@@ -297,7 +302,7 @@ func (p *Data) LocalNoise(rounds int) *folder.LocalNoise {
 	}
 }
 
-// AboutLocalNoise says it in words; empty: there is none.
+// AboutLocalNoise says in sentences what LocalNoise is; it is empty without it.
 func (p *Data) AboutLocalNoise(rounds int) string {
 	v := p.LocalNoise(rounds)
 	if v == nil {

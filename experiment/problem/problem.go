@@ -27,7 +27,7 @@ import (
 	"fedpace/registry"
 )
 
-// Data is who takes part, by the configuration, and what they learn from.
+// Data is who takes part, as the configuration says, and what they learn from.
 type Data struct {
 	Config config.Config // with clients filled in
 	Set    federated.Set // only when the run trains, or clients are chosen by it
@@ -36,7 +36,7 @@ type Data struct {
 	Files []folder.InputFile
 }
 
-// Timing is how long they take, which needs no model.
+// Timing is how long clients take, which needs no model.
 type Timing struct {
 	Data
 	Fleet *fleet.Fleet
@@ -70,14 +70,16 @@ type Problem struct {
 	notice func(string) // takes lines about the trainer; may be nil
 }
 
-// newProblem is a problem of which nothing is prepared.
+// newProblem is a problem of which nothing is prepared yet.
 func newProblem(c config.Config, notice func(string)) *Problem {
 	return &Problem{Timing: Timing{Data: Data{Config: c}}, notice: notice}
 }
 
-// Prepare reads and makes what the run needs. Close it after use.
-// remote says that hosts on other machines do the work. notice takes lines for the
-// user, reading how far the data are read; both may be nil.
+// Prepare reads and makes all that a run of a configuration needs, and finds what is wrong with it.
+// remote says that hosts on other machines do the work. notice takes lines for the user, and reading
+// is told how far the data are read; both may be nil. Close the problem after use.
+//
+// The steps are in order: each may use what the ones before it have settled.
 func Prepare(
 	ctx context.Context,
 	configuration config.Config,
@@ -132,8 +134,8 @@ func Prepare(
 	return p, nil
 }
 
-// params is how many parameters a task transfers (not what is frozen, which clients have), and how
-// many of them are trained; 0 where the model is not made.
+// params is how many parameters a task transfers, without frozen ones, which clients have, and how
+// many of them are trained. Both are 0 where there is no model.
 func (p *Problem) params() (travel, trainable int) {
 	if p.Model == nil {
 		return 0, 0
@@ -141,7 +143,8 @@ func (p *Problem) params() (travel, trainable int) {
 	return learn.Communicated(p.Model), p.Model.Trainable()
 }
 
-// sizeTransfers settles how much a task transfers.
+// sizeTransfers settles how many bits a task transfers each way, and refuses sizes out of range. It
+// tells the user where the configuration's size of the model is not that of the trainer's.
 func (p *Problem) sizeTransfers() error {
 	params, trainable := p.params()
 	model, update := p.Config.Bits(params, trainable)
@@ -153,18 +156,33 @@ func (p *Problem) sizeTransfers() error {
 			return fmt.Errorf("%s: %s of %g Mb, want 1e-6 to %g", x.key, x.content, x.bits/1e6, maxModelBits/1e6)
 		}
 	}
-	if c := &p.Config; p.Trainer != nil &&
-		p.notice != nil &&
-		math.Abs(c.Network.ModelBits(params)/(32*float64(params))-1) > 0.01 {
-		p.notice(fmt.Sprintf("network.model_megabits is %g, and the trainer's model of %d parameters has %.4g (exact): transfers take the time of the former.",
-			c.Network.ModelMegabits, params, 32e-6*float64(params)))
-	}
+	p.noticeModelSize(params)
 	p.Bits = fleet.Bits{Down: int64(model), Up: int64(update)}
 	return nil
 }
 
-// selectKernel settles the class of the kernel that trains. If other machines train,
-// this one need not have a class that the configuration names.
+// noticeModelSize tells the user where network.model_megabits differs by more than 1 % from the size
+// of the trainer's model: the simulated transfers take the time of the former.
+func (p *Problem) noticeModelSize(params int) {
+	if p.Trainer == nil || p.notice == nil {
+		return
+	}
+	network := &p.Config.Network
+	exact := 32 * float64(params) // bits of float32
+	if math.Abs(network.ModelBits(params)/exact-1) <= 0.01 {
+		return
+	}
+	p.notice(fmt.Sprintf(
+		"network.model_megabits is %g, and the trainer's model of %d parameters has %.4g (exact): "+
+			"transfers take the time of the former.",
+		network.ModelMegabits,
+		params,
+		exact/1e6,
+	))
+}
+
+// selectKernel settles the class of arithmetic that trains. Where other machines train, this one need
+// not have the class that the configuration names, and uses its fastest for estimates.
 func (p *Problem) selectKernel(remote bool) error {
 	c := &p.Config
 	fastest, err := learn.SelectKernel(learn.AutoKernel)
@@ -186,7 +204,7 @@ func (p *Problem) selectKernel(remote bool) error {
 	return nil
 }
 
-// Kernel is the class of the kernel with which this machine would train a run.
+// Kernel is the class of arithmetic with which this machine would train a run of a configuration.
 func Kernel(c config.Config) (string, error) {
 	if !c.Train {
 		return c.Kernel, nil
@@ -196,7 +214,7 @@ func Kernel(c config.Config) (string, error) {
 	return p.Config.Kernel, err
 }
 
-// Close releases the data, and the trainer's first process.
+// Close releases the data, and stops the trainer's first process.
 func (p *Problem) Close() (err error) {
 	if p.Trainer != nil {
 		err = p.Trainer.Close()
@@ -209,7 +227,7 @@ func (p *Problem) Close() (err error) {
 	return err
 }
 
-// stateBytes is what the algorithm and the clients keep.
+// stateBytes is how much memory the state of the algorithm and of its clients takes.
 func (p *Problem) stateBytes() int64 {
 	return algorithm.StateBytes(
 		p.Algorithm,
@@ -221,7 +239,8 @@ func (p *Problem) stateBytes() int64 {
 	)
 }
 
-// AboutState says what the algorithm will keep; "" when nothing.
+// AboutState says in a sentence what the algorithm will keep and how much memory that takes; it is
+// empty where the algorithm keeps nothing.
 func (p *Problem) AboutState() string {
 	if !p.Config.Train {
 		return ""
@@ -261,9 +280,11 @@ func (p *Problem) AboutState() string {
 	) + updatesText
 }
 
-// checkMemory holds what is kept, and the single updates of a round, to limits.state_gb.
+// checkMemory holds what is kept, and the updates that a round holds one by one, to limits.state_gb.
 func (p *Problem) checkMemory() error {
-	c, params, limit := &p.Config, p.Model.Params(), int64(p.Config.Limits.StateGB*1e9)
+	c := &p.Config
+	params := p.Model.Params()
+	limit := int64(c.Limits.StateGB * 1e9)
 	local := p.Learning().Memory()
 	err := algorithm.CheckState(p.Algorithm, c.Compress, params, local, p.Population(), p.maxUpdatesIfStale(), limit)
 	if err != nil && len(c.Personal.Names) > 0 {
@@ -293,8 +314,8 @@ func (p *Problem) checkMemory() error {
 	return config.Error("", err)
 }
 
-// deviceBytes is what is held for real devices beside their updates: the best model, and the
-// updates of a round where a rule combines them.
+// deviceBytes is how much memory is held for real devices: the best model, and the updates of a round
+// where a robust rule combines them.
 func (p *Problem) deviceBytes() int64 {
 	params := p.Model.Params()
 	n := len(p.Config.Devices.Names)
@@ -304,7 +325,7 @@ func (p *Problem) deviceBytes() int64 {
 	return 4*int64(params) + p.Config.Combining().DeviceBytes(params, min(n, p.maxUpdates()))
 }
 
-// aboutDevices says what becomes of devices that lie; "" where there are none.
+// aboutDevices says what a device that sends false updates can do; it is empty without real devices.
 func (p *Problem) aboutDevices() string {
 	c := &p.Config
 	if len(c.Devices.Names) == 0 {
@@ -317,7 +338,7 @@ func (p *Problem) aboutDevices() string {
 	return fmt.Sprintf(" Updates of devices are combined so that a few may be false; honest ones of unusual data are left out with them (docs/robust.md). That and the best model take up to %s.", held)
 }
 
-// maxUpdates is the most updates that a round may have.
+// maxUpdates is the largest number of updates that a round may have.
 func (p *Data) maxUpdates() int {
 	c := &p.Config
 	first, closes := c.Close.(closing.First)
@@ -332,10 +353,10 @@ func (p *Data) maxUpdates() int {
 	return c.Cohort + len(c.Devices.Names)
 }
 
-// maxUpdatesIfStale is one more than the most stale updates of a round, 0 where none can be. A client
-// or device has one task at a time, and one whose update is in the newest model has none
-// from an older one; so where a client counts twice in a round, late and again, one of the
-// two is fresh.
+// maxUpdatesIfStale is one more than the largest number of stale updates in a round, 0 where none can
+// be stale. A client has one task at a time, and one whose update is in the newest model has no task
+// from an older one; so where a client counts twice in a round, late and again, one of the two is
+// fresh.
 func (p *Data) maxUpdatesIfStale() int {
 	c := &p.Config
 	if b, ok := c.Close.(closing.Buffered); ok {
@@ -350,7 +371,8 @@ func (p *Data) maxUpdatesIfStale() int {
 // maxModelBits bounds a transfer: a model of a terabyte.
 const maxModelBits = 8e12
 
-// openData reads or makes the data and settles the population.
+// openData reads or makes the data, and settles the population: clients, cohort and batch where the
+// configuration leaves them to the data. The data are closed again where only their numbers counted.
 func (p *Problem) openData(ctx context.Context, reading *federated.Reading) (err error) {
 	c := &p.Config
 	switch {
@@ -402,8 +424,8 @@ func (p *Problem) openData(ctx context.Context, reading *federated.Reading) (err
 	return errors.Join(err, c.Validate())
 }
 
-// syntheticClients is how many clients made data are of: those of devices that are alone, too, who make
-// theirs of the same set.
+// syntheticClients is how many clients made data are for. Where devices alone take part it is their
+// number: they make theirs of the same set.
 func (p *Data) syntheticClients() int {
 	if c := &p.Config; c.DevicesAlone() {
 		return len(c.Devices.Names)
@@ -439,7 +461,8 @@ func (p *Data) convexSet() (federated.Set, error) {
 	}.Set()
 }
 
-// makeModel makes the model; one whose sizes follow from the data takes them there.
+// makeModel makes the model. One whose sizes follow from the data takes them there, and that of a
+// trainer is asked for.
 func (p *Problem) makeModel(ctx context.Context) (err error) {
 	if p.Config.External() {
 		err = p.startTrainer(ctx)
@@ -462,6 +485,7 @@ func (p *Problem) makeModel(ctx context.Context) (err error) {
 	return p.Learning().Check()
 }
 
+// Learning is the problem as those who train and evaluate take it.
 func (p *Problem) Learning() *actors.Problem {
 	c := &p.Config
 	largest := 0
@@ -487,8 +511,8 @@ func (p *Problem) Learning() *actors.Problem {
 	}
 }
 
-// Batch gives the samples of a client's minibatches where its class has its own; nil
-// where no class has.
+// Batch gives the size of a client's minibatches by its class, 0 where the class has none of its own.
+// It is nil where no class has.
 func (p *Timing) Batch() func(client int) int {
 	if !p.Config.HasOwnBatches() {
 		return nil
@@ -496,6 +520,8 @@ func (p *Timing) Batch() func(client int) int {
 	return func(client int) int { return p.Config.Fleet[p.Fleet.Class(client)].Batch }
 }
 
+// initialize makes the parameters that the run starts from: those of the file that init names, those
+// of the trainer, or those that follow from the seed. Personal parameters are split off.
 func (p *Problem) initialize(ctx context.Context) (err error) {
 	if p.Config.Init != "" {
 		if p.Initial, err = folder.ReadModel(p.Config.Init, p.Model.Tensors()); err != nil {
@@ -523,11 +549,11 @@ func (p *Problem) initialize(ctx context.Context) (err error) {
 // triedClients is the number of clients whose task durations are checked before a run.
 const triedClients = 1000
 
-// checkPhases refuses devices so slow that a phase of a task would take longer
-// than any may. A heavy tail may still hold a longer one: it is found when its task
-// comes.
+// checkPhases refuses devices so slow that a phase of a task would take longer than any may. It looks
+// at the first triedClients: a longer phase, as of a heavy tail, is found when its task comes.
 func (p *Timing) checkPhases() error {
-	c, e := &p.Config, p.epochs()
+	c := &p.Config
+	e := p.epochs()
 	if err := p.checkSteps(e); err != nil {
 		return err
 	}
@@ -578,7 +604,8 @@ func (p *Timing) checkSteps(e schedule.Epochs) error {
 		return nil
 	}
 	for client := range p.Config.Clients {
-		k0, samples := p.Config.Schedule.K0, p.Set.Samples(client)
+		k0 := p.Config.Schedule.K0
+		samples := p.Set.Samples(client)
 		if e.ForClient(client).Steps(k0*schedule.Parts, float64(samples)) > round.MaxLocalSteps {
 			return &config.KeyError{
 				Key: "schedule.k0",

@@ -17,7 +17,8 @@ import (
 	"fedpace/registry"
 )
 
-// StepSamples is how many samples a local step of a client takes: a minibatch, or all that it has.
+// StepSamples is how many samples one local step of a client takes: a minibatch, or all of its samples
+// if they are fewer.
 func (p *Timing) StepSamples(client int) int {
 	batch := p.Config.Batch
 	if classBatch := p.Batch(); classBatch != nil {
@@ -29,7 +30,8 @@ func (p *Timing) StepSamples(client int) int {
 	return batch
 }
 
-// Tokens are those of a sample; 0: it has none, or a trainer with its own does not say.
+// Tokens is how many tokens a sample has; 0 where it has none, or where a trainer with its own data
+// does not say.
 func (p *Timing) Tokens() int64 {
 	if p.Set == nil {
 		return 0
@@ -99,7 +101,9 @@ func (p *Problem) Rounds(limit round.Time) (r round.Config, err error) {
 			return r, err
 		}
 	}
-	r.Closing, r.Late, r.Expect = c.Close, c.Late, p.expectations()
+	r.Closing = c.Close
+	r.Late = c.Late
+	r.Expect = p.expectations()
 	if p.Set != nil {
 		r.Samples = func(client int) int {
 			if client >= p.Set.Clients() { // it stands for a device, whose samples are its own
@@ -125,7 +129,7 @@ func (p *Problem) Rounds(limit round.Time) (r round.Config, err error) {
 	return r, p.shareServer(&r)
 }
 
-// EvaluationSamples is how many of a client's samples an evaluation by client takes.
+// EvaluationSamples is how many of its own samples a client is evaluated on.
 func (p *Data) EvaluationSamples(client int) int {
 	n := p.Set.Samples(client)
 	if limit := p.Config.Evaluate.Clients.Samples; limit > 0 {
@@ -134,7 +138,7 @@ func (p *Data) EvaluationSamples(client int) int {
 	return n
 }
 
-// epochs says how epochs become local steps; nothing where K counts steps.
+// epochs says how epochs become local steps; it is zero where K counts steps.
 func (p *Timing) epochs() (e schedule.Epochs) {
 	c := &p.Config
 	if c.Schedule.Unit != config.Epochs {
@@ -147,13 +151,12 @@ func (p *Timing) epochs() (e schedule.Epochs) {
 	return schedule.Epochs{Batch: c.Batch, Samples: float64(all) / float64(c.Clients), PerClient: p.Batch()}
 }
 
-// InitialSteps is K_0 in local steps, with epochs those of a client of mean size.
+// InitialSteps is K_0 in local steps; with epochs, those of a client of mean size.
 func (p *Timing) InitialSteps() int {
 	return p.Steps(p.Config.Schedule.Setup().K0)
 }
 
-// Steps is what a schedule of K gives in local steps, with epochs those of a client of
-// mean size.
+// Steps is a value of a schedule of K in local steps; with epochs, those of a client of mean size.
 func (p *Timing) Steps(k int) int {
 	if e := p.epochs(); e.Batch > 0 {
 		return e.Steps(k, e.Samples)
@@ -161,7 +164,8 @@ func (p *Timing) Steps(k int) int {
 	return k
 }
 
-// shareServer adds what transfers share at the server, and on the links of sites.
+// shareServer adds to a round's configuration what transfers share at the server and on the links of
+// sites: the work of one transfer, in the units of package fairshare.
 func (p *Timing) shareServer(r *round.Config) error {
 	n := p.Config.Network
 	r.Server.Sites = n.Sites.Count
@@ -199,8 +203,8 @@ func (p *Timing) shareServer(r *round.Config) error {
 	return nil
 }
 
-// expectations say how long clients are expected to take: a real device as the mean of its
-// class, or of all where it has none.
+// expectations gives how long a client's task of so many steps is expected to take: for a simulated
+// client by its own device, for a real one the mean of its class, or of all where it has none.
 func (p *Timing) expectations() func(client, steps int) round.Time {
 	type classSteps struct{ class, steps int }
 	classMeans := map[classSteps]round.Time{}
@@ -223,8 +227,8 @@ func (p *Timing) expectations() func(client, steps int) round.Time {
 	}
 }
 
-// availableShare is the share of a time in which a client is there: of all of it, or of its
-// part up to the 64th change.
+// availableShare is the share of the time from begin to end in which a client is available. It looks at
+// 64 changes at most: what comes after them is not counted as available.
 func (p *Timing) availableShare(client int, begin, end round.Time) float64 {
 	var in round.Time
 	now := begin
@@ -238,10 +242,9 @@ func (p *Timing) availableShare(client int, begin, end round.Time) float64 {
 	return float64(in) / float64(now-begin)
 }
 
-// nextChange returns the next time after t at which clients may be available that are not now; false
-// means that there is none. The machine asks where it found no client that is free. Mostly no client
-// is available at all, and the first that becomes so is the next. Where all available clients have
-// tasks it is anybody's next change.
+// nextChange is the next time after t at which clients can be selected that cannot be now; false if
+// there is none. The machine asks where it found no free client, which mostly means that none is
+// available at all.
 func (p *Timing) nextChange(t round.Time) (round.Time, bool) {
 	clients := p.Config.Clients
 	next := p.Fleet.NextAny(clients, int64(t))
@@ -251,9 +254,8 @@ func (p *Timing) nextChange(t round.Time) (round.Time, bool) {
 	return round.Time(next), next != fleet.Never
 }
 
-// FixedRound is the virtual time of one K-eta-fixed round (Eq. 3 with K_0),
-// where it is the same for all clients and rounds and no rule changes it; false
-// elsewhere.
+// FixedRound is the virtual time of one round of fixed K (Eq. 3 with K_0). alike is false where rounds
+// differ: by client, by round, or because a rule changes them.
 func (p *Timing) FixedRound() (duration round.Time, alike bool) {
 	c := &p.Config
 	varies := c.Close.Deadline() > 0 ||
@@ -271,7 +273,7 @@ func (p *Timing) FixedRound() (duration round.Time, alike bool) {
 	return duration, err == nil
 }
 
-// MeanRound is the time of a round of k steps on devices without spread.
+// MeanRound is the virtual time of a round of k local steps on devices without spread.
 func (p *Timing) MeanRound(k int) (round.Time, error) {
 	d, err := p.Fleet.Mean(k, p.Bits)
 	return round.Time(d.Download + d.Compute + d.Upload), err

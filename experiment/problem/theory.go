@@ -16,8 +16,8 @@ import (
 // ErrNotConvex says that constants cannot be calculated for a task.
 var ErrNotConvex = errors.New("the task's objective is not strongly convex")
 
-// Open opens what a configuration trains: its data and its model, at its initial parameters. Close the
-// problem after use.
+// Open opens what a configuration trains: its data and its model at the initial parameters, without
+// anything of a run. Close the problem after use.
 func Open(c config.Config) (*Problem, error) {
 	c.Train = true
 	if err := c.Validate(); err != nil {
@@ -44,7 +44,7 @@ func Open(c config.Config) (*Problem, error) {
 	return p, nil
 }
 
-// Convex is the problem in float64: its optimum, and what Theorem 1 asks of it.
+// Convex is the objective in float64: its optimum, and the constants that Theorem 1 asks for.
 func (p *Problem) Convex() (*convex.Problem, error) {
 	if !p.Config.Task.IsConvex() {
 		return nil, fmt.Errorf("%s: %w", p.Config.Task, ErrNotConvex)
@@ -94,7 +94,7 @@ func (p *Problem) settleTheory() error {
 	return nil
 }
 
-// theory holds the constants of Eq. 9 as the schedule takes them.
+// theory is the constants of Eq. 9 as the schedule takes them, for a run that ends at limit.
 func (p *Timing) theory(limit round.Time) (s schedule.Theory, err error) {
 	t := p.Config.Theory
 	k := theory.Constants{
@@ -118,8 +118,8 @@ func (p *Timing) theory(limit round.Time) (s schedule.Theory, err error) {
 	return s, nil
 }
 
-// Runtime is Eq. 5's, for a model of so many parameters; of devices that differ
-// it has what the configuration gives for all.
+// Runtime is that of Eq. 5 for a model of so many parameters. Of devices that differ it has what the
+// configuration gives for all.
 func Runtime(c config.Config, parameters int) theory.Runtime {
 	model, update := c.Bits(parameters, parameters)
 	return theory.Runtime{ // a smaller update is as a faster link for a whole one
@@ -130,9 +130,9 @@ func Runtime(c config.Config, parameters int) theory.Runtime {
 	}
 }
 
-// Resolve is the configuration as a run of it would write it: with what it takes
-// from its data, the population and the constants of the theory, and from this machine, the
-// kernel. A kernel that the machine does not have stays.
+// Resolve is the configuration as a run of it would write it: with the population, what fits it and the
+// constants of the theory from its data, and the kernel of this machine. A kernel that the machine
+// does not have stays.
 func Resolve(c config.Config) (config.Config, error) {
 	p, err := Prepare(context.Background(), c, true, nil, nil)
 	if err != nil {

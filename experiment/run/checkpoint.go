@@ -14,8 +14,8 @@ import (
 	"fedpace/experiment/folder"
 )
 
-// checkpointer writes a run's checkpoints, by [folder.Store.Checkpoint]. The run stands
-// still meanwhile, so slow checkpoints are written less often.
+// checkpointer writes a run's checkpoints by [folder.Store.Checkpoint]. The run stands still
+// meanwhile, so checkpoints that take long are written less often: see maxShare.
 type checkpointer struct {
 	recorder *recorder
 	every    time.Duration
@@ -30,10 +30,11 @@ type checkpointer struct {
 	next          checkpoint.Checkpoint // its memory is used again
 }
 
-// maxShare is the most of a run's wall time that checkpoints may take.
+// maxShare is the largest share of a run's wall time that checkpoints may take.
 const maxShare = 1. / 20
 
-// keepCheckpoints starts a run's checkpoints. End them with close.
+// keepCheckpoints starts the timer of a run's checkpoints, and listens to the caller's requests for
+// one. limit is the virtual time at which the run ends. End it with close.
 func (r *recorder) keepCheckpoints(limit round.Time, previous attempt) *checkpointer {
 	k := &checkpointer{
 		recorder:      r,
@@ -59,14 +60,15 @@ func (r *recorder) keepCheckpoints(limit round.Time, previous attempt) *checkpoi
 	return k
 }
 
+// close stops the timer and the listener. No checkpoint is being written then.
 func (k *checkpointer) close() {
 	k.alarm.Stop()
 	close(k.stop)
 	k.listen.Wait()
 }
 
-// save writes a checkpoint. Where it cannot be written the run goes on, with the one
-// before; an error is one of the outputs, which ends the run.
+// save writes a checkpoint with this state. A checkpoint that cannot be written does not end the
+// run, which keeps the one before; the error returned is that of an output, which does end it.
 func (k *checkpointer) save(s *coordinator.State) error {
 	started := time.Now()
 	k.due.Store(false)
@@ -103,7 +105,8 @@ func (k *checkpointer) save(s *coordinator.State) error {
 	return nil
 }
 
-// report tells the user when checkpoints begin to fail, and when they no longer do.
+// report tells the user once when checkpoints begin to fail, and once when they can be written
+// again.
 func (k *checkpointer) report(err error) {
 	r := k.recorder
 	switch {
@@ -119,7 +122,7 @@ func (k *checkpointer) report(err error) {
 	k.failing = err != nil
 }
 
-// identity says what the run's checkpoints are of.
+// identity says what the run's checkpoints are of: all that its bits follow from.
 func (p *experiment) identity(version string) checkpoint.Head {
 	h := checkpoint.Head{
 		Config:  string(p.Config.YAML()),

@@ -24,7 +24,7 @@ import (
 	"fedpace/internal/names"
 )
 
-// KeysFolder is a folder of keys as it is given, or that of this user's servers.
+// KeysFolder is the folder of keys that was given or, where none was, that of this user's servers.
 func KeysFolder(given string) (string, error) {
 	if given != "" {
 		return given, nil
@@ -66,7 +66,8 @@ func Embedded(
 	return embedded.Start(ctx, s)
 }
 
-// folderCertificate are the files of the folder's certificate, which must be there.
+// folderCertificate names the files of the certificate in a folder of keys, for a server that
+// listens at an address. An error says how to make one where there is none.
 func folderCertificate(listen string, own certificate.Folder) (files natsconn.TLSFiles, err error) {
 	files.Cert = own.Cert()
 	files.Key = own.Key()
@@ -81,7 +82,7 @@ func folderCertificate(listen string, own certificate.Folder) (files natsconn.TL
 	return files, nil
 }
 
-// Joining tells people how others join a server that listens.
+// Joining says in a sentence how hosts and devices join a server that listens.
 func Joining(s *embedded.Embedded) string {
 	text := fmt.Sprintf("can join on %s with credentials (fedpace enroll)", s.URL())
 	if end := s.CertificateEnd(); !end.IsZero() {
@@ -90,9 +91,8 @@ func Joining(s *embedded.Embedded) string {
 	return fmt.Sprintf("%s, over %d connections at most.", text, s.Front().MaxConnections())
 }
 
-// startLocal starts an engine for a run of the same process that only finds out how
-// long something takes: on a server of its own, if the run has one, with a host of its
-// own.
+// startLocal starts an engine for a run of this process alone that only measures how long something
+// takes: on its own embedded server, if the run has a server, and with its own host.
 func startLocal(ctx context.Context, p *experiment) (*engine, error) {
 	local := *p
 	if local.server() != config.None {
@@ -103,10 +103,10 @@ func startLocal(ctx context.Context, p *experiment) (*engine, error) {
 	return startEngine(ctx, &local)
 }
 
-// server is nats.url, or what the options have in its place.
+// server is the URL of the run's server: that of the options, else nats.url.
 func (p *experiment) server() string { return cmp.Or(p.options.NATS.URL, p.Config.NATS.URL) }
 
-// carrier says what carries the run's messages, as its summary does.
+// carrier names what carries the run's messages, as its summary does.
 func (p *experiment) carrier() string {
 	if p.server() == config.None {
 		return folder.InMemory
@@ -114,6 +114,8 @@ func (p *experiment) carrier() string {
 	return folder.OverNATS
 }
 
+// connect opens one end of the transport. name is for people; notice takes lines about the
+// connection, and may be nil.
 func (e *engine) connect(ctx context.Context, name string, notice func(bus.Notice)) (bus.Transport, error) {
 	if e.memory != nil {
 		return e.memory.Connect(name), nil
@@ -162,6 +164,8 @@ func (e *engine) open(ctx context.Context) (err error) {
 	return nil
 }
 
+// announce prepares what hosts in other processes are told of the run. It does nothing where none
+// can reach it.
 func (e *engine) announce(c *coordinator.Config) error {
 	if !e.external {
 		return nil
@@ -185,6 +189,6 @@ func (e *engine) announce(c *coordinator.Config) error {
 	return nil
 }
 
-// planPatience is short where hosts are other processes, which may die: tasks that
-// are sent again are cheap.
+// planPatience is how long a plan may take before its task is sent again. It is short where hosts are
+// other processes, which may die: tasks that are sent twice are cheap.
 const planPatience = 2 * time.Second

@@ -27,8 +27,8 @@ import (
 	"fedpace/experiment/devicelog"
 )
 
-// engine carries a run: what its messages travel through, and the connections of the
-// coordinator and of the hosts of simulated actors.
+// engine carries one run: the transport of its messages, the connections of the coordinator and of
+// the hosts of simulated clients in this process, and the server where the run has its own.
 type engine struct {
 	p       *experiment
 	jobs    int // a round is split into
@@ -49,7 +49,8 @@ type engine struct {
 	noise      privacy.Secret     // keys the noise of differential privacy
 }
 
-// startEngine starts everything but the trainers. Close it after use.
+// startEngine opens the transport and connects the coordinator and this process's hosts. Trainers
+// are started by play. Close the engine after use.
 func startEngine(ctx context.Context, p *experiment) (_ *engine, err error) {
 	e := &engine{p: p, store: natsbus.NewStore()}
 	defer func() {
@@ -88,7 +89,9 @@ func startEngine(ctx context.Context, p *experiment) (_ *engine, err error) {
 	return e, nil
 }
 
-// play runs the rounds to limit (0: none) and returns where they ended.
+// play runs the rounds until limit, a virtual time (0: none), and returns how they ended. Coordinator
+// and hosts run at once, in one group: the first error stops all of them, and the end of the
+// coordinator stops the hosts.
 func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.Observer) (*coordinator.Result, error) {
 	p := e.p
 	rounds, err := p.Rounds(limit)
@@ -176,8 +179,8 @@ func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.O
 	return result, err
 }
 
-// startHosts starts this process's hosts, once the run is the coordinator's: before, they would
-// answer the tasks of another's of its name. An error ends the group.
+// startHosts starts this process's hosts, once the coordinator holds the run's name: before, they
+// would answer the tasks of another run of that name. An error ends the group.
 func (e *engine) startHosts(ctx context.Context, group *errgroup.Group, c *coordinator.Config) (hosts []*host.Host) {
 	settings := host.Config{
 		Run:     c.Run,
@@ -204,6 +207,7 @@ func (e *engine) startHosts(ctx context.Context, group *errgroup.Group, c *coord
 	return hosts
 }
 
+// Close closes all connections, the newest first, then the embedded server.
 func (e *engine) Close() {
 	for _, conn := range slices.Backward(e.conns) {
 		conn.Close()
@@ -213,8 +217,8 @@ func (e *engine) Close() {
 	}
 }
 
-// realDevices are the run's real devices as the coordinator takes them; nil where
-// there are none.
+// realDevices is the configuration of the run's real devices for the coordinator; nil where there
+// are none. A replay reads their answers from a log and needs no connection.
 func (e *engine) realDevices(ctx context.Context) (*realdevices.Config, error) {
 	c := &e.p.Config
 	d := &c.Devices
@@ -268,4 +272,5 @@ func (e *engine) realDevices(ctx context.Context) (*realdevices.Config, error) {
 	return v, nil
 }
 
+// wall is a wall time in seconds as a duration.
 func wall(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }

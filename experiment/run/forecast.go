@@ -21,8 +21,8 @@ import (
 // trialTasks is about how many tasks a dry run plays. A test sets it lower.
 var trialTasks = 20_000
 
-// DryRun prepares a run without doing it, and measures a little of it to say
-// how long the rest will take.
+// DryRun prepares a run without doing it, plays a little of it to measure this machine, and says how
+// long the rest will take and which files it will leave.
 func DryRun(ctx context.Context, c config.Config, o Options) (f forecast.Forecast, err error) {
 	p, err := o.prepare(ctx, c)
 	if err != nil {
@@ -66,7 +66,8 @@ func DryRun(ctx context.Context, c config.Config, o Options) (f forecast.Forecas
 	return f, nil
 }
 
-// tryTasks plays the experiment, which does not learn, with the messages of a run.
+// tryTasks plays the experiment, which does not learn here, with the messages of a run, and measures
+// its wall time and processor time.
 func (p *experiment) tryTasks(ctx context.Context, limit round.Time) (t forecast.Trial, err error) {
 	e, err := startLocal(ctx, p)
 	if err != nil {
@@ -79,12 +80,14 @@ func (p *experiment) tryTasks(ctx context.Context, limit round.Time) (t forecast
 	if err != nil {
 		return t, err
 	}
-	t.Stop, t.Wall, t.Core = result.Stop, time.Since(started).Seconds(), (cputime.Since(started) - worked).Seconds()
+	t.Stop = result.Stop
+	t.Wall = time.Since(started).Seconds()
+	t.Core = (cputime.Since(started) - worked).Seconds()
 	return t, nil
 }
 
-// predict compares a complete run with real devices with its prediction. That it cannot
-// be predicted ends no run: the user is told.
+// predict compares a complete run with real devices with what was predicted of it, and writes
+// prediction.csv. A run that cannot be predicted is not ended by that: the user is told.
 func (r *recorder) predict(ctx context.Context, s *folder.Summary) error {
 	if !s.Completed || len(r.p.Config.Devices.Names) == 0 {
 		return nil

@@ -135,6 +135,7 @@ func randomHostName() string {
 	return fmt.Sprintf("%s-%06x", token, rand.N(1<<24))
 }
 
+// service is a host at work: the runs that it serves, by name, on one connection.
 type service struct {
 	options HostOptions
 	conn    *natsbus.Conn
@@ -145,7 +146,7 @@ type service struct {
 	back    atomic.Pointer[time.Time] // when the connection came back last; nil: it was never lost
 }
 
-// hostCounts is what the host has done. It is safe for concurrent use.
+// hostCounts is what the host has done so far, for its metrics. It is safe for concurrent use.
 func (s *service) hostCounts() prometheus.HostCounts {
 	c, passed := &s.counts, s.conn.NATS().Stats()
 	return prometheus.HostCounts{
@@ -178,6 +179,9 @@ type served struct {
 	ended   time.Time
 }
 
+// handleAnnouncement takes one announcement of a run: it starts to serve a run that is new, or whose
+// service failed some time ago, and stops one that is over or has been replaced by another of its
+// name. Announcements are repeated every second, so anything missed comes again.
 func (s *service) handleAnnouncement(ctx context.Context, a *bus.Announcement) {
 	r := s.runs[a.Run]
 	switch {
@@ -210,7 +214,8 @@ func (s *service) handleAnnouncement(ctx context.Context, a *bus.Announcement) {
 	}
 }
 
-// finished takes the end of a run's service, and reports whether the host ends with it.
+// finished takes note that the service of a run has ended, and reports whether the host ends with
+// it. A run that failed stays in the table, so that it is not tried again at each announcement.
 func (s *service) finished(r *served) bool {
 	r.done, r.ended = true, time.Now()
 	if r.over {
@@ -228,7 +233,8 @@ func (s *service) finished(r *served) bool {
 	return s.options.Once && r.refused
 }
 
-// dropSilent ends the service of runs that were not announced for long.
+// dropSilent ends the service of runs of which nothing was heard for forgetTime, or whose end may
+// have been announced while the connection was lost.
 func (s *service) dropSilent() {
 	for name, r := range s.runs {
 		back := s.back.Load()
@@ -249,7 +255,7 @@ func (s *service) dropSilent() {
 	}
 }
 
-// stopAll ends every run's service and waits for that.
+// stopAll ends the service of every run and waits until each has ended.
 func (s *service) stopAll() {
 	for _, r := range s.runs {
 		r.stop()
@@ -261,7 +267,9 @@ func (s *service) stopAll() {
 	}
 }
 
-// serveRun serves one run until ctx ends or it cannot be served any longer.
+// serveRun serves one run until ctx ends or it cannot be served any longer: it prepares the run's
+// fleet and, where this machine has the data and the kernel class, what trains. It sets refused
+// where this machine can never serve the run.
 func (s *service) serveRun(ctx context.Context, r *served) (err error) {
 	info, err := s.conn.AskRun(ctx, r.run)
 	if err != nil {

@@ -31,8 +31,8 @@ import (
 // real devices.
 const minSampledTasks = 10
 
-// sinks are the outputs of the run: the usual ones, and those that the
-// configuration adds.
+// sinks lists the outputs of the run: the usual ones, and those that the configuration adds. An
+// output that is there twice, or two that write one file, are refused.
 func (p *experiment) sinks() ([]metrics.Sink, error) {
 	c := &p.Config
 	list := []metrics.Sink{folder.Rounds{}, tables.Sink{}, outputs.Progress{}}
@@ -73,7 +73,8 @@ func (p *experiment) sinks() ([]metrics.Sink, error) {
 	return list, nil
 }
 
-// about is the run as outputs know it.
+// about describes the run to its outputs: its names, limits, metrics and fleet, and how a model is
+// written.
 func (p *experiment) about(limit round.Time, started time.Time) *metrics.Run {
 	c := &p.Config
 	run := folder.About(c)
@@ -81,8 +82,14 @@ func (p *experiment) about(limit round.Time, started time.Time) *metrics.Run {
 	run.Kernel = p.Kernel
 	run.Started = started
 	run.Notice = p.options.Notify
-	run.Metrics, run.Quality, run.Targets, run.Tokens = p.Metrics, p.Quality, p.Targets, p.Tokens() > 0
-	run.Classes, run.Class, run.DeviceClass, run.Power = p.Fleet.Classes(), p.Fleet.Class, p.Fleet.DeviceClass, p.Power()
+	run.Metrics = p.Metrics
+	run.Quality = p.Quality
+	run.Targets = p.Targets
+	run.Tokens = p.Tokens() > 0
+	run.Classes = p.Fleet.Classes()
+	run.Class = p.Fleet.Class
+	run.DeviceClass = p.Fleet.DeviceClass
+	run.Power = p.Power()
 	run.VirtualSeconds = limit.Seconds()
 	run.Slowest = config.KeptSlowest
 	run.Sample = minSampledTasks
@@ -116,7 +123,8 @@ func (p *experiment) about(limit round.Time, started time.Time) *metrics.Run {
 	return run
 }
 
-// roundsSoFar reads the run's rounds.csv, with the mean losses of the window.
+// roundsSoFar reads the rounds that stand in the rounds.csv of a folder, with the mean losses of the
+// window, for outputs that continue.
 func (p *experiment) roundsSoFar(dir string) iter.Seq2[round.Report, error] {
 	return func(yield func(round.Report, error) bool) {
 		for r, err := range (&folder.Run{Dir: dir, Config: p.Config}).Follow() {
@@ -127,8 +135,8 @@ func (p *experiment) roundsSoFar(dir string) iter.Seq2[round.Report, error] {
 	}
 }
 
-// serve shows the pages of the outputs under the configuration's http. The page of
-// a run that is interrupted still shows how it ended, so only Close ends it.
+// serve serves the pages of the outputs at the configuration's http. The page of a run that was
+// interrupted still shows how it ended, so only Close ends the server, not ctx.
 func (r *recorder) serve(ctx context.Context, notify func(string)) (*web.WebServer, error) {
 	var pages []web.Page
 	for _, o := range metrics.Outputs[web.Pager](r.outputs) {
@@ -150,15 +158,15 @@ func (r *recorder) serve(ctx context.Context, notify func(string)) (*web.WebServ
 	return server, nil
 }
 
-// noticeBuffer hands the lines that the user is told to the outputs, too, once they are
-// open.
+// noticeBuffer hands the lines that the user is told to the outputs as well. Lines that come before
+// the outputs are open are kept until then. It is safe for concurrent use.
 type noticeBuffer struct {
 	mu       sync.Mutex
 	recorder *metrics.Recorder // nil: not open yet
 	lines    []string          // that it has not had
 }
 
-// tap is what the caller sees, with notices that come here, too.
+// tap returns the caller's callbacks with notices that also come here.
 func (n *noticeBuffer) tap(o Callbacks) Callbacks {
 	notify := o.Notice
 	notifyOfHosts := o.HostNotice
@@ -179,7 +187,8 @@ func (n *noticeBuffer) tap(o Callbacks) Callbacks {
 	return o
 }
 
-// add hands lines over, or keeps them until it is told the recorder.
+// add hands lines to the outputs, or keeps them while there are none. recorder is given once, when
+// the outputs are open, and nil otherwise.
 func (n *noticeBuffer) add(recorder *metrics.Recorder, lines ...string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

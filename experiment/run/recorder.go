@@ -26,11 +26,16 @@ import (
 // progressEvery is how often progress is reported, in wall time.
 const progressEvery = 100 * time.Millisecond
 
-// maxEmptyRounds is after how many rounds without an update the user hears of it.
+// maxEmptyRounds is how many rounds in a row without an update pass before the user hears of it:
+// a run that stops at a number of updates would go on for ever.
 const maxEmptyRounds = 1000
 
-// recorder follows a run: it hands what the run reports to the outputs, keeps what
-// the summary needs and reports progress. It belongs to the run's goroutine.
+// recorder follows a run on behalf of its outputs: it hands them what the coordinator reports,
+// keeps the values that the summary needs and that nobody else knows, and reports progress.
+//
+// Its methods are called by the coordinator, all from the run's goroutine, and so need no lock.
+// The exceptions are stats, seen and remainingTime, which pages and scrapes call from others;
+// what they read is atomic or behind the lock of remaining.
 type recorder struct {
 	p            *experiment
 	outputs      *metrics.Recorder
@@ -61,7 +66,9 @@ type recorder struct {
 	saved        checkpoint.Summary
 }
 
-// newRecorder opens the run's outputs. Close it after use.
+// newRecorder opens the outputs of a run, which write nothing before start. waiting says what the
+// coordinator waits for a server to do; it may be nil. limit is the virtual time at which the run
+// ends, 0 for none. started is when this attempt began. Close the outputs after use.
 func newRecorder(
 	p *experiment,
 	waiting func() (string, time.Time),
@@ -91,7 +98,8 @@ func newRecorder(
 	if err != nil {
 		return nil, err
 	}
-	r.remaining.Remaining, r.remaining.since = remaining, time.Now()
+	r.remaining.Remaining = remaining
+	r.remaining.since = time.Now()
 	about := p.about(limit, started)
 	about.Remaining = r.remainingTime
 	about.Stats = r.stats
@@ -105,8 +113,9 @@ func newRecorder(
 	return r, err
 }
 
-// remainingTime is the wall time to expect from now on, in seconds, and its interval of 90 %; false where it cannot be said
-// yet. It is safe for concurrent use.
+// remainingTime is the wall time in seconds until the run is expected to end, with the bounds of
+// its 90 % interval; ok is false where it cannot be said yet. The forecast is as of the end of the
+// last round, so the time since then is subtracted. It is safe for concurrent use.
 func (r *recorder) remainingTime() (seconds, low, high float64, ok bool) {
 	r.remaining.Lock()
 	defer r.remaining.Unlock()
@@ -115,14 +124,16 @@ func (r *recorder) remainingTime() (seconds, low, high float64, ok bool) {
 	return max(0, v.P50-passed), max(0, v.P05-passed), max(0, v.P95-passed), ok
 }
 
-// roundsBegin has the first round begin now: waiting for devices is no part of it.
+// roundsBegin is called when the first round begins. Until then real devices may have been waited
+// for, which is no part of a round's time.
 func (r *recorder) roundsBegin() {
 	r.remaining.Lock()
 	defer r.remaining.Unlock()
 	r.remaining.since = time.Now()
 }
 
-// timeRound has the time that remains learn from a round that ends now.
+// timeRound hands the wall time of a round that ends now to the forecast of the time that remains,
+// with the part of it in which clients were trained.
 func (r *recorder) timeRound(report *round.Report) {
 	r.remaining.Lock()
 	defer r.remaining.Unlock()
@@ -132,6 +143,8 @@ func (r *recorder) timeRound(report *round.Report) {
 	r.remaining.trained = 0
 }
 
+// trainingProgress is called when a round has trained done of its total clients: with 0 when
+// training begins. It measures how long clients are trained, and shows progress now and then.
 func (r *recorder) trainingProgress(done, total int) {
 	r.remaining.Lock()
 	switch now := time.Now(); {
@@ -149,7 +162,9 @@ func (r *recorder) trainingProgress(done, total int) {
 	}
 }
 
-// stats tells outputs how the run keeps up.
+// stats says how well the run keeps up with its clock, its messages and its checkpoints, and what
+// its own server has done. ok is false before the coordinator has begun. It is safe for concurrent
+// use.
 func (r *recorder) stats() (s metrics.Stats, ok bool) {
 	v := r.reported.Load()
 	if v == nil {
@@ -231,8 +246,10 @@ func (r *recorder) seen() []metrics.Device {
 	return list
 }
 
-// start opens the outputs' files, in a run that is resumed where it stood, and
-// returns the state that the coordinator goes on from; nil: from the start.
+// start opens the files of the outputs in a folder, and returns the state from which the
+// coordinator continues; nil where the run starts from its beginning. In a run that is resumed the
+// outputs continue where the checkpoint of the previous attempt was, and so do the recorder's own
+// values and the wall time.
 func (r *recorder) start(results *folder.Results, previous attempt) (*coordinator.State, error) {
 	r.results = results
 	start := &metrics.Start{Folder: results, Rounds: r.p.roundsSoFar(results.Path(""))}
@@ -249,8 +266,8 @@ func (r *recorder) start(results *folder.Results, previous attempt) (*coordinato
 	return &c.State, r.outputs.Start(start, &c.Body.Recorder.Outputs)
 }
 
-// deviceLog is the log that the run's real devices are recorded in or, if another
-// run is played again, read from.
+// deviceLog is the log that the answers of the run's real devices are written to or, where another
+// run is replayed, read from; nil where the run has no real devices.
 func (r *recorder) deviceLog() (*devicelog.Log, error) {
 	switch replay := r.p.options.Replay; {
 	case len(r.p.Config.Devices.Names) > 0 && replay != "":
@@ -269,10 +286,13 @@ func (r *recorder) deviceLog() (*devicelog.Log, error) {
 	return nil, nil
 }
 
+// showProgress hands the progress to the caller, if it wants it: the last whole round, and how far
+// the round under way has come.
 func (r *recorder) showProgress() {
 	if r.p.options.Progress != nil {
 		r.lastProgress = time.Now()
-		r.progress.Report, r.progress.Elapsed = r.saved.Last, r.lastProgress.Sub(r.started)
+		r.progress.Report = r.saved.Last
+		r.progress.Elapsed = r.lastProgress.Sub(r.started)
 		if seconds, _, _, ok := r.remainingTime(); ok {
 			r.progress.Remaining = time.Duration(seconds * 1e9)
 		}
@@ -281,13 +301,16 @@ func (r *recorder) showProgress() {
 	}
 }
 
-// report takes one round. An error (a full disk) ends the run.
+// report takes the report of one round. It updates what the summary needs, warns of rounds that
+// bring no update or too few for the combining rule, and hands the round to the outputs. An error,
+// such as that of a full disk, ends the run.
 func (r *recorder) report(report *round.Report) error {
 	r.timeRound(report)
 	r.progress.Trained = 0
 	r.progress.Clients = 0
 	r.saved.Last = metrics.Latest(&r.saved.Last, report)
-	if !(r.saved.BestLoss <= report.WindowLoss) { // also when there is none yet
+	// BestLoss is NaN until there is one, so the comparison is negated.
+	if !(r.saved.BestLoss <= report.WindowLoss) {
 		r.saved.BestLoss = report.WindowLoss
 	}
 	updates := report.Outcomes[round.Accepted]
@@ -323,7 +346,8 @@ func (r *recorder) report(report *round.Report) error {
 	return r.outputs.Round(report)
 }
 
-// noteBest notes the best values, and when the target was first reached.
+// noteBest compares an evaluation with the best values so far, and notes when the target was first
+// reached. values are the run's metrics in their order.
 func (r *recorder) noteBest(loss float64, values []float64, at round.Time) {
 	for i, q := range r.qualities {
 		if now := q.ValueIn(loss, values); q.Better(now, r.saved.Best[i]) {
@@ -353,8 +377,12 @@ func (r *recorder) clients(number int, scores []metric.ClientScore) error {
 	return err
 }
 
+// summary gathers what summary.json says of a run that has ended: the coordinator's result, the
+// costs that the outputs have added up, and the recorder's own values. A value that does not exist
+// is a nil pointer.
 func (r *recorder) summary(result *coordinator.Result) folder.Summary {
-	c, usage := &r.p.Config, r.outputs.Usage(result.Completed)
+	c := &r.p.Config
+	usage := r.outputs.Usage(result.Completed)
 	stop := &result.Stop
 	last := &r.saved.Last
 	s := folder.Summary{
@@ -454,7 +482,8 @@ func (r *recorder) summary(result *coordinator.Result) folder.Summary {
 	return s
 }
 
-// finish ends the outputs and, last, writes the summary.
+// finish ends the outputs and writes the summary last: a folder that has one is whole. failure is
+// why the run ended before its end; nil where it is complete.
 func (r *recorder) finish(result *coordinator.Result, s *folder.Summary, failure error) error {
 	r.progress.Done = result.Completed
 	r.showProgress()
@@ -478,8 +507,8 @@ func (r *recorder) finish(result *coordinator.Result, s *folder.Summary, failure
 	return r.results.Summary(s)
 }
 
-// describe names a set for reports; made data, and real samples in a made
-// grouping, are called synthetic, and classes that have names are named.
+// describe names a data set for reports. Made data, and real samples in a made grouping, are called
+// synthetic, and classes that have names are named.
 func describe(info federated.Info) string {
 	name := info.Name
 	if info.Synthetic && !strings.Contains(name, "synthetic") {
@@ -494,8 +523,7 @@ func describe(info federated.Info) string {
 	return name
 }
 
-// Progress is where a run stands, for those who watch it. Nothing in it decides
-// anything.
+// Progress says where a run stands, for those who watch it. Nothing in it decides anything.
 type Progress struct {
 	Schedule string // as in schedule.Names; tells a comparison's runs apart
 
@@ -514,8 +542,8 @@ type Progress struct {
 	Trained, Clients int
 }
 
-// Fraction is the part of the run that is done, as [metrics.Run.Fraction]; it is 1 of
-// a run that is complete, wherever it ended.
+// Fraction is the share of the run that is done, as [metrics.Run.Fraction]. It is 1 for a run that
+// is complete, wherever it ended.
 func (p Progress) Fraction() float64 {
 	if p.Done {
 		return 1

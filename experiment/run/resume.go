@@ -18,13 +18,15 @@ import (
 	"fedpace/internal/human"
 )
 
+// Resumed is what came of resuming a run.
 type Resumed struct {
 	Config   config.Config
 	Summary  folder.Summary
 	Complete bool // it was complete before, and nothing was done
 }
 
-// restoreConfig writes config.yaml again, where it is gone, as a checkpoint holds it.
+// restoreConfig writes config.yaml again from a usable checkpoint, where it is gone. Without such a
+// checkpoint it does nothing: Resume then says that the folder holds no run.
 func restoreConfig(dir string, o *Callbacks) error {
 	if !errors.Is(folder.HoldsRun(dir), folder.ErrNoRun) {
 		return nil
@@ -140,8 +142,8 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 	return r, err
 }
 
-// allowTrainer refuses to execute what a folder's configuration names, which may be anybody's.
-// A checkpoint refuses a trainer whose script has another digest than the one that began it.
+// allowTrainer refuses to execute the trainer's command that the configuration of a folder names: the
+// folder may be anybody's. given says that the user has named the command or trusts the folder.
 func allowTrainer(c *config.Config, dir string, given bool) error {
 	if given || !c.External() {
 		return nil
@@ -149,15 +151,16 @@ func allowTrainer(c *config.Config, dir string, given bool) error {
 	return fmt.Errorf("%s: its configuration names a command, %q, which would be executed here: give the command that began the run (--trainer, for predict --set trainer=), or say --trust if the folder is yours, or you have read the command and its script", dir, c.Trainer.Command)
 }
 
-// attempt is an earlier attempt of a run; its zero value: there is none.
+// attempt is an earlier attempt of a run, from which it continues. The zero value means that there
+// is none.
 type attempt struct {
 	results       *folder.Results        // nil: there is none
 	checkpoint    *checkpoint.Checkpoint // nil: it ended before its first
 	newestDamaged bool                   // the newest checkpoint is damaged
 }
 
-// abandon closes the folder of a run that never began. It keeps what an earlier attempt
-// has written.
+// abandon closes the folder of a run that never began. It removes what the run has made, or keeps
+// what an earlier attempt has written.
 func (a attempt) abandon(r *folder.Results) error {
 	if a.results == nil {
 		return r.Discard()
@@ -165,6 +168,7 @@ func (a attempt) abandon(r *folder.Results) error {
 	return r.Close()
 }
 
+// results makes the folder of the run, or cuts that of a previous attempt back to its checkpoint.
 func (p *experiment) results(previous attempt) (*folder.Results, error) {
 	if previous.results == nil {
 		return folder.CreateResults(p.Config.Out, p.Config, p.options.Force)
@@ -172,10 +176,10 @@ func (p *experiment) results(previous attempt) (*folder.Results, error) {
 	return previous.results, previous.results.Rewind(p.Config.Outputs)
 }
 
-// ReplayFolder is where the run in a folder is played again unless told.
+// ReplayFolder is where the run in a folder is replayed unless another folder is named.
 func ReplayFolder(dir string) string { return filepath.Clean(dir) + "-replay" }
 
-// givesTrainer says whether keys that the user sets name the trainer's command.
+// givesTrainer reports whether the keys that a user sets name the trainer's command.
 func givesTrainer(sets []string) bool {
 	return slices.ContainsFunc(sets, func(s string) bool {
 		return strings.HasPrefix(s, "trainer=") || strings.HasPrefix(s, "trainer.command=")

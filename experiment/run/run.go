@@ -45,7 +45,7 @@ type Options struct {
 	Continuation
 }
 
-// Callbacks is what the caller sees of a run while it goes on. Each may be nil.
+// Callbacks are what a caller sees of a run while it goes on. Each may be nil.
 type Callbacks struct {
 	Progress   func(Progress)     // called now and then from the run's goroutine
 	Reading    *federated.Reading // is told how far the data are read
@@ -69,7 +69,7 @@ type Place struct {
 	Keys string // folder of the keys by which a server that listens knows its users; see [KeysFolder]
 }
 
-// Continuation is what a run that is played again, or goes on, takes from elsewhere than its folder.
+// Continuation is what a run that is replayed or resumed takes from elsewhere than its folder.
 type Continuation struct {
 	Replay    string         // folder of a run whose real devices' answers are used again; empty: devices take part
 	Overrides *config.Config // name, http, pace, checkpoint and nats of a resumed run; nil: as in its folder
@@ -85,7 +85,8 @@ func (o *Continuation) NextStep(dir string) string {
 	return fmt.Sprintf("%[1]s, to go on: fedpace resume %[1]s", dir)
 }
 
-// change changes the configuration of the resumed run in a folder.
+// change applies what the caller overrides to the configuration of the resumed run in a folder.
+// Only keys that change no bit can be overridden.
 func (o *Continuation) change(c *config.Config, dir string) error {
 	if m := o.Overrides; m != nil {
 		c.Name = m.Name
@@ -103,7 +104,7 @@ func (o *Continuation) change(c *config.Config, dir string) error {
 	return nil
 }
 
-// Notify gives the user a line, if there is one, and somebody to take it.
+// Notify hands a line to the caller, if there is one and the caller takes lines.
 func (o *Callbacks) Notify(line string) {
 	if o.Notice != nil && line != "" {
 		o.Notice(line)
@@ -149,7 +150,12 @@ func Run(ctx context.Context, c config.Config, o Options) (folder.Summary, error
 	return summary, errors.Join(err, p.Close())
 }
 
-// execute runs the experiment; it goes on from the checkpoint of a previous attempt, if that has one.
+// execute runs the experiment, or continues it from the checkpoint of a previous attempt, if that
+// has one. It returns the summary, which is also written to the folder. started is when the wall
+// time of this attempt began.
+//
+// The order is the contract: what can fail without touching the folder comes first, then the
+// folder is made or cut back, then the rounds run, and the summary is written last.
 func (p *experiment) execute(ctx context.Context, started time.Time, previous attempt) (s folder.Summary, err error) {
 	if previous.checkpoint != nil {
 		defer coordinator.Recovered(&err) // somebody else may have made it
@@ -275,8 +281,8 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 	return s, err
 }
 
-// limit is the virtual time at which the run ends, 0 for none: the earlier of
-// virtual_seconds and the time that equal_runtime_rounds of K-eta-fixed take.
+// limit is the virtual time at which the run ends, 0 for none: the earlier one of
+// stop.virtual_seconds and the time that stop.equal_runtime_rounds rounds of fixed K take.
 func (p *experiment) limit(ctx context.Context) (limit round.Time, err error) {
 	stop := p.Config.Stop
 	if stop.VirtualSeconds > 0 {
@@ -297,7 +303,8 @@ func (p *experiment) limit(ctx context.Context) (limit round.Time, err error) {
 	return limit, nil
 }
 
-// setGrid settles the virtual time from one evaluation to the next.
+// setGrid settles the virtual time between two evaluations, where evaluate.every_seconds asks for
+// one in place of a number of rounds.
 func (p *experiment) setGrid(ctx context.Context) (err error) {
 	e := &p.Config.Evaluate
 	switch {
@@ -342,9 +349,9 @@ func (p *experiment) fixedRuntime(ctx context.Context, n int) (round.Time, error
 // lower.
 var longTiming = 5_000_000
 
-// relativeSteps is the summary's relative_sgd_steps: the steps of one client of
-// each round against those of K-eta-fixed (Table 4). NaN where there is nothing
-// to compare with.
+// relativeSteps is the summary's relative_sgd_steps: the local steps of one client in each round,
+// summed, over those of fixed K in the same virtual time (Table 4). It is NaN where there is
+// nothing to compare with.
 func (p *experiment) relativeSteps(steps int64, stop *round.Stop) float64 {
 	k0 := float64(p.InitialSteps() * max(1, p.Config.Aggregate.SiteRounds))
 	end := stop.EndTime
@@ -358,8 +365,8 @@ func (p *experiment) relativeSteps(steps int64, stop *round.Stop) float64 {
 	return float64(steps) / (end.Seconds() / duration.Seconds() * k0)
 }
 
-// comparedRound is a round of K-eta-fixed with which any run can be compared; 0: there is none,
-// as where real devices take their own time.
+// comparedRound is the virtual time of a round of fixed K, where all such rounds are alike and any
+// run can be compared with it. It is 0 elsewhere, as where real devices take their own time.
 func (p *experiment) comparedRound() round.Time {
 	if duration, alike := p.FixedRound(); alike && len(p.Config.Devices.Names) == 0 {
 		return duration
@@ -370,8 +377,9 @@ func (p *experiment) comparedRound() round.Time {
 // maxGarbage is how much garbage waits for the collector beside much data, in bytes.
 const maxGarbage = 64 << 20
 
-// boundGarbage is called when the data are in memory: by itself the collector would wait until
-// there is as much garbage as data. GOGC in the environment decides instead.
+// boundGarbage limits the garbage that may wait for the collector. It is called once the data are in
+// memory: by its default the collector would wait until there is as much garbage as data. GOGC in
+// the environment takes precedence.
 func boundGarbage(data federated.Set) {
 	held, ok := data.(interface{ Memory() int })
 	if !ok || held.Memory() < maxGarbage || os.Getenv("GOGC") != "" {

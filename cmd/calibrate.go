@@ -53,6 +53,8 @@ type calibrationServer struct {
 	pause    float64
 }
 
+// calibrateServeCommand makes "fedpace calibrate serve": the coordinator's end of a
+// calibration, which measures the links of devices one after the other.
 func calibrateServeCommand() *cobra.Command {
 	var f calibrationServer
 	c := &cobra.Command{
@@ -107,6 +109,8 @@ devices measure. Else --devices names the devices, and a model of 1 MB travels.`
 	return c
 }
 
+// do prepares the server's connection, measures the devices and prints what was measured.
+// After an interruption it prints the devices that were done.
 func (f *calibrationServer) do(c *cobra.Command) error {
 	show := cli.NewDisplay(c)
 	defer show.Close()
@@ -131,6 +135,7 @@ func (f *calibrationServer) do(c *cobra.Command) error {
 	)
 }
 
+// check refuses flags that name no device, a device twice, no server or two servers.
 func (f *calibrationServer) check(c *cobra.Command) error {
 	switch {
 	case len(f.devices) == 0:
@@ -226,6 +231,8 @@ func (f *calibrationServer) measure(ctx context.Context) (_ []calibration.Measur
 	return calibration.Serve(ctx, line, models, f.serve)
 }
 
+// writeMeasured prints a table with a line for each device: its round trip, and rate and
+// overhead of its download and upload.
 func writeMeasured(w io.Writer, all []calibration.Measured) {
 	link := func(l *calibrate.Link) string {
 		return fmt.Sprintf("%.4g Mbit/s + %.3g ms", l.Mbps.Value, 1e3*l.Overhead.Value)

@@ -13,6 +13,8 @@ import (
 	"fedpace/internal/atomicfile"
 )
 
+// certificateCommand makes "fedpace certificate", which writes a server's certificate and, the
+// first time, the authority that signs it.
 func certificateCommand() *cobra.Command {
 	var keys, copyPath string
 	var hosts []string

@@ -24,6 +24,8 @@ import (
 	"fedpace/study/tune"
 )
 
+// compareCommand makes "fedpace compare": one study of several schedules at equal virtual
+// time, with its table, figure and page.
 func compareCommand(p program) *cobra.Command {
 	var f flags
 	var wide sweepFlags
@@ -115,6 +117,7 @@ type sweepFlags struct {
 	until    study.Until
 }
 
+// add defines the flags of a study that varies keys, seeds and controls.
 func (f *sweepFlags) add(c *cobra.Command) {
 	s := c.Flags()
 	s.StringArrayVar(&f.grids, "grid", nil, "sweep a key over values, `KEY=VALUE,...` as in network.upload_mbps=1,5,20, or a range, KEY=LOW..HIGH/N; may be repeated")

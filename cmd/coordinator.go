@@ -13,6 +13,8 @@ import (
 	"fedpace/internal/names"
 )
 
+// coordinatorCommand makes "fedpace coordinator", which is run with hosts in other processes:
+// the run trains nothing itself.
 func coordinatorCommand(p program) *cobra.Command {
 	var f runFlags
 	var resume bool
@@ -51,6 +53,8 @@ that of --nats, or its own (nats.listen), which asks for credentials (fedpace en
 	return c
 }
 
+// hostCommand makes "fedpace host". A host needs no configuration: it learns each run's from
+// the coordinator. An interruption is no failure, since others do its work again.
 func hostCommand(p program) *cobra.Command {
 	var o run.HostOptions
 	c := &cobra.Command{

@@ -21,6 +21,8 @@ import (
 	"fedpace/internal/names"
 )
 
+// enrollment holds the flags of one "fedpace enroll". Which of its actions is meant follows
+// from the flags that are set; flags of several actions are refused.
 type enrollment struct {
 	keys, outPath    string
 	host, run        string
@@ -35,6 +37,8 @@ type enrollment struct {
 	configuration    bool
 }
 
+// enrollCommand makes "fedpace enroll", which issues, renews and revokes credentials and
+// prints what a NATS server must include.
 func enrollCommand() *cobra.Command {
 	var e enrollment
 	c := &cobra.Command{
@@ -155,6 +159,9 @@ func (e *enrollment) grant(args []string) (auth.Grant, error) {
 	return g, g.Check()
 }
 
+// do carries out the action of the flags with the authority whose keys lie in the keys folder.
+// Only actions that issue something make keys where there are none: nothing can be revoked by
+// new keys.
 func (e *enrollment) do(c *cobra.Command, g auth.Grant) (err error) {
 	if e.keys, err = run.KeysFolder(e.keys); err != nil {
 		return err

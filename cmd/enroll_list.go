@@ -23,6 +23,8 @@ import (
 	"fedpace/internal/table"
 )
 
+// listed is a row of the CSV file of "fedpace enroll --list": a device and what its archive
+// gets.
 type listed struct {
 	Name     string `csv:"name"`
 	Platform string `csv:"platform"` // of the program, such as linux-arm64; empty: the device has it
@@ -92,6 +94,8 @@ func (e *enrollment) enrollList(c *cobra.Command, authority *auth.Authority, g a
 	return atomicfile.Write(filepath.Join(e.outPath, "devices.yaml"), atomicfile.Bytes([]byte(classes)))
 }
 
+// load reads the archive of the device program for a platform, such as linux-arm64, once. An
+// empty platform needs none.
 func (p *packer) load(platform string) error {
 	if platform == "" || p.programs[platform] != nil {
 		return nil

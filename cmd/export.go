@@ -21,6 +21,7 @@ import (
 	"fedpace/internal/atomicfile"
 )
 
+// exportCommand groups the commands that write a run for other programs.
 func exportCommand() *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use:   "export",
@@ -31,6 +32,8 @@ func exportCommand() *cobra.Command {
 	}, exportPerfettoCommand(), exportOpenMetricsCommand(), exportDashboardsCommand())
 }
 
+// exportDashboardsCommand makes "fedpace export dashboards", which writes the Grafana
+// dashboards that are embedded in the program.
 func exportDashboardsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "dashboards DIR",
@@ -59,6 +62,8 @@ Grafana to import (Dashboards, New, Import).`,
 	}
 }
 
+// exportPerfettoCommand makes "fedpace export perfetto", which turns the timelines of
+// events.log into a trace on virtual time.
 func exportPerfettoCommand() *cobra.Command {
 	var rounds string
 	var firstRound, lastRound int

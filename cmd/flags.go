@@ -32,6 +32,8 @@ const schedulesUsage = "`SCHEDULES` to run, separated by commas: names, or one's
 
 const controlsUsage = "play controls of each schedule whose K decays, too: a constant K of as much work, and its K reversed and shuffled"
 
+// add defines --schedules. standard is the list without the flag, and more ends the flag's
+// help.
 func (f *scheduleFlag) add(c *cobra.Command, standard []string, more string) {
 	f.list = standard
 	c.Flags().Var(f, "schedules", schedulesUsage+more)
@@ -39,8 +41,12 @@ func (f *scheduleFlag) add(c *cobra.Command, standard []string, more string) {
 }
 
 func (f *scheduleFlag) String() string { return strings.Join(f.list, ",") }
-func (f *scheduleFlag) Type() string   { return "strings" }
 
+// Type names the flag's type in help, as pflag asks.
+func (f *scheduleFlag) Type() string { return "strings" }
+
+// Set takes one --schedules. The first replaces the standard list; each further one adds to
+// it.
 func (f *scheduleFlag) Set(text string) error {
 	list, err := study.Split(text)
 	if err != nil {
@@ -64,11 +70,14 @@ func (f *scheduleFlag) check(sets []string, base config.Schedule) error {
 	return study.Overridden(sets, f.list, base)
 }
 
+// configFlags are --config and --set, which together give a configuration: files first, in
+// their order, then single keys.
 type configFlags struct {
 	config []string // files
 	sets   []string
 }
 
+// add defines --config and --set, and refuses a --set without a key.
 func (f *configFlags) add(c *cobra.Command) {
 	c.Flags().StringArrayVar(&f.config, "config", nil, cli.ConfigUsage)
 	c.Flags().StringArrayVar(
@@ -99,6 +108,7 @@ type flags struct {
 	guesses map[string][]byte // configurations for tables without one, by their paths
 }
 
+// add defines the flags that every command has which plays runs.
 func (f *flags) add(c *cobra.Command) {
 	f.configFlags.add(c)
 	s := c.Flags()

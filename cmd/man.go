@@ -15,6 +15,7 @@ import (
 	"fedpace/internal/atomicfile"
 )
 
+// manCommand makes "fedpace man", which writes a manual page for each command.
 func manCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "man DIR",

@@ -35,6 +35,7 @@ type paperFlags struct {
 	server    natsconn.Config
 }
 
+// paperCommand makes "fedpace paper", the paper's evaluation.
 func paperCommand() *cobra.Command {
 	f := paperFlags{plan: paper.Full()}
 	c := &cobra.Command{
@@ -94,6 +95,8 @@ With --nats hosts (fedpace host) do the runs, to the same bits.`,
 	return c
 }
 
+// run does one of three things: prints verdicts of committed curves, draws curves that are
+// there, or plays the evaluation and then draws it.
 func (f *paperFlags) run(c *cobra.Command) error {
 	if f.verdicts {
 		if len(f.curveDirs) > 1 {
@@ -180,6 +183,7 @@ func (f *paperFlags) run(c *cobra.Command) error {
 	return results(w, f.plan.Folder, curves)
 }
 
+// cells lists the runs of the evaluation that the flags ask for.
 func (f *paperFlags) cells() ([]study.Cell, error) {
 	for _, t := range f.tasks {
 		f.plan.Tasks = append(f.plan.Tasks, config.Task(t))

@@ -16,6 +16,7 @@ import (
 	"fedpace/study/plan"
 )
 
+// planCommand makes "fedpace plan".
 func planCommand(p program) *cobra.Command {
 	var f planFlags
 	c := &cobra.Command{
@@ -84,6 +85,7 @@ goes on with a plan that was interrupted.`,
 	return c
 }
 
+// planFlags are the flags of "fedpace plan".
 type planFlags struct {
 	flags
 	schedules scheduleFlag
@@ -91,6 +93,8 @@ type planFlags struct {
 	asked     plan.Request
 }
 
+// request puts the flags together into what is planned. base is the configuration's own
+// schedule.
 func (f *planFlags) request(c *cobra.Command, base config.Schedule) (q plan.Request, err error) {
 	q = f.asked
 	q.ConfigFiles, q.Sets, q.Schedules = f.config, f.setsOf(c), f.schedules.list
@@ -104,6 +108,7 @@ func (f *planFlags) request(c *cobra.Command, base config.Schedule) (q plan.Requ
 	return q, f.schedules.check(f.sets, base)
 }
 
+// write puts the table, the best setting, the figure and the page into a folder.
 func (f *planFlags) write(p *plan.Plan, outDir string) error {
 	panels, err := p.Panels()
 	if err != nil {

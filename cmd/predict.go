@@ -12,6 +12,7 @@ import (
 	"fedpace/metrics/figure"
 )
 
+// predictCommand makes "fedpace predict".
 func predictCommand(p program) *cobra.Command {
 	var f predictFlags
 	c := &cobra.Command{
@@ -55,6 +56,7 @@ predicted; where K_r follows losses, it stays at K_0.`,
 	return c
 }
 
+// predictFlags are the flags of "fedpace predict".
 type predictFlags struct {
 	configFlags
 	csv, figure string

@@ -13,6 +13,8 @@ import (
 	"fedpace/study"
 )
 
+// statusOf is a run's progress as a status. Parts with a lower number stay longest where the
+// line is too narrow.
 func statusOf(p run.Progress) cli.Status {
 	s := cli.Status{Subject: p.Schedule, Done: p.Fraction()}
 	s.Add(0, "%s", p.Schedule)
@@ -57,6 +59,7 @@ type lastProgress struct {
 	time time.Time // when it was said; zero: never
 }
 
+// set keeps the newest progress and when it came.
 func (l *lastProgress) set(p run.Progress) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -94,6 +97,7 @@ func statusOfStudy(p study.Progress) cli.Status {
 	return s
 }
 
+// statusOfDraws is the progress of "fedpace plan" while it times settings.
 func statusOfDraws(done, total int) cli.Status {
 	s := cli.Status{Subject: "times", Done: float64(done) / float64(max(1, total))}
 	s.Add(0, "timing settings: draw %d of %d", done, total)

@@ -18,6 +18,7 @@ import (
 // formats are those of a report: the page, and its figures.
 var formats = append([]string{"html"}, report.Formats...)
 
+// reportCommand makes "fedpace report".
 func reportCommand() *cobra.Command {
 	var outPath, format string
 	c := &cobra.Command{

@@ -9,6 +9,7 @@ import (
 	"fedpace/study"
 )
 
+// resumeCommand makes "fedpace resume".
 func resumeCommand(p program) *cobra.Command {
 	var f runFlags
 	var elsewhere bool

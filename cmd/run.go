@@ -17,6 +17,8 @@ import (
 	"fedpace/metrics"
 )
 
+// runCommand makes "fedpace run". With --dry-run it says what the run would do, with --replay
+// it plays a run with real devices again.
 func runCommand(p program) *cobra.Command {
 	var f runFlags
 	var dry bool

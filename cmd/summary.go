@@ -41,6 +41,8 @@ func printSummary(c *cobra.Command, config config.Config, s folder.Summary, err 
 	return cli.Table(c.OutOrStdout(), func(w io.Writer) { writeSummary(w, config, s) })
 }
 
+// writeSummary prints what a run came to, a quantity a line. Lines whose quantity the run does
+// not have are left out.
 func writeSummary(w io.Writer, c config.Config, s folder.Summary) {
 	state := "completed"
 	if !s.Completed {

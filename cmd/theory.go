@@ -18,6 +18,7 @@ import (
 	"fedpace/study/advise"
 )
 
+// theoryCommand groups the commands about the paper's analysis.
 func theoryCommand() *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use:   "theory",
@@ -30,6 +31,7 @@ func theoryCommand() *cobra.Command {
 // convexFlags are those of a configuration whose task is quadratic unless told.
 type convexFlags struct{ configFlags }
 
+// load reads the configuration. Its task is quadratic unless a file or a --set names another.
 func (f *convexFlags) load() (config.Config, error) {
 	sets := f.sets
 	named := slices.ContainsFunc(sets, func(s string) bool { return strings.HasPrefix(s, "task=") })
@@ -39,6 +41,7 @@ func (f *convexFlags) load() (config.Config, error) {
 	return config.LoadFiles(f.config, sets)
 }
 
+// adviceFlags are the flags of "fedpace theory advise".
 type adviceFlags struct {
 	convexFlags
 	given  advise.Given
@@ -48,6 +51,7 @@ type adviceFlags struct {
 	points int
 }
 
+// adviseCommand makes "fedpace theory advise".
 func adviseCommand() *cobra.Command {
 	f := adviceFlags{}
 	c := &cobra.Command{
@@ -99,6 +103,8 @@ roughly. W is the time since the start, or with theory.time: ahead to the end.`,
 	return c
 }
 
+// advise prints the advice for a configuration or for a finished run. A constant that nothing
+// gives is named as an error of usage.
 func (f *adviceFlags) advise(c *cobra.Command) (err error) {
 	if f.run != "" && (len(f.config) > 0 || len(f.sets) > 0) {
 		return cli.Usage(c, errors.New("--run brings its own configuration: leave --config and --set out"))

@@ -11,6 +11,7 @@ import (
 	"fedpace/study/tune"
 )
 
+// tuneCommand makes "fedpace tune".
 func tuneCommand() *cobra.Command {
 	var f flags
 	var wide sweepFlags

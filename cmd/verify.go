@@ -11,6 +11,8 @@ import (
 	"fedpace/internal/human"
 )
 
+// verifyCommand makes "fedpace verify". It fails where a file is damaged or missing, so that
+// scripts notice.
 func verifyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "verify DIR",

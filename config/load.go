@@ -62,6 +62,8 @@ type source struct {
 	text []byte
 }
 
+// readFile reads a configuration of at most MaxFile bytes; one byte more is read so that a
+// longer file is noticed. A pipe is refused unless the user gave it as /dev/...
 func readFile(path string) ([]byte, error) {
 	switch filepath.Ext(path) {
 	case ".csv", ".tsv", ".parquet":
@@ -249,6 +251,8 @@ func inOrder(sets []string) (list []string) {
 	return list
 }
 
+// parseSet reads KEY=VALUE as a tree with one path. A key that takes text needs no YAML
+// quotes.
 func parseSet(s string) (*tree.Node, error) {
 	path, value, ok := strings.Cut(s, "=")
 	path = strings.TrimSpace(path)

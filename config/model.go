@@ -21,6 +21,7 @@ func (TaskModel) Model(learn.Samples) (learn.Model, error) { return nil, errTask
 // UsesTaskModel reports whether the model is the task's own, and no trainer's.
 func (c *Config) UsesTaskModel() bool { return !c.setsModel() && !c.External() }
 
+// setsModel reports whether the configuration names a model in place of the task's.
 func (c *Config) setsModel() bool { return c.Model != learn.Architecture(TaskModel{}) }
 
 // NewModel makes the model. The samples give the sizes that the configuration leaves

@@ -92,8 +92,10 @@ func (r *reader) standard(o *registry.Option, v reflect.Value) {
 	}
 }
 
+// join is the path of a key below path, which is empty at the top.
 func join(path, key string) string { return strings.TrimPrefix(path+"."+key, ".") }
 
+// keysOf lists the keys of options.
 func keysOf(options []registry.Option) []string {
 	list := make([]string, len(options))
 	for i, o := range options {
@@ -102,6 +104,8 @@ func keysOf(options []registry.Option) []string {
 	return list
 }
 
+// value reads a node into a field of any kind. A null gives the default where the key has one,
+// and an empty group whose keys are all commented out changes nothing.
 func (r *reader) value(o *registry.Option, v reflect.Value, n *tree.Node, path string) error {
 	group := (v.Kind() == reflect.Struct || v.Kind() == reflect.Interface) && !strings.Contains(path, "[")
 	if n.Kind == tree.Null {
@@ -142,6 +146,8 @@ func (r *reader) value(o *registry.Option, v reflect.Value, n *tree.Node, path s
 	return r.number(o, v, n, path)
 }
 
+// list reads a list into a slice. A scalar is a list of one, and a keyed list may be written
+// as a map from its keys.
 func (r *reader) list(o *registry.Option, v reflect.Value, n *tree.Node, path string) error {
 	scalar := v.Type().Elem().Kind() != reflect.Struct && v.Type().Elem().Kind() != reflect.Interface
 	if scalar && n.Kind == tree.Scalar { // a list of one

@@ -127,6 +127,7 @@ func checkServer(s string) error {
 	return err
 }
 
+// checkPopulation refuses clients, cohorts and data that do not fit each other.
 func (c *Config) checkPopulation() error {
 	if err := c.ask("data", c.Data.Reader); err != nil {
 		return err
@@ -162,6 +163,7 @@ func (c *Config) checkPopulation() error {
 	return nil
 }
 
+// checkModel refuses a model that the task or its data cannot have.
 func (c *Config) checkModel() error {
 	_, layers := c.Model.(learn.Sequential)
 	switch {
@@ -467,6 +469,8 @@ func (c *Config) checkLate() error {
 	return nil
 }
 
+// withOthers adds to an error about a key the keys from which it follows, too, so that the
+// message can name where they are set.
 func withOthers(err error, relatedKeys ...string) error {
 	if k := (*KeyError)(nil); errors.As(err, &k) {
 		k.RelatedKeys = relatedKeys
@@ -602,6 +606,8 @@ func (c *Config) checkCompression() error {
 	return withOthers(Error("", err), "aggregate.algorithm")
 }
 
+// checkStop refuses a run that would never end, and a virtual time that could be known only by
+// training for it.
 func (c *Config) checkStop() error {
 	switch {
 	case c.Stop == Stop{} && c.Privacy.Epsilon == 0:

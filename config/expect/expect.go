@@ -100,6 +100,8 @@ func (e *Expectation) read(node ast.Node) error {
 	)
 }
 
+// gainOf takes the three names of a call gain("a", "b", "metric"). ok is false for any other
+// call.
 func gainOf(n *ast.CallNode) (gain [3]string, ok bool) {
 	if f, isName := n.Callee.(*ast.IdentifierNode); !isName || f.Value != "gain" || len(n.Arguments) != len(gain) {
 		return gain, false

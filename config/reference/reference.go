@@ -90,11 +90,13 @@ type page struct {
 	maps   map[reflect.Type]string // the first key whose value has the keys of a struct
 }
 
+// heading titles the options of an entry of a plug point.
 func heading(k *config.Key) string {
 	kind := k.Point.Kind
 	return fmt.Sprintf("%s: `%s`", strings.ToUpper(kind[:1])+kind[1:], k.Name)
 }
 
+// table begins a table of keys under a heading.
 func (r *page) table(heading, first string) {
 	fmt.Fprintf(r, "\n## %s\n\n%s | value | meaning\n---|---|---\n", heading, first)
 }
@@ -120,6 +122,7 @@ func (r *page) rows(keys []config.Key) {
 	}
 }
 
+// row describes a key: its default, its values and its meaning.
 func (r *page) row(k *config.Key) string {
 	value := k.Value()
 	standard := "`" + k.Name + "` (task)"
@@ -185,4 +188,5 @@ func short(value string) string {
 		"a whole number", "integer", "a number", "number", "true or false", "boolean", "a word, ", "", "a path, or a ", "path or ", "a path", "path", ", or a ", " or ", "a list", "list").Replace(value)
 }
 
+// escape keeps Markdown from reading marks in a cell of a table.
 func escape(text string) string { return strings.NewReplacer("<", `\<`, "|", `\|`).Replace(text) }

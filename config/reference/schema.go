@@ -140,6 +140,8 @@ func (s schema) forms(o *registry.Option, t reflect.Type, complete bool) (list [
 	return list
 }
 
+// bound is a JSON schema's keyword of a limit: "minimum" becomes "exclusiveMinimum" where the
+// limit itself is not allowed.
 func bound(name string, open bool) string {
 	if open {
 		return "exclusiveM" + name[1:]

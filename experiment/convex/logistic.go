@@ -22,6 +22,8 @@ type logistic struct {
 	smooth            float64 // L
 }
 
+// readLogistic reads all samples of a set as the objectives of a regularised logistic
+// regression, one for each client, and bounds their smoothness.
 func readLogistic(set federated.Set, kind learn.Logistic) (*logistic, error) {
 	l := &logistic{features: kind.Features, classes: kind.Classes, mu: kind.Mu}
 	for c := range set.Clients() {
@@ -106,6 +108,7 @@ func (l *logistic) sample(d []float64, c, i int, x []float64) float64 {
 	return math.Log(sum) - right
 }
 
+// value is f_c(x): the mean cross-entropy of client c's samples, plus mu/2 ‖x‖².
 func (l *logistic) value(c int, x []float64) float64 {
 	d := make([]float64, l.classes)
 	sum := 0.0
@@ -115,6 +118,7 @@ func (l *logistic) value(c int, x []float64) float64 {
 	return sum/float64(len(l.labels[c])) + l.mu/2*norm2(x)
 }
 
+// gradient writes ∇f_c(x) into dst.
 func (l *logistic) gradient(dst []float64, c int, x []float64) {
 	clear(dst)
 	l.add(dst, c, x, 1, make([]float64, l.classes))
@@ -153,6 +157,7 @@ func (l *logistic) variance(c int, x []float64) float64 {
 	return max(0, squares-norm2(mean))
 }
 
+// curvature gives L and mu of all objectives.
 func (l *logistic) curvature() (smooth, mu float64) { return l.smooth, l.mu }
 
 // minimise is Newton's method with halved steps from the origin.

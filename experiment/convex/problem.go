@@ -90,6 +90,8 @@ func Of(set federated.Set, model learn.Model, batch int, weights []float64) (*Pr
 	return p, p.solve()
 }
 
+// solve finds the minimum of the weighted objective and of each client's own, from which Gamma
+// follows: F* minus the weighted mean of the clients' minima.
 func (p *Problem) solve() (err error) {
 	if p.Star, err = p.objective.minimise(p.Weights); err != nil {
 		return err
@@ -114,6 +116,7 @@ func (p *Problem) solve() (err error) {
 // Value is F(x).
 func (p *Problem) Value(x []float64) float64 { return value(p.objective, p.Weights, x) }
 
+// value is the weighted sum of the clients' objectives at x. Clients of weight 0 cost nothing.
 func value(o objective, weights, x []float64) (f float64) {
 	for c, w := range weights {
 		if w != 0 {
@@ -196,6 +199,7 @@ func Widen(x []float32) []float64 {
 	return y
 }
 
+// norm2 is the squared Euclidean norm.
 func norm2(x []float64) (sum float64) {
 	for _, v := range x {
 		sum += v * v

@@ -21,6 +21,8 @@ type quadratic struct {
 	noise   []float64   // variance of a sample's gradient, the same everywhere
 }
 
+// readQuadratic reads the clients' quadratic objectives from a set whose samples hold centre,
+// diagonal and direction of each.
 func readQuadratic(set federated.Set, kind learn.Quadratic) (*quadratic, error) {
 	n := kind.Dimension
 	q := &quadratic{size: n}
@@ -72,12 +74,14 @@ func (q *quadratic) apply(dst []float64, c int, u []float64) {
 	floats.AddScaled(dst, -2*back, v)
 }
 
+// gradient writes ∇f_c(x) = A_c (x − b_c) into dst.
 func (q *quadratic) gradient(dst []float64, c int, x []float64) {
 	u := make([]float64, q.size)
 	floats.SubTo(u, x, q.b[c])
 	q.apply(dst, c, u)
 }
 
+// value is f_c(x) = (x − b_c)ᵀ A_c (x − b_c) / 2 plus the client's floor.
 func (q *quadratic) value(c int, x []float64) (f float64) {
 	g := make([]float64, q.size)
 	q.gradient(g, c, x)

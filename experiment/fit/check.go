@@ -97,6 +97,7 @@ func (f *Fit) check(r *record) (*Check, error) {
 	return c, nil
 }
 
+// quantile is the empirical quantile of sorted values at a share from 0 to 1.
 func quantile(share float64, sorted []float64) float64 {
 	return stat.Quantile(share, stat.Empirical, sorted, nil)
 }

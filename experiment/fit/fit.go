@@ -102,6 +102,8 @@ func (f *Fit) hint() string {
 	return " (--pool makes one class of the devices of each class in devices.names)"
 }
 
+// device fits one device to its recorded tasks. A device without tasks that say how fast it is
+// keeps the class that it has.
 func (f *Fit) device(r *record, h *history) Device {
 	tasks := h.tasks.Kept
 	d := Device{
@@ -266,4 +268,5 @@ func short(x float64) float64 {
 	return x
 }
 
+// counted writes a number with its noun, in the plural unless the number is 1.
 func counted(n int, noun string) string { return fmt.Sprintf("%d %s", n, human.Plural(n, noun)) }

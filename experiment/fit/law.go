@@ -20,6 +20,7 @@ type law struct {
 	cv        float64
 }
 
+// phase is what was fitted of one phase of a device's tasks: download, compute or upload.
 type phase struct {
 	typical  robust.Estimate // megabits a second, or seconds a step; 0: not measured
 	overhead float64         // seconds
@@ -29,6 +30,7 @@ type phase struct {
 	uncertainty float64
 }
 
+// megabits is the size of a transfer: the model's for a download, else the update's.
 func megabits(b fleet.Bits, p int) float64 {
 	if p == download {
 		return float64(b.Down) / 1e6

@@ -23,6 +23,7 @@ const (
 	maxRounds = 1 << 8
 )
 
+// record is what a run's folder says of its devices.
 type record struct {
 	config  config.Config
 	first   int        // client number of the first device
@@ -32,6 +33,7 @@ type record struct {
 	sampled statistics.Thinned[span]
 }
 
+// history is a device with its tasks, of which a thinned sample is kept.
 type history struct {
 	config.Device
 	tasks    statistics.Thinned[task]
@@ -56,12 +58,14 @@ const (
 	phases
 )
 
+// task is one task of a device: its local steps and the seconds of each phase.
 type task struct {
 	number        uint64
 	client, steps int
 	took          [phases]float64
 }
 
+// seconds is the time of the whole task.
 func (x *task) seconds() float64 { return x.took[download] + x.took[compute] + x.took[upload] }
 
 // span is a round: how long it took, its devices' tasks, and the longest task of the others.

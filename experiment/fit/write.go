@@ -21,11 +21,14 @@ func (f *Fit) YAML() []byte {
 	return []byte(b.String())
 }
 
+// Write prints the remarks on the fit, as they stand above the classes in YAML.
 func (f *Fit) Write(w io.Writer) error {
 	_, err := io.WriteString(w, f.remarks())
 	return err
 }
 
+// remarks says how sure each number is, which tasks were left out, and how well the classes
+// repeat the run's times.
 func (f *Fit) remarks() string {
 	var b strings.Builder
 	fmt.Fprintf(
@@ -97,6 +100,7 @@ func text(e robust.Estimate, unit float64) string {
 	return fmt.Sprintf("%.4g [%.4g, %.4g]", e.Value*unit, e.Low*unit, e.High*unit)
 }
 
+// leftOut says which of a device's tasks were not used, and why; nothing where all were.
 func (f *Fit) leftOut(w io.Writer, d *Device) {
 	var list []string
 	add := func(n int, format string) {

@@ -88,10 +88,13 @@ func Lacking(devices []string) string {
 	return fmt.Sprintf("No class is known of %s: measure one (fedpace-device calibrate) or make one of this run (fedpace fit), and name it in devices.names.", human.Some(devices))
 }
 
+// say adds a sentence about what the comparison cannot know.
 func (c *Comparison) say(format string, a ...any) {
 	c.Unknown = append(c.Unknown, fmt.Sprintf(format, a...))
 }
 
+// predict plays the simulated counterpart of the run for as many rounds as can be afforded,
+// and compares the draws with what was recorded.
 func (c *Comparison) predict(ctx context.Context, p *problem.Problem, r record) error {
 	draws, rounds := effort(r.rounds)
 	if rounds < len(r.rounds) {
@@ -185,6 +188,7 @@ func (c *Comparison) compare(ctx context.Context, p *problem.Problem, r *record,
 	return nil
 }
 
+// class is the fleet's class of a device, numbered from 0.
 func (t *twin) class(device int) *fleet.Class {
 	return &t.problem.Config.Fleet[t.problem.Fleet.DeviceClass(t.first+device)]
 }

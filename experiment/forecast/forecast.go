@@ -133,6 +133,8 @@ func Make(
 	return f, f.work(ctx, p, measurementsOf(&p.Data, &c), &t)
 }
 
+// trialOf is the problem without training, for as many rounds as hold the given number of
+// tasks, by which the speed of planning is measured.
 func trialOf(p *problem.Problem, tasks int) *problem.Problem {
 	trial := *p
 	c := &trial.Config
@@ -196,6 +198,7 @@ func (f *Forecast) work(ctx context.Context, p *problem.Problem, m measurements,
 	return nil
 }
 
+// population says in words who takes part: clients, devices, or both.
 func population(c *config.Config) string {
 	n := len(c.Devices.Names)
 	devices := fmt.Sprintf("%d %s", n, human.Plural(n, "device"))
@@ -263,6 +266,8 @@ func extras(c *config.Config) (text string) {
 	return text
 }
 
+// intervalText is the 90 % interval of the virtual time or, where that is given, of the number
+// of rounds; empty where neither is known.
 func (f *Forecast) intervalText() string {
 	v := f.VirtualWithin
 	n := f.RoundsWithin

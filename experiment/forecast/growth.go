@@ -18,6 +18,7 @@ import (
 // Growth is about how large the files become that grow with the rounds of a run.
 type Growth []File
 
+// File is a file of the run's folder and the size that is foreseen.
 type File struct {
 	Name  string  `json:"file"`
 	Bytes float64 `json:"bytes"`
@@ -68,6 +69,7 @@ func AboutGrowth(p *problem.Problem) string {
 	return text + "."
 }
 
+// devicesOf is how many real devices have a task at once.
 func devicesOf(c *config.Config) int {
 	n := len(c.Devices.Names)
 	switch {

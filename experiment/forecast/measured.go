@@ -29,6 +29,7 @@ type measured struct {
 	tasks []deviceTask
 }
 
+// deviceTask is one task of a device and what it took.
 type deviceTask struct {
 	device int // from 0
 	parts  [len(phases)]round.Time
@@ -109,6 +110,7 @@ type means struct {
 // the tasks that devices answered in it, NaN if they answered none.
 const columns = 1 + len(phases)
 
+// meansOf takes the means of recorded rounds, for all and for each of the devices.
 func meansOf(rounds []measured, devices int) *means {
 	m := &means{devices: make([][len(phases)]rate, devices)}
 	for i := range rounds {
@@ -136,6 +138,7 @@ func (m *means) add(r *measured) {
 	m.rounds = append(m.rounds, row)
 }
 
+// total is the time of all rounds together, in seconds.
 func (m *means) total() (seconds float64) {
 	for _, r := range m.rounds {
 		seconds += r[0]

@@ -187,6 +187,7 @@ func drawn(p *problem.Timing, seed uint64) func(*round.Task) (round.Event, error
 	}
 }
 
+// uncertain reports whether a class says how far its speeds may be wrong.
 func uncertain(k fleet.Class) bool { return k.Uncertainty != fleet.Uncertainty{} }
 
 // planned is the plan of a simulated client for a task.

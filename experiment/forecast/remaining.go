@@ -118,6 +118,7 @@ const (
 // rate is seconds by what they are spent on.
 type rate struct{ seconds, by float64 }
 
+// add takes in a time and the amount of work that it was for.
 func (r *rate) add(seconds, by float64) {
 	r.seconds = r.seconds + seconds
 	r.by = r.by + by

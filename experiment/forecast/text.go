@@ -66,6 +66,7 @@ func cells(p *folder.Predicted) string {
 	)
 }
 
+// ratioOf writes how long the run took relative to its prediction, or that it is not known.
 func ratioOf(p *folder.Predicted) string {
 	return human.Known("%.3f", metrics.Value(p.Ratio))
 }

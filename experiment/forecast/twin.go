@@ -102,6 +102,8 @@ func presences(rounds []measured, devices int, each bool) [][]presence {
 	return list
 }
 
+// presenceOf says whether a device was present in a recorded round, numbered from 1. Beyond
+// what was recorded every device is.
 func (t *twin) presenceOf(number, device int) presence {
 	if number > len(t.was) {
 		return presence{present: true}

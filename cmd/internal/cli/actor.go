@@ -100,6 +100,8 @@ func addDevice(c *cobra.Command, device *real.Config) {
 	addOwn(c, device)
 }
 
+// addClient defines --client, the id of this device in the run, and refuses ids that no NATS
+// subject could hold.
 func addClient(c *cobra.Command, id *string) {
 	c.Flags().StringVar(id, "client", "", "id of this device: letters, digits, - and _, the first a letter")
 	Check(c, "client", names.CheckDevice)

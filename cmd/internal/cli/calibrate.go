@@ -117,6 +117,7 @@ func CheckTimes(c *cobra.Command) {
 	InRange(c, "seconds", 0.01, 86400)
 }
 
+// check refuses flags that contradict each other, before anything is measured.
 func (f *calibration) check() error {
 	named := 0
 	for _, given := range []bool{f.task != "", f.model != "", len(f.config) > 0} {
@@ -145,6 +146,8 @@ func (f *calibration) check() error {
 	return nil
 }
 
+// do measures the link to the coordinator where a server is named, then the local steps of
+// each subject, and prints the result. A subject is a model with its batch size.
 func (f *calibration) do(c *cobra.Command) error {
 	show := NewDisplay(c)
 	defer show.Close()
@@ -278,6 +281,7 @@ func (f *calibration) subjects(welcome *bus.Welcome) (list []*calibrate.Subject,
 	return each, nil
 }
 
+// write writes the measured class of devices into the file of --out, if there is one.
 func (f *calibration) write(r *calibrate.Result) error {
 	if f.outPath == "" {
 		return nil

@@ -23,6 +23,7 @@ func Check(c *cobra.Command, flag string, check func(text string) error) {
 	}}
 }
 
+// CheckRun has --run refuse names that no NATS subject could hold.
 func CheckRun(c *cobra.Command) {
 	Check(c, "run", func(text string) error { return names.CheckToken("run", text) })
 }
@@ -39,6 +40,8 @@ func Positive(c *cobra.Command, flags ...string) {
 	}
 }
 
+// limit has a number flag refuse values that are not allowed. want ends the message and says
+// which are.
 func limit(c *cobra.Command, flag string, allowed func(float64) bool, want string) {
 	f := c.Flags().Lookup(flag)
 	number := f.Value
@@ -56,6 +59,8 @@ type checkedValue struct {
 	check func(text string) error
 }
 
+// Set sets the value and then checks the text, so that a value that cannot be parsed keeps
+// pflag's own message.
 func (v *checkedValue) Set(text string) error {
 	if err := v.Value.Set(text); err != nil {
 		return err

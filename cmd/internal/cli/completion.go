@@ -111,6 +111,7 @@ func OneOf(c *cobra.Command, flag string, list ...string) {
 
 var folders = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs)
 
+// filesOf completes names of files with these extensions in the shell.
 func filesOf(extensions ...string) cobra.CompletionFunc {
 	return cobra.FixedCompletions(extensions, cobra.ShellCompDirectiveFilterFileExt)
 }

@@ -41,6 +41,7 @@ const (
 // NewDisplay is what a command shows, beside what it prints; nothing with --quiet.
 func NewDisplay(c *cobra.Command) *Display { return newDisplay(c.ErrOrStderr(), Quiet(c)) }
 
+// newDisplay makes a display of a stream. A quiet one prints nothing.
 func newDisplay(stream io.Writer, quiet bool) *Display {
 	return &Display{stream: stream, quiet: quiet, screen: screenOf(stream)}
 }
@@ -55,6 +56,8 @@ func (d *Display) Show(s Status) {
 	d.show(s)
 }
 
+// show draws a status: in place on a terminal, else as lines that become rarer. The caller
+// holds the lock.
 func (d *Display) show(s Status) {
 	if !d.screen.terminal {
 		d.log(s)
@@ -74,6 +77,8 @@ func (d *Display) show(s Status) {
 // clearRest erases to the end of the line (ECMA-48, EL).
 const clearRest = "\x1b[K"
 
+// log prints a status as a line if the last one is long enough ago. The longer a command runs,
+// the rarer its lines are, up to lineSeldom.
 func (d *Display) log(s Status) {
 	now := time.Now()
 	if d.began.IsZero() {

@@ -21,6 +21,8 @@ type checked struct {
 	err    error
 }
 
+// Write writes to the stream and remembers the first failure, so that a command whose output
+// is lost fails although its printing ignores errors.
 func (w *checked) Write(b []byte) (int, error) {
 	n, err := w.stream.Write(b)
 	if err != nil && w.err == nil {
@@ -41,6 +43,7 @@ func OnTerminal(c *cobra.Command) bool {
 	return isTerminal(stream)
 }
 
+// isTerminal reports whether a stream is a terminal rather than a file or a pipe.
 func isTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
@@ -54,6 +57,7 @@ func JSONFlag(c *cobra.Command, content string) {
 // AsJSON reports whether the command has --json, and it is set.
 func AsJSON(c *cobra.Command) bool { return isSet(c, "json") }
 
+// QuietFlag defines --quiet.
 func QuietFlag(c *cobra.Command) {
 	c.Flags().BoolP("quiet", "q", false, "say nothing but a result that is asked for")
 }
@@ -61,6 +65,7 @@ func QuietFlag(c *cobra.Command) {
 // Quiet reports whether the command has --quiet, and it is set.
 func Quiet(c *cobra.Command) bool { return isSet(c, "quiet") }
 
+// isSet reports whether a command has a bool flag of this name and it is true.
 func isSet(c *cobra.Command, flag string) bool {
 	on, err := c.Flags().GetBool(flag)
 	return err == nil && on

@@ -36,6 +36,8 @@ type StatusError struct {
 }
 
 func (e StatusError) Error() string { return e.Problem.Error() }
+
+// Unwrap gives the problem behind the status, for errors.Is and errors.As.
 func (e StatusError) Unwrap() error { return e.Problem }
 
 // Main runs a program until its command ends or a signal stops it, and exits.
@@ -73,11 +75,13 @@ type heeded struct {
 	looked atomic.Bool
 }
 
+// Done is the context's own, and notes that somebody waits for the interruption.
 func (h *heeded) Done() <-chan struct{} {
 	h.looked.Store(true)
 	return h.Context.Done()
 }
 
+// Err is the context's own, and notes that somebody asked for the interruption.
 func (h *heeded) Err() error {
 	h.looked.Store(true)
 	return h.Context.Err()
@@ -144,6 +148,8 @@ func complain(stderr io.Writer, root *cobra.Command, problem string) {
 type Interrupted struct{ Note string }
 
 func (e Interrupted) Error() string { return "interrupted: " + e.Note }
+
+// Unwrap makes every interruption a context.Canceled.
 func (e Interrupted) Unwrap() error { return context.Canceled }
 
 // Interruption says what an interruption of a command kept, if anything, and what else

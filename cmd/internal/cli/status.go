@@ -44,8 +44,10 @@ func ReadingStatus(state func() (path string, share float64)) func() (s Status, 
 	}
 }
 
+// Line is the whole status as one line, for streams that are no terminals.
 func (s *Status) Line() string { return join(s.parts) }
 
+// join puts the texts of parts into one line.
 func join(parts []part) string {
 	return strings.Join(names.Of(parts, func(p part) string { return p.text }), "  ")
 }

@@ -20,6 +20,8 @@ type UsageError struct {
 }
 
 func (e UsageError) Error() string { return e.Problem.Error() }
+
+// Unwrap gives the problem behind the usage error, for errors.Is and errors.As.
 func (e UsageError) Unwrap() error { return e.Problem }
 
 // Usage marks an error as one of the command line; nil stays.
@@ -150,6 +152,8 @@ func Group(c *cobra.Command, below ...*cobra.Command) *cobra.Command {
 	return c
 }
 
+// none refuses arguments, for commands that take flags alone. A configuration file given as an
+// argument is answered with --config.
 func none(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

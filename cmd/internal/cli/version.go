@@ -23,6 +23,8 @@ func Version() string {
 // unknownVersion is that of a build that says nothing of its source, such as a test.
 const unknownVersion = "development"
 
+// versionOf is the version of a build: the module's, else the commit of its checkout, with
+// "+dirty" where files were changed.
 func versionOf(info *debug.BuildInfo) string {
 	if v := info.Main.Version; v != "" && v != "(devel)" {
 		return v

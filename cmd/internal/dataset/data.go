@@ -32,6 +32,8 @@ func Command(archives []fetch.Archive, fetcher fetch.Fetcher) *cobra.Command {
 	}, dataInfoCommand(), dataPrepareCommand(), dataPartitionCommand(), dataFetchCommand(archives, fetcher))
 }
 
+// dataInfoCommand makes "fedpace data info". For a table without a mapping it prints a
+// proposed configuration, as init writes it.
 func dataInfoCommand() *cobra.Command {
 	var s source
 	var plot string
@@ -228,6 +230,8 @@ func (s *source) check(c *cobra.Command, args []string) (err error) {
 	return nil
 }
 
+// open opens the set that the flags describe: a synthetic one, or the files at the path with
+// their samples dealt to other clients where a partition is named.
 func (s *source) open(c *cobra.Command) (federated.Set, error) {
 	task, made := strings.CutPrefix(s.path, madePrefix)
 	if made {
@@ -258,6 +262,7 @@ func (s *source) open(c *cobra.Command) (federated.Set, error) {
 	return set, nil
 }
 
+// watched gives the options with a counter of what was read, which the display shows.
 func (s *source) watched(show *cli.Display) federated.Options {
 	o := s.options
 	o.Reading = new(federated.Reading)

@@ -17,6 +17,8 @@ import (
 	"fedpace/learn"
 )
 
+// dataFetchCommand makes "fedpace data fetch". An interrupted download keeps its part, from
+// which the same command goes on.
 func dataFetchCommand(archives []fetch.Archive, fetcher fetch.Fetcher) *cobra.Command {
 	var destination string
 	archiveNames := names.Of(archives, func(a fetch.Archive) string { return a.Name })
@@ -68,6 +70,7 @@ func archiveTable(archives []fetch.Archive) string {
 	})
 }
 
+// writeFetched says where the archive is, that its checksum is right, and what to do next.
 func writeFetched(c *cobra.Command, a fetch.Archive, r fetch.Result) error {
 	manner := "downloaded"
 	switch {
@@ -88,6 +91,8 @@ func writeFetched(c *cobra.Command, a fetch.Archive, r fetch.Result) error {
 	return err
 }
 
+// nextStep says what to do with an archive: for raw NIST files LEAF's tools come first, all
+// others are read as they are.
 func nextStep(name, path string) string {
 	switch name {
 	case "nist-by-class", "nist-by-write":
@@ -100,6 +105,8 @@ func nextStep(name, path string) string {
 	return "next: " + runWith(name, path, learn.Samples{})
 }
 
+// statusOfFetch is the progress of a download. Where the server does not say the size there is
+// no share and no time left.
 func statusOfFetch(p fetch.Progress) cli.Status {
 	s := cli.Status{Subject: p.Archive, Done: -1}
 	s.Add(0, "%s", p.Archive)

@@ -17,6 +17,7 @@ import (
 	"fedpace/internal/human"
 )
 
+// dataPrepareCommand makes "fedpace data prepare".
 func dataPrepareCommand() *cobra.Command {
 	return keepCommand("", &cobra.Command{
 		Use:   "prepare PATH --out FILE",
@@ -29,6 +30,8 @@ options have changed or it is damaged, and else leaves it.`,
 	})
 }
 
+// dataPartitionCommand makes "fedpace data partition", which is prepare with the samples dealt
+// to other clients.
 func dataPartitionCommand() *cobra.Command {
 	return keepCommand("kind", &cobra.Command{
 		Use:   "partition PATH --kind KIND --out FILE",

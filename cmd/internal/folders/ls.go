@@ -26,6 +26,7 @@ import (
 // maxListed bounds the runs that are looked for below a folder.
 const maxListed = 10_000
 
+// LsCommand makes "fedpace ls".
 func LsCommand() *cobra.Command {
 	var tags []string
 	c := &cobra.Command{
@@ -54,6 +55,7 @@ Elsewhere tabs separate the columns, times are in seconds, the unknown is empty.
 	return c
 }
 
+// listedRun is a line of the list, and an object of --json.
 type listedRun struct {
 	Folder   string          `json:"folder"`
 	State    folder.RunState `json:"state"`

@@ -16,6 +16,8 @@ import (
 	"fedpace/study"
 )
 
+// RmCommand makes "fedpace rm". It looks at all folders before it removes the first, so that a
+// run that goes on loses nothing.
 func RmCommand() *cobra.Command {
 	var force bool
 	c := &cobra.Command{

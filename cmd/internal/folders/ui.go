@@ -13,6 +13,7 @@ import (
 	"fedpace/metrics/web"
 )
 
+// UICommand makes "fedpace ui", the server of the workbench.
 func UICommand() *cobra.Command {
 	address := "127.0.0.1:7700"
 	c := &cobra.Command{

@@ -93,6 +93,8 @@ func Serve(ctx context.Context, line bus.Line, models bus.Coordinator, c Config)
 	return all, err
 }
 
+// server measures devices. Each device has a goroutine, and one token has them measured one
+// after the other.
 type server struct {
 	config  Config
 	line    bus.Line
@@ -123,4 +125,5 @@ func (s *server) put(ctx context.Context, models bus.Coordinator) error {
 	return nil
 }
 
+// notice tells the user a line.
 func (s *server) notice(format string, args ...any) { s.config.Notice(fmt.Sprintf(format, args...)) }

@@ -19,6 +19,8 @@ func OfConfig(c *config.Config, device calibrate.DeviceInput) (*calibrate.Subjec
 	return s, err
 }
 
+// ofConfig makes the subject that a device measures: the local steps of a configuration's
+// model, with its algorithm, optimizer, augmentation and the mapping of its data.
 func ofConfig(c *config.Config, device calibrate.DeviceInput) (*calibrate.Subject, error) {
 	s, err := stepping(c, device)
 	if err != nil {

@@ -9,26 +9,40 @@ import (
 // Effects is what the driver must do after an event. It is valid until the
 // next Step, which reuses its memory.
 type Effects struct {
-	Tasks  []Task   // send these, in this order
-	Timers []Timer  // set these on the clock
-	Cancel []uint64 // take these timers off it, by Seq
+	// Tasks are to be sent to their clients, in this order. Timers are to be set on the clock, and
+	// those of the numbers in Cancel are to be taken off it.
+	Tasks  []Task
+	Timers []Timer
+	Cancel []uint64
 
-	Query    []Task // find the loss of each on the newest model; then Queried
-	Train    []Task // train each from its own base model and make the next one, in this order; then Trained
-	Evaluate bool   // measure the newest model; then Evaluated
-	// EvaluateClients has the newest model, which is that of this round, measured on each simulated
-	// client's own samples; then Evaluated, which says nothing of it. 0: not.
+	// Query are candidates, each of whose losses on the newest model is to be found. Then comes
+	// Queried.
+	Query []Task
+	// Train are tasks, each to be trained from its own base model. Their updates make the next
+	// model, in this order. Then comes Trained.
+	Train []Task
+	// Evaluate has the newest model measured on the held-out samples. Then comes Evaluated.
+	Evaluate bool
+	// EvaluateClients is the number of the round whose model, the newest one, is to be measured on
+	// each simulated client's own samples. Then comes Evaluated, which says nothing of the result.
+	// 0 means that it is not to be measured so.
 	EvaluateClients int
 
-	Release []uint64 // versions of the model that no task will start from again
+	// Release are the versions of the model that no task will start from again.
+	Release []uint64
 
-	Ended   []TaskReport // tasks that have their outcome, in the order in which they got it
-	Report  *Report      // a round is complete
-	Stopped *Stop        // the run is over
+	// Ended are the tasks that have got their outcome, in that order. Report is a round that is
+	// complete, and Stopped how the run ended, else nil.
+	Ended   []TaskReport
+	Report  *Report
+	Stopped *Stop
 
-	Ignored string // why the event did not count ("" when it did): a repeat or a stale answer
+	// Ignored says why the event did not count: it was a repeat or a stale answer. It is empty if
+	// the event counted.
+	Ignored string
 }
 
+// reset empties the effects and keeps their memory.
 func (e *Effects) reset() {
 	e.Tasks = e.Tasks[:0]
 	e.Timers = e.Timers[:0]
@@ -47,35 +61,51 @@ func (e *Effects) reset() {
 // Task is one client's work, numbered and with the schedules of the round in
 // which it was issued.
 type Task struct {
-	Task         uint64 // unique in the run, from 1
-	Client       int
-	Round        int
-	Model        uint64 // version of the base model: 0 is the initial one, each aggregation adds one
-	LocalSteps   int    // the client's K
+	// Task is the task's number, unique in the run. Numbers begin with 1.
+	Task   uint64
+	Client int
+	Round  int
+	// Model is the version of the base model. Version 0 is the initial one, and each aggregation
+	// makes the next.
+	Model        uint64
+	LocalSteps   int // the client's K
 	LearningRate float64
-	// local steps of this client that were accepted when the task was issued; 0 unless the run trains
+	// StepsDone is the number of local steps of this client that were accepted when the task was
+	// issued. It is 0 unless the run trains.
 	StepsDone int64
-	Start     Time // Effects.Tasks: when it is issued
-	// Effects.Train: aggregations since the base model; 0 unless rounds overlap or late updates are used
+	// Start is when the task is issued. It is set in Effects.Tasks alone.
+	Start Time
+	// Staleness is the number of aggregations since the base model. It is set in Effects.Train
+	// alone, and is 0 unless rounds overlap or late updates are used.
 	Staleness int
-	Joules    float64 // Effects.Tasks: what its client's battery holds; 0: it has none
-	Probe     bool    // a candidate's: asks only for its loss, takes its download and one local step's computing
+	// Joules is what the client's battery holds, 0 if it has none. It is set in Effects.Tasks alone.
+	Joules float64
+	// Probe marks a candidate, which is asked only for its loss: it downloads the model and
+	// computes one local step.
+	Probe bool
 }
 
 // TaskReport is a task that has its outcome, or a candidate whose part is over. An
 // accepted one counts only once its round is reported: tasks of a round that
 // the run's end cuts short do not.
 type TaskReport struct {
-	Task       uint64
-	Client     int
-	Model      uint64  // version of its base model
-	Staleness  int     // aggregations since then when it ended
-	LocalSteps int     // the client's K; 1 of a probe
-	Probe      bool    // a candidate, Accepted when it was chosen
-	Outcome    Outcome // how it ended
-	Revises    bool    // it was Accepted, and is Refused since it was trained
-	Start, End Time    // the time that it took its client
-	Plan       Plan    // as it counts: a chosen candidate does not download again
+	Task   uint64
+	Client int
+	// Model is the version of the base model, and Staleness the number of aggregations since then
+	// when the task ended.
+	Model     uint64
+	Staleness int
+	// LocalSteps is the client's K, 1 of a candidate.
+	LocalSteps int
+	// Probe marks a candidate, which is Accepted when it was chosen.
+	Probe   bool
+	Outcome Outcome
+	// Revises says that the task was Accepted before, and is Refused since it was trained.
+	Revises bool
+	// Start and End are the time that it took its client.
+	Start, End Time
+	// Plan is the plan as it counts: a chosen candidate does not download the model again.
+	Plan Plan
 }
 
 // Outcome is how a task ended. Every task ends in exactly one.
@@ -83,12 +113,20 @@ type Outcome uint8
 
 // The outcomes, in the order of the columns of rounds.csv.
 const (
-	Accepted  Outcome = iota // its update counts
-	Late                     // it would have finished after its round's deadline, or its base model is too old
-	Dropped                  // the client left in mid-task
-	Lost                     // a real device fell silent
-	Cancelled                // the round closed without it (over-selection) or the run ended
-	Refused                  // its update was not valid
+	// Accepted means that the update counts.
+	Accepted Outcome = iota
+	// Late means that the task would have finished after its round's deadline, or that its base
+	// model is too old.
+	Late
+	// Dropped means that the client left before the task was done.
+	Dropped
+	// Lost means that a real device fell silent.
+	Lost
+	// Cancelled means that the round closed without the task (over-selection), or that the run
+	// ended.
+	Cancelled
+	// Refused means that the update was not valid.
+	Refused
 
 	Outcomes = iota // how many there are
 )
@@ -101,28 +139,43 @@ func (o Outcome) String() string { return outcomeNames[o] }
 // Report is what is known of one round when it has closed and its updates are
 // in the model: one row of rounds.csv.
 type Report struct {
-	Round        int     // from 1
-	Start, End   Time    // virtual time of the first task (rounds that overlap: of the close before) and of the close
+	Round int // from 1
+	// Start is when the first task was issued or, where rounds overlap, when the round before
+	// closed. End is when the round closed.
+	Start, End   Time
 	LocalSteps   int     // K_r
 	LearningRate float64 // eta_r
-	Cohort       int     // tasks that ended in it: those issued, unless rounds overlap or late updates are used
-	Candidates   int     // clients asked for their loss
-	Excluded     int     // clients that the selection left out when it was their turn
-	Outcomes     [Outcomes]int
-	LateUsed     int           // accepted updates of tasks that outlived their round
-	Steps        metric.Spread // spread of the local steps of these tasks
-	// mean first-step loss of the accepted clients at the round's start model (Eq. 15's inner
-	// mean), each at its own base model where rounds overlap or updates are late; NaN when not
-	// trained or nothing was accepted
+	// Cohort is the number of tasks that ended in the round: those issued in it, unless rounds
+	// overlap or late updates are used.
+	Cohort int
+	// Candidates is the number of clients that were asked for their loss.
+	Candidates int
+	// Excluded is the number of clients that the selection left out when it was their turn.
+	Excluded int
+	Outcomes [Outcomes]int
+	// LateUsed is the number of accepted updates of tasks that outlived their round.
+	LateUsed int
+	// Steps is the spread of the local steps of the round's tasks.
+	Steps metric.Spread
+	// TrainingLoss is the mean first-step loss of the accepted clients at the round's start model
+	// (Eq. 15's inner mean), each at its own base model where rounds overlap or updates are late.
+	// It is NaN if nothing was trained.
 	TrainingLoss float64
-	WindowLoss   float64 // mean of TrainingLoss over the last s rounds, this one included; NaN when none has one
-	// sum of K_r over the rounds so far, this one included; of each round of a site, where sites add up
+	// WindowLoss is the mean of TrainingLoss over the last s rounds, this one included. It is NaN
+	// if none of them has one.
+	WindowLoss float64
+	// SGDSteps is the sum of K_r over the rounds up to this one, of each round of a site where
+	// sites add up.
 	SGDSteps int64
-	Tokens   int64 // that the local steps of accepted tasks have taken so far; 0 where samples have none
+	// Tokens is how many the local steps of accepted tasks have taken so far, 0 where samples have
+	// none.
+	Tokens int64
 
-	Evaluated      bool // whether the two below were measured on this round's new model
+	// Evaluated says that the two fields below were measured on this round's new model. Metrics are
+	// shared and never written to.
+	Evaluated      bool
 	ValidationLoss float64
-	Metrics        []float64 // shared, never written to
+	Metrics        []float64
 }
 
 // KnowsSteps reports whether Steps is of all tasks of the round, and of some.
@@ -133,17 +186,23 @@ var noLoss = math.NaN()
 
 // Stop says why and where a run ended.
 type Stop struct {
-	Reason   string // e.g. "10000 rounds"
-	TimeUp   bool   // it ended at its limit of virtual time
+	// Reason is for people, such as "10000 rounds". It is empty while the run goes on.
+	Reason string
+	// TimeUp says that the run ended at its limit of virtual time.
+	TimeUp bool
+	// Rounds is the number of rounds that count, and EndTime the end of the last of them.
 	Rounds   int
-	EndTime  Time // end of the last round that counts
+	EndTime  Time
 	Outcomes [Outcomes]int
-	// that the local steps of accepted tasks have taken, if a limit is on them or they have tokens
-	Samples          int64
-	Evaluated        bool // whether the final model was measured
-	ValidationLoss   float64
-	Metrics          []float64 // shared, never written to
-	ClientsEvaluated bool      // whether it was measured on the clients' own samples
+	// Samples is how many the local steps of accepted tasks have taken, if a limit is on them or
+	// they have tokens.
+	Samples int64
+	// Evaluated says that the final model was measured. Metrics are shared and never written to.
+	Evaluated      bool
+	ValidationLoss float64
+	Metrics        []float64
+	// ClientsEvaluated says that it was measured on the clients' own samples.
+	ClientsEvaluated bool
 }
 
 // NoClients is the reason of a run that ends because no client is left to ask.

@@ -6,51 +6,67 @@ import (
 	"fedpace/coordinator/closing"
 )
 
-// setOutcome gives a task its one outcome. Its client is free from here on.
+// setOutcome gives a task its one outcome, and counts it in the round under way. Its client is free
+// from here on. The base model of a task whose update does not count is needed by one task less.
 func (m *Machine) setOutcome(t *TaskState, o Outcome) {
 	m.transfers.end(t)
 	t.Status = TaskDone
-	tasks, r, late := m.tasks.listOf(t.Task), &m.round, m.isLate(t)
+	late := m.isLate(t)
+	tasks := m.tasks.listOf(t.Task)
 	tasks.outstanding--
+	if late {
+		tasks.late--
+	}
 	m.clients.endTask(t)
+	r := &m.round
 	r.Cohort++
 	r.Outcomes[o]++
 	r.Steps.Add(int(t.LocalSteps))
 	if late {
-		tasks.late--
 		r.Earlier++
 	}
 	m.emitOutcome(t, o, m.now, m.tasks.model, false)
 	m.sampling.ended(t, o)
 	if o == Accepted {
-		if late {
-			r.LateUsed++
-		} else if m.needsTimes {
-			r.Times = append(r.Times, m.now-t.Start)
-		}
-		if int(t.Client) < len(m.lastWork) {
-			m.lastWork[t.Client] = LastWork{t.Round, t.Start + t.Download + t.Compute}
-		}
-		m.stop.Samples += m.samples(t)
-		if m.config.Train {
-			m.stepsDone[t.Client] += int64(t.LocalSteps)
-			t.Status = TaskAccepted
-			return
-		}
+		m.countAccepted(t, late)
 	}
-	m.tasks.releaseTask(t.Model)
+	if t.Status == TaskDone {
+		m.tasks.releaseTask(t.Model)
+	}
 }
 
-// samples are those that a task's local steps take; 0 where nobody counts them.
+// countAccepted counts a task whose update is accepted. If the run trains, the task waits for
+// training from here on.
+func (m *Machine) countAccepted(t *TaskState, late bool) {
+	r := &m.round
+	if late {
+		r.LateUsed++
+	} else if m.needsTimes {
+		r.Times = append(r.Times, m.now-t.Start)
+	}
+	if int(t.Client) < len(m.lastWork) {
+		m.lastWork[t.Client] = LastWork{Round: t.Round, End: t.Start + t.Download + t.Compute}
+	}
+	m.stop.Samples += m.samples(t)
+	if m.config.Train {
+		m.stepsDone[t.Client] += int64(t.LocalSteps)
+		t.Status = TaskAccepted
+	}
+}
+
+// samples is the number of samples that a task's local steps take, 0 where neither a limit nor a
+// report needs it.
 func (m *Machine) samples(t *TaskState) int64 {
-	if c := &m.config.Stop; c.Samples == 0 && c.PerSample == 0 {
+	limits := &m.config.Stop
+	if limits.Samples == 0 && limits.PerSample == 0 {
 		return 0
 	}
-	return int64(t.LocalSteps) * int64(m.config.Stop.Taken(int(t.Client)))
+	return int64(t.LocalSteps) * int64(limits.Taken(int(t.Client)))
 }
 
-// refuse takes back that tasks were accepted whose updates are not valid, and returns the losses of
-// the others.
+// refuse revokes the acceptance of tasks whose updates turned out not to be valid, which are tasks of
+// simulated clients. losses are those of all accepted tasks in their order, simulated clients first;
+// refuse returns those of the tasks that are still accepted.
 func (m *Machine) refuse(refused []uint64, losses []float64) (remaining []float64) {
 	if len(refused) == 0 {
 		return losses
@@ -60,17 +76,17 @@ func (m *Machine) refuse(refused []uint64, losses []float64) (remaining []float6
 		if t.Status != TaskAccepted {
 			continue
 		}
-		if !slices.Contains(refused, t.Task) {
-			remaining = append(remaining, losses[0])
-		} else {
+		if slices.Contains(refused, t.Task) {
 			m.revokeAcceptance(t)
+		} else {
+			remaining = append(remaining, losses[0])
 		}
 		losses = losses[1:]
 	}
 	return append(remaining, losses...)
 }
 
-// revokeAcceptance makes an accepted task a refused one.
+// revokeAcceptance makes an accepted task a refused one, and reports its outcome again.
 func (m *Machine) revokeAcceptance(t *TaskState) {
 	m.round.Outcomes[Accepted]--
 	m.round.Outcomes[Refused]++

@@ -12,38 +12,51 @@ import (
 // float64 exact (encoding/json and encoding/gob among them) restores it. It
 // does not depend on how the machine came there.
 type State struct {
-	Phase   Phase
-	Now     Time
-	Round   RoundState      // under way, or about to be reported
-	Model   uint64          // newest version: rounds that made a model, or would have
-	Window  schedule.Window // the training loss
-	Plateau schedule.Plateau
+	Phase Phase
+	Now   Time
+	// Round is under way, or about to be reported.
+	Round RoundState
+	// Model is the newest version: the number of rounds that made a model, or would have.
+	Model uint64
 
-	Followed schedule.Window // the loss that the schedules see, if that is another
+	// Window is of the training loss. Followed is of the loss that the schedules see, if that is
+	// another.
+	Window   schedule.Window
+	Plateau  schedule.Plateau
+	Followed schedule.Window
 
-	Simulated  Tasks
-	Devices    Tasks
-	Candidates []TaskState // numbered with the tasks of simulated clients
+	Simulated Tasks
+	Devices   Tasks
+	// Candidates are numbered with the tasks of simulated clients.
+	Candidates []TaskState
 	Sites      []SiteState
-	// what is left of shared transfers, in the order of tasks, then of candidates, then of sites; set in a copy only
+	// Remaining is what is left of shared transfers: of those of tasks in their order, then of
+	// candidates, then of sites. It is set only in a copy, see [Machine.State].
 	Remaining []fairshare.Work
 
-	// Timers that are set, by number; 0: none.
-	Deadline   uint64
-	Change     uint64
-	ChangeAt   Time // when that is, if it is set
-	Answers    uint64
-	Transfer   uint64 // next end of a shared transfer
-	TransferAt Time   // when that is; 0: none
+	// Timers that are set, by number; 0 stands for a timer that is not set.
+	Deadline uint64
+	Change   uint64
+	ChangeAt Time // when Change falls due
+	Answers  uint64
+	// Transfer is the next end of a shared transfer, and TransferAt is when it falls due.
+	Transfer   uint64
+	TransferAt Time
 	NextTimer  uint64
 
-	Order     []byte        // what an order remembers that follows its clients; set in a copy only
-	StepsDone []int64       // local steps accepted so far, by client, if the run trains
-	Present   []bool        // by device: whether it takes part
-	Known     []KnownDevice // by device
-	LastWork  []LastWork    // by simulated client, if tasks overlap with transfers
-	Charges   []Charge      // by simulated client, if any runs on a battery
-	// the rounds that were reported, with a reason once the run is to stop; its evaluation is the newest one
+	// Order is what an order remembers that follows its clients. It is set only in a copy.
+	Order []byte
+	// StepsDone are the local steps accepted so far, by client, if the run trains.
+	StepsDone []int64
+	// Present says by device whether it takes part, and Known what is known of it.
+	Present []bool
+	Known   []KnownDevice
+	// LastWork is by simulated client, if computing overlaps with transfers.
+	LastWork []LastWork
+	// Charges are by simulated client, if any runs on a battery.
+	Charges []Charge
+	// Stop sums up the rounds that were reported. It has a reason once the run is to stop. Its
+	// evaluation is the newest one.
 	Stop Stop
 }
 
@@ -51,19 +64,30 @@ type State struct {
 // is known, with 0 for losses that are not.
 type RoundState struct {
 	Report
-	Overdue bool    // its deadline has passed
-	Trained bool    // its training loss is known
-	Trimmed float64 // the trimmed mean of its losses, if the schedules see that
+	// Overdue says that the round's deadline has passed.
+	Overdue bool
+	// Trained says that the training loss is known.
+	Trained bool
+	// Trimmed is the trimmed mean of the round's losses, if the schedules see that.
+	Trimmed float64
 
-	K       int    // as its schedule gave it: local steps, or parts of an epoch
-	Decided Time   // when the schedules were asked
-	Limit   Time   // how long its clients are to take, where the selection says it
-	Times   []Time // what its accepted tasks took, if a schedule reads what follows
+	// K is as its schedule gave it: local steps, or parts of an epoch.
+	K int
+	// Decided is when the schedules were asked.
+	Decided Time
+	// Limit is how long the round's clients are to take, where the selection says it.
+	Limit Time
+	// Times are what accepted tasks took, if a schedule reads what follows from them.
+	Times []Time
 
-	Earlier int // tasks of earlier rounds among its outcomes, unless rounds overlap
+	// Earlier is how many of the outcomes are of tasks of earlier rounds. It stays 0 where rounds
+	// overlap.
+	Earlier int
 
-	Straggled      bool    // a straggler share is known
-	StragglerShare float64 // that of the newest round before that has one
+	// StragglerShare is that of the newest round before this one that has a share. Straggled says
+	// that there is such a round.
+	Straggled      bool
+	StragglerShare float64
 }
 
 // reset forgets all but the round's number and schedules, the steps so far, and what

@@ -58,7 +58,7 @@ func newBatteries(model Batteries, clients int, charges []Charge) *batteries {
 	return b
 }
 
-// charge is the battery of a client; nil: it has none.
+// charge returns the battery of a client, nil if it has none.
 func (b *batteries) charge(client int) *Charge {
 	if b == nil || client >= len(b.charges) || b.charges[client].Joules < 0 {
 		return nil
@@ -98,8 +98,8 @@ func (b *batteries) discharge(t *TaskState, now Time) {
 	}
 }
 
-// nextReady is the first time after now at which another battery allows a task, of clients
-// that are not busy, and whether that of any does now; [simclock.Never]: none will.
+// nextReady looks at the clients that are not busy. charged tells whether the battery of any allows a
+// task now, and next is the first time after now at which another does, [simclock.Never] if none will.
 func (b *batteries) nextReady(now Time, busy func(client int) bool) (charged bool, next Time) {
 	next = simclock.Never
 	for client, ready := range b.ready {

@@ -17,9 +17,12 @@ type candidates struct {
 	unanswered int         // candidates that have not answered, where they are
 }
 
+// underWay tells whether the round waits for candidates. Other parts ask this to know whether a task
+// number means a candidate.
 func (c *candidates) underWay() bool { return len(c.list) > 0 }
 
-// start starts the candidates, which all have plans.
+// start begins the work of the candidates, which all have plans. Where transfers are not shared the
+// last answer has a timer; where they are, each candidate ends by itself.
 func (c *candidates) start() {
 	last := Time(0)
 	for i := range c.list {
@@ -95,6 +98,7 @@ func (c *candidates) choose(losses []float64, cohort int) (clients []int32, err 
 	return clients, nil
 }
 
+// cancel ends the part of all candidates, as the run ends.
 func (c *candidates) cancel() {
 	c.step.cancel(&c.answers)
 	for i := range c.list {
@@ -103,7 +107,7 @@ func (c *candidates) cancel() {
 	c.list = c.list[:0]
 }
 
-// finish ends a candidate's part, which may have been over before now.
+// finish ends a candidate's part with an outcome. The part may have been over before now.
 func (c *candidates) finish(t *TaskState, o Outcome) {
 	c.transfers.end(t)
 	c.step.cancel(&t.Timer)

@@ -18,12 +18,13 @@ type clients struct {
 	batteries *batteries    // nil: nobody's energy ends
 }
 
-// device is the place of a client among the devices; false: it is simulated.
+// device returns the place of a client among the devices. False means that the client is simulated.
 func (c *clients) device(client int) (int, bool) {
 	return client - c.config.Clients, client >= c.config.Clients
 }
 
-// available reports whether a client can be given a task now.
+// available tells whether a client can be given a task now: it has none, and is present; the battery
+// of a simulated client allows one.
 func (c *clients) available(client int) bool {
 	if c.busy.Has(client) {
 		return false
@@ -58,12 +59,14 @@ func (c *clients) nextAvailable(idle bool) (at Time, ok bool) {
 	return at, ok
 }
 
+// beginTask marks a client as busy. Its battery is not charged while it has a task.
 func (c *clients) beginTask(client int) {
 	c.busy.Add(client)
 	c.batteries.unplug(client, c.step.now)
 }
 
-// endTask frees the client of a task that has its outcome.
+// endTask frees the client of a task that has its outcome, and takes what the task has used from its
+// battery.
 func (c *clients) endTask(t *TaskState) {
 	c.busy.Remove(int(t.Client))
 	c.batteries.discharge(t, c.step.now)

@@ -101,11 +101,12 @@ func (m *Machine) revokeAcceptance(t *TaskState) {
 	m.tasks.releaseTask(t.Model)
 }
 
-// endAll gives every task still under way its outcome.
+// endAll gives every task that is under way the same outcome.
 func (m *Machine) endAll(o Outcome) {
 	for _, tasks := range m.tasks.lists() {
 		for i := range tasks.List {
-			if t := &tasks.List[i]; t.underWay() {
+			t := &tasks.List[i]
+			if t.underWay() {
 				m.setOutcome(t, o)
 				m.cancel(&t.Timer)
 			}
@@ -113,35 +114,42 @@ func (m *Machine) endAll(o Outcome) {
 	}
 }
 
-// isLate reports whether a task is of an earlier round. Where rounds overlap none is
-// late for that.
+// isLate tells whether a task is of an earlier round than the one under way. Where rounds overlap
+// no task is late for that reason.
 func (m *Machine) isLate(t *TaskState) bool {
 	return int(t.Round) < m.round.Round && m.overlapping == nil
 }
 
-// issuedInRound is how many tasks of its own the round has had so far.
+// issuedInRound is how many tasks were issued in the round under way, ended or not. Unless rounds
+// overlap, tasks of earlier rounds that ended in it are not among them.
 func (m *Machine) issuedInRound() int {
 	return m.round.Cohort - m.round.Earlier + m.tasks.current()
 }
 
-// endUnderWay ends the tasks under way of a round that closes, but for those that may
-// count in a later one.
+// endUnderWay ends the tasks under way of a round that closes: late after the deadline, else
+// cancelled. Where late updates are used, only those end whose base model is too old for the next
+// round.
 func (m *Machine) endUnderWay() {
-	o := Cancelled
-	next := m.tasks.model
-	if m.round.Overdue {
-		o = Late
-	}
-	if m.round.Outcomes[Accepted] > 0 {
-		next++
-	}
 	if m.lateness == nil {
+		o := Cancelled
+		if m.round.Overdue {
+			o = Late
+		}
 		m.endAll(o)
 		return
 	}
+	nextModel := m.tasks.model
+	if m.round.Outcomes[Accepted] > 0 {
+		nextModel++
+	}
 	for _, tasks := range m.tasks.lists() {
 		for i := range tasks.List {
-			if t := &tasks.List[i]; t.underWay() && !m.lateness.Keeps(int(next-t.Model)) {
+			t := &tasks.List[i]
+			if !t.underWay() {
+				continue
+			}
+			aggregations := int(nextModel - t.Model)
+			if !m.lateness.Keeps(aggregations) {
 				m.setOutcome(t, Late)
 				m.cancel(&t.Timer)
 			}
@@ -149,7 +157,8 @@ func (m *Machine) endUnderWay() {
 	}
 }
 
-// standing is how the round stands.
+// standing is what the closing rule may know of the round under way. Updates of earlier rounds that
+// are used count for the model and not for closing.
 func (m *Machine) standing() closing.Standing {
 	r := &m.round
 	return closing.Standing{
@@ -160,7 +169,7 @@ func (m *Machine) standing() closing.Standing {
 	}
 }
 
-// stale reports whether an update from a base model is too old by now.
+// stale tells whether an update that starts from a version of the model is too old by now.
 func (m *Machine) stale(model uint64) bool {
 	age := int(m.tasks.model - model)
 	return age > 0 && m.lateness != nil && !m.lateness.Keeps(age)

@@ -13,7 +13,7 @@ import (
 	"fedpace/registry"
 )
 
-// sampling is whom a run's selection asks, and for how many local steps.
+// sampling is how a run selects clients, and how many local steps it asks each for.
 type sampling struct {
 	config  *Config
 	clients *clients
@@ -22,15 +22,20 @@ type sampling struct {
 	setup selection.Setup
 	order selection.Order
 
-	// The order and the selection, if they have these methods; else nil.
+	// The order or the selection, if it has the methods of these interfaces, else nil.
 	drawing   selection.SingleOrder
 	following selection.Following
 	limiting  selection.Limiting
 
-	limits selection.Setup // setup, with the deadline of the round under way
-	chosen []int32         // of the last cohort
+	// limits is the setup with the deadline of the round under way.
+	limits selection.Setup
+	// chosen is the last cohort. Its memory is used again.
+	chosen []int32
 }
 
+// newSampling makes the order of a run's selection. The order is given expected times that follow
+// from the configuration alone, so that it is the same in each run of a seed; what devices have
+// taken counts only for the limits of their local steps.
 func newSampling(c *Config, clients *clients, r *RoundState) (s sampling, err error) {
 	s = sampling{config: c, clients: clients, round: r}
 	s.setup = selection.Setup{
@@ -80,14 +85,14 @@ func (c *Config) firstSteps() func(client int) int {
 	}
 }
 
-// stepsOf is how many local steps a client's K takes where schedules count epochs.
+// stepsOf is the number of local steps that a client takes for a K of k, where schedules count epochs.
 func (c *Config) stepsOf(client, k int) int {
 	return min(c.Epochs.ForClient(client).Steps(k, float64(c.Samples(client))), MaxLocalSteps)
 }
 
-// cohort returns the first available clients of the round's order, at most so many. All
-// are chosen before the first has a task, so that reading what is known of one need not
-// wait for another to be found.
+// cohort returns the first available clients of the round's order, at most as many as slots. All
+// are chosen before the first has a task, so that reading what is known of one client need not
+// wait for another to be found. Clients that the selection excludes are counted.
 func (s *sampling) cohort(slots int) []int32 {
 	s.order.Start(s.round.Round, s.clients.step.now)
 	s.chosen = s.chosen[:0]
@@ -107,7 +112,8 @@ func (s *sampling) cohort(slots int) []int32 {
 	return s.chosen
 }
 
-// draw draws one of the available clients, for the task of this number.
+// draw draws one of the available clients, for the task of a number. False means that none is
+// available.
 func (s *sampling) draw(task uint64) (client int, ok bool) {
 	return selection.Draw(
 		s.drawing,
@@ -118,8 +124,8 @@ func (s *sampling) draw(task uint64) (client int, ok bool) {
 	)
 }
 
-// setRoundDeadline sets the time by which these clients of a round are to be done, where
-// the selection says one and the closing rule none.
+// setRoundDeadline sets the time by which the clients of a round are to be done, where the selection
+// gives one and the closing rule none. Devices of whose times nothing is known have no say.
 func (s *sampling) setRoundDeadline(clients []int32) {
 	if s.limiting == nil || s.setup.Deadline > 0 {
 		return
@@ -133,7 +139,8 @@ func (s *sampling) setRoundDeadline(clients []int32) {
 	s.round.Limit = s.limiting.Deadline(&s.setup, clients, s.scheduledSteps)
 }
 
-// steps is a client's K.
+// steps is the number of local steps that a client is asked for in the round under way: those of
+// its schedule, lowered to the selection's limit.
 func (s *sampling) steps(client int) int {
 	steps := s.round.LocalSteps
 	if _, ok := s.clients.device(client); !ok {
@@ -146,7 +153,8 @@ func (s *sampling) steps(client int) int {
 	return steps
 }
 
-// scheduledSteps is a client's K before the selection limits it.
+// scheduledSteps is a simulated client's number of local steps in the round under way, before the
+// selection limits it.
 func (s *sampling) scheduledSteps(client int) int {
 	if s.config.Epochs.Batch > 0 {
 		return s.config.stepsOf(client, s.round.K)
@@ -154,13 +162,17 @@ func (s *sampling) scheduledSteps(client int) int {
 	return s.round.LocalSteps
 }
 
-// excludes reports whether the selection leaves a client out of the round.
+// excludes tells whether the selection leaves a client out of the round, because it can do no local
+// step in time.
 func (s *sampling) excludes(client int) bool {
-	return s.limiting != nil && s.clients.canLimit(client) && s.limiting.Limit(&s.setup, client, s.scheduledSteps(client)) == 0
+	if s.limiting == nil || !s.clients.canLimit(client) {
+		return false
+	}
+	return s.limiting.Limit(&s.setup, client, s.scheduledSteps(client)) == 0
 }
 
-// excludesAll reports whether the selection leaves out every client, so that the
-// round could wait for ever.
+// excludesAll tells whether the selection leaves out every client, so that the round would wait for
+// ever. It looks at all clients only if the round's order has met one that is left out.
 func (s *sampling) excludesAll() bool {
 	if s.round.Excluded == 0 {
 		return false
@@ -173,15 +185,15 @@ func (s *sampling) excludesAll() bool {
 	return true
 }
 
-// ended tells an order that follows its clients of a task that has its outcome.
+// ended reports the outcome of a task to an order that follows its clients.
 func (s *sampling) ended(t *TaskState, o Outcome) {
 	if s.following != nil && int(t.Client) < s.setup.Clients {
 		s.following.Ended(int(t.Client), int(t.LocalSteps), s.clients.step.now-t.Start, o == Accepted)
 	}
 }
 
-// trained tells an order that decides by losses those of the updates that have been
-// trained.
+// trained reports the losses of updates that have been trained to an order that decides by them.
+// losses are in the order of the accepted tasks, and one must be there for each.
 func (s *sampling) trained(all *tasks, losses []float64) error {
 	if s.following == nil || !registry.NeedsOf(s.config.Select).Losses {
 		return nil

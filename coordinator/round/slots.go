@@ -6,7 +6,8 @@ import (
 	"fedpace/coordinator/selection"
 )
 
-// slots is how many clients are wanted, or how many candidates.
+// slots is how many clients the round wants: as many as the cohort has free places or, where the
+// selection asks candidates, how many of those.
 func (m *Machine) slots() int {
 	if m.config.asksCandidates() {
 		return selection.QueryOf(m.config.Select)
@@ -18,12 +19,15 @@ func (m *Machine) slots() int {
 	return slots
 }
 
-// issueInOrder issues to the first available clients of the round's order.
+// issueInOrder gives tasks to the first available clients of the round's order, at most slots.
+// Where the selection asks candidates, these are given their part instead, and where sites add up,
+// the sites of the clients begin. It returns how many clients it has found.
 func (m *Machine) issueInOrder(slots int) (issued int, err error) {
 	cohort := m.sampling.cohort(slots)
 	if m.config.asksCandidates() {
-		for _, client := range cohort { // numbered as tasks are
+		for _, client := range cohort {
 			m.round.Candidates++
+			// A candidate computes one local step, and is numbered as a task.
 			m.issue(&m.candidates.list, &m.tasks.simulated.Next, int(client), 1)
 		}
 		return len(cohort), nil
@@ -38,25 +42,29 @@ func (m *Machine) issueInOrder(slots int) (issued int, err error) {
 	return len(cohort), nil
 }
 
-// issueDrawn issues to clients drawn one after the other.
+// issueDrawn gives tasks to clients drawn one after the other, until slots are filled or no client
+// is left. Each draw is keyed by the number of tasks so far, so it depends on no other.
 func (m *Machine) issueDrawn(slots int) (issued int) {
-	for ; issued < slots; issued++ {
-		task := m.tasks.simulated.Next
+	for issued < slots {
+		draw := m.tasks.simulated.Next
 		if m.config.Devices.Sampled {
-			task += m.tasks.devices.Next - FirstDeviceTask // one draw for each task
+			draw += m.tasks.devices.Next - FirstDeviceTask
 		}
-		client, ok := m.sampling.draw(task)
+		client, ok := m.sampling.draw(draw)
 		if !ok {
 			break
 		}
 		m.issueTask(client)
+		issued++
 	}
 	return issued
 }
 
+// issueTask gives a client a task of the round under way, from the newest model.
 func (m *Machine) issueTask(client int) {
-	list, steps := &m.tasks.simulated, m.sampling.steps(client)
-	if _, ok := m.clients.device(client); ok {
+	steps := m.sampling.steps(client)
+	list := &m.tasks.simulated
+	if _, isDevice := m.clients.device(client); isDevice {
 		list = &m.tasks.devices
 	}
 	m.tasks.begin(list)
@@ -64,19 +72,22 @@ func (m *Machine) issueTask(client int) {
 	m.issue(&list.List, &list.Next, client, steps)
 }
 
-// issueDevices gives a task to every device that is there and free.
+// issueDevices gives a task to every device that is present and free, unless devices are drawn with
+// the other clients.
 func (m *Machine) issueDevices() {
 	if m.config.Devices.Sampled {
 		return
 	}
 	for i := range m.config.Devices.Count {
-		if client := m.config.Clients + i; m.clients.available(client) {
+		client := m.config.Clients + i
+		if m.clients.available(client) {
 			m.issueTask(client)
 		}
 	}
 }
 
-// issue adds a task or candidate of the next number and asks for its plan.
+// issue adds a task or candidate to a list, under the number next, which it raises, and asks for
+// its plan.
 func (m *Machine) issue(list *[]TaskState, next *uint64, client, steps int) {
 	t := grow(list)
 	*t = TaskState{
@@ -96,10 +107,12 @@ func (m *Machine) issue(list *[]TaskState, next *uint64, client, steps int) {
 	m.send(t)
 }
 
-// send asks for the plan of a task or candidate.
+// send asks the driver for the plan of a task or candidate.
 func (m *Machine) send(t *TaskState) {
 	x := t.describe(grow(&m.effects.Tasks), m.config.Train)
-	x.Start, x.Probe, x.Joules = t.Start, m.candidates.underWay(), m.clients.batteries.joules(x.Client)
+	x.Start = t.Start
+	x.Probe = m.candidates.underWay()
+	x.Joules = m.clients.batteries.joules(x.Client)
 }
 
 // awaitAvailability sets a timer for the next change of availability, unless

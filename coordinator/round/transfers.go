@@ -29,7 +29,7 @@ func newTransfers(c *Config, step *step) *transfers {
 	}
 }
 
-// link is the link that a task shares at a stage; nil: none.
+// link returns the link that a task shares at a stage, nil if it shares none.
 func (x *transfers) link(stage Stage) *fairshare.Tree {
 	switch {
 	case x == nil:
@@ -65,8 +65,8 @@ func (x *transfers) begin(t *TaskState, candidate, hasModel bool) {
 	t.Stage, t.Link = Downloading, x.download.Start(int64(x.step.now), t.Task, int(t.Client), int64(t.Download))
 }
 
-// compute sets the timer for the end of a task's computing, with the transfers
-// before and after that are not shared.
+// compute sets the timer for the end of a task's computing, together with the transfers before and
+// after it that are not shared.
 func (x *transfers) compute(t *TaskState, before Time, candidate bool) {
 	duration := before + t.Compute
 	if x.upload == nil && !candidate {
@@ -117,9 +117,9 @@ func (x *transfers) advance(t *TaskState, candidate bool) (done bool) {
 	return true
 }
 
-// end takes a task off the server that is done, broken off or given up. A transfer under
-// way becomes as long as it would be at its pace so far, so that the part that is done
-// follows from it.
+// end takes a task off the server that is done, broken off or given up. The duration of a transfer
+// under way is set to what it would have been at its pace so far, so that the part that is done
+// follows from it and the time since its start.
 func (x *transfers) end(t *TaskState) {
 	if t.Stage == NoStage {
 		return
@@ -167,7 +167,7 @@ func (x *transfers) setTimer() {
 	}
 }
 
-// remaining is what is left of a task's transfer; false: it has none under way.
+// remaining returns what is left of a task's transfer. False means that none is under way.
 func (x *transfers) remaining(t *TaskState) (work fairshare.Work, ok bool) {
 	if x.link(t.Stage) == nil {
 		return work, false
@@ -175,7 +175,7 @@ func (x *transfers) remaining(t *TaskState) (work fairshare.Work, ok bool) {
 	return x.link(t.Stage).Left(int64(x.step.now), t.Link), true
 }
 
-// resume puts a task back of whose transfer so much is left.
+// resume puts a task's transfer back on its link, of which work is left.
 func (x *transfers) resume(t *TaskState, work fairshare.Work) {
 	phase := t.Download
 	if t.Stage == Uploading {

@@ -2,6 +2,7 @@ package data
 
 import (
 	"bufio"
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
@@ -96,13 +97,7 @@ func OpenPrepared(
 
 // sourceKey hashes what a set is made of: every file at path, and the options.
 func sourceKey(r federated.Reader, path string, opt federated.Options) (string, error) {
-	var files []string
-	err := filepath.WalkDir(path, func(name string, d fs.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() {
-			files = append(files, name)
-		}
-		return err
-	})
+	files, err := filesBelow(path)
 	if stat, statErr := os.Stat(path); err == nil && statErr == nil && stat.Mode().IsRegular() {
 		files = []string{path} // a symbolic link to a file
 		if slices.Contains(cifarFiles[:], filepath.Base(path)) {
@@ -119,8 +114,8 @@ func sourceKey(r federated.Reader, path string, opt federated.Options) (string, 
 	}
 	h := sha256.New()
 	// As %+v wrote the options before they had one that changes nothing.
-	fmt.Fprintf(h, "%s{Task:%s Seed:%d MinTweets:%d Classes:%d Partition:%+v HeldOutOnly:%t}\n",
-		preparedMagic, opt.Task, opt.Seed, opt.MinTweets, opt.Classes, opt.Partition, opt.HeldOutOnly)
+	fmt.Fprintf(h, "%s{Task:%s Seed:%d MinTweets:%d Classes:%d Partition:%s HeldOutOnly:%t}\n",
+		preparedMagic, opt.Task, opt.Seed, opt.MinTweets, opt.Classes, opt.Partition.Identity(), opt.HeldOutOnly)
 	if r != nil {
 		fmt.Fprintln(h, federated.Readers.Text(r), "1") // counts the ways to read what one mapping says
 	}
@@ -133,6 +128,47 @@ func sourceKey(r federated.Reader, path string, opt federated.Options) (string, 
 		h.Write(sums[i][:])
 	}
 	return fmt.Sprintf("%x", h.Sum(nil)), nil
+}
+
+// filesBelow lists the regular files in a folder and those below it. Links are followed, as readers
+// follow them: Hugging Face's cache is a folder of links. A link to a folder that is around it already
+// is left out.
+func filesBelow(path string) (files []string, err error) {
+	var around []fs.FileInfo
+	var walk func(dir string) error
+	walk = func(dir string) error {
+		info, err := os.Stat(dir)
+		if err != nil {
+			return err
+		}
+		if info.Mode().IsRegular() {
+			files = append(files, dir)
+			return nil
+		}
+		isAround := slices.ContainsFunc(around, func(above fs.FileInfo) bool { return os.SameFile(above, info) })
+		if !info.IsDir() || isAround {
+			return nil
+		}
+		around = append(around, info)
+		defer func() { around = around[:len(around)-1] }()
+		entries, err := os.ReadDir(dir)
+		for _, entry := range entries {
+			name := filepath.Join(dir, entry.Name())
+			isLink := entry.Type()&fs.ModeSymlink != 0
+			switch {
+			case entry.Type().IsRegular():
+				files = append(files, name)
+			case entry.IsDir() || isLink:
+				err = cmp.Or(err, walk(name))
+			}
+		}
+		return err
+	}
+	err = walk(path)
+	if len(files) == 0 && err == nil {
+		return nil, nil
+	}
+	return files, err
 }
 
 func (p *prepared) add(name string, bytes []byte) {

@@ -59,8 +59,8 @@ func TestPreparedMeaningsThatDoNotFit(t *testing.T) {
 	for name, change := range map[string]func(*federated.Grouped){
 		"classes":   func(s *federated.Grouped) { s.About.Labels = []string{"a", "b", "c"} },
 		"columns":   func(s *federated.Grouped) { s.About.Columns = []string{"a"} },
-		"means":     func(s *federated.Grouped) { s.About.Mean, s.About.Deviation = []float32{1}, []float32{1} },
-		"deviation": func(s *federated.Grouped) { s.About.Deviation = []float32{1, 1} },
+		"means":     func(s *federated.Grouped) { s.About.Mean, s.About.Deviation = []float64{1}, []float64{1} },
+		"deviation": func(s *federated.Grouped) { s.About.Deviation = []float64{1, 1} },
 		"alphabet":  func(s *federated.Grouped) { s.About.Alphabet = []string{"a"} },
 		"targets": func(s *federated.Grouped) { // so many that their product with the samples is 4
 			s.About.Classes, s.About.Targets, s.Labels, s.Targets = 0, math.MaxInt/2+2, nil, []float32{1, 2, 3, 4}

@@ -299,8 +299,8 @@ func (w *Device) agree(welcome *bus.Welcome) error {
 		Labels:    welcome.Schema.GetLabels(),
 		Columns:   welcome.Schema.GetColumns(),
 		Alphabet:  welcome.Schema.GetAlphabet(),
-		Mean:      welcome.Schema.GetMean(),
-		Deviation: welcome.Schema.GetDeviation(),
+		Mean:      federated.Convert[float64](welcome.Schema.GetMean()),
+		Deviation: federated.Convert[float64](welcome.Schema.GetDeviation()),
 	}
 	agreed := fmt.Sprint(welcome.Mapping, schema)
 	if w.set != nil && w.agreed == agreed {

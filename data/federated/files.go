@@ -1,12 +1,9 @@
 package federated
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"image"
-	"image/png"
 	"io"
 	"io/fs"
 	"os"
@@ -102,45 +99,4 @@ func Layouts() string {
 	list := names.Of(Readers.Entries, func(e registry.Entry) string { return e.Help })
 	last := len(list) - 1
 	return strings.Join(list[:last], ", ") + ", or " + list[last]
-}
-
-// DecodePNG turns a PNG of the given size to bytes, colour by colour, or 255 for
-// white where dst has room for one. Its header is judged before any memory is
-// taken.
-func DecodePNG(dst, encoded []byte, height, width int) error {
-	config, err := png.DecodeConfig(bytes.NewReader(encoded))
-	if err != nil {
-		return fmt.Errorf(
-			"an image of %d bytes that is no PNG, want a PNG of %dx%d pixels",
-			len(encoded),
-			width,
-			height,
-		)
-	}
-	if config.Width != width || config.Height != height {
-		return fmt.Errorf("an image of %dx%d pixels, want %dx%d", config.Width, config.Height, width, height)
-	}
-	m, err := png.Decode(bytes.NewReader(encoded))
-	if err != nil {
-		return err
-	}
-	plane := width * height
-	if g, ok := m.(*image.Gray); ok && g.Stride == width && len(dst) == plane {
-		copy(dst, g.Pix)
-		return nil
-	}
-	for i := range plane {
-		r, g, b, _ := m.At(i%width, i/width).RGBA()
-		if len(dst) == plane { // grey in any of PNG's forms has equal channels
-			if r != g || g != b {
-				return errors.New("an image with colours among grey ones, which have one channel (want grey, or all with three)")
-			}
-			dst[i] = uint8(g >> 8)
-			continue
-		}
-		dst[i] = uint8(r >> 8)
-		dst[plane+i] = uint8(g >> 8)
-		dst[2*plane+i] = uint8(b >> 8)
-	}
-	return nil
 }

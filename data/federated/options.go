@@ -57,7 +57,7 @@ func (o Options) Split(client int, samples []int32) (train, held []int32) {
 // the options that choose among them.
 func (o Options) Digest(layout string, sources ...[sha256.Size]byte) string {
 	h := sha256.New()
-	fmt.Fprintf(h, "fedpace data 1\n%s\n%d\n%d\n%d\n%+v\n", layout, o.Seed, o.TweetsAtLeast(), o.Classes, o.Partition)
+	fmt.Fprintf(h, "fedpace data 1\n%s\n%d\n%d\n%d\n%s\n", layout, o.Seed, o.TweetsAtLeast(), o.Classes, o.Partition.Identity())
 	for _, s := range sources {
 		h.Write(s[:])
 	}

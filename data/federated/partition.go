@@ -40,6 +40,21 @@ var PartitionKinds = []string{"natural", "iid", "dirichlet", "shards", "pachinko
 // Natural says that clients are the source's own.
 func (p Partition) Natural() bool { return p.Kind == "" || p.Kind == "natural" }
 
+// Identity names a partition in digests: two partitions have one identity only if they deal alike.
+// It covers every field by construction, with the defaults filled in. The zero value is "natural",
+// for which no field counts.
+func (p Partition) Identity() string {
+	if p == (Partition{}) || p == (Partition{Kind: "natural"}) {
+		return "natural"
+	}
+	type fields Partition // without the method String, which leaves fields out
+	completed, err := p.Complete()
+	if err != nil {
+		completed = p
+	}
+	return fmt.Sprintf("%+v", fields(completed))
+}
+
 // Complete fills in the defaults and checks the rest.
 func (p Partition) Complete() (Partition, error) {
 	if !p.Natural() && !slices.Contains(PartitionKinds, p.Kind) {

@@ -18,9 +18,21 @@ type Schema struct {
 	Labels    []string  `json:",omitempty"` // names of the classes; nil: their numbers
 	Columns   []string  `json:",omitempty"` // names of the features; nil: they have none
 	Predicted []string  `json:",omitempty"` // names of the targets; nil: their numbers, from 1
-	Mean      []float32 `json:",omitempty"` // what was taken off each feature; nil: nothing
-	Deviation []float32 `json:",omitempty"` // what it was then divided by
+	Mean      []float64 `json:",omitempty"` // what was taken off each feature; nil: nothing
+	Deviation []float64 `json:",omitempty"` // what it was then divided by
 	Alphabet  []string  `json:",omitempty"` // what tokens from 1 stand for; 0 is padding, and what is not in it
+}
+
+// Convert turns means or deviations to another precision; nil stays nil.
+func Convert[To, From float32 | float64](values []From) []To {
+	if values == nil {
+		return nil
+	}
+	converted := make([]To, len(values))
+	for i, x := range values {
+		converted[i] = To(x)
+	}
+	return converted
 }
 
 // Fits reports whether a schema has as many names and numbers as the samples need, or none.
@@ -165,7 +177,8 @@ func (s *Grouped) adoptColumns(names []string) error {
 	mean := schema.Mean
 	deviation := schema.Deviation
 	if mean != nil {
-		schema.Mean, schema.Deviation = make([]float32, len(names)), slices.Repeat([]float32{1}, len(names))
+		schema.Mean = make([]float64, len(names))
+		schema.Deviation = slices.Repeat([]float64{1}, len(names))
 		for i, j := range sourceColumn {
 			if j >= 0 {
 				schema.Mean[i], schema.Deviation[i] = mean[j], deviation[j]
@@ -219,7 +232,7 @@ func (s *Grouped) CountClasses(n int) {
 // adoptScale undoes the scale of features and applies another.
 func (s *Grouped) adoptScale(target Schema) error {
 	schema := s.About.Schema
-	if slices.Equal(schema.Mean, target.Mean) && slices.Equal(schema.Deviation, target.Deviation) {
+	if sameScale(schema.Mean, target.Mean) && sameScale(schema.Deviation, target.Deviation) {
 		return nil
 	}
 	rows, ok := s.Rows.(*FloatRows)
@@ -234,14 +247,20 @@ func (s *Grouped) adoptScale(target Schema) error {
 		value := float64(x)
 		j := i % rows.Width
 		if schema.Mean != nil {
-			value = float64(value*float64(schema.Deviation[j])) + float64(schema.Mean[j])
+			value = float64(value*schema.Deviation[j]) + schema.Mean[j]
 		}
 		if target.Mean != nil {
-			value = (value - float64(target.Mean[j])) / float64(target.Deviation[j])
+			value = (value - target.Mean[j]) / target.Deviation[j]
 		}
 		rows.Values[i] = float32(value)
 	}
 	return nil
+}
+
+// sameScale compares means or deviations to the precision of float32, in which devices are told
+// those of a run.
+func sameScale(a, b []float64) bool {
+	return slices.EqualFunc(a, b, func(x, y float64) bool { return float32(x) == float32(y) })
 }
 
 // adoptTokens numbers tokens as another alphabet does.

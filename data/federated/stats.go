@@ -137,7 +137,7 @@ func Labels(s Set, client int, batch *learn.Batch) (map[int32]int, error) {
 func (i *Info) words(b *learn.Batch) string {
 	x := slices.Clone(b.X[:min(shownNames, len(b.X), i.Features)])
 	for j := range min(len(x), len(i.Mean)) {
-		x[j] = float32(x[j]*i.Deviation[j]) + i.Mean[j]
+		x[j] = float32(float64(float64(x[j])*i.Deviation[j]) + i.Mean[j])
 	}
 	text := fmt.Sprintf("%.6g", x)
 	switch i.Input {

@@ -38,26 +38,70 @@ type Field struct {
 
 // newFields describes columns. Those of a group stand for it, each as "group.column". level
 // is their definition level: how many nodes above them may be absent.
-func newFields(prefix string, columns []*parquet.Column, level int, leaves []format.SchemaElement) (list []Field) {
+func newFields(prefix string, columns []*parquet.Column, level int, schema *schemaNames) (list []Field) {
 	for _, c := range columns {
 		name := prefix + c.Name()
 		below := c.Columns()
 		leaf, element := leafBelow(c, level)
 		switch {
+		case schema.variants[name]:
+			list = append(list, Field{Name: name, typeName: "VARIANT"})
 		case leaf != nil:
-			f := newField(leaf, &leaves[leaf.Index()])
+			f := newField(leaf, &schema.leaves[leaf.Index()])
 			f.Name = name
 			f.element = element
 			list = append(list, f)
 		case c.Repeated() || len(below) < 2:
 			list = append(list, Field{Name: name, typeName: "a map or a list of groups"})
 		case c.Required():
-			list = append(list, newFields(name+".", below, level, leaves)...)
+			list = append(list, newFields(name+".", below, level, schema)...)
 		default:
-			list = append(list, newFields(name+".", below, level+1, leaves)...)
+			list = append(list, newFields(name+".", below, level+1, schema)...)
 		}
 	}
 	return list
+}
+
+// schemaNames is what newFields needs to know of a schema beside its columns.
+type schemaNames struct {
+	leaves   []format.SchemaElement
+	variants map[string]bool // groups of the logical type VARIANT, as group.column
+}
+
+// newSchemaNames goes through the elements of a schema, in which a group stands before what is in
+// it. The first element is the root, which has no name.
+func newSchemaNames(schema []format.SchemaElement) *schemaNames {
+	names := &schemaNames{variants: map[string]bool{}}
+	type group struct {
+		remaining int // elements to come in it
+		prefix    string
+	}
+	var around []group
+	for i, e := range schema {
+		prefix := ""
+		if i > 0 && len(around) > 0 {
+			prefix = around[len(around)-1].prefix
+			around[len(around)-1].remaining--
+		}
+		name := prefix + e.Name
+		if _, variant := e.LogicalType.Value.(*format.VariantType); variant {
+			names.variants[name] = true
+		}
+		if e.Type.Valid {
+			names.leaves = append(names.leaves, e)
+		}
+		if n := int(e.NumChildren.V); n > 0 {
+			below := group{remaining: n}
+			if i > 0 {
+				below.prefix = name + "."
+			}
+			around = append(around, below)
+		}
+		for len(around) > 0 && around[len(around)-1].remaining == 0 {
+			around = around[:len(around)-1]
+		}
+	}
+	return names
 }
 
 // leafBelow finds the one leaf below a column; image and lists nest theirs, and an
@@ -139,6 +183,8 @@ func newField(leaf *parquet.Column, e *format.SchemaElement) Field {
 		f.Kind = KindNumber
 		f.half = true
 		f.typeName = "FLOAT16"
+	case *format.GeometryType, *format.GeographyType: // whose bytes are no pixels
+		f.typeName = fmt.Sprint(l)
 	case nil:
 		switch e.Type.V {
 		case format.Boolean:
@@ -160,6 +206,9 @@ func newField(leaf *parquet.Column, e *format.SchemaElement) Field {
 func (f *Field) IsElement(v parquet.Value) bool {
 	return f.element > 0 && v.DefinitionLevel() >= f.element
 }
+
+// Lists is how many lists are nested in a value of the column; 0 where it has one value.
+func (f *Field) Lists() int { return f.leaf.MaxRepetitionLevel() }
 
 // Integer reads a whole number; false where it is 2^63 or more.
 func (f *Field) Integer(v parquet.Value) (int64, bool) {

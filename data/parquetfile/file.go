@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"sync/atomic"
 
 	"github.com/parquet-go/parquet-go"
@@ -41,8 +40,8 @@ type File struct {
 	end    int64 // of the pages: where the footer begins
 	groups []format.RowGroup
 
-	fields []Field               // the columns, those of a group as group.column
-	byName map[string]*Field     // the first of two of one name has it
+	fields []Field // the columns, those of a group as group.column
+	byName map[string]*Field
 	chunks []parquet.ColumnChunk // of the leaf columns, which take any row group's pages from a stream
 
 	spent atomic.Int64 // bytes of values that its pages have been believed to hold
@@ -87,7 +86,7 @@ func Open(f io.ReaderAt, size int64) (t *File, err error) {
 		groups: meta.RowGroups,
 	}
 	if err := t.openSchema(meta.Schema); err != nil {
-		return nil, fmt.Errorf("damaged Parquet file: %w", err)
+		return nil, fmt.Errorf("schema of the Parquet file: %w", err)
 	}
 	for g, group := range t.groups {
 		if len(group.Columns) != len(t.chunks) {
@@ -110,12 +109,10 @@ func (t *File) openSchema(schema []format.SchemaElement) error {
 		return err
 	}
 	var group format.RowGroup
-	var leaves []format.SchemaElement
 	for _, e := range schema {
 		if e.Type.Valid {
 			column := format.ColumnMetaData{Type: e.Type.V, DataPageOffset: 4, TotalCompressedSize: 1 << 62}
 			group.Columns = append(group.Columns, format.ColumnChunk{MetaData: column})
-			leaves = append(leaves, e)
 		}
 	}
 	footer, err := thrift.Marshal(
@@ -137,10 +134,14 @@ func (t *File) openSchema(schema []format.SchemaElement) error {
 		return err
 	}
 	t.chunks = file.RowGroups()[0].ColumnChunks()
-	t.fields = newFields("", file.Root().Columns(), 0, leaves)
+	t.fields = newFields("", file.Root().Columns(), 0, newSchemaNames(schema))
 	t.byName = map[string]*Field{}
-	for i := range slices.Backward(t.fields) {
-		t.byName[t.fields[i].Name] = &t.fields[i]
+	for i := range t.fields {
+		name := t.fields[i].Name
+		if t.byName[name] != nil {
+			return fmt.Errorf("two columns are called %q; want one of each name", name)
+		}
+		t.byName[name] = &t.fields[i]
 	}
 	return nil
 }

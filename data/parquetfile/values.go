@@ -4,8 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math/bits"
-	"slices"
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/format"
@@ -43,7 +41,7 @@ func (s *stream) checkValues(p *page, b []byte) ([]byte, error) {
 		if length > len(b)-start {
 			return nil, fmt.Errorf("damaged: %d bytes of levels, %d left", length, len(b)-start)
 		}
-		if maxLevel > 0 && runs(b[start:start+length], bits.Len(uint(maxLevel)), p.values) {
+		if maxLevel > 0 && runs(b[start:start+length], levelBits(maxLevel), p.values) {
 			return nil, errCount
 		}
 		start += length
@@ -51,10 +49,7 @@ func (s *stream) checkValues(p *page, b []byte) ([]byte, error) {
 	if err := s.checkEncoded(p, b[start:]); err != nil {
 		return nil, err
 	}
-	if p.encoding == format.DeltaBinaryPacked && s.field.unsigned && s.field.leaf.Type().Kind() == parquet.Int32 {
-		return plainUint32(p, b, start)
-	}
-	return b, nil
+	return s.plainPage(p, b, start)
 }
 
 // checkEncoded looks at the values of a page.
@@ -90,19 +85,19 @@ func (s *stream) checkPrefixes(p *page, b []byte) error {
 	if !ok || !ok2 {
 		return errCount
 	}
-	prefixes, err := parquet.DeltaBinaryPacked.DecodeInt32(nil, b[:n])
+	prefixes, _, err := decodeDeltas(b[:n])
 	if err != nil {
 		return err
 	}
-	suffixes, err := parquet.DeltaBinaryPacked.DecodeInt32(nil, b[n:n+m])
+	suffixes, _, err := decodeDeltas(b[n : n+m])
 	if err != nil {
 		return err
 	}
 	last := int64(0)
 	total := int64(0)
 	for i := range min(len(prefixes), len(suffixes)) {
-		prefix := int64(prefixes[i])
-		suffix := int64(suffixes[i])
+		prefix := prefixes[i]
+		suffix := suffixes[i]
 		if prefix < 0 ||
 			prefix > last ||
 			suffix < 0 ||
@@ -175,17 +170,4 @@ func deltas(b []byte, limit int) (length int, ok bool) {
 		}
 	}
 	return len(b) - len(remaining), true
-}
-
-// plainUint32 replaces DELTA_BINARY_PACKED values from start on by plain ones.
-// DuckDB takes the deltas of unsigned integers of 32 bits in 64, which do not
-// always fit the 32 that the library decodes.
-func plainUint32(p *page, b []byte, start int) ([]byte, error) {
-	values, err := parquet.DeltaBinaryPacked.DecodeInt64(nil, b[start:])
-	p.encoding = format.Plain
-	b = slices.Clone(b[:start])
-	for _, v := range values {
-		b = binary.LittleEndian.AppendUint32(b, uint32(v))
-	}
-	return b, err
 }

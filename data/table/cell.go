@@ -41,9 +41,9 @@ var missingWords = []string{"", "na", "n/a", "nan", "null", "none", "?"}
 func (c *cell) name() string {
 	switch c.kind {
 	case textCell:
-		return strings.TrimSpace(c.text)
+		return canonicalName(strings.TrimSpace(c.text))
 	case bytesCell:
-		return strings.TrimSpace(string(c.bytes))
+		return canonicalName(strings.TrimSpace(string(c.bytes)))
 	case wholeCell:
 		return strconv.FormatInt(c.integer, 10)
 	case realCell:
@@ -54,8 +54,27 @@ func (c *cell) name() string {
 	return ""
 }
 
-// number is the value as a finite float32, or errMissing.
-func (c *cell) number() (float32, error) {
+// canonicalName writes a whole number without a fraction of zeros, as one program writes 1 and
+// another 1.0: both are one client, and one class.
+func canonicalName(name string) string {
+	if !strings.HasSuffix(name, "0") {
+		return name
+	}
+	whole, zeros, found := strings.Cut(name, ".")
+	if !found || strings.Trim(zeros, "0") != "" {
+		return name
+	}
+	if whole == "-0" {
+		return "0"
+	}
+	if _, err := strconv.ParseInt(whole, 10, 64); err != nil {
+		return name
+	}
+	return whole
+}
+
+// number is the value, whose float32 is finite, or errMissing.
+func (c *cell) number() (float64, error) {
 	x := c.real
 	switch c.kind {
 	case missingCell:
@@ -72,18 +91,21 @@ func (c *cell) number() (float32, error) {
 	if math.IsNaN(x) {
 		return 0, errMissing
 	}
-	if y := float32(x); !math.IsInf(float64(y), 0) {
-		return y, nil
+	if fitsFloat32(x) {
+		return x, nil
 	}
 	return 0, fmt.Errorf("%v is no finite float32", x)
 }
 
-// parseNumber reads a decimal number.
-func parseNumber(text string) (float32, error) {
+// fitsFloat32 reports whether a value is finite as float32, which models take.
+func fitsFloat32(x float64) bool { return !math.IsInf(float64(float32(x)), 0) && !math.IsNaN(x) }
+
+// parseNumber reads a decimal number, whose float32 is finite.
+func parseNumber(text string) (float64, error) {
 	text = strings.TrimSpace(text)
-	switch x, err := parseFloat(text, 32); {
-	case err == nil && !math.IsNaN(x) && !math.IsInf(x, 0):
-		return float32(x), nil
+	switch x, err := parseFloat(text, 64); {
+	case err == nil && fitsFloat32(x):
+		return x, nil
 	case slices.Contains(missingWords, strings.ToLower(text)):
 		return 0, errMissing
 	case errors.Is(err, strconv.ErrRange) || err == nil:
@@ -96,6 +118,17 @@ func parseNumber(text string) (float32, error) {
 		return 0, fmt.Errorf("%.40q has a comma; want a number with a decimal point", text)
 	}
 	return 0, fmt.Errorf("%.40q is not a number", text)
+}
+
+// isFraction reports whether a number is written with a decimal point, or of a floating-point type.
+func (c *cell) isFraction() bool {
+	switch c.kind {
+	case realCell:
+		return true
+	case textCell:
+		return strings.Contains(c.text, ".")
+	}
+	return false
 }
 
 // parseFloat takes no underscore, which numbers in Go may have.

@@ -34,6 +34,51 @@ func (n *nameColumn) take(_ int, c cell) error {
 	return nil
 }
 
+// missingRows finds the rows whose text stands for a missing number, such as NaN, in a column that
+// has numbers alone besides. They become rows without a name, and no name is left of them. In a
+// column of words such a text is a word like others.
+func (n *nameColumn) missingRows() (rows []int) {
+	if n.closed {
+		return nil
+	}
+	isMissing := make([]bool, len(n.List))
+	numbers := 0
+	found := false
+	for i, name := range n.List {
+		switch {
+		case slices.Contains(missingWords, strings.ToLower(name)):
+			isMissing[i] = true
+			found = true
+		case isNumber(name):
+			numbers++
+		default:
+			return nil
+		}
+	}
+	if !found || numbers == 0 {
+		return nil
+	}
+	var present federated.Names
+	renumbered := make([]int32, len(n.List))
+	for i, name := range n.List {
+		renumbered[i] = -1
+		if !isMissing[i] {
+			renumbered[i] = int32(present.Number(name))
+		}
+	}
+	for row, i := range n.index {
+		if i < 0 {
+			continue
+		}
+		n.index[row] = renumbered[i]
+		if renumbered[i] < 0 {
+			rows = append(rows, row)
+		}
+	}
+	n.Names = present
+	return rows
+}
+
 // maxClassName bounds the name of a class, which messages and reports hold.
 const maxClassName = 256
 
@@ -46,7 +91,7 @@ type classNames struct {
 func newClassNames(t *Table, classes int) *classNames {
 	c := new(classNames)
 	for _, name := range t.Classes {
-		c.Number(name)
+		c.Number(canonicalName(strings.TrimSpace(name)))
 	}
 	c.closed = t.Classes != nil
 	if t.plain {
@@ -163,28 +208,28 @@ func (p *parts) take(_ int, c cell) error {
 
 // matrix takes columns of numbers, one value of each for a row.
 type matrix struct {
-	width  int
-	values []float32
+	width int
+	numbers
 }
 
 // reserve makes room for rows, so that columns may come at the same time.
 func (m *matrix) reserve(rows int) {
-	if more := rows*m.width - len(m.values); more > 0 {
-		m.values = federated.Grow(m.values, more)
+	if more := rows*m.width - m.len(); more > 0 {
+		m.extend(more)
 	}
 }
 
-func (m *matrix) column(columnIndex int, missing float32) taker {
+func (m *matrix) column(columnIndex int, missing float64) taker {
 	return func(row int, c cell) error {
 		i := row*m.width + columnIndex
-		if i >= len(m.values) { // of CSV, whose rows come one by one
+		if i >= m.len() { // of CSV, whose rows come one by one
 			m.reserve(row + 1)
 		}
 		x, err := c.number()
 		if err != nil {
 			x = missing
 		}
-		m.values[i] = x
+		m.set(i, x)
 		return err
 	}
 }
@@ -284,7 +329,8 @@ func (r *reading) addWords(s *federated.Grouped, values []float32, width int, tr
 		for _, word := range order {
 			s.About.Columns = append(s.About.Columns, r.t.Words[i]+federated.WordOf+word)
 			if s.About.Mean != nil {
-				s.About.Mean, s.About.Deviation = append(s.About.Mean, 0), append(s.About.Deviation, 1)
+				s.About.Mean = append(s.About.Mean, 0)
+				s.About.Deviation = append(s.About.Deviation, 1)
 			}
 		}
 	}

@@ -59,7 +59,22 @@ func (p *parquetTable) each(wanted column, first int) error {
 		return fmt.Errorf("column %s holds %s; want numbers, text or bytes", wanted.name, f.TypeName())
 	}
 	last := -1
+	lists := nestedLengths{counts: make([]int, f.Lists()+1)}
+	endRow := func() error {
+		if wanted.nested == nil || f.Lists() < 2 {
+			return nil
+		}
+		return lists.end(wanted.nested)
+	}
 	err := p.Values(wanted.name, false, func(row int, v parquet.Value) error {
+		if row != last {
+			if err := endRow(); err != nil {
+				return err
+			}
+		}
+		if f.IsElement(v) {
+			lists.counts[v.RepetitionLevel()]++
+		}
 		if row == last && !wanted.lists {
 			return errors.New("a list of several values; want one value in a row (a list may be the only column of features)")
 		}
@@ -73,7 +88,31 @@ func (p *parquetTable) each(wanted column, first int) error {
 	if errors.Is(err, errStop) {
 		return nil
 	}
-	return err
+	return cmp.Or(err, endRow())
+}
+
+// nestedLengths counts the values of one row by their repetition level, from which the lengths of
+// its nested lists follow: level 0 begins the row, level k the next element of list k.
+type nestedLengths struct{ counts []int }
+
+// end hands the lengths of the row's lists to take, the outermost first, and begins another row.
+func (n *nestedLengths) end(take func([]int) error) error {
+	defer clear(n.counts)
+	total := n.counts[0]
+	if total == 0 { // no list, or an empty one
+		return nil
+	}
+	var lengths []int
+	outer := 1
+	for _, count := range n.counts[1:] {
+		total += count
+		if total%outer != 0 {
+			return fmt.Errorf("%d values in %d lists of different lengths; want equal ones", total, outer)
+		}
+		lengths = append(lengths, total/outer)
+		outer = total
+	}
+	return take(lengths)
 }
 
 // newCell is a value without its type of Parquet.

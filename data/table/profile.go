@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"fedpace/data/federated"
 )
 
 // profile is what a column holds.
@@ -23,6 +25,8 @@ type profile struct {
 	dates                   int    // rows with one
 	commas                  int    // rows of numbers with commas that may be decimal
 	list                    bool   // a row has several values
+	lengths                 []int  // of the first row's nested lists
+	fractions               int    // numbers that are written with a decimal point, or are of a type that has one
 	ascending               bool
 	distinct                map[string]int // at most maxDistinct
 	manyDistinct            bool           // more than those
@@ -31,6 +35,19 @@ type profile struct {
 }
 
 const maxDistinct = 1000
+
+// maxFractionClasses is how many classes a column may have whose numbers all have a decimal point,
+// or are of a floating-point type: programs write classes so where a value is missing, but rarely
+// many.
+const maxFractionClasses = 20
+
+// takeLengths notes the lengths of the first row's nested lists.
+func (p *profile) takeLengths(lengths []int) error {
+	if p.lengths == nil {
+		p.lengths = slices.Clone(lengths)
+	}
+	return nil
+}
 
 func (p *profile) take(row int, c cell) error {
 	if row >= profiledRows {
@@ -47,7 +64,11 @@ func (p *profile) take(row int, c cell) error {
 	p.last = row
 	if c.kind == bytesCell {
 		p.bytes++
-		if strings.HasPrefix(string(c.bytes[:min(4, len(c.bytes))]), "\x89PNG") {
+		kind, err := federated.ImageKind(c.bytes)
+		if err != nil {
+			p.unusable = kind + " images"
+		}
+		if kind != "" {
 			p.images++
 		}
 		return nil
@@ -76,6 +97,9 @@ func (p *profile) take(row int, c cell) error {
 		p.lowest = min(p.lowest, value)
 		p.highest = max(p.highest, value)
 		p.real++
+		if c.isFraction() {
+			p.fractions++
+		}
 		if value == math.Trunc(value) {
 			p.wholes++
 		}
@@ -152,6 +176,9 @@ var date = regexp.MustCompile(`^(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,
 func (p *profile) classes(limit int) bool {
 	if p.numbers() && p.highest-p.lowest > 2*float64(len(p.distinct)) {
 		limit = min(limit, 100)
+	}
+	if p.numbers() && p.fractions == p.real { // measured, though all happen to be whole
+		limit = min(limit, maxFractionClasses)
 	}
 	if p.manyDistinct || len(p.distinct) < 2 || len(p.distinct) > min(limit, max(2, p.rows/2)) {
 		return false

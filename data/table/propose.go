@@ -61,7 +61,7 @@ func Propose(file, label string) (_ *Proposal, err error) {
 			}
 		}
 		profiles = append(profiles, p)
-		wanted = append(wanted, column{name, true, p.take})
+		wanted = append(wanted, column{name: name, lists: true, take: p.take, nested: p.takeLengths})
 	}
 	if err := files[0].read(wanted, &reading{}); err != nil {
 		return nil, files[0].withFile(err)
@@ -262,9 +262,10 @@ func (p *Proposal) guessFeatures(free []*profile) {
 				kind = "bytes, each a number from 0 to 1"
 			}
 			if c.images > 0 {
-				kind = "PNG images"
+				kind = "images"
 			}
 			p.add("features", quoted(c.name), "%s", kind)
+			p.guessShape(c)
 			return
 		}
 	}
@@ -335,6 +336,28 @@ func (p *Proposal) guessFeatures(free []*profile) {
 			n = n + len(c.distinct)
 		}
 		p.add("words", listed(p.Table.Words), "each of %d words becomes a feature of 0 or 1", n)
+	}
+}
+
+// guessShape proposes the shape of images that are lists nested three deep: NumPy and most
+// libraries of Python have the channels last.
+func (p *Proposal) guessShape(c *profile) {
+	if len(c.lengths) != 3 {
+		return
+	}
+	first := c.lengths[0]
+	middle := c.lengths[1]
+	last := c.lengths[2]
+	grounds := fmt.Sprintf("the lists of the first row have %d, %d and %d values", first, middle, last)
+	switch {
+	case last == 1 || last == 3:
+		p.Table.Shape = []int{last, first, middle}
+		p.Table.Channels = channelsLast
+		p.add("shape", fmt.Sprintf("[%d, %d, %d]", last, first, middle), "%s", grounds)
+		p.add("channels", channelsLast, "the innermost lists are the colours of a pixel")
+	case first == 1 || first == 3:
+		p.Table.Shape = slices.Clone(c.lengths)
+		p.add("shape", fmt.Sprintf("[%d, %d, %d]", first, middle, last), "%s", grounds)
 	}
 }
 

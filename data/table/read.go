@@ -54,7 +54,8 @@ func newReading(t Table, o federated.Options) *reading {
 		r.client = new(nameColumn)
 		r.add(t.Client, false, r.client.take)
 	}
-	hole := float32(0)
+	hole := 0.0
+	precise := t.Scale == scaleStandard
 	if t.Missing == missingMean {
 		hole = nan
 	}
@@ -63,11 +64,14 @@ func newReading(t Table, o federated.Options) *reading {
 		r.text = new(texts)
 		r.add(t.Text, false, r.text.take)
 	case len(t.Features) == 1 && t.Words == nil:
-		r.vector = &vectors{hole: hole}
+		r.vector = &vectors{hole: hole, values: numbers{precise: precise}, channelsLast: t.Channels == channelsLast}
 		copy(r.vector.shape[:], t.Shape)
 		r.add(t.Features[0], true, r.vector.take)
+		if t.Shape != nil {
+			r.columns[len(r.columns)-1].nested = r.vector.checkLengths
+		}
 	default:
-		r.wide = &matrix{width: len(t.Features)}
+		r.wide = &matrix{width: len(t.Features), numbers: numbers{precise: precise}}
 		for _, name := range t.Words {
 			wordColumn := new(words)
 			r.words = append(r.words, wordColumn)
@@ -82,17 +86,18 @@ func newReading(t Table, o federated.Options) *reading {
 
 // add appends a column, whose values go to take.
 func (r *reading) add(name string, feature bool, take taker) {
-	r.columns = append(r.columns, column{name, feature && r.vector != nil, func(row int, c cell) error {
+	takeOrDrop := func(row int, c cell) error {
 		err := take(row, c)
 		if !errors.Is(err, errMissing) {
 			return err
 		}
 		return r.dropRow(row, feature, err)
-	}})
+	}
+	r.columns = append(r.columns, column{name: name, lists: feature && r.vector != nil, take: takeOrDrop})
 }
 
 // nan stands for a feature that is missing until its mean is known.
-var nan = float32(math.NaN())
+var nan = math.NaN()
 
 // dropRow leaves a row out, or says that it cannot be. Where a feature is to have its mean, which its
 // taker has marked, the row stays.
@@ -133,6 +138,9 @@ func (r *reading) reserve(rows int, room func(width int) int) error {
 }
 
 func (r *reading) set(name string) (*federated.Grouped, error) {
+	if err := r.dropMissingNames(); err != nil {
+		return nil, err
+	}
 	s := federated.Grouped{About: federated.Info{Name: name, Undealt: r.client == nil}}
 	if r.label != nil {
 		var err error
@@ -144,7 +152,7 @@ func (r *reading) set(name string) (*federated.Grouped, error) {
 		}
 	}
 	if r.targets != nil {
-		s.Targets = r.targets.values
+		s.Targets = r.targets.single
 		s.About.Targets = r.targets.width
 		s.About.Predicted = r.t.Target
 	}
@@ -181,6 +189,28 @@ func (r *reading) set(name string) (*federated.Grouped, error) {
 		return nil, err
 	}
 	return g.Set(s)
+}
+
+// dropMissingNames treats texts such as NaN among the numbers of the label and of the clients as
+// missing values: whether a column has numbers alone shows when all of it is read.
+func (r *reading) dropMissingNames() error {
+	find := func(column string, names *nameColumn) error {
+		for _, row := range names.missingRows() {
+			if err := r.dropRow(row, false, errMissing); err != nil {
+				return fmt.Errorf("column %s, row %d: %w", column, row+1, err)
+			}
+		}
+		return nil
+	}
+	if r.label != nil {
+		if err := find(r.t.Label, &r.label.nameColumn); err != nil {
+			return err
+		}
+	}
+	if r.client != nil {
+		return find(r.t.Client, r.client)
+	}
+	return nil
 }
 
 // owners are the clients with their rows; without any, one stands for all.
@@ -238,7 +268,7 @@ func (r *reading) isHeldOut(row int32) bool {
 // features makes the store of samples. train are the rows that scales are measured on.
 func (r *reading) features(s *federated.Grouped, train []int32) error {
 	s.About.Input = learn.Dense
-	values := []float32(nil)
+	var given *numbers
 	width := 0
 	if r.vector != nil {
 		v := r.vector
@@ -260,7 +290,7 @@ func (r *reading) features(s *federated.Grouped, train []int32) error {
 			s.Rows = &federated.ByteRows{Width: v.width, Bytes: v.bytes, Coding: federated.Fraction}
 			return nil
 		}
-		values = v.values
+		given = &v.values
 		width = v.width
 		if pixels := v.shape[0] * v.shape[1] * v.shape[2]; pixels > 0 && pixels != width {
 			return fmt.Errorf(
@@ -271,7 +301,7 @@ func (r *reading) features(s *federated.Grouped, train []int32) error {
 			)
 		}
 	} else {
-		values = r.wide.values
+		given = &r.wide.numbers
 		width = r.wide.width
 		s.About.Columns = r.t.Features
 		if r.t.Shape != nil {
@@ -282,7 +312,15 @@ func (r *reading) features(s *federated.Grouped, train []int32) error {
 		}
 	}
 	s.About.Features = width
-	values = values[:r.rows*width] // of rows that were reserved
+	given.cut(r.rows * width)
+	if r.t.Channels == channelsLast {
+		order := channelsFirst(s.About.Image)
+		given.permute(width, order)
+		if s.About.Columns != nil {
+			s.About.Columns = permuted(s.About.Columns, order)
+		}
+	}
+	values := given.single
 	switch {
 	case r.t.Scale == scalePixels:
 		bytes, err := pixels(values)
@@ -292,14 +330,11 @@ func (r *reading) features(s *federated.Grouped, train []int32) error {
 		s.Rows = &federated.ByteRows{Width: width, Bytes: bytes, Coding: federated.Fraction}
 		return nil
 	case r.t.Scale == scaleStandard:
-		mean, deviation := moments(values, width, train)
-		for i, x := range values {
-			j := i % width
-			values[i] = float32((float64(x) - float64(mean[j])) / float64(deviation[j]))
-		}
+		mean, deviation := moments(given.double, width, train)
+		values = given.standardised(mean, deviation)
 		s.About.Mean = mean
 		s.About.Deviation = deviation
-		fillHoles(values, make([]float32, width)) // what is missing becomes the mean
+		fillHoles(values, make([]float64, width)) // what is missing becomes the mean
 	case r.holes:
 		mean, _ := moments(values, width, train)
 		fillHoles(values, mean)
@@ -324,7 +359,7 @@ func pixels(values []float32) ([]byte, error) {
 
 // moments are mean and deviation of each feature over rows; a value that is missing
 // does not count.
-func moments(values []float32, width int, rows []int32) (mean, deviation []float32) {
+func moments[T float32 | float64](values []T, width int, rows []int32) (mean, deviation []float64) {
 	n := make([]float64, width)
 	sum := make([]float64, width)
 	square := make([]float64, width)
@@ -346,8 +381,8 @@ func moments(values []float32, width int, rows []int32) (mean, deviation []float
 	}
 	pass(func(j int, x float64) { square[j] += float64((x - sum[j]) * (x - sum[j])) })
 	for j := range sum {
-		mean = append(mean, float32(sum[j]))
-		deviation = append(deviation, float32(math.Sqrt(square[j]/max(n[j], 1))))
+		mean = append(mean, sum[j])
+		deviation = append(deviation, math.Sqrt(square[j]/max(n[j], 1)))
 		if deviation[j] == 0 { // a constant
 			deviation[j] = 1
 		}
@@ -356,10 +391,10 @@ func moments(values []float32, width int, rows []int32) (mean, deviation []float
 }
 
 // fillHoles puts a column's value in the place of each NaN.
-func fillHoles(values, column []float32) {
+func fillHoles(values []float32, column []float64) {
 	for i, x := range values {
 		if x != x {
-			values[i] = column[i%len(column)]
+			values[i] = float32(column[i%len(column)])
 		}
 	}
 }

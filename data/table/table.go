@@ -36,6 +36,7 @@ type Table struct {
 	Target   []string `key:"target" is:"null" help:"columns of numbers to predict, in place of a label"`
 	Split    string   `key:"split" is:"null" help:"column that says which rows are held out, as train and test or 0 and 1; null: a fifth of each client's"`
 	Shape    []int    `key:"shape" is:"null" range:"[1,65536]" help:"channels, height and width of an image"`
+	Channels string   `key:"channels" is:"null" words:"first,last" help:"order of an image's values: last for height, width, channel, as NumPy has them; null: first"`
 	Scale    string   `key:"scale" default:"none" words:"none,standard,pixels" help:"change of features: none, to mean 0 and deviation 1 over the training rows, or from 0..255 to 0..1"`
 	Missing  string   `key:"missing" default:"refuse" words:"refuse,drop,mean" help:"what a missing value does: error, the row is left out, or the training rows' mean"`
 
@@ -49,6 +50,7 @@ const (
 	scalePixels   = "pixels"
 	missingDrop   = "drop"
 	missingMean   = "mean"
+	channelsLast  = "last"
 )
 
 // ErrUnmapped reports a table of which nothing says what its columns mean.
@@ -98,6 +100,17 @@ func (t Table) Validate() error {
 		return registry.Errorf("words", "take no shape and no scale: pixels")
 	case t.Shape != nil && len(t.Shape) != 3:
 		return registry.Errorf("shape", "%d numbers, want 3: channels, height and width", len(t.Shape))
+	case t.Channels != "" && t.Shape == nil:
+		return registry.Errorf("channels", "is the order of an image's values, and there is no shape (set shape)")
+	case t.Shape != nil && t.Shape[0] > 4 && t.Shape[1] > 4 && t.Shape[2] == 3:
+		return registry.Errorf(
+			"shape",
+			"%d channels of %d×3 pixels: it is channels, height and width (want [3, %d, %d] with channels: last)",
+			t.Shape[0],
+			t.Shape[1],
+			t.Shape[0],
+			t.Shape[1],
+		)
 	case t.Shape != nil && t.Shape[0]*t.Shape[1] > maxFeatures/t.Shape[2]:
 		return registry.Errorf(
 			"shape",
@@ -317,6 +330,9 @@ type column struct {
 	name  string
 	lists bool // a row may have a list of values
 	take  taker
+
+	// nested takes the lengths of a row's nested lists, the outermost first; nil: nobody asks.
+	nested func(lengths []int) error
 }
 
 // place is what files of all formats know of themselves.

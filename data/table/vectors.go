@@ -1,11 +1,8 @@
 package table
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"image/color"
-	"image/png"
 	"slices"
 
 	"fedpace/data/federated"
@@ -17,13 +14,16 @@ type vectors struct {
 	shape   [3]int
 	width   int // values of a row; 0: not known yet
 	bytes   []byte
-	values  []float32
-	hole    float32 // stands for a value that is missing
+	values  numbers
+	hole    float64 // stands for a value that is missing
 	place   []int32 // of each row its place among those that have values; -1: it has none
 	full    int     // rows that have values
 	open    bool    // the last row is a list, and more of it may come
 	isBytes bool
-	room    func(width int) int // how many rows are to come, as far as is known; nil: not at all
+
+	channelsLast bool // the numbers and bytes of a row are an image's height, width, channel
+
+	room func(width int) int // how many rows are to come, as far as is known; nil: not at all
 }
 
 // reserve makes room for so many rows more, and for their values once their width is known.
@@ -40,7 +40,7 @@ func (v *vectors) widen() {
 	case v.isBytes:
 		v.bytes = slices.Grow(v.bytes, v.width*v.room(v.width))
 	default: // a number in a text takes two bytes, and others more
-		v.values = slices.Grow(v.values, v.width*v.room(2*v.width))
+		v.values.reserve(v.width * v.room(2*v.width))
 	}
 }
 
@@ -84,9 +84,9 @@ func (v *vectors) append(c cell, words []string) (missing error) {
 		case err != nil:
 			return err
 		}
-		v.values = append(v.values, x)
+		v.values.append(x)
 	}
-	if len(v.values) > maxFeatures && v.width == 0 {
+	if v.values.len() > maxFeatures && v.width == 0 {
 		return fmt.Errorf("a list of more than %d numbers", maxFeatures)
 	}
 	return missing
@@ -99,10 +99,10 @@ func (v *vectors) close() error {
 	}
 	v.open = false
 	if v.width == 0 {
-		v.width = len(v.values)
+		v.width = v.values.len()
 		v.widen()
 	}
-	if n := len(v.values) - v.full*v.width; n != v.width {
+	if n := v.values.len() - v.full*v.width; n != v.width {
 		return fmt.Errorf("row %d has %d numbers after rows of %d", len(v.place), n, v.width)
 	}
 	v.keep()
@@ -115,13 +115,17 @@ func (v *vectors) keep() {
 	v.full++
 }
 
-// image takes bytes, or a PNG, which has its shape from the first one if none is
+// image takes bytes, or a PNG, JPEG or GIF, which has its shape from the first one if none is
 // given.
 func (v *vectors) image(b []byte) error {
-	isPNG := bytes.HasPrefix(b, []byte("\x89PNG\r\n\x1a\n"))
+	kind, err := federated.ImageKind(b)
+	if err != nil {
+		return err
+	}
+	isImage := kind != ""
 	if v.width == 0 {
-		if isPNG && v.shape == [3]int{} {
-			shape, err := pngShape(b)
+		if isImage && v.shape == [3]int{} {
+			shape, err := imageShape(b)
 			if err != nil {
 				return err
 			}
@@ -140,12 +144,12 @@ func (v *vectors) image(b []byte) error {
 	switch {
 	case !v.isBytes:
 		return errors.New("bytes after rows of numbers")
-	case isPNG && v.shape[0] != 1 && v.shape[0] != 3:
-		return fmt.Errorf("a PNG after samples of %d bytes or with %d channels; want 1 or 3", v.width, v.shape[0])
-	case isPNG:
+	case isImage && v.shape[0] != 1 && v.shape[0] != 3:
+		return fmt.Errorf("a %s after samples of %d bytes or with %d channels; want 1 or 3", kind, v.width, v.shape[0])
+	case isImage:
 		start := len(v.bytes)
 		v.bytes = federated.Grow(v.bytes, v.width)
-		if err := federated.DecodePNG(v.bytes[start:], b, v.shape[1], v.shape[2]); err != nil {
+		if err := federated.DecodeImage(v.bytes[start:], b, v.shape[1], v.shape[2]); err != nil {
 			return err
 		}
 	case len(b) != v.width:
@@ -160,11 +164,70 @@ func (v *vectors) image(b []byte) error {
 			)
 		}
 		return fmt.Errorf("%d bytes after samples of %d", len(b), v.width)
+	case v.channelsLast:
+		v.bytes = append(v.bytes, permuted(b, channelsFirst(v.shape))...)
 	default:
 		v.bytes = append(v.bytes, b...)
 	}
 	v.keep()
 	return nil
+}
+
+// checkLengths compares the lengths of a row's nested lists, the outermost first, with the shape.
+// Each list has to end where a channel, a row of pixels or a pixel ends: an image of
+// channels×height×width may be a list of one, two or three levels.
+func (v *vectors) checkLengths(lengths []int) error {
+	shape := []int{v.shape[0], v.shape[1], v.shape[2]}
+	order := "channel, height, width"
+	remedy := "channels: last for height, width, channel"
+	if v.channelsLast {
+		shape = []int{v.shape[1], v.shape[2], v.shape[0]}
+		order = "height, width, channel"
+		remedy = "another shape, or no channels: last"
+	}
+	listEnds := map[int]bool{1: true}
+	size := 1
+	for _, n := range slices.Backward(shape) {
+		size *= n
+		listEnds[size] = true
+	}
+	size = 1
+	for _, n := range slices.Backward(lengths) {
+		size *= n
+		if !listEnds[size] {
+			return fmt.Errorf(
+				"nested lists of %v values, and the shape wants %v (%s); want %s",
+				lengths,
+				shape,
+				order,
+				remedy,
+			)
+		}
+	}
+	return nil
+}
+
+// channelsFirst gives for each value of an image in the order channel, height, width its place in
+// the order height, width, channel.
+func channelsFirst(shape [3]int) []int {
+	channels := shape[0]
+	pixels := shape[1] * shape[2]
+	order := make([]int, 0, channels*pixels)
+	for channel := range channels {
+		for pixel := range pixels {
+			order = append(order, pixel*channels+channel)
+		}
+	}
+	return order
+}
+
+// permuted are values in another order.
+func permuted[T any](values []T, order []int) []T {
+	list := make([]T, len(order))
+	for i, place := range order {
+		list[i] = values[place]
+	}
+	return list
 }
 
 // maxHoles is how many values may stand for rows without any, beyond eight times the
@@ -181,7 +244,7 @@ func (v *vectors) spread() error {
 	if v.isBytes {
 		v.bytes = spread(v.bytes, v.width, v.place, 0)
 	} else {
-		v.values = spread(v.values, v.width, v.place, v.hole)
+		v.values.spread(v.width, v.place, v.hole)
 	}
 	return nil
 }
@@ -200,18 +263,16 @@ func spread[T any](values []T, width int, places []int32, hole T) []T {
 	return values
 }
 
-// pngShape is the shape of a PNG: one channel if it is grey, else three.
-func pngShape(encoded []byte) ([3]int, error) {
-	c, err := png.DecodeConfig(bytes.NewReader(encoded))
+// imageShape is the shape of an image file, whose values are not too many.
+func imageShape(encoded []byte) ([3]int, error) {
+	shape, err := federated.ImageShape(encoded)
 	if err != nil {
-		return [3]int{}, fmt.Errorf("a damaged PNG: %w", err)
+		return shape, err
 	}
-	channels := 3
-	if c.ColorModel == color.GrayModel || c.ColorModel == color.Gray16Model {
-		channels = 1
+	height := shape[1]
+	width := shape[2]
+	if width == 0 || height > maxFeatures/width/shape[0] {
+		return shape, fmt.Errorf("an image of %dx%d pixels is larger than %d values", width, height, maxFeatures)
 	}
-	if c.Height > maxFeatures/c.Width/channels {
-		return [3]int{}, fmt.Errorf("an image of %dx%d pixels is larger than %d values", c.Width, c.Height, maxFeatures)
-	}
-	return [3]int{channels, c.Height, c.Width}, nil
+	return shape, nil
 }

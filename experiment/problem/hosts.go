@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"fedpace/data/federated"
 	"fmt"
 	"io/fs"
 	"slices"
@@ -170,8 +171,8 @@ func (p *Data) Welcome() (*bus.Welcome, error) {
 		w.Schema = &bus.Schema{
 			Labels:    s.Labels,
 			Columns:   s.Columns,
-			Mean:      s.Mean,
-			Deviation: s.Deviation,
+			Mean:      federated.Convert[float32](s.Mean),
+			Deviation: federated.Convert[float32](s.Deviation),
 			Alphabet:  s.Alphabet,
 		}
 		if n := proto.Size(w.Schema); n > bus.MaxSchema {

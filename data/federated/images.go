@@ -1,0 +1,130 @@
+package federated
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"image"
+	"image/color"
+	_ "image/gif"  // image.Decode reads it
+	_ "image/jpeg" // and this
+	"image/png"
+	"strings"
+)
+
+// imageKinds are the first bytes of image files. What is read through Go's image packages has no
+// remedy.
+var imageKinds = []struct{ prefix, name, remedy string }{
+	{"\x89PNG\r\n\x1a\n", "PNG", ""},
+	{"\xff\xd8\xff", "JPEG", ""},
+	{"GIF87a", "GIF", ""},
+	{"GIF89a", "GIF", ""},
+	{"II*\x00", "TIFF", "want PNG"},
+	{"MM\x00*", "TIFF", "want PNG"},
+	{"\x00\x00\x00\x0cjP  \r\n", "JPEG 2000", "want PNG"},
+}
+
+// ImageKind names the kind of image file that bytes are, "" if they are none. err says that the kind
+// is not read here.
+func ImageKind(b []byte) (name string, err error) {
+	head := string(b[:min(len(b), 16)])
+	for _, kind := range imageKinds {
+		if !strings.HasPrefix(head, kind.prefix) {
+			continue
+		}
+		if kind.remedy != "" {
+			return kind.name, fmt.Errorf("a %s image, which is not read here; %s", kind.name, kind.remedy)
+		}
+		return kind.name, nil
+	}
+	if len(head) == 16 && head[:4] == "RIFF" && head[8:12] == "WEBP" {
+		return "WebP", errors.New("a WebP image, which is not read here; want PNG")
+	}
+	// Pixels may begin with BM by chance, but hardly with their own length behind it.
+	if len(head) == 16 && head[:2] == "BM" && binary.LittleEndian.Uint32(b[2:]) == uint32(len(b)) {
+		return "BMP", errors.New("a BMP image, which is not read here; want PNG")
+	}
+	return "", nil
+}
+
+// ImageShape is the channels, height and width of an image file: one channel if it is grey, with
+// transparency or without, else three.
+func ImageShape(encoded []byte) (shape [3]int, err error) {
+	config, _, err := image.DecodeConfig(bytes.NewReader(encoded))
+	if err != nil {
+		return shape, fmt.Errorf("a damaged image: %w", err)
+	}
+	channels := 3
+	if config.ColorModel == color.GrayModel || config.ColorModel == color.Gray16Model || isGreyWithAlpha(encoded) {
+		channels = 1
+	}
+	return [3]int{channels, config.Height, config.Width}, nil
+}
+
+// Places in a PNG, whose header has a fixed length: PNG specification, 11.2.2.
+const (
+	pngBitDepth   = 24
+	pngColourType = 25
+	greyWithAlpha = 4
+)
+
+// isGreyWithAlpha reports whether a PNG has one channel and transparency, which Go's package reads as
+// colours.
+func isGreyWithAlpha(encoded []byte) bool {
+	isPNG := bytes.HasPrefix(encoded, []byte(imageKinds[0].prefix))
+	return isPNG && len(encoded) > pngColourType && encoded[pngColourType] == greyWithAlpha
+}
+
+// DecodePNG turns a PNG of the given size to bytes, colour by colour, or 255 for white where dst has
+// room for one channel. Its header is judged before any memory is taken.
+func DecodePNG(dst, encoded []byte, height, width int) error {
+	if _, err := png.DecodeConfig(bytes.NewReader(encoded)); err != nil {
+		return fmt.Errorf(
+			"an image of %d bytes that is no PNG, want a PNG of %dx%d pixels",
+			len(encoded),
+			width,
+			height,
+		)
+	}
+	return DecodeImage(dst, encoded, height, width)
+}
+
+// DecodeImage turns a PNG, JPEG or GIF of the given size to bytes, colour by colour, or to one channel
+// where dst has room for one. Transparency changes no colour: a pixel has the values that the file
+// gives it. The header is judged before any memory is taken.
+func DecodeImage(dst, encoded []byte, height, width int) error {
+	config, kind, err := image.DecodeConfig(bytes.NewReader(encoded))
+	if err != nil {
+		return fmt.Errorf("a damaged image of %d bytes: %w", len(encoded), err)
+	}
+	if config.Width != width || config.Height != height {
+		return fmt.Errorf("an image of %dx%d pixels, want %dx%d", config.Width, config.Height, width, height)
+	}
+	if kind == "png" && len(encoded) > pngBitDepth && encoded[pngBitDepth] == 16 {
+		return errors.New("a PNG of 16 bits a channel, of which 8 would be lost; want 8 bits, or lists of numbers")
+	}
+	m, _, err := image.Decode(bytes.NewReader(encoded))
+	if err != nil {
+		return err
+	}
+	plane := width * height
+	if g, ok := m.(*image.Gray); ok && g.Stride == width && len(dst) == plane {
+		copy(dst, g.Pix)
+		return nil
+	}
+	for i := range plane {
+		pixel := color.NRGBAModel.Convert(m.At(i%width, i/width)).(color.NRGBA)
+		if len(dst) == plane { // grey in any of PNG's forms has equal channels
+			if pixel.R != pixel.G || pixel.G != pixel.B {
+				return errors.New("an image with colours among grey ones, which have one channel (want grey, or all with three)")
+			}
+			dst[i] = pixel.G
+			continue
+		}
+		dst[i] = pixel.R
+		dst[plane+i] = pixel.G
+		dst[2*plane+i] = pixel.B
+	}
+	return nil
+}

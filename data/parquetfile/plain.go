@@ -1,0 +1,253 @@
+package parquetfile
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math/bits"
+	"slices"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/format"
+)
+
+// The Parquet library (0.32.0) decodes two encodings to wrong values without an error:
+//
+//   - RLE booleans: a run of n equal values becomes n/8 bytes of the value itself, so that eight
+//     true become one, and a run whose length is no multiple of 8 shifts what follows.
+//   - DELTA_BINARY_PACKED integers of 32 bits, where a writer such as DuckDB stores differences in
+//     up to 64 bits.
+//
+// These pages, and those of strings whose lengths are coded as deltas, are decoded here and handed
+// to the library in the encoding PLAIN. Apache Parquet, Encodings.md, defines the encodings.
+
+var errTruncatedValues = errors.New("damaged: its values end early")
+
+// plainPage returns the bytes of a page whose values the library cannot be trusted with, in the
+// encoding PLAIN, which it notes in p. start is where the values begin in b, behind the levels.
+// Another page is returned as it is.
+func (s *stream) plainPage(p *page, b []byte, start int) ([]byte, error) {
+	kind := s.field.leaf.Type().Kind()
+	values := b[start:]
+	var plain []byte
+	var err error
+	switch p.encoding {
+	case format.RLE:
+		plain, err = plainBooleans(values)
+	case format.DeltaBinaryPacked:
+		plain, err = plainIntegers(values, kind)
+	case format.DeltaLengthByteArray, format.DeltaByteArray:
+		plain, err = plainStrings(values, p.encoding, kind)
+	default:
+		return b, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%v: %w", p.encoding, err)
+	}
+	p.encoding = format.Plain
+	return append(slices.Clone(b[:start]), plain...), nil
+}
+
+// plainBooleans decodes a length of four bytes and the runs of booleans behind it into one bit for
+// each value, the lowest bit of a byte first.
+func plainBooleans(b []byte) ([]byte, error) {
+	if len(b) == 0 { // a page of nulls
+		return nil, nil
+	}
+	if len(b) < 4 {
+		return nil, errTruncatedValues
+	}
+	length := binary.LittleEndian.Uint32(b)
+	b = b[4:]
+	if uint64(length) > uint64(len(b)) {
+		return nil, errTruncatedValues
+	}
+	b = b[:length]
+	var plain []byte
+	count := 0
+	add := func(value byte) {
+		if count%8 == 0 {
+			plain = append(plain, 0)
+		}
+		plain[count/8] |= value & 1 << (count % 8)
+		count++
+	}
+	for len(b) > 0 {
+		header, n := binary.Uvarint(b)
+		if n <= 0 {
+			return nil, errTruncatedValues
+		}
+		b = b[n:]
+		units := header >> 1
+		if bitPacked := header&1 == 1; bitPacked { // a unit is 8 values, a byte
+			if units > uint64(len(b)) {
+				return nil, errTruncatedValues
+			}
+			for _, packed := range b[:units] {
+				for bit := range 8 {
+					add(packed >> bit)
+				}
+			}
+			b = b[units:]
+			continue
+		}
+		if len(b) == 0 {
+			return nil, errTruncatedValues
+		}
+		for range units {
+			add(b[0])
+		}
+		b = b[1:]
+	}
+	return plain, nil
+}
+
+// plainIntegers decodes integers of 32 or 64 bits. Differences are added up in 64 bits and cut to
+// the width of the type, which is right for writers that let them overflow and for those that do
+// not.
+func plainIntegers(b []byte, kind parquet.Kind) ([]byte, error) {
+	if len(b) == 0 { // a page of nulls
+		return nil, nil
+	}
+	values, _, err := decodeDeltas(b)
+	var plain []byte
+	for _, v := range values {
+		if kind == parquet.Int32 {
+			plain = binary.LittleEndian.AppendUint32(plain, uint32(v))
+		} else {
+			plain = binary.LittleEndian.AppendUint64(plain, uint64(v))
+		}
+	}
+	return plain, err
+}
+
+// plainStrings decodes strings whose lengths are deltas. Those of DELTA_BYTE_ARRAY repeat a prefix
+// of the string before. In PLAIN a string stands behind its length, and one of a fixed length does
+// not.
+func plainStrings(b []byte, encoding format.Encoding, kind parquet.Kind) (plain []byte, err error) {
+	if len(b) == 0 { // a page of nulls
+		return nil, nil
+	}
+	var prefixes []int64
+	if encoding == format.DeltaByteArray {
+		if prefixes, b, err = decodeDeltas(b); err != nil {
+			return nil, err
+		}
+	}
+	lengths, b, err := decodeDeltas(b)
+	if err != nil {
+		return nil, err
+	}
+	if encoding == format.DeltaByteArray && len(prefixes) != len(lengths) {
+		return nil, fmt.Errorf("damaged: %d prefixes of %d strings", len(prefixes), len(lengths))
+	}
+	var last []byte
+	for i, length := range lengths {
+		if length < 0 || length > int64(len(b)) {
+			return nil, errTruncatedValues
+		}
+		text := b[:length]
+		b = b[length:]
+		if prefixes != nil {
+			if prefixes[i] < 0 || prefixes[i] > int64(len(last)) {
+				return nil, fmt.Errorf("damaged: %d bytes of a string of %d are repeated", prefixes[i], len(last))
+			}
+			text = slices.Concat(last[:prefixes[i]], text)
+			last = text
+		}
+		if kind != parquet.FixedLenByteArray {
+			plain = binary.LittleEndian.AppendUint32(plain, uint32(len(text)))
+		}
+		plain = append(plain, text...)
+	}
+	return plain, nil
+}
+
+// decodeDeltas decodes DELTA_BINARY_PACKED integers at the start of b, whose number deltas has
+// compared with the page's header, and returns them with the bytes behind them. The header is the
+// number of values in a block, of miniblocks in a block, of all values, and the first value. A
+// block has its smallest difference, a bit width for each miniblock, and the miniblocks, which
+// hold what the differences have beyond the smallest one.
+func decodeDeltas(b []byte) (values []int64, rest []byte, err error) {
+	blockSize := readUvarint(&b, &err)
+	miniblocks := readUvarint(&b, &err)
+	total := readUvarint(&b, &err)
+	last := readZigzag(&b, &err)
+	if err != nil {
+		return nil, nil, err
+	}
+	if miniblocks == 0 || blockSize > 1<<16 || blockSize%miniblocks != 0 || blockSize/miniblocks%8 != 0 {
+		return nil, nil, fmt.Errorf("damaged: blocks of %d values in %d parts", blockSize, miniblocks)
+	}
+	if total == 0 {
+		return nil, b, nil
+	}
+	perMiniblock := int(blockSize / miniblocks)
+	values = make([]int64, 1, total)
+	values[0] = last
+	for len(values) < int(total) {
+		smallest := readZigzag(&b, &err)
+		if err != nil || uint64(len(b)) < miniblocks {
+			return nil, nil, errTruncatedValues
+		}
+		widths := b[:miniblocks]
+		b = b[miniblocks:]
+		for _, width := range widths {
+			n := min(perMiniblock, int(total)-len(values))
+			if n == 0 {
+				break // miniblocks behind the last value are not stored
+			}
+			if width > 64 {
+				return nil, nil, fmt.Errorf("damaged: differences of %d bits", width)
+			}
+			stored := perMiniblock * int(width) / 8
+			needed := (n*int(width) + 7) / 8 // some writers do not fill up the last miniblock
+			if len(b) < needed {
+				return nil, nil, errTruncatedValues
+			}
+			for i := range n {
+				last += smallest + int64(unpackBits(b, i*int(width), int(width)))
+				values = append(values, last)
+			}
+			b = b[min(stored, len(b)):]
+		}
+	}
+	return values, b, nil
+}
+
+// unpackBits reads width bits, at most 64, from bit position first of b, the lowest bit of a byte
+// first.
+func unpackBits(b []byte, first, width int) uint64 {
+	var value uint64
+	for taken := 0; taken < width; {
+		bit := first + taken
+		n := min(8-bit%8, width-taken)
+		part := uint64(b[bit/8]>>(bit%8)) & (1<<n - 1)
+		value |= part << taken
+		taken += n
+	}
+	return value
+}
+
+// readUvarint takes a varint off the front of b. It sets err, and returns 0, where there is none.
+func readUvarint(b *[]byte, err *error) uint64 {
+	value, n := binary.Uvarint(*b)
+	if n <= 0 {
+		*err = io.ErrUnexpectedEOF
+		return 0
+	}
+	*b = (*b)[n:]
+	return value
+}
+
+// readZigzag is readUvarint for an integer with a sign, whose lowest bit tells the sign.
+func readZigzag(b *[]byte, err *error) int64 {
+	value := readUvarint(b, err)
+	sign := value & 1
+	magnitude := value >> 1
+	return int64(magnitude) ^ -int64(sign)
+}
+
+// levelBits is how many bits a repetition or definition level takes.
+func levelBits(maxLevel int) int { return bits.Len(uint(maxLevel)) }

@@ -1,0 +1,238 @@
+package table_test
+
+import (
+	"bytes"
+	"fmt"
+	"image"
+	"image/color"
+	"image/jpeg"
+	"image/png"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+
+	"fedpace/data/datatest"
+	. "fedpace/data/table"
+)
+
+// TestNames_OneAndOnePointZero has clients and classes that one program writes as 1 and another as
+// 1.0.
+func TestNames_OneAndOnePointZero(t *testing.T) {
+	rows := "c,x,y\n" + strings.Repeat("1,1,-1\n1.0,2,1.0\n2,3,-1.0\n2.0,4,1\n", 5)
+	s := mustOpenMapped(t, rows, "rows.csv", Table{Client: "c", Features: []string{"x"}, Label: "y"})
+	if s.Clients() != 2 || s.Info().Classes != 2 {
+		t.Errorf("%d clients and %d classes, want 2 and 2", s.Clients(), s.Info().Classes)
+	}
+	if want := []string{"-1", "1"}; !slices.Equal(s.Info().Labels, want) {
+		t.Errorf("classes %q, want %q", s.Info().Labels, want)
+	}
+}
+
+// TestLabels_NaNIsMissing has NaN in a label column of numbers, which is no class; among words it is.
+func TestLabels_NaNIsMissing(t *testing.T) {
+	rows := "c,x,y\n" + strings.Repeat("a,1,-1\na,2,1\nb,3,NaN\nb,4,-1\n", 5)
+	mapping := Table{Client: "c", Features: []string{"x"}, Label: "y", Missing: "drop"}
+	s := mustOpenMapped(t, rows, "rows.csv", mapping)
+	if s.Info().Classes != 2 {
+		t.Errorf("%d classes (%q), want 2", s.Info().Classes, s.Info().Labels)
+	}
+	if n := everything(t, s).N; n != 15 {
+		t.Errorf("%d samples, want 15 of 20", n)
+	}
+	mapping.Missing = ""
+	if _, err := openMapped(t, rows, "rows.csv", mapping); err == nil || !strings.Contains(err.Error(), "column y, row 3: no value") {
+		t.Errorf("%v, want an error about row 3", err)
+	}
+	words := strings.NewReplacer("-1", "oak", "1\n", "elm\n").Replace("c,x,y\n" + strings.Repeat("a,5,-1\na,2,1\nb,3,none\nb,4,-1\n", 5))
+	if s := mustOpenMapped(t, words, "rows.csv", mapping); s.Info().Classes != 3 {
+		t.Errorf("%d classes (%q), want 3", s.Info().Classes, s.Info().Labels)
+	}
+}
+
+// TestStandard_UnixTimes scales 300 times that differ by 40 seconds, to the mean and deviation that
+// follow from their formula.
+func TestStandard_UnixTimes(t *testing.T) {
+	const n = 300
+	var rows strings.Builder
+	rows.WriteString("c,x,y,split\n")
+	for i := range n {
+		fmt.Fprintf(&rows, "a,%d,%d,train\n", 1_700_000_000+40*i, i%2)
+	}
+	rows.WriteString("a,1700000000,0,test\n")
+	s := mustOpenMapped(t, rows.String(), "rows.csv", Table{
+		Client:   "c",
+		Features: []string{"x"},
+		Label:    "y",
+		Split:    "split",
+		Scale:    "standard",
+	})
+	x := datatest.All(t, s, 0).X
+	mean := float64(n-1) / 2
+	deviation := math.Sqrt(float64(n*n-1) / 12) // of 0 to n-1
+	for i := range n {
+		want := (float64(i) - mean) / deviation
+		if math.Abs(float64(x[i])-want) > 1e-6 {
+			t.Fatalf("row %d is %v, want %v", i, x[i], want)
+		}
+	}
+}
+
+type tensorRow struct {
+	Client string     `parquet:"client"`
+	Image  []pixelRow `parquet:"image"`
+	Label  int32      `parquet:"label"`
+}
+
+type pixelRow struct {
+	Pixels []pixel `parquet:"pixels"`
+}
+
+type pixel struct {
+	Colours []float32 `parquet:"colours"`
+}
+
+// TestNestedLists_ShapeHasToFit reads images of height 2, width 2 and 3 channels as NumPy nests them.
+func TestNestedLists_ShapeHasToFit(t *testing.T) {
+	var rows []tensorRow
+	for i := range 10 {
+		rows = append(rows, tensorRow{
+			Client: "a",
+			Image: []pixelRow{
+				{Pixels: []pixel{{Colours: []float32{1, 2, 3}}, {Colours: []float32{4, 5, 6}}}},
+				{Pixels: []pixel{{Colours: []float32{7, 8, 9}}, {Colours: []float32{10, 11, 12}}}},
+			},
+			Label: int32(i % 2),
+		})
+	}
+	file := string(datatest.Parquet(t, rows))
+	mapping := Table{Client: "client", Features: []string{"image"}, Label: "label", Shape: []int{3, 2, 2}}
+	if _, err := openMapped(t, file, "x.parquet", mapping); err == nil || !strings.Contains(err.Error(), "channels: last") {
+		t.Errorf("%v, want an error that names channels: last", err)
+	}
+	mapping.Channels = "last"
+	s := mustOpenMapped(t, file, "x.parquet", mapping)
+	want := []float32{1, 4, 7, 10, 2, 5, 8, 11, 3, 6, 9, 12}
+	if got := datatest.All(t, s, 0).X[:12]; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	path := datatest.Put(t, t.TempDir(), "x.parquet", []byte(file))
+	p, err := Propose(path, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(p.Table.Shape, []int{3, 2, 2}) || p.Table.Channels != "last" {
+		t.Errorf("shape %v, channels %q are proposed, want [3 2 2], last", p.Table.Shape, p.Table.Channels)
+	}
+}
+
+// TestPropose_FloatTargetIsRegression has a target of whole numbers that are written with a point, as
+// pandas writes a column of floats, and a few classes that are.
+func TestPropose_FloatTargetIsRegression(t *testing.T) {
+	var rows strings.Builder
+	rows.WriteString("a,target\n")
+	for i := range 200 {
+		fmt.Fprintf(&rows, "%d.5,%d.0\n", i, 25+i*37%60)
+	}
+	p, err := Propose(datatest.Put(t, t.TempDir(), "x.csv", []byte(rows.String())), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(p.Table.Target, []string{"target"}) || p.Table.Label != "" {
+		t.Errorf("label %q and target %q are proposed, want a target", p.Table.Label, p.Table.Target)
+	}
+	few := "a,target\n" + strings.Repeat("0.5,0.0\n1.5,1.0\n2.5,2.0\n", 20)
+	p, err = Propose(datatest.Put(t, t.TempDir(), "x.csv", []byte(few)), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Table.Label != "target" {
+		t.Errorf("label %q and target %q are proposed, want a label of three classes", p.Table.Label, p.Table.Target)
+	}
+}
+
+type imageRow struct {
+	Client string `parquet:"client"`
+	Image  []byte `parquet:"image"`
+	Label  int32  `parquet:"label"`
+}
+
+// openImages opens ten rows that all have one image.
+func openImages(t *testing.T, encoded []byte) ([]float32, [3]int, error) {
+	t.Helper()
+	var rows []imageRow
+	for i := range 10 {
+		rows = append(rows, imageRow{Client: "a", Image: encoded, Label: int32(i % 2)})
+	}
+	s, err := openMapped(t, string(datatest.Parquet(t, rows, parquet.Compression(&parquet.Snappy))), "x.parquet",
+		Table{Client: "client", Features: []string{"image"}, Label: "label"})
+	if err != nil {
+		return nil, [3]int{}, err
+	}
+	info := s.Info()
+	return datatest.All(t, s, 0).X[:info.Features], info.Image, nil
+}
+
+func encodedPNG(t *testing.T, m image.Image) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := png.Encode(&b, m); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestImages_TransparencyChangesNoColour(t *testing.T) {
+	m := image.NewNRGBA(image.Rect(0, 0, 1, 1))
+	m.SetNRGBA(0, 0, color.NRGBA{R: 200, G: 100, B: 50, A: 128})
+	x, shape, err := openImages(t, encodedPNG(t, m))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []float32{200. / 255, 100. / 255, 50. / 255}; !slices.Equal(x, want) || shape != [3]int{3, 1, 1} {
+		t.Errorf("%v of shape %v, want %v", x, shape, want)
+	}
+}
+
+func TestImages_SixteenBitsAreRefused(t *testing.T) {
+	m := image.NewGray16(image.Rect(0, 0, 2, 2))
+	m.SetGray16(0, 0, color.Gray16{Y: 0x1234})
+	if _, _, err := openImages(t, encodedPNG(t, m)); err == nil || !strings.Contains(err.Error(), "16 bits") {
+		t.Errorf("%v, want an error about 16 bits", err)
+	}
+}
+
+func TestImages_JPEGIsRead(t *testing.T) {
+	m := image.NewGray(image.Rect(0, 0, 8, 8))
+	for i := range m.Pix {
+		m.Pix[i] = 100
+	}
+	var b bytes.Buffer
+	if err := jpeg.Encode(&b, m, &jpeg.Options{Quality: 100}); err != nil {
+		t.Fatal(err)
+	}
+	x, shape, err := openImages(t, b.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if shape != [3]int{1, 8, 8} || math.Abs(float64(x[0])*255-100) > 1 {
+		t.Errorf("%v of shape %v, want grey of 100", x[0]*255, shape)
+	}
+}
+
+func TestImages_OtherKindsAreRefusedByName(t *testing.T) {
+	for name, head := range map[string]string{
+		"BMP":  "BM\x40\x00\x00\x00\x00\x00\x00\x00\x36\x00\x00\x00",
+		"TIFF": "II*\x00",
+		"WebP": "RIFF\x38\x00\x00\x00WEBPVP8 ",
+	} {
+		t.Run(name, func(t *testing.T) {
+			encoded := append([]byte(head), make([]byte, 64-len(head))...)
+			if _, _, err := openImages(t, encoded); err == nil || !strings.Contains(err.Error(), "a "+name+" image") {
+				t.Errorf("%v, want an error that names %s", err, name)
+			}
+		})
+	}
+}

@@ -311,7 +311,7 @@ func TestOpenErrors(t *testing.T) {
 		{"options", "x.txt", nil, federated.Options{MinTweets: -1}, "options: -1 tweets per user"},
 
 		{"user without data", "x.json", []byte(`{"users": ["a", "b"], "num_samples": [1, 1], "user_data": {"a": {"x": [` + image + `], "y": [1]}}}`), federated.Options{}, `x.json: user "b" (number 1 of "users") has no data in "user_data"`},
-		{"user without samples", "x.json", []byte(`{"users": ["a", "b"], "num_samples": [1, 0], "user_data": {"a": {"x": [` + image + `], "y": [1]}, "b": {"x": [], "y": []}}}`), federated.Options{}, `x.json: user "b" has no samples`},
+		{"user without samples", "x.json", []byte(`{"users": ["a", "b"], "num_samples": [1, 0], "user_data": {"a": {"x": [` + image + `], "y": [1]}, "b": {"x": [], "y": []}}}`), federated.Options{}, `no client has a sample to train on, of 1 samples`},
 		{"user without y", "x.json", []byte(`{"users": ["a"], "user_data": {"a": {"x": [` + image + `]}}}`), federated.Options{}, `x.json: user "a" has no x or no y`},
 		{"samples and labels", "x.json", []byte(`{"users": ["a"], "user_data": {"a": {"x": [` + image + `], "y": [1, 2]}}}`), federated.Options{}, `user "a" has 1 samples in x and 2 labels in y`},
 		{"num_samples", "x.json", []byte(`{"users": ["a"], "num_samples": [2], "user_data": {"a": {"x": [` + image + `], "y": [1]}}}`), federated.Options{}, `user "a" has 1 samples, num_samples says 2`},

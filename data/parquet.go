@@ -38,8 +38,8 @@ func (Parquet) Recognises(s *federated.Source) federated.Match {
 	return federated.NoMatch
 }
 
-// Open reads one file, or all of a folder in lexical order. Files whose names
-// begin with test are the held-out part.
+// Open reads one file, or all of a folder in lexical order. Files whose names say so
+// ([federated.HeldOutFiles]) are the held-out part.
 func (Parquet) Open(s *federated.Source, opt federated.Options) (set federated.Set, err error) {
 	defer parquetfile.Damaged(&err)
 	files := []string{s.Path}
@@ -48,7 +48,8 @@ func (Parquet) Open(s *federated.Source, opt federated.Options) (set federated.S
 	}
 	var parts [2][]*parquetfile.File // training, held-out
 	var names [2][]string
-	for _, name := range files {
+	heldOut := federated.HeldOutFiles(files)
+	for i, name := range files {
 		f, err := federated.OpenSource(name)
 		if err != nil {
 			return nil, err
@@ -62,7 +63,7 @@ func (Parquet) Open(s *federated.Source, opt federated.Options) (set federated.S
 		if len(files) > 1 {
 			file.Name = filepath.Base(name)
 		}
-		if strings.HasPrefix(file.Name, "test") {
+		if heldOut[i] {
 			part = 1
 		}
 		parts[part] = append(parts[part], file)
@@ -308,12 +309,17 @@ func shakespeare(t *parquetfile.Sheet, _ federated.Options) (*federated.Grouped,
 			)
 			return err
 		}),
-	}, "character_id", func(_ int, windows []int32) (train, held []int32) {
-		if n, held := inSequence(len(windows)); held > 0 {
-			return windows[:n], windows[len(windows)-held:]
-		}
+	}, "character_id", splitWindows)
+}
+
+// splitWindows splits the windows of a role in sequence, with those between left out that would
+// overlap both parts. A role without enough windows has neither part.
+func splitWindows(_ int, windows []int32) (train, held []int32) {
+	n, heldWindows := inSequence(len(windows))
+	if heldWindows < 1 {
 		return nil, nil
-	})
+	}
+	return windows[:n], windows[len(windows)-heldWindows:]
 }
 
 // sent140 reads sentiment (0 or 4, or 0 and 1), user and text.

@@ -340,6 +340,8 @@ type place struct {
 	file     string
 	onlyFile bool // it is the only file
 
+	isHeldOut bool // by its name, beside those of the other files
+
 	reading *federated.Reading // may be nil
 	source  *federated.Source  // the table's own; nil: its file is somebody else's, who closes it
 }
@@ -349,9 +351,7 @@ func (n *place) Close() error { return n.source.File.Close() }
 func (n *place) path() string { return n.file }
 
 // heldOut reports whether all rows are held out, by the name of one file of several.
-func (n *place) heldOut() bool {
-	return !n.onlyFile && strings.HasPrefix(strings.ToLower(filepath.Base(n.file)), "test")
-}
+func (n *place) heldOut() bool { return n.isHeldOut }
 
 func (n *place) withFile(err error) error {
 	if n.onlyFile {
@@ -385,8 +385,14 @@ func openTables(source string, reading *federated.Reading) (list []tableFile, er
 			closeAll(list)
 		}
 	}()
-	for _, name := range files {
-		location := place{file: name, onlyFile: len(files) == 1, reading: reading}
+	heldOut := federated.HeldOutFiles(files)
+	for i, name := range files {
+		location := place{
+			file:      name,
+			onlyFile:  len(files) == 1,
+			isHeldOut: heldOut[i],
+			reading:   reading,
+		}
 		file, err := openTableFile(location)
 		if err != nil {
 			return list, location.withFile(err)

@@ -1,0 +1,44 @@
+package federated
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// The words by which a column or the name of a file says to which part rows belong.
+var (
+	TrainWords   = []string{"train", "training"}
+	HeldOutWords = []string{"test", "testing", "val", "valid", "validation"}
+)
+
+// HeldOutFiles says of each file of a folder whether its name holds all its samples out. A name does
+// that if it begins with test, with valid or with the word val. A name with a later word for a part
+// that is held out, as mnist_test.csv, does it if another file's has a word for training.
+func HeldOutFiles(files []string) []bool {
+	heldOut := make([]bool, len(files))
+	if len(files) < 2 {
+		return heldOut
+	}
+	hasWord := func(file string, words []string) bool {
+		return slices.ContainsFunc(nameWords(file), func(word string) bool { return slices.Contains(words, word) })
+	}
+	hasTrain := slices.ContainsFunc(files, func(file string) bool { return hasWord(file, TrainWords) })
+	for i, file := range files {
+		words := nameWords(file)
+		if len(words) == 0 {
+			continue
+		}
+		begins := words[0] == "val" || strings.HasPrefix(words[0], "test") || strings.HasPrefix(words[0], "valid")
+		isTrain := hasWord(file, TrainWords)
+		heldOut[i] = begins || hasTrain && !isTrain && hasWord(file, HeldOutWords)
+	}
+	return heldOut
+}
+
+// nameWords are the runs of letters in a file's name, in lower case.
+func nameWords(file string) []string {
+	name := strings.ToLower(filepath.Base(file))
+	return strings.FieldsFunc(name, func(r rune) bool { return !unicode.IsLetter(r) })
+}

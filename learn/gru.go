@@ -27,6 +27,7 @@ func (a GRU) Model(Samples) (Model, error) {
 		Vocabulary: a.Vocabulary,
 	}
 	return sequential(NameOf(a), samples, []network.Layer{
-		network.EmbeddingLayer{Width: a.Embedding}, network.GRULayer{Width: a.State, Layers: a.Layers, Output: "last"}, network.DenseLayer{Width: a.Vocabulary},
+		network.EmbeddingLayer{Width: a.Embedding}, network.GRULayer{Width: a.State, Layers: a.Layers,
+			Output: "last"}, network.DenseLayer{Width: a.Vocabulary},
 	}, "embedding.", "gru.", "linear.")
 }

@@ -26,7 +26,8 @@ func (s SGD) Validate() error {
 		return registry.Errorf("nesterov", "true needs a momentum (set momentum, e.g. 0.9)")
 	}
 	if s.Keep && s.Momentum == 0 {
-		return registry.Errorf("keep", "true is for what an optimizer remembers, and sgd without momentum remembers nothing (set momentum, e.g. 0.9)")
+		return registry.Errorf("keep", "true is for what an optimizer remembers, and sgd without momentum "+
+			"remembers nothing (set momentum, e.g. 0.9)")
 	}
 	return nil
 }

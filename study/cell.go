@@ -109,48 +109,56 @@ func differing(mine config.Config, found *folder.Run, exact bool) (string, error
 // maxNamed bounds the keys that a message names.
 const maxNamed = 3
 
-// alike completes a configuration by what a run that was found took from its data and its machine, so
-// that the two can be compared. With exact the data are read to find out what they give; else the run's
-// values are taken.
+// alike completes a configuration by what a run that was found took from its data and its machine, so that
+// the two can be compared. With exact the data are read to find out what they give; else the run's values
+// are taken.
 func alike(mine config.Config, run *folder.Run, exact bool) (_ config.Config, err error) {
 	found := &run.Config
 	if !mine.Train { // no kernel computes anything
 		mine.Kernel = found.Kernel
-	} else if mine.Kernel != found.Kernel { // auto, of a run that an earlier version trained, is auto
+	} else if mine.Kernel != found.Kernel {
+		// Kernel auto of a run that an earlier version trained stands as auto in its folder.
 		if mine.Kernel, err = problem.Kernel(mine); err != nil {
 			return mine, err
 		}
 	}
+	// A configuration without a metric is compared by the model's own; one may name that metric, too.
 	isDefault := mine.Evaluate.Metric == (config.Metric{}) && found.Evaluate.Metric.Name == ownMetric(run)
-	loss := mine.Evaluate.Metric == (config.Metric{Name: metric.Loss}) &&
+	isLoss := mine.Evaluate.Metric == (config.Metric{Name: metric.Loss}) &&
 		found.Evaluate.Metric == (config.Metric{Name: metric.Loss, Better: metric.Lower})
-	if isDefault || loss {
+	if isDefault || isLoss {
 		mine.Evaluate.Metric = found.Evaluate.Metric
 	}
-	t := mine.Theory
-	if mine.Clients == config.AllClients ||
-		mine.Cohort == 0 ||
-		mine.Batch == 0 ||
-		mine.UsesTheory() &&
-			(t.L == nil ||
-				t.Mu == nil ||
-				t.G == nil ||
-				t.FStar == nil) {
-		if exact {
-			kernel := mine.Kernel
-			if mine, err = problem.Resolve(mine); err != nil {
-				return mine, err
-			}
-			mine.Kernel = kernel
-		} else {
-			if mine.Clients == config.AllClients {
-				mine.Clients = found.Clients
-			}
-			mine.Cohort, mine.Batch = cmp.Or(mine.Cohort, found.Cohort), cmp.Or(mine.Batch, found.Batch)
-			mine.Theory.Take(found.Theory)
-		}
+	if isResolved(&mine) {
+		return mine, nil
 	}
+	if exact {
+		kernel := mine.Kernel
+		if mine, err = problem.Resolve(mine); err != nil {
+			return mine, err
+		}
+		mine.Kernel = kernel
+		return mine, nil
+	}
+	if mine.Clients == config.AllClients {
+		mine.Clients = found.Clients
+	}
+	mine.Cohort = cmp.Or(mine.Cohort, found.Cohort)
+	mine.Batch = cmp.Or(mine.Batch, found.Batch)
+	mine.Theory.Take(found.Theory)
 	return mine, nil
+}
+
+// isResolved reports whether a configuration leaves nothing to its data: neither the population and what
+// depends on it, nor the constants of the theory if a schedule uses them.
+func isResolved(c *config.Config) bool {
+	hasPopulation := c.Clients != config.AllClients && c.Cohort != 0 && c.Batch != 0
+	if !hasPopulation || !c.UsesTheory() {
+		return hasPopulation
+	}
+	t := &c.Theory
+	hasCurvature := t.L != nil && t.Mu != nil
+	return hasCurvature && t.G != nil && t.FStar != nil
 }
 
 // ownMetric is the metric by which the models of a run are compared by default: the first in its

@@ -123,7 +123,8 @@ func (r *Comparison) Write(w io.Writer) error {
 	r.writeWindows(text)
 	r.writeTimes(text)
 	if len(r.Runs) > 0 && len(r.Runs[0].Config.Personal.Names) > 0 {
-		fmt.Fprint(text, "\nThe model that is evaluated is a new client's: clients have personal parameters of their own (evaluate.clients measures theirs).\n")
+		fmt.Fprint(text, "\nThe model that is evaluated is a new client's: clients have personal parameters of "+
+			"their own (evaluate.clients measures theirs).\n")
 	}
 	return text.Flush()
 }
@@ -139,7 +140,8 @@ func (r *Comparison) writeTimes(w io.Writer) {
 	}
 	for i := range r.Runs {
 		if c := &r.Runs[i]; c.Diverged == "" && c.Summary.VirtualSeconds < 0.9*longest[pair(c)] {
-			fmt.Fprintf(w, "\nRuns are not held to one virtual time: %s with seed %d ended after %s, another after %s (stop.virtual_seconds alone would).\n",
+			fmt.Fprintf(w, "\nRuns are not held to one virtual time: %s with seed %d ended after %s, another "+
+				"after %s (stop.virtual_seconds alone would).\n",
 				c.Schedule, c.Config.Seed, human.VirtualTime(c.Summary.VirtualSeconds), human.VirtualTime(longest[pair(c)]))
 			return
 		}

@@ -28,8 +28,9 @@ const blocks = 4096
 func Controllable(cells []Cell) error {
 	if slices.ContainsFunc(cells, func(c Cell) bool { return c.Config.Schedule.Unit == config.Epochs }) {
 		return &config.KeyError{
-			Key:     "schedule.unit",
-			Problem: "clients whose K counts epochs take unlike numbers of steps, so no constant K does as much work (leave out --controls, or count steps)",
+			Key: "schedule.unit",
+			Problem: "clients whose K counts epochs take unlike numbers of steps, so no constant K does as much " +
+				"work (leave out --controls, or count steps)",
 		}
 	}
 	return nil
@@ -60,8 +61,8 @@ func Controls(cells []Cell, kinds ...string) (list []Cell, err error) {
 }
 
 // control makes the control of a kind: the same configuration with another K.
-func (c *Cell) control(kind string) (control Cell, err error) {
-	control = Cell{
+func (c *Cell) control(kind string) (Cell, error) {
+	control := Cell{
 		Name:     c.Name + " " + kind,
 		Schedule: c.Schedule + "-" + kind,
 		Control:  kind,
@@ -84,6 +85,7 @@ func (c *Cell) control(kind string) (control Cell, err error) {
 	if err := control.Config.Validate(); err != nil {
 		return control, err
 	}
+	var err error
 	control.ID, err = Identity(control.Config)
 	return control, err
 }

@@ -83,19 +83,26 @@ func (r *Row) difference(q quantity) (d Difference) {
 			continue
 		}
 		d.Than = partner.Schedule
-		switch never := math.IsNaN(q.value(c)); {
-		case q.name != toLevel || never == math.IsNaN(q.value(partner)):
-		case never:
+		// The time to the level is NaN for a run that never reaches it. Where only one of a pair does,
+		// that is counted, because their difference has no value.
+		missesLevel := q.name == toLevel && math.IsNaN(q.value(c))
+		partnerMissesLevel := q.name == toLevel && math.IsNaN(q.value(partner))
+		if missesLevel && !partnerMissesLevel {
 			d.Never++
-		default:
+		}
+		if partnerMissesLevel && !missesLevel {
 			d.Missed++
 		}
 	}
-	if q.flips && len(r.Cells) > 0 && r.Cells[0].quality.Lower {
+	lowerIsBetter := len(r.Cells) > 0 && r.Cells[0].quality.Lower
+	if q.flips && lowerIsBetter {
 		q.more, q.less = q.less, q.more
 	}
-	d.Row, d.Quantity, d.quantity, d.Estimated = r, q.name, q, statistics.TwoStage(d.BySeed, r.first)
-	if d.Never+d.Missed > 0 { // a mean of the seeds that were fast enough says little
+	d.Row = r
+	d.Quantity = q.name
+	d.quantity = q
+	d.Estimated = statistics.TwoStage(d.BySeed, r.first)
+	if d.Never+d.Missed > 0 { // the mean of those seeds that were fast enough would be biased
 		d.Estimated = statistics.EstimateMean(nil)
 	}
 	return d
@@ -131,23 +138,28 @@ func (d *Difference) sign() int {
 	return 0
 }
 
-// decide says what made a difference that is seen: decay, if the schedule is further than both a
-// constant K that does as much work and its own values in another order; less work, if that constant
-// makes the difference, too, and its interval does not show the schedule to be further.
+// decide says what made a difference that is seen. It is decay if the schedule is further from the
+// reference than both a constant K that does as much work and its own values of K in another order. It is
+// less work if that constant K makes the difference, too, and its interval does not show the schedule to
+// be further.
 func (d *Difference) decide(all []Difference) {
-	further := map[string]bool{} // than this control
+	exceeds := map[string]bool{} // by the kind of control: the schedule is further than it
 	var constant *Difference
 	for i := range all {
-		if c := &all[i]; c.Quantity == d.Quantity && c.Row.controls(d.Row) {
-			further[c.Row.Cells[0].Control] = c.sign() == -d.sign()
-			if c.Row.Cells[0].Control == constantK {
-				constant = c
-			}
+		c := &all[i]
+		if c.Quantity != d.Quantity || !c.Row.controls(d.Row) {
+			continue
+		}
+		// A control's difference is the control less the schedule.
+		kind := c.Row.Cells[0].Control
+		exceeds[kind] = c.sign() == -d.sign()
+		if kind == constantK {
+			constant = c
 		}
 	}
 	switch {
 	case constant == nil || d.sign() == 0:
-	case further[constantK] && further[shuffledK]:
+	case exceeds[constantK] && exceeds[shuffledK]:
 		d.Decided = "decay"
 	case seen(constant.Estimated) != -d.sign() && constant.makes(d):
 		d.Decided = "less work"
@@ -211,7 +223,8 @@ func (t *Table) differenceColumns(list []Difference) table.Columns[Difference] {
 	if slices.ContainsFunc(list, func(d Difference) bool { return d.Decided != "" }) {
 		decided.Title = "decided by"
 	}
-	return append(pointColumns(t.Grids, func(d Difference) []string { return d.Row.Values }, func(d Difference) string { return d.Row.Schedule }),
+	return append(pointColumns(t.Grids, func(d Difference) []string { return d.Row.Values },
+		func(d Difference) string { return d.Row.Schedule }),
 		table.Column[Difference]{Name: "against", Title: "against", Of: func(d Difference) any { return d.Than }},
 		table.Column[Difference]{Name: "quantity", Of: func(d Difference) any { return d.Quantity }},
 		table.Column[Difference]{

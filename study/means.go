@@ -58,7 +58,8 @@ func (r *Comparison) Table() *Table {
 	for from := 0; from < len(r.Runs); {
 		first := &r.Runs[from]
 		end := from
-		for end < len(r.Runs) && r.Runs[end].Schedule == first.Schedule && slices.Equal(r.Runs[end].Values, first.Values) {
+		for end < len(r.Runs) && r.Runs[end].Schedule == first.Schedule && slices.Equal(r.Runs[end].Values,
+			first.Values) {
 			end++
 		}
 		done := slices.DeleteFunc(slices.Clone(r.Runs[from:end]), func(c Cell) bool { return c.Diverged != "" })
@@ -108,7 +109,8 @@ func pointColumns[R any](grids []Grid, values func(R) []string, schedule func(R)
 // columns are the columns of the table. A quantity of which no row has a value has no title, and stands
 // in files alone.
 func (t *Table) columns() table.Columns[*Row] {
-	list := append(pointColumns(t.Grids, func(r *Row) []string { return r.Values }, func(r *Row) string { return r.Schedule }),
+	list := append(pointColumns(t.Grids, func(r *Row) []string { return r.Values },
+		func(r *Row) string { return r.Schedule }),
 		table.Column[*Row]{Name: "seeds", Title: "seeds", Of: func(r *Row) any { return r.Seeds }})
 	for i, q := range t.quantities {
 		c := table.Column[*Row]{Name: q.name, Of: func(r *Row) any { return r.Means[i] }}

@@ -100,16 +100,17 @@ func (c *Cell) followed() *Tail {
 // trainingLoss stands for the metric of runs that are timed by their training loss.
 var trainingLoss = metric.Metric{Name: "training loss", Lower: true}
 
-// setLevel sets evaluate.target as the level to reach or, without one, the worst of where the
-// reference's runs ended, each less the standard deviation of its last values: all of these come to
-// it, and none at its best moment alone. A level has four digits.
+// setLevel sets the level that the runs at one point are to reach: evaluate.target or, without one, the
+// worst of where the reference's runs ended, each made worse by the standard deviation of its last
+// values. All of these runs come to that level, and none by its best moment alone.
 func (r *Comparison) setLevel(cells []*Cell) {
-	set := cells[0].Config.Evaluate.Target
+	target := cells[0].Config.Evaluate.Target
 	if slices.ContainsFunc(cells, func(c *Cell) bool { return math.IsNaN(c.Tail) }) {
+		// A run was never evaluated, so all are timed by their training losses.
 		for _, c := range cells {
 			c.quality = trainingLoss
 		}
-		set = nil
+		target = nil
 	}
 	level := math.NaN()
 	for _, c := range cells {
@@ -117,22 +118,31 @@ func (r *Comparison) setLevel(cells []*Cell) {
 			continue
 		}
 		end := c.Summary.VirtualSeconds
-		if v := c.quality.Worsen(c.followed().Mean(end), c.followed().noise(end)); math.IsNaN(level) ||
-			c.quality.Better(level, v) {
-			level = v
+		reached := c.quality.Worsen(c.followed().Mean(end), c.followed().noise(end))
+		if math.IsNaN(level) || c.quality.Better(level, reached) {
+			level = reached
 		}
 	}
-	if unit := math.Pow10(int(math.Floor(math.Log10(math.Abs(level)))) - 3); level != 0 && cells[0].quality.Lower {
-		level = max(level, math.Ceil(level/unit)*unit) // which may be below it by a rounding
-	} else if level != 0 {
-		level = min(level, math.Floor(level/unit)*unit)
-	}
-	if set != nil {
-		level = *set
+	level = fourDigits(level, cells[0].quality.Lower)
+	if target != nil {
+		level = *target
 	}
 	for _, c := range cells {
 		c.Level = level
 	}
+}
+
+// fourDigits rounds a level to four digits, to the side that is easier to reach: up where lower values are
+// better. A rounding error never makes it harder.
+func fourDigits(level float64, lowerIsBetter bool) float64 {
+	if level == 0 {
+		return level
+	}
+	unit := math.Pow10(int(math.Floor(math.Log10(math.Abs(level)))) - 3)
+	if lowerIsBetter {
+		return max(level, math.Ceil(level/unit)*unit)
+	}
+	return min(level, math.Floor(level/unit)*unit)
 }
 
 // time finds when each of the runs with one seed at one point reaches the level, and notes their
@@ -152,7 +162,8 @@ func (r *Comparison) time(cells []*Cell) {
 			c.reference = reference
 		}
 		for _, candidate := range cells {
-			if c.Control != "" && c.Schedule == candidate.Schedule+"-"+c.Control && slices.Equal(c.Values, candidate.Values) {
+			if c.Control != "" && c.Schedule == candidate.Schedule+"-"+c.Control && slices.Equal(c.Values,
+				candidate.Values) {
 				c.controlled = candidate
 			}
 		}

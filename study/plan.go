@@ -147,7 +147,8 @@ func Overridden(sets, schedules []string, configured config.Schedule) error {
 			continue
 		}
 		list := strings.Join(schedules, ",")
-		return fmt.Errorf("--set %s: --schedules %s takes its place (write --schedules '%s,%s' to compare it, too, or choose by --schedules alone)", s, list, list, configured.Name())
+		return fmt.Errorf("--set %s: --schedules %s takes its place (write --schedules '%s,%s' to compare it, "+
+			"too, or choose by --schedules alone)", s, list, list, configured.Name())
 	}
 	return nil
 }
@@ -218,8 +219,9 @@ func SameTime(cells []Cell) error {
 		theirs := first[point].Config.Schedule
 		if c.Config.Stop.EqualRuntimeRounds > 0 && (mine.K0 != theirs.K0 || mine.Unit != theirs.Unit) {
 			return &config.KeyError{
-				Key:     "stop.rounds",
-				Problem: fmt.Sprintf("rounds of fixed K take another time with the schedule.k0 or unit of %s than with that of %s (set stop.rounds: null and stop.virtual_seconds)", c.Schedule, first[point].Schedule),
+				Key: "stop.rounds",
+				Problem: fmt.Sprintf("rounds of fixed K take another time with the schedule.k0 or unit of %s "+
+					"than with that of %s (set stop.rounds: null and stop.virtual_seconds)", c.Schedule, first[point].Schedule),
 			}
 		}
 	}

@@ -63,7 +63,8 @@ func Play(ctx context.Context, dir string, cells []Cell, o Options) error {
 	if !o.Run.Force && !slices.ContainsFunc(cells, func(c Cell) bool { return c.Begun || c.Reused }) {
 		for _, name := range o.leaves {
 			if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
-				return fmt.Errorf("%s is there, and none of these runs is (choose another folder with --out, or replace the file with --force)", filepath.Join(dir, name))
+				return fmt.Errorf("%s is there, and none of these runs is (choose another folder with --out, or "+
+					"replace the file with --force)", filepath.Join(dir, name))
 			}
 		}
 	}
@@ -71,7 +72,8 @@ func Play(ctx context.Context, dir string, cells []Cell, o Options) error {
 		o.Run.Notify(fmt.Sprintf("%d of %d runs were done before.", done, len(cells)))
 	}
 	if keptTags > 0 {
-		o.Run.Notify(fmt.Sprintf("%d of %d runs were begun before and keep the tags that they have.", keptTags, len(cells)))
+		o.Run.Notify(fmt.Sprintf("%d of %d runs were begun before and keep the tags that they have.", keptTags,
+			len(cells)))
 	}
 	remote, err := o.reach(ctx, cells)
 	if err != nil {
@@ -193,8 +195,9 @@ func (p *player) options(c *Cell) run.Options {
 func Shareable(c *config.Config) error {
 	if c.NATS.Listen != "" {
 		return &config.KeyError{
-			Key:     "nats.listen",
-			Problem: "runs side by side cannot share an embedded server that listens: start a NATS server and give --nats",
+			Key: "nats.listen",
+			Problem: "runs side by side cannot share an embedded server that listens: start a NATS server and " +
+				"give --nats",
 		}
 	}
 	return nil

@@ -24,7 +24,8 @@ const toLevel = "seconds_to_level"
 // quantities are the columns of runs that are measured by these metrics; the first one compares them.
 func quantities(names []string) []quantity {
 	list := []quantity{
-		{name: "rounds", cost: true, title: "rounds", value: func(c *Cell) float64 { return float64(c.Summary.Rounds) }},
+		{name: "rounds", cost: true, title: "rounds",
+			value: func(c *Cell) float64 { return float64(c.Summary.Rounds) }},
 		{
 			name:  "virtual_seconds",
 			cost:  true,

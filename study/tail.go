@@ -62,8 +62,8 @@ func (t *Tail) last(end float64) (last []float64) {
 	return last
 }
 
-// Over is the mean over the span of virtual time that ends with value i, weighted by time, so that it
-// does not matter how the time is divided into values. It is NaN where the values do not fill the span.
+// Over is the mean over the span of virtual time that ends with value i, weighted by time, so that it does
+// not matter how the time is divided into values. It is NaN where the values do not fill the span.
 func (t *Tail) Over(span float64, i int) float64 {
 	begin := t.ends[i] - span
 	if begin < 0 {
@@ -72,9 +72,9 @@ func (t *Tail) Over(span float64, i int) float64 {
 	sum := 0.0
 	seconds := 0.0
 	for ; i >= 0 && t.ends[i] > begin; i-- {
-		share := t.ends[i] - max(begin, t.starts[i])
-		sum = sum + share*t.values[i]
-		seconds = seconds + share
+		share := t.ends[i] - max(begin, t.starts[i]) // the part of the value's time within the span
+		sum += share * t.values[i]
+		seconds += share
 	}
 	return sum / seconds
 }

@@ -84,7 +84,8 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 		return fmt.Errorf("%w (%w)", err, errUsage)
 	}
 	notice := func(line string) { fmt.Fprintln(stderr, line) }
-	result, err := plan.Run(ctx, study.Options{Run: run.Options{Force: force, Callbacks: run.Callbacks{Notice: notice}}})
+	result, err := plan.Run(ctx, study.Options{Run: run.Options{Force: force,
+		Callbacks: run.Callbacks{Notice: notice}}})
 	if errors.Is(err, context.Canceled) {
 		return errors.New("interrupted: the same command continues")
 	}

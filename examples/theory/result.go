@@ -171,7 +171,8 @@ func (r *Result) writeBounds(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "schedule\tT\tmeasured\tleast\tG\tLemma 2\tproof\tstated\tappendix\tprinted G\tLemma 2/measured\t")
 	for _, b := range r.last() {
-		fmt.Fprintf(t, "%s\t%.0f\t%s\t%.3g\t%.3g\t", b.Schedule, b.Iterations, plusMinus(b.Measured, b.Half), b.Minimum, b.G)
+		fmt.Fprintf(t, "%s\t%.0f\t%s\t%.3g\t%.3g\t", b.Schedule, b.Iterations, plusMinus(b.Measured, b.Half),
+			b.Minimum, b.G)
 		fmt.Fprintf(t, "%.4g\t%.4g\t%.4g\t%.4g\t%.4g\t", b.Lemma2, b.Proof, b.Statement, b.Appendix, b.PrintedG)
 		fmt.Fprintf(t, "%.3g\t\n", b.Lemma2/b.Measured)
 	}

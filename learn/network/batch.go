@@ -76,7 +76,8 @@ func (b *Batch) Check(samples Samples) error {
 		kind = "tokens"
 	}
 	if values != b.N*samples.Features {
-		return fmt.Errorf("batch of %d samples with %d %s; the model reads %d a sample", b.N, values, kind, samples.Features)
+		return fmt.Errorf("batch of %d samples with %d %s; the model reads %d a sample", b.N, values, kind,
+			samples.Features)
 	}
 	if samples.Input == Tokens {
 		for i, x := range b.Tokens {
@@ -106,7 +107,8 @@ func (b *Batch) checkAnswers(samples Samples) error {
 	}
 	for i, y := range b.Labels {
 		if uint32(y) >= uint32(samples.Classes) {
-			return fmt.Errorf("sample %d of the batch: label %d is not one of the classes 0 to %d", i, y, samples.Classes-1)
+			return fmt.Errorf("sample %d of the batch: label %d is not one of the classes 0 to %d", i, y,
+				samples.Classes-1)
 		}
 	}
 	return nil

@@ -273,7 +273,8 @@ func (s *convStage) weights(dy []float32, channel, y int, p *Pass) {
 			kernel.Block(x[inputRow*ld*Lanes:]), ld, s.network.isa.Columns(p.Samples))
 	}
 	for ky := range s.Size {
-		s.network.isa.GemmSum(s.Maps, s.Size*in, p.Samples, s.weightRuns[(first+ky)%s.keep], kernel.Operand{Data: dy, Row: channel, Col: 1},
+		s.network.isa.GemmSum(s.Maps, s.Size*in, p.Samples, s.weightRuns[(first+ky)%s.keep],
+			kernel.Operand{Data: dy, Row: channel, Col: 1},
 			kernel.Matrix{Data: s.recent[(s.X.border-s.Pad)*in:], LD: ld},
 			kernel.Matrix{Data: s.grad[ky*s.Size*in:], LD: s.Size * s.Size * in}, kernel.Add, nil, 1)
 	}

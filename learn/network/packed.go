@@ -114,7 +114,8 @@ func (s *convStage) gather(k *packing, y int, p *Pass) {
 // group computes the outputs of group g of row y into dst.
 func (s *convStage) group(k *packing, y, g int, dst []float32, op kernel.Op, samples int) {
 	run := s.Size * s.X.Channels
-	s.network.isa.GemmSum(s.Maps, k.in(g, s.width)*samples, run, k.lists[y], kernel.Operand{Data: s.weight, Row: s.Size * run, Col: 1},
+	s.network.isa.GemmSum(s.Maps, k.in(g, s.width)*samples, run, k.lists[y], kernel.Operand{Data: s.weight,
+		Row: s.Size * run, Col: 1},
 		kernel.Matrix{Data: s.packed.x[g*run*k.ld:], LD: k.ld}, kernel.Matrix{Data: dst, LD: k.ld}, op, s.bias, 0)
 }
 
@@ -127,7 +128,8 @@ func (s *convStage) forwardPacked(k *packing, p *Pass, op kernel.Op) {
 		s.gather(k, y, p)
 		for g := range k.groups {
 			s.group(k, y, g, product, op, p.Samples)
-			s.network.isa.CopyPieces(kernel.Pieces{Data: output[first+y*row+g*k.positions*column:], Row: channel, Step: column},
+			s.network.isa.CopyPieces(kernel.Pieces{Data: output[first+y*row+g*k.positions*column:],
+				Row: channel, Step: column},
 				kernel.Pieces{Data: product, Row: k.ld, Step: p.Samples}, s.Maps, k.in(g, s.width), p.Samples)
 		}
 	}
@@ -270,7 +272,8 @@ func (s *convStage) inputsPacked(k *packing, dy []float32, dyChannel int, p *Pas
 		}
 		switch {
 		case len(list) > 0:
-			isa.GemmSum(in, n*p.Samples, s.Maps, list, kernel.Operand{Data: s.weight, Row: 1, Col: s.Size * s.Size * in},
+			isa.GemmSum(in, n*p.Samples, s.Maps, list, kernel.Operand{Data: s.weight, Row: 1,
+				Col: s.Size * s.Size * in},
 				kernel.Matrix{Data: s.packed.dy, LD: k.ld}, kernel.Matrix{Data: product, LD: k.ld}, op, aux, 1)
 		case op == kernel.Add:
 			continue

@@ -48,7 +48,8 @@ func (l ResidualLayer) shortcut(in, output Shape) (*ConvLayer, error) {
 	}
 	stride := max((in.Height+output.Height-1)/output.Height, (in.Width+output.Width-1)/output.Width)
 	if windows(in.Height, 1, 0, stride) != output.Height || windows(in.Width, 1, 0, stride) != output.Width {
-		return nil, fmt.Errorf("its layers make %v of %v, and a convolution of 1×1 does not (give its convolutions a pad, and one stride)", output, in)
+		return nil, fmt.Errorf("its layers make %v of %v, and a convolution of 1×1 does not (give its "+
+			"convolutions a pad, and one stride)", output, in)
 	}
 	return &ConvLayer{Maps: output.Channels, Size: 1, Stride: stride}, nil
 }

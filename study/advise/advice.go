@@ -81,7 +81,8 @@ func Advise(c config.Config, g Given, points int) (*Advice, error) {
 		for _, need := range []struct {
 			flag  string
 			value *float64
-		}{{"l", cmp.Or(g.L, c.Theory.L)}, {"mu", cmp.Or(g.Mu, c.Theory.Mu)}, {"g", cmp.Or(g.G, c.Theory.G)}, {"loss", g.Loss}} {
+		}{{"l", cmp.Or(g.L, c.Theory.L)}, {"mu", cmp.Or(g.Mu, c.Theory.Mu)}, {"g", cmp.Or(g.G,
+			c.Theory.G)}, {"loss", g.Loss}} {
 			if need.value == nil {
 				return nil, &MissingError{Task: string(c.Task), Flag: need.flag}
 			}
@@ -149,7 +150,8 @@ type MissingError struct{ Task, Flag string }
 
 // Error says which flag is missing, and what may be given in its place.
 func (e *MissingError) Error() string {
-	return fmt.Sprintf("--%s is not given, and nothing is known of %s's objective: give --l, --mu, --g and --loss, name a finished run with --run, or take a convex task", e.Flag, e.Task)
+	return fmt.Sprintf("--%s is not given, and nothing is known of %s's objective: give --l, --mu, --g and "+
+		"--loss, name a finished run with --run, or take a convex task", e.Flag, e.Task)
 }
 
 // horizon is the virtual time in seconds that the configuration runs for, if its rounds take round
@@ -160,7 +162,8 @@ func horizon(c config.Config, round float64) (float64, error) {
 	} else if rounds := cmp.Or(s.EqualRuntimeRounds, s.Rounds); rounds > 0 {
 		return float64(rounds) * round, nil
 	}
-	return 0, errors.New("theory: no time is known until which to look: set stop.rounds, stop.virtual_seconds or stop.equal_runtime_rounds")
+	return 0, errors.New("theory: no time is known until which to look: set stop.rounds, stop.virtual_seconds " +
+		"or stop.equal_runtime_rounds")
 }
 
 // AdviseRun says what the theory advises along a finished run. dir holds the run's configuration,
@@ -200,7 +203,8 @@ func AdviseRun(ctx context.Context, dir string, g Given, points int) (*Advice, e
 		return nil, err
 	}
 	a, err := newAdvice(c, g, k, append(found, Source{
-		"F", measured[0].WindowLoss, "loss", fmt.Sprintf("the run's: mean first-step loss over the last %d rounds (Eq. 15), at first this", c.Schedule.Window),
+		"F", measured[0].WindowLoss, "loss", fmt.Sprintf("the run's: mean first-step loss over the last %d "+
+			"rounds (Eq. 15), at first this", c.Schedule.Window),
 	}))
 	if err != nil {
 		return nil, err
@@ -304,7 +308,8 @@ func newAdvice(c config.Config, g Given, k theory.Constants, found []Source) (*A
 		)
 	}
 	if len(c.Fleet) > 0 || c.Network.Links.File != "" || c.Compute.Measured != "" {
-		a.Notes = append(a.Notes, "Clients differ: a round's time is that of network.download_mbps, upload_mbps and compute.seconds_per_step, as if all had these.")
+		a.Notes = append(a.Notes, "Clients differ: a round's time is that of network.download_mbps, upload_mbps "+
+			"and compute.seconds_per_step, as if all had these.")
 	}
 	if k.Form == theory.Appendix {
 		a.Notes = append(a.Notes, "The appendix's gap does not follow from Lemma 2.")
@@ -376,7 +381,8 @@ func (a *Advice) Write(w io.Writer) error {
 		some(used, "K used"),
 	)
 	for _, r := range a.Rows {
-		fmt.Fprintf(t, "%s%.4g s\t%.4g\t%s%.4g\t%d\t%.4g\t%.4g\t%.4g\t%.4g\t%.4g\t\n", some(looksAhead, fmt.Sprintf("%.4g s", r.Elapsed)), r.W, r.Loss,
+		fmt.Fprintf(t, "%s%.4g s\t%.4g\t%s%.4g\t%d\t%.4g\t%.4g\t%.4g\t%.4g\t%.4g\t\n", some(looksAhead,
+			fmt.Sprintf("%.4g s", r.Elapsed)), r.W, r.Loss,
 			some(used, strconv.Itoa(r.Used)), r.K, r.Steps, r.KPrinted, r.Eta, r.EtaPrinted, r.Bound, r.BoundStar)
 	}
 	if err := t.Flush(); err != nil {

@@ -25,7 +25,10 @@ var constants = []struct {
 }{
 	{"L", "loss/length²", "l", func(k *theory.Constants, g *Given) (*float64, *float64) { return &k.L, g.L }},
 	{"mu", "loss/length²", "mu", func(k *theory.Constants, g *Given) (*float64, *float64) { return &k.Mu, g.Mu }},
-	{"variance", "loss²/length²", "variance", func(k *theory.Constants, g *Given) (*float64, *float64) { return &k.Variance, g.Variance }},
+	{"variance", "loss²/length²", "variance", func(k *theory.Constants, g *Given) (*float64,
+		*float64) {
+		return &k.Variance, g.Variance
+	}},
 	{"Gamma", "loss", "gamma", func(k *theory.Constants, g *Given) (*float64, *float64) { return &k.Gamma, g.Gamma }},
 	{"G", "loss/length", "g", func(k *theory.Constants, g *Given) (*float64, *float64) { return &k.G, g.G }},
 	{"F*", "loss", "f_star", func(k *theory.Constants, g *Given) (*float64, *float64) { return &k.FStar, g.FStar }},

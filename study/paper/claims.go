@@ -30,5 +30,7 @@ var about = map[config.Task]struct{ kind, model string }{
 }
 
 // unexplained is what must stand wherever Table 4 is printed.
-const unexplained = "CIFAR100's K_r-rounds cell, 0.090, does not follow from a model of 40 Mb. Both 320 Mb (40 megabytes) and 40 Mb with the steps divided " +
-	"by 10,000 x 80, another task's K_0, give it: it stays unexplained. The paper's \"over 10x less computation\" rests on this cell alone."
+const unexplained = "CIFAR100's K_r-rounds cell, 0.090, does not follow from a model of 40 Mb. Both 320 Mb (40 " +
+	"megabytes) and 40 Mb with the steps divided " +
+	"by 10,000 x 80, another task's K_0, give it: it stays unexplained. The paper's \"over 10x less " +
+	"computation\" rests on this cell alone."

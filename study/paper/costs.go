@@ -15,7 +15,8 @@ import (
 // cost is the same for all seeds, so it is found once for each task and schedule; notice is called
 // before each.
 func WriteCells(ctx context.Context, w io.Writer, cells []study.Cell, o run.Options, notice func(*study.Cell)) error {
-	rows := [][]any{{"task", "schedule", "seed", "fixed rounds", "data", "done", "core-hours", "of them evaluation", "folder"}}
+	rows := [][]any{{"task", "schedule", "seed", "fixed rounds", "data", "done", "core-hours",
+		"of them evaluation", "folder"}}
 	costs := map[string]forecast.Forecast{}
 	var all forecast.Forecast
 	for i := range cells {
@@ -49,7 +50,8 @@ func WriteCells(ctx context.Context, w io.Writer, cells []study.Cell, o run.Opti
 		}
 		rows = append(
 			rows,
-			[]any{c.Config.Task, c.Schedule, c.Config.Seed, c.Config.Stop.EqualRuntimeRounds, c.Config.Data, done, hours, evaluation, c.Config.Out},
+			[]any{c.Config.Task, c.Schedule, c.Config.Seed, c.Config.Stop.EqualRuntimeRounds, c.Config.Data,
+				done, hours, evaluation, c.Config.Out},
 		)
 	}
 	if err := titled(w, fmt.Sprintf("%d runs", len(cells)), rows); err != nil || len(costs) == 0 {
@@ -57,7 +59,8 @@ func WriteCells(ctx context.Context, w io.Writer, cells []study.Cell, o run.Opti
 	}
 	return note(
 		w,
-		fmt.Sprintf("What is not done takes %s core-hours of this machine, %.3g of them for evaluations. A schedule that follows losses is taken to stay at K_0.", coreHours(&all), all.Evaluating/3600),
+		fmt.Sprintf("What is not done takes %s core-hours of this machine, %.3g of them for evaluations. A "+
+			"schedule that follows losses is taken to stay at K_0.", coreHours(&all), all.Evaluating/3600),
 	)
 }
 

@@ -136,7 +136,8 @@ func (p Plan) Cells() ([]study.Cell, error) {
 // and the plan's length. Without training K_r-step decays at the round that gives the paper's cell of
 // Table 4.
 func (p Plan) taskCells(t config.Task, schedules []string, more ...string) ([]study.Cell, error) {
-	sets := []string{"task=" + string(t), fmt.Sprintf("seed=%d", p.Seed), fmt.Sprintf("stop.equal_runtime_rounds=%d", p.FixedRounds())}
+	sets := []string{"task=" + string(t), fmt.Sprintf("seed=%d", p.Seed),
+		fmt.Sprintf("stop.equal_runtime_rounds=%d", p.FixedRounds())}
 	if path := p.Data[t]; path != "" {
 		sets = append(sets, "data="+path)
 	}

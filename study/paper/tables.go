@@ -18,14 +18,16 @@ import (
 // WriteTable1 writes Table 1 from the models and the tasks' defaults: the size is that of the
 // float32 parameters, beside the one that the paper prints and that its runtimes follow from.
 func WriteTable1(w io.Writer, plan Plan) error {
-	rows := [][]any{{"task", "type", "classes", "model", "parameters", "Mb", "Mb (paper)", "clients", "a round", "samples a client (paper)", "K_0", "eta_0"}}
+	rows := [][]any{{"task", "type", "classes", "model", "parameters", "Mb", "Mb (paper)", "clients", "a round",
+		"samples a client (paper)", "K_0", "eta_0"}}
 	for _, task := range plan.tasks() {
 		p, _ := task.Paper()
 		m, err := model(task)
 		if err != nil {
 			return err
 		}
-		rows = append(rows, []any{task, about[task].kind, p.Classes, about[task].model, m.Params(), fmt.Sprintf("%.3f", float64(m.Params())*32/1e6),
+		rows = append(rows, []any{task, about[task].kind, p.Classes, about[task].model, m.Params(),
+			fmt.Sprintf("%.3f", float64(m.Params())*32/1e6),
 			p.Megabits, p.Clients, p.Cohort, p.SamplesPerClient, p.K0, p.Eta0})
 	}
 	return titled(w, "Table 1: tasks and models", rows)
@@ -69,13 +71,15 @@ func WriteTable2(w io.Writer, plan Plan) error {
 				rows = append(rows, []any{task, s.name, s.distributed, "-", "-", "-", "-"})
 				continue
 			}
-			rows = append(rows, []any{task, s.name, fmt.Sprintf("%.4g", s.Step), fmt.Sprintf("%.2g", s.std), fmt.Sprintf("%.5g", s.Communication()),
+			rows = append(rows, []any{task, s.name, fmt.Sprintf("%.4g", s.Step), fmt.Sprintf("%.2g", s.std),
+				fmt.Sprintf("%.5g", s.Communication()),
 				fmt.Sprintf("%.5g", s.Round(s.k0)), fmt.Sprintf("%.2f", s.Round(s.k0)*float64(rounds)/60)})
 		}
 	}
 	return titled(
 		w,
-		fmt.Sprintf("Table 2: seconds a minibatch (fedpace calibrate measures other devices), and what follows for %d rounds of K-eta-fixed", rounds),
+		fmt.Sprintf("Table 2: seconds a minibatch (fedpace calibrate measures other devices), and what follows "+
+			"for %d rounds of K-eta-fixed", rounds),
 		rows,
 	)
 }
@@ -84,9 +88,14 @@ func WriteTable2(w io.Writer, plan Plan) error {
 func WriteTable3(w io.Writer, plan Plan) error {
 	rows := [][]any{
 		{"schedule", "K_r", "eta_r"},
-		{"dsgd", "1", "eta_0"}, {"fixed", "K_0", "eta_0"},
-		{"rounds", "ceil(cbrt(1/r) K_0)", "eta_0"}, {"error", "ceil(cbrt(F_r/F_0) K_0)", "eta_0"}, {"step", "ceil(K_0/10) if converged", "eta_0"},
-		{"eta-rounds", "K_0", "sqrt(1/r) eta_0"}, {"eta-error", "K_0", "sqrt(F_r/F_0) eta_0"}, {"eta-step", "K_0", "eta_0/10 if converged"},
+		{"dsgd", "1", "eta_0"},
+		{"fixed", "K_0", "eta_0"},
+		{"rounds", "ceil(cbrt(1/r) K_0)", "eta_0"},
+		{"error", "ceil(cbrt(F_r/F_0) K_0)", "eta_0"},
+		{"step", "ceil(K_0/10) if converged", "eta_0"},
+		{"eta-rounds", "K_0", "sqrt(1/r) eta_0"},
+		{"eta-error", "K_0", "sqrt(F_r/F_0) eta_0"},
+		{"eta-step", "K_0", "eta_0/10 if converged"},
 	}
 	if err := titled(
 		w,
@@ -118,7 +127,8 @@ func WriteTable3(w io.Writer, plan Plan) error {
 // WriteTable4 writes Table 4 beside the paper's: the SGD steps of each decaying K schedule relative
 // to K-eta-fixed's in the same virtual time, a mean over the seeds that are complete.
 func WriteTable4(w io.Writer, curves []Curve) error {
-	rows := [][]any{{"task", "schedule", "paper", "here", "times fewer", "seeds", "rounds", "decay after round", "minute", "of fixed rounds", "model Mb"}}
+	rows := [][]any{{"task", "schedule", "paper", "here", "times fewer", "seeds", "rounds", "decay after round",
+		"minute", "of fixed rounds", "model Mb"}}
 	for _, g := range groups(curves) {
 		paper, ok := table4[g[0].Task][g[0].Schedule]
 		e := g.mean(func(c *Curve) float64 { return c.RelativeSteps })
@@ -131,7 +141,8 @@ func WriteTable4(w io.Writer, curves []Curve) error {
 			}
 			return float64(c.Decayed)
 		})
-		rows = append(rows, []any{g[0].Task, g[0].Schedule, paper, e.Digits(4), fmt.Sprintf("%.2f", 1/e.Mean), e.N, g.mean(func(c *Curve) float64 { return float64(c.Rounds) }).Digits(6),
+		rows = append(rows, []any{g[0].Task, g[0].Schedule, paper, e.Digits(4), fmt.Sprintf("%.2f", 1/e.Mean),
+			e.N, g.mean(func(c *Curve) float64 { return float64(c.Rounds) }).Digits(6),
 			decayed.Digits(5), g.mean(func(c *Curve) float64 { return c.DecayedAt / 60 }).Digits(5), g[0].FixedRounds, g[0].Megabits})
 	}
 	if err := titled(w, "Table 4: SGD steps relative to K-eta-fixed in the same virtual time", rows); err != nil ||
@@ -146,7 +157,8 @@ func WriteTable4(w io.Writer, curves []Curve) error {
 
 // WriteOutcomes writes what each schedule learned in the virtual time of the fixed rounds.
 func WriteOutcomes(w io.Writer, curves []Curve) error {
-	rows := [][]any{{"task", "schedule", "seeds", "lowest training loss", "best accuracy", "tail accuracy", "against fixed", "last accuracy", "plateau min"}}
+	rows := [][]any{{"task", "schedule", "seeds", "lowest training loss", "best accuracy", "tail accuracy",
+		"against fixed", "last accuracy", "plateau min"}}
 	fixed := map[string]group{}
 	tail := func(c *Curve) float64 { return c.TailAccuracy }
 	all := groups(curves)
@@ -169,7 +181,8 @@ func WriteOutcomes(w io.Writer, curves []Curve) error {
 		if plateau.N > 0 && plateau.N < len(g) {
 			some = fmt.Sprintf(" (n = %d)", plateau.N)
 		}
-		rows = append(rows, []any{g[0].Task, g.name(), best.N, g.mean(func(c *Curve) float64 { return c.BestLoss }).Digits(4), best.Digits(4),
+		rows = append(rows, []any{g[0].Task, g.name(), best.N,
+			g.mean(func(c *Curve) float64 { return c.BestLoss }).Digits(4), best.Digits(4),
 			g.mean(tail).Digits(4), gain, g.mean(func(c *Curve) float64 { return c.FinalAccuracy }).Digits(4), plateau.Digits(4) + some})
 	}
 	return titled(w, "Figures 1 and 2 at their right edge", rows)

@@ -70,9 +70,11 @@ var quantities = map[string]struct {
 	point         func(*Point) float64 // nil: there is no such value on the way
 	minDifference float64              // mean differences below it say nothing
 }{
-	"best_accuracy":  {"best accuracy", func(c *Curve) float64 { return c.BestAccuracy }, func(p *Point) float64 { return p.BestAccuracy }, 0},
-	"tail_accuracy":  {"tail accuracy", func(c *Curve) float64 { return c.TailAccuracy }, nil, 0},
-	"best_loss":      {"lowest training loss", func(c *Curve) float64 { return c.BestLoss }, func(p *Point) float64 { return p.BestLoss }, 0.005},
+	"best_accuracy": {"best accuracy", func(c *Curve) float64 { return c.BestAccuracy },
+		func(p *Point) float64 { return p.BestAccuracy }, 0},
+	"tail_accuracy": {"tail accuracy", func(c *Curve) float64 { return c.TailAccuracy }, nil, 0},
+	"best_loss": {"lowest training loss", func(c *Curve) float64 { return c.BestLoss },
+		func(p *Point) float64 { return p.BestLoss }, 0.005},
 	"relative_steps": {"SGD steps", func(c *Curve) float64 { return c.RelativeSteps }, nil, 0},
 }
 
@@ -359,7 +361,8 @@ func unseen(x float64, digits int) bool {
 
 // WriteVerdicts writes the verdicts as a table for people.
 func WriteVerdicts(w io.Writer, list []Verdict) error {
-	rows := [][]any{{"the paper says", "runs", "measured", "n", "mean", "95 % interval", "exact p", "Holm's p", "verdict"}}
+	rows := [][]any{{"the paper says", "runs", "measured", "n", "mean", "95 % interval", "exact p", "Holm's p",
+		"verdict"}}
 	for i := range list {
 		v := &list[i]
 		mean, interval, flipped, adjusted := v.numbers()
@@ -368,5 +371,6 @@ func WriteVerdicts(w io.Writer, list []Verdict) error {
 			[]any{v.Statement, v.cells(), v.question(), v.count(), mean, interval, flipped, adjusted, v.Decision},
 		)
 	}
-	return titled(w, "Claims of the paper; paired differences over seeds, Student's t; exact p by all signs (*: with so few seeds never below 0.05)", rows)
+	return titled(w, "Claims of the paper; paired differences over seeds, Student's t; exact p by all signs (*: "+
+		"with so few seeds never below 0.05)", rows)
 }

@@ -18,24 +18,11 @@ import (
 // seeds do not tell apart from it and that takes less energy or, where no watts are known, fewer bytes.
 // Where nothing was trained it takes the most promising one.
 func (p *Plan) choose() {
-	trained := slices.DeleteFunc(slices.Clone(p.Settings), func(s *Setting) bool { return s.came().Best.N == 0 })
+	untrained := func(s *Setting) bool { return s.came().Best.N == 0 }
+	trained := slices.DeleteFunc(slices.Clone(p.Settings), untrained)
 	if len(trained) == 0 {
-		p.Chosen = p.Settings[0]
-		if p.request.toUpdates() {
-			if p.Chosen.Short > 0 {
-				p.Reason = fmt.Sprintf("No setting has its updates with every draw of the fleet, and this one misses them least often, in %d of %d: lower stop.accepted, %s.", p.Chosen.Short, p.Draws, forecast.MoreUpdates)
-				return
-			}
-			energy := ""
-			if !math.IsNaN(p.Chosen.Joules.P50) {
-				energy = fmt.Sprintf(", with %s kJ", text(p.Chosen.Joules, 1e-3))
-			}
-			p.Reason = fmt.Sprintf("It has its updates after %s s%s: no other setting has them with less %s in the median. How good its model is then, that does not say.",
-				text(p.Chosen.Seconds, 1), energy, map[string]string{Updates: "time", Energy: "energy"}[p.request.For])
-			return
-		}
-		p.Reason = fmt.Sprintf("By its time alone: in %s it has %s rounds and %s local steps of all clients, and no other setting has a higher sqrt(steps) times rounds; nothing was trained to confirm it.",
-			human.VirtualTime(p.Seconds), short(p.Chosen.Rounds.P50), short(p.Chosen.Work.P50))
+		p.Chosen = p.Settings[0] // they are sorted, the most promising first
+		p.Reason = p.reasonUntrained()
 		return
 	}
 	best := trained[0]
@@ -51,16 +38,46 @@ func (p *Plan) choose() {
 		advantage = "less energy"
 		cost = func(t *Trained) float64 { return t.Joules.Mean }
 	}
-	for _, s := range trained {
-		if t := s.Trained; p.request.For != Target &&
-			t.Diverged == 0 &&
-			alike(t, best.Trained) &&
-			cost(t) < cost(p.Chosen.Trained) {
-			p.Chosen = s
+	// Where a target is asked for, the time to it decides alone: no cheaper setting takes its place.
+	if p.request.For != Target {
+		for _, s := range trained {
+			equallyGood := s.Trained.Diverged == 0 && alike(s.Trained, best.Trained)
+			if equallyGood && cost(s.Trained) < cost(p.Chosen.Trained) {
+				p.Chosen = s
+			}
 		}
 	}
+	p.Reason = p.reasonTrained(best, advantage)
+}
+
+// reasonUntrained says why the chosen setting is the most promising one, where nothing was trained.
+func (p *Plan) reasonUntrained() string {
+	c := p.Chosen
+	if !p.request.toUpdates() {
+		return fmt.Sprintf("By its time alone: in %s it has %s rounds and %s local steps of all clients, "+
+			"and no other setting has a higher sqrt(steps) times rounds; nothing was trained to confirm it.",
+			human.VirtualTime(p.Seconds), short(c.Rounds.P50), short(c.Work.P50))
+	}
+	if c.Short > 0 {
+		return fmt.Sprintf("No setting has its updates with every draw of the fleet, "+
+			"and this one misses them least often, in %d of %d: lower stop.accepted, %s.",
+			c.Short, p.Draws, forecast.MoreUpdates)
+	}
+	energy := ""
+	if !math.IsNaN(c.Joules.P50) {
+		energy = fmt.Sprintf(", with %s kJ", text(c.Joules, 1e-3))
+	}
+	scarce := map[string]string{Updates: "time", Energy: "energy"}[p.request.For]
+	return fmt.Sprintf("It has its updates after %s s%s: no other setting has them with less %s in the median. "+
+		"How good its model is then, that does not say.",
+		text(c.Seconds, 1), energy, scarce)
+}
+
+// reasonTrained says why the chosen setting is preferred to the other trained ones. best is the best of
+// them, and advantage names what the chosen one takes less of, if it is another.
+func (p *Plan) reasonTrained(best *Setting, advantage string) string {
 	t := p.Chosen.Trained
-	p.Reason = fmt.Sprintf(
+	reason := fmt.Sprintf(
 		"Its best %s in %s is %s",
 		metric.Title(p.quality.Name),
 		human.VirtualTime(p.Seconds),
@@ -68,36 +85,41 @@ func (p *Plan) choose() {
 	)
 	switch {
 	case p.request.For == Target && t.reaches():
-		p.Reason = fmt.Sprintf(
+		reason = fmt.Sprintf(
 			"It reaches evaluate.target after %s s, with each of %d seeds, the first of those that were trained.",
 			t.Target.Digits(4),
 			t.Seeds,
 		)
 	case p.Chosen == best && t.Best.N < 2:
-		p.Reason += ", the best of those that were trained; one seed does not tell how much of that is chance (--seeds 3)."
+		reason += ", the best of those that were trained; one seed does not tell how much of that is chance " +
+			"(--seeds 3)."
 	case p.Chosen == best:
-		p.Reason += ", the best of those that were trained."
+		reason += ", the best of those that were trained."
 	default:
-		p.Reason += fmt.Sprintf(
+		reason += fmt.Sprintf(
 			"; the best of those that were trained, %s, is not told apart from it by the seeds, and this one takes %s.",
 			best.Trained.Best.Digits(4),
 			advantage,
 		)
 	}
 	if t.Diverged > 0 {
-		p.Reason += fmt.Sprintf(" With %d of %d seeds it diverged, as others that were trained did.", t.Diverged, t.Seeds)
+		reason += fmt.Sprintf(" With %d of %d seeds it diverged, as others that were trained did.", t.Diverged, t.Seeds)
 	}
+	return reason
 }
 
 // better reports whether a setting is better than another: it reaches the target sooner where that is
-// asked, or has no diverged seed where the other has, or has the better mean.
+// asked, or has no diverged seed where the other has one, or has the better mean.
 func (p *Plan) better(t, than *Trained) bool {
-	if p.request.For == Target && (t.reaches() || than.reaches()) {
-		return t.reaches() && !(than.reaches() && than.Target.Mean <= t.Target.Mean)
+	oneReaches := t.reaches() || than.reaches()
+	if p.request.For == Target && oneReaches {
+		otherIsAsSoon := than.reaches() && than.Target.Mean <= t.Target.Mean
+		return t.reaches() && !otherIsAsSoon
 	}
+	neverDiverged := t.Diverged == 0
 	switch {
-	case (t.Diverged == 0) != (than.Diverged == 0):
-		return t.Diverged == 0
+	case neverDiverged != (than.Diverged == 0):
+		return neverDiverged
 	case p.quality.Better == metric.Lower:
 		return t.Best.Mean < than.Best.Mean
 	}
@@ -133,7 +155,8 @@ func (p *Plan) unknown() (list []string) {
 		return s.Rounds.P05 < s.Rounds.P95 || s.Bytes.P05 < s.Bytes.P95 || s.Seconds.P05 < s.Seconds.P95
 	}),
 		"Scatter: no class varies (vary, step_cv), so the intervals of times are points.")
-	say(len(c.Fleet) == 0, "The fleet: it has no classes, so all clients are as fast as network and compute say (measure them: fedpace-device calibrate).")
+	say(len(c.Fleet) == 0, "The fleet: it has no classes, so all clients are as fast as network and compute say "+
+		"(measure them: fedpace-device calibrate).")
 	say(
 		some(func(s *Setting) bool { return s.AtMost }),
 		"Schedules that follow losses: their times (at K_0) hold while K_r stays at K_0; training shows the rest.",

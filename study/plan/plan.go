@@ -109,14 +109,17 @@ func (p *Plan) learn(ctx context.Context, dir string, o study.Options) error {
 	return nil
 }
 
-// cell is the run of a setting with its n-th seed. All settings are evaluated at the same times.
+// cell is the run of a setting with its n-th seed. All settings are evaluated at the same times, because the
+// best of more values would be favoured by chance.
 func (p *Plan) cell(s *Setting, n int, dir string) study.Cell {
 	c := s.config
 	c.Seed += uint64(n)
 	c.Stop = config.Stop{VirtualSeconds: p.Seconds}
 	if c.Evaluate.EverySeconds == 0 {
-		configured := p.configuredSetting() // all are evaluated as often: the best of more values would be favoured by chance
-		c.Evaluate.EverySeconds = p.Seconds / max(1, configured.Rounds.P50/float64(configured.config.Evaluate.Every))
+		// As often as the configuration as it is would be evaluated in its rounds.
+		configured := p.configuredSetting()
+		evaluations := configured.Rounds.P50 / float64(configured.config.Evaluate.Every)
+		c.Evaluate.EverySeconds = p.Seconds / max(1, evaluations)
 	}
 	name := fmt.Sprintf("%s, seed=%d", s.Name, c.Seed)
 	c.Out = filepath.Join(dir, study.FileName(name))

@@ -253,8 +253,9 @@ func Simulated(c config.Config) (config.Config, error) {
 			class := slices.IndexFunc(c.Fleet, func(k fleet.Class) bool { return k.Name == d.Class })
 			if d.Class == "" || class < 0 {
 				return c, &config.KeyError{
-					Key:     "devices.names",
-					Problem: fmt.Sprintf("%s has no class, so nothing is known of its time (measure it: fedpace-device calibrate; or make a class of a run: fedpace fit)", d.ID),
+					Key: "devices.names",
+					Problem: fmt.Sprintf("%s has no class, so nothing is known of its time (measure it: "+
+						"fedpace-device calibrate; or make a class of a run: fedpace fit)", d.ID),
 				}
 			}
 			c.Fleet[class].Count++

@@ -96,9 +96,11 @@ func (r *Result) verdict(newline string) string {
 		}
 	}
 	text := fmt.Sprintf("Best: %s %s, with %s %s in the last tenth of %s.",
-		best.cells[0].Schedule, strings.Join(r.sets(best), " "), metric.Title(r.quality.Name), best.Tail(best.last()).Digits(4), human.VirtualTime(r.Seconds/rungs[best.last()]))
+		best.cells[0].Schedule, strings.Join(r.sets(best),
+			" "), metric.Title(r.quality.Name), best.Tail(best.last()).Digits(4), human.VirtualTime(r.Seconds/rungs[best.last()]))
 	if rivals := len(r.Settings) - 1; rivals > 0 {
-		text += fmt.Sprintf("%sThe differences of %d %s do not tell it from %d of %d others. All took %.0f %% of the virtual time of the whole grid.",
+		text += fmt.Sprintf("%sThe differences of %d %s do not tell it from %d of %d others. All took %.0f %% "+
+			"of the virtual time of the whole grid.",
 			newline, r.Seeds, human.Plural(r.Seeds, "seed"), alike, rivals, played)
 	}
 	return text

@@ -95,7 +95,8 @@ func newResult(ctx context.Context, p *study.Plan) (*Result, error) {
 	}
 	switch {
 	case len(p.Grids) == 0:
-		return nil, errors.New("nothing to choose from: give a --grid, e.g. --grid schedule.k0=5,20,80 --grid schedule.eta0=0.01..1")
+		return nil, errors.New("nothing to choose from: give a --grid, e.g. --grid schedule.k0=5,20,80 --grid " +
+			"schedule.eta0=0.01..1")
 	case !base.Train:
 		return nil, &config.KeyError{
 			Key:     "train",
@@ -103,8 +104,9 @@ func newResult(ctx context.Context, p *study.Plan) (*Result, error) {
 		}
 	case len(base.Devices.Names) > 0:
 		return nil, &config.KeyError{
-			Key:     "devices.names",
-			Problem: "real devices cannot be in many runs at a time (fedpace plan puts simulated clients in their place)",
+			Key: "devices.names",
+			Problem: "real devices cannot be in many runs at a time (fedpace plan puts simulated clients in " +
+				"their place)",
 		}
 	}
 	r := &Result{Seeds: max(1, p.Seeds), grids: p.Grids}
@@ -156,7 +158,8 @@ func (r *Result) play(ctx context.Context, list []*Setting, rung int, dir string
 		found = found || !math.IsInf(r.score(s), 0)
 	}
 	if !found {
-		return fmt.Errorf("no setting has a result at %s: every run has diverged, or was not evaluated by then (evaluate.every_seconds)", human.VirtualTime(until))
+		return fmt.Errorf("no setting has a result at %s: every run has diverged, or was not evaluated by then "+
+			"(evaluate.every_seconds)", human.VirtualTime(until))
 	}
 	return nil
 }
@@ -204,35 +207,50 @@ func (r *Result) score(s *Setting) float64 {
 	return math.Inf(1)
 }
 
-// order compares settings for sorting: those with a value at every seed first, then those that were
-// played longer, then the better ones.
+// order compares settings for sorting: those with a value at every seed first, then those that were played
+// longer, then the better ones.
 func (r *Result) order(a, b *Setting) int {
-	failed := map[bool]int{true: 1}
-	x := r.score(a)
-	y := r.score(b)
-	return cmp.Or(failed[math.IsInf(x, 1)]-failed[math.IsInf(y, 1)], b.last()-a.last(), cmp.Compare(x, y))
+	scoreA := r.score(a)
+	scoreB := r.score(b)
+	failedA := math.IsInf(scoreA, 1)
+	failedB := math.IsInf(scoreB, 1)
+	switch {
+	case failedA && !failedB:
+		return 1
+	case failedB && !failedA:
+		return -1
+	}
+	return cmp.Or(b.last()-a.last(), cmp.Compare(scoreA, scoreB))
 }
 
-// best lists the best third of the settings of each schedule, at least one of each. It is an error if
-// no setting of a schedule was evaluated in time, because nothing then tells which is the best.
-func (r *Result) best(list []*Setting, rung int) (remaining []*Setting, err error) {
+// best lists the best third of the settings of each schedule, at least one of each. It is an error if no
+// setting of a schedule was evaluated in time, because nothing then tells which is the best.
+func (r *Result) best(list []*Setting, rung int) ([]*Setting, error) {
 	bySchedule := map[string][]*Setting{}
-	for _, s := range list {
-		bySchedule[s.cells[0].Schedule] = append(bySchedule[s.cells[0].Schedule], s)
-	}
+	var schedules []string // in the order of the plan
 	for _, s := range list {
 		name := s.cells[0].Schedule
-		if group := bySchedule[name]; s == group[0] {
-			group = slices.Clone(group)
-			slices.SortStableFunc(group, r.order)
-			promoted := max(1, len(group)/eta)
-			if promoted < len(group) &&
-				math.IsInf(r.score(group[0]), 1) &&
-				slices.ContainsFunc(group, (*Setting).unmeasured) {
-				return nil, fmt.Errorf("no setting of %s has a result at %s: none was evaluated by then with every seed (evaluate.every_seconds)", name, human.VirtualTime(r.Seconds/rungs[rung]))
-			}
-			remaining = append(remaining, group[:promoted]...)
+		if bySchedule[name] == nil {
+			schedules = append(schedules, name)
 		}
+		bySchedule[name] = append(bySchedule[name], s)
+	}
+	var remaining []*Setting
+	for _, name := range schedules {
+		group := bySchedule[name]
+		slices.SortStableFunc(group, r.order)
+		promoted := max(1, len(group)/eta)
+		// The first of the sorted group has no score if none has one.
+		chosenBlindly := promoted < len(group) && math.IsInf(r.score(group[0]), 1)
+		if chosenBlindly && slices.ContainsFunc(group, (*Setting).unmeasured) {
+			return nil, fmt.Errorf(
+				"no setting of %s has a result at %s: none was evaluated by then with every seed "+
+					"(evaluate.every_seconds)",
+				name,
+				human.VirtualTime(r.Seconds/rungs[rung]),
+			)
+		}
+		remaining = append(remaining, group[:promoted]...)
 	}
 	return remaining, nil
 }

@@ -63,22 +63,29 @@ var inHalves = func() bool {
 }()
 
 // tile computes tiles of some rows by one panel of columns (gen/gemm.go).
-type tile func(tiles, k, segments int, segment *int, a *float32, ars, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep, bstep, cstep, auxstep int)
+type tile func(tiles, k, segments int, segment *int, a *float32, ars, acs int, b *float32, ldb int, c *float32,
+	ldc int, aux *float32, alpha float32, op int, mask *int32, astep, bstep, cstep, auxstep int)
 
 // Kernels by rows-1.
 var (
-	narrow512  = [...]tile{gemm512x1x1, gemm512x2x1, gemm512x3x1, gemm512x4x1, gemm512x5x1, gemm512x6x1, gemm512x7x1, gemm512x8x1, gemm512x9x1, gemm512x10x1, gemm512x11x1, gemm512x12x1, gemm512x13x1, gemm512x14x1}
-	broad512   = [...]tile{gemm512x1x2, gemm512x2x2, gemm512x3x2, gemm512x4x2, gemm512x5x2, gemm512x6x2, gemm512x7x2, gemm512x8x2, gemm512x9x2, gemm512x10x2, gemm512x11x2, gemm512x12x2, gemm512x13x2, gemm512x14x2}
-	narrowHalf = [...]tile{gemmHalfx1x1, gemmHalfx2x1, gemmHalfx3x1, gemmHalfx4x1, gemmHalfx5x1, gemmHalfx6x1, gemmHalfx7x1, gemmHalfx8x1, gemmHalfx9x1, gemmHalfx10x1, gemmHalfx11x1, gemmHalfx12x1, gemmHalfx13x1, gemmHalfx14x1}
-	broadHalf  = [...]tile{gemmHalfx1x2, gemmHalfx2x2, gemmHalfx3x2, gemmHalfx4x2, gemmHalfx5x2, gemmHalfx6x2}
-	narrow256  = [...]tile{gemm256x1x1, gemm256x2x1, gemm256x3x1, gemm256x4x1, gemm256x5x1, gemm256x6x1, gemm256x7x1, gemm256x8x1, gemm256x9x1, gemm256x10x1, gemm256x11x1, gemm256x12x1}
-	broad256   = [...]tile{gemm256x1x2, gemm256x2x2, gemm256x3x2, gemm256x4x2, gemm256x5x2, gemm256x6x2}
+	narrow512 = [...]tile{gemm512x1x1, gemm512x2x1, gemm512x3x1, gemm512x4x1, gemm512x5x1, gemm512x6x1,
+		gemm512x7x1, gemm512x8x1, gemm512x9x1, gemm512x10x1, gemm512x11x1, gemm512x12x1, gemm512x13x1, gemm512x14x1}
+	broad512 = [...]tile{gemm512x1x2, gemm512x2x2, gemm512x3x2, gemm512x4x2, gemm512x5x2, gemm512x6x2,
+		gemm512x7x2, gemm512x8x2, gemm512x9x2, gemm512x10x2, gemm512x11x2, gemm512x12x2, gemm512x13x2, gemm512x14x2}
+	narrowHalf = [...]tile{gemmHalfx1x1, gemmHalfx2x1, gemmHalfx3x1, gemmHalfx4x1, gemmHalfx5x1, gemmHalfx6x1,
+		gemmHalfx7x1, gemmHalfx8x1, gemmHalfx9x1, gemmHalfx10x1, gemmHalfx11x1, gemmHalfx12x1, gemmHalfx13x1, gemmHalfx14x1}
+	broadHalf = [...]tile{gemmHalfx1x2, gemmHalfx2x2, gemmHalfx3x2, gemmHalfx4x2, gemmHalfx5x2, gemmHalfx6x2}
+	narrow256 = [...]tile{gemm256x1x1, gemm256x2x1, gemm256x3x1, gemm256x4x1, gemm256x5x1, gemm256x6x1,
+		gemm256x7x1, gemm256x8x1, gemm256x9x1, gemm256x10x1, gemm256x11x1, gemm256x12x1}
+	broad256 = [...]tile{gemm256x1x2, gemm256x2x2, gemm256x3x2, gemm256x4x2, gemm256x5x2, gemm256x6x2}
 )
 
 // Steps of dense layers by samples-1.
 var (
-	denseSteps512 = [...]denseStep{denseStep512x1, denseStep512x2, denseStep512x3, denseStep512x4, denseStep512x5, denseStep512x6, denseStep512x7, denseStep512x8, denseStep512x9, denseStep512x10, denseStep512x11, denseStep512x12, denseStep512x13, denseStep512x14, denseStep512x15, denseStep512x16, denseStep512x17, denseStep512x18, denseStep512x19, denseStep512x20, denseStep512x21, denseStep512x22, denseStep512x23, denseStep512x24}
-	denseSteps256 = [...]denseStep{denseStep256x1, denseStep256x2, denseStep256x3, denseStep256x4, denseStep256x5, denseStep256x6, denseStep256x7, denseStep256x8, denseStep256x9, denseStep256x10, denseStep256x11, denseStep256x12}
+	denseSteps512 = [...]denseStep{denseStep512x1, denseStep512x2, denseStep512x3, denseStep512x4,
+		denseStep512x5, denseStep512x6, denseStep512x7, denseStep512x8, denseStep512x9, denseStep512x10, denseStep512x11, denseStep512x12, denseStep512x13, denseStep512x14, denseStep512x15, denseStep512x16, denseStep512x17, denseStep512x18, denseStep512x19, denseStep512x20, denseStep512x21, denseStep512x22, denseStep512x23, denseStep512x24}
+	denseSteps256 = [...]denseStep{denseStep256x1, denseStep256x2, denseStep256x3, denseStep256x4,
+		denseStep256x5, denseStep256x6, denseStep256x7, denseStep256x8, denseStep256x9, denseStep256x10, denseStep256x11, denseStep256x12}
 )
 
 // mask512[w] has w bits set; mask256[8-w:] starts with w lanes set.

@@ -54,7 +54,8 @@ type routine struct {
 }
 
 // denseStep computes DenseStep for strips of columns (gen/dense.go).
-type denseStep func(strips, outputs int, w *float32, ldw int, dy, x *float32, ldx int, dx *float32, lddx int, alpha float32, mask bool, strip *float32)
+type denseStep func(strips, outputs int, w *float32, ldw int, dy, x *float32, ldx int, dx *float32, lddx int,
+	alpha float32, mask bool, strip *float32)
 
 // vectors returns the routines of the instruction set, or nil where not everything is in assembly.
 func (isa ISA) vectors() *routine {

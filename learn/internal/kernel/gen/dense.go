@@ -18,7 +18,8 @@ const denseSamples = 12
 // two rows go together.
 func denseStep(s simd, samples int) {
 	function(fmt.Sprintf("denseStep%sx%d", s.name, samples),
-		"func(strips, out int, w *float32, ldw int, dy, x *float32, ldx int, dx *float32, lddx int, alpha float32, mask bool, strip *float32)",
+		"func(strips, out int, w *float32, ldw int, dy, x *float32, ldx int, dx *float32, lddx int, alpha "+
+			"float32, mask bool, strip *float32)",
 		" is DenseStep for strips of columns; strides are in bytes, strip is for the inputs of one.")
 	vectors := 1
 	rows := 1

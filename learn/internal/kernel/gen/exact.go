@@ -31,7 +31,8 @@ func addExact(s simd, reset bool) {
 		name = "addExactAndReset" + s.name
 	}
 	function(name, "func(dst *int64, x, base *float32, groups int, w float64) int",
-		" adds groups of 16 terms up to the first with a difference that may not be below 2, and returns how many groups are left.")
+		" adds groups of 16 terms up to the first with a difference that may not be below 2, and returns how "+
+			"many groups are left.")
 	dst := load("dst")
 	x := load("x")
 	base := load("base")

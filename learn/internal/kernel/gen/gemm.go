@@ -31,7 +31,8 @@ var pointerAt = [4]int{0, 3, 5, 10}
 // tiles of rows with one panel of B, which stays in the first-level cache.
 func gemm(s simd, mr, nr int) {
 	name := fmt.Sprintf("gemm%sx%dx%d", s.name, mr, nr)
-	function(name, "func(tiles, k, segments int, segment *int, a *float32, ars, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep, bstep, cstep, auxstep int)",
+	function(name, "func(tiles, k, segments int, segment *int, a *float32, ars, acs int, b *float32, ldb int, c "+
+		"*float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep, bstep, cstep, auxstep int)",
 		fmt.Sprintf(" computes tiles of %d rows by %d vectors; strides are in bytes.", mr, nr))
 
 	a := load("a")

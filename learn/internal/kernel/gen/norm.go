@@ -72,16 +72,17 @@ func normalisation() {
 		VFMADD231PS(operands["x"], g, d)
 		VMOVUPS(d, operands["dot"])
 	})
-	walk("combine", ": see Combine.", []string{"dst", "x", "a", "y", "b", "c"}, "", none, func(operands map[string]Mem) {
-		v := YMM()
-		t := YMM()
-		VMOVUPS(operands["y"], v)
-		VMOVUPS(operands["b"], t)
-		VFMADD213PS(operands["c"], t, v)
-		VMOVUPS(operands["a"], t)
-		VFMADD231PS(operands["x"], t, v)
-		VMOVUPS(v, operands["dst"])
-	})
+	walk("combine", ": see Combine.", []string{"dst", "x", "a", "y", "b", "c"}, "", none,
+		func(operands map[string]Mem) {
+			v := YMM()
+			t := YMM()
+			VMOVUPS(operands["y"], v)
+			VMOVUPS(operands["b"], t)
+			VFMADD213PS(operands["c"], t, v)
+			VMOVUPS(operands["a"], t)
+			VFMADD231PS(operands["x"], t, v)
+			VMOVUPS(v, operands["dst"])
+		})
 	clear := func() {
 		zero = YMM()
 		VXORPS(zero, zero, zero)

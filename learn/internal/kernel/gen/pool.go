@@ -9,7 +9,8 @@ import (
 // maxPool writes the kernel of MaxPool: it compares the four maps one after the other, and keeps the
 // larger value and its number.
 func maxPool(s simd) {
-	function("maxPool"+s.name, "func(rows int, x *float32, lx, right, down int, dst *float32, ld int, code *int32, whole bool)",
+	function("maxPool"+s.name, "func(rows int, x *float32, lx, right, down int, dst *float32, ld int, code "+
+		"*int32, whole bool)",
 		": see MaxPool; distances are in bytes. Without whole it works on half of each row.")
 	rows := load("rows")
 	x := load("x")
@@ -65,7 +66,8 @@ func maxPool(s simd) {
 // maxUnpool writes the kernel of MaxUnpool: it writes a gradient to the map that its code names, and 0
 // to the others.
 func maxUnpool(s simd) {
-	function("maxUnpool"+s.name, "func(rows int, gradient *float32, ld int, code *int32, dst *float32, right, down int, whole bool)",
+	function("maxUnpool"+s.name, "func(rows int, gradient *float32, ld int, code *int32, dst *float32, right, "+
+		"down int, whole bool)",
 		": see MaxUnpool; ld, right and down are in bytes. Without whole it works on half of each row.")
 	rows := load("rows")
 	g := load("gradient")

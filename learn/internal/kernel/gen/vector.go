@@ -178,7 +178,8 @@ func transpose() {
 
 // copyPieces serves both classes: of a short piece whole vectors are copied.
 func copyPieces() {
-	function("copyPieces", "func(dst *float32, toRow, toStep int, src *float32, fromRow, fromStep, rows, pieces, chunks int)",
+	function("copyPieces", "func(dst *float32, toRow, toStep int, src *float32, fromRow, fromStep, rows, "+
+		"pieces, chunks int)",
 		" copies pieces of 1 to 4 chunks of 8 floats; distances are in bytes. See CopyPieces.")
 	dst := load("dst")
 	toStep := load("toStep")

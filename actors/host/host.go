@@ -200,58 +200,90 @@ func (h *Host) result(ctx context.Context, job *bus.Job, t *worker) (*bus.Result
 	if err != nil {
 		return nil, err
 	}
-	sum := resultOf(job)
 	switch job.Kind {
 	case bus.Train:
-		work, err := h.work(ctx, job)
-		if err != nil {
-			return nil, err
-		}
-		var shared *actors.Shared
-		if m := job.Method; m != nil {
-			shared = &actors.Shared{Weight: m.VariateWeight, Residuals: m.Residuals, Rounds: m.Rounds}
-			if shared.Mean, err = h.clientState(ctx, m.VariateDigest); err != nil {
-				return nil, err
-			}
-		}
-		// Fresh memory for every job would cost more than its sums: the system hands it out page by page.
-		n := t.SumLength(shared)
-		t.sum = slices.Grow(t.sum[:0], n)[:n]
-		clear(t.sum)
-		sum.Values = t.sum
-		outcomes, err := t.Train(ctx, params, shared, work, sum.Values)
-		if err != nil {
-			return nil, err
-		}
-		for i, o := range outcomes {
-			loss := &bus.ClientLoss{Task: work[i].Task, FirstStepLoss: o.FirstStepLoss}
-			if o.State != nil {
-				loss.VariateDigest = bus.DigestOf(o.State).Bytes()
-				sum.ClientStates = append(sum.ClientStates, o.State)
-			}
-			sum.Clients = append(sum.Clients, loss)
-		}
+		return h.train(ctx, job, params, t)
 	case bus.Evaluate, bus.EvaluateClients:
-		for _, s := range job.Shards {
-			measured := actors.Measured{Client: actors.HeldOut, FirstSample: int(s.From), Count: int(s.Count)}
-			if job.Kind == bus.EvaluateClients {
-				measured = actors.Measured{Client: int(s.Index), Count: int(s.Count)}
-			}
-			if measured.State, err = h.clientState(ctx, s.KeptDigest); err != nil {
-				return nil, err
-			}
-			loss, scores, err := t.Evaluate(ctx, params, measured)
-			if err != nil {
-				return nil, err
-			}
-			shard := &bus.ShardScore{Index: s.Index, LossSum: loss}
-			for _, x := range scores {
-				shard.Scores = append(shard.Scores, &bus.Score{Sum: x.Sum, Weight: x.Weight})
-			}
-			sum.Shards = append(sum.Shards, shard)
+		return h.evaluate(ctx, job, params, t)
+	}
+	return nil, fmt.Errorf("host: job %d is of an unknown kind (%v)", job.Job, job.Kind)
+}
+
+// train does a training job: it takes the local steps of the job's tasks from the model params, and
+// returns their exact sum, with the first-step loss and, if clients have a state, the next state of
+// each client.
+func (h *Host) train(ctx context.Context, job *bus.Job, params []float32, t *worker) (*bus.Result, error) {
+	work, err := h.work(ctx, job)
+	if err != nil {
+		return nil, err
+	}
+	shared, err := h.shared(ctx, job)
+	if err != nil {
+		return nil, err
+	}
+	// The worker's memory is used again: fresh memory for every job would cost more than its sums, as the
+	// system hands it out page by page.
+	n := t.SumLength(shared)
+	t.sum = slices.Grow(t.sum[:0], n)[:n]
+	clear(t.sum)
+	sum := resultOf(job)
+	sum.Values = t.sum
+	outcomes, err := t.Train(ctx, params, shared, work, sum.Values)
+	if err != nil {
+		return nil, err
+	}
+	for i, o := range outcomes {
+		loss := &bus.ClientLoss{Task: work[i].Task, FirstStepLoss: o.FirstStepLoss}
+		if o.State != nil {
+			loss.VariateDigest = bus.DigestOf(o.State).Bytes()
+			sum.ClientStates = append(sum.ClientStates, o.State)
 		}
-	default:
-		return nil, fmt.Errorf("host: job %d is of an unknown kind (%v)", job.Job, job.Kind)
+		sum.Clients = append(sum.Clients, loss)
+	}
+	return sum, nil
+}
+
+// shared returns what the tasks of a job have in common besides the model, nil if clients have no
+// state. The server's control variate is fetched by its digest.
+func (h *Host) shared(ctx context.Context, job *bus.Job) (*actors.Shared, error) {
+	m := job.Method
+	if m == nil {
+		return nil, nil
+	}
+	mean, err := h.clientState(ctx, m.VariateDigest)
+	if err != nil {
+		return nil, err
+	}
+	return &actors.Shared{
+		Mean:      mean,
+		Weight:    m.VariateWeight,
+		Residuals: m.Residuals,
+		Rounds:    m.Rounds,
+	}, nil
+}
+
+// evaluate does an evaluation job: it measures the model params on each shard, which is a range of the
+// held-out samples or some samples of one client.
+func (h *Host) evaluate(ctx context.Context, job *bus.Job, params []float32, t *worker) (*bus.Result, error) {
+	sum := resultOf(job)
+	for _, s := range job.Shards {
+		measured := actors.Measured{Client: actors.HeldOut, FirstSample: int(s.From), Count: int(s.Count)}
+		if job.Kind == bus.EvaluateClients {
+			measured = actors.Measured{Client: int(s.Index), Count: int(s.Count)}
+		}
+		var err error
+		if measured.State, err = h.clientState(ctx, s.KeptDigest); err != nil {
+			return nil, err
+		}
+		loss, scores, err := t.Evaluate(ctx, params, measured)
+		if err != nil {
+			return nil, err
+		}
+		shard := &bus.ShardScore{Index: s.Index, LossSum: loss}
+		for _, x := range scores {
+			shard.Scores = append(shard.Scores, &bus.Score{Sum: x.Sum, Weight: x.Weight})
+		}
+		sum.Shards = append(sum.Shards, shard)
 	}
 	return sum, nil
 }

@@ -167,10 +167,7 @@ func (w *Device) Work(ctx context.Context, conn bus.Line) (err error) {
 				return ctx.Err()
 			case task.Context.Err() != nil:
 				w.bus.Notice(fmt.Sprintf("Task %d: the run goes on without it.", task.Task.Task))
-			case errors.Is(
-				err,
-				gateway.ErrUpdateRefused,
-			), errors.Is(err, gateway.ErrUnanswered), errors.Is(err, errDownload) && conn.Err() == nil:
+			case isRecoverable(err, conn):
 				w.bus.Notice(fmt.Sprintf("Task %d: %v.", task.Task.Task, err))
 			default:
 				return err
@@ -646,4 +643,14 @@ func (w *Device) someClients() string {
 		list += ", ..."
 	}
 	return list
+}
+
+// isRecoverable reports whether a task's error leaves the device in the run: the update was refused or
+// not answered, or the model did not arrive although the connection stands. The run sends such a task
+// again, or another.
+func isRecoverable(err error, conn bus.Line) bool {
+	if errors.Is(err, gateway.ErrUpdateRefused) || errors.Is(err, gateway.ErrUnanswered) {
+		return true
+	}
+	return errors.Is(err, errDownload) && conn.Err() == nil
 }

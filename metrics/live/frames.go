@@ -82,6 +82,7 @@ func (h *Hub) current() (*frame, <-chan struct{}) {
 	return h.frames.newest, h.frames.changed
 }
 
+// encode returns a snapshot as JSON. Snapshots hold nothing that JSON lacks, so it cannot fail.
 func encode(s *snapshot) []byte {
 	text, err := json.Marshal(s)
 	if err != nil { // numbers that JSON lacks are null, and the summary was checked

@@ -15,7 +15,8 @@ import (
 // between half of this and all of it, whatever the number of rounds. It must be even.
 const maxPoints = 1024
 
-// point is some successive rounds: one, or after thinning a power of two of them.
+// point holds successive rounds as one point of the curves: one round or, after thinning, a power
+// of two of them.
 type point struct {
 	rounds int // how many
 	round  int // the last
@@ -23,14 +24,14 @@ type point struct {
 	values []span // by column of the history
 }
 
-// span is what the rounds of a point have in a column.
+// span summarises a column over the rounds of a point: sum and extremes of the measured values.
 type span struct {
 	measured  int // rounds that have a value
 	sum, last float64
 	low, high float64 // infinite: none
 }
 
-// spanOf is one round's.
+// spanOf returns the span of one round with value v, which is NaN if it was not measured.
 func spanOf(v float64) span {
 	if math.IsNaN(v) {
 		return span{last: v, low: math.Inf(1), high: math.Inf(-1)}
@@ -38,7 +39,7 @@ func spanOf(v float64) span {
 	return span{1, v, v, v, v}
 }
 
-// join adds the rounds that follow.
+// join adds the span of the rounds that follow.
 func (s *span) join(next span) {
 	s.measured += next.measured
 	s.sum += next.sum
@@ -49,7 +50,7 @@ func (s *span) join(next span) {
 	}
 }
 
-// mean is NaN (0/0) where nothing was measured.
+// mean returns the mean of the measured values, NaN (0/0) if there are none.
 func (s *span) mean() float64 { return s.sum / float64(s.measured) }
 
 // history is a run's rounds as at most maxPoints points of equally many rounds
@@ -75,6 +76,8 @@ func newHistory(columns []metrics.Column) history {
 // trainingLoss is the column that is drawn behind the mean of its window.
 const trainingLoss = "training_loss"
 
+// add appends a round. When maxPoints are reached neighbouring points are joined, which halves
+// their number.
 func (h *history) add(r *round.Report) {
 	now := point{1, r.Round, r.End, make([]span, len(h.columns))}
 	for i := range h.columns {
@@ -94,7 +97,7 @@ func (h *history) add(r *round.Report) {
 	h.points = append(h.points, now)
 }
 
-// joined is the point with the rounds that follow. It changes neither.
+// joined returns the point of p's rounds and those of next, which follow. It changes neither.
 func (p *point) joined(next *point) point {
 	all := point{p.rounds + next.rounds, next.round, next.end, slices.Clone(p.values)}
 	for i := range all.values {
@@ -103,6 +106,7 @@ func (p *point) joined(next *point) point {
 	return all
 }
 
+// evaluation is one evaluation of the model: its round, virtual time, loss and metrics.
 type evaluation struct {
 	round   int
 	end     round.Time
@@ -110,7 +114,8 @@ type evaluation struct {
 	metrics []float64 // of the run's
 }
 
-// evaluations are the evaluations of a run: some that stand for all, the newest and the best.
+// evaluations are the evaluations of a run: a thinned list for the curves, the newest, and the best
+// by metric.
 type evaluations struct {
 	statistics.Thinned[evaluation]
 	newest  evaluation
@@ -118,6 +123,7 @@ type evaluations struct {
 	best    []float64 // of each metric; NaN: none yet
 }
 
+// newEvaluations returns an empty list for a run with these metrics.
 func newEvaluations(list []metric.Metric) (e evaluations) {
 	e.metrics = list
 	for range list {
@@ -128,6 +134,7 @@ func newEvaluations(list []metric.Metric) (e evaluations) {
 	return e
 }
 
+// add takes an evaluation and updates the best values.
 func (e *evaluations) add(v evaluation) {
 	e.newest = v
 	for i, m := range e.metrics {

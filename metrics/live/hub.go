@@ -21,10 +21,13 @@ func init() {
 	metrics.Sinks.Register("page", "the run on one page for a browser: page.html, and live where http is set", Sink{})
 }
 
+// Sink is the output that shows a run on a page. It leaves the page in the run's folder.
 type Sink struct{}
 
+// Files names the page.
 func (Sink) Files() []string { return []string{File} }
 
+// Open returns the hub of a run.
 func (Sink) Open(run *metrics.Run) (metrics.Output, error) { return New(run), nil }
 
 // Limits of what a hub holds.
@@ -34,6 +37,7 @@ const (
 	maxText    = 600 // bytes of a text that is shown
 )
 
+// notice is a line about the run, with the time at which it was given.
 type notice struct {
 	Round int    `json:"round"` // the last that was complete
 	Text  string `json:"text"`
@@ -54,7 +58,7 @@ type Hub struct {
 	frames frames
 }
 
-// state is everything that a frame shows.
+// state is everything that a frame shows. It is guarded by the hub's mutex.
 type state struct {
 	version     uint64 // grows with every change
 	history     history
@@ -76,7 +80,7 @@ type state struct {
 	reason      string        // the run did not complete; empty: it did
 }
 
-// New returns the hub of a run that has not begun.
+// New returns the hub of a run that has not started.
 func New(about *metrics.Run) *Hub {
 	nan := math.NaN()
 	run := *about
@@ -112,7 +116,7 @@ func New(about *metrics.Run) *Hub {
 	return h
 }
 
-// Start implements [metrics.Starter]: in a run that is resumed it shows the rounds so far.
+// Start implements [metrics.Starter]: a resumed run shows the rounds so far.
 func (h *Hub) Start(s *metrics.Start) error {
 	if s.Last == nil {
 		return nil
@@ -132,7 +136,7 @@ func (h *Hub) Start(s *metrics.Start) error {
 	return nil
 }
 
-// Round implements [metrics.Output]. It copies what it keeps.
+// Round implements [metrics.Output]. It copies everything that it needs later.
 func (h *Hub) Round(r *metrics.Round) error {
 	now := time.Now()
 	h.mu.Lock()
@@ -159,7 +163,7 @@ func (h *Hub) Round(r *metrics.Round) error {
 	return nil
 }
 
-// Clients implements [metrics.ClientsObserver].
+// Clients implements [metrics.ClientsObserver]: it keeps the last evaluation by client.
 func (h *Hub) Clients(e *metrics.ClientEvaluation) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -168,7 +172,8 @@ func (h *Hub) Clients(e *metrics.ClientEvaluation) error {
 	return nil
 }
 
-// keep keeps the tasks of the last round that may be shown.
+// keep copies those tasks of the last round that may be shown: the slowest, the sampled ones and
+// those of real devices.
 func (s *state) keep(tasks []metrics.Task) {
 	s.tasks = s.tasks[:0]
 	remaining := 0
@@ -229,9 +234,10 @@ func (h *Hub) Finish(e *metrics.End) error {
 	return e.Start.Replace(File, h.WritePage)
 }
 
-// Close implements [metrics.Closer]: it ends the page of a run that was not finished.
+// Close implements [metrics.Closer]: it ends the page of a run that did not finish.
 func (h *Hub) Close(cause error) error { return h.Finish(&metrics.End{Err: cause}) }
 
+// reasonText returns the text of an error, "" for nil.
 func reasonText(err error) string {
 	switch {
 	case err == nil:
@@ -253,7 +259,7 @@ func (s *state) final(e *metrics.End) {
 	s.last.Metrics = e.Metrics
 }
 
-// cut shortens a text that is too long to be read on a page.
+// cut shortens a text that is too long for the page.
 func cut(text string) string {
 	if len(text) <= maxText {
 		return text

@@ -17,15 +17,18 @@ const (
 	retryAfter = 2 * time.Second // a page that lost its connection tries again after this time
 )
 
-// pace holds the times of a stream of events.
+// pace holds the intervals of a stream of events: between frames, between signs of life, and the
+// limit of one write.
 type pace struct {
 	frame time.Duration // the least wall time between two frames
 	beat  time.Duration // the most wall time between two events
 	write time.Duration // a viewer that does not read an event in this time is disconnected
 }
 
+// usualPace is the pace outside tests.
 var usualPace = pace{frame: 400 * time.Millisecond, beat: 10 * time.Second, write: 10 * time.Second}
 
+// Pages implements [web.Pager].
 func (h *Hub) Pages() []web.Page { return []web.Page{{Path: "/", Handler: h.Handler()}} }
 
 // Handler answers GET and HEAD on the page's parts, /snapshot.json and /events, and nothing else.
@@ -116,13 +119,13 @@ func (h *Hub) watch(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// WritePage writes the page as it stands now, as one file that needs nothing else.
+// WritePage writes the page as it is now as one file that needs nothing else.
 func (h *Hub) WritePage(w io.Writer) error {
 	// encoding/json writes <, > and & as escapes, so no text ends the element.
 	return page.Write(w, page.Document{ID: "snapshot", Text: h.Snapshot()})
 }
 
-// Snapshot is what the page shows now, as JSON.
+// Snapshot returns what the page shows now as JSON.
 func (h *Hub) Snapshot() []byte {
 	h.mu.Lock()
 	snapshot := h.snapshot(time.Now())

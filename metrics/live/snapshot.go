@@ -13,7 +13,8 @@ import (
 	"fedpace/metrics"
 )
 
-// snapshot is the content of a frame. One that follows another may hold only the end of the curves.
+// snapshot is the content of a frame in JSON. A frame that follows another may hold only the end of
+// the curves.
 type snapshot struct {
 	Format      int              `json:"format"`
 	Run         runShown         `json:"run"`
@@ -41,6 +42,7 @@ type snapshot struct {
 // it matters to other readers alone.
 const format = 2
 
+// runShown describes the run, and does not change.
 type runShown struct {
 	ID       string        `json:"id"`
 	Name     string        `json:"name"`
@@ -60,12 +62,14 @@ type runShown struct {
 	Settings []string      `json:"settings"` // all
 }
 
+// metricShown is a metric of the model, with the target at which the run ends if there is one.
 type metricShown struct {
 	Name   string `json:"name"`
 	First  bool   `json:"first"`  // shown before the others
 	Target number `json:"target"` // at which the run ends; null: none
 }
 
+// progress says how far the run is and when it will end.
 type progress struct {
 	Round          int       `json:"round"`
 	Rounds         int       `json:"rounds"` // in all; 0: not known
@@ -78,7 +82,7 @@ type progress struct {
 	LeftWithin     [2]number `json:"left_90"`      // its interval of 90 %
 }
 
-// measures are what the columns do not say.
+// measures are values that no column holds.
 type measures struct {
 	Epsilon          number   `json:"epsilon"`       // that the models have cost; null: the run is not private
 	TrainingLoss     number   `json:"training_loss"` // the window's mean, as in summary.json
@@ -87,12 +91,13 @@ type measures struct {
 	BestMetrics      []number `json:"best_metrics"`
 }
 
-// fairness is the last evaluation on the clients' own samples.
+// fairness summarises the last evaluation on the clients' own samples.
 type fairness struct {
 	Round   int           `json:"round"` // after it; 0: there was none yet
 	Metrics []fairMetrics `json:"metrics"`
 }
 
+// fairMetrics are the metrics of that evaluation, each with its distribution over clients.
 type fairMetrics struct {
 	Name  string `json:"name"`
 	Mean  number `json:"mean"`         // over the clients
@@ -100,7 +105,7 @@ type fairMetrics struct {
 	Jain  number `json:"jain"`
 }
 
-// fairnessOf is what is shown of an evaluation; nil: there is none.
+// fairnessOf returns what is shown of an evaluation by client. The zero fairness stands for none.
 func fairnessOf(run *metrics.Run, e *metrics.ClientEvaluation) fairness {
 	f := fairness{Metrics: []fairMetrics{}}
 	if e == nil {
@@ -113,19 +118,21 @@ func fairnessOf(run *metrics.Run, e *metrics.ClientEvaluation) fairness {
 	return f
 }
 
-// spent is what all clients of the run have used.
+// spent is what all clients of the run have used so far.
 type spent struct {
 	ClientSeconds metrics.Split[float64] `json:"client_seconds"` // virtual
 	Steps         metrics.Split[int64]   `json:"sgd_steps"`
 	Bytes         metrics.Split[int64]   `json:"bytes"`
 }
 
+// actorsShown counts the hosts and the real devices.
 type actorsShown struct {
 	Simulated int              `json:"simulated"`
 	Real      int              `json:"real"`
 	Devices   []metrics.Device `json:"devices,omitempty"` // the first hundred of them
 }
 
+// roundTimes is the distribution of the rounds' durations, in virtual seconds.
 type roundTimes struct {
 	Count       uint64 `json:"count"`
 	Median      number `json:"median"` // seconds, as all here
@@ -147,6 +154,7 @@ type lastRound struct {
 	Tasks    []taskShown      `json:"tasks"`
 }
 
+// taskShown is one task of that timeline, with its phases.
 type taskShown struct {
 	Task     uint64 `json:"task,string"`
 	Client   int    `json:"client"`
@@ -165,14 +173,17 @@ type taskShown struct {
 	Planned  number `json:"planned"` // how long it would have taken
 }
 
+// notices are the last lines about the run.
 type notices struct {
 	Unseen int      `json:"unseen"` // that are no longer held
 	List   []notice `json:"list"`
 }
 
+// shownDevices bounds the real devices that the page lists.
 const shownDevices = 100
 
-// shownTasks is how many tasks are shown at most, each of the slowest, the sample and the real ones.
+// shownTasks bounds the tasks that are shown of each of the slowest, the sample and the real
+// devices.
 const shownTasks = 10
 
 // snapshot makes the picture of the state. It is called with the lock held, and
@@ -265,7 +276,7 @@ func (h *Hub) snapshot(now time.Time) *snapshot {
 	return result
 }
 
-// metricsShown are the run's metrics, each with the target that ends the run.
+// metricsShown returns the run's metrics with the targets that end the run.
 func metricsShown(a *metrics.Run) []metricShown {
 	list := []metricShown{}
 	for i, m := range a.Metrics {
@@ -280,6 +291,7 @@ func metricsShown(a *metrics.Run) []metricShown {
 	return list
 }
 
+// shown returns the distribution for the page.
 func (s *spread) shown() roundTimes {
 	nan := number(math.NaN())
 	shown := roundTimes{
@@ -373,7 +385,7 @@ func (s *state) lastRound(a *metrics.Run) lastRound {
 	return result
 }
 
-// number is a JSON number; null stands for a value that was not measured.
+// number is a JSON number. Null stands for a value that was not measured.
 type number float64
 
 // MarshalJSON writes null for NaN and the infinities, which JSON lacks.
@@ -384,7 +396,7 @@ func (n number) MarshalJSON() ([]byte, error) {
 	return []byte("null"), nil
 }
 
-// numbers are the values of points in a column.
+// numbers returns one field of all points.
 func numbers[T any](points []T, field func(*T) float64) []number {
 	list := make([]number, len(points))
 	for i := range points {
@@ -425,12 +437,13 @@ func (c curves) MarshalJSON() ([]byte, error) {
 	return json.Marshal(object)
 }
 
-// valueShown is a column with its value in the last round, or where it was measured last.
+// valueShown is a column with its value in the last round in which it was measured.
 type valueShown struct {
 	metrics.Column
 	Value number `json:"value"`
 }
 
+// evaluated are the evaluations as the page draws them.
 type evaluated struct {
 	each    int // evaluations a point
 	metrics []metric.Metric

@@ -16,8 +16,10 @@ type spread struct {
 	min, max round.Time
 }
 
+// newSpread returns an empty distribution, which keeps a thinned sample of the durations.
 func newSpread() spread { return spread{some: statistics.Thin[round.Time](1 << 13)} }
 
+// add takes the duration of a round.
 func (s *spread) add(d round.Time) {
 	if s.total == 0 || d < s.min {
 		s.min = d
@@ -27,21 +29,23 @@ func (s *spread) add(d round.Time) {
 	s.some.Add(d)
 }
 
-// sorted are the durations that are kept, ascending.
+// sorted returns the sampled durations in ascending order.
 func (s *spread) sorted() []round.Time { return slices.Sorted(slices.Values(s.some.Kept)) }
 
-// quantile is the duration that a share q of all does not exceed.
+// quantile returns the duration that a share q of sorted durations does not exceed.
 func quantile(sorted []round.Time, q float64) round.Time {
 	return sorted[max(1, int(math.Ceil(q*float64(len(sorted)))))-1]
 }
 
-// A bar of the distribution as it is drawn: durations from, included, to, not.
+// bar is one bar of the distribution: the number of durations from From (included) to To
+// (excluded).
 type bar struct {
 	From  number `json:"from"` // seconds
 	To    number `json:"to"`
 	Count uint64 `json:"count"`
 }
 
+// maxBars bounds the bars of the distribution.
 const maxBars = 32
 
 // bars divides the durations among at most maxBars, equally wide or, where the longest is far from

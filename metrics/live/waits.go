@@ -16,7 +16,7 @@ type waits struct {
 	Classes []waitedOn `json:"classes"` // in the order in which they were met
 }
 
-// waitedOn is what was waited for in clients of a class.
+// waitedOn sums what rounds waited for clients of a class.
 type waitedOn struct {
 	Class    string  `json:"class"`
 	Rounds   int     `json:"rounds"`
@@ -27,7 +27,8 @@ type waitedOn struct {
 	Alone    float64 `json:"alone"` // of these, behind the last task that is shown of another class
 }
 
-// add takes the tasks of a round. Rounds that overlap wait for nobody.
+// add takes the tasks of a round. Rounds that overlap do not wait for single clients, so they are
+// left out.
 func (w *waits) add(run *metrics.Run, tasks []metrics.Task) {
 	lastBut := func(class string) (last *metrics.Task) {
 		for i := range tasks {
@@ -56,6 +57,7 @@ func (w *waits) add(run *metrics.Run, tasks []metrics.Task) {
 	}
 }
 
+// ofClass returns the sums of a class, and adds an entry for a new one.
 func (w *waits) ofClass(class string) *waitedOn {
 	i := slices.IndexFunc(w.Classes, func(c waitedOn) bool { return c.Class == class })
 	if i < 0 {
@@ -65,7 +67,7 @@ func (w *waits) ofClass(class string) *waitedOn {
 	return &w.Classes[i]
 }
 
-// className says whose task it is: of a class of simulated clients, or a real device's.
+// className names the owner of a task: a class of simulated clients, or real devices.
 func className(run *metrics.Run, t *metrics.Task) string {
 	switch {
 	case t.Real:
@@ -76,7 +78,7 @@ func className(run *metrics.Run, t *metrics.Task) string {
 	return "clients"
 }
 
-// Mark is something that happened after a round, which charts show.
+// Mark is an event after a round, which charts show: a checkpoint, for example.
 type Mark struct {
 	Kind    string  `json:"kind"`
 	Round   int     `json:"round"`
@@ -95,14 +97,14 @@ const (
 	maxDecays = 10
 )
 
-// Marks are those of a run so far.
+// Marks are the events of a run so far.
 type Marks struct {
 	list   []Mark
 	counts map[string]int
 	steps  int // K_r of the last round
 }
 
-// Add takes a round that is complete.
+// Add takes a complete round.
 func (m *Marks) Add(r *round.Report) {
 	if m.steps != 0 && r.LocalSteps != m.steps {
 		m.put(Mark{Kind: Decay, Round: r.Round, Seconds: r.Start.Seconds()})
@@ -118,16 +120,18 @@ func (m *Marks) Add(r *round.Report) {
 	}
 }
 
-// Checkpoint takes a checkpoint after a round.
+// Checkpoint notes a checkpoint after a round, at a virtual time.
 func (m *Marks) Checkpoint(number int, time round.Time) {
 	m.put(Mark{Kind: Checkpoint, Round: number, Seconds: time.Seconds()})
 }
 
-// Complete takes that the run is complete: what was flushed to the disk at its end is no checkpoint.
+// Complete notes that the run is complete. What was written to the disk at its end is no
+// checkpoint.
 func (m *Marks) Complete(number int) {
 	m.list = slices.DeleteFunc(m.list, func(x Mark) bool { return x.Kind == Checkpoint && x.Round == number })
 }
 
+// put appends a mark and counts it. Beyond maxMarks of a kind it only counts.
 func (m *Marks) put(mark Mark) {
 	if m.counts == nil {
 		m.counts = map[string]int{}
@@ -138,6 +142,8 @@ func (m *Marks) put(mark Mark) {
 	}
 }
 
+// MarshalJSON writes the list of marks. A run with more than maxDecays decays shows none of them,
+// as its curve shows it.
 func (m Marks) MarshalJSON() ([]byte, error) {
 	shown := []Mark{}
 	for _, mark := range m.list {
@@ -148,7 +154,7 @@ func (m Marks) MarshalJSON() ([]byte, error) {
 	return json.Marshal(shown)
 }
 
-// RoundJSON is the timeline of a round, as a snapshot has that of the last.
+// RoundJSON returns the timeline of a round in the format of a snapshot's last round.
 func RoundJSON(run *metrics.Run, r *metrics.Round) ([]byte, error) {
 	s := state{last: r.Report}
 	s.keep(r.Tasks)

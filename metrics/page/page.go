@@ -33,6 +33,7 @@ var (
 	)
 )
 
+// read returns an embedded file. It panics if there is none, which a test would find.
 func read(name string) []byte {
 	text, err := files.ReadFile(name)
 	if err != nil {

@@ -47,6 +47,7 @@ func (m *Metrics) Collect(sink chan<- client.Metric) {
 	}
 }
 
+// scrape sends the metrics of one scrape. Every series has the labels of the run.
 type scrape struct {
 	sink   chan<- client.Metric
 	labels client.Labels // of the run
@@ -58,41 +59,47 @@ type family struct {
 	desc *client.Desc
 }
 
+// add declares a metric with its help text and the names of its labels, and returns it to send
+// values.
 func (c *scrape) add(name, help string, labels ...string) family {
 	return family{c.sink, client.NewDesc("fedpace_"+name, help, labels, c.labels)}
 }
 
+// gauge sends a value that may fall, for these values of the labels.
 func (f family) gauge(v float64, labels ...string) {
 	f.sink <- client.MustNewConstMetric(f.desc, client.GaugeValue, v, labels...)
 }
 
+// counter sends a value that only grows.
 func (f family) counter(v float64, labels ...string) {
 	f.sink <- client.MustNewConstMetric(f.desc, client.CounterValue, v, labels...)
 }
 
-// time sends a time as Prometheus writes it; nothing for the zero time.
+// time sends a time in seconds since 1970 as Prometheus writes it. The zero time is left out.
 func (f family) time(t time.Time, labels ...string) {
 	if !t.IsZero() {
 		f.gauge(float64(t.UnixNano())/1e9, labels...)
 	}
 }
 
-// measured sends a value that may not exist.
+// measured sends a value unless it was not measured (NaN).
 func (f family) measured(v float64, labels ...string) {
 	if !math.IsNaN(v) {
 		f.gauge(v, labels...)
 	}
 }
 
+// split sends both parts of a split amount: useful for updates that are in a model, and wasted for
+// all others.
 func split[T int64 | float64](f family, s metrics.Split[T]) {
 	f.counter(float64(s.Useful), "useful")
 	f.counter(float64(s.Wasted), "wasted")
 }
 
-// duration is a histogram here, and not the value of the last round.
+// duration is a histogram of this package, not the value of the last round.
 const duration = "round_duration_seconds"
 
-// collectRun sends what is known of the run as a whole. Losses are those last measured.
+// collectRun sends the values of the run as a whole. Losses are those measured last.
 func (m *Metrics) collectRun(c *scrape, s *state) {
 	virtual := s.last.End.Seconds()
 	c.add(
@@ -203,6 +210,7 @@ func (m *Metrics) collectFairness(c *scrape, e *metrics.ClientEvaluation) {
 	}
 }
 
+// collectClients sends the counters of tasks by outcome, kind and class.
 func (m *Metrics) collectClients(c *scrape, s *state) {
 	actors := c.add("actors", "Clients that take part.", "kind")
 	slowest := c.add(
@@ -235,7 +243,7 @@ func (m *Metrics) collectClients(c *scrape, s *state) {
 	}
 }
 
-// reached reports whether the run has clients of a kind: it has no series for others.
+// reached reports whether the run has clients of a kind. There are no series for other kinds.
 func (m *Metrics) reached(kind int) bool {
 	if kind == real {
 		return len(m.run.Devices) > 0
@@ -243,6 +251,7 @@ func (m *Metrics) reached(kind int) bool {
 	return m.run.Clients > 0
 }
 
+// collectUsage sends what clients have used so far: time, bytes, energy and local steps.
 func (m *Metrics) collectUsage(c *scrape, s *state) {
 	if s.last.Round == 0 {
 		return
@@ -284,6 +293,7 @@ func (m *Metrics) collectUsage(c *scrape, s *state) {
 	).counter(u.Straggling)
 }
 
+// collectStats sends the state of the coordinator's process: lag, queues, messages and devices.
 func (m *Metrics) collectStats(c *scrape, s *state, now *metrics.Stats) {
 	c.add(
 		"last_checkpoint_timestamp_seconds",
@@ -365,7 +375,7 @@ func (m *Metrics) collectStats(c *scrape, s *state, now *metrics.Stats) {
 	m.collectDevices(c, s)
 }
 
-// collectDevices sends what each device does, as far as it has series of its own.
+// collectDevices sends the state of each real device, for the first MostDevices of them.
 func (m *Metrics) collectDevices(c *scrape, s *state) {
 	tasks := c.add(
 		"device_tasks_total",
@@ -396,6 +406,7 @@ func (m *Metrics) collectDevices(c *scrape, s *state) {
 	}
 }
 
+// traffic sends counters of messages and bytes in both directions.
 func traffic(messages, bytes family, t metrics.Traffic) {
 	messages.counter(t.InMessages, "in")
 	messages.counter(t.OutMessages, "out")

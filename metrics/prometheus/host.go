@@ -10,7 +10,7 @@ import (
 	"fedpace/metrics/web"
 )
 
-// HostCounts are what a host of simulated clients has done, in all runs.
+// HostCounts are the numbers of what a host of simulated clients has done, in all runs.
 type HostCounts struct {
 	Runs               int           // that it serves now
 	Tasks, Jobs, Fails int64         // answered; trained; of these, ended by an error
@@ -18,21 +18,25 @@ type HostCounts struct {
 	metrics.Traffic                  // of its connection
 }
 
-// HostPage shows a host and its process. counts is safe for concurrent use.
+// HostPage returns the page with the metrics of a host and its process. counts must be safe for
+// concurrent use.
 func HostPage(name, version string, counts func() HostCounts) web.Page {
 	r := client.NewRegistry()
 	r.MustRegister(hostCollector{client.Labels{"host": name}, version, counts})
 	return web.Page{Path: "/metrics", Handler: handler(client.Gatherers{r, process()}), Always: true}
 }
 
+// hostCollector reads a host's counts at each scrape.
 type hostCollector struct {
 	labels  client.Labels
 	version string
 	counts  func() HostCounts
 }
 
+// Describe sends nothing: the metrics are unchecked, and all are named in Collect.
 func (hostCollector) Describe(chan<- *client.Desc) {}
 
+// Collect sends the counts as they are now.
 func (h hostCollector) Collect(sink chan<- client.Metric) {
 	c := &scrape{sink, h.labels}
 	now := h.counts()

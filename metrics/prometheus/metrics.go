@@ -18,10 +18,13 @@ func init() {
 	metrics.Sinks.Register("prometheus", "metrics for Prometheus on /metrics, where http is set", Sink{})
 }
 
+// Sink is the output that serves a run's metrics to Prometheus. It has no options and no file.
 type Sink struct{}
 
+// Files lists no file: metrics are only served.
 func (Sink) Files() []string { return nil }
 
+// Open makes the metrics of a run.
 func (Sink) Open(run *metrics.Run) (metrics.Output, error) { return New(run), nil }
 
 // The kinds of clients, as labels have them.
@@ -33,8 +36,10 @@ const (
 
 var kindNames = [kinds]string{"simulated", "real"}
 
+// phases is the number of a task's phases that are measured: those of a plan.
 const phases = int(metrics.Waiting) // those of a plan
 
+// phasesOf returns the lengths of a plan's phases in their order.
 func phasesOf(p *round.Plan) [phases]round.Time {
 	return [phases]round.Time{p.Download, p.Compute, p.Upload}
 }
@@ -94,14 +99,15 @@ func (m *Metrics) Gather() ([]*dto.MetricFamily, error) {
 	return m.registry.Gather()
 }
 
-// answered is a real device's task as far as its modelled times depend on it.
+// answered is a real device's answered task, as far as its modelled times depend on it.
 type answered struct{ class, steps int }
 
-// comparison is what real devices of a class took for their tasks, and what simulated
-// clients of that class take for them, in virtual seconds.
+// comparison sums the virtual seconds of each phase that real devices of a class took, and those
+// that simulated clients of the class take for the same tasks.
 type comparison struct{ measured, modelled [phases]float64 }
 
-// batch is what has happened since the last round.
+// batch is what has happened since the last round. It is moved to the state when the round is
+// complete, so that a scrape never sees half a round.
 type batch struct {
 	compared []comparison           // by class of real devices; last: of those whose class is not known
 	outcomes [round.Outcomes]uint64 // of real devices
@@ -117,13 +123,13 @@ type observed struct {
 	took   [phases]round.Time
 }
 
-// deviceTasks are the tasks that a real device has answered, and what they took.
+// deviceTasks sums the tasks that a real device has answered.
 type deviceTasks struct {
 	tasks float64
 	took  [phases]float64 // seconds
 }
 
-// state is everything that a scrape reads beside the histograms.
+// state is everything that a scrape reads besides the histograms. It is guarded by a mutex.
 type state struct {
 	compared []comparison      // as in batch
 	last     round.Report      // its losses are those last measured
@@ -137,7 +143,7 @@ type state struct {
 	resumed  int                       // the last round of the attempts before
 }
 
-// New makes the metrics of one run, on a registry of their own.
+// New makes the metrics of one run with a registry of their own.
 func New(run *metrics.Run) *Metrics {
 	m := &Metrics{
 		registry: client.NewRegistry(),
@@ -200,7 +206,7 @@ func (m *Metrics) addHistograms() {
 	m.registry.MustRegister(m, m.duration, all)
 }
 
-// kindOf is the kind of the clients of a class; the last is that of real devices.
+// kindOf returns the kind of the clients of a class. The last class is that of real devices.
 func (m *Metrics) kindOf(class int) int {
 	if class == len(m.classes)-1 {
 		return real
@@ -223,7 +229,7 @@ func (m *Metrics) Start(s *metrics.Start) error {
 	return nil
 }
 
-// Clients implements [metrics.ClientsObserver].
+// Clients implements [metrics.ClientsObserver]: it keeps the last evaluation by client.
 func (m *Metrics) Clients(e *metrics.ClientEvaluation) error {
 	last := *e
 	last.Scores = nil // not shown, and there may be many
@@ -300,7 +306,7 @@ func (m *Metrics) deviceClass(client int) int {
 	return last
 }
 
-// Round implements [metrics.Output]: it takes over a round, and the batch.
+// Round implements [metrics.Output]: it publishes a round with everything since the round before.
 func (m *Metrics) Round(r *metrics.Round) error {
 	now := time.Now()
 	m.mu.Lock()
@@ -317,7 +323,7 @@ func (m *Metrics) Round(r *metrics.Round) error {
 	return nil
 }
 
-// takeBatch moves the batch's counts to the state.
+// takeBatch moves the counts of the batch to the state.
 func (m *Metrics) takeBatch(r *round.Report) {
 	s := &m.state
 	b := &m.batch

@@ -14,22 +14,23 @@ import (
 	"fedpace/metrics/web"
 )
 
+// maxScrapes bounds the scrapes that are answered at the same time.
 const maxScrapes = 8
 
-// keptTime is for how long the state in which a run has ended waits at most for a scrape.
+// keptTime is the longest time for which the final state of a run waits for a scrape.
 const keptTime = time.Minute
 
 // The states of a run, as the label state has them.
 const running, finished, stopped, failed, diverged = "running", "finished", "stopped", "failed", "diverged"
 
-// scrapes are those of a Prometheus, which says in a header how long it waits.
+// scrapes remembers when Prometheus last scraped and how often it does, which it says in a header.
 type scrapes struct {
 	last  time.Time     // zero: none yet
 	every time.Duration // between the last two; 0: not known
 	shown chan struct{} // closed when the end of the run has been scraped
 }
 
-// Handler answers a scrape of a run and of its process.
+// Handler answers scrapes of the run and of its process.
 func (m *Metrics) Handler() http.Handler {
 	answer := handler(client.Gatherers{m, process()})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -57,23 +58,24 @@ func (m *Metrics) Handler() http.Handler {
 	})
 }
 
-// handler answers in text, in OpenMetrics, or in protobuf, which alone has the native histograms.
+// handler answers in text, OpenMetrics or protobuf. Only protobuf has the native histograms.
 func handler(gatherer client.Gatherer) http.Handler {
 	return promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes, EnableOpenMetrics: true})
 }
 
-// process measures this process and its Go runtime.
+// process returns the metrics of this process and its Go runtime.
 func process() client.Gatherer {
 	r := client.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return r
 }
 
+// Pages implements [web.Pager].
 func (m *Metrics) Pages() []web.Page {
 	return []web.Page{{Path: "/metrics", Handler: m.Handler(), Always: true}}
 }
 
-// Close implements [metrics.Closer]: it shows how the run ended.
+// Close implements [metrics.Closer]: it publishes how the run ended.
 func (m *Metrics) Close(cause error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -15,10 +15,10 @@ import (
 	"fedpace/internal/names"
 )
 
-// silent discards the server's log of mistakes that clients make.
+// silent drops the server's log of errors that clients cause.
 var silent = log.New(io.Discard, "", 0)
 
-// mux routes to the pages; where none is at the root, a list of them is.
+// mux routes requests to the pages. If none is at the root a list of the pages is.
 func mux(pages []Page) *http.ServeMux {
 	m := http.NewServeMux()
 	var list strings.Builder
@@ -38,6 +38,7 @@ func mux(pages []Page) *http.ServeMux {
 	return m
 }
 
+// connKey is the key of the connection in a request's context.
 type connKey struct{}
 
 // placed gives a page's requests a place while they are answered. Without one their

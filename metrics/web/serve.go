@@ -26,9 +26,10 @@ type Page struct {
 	Edits bool
 }
 
-// Pager is an output that has pages to serve.
+// Pager is an output with pages to serve.
 type Pager interface{ Pages() []Page }
 
+// WebServer serves pages until it is closed.
 type WebServer struct {
 	listener *limitedListener
 	server   http.Server
@@ -54,6 +55,7 @@ const (
 	maxRequests = 64
 )
 
+// MaxConns is the number of connections that are open at most.
 const MaxConns = maxWaiting + maxRequests
 
 // ErrInUse is wrapped by the error for an address at which another program listens.
@@ -108,7 +110,7 @@ func Serve(ctx context.Context, addr string, pages ...Page) (*WebServer, error) 
 	return s, nil
 }
 
-// Addr is the address that is listened on, with the port in use.
+// Addr returns the address that the server listens on, with its port.
 func (s *WebServer) Addr() string { return s.listener.Addr().String() }
 
 // Close ends streams, lets other answers end for a moment, closes the port and
@@ -121,6 +123,7 @@ func (s *WebServer) Close() error {
 	return errors.Join(s.err, err)
 }
 
+// shutdown ends the listener and waits a moment for requests that are being answered.
 func (s *WebServer) shutdown() error {
 	s.cancel()
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownTime)
@@ -137,6 +140,7 @@ type limitedListener struct {
 	open *connlimit.Set
 }
 
+// Accept waits for a connection. A connection too many closes the one that l.open chooses.
 func (l *limitedListener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {

@@ -336,3 +336,27 @@ func (g *gate) carry(to io.WriteCloser, from io.Reader) {
 		}
 	}
 }
+
+// A coordinator that took the run over empties the queue, of which the server tells this one before its
+// lease is due for renewal.
+func TestCoordinator_SaysThatItWasTakenOver(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, true)
+	d := p.Ends(t, lasting)
+	bare := p.bare(t)
+	defer bare.Close()
+	js, err := jetstream.New(bare)
+	d.OK(err)
+	kv, err := js.KeyValue(t.Context(), "fedpace_r_lease")
+	d.OK(err)
+	_, err = kv.Put(t.Context(), "coordinator", []byte("TOKEN process 9 on another machine"))
+	d.OK(err)
+	advisory := `{"stream_seq":1,"reason":"Unacknowledged message was deleted"}`
+	d.OK(bare.Publish("$JS.EVENT.ADVISORY.CONSUMER.MSG_TERMINATED.fedpace_r_jobs.go", []byte(advisory)))
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	_, err = d.C.TakeSum(ctx)
+	if want := "another coordinator has taken the run over (process 9 on another machine)"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %q", err, want)
+	}
+}

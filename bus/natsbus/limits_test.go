@@ -156,3 +156,16 @@ func TestJetStreamIsSwitchedOff(t *testing.T) {
 		t.Error("nothing is waited for")
 	}
 }
+
+// A lease that cannot be renewed for want of memory says so, not only that it has to be renewed.
+func TestLease_SaysThatJetStreamHasNoMemory(t *testing.T) {
+	t.Parallel()
+	x := newScarce(t, natsconn.Config{Patience: 8 * time.Second}, 2*time.Second)
+	x.fill()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	err := x.C.PutModel(ctx, bus.DigestOf([]float32{7, 8}), []float32{7, 8})
+	if want := "give JetStream more memory"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %q", err, want)
+	}
+}

@@ -87,7 +87,7 @@ func TestTheProtocolIsWrittenDown(t *testing.T) {
 }
 
 // A commit is one version, however the go command names a build of it.
-func TestBuildsOfACommitDoNotDiffer(t *testing.T) {
+func TestVersionsDiffer_BuildsOfACommit(t *testing.T) {
 	const built = "v0.0.0-20261125232112-9eb785dab17c"
 	for other, differs := range map[string]bool{
 		built: false, built + "+dirty": false, "9eb785dab17c": false, "v1.2.1-0.20261125232112-9eb785dab17c": false, "development": false, "": false,

@@ -9,7 +9,7 @@ import (
 
 // Whatever bit of a sealed message is turned, and wherever it is cut off, it is told
 // from the one that was sent.
-func TestADamagedMessageIsTold(t *testing.T) {
+func TestUnmarshalSealed_Damaged(t *testing.T) {
 	digest := DigestOf([]float32{1}).Bytes()
 	t.Run("job", func(t *testing.T) {
 		damaged(t, &Job{

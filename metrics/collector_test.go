@@ -192,7 +192,7 @@ func TestKeptTasks(t *testing.T) {
 
 // The same clients are shown from round to round: of those of a cohort, the
 // ones with the smallest hashes.
-func TestTheSampleStaysWithItsClients(t *testing.T) {
+func TestCollector_SampleIsStable(t *testing.T) {
 	c := newCollector(&Run{Seed: 7, Sample: 5, Clients: 100})
 	shown := map[int]int{}
 	for r := range 20 {

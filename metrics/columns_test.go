@@ -9,7 +9,7 @@ import (
 )
 
 // A value that is calculated says of what kind it is, before a run begins.
-func TestAColumnWithoutAKindIsRefused(t *testing.T) {
+func TestColumns_WithoutKind(t *testing.T) {
 	defer func(all []Column) { Columns = all }(Columns)
 	Columns = append(slices.Clone(Columns), Column{Name: "twice", Help: "twice the cohort", Get: func(r *round.Report) Number { return Number{Int: int64(2 * r.Cohort)} }})
 	defer func() {

@@ -107,7 +107,7 @@ func open(t interface{ Fatal(...any) }, sinks ...metrics.Sink) *metrics.Recorder
 
 // A recorder that is stopped and restored, wherever, reports what one reports
 // that never stopped.
-func TestARecorderIsRestored(t *testing.T) {
+func TestRecorder_Restored(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		files := [2]folder{{}, {}}
 		var recorders [2]*metrics.Recorder
@@ -195,7 +195,7 @@ func TestUsage(t *testing.T) {
 }
 
 // Whatever fails is told with the output's name.
-func TestAnOutputThatFails(t *testing.T) {
+func TestRecorder_FailingOutput(t *testing.T) {
 	for _, at := range []string{"open", "start", "restore", "round", "save", "flush", "finish", "close"} {
 		r, err := metrics.Open(&metrics.Run{}, []metrics.Sink{broken{}, broken{at}})
 		for _, step := range []func() error{
@@ -217,7 +217,7 @@ func TestAnOutputThatFails(t *testing.T) {
 }
 
 // Tasks go to the outputs that observe tasks, and cost no memory.
-func TestATaskAllocatesNothing(t *testing.T) {
+func TestRecorder_TaskAllocatesNothing(t *testing.T) {
 	r := open(t, counter{"counts.txt"}, broken{})
 	e := &round.TaskReport{Client: 1, LocalSteps: 80, Outcome: round.Late, End: femnist.Total(), Plan: femnist}
 	r.Task(e)

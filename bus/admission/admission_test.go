@@ -344,7 +344,7 @@ func certificate(t *testing.T, dir string) natsconn.TLSFiles {
 
 // Commands within a message do not escape the device's rate: a line that the server would read
 // as another one ends its connection.
-func TestNothingHidesInAMessage(t *testing.T) {
+func TestParse_NothingHides(t *testing.T) {
 	s := newSiege(t)
 	pi := s.creds("pi")
 	s.begin("hidden", 1)

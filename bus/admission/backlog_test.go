@@ -39,7 +39,7 @@ func TestSlowReadersLeaveRoom(t *testing.T) {
 }
 
 // What is put comes out, whatever the pieces, and nothing is counted at the end.
-func TestABacklogPassesAll(t *testing.T) {
+func TestBacklog_PassesEverything(t *testing.T) {
 	all := backlogs{limit: 1 << 30, open: map[*backlog]bool{}}
 	var sent atomic.Int64
 	q := all.backlog(1<<30, func() { t.Error("it is given up") })
@@ -68,7 +68,7 @@ func TestABacklogPassesAll(t *testing.T) {
 }
 
 // A client that is gone holds nothing.
-func TestABacklogOfNobody(t *testing.T) {
+func TestBacklog_AbandonedDropsBytes(t *testing.T) {
 	all := backlogs{limit: 1 << 20, open: map[*backlog]bool{}}
 	var sent atomic.Int64
 	q := all.backlog(1<<20, func() { t.Error("it is given up") })

@@ -93,7 +93,7 @@ func TestKeysAreKept(t *testing.T) {
 }
 
 // A renewal never lets its holder do more than before, unless that is said.
-func TestARenewalKeepsWhatWasLimited(t *testing.T) {
+func TestIssue_RenewalKeepsLimits(t *testing.T) {
 	a, err := auth.New(filepath.Join(t.TempDir(), "keys"))
 	if err != nil {
 		t.Fatal(err)
@@ -141,7 +141,7 @@ func TestARenewalKeepsWhatWasLimited(t *testing.T) {
 }
 
 // Credentials that were enrolled by a clock that was a day ahead end, too, when they are revoked.
-func TestRevocationIsForAllTimes(t *testing.T) {
+func TestRevoke_ClockSetBack(t *testing.T) {
 	a, err := auth.New(filepath.Join(t.TempDir(), "keys"))
 	if err != nil {
 		t.Fatal(err)
@@ -173,7 +173,7 @@ func TestRevocationIsForAllTimes(t *testing.T) {
 	}
 }
 
-func TestCredentialsSayWhenTheyEnd(t *testing.T) {
+func TestHolder_Expiry(t *testing.T) {
 	now := time.Date(2027, 1, 2, 3, 4, 5, 0, time.Local)
 	for _, c := range []struct {
 		role    auth.Role

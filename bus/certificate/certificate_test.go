@@ -27,7 +27,7 @@ func read(t *testing.T, path string) *x509.Certificate {
 	return c
 }
 
-func TestAServerIsProvenByItsAuthority(t *testing.T) {
+func TestFolder_ServerProven(t *testing.T) {
 	f := Folder(filepath.Join(t.TempDir(), "keys"))
 	ends, err := f.Issue([]string{"lab.example", "192.168.1.10"}, 48*time.Hour)
 	if err != nil {
@@ -86,7 +86,7 @@ func TestAServerIsProvenByItsAuthority(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoAuthority(t *testing.T) {
+func TestOpen_NoAuthority(t *testing.T) {
 	f := Folder(t.TempDir())
 	if _, err := f.Issue(nil, time.Hour); err == nil || !strings.Contains(err.Error(), "0 hosts") {
 		t.Errorf("without a host: %v", err)
@@ -117,7 +117,7 @@ func TestWhatIsNoAuthority(t *testing.T) {
 }
 
 // A key of another authority signs nothing in this one's name.
-func TestAKeyThatIsNotTheAuthoritys(t *testing.T) {
+func TestAuthority_ForeignKey(t *testing.T) {
 	f, other := Folder(t.TempDir()), Folder(t.TempDir())
 	for _, folder := range []Folder{f, other} {
 		if _, err := folder.Issue([]string{"a"}, time.Hour); err != nil {

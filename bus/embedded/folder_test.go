@@ -12,7 +12,7 @@ import (
 
 // A server removes the folders of servers that were killed. It leaves those of living
 // ones, of one that is just starting, and what is none of a server's.
-func TestFoldersOfKilledServersAreRemoved(t *testing.T) {
+func TestFolder_KilledServers(t *testing.T) {
 	if !filelock.Excludes {
 		t.Skip("files cannot be locked here")
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // A device that subscribes while others' credentials are revoked hears its tasks.
-func TestRevocationsDeafenNobody(t *testing.T) {
+func TestRevoke_OthersStillHear(t *testing.T) {
 	g := bustest.NewGuarded(t)
 	run := g.Admin()
 	device, _ := g.Raw(g.Creds(auth.Grant{Role: auth.RoleDevice, ID: "pi"}))

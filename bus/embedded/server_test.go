@@ -10,7 +10,7 @@ import (
 	"fedpace/bus/embedded"
 )
 
-func TestTheEmbeddedServerOpensNoPortUnlessAsked(t *testing.T) {
+func TestStart_NoPort(t *testing.T) {
 	before := listeners(t)
 	silent, err := embedded.Start(t.Context(), embedded.Config{})
 	if err != nil {
@@ -63,7 +63,7 @@ func listeners(t *testing.T) int {
 	return n
 }
 
-func TestAServerThatCannotListenSaysWhy(t *testing.T) {
+func TestStart_CannotListen(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

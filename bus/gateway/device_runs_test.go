@@ -36,7 +36,7 @@ func deviceTask(n uint64) *bus.Task {
 // A device may name any subject for the answers to its requests, another device's
 // task subject among them. Neither the server's answers (chunks of models, which
 // read as tasks) nor the gateway's move the other device.
-func TestADeviceIsNotMovedByAnswersToAnother(t *testing.T) {
+func TestDevice_RelayedAnswers(t *testing.T) {
 	o := openOffice(t, "r", nil)
 	large := make([]float32, 1<<18+7) // three chunks
 	for _, m := range [][]float32{model, large} {
@@ -114,7 +114,7 @@ func (o *office) die() { o.line.Close() }
 
 // A run that has the name of one that died starts to number its tasks anew: what
 // the device did for the other is no answer to it.
-func TestATaskOfAnotherRunOfTheNameIsDone(t *testing.T) {
+func TestDevice_TaskOfAnotherRun(t *testing.T) {
 	o := openOffice(t, "", nil)
 	o.serve()
 	for _, first := range []float32{40, 41} {
@@ -134,7 +134,7 @@ func TestATaskOfAnotherRunOfTheNameIsDone(t *testing.T) {
 
 // A coordinator may give a number of the one before to another task. An update for
 // that one does not count, and the task stays open for the device's next.
-func TestAnUpdateOfAnotherTaskOfTheNumber(t *testing.T) {
+func TestGateway_OtherTaskOfTheNumber(t *testing.T) {
 	o := openOffice(t, "r", nil)
 	before := o.working().Task.Digest
 	for name, now := range map[string]*bus.Task{
@@ -215,7 +215,7 @@ func TestOneRunAtATime(t *testing.T) {
 
 // An update that nobody answers does not hold the device for ever: another run
 // may have it, and the run that died gets the update when it asks again.
-func TestAnUpdateThatNobodyAnswersWaits(t *testing.T) {
+func TestDevice_UpdateUnanswered(t *testing.T) {
 	t.Parallel()
 	o := openOffice(t, "", nil)
 	failures := o.serve()
@@ -241,7 +241,7 @@ func TestAnUpdateThatNobodyAnswersWaits(t *testing.T) {
 
 // A device that is long at work hears every call of a run that does not know it,
 // and keeps one.
-func TestCallsDoNotFillADevice(t *testing.T) {
+func TestDevice_ManyCalls(t *testing.T) {
 	t.Parallel()
 	o := openOffice(t, "", nil)
 	task := o.working()
@@ -265,7 +265,7 @@ func TestCallsDoNotFillADevice(t *testing.T) {
 
 // The next task, or the run's end, may come before the answer to the last message of an update: that counts
 // all the same.
-func TestTheNextTaskBeforeTheAnswer(t *testing.T) {
+func TestDevice_NextTaskBeforeAnswer(t *testing.T) {
 	t.Parallel()
 	for _, next := range []*bus.Task{deviceTask(1), {Over: true}} {
 		o := openOffice(t, "r", nil)
@@ -355,7 +355,7 @@ func (o *office) working() *gateway.DeviceTask {
 
 // A device that waits for any run ignores the calls of a calibration, and joins the run
 // that calls next.
-func TestACalibrationIsNoRunToWaitFor(t *testing.T) {
+func TestDevice_IgnoresCalibration(t *testing.T) {
 	o := openOffice(t, "", nil)
 	if err := o.gateway.Close(); err != nil {
 		t.Fatal(err)

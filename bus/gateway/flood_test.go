@@ -12,7 +12,7 @@ import (
 
 // NATS tells of dropped messages on a goroutine of its own, so perhaps only
 // after the device that sent them has lost its place: that must not end the run.
-func TestADropToldAfterTheFloodBreaksNothing(t *testing.T) {
+func TestGateway_DropAfterFlood(t *testing.T) {
 	server, err := embedded.Start(t.Context(), embedded.Config{})
 	if err != nil {
 		t.Fatal(err)

@@ -109,7 +109,7 @@ func (o *office) work() error {
 
 // A device that knows no run waits until one calls it, joins, fetches the model,
 // and its update arrives once, with what it measured.
-func TestADeviceAndAGateway(t *testing.T) {
+func TestDevice_WithGateway(t *testing.T) {
 	for _, run := range []string{"", "r"} {
 		o := openOffice(t, run, nil)
 		if err := o.run.PutModel(t.Context(), bus.DigestOf(model), model); err != nil {
@@ -198,7 +198,7 @@ func updatesOfSeveralSizes(t *testing.T, compression string) {
 }
 
 // The device learns why its update is refused, and the gateway how long it took.
-func TestAnUpdateThatIsRefused(t *testing.T) {
+func TestDevice_UpdateRefused(t *testing.T) {
 	o := openOffice(t, "r", func(*bus.DeviceUpdate) error { return errors.New("too far from home") })
 	if err := o.run.PutModel(t.Context(), bus.DigestOf(model), model); err != nil {
 		t.Fatal(err)
@@ -222,7 +222,7 @@ func TestAnUpdateThatIsRefused(t *testing.T) {
 }
 
 // A device that was given up is called again, and joins when it hears that.
-func TestADeviceThatWasGivenUpComesBack(t *testing.T) {
+func TestGateway_DeviceComesBack(t *testing.T) {
 	o := openOffice(t, "", nil)
 	done := make(chan error, 1)
 	go func() { done <- o.work() }()
@@ -241,7 +241,7 @@ func TestADeviceThatWasGivenUpComesBack(t *testing.T) {
 
 // A device that trains plain SGD whatever the algorithm is not taken where that
 // would be wrong.
-func TestADeviceOfAnOldProtocolIsRefused(t *testing.T) {
+func TestGateway_OldProtocol(t *testing.T) {
 	o := openOffice(t, "old", nil)
 	inside := o.Inside()
 	g, err := gateway.Open(t.Context(), inside, "old", gateway.Config{

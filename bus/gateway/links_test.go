@@ -78,7 +78,7 @@ func update(task *gateway.DeviceTask, params int) *bus.DeviceUpdate {
 
 // A device whose line was away says that it is back, and gets the task that was sent
 // meanwhile.
-func TestADeviceThatIsBackSaysSo(t *testing.T) {
+func TestDevice_ConnectionBack(t *testing.T) {
 	t.Parallel()
 	l := openLink(t, 3, 0)
 	tasks := make(chan *gateway.DeviceTask)
@@ -104,7 +104,7 @@ func TestADeviceThatIsBackSaysSo(t *testing.T) {
 
 // A task that is repeated while its update is sent has the message under way sent again: it
 // may be lost, or its answer.
-func TestARepeatedTaskHasTheUpdateSentAgain(t *testing.T) {
+func TestDevice_RepeatedTask(t *testing.T) {
 	t.Parallel()
 	l := openLink(t, 3, 0)
 	deaf := l.line(natsconn.Config{Server: l.server})
@@ -149,7 +149,7 @@ func TestARepeatedTaskHasTheUpdateSentAgain(t *testing.T) {
 }
 
 // A chunk of a model takes ten seconds on a link of 0.4 Mbit/s: it is sent once.
-func TestAChunkOnASlowLinkIsSentOnce(t *testing.T) {
+func TestDevice_SlowLinkSendsChunkOnce(t *testing.T) {
 	slow.Test(t, "a chunk of a model takes ten seconds")
 	t.Parallel()
 	const params = bus.ChunkBytes / 4

@@ -41,7 +41,7 @@ func (o *office) pair(yield time.Duration) (start func() *gateway.Device) {
 
 // A second process with a device's credentials is refused while the first answers, also
 // where that is at work, and both ends say so. The first works on as if nothing were.
-func TestASecondProcessIsRefused(t *testing.T) {
+func TestGateway_SecondProcess(t *testing.T) {
 	o := openOffice(t, "r", nil)
 	start := o.pair(time.Minute)
 	first := start()
@@ -79,7 +79,7 @@ func TestASecondProcessIsRefused(t *testing.T) {
 
 // A device that works on its task, and joins anew because of a second process, does not get the
 // task again: it would begin its message anew, each time that the other is started.
-func TestADeviceAtWorkIsNotSentItsTaskAgain(t *testing.T) {
+func TestGateway_DeviceAtWork(t *testing.T) {
 	o := openOffice(t, "r", nil)
 	start := o.pair(time.Minute)
 	first := start()
@@ -127,7 +127,7 @@ func TestADeviceAtWorkIsNotSentItsTaskAgain(t *testing.T) {
 
 // A copy of the credentials that sends what the device does, without having its place,
 // moves nothing.
-func TestACopySendsInVain(t *testing.T) {
+func TestGateway_CopyOfDevice(t *testing.T) {
 	o := openOffice(t, "r", nil)
 	start := o.pair(time.Minute)
 	first := start()
@@ -165,7 +165,7 @@ func TestACopySendsInVain(t *testing.T) {
 
 // A device that is started again while the run still takes its first process for there
 // gets its place, and the open task.
-func TestARestartedDeviceGetsItsPlaceBack(t *testing.T) {
+func TestGateway_RestartedDevice(t *testing.T) {
 	o := openOffice(t, "r", nil)
 	start := o.pair(200 * time.Millisecond)
 	first := start()

@@ -11,7 +11,7 @@ import (
 )
 
 // Silent is who fell silent, neither who said that it leaves nor who is shut out.
-func TestWhoIsSilent(t *testing.T) {
+func TestGateway_SilentDevices(t *testing.T) {
 	t.Parallel()
 	o := openOffice(t, "r", nil)
 	line := o.Connect(o.Creds(auth.Grant{Role: auth.RoleDevice, ID: "other"}))

@@ -20,7 +20,7 @@ func TestConformance(t *testing.T) {
 }
 
 // A run has one coordinator at a time, and nothing is left for the next.
-func TestARunHasOneCoordinator(t *testing.T) {
+func TestOpenCoordinator_SecondOne(t *testing.T) {
 	b := memory.New()
 	open := func() (bus.Coordinator, error) {
 		return b.Connect("c").OpenCoordinator(t.Context(), "r", bus.CoordinatorConfig{Kernel: "go"})
@@ -45,7 +45,7 @@ func TestARunHasOneCoordinator(t *testing.T) {
 }
 
 // A coordinator that closes with a sum in its hands keeps no host waiting.
-func TestASumOfARunThatIsClosed(t *testing.T) {
+func TestSendSum_ClosedRun(t *testing.T) {
 	b := memory.New()
 	c, err := b.Connect("c").OpenCoordinator(t.Context(), "r", bus.CoordinatorConfig{Kernel: "go"})
 	if err != nil {
@@ -74,7 +74,7 @@ func TestASumOfARunThatIsClosed(t *testing.T) {
 }
 
 // A task arrives whole, also a field that is added to the message later.
-func TestATaskIsCopiedWhole(t *testing.T) {
+func TestSendTask_CopiesEveryField(t *testing.T) {
 	sent := &bus.Task{}
 	v := reflect.ValueOf(sent).Elem()
 	for i := range v.NumField() {

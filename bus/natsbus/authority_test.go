@@ -20,7 +20,7 @@ import (
 	"fedpace/bus/bustest"
 )
 
-func TestARunWithCredentialsOnEveryConnection(t *testing.T) {
+func TestRun_WithCredentials(t *testing.T) {
 	t.Parallel()
 	g := bustest.NewGuarded(t)
 	inside := g.Inside()
@@ -62,7 +62,7 @@ func TestARunWithCredentialsOnEveryConnection(t *testing.T) {
 
 // A device with its credentials can do what it is there for, and none of the
 // rest: not even by having the server answer to somebody else's subject.
-func TestADeviceCanDoNothingElse(t *testing.T) {
+func TestPermissions_Device(t *testing.T) {
 	t.Parallel()
 	g := bustest.NewGuarded(t)
 	inside := g.Inside()

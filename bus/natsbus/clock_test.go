@@ -12,7 +12,7 @@ import (
 // A server whose clock is set back keeps the lease of a dead coordinator as long as the
 // clock needs to catch up. Here it keeps it for an hour: the next coordinator goes on
 // when the lease has ended by its own clock.
-func TestALeaseEndsAlsoWhereTheServersTimeStands(t *testing.T) {
+func TestLease_ServerClockStands(t *testing.T) {
 	opened, js := orphaned(t, 2*time.Second)
 	if _, err := js.UpdateKeyValue(t.Context(), jetstream.KeyValueConfig{
 		Bucket: subject.LeaseBucket("r"), TTL: time.Hour, Storage: jetstream.MemoryStorage, Replicas: 1,

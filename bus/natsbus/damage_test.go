@@ -16,7 +16,7 @@ import (
 )
 
 // A sum in which a bit is another is asked for again, and counts when it is whole.
-func TestADamagedSumIsAskedForAgain(t *testing.T) {
+func TestSum_Damaged(t *testing.T) {
 	p := newPlace(t, true)
 	d := p.Ends(t, bus.CoordinatorConfig{})
 	d.Send(1)
@@ -45,7 +45,7 @@ func TestADamagedSumIsAskedForAgain(t *testing.T) {
 }
 
 // A trainer whose messages never arrive whole gives the job back.
-func TestASumThatIsAlwaysDamagedIsRefused(t *testing.T) {
+func TestSum_AlwaysDamaged(t *testing.T) {
 	p := newPlace(t, true)
 	bare := p.bare(t)
 	defer bare.Close()
@@ -69,7 +69,7 @@ func TestASumThatIsAlwaysDamagedIsRefused(t *testing.T) {
 
 // A chunk of a model that lies damaged on the bus is no model: the coordinator puts
 // it again.
-func TestADamagedModelIsPutAgain(t *testing.T) {
+func TestModel_Damaged(t *testing.T) {
 	p := newPlace(t, true)
 	d := p.Ends(t, bus.CoordinatorConfig{})
 	js, err := jetstream.New(p.bare(t))
@@ -93,7 +93,7 @@ func TestADamagedModelIsPutAgain(t *testing.T) {
 }
 
 // A job that lies damaged in the queue is sent again.
-func TestADamagedJobIsSentAgain(t *testing.T) {
+func TestJob_Damaged(t *testing.T) {
 	p := newPlace(t, true)
 	d := p.Ends(t, bus.CoordinatorConfig{})
 	j := someJob(1, d.Digest, len(model))
@@ -119,7 +119,7 @@ func TestADamagedJobIsSentAgain(t *testing.T) {
 }
 
 // A job that no trainer ever gets whole ends the run.
-func TestAJobThatIsAlwaysDamagedFailsTheRun(t *testing.T) {
+func TestJob_AlwaysDamaged(t *testing.T) {
 	p := newPlace(t, true)
 	d := p.Ends(t, bus.CoordinatorConfig{})
 	bare := p.bare(t)
@@ -144,7 +144,7 @@ func TestAJobThatIsAlwaysDamagedFailsTheRun(t *testing.T) {
 
 // A configuration that arrives other than it was sent is asked for again: a host that
 // took it would make other plans.
-func TestADamagedConfigurationIsAskedForAgain(t *testing.T) {
+func TestAskRun_DamagedConfiguration(t *testing.T) {
 	p := newPlace(t, true)
 	info := someInfo()
 	info.Run, info.Protocol = "r", bus.HostProtocol

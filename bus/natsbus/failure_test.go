@@ -10,7 +10,7 @@ import (
 	"fedpace/bus/natsbus"
 )
 
-func TestAPlanThatIsNotValidFailsTheRun(t *testing.T) {
+func TestPlan_Invalid(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
 		c := p.Coordinator(t, "r")
 		conn := p.bare(t)
@@ -25,7 +25,7 @@ func TestAPlanThatIsNotValidFailsTheRun(t *testing.T) {
 	})
 }
 
-func TestASlowConsumersDropFailsTheRunWithItsCause(t *testing.T) {
+func TestCoordinator_SlowConsumer(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
 		c := p.Coordinator(t, "r")
 		conn := p.bare(t)
@@ -50,7 +50,7 @@ func TestASlowConsumersDropFailsTheRunWithItsCause(t *testing.T) {
 	})
 }
 
-func TestTheEndOfTheEmbeddedServerIsAFailure(t *testing.T) {
+func TestCoordinator_EmbeddedServerEnds(t *testing.T) {
 	p := newPlace(t, false)
 	c, h := p.Coordinator(t, "r"), p.Host(t, "r")
 	time.AfterFunc(50*time.Millisecond, p.server.Close)

@@ -39,7 +39,7 @@ func (l lines) until(t *testing.T, want string) {
 	}
 }
 
-func TestHostsFindARunAndAreCounted(t *testing.T) {
+func TestRegistry_HostsJoin(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
 		conn := p.connect(t)
 		if _, err := conn.AskRun(t.Context(), "r"); !errors.Is(err, natsbus.ErrNoRun) {
@@ -94,7 +94,7 @@ func TestHostsFindARunAndAreCounted(t *testing.T) {
 	})
 }
 
-func TestAHostAnswersNoOtherRunOfTheName(t *testing.T) {
+func TestHost_OtherRunOfTheName(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
 		c := p.CoordinatorWith(t, "r", bus.CoordinatorConfig{Info: someInfo(), PlanPatience: 100 * time.Millisecond})
 		h, err := p.connect(t).OpenHost(t.Context(), "r", bus.HostConfig{Name: "old", Stamp: 42})
@@ -123,7 +123,7 @@ func TestAHostAnswersNoOtherRunOfTheName(t *testing.T) {
 }
 
 // The stamp tells configurations apart, and nothing else.
-func TestTheStampIsOfTheConfiguration(t *testing.T) {
+func TestRunInfo_Stamp(t *testing.T) {
 	p := newPlace(t, false)
 	stamp := func(change func(*bus.RunInfo)) uint64 {
 		info := someInfo()

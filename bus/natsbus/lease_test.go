@@ -39,7 +39,7 @@ var brief = bus.CoordinatorConfig{Kernel: "go", Lease: 500 * time.Millisecond}
 var lasting = bus.CoordinatorConfig{Kernel: "go", Lease: time.Minute}
 
 // Whoever listens to everything, a dashboard say, does not count as a coordinator.
-func TestASubscriberOnAllSubjectsIsNoCoordinator(t *testing.T) {
+func TestLease_SubscriberOnAllSubjects(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
 		bare := p.bare(t)
 		defer bare.Close()
@@ -53,7 +53,7 @@ func TestASubscriberOnAllSubjectsIsNoCoordinator(t *testing.T) {
 	})
 }
 
-func TestTheLeaseOfADeadCoordinatorEnds(t *testing.T) {
+func TestLease_DeadCoordinator(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, true)
 	dead := p.connect(t)
@@ -100,7 +100,7 @@ func orphaned(t *testing.T, lease time.Duration) (<-chan error, jetstream.JetStr
 }
 
 // What a coordinator sent before it died may arrive when another already waits.
-func TestTheLastRenewalOfADeadCoordinatorIsNoLife(t *testing.T) {
+func TestLease_LateRenewal(t *testing.T) {
 	opened, js := orphaned(t, 10*time.Second)
 	kv, err := js.KeyValue(t.Context(), subject.LeaseBucket("r"))
 	if err != nil {
@@ -131,7 +131,7 @@ func TestTheLastRenewalOfADeadCoordinatorIsNoLife(t *testing.T) {
 	}
 }
 
-func TestTheLeaseIsGivenBackAtTheClose(t *testing.T) {
+func TestLease_ReleasedAtClose(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
 		for range 2 { // the second does not wait a minute
 			c, err := p.connect(t).OpenCoordinator(t.Context(), "r", lasting)
@@ -147,7 +147,7 @@ func TestTheLeaseIsGivenBackAtTheClose(t *testing.T) {
 
 // Who waits for a lease has it as soon as it is given back, also where somebody listens to everything:
 // then the server does not say of what is sent to a bucket that is gone that nobody is there.
-func TestTheLeaseIsGivenBackToWhoWaits(t *testing.T) {
+func TestLease_WaitingCoordinator(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, true)
 	bare := p.bare(t)
@@ -196,7 +196,7 @@ func taken(t *testing.T, c bus.Coordinator) {
 
 // A coordinator whose connection stood for longer than its lease, as that of a
 // process does that was stopped, leaves to another what that has made its own.
-func TestACoordinatorThatLostItsLeaseStops(t *testing.T) {
+func TestLease_LostToAnotherCoordinator(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, true)
 	g := newGate(t, strings.TrimPrefix(p.server.URL(), "nats://"))
@@ -235,7 +235,7 @@ func TestACoordinatorThatLostItsLeaseStops(t *testing.T) {
 }
 
 // A server that forgets the lease gives it back to the one who had it.
-func TestAForgottenLeaseIsTakenAgain(t *testing.T) {
+func TestLease_ForgottenByServer(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
 		c, err := p.connect(t).OpenCoordinator(t.Context(), "r", brief)
 		if err != nil {
@@ -271,7 +271,7 @@ func TestAForgottenLeaseIsTakenAgain(t *testing.T) {
 }
 
 // Only a coordinator's credentials change a lease.
-func TestTheLeaseIsTheCoordinatorsAlone(t *testing.T) {
+func TestLease_Exclusive(t *testing.T) {
 	t.Parallel()
 	g := bustest.NewGuarded(t)
 	lab := g.Connect(g.Creds(auth.Grant{Role: auth.RoleCoordinator, ID: "lab"}))

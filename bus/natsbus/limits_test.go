@@ -86,7 +86,7 @@ func (x *scarce) free() {
 
 // A model that JetStream has no memory for waits; that is said with the way out when
 // it happens, and passes.
-func TestJetStreamHasNoMemoryForAModel(t *testing.T) {
+func TestJetStream_NoMemoryForAModel(t *testing.T) {
 	t.Parallel()
 	x := newScarce(t, natsconn.Config{}, 5*time.Second)
 	x.fill()
@@ -111,7 +111,7 @@ func TestJetStreamHasNoMemoryForAModel(t *testing.T) {
 }
 
 // So does a job.
-func TestJetStreamHasNoMemoryForAJob(t *testing.T) {
+func TestJetStream_NoMemoryForAJob(t *testing.T) {
 	t.Parallel()
 	x := newScarce(t, natsconn.Config{}, 5*time.Second)
 	x.fill()
@@ -129,7 +129,7 @@ func TestJetStreamHasNoMemoryForAJob(t *testing.T) {
 }
 
 // What stays so ends the run, with the way out.
-func TestJetStreamNeverHasMemory(t *testing.T) {
+func TestJetStream_NeverHasMemory(t *testing.T) {
 	t.Parallel()
 	// The lease outlasts what the run waits: that is what ends it.
 	x := newScarce(t, natsconn.Config{Patience: 5 * time.Second}, time.Minute)
@@ -147,7 +147,7 @@ func TestJetStreamNeverHasMemory(t *testing.T) {
 
 // A server that has switched JetStream off, as one does whose disk is full, stays silent:
 // that is told with what it may be.
-func TestJetStreamIsSwitchedOff(t *testing.T) {
+func TestJetStream_SwitchedOff(t *testing.T) {
 	t.Parallel()
 	x := newScarce(t, natsconn.Config{}, 5*time.Second)
 	x.OK(x.server.DisableJetStream())

@@ -32,7 +32,7 @@ func cached(t *testing.T, bytes int64) (c bus.Coordinator, h bus.Host, a, b bus.
 	return c, h, put([]float32{1, 2, 3, 4}), put([]float32{5, 6, 7, 8})
 }
 
-func TestModelsAreFetchedOnceAndTheLeastRecentlyUsedLeave(t *testing.T) {
+func TestModelCache_LeastRecentlyUsed(t *testing.T) {
 	for _, x := range []struct {
 		bytes int64
 		kept  bool // the first, when the second has been fetched
@@ -71,7 +71,7 @@ func TestHost_KeepsTheLastFewModels(t *testing.T) {
 }
 
 // A job may reach a host sooner than its model the server that the host asks.
-func TestAModelThatLagsIsWaitedFor(t *testing.T) {
+func TestModel_Lag(t *testing.T) {
 	c, h, _, _ := cached(t, 1<<20)
 	natsbus.Await(h, patience)
 	late := []float32{9, 10}
@@ -85,7 +85,7 @@ func TestAModelThatLagsIsWaitedFor(t *testing.T) {
 	}
 }
 
-func TestWorkersShareAFetchedModel(t *testing.T) {
+func TestModel_SharedFetch(t *testing.T) {
 	_, h, a, _ := cached(t, 1<<20)
 	var group sync.WaitGroup
 	got := make([][]float32, 8)
@@ -107,7 +107,7 @@ func TestWorkersShareAFetchedModel(t *testing.T) {
 
 // One side shares the server's process, the other reaches it over TCP: a handle
 // says nothing there, and the values follow.
-func TestAHandleThatSaysNothingIsFollowedByTheValues(t *testing.T) {
+func TestSendSum_ForeignHandle(t *testing.T) {
 	p := newPlace(t, true)
 	c := p.Coordinator(t, "r") // over TCP, without a store
 	near, err := natsbus.Connect(t.Context(), natsconn.Config{Server: p.server}, nil)
@@ -139,7 +139,7 @@ func TestAHandleThatSaysNothingIsFollowedByTheValues(t *testing.T) {
 }
 
 // Connections of one process to a server by URL share what a Store holds.
-func TestAStoreIsSharedAcrossConnections(t *testing.T) {
+func TestStore_SharedByConnections(t *testing.T) {
 	p := newPlace(t, true)
 	store := natsbus.NewStore()
 	connect := func() *natsbus.Conn {

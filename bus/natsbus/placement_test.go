@@ -64,7 +64,7 @@ func plansOf(t *testing.T, c bus.Coordinator, n int) {
 
 // A host that has stopped is passed over long before the run's patience, its
 // lease or anything else ends; tasks go to it again after it has gone on.
-func TestTasksGoToHostsThatAnswer(t *testing.T) {
+func TestPlacement_HostsThatAnswer(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
 		said := make(lines, 1000)
 		c := p.CoordinatorWith(t, "r", bus.CoordinatorConfig{Info: someInfo(), PlanPatience: time.Hour, Notice: said.add})
@@ -103,7 +103,7 @@ func TestTasksGoToHostsThatAnswer(t *testing.T) {
 
 // The jobs of a host that is gone go to others at once, and the host does not
 // count as a trainer that failed.
-func TestJobsOfAHostThatIsGone(t *testing.T) {
+func TestCoordinator_HostGone(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
 		said := make(lines, 1000)
 		c := p.CoordinatorWith(t, "r", bus.CoordinatorConfig{Info: someInfo(), AckWait: time.Hour, MaxDeliver: 2, Notice: said.add})
@@ -131,7 +131,7 @@ func TestJobsOfAHostThatIsGone(t *testing.T) {
 
 // A plan of a task of the coordinator before, which may have had the same number and
 // another start, does not count.
-func TestThePlanOfAnotherCoordinatorsTask(t *testing.T) {
+func TestPlan_OfAnotherCoordinator(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
 		c := p.CoordinatorWith(t, "r", bus.CoordinatorConfig{Info: someInfo()})
 		h := p.named(t, "a", 0)

@@ -17,7 +17,7 @@ import (
 
 // Jobs carry no Nats-Msg-Id: a resumed coordinator must be able to send a job
 // again at once, and may do so while the first is still under way.
-func TestAJobSentAgainIsDeliveredAgainAndItsSumCountsOnce(t *testing.T) {
+func TestJob_SentTwice(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
 		d := p.Ends(t, bus.CoordinatorConfig{})
 		bare := p.bare(t)
@@ -43,7 +43,7 @@ func TestAJobSentAgainIsDeliveredAgainAndItsSumCountsOnce(t *testing.T) {
 	})
 }
 
-func TestMarksOfProgressKeepAJob(t *testing.T) {
+func TestDelivery_MarksOfProgress(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
 		bare := p.bare(t)
 		defer bare.Close()
@@ -89,7 +89,7 @@ func (p *place) dies(t *testing.T) {
 	}
 }
 
-func TestTheJobOfADeadTrainerGoesToAnother(t *testing.T) {
+func TestJob_DeadTrainer(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
 		d := p.Ends(t, bus.CoordinatorConfig{AckWait: 200 * time.Millisecond})
 		d.Send(1)
@@ -102,7 +102,7 @@ func TestTheJobOfADeadTrainerGoesToAnother(t *testing.T) {
 	})
 }
 
-func TestAJobThatNobodyFinishesFailsTheRunInWords(t *testing.T) {
+func TestJob_NeverFinished(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
 		d := p.Ends(t, bus.CoordinatorConfig{AckWait: 100 * time.Millisecond})
 		d.Send(7)
@@ -123,7 +123,7 @@ func TestAJobThatNobodyFinishesFailsTheRunInWords(t *testing.T) {
 	})
 }
 
-func TestAJobThatATrainerCannotReadFailsTheRunInWords(t *testing.T) {
+func TestJob_Unreadable(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
 		d := p.Ends(t, bus.CoordinatorConfig{})
 		conn := p.bare(t)
@@ -139,7 +139,7 @@ func TestAJobThatATrainerCannotReadFailsTheRunInWords(t *testing.T) {
 	})
 }
 
-func TestAStreamThatIsGoneIsMadeAgain(t *testing.T) {
+func TestStreams_Gone(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
 		d := p.Ends(t, bus.CoordinatorConfig{})
 		conn := p.bare(t)
@@ -170,7 +170,7 @@ func TestAStreamThatIsGoneIsMadeAgain(t *testing.T) {
 	})
 }
 
-func TestAJobThatTheStreamDoesNotTakeIsASignal(t *testing.T) {
+func TestJob_RefusedByStream(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
 		d := p.Ends(t, bus.CoordinatorConfig{})
 		conn := p.bare(t)
@@ -189,7 +189,7 @@ func TestAJobThatTheStreamDoesNotTakeIsASignal(t *testing.T) {
 	})
 }
 
-func TestAServerThatIsStartedAgainIsASignal(t *testing.T) {
+func TestCoordinator_ServerRestarted(t *testing.T) {
 	p := newPlace(t, true)
 	d := p.Ends(t, bus.CoordinatorConfig{PlanPatience: 300 * time.Millisecond})
 	d.OK(d.H.ServeTasks(t.Context(), answerAtOnce))
@@ -233,7 +233,7 @@ func TestAServerThatIsStartedAgainIsASignal(t *testing.T) {
 	d.OK(x.Done(ctx))
 }
 
-func TestAResumedCoordinatorFindsNoOldJobs(t *testing.T) {
+func TestOpenCoordinator_EmptiesQueue(t *testing.T) {
 	p := newPlace(t, true)
 	conn := p.connect(t)
 	first, err := conn.OpenCoordinator(t.Context(), "r", bus.CoordinatorConfig{Kernel: "go", Lease: brief.Lease})
@@ -250,7 +250,7 @@ func TestAResumedCoordinatorFindsNoOldJobs(t *testing.T) {
 	d.OK(d.Next().Done(t.Context()))
 }
 
-func TestARunHasOneCoordinator(t *testing.T) {
+func TestOpenCoordinator_SecondOne(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
 		usual := bus.CoordinatorConfig{Lease: 5 * time.Second}
 		d := p.Ends(t, usual)
@@ -264,7 +264,7 @@ func TestARunHasOneCoordinator(t *testing.T) {
 	})
 }
 
-func TestAModelIsCheckedAgainstItsDigest(t *testing.T) {
+func TestModel_WrongDigest(t *testing.T) {
 	p := newPlace(t, true)
 	d := p.Ends(t, bus.CoordinatorConfig{})
 	wrong := bus.DigestOf([]float32{9})
@@ -274,7 +274,7 @@ func TestAModelIsCheckedAgainstItsDigest(t *testing.T) {
 	}
 }
 
-func TestCloseRemovesTheRunsStreams(t *testing.T) {
+func TestClose_RemovesStreams(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
 		d := p.Ends(t, bus.CoordinatorConfig{})
 		d.Send(1)
@@ -292,7 +292,7 @@ func TestCloseRemovesTheRunsStreams(t *testing.T) {
 	})
 }
 
-func TestDevicesAreNoSimulatedClients(t *testing.T) {
+func TestPlan_OfADevice(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
 		c, h := p.Coordinator(t, "r"), p.Host(t, "r")
 		if err := h.ServeTasks(t.Context(), answerAtOnce); err != nil {

@@ -14,7 +14,7 @@ import (
 	"fedpace/bus/natsconn"
 )
 
-func TestServersStartAndStopWithoutATrace(t *testing.T) {
+func TestStart_LeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
 	cycle := func() {
@@ -84,7 +84,7 @@ func TestServersStartAndStopWithoutATrace(t *testing.T) {
 	}
 }
 
-func TestServersInOneProcessAreApart(t *testing.T) {
+func TestStart_TwoServers(t *testing.T) {
 	a, b := newPlace(t, false), newPlace(t, false)
 	ca, cb := a.Coordinator(t, "r"), b.Coordinator(t, "r") // one name, two servers
 	ha := a.Host(t, "r")

@@ -45,7 +45,7 @@ func configured(t *testing.T, text string) *server.Server {
 
 // The devices of a site come through a server of their own, which is a leaf of
 // the one where the runs are.
-func TestDevicesComeThroughALeafNode(t *testing.T) {
+func TestSite_DevicesThroughALeafNode(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	authority, err := auth.New(filepath.Join(dir, "keys"))
@@ -193,7 +193,7 @@ func TestDevicesComeThroughALeafNode(t *testing.T) {
 
 // What a site's credentials let it do is what its devices may do, whoever holds them: a
 // server of somebody's own that joins with them, say.
-func TestASiteSpeaksForItsDevicesAlone(t *testing.T) {
+func TestPermissions_Site(t *testing.T) {
 	t.Parallel()
 	authority, err := auth.New(filepath.Join(t.TempDir(), "keys"))
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 
 // A host that is busy answers what has come meanwhile in few messages, and at once though
 // the last of it is no task.
-func TestTasksThatWaitAreAnsweredTogether(t *testing.T) {
+func TestHost_AnswersTogether(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
 		c, h := p.Coordinator(t, "r"), p.Host(t, "r")
 		busy, free := make(chan bool), make(chan bool)

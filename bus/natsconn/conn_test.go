@@ -20,7 +20,7 @@ import (
 // others perhaps.
 const patience = 2 * time.Minute
 
-func TestConnectingNowhereSaysWhere(t *testing.T) {
+func TestConnect_Nowhere(t *testing.T) {
 	for want, c := range map[string]natsconn.Config{
 		"neither a server in this process nor a URL": {},
 		"nats://127.0.0.1:1":                         {URL: "nats://127.0.0.1:1"},
@@ -38,7 +38,7 @@ func TestConnectingNowhereSaysWhere(t *testing.T) {
 
 // A server that is not there is waited for as long as a lost connection, and what is
 // waited for is said at once.
-func TestAServerThatStaysAwayIsGivenUp(t *testing.T) {
+func TestConn_ServerStaysAway(t *testing.T) {
 	t.Parallel()
 	var said string
 	config := natsconn.Config{URL: "nats://a:secret@127.0.0.1:1", Await: true, Patience: 300 * time.Millisecond, Notice: func(n bus.Notice) { said = n.Text }}
@@ -75,7 +75,7 @@ func (s idle) InProcessConn() (net.Conn, error) {
 
 // A server in the process is waited for as one elsewhere is: nothing but a busy machine
 // keeps it from answering.
-func TestAServerInABusyProcessIsWaitedFor(t *testing.T) {
+func TestConnect_BusyProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn, err := natsconn.Connect(t.Context(), natsconn.Config{Server: idle{time.Minute}})
 		if err != nil {
@@ -87,7 +87,7 @@ func TestAServerInABusyProcessIsWaitedFor(t *testing.T) {
 
 // What is given up is so for what the server said last, not for the silence of the attempt
 // that the end cut short.
-func TestTheEndOfRetryingSaysWhy(t *testing.T) {
+func TestRetry_EndSaysWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn, err := natsconn.Connect(t.Context(), natsconn.Config{Server: idle{}})
 		if err != nil {

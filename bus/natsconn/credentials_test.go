@@ -19,7 +19,7 @@ import (
 	"fedpace/bus/natsconn"
 )
 
-func TestWithoutCredentialsThereIsNothing(t *testing.T) {
+func TestConnect_WithoutCredentials(t *testing.T) {
 	t.Parallel()
 	g := bustest.NewGuarded(t)
 	other, err := auth.New(filepath.Join(g.Folder, "other"))
@@ -69,7 +69,7 @@ func TestWithoutCredentialsThereIsNothing(t *testing.T) {
 	}
 }
 
-func TestRevocationEndsAConnection(t *testing.T) {
+func TestRevoke_EndsConnection(t *testing.T) {
 	t.Parallel()
 	g := bustest.NewGuarded(t)
 	path := g.Creds(auth.Grant{Role: auth.RoleDevice, ID: "pi"})
@@ -109,7 +109,7 @@ func TestRevocationEndsAConnection(t *testing.T) {
 }
 
 // Credentials that end let nobody in any more, and end the connections that there are.
-func TestCredentialsEnd(t *testing.T) {
+func TestConnect_ExpiredCredentials(t *testing.T) {
 	t.Parallel()
 	g := bustest.NewGuarded(t)
 	gone := make(chan struct{})
@@ -175,7 +175,7 @@ func TestCredentialsEnd(t *testing.T) {
 }
 
 // A certificate that has ended is told with what mends it.
-func TestACertificateThatHasEnded(t *testing.T) {
+func TestConnect_ExpiredCertificate(t *testing.T) {
 	t.Parallel()
 	f := certificate.Folder(filepath.Join(t.TempDir(), "keys"))
 	if _, err := f.Issue([]string{"127.0.0.1"}, time.Nanosecond); err != nil {

@@ -100,7 +100,7 @@ func anyRound(t *rapid.T, number int) metrics.Round {
 	return r
 }
 
-func TestWhatIsWrittenIsRead(t *testing.T) {
+func TestReader_ReadsWhatIsWritten(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var rounds []metrics.Round
 		for i := range rapid.IntRange(0, 4).Draw(rt, "rounds") {
@@ -142,7 +142,7 @@ func example() []metrics.Round {
 
 // A run that is killed leaves a log that ends anywhere: its whole records are
 // read, and the place is known from which it can go on.
-func TestATornTail(t *testing.T) {
+func TestReader_TornTail(t *testing.T) {
 	file, ends := write(t, demo, example())
 	for n := int(ends[0]); n <= len(file); n++ {
 		whole := 0
@@ -211,7 +211,7 @@ func TestWhatIsWrong(t *testing.T) {
 }
 
 // Outputs are cut back to a checkpoint and written again from there.
-func TestALogGoesOn(t *testing.T) {
+func TestWriter_Appends(t *testing.T) {
 	rounds := example()
 	file, ends := write(t, demo, rounds)
 	var b bytes.Buffer
@@ -266,7 +266,7 @@ func (f *full) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-func TestAFullDiskIsToldAndStays(t *testing.T) {
+func TestWriter_FullDisk(t *testing.T) {
 	w, err := NewWriter(&full{room: 1000}, demo)
 	if err != nil {
 		t.Fatal(err)
@@ -347,7 +347,7 @@ func BenchmarkRound(b *testing.B) {
 }
 
 // A log keeps the metrics of models that have others than the accuracy, or none.
-func TestALogHasAnyMetrics(t *testing.T) {
+func TestWriter_AnyMetrics(t *testing.T) {
 	for _, list := range [][]metric.Metric{{{Name: "mae", Lower: true}, {Name: "f1"}}, {}} {
 		run := *demo
 		run.Train, run.Metrics = true, list

@@ -42,7 +42,7 @@ func mixedRound(number, devices, others int) *metrics.Round {
 
 // A log that has its size keeps only rounds that are detailed from there on, in a run that
 // is stopped and goes on as in one that is not, and Bytes says how large it becomes.
-func TestALogThatHasItsSize(t *testing.T) {
+func TestWriter_SizeLimit(t *testing.T) {
 	const rounds = 4000
 	for _, test := range []struct {
 		devices, others int

@@ -41,7 +41,7 @@ func TestBand(t *testing.T) {
 }
 
 // Values that are all alike are drawn beside zero, not in a range of their own size many times over.
-func TestAllAlike(t *testing.T) {
+func TestFairness_AllAlike(t *testing.T) {
 	var b bytes.Buffer
 	if err := Write(&b, "svg", []Panel{{Lines: []Line{{"rounds", []Point{{0, -0.07, math.NaN()}, {1, -0.07, 0}}}}}}); err != nil {
 		t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 	"gonum.org/v1/plot"
 )
 
-func TestTicksAreRoundAndWithinTheirRange(t *testing.T) {
+func TestRoundTicks_WithinRange(t *testing.T) {
 	for _, test := range []struct {
 		ticker    plot.Ticker
 		low, high float64

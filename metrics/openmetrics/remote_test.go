@@ -181,7 +181,7 @@ func TestRoundsArrive(t *testing.T) {
 	}
 }
 
-func TestWhatRemoteWriteRefuses(t *testing.T) {
+func TestRemote_BadOptions(t *testing.T) {
 	for _, r := range []Remote{{URL: "localhost", Epoch: "2026-01-02T03:00:00Z"}, {URL: "http://localhost:9090", Epoch: "today"}, {URL: "http://localhost:9090", Epoch: "1969-01-02T03:00:00Z"}} {
 		if _, err := r.Open(&metrics.Run{}); err == nil {
 			t.Errorf("%+v is accepted", r)

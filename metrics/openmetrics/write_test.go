@@ -33,7 +33,7 @@ var rounds = []round.Report{
 	{Round: 3, Start: 2500*ms + 1, End: 4000 * ms, LocalSteps: 64, LearningRate: 0.3, Cohort: 2, Outcomes: [round.Outcomes]int{round.Accepted: 2}, TrainingLoss: 4, WindowLoss: 4.125, SGDSteps: 208, LateUsed: 1, Steps: metric.Spread{Tasks: 2, Smallest: 32, Largest: 64, Sum: 96}, Evaluated: true, ValidationLoss: 3.5, Metrics: []float64{0.25}},
 }
 
-func TestTheText(t *testing.T) {
+func TestWrite_Text(t *testing.T) {
 	var b bytes.Buffer
 	if err := Write(&b, &metrics.Run{Name: `a"b`, Task: "femnist", Schedule: "rounds", Seed: math.MaxUint64, Metrics: []metric.Metric{{Name: metric.Accuracy}}}, epoch, rounds); err != nil {
 		t.Fatal(err)
@@ -112,7 +112,7 @@ fedpace_virtual_updates_total{LABELS,outcome="late"} 1.0 1767322804.0001
 }
 
 // No name is one of the wall clock's, as a scrape gives them.
-func TestTheClocksDoNotMix(t *testing.T) {
+func TestWrite_ClocksDoNotMix(t *testing.T) {
 	answer := httptest.NewRecorder()
 	prometheus.New(&metrics.Run{Name: "demo", Task: "femnist", Schedule: "fixed", Train: true, Metrics: []metric.Metric{{Name: metric.Accuracy}}}).Handler().ServeHTTP(answer, httptest.NewRequest("GET", "/metrics", nil))
 	parser := expfmt.NewTextParser(model.LegacyValidation)

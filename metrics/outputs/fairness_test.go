@@ -27,7 +27,7 @@ func (m memory) Append(name string) (metrics.File, error) {
 	return m.files[name], nil
 }
 
-func TestTheTablesOfFairness(t *testing.T) {
+func TestFairness_Tables(t *testing.T) {
 	run := &metrics.Run{Clients: 3, Metrics: []metric.Metric{{Name: metric.Accuracy}}, Classes: []string{"phone", "board"}, Class: func(client int) int { return client / 2 }}
 	m := memory{files: map[string]*inMemory{}}
 	evaluation := func(number int, accuracy float64) *metrics.ClientEvaluation {

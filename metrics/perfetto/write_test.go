@@ -204,7 +204,7 @@ var twoRounds = []metrics.Round{
 	},
 }
 
-func TestATrace(t *testing.T) {
+func TestWrite_Trace(t *testing.T) {
 	v, wrote := traceOf(t, &metrics.Run{Name: "demo", Task: "femnist", Schedule: "rounds", Classes: []string{"phone", "tablet"}, Metrics: []metric.Metric{{Name: metric.Accuracy}}}, twoRounds, 0, 0)
 	if wrote != (Written{Rounds: 2, Tasks: 3, Clients: 2}) {
 		t.Errorf("%+v", wrote)

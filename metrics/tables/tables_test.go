@@ -155,7 +155,7 @@ func TestRowGroups(t *testing.T) {
 	}
 }
 
-func TestAnErrorOfTheRowsIsTold(t *testing.T) {
+func TestWriteRounds_RowError(t *testing.T) {
 	broken := errors.New("rounds.csv:7: round: ...")
 	if err := WriteRounds(&bytes.Buffer{}, &metrics.Run{}, sequence(make([]round.Report, 3), broken)); !errors.Is(err, broken) {
 		t.Error(err)
@@ -246,7 +246,7 @@ func saved(t interface{ Fatal(...any) }, c *Tables) []byte {
 
 // A run that goes on from a checkpoint ends with the accounts of one that was
 // never stopped, wherever it was stopped.
-func TestAccountsGoOn(t *testing.T) {
+func TestTables_Restored(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		clients := rapid.SampledFrom([]int{3, 3000}).Draw(rt, "clients")
 		run := &metrics.Run{Clients: clients}

@@ -163,7 +163,7 @@ func TestTasksReadBack(t *testing.T) {
 }
 
 // A spool that ends within a record is damaged, and told.
-func TestATornSpoolIsTold(t *testing.T) {
+func TestTasks_TornSpool(t *testing.T) {
 	o := &tasks{run: &metrics.Run{}}
 	for _, err := range o.rows(bytes.NewReader(make([]byte, binary.Size(record{})+1))) {
 		if err != nil && errors.Is(err, io.ErrUnexpectedEOF) {

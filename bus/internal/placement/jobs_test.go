@@ -53,14 +53,14 @@ func twoHosts(t *testing.T) *jobsBench {
 }
 
 // A step of a client's own minibatches is as much work as they are larger.
-func TestWorkFollowsTheMinibatches(t *testing.T) {
+func TestJobs_UnitsByMinibatch(t *testing.T) {
 	j := &bus.Job{Spec: &bus.Spec{Batch: 8}, Clients: []*bus.ClientWork{{LocalSteps: 10}, {LocalSteps: 10, Batch: 16}, {LocalSteps: 10, Batch: 4}}}
 	if got := units(j); got != 35 {
 		t.Errorf("%g units, want 10 + 20 + 5", got)
 	}
 }
 
-func TestASlowJobIsQueuedTwiceForAnIdleWorker(t *testing.T) {
+func TestJobs_Slow(t *testing.T) {
 	b := twoHosts(t)
 	b.clock = b.clock.Add(900 * time.Millisecond)
 	b.wants(nil, nil, nil) // others took a second
@@ -93,7 +93,7 @@ func TestASlowJobIsQueuedTwiceForAnIdleWorker(t *testing.T) {
 	b.wants(nil, nil, nil)
 }
 
-func TestAJobOfAHostThatIsGoneIsQueuedAgainAtOnce(t *testing.T) {
+func TestJobs_HostGone(t *testing.T) {
 	b := twoHosts(t)
 	b.Leave("b")
 	b.wants([]uint64{4}, nil, nil)
@@ -105,7 +105,7 @@ func TestAJobOfAHostThatIsGoneIsQueuedAgainAtOnce(t *testing.T) {
 }
 
 // A job that another host does, too, waits for that one.
-func TestAJobOfTwoHostsOutlivesOne(t *testing.T) {
+func TestJobs_OneOfTwoHostsGone(t *testing.T) {
 	b := twoHosts(t)
 	b.UpdateHost("a", 1, []uint64{4})
 	b.Leave("b")
@@ -115,7 +115,7 @@ func TestAJobOfTwoHostsOutlivesOne(t *testing.T) {
 }
 
 // A host that has stopped takes a job that it had asked for, and cannot say so.
-func TestAJobThatNobodySaysToHaveIsQueuedTwice(t *testing.T) {
+func TestJobs_Untaken(t *testing.T) {
 	b := twoHosts(t)
 	b.queue(5)
 	b.wants(nil, nil, nil)
@@ -131,7 +131,7 @@ func TestAJobThatNobodySaysToHaveIsQueuedTwice(t *testing.T) {
 }
 
 // While all workers are busy a job may wait, and one may take long.
-func TestNothingIsQueuedTwiceWhileWorkersAreBusy(t *testing.T) {
+func TestJobs_BusyWorkers(t *testing.T) {
 	b := twoHosts(t)
 	b.queue(5, 6, 7)
 	b.UpdateHost("a", 1, []uint64{5})
@@ -140,7 +140,7 @@ func TestNothingIsQueuedTwiceWhileWorkersAreBusy(t *testing.T) {
 }
 
 // A host's message from before its sum was accepted does not bring the job back.
-func TestAHostThatSaysItLate(t *testing.T) {
+func TestJobs_LateReport(t *testing.T) {
 	b := twoHosts(t)
 	b.UpdateHost("a", 1, []uint64{3})
 	b.clock = b.clock.Add(3 * time.Second)

@@ -144,7 +144,7 @@ func TestNoHostIsAnyHost(t *testing.T) {
 
 // A host that stops costs a patience now and then, ever less often, and after it goes on
 // it has its share again.
-func TestAHostThatStops(t *testing.T) {
+func TestTable_HostStops(t *testing.T) {
 	b := newBench("a", "b")
 	b.play(t, 40)
 	b.delay["b"] = -1
@@ -172,7 +172,7 @@ func TestAHostThatStops(t *testing.T) {
 
 // A host that takes far longer than another is asked ever less often, and one of a third
 // of its speed all the time.
-func TestASlowHostIsPassedOver(t *testing.T) {
+func TestTable_SlowHost(t *testing.T) {
 	b := newBench("a", "b")
 	b.delay["a"], b.delay["b"] = 10*time.Microsecond, 5*time.Millisecond
 	slow := 0
@@ -194,7 +194,7 @@ func TestASlowHostIsPassedOver(t *testing.T) {
 }
 
 // A host that stops and goes on all the time costs ever less.
-func TestAHostThatStopsAgainAndAgain(t *testing.T) {
+func TestTable_HostStopsRepeatedly(t *testing.T) {
 	b := newBench("a", "b")
 	var lost time.Duration
 	end := time.Minute
@@ -216,7 +216,7 @@ func TestAHostThatStopsAgainAndAgain(t *testing.T) {
 }
 
 // All hosts stand still, with the server perhaps: nobody is to blame.
-func TestWhenAllStandStillNobodyIsPassedOver(t *testing.T) {
+func TestTable_AllStandStill(t *testing.T) {
 	b := newBench("a", "b")
 	counts := map[string]int{}
 	b.delay["a"], b.delay["b"] = -1, -1
@@ -255,7 +255,7 @@ func TestTokens(t *testing.T) {
 }
 
 // Whatever hosts do, every task is answered as long as one host answers.
-func TestEveryTaskIsAnsweredAsLongAsOneHostIs(t *testing.T) {
+func TestTable_OneHostAnswers(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		names := []string{"a", "b", "c"}
 		b := newBench(names...)

@@ -30,7 +30,7 @@ func FuzzClientSubject(f *testing.F) {
 	})
 }
 
-func TestEverySimulatedClientHasItsOwnSubject(t *testing.T) {
+func TestClients_OneSubjectEach(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		run := rapid.StringMatching(`[A-Za-z0-9_-]{1,64}`).Draw(t, "run")
 		client := rapid.IntRange(0, bus.MaxClients).Draw(t, "client")

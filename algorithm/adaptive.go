@@ -23,6 +23,7 @@ type adaptive struct {
 	m, v             []float64
 }
 
+// newAdaptive makes the server half for a model of params parameters, with m = 0 and v = τ².
 func newAdaptive(params int, rate, beta1, tau float64, second func(v, square float64) float64) *adaptive {
 	a := &adaptive{rate, beta1, tau, second, make([]float64, params), make([]float64, params)}
 	for i := range a.v {
@@ -31,6 +32,7 @@ func newAdaptive(params int, rate, beta1, tau float64, second func(v, square flo
 	return a
 }
 
+// Apply implements [ServerOptimizer]: it moves m, v and the model, parameter by parameter.
 func (a *adaptive) Apply(model []float32, sum []int64, scale float64) {
 	checkLengths(len(model), len(sum), len(a.v))
 	for i, s := range sum {
@@ -41,6 +43,7 @@ func (a *adaptive) Apply(model []float32, sum []int64, scale float64) {
 	}
 }
 
+// State returns m and v.
 func (a *adaptive) State() [][]float64              { return [][]float64{a.m, a.v} }
 func (a *adaptive) Restore(state [][]float64) error { return restore(a.State(), state, 0) }
 
@@ -53,6 +56,7 @@ type FedAdagrad struct {
 	Staleness
 }
 
+// Server implements [Algorithm].
 func (a FedAdagrad) Server(params int) ServerOptimizer {
 	return newAdaptive(params, a.Rate, a.Beta1, a.Tau, func(v, square float64) float64 { return v + square })
 }
@@ -67,6 +71,7 @@ type FedAdam struct {
 	Staleness
 }
 
+// Server implements [Algorithm].
 func (a FedAdam) Server(params int) ServerOptimizer {
 	return newAdaptive(params, a.Rate, a.Beta1, a.Tau, func(v, square float64) float64 {
 		return float64(a.Beta2*v) + float64((1-a.Beta2)*square)
@@ -76,6 +81,7 @@ func (a FedAdam) Server(params int) ServerOptimizer {
 // FedYogi is the [adaptive] server with v ← v − (1 − β2) Δ² sign(v − Δ²).
 type FedYogi struct{ FedAdam }
 
+// Server implements [Algorithm].
 func (a FedYogi) Server(params int) ServerOptimizer {
 	return newAdaptive(params, a.Rate, a.Beta1, a.Tau, func(v, square float64) float64 {
 		step := float64((1 - a.Beta2) * square)

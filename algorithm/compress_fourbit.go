@@ -29,11 +29,13 @@ type FourBit struct {
 	Block  int    `key:"block" default:"1024" range:"[1,1000000000]" unit:"values" help:"values that share a scale"`
 }
 
+// Bits implements [Compression]: four bits a value, and 32 for the scale of each block.
 func (f FourBit) Bits(values int64) int64 {
 	block := int64(f.Block)
 	return max(1, 4*values+32*((values+block-1)/block))
 }
 
+// Compressor implements [Compression]: it needs no memory.
 func (f FourBit) Compressor(int) Compressor { return f }
 
 // Compress implements [Compressor].

@@ -33,6 +33,7 @@ type QSGD struct {
 	Bucket int `key:"bucket" is:"null" range:"[1,1000000000]" unit:"values" help:"values that share a norm; null: the whole update"`
 }
 
+// bucket returns the number of values that share a norm, of an update of this many values.
 func (q QSGD) bucket(values int64) int64 {
 	if q.Bucket == 0 {
 		return values
@@ -40,11 +41,13 @@ func (q QSGD) bucket(values int64) int64 {
 	return min(int64(q.Bucket), values)
 }
 
+// Bits implements [Compression]: a sign and a level for each value, and a norm for each bucket.
 func (q QSGD) Bits(values int64) int64 {
 	bucket := q.bucket(values)
 	return values*int64(1+bits.Len(uint(q.Levels))) + 32*((values+bucket-1)/bucket)
 }
 
+// Compressor implements [Compression]: it needs no memory.
 func (q QSGD) Compressor(int) Compressor { return q }
 
 // Compress implements [Compressor].
@@ -55,6 +58,8 @@ func (q QSGD) Compress(update []float32, draws *rand.PCG) {
 	}
 }
 
+// quantise rounds the values of one bucket at random to levels of their norm. It draws a number for each
+// value, in order.
 func (q QSGD) quantise(v []float32, draws *rand.PCG) {
 	norm := normAbove(v)
 	if norm == 0 {

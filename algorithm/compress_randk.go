@@ -29,8 +29,10 @@ type RandomK struct {
 // Needs says that a residual follows its client from task to task.
 func (r RandomK) Needs() registry.Needs { return withFeedback(r.Feedback) }
 
+// Bits implements [Compression]: the values that are sent, without their places.
 func (r RandomK) Bits(values int64) int64 { return 32 * countSent(r.Share, values) }
 
+// Compressor implements [Compression]: without error feedback values are multiplied by d/k.
 func (r RandomK) Compressor(values int) Compressor {
 	k := uint64(countSent(r.Share, int64(values)))
 	if r.Feedback {
@@ -46,6 +48,8 @@ type places struct {
 	factor float64
 }
 
+// Compress implements [Compressor]: of n values left each is sent with the probability open/n, where
+// open is how many are still to be sent.
 func (p places) Compress(update []float32, draws *rand.PCG) {
 	open := p.k
 	for i, x := range update {

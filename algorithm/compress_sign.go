@@ -22,8 +22,10 @@ type Sign struct {
 	Step float64 `key:"step" range:"(0,1e5]" help:"distance by which a round moves each parameter"`
 }
 
+// Bits implements [Compression]: one bit a value.
 func (Sign) Bits(values int64) int64 { return max(1, values) }
 
+// Compressor implements [Compression]: it needs no memory.
 func (s Sign) Compressor(int) Compressor { return s }
 
 // Compress implements [Compressor].

@@ -40,8 +40,11 @@ type SparseLoCo struct {
 // Needs says that a residual follows its client from task to task.
 func (SparseLoCo) Needs() registry.Needs { return withFeedback(true) }
 
+// Feedback implements [Decaying]: it is β.
 func (s SparseLoCo) Feedback() float64 { return s.Decay }
 
+// Bits implements [Compression]: two bits and a place in its chunk for each value that is sent, and the
+// bins. The last chunk may be shorter.
 func (s SparseLoCo) Bits(values int64) int64 {
 	chunk := min(int64(s.Chunk), max(1, values))
 	last := values % chunk
@@ -52,6 +55,7 @@ func (s SparseLoCo) Bits(values int64) int64 {
 	return max(1, n*int64(2+bits.Len64(uint64(chunk-1)))+128)
 }
 
+// Compressor implements [Compression].
 func (s SparseLoCo) Compressor(int) Compressor {
 	return &sparse{SparseLoCo: s, largest: largest{count: make([]int32, 1<<16)}}
 }

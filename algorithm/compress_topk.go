@@ -28,10 +28,12 @@ type TopK struct {
 // Needs says that a residual follows its client from task to task.
 func (t TopK) Needs() registry.Needs { return withFeedback(t.Feedback) }
 
+// Bits implements [Compression]: values with their places, or all values without, whichever is less.
 func (t TopK) Bits(values int64) int64 {
 	return min(countSent(t.Share, values)*int64(32+bits.Len64(uint64(max(0, values-1)))), 32*max(1, values))
 }
 
+// Compressor implements [Compression].
 func (t TopK) Compressor(values int) Compressor {
 	return &largest{k: int(countSent(t.Share, int64(values))), count: make([]int32, 1<<16)}
 }
@@ -43,6 +45,8 @@ type largest struct {
 	count []int32
 }
 
+// Compress implements [Compressor]: it finds the k-th largest magnitude, sets all smaller values to 0, and
+// of the equal ones keeps the first, so that k are left.
 func (l *largest) Compress(update []float32, _ *rand.PCG) {
 	high, above := l.digit(update, l.k, func(b uint32) (int, bool) { return int(b >> 16), true })
 	low, more := l.digit(update, l.k-above, func(b uint32) (int, bool) { return int(b & 0xffff), int(b>>16) == high })

@@ -35,10 +35,13 @@ type FedAsync struct {
 // Needs says that clients' models are mixed into the newest one: see [Rebase].
 func (FedAsync) Needs() registry.Needs { return registry.Needs{NewestModel: true} }
 
+// Server implements [Algorithm]: the shares are in the weights, so the server adds the sum.
 func (FedAsync) Server(int) ServerOptimizer { return average{1} }
 
+// Client implements [Algorithm]: option II has the steps of [FedProx].
 func (a FedAsync) Client(params int) Client { return FedProx{Mu: a.Mu}.Client(params) }
 
+// Weigh implements [Algorithm]: the weights are w_c α_τ, and sum to less than 1.
 func (a FedAsync) Weigh(weights []float64, _, staleness []int) ([]float64, float64) {
 	if staleness == nil {
 		staleness = make([]int, len(weights))

@@ -16,15 +16,18 @@ type FedAvg struct {
 // Default is the algorithm of the paper.
 var Default = FedAvg{Rate: 1, Staleness: Staleness{0.5}}
 
+// Server implements [Algorithm].
 func (a FedAvg) Server(int) ServerOptimizer { return average{a.Rate} }
 
 // Uncorrected is the client half of algorithms that take gradients as they are.
 type Uncorrected struct{}
 
+// Client implements [Algorithm].
 func (Uncorrected) Client(int) Client { return nil }
 
 type average struct{ rate float64 }
 
+// Apply implements [ServerOptimizer]: x ← x + η Δ.
 func (a average) Apply(model []float32, sum []int64, scale float64) {
 	checkLengths(len(model), len(sum), len(sum))
 	for i, s := range sum {
@@ -32,5 +35,6 @@ func (a average) Apply(model []float32, sum []int64, scale float64) {
 	}
 }
 
+// State implements [ServerOptimizer]: there is none.
 func (average) State() [][]float64              { return nil }
 func (average) Restore(state [][]float64) error { return restore(nil, state, math.Inf(-1)) }

@@ -18,6 +18,7 @@ type FedAvgM struct {
 	Staleness
 }
 
+// Server implements [Algorithm].
 func (a FedAvgM) Server(params int) ServerOptimizer {
 	return &momentum{a, make([]float64, params)}
 }
@@ -27,6 +28,7 @@ type momentum struct {
 	v []float64
 }
 
+// Apply implements [ServerOptimizer].
 func (m *momentum) Apply(model []float32, sum []int64, scale float64) {
 	checkLengths(len(model), len(sum), len(m.v))
 	for i, s := range sum {
@@ -40,5 +42,6 @@ func (m *momentum) Apply(model []float32, sum []int64, scale float64) {
 	}
 }
 
+// State returns v.
 func (m *momentum) State() [][]float64              { return [][]float64{m.v} }
 func (m *momentum) Restore(state [][]float64) error { return restore(m.State(), state, math.Inf(-1)) }

@@ -23,8 +23,10 @@ type FedBuff struct {
 	Uncorrected
 }
 
+// Server implements [Algorithm].
 func (a FedBuff) Server(int) ServerOptimizer { return average{a.Rate} }
 
+// Weigh implements [Algorithm]: damped weights sum to less than 1 where updates are stale.
 func (a FedBuff) Weigh(weights []float64, steps, staleness []int) ([]float64, float64) {
 	switch {
 	case a.Rule == "normalised":

@@ -19,6 +19,7 @@ type FedExP struct {
 	Staleness
 }
 
+// Server implements [Algorithm]: η is in the factor of the sum.
 func (FedExP) Server(int) ServerOptimizer { return average{1} }
 
 // Stretch is η.

@@ -21,8 +21,10 @@ type FedNova struct {
 // Needs says that ‖a_c‖₁ = K_c holds for plain steps.
 func (FedNova) Needs() registry.Needs { return registry.Needs{PlainSteps: true} }
 
+// Server implements [Algorithm].
 func (a FedNova) Server(int) ServerOptimizer { return average{a.Rate} }
 
+// Weigh implements [Algorithm]: staleness first, then local steps.
 func (a FedNova) Weigh(weights []float64, steps, staleness []int) ([]float64, float64) {
 	weights, _ = a.Staleness.Weigh(weights, steps, staleness)
 	return Normalised(weights, steps)

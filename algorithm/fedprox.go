@@ -12,8 +12,10 @@ type FedProx struct {
 	Staleness
 }
 
+// Server implements [Algorithm].
 func (a FedProx) Server(int) ServerOptimizer { return average{a.Rate} }
 
+// Client implements [Algorithm]: without a pull there is nothing to correct.
 func (a FedProx) Client(int) Client {
 	if a.Mu == 0 {
 		return nil
@@ -26,6 +28,7 @@ type proximal struct {
 	base []float32
 }
 
+// Start implements [Client].
 func (p *proximal) Start(base, _, _ []float32) { p.base = base }
 
 // Correct adds the pull to the gradient.
@@ -37,6 +40,8 @@ func (p *proximal) Correct(local, gradient []float32) {
 	}
 }
 
+// End implements [Client]: the client keeps nothing.
 func (*proximal) End([]float32, int, float64) []float32 { return nil }
 
+// Terms implements [Additive].
 func (p *proximal) Terms() (mu float32, vector []float32) { return p.mu, nil }

@@ -31,8 +31,10 @@ type REFL struct {
 	Uncorrected
 }
 
+// Server implements [Algorithm].
 func (a REFL) Server(int) ServerOptimizer { return average{a.Rate} }
 
+// Weigh implements [Algorithm], for rounds whose updates are all fresh or all stale: by age alone.
 func (a REFL) Weigh(weights []float64, steps, staleness []int) ([]float64, float64) {
 	return Staleness{1}.Weigh(weights, steps, staleness)
 }

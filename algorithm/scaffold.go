@@ -32,11 +32,13 @@ func (Scaffold) Needs() registry.Needs {
 	}
 }
 
+// Server implements [Algorithm].
 func (a Scaffold) Server(int) ServerOptimizer { return average{a.Rate} }
 
 // Weigh implements [Algorithm]: no update is stale where rounds do not overlap.
 func (Scaffold) Weigh(weights []float64, _, _ []int) ([]float64, float64) { return weights, 1 }
 
+// Client implements [Algorithm].
 func (Scaffold) Client(params int) Client { return &drift{drift: make([]float32, params)} }
 
 type drift struct {
@@ -44,6 +46,7 @@ type drift struct {
 	drift             []float32 // c − c_i, which does not change during a task
 }
 
+// Start implements [Client]: c − c_i stays the same during a task, so it is computed once.
 func (d *drift) Start(base, mean, state []float32) {
 	d.base = base
 	d.mean = mean
@@ -53,6 +56,7 @@ func (d *drift) Start(base, mean, state []float32) {
 	}
 }
 
+// Correct implements [Client]: it adds c − c_i.
 func (d *drift) Correct(local, gradient []float32) {
 	gradient = gradient[:len(local)]
 	drift := d.drift[:len(local)]
@@ -61,6 +65,7 @@ func (d *drift) Correct(local, gradient []float32) {
 	}
 }
 
+// End implements [Client]: it returns c_i⁺ of option II.
 func (d *drift) End(local []float32, steps int, rate float64) []float32 {
 	next := make([]float32, len(d.base))
 	way := float64(float64(steps) * float64(float32(rate))) // K η, with the η of the steps
@@ -71,4 +76,5 @@ func (d *drift) End(local []float32, steps int, rate float64) []float32 {
 	return next
 }
 
+// Terms implements [Additive].
 func (d *drift) Terms() (mu float32, vector []float32) { return 0, d.drift }

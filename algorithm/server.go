@@ -89,6 +89,7 @@ func (p *partly) State() (state [][]float64) {
 	return state
 }
 
+// Restore implements [ServerOptimizer]: the values behind the trained ones are ignored.
 func (p *partly) Restore(state [][]float64) error {
 	trained := make([][]float64, len(state))
 	for i, v := range state {

@@ -53,6 +53,7 @@ func (s Streaming) Span(rounds uint64, params int) (start, end int) {
 	return int(int64(f) * int64(params) / int64(p)), int(int64(f+1) * int64(params) / int64(p))
 }
 
+// Server implements [Algorithm].
 func (s Streaming) Server(params int) ServerOptimizer {
 	outer := FedAvgM{Rate: s.Rate, Momentum: s.Momentum, Nesterov: true}
 	return &streamed{momentum: momentum{outer, make([]float64, params)}, options: s}
@@ -65,8 +66,10 @@ type streamed struct {
 	rounds  uint64
 }
 
+// After notes how many rounds have made the model, which decides the fragment that moves next.
 func (s *streamed) After(rounds uint64) { s.rounds = rounds }
 
+// Apply implements [ServerOptimizer]: it moves the parameters and the momentum of one fragment.
 func (s *streamed) Apply(model []float32, sum []int64, scale float64) {
 	start, end := s.options.Span(s.rounds, len(model))
 	part := momentum{s.FedAvgM, s.v[start:end]}

@@ -108,4 +108,5 @@ func Merge(dst, partial []int64) error {
 	return nil
 }
 
+// beyond reports whether an element of a sum is beyond [Limit].
 func beyond(s int64) bool { return s > Limit || s < -Limit }

@@ -51,6 +51,7 @@ func (v *ClientStates) Residuals() bool { return len(v.server) == 0 }
 // Kind is what the vectors are called in messages.
 func (v *ClientStates) Kind() string { return kind(v.Residuals()) }
 
+// kind names vectors that have no mean, or those that have one.
 func kind(residuals bool) string {
 	if residuals {
 		return "residuals of compressed updates, or what steps remember"
@@ -97,6 +98,7 @@ func (v *ClientStates) Update(sum []int64, clients []int, next []ClientState) {
 	}
 }
 
+// zero reports whether all values are 0.
 func zero(values []float32) bool {
 	return !slices.ContainsFunc(values, func(x float32) bool { return x != 0 })
 }

@@ -7,4 +7,5 @@ type Fixed struct {
 	Norm float64 `key:"norm" is:"short" range:"(0,1e12]" help:"largest Euclidean norm of an update"`
 }
 
+// Bound implements [Clip]: it remembers nothing.
 func (f Fixed) Bound(_, _ []float64) (bound float64, next []float64) { return f.Norm, nil }

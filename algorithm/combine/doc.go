@@ -20,8 +20,9 @@
 // Updates come in the order of their tasks, whoever computed them. A rule works in integers,
 // or in float64 in a fixed order with every product rounded by itself. Work is divided among
 // cores by parameter or by pair of updates, never within a sum. Norms and distances are over
-// all parameters, those that are not trained (a batch norm's running means) included: a
-// value that no distance saw would be free to lie.
+// the trained values, which are all that a rule is given. Buffers (a batch norm's running
+// means) are averaged beside it, with the shares that it returns, or combined by it where it works
+// value by value ([Setup.ApplyToBuffers]).
 //
 // # What goes together
 //

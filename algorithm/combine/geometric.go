@@ -27,6 +27,7 @@ type GeometricMedian struct {
 	Smoothing  float64 `key:"smoothing" default:"1e-6" range:"(0,1e6]" help:"least distance that a step divides by"`
 }
 
+// Combine implements [Rule]. Buffers are averaged with the λ, which are small for far updates.
 func (g GeometricMedian) Combine(dst []int64, updates [][]int64, weights []float64) (shares []float64) {
 	distances := squaredDistances(updates)
 	shares = weights

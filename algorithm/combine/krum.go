@@ -21,8 +21,10 @@ type Krum struct {
 	countsOnce
 }
 
+// Validate refuses a number of updates in which Krum does not withstand the Byzantine ones.
 func (k Krum) Validate(updates int) error { return k.check("krum", updates, 3) }
 
+// Combine implements [Rule]. Buffers are those of the update that is chosen.
 func (k Krum) Combine(dst []int64, updates [][]int64, _ []float64) (shares []float64) {
 	nearest := k.rank(updates)[0]
 	copy(dst, updates[nearest])
@@ -40,6 +42,8 @@ type MultiKrum struct {
 	countsOnce
 }
 
+// Validate refuses a number of updates in which the rule does not withstand the Byzantine ones, or that
+// is less than Keep.
 func (k MultiKrum) Validate(updates int) error {
 	if k.Keep > updates {
 		return registry.Errorf(
@@ -52,6 +56,7 @@ func (k MultiKrum) Validate(updates int) error {
 	return k.check("multi_krum", updates, 3)
 }
 
+// Combine implements [Rule]. Buffers are averaged over the updates that are chosen.
 func (k MultiKrum) Combine(dst []int64, updates [][]int64, weights []float64) (shares []float64) {
 	n := len(updates)
 	keep := max(1, n-k.Count(n))

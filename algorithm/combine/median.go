@@ -11,6 +11,7 @@ func init() {
 // half of the updates move no value beyond those of the others.
 type Median struct{ perParameter }
 
+// Combine implements [Rule], for buffers too ([ByValue]).
 func (Median) Combine(dst []int64, updates [][]int64, _ []float64) (shares []float64) {
 	byParameter(dst, updates, func(values []int64) int64 {
 		slices.Sort(values)

@@ -33,6 +33,8 @@ func (m NNM) then() Rule {
 	return TrimmedMean{Byzantine: m.Byzantine}
 }
 
+// Validate refuses a number of updates in which the rule behind the mixing does not withstand the
+// Byzantine ones.
 func (m NNM) Validate(updates int) error {
 	if v, ok := m.then().(interface{ Validate(updates int) error }); ok {
 		return v.Validate(updates)
@@ -46,6 +48,7 @@ func (m NNM) Needs() registry.Needs {
 	return registry.Needs{EqualWeight: true, Copy: true, Whole: registry.NeedsOf(m.then()).Whole}
 }
 
+// Combine implements [Rule]. Buffers are averaged as if they had been mixed with the updates.
 func (m NNM) Combine(dst []int64, updates [][]int64, weights []float64) (shares []float64) {
 	n := len(updates)
 	near := max(1, n-m.Count(n))

@@ -58,6 +58,7 @@ func (l Byzantine) check(rule string, updates, extra int) error {
 // to have twice the samples.
 type countsOnce struct{}
 
+// Needs says that updates are weighted equally.
 func (countsOnce) Needs() registry.Needs { return registry.Needs{EqualWeight: true} }
 
 // perParameter is once of a rule that works parameter by parameter, of whose values few would be
@@ -109,6 +110,7 @@ func parallel(n int, f func(start, end int)) {
 	all.Wait()
 }
 
+// Norm returns the Euclidean norm of an exact sum of weight 1, such as the trained values of an update.
 func Norm(update []int64) float64 { return math.Sqrt(algorithm.SquaredNorm(update)) }
 
 // Norms are those of updates, each added up in the order of the parameters.

@@ -21,8 +21,10 @@ type TrimmedMean struct {
 	perParameter
 }
 
+// Validate refuses a number of updates of which none would be left.
 func (t TrimmedMean) Validate(updates int) error { return t.check("trimmed_mean", updates, 1) }
 
+// Combine implements [Rule], for buffers too ([ByValue]).
 func (t TrimmedMean) Combine(dst []int64, updates [][]int64, _ []float64) (shares []float64) {
 	n := len(updates)
 	trimmed := min(t.Count(n), (n-1)/2)

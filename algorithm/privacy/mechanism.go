@@ -47,6 +47,8 @@ func (m *Mechanism) Deviation(params int) float64 {
 // block is how many parameters have one stream of random numbers.
 const block = 1 << 14
 
+// Add adds the noise of a round to its sum, each block of parameters from a stream of its own, so that cores
+// share the work.
 func (m *Mechanism) Add(round int, sum []int64) {
 	key := derive(m.Key, uint64(round), sum)
 	scale := m.Deviation(len(sum)) / math.Sqrt2

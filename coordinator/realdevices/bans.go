@@ -94,6 +94,8 @@ func (d *Devices) release(o *openTask, done bool) error {
 	return d.suspendFor(cmp.Or(d.accounts.quota.BanSeconds, holdingBan), Ban{Client: d.run.First + o.device, Reason: reason})
 }
 
+// ban ends a device's part in the run as a ban says, refuses its open task, and records the ban for
+// replays. A device that is banned for longer already, or for good, stays banned as it is.
 func (d *Devices) ban(ban Ban) error {
 	device := ban.Client - d.run.First
 	if d.banned[device] && (ban.For > 0 || d.banEnds[device] == 0) { // it is shut out as long already

@@ -12,8 +12,8 @@ import (
 	"fedpace/internal/robust"
 )
 
-// A device is believed what it says of itself as far as the coordinator can tell: a task took
-// no longer than it was away, an update has no weight and a loss no size out of all proportion.
+// What a device reports of itself counts as far as the coordinator can check it: a task took no longer than
+// the time until its answer, and samples and losses are within a multiple of the others'.
 
 // The claims: numbers that devices say of themselves.
 const (
@@ -62,7 +62,7 @@ func (d *Devices) correct(client int, claim string, task uint64, reported, count
 	)
 }
 
-// observed is how long a task has been away.
+// observed returns how much wall time has passed at now since the task was first sent.
 func (o *openTask) observed(now time.Time) round.Time { return round.Time(max(0, now.Sub(o.sent))) }
 
 // drift is what part the clocks of a device and of the coordinator may differ by: each is
@@ -233,6 +233,8 @@ func (d *Devices) compareWithClass(o *openTask, plan *round.Plan) {
 	}
 }
 
+// noticeContradiction tells the user that a measurement of a device contradicts its class in
+// devices.names. An empty contradiction means that it does not.
 func (d *Devices) noticeContradiction(device int, measurement, contradiction string) {
 	if contradiction != "" {
 		d.notice("Device %s: its %s devices.names: %s.", d.Names[device], measurement, contradiction)

@@ -163,7 +163,8 @@ func Open(ctx context.Context, c Config, run Run) (*Devices, error) {
 	return d, err
 }
 
-// StateAfter is what a device keeps after a task, whose update is there.
+// StateAfter returns what a device keeps after a task that it has answered with an update; its zero value
+// where that is nothing.
 func (d *Devices) StateAfter(task uint64) algorithm.ClientState {
 	if a := d.updates[task]; a != nil && len(a.Kept) > 0 {
 		return algorithm.ClientState{Digest: bus.DigestOf(a.Kept), Values: a.Kept}
@@ -171,6 +172,7 @@ func (d *Devices) StateAfter(task uint64) algorithm.ClientState {
 	return algorithm.ClientState{}
 }
 
+// Close ends the devices' part in the run. It does nothing in a run without devices and in a replay.
 func (d *Devices) Close() error {
 	if d == nil || d.gateway == nil {
 		return nil
@@ -195,6 +197,7 @@ func (d *Devices) Stats() (s Stats) {
 	return s
 }
 
+// IsDevice reports whether a client is a real device. Devices are numbered behind the simulated clients.
 func (d *Devices) IsDevice(client int) bool { return d != nil && client >= d.run.First }
 
 // Open is the number of tasks whose answer has not been handed out.
@@ -205,6 +208,7 @@ func (d *Devices) Open() int {
 	return len(d.open)
 }
 
+// notice tells the user a line, if anybody listens.
 func (d *Devices) notice(format string, args ...any) {
 	if d.Notice != nil {
 		d.Notice(fmt.Sprintf(format, args...))
@@ -238,6 +242,7 @@ func (d *Devices) Issue(t *round.Task, message *bus.Task, base []float32, doubtf
 	return d.send(o)
 }
 
+// send sends a task to its device, again if it was sent before. A replay sends nothing.
 func (d *Devices) send(o *openTask) error {
 	if d.gateway == nil {
 		return nil
@@ -271,7 +276,8 @@ func (d *Devices) Answer(ctx context.Context, closes func() (round.Time, bool)) 
 	}
 }
 
-// giveUpLate gives up the open tasks whose devices have taken longer than the round does.
+// giveUpLate answers open tasks in place of devices that have taken longer than the round lasts, with a slack
+// for the time of messages. closes is that of [Devices.Answer].
 func (d *Devices) giveUpLate(now time.Time, closes func() (round.Time, bool)) {
 	closing, ok := closes()
 	if !ok {
@@ -286,7 +292,8 @@ func (d *Devices) giveUpLate(now time.Time, closes func() (round.Time, bool)) {
 	}
 }
 
-// awaitNews waits for news, or until it is time to look for silent devices.
+// awaitNews waits for answers of devices, at most until silent devices are looked for again. A replay reads
+// the answers from its record.
 func (d *Devices) awaitNews(ctx context.Context) error {
 	if d.gateway == nil {
 		return d.replay()
@@ -297,7 +304,7 @@ func (d *Devices) awaitNews(ctx context.Context) error {
 	return d.checkSilent()
 }
 
-// takeWithin takes the news that comes within a time.
+// takeWithin takes the news that arrives within a limit of time. That none arrives is no error.
 func (d *Devices) takeWithin(ctx context.Context, limit time.Duration) error {
 	waiting, stop := context.WithTimeout(ctx, limit)
 	defer stop()
@@ -307,7 +314,8 @@ func (d *Devices) takeWithin(ctx context.Context, limit time.Duration) error {
 	return ctx.Err()
 }
 
-// handOut makes an answer, once it is kept, an event of the machine.
+// handOut turns an answer into an event of the machine, after the answer has been recorded for replays. It
+// also counts the answer against the device's quotas.
 func (d *Devices) handOut(a *Answer) (round.Event, error) {
 	if !d.Replay {
 		if err := d.Record.AddAnswer(a); err != nil {
@@ -346,7 +354,8 @@ func (d *Devices) handOut(a *Answer) (round.Event, error) {
 	}, nil
 }
 
-// take takes the news there is.
+// take waits for news of the gateway and takes all of it: devices that joined or left, answers, refusals,
+// and floods.
 func (d *Devices) take(ctx context.Context) (err error) {
 	d.news, err = d.gateway.TakeEvents(ctx, d.news)
 	if err != nil {
@@ -406,7 +415,7 @@ func (d *Devices) takeLeaving(n *gateway.Event) {
 	}
 }
 
-// sendOpen sends a device its open task again, if it has one.
+// sendOpen sends a device its open task again, if it has one, since its program was restarted.
 func (d *Devices) sendOpen(device int) error {
 	if o := d.taskOf(device); o != nil {
 		return d.send(o)
@@ -424,6 +433,8 @@ func (d *Devices) taskOf(device int) *openTask {
 	return nil
 }
 
+// answerOf makes an answer of what a device has sent for its task. The plan and the samples are those
+// that count, which may be less than the device reported. A refused update has no values.
 func (d *Devices) answerOf(n *gateway.Event) *Answer {
 	u := n.Update
 	a := &Answer{

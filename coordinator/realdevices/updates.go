@@ -71,8 +71,8 @@ func (d *Devices) check(u *bus.DeviceUpdate) error {
 	return nil
 }
 
-// differenceBase is what a device's values are different from: the model that it began with, or nothing where
-// updates are compressed.
+// differenceBase returns what is subtracted from a device's values to get its update: the model that it
+// began with, or zeros where updates are compressed and are differences already.
 func (d *Devices) differenceBase(base []float32) []float32 {
 	if d.run.Spec.Compression == "" {
 		return base
@@ -80,7 +80,8 @@ func (d *Devices) differenceBase(base []float32) []float32 {
 	return make([]float32, len(base))
 }
 
-// Split is where the tasks of devices begin, which are the last ones.
+// Split returns the place of the first task of a device. Tasks of devices follow those of simulated
+// clients; without any it is the length of the list.
 func (d *Devices) Split(tasks []round.Task) int {
 	n := len(tasks)
 	for n > 0 && d.IsDevice(tasks[n-1].Client) {
@@ -128,14 +129,14 @@ type Weight struct {
 	Buffers float64
 }
 
-// Used lets go of the updates that are in the model.
+// Used forgets the updates of a round's devices once they are in the model.
 func (d *Devices) Used(tasks []round.Task) {
 	for _, t := range tasks[d.Split(tasks):] {
 		delete(d.updates, t.Task)
 	}
 }
 
-// Ended lets go of an update that does not count.
+// Ended forgets the update of a task that has ended without counting.
 func (d *Devices) Ended(e *round.TaskReport) {
 	if d.IsDevice(e.Client) && e.Outcome != round.Accepted {
 		delete(d.updates, e.Task)

@@ -43,7 +43,15 @@ func (d *Devices) Ban(client int, reason string) error {
 // its best one: the first times, then of fewer and fewer.
 func (d *Devices) ModelLost(round int, loss, best float64) {
 	if n := d.returns.Add(1); n&(n-1) == 0 {
-		d.notice("The model of round %d is lost, with a loss of %.3g on held-out samples. The run goes back to its best one, with %.3g (time %d; times 1, 2, 4, 8 ... are told). Nobody is banned: no device did it alone from a sound model.", round, loss, best, n)
+		d.notice(
+			"The model of round %d is lost, with a loss of %.3g on held-out samples. "+
+				"The run goes back to its best one, with %.3g (time %d; times 1, 2, 4, 8 ... are told). "+
+				"Nobody is banned: no device did it alone from a sound model.",
+			round,
+			loss,
+			best,
+			n,
+		)
 	}
 }
 

@@ -23,43 +23,50 @@ import (
 type Devices struct {
 	Config
 	run     Run
-	gateway *gateway.Gateway // nil: a replay
-	opened  time.Time
+	gateway *gateway.Gateway // nil in a replay
+	opened  time.Time        // when devices could first join
 
-	mu              sync.Mutex           // guards changes of open, which the gateway's goroutines read
-	open            map[uint64]*openTask // without an answer
-	answers         []*Answer            // answers that have come and were not handed out
-	updates         map[uint64]*Answer   // updates that may yet count
-	there           []bool               // as the machine knows it
-	arrived         []arrival            // devices that joined and that the machine does not know of yet
-	banned          []bool
-	gone            []bool       // devices that said that they leave
-	banEnds         []int64      // ends of bans, as Ban.Ends
-	reportedSamples []int        // samples, as each device told them last
-	leftOut         []int        // how often each device's update was left out
-	clipped         []bool       // devices of which Clipped has told
-	firstTasks      []firstTasks // tasks of each device, until its class was looked at
-	resumed         []bool       // devices whose next task is the first since the run was resumed
-	accounts        accounts     // use of their quotas
-	news            []gateway.Event
-	looked          time.Time // when presence was asked for last
+	// Tasks and their answers. mu guards changes of open, which the gateway's goroutines read.
+	mu      sync.Mutex
+	open    map[uint64]*openTask // tasks without an answer that was handed out
+	answers []*Answer            // answers that were not handed out yet, in the order of arrival
+	updates map[uint64]*Answer   // updates that may yet count
 
-	audited  time.Time // when quotas were last looked at
-	compared time.Time // when open tasks were last compared with their round
+	// Who takes part, by device.
+	knownPresent []bool    // as the machine knows it
+	arrived      []arrival // devices that joined and that the machine does not know of yet
+	banned       []bool
+	gone         []bool          // the device has said that it leaves
+	banEnds      []int64         // as [Ban].Ends
+	news         []gateway.Event // memory of the gateway's last news
+	looked       time.Time       // when presence was checked last
+	presence     *Presence       // the next one of a replay; nil: there is no more
 
-	presence *Presence // next of a replay
+	// What is known of each device, by device.
+	reportedSamples []int        // as it reported them last
+	leftOut         []int        // how often its update was excluded from a round
+	clipped         []bool       // the user was told that an update was clipped
+	firstTasks      []firstTasks // until its class was checked
+	resumed         []bool       // its next task is the first since the run was resumed
+	accounts        accounts     // use of quotas
 
+	audited  time.Time // when quotas were checked last
+	compared time.Time // when open tasks were last compared with the end of their round
+
+	// What a run says of its devices in the end.
 	bans        []Ban
 	corrections []Correction
-	corrected   map[claimKey]uint64 // the task of the last correction
+	corrected   map[claimKey]uint64 // by claim, the task of the last correction
 	urgent      bool                // a ban is in no checkpoint yet
 
-	versions []string // of programs, by device, as they said when they joined; empty: it has not, or does not say
-	differ   []int    // devices of another version than the coordinator's that the user has not been told of
+	// Versions of programs, by device; empty where a device has not joined or does not say.
+	versions []string
+	differ   []int // devices with another version than the coordinator's that the user was not told of
 
+	// What [Devices.Stats] reads from other goroutines.
 	held        atomic.Int64 // wall nanoseconds that the clock has stood for devices
 	bannedCount atomic.Int64
-	returns     atomic.Int64
+	returns     atomic.Int64 // how often the run went back to an earlier model
 }
 
 // Run is what devices must know of their run.
@@ -111,7 +118,7 @@ func Open(ctx context.Context, c Config, run Run) (*Devices, error) {
 		opened:          time.Now(),
 		open:            map[uint64]*openTask{},
 		updates:         map[uint64]*Answer{},
-		there:           make([]bool, len(c.Names)),
+		knownPresent:    make([]bool, len(c.Names)),
 		banned:          make([]bool, len(c.Names)),
 		gone:            make([]bool, len(c.Names)),
 		banEnds:         make([]int64, len(c.Names)),
@@ -343,7 +350,7 @@ func (d *Devices) handOut(a *Answer) (round.Event, error) {
 		d.updates[a.Task] = a
 		d.compareWithClass(o, &a.Plan)
 	case round.Silent:
-		d.there[a.Client-d.run.First] = false
+		d.knownPresent[a.Client-d.run.First] = false
 	}
 	return round.Event{
 		Kind:    a.Kind,

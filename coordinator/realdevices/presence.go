@@ -65,7 +65,12 @@ func (d *Devices) checkAnyLeft() error {
 		}
 	}
 	last := d.bans[len(d.bans)-1]
-	return fmt.Errorf("realdevices: no device is left that may take part: the last to be banned was %s (%s); start the run anew without what made it so", d.Names[last.Client-d.run.First], last.Reason)
+	return fmt.Errorf(
+		"realdevices: no device is left that may take part: the last to be banned was %s (%s); "+
+			"start the run anew without what made it so",
+		d.Names[last.Client-d.run.First],
+		last.Reason,
+	)
 }
 
 // Presence returns which devices have come and left since it was last asked. It
@@ -121,7 +126,7 @@ func (d *Devices) changes(clock uint64, begin bool) (events []round.Event, err e
 		if err := d.takeWithin(context.Background(), 0); err != nil {
 			return nil, err
 		}
-		for i, present := range d.there {
+		for i, present := range d.knownPresent {
 			heard := d.gateway.LastHeard(i)
 			if heard.IsZero() {
 				heard = d.opened
@@ -139,7 +144,7 @@ func (d *Devices) changes(clock uint64, begin bool) (events []round.Event, err e
 		}
 	}
 	for _, x := range d.arrived {
-		if i := x.device; !d.there[i] && !d.banned[i] {
+		if i := x.device; !d.knownPresent[i] && !d.banned[i] {
 			if events, err = d.present(events, Presence{
 				Clock:   clock,
 				Client:  d.run.First + i,
@@ -166,8 +171,8 @@ func (d *Devices) present(events []round.Event, p Presence) ([]round.Event, erro
 	if p.Joined {
 		kind = round.Joined
 	}
-	if i := p.Client - d.run.First; i >= 0 && i < len(d.there) { // a record may say anything
-		d.there[i] = p.Joined
+	if i := p.Client - d.run.First; i >= 0 && i < len(d.knownPresent) { // a record may say anything
+		d.knownPresent[i] = p.Joined
 	}
 	return append(events, round.Event{Kind: kind, Client: p.Client, Samples: p.Samples}), nil
 }
@@ -231,7 +236,7 @@ func (d *Devices) Resume(s *round.State, pending []Answer, found Findings) error
 	if d == nil {
 		return nil
 	}
-	copy(d.there, s.Present)
+	copy(d.knownPresent, s.Present)
 	for i := range d.resumed {
 		d.resumed[i] = true
 	}

@@ -35,8 +35,8 @@ type account struct {
 	sent          int64 // to it, before its last ban ended
 }
 
-// A task may take so many times as long as those of the other devices, and so long in
-// any case, before the wait counts against its device.
+// A task may take patience times as long as the median task of the other devices, and leastPatience in any
+// case, before the wait counts against its device.
 const (
 	patience      = 10
 	leastPatience = time.Second
@@ -45,8 +45,8 @@ const (
 // fetchSlack is what a device may be sent beside models.
 const fetchSlack = 16 << 20
 
-// ended takes how a device's task has ended, and after how long by the coordinator's
-// clock. It returns which quota the device is over; "": none.
+// ended counts how a device's task has ended, took after it was sent by the coordinator's clock. It returns
+// which quota the device is over; "" if none.
 func (a *accounts) ended(device int, kind round.EventKind, took time.Duration) (reason string) {
 	x := &a.list[device]
 	switch kind {
@@ -70,10 +70,10 @@ func (a *accounts) ended(device int, kind round.EventKind, took time.Duration) (
 	return ""
 }
 
-// checkHeld returns that a device has held the run for longer than it may, with a task that has taken so
-// long by now and that is done or not; "": it has not. usual is what its class takes, 0 if that is
-// not known. What it has held is forgotten at the rate of its quota an hour, so that of any hours
-// it costs the run no more than the quota, and the quota for each of them.
+// checkHeld returns why a device is over its quota of time for which it holds the run; "" if it is not. The
+// device's task has taken took by now, and is done or not. usual is what a task takes by the device's
+// class, 0 if that is not known. The time that counts against a device decays by its quota an hour: in n
+// hours it holds the run for at most n + 1 quotas.
 func (a *accounts) checkHeld(device int, took, usual time.Duration, done bool, now time.Time) (reason string) {
 	x := &a.list[device]
 	if len(a.list) > 1 {
@@ -91,7 +91,12 @@ func (a *accounts) checkHeld(device int, took, usual time.Duration, done bool, n
 	if held.Seconds() <= a.quota.HeldSeconds {
 		return ""
 	}
-	return fmt.Sprintf("its tasks have held the run for %v in an hour, beyond %d times what its class or the other devices take (devices.quota.held_seconds)", held.Round(time.Second), patience)
+	return fmt.Sprintf(
+		"its tasks have held the run for %v in an hour, beyond %d times what its class or the other devices take "+
+			"(devices.quota.held_seconds)",
+		held.Round(time.Second),
+		patience,
+	)
 }
 
 // typical is the lower median of what the devices' last tasks took, as it was not many
@@ -113,8 +118,8 @@ func (a *accounts) typical() time.Duration {
 	return a.median
 }
 
-// fetched returns that a device has been sent more than the models of its tasks, with
-// so many values, and what is frozen can explain; "": it has not.
+// fetched returns why a device is over its quota of bytes; "" if it is not. sent is what it was sent in
+// total, params the number of values that it fetches for a task, and frozen those that it fetches once.
 func (a *accounts) fetched(device int, sent int64, params, frozen int) (reason string) {
 	values := a.quota.Fetches * (float64(1+a.list[device].issued)*float64(params) + float64(frozen))
 	sent -= a.list[device].sent

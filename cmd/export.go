@@ -19,6 +19,7 @@ import (
 	"fedpace/experiment/folder"
 	"fedpace/experiment/report"
 	"fedpace/internal/atomicfile"
+	"fedpace/internal/names"
 )
 
 // exportCommand groups the commands that write a run for other programs.
@@ -56,7 +57,7 @@ Grafana to import (Dashboards, New, Import).`,
 					return err
 				}
 			}
-			_, err = fmt.Fprintf(c.OutOrStdout(), "%d dashboards in %s\n", len(files), args[0])
+			_, err = fmt.Fprintf(c.OutOrStdout(), "%d dashboards in %s\n", len(files), names.Printable(args[0]))
 			return err
 		},
 	}
@@ -157,7 +158,7 @@ func exportTo(
 			return err
 		}
 		if _, _, err := (&folder.Run{Dir: args[0]}).State(); errors.Is(err, folder.ErrChanged) {
-			fmt.Fprintf(c.ErrOrStderr(), "note: %v\n", err)
+			fmt.Fprintf(c.ErrOrStderr(), "note: %s\n", names.Printable(err.Error()))
 		}
 		path := cmp.Or(outPath, filepath.Join(args[0], name))
 		written := ""
@@ -171,7 +172,7 @@ func exportTo(
 		if path == "-" {
 			path = "standard output"
 		}
-		_, err = fmt.Fprintf(c.ErrOrStderr(), "%s: %s\n", path, written)
+		_, err = fmt.Fprintf(c.ErrOrStderr(), "%s: %s\n", names.Printable(path), written)
 		return err
 	}
 	c.Flags().StringVarP(&outPath, "out", "o", "", "file to write, - for standard output (default DIR/"+name+")")

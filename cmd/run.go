@@ -3,6 +3,9 @@ package cmd
 import (
 	"errors"
 	"fmt"
+	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -45,6 +48,11 @@ never has evaluate.target, and 5 where no update counted in any round.`,
 				return err
 			}
 			options.Replay = replay
+			if dry && config.External() && !f.trust && !f.givesTrainer() {
+				show.Close()
+				look := wouldStart{Configuration: config, Command: config.Trainer.Command}
+				return cli.Print(c, look, look.write)
+			}
 			if dry {
 				predicted, err := p.dryRun(c.Context(), config, options)
 				show.Close()
@@ -62,6 +70,29 @@ never has evaluate.target, and 5 where no update counted in any round.`,
 	trustFlag(c, &f.trust)
 	c.Flags().BoolVar(&dry, "dry-run", false, "only print the resolved configuration and what to expect")
 	return c
+}
+
+// wouldStart is what a dry run prints of a configuration whose file names a trainer's command:
+// a look at a file of somebody else executes nothing.
+type wouldStart struct {
+	Configuration config.Config `json:"configuration"`
+	Command       string        `json:"would_start"`
+}
+
+// write prints the configuration and the command that the run would start.
+func (s wouldStart) write(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "%s\n# This run would start the trainer %q.\n"+
+		"# Nothing was started, so the model's size and the run's time are not known: --trust starts it.\n",
+		s.Configuration.YAML(), s.Command)
+	return err
+}
+
+// givesTrainer reports whether the command line itself, and not a file, names the trainer's command.
+func (f *runFlags) givesTrainer() bool {
+	return f.trainer != "" || slices.ContainsFunc(f.sets, func(set string) bool {
+		key, _, _ := strings.Cut(set, "=")
+		return key == "trainer" || key == "trainer.command"
+	})
 }
 
 // runFlags are those of the commands of one run.

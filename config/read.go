@@ -562,7 +562,9 @@ func unknownKey(path string, siblings []string) string {
 			}
 		}
 		near = cmp.Or(near, elsewhere)
-		if path == last { // a key without its group
+		if common := names.CommonKey(path); common != "" {
+			near = common
+		} else if path == last { // a key without its group
 			near = cmp.Or(elsewhere, near)
 		}
 	}

@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"fedpace/config"
 	"fedpace/config/expect"
+	"fedpace/coordinator/round"
 	"fedpace/experiment/folder"
 	"fedpace/internal/statistics"
 	"fedpace/learn/metric"
@@ -36,6 +38,10 @@ func CheckExpected(c *config.Config, schedules []string, seeds int, metrics ...s
 			values = append(values, q.name, short(q.name))
 		}
 	}
+	for name := range counts {
+		values = append(values, name)
+	}
+	slices.Sort(values)
 	var all []error
 	for i, text := range c.Expect {
 		e, err := expect.Parse(text)
@@ -61,6 +67,40 @@ func CheckExpected(c *config.Config, schedules []string, seeds int, metrics ...s
 		}
 	}
 	return errors.Join(all...)
+}
+
+// counts are values of a run that expectations may name and tables do not show: accepted is how many
+// updates are in the model, and empty_rounds the number of rounds in which none was accepted.
+var counts = map[string]func(c *Cell) (float64, error){
+	"accepted": func(c *Cell) (float64, error) {
+		return float64(c.Summary.Outcomes[round.Accepted]), nil
+	},
+	"empty_rounds": func(c *Cell) (float64, error) {
+		empty := 0
+		for report, err := range folder.Reports(filepath.Join(c.Config.Out, folder.RoundsFile)) {
+			if err != nil {
+				return 0, err
+			}
+			if report.Outcomes[round.Accepted] == 0 {
+				empty++
+			}
+		}
+		return float64(empty), nil
+	},
+}
+
+// meanOf is the mean of a count over the runs of a row; NaN where one of them cannot be read, so
+// that nothing passes that was not measured.
+func meanOf(cells []Cell, count func(c *Cell) (float64, error)) float64 {
+	sum := 0.0
+	for i := range cells {
+		n, err := count(&cells[i])
+		if err != nil {
+			return math.NaN()
+		}
+		sum += n
+	}
+	return sum / float64(len(cells))
 }
 
 // quantityOf is the index of the quantity with a name, or -1 if nothing of that name was measured.
@@ -96,6 +136,9 @@ func ExpectedOf(expectations []string, dir string, s *folder.Summary) error {
 // valueOf returns a function from a quantity's name to the row's mean; NaN where a seed has no value.
 func (t *Table) valueOf(row *Row) func(name string) float64 {
 	return func(name string) float64 {
+		if count, ok := counts[name]; ok {
+			return meanOf(row.Cells, count)
+		}
 		if q := quantityOf(t.quantities, name); q >= 0 && row.Means[q].N == row.Seeds {
 			return row.Means[q].Mean
 		}

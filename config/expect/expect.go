@@ -122,6 +122,7 @@ func (e *Expectation) Check(values, schedules []string) error {
 		if slices.Contains(list, name) {
 			return nil
 		}
+		list = distinct(list)
 		if near := names.Nearest(name, list); near != "" {
 			return fmt.Errorf("%q is no %s (did you mean %q?)", name, kind, near)
 		}
@@ -138,6 +139,16 @@ func (e *Expectation) Check(values, schedules []string) error {
 		}
 	}
 	return errors.Join(all...)
+}
+
+// distinct returns the words of a list, each once, in their order.
+func distinct(list []string) (words []string) {
+	for _, word := range list {
+		if !slices.Contains(words, word) {
+			words = append(words, word)
+		}
+	}
+	return words
 }
 
 // Hold holds values against the expectation. It passes only where it does for every value of the

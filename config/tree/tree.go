@@ -97,6 +97,7 @@ func newNode(n ast.Node, where string, place func(ast.Node) string) (*Node, erro
 	case *ast.SequenceNode:
 		node.Kind = List
 		for _, v := range n.Values {
+			v = plainWithColon(v)
 			item, err := newNode(v, place(v), place)
 			if err != nil {
 				return nil, err
@@ -122,6 +123,26 @@ func newNode(n ast.Node, where string, place func(ast.Node) string) (*Node, erro
 		node.Kind = alien
 	}
 	return node, nil
+}
+
+// plainWithColon returns the text that an element of a list in brackets is, where the parser
+// takes a:b for a map of a to b. YAML 1.2 (7.3.3) reads a colon in a plain text as a part of it
+// unless a space follows. Any other value is returned as it is.
+func plainWithColon(n ast.Node) ast.Node {
+	m, isMap := n.(*ast.MappingNode)
+	if !isMap || m.IsFlowStyle || len(m.Values) != 1 {
+		return n
+	}
+	pair := m.Values[0]
+	key, isText := pair.Key.(*ast.StringNode)
+	value := pair.Value.GetToken()
+	separate := pair.Start == nil || value == nil || value.Position.Offset != pair.Start.Position.Offset+1
+	if !isText || separate || key.GetToken().Type != token.StringType {
+		return n
+	}
+	text := *key
+	text.Value = key.Value + ":" + value.Value
+	return &text
 }
 
 // Insert puts a value into a map, at a path that may have dots. prefix is the
@@ -312,9 +333,21 @@ func syntaxError(name string, err error) error {
 			syntax.Token.Position != nil {
 			name = fmt.Sprintf("%s:%d", name, syntax.Token.Position.Line)
 		}
-		return fmt.Errorf("%s: not YAML: %s", name, strings.ReplaceAll(syntax.Message, "\n", " "))
+		return fmt.Errorf("%s: not YAML: %s", name, inWords(strings.ReplaceAll(syntax.Message, "\n", " ")))
 	}
 	return fmt.Errorf("%s: %w", name, err)
+}
+
+// inWords returns what a person should do about a message of the parser that says how the
+// parser works. Other messages stay.
+func inWords(message string) string {
+	switch {
+	case strings.Contains(message, `character '`+"\t"+`'`):
+		return "a tab stands before a key (YAML wants spaces)"
+	case message == "unexpected key name", message == "non-map value is specified":
+		return "a line is no \"key: value\" (is a colon missing, or the space after it?)"
+	}
+	return message
 }
 
 // lineOf is the line on which a node starts, from 1.

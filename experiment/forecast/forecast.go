@@ -76,6 +76,12 @@ type Forecast struct {
 	// clients add no noise.
 	LocalNoise *folder.LocalNoise `json:"local_noise"`
 
+	// NoUpdates reports that not one update counted in the rounds that were tried, as under a deadline
+	// that no client can meet: the run would end with the model with which it began.
+	NoUpdates bool `json:"no_updates,omitempty"`
+
+	triedRounds int // rounds that were tried before the run
+
 	kernel  string // class
 	private string // Privacy in words
 	noise   string // LocalNoise in words
@@ -130,6 +136,8 @@ func Make(
 	if err != nil {
 		return f, err
 	}
+	f.NoUpdates = t.Stop.Rounds > 0 && t.Stop.Outcomes[round.Accepted] == 0
+	f.triedRounds = t.Stop.Rounds
 	return f, f.work(ctx, p, measurementsOf(&p.Data, &c), &t)
 }
 
@@ -229,6 +237,10 @@ func (f Forecast) Write(w io.Writer) error {
 	}
 	if long := c.Schedule.TooLong(f.Rounds); long != "" && c.Train {
 		notes = append(notes, "The training loss is a "+long+".")
+	}
+	if f.NoUpdates {
+		notes = append(notes, fmt.Sprintf("No update would count: none did in the %d %s tried, so the model would stay as it begins (%s).",
+			f.triedRounds, human.Plural(f.triedRounds, "round"), MoreUpdates))
 	}
 	text := ""
 	for _, note := range append(

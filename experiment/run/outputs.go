@@ -144,7 +144,8 @@ func (r *recorder) serve(ctx context.Context, notify func(string)) (*web.WebServ
 	}
 	server, err := web.Serve(context.WithoutCancel(ctx), r.p.Config.HTTP, pages...)
 	if errors.Is(err, web.ErrInUse) {
-		return nil, fmt.Errorf("http: %w (set http to another address, or to \"\" for no page)", err)
+		holder := names.PortHolder(r.p.Config.HTTP)
+		return nil, fmt.Errorf("http: %w (%s; set http to another address, or to \"\" for no page)", err, holder)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("http: %w", err)

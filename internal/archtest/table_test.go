@@ -136,7 +136,7 @@ experiment/report: learn/metric config experiment/folder experiment/forecast exp
 	metrics metrics/eventlog metrics/figure metrics/openmetrics metrics/perfetto time
 experiment/ui: internal/regular learn/metric coordinator/round config experiment/folder experiment/forecast experiment/report
 	metrics metrics/eventlog metrics/live metrics/outputs metrics/page metrics/web net/http os time golang.org/x/sync/errgroup
-study: config/expect config/tree bus bus/natsconn coordinator learn/metric coordinator/schedule experiment/checkpoint config experiment/folder experiment/problem experiment/run internal/atomicfile internal/keyed
+study: config/expect config/tree bus bus/natsconn coordinator coordinator/round learn/metric coordinator/schedule experiment/checkpoint config experiment/folder experiment/problem experiment/run internal/atomicfile internal/keyed
 	internal/human internal/names internal/statistics internal/table metrics metrics/figure os time golang.org/x/sync/...
 study/...: internal/regular learn/metric internal/tasks actors/fleet data/federated learn coordinator/... config experiment/convex experiment/folder experiment/forecast
 	experiment/problem experiment/run study internal/atomicfile internal/table internal/human internal/statistics metrics metrics/figure metrics/outputs os
@@ -149,7 +149,7 @@ cmd/internal/cli: internal/memlimit actors/calibrate actors/doctor learn actors/
 	github.com/coreos/go-systemd/... github.com/spf13/... golang.org/x/term
 cmd/fedpace-device: cmd/internal/cli github.com/spf13/cobra
 cmd/internal/dataset: data data/federated data/fetch data/synthetic data/table learn cmd/internal/cli config internal/human internal/names metrics/figure os time github.com/spf13/cobra
-cmd/internal/folders: cmd/internal/cli learn/metric config experiment/folder study experiment/ui internal/human internal/table metrics metrics/web os github.com/spf13/cobra
+cmd/internal/folders: cmd/internal/cli learn/metric config experiment/folder study experiment/ui internal/human internal/names internal/table metrics metrics/web os github.com/spf13/cobra
 cmd: actors/... bus/... config config/expect config/reference data/... learn/... study/... cmd/internal/cli cmd/internal/dataset cmd/internal/folders coordinator/... deploy/grafana/dashboards experiment/... internal/atomicfile internal/cputime internal/human internal/names internal/table
 	metrics metrics/figure os/... syscall time github.com/spf13/...
 cmd/fedpace: cmd

@@ -60,6 +60,9 @@ connections, and stops at Ctrl-C or SIGTERM.`,
 			show := NewDisplay(c)
 			defer show.Close()
 			device.Notice, device.Version = show.Notice, Version()
+			if !c.Flags().Changed("data") {
+				show.Notice("No --data: this device trains on synthetic data of the run's task.")
+			}
 			connection.Name = "device " + device.ID
 			connection.Notice = func(n bus.Notice) { show.Notice(n.Text) }
 			return actor(c.Context(), connection, device)

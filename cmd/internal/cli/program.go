@@ -16,6 +16,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"fedpace/internal/memlimit"
+
+	"fedpace/internal/names"
 )
 
 // Exit statuses.
@@ -137,6 +139,7 @@ func Perform(ctx context.Context, root *cobra.Command, args []string, stdout, st
 func complain(stderr io.Writer, root *cobra.Command, problem string) {
 	var printed []string
 	for part := range strings.SplitSeq(strings.TrimSpace(problem), "\n") {
+		part = names.Printable(part)
 		if !slices.Contains(printed, part) {
 			printed = append(printed, part)
 		}

@@ -81,13 +81,16 @@ func flagError(c *cobra.Command, err error) error {
 	})
 	near := names.Nearest(name, flags)
 	below := belowWith(c, name)
+	key := keyOf(c, name)
 	switch {
 	case below != nil:
 		return fmt.Errorf("%w (write %s)", err, strings.Join(below, " or "))
 	case near != "":
 		return fmt.Errorf("%w (did you mean --%s?)", err, near)
-	case isKey(c, name):
-		return fmt.Errorf("%w (did you mean --set %s=VALUE?)", err, name)
+	case strings.Contains(name, "epoch") && key != "":
+		return fmt.Errorf("%w (did you mean --set schedule.unit=epochs --set %s=VALUE?)", err, key)
+	case key != "":
+		return fmt.Errorf("%w (did you mean --set %s=VALUE?)", err, key)
 	}
 	return err
 }
@@ -112,15 +115,31 @@ func belowWith(group *cobra.Command, flag string) (list []string) {
 	return list
 }
 
-// isKey reports whether a name is a key that the command's --set takes, or the group of
-// some: the flag's completion knows them.
-func isKey(c *cobra.Command, name string) bool {
-	keys, ok := c.GetFlagCompletionFunc("set")
+// keyOf returns the key of the configuration that a mistyped flag may mean, among those that
+// the command's --set takes: the completion of that flag knows them. It is the key of this name,
+// the one that other tools call so, the key of a group (stop and schedule first) that ends in the
+// name, or the one that is spelt most alike; empty where the command has no --set, or no key is near.
+func keyOf(c *cobra.Command, name string) string {
+	complete, ok := c.GetFlagCompletionFunc("set")
 	if !ok {
-		return false
+		return ""
 	}
-	list, _ := keys(c, nil, name)
-	return slices.ContainsFunc(list, func(key string) bool { return strings.HasPrefix(key, name+"=") })
+	name = strings.ReplaceAll(name, "-", "_")
+	completions, _ := complete(c, nil, "")
+	keys := make([]string, len(completions))
+	for i, completion := range completions {
+		keys[i], _, _ = strings.Cut(completion, "=")
+	}
+	for _, candidate := range []string{name, names.CommonKey(name), "stop." + name, "schedule." + name} {
+		if slices.Contains(keys, candidate) {
+			return candidate
+		}
+	}
+	inGroup := func(key string) bool { return strings.HasSuffix(key, "."+name) }
+	if i := slices.IndexFunc(keys, inGroup); i >= 0 {
+		return keys[i]
+	}
+	return names.Nearest(name, keys)
 }
 
 // commandError says that no command below c has a name, and which one it may have

@@ -10,6 +10,7 @@ import (
 	"fedpace/cmd/internal/cli"
 	"fedpace/experiment/ui"
 	"fedpace/internal/human"
+	"fedpace/internal/names"
 	"fedpace/metrics/web"
 )
 
@@ -36,7 +37,7 @@ page has no password. fedpace report writes it as a file.`,
 			}
 			server, err := web.Serve(c.Context(), address, library.Pages()...)
 			if errors.Is(err, web.ErrInUse) {
-				return fmt.Errorf("%w (--http takes another address; port 0 is any free one)", err)
+				return fmt.Errorf("%w (%s; --http takes another address; port 0 is any free one)", err, names.PortHolder(address))
 			}
 			if err != nil {
 				return err
@@ -49,6 +50,9 @@ page has no password. fedpace report writes it as a file.`,
 				server.Addr(),
 			); err != nil {
 				return err
+			}
+			if !names.Loopback(server.Addr()) {
+				fmt.Fprintln(c.ErrOrStderr(), "Other machines reach that page: it is not encrypted, has no password, and lets them change tags and notes.")
 			}
 			<-c.Context().Done()
 			return server.Close()

@@ -63,7 +63,8 @@ type Checkpoint struct {
 	State coordinator.State // with vectors
 }
 
-// vectors are a state's, in the order of the file.
+// vectors lists a state's vectors in the order of the file: those of float32, then those of float64.
+// The pointers are into the state, so that reading fills it.
 func vectors(s *coordinator.State) (floats []*[]float32, double []*[]float64) {
 	for i := range s.Models {
 		floats = append(floats, &s.Models[i].Params)
@@ -84,13 +85,16 @@ func vectors(s *coordinator.State) (floats []*[]float32, double []*[]float64) {
 	return floats, double
 }
 
-// pack fills the body with the state, and returns the vectors as bytes. It copies what holds them,
-// which is the run's own.
+// pack fills the body with the state and the lengths of its vectors, and returns the vectors as bytes,
+// which share the run's memory. The structures that hold the vectors are copied first, because they
+// are the run's own and their vectors are taken out of the body.
 func (c *Checkpoint) pack() (bytes [][]byte) {
 	c.Body.State = c.State
 	c.Body.Lengths = nil
 	s := &c.Body.State
-	s.Models, s.Updates, s.Server = slices.Clone(s.Models), slices.Clone(s.Updates), slices.Clone(s.Server)
+	s.Models = slices.Clone(s.Models)
+	s.Updates = slices.Clone(s.Updates)
+	s.Server = slices.Clone(s.Server)
 	if s.Variates != nil {
 		v := *s.Variates
 		v.Values = slices.Clone(v.Values)
@@ -98,14 +102,19 @@ func (c *Checkpoint) pack() (bytes [][]byte) {
 	}
 	floats, double := vectors(s)
 	for _, v := range floats {
-		c.Body.Lengths, bytes, *v = append(c.Body.Lengths, len(*v)), append(bytes, vector.Bytes(*v)), nil
+		c.Body.Lengths = append(c.Body.Lengths, len(*v))
+		bytes = append(bytes, vector.Bytes(*v))
+		*v = nil
 	}
 	for _, v := range double {
-		c.Body.Lengths, bytes, *v = append(c.Body.Lengths, len(*v)), append(bytes, vector.Bytes(*v)), nil
+		c.Body.Lengths = append(c.Body.Lengths, len(*v))
+		bytes = append(bytes, vector.Bytes(*v))
+		*v = nil
 	}
 	return bytes
 }
 
+// writeTo writes the head, the body and the vectors, without anything between them.
 func (c *Checkpoint) writeTo(w io.Writer) error {
 	list := c.pack()
 	e := gob.NewEncoder(w)
@@ -118,14 +127,14 @@ func (c *Checkpoint) writeTo(w io.Writer) error {
 	return err
 }
 
-// WriteWith writes the payload of a run whose outputs hold this.
+// WriteWith writes the payload of a run whose outputs have these digests.
 func (c *Checkpoint) WriteWith(w io.Writer, outputs []folder.FileDigest) error {
 	c.Body.Outputs = outputs
 	return c.writeTo(w)
 }
 
-// Read reads a payload that WriteWith wrote. It takes no more memory than the payload's
-// bytes can fill. Errors wrap [folder.ErrDamaged].
+// Read reads a payload that WriteWith wrote. It takes no more memory than the payload's bytes can
+// fill. Errors wrap [folder.ErrDamaged].
 func (c *Checkpoint) Read(in *folder.Payload) error {
 	err := c.readValues(in)
 	if err == nil {
@@ -137,7 +146,7 @@ func (c *Checkpoint) Read(in *folder.Payload) error {
 	return nil
 }
 
-// readValues reads what is before the vectors.
+// readValues reads the head and the body, which stand before the vectors.
 func (c *Checkpoint) readValues(in *folder.Payload) error {
 	d := gob.NewDecoder(in)
 	if err := d.Decode(&c.Head); err != nil {
@@ -146,7 +155,7 @@ func (c *Checkpoint) readValues(in *folder.Payload) error {
 	return d.Decode(&c.Body)
 }
 
-// unpack makes the state of the body, and reads its vectors.
+// unpack takes the state from the body, and reads its vectors.
 func (c *Checkpoint) unpack(in *folder.Payload) error {
 	c.State = c.Body.State
 	floats, double := vectors(&c.State)
@@ -166,6 +175,8 @@ func (c *Checkpoint) unpack(in *folder.Payload) error {
 	return nil
 }
 
+// read reads a vector of so many numbers, after it has checked that the payload can hold it: a damaged
+// length must not take memory.
 func read[T vector.Number](in *folder.Payload, v *[]T, length int) error {
 	if remaining := in.Remaining() / int64(vector.Size[T]()); length < 0 || int64(length) > remaining {
 		return fmt.Errorf("a vector of %d numbers where %d are left: %w", length, remaining, io.ErrUnexpectedEOF)

@@ -14,14 +14,15 @@ import (
 	"fedpace/experiment/identity"
 )
 
-// Saved is one of a folder's checkpoints, without its vectors.
+// Saved is one of a folder's checkpoints, read without its vectors.
 type Saved struct {
 	Checkpoint
 	Name string // of the file
 	err  error  // why it cannot be used
 }
 
-// ConfigWayOut says what to do about a config.yaml that is gone or damaged.
+// ConfigWayOut says what to do about a config.yaml that is gone or damaged while this checkpoint is
+// there.
 func (k *Saved) ConfigWayOut(dir string) string {
 	return fmt.Sprintf(
 		"put %s right; where there is none, fedpace resume %s writes it again as %s holds it",
@@ -52,7 +53,7 @@ func In(dir string) (list List) {
 	return list
 }
 
-// Usable are those that can be used.
+// Usable lists the checkpoints from which a run can go on.
 func (l List) Usable() List {
 	return slices.DeleteFunc(slices.Clone(l), func(k *Saved) bool { return k.err != nil })
 }
@@ -61,9 +62,9 @@ func (l List) Usable() List {
 // its run cannot go on from any checkpoint.
 var ErrDamaged = errors.New("too much is damaged")
 
-// Newest reads the newest checkpoint that is whole, that fits the run, and whose outputs
-// still hold what it says; nil if there is none at all. newer is why a newer one cannot be
-// used. One that is foreign is refused: it may be all that is left of another run.
+// Newest reads the newest checkpoint that is whole, that fits the run, and with which the outputs agree;
+// it is nil if there is none at all. newer says why a newer one cannot be used. A checkpoint of another
+// run or of other inputs is refused and not passed over: it may be all that is left of that run.
 func Newest(results *folder.Results, run Head) (c *Checkpoint, newer, err error) {
 	dir := results.Path("")
 	var wrong []error
@@ -104,7 +105,7 @@ func Newest(results *folder.Results, run Head) (c *Checkpoint, newer, err error)
 	)
 }
 
-// PlayAgain says what is left where a folder cannot be repaired.
+// PlayAgain says how to start a run again, where its folder cannot be repaired.
 func PlayAgain(dir string) string {
 	dir = filepath.Clean(dir)
 	return fmt.Sprintf(

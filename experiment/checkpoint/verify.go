@@ -75,7 +75,7 @@ func Verify(dir string) (*Verification, error) {
 	return v, nil
 }
 
-// add adds a file that is sound unless err says otherwise.
+// add adds a file, which is intact unless err says what is wrong with it.
 func (v *Verification) add(name string, err error) {
 	s := folder.FileState{Name: name, State: folder.Intact}
 	info, none := os.Stat(filepath.Join(v.Dir, name))
@@ -108,7 +108,7 @@ func (v *Verification) addOthers() {
 	}
 }
 
-// wayOut says what to do about damage. Resume looks for the same.
+// wayOut says what to do about damage, by the same rules by which Resume chooses a checkpoint.
 func (v *Verification) wayOut(saved List) string {
 	if sound := saved.Usable(); v.Files[0].Bad() && len(sound) > 0 {
 		return sound[0].ConfigWayOut(v.Dir)
@@ -130,9 +130,9 @@ func (v *Verification) wayOut(saved List) string {
 	return PlayAgain(v.Dir)
 }
 
-// checkConfiguration looks at config.yaml, which may be edited while a run is stopped
-// in keys that decide no result. If it is what was written, or fits one of the
-// checkpoints, then checkpoints that it does not fit are foreign.
+// checkConfiguration looks at config.yaml, which may be edited while a run is stopped in keys that decide
+// no result. If it is what was written, or fits one of the checkpoints, then checkpoints that it does not
+// fit are marked as those of another run.
 func (l List) checkConfiguration(dir string, digests []folder.FileDigest) error {
 	sound := l.Usable()
 	i := slices.IndexFunc(digests, func(d folder.FileDigest) bool { return d.Name == folder.ConfigFile })
@@ -159,8 +159,8 @@ func (l List) checkConfiguration(dir string, digests []folder.FileDigest) error 
 	return nil
 }
 
-// CheckComplete reads the files of a run that is complete, and returns what is wrong
-// with them.
+// CheckComplete reads the files of a run that is complete, and returns an error that names each one
+// that is not as it was written.
 func CheckComplete(dir string, s *folder.Summary) error {
 	var wrong []error
 	for _, d := range s.Files {

@@ -44,7 +44,8 @@ var kinds = [...]round.EventKind{
 	record.Answer_OVERTAKEN: round.TimedOut,
 }
 
-// Bytes is how much the log grows with so many updates of a model of so many parameters.
+// Bytes is by how much the log grows with a number of updates of a model of so many parameters. keep
+// says that it holds the updates' values.
 func Bytes(updates, params float64, keep bool) float64 {
 	if !keep {
 		params = 0
@@ -52,8 +53,9 @@ func Bytes(updates, params float64, keep bool) float64 {
 	return updates * (framing.Size + recordSize + 4*params)
 }
 
-// Log is the record of one run's devices. It belongs to the run's goroutine. One that is
-// written remembers nothing of what it holds, however long the run is.
+// Log is the record of one run's devices: one that is written, or one of another run that is replayed. A
+// log that is written keeps nothing of what it holds in memory, however long the run is. It belongs to
+// the run's goroutine.
 type Log struct {
 	Keep     bool // the updates' values, too
 	Replay   bool // the log is read
@@ -66,13 +68,15 @@ type Log struct {
 	Reported map[int]Samples // of a replay, by client
 }
 
-// Samples are the numbers of samples that a client told last; 0: it told none.
+// Samples are the numbers of samples that a client reported last, when it joined and with an update; 0
+// means that it reported none.
 type Samples struct{ Joined, Answered int }
 
 func init() {
 	metrics.Sinks.Register("devices", "what real devices answered, in "+File, Sink{})
 }
 
+// Sink is the output that writes devices.log; it has no options.
 type Sink struct{}
 
 func (Sink) Files() []string { return []string{File} }
@@ -104,6 +108,7 @@ func (l *Log) Start(s *metrics.Start) (err error) {
 	return nil
 }
 
+// readMagic reads the line with which a log begins, and refuses one of another version.
 func readMagic(in io.Reader) error {
 	start := make([]byte, len(magic))
 	if _, err := io.ReadFull(in, start); err != nil || string(start) != magic {
@@ -144,8 +149,8 @@ func Open(dir string) (*Log, error) {
 // errDamaged is wrapped by the errors for records that are not as they were written.
 var errDamaged = errors.New("it is damaged")
 
-// scan reads all records. A record that was torn off by a crash at the end counts as if it
-// were not there.
+// scan reads all records of a log, and notes where each answer stands. A record that a crash tore off at
+// the end counts as if it were not there.
 func (l *Log) scan(in *bufio.Reader) error {
 	if err := readMagic(in); err != nil {
 		return err
@@ -187,7 +192,7 @@ func (l *Log) scan(in *bufio.Reader) error {
 	}
 }
 
-// next reads a record, whose values are within bounds; io.EOF at the end, torn or not.
+// next reads one record and checks its values; io.EOF at the end, torn or not.
 func next(records *framing.Reader) (*record.Record, error) {
 	offset := records.Offset
 	payload, err := records.Next()
@@ -216,6 +221,7 @@ func next(records *framing.Reader) (*record.Record, error) {
 	return r, nil
 }
 
+// write appends a record with its frame.
 func (l *Log) write(r *record.Record) (err error) {
 	if l.buffer, err = (proto.MarshalOptions{}).MarshalAppend(framing.Begin(l.buffer[:0]), r); err == nil {
 		_, err = l.file.Write(framing.Seal(l.buffer))

@@ -63,8 +63,8 @@ func Refused(err error) bool {
 	return errors.Is(err, ErrForeign) || errors.Is(err, ErrInputs) || errors.Is(err, ErrFormat)
 }
 
-// Complete removes what only a run that goes on needs, once its summary is there: its
-// checkpoints and spools.
+// Complete removes what only a run that goes on needs, once its summary is there: its checkpoints and
+// spools.
 func (r *Results) Complete() error {
 	err := r.remove(CheckpointFile, PreviousCheckpointFile, unfinishedCheckpoint)
 	for _, a := range r.outputs {
@@ -94,6 +94,7 @@ func Tidy(dir string) error {
 	return errors.Join(r.remove(names...), r.Close())
 }
 
+// spoolFiles lists the files that outputs need only until a run is complete.
 func spoolFiles() (list []string) {
 	for _, name := range metrics.Sinks.Names() {
 		sink, _ := metrics.Sinks.Entry(name)
@@ -102,12 +103,14 @@ func spoolFiles() (list []string) {
 	return list
 }
 
-// checkpointSum is what is behind the payload.
+// checkpointSum is the checksum that stands behind the payload.
 func checkpointSum(head []byte, payload hash.Hash) []byte {
 	sum := sha256.Sum256(payload.Sum(bytes.Clone(head)))
 	return sum[:]
 }
 
+// decodeCheckpoint checks a checkpoint's magic, format, length and checksum, and only then lets read have
+// the payload, of which it must leave nothing.
 func decodeCheckpoint(f io.ReadSeeker, size int64, read func(*Payload) error) error {
 	head := make([]byte, min(checkpointHeadLen, size))
 	if _, err := io.ReadFull(f, head); err != nil {
@@ -154,8 +157,8 @@ func decodeCheckpoint(f io.ReadSeeker, size int64, read func(*Payload) error) er
 	return err
 }
 
-// checkMagic looks at how a file begins. Zeros are blocks that never came to the
-// disk, and a beginning that is mostly right was right once.
+// checkMagic tells a damaged checkpoint from a file that is none, by its first bytes. Zeros are blocks
+// that never reached the disk, and a beginning that is mostly right was right once.
 func checkMagic(head []byte) error {
 	same := 0
 	zeros := 0
@@ -179,13 +182,14 @@ func checkMagic(head []byte) error {
 	)
 }
 
-// Payload is the state in a checkpoint. It knows how many bytes are left to read. It
-// is an io.ByteReader, so that gob takes no more of it than is its own.
+// Payload is the state in a checkpoint, as a reader that knows how many bytes it still holds. It is an
+// io.ByteReader, so that gob takes no more of it than it needs.
 type Payload struct {
 	*bufio.Reader
 	limited *io.LimitedReader
 }
 
+// NewPayload is the payload of so many bytes that a reader yields next.
 func NewPayload(r io.Reader, length int64) *Payload {
 	limited := &io.LimitedReader{R: r, N: length}
 	return &Payload{bufio.NewReader(limited), limited}

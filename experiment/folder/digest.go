@@ -28,8 +28,8 @@ var (
 	errDiffer = errors.New("it does not hold what was written")
 )
 
-// read reads the bytes that the digest is of, with an error if the file does not
-// begin with them. size is the length of the whole file.
+// read reads the bytes that the digest is of, and returns their hash, to which more can be added. It
+// returns an error if the file does not begin with these bytes. size is the length of the whole file.
 func (d FileDigest) read(disk Disk, dir string) (sum hash.Hash, size int64, err error) {
 	f, err := disk.OpenFile(filepath.Join(dir, d.Name), os.O_RDONLY)
 	if err != nil {
@@ -52,6 +52,7 @@ func (d FileDigest) read(disk Disk, dir string) (sum hash.Hash, size int64, err 
 	return sum, info.Size(), nil
 }
 
+// digestOf is the digest of a whole file in a folder.
 func digestOf(dir, name string) (FileDigest, error) {
 	f, _, err := regular.Open(filepath.Join(dir, name))
 	if err != nil {
@@ -63,6 +64,7 @@ func digestOf(dir, name string) (FileDigest, error) {
 	return FileDigest{name, n, hexadecimal(sum)}, err
 }
 
+// hexadecimal is the sum so far as text.
 func hexadecimal(sum hash.Hash) string { return hex.EncodeToString(sum.Sum(nil)) }
 
 // counter takes the digest of what is written.
@@ -71,6 +73,7 @@ type counter struct {
 	size int64
 }
 
+// Write implements [io.Writer]. It never fails.
 func (c *counter) Write(b []byte) (int, error) {
 	c.size += int64(len(b))
 	return c.sum.Write(b)
@@ -84,6 +87,7 @@ type FileState struct {
 	Problem string `json:"problem,omitempty"` // what is wrong with it, or what to know
 }
 
+// State is what a file was found to be.
 type State string
 
 const (
@@ -93,10 +97,10 @@ const (
 	Unchecked State = "unchecked" // nothing says what it held
 )
 
-// Bad says whether the file is not what it was.
+// Bad reports whether the file is not what it was.
 func (f FileState) Bad() bool { return f.State == Damaged || f.State == Missing }
 
-// Err is what is wrong with the file; nil if nothing is known to be.
+// Err says what is wrong with the file; it is nil where nothing is known to be.
 func (f FileState) Err() error {
 	if !f.Bad() {
 		return nil
@@ -104,8 +108,8 @@ func (f FileState) Err() error {
 	return fmt.Errorf("%s is %s: %s", f.Name, f.State, f.Problem)
 }
 
-// Examine compares a file with its digest. If the run has ended the file must hold
-// no more than that; while it goes on, or after it died, more may follow.
+// Examine compares a file with its digest. ended says that the run has ended: then the file must hold
+// nothing more. While the run goes on, or after its process died, more may follow.
 func (d FileDigest) Examine(dir string, ended bool) FileState {
 	_, size, err := d.read(system{}, dir)
 	s := FileState{Name: d.Name, State: Intact, Size: size}

@@ -29,12 +29,14 @@ func Find(dir string, depth, limit int) (runs []string, unread []error, err erro
 	return s.runs, s.unread, nil
 }
 
+// search is one search for runs.
 type search struct {
 	limit  int
 	runs   []string // one more than the limit ends the search
 	unread []error
 }
 
+// in searches one folder and those in it, depth levels down. It does not look within a run.
 func (s *search) in(dir string, depth int) error {
 	if _, err := os.Stat(filepath.Join(dir, ConfigFile)); err == nil {
 		s.runs = append(s.runs, filepath.Clean(dir))
@@ -60,7 +62,7 @@ func (s *search) in(dir string, depth int) error {
 	return nil
 }
 
-// Distinct leaves out the folders that are there already in other words.
+// Distinct leaves out folders that are listed before under another name, as by a symbolic link.
 func Distinct(dirs []string) (list []string) {
 	seen := map[string]bool{}
 	for _, dir := range dirs {

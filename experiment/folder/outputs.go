@@ -36,6 +36,7 @@ func (s *Store) Append(name string) (metrics.File, error) { return s.open(name, 
 // Spool implements [metrics.Folder].
 func (s *Store) Spool(name string) (metrics.File, error) { return s.open(name, true) }
 
+// open opens an output of the run for appending, cut to the length that the checkpoint says.
 func (s *Store) open(name string, spool bool) (metrics.File, error) {
 	a := &appendFile{
 		store: s,
@@ -64,7 +65,7 @@ func (s *Store) open(name string, spool bool) (metrics.File, error) {
 	return a, nil
 }
 
-// cut ends the file where a checkpoint says.
+// cut ends the file at the length up to which it is whole, and continues there.
 func (a *appendFile) cut() error {
 	if err := a.file.Truncate(a.size); err != nil {
 		return err
@@ -73,8 +74,8 @@ func (a *appendFile) cut() error {
 	return err
 }
 
-// Write appends wholly or not at all. What failed stays failed: nothing may follow
-// what is missing.
+// Write appends all bytes or none. After a failure all later writes fail: nothing may follow what is
+// missing.
 func (a *appendFile) Write(b []byte) (int, error) {
 	if err := a.store.failure; err != nil {
 		return 0, err
@@ -92,6 +93,7 @@ func (a *appendFile) Write(b []byte) (int, error) {
 	return n, nil
 }
 
+// closeOutputs closes all outputs.
 func (s *Store) closeOutputs() (err error) {
 	for _, a := range s.outputs {
 		err = errors.Join(err, a.file.Close())
@@ -110,7 +112,7 @@ func ReopenResults(dir string) (*Results, error) {
 	return &Results{Store: *OnDisk(system{}, dir), unlock: release}, nil
 }
 
-// outputState is the part of an output that a run goes on from.
+// outputState is the length of an output at a checkpoint, and the hash of its bytes so far.
 type outputState struct {
 	size int64
 	sum  hash.Hash

@@ -27,8 +27,8 @@ const (
 	OpenMetricsFile = "openmetrics.txt"
 )
 
-// Files lists all of them, with those of every output that is registered and of
-// those given; any one shows that a folder holds a run.
+// Files lists the names of all files that a run may write, with those of every output that is
+// registered and of those given. Any one of them shows that a folder holds a run.
 func Files(sinks ...metrics.Sink) []string {
 	return append(slices.Clone(ownFiles), outputFiles(sinks)...)
 }
@@ -36,8 +36,8 @@ func Files(sinks ...metrics.Sink) []string {
 // ownFiles are the files that no output writes.
 var ownFiles = []string{ConfigFile, SummaryFile, PredictionFile, TraceFile, OpenMetricsFile, CheckpointFile, PreviousCheckpointFile}
 
-// outputFiles are the files of every output that is registered, but for those that
-// options name, and of those given.
+// outputFiles lists the files of every output that is registered, but for files that options name, and
+// those of the outputs given.
 func outputFiles(sinks []metrics.Sink) (list []string) {
 	for _, name := range metrics.Sinks.Names() {
 		sink, _ := metrics.Sinks.Entry(name)
@@ -49,8 +49,8 @@ func outputFiles(sinks []metrics.Sink) (list []string) {
 	return slices.DeleteFunc(list, func(name string) bool { return name == "" })
 }
 
-// CheckFiles refuses outputs that would write what is not a file of the folder, or
-// what another one or the run itself writes.
+// CheckFiles refuses outputs that would write a file outside of the folder, or one that another output
+// or the run itself writes.
 func CheckFiles(sinks []metrics.Sink) error {
 	owner := map[string]string{}
 	for _, name := range ownFiles {
@@ -144,6 +144,7 @@ func VacantFolder(dir string, force bool) error {
 // ErrNoRun is wrapped by the error for a folder without a run's configuration.
 var ErrNoRun = errors.New("holds no run")
 
+// HoldsRun returns nil for a folder with a run's configuration, else an error that wraps ErrNoRun.
 func HoldsRun(dir string) error {
 	_, err := os.Stat(filepath.Join(dir, ConfigFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -190,6 +191,8 @@ func hasRun(dir string) bool {
 		)
 }
 
+// checkVacant refuses a folder into which no run may be written: a file, one within another run, and,
+// unless force is set, one with files of a run.
 func checkVacant(dir string, force bool) error {
 	if err := outside(filepath.Join(dir, ".."), Levels); err != nil {
 		return err
@@ -217,7 +220,7 @@ func checkVacant(dir string, force bool) error {
 	return nil
 }
 
-// occupiedError is the error for a folder that has a file of a run: it says where the run stands.
+// occupiedError is the error for a folder that has a file of a run: it says where that run stands.
 func occupiedError(dir, name string) error {
 	if HoldsRun(dir) != nil {
 		return fmt.Errorf(
@@ -243,7 +246,7 @@ type takenError struct{ text string }
 func (e *takenError) Error() string { return e.text }
 func (e *takenError) Unwrap() error { return ErrHoldsRun }
 
-// makeFolders is os.MkdirAll that tells, also on an error, which folders it made.
+// makeFolders is os.MkdirAll that returns, also with an error, the folders that it made, outermost first.
 func makeFolders(dir string) (made []string, err error) {
 	var missing []string
 	for path := filepath.Clean(dir); ; path = filepath.Dir(path) {
@@ -313,7 +316,7 @@ func (r *Results) Summary(s *Summary) error {
 	return r.failure
 }
 
-// Close ends the writing, keeps the folder as it is and lets others in.
+// Close ends the writing, keeps the folder as it is, and releases its lock.
 func (r *Results) Close() error {
 	err := r.closeOutputs()
 	if r.unlock != nil {

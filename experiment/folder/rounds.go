@@ -27,10 +27,13 @@ func RoundsHeader(names ...string) string {
 	return header(new(metrics.Run).WithValues(columnsOf(names)))
 }
 
+// columnsOf lists the columns of a rounds.csv with these metrics: those that follow from others are left
+// out.
 func columnsOf(names []string) []metrics.Column {
 	return slices.DeleteFunc(metrics.ColumnsOf(names...), func(c metrics.Column) bool { return c.Derived })
 }
 
+// header is the first line of a rounds.csv with these columns, without its newline.
 func header(columns []metrics.Column) string {
 	return strings.Join(names.Of(columns, func(c metrics.Column) string { return c.Name }), ",")
 }
@@ -50,6 +53,7 @@ func (Rounds) Open(run *metrics.Run) (metrics.Output, error) {
 	return &rounds{columns: run.WithValues(columnsOf(names))}, nil
 }
 
+// rounds writes the rounds.csv of one run.
 type rounds struct {
 	columns []metrics.Column
 	file    metrics.File
@@ -79,6 +83,7 @@ func (o *rounds) Start(s *metrics.Start) (err error) {
 	return err
 }
 
+// readHeader is the names of the columns in a rounds.csv.
 func readHeader(path string) ([]string, error) {
 	text, err := regular.ReadHead(path, maxLine)
 	if err != nil {
@@ -95,8 +100,8 @@ func readHeader(path string) ([]string, error) {
 	return names, nil
 }
 
-// checkHeader reports a header that is not that of a rounds.csv. A value that the file has no
-// column of is not known, and a column of another program is left out.
+// checkHeader refuses a header that is not that of a rounds.csv. A column that is missing makes its value
+// unknown, and a column of another program is ignored.
 func checkHeader(names []string) error {
 	if !slices.Contains(names, "round") || !slices.Contains(names, "virtual_seconds") {
 		return fmt.Errorf("the header is %q, want %q", strings.Join(names, ","), RoundsHeader(metric.Accuracy))
@@ -107,7 +112,7 @@ func checkHeader(names []string) error {
 // maxLine bounds a line of a rounds.csv, in bytes.
 const maxLine = 1 << 14
 
-// metricsIn names the metrics that have a column.
+// metricsIn names the metrics that have a validation column.
 func metricsIn(columns []string) (names []string) {
 	known := columnsOf(nil)
 	for _, column := range columns {
@@ -129,8 +134,8 @@ func (o *rounds) Round(r *metrics.Round) error {
 	return nil
 }
 
-// appendRow appends a round's row with its newline. A value that does not exist
-// is an empty cell. Times are exact; other numbers read back to the same bits.
+// appendRow appends a round's row with its newline. A value that does not exist is an empty cell. Times
+// are exact; other numbers read back to the same bits.
 func appendRow(b []byte, columns []metrics.Column, r *round.Report) []byte {
 	for i := range columns {
 		c := &columns[i]
@@ -149,7 +154,7 @@ func appendRow(b []byte, columns []metrics.Column, r *round.Report) []byte {
 	return b
 }
 
-// appendSeconds writes nanoseconds as seconds in decimal, without rounding.
+// appendSeconds writes nanoseconds as decimal seconds, without rounding.
 func appendSeconds(b []byte, t round.Time) []byte {
 	if t%1e9 == 0 {
 		return strconv.AppendInt(b, int64(t/1e9), 10)
@@ -160,7 +165,7 @@ func appendSeconds(b []byte, t round.Time) []byte {
 // ErrTorn is wrapped by the error for a last row that is not whole: the run was killed.
 var ErrTorn = errors.New("the last row is not whole")
 
-// wholeRows is the part of a rounds.csv up to the last newline, and whether that is all.
+// wholeRows is the part of a rounds.csv up to the last newline, and whether something torn follows it.
 func wholeRows(f *os.File) (rows io.Reader, torn bool, err error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -174,9 +179,9 @@ func wholeRows(f *os.File) (rows io.Reader, torn bool, err error) {
 	return io.LimitReader(f, info.Size()-over), over > 0, nil
 }
 
-// Reports are the rounds of a rounds.csv, in order. A report lacks what the file
-// does not hold: candidates and the window's loss. An error, which is the last,
-// names the file and the line; see [ErrTorn].
+// Reports yields the rounds of a rounds.csv in order. A report lacks what the file does not hold:
+// candidates and the window's loss. An error is the last value, and names the file and the line; see
+// [ErrTorn].
 func Reports(path string) iter.Seq2[round.Report, error] {
 	return func(yield func(round.Report, error) bool) {
 		f, _, err := regular.Open(path)
@@ -227,7 +232,7 @@ type Progress struct {
 	Best     float64 // the best of it so far; NaN: none yet
 }
 
-// Follow are the run's rounds, as [Reports], with the best values so far.
+// Follow yields the run's rounds as [Reports] does, with the best values so far.
 func (r *Run) Follow() iter.Seq2[Progress, error] {
 	return func(yield func(Progress, error) bool) {
 		losses := schedule.NewWindow(schedule.WindowConfig{Size: r.Config.Schedule.Window})
@@ -262,6 +267,7 @@ type reader struct {
 	cells   []string // of the newest row; reused from row to row
 }
 
+// newReader is a reader of rows under a header of these names.
 func newReader(names []string) (r reader, err error) {
 	r = reader{names: names, columns: columnsOf(metricsIn(names))}
 	for _, c := range r.columns {
@@ -273,6 +279,7 @@ func newReader(names []string) (r reader, err error) {
 // trainingLoss is the column whose means are followed: one that is infinite ends a run.
 const trainingLoss = "training_loss"
 
+// parse reads one row. A cell that is empty where its column is optional leaves the value unknown.
 func (r *reader) parse(line string) (report round.Report, err error) {
 	r.cells = slices.AppendSeq(r.cells[:0], strings.SplitSeq(line, ","))
 	cells := r.cells
@@ -316,8 +323,7 @@ func (r *reader) parse(line string) (report round.Report, err error) {
 	return report, nil
 }
 
-// parseSeconds reads seconds in decimal as the nanoseconds that they were written
-// from, without rounding.
+// parseSeconds reads decimal seconds as the nanoseconds from which they were written, without rounding.
 func parseSeconds(s string) (int64, error) {
 	whole, fraction, _ := strings.Cut(s, ".")
 	if len(fraction) > 9 || strings.HasPrefix(s, "-") {

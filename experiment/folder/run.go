@@ -31,8 +31,8 @@ type Run struct {
 	checkedStamps sync.Map // stamps by name
 }
 
-// Open reads the configuration of the run in a folder. Without one the error wraps [ErrNoRun].
-// Where it cannot be read, the run knows its folder alone.
+// Open reads the configuration of the run in a folder. Without one the error wraps [ErrNoRun]; with one
+// that cannot be read, the run knows its folder alone.
 func Open(dir string) (r *Run, err error) {
 	r = &Run{Dir: dir}
 	if err = HoldsRun(dir); err == nil {
@@ -68,6 +68,7 @@ func About(c *config.Config) *metrics.Run {
 	return run
 }
 
+// Path is the path of a file in the run's folder.
 func (r *Run) Path(name string) string { return filepath.Join(r.Dir, name) }
 
 // RunState is where a run stands.
@@ -106,7 +107,7 @@ func (r *Run) State() (RunState, *Summary, error) {
 	return RunKilled, nil, nil
 }
 
-// Rounds are all of them, with the mean loss of their windows.
+// Rounds lists all of the run's rounds, with the mean loss of their windows.
 func (r *Run) Rounds() (list []round.Report, err error) {
 	for p, err := range r.Follow() {
 		if err != nil {
@@ -149,10 +150,9 @@ var ErrChanged = errors.New(string(RunChanged))
 // maxQuickRead is how many bytes of a file are read, at most, where runs are only shown.
 const maxQuickRead = 256 << 10
 
-// unchanged is an error if rounds.csv is gone, or if another file that is there is not what
-// the run wrote, as far as can be told for a thousand runs: by its length, and by the digest
-// of the rounds and of what is small, which is read again when its length or time is another.
-// fedpace verify reads all files. One that nobody needs may go.
+// unchanged returns an error if rounds.csv is gone, or if another file that is there is not what the run
+// wrote. It is fast enough for a thousand runs: it compares lengths, and reads rounds.csv and small
+// files again only when their length or time has changed. fedpace verify reads all files.
 func (r *Run) unchanged(s *Summary) error {
 	for _, d := range s.Files {
 		info, err := os.Stat(r.Path(d.Name))
@@ -194,6 +194,8 @@ type Overview struct {
 	Best    float64        // of Quality; NaN: not measured yet
 }
 
+// Inspect looks at the run in a folder: its state, and how far it has come. It never fails; what is
+// wrong stands in Err.
 func Inspect(dir string) Overview {
 	r, err := Open(dir)
 	o := Overview{
@@ -222,12 +224,14 @@ func Inspect(dir string) Overview {
 		if err != nil {
 			break // the last row of a run that goes on may be torn, or there is none yet
 		}
-		o.Rounds, o.Virtual, o.Best = p.Round, p.End.Seconds(), p.Best
+		o.Rounds = p.Round
+		o.Virtual = p.End.Seconds()
+		o.Best = p.Best
 	}
 	return o
 }
 
-// Sentence says what a folder holds, as in "runs/demo holds a run that ...".
+// Sentence says what a folder holds, as in "runs/demo holds a run that is complete, after 40 rounds".
 func (o *Overview) Sentence() string {
 	after := fmt.Sprintf("after %s %s", human.Thousands(int64(o.Rounds)), human.Plural(o.Rounds, "round"))
 	switch o.State {
@@ -267,7 +271,8 @@ type Notes struct {
 	Text string   `json:"note"`
 }
 
-// Notes are those of the run; without any, or where they cannot be read, the tags of its configuration.
+// Notes are what people say of the run; without any, or where they cannot be read, the tags of its
+// configuration.
 func (r *Run) Notes() (n Notes) {
 	text, err := regular.ReadHead(r.Path(NotesFile), maxNotes)
 	if errors.Join(err, json.Unmarshal(text, &n)) != nil {
@@ -276,6 +281,7 @@ func (r *Run) Notes() (n Notes) {
 	return n
 }
 
+// WriteNotes replaces the notes of the run, within their limits.
 func (r *Run) WriteNotes(n Notes) error {
 	if len(n.Text) > maxText || !utf8.ValidString(n.Text) {
 		return fmt.Errorf("a note is text of at most %d bytes", maxText)

@@ -37,6 +37,7 @@ func ExportTrace(dir string, w io.Writer, first, last int) (written perfetto.Wri
 	return written, log.Torn(), err
 }
 
+// Exported says what an export of a run holds.
 type Exported struct {
 	Rounds     int
 	Begin, End time.Time // the run's start and its last round's end

@@ -40,6 +40,7 @@ func Figures(w io.Writer, format string, runs []Run) error {
 	return figure.Write(w, format, rows...)
 }
 
+// section is the groups of one task, which share a row of panels.
 type section []Group
 
 // Panels are a task's figures; those of which no run has anything are left out.
@@ -69,7 +70,7 @@ func (s section) Panels() []figure.Panel {
 // maxPredictions is how many runs have a figure of their prediction.
 const maxPredictions = 6
 
-// predictions are the runs with real devices beside what was predicted of them.
+// predictions lists the panels of runs with real devices beside what was predicted of them.
 func (s section) predictions() (list []figure.Panel) {
 	for _, g := range s {
 		for _, r := range g.Runs {
@@ -81,7 +82,7 @@ func (s section) predictions() (list []figure.Panel) {
 	return list
 }
 
-// qualities are by what the runs' models are compared.
+// qualities lists the metrics by which the groups' models are compared.
 func (s section) qualities() (list []metric.Metric) {
 	for _, g := range s {
 		if q := g.Runs[0].quality.Metric; !slices.Contains(list, q) {
@@ -91,8 +92,8 @@ func (s section) qualities() (list []metric.Metric) {
 	return list
 }
 
-// curve is a panel against virtual minutes: a line for each group, with a band
-// where it has several seeds. Of a quality it has the groups that are compared by it.
+// curve is a panel against virtual minutes: a line for each group, with a band where it has several
+// seeds. value is what is drawn of a point. With a quality only groups that are compared by it are drawn.
 func (s section) curve(title, y string, value func(*point) float64, quality ...metric.Metric) figure.Panel {
 	panel := figure.Panel{
 		Title: title,
@@ -108,8 +109,8 @@ func (s section) curve(title, y string, value func(*point) float64, quality ...m
 	return panel
 }
 
-// line is the mean over the group's seeds. Each counts, at a point of time, with
-// the last round that had ended by then; the line goes as far as all do.
+// line is the mean over the group's seeds. At each time a seed counts with its last round that had ended
+// by then; the line goes as far as all seeds do.
 func (g *Group) line(value func(*point) float64) figure.Line {
 	runs := make([][]point, len(g.Runs))
 	for i, r := range g.Runs {
@@ -118,7 +119,7 @@ func (g *Group) line(value func(*point) float64) figure.Line {
 	return figure.MeanLine(g.Name, runs, func(p *point) (float64, float64) { return p.seconds, value(p) })
 }
 
-// distribution is the share of rounds that took no longer than so long.
+// distribution is, for each duration, the share of rounds that took no longer.
 func (s section) distribution(title string) figure.Panel {
 	panel := figure.Panel{
 		Title:    title,

@@ -75,6 +75,7 @@ func Folders(dirs ...string) (runs []string, err error) {
 	return runs, nil
 }
 
+// Damaged is a folder with a run that cannot be read.
 type Damaged struct {
 	Dir string
 	Err error
@@ -104,6 +105,8 @@ func Finished(runs []Run) (n int) {
 	return n
 }
 
+// Read reads the run in a folder with what its figures show. The last row of a run that was killed may
+// be torn; it is left out.
 func Read(dir string) (r Run, err error) {
 	if r.Run, err = folder.Open(dir); err != nil {
 		return r, err

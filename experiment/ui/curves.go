@@ -39,7 +39,8 @@ type costs struct {
 	Energy []float64 `json:"energy_joules"`
 }
 
-// read reads the curves, unless the files are as they were.
+// read is the run's curves. They are read again only when the files have changed. It is safe for
+// concurrent use.
 func (r *run) read() (*curves, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -56,8 +57,7 @@ func (r *run) read() (*curves, error) {
 	return c, nil
 }
 
-// readCurves reads a run's rounds. The last line of a run that goes on may be torn: it is
-// left out.
+// readCurves reads a run's rounds. The last line of a run that goes on may be torn; it is left out.
 func readCurves(r *folder.Run) (*curves, error) {
 	c := &curves{}
 	list, err := r.Metrics()
@@ -85,7 +85,8 @@ func readCurves(r *folder.Run) (*curves, error) {
 		if c.columns[i].Optional &&
 			c.columns[i].Axis != "" &&
 			!slices.ContainsFunc(c.values[i], func(x float64) bool { return x == x }) {
-			c.columns, c.values = slices.Delete(c.columns, i, i+1), slices.Delete(c.values, i, i+1)
+			c.columns = slices.Delete(c.columns, i, i+1)
+			c.values = slices.Delete(c.values, i, i+1)
 		}
 	}
 	c.readCosts(r.Path(outputs.ProgressFile))
@@ -95,16 +96,19 @@ func readCurves(r *folder.Run) (*curves, error) {
 	return c, nil
 }
 
+// add adds a round.
 func (c *curves) add(r *round.Report) {
 	for i := range c.columns {
 		c.values[i] = append(c.values[i], c.columns[i].Of(r))
 	}
-	c.rounds = c.rounds + 1
+	c.rounds++
 	c.end = r.End
 	c.evaluated = append(c.evaluated, r.Evaluated)
 	c.marks.Add(r)
 }
 
+// readCosts reads the rows of a progress.csv, up to the last round that rounds.csv had when it was read.
+// A file that is missing or of another version adds nothing.
 func (c *curves) readCosts(path string) {
 	text, err := regular.ReadFile(path)
 	if err != nil || !bytes.HasPrefix(text, []byte(outputs.ProgressHeader+"\n")) {
@@ -120,10 +124,9 @@ func (c *curves) readCosts(path string) {
 		if v[0] > float64(c.rounds) { // rounds.csv was read before
 			return
 		}
-		c.costs.Round, c.costs.Wall, c.costs.Energy = append(
-			c.costs.Round,
-			v[0],
-		), append(c.costs.Wall, v[2]), append(c.costs.Energy, v[3])
+		c.costs.Round = append(c.costs.Round, v[0])
+		c.costs.Wall = append(c.costs.Wall, v[2])
+		c.costs.Energy = append(c.costs.Energy, v[3])
 		if v[4] != 0 {
 			c.marks.Checkpoint(int(v[0]), round.Time(math.Round(1e9*v[1])))
 		}
@@ -161,6 +164,8 @@ func (c *curves) encode(maxRounds int) ([]byte, error) {
 	return encoded, nil
 }
 
+// rows chooses the rounds of at most about maxRounds: evenly spread ones, the last, and all that were
+// evaluated.
 func (c *curves) rows(maxRounds int) (list []int) {
 	every := max(1, (c.rounds+maxRounds-1)/max(maxRounds, 1))
 	for i := range c.rounds {

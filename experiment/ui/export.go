@@ -17,6 +17,7 @@ import (
 // maxPoints bounds the rounds of a curve in a file, beside those that were evaluated.
 const maxPoints = 1 << 14
 
+// Exported is how many runs a file holds.
 type Exported struct {
 	Runs, Finished int
 	Damaged        []report.Damaged // which it left out
@@ -71,6 +72,7 @@ func (l *Library) Export(w io.Writer, conclusion string, picture []byte) (e Expo
 	return e, page.Write(w, documents...)
 }
 
+// export is a run's curves and its own view, as the page reads them.
 func (r *run) export() (columns, view []byte, err error) {
 	if r.err != nil {
 		return nil, nil, r.err

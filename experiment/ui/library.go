@@ -51,12 +51,15 @@ func Open(version string, dirs ...string) (*Library, error) {
 	return l, err
 }
 
+// Len is how many runs were found last.
 func (l *Library) Len() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.runs)
 }
 
+// list finds the runs in the library's folders. It looks again after rescan, and keeps what it knows of
+// runs that are still there.
 func (l *Library) list(now time.Time) ([]*run, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -88,6 +91,7 @@ func (l *Library) list(now time.Time) ([]*run, error) {
 	return l.runs, nil
 }
 
+// open is the run in a folder. Its id follows from the absolute path, so that links to it stay valid.
 func open(dir string) *run {
 	absolute, err := filepath.Abs(dir)
 	if err != nil {
@@ -150,6 +154,7 @@ func rowsOf(runs []*run) []listedRun {
 	return list
 }
 
+// row is the run as the list shows it. A run that cannot be read has a row that says why.
 func (r *run) row() listedRun {
 	c := &r.Config
 	listed := listedRun{
@@ -162,10 +167,10 @@ func (r *run) row() listedRun {
 		listed.Problem = r.err.Error()
 		return listed
 	}
-	listed.Task, listed.Schedule, listed.Seed, listed.Stamp = string(c.Task), c.Schedule.Name(), strconv.FormatUint(
-		c.Seed,
-		10,
-	), r.stampNow()
+	listed.Task = string(c.Task)
+	listed.Schedule = c.Schedule.Name()
+	listed.Seed = strconv.FormatUint(c.Seed, 10)
+	listed.Stamp = r.stampNow()
 	notes := r.Notes()
 	listed.Tags = notes.Tags
 	listed.Note = notes.Text
@@ -193,7 +198,8 @@ func (r *run) row() listedRun {
 		listed.State = string(folder.RunDamaged)
 		listed.Problem = err.Error()
 	} else {
-		listed.Rounds, listed.Virtual = curves.rounds, curves.end.Seconds()
+		listed.Rounds = curves.rounds
+		listed.Virtual = curves.end.Seconds()
 	}
 	return listed
 }

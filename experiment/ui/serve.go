@@ -14,6 +14,7 @@ import (
 	"fedpace/metrics/web"
 )
 
+// Pages implements [web.Pager]: the page, on which notes can be edited.
 func (l *Library) Pages() []web.Page {
 	return []web.Page{{Path: "/", Handler: l.Handler(), Edits: true}}
 }
@@ -61,7 +62,7 @@ func (l *Library) Handler() http.Handler {
 	return mux
 }
 
-// forRun answers for the run that a request names.
+// forRun handles requests that name a run, by text for that run.
 func (l *Library) forRun(text func(*run, *http.Request) ([]byte, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, q *http.Request) {
 		r := l.find(q.FormValue("run"))
@@ -74,6 +75,7 @@ func (l *Library) forRun(text func(*run, *http.Request) ([]byte, error)) http.Ha
 	}
 }
 
+// answer writes a response of this content type, or the error as text.
 func answer(w http.ResponseWriter, kind string, body []byte, err error) {
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusUnprocessableEntity)
@@ -94,6 +96,7 @@ type library struct {
 	Defaults map[string][]string `json:"defaults"`
 }
 
+// listJSON is the list as the page reads it, with the default settings of each task in it.
 func (l *Library) listJSON(rows []listedRun) ([]byte, error) {
 	defaults := map[string][]string{}
 	for i := range rows {

@@ -21,7 +21,8 @@ import (
 // errNoRound is of a round that the run's log does not hold.
 var errNoRound = errors.New("events.log does not hold the tasks of that round")
 
-// snapshot is the run as its own page shows it: its rounds played once more to a hub.
+// snapshot is the run as its own page shows it. Its rounds are replayed to a hub, those that events.log
+// holds with their tasks.
 func (r *run) snapshot() ([]byte, error) {
 	state, summary, err := r.State()
 	if err != nil {
@@ -83,7 +84,7 @@ func (r *run) snapshot() ([]byte, error) {
 	return append(append(append(text[:len(text)-1], `,"prediction":`...), predicted...), '}'), nil
 }
 
-// predicted is the columns of prediction.csv for whole rounds, as JSON; nil: there is none.
+// predicted is the columns of prediction.csv for whole rounds, as JSON; nil where there is none.
 func (r *run) predicted() ([]byte, error) {
 	rows, err := forecast.ReadRows(r.Dir)
 	if err != nil || rows == nil {
@@ -111,7 +112,7 @@ func (r *run) predicted() ([]byte, error) {
 // maxPredicted is about how many rounds are shown beside their prediction.
 const maxPredicted = 1000
 
-// finish tells the hub how the run ended, if it did.
+// finish tells the hub how the run ended, if it has.
 func (r *run) finish(hub *live.Hub, state folder.RunState, s *folder.Summary) (err error) {
 	var end metrics.End
 	if s != nil {
@@ -135,7 +136,8 @@ func (r *run) finish(hub *live.Hub, state folder.RunState, s *folder.Summary) (e
 	return hub.Finish(&end)
 }
 
-// events are the rounds of the run's log; a run without one, or killed before its first, has none.
+// events yields the rounds of the run's log. A run without one, or killed before its first round, has
+// none.
 func (r *run) events() iter.Seq2[*metrics.Round, error] {
 	log, err := eventlog.Open(r.Dir)
 	switch {
@@ -147,7 +149,7 @@ func (r *run) events() iter.Seq2[*metrics.Round, error] {
 	return log.Rounds()
 }
 
-// timeline is a round's tasks, as the snapshot has those of the last.
+// timeline is the tasks of one round, as the snapshot has those of the last.
 func (r *run) timeline(number int) (text []byte, err error) {
 	about, err := r.about(nil)
 	if err != nil {
@@ -167,8 +169,8 @@ func (r *run) timeline(number int) (text []byte, err error) {
 	return nil, errNoRound
 }
 
-// about is the run as a hub knows it, with what its summary says; nil: that is not needed, or there
-// is none.
+// about is the run as a hub knows it, with what its summary says. s is nil where that is not needed, or
+// where there is none.
 func (r *run) about(s *folder.Summary) (*metrics.Run, error) {
 	if r.err != nil {
 		return nil, r.err

@@ -5,20 +5,26 @@ import "math"
 // FairLink is the link that transfers share. It is not safe for concurrent use.
 // Times are whole nanoseconds, and none may be before one given earlier.
 type FairLink struct {
-	need       Work   // what every transfer needs
-	cap, bound uint64 // all rates together are at most cap, each at most bound
-	now        int64
+	// need is what every transfer needs.
+	need Work
+	// All rates together are at most cap, and each is at most bound.
+	cap, bound uint64
+	// now is the time up to which the link has been advanced.
+	now int64
 
-	level uint64 // rate of each transfer that the server slows down
-	clock Work   // service that such a transfer would have had since the start
-	slow  int    // how many there are
-	free  uint64 // rate of all others together
+	// level is the rate of each transfer that the link slows down, and slow how many there are.
+	// clock is the service that such a transfer would have had since the start.
+	level uint64
+	clock Work
+	slow  int
+	// free is the rate of all other transfers together. They have their own speeds.
+	free uint64
 
 	flows      []flow
 	freeFlows  []int32
 	groups     []group
 	freeGroups []int32
-	byOwn      map[int64]int32
+	byUnshared map[int64]int32
 
 	slowByRate, slowByDue heap // groups of those that the server slows down
 	freeByRate, freeByDue heap // groups of the others
@@ -37,7 +43,7 @@ type flow struct {
 // group are the transfers with one own time, in the order in which they will
 // be complete. All of them are always equally fast.
 type group struct {
-	own      int64
+	unshared int64
 	rate     uint64 // own speed
 	n        int32
 	head     int32 // the first of the ring, if n is not 0
@@ -53,11 +59,11 @@ type group struct {
 // so much.
 func New(need Work, now int64) *FairLink {
 	s := &FairLink{
-		need:  need,
-		cap:   whole,
-		bound: whole,
-		now:   now,
-		byOwn: map[int64]int32{},
+		need:       need,
+		cap:        fullRate,
+		bound:      fullRate,
+		now:        now,
+		byUnshared: map[int64]int32{},
 	}
 	// Ties are broken by what no history decides.
 	s.slowByRate.before = func(a, b int32) bool { return s.groups[a].rate < s.groups[b].rate }
@@ -65,31 +71,32 @@ func New(need Work, now int64) *FairLink {
 	s.slowByDue.before = func(a, b int32) bool {
 		x := &s.groups[a]
 		y := &s.groups[b]
-		return x.dueClock.Less(y.dueClock) || x.dueClock == y.dueClock && x.own < y.own
+		return x.dueClock.Less(y.dueClock) || x.dueClock == y.dueClock && x.unshared < y.unshared
 	}
 	s.freeByDue.before = func(a, b int32) bool {
 		x := &s.groups[a]
 		y := &s.groups[b]
-		return x.dueAt < y.dueAt || x.dueAt == y.dueAt && x.own < y.own
+		return x.dueAt < y.dueAt || x.dueAt == y.dueAt && x.unshared < y.unshared
 	}
 	s.done.before = func(a, b int32) bool { return s.flows[a].id < s.flows[b].id }
 	return s
 }
 
-// Resume adds a transfer of which so much is left, and which as a whole takes its client own
-// nanoseconds where nobody slows it down. It returns the handle by which the transfer is stopped.
+// Resume adds a transfer of which some work is remaining, and which as a whole takes its client some
+// nanoseconds (unshared) where nobody slows it down. It returns the handle by which the transfer is stopped.
 // ids are unique among the transfers under way.
-func (s *FairLink) Resume(now int64, id uint64, own int64, left Work) (handle int32) {
+func (s *FairLink) Resume(now int64, id uint64, unshared int64, remaining Work) (handle int32) {
 	s.advance(now)
 	x := place(&s.flows, &s.freeFlows, flow{id: id})
-	if left.IsZero() {
+	if remaining.IsZero() {
 		s.flows[x].done = true
 		s.done.add(x)
 		return x
 	}
-	i := s.groupOf(own)
+	i := s.groupOf(unshared)
 	g := &s.groups[i]
-	s.flows[x].group, s.flows[x].mark = i, s.service(g).add(left)
+	s.flows[x].group = i
+	s.flows[x].mark = s.service(g).add(remaining)
 	s.enqueue(g, x)
 	s.count(g, 1)
 	if g.head == x {
@@ -101,9 +108,9 @@ func (s *FairLink) Resume(now int64, id uint64, own int64, left Work) (handle in
 
 // Stop takes a transfer away and returns what was left of it: nothing where it
 // was complete and had not been taken.
-func (s *FairLink) Stop(now int64, handle int32) (left Work) {
+func (s *FairLink) Stop(now int64, handle int32) (remaining Work) {
 	s.advance(now)
-	left = s.Left(now, handle)
+	remaining = s.Remaining(now, handle)
 	if s.flows[handle].done {
 		s.done.remove(handle)
 	} else {
@@ -111,12 +118,12 @@ func (s *FairLink) Stop(now int64, handle int32) (left Work) {
 		s.relevel()
 	}
 	s.freeFlows = append(s.freeFlows, handle)
-	return left
+	return remaining
 }
 
-// Left is what is left of a transfer at a time at which no other has become
+// Remaining is what is left of a transfer at a time at which no other has become
 // complete since.
-func (s *FairLink) Left(now int64, handle int32) Work {
+func (s *FairLink) Remaining(now int64, handle int32) Work {
 	f := &s.flows[handle]
 	if f.done {
 		return Work{}
@@ -131,20 +138,20 @@ func (s *FairLink) Left(now int64, handle int32) Work {
 
 // Due is when the next transfer is complete if none is added or stopped before;
 // false when there is none. One that is complete and not taken is due at once.
-func (s *FairLink) Due() (at int64, ok bool) {
+func (s *FairLink) Due() (due int64, ok bool) {
 	if !s.done.empty() {
 		return s.now, true
 	}
-	at = never
+	due = never
 	if !s.freeByDue.empty() {
-		at = s.groups[s.freeByDue.first()].dueAt
+		due = s.groups[s.freeByDue.first()].dueAt
 		ok = true
 	}
 	if !s.slowByDue.empty() {
-		at = min(at, s.now+s.groups[s.slowByDue.first()].dueClock.sub(s.clock).takes(s.level))
+		due = min(due, s.now+s.groups[s.slowByDue.first()].dueClock.sub(s.clock).duration(s.level))
 		ok = true
 	}
-	return at, ok
+	return due, ok
 }
 
 // Take takes away a transfer that is complete, of several that with the least
@@ -174,6 +181,7 @@ func (s *FairLink) collect() {
 	}
 }
 
+// finish moves a flow from its group to those that are done.
 func (s *FairLink) finish(x int32) {
 	s.remove(x)
 	s.flows[x].done = true
@@ -221,29 +229,31 @@ func place[T any](list *[]T, free *[]int32, x T) int32 {
 	return int32(len(*list) - 1)
 }
 
-// groupOf finds or makes the group of an own time. A new one counts as slowed
+// groupOf finds or makes the group of the transfers that take unshared nanoseconds where nobody
+// slows them down. A new one counts as slowed
 // down until the level is found.
-func (s *FairLink) groupOf(own int64) int32 {
-	rate := s.need.rate(own)
-	if rate == whole {
-		own = 0 // faster than the server: all alike
+func (s *FairLink) groupOf(unshared int64) int32 {
+	rate := s.need.rate(unshared)
+	if rate == fullRate {
+		unshared = 0 // faster than the server: all alike
 	}
-	if i, ok := s.byOwn[own]; ok {
+	if i, ok := s.byUnshared[unshared]; ok {
 		return i
 	}
 	i := place(&s.groups, &s.freeGroups, group{
-		own:     own,
-		rate:    rate,
-		slowed:  true,
-		reading: s.clock,
+		unshared: unshared,
+		rate:     rate,
+		slowed:   true,
+		reading:  s.clock,
 	})
-	s.byOwn[own] = i
+	s.byUnshared[unshared] = i
 	s.slowByRate.add(i)
 	s.slowByDue.add(i)
 	return i
 }
 
-// enqueue puts a flow in its group's ring, at the end unless it is resumed.
+// enqueue puts a flow in its group's ring, in the order of marks. Only a flow that is resumed may come
+// before others.
 func (s *FairLink) enqueue(g *group, x int32) {
 	f := &s.flows[x]
 	f.prev = x
@@ -252,9 +262,11 @@ func (s *FairLink) enqueue(g *group, x int32) {
 	if g.n > 0 {
 		f.next = g.head
 		for f.prev = s.flows[g.head].prev; passed < g.n && f.mark.Less(s.flows[f.prev].mark); passed++ {
-			f.prev, f.next = s.flows[f.prev].prev, f.prev
+			f.next = f.prev
+			f.prev = s.flows[f.prev].prev
 		}
-		s.flows[f.prev].next, s.flows[f.next].prev = x, x
+		s.flows[f.prev].next = x
+		s.flows[f.next].prev = x
 	}
 	if passed == g.n {
 		g.head = x
@@ -267,7 +279,8 @@ func (s *FairLink) remove(x int32) {
 	f := &s.flows[x]
 	i := f.group
 	g := &s.groups[i]
-	s.flows[f.prev].next, s.flows[f.next].prev = f.next, f.prev
+	s.flows[f.prev].next = f.next
+	s.flows[f.next].prev = f.prev
 	first := g.head == x
 	if first {
 		g.head = f.next
@@ -277,22 +290,23 @@ func (s *FairLink) remove(x int32) {
 	switch {
 	case g.n == 0:
 		s.leave(i)
-		delete(s.byOwn, g.own)
+		delete(s.byUnshared, g.unshared)
 		s.freeGroups = append(s.freeGroups, i)
 	case first:
 		s.setDue(i)
 	}
 }
 
-// Stretched is how long a transfer takes at the pace that left a part of it undone after
-// so long, at most most; own is its time by itself.
-func Stretched(after, own int64, left float64, most int64) int64 {
+// Stretched is how long a transfer would take at the pace that it has had, if remaining, a part of
+// 0 to 1, is left after some nanoseconds. The result is at most maxDuration. unshared is the time of
+// the transfer where nobody slows it down.
+func Stretched(after, unshared int64, remaining float64, maxDuration int64) int64 {
 	switch {
-	case left <= 0:
+	case remaining <= 0:
 		return after
-	case left >= 1 || after == 0:
-		return max(own, after+1)
+	case remaining >= 1 || after == 0:
+		return max(unshared, after+1)
 	}
-	whole := math.Round(float64(after) / (1 - left))
-	return int64(min(max(whole, float64(after+1)), float64(most)))
+	stretched := math.Round(float64(after) / (1 - remaining))
+	return int64(min(max(stretched, float64(after+1)), float64(maxDuration)))
 }

@@ -40,7 +40,7 @@ func drain(t failer, s *FairLink) (ids []uint64, at []int64) {
 	}
 }
 
-// Start adds a whole transfer.
+// Start adds a fullRate transfer.
 func (s *FairLink) Start(now int64, id uint64, own int64) (handle int32) {
 	return s.Resume(now, id, own, s.need)
 }
@@ -90,7 +90,7 @@ func TestSpeedsFollowWhoIsThere(t *testing.T) {
 		t.Errorf("the first is due at %d, want 3.5 s", at)
 	}
 	left := s.Stop(5*second/2, first)
-	if got := left.Of(s.need); got != 0.25 {
+	if got := left.Over(s.need); got != 0.25 {
 		t.Errorf("left of the first: %v, want 10 of 40 Mbit", got)
 	}
 	if _, at := drain(t, s); !slices.Equal(at, []int64{7 * second / 2}) {
@@ -125,7 +125,7 @@ func TestNeedRefusesWhatIsNoSpeed(t *testing.T) {
 			t.Errorf("%d bits at %v Mbit/s need %v", x.bits, x.mbps, w)
 		}
 	}
-	if w := need(t, 1e6, 0.0078125); w != served(whole, 128e6*second) {
+	if w := need(t, 1e6, 0.0078125); w != served(fullRate, 128e6*second) {
 		t.Errorf("10^6 Mbit at 2^-7 Mbit/s need %v", w)
 	}
 }
@@ -133,7 +133,7 @@ func TestNeedRefusesWhatIsNoSpeed(t *testing.T) {
 // A transfer that nobody slows down takes its own time to the nanosecond.
 func TestAloneToTheNanosecond(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := served(whole, rapid.Int64Range(1e6, 1e9).Draw(t, "alone"))
+		w := served(fullRate, rapid.Int64Range(1e6, 1e9).Draw(t, "alone"))
 		own := rapid.SliceOfN(rapid.Int64Range(1e10, 1e12), 1, 9).Draw(t, "own") // nine at most a tenth each
 		s := New(w, 0)
 		start := int64(0)
@@ -155,7 +155,7 @@ func TestAloneToTheNanosecond(t *testing.T) {
 // plain is a brute-force fluid simulation of what a FairLink promises, in float64:
 // rates by sorting, everything found anew at every step.
 type plain struct {
-	need float64 // ns of the whole server
+	need float64 // ns of the fullRate server
 	now  float64
 	all  []*plainFlow
 }
@@ -218,7 +218,7 @@ func (p *plain) remove(id uint64) (left float64) {
 func TestAgainstAFluidSimulation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		alone := rapid.Int64Range(1e5, 1e7).Draw(t, "alone")
-		s := New(served(whole, alone), 0)
+		s := New(served(fullRate, alone), 0)
 		p := &plain{need: float64(alone)}
 		classes := rapid.SliceOfN(rapid.Int64Range(0, 40*alone), 1, 6).Draw(t, "own times")
 		handles := map[uint64]int32{}
@@ -260,7 +260,7 @@ func TestAgainstAFluidSimulation(t *testing.T) {
 				now = rapid.Int64Range(now, due).Draw(t, "at")
 				p.advance(float64(now))
 				left := s.Stop(now, handles[x])
-				near("left", left.Of(s.need)*p.need, max(0, p.remove(x)))
+				near("left", left.Over(s.need)*p.need, max(0, p.remove(x)))
 				delete(handles, x)
 			case event < 7: // all begin again where they were
 				now = rapid.Int64Range(now, due).Draw(t, "at")
@@ -268,7 +268,7 @@ func TestAgainstAFluidSimulation(t *testing.T) {
 				again := New(s.need, now)
 				for x := uint64(1); x <= id; x++ {
 					if h, ok := handles[x]; ok {
-						handles[x] = again.Resume(now, x, owns[x], s.Left(now, h))
+						handles[x] = again.Resume(now, x, owns[x], s.Remaining(now, h))
 					}
 				}
 				if at, _ := again.Due(); at != due {

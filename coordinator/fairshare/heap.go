@@ -4,7 +4,7 @@ package fairshare
 // removed from its middle. The first is before all others.
 type heap struct {
 	list   []int32
-	at     []int32 // by number: its place in list, if it is there
+	place  []int32 // by number: its place in list, if it is there
 	before func(a, b int32) bool
 }
 
@@ -12,21 +12,21 @@ func (h *heap) empty() bool { return len(h.list) == 0 }
 
 func (h *heap) first() int32 { return h.list[0] }
 
-func (h *heap) has(x int32) bool {
-	return int(x) < len(h.at) && int(h.at[x]) < len(h.list) && h.list[h.at[x]] == x
+func (h *heap) contains(x int32) bool {
+	return int(x) < len(h.place) && int(h.place[x]) < len(h.list) && h.list[h.place[x]] == x
 }
 
 func (h *heap) add(x int32) {
-	for int(x) >= len(h.at) {
-		h.at = append(h.at, 0)
+	for int(x) >= len(h.place) {
+		h.place = append(h.place, 0)
 	}
 	h.list = append(h.list, x)
-	h.at[x] = int32(len(h.list) - 1)
+	h.place[x] = int32(len(h.list) - 1)
 	h.fix(len(h.list) - 1)
 }
 
 func (h *heap) remove(x int32) {
-	i := int(h.at[x])
+	i := int(h.place[x])
 	last := len(h.list) - 1
 	h.swap(i, last)
 	h.list = h.list[:last]
@@ -36,7 +36,7 @@ func (h *heap) remove(x int32) {
 }
 
 // moved puts a number in its place again after what decides that has changed.
-func (h *heap) moved(x int32) { h.fix(int(h.at[x])) }
+func (h *heap) moved(x int32) { h.fix(int(h.place[x])) }
 
 // fix moves the number at a place up or down to where it belongs.
 func (h *heap) fix(i int) {
@@ -58,5 +58,5 @@ func (h *heap) fix(i int) {
 
 func (h *heap) swap(i, j int) {
 	h.list[i], h.list[j] = h.list[j], h.list[i]
-	h.at[h.list[i]], h.at[h.list[j]] = int32(i), int32(j)
+	h.place[h.list[i]], h.place[h.list[j]] = int32(i), int32(j)
 }

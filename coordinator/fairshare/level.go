@@ -30,10 +30,10 @@ func (s *FairLink) relevel() {
 }
 
 // below tells whether a rate is less than the bound and than an equal part of what is left.
-func (s *FairLink) below(rate uint64) bool { return rate < s.bound && s.has(rate) }
+func (s *FairLink) below(rate uint64) bool { return rate < s.bound && s.hasShare(rate) }
 
-// has tells whether more is left than so much for each of those slowed down.
-func (s *FairLink) has(rate uint64) bool {
+// hasShare tells whether the link has more than a rate left for each of the transfers slowed down.
+func (s *FairLink) hasShare(rate uint64) bool {
 	if s.free >= s.cap {
 		return false
 	}
@@ -56,7 +56,7 @@ func (s *FairLink) demand() (fixed, slow uint64) {
 	switch {
 	case s.slow == 0:
 		return s.free, 0
-	case s.has(s.bound):
+	case s.hasShare(s.bound):
 		return s.free, uint64(s.slow)
 	}
 	return s.cap, 0
@@ -94,6 +94,7 @@ func (s *FairLink) count(g *group, n int) {
 	}
 }
 
+// heaps returns the heaps of the groups that are slowed down, or of the others.
 func (s *FairLink) heaps(slowed bool) (byRate, byDue *heap) {
 	if slowed {
 		return &s.slowByRate, &s.slowByDue
@@ -103,11 +104,11 @@ func (s *FairLink) heaps(slowed bool) (byRate, byDue *heap) {
 
 // findDue finds when a group's first transfer is complete.
 func (s *FairLink) findDue(g *group) {
-	left := s.flows[g.head].mark.sub(g.base)
+	remaining := s.flows[g.head].mark.sub(g.base)
 	if g.slowed {
-		g.dueClock = g.reading.add(left)
+		g.dueClock = g.reading.add(remaining)
 	} else {
-		g.dueAt = min(never, g.since+left.takes(g.rate))
+		g.dueAt = min(never, g.since+remaining.duration(g.rate))
 	}
 }
 

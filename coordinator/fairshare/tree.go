@@ -32,7 +32,7 @@ type Tree struct {
 // NewTree returns a tree without transfers. Each will need so much of the server, and so much
 // of its site's link; nothing means that this one holds nobody up. nil: neither does.
 func NewTree(server, site Work, sites int) *Tree {
-	t := &Tree{need: server, cap: whole, level: whole}
+	t := &Tree{need: server, cap: fullRate, level: fullRate}
 	switch {
 	case server.IsZero() && site.IsZero():
 		return nil
@@ -58,9 +58,9 @@ func (w Work) per(of Work) uint64 {
 	n := new(big.Int).Lsh(w.big(), 63)
 	n.Add(n, of.big()).Sub(n, big.NewInt(1)).Quo(n, of.big())
 	if !n.IsUint64() {
-		return whole
+		return fullRate
 	}
-	return min(n.Uint64(), whole)
+	return min(n.Uint64(), fullRate)
 }
 
 func (w Work) big() *big.Int {
@@ -73,12 +73,12 @@ func (w Work) big() *big.Int {
 func (t *Tree) Need() Work { return t.need }
 
 // Start adds a whole transfer of a client behind a site, as [FairLink.Resume] does. Ids are not 0.
-func (t *Tree) Start(now int64, id uint64, client int, own int64) (handle uint64) {
-	return t.Resume(now, id, client, own, t.need)
+func (t *Tree) Start(now int64, id uint64, client int, unshared int64) (handle uint64) {
+	return t.Resume(now, id, client, unshared, t.need)
 }
 
 // Resume adds a transfer of which less is left.
-func (t *Tree) Resume(now int64, id uint64, client int, own int64, left Work) (handle uint64) {
+func (t *Tree) Resume(now int64, id uint64, client int, unshared int64, remaining Work) (handle uint64) {
 	site := client % len(t.links)
 	s := t.links[site]
 	if s == nil {
@@ -87,27 +87,27 @@ func (t *Tree) Resume(now int64, id uint64, client int, own int64, left Work) (h
 		t.links[site] = s
 	}
 	s.setBound(now, t.level) // of late the site may have had no transfer
-	x := s.Resume(now, id, own, left)
+	x := s.Resume(now, id, unshared, remaining)
 	t.settle(now, int32(site))
 	return uint64(site)<<32 | uint64(uint32(x))
 }
 
 // Stop takes a transfer away and returns what was left of it.
-func (t *Tree) Stop(now int64, handle uint64) (left Work) {
+func (t *Tree) Stop(now int64, handle uint64) (remaining Work) {
 	site := int32(handle >> 32)
-	left = t.links[site].Stop(now, int32(uint32(handle)))
+	remaining = t.links[site].Stop(now, int32(uint32(handle)))
 	t.settle(now, site)
-	return left
+	return remaining
 }
 
 // Left is what is left of a transfer at a time at which no other has become complete since.
-func (t *Tree) Left(now int64, handle uint64) Work {
-	return t.links[handle>>32].Left(now, int32(uint32(handle)))
+func (t *Tree) Remaining(now int64, handle uint64) Work {
+	return t.links[handle>>32].Remaining(now, int32(uint32(handle)))
 }
 
 // Due is when the next transfer is complete if none is added or stopped before; false when
 // there is none.
-func (t *Tree) Due() (at int64, ok bool) {
+func (t *Tree) Due() (due int64, ok bool) {
 	if t.due.empty() {
 		return 0, false
 	}
@@ -142,18 +142,18 @@ func (t *Tree) settle(now int64, site int32) {
 // place puts a site where it belongs among those with transfers.
 func (t *Tree) place(site int32) {
 	s := t.links[site]
-	at, ok := s.Due()
-	t.dueAt[site] = at
+	due, ok := s.Due()
+	t.dueAt[site] = due
 	t.first[site] = 0
 	if !s.done.empty() {
 		t.first[site] = s.flows[s.done.first()].id
 	}
-	switch has := t.due.has(site); {
-	case ok && has:
+	switch isListed := t.due.contains(site); {
+	case ok && isListed:
 		t.due.moved(site)
 	case ok:
 		t.due.add(site)
-	case has:
+	case isListed:
 		t.due.remove(site)
 	}
 }
@@ -188,10 +188,10 @@ func (t *Tree) improved() uint64 {
 		slow = slow + n
 	}
 	switch {
-	case (Work{Lo: whole}).Less(fixed):
+	case (Work{Lo: fullRate}).Less(fixed):
 		return 1 // lower than any
 	case slow == 0:
-		return whole
+		return fullRate
 	}
-	return max(1, (whole-fixed.Lo+slow-1)/slow)
+	return max(1, (fullRate-fixed.Lo+slow-1)/slow)
 }

@@ -111,11 +111,11 @@ func TestATreeAgainstProgressiveFilling(t *testing.T) {
 		limits := rapid.IntRange(1, 3).Draw(t, "limits: 1 sites, 2 server, 3 both")
 		if limits&1 != 0 {
 			ns := rapid.Int64Range(least, most).Draw(t, "alone on a site's link")
-			site, p.site = served(whole, ns), 1/float64(ns)
+			site, p.site = served(fullRate, ns), 1/float64(ns)
 		}
 		if limits&2 != 0 {
 			ns := rapid.Int64Range(least, most/10).Draw(t, "alone on the server")
-			server, p.server = served(whole, ns), 1/float64(ns)
+			server, p.server = served(fullRate, ns), 1/float64(ns)
 		}
 		tree := NewTree(server, site, sites)
 		owns := rapid.SliceOfN(rapid.Int64Range(least/10, 10*most), 1, 6).Draw(t, "own times")
@@ -159,14 +159,14 @@ func TestATreeAgainstProgressiveFilling(t *testing.T) {
 					continue
 				}
 				to(rapid.Int64Range(now, due).Draw(t, "at"))
-				near("left", tree.Stop(now, all[x].handle).Of(tree.Need()), max(0, p.remove(x)), 1)
+				near("left", tree.Stop(now, all[x].handle).Over(tree.Need()), max(0, p.remove(x)), 1)
 				delete(all, x)
 			case event < 7: // all begin again where they were
 				to(rapid.Int64Range(now, due).Draw(t, "at"))
 				again := NewTree(server, site, sites)
 				for x := uint64(1); x <= id; x++ {
 					if u := all[x]; u != nil {
-						u.handle = again.Resume(now, x, u.client, u.own, tree.Left(now, u.handle))
+						u.handle = again.Resume(now, x, u.client, u.own, tree.Remaining(now, u.handle))
 					}
 				}
 				if at, _ := again.Due(); at != due {
@@ -200,7 +200,7 @@ func TestATreeByHand(t *testing.T) {
 	if at, _ := tree.Due(); at != 3333333334 {
 		t.Errorf("due at %d, want after 10/3 s", at)
 	}
-	if left := tree.Stop(second, fourth).Of(tree.Need()); math.Abs(left-0.7) > 1e-15 {
+	if left := tree.Stop(second, fourth).Over(tree.Need()); math.Abs(left-0.7) > 1e-15 {
 		t.Errorf("left of the fourth: %v, want 7 of 10 Mbit", left)
 	}
 	if at, _ := tree.Due(); at != second+2100000000 { // 7 Mbit at 10/3

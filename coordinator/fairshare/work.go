@@ -14,7 +14,7 @@ type Work struct{ Hi, Lo uint64 }
 
 // whole is the rate of a transfer that has the whole server: rates are in units
 // of 2^-63 of it, so a rate times nanoseconds is work.
-const whole = uint64(1) << 63
+const fullRate = uint64(1) << 63
 
 // maxAlone is the longest that a transfer may take the whole server: 9 years.
 const maxAlone = int64(1) << 58
@@ -36,7 +36,7 @@ func Need(size int64, mbps float64) (Work, error) {
 	n.Mul(n, r.Denom())
 	n.Quo(n, r.Num())
 	w := Work{new(big.Int).Rsh(n, 64).Uint64(), new(big.Int).And(n, new(big.Int).SetUint64(math.MaxUint64)).Uint64()}
-	if n.BitLen() > 128 || served(whole, maxAlone).Less(w) {
+	if n.BitLen() > 128 || served(fullRate, maxAlone).Less(w) {
 		return Work{}, errors.New("fairshare: one transfer takes the server longer than 9 years")
 	}
 	return w, nil
@@ -47,7 +47,7 @@ func (w Work) IsZero() bool { return w == Work{} }
 func (w Work) Less(v Work) bool { return w.Hi < v.Hi || w.Hi == v.Hi && w.Lo < v.Lo }
 
 // Of is the part of v that w is, about; v is not zero.
-func (w Work) Of(v Work) float64 { return w.float() / v.float() }
+func (w Work) Over(v Work) float64 { return w.float() / v.float() }
 
 func (w Work) float() float64 { return math.Ldexp(float64(w.Hi), 64) + float64(w.Lo) }
 
@@ -71,15 +71,15 @@ func served(rate uint64, ns int64) Work {
 }
 
 // takes is how many whole nanoseconds a rate needs for the work, at most never.
-func (w Work) takes(rate uint64) int64 {
+func (w Work) duration(rate uint64) int64 {
 	if w.Hi >= rate {
 		if w.IsZero() {
 			return 0
 		}
 		return never
 	}
-	q, rest := bits.Div64(w.Hi, w.Lo, rate)
-	if rest > 0 {
+	q, remainder := bits.Div64(w.Hi, w.Lo, rate)
+	if remainder > 0 {
 		q++
 	}
 	return int64(min(q, uint64(never)))
@@ -92,11 +92,11 @@ const never = int64(1) << 62
 // the whole server where that is less.
 func (w Work) rate(ns int64) uint64 {
 	if ns <= 0 || w.Hi >= uint64(ns) {
-		return whole
+		return fullRate
 	}
-	q, rest := bits.Div64(w.Hi, w.Lo, uint64(ns))
-	if rest > 0 && q < whole {
+	q, remainder := bits.Div64(w.Hi, w.Lo, uint64(ns))
+	if remainder > 0 && q < fullRate {
 		q++
 	}
-	return min(q, whole)
+	return min(q, fullRate)
 }

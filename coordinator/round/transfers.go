@@ -133,7 +133,7 @@ func (x *transfers) end(t *TaskState) {
 			phase = &t.Upload
 			after = max(0, after-t.Download-t.Compute)
 		}
-		remaining := way.Stop(int64(x.step.now), t.Link).Of(way.Need())
+		remaining := way.Stop(int64(x.step.now), t.Link).Over(way.Need())
 		*phase = Time(fairshare.Stretched(int64(after), int64(*phase), remaining, int64(MaxDuration)))
 	}
 	t.Stage = NoStage
@@ -172,7 +172,7 @@ func (x *transfers) remaining(t *TaskState) (work fairshare.Work, ok bool) {
 	if x.link(t.Stage) == nil {
 		return work, false
 	}
-	return x.link(t.Stage).Left(int64(x.step.now), t.Link), true
+	return x.link(t.Stage).Remaining(int64(x.step.now), t.Link), true
 }
 
 // resume puts a task's transfer back on its link, of which work is left.

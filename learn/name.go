@@ -146,6 +146,7 @@ func component(entry any, text string) (any, error) {
 		unread = unread[:len(unread)-1]
 	}
 	for i, f := range all {
+		// An open list takes all words that the fields behind it leave.
 		n := 1
 		if open(all[i:]) {
 			n = len(unread) - len(all[i+1:])

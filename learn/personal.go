@@ -80,6 +80,8 @@ func personalParts(m ModelInfo, patterns []string) (parts [4][]Tensor, err error
 			parts[3] = append(parts[3], t)
 			continue
 		}
+		// A tensor is shared unless a pattern matches it; one that does not train lies behind those
+		// that do.
 		part := 0
 		if t.Offset >= m.Trainable() {
 			part = 1
@@ -95,6 +97,7 @@ func personalParts(m ModelInfo, patterns []string) (parts [4][]Tensor, err error
 			}
 		}
 		parts[part] = append(parts[part], t)
+		// Every prefix that ends before a dot may be named, too, and is proposed for a mistyped one.
 		for i, r := range t.Name {
 			if prefix := t.Name[:i]; r == '.' && !slices.Contains(trainedNames, prefix) {
 				trainedNames = append(trainedNames, prefix)

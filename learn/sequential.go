@@ -52,6 +52,7 @@ func sequential(name string, samples Samples, list []network.Layer, names ...str
 	}
 	m := newModel(name, samples)
 	all := network.ParametersOf(list, network.ShapeOf(samples), names...)
+	// Two passes: first the tensors that train, then the frozen ones.
 	for _, frozen := range []bool{false, true} {
 		for i, p := range all {
 			if p.Frozen == frozen {

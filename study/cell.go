@@ -282,6 +282,8 @@ func (f *finder) find(ctx context.Context, c *Cell) (found bool, s *folder.Summa
 			)
 		}
 	}
+	// The cell's own folder has no run of it. Another command may have played the same into another
+	// folder.
 	id, err := Identity(planned(c.Config))
 	if err != nil {
 		return false, nil, err
@@ -344,6 +346,7 @@ func (c *Cell) play(ctx context.Context, o run.Options) (err error) {
 		r, err = run.Resume(ctx, c.Config.Out, o)
 		c.Summary = r.Summary
 	}
+	// A run whose checkpoint is damaged starts again from its beginning.
 	if !c.Begun || errors.Is(err, checkpoint.ErrDamaged) {
 		o.Force = o.Force || c.Begun || c.replaced
 		c.Summary, err = run.Run(ctx, mine, o)

@@ -44,6 +44,7 @@ type Comparison struct {
 // the other.
 func Run(ctx context.Context, p Plan, o Options) (*Comparison, error) {
 	o.leaves = Files
+	// The first stage has enough seeds for an estimate of the deviation.
 	if u := &p.Until; u.Half > 0 {
 		p.Seeds = max(p.Seeds, min(fewest, u.MaxSeeds))
 	}
@@ -58,6 +59,7 @@ func Run(ctx context.Context, p Plan, o Options) (*Comparison, error) {
 			return nil, err
 		}
 	}
+	// Controls follow from what the runs did: their K is known only now.
 	if len(p.Controls) == 0 {
 		return r, nil
 	}

@@ -109,6 +109,7 @@ func (h *hostNotices) news(task config.Task, n bus.Notice) bool {
 		last = map[string]bus.Notice{}
 		h.last[task] = last
 	}
+	// A notice that no host is there is news only while none of the task's cells has one.
 	if n.State == bus.NoHost {
 		for _, notice := range last {
 			if notice.State == bus.HostPresent {

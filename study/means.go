@@ -70,6 +70,7 @@ func (r *Comparison) Table() *Table {
 			Diverged: end - from - len(done),
 			Cells:    done,
 		}
+		// Seeds of the first stage decided how many others were added, and their deviation counts.
 		for _, c := range done {
 			if c.Config.Seed < r.Runs[0].Config.Seed+uint64(r.Plan.Until.first) {
 				row.first++
@@ -140,6 +141,7 @@ func (r *Row) text(i int) string {
 // Write writes the table for people: means with ± half of the interval where there are several seeds.
 // What runs cost stands behind how well they end.
 func (t *Table) Write(w io.Writer) error {
+	// Columns of costs are moved behind those of results.
 	cost := func(c table.Column[*Row]) bool {
 		return c.Name == "seeds" ||
 			slices.ContainsFunc(t.quantities, func(q quantity) bool { return q.name == c.Name && q.cost })

@@ -31,6 +31,8 @@ type measured struct {
 // measure reads the runs, and then compares those at one point of the grids that do not choose a
 // schedule, and among these those with one seed.
 func (r *Comparison) measure() error {
+	// Runs at one point of the grids share a level; those of one seed share their draws and are
+	// compared in pairs.
 	points := map[string][]*Cell{}
 	pairs := map[string][]*Cell{}
 	for i := range r.Runs {
@@ -148,6 +150,7 @@ func fourDigits(level float64, lowerIsBetter bool) float64 {
 // time finds when each of the runs with one seed at one point reaches the level, and notes their
 // partners.
 func (r *Comparison) time(cells []*Cell) {
+	// All runs are averaged over a span of the same virtual time, a part of the shortest run.
 	seconds := math.Inf(1)
 	var reference *Cell
 	for _, c := range cells {

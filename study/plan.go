@@ -243,6 +243,8 @@ func (p *Plan) Each(base config.Config, limit int) iter.Seq2[Cell, error] {
 		}
 		for _, values := range points {
 			c := base
+			// A value that makes no valid configuration is reported for each schedule and seed, and
+			// does not end the list.
 			err := error(nil)
 			if len(values) > 0 {
 				c, err = p.Load(Sets(p.Grids, values)...)

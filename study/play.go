@@ -60,6 +60,7 @@ func Play(ctx context.Context, dir string, cells []Cell, o Options) error {
 	if err != nil {
 		return err
 	}
+	// A file of an earlier study must not be overwritten by one that has nothing to do with it.
 	if !o.Run.Force && !slices.ContainsFunc(cells, func(c Cell) bool { return c.Begun || c.Reused }) {
 		for _, name := range o.leaves {
 			if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
@@ -148,6 +149,7 @@ func (p *player) play(ctx context.Context, c *Cell) error {
 			return err
 		}
 	}
+	// A complete run was reported by the study that played it.
 	if c.Reused {
 		return nil
 	}

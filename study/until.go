@@ -30,6 +30,7 @@ func (r *Comparison) seedsNeeded(notice func(string)) int {
 	}
 	needed := seeds
 	schedule := ""
+	// Times to the level may have no value, so differences in how runs end decide alone.
 	for _, d := range r.Table().Differences() {
 		if d.Quantity == toLevel || slices.ContainsFunc(d.BySeed, math.IsNaN) || len(d.BySeed) < 2 {
 			continue

@@ -64,6 +64,8 @@ func (a *Activation) allocate(blocks, maxBatch int) {
 		}
 		return 1
 	}
+	// Memory of one of these kinds belongs to another activation, which is allocated first; then this
+	// one takes it over with its layout.
 	switch owner := a.flat; {
 	case owner != nil:
 		owner.allocate(blocks, maxBatch)
@@ -84,6 +86,7 @@ func (a *Activation) allocate(blocks, maxBatch int) {
 		a.keepX = a.keepDX
 	}
 	a.x = aligned(times(a.keepX) * a.size())
+	// Only inputs of a dense layer that are the batch's own rows are searched for zeros.
 	if a.borrowed && a.needRows {
 		a.used = make([][]kernel.Segment, blocks)
 		for i := range a.used {
@@ -99,6 +102,7 @@ func (a *Activation) allocate(blocks, maxBatch int) {
 	if !a.needRows || a.borrowed {
 		return
 	}
+	// Products take samples in vectors of 8, so the rows of the last block have room for a full vector.
 	samples := Lanes
 	if a.keepX {
 		samples = (maxBatch + 7) &^ 7

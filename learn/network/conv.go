@@ -124,6 +124,7 @@ func (s *convStage) prepare(height, width int, dy func() (row, column, channel i
 	n := s.Maps * taps * in
 	s.weight, s.grad = aligned(n), aligned(n)
 	s.order = make([]int32, n)
+	// PyTorch's order is [out, in, row, column]; here the inputs of a tap are neighbours.
 	for i := range n {
 		o := i / (taps * in)
 		c := i / taps % in
@@ -158,6 +159,7 @@ func (s *convStage) prepare(height, width int, dy func() (row, column, channel i
 		for x := range s.X.Width {
 			var list []kernel.Segment
 			for k := range taps {
+				// The output that reads this input by tap k, before it is divided by the stride.
 				oy := y + s.Pad - k/s.Size
 				ox := x + s.Pad - k%s.Size
 				if oy >= 0 &&
@@ -263,6 +265,7 @@ func (s *convStage) biases(dy []float32, channel, n int) {
 // products, and rows that the call before has transposed are not transposed again.
 func (s *convStage) weights(dy []float32, channel, y int, p *Pass) {
 	in, ld, x := s.X.Channels, s.X.width(), s.X.values(p)
+	// The first row of the input, with its border, that these outputs read.
 	first := y*s.Stride + s.X.border - s.Pad
 	inputRow := first
 	if y > 0 {
@@ -298,6 +301,8 @@ func (s *convStage) inputs(dy []float32, dyChannel int, p *Pass) {
 		ax := position % s.X.Width
 		dst := kernel.Matrix{Data: dx[ay*row+ax*column:], LD: channel}
 		var aux []float32
+		// The kernel reads the value itself, in the layout of its gradient, to see where the ReLU left
+		// zero.
 		if op == kernel.ReLUGrad {
 			aux = x[first+ay*xRow+ax*xColumn:]
 		}

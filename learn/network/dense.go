@@ -83,6 +83,8 @@ func (s *denseStage) Forward(p *Pass) {
 	}
 	depth := in
 	segments := kernel.FullDepth
+	// Features that are 0 in all samples are no part of the sum: the product takes the others in runs
+	// of together.
 	if used := s.X.usedIn(p); len(used) > 0 {
 		depth = together
 		segments = used
@@ -166,6 +168,7 @@ func (s *denseStage) Update(dst []float32, b *Batch, op kernel.Op, alpha float32
 		dy := s.Y.gradient(&p)
 		n := min(Lanes, b.N-p.first)
 		parts := s.X.usedIn(&p)
+		// Features that are left out have a gradient of 0, which nobody else would store.
 		if op == kernel.Store && len(parts) > 0 {
 			clear(dst[:in*outputs])
 		}
@@ -173,6 +176,7 @@ func (s *denseStage) Update(dst []float32, b *Batch, op kernel.Op, alpha float32
 			s.multiply(dst, dy, s.X.samples(&p), start, end, n, op, alpha)
 		}
 		s.network.isa.AddRowSums(dst[in*outputs:][:outputs], dy, n, op, alpha)
+		// The first block has stored, so that the next ones add.
 		op = kernel.Add
 	}
 }

@@ -152,6 +152,7 @@ func (s *gruStage) Forward(p *Pass) {
 		x := in[t*e*Lanes:][:e*Lanes]
 		for l := range s.layers {
 			g := &s.layers[l]
+			// The layer's own state after the step before is its second input.
 			before := s.output(l, t-1)
 			c.Gemm(3*s.Width, c.Columns(n), g.in, kernel.Operand{Data: params[g.wih:], Row: g.in, Col: 1},
 				kernel.Block(x), kernel.Block(s.in), kernel.Bias, params[g.bih:], 0)
@@ -206,6 +207,7 @@ func (s *gruStage) Backward(p *Pass) {
 			g := &s.layers[l]
 			da := g.da[slot*4*h:][:4*h]
 			c.GRUBackward(h, g.dh, g.saved[5*t*h:][:4*h], s.output(l, t-1), da)
+			// The state before the first step is constant, so its gradient is of no use.
 			if t > 0 {
 				c.Gemm(s.Width, columns, 3*s.Width, kernel.Operand{Data: params[g.whh:], Row: 1, Col: s.Width},
 					kernel.Block(da), kernel.Block(g.dh), kernel.Add, nil, 1)
@@ -243,6 +245,7 @@ func (s *gruStage) Backward(p *Pass) {
 			c.AddRowSums(grad[g.bih+2*s.Width:][:s.Width], da[3*h:], n, kernel.Add, 1)
 			c.AddRowSums(grad[g.bhh:][:3*s.Width], da, n, kernel.Add, 1)
 		}
+		// Steps go backwards, so slot 0 completes a group.
 		if slot == 0 {
 			s.weights(p, t, min(groupSteps, s.length-t))
 		}

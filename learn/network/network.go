@@ -103,6 +103,7 @@ func New(list []Layer, samples Samples, trainable, params, maxBatch int, isa ker
 	n.input = &Activation{Shape: ShapeOf(samples)}
 	n.activations = append(n.activations, n.input)
 	n.links = n.chain(list, n.input, nil, false, false)
+	// A flatten at the end leaves the outputs in the vector behind the last stage's activation.
 	for a := n.links[len(n.links)-1].Y; n.z == nil; a = a.flat {
 		if a.flat == nil {
 			n.z = a
@@ -110,6 +111,7 @@ func New(list []Layer, samples Samples, trainable, params, maxBatch int, isa ker
 		}
 	}
 	n.trim()
+	// A flatten at the beginning makes the vector the input: samples are read into it.
 	for n.input.flat != nil {
 		n.input = n.input.flat
 	}
@@ -127,6 +129,7 @@ func New(list []Layer, samples Samples, trainable, params, maxBatch int, isa ker
 		if l.updater != nil {
 			continue
 		}
+		// Ranges of neighbouring layers become one.
 		if last := len(n.ranges) - 1; last >= 0 && n.ranges[last].end == l.offset {
 			n.ranges[last].end += l.params
 		} else {
@@ -166,6 +169,7 @@ func (n *network) chain(list []Layer, x, y *Activation, frozen, gradient bool) (
 			}
 			continue
 		}
+		// A stage of several layers reads x and writes what the last of them makes.
 		fused, relu := fuse(list[i:])
 		if fused == 3 {
 			output, _ = list[i+2].Shape(output)
@@ -182,6 +186,7 @@ func (n *network) chain(list []Layer, x, y *Activation, frozen, gradient bool) (
 			network:  n,
 			frozen:   frozen || freezes(l),
 		}
+		// From the first layer that trains on, every activation needs its gradient.
 		x.wanted = x.wanted || gradient
 		parameters := parametersOf(l, in)
 		gradient = gradient || !frozen && trains(parameters)
@@ -332,6 +337,7 @@ func (n *network) Update(dst []float32, b *Batch, op kernel.Op, alpha float32) {
 		}
 	}
 	for _, r := range n.ranges {
+		// Frozen parameters lie behind trainable, and are left out.
 		r.end = max(r.start, min(r.end, n.trainable))
 		if op == kernel.Store {
 			copy(dst[r.start:r.end], n.grad[r.start:])

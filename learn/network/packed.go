@@ -62,6 +62,7 @@ type packed struct {
 
 // outputs returns the packing of the outputs for a number of samples, which is chosen once.
 func (s *convStage) outputs(samples int) *packing {
+	// The last block of a batch may have fewer samples, so there is a packing for each number of them.
 	p := &s.packed.forward[samples]
 	if *p != nil {
 		return *p
@@ -91,6 +92,7 @@ func (s *convStage) gather(k *packing, y int, p *Pass) {
 	first, row, column, _ := s.X.steps()
 	inputRow := y * s.Stride
 	end := y*s.Stride + s.Size
+	// Rows that the outputs before have read are in their slots already.
 	if y > 0 {
 		inputRow = max(inputRow, end-s.Stride)
 	}

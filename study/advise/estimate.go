@@ -90,6 +90,7 @@ func look(ctx context.Context, p *problem.Problem, y []float32) (k theory.Consta
 		if err := ctx.Err(); err != nil {
 			return k, err
 		}
+		// The clients are spread evenly over the population.
 		client := i * set.Clients() / clients // spread over the population
 		for m, params := range [][]float32{x, y} {
 			clear(sum)

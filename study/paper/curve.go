@@ -228,6 +228,7 @@ func Curves(cells []study.Cell) ([]Curve, error) {
 	}
 	// A run says what it learned from when it ends; one under way has what
 	// another said of the same data.
+	// A run under way has not said what its data are; a complete run of the same configuration has.
 	for i, c := range curves {
 		if description, ok := described[[2]string{string(c.Task), c.Data}]; ok {
 			curves[i].Data = description

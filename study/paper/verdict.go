@@ -230,6 +230,7 @@ func (c *Claim) decide(curves []Curve) (Verdict, error) {
 	v.Estimated = statistics.EstimateMean(values)
 	v.Seeds = len(seeds)
 	v.Flipped = math.NaN()
+	// One run that trained nothing stands for all seeds.
 	if !trained && v.N == 1 {
 		v.Half = 0
 	}
@@ -252,6 +253,7 @@ func (c *Claim) take(u *Curve) float64 {
 	if c.TimeShare == 0 {
 		return q.value(u)
 	}
+	// The last evaluation in the share of the time counts.
 	value := math.NaN()
 	for i := range u.Points {
 		if u.Points[i].VirtualSeconds <= c.TimeShare*u.VirtualSeconds {

@@ -110,6 +110,7 @@ func newResult(ctx context.Context, p *study.Plan) (*Result, error) {
 		}
 	}
 	r := &Result{Seeds: max(1, p.Seeds), grids: p.Grids}
+	// Fixed K sets the virtual time that every setting has.
 	base.Schedule.K = schedule.FixedK{}
 	base.Schedule.Eta = schedule.FixedEta{}
 	if r.Seconds, err = forecast.Budget(ctx, base, 1, ""); err != nil {

@@ -99,7 +99,7 @@ func exactSum(base, update []float32) []int64 {
 
 // What attackers send is what their attack makes of their honest updates, and they tell the
 // loss that an honest client would.
-func TestWhatAttackersSend(t *testing.T) {
+func TestAttackers_WhatAttackersSend(t *testing.T) {
 	p, base := besieged(t, algorithm.Default)
 	w := trainerFor(t, p)
 	for attacker, want := range map[int]func(u []float32, a *Assignment){
@@ -135,7 +135,7 @@ func scaled(u []float32, by float32) {
 }
 
 // A liar's update is honest. In a loss query it lies, too, and there nothing is sent.
-func TestLiarsTellAnotherLoss(t *testing.T) {
+func TestAttackers_LiarsTellAnotherLoss(t *testing.T) {
 	p, base := besieged(t, algorithm.Default)
 	w := trainerFor(t, p)
 	got, told := trained(t, w, base, task(5, lies))
@@ -154,7 +154,7 @@ func TestLiarsTellAnotherLoss(t *testing.T) {
 }
 
 // Local steps on reversed labels, written out.
-func TestLabelsAreFlipped(t *testing.T) {
+func TestAttackers_LabelsAreFlipped(t *testing.T) {
 	p, base := besieged(t, algorithm.Default)
 	a := task(5, flipsLabels)
 	local, step := slices.Clone(base), p.Model.(learn.Model).NewWorkspace(32, p.Kernel)
@@ -193,7 +193,7 @@ func roundOfColluders() []Assignment {
 
 // All colluders send one update, made of the honest ones of all of them; however the tasks
 // are cut into jobs, and whoever does them, the sum is the same.
-func TestColludersSendOneUpdate(t *testing.T) {
+func TestAttackers_ColludersSendOneUpdate(t *testing.T) {
 	for _, rule := range []algorithm.Algorithm{algorithm.Default, algorithm.Scaffold{Rate: 1}} {
 		p, base := besieged(t, rule)
 		var shared *Shared
@@ -252,7 +252,7 @@ func TestColludersSendOneUpdate(t *testing.T) {
 }
 
 // Updates are compressed as attackers send them, and what is not trained stays honest.
-func TestAttacksComeBeforeCompression(t *testing.T) {
+func TestAttackers_AttacksComeBeforeCompression(t *testing.T) {
 	p, base := besieged(t, algorithm.Default)
 	p.Compression = algorithm.TopK{Share: 0.01}
 	a := task(5, scales)
@@ -275,7 +275,7 @@ func TestAttacksComeBeforeCompression(t *testing.T) {
 
 // A job that names attackers whom a trainer does not know is refused, and so are colluders
 // with minibatches that it has no room for. Colluders' steps can diverge.
-func TestAttackersThatCannotBe(t *testing.T) {
+func TestAttackers_ThatCannotBe(t *testing.T) {
 	p, base := besieged(t, algorithm.Default)
 	w := trainerFor(t, p)
 	large, lost := task(4, honest), slices.Clone(base)
@@ -302,7 +302,7 @@ func TestAttackersThatCannotBe(t *testing.T) {
 }
 
 // A trainer in another process takes honest steps, and the attack is done here.
-func TestAttackersWithAnExternalTrainer(t *testing.T) {
+func TestAttackers_WithAnExternalTrainer(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	p, base := besieged(t, algorithm.Default)

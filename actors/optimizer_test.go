@@ -25,7 +25,7 @@ var momentum = learn.SGD{Momentum: 0.9, Nesterov: true, WeightDecay: 0.01, Clipp
 
 // Local steps with momentum, written out, in minibatches of the client's own size: also
 // FedProx's, whose pull is part of the gradient that is clipped.
-func TestStepsWithMomentum(t *testing.T) {
+func TestOptimizer_StepsWithMomentum(t *testing.T) {
 	model, set, base := world(t)
 	const mu = 0.75
 	for name, algorithm := range map[string]algorithm.Algorithm{"fedavg": algorithm.Default, "fedprox": algorithm.FedProx{Rate: 1, Mu: mu}} {
@@ -92,7 +92,7 @@ func TestStepsWithMomentum(t *testing.T) {
 
 // An optimizer's state begins at zero in each task: a client's update does not depend on
 // what its worker did before.
-func TestOptimizersForgetBetweenTasks(t *testing.T) {
+func TestOptimizer_OptimizersForgetBetweenTasks(t *testing.T) {
 	model, set, base := world(t)
 	adam := learn.Adam{Moments: learn.Moments{Beta1: 0.9, Beta2: 0.999, Eps: 1e-8}}
 	models := map[[2]int64]bool{} // by the steps of two biases
@@ -129,7 +129,7 @@ func TestOptimizersForgetBetweenTasks(t *testing.T) {
 
 // What plain steps are taken for granted in is refused, and so are minibatches beyond
 // the largest.
-func TestOptimizersThatCannotBe(t *testing.T) {
+func TestOptimizer_OptimizersThatCannotBe(t *testing.T) {
 	model, set, base := world(t)
 	p := Problem{Model: model, Set: set, Seed: 1, Batch: 32, Augment: NoAugment, Algorithm: algorithm.Scaffold{Rate: 1}, Optimizer: momentum, Kernel: fastest(t)}
 	want := "local: scaffold counts on plain steps of SGD; want sgd without options"

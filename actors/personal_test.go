@@ -12,7 +12,7 @@ import (
 // A trainer of another process has personal parameters as steps here have them, to the bits: its
 // tensors lie in another order there, and behind what travels stand running means, which do, and
 // before what is frozen. Its optimizer's memory and a residual are kept beside them.
-func TestAnExternalTrainerHasPersonalParameters(t *testing.T) {
+func TestPersonal_ExternalTrainerHasPersonalParameters(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	model, set, base := world(t)

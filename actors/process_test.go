@@ -76,7 +76,7 @@ var someWork = []Assignment{
 
 // A trainer of another process comes to the bits of the same steps here: for samples of
 // all kinds, with any minibatches, and in evaluations.
-func TestAnExternalTrainersStepsAreTheSame(t *testing.T) {
+func TestProcess_ExternalTrainersStepsAreTheSame(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	for task, line := range map[string]string{
@@ -138,7 +138,7 @@ func checkSame(t *testing.T, model learn.Model, p Problem, client int) {
 
 // FedProx, SCAFFOLD, an optimizer and compression through another process are those of
 // the steps here, up to the order of an addition.
-func TestAlgorithmsThroughAnExternalTrainer(t *testing.T) {
+func TestProcess_AlgorithmsThroughAnExternalTrainer(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	model, set, base := world(t)
@@ -188,7 +188,7 @@ func TestAlgorithmsThroughAnExternalTrainer(t *testing.T) {
 }
 
 // What is not trained is averaged as it is: it is not pulled, corrected or compressed.
-func TestWhatIsNotTrained(t *testing.T) {
+func TestProcess_WhatIsNotTrained(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	model, set, base := world(t)
@@ -273,7 +273,7 @@ func TestWhatIsNotTrained(t *testing.T) {
 }
 
 // A trainer's own samples are numbered client by client.
-func TestATrainersOwnSamples(t *testing.T) {
+func TestProcess_TrainersOwnSamples(t *testing.T) {
 	t.Parallel()
 	set, err := synthetic.New("femnist", 12, 3, 1) // as the test's trainer makes it
 	if err != nil {
@@ -313,7 +313,7 @@ func TestATrainersOwnSamples(t *testing.T) {
 }
 
 // What a trainer cannot do is refused before a run, by name.
-func TestWhatATrainerCannotDo(t *testing.T) {
+func TestProcess_WhatATrainerCannotDo(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	_, set, _ := world(t)
@@ -333,7 +333,7 @@ func TestWhatATrainerCannotDo(t *testing.T) {
 }
 
 // A task whose update is not finite is found here.
-func TestAnExternalTrainerThatDiverges(t *testing.T) {
+func TestProcess_ExternalTrainerThatDiverges(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	model, set, base := world(t)
@@ -345,7 +345,7 @@ func TestAnExternalTrainerThatDiverges(t *testing.T) {
 }
 
 // Own data that no set of the paper is like: numbers as targets, and windows of a text.
-func TestAnExternalTrainersStepsOnOwnData(t *testing.T) {
+func TestProcess_ExternalTrainersStepsOnOwnData(t *testing.T) {
 	t.Parallel()
 	const rows = 24
 	values, targets, text, next := []float32{}, []float32{}, []byte{}, []int32{}

@@ -13,7 +13,7 @@ import (
 // Streaming DiLoCo, Algorithm 2 (Douillard et al. 2025), with AdamW inside (Loshchilov and Hutter
 // 2019, Algorithm 2), written out in float64 for three workers that take unlike numbers of steps,
 // one of which misses two rounds: to 1e-6 of the movement.
-func TestStreamingIsPublished(t *testing.T) {
+func TestStreaming_IsPublished(t *testing.T) {
 	model, set, base := world(t)
 	const rate, fragments, tau, alpha, eta, mu = 0.01, 3, 2, 0.25, 0.7, 0.9
 	of := algorithm.Streaming{Rate: eta, Momentum: mu, Fragments: fragments, Overlap: tau, Mix: alpha}
@@ -121,7 +121,7 @@ func TestStreamingIsPublished(t *testing.T) {
 
 // Compression is of the fragment that a round sends: what it leaves out of another waits for the
 // round that sends that one.
-func TestStreamingCompressesTheFragment(t *testing.T) {
+func TestStreaming_CompressesTheFragment(t *testing.T) {
 	model, set, base := world(t)
 	of := algorithm.Streaming{Rate: 0.7, Momentum: 0.9, Fragments: 3}
 	p := Problem{Model: model, Set: set, Seed: 1, Batch: 32, Augment: NoAugment, Algorithm: of, Optimizer: adamW, Compression: algorithm.TopK{Share: 0.01, Feedback: true}, Kernel: fastest(t)}
@@ -157,7 +157,7 @@ func TestStreamingCompressesTheFragment(t *testing.T) {
 }
 
 // With one fragment, no overlap and nothing of its own copy a client does DiLoCo's work, to the bit.
-func TestStreamingInOnePieceIsDiLoCo(t *testing.T) {
+func TestStreaming_InOnePieceIsDiLoCo(t *testing.T) {
 	model, set, base := world(t)
 	ends := map[string][]float32{}
 	for name, a := range map[string]algorithm.Algorithm{
@@ -191,7 +191,7 @@ func TestStreamingInOnePieceIsDiLoCo(t *testing.T) {
 }
 
 // A model is cut into no more fragments than it has parameters.
-func TestStreamingCutsWhatThereIs(t *testing.T) {
+func TestStreaming_CutsWhatThereIs(t *testing.T) {
 	model, set, base := world(t)
 	p := Problem{Model: model, Set: set, Seed: 1, Batch: 32, Augment: NoAugment, Optimizer: adamW, Kernel: fastest(t)}
 	for more, want := range []string{"", "no more fragments"} {

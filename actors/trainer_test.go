@@ -64,7 +64,7 @@ func trainerOf(t testing.TB, model learn.Model, set federated.Set, a algorithm.A
 
 // Algorithm 1, lines 5 to 8, written out: K steps from the global model on the
 // client's minibatches, the first step's loss, the weighted exact update.
-func TestTrainIsAlgorithm1(t *testing.T) {
+func TestTrainer_TrainIsAlgorithm1(t *testing.T) {
 	model, set, base := world(t)
 	work := []Assignment{
 		{Task: 1, Client: 3, LocalSteps: 5, StepsDone: 0, Rate: 0.3, Weight: 0.25},
@@ -141,7 +141,7 @@ func moved(base []float32, sum []int64) []float32 {
 
 // Li et al. 2020, Eq. 2: local steps descend h(y) = F_c(y) + mu/2 ‖y − x‖². The
 // gradient of both terms is taken at the same iterate.
-func TestProximalStepsDescendTheProximalObjective(t *testing.T) {
+func TestTrainer_ProximalStepsDescendTheProximalObjective(t *testing.T) {
 	model, set, base := world(t)
 	const mu = 0.75
 	a := Assignment{Task: 1, Client: 3, LocalSteps: 6, StepsDone: 2, Rate: 0.3, Weight: 1}
@@ -180,7 +180,7 @@ func distance(a, b []float32) (most float64) {
 // One step is exactly the combined step in float32, each operation rounded by
 // itself: no correction is applied before the gradient is known, or after it to
 // another iterate.
-func TestProximalStepIsOneStep(t *testing.T) {
+func TestTrainer_ProximalStepIsOneStep(t *testing.T) {
 	x, g, base := []float32{1.1, -2.3, 0.7}, []float32{0.3, 0.01, -5}, []float32{1, 2, 0.7}
 	const rate, mu = float32(0.1), float32(0.4)
 	want := slices.Clone(x)
@@ -204,7 +204,7 @@ func TestProximalStepIsOneStep(t *testing.T) {
 
 // Karimireddy et al. 2020, Eq. 3 and Eq. 4 with option II, written out: y ← y − η (g − c_i + c), c_i⁺ = c_i − c + (x − y)/(K η), and what goes to
 // the server is y − x and c_i⁺ − c_i.
-func TestCorrectedStepsAreScaffold(t *testing.T) {
+func TestTrainer_CorrectedStepsAreScaffold(t *testing.T) {
 	model, set, base := world(t)
 	n := len(base)
 	c, own := make([]float32, n), make([]float32, n)
@@ -257,7 +257,7 @@ func TestCorrectedStepsAreScaffold(t *testing.T) {
 
 // With K = 1 and plain steps the next variate is the gradient at x less what the
 // correction added: option II agrees with option I.
-func TestVariateOfOneStepIsTheGradient(t *testing.T) {
+func TestTrainer_VariateOfOneStepIsTheGradient(t *testing.T) {
 	model, set, base := world(t)
 	a := Assignment{Task: 1, Client: 3, LocalSteps: 1, Rate: 0.5, Weight: 1}
 	outcomes, err := trainerOf(t, model, set, algorithm.Scaffold{Rate: 1}).Train(t.Context(), base, &Shared{Weight: 1}, []Assignment{a}, make([]int64, 2*len(base)))
@@ -273,7 +273,7 @@ func TestVariateOfOneStepIsTheGradient(t *testing.T) {
 	near(t, "variate", outcomes[0].State, g)
 }
 
-func TestJobsThatCannotBe(t *testing.T) {
+func TestTrainer_JobsThatCannotBe(t *testing.T) {
 	model, set, base := world(t)
 	plain, keeps := trainer(t, model, set), trainerOf(t, model, set, algorithm.Scaffold{Rate: 1})
 	good := Assignment{Task: 1, Client: 3, LocalSteps: 1, Rate: 0.5, Weight: 1}
@@ -307,7 +307,7 @@ func TestJobsThatCannotBe(t *testing.T) {
 
 // One worker's earlier clients leave no trace: any share of the tasks, on any
 // worker, gives the same sum.
-func TestSharesAddUp(t *testing.T) {
+func TestTrainer_SharesAddUp(t *testing.T) {
 	model, set, base := world(t)
 	var work []Assignment
 	for c := range 6 {
@@ -332,7 +332,7 @@ func TestSharesAddUp(t *testing.T) {
 	}
 }
 
-func TestDivergenceNamesTaskAndClient(t *testing.T) {
+func TestTrainer_DivergenceNamesTaskAndClient(t *testing.T) {
 	model, set, base := world(t)
 	work := []Assignment{{Task: 42, Client: 7, LocalSteps: 50, Rate: 1e30, Weight: 1}}
 	_, err := trainer(t, model, set).Train(t.Context(), base, nil, work, make([]int64, len(base)))
@@ -344,7 +344,7 @@ func TestDivergenceNamesTaskAndClient(t *testing.T) {
 
 // A compression may leave out what is too large or not a number, or make a vote of it:
 // that training has diverged is found before.
-func TestDivergenceIsFoundBeforeCompression(t *testing.T) {
+func TestTrainer_DivergenceIsFoundBeforeCompression(t *testing.T) {
 	model, set, base := world(t)
 	for _, c := range []algorithm.Compression{
 		algorithm.QSGD{Levels: 3}, algorithm.TopK{Share: 0.01}, algorithm.RandomK{Share: 1e-9}, algorithm.Sign{Step: 1},
@@ -363,7 +363,7 @@ func TestDivergenceIsFoundBeforeCompression(t *testing.T) {
 	}
 }
 
-func TestEvaluateAddsItsParts(t *testing.T) {
+func TestTrainer_EvaluateAddsItsParts(t *testing.T) {
 	model, set, base := world(t)
 	w := trainer(t, model, set)
 	n := 300
@@ -389,7 +389,7 @@ func TestEvaluateAddsItsParts(t *testing.T) {
 }
 
 // A client's own samples are measured as far as asked, spread evenly over all of them.
-func TestEvaluateClientTakesItsSamples(t *testing.T) {
+func TestTrainer_EvaluateClientTakesItsSamples(t *testing.T) {
 	model, set, base := world(t)
 	w, work := trainer(t, model, set), model.NewWorkspace(1, fastest(t))
 	own := set.Samples(3)
@@ -416,7 +416,7 @@ func TestEvaluateClientTakesItsSamples(t *testing.T) {
 	}
 }
 
-func TestCancelledTrainingStops(t *testing.T) {
+func TestTrainer_CancelledTrainingStops(t *testing.T) {
 	model, set, base := world(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -426,7 +426,7 @@ func TestCancelledTrainingStops(t *testing.T) {
 	}
 }
 
-func TestModelAndDataMustFit(t *testing.T) {
+func TestTrainer_ModelAndDataMustFit(t *testing.T) {
 	_, set, _ := world(t)
 	other, err := learn.Parse("mlp:10,5,2")
 	if err != nil {

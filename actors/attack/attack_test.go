@@ -17,7 +17,7 @@ func sent(a Attack, update ...float32) []float32 {
 	return update
 }
 
-func TestUpdatesAreMultiplied(t *testing.T) {
+func TestAttack_UpdatesAreMultiplied(t *testing.T) {
 	for _, test := range []struct {
 		attack Attack
 		want   []float32
@@ -36,7 +36,7 @@ func TestUpdatesAreMultiplied(t *testing.T) {
 	}
 }
 
-func TestLabels(t *testing.T) {
+func TestAttack_Labels(t *testing.T) {
 	for _, test := range []struct {
 		flip LabelFlip
 		want []int32
@@ -56,7 +56,7 @@ func TestLabels(t *testing.T) {
 }
 
 // Noise is normal with the deviation that its options say, and another for each key.
-func TestNoise(t *testing.T) {
+func TestAttack_Noise(t *testing.T) {
 	const n = 100_000
 	draw := func(key uint64) []float32 { return drawn(n, key) }
 	honest := draw(1)
@@ -103,7 +103,7 @@ func drawn(n int, key uint64) []float32 {
 
 // Three colluders on a line, worked out by hand: updates 0, 1 and 5 have the mean 2 and reach
 // 5, so none may be farther than 5 from the last: all directions lead down to 0.
-func TestMinMaxOnALine(t *testing.T) {
+func TestAttack_MinMaxOnALine(t *testing.T) {
 	for _, direction := range []string{"unit", "std", "sign"} {
 		got := []float32{9}
 		MinMax{Direction: direction}.collude(got, [][]float32{{0}, {1}, {5}})
@@ -115,7 +115,7 @@ func TestMinMaxOnALine(t *testing.T) {
 
 // The update is the one that the authors' search finds, which halves an interval, and lies as
 // far out as honest ones: no farther, and no less.
-func TestMinMaxIsThatOfItsAuthors(t *testing.T) {
+func TestAttack_MinMaxIsThatOfItsAuthors(t *testing.T) {
 	const n = 300
 	for colluders := 2; colluders <= 6; colluders++ {
 		var honest [][]float32
@@ -198,7 +198,7 @@ func authors(honest [][]float32, direction string, reach float64) []float64 {
 }
 
 // One colluder, or equal ones, have no distance to hide in, and send the honest mean.
-func TestMinMaxWithoutRoom(t *testing.T) {
+func TestAttack_MinMaxWithoutRoom(t *testing.T) {
 	for _, honest := range [][][]float32{{{1, 2}}, {{1, 2}, {1, 2}}, {{0, 0}, {0, 0}}} {
 		for _, direction := range []string{"unit", "std", "sign"} {
 			got := []float32{9, 9}
@@ -214,7 +214,7 @@ func TestMinMaxWithoutRoom(t *testing.T) {
 }
 
 // A client without an attack does nothing else.
-func TestHonest(t *testing.T) {
+func TestAttack_Honest(t *testing.T) {
 	if a := BehaviourOf(nil); a.Label != nil || a.Update != nil || a.Loss != nil || a.Time != nil || a.Collude != nil {
 		t.Errorf("%+v", a)
 	}

@@ -17,7 +17,7 @@ func files(pairs ...string) fstest.MapFS {
 	return fs
 }
 
-func TestWhatABoardTells(t *testing.T) {
+func TestBoard_WhatABoardTells(t *testing.T) {
 	b := &Board{
 		files("self/status", "Name:\tfedpace\nVmHWM:\t   51200 kB\nVmRSS:\t  100 kB", "meminfo", "MemTotal: 948304 kB\nMemAvailable:  614400 kB"),
 		files("firmware/devicetree/base/model", "Raspberry Pi 4 Model B Rev 1.4\x00", "class/thermal/thermal_zone0/temp", "48686", "class/thermal/thermal_zone1/temp", "61200"),
@@ -31,7 +31,7 @@ func TestWhatABoardTells(t *testing.T) {
 	}
 }
 
-func TestWhereABoardsPowerStands(t *testing.T) {
+func TestBoard_WhereABoardsPowerStands(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		files fstest.MapFS
@@ -63,7 +63,7 @@ func TestWhereABoardsPowerStands(t *testing.T) {
 }
 
 // The processors' counters of energy are read twice: their difference over the time.
-func TestACounterOfEnergy(t *testing.T) {
+func TestBoard_CounterOfEnergy(t *testing.T) {
 	sys := files("class/powercap/intel-rapl:0/energy_uj", "1000000", "class/powercap/intel-rapl:1/energy_uj", "2000000", "class/powercap/intel-rapl:0:0/energy_uj", "7")
 	g := (&Board{files(), sys}).power()
 	if g == nil {
@@ -80,7 +80,7 @@ func TestACounterOfEnergy(t *testing.T) {
 }
 
 // Samples count for the phase in which they are taken, and none between tasks.
-func TestAMeterTellsPhasesApart(t *testing.T) {
+func TestBoard_MeterTellsPhasesApart(t *testing.T) {
 	watts := 1.0
 	m := &Meter{gauge: &gauge{"test", func(time.Duration) (float64, bool) { return watts, true }}, stop: func() {}, sum: map[bus.Phase]float64{}, count: map[bus.Phase]int{}}
 	for _, s := range []struct {

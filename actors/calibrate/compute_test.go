@@ -55,7 +55,7 @@ func within(t *testing.T, what string, got, want, tolerance float64) {
 
 // Steps, overhead and scatter come out as they were put in, within what 400 tasks tell:
 // a robust deviation of n values has itself a deviation of about 1.2/sqrt(n).
-func TestStepsAndOverheadAreToldApart(t *testing.T) {
+func TestCompute_StepsAndOverheadAreToldApart(t *testing.T) {
 	m := machine{overhead: 0.004, step: 0.001, task: 0.01, cv: 0.05}
 	c := m.measure(t, 80)
 	within(t, "a step", c.SecondsPerStep.Value, 0.001, 0.005)
@@ -71,7 +71,7 @@ func TestStepsAndOverheadAreToldApart(t *testing.T) {
 
 // Tasks that take ten times as long now and then move neither the step nor step_cv; they
 // are among the factors, so that a simulated run is as long on average.
-func TestOutliersAreNoScatterOfSteps(t *testing.T) {
+func TestCompute_OutliersAreNoScatterOfSteps(t *testing.T) {
 	m := machine{overhead: 0.001, step: 0.002, cv: 0.02, slow: func(task int) float64 {
 		if task%25 == 0 {
 			return 10
@@ -93,7 +93,7 @@ func TestOutliersAreNoScatterOfSteps(t *testing.T) {
 }
 
 // What the first task takes besides is found, and tasks have no more steps than a run's.
-func TestTheFirstTask(t *testing.T) {
+func TestCompute_FirstTask(t *testing.T) {
 	m := machine{overhead: 0.002, step: 0.001, task: 0.01, first: 20, slow: func(task int) float64 {
 		if task == 1 {
 			return 6
@@ -111,7 +111,7 @@ func TestTheFirstTask(t *testing.T) {
 // A class's uncertainty holds the pace of a later time: devices whose pace changes now and
 // then, and stays for a fifth of the measurement. Where it does not change the interval is
 // that of a median, not merely wide.
-func TestAnotherTimesPace(t *testing.T) {
+func TestCompute_AnotherTimesPace(t *testing.T) {
 	const devices, tasks, steps = 1000, 60, 20
 	draws := rand.New(rand.NewPCG(3, 5))
 	for _, change := range []float64{0, 0.03, 0.1} {
@@ -148,7 +148,7 @@ func TestAnotherTimesPace(t *testing.T) {
 }
 
 // A device that slows down and is quick again is not one that settles.
-func TestADeviceThatIsBusyNowAndThen(t *testing.T) {
+func TestCompute_DeviceThatIsBusyNowAndThen(t *testing.T) {
 	m := machine{step: 0.005, task: 0.005, slow: func(task int) float64 {
 		if task/50%2 == 1 {
 			return 1.3
@@ -161,7 +161,7 @@ func TestADeviceThatIsBusyNowAndThen(t *testing.T) {
 }
 
 // What is slow at first is a warm-up, and does not count.
-func TestAWarmUpIsLeftOut(t *testing.T) {
+func TestCompute_WarmUpIsLeftOut(t *testing.T) {
 	m := machine{step: 0.01, slow: func(task int) float64 { return 1 + 5*math.Exp(-float64(task)/6) }}
 	c := m.measure(t, 5)
 	within(t, "a step", c.SecondsPerStep.Value, 0.01, 0.02)
@@ -171,7 +171,7 @@ func TestAWarmUpIsLeftOut(t *testing.T) {
 }
 
 // A device that gets slower says so, and its class is that of the last half.
-func TestAHotDeviceIsItsLastHalf(t *testing.T) {
+func TestCompute_HotDeviceIsItsLastHalf(t *testing.T) {
 	m := machine{step: 0.005, task: 0.005, slow: func(task int) float64 {
 		if task > 100 {
 			return 1.5
@@ -186,7 +186,7 @@ func TestAHotDeviceIsItsLastHalf(t *testing.T) {
 }
 
 // A noisy device is measured longer, at most twice, and then says that it stays so.
-func TestANoisyDeviceIsMeasuredLonger(t *testing.T) {
+func TestCompute_NoisyDeviceIsMeasuredLonger(t *testing.T) {
 	m := machine{step: 0.02, task: 0.4}
 	c := m.measure(t, 4)
 	again, stays := 0, 0
@@ -207,7 +207,7 @@ func TestANoisyDeviceIsMeasuredLonger(t *testing.T) {
 }
 
 // The effort's measures: least rounds, the time, what is as good as the time, the end.
-func TestAnEffortEnds(t *testing.T) {
+func TestCompute_EffortEnds(t *testing.T) {
 	for _, c := range []struct {
 		what   string
 		effort stopping
@@ -234,7 +234,7 @@ func TestAnEffortEnds(t *testing.T) {
 	}
 }
 
-func TestAFailingDeviceEndsTheMeasurement(t *testing.T) {
+func TestCompute_FailingDeviceEndsTheMeasurement(t *testing.T) {
 	broken := errors.New("broken")
 	for fails := range 9 {
 		n := 0

@@ -14,7 +14,7 @@ import (
 func near(got, want float64) bool { return math.Abs(got-want) <= 1e-9*max(1, math.Abs(want)) }
 
 // Times without noise give the line that they are of, whichever size matters.
-func TestALineIsFound(t *testing.T) {
+func TestEstimate_LineIsFound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		slope := rapid.Float64Range(1e-9, 10).Draw(t, "slope")
 		small := rapid.Float64Range(1, 1e6).Draw(t, "small size")
@@ -36,7 +36,7 @@ func TestALineIsFound(t *testing.T) {
 
 // Whatever the times, the line goes through the median of the main group, its slope is
 // above zero, estimates lie in their intervals, and no factor is beyond its bounds.
-func TestALineIsSound(t *testing.T) {
+func TestEstimate_LineIsSound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		times := rapid.SliceOfN(rapid.Float64Range(1e-6, 1e3), 1, 30)
 		main := Group{rapid.Float64Range(1, 1e6).Draw(t, "main size"), times.Draw(t, "main times")}
@@ -57,7 +57,7 @@ func TestALineIsSound(t *testing.T) {
 }
 
 // Shrunk values keep the mean.
-func TestShrunkFactors(t *testing.T) {
+func TestEstimate_ShrunkFactors(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		values := rapid.SliceOfN(rapid.Float64Range(0.5, 2), 1, 100).Draw(t, "values")
 		mean := func(x []float64) (sum float64) {

@@ -31,7 +31,7 @@ func measured(t *testing.T, s *Subject, err error) Compute {
 
 // The paper's tasks are measured beside its Table 2; of the two whose steps take long, one
 // is taken.
-func TestThePapersTasks(t *testing.T) {
+func TestSubject_PapersTasks(t *testing.T) {
 	for _, task := range []tasks.Task{tasks.Sent140, tasks.FEMNIST} {
 		s, err := SubjectOfTask(task, DeviceInput{})
 		c := measured(t, s, err)
@@ -71,7 +71,7 @@ func TestThePapersTasks(t *testing.T) {
 
 // Models of one's own are measured on random samples of their kind, with minibatches as
 // large as asked for.
-func TestModelsOfOnesOwn(t *testing.T) {
+func TestSubject_ModelsOfOnesOwn(t *testing.T) {
 	for _, model := range []string{"mlp:4,16,3", "linear:300,2", "gru:20,19,4,8,1", "layers:values=6,targets=2;dense(5),relu,dense(2)"} {
 		s, err := SubjectOfModel(model, 8, DeviceInput{})
 		if c := measured(t, s, err); c.Task != tasks.Custom || c.Model != model || c.Batch != 8 || c.PaperSeconds != 0 {
@@ -88,7 +88,7 @@ func TestModelsOfOnesOwn(t *testing.T) {
 }
 
 // A random minibatch is what the model reads, and has as many samples as asked for.
-func TestRandomSamples(t *testing.T) {
+func TestSubject_RandomSamples(t *testing.T) {
 	for _, of := range []learn.Samples{
 		{Features: 7, Classes: 3}, {Features: 2, Targets: 4}, {Input: learn.Sparse, Features: 5, Classes: 2}, {Input: learn.Sparse, Features: 90, Classes: 2},
 		{Input: learn.Tokens, Features: 6, Vocabulary: 9, Classes: 8},
@@ -109,7 +109,7 @@ func TestRandomSamples(t *testing.T) {
 
 // What a coordinator says of its runs is enough; one that says nothing leaves nothing to
 // measure.
-func TestTheModelOfACoordinatorsRuns(t *testing.T) {
+func TestSubject_ModelOfACoordinatorsRuns(t *testing.T) {
 	of, err := SubjectOfTask(tasks.FEMNIST, DeviceInput{})
 	if err != nil {
 		t.Fatal(err)

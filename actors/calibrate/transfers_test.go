@@ -7,7 +7,7 @@ import (
 
 // The sizes that travel hold the model's own, a single value, and another whose distance
 // tells the speed.
-func TestTheSizesThatTravel(t *testing.T) {
+func TestTransfers_SizesThatTravel(t *testing.T) {
 	for params, want := range map[int]string{1: "[1 131072 1]", 1000: "[1 131072 1000]", 209662: "[1 52415 209662]", 1 << 22: "[1 1048576 4194304]"} {
 		if got := fmt.Sprint(Sizes(params)); got != want {
 			t.Errorf("of %d: %s, want %s", params, got, want)
@@ -17,7 +17,7 @@ func TestTheSizesThatTravel(t *testing.T) {
 
 // A link of 20 and 5 Mbit/s with 12 ms and 30 ms besides comes out so, for a large model
 // and for one that is mostly overhead; the first of each size does not count.
-func TestALinkIsFound(t *testing.T) {
+func TestTransfers_LinkIsFound(t *testing.T) {
 	for _, params := range []int{209662, 1000, 1} {
 		var all []Transfer
 		for range 8 {

@@ -12,7 +12,7 @@ import (
 )
 
 // A run whose coordinator is of another version than the device is a warning.
-func TestVersionsAreCompared(t *testing.T) {
+func TestDoctor_VersionsAreCompared(t *testing.T) {
 	t.Parallel()
 	server, err := embedded.Start(t.Context(), embedded.Config{Listen: "127.0.0.1:0", Open: true})
 	if err != nil {

@@ -134,7 +134,7 @@ func lives(pid string) bool {
 
 // A trainer that dies is started again, and only what is missing is done again. When it
 // dies each time, the error has its last words.
-func TestTrainersThatDie(t *testing.T) {
+func TestFaults_TrainersThatDie(t *testing.T) {
 	t.Parallel()
 	base, want := sound(t)
 	for _, place := range []string{"die at task", "child"} {
@@ -188,7 +188,7 @@ func TestTrainersThatDie(t *testing.T) {
 }
 
 // A trainer that is silent for too long is killed, and started again.
-func TestTrainersThatHang(t *testing.T) {
+func TestFaults_TrainersThatHang(t *testing.T) {
 	t.Parallel()
 	base, want := sound(t)
 	const silence = 5 * time.Second // enough for a start on a busy machine
@@ -205,7 +205,7 @@ func TestTrainersThatHang(t *testing.T) {
 }
 
 // A trainer that says for ever that it is alive, and not what it is, is stopped.
-func TestATrainerThatNeverGreets(t *testing.T) {
+func TestFaults_TrainerThatNeverGreets(t *testing.T) {
 	t.Parallel()
 	slow.Test(t, "it waits for ten times the silence that a start may take")
 	if _, err := open(t, &heard{}, 3*time.Second, "-fault", "alive without end"); err == nil || !strings.Contains(err.Error(), "it has said for 30s that it is alive, and no greeting") {
@@ -214,7 +214,7 @@ func TestATrainerThatNeverGreets(t *testing.T) {
 }
 
 // What a trainer says is checked before it is used. A lie ends the job at once.
-func TestTrainersThatLie(t *testing.T) {
+func TestFaults_TrainersThatLie(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	base, _ := sound(t)
@@ -262,7 +262,7 @@ func TestTrainersThatLie(t *testing.T) {
 	}
 }
 
-func TestGreetingsThatLie(t *testing.T) {
+func TestFaults_GreetingsThatLie(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	for fault, want := range map[string]string{
@@ -291,7 +291,7 @@ func TestGreetingsThatLie(t *testing.T) {
 }
 
 // A script that changes while its run goes on is found when the trainer is started again.
-func TestAScriptThatChanges(t *testing.T) {
+func TestFaults_ScriptThatChanges(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	base, _ := sound(t)
@@ -313,7 +313,7 @@ func TestAScriptThatChanges(t *testing.T) {
 }
 
 // A job that is wanted no longer is cancelled, and the process takes the next.
-func TestCancel(t *testing.T) {
+func TestFaults_Cancel(t *testing.T) {
 	t.Parallel()
 	base, want := sound(t)
 	p, err := open(t, &heard{}, 0)
@@ -343,7 +343,7 @@ func TestCancel(t *testing.T) {
 }
 
 // What a trainer prints is told line by line.
-func TestNotices(t *testing.T) {
+func TestFaults_Notices(t *testing.T) {
 	t.Parallel()
 	h := &heard{}
 	p, err := open(t, h, 0, "-fault", "chatter")
@@ -361,7 +361,7 @@ func TestNotices(t *testing.T) {
 }
 
 // Commands are split into words, without a shell.
-func TestCommands(t *testing.T) {
+func TestFaults_Commands(t *testing.T) {
 	t.Parallel()
 	for command, want := range map[string]string{
 		"":                         "the command is empty",
@@ -377,7 +377,7 @@ func TestCommands(t *testing.T) {
 }
 
 // Where the Python package cannot be written is said, with the way out.
-func TestNoFolderForTheLibrary(t *testing.T) {
+func TestFaults_NoFolderForTheLibrary(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -390,7 +390,7 @@ func TestNoFolderForTheLibrary(t *testing.T) {
 }
 
 // The sum of a long-lived worker's models does not depend on the room of its memory.
-func TestJobsLargerThanOneRequest(t *testing.T) {
+func TestFaults_JobsLargerThanOneRequest(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	base, want := sound(t)

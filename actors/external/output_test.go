@@ -6,7 +6,7 @@ import (
 )
 
 // An error has room for a few lines: the last ones, with what was wrong, are kept.
-func TestTheTailOfLongLines(t *testing.T) {
+func TestOutput_TailOfLongLines(t *testing.T) {
 	o := &output{notice: func(string) {}}
 	for range 20 {
 		o.add(strings.Repeat("é", 300))

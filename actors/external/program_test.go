@@ -6,7 +6,7 @@ import (
 )
 
 // What decides bits in a process is the same in all of them.
-func TestEnvironment(t *testing.T) {
+func TestProgram_Environment(t *testing.T) {
 	t.Setenv("PYTHONHASHSEED", "random")
 	t.Setenv("OMP_NUM_THREADS", "7")
 	list := (&Config{}).environment()
@@ -19,7 +19,7 @@ func TestEnvironment(t *testing.T) {
 
 // A trainer that was started again and freezes another part of its model is another one: what
 // is frozen travels nowhere.
-func TestAnotherFrozenPartIsAnotherModel(t *testing.T) {
+func TestProgram_AnotherFrozenPartIsAnotherModel(t *testing.T) {
 	one := &Greeting{Tensors: []Tensor{{Name: "w", Shape: []int{2}, Trainable: true}, {Name: "base", Shape: []int{3}}}}
 	other := &Greeting{Tensors: slices.Clone(one.Tensors)}
 	if d := one.differs(other); d != "" {

@@ -45,7 +45,7 @@ func anyAvailability(t *rapid.T, recorded string) Availability {
 
 // Nothing changes before NextChange, and something does at it; the times are
 // pure functions.
-func TestAvailabilityIsConstantUpToTheNextChange(t *testing.T) {
+func TestAvailability_IsConstantUpToTheNextChange(t *testing.T) {
 	recorded := stays(t)
 	rapid.Check(t, func(t *rapid.T) {
 		a := anyAvailability(t, recorded)
@@ -76,7 +76,7 @@ func TestAvailabilityIsConstantUpToTheNextChange(t *testing.T) {
 
 // The share of clients available, at several times, and its independence
 // between neighbouring clients.
-func TestShareAvailable(t *testing.T) {
+func TestAvailability_ShareAvailable(t *testing.T) {
 	const n = 100_000
 	recorded := stays(t)
 	for _, c := range []struct {
@@ -117,7 +117,7 @@ func TestShareAvailable(t *testing.T) {
 }
 
 // Periods are independent draws.
-func TestBernoulliPeriodsAreIndependent(t *testing.T) {
+func TestAvailability_BernoulliPeriodsAreIndependent(t *testing.T) {
 	const n, p = 200_000, 0.4
 	f := present(t, Bernoulli{Probability: p, PeriodSeconds: 60})
 	both := 0.0
@@ -136,7 +136,7 @@ func TestBernoulliPeriodsAreIndependent(t *testing.T) {
 
 // Local hours, worked out by hand: from 22 h to 6 h at UTC-5 (3 h to 11 h UTC),
 // the run starting at 12 h UTC.
-func TestDailyHours(t *testing.T) {
+func TestAvailability_DailyHours(t *testing.T) {
 	f := present(t, Daily{FromHour: 22, ToHour: 6, Probability: 1, StartHour: 12, Zones: []Zone{{Hours: -5}}})
 	for _, c := range []struct {
 		hours float64 // of virtual time
@@ -159,7 +159,7 @@ func TestDailyHours(t *testing.T) {
 }
 
 // Zones have their shares, and a day's ends move by up to the jitter, evenly.
-func TestDailyZonesAndJitter(t *testing.T) {
+func TestAvailability_DailyZonesAndJitter(t *testing.T) {
 	const n = 100_000
 	f := present(t, Daily{FromHour: 12, ToHour: 16, JitterHours: 1, Probability: 1, Zones: []Zone{{-6, 1}, {6, 3}}})
 	var opens []float64
@@ -183,7 +183,7 @@ func TestDailyZonesAndJitter(t *testing.T) {
 	}
 }
 
-func TestRecordedSessions(t *testing.T) {
+func TestAvailability_RecordedSessions(t *testing.T) {
 	f := present(t, Trace{Sessions: stays(t)})
 	for client, c := range []struct{ on, changes []int64 }{
 		{[]int64{0, 9, 90, 99, 100, 109, 190}, []int64{10, 90, 110, 190}},
@@ -217,7 +217,7 @@ func TestRecordedSessions(t *testing.T) {
 }
 
 // Sessions of any shape against a look through the list.
-func TestRecordedSessionsAgainstAList(t *testing.T) {
+func TestAvailability_RecordedSessionsAgainstAList(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var sessions []session
 		end := int64(0)
@@ -297,7 +297,7 @@ func numbers(n int) (list []int) {
 }
 
 // NextAny against each client's own changes.
-func TestNextAny(t *testing.T) {
+func TestAvailability_NextAny(t *testing.T) {
 	recorded := stays(t)
 	rapid.Check(t, func(t *rapid.T) {
 		a := anyAvailability(t, recorded)
@@ -330,7 +330,7 @@ func TestNextAny(t *testing.T) {
 
 // A change that is too far away is not searched for ever, and nothing is said
 // that does not hold.
-func TestFarChanges(t *testing.T) {
+func TestAvailability_FarChanges(t *testing.T) {
 	for _, a := range []Availability{
 		Bernoulli{Probability: 1e-12, PeriodSeconds: 1},
 		Markov{OnSeconds: 1e-3, OffSeconds: 1e7},
@@ -360,7 +360,7 @@ func TestFarChanges(t *testing.T) {
 	}
 }
 
-func TestBadAvailability(t *testing.T) {
+func TestAvailability_BadAvailability(t *testing.T) {
 	for _, c := range []struct {
 		a    Availability
 		want string
@@ -390,7 +390,7 @@ func TestBadAvailability(t *testing.T) {
 
 const sessionsHeader = "trace,from_second,to_second\n"
 
-func TestReadSessions(t *testing.T) {
+func TestAvailability_ReadSessions(t *testing.T) {
 	s, err := readSessions(strings.NewReader(sessionsHeader+"a,0,1.5\na,2,3\nb,1e-9,4\n"), nil, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -444,7 +444,7 @@ func FuzzReadSessions(f *testing.F) {
 }
 
 // Every model says what it is.
-func TestAvailabilityInWords(t *testing.T) {
+func TestAvailability_InWords(t *testing.T) {
 	for _, c := range []struct {
 		a    Availability
 		want string
@@ -463,7 +463,7 @@ func TestAvailabilityInWords(t *testing.T) {
 }
 
 // What a seed means: a change here changes every recorded run.
-func TestAvailabilityIsDeterministic(t *testing.T) {
+func TestAvailability_IsDeterministic(t *testing.T) {
 	sum := uint64(0)
 	for _, a := range models3() {
 		f := present(t, a)

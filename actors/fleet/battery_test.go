@@ -25,7 +25,7 @@ func charged(t testing.TB, a Availability, change func(*Battery)) *Fleet {
 
 // Charging by hand: a battery that holds 100 J at 10 s is at its floor of 200 J when it
 // has been charged with 5 W for 20 s, and full after 180 s.
-func TestBatteriesAreCharged(t *testing.T) {
+func TestBattery_BatteriesAreCharged(t *testing.T) {
 	recorded := stays(t) // d, client 3, is there from 20 to 35 and from 50 to 51 s of 100
 	for _, c := range []struct {
 		name    string
@@ -66,7 +66,7 @@ func TestBatteriesAreCharged(t *testing.T) {
 }
 
 // Tasks by hand: 4 s at 1 W, 10 s at 4 W and 16 s at 1.5 W are 4 + 40 + 24 J.
-func TestTasksEndWhereTheBatteryIsEmpty(t *testing.T) {
+func TestBattery_TasksEndWhereTheBatteryIsEmpty(t *testing.T) {
 	f := charged(t, nil, func(*Battery) {})
 	for _, c := range []struct {
 		joules float64
@@ -102,7 +102,7 @@ func TestTasksEndWhereTheBatteryIsEmpty(t *testing.T) {
 
 // What is charged does not depend on who looks when, a client is ready no later than
 // its battery holds the floor, and no plan takes more than there is.
-func TestBatteriesAreConsistent(t *testing.T) {
+func TestBattery_BatteriesAreConsistent(t *testing.T) {
 	recorded := stays(t)
 	rapid.Check(t, func(t *rapid.T) {
 		a := anyAvailability(t, recorded)
@@ -145,7 +145,7 @@ func TestBatteriesAreConsistent(t *testing.T) {
 }
 
 // Clients start with a charge of their own, and a class without a battery has none.
-func TestStartCharges(t *testing.T) {
+func TestBattery_StartCharges(t *testing.T) {
 	f, err := NewFleet(Config{
 		Network: Network{DownloadMbps: 20, UploadMbps: 5},
 		Fleet: []Class{
@@ -175,7 +175,7 @@ func TestStartCharges(t *testing.T) {
 	}
 }
 
-func TestBadBatteries(t *testing.T) {
+func TestBattery_BadBatteries(t *testing.T) {
 	good := Battery{Joules: 100, Floor: 0.2, Charges: "always"}
 	for _, c := range []struct {
 		change func(*Class)

@@ -42,7 +42,7 @@ func logs(t testing.TB, f *Fleet, first int, task uint64, n int) (down, compute,
 // Quantities, clients and tasks are independent, but for what a client keeps:
 // with log-variances s² of its own and v² by task, its logarithms in two tasks
 // correlate by s²/(s²+v²).
-func TestIndependence(t *testing.T) {
+func TestClass_Independence(t *testing.T) {
 	const n = 1 << 16
 	const own, vary = 0.5, 0.3
 	speed := Lognormal{Median: 10, Sigma: own}
@@ -97,7 +97,7 @@ func TestIndependence(t *testing.T) {
 
 // Tasks that start at the same time have the n-th values of all laws together, in both classes and
 // all phases; at other times they have others, each equally often.
-func TestTasksThatStartTogether(t *testing.T) {
+func TestClass_TasksThatStartTogether(t *testing.T) {
 	of := func(values ...float64) Vary {
 		speeds := make([]float64, len(values))
 		for i, x := range values {
@@ -146,7 +146,7 @@ func TestTasksThatStartTogether(t *testing.T) {
 
 // A class has what it does not give from the config: with nothing of its own
 // it is the population without classes, bit for bit.
-func TestClassesInherit(t *testing.T) {
+func TestClass_ClassesInherit(t *testing.T) {
 	base := Config{Network: Network{DownloadMbps: 20, UploadMbps: 5}, Compute: Compute{SecondsPerStep: 0.017, Std: 5.1e-4},
 		Dropout: Dropout{Probability: 0.2}, Slowdown: SlowPeriods{EverySeconds: 60, ForSeconds: 5, Factor: Constant{Value: 3}}}
 	plain, err := NewFleet(base, 1)
@@ -171,7 +171,7 @@ func TestClassesInherit(t *testing.T) {
 
 // Eq. 3 to the nanosecond for classes of constant devices, the clients shared
 // between them by weight.
-func TestConstantClasses(t *testing.T) {
+func TestClass_ConstantClasses(t *testing.T) {
 	const n = 100_000
 	f, err := NewFleet(Config{Network: Network{DownloadMbps: 20, UploadMbps: 5}, Compute: Compute{SecondsPerStep: 0.017}, Fleet: []Class{
 		{Name: "board", Weight: 1, SecondsPerStep: Constant{Value: 0.31}},
@@ -205,7 +205,7 @@ func TestConstantClasses(t *testing.T) {
 
 // Means against their laws: by Eq. 3, slowdowns at the pace of the long run,
 // and with classes within five standard deviations of the sample's mean.
-func TestMean(t *testing.T) {
+func TestClass_Mean(t *testing.T) {
 	c := Config{Network: Network{DownloadMbps: 20, UploadMbps: 5}, Compute: Compute{SecondsPerStep: 0.017, Std: 0.1}}
 	for _, x := range []struct {
 		name string
@@ -241,7 +241,7 @@ func TestMean(t *testing.T) {
 	}
 }
 
-func TestConstant(t *testing.T) {
+func TestClass_Constant(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(*Config)
@@ -277,7 +277,7 @@ func TestConstant(t *testing.T) {
 }
 
 // Bits fall into the share that they are below; a class without weight is never picked.
-func TestPick(t *testing.T) {
+func TestClass_Pick(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		weights := rapid.SliceOfN(rapid.OneOf(rapid.Float64Range(0.01, 10), rapid.Just(0.0)), 0, 40).Draw(t, "weights")
 		weights = slices.Insert(weights, rapid.IntRange(0, len(weights)).Draw(t, "at"), 1)
@@ -301,7 +301,7 @@ func TestPick(t *testing.T) {
 
 // The coefficient of variation is that of a single minibatch: the sum of K has
 // 1/sqrt(K) of it.
-func TestStepCV(t *testing.T) {
+func TestClass_StepCV(t *testing.T) {
 	const n, steps = 50_000, 25
 	f, err := NewFleet(Config{Network: Network{DownloadMbps: 20, UploadMbps: 5}, Fleet: []Class{{SecondsPerStep: Constant{Value: 2}, StepCV: 0.5}}}, 1)
 	if err != nil {
@@ -366,7 +366,7 @@ func anyFleet(t *rapid.T, links Links, recorded string) *Fleet {
 // Whatever the population: nothing is negative, a key gives one plan, a client
 // leaves within its work and in the phase that runs then, work of no steps or
 // bits takes no time.
-func TestPlansOfAnyFleet(t *testing.T) {
+func TestClass_PlansOfAnyFleet(t *testing.T) {
 	links, recorded := made(t, 30), stays(t)
 	rapid.Check(t, func(t *rapid.T) {
 		f := anyFleet(t, links, recorded)
@@ -399,7 +399,7 @@ func TestPlansOfAnyFleet(t *testing.T) {
 	})
 }
 
-func TestPlansDoNotAllocate(t *testing.T) {
+func TestClass_PlansDoNotAllocate(t *testing.T) {
 	c := lognormalClasses()
 	c.Slowdown = SlowPeriods{EverySeconds: 100, ForSeconds: 10, Factor: Pareto{Min: 1, Shape: 2}, Links: true}
 	c.Dropout = Dropout{Probability: 0.5, WhenUnavailable: true}
@@ -425,7 +425,7 @@ func TestPlansDoNotAllocate(t *testing.T) {
 }
 
 // What a seed means: a change here changes every recorded run.
-func TestPlansGolden(t *testing.T) {
+func TestClass_PlansGolden(t *testing.T) {
 	c := lognormalClasses()
 	c.Slowdown = SlowPeriods{EverySeconds: 100, ForSeconds: 10, Factor: Pareto{Min: 1, Shape: 2}, Links: true}
 	c.Dropout = Dropout{Probability: 0.2}
@@ -482,7 +482,7 @@ func bounded01(d Distribution) Distribution {
 	panic("a distribution without bounds")
 }
 
-func TestBadClasses(t *testing.T) {
+func TestClass_BadClasses(t *testing.T) {
 	links := made(t, 10)
 	normal := Normal{Mean: 20, Std: 5}
 	for _, c := range []struct {
@@ -520,7 +520,7 @@ func TestBadClasses(t *testing.T) {
 	}
 }
 
-func TestBadTasks(t *testing.T) {
+func TestClass_BadTasks(t *testing.T) {
 	f, err := NewFleet(Config{Network: Network{DownloadMbps: 20, UploadMbps: 5}, Compute: Compute{SecondsPerStep: 1}}, 1)
 	if err != nil {
 		t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 
 // Files as people have them: columns of other names and in another order, stays of no length, and
 // what is later than the period.
-func TestFilesOfOtherColumns(t *testing.T) {
+func TestColumns_FilesOfOtherColumns(t *testing.T) {
 	recorded := file(t, "until,phone,x,since\n10,p,?,0\n50,p,?,50\n130,p,?,90\n140,p,?,135\n5,q,?,5\n")
 	f := present(t, Trace{Sessions: recorded, Columns: []string{"phone", "since", "until"}, PeriodSeconds: 100})
 	for at, want := range map[int64]bool{0: true, 9: true, 10: false, 50: false, 90: true, 99: true, 105: true, 110: false, 135: false} {
@@ -38,7 +38,7 @@ func TestFilesOfOtherColumns(t *testing.T) {
 }
 
 // A client's trace and time zone are its own draws, and stays are those of local time.
-func TestTracesInTimeZones(t *testing.T) {
+func TestColumns_TracesInTimeZones(t *testing.T) {
 	recorded := file(t, sessionsHeader+"a,0,3600\nb,7200,10800\n")
 	const clients, hour = 6000, 3600 * second
 	f := present(t, Trace{Sessions: recorded, PeriodSeconds: 86400, Drawn: true, StartHour: 2, Zones: []Zone{{Hours: -2, Weight: 1}, {Hours: -2, Weight: 1}, {Hours: -4, Weight: 1}}})

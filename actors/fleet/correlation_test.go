@@ -61,7 +61,7 @@ func spearmanOf(x, y []float64) float64 {
 // Over 10,000 clients the rank correlation comes out at the stated one, to within 0.03:
 // its standard deviation is about 1/sqrt(n), 0.01, at most. The devices are those of the
 // fleet without it, every one of them and no other.
-func TestSpeedFollowsData(t *testing.T) {
+func TestCorrelation_SpeedFollowsData(t *testing.T) {
 	const n = 10_000
 	data := uneven(n)
 	times := func(f *Fleet) (compute, all []float64) {
@@ -106,7 +106,7 @@ func TestSpeedFollowsData(t *testing.T) {
 }
 
 // Likewise clients' shares of the time, looked at 400 times a client.
-func TestAvailabilityFollowsData(t *testing.T) {
+func TestCorrelation_AvailabilityFollowsData(t *testing.T) {
 	const n = 10_000
 	data := uneven(n)
 	f := phones(t, Correlation{Availability: RankCorrelation{-0.6, "labels"}}, data)
@@ -133,7 +133,7 @@ func TestAvailabilityFollowsData(t *testing.T) {
 
 // A host that knows no data plans for a client as soon as it is told whose device and
 // availability the client has.
-func TestPlansNeedNoData(t *testing.T) {
+func TestCorrelation_PlansNeedNoData(t *testing.T) {
 	data := uneven(500)
 	f := phones(t, Correlation{Speed: SpeedCorrelation{RankCorrelation{0.7, "samples"}, "compute"}, Availability: RankCorrelation{0.4, "samples"}}, data)
 	host := phones(t, Correlation{}, data)
@@ -158,7 +158,7 @@ func TestPlansNeedNoData(t *testing.T) {
 // A class's own availability, and the hours of its chargers, come with its devices: who
 // has device 7 is there when client 7 would be without the correlation. The availability
 // that all classes share does not.
-func TestAvailabilityOfAClassComesWithItsDevices(t *testing.T) {
+func TestCorrelation_AvailabilityOfAClassComesWithItsDevices(t *testing.T) {
 	const n = 300
 	data := uneven(n)
 	fleet := func(c Correlation) *Fleet {
@@ -214,7 +214,7 @@ func TestAvailabilityOfAClassComesWithItsDevices(t *testing.T) {
 
 // Equal values have the mean of their ranks: by hand, the ranks of 1, 1, 2 are 0.5, 0.5
 // and 2, those of 3, 4, 5 are 0, 1 and 2; the coefficient is 1.5/sqrt(1.5*2).
-func TestSpearmanOfTies(t *testing.T) {
+func TestCorrelation_SpearmanOfTies(t *testing.T) {
 	if got, want := spearman([]float64{1, 1, 2}, []float64{3, 4, 5}), 1.5/math.Sqrt(3); math.Abs(got-want) > 1e-15 {
 		t.Errorf("%g, want %g", got, want)
 	}
@@ -229,7 +229,7 @@ func TestSpearmanOfTies(t *testing.T) {
 	}
 }
 
-func TestBadCorrelations(t *testing.T) {
+func TestCorrelation_BadCorrelations(t *testing.T) {
 	data := uneven(100)
 	speed := Correlation{Speed: SpeedCorrelation{RankCorrelation{0.5, "samples"}, "compute"}}
 	there := Correlation{Availability: RankCorrelation{0.5, "samples"}}

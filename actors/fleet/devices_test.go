@@ -17,7 +17,7 @@ func boards(phones float64) Config {
 
 // A device with a class takes what a simulated client of that class takes, one without a
 // class what any client does, and the simulated clients draw as if there were no devices.
-func TestDevicesHaveTheirClasses(t *testing.T) {
+func TestDevices_HaveTheirClasses(t *testing.T) {
 	const clients = 300
 	bits := SameBits(6_710_000)
 	f, err := NewFleet(boards(1), 3)
@@ -70,7 +70,7 @@ func TestDevicesHaveTheirClasses(t *testing.T) {
 }
 
 // Only classes of devices may have no weight beside others.
-func TestAClassOfDevicesAlone(t *testing.T) {
+func TestDevices_ClassOfDevicesAlone(t *testing.T) {
 	c := boards(1)
 	c.Devices = c.Devices[:2]
 	if _, err := NewFleet(c, 1); err == nil || !strings.HasPrefix(err.Error(), "fleet[0].weight: is not set") {
@@ -83,7 +83,7 @@ func TestAClassOfDevicesAlone(t *testing.T) {
 }
 
 // The mean of a class is that of a fleet of that class alone.
-func TestMeanOfAClass(t *testing.T) {
+func TestDevices_MeanOfAClass(t *testing.T) {
 	c := boards(1)
 	f, err := NewFleet(c, 3)
 	if err != nil {
@@ -109,7 +109,7 @@ func TestMeanOfAClass(t *testing.T) {
 
 // An overhead adds to every phase in which something is done, in plans, means and
 // expectations alike, unstretched by slowdowns and unchanged by what varies.
-func TestOverhead(t *testing.T) {
+func TestDevices_Overhead(t *testing.T) {
 	bits := SameBits(6_710_000)
 	for name, k := range map[string]Class{
 		"constant": {Name: "a"},
@@ -172,7 +172,7 @@ func TestOverhead(t *testing.T) {
 }
 
 // Classes with a count have the first clients, exactly; the others are drawn by weight.
-func TestCountedClients(t *testing.T) {
+func TestDevices_CountedClients(t *testing.T) {
 	f, err := NewFleet(Config{Network: Network{DownloadMbps: 1, UploadMbps: 1}, Fleet: []Class{{Name: "a", Count: 3}, {Name: "b", Weight: 1}, {Name: "c", Count: 2, Weight: 1}}}, 7)
 	if err != nil {
 		t.Fatal(err)

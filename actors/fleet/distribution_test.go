@@ -74,7 +74,7 @@ func laws() []struct {
 }
 
 // A million clients' own values follow each law.
-func TestDrawsFollowTheirLaws(t *testing.T) {
+func TestDistribution_DrawsFollowTheirLaws(t *testing.T) {
 	draws := make([]float64, 1_000_000)
 	for _, c := range laws() {
 		s, err := samplerOf(c.dist)
@@ -93,7 +93,7 @@ func TestDrawsFollowTheirLaws(t *testing.T) {
 
 // The test above would see a law that is slightly wrong: by one percent in one
 // parameter.
-func TestTheDistanceSeesWrongLaws(t *testing.T) {
+func TestDistribution_DistanceSeesWrongLaws(t *testing.T) {
 	s, err := samplerOf(Lognormal{Median: 20, Sigma: 0.707})
 	if err != nil {
 		t.Fatal(err)
@@ -109,7 +109,7 @@ func TestTheDistanceSeesWrongLaws(t *testing.T) {
 
 // What a task multiplies by follows its law too, in full plans: 1000 clients
 // in 200 tasks each, with a step of one second of their own.
-func TestTasksFollowTheirLaws(t *testing.T) {
+func TestDistribution_TasksFollowTheirLaws(t *testing.T) {
 	draws := make([]float64, 200_000)
 	for _, c := range laws() {
 		f, err := NewFleet(Config{Network: Network{DownloadMbps: 20, UploadMbps: 5}, Compute: Compute{SecondsPerStep: 1}, Fleet: []Class{{Vary: Vary{Compute: c.dist}}}}, 11)
@@ -130,7 +130,7 @@ func TestTasksFollowTheirLaws(t *testing.T) {
 }
 
 // A lognormal speed times a lognormal factor is lognormal.
-func TestProductOfLognormals(t *testing.T) {
+func TestDistribution_ProductOfLognormals(t *testing.T) {
 	draws := make([]float64, 200_000)
 	f, err := NewFleet(Config{Network: Network{DownloadMbps: 20, UploadMbps: 5}, Fleet: []Class{{
 		SecondsPerStep: Lognormal{Median: 2, Sigma: 0.6},
@@ -157,7 +157,7 @@ func TestProductOfLognormals(t *testing.T) {
 //	exponential  mean H_n, variance sum of 1/k²
 //	uniform      mean n/(n+1), variance n/((n+1)²(n+2))
 //	pareto       E[max^p] = Γ(n+1) Γ(1-p/α) / Γ(n+1-p/α)
-func TestExpectedMaximum(t *testing.T) {
+func TestDistribution_ExpectedMaximum(t *testing.T) {
 	const n, rounds, alpha = 100, 10_000, 5
 	harmonic, squares := 0.0, 0.0
 	for k := 1.0; k <= n; k++ {
@@ -201,7 +201,7 @@ func TestExpectedMaximum(t *testing.T) {
 }
 
 // AtLeast and AtMost gather what lies beyond them.
-func TestBoundsOfDraws(t *testing.T) {
+func TestDistribution_BoundsOfDraws(t *testing.T) {
 	d := Normal{Mean: 10, Std: 5, Bounds: Bounds{AtLeast: 5, AtMost: 15}}
 	s, err := samplerOf(d)
 	if err != nil {
@@ -269,7 +269,7 @@ func anyDistribution(t *rapid.T, label string, most float64) Distribution {
 
 // Every draw is at or above the floor, itself not negative, and grows with the
 // random bits: it is a quantile function.
-func TestDrawsAreQuantiles(t *testing.T) {
+func TestDistribution_DrawsAreQuantiles(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := anyDistribution(t, "dist", 0)
 		s, err := samplerOf(d)
@@ -298,7 +298,7 @@ func TestDrawsAreQuantiles(t *testing.T) {
 	})
 }
 
-func TestBadDistributions(t *testing.T) {
+func TestDistribution_BadDistributions(t *testing.T) {
 	for _, c := range []struct {
 		dist Distribution
 		want string

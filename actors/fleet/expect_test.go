@@ -6,7 +6,7 @@ import (
 )
 
 // Where nothing varies from task to task the expected time is the time.
-func TestExpectIsExactWhereNothingVaries(t *testing.T) {
+func TestExpect_IsExactWhereNothingVaries(t *testing.T) {
 	own := Class{Name: "own", DownloadMbps: Lognormal{Mean: 20, Sigma: 0.5}, UploadMbps: Uniform{Min: 1, Max: 5}, SecondsPerStep: Pareto{Min: 0.01, Shape: 2}}
 	for name, c := range map[string]Config{
 		"alike":   {Network: Network{DownloadMbps: 20, UploadMbps: 5}, Compute: Compute{SecondsPerStep: 0.017}},
@@ -34,7 +34,7 @@ func TestExpectIsExactWhereNothingVaries(t *testing.T) {
 }
 
 // The middle of measured factors is that of their values, in whatever order they are.
-func TestExpectOfMeasuredFactors(t *testing.T) {
+func TestExpect_OfMeasuredFactors(t *testing.T) {
 	for _, values := range [][]float64{{1, 2, 30}, {30, 1, 2}, {2, 30, 1}} {
 		f, err := NewFleet(Config{Network: Network{DownloadMbps: 20, UploadMbps: 5}, Fleet: []Class{{
 			Name: "measured", SecondsPerStep: Constant{Value: 0.01}, Vary: Vary{Compute: Empirical{Values: values}},
@@ -51,7 +51,7 @@ func TestExpectOfMeasuredFactors(t *testing.T) {
 
 // Half of the tasks take longer than their factor at the median, and slowdowns
 // add their long run's share.
-func TestExpectIsTypical(t *testing.T) {
+func TestExpect_IsTypical(t *testing.T) {
 	f, err := NewFleet(Config{Network: Network{DownloadMbps: 20, UploadMbps: 5}, Fleet: []Class{{
 		Name: "varies", SecondsPerStep: Lognormal{Mean: 0.02, Sigma: 1}, Vary: Vary{Compute: Lognormal{Median: 3, Sigma: 0.7}},
 	}}}, 1)
@@ -88,7 +88,7 @@ func TestExpectIsTypical(t *testing.T) {
 	}
 }
 
-func TestExpectGrowsWithSteps(t *testing.T) {
+func TestExpect_GrowsWithSteps(t *testing.T) {
 	f, err := NewFleet(Config{Network: Network{DownloadMbps: 1, UploadMbps: 1}, Compute: Compute{SecondsPerStep: 1e-9},
 		Slowdown: SlowPeriods{EverySeconds: 100, ForSeconds: 50, Factor: Constant{Value: 3}}}, 1)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // The paper's tasks (Tables 1 and 2) by Eq. 3, worked out by hand in ns.
-func TestConstantDevicesFollowEq3(t *testing.T) {
+func TestFleet_ConstantDevicesFollowEq3(t *testing.T) {
 	for _, c := range []struct {
 		task  string
 		beta  float64
@@ -38,7 +38,7 @@ func TestConstantDevicesFollowEq3(t *testing.T) {
 // Table 2's FEMNIST times: the sum of K normal times is normal with mean K beta
 // and standard deviation sqrt(K) std (Kolmogorov-Smirnov at 1e-6: the bound is
 // 2.69/sqrt(n)), differs between clients and tasks, and repeats for one key.
-func TestNormalStepTimes(t *testing.T) {
+func TestFleet_NormalStepTimes(t *testing.T) {
 	const n, steps = 200_000, 80
 	c := Config{Network: Network{DownloadMbps: 20, UploadMbps: 5}, Compute: Compute{SecondsPerStep: 0.017, Std: 5.1e-4}}
 	f, err := NewFleet(c, 1)
@@ -70,7 +70,7 @@ func TestNormalStepTimes(t *testing.T) {
 }
 
 // A standard deviation far above the mean never gives a negative time.
-func TestTimesAreNeverNegative(t *testing.T) {
+func TestFleet_TimesAreNeverNegative(t *testing.T) {
 	f, err := NewFleet(Config{Network: Network{DownloadMbps: 20, UploadMbps: 5}, Compute: Compute{SecondsPerStep: 0.001, Std: 1}}, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -90,7 +90,7 @@ func TestTimesAreNeverNegative(t *testing.T) {
 	}
 }
 
-func TestBadSpeeds(t *testing.T) {
+func TestFleet_BadSpeeds(t *testing.T) {
 	good := Config{Network: Network{DownloadMbps: 20, UploadMbps: 5}, Compute: Compute{SecondsPerStep: 0.017}}
 	for _, c := range []struct {
 		name   string

@@ -30,7 +30,7 @@ func naive(kbps []uint32, bits, position int64) int64 {
 	}
 }
 
-func TestTransfersIntegrateTheCapacity(t *testing.T) {
+func TestLinks_TransfersIntegrateTheCapacity(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		kbps := rapid.SliceOfN(rapid.OneOf(rapid.Just(uint32(0)), rapid.Uint32Range(0, 5), rapid.Uint32Range(0, 60_000)), 1, 12).Draw(t, "kbps")
 		if slices.Max(kbps) == 0 {
@@ -64,7 +64,7 @@ func TestTransfersIntegrateTheCapacity(t *testing.T) {
 	})
 }
 
-func TestTransfersByHand(t *testing.T) {
+func TestLinks_TransfersByHand(t *testing.T) {
 	c := capacity{kbps: []uint32{1000, 0, 2000}} // 1, 0 and 2 Mbit/s: 3 Mbit a turn
 	c.total()
 	for _, x := range []struct{ bits, position, want int64 }{
@@ -86,7 +86,7 @@ func TestTransfersByHand(t *testing.T) {
 }
 
 // A plan's phases follow each other on the trace.
-func TestTaskOnLinkTrace(t *testing.T) {
+func TestLinks_TaskOnLinkTrace(t *testing.T) {
 	l := made(t, 300)
 	f, err := NewFleet(Config{Network: Network{DownloadMbps: 20, UploadMbps: 5}, Compute: Compute{SecondsPerStep: 0.5}, Fleet: []Class{{Name: "car", Links: l}}}, 9)
 	if err != nil {
@@ -126,7 +126,7 @@ func realFile(t *testing.T, name string) *os.File {
 	return f
 }
 
-func TestRealLinks(t *testing.T) {
+func TestLinks_RealLinks(t *testing.T) {
 	l, err := (&Links{}).read(realFile(t, "cellular_links.csv"))
 	if err != nil {
 		t.Fatal(err)
@@ -166,7 +166,7 @@ func TestRealLinks(t *testing.T) {
 
 const linksHeader = "trace,second,download_mbps,upload_mbps\n"
 
-func TestBadLinks(t *testing.T) {
+func TestLinks_BadLinks(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"", "the file is empty, want the columns trace,second,download_mbps,upload_mbps"},
 		{"a,b\n", `line 1 is "a,b", want the columns trace`},

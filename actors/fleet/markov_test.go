@@ -12,7 +12,7 @@ import (
 
 // The chain's law: in equilibrium at any time, and P(on at t+s | state at t) =
 // pi + (1 - pi) e^{-(a+b)s} after on, pi - pi e^{-(a+b)s} after off.
-func TestChainTransitions(t *testing.T) {
+func TestMarkov_ChainTransitions(t *testing.T) {
 	const on, off, clients = 3.0, 7.0, 200_000
 	m := newOnOff(keyed.Availability, on, off)
 	pi, rate := on/(on+off), 1/on+1/off
@@ -42,7 +42,7 @@ func TestChainTransitions(t *testing.T) {
 }
 
 // Stays and absences of one client are exponential with their means.
-func TestChainStays(t *testing.T) {
+func TestMarkov_ChainStays(t *testing.T) {
 	const on, off, n = 30.0, 70.0, 30_000
 	m := newOnOff(keyed.Availability, on, off)
 	var stays, absences []float64
@@ -69,7 +69,7 @@ func TestChainStays(t *testing.T) {
 }
 
 // Neighbouring clients' chains are independent.
-func TestChainsOfClientsAreIndependent(t *testing.T) {
+func TestMarkov_ChainsOfClientsAreIndependent(t *testing.T) {
 	const n = 100_000
 	m := newOnOff(keyed.Availability, 50, 50)
 	for _, lag := range []int{1, 2, 1000} {
@@ -86,7 +86,7 @@ func TestChainsOfClientsAreIndependent(t *testing.T) {
 }
 
 // Looking back from the next point finds that point, and nothing lies between.
-func TestPointsBackAndForth(t *testing.T) {
+func TestMarkov_PointsBackAndForth(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		mean := rapid.SampledFrom([]float64{1e-3, 1, 1e5, maxSeconds}).Draw(t, "mean")
 		m := newOnOff(keyed.Slowdown, mean, mean*rapid.SampledFrom([]float64{0.5, 1}).Draw(t, "ratio"))
@@ -119,7 +119,7 @@ func slow(t testing.TB, s SlowPeriods) *slowPeriods {
 
 // Work against a walk along the chain in steps of a microsecond, which can be
 // wrong by one step at every change.
-func TestStretchFollowsTheSpells(t *testing.T) {
+func TestMarkov_StretchFollowsTheSpells(t *testing.T) {
 	s := slow(t, SlowPeriods{EverySeconds: 0.05, ForSeconds: 0.02, Factor: Uniform{Min: 2, Max: 6}})
 	const step = 1000
 	for client := range 40 {
@@ -149,7 +149,7 @@ func TestStretchFollowsTheSpells(t *testing.T) {
 
 // In the long run work takes its time over the mean pace, and with a spell now
 // and then most short work is untouched, to the nanosecond.
-func TestStretchInTheLongRun(t *testing.T) {
+func TestMarkov_StretchInTheLongRun(t *testing.T) {
 	s := slow(t, SlowPeriods{EverySeconds: 10, ForSeconds: 2, Factor: Constant{Value: 5}})
 	if want := 0.8 + 0.2/5; math.Abs(s.pace-want) > 1e-12 {
 		t.Errorf("pace %g, want %g", s.pace, want)
@@ -177,7 +177,7 @@ func TestStretchInTheLongRun(t *testing.T) {
 }
 
 // More work never ends earlier, and nothing takes less than its own time.
-func TestStretchGrowsWithTheWork(t *testing.T) {
+func TestMarkov_StretchGrowsWithTheWork(t *testing.T) {
 	s := slow(t, SlowPeriods{EverySeconds: 3, ForSeconds: 1, Factor: Pareto{Min: 1, Shape: 1.5}})
 	rapid.Check(t, func(t *rapid.T) {
 		client := rapid.IntRange(0, 1<<30).Draw(t, "client")
@@ -191,7 +191,7 @@ func TestStretchGrowsWithTheWork(t *testing.T) {
 	})
 }
 
-func TestStretchBeyondBounds(t *testing.T) {
+func TestMarkov_StretchBeyondBounds(t *testing.T) {
 	s := slow(t, SlowPeriods{EverySeconds: 3, ForSeconds: 2, Factor: Constant{Value: 1e6}})
 	if got := s.Stretch(1, 1, 0, maxSeconds*second); got != -1 {
 		t.Errorf("three years of work at a millionth of the pace: %d", got)

@@ -8,7 +8,7 @@ import (
 )
 
 // The real devices, and CIFAR100's beta (Table 2) on a Raspberry Pi 4.
-func TestRealMeasurements(t *testing.T) {
+func TestMeasured_RealMeasurements(t *testing.T) {
 	const pi = "Raspberry Pi 4"
 	m, err := readMeasurements(realFile(t, "mobilenet_v2_fp16.csv"), nil)
 	if err != nil {
@@ -53,7 +53,7 @@ func TestRealMeasurements(t *testing.T) {
 
 const measuredHeader = "device,milliseconds\n"
 
-func TestBadMeasurements(t *testing.T) {
+func TestMeasured_BadMeasurements(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"", "the file is empty"},
 		{measuredHeader, "no row after the columns"},

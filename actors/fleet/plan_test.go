@@ -7,7 +7,7 @@ import (
 
 // Tasks end early with their probability, at a time uniform in the planned
 // work, so that each phase has its share.
-func TestDropoutsAreUniformInTheWork(t *testing.T) {
+func TestPlan_DropoutsAreUniformInTheWork(t *testing.T) {
 	const n, p = 200_000, 0.3
 	f, err := NewFleet(Config{Network: Network{DownloadMbps: 20, UploadMbps: 5}, Compute: Compute{SecondsPerStep: 0.017}, Dropout: Dropout{Probability: p}}, 1)
 	if err != nil {
@@ -45,7 +45,7 @@ func TestDropoutsAreUniformInTheWork(t *testing.T) {
 // A client whose availability ends takes its task with it. The clients of the
 // recorded sessions are there from 90 to 110 s, always, never, from 20 to 35
 // and 50 to 51 s, and from 60 to 100 s; a task takes 4 + 10 + 16 s.
-func TestAbsenceEndsTasks(t *testing.T) {
+func TestPlan_AbsenceEndsTasks(t *testing.T) {
 	const bits = 80_000_000
 	f, err := NewFleet(Config{
 		Network: Network{DownloadMbps: 20, UploadMbps: 5}, Compute: Compute{SecondsPerStep: 1},
@@ -82,7 +82,7 @@ func TestAbsenceEndsTasks(t *testing.T) {
 }
 
 // With both reasons the earlier one counts, and classes have their own.
-func TestDropoutsOfClasses(t *testing.T) {
+func TestPlan_DropoutsOfClasses(t *testing.T) {
 	f, err := NewFleet(Config{
 		Network: Network{DownloadMbps: 20, UploadMbps: 5}, Compute: Compute{SecondsPerStep: 1},
 		Availability: Markov{OnSeconds: 30, OffSeconds: 30},

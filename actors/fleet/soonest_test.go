@@ -8,7 +8,7 @@ import (
 
 // No task takes less than the soonest time, and where speeds are constant each
 // takes that and its computing.
-func TestNoTaskIsSooner(t *testing.T) {
+func TestSoonest_NoTaskIsSooner(t *testing.T) {
 	links, recorded := made(t, 30), stays(t)
 	told := 0
 	rapid.Check(t, func(t *rapid.T) {

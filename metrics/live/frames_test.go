@@ -58,7 +58,7 @@ func join(before, next map[string]any) {
 }
 
 // Whoever follows frame by frame sees what one who has just come sees.
-func TestFramesJoinToTheWhole(t *testing.T) {
+func TestFrames_JoinToTheWhole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := quick()
 		first, _ := h.current()
@@ -82,7 +82,7 @@ func TestFramesJoinToTheWhole(t *testing.T) {
 
 // Between rounds there is nothing new to send; a frame that one follows from
 // another is small.
-func TestFramesOfNothing(t *testing.T) {
+func TestFrames_OfNothing(t *testing.T) {
 	h := quick()
 	for r := range maxPoints {
 		feed(h, report(r+1))
@@ -112,7 +112,7 @@ func TestFramesOfNothing(t *testing.T) {
 	}
 }
 
-func TestFramesAreNotMoreThanAFewASecond(t *testing.T) {
+func TestFrames_AreNotMoreThanAFewASecond(t *testing.T) {
 	h := quick()
 	h.pace.frame = time.Hour
 	feed(h, report(1))
@@ -133,7 +133,7 @@ func TestFramesAreNotMoreThanAFewASecond(t *testing.T) {
 }
 
 // A run that has measured nothing is shown; what does not exist is null.
-func TestASnapshotOfNothing(t *testing.T) {
+func TestFrames_SnapshotOfNothing(t *testing.T) {
 	f, _ := quick().current()
 	s := decode(t, f.full())
 	now := s["now"].(map[string]any)
@@ -170,7 +170,7 @@ func TestASnapshotOfNothing(t *testing.T) {
 
 // Losses that are last measured stay; times of a task are those of Eq. 3, from
 // its round's start.
-func TestWhatASnapshotHolds(t *testing.T) {
+func TestFrames_WhatASnapshotHolds(t *testing.T) {
 	h := quick()
 	h.run.Deadline = 2e9
 	h.run.Remaining = func() (seconds, low, high float64, known bool) { return 50, 40, 60, true }
@@ -224,7 +224,7 @@ func TestWhatASnapshotHolds(t *testing.T) {
 
 // The final model is measured even where its round was none to evaluate; then
 // the curves end with it.
-func TestTheFinalModelIsShown(t *testing.T) {
+func TestFrames_FinalModelIsShown(t *testing.T) {
 	for _, evaluated := range []bool{true, false} {
 		h := quick()
 		r := report(5)
@@ -245,7 +245,7 @@ func TestTheFinalModelIsShown(t *testing.T) {
 }
 
 // Of very many tasks and notices a bounded number is held.
-func TestWhatIsHeldIsBounded(t *testing.T) {
+func TestFrames_WhatIsHeldIsBounded(t *testing.T) {
 	h := quick()
 	tasks := make([]metrics.Task, 5000)
 	for i := range tasks {
@@ -282,7 +282,7 @@ func TestWhatIsHeldIsBounded(t *testing.T) {
 }
 
 // The last evaluation on the clients' own samples is shown, with a run that goes on, too.
-func TestFairnessIsShown(t *testing.T) {
+func TestFrames_FairnessIsShown(t *testing.T) {
 	e := &metrics.ClientEvaluation{Round: 7, All: metrics.Fairness{Metrics: []metrics.MetricFairness{{Mean: 0.75, Worst: 0.5, Jain: math.NaN()}}}}
 	shown := func(h *Hub) any {
 		f, _ := h.current()
@@ -308,7 +308,7 @@ func TestFairnessIsShown(t *testing.T) {
 
 // A run that goes on from a state that somebody has made may panic here. It then closes its
 // outputs, and must not wait for the lock of the call that panicked.
-func TestAPanicLeavesNoLock(t *testing.T) {
+func TestFrames_PanicLeavesNoLock(t *testing.T) {
 	h := quick()
 	h.state.tasks = []metrics.Task{{TaskReport: round.TaskReport{Outcome: round.Outcomes}, Slow: true}}
 	for range 2 {

@@ -39,7 +39,7 @@ func end(t testing.TB, h *Hub, e metrics.End) {
 // However many rounds there are, a history is small, each point but the last
 // stands for as many rounds as every other, and what the points sum up is what
 // the rounds sum up.
-func TestHistoryIsBoundedAndComplete(t *testing.T) {
+func TestHistory_IsBoundedAndComplete(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rounds := rapid.IntRange(1, 5*maxPoints).Draw(t, "rounds")
 		h := newHistory(metrics.ColumnsOf())
@@ -92,7 +92,7 @@ func TestHistoryIsBoundedAndComplete(t *testing.T) {
 }
 
 // A history depends on the rounds alone, and its memory is that of its start.
-func TestHistoryOfAMillionRounds(t *testing.T) {
+func TestHistory_OfAMillionRounds(t *testing.T) {
 	h, e := newHistory(metrics.ColumnsOf()), newEvaluations([]metric.Metric{{Name: metric.Accuracy}})
 	for r := 1; r <= 1_000_000; r++ {
 		h.add(report(r))
@@ -108,7 +108,7 @@ func TestHistoryOfAMillionRounds(t *testing.T) {
 
 // Of two rounds that are one point a curve has the mean, but of what is a mean already the last.
 // Evaluations have curves of their own.
-func TestCurvesOfJoinedRounds(t *testing.T) {
+func TestHistory_CurvesOfJoinedRounds(t *testing.T) {
 	h := newHistory(metrics.ColumnsOf(metric.Accuracy))
 	for r := 1; r <= 2*maxPoints; r++ {
 		h.add(report(r))
@@ -134,7 +134,7 @@ func TestCurvesOfJoinedRounds(t *testing.T) {
 }
 
 // The first evaluation, the newest, and evenly spread ones between are shown.
-func TestEvaluationsAreThinned(t *testing.T) {
+func TestHistory_EvaluationsAreThinned(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 5*maxPoints).Draw(t, "evaluations")
 		e := newEvaluations([]metric.Metric{{Name: metric.Accuracy}, {Name: "error", Lower: true}})
@@ -159,7 +159,7 @@ func TestEvaluationsAreThinned(t *testing.T) {
 	})
 }
 
-func TestSpread(t *testing.T) {
+func TestHistory_Spread(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		durations := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) round.Time {
 			return round.Time(rapid.Int64Range(1, int64(1)<<rapid.IntRange(1, 50).Draw(t, "bits")).Draw(t, "ns"))
@@ -194,7 +194,7 @@ func TestSpread(t *testing.T) {
 
 // Rounds that take evenly spread times are evenly many in every bar, also where some of them stand
 // for all.
-func TestSpreadOfEvenTimes(t *testing.T) {
+func TestHistory_SpreadOfEvenTimes(t *testing.T) {
 	s := newSpread()
 	for i := range round.Time(96_000) {
 		s.add(2_000_000_000 + i*10_000) // from 2 s to 2.96 s, across a power of two
@@ -211,7 +211,7 @@ func TestSpreadOfEvenTimes(t *testing.T) {
 }
 
 // Rounds that are all alike are one bar.
-func TestSpreadOfEqualRounds(t *testing.T) {
+func TestHistory_SpreadOfEqualRounds(t *testing.T) {
 	s := newSpread()
 	for range 100 {
 		s.add(3_037_500_000)

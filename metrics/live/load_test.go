@@ -89,7 +89,7 @@ func (c *crowd) watch(ctx context.Context, group *sync.WaitGroup, address string
 
 // A run that twenty watch, one of them without reading, while it is scraped
 // each second, is the run that nobody watches: to the bit, and in bounded memory.
-func TestWatchedIsUnwatched(t *testing.T) {
+func TestLoad_WatchedIsUnwatched(t *testing.T) {
 	sets := []string{"stop.rounds=60", "evaluate.every=60", "name=watched", "clients=40", "cohort=4", "schedule.k0=3"}
 	alone, err := run.Run(t.Context(), configuration(t, append(sets, "http=")...), run.Options{})
 	if err != nil {

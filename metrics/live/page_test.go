@@ -96,7 +96,7 @@ func (turnstile) Round(r *metrics.Round) error {
 
 // The page of a run that goes on, from its first round to its end, and the one
 // that it leaves behind, show the numbers of summary.json.
-func TestPageShowsTheRun(t *testing.T) {
+func TestPage_ShowsTheRun(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	b := browsertest.Open(t, 1280, 900, false)
@@ -151,7 +151,7 @@ func TestPageShowsTheRun(t *testing.T) {
 }
 
 // A run that is stopped leaves its page as well, and says so.
-func TestPageOfARunThatStops(t *testing.T) {
+func TestPage_OfARunThatStops(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	b := browsertest.Open(t, 1280, 900, false)
@@ -188,7 +188,7 @@ func TestPageOfARunThatStops(t *testing.T) {
 }
 
 // A run that goes on shows all of its rounds, not only those since.
-func TestPageOfARunThatGoesOn(t *testing.T) {
+func TestPage_OfARunThatGoesOn(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	b := browsertest.Open(t, 1280, 900, false)
@@ -222,7 +222,7 @@ func TestPageOfARunThatGoesOn(t *testing.T) {
 }
 
 // A run that trains nothing has no losses to show.
-func TestPageOfARunThatTrainsNothing(t *testing.T) {
+func TestPage_OfARunThatTrainsNothing(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	b := browsertest.Open(t, 1280, 900, false)
@@ -245,7 +245,7 @@ func TestPageOfARunThatTrainsNothing(t *testing.T) {
 
 // The charts of one round, which has one value of each and one length, are not empty, nor are those out of sight on
 // paper.
-func TestPageOfOneRound(t *testing.T) {
+func TestPage_OfOneRound(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	b := browsertest.Open(t, 1280, 200, false)
@@ -271,7 +271,7 @@ func TestPageOfOneRound(t *testing.T) {
 
 // A run whose models have another metric shows that one, and nothing by the name of
 // accuracy.
-func TestPageOfARegression(t *testing.T) {
+func TestPage_OfARegression(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	b := browsertest.Open(t, 1280, 900, false)
@@ -302,7 +302,7 @@ func TestPageOfARegression(t *testing.T) {
 }
 
 // A run may be called anything, and say anything: it is text.
-func TestPageTakesTextForText(t *testing.T) {
+func TestPage_TakesTextForText(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	b := browsertest.Open(t, 1280, 900, false)
@@ -343,7 +343,7 @@ func TestPageTakesTextForText(t *testing.T) {
 
 // When the server is gone the page says so, and when it is back the page goes
 // on by itself.
-func TestPageComesBack(t *testing.T) {
+func TestPage_ComesBack(t *testing.T) {
 	slow.Test(t, "it waits for a page that tries again")
 	slow.NotUnderRace(t)
 	t.Parallel()
@@ -376,7 +376,7 @@ func TestPageComesBack(t *testing.T) {
 }
 
 // All can be reached and read by keys alone.
-func TestPageByKeys(t *testing.T) {
+func TestPage_ByKeys(t *testing.T) {
 	slow.NotUnderRace(t)
 	b := browsertest.Open(t, 1280, 900, false)
 	_, address := serveHub(t, "demo")
@@ -436,7 +436,7 @@ func TestPageByKeys(t *testing.T) {
 
 // A pointer over a drawing reads what is below it, also on what has just been
 // drawn anew.
-func TestPageByPointer(t *testing.T) {
+func TestPage_ByPointer(t *testing.T) {
 	slow.NotUnderRace(t)
 	b := browsertest.Open(t, 1280, 900, false)
 	hub, address := serveHub(t, "demo")
@@ -466,7 +466,7 @@ func TestPageByPointer(t *testing.T) {
 }
 
 // On a phone nothing is wider than the screen, in whatever state.
-func TestPageFitsScreens(t *testing.T) {
+func TestPage_FitsScreens(t *testing.T) {
 	slow.Test(t, "it draws the page in every size")
 	slow.NotUnderRace(t)
 	t.Parallel()
@@ -494,7 +494,7 @@ func TestPageFitsScreens(t *testing.T) {
 
 // Text stands out from what is behind it by 4.5 to 1 (WCAG 2.2, 1.4.3), in both
 // schemes.
-func TestPageContrast(t *testing.T) {
+func TestPage_Contrast(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	_, address := serveHub(t, "demo")
@@ -526,7 +526,7 @@ func TestPageContrast(t *testing.T) {
 }
 
 // For who asks for less motion nothing moves by itself.
-func TestPageKeepsStill(t *testing.T) {
+func TestPage_KeepsStill(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	_, address := serveHub(t, "demo")
@@ -545,7 +545,7 @@ func TestPageKeepsStill(t *testing.T) {
 
 // The page is drawn on a phone and a desktop, light and dark. With the flag
 // screenshots it is a real run's, and the pictures are kept to be looked at.
-func TestPageScreenshots(t *testing.T) {
+func TestPage_Screenshots(t *testing.T) {
 	slow.Test(t, "it draws the page in every size and colour")
 	slow.NotUnderRace(t)
 	t.Parallel()

@@ -119,7 +119,7 @@ func rounds(t *testing.T, e event) int {
 
 // A viewer gets the whole, then what follows, a beat where nothing does, and
 // the end.
-func TestAStream(t *testing.T) {
+func TestServe_Stream(t *testing.T) {
 	h := quick()
 	h.pace = pace{frame: 10 * time.Millisecond, beat: 50 * time.Millisecond, write: time.Second}
 	feed(h, report(1))
@@ -160,7 +160,7 @@ func TestAStream(t *testing.T) {
 }
 
 // Who comes back has missed nothing, and who comes late sees the end.
-func TestComingBack(t *testing.T) {
+func TestServe_ComingBack(t *testing.T) {
 	h := quick()
 	h.pace.frame = 1 // a nanosecond: no frame is too new
 	feed(h, report(1))
@@ -182,7 +182,7 @@ func TestComingBack(t *testing.T) {
 }
 
 // A stream outlives the time that an ordinary answer may take.
-func TestAStreamOutlivesTheServersLimits(t *testing.T) {
+func TestServe_StreamOutlivesTheServersLimits(t *testing.T) {
 	h := quick()
 	h.pace = pace{frame: 5 * time.Millisecond, beat: 20 * time.Millisecond, write: time.Minute}
 	s := httptest.NewUnstartedServer(h.Handler())
@@ -201,7 +201,7 @@ func TestAStreamOutlivesTheServersLimits(t *testing.T) {
 	end(t, h, metrics.End{})
 }
 
-func TestViewersAreNotTooMany(t *testing.T) {
+func TestServe_ViewersAreNotTooMany(t *testing.T) {
 	h := quick()
 	s := serve(t, h)
 	var all []<-chan event
@@ -228,7 +228,7 @@ func TestViewersAreNotTooMany(t *testing.T) {
 
 // A viewer that reads nothing is cut off; it holds up neither the run nor the
 // others, and no memory is kept for it.
-func TestAViewerThatNeverReads(t *testing.T) {
+func TestServe_ViewerThatNeverReads(t *testing.T) {
 	h := quick()
 	h.pace = pace{frame: time.Millisecond, beat: time.Second, write: 200 * time.Millisecond}
 	for r := range maxPoints {
@@ -266,7 +266,7 @@ func TestAViewerThatNeverReads(t *testing.T) {
 
 // There is nothing but the page and its parts, and nothing that changes
 // anything.
-func TestWhatIsRefused(t *testing.T) {
+func TestServe_WhatIsRefused(t *testing.T) {
 	s := serve(t, quick())
 	do := func(method, path, host string) *http.Response {
 		t.Helper()
@@ -327,7 +327,7 @@ func TestWhatIsRefused(t *testing.T) {
 
 // The server's close ends streams at once, also those of a run that failed
 // before it could say so.
-func TestCloseEndsStreams(t *testing.T) {
+func TestServe_CloseEndsStreams(t *testing.T) {
 	h := quick()
 	h.pace.frame = 10 * time.Millisecond
 	s, err := web.Serve(context.Background(), "127.0.0.1:0", web.Page{Path: "/", Handler: h.Handler()})
@@ -344,7 +344,7 @@ func TestCloseEndsStreams(t *testing.T) {
 }
 
 // Rounds may come while many watch.
-func TestWatchingWhileItRuns(t *testing.T) {
+func TestServe_WatchingWhileItRuns(t *testing.T) {
 	h := quick()
 	h.pace.frame = time.Millisecond
 	s := serve(t, h)

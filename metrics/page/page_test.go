@@ -13,7 +13,7 @@ import (
 )
 
 // The vendored files are those of uPlot's package in npm, whose version package-lock.json pins.
-func TestUPlotIsThePublishedOne(t *testing.T) {
+func TestPage_UPlotIsThePublishedOne(t *testing.T) {
 	for name, want := range map[string]string{
 		"uPlot.iife.min.js": "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f",
 		"uPlot.min.css":     "df630c6a8d6f8eeaff264b50f73ce5b114f646ffd9a0bb74f049b0a00135fa04",
@@ -35,7 +35,7 @@ func TestUPlotIsThePublishedOne(t *testing.T) {
 
 // A page that stands alone is less than a megabyte without what it shows, and names no address that a
 // browser would ask.
-func TestAPageAloneIsSmall(t *testing.T) {
+func TestPage_AloneIsSmall(t *testing.T) {
 	var file bytes.Buffer
 	if err := Write(&file); err != nil || file.Len() > 1e6 {
 		t.Errorf("the page has %d bytes: %v", file.Len(), err)
@@ -49,7 +49,7 @@ func TestAPageAloneIsSmall(t *testing.T) {
 }
 
 // The scripts' own tests pass.
-func TestScripts(t *testing.T) {
+func TestPage_Scripts(t *testing.T) {
 	if _, err := exec.LookPath("node"); err != nil && os.Getenv("CI") != "true" {
 		t.Skip("no Node.js is here: install Debian's package nodejs")
 	}

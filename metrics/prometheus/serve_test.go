@@ -14,7 +14,7 @@ import (
 )
 
 // How a run ended is shown until Prometheus has seen it, and nobody waits for anybody else.
-func TestTheEndWaitsForAScrape(t *testing.T) {
+func TestServe_EndWaitsForAScrape(t *testing.T) {
 	scrape := func(m *Metrics) {
 		r := httptest.NewRequest("GET", "/metrics", nil)
 		r.Header.Set("X-Prometheus-Scrape-Timeout-Seconds", "2")

@@ -31,7 +31,7 @@ func pages(t *testing.T, addr string) *WebServer {
 	return s
 }
 
-func TestOnlyReadingIsAllowed(t *testing.T) {
+func TestServe_OnlyReadingIsAllowed(t *testing.T) {
 	s := pages(t, "127.0.0.1:0")
 	for _, test := range []struct {
 		method, path string
@@ -89,7 +89,7 @@ func raw(t *testing.T, s *WebServer, request string) *http.Response {
 }
 
 // A name that somebody else has resolve to this machine is not answered to.
-func TestHosts(t *testing.T) {
+func TestServe_Hosts(t *testing.T) {
 	for _, test := range []struct {
 		addr string
 		host map[string]int
@@ -135,7 +135,7 @@ func TestHosts(t *testing.T) {
 }
 
 // No way of writing a path leads out of a folder: none reaches a page.
-func TestPathsThatClimb(t *testing.T) {
+func TestServe_PathsThatClimb(t *testing.T) {
 	s := pages(t, "127.0.0.1:0")
 	for _, path := range []string{
 		"/live/../metrics", "/live/..", "/../etc/passwd", "/live/%2e%2e/metrics", "/live/%2e%2e%2fmetrics", "/live/..%5c..%5cmetrics",
@@ -151,7 +151,7 @@ func TestPathsThatClimb(t *testing.T) {
 	}
 }
 
-func TestHeadersOfEveryAnswer(t *testing.T) {
+func TestServe_HeadersOfEveryAnswer(t *testing.T) {
 	s := pages(t, "127.0.0.1:0")
 	for _, request := range []string{
 		"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", "GET /none HTTP/1.1\r\nHost: localhost\r\n\r\n",
@@ -182,7 +182,7 @@ func TestHeadersOfEveryAnswer(t *testing.T) {
 
 // Whoever opens many connections, silent or with answers that never end, leaves a place
 // for who reads the metrics.
-func TestPlaces(t *testing.T) {
+func TestServe_Places(t *testing.T) {
 	began := make(chan struct{}, maxRequests)
 	stream := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began <- struct{}{}
@@ -224,7 +224,7 @@ func TestPlaces(t *testing.T) {
 }
 
 // Whoever sends a header slowly or without end costs one connection and nothing else.
-func TestLimits(t *testing.T) {
+func TestServe_Limits(t *testing.T) {
 	s := pages(t, "127.0.0.1:0")
 	if got := raw(t, s, "GET / HTTP/1.1\r\nHost: localhost\r\nX: "+strings.Repeat("x", 2*headerBytes)+"\r\n\r\n").StatusCode; got != 431 {
 		t.Errorf("a header of %d bytes: %d", 2*headerBytes, got)
@@ -238,7 +238,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-func TestAPortInUseIsSaid(t *testing.T) {
+func TestServe_PortInUseIsSaid(t *testing.T) {
 	s := pages(t, "127.0.0.1:0")
 	_, err := Serve(t.Context(), s.Addr())
 	if want := s.Addr() + ": the port is in use"; !errors.Is(err, ErrInUse) || err.Error() != want {
@@ -250,7 +250,7 @@ func TestAPortInUseIsSaid(t *testing.T) {
 }
 
 // A stream ends with the server, which ends with its context.
-func TestTheServerEndsWithItsContext(t *testing.T) {
+func TestServe_ServerEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	began, ended := make(chan struct{}), make(chan struct{})
 	s, err := Serve(ctx, "127.0.0.1:0", Page{Path: "/stream", Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

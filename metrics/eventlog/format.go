@@ -36,7 +36,7 @@ var (
 	ErrDamaged = errors.New("the event log is damaged")
 )
 
-// check holds what a log says of its run to the format's limits.
+// check returns an error if what a log says of its run exceeds the limits of the format.
 func check(r *metrics.Run) error {
 	for _, s := range slices.Concat(
 		[]string{r.Name, r.Task, r.Schedule, r.Close, r.Version},
@@ -68,8 +68,9 @@ func check(r *metrics.Run) error {
 	return nil
 }
 
-// Detailed says whether the tasks of a round are logged: of the first 1023 all, and 512 of every
-// doubling of the number of rounds. Of the others the slowest task is, and those of real devices.
+// Detailed reports whether all tasks of a round are logged: of the first 1023 rounds they all are, and
+// then those of 512 rounds in every doubling of the number of rounds. Of the other rounds only the
+// slowest task is logged, and those of real devices.
 func Detailed(number int) bool {
 	n := uint64(max(number, 0))
 	return n&(1<<max(0, bits.Len64(n)-10)-1) == 0

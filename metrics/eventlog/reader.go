@@ -24,12 +24,12 @@ import (
 
 // Reader reads a log from its beginning.
 type Reader struct {
-	file   *os.File // nil: who made the reader has it
+	file   *os.File // the file that Open opened; nil for another reader's
 	frames *framing.Reader
 	run    *metrics.Run
-	last   uint32 // number of the round before
-	record record.Record
-	round  metrics.Round
+	last   uint32        // the number of the last round; 0 before the first
+	record record.Record // the last record, whose memory is reused
+	round  metrics.Round // the last round, whose memory is reused
 }
 
 // Open reads the log in a folder. Where there is none the error wraps [fs.ErrNotExist], and
@@ -154,7 +154,8 @@ func (r *Reader) Round() (*metrics.Round, error) {
 	return &r.round, nil
 }
 
-// next reads a record into r.record. io.EOF at the end, torn or not.
+// next reads the next record into r.record. It returns io.EOF at the end of the log, even if that lies
+// within a record.
 func (r *Reader) next() error {
 	offset := r.frames.Offset
 	payload, err := r.frames.Next()
@@ -169,11 +170,12 @@ func (r *Reader) next() error {
 	return err
 }
 
+// damaged is the error of a log that is damaged at an offset.
 func (r *Reader) damaged(offset int64, problem string) error {
 	return fmt.Errorf("eventlog: %w", r.frames.Damaged(offset, problem))
 }
 
-// readRound turns a message into r.round.
+// readRound checks a message and turns it into r.round.
 func (r *Reader) readRound(m *record.Round) error {
 	start := round.Time(m.StartNs)
 	took := round.Time(m.TookNs)
@@ -221,6 +223,8 @@ func (r *Reader) readRound(m *record.Round) error {
 	return nil
 }
 
+// taskOf checks the message of a task and turns it into a task. start is when its round started, to which
+// the message's times are relative.
 func taskOf(m *record.Task, start round.Time) (t metrics.Task, err error) {
 	for _, d := range [...]int64{m.TookNs, m.DownloadNs, m.ComputeNs, m.UploadNs, m.DropoutNs} {
 		if d < 0 || d > 4*int64(round.MaxDuration) {

@@ -28,8 +28,11 @@ type Sink struct {
 	Megabytes float64 // size from which on the log keeps 512 rounds of each doubling of their number
 }
 
+// Files implements [metrics.Sink].
 func (Sink) Files() []string { return []string{File} }
 
+// Open implements [metrics.Sink]. It raises the run's sample to what the log needs, and logs no more than
+// that even if another output asks for a larger one.
 func (s Sink) Open(run *metrics.Run) (metrics.Output, error) {
 	run.Sample = max(run.Sample, s.Sample)
 	logged := *run
@@ -51,6 +54,7 @@ type output struct {
 	flushed   time.Time
 }
 
+// Start implements [metrics.Starter]: it begins the log, or continues that of a resumed run.
 func (o *output) Start(s *metrics.Start) error {
 	file, err := s.Append(File)
 	if err != nil {
@@ -65,6 +69,7 @@ func (o *output) Start(s *metrics.Start) error {
 	return err
 }
 
+// Round implements [metrics.Output]. A log that has reached its size takes only detailed rounds.
 func (o *output) Round(r *metrics.Round) error {
 	if o.size >= o.sizeLimit && !Detailed(r.Round) {
 		return nil
@@ -117,7 +122,7 @@ func NewWriter(out io.Writer, run *metrics.Run) (*Writer, error) {
 	return w, errors.Join(err, w.Flush()) // a run that is killed leaves at least this
 }
 
-// Append goes on with a run's log that ends behind a whole record.
+// Append continues a run's log, which must end with a whole record.
 func Append(w io.Writer, run *metrics.Run) *Writer {
 	return &Writer{buffer: bufio.NewWriterSize(w, bufferSize), metrics: metricsOf(run)}
 }
@@ -142,7 +147,7 @@ func (w *Writer) Round(r *metrics.Round) error {
 	return w.add(&record.Record{Kind: &record.Record_Round{Round: w.message(r)}})
 }
 
-// message is a round as the log holds it, valid until the next call.
+// message is a round as the log holds it. Its tasks are valid until the next call.
 func (w *Writer) message(r *metrics.Round) *record.Round {
 	m := &record.Round{
 		Round:        uint32(r.Round),
@@ -200,7 +205,7 @@ func (w *Writer) message(r *metrics.Round) *record.Round {
 	return m
 }
 
-// slowestOf is the place of the task that took longest; -1 without tasks.
+// slowestOf is the index of the task that took longest among the slow ones; -1 if there is none.
 func slowestOf(tasks []metrics.Task) int {
 	slowest := -1
 	for i := range tasks {
@@ -211,8 +216,8 @@ func slowestOf(tasks []metrics.Task) int {
 	return slowest
 }
 
-// add adds a record with a message. The buffer is written first if it does not fit in, so that
-// the file ends with a whole record.
+// add appends a record. If the record does not fit into the buffer, the buffer is written first, so that
+// the file always ends with a whole record.
 func (w *Writer) add(message *record.Record) error {
 	bytes, err := proto.MarshalOptions{}.MarshalAppend(framing.Begin(w.record[:0]), message)
 	if size := len(bytes) - framing.Size; err == nil && size > maxRecord {

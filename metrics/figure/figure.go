@@ -54,6 +54,7 @@ type Band struct {
 // Interval is a band at X.
 type Interval struct{ X, Low, High float64 }
 
+// Panel is one diagram of a figure.
 type Panel struct {
 	Title, X, Y string
 	Lines       []Line
@@ -67,7 +68,7 @@ type Panel struct {
 	FromZero    bool     // Y starts at zero
 }
 
-// Add adds a point to the line of that name.
+// Add adds a point to the line with a name, which it makes if there is none.
 func (panel *Panel) Add(name string, p Point) {
 	i := slices.IndexFunc(panel.Lines, func(l Line) bool { return l.Name == name })
 	if i < 0 {
@@ -109,7 +110,8 @@ var glyphs = []draw.GlyphDrawer{
 	draw.BoxGlyph{}, draw.TriangleGlyph{}, draw.CrossGlyph{}, draw.PlusGlyph{},
 }
 
-// Write draws rows of panels, which may differ in length, in the format "svg", "png" or "pdf".
+// Write draws rows of panels, which may differ in length, in the format "svg", "png" or "pdf". Lines with
+// equal names have equal colours in all panels.
 func Write(w io.Writer, format string, rows ...[]Panel) error {
 	columns := 0
 	for _, row := range rows {
@@ -211,14 +213,14 @@ func Format(path string) (string, error) {
 	return "", fmt.Errorf("%q: want a name that ends in .svg or .png", path)
 }
 
-// Check refuses a path that is no picture's.
+// Check returns an error if a file's name does not ask for a picture's format.
 func Check(path string) error {
 	_, err := Format(path)
 	return err
 }
 
-// plot is the panel without its legend, and that. styles holds the lines' styles
-// by name; new names are added.
+// plot draws the panel without its legend, and returns both. styles maps names of lines to their styles;
+// new names are added to it.
 func (panel *Panel) plot(styles map[string]int) (*plot.Plot, *legend, error) {
 	p := plot.New()
 	p.Title.Text = panel.Title
@@ -305,8 +307,9 @@ func (panel *Panel) plot(styles map[string]int) (*plot.Plot, *legend, error) {
 	return p, key, nil
 }
 
-// drawable are the points of the i-th line that can be drawn. Where X has names they stand beside those
-// of the other lines. On decades a half width that would reach zero goes down to a tenth of the mean.
+// drawable are the points of the i-th line that can be drawn. Where X has names, the points of several
+// lines stand beside each other. On a logarithmic axis a bar that would reach zero is cut to a tenth of
+// the mean.
 func (panel *Panel) drawable(i int) (points bars) {
 	shift := 0.0
 	if n := float64(len(panel.Lines)); len(panel.Names) > 0 {
@@ -362,12 +365,14 @@ func (panel *Panel) addLine(p *plot.Plot, key *legend, name string, style int, p
 	return nil
 }
 
+// bars are points with error bars, as gonum/plot takes them.
 type bars []Point
 
 func (b bars) Len() int                         { return len(b) }
 func (b bars) XY(i int) (x, y float64)          { return b[i].X, b[i].Y }
 func (b bars) YError(i int) (low, high float64) { return b[i].Half, b[i].Half }
 
+// finite reports whether x is a number and not infinite.
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
 // Mark is a vertical line at X.

@@ -7,12 +7,13 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// legend names the lines of a panel below it, where no curve is.
+// legend lists the names of a panel's lines below the panel, where it covers no curve.
 type legend struct {
 	style   text.Style
 	entries []entry
 }
 
+// entry is one name of a legend with the samples of its line.
 type entry struct {
 	name    string
 	samples []plot.Thumbnailer
@@ -25,11 +26,12 @@ const (
 	entryHeight = 14
 )
 
+// add adds an entry.
 func (l *legend) add(name string, samples ...plot.Thumbnailer) {
 	l.entries = append(l.entries, entry{name, samples})
 }
 
-// columns says how many entries stand side by side, and how wide each is.
+// columns is how many entries stand side by side, and how wide each of them is.
 func (l *legend) columns() (n int, each vg.Length) {
 	for _, e := range l.entries {
 		each = max(each, l.style.Width(e.name)+sampleWidth+2*sampleGap)
@@ -40,6 +42,7 @@ func (l *legend) columns() (n int, each vg.Length) {
 	return min(len(l.entries), max(1, int(usedWidth/each))), each
 }
 
+// height is how much room the legend takes below its panel.
 func (l *legend) height() vg.Length {
 	n, _ := l.columns()
 	return entryHeight * vg.Length((len(l.entries)+n-1)/n)

@@ -38,8 +38,8 @@ func (t roundTicks) Ticks(low, high float64) []plot.Tick {
 	return ticks
 }
 
-// decades labels powers of ten; where there are few, twice and five times those
-// as well, and where there are many, some.
+// decades labels powers of ten: where there are few, also twice and five times those; where there are
+// many, only every second or third, and so on.
 type decades struct{}
 
 // Ticks are those within the range, whose ends are above 0.

@@ -18,6 +18,7 @@ const (
 	FairnessFile = "fairness.csv"
 )
 
+// fairnessHeader is the first line of fairness.csv for a run with some metrics.
 func fairnessHeader(list []metric.Metric) string {
 	header := "round,class,clients"
 	for _, m := range list {
@@ -35,10 +36,13 @@ func init() {
 // evaluation and, where clients have classes, for each class.
 type Fairness struct{}
 
+// Files implements [metrics.Sink].
 func (Fairness) Files() []string { return []string{ClientsFile, FairnessFile} }
 
+// Open implements [metrics.Sink].
 func (Fairness) Open(run *metrics.Run) (metrics.Output, error) { return &fairness{run: run}, nil }
 
+// fairness is the output of one run.
 type fairness struct {
 	run          *metrics.Run
 	clients, all *bufio.Writer
@@ -55,6 +59,7 @@ func (o *fairness) Start(s *metrics.Start) (err error) {
 	return err
 }
 
+// Round implements [metrics.Output]: evaluations arrive by Clients.
 func (o *fairness) Round(*metrics.Round) error { return nil }
 
 // Clients implements [metrics.ClientsObserver].

@@ -23,19 +23,25 @@ func init() {
 // computes. Until then a checkpoint keeps it.
 type Models struct{}
 
+// Files implements [metrics.Sink].
 func (Models) Files() []string { return []string{ModelFile, BestModelFile} }
 
+// Open implements [metrics.Sink].
 func (Models) Open(run *metrics.Run) (metrics.Output, error) { return &models{run: run}, nil }
 
+// models is the output of one run.
 type models struct {
 	run  *metrics.Run
 	best []float32 // nil: none yet
 }
 
+// Round implements [metrics.Output]: models arrive by Best and Finish.
 func (o *models) Round(*metrics.Round) error { return nil }
 
+// Best implements [metrics.ModelObserver].
 func (o *models) Best(_ float64, params []float32) { o.best = params }
 
+// Finish implements [metrics.Finisher]: it writes the final model and the best one, where they exist.
 func (o *models) Finish(e *metrics.End) error {
 	write := func(file string, params []float32, description string) error {
 		if params == nil {
@@ -49,10 +55,12 @@ func (o *models) Finish(e *metrics.End) error {
 	)
 }
 
+// Save implements [metrics.Stateful]: the best model's parameters as little-endian float32.
 func (o *models) Save() ([]byte, error) {
 	return binary.Append(make([]byte, 0, 4*len(o.best)), binary.LittleEndian, o.best)
 }
 
+// Restore implements [metrics.Stateful].
 func (o *models) Restore(state []byte) error {
 	if len(state) == 0 {
 		return nil

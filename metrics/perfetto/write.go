@@ -15,11 +15,11 @@ import (
 	"fedpace/metrics/perfetto/trace"
 )
 
-// Written is what a trace holds.
+// Written counts what a trace holds.
 type Written struct{ Rounds, Tasks, Clients int }
 
-// Write writes the trace of a log from one round to another; zeros do not limit. An
-// error of the log leaves a trace of what comes before it.
+// Write writes the trace of a log from the round first to the round last; 0 does not limit. When the log
+// has an error, the trace holds what precedes it.
 func Write(w io.Writer, log *eventlog.Reader, first, last int) (Written, error) {
 	buffered := bufio.NewWriter(w)
 	t := tracer{
@@ -60,6 +60,7 @@ const (
 	firstClient  uint64 = 1 << 32
 )
 
+// trackOf is the track of the i-th metric.
 func trackOf(i int) uint64 {
 	if i == 0 {
 		return metricTrack
@@ -67,9 +68,10 @@ func trackOf(i int) uint64 {
 	return otherMetrics + uint64(i)
 }
 
-// sequence is the one writer of packets.
+// sequence is the id under which all packets are written: the trace has one writer.
 const sequence = 1
 
+// tracer writes the packets of a trace. After an error it writes nothing more.
 type tracer struct {
 	w       *bufio.Writer
 	run     *metrics.Run
@@ -82,7 +84,7 @@ type tracer struct {
 	err     error
 }
 
-// describe writes the run's own tracks.
+// describe writes the tracks that every run has, in the order in which the viewer shows them.
 func (t *tracer) describe() {
 	name := fmt.Sprintf("%s: %s, %s", t.run.Name, t.run.Task, t.run.Schedule)
 	t.track(&trace.TrackDescriptor{Uuid: runTrack, Name: name, ChildOrdering: trace.TrackDescriptor_EXPLICIT})
@@ -109,6 +111,7 @@ func (t *tracer) describe() {
 	}
 }
 
+// round writes a round: its slice, its tasks, the aggregation of the accepted ones, and the counters.
 func (t *tracer) round(r *metrics.Round) {
 	t.written.Rounds++
 	values := []*trace.DebugAnnotation{
@@ -149,9 +152,10 @@ func (t *tracer) round(r *metrics.Round) {
 	t.counters(r)
 }
 
-// counts says whether a task's update is in the round's model.
+// counts reports whether a task's update is in the round's model.
 func counts(t *metrics.Task) bool { return t.Outcome == round.Accepted && !t.Probe }
 
+// counters writes the counters of a round: K_r and eta_r where they change, and what was measured.
 func (t *tracer) counters(r *metrics.Round) {
 	if r.LocalSteps != t.steps {
 		t.steps = r.LocalSteps
@@ -175,12 +179,15 @@ func (t *tracer) counters(r *metrics.Round) {
 	}
 }
 
+// counter writes a value of a counter, unless it was not measured.
 func (t *tracer) counter(now round.Time, track uint64, v float64) {
 	if !math.IsNaN(v) {
 		t.event(now, &trace.TrackEvent{TrackUuid: track, Type: trace.TrackEvent_TYPE_COUNTER, DoubleCounterValue: &v})
 	}
 }
 
+// task writes the slice of a task with its phases. The flow of an accepted task leads from its slice over
+// its upload to the aggregation.
 func (t *tracer) task(r *metrics.Round, task *metrics.Task) {
 	t.written.Tasks++
 	track := t.client(task)
@@ -229,6 +236,7 @@ func (t *tracer) task(r *metrics.Round, task *metrics.Task) {
 	t.end(task.End, track)
 }
 
+// client is the track of a task's client, which is described before its first task.
 func (t *tracer) client(task *metrics.Task) uint64 {
 	track := firstClient + uint64(task.Client)
 	if t.tracked[task.Client] {
@@ -252,7 +260,7 @@ func (t *tracer) client(task *metrics.Task) uint64 {
 	return track
 }
 
-// class names the class of a simulated client's device; empty: none is known.
+// class is the name of the class of a simulated client's device; empty if none is known.
 func (t *tracer) class(task *metrics.Task) string {
 	if task.Real || task.Class >= len(t.run.Classes) {
 		return ""
@@ -260,24 +268,29 @@ func (t *tracer) class(task *metrics.Task) string {
 	return t.run.Classes[task.Class]
 }
 
+// begin writes the beginning of a slice at a virtual time.
 func (t *tracer) begin(now round.Time, e *trace.TrackEvent) {
 	e.Type = trace.TrackEvent_TYPE_SLICE_BEGIN
 	t.event(now, e)
 }
 
+// end writes the end of the innermost open slice of a track.
 func (t *tracer) end(now round.Time, track uint64) {
 	t.event(now, &trace.TrackEvent{TrackUuid: track, Type: trace.TrackEvent_TYPE_SLICE_END})
 }
 
+// event writes an event at a virtual time.
 func (t *tracer) event(now round.Time, e *trace.TrackEvent) {
 	t.packet(&trace.TracePacket{Timestamp: proto.Uint64(uint64(now)), TrustedPacketSequenceId: sequence, TrackEvent: e})
 }
 
+// track writes the description of a track.
 func (t *tracer) track(d *trace.TrackDescriptor) {
 	t.packet(&trace.TracePacket{TrustedPacketSequenceId: sequence, TrackDescriptor: d})
 }
 
-// packet writes a trace of one packet: concatenated traces are a trace.
+// packet writes a trace of one packet. Concatenated traces are one trace, since protobuf appends the
+// elements of a repeated field.
 func (t *tracer) packet(p *trace.TracePacket) {
 	if t.err == nil {
 		t.message, t.err = proto.MarshalOptions{}.MarshalAppend(
@@ -290,10 +303,12 @@ func (t *tracer) packet(p *trace.TracePacket) {
 	}
 }
 
+// integer is an argument of a slice with an integer.
 func integer(name string, v int) *trace.DebugAnnotation {
 	return &trace.DebugAnnotation{Name: name, IntValue: proto.Int64(int64(v))}
 }
 
+// real is an argument of a slice with a floating-point number.
 func real(name string, v float64) *trace.DebugAnnotation {
 	return &trace.DebugAnnotation{Name: name, DoubleValue: &v}
 }

@@ -14,8 +14,8 @@ import (
 	"fedpace/metrics"
 )
 
-// account is what a client's tasks came to. What an accepted task changes is one line of the
-// processor's cache, and all of it are two.
+// account is the sum of what one client's tasks used. What an accepted task changes fits into one cache
+// line of the processor, and the whole account into two: so the last field pads it.
 type account struct {
 	tasks      [round.Outcomes]int32
 	useful     used
@@ -24,16 +24,16 @@ type account struct {
 	_          [2]int64
 }
 
-// used is what tasks used: local steps, then nanoseconds by phase.
+// used are the local steps that tasks did, followed by their nanoseconds in each phase.
 type used [1 + metrics.Phases]int64
 
-// Tables is the output of one run: what each client's tasks came to.
+// Tables is the output of one run: it adds up what each client's tasks used.
 type Tables struct {
 	run      *metrics.Run
-	place    []int32 // of a client's account, plus 1; 0: no task yet
-	accounts [][]account
-	used     int
-	open     []round.TaskReport // tasks of the open round
+	place    []int32            // by client: the index of its account plus 1; 0: it has had no task
+	accounts [][]account        // in chunks
+	used     int                // how many accounts are in use
+	open     []round.TaskReport // the tasks of the open round, which do not count yet
 }
 
 // chunk is how many accounts are allocated at a time. One allocation for each of a
@@ -46,7 +46,8 @@ func New(run *metrics.Run) *Tables {
 	return &Tables{run: run, place: make([]int32, run.Clients+len(run.Devices))}
 }
 
-// Task implements [metrics.TaskObserver]. A task counts once its round does.
+// Task implements [metrics.TaskObserver]. A task counts once its round has closed. A report that revises
+// an earlier one replaces it.
 func (c *Tables) Task(e *round.TaskReport) {
 	if e.Revises {
 		c.open = slices.DeleteFunc(c.open, func(o round.TaskReport) bool { return o.Task == e.Task && !o.Probe })
@@ -54,13 +55,15 @@ func (c *Tables) Task(e *round.TaskReport) {
 	c.open = append(c.open, *e)
 }
 
+// Round implements [metrics.Output]: the tasks of the open round count now.
 func (c *Tables) Round(*metrics.Round) error {
 	c.countOpen()
 	return nil
 }
 
-// countOpen counts the tasks of the open round, some at a time: accounts are far apart in memory,
-// and a first look at each lets the processor fetch them together.
+// countOpen adds the tasks of the open round to their clients' accounts, 64 at a time. The accounts are
+// far apart in memory; to touch all of them before the first one is used lets the processor fetch them
+// together.
 func (c *Tables) countOpen() {
 	var accounts [64]*account
 	for some := range slices.Chunk(c.open, len(accounts)) {
@@ -80,8 +83,9 @@ func (c *Tables) countOpen() {
 	c.open = c.open[:0]
 }
 
-// Finish implements [metrics.Finisher]: it writes both tables. Tasks of the round that is open were
-// for nothing and are cancelled; a run that was stopped goes on with them, and they do not count yet.
+// Finish implements [metrics.Finisher]: it writes both tables. The tasks of the open round were in vain and
+// count as cancelled. A run that was stopped continues with them when it is resumed, so they do not count
+// yet.
 func (c *Tables) Finish(end *metrics.End) error {
 	if !end.Completed {
 		c.open = nil
@@ -98,7 +102,7 @@ func (c *Tables) Finish(end *metrics.End) error {
 	)
 }
 
-// use adds what a task used.
+// use adds what a task used to the useful or the wasted part.
 func (a *account) use(e *round.TaskReport) {
 	u := &a.wasted
 	if e.Outcome == round.Accepted {
@@ -111,8 +115,8 @@ func (a *account) use(e *round.TaskReport) {
 	}
 }
 
-// pass gives each number of an account to f, in the order of a checkpoint, and sets it to what f
-// returns.
+// pass calls f with each number of the account, in the order in which a checkpoint has them, and replaces
+// it by what f returns. It serves both to write and to read an account.
 func (a *account) pass(f func(int64) int64) {
 	for o, n := range a.tasks {
 		a.tasks[o] = int32(f(int64(n)))
@@ -125,6 +129,8 @@ func (a *account) pass(f func(int64) int64) {
 	}
 }
 
+// account is a client's account, which is made at its first task. Devices may join with numbers beyond
+// the ones that the run began with.
 func (c *Tables) account(client int) *account {
 	if client >= len(c.place) { // a device that joined
 		c.place = append(c.place, make([]int32, client+1-len(c.place))...)
@@ -140,7 +146,7 @@ func (c *Tables) account(client int) *account {
 	return &c.accounts[i/chunk][i%chunk]
 }
 
-// each yields the clients that have had a task, ascending.
+// each yields the clients that have had a task, in ascending order.
 func (c *Tables) each(yield func(client int, a *account) bool) {
 	for client, i := range c.place {
 		if i > 0 && !yield(client, c.account(client)) {
@@ -149,12 +155,13 @@ func (c *Tables) each(yield func(client int, a *account) bool) {
 	}
 }
 
-// state is the accounts as a checkpoint keeps them.
+// state is what a checkpoint keeps of the accounts.
 type state struct {
 	Accounts []byte // as varints: for each client its distance from the one before, then its values
 	Open     []round.TaskReport
 }
 
+// Save implements [metrics.Stateful].
 func (c *Tables) Save() ([]byte, error) {
 	last := 0
 	saved := make([]byte, 0, 32*c.used)
@@ -171,6 +178,8 @@ func (c *Tables) Save() ([]byte, error) {
 	return b.Bytes(), err
 }
 
+// Restore implements [metrics.Stateful]. It refuses a state that does not decode or names an impossible
+// client.
 func (c *Tables) Restore(saved []byte) error {
 	var s state
 	if err := gob.NewDecoder(bytes.NewReader(saved)).Decode(&s); err != nil {
@@ -199,7 +208,7 @@ func (c *Tables) Restore(saved []byte) error {
 	return nil
 }
 
-// WriteClients writes clients.parquet, by client.
+// WriteClients writes clients.parquet: a row for each client that has had a task, in ascending order.
 func (c *Tables) WriteClients(w io.Writer) error {
 	return write(w, c.run, reflect.TypeFor[Client](), func(yield func(Client, error) bool) {
 		for client, a := range c.each {
@@ -214,8 +223,10 @@ func (c *Tables) WriteClients(w io.Writer) error {
 	})
 }
 
+// seconds is the virtual time in a phase.
 func (u *used) seconds(p metrics.Phase) float64 { return round.Time(u[1+p]).Seconds() }
 
+// row is the account as a row of clients.parquet, without the fields that describe the client.
 func (a *account) row() Client {
 	o := &a.tasks
 	used := a.useful.seconds

@@ -29,13 +29,17 @@ func init() {
 	metrics.Sinks.Register("tasks", "every task as a row of a table in Parquet", TasksSink{})
 }
 
+// TasksSink is the output "tasks" of a configuration; it has no options.
 type TasksSink struct{}
 
+// Files implements [metrics.Sink].
 func (TasksSink) Files() []string { return []string{TasksFile, spoolFile} }
 
+// Open implements [metrics.Sink].
 func (TasksSink) Open(run *metrics.Run) (metrics.Output, error) { return &tasks{run: run}, nil }
 
-// tasks is the output of one run. In memory it has the tasks of the open round alone.
+// tasks is the output of one run. It keeps the tasks of the open round in memory, and those of closed
+// rounds in the spool.
 type tasks struct {
 	run   *metrics.Run
 	open  []record
@@ -43,7 +47,7 @@ type tasks struct {
 	round int           // the last that was reported
 }
 
-// record is a task that has its outcome, as the spool holds it.
+// record is a task that has ended, as the spool holds it: fields of fixed size, in little endian.
 type record struct {
 	Task, Model                   uint64
 	Start, End                    round.Time
@@ -55,7 +59,7 @@ type record struct {
 	Loss                          float64 // at its first step; NaN: not known
 }
 
-// Start implements [metrics.Starter].
+// Start implements [metrics.Starter]: it opens the spool, which a resumed run continues.
 func (o *tasks) Start(s *metrics.Start) error {
 	spool, err := s.Spool(spoolFile)
 	if err != nil {
@@ -68,17 +72,27 @@ func (o *tasks) Start(s *metrics.Start) error {
 	return nil
 }
 
-// Task implements [metrics.TaskObserver].
+// Task implements [metrics.TaskObserver]. A report that revises an earlier one replaces it.
 func (o *tasks) Task(e *round.TaskReport) {
 	if e.Revises {
 		o.open = slices.DeleteFunc(o.open, func(x record) bool { return x.Task == e.Task && !x.Probe })
 	}
 	o.open = append(o.open, record{
-		e.Task, e.Model, e.Start, e.End, e.Plan, uint32(e.Client), uint32(e.LocalSteps), uint32(e.Staleness), e.Probe, e.Outcome, 0, math.NaN(),
+		Task:       e.Task,
+		Model:      e.Model,
+		Start:      e.Start,
+		End:        e.End,
+		Plan:       e.Plan,
+		Client:     uint32(e.Client),
+		LocalSteps: uint32(e.LocalSteps),
+		Staleness:  uint32(e.Staleness),
+		Probe:      e.Probe,
+		Outcome:    e.Outcome,
+		Loss:       math.NaN(),
 	})
 }
 
-// Losses implements [metrics.LossObserver].
+// Losses implements [metrics.LossObserver]: it adds the losses to the round's accepted tasks.
 func (o *tasks) Losses(list []round.Task, losses []float64) {
 	place := make(map[uint64]int, len(list)) // of an accepted task in open
 	for i := range o.open {
@@ -93,8 +107,9 @@ func (o *tasks) Losses(list []round.Task, losses []float64) {
 	}
 }
 
-// Round writes the round's tasks to the spool. After the last round the tasks that the run's end
-// breaks off follow those of the round.
+// Round writes the tasks of the round to the spool: as many tasks and candidates, in the order in which
+// they ended, as the round counts. Tasks beyond them, which the end of the run has broken off, stay
+// open.
 func (o *tasks) Round(r *metrics.Round) error {
 	o.round = r.Round
 	cohort := r.Cohort
@@ -124,18 +139,20 @@ func (o *tasks) Round(r *metrics.Round) error {
 // Flush implements [metrics.Flusher].
 func (o *tasks) Flush() error { return o.spool.Flush() }
 
+// Save implements [metrics.Stateful]: the tasks of the open round.
 func (o *tasks) Save() ([]byte, error) {
 	var b bytes.Buffer
 	err := gob.NewEncoder(&b).Encode(o.open)
 	return b.Bytes(), err
 }
 
+// Restore implements [metrics.Stateful].
 func (o *tasks) Restore(saved []byte) error {
 	return gob.NewDecoder(bytes.NewReader(saved)).Decode(&o.open)
 }
 
-// Finish writes the table. Tasks of the round that is open are in it as in clients.parquet; their
-// round is the one that does not count. They are not in the spool.
+// Finish implements [metrics.Finisher]: it writes the table from the spool, followed by the tasks of the
+// open round as clients.parquet counts them, under the number of the round that never closed.
 func (o *tasks) Finish(end *metrics.End) error {
 	if !end.Completed {
 		o.open = nil
@@ -152,7 +169,7 @@ func (o *tasks) Finish(end *metrics.End) error {
 	})
 }
 
-// rows yields all tasks in the order in which they ended.
+// rows yields all tasks in the order in which they ended: those of the spool, then the open ones.
 func (o *tasks) rows(spool io.Reader) func(yield func(Task, error) bool) {
 	return func(yield func(Task, error) bool) {
 		for {
@@ -181,6 +198,7 @@ func (o *tasks) rows(spool io.Reader) func(yield func(Task, error) bool) {
 	}
 }
 
+// rowOf is a task as a row of tasks.parquet.
 func (o *tasks) rowOf(r *record) Task {
 	client := int(r.Client)
 	return Task{

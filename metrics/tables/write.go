@@ -27,10 +27,13 @@ func init() {
 	metrics.Sinks.Register("tables", "rounds and clients as tables in Parquet", Sink{})
 }
 
+// Sink is the output "tables" of a configuration; it has no options.
 type Sink struct{}
 
+// Files implements [metrics.Sink].
 func (Sink) Files() []string { return []string{RoundsFile, ClientsFile} }
 
+// Open implements [metrics.Sink].
 func (Sink) Open(run *metrics.Run) (metrics.Output, error) { return New(run), nil }
 
 const (
@@ -38,8 +41,8 @@ const (
 	groupSet = 1 << 16 // rows of a row group: what a writer keeps in memory
 )
 
-// codec takes half of the default level's time for files a few percent longer: times are digits
-// without a pattern.
+// codec compresses with the fastest level: it takes half of the default level's time, for files that are
+// a few percent larger, since virtual times have hardly any pattern.
 var codec = zstd.Codec{Level: zstd.SpeedFastest}
 
 // write writes the rows of a table, values of a struct. Its metadata say which run it is of.
@@ -75,7 +78,7 @@ func write[T any](w io.Writer, run *metrics.Run, row reflect.Type, rows iter.Seq
 	return nil
 }
 
-// WriteRounds writes rounds.parquet: the columns of a round.
+// WriteRounds writes rounds.parquet: a row for each round, with the columns of the run.
 func WriteRounds(w io.Writer, run *metrics.Run, rounds iter.Seq2[round.Report, error]) error {
 	columns := run.Columns()
 	row := rowType(columns)
@@ -92,6 +95,7 @@ func WriteRounds(w io.Writer, run *metrics.Run, rounds iter.Seq2[round.Report, e
 	})
 }
 
+// rowType is a struct type with a field for each column: parquet-go derives a table's schema from it.
 func rowType(columns []metrics.Column) reflect.Type {
 	types := map[metrics.Kind]reflect.Type{
 		metrics.Count: reflect.TypeFor[int32](),
@@ -116,7 +120,7 @@ func rowType(columns []metrics.Column) reflect.Type {
 	return reflect.StructOf(fields)
 }
 
-// set puts a number into a field; one that is optional stays nil where there is none.
+// set puts a number into a field. A field of an optional column stays nil where nothing was measured.
 func set(field reflect.Value, kind metrics.Kind, v metrics.Number) {
 	if field.Kind() == reflect.Pointer {
 		if math.IsNaN(v.Float) {
@@ -161,12 +165,13 @@ type Client struct {
 	WaitingWasted  float64 `parquet:"waiting_seconds_wasted" about:"virtual time in vain in no known phase: silence" unit:"s"`
 }
 
+// about is what a table's metadata say of a column.
 type about struct {
 	Meaning string `json:"meaning"`
 	Unit    string `json:"unit,omitempty"`
 }
 
-// columns is the metadata's JSON for a row's type.
+// columns is a JSON object that gives each column of a row's type its meaning and unit.
 func columns(row reflect.Type) string {
 	list := map[string]about{}
 	for _, f := range reflect.VisibleFields(row) {

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// ClientState is the vector that one client keeps, known by its digest wherever it travels.
+// ClientState is the vector that one client keeps from task to task. Messages name it by its digest.
 // Values are never written to.
 type ClientState struct {
 	Digest [sha256.Size]byte
@@ -32,7 +32,8 @@ type ClientStates struct {
 	clients           map[int]ClientState
 }
 
-// NewClientStates starts with all vectors zero: so many values with a mean, and others behind them.
+// NewClientStates makes the states of a population of clients, all zero. A vector has params values of which
+// the mean is kept, 0 for none, and further values behind them.
 func NewClientStates(params, further, population int) *ClientStates {
 	return &ClientStates{
 		width:      params + further,

@@ -121,9 +121,19 @@ func (s Setup) Check(a algorithm.Algorithm, c algorithm.Compression) error {
 			name,
 		)
 	case (s.Rule != nil || s.Private) && factor != 1:
-		return registry.Errorf(key, "%q takes updates as they are, and %s divides each by its local steps (remove it, or use another algorithm)", s.Name(), name)
+		return registry.Errorf(
+			key,
+			"%q takes updates as they are, and %s divides each by its local steps (remove it, or use another algorithm)",
+			s.Name(),
+			name,
+		)
 	case s.stretches && (s.Rule != nil || s.Private):
-		return registry.Errorf(key, "does not go with %s, whose step follows from how long single updates are (remove it, or use another algorithm)", name)
+		return registry.Errorf(
+			key,
+			"does not go with %s, whose step follows from how long single updates are "+
+				"(remove it, or use another algorithm)",
+			name,
+		)
 	case votes:
 		return registry.Errorf(
 			key,
@@ -131,7 +141,13 @@ func (s Setup) Check(a algorithm.Algorithm, c algorithm.Compression) error {
 			algorithm.Compressions.NameOf(c),
 		)
 	case registry.NeedsOf(s.Rule).Whole && c != nil:
-		return registry.Errorf(key, "%q works parameter by parameter, and updates that %s has thinned out are mostly 0 (remove compress, or use krum, multi_krum or geometric_median)", Rules.NameOf(s.Rule), algorithm.Compressions.NameOf(c))
+		return registry.Errorf(
+			key,
+			"%q works parameter by parameter, and updates that %s has thinned out are mostly 0 "+
+				"(remove compress, or use krum, multi_krum or geometric_median)",
+			Rules.NameOf(s.Rule),
+			algorithm.Compressions.NameOf(c),
+		)
 	}
 	return nil
 }

@@ -167,16 +167,18 @@ func (a *Aggregator) measureLoss(ctx context.Context, number int, x model) (floa
 	return meanOverShards(shards, scored), nil
 }
 
-// carryOut bans the devices that a verdict blames, and reports those that it excludes.
+// carryOut bans the devices that a verdict blames, and reports the others that it excludes. A device is to
+// blame if the model had diverged with its update, from a model that was intact: start is the loss of the
+// model with which the round began. Of fewer than minToBlame updates either may be the outlier.
 func (a *Aggregator) carryOut(v verdict, r Round, start float64) error {
 	for i, excluded := range v.excluded {
 		if !excluded {
 			continue
 		}
 		t := r.Tasks[i]
-		fromDoubtful := a.models.versions[t.Model].doubtful
-		toBlame := v.updates >= minToBlame && v.divergesWith && !a.guard.degraded(start) && !fromDoubtful
-		if !toBlame {
+		fromIntact := !a.guard.degraded(start) && !a.models.versions[t.Model].doubtful
+		toBlame := v.divergesWith && v.updates >= minToBlame
+		if !fromIntact || !toBlame {
 			a.devices.LeftOut(t.Client, r.Number, v.loss, v.trial.loss)
 			continue
 		}

@@ -49,23 +49,23 @@ func digestFile(path string) (string, error) {
 }
 
 // walkPaths visits the paths in a value of options, in the order of the fields: those of
-// groups, of entries of choices and of lists too. at is the key of the value itself.
-func walkPaths(v reflect.Value, at string, visit func(key, path string) error) error {
+// groups, of entries of choices and of lists too. prefix is the key of the value itself.
+func walkPaths(v reflect.Value, prefix string, visit func(key, path string) error) error {
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:
 		if v.IsNil() {
 			return nil
 		}
-		return walkPaths(v.Elem(), at, visit)
+		return walkPaths(v.Elem(), prefix, visit)
 	case reflect.Slice:
 		for i := range v.Len() {
-			if err := walkPaths(v.Index(i), fmt.Sprintf("%s[%d]", at, i), visit); err != nil {
+			if err := walkPaths(v.Index(i), fmt.Sprintf("%s[%d]", prefix, i), visit); err != nil {
 				return err
 			}
 		}
 	case reflect.Struct:
 		for _, o := range registry.Options(v.Type()) {
-			if err := walkOption(v, &o, at, visit); err != nil {
+			if err := walkOption(v, &o, prefix, visit); err != nil {
 				return err
 			}
 		}
@@ -75,16 +75,16 @@ func walkPaths(v reflect.Value, at string, visit func(key, path string) error) e
 
 // walkOption visits the paths of one option of a struct of options. An inert option is left
 // out with all that is below it.
-func walkOption(v reflect.Value, o *registry.Option, at string, visit func(key, path string) error) error {
+func walkOption(v reflect.Value, o *registry.Option, prefix string, visit func(key, path string) error) error {
 	if o.Inert {
 		return nil
 	}
 	key := o.Key
 	switch {
-	case o.Short || o.Flat && at != "":
-		key = at // the option is written in place of its map
-	case at != "":
-		key = at + "." + o.Key
+	case o.Short || o.Flat && prefix != "":
+		key = prefix // the option is written in place of its map
+	case prefix != "":
+		key = prefix + "." + o.Key
 	}
 	f := v.FieldByIndex(o.Index)
 	if !o.Path {

@@ -161,12 +161,14 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 		defer coordinator.Recovered(&err) // somebody else may have made it
 	}
 	boundGarbage(p.Set)
+	// Lines for the user go to the outputs as well, once these are open.
 	buffered := &noticeBuffer{}
 	notify := p.options.Notice
 	p.options.Callbacks = buffered.tap(p.options.Callbacks)
 	for _, line := range append(p.CorrelationNotes(), p.AboutAttackers()) {
 		p.options.Notify(line)
 	}
+	// A run that continues keeps its limit: the time of fixed K is not measured twice.
 	var limit round.Time
 	if previous.checkpoint != nil {
 		limit = round.Time(previous.checkpoint.Body.Limit)
@@ -255,7 +257,8 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 		Stats:   r.reported.Store,
 	})
 	k.close()
-	if result == nil { // it never began
+	// Without a result no round has begun, so nothing in the folder is worth keeping.
+	if result == nil {
 		return s, errors.Join(runErr, previous.abandon(results))
 	}
 	switch result.Stop.Reason {

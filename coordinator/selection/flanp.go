@@ -82,20 +82,26 @@ type growing struct {
 
 // flanpStage is what is remembered of a stage.
 type flanpStage struct {
-	Among  int     // clients
-	Past   int     // rounds of the stage so far; with a plateau: since its best loss
-	Best   float64 // training loss
-	Better bool    // whether there is one
+	// Among is the number of fastest clients that take part.
+	Among int
+	// Past is the number of rounds of the stage so far or, where the stage ends at a plateau, since
+	// its best loss.
+	Past int
+	// Best is the lowest training loss of the stage. Better says that there is one.
+	Best   float64
+	Better bool
 }
 
-// enter begins a stage.
+// enter begins a stage of the fastest clients.
 func (o *growing) enter(clients int) {
 	o.stage = newCohort(o.seed, clients)
 	o.flanpStage = flanpStage{Among: clients}
 }
 
+// Start begins the uniform order of the round among the clients of the stage.
 func (o *growing) Start(round int, now Time) { o.stage.Start(round, now) }
 
+// Next is the client at the place that the uniform order draws.
 func (o *growing) Next() (client int, ok bool) {
 	place, ok := o.stage.Next()
 	return int(o.fastest[place]), ok
@@ -104,22 +110,18 @@ func (o *growing) Next() (client int, ok bool) {
 func (o *growing) Ended(int, int, Time, bool) {}
 func (o *growing) Trained(int, float64)       {}
 
-// Closed ends the stage when it is over.
+// Closed counts the round, and enters the next stage if this one is over: after its number of rounds
+// or, without one, when the loss has not improved for as long as the patience lasts. The last stage,
+// of all clients, goes on.
 func (o *growing) Closed(_ int, loss float64) {
 	clients := o.Among
-	length := o.Rounds
 	if clients == len(o.fastest) {
 		return
 	}
+	length := o.Rounds
 	if length == 0 {
 		length = o.Patience
-		switch {
-		case math.IsNaN(loss):
-			return
-		case !o.Better || loss < o.Best-float64(o.MinDelta*math.Abs(o.Best)):
-			o.Best = loss
-			o.Better = true
-			o.Past = 0
+		if math.IsNaN(loss) || o.improves(loss) {
 			return
 		}
 	}
@@ -129,8 +131,23 @@ func (o *growing) Closed(_ int, loss float64) {
 	}
 }
 
+// improves tells whether a loss is the best of the stage so far, by MinDelta of the best at least. If
+// so it takes its place, and the patience begins again.
+func (o *growing) improves(loss float64) bool {
+	threshold := o.Best - float64(o.MinDelta*math.Abs(o.Best))
+	if o.Better && loss >= threshold {
+		return false
+	}
+	o.Best = loss
+	o.Better = true
+	o.Past = 0
+	return true
+}
+
+// Memory encodes the stage.
 func (o *growing) Memory() []byte { return Remember(&o.flanpStage) }
 
+// Restore enters the stage that Memory has encoded.
 func (o *growing) Restore(memory []byte) error {
 	var stage flanpStage
 	if err := Recall(memory, &stage); err != nil {

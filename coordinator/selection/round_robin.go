@@ -18,20 +18,23 @@ func (RoundRobin) Order(s Setup) (Order, error) {
 func (RoundRobin) Needs() Needs   { return Needs{Rounds: true} }
 func (RoundRobin) String() string { return "in turn" }
 
-// circle goes once around the clients in each round.
+// circle is the order of [RoundRobin]: it goes once around the clients in each round. next is the
+// client that comes next, and given how many the round has had.
 type circle struct{ clients, cohort, next, given int64 }
 
+// Start places the circle at the round's first client.
 func (c *circle) Start(round int, _ Time) {
 	c.next = int64(round-1) * c.cohort % c.clients
 	c.given = 0
 }
 
+// Next is the client after the one given before, once around the circle.
 func (c *circle) Next() (client int, ok bool) {
 	if c.given == c.clients {
 		return 0, false
 	}
 	client = int(c.next)
 	c.next = (c.next + 1) % c.clients
-	c.given = c.given + 1
+	c.given++
 	return client, true
 }

@@ -65,19 +65,19 @@ type SingleOrder interface {
 	Weight(client int) uint64
 }
 
-// Following is an order that also follows what its clients do. It is told of those that
-// it chose, not of real devices beside them; all calls between two of Start come in one
-// order in every run of a seed.
+// Following is an order that also follows what its clients do. It hears of the clients that it
+// chose, not of real devices beside them. All calls between two of Start come in one order in every
+// run of a seed.
 type Following interface {
 	Order
-	// Ended tells that a client's task of so many local steps has its outcome, and
-	// how long it took.
+	// Ended reports the outcome of a client's task of a number of local steps, and how long it
+	// took.
 	Ended(client, steps int, took Time, accepted bool)
-	// Trained tells the loss of a client whose update was accepted, at the first of
-	// its local steps. Only a rule that needs losses is told.
+	// Trained reports the loss of a client whose update was accepted, at the first of its local
+	// steps. It is called only for a rule that needs losses.
 	Trained(client int, loss float64)
-	// Closed tells that a round is complete, after all of the above, and its training
-	// loss; NaN: it has none.
+	// Closed reports that a round is complete, after all of the above, and its training loss. That
+	// is NaN if the round has none.
 	Closed(round int, loss float64)
 
 	// Memory is what the order remembers between two steps, in any layout (see
@@ -130,25 +130,29 @@ type Limiting interface {
 // Setup is what a rule may know of its run. Functions are pure, and nil where the run
 // does not know.
 type Setup struct {
-	Seed     uint64
-	Clients  int  // orders are of the clients 0 to Clients-1
-	Cohort   int  // clients that are asked in a round
-	Deadline Time // that of the closing rule; 0: none
+	Seed uint64
+	// Clients is their number. Orders are of the clients 0 to Clients-1.
+	Clients int
+	// Cohort is how many clients are selected in a round.
+	Cohort int
+	// Deadline is that of the closing rule, 0 if it has none.
+	Deadline Time
 
-	// Samples is a client's number of training samples. A device tells its own as it
-	// joins and with each update, so it may change.
+	// Samples is a client's number of training samples. A device reports its own as it joins and
+	// with each update, so the number may change.
 	Samples func(client int) int
-	// Expect is the time that a client is expected to take for a task of so
-	// many local steps, never less for more steps. An order is given what follows from
-	// the configuration. Limit and Deadline are given what devices have taken so far, too.
+	// Expect is the time that a client is expected to take for a task of some local steps. It
+	// never falls as steps rise. Orders are given what follows from the configuration; Limit and
+	// Deadline are given what devices have taken so far, too.
 	Expect func(client, steps int) Time
 	// Steps is a client's local steps in round 1, before a rule limits them.
 	Steps func(client int) int
 	// Free tells whether a client could be given a task now. It is for an order
 	// that begins.
 	Free func(client int) bool
-	// There is the share of a time in which a client can be asked; nil: it always can.
-	// It knows the first Simulated clients; the others are devices.
+	// AvailableShare is the share of the time from start to end in which a client is available.
+	// nil means that clients always are. It knows the first Simulated clients; the others are
+	// devices.
 	AvailableShare func(client int, start, end Time) float64
 	Simulated      int
 }

@@ -80,18 +80,24 @@ type tierMemory struct {
 
 // tieredClient is what is remembered of one client.
 type tieredClient struct {
-	Tier    int32
-	Tasks   int32   // accepted tasks
-	Ratio   float64 // sum over these of the time taken in proportion to the one expected
-	Loss    float64 // newest
-	HasLoss bool    // there is one
+	Tier int32
+	// Tasks is the number of accepted tasks, and Ratio the sum over these of the time taken in
+	// proportion to the one expected.
+	Tasks int32
+	Ratio float64
+	// Loss is the newest. HasLoss says that there is one.
+	Loss    float64
+	HasLoss bool
 }
 
 // tier is what is remembered of one tier.
 type tier struct {
-	Remaining, Weight int64   // credits; Weight of a draw
-	Loss              float64 // Interval rounds before, or highest
-	LossCount         int     // 1: there was one
+	Remaining int64 // credits
+	Weight    int64 // in a draw of tiers
+	// Loss is the mean of the clients' newest losses Interval rounds before. LossCount is 1 if there
+	// was one, else 0, so that tiers without a loss are sorted before the others.
+	Loss      float64
+	LossCount int
 
 	members []int32 // ascending
 }
@@ -200,12 +206,15 @@ func (o *tiered) Ended(client, steps int, took Time, accepted bool) {
 	}
 }
 
+// Trained remembers the client's newest loss.
 func (o *tiered) Trained(client int, loss float64) {
 	o.Clients[client].Loss = loss
 	o.Clients[client].HasLoss = true
 }
 
-// Closed pays for the round, and adapts the probabilities and the tiers when it is time.
+// Closed pays for the round and, after every Interval rounds, adapts the probabilities and makes the
+// tiers anew. The probabilities are adapted where the tier that was drawn last is no better than
+// Interval rounds before.
 func (o *tiered) Closed(round int, _ float64) {
 	if o.Credits > 0 {
 		o.pay()
@@ -213,9 +222,9 @@ func (o *tiered) Closed(round int, _ float64) {
 	if round%o.Interval != 0 {
 		return
 	}
-	if now, t := o.losses(), &o.Groups[o.Current]; o.Before &&
-		(t.LossCount == 0 || now[o.Current].LossCount == 0 || now[o.Current].Loss >= t.Loss) {
-		o.weigh(now)
+	losses := o.losses()
+	if o.Before && !o.isBetter(losses[o.Current]) {
+		o.weigh(losses)
 	}
 	o.sort()
 	for i, t := range o.losses() {
@@ -225,15 +234,26 @@ func (o *tiered) Closed(round int, _ float64) {
 	o.Before = true
 }
 
-// pay takes a credit from the round's tier.
+// isBetter tells whether the loss of the tier that was drawn last is lower than Interval rounds
+// before. That is not known where one of the two losses is missing.
+func (o *tiered) isBetter(now tier) bool {
+	before := &o.Groups[o.Current]
+	areKnown := before.LossCount > 0 && now.LossCount > 0
+	return areKnown && now.Loss < before.Loss
+}
+
+// pay takes a credit from the round's tier, if it has one. When no tier has any left, all get theirs.
 func (o *tiered) pay() {
-	if t := &o.Groups[o.Current]; t.Remaining > 0 {
-		t.Remaining--
+	current := &o.Groups[o.Current]
+	if current.Remaining > 0 {
+		current.Remaining--
 	}
-	if !slices.ContainsFunc(o.Groups, func(t tier) bool { return t.Remaining > 0 }) {
-		for i := range o.Groups {
-			o.Groups[i].Remaining = int64(o.Credits)
-		}
+	hasCredits := func(t tier) bool { return t.Remaining > 0 }
+	if slices.ContainsFunc(o.Groups, hasCredits) {
+		return
+	}
+	for i := range o.Groups {
+		o.Groups[i].Remaining = int64(o.Credits)
 	}
 }
 
@@ -270,8 +290,10 @@ func (o *tiered) weigh(now []tier) {
 	}
 }
 
+// Memory encodes the tiers and what is remembered of the clients.
 func (o *tiered) Memory() []byte { return Remember(&o.tierMemory) }
 
+// Restore takes over what Memory has encoded.
 func (o *tiered) Restore(memory []byte) error {
 	err := Recall(memory, &o.tierMemory)
 	o.collect()

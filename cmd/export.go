@@ -102,6 +102,8 @@ func futureWarning(end, now time.Time) string {
 	return ", which is ahead of now: a Prometheus that loads this takes no scrape any more until then (choose an earlier --epoch)"
 }
 
+// exportOpenMetricsCommand writes a run's rounds as OpenMetrics text whose times are the
+// virtual ones, counted from an epoch.
 func exportOpenMetricsCommand() *cobra.Command {
 	var epoch string
 	var start time.Time

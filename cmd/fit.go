@@ -10,6 +10,8 @@ import (
 	"fedpace/internal/atomicfile"
 )
 
+// fitCommand fits classes of devices to a run with real devices and writes them as a
+// configuration.
 func fitCommand() *cobra.Command {
 	var pool bool
 	var outPath string

@@ -40,6 +40,7 @@ func (f *scheduleFlag) add(c *cobra.Command, standard []string, more string) {
 	cli.Complete(c, "schedules", scheduleList)
 }
 
+// String implements [pflag.Value]: the schedules with commas between them.
 func (f *scheduleFlag) String() string { return strings.Join(f.list, ",") }
 
 // Type names the flag's type in help, as pflag asks.

@@ -80,6 +80,7 @@ func (d Data) Mapping() (string, error) {
 // SyntheticData is the path of made data.
 const SyntheticData = "synthetic"
 
+// String is the path of the data, or how they are read where there is none.
 func (d Data) String() string {
 	if d.Path == "" && d.Reader != nil {
 		return federated.Readers.Text(d.Reader)

@@ -26,8 +26,29 @@ import (
 // returns as a *[KeyError].
 func (c Config) Validate() error {
 	for _, check := range []func() error{
-		c.checkCustom, c.checkOptions, c.checkNames, c.checkPopulation, c.checkModel, c.checkTrainer, c.checkPersonal, c.checkConvex, c.checkSchedules, c.checkNeeds, c.checkTheory, c.checkOverlap, c.checkSites, c.checkAccuracy, c.checkChoices,
-		c.checkLate, c.checkFleet, c.checkDevices, c.checkDevicesAlone, c.checkCompression, c.checkStop, c.checkClock, c.checkNATS,
+		c.checkCustom,
+		c.checkOptions,
+		c.checkNames,
+		c.checkPopulation,
+		c.checkModel,
+		c.checkTrainer,
+		c.checkPersonal,
+		c.checkConvex,
+		c.checkSchedules,
+		c.checkNeeds,
+		c.checkTheory,
+		c.checkOverlap,
+		c.checkSites,
+		c.checkAccuracy,
+		c.checkChoices,
+		c.checkLate,
+		c.checkFleet,
+		c.checkDevices,
+		c.checkDevicesAlone,
+		c.checkCompression,
+		c.checkStop,
+		c.checkClock,
+		c.checkNATS,
 	} {
 		if err := check(); err != nil {
 			return err

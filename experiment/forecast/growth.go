@@ -45,6 +45,7 @@ func GrowthOf(p *problem.Problem, rounds float64, replay bool) (list Growth) {
 	return append(list, File{folder.RoundsFile, rounds * rowBytes})
 }
 
+// String lists the sizes with their files' names.
 func (g Growth) String() string {
 	var parts []string
 	for _, f := range g {

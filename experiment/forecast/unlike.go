@@ -163,6 +163,8 @@ func successes(n, sum int) float64 {
 	return math.Log1p(min(float64(sum), maximum)) / math.Log1p(maximum)
 }
 
+// String says the index of the devices, of their presence and of both; empty where there is
+// none.
 func (u *Unlike) String() string {
 	if u == nil {
 		return ""

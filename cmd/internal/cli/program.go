@@ -37,6 +37,7 @@ type StatusError struct {
 	Problem error
 }
 
+// Error implements error.
 func (e StatusError) Error() string { return e.Problem.Error() }
 
 // Unwrap gives the problem behind the status, for errors.Is and errors.As.
@@ -150,6 +151,7 @@ func complain(stderr io.Writer, root *cobra.Command, problem string) {
 // Interrupted is an interruption with what the user should know of it.
 type Interrupted struct{ Note string }
 
+// Error implements error.
 func (e Interrupted) Error() string { return "interrupted: " + e.Note }
 
 // Unwrap makes every interruption a context.Canceled.

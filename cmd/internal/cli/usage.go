@@ -19,6 +19,7 @@ type UsageError struct {
 	Problem error
 }
 
+// Error implements error.
 func (e UsageError) Error() string { return e.Problem.Error() }
 
 // Unwrap gives the problem behind the usage error, for errors.Is and errors.As.

@@ -26,6 +26,8 @@ type CIFAR100 struct{}
 
 var cifarFiles = [2]string{"train.bin", "test.bin"}
 
+// Recognises knows a folder with train.bin, an archive of the binary version, and one of its
+// two files by name.
 func (CIFAR100) Recognises(s *federated.Source) federated.Match {
 	switch {
 	case s.Folder:
@@ -40,6 +42,8 @@ func (CIFAR100) Recognises(s *federated.Source) federated.Match {
 	return federated.NoMatch
 }
 
+// Open reads both parts of CIFAR-100, training samples first, from an archive or from the
+// folder of the given file.
 func (CIFAR100) Open(s *federated.Source, o federated.Options) (federated.Set, error) {
 	if s.IsGzip() {
 		return readCIFARArchive(s.Content(o.Reading), o)

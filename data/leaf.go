@@ -26,6 +26,7 @@ func init() {
 // LEAF reads the JSON of LEAF (Caldas et al. 2018).
 type LEAF struct{}
 
+// Recognises knows JSON by its first brace, and folders and .json files by name.
 func (LEAF) Recognises(s *federated.Source) federated.Match {
 	switch {
 	case strings.HasPrefix(strings.TrimLeft(s.Head, " \t\r\n"), "{"):
@@ -97,6 +98,7 @@ func leafPart(dir, name, kind string) ([]string, error) {
 	return files, nil
 }
 
+// openShard reads one JSON file and returns it with the SHA-256 of its content.
 func openShard(path string, reading *federated.Reading) (s *leafShard, sum [sha256.Size]byte, err error) {
 	f, err := federated.OpenSource(path)
 	if err != nil {
@@ -224,6 +226,9 @@ func each(d *jsontext.Decoder, element func() error) error {
 	return err
 }
 
+// UnmarshalJSONFrom reads a client's samples one after the other, without holding the JSON in
+// memory. All samples of a client are of one kind. A wrong sample is named by its place in the
+// file.
 func (s *leafSamples) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	s.end = []int{}
 	err := each(d, func() error {
@@ -297,6 +302,8 @@ func (s *leafSamples) sample(d *jsontext.Decoder) (leafKind, error) {
 // leafLabel is a label as far as it can be judged without the samples, which may come after it.
 type leafLabel int32
 
+// UnmarshalJSONFrom reads a label: a class of FEMNIST as a number, or a character of
+// Shakespeare's vocabulary.
 func (l *leafLabel) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	t, err := d.ReadToken()
 	if err != nil {

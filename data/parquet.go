@@ -28,6 +28,8 @@ func init() {
 // numbers or a fixed number of bytes, y).
 type Parquet struct{}
 
+// Recognises knows a Parquet file by its first four bytes, and a folder by the Parquet files
+// in it.
 func (Parquet) Recognises(s *federated.Source) federated.Match {
 	switch {
 	case s.Folder && federated.ParquetFiles(s.Path) != nil, strings.HasPrefix(s.Head, "PAR1"):
@@ -152,6 +154,7 @@ func storeLabels[T byte | int32](labels []T, step, classes int) func(row int, v 
 	}
 }
 
+// integer is the whole number of a value. ok is false for values of other types.
 func integer(v parquet.Value) (int64, bool) {
 	switch v.Kind() {
 	case parquet.Boolean:
@@ -167,6 +170,7 @@ func integer(v parquet.Value) (int64, bool) {
 	return 0, false
 }
 
+// isBytes reports whether a value is text or bytes.
 func isBytes(v parquet.Value) bool {
 	return v.Kind() == parquet.ByteArray || v.Kind() == parquet.FixedLenByteArray
 }

@@ -52,6 +52,8 @@ type prepared struct {
 	Sections []section
 }
 
+// section is a part of a prepared file. bytes is its content while the file is written or
+// mapped.
 type section struct {
 	Name           string
 	Offset, Length int64
@@ -171,6 +173,7 @@ func filesBelow(path string) (files []string, err error) {
 	return files, err
 }
 
+// add appends a section. Its place in the file is decided when the file is written.
 func (p *prepared) add(name string, bytes []byte) {
 	p.Sections = append(p.Sections, section{Name: name, Length: int64(len(bytes)), bytes: bytes})
 }
@@ -195,6 +198,7 @@ func (p *prepared) section(name string) section {
 	return section{}
 }
 
+// numbers copies a section's content as numbers of four bytes.
 func numbers[T int32 | uint32 | float32](p *prepared, name string) []T {
 	return vector.Append[T](nil, p.section(name).bytes)
 }
@@ -224,6 +228,7 @@ func writePrepared(name, key string, set federated.Set) error {
 	return atomicfile.Write(name, p.write)
 }
 
+// addRows adds the sections that hold the samples, in the form that prepared.md describes.
 func (p *prepared) addRows(r federated.Rows) error {
 	switch r := r.(type) {
 	case *federated.InkRows:
@@ -252,6 +257,7 @@ func (p *prepared) addRows(r federated.Rows) error {
 	return nil
 }
 
+// convert turns texts into bytes or bytes into texts.
 func convert[Dst, Src string | []byte](values []Src) []Dst {
 	converted := make([]Dst, len(values))
 	for i, v := range values {
@@ -260,6 +266,7 @@ func convert[Dst, Src string | []byte](values []Src) []Dst {
 	return converted
 }
 
+// align rounds an offset up to a multiple of 64 bytes, so that sections begin at a cache line.
 func align(n int64) int64 { return (n + 63) &^ 63 }
 
 // write lays the sections out behind a header whose length depends on their
@@ -473,6 +480,8 @@ func (p *prepared) rows() (federated.Rows, int, error) {
 	return store, numbersOf / width, nil
 }
 
+// texts gives the samples of a text and their number. Every window must lie in the text and
+// every token in the vocabulary, since a file may be damaged or made by others.
 func (p *prepared) texts() (federated.Rows, int, error) {
 	r := &federated.TextRows{Window: p.Width, Text: p.section("text").bytes, Starts: numbers[int32](p, "row")}
 	if r.Window != p.Info.Features {
@@ -491,6 +500,8 @@ func (p *prepared) texts() (federated.Rows, int, error) {
 	return r, len(r.Starts), nil
 }
 
+// bags gives the samples of bags of words and their number, with the same distrust of the
+// file.
 func (p *prepared) bags() (federated.Rows, int, error) {
 	r := &federated.BagRows{
 		Starts: numbers[uint32](p, "row"),
@@ -538,6 +549,7 @@ func init() { federated.Readers.Register("prepared", "a prepared file", Prepared
 // Prepared reads what [OpenPrepared] has written, without its source.
 type Prepared struct{}
 
+// Recognises knows a prepared file by its first 16 bytes.
 func (Prepared) Recognises(s *federated.Source) federated.Match {
 	if s.Head == preparedMagic {
 		return federated.ByContent

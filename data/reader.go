@@ -75,6 +75,8 @@ func OpenWith(r federated.Reader, path string, opt federated.Options) (federated
 	return s, nil
 }
 
+// open opens the set at a path with a reader, or with the reader that recognises the path
+// where r is nil. Its errors name the path.
 func open(r federated.Reader, path string, opt federated.Options) (set federated.Set, err error) {
 	if err := opt.Check(); err != nil {
 		return nil, err

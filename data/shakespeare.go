@@ -26,6 +26,7 @@ func init() {
 // zipped, and prepares it as LEAF does.
 type Shakespeare struct{}
 
+// Recognises knows Project Gutenberg's text, alone or as a zip archive.
 func (Shakespeare) Recognises(s *federated.Source) federated.Match {
 	if s.IsZip() && zippedTweets(s.File, s.Size) == nil || strings.HasPrefix(s.Head, "The Project Gute") {
 		return federated.ByContent
@@ -33,6 +34,7 @@ func (Shakespeare) Recognises(s *federated.Source) federated.Match {
 	return federated.NoMatch
 }
 
+// Open makes a client of each speaking role, whose samples are windows of its lines.
 func (Shakespeare) Open(s *federated.Source, o federated.Options) (federated.Set, error) {
 	text, err := worksText(o.Reading.Counted(s.File), s.Size)
 	if err != nil {
@@ -96,6 +98,7 @@ type role struct {
 	lines int
 }
 
+// say adds a line to what the role speaks.
 func (r *role) say(line string) {
 	r.Text = append(append(r.Text, line...), ' ')
 	r.lines++
@@ -189,6 +192,8 @@ func speeches(lines []string, flat bool) (play []role) {
 	return slices.DeleteFunc(play, func(r role) bool { return r.lines <= 2 })
 }
 
+// titleAbove finds the title of a play in the lines above its list of roles; empty if there is
+// none nearby.
 func titleAbove(lines []string, i int) string {
 	for above := 2; above <= 7 && above <= i; above++ {
 		if title := strings.TrimSpace(lines[i-above]); title != "" {

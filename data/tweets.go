@@ -34,6 +34,8 @@ func init() { federated.Readers.Register("sent140", "Sentiment140's CSV, CSV.gz 
 // zip; or tweets without users, polarity and text apart by a tab.
 type Sent140 struct{}
 
+// Recognises knows Sentiment140's archive, tables that begin with a tweet, and packed tweets
+// by name.
 func (Sent140) Recognises(s *federated.Source) federated.Match {
 	switch {
 	case s.IsZip() && zippedTweets(s.File, s.Size) != nil, !s.Folder && !s.IsZip() && beginsWithTweet(s):
@@ -62,6 +64,7 @@ func beginsWithTweet(s *federated.Source) bool {
 	return err == nil && len(record) == 6 && isDigit(record[0])
 }
 
+// isDigit reports whether a text is a single decimal digit.
 func isDigit[T string | []byte](s T) bool { return len(s) == 1 && s[0] >= '0' && s[0] <= '9' }
 
 // Open reads a zipped CSV without unpacking it to disk. The set is that of the
@@ -73,6 +76,7 @@ func (Sent140) Open(s *federated.Source, o federated.Options) (federated.Set, er
 	return openTweets(s.Content(o.Reading), o)
 }
 
+// readZippedTweets reads the table of tweets in a zip archive.
 func readZippedTweets(entry *zip.File, opt federated.Options) (*federated.Grouped, error) {
 	r, err := entry.Open()
 	if err != nil {
@@ -112,6 +116,8 @@ func zippedTweets(f io.ReaderAt, size int64) *zip.File {
 	return entry
 }
 
+// readTweets reads a table of tweets, packed or not: six columns of Sentiment140, or two of
+// the anonymous form.
 func readTweets(in *bufio.Reader, opt federated.Options) (*federated.Grouped, error) {
 	in, err := unzipped(in)
 	if err != nil {
@@ -167,6 +173,7 @@ func unzipped(in *bufio.Reader) (*bufio.Reader, error) {
 	return bufio.NewReaderSize(z, 1<<20), nil
 }
 
+// tweetReader reads CSV whose quotes are as loose as in Sentiment140's own file.
 func tweetReader(in io.Reader) *csv.Reader {
 	c := csv.NewReader(in)
 	c.FieldsPerRecord = -1
@@ -224,6 +231,8 @@ type tweetTexts struct {
 	latin1 bool
 }
 
+// Add appends a tweet of a user. Texts and users have limits, so that a damaged file costs a
+// message and not memory.
 func (t *tweetTexts) Add(user, text string, label int32) error {
 	if len(text) > maxTweetBytes {
 		return fmt.Errorf("a tweet of %d bytes, want at most %d: is a quote missing?", len(text), maxTweetBytes)

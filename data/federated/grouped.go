@@ -125,14 +125,29 @@ func Split(seed uint64, client int, samples []int32) (train, held []int32) {
 	return train, held
 }
 
-func (s *Grouped) TaskName() string    { return s.Task }
-func (s *Grouped) Info() Info          { return s.About }
-func (s *Grouped) Clients() int        { return len(s.Names) }
-func (s *Grouped) Client(c int) string { return s.Names[c] }
-func (s *Grouped) Samples(c int) int   { return s.Starts[c+1] - s.Starts[c] }
-func (s *Grouped) HeldOut() int        { return len(s.Held) }
-func (s *Grouped) Close() error        { return nil }
+// TaskName is the task that the set belongs to; empty for custom data.
+func (s *Grouped) TaskName() string { return s.Task }
 
+// Info describes the set.
+func (s *Grouped) Info() Info { return s.About }
+
+// Clients is the number of clients.
+func (s *Grouped) Clients() int { return len(s.Names) }
+
+// Client is the name of client c.
+func (s *Grouped) Client(c int) string { return s.Names[c] }
+
+// Samples is the number of training samples of client c.
+func (s *Grouped) Samples(c int) int { return s.Starts[c+1] - s.Starts[c] }
+
+// HeldOut is the number of samples that are held out, of all clients together.
+func (s *Grouped) HeldOut() int { return len(s.Held) }
+
+// Close does nothing: the set holds no file.
+func (s *Grouped) Close() error { return nil }
+
+// Batch appends training samples of client c to dst. samples are numbers within the client,
+// from 0.
 func (s *Grouped) Batch(dst *learn.Batch, c int, samples []int32) error {
 	if err := CheckSamples(s, c, samples); err != nil {
 		return err
@@ -155,6 +170,8 @@ func (s *Grouped) HeldOutBatch(dst *learn.Batch, first, n int) error {
 // lie anywhere in much memory, are asked for: some hundred nanoseconds.
 const prefetchDistance = 4
 
+// append adds n samples to dst; sample gives the number of the k-th in the set. Samples that
+// lie far apart in memory are prefetched, because a minibatch jumps through them.
 func (s *Grouped) append(dst *learn.Batch, n int, sample func(k int) int) {
 	far, _ := s.Rows.(interface{ sampleBytes(i int) []byte })
 	for k := range n {
@@ -172,6 +189,7 @@ func (s *Grouped) append(dst *learn.Batch, n int, sample func(k int) int) {
 	dst.N += n
 }
 
+// Memory is how many bytes the set takes, without names.
 func (s *Grouped) Memory() int {
 	return 4*(len(s.Train)+len(s.Held)+len(s.Labels)+len(s.Targets)) + 8*len(s.Starts) + s.Rows.Memory()
 }

@@ -36,6 +36,7 @@ type Options struct {
 // MaxClasses bounds the labels of custom data.
 const MaxClasses = 1 << 16
 
+// Check refuses options that no reader could follow.
 func (o Options) Check() error {
 	switch {
 	case o.MinTweets < 0:
@@ -47,8 +48,10 @@ func (o Options) Check() error {
 	return err
 }
 
+// TweetsAtLeast is how many tweets a user must have to be a client: 10 unless told.
 func (o Options) TweetsAtLeast() int { return cmp.Or(o.MinTweets, 10) }
 
+// Split deals a client's samples into training and held-out ones by the options' seed.
 func (o Options) Split(client int, samples []int32) (train, held []int32) {
 	return Split(o.Seed, client, samples)
 }

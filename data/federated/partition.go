@@ -247,12 +247,16 @@ type tree struct {
 	below []urn     // by coarse label; nil with one level
 }
 
+// urn draws labels by a Pólya urn: the more often a client has drawn a label, the likelier it
+// draws it again. Over many draws that is Dir(alpha), without a division of real shares.
 type urn struct {
 	alpha  float64
 	labels []int32
 	count  []int32 // draws of this client, by place in labels
 }
 
+// newTree makes the urns of one client over the labels that still have samples. Pachinko has
+// two levels: coarse labels by alpha, and the fine ones of each by beta.
 func newTree(p Partition, pools [][]int32, coarse []int32) *tree {
 	t := &tree{pools: pools, root: urn{alpha: p.Alpha}}
 	for fine, pool := range pools {
@@ -326,6 +330,7 @@ func (u *urn) draw(random *rand.PCG) int {
 	return place
 }
 
+// remove takes a label whose samples are used up out of the urn.
 func (u *urn) remove(place int) {
 	u.labels = slices.Delete(u.labels, place, place+1)
 	u.count = slices.Delete(u.count, place, place+1)

@@ -50,7 +50,10 @@ func (s *Source) Content(reading *Reading) io.Reader {
 	return io.NewSectionReader(reading.Counted(s.File), 0, s.Size)
 }
 
-func (s *Source) IsZip() bool  { return strings.HasPrefix(s.Head, "PK\x03\x04") }
+// IsZip reports whether the file begins as a zip archive.
+func (s *Source) IsZip() bool { return strings.HasPrefix(s.Head, "PK\x03\x04") }
+
+// IsGzip reports whether the file begins as gzip.
 func (s *Source) IsGzip() bool { return strings.HasPrefix(s.Head, "\x1f\x8b") }
 
 // IsArchive tells whether a gzip holds a tar archive.
@@ -80,6 +83,7 @@ func (r *Reading) Begin(path string, size int64) {
 	}
 }
 
+// End says that nothing is read any more. A nil Reading watches nothing.
 func (r *Reading) End() {
 	if r != nil {
 		r.path.Store("")
@@ -113,6 +117,7 @@ type counted struct {
 	done *atomic.Int64
 }
 
+// ReadAt reads and counts the bytes.
 func (c counted) ReadAt(b []byte, offset int64) (int, error) {
 	n, err := c.ReaderAt.ReadAt(b, offset)
 	c.done.Add(int64(n))

@@ -32,12 +32,15 @@ type ByteRows struct {
 	Offset int64
 }
 
+// Append decodes sample i to the end of dst.
 func (r *ByteRows) Append(dst *learn.Batch, i int) {
 	r.Coding.Append(dst, r.sampleBytes(i)[r.Coding.Skip:])
 }
 
+// sampleBytes is sample i as it is stored, Width bytes.
 func (r *ByteRows) sampleBytes(i int) []byte { return r.Bytes[i*r.Width : (i+1)*r.Width] }
 
+// Memory is the size of all samples in bytes.
 func (r *ByteRows) Memory() int { return len(r.Bytes) }
 
 // Coding says what the bytes of a sample mean.
@@ -64,6 +67,7 @@ var (
 // Codings lists the codings.
 var Codings = []*Coding{Ink, Fraction, Tokens, Colours}
 
+// planes tabulates, for each plane of a sample, what each of the 256 byte values stands for.
 func planes(values ...func(b float32) float32) (tables []*[256]float32) {
 	for _, value := range values {
 		t := new([256]float32)
@@ -75,6 +79,7 @@ func planes(values ...func(b float32) float32) (tables []*[256]float32) {
 	return tables
 }
 
+// normal standardises a byte as a fraction of 255: (b/255 − mean) / std.
 func normal(mean, std float64) func(b float32) float32 {
 	return func(b float32) float32 { return float32((float64(b)/255 - mean) / std) }
 }
@@ -99,10 +104,12 @@ type FloatRows struct {
 	Values []float32
 }
 
+// Append copies the Width values of sample i to the end of dst.
 func (r *FloatRows) Append(dst *learn.Batch, i int) {
 	dst.X = append(dst.X, r.Values[i*r.Width:(i+1)*r.Width]...)
 }
 
+// Memory is the size of all samples in bytes.
 func (r *FloatRows) Memory() int { return 4 * len(r.Values) }
 
 // TextRows holds samples that are windows of a text, which overlap.
@@ -112,10 +119,12 @@ type TextRows struct {
 	Starts []int32 // of the samples
 }
 
+// Append copies the window of sample i to the end of dst. Windows may overlap in the text.
 func (r *TextRows) Append(dst *learn.Batch, i int) {
 	dst.Tokens = append(dst.Tokens, r.Text[r.Starts[i]:][:r.Window]...)
 }
 
+// Memory is the size of the text and of the windows' places in bytes.
 func (r *TextRows) Memory() int { return len(r.Text) + 4*len(r.Starts) }
 
 // AddText appends a text to a set of TextRows. Each window of it is a sample, whose label
@@ -146,6 +155,7 @@ type BagRows struct {
 	Total  []uint16 // tokens of a row, known ones only
 }
 
+// Append adds sample i as a bag of words: each word with its share of all words of the sample.
 func (r *BagRows) Append(dst *learn.Batch, i int) {
 	start := r.Starts[i]
 	end := r.Starts[i+1]
@@ -159,6 +169,7 @@ func (r *BagRows) Append(dst *learn.Batch, i int) {
 	}
 }
 
+// Memory is the size of all samples in bytes.
 func (r *BagRows) Memory() int {
 	return 4*len(r.Starts) + 2*(len(r.Word)+len(r.Count)+len(r.Total))
 }
@@ -223,6 +234,8 @@ func (r *InkRows) Put(i int, image []byte) {
 // image is where image i begins.
 func (r *InkRows) image(i int) []byte { return r.blocks[r.starts[i]/inkBlock][r.starts[i]%inkBlock:] }
 
+// sampleBytes is the beginning of sample i as it is stored, which is all of most images. It
+// serves prefetching alone.
 func (r *InkRows) sampleBytes(i int) []byte {
 	b := r.image(i)
 	return b[:min(len(b), inkMask+96)] // of most images all
@@ -239,6 +252,7 @@ func unpack[T byte | float32](dst []T, b []byte, value *[256]T) {
 	}
 }
 
+// Append unpacks image i to the end of dst. Pixels without ink are 0.
 func (r *InkRows) Append(dst *learn.Batch, i int) {
 	start := len(dst.X)
 	dst.X = Grow(dst.X, FEMNISTPixels)
@@ -246,6 +260,7 @@ func (r *InkRows) Append(dst *learn.Batch, i int) {
 	unpack(dst.X[start:], r.image(i), Ink.Planes[0])
 }
 
+// Memory is the size of all images in bytes.
 func (r *InkRows) Memory() int {
 	n := 8 * len(r.starts)
 	for _, b := range r.blocks {

@@ -19,6 +19,7 @@ type Info struct {
 	Schema
 }
 
+// AddNote adds a remark for people on how the set was read.
 func (i *Info) AddNote(format string, args ...any) {
 	if i.Note != "" {
 		i.Note += "; "
@@ -108,6 +109,7 @@ type InMemory interface {
 	InMemory() (s *Grouped, made bool)
 }
 
+// InMemory gives the set itself, which is in memory already.
 func (s *Grouped) InMemory() (set *Grouped, made bool) { return s, false }
 
 // Row is the sample's place in the rows.

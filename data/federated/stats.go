@@ -263,6 +263,8 @@ func (d Stats) String() string {
 // shownClasses is how many classes with names are listed.
 const shownClasses = 20
 
+// describeLabels prints the classes with their numbers of training samples, or the targets
+// with their quartiles.
 func (d *Stats) describeLabels(b *strings.Builder) {
 	for i, q := range d.Targets {
 		fmt.Fprintf(

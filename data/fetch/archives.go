@@ -89,6 +89,7 @@ type Checksum struct {
 
 func (c Checksum) String() string { return c.Algorithm + " " + c.Hex }
 
+// hash begins the checksum's algorithm.
 func (c Checksum) hash() hash.Hash {
 	if c.Algorithm == "md5" {
 		return md5.New()

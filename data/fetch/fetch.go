@@ -67,6 +67,8 @@ type IncompleteError struct {
 }
 
 func (e *IncompleteError) Error() string { return e.Err.Error() + "; " + e.Resumable() }
+
+// Unwrap gives what interrupted the download.
 func (e *IncompleteError) Unwrap() error { return e.Err }
 
 // Resumable says in words what is there.

@@ -27,6 +27,7 @@ type reason struct {
 	wait      time.Duration // before another attempt, as the server asks
 }
 
+// Unwrap gives the failure itself.
 func (r reason) Unwrap() error { return r.error }
 
 // reasonIn is the reason in an error's tree, or none.
@@ -35,6 +36,7 @@ func reasonIn(err error) (r reason) {
 	return r
 }
 
+// diskFailure marks a failure to write, which another attempt over the network would not cure.
 func diskFailure(err error) error {
 	if err == nil {
 		return nil
@@ -42,6 +44,7 @@ func diskFailure(err error) error {
 	return reason{error: err, disk: true}
 }
 
+// permanent makes a failure that another attempt would not cure.
 func permanent(format string, args ...any) error {
 	return reason{error: fmt.Errorf(format, args...), permanent: true}
 }
@@ -98,8 +101,10 @@ func (f *Fetcher) transfer(ctx context.Context, a Archive, address string, p *pa
 	return nil
 }
 
+// writer is a function as an io.Writer.
 type writer func(b []byte) (int, error)
 
+// Write calls the function.
 func (w writer) Write(b []byte) (int, error) { return w(b) }
 
 // failure is why a request ended: what cancelled it, or else err. A name that
@@ -203,6 +208,8 @@ func openPartial(name string) (p *partial, err error) {
 	}, err
 }
 
+// restart empties the file for a download from the beginning, as where the server cannot
+// continue one.
 func (p *partial) restart() error {
 	if err := p.file.Truncate(0); err != nil {
 		return err

@@ -225,6 +225,8 @@ func (f *Field) Integer(v parquet.Value) (int64, bool) {
 	return int64(v.Int32()), true
 }
 
+// Number is a value of the field as a float64. Decimals are scaled, unsigned integers keep
+// their upper half.
 func (f *Field) Number(v parquet.Value) (float64, error) {
 	switch {
 	case v.IsNull():
@@ -281,6 +283,7 @@ func half(bits uint16) float64 {
 	return math.Ldexp(x, 112)
 }
 
+// Text is a value of the field as text. A UUID is written in its usual form.
 func (f *Field) Text(v parquet.Value) string {
 	b := v.Bytes()
 	if f.UUID && len(b) == 16 {

@@ -29,6 +29,7 @@ type Sheet struct {
 	Rows   int
 }
 
+// rowGroup is a row group of one of the sheet's files.
 type rowGroup struct {
 	*File
 	group, start, rows int // its number in the file, its first row in the sheet, how many it has
@@ -43,6 +44,7 @@ func (g *rowGroup) location(column string) string {
 	return location
 }
 
+// Join makes one sheet of files with the same columns, one behind the other.
 func Join(files ...*File) *Sheet {
 	t := &Sheet{Files: files}
 	for _, file := range files {

@@ -98,11 +98,14 @@ type quadraticRows struct {
 	b       []float32
 }
 
+// Append adds sample i: its centre b, then the diagonal and the direction of its client's
+// matrix.
 func (r *quadraticRows) Append(dst *learn.Batch, i int) {
 	dst.X = append(dst.X, r.b[i*r.n:][:r.n]...)
 	dst.X = append(dst.X, r.matrix[i/r.samples*2*r.n:][:2*r.n]...)
 }
 
+// Memory is the size of all samples in bytes.
 func (r *quadraticRows) Memory() int { return 4 * (len(r.matrix) + len(r.b)) }
 
 // convexSet makes a set without its rows: the samples of each client follow each
@@ -149,6 +152,7 @@ func checkConvex(clients, samples, width int) error {
 // are the same on every machine.
 type variates uint64
 
+// value is a uniform draw of mean 0 and variance 1 for a key.
 func (v variates) value(parts ...uint64) float64 {
 	u := keyed.Float64(keyed.Hash(uint64(v), keyed.Synthetic, parts...))
 	return float64((2*u - 1) * math.Sqrt(3))
@@ -210,6 +214,8 @@ var DefaultMixtures = Mixtures{
 // within a class: classes overlap.
 const separation = 0.5
 
+// Set makes the data set: for each client samples of every class around centres that are the
+// client's own by the heterogeneity. A fifth of the samples is held out.
 func (m Mixtures) Set() (federated.Set, error) {
 	m.Clients = cmp.Or(m.Clients, convexClients)
 	held := max(1, m.Samples/4)

@@ -156,11 +156,20 @@ type synthetic struct {
 	heldOut *store
 }
 
+// Info describes the set.
 func (s *synthetic) Info() federated.Info { return s.info }
-func (s *synthetic) Clients() int         { return s.n }
-func (s *synthetic) Client(c int) string  { return fmt.Sprintf("synthetic-%d", c) }
-func (s *synthetic) HeldOut() int         { return s.held }
-func (s *synthetic) Close() error         { return nil }
+
+// Clients is the number of clients.
+func (s *synthetic) Clients() int { return s.n }
+
+// Client is the name of client c.
+func (s *synthetic) Client(c int) string { return fmt.Sprintf("synthetic-%d", c) }
+
+// HeldOut is the number of samples that are held out.
+func (s *synthetic) HeldOut() int { return s.held }
+
+// Close does nothing: the set holds no file.
+func (s *synthetic) Close() error { return nil }
 
 // Samples draws the client's number of samples from the recipe's quantiles,
 // joined by straight lines.
@@ -172,10 +181,13 @@ func (s *synthetic) Samples(c int) int {
 	return low + (high-low)*int(place&0xffff)>>16
 }
 
+// habits are client c's own, from which its samples are drawn.
 func (s *synthetic) habits(c int) habits {
 	return habits{s.shift, keyed.Hash(s.seed, keyed.Synthetic, uint64(c), partHabits)}
 }
 
+// Batch appends training samples of client c to dst. Samples are made when they are first
+// asked for and kept in the cache while there is room.
 func (s *synthetic) Batch(dst *learn.Batch, c int, samples []int32) error {
 	if err := federated.CheckSamples(s, c, samples); err != nil {
 		return err
@@ -200,6 +212,7 @@ func (s *synthetic) complete(samples *store, c, i int) {
 	samples.made[i] = true
 }
 
+// append adds one made sample and its label to dst.
 func (s *synthetic) append(dst *learn.Batch, samples *store, i int) {
 	if s.coding == nil {
 		appendTweet(dst, samples.record(i, s.record))
@@ -263,6 +276,8 @@ func polya[T uint8 | int32](urn []T, classes int, h float64, key uint64) T {
 	return T(keyed.Below(pick, uint64(classes)))
 }
 
+// HeldOutBatch appends held-out samples first to first+n−1 to dst. All are made at the first
+// call.
 func (s *synthetic) HeldOutBatch(dst *learn.Batch, first, n int) error {
 	if err := federated.CheckHeldOut(s, first, n); err != nil {
 		return err
@@ -317,8 +332,10 @@ type store struct {
 	step    int // bytes from one record to the next
 }
 
+// record is sample i as bytes.
 func (e *store) record(i, size int) []byte { return e.records[i*e.step:][:size] }
 
+// size is how many bytes of memory the store takes.
 func (e *store) size() int { return len(e.records) + len(e.labels) + len(e.made) }
 
 // cache keeps the clients used last, up to limit bytes (and always one). An

@@ -12,7 +12,10 @@ type tone uint8
 
 const zero = 128
 
-func toneOf(v int) tone   { return tone(v + zero) }
+// toneOf keeps a small number, negative or not, in a tone's byte.
+func toneOf(v int) tone { return tone(v + zero) }
+
+// value is the number that the tone keeps.
 func (t tone) value() int { return int(t) - zero }
 
 // lane is 1 in each of a word's four numbers of 16 bits.

@@ -18,6 +18,7 @@ type cell struct {
 	real    float64
 }
 
+// cellKind says what a cell holds.
 type cellKind uint8
 
 const (
@@ -139,6 +140,7 @@ func parseFloat(text string, bits int) (float64, error) {
 	return strconv.ParseFloat(text, bits)
 }
 
+// isNumber reports whether a text is a number in full.
 func isNumber(text string) bool {
 	_, err := parseFloat(text, 64)
 	return err == nil

@@ -19,6 +19,7 @@ type nameColumn struct {
 	closed bool    // the list is given, and another name is an error
 }
 
+// take numbers the cell's name in order of appearance. A closed list takes no new names.
 func (n *nameColumn) take(_ int, c cell) error {
 	name := c.name()
 	if name == "" {
@@ -88,6 +89,8 @@ type classNames struct {
 	plain int // labels are whole numbers below it; 0: of any kind
 }
 
+// newClassNames makes the classes of a label column: those of the mapping, or those that the
+// column has. A plain column holds whole numbers from 0 on, which need no names.
 func newClassNames(t *Table, classes int) *classNames {
 	c := new(classNames)
 	for _, name := range t.Classes {
@@ -100,6 +103,7 @@ func newClassNames(t *Table, classes int) *classNames {
 	return c
 }
 
+// take numbers the cell's class and refuses names that a results file could not show.
 func (l *classNames) take(row int, c cell) error {
 	if l.plain > 0 &&
 		(c.kind != wholeCell || c.integer < 0 || c.integer >= int64(l.plain)) {
@@ -188,6 +192,8 @@ type parts struct {
 	validation string // what some that are held out are called, who elsewhere are not those of the test
 }
 
+// take reads the part that a row belongs to: training or held out. Validation rows are held
+// out, too.
 func (p *parts) take(_ int, c cell) error {
 	switch word := strings.ToLower(c.name()); word {
 	case "train", "training", "0", "false":
@@ -219,6 +225,8 @@ func (m *matrix) reserve(rows int) {
 	}
 }
 
+// column takes the cells of one column into the matrix. What is missing becomes the given
+// value, and errMissing says so.
 func (m *matrix) column(columnIndex int, missing float64) taker {
 	return func(row int, c cell) error {
 		i := row*m.width + columnIndex
@@ -240,6 +248,7 @@ type texts struct {
 	endOffsets []int
 }
 
+// take appends the cell's text. All texts lie in one slice, so that a row costs no allocation.
 func (t *texts) take(_ int, c cell) error {
 	if c.kind == textCell || c.kind == bytesCell {
 		t.all = append(append(t.all, c.bytes...), c.text...)
@@ -256,6 +265,7 @@ func (t *texts) take(_ int, c cell) error {
 	return nil
 }
 
+// row is the text of row i.
 func (t *texts) row(i int32) []byte {
 	start := 0
 	if i > 0 {
@@ -270,6 +280,7 @@ const maxWords = 1000
 // words takes a column of few words.
 type words struct{ nameColumn }
 
+// take numbers the cell's word, and refuses a column with too many different ones.
 func (w *words) take(row int, c cell) error {
 	if err := w.nameColumn.take(row, c); err != nil || len(w.List) <= maxWords {
 		return err

@@ -135,6 +135,7 @@ func (c *csvTable) checkNames() error {
 	return nil
 }
 
+// unnamed is the error of a table without a line of names.
 func unnamed(value string) error {
 	return fmt.Errorf(
 		"line 1 has the number %.40s where the name of a column should be; want a line of names above the values",
@@ -167,6 +168,7 @@ type bounded struct {
 	remaining int64
 }
 
+// Read refuses to unpack more than a bounded multiple of what is stored.
 func (b *bounded) Read(p []byte) (int, error) {
 	n, err := b.Reader.Read(p)
 	b.remaining -= int64(n)
@@ -176,6 +178,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// reader reads the table's lines with its separator. A record is valid until the next one.
 func (c *csvTable) reader(in io.Reader) *csv.Reader {
 	r := csv.NewReader(in)
 	r.Comma = c.comma
@@ -192,6 +195,7 @@ func csvError(err error) error {
 	return err
 }
 
+// columns are the names in the first line.
 func (c *csvTable) columns() []string { return c.header }
 
 // read goes through the file once, row by row.

@@ -19,6 +19,7 @@ type parquetTable struct {
 	*parquetfile.Sheet
 }
 
+// newParquetTable makes a table of a sheet, and refuses one with too many columns.
 func newParquetTable(file place, t *parquetfile.Sheet) (*parquetTable, error) {
 	fields, err := t.Fields()
 	if err == nil && len(fields) > maxColumns {
@@ -27,6 +28,7 @@ func newParquetTable(file place, t *parquetfile.Sheet) (*parquetTable, error) {
 	return &parquetTable{file, t}, err
 }
 
+// columns are the names of the sheet's columns.
 func (p *parquetTable) columns() []string { return p.Names() }
 
 // read goes through the columns, as many at a time as there are processors. Of

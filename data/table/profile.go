@@ -49,6 +49,8 @@ func (p *profile) takeLengths(lengths []int) error {
 	return nil
 }
 
+// take looks at a cell of the column, up to profiledRows rows. Several cells of one row make
+// the column a list.
 func (p *profile) take(row int, c cell) error {
 	if row >= profiledRows {
 		return errStop
@@ -145,6 +147,8 @@ func (p *profile) numbers() bool {
 		p.texts == 0 &&
 		p.bytes == 0
 }
+
+// words reports whether the column has short texts of which a bag can be made.
 func (p *profile) words() bool {
 	return p.unusable == "" &&
 		!p.list &&
@@ -194,6 +198,8 @@ func (p *profile) rowNumber() bool {
 		p.rows > 2
 }
 
+// isParts reports whether all values say train or test, both occur, and nothing speaks for a
+// label.
 func (p *profile) isParts() bool {
 	if p.manyDistinct || len(p.distinct) < 2 {
 		return false
@@ -260,6 +266,7 @@ func (c *profile) unused() string {
 	return fmt.Sprintf("words, %s different", count(c))
 }
 
+// count writes the number of different values, or that there are more than were counted.
 func count(c *profile) string {
 	if c.manyDistinct {
 		return fmt.Sprintf("over %d", maxDistinct)

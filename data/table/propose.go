@@ -23,6 +23,7 @@ type Proposal struct {
 	unused  []string // columns without a meaning, and why
 }
 
+// reason says why an option of the proposal has its value.
 type reason struct{ option, value, text string }
 
 // profiledRows is how many rows of a table are looked at for a proposal.

@@ -34,6 +34,8 @@ type reading struct {
 	holes   bool         // NaN stands for a feature that is missing
 }
 
+// newReading prepares the columns that the mapping names. Each column has a taker for its
+// cells.
 func newReading(t Table, o federated.Options) *reading {
 	r := &reading{t: t, options: o, dropped: map[int]bool{}}
 	if t.Label != "" {
@@ -137,6 +139,7 @@ func (r *reading) reserve(rows int, room func(width int) int) error {
 	return nil
 }
 
+// set makes the set of all rows that were read, and notes what was taken from the data itself.
 func (r *reading) set(name string) (*federated.Grouped, error) {
 	if err := r.dropMissingNames(); err != nil {
 		return nil, err
@@ -260,6 +263,8 @@ func (r *reading) parts(client int, rows []int32) (train, held []int32) {
 	return train, held
 }
 
+// isHeldOut reports whether a row is held out, by the split column or by the file that it came
+// from.
 func (r *reading) isHeldOut(row int32) bool {
 	return r.split != nil && r.split.held[row] ||
 		slices.ContainsFunc(r.heldOut, func(span [2]int) bool { return int(row) >= span[0] && int(row) < span[1] })

@@ -132,6 +132,7 @@ func (t Table) Validate() error {
 	return nil
 }
 
+// unmapped reports whether the mapping names no column at all.
 func (t *Table) unmapped() bool {
 	return t.Client == "" &&
 		t.Features == nil &&
@@ -293,6 +294,7 @@ func (t *Table) resolve(columns []string) error {
 	return nil
 }
 
+// places gives the number of each column by its name.
 func places(columns []string) map[string]int {
 	position := make(map[string]int, len(columns))
 	for i, name := range columns {
@@ -346,13 +348,16 @@ type place struct {
 	source  *federated.Source  // the table's own; nil: its file is somebody else's, who closes it
 }
 
+// Close closes the file.
 func (n *place) Close() error { return n.source.File.Close() }
 
+// path is where the file lies.
 func (n *place) path() string { return n.file }
 
 // heldOut reports whether all rows are held out, by the name of one file of several.
 func (n *place) heldOut() bool { return n.isHeldOut }
 
+// withFile adds the file's name to an error of one of several files.
 func (n *place) withFile(err error) error {
 	if n.onlyFile {
 		return err // whoever opened the file names it
@@ -416,6 +421,7 @@ func openTables(source string, reading *federated.Reading) (list []tableFile, er
 	return list, nil
 }
 
+// openTableFile opens a file as Parquet by its content or its name, else as CSV.
 func openTableFile(location place) (_ tableFile, err error) {
 	s, err := federated.OpenSource(location.file)
 	if err != nil {
@@ -437,6 +443,7 @@ func openTableFile(location place) (_ tableFile, err error) {
 	return openCSV(location)
 }
 
+// closeAll closes files that were read. Their errors do not matter.
 func closeAll(files []tableFile) {
 	for _, f := range files {
 		f.Close() // read only

@@ -44,6 +44,8 @@ func (v *vectors) widen() {
 	}
 }
 
+// take reads a cell of a column of vectors: an image in bytes, a text of numbers, or one
+// number of a list whose others follow in the same row.
 func (v *vectors) take(row int, c cell) error {
 	words, err := c.words()
 	if err != nil {
@@ -249,6 +251,8 @@ func (v *vectors) spread() error {
 	return nil
 }
 
+// spread moves vectors that were read one behind the other to the rows that they belong to,
+// from the last to the first, so that nothing is overwritten. Rows without a vector get hole.
 func spread[T any](values []T, width int, places []int32, hole T) []T {
 	values = federated.Grow(values, len(places)*width-len(values))
 	for row, source := range slices.Backward(places) { // no row lies behind its place

@@ -368,8 +368,13 @@ func (panel *Panel) addLine(p *plot.Plot, key *legend, name string, style int, p
 // bars are points with error bars, as gonum/plot takes them.
 type bars []Point
 
-func (b bars) Len() int                         { return len(b) }
-func (b bars) XY(i int) (x, y float64)          { return b[i].X, b[i].Y }
+// Len is the number of points.
+func (b bars) Len() int { return len(b) }
+
+// XY is point i.
+func (b bars) XY(i int) (x, y float64) { return b[i].X, b[i].Y }
+
+// YError is the half width of point i, downwards and upwards.
 func (b bars) YError(i int) (low, high float64) { return b[i].Half, b[i].Half }
 
 // finite reports whether x is a number and not infinite.

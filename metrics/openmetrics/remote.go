@@ -48,8 +48,11 @@ const (
 	mostSent  = 500            // rounds in a request, if no others stand at their times
 )
 
+// Files names none: the output writes nowhere but to its receiver.
 func (Remote) Files() []string { return nil }
 
+// Open checks the address, the epoch and the credentials, and makes the sender of one run.
+// Nothing is sent yet.
 func (r Remote) Open(run *metrics.Run) (_ metrics.Output, err error) {
 	o := &sender{
 		run:      run,
@@ -114,6 +117,9 @@ func (b *basicAuth) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
+// sender sends rounds to a receiver of Prometheus' remote write protocol, in a goroutine of
+// its own. Rounds wait in memory while the receiver is slow; when there are too many they are
+// read from the run's folder instead.
 type sender struct {
 	run        *metrics.Run
 	api        *remote.API
@@ -265,10 +271,13 @@ func (o *sender) noticeOnce(err error, problem string) {
 	}
 }
 
+// message is an encoded request, in the form that the client library sends.
 type message []byte
 
+// Size is the number of bytes.
 func (m message) Size() int { return len(m) }
 
+// MarshalToSizedBuffer copies the bytes to b.
 func (m message) MarshalToSizedBuffer(b []byte) (int, error) { return copy(b, m), nil }
 
 // encode makes a WriteRequest of rounds. Its time series are field 1; of each, labels by name are field

@@ -25,12 +25,15 @@ func init() {
 // that there are some ten thousand at most. A row before a checkpoint says so.
 type Progress struct{}
 
+// Files names progress.csv.
 func (Progress) Files() []string { return []string{ProgressFile} }
 
+// Open makes the output of one attempt at a run.
 func (Progress) Open(run *metrics.Run) (metrics.Output, error) {
 	return &progress{began: run.Started}, nil
 }
 
+// progress writes what a run costs in wall time, now and then.
 type progress struct {
 	file    *bufio.Writer
 	began   time.Time     // this attempt

@@ -28,12 +28,15 @@ func init() {
 // the file's version describes the run for the page of hyperparameters.
 type TensorBoard struct{}
 
+// Files names the file of TensorBoard's events.
 func (TensorBoard) Files() []string { return []string{TensorBoardFile} }
 
+// Open makes the output of one run.
 func (TensorBoard) Open(run *metrics.Run) (metrics.Output, error) {
 	return &tensorboard{run: run, columns: run.Columns()}, nil
 }
 
+// tensorboard writes each column of a round as a scalar of TensorBoard.
 type tensorboard struct {
 	run     *metrics.Run
 	columns []metrics.Column

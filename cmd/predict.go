@@ -18,7 +18,7 @@ func predictCommand(p program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "predict [DIR]",
 		Short: "Predict a run with real devices, or compare what one took with its prediction",
-		Long: `Predict the run in a folder by its twin, with a simulated client of its class in place
+		Long: `Predict the run in a folder by its simulated counterpart, with a client of its class in place
 of each real device, and compare: the time of the run, each round, phase and device.
 A run whose devices have classes ends with this; --config tries another fleet.
 

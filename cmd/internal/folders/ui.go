@@ -22,7 +22,7 @@ func UICommand() *cobra.Command {
 		Short: "Show runs in a browser: those that go on and those that have ended",
 		Long: `Show the runs in folders (default: runs) on one page: curves, a list with a search
 (best>0.4 schedule.k=fixed -word), groups of seeds with intervals, sweeps,
-configurations side by side, who made them wait, and each run's own page. Runs that go
+configurations side by side, bottleneck clients, and each run's own page. Runs that go
 on are followed. Nothing is changed but notes.json, which keeps tags and notes. The
 page has no password. fedpace report writes it as a file.`,
 		Example: `  fedpace ui

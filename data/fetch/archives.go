@@ -87,6 +87,7 @@ type Checksum struct {
 	Hex       string
 }
 
+// String is the algorithm and the checksum in hexadecimal digits.
 func (c Checksum) String() string { return c.Algorithm + " " + c.Hex }
 
 // hash begins the checksum's algorithm.

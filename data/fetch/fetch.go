@@ -66,6 +66,7 @@ type IncompleteError struct {
 	Err   error
 }
 
+// Error says why the download ended, and where it can go on from.
 func (e *IncompleteError) Error() string { return e.Err.Error() + "; " + e.Resumable() }
 
 // Unwrap gives what interrupted the download.

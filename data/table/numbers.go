@@ -36,6 +36,7 @@ func (n *numbers) extend(count int) {
 	}
 }
 
+// append adds a value.
 func (n *numbers) append(x float64) {
 	if n.precise {
 		n.double = append(n.double, x)
@@ -44,6 +45,7 @@ func (n *numbers) append(x float64) {
 	}
 }
 
+// set changes value i, which is there already. Different values may be set at the same time.
 func (n *numbers) set(i int, x float64) {
 	if n.precise {
 		n.double[i] = x

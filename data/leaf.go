@@ -85,7 +85,8 @@ func leafShards(s *federated.Source) (train, test []string, err error) {
 	return train, nil, err
 }
 
-// leafPart lists the shards in a folder, nil if there is no such folder.
+// leafPart lists the shards of one part in the folder called name below dir; nil if there is no such
+// folder. A folder without a shard is an error.
 func leafPart(dir, name, kind string) ([]string, error) {
 	dir = filepath.Join(dir, name)
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
@@ -137,7 +138,8 @@ type leafUser struct {
 	Labels []leafLabel `json:"y"`
 }
 
-// leafSamples are images, windows or texts one after the other.
+// leafSamples are a user's images, windows or texts one after the other in one slice: sample i ends at
+// end[i] and begins where the one before it ends.
 type leafSamples struct {
 	kind leafKind
 	all  []byte
@@ -189,10 +191,10 @@ func leafError(err error) error {
 	var pointer jsontext.Pointer
 	var offset int64
 	if e := (*json.SemanticError)(nil); errors.As(err, &e) {
-		pointer, offset, err = e.JSONPointer, e.ByteOffset, cmp.Or(
-			e.Err,
-			fmt.Errorf("found '%v', which has no place there in LEAF's JSON", e.JSONKind),
-		)
+		pointer = e.JSONPointer
+		offset = e.ByteOffset
+		misplaced := fmt.Errorf("found '%v', which has no place there in LEAF's JSON", e.JSONKind)
+		err = cmp.Or(e.Err, misplaced)
 	} else if e := (*jsontext.SyntacticError)(nil); errors.As(err, &e) {
 		pointer = e.JSONPointer
 		offset = e.ByteOffset
@@ -351,7 +353,9 @@ func (k leafKind) class(label leafLabel) (int32, error) {
 	return 0, fmt.Errorf("is no label of %s", k)
 }
 
-// joinShards makes the set of all shards; without test shards it is split.
+// joinShards makes the set of all shards, whose samples have to be of one kind. Without test shards the
+// samples of each user are split. The memory of a shard's samples is given up user by user, as they are
+// copied to the store of the set.
 func joinShards(train, test []*leafShard, opt federated.Options) (*federated.Grouped, error) {
 	kind := leafKind("")
 	size := 0
@@ -427,8 +431,10 @@ func joinShards(train, test []*leafShard, opt federated.Options) (*federated.Gro
 	return g.Set(set)
 }
 
-// group makes a client of every user of the training shards. Test samples go
-// with the user of the same name, or are held out on their own.
+// group makes a client of every user of the training shards, in their order. Without test shards split
+// divides the samples of each user. With them a user's test samples are held out beside the user's
+// training samples, and those of users that do not train come last. take moves the samples of a user
+// from a shard to the set and returns their numbers.
 func group(
 	train, test []*leafShard,
 	split func(client int, samples []int32) (train, held []int32),
@@ -472,7 +478,7 @@ func group(
 	return g, nil
 }
 
-// owners finds the shard of each user.
+// owners finds the shard of each user, who may be in one shard only.
 func owners(shards []*leafShard) (map[string]*leafShard, error) {
 	owner := make(map[string]*leafShard)
 	for _, shard := range shards {

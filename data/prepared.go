@@ -97,7 +97,9 @@ func OpenPrepared(
 	return s, rebuilt, nil
 }
 
-// sourceKey hashes what a set is made of: every file at path, and the options.
+// sourceKey hashes what a set is made of: the name and content of every file at path, the options that
+// choose among samples, and the mapping that a reader r has. A prepared file with another key is stale.
+// The test of a partition's identity holds that no field of it can be forgotten.
 func sourceKey(r federated.Reader, path string, opt federated.Options) (string, error) {
 	files, err := filesBelow(path)
 	if stat, statErr := os.Stat(path); err == nil && statErr == nil && stat.Mode().IsRegular() {
@@ -203,14 +205,16 @@ func numbers[T int32 | uint32 | float32](p *prepared, name string) []T {
 	return vector.Append[T](nil, p.section(name).bytes)
 }
 
-// writePrepared writes a set to a file.
+// writePrepared writes a set and its key to a file, which replaces an earlier one only when it is
+// complete.
 func writePrepared(name, key string, set federated.Set) error {
 	p := &prepared{Source: key, Info: set.Info()}
 	s, ok := set.(*federated.Grouped)
 	if !ok {
 		return fmt.Errorf("a set of this reader cannot be prepared: it is a %T", set)
 	}
-	p.Task, p.Names = s.Task, convert[[]byte](s.Names)
+	p.Task = s.Task
+	p.Names = convert[[]byte](s.Names)
 	p.add("start", vector.Bytes(as[uint32](s.Starts)))
 	p.add("train", vector.Bytes(s.Train))
 	p.add("held", vector.Bytes(s.Held))
@@ -286,7 +290,8 @@ func (p *prepared) write(f io.Writer) error {
 	}
 	offset := preparedHead + top
 	for i, s := range p.Sections {
-		p.Sections[i].Offset, p.Sections[i].CRC = offset, crc32.Checksum(s.bytes, castagnoli)
+		p.Sections[i].Offset = offset
+		p.Sections[i].CRC = crc32.Checksum(s.bytes, castagnoli)
 		offset = align(offset + s.Length)
 	}
 	header, err := json.Marshal(p)
@@ -404,17 +409,18 @@ func (p *prepared) set() (*federated.Grouped, error) {
 		return nil, errors.New("names, means or an alphabet that are not those of its samples")
 	}
 	s := &federated.Grouped{Task: p.Task, About: p.Info, Names: convert[string](p.Names)}
-	s.Starts, s.Train, s.Held, s.Labels = as[int](numbers[uint32](
-		p,
-		"start",
-	)), numbers[int32](p, "train"), numbers[int32](p, "held"), numbers[int32](p, "labels")
+	s.Starts = as[int](numbers[uint32](p, "start"))
+	s.Train = numbers[int32](p, "train")
+	s.Held = numbers[int32](p, "held")
+	s.Labels = numbers[int32](p, "labels")
 	var n int
 	var err error
 	if s.Rows, n, err = p.rows(); err != nil {
 		return nil, err
 	}
 	if p.Info.Targets > 0 {
-		s.Labels, s.Targets = nil, numbers[float32](p, "targets")
+		s.Labels = nil
+		s.Targets = numbers[float32](p, "targets")
 	}
 	given := len(s.Labels) + len(s.Targets)
 	each := max(1, p.Info.Targets)
@@ -437,7 +443,9 @@ func (p *prepared) set() (*federated.Grouped, error) {
 	return s, nil
 }
 
-// rows makes the store of samples and counts them.
+// rows makes the store of samples, whose bytes stay in the mapped file, and counts the samples. The
+// kind of input that the header names has to be the one that the store gives, and the length of the
+// section a whole number of samples.
 func (p *prepared) rows() (federated.Rows, int, error) {
 	width := p.Width
 	features := p.Info.Features

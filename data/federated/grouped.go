@@ -10,7 +10,9 @@ import (
 	"fedpace/learn"
 )
 
-// Grouped is a Set of samples in memory.
+// Grouped is a Set of samples in memory: a store of samples, and lists that say which of them are whose
+// and which are held out. Lists are never changed once the set is made, so that its methods may be
+// called at the same time.
 type Grouped struct {
 	Task    string // "" for custom data
 	About   Info
@@ -23,7 +25,9 @@ type Grouped struct {
 	Rows    Rows
 }
 
-// Grouping collects the clients of a set in order.
+// Grouping collects the clients of a set in the order of their numbers. Client c trains on the samples
+// Train[Starts[c]:Starts[c+1]], and the held-out samples of all clients are pooled in Held, in the order
+// of the clients. Samples are numbers in the store of the set.
 type Grouping struct {
 	Names    []string
 	Starts   []int
@@ -42,11 +46,11 @@ type Grouping struct {
 func (g *Grouping) Add(name string, train, held []int32) {
 	if len(train) == 0 && !g.HeldOutOnly {
 		if !g.Marked || len(held) == 0 {
-			g.Excluded = g.Excluded + 1
+			g.Excluded++
 			g.Lost = g.Lost + len(held)
 			return
 		}
-		g.heldOutOnlyClients = g.heldOutOnlyClients + 1
+		g.heldOutOnlyClients++
 		g.heldOutOnlySamples = g.heldOutOnlySamples + len(held)
 	}
 	g.Held = append(g.Held, held...)
@@ -58,7 +62,8 @@ func (g *Grouping) Add(name string, train, held []int32) {
 	g.Train = append(g.Train, train...)
 }
 
-// Set makes the set, or says why there is none.
+// Set completes s, which has the store and the labels, with the clients. It fails if no client can
+// train, or if no sample is held out.
 func (g *Grouping) Set(s Grouped) (*Grouped, error) {
 	switch {
 	case len(g.Names) == 0 && !g.HeldOutOnly:
@@ -96,7 +101,7 @@ type Names struct {
 	number map[string]int
 }
 
-// Number is a name's number; a new name gets the next.
+// Number is a name's number, from 0. A new name gets the next number.
 func (n *Names) Number(name string) int {
 	i, ok := n.number[name]
 	if !ok {

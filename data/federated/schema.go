@@ -229,7 +229,8 @@ func (s *Grouped) CountClasses(n int) {
 	}
 }
 
-// adoptScale undoes the scale of features and applies another.
+// adoptScale undoes the scale of features and applies another, in 64 bits. Nil means no scale. Equal
+// scales change no value, so that data which have the run's scale already keep their bits.
 func (s *Grouped) adoptScale(target Schema) error {
 	schema := s.About.Schema
 	if sameScale(schema.Mean, target.Mean) && sameScale(schema.Deviation, target.Deviation) {

@@ -88,7 +88,9 @@ func (s *stream) ReadAt(p []byte, _ int64) (n int, err error) {
 	return s.pending.Read(p)
 }
 
-// next goes to the next page that holds values.
+// next reads the next page, a dictionary or one of values, and leaves its header and bytes in pending.
+// It returns io.EOF when the pages had as many values as the chunk is to have. The header that the
+// library gets says that the page is not compressed, and has the encoding of the bytes that are left.
 func (s *stream) next() error {
 	if s.values >= s.meta.NumValues {
 		return io.EOF
@@ -130,7 +132,8 @@ func (s *stream) next() error {
 	return err
 }
 
-// check looks at what a header says of its page, and notes it.
+// check copies from a header to p what the reading of the page needs, and refuses lengths that the
+// file cannot back. The values that the header claims are charged to the file ([File.spend]).
 func (s *stream) check(h *format.PageHeader, p *page) error {
 	values := int64(0)
 	v1 := &h.DataPageHeader

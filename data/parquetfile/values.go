@@ -19,8 +19,10 @@ const padding = 512
 
 var errCount = errors.New("damaged: its runs hold more values than its header says")
 
-// checkValues looks at the decompressed bytes of a page, and returns those that the
-// library is to have.
+// checkValues looks at the decompressed bytes of a page, and returns those that the library is to
+// have. A page has repetition levels, definition levels and values, one behind the other. In pages of
+// version 1 each of the levels stands behind its length, and is absent where the column cannot repeat
+// or be null; in version 2 the page's header has the lengths.
 func (s *stream) checkValues(p *page, b []byte) ([]byte, error) {
 	if p.encoding < 0 { // a dictionary, which is plain
 		return b, nil
@@ -52,7 +54,8 @@ func (s *stream) checkValues(p *page, b []byte) ([]byte, error) {
 	return s.plainPage(p, b, start)
 }
 
-// checkEncoded looks at the values of a page.
+// checkEncoded compares how many values the encoded bytes of a page claim with the number in its
+// header, before memory is taken for them. Encodings that claim nothing, such as PLAIN, pass.
 func (s *stream) checkEncoded(p *page, b []byte) error {
 	switch p.encoding {
 	//lint:ignore SA1019 writers of version 1 name it so

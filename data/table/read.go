@@ -11,7 +11,10 @@ import (
 	"fedpace/learn"
 )
 
-// reading is a table on its way to a set: what its columns have given so far.
+// reading is a table on its way to a set: what its columns have given so far. Each column that has a
+// meaning has a taker, which is called with its values in the order of the rows. Columns of Parquet are
+// read at the same time, so that takers share nothing but dropped, which mu guards. A field is nil where
+// the mapping names no such column.
 type reading struct {
 	t       Table // with names of columns alone
 	options federated.Options
@@ -270,7 +273,9 @@ func (r *reading) isHeldOut(row int32) bool {
 		slices.ContainsFunc(r.heldOut, func(span [2]int) bool { return int(row) >= span[0] && int(row) < span[1] })
 }
 
-// features makes the store of samples. train are the rows that scales are measured on.
+// features makes the store of samples from the columns of features. Means and deviations are those of
+// the rows in train, so that held-out rows have no part in them. Values that are missing become the mean
+// of their feature, and words follow behind the numbers.
 func (r *reading) features(s *federated.Grouped, train []int32) error {
 	s.About.Input = learn.Dense
 	var given *numbers

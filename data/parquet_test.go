@@ -12,8 +12,8 @@ import (
 
 	"fedpace/data/datatest"
 	"fedpace/data/federated"
-	"fedpace/data/table"
 	"fedpace/data/parquetfile"
+	"fedpace/data/table"
 	"fedpace/internal/testkit/realdata"
 	"fedpace/internal/testkit/slow"
 )

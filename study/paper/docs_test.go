@@ -30,7 +30,7 @@ import (
 
 // rewrite makes the blocks of docs/paper.md and the figures in docs/paper anew:
 //
-//	go test ./study/paper -run InDocs -rewrite
+//	go test ./study/paper -run Docs_ -rewrite
 var rewrite = flag.Bool("rewrite", false, "write docs/paper.md and the figures in docs/paper anew")
 
 // docs holds what docs/paper.md is written from: a folder of curves for each
@@ -190,7 +190,7 @@ func TestDocs_Tables(t *testing.T) {
 			t.Fatal(err)
 		}
 	} else if page != string(old) {
-		t.Error("docs/paper.md is not what its curves give (go test ./study/paper -run InDocs -rewrite)")
+		t.Error("docs/paper.md is not what its curves give (go test ./study/paper -run Docs_ -rewrite)")
 	}
 	if !strings.Contains(page, "<!-- verdicts -->") {
 		t.Error("docs/paper.md has no verdicts")
@@ -225,7 +225,7 @@ func TestDocs_Verdicts(t *testing.T) {
 		}
 	}
 	if old, err := os.ReadFile(path); err != nil || string(old) != b.String() {
-		t.Errorf("%s is not what the curves give (go test ./study/paper -run InDocs -rewrite), %v", path, err)
+		t.Errorf("%s is not what the curves give (go test ./study/paper -run Docs_ -rewrite), %v", path, err)
 	}
 }
 
@@ -269,7 +269,7 @@ func TestDocs_Figures(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := differs(string(got), string(want)); diff != "" {
-				t.Errorf("%s is not the figure of its curves: %s (go test ./study/paper -run InDocs -rewrite)", filepath.Join(dir, name), diff)
+				t.Errorf("%s is not the figure of its curves: %s (go test ./study/paper -run Docs_ -rewrite)", filepath.Join(dir, name), diff)
 			}
 		}
 	}
@@ -294,7 +294,7 @@ func TestDocs_Gains(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := differs(string(got), string(want)); diff != "" {
-		t.Errorf("docs/paper/%s is not the figure of its curves: %s (go test ./study/paper -run InDocs -rewrite)", GainsFile, diff)
+		t.Errorf("docs/paper/%s is not the figure of its curves: %s (go test ./study/paper -run Docs_ -rewrite)", GainsFile, diff)
 	}
 }
 

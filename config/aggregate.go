@@ -6,18 +6,24 @@ import (
 	"fedpace/registry"
 )
 
-// Aggregate makes the next global model of the updates.
+// Aggregate says how the updates of a round become the next global model: which algorithm takes
+// them, how each is weighted, and which bounds and rules hold off false ones.
 type Aggregate struct {
 	Algorithm algorithm.Algorithm `key:"algorithm" default:"fedavg" is:"flat" help:"how updates become a model"`
 	Weights   string              `key:"weights" default:"equal" words:"equal,samples,taken" help:"weight of client updates: equal, by their clients' samples, or by those that their steps took"`
-	// SiteRounds is κ2 of Liu et al. 2020.
+	// SiteRounds is κ2 of Liu et al. 2020: how many rounds of its own a site adds up before it
+	// sends one sum to the server. Zero means that clients send to the server themselves.
 	SiteRounds int `key:"site_rounds" is:"null" range:"[1,1000]" help:"a site adds up its clients' updates, in so many rounds of its own, before it sends one; null: clients send to the server"`
 
-	Clip    combine.Clip `key:"clip" is:"null" help:"bound to which updates are shortened; null: none"`
+	// Clip bounds the norm of every update; nil is no bound.
+	Clip combine.Clip `key:"clip" is:"null" help:"bound to which updates are shortened; null: none"`
+	// Combine is a rule that withstands Byzantine updates; nil is the weighted mean.
 	Combine combine.Rule `key:"combine" is:"null" help:"rule that withstands false updates; null: the weighted mean"`
 }
 
-// Combining is what the run does with single updates.
+// Combining returns what the run does with each single update before the algorithm takes their sum:
+// the bounds on norms, and the rule that combines them. Devices get a robust rule of their own
+// unless the configuration sets a rule for all, or Believes gives a reason against it.
 func (c *Config) Combining() combine.Setup {
 	s := combine.Setup{Rule: c.Aggregate.Combine, Clip: c.Aggregate.Clip, Devices: c.Devices.Clip}
 	if s.Rule == nil && len(c.Devices.Names) > 0 && c.Believes() == "" {
@@ -26,14 +32,18 @@ func (c *Config) Combining() combine.Setup {
 	return s.ForAlgorithm(c.Aggregate.Algorithm).Privately(c.Privacy.Clip)
 }
 
-// deviceRule combines the updates of devices, whose data differ.
+// deviceRule is the rule for updates of real devices, of which up to one in five may be false.
+// Nearest-neighbour mixing comes first because the devices' data differ, which alone makes honest
+// updates look like outliers.
 var deviceRule = combine.NNM{Byzantine: combine.Byzantine{Share: 0.2}, Then: "trimmed_mean"}
 
-// Believes says why the updates of devices are not combined so that some may be false; "": they are,
-// or there are no devices.
+// Believes returns why the updates of real devices are taken as they are, without a rule that
+// withstands false ones. The empty text means that such a rule is used, or that there are no
+// devices.
 func (c *Config) Believes() string {
 	_, perUpdate := c.Aggregate.Algorithm.(algorithm.StaleWeigher)
 	robustSetup := combine.Setup{Rule: deviceRule}.ForAlgorithm(c.Aggregate.Algorithm)
+	// Of several reasons that apply, the first one is given.
 	switch n := len(c.Devices.Names); {
 	case n == 0 || c.Aggregate.Combine != nil:
 		return ""
@@ -54,9 +64,12 @@ func (c *Config) Believes() string {
 	return ""
 }
 
-// The weights of the clients' updates.
+// These are the weights that a client's update may have in a round's mean.
 const (
-	EqualWeights  = "equal"   // Algorithm 1
-	SampleWeights = "samples" // by the client's training samples
-	TakenWeights  = "taken"   // by the samples that the task's steps took
+	// EqualWeights gives all updates the same weight, as Algorithm 1 of the paper does.
+	EqualWeights = "equal"
+	// SampleWeights weights an update by the number of its client's training samples.
+	SampleWeights = "samples"
+	// TakenWeights weights an update by the number of samples that the steps of its task took.
+	TakenWeights = "taken"
 )

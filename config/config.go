@@ -19,75 +19,98 @@ import (
 	"fedpace/registry"
 )
 
-// Config is everything that decides what a run computes. Every tagged field is
-// one key of the YAML file, or a group of keys; package registry explains the
-// tags. A zero in a field that may be null means that the key is not set.
+// Config is everything that decides what a run computes, with a few keys that only say where
+// results go and how fast the run may be. Every field with the tag key is one key of the YAML file,
+// or a group of keys below it; package registry explains the tags. In a field whose tag allows
+// null, the zero value means that the key is not set.
 type Config struct {
-	Name         string                `key:"name" default:"demo" is:"inert" help:"name of the run, in subjects and metrics"`
-	Tags         []string              `key:"tags" is:"null,inert" help:"words by which lists show and find the run"`
-	Seed         uint64                `key:"seed" default:"1" help:"all that is random follows from it"`
-	Task         Task                  `key:"task" words:"sent140,femnist,cifar100,shakespeare,quadratic,logistic,custom" help:"what is learned; custom: your own data"`
-	Data         Data                  `key:"data" default:"synthetic" help:"synthetic, the path of a data set, or path and reader"`
-	Synthetic    Synthetic             `key:"synthetic"`
-	Sent140      Sent140               `key:"sent140"`
-	Model        learn.Architecture    `key:"model" default:"task" help:"architecture: the task's, or one for custom data"`
-	Clients      int                   `key:"clients" range:"[0,10000000]" word:"all=-1" help:"simulated clients; all: as the data has; 0: devices.names alone"`
-	Cohort       int                   `key:"cohort" range:"[1,1000000]" word:"fit=0" help:"clients a round; fit: a tenth of all, but 10 to 100, or all devices where clients is 0"`
-	Batch        int                   `key:"batch" range:"[1,100000]" word:"fit=0" help:"samples a minibatch; fit: 32, or a quarter of most clients' samples if less"`
-	Augment      string                `key:"augment" default:"none" words:"none,flip_crop" help:"change of training images, anew for each minibatch"`
-	Trainer      Trainer               `key:"trainer" default:"" help:"program that takes the local steps"`
-	Local        learn.Optimizer       `key:"local" default:"sgd" help:"how local steps follow from gradients"`
-	Personal     Personal              `key:"personal" default:"null" help:"parameters that each client keeps to itself"`
-	Quadratic    Quadratic             `key:"quadratic"`
-	Logistic     Logistic              `key:"logistic"`
-	Select       selection.Rule        `key:"select" default:"uniform" help:"how a round's clients are chosen"`
-	Availability fleet.Availability    `key:"availability" default:"always" help:"when clients can be chosen"`
-	Dropout      fleet.Dropout         `key:"dropout"`
-	Schedule     Schedule              `key:"schedule"`
-	Theory       Theory                `key:"theory"`
-	Close        closing.Rule          `key:"close" default:"all" help:"what closes a round"`
-	Late         closing.Lateness      `key:"late" default:"drop" help:"what becomes of tasks when their round closes"`
-	Aggregate    Aggregate             `key:"aggregate"`
-	Privacy      privacy.Options       `key:"privacy"`
-	Compress     algorithm.Compression `key:"compress" is:"null" help:"how updates shrink for their upload"`
-	Limits       Limits                `key:"limits"`
-	Stop         Stop                  `key:"stop"`
-	Network      Network               `key:"network"`
-	Compute      fleet.Compute         `key:"compute"`
-	Slowdown     fleet.Slowdown        `key:"slowdown" is:"null" help:"how clients become slow for a while"`
-	Fleet        []fleet.Class         `key:"fleet" is:"null" help:"classes of devices, [{name: phone, weight: 3, ...}, ...]; []: all clients alike"`
-	Correlation  fleet.Correlation     `key:"correlation"`
-	Devices      Devices               `key:"devices"`
-	Train        bool                  `key:"train" default:"true" help:"false: time only, no learning"`
-	Kernel       string                `key:"kernel" default:"auto" words:"auto,go,neon,avx" help:"arithmetic, which decides a model's last bits; auto: this machine's fastest; go: the same on every machine"`
-	Evaluate     Evaluate              `key:"evaluate"`
-	Init         string                `key:"init" is:"null,path" help:"model.safetensors to start from; null: the task's own parameters"`
-	Checkpoint   Checkpoint            `key:"checkpoint"`
-	NATS         NATS                  `key:"nats"`
-	HTTP         string                `key:"http" default:"" is:"inert" help:"address of the live page and metrics, e.g. localhost:9090; empty: none"`
-	Pace         float64               `key:"pace" default:"0" range:"[0,1e9]" is:"inert" help:"virtual seconds a second of wall time; 0: as fast as possible"`
-	Out          string                `key:"out" is:"inert,path" help:"folder of the results; runs/<name> unless set"`
-	Events       Events                `key:"events"`
-	Expect       []string              `key:"expect" is:"null,inert" help:"conditions such as [tail_accuracy >= 0.75]; a miss is exit status 3"`
-	Outputs      []metrics.Sink        `key:"outputs" is:"null,inert" help:"outputs beside the usual ones, [NAME, {sink: NAME, ...}, ...]"`
+	Name string   `key:"name" default:"demo" is:"inert" help:"name of the run, in subjects and metrics"`
+	Tags []string `key:"tags" is:"null,inert" help:"words by which lists show and find the run"`
+	// Seed is the root of all random numbers of the run: two runs with the same seed and the same
+	// other keys compute the same.
+	Seed uint64 `key:"seed" default:"1" help:"all that is random follows from it"`
+	Task Task   `key:"task" words:"sent140,femnist,cifar100,shakespeare,quadratic,logistic,custom" help:"what is learned; custom: your own data"`
+	// Data names the samples: made ones, the path of a data set, or a path and its reader.
+	Data      Data      `key:"data" default:"synthetic" help:"synthetic, the path of a data set, or path and reader"`
+	Synthetic Synthetic `key:"synthetic"`
+	Sent140   Sent140   `key:"sent140"`
+	// Model is the architecture that is trained, [TaskModel] for the task's own.
+	Model learn.Architecture `key:"model" default:"task" help:"architecture: the task's, or one for custom data"`
+	// Clients is the number of simulated clients: [AllClients] for as many as the data has, and 0
+	// for a deployment, whose clients are real devices.
+	Clients int `key:"clients" range:"[0,10000000]" word:"all=-1" help:"simulated clients; all: as the data has; 0: devices.names alone"`
+	// Cohort is the number of clients that a round selects. It is 0 until [Config.Fit] settles it.
+	Cohort int `key:"cohort" range:"[1,1000000]" word:"fit=0" help:"clients a round; fit: a tenth of all, but 10 to 100, or all devices where clients is 0"`
+	// Batch is the number of samples in a minibatch. It is 0 until [Config.Fit] settles it.
+	Batch   int     `key:"batch" range:"[1,100000]" word:"fit=0" help:"samples a minibatch; fit: 32, or a quarter of most clients' samples if less"`
+	Augment string  `key:"augment" default:"none" words:"none,flip_crop" help:"change of training images, anew for each minibatch"`
+	Trainer Trainer `key:"trainer" default:"" help:"program that takes the local steps"`
+	// Local turns the gradients of a client's local steps into changes of the model.
+	Local     learn.Optimizer `key:"local" default:"sgd" help:"how local steps follow from gradients"`
+	Personal  Personal        `key:"personal" default:"null" help:"parameters that each client keeps to itself"`
+	Quadratic Quadratic       `key:"quadratic"`
+	Logistic  Logistic        `key:"logistic"`
+	// Select chooses the clients of each round.
+	Select       selection.Rule     `key:"select" default:"uniform" help:"how a round's clients are chosen"`
+	Availability fleet.Availability `key:"availability" default:"always" help:"when clients can be chosen"`
+	Dropout      fleet.Dropout      `key:"dropout"`
+	Schedule     Schedule           `key:"schedule"`
+	Theory       Theory             `key:"theory"`
+	// Close decides when a round ends, and Late what becomes of tasks that are then unfinished.
+	Close     closing.Rule     `key:"close" default:"all" help:"what closes a round"`
+	Late      closing.Lateness `key:"late" default:"drop" help:"what becomes of tasks when their round closes"`
+	Aggregate Aggregate        `key:"aggregate"`
+	Privacy   privacy.Options  `key:"privacy"`
+	// Compress shrinks updates for their upload; nil sends them whole.
+	Compress algorithm.Compression `key:"compress" is:"null" help:"how updates shrink for their upload"`
+	Limits   Limits                `key:"limits"`
+	Stop     Stop                  `key:"stop"`
+	Network  Network               `key:"network"`
+	Compute  fleet.Compute         `key:"compute"`
+	// Slowdown makes clients slow for a while; nil never does.
+	Slowdown fleet.Slowdown `key:"slowdown" is:"null" help:"how clients become slow for a while"`
+	// Fleet lists the classes of devices; without any, all clients have the same device.
+	Fleet       []fleet.Class     `key:"fleet" is:"null" help:"classes of devices, [{name: phone, weight: 3, ...}, ...]; []: all clients alike"`
+	Correlation fleet.Correlation `key:"correlation"`
+	Devices     Devices           `key:"devices"`
+	// Train is false for a run that measures virtual time alone and trains no model.
+	Train    bool     `key:"train" default:"true" help:"false: time only, no learning"`
+	Kernel   string   `key:"kernel" default:"auto" words:"auto,go,neon,avx" help:"arithmetic, which decides a model's last bits; auto: this machine's fastest; go: the same on every machine"`
+	Evaluate Evaluate `key:"evaluate"`
+	// Init is the file of the parameters that the run starts from; empty takes the task's own.
+	Init       string     `key:"init" is:"null,path" help:"model.safetensors to start from; null: the task's own parameters"`
+	Checkpoint Checkpoint `key:"checkpoint"`
+	NATS       NATS       `key:"nats"`
+	HTTP       string     `key:"http" default:"" is:"inert" help:"address of the live page and metrics, e.g. localhost:9090; empty: none"`
+	// Pace is the number of virtual seconds in a second of wall time; 0 runs as fast as possible.
+	Pace   float64 `key:"pace" default:"0" range:"[0,1e9]" is:"inert" help:"virtual seconds a second of wall time; 0: as fast as possible"`
+	Out    string  `key:"out" is:"inert,path" help:"folder of the results; runs/<name> unless set"`
+	Events Events  `key:"events"`
+	// Expect lists conditions on the results. The run fails if one of them does not hold.
+	Expect  []string       `key:"expect" is:"null,inert" help:"conditions such as [tail_accuracy >= 0.75]; a miss is exit status 3"`
+	Outputs []metrics.Sink `key:"outputs" is:"null,inert" help:"outputs beside the usual ones, [NAME, {sink: NAME, ...}, ...]"`
 }
 
-// AutoKernel is the value of Kernel that leaves it to the machine.
+// AutoKernel is the value of Config.Kernel that chooses the fastest arithmetic of the machine. Runs
+// on different machines may then differ in the last bits of a model.
 const AutoKernel = learn.AutoKernel
 
-// Synthetic shapes made data.
+// Synthetic says how the samples of a task are made where no data set is read: how far the clients'
+// distributions differ, and from which seed all of it follows.
 type Synthetic struct {
 	Heterogeneity float64 `key:"heterogeneity" default:"1" range:"[0,100]" help:"how far clients differ; 0: not at all"`
 	Seed          int     `key:"seed" is:"null" range:"[1,1000000000]" help:"seed of the data; null: the run's"`
 }
 
-// Sent140 prepares the tweets of that task.
+// Sent140 says how the tweets of task sent140 become clients: each user is one, and users with
+// fewer than MinTweets tweets are left out.
 type Sent140 struct {
 	MinTweets int `key:"min_tweets" default:"10" range:"[1,1000000]" help:"users with fewer tweets are left out"`
 }
 
-// Quadratic shapes the federated quadratics of that task: clients' objectives
-// of which L and mu are given (see data.Quadratics).
+// Quadratic shapes the federated quadratics of task quadratic. Each client has a quadratic
+// objective with strong convexity Mu and smoothness L, where Mu may be at most L (see
+// data.Quadratics).
 type Quadratic struct {
 	Dimension int     `key:"dimension" default:"20" range:"[2,10000]" help:"dimensions"`
 	Samples   int     `key:"samples" default:"50" range:"[1,1000000]" help:"samples of each client"`
@@ -96,8 +119,8 @@ type Quadratic struct {
 	Noise     float64 `key:"noise" default:"1" range:"[0,1e6]" help:"deviation of samples from their client's mean"`
 }
 
-// Logistic shapes the regularised logistic regression of that task (see
-// data.Mixtures). Features, classes and samples are those of made data.
+// Logistic shapes the regularised logistic regression of task logistic (see data.Mixtures).
+// Features, Classes and Samples apply to made data alone; data that is read has its own sizes.
 type Logistic struct {
 	Features int     `key:"features" default:"20" range:"[1,100000]" help:"features of made samples"`
 	Classes  int     `key:"classes" default:"5" range:"[2,10000]" help:"classes of made samples"`
@@ -105,7 +128,8 @@ type Logistic struct {
 	Mu       float64 `key:"mu" default:"0.05" range:"[1e-6,1e6]" help:"regularisation, mu/2 times the parameters' squared norm"`
 }
 
-// Schedule decides K_r and eta_r (Table 3).
+// Schedule decides, for every round r, the number of local steps K_r and the learning rate eta_r
+// (Table 3 of the paper), and which losses both follow.
 type Schedule struct {
 	Label      string       `key:"name" default:"" is:"inert" help:"what results call the schedule; empty: after its rules"`
 	K          schedule.K   `key:"k" default:"rounds" help:"decay of the number of local steps"`
@@ -122,8 +146,10 @@ type Schedule struct {
 	DecayRound int          `key:"decay_round" is:"null" range:"[1,1000000000]" help:"last round before step decays; null: when converged"`
 }
 
-// TooLong says that a window is more than a tenth of so many rounds; empty: it is not. Then a mean
-// over it is no loss of the moment, and F_0 is one of much of the run.
+// TooLong returns a warning if the window of the training loss is longer than a tenth of a run of
+// this many rounds, and the empty text if it is not. The mean over a longer window says little
+// about the present loss, and F_0 then covers much of the run. Where rounds is 0, the length of the
+// run is unknown, and there is no warning.
 func (s *Schedule) TooLong(rounds int) string {
 	if fits := max(1, rounds/10); rounds > 0 && s.Window > fits {
 		return fmt.Sprintf("mean over %d rounds, in a run of %d (schedule.window: %d fits)", s.Window, rounds, fits)
@@ -131,21 +157,29 @@ func (s *Schedule) TooLong(rounds int) string {
 	return ""
 }
 
-// FromFirst is the choice of F_0 that takes the first round's loss; the other
-// takes the first full window's mean (Eq. 13 and 14).
+// FromFirst is the value of Schedule.F0 that takes the first round's loss as F_0. The other value,
+// window, takes the mean of the first full window (Eq. 13 and 14).
 const FromFirst = "first"
 
-// The words of Schedule.
+// These are values of the fields of Schedule that are words.
 const (
-	Epochs         = "epochs"     // of Unit
-	ValidationLoss = "validation" // of Loss
-	TrimmedLoss    = "trimmed"    // of Loss
+	// Epochs is the value of Schedule.Unit by which K counts passes over a client's samples.
+	Epochs = "epochs"
+	// ValidationLoss is the value of Schedule.Loss by which schedules follow the newest validation
+	// loss.
+	ValidationLoss = "validation"
+	// TrimmedLoss is the value of Schedule.Loss by which schedules follow a trimmed mean of
+	// clients' losses.
+	TrimmedLoss = "trimmed"
 )
 
-// Setup is what the configuration gives its schedules; the constants of Eq. 9
-// are found by the run.
+// Setup returns the constants that the configuration gives to its schedules: K_0, eta_0 and the
+// last round before step schedules decay. Where K counts epochs, K_0 is given in parts of an epoch
+// and Scale says how many parts one has. The run itself finds the constants of Eq. 9.
 func (s *Schedule) Setup() schedule.Setup {
 	setup := schedule.Setup{K0: s.K0, Eta0: s.Eta0, DecayRound: s.DecayRound}
+	// Schedules calculate with whole numbers, and an epoch may have to be divided: they count its
+	// parts.
 	if s.Unit == Epochs {
 		setup.K0 = s.K0 * schedule.Parts
 		setup.Scale = schedule.Parts
@@ -153,7 +187,8 @@ func (s *Schedule) Setup() schedule.Setup {
 	return setup
 }
 
-// Followed is what the schedules see as a round's loss.
+// Followed returns which loss the schedules see for a round. The zero value of Loss is the plain
+// mean of the clients' first-step losses.
 func (s *Schedule) Followed() (l schedule.Loss) {
 	switch s.Loss {
 	case ValidationLoss:
@@ -164,9 +199,9 @@ func (s *Schedule) Followed() (l schedule.Loss) {
 	return l
 }
 
-// Theory gives what schedule theory must know. What is not set is calculated
-// where the task is convex; elsewhere only F* may be left out, and is then 0, as
-// in the paper's Eq. 13.
+// Theory gives the constants that schedule theory (Eq. 9) needs. A nil constant is calculated where
+// the task is convex. For other tasks L, Mu and G must be set, and F* may be left out: it is then
+// 0, as in Eq. 13 of the paper.
 type Theory struct {
 	L     *float64 `key:"l" is:"null" range:"(0,1e30]" help:"schedule theory: smoothness L of clients' objectives; null: calculated"`
 	Mu    *float64 `key:"mu" is:"null" range:"(0,1e30]" help:"their strong convexity; null: calculated"`
@@ -175,11 +210,13 @@ type Theory struct {
 	Time  string   `key:"time" default:"elapsed" words:"elapsed,ahead" help:"what stands for W in Eq. 9"`
 }
 
-// AheadTime makes W in Eq. 9 the time to the end, as in the theorem, instead of the time
-// since the start, as in the paper's schedules.
+// AheadTime is the value of Theory.Time by which W in Eq. 9 is the time that remains until the end
+// of the run, as in the theorem. Otherwise W is the time since the start, as in the paper's
+// schedules.
 const AheadTime = "ahead"
 
-// Take fills in what is not set, as a run does with what it calculates.
+// Take copies each constant of found into t where t has none. A run calls it with the constants
+// that it has calculated, so that what the user set is kept.
 func (t *Theory) Take(found Theory) {
 	for _, s := range []struct{ target, source **float64 }{
 		{&t.L, &found.L},
@@ -193,13 +230,12 @@ func (t *Theory) Take(found Theory) {
 	}
 }
 
-// Limits are what a run may use.
+// Limits bound what a run may use of the machine; they change nothing that it computes.
 type Limits struct {
 	StateGB float64 `key:"state_gb" default:"8" range:"[0,1e6]" unit:"GB" is:"inert" help:"most memory of an algorithm's state, in 10^9 bytes"`
 }
 
-// Stop says when a run ends: at the first that is reached of those that are
-// set.
+// Stop says when a run ends: as soon as it reaches any limit that is set. A zero limit is not set.
 type Stop struct {
 	Rounds             int     `key:"rounds" is:"null" range:"[1,1000000000]" help:"stop after so many rounds"`
 	VirtualSeconds     float64 `key:"virtual_seconds" is:"null" range:"(0,4e9]" unit:"seconds" help:"stop at this virtual time"`
@@ -209,12 +245,16 @@ type Stop struct {
 	Tokens             int     `key:"tokens" is:"null" range:"[1,4000000000000000]" help:"tokens of the local steps that count, over all clients, where samples are windows of a text"`
 	ValidationAccuracy float64 `key:"validation_accuracy" is:"null" range:"(0,1]" help:"accuracy of a validation"`
 
+	// Metric ends the run at a value of any metric of the model, or of the loss.
 	Metric MetricStop `key:"metric" default:"null" help:"value of a metric, or of the loss"`
 }
 
-// Targets are the values that end the run when a validation reaches them, of a model with these
-// metrics that is compared by q.
+// Targets returns the values of metrics that end the run once a validation reaches them. The
+// metrics are those that the model reports, and q is the quantity by which its states are compared.
+// An error names the key whose metric the model does not have.
 func (s *Stop) Targets(q metric.Quality, metrics []metric.Metric) (list []metric.Target, err error) {
+	// A target that names no metric, or the metric of q, keeps what q says about which values are
+	// better.
 	add := func(key, name string, value float64) {
 		quality := q
 		if name != "" && name != q.Name {
@@ -235,16 +275,19 @@ func (s *Stop) Targets(q metric.Quality, metrics []metric.Metric) (list []metric
 	return list, err
 }
 
-// MetricStop ends a run when a validation reaches a value.
+// MetricStop ends a run when a validation is at least as good as a value. It is off while Reaches
+// is nil.
 type MetricStop struct {
 	Name    string   `key:"name" is:"null" help:"metric, or loss; null: evaluate.metric"`
 	Reaches *float64 `key:"reaches" is:"short,null" range:"[-1e12,1e12]" help:"value that a validation is at least as good as"`
 }
 
-// maxSeconds bounds virtual time: int64 nanoseconds end at 9.2e9 s.
+// maxSeconds bounds virtual time, in seconds. The clock counts int64 nanoseconds, which end at
+// 9.2e9 s; the bound leaves more than half of that unused.
 const maxSeconds = 4e9
 
-// Network is every client's link (Eq. 3) and the server's. 1 Mbit is 10^6 bit.
+// Network describes the link of every client (Eq. 3) and the server's own link. Sizes are in
+// megabits and speeds in Mbit/s, where 1 Mbit is 10^6 bit. A zero speed of the server is no limit.
 type Network struct {
 	fleet.Network
 	ModelMegabits      float64 `key:"model_megabits" range:"[1e-6,8e6]" unit:"megabits" word:"exact=0" help:"size of a model on the network; exact: 32 bits a parameter"`
@@ -254,15 +297,16 @@ type Network struct {
 	Sites              Sites   `key:"sites"`
 }
 
-// Sites are access points, or places, whose clients have one link to the server together.
+// Sites are access points, or places, where many clients share one link to the server. Client c is
+// behind site c modulo Count; with a Count of 0 each client has its link alone.
 type Sites struct {
 	Count        int     `key:"count" is:"null" range:"[1,1000000]" help:"sites; client c is behind site c modulo so many; null: none"`
 	DownloadMbps float64 `key:"download_mbps" is:"null" range:"(0,1e9]" unit:"Mbit/s" help:"capacity of a site's link, shared fairly by its downloads; null: no limit"`
 	UploadMbps   float64 `key:"upload_mbps" is:"null" range:"(0,1e9]" unit:"Mbit/s" help:"the same for uploads"`
 }
 
-// ModelBits is the size that a model of so many float32 parameters has on the
-// network.
+// ModelBits returns the size on the network, in bits, of a model that has this number of float32
+// parameters: the configured size, or 32 bits a parameter where it is exact.
 func (n Network) ModelBits(parameters int) float64 {
 	if n.ModelMegabits == 0 {
 		return 32 * float64(parameters)
@@ -270,19 +314,24 @@ func (n Network) ModelBits(parameters int) float64 {
 	return n.ModelMegabits * 1e6
 }
 
-// Bits are the sizes of a task's transfers for a model of so many float32 parameters.
-// A compressed update is that of a model of the size that the network carries. The first
-// parameters alone are trained, and so compressed.
+// Bits returns how many bits a task's download and upload carry, for a model that has this number
+// of float32 parameters of which the first trainable ones are trained. Only the trained part of an
+// update is compressed, and its compressed size is calculated for a model of the size that the
+// network carries, which the configuration may set apart from the real one.
 func (c *Config) Bits(parameters, trainable int) (model, update float64) {
 	model = c.Network.ModelBits(parameters)
-	if s, ok := c.Aggregate.Algorithm.(algorithm.Streaming); ok { // a fragment is sent
+	// Streaming algorithms send one fragment of the model in each round.
+	if s, ok := c.Aggregate.Algorithm.(algorithm.Streaming); ok {
 		model /= float64(s.Fragments)
 	}
+	// A size that the configuration gives for updates takes precedence over what compression would
+	// make.
 	switch {
 	case c.Network.UpdateMegabits > 0:
 		return model, c.Network.UpdateMegabits * 1e6
 	case c.Compress != nil:
-		untrainedBits := 0.0 // what is not trained
+		// The parameters that are not trained travel uncompressed, in proportion to their number.
+		untrainedBits := 0.0
 		if trainable < parameters {
 			untrainedBits = float64(model * (float64(parameters-trainable) / float64(parameters)))
 		}
@@ -291,18 +340,21 @@ func (c *Config) Bits(parameters, trainable int) (model, update float64) {
 	return model, model
 }
 
-// Overlap is how many local steps a client takes while the model of its task is made and sent.
+// Overlap returns how many local steps a client takes while the model of its task is still being
+// made and sent. Only streaming algorithms have such steps; it is 0 for all others.
 func (c *Config) Overlap() int {
 	s, _ := c.Aggregate.Algorithm.(algorithm.Streaming)
 	return s.Overlap
 }
 
-// Shared reports whether transfers slow each other down.
+// Shared reports whether transfers of different clients slow each other down, because the server or
+// a site has a limited link.
 func (n Network) Shared() bool {
 	return n.ServerDownloadMbps > 0 || n.ServerUploadMbps > 0 || n.Sites.Count > 0
 }
 
-// Devices says how real devices take part in a run.
+// Devices says which real devices take part in a run, how long the run waits for them, and how far
+// it trusts their updates. Real devices hold their own samples and train outside the simulation.
 type Devices struct {
 	Names           []Device `key:"names" is:"null,keyed" help:"real devices, by their ids, or with a class each, {pi1: pi4, ...}; []: none"`
 	Include         string   `key:"include" default:"every_round" words:"every_round,sampled" help:"beside each cohort, or drawn with the others; where clients is 0: all each round, or a cohort"`
@@ -313,18 +365,22 @@ type Devices struct {
 	KeepUpdates     bool     `key:"keep_updates" default:"false" is:"inert" help:"devices.log keeps each update, for a replay without devices; false: only times"`
 	Link            string   `key:"link" default:"measured" words:"measured,modelled" help:"transfer times: measured, or modelled by the class's or the network's speeds"`
 
-	Clip   combine.Clip `key:"clip" default:"median" is:"null" help:"bound to which a device's update is shortened; null: none"`
-	Robust bool         `key:"robust" default:"true" help:"updates of four or more devices a round are combined so that one in five may be false; false: weighted mean"`
-	Quota  quota.Device `key:"quota"`
+	// Clip bounds the norm of devices' updates; nil is no bound.
+	Clip combine.Clip `key:"clip" default:"median" is:"null" help:"bound to which a device's update is shortened; null: none"`
+	// Robust combines the updates of devices so that false ones, up to one in five, do little harm.
+	Robust bool `key:"robust" default:"true" help:"updates of four or more devices a round are combined so that one in five may be false; false: weighted mean"`
+	// Quota bounds what each device may use of the server, and how many of its tasks may fail.
+	Quota quota.Device `key:"quota"`
 }
 
-// Device is a real device of a run.
+// Device is one real device of a run. Class names a class in fleet, whose speeds foretell how long
+// the device takes; empty means that nothing is known of its speed.
 type Device struct {
 	ID    string `key:"id" is:"short" help:"its id"`
 	Class string `key:"class" is:"null" help:"class in fleet that foretells its times; null: none known"`
 }
 
-// IDs are the ids of the devices, in their order.
+// IDs returns the ids of the devices in the order of the configuration.
 func (d *Devices) IDs() []string {
 	list := make([]string, len(d.Names))
 	for i := range list {
@@ -333,18 +389,21 @@ func (d *Devices) IDs() []string {
 	return list
 }
 
-// AllClients is the value of Clients for as many as the data has.
+// AllClients is the value of Config.Clients that takes as many clients as the data has.
 const AllClients = -1
 
-// DevicesAlone reports whether no simulated client takes part: a deployment.
+// DevicesAlone reports whether the run is a deployment: real devices are its only clients, and none
+// is simulated.
 func (c *Config) DevicesAlone() bool { return c.Clients == 0 }
 
-// DrawsDevices reports whether devices are among the clients that cohorts are drawn from.
+// DrawsDevices reports whether real devices are among the clients that cohorts are drawn from.
+// Otherwise devices take part in every round, beside the cohort.
 func (c *Config) DrawsDevices() bool {
 	return len(c.Devices.Names) > 0 && (c.DevicesAlone() || c.Devices.Include == Sampled)
 }
 
-// drawn is how many clients cohorts are drawn from; 0: their number is not known yet.
+// drawn returns the size of the population that cohorts are drawn from. It is 0 while the data,
+// which has not been read yet, decides the number of clients.
 func (c *Config) drawn() int {
 	switch {
 	case c.Clients == AllClients:
@@ -355,15 +414,18 @@ func (c *Config) drawn() int {
 	return c.Clients
 }
 
-// Words of Devices.
+// These are the words of Devices.Include and Devices.Link.
 const (
-	EveryRound   = "every_round"
-	Sampled      = "sampled"
+	// EveryRound is the value of Devices.Include by which each device takes part in each round.
+	EveryRound = "every_round"
+	// Sampled is the value of Devices.Include by which devices are drawn like simulated clients.
+	Sampled = "sampled"
+	// ModelledLink is the value of Devices.Link by which the configured speeds give transfer times.
 	ModelledLink = "modelled"
 )
 
-// Evaluate says how often the global model is measured on held-out samples, and on the
-// clients' own.
+// Evaluate says how often the global model is measured on held-out samples, by which metric models
+// are compared, and when the model is measured on the clients' own samples.
 type Evaluate struct {
 	Every        int      `key:"every" default:"50" range:"[1,1000000000]" unit:"rounds" help:"rounds between validations"`
 	EverySeconds float64  `key:"every_seconds" is:"null" range:"(0,4e9]" unit:"seconds" word:"fixed=-1" help:"virtual time between validations, in place of every; fixed: that of every rounds of fixed K"`
@@ -371,19 +433,25 @@ type Evaluate struct {
 	Metric       Metric   `key:"metric" default:"null" help:"what models are compared by"`
 	Target       *float64 `key:"target" is:"null" range:"[-1e12,1e12]" help:"value of evaluate.metric whose time the summary gives; null: stop's"`
 
+	// Clients says when the model is measured on each client's own samples; the zero value is
+	// never.
 	Clients ClientEvaluation `key:"clients"`
 }
 
-// AsFixed is the value of Evaluate.EverySeconds for the time of rounds of K-eta-fixed.
+// AsFixed is the value of Evaluate.EverySeconds that takes the virtual time of Evaluate.Every
+// rounds of K-eta-fixed. All schedules are then validated at the same times.
 const AsFixed = -1
 
-// Metric says by what models are compared.
+// Metric says by which quantity models are compared. Both fields may be empty: the model's first
+// metric is taken, or else the loss, and the model says which values are better.
 type Metric struct {
 	Name   string `key:"name" is:"short,null" help:"metric or loss that compares models and shows plateaus; null: the model's first, else the loss"`
 	Better string `key:"better" is:"null" words:"higher,lower" help:"which values are better; null: as the model says"`
 }
 
-// QualityOf is the quantity among a model's metrics.
+// QualityOf finds the quantity by which models are compared among the metrics that a model reports.
+// The configuration's word on which values are better overrides the model's. An error is a
+// *[KeyError] about evaluate.metric.
 func (m Metric) QualityOf(list []metric.Metric) (metric.Quality, error) {
 	q, err := metric.QualityOf(list, m.Name)
 	if err != nil {
@@ -395,23 +463,25 @@ func (m Metric) QualityOf(list []metric.Metric) (metric.Quality, error) {
 	return q, nil
 }
 
-// ClientEvaluation says when and how the global model is measured on the samples of each
-// client, for fairness. Where it is at all, the final model is, too.
+// ClientEvaluation says when the global model is measured on the samples of each client, which
+// shows how fair it is. If any such evaluation is asked for, the final model has one, too.
 type ClientEvaluation struct {
 	Every   int   `key:"every" is:"null" range:"[1,1000000000]" unit:"rounds" help:"rounds between evaluations on clients' own samples; null: only those in rounds"`
 	Rounds  []int `key:"rounds" is:"null" range:"[1,1000000000]" help:"rounds that have one"`
 	Samples int   `key:"samples" is:"null" range:"[1,1000000000]" help:"most samples of each client, spread evenly; null: all"`
 }
 
-// Any reports whether there are evaluations by client.
+// Any reports whether at least one evaluation on the clients' own samples is asked for.
 func (e *ClientEvaluation) Any() bool { return e.Every > 0 || len(e.Rounds) > 0 }
 
-// Checkpoint says how often a run can be resumed from.
+// Checkpoint says how often the state of a run is saved. An interrupted run is resumed from the
+// newest saved state.
 type Checkpoint struct {
 	Seconds float64 `key:"seconds" default:"10" range:"(0,1e6]" unit:"seconds" is:"inert" help:"wall time between checkpoints"`
 }
 
-// NATS is the server that the run's messages travel through.
+// NATS describes the server that carries the messages between the coordinator, its hosts and
+// devices. Nothing here changes what a run computes.
 type NATS struct {
 	URL        string  `key:"url" default:"embedded" is:"inert" help:"embedded, a server's URL or a cluster's with commas between them, or none: one process's memory"`
 	Listen     string  `key:"listen" default:"" is:"inert" help:"address of the embedded server for hosts and devices, e.g. 127.0.0.1:4222; empty: none"`
@@ -421,35 +491,44 @@ type NATS struct {
 	MaxDeliver int     `key:"max_deliver" default:"5" range:"[1,1000]" is:"inert" help:"trainers that may fail at a job before the run does; hosts that left do not count"`
 }
 
-// The values of NATS.URL that are no URL.
+// These are the values of NATS.URL that are no URL.
 const (
-	Embedded = "embedded" // a server within the run's process
-	None     = "none"     // no server: messages are handed over within the process
+	// Embedded is the value of NATS.URL that runs a server within the run's process.
+	Embedded = "embedded"
+	// None is the value of NATS.URL that needs no server: messages are handed over in memory.
+	None = "none"
 )
 
-// Replayed reports whether this run of devices is played again, which reaches none of them.
+// Replayed reports whether the configuration is of a run with real devices that none of them can
+// reach, because no server listens. Such a run is played again from the log of its devices.
 func (c *Config) Replayed() bool { return c.Train && len(c.Devices.Names) > 0 && c.NATS.InProcess() }
 
-// InProcess reports whether nobody outside the run's process can take part in it.
+// InProcess reports whether no other process can take part in the run: there is no server, or the
+// embedded one does not listen.
 func (n NATS) InProcess() bool { return n.URL == None || n.URL == Embedded && n.Listen == "" }
 
-// Events says what of a run's tasks the event log keeps.
+// Events bounds what the event log keeps of the tasks of a run.
 type Events struct {
 	Sample int `key:"sample" default:"32" range:"[0,10000]" word:"off=-1" is:"inert" help:"clients a round in events.log, beside the slowest and real devices"`
-	// Megabytes bounds the log of a run of weeks.
+	// Megabytes is the size of the log, in 10^6 bytes, beyond which it thins out its rounds, so
+	// that the log of a run of weeks stays readable.
 	Megabytes float64 `key:"megabytes" default:"256" range:"[0.01,1e6]" unit:"MB" is:"inert" help:"size of events.log beyond which it keeps 512 rounds of each doubling of their number"`
 }
 
-// KeptSlowest is how many of a round's slowest tasks outputs see, whatever their sample.
+// KeptSlowest is the number of a round's slowest tasks that the outputs always see, however small
+// their sample is.
 const KeptSlowest = 10
 
-// NoEvents is the value of Events.Sample for a run without an event log.
+// NoEvents is the value of Events.Sample for a run that writes no event log.
 const NoEvents = -1
 
-// ReadsData reports whether the clients' data decide who is drawn, how many local steps
-// they take, who has which device, when the run ends, or how large its model is.
+// ReadsData reports whether the data must be read even if nothing is trained. It must if the
+// clients' samples decide who is drawn, how many local steps clients take, who has which device,
+// when the run ends, or how large its model is.
 func (c *Config) ReadsData() bool {
 	_, paper := c.Task.Paper()
+	// The model's size is known without the data where it is set, where data is made, for the
+	// paper's own models, and for a trainer, which tells it.
 	sized := c.Network.ModelMegabits == 0 &&
 		!c.IsSynthetic() &&
 		!(paper && c.UsesTaskModel()) &&
@@ -462,7 +541,8 @@ func (c *Config) ReadsData() bool {
 		sized
 }
 
-// DataSeed is the seed of made data.
+// DataSeed returns the seed from which made data follows: that of the group synthetic, or the run's
+// where none is set there.
 func (c *Config) DataSeed() uint64 {
 	if c.Synthetic.Seed > 0 {
 		return uint64(c.Synthetic.Seed)
@@ -470,7 +550,8 @@ func (c *Config) DataSeed() uint64 {
 	return c.Seed
 }
 
-// Closes ends the sentence "Rounds close ...".
+// Closes returns words that complete the sentence "Rounds close ...", with what becomes of late
+// updates where they are used.
 func (c *Config) Closes() string {
 	text := closing.Rules.Text(c.Close)
 	if closing.UsesLate(c.Late) {
@@ -479,15 +560,16 @@ func (c *Config) Closes() string {
 	return text
 }
 
-// CountsLater reports whether an update may count in a later round than that of its task: rounds
-// overlap, or late updates are kept.
+// CountsLater reports whether an update may enter the model in a later round than the one whose
+// task it answers. That happens where rounds overlap and where late updates are kept.
 func (c *Config) CountsLater() bool { return closing.Overlaps(c.Close) || closing.UsesLate(c.Late) }
 
-// Untrained makes a configuration one that is timed alone. A schedule that
-// decides by what is then not measured is fixed; what stands for such a choice of
-// clients is its draw of candidates, and the time to ask them is missing. It
-// reports whether any schedule was replaced. As many simulated clients stand for devices
-// that are alone.
+// Untrained changes the configuration to one that measures time alone and trains nothing.
+//
+// Schedules that follow losses or validations, which are then not measured, become fixed; the
+// result says whether any was replaced. A selection by losses is replaced by the draw of its
+// candidates, so the time to ask them for losses is missing. In a deployment, the same number of
+// simulated clients stands for the real devices.
 func (c *Config) Untrained() (replaced bool) {
 	if c.DevicesAlone() {
 		c.Clients = len(c.Devices.Names)
@@ -515,8 +597,8 @@ func (c *Config) Untrained() (replaced bool) {
 	return replaced
 }
 
-// ForHosts is the configuration as hosts in other processes are told it: without
-// what is the coordinator's own business and decides neither plans nor sums.
+// ForHosts returns the configuration as it is sent to hosts in other processes. Keys that are the
+// coordinator's own business, and change neither plans nor sums, have their default values.
 func (c Config) ForHosts() Config {
 	standard := Demonstration()
 	c.NATS = standard.NATS
@@ -526,18 +608,20 @@ func (c Config) ForHosts() Config {
 	c.Out = OutFolder(c.Name)
 	c.Init = ""
 	c.Tags = nil
+	// A host never runs a command that another machine names: it has its own.
 	if c.External() {
 		c.Trainer.Command = elsewhere
 	}
 	return c
 }
 
-// HasOwnBatches reports whether a class of devices has minibatches of its own size.
+// HasOwnBatches reports whether any class of devices sets the size of its own minibatches.
 func (c *Config) HasOwnBatches() bool {
 	return slices.ContainsFunc(c.Fleet, func(k fleet.Class) bool { return k.Batch > 0 })
 }
 
-// devices are the clients' devices as package fleet takes them.
+// devices returns the parts of the configuration that describe clients' devices, in the form that
+// package fleet takes. The classes of real devices are listed in the order of their names.
 func (c *Config) devices() fleet.Config {
 	d := fleet.Config{
 		Network:      c.Network.Network,
@@ -555,8 +639,8 @@ func (c *Config) devices() fleet.Config {
 	return d
 }
 
-// NewFleet makes the clients' devices and reads the files that the configuration
-// names. An error is a *[KeyError].
+// NewFleet makes the devices of all clients from the run's seed and reads the trace files that the
+// configuration names. An error is a *[KeyError].
 func (c Config) NewFleet() (*fleet.Fleet, error) {
 	f, err := fleet.NewFleet(c.devices(), c.Seed)
 	if err != nil {
@@ -565,11 +649,12 @@ func (c Config) NewFleet() (*fleet.Fleet, error) {
 	return f, nil
 }
 
-// EverAbsent reports whether any client is ever not there.
+// EverAbsent reports whether any client can be unavailable at some time of the run.
 func (c *Config) EverAbsent() bool {
 	absent := func(a fleet.Availability) bool {
 		return a != nil && a != fleet.Availability(fleet.Always{})
 	}
+	// Without classes all clients share one availability; a class without its own takes that one.
 	if len(c.Fleet) == 0 {
 		return absent(c.Availability)
 	}

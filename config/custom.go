@@ -12,14 +12,18 @@ import (
 // it: what nobody can know is asked for, and what follows from the data is fitted
 // once they are read.
 
-// checkCustom asks for what a configuration of task custom does not set. Its error
-// says how to set the first of them and how to find it, and names the others.
+// checkCustom refuses a configuration of task custom that leaves out what only its owner can know,
+// such as the data, the model and the learning rate. Its error explains how to set the first
+// missing key and how to find a value, and names the other missing keys. Other tasks always pass.
 func (c *Config) checkCustom() error {
 	if c.Task != TaskCustom {
 		return nil
 	}
+	// Local steps have a known time where real devices measure it, where the configuration gives it
+	// for all clients, or where every class of devices has its own.
 	timed := c.DevicesAlone() || c.Compute.SecondsPerStep > 0 || c.Compute.Measured != "" ||
 		len(c.Fleet) > 0 && !slices.ContainsFunc(c.Fleet, func(k fleet.Class) bool { return k.SecondsPerStep == nil })
+	// The model must be known to train it, and also to calculate its size on the network.
 	learns := c.Train || c.Network.ModelMegabits == 0
 	var missing []*KeyError
 	for _, asked := range []struct {
@@ -59,8 +63,10 @@ func (c *Config) checkCustom() error {
 	return first
 }
 
-// Fit settles what follows from the population: the cohort, and the minibatch if
-// samples, the numbers of training samples of clients, are known.
+// Fit settles the sizes that were left to the population. A cohort of 0 becomes a tenth of the
+// clients, but at least 10 and at most 100; where real devices are alone, it becomes all of them. A
+// minibatch of 0 is fitted to samples, the clients' numbers of training samples, which is nil where
+// those are not known. Sizes that are set stay.
 func (c *Config) Fit(samples []int) {
 	switch {
 	case c.Cohort == 0 && c.DevicesAlone():

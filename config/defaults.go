@@ -21,19 +21,21 @@ const (
 	TaskCustom      = tasks.Custom
 )
 
-// The links of the paper's runtime model, in Mbit/s (below Eq. 4).
+// paperDownload and paperUpload are the speeds of a client's link in the paper's runtime model, in
+// Mbit/s (below Eq. 4).
 const paperDownload, paperUpload = 20, 5
 
-// Defaults is the paper's experiment on a task: 10,000 rounds of K_r-rounds
-// with the constants of Tables 1 and 2; for a convex task, a run of seconds. What
-// the task does not decide is the default of its key. It returns an error for a
-// task that has no defaults.
+// Defaults returns the configuration of a task before anything is set. For the paper's four tasks
+// it is the paper's experiment: 10,000 rounds with the constants of Tables 1 and 2. For a convex
+// task it is a run of seconds, and for task custom it holds what does not depend on the data. What
+// the task does not decide has the default of its key. An unknown task is a *[KeyError].
 func Defaults(task Task) (Config, error) {
 	var c Config
 	var r reader
 	r.begin(reflect.ValueOf(&c).Elem(), "", "", "")
 	c.Task, c.Out = task, OutFolder(c.Name)
-	if task == TaskCustom { // which has nothing of the paper's: checkCustom asks for the rest
+	// Task custom takes nothing from the paper: checkCustom asks the user for what is missing.
+	if task == TaskCustom {
 		c.Data = Data{}
 		c.Clients = AllClients
 		return c, nil
@@ -63,8 +65,9 @@ func Defaults(task Task) (Config, error) {
 	return c, nil
 }
 
-// convex makes the defaults of a convex task: a round's communication takes as
-// long as 25 local steps, eta is below 1/(4L), and all seeds share one problem.
+// convex sets the defaults of a convex task. The communication of a round takes as long as 25 local
+// steps, the learning rate is below 1/(4L), and runs of all seeds share one problem, so that they
+// differ by their sampling alone.
 func (c *Config) convex() {
 	c.Synthetic.Seed = 1
 	c.Clients = 50
@@ -82,8 +85,8 @@ func (c *Config) convex() {
 	c.Evaluate.Every = 10
 }
 
-// Demonstration is the run that needs no configuration: FEMNIST on synthetic
-// data, short enough to watch.
+// Demonstration returns the configuration of a run for which nothing is set: FEMNIST on synthetic
+// data for 40 rounds, short enough to watch.
 func Demonstration() Config {
 	c, err := Defaults(TaskFEMNIST)
 	if err != nil {
@@ -95,5 +98,6 @@ func Demonstration() Config {
 	return c
 }
 
-// OutFolder is where a run of that name puts its results unless told.
+// OutFolder returns the folder of the results of a run with this name, unless the user sets
+// another.
 func OutFolder(name string) string { return "runs/" + name }

@@ -9,17 +9,19 @@ import (
 	"fedpace/registry"
 )
 
-// KeyError says which key of a configuration is wrong, what it holds, and what
-// would be right.
+// KeyError is an error about one key of a configuration. It says where the key stands, what it
+// holds and what would be right.
 type KeyError = tree.KeyError
 
-// notA says that a value is none of those known, and which it may have meant.
+// notA returns the problem of a value that is none of the candidates for this kind of word, such as
+// "schedule". It proposes the candidate whose spelling is near, or lists all of them where none is.
 func notA(value, kind string, candidates []string) string {
 	article := "a"
 	if strings.ContainsRune("aeiou", rune(kind[0])) {
 		article = "an"
 	}
 	s := fmt.Sprintf("%q is not %s %s", value, article, kind)
+	// MLflow is asked for often and is no output: runs are imported there once they are finished.
 	if kind == "output" && value == "mlflow" {
 		return s + " (python/README.md shows how a finished run enters MLflow)"
 	}
@@ -29,8 +31,8 @@ func notA(value, kind string, candidates []string) string {
 	return s + " (" + orList(candidates) + ")"
 }
 
-// notEntry says that a name is no entry of a plug point, and which it may have meant or what
-// took the place of an entry that was removed.
+// notEntry returns the problem of a name that is no entry of a plug point. It says what replaced an
+// entry that was removed, or proposes a name as notA does.
 func notEntry(name string, p *registry.Point) string {
 	if instead, ok := p.Instead(name); ok {
 		return fmt.Sprintf("%s %q was removed (%s)", p.Kind, name, instead)
@@ -38,10 +40,10 @@ func notEntry(name string, p *registry.Point) string {
 	return notA(name, p.Kind, p.Names())
 }
 
-// orList joins words as "a, b or c".
+// orList joins alternatives for a message, as in "a, b or c".
 func orList(words []string) string { return listed(words, " or ") }
 
-// doList joins names with their verb, as "first and buffered do".
+// doList joins names with their verb for a message, as in "first does" and "first and buffered do".
 func doList(names []string) string {
 	if len(names) == 1 {
 		return names[0] + " does"
@@ -49,7 +51,8 @@ func doList(names []string) string {
 	return listed(names, " and ") + " do"
 }
 
-// listed joins words by commas, the last one by another text.
+// listed joins words by commas, and the last two by the text in last, such as " or ". One word is
+// returned as it is.
 func listed(words []string, last string) string {
 	n := max(0, len(words)-1)
 	return strings.TrimPrefix(strings.Join(words[:n], ", ")+last+strings.Join(words[n:], ""), last)

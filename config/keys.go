@@ -10,18 +10,26 @@ import (
 	"fedpace/registry"
 )
 
-// Key is a key of the configuration as help, completion, the messages about unknown keys and the
-// reference page describe it.
+// Key is a key of the configuration with all that help, completion, messages about unknown keys and
+// the reference page say about it.
 type Key struct {
 	registry.Option
-	Name     string          // "schedule.k0", or "fleet[].name" in the elements of a list
-	Point    *registry.Point // whose entries it chooses from, or holds a list of; nil: of none
-	Required bool            // what holds it is not whole without it
-	Entries  []string        // of whose options it is one, among those of a choice
+	// Name is the full path of the key, such as "schedule.k0"; "fleet[].name" stands in each
+	// element of a list.
+	Name string
+	// Point is the plug point whose entries the key chooses from, or holds a list of. It is nil for
+	// keys that choose no entry.
+	Point *registry.Point
+	// Required says that the value which contains the key must set it.
+	Required bool
+	// Entries names the entries of a plug point that have this option. It is nil for keys that
+	// stand in every configuration.
+	Entries []string
 }
 
-// KeysOf lists the keys of a struct that stands at a path, and of the structs within it. The
-// options of the entries of choices are not among them.
+// KeysOf lists the keys of the struct type t, whose own path in the configuration is path, and of
+// all structs within it, in the order of their fields. With required, keys without a default are
+// marked as required. The options of the entries of choices are not among them.
 func KeysOf(path string, t reflect.Type, required bool) (list []Key) {
 	for _, o := range registry.Options(t) {
 		k := Key{
@@ -32,6 +40,8 @@ func KeysOf(path string, t reflect.Type, required bool) (list []Key) {
 		}
 		name := k.Name
 		below := o.Type
+		// The keys of a list's elements, and of what a pointer leads to, are those of the type
+		// below.
 		switch o.Type.Kind() {
 		case reflect.Slice:
 			name = name + "[]"
@@ -40,9 +50,12 @@ func KeysOf(path string, t reflect.Type, required bool) (list []Key) {
 		case reflect.Pointer:
 			below = o.Type.Elem()
 		}
-		if o.Help != "" { // else it is a group of keys
+		// A field without help is a group: it has keys and no value of its own.
+		if o.Help != "" {
 			list = append(list, k)
 		}
+		// A struct that is made anew, as in a list, behind a pointer or in place of a scalar, has
+		// nothing to inherit, so what has no default must be set.
 		if below.Kind() == reflect.Struct {
 			list = append(list, KeysOf(name, below, required || below != o.Type || registry.Short(below) != nil)...)
 		}
@@ -50,8 +63,9 @@ func KeysOf(path string, t reflect.Type, required bool) (list []Key) {
 	return list
 }
 
-// KnownKeys lists all keys in the order of the file that YAML writes. Behind a choice are the
-// options of its entries, those that say the same of themselves once. The list is shared.
+// KnownKeys lists all keys, in the order of the file that [Config.YAML] writes. The keys of a
+// choice are followed by the options of its entries; an option that several entries share, with the
+// same help, is listed once with all their names. Callers must not change the list.
 var KnownKeys = sync.OnceValue(func() (list []Key) {
 	for _, k := range KeysOf("", reflect.TypeFor[Config](), false) {
 		list = append(list, k)
@@ -59,6 +73,7 @@ var KnownKeys = sync.OnceValue(func() (list []Key) {
 			continue
 		}
 		var options []Key
+		// Options of the same name and help are one key, which notes every entry that has it.
 		for _, e := range k.Point.Entries {
 			for _, o := range KeysOf(k.optionsPath(), e.Type(), true) {
 				i := slices.IndexFunc(options, func(k Key) bool { return k.Name == o.Name && k.Help == o.Help })
@@ -74,7 +89,9 @@ var KnownKeys = sync.OnceValue(func() (list []Key) {
 	return list
 })
 
-// optionsPath is the path of the options of a choice's entries.
+// optionsPath returns the path below which the options of the entries of a choice stand: the key's
+// own, its elements' where it is a list, and that of the surrounding struct where the options are
+// flat.
 func (k *Key) optionsPath() string {
 	switch {
 	case k.Flat:
@@ -85,15 +102,18 @@ func (k *Key) optionsPath() string {
 	return k.Name
 }
 
-// HasName reports whether the key has this name, or that of the word in a choice's map.
+// HasName reports whether a full path means this key: its own name, or the key within its map that
+// holds the name of the chosen entry, such as close.rule for close.
 func (k *Key) HasName(name string) bool {
 	return k.Name == name || k.Point != nil && join(k.optionsPath(), k.Point.Word) == name
 }
 
-// Listed reports whether the key stands in the elements of a list.
+// Listed reports whether the key belongs to the elements of a list, so that its path has an index.
 func (k *Key) Listed() bool { return strings.Contains(k.Name, "[]") }
 
-// Offered are the words that the key may hold, beside or in place of other values.
+// Offered returns the words that completion offers for the key: the names of entries, the words
+// that it is limited to, the word beside its numbers, or true and false. Other values may be
+// allowed, too.
 func (k *Key) Offered() []string {
 	words := slices.Clip(k.Words)
 	switch {
@@ -107,14 +127,16 @@ func (k *Key) Offered() []string {
 	return words
 }
 
-// IsPath reports whether the key may hold the path of a file or folder.
+// IsPath reports whether the key, or the scalar that stands for its map, may be the path of a file
+// or folder. Completion then offers files.
 func (k *Key) IsPath() bool {
 	return k.Path || slices.ContainsFunc(structsOf(k.Type), func(t reflect.Type) bool {
 		return slices.ContainsFunc(registry.Short(t), func(s registry.Option) bool { return s.Path })
 	})
 }
 
-// About is what help says of the key.
+// About returns the help of the key on one line, with the entries that have it in front and the
+// words that it may hold behind.
 func (k *Key) About() string {
 	text := k.Help
 	if k.Entries != nil {
@@ -126,16 +148,19 @@ func (k *Key) About() string {
 	return text
 }
 
-// Value is what the key may hold; "" for maps and entries.
+// Value describes the values that the key may hold, such as "a whole number from 1 to 10". It is
+// empty for maps and for entries of a plug point.
 func (k *Key) Value() string { return valueText(&k.Option, k.Type) }
 
-// Explain describes a key, a group of keys, or an entry of a choice such as
-// close.deadline; false if the configuration has none of that name.
+// Explain returns the help on a path, which is that of a key, of a group of keys, or of an entry of
+// a choice such as close.deadline. The result is false if the configuration has none of that name.
 func Explain(path string) (string, bool) {
 	var b strings.Builder
-	explained := false // the entry, which several keys may have
+	// Several keys may choose from the same entries; an entry is explained at the first of them.
+	explained := false
 	for _, k := range KnownKeys() {
 		keyName := strings.ReplaceAll(k.Name, "[]", "")
+		// A group is explained by all the keys below it.
 		if keyName == path || strings.HasPrefix(keyName, path+".") {
 			fmt.Fprintf(&b, "%s: %s\n", keyName, k.About())
 			if value := k.Value(); value != "" && k.Optional && k.Default != "" {
@@ -147,6 +172,7 @@ func Explain(path string) (string, bool) {
 		if k.Point == nil || explained {
 			continue
 		}
+		// The path may also name an entry of the key's plug point, behind the path of its options.
 		name, _ := strings.CutPrefix(path, strings.ReplaceAll(k.optionsPath(), "[]", "")+".")
 		if e, help, ok := k.Point.Entry(name); ok {
 			explained = true
@@ -156,7 +182,9 @@ func Explain(path string) (string, bool) {
 	return strings.TrimSpace(b.String()), b.Len() > 0
 }
 
-// explain describes an entry and its options, and of options that are lists of entries each.
+// explain writes the help of an entry with this name, and a line for each of its options. For an
+// option that lists entries of another plug point, such as layers, the entries are explained below
+// it, one level deep.
 func explain(b *strings.Builder, indent, name, help string, options reflect.Type) {
 	fmt.Fprintf(b, "%s%s: %s\n", indent, name, help)
 	for _, o := range KeysOf("", options, true) {
@@ -165,6 +193,8 @@ func explain(b *strings.Builder, indent, name, help string, options reflect.Type
 			text += " (" + value + ")"
 		}
 		fmt.Fprintf(b, "%s  %s: %s\n", indent, o.Name, text)
+		// Entries within entries of a list are not explained again, or a plug point that holds its
+		// own kind would never end.
 		if o.Point == nil || o.Point.Word != "" || indent != "" {
 			continue
 		}
@@ -174,16 +204,20 @@ func explain(b *strings.Builder, indent, name, help string, options reflect.Type
 	}
 }
 
-// valueText is what an option of a type may hold; "" for maps and entries.
+// valueText describes the values that an option may hold, where t is its type or that of its
+// elements. It is empty for maps and for entries of a plug point.
 func valueText(o *registry.Option, t reflect.Type) string {
 	text := wanted(o, t)
 	limits := ""
+	// The kinds that contain other values describe those; the rest have limits or words of their
+	// own.
 	switch t.Kind() {
 	case reflect.Pointer:
 		return valueText(o, t.Elem())
 	case reflect.Interface:
 		return ""
 	case reflect.Struct:
+		// A struct with a short form may be written as a scalar, whose values are described.
 		for _, short := range registry.Short(t) {
 			return valueText(&short, short.Type) + ", or a map"
 		}
@@ -205,6 +239,7 @@ func valueText(o *registry.Option, t reflect.Type) string {
 	if o.Ranged {
 		limits = strings.TrimRight(o.Range.String()+" "+o.Unit, " ")
 	}
+	// Limits of fractional numbers stand in brackets, those of whole numbers follow the words.
 	switch {
 	case limits != "" && t.Kind() == reflect.Float64:
 		text += " (" + limits + ")"
@@ -217,7 +252,8 @@ func valueText(o *registry.Option, t reflect.Type) string {
 	return text
 }
 
-// wanted is what an option of a type may hold, in a message.
+// wanted names the kind of scalar that an option holds, as messages say it: "a number", or "a word"
+// with the choice of words. Limits are not part of it.
 func wanted(o *registry.Option, t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Bool:

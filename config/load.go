@@ -16,13 +16,15 @@ import (
 	"fedpace/registry"
 )
 
-// MaxFile bounds a configuration file, in bytes: the parser's time grows with
-// the square of the number of keys.
+// MaxFile is the largest size of a configuration file, in bytes. The time of the YAML parser grows
+// with the square of the number of keys.
 const MaxFile = 128 << 10
 
+// maxFiles is how many configuration files one command may combine.
 const maxFiles = 16
 
-// Load is [LoadFiles] of one file, or of none where the path is empty.
+// Load reads the configuration of one file, changed by sets of the form "key=value"; see
+// [LoadFiles]. An empty path is no file: the sets then change the demonstration.
 func Load(path string, sets []string) (Config, error) {
 	if path == "" {
 		return LoadFiles(nil, sets)
@@ -30,15 +32,15 @@ func Load(path string, sets []string) (Config, error) {
 	return LoadFiles([]string{path}, sets)
 }
 
-// LoadFiles reads a configuration: a base, changed by one file after the other, changed by
-// the sets, each of which is "key=value" with the value in YAML's flow syntax. A list
-// of a later file stands in the place of an earlier one's.
+// LoadFiles reads a configuration. It starts from a base, which the files change in their order and
+// the sets after them. A set is "key=value" with the value in YAML's flow syntax. A list of a later
+// file replaces that of an earlier one; a group of keys is merged with it.
 //
-// The base is [Demonstration]; where a file or a set names a task, it is that
-// task's [Defaults]. Setting any stop key clears the base's stop. Four values
-// follow from others unless they are set themselves: out is runs/<name>,
-// clients is all once data is a path, cohort is fit once clients is 0, and
-// network.model_megabits is exact once the model is not the task's (a trainer's is not).
+// The base is [Demonstration]. Where a file or a set names a task, it is the [Defaults] of that
+// task. Setting any key of stop clears the whole stop of the base. Four values follow from others
+// unless they are set themselves: out is runs/<name>, clients is all once data is a path, cohort is
+// fit once clients is 0, and network.model_megabits is exact once the model is not the task's (a
+// trainer's is not).
 //
 // The result is valid. An error names the key, and the line where there is one.
 func LoadFiles(paths, sets []string) (Config, error) {
@@ -56,28 +58,32 @@ func LoadFiles(paths, sets []string) (Config, error) {
 	return resolve(files, sets)
 }
 
-// source is the text of a file; name is how messages call it.
+// source is the text of a configuration file, with the name by which messages call the file.
 type source struct {
 	name string
 	text []byte
 }
 
-// readFile reads a configuration of at most MaxFile bytes; one byte more is read so that a
-// longer file is noticed. A pipe is refused unless the user gave it as /dev/...
+// readFile returns the text of a configuration file. It reads at most one byte more than MaxFile,
+// by which the caller notices that a file is too large. Pipes are refused, since they could wait
+// for ever, unless the user names one below /dev.
 func readFile(path string) ([]byte, error) {
+	// A data set in place of a configuration is a common mistake, for which a command helps.
 	switch filepath.Ext(path) {
 	case ".csv", ".tsv", ".parquet":
 		return nil, fmt.Errorf("configuration: %[1]s is data; fedpace init %[1]s writes a configuration for it", path)
 	}
 	open := os.Open
-	if !strings.HasPrefix(path, "/dev/") { // as in --config /dev/stdin: the user's own pipe
+	// In --config /dev/stdin the pipe is the user's own; any other file must be a regular one.
+	if !strings.HasPrefix(path, "/dev/") {
 		open = func(path string) (*os.File, error) { return regular.OpenFile(path, os.O_RDONLY, 0) }
 	}
 	f, err := open(path)
 	if err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
-	defer f.Close() // read only
+	// The file is only read, so an error on closing loses nothing.
+	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
 	if err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
@@ -85,7 +91,8 @@ func readFile(path string) ([]byte, error) {
 	return text, nil
 }
 
-// LoadData reads the key data of a configuration file, whatever the others hold.
+// LoadData returns the value of the key data in a configuration file. The other keys are not
+// checked, so the file may be unfinished. An error is returned if the key is not set.
 func LoadData(path string) (d Data, err error) {
 	text, err := readFile(path)
 	if err != nil {
@@ -102,13 +109,14 @@ func LoadData(path string) (d Data, err error) {
 	return d, set(&d, n, "data")
 }
 
-// Parse reads a configuration from the text of a file, changed by the sets; name is how
-// messages call it.
+// Parse reads a configuration from the text of one file, changed by sets as in [LoadFiles]. name is
+// what messages call the file. No file is opened.
 func Parse(name string, text []byte, sets ...string) (Config, error) {
 	return resolve([]source{{name, text}}, sets)
 }
 
-// resolve applies files and sets to the base that they choose.
+// resolve makes the configuration of files and sets: it chooses the base, applies each source in
+// its order, derives the values that follow from others, and validates the result.
 func resolve(files []source, sets []string) (Config, error) {
 	var all []*tree.Node
 	for _, f := range files {
@@ -125,6 +133,7 @@ func resolve(files []source, sets []string) (Config, error) {
 		}
 		all = append(all, n)
 	}
+	// A later source overwrites the places of an earlier one, as its values do.
 	places := map[string]string{}
 	for _, n := range all {
 		n.Places(places, "")
@@ -133,6 +142,8 @@ func resolve(files []source, sets []string) (Config, error) {
 		_, ok := places[path]
 		return ok
 	}
+	// place adds to an error the file and line of its key, or of the first key related to it that
+	// some source sets.
 	place := func(err error) error {
 		var k *KeyError
 		if errors.As(err, &k) && k.Place == "" {
@@ -146,6 +157,7 @@ func resolve(files []source, sets []string) (Config, error) {
 		return err
 	}
 
+	// The task must be known before anything else is applied, because it decides the base.
 	c := Demonstration()
 	for _, source := range all {
 		n := source.Fields["task"]
@@ -162,11 +174,13 @@ func resolve(files []source, sets []string) (Config, error) {
 			return Config{}, place(err)
 		}
 	}
+	// An end that the user sets takes the place of the task's own, rather than stand beside it.
 	for path := range places {
 		if strings.HasPrefix(path, "stop.") {
 			c.Stop = Stop{}
 		}
 	}
+	// All sources share one reader: a later source may set what an earlier one left out.
 	var r reader
 	for _, source := range all {
 		if err := r.options(nil, reflect.ValueOf(&c).Elem(), source, ""); err != nil {
@@ -176,31 +190,38 @@ func resolve(files []source, sets []string) (Config, error) {
 	if !given("out") {
 		c.Out = OutFolder(c.Name)
 	}
+	// Data that is read has clients of its own, and all of them take part.
 	if !given("clients") && !c.IsSynthetic() {
 		c.Clients = AllClients
 	}
 	if c.DevicesAlone() && !given("cohort") {
 		c.Cohort = 0
 	}
-	// they measure theirs; the paper's only foretell a device without a class
+	// Real devices measure their own transfers. The paper's speeds then only foretell the times of
+	// a device without a class.
 	if c.DevicesAlone() && c.Devices.Link != ModelledLink {
 		c.Network.DownloadMbps = cmp.Or(c.Network.DownloadMbps, paperDownload)
 		c.Network.UploadMbps = cmp.Or(c.Network.UploadMbps, paperUpload)
 	}
-	// Link traces replace the speeds: none need be given beside them.
+	// Link traces replace the speeds, so none need be given beside them.
 	if c.Network.Links.File != "" {
 		c.Network.DownloadMbps = cmp.Or(c.Network.DownloadMbps, paperDownload)
 		c.Network.UploadMbps = cmp.Or(c.Network.UploadMbps, paperUpload)
 	}
-	if c.IsSynthetic() { // all clients are alike
+	// Clients of made data are alike, so the sizes that follow from them need no data.
+	if c.IsSynthetic() {
 		c.Fit(nil)
 	}
+	// The task's size is that of its own whole model, and no other.
 	if !given("network.model_megabits") && (!c.UsesTaskModel() || c.Personal.Names != nil) {
 		c.Network.ModelMegabits = 0
 	}
+	// Only now can no source set an option any more that is required.
 	if len(r.missing) > 0 {
 		return Config{}, place(r.missing[0])
 	}
+	// The message is about the number of clients, which the user chose, and not about the cohort,
+	// which the task did.
 	if given("clients") &&
 		!given("cohort") &&
 		c.drawn() > 0 &&
@@ -219,7 +240,8 @@ func resolve(files []source, sets []string) (Config, error) {
 	return c, nil
 }
 
-// parseFile reads what a YAML file sets; name is how messages call it.
+// parseFile parses the YAML text of a file into a tree of what it sets. name is what messages call
+// the file. Texts of more than MaxFile bytes are refused.
 func parseFile(name string, text []byte) (*tree.Node, error) {
 	if len(text) > MaxFile {
 		return nil, fmt.Errorf("configuration: %s is larger than %d bytes", name, MaxFile)
@@ -227,14 +249,17 @@ func parseFile(name string, text []byte) (*tree.Node, error) {
 	return tree.Parse(name, text)
 }
 
-// inOrder puts the first set that names an entry, as close=first does, before those of its
-// options, such as close.n=3.
+// inOrder returns the sets in the order in which they can be applied. The first set that names an
+// entry, such as close=first, goes before those of its options, such as close.n=3, because naming
+// an entry gives all its options their defaults. Otherwise the order stays.
 func inOrder(sets []string) (list []string) {
 	named := map[string]bool{}
 	for _, s := range sets {
 		key, _, _ := strings.Cut(s, "=")
 		position := -1
 		for _, k := range KnownKeys() {
+			// Only the first naming of each choice moves; a later one overrides it in its own
+			// place.
 			if choice := k.optionsPath(); k.Point != nil &&
 				k.Entries == nil &&
 				(choice == key || k.HasName(key)) &&
@@ -251,8 +276,9 @@ func inOrder(sets []string) (list []string) {
 	return list
 }
 
-// parseSet reads KEY=VALUE as a tree with one path. A key that takes text needs no YAML
-// quotes.
+// parseSet parses a set, KEY=VALUE, into a tree with this one key. A value is YAML, except that a
+// key which takes any text takes it as it stands. Too long values, and sets without a key, are
+// refused.
 func parseSet(s string) (*tree.Node, error) {
 	path, value, ok := strings.Cut(s, "=")
 	path = strings.TrimSpace(path)
@@ -273,7 +299,8 @@ func parseSet(s string) (*tree.Node, error) {
 		Text:   value,
 		IsText: true,
 	}
-	// Text stands as it is, so that paths and addresses need no YAML quotes.
+	// Text stands as it is, so that paths and addresses need no YAML quotes. It is YAML only where
+	// it begins like quoted text or a map, or is null.
 	if !takesText(path) ||
 		value == "null" ||
 		value != "" && strings.ContainsAny(value[:1], `"'{`) {
@@ -285,7 +312,8 @@ func parseSet(s string) (*tree.Node, error) {
 	return root, root.Insert("", path, n)
 }
 
-// takesText says whether the key at a path holds text of any kind.
+// takesText reports whether the key at a path holds text that is not limited to given words, by
+// itself or as the scalar in place of its map.
 func takesText(path string) bool {
 	isText := func(o registry.Option) bool { return o.Type.Kind() == reflect.String && o.Words == nil }
 	return slices.ContainsFunc(KnownKeys(), func(k Key) bool {
@@ -294,8 +322,9 @@ func takesText(path string) bool {
 	})
 }
 
-// structsOf lists the structs whose options a value of a type may have: a
-// struct, or the entries of a choice.
+// structsOf lists the structs whose options a value of type t may have: the struct itself, or those
+// of all entries of a choice. For pointers and lists they are those of the type below. Other types
+// have none.
 func structsOf(t reflect.Type) (list []reflect.Type) {
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice:

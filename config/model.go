@@ -8,28 +8,35 @@ import (
 	"fedpace/learn"
 )
 
-// TaskModel stands for the task's own model, which [Config.NewModel] makes.
+// TaskModel is the value of Config.Model that stands for the task's own model, which
+// [Config.NewModel] makes. It has no layers of its own.
 type TaskModel struct{}
 
 func init() { learn.Models.Register("task", "the task's own", TaskModel{}) }
 
+// errTaskModel is the error of making a model from [TaskModel] without a configuration.
 var errTaskModel = errors.New("only a configuration has a task, whose model this is")
 
-// Model returns an error: TaskModel has no sizes, and messages name the task's model itself.
+// Model always returns an error, because the model depends on the task, which only a configuration
+// has. [Config.NewModel] makes it.
 func (TaskModel) Model(learn.Samples) (learn.Model, error) { return nil, errTaskModel }
 
-// UsesTaskModel reports whether the model is the task's own, and no trainer's.
+// UsesTaskModel reports whether the run trains the task's own model: the configuration names no
+// other, and no trainer brings one.
 func (c *Config) UsesTaskModel() bool { return !c.setsModel() && !c.External() }
 
 // setsModel reports whether the configuration names a model in place of the task's.
 func (c *Config) setsModel() bool { return c.Model != learn.Architecture(TaskModel{}) }
 
-// NewModel makes the model. The samples give the sizes that the configuration leaves
-// open.
+// NewModel makes the model that the configuration describes. samples tells the shape of the data:
+// the sizes of the input and the number of classes, where the configuration leaves them open. An
+// error is returned if no model of that kind fits the samples.
 func (c *Config) NewModel(samples learn.Samples) (m learn.Model, err error) {
 	switch p, paper := c.Task.Paper(); {
 	case !c.UsesTaskModel():
-		if c.IsSynthetic() { // which is not made where nothing is trained
+		// Made data has the shape of the task's real data, which is known even where nothing is
+		// trained and so no data is made.
+		if c.IsSynthetic() {
 			samples = madeSamples[c.Task]
 		}
 		m, err = c.Model.Model(samples)
@@ -37,7 +44,8 @@ func (c *Config) NewModel(samples learn.Samples) (m learn.Model, err error) {
 		return learn.Parse(p.Architecture)
 	case c.Task == TaskQuadratic:
 		m, err = learn.Quadratic{Dimension: c.Quadratic.Dimension}.Model(samples)
-	default: // logistic, whose sizes are those of data that is read
+	// This is task logistic, whose sizes are those of the data if it is read.
+	default:
 		if c.IsSynthetic() {
 			samples.Features = c.Logistic.Features
 			samples.Classes = c.Logistic.Classes
@@ -50,7 +58,7 @@ func (c *Config) NewModel(samples learn.Samples) (m learn.Model, err error) {
 	return m, nil
 }
 
-// madeSamples are those of made data.
+// madeSamples is the shape of made samples for each task that trains a network.
 var madeSamples = map[Task]learn.Samples{
 	TaskFEMNIST:     federated.FEMNISTInfo.Samples,
 	TaskCIFAR100:    federated.CIFARInfo.Samples,
@@ -58,14 +66,14 @@ var madeSamples = map[Task]learn.Samples{
 	TaskShakespeare: federated.ShakespeareInfo.Samples,
 }
 
-// Data says where the samples are from.
+// Data says where the samples come from and how they are read. Its zero value names no data.
 type Data struct {
 	Path   string           `key:"path" is:"short,path,null" help:"path of the data; null: none is needed"`
 	Reader federated.Reader `key:"reader" is:"flat,null" help:"how the data set is read; null: by the reader that recognises it"`
 }
 
-// Mapping is what the columns of a table mean, for those who have tables of their own; "" for
-// other data.
+// Mapping returns the text of the reader that maps the columns of a user's own table to features
+// and labels, as the configuration writes it. It is empty for data that is no table.
 func (d Data) Mapping() (string, error) {
 	if d.Reader == nil || federated.Readers.NameOf(d.Reader) != "table" {
 		return "", nil
@@ -77,10 +85,10 @@ func (d Data) Mapping() (string, error) {
 	return text, nil
 }
 
-// SyntheticData is the path of made data.
+// SyntheticData is the value of Data.Path for samples that are made, not read.
 const SyntheticData = "synthetic"
 
-// String is the path of the data, or how they are read where there is none.
+// String returns the path of the data, or a description of its reader where there is no path.
 func (d Data) String() string {
 	if d.Path == "" && d.Reader != nil {
 		return federated.Readers.Text(d.Reader)
@@ -88,5 +96,5 @@ func (d Data) String() string {
 	return d.Path
 }
 
-// IsSynthetic reports whether the data is made rather than read.
+// IsSynthetic reports whether the samples are made rather than read.
 func (c *Config) IsSynthetic() bool { return c.Data.Path == SyntheticData && c.Data.Reader == nil }

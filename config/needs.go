@@ -13,17 +13,25 @@ import (
 	"fedpace/registry"
 )
 
-// need is one field of [registry.Needs] that the configuration does not give.
+// need is one requirement of components, out of [registry.Needs], that the configuration does not
+// meet.
 type need struct {
-	needed      func(registry.Needs) bool
-	reason      string
-	instead     string // beside another entry, what would give it
+	// needed reports whether a component has this requirement.
+	needed func(registry.Needs) bool
+	// reason completes a message after the component's name: why it cannot be used.
+	reason string
+	// instead names a change of other keys that would meet the requirement, such as "late: drop".
+	// It is empty where only another component helps.
+	instead string
+	// relatedKeys are the keys because of which the requirement is not met.
 	relatedKeys []string
 }
 
-// lacking lists what the configuration does not give a component.
+// lacking returns the requirements that the configuration does not meet, whatever components it
+// has. A component with any of them cannot be used.
 func (c *Config) lacking() []need {
 	var list []need
+	// add notes a requirement if lacks says that the configuration does not meet it.
 	add := func(lacks bool, needed func(registry.Needs) bool, reason, instead string, relatedKeys ...string) {
 		if lacks {
 			list = append(list, need{needed, reason, instead, relatedKeys})
@@ -54,6 +62,8 @@ func (c *Config) lacking() []need {
 		"another closing rule",
 		"close",
 	)
+	// A late update answers the model of an earlier round, which candidates' losses and clients'
+	// states do not fit.
 	if closing.UsesLate(c.Late) {
 		add(
 			true,
@@ -91,6 +101,8 @@ func (c *Config) lacking() []need {
 		"local: sgd",
 		"local",
 	)
+	// A real device answers only tasks: it tells no losses ahead of one, and keeps no state that
+	// the coordinator could read.
 	if len(c.Devices.Names) > 0 {
 		add(
 			true,
@@ -106,6 +118,7 @@ func (c *Config) lacking() []need {
 			"",
 			"devices.names",
 		)
+		// The speed of a device is known only through its class.
 		unknown := slices.ContainsFunc(c.Devices.Names, func(d Device) bool { return d.Class == "" })
 		add(
 			unknown && c.DrawsDevices(),
@@ -118,8 +131,8 @@ func (c *Config) lacking() []need {
 	return list
 }
 
-// checkNeeds refuses a component that needs what the configuration does not
-// give, by what it says of itself.
+// checkNeeds refuses a component that has a requirement which the configuration does not meet. The
+// message proposes entries of the same plug point that could be used, and changes of other keys.
 func (c *Config) checkNeeds() error {
 	lacking := c.lacking()
 	return c.choices(reflect.ValueOf(c).Elem(), "", func(path string, p *registry.Point, component any) error {
@@ -129,6 +142,8 @@ func (c *Config) checkNeeds() error {
 			}
 			var use []string
 			name := p.NameOf(component)
+			// An entry can be proposed if it has none of the requirements that are not met. The
+			// component's own entry may be among them, with options other than those it has now.
 			for _, e := range p.Entries {
 				if e.Name == name {
 					e.Name += " with other options"
@@ -141,6 +156,7 @@ func (c *Config) checkNeeds() error {
 			if l.instead != "" {
 				instead += ", or " + l.instead
 			}
+			// A component that waits for convergence may need nothing once it is told the round.
 			set := *c
 			set.Schedule.DecayRound = 1
 			if !l.needed(set.needs(component)) {
@@ -152,19 +168,23 @@ func (c *Config) checkNeeds() error {
 	})
 }
 
-// needs is what a component needs under the configuration.
+// needs returns what a component requires of the run, which may depend on the constants of the
+// schedules.
 func (c *Config) needs(component any) registry.Needs {
 	return schedule.NeedsOf(component, c.Schedule.Setup())
 }
 
-// DecidesByLosses is what of the configuration decides by the clients' losses, which they
-// must then tell, such as "schedule.k: error"; empty if nothing does.
+// DecidesByLosses returns the first part of the configuration that depends on the losses which
+// clients report, as "key: entry", such as "schedule.k: error". It is empty if no part does, and
+// clients then need not report any.
 func (c *Config) DecidesByLosses() string {
 	for _, part := range []struct {
 		key       string
 		component any
 		name      string
-		follows   bool // what the schedules see as a loss
+		// follows says that the component sees the loss that schedule.loss chooses, and not always
+		// that of the clients.
+		follows bool
 	}{
 		{"schedule.k", c.Schedule.K, schedule.Ks.NameOf(c.Schedule.K), true},
 		{"schedule.eta", c.Schedule.Eta, schedule.Etas.NameOf(c.Schedule.Eta), true},
@@ -180,7 +200,9 @@ func (c *Config) DecidesByLosses() string {
 	return ""
 }
 
-// choices visits the entries that the configuration holds, with their paths.
+// choices calls visit for every component that the value v holds, with the component's path and its
+// plug point, and stops at the first error. path is that of v. A choice without a component is an
+// error unless it may be null.
 func (c *Config) choices(
 	v reflect.Value,
 	path string,
@@ -192,7 +214,8 @@ func (c *Config) choices(
 			return nil
 		}
 		if p := registry.For(v.Type()); p != nil {
-			return visit(path, p, v.Interface()) // which speaks for the entries within it
+			// A component answers for the components within itself, which are not visited.
+			return visit(path, p, v.Interface())
 		}
 		return c.choices(v.Elem(), path, visit)
 	case reflect.Slice:

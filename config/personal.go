@@ -7,18 +7,22 @@ import (
 	"fedpace/registry"
 )
 
-// Personal are the parameters of the model that each client keeps to itself.
+// Personal names the parameters of the model that each client trains and keeps to itself, while the
+// others are shared (FedPer, FedRep). Without names, all parameters are shared.
 type Personal struct {
 	Names     []string `key:"names" is:"short,null" help:"layers or tensors of the model, or patterns, e.g. [head, 4.*]: each client has its own (FedPer)"`
 	HeadSteps int      `key:"head_steps" default:"0" range:"[0,1000000]" unit:"steps" help:"first steps of a task, at most K - 1, which train these alone, the others the rest (FedRep); 0: all train both"`
 }
 
-// checkPersonal refuses what does not go with a model of which each client has a part of its own.
+// checkPersonal refuses settings that cannot be combined with personal parameters, of which each
+// client has its own values that the server never sees.
 func (c *Config) checkPersonal() error {
 	refuse := func(key, format string, args ...any) error {
 		return problem(key, []string{"personal"}, format, args...)
 	}
 	a := c.Aggregate.Algorithm
+	// An algorithm that changes the clients' local steps would also change how personal parameters
+	// are trained; these algorithms are refused below.
 	_, streams := a.(algorithm.Streaming)
 	const localParameters = "each client keeps its personal parameters, which "
 	switch steps := c.Personal.HeadSteps > 0; {

@@ -11,21 +11,23 @@ import (
 	"fedpace/internal/names"
 )
 
-// Name is the schedule as command lines and results write it: the name that it is given, or dsgd,
-// fixed, rounds, eta-step and so on. Where both K and eta decay, both names are joined by a plus
-// sign.
+// Name returns the name of the schedule as command lines and results write it: its label if it has
+// one, and otherwise a name after its rules, such as dsgd, fixed, rounds or eta-step. Where both K
+// and eta decay, the two names are joined by a plus sign.
 func (s Schedule) Name() string {
 	return cmp.Or(s.Label, schedule.Pair{K: schedule.Ks.NameOf(s.K), Eta: schedule.Etas.NameOf(s.Eta)}.String())
 }
 
-// Named returns the schedule that a text means, everything else kept: this one by its name, one of
-// [schedule.Names], or one's own, which is NAME=FORMULA of K, or NAME={k: ..., eta: ...} with any
-// keys of a schedule; K and eta are fixed unless they are told.
+// Named returns the schedule that a text of the command line means; all keys that the text does not
+// set are those of s. The text is the name of s itself, one of [schedule.Names], or the definition
+// of a new schedule. A definition is NAME=FORMULA, which gives K, or NAME={k: ..., eta: ...} with
+// any keys of a schedule; in both, K and eta are fixed unless they are set.
 func (s Schedule) Named(text string) (Schedule, error) {
 	name, definition, defined := strings.Cut(text, "=")
 	switch now := schedule.Renamed(text); {
 	case defined:
 		return s.custom(strings.TrimSpace(name), strings.TrimSpace(definition))
+	// This comes before the known names, as the label of s may be no known name.
 	case text == s.Name():
 		return s, nil
 	case now != "":
@@ -39,7 +41,9 @@ func (s Schedule) Named(text string) (Schedule, error) {
 	return s, cmp.Or(set(&s.K, tree.Word(pair.K), "schedules"), set(&s.Eta, tree.Word(pair.Eta), "schedules"))
 }
 
-// custom is a schedule of one's own. An error names its place in it.
+// custom returns the schedule that a user defines under a name, by a formula of K or by a map of
+// keys. K and eta are fixed where the definition does not set them. An error names the key within
+// the definition.
 func (s Schedule) custom(name, definition string) (Schedule, error) {
 	s.Label = name
 	s.K = schedule.FixedK{}
@@ -48,6 +52,7 @@ func (s Schedule) custom(name, definition string) (Schedule, error) {
 	if err := checkLabel(name); err != nil || name == "" {
 		return s, &KeyError{Key: "schedules", Problem: cmp.Or(err, names.CheckName(name)).Error()}
 	}
+	// A definition that is no map is the formula of K.
 	if !strings.HasPrefix(definition, "{") {
 		k := schedule.ExpressionK{Formula: definition}
 		s.K = k
@@ -63,7 +68,8 @@ func (s Schedule) custom(name, definition string) (Schedule, error) {
 	return s, cmp.Or(Error(path+".k", schedule.Validate(s.K)), Error(path+".eta", schedule.Validate(s.Eta)))
 }
 
-// checkLabel holds the name of a schedule of one's own to its form, and keeps the names of others.
+// checkLabel refuses a label that is no valid name, or that is the name of a known schedule, which
+// results could not tell apart from it. Empty is no label, and allowed.
 func checkLabel(name string) error {
 	switch {
 	case name == "":
@@ -71,5 +77,6 @@ func checkLabel(name string) error {
 	case slices.Contains(schedule.Names(), name):
 		return fmt.Errorf("%q is another schedule's name", name)
 	}
-	return names.CheckName(strings.ReplaceAll(name, "+", "-")) // as of a control of two that decay
+	// A plus sign is allowed, as it stands in the names of schedules in which both K and eta decay.
+	return names.CheckName(strings.ReplaceAll(name, "+", "-"))
 }

@@ -1,6 +1,7 @@
 package config
 
-// Trainer is a program of the user's that takes the local steps (docs/trainers.md).
+// Trainer is a program of the user's that takes the local steps in place of this one, for models
+// and data of its own (docs/trainers.md). It is used if Command is not empty.
 type Trainer struct {
 	Command string  `key:"command" default:"" is:"short" help:"its command, e.g. python3 my_model.py; empty: none"`
 	Threads int     `key:"threads" default:"1" range:"[1,1024]" help:"threads of its arithmetic, for each worker"`
@@ -8,20 +9,21 @@ type Trainer struct {
 	Silence float64 `key:"silence_seconds" default:"120" range:"[0.1,1e6]" unit:"seconds" is:"inert" help:"wall time of silence after which it is started again"`
 }
 
-// TrainerData is the path of samples that the trainer brings itself.
+// TrainerData is the value of Data.Path for samples that the trainer brings itself.
 const TrainerData = "trainer"
 
 // External reports whether a trainer takes the local steps.
 func (c *Config) External() bool { return c.Trainer.Command != "" }
 
-// IsTrainers reports whether the samples are the trainer's own.
+// IsTrainers reports whether the samples are the trainer's own, which this program never reads.
 func (c *Config) IsTrainers() bool { return c.Data.Path == TrainerData && c.Data.Reader == nil }
 
-// elsewhere stands for the trainer's command in what hosts are told: each has its own, and
-// none runs a command that another machine gives it.
+// elsewhere takes the place of the trainer's command in the configuration that hosts are sent. Each
+// host has a command of its own, so that none runs what another machine names.
 const elsewhere = "each host has its own"
 
-// checkTrainer refuses what does not go with a trainer, or not without one.
+// checkTrainer refuses settings that cannot be combined with a trainer, because it does itself what
+// they are about, and data that only a trainer could bring where there is none.
 func (c *Config) checkTrainer() error {
 	if !c.External() {
 		if c.IsTrainers() {
@@ -34,6 +36,7 @@ func (c *Config) checkTrainer() error {
 		return nil
 	}
 	switch {
+	// The optimum and the constants of convex tasks are calculated from their own objective.
 	case c.Task.IsConvex():
 		return problem(
 			"trainer",
@@ -41,6 +44,7 @@ func (c *Config) checkTrainer() error {
 			"goes with no task %s, whose objective is calculated here (remove it)",
 			c.Task,
 		)
+	// The trainer decides about its model and its samples, so keys about them would do nothing.
 	case c.setsModel():
 		return problem("model", []string{"trainer"}, "is the trainer's own (remove it)")
 	case c.Augment != "none":
@@ -52,6 +56,7 @@ func (c *Config) checkTrainer() error {
 			"%q is arithmetic of this program, and the trainer has its own (set auto)",
 			c.Kernel,
 		)
+	// A run that trains nothing does not start the trainer, and cannot ask it for sizes.
 	case !c.Train && c.Network.ModelMegabits == 0:
 		return problem(
 			"network.model_megabits",

@@ -41,7 +41,7 @@ const (
 type openJob struct {
 	job     *bus.Job
 	future  jetstream.PubAckFuture // of its newest message to the work queue; nil: none is under way
-	number  uint64                 // that message's number in the queue, or unconfirmed
+	number  uint64                 // that message's number in the queue; 0 until the queue confirms it
 	older   []uint64               // numbers of its earlier messages
 	damaged int                    // how many of its messages a trainer found damaged
 	taken   bool                   // a complete sum waits for the coordinator's decision
@@ -92,9 +92,6 @@ func (o *openJob) join(chunks []*bus.Sum, values int) (*bus.Result, error) {
 
 // errElsewhere reports a handle of another process: its trainer must send the values.
 var errElsewhere = errors.New("the sum is a handle, but its trainer shares no memory with the coordinator")
-
-// unconfirmed stands for the number of a message that the work queue has not confirmed.
-const unconfirmed = 0
 
 // newSumCollector makes a collector that expects no sum yet.
 func newSumCollector(store *Store) *sumCollector {

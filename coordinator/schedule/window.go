@@ -92,8 +92,6 @@ func (w *Window) Ratio() (ratio float64, ok bool) {
 	return w.Mean() / w.F0, true
 }
 
-func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
-
 // Loss says which loss of a round F_r is made of. The zero value is the mean
 // first-step loss of the round's clients (Eq. 15's inner mean).
 type Loss struct {

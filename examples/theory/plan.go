@@ -53,7 +53,7 @@ func (p Plan) validate() error {
 	case c.HasOwnBatches():
 		return errors.New("all clients have minibatches of one size (remove batch from the classes in fleet)")
 	case !isFedAvg || !waitsForAll || !isUniform:
-		return errors.New("Theorem 1 is about fedavg, uniform cohorts and rounds that wait for all " +
+		return errors.New("what Theorem 1 says is about fedavg, uniform cohorts and rounds that wait for all " +
 			"(leave aggregate.algorithm, select and close as they are)")
 	}
 	for i, name := range p.Schedules {

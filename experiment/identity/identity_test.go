@@ -14,6 +14,7 @@ import (
 
 	"fedpace/config"
 	"fedpace/experiment/folder"
+	_ "fedpace/internal/testkit/testseed"
 	"fedpace/registry"
 )
 

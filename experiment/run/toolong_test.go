@@ -74,7 +74,7 @@ func TestOneTooLongUpdateEndsNoRun(t *testing.T) {
 func TestRefusedUpdatesAreCounted(t *testing.T) {
 	t.Parallel()
 	sets := []string{"aggregate.combine=krum", "outputs=[tasks]", "compress={method: top_k, share: 0.5}", "fleet=[{name: honest, count: 11, watts: 2}, {name: liar, count: 1, watts: 2, attack: {kind: scale, factor: 1e6}}]"}
-	c := lying(t, "slow", sets...)
+	c := lying(t, "late", sets...)
 	whole := mustRun(t, c, Options{})
 	refused := 0
 	for _, row := range readTable[tables.Task](t, c.Out, tables.TasksFile) {
@@ -101,15 +101,15 @@ func TestRefusedUpdatesAreCounted(t *testing.T) {
 			t.Errorf("%s: %g are wasted, want a twelfth", what, share)
 		}
 	}
-	c = lying(t, "slow", sets...)
+	c = lying(t, "late", sets...)
 	if s := mustRun(t, c, Options{Place: Place{Hosts: 2, Workers: 2}}); *s.ModelSHA256 != *whole.ModelSHA256 || s.Outcomes != whole.Outcomes {
 		t.Errorf("on two hosts: %v, want %v", s.Outcomes, whole.Outcomes)
 	}
-	c = lying(t, "slow", sets...)
+	c = lying(t, "late", sets...)
 	if s := resumed(t, c, 4, Options{}); *s.ModelSHA256 != *whole.ModelSHA256 || s.Outcomes != whole.Outcomes || s.ClientSeconds != whole.ClientSeconds || s.ClientSteps != whole.ClientSteps {
 		t.Errorf("resumed: %v, want %v", s.Outcomes, whole.Outcomes)
 	}
-	c = lying(t, "slow", append(sets[:2], "fleet=[{name: liar, attack: {kind: scale, factor: 1e6}}]")...)
+	c = lying(t, "late", append(sets[:2], "fleet=[{name: liar, attack: {kind: scale, factor: 1e6}}]")...)
 	if _, err := Run(t.Context(), c, Options{}); !errors.Is(err, coordinator.ErrDiverged) {
 		t.Errorf("a run of liars alone: %v", err)
 	}

@@ -58,7 +58,7 @@ func TestAServerOfItsOwnTakesHostsWithCredentials(t *testing.T) {
 	thief := host(t, "nats://"+address, "--creds", k.creds("thief"), "--name", "thief")
 	thief.until("here, with 1 trainer", patience)
 	k.enroll("--revoke", "--host", "thief")
-	thief.fails("the server does not accept these credentials", patience)
+	thief.fails("these credentials have been revoked", patience)
 	host(t, "nats://"+address).fails("the server asks for credentials", patience)
 	host(t, "nats://"+address, "--creds", k.creds("thief")).fails("the server does not accept these credentials", patience)
 	host(t, "nats://"+address, "--creds", k.creds("box"), "--once")
@@ -97,7 +97,7 @@ func TestAnExternalServerWithCredentials(t *testing.T) {
 	if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
-	thief.fails("the server does not accept these credentials", patience)
+	thief.fails("these credentials have been revoked", patience)
 	out := filepath.Join(t.TempDir(), "run")
 	host(t, s.url(), with("box")...)
 	run := c.coordinate(t, s.url(), out, append(with("coordinator"), "--set", "pace=0")...)

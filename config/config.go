@@ -131,19 +131,27 @@ type Logistic struct {
 // Schedule decides, for every round r, the number of local steps K_r and the learning rate eta_r
 // (Table 3 of the paper), and which losses both follow.
 type Schedule struct {
-	Label      string       `key:"name" default:"" is:"inert" help:"what results call the schedule; empty: after its rules"`
-	K          schedule.K   `key:"k" default:"rounds" help:"decay of the number of local steps"`
-	K0         int          `key:"k0" range:"[1,1000000]" help:"local steps at the start, K_0"`
-	Unit       string       `key:"unit" default:"steps" words:"steps,epochs" help:"what K counts: local steps, or epochs of a client's samples"`
-	Eta        schedule.Eta `key:"eta" default:"fixed" help:"decay of the learning rate"`
-	Eta0       float64      `key:"eta0" range:"(0,1e6]" help:"learning rate at the start"`
-	Loss       string       `key:"loss" default:"training" words:"training,validation,trimmed" help:"what schedules follow: the mean of clients' first-step losses, the newest validation loss, or a trimmed mean"`
-	Trim       float64      `key:"trim" default:"0.1" range:"(0,0.5)" help:"share of losses that trimmed leaves out at each end"`
-	Window     int          `key:"window" default:"100" range:"[1,1000000]" unit:"rounds" help:"rounds over which the training loss is averaged, s in Eq. 15"`
-	F0         string       `key:"f0" default:"window" words:"window,first" help:"F_0: the first full window's loss or the first round's"`
-	Patience   int          `key:"patience" default:"10" range:"[1,1000000]" unit:"evaluations" help:"evaluations without improvement that count as converged"`
-	MinDelta   float64      `key:"min_delta" default:"0" range:"[0,1e12]" help:"least gain in validation accuracy, or evaluate.metric, that is improvement"`
-	DecayRound int          `key:"decay_round" is:"null" range:"[1,1000000000]" help:"last round before step decays; null: when converged"`
+	Label string     `key:"name" default:"" is:"inert" help:"what results call the schedule; empty: after its rules"`
+	K     schedule.K `key:"k" default:"rounds" help:"decay of the number of local steps"`
+	K0    int        `key:"k0" range:"[1,1000000]" help:"local steps at the start, K_0"`
+	// Unit is what K counts: local steps, or [Epochs] of each client's own samples.
+	Unit string       `key:"unit" default:"steps" words:"steps,epochs" help:"what K counts: local steps, or epochs of a client's samples"`
+	Eta  schedule.Eta `key:"eta" default:"fixed" help:"decay of the learning rate"`
+	Eta0 float64      `key:"eta0" range:"(0,1e6]" help:"learning rate at the start"`
+	// Loss is which loss the schedules follow, and Trim the share of clients' losses that a trimmed
+	// mean leaves out at each end.
+	Loss string  `key:"loss" default:"training" words:"training,validation,trimmed" help:"what schedules follow: the mean of clients' first-step losses, the newest validation loss, or a trimmed mean"`
+	Trim float64 `key:"trim" default:"0.1" range:"(0,0.5)" help:"share of losses that trimmed leaves out at each end"`
+	// Window is the number of rounds over which the training loss is averaged, s in Eq. 15.
+	Window int `key:"window" default:"100" range:"[1,1000000]" unit:"rounds" help:"rounds over which the training loss is averaged, s in Eq. 15"`
+	// F0 says which loss is F_0, to which schedules compare the present one.
+	F0 string `key:"f0" default:"window" words:"window,first" help:"F_0: the first full window's loss or the first round's"`
+	// Patience is the number of evaluations without an improvement of more than MinDelta after
+	// which the run counts as converged.
+	Patience int     `key:"patience" default:"10" range:"[1,1000000]" unit:"evaluations" help:"evaluations without improvement that count as converged"`
+	MinDelta float64 `key:"min_delta" default:"0" range:"[0,1e12]" help:"least gain in validation accuracy, or evaluate.metric, that is improvement"`
+	// DecayRound is the last round before step schedules decay; 0 lets them wait for convergence.
+	DecayRound int `key:"decay_round" is:"null" range:"[1,1000000000]" help:"last round before step decays; null: when converged"`
 }
 
 // TooLong returns a warning if the window of the training loss is longer than a tenth of a run of
@@ -237,12 +245,19 @@ type Limits struct {
 
 // Stop says when a run ends: as soon as it reaches any limit that is set. A zero limit is not set.
 type Stop struct {
-	Rounds             int     `key:"rounds" is:"null" range:"[1,1000000000]" help:"stop after so many rounds"`
-	VirtualSeconds     float64 `key:"virtual_seconds" is:"null" range:"(0,4e9]" unit:"seconds" help:"stop at this virtual time"`
-	EqualRuntimeRounds int     `key:"equal_runtime_rounds" is:"null" range:"[1,1000000000]" help:"rounds of fixed K, whose virtual time the run takes"`
-	Accepted           int     `key:"accepted" is:"null" range:"[1,1000000000000]" help:"updates in the model (without learning: that would be)"`
-	Samples            int     `key:"samples" is:"null" range:"[1,4000000000000000]" help:"samples of the local steps that count, over all clients"`
-	Tokens             int     `key:"tokens" is:"null" range:"[1,4000000000000000]" help:"tokens of the local steps that count, over all clients, where samples are windows of a text"`
+	// Rounds is the number of rounds after which the run ends.
+	Rounds int `key:"rounds" is:"null" range:"[1,1000000000]" help:"stop after so many rounds"`
+	// VirtualSeconds is the virtual time at which the run ends.
+	VirtualSeconds float64 `key:"virtual_seconds" is:"null" range:"(0,4e9]" unit:"seconds" help:"stop at this virtual time"`
+	// EqualRuntimeRounds ends the run at the virtual time that this number of rounds with
+	// K-eta-fixed takes, so that schedules are compared over the same time.
+	EqualRuntimeRounds int `key:"equal_runtime_rounds" is:"null" range:"[1,1000000000]" help:"rounds of fixed K, whose virtual time the run takes"`
+	// Accepted is the number of updates that have entered the model when the run ends.
+	Accepted int `key:"accepted" is:"null" range:"[1,1000000000000]" help:"updates in the model (without learning: that would be)"`
+	// Samples and Tokens bound the training data that the local steps of accepted updates took.
+	Samples int `key:"samples" is:"null" range:"[1,4000000000000000]" help:"samples of the local steps that count, over all clients"`
+	Tokens  int `key:"tokens" is:"null" range:"[1,4000000000000000]" help:"tokens of the local steps that count, over all clients, where samples are windows of a text"`
+	// ValidationAccuracy ends the run when a validation reaches this share of right answers.
 	ValidationAccuracy float64 `key:"validation_accuracy" is:"null" range:"(0,1]" help:"accuracy of a validation"`
 
 	// Metric ends the run at a value of any metric of the model, or of the loss.
@@ -356,14 +371,19 @@ func (n Network) Shared() bool {
 // Devices says which real devices take part in a run, how long the run waits for them, and how far
 // it trusts their updates. Real devices hold their own samples and train outside the simulation.
 type Devices struct {
-	Names           []Device `key:"names" is:"null,keyed" help:"real devices, by their ids, or with a class each, {pi1: pi4, ...}; []: none"`
-	Include         string   `key:"include" default:"every_round" words:"every_round,sampled" help:"beside each cohort, or drawn with the others; where clients is 0: all each round, or a cohort"`
-	LivenessSeconds float64  `key:"liveness_seconds" default:"120" range:"[0.1,1e6]" unit:"seconds" help:"wall time of silence after which a device is lost; also how long a run waits for devices"`
-	TaskSeconds     float64  `key:"task_seconds" default:"600" range:"[0.1,1e6]" unit:"seconds" help:"wall time after which a device still at one task is lost"`
-	NormLimit       float64  `key:"norm_limit" default:"0" range:"[0,1e12]" help:"largest Euclidean norm of a device's update; 0: none"`
-	MaxSamples      int      `key:"max_samples" default:"0" range:"[0,16777216]" help:"most samples that a device counts with; 0: four times the median of a round's other updates"`
-	KeepUpdates     bool     `key:"keep_updates" default:"false" is:"inert" help:"devices.log keeps each update, for a replay without devices; false: only times"`
-	Link            string   `key:"link" default:"measured" words:"measured,modelled" help:"transfer times: measured, or modelled by the class's or the network's speeds"`
+	Names   []Device `key:"names" is:"null,keyed" help:"real devices, by their ids, or with a class each, {pi1: pi4, ...}; []: none"`
+	Include string   `key:"include" default:"every_round" words:"every_round,sampled" help:"beside each cohort, or drawn with the others; where clients is 0: all each round, or a cohort"`
+	// LivenessSeconds is the wall time of silence after which a device is taken for lost.
+	LivenessSeconds float64 `key:"liveness_seconds" default:"120" range:"[0.1,1e6]" unit:"seconds" help:"wall time of silence after which a device is lost; also how long a run waits for devices"`
+	// TaskSeconds is the wall time after which a device that still works at one task is taken for
+	// lost.
+	TaskSeconds float64 `key:"task_seconds" default:"600" range:"[0.1,1e6]" unit:"seconds" help:"wall time after which a device still at one task is lost"`
+	// NormLimit is the largest Euclidean norm that a device's update may have; 0 is no limit.
+	NormLimit float64 `key:"norm_limit" default:"0" range:"[0,1e12]" help:"largest Euclidean norm of a device's update; 0: none"`
+	// MaxSamples bounds the samples that a device reports, by which updates may be weighted.
+	MaxSamples  int    `key:"max_samples" default:"0" range:"[0,16777216]" help:"most samples that a device counts with; 0: four times the median of a round's other updates"`
+	KeepUpdates bool   `key:"keep_updates" default:"false" is:"inert" help:"devices.log keeps each update, for a replay without devices; false: only times"`
+	Link        string `key:"link" default:"measured" words:"measured,modelled" help:"transfer times: measured, or modelled by the class's or the network's speeds"`
 
 	// Clip bounds the norm of devices' updates; nil is no bound.
 	Clip combine.Clip `key:"clip" default:"median" is:"null" help:"bound to which a device's update is shortened; null: none"`

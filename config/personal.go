@@ -26,10 +26,12 @@ func (c *Config) checkPersonal() error {
 	_, streams := a.(algorithm.Streaming)
 	const localParameters = "each client keeps its personal parameters, which "
 	switch steps := c.Personal.HeadSteps > 0; {
+	// Steps of the head alone need a head, that is, personal parameters.
 	case len(c.Personal.Names) == 0 && steps:
 		return refuse("personal.head_steps", "it is for personal parameters, and none are named (set personal.names)")
 	case len(c.Personal.Names) == 0:
 		return nil
+	// A client could start a task before its personal parameters have come back from the last one.
 	case closing.Overlaps(c.Close):
 		return refuse("close", localParameters+"needs rounds that do not overlap (use another closing rule)")
 	case closing.UsesLate(c.Late):
@@ -43,6 +45,7 @@ func (c *Config) checkPersonal() error {
 			"select",
 			"it asks clients for losses of the shared model, of which each has a part of its own (set uniform)",
 		)
+	// The theory is about a single model that all clients share.
 	case c.Task.IsConvex() || c.UsesTheory():
 		return refuse(
 			"personal",

@@ -15,13 +15,16 @@ import (
 	"fedpace/registry"
 )
 
-// reader reads values into tagged structs (see package registry). Its errors are
-// [*KeyError] with a place.
+// reader reads the nodes of a YAML tree into tagged structs (see package registry). Its errors are
+// [*KeyError] with the place of the wrong value.
 type reader struct {
-	missing []*KeyError // required options that are not set; a later source may still set them
+	// missing are the required options that no source has set so far. A later source may still set
+	// them, so they are errors only at the end.
+	missing []*KeyError
 }
 
-// set reads a value that must be whole.
+// set reads a node into a value that no later source completes: a required option that it lacks is
+// an error at once. path is that of the value, for messages.
 func set[T any](target *T, n *tree.Node, path string) error {
 	var r reader
 	if err := r.value(&registry.Option{}, reflect.ValueOf(target).Elem(), n, path); err != nil {
@@ -33,17 +36,19 @@ func set[T any](target *T, n *tree.Node, path string) error {
 	return nil
 }
 
-// forget takes back what is missing at a path and below.
+// forget removes the option at a path, and all options within it, from those that are missing. It
+// is called when a source sets the option.
 func (r *reader) forget(path string) {
 	r.missing = slices.DeleteFunc(r.missing, func(k *KeyError) bool {
 		suffix, ok := strings.CutPrefix(k.Key, path)
+		// A key that only begins with the same letters, such as k and k0, is another key.
 		return ok && (suffix == "" || strings.ContainsAny(suffix[:1], ".["))
 	})
 }
 
-// begin gives the options of a struct their defaults and notes which are
-// required. where is the value that begins it, name the entry that it is, "" for any
-// other struct.
+// begin gives all options of the struct v their defaults, and notes those without a default as
+// missing. place and path are those of the value that begins the struct, for messages. name is the
+// entry of a plug point that the struct is, or empty for any other struct.
 func (r *reader) begin(v reflect.Value, place, path, name string) {
 	v.SetZero()
 	for _, o := range registry.Options(v.Type()) {
@@ -52,6 +57,7 @@ func (r *reader) begin(v reflect.Value, place, path, name string) {
 		switch {
 		case o.Optional:
 			r.standard(&o, f)
+		// A group has no default of its own; its keys have theirs.
 		case f.Kind() == reflect.Struct:
 			r.begin(f, place, optionPath, "")
 		default:
@@ -64,22 +70,25 @@ func (r *reader) begin(v reflect.Value, place, path, name string) {
 	}
 }
 
-// standard gives an option its default. A default that cannot be read is the
-// program's mistake.
+// standard sets an option to its default, whose text is read like a value of a file. A default that
+// cannot be read is a mistake of this program, so it panics.
 func (r *reader) standard(o *registry.Option, v reflect.Value) {
 	v.SetZero()
 	switch {
-	case o.Default == "" && v.Kind() == reflect.Struct: // with the defaults of its keys
+	// An empty default gives a struct the defaults of its keys.
+	case o.Default == "" && v.Kind() == reflect.Struct:
 		r.begin(v, "", o.Key, "")
 		return
 	case o.Default == "null" || o.Default == "":
 		return
 	}
+	// The tag holds the default as text, which stands for text alone or for the name of an entry.
 	n := &tree.Node{
 		Kind:   tree.Scalar,
 		Text:   o.Default,
 		IsText: v.Kind() == reflect.String || v.Kind() == reflect.Interface,
 	}
+	// Lists and maps are written in YAML and must be parsed.
 	if strings.ContainsAny(o.Default[:1], "[{") {
 		root, err := tree.Parse("default", []byte("x: "+o.Default))
 		if err != nil {
@@ -92,10 +101,11 @@ func (r *reader) standard(o *registry.Option, v reflect.Value) {
 	}
 }
 
-// join is the path of a key below path, which is empty at the top.
+// join returns the path of a key within the value at path. The path is empty at the top of a
+// configuration.
 func join(path, key string) string { return strings.TrimPrefix(path+"."+key, ".") }
 
-// keysOf lists the keys of options.
+// keysOf returns the keys of options, in their order.
 func keysOf(options []registry.Option) []string {
 	list := make([]string, len(options))
 	for i, o := range options {
@@ -104,17 +114,22 @@ func keysOf(options []registry.Option) []string {
 	return list
 }
 
-// value reads a node into a field of any kind. A null gives the default where the key has one,
-// and an empty group whose keys are all commented out changes nothing.
+// value reads a node into the field v of the option o, whatever its kind. A null gives the option
+// its default where it has one. A group that is null, as when all of its keys are commented out,
+// keeps its values. path is that of the field, for messages.
 func (r *reader) value(o *registry.Option, v reflect.Value, n *tree.Node, path string) error {
+	// A group is a struct or choice that stands in every configuration; in a list there is no group
+	// to keep.
 	group := (v.Kind() == reflect.Struct || v.Kind() == reflect.Interface) && !strings.Contains(path, "[")
+	// A null means that the option is not set, unless it may be null itself.
 	if n.Kind == tree.Null {
 		switch {
 		case o.Null:
 			r.forget(path)
 			v.SetZero()
 			return nil
-		case group && n.Place != tree.SetFlag: // whose keys are all commented out
+		// All keys of the group are commented out in the file.
+		case group && n.Place != tree.SetFlag:
 			return nil
 		case o.Optional && !group, v.Kind() == reflect.Interface:
 			r.forget(path)
@@ -124,6 +139,8 @@ func (r *reader) value(o *registry.Option, v reflect.Value, n *tree.Node, path s
 	}
 	switch v.Kind() {
 	case reflect.Struct:
+		// A scalar, or a map that sets the whole struct, starts from the defaults rather than from
+		// an earlier source's values.
 		if registry.Short(v.Type()) != nil && !adds(v, n) {
 			r.begin(v, n.Place, path, "")
 		}
@@ -131,9 +148,11 @@ func (r *reader) value(o *registry.Option, v reflect.Value, n *tree.Node, path s
 	case reflect.Interface:
 		return r.entry(registry.For(v.Type()), v, n, path)
 	}
+	// The remaining kinds are set whole, so nothing in them can be missing from before.
 	r.forget(path)
 	switch v.Kind() {
 	case reflect.Pointer:
+		// A pointer is set to a new value, so that no other configuration shares it.
 		target := reflect.New(v.Type().Elem())
 		if target.Elem().Kind() == reflect.Struct {
 			r.begin(target.Elem(), n.Place, path, "")
@@ -146,17 +165,20 @@ func (r *reader) value(o *registry.Option, v reflect.Value, n *tree.Node, path s
 	return r.number(o, v, n, path)
 }
 
-// list reads a list into a slice. A scalar is a list of one, and a keyed list may be written
-// as a map from its keys.
+// list reads a node into a slice, whose earlier elements are dropped. A scalar is a list of one
+// element, where elements are scalars. A keyed list, such as that of devices, may also be a map
+// from the first option of its elements to the second.
 func (r *reader) list(o *registry.Option, v reflect.Value, n *tree.Node, path string) error {
 	scalar := v.Type().Elem().Kind() != reflect.Struct && v.Type().Elem().Kind() != reflect.Interface
-	if scalar && n.Kind == tree.Scalar { // a list of one
+	// A scalar in place of the list is its only element.
+	if scalar && n.Kind == tree.Scalar {
 		n = &tree.Node{Place: n.Place, Kind: tree.List, Items: []*tree.Node{n}}
 	}
 	var keys []string
 	switch {
 	case o.Keyed && n.Kind == tree.Map:
-		pair := registry.Options(v.Type().Elem()) // of an id and what it has
+		// The elements are structs of two options: an id, and what belongs to it.
+		pair := registry.Options(v.Type().Elem())
 		keys, n = n.Keys, n.Pairs(pair[0].Key, pair[1].Key)
 	case o.Keyed && n.Kind != tree.List:
 		return n.Instead(path, "a list or a map")
@@ -166,6 +188,7 @@ func (r *reader) list(o *registry.Option, v reflect.Value, n *tree.Node, path st
 	v.Set(reflect.MakeSlice(v.Type(), len(n.Items), len(n.Items)))
 	for i, item := range n.Items {
 		itemPath := fmt.Sprintf("%s[%d]", path, i)
+		// Messages name an element by its key where it has one, and by its index where it has not.
 		if keys != nil {
 			itemPath = join(path, keys[i])
 		}
@@ -176,15 +199,19 @@ func (r *reader) list(o *registry.Option, v reflect.Value, n *tree.Node, path st
 			return err
 		}
 	}
+	// An empty list is nil, so that configurations that say the same are equal.
 	if len(n.Items) == 0 {
 		v.SetZero()
 	}
 	return nil
 }
 
-// adds reports whether a map keeps what it does not name. Where an entry's options stand
-// beside those of the struct, it does if it has none but options of the entry that is set, or
-// one key alone: not what a scalar gives among others, and no other entry's name.
+// adds reports whether a map changes the struct v, and keeps what it does not name, rather than
+// replace it. A value other than a map replaces it.
+//
+// The question arises where the options of an entry stand beside those of the struct (a flat
+// option). The map then adds to the struct if an entry is set, the map does not name one, and it
+// holds either a single key or options of the entry alone.
 func adds(v reflect.Value, n *tree.Node) bool {
 	options := registry.Options(v.Type())
 	flat := slices.IndexFunc(options, func(o registry.Option) bool { return o.Flat })
@@ -194,15 +221,18 @@ func adds(v reflect.Value, n *tree.Node) bool {
 	if v.FieldByIndex(options[flat].Index).IsNil() || n.Fields[registry.For(options[flat].Type).Word] != nil {
 		return false
 	}
+	// A map with keys of the struct among several describes the whole struct.
 	return len(n.Keys) == 1 ||
 		!slices.ContainsFunc(n.Keys, func(key string) bool { return slices.Contains(keysOf(options), key) })
 }
 
-// options sets those of a struct, or of an entry of p: by a map, which keeps what it does
-// not name, or by a value in the map's place, which gives the short ones.
+// options sets options of the struct v, which may be an entry of the plug point p; p is nil for
+// other structs. A map sets the options that it names and keeps the rest. Any other value sets the
+// options that are marked short.
 func (r *reader) options(p *registry.Point, v reflect.Value, n *tree.Node, path string) error {
 	list := registry.Options(v.Type())
 	short := registry.Short(v.Type())
+	// A value that is no map is possible only where the struct has short options.
 	switch keys := orList(keysOf(list)); {
 	case n.Kind == tree.Map:
 		short = nil
@@ -221,7 +251,9 @@ func (r *reader) options(p *registry.Point, v reflect.Value, n *tree.Node, path 
 		r.forget(join(path, o.Key))
 	}
 	flat := slices.IndexFunc(list, func(o registry.Option) bool { return o.Flat })
-	entryOptions := &tree.Node{Place: n.Place, Kind: tree.Map} // for the entry that a key of the map names
+	// Keys that are no options of the struct belong to the entry that its flat option holds. They
+	// are collected and read together, because one of them may name the entry.
+	entryOptions := &tree.Node{Place: n.Place, Kind: tree.Map}
 	for _, key := range n.Keys {
 		child, i := n.Fields[key], slices.IndexFunc(
 			list,
@@ -246,8 +278,9 @@ func (r *reader) options(p *registry.Point, v reflect.Value, n *tree.Node, path 
 	return r.value(&list[flat], v.FieldByIndex(list[flat].Index), entryOptions, path)
 }
 
-// refuse says what is wrong with a key that is none of a struct's, or of an entry's; nil
-// where the key names the entry.
+// refuse returns the error about a key that a struct, or an entry of the plug point p, does not
+// have. It proposes keys, or tells which entries take the key. It returns nil if the key is the one
+// that names the entry, which has been read before. p is nil for a struct that is no entry.
 func refuse(p *registry.Point, v reflect.Value, key string, child *tree.Node, path string) error {
 	keys := keysOf(registry.Options(v.Type()))
 	if p == nil && key == tree.Bare {
@@ -259,6 +292,7 @@ func refuse(p *registry.Point, v reflect.Value, key string, child *tree.Node, pa
 		}
 		var takers []string
 		for _, e := range p.Entries {
+			// Another entry of the plug point may take the key: the wrong one may have been chosen.
 			if takesAll(e.Type(), []string{key}) {
 				takers = append(takers, e.Name)
 			}
@@ -277,10 +311,12 @@ func refuse(p *registry.Point, v reflect.Value, key string, child *tree.Node, pa
 	return tree.Fail(child, join(path, key), "%s", unknownKey(join(path, key), keys))
 }
 
-// entry sets the entry of a plug point: by its name or its short form, beside which its
-// options may stand, or by a map of its name to its options. A map without a name adds to the
-// entry that is set.
+// entry sets v, a choice of the plug point p, to the entry that a node describes: by the entry's
+// name, by its short form, or by a map of the name and the options. A map without a name changes
+// options of the entry that v holds already.
 func (r *reader) entry(p *registry.Point, v reflect.Value, n *tree.Node, path string) error {
+	// Entries of lists, such as layers, have no word for their name: it is the only key of their
+	// map.
 	name := namedBy
 	if p.Word == "" {
 		name = elementBy
@@ -290,11 +326,13 @@ func (r *reader) entry(p *registry.Point, v reflect.Value, n *tree.Node, path st
 		return err
 	}
 	var entry reflect.Value
+	// The entry may be shared with the defaults, so a copy is changed.
 	if w.entry == nil {
 		entry = reflect.New(v.Elem().Type()).Elem()
 		entry.Set(v.Elem())
 	} else {
 		entry = reflect.New(w.entry.Type()).Elem()
+		// A new entry has its own options, so what the earlier one lacked is no longer missing.
 		r.forget(w.path)
 		r.begin(entry, w.place, w.path, w.entry.Name)
 	}
@@ -307,20 +345,27 @@ func (r *reader) entry(p *registry.Point, v reflect.Value, n *tree.Node, path st
 	return nil
 }
 
-// written is an entry as a value gives it.
+// written is an entry of a plug point as a node of the tree describes it.
 type written struct {
-	entry   *registry.Entry // nil: the one that is set
-	place   string
-	path    string       // of its options
-	options []*tree.Node // maps, or the value in place of one
+	// entry is the entry that the node names. It is nil if the node names none and so changes the
+	// one that is set.
+	entry *registry.Entry
+	// place is the file and line of the node, for messages.
+	place string
+	// path is that of the entry's options.
+	path string
+	// options are read into the entry one after the other. Each is a map of options, or the value
+	// of the short options.
+	options []*tree.Node
 }
 
-// namedBy reads a value that is the entry's name, its short form, or a map with its name and
-// options.
+// namedBy reads a node that describes an entry of a plug point with a word for the name, such as
+// close with its word rule: {rule: deadline, seconds: 60}. The node may also be the name or a short
+// form alone. v is the choice as it is set so far.
 func namedBy(p *registry.Point, v reflect.Value, n *tree.Node, path string) (w written, err error) {
 	w.place = n.Place
 	w.path = path
-	// the value that names the entry
+	// named is the part of the node that names the entry, and stands at namePath.
 	named := n
 	namePath := path
 	if n.Kind == tree.Map {
@@ -333,6 +378,7 @@ func namedBy(p *registry.Point, v reflect.Value, n *tree.Node, path string) (w w
 			named = word
 			namePath = join(path, p.Word)
 		case named != nil:
+		// A map without a name means the default entry where nothing is set to which it could add.
 		case p.Default != "" &&
 			(v.IsNil() || strings.Contains(path, "[") || !takesAll(v.Elem().Type(), n.Keys)):
 			named = tree.Word(p.Default)
@@ -356,14 +402,15 @@ func namedBy(p *registry.Point, v reflect.Value, n *tree.Node, path string) (w w
 	return w, nil
 }
 
-// elementBy reads a value of a list of entries: a name, or a map of it to its options or their
-// short form.
+// elementBy reads a node that describes an entry in a list of entries, such as a layer: the name
+// alone, or a map of the name to the options or their short form. Such a map has one key.
 func elementBy(p *registry.Point, _ reflect.Value, n *tree.Node, path string) (w written, err error) {
 	name := n
 	if n.Kind == tree.Map {
 		if len(n.Keys) != 1 {
 			return w, tree.Fail(n, path, "a map of %d keys stands where a %s is wanted: one name, with its options below it, as in conv: {maps: 32, size: 3}", len(n.Keys), p.Kind)
 		}
+		// The key of the map is the name, and its value the options; null sets none.
 		value := n.Fields[n.Keys[0]]
 		name = &tree.Node{
 			Place:  value.Place,
@@ -387,9 +434,12 @@ func elementBy(p *registry.Point, _ reflect.Value, n *tree.Node, path string) (w
 	return w, nil
 }
 
-// entryOf is the entry that a value names, or whose short form it is. The name stands at the
-// path of the choice or at its key there.
+// entryOf returns the entry of p that a node names, or whose short form it is. short says which.
+// path is that of the choice, and namePath where the name stands: the same, or the key of the
+// choice's map that holds it. A short form can stand only at the path itself.
 func entryOf(p *registry.Point, n *tree.Node, path, namePath string) (named *registry.Entry, short bool, err error) {
+	// A name takes precedence over every short form. Of the short forms, the first that can take
+	// this kind of node is chosen.
 	for i, e := range p.Entries {
 		if n.Kind == tree.Scalar && n.Text == e.Name {
 			return &p.Entries[i], false, nil
@@ -401,6 +451,7 @@ func entryOf(p *registry.Point, n *tree.Node, path, namePath string) (named *reg
 			named = &p.Entries[i]
 		}
 	}
+	// There is no short form to take the node, so it must be a name that is wrong.
 	if named == nil {
 		s, err := n.Scalar("a word, " + orList(p.Names()))
 		switch {
@@ -419,6 +470,7 @@ func entryOf(p *registry.Point, n *tree.Node, path, namePath string) (named *reg
 		}
 		return nil, false, tree.Fail(n, namePath, "%s", notEntry(s, p))
 	}
+	// The short form takes numbers, and this word is neither one nor a name.
 	if _, ok := parseNumber(n.Text); n.Kind == tree.Scalar &&
 		(n.Quoted || !ok) &&
 		registry.Short(named.Type())[0].Type.Kind() != reflect.String {
@@ -434,14 +486,17 @@ func entryOf(p *registry.Point, n *tree.Node, path, namePath string) (named *reg
 	return named, true, nil
 }
 
-// takesAll reports whether a struct has options of all these keys.
+// takesAll reports whether the struct type t has an option for each of the keys.
 func takesAll(t reflect.Type, keys []string) bool {
 	optionKeys := keysOf(registry.Options(t))
 	return !slices.ContainsFunc(keys, func(key string) bool { return !slices.Contains(optionKeys, key) })
 }
 
-// number sets a number, a text or a flag, and holds it to the option's tags.
+// number sets v, a number, a text, or true or false, to the scalar of a node, and checks it against
+// the range and the words of the option o. A number of seconds or hours may be written as a time
+// such as 1h30m.
 func (r *reader) number(o *registry.Option, v reflect.Value, n *tree.Node, path string) error {
+	// The option's word stands for a number, such as all for -1, which has no other spelling.
 	if o.Word != "" && n.Kind == tree.Scalar && n.Text == o.Word {
 		v.Set(reflect.ValueOf(o.WordIs).Convert(v.Type()))
 		return nil
@@ -450,6 +505,7 @@ func (r *reader) number(o *registry.Option, v reflect.Value, n *tree.Node, path 
 	if err != nil {
 		return tree.Fail(n, path, "%v", err)
 	}
+	// bad is the error of a value that cannot be read as one of this kind.
 	bad := func() error {
 		want := valueText(o, v.Type())
 		if _, timed := timeOf(o, "1s"); timed {
@@ -466,6 +522,7 @@ func (r *reader) number(o *registry.Option, v reflect.Value, n *tree.Node, path 
 		v.SetString(s)
 	case timed:
 		v.SetFloat(spell)
+	// A quoted value is text, which no other kind takes.
 	case n.Quoted:
 		return bad()
 	case v.Kind() == reflect.Bool:
@@ -495,6 +552,8 @@ func (r *reader) number(o *registry.Option, v reflect.Value, n *tree.Node, path 
 	if o.Words != nil && !slices.Contains(o.Words, s) {
 		return tree.Fail(n, path, "%s", notA(s, strings.ReplaceAll(o.Key, "_", " "), o.Words))
 	}
+	// The zero value stands for null, or for the word, in memory alone: a zero that is written out
+	// must be within the range.
 	limits := *o
 	// a zero that is written out is not the word that stands for it
 	limits.Null = o.Null && v.Kind() == reflect.String
@@ -506,10 +565,11 @@ func (r *reader) number(o *registry.Option, v reflect.Value, n *tree.Node, path 
 	return nil
 }
 
-// timeOf reads a time as people write it, such as 90s, 1h30m or 2d, where an option is in
-// seconds or hours.
+// timeOf converts a time as people write it, such as 90s, 1h30m or 2d, to the unit of an option,
+// which must be seconds or hours. The result is false for other options and other texts.
 func timeOf(o *registry.Option, text string) (float64, bool) {
 	unit := map[string]float64{"seconds": 1, "hours": 3600}[o.Unit]
+	// The standard library knows no days.
 	if days, ok := strings.CutSuffix(text, "d"); ok && unit > 0 {
 		n, ok := parseNumber(days)
 		return n * 86400 / unit, ok
@@ -518,13 +578,15 @@ func timeOf(o *registry.Option, text string) (float64, bool) {
 	return d.Seconds() / unit, err == nil && unit > 0 && text != "0"
 }
 
-// parseNumber reads a decimal number; YAML's infinities and NaN are read, so
-// that the limits can refuse them by name.
+// parseNumber reads a decimal number. YAML's infinities and NaN are read, too, so that the range of
+// an option can refuse them by name. The result is false for any other text.
 func parseNumber(s string) (float64, bool) {
 	s = strings.ToLower(s)
 	switch strings.TrimLeft(s, "+-") {
 	case ".nan", ".inf":
 		s = strings.Replace(s, ".", "", 1)
+	// ParseFloat also takes hexadecimal numbers, and words such as inf and nan, which are no numbers
+	// in YAML.
 	default:
 		if strings.Trim(s, "+-.0123456789e") != "" {
 			return 0, false
@@ -535,12 +597,14 @@ func parseNumber(s string) (float64, bool) {
 	return v, err == nil || errors.Is(err, strconv.ErrRange)
 }
 
-// unknownKey says that a key is not known, and which is near: one of those that
-// stand beside it, a full path, or the same name in another group.
+// unknownKey returns the problem of a key that does not exist, and proposes one that does: a key of
+// the same group (siblings), a full path that is spelt like it, or a key of the same name in
+// another group.
 func unknownKey(path string, siblings []string) string {
 	last := path[strings.LastIndex(path, ".")+1:]
 	near := names.Nearest(last, siblings)
 	hint := orList(siblings)
+	// Elements of a list have no full paths to compare with: only the siblings are near.
 	if !strings.Contains(path, "[") {
 		var paths []string
 		elsewhere := ""
@@ -556,7 +620,8 @@ func unknownKey(path string, siblings []string) string {
 		near = names.Nearest(path, paths)
 		hint = "fedpace help configuration lists all"
 		for _, k := range paths {
-			often := k == "stop."+last || k == "schedule."+last // most often meant
+			// Of several groups with such a key, stop and schedule are those most often meant.
+			often := k == "stop."+last || k == "schedule."+last
 			if often || elsewhere == "" && strings.HasSuffix(k, "."+last) {
 				elsewhere = k
 			}
@@ -564,7 +629,8 @@ func unknownKey(path string, siblings []string) string {
 		near = cmp.Or(near, elsewhere)
 		if common := names.CommonKey(path); common != "" {
 			near = common
-		} else if path == last { // a key without its group
+			// The user left out the group, so the same name elsewhere is the better guess.
+		} else if path == last {
 			near = cmp.Or(elsewhere, near)
 		}
 	}

@@ -21,10 +21,12 @@ import (
 	"fedpace/registry"
 )
 
-// Validate says whether the configuration can be run: every value within its
-// limits and all of them fit together. It stops at the first problem, which it
-// returns as a *[KeyError].
+// Validate reports whether the configuration can be run: every value is within its limits, and all
+// of them fit together. It stops at the first problem, which it returns as a *[KeyError] without a
+// place. Files that the configuration names are not read.
 func (c Config) Validate() error {
+	// The order matters: later checks rely on what earlier ones have made sure of, and the first
+	// problem is the one that the user reads.
 	for _, check := range []func() error{
 		c.checkCustom,
 		c.checkOptions,
@@ -57,7 +59,8 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// checkOptions holds every value to its limits.
+// checkOptions checks each value against the limits of its own key, that every choice that must be
+// made is made, and that the options of privacy fit each other.
 func (c *Config) checkOptions() error {
 	isSet := func(string, *registry.Point, any) error { return nil }
 	return cmp.Or(
@@ -67,13 +70,15 @@ func (c *Config) checkOptions() error {
 	)
 }
 
-// problem is an error about a key; others are keys that it also concerns.
+// problem returns an error about a key. relatedKeys are other keys from which the problem follows;
+// the place of one of them is given if the key itself is nowhere set.
 func problem(key string, relatedKeys []string, format string, args ...any) error {
 	return &KeyError{Key: key, RelatedKeys: relatedKeys, Problem: fmt.Sprintf(format, args...)}
 }
 
-// Error is the error of a component as one of the configuration; path is that
-// of the component.
+// Error turns an error of a component into a *[KeyError]. path is that of the component, and is put
+// before the option that the error names. Errors without an option are about the clients' network.
+// A nil error stays nil.
 func Error(path string, err error) error {
 	if err == nil {
 		return nil
@@ -88,11 +93,13 @@ func Error(path string, err error) error {
 	return &KeyError{Key: "network", Problem: err.Error()}
 }
 
-// maxTags bounds the tags of a run.
+// maxTags is how many tags a run may have.
 const maxTags = 32
 
-// checkNames holds texts to their forms.
+// checkNames checks the form of every text that is a name, an address, a URL, a tag or a condition,
+// and the number of tags and conditions.
 func (c *Config) checkNames() error {
+	// form is a text of the configuration with the function that checks it.
 	type form struct {
 		key, text string
 		check     func(string) error
@@ -104,6 +111,7 @@ func (c *Config) checkNames() error {
 		{"nats.listen", c.NATS.Listen, names.CheckAddress},
 		{"nats.url", c.NATS.URL, checkServer},
 	}
+	// The texts within lists have paths with an index.
 	for i, k := range c.Fleet {
 		list = append(list, form{fmt.Sprintf("fleet[%d].name", i), k.Name, names.CheckName})
 	}
@@ -133,7 +141,8 @@ func (c *Config) checkNames() error {
 	return nil
 }
 
-// checkServer takes the embedded server, the URL of another, or none.
+// checkServer checks the value of nats.url: the word for the embedded server, the word for none, or
+// a URL. Credentials within the URL are refused, because results contain the configuration.
 func checkServer(s string) error {
 	if s == Embedded || s == None {
 		return nil
@@ -142,22 +151,26 @@ func checkServer(s string) error {
 		return errors.New("a user or password in it would stand in the results (use --nats, or --creds)")
 	}
 	err := names.CheckURL(s)
+	// A text that is no URL at all may be one of the words, misspelt.
 	if err != nil && !strings.Contains(s, "://") {
 		return fmt.Errorf("%w, %s or %s", err, Embedded, None)
 	}
 	return err
 }
 
-// checkPopulation refuses clients, cohorts and data that do not fit each other.
+// checkPopulation refuses numbers of clients and cohorts that do not fit each other or the data: a
+// cohort cannot be larger than the population that it is drawn from.
 func (c *Config) checkPopulation() error {
 	if err := c.ask("data", c.Data.Reader); err != nil {
 		return err
 	}
 	switch {
+	// checkCustom has asked for the data of task custom, and allows it to have none.
 	case c.Data == Data{} && c.Task != TaskCustom:
 		return problem("data", nil, "is empty (a path or a reader is wanted)")
 	case c.Clients == AllClients && c.IsSynthetic() && c.Task != TaskCustom:
 		return problem("clients", []string{"data"}, "all is for data that is read; synthetic data needs a number")
+	// A run needs at least one client, and a deployment has devices alone.
 	case c.DevicesAlone() && len(c.Devices.Names) == 0:
 		return problem(
 			"clients",
@@ -184,7 +197,8 @@ func (c *Config) checkPopulation() error {
 	return nil
 }
 
-// checkModel refuses a model that the task or its data cannot have.
+// checkModel refuses a model that the task or its data cannot have. Made data has the shape that
+// the task's own model expects, so only layers that fit this shape may replace that model.
 func (c *Config) checkModel() error {
 	_, layers := c.Model.(learn.Sequential)
 	switch {
@@ -201,6 +215,7 @@ func (c *Config) checkModel() error {
 	if err := cmp.Or(c.ask("model", c.Model), c.ask("local", c.Local)); err != nil {
 		return err
 	}
+	// The shape of made data is known now; for other data the model is made once they are read.
 	if layers && c.IsSynthetic() {
 		_, err := c.Model.Model(madeSamples[c.Task])
 		return Error("model", err)
@@ -208,9 +223,11 @@ func (c *Config) checkModel() error {
 	return nil
 }
 
-// checkConvex refuses what a convex task cannot have.
+// checkConvex refuses settings that contradict the definition of a convex task: an objective cannot
+// be more convex (mu) than it is smooth (L), and quadratics exist only as made data.
 func (c *Config) checkConvex() error {
 	switch {
+	// Strong convexity bounds curvature from below, and smoothness bounds it from above.
 	case c.Quadratic.Mu > c.Quadratic.L:
 		return problem(
 			"quadratic.mu",
@@ -225,12 +242,14 @@ func (c *Config) checkConvex() error {
 	return nil
 }
 
-// checkAccuracy refuses limits of what is never measured, and settings of evaluations that never are.
+// checkAccuracy refuses limits and targets for metrics that the run never measures, and settings of
+// evaluations by client that never take place.
 func (c *Config) checkAccuracy() error {
 	stop := c.Stop.Metric
 	accuracy := c.Evaluate.Metric.Name
 	target := c.Evaluate.Target
 	switch s := c.Stop.ValidationAccuracy; {
+	// A metric without a value would never end the run, which the user may not notice.
 	case stop.Name != "" && stop.Reaches == nil:
 		return problem(
 			"stop.metric.reaches",
@@ -244,6 +263,7 @@ func (c *Config) checkAccuracy() error {
 			[]string{"train"},
 			"it is never reached with train: false, which measures nothing (remove it)",
 		)
+	// The target is an accuracy where no other metric is named, and must be one.
 	case target != nil && c.Task == TaskQuadratic && accuracy == "":
 		return problem(
 			"evaluate.target",
@@ -283,8 +303,9 @@ func (c *Config) checkAccuracy() error {
 	return nil
 }
 
-// checkSchedules asks the schedules whether their options fit each other, and holds
-// epochs to what they need.
+// checkSchedules asks the schedules of K and eta whether their options are valid. Where K counts
+// epochs, it also refuses schedules that count local steps, and devices, whose numbers of samples
+// are not known before the run.
 func (c *Config) checkSchedules() error {
 	if err := cmp.Or(
 		Error("schedule.k", schedule.Validate(c.Schedule.K)),
@@ -294,6 +315,7 @@ func (c *Config) checkSchedules() error {
 		return err
 	}
 	switch name := schedule.Ks.NameOf(c.Schedule.K); {
+	// These two follow formulas in which K is the number of gradient steps.
 	case name == "dsgd" || name == "theory":
 		return problem(
 			"schedule.unit",
@@ -307,7 +329,8 @@ func (c *Config) checkSchedules() error {
 	return nil
 }
 
-// checkOverlap refuses what steps that overlap with transfers are not timed with.
+// checkOverlap refuses local steps that overlap with transfers where clients share bandwidth: the
+// times of such transfers depend on each other, and are not modelled with overlap.
 func (c *Config) checkOverlap() error {
 	if c.Overlap() > 0 && c.Network.Shared() {
 		return problem("aggregate.overlap", []string{"network"}, "%d steps that overlap with transfers are timed where clients do not share the server's bandwidth (set 0, or remove network.server_download_mbps, network.server_upload_mbps and network.sites)", c.Overlap())
@@ -315,10 +338,13 @@ func (c *Config) checkOverlap() error {
 	return nil
 }
 
-// checkSites refuses links of no site, and sites without one.
+// checkSites refuses sites that change nothing, because neither a limit nor sums of their own use
+// them, limits of sites without a number of sites, and sites in a deployment, which has no
+// simulated clients behind them.
 func (c *Config) checkSites() error {
 	s := c.Network.Sites
 	switch limited := s.DownloadMbps > 0 || s.UploadMbps > 0; {
+	// The limits of sites are useless without any.
 	case s.Count == 0 && limited:
 		return problem("network.sites.count", nil, "it is missing, so no client is behind a site (set it)")
 	case c.Aggregate.SiteRounds > 0:
@@ -340,10 +366,15 @@ func (c *Config) checkSites() error {
 	return nil
 }
 
-// checkSiteRounds refuses what does not go with sites that add up.
+// checkSiteRounds refuses what cannot be combined with sites that add up the updates of their
+// clients. The server then sees only sums, and a client trains several times in a round of the
+// server.
 func (c *Config) checkSiteRounds() error {
+	// These algorithms say what a site makes of its clients' updates.
 	algorithms := []string{"fedavg", "fedprox", "fedavgm", "fedadam", "fedadagrad", "fedyogi"}
 	_, all := c.Close.(closing.All)
+	// Each row is a setting that sites with rounds of their own cannot have, with the reason and a
+	// remedy. The first that applies is reported.
 	for _, x := range []struct {
 		refused bool
 		key     string
@@ -374,7 +405,9 @@ func (c *Config) checkSiteRounds() error {
 	return nil
 }
 
-// checkTheory holds Eq. 9 to what it needs.
+// checkTheory checks that schedule theory has the constants and the conditions that Eq. 9 assumes:
+// a fixed learning rate, plain steps of SGD and whole updates. Constants that are given without
+// that schedule are only checked against each other.
 func (c *Config) checkTheory() error {
 	t := c.Theory
 	switch name := schedule.Etas.NameOf(c.Schedule.Eta); {
@@ -388,6 +421,7 @@ func (c *Config) checkTheory() error {
 		)
 	case !c.UsesTheory():
 		return nil
+	// The theorem holds for a fixed rate, plain steps of SGD and whole updates.
 	case name != schedule.Fixed:
 		return problem(
 			"schedule.eta",
@@ -410,6 +444,7 @@ func (c *Config) checkTheory() error {
 			algorithm.Compressions.NameOf(c.Compress),
 		)
 	}
+	// Only for convex tasks can the run calculate the constants itself.
 	if !c.Task.IsConvex() {
 		for _, s := range []struct {
 			key   string
@@ -425,6 +460,7 @@ func (c *Config) checkTheory() error {
 			}
 		}
 	}
+	// The time that remains is known only where the run ends at a virtual time.
 	if t.Time == AheadTime && c.Stop.VirtualSeconds == 0 && c.Stop.EqualRuntimeRounds == 0 {
 		return problem(
 			"theory.time",
@@ -435,19 +471,21 @@ func (c *Config) checkTheory() error {
 	return nil
 }
 
-// UsesTheory reports whether K follows Eq. 9, which needs the group theory.
+// UsesTheory reports whether K follows Eq. 9, which needs the constants of the group theory.
 func (c *Config) UsesTheory() bool { return schedule.Ks.NameOf(c.Schedule.K) == "theory" }
 
 // checkChoices asks the closing rule and the selection whether they fit the cohort, and the
-// combining rule whether it fits the updates that may close a round.
+// combining rule whether the fewest updates that may close a round are enough for it.
 func (c *Config) checkChoices() error {
-	if c.Cohort == 0 { // which is fitted when the clients are known
+	// The cohort is fitted once the number of clients is known; the run checks again then.
+	if c.Cohort == 0 {
 		return nil
 	}
 	return cmp.Or(c.ask("close", c.Close), c.ask("select", c.Select), c.CheckUpdates(closing.Fewest(c.Close, c.Cohort)))
 }
 
-// CheckUpdates asks the combining rule whether a round of so many updates is enough for it.
+// CheckUpdates asks the combining rule whether a round with this number of updates is enough for
+// it, and returns its objection as a *[KeyError]. Rules without a least number take any.
 func (c *Config) CheckUpdates(updates int) error {
 	v, ok := c.Aggregate.Combine.(interface{ Validate(updates int) error })
 	if !ok {
@@ -456,7 +494,9 @@ func (c *Config) CheckUpdates(updates int) error {
 	return withOthers(Error("aggregate.combine", v.Validate(updates)), "cohort", "close")
 }
 
-// ask asks a component, if it has an opinion, whether its options fit each other or the run.
+// ask asks a component whether its options fit each other, the cohort and the number of clients, as
+// far as the component has a method for that. Its objection becomes a *[KeyError] below path, which
+// is the component's own.
 func (c *Config) ask(path string, component any) error {
 	switch v := component.(type) {
 	case interface{ Validate() error }:
@@ -471,13 +511,16 @@ func (c *Config) ask(path string, component any) error {
 	return nil
 }
 
-// checkLate refuses late updates where there are none.
+// checkLate refuses a use of late updates under closing rules that leave none: those that wait for
+// all tasks, and those of overlapping rounds, in which every update counts whenever it comes.
 func (c *Config) checkLate() error {
 	_, all := c.Close.(closing.All)
 	switch {
 	case !closing.UsesLate(c.Late):
+	// A round that waits for all of its tasks has no late updates.
 	case all:
 		return problem("late", []string{"close"}, "%q is for rounds that close before their last task, and close: all waits for it (use drop, or another closing rule)", closing.Lates.NameOf(c.Late))
+	// In overlapping rounds every update counts whenever it comes, so none is late.
 	case closing.Overlaps(c.Close):
 		return problem(
 			"late",
@@ -490,8 +533,8 @@ func (c *Config) checkLate() error {
 	return nil
 }
 
-// withOthers adds to an error about a key the keys from which it follows, too, so that the
-// message can name where they are set.
+// withOthers adds to a *[KeyError] the other keys from which the problem follows, so that the
+// message can name the place of one of them. Other errors, and nil, are returned as they are.
 func withOthers(err error, relatedKeys ...string) error {
 	if k := (*KeyError)(nil); errors.As(err, &k) {
 		k.RelatedKeys = relatedKeys
@@ -499,8 +542,8 @@ func withOthers(err error, relatedKeys ...string) error {
 	return err
 }
 
-// checkFleet asks package fleet whether it would take the clients' devices,
-// without reading the files that they name.
+// checkFleet checks the classes of devices: their options, their counts against the number of
+// clients, and what batteries cannot be combined with. The files that classes name are not read.
 func (c *Config) checkFleet() error {
 	if err := c.checkClassesOfDevices(); err != nil {
 		return err
@@ -508,6 +551,8 @@ func (c *Config) checkFleet() error {
 	if err := c.devices().Check(); err != nil {
 		return Error("", err)
 	}
+	// Clients that no class counts are shared out by weight, so the counts must come to all clients
+	// only if each class has a count.
 	counted := 0
 	uncounted := len(c.Fleet) == 0
 	for _, k := range c.Fleet {
@@ -538,6 +583,7 @@ func (c *Config) checkFleet() error {
 		return nil
 	case c.Network.Shared():
 		return problem(key, []string{"network.server_download_mbps", "network.server_upload_mbps", "network.sites"}, "plans say when a battery is empty, and transfers that share the server's bandwidth, or a site's, take longer than planned (remove one of the two)")
+	// Candidates that compute a loss would drain their batteries, too.
 	case registry.NeedsOf(c.Select).Candidates:
 		return problem(
 			key,
@@ -549,7 +595,8 @@ func (c *Config) checkFleet() error {
 	return nil
 }
 
-// checkClassesOfDevices holds the classes of real devices to the fleet.
+// checkClassesOfDevices checks that each class of a real device is one of the fleet, and that its
+// times were measured with the minibatches that real devices have.
 func (c *Config) checkClassesOfDevices() error {
 	var classes []string
 	for _, k := range c.Fleet {
@@ -564,6 +611,7 @@ func (c *Config) checkClassesOfDevices() error {
 			return problem(path, []string{"fleet"}, "%q is no class of devices: fleet has none", d.Class)
 		case i < 0:
 			return problem(path, []string{"fleet"}, "%s", notA(d.Class, "class in fleet", classes))
+		// The class was measured with minibatches of another size, so its times would be wrong.
 		case c.Batch > 0 && c.Fleet[i].Batch > 0 && c.Fleet[i].Batch != c.Batch:
 			return problem(path, []string{"fleet", "batch"}, "class %s gives the time of minibatches of %d samples, and real devices have those of batch, %d (set batch to %d, or measure the class with %d)", d.Class, c.Fleet[i].Batch, c.Batch, c.Fleet[i].Batch, c.Batch)
 		}
@@ -571,7 +619,8 @@ func (c *Config) checkClassesOfDevices() error {
 	return nil
 }
 
-// checkDevices refuses what real devices do not take part in.
+// checkDevices refuses too many devices, devices with the same id, and devices in a run that trains
+// nothing: real devices always train.
 func (c *Config) checkDevices() error {
 	d := c.Devices
 	switch {
@@ -585,6 +634,7 @@ func (c *Config) checkDevices() error {
 		)
 	}
 	ids := d.IDs()
+	// Two devices with one id could not be told apart.
 	for i, id := range ids {
 		if slices.Contains(ids[:i], id) {
 			return problem("devices.names", nil, "%q is named twice", id)
@@ -593,13 +643,16 @@ func (c *Config) checkDevices() error {
 	return nil
 }
 
-// checkDevicesAlone refuses what is about simulated clients where none takes part.
+// checkDevicesAlone refuses, for a deployment, settings about simulated clients, of which it has
+// none. Configurations with simulated clients always pass.
 func (c *Config) checkDevicesAlone() error {
 	n := len(c.Devices.Names)
 	switch {
 	case !c.DevicesAlone():
+	// A cohort that is smaller than all devices must be drawn, which include: every_round excludes.
 	case c.Devices.Include == EveryRound && c.Cohort != 0 && c.Cohort != n:
 		return problem("cohort", []string{"clients", "devices.names"}, "%d of %d devices are drawn only with devices.include: sampled; otherwise each takes part in every round (set that, or cohort: fit)", c.Cohort, n)
+	// The samples of devices never leave them, so the coordinator cannot measure on them.
 	case c.Evaluate.Clients.Any():
 		return problem(
 			"evaluate.clients",
@@ -618,7 +671,8 @@ func (c *Config) checkDevicesAlone() error {
 	return nil
 }
 
-// checkCompression refuses updates that cannot be compressed, or be looked at one by one.
+// checkCompression refuses a compression that the algorithm cannot take, and rules about single
+// updates that the algorithm or the compression does not allow.
 func (c *Config) checkCompression() error {
 	err := cmp.Or(
 		algorithm.CheckCompression(c.Aggregate.Algorithm, c.Compress),
@@ -627,19 +681,21 @@ func (c *Config) checkCompression() error {
 	return withOthers(Error("", err), "aggregate.algorithm")
 }
 
-// checkStop refuses a run that would never end, and a virtual time that could be known only by
-// training for it.
+// checkStop refuses a run that would never end, and an end at the virtual time of fixed K where
+// this time is known only by training for it.
 func (c *Config) checkStop() error {
 	switch {
 	case c.Stop == Stop{} && c.Privacy.Epsilon == 0:
 		return problem("stop", nil, "nothing is set, so the run would not end (set rounds, virtual_seconds, equal_runtime_rounds, accepted, samples, tokens, validation_accuracy, metric or privacy.epsilon)")
-	case c.timedByFixed() != "" && registry.NeedsOf(c.Select).Losses: // a time that is known only by training for it
+	// A selection by losses decides who takes part, and so how long rounds last.
+	case c.timedByFixed() != "" && registry.NeedsOf(c.Select).Losses:
 		return problem(c.timedByFixed(), []string{"select"}, "%s decides by losses, so the time of rounds is known only by training them (set a number of virtual seconds instead)", selection.Rules.NameOf(c.Select))
 	}
 	return nil
 }
 
-// timedByFixed is a key that asks for the time of rounds of K-eta-fixed; "": none does.
+// timedByFixed returns the key that asks for the virtual time of rounds of K-eta-fixed, which must
+// then be calculated before the run. It is empty if no key does.
 func (c *Config) timedByFixed() string {
 	switch {
 	case c.Stop.EqualRuntimeRounds > 0:
@@ -650,15 +706,21 @@ func (c *Config) timedByFixed() string {
 	return ""
 }
 
-// checkClock keeps one round, and K-eta-fixed's runtime, within the clock.
+// checkClock refuses configurations whose virtual times would not fit the clock: those of one round
+// by Eq. 4, and those of all rounds where the runtime of K-eta-fixed ends the run.
 func (c *Config) checkClock() error {
 	megabits := c.Network.ModelMegabits
+	// The exact size is not known yet. The paper's is near enough for a limit; for data that has
+	// not been read, the largest size of any model is taken.
 	if p, ok := c.Task.Paper(); megabits == 0 && ok && c.UsesTaskModel() {
 		megabits = p.Megabits // near enough for a limit
 	} else if megabits == 0 {
-		megabits = learn.MaxParams * 32 / 1e6 // the data, not read yet, decides
+		// A model of the largest size is assumed, with 32 bits a parameter.
+		megabits = learn.MaxParams * 32 / 1e6
 	}
 	update := max(megabits, c.Network.UpdateMegabits)
+	// Eq. 4 gives the time of a round without contention: the download, the upload, and K_0 local
+	// steps, each at most ten standard deviations above its mean.
 	roundSeconds := megabits/c.Network.DownloadMbps + update/c.Network.UploadMbps +
 		float64(c.Schedule.K0)*(c.Compute.SecondsPerStep+10*c.Compute.Std) // Eq. 4
 	if roundSeconds > maxSeconds || math.IsNaN(roundSeconds) {
@@ -683,7 +745,9 @@ func (c *Config) checkClock() error {
 	return nil
 }
 
-// checkNATS refuses settings that belong to another kind of server.
+// checkNATS refuses settings of the server that contradict its kind. Without a server nothing can
+// listen, be copied or reach devices; only the embedded one listens, and only a cluster keeps
+// copies.
 func (c *Config) checkNATS() error {
 	embedded := c.NATS.URL == Embedded
 	none := c.NATS.URL == None

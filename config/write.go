@@ -13,15 +13,16 @@ import (
 	"fedpace/registry"
 )
 
-// YAML is the resolved configuration as a file that [Load] reads back to the
-// same Config. It is the same text for the same Config.
+// YAML returns the resolved configuration as the text of a file, with every key. [Load] reads it
+// back to the same Config, and equal configurations have equal texts.
 func (c Config) YAML() []byte {
 	return append([]byte("# The configuration of a run, complete: fedpace run --config reads it.\n"), c.Part()...)
 }
 
-// Part is some keys of the configuration as a file, such as fleet or devices.names, in the
-// order of all keys; without any it is all of them. A group or a choice has its keys below it,
-// a list of maps a line for each, anything else is on one line.
+// Part returns the named keys of the configuration as the text of a file, in the order of all keys.
+// A key is that of a group or choice, such as fleet, or one within a group, such as devices.names;
+// without arguments all keys are written. A group or a choice has its keys on lines below it, a
+// list of maps has a line for each element, and anything else is on one line.
 func (c Config) Part(keys ...string) []byte {
 	var b strings.Builder
 	v := reflect.ValueOf(c)
@@ -30,12 +31,15 @@ func (c Config) Part(keys ...string) []byte {
 		named := keys == nil || slices.Contains(keys, o.Key)
 		var lines []string
 		switch {
+		// A group is written with those of its keys that are asked for, or whole if it is itself.
 		case f.Kind() == reflect.Struct && registry.Short(f.Type()) == nil:
 			lines = slices.DeleteFunc(fields(f, false), func(line string) bool {
 				key, _, _ := strings.Cut(line, ":")
 				return !named && !slices.Contains(keys, join(o.Key, key))
 			})
 		case !named:
+		// A choice that a single word does not describe has its name and options on lines of their
+		// own.
 		case f.Kind() == reflect.Interface && strings.HasPrefix(flow(&o, f), "{"):
 			lines = entryFields(f)
 		case f.Kind() == reflect.Slice && f.Type().Elem().Kind() == reflect.Struct && f.Len() > 0:
@@ -52,8 +56,9 @@ func (c Config) Part(keys ...string) []byte {
 	return []byte(b.String())
 }
 
-// fields are the options of a struct as "key: value", without those that are
-// null if brief.
+// fields returns the options of the struct v as "key: value", with those of a flat option's entry
+// among them. With brief, options that are null are left out, because the text is read back to the
+// same without them.
 func fields(v reflect.Value, brief bool) []string {
 	var list []string
 	for _, o := range registry.Options(v.Type()) {
@@ -68,8 +73,8 @@ func fields(v reflect.Value, brief bool) []string {
 	return list
 }
 
-// entryFields are an entry's name, unless a map without a name is the same
-// entry, and its options.
+// entryFields returns the options of the entry that the choice v holds, as "key: value". The name
+// of the entry comes first, unless it is the default one, which a map without a name means.
 func entryFields(v reflect.Value) []string {
 	p := registry.For(v.Type())
 	list := fields(v.Elem(), true)
@@ -79,9 +84,11 @@ func entryFields(v reflect.Value) []string {
 	return list
 }
 
-// flow writes a value on one line.
+// flow returns a value on one line, in YAML's flow style, as a file would hold it. o is the option
+// whose value it is; an empty option is for elements, which have neither null nor a word.
 func flow(o *registry.Option, v reflect.Value) string {
 	switch {
+	// The zero value of such an option is null, which for lists is written as an empty one.
 	case o.Null && v.IsZero():
 		if v.Kind() == reflect.Slice {
 			return "[]"
@@ -99,14 +106,17 @@ func flow(o *registry.Option, v reflect.Value) string {
 			return "null"
 		}
 		name := p.NameOf(v.Interface())
+		// Entries in lists are maps of their name to their options, or their name alone.
 		if p.Word == "" && len(registry.Options(v.Elem().Type())) > 0 {
 			return quote(name) + ": " + flow(&registry.Option{}, v.Elem())
 		} else if p.Word == "" {
 			return quote(name)
 		}
+		// A short form that reads like the name of an entry would be taken for that entry.
 		if text, ok := shortText(v.Elem()); ok && !slices.Contains(p.Names(), text) {
 			return text
 		}
+		// An entry whose options all are null needs no map: its name is enough.
 		list := entryFields(v)
 		if len(list) == 1 && name != p.Default && len(fields(v.Elem(), true)) == 0 {
 			return quote(name)
@@ -119,13 +129,16 @@ func flow(o *registry.Option, v reflect.Value) string {
 		return "{" + strings.Join(fields(v, true), ", ") + "}"
 	case reflect.Slice:
 		list := make([]string, v.Len())
+		// short remains true while no element needs a map of its own.
 		short := true
 		for i := range list {
 			list[i] = flow(&registry.Option{}, v.Index(i))
 			short = short && !strings.HasPrefix(list[i], "{")
 		}
+		// A keyed list is a map from the first option of each element to the second.
 		if o.Keyed && !short {
-			pair := registry.Options(v.Type().Elem()) // of an id and what it has
+			// The elements are structs of two options: an id, and what belongs to it.
+			pair := registry.Options(v.Type().Elem())
 			for i := range list {
 				list[i] = flow(
 					&pair[0],
@@ -145,13 +158,16 @@ func flow(o *registry.Option, v reflect.Value) string {
 	panic(fmt.Sprintf("config: a %v cannot be written", v.Type()))
 }
 
-// shortText is the scalar that stands for a struct: false where it has none, or
-// where an option beside those of the scalar is set.
+// shortText returns the scalar that may stand in place of the map of the struct v. The result is
+// false if the struct has no such form, or if the scalar would not be read back to the same struct
+// because another option is set, too.
 func shortText(v reflect.Value) (text string, ok bool) {
 	short := registry.Short(v.Type())
 	if short == nil {
 		return "", false
 	}
+	// same is the struct that the scalar would be read back to: defaults, but for the short
+	// options.
 	same := reflect.New(v.Type()).Elem()
 	var r reader
 	r.begin(same, "", "", "")
@@ -159,6 +175,7 @@ func shortText(v reflect.Value) (text string, ok bool) {
 		f := v.FieldByIndex(o.Index)
 		before := text
 		text = flow(&o, f)
+		// One scalar sets all short options, so it exists only if they have the same text.
 		if i > 0 && text != before {
 			return "", false
 		}
@@ -167,8 +184,8 @@ func shortText(v reflect.Value) (text string, ok bool) {
 	return text, reflect.DeepEqual(v.Interface(), same.Interface())
 }
 
-// MarshalJSON writes the resolved configuration as one object with the keys of
-// the file, nested as there.
+// MarshalJSON returns the resolved configuration as one JSON object, with the keys of the file
+// nested as they are there.
 func (c Config) MarshalJSON() ([]byte, error) {
 	text, err := yaml.YAMLToJSON(c.YAML())
 	if err != nil {
@@ -177,8 +194,9 @@ func (c Config) MarshalJSON() ([]byte, error) {
 	return json.RawMessage(text), nil
 }
 
-// leaves lists the keys of a configuration with their values in To: those of
-// groups and of the entries of choices by themselves.
+// leaves lists the keys that hold a value, with the value in NewValue and an empty OldValue. A
+// group is represented by its keys, and a choice by the name of its entry followed by the entry's
+// options.
 func (c *Config) leaves() (list []Change) {
 	var add func(v reflect.Value, path string)
 	add = func(v reflect.Value, path string) {
@@ -190,6 +208,7 @@ func (c *Config) leaves() (list []Change) {
 				add(f, leafPath)
 			case f.Kind() == reflect.Interface && !f.IsNil():
 				p := registry.For(f.Type())
+				// The options of a flat entry stand beside those of the surrounding struct.
 				if o.Flat {
 					leafPath = path
 				}
@@ -204,18 +223,21 @@ func (c *Config) leaves() (list []Change) {
 	return list
 }
 
-// Change is one key that differs between two configurations, with its values as
-// YAML writes them.
+// Change is a key whose value differs between two configurations. The values are texts, as YAML
+// writes them.
 type Change struct {
 	Key, OldValue, NewValue string
-	Inert                   bool // it changes nothing that a run computes
+	// Inert says that the key changes nothing that a run computes.
+	Inert bool
 }
 
-// Changes lists the keys of which another configuration differs, in their order.
-// An option that one of the two does not have is null there.
+// Changes lists the keys whose values in another configuration, changed, differ from those in c, in
+// their order there and then in c. An option that one of the two does not have, because it belongs
+// to an entry that only the other chose, is null there.
 func (c Config) Changes(changed Config) (list []Change) {
 	mine := c.leaves()
 	theirs := changed.leaves()
+	// text is the value of a key in one of the two configurations.
 	text := func(in []Change, key string) string {
 		if i := slices.IndexFunc(in, func(l Change) bool { return l.Key == key }); i >= 0 {
 			return in[i].NewValue
@@ -231,10 +253,10 @@ func (c Config) Changes(changed Config) (list []Change) {
 	return list
 }
 
-// Differences lists, as "key=value" in the order of the keys, what the
-// configuration computes otherwise than its task's defaults. Two configurations
-// with the same task and differences are one run. A key that a later version
-// adds does not change the list while it has its default.
+// Differences lists, as "key=value" in the order of the keys, where the configuration deviates from
+// the defaults of its task in what a run computes. Two configurations of the same task with the
+// same differences are one run. A key that a later version adds does not change the list while it
+// has its default, so the list can identify old runs.
 func (c Config) Differences() ([]string, error) {
 	standard, err := Defaults(c.Task)
 	if err != nil {
@@ -249,7 +271,8 @@ func (c Config) Differences() ([]string, error) {
 	return list, nil
 }
 
-// Settings lists all that the configuration computes with, as Differences writes it.
+// Settings lists all keys that decide what the run computes, in the form that [Config.Differences]
+// uses, whether they have their defaults or not.
 func (c Config) Settings() (list []string) {
 	for _, l := range c.leaves() {
 		if !l.Inert {
@@ -259,11 +282,14 @@ func (c Config) Settings() (list []string) {
 	return list
 }
 
-// plain matches words that YAML reads as text without quotes.
+// plain matches words that every YAML reader takes for text without quotes, apart from those that
+// quote lists by name.
 var plain = regexp.MustCompile(`^[A-Za-z_/][A-Za-z0-9_./-]*$`)
 
-// quote writes a string as YAML. A double-quoted JSON string is one.
+// quote returns a string as a YAML scalar that is read back as text: as it stands if it is a plain
+// word, and otherwise as a double-quoted JSON string, which is also YAML.
 func quote(s string) string {
+	// YAML readers take these words for truth values, null or numbers, so they need quotes.
 	switch strings.ToLower(s) {
 	case "true", "false", "yes", "no", "on", "off", "y", "n", "null", ".nan", ".inf":
 	default:
@@ -273,6 +299,7 @@ func quote(s string) string {
 	}
 	var b strings.Builder
 	e := json.NewEncoder(&b)
+	// Conditions such as a >= b stay legible without the escapes that JSON has for HTML.
 	e.SetEscapeHTML(false)
 	if err := e.Encode(s); err != nil {
 		panic("config: a string cannot be written as JSON")
@@ -280,8 +307,8 @@ func quote(s string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// yamlNumber writes a number as every reader of YAML takes it for one: those of YAML 1.1 want a
-// point before an exponent.
+// yamlNumber returns a number in a form that all YAML readers take for one. Readers of YAML 1.1
+// take 1e6 for text, so a point is put before the exponent.
 func yamlNumber(v float64) string {
 	text := registry.Number(v)
 	if mantissa, exponent, ok := strings.Cut(text, "e"); ok && !strings.Contains(mantissa, ".") {

@@ -15,45 +15,59 @@ import (
 	"fedpace/internal/names"
 )
 
-// Limits of what is expected.
+// These bound what a configuration may expect.
 const (
-	MaxCount = 100 // expectations of a run
-	maxText  = 1000
+	// MaxCount is how many expectations a run may have.
+	MaxCount = 100
+	// maxText is how many bytes an expectation may have.
+	maxText = 1000
 )
 
-// Expectation is a comparison of two terms of numbers, names of values, and gains.
+// Expectation is a condition on the results of a run: a comparison, by <, <=, > or >=, of two terms
+// of numbers, values such as tail_accuracy, and gains of one schedule over another.
 type Expectation struct {
-	Text  string
-	Names []string    // of values
-	Gains [][3]string // schedule, the one that it is compared with, and the name of the value
+	Text string
+	// Names are the values that the two terms use.
+	Names []string
+	// Gains are the gains that the terms use. Each consists of a schedule, the schedule that it is
+	// compared with, and the name of the value that both are measured by.
+	Gains [][3]string
 
 	left, right ast.Node
 	op          string
 }
 
-// Interval holds a value; a value without doubt is both of its bounds.
+// Interval is a value with the bounds between which it lies with some confidence. Both bounds of a
+// value without uncertainty equal the value.
 type Interval struct{ Low, Value, High float64 }
 
-// Exactly is an interval of one value.
+// Exactly returns the interval of a value without uncertainty.
 func Exactly(v float64) Interval { return Interval{v, v, v} }
 
-// Outcome is what came of an expectation.
+// Outcome says whether an expectation was met, and by which value.
 type Outcome struct {
-	Expression string   `json:"expression"`
-	Cell       string   `json:"of,omitempty"` // schedule and point of a comparison
-	Passed     bool     `json:"passed"`
-	Value      *float64 `json:"value"` // of its left side; null: nothing was measured
-	Low        *float64 `json:"low,omitempty"`
-	High       *float64 `json:"high,omitempty"` // bounds of a gain's interval
+	Expression string `json:"expression"`
+	// Cell is the schedule and the point of a comparison that the outcome belongs to. It is empty
+	// for a single run.
+	Cell   string `json:"of,omitempty"`
+	Passed bool   `json:"passed"`
+	// Value is that of the left term. It is nil if nothing was measured.
+	Value *float64 `json:"value"`
+	// Low and High bound the left term's interval. They are nil for a value without uncertainty.
+	Low *float64 `json:"low,omitempty"`
+	// High is the upper bound.
+	High *float64 `json:"high,omitempty"`
 }
 
-// Parse reads an expectation. Its error names the character at which it is wrong.
+// Parse reads an expectation such as "tail_accuracy >= 0.75". Its error names the character at
+// which the text is wrong. Whether the names exist is left to [Expectation.Check].
 func Parse(text string) (*Expectation, error) {
 	e := &Expectation{Text: text}
 	if len(text) > maxText {
 		return nil, fmt.Errorf("%d characters are too many (at most %d)", len(text), maxText)
 	}
 	c := conf.CreateNew()
+	// The functions of the expression language would be accepted here and mean nothing.
 	clear(c.Builtins)
 	tree, err := parser.ParseWithConfig(text, c)
 	var wrong *file.Error
@@ -62,6 +76,7 @@ func Parse(text string) (*Expectation, error) {
 	} else if err != nil {
 		return nil, err
 	}
+	// The outermost operation must be the only comparison; read refuses any within the terms.
 	n, ok := tree.Node.(*ast.BinaryNode)
 	if !ok || !slices.Contains([]string{"<", "<=", ">", ">="}, n.Operator) {
 		return nil, errors.New("want a comparison by <, <=, > or >=, such as tail_accuracy >= 0.75")
@@ -72,7 +87,8 @@ func Parse(text string) (*Expectation, error) {
 	return e, errors.Join(e.read(e.left), e.read(e.right))
 }
 
-// read takes the names of a term, and refuses what it may not have.
+// read collects the names and gains that a term uses. It refuses everything but numbers, names, the
+// four operations of arithmetic, signs and gains.
 func (e *Expectation) read(node ast.Node) error {
 	switch n := node.(type) {
 	case *ast.IntegerNode, *ast.FloatNode:
@@ -100,8 +116,8 @@ func (e *Expectation) read(node ast.Node) error {
 	)
 }
 
-// gainOf takes the three names of a call gain("a", "b", "metric"). ok is false for any other
-// call.
+// gainOf returns the three texts of a call gain('SCHEDULE', 'OTHER', 'VALUE'). ok is false for any
+// other call.
 func gainOf(n *ast.CallNode) (gain [3]string, ok bool) {
 	if f, isName := n.Callee.(*ast.IdentifierNode); !isName || f.Value != "gain" || len(n.Arguments) != len(gain) {
 		return gain, false
@@ -116,7 +132,9 @@ func gainOf(n *ast.CallNode) (gain [3]string, ok bool) {
 	return gain, true
 }
 
-// Check finds a name that no value has, or no schedule.
+// Check returns an error for each name in the expectation that is no value, and for each schedule
+// of a gain that is none. values and schedules are the known names; where schedules is nil, they
+// are not known yet and are not checked.
 func (e *Expectation) Check(values, schedules []string) error {
 	check := func(kind, name string, list []string) error {
 		if slices.Contains(list, name) {
@@ -141,7 +159,7 @@ func (e *Expectation) Check(values, schedules []string) error {
 	return errors.Join(all...)
 }
 
-// distinct returns the words of a list, each once, in their order.
+// distinct returns the words of a list in their order, without repetitions.
 func distinct(list []string) (words []string) {
 	for _, word := range list {
 		if !slices.Contains(words, word) {
@@ -151,8 +169,12 @@ func distinct(list []string) (words []string) {
 	return words
 }
 
-// Hold holds values against the expectation. It passes only where it does for every value of the
-// gains' intervals, and nothing passes that was not measured.
+// Hold compares measured values with the expectation. value returns the value of a name, NaN if it
+// was not measured, and gain that of one schedule over another by a value. cell is copied to the
+// outcome.
+//
+// The expectation passes only if the comparison is true for all values of the intervals. A value
+// that was not measured never passes.
 func (e *Expectation) Hold(
 	cell string,
 	value func(name string) float64,
@@ -161,6 +183,7 @@ func (e *Expectation) Hold(
 	l := eval(e.left, value, gain)
 	r := eval(e.right, value, gain)
 	o := Outcome{Expression: e.Text, Cell: cell}
+	// The bounds that are nearest to each other decide. Comparisons with NaN are false.
 	switch e.op {
 	case "<":
 		o.Passed = l.High < r.Low
@@ -171,6 +194,7 @@ func (e *Expectation) Hold(
 	case ">=":
 		o.Passed = l.Low >= r.High
 	}
+	// JSON has no NaN and no infinities, so such values are left out.
 	if !math.IsNaN(l.Value) && !math.IsInf(l.Value, 0) {
 		o.Value = &l.Value
 	}
@@ -181,7 +205,8 @@ func (e *Expectation) Hold(
 	return o
 }
 
-// eval is a term's interval; that of a product or quotient is between those of the bounds.
+// eval returns the interval of a term. The bounds of a sum, product or quotient are the extremes
+// over the bounds of its two terms, since these operations are monotonic in each term.
 func eval(node ast.Node, value func(string) float64, gain func(mine, baseline, name string) Interval) Interval {
 	switch n := node.(type) {
 	case *ast.IntegerNode:
@@ -195,6 +220,7 @@ func eval(node ast.Node, value func(string) float64, gain func(mine, baseline, n
 		return gain(arguments[0], arguments[1], arguments[2])
 	case *ast.UnaryNode:
 		v := eval(n.Node, value, gain)
+		// A negative sign exchanges the two bounds.
 		if n.Operator == "-" {
 			v = Interval{-v.High, -v.Value, -v.Low}
 		}
@@ -208,6 +234,7 @@ func eval(node ast.Node, value func(string) float64, gain func(mine, baseline, n
 	}
 	corners := []float64{do(a.Low, b.Low), do(a.Low, b.High), do(a.High, b.Low), do(a.High, b.High)}
 	i := Interval{slices.Min(corners), do(a.Value, b.Value), slices.Max(corners)}
+	// A divisor whose interval contains zero makes the quotient unbounded.
 	if n.Operator == "/" &&
 		b.Low <= 0 &&
 		b.High >= 0 &&
@@ -218,7 +245,7 @@ func eval(node ast.Node, value func(string) float64, gain func(mine, baseline, n
 	return i
 }
 
-// String says for people what came of it.
+// String describes the outcome in a sentence for people, without saying whether it passed.
 func (o Outcome) String() string {
 	text := o.Expression
 	if o.Cell != "" {
@@ -233,7 +260,7 @@ func (o Outcome) String() string {
 	return fmt.Sprintf("%s: it is %.4g", text, *o.Value)
 }
 
-// Missed is an error that lists those that did not pass; nil: all did.
+// Missed returns an error that lists the outcomes which did not pass, or nil if all did.
 func Missed(outcomes []Outcome) error {
 	var list []string
 	for _, o := range outcomes {

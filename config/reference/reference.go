@@ -12,8 +12,9 @@ import (
 	"fedpace/registry"
 )
 
-// Page returns docs/configuration.md: every key with its default, its values and its help, and
-// the entries of every plug point. Keys and options that several have alike are explained once.
+// Page returns the text of docs/configuration.md: every key with its default, its values and its
+// help, followed by the entries of every plug point. What several keys or entries have in common is
+// explained once.
 func Page() []byte {
 	r := page{maps: map[reflect.Type]string{}}
 	r.WriteString(`# Configuration
@@ -25,6 +26,8 @@ what one is, and ` + "`fedpace config schema`" + ` lets an editor complete and c
 ` + "`>0..9`" + ` above 0, ` + "`0..<9`" + ` below 9. Seconds and hours may be written as ` + "`90s`, `10m`, `1h30m` or `2d`" + `.
 What is chosen by a name has its options beside it: ` + "`aggregate: {algorithm: fedprox, mu: 0.1}`" + `.
 `)
+	// Groups at the top have their keys in tables of their own, so a later key with the same struct
+	// refers to them.
 	for _, o := range registry.Options(reflect.TypeFor[config.Config]()) {
 		if o.Type.Kind() == reflect.Struct && o.Help == "" {
 			r.maps[o.Type] = o.Key
@@ -35,6 +38,7 @@ What is chosen by a name has its options beside it: ` + "`aggregate: {algorithm:
 	for _, k := range keys {
 		count[group(&k)]++
 	}
+	// A group with seven keys or more has a table of its own; all others share one.
 	section := func(k *config.Key) string {
 		if name := group(k); count[name] >= 7 {
 			return "`" + name + "`"
@@ -47,13 +51,16 @@ What is chosen by a name has its options beside it: ` + "`aggregate: {algorithm:
 		r.rows(slices.DeleteFunc(slices.Clone(keys), func(k config.Key) bool { return section(&k) != title }))
 		keys = slices.DeleteFunc(keys, func(k config.Key) bool { return section(&k) == title })
 	}
-	for i := 0; i < len(r.points); i++ { // which grows
+	// The list grows while entries are described, because their options may choose from further
+	// plug points.
+	for i := 0; i < len(r.points); i++ {
 		r.entries(&r.points[i])
 	}
 	return []byte(r.String())
 }
 
-// entries describes those of a key's plug point.
+// entries writes the table of the entries of a key's plug point, with their options. An option that
+// an earlier entry has in the same form is only named.
 func (r *page) entries(k *config.Key) {
 	first := "`" + k.Point.Word + "` or option"
 	if k.Point.Word == "" {
@@ -77,33 +84,38 @@ func (r *page) entries(k *config.Key) {
 	}
 }
 
-// group is the first part of a key's name.
+// group returns the first part of a key's name, which is the group that the key belongs to.
 func group(k *config.Key) string {
 	first, _, _ := strings.Cut(k.Name, ".")
 	return strings.TrimSuffix(first, "[]")
 }
 
-// page is the text so far, with the keys whose plug points it must list.
+// page is the text of the page as far as it is written.
 type page struct {
 	strings.Builder
+	// points are keys whose plug points the page must list, one for each plug point.
 	points []config.Key
-	maps   map[reflect.Type]string // the first key whose value has the keys of a struct
+	// maps holds, for each type of struct, the first key whose value has its keys. Later keys of
+	// that type refer to it.
+	maps map[reflect.Type]string
 }
 
-// heading titles the options of an entry of a plug point.
+// heading returns the title of the table of the entries of a key's plug point.
 func heading(k *config.Key) string {
 	kind := k.Point.Kind
 	return fmt.Sprintf("%s: `%s`", strings.ToUpper(kind[:1])+kind[1:], k.Name)
 }
 
-// table begins a table of keys under a heading.
+// table writes a heading and the head of a table below it. first is the title of the first column.
 func (r *page) table(heading, first string) {
 	fmt.Fprintf(r, "\n## %s\n\n%s | value | meaning\n---|---|---\n", heading, first)
 }
 
-// rows describes keys, the keys of a struct that another key has, too, in its row.
+// rows writes a row for each key. Keys within a struct that an earlier key has, too, are left out,
+// and the row of the struct refers to that key.
 func (r *page) rows(keys []config.Key) {
-	below := "\n" // no key's beginning
+	// below is the beginning of the names that are left out. No name begins with a line break.
+	below := "\n"
 	for _, k := range keys {
 		if strings.HasPrefix(k.Name, below) {
 			continue
@@ -122,12 +134,13 @@ func (r *page) rows(keys []config.Key) {
 	}
 }
 
-// row describes a key: its default, its values and its meaning.
+// row returns the row of a key: its name with the default, its values and its meaning.
 func (r *page) row(k *config.Key) string {
 	value := k.Value()
 	standard := "`" + k.Name + "` (task)"
 	if k.Unit != "" && strings.Contains(k.Name+" "+k.Help, k.Unit) {
-		value = strings.Replace(value, " "+k.Unit, "", 1) // said once
+		// The help names the unit already, so the values need not.
+		value = strings.Replace(value, " "+k.Unit, "", 1)
 	}
 	switch {
 	case k.Point != nil && k.Type.Kind() == reflect.Slice:
@@ -148,13 +161,15 @@ func (r *page) row(k *config.Key) string {
 	return fmt.Sprintf("%s | %s | %s\n", standard, short(escape(value)), escape(k.Help))
 }
 
-// link leads to the list of a plug point's entries.
+// link returns a link to the table that lists the entries of a key's plug point, and makes sure
+// that the page will have it.
 func (r *page) link(k *config.Key) string {
 	i := slices.IndexFunc(r.points, func(listed config.Key) bool { return listed.Point == k.Point })
 	if i < 0 {
 		i = len(r.points)
 		r.points = append(r.points, *k)
 	}
+	// GitHub makes the anchor from a heading: lower case, hyphens for spaces, no punctuation.
 	anchor := strings.NewReplacer(
 		" ",
 		"-",
@@ -170,7 +185,7 @@ func (r *page) link(k *config.Key) string {
 	return fmt.Sprintf("[%s](#%s)", k.Point.Kind, anchor)
 }
 
-// The words for values, which a table has no room for.
+// These match words about values that are replaced by marks, as a table has little room.
 var (
 	above   = regexp.MustCompile(`more than (\S+) and`)
 	upTo    = regexp.MustCompile(`(\S+) and at most (\S+)`)
@@ -179,7 +194,8 @@ var (
 	number  = regexp.MustCompile(`a number \((.*?)\)`)
 )
 
-// short says what a key's value may be in fewer words.
+// short returns a description of a key's values in fewer words: limits become intervals such as
+// 1..9, >0..9 and 0..<9, and kinds become single words.
 func short(value string) string {
 	value = below.ReplaceAllString(above.ReplaceAllString(value, ">$1 and"), "$1..<$2")
 	value = between.ReplaceAllString(upTo.ReplaceAllString(value, "$1..$2"), "$1..$2")
@@ -188,5 +204,5 @@ func short(value string) string {
 		"a whole number", "integer", "a number", "number", "true or false", "boolean", "a word, ", "", "a path, or a ", "path or ", "a path", "path", ", or a ", " or ", "a list", "list").Replace(value)
 }
 
-// escape keeps Markdown from reading marks in a cell of a table.
+// escape marks characters that Markdown would read as HTML or as the end of a table's cell.
 func escape(text string) string { return strings.NewReplacer("<", `\<`, "|", `\|`).Replace(text) }

@@ -10,11 +10,11 @@ import (
 	"fedpace/registry"
 )
 
-// object is a JSON Schema, or a part of one.
+// object is a JSON Schema, or a part of one, by its keywords.
 type object = map[string]any
 
-// Schema returns a JSON Schema (draft 2020-12) of a configuration file whose keys
-// are nested. It has the limits of single values, not those between keys.
+// Schema returns a JSON Schema (draft 2020-12) by which editors complete and check a configuration
+// file whose keys are nested. It knows the limits of single values, not those between keys.
 func Schema() []byte {
 	defs := schema{}
 	root := defs.record(false, reflect.TypeFor[config.Config](), nil)
@@ -23,16 +23,19 @@ func Schema() []byte {
 	root["$defs"] = defs
 	text, err := json.MarshalIndent(root, "", "  ")
 	if err != nil {
-		panic("config: " + err.Error()) // texts and finite numbers
+		// It holds only texts and finite numbers, so this is a mistake of this program.
+		panic("config: " + err.Error())
 	}
 	return append(text, '\n')
 }
 
-// schema has the plug points that are used, each once.
+// schema holds the definitions of plug points by the names of their types. Other parts refer to
+// them, so that each stands in the schema once.
 type schema object
 
-// record is a map with the options of a struct and of an entry beside them; nil:
-// none. A map that is read anew, as an entry is, must have what has no default.
+// record returns the schema of a map with the options of the struct t, and those of an entry of a
+// plug point beside them; entry is nil where there is none. With complete, options without a
+// default are required, because the map is read into a new struct. Those of an entry always are.
 func (s schema) record(complete bool, t, entry reflect.Type) object {
 	properties := object{}
 	required := []string{}
@@ -54,10 +57,13 @@ func (s schema) record(complete bool, t, entry reflect.Type) object {
 	return object{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
 }
 
-// option is what a key may hold, and what help says about it.
+// option returns the schema of the value of a key, with its help and its default for editors.
+// complete is as in record.
 func (s schema) option(o *registry.Option, complete bool) object {
 	forms := s.forms(o, o.Type, complete)
 	group := o.Type.Kind() == reflect.Struct || o.Type.Kind() == reflect.Interface
+	// Null is allowed where it is a value, where it keeps a group as it is, and where it means the
+	// default.
 	if o.Null ||
 		!complete && group ||
 		!group && o.Optional {
@@ -70,6 +76,7 @@ func (s schema) option(o *registry.Option, complete bool) object {
 	if o.Help != "" {
 		v["description"] = strings.TrimSuffix(o.Help+" ("+o.Unit+")", " ()")
 	}
+	// A default that is no JSON, such as a word, is a text.
 	if json.Valid([]byte(o.Default)) {
 		v["default"] = json.RawMessage(o.Default)
 	} else if o.Optional {
@@ -78,8 +85,10 @@ func (s schema) option(o *registry.Option, complete bool) object {
 	return v
 }
 
-// forms are the forms of a value of a type.
+// forms returns a schema for each form that a value of type t may have as the option o, such as a
+// number and a word. complete is as in record.
 func (s schema) forms(o *registry.Option, t reflect.Type, complete bool) (list []object) {
+	// v is the schema of a scalar. The kinds that are no scalars return schemas of their own.
 	v := object{"type": "integer"}
 	switch t.Kind() {
 	case reflect.Pointer:
@@ -87,7 +96,8 @@ func (s schema) forms(o *registry.Option, t reflect.Type, complete bool) (list [
 	case reflect.Slice:
 		items := s.forms(o, t.Elem(), true)
 		list = []object{{"type": "array", "items": object{"anyOf": items}}}
-		if e := t.Elem().Kind(); e != reflect.Struct && e != reflect.Interface { // a list of one
+		// A scalar may stand in place of a list of one.
+		if e := t.Elem().Kind(); e != reflect.Struct && e != reflect.Interface {
 			list = append(list, items...)
 		}
 		if o.Keyed {
@@ -103,7 +113,8 @@ func (s schema) forms(o *registry.Option, t reflect.Type, complete bool) (list [
 	case reflect.Bool:
 		v["type"] = "boolean"
 	case reflect.String:
-		v["type"] = []string{"string", "number"} // a number is read as text, too
+		// A number without quotes is read as text, too.
+		v["type"] = []string{"string", "number"}
 		v["maxLength"] = registry.MaxText
 		if o.Words != nil {
 			v = object{"enum": o.Words}
@@ -116,6 +127,7 @@ func (s schema) forms(o *registry.Option, t reflect.Type, complete bool) (list [
 		v["minimum"] = 0
 		v["maximum"] = uint64(math.MaxUint64)
 	}
+	// A range without an upper limit ends at infinity, which JSON cannot write.
 	if r := o.Range; o.Ranged {
 		v[bound("minimum", r.OpenLo)] = r.Lo
 		v[bound("maximum", r.OpenHi)] = r.Hi
@@ -140,8 +152,8 @@ func (s schema) forms(o *registry.Option, t reflect.Type, complete bool) (list [
 	return list
 }
 
-// bound is a JSON schema's keyword of a limit: "minimum" becomes "exclusiveMinimum" where the
-// limit itself is not allowed.
+// bound returns the keyword of a limit: name itself, which is "minimum" or "maximum", or its
+// exclusive form where the limit is open, that is, not allowed itself.
 func bound(name string, open bool) string {
 	if open {
 		return "exclusiveM" + name[1:]
@@ -149,7 +161,8 @@ func bound(name string, open bool) string {
 	return name
 }
 
-// short are the forms of the scalar or list that may stand in place of a struct's map.
+// short returns the schemas of the scalar or list that may stand in place of the map of the struct
+// t. There are none for a struct without a short form.
 func (s schema) short(t reflect.Type) (list []object) {
 	for _, o := range registry.Short(t) {
 		list = s.forms(&o, o.Type, true)
@@ -157,8 +170,8 @@ func (s schema) short(t reflect.Type) (list []object) {
 	return list
 }
 
-// records are the maps that a struct may be written as: one, or one for each entry
-// of its flat option.
+// records returns the schemas of the maps that the struct t may be written as: a single one, or one
+// for each entry of its flat option, whose options stand beside those of t.
 func (s schema) records(complete bool, t reflect.Type) (list []object) {
 	for _, o := range registry.Options(t) {
 		if o.Flat {
@@ -172,8 +185,9 @@ func (s schema) records(complete bool, t reflect.Type) (list []object) {
 	return []object{s.record(complete, t, nil)}
 }
 
-// entries are the entries of a plug point as maps, with the options of t beside
-// their own. standard needs no name.
+// entries returns the schema of a map for each entry of a plug point, in which the options of the
+// struct t stand beside the entry's own. The entry named standard is the default, whose name may be
+// left out.
 func (s schema) entries(p *registry.Point, standard string, t reflect.Type) (list []object) {
 	for _, e := range p.Entries {
 		r := s.record(false, t, e.Type())
@@ -187,15 +201,17 @@ func (s schema) entries(p *registry.Point, standard string, t reflect.Type) (lis
 	return list
 }
 
-// point defines a plug point and returns its name: a word, which is enough for an
-// entry that needs no option, a short form, or a map.
+// point adds the definition of the plug point of type t, unless it is there already, and returns
+// its name for references. An entry may be a word, if it requires no option, or its short form, or
+// a map.
 func (s schema) point(t reflect.Type) string {
 	key := t.String()
 	p := registry.For(t)
 	if s[key] != nil {
 		return key
 	}
-	s[key] = object{} // an entry may hold another of its own kind
+	// An entry may hold another one of the same plug point, which must find the definition begun.
+	s[key] = object{}
 	if p.Word == "" {
 		s[key] = object{"oneOf": s.elements(p)}
 		return key
@@ -203,6 +219,7 @@ func (s schema) point(t reflect.Type) string {
 	list := []object{}
 	entries := s.entries(p, p.Default, reflect.TypeFor[struct{}]())
 	for i, e := range p.Entries {
+		// An entry that requires no option but its name may be a word.
 		if required := entries[i]["required"].([]string); len(required) == 0 ||
 			len(required) == 1 && required[0] == p.Word {
 			list = append(list, object{"const": e.Name, "description": e.Help})
@@ -213,8 +230,8 @@ func (s schema) point(t reflect.Type) string {
 	return key
 }
 
-// elements are the entries of a plug point that stand in lists: a word, which is enough
-// for an entry that needs no option, or a map of the name to the options or their short
+// elements returns the schemas of the entries of a plug point that stand in lists, such as layers.
+// An entry is a word, if it requires no option, or a map of its name to its options or their short
 // form.
 func (s schema) elements(p *registry.Point) (list []object) {
 	for _, e := range p.Entries {

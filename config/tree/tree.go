@@ -13,41 +13,52 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// Node is a value as a file or a flag gives it, with its place.
+// Node is one value of a configuration as a file or a flag writes it, before anything is known
+// about its key. Which fields are set depends on its kind.
 type Node struct {
-	Place  string // of its key, or of the element of a list: "config.yaml:7" or "--set"
-	Kind   Kind
-	Text   string // scalar
-	IsText bool   // scalar: not a number, true or false
-	Quoted bool   // scalar: by quotes or as a block
-	Items  []*Node
-	Keys   []string // map, in order
+	// Place is where the value's key, or the element of a list, stands: "config.yaml:7" or "--set".
+	Place string
+	Kind  Kind
+	// Text is the content of a scalar, without quotes.
+	Text string
+	// IsText says that a scalar is text, not a number, true or false.
+	IsText bool
+	// Quoted says that a scalar was written in quotes or as a block.
+	Quoted bool
+	// Items are the elements of a list.
+	Items []*Node
+	// Keys are those of a map, in the order of the file; Fields holds the value of each.
+	Keys   []string
 	Fields map[string]*Node
 }
 
-// Kind is what a value is.
+// Kind is which form of YAML a value has.
 type Kind int
 
-// The kinds.
+// These are the kinds of values. The zero value is Null.
 const (
 	Null Kind = iota
 	Scalar
 	List
 	Map
-	alien // YAML that no configuration needs: anchors, aliases, tags
+	// alien is YAML that no configuration needs, such as anchors, aliases and tags. It is refused
+	// where the value is read, so that the message can name the key.
+	alien
 )
 
-// Bare is the key of a word that stands beside keys of its group, as in
-// "close: first" followed by "close.n: 3".
+// Bare is the key of a map for a word that stands beside keys of the same group, as when "close:
+// first" is followed by "close.n: 3".
 const Bare = ""
 
-// Word is a text that stands nowhere.
+// Word returns a scalar that holds a text and has no place in any file.
 func Word(text string) *Node { return &Node{Kind: Scalar, Text: text, IsText: true} }
 
-// Parse reads what a YAML file sets; name is how messages call it.
+// Parse returns the map of keys in the text of a YAML file; an empty file has no keys. name is what
+// messages call the file, before the number of the line.
 func Parse(name string, text []byte) (*Node, error) {
 	empty := &Node{Kind: Map}
-	text = bytes.TrimPrefix(text, []byte("\ufeff")) // some editors begin a file with it
+	// Some editors begin a file with a byte-order mark.
+	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	if len(bytes.TrimSpace(text)) == 0 {
 		return empty, nil
 	}
@@ -68,7 +79,8 @@ func Parse(name string, text []byte) (*Node, error) {
 	return n, nil
 }
 
-// Value reads a value in YAML that stands at one place. name is how messages call it.
+// Value returns the value in a YAML text that does not come from a file, such as that of a flag.
+// All of its parts stand at place, and name is what messages about its syntax call it.
 func Value(name, place string, text []byte) (*Node, error) {
 	root, err := parseYAML(text)
 	if err != nil {
@@ -77,7 +89,8 @@ func Value(name, place string, text []byte) (*Node, error) {
 	return newNode(root, place, func(ast.Node) string { return place })
 }
 
-// newNode converts a parsed value. place says where a part of it stands.
+// newNode converts a value from the parser's form, with all values within it. where is the place of
+// the value itself, and place returns the place of any part of it.
 func newNode(n ast.Node, where string, place func(ast.Node) string) (*Node, error) {
 	node := &Node{Place: where, Kind: Scalar}
 	switch n := n.(type) {
@@ -104,6 +117,7 @@ func newNode(n ast.Node, where string, place func(ast.Node) string) (*Node, erro
 			}
 			node.Items = append(node.Items, item)
 		}
+	// Insert splits keys with dots and refuses those that are set twice.
 	case *ast.MappingNode:
 		node.Kind = Map
 		for _, v := range n.Values {
@@ -125,9 +139,9 @@ func newNode(n ast.Node, where string, place func(ast.Node) string) (*Node, erro
 	return node, nil
 }
 
-// plainWithColon returns the text that an element of a list in brackets is, where the parser
-// takes a:b for a map of a to b. YAML 1.2 (7.3.3) reads a colon in a plain text as a part of it
-// unless a space follows. Any other value is returned as it is.
+// plainWithColon repairs texts with a colon in a list in brackets, such as [a:b], where the parser
+// finds a map of a to b. YAML 1.2 (7.3.3) reads a colon within a plain text as a part of it unless
+// a space follows. The result is the text, or the value n itself if it is anything else.
 func plainWithColon(n ast.Node) ast.Node {
 	m, isMap := n.(*ast.MappingNode)
 	if !isMap || m.IsFlowStyle || len(m.Values) != 1 {
@@ -136,6 +150,7 @@ func plainWithColon(n ast.Node) ast.Node {
 	pair := m.Values[0]
 	key, isText := pair.Key.(*ast.StringNode)
 	value := pair.Value.GetToken()
+	// The colon is a separator if the value does not follow it at once.
 	separate := pair.Start == nil || value == nil || value.Position.Offset != pair.Start.Position.Offset+1
 	if !isText || separate || key.GetToken().Type != token.StringType {
 		return n
@@ -145,9 +160,10 @@ func plainWithColon(n ast.Node) ast.Node {
 	return &text
 }
 
-// Insert puts a value into a map, at a path that may have dots. prefix is the
-// map's own path, for messages. A key that is set already is refused: which of
-// the two values was meant is anybody's guess.
+// Insert adds a value to the map m, at a path whose dots separate the keys of nested maps. prefix
+// is the path of m with a dot behind it, for messages. Maps at the same path are merged. A scalar
+// beside a map becomes the map's [Bare] value. A key that is set already is an error, because
+// nobody can tell which of the two values was meant.
 func (m *Node) Insert(prefix, path string, value *Node) error {
 	name, rest, nested := strings.Cut(path, ".")
 	if nested {
@@ -157,6 +173,8 @@ func (m *Node) Insert(prefix, path string, value *Node) error {
 		}
 		value = below
 	}
+	// Of the old and the new value, either is missing, or both are scalars, or one or both are
+	// maps.
 	old := m.Fields[name]
 	switch {
 	case old == nil || old.Kind == Null && value.Kind == Map:
@@ -164,6 +182,7 @@ func (m *Node) Insert(prefix, path string, value *Node) error {
 		return nil
 	case old.Kind != Map && value.Kind != Map:
 		return &KeyError{Place: value.Place, Key: prefix + strings.TrimSuffix(name, "."), Problem: Already(old)}
+	// The word that was set first moves into the map, as the value of the bare key.
 	case old.Kind != Map:
 		word := old
 		old = &Node{Place: word.Place, Kind: Map}
@@ -174,6 +193,7 @@ func (m *Node) Insert(prefix, path string, value *Node) error {
 	case value.Kind != Map:
 		return old.Insert(prefix+name+".", Bare, value)
 	}
+	// Both are maps now, and each key of the new one must be new to the old one.
 	for _, key := range value.Keys {
 		if err := old.Insert(prefix+name+".", key, value.Fields[key]); err != nil {
 			return err
@@ -182,12 +202,13 @@ func (m *Node) Insert(prefix, path string, value *Node) error {
 	return nil
 }
 
-// Already says that a value was set before, and where.
+// Already returns the problem of a value that was set before, with the place of the first one.
 func Already(first *Node) string {
 	return fmt.Sprintf("is set already, at %s (keep one of the two)", first.Place)
 }
 
-// Set sets a key of a map, which keeps its place in the order.
+// Set sets a key of the map m, whatever it held before. A new key is the last in the order; an old
+// one keeps its position.
 func (m *Node) Set(name string, value *Node) {
 	if m.Fields == nil {
 		m.Fields = map[string]*Node{}
@@ -198,7 +219,8 @@ func (m *Node) Set(name string, value *Node) {
 	m.Fields[name] = value
 }
 
-// Places notes where the parts of a value stand, by their full paths.
+// Places stores in places where each part of the value n stands, by its full path. path is that of
+// n. Places of the same paths that were stored before are overwritten.
 func (n *Node) Places(places map[string]string, path string) {
 	places[path] = n.Place
 	for i, item := range n.Items {
@@ -209,8 +231,8 @@ func (n *Node) Places(places map[string]string, path string) {
 	}
 }
 
-// PlaceOf is where a key stands; "" when nowhere. A key that is not set stands
-// where the nearest value around it does.
+// PlaceOf returns where the key at a path stands. A key that is not set stands where the nearest
+// value around it does; the result is empty if no such value is set.
 func PlaceOf(places map[string]string, path string) string {
 	for path != "" {
 		if place, ok := places[path]; ok {
@@ -221,8 +243,8 @@ func PlaceOf(places map[string]string, path string) string {
 	return ""
 }
 
-// Pairs is a map as the list of structs that it stands for: in each the key is the value
-// of one option, and its value that of another.
+// Pairs converts a map to the list of maps that it abbreviates. Each element has two keys: key
+// holds one of the map's keys, and value the value that belongs to it.
 func (n *Node) Pairs(key, value string) *Node {
 	list := &Node{Place: n.Place, Kind: List}
 	for _, k := range n.Keys {
@@ -240,7 +262,8 @@ func (n *Node) Pairs(key, value string) *Node {
 	return list
 }
 
-// Scalar is the text of a node that must hold one value.
+// Scalar returns the text of a node that must hold a single value. The error of another kind says
+// what stands there, and that want was expected, such as "a number".
 func (n *Node) Scalar(want string) (string, error) {
 	switch n.Kind {
 	case Scalar:
@@ -252,7 +275,8 @@ func (n *Node) Scalar(want string) (string, error) {
 	return "", fmt.Errorf("%s stands where %s is wanted", found[n.Kind], want)
 }
 
-// Instead is the error about any other kind of Node.
+// Instead returns the error of a node whose kind does not fit its key. path is that of the key, and
+// want describes what it may hold.
 func (n *Node) Instead(path, want string) error {
 	if _, err := n.Scalar(want); err != nil {
 		return Fail(n, path, "%v", err)
@@ -260,7 +284,7 @@ func (n *Node) Instead(path, want string) error {
 	return Fail(n, path, "%s stands where %s is wanted", n.Shown(), want)
 }
 
-// Shown is a scalar in a message: quoted if it is text.
+// Shown returns a scalar as messages quote it: at most 60 bytes of it, in quotes if it is text.
 func (n *Node) Shown() string {
 	s := n.Text
 	if len(s) > 60 {
@@ -272,12 +296,12 @@ func (n *Node) Shown() string {
 	return s
 }
 
-// maxDepth bounds nesting in YAML's flow style. The parser's memory grows with
-// the square of it: a megabyte of brackets would take gigabytes.
+// maxDepth is how many brackets may be open at once in a YAML text. The memory of the parser grows
+// with the square of the depth: a megabyte of brackets would take gigabytes.
 const maxDepth = 50
 
-// deep says whether brackets nest beyond maxDepth. Those within texts count,
-// too: no configuration has that many of them open.
+// deep reports whether more than maxDepth brackets of a text are open at once. Brackets within
+// quoted texts count, too; no configuration has that many of them.
 func deep(text []byte) bool {
 	depth := 0
 	for _, b := range text {
@@ -294,7 +318,8 @@ func deep(text []byte) bool {
 	return false
 }
 
-// parseYAML returns the one document's content.
+// parseYAML returns the content of the only document in a YAML text, or nil for a text without one.
+// Texts that nest too deeply, or have several documents, are refused.
 func parseYAML(text []byte) (root ast.Node, err error) {
 	defer func() {
 		// The parser is a library fed with a user's bytes: a panic of its own
@@ -323,7 +348,8 @@ func parseYAML(text []byte) (root ast.Node, err error) {
 	return root, err
 }
 
-// syntaxError puts the parser's message on one line behind its place.
+// syntaxError returns an error of the parser as one line: the place, and the message in words of
+// this program. name is the file, whose line is added, or a flag.
 func syntaxError(name string, err error) error {
 	var syntax *yaml.SyntaxError
 	if errors.As(err, &syntax) {
@@ -338,8 +364,8 @@ func syntaxError(name string, err error) error {
 	return fmt.Errorf("%s: %w", name, err)
 }
 
-// inWords returns what a person should do about a message of the parser that says how the
-// parser works. Other messages stay.
+// inWords replaces messages that describe the inner workings of the parser by what a user should
+// change. Other messages are returned as they are.
 func inWords(message string) string {
 	switch {
 	case strings.Contains(message, `character '`+"\t"+`'`):
@@ -350,7 +376,8 @@ func inWords(message string) string {
 	return message
 }
 
-// lineOf is the line on which a node starts, from 1.
+// lineOf returns the number of the line on which a parsed value starts. Lines count from 1, which
+// is also the answer for a value without a position.
 func lineOf(n ast.Node) int {
 	if n == nil || n.GetToken() == nil || n.GetToken().Position == nil {
 		return 1
@@ -358,16 +385,20 @@ func lineOf(n ast.Node) int {
 	return n.GetToken().Position.Line
 }
 
-// KeyError says which key of a configuration is wrong, what it holds, and what
+// KeyError is an error about one key of a configuration, with its place and with words about what
 // would be right.
 type KeyError struct {
-	Place       string   // "config.yaml:7", "--set", or empty when the value comes from neither
-	Key         string   // e.g. "schedule.k"
-	Problem     string   // a sentence that names the value
-	RelatedKeys []string // keys that the problem also concerns
+	// Place is "config.yaml:7" or "--set". It is empty when the value comes from neither.
+	Place string
+	// Key is the full path of the key, such as "schedule.k0".
+	Key string
+	// Problem completes a sentence about the key and names the wrong value.
+	Problem string
+	// RelatedKeys are other keys from which the problem follows.
+	RelatedKeys []string
 }
 
-// Error is one line: where, key, problem.
+// Error returns one line with the place, the key and the problem.
 func (e *KeyError) Error() string {
 	switch e.Place {
 	case "":
@@ -378,10 +409,11 @@ func (e *KeyError) Error() string {
 	return e.Place + ": " + e.Key + ": " + e.Problem
 }
 
-// SetFlag is the place of a value that comes from the command line.
+// SetFlag is the place of a value that the command line sets.
 const SetFlag = "--set"
 
-// Fail is an error about the value at a path.
+// Fail returns an error about the value n of the key at a path. The problem is formatted as
+// fmt.Sprintf does.
 func Fail(n *Node, path, format string, args ...any) error {
 	return &KeyError{Place: n.Place, Key: path, Problem: fmt.Sprintf(format, args...)}
 }

@@ -24,22 +24,37 @@ import (
 
 // Cell is one run of a study and, once it was played, its results.
 type Cell struct {
-	Name     string // in messages
+	// Name identifies the run in messages: the schedule, the grid values and the seed.
+	Name string
+	// Schedule is the name of the schedule that sets K and eta of each round.
 	Schedule string
-	Control  string   // which of [Controls] it is; empty: none
-	Values   []string // of a sweep's grids, in their order
-	Point    []string // of them, those of grids that do not choose the schedule
-	Config   config.Config
-	ID       string // [Identity] of that, as it was planned
+	// Control is the kind of control that the run is, one of [Kinds]. It is empty for a run that is
+	// no control.
+	Control string
+	// Values holds one value for each grid of the sweep, in the order of the grids.
+	Values []string
+	// Point holds the values of those grids that do not choose the schedule. Runs at the same point
+	// differ in schedule and seed alone.
+	Point []string
+	// Config is the complete configuration of the run. Its Out is the run's folder.
+	Config config.Config
+	// ID is the [Identity] of Config as it was planned, before the run completed it from its data.
+	ID string
 
-	Summary  folder.Summary
-	Reused   bool   // it was complete before
-	Diverged string // why it did not complete; empty: it did
-	Begun    bool   // its folder holds a part of it, from which it is resumed
+	// Summary is what the run's summary.json says once the run was played or found.
+	Summary folder.Summary
+	// Reused says that the run was complete before this call of [Play], so that it is not played
+	// again.
+	Reused bool
+	// Diverged says why the run did not complete. It is empty if the run did not diverge.
+	Diverged string
+	// Begun says that the folder holds the first part of the run, from which the run is resumed.
+	Begun bool
 	// what a comparison reads from the run's rounds
 	measured
 
-	name string // of its run on a server; empty: as in Config
+	// name is the run's name on a server. If it is empty, the name in Config is used.
+	name string
 	// the folder holds a run that this one replaces
 	replaced bool
 	// tags of the run that is in the folder
@@ -73,8 +88,9 @@ func Identity(c config.Config) (string, error) {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(string(c.Task)+"\n"+strings.Join(list, "\n")))), nil
 }
 
-// planned is a configuration as it is before a run: without what the run takes from its data (the
-// population, what depends on it, and the constants of the theory) and from its machine (the kernel).
+// planned returns a copy of c without the values that a run fills in when it starts, so that the
+// configurations of planned and of played runs can be compared. A run takes the population, the
+// cohort, the batch and the constants of the theory from its data, and the kernel from its machine.
 func planned(c config.Config) config.Config {
 	c.Kernel = config.AutoKernel
 	if !c.IsSynthetic() && !c.DevicesAlone() {
@@ -90,11 +106,13 @@ func planned(c config.Config) config.Config {
 	return c
 }
 
-// differing names the keys by which what a configuration computes differs from a run that was found,
-// see [alike]; empty: there are none.
+// differing lists, for a message, the keys that change a run's results and in which the
+// configuration mine differs from the run that was found. At most [maxNamed] keys are spelled out.
+// The result is empty if there is no such key. [alike] explains exact.
 func differing(mine config.Config, found *folder.Run, exact bool) (string, error) {
 	mine, err := alike(mine, found, exact)
 	var keys []string
+	// Inert keys, such as names and addresses, change no result.
 	for _, change := range found.Config.Changes(mine) {
 		if !change.Inert {
 			keys = append(keys, fmt.Sprintf("%s is %s there and %s here", change.Key, change.OldValue, change.NewValue))
@@ -109,12 +127,13 @@ func differing(mine config.Config, found *folder.Run, exact bool) (string, error
 // maxNamed bounds the keys that a message names.
 const maxNamed = 3
 
-// alike completes a configuration by what a run that was found took from its data and its machine, so that
-// the two can be compared. With exact the data are read to find out what they give; else the run's values
-// are taken.
+// alike returns mine with the values that the found run took from its data and its machine, so that
+// the two configurations can be compared key by key. If exact is set, the data are read again to
+// find these values; otherwise the values of the found run are trusted.
 func alike(mine config.Config, run *folder.Run, exact bool) (_ config.Config, err error) {
 	found := &run.Config
-	if !mine.Train { // no kernel computes anything
+	// Without training no kernel computes anything, so that any kernel gives the same results.
+	if !mine.Train {
 		mine.Kernel = found.Kernel
 	} else if mine.Kernel != found.Kernel {
 		// Kernel auto of a run that an earlier version trained stands as auto in its folder.
@@ -129,10 +148,12 @@ func alike(mine config.Config, run *folder.Run, exact bool) (_ config.Config, er
 	if isDefault || isLoss {
 		mine.Evaluate.Metric = found.Evaluate.Metric
 	}
+	// The rest of this function concerns values that come from data.
 	if isResolved(&mine) {
 		return mine, nil
 	}
 	if exact {
+		// Resolve also chooses a kernel, but the one found above must stay.
 		kernel := mine.Kernel
 		if mine, err = problem.Resolve(mine); err != nil {
 			return mine, err
@@ -184,13 +205,15 @@ func (c *Cell) takeMetric() error {
 	return err
 }
 
-// find looks for the cells' runs in their own folders and in others below dir, where another command
-// may have played the same, and marks the cells as begun or reused. It returns the number of complete
-// cells, and the number of those that keep other tags than they are asked to have.
+// find searches the folders below dir for the runs of the cells and marks each cell as begun or
+// reused. Another command may have played the same run into another folder. done is the number of
+// cells that are complete. keptTags is the number of cells that keep other tags in their folders
+// than they are asked to have.
 func find(ctx context.Context, dir string, cells []Cell, o *Options) (done, keptTags int, err error) {
 	f := finder{index: sync.OnceValues(func() (map[string][]string, error) { return index(dir) }), force: o.Run.Force}
 	for i := range cells {
 		c := &cells[i]
+		// The marks may be those of an earlier call.
 		c.Begun = false
 		c.Reused = false
 		c.Diverged = ""
@@ -200,7 +223,11 @@ func find(ctx context.Context, dir string, cells []Cell, o *Options) (done, kept
 		case err != nil:
 			return 0, 0, err
 		case found && o.IsWhole != nil && !o.IsWhole(c):
+			// The caller wants more of the run than its folder has, so it starts from its
+			// beginning.
 			c.replaced = true
+		// A run that is not complete is resumed, unless it has already reached the time to which
+		// cells are to be played.
 		case s == nil:
 			c.Begun = found
 			if before, err := folder.ReadSummary(c.Run().Path(folder.SummaryFile)); found &&
@@ -211,7 +238,9 @@ func find(ctx context.Context, dir string, cells []Cell, o *Options) (done, kept
 				c.Reused = true
 				done++
 			}
-		case !f.force || s.Version == o.Run.Version: // another version may compute other bits
+		// With force, a complete run is played again if another version of the program played it,
+		// because another version may compute other bits.
+		case !f.force || s.Version == o.Run.Version:
 			c.Summary = *s
 			c.Reused = true
 			done++
@@ -227,8 +256,10 @@ func find(ctx context.Context, dir string, cells []Cell, o *Options) (done, kept
 
 // Limits of the runs that a study's folder is searched for.
 const (
+	// searchDepth is how many levels of folders below the study's folder are searched.
 	searchDepth = 2
-	maxCells    = 100_000
+	// maxCells bounds the runs of a study, and the runs that its folder is searched for.
+	maxCells = 100_000
 )
 
 // index lists the folders of runs below dir by the identity of their planned configurations. It leaves
@@ -245,6 +276,8 @@ func index(out string) (map[string][]string, error) {
 	for _, dir := range folders {
 		r, err := folder.Open(dir)
 		if err != nil {
+			// A folder that another version wrote, or that is damaged, holds no run that could be
+			// reused.
 			continue
 		}
 		id, err := Identity(planned(r.Config))
@@ -259,9 +292,13 @@ func index(out string) (map[string][]string, error) {
 // finder finds the folders of cells' runs. index returns the study's folders by what their runs
 // compute; it is called only where a cell's own folder has no run.
 type finder struct {
+	// inputs remembers the data sets and trainers that were examined, so that each is read once.
 	inputs problem.Inputs
-	index  func() (map[string][]string, error) // the study's folders by what their runs compute, see index
-	force  bool
+	// index returns the study's folders by the identity of their runs; see the function index. It
+	// is evaluated at most once.
+	index func() (map[string][]string, error)
+	// force says that another run in a cell's own folder is replaced and is no error.
+	force bool
 }
 
 // find reports whether a cell's run exists, with its summary if it is complete. A run in another folder
@@ -271,6 +308,7 @@ func (f *finder) find(ctx context.Context, c *Cell) (found bool, s *folder.Summa
 	if folder.HoldsRun(c.Config.Out) == nil {
 		s, difference, err := f.look(ctx, c, c.Config.Out, false)
 		switch {
+		// The folder holds this very run, or could not be compared.
 		case err != nil || difference == nil:
 			return difference == nil, s, err
 		case !f.force:
@@ -310,7 +348,8 @@ func (f *finder) find(ctx context.Context, c *Cell) (found bool, s *folder.Summa
 // or of a trainer that has changed.
 func (f *finder) look(ctx context.Context, c *Cell, dir string, exact bool) (s *folder.Summary, difference, err error) {
 	found, err := folder.Open(dir)
-	if err != nil { // it is of another version, say
+	// A configuration that cannot be read may be one of another version, so the run is another one.
+	if err != nil {
 		return nil, errors.New("which is of another configuration"), nil
 	}
 	keys, err := differing(c.Config, found, exact)
@@ -335,9 +374,11 @@ func (c *Cell) named() config.Config {
 	return mine
 }
 
-// play runs the cell, or resumes it. A run that diverges is a result and no error.
+// play runs the cell, or resumes it if it has begun, and sets Summary. A run that diverges is a
+// result: play then sets Diverged and returns no error.
 func (c *Cell) play(ctx context.Context, o run.Options) (err error) {
 	mine := c.named()
+	// A run that has begun is resumed with the configuration that is given now.
 	if c.Begun {
 		// the command is given again
 		o.Overrides = &mine
@@ -352,11 +393,13 @@ func (c *Cell) play(ctx context.Context, o run.Options) (err error) {
 		c.Summary, err = run.Run(ctx, mine, o)
 	}
 	switch {
+	// The whole study was cancelled, so err is returned as it is.
 	case ctx.Err() != nil:
 	case errors.Is(err, coordinator.ErrDiverged):
 		c.Diverged = err.Error()
 		err = nil
-	case errors.Is(err, context.Canceled) && o.Until > 0: // where it was to be stopped
+	// The run was cancelled because it has reached the virtual time Until.
+	case errors.Is(err, context.Canceled) && o.Until > 0:
 		err = nil
 	}
 	return err
@@ -393,10 +436,13 @@ func (c *Cell) story(took time.Duration) string {
 
 // Provenance names what the results of a run follow from, to the bit.
 type Provenance struct {
-	Version       string `csv:"version" json:"version"`             // of the program, with its commit
-	Configuration string `csv:"configuration" json:"configuration"` // hex SHA-256, see Identity
-	DataDigest    string `csv:"data_digest" json:"data_digest"`     // of samples and split; empty: none were read
-	// the class of kernels that trained; empty: nothing was trained
+	// Version is the version of the program that played the run, with its commit.
+	Version string `csv:"version" json:"version"`
+	// Configuration is the [Identity] of the run's configuration: SHA-256 in hexadecimal digits.
+	Configuration string `csv:"configuration" json:"configuration"`
+	// DataDigest is a digest of the samples and of their split. It is empty if no data were read.
+	DataDigest string `csv:"data_digest" json:"data_digest"`
+	// Kernel is the class of kernels that trained. It is empty if nothing was trained.
 	Kernel string `csv:"kernel" json:"kernel"`
 }
 

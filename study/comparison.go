@@ -23,20 +23,28 @@ import (
 
 // What a comparison leaves in its folder beside its runs.
 const (
-	TableFile = "compare.txt"  // the table that it prints
-	CSVFile   = "compare.csv"  // a row for each schedule and value
-	RunsFile  = "runs.csv"     // a row for each run, and where it comes from
-	PageFile  = "compare.html" // the runs on one page
+	// TableFile holds the table that is printed.
+	TableFile = "compare.txt"
+	// CSVFile has a row for each schedule and point of the grids.
+	CSVFile = "compare.csv"
+	// RunsFile has a row for each run, with its provenance.
+	RunsFile = "runs.csv"
+	// PageFile shows the runs on one page.
+	PageFile = "compare.html"
 )
 
-// Files are all of these.
+// Files lists the names of all files that a comparison writes into its folder.
 var Files = []string{TableFile, CSVFile, RunsFile, PageFile}
 
 // Comparison is what the runs of a plan came to.
 type Comparison struct {
-	Plan      Plan
-	Runs      []Cell // in the order of the plan
-	Reference string // the schedule whose runs the others with the same seed are compared with: fixed, or the first
+	// Plan is the plan whose runs are compared, with the final number of seeds.
+	Plan Plan
+	// Runs are the runs in the order of the plan, followed by the controls.
+	Runs []Cell
+	// Reference is the schedule with which the others are compared, seed by seed: fixed K, or else
+	// the first of the plan.
+	Reference string
 }
 
 // Run plays a plan and compares its runs: first the plan's own ones, then more seeds if the first do
@@ -136,11 +144,14 @@ func (r *Comparison) Write(w io.Writer) error {
 func (r *Comparison) writeTimes(w io.Writer) {
 	longest := map[string]float64{}
 	pair := func(c *Cell) string { return fmt.Sprint(c.Config.Seed, c.Point) }
+	// The first pass finds the longest virtual time among the runs with the same seed at the same
+	// point.
 	for i := range r.Runs {
 		c := &r.Runs[i]
 		longest[pair(c)] = max(longest[pair(c)], c.Summary.VirtualSeconds)
 	}
 	for i := range r.Runs {
+		// Up to a tenth less is tolerated, because runs end with a whole round.
 		if c := &r.Runs[i]; c.Diverged == "" && c.Summary.VirtualSeconds < 0.9*longest[pair(c)] {
 			fmt.Fprintf(w, "\nRuns are not held to one virtual time: %s with seed %d ended after %s, another "+
 				"after %s (stop.virtual_seconds alone would).\n",
@@ -158,6 +169,7 @@ func (r *Comparison) writeWindows(w io.Writer) {
 		c := &r.Runs[i]
 		s := &c.Config.Schedule
 		long := s.TooLong(c.Summary.Rounds)
+		// Only a schedule that reads losses is affected, and each schedule is named once.
 		if noted[c.Schedule] ||
 			long == "" ||
 			!schedule.NeedsOf(s.K, s.Setup()).Losses && !schedule.NeedsOf(s.Eta, s.Setup()).Losses {
@@ -199,7 +211,7 @@ func (r *Comparison) columns() table.Columns[*Cell] {
 			},
 		)
 	}
-	// of that by which runs are compared
+	// Measures of fairness are shown for the metric by which runs are compared, which is the first.
 	for _, q := range append(list, fairness(names[:min(1, len(names))], r.Runs)...) {
 		columns = append(
 			columns,
@@ -233,10 +245,13 @@ func (r *Comparison) MarshalJSON() ([]byte, error) {
 	}
 	type run struct {
 		folder.Summary
-		TimeToLevel *float64 `json:"time_to_level"` // virtual seconds; null: never
-		// mean of what runs are compared by in the last tenth; null: not measured
-		Tail     *float64 `json:"tail"`
-		Diverged *string  `json:"diverged"` // why it came to no end; null: it did
+		// TimeToLevel is in virtual seconds. It is null if the level was never reached.
+		TimeToLevel *float64 `json:"time_to_level"`
+		// Tail is the mean, over the last tenth of the virtual time, of the metric by which runs
+		// are compared. It is null if it was not measured.
+		Tail *float64 `json:"tail"`
+		// Diverged says why the run did not complete. It is null if the run did.
+		Diverged *string `json:"diverged"`
 	}
 	runs := make([]run, len(r.Runs))
 	equal := 0
@@ -247,9 +262,11 @@ func (r *Comparison) MarshalJSON() ([]byte, error) {
 		runs[i] = run{c.Summary, metrics.Measured(c.TimeToLevel), metrics.Measured(c.Tail), folder.Named(c.Diverged)}
 	}
 	return json.Marshal(struct {
-		Reference string   `json:"reference"`
-		Level     *float64 `json:"level"` // that the reference reaches, of what they are compared by
-		// rounds of fixed K whose virtual time every run had; 0: by other stops
+		Reference string `json:"reference"`
+		// Level is the value that the reference reaches of the metric by which runs are compared.
+		Level *float64 `json:"level"`
+		// Equal is the number of rounds of fixed K whose virtual time every run had. It is 0 if
+		// other stops applied.
 		Equal int   `json:"equal_runtime_rounds"`
 		Runs  []run `json:"runs"`
 

@@ -29,17 +29,33 @@ func Paired[R any](mine, theirs []R, seed func(*R) uint64, quantity func(*R) flo
 // Difference is how a row's runs differ in a quantity from others with the same seeds: from those of
 // the reference or, for a control, from those that it controls.
 type Difference struct {
-	Row      *Row
-	Than     string // the schedule of the others
+	// Row holds the runs that are compared with others.
+	Row *Row
+	// Than is the schedule of the runs that Row is compared with.
+	Than string
+	// Quantity is the name of the compared quantity.
 	Quantity string
-	BySeed   []float64 // NaN: a run has no value
+	// BySeed holds the difference for each run of Row, Row's value less the partner's. It is NaN
+	// where one of the two has no value.
+	BySeed []float64
+	// Estimated is the mean of BySeed with its 95 % interval.
 	statistics.Estimated
-	Adjusted float64 // p-value by Holm's method among all differences of the table; NaN: no test
-	Never    int     // seeds with which only the other run reaches the level; then there is no mean
-	Missed   int     // seeds with which only the row's does, likewise
-	Decided  string  // what made the difference; empty: there are no controls, or no difference was seen
+	// Adjusted is the p-value by Holm's method among all differences of the table. It is NaN
+	// without a test.
+	Adjusted float64
+	// Never counts the seeds with which only the partner reaches the level. If there are any, there
+	// is no mean.
+	Never int
+	// Missed counts the seeds with which only Row's run reaches the level. If there are any, there
+	// is no mean.
+	Missed int
+	// Decided says what made the difference, by the controls. It is empty without controls, or if
+	// no difference was seen.
+	Decided string
 
-	quantity // with the words for the direction in which its values are better
+	// quantity describes what is compared, with its words for more and less turned where lower
+	// values are better.
+	quantity
 }
 
 // Differences compares each row with the reference, and controls with what they control, in each
@@ -53,6 +69,7 @@ func (t *Table) Differences() []Difference {
 			}
 		}
 	}
+	// The p-values are adjusted together, because one of many tests is significant by chance.
 	p := make([]float64, len(list))
 	for i := range list {
 		p[i] = list[i].P()
@@ -60,6 +77,7 @@ func (t *Table) Differences() []Difference {
 	for i, adjusted := range statistics.Holm(p) {
 		list[i].Adjusted = adjusted
 	}
+	// The decisions need the adjusted p-values of all differences.
 	for i := range list {
 		list[i].decide(list)
 	}
@@ -75,6 +93,7 @@ func (r *Row) difference(q quantity) (d Difference) {
 	for i := range r.Cells {
 		c := &r.Cells[i]
 		partner := c.reference
+		// A control is compared with the run that it controls, any other run with the reference.
 		if c.Control != "" {
 			partner = c.controlled
 		}
@@ -102,14 +121,16 @@ func (r *Row) difference(q quantity) (d Difference) {
 	d.Quantity = q.name
 	d.quantity = q
 	d.Estimated = statistics.TwoStage(d.BySeed, r.first)
-	if d.Never+d.Missed > 0 { // the mean of those seeds that were fast enough would be biased
+	// A mean over only those seeds that were fast enough would be biased, so there is none.
+	if d.Never+d.Missed > 0 {
 		d.Estimated = statistics.EstimateMean(nil)
 	}
 	return d
 }
 
-// makes reports whether a control's runs differ from the reference in the same direction as the
-// schedule's do.
+// makes reports whether a control, whose difference d is, differs from the reference in the same
+// direction as the schedule does, whose difference from the reference is the argument. If so, the
+// control alone produces the effect.
 func (d *Difference) makes(difference *Difference) bool {
 	var values []float64
 	for i := range d.Row.Cells {
@@ -143,7 +164,9 @@ func (d *Difference) sign() int {
 // less work if that constant K makes the difference, too, and its interval does not show the schedule to
 // be further.
 func (d *Difference) decide(all []Difference) {
-	exceeds := map[string]bool{} // by the kind of control: the schedule is further than it
+	// exceeds says for each kind of control whether the schedule is further from the reference than
+	// the control, in the direction of d.
+	exceeds := map[string]bool{}
 	var constant *Difference
 	for i := range all {
 		c := &all[i]
@@ -158,6 +181,7 @@ func (d *Difference) decide(all []Difference) {
 		}
 	}
 	switch {
+	// Without the control of constant K, or without a difference, there is nothing to decide.
 	case constant == nil || d.sign() == 0:
 	case exceeds[constantK] && exceeds[shuffledK]:
 		d.Decided = "decay"
@@ -168,7 +192,8 @@ func (d *Difference) decide(all []Difference) {
 	}
 }
 
-// controls reports whether the row's runs are controls of the other row's.
+// controls reports whether the runs of r are controls of the runs of the other row. The name of a
+// control's schedule is that of the controlled schedule, a hyphen and the kind of control.
 func (r *Row) controls(controlled *Row) bool {
 	return len(r.Cells) > 0 &&
 		r.Cells[0].Control != "" &&
@@ -204,12 +229,15 @@ func (d *Difference) verdict() string {
 		return "-"
 	case d.N == 1:
 		return "one seed decides nothing"
+	// A positive difference is called by the word for more of the quantity.
 	case d.sign() > 0:
 		return d.more
 	case d.sign() < 0:
 		return d.less
+	// All seeds gave exactly the same difference, so that its deviation cannot be estimated.
 	case d.Half == 0 && d.Mean != 0:
 		return "not decided: all seeds agree"
+	// The interval alone excludes zero, but the adjusted p-value does not.
 	case seen(d.Estimated) != 0:
 		return "not decided: may be chance"
 	}

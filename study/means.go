@@ -17,29 +17,44 @@ import (
 
 // Table is a comparison over seeds: a row for each schedule at each point of the grids.
 type Table struct {
-	Grids      []Grid
-	Rows       []*Row
+	// Grids are the keys that were varied, in the order of [Row.Values].
+	Grids []Grid
+	// Rows holds one row for each schedule at each point, in the order of the plan.
+	Rows []*Row
+	// quantities are the columns of the table, in the order of [Row.Means].
 	quantities []quantity
-	first      string // what runs are compared by
-	cells      []Cell
-	expected   []expect.Outcome
+	// first is the name of the metric by which runs are compared.
+	first string
+	// cells are all runs, those that diverged included.
+	cells []Cell
+	// expected holds the outcomes of the configuration's expectations. It is filled for JSON alone.
+	expected []expect.Outcome
 }
 
 // Row is one schedule at one point of the grids, over its seeds.
 type Row struct {
-	Values   []string
+	// Values holds one value for each grid.
+	Values []string
+	// Schedule is the schedule's name.
 	Schedule string
-	Seeds    int
-	Diverged int                    // seeds whose runs did, and are in no mean
-	Cells    []Cell                 // of the others
-	first    int                    // of its cells are of seeds that decided how many there are; 0: none did
-	Means    []statistics.Estimated // by quantity
+	// Seeds is the number of runs, those that diverged included.
+	Seeds int
+	// Diverged is the number of runs that diverged. They are in no mean.
+	Diverged int
+	// Cells are the runs that did not diverge.
+	Cells []Cell
+	// first is how many of Cells have a seed of the first stage, from which the number of further
+	// seeds followed. It is 0 if no seeds were added.
+	first int
+	// Means holds the mean over Cells of each quantity of the table, with its interval.
+	Means []statistics.Estimated
 }
 
 // Table gathers the runs over their seeds. Runs of one schedule at one point follow each other.
 func (r *Comparison) Table() *Table {
 	names := shownBest(r.Runs)
-	if len(names) == 0 { // nothing was trained
+	// Where nothing was trained, no run has a metric, and the columns are those of the accuracy.
+	if len(names) == 0 {
 		names = []string{metric.Accuracy}
 	}
 	t := &Table{
@@ -55,6 +70,8 @@ func (r *Comparison) Table() *Table {
 			q.title = q.name
 		}
 	}
+	// Each pass takes the runs from index from up to end, which have the same schedule and grid
+	// values.
 	for from := 0; from < len(r.Runs); {
 		first := &r.Runs[from]
 		end := from
@@ -160,11 +177,13 @@ func (t *Table) WriteCSV(w io.Writer) error {
 // of the grids, with the mean of every quantity over the seeds.
 func (t *Table) MarshalJSON() ([]byte, error) {
 	type row struct {
-		Schedule string            `json:"schedule"`
-		Values   map[string]string `json:"values"` // of the grids, by key
-		Seeds    int               `json:"seeds"`
-		Diverged int               `json:"diverged"` // runs that are in no mean
-		Means    map[string]any    `json:"means"`
+		Schedule string `json:"schedule"`
+		// Values holds the value of each grid, by its key.
+		Values map[string]string `json:"values"`
+		Seeds  int               `json:"seeds"`
+		// Diverged is the number of runs that are in no mean.
+		Diverged int            `json:"diverged"`
+		Means    map[string]any `json:"means"`
 	}
 	rows := make([]row, len(t.Rows))
 	for i, r := range t.Rows {
@@ -175,8 +194,9 @@ func (t *Table) MarshalJSON() ([]byte, error) {
 	}
 	differences := t.Differences()
 	return json.Marshal(struct {
-		Rows        []row            `json:"rows"`
-		Differences []map[string]any `json:"differences"` // from the reference with the same seeds
+		Rows []row `json:"rows"`
+		// Differences holds the differences from the reference with the same seeds.
+		Differences []map[string]any `json:"differences"`
 		Expected    []expect.Outcome `json:"expected,omitempty"`
 	}{rows, t.differenceColumns(differences).Objects(differences), t.expected})
 }
@@ -210,7 +230,8 @@ func (t *Table) WriteRuns(w io.Writer) error {
 		func(r run) []string { return r.Values },
 		func(r run) string { return r.Origin.Schedule },
 	)
-	for _, c := range table.Of[Origin]()[1:] { // behind the schedule
+	// The first column of an origin is the schedule, which pointColumns has already.
+	for _, c := range table.Of[Origin]()[1:] {
 		columns = append(columns, table.Column[run]{Name: c.Name, Of: func(r run) any { return c.Of(r.Origin) }})
 	}
 	columns = append(columns, table.Column[run]{Name: "diverged", Of: func(r run) any { return r.Diverged != "" }})

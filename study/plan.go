@@ -18,15 +18,25 @@ import (
 
 // Plan spans the runs of a study: every schedule at every point of the grids, with every seed.
 type Plan struct {
-	Load      func(sets ...string) (config.Config, error) // reads the configuration with keys set as the grids do
-	Schedules []string                                    // none: the configuration's own
-	// keys that a schedule has of its own, as key=value; its grids go before
+	// Load reads the configuration, with the given keys set as key=value.
+	Load func(sets ...string) (config.Config, error)
+	// Schedules are the schedules to compare. Without any, the configuration's own schedule is run.
+	Schedules []string
+	// BySchedule holds further keys for single schedules, as key=value, by the schedule's name.
+	// Where a grid sets the same key, the grid's value wins.
 	BySchedule map[string][]string
-	Grids      []Grid
-	Seeds      int // seed, seed+1, ...; 0: one
-	Until      Until
-	Controls   []string // of [Kinds]: the runs of [Controls], too
-	Folder     string   // folder that holds a folder for each run; empty: the configuration's
+	// Grids are the keys that are varied. Their values are combined in all ways.
+	Grids []Grid
+	// Seeds is the number of runs with each schedule at each point, with seed, seed+1 and so on. 0
+	// means one.
+	Seeds int
+	// Until says when further seeds are added because the first did not decide.
+	Until Until
+	// Controls names the [Kinds] of control runs that are added; see the function [Controls].
+	Controls []string
+	// Folder is the folder that holds a folder for each run. If it is empty, the configuration's
+	// out is used.
+	Folder string
 }
 
 // Just loads one configuration, for a plan without grids.
@@ -36,7 +46,9 @@ func Just(c config.Config) func(...string) (config.Config, error) {
 
 // Grid is a key of the configuration with the values that it takes.
 type Grid struct {
-	Key    string
+	// Key is the full name of the key, such as network.upload_mbps.
+	Key string
+	// Values are the values that the key takes one after the other, as text.
 	Values []string
 }
 
@@ -67,6 +79,7 @@ func ParseGrid(s string) (Grid, error) {
 func Split(list string) (parts []string, err error) {
 	depth := 0
 	start := 0
+	// The comma that is appended ends the last part. depth counts the brackets that are open at r.
 	for i, r := range list + "," {
 		switch r {
 		case '{', '[', '(':
@@ -90,12 +103,15 @@ func Split(list string) (parts []string, err error) {
 	return parts, nil
 }
 
-// A range has so many values unless it says, and so many at most.
+// The numbers of values in a range that ParseGrid reads.
 const (
-	rangeValues    = 4
+	// rangeValues is the number of values in a range that gives no number itself.
+	rangeValues = 4
+	// maxRangeValues is the largest number of values that a range may have.
 	maxRangeValues = 1000
 )
 
+// rangeForm matches LOW..HIGH and LOW..HIGH/N; its groups are the two ends and N.
 var rangeForm = regexp.MustCompile(`^([0-9.]+(?:e-?[0-9]+)?)\.\.([0-9.]+(?:e-?[0-9]+)?)(?:/([0-9]+))?$`)
 
 // rangeOf lists the values of a range between two numbers above 0. Each is the same factor times the
@@ -119,16 +135,19 @@ func rangeOf(value string) (values []string, err error) {
 			maxRangeValues,
 		)
 	}
+	// The values are spaced evenly on a logarithmic scale.
 	isWhole := low == math.Trunc(low) && high == math.Trunc(high)
 	for i := range n {
 		v := low * math.Pow(high/low, float64(i)/float64(n-1))
 		text := strconv.FormatFloat(v, 'g', 3, 64)
 		switch {
+		// The ends are kept as they were written.
 		case i == 0 || i == n-1:
 			text = m[1+min(i, 1)]
 		case isWhole:
 			text = strconv.FormatFloat(math.Round(v), 'f', 0, 64)
 		}
+		// Rounding may make neighbours equal, and no run may be there twice.
 		if !slices.Contains(values, text) {
 			values = append(values, text)
 		}
@@ -140,6 +159,7 @@ func rangeOf(value string) (values []string, err error) {
 // schedules of the same command line, which would silently replace it. configured is the
 // configuration's schedule.
 func Overridden(sets, schedules []string, configured config.Schedule) error {
+	// The key schedule may hold a whole map of keys, of which only some choose the schedule.
 	for _, s := range sets {
 		key, value, _ := strings.Cut(s, "=")
 		chooses := ofSchedule(key) && (key != "schedule" || choosing.MatchString(value))
@@ -190,7 +210,8 @@ func (p Plan) Cells() ([]Cell, error) {
 		return nil, err
 	}
 	var cells []Cell
-	names := map[string]string{} // by what the cells compute, and by their names
+	// names holds the names of the cells seen so far, both by cell identity and by cell name.
+	names := map[string]string{}
 	for cell, err := range p.Each(base, maxCells) {
 		if err != nil {
 			return nil, err
@@ -209,7 +230,8 @@ func (p Plan) Cells() ([]Cell, error) {
 // SameTime refuses runs at one point whose rounds of fixed K, which set their virtual time, last
 // differently.
 func SameTime(cells []Cell) error {
-	first := map[string]*Cell{} // by their points
+	// first holds the first cell of each point. All others at the point are compared with it.
+	first := map[string]*Cell{}
 	for i := range cells {
 		c, point := &cells[i], fmt.Sprint(cells[i].Point)
 		if first[point] == nil {
@@ -234,7 +256,8 @@ func (p *Plan) Each(base config.Config, limit int) iter.Seq2[Cell, error] {
 	return func(yield func(Cell, error) bool) {
 		schedules := p.Schedules
 		if len(schedules) == 0 {
-			schedules = []string{""} // the configuration's own
+			// An empty name stands for the schedule that the configuration has itself.
+			schedules = []string{""}
 		}
 		points, err := gridPoints(p.Grids, max(1, p.Seeds)*len(schedules), limit)
 		if err != nil {
@@ -251,8 +274,12 @@ func (p *Plan) Each(base config.Config, limit int) iter.Seq2[Cell, error] {
 				err = p.ofGrid(err)
 			}
 			for _, name := range schedules {
+				// Each schedule starts from the point's configuration and error, not from those of
+				// the schedule before.
 				c := c
 				err := err
+				// Keys of a schedule's own need another load. The grids follow them and so take
+				// precedence.
 				if scheduleSets := p.BySchedule[nameOf(name)]; len(scheduleSets) > 0 && err == nil {
 					c, err = p.Load(slices.Concat(scheduleSets, Sets(p.Grids, values))...)
 				}
@@ -275,6 +302,8 @@ func (p *Plan) cell(c config.Config, err error, schedule string, values []string
 	}
 	cell, err := newCell(c, schedule)
 	parts := append([]string{cell.Schedule}, Sets(p.Grids, values)...)
+	// A grid that chooses the schedule is not part of the point, because schedules are compared at
+	// a point.
 	for i, g := range p.Grids {
 		if !ofSchedule(g.Key) {
 			cell.Point = append(cell.Point, values[i])
@@ -298,6 +327,7 @@ func (p *Plan) ofGrid(err error) error {
 	if err == nil {
 		return nil
 	}
+	// The loader reports a bad value as one of --set, followed by the key and a colon.
 	problem, set := strings.CutPrefix(err.Error(), tree.SetFlag+" ")
 	key, _, _ := strings.Cut(problem, ":")
 	for _, g := range p.Grids {
@@ -323,6 +353,7 @@ func ofSchedule(key string) bool {
 func gridPoints(grids []Grid, each, limit int) ([][]string, error) {
 	all := [][]string{nil}
 	for _, g := range grids {
+		// The limit is checked before the product is built, so that large grids need no memory.
 		if len(all)*len(g.Values)*each > limit {
 			return nil, fmt.Errorf("over %d runs; take fewer values", limit)
 		}

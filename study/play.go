@@ -25,27 +25,29 @@ type Options struct {
 	Run run.Options
 	// ConfiguredHosts says that a server in a cell's configuration has hosts, too.
 	ConfiguredHosts bool
-	// Beside is how many runs go side by side; 0: as many as there are cores, each with a trainer a
-	// core, so that the last has them all, [besideHosts] where hosts do the work, and 1 where a
-	// trainer is a process, of which one run has as many as there are cores.
+	// Parallel is the number of runs that go on at the same time. With 0 it is the number of cores,
+	// and the trainers of a run are reduced so that all cores are used. Where hosts do the work, 0
+	// means [besideHosts]; where a trainer is a process of its own, 0 means 1, because one run then
+	// uses all cores.
 	Parallel int
 	// Progress is called now and then from the runs' goroutines, never twice at a time; may be nil.
 	Progress func(Progress)
 	// Until is the virtual time in seconds to which cells are played; 0: to their ends. Another Play goes
 	// on from there, to the same bits.
 	Until float64
-	// Whole says whether a cell whose run is there, complete or cut, needs no more than it has. Others
-	// are played from their beginning. May be nil.
+	// IsWhole reports whether the run in a cell's folder, complete or cut, needs no more than it
+	// has. If it returns false, the cell is played from its beginning. IsWhole may be nil.
 	IsWhole func(*Cell) bool
 	// Adjust changes the options of one run; may be nil.
 	Adjust func(*Cell, *run.Options)
-	// Played is called for every cell that is complete, those of before included,
-	// side by side; may be nil.
+	// Played is called for every cell that is complete, including cells that were complete before.
+	// Calls may overlap. Played may be nil.
 	Played func(context.Context, *Cell) error
 	// Done is called after each cell that was run, never twice at a time; may be nil.
 	Done func() error
 
-	leaves []string // names of the files that the caller writes into the study's folder
+	// leaves holds the names of the files that the caller will write into the study's folder.
+	leaves []string
 }
 
 // Play plays the cells of a study that are not complete. It reads cells whose run stands in dir or in a
@@ -97,7 +99,8 @@ func Play(ctx context.Context, dir string, cells []Cell, o Options) error {
 		hosts: hostNotices{notice: o.Run.Notify, last: map[config.Task]map[string]bus.Notice{}},
 	}
 	if o.Parallel > 1 {
-		p.report() // the first run may take long to begin
+		// The first run may take long to begin, so the progress is shown before it.
+		p.report()
 	}
 	group, inner := errgroup.WithContext(ctx)
 	group.SetLimit(o.Parallel)
@@ -125,11 +128,14 @@ func Play(ctx context.Context, dir string, cells []Cell, o Options) error {
 // player is one call of Play.
 type player struct {
 	Options
+	// hosts merges the notices of the runs' hosts, which all runs share.
 	hosts hostNotices
-	// held while a cell reports that it is complete
+	// turn is held while a cell reports that it is complete, so that reports do not overlap.
 	turn sync.Mutex
 
-	mu    sync.Mutex
+	// mu guards state.
+	mu sync.Mutex
+	// state is how far the study has come.
 	state Progress
 }
 
@@ -207,15 +213,20 @@ func Shareable(c *config.Config) error {
 
 // Progress is where a study stands, for people. Nothing in it decides anything.
 type Progress struct {
-	Cells   int // of the study
-	Done    int // of them, those done before included
+	// Cells is the number of cells of the study.
+	Cells int
+	// Done is the number of complete cells, including those that were complete before.
+	Done int
+	// Running holds the progress of each run that is under way.
 	Running []Running
 }
 
 // Running is a run that is under way.
 type Running struct {
+	// Cell is the cell that is being played.
 	Cell *Cell
-	Run  run.Progress
+	// Run is the latest progress that the run reported.
+	Run run.Progress
 }
 
 // Fraction is the part of the study that is done, from 0 to 1; all cells count the same.
@@ -261,6 +272,7 @@ func (p *player) ended(c *Cell) int {
 func (p *player) report() {
 	if p.Progress != nil {
 		s := p.state
+		// The receiver may keep the progress, so it gets a copy of the list.
 		s.Running = slices.Clone(s.Running)
 		p.Progress(s)
 	}

@@ -17,10 +17,14 @@ const maxDevices = 1 << 12
 // Task is a task that outputs see.
 type Task struct {
 	round.TaskReport
-	Name  string // the name of a simulated client in its data; empty: it has only a number
-	Class int    // the class of a simulated client's device
-	Real  bool   // it is a task of a real device
-	Slow  bool   // it is among the slowest of its round
+	// Name is the name of a simulated client in its data set; empty: the client has only a number.
+	Name string
+	// Class is the class of a simulated client's device, as an index of Run.Classes.
+	Class int
+	// Real says that the task was done by a real device.
+	Real bool
+	// Slow says that the task is among the slowest of its round.
+	Slow bool
 }
 
 // maxName bounds the name of a client in bytes, because the event log holds very many.
@@ -32,13 +36,16 @@ const maxName = 64
 // the tasks of the clients with the smallest keyed hashes, so the same clients appear again from
 // round to round, and when the run is repeated.
 type collector struct {
-	run     *Run
-	key     uint64 // of the hash by which the sample is drawn
+	run *Run
+	// key is the key of the hash by which the sample is drawn. It depends on the run's seed alone.
+	key     uint64
 	slowest top
 	sample  top
 	devices []round.TaskReport
-	ended   int   // tasks of the open round so far, kept or not
-	round   Round // the last closed round, whose memory is reused
+	// ended counts the tasks of the open round that have ended so far, kept or not.
+	ended int
+	// round is the last closed round, whose memory the next one reuses.
+	round Round
 }
 
 // newCollector makes a collector of a run that has no task yet.
@@ -139,7 +146,8 @@ func (r *rank) above(o *rank) bool { return slices.Compare(r[:], o[:]) > 0 }
 // as nearly all of a large round, costs one comparison.
 type top struct {
 	limit int
-	held  []ranked // lowest rank first
+	// held contains the kept tasks, the one with the lowest rank first.
+	held []ranked
 }
 
 // ranked is a task with its rank.

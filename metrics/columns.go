@@ -14,9 +14,12 @@ import (
 // Column is a quantity that every round has. Tables, dashboards and pages are made of the list
 // [Columns]: a new quantity of a round is one more entry there.
 type Column struct {
-	Name string `json:"name"` // in tables
-	Help string `json:"help"` // what it is, in a phrase
-	Unit string `json:"unit"` // as in "s"; empty: it has none
+	// Name is the column's name in tables.
+	Name string `json:"name"`
+	// Help says in a phrase what the column is.
+	Help string `json:"help"`
+	// Unit is the unit of the values, e.g. "s"; empty: there is none.
+	Unit string `json:"unit"`
 
 	// Field returns a pointer to where a report holds the value: a *int, a *int64 of a number that
 	// only grows, a *float64, which is NaN where nothing was measured, or a *round.Time.
@@ -27,22 +30,32 @@ type Column struct {
 	Set  func(*round.Report, Number) `json:"-"`
 	Kind Kind                        `json:"kind"`
 
-	Optional bool `json:"-"`        // some rounds have none
-	Derived  bool `json:"-"`        // it follows from what rounds.csv holds, and is not in there
-	AtStart  bool `json:"at_start"` // it holds from the round's start on
+	// Optional says that some rounds have no value.
+	Optional bool `json:"-"`
+	// Derived says that the values follow from rounds.csv, which does not contain them.
+	Derived bool `json:"-"`
+	// AtStart says that a value holds from its round's start on, not from its end.
+	AtStart bool `json:"at_start"`
 
 	// The names in other outputs; "-" means that the output has the value in another form.
-	Metric string `json:"-"`     // in Prometheus and OpenMetrics, after their prefix; empty: Name
-	Tag    string `json:"-"`     // in TensorBoard; empty: Name in the group "round"
-	Axis   string `json:"axis"`  // title of the axis along which pages show other values; empty: it is no axis
-	Title  string `json:"title"` // title of its chart on pages; empty: it has no chart
-	Figure bool   `json:"-"`     // whether the figures of runs have a panel of it
+	// Metric is the name in Prometheus and OpenMetrics, after their prefix; empty: Name.
+	Metric string `json:"-"`
+	// Tag is the name in TensorBoard; empty: Name in the group "round".
+	Tag string `json:"-"`
+	// Axis is the title of the axis along which pages show other columns; empty: it is no axis.
+	Axis string `json:"axis"`
+	// Title is the title of the column's chart on pages; empty: it has no chart.
+	Title string `json:"title"`
+	// Figure says whether the figures of runs have a panel of the column.
+	Figure bool `json:"-"`
 }
 
 // Number is the value of a column in one round.
 type Number struct {
-	Int   int64   // the exact value, of a time in nanoseconds; 0 for a Real
-	Float float64 // the value, of a time in seconds; NaN: nothing was measured
+	// Int is the exact value, in nanoseconds for a Time; 0 for a Real.
+	Int int64
+	// Float is the value, in seconds for a Time; NaN: nothing was measured.
+	Float float64
 }
 
 // Kind says which numbers a column holds.
@@ -50,10 +63,14 @@ type Kind string
 
 // The kinds of numbers.
 const (
-	Count Kind = "count" // integers
-	Total Kind = "total" // integers that only grow
-	Real  Kind = "real"  // floating-point numbers
-	Time  Kind = "time"  // virtual time, exact in nanoseconds and shown in seconds
+	// Count is the kind of columns of integers.
+	Count Kind = "count"
+	// Total is the kind of columns of integers that only grow.
+	Total Kind = "total"
+	// Real is the kind of columns of floating-point numbers.
+	Real Kind = "real"
+	// Time is the kind of columns of virtual time, exact in nanoseconds and shown in seconds.
+	Time Kind = "time"
 )
 
 // Columns are the quantities of a round, in the order of rounds.csv. The metrics of a run's model have

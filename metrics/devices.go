@@ -4,24 +4,38 @@ import "time"
 
 // Device is what is known of one real device, by what it said when it joined.
 type Device struct {
-	Name    string    `json:"name"`
-	State   string    `json:"state"`          // present, gone, banned, or not joined
-	Heard   time.Time `json:"heard,omitzero"` // when it was heard of last; zero: never
-	Version string    `json:"version"`        // of its program; empty: it does not say
-	Kernel  string    `json:"kernel"`
-	Samples uint64    `json:"samples"` // 0: it does not report them
-	Log     []string  `json:"log"`     // newest lines of its log
+	Name string `json:"name"`
+	// State is present, gone, banned, or not joined.
+	State string `json:"state"`
+	// Heard is when the device's last message arrived; the zero time: never.
+	Heard time.Time `json:"heard,omitzero"`
+	// Version is the version of the device's program; empty: the device does not state it.
+	Version string `json:"version"`
+	Kernel  string `json:"kernel"`
+	// Samples is the number of the device's training samples; 0: it does not report them.
+	Samples uint64 `json:"samples"`
+	// Log holds the newest lines of the device's log.
+	Log []string `json:"log"`
 }
 
 // DeviceStats tell how the real devices of a run behave. They are zero in a run without devices.
 type DeviceStats struct {
-	Present    int       // joined and not given up
-	Silent     int       // were heard of and are given up, and have neither left nor been banned
-	Heartbeats int64     // received
-	Refused    int64     // messages that did not count
-	Oldest     time.Time // when the most silent of those present was last heard of; zero: none is present
+	// Present counts the devices that have joined and are not given up.
+	Present int
+	// Silent counts the devices that were given up although they had neither left nor been banned.
+	Silent int
+	// Heartbeats counts the heartbeats that were received.
+	Heartbeats int64
+	// Refused counts the messages that did not count.
+	Refused int64
+	// Oldest is when the most silent of the present devices was last heard of; the zero time if
+	// none is present.
+	Oldest time.Time
 
-	Banned  int           // devices that are banned now
-	Returns int           // how often the run went back to an earlier model
-	Held    time.Duration // wall time that the clock has stood for devices
+	// Banned counts the devices that are banned now.
+	Banned int
+	// Returns counts how often the run went back to an earlier model.
+	Returns int
+	// Held is the wall time for which the clock has stood still to wait for devices.
+	Held time.Duration
 }

@@ -10,18 +10,25 @@ import (
 // Fairness is how evenly a model serves the clients. Every client has the same weight, however many
 // samples it has.
 type Fairness struct {
-	Clients   int
-	Metrics   []MetricFairness // one for each metric of the run
-	Loss      float64          // mean over the clients
-	WorstLoss float64          // mean over the tenth of the clients with the highest loss
+	// Clients is the number of evaluated clients.
+	Clients int
+	// Metrics holds the fairness of each metric of the run, in the order of Run.Metrics.
+	Metrics []MetricFairness
+	// Loss is the mean loss over the clients.
+	Loss float64
+	// WorstLoss is the mean loss over the tenth of the clients with the highest loss.
+	WorstLoss float64
 }
 
 // MetricFairness is how evenly one metric is distributed over clients. All values are NaN if a client
 // has no value.
 type MetricFairness struct {
-	Mean  float64 // over the clients
-	Worst float64 // mean over the tenth of the clients with the worst values, at least one client
-	Jain  float64 // Jain's index of the values; NaN if one is negative
+	// Mean is the arithmetic mean over the clients.
+	Mean float64
+	// Worst is the mean over the tenth of the clients with the worst values, at least one client.
+	Worst float64
+	// Jain is Jain's index of the values; NaN if one is negative.
+	Jain float64
 }
 
 // ClassFairness is the fairness among the clients of one class of devices.
@@ -32,10 +39,14 @@ type ClassFairness struct {
 
 // ClientEvaluation is the result of evaluating a model on the clients' own samples.
 type ClientEvaluation struct {
-	Round   int                  // the round after which it was the model
-	Scores  []metric.ClientScore // one for each client
-	All     Fairness
-	Classes []ClassFairness // of the classes with clients, in the run's order; none if there is one class
+	// Round is the number of the round after which the model was evaluated.
+	Round int
+	// Scores holds the loss and the metrics of each client.
+	Scores []metric.ClientScore
+	All    Fairness
+	// Classes holds the fairness in each class that has clients, in the run's order. It is empty if
+	// the run has fewer than two classes.
+	Classes []ClassFairness
 }
 
 // newClientEvaluation computes the fairness of the model after a round, over all clients and by class.

@@ -12,9 +12,11 @@ import (
 // Recorder takes what a run reports and hands it to the run's outputs. It belongs to the run's goroutine;
 // only Notice may be called from others.
 type Recorder struct {
-	outputs   []namedOutput
-	tasks     []TaskObserver // those of outputs
-	start     *Start         // nil: not yet
+	outputs []namedOutput
+	// tasks are those of outputs that observe every task.
+	tasks []TaskObserver
+	// start is where this attempt of the run started; nil before Start is called.
+	start     *Start
 	meter     meter
 	collector *collector
 }
@@ -40,7 +42,8 @@ func Open(run *Run, sinks []Sink) (*Recorder, error) {
 			r.tasks = append(r.tasks, t)
 		}
 	}
-	r.collector = newCollector(run) // after the outputs, which may have raised run.Sample
+	// The collector comes after the outputs, because opening them may have raised run.Sample.
+	r.collector = newCollector(run)
 	return r, nil
 }
 
@@ -64,7 +67,8 @@ func each[T any](r *Recorder, all bool, f func(T) error) (err error) {
 
 // Outputs are those outputs of a recorder that are a T, in their order.
 func Outputs[T any](r *Recorder) (list []T) {
-	_ = each(r, true, func(t T) error { // the function returns no error
+	// The error is always nil, because the function returns none.
+	_ = each(r, true, func(t T) error {
 		list = append(list, t)
 		return nil
 	})
@@ -153,11 +157,16 @@ func (r *Recorder) Close(reason error) error {
 
 // State is what a checkpoint keeps of a recorder.
 type State struct {
-	Usage, Open Usage         // of the closed rounds, and of the open one
-	Times       []round.Time  // durations of the open round's accepted tasks
-	Tasks       []Task        // the kept tasks of the open round
-	Ended       int           // how many of its tasks have ended, kept or not
-	Outputs     []OutputState // of the outputs that have a state
+	// Usage is the usage of the closed rounds, Open the usage so far in the open round.
+	Usage, Open Usage
+	// Times holds the durations of the open round's accepted tasks, in virtual time.
+	Times []round.Time
+	// Tasks are the tasks of the open round that the collector has kept.
+	Tasks []Task
+	// Ended is how many tasks of the open round have ended, kept or not.
+	Ended int
+	// Outputs holds the state of each output that is Stateful.
+	Outputs []OutputState
 }
 
 // OutputState is the state of one output, by the output's name in [Sinks].

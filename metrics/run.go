@@ -12,26 +12,38 @@ import (
 
 // Run says what a run is. Outputs must not change it, but for Sample when they are opened.
 type Run struct {
-	Name     string
-	Task     string // as in configurations, e.g. femnist
-	Schedule string // as on command lines, e.g. rounds
-	Data     string // what is learned from, in words; empty: nothing, the run is timed alone
-	Close    string // name of the closing rule
-	Closing  string // the closing rule in words
-	Version  string // of this program
-	Kernel   string // the class of kernels that trains; empty: none
-	Seed     uint64
-	Train    bool // whether losses are measured
+	Name string
+	// Task is the name of the learning task as in configurations, e.g. femnist.
+	Task string
+	// Schedule is the name of the schedule as on command lines, e.g. rounds.
+	Schedule string
+	// Data describes the data set in words; empty: the run is timed only and learns nothing.
+	Data string
+	// Close is the name of the rule by which rounds close.
+	Close string
+	// Closing describes the closing rule in words.
+	Closing string
+	// Version is the version of this program.
+	Version string
+	// Kernel is the class of kernels that trains; empty: none.
+	Kernel string
+	Seed   uint64
+	// Train says whether the run trains a model, so that losses are measured.
+	Train bool
 
 	// Metrics are by what models are measured besides their loss, in the order of the
 	// values in reports. Quality is the one that is shown first.
 	Metrics []metric.Metric
 	Quality metric.Quality
 
-	Tokens  bool // samples have tokens, which are counted
-	Clients int  // simulated ones, numbered from 0
-	Cohort  int  // clients a round
-	Window  int  // rounds in the mean of the training loss (Eq. 15)
+	// Tokens says that samples consist of tokens, which are counted.
+	Tokens bool
+	// Clients is the number of simulated clients, which are numbered from 0.
+	Clients int
+	// Cohort is the number of clients in a round.
+	Cohort int
+	// Window is the number of rounds in the mean of the training loss (Eq. 15).
+	Window int
 	// Own are the settings that differ from the task's defaults, Settings all, as key=value.
 	NonDefault, Settings []string
 	// Client names a simulated client as the data does; nil: their numbers are all there is.
@@ -43,10 +55,14 @@ type Run struct {
 	// Class is the number of a simulated client's class; nil: all have 0.
 	Class func(client int) int
 
-	Deadline       round.Time      // of a round after its start; 0: none
-	Rounds         int             // the run ends after so many; 0: not known
-	VirtualSeconds float64         // the run ends at that virtual time; 0: not known
-	Targets        []metric.Target // the run ends when a validation reaches one
+	// Deadline is how long after its start a round closes at the latest; 0: there is no deadline.
+	Deadline round.Time
+	// Rounds is the number of rounds after which the run ends; 0: not known.
+	Rounds int
+	// VirtualSeconds is the virtual time at which the run ends, in seconds; 0: not known.
+	VirtualSeconds float64
+	// Targets are the validation results of which any one ends the run when it is reached.
+	Targets []metric.Target
 	// FixedSteps is how many local steps a client of K-eta-fixed does in a virtual
 	// second, where rounds are all alike; 0: not known.
 	FixedSteps float64
@@ -57,6 +73,7 @@ type Run struct {
 	// Slowest and Sample say how many tasks of each round outputs see, beside those of real devices.
 	Slowest, Sample int
 
+	// Power is what clients transfer and what power they draw, from which usage is computed.
 	Power Power
 	// DeviceClass is the number of a real device's class; less than 0: none is known.
 	DeviceClass func(client int) int
@@ -128,18 +145,29 @@ func (r *Run) Fraction(rounds int, virtualSeconds float64) float64 {
 
 // Stats are figures of how a run keeps up with wall time.
 type Stats struct {
-	PacingLag  time.Duration // behind the pace that was asked for
-	BusLag     time.Duration // from the last cohort's tasks going out until its last plan was back
-	Pending    int           // messages that wait for the coordinator
-	Ignored    int64         // messages that did not count: repeated, stale or refused
-	Workers    int           // of this process, and of the hosts that are there
-	Checkpoint time.Time     // when the last checkpoint was written; zero: none
-	Due        time.Time     // when the next one is
+	// PacingLag is how far the run is behind the pace that was asked for, in wall time.
+	PacingLag time.Duration
+	// BusLag is the wall time from the sending of the last cohort's tasks until its last plan was
+	// back.
+	BusLag time.Duration
+	// Pending is the number of messages that wait for the coordinator.
+	Pending int
+	// Ignored counts the messages that did not count, because they were repeated, stale or refused.
+	Ignored int64
+	// Workers is the number of workers in this process and in the hosts that are present.
+	Workers int
+	// Checkpoint is when the last checkpoint was written; the zero time: none was.
+	Checkpoint time.Time
+	// Due is when the next checkpoint is to be written.
+	Due time.Time
 	// CheckpointFailures counts the checkpoints that could not be written.
 	CheckpointFailures int64
-	Devices            DeviceStats
-	Server             *ServerStats // nil: the run has no server of its own that listens
-	NATS               *NATSStats   // nil: it has none
+	// Devices describes the behaviour of the real devices.
+	Devices DeviceStats
+	// Server describes the connections to the run's own server; nil: the run has none that listens.
+	Server *ServerStats
+	// NATS holds the figures of the run's own NATS server; nil: the run has none.
+	NATS *NATSStats
 }
 
 // Traffic is what has passed, in messages and in bytes.
@@ -148,21 +176,28 @@ type Traffic struct{ InMessages, OutMessages, InBytes, OutBytes float64 }
 // NATSStats are figures that the run's own NATS server counts.
 type NATSStats struct {
 	Traffic
-	Connections, Subscriptions, SlowConsumers, Stored float64 // Stored: bytes that JetStream holds
+	// Stored is the number of bytes that JetStream holds. The other fields are numbers of
+	// connections, of subscriptions and of consumers that were too slow.
+	Connections, Subscriptions, SlowConsumers, Stored float64
 }
 
 // ServerStats are figures of the connections over TCP to the run's own server.
 type ServerStats struct {
-	Admitted, Waiting int              // open: with credentials, and before they are accepted
-	Pending           int64            // bytes that wait for devices
-	Closed            map[string]int64 // connections that were not carried on, by reason
+	// Admitted and Waiting count the open connections: with accepted credentials, and before that.
+	Admitted, Waiting int
+	// Pending is the number of bytes that wait to be sent to devices.
+	Pending int64
+	// Closed counts, by reason, the connections that were not carried on.
+	Closed map[string]int64
 }
 
 // DeviceVersion is a version of the program that some real devices run.
 type DeviceVersion struct {
-	Version string   `json:"version"`
-	Devices int      `json:"devices"` // that said so when they joined last
-	Names   []string `json:"names"`   // of the first of them
+	Version string `json:"version"`
+	// Devices is the number of devices that stated this version when they last joined.
+	Devices int `json:"devices"`
+	// Names holds the names of the first of these devices, at most maxVersionsNames.
+	Names []string `json:"names"`
 }
 
 // Limits of the versions that are shown. A device may state any version.

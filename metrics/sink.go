@@ -103,7 +103,8 @@ type Folder interface {
 // File is a file that only grows. A Write appends wholly or not at all.
 type File interface {
 	io.Writer
-	Size() int64 // bytes
+	// Size is the length of the file in bytes.
+	Size() int64
 }
 
 // Start is where a run starts, or continues after a checkpoint.
@@ -124,19 +125,29 @@ type Start struct {
 // Round is a round that has closed.
 type Round struct {
 	round.Report
-	Ended int    // how many tasks ended in it, probes included
-	Tasks []Task // those that outputs see: the slowest, all of real devices and a sample; by start, then number
-	Usage *Usage // from the run's start to the end of this round
+	// Ended is how many tasks ended in the round, including the probes of candidates.
+	Ended int
+	// Tasks are the tasks that outputs see: the slowest, all of real devices, and a sample of the
+	// others. They are sorted by start, then by number.
+	Tasks []Task
+	// Usage is what the clients used from the run's start to the end of this round.
+	Usage *Usage
 }
 
 // End is how a run ended.
 type End struct {
-	Start     *Start        // where this attempt started; nil: it failed before
-	Completed bool          // false: the run was interrupted or has failed
-	Err       error         // why it is not complete; nil for a complete run
-	Elapsed   time.Duration // wall time of all attempts
-	Summary   []byte        // summary.json
-	Params    []float32     // the final model; nil without one
+	// Start is where this attempt of the run started; nil: it failed before.
+	Start *Start
+	// Completed is false if the run was interrupted or has failed.
+	Completed bool
+	// Err is why the run is not complete; nil for a complete run.
+	Err error
+	// Elapsed is the wall time of all attempts together.
+	Elapsed time.Duration
+	// Summary is the content of summary.json.
+	Summary []byte
+	// Params are the parameters of the final model; nil if there is none.
+	Params []float32
 
 	// The final model on held-out samples, if Evaluated.
 	Evaluated      bool

@@ -57,18 +57,27 @@ func Seconds(s Split[int64]) Split[float64] {
 
 // Usage is the resources that a run's clients used.
 type Usage struct {
-	Time       Split[int64]   // the clients' time, in nanoseconds of virtual time
-	Steps      Split[int64]   // local steps of SGD
-	Bytes      Split[int64]   // models and updates, both ways
-	Downloaded int64          // the part of Bytes that clients downloaded
-	Joules     Split[float64] // energy of the clients in classes that give their watts
+	// Time is the time that clients spent on tasks, in nanoseconds of virtual time.
+	Time Split[int64]
+	// Steps counts the local steps of SGD.
+	Steps Split[int64]
+	// Bytes counts the bytes of models and updates, downloads and uploads together.
+	Bytes Split[int64]
+	// Downloaded is the part of Bytes that clients downloaded.
+	Downloaded int64
+	// Joules is the energy of those clients whose class of devices states its watts.
+	Joules Split[float64]
 
 	// How long rounds waited between their median client and their slowest.
-	Straggling float64 // virtual seconds in all
-	Shares     float64 // sum over rounds of that time's share of the round
-	Rounds     int     // how many rounds are in Shares
+	// Straggling is that waiting time in all, in virtual seconds.
+	Straggling float64
+	// Shares is the sum over rounds of the waiting time's share of the round's duration.
+	Shares float64
+	// Rounds is how many rounds are in Shares.
+	Rounds int
 
-	LeftOut int64 // how often the selection excluded a client that it had chosen first
+	// LeftOut counts how often the selection excluded a client that it had chosen first.
+	LeftOut int64
 }
 
 // Uploaded is the part of Bytes that clients uploaded.
@@ -99,7 +108,8 @@ type Watts struct{ Download, Compute, Upload float64 }
 // Power is what a meter must know of the clients to compute bytes and energy.
 type Power struct {
 	ModelBytes, UpdateBytes int64
-	Watts                   []Watts // by class of simulated devices; nil: no power is known
+	// Watts holds the power by class of simulated devices; nil: no power is known.
+	Watts []Watts
 	// HoldsModel says that a client with a task has the model already, because it was
 	// a candidate first.
 	HoldsModel bool
@@ -111,8 +121,10 @@ type Power struct {
 type meter struct {
 	run   *Run
 	total Usage
-	open  Usage        // the usage in the open round
-	times []round.Time // durations of the open round's accepted tasks
+	// open is the usage of the open round, which total does not include yet.
+	open Usage
+	// times holds the durations of the open round's accepted tasks, in virtual time.
+	times []round.Time
 }
 
 // task takes a task that has ended. A report that revises an earlier one replaces what that added: the
@@ -295,7 +307,8 @@ const (
 	Download Phase = iota
 	Compute
 	Upload
-	Waiting // time beyond the plan: a device that fell silent
+	// Waiting is the time beyond the plan, spent on a device that fell silent.
+	Waiting
 )
 
 // Phases is the number of phases.
@@ -329,7 +342,8 @@ func (p *Parts) Steps(e *round.TaskReport) int64 {
 	switch {
 	case e.Probe || e.Outcome == round.Lost || p[Download] < e.Plan.Download:
 		return 0
-	case e.Plan.Compute == 0: // the steps are done as soon as the phase is reached
+	// Computing takes no time, so the steps are done as soon as the phase is reached.
+	case e.Plan.Compute == 0:
 		return int64(e.LocalSteps)
 	}
 	return int64(float64(e.LocalSteps) * (float64(p[Compute]) / float64(e.Plan.Compute)))

@@ -19,8 +19,10 @@ const Version = 1
 const (
 	magic      = "FPEVENTS"
 	headerSize = len(magic) + 4
-	maxRecord  = 1 << 24 // bytes of a message: well above what a round keeps
-	maxText    = 1 << 10 // bytes of a name
+	// maxRecord bounds a message in bytes, well above what a round keeps.
+	maxRecord = 1 << 24
+	// maxText bounds a name in bytes.
+	maxText    = 1 << 10
 	maxClasses = 1 << 10
 	maxMetrics = 1 << 8
 

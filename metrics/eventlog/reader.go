@@ -24,12 +24,16 @@ import (
 
 // Reader reads a log from its beginning.
 type Reader struct {
-	file   *os.File // the file that Open opened; nil for another reader's
+	// file is the file that Open opened; nil if the Reader reads from another source.
+	file   *os.File
 	frames *framing.Reader
 	run    *metrics.Run
-	last   uint32        // the number of the last round; 0 before the first
-	record record.Record // the last record, whose memory is reused
-	round  metrics.Round // the last round, whose memory is reused
+	// last is the number of the last round; 0 before the first.
+	last uint32
+	// record is the last record, whose memory is reused.
+	record record.Record
+	// round is the last round, whose memory is reused.
+	round metrics.Round
 }
 
 // Open reads the log in a folder. Where there is none the error wraps [fs.ErrNotExist], and
@@ -41,7 +45,8 @@ func Open(dir string) (*Reader, error) {
 	}
 	r, err := NewReader(f)
 	if err != nil {
-		f.Close() // read only
+		// Nothing was written to the file, so an error of Close does not matter.
+		f.Close()
 		return nil, fmt.Errorf("%s: %w", f.Name(), err)
 	}
 	r.file = f
@@ -53,7 +58,8 @@ func Open(dir string) (*Reader, error) {
 func (r *Reader) Rounds() iter.Seq2[*metrics.Round, error] {
 	return func(yield func(*metrics.Round, error) bool) {
 		if r.file != nil {
-			defer r.file.Close() // read only
+			// Nothing was written to the file, so an error of Close does not matter.
+			defer r.file.Close()
 		}
 		for {
 			next, err := r.Round()

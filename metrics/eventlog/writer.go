@@ -24,8 +24,12 @@ func init() {
 
 // Sink is the output's entry. A configuration has its options under the key events.
 type Sink struct {
-	Sample    int     // clients a round whose tasks the log keeps, beside the slowest and real devices
-	Megabytes float64 // size from which on the log keeps 512 rounds of each doubling of their number
+	// Sample is the number of clients in each round whose tasks the log keeps, beside the slowest
+	// tasks and those of real devices.
+	Sample int
+	// Megabytes is the size of the log from which on it keeps only 512 rounds of each doubling of
+	// the number of rounds.
+	Megabytes float64
 }
 
 // Files implements [metrics.Sink].
@@ -37,7 +41,8 @@ func (s Sink) Open(run *metrics.Run) (metrics.Output, error) {
 	run.Sample = max(run.Sample, s.Sample)
 	logged := *run
 	logged.Sample = s.Sample
-	if len(logged.Classes) < 2 { // all devices are alike
+	// All devices are alike, so the log names no class.
+	if len(logged.Classes) < 2 {
 		logged.Classes = nil
 	}
 	return &output{run: &logged, sizeLimit: int64(s.Megabytes * 1e6)}, check(&logged)
@@ -49,9 +54,11 @@ const flushEvery = time.Second
 // output is a run's log. The Writer is nil before Start.
 type output struct {
 	*Writer
-	run       *metrics.Run
-	sizeLimit int64 // bytes, from which on only rounds that are detailed are kept
-	flushed   time.Time
+	run *metrics.Run
+	// sizeLimit is the size in bytes from which on only detailed rounds are kept.
+	sizeLimit int64
+	// flushed is the wall-clock time of the last flush.
+	flushed time.Time
 }
 
 // Start implements [metrics.Starter]: it begins the log, or continues that of a resumed run.
@@ -60,6 +67,7 @@ func (o *output) Start(s *metrics.Start) error {
 	if err != nil {
 		return err
 	}
+	// The file has content, so this run continues the log of an earlier attempt.
 	if file.Size() > 0 {
 		o.Writer = Append(file, o.run)
 		o.size = file.Size()
@@ -86,11 +94,14 @@ func (o *output) Round(r *metrics.Round) error {
 // After an error every method returns it.
 type Writer struct {
 	buffer *bufio.Writer
-	size   int64  // bytes of all that was written
-	record []byte // reused from round to round, as are the tasks
+	// size is the number of bytes of all that was written, the buffer included.
+	size int64
+	// record is the encoding of the last record. Its memory is reused, as is that of tasks.
+	record []byte
 	tasks  []*record.Task
 
-	metrics *record.Metrics // nil: accuracy alone
+	// metrics describes the run's metrics; nil: accuracy is the only one.
+	metrics *record.Metrics
 }
 
 // bufferSize is how much is kept before it is written.
@@ -119,7 +130,8 @@ func NewWriter(out io.Writer, run *metrics.Run) (*Writer, error) {
 		Version:    run.Version,
 		Metrics:    metricsOf(run),
 	}}}))
-	return w, errors.Join(err, w.Flush()) // a run that is killed leaves at least this
+	// The flush ensures that even a run that is killed early leaves its description.
+	return w, errors.Join(err, w.Flush())
 }
 
 // Append continues a run's log, which must end with a whole record.
@@ -228,7 +240,8 @@ func (w *Writer) add(message *record.Record) error {
 	}
 	w.record = framing.Seal(bytes)
 	if w.buffer.Available() < len(bytes) {
-		_ = w.buffer.Flush() // the next Write returns its error
+		// A failed flush leaves its error in the buffer, and the next Write returns it.
+		_ = w.buffer.Flush()
 	}
 	w.size += int64(len(bytes))
 	_, err = w.buffer.Write(bytes)
@@ -244,12 +257,15 @@ const (
 // Bytes is about how many bytes the log of a run takes after so many rounds, each with so many
 // tasks of real devices, and of others if it is detailed.
 func (s Sink) Bytes(devices, simulated int, rounds float64) float64 {
+	// A record is large if its round is detailed; else it has at most one simulated task.
 	large := roundBytes + taskBytes*float64(devices+simulated)
 	small := roundBytes + taskBytes*float64(devices+min(simulated, 1))
-	first := float64(1 << 10) // rounds of which all are detailed; then half as many of each doubling
+	// All of the first rounds are detailed; then half as many in each doubling of the number.
+	first := float64(1 << 10)
 	detailed := func(n float64) float64 { return min(n, first) + first/2*math.Log2(max(1, n/first)) }
 	logSize := func(n float64) float64 { return detailed(n)*large + (n-detailed(n))*small }
-	full := rounds // by which the log has its size
+	// full is the number of rounds after which the log reaches its size, or all rounds.
+	full := rounds
 	if logSize(rounds) > s.Megabytes*1e6 {
 		n := sort.Search(int(rounds), func(n int) bool { return logSize(float64(n)) >= s.Megabytes*1e6 })
 		full = min(max(first, float64(n)), rounds)

@@ -56,16 +56,25 @@ type Interval struct{ X, Low, High float64 }
 
 // Panel is one diagram of a figure.
 type Panel struct {
+	// Title is the heading; X and Y are the titles of the axes.
 	Title, X, Y string
 	Lines       []Line
-	Bands       []Band // behind the lines
-	Bars        []Bar
-	Steps       bool // no marks at the points: long curves, their half widths drawn as bands
-	Marks       []Mark
-	LogX        bool     // decades along X, whose values are positive
-	Names       []string // of X = 0, 1, ..., in place of numbers
-	LogY        bool     // decades along Y; points that are not above 0 are left out
-	FromZero    bool     // Y starts at zero
+	// Bands are drawn behind the lines.
+	Bands []Band
+	Bars  []Bar
+	// Steps is set for long curves: their points have no marks, and their half widths are drawn as
+	// bands.
+	Steps bool
+	// Marks are the vertical lines.
+	Marks []Mark
+	// LogX draws X on a logarithmic scale. All values of X must be positive.
+	LogX bool
+	// Names are the labels of X = 0, 1, ..., in place of numbers.
+	Names []string
+	// LogY draws Y on a logarithmic scale and leaves out points that are not above 0.
+	LogY bool
+	// FromZero makes the axis Y start at zero.
+	FromZero bool
 }
 
 // Add adds a point to the line with a name, which it makes if there is none.
@@ -92,8 +101,10 @@ const (
 	legendSize = 10
 	tickSize   = 9
 
-	labelHeight = 1.6 * labelSize                     // of the axis Y's, with the space beside it
-	usedWidth   = panelWidth - 2*margin - labelHeight // of a panel, for its title and its legend
+	// labelHeight is the height of the label of the axis Y, with the space beside it.
+	labelHeight = 1.6 * labelSize
+	// usedWidth is the width of a panel that its title and its legend may use.
+	usedWidth = panelWidth - 2*margin - labelHeight
 )
 
 // palette is Okabe and Ito's, told apart by most colour-blind readers.
@@ -123,7 +134,8 @@ func Write(w io.Writer, format string, rows ...[]Panel) error {
 	styles := map[string]int{}
 	grid := make([][]*plot.Plot, len(rows))
 	legends := make([][]*legend, len(rows))
-	var below vg.Length // the highest legend
+	// below is the height of the highest legend.
+	var below vg.Length
 	for i, row := range rows {
 		grid[i] = make([]*plot.Plot, columns)
 		legends[i] = make([]*legend, columns)
@@ -270,7 +282,9 @@ func (panel *Panel) plot(styles map[string]int) (*plot.Plot, *legend, error) {
 		}
 		points := panel.drawable(i)
 		if len(points) == 0 {
-			continue // never reached, say: the legend would promise a line
+			// The line has no points, for example because a target was never reached. It must not
+			// be in the legend.
+			continue
 		}
 		if err := panel.addLine(p, key, l.Name, style, points); err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", l.Name, err)
@@ -297,7 +311,8 @@ func (panel *Panel) plot(styles map[string]int) (*plot.Plot, *legend, error) {
 	if panel.FromZero {
 		p.Y.Min = 0
 	}
-	if p.Y.Min == p.Y.Max && !panel.LogY { // all alike: gonum would draw from 1 below to 1 above
+	// All values are alike, for which gonum would draw the axis from 1 below to 1 above.
+	if p.Y.Min == p.Y.Max && !panel.LogY {
 		p.Y.Min = min(0, p.Y.Min)
 		p.Y.Max = max(0, p.Y.Max)
 	}
@@ -382,8 +397,9 @@ func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
 // Mark is a vertical line at X.
 type Mark struct {
-	X    float64
-	Name string // in the legend; empty: not there
+	X float64
+	// Name is the mark's name in the legend; empty: the legend does not show it.
+	Name string
 }
 
 // addBand draws the points' half widths as a band around the curve, where there are any.
@@ -404,7 +420,8 @@ func addBand(p *plot.Plot, points bars, c color.RGBA) error {
 
 // polygon is the band, filled with a light shade of a colour.
 func (b *Band) polygon(c color.RGBA) (*plotter.Polygon, error) {
-	outline := make(plotter.XYs, 2*len(b.Points)) // forth above, and back below
+	// The outline runs forth along the upper bounds, and back along the lower ones.
+	outline := make(plotter.XYs, 2*len(b.Points))
 	for i, q := range b.Points {
 		outline[i] = plotter.XY{X: q.X, Y: q.High}
 		outline[len(outline)-1-i] = plotter.XY{X: q.X, Y: q.Low}

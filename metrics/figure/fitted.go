@@ -18,7 +18,8 @@ const families = "Liberation Sans,Arial,Helvetica,sans-serif"
 // whatever font the viewer has: each carries its textLength (SVG 1.1, 10.5).
 type fitted struct {
 	*vgsvg.Canvas
-	widths []vg.Length // of the texts, in the order of the document
+	// widths are the widths of the texts, in the order of the document.
+	widths []vg.Length
 }
 
 // FillString draws a text and keeps its width.

@@ -9,7 +9,8 @@ import (
 )
 
 // roundTicks labels multiples of 1, 2 or 5 times a power of ten.
-type roundTicks struct{ minStep float64 } // the least distance
+// minStep is the least distance between two ticks.
+type roundTicks struct{ minStep float64 }
 
 // Ticks are four to nine within the range.
 func (t roundTicks) Ticks(low, high float64) []plot.Tick {
@@ -28,7 +29,8 @@ func (t roundTicks) Ticks(low, high float64) []plot.Tick {
 	digits := max(0, -int(math.Floor(math.Log10(step)+1e-9)))
 	var ticks []plot.Tick
 	for i := math.Ceil(low/step - 1e-9); i*step <= high+1e-9*step; i++ {
-		v := i*step + 0 // a zero without a sign
+		// Adding 0 turns a negative zero into one without a sign.
+		v := i*step + 0
 		label := strconv.FormatFloat(v, 'f', digits, 64)
 		if digits > 5 || math.Abs(v) >= 1e6 {
 			label = short(v)

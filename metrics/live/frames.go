@@ -9,9 +9,11 @@ import (
 
 // frame is the state of the run at one moment. Its JSON is made at most once.
 type frame struct {
-	number uint64 // from 1, without a gap
-	last   bool   // the run has ended
-	full   func() []byte
+	// number counts the frames from 1, without a gap.
+	number uint64
+	// last says that the run has ended, so no frame follows.
+	last bool
+	full func() []byte
 	// more is for viewers that have the frame before: its curves begin at the first
 	// point that changed.
 	more func() []byte
@@ -19,12 +21,16 @@ type frame struct {
 
 // frames holds the newest frame. Only requests of viewers make frames.
 type frames struct {
-	mu      sync.Mutex
-	newest  *frame
-	version uint64    // the state's, when it was made
-	sent    time.Time // when it was made
-	each    int       // of the history, then
-	points  int       // likewise
+	mu     sync.Mutex
+	newest *frame
+	// version is the version of the state when the frame was made.
+	version uint64
+	// sent is when the frame was made.
+	sent time.Time
+	// each is the number of rounds in a point of the history when the frame was made.
+	each int
+	// points is the number of the history's points when the frame was made.
+	points  int
 	changed chan struct{}
 }
 
@@ -50,7 +56,8 @@ func (h *Hub) publish(end bool) {
 	history := &s.history
 	start := 0
 	if f.newest != nil && f.each == history.each {
-		start = max(0, f.points-1) // the last point may have grown
+		// Send the last point again, because it may have grown since.
+		start = max(0, f.points-1)
 	}
 	ended := s.end != nil
 	f.version = s.version
@@ -85,7 +92,8 @@ func (h *Hub) current() (*frame, <-chan struct{}) {
 // encode returns a snapshot as JSON. Snapshots hold nothing that JSON lacks, so it cannot fail.
 func encode(s *snapshot) []byte {
 	text, err := json.Marshal(s)
-	if err != nil { // numbers that JSON lacks are null, and the summary was checked
+	// This cannot happen: numbers that JSON lacks are sent as null, and the summary was checked.
+	if err != nil {
 		panic(fmt.Sprintf("live: a snapshot cannot be written: %v", err))
 	}
 	return text

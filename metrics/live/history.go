@@ -18,17 +18,22 @@ const maxPoints = 1024
 // point holds successive rounds as one point of the curves: one round or, after thinning, a power
 // of two of them.
 type point struct {
-	rounds int // how many
-	round  int // the last
-	end    round.Time
-	values []span // by column of the history
+	// rounds is the number of rounds in the point.
+	rounds int
+	// round is the number of the point's last round.
+	round int
+	end   round.Time
+	// values holds the range of the values for each column of the history.
+	values []span
 }
 
 // span summarises a column over the rounds of a point: sum and extremes of the measured values.
 type span struct {
-	measured  int // rounds that have a value
+	// measured is the number of rounds that have a value.
+	measured  int
 	sum, last float64
-	low, high float64 // infinite: none
+	// low and high are the extremes of the values, infinite where there is no value.
+	low, high float64
 }
 
 // spanOf returns the span of one round with value v, which is NaN if it was not measured.
@@ -57,8 +62,9 @@ func (s *span) mean() float64 { return s.sum / float64(s.measured) }
 // each; the last point may hold fewer.
 type history struct {
 	columns []metrics.Column
-	each    int // rounds a point, a power of two
-	points  []point
+	// each is the number of rounds in one point, a power of two.
+	each   int
+	points []point
 }
 
 // newHistory keeps the columns that have a chart, but those of evaluations, which have points of
@@ -88,7 +94,8 @@ func (h *history) add(r *round.Report) {
 		return
 	}
 	if len(h.points) == maxPoints {
-		for i := range maxPoints / 2 { // two by two
+		// Two neighbours are merged at a time, which frees half of the points.
+		for i := range maxPoints / 2 {
 			h.points[i] = h.points[2*i].joined(&h.points[2*i+1])
 		}
 		h.points = h.points[:maxPoints/2]
@@ -108,10 +115,11 @@ func (p *point) joined(next *point) point {
 
 // evaluation is one evaluation of the model: its round, virtual time, loss and metrics.
 type evaluation struct {
-	round   int
-	end     round.Time
-	loss    float64
-	metrics []float64 // of the run's
+	round int
+	end   round.Time
+	loss  float64
+	// metrics are the values of the run's metrics.
+	metrics []float64
 }
 
 // evaluations are the evaluations of a run: a thinned list for the curves, the newest, and the best
@@ -120,7 +128,8 @@ type evaluations struct {
 	statistics.Thinned[evaluation]
 	newest  evaluation
 	metrics []metric.Metric
-	best    []float64 // of each metric; NaN: none yet
+	// best is the best value so far of each metric; NaN: none yet.
+	best []float64
 }
 
 // newEvaluations returns an empty list for a run with these metrics.

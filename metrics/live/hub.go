@@ -32,25 +32,31 @@ func (Sink) Open(run *metrics.Run) (metrics.Output, error) { return New(run), ni
 
 // Limits of what a hub holds.
 const (
-	maxTasks   = 256 // of the last round
+	// maxTasks bounds the tasks of the last round that are shown.
+	maxTasks   = 256
 	maxNotices = 50
-	maxText    = 600 // bytes of a text that is shown
+	// maxText bounds a text that is shown, in bytes.
+	maxText = 600
 )
 
 // notice is a line about the run, with the time at which it was given.
 type notice struct {
-	Round int    `json:"round"` // the last that was complete
+	// Round is the last round that was complete.
+	Round int    `json:"round"`
 	Text  string `json:"text"`
-	Times int    `json:"times"` // in a row
+	// Times counts how often the notice came in a row.
+	Times int `json:"times"`
 }
 
 // Hub is the output: it holds all that the page shows of one run. Its handler is safe
 // for concurrent use.
 type Hub struct {
-	run     metrics.Run // its texts are not too long to be shown
+	// run describes the run, with its texts cut to a length that can be shown.
+	run     metrics.Run
 	columns []metrics.Column
-	id      string // tells this hub's frames from those of an earlier process
-	pace    pace
+	// id distinguishes the frames of this hub from those of an earlier process.
+	id   string
+	pace pace
 
 	mu    sync.Mutex
 	state state
@@ -60,24 +66,33 @@ type Hub struct {
 
 // state is everything that a frame shows. It is guarded by the hub's mutex.
 type state struct {
-	version     uint64 // grows with every change
+	// version grows with every change of the state.
+	version     uint64
 	history     history
 	evaluations evaluations
 	fairness    fairness
 	spread      spread
-	last        round.Report // its losses are those last measured
-	bestWindow  float64      // NaN: none
-	outcomes    metrics.Outcomes
-	empty       int // rounds in which nothing was accepted
-	used        metrics.Usage
-	waits       waits
-	changed     time.Time // wall clock of the last round
-	tasks       []metrics.Task
-	notices     []notice
-	unseen      int           // notices that are no longer held
-	elapsed     time.Duration // wall time of earlier attempts
-	end         *metrics.End  // nil: the run goes on
-	reason      string        // the run did not complete; empty: it did
+	// last is the last round, with the losses that were measured last.
+	last round.Report
+	// bestWindow is the smallest windowed training loss so far; NaN: none.
+	bestWindow float64
+	outcomes   metrics.Outcomes
+	// empty counts the rounds in which no update was accepted.
+	empty int
+	used  metrics.Usage
+	waits waits
+	// changed is the wall-clock time of the last round.
+	changed time.Time
+	tasks   []metrics.Task
+	notices []notice
+	// unseen counts the notices that are no longer held.
+	unseen int
+	// elapsed is the wall time of the earlier attempts.
+	elapsed time.Duration
+	// end is how the run ended; nil: it goes on.
+	end *metrics.End
+	// reason is why the run did not complete; empty: it did, or has not ended.
+	reason string
 }
 
 // New returns the hub of a run that has not started.
@@ -145,7 +160,8 @@ func (h *Hub) Round(r *metrics.Round) error {
 	s.version++
 	s.changed = now
 	s.last = metrics.Latest(&s.last, &r.Report)
-	if !(s.bestWindow <= r.WindowLoss) { // also when there is none yet
+	// The negation makes the first loss the best, too, while bestWindow is still NaN.
+	if !(s.bestWindow <= r.WindowLoss) {
 		s.bestWindow = r.WindowLoss
 	}
 	if r.Evaluated {
@@ -264,5 +280,6 @@ func cut(text string) string {
 	if len(text) <= maxText {
 		return text
 	}
-	return strings.ToValidUTF8(text[:maxText], "") + "…" // not within a rune
+	// The cut may lie within a character, whose bytes are removed.
+	return strings.ToValidUTF8(text[:maxText], "") + "…"
 }

@@ -14,15 +14,19 @@ import (
 // Limits of viewers.
 const (
 	maxViewers = 32
-	retryAfter = 2 * time.Second // a page that lost its connection tries again after this time
+	// retryAfter is the time after which a page that lost its connection tries again.
+	retryAfter = 2 * time.Second
 )
 
 // pace holds the intervals of a stream of events: between frames, between signs of life, and the
 // limit of one write.
 type pace struct {
-	frame time.Duration // the least wall time between two frames
-	beat  time.Duration // the most wall time between two events
-	write time.Duration // a viewer that does not read an event in this time is disconnected
+	// frame is the least wall time between two frames.
+	frame time.Duration
+	// beat is the most wall time between two events.
+	beat time.Duration
+	// write is the time within which a viewer must read an event, or else it is disconnected.
+	write time.Duration
 }
 
 // usualPace is the pace outside tests.

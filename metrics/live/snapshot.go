@@ -16,9 +16,10 @@ import (
 // snapshot is the content of a frame in JSON. A frame that follows another may hold only the end of
 // the curves.
 type snapshot struct {
-	Format      int              `json:"format"`
-	Run         runShown         `json:"run"`
-	State       string           `json:"state"` // running, completed or stopped
+	Format int      `json:"format"`
+	Run    runShown `json:"run"`
+	// State is running, completed or stopped.
+	State       string           `json:"state"`
 	Why         string           `json:"why"`
 	Progress    progress         `json:"progress"`
 	Now         measures         `json:"now"`
@@ -35,7 +36,8 @@ type snapshot struct {
 	Waits       waits            `json:"waits"`
 	Notices     notices          `json:"notices"`
 
-	Summary json.RawMessage `json:"summary"` // summary.json, when the run has ended
+	// Summary is the content of summary.json, once the run has ended.
+	Summary json.RawMessage `json:"summary"`
 }
 
 // format is the version of the snapshot; the page and the binary are one, so
@@ -44,48 +46,64 @@ const format = 2
 
 // runShown describes the run, and does not change.
 type runShown struct {
-	ID       string        `json:"id"`
-	Name     string        `json:"name"`
-	Task     string        `json:"task"`
-	Schedule string        `json:"schedule"`
-	Data     string        `json:"data"`
-	Closing  string        `json:"closing"`
-	Version  string        `json:"version"`
-	Seed     uint64        `json:"seed,string"` // as text: JavaScript's numbers end at 2^53
-	Clients  int           `json:"clients"`
-	Cohort   int           `json:"cohort"`
-	Window   int           `json:"window"`
-	Started  string        `json:"started"`  // RFC 3339
-	Delta    float64       `json:"delta"`    // of differential privacy; 0: there is none
-	Metrics  []metricShown `json:"metrics"`  // in the order of their values in measures
-	Own      []string      `json:"own"`      // settings that differ from the task's defaults
-	Settings []string      `json:"settings"` // all
+	ID       string `json:"id"`
+	Name     string `json:"name"`
+	Task     string `json:"task"`
+	Schedule string `json:"schedule"`
+	Data     string `json:"data"`
+	Closing  string `json:"closing"`
+	Version  string `json:"version"`
+	// Seed is sent as text, because JavaScript's numbers are exact only up to 2^53.
+	Seed    uint64 `json:"seed,string"`
+	Clients int    `json:"clients"`
+	Cohort  int    `json:"cohort"`
+	Window  int    `json:"window"`
+	// Started is when this attempt started, as RFC 3339.
+	Started string `json:"started"`
+	// Delta is the δ of differential privacy; 0: the run is not private.
+	Delta float64 `json:"delta"`
+	// Metrics are the run's metrics, in the order of their values in measures.
+	Metrics []metricShown `json:"metrics"`
+	// Own are the settings that differ from the task's defaults, as key=value.
+	Own []string `json:"own"`
+	// Settings are all settings, as key=value.
+	Settings []string `json:"settings"`
 }
 
 // metricShown is a metric of the model, with the target at which the run ends if there is one.
 type metricShown struct {
-	Name   string `json:"name"`
-	First  bool   `json:"first"`  // shown before the others
-	Target number `json:"target"` // at which the run ends; null: none
+	Name string `json:"name"`
+	// First says that the metric is shown before the others.
+	First bool `json:"first"`
+	// Target is the value at which the run ends; null: none.
+	Target number `json:"target"`
 }
 
 // progress says how far the run is and when it will end.
 type progress struct {
-	Round          int       `json:"round"`
-	Rounds         int       `json:"rounds"` // in all; 0: not known
-	VirtualSeconds number    `json:"virtual_seconds"`
-	VirtualTotal   float64   `json:"virtual_total"` // 0: not known
-	WallSeconds    float64   `json:"wall_seconds"`
-	Idle           float64   `json:"idle_seconds"` // wall time since the last round
-	Fraction       float64   `json:"fraction"`     // 0: not known
-	Left           number    `json:"left_seconds"` // wall time to expect; null: not known
-	LeftWithin     [2]number `json:"left_90"`      // its interval of 90 %
+	Round int `json:"round"`
+	// Rounds is the number of rounds after which the run ends; 0: not known.
+	Rounds         int    `json:"rounds"`
+	VirtualSeconds number `json:"virtual_seconds"`
+	// VirtualTotal is the virtual time at which the run ends, in seconds; 0: not known.
+	VirtualTotal float64 `json:"virtual_total"`
+	WallSeconds  float64 `json:"wall_seconds"`
+	// Idle is the wall time since the last round, in seconds.
+	Idle float64 `json:"idle_seconds"`
+	// Fraction is the part of the run that is done, from 0 to 1; 0: not known.
+	Fraction float64 `json:"fraction"`
+	// Left is the wall time to expect until the end, in seconds; null: not known.
+	Left number `json:"left_seconds"`
+	// LeftWithin is the interval of 90 % of Left, in seconds.
+	LeftWithin [2]number `json:"left_90"`
 }
 
 // measures are values that no column holds.
 type measures struct {
-	Epsilon          number   `json:"epsilon"`       // that the models have cost; null: the run is not private
-	TrainingLoss     number   `json:"training_loss"` // the window's mean, as in summary.json
+	// Epsilon is the privacy budget ε spent so far; null: the run is not private.
+	Epsilon number `json:"epsilon"`
+	// TrainingLoss is the mean over the window of rounds, as in summary.json.
+	TrainingLoss     number   `json:"training_loss"`
 	BestTrainingLoss number   `json:"best_training_loss"`
 	Metrics          []number `json:"metrics"`
 	BestMetrics      []number `json:"best_metrics"`
@@ -93,15 +111,18 @@ type measures struct {
 
 // fairness summarises the last evaluation on the clients' own samples.
 type fairness struct {
-	Round   int           `json:"round"` // after it; 0: there was none yet
+	// Round is the round after which the model was evaluated; 0: none was yet.
+	Round   int           `json:"round"`
 	Metrics []fairMetrics `json:"metrics"`
 }
 
 // fairMetrics are the metrics of that evaluation, each with its distribution over clients.
 type fairMetrics struct {
-	Name  string `json:"name"`
-	Mean  number `json:"mean"`         // over the clients
-	Worst number `json:"worst_decile"` // over the tenth of them with the worst values
+	Name string `json:"name"`
+	// Mean is the mean over the clients.
+	Mean number `json:"mean"`
+	// Worst is the mean over the tenth of the clients with the worst values.
+	Worst number `json:"worst_decile"`
 	Jain  number `json:"jain"`
 }
 
@@ -120,22 +141,25 @@ func fairnessOf(run *metrics.Run, e *metrics.ClientEvaluation) fairness {
 
 // spent is what all clients of the run have used so far.
 type spent struct {
-	ClientSeconds metrics.Split[float64] `json:"client_seconds"` // virtual
+	// ClientSeconds is the time that clients spent on tasks, in virtual seconds.
+	ClientSeconds metrics.Split[float64] `json:"client_seconds"`
 	Steps         metrics.Split[int64]   `json:"sgd_steps"`
 	Bytes         metrics.Split[int64]   `json:"bytes"`
 }
 
 // actorsShown counts the hosts and the real devices.
 type actorsShown struct {
-	Simulated int              `json:"simulated"`
-	Real      int              `json:"real"`
-	Devices   []metrics.Device `json:"devices,omitempty"` // the first hundred of them
+	Simulated int `json:"simulated"`
+	Real      int `json:"real"`
+	// Devices are the first hundred real devices.
+	Devices []metrics.Device `json:"devices,omitempty"`
 }
 
 // roundTimes is the distribution of the rounds' durations, in virtual seconds.
 type roundTimes struct {
-	Count       uint64 `json:"count"`
-	Median      number `json:"median"` // seconds, as all here
+	Count uint64 `json:"count"`
+	// Median is the median in seconds, the unit of all fields here.
+	Median      number `json:"median"`
 	P90         number `json:"p90"`
 	P99         number `json:"p99"`
 	Most        number `json:"most"`
@@ -145,10 +169,12 @@ type roundTimes struct {
 
 // lastRound is the timeline of the round that closed last. Times are seconds after its start.
 type lastRound struct {
-	Round    int              `json:"round"`
-	Start    number           `json:"start"` // virtual time
-	Seconds  number           `json:"seconds"`
-	Deadline number           `json:"deadline"` // null: none
+	Round int `json:"round"`
+	// Start is the virtual time at which the round started, in seconds.
+	Start   number `json:"start"`
+	Seconds number `json:"seconds"`
+	// Deadline is the round's deadline; null: it has none.
+	Deadline number           `json:"deadline"`
 	Cohort   int              `json:"cohort"`
 	Outcomes metrics.Outcomes `json:"outcomes"`
 	Tasks    []taskShown      `json:"tasks"`
@@ -156,26 +182,31 @@ type lastRound struct {
 
 // taskShown is one task of that timeline, with its phases.
 type taskShown struct {
-	Task     uint64 `json:"task,string"`
-	Client   int    `json:"client"`
-	Name     string `json:"name,omitempty"` // a real device's
-	Class    string `json:"class,omitempty"`
-	Kind     string `json:"kind"`
-	Why      string `json:"why"` // slow, sample or real: why it is shown
-	Probe    bool   `json:"probe,omitempty"`
-	Steps    int    `json:"local_steps"`
-	Outcome  string `json:"outcome"`
-	Start    number `json:"start"`
-	Download number `json:"download"` // as far as it came
+	Task   uint64 `json:"task,string"`
+	Client int    `json:"client"`
+	// Name is the name of a real device.
+	Name  string `json:"name,omitempty"`
+	Class string `json:"class,omitempty"`
+	Kind  string `json:"kind"`
+	// Why says why the task is shown: it is slow, in the sample, or of a real device (real).
+	Why     string `json:"why"`
+	Probe   bool   `json:"probe,omitempty"`
+	Steps   int    `json:"local_steps"`
+	Outcome string `json:"outcome"`
+	Start   number `json:"start"`
+	// Download is how long the download took, as far as it came.
+	Download number `json:"download"`
 	Compute  number `json:"compute"`
 	Upload   number `json:"upload"`
 	Waiting  number `json:"waiting"`
-	Planned  number `json:"planned"` // how long it would have taken
+	// Planned is how long the task would have taken by its plan.
+	Planned number `json:"planned"`
 }
 
 // notices are the last lines about the run.
 type notices struct {
-	Unseen int      `json:"unseen"` // that are no longer held
+	// Unseen is the number of notices that are no longer held.
+	Unseen int      `json:"unseen"`
 	List   []notice `json:"list"`
 }
 
@@ -237,7 +268,8 @@ func (h *Hub) snapshot(now time.Time) *snapshot {
 		Waits:       waits{s.waits.Rounds, number(s.used.StragglerShare()), slices.Clone(s.waits.Classes)},
 		Notices:     notices{s.unseen, slices.Clone(s.notices)},
 	}
-	result.Curves.points = slices.Clone(s.history.points) // to which rounds are added
+	// A copy, because rounds are added to the history's points later.
+	result.Curves.points = slices.Clone(s.history.points)
 	for i := range h.columns {
 		result.Columns = append(result.Columns, valueShown{h.columns[i], number(h.columns[i].Of(&s.last))})
 	}
@@ -408,7 +440,8 @@ func numbers[T any](points []T, field func(*T) float64) []number {
 // curves are the rounds against virtual time, from a point on.
 type curves struct {
 	history
-	first int // the first point's place among all
+	// first is the place of the first point among all points.
+	first int
 }
 
 // MarshalJSON writes an object with a list for each column: of a value that holds from a round's
@@ -445,7 +478,8 @@ type valueShown struct {
 
 // evaluated are the evaluations as the page draws them.
 type evaluated struct {
-	each    int // evaluations a point
+	// each is the number of evaluations in one point.
+	each    int
 	metrics []metric.Metric
 	points  []evaluation
 }

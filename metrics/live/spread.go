@@ -40,7 +40,8 @@ func quantile(sorted []round.Time, q float64) round.Time {
 // bar is one bar of the distribution: the number of durations from From (included) to To
 // (excluded).
 type bar struct {
-	From  number `json:"from"` // seconds
+	// From is the lower end of the bin, in seconds.
+	From  number `json:"from"`
 	To    number `json:"to"`
 	Count uint64 `json:"count"`
 }
@@ -68,7 +69,8 @@ func (s *spread) bars(sorted []round.Time) (bars []bar, logarithmic bool) {
 		}
 		bars = append(bars, bar{From: number(edge(i) / 1e9), To: number(edge(i+1) / 1e9)})
 	}
-	share := float64(s.total) / float64(len(sorted)) // of all, that each of them stands for
+	// Each task of the sample stands for this many of all tasks.
+	share := float64(s.total) / float64(len(sorted))
 	i := 0
 	first := 0
 	for k := range sorted {

@@ -11,20 +11,24 @@ import (
 // waits are the phases of each round's last accepted update, by the class of its client:
 // what all others waited for. Of the tasks that outputs see, the slowest are always some.
 type waits struct {
-	Rounds  int        `json:"rounds"` // that have such an update
-	Share   number     `json:"straggler_share"`
-	Classes []waitedOn `json:"classes"` // in the order in which they were met
+	// Rounds counts the rounds that accepted an update, and so have a last one.
+	Rounds int    `json:"rounds"`
+	Share  number `json:"straggler_share"`
+	// Classes are in the order in which they were first met.
+	Classes []waitedOn `json:"classes"`
 }
 
 // waitedOn sums what rounds waited for clients of a class.
 type waitedOn struct {
-	Class    string  `json:"class"`
-	Rounds   int     `json:"rounds"`
-	Download float64 `json:"download"` // virtual seconds, as the others
+	Class  string `json:"class"`
+	Rounds int    `json:"rounds"`
+	// Download is in virtual seconds, as are the other fields.
+	Download float64 `json:"download"`
 	Compute  float64 `json:"compute"`
 	Upload   float64 `json:"upload"`
 	Waiting  float64 `json:"waiting"`
-	Alone    float64 `json:"alone"` // of these, behind the last task that is shown of another class
+	// Alone is the part of the time after the last shown task of another class had ended.
+	Alone float64 `json:"alone"`
 }
 
 // add takes the tasks of a round. Rounds that overlap do not wait for single clients, so they are
@@ -90,8 +94,10 @@ type Mark struct {
 // rounds than that has no marks: its curve shows it.
 const (
 	Checkpoint = "checkpoint"
-	Decay      = "decay"  // K_r changed
-	Lost       = "device" // devices were lost; Count says how many
+	// Decay marks a change of K_r, the local steps of a round.
+	Decay = "decay"
+	// Lost marks that devices were lost; Count says how many.
+	Lost = "device"
 
 	maxMarks  = 200
 	maxDecays = 10
@@ -101,7 +107,8 @@ const (
 type Marks struct {
 	list   []Mark
 	counts map[string]int
-	steps  int // K_r of the last round
+	// steps is K_r of the last round.
+	steps int
 }
 
 // Add takes a complete round.

@@ -43,9 +43,12 @@ type Remote struct {
 
 const (
 	sendEvery = time.Second
-	patience  = 10 * sendEvery // for one request, and at the run's end
-	mostWait  = 4_000          // rounds in memory; more are read again from the run's folder
-	mostSent  = 500            // rounds in a request, if no others stand at their times
+	// patience bounds one request, and separately the wait for the receiver at the run's end.
+	patience = 10 * sendEvery
+	// mostWait bounds the rounds in memory; if more wait, all are read again from the run's folder.
+	mostWait = 4_000
+	// mostSent bounds the rounds in a request, unless more share the same millisecond.
+	mostSent = 500
 )
 
 // Files names none: the output writes nowhere but to its receiver.
@@ -75,8 +78,9 @@ func (r Remote) Open(run *metrics.Run) (_ metrics.Output, err error) {
 		}
 	}
 	o.context, o.stop = context.WithCancel(context.Background())
+	// The client repeats failed requests for ever; cancelling the context ends that.
 	o.api, err = remote.NewAPI(r.URL, remote.WithAPIHTTPClient(client),
-		remote.WithAPIBackoff(remote.BackoffConfig{Min: sendEvery, Max: patience})) // for ever
+		remote.WithAPIBackoff(remote.BackoffConfig{Min: sendEvery, Max: patience}))
 	return o, err
 }
 
@@ -121,25 +125,36 @@ func (b *basicAuth) RoundTrip(r *http.Request) (*http.Response, error) {
 // its own. Rounds wait in memory while the receiver is slow; when there are too many they are
 // read from the run's folder instead.
 type sender struct {
-	run        *metrics.Run
-	api        *remote.API
-	epoch      time.Time
-	rounds     iter.Seq2[round.Report, error] // of the run's folder
-	context    context.Context
-	stop       context.CancelFunc // gives up
-	end, ended chan struct{}      // closed when no round comes any more, and when nothing is sent any more
-	complete   bool               // before end is closed: the run is
-	patience   time.Duration      // at its end
+	run   *metrics.Run
+	api   *remote.API
+	epoch time.Time
+	// rounds reads all rounds from the run's folder; nil before Start is called.
+	rounds  iter.Seq2[round.Report, error]
+	context context.Context
+	// stop cancels context, so that the sender gives up.
+	stop context.CancelFunc
+	// end is closed when no more rounds come, ended when nothing is sent any more.
+	end, ended chan struct{}
+	// complete says that the run is complete. It is set before end is closed.
+	complete bool
+	// patience is how long Close waits for the receiver, in wall time.
+	patience time.Duration
 
-	mu      sync.Mutex
+	mu sync.Mutex
+	// pending are the rounds that Round has taken and the goroutine has not.
 	pending []round.Report
-	behind  bool // there were too many: they are in the folder
+	// behind says that too many rounds waited, so they must be read from the run's folder.
+	behind bool
 
 	// Of the goroutine that sends:
-	held     []round.Report          // wait for those that may stand at the same millisecond
-	sent     int                     // the last round that is
-	outcomes [round.Outcomes]float64 // up to it
-	noticed  bool
+	// held are rounds to be sent, the last of which wait for others in the same millisecond.
+	held []round.Report
+	// sent is the number of the last round that was sent, or given up because it was refused.
+	sent int
+	// outcomes counts the tasks of all rounds up to the last one that was encoded, by outcome.
+	outcomes [round.Outcomes]float64
+	// noticed says that the user was told of a problem; further ones are not reported.
+	noticed bool
 }
 
 // Start implements [metrics.Starter].
@@ -150,6 +165,7 @@ func (o *sender) Start(s *metrics.Start) error {
 		defer close(o.ended)
 		for tick := time.Tick(sendEvery); ; {
 			select {
+			// The run has ended: send what is left, and if it is complete also the held rounds.
 			case <-o.end:
 				o.sendPending(o.complete)
 				return
@@ -166,6 +182,7 @@ func (o *sender) Round(r *metrics.Round) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.behind = o.behind || len(o.pending) >= mostWait
+	// Memory is bounded: what waits is dropped, since the goroutine reads it from the folder.
 	if o.behind {
 		o.pending = nil
 	} else {
@@ -188,6 +205,7 @@ func (o *sender) Close(error) error {
 	}
 	close(o.end)
 	defer time.AfterFunc(o.patience, o.stop).Stop()
+	// Wait until the goroutine has ended or patience is over; rounds that are left were not sent.
 	if <-o.ended; o.complete && len(o.held) > 0 {
 		o.run.Notice(fmt.Sprintf(
 			"remote_write: rounds from %d on were not taken; fedpace export openmetrics has them.",
@@ -208,7 +226,9 @@ func (o *sender) sendPending(last bool) {
 	if behind {
 		o.held = nil
 		for r, err := range o.rounds {
-			if err != nil { // a row that is not whole yet, or a file that cannot be read
+			// The row may not be whole yet, or the file cannot be read. Either way, try again
+			// later.
+			if err != nil {
 				o.readAgain(err, last)
 				break
 			}
@@ -243,6 +263,7 @@ func (o *sender) send(last bool) bool {
 		for n = min(mostSent, len(list)-1); n < min(len(list), mostWait) &&
 			(n == 0 || ms(list[n].End) == ms(list[n-1].End) || ms(list[n].Start) == ms(list[n-1].Start)); n++ {
 		}
+		// The rounds to come may share the last millisecond, so these wait for them.
 		if n == len(list) && !last {
 			break
 		}
@@ -255,6 +276,7 @@ func (o *sender) send(last bool) bool {
 		if o.context.Err() != nil {
 			return false
 		}
+		// The receiver refuses these rounds for good, so the sender goes on with the next ones.
 		if err != nil {
 			o.noticeOnce(err, "are refused")
 		}
@@ -295,7 +317,8 @@ func (o *sender) encode(rounds []round.Report) (m message) {
 			for _, l := range labels {
 				series = field(series, 1, field(field(nil, 1, []byte(*l.Name)), 2, []byte(*l.Value)))
 			}
-			v := x.GetGauge().GetValue() + x.GetCounter().GetValue() // it is one of them
+			// A sample is a gauge or a counter, and the other one's value is 0.
+			v := x.GetGauge().GetValue() + x.GetCounter().GetValue()
 			sample := protowire.AppendFixed64(protowire.AppendTag(nil, 1, protowire.Fixed64Type), math.Float64bits(v))
 			sample = protowire.AppendVarint(
 				protowire.AppendTag(sample, 2, protowire.VarintType),

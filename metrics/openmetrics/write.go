@@ -39,7 +39,8 @@ func Write(w io.Writer, run *metrics.Run, epoch time.Time, rounds []round.Report
 	var text bytes.Buffer
 	for f := range families(run, epoch, rounds, new([round.Outcomes]float64)) {
 		if len(f.Metric) == 0 {
-			continue // a timing-only run has no losses
+			// A run that is only timed has no losses, so some families have no samples.
+			continue
 		}
 		text.Reset()
 		if _, err := expfmt.MetricFamilyToOpenMetrics(&text, f); err != nil {
@@ -104,7 +105,8 @@ func families(
 		for i := range columns {
 			c := &columns[i]
 			name := c.Metric
-			if c.Name == metrics.Validation+metric.Accuracy { // of the metrics it alone has a name of its own
+			// Accuracy is the only metric of the model that has a metric name of its own.
+			if c.Name == metrics.Validation+metric.Accuracy {
 				name = c.Name
 			}
 			fill := func(f *dto.MetricFamily) { series(f, labels(run), epoch, rounds, c.AtStart, c.Of) }

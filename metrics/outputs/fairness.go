@@ -46,7 +46,8 @@ func (Fairness) Open(run *metrics.Run) (metrics.Output, error) { return &fairnes
 type fairness struct {
 	run          *metrics.Run
 	clients, all *bufio.Writer
-	row          []byte // reused from row to row
+	// row is the line that is being written. Its memory is reused.
+	row []byte
 }
 
 // Start implements [metrics.Starter].
@@ -67,7 +68,8 @@ func (o *fairness) Clients(e *metrics.ClientEvaluation) error {
 	for _, s := range e.Scores {
 		b := fmt.Appendf(o.row[:0], "%d,%d,%s,%d", e.Round, s.Client, o.run.ClassName(s.Client), s.Samples)
 		o.row = append(appendValues(appendValues(b, s.Loss), s.Metrics...), '\n')
-		_, _ = o.clients.Write(o.row) // Flush returns the error
+		// The writer keeps the error, and Flush returns it.
+		_, _ = o.clients.Write(o.row)
 	}
 	o.sum(e.Round, "", &e.All)
 	for i := range e.Classes {
@@ -83,7 +85,8 @@ func (o *fairness) sum(round int, class string, f *metrics.Fairness) {
 		b = appendValues(b, m.Mean, m.Worst, m.Jain)
 	}
 	o.row = append(appendValues(b, f.Loss, f.WorstLoss), '\n')
-	_, _ = o.all.Write(o.row) // Flush returns the error
+	// The writer keeps the error, and Flush returns it.
+	_, _ = o.all.Write(o.row)
 }
 
 // appendValues appends cells, empty of what does not exist. They read back to the same bits.
@@ -108,7 +111,8 @@ func appendTo(s *metrics.Start, name, header string) (*bufio.Writer, error) {
 	}
 	w := bufio.NewWriter(file)
 	if file.Size() == 0 {
-		_, _ = w.WriteString(header + "\n") // Flush returns the error
+		// The writer keeps the error, and Flush returns it.
+		_, _ = w.WriteString(header + "\n")
 	}
 	return w, w.Flush()
 }

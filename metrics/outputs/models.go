@@ -31,8 +31,9 @@ func (Models) Open(run *metrics.Run) (metrics.Output, error) { return &models{ru
 
 // models is the output of one run.
 type models struct {
-	run  *metrics.Run
-	best []float32 // nil: none yet
+	run *metrics.Run
+	// best are the parameters of the best model so far; nil: none yet.
+	best []float32
 }
 
 // Round implements [metrics.Output]: models arrive by Best and Finish.

@@ -35,25 +35,33 @@ func (Progress) Open(run *metrics.Run) (metrics.Output, error) {
 
 // progress writes what a run costs in wall time, now and then.
 type progress struct {
-	file    *bufio.Writer
-	began   time.Time     // this attempt
-	elapsed time.Duration // before it
-	written time.Duration // wall time of the last row
-	last    spent         // of the last round
+	file *bufio.Writer
+	// began is the wall-clock time at which this attempt of the run began.
+	began time.Time
+	// elapsed is the wall time of the attempts before this one.
+	elapsed time.Duration
+	// written is the wall time of the run when the last row was written.
+	written time.Duration
+	// last is the state of the last round.
+	last spent
 }
 
 // spent is the state after a round.
 type spent struct {
-	round  int // 0: none yet
+	// round is the number of the last round; 0: none yet.
+	round  int
 	end    round.Time
 	wall   time.Duration
 	joules float64
 }
 
-// Rows are at least so far apart.
+// Two rows are apart by at least the larger of leastGap and the wall time so far over gapShare.
 const (
+	// leastGap is the least wall time between two rows.
 	leastGap = 200 * time.Millisecond
-	gapShare = 1000 // of the wall time so far
+	// gapShare: rows are at least this fraction (one part in gapShare) of the wall time so far
+	// apart.
+	gapShare = 1000
 )
 
 // Start implements [metrics.Starter].

@@ -37,7 +37,8 @@ var (
 func read(name string) []byte {
 	text, err := files.ReadFile(name)
 	if err != nil {
-		panic(err) // the name is not embedded: no binary of that kind passes a test
+		// The name is not embedded, which is a mistake in the program that any test reveals.
+		panic(err)
 	}
 	return text
 }
@@ -59,8 +60,10 @@ func fill(head string) []byte { return []byte(strings.Replace(markup, "<!-- head
 
 // What a server of the page has.
 const (
-	OneRun   = "run"  // events, of one run
-	ManyRuns = "runs" // runs.json and what it names
+	// OneRun marks a page that shows the events of one run.
+	OneRun = "run"
+	// ManyRuns marks a page that shows runs.json and the runs that it names.
+	ManyRuns = "runs"
 )
 
 // Routes answers GET and HEAD on /, /page.css and /page.js for a server that has what shows says.
@@ -69,7 +72,8 @@ func Routes(mux *http.ServeMux, shows string) {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", kind)
 			w.Header().Set("Content-Length", strconv.Itoa(len(text)))
-			_, _ = w.Write(text) // the client may be gone
+			// An error means that the client has gone, which is not reported.
+			_, _ = w.Write(text)
 		}
 	}
 	head := fmt.Sprintf("<meta name=\"fedpace\" content=%q>\n<link rel=\"stylesheet\" href=\"page.css\">\n<script src=\"page.js\" defer></script>", shows)
@@ -80,7 +84,8 @@ func Routes(mux *http.ServeMux, shows string) {
 
 // Document is what a page that stands alone shows: its text must not hold a "<".
 type Document struct {
-	ID   string // of the element that holds it
+	// ID identifies the HTML element that holds the data.
+	ID   string
 	Text []byte
 }
 

@@ -53,7 +53,8 @@ const (
 	rateTrack
 	trainingLossTrack
 	validationLossTrack
-	metricTrack // of the first metric; others follow otherMetrics
+	// metricTrack is the track of the first metric; the others follow otherMetrics.
+	metricTrack
 	clientsTrack
 
 	otherMetrics uint64 = 1 << 16
@@ -73,10 +74,12 @@ const sequence = 1
 
 // tracer writes the packets of a trace. After an error it writes nothing more.
 type tracer struct {
-	w       *bufio.Writer
-	run     *metrics.Run
-	tracked map[int]bool // clients that have a track
-	steps   int          // counters' last values
+	w   *bufio.Writer
+	run *metrics.Run
+	// tracked is the set of the clients that have a track.
+	tracked map[int]bool
+	// steps is the last value of the counter of local steps.
+	steps   int
 	rate    float64
 	written Written
 
@@ -130,7 +133,8 @@ func (t *tracer) round(r *metrics.Round) {
 		Categories:       []string{"round"},
 		DebugAnnotations: values,
 	})
-	for i := range r.Tasks { // before the aggregation: what happens at one instant stays in this order
+	// Tasks come before the aggregation, so that what happens at one instant stays in this order.
+	for i := range r.Tasks {
 		t.task(r, &r.Tasks[i])
 	}
 	aggregation := &trace.TrackEvent{

@@ -49,8 +49,9 @@ func (m *Metrics) Collect(sink chan<- client.Metric) {
 
 // scrape sends the metrics of one scrape. Every series has the labels of the run.
 type scrape struct {
-	sink   chan<- client.Metric
-	labels client.Labels // of the run
+	sink chan<- client.Metric
+	// labels are the labels of the run, which all of its series carry.
+	labels client.Labels
 }
 
 // family is one metric of a scrape, with series for its labels' values.
@@ -146,7 +147,9 @@ func (m *Metrics) collectRun(c *scrape, s *state) {
 		case column.Metric == "-" || column.Metric == duration:
 		case column.Kind == metrics.Total:
 			c.add(column.Metric, column.Sentence()).counter(column.Of(&s.last))
-		case s.last.Round > 0 || i == 0: // the first is the number of the round
+		// Before the first round there is nothing to show but its number, which is the first
+		// column.
+		case s.last.Round > 0 || i == 0:
 			c.add(column.Metric, column.Sentence()).measured(column.Of(&s.last))
 		}
 	}

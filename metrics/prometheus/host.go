@@ -12,10 +12,15 @@ import (
 
 // HostCounts are the numbers of what a host of simulated clients has done, in all runs.
 type HostCounts struct {
-	Runs               int           // that it serves now
-	Tasks, Jobs, Fails int64         // answered; trained; of these, ended by an error
-	Busy               time.Duration // wall time that trainers spent on jobs, one beside the other
-	metrics.Traffic                  // of its connection
+	// Runs is the number of runs that the host serves now.
+	Runs int
+	// Tasks counts the tasks answered, Jobs the jobs trained, and Fails those jobs that ended with
+	// an error.
+	Tasks, Jobs, Fails int64
+	// Busy is the wall time that the trainers spent on jobs, summed over the trainers.
+	Busy time.Duration
+	// Traffic is what has passed over the host's connection.
+	metrics.Traffic
 }
 
 // HostPage returns the page with the metrics of a host and its process. counts must be safe for

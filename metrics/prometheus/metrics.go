@@ -54,11 +54,15 @@ const MostDevices = 100
 
 // Names of classes that the fleet does not give.
 const (
-	noClass    = "all"    // of a fleet without classes
-	manyOthers = "other"  // beyond maxClasses
-	realClass  = "device" // real devices
+	// noClass names the one class of a fleet without classes.
+	noClass = "all"
+	// manyOthers names the class that counts the clients of all classes beyond maxClasses.
+	manyOthers = "other"
+	// realClass names the class of all real devices.
+	realClass = "device"
 
-	otherDevices = "(other)" // beyond MostDevices; no device can have that name
+	// otherDevices names the real devices beyond MostDevices. No device can have that name.
+	otherDevices = "(other)"
 )
 
 // series are the classes that have series of their own: those of simulated devices and,
@@ -77,17 +81,26 @@ func series(r *metrics.Run) []string {
 // Metrics is one run's state as a scrape sees it. Scrapes may come at any time;
 // the methods of [metrics.Output] belong to the run's goroutine.
 type Metrics struct {
+	// registry holds the collectors and histograms that a scrape gathers.
 	registry *client.Registry
 	run      *metrics.Run
 	labels   client.Labels
 	columns  []metrics.Column
-	classes  []string // see series
-	batch    batch
-	modelled map[answered][phases]round.Time // what a simulated client of mean speed takes
+	// classes are the names of the classes that have series of their own, as series returns them.
+	classes []string
+	// batch is what was reported since the last round, which no scrape sees yet.
+	batch batch
+	// modelled caches how long a simulated client of mean speed takes for each phase, in virtual
+	// time.
+	modelled map[answered][phases]round.Time
+	// duration is the histogram of the rounds' durations, in virtual seconds.
 	duration client.Histogram
-	phases   [][phases]client.Observer // by class
+	// phases holds the histograms of the phases' durations, by class. They are nil for a class
+	// without clients.
+	phases [][phases]client.Observer
 
-	mu    sync.Mutex // of state and the histograms; a scrape holds it throughout
+	// mu guards state and the histograms. A scrape holds it throughout.
+	mu    sync.Mutex
 	state state
 	scrapes
 }
@@ -109,38 +122,58 @@ type comparison struct{ measured, modelled [phases]float64 }
 // batch is what has happened since the last round. It is moved to the state when the round is
 // complete, so that a scrape never sees half a round.
 type batch struct {
-	compared []comparison           // by class of real devices; last: of those whose class is not known
-	outcomes [round.Outcomes]uint64 // of real devices
-	slowest  round.TaskReport       // the accepted task whose update came last
-	waited   bool                   // whether there is one
-	phases   []observed             // of tasks of both kinds
+	// compared is indexed by the class of real devices; its last element stands for devices whose
+	// class is not known.
+	compared []comparison
+	// outcomes counts the tasks of real devices by outcome.
+	outcomes [round.Outcomes]uint64
+	// slowest is the accepted task whose update came last.
+	slowest round.TaskReport
+	// waited says whether there is such a task.
+	waited bool
+	// phases are the durations of tasks of simulated clients and of real devices.
+	phases []observed
 }
 
 // observed is how long the phases of a task of a client of a class took.
 type observed struct {
-	class  int
-	device int // among those that have series; less than 0: a simulated client
-	took   [phases]round.Time
+	// class is the place of the client's class in Metrics.classes.
+	class int
+	// device is the number of a real device among those that have series; less than 0: the client
+	// is simulated.
+	device int
+	// took holds the duration of each phase, in virtual time.
+	took [phases]round.Time
 }
 
 // deviceTasks sums the tasks that a real device has answered.
 type deviceTasks struct {
 	tasks float64
-	took  [phases]float64 // seconds
+	// took sums the durations of each phase, in seconds.
+	took [phases]float64
 }
 
 // state is everything that a scrape reads besides the histograms. It is guarded by a mutex.
 type state struct {
-	compared []comparison      // as in batch
-	last     round.Report      // its losses are those last measured
-	received time.Time         // when it was reported
-	slowest  [][phases]float64 // seconds, by class
-	updates  [kinds][round.Outcomes]uint64
-	usage    metrics.Usage
-	devices  []deviceTasks             // the last: of all that have no series of their own
-	clients  *metrics.ClientEvaluation // the last; nil: none yet
-	name     string                    // running, or how it ended
-	resumed  int                       // the last round of the attempts before
+	// compared is indexed as batch.compared is, and sums the closed rounds.
+	compared []comparison
+	// last is the last round, with the losses that were measured last.
+	last round.Report
+	// received is the wall-clock time at which the last round was reported.
+	received time.Time
+	// slowest sums, by class, the phases of each round's last accepted task, in seconds.
+	slowest [][phases]float64
+	// updates counts the tasks that ended, for simulated clients and real devices apart.
+	updates [kinds][round.Outcomes]uint64
+	usage   metrics.Usage
+	// devices holds the tasks of each device with series; its last element sums all other devices.
+	devices []deviceTasks
+	// clients is the last evaluation on the clients' own samples, without scores; nil: none yet.
+	clients *metrics.ClientEvaluation
+	// name is the state of the run: running, or how it ended.
+	name string
+	// resumed is the last round of the earlier attempts; 0 for a new run.
+	resumed int
 }
 
 // New makes the metrics of one run with a registry of their own.
@@ -232,7 +265,8 @@ func (m *Metrics) Start(s *metrics.Start) error {
 // Clients implements [metrics.ClientsObserver]: it keeps the last evaluation by client.
 func (m *Metrics) Clients(e *metrics.ClientEvaluation) error {
 	last := *e
-	last.Scores = nil // not shown, and there may be many
+	// The scores are not shown, and there may be very many of them.
+	last.Scores = nil
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.state.clients = &last
@@ -264,7 +298,8 @@ func (m *Metrics) Task(e *round.TaskReport) {
 	if e.Probe || e.Plan.Drops || e.Revises {
 		return
 	}
-	if class := m.class(e.Client); m.phases[class][0] != nil { // the run has clients of that kind
+	// The histograms exist only if the run has clients of that class.
+	if class := m.class(e.Client); m.phases[class][0] != nil {
 		b.phases = append(b.phases, observed{class, min(e.Client-m.run.Clients, MostDevices), phasesOf(&e.Plan)})
 	}
 	if e.Outcome == round.Accepted && (!b.waited || e.End >= b.slowest.End) {
@@ -276,7 +311,8 @@ func (m *Metrics) Task(e *round.TaskReport) {
 // compare counts what a real device took for a task that it has answered, beside what a
 // simulated client of its class takes.
 func (m *Metrics) compare(e *round.TaskReport) {
-	if e.Outcome == round.Dropped { // it did a part of the task
+	// A client that dropped out did only a part of the task, so its times compare with nothing.
+	if e.Outcome == round.Dropped {
 		return
 	}
 	device := answered{m.run.DeviceClass(e.Client), e.LocalSteps}
@@ -284,7 +320,8 @@ func (m *Metrics) compare(e *round.TaskReport) {
 	if !ok {
 		plan, err := m.run.MeanPlan(device.class, device.steps)
 		if err != nil {
-			return // beyond virtual time: there is nothing to compare with
+			// Virtual time cannot hold the modelled times, so there is nothing to compare with.
+			return
 		}
 		p = phasesOf(&plan)
 		m.modelled[device] = p
@@ -315,6 +352,7 @@ func (m *Metrics) Round(r *metrics.Round) error {
 	s.last = metrics.Latest(&s.last, &r.Report)
 	s.received = now
 	m.duration.Observe((r.End - r.Start).Seconds())
+	// All tasks count as simulated at first; takeBatch moves those of real devices.
 	for o, n := range r.Outcomes {
 		s.updates[simulated][o] += uint64(n)
 	}
@@ -328,7 +366,8 @@ func (m *Metrics) takeBatch(r *round.Report) {
 	s := &m.state
 	b := &m.batch
 	for o, n := range b.outcomes {
-		n = min(n, uint64(r.Outcomes[o])) // a counter never falls
+		// The round limits the count, because a difference below 0 would make a counter fall.
+		n = min(n, uint64(r.Outcomes[o]))
 		s.updates[simulated][o] -= n
 		s.updates[real][o] += n
 		b.outcomes[o] = 0

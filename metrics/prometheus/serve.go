@@ -25,9 +25,12 @@ const running, finished, stopped, failed, diverged = "running", "finished", "sto
 
 // scrapes remembers when Prometheus last scraped and how often it does, which it says in a header.
 type scrapes struct {
-	last  time.Time     // zero: none yet
-	every time.Duration // between the last two; 0: not known
-	shown chan struct{} // closed when the end of the run has been scraped
+	// last is when the last scrape came; the zero time: none did yet.
+	last time.Time
+	// every is the time between the last two scrapes; 0: not known.
+	every time.Duration
+	// shown is closed when a scrape has seen the end of the run.
+	shown chan struct{}
 }
 
 // Handler answers scrapes of the run and of its process.

@@ -29,11 +29,16 @@ type used [1 + metrics.Phases]int64
 
 // Tables is the output of one run: it adds up what each client's tasks used.
 type Tables struct {
-	run      *metrics.Run
-	place    []int32            // by client: the index of its account plus 1; 0: it has had no task
-	accounts [][]account        // in chunks
-	used     int                // how many accounts are in use
-	open     []round.TaskReport // the tasks of the open round, which do not count yet
+	run *metrics.Run
+	// place holds, by client, the index of its account plus 1; 0: the client has had no task.
+	place []int32
+	// accounts holds the accounts in chunks of equal length, in the order of their clients' first
+	// tasks.
+	accounts [][]account
+	// used is how many accounts are in use.
+	used int
+	// open are the tasks of the open round, which do not count yet.
+	open []round.TaskReport
 }
 
 // chunk is how many accounts are allocated at a time. One allocation for each of a
@@ -132,7 +137,8 @@ func (a *account) pass(f func(int64) int64) {
 // account is a client's account, which is made at its first task. Devices may join with numbers beyond
 // the ones that the run began with.
 func (c *Tables) account(client int) *account {
-	if client >= len(c.place) { // a device that joined
+	// The client is a device that joined after the run began, so the list must grow.
+	if client >= len(c.place) {
 		c.place = append(c.place, make([]int32, client+1-len(c.place))...)
 	}
 	if c.place[client] == 0 {
@@ -157,8 +163,10 @@ func (c *Tables) each(yield func(client int, a *account) bool) {
 
 // state is what a checkpoint keeps of the accounts.
 type state struct {
-	Accounts []byte // as varints: for each client its distance from the one before, then its values
-	Open     []round.TaskReport
+	// Accounts holds varints: for each client its distance from the one before, then its values.
+	Accounts []byte
+	// Open holds the tasks of the open round.
+	Open []round.TaskReport
 }
 
 // Save implements [metrics.Stateful].

@@ -41,10 +41,13 @@ func (TasksSink) Open(run *metrics.Run) (metrics.Output, error) { return &tasks{
 // tasks is the output of one run. It keeps the tasks of the open round in memory, and those of closed
 // rounds in the spool.
 type tasks struct {
-	run   *metrics.Run
-	open  []record
-	spool *bufio.Writer // to the spool
-	round int           // the last that was reported
+	run *metrics.Run
+	// open are the tasks of the open round.
+	open []record
+	// spool buffers what is written to the spool file.
+	spool *bufio.Writer
+	// round is the number of the last round that was reported.
+	round int
 }
 
 // record is a task that has ended, as the spool holds it: fields of fixed size, in little endian.
@@ -55,8 +58,10 @@ type record struct {
 	Client, LocalSteps, Staleness uint32
 	Probe                         bool
 	Outcome                       round.Outcome
-	Round                         uint32  // in which it counts
-	Loss                          float64 // at its first step; NaN: not known
+	// Round is the round in which the task counts.
+	Round uint32
+	// Loss is the loss at the task's first step; NaN: not known.
+	Loss float64
 }
 
 // Start implements [metrics.Starter]: it opens the spool, which a resumed run continues.
@@ -94,7 +99,8 @@ func (o *tasks) Task(e *round.TaskReport) {
 
 // Losses implements [metrics.LossObserver]: it adds the losses to the round's accepted tasks.
 func (o *tasks) Losses(list []round.Task, losses []float64) {
-	place := make(map[uint64]int, len(list)) // of an accepted task in open
+	// place maps the number of an accepted task to its index in open.
+	place := make(map[uint64]int, len(list))
 	for i := range o.open {
 		if e := &o.open[i]; e.Outcome == round.Accepted && !e.Probe {
 			place[e.Task] = i

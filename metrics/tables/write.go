@@ -37,8 +37,9 @@ func (Sink) Files() []string { return []string{RoundsFile, ClientsFile} }
 func (Sink) Open(run *metrics.Run) (metrics.Output, error) { return New(run), nil }
 
 const (
-	batch    = 1 << 10
-	groupSet = 1 << 16 // rows of a row group: what a writer keeps in memory
+	batch = 1 << 10
+	// groupSet is the number of rows of a row group, which a writer keeps in memory.
+	groupSet = 1 << 16
 )
 
 // codec compresses with the fastest level: it takes half of the default level's time, for files that are
@@ -178,7 +179,8 @@ func columns(row reflect.Type) string {
 		name, _, _ := strings.Cut(f.Tag.Get("parquet"), ",")
 		list[name] = about{f.Tag.Get("about"), f.Tag.Get("unit")}
 	}
-	text, err := json.Marshal(list) // sorts by name
+	// Marshal sorts the keys by name.
+	text, err := json.Marshal(list)
 	if err != nil {
 		panic("tables: a map of strings has no JSON")
 	}

@@ -32,7 +32,8 @@ func mux(pages []Page) *http.ServeMux {
 	if !root {
 		m.HandleFunc("/{$}", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-			_, _ = io.WriteString(w, list.String()) // the client may be gone
+			// An error means that the client has gone, which is not reported.
+			_, _ = io.WriteString(w, list.String())
 		})
 	}
 	return m
@@ -74,7 +75,8 @@ var headers = map[string]string{
 // guard refuses requests that are not GET or HEAD, but for those that edit where that may be,
 // and those under a host name that is not this server's.
 func guard(addr string, edits bool, pages http.Handler) http.Handler {
-	name, _, _ := net.SplitHostPort(addr) // Listen has accepted it
+	// The address has a host and a port, because Listen has accepted it.
+	name, _, _ := net.SplitHostPort(addr)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		for key, value := range headers {
@@ -100,7 +102,8 @@ func guard(addr string, edits bool, pages http.Handler) http.Handler {
 		case !plain(r):
 			http.Error(w, "want a path without dots, backslashes and control characters", http.StatusBadRequest)
 		default:
-			r.Body = http.NoBody // a GET's body means nothing
+			// The body of a GET or HEAD request means nothing, so no page reads it.
+			r.Body = http.NoBody
 			pages.ServeHTTP(w, r)
 		}
 	})

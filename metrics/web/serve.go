@@ -18,7 +18,9 @@ import (
 // moves its own write deadline ([http.ResponseController.SetWriteDeadline]) and ends with its
 // request's context, which ends when the server closes.
 type Page struct {
-	Path    string // as a pattern of [http.ServeMux] without method and host, e.g. /metrics or /live/
+	// Path is a pattern of [http.ServeMux] without method and host, e.g. /metrics or /live/.
+	Path string
+	// Handler answers the requests for the path.
 	Handler http.Handler
 	// Always has it answered also while all places are taken: what monitoring reads.
 	Always bool
@@ -33,10 +35,14 @@ type Pager interface{ Pages() []Page }
 type WebServer struct {
 	listener *limitedListener
 	server   http.Server
-	stop     func() bool        // detaches from the context
-	cancel   context.CancelFunc // ends the requests
-	done     chan struct{}      // closed when the listener's goroutine has ended
-	err      error              // why it ended; read after done
+	// stop detaches the server from the context that ends it.
+	stop func() bool
+	// cancel ends the contexts of all requests.
+	cancel context.CancelFunc
+	// done is closed when the listener's goroutine has ended.
+	done chan struct{}
+	// err is why that goroutine ended. It may be read once done is closed.
+	err error
 }
 
 // Limits of a request; none that is answered has many headers, and only one that edits a body.
@@ -97,7 +103,8 @@ func Serve(ctx context.Context, addr string, pages ...Page) (*WebServer, error) 
 			WriteTimeout:      requestTime,
 			IdleTimeout:       idleTime,
 			MaxHeaderBytes:    headerBytes,
-			ErrorLog:          silent, // mistakes of clients are not reported
+			// Mistakes of clients are not reported.
+			ErrorLog: silent,
 		},
 	}
 	go func() {
@@ -106,7 +113,8 @@ func Serve(ctx context.Context, addr string, pages ...Page) (*WebServer, error) 
 			s.err = fmt.Errorf("http: %w", err)
 		}
 	}()
-	s.stop = context.AfterFunc(ctx, func() { _ = s.shutdown() }) // Close reports what matters
+	// The error is dropped here, because Close reports what matters.
+	s.stop = context.AfterFunc(ctx, func() { _ = s.shutdown() })
 	return s, nil
 }
 
@@ -129,7 +137,8 @@ func (s *WebServer) shutdown() error {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownTime)
 	defer cancel()
 	if err := s.server.Shutdown(ctx); err != nil {
-		return s.server.Close() // an answer that takes too long is cut
+		// An answer that takes too long is cut off.
+		return s.server.Close()
 	}
 	return nil
 }

@@ -7,14 +7,17 @@ import (
 	"time"
 )
 
-// backlogs are the backlogs of all devices. Together they hold at most limit bytes; beyond that the
-// longest one is given up.
+// backlogs are the backlogs of all devices. Together they hold at most limit bytes; when more would
+// wait, the longest backlog is given up.
 type backlogs struct {
+	// limit is how many bytes may wait for all devices together.
 	limit int64
 
-	mu   sync.Mutex
+	mu sync.Mutex
+	// open are the backlogs that have not been given up.
 	open map[*backlog]bool
-	size int64 // bytes in all open backlogs
+	// size is how many bytes wait in all open backlogs.
+	size int64
 }
 
 // add counts n bytes that are put into a backlog or, with n below 0, have left it. If there is no room
@@ -26,6 +29,7 @@ func (all *backlogs) add(n int64) (longest *backlog) {
 		all.size += n
 		return nil
 	}
+	// The device for which most waits is the one that reads too little.
 	for q := range all.open {
 		if longest == nil || q.waiting.Load() > longest.waiting.Load() {
 			longest = q
@@ -34,26 +38,34 @@ func (all *backlogs) add(n int64) (longest *backlog) {
 	return longest
 }
 
-// bytes is how many bytes wait for all devices.
+// bytes returns how many bytes wait for all devices together.
 func (all *backlogs) bytes() int64 {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	return all.size
 }
 
-// backlog is what the server has sent to a device and the device has not read yet.
+// backlog holds what the server has sent to one device and the device has not read yet. One
+// goroutine puts bytes into it, and another writes them to the device.
 type backlog struct {
-	all   *backlogs
-	limit int64  // bytes that may wait
-	full  func() // ends the connection
+	all *backlogs
+	// limit is how many bytes may wait for the device.
+	limit int64
+	// full ends the connection of the device.
+	full func()
 
-	waiting atomic.Int64 // bytes that were put and not written to the client yet
+	// waiting is how many bytes were put and have not been written to the client yet.
+	waiting atomic.Int64
 
-	mu      sync.Mutex
-	changed *sync.Cond // signals changes of the fields below, and of waiting
-	parts   []byte     // bytes that were put and not taken yet
-	ended   time.Time  // when the server ended its connection; the zero time: it has not
-	broken  bool       // the client takes nothing any more
+	mu sync.Mutex
+	// changed signals changes of the fields below, and of waiting.
+	changed *sync.Cond
+	// parts are the bytes that were put and that drain has not taken yet.
+	parts []byte
+	// ended is when the server ended its connection. It is the zero time while it has not.
+	ended time.Time
+	// broken says that the backlog was given up, because the client takes nothing any more.
+	broken bool
 }
 
 // backlog makes the backlog of a connection. full ends the connection; it is called when more than limit
@@ -67,10 +79,11 @@ func (all *backlogs) backlog(limit int64, full func()) *backlog {
 	return q
 }
 
-// put adds bytes. If there are too many, this backlog is given up, or longer ones are until there is
-// room.
+// put adds bytes that the server has sent. While there is no room for them, backlogs are given up:
+// this one if it holds too many bytes itself, and otherwise the longest of all.
 func (q *backlog) put(b []byte) {
 	for over := q.try(b); over != nil; over = q.try(b) {
+		// The lock of q is not held here, since the longest backlog may be another one.
 		over.full()
 		over.abandon()
 	}
@@ -97,7 +110,7 @@ func (q *backlog) try(b []byte) (over *backlog) {
 	return over
 }
 
-// end notes that the server sends nothing more.
+// end notes that the server sends nothing more. What waits is still written, within flushTime.
 func (q *backlog) end() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -115,8 +128,9 @@ func (q *backlog) await(limit int64) bool {
 	return !q.broken
 }
 
-// take waits for bytes and returns all that are there, none at the end. buffer becomes the memory for
-// later ones. ended is when the server ended its connection; the zero time if it has not.
+// take waits for bytes and returns all that are there, or none once the server has ended its
+// connection and everything was taken. buffer becomes the memory for later bytes. ended is when the
+// server ended its connection, or the zero time.
 func (q *backlog) take(buffer []byte) (b []byte, ended time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -128,8 +142,9 @@ func (q *backlog) take(buffer []byte) (b []byte, ended time.Time) {
 	return b, q.ended
 }
 
-// drain writes what is put to a client until the end, or until it reads nothing.
-// drain writes the bytes to the client until the end, or until it stops reading.
+// drain writes what is put to the client until the server has ended its connection and all is
+// written, or until the client stops reading, which is an error. sent counts the bytes that were
+// written.
 func (q *backlog) drain(client net.Conn, sent *atomic.Int64) (err error) {
 	defer q.abandon()
 	var buffer []byte
@@ -138,9 +153,11 @@ func (q *backlog) drain(client net.Conn, sent *atomic.Int64) (err error) {
 		if len(b) == 0 {
 			return nil
 		}
+		// Each part has a deadline of its own, so that a slow reader may take long for the whole.
 		for unwritten := b; len(unwritten) > 0; {
 			part := unwritten[:min(len(unwritten), partBytes)]
 			deadline := time.Now().Add(stallTime)
+			// After the end of the server's connection, everything must be read within flushTime.
 			if !ended.IsZero() {
 				deadline = ended.Add(flushTime)
 			}
@@ -152,21 +169,26 @@ func (q *backlog) drain(client net.Conn, sent *atomic.Int64) (err error) {
 			q.wrote(len(part))
 		}
 		buffer = b
+		// A burst's memory is released, or each device could hold on to as much as it ever needed.
 		if cap(buffer) > keptBytes {
 			buffer = nil
 		}
 	}
 }
 
+// These bound the memory and the writes of drain.
 const (
-	partBytes = 16 << 10 // written at a time
-	keptBytes = 64 << 10 // the largest buffer that is used again
+	// partBytes is how much is written to a client at a time, in bytes.
+	partBytes = 16 << 10
+	// keptBytes is the size of the largest buffer that is used again, in bytes.
+	keptBytes = 64 << 10
 )
 
-// wrote notes that n bytes have left the backlog.
+// wrote notes that n bytes were written to the client, so that others may be put.
 func (q *backlog) wrote(n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	// The bytes of a backlog that was given up are no longer counted.
 	if !q.broken {
 		q.waiting.Add(-int64(n))
 		q.all.add(-int64(n))
@@ -174,7 +196,8 @@ func (q *backlog) wrote(n int) {
 	q.changed.Broadcast()
 }
 
-// abandon gives the backlog up: nobody reads from it any more.
+// abandon gives the backlog up: its bytes are dropped, it takes no others, and whoever waits for it
+// continues. A second call does nothing.
 func (q *backlog) abandon() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

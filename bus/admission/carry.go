@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// carryUnlimited carries the connection of a client that is no device, which only the server limits.
+// carryUnlimited carries the connection of a client that is no device, such as a host, without a
+// quota. It returns when both directions have ended; the end of one closes the other.
 func (x *session) carryUnlimited() {
 	var downstream sync.WaitGroup
 	downstream.Go(func() {
@@ -28,12 +29,14 @@ func (x *session) carryUnlimited() {
 func carryAll(dst io.Writer, read *bufio.Reader, src io.Reader) {
 	b := make([]byte, 64<<10)
 	if n := read.Buffered(); n > 0 {
-		n, _ = read.Read(b[:n]) // never fails on what is there
+		// A read of what is buffered never fails.
+		n, _ = read.Read(b[:n])
 		if _, err := dst.Write(b[:n]); err != nil {
 			return
 		}
 	}
-	_, _ = io.CopyBuffer(dst, src, b) // either end may be gone
+	// An error says only that either end is gone.
+	_, _ = io.CopyBuffer(dst, src, b)
 }
 
 // carryLimited carries a device's connection within its quota. Three goroutines take part: one reads
@@ -56,19 +59,22 @@ func (x *session) carryLimited(id string, d *device) {
 		}
 		_ = x.conn.Close()
 	})
-	_ = x.read(id, d, q) // whatever the reason was, the connection ends here
+	// Whatever the reason for its end was, the connection ends here.
+	_ = x.read(id, d, q)
 	_ = x.nats.Close()
 	downstream.Wait()
 }
 
-// carryAnswers puts what the server sends into the backlog, and notes which requests were answered. A
-// line may be longer than the reader's buffer (the server's INFO is): it is then carried in parts.
+// carryAnswers puts what the server sends into the backlog, and notes which requests of the device
+// were answered. It returns when the server's connection ends. A line may be longer than the
+// reader's buffer, as the server's INFO is; it is then carried in parts.
 func (x *session) carryAnswers(d *device, q *backlog) {
 	b := make([]byte, 16<<10)
 	for {
 		line, err := x.natsReader.ReadSlice('\n')
 		q.put(line)
 		m, ok := parse(line, "MSG", "HMSG")
+		// The payload of a message follows its line, and may contain anything.
 		for remaining := m.size; remaining > 0 && err == nil; {
 			var n int
 			n, err = x.natsReader.Read(b[:min(remaining, len(b))])
@@ -99,13 +105,16 @@ func (x *session) read(id string, d *device, q *backlog) error {
 			x.front.refused(Malformed, id, "a line of it has a carriage return in its middle")
 			return errMalformed
 		}
+		// The device's rates hold back what it sends before it reaches the server.
 		m, _ := parse(line, "PUB", "HPUB")
 		if err := d.spend(x.front.life, m); err != nil {
+			// The client learns why its connection ends.
 			if errors.Is(err, errRepeated) {
 				q.put([]byte(repeated))
 			}
 			return err
 		}
+		// A client that does not read the answers may ask for no further ones.
 		if !q.await(readAhead) {
 			return io.ErrClosedPipe
 		}
@@ -118,14 +127,19 @@ func (x *session) read(id string, d *device, q *backlog) error {
 	}
 }
 
-// message is what a line of the protocol says of the message that follows it.
+// message is what a line of the protocol says about the message that follows it. The zero value
+// stands for a line without a message.
 type message struct {
-	subject, reply string // reply is empty where no answer is wanted
-	size           int    // bytes that follow, with the line's end
+	// subject is where the message goes. reply is where an answer is wanted; it is empty where none
+	// is.
+	subject, reply string
+	// size is how many bytes follow the line, with the line break behind them.
+	size int
 }
 
-// parse reads a line with one of two verbs: that of messages without a header (plain), or with one
-// (headed). It returns false for other lines and for those that the server refuses.
+// parse reads the line that announces a message. Of the two verbs, plain is that of messages
+// without a header, and headed that of messages with one, whose line has one size more. The result
+// is false for other lines and for those that the server refuses.
 func parse(line []byte, plain, headed string) (m message, ok bool) {
 	sizes := 1
 	arguments, ok := cutVerb(line, plain)
@@ -138,6 +152,7 @@ func parse(line []byte, plain, headed string) (m message, ok bool) {
 	if !ok || len(fields) < 1+sizes {
 		return message{}, false
 	}
+	// The last field is the whole size; with 30 bits it fits an int on every machine.
 	n, err := strconv.ParseUint(string(fields[len(fields)-1]), 10, 30)
 	if err != nil {
 		return message{}, false
@@ -149,13 +164,14 @@ func parse(line []byte, plain, headed string) (m message, ok bool) {
 	return m, true
 }
 
-// errMalformed reports a line that is not of the protocol.
+// errMalformed is the error of a line that does not conform to the protocol.
 var errMalformed = errors.New("admission: malformed line")
 
-// errStalled reports a client that has stopped reading.
+// errStalled is the error of a client that has stopped reading.
 var errStalled = errors.New("admission: the client reads nothing")
 
-// write writes to a client, which must read it before the deadline.
+// write writes bytes to a client, which must have read them before the deadline. A client that has
+// not is [errStalled].
 func write(client net.Conn, b []byte, deadline time.Time) error {
 	if err := client.SetWriteDeadline(deadline); err != nil {
 		return err

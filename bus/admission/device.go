@@ -14,23 +14,31 @@ import (
 	"fedpace/internal/connlimit"
 )
 
-// device is a device with credentials. All its connections share its quota.
+// device is a device that has shown its credentials. All its connections share its quota.
 type device struct {
-	quota    *quota.Device
+	quota *quota.Device
+	// messages limits the messages of the device in a second, and bytes their size.
 	messages *rate.Limiter
 	bytes    *rate.Limiter
-	room     chan struct{} // receives when another request may be taken
-	sent     atomic.Int64  // bytes sent to the device
+	// room receives a value when another request of the device may be taken.
+	room chan struct{}
+	// sent counts the bytes that were sent to the device.
+	sent atomic.Int64
 
-	mu         sync.Mutex
-	open       map[*connlimit.Conn]bool
-	expelled   bool
-	unanswered []string   // reply subjects of requests without an answer, the oldest first
-	requests   int        // how many it has made
-	replies    [32]string // the reply subjects of the last ones
+	mu sync.Mutex
+	// open are the device's connections.
+	open map[*connlimit.Conn]bool
+	// expelled says that the device is excluded: its connections are refused.
+	expelled bool
+	// unanswered are the reply subjects of requests without an answer, the oldest first.
+	unanswered []string
+	// requests is how many requests the device has made.
+	requests int
+	// replies is a ring of the reply subjects of the last requests.
+	replies [32]string
 }
 
-// newDevice makes a device without connections.
+// newDevice makes the record of a device without connections, whose rates begin with a full burst.
 func newDevice(q *quota.Device) *device {
 	return &device{
 		quota:    q,
@@ -41,7 +49,8 @@ func newDevice(q *quota.Device) *device {
 	}
 }
 
-// enter admits a connection of the device, or returns the reason why not.
+// enter admits a connection of the device and counts it, or returns the reason why the connection
+// is refused. A connection that was admitted must leave at its end.
 func (d *device) enter(c *connlimit.Conn) (reason Reason, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -55,7 +64,8 @@ func (d *device) enter(c *connlimit.Conn) (reason Reason, ok bool) {
 	return 0, true
 }
 
-// spend waits until the device's rates allow one more line to the server, and the message m with it.
+// spend waits until the device's rates allow one more line to the server, and the message m that
+// follows it. A message that wants an answer also waits for its turn among the requests.
 func (d *device) spend(ctx context.Context, m message) error {
 	if err := d.messages.Wait(ctx); err != nil {
 		return err
@@ -71,6 +81,7 @@ func (d *device) spend(ctx context.Context, m message) error {
 func (d *device) awaitRequest(ctx context.Context, reply string) error {
 	late := time.NewTimer(answerTime)
 	defer late.Stop()
+	// An impatient request takes the place of the oldest one, so it is taken at the next attempt.
 	for patient := true; ; {
 		if ok, err := d.takeRequest(reply, patient); ok || err != nil {
 			return err
@@ -89,7 +100,9 @@ func (d *device) awaitRequest(ctx context.Context, reply string) error {
 // the device would get a copy of its answer, so that answers could not be told from requests.
 var errRepeated = errors.New("admission: two requests with one reply subject")
 
-// takeRequest takes a request if there is room for it. With patient false, the oldest request makes room.
+// takeRequest counts a request as under way, and reports whether there was room for it. With
+// patient false, the oldest request makes room. Two requests with the same reply subject are an
+// error.
 func (d *device) takeRequest(reply string, patient bool) (ok bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -120,7 +133,8 @@ func (d *device) answered(subject string) {
 	}
 }
 
-// wake lets a waiting request continue, if there is room for it. The caller holds the lock.
+// wake lets a waiting request continue if there is room for it. It never blocks. The caller holds
+// the lock.
 func (d *device) wake() {
 	if len(d.unanswered) < requests {
 		select {

@@ -16,66 +16,90 @@ import (
 	"fedpace/internal/connlimit"
 )
 
-// Config is what a Front needs.
+// Config is what a [Front] needs.
 type Config struct {
-	Listen string                   // address, as "127.0.0.1:4222"
-	TLS    *tls.Config              // nil: what comes is in the clear
-	Dial   func() (net.Conn, error) // connects to the server behind
-	Quota  quota.Device             // for each device
-	Notice func(string)             // is told once of each device and reason; may be nil
+	// Listen is the address to listen on, such as "127.0.0.1:4222".
+	Listen string
+	// TLS encrypts the connections of clients. It is nil if they come in the clear.
+	TLS *tls.Config
+	// Dial connects to the server behind the front, once for each connection of a client.
+	Dial func() (net.Conn, error)
+	// Quota is the quota of every device.
+	Quota quota.Device
+	// Notice is told, once for each device and reason, that a connection was not carried on. It may
+	// be nil.
+	Notice func(string)
 }
 
-// Front takes connections for the NATS server behind it.
+// Front takes connections for the NATS server behind it, and carries those that it admits.
 type Front struct {
-	config         Config
-	listener       net.Listener
-	open           *connlimit.Set
-	maxConnections int // connections in all
-	life           context.Context
-	end            context.CancelFunc
-	serving        sync.WaitGroup
+	config   Config
+	listener net.Listener
+	open     *connlimit.Set
+	// maxConnections is how many connections may be open in all.
+	maxConnections int
+	// life ends when Close has waited long enough; all connections are then closed.
+	life    context.Context
+	end     context.CancelFunc
+	serving sync.WaitGroup
 
 	backlogs backlogs
-	closed   [reasons]atomic.Int64
+	// closed counts the connections that were not carried on, by their reasons.
+	closed [reasons]atomic.Int64
 
 	mu      sync.Mutex
 	devices map[string]*device
+	// noticed are the devices and reasons of which Notice was told.
 	noticed map[string]bool
 }
 
-// Reason is why a connection was not carried on.
+// Reason is why a connection was not carried on. Metrics have it as a label.
 type Reason int
 
-// The reasons.
+// These are the reasons.
 const (
-	TooOften  Reason = iota // its address, or all addresses together, connect too often
-	Crowded                 // it had not shown credentials yet when another connection needed its place
-	Anonymous               // it ended before the server accepted its credentials
-	Full                    // all places were taken
-	TooMany                 // its device has as many connections as it may have
-	Slow                    // its device does not read what waits for it
-	Expelled                // its device is excluded
-	Malformed               // it sent what the server behind would read as something else
+	// TooOften says that the client's address, or all addresses together, connect too often.
+	TooOften Reason = iota
+	// Crowded says that the client had not shown its credentials yet when another connection needed
+	// the place.
+	Crowded
+	// Anonymous says that the connection ended before the server accepted its credentials.
+	Anonymous
+	// Full says that all places were taken.
+	Full
+	// TooMany says that the device has as many connections as it may have.
+	TooMany
+	// Slow says that the device does not read what waits for it.
+	Slow
+	// Expelled says that the device is excluded.
+	Expelled
+	// Malformed says that the client sent what the server behind would read as something else.
+	Malformed
 	reasons
 )
 
-// String is the reason as metrics have it.
+// String returns the reason as metrics have it.
 func (r Reason) String() string {
 	return [reasons]string{"too_often", "crowded", "anonymous", "full", "too_many", "slow", "expelled", "malformed"}[r]
 }
 
-// Stats are what a front counts.
+// Stats are the figures of a front at one moment.
 type Stats struct {
-	Admitted, Waiting int            // open connections whose credentials are, or are not yet, accepted
-	Pending           int64          // bytes that wait for all devices
-	Closed            [reasons]int64 // connections that were not carried on, by reason
+	// Admitted counts the open connections whose credentials the server has accepted, and Waiting
+	// those whose credentials it has not accepted yet.
+	Admitted, Waiting int
+	// Pending is how many bytes wait for all devices.
+	Pending int64
+	// Closed counts the connections that were not carried on since the front was opened, by reason.
+	Closed [reasons]int64
 }
 
 // Listen opens the port and carries connections to the server behind until Close. Context ctx bounds
 // only the opening.
 func Listen(ctx context.Context, c Config) (*Front, error) {
 	waiting, admitted := connections(Descriptors())
-	lc := net.ListenConfig{KeepAlive: -1} // the server's pings tell of an end that is gone
+	// The server's own pings tell of a client that is gone, so TCP need not probe for it.
+	lc := net.ListenConfig{KeepAlive: -1}
 	l, err := lc.Listen(ctx, "tcp", c.Listen)
 	if err != nil {
 		return nil, err
@@ -94,14 +118,15 @@ func Listen(ctx context.Context, c Config) (*Front, error) {
 	return s, nil
 }
 
-// Addr is the address that is listened on, with the port in use.
+// Addr returns the address that is listened on, with the port in use.
 func (s *Front) Addr() net.Addr { return s.listener.Addr() }
 
-// MaxConnections is how many connections the front has open at most.
+// MaxConnections returns how many connections the front has open at most.
 func (s *Front) MaxConnections() int { return s.maxConnections }
 
-// Stop takes no further connections; the open ones continue.
-func (s *Front) Stop() { _ = s.listener.Close() } // takes no connections, even after an error
+// Stop takes no further connections; the open ones continue. The listener takes none even if
+// closing it fails.
+func (s *Front) Stop() { _ = s.listener.Close() }
 
 // drainTime is how long the last messages of the server behind may take to reach the clients.
 const drainTime = 2 * time.Second
@@ -126,7 +151,7 @@ func (s *Front) Close() {
 	<-done
 }
 
-// Stats may be called at any time.
+// Stats returns the figures of the front. It may be called at any time, also after Close.
 func (s *Front) Stats() Stats {
 	open := s.open.Counts()
 	v := Stats{Admitted: open.Admitted, Waiting: open.Waiting, Pending: s.backlogs.bytes()}
@@ -155,15 +180,18 @@ func (s *Front) accept() {
 				_ = nc.Close()
 			}
 			return
-		case err != nil: // a failure of this connection, or the process has no descriptor left
+		// Either this connection failed, or the process has no descriptor left; both pass.
+		case err != nil:
 			time.Sleep(acceptPause)
 		case !rates.allow(connlimit.Origin(nc.RemoteAddr())):
 			if tcp, ok := nc.(*net.TCPConn); ok {
-				_ = tcp.SetLinger(0) // leaves nothing behind in the system
+				// A reset leaves no state of the connection behind in the system.
+				_ = tcp.SetLinger(0)
 			}
 			_ = nc.Close()
 			s.closed[TooOften].Add(1)
-			_ = refusals.Wait(s.life) // the loop ends with the listener
+			// An error means that the front closes, and the loop then ends with the listener.
+			_ = refusals.Wait(s.life)
 		default:
 			c := s.open.Add(nc)
 			s.serving.Go(func() { s.serve(c) })
@@ -187,7 +215,7 @@ func (s *Front) refused(r Reason, device, explanation string) {
 	}
 }
 
-// Sent is how many bytes were sent to a device.
+// Sent returns how many bytes were sent to a device.
 func (s *Front) Sent(device string) int64 {
 	return s.device(device).sent.Load()
 }
@@ -199,7 +227,8 @@ func (s *Front) Expel(device string) {
 	defer d.mu.Unlock()
 	d.expelled = true
 	for c := range d.open {
-		_ = c.Close() // its ends see it
+		// The goroutines that carry the connection notice its end.
+		_ = c.Close()
 	}
 }
 
@@ -211,8 +240,8 @@ func (s *Front) Readmit(device string) {
 	d.expelled = false
 }
 
-// device is the record of a device by its id. Ids are bounded: only a run that names a device, or
-// credentials that the server accepts, lead here.
+// device returns the record of a device, which is made when its id is first seen. There are few
+// ids: only a run that names a device, or credentials that the server accepts, lead here.
 func (s *Front) device(id string) *device {
 	s.mu.Lock()
 	defer s.mu.Unlock()

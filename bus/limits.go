@@ -10,51 +10,84 @@ import (
 // numbers within int64 and buffers within memory, so the code that adds or allocates needs no
 // checks of its own.
 const (
-	MaxDurationNs   = 1 << 58 // one phase: nine years
-	MaxStartNs      = 1 << 62 // virtual time: 146 years
-	MaxLocalSteps   = 1 << 24 // K of one task
-	MaxSteps        = 1 << 48 // steps that a client has done
-	MaxRound        = 1<<31 - 1
-	MaxJoules       = 1e12      // in a battery
-	MaxClients      = 1<<31 - 1 // largest index of a client
-	MaxParams       = 1 << 28   // values of a model: 1 GiB
-	MaxModelBits    = 1 << 48   // in one transfer
-	MaxJobClients   = 1 << 16   // clients of one job
-	MaxJobShards    = 1 << 16   // shards of one job
-	MaxSamples      = 1<<31 - 1 // validation samples
-	MaxBatch        = 1 << 20   // samples of a minibatch
-	maxClasses      = 1 << 16   // classes of clients
-	MaxMetrics      = 16        // metrics of a model, besides its loss
+	// MaxDurationNs bounds the duration of one phase, in nanoseconds: nine years.
+	MaxDurationNs = 1 << 58
+	// MaxStartNs bounds virtual time, in nanoseconds: 146 years.
+	MaxStartNs = 1 << 62
+	// MaxLocalSteps bounds K, the local steps of one task.
+	MaxLocalSteps = 1 << 24
+	// MaxSteps bounds the steps that a client has done in all.
+	MaxSteps = 1 << 48
+	MaxRound = 1<<31 - 1
+	// MaxJoules bounds the energy in a battery.
+	MaxJoules = 1e12
+	// MaxClients bounds the index of a client.
+	MaxClients = 1<<31 - 1
+	// MaxParams bounds the values of a model, which then take 1 GiB.
+	MaxParams = 1 << 28
+	// MaxModelBits bounds the bits of one transfer.
+	MaxModelBits = 1 << 48
+	// MaxJobClients bounds the clients of one job.
+	MaxJobClients = 1 << 16
+	// MaxJobShards bounds the shards of one job.
+	MaxJobShards = 1 << 16
+	// MaxSamples bounds the number of validation samples.
+	MaxSamples = 1<<31 - 1
+	// MaxBatch bounds the samples of a minibatch.
+	MaxBatch = 1 << 20
+	// maxClasses bounds the classes of clients.
+	maxClasses = 1 << 16
+	// MaxMetrics bounds the metrics of a model, besides its loss.
+	MaxMetrics      = 16
 	MaxLearningRate = 1e9
 
-	maxNoise = 1e4 // clip of local noise, and its deviation in clips
+	// maxNoise bounds the clip of local noise, and the deviation of the noise in clips.
+	maxNoise = 1e4
 
-	MaxText   = 4096    // bytes of a text in a message
-	maxLine   = 128     // bytes of a text that a device shows to people
-	MaxLog    = 4       // newest lines of a device's log
-	maxWhy    = 512     // bytes of a device's reason to leave, and of a line of its log, which people are shown
-	maxChunks = 1 << 16 // chunks of a model or a sum
+	// MaxText bounds a text in a message, in bytes.
+	MaxText = 4096
+	// maxLine bounds a text that a device shows to people, in bytes.
+	maxLine = 128
+	// MaxLog is how many of the newest lines of a device's log are sent.
+	MaxLog = 4
+	// maxWhy bounds in bytes a device's reason to leave, and a line of its log. People are shown
+	// both.
+	maxWhy = 512
+	// maxChunks bounds the chunks of a model or a sum.
+	maxChunks = 1 << 16
 
-	MaxSchema  = 1 << 19 // bytes of what a device is told of the meaning of samples
-	maxMapping = 1 << 18 // bytes of a mapping of columns
+	// MaxSchema bounds what a device is told of the meaning of samples, in bytes.
+	MaxSchema = 1 << 19
+	// maxMapping bounds a mapping of columns, in bytes.
+	maxMapping = 1 << 18
 
-	maxConfiguration = 1 << 19 // bytes of a run's configuration
-	maxFiles         = 1 << 12 // files that it names
-	maxHeldJobs      = 1 << 12 // jobs that a host holds at once
+	// maxConfiguration bounds a run's configuration, in bytes.
+	maxConfiguration = 1 << 19
+	// maxFiles bounds the files that a configuration names.
+	maxFiles = 1 << 12
+	// maxHeldJobs bounds the jobs that a host holds at once.
+	maxHeldJobs = 1 << 12
 
-	MaxOthers = 127 // plans nested in one message: they fit into the smallest max_payload of a server
+	// MaxOthers bounds the plans nested in one message, which must fit into the smallest
+	// max_payload of a server.
+	MaxOthers = 127
 )
 
 // Limits of what devices say.
 const (
-	MaxDevices       = names.MaxDevices
-	MaxDeviceSamples = 1 << 24 // training samples of one device
-	MaxDeviceLoss    = 1e6     // first-step loss
-	MaxMeasured      = 16      // models and sizes of minibatches of one device's calibration
-	maxMeasured      = 1e9     // seconds, or megabits a second, of a calibration
-	UnreportedLoss   = -1      // first-step loss of a device that does not report one
-	minHeartbeat     = 50 * time.Millisecond
-	maxHeartbeat     = time.Hour
+	MaxDevices = names.MaxDevices
+	// MaxDeviceSamples bounds the training samples of one device.
+	MaxDeviceSamples = 1 << 24
+	// MaxDeviceLoss bounds the first-step loss that a device reports.
+	MaxDeviceLoss = 1e6
+	// MaxMeasured bounds the models, and the sizes of minibatches, of one device's calibration.
+	MaxMeasured = 16
+	// maxMeasured bounds the values of a calibration, in seconds or in megabits a second.
+	maxMeasured = 1e9
+	// UnreportedLoss is the first-step loss of a device that does not report one.
+	UnreportedLoss = -1
+	minHeartbeat   = 50 * time.Millisecond
+	maxHeartbeat   = time.Hour
 )
 
 // Calibration is the name of the run in which devices are measured and nothing is learned. A device

@@ -23,10 +23,13 @@ const (
 
 // The kinds of job.
 const (
-	Train    = JobKind_JOB_KIND_TRAIN    // local SGD of some clients: one partial sum
-	Evaluate = JobKind_JOB_KIND_EVALUATE // losses and scores of some shards of the validation samples
+	// Train is local SGD of some clients, which yields one partial sum.
+	Train = JobKind_JOB_KIND_TRAIN
+	// Evaluate yields the losses and scores of some shards of the validation samples.
+	Evaluate = JobKind_JOB_KIND_EVALUATE
 
-	EvaluateClients = JobKind_JOB_KIND_EVALUATE_CLIENTS // the same of some clients' own samples
+	// EvaluateClients yields the losses and scores on some clients' own samples.
+	EvaluateClients = JobKind_JOB_KIND_EVALUATE_CLIENTS
 )
 
 // Name is the kind as a lower-case word, for messages to people.
@@ -86,8 +89,10 @@ func (s *Spec) Equal(spec *Spec) bool { return proto.Equal(s, spec) }
 // Result is all of a job's result: the Sum message, and the numbers that travel
 // in chunks or stay in the memory that both ends share.
 type Result struct {
-	*Sum           // its own Values and Variates are those of one chunk
-	Values []int64 // Train: the exact partial sum, Job.SumLength values
+	// Sum describes the result. Its own Values and Variates are those of one chunk.
+	*Sum
+	// Values is the exact partial sum of a Train job, with Job.SumLength values.
+	Values []int64
 
 	// ClientStates are the clients' new states (control variates, residuals, optimizer
 	// state) in the order of Sum.Clients, Job.StateLength values each; none where the
@@ -124,7 +129,8 @@ type DeviceUpdate struct {
 // numbers of every language hold exactly. It decides only what is ignored, so it needs no seed.
 func FirstNumber() uint64 {
 	var b [4]byte
-	rand.Read(b[:]) // never fails
+	// Read of crypto/rand never fails.
+	rand.Read(b[:])
 	return uint64(binary.LittleEndian.Uint32(b[:])>>12) << 32
 }
 
@@ -160,7 +166,8 @@ func (r *RunInfo) computeStamp() (uint64, error) {
 	w.Version = ""
 	w.Stamp = 0
 	sum, err := hash(w)
-	const noStamp = 0 // a host without a stamp accepts tasks of every configuration
+	// A host without a stamp accepts tasks of every configuration.
+	const noStamp = 0
 	return max(binary.LittleEndian.Uint64(sum[:]), noStamp+1), err
 }
 

@@ -9,9 +9,11 @@ import (
 // Notice tells people that the state of a host, of all hosts, of the connection or of the server has
 // changed. Two notices with equal Subject and State mean the same and need not both be shown.
 type Notice struct {
-	Subject string // a host or a run; empty: all hosts, or the connection
+	// Subject is a host or a run; empty: all hosts, or the connection.
+	Subject string
 	State   NoticeState
-	Text    string // the line for people
+	// Text is the line that people are shown.
+	Text string
 }
 
 // String is the text for people.
@@ -22,18 +24,30 @@ type NoticeState int
 
 // The states of one host, of all hosts, and of the connection and the server.
 const (
-	HostPresent       NoticeState = iota // the host answers tasks, and trains if it has trainers
-	HostLeft                             // the host has announced that it leaves
-	HostSilent                           // the host has missed its lease
-	NoHost                               // no host is present
-	NoTrainer                            // hosts are present, and none can do the run's jobs
-	ServerStopping                       // the server has announced that it stops
-	ServerLost                           // the connection to the server is lost
-	ServerBack                           // the connection to the server is back
-	WaitingForServer                     // a request to the server has been without success for some time
-	ServerFull                           // a limit of the server is the reason for that
-	WaitingForLease                      // another coordinator has the lease of the run
-	CredentialsExpire                    // the credentials of the connection expire soon
+	// HostPresent: the host answers tasks, and trains if it has trainers.
+	HostPresent NoticeState = iota
+	// HostLeft: the host has announced that it leaves.
+	HostLeft
+	// HostSilent: the host has missed its lease.
+	HostSilent
+	// NoHost: no host is present.
+	NoHost
+	// NoTrainer: hosts are present, but none can do the run's jobs.
+	NoTrainer
+	// ServerStopping: the server has announced that it stops.
+	ServerStopping
+	// ServerLost: the connection to the server is lost.
+	ServerLost
+	// ServerBack: the connection to the server is back.
+	ServerBack
+	// WaitingForServer: a request to the server has been without success for some time.
+	WaitingForServer
+	// ServerFull: a request has been without success because of a limit of the server.
+	ServerFull
+	// WaitingForLease: another coordinator has the lease of the run.
+	WaitingForLease
+	// CredentialsExpire: the credentials of the connection expire soon.
+	CredentialsExpire
 )
 
 // ConcernsServer reports whether a state is one of the connection or the server, not of hosts.

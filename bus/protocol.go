@@ -8,12 +8,20 @@ import (
 // Versions of the protocol that devices speak. A device of one version does all that the versions
 // below it do. A run refuses devices of versions that would ignore something it depends on.
 const (
-	ProtocolAlgorithm = 1 // trains as Spec.algorithm says, or refuses the run
-	ProtocolOptimizer = 2 // uses the local optimizer of Spec.local
-	ProtocolSchema    = 3 // reads samples as Welcome.schema says
-	ProtocolNoise     = 4 // adds the noise of Spec.noise_multiplier to updates
-	ProtocolFrozen    = 5 // fetches Task.frozen_digest once and sends only the parameters before the frozen ones
-	ProtocolState     = 6 // keeps Welcome.kept values of client state and compresses updates as Spec.compression says
+	// ProtocolAlgorithm: the device trains as Spec.algorithm says, or refuses the run.
+	ProtocolAlgorithm = 1
+	// ProtocolOptimizer: the device uses the local optimizer of Spec.local.
+	ProtocolOptimizer = 2
+	// ProtocolSchema: the device reads samples as Welcome.schema says.
+	ProtocolSchema = 3
+	// ProtocolNoise: the device adds the noise of Spec.noise_multiplier to updates.
+	ProtocolNoise = 4
+	// ProtocolFrozen: the device fetches Task.frozen_digest once and sends only the parameters
+	// before the frozen ones.
+	ProtocolFrozen = 5
+	// ProtocolState: the device keeps Welcome.kept values of client state and compresses updates as
+	// Spec.compression says.
+	ProtocolState = 6
 
 	// DeviceProtocol is the version of devices of this program.
 	DeviceProtocol = ProtocolState

@@ -59,8 +59,11 @@ type Coordinator interface {
 // Stats tell how the coordinator's end of a run keeps up. They may be asked at any
 // time, also after Close.
 type Stats interface {
-	Pending() int   // messages that have come and are not taken yet
-	Ignored() int64 // messages that were not taken: from nobody, refused or repeated
+	// Pending is the number of messages that have come and are not taken yet.
+	Pending() int
+	// Ignored is the number of messages that were not taken: of unknown senders, refused or
+	// repeated.
+	Ignored() int64
 	// Hosts counts the hosts in other processes that are there, and the jobs that
 	// they do at a time. Neither decides a result.
 	Hosts() (hosts, workers int)
@@ -70,8 +73,10 @@ type Stats interface {
 // or Reject, exactly one of which must be called; a second call does nothing.
 type ReceivedSum struct {
 	*Result
-	Accept func()              // closes the job; the values are the trainer's again
-	Reject func(reason string) // leaves the job open and tells the trainer why
+	// Accept closes the job. The values belong to the trainer again.
+	Accept func()
+	// Reject leaves the job open and tells the trainer why.
+	Reject func(reason string)
 }
 
 // Host is a host's end of one run: it answers for simulated clients and does
@@ -104,8 +109,10 @@ type Host interface {
 // called, as one must be.
 type Delivery interface {
 	Job() *Job
-	Done(ctx context.Context) error // the job is done; call it after SendSum
-	Release(later bool) error       // another host may do the job, at once or a little later
+	// Done ends the job; call it after SendSum.
+	Done(ctx context.Context) error
+	// Release gives the job back: another host may do it, at once or a little later.
+	Release(later bool) error
 }
 
 // ErrInterrupted reports that messages may have been lost on their way, although
@@ -165,7 +172,8 @@ type HostConfig struct {
 	// Stamp is the RunInfo's by which this host knows the run; tasks of another
 	// end it with ErrStale. Zero: it takes all, where a run has no other hosts.
 	Stamp uint64
-	Local bool // of the coordinator's own process
+	// Local says that the host is in the coordinator's own process.
+	Local bool
 	// Workers is how many jobs it does at a time, for the coordinator to know; 0
 	// where it answers tasks alone.
 	Workers int
@@ -202,8 +210,9 @@ type Line interface {
 // RawMessage is what a subscription gets: a message with its subject, not decoded.
 type RawMessage struct {
 	Subject string
-	Reply   string // subject for the answer; empty: none is wanted
-	Data    []byte
+	// Reply is the subject for the answer; empty: none is wanted.
+	Reply string
+	Data  []byte
 	// Relayed says that this is a server's answer that its asker had sent to another's
 	// subject. A device may ask for models, and a server does not check on which
 	// subject the asker wants the answer.
@@ -228,9 +237,12 @@ type Backlog struct {
 type Request struct {
 	Subject string
 	Data    []byte
-	Decode  func(answer []byte) error // reads the answer; its error is a failure
-	Retry   func(failure error) bool  // whether to ask once more
-	Timeout time.Duration             // how long in all; 0: until the context ends
+	// Decode reads the answer. An error of it counts as a failure of the request.
+	Decode func(answer []byte) error
+	// Retry reports whether to ask once more after a failure.
+	Retry func(failure error) bool
+	// Timeout bounds all attempts together; 0: they go on until the context ends.
+	Timeout time.Duration
 }
 
 // Until derives a context that ends with ctx or with life, whichever is first. Where life ends

@@ -429,14 +429,16 @@ func (c *checker) name(field string, v uint64) {
 
 // float refuses a value outside low to high, both included, and NaN.
 func (c *checker) float(field string, v, low, high float64) {
-	if !(v >= low && v <= high) { // false for NaN, too
+	// The negated form is true for NaN, too.
+	if !(v >= low && v <= high) {
 		c.refuse(field, v, fmt.Sprintf("%g to %g", low, high))
 	}
 }
 
 // finite refuses NaN and infinities: losses have no other bounds.
 func (c *checker) finite(field string, v float64) {
-	if v-v != 0 { // holds for NaN and both infinities
+	// The difference is NaN, and so not 0, for NaN and both infinities.
+	if v-v != 0 {
 		c.refuse(field, v, "a finite number")
 	}
 }

@@ -28,10 +28,14 @@ type Role string
 
 // The roles.
 const (
-	RoleDevice      Role = "device"      // a real client
-	RoleHost        Role = "host"        // answers for simulated clients and trains
-	RoleCoordinator Role = "coordinator" // drives runs
-	RoleSite        Role = "site"        // a server to which the devices of one place connect
+	// RoleDevice is a real client.
+	RoleDevice Role = "device"
+	// RoleHost answers for simulated clients and trains their models.
+	RoleHost Role = "host"
+	// RoleCoordinator drives runs.
+	RoleCoordinator Role = "coordinator"
+	// RoleSite is a server to which the devices of one place connect.
+	RoleSite Role = "site"
 )
 
 // Authority issues the credentials of a server's users and takes them back. Its
@@ -359,16 +363,20 @@ func (a *Authority) Revoke(role Role, id string) error {
 // user is the record of a holder of credentials, as its file holds it.
 type user struct {
 	Grant
-	Lifetime int64     `json:"lifetime,omitempty"` // seconds
+	// Lifetime is in seconds.
+	Lifetime int64     `json:"lifetime,omitempty"`
 	Keys     []userKey `json:"keys"`
 }
 
 // userKey is one key of a user. Each issue of credentials makes another.
 type userKey struct {
-	Public  string `json:"public"`
-	Issued  int64  `json:"issued"`            // Unix seconds
-	Expires int64  `json:"expires,omitempty"` // Unix seconds; 0: never
-	Revoked int64  `json:"revoked,omitempty"` // Unix seconds; 0: it is not revoked
+	Public string `json:"public"`
+	// Issued is the time of issue, in Unix seconds.
+	Issued int64 `json:"issued"`
+	// Expires is in Unix seconds; 0: never.
+	Expires int64 `json:"expires,omitempty"`
+	// Revoked is the time of revocation, in Unix seconds; 0: the user is not revoked.
+	Revoked int64 `json:"revoked,omitempty"`
 }
 
 // inForce reports whether any key of the user is good for a connection now.
@@ -425,7 +433,8 @@ func (a *Authority) save(u *user) error {
 
 // userFiles are the paths of all users' files.
 func (a *Authority) userFiles() []string {
-	files, _ := filepath.Glob(filepath.Join(a.dir, "users", "*.json")) // the pattern is well formed
+	// Glob fails only on a malformed pattern, and this one is well formed.
+	files, _ := filepath.Glob(filepath.Join(a.dir, "users", "*.json"))
 	return files
 }
 
@@ -605,7 +614,8 @@ func (a *Authority) SiteConfiguration(urls []string, creds, ca string) (string, 
 		return "", err
 	}
 	c.devices.Mappings = jwt.Mapping{anyModel: []jwt.WeightedMapping{{Subject: siteModel}}}
-	c.devices.Imports = nil // the account is not here: messages go to the leaf's other end
+	// The account is not on this server: messages go to the other end of the leaf connection.
+	c.devices.Imports = nil
 	text, err := a.configuration(c.system, c.devices)
 	tls := ""
 	if ca != "" {

@@ -14,7 +14,8 @@ import (
 // Limits of a device's connection, which the server enforces.
 const (
 	deviceSubscriptions = 8
-	deviceMessage       = bus.ChunkBytes + 1<<14 // bytes: a chunk of its update and the message's other fields
+	// deviceMessage bounds a device's message in bytes: a chunk of its update and the other fields.
+	deviceMessage = bus.ChunkBytes + 1<<14
 )
 
 // InboxPrefix is the prefix of the subjects on which a holder of credentials receives answers. Each
@@ -25,11 +26,14 @@ const inboxStart = "_INBOX_"
 
 // Holder is whom credentials belong to, and what they allow, as they themselves say.
 type Holder struct {
-	Role    Role
-	ID      string
-	Expires time.Time // the zero time: never
-	Samples uint64    // the most training samples that a device may claim; 0: any number
-	Inbox   string    // prefix of the subjects on which it may receive answers; empty: any
+	Role Role
+	ID   string
+	// Expires is when the credentials end; the zero time: never.
+	Expires time.Time
+	// Samples is the largest number of training samples that a device may claim; 0: any number.
+	Samples uint64
+	// Inbox is the prefix of the subjects on which the holder may receive answers; empty: any.
+	Inbox string
 }
 
 // Soon is how long before credentials expire their holder is warned.
@@ -157,7 +161,8 @@ func permissions(g Grant, devices []Grant) (publish, subscribe jwt.StringList) {
 			subscribe.Add(s...)
 		}
 		return publish, subscribe
-	default: // a coordinator answers on everybody's inbox and makes streams
+	// A coordinator answers on everybody's inbox and makes streams.
+	default:
 		return jwt.StringList{">"}, jwt.StringList{subject.Root + ".>", "$JS.EVENT.ADVISORY.CONSUMER.>", inbox}
 	}
 }
@@ -173,7 +178,8 @@ func device(g Grant) (publish, subscribe jwt.StringList) {
 	deviceSubject := func(verb string) string { return subject.Device(run, g.ID, verb) }
 	publish = jwt.StringList{
 		deviceSubject(subject.Update + ".*"), deviceSubject(subject.JoinAs(g.Samples)), deviceSubject(subject.Heartbeat),
-		subject.Root + "." + run + ".get." + stream + ".*.*", // models through a site
+		// The site passes on requests for models.
+		subject.Root + "." + run + ".get." + stream + ".*.*",
 	}
 	return publish, jwt.StringList{deviceSubject(subject.Task), InboxPrefix(g.ID) + ".>"}
 }

@@ -40,8 +40,10 @@ func (f Folder) Cert() string { return filepath.Join(string(f), "server.pem") }
 func (f Folder) Key() string { return filepath.Join(string(f), "server.key") }
 
 const (
-	authorityLife = 10 * 365 * 24 * time.Hour // how long an authority's certificate is good for
-	slack         = 24 * time.Hour            // how far another machine's clock may be behind
+	// authorityLife is how long an authority's certificate is valid.
+	authorityLife = 10 * 365 * 24 * time.Hour
+	// slack is how far another machine's clock may be behind.
+	slack = 24 * time.Hour
 )
 
 // localNames are the names under which every server is reached on its own machine.
@@ -114,7 +116,8 @@ func (f Folder) authority() (*x509.Certificate, crypto.Signer, error) {
 			f.caKey(),
 		)
 	}
-	return pair.Leaf, pair.PrivateKey.(crypto.Signer), nil // as all keys of certificates are
+	// The private keys of all certificates made here can sign.
+	return pair.Leaf, pair.PrivateKey.(crypto.Signer), nil
 }
 
 // sign makes a key and a certificate for it, signed by the parent's key (signer; nil: by its own), and

@@ -47,7 +47,8 @@ func newFolder() (*folder, error) {
 
 // remove removes the folder. What cannot be removed is removed by a later server.
 func (f *folder) remove() {
-	_ = f.lock.Close() // before the removal, because Windows does not remove open files
+	// The lock is closed before the removal, because Windows does not remove open files.
+	_ = f.lock.Close()
 	_ = os.RemoveAll(f.path)
 }
 
@@ -55,7 +56,8 @@ func (f *folder) remove() {
 // remove, such as the folder of another user.
 func clearStale() {
 	if !filelock.Excludes {
-		return // without real locks a living server could not be told from a dead one
+		// Without real locks a living server could not be told from a dead one.
+		return
 	}
 	locks, _ := filepath.Glob(filepath.Join(os.TempDir(), folderName, lockName))
 	for _, name := range locks {

@@ -56,13 +56,18 @@ type Config struct {
 type Embedded struct {
 	config Config
 	server *server.Server
-	front  *admission.Front // takes connections over TCP; nil: no port is opened
-	log    recorder
-	folder *folder   // where JetStream keeps files, although a run's streams live in memory
-	once   sync.Once // closes the server
+	// front takes connections over TCP; nil: no port is opened.
+	front *admission.Front
+	log   recorder
+	// folder is where JetStream keeps files, although a run's streams live in memory.
+	folder *folder
+	// once ensures that the server is closed only once.
+	once sync.Once
 
-	issued   string // the state of the authority's users that the server knows
-	odd      bool   // alternates with each update of an account (see update)
+	// issued is the state of the authority's users that the server knows.
+	issued string
+	// odd alternates with each update of an account (see update).
+	odd      bool
 	stop     context.CancelFunc
 	watching sync.WaitGroup
 }
@@ -77,7 +82,8 @@ func Start(ctx context.Context, c Config) (_ *Embedded, err error) {
 		return nil, fmt.Errorf("bus: folder of the embedded server: %w", err)
 	}
 	defer func() {
-		if err != nil && s.server == nil { // otherwise Close has removed the folder
+		// If the server was started, Close has removed the folder.
+		if err != nil && s.server == nil {
 			s.folder.remove()
 		}
 	}()
@@ -142,17 +148,21 @@ func (s *Embedded) listen(ctx context.Context) (err error) {
 func (s *Embedded) options() (_ *server.Options, err error) {
 	c := &s.config
 	options := &server.Options{
-		ServerName:      "fedpace",
-		DontListen:      true, // connections over TCP arrive through the front
-		AuthTimeout:     loginTimeout.Seconds(),
-		NoSigs:          true,
-		NoLog:           true,
-		JetStream:       true,
-		StoreDir:        s.folder.path,
-		MaxPayload:      bus.MaxPayload,
-		MaxPending:      natsconn.PendingBytes, // as much as a client lets wait for a subscription
-		WriteDeadline:   time.Minute,           // a busy machine is no slow consumer
-		NoSublistCache:  true,                  // it thrashes on a million subjects
+		ServerName: "fedpace",
+		// Connections over TCP arrive through the front, so the server opens no port.
+		DontListen:  true,
+		AuthTimeout: loginTimeout.Seconds(),
+		NoSigs:      true,
+		NoLog:       true,
+		JetStream:   true,
+		StoreDir:    s.folder.path,
+		MaxPayload:  bus.MaxPayload,
+		// The server lets as much wait as a client does for one of its subscriptions.
+		MaxPending: natsconn.PendingBytes,
+		// The long deadline keeps a busy machine from being taken for a slow consumer.
+		WriteDeadline: time.Minute,
+		// The cache of subscriptions would thrash on a million subjects.
+		NoSublistCache:  true,
 		NoSystemAccount: c.Authority == nil,
 	}
 	if c.Authority != nil {
@@ -205,7 +215,8 @@ func (s *Embedded) Close() {
 		s.server.Shutdown()
 		s.server.WaitForShutdown()
 		if s.front != nil {
-			s.front.Close() // after the server's last words
+			// The front closes after the server, so that the server's last words still arrive.
+			s.front.Close()
 		}
 		s.folder.remove()
 	})
@@ -266,7 +277,8 @@ func (s *Embedded) update(c *jwt.AccountClaims, token string) error {
 		err = s.server.AccountResolver().Store(c.Subject, token)
 	}
 	if err != nil {
-		return err // nothing is stored, so the next tick tries again
+		// The new state is not stored, so the next tick tries again.
+		return err
 	}
 	// A subscription that arrives while the server rebuilds the imports is joined to none of them,
 	// unless the imports differ from those before (seen with NATS 2.15.2). So a field without
@@ -286,7 +298,8 @@ func (s *Embedded) update(c *jwt.AccountClaims, token string) error {
 type recorder struct {
 	mu    sync.Mutex
 	lines []string
-	dead  atomic.Bool // the server died of its last complaint
+	// dead says that the server has died of its last complaint.
+	dead atomic.Bool
 }
 
 // recorded is how many complaints are kept.

@@ -21,8 +21,10 @@ import (
 
 // DeviceConfig is what a real device's end needs.
 type DeviceConfig struct {
-	ID   string // starts with a letter
-	Run  string // the run to join; empty: any that calls but a calibration
+	// ID is the device's id, which starts with a letter.
+	ID string
+	// Run is the run to join; empty: any run that calls, except a calibration.
+	Run  string
 	Join *bus.Join
 	// Samples is how many the device's credentials let it have; 0: any number.
 	Samples uint64
@@ -57,17 +59,26 @@ type Device struct {
 	life context.Context
 	end  context.CancelCauseFunc
 
-	mu       sync.Mutex
-	run      string // the run in which the device takes part; empty: none
-	welcome  *bus.Welcome
-	phase    bus.Phase          // what heartbeats say
-	task     *bus.Task          // the last that was worked on in the run
-	cancel   context.CancelFunc // ends the work on the task
-	sent     *bus.DeviceUpdate  // the task's update; nil: it is not done
-	resend   context.CancelFunc // has the request under way sent again
-	lastSent bool               // the update's last message was sent and its answer has not arrived
-	beat     *time.Timer        // sends the next heartbeat
-	log      []string           // lines that no heartbeat has sent yet
+	mu sync.Mutex
+	// run is the run in which the device takes part; empty: none.
+	run     string
+	welcome *bus.Welcome
+	// phase is the phase of the task that heartbeats report.
+	phase bus.Phase
+	// task is the last task that the device worked on in the run.
+	task *bus.Task
+	// cancel ends the work on the task.
+	cancel context.CancelFunc
+	// sent is the task's update; nil: it is not done yet.
+	sent *bus.DeviceUpdate
+	// resend has the request that is under way sent again.
+	resend context.CancelFunc
+	// lastSent says that the update's last message was sent and that its answer has not arrived.
+	lastSent bool
+	// beat is the timer that sends the next heartbeat.
+	beat *time.Timer
+	// log holds the lines that no heartbeat has sent yet.
+	log []string
 }
 
 // answerLag is how long a device waits for the answer to a complete update after the run's next
@@ -83,8 +94,9 @@ type DeviceTask struct {
 	Welcome *bus.Welcome
 	Task    *bus.Task
 	// Context ends when the run no longer waits for the device's update.
-	Context  context.Context
-	Received time.Time // with the monotonic clock
+	Context context.Context
+	// Received is when the task arrived, by a clock that includes the monotonic one.
+	Received time.Time
 }
 
 // ErrOver reports that the run in which a device took part has ended.
@@ -100,8 +112,10 @@ var ErrUnanswered = errors.New("the coordinator does not answer; the update wait
 
 // deviceArrival is a message that arrived on the device's task subject.
 type deviceArrival struct {
-	run      string
-	task     *bus.Task // without a number: a call to join, or with Over the end of the run
+	run string
+	// task is the content of the message. Without a number it is a call to join, or with Over set
+	// the end of the run.
+	task     *bus.Task
 	received time.Time
 }
 
@@ -151,7 +165,8 @@ func OpenDevice(ctx context.Context, conn bus.Line, c DeviceConfig) (*Device, er
 		resend:  func() {},
 	}
 	d.life, d.end = context.WithCancelCause(conn.Life())
-	d.beat = time.AfterFunc(0, d.heartbeat) // none before it has joined
+	// The timer starts now, but heartbeat sends nothing before the device has joined.
+	d.beat = time.AfterFunc(0, d.heartbeat)
 	var err error
 	if d.sub, err = conn.Subscribe(subject.Device(cmp.Or(c.Run, "*"), c.ID, subject.Task), nil, d.onTask); err != nil {
 		return nil, fmt.Errorf("bus: subscribe for device %s: %w", c.ID, err)
@@ -197,7 +212,8 @@ func (d *Device) Leave(reason string) {
 	if in {
 		settling, stop := context.WithTimeout(context.Background(), leaveTime)
 		defer stop()
-		_ = d.conn.Settled(settling) // if the message is lost, the run waits as for any silent device
+		// If this message is lost, the run waits for the device as for any silent one.
+		_ = d.conn.Settled(settling)
 	}
 }
 
@@ -226,7 +242,8 @@ func Ask(ctx context.Context, line bus.Line, run, id string, samples uint64, j *
 // return.
 func (d *Device) Close() error {
 	d.unwatch()
-	_ = d.sub.Unsubscribe() // fails only on a closed connection, which has none
+	// Unsubscribe fails only on a closed connection, which has no subscriptions.
+	_ = d.sub.Unsubscribe()
 	d.mu.Lock()
 	d.leave()
 	d.mu.Unlock()
@@ -278,7 +295,8 @@ func (d *Device) onTask(m *bus.RawMessage) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if x.isCall() {
-		if x.run == d.run { // another process may contend for the place, so this one answers at once
+		// Another process may contend for the device's place, so this one answers at once.
+		if x.run == d.run {
 			d.publish(subject.JoinAs(d.config.Samples), d.config.Join)
 		}
 		d.call(x)
@@ -287,14 +305,16 @@ func (d *Device) onTask(m *bus.RawMessage) {
 	working := d.cancel != nil
 	if x.run != d.run {
 		if working && x.isTask() {
-			return // a device works for one run at a time; the other run sends its task again
+			// A device works for one run at a time. The other run sends its task again.
+			return
 		}
 		d.mailbox.Put(x)
 		return
 	}
 	if working {
 		repeated := x.isTask() && proto.Equal(x.task, d.task)
-		if repeated { // what was sent of the update may have been lost
+		// The task was repeated because some of the update may have been lost.
+		if repeated {
 			d.resend()
 			return
 		}
@@ -337,7 +357,8 @@ func Calls(ctx context.Context, line bus.Line, id string, called func(run, versi
 		}
 		t := new(bus.Task)
 		if err := decodeDeviceTask(m.Data, t); err != nil {
-			t.Version = "" // the run calls, whatever else its message holds
+			// The run calls the device, whatever else its message holds.
+			t.Version = ""
 		}
 		runs = append(runs, run)
 		called(run, t.Version)

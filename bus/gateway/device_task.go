@@ -64,7 +64,8 @@ func (d *Device) handle(ctx context.Context, x deviceArrival) (*DeviceTask, erro
 	d.mu.Unlock()
 	inOtherRun := current != "" && current != x.run
 	if inOtherRun && d.wanted(ctx, current) {
-		return nil, ctx.Err() // a device takes part in one run at a time
+		// A device takes part in one run at a time, and it has joined another.
+		return nil, ctx.Err()
 	}
 	// A task, too, may be of a run that this process has not joined: the device was restarted.
 	if x.isCall() || current != x.run {
@@ -83,7 +84,8 @@ func (d *Device) handle(ctx context.Context, x deviceArrival) (*DeviceTask, erro
 func (d *Device) begin(ctx context.Context, x deviceArrival) (*DeviceTask, error) {
 	life, cancel := context.WithCancel(ctx)
 	d.mu.Lock()
-	if d.run != x.run { // the run did not answer the join; it will call again
+	// The run did not answer the join. It will call again.
+	if d.run != x.run {
 		d.mu.Unlock()
 		cancel()
 		return nil, nil
@@ -94,7 +96,8 @@ func (d *Device) begin(ctx context.Context, x deviceArrival) (*DeviceTask, error
 	d.phase = bus.Download
 	d.task = x.task
 	d.cancel = cancel
-	d.beat.Reset(0) // the heartbeat confirms that the task has arrived
+	// The heartbeat confirms at once that the task has arrived.
+	d.beat.Reset(0)
 	// onTask ends the work on a task only once it has begun, so an end that came before is looked for here.
 	if d.mailbox.Holds(x.ended) {
 		cancel()
@@ -297,7 +300,8 @@ func (d *Device) send(ctx context.Context, run string, u *bus.DeviceUpdate) erro
 		case status == bus.Repeated:
 			return nil
 		case status == bus.SendValues:
-			chunk = -1 // the loop starts over with chunk 0
+			// The loop starts over with chunk 0.
+			chunk = -1
 		case part.Last() && status != bus.Accepted:
 			return fmt.Errorf("bus: update of task %d: the coordinator says %v to the last message", u.Task, status)
 		}

@@ -19,9 +19,12 @@ import (
 
 // Config is what a run's gateway for real devices needs.
 type Config struct {
-	Devices []string     // ids; a device's index here is its number in events
-	First   int          // client number of the first, see Welcome.Client
-	Welcome *bus.Welcome // Client is filled in
+	// Devices are the ids of the devices. A device's index in this list is its number in events.
+	Devices []string
+	// First is the client number of the first device, see Welcome.Client.
+	First int
+	// Welcome is what each device is told when it joins. The gateway fills in its Client.
+	Welcome *bus.Welcome
 	// Check says why a whole update of the right task and shape cannot count;
 	// nil: it can. It is called on one goroutine for each device.
 	Check func(*bus.DeviceUpdate) error
@@ -46,25 +49,37 @@ type EventKind uint8
 
 // The kinds of event.
 const (
-	Joined      EventKind = iota // the device takes part from now on
-	Updated                      // its update for the open task has arrived and can count
-	Refused                      // its update for the open task cannot count; Text has the reason
-	Flooded                      // it sent too much and is ignored from now on; Text has the reason
-	Ignored                      // a message was refused, the first for its reason; Text has the reason
-	Reconnected                  // the gateway's connection was lost and is back: tasks may be lost
-	Rejoined                     // the device was away without reporting its open task, which may be lost
-	Departed                     // the device has announced that it leaves; Text has its reason
+	// Joined means that the device takes part from now on.
+	Joined EventKind = iota
+	// Updated means that the device's update for the open task has arrived and can count.
+	Updated
+	// Refused means that the device's update for the open task cannot count; Text has the reason.
+	Refused
+	// Flooded means that the device sent too much and is ignored from now on; Text has the reason.
+	Flooded
+	// Ignored means that a message was refused, the first for its reason; Text has the reason.
+	Ignored
+	// Reconnected means that the gateway's connection was lost and is back, so tasks may be lost.
+	Reconnected
+	// Rejoined means that the device was away and did not report its open task, which may be lost.
+	Rejoined
+	// Departed means that the device has announced that it leaves; Text has its reason.
+	Departed
 )
 
 // Event is what has happened to a device. Update is complete for Updated; for Refused it
 // has no values, and durations of 0 where they are not known.
 type Event struct {
-	Device  int
-	Kind    EventKind
-	Join    *bus.Join // what the device said when it joined
-	Update  *bus.DeviceUpdate
-	Text    string
-	Arrived time.Time // when the last message of an update was here, with the monotonic clock
+	// Device is the index of the device in Config.Devices.
+	Device int
+	Kind   EventKind
+	// Join is what the device said when it joined.
+	Join   *bus.Join
+	Update *bus.DeviceUpdate
+	Text   string
+	// Arrived is when the last message of an update arrived, by a clock that includes the monotonic
+	// one.
+	Arrived time.Time
 }
 
 // maxEvents is how many events may wait to be taken. closeTimeout bounds how long Close
@@ -168,7 +183,8 @@ func (g *Gateway) Close() error {
 			x.unsubscribe()
 			x.dismiss()
 			x.mu.Unlock()
-			_ = g.publish(x, &bus.Task{Over: true}) // a lost connection has told them, too
+			// If the message is lost, the loss of the connection tells the devices, too.
+			_ = g.publish(x, &bus.Task{Over: true})
 		}
 		settling, stop := context.WithTimeout(context.Background(), closeTimeout)
 		defer stop()
@@ -194,7 +210,8 @@ func (g *Gateway) call() {
 		absent := !x.joined && !x.flooded
 		x.mu.Unlock()
 		if absent {
-			_ = g.publish(x, &bus.Task{Version: g.config.Welcome.Version}) // the next call is soon
+			// If the call is lost, the next one follows soon.
+			_ = g.publish(x, &bus.Task{Version: g.config.Welcome.Version})
 		}
 	}
 }
@@ -282,23 +299,34 @@ func (g *Gateway) TakeEvents(ctx context.Context, buf []Event) ([]Event, error) 
 
 // Stats are figures of a gateway over all its devices.
 type Stats struct {
-	Present    int       // devices that have joined and are not given up
-	Silent     int       // devices given up although they neither announced that they leave nor are banned
-	Heartbeats int64     // heartbeats received
-	Refused    int64     // messages that did not count
-	Oldest     time.Time // smallest LastHeard of the present devices; the zero time if none is present
-	Each       []Seen    // by device
+	// Present counts the devices that have joined and are not given up.
+	Present int
+	// Silent counts the devices that were given up although they neither announced that they leave
+	// nor are banned.
+	Silent int
+	// Heartbeats counts the heartbeats received.
+	Heartbeats int64
+	// Refused counts the messages that did not count.
+	Refused int64
+	// Oldest is the earliest LastHeard of the present devices; the zero time if none is present.
+	Oldest time.Time
+	// Each describes every device, in the order of Config.Devices.
+	Each []Seen
 }
 
 // Seen is what is known of one device, from what it said when it joined.
 type Seen struct {
-	Name    string    `json:"name"`
-	State   string    `json:"state"`          // present, gone, banned, or not joined
-	Heard   time.Time `json:"heard,omitzero"` // when its last message arrived; the zero time: never
+	Name string `json:"name"`
+	// State is present, gone, banned, or not joined.
+	State string `json:"state"`
+	// Heard is when the device's last message arrived; the zero time: never.
+	Heard   time.Time `json:"heard,omitzero"`
 	Version string    `json:"version"`
 	Kernel  string    `json:"kernel"`
-	Samples uint64    `json:"samples"` // training samples; 0: it withholds the number
-	Log     []string  `json:"log"`     // newest lines of its log
+	// Samples is the number of training samples; 0: the device withholds it.
+	Samples uint64 `json:"samples"`
+	// Log holds the newest lines of the device's log.
+	Log []string `json:"log"`
 }
 
 // status is the device's Seen. The caller holds the lock.

@@ -16,24 +16,35 @@ import (
 
 // The reasons for which messages of devices are refused; metrics have them as labels.
 const (
-	ReasonMalformed = "malformed" // not a valid message of the protocol
-	ReasonOld       = "old"       // the device speaks an older protocol than the run needs
-	ReasonUnfit     = "unfit"     // the device does not fit the run
-	ReasonStale     = "stale"     // the task is not open
-	ReasonOrder     = "order"     // a chunk out of order
-	ReasonShape     = "shape"     // not as many values as the model has
-	ReasonInvalid   = "invalid"   // values or durations that cannot count
-	ReasonFlood     = "flood"     // more than a device may send
-	ReasonTwin      = "twin"      // another process has the device's place
-	ReasonSamples   = "samples"   // more than the device's credentials let it have
+	// ReasonMalformed: the message is not a valid one of the protocol.
+	ReasonMalformed = "malformed"
+	// ReasonOld: the device speaks an older protocol than the run needs.
+	ReasonOld = "old"
+	// ReasonUnfit: the device does not fit the run.
+	ReasonUnfit = "unfit"
+	// ReasonStale: the task of the message is not open.
+	ReasonStale = "stale"
+	// ReasonOrder: a chunk arrived out of order.
+	ReasonOrder = "order"
+	// ReasonShape: the update does not have as many values as the task requires.
+	ReasonShape = "shape"
+	// ReasonInvalid: the update has values or durations that cannot count.
+	ReasonInvalid = "invalid"
+	// ReasonFlood: the device sent more than a device may send.
+	ReasonFlood = "flood"
+	// ReasonTwin: another process has the device's place.
+	ReasonTwin = "twin"
+	// ReasonSamples: the device claims more samples than its credentials allow.
+	ReasonSamples = "samples"
 )
 
 // What a device may send beyond the messages that the run expects of it: each message
 // takes one from the device's budget, which refills with time. A large message takes one
 // more for every deviceBudgetBytes.
 const (
-	deviceBudget      = 512
-	deviceRefill      = 50 // a second
+	deviceBudget = 512
+	// deviceRefill is how much of the budget comes back in a second.
+	deviceRefill      = 50
 	deviceBudgetBytes = 16 << 10
 
 	// What may wait for the gateway of one device's messages before the device counts as flooding.
@@ -48,40 +59,67 @@ const noTask = 0
 // expect their caller to hold it, but for expect and for subscribe of a new peer.
 type peer struct {
 	gateway *Gateway
-	index   int // in Config.Devices
+	// index is the device's index in Config.Devices.
+	index   int
 	id      string
 	welcome *bus.Welcome
 
-	mu       sync.Mutex
-	subs     []bus.Subscription
-	heard    time.Time      // when the last valid message arrived; the zero time: never
-	beats    int64          // heartbeats received
-	join     *bus.Join      // the last one that was accepted; nil: none was
-	log      []string       // the newest lines of the device's log
-	joined   bool           // it takes part
-	departed bool           // it has announced that it leaves
-	flooded  bool           // it is banned, or has sent too much: no message of it counts
-	refused  map[string]int // refused messages, by reason
-	budget   *rate.Limiter  // what it may send beyond what is expected of it
+	mu   sync.Mutex
+	subs []bus.Subscription
+	// heard is when the last valid message arrived; the zero time: never.
+	heard time.Time
+	// beats counts the heartbeats that were received.
+	beats int64
+	// join is the last join that was accepted; nil: none was.
+	join *bus.Join
+	// log holds the newest lines of the device's log.
+	log []string
+	// joined says that the device takes part.
+	joined bool
+	// departed says that the device has announced that it leaves.
+	departed bool
+	// flooded says that the device is banned, or has sent too much: no message of it counts.
+	flooded bool
+	// refused counts the refused messages by reason.
+	refused map[string]int
+	// budget limits the messages that the device may send beyond what is expected of it.
+	budget *rate.Limiter
 
-	taken      bool   // a process has the device's place
-	process    uint64 // that process's random number; 0: it does not state one
-	rival      *rival // a process that waits for the place; nil: none does
-	maxSamples uint64 // the most that its credentials allow; 0: any number
-	turn       int    // how often subscribe was called
+	// taken says that a process has the device's place.
+	taken bool
+	// process is the random number of the process with the place; 0: it does not state one.
+	process uint64
+	// rival is a process that waits for the place; nil: none does.
+	rival *rival
+	// maxSamples is the largest number of samples that the device's credentials allow; 0: any
+	// number.
+	maxSamples uint64
+	// turn counts the calls of subscribe.
+	turn int
 
 	// The open task and the state of its update.
-	task         uint64    // its number, or noTask
-	reportedTask uint64    // the task that the device last said it works on
-	taskReported bool      // a heartbeat has arrived since the task was opened
-	digest       []byte    // the task's
-	params       int       // how many values its update must have
-	decided      bool      // the update was accepted or refused
-	reason       string    // why it was refused; empty: it was accepted
-	chunks       uint32    // how many chunks the update has, by its first one
-	next         uint32    // the number of the next chunk
-	values       []float32 // the values so far, where they arrive plain
-	packed       []byte    // their compressed form so far, where the run compresses updates
+	// task is the number of the open task, or noTask.
+	task uint64
+	// reportedTask is the task that the device last said it works on.
+	reportedTask uint64
+	// taskReported says that a heartbeat has arrived since the task was opened.
+	taskReported bool
+	// digest is the digest of the task.
+	digest []byte
+	// params is the number of values that the task's update must have.
+	params int
+	// decided says that the update was accepted or refused.
+	decided bool
+	// reason is why the update was refused; empty: it was accepted.
+	reason string
+	// chunks is the number of the update's chunks, as its first chunk states it.
+	chunks uint32
+	// next is the number of the next chunk.
+	next uint32
+	// values are the update's values so far, if the run does not compress updates.
+	values []float32
+	// packed is the compressed form of the update so far, if the run compresses updates.
+	packed []byte
 }
 
 // packs reports whether updates arrive packed, as they do in a run that compresses them.
@@ -134,7 +172,8 @@ func (x *peer) subscribe() error {
 // a goroutine of its own.
 func (x *peer) unsubscribe() {
 	for _, s := range x.subs {
-		_ = s.Unsubscribe() // fails only on a closed connection, which has none
+		// Unsubscribe fails only on a closed connection, which has no subscriptions.
+		_ = s.Unsubscribe()
 	}
 	x.subs = nil
 }
@@ -226,7 +265,8 @@ func (x *peer) answer(m *bus.RawMessage, v bus.Status, reason string, w *bus.Wel
 		&bus.DeviceReply{Status: v, Reason: bus.ValidText(reason[:min(len(reason), bus.MaxText)]), Welcome: w},
 	)
 	if err == nil {
-		_ = x.gateway.conn.Publish(m.Reply, b) // a device without an answer asks again
+		// The answer may be lost, because a device without an answer asks again.
+		_ = x.gateway.conn.Publish(m.Reply, b)
 	}
 }
 
@@ -308,7 +348,8 @@ func (x *peer) admit(j *bus.Join, m *bus.RawMessage) {
 	case !x.joined:
 		x.joined = true
 		x.gateway.events.Put(Event{Device: x.index, Kind: Joined, Join: j})
-	case !x.works() || j.Process == 0: // a process without a number may be another one, without the task
+	// A process without a number may be a different one, which does not have the task.
+	case !x.works() || j.Process == 0:
 		x.gateway.events.Put(Event{Device: x.index, Kind: Rejoined, Join: j})
 	}
 	x.join = j
@@ -376,7 +417,8 @@ func (x *peer) onUpdate(m *bus.RawMessage) {
 	if !expected && !x.spend(len(m.Data)) {
 		return
 	}
-	if x.taken && p.Process != x.process { // another process's message is refused whatever else is wrong with it
+	// A message of another process is refused for that reason, whatever else is wrong with it.
+	if x.taken && p.Process != x.process {
 		x.refuseTwin(m)
 		return
 	}
@@ -474,7 +516,8 @@ func (x *peer) receiveChunk(p *bus.Update, arrived time.Time) (v bus.Status, rea
 		x.chunks = p.Chunks
 		x.values = x.values[:0]
 		x.packed = x.packed[:0]
-	case p.Chunk == x.next-1 && p.Chunks == x.chunks: // the answer to it was lost
+	// The device repeats the last chunk, because the answer to it was lost.
+	case p.Chunk == x.next-1 && p.Chunks == x.chunks:
 		return bus.Continue, ""
 	case p.Chunk != x.next || p.Chunks != x.chunks:
 		x.ignore(

@@ -20,9 +20,11 @@ const inUse = "another process takes part as this device: stop one of them, or, 
 
 // rival is a process that wants a place which another process has.
 type rival struct {
-	join    *bus.Join
-	request *bus.RawMessage // its latest request to join, which is answered
-	yield   *time.Timer     // gives it the place when the owner has not answered in time
+	join *bus.Join
+	// request is the rival's latest request to join, which will be answered.
+	request *bus.RawMessage
+	// yield gives the place to the rival when the owner has not answered in time.
+	yield *time.Timer
 }
 
 // speaks reports whether a process has the device's place. The first process that is heard of
@@ -47,10 +49,12 @@ func (x *peer) speaks(process uint64) bool {
 func (x *peer) contend(j *bus.Join, request *bus.RawMessage) {
 	switch r := x.rival; {
 	case r == nil:
-	case r.join.Process == j.Process: // the same rival repeats its request
+	// The same rival repeats its request.
+	case r.join.Process == j.Process:
 		r.request = request
 		return
-	default: // a third process, while two contend
+	// A third process wants the place while two already contend for it.
+	default:
 		x.refuseTwin(request)
 		return
 	}
@@ -66,7 +70,8 @@ func (x *peer) contend(j *bus.Join, request *bus.RawMessage) {
 		}
 	})
 	x.rival = r
-	_ = x.gateway.publish(x, &bus.Task{}) // if the call is lost, so is the place: its owner may join again
+	// If the call is lost, so is the owner's place, but the owner may join again.
+	_ = x.gateway.publish(x, &bus.Task{})
 }
 
 // dismiss ends the wait of a rival, if there is one.

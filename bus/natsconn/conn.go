@@ -24,13 +24,17 @@ const (
 
 // Config says where to connect: to a server in this process, or by URL.
 type Config struct {
-	Server Local  // the server in this process; nil: URL says where the server is
-	URL    string // the server's address; several of one cluster with commas between them
-	Name   string // the connection's name, which the server shows to people
+	// Server is the server in this process; nil: URL says where the server is.
+	Server Local
+	// URL is the server's address, or several addresses of one cluster with commas between them.
+	URL string
+	// Name is the connection's name, which the server shows to people.
+	Name string
 
 	// The other fields are for servers by URL.
 
-	Creds string // the file with credentials (auth.Authority.Issue); empty: none
+	// Creds is the path of the file with credentials (auth.Authority.Issue); empty: none.
+	Creds string
 	TLS   TLSFiles
 	// Patience is how long a lost connection may stay away before it
 	// counts as broken; 0 is two minutes, less than 0 forever.
@@ -47,29 +51,39 @@ type Config struct {
 // Local is a server in this process (package embedded has it).
 type Local interface {
 	nats.InProcessConnProvider
-	Credentials() ([]nats.Option, error) // options with credentials for one connection; none if it needs none
-	Trouble() string                     // the server's last complaints; empty: none
+	// Credentials returns the options with credentials for one connection; none if it needs none.
+	Credentials() ([]nats.Option, error)
+	// Trouble returns the server's last complaints; empty: none.
+	Trouble() string
 }
 
 // Conn is one connection. Its methods may be called concurrently.
 type Conn struct {
-	config Config // with a Notice; a Patience of 0 means forever
+	// config always has a Notice. A Patience of 0 means forever.
+	config Config
 	nats   *nats.Conn
-	ending *time.Timer // gives notice that the credentials expire soon
+	// ending gives notice that the credentials expire soon.
+	ending *time.Timer
 
-	life context.Context // ends when the connection is lost for good; its cause says why
+	// life ends when the connection is lost for good. Its cause says why.
+	life context.Context
 	end  context.CancelCauseFunc
 
 	waiting sync.Mutex
-	waits   map[*wait]bool // what takes long and was reported
+	// waits is the set of the requests that take long and were reported.
+	waits map[*wait]bool
 
-	mu        sync.Mutex
-	watchers  []*func(interrupted error)
-	endOutage func()          // ends the timers that run while the connection is lost
-	refusal   error           // why the server first refused the credentials; nil: it has not since it was connected
-	renewal   context.Context // ends when the connection has been lost and is back
-	renew     context.CancelFunc
-	floods    map[*nats.Subscription]func()
+	mu       sync.Mutex
+	watchers []*func(interrupted error)
+	// endOutage ends the timers that run while the connection is lost.
+	endOutage func()
+	// refusal is why the server first refused the credentials since the connection was last up;
+	// nil: it has not.
+	refusal error
+	// renewal ends when the connection has been lost and is back.
+	renewal context.Context
+	renew   context.CancelFunc
+	floods  map[*nats.Subscription]func()
 }
 
 // Connect connects and waits until that is done. With Config.Await it tries again while no server
@@ -94,7 +108,8 @@ func Connect(ctx context.Context, c Config) (*Conn, error) {
 		nats.ErrorHandler(conn.onError),
 		nats.ClosedHandler(conn.onClosed),
 		nats.NoCallbacksAfterClientClose(),
-		nats.SkipSubjectValidation(), // package subject makes them
+		// Package subject makes all subjects, so they are valid.
+		nats.SkipSubjectValidation(),
 	}
 	switch {
 	case c.Server != nil && c.URL != "":
@@ -129,7 +144,8 @@ func Connect(ctx context.Context, c Config) (*Conn, error) {
 // connect makes the connection: in one attempt or, with Await, in as many as fit into the time that a
 // lost connection may stay away.
 func (c *Conn) connect(ctx context.Context, options []nats.Option) (err error) {
-	var deadline <-chan time.Time // nil: there is none
+	// A nil channel means that there is no deadline.
+	var deadline <-chan time.Time
 	for attempt := 1; ; attempt++ {
 		c.nats, err = nats.Connect(c.config.URL, options...)
 		if err == nil {

@@ -152,7 +152,8 @@ func (c *Conn) fetchModel(ctx context.Context, run string, d bus.Digest) ([]floa
 func (c *Conn) fetchChunk(ctx context.Context, run string, d bus.Digest, i int) (chunk *bus.ModelChunk, err error) {
 	// That nobody responds is an answer, not a failure: the stream does not exist, so there are no models.
 	transient := func(err error) bool { return !errors.Is(err, nats.ErrNoResponders) && c.Transient(err) }
-	attempt := RequestTimeout // a cluster may lose a request, which is then repeated soon
+	// A cluster may lose a request, so one attempt is short and the request is soon repeated.
+	attempt := RequestTimeout
 	if c.config.Slow {
 		attempt = ChunkTimeout
 	}

@@ -23,9 +23,10 @@ import (
 
 // A connection on which pingsMissed pings stay unanswered counts as lost.
 const (
-	pingEvery       = 4 * time.Second
-	pingsMissed     = 2
-	pingsMissedSlow = int(ChunkTimeout/pingEvery) + 1 // of a slow link, which a chunk may block for that long
+	pingEvery   = 4 * time.Second
+	pingsMissed = 2
+	// pingsMissedSlow is for a slow link, which one chunk may block for as long as ChunkTimeout.
+	pingsMissedSlow = int(ChunkTimeout/pingEvery) + 1
 )
 
 // remote are the options of a connection over TCP. They fail on files of credentials or certificates
@@ -193,7 +194,8 @@ func (c *Conn) onReconnect(n *nats.Conn) {
 // onClosed handles the end of the connection, after which NATS does not connect again. That the server
 // refuses the credentials is said as such: it is the reason for the end.
 func (c *Conn) onClosed(n *nats.Conn) {
-	if _, expired := c.config.Holder(); expired != nil { // credentials that expired say more than the server
+	// Expired credentials explain the failure better than the server's error does.
+	if _, expired := c.config.Holder(); expired != nil {
 		c.fail(expired)
 		return
 	}
@@ -276,8 +278,11 @@ func unreachable(err error) bool {
 // TLSFiles are PEM files. With any of them the connection is encrypted, whatever
 // the scheme of the URL.
 type TLSFiles struct {
-	CA        string // of the authority that signs the other end's certificate; empty: the system's authorities
-	Cert, Key string // this end's certificate and its key; both or none
+	// CA is the file of the authority that signs the other end's certificate; empty: the system's
+	// authorities.
+	CA string
+	// Cert and Key are the files of this end's certificate and of its key; both or none.
+	Cert, Key string
 }
 
 // config reads the files; nil where none is given.

@@ -37,9 +37,10 @@ import (
 
 // Pauses between attempts double from the first to the last.
 const (
-	firstPause    = 50 * time.Millisecond
-	lastPause     = time.Second
-	lastReconnect = 5 * time.Second // between attempts to reconnect
+	firstPause = 50 * time.Millisecond
+	lastPause  = time.Second
+	// lastReconnect is the longest pause between two attempts to reconnect.
+	lastReconnect = 5 * time.Second
 )
 
 // slowestLink is the bandwidth, in bytes a second, below which chunks do not come through in time:
@@ -59,11 +60,15 @@ const (
 
 // Retry says how something is tried again whose failure may be transient.
 type Retry struct {
-	Timeout   time.Duration    // for all attempts together; 0: until the context ends
-	Attempt   time.Duration    // for one attempt, which the loss of the connection ends, too; 0: f bounds itself
-	Transient func(error) bool // whether a failure may be transient; nil: as Conn.Transient says
+	// Timeout bounds all attempts together; 0: they go on until the context ends.
+	Timeout time.Duration
+	// Attempt bounds one attempt, which the loss of the connection ends, too; 0: f bounds itself.
+	Attempt time.Duration
+	// Transient reports whether a failure may be transient; nil: Conn.Transient decides.
+	Transient func(error) bool
 
-	action string // what the server is asked to do, for errors and notices; empty: nothing is reported
+	// action is what the server is asked to do, for errors and notices; empty: nothing is reported.
+	action string
 }
 
 // Do has the server do something and tries again for as long as a lost connection may stay away. action
@@ -102,7 +107,8 @@ func (c *Conn) Retry(ctx context.Context, r Retry, f func(context.Context) error
 		err = withoutContext(err)
 		cutShort := bounded.Err() != nil && errors.Is(err, errSilent)
 		if cutShort && last != nil {
-			err = last // that the last attempt had no time for an answer says nothing
+			// The last attempt had no time for an answer, so its own error says nothing.
+			err = last
 		}
 		last = err
 		connectionEnded := c.life.Err() != nil

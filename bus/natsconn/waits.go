@@ -14,14 +14,19 @@ import (
 // wait is a request to the server that may take long. The connection's mutex waiting guards reason and
 // over.
 type wait struct {
-	conn   *Conn
-	action string        // what the server is asked to do
-	limit  time.Duration // for how long at most; 0: forever
-	since  time.Time
-	timer  *time.Timer // reports the wait
+	conn *Conn
+	// action is what the server is asked to do.
+	action string
+	// limit is how long the wait may last; 0: forever.
+	limit time.Duration
+	since time.Time
+	// timer reports the wait to the user.
+	timer *time.Timer
 
-	reason error // why the last attempt failed; nil: nobody has answered yet
-	over   bool  // end was called
+	// reason is why the last attempt failed; nil: nobody has answered yet.
+	reason error
+	// over says that end was called.
+	over bool
 }
 
 // waitFor observes a request until end is called: after reportAfter the user learns of it. It returns nil,

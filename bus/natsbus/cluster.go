@@ -21,8 +21,9 @@ import (
 // three copies one server may fail.
 const maxCopies = 3
 
-// defaultCopies is how many copies of a stream are asked for on this connection's servers. A cluster with
-// fewer servers gives as many as it has (withCopies).
+// defaultCopies returns how many copies of a stream are asked for on the servers of this
+// connection: maxCopies on a cluster, and 1 on a single server. A cluster with fewer servers gives
+// as many as it has (withCopies).
 func (c *Conn) defaultCopies() int {
 	isCluster := c.NATS().ConnectedClusterName() != ""
 	if isCluster {
@@ -31,8 +32,8 @@ func (c *Conn) defaultCopies() int {
 	return 1
 }
 
-// withCopies calls create with a number of copies, and then with fewer ones for as long as the cluster has
-// too few servers for them.
+// withCopies calls create with a number of copies of a stream, and then with one fewer each time
+// for as long as the cluster has too few servers. It returns the last error of create.
 func withCopies(copies int, create func(copies int) error) error {
 	for {
 		err := create(copies)
@@ -43,13 +44,16 @@ func withCopies(copies int, create func(copies int) error) error {
 	}
 }
 
-// The errors of JetStream by which a cluster says that it has not enough servers for a stream's copies.
+// These are the errors of JetStream by which a cluster says that it has not enough servers for a
+// stream's copies.
 const (
-	noSuitablePeers      jetstream.ErrorCode = 10005
-	replicasNotSupported jetstream.ErrorCode = 10074 // the server is in no cluster
+	noSuitablePeers jetstream.ErrorCode = 10005
+	// replicasNotSupported is the error of a server that is in no cluster.
+	replicasNotSupported jetstream.ErrorCode = 10074
 )
 
-// tooFewServers reports whether fewer copies of a stream might succeed.
+// tooFewServers reports whether a stream could not be made for want of servers, so that fewer
+// copies of it might succeed.
 func tooFewServers(err error) bool {
 	var api *jetstream.APIError
 	if !errors.As(err, &api) {
@@ -58,25 +62,27 @@ func tooFewServers(err error) bool {
 	return api.ErrorCode == noSuitablePeers || api.ErrorCode == replicasNotSupported
 }
 
-// electionPatience is how long a stream may be without a leader before it is deleted. A cluster elects
-// one within a few seconds if it can at all. Tests shorten it.
+// electionPatience is how long a stream may be without a leader before it is deleted. A cluster
+// elects a leader within a few seconds if it can at all. Tests shorten the time.
 var electionPatience = 15 * time.Second
 
-// leaderlessWatch finds streams that have no leader and will get none, and deletes them.
+// leaderlessWatch finds streams that have no leader and will get none, and deletes them, so that
+// they can be made again with a leader.
 type leaderlessWatch struct {
 	conn *Conn
 	js   jetstream.JetStream
 
-	mu     sync.Mutex
-	silent map[string]time.Time // streams that do not answer, and since when
+	mu sync.Mutex
+	// silent holds the streams that do not answer, and since when.
+	silent map[string]time.Time
 }
 
-// newLeaderlessWatch makes a watch to which all streams have answered so far.
+// newLeaderlessWatch makes a watch for streams that have all answered so far.
 func newLeaderlessWatch(conn *Conn, js jetstream.JetStream) *leaderlessWatch {
 	return &leaderlessWatch{conn: conn, js: js, silent: map[string]time.Time{}}
 }
 
-// answered notes that a stream works.
+// answered notes that a stream works, which starts its time anew.
 func (w *leaderlessWatch) answered(stream string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

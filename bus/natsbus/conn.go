@@ -33,14 +33,17 @@ func Connect(ctx context.Context, c natsconn.Config, store *Store) (*Conn, error
 	return &Conn{conn, cmp.Or(store, NewStore())}, nil
 }
 
-// WatchRuns calls fn with the runs that coordinators announce, each about once a
-// second, until stop is called. fn runs on one goroutine.
+// WatchRuns calls fn with every run that a coordinator announces, about once a second for each,
+// until stop is called. The calls are made one after the other, on a goroutine of the connection.
+// Messages that no coordinator sends are ignored.
 func (c *Conn) WatchRuns(ctx context.Context, fn func(*bus.Announcement)) (stop func(), err error) {
 	sub, err := c.Listen(subject.Announce, "", func(m *nats.Msg) {
+		// A device could have the server send its answers here.
 		if natsconn.Relayed(m) {
 			return
 		}
 		a := new(bus.Announcement)
+		// No coordinator sends such a message.
 		if err := bus.Unmarshal(m.Data, a); err != nil {
 			return // no coordinator sends such a message
 		}
@@ -63,6 +66,7 @@ func (c *Conn) AskRun(ctx context.Context, run string) (info *bus.RunInfo, err e
 	}
 	ctx, cancel := context.WithTimeout(ctx, natsconn.RequestTimeout)
 	defer cancel()
+	// Only a damaged answer is worth another question.
 	for range natsconn.MaxDamaged {
 		info, err = c.askRun(ctx, run)
 		if !errors.Is(err, bus.ErrDamaged) {
@@ -72,8 +76,9 @@ func (c *Conn) AskRun(ctx context.Context, run string) (info *bus.RunInfo, err e
 	return info, err
 }
 
-// askRun asks once. The stamp of the answer is checked where the coordinator is of this program's
-// protocol: of other protocols this program does not know what the stamp covers.
+// askRun asks a run's coordinator once for its configuration. The stamp of the answer is checked
+// only where the coordinator has this program's protocol: nobody here knows what the stamp of
+// another protocol covers.
 func (c *Conn) askRun(ctx context.Context, run string) (*bus.RunInfo, error) {
 	m, err := c.NATS().RequestWithContext(ctx, subject.Info(run), nil)
 	if errors.Is(err, nats.ErrNoResponders) {
@@ -84,6 +89,7 @@ func (c *Conn) askRun(ctx context.Context, run string) (*bus.RunInfo, error) {
 	}
 	info := new(bus.RunInfo)
 	err = bus.Unmarshal(m.Data, info)
+	// An answer about another run is not taken for this one's.
 	if err == nil && info.Run != run {
 		err = fmt.Errorf("bus: asked about run %s, the answer is about %s", run, info.Run)
 	}
@@ -96,8 +102,8 @@ func (c *Conn) askRun(ctx context.Context, run string) (*bus.RunInfo, error) {
 	return info, nil
 }
 
-// publishEvery publishes message(false) at once and then periodically, and message(true) when ctx
-// ends. A nil message is not published.
+// publishEvery publishes message(false) at once and then at every interval, and message(true) when
+// ctx ends, which is also when it returns. A nil message is not published.
 func (c *Conn) publishEvery(ctx context.Context, every time.Duration, subject string, message func(last bool) bus.Message) {
 	c.publish(subject, message(false))
 	for range bus.Ticks(ctx, every) {

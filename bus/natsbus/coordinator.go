@@ -27,26 +27,36 @@ type Coordinator struct {
 	js     jetstream.JetStream
 	lease  *lease
 
-	life context.Context // ends when the coordinator is closed or has failed
+	// life ends when the coordinator is closed or has failed; its cause says why.
+	life context.Context
 	end  context.CancelCauseFunc
 
-	sending sync.Mutex // guards the four fields that SendTask uses
+	// sending guards the three fields that SendTask uses.
+	sending sync.Mutex
 	subject subject.Clients
-	buffer  []byte // the encoding of the last task
-	begun   bool   // tasks have been sent since TakePlans was called last
+	// buffer is the encoding of the last task, whose memory the next one uses.
+	buffer []byte
+	// begun says that tasks have been sent since TakePlans was called last.
+	begun bool
 
-	plans   *mailbox.Mailbox[bus.ClientPlan]
-	arrived []bus.ClientPlan // the plans of one message; only the plans' subscription uses it
+	plans *mailbox.Mailbox[bus.ClientPlan]
+	// arrived are the plans of one message. Only the subscription to plans uses the field.
+	arrived []bus.ClientPlan
 	wait    planWait
 
-	sums       *sumCollector
-	hosts      *hostRegistry    // nil: all hosts are in this process
-	leaderless *leaderlessWatch // of the run's streams; only watchStreams uses it
+	sums *sumCollector
+	// hosts is what is known of hosts in other processes; nil if all hosts are in this one.
+	hosts *hostRegistry
+	// leaderless watches the run's streams. Only watchStreams uses it.
+	leaderless *leaderlessWatch
 
-	checkRequests chan error // why the streams are to be checked; one request at a time is enough
+	// checkRequests receives why the streams are to be checked. It holds one request, which is
+	// enough.
+	checkRequests chan error
 
 	deleting sync.Mutex
-	unwanted []bus.Digest // models to be deleted on the server
+	// unwanted are models that are still to be deleted on the server.
+	unwanted []bus.Digest
 
 	ignored atomic.Int64
 	subs    []*nats.Subscription
@@ -70,6 +80,7 @@ func (c *Conn) OpenCoordinator(ctx context.Context, run string, config bus.Coord
 			return nil, err
 		}
 	}
+	// Tasks and jobs would not fit smaller messages.
 	if limit := c.NATS().MaxPayload(); limit < minPayload {
 		return nil, fmt.Errorf(
 			"bus: the server at %s takes messages of %d bytes, a run needs %d: raise its max_payload",
@@ -85,6 +96,7 @@ func (c *Conn) OpenCoordinator(ctx context.Context, run string, config bus.Coord
 	if err != nil {
 		return nil, err
 	}
+	// Nothing of the run may be changed on the server before the lease is held.
 	if o.lease, err = c.acquireLease(ctx, o.js, run, &o.config); err != nil {
 		return nil, err
 	}
@@ -94,7 +106,7 @@ func (c *Conn) OpenCoordinator(ctx context.Context, run string, config bus.Coord
 	return o, nil
 }
 
-// withDefaults replaces zeros of a configuration by what they stand for.
+// withDefaults returns the configuration with the defaults in place of zero durations and counts.
 func withDefaults(config bus.CoordinatorConfig) bus.CoordinatorConfig {
 	config.Lease = cmp.Or(config.Lease, leaseFor)
 
@@ -119,12 +131,14 @@ func (c *Conn) newCoordinator(run string, config bus.CoordinatorConfig) (*Coordi
 	}
 	o.life, o.end = context.WithCancelCause(context.Background())
 	o.wait.timer = time.AfterFunc(time.Hour, o.onNoPlan)
-	o.wait.timer.Stop() // TakePlans starts it
+	// TakePlans starts the timer.
+	o.wait.timer.Stop()
 	var err error
 	o.js, err = jetstream.New(c.NATS(),
 		jetstream.WithDefaultTimeout(natsconn.RequestTimeout),
 		jetstream.WithPublishAsyncMaxPending(pendingJobs),
 		jetstream.WithPublishAsyncTimeout(natsconn.RequestTimeout),
+		// A job that the queue did not take is found by a check of the streams.
 		jetstream.WithPublishAsyncErrHandler(func(_ jetstream.JetStream, m *nats.Msg, err error) {
 			o.requestCheck(fmt.Errorf("bus: a job on %s was not taken: %w", m.Subject, err))
 		}))
@@ -140,8 +154,9 @@ func (c *Conn) newCoordinator(run string, config bus.CoordinatorConfig) (*Coordi
 	return o, nil
 }
 
-// open starts what a coordinator with a lease does: it renews the lease, makes the streams, subscribes,
-// and watches the streams and, where hosts are in other processes, their jobs.
+// open starts the work of a coordinator that holds the lease: it renews the lease, makes the
+// streams, subscribes, and watches the streams and, where hosts are in other processes, their jobs.
+// It returns when the server has taken the subscriptions.
 func (c *Coordinator) open(ctx context.Context) error {
 	watching, stop := context.WithCancel(context.Background())
 	c.stop = stop
@@ -182,9 +197,12 @@ func (c *Coordinator) Close(ctx context.Context) (err error) {
 		c.stop()
 		c.watched.Wait()
 		for _, s := range c.subs {
-			_ = s.Unsubscribe() // fails only on a closed connection, which has none
+			// Unsubscribing fails only on a closed connection, which has no subscriptions.
+			_ = s.Unsubscribe()
 		}
 		c.failed(fmt.Errorf("bus: run %s: the coordinator is closed", c.run))
+		// Without the lease the run may be another coordinator's by now, which goes on with the
+		// hosts.
 		if c.hosts != nil && c.lease.check() == nil {
 			err = c.hosts.announceEnd(ctx)
 		}
@@ -193,20 +211,22 @@ func (c *Coordinator) Close(ctx context.Context) (err error) {
 	return err
 }
 
-// failed ends the run with an error, which TakePlans and TakeSum return from now on.
+// failed ends the run with an error, which TakePlans and TakeSum return from now on. Only the first
+// error counts.
 func (c *Coordinator) failed(err error) {
 	c.plans.Fail(err)
 	c.sums.mailbox.Fail(err)
 	c.end(err)
 }
 
-// Life ends when the run cannot be driven any more; its cause is the reason.
+// Life returns a context that ends when the run cannot be driven any more; its cause is the reason.
 func (c *Coordinator) Life() context.Context { return c.life }
 
 // signalLoss tells the driver of the run that messages may be lost, by an error that TakePlans and
 // TakeSum return once. It is called when the streams are in order again, so that what is sent again
 // arrives.
 func (c *Coordinator) signalLoss(err error) {
+	// The tasks that hosts have not answered may be lost, so none of them counts as slow.
 	if c.hosts != nil {
 		c.hosts.placement.Reset()
 	}
@@ -219,7 +239,8 @@ func (c *Coordinator) signalLoss(err error) {
 func (c *Coordinator) Pending() int {
 	n := c.plans.Pending() + c.sums.mailbox.Pending()
 	for _, s := range c.subs {
-		if messages, _, err := s.Pending(); err == nil { // fails where it has ended: nothing waits
+		// Pending fails for a subscription that has ended, in which nothing waits.
+		if messages, _, err := s.Pending(); err == nil {
 			n += messages
 		}
 	}
@@ -245,7 +266,8 @@ func (c *Coordinator) onInfo(m *nats.Msg) {
 	c.wait.timer.Reset(stallAfter)
 }
 
-// Hosts counts the hosts in other processes and their workers.
+// Hosts returns the number of hosts in other processes, and of their workers. Both are 0 where the
+// run admits no such hosts.
 func (c *Coordinator) Hosts() (hosts, workers int) {
 	if c.hosts == nil {
 		return 0, 0

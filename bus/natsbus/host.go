@@ -32,28 +32,39 @@ type Host struct {
 	conn   *Conn
 	models modelCache
 
-	life    context.Context // ends when the host can no longer work; its cause says why
-	end     context.CancelCauseFunc
-	serving sync.WaitGroup // ends with life
+	// life ends when the host can no longer work; its cause says why.
+	life context.Context
+	end  context.CancelCauseFunc
+	// serving are the goroutines of the host, which end with life.
+	serving sync.WaitGroup
 
-	answering sync.Mutex // guards the fields of answering tasks, whose memory every task reuses
+	// answering guards the fields below that answer tasks. Every task reuses their memory.
+	answering sync.Mutex
 	subjects  subject.Clients
-	plan      func(client int, t *bus.Task, p *bus.Plan) error // computes the plan p of a task
-	task      bus.Task
-	answer    bus.Plan
-	planned   int    // how many plans the buffer holds
-	subject   string // the subject of the first of them, on which all are sent
-	buffer    []byte // the message with these plans
+	// plan computes the plan p of a task.
+	plan   func(client int, t *bus.Task, p *bus.Plan) error
+	task   bus.Task
+	answer bus.Plan
+	// planned is how many plans the buffer holds.
+	planned int
+	// subject is the subject of the first of them, on which all are sent.
+	subject string
+	// buffer is the message with these plans.
+	buffer []byte
 
 	holding sync.Mutex
-	jobs    []uint64 // numbers of the jobs that the host has taken and not ended
+	// jobs are the numbers of the jobs that the host has taken and not ended.
+	jobs []uint64
 
-	js        jetstream.JetStream
-	consumers sync.Map    // jetstream.Consumer by kernel class, as far as they were looked up
-	copies    atomic.Bool // the coordinator is in another process, so sums must be copied
+	js jetstream.JetStream
+	// consumers holds a jetstream.Consumer for each kernel class that was looked up.
+	consumers sync.Map
+	// copies says that the coordinator is in another process, so sums must be copied.
+	copies atomic.Bool
 }
 
-// OpenHost joins a run. The coordinator need not be there yet.
+// OpenHost joins a run, whose coordinator need not be there yet. A host without a name gets a
+// random one. The host takes no task before ServeTasks is called.
 func (c *Conn) OpenHost(ctx context.Context, run string, config bus.HostConfig) (bus.Host, error) {
 	if err := names.CheckToken("run", run); err != nil {
 		return nil, err
@@ -83,14 +94,15 @@ func (h *Host) Close() error {
 	return nil
 }
 
-// Err is why the host can no longer work; nil while it can.
+// Err returns why the host can no longer work; it is nil while the host can.
 func (h *Host) Err() error { return context.Cause(h.life) }
 
 // Done is closed when the host can no longer work.
 func (h *Host) Done() <-chan struct{} { return h.life.Done() }
 
-// ServeTasks subscribes to the tasks that are for this host and, as one of a queue group, to those
-// that are for any host. fn computes the plan of a task. The host's heartbeats begin here.
+// ServeTasks begins to answer the tasks that are for this host and, as one of a queue group, those
+// that are for any host. fn computes the plan of a task; it is called for one task at a time. The
+// host's heartbeats begin here, and everything ends with the host.
 func (h *Host) ServeTasks(ctx context.Context, fn func(client int, t *bus.Task, p *bus.Plan) error) error {
 	h.subjects = subject.ClientSubjects(h.run)
 	h.plan = fn
@@ -107,8 +119,8 @@ func (h *Host) ServeTasks(ctx context.Context, fn func(client int, t *bus.Task, 
 	return nil
 }
 
-// subscribeTasks listens, until the host ends, to the tasks with a verb, in a queue group unless that is
-// empty.
+// subscribeTasks listens, until the host ends, to the tasks whose subjects end with verb. With a
+// queue, each task goes to only one of the hosts in that group.
 func (h *Host) subscribeTasks(verb, queue string) error {
 	sub, err := h.conn.Listen(subject.AnyClient(h.run, verb), queue, func(m *nats.Msg) { h.onTask(m, verb) })
 	if err != nil {
@@ -121,7 +133,8 @@ func (h *Host) subscribeTasks(verb, queue string) error {
 	return nil
 }
 
-// presence is the host's heartbeat; last says that the host leaves.
+// presence returns the host's heartbeat: its workers and the jobs that it has. last says that the
+// host leaves.
 func (h *Host) presence(last bool) bus.Message {
 	h.holding.Lock()
 	defer h.holding.Unlock()
@@ -138,6 +151,7 @@ func (h *Host) presence(last bool) bus.Message {
 // is reported at once: the coordinator watches how long it takes.
 func (h *Host) noteJob(job uint64, taken bool) {
 	h.holding.Lock()
+	// The order of the list does not matter; a job may end before others that were taken earlier.
 	if taken {
 		h.jobs = append(h.jobs, job)
 	} else if i := slices.Index(h.jobs, job); i >= 0 {
@@ -165,13 +179,15 @@ func (h *Host) onTask(m *nats.Msg, verb string) {
 		return
 	}
 	queued, _, err := m.Sub.Pending() // counts the message that is being handled
+	// Pending counts the message that is being handled, too.
 	moreWait := err == nil && queued > 1
 	if moreWait && h.planned <= bus.MaxOthers {
 		return
 	}
 	h.planned = 0
 	err = h.conn.Publish(h.subject, h.buffer)
-	if err != nil && !h.conn.Transient(err) { // over a connection that is away: the coordinator asks again
+	// Over a connection that is away the plans are lost, and the coordinator asks again.
+	if err != nil && !h.conn.Transient(err) {
 		h.end(fmt.Errorf("bus: plans on %s: %w", h.subject, err))
 	}
 }
@@ -192,6 +208,7 @@ func (h *Host) addPlan(m *nats.Msg, client int, verb string) (err error) {
 	if err == nil {
 		err = h.answer.Validate()
 	}
+	// The first plan gives the message its subject, and so its client; the others name theirs.
 	if h.planned == 0 {
 		h.subject = subject.PlanSubject(m.Subject, verb)
 		h.buffer = h.buffer[:0]
@@ -220,6 +237,7 @@ func (h *Host) SendSum(ctx context.Context, r *bus.Result) error {
 		f.Kind = bus.Text(f.Kind)
 		f.Text = bus.Text(f.Text)
 	}
+	// A sum without values, such as a failure, is one message and needs no store.
 	hasValues := w.Params > 0
 	if hasValues && !h.copies.Load() {
 		store := h.conn.store
@@ -227,6 +245,7 @@ func (h *Host) SendSum(ctx context.Context, r *bus.Result) error {
 		store.sums.Store(w.Handle.Number, r)
 		defer store.sums.Delete(w.Handle.Number)
 	}
+	// The handle is tried first; the coordinator's answer says whether it can use it.
 	if !hasValues || w.Handle != nil {
 		_, err := h.sumRequest(ctx, w)
 		if !errors.Is(err, errElsewhere) {
@@ -242,7 +261,8 @@ func (h *Host) SendSum(ctx context.Context, r *bus.Result) error {
 // also has the clients with their losses.
 func (h *Host) copySum(ctx context.Context, w *bus.Sum, r *bus.Result) error {
 	limit := h.conn.NATS().MaxPayload()
-	size := min(bus.ChunkBytes, int(limit)-proto.Size(w)-1024) / 8 // values in a chunk; states are half as long
+	// A value has 8 bytes. The elements of client states have 4, so twice as many fit into a chunk.
+	size := min(bus.ChunkBytes, int(limit)-proto.Size(w)-1024) / 8
 	if size < 1 {
 		return fmt.Errorf(
 			"bus: sum of job %d: %d bytes of losses do not fit a message of %d: the job has too many clients",
@@ -251,6 +271,7 @@ func (h *Host) copySum(ctx context.Context, w *bus.Sum, r *bus.Result) error {
 			limit,
 		)
 	}
+	// The chunks of values come first, then those of the client states.
 	values := slices.Collect(slices.Chunk(r.Values, size))
 	states := slices.Collect(slices.Chunk(slices.Concat(r.ClientStates...), 2*size))
 	chunks := len(values) + len(states)
@@ -263,6 +284,7 @@ func (h *Host) copySum(ctx context.Context, w *bus.Sum, r *bus.Result) error {
 			w.Values = nil
 			w.Variates = vector.Bytes(states[i-len(values)])
 		}
+		// The clients and their losses are in the first message alone.
 		if i == 1 {
 			w.Clients = nil
 		}
@@ -277,9 +299,10 @@ func (h *Host) copySum(ctx context.Context, w *bus.Sum, r *bus.Result) error {
 // sumPatience is how long one message of a sum may stay unanswered before it is sent again.
 const sumPatience = 10 * time.Second
 
-// sumRequest sends one message of a sum until it is answered; done says that the coordinator needs no
-// more of the sum. A message, or an answer, that arrives damaged is sent again a few times; after
-// that the sum counts as refused, and the job is done again.
+// sumRequest sends one message of a sum until it is answered. done says that the coordinator needs
+// no more of the sum. A message, or an answer, that arrives damaged is sent again a few times;
+// after that the sum counts as refused, and the job is done again. errElsewhere says that the
+// coordinator cannot use the handle.
 func (h *Host) sumRequest(ctx context.Context, w *bus.Sum) (done bool, err error) {
 	b, err := bus.MarshalSealed(w)
 	if err != nil {
@@ -298,6 +321,7 @@ func (h *Host) sumRequest(ctx context.Context, w *bus.Sum) (done bool, err error
 			return err
 		}
 		err = bus.UnmarshalSealed(reply.Data, &r)
+		// The message arrived damaged at the other end.
 		if err == nil && r.Status == bus.SendAgain {
 			err = bus.ErrDamaged
 		}

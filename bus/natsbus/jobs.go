@@ -16,26 +16,31 @@ import (
 	"fedpace/internal/names"
 )
 
+// These are the times of taking jobs and giving them back.
 const (
-	pullPatience = 20 * time.Second // how long one request waits for a job
-	postponement = time.Second      // how long a job waits that cannot be done yet
+	// pullPatience is how long one request waits for a job.
+	pullPatience = 20 * time.Second
+	// postponement is how long a job waits that cannot be done yet.
+	postponement = time.Second
 )
 
 // delivery is a job that this host has taken. Until Done or Release it sends the server marks of
-// progress, or the server would give the job to another host after AckWait.
+// progress. Without them the server would give the job to another host after AckWait.
 type delivery struct {
 	job  *bus.Job
 	host *Host
 	msg  jetstream.Msg
-	stop context.CancelFunc // ends the marks of progress
-	mark sync.WaitGroup     // the goroutine that sends them
+	// stop ends the marks of progress.
+	stop context.CancelFunc
+	// mark is the goroutine that sends the marks of progress.
+	mark sync.WaitGroup
 }
 
-// Job is the job.
+// Job returns the job that was delivered.
 func (d *delivery) Job() *bus.Job { return d.job }
 
-// NextJob waits for a job. It outlives a coordinator or a stream that goes away and
-// comes back; it returns the context's error or what broke the connection.
+// NextJob waits for a job of a kernel class. It outlives a coordinator or a stream that goes away
+// and comes back. An error is that of the context, or what broke the connection.
 func (h *Host) NextJob(ctx context.Context, kernel string) (bus.Delivery, error) {
 	if err := names.CheckToken("kernel", kernel); err != nil {
 		return nil, err
@@ -50,6 +55,7 @@ func (h *Host) NextJob(ctx context.Context, kernel string) (bus.Delivery, error)
 	err := h.conn.Retry(ctx, natsconn.Retry{Attempt: pullPatience, Transient: transient}, func(ctx context.Context) (err error) {
 		d, err = h.nextJob(ctx, kernel)
 		noJobYet := err == nil || ctx.Err() != nil || errors.Is(err, jetstream.ErrNoMessages)
+		// The stream may have been made again, with another consumer of that name.
 		if !noJobYet {
 			h.consumers.Delete(kernel) // the stream may have been made again
 		}
@@ -79,6 +85,7 @@ func (h *Host) nextJob(ctx context.Context, kernel string) (*delivery, error) {
 	j := new(bus.Job)
 	if err := bus.UnmarshalSealed(m.Data(), j); err != nil {
 		reason := bus.ValidText(err.Error())
+		// The coordinator sends a damaged job again, and gives up for any other reason.
 		if errors.Is(err, bus.ErrDamaged) {
 			reason = damagedReason
 		}
@@ -94,13 +101,15 @@ func (h *Host) nextJob(ctx context.Context, kernel string) (*delivery, error) {
 	h.noteJob(j.Job, true)
 	d.mark.Go(func() {
 		for range bus.Ticks(marking, consumer.CachedInfo().Config.AckWait/3) {
-			_ = m.InProgress() // lost marks end in a second delivery, which is harmless
+			// Marks that are lost end in a second delivery of the job, which is harmless.
+			_ = m.InProgress()
 		}
 	})
 	return d, nil
 }
 
-// consumer returns the consumer of a kernel class, which is looked up on the server once.
+// consumer returns the server's consumer of the jobs of a kernel class. It is looked up once and
+// then remembered.
 func (h *Host) consumer(ctx context.Context, kernel string) (jetstream.Consumer, error) {
 	if cached, ok := h.consumers.Load(kernel); ok {
 		return cached.(jetstream.Consumer), nil
@@ -119,9 +128,9 @@ func (d *delivery) end() {
 	d.host.noteJob(d.job.Job, false)
 }
 
-// Done removes the job from the queue and waits until that is confirmed. It is
-// called after SendSum has returned nil. A job that the queue no longer holds
-// (it was sent again meanwhile, or its stream is gone) is no error.
+// Done removes the job from the queue and waits until that is confirmed. It is called after SendSum
+// has returned nil. It is no error if the queue does not hold the job any more, because it was sent
+// again meanwhile or because its stream is gone.
 func (d *delivery) Done(ctx context.Context) error {
 	d.end()
 	attempt, cancel := d.host.conn.Attempt(ctx, natsconn.RequestTimeout)
@@ -132,13 +141,15 @@ func (d *delivery) Done(ctx context.Context) error {
 		return nil
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case d.host.conn.Transient(err): // the server does not answer for a job that is not queued any more
+	// The server does not answer for a job that is not queued any more.
+	case d.host.conn.Transient(err):
 		return nil
 	}
 	return fmt.Errorf("bus: acknowledge job %d: %w", d.job.Job, err)
 }
 
-// Release gives the job back, for another to do at once or after a delay.
+// Release gives the job back to the queue, for another host to do. With later, it is given out only
+// after a delay, because it cannot be done yet.
 func (d *delivery) Release(later bool) error {
 	d.end()
 	nak := d.msg.Nak

@@ -17,6 +17,7 @@ import (
 	"fedpace/bus/natsconn"
 )
 
+// These are the times of a lease.
 const (
 	// leaseFor is how long a lease lasts after it was renewed, unless the run's
 	// configuration says otherwise.
@@ -33,27 +34,33 @@ const noRevision = 0
 
 // lease is the right to drive a run on a server, which one coordinator has at a time.
 //
-// It is an entry in a key-value bucket of its own. Every change of the entry names the
-// revision that it replaces, and the server refuses a change that names another one: so two
-// coordinators cannot both hold the lease. The server deletes an entry that was not renewed
-// for the lease's duration (the bucket's TTL). A coordinator that has seen no renewal for that
-// long by its own clock may replace the entry, too.
+// It is an entry in a key-value bucket of its own. Every change of the entry names the revision
+// that it replaces, and the server refuses a change that names another one: so two coordinators
+// cannot both hold the lease. The server deletes an entry that was not renewed for the lease's
+// duration (the bucket's TTL). A coordinator that has seen no renewal for that long by its own
+// clock may replace the entry, too.
 //
-// The bucket lives in memory. A server that has lost it gives the lease to the first
-// coordinator that asks, which is most likely its holder.
+// The bucket lives in memory. A server that has lost it gives the lease to the first coordinator
+// that asks, which is most likely its holder.
 type lease struct {
 	conn  *Conn
 	js    jetstream.JetStream
 	run   string
 	store jetstream.KeyValueConfig
-	kv    jetstream.KeyValue // nil: the bucket is not known to exist
+	// kv is the bucket. It is nil while the bucket is not known to exist.
+	kv jetstream.KeyValue
 
-	leaderless *leaderlessWatch // of the bucket's stream
+	// leaderless watches the bucket's stream.
+	leaderless *leaderlessWatch
 
-	failure  atomic.Pointer[error]     // why the last renewal failed; nil: it did not
-	me       string                    // the entry's value: a random token, then words for people
-	revision uint64                    // the entry's last known revision, or noRevision
-	renewed  atomic.Pointer[time.Time] // when the last renewal was requested; nil: the lease is not held
+	// failure is why the last renewal failed; nil if it did not.
+	failure atomic.Pointer[error]
+	// me is the entry's value: a random token, then words for people.
+	me string
+	// revision is the entry's last known revision, or noRevision.
+	revision uint64
+	// renewed is when the last renewal was requested; nil while the lease is not held.
+	renewed atomic.Pointer[time.Time]
 }
 
 // errNotHeld is returned by what only the holder of the lease may do, while this coordinator does not
@@ -62,10 +69,13 @@ const errNotHeld = natsconn.TransientError("the lease of the run has to be renew
 
 // heldError reports that another coordinator has the lease.
 type heldError struct {
-	holder   string // who it is, in words
-	revision uint64 // the entry's: it grows while the holder renews
+	// holder says in words who the other coordinator is.
+	holder string
+	// revision is that of the entry. It grows while the holder renews.
+	revision uint64
 }
 
+// Error names the holder of the lease.
 func (e *heldError) Error() string { return e.holder + " has the lease" }
 
 // acquireLease waits until this coordinator has the lease of a run, for as long as the lease of a dead
@@ -87,6 +97,7 @@ func (c *Conn) acquireLease(
 		if !errors.As(err, &held) {
 			return l, err
 		}
+		// The user learns of the wait when the rival is seen for the first time.
 		if rival.last == nil {
 			c.Notice(waitingForLease(run, held, config.Lease))
 		}
@@ -97,6 +108,7 @@ func (c *Conn) acquireLease(
 				run,
 				held.holder,
 			)
+		// The next attempt replaces the entry, unless the rival renews it before.
 		case rivalSilent:
 			l.revision = held.revision // the next attempt replaces the entry, unless it is renewed before
 		}
@@ -110,7 +122,8 @@ func (c *Conn) acquireLease(
 
 // newLease prepares the lease of a run for this process, which does not have it yet.
 func (c *Conn) newLease(js jetstream.JetStream, run string, config *bus.CoordinatorConfig) *lease {
-	machine, _ := os.Hostname() // only people read it
+	// Only people read the name of the machine, so it may be empty.
+	machine, _ := os.Hostname()
 	return &lease{
 		conn: c,
 		js:   js,
@@ -127,13 +140,15 @@ func (c *Conn) newLease(js jetstream.JetStream, run string, config *bus.Coordina
 	}
 }
 
-// jetStreamDisabled reports whether the server, or the account, has no JetStream.
+// jetStreamDisabled reports whether an error says that the server, or the account, has no JetStream
+// at all.
 func jetStreamDisabled(err error) bool {
 	return errors.Is(err, jetstream.ErrJetStreamNotEnabled) ||
 		errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount)
 }
 
-// waitingForLease is the notice that a coordinator waits for another one's lease to end.
+// waitingForLease returns the notice that a coordinator waits for another one's lease of a run to
+// end, which takes at most the given duration.
 func waitingForLease(run string, held *heldError, duration time.Duration) bus.Notice {
 	return bus.Notice{
 		Subject: run,
@@ -150,24 +165,34 @@ func waitingForLease(run string, held *heldError, duration time.Duration) bus.No
 // rivalState is what is known of another coordinator that has the lease.
 type rivalState int
 
+// These are the states of another holder of the lease.
 const (
-	rivalUnknown rivalState = iota // it has not been watched for long enough
-	rivalAlive                     // it renews the lease
-	rivalSilent                    // it has not renewed the lease for the lease's duration
+	// rivalUnknown says that the rival has not been watched for long enough.
+	rivalUnknown rivalState = iota
+	// rivalAlive says that the rival renews the lease.
+	rivalAlive
+	// rivalSilent says that the rival has not renewed the lease for the lease's duration.
+	rivalSilent
 )
 
-// rivalWatch finds out whether another holder of the lease is alive.
+// rivalWatch finds out whether another holder of the lease is alive, from the entry as it is seen
+// from time to time.
 type rivalWatch struct {
-	lease    time.Duration
-	last     *heldError // the entry as it was last seen; nil: not yet
-	since    time.Time  // when its present revision was first seen
-	renewals int        // changes of the revision so far
+	// lease is how long a lease lasts.
+	lease time.Duration
+	// last is the entry as it was last seen; nil if it was not seen yet.
+	last *heldError
+	// since is when the entry's present revision was first seen.
+	since time.Time
+	// renewals counts the changes of the revision so far.
+	renewals int
 }
 
-// observe takes the entry as it is at a time. One change of the revision does not prove that its holder
-// is alive: a renewal that a coordinator sent before it died may still arrive. The second one does. An
-// entry that stays unchanged for the lease's duration should have been deleted by the server; it was
-// not if the server's clock was set back.
+// observe takes the entry as it is at the time now, and returns what is then known of its holder.
+// One change of the revision does not prove that the holder is alive: a renewal that a coordinator
+// sent before it died may still arrive. The second change does. An entry that stays unchanged for
+// the lease's duration should have been deleted by the server; it was not if the server's clock was
+// set back.
 func (w *rivalWatch) observe(held *heldError, now time.Time) rivalState {
 	switch {
 	case w.last == nil:
@@ -208,10 +233,11 @@ func (l *lease) renew(ctx context.Context) error {
 	return err
 }
 
-// stream is the name of the bucket's stream.
+// stream returns the name of the stream in which JetStream stores the bucket.
 func (l *lease) stream() string { return "KV_" + l.store.Bucket }
 
-// tryRenew is one attempt of renew.
+// tryRenew makes one attempt to acquire or prolong the lease. It makes the bucket where that is not
+// known to exist.
 func (l *lease) tryRenew(ctx context.Context) (err error) {
 	if l.kv == nil {
 		err = withCopies(l.store.Replicas, func(copies int) error {
@@ -220,6 +246,7 @@ func (l *lease) tryRenew(ctx context.Context) (err error) {
 			l.kv, err = l.js.CreateOrUpdateKeyValue(ctx, config)
 			return err
 		})
+		// A handle of a bucket that could not be made must not be used.
 		if err != nil {
 			l.kv = nil
 			return err
@@ -247,7 +274,8 @@ func (l *lease) tryRenew(ctx context.Context) (err error) {
 // attempt may succeed, and returns errNotHeld; or a *heldError if the entry is another coordinator's.
 func (l *lease) readEntry(ctx context.Context) error {
 	entry, err := l.kv.Get(ctx, leaseKey)
-	if errors.Is(err, jetstream.ErrKeyNotFound) { // the lease has ended
+	// The lease has ended, so the next attempt makes the entry.
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
 		l.revision = noRevision
 		return errNotHeld
 	}
@@ -257,11 +285,13 @@ func (l *lease) readEntry(ctx context.Context) error {
 	if held := l.heldBy(entry); held != nil {
 		return held
 	}
-	l.revision = entry.Revision() // a renewal succeeded whose answer was lost
+	// An earlier renewal succeeded whose answer was lost.
+	l.revision = entry.Revision()
 	return errNotHeld
 }
 
-// heldBy is the error that another coordinator has the lease; nil if the entry is this one's.
+// heldBy returns the error that another coordinator has the lease, or nil if the entry is this
+// coordinator's.
 func (l *lease) heldBy(entry jetstream.KeyValueEntry) *heldError {
 	if string(entry.Value()) == l.me {
 		return nil
@@ -287,7 +317,7 @@ func (l *lease) checkHolder(ctx context.Context) error {
 	return nil
 }
 
-// takenOver is the error of a coordinator that has lost its run to another one.
+// takenOver returns the error of a coordinator that has lost its run to the holder of the lease.
 func (l *lease) takenOver(held *heldError) error {
 	return fmt.Errorf(
 		"bus: run %s: another coordinator has taken the run over (%s), this one stops",
@@ -321,6 +351,7 @@ func (l *lease) check() error {
 	if renewed == nil {
 		return l.notHeld()
 	}
+	// Round(0) drops the monotonic reading, so that the wall clocks are compared.
 	now := time.Now()
 	byMonotonicClock := now.Sub(*renewed)
 	byWallClock := now.Round(0).Sub(renewed.Round(0))
@@ -330,8 +361,8 @@ func (l *lease) check() error {
 	return nil
 }
 
-// notHeld is errNotHeld with the reason for which the lease could not be renewed: of a server without
-// memory, for example, that is what the user has to know.
+// notHeld returns errNotHeld with the reason why the lease could not be renewed. If a server has no
+// memory left, for example, that is what the user has to know.
 func (l *lease) notHeld() error {
 	failure := l.failure.Load()
 	if failure == nil || errors.Is(*failure, errNotHeld) {
@@ -347,6 +378,7 @@ func (l *lease) renewUntil(ctx context.Context, taken, lapsed func(error)) {
 	for range bus.Ticks(ctx, l.store.TTL/renewals) {
 		ended := false
 		err := l.conn.Do(ctx, "renew the lease of run "+l.run, renewalAttempt, func(ctx context.Context) error {
+			// An attempt before this one may have come too late; the lease is then held anew.
 			ended = ended || l.check() != nil
 			return l.renew(ctx)
 		})
@@ -354,6 +386,7 @@ func (l *lease) renewUntil(ctx context.Context, taken, lapsed func(error)) {
 		switch {
 		case ctx.Err() != nil:
 			return
+		// Nothing of the run may be touched any more.
 		case errors.As(err, &held):
 			l.renewed.Store(nil)
 			taken(l.takenOver(held))

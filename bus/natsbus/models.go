@@ -21,10 +21,14 @@ import (
 // Store is the memory through which the two ends of a run hand over models and partial sums without
 // copies, where both are in one process and their connections share the store.
 type Store struct {
-	id     [16]byte      // random: a handle with another id is of another process
-	models sync.Map      // []float32 by modelKey
-	sums   sync.Map      // *bus.Result by handle number, from SendSum's beginning to its end
-	last   atomic.Uint64 // the last handle number
+	// id is random: a handle with another id is of another process.
+	id [16]byte
+	// models holds a []float32 for each modelKey.
+	models sync.Map
+	// sums holds a *bus.Result for each number of a handle, from SendSum's beginning to its end.
+	sums sync.Map
+	// last is the number of the last handle.
+	last atomic.Uint64
 }
 
 // modelKey identifies a run's use of a model. Two runs may use one model, and each deletes its own
@@ -37,12 +41,14 @@ type modelKey struct {
 // NewStore makes an empty store.
 func NewStore() *Store {
 	s := new(Store)
-	rand.Read(s.id[:]) // never fails
+	// The operating system's random numbers never fail.
+	rand.Read(s.id[:])
 	return s
 }
 
-// PutModel shares the slice with the hosts of this process, and publishes the model in chunks for other
-// hosts and devices if CoordinatorConfig.PublishModels says so.
+// PutModel makes a model available until DeleteModel. It shares the slice params, which nobody may
+// change from then on, with the hosts of this process, and publishes it in chunks for other hosts
+// and devices if CoordinatorConfig.PublishModels says so. digest is the model's.
 func (c *Coordinator) PutModel(ctx context.Context, digest bus.Digest, params []float32) error {
 	if digest.IsZero() || len(params) == 0 || len(params) > bus.MaxParams {
 		return fmt.Errorf("bus: model %s of %d parameters, want 1 to %d", digest, len(params), bus.MaxParams)
@@ -56,7 +62,7 @@ func (c *Coordinator) PutModel(ctx context.Context, digest bus.Digest, params []
 	)
 }
 
-// PutModelsAgain publishes all available models once more.
+// PutModelsAgain publishes all available models once more, because the server may have lost them.
 func (c *Coordinator) PutModelsAgain(ctx context.Context) error {
 	for d, params := range c.available() {
 		if err := c.PutModel(ctx, d, params); err != nil {
@@ -66,7 +72,7 @@ func (c *Coordinator) PutModelsAgain(ctx context.Context) error {
 	return nil
 }
 
-// available yields the models that were put and not deleted.
+// available yields the models of this run that were put and not deleted, in no particular order.
 func (c *Coordinator) available() iter.Seq2[bus.Digest, []float32] {
 	return func(yield func(bus.Digest, []float32) bool) {
 		c.conn.store.models.Range(func(key, params any) bool {
@@ -76,7 +82,7 @@ func (c *Coordinator) available() iter.Seq2[bus.Digest, []float32] {
 	}
 }
 
-// chunksAvailable is how many messages the models' stream holds when nothing is missing.
+// chunksAvailable returns how many messages the stream of models holds if none is missing.
 func (c *Coordinator) chunksAvailable() (n uint64) {
 	for _, params := range c.available() {
 		n += uint64((len(params) + c.chunkSize() - 1) / c.chunkSize())
@@ -84,7 +90,8 @@ func (c *Coordinator) chunksAvailable() (n uint64) {
 	return n
 }
 
-// chunkSize is how many parameters fit into one chunk, beside at most 1,024 bytes of other fields.
+// chunkSize returns how many parameters fit into one chunk, beside at most 1,024 bytes of other
+// fields.
 func (c *Coordinator) chunkSize() int {
 	return min(bus.ChunkBytes, int(c.conn.NATS().MaxPayload())-1024) / 4
 }
@@ -111,6 +118,7 @@ func (c *Coordinator) publishModel(ctx context.Context, d bus.Digest, params []f
 			return fmt.Errorf("bus: send chunk %d of model %s: %w", i, d, err)
 		}
 	}
+	// The chunks travel together; their confirmations are awaited in order.
 	for i, f := range futures {
 		var err error
 		select {
@@ -136,8 +144,10 @@ func (c *Coordinator) DeleteModel(ctx context.Context, digest bus.Digest) error 
 	c.deleting.Lock()
 	defer c.deleting.Unlock()
 	c.unwanted = append(c.unwanted, digest)
+	// Models whose removal failed before are removed first.
 	for len(c.unwanted) > 0 {
 		err := c.lease.check()
+		// Without the lease, the stream may be another coordinator's.
 		if err == nil {
 			err = c.purge(
 				ctx,
@@ -145,6 +155,7 @@ func (c *Coordinator) DeleteModel(ctx context.Context, digest bus.Digest) error 
 				jetstream.WithPurgeSubject(subject.ModelChunks(c.run, c.unwanted[0])),
 			)
 		}
+		// The model stays in the list, for the next call.
 		if err != nil && c.conn.Transient(err) && ctx.Err() == nil {
 			return nil
 		}
@@ -172,16 +183,20 @@ const (
 // cacheLimit returns how many bytes of models a host keeps, where the newest has size bytes.
 func cacheLimit(size int64) int64 { return min(max(smallCache, cachedModels*size), maxCache) }
 
-// modelCache keeps the models that a host has fetched. When they exceed the limit the least recently
-// used ones are dropped; the newest always stays.
+// modelCache keeps the models that a host has fetched. When they exceed the limit, the least
+// recently used ones are dropped; the newest always stays.
 type modelCache struct {
-	limit   func(size int64) int64 // bytes that are kept, by the bytes of the newest model
-	lag     time.Duration          // how long a missing model is asked for again
-	fetches singleflight.Group     // by digest: workers that need one model share its fetch
+	// limit returns how many bytes are kept, by the size of the newest model in bytes.
+	limit func(size int64) int64
+	// lag is how long a missing model is asked for again.
+	lag time.Duration
+	// fetches lets workers that need one model share its fetch, by its digest.
+	fetches singleflight.Group
 
 	mu    sync.Mutex
 	bytes int64
-	list  []cachedModel // the least recently used first
+	// list has the least recently used model first.
+	list []cachedModel
 }
 
 // cachedModel is a model in a host's memory.
@@ -198,6 +213,7 @@ func (h *Host) Model(ctx context.Context, d bus.Digest) ([]float32, error) {
 		return params.([]float32), nil
 	}
 	fetched := h.models.fetches.DoChan(d.String(), func() (any, error) {
+		// Another worker may have fetched the model before this fetch began.
 		if params := h.models.find(d); params != nil {
 			return params, nil
 		}
@@ -215,7 +231,8 @@ func (h *Host) Model(ctx context.Context, d bus.Digest) ([]float32, error) {
 	}
 }
 
-// find returns a model and marks it as the most recently used; nil if it is not cached.
+// find returns the model with a digest and marks it as the most recently used. It returns nil if
+// the model is not cached.
 func (c *modelCache) find(d bus.Digest) []float32 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -228,7 +245,8 @@ func (c *modelCache) find(d bus.Digest) []float32 {
 	return m.params
 }
 
-// put adds a model and drops the least recently used ones beyond the limit.
+// put adds a model as the most recently used, and drops the least recently used ones beyond the
+// limit. A parameter takes 4 bytes.
 func (c *modelCache) put(m cachedModel) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -65,9 +65,10 @@ type adam struct {
 	Clipping
 	decay float64
 	// AdamW: the weight decay shrinks the parameters and is no part of the gradient
-	decoupled      bool
-	mean, square   []float32
-	power1, power2 float64 // β1^t and β2^t
+	decoupled    bool
+	mean, square []float32
+	// power1 and power2 are β1^t and β2^t, after t steps.
+	power1, power2 float64
 }
 
 // Start forgets the moments. Before the first step t is 0, so both powers are 1.

@@ -48,7 +48,8 @@ type logisticWork struct {
 	flat
 	features int
 	mu       float32
-	z        []float32 // a sample's logits, then their gradient
+	// z holds the logits of one sample, and then their gradient.
+	z []float32
 }
 
 // forward writes the logits of sample i of the batch into w.z, and returns the sample's features.

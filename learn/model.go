@@ -13,9 +13,12 @@ import (
 // Tensor names one part of a model's flat parameters, in PyTorch's layout
 // (a linear layer's weight is [out, in]).
 type Tensor struct {
-	Name   string // e.g. "0.weight", as PyTorch's state_dict would call it
-	Shape  []int
-	Offset int // index of the first element in the flat parameters
+	// Name is the tensor's name in PyTorch's state_dict, such as 0.weight.
+	Name string
+	// Shape holds the tensor's sizes, the outermost dimension first.
+	Shape []int
+	// Offset is the index of the tensor's first element in the flat parameters.
+	Offset int
 }
 
 // Len is the number of the tensor's values.
@@ -73,25 +76,36 @@ var Models = registry.New[Architecture]("model", "model").Standard("mlp")
 
 // Limits of an architecture: what a mistyped number may at most ask for.
 const (
-	maxWidth  = network.MaxWidth
-	MaxParams = network.MaxParams // parameters of a model
+	// maxWidth bounds the outputs of a layer.
+	maxWidth = network.MaxWidth
+	// MaxParams bounds the parameters of a model.
+	MaxParams = network.MaxParams
 )
 
 // model is a model of this package: its name and sizes, the tensors of its parameters, and how its
 // workspaces compute. initials and streams have an entry for each tensor.
 type model struct {
+	// name is the model in one line, as String returns it.
 	name string
-	// the options of a convex task's model, see [Convex]; nil: it is none
-	convex   Architecture
-	samples  Samples
-	metrics  []Metric
-	tensors  []Tensor
-	initials []network.Init // of each tensor
-	// number of the stream of random numbers from which the tensor is drawn
+	// convex holds the options of a convex task's model, see [Convex]. It is nil for any other
+	// model.
+	convex Architecture
+	// samples says what the model reads.
+	samples Samples
+	// metrics are the quantities besides the loss by which the model is measured.
+	metrics []Metric
+	// tensors are the parts of the flat parameters, in order and without gaps.
+	tensors []Tensor
+	// initials draws the initial values of each tensor. A nil entry leaves the tensor zero.
+	initials []network.Init
+	// streams holds, for each tensor, the number of the stream of random numbers from which it is
+	// drawn.
 	streams []int
-	params  int
+	// params is the number of parameters, frozen ones included.
+	params int
 	// number of frozen parameters, which are the last ones
-	frozen     int
+	frozen int
+	// arithmetic makes the computation of one worker, for batches of at most maxBatch samples.
 	arithmetic func(maxBatch int, isa kernel.ISA) network.Arithmetic
 }
 
@@ -127,6 +141,8 @@ func (m *model) Init(params []float32, seed uint64) {
 	m.check(params)
 	clear(params)
 	for i, t := range m.tensors {
+		// Each tensor has a stream of its own, so that its values do not depend on the other
+		// tensors.
 		if start := m.initials[i]; start != nil {
 			start(params[t.Offset:][:t.Len()], keyed.New(seed, keyed.Weights, uint64(m.streams[i])))
 		}

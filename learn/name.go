@@ -33,7 +33,8 @@ func Parse(name string) (m Model, err error) {
 	if err == nil {
 		m, err = a.Model(samples)
 	}
-	if err == nil && m.String() != name { // equal models have equal names
+	// Equal models must have equal names, so only the canonical spelling is accepted.
+	if err == nil && m.String() != name {
 		err = fmt.Errorf("its shortest form is %s", m)
 	}
 	if err != nil {

@@ -14,9 +14,10 @@ import (
 // 2019). Its parameters are those of the model in another order: shared, personal, frozen. The shared
 // ones travel first. In the model that the server holds, the personal ones have their initial values.
 type Personal struct {
-	ModelInfo // as local steps have it
-	name      string
-	tensors   []Tensor
+	// ModelInfo is the whole model, as local steps have it.
+	ModelInfo
+	name    string
+	tensors []Tensor
 	// for each of tensors, where it begins in ModelInfo
 	places []int
 	// number of shared parameters that train

@@ -48,8 +48,9 @@ func (a Quadratic) Model(Samples) (Model, error) {
 type quadraticWork struct {
 	flat
 	// the vector A (x − b) before the second reflection
-	u   []float64
-	sum []float64 // gradient over the batch
+	u []float64
+	// sum is the gradient, summed over the batch.
+	sum []float64
 }
 
 // sample returns the loss of sample i and adds its gradient A (x − b) to w.sum. With H = I − 2vvᵀ the

@@ -47,7 +47,8 @@ func (s SGD) Stepper(params int) Stepper {
 // sgd takes the steps of [SGD].
 type sgd struct {
 	SGD
-	velocity []float32 // nil without momentum
+	// velocity is the running sum of gradients. It is nil without momentum.
+	velocity []float32
 }
 
 // Start forgets the velocity, v = 0.

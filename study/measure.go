@@ -16,16 +16,30 @@ const spans = 20
 
 // measured is what a comparison reads from the rounds of a run.
 type measured struct {
-	Level       float64 // that the reference's runs at the point reach; NaN: nothing was learned
-	TimeToLevel float64 // virtual seconds until the mean over a span was as good; NaN: never
-	Tail        float64 // mean of what runs are compared by in the last tenth of the virtual time; NaN: not measured
-	TailLoss    float64 // mean training loss of the rounds that close in it
+	// Level is the level that the reference's runs reach at the cell's point. It is NaN if nothing
+	// was learned.
+	Level float64
+	// TimeToLevel is the virtual second at which the mean over a span is at least as good as Level.
+	// It is NaN if that never happens.
+	TimeToLevel float64
+	// Tail is the mean, over the last tenth of the virtual time, of the metric by which runs are
+	// compared. It is NaN if it was not measured.
+	Tail float64
+	// TailLoss is the mean training loss of the rounds that close in the last tenth of the virtual
+	// time.
+	TailLoss float64
 
-	steps               []int         // K_r of its rounds
-	quality             metric.Metric // by which runs are timed
+	// steps holds K_r of each round.
+	steps []int
+	// quality is the metric that must reach Level.
+	quality metric.Metric
+	// validations and losses collect the values over virtual time.
 	validations, losses Tail
-	reference           *Cell // the reference's run with this seed at this point; nil: none, or this one
-	controlled          *Cell // the run of which this is the control; nil: it is none
+	// reference is the reference's run with the same seed at the same point. It is nil if there is
+	// none, and for the reference itself.
+	reference *Cell
+	// controlled is the run that this run is the control of. It is nil if this run is no control.
+	controlled *Cell
 }
 
 // measure reads the runs, and then compares those at one point of the grids that do not choose a

@@ -11,11 +11,18 @@ import (
 
 // quantity is a number that describes how a run ended or what it cost.
 type quantity struct {
+	// name identifies the quantity in files; title heads its column for people.
 	name, title string
 	value       func(*Cell) float64
-	more, less  string // what a difference is called; empty: runs are not compared by it
-	cost        bool   // what it took; for people it stands behind what runs came to
-	flips       bool   // the other way round where lower values of what runs are compared by are better
+	// more and less say what a positive and a negative difference is called. They are empty if runs
+	// are not compared by the quantity.
+	more, less string
+	// cost marks a quantity that tells what the run took. Tables for people have these columns
+	// last.
+	cost bool
+	// flips says that more and less change places where lower values of the compared metric are
+	// better.
+	flips bool
 }
 
 // toLevel is the name of the quantity: virtual seconds until a run is as good as the reference ends.

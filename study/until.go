@@ -11,10 +11,14 @@ import (
 // Until adds seeds to a comparison until its differences are known to ± Half, in two stages (Stein
 // 1945): the deviations of the first seeds' differences say how many seeds that takes.
 type Until struct {
-	Half     float64 // wanted of the interval of each difference in how runs end; 0: no seeds are added
-	MaxSeeds int     // seeds in all
+	// Half is the wanted half width of the interval of each difference in how runs end. With 0 no
+	// seeds are added.
+	Half float64
+	// MaxSeeds bounds the seeds of both stages together.
+	MaxSeeds int
 
-	first int // seeds of the first stage, once others were added
+	// first is the number of seeds of the first stage. It is 0 until others are added.
+	first int
 }
 
 // fewest is the number of seeds whose deviation foretells that of more.

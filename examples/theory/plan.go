@@ -28,10 +28,15 @@ var Schedules = []string{"dsgd", "fixed", "rounds", "error", "step", "theory", T
 
 // Plan says which runs are made.
 type Plan struct {
-	Config    config.Config // of a convex task
-	Schedules []string      // as study.Plan has them, and TheoryAhead
-	Seeds     int           // each schedule is run with seed, seed+1, ... of the configuration
-	Folder    string        // folder of the results and, below runs/, of every run
+	// Config is the configuration of a convex task.
+	Config config.Config
+	// Schedules are the names of schedules as in study.Plan, and TheoryAhead.
+	Schedules []string
+	// Seeds is the number of runs of each schedule, with the configuration's seed, seed+1 and so
+	// on.
+	Seeds int
+	// Folder is the folder of the results. Every run has a folder of its own below its folder runs.
+	Folder string
 }
 
 // validate refuses configurations about which Theorem 1 says nothing, and lists that name no schedule
@@ -140,7 +145,8 @@ func (p Plan) Run(ctx context.Context, o study.Options) (*Result, error) {
 		return err == nil
 	}
 	o.Adjust = func(c *study.Cell, o *run.Options) {
-		_ = os.Remove(filepath.Join(c.Config.Out, traceFile)) // of the run that this one replaces
+		// The trace belongs to the run that this one replaces.
+		_ = os.Remove(filepath.Join(c.Config.Out, traceFile))
 		t := byCell[c]
 		t.models = map[int][]float32{}
 		o.Model = func(round int, params []float32) { t.models[round] = params }

@@ -29,49 +29,74 @@ type Result struct {
 	Seeds   int     `json:"seeds"`
 	K0      int     `json:"k0"`
 	Eta     float64 `json:"eta"`
-	Limit   float64 `json:"virtual_seconds"` // of every run
+	// Limit is how long every run lasts, in virtual seconds.
+	Limit float64 `json:"virtual_seconds"`
 
-	Constants theory.Constants `json:"-"` // calculated; G and the variance at x₁ and x*
-	F0        float64          `json:"-"` // F(x₁)
-	Distance  float64          `json:"-"` // ‖x₁ − x*‖
-	PrintedG  float64          `json:"-"` // L‖x₁ − x*‖
+	// Constants are calculated from the objective. Their G and variance are those at x₁ and x*.
+	Constants theory.Constants `json:"-"`
+	// F0 is the loss F(x₁) of the initial model.
+	F0 float64 `json:"-"`
+	// Distance is ‖x₁ − x*‖, from the initial model to the optimum.
+	Distance float64 `json:"-"`
+	// PrintedG is L‖x₁ − x*‖, which the paper takes for G.
+	PrintedG float64 `json:"-"`
 
-	Bounds []Bound  `json:"bounds"`
+	// Bounds compares Theorem 1 with what was measured, by schedule and number of rounds.
+	Bounds []Bound `json:"bounds"`
+	// Curves holds the gap to the optimum, by schedule and virtual time.
 	Curves []Moment `json:"curves"`
 
+	// Runs says where the results come from.
 	Runs []study.Origin `json:"runs"`
 }
 
 // Bound is Theorem 1 after a number of rounds of a schedule, beside what was measured; all in
 // loss²/length² but G, in loss/length. Means are over seeds.
 type Bound struct {
-	Schedule   string  `json:"schedule" csv:"schedule"`
-	Rounds     int     `json:"rounds" csv:"rounds"`
-	Iterations float64 `json:"iterations" csv:"iterations"` // T
+	Schedule string `json:"schedule" csv:"schedule"`
+	Rounds   int    `json:"rounds" csv:"rounds"`
+	// Iterations is T, the number of SGD steps of one client in these rounds.
+	Iterations float64 `json:"iterations" csv:"iterations"`
 
-	Measured float64 `json:"measured" csv:"measured"`           // mean over iterations of ‖∇F(x̄_t)‖²
-	Half     half    `json:"measured_ci95" csv:"measured_ci95"` // half its 95% interval
-	Minimum  float64 `json:"least" csv:"least"`                 // least over iterations of the mean over seeds
+	// Measured is the mean over iterations of ‖∇F(x̄_t)‖², which Theorem 1 bounds.
+	Measured float64 `json:"measured" csv:"measured"`
+	// Half is half of the 95 % interval of Measured.
+	Half half `json:"measured_ci95" csv:"measured_ci95"`
+	// Minimum is the least value over iterations of the mean over seeds.
+	Minimum float64 `json:"least" csv:"least"`
 
-	G        float64 `json:"g" csv:"g"`               // largest of any client at any iterate
-	Variance float64 `json:"variance" csv:"variance"` // Σ p_c² σ_c²
+	// G is the largest root mean square gradient norm of any client at any iterate.
+	G float64 `json:"g" csv:"g"`
+	// Variance is Σ p_c² σ_c², the variance of the mean of the clients' minibatch gradients.
+	Variance float64 `json:"variance" csv:"variance"`
 
-	Lemma2    float64 `json:"lemma2" csv:"lemma2"`                         // the sharpest: D as in Lemma 1
-	Proof     float64 `json:"theorem1_proof" csv:"theorem1_proof"`         // Theorem 1 with 2κ²(F₀ − F*)
-	Statement float64 `json:"theorem1_stated" csv:"theorem1_stated"`       // with 2κ(κF₀ − F*)
-	Appendix  float64 `json:"theorem1_appendix" csv:"theorem1_appendix"`   // with 2κ(F₀ − F*)
-	PrintedG  float64 `json:"theorem1_printed_g" csv:"theorem1_printed_g"` // the statement with the paper's G
+	// Lemma2 is the sharpest of the bounds, with D as in Lemma 1.
+	Lemma2 float64 `json:"lemma2" csv:"lemma2"`
+	// Proof is the bound of Theorem 1 with 2κ²(F₀ − F*), as its proof has it.
+	Proof float64 `json:"theorem1_proof" csv:"theorem1_proof"`
+	// Statement is the bound of Theorem 1 with 2κ(κF₀ − F*), as the theorem states it.
+	Statement float64 `json:"theorem1_stated" csv:"theorem1_stated"`
+	// Appendix is the bound of Theorem 1 with 2κ(F₀ − F*), as the appendix has it.
+	Appendix float64 `json:"theorem1_appendix" csv:"theorem1_appendix"`
+	// PrintedG is Statement with the paper's G.
+	PrintedG float64 `json:"theorem1_printed_g" csv:"theorem1_printed_g"`
 }
 
 // Moment is how far a schedule is from the optimum at a virtual time.
 type Moment struct {
-	Schedule   string  `json:"schedule" csv:"schedule"`
-	Seconds    float64 `json:"seconds" csv:"seconds"`
-	Rounds     float64 `json:"rounds" csv:"rounds"`           // completed
-	Steps      float64 `json:"steps" csv:"steps"`             // Σ K_r of them
-	LocalSteps float64 `json:"local_steps" csv:"local_steps"` // K of the round that is open
-	Gap        float64 `json:"gap" csv:"gap"`                 // F − F*, a loss
-	Half       half    `json:"gap_ci95" csv:"gap_ci95"`       // half its 95% interval
+	Schedule string `json:"schedule" csv:"schedule"`
+	// Seconds is the virtual time since the start.
+	Seconds float64 `json:"seconds" csv:"seconds"`
+	// Rounds is the number of completed rounds, averaged over seeds.
+	Rounds float64 `json:"rounds" csv:"rounds"`
+	// Steps is the sum of K_r over the completed rounds.
+	Steps float64 `json:"steps" csv:"steps"`
+	// LocalSteps is the K of the round that is open at this time.
+	LocalSteps float64 `json:"local_steps" csv:"local_steps"`
+	// Gap is the loss F − F*.
+	Gap float64 `json:"gap" csv:"gap"`
+	// Half is half of the 95 % interval of Gap.
+	Half half `json:"gap_ci95" csv:"gap_ci95"`
 }
 
 // half is half of a 95 % interval. One seed has none: NaN, which JSON holds as null.
@@ -105,7 +130,8 @@ func (r *Result) last() []Bound {
 
 // momentAt finds a schedule's last moment at or before a share of the virtual time, from 0 to 1.
 func (r *Result) momentAt(name string, share float64) Moment {
-	const rounding = 1 + 1e-9 // moments are multiples of a hundredth of Limit
+	// Moments are multiples of a hundredth of Limit, which floating-point numbers hold inexactly.
+	const rounding = 1 + 1e-9
 	var last Moment
 	for _, m := range r.Curves {
 		if m.Schedule == name && m.Seconds <= r.Limit*share*rounding {

@@ -22,13 +22,20 @@ const traceFile = "trace.gob"
 
 // trace is what was measured of one run. The first four lists have an entry for each round.
 type trace struct {
-	Steps   []int     // K_r
-	Rates   []float64 // eta_r
-	Seconds []float64 // virtual time at the round's end
-	Gaps    []float64 // F − F* after the round
-	Path    path
-	Stride  int     // every Stride-th iteration was measured
-	Limit   float64 // virtual seconds of the run
+	// Steps holds K_r of each round.
+	Steps []int
+	// Rates holds the learning rate eta_r of each round.
+	Rates []float64
+	// Seconds holds the virtual time at the end of each round.
+	Seconds []float64
+	// Gaps holds the loss F − F* after each round.
+	Gaps []float64
+	// Path holds what was measured at the iterations within the rounds.
+	Path path
+	// Stride says that every Stride-th iteration was measured.
+	Stride int
+	// Limit is how long the run lasted, in virtual seconds.
+	Limit float64
 
 	// models holds the model after each round that had an update, by the round's number. It is filled
 	// while the run is played, and is empty afterwards.
@@ -65,10 +72,12 @@ func (t *trace) measure(ctx context.Context, c *study.Cell, objective *advise.Ob
 	models := [][]float32{objective.Initial}
 	for i, row := range rows {
 		next, hasModel := t.models[row.Round]
+		// A round with accepted updates changes the model, so the new model must be there.
 		if !hasModel && row.Outcomes[round.Accepted] > 0 {
 			return fmt.Errorf("the model of round %d is not known (play the run again with --force)", row.Round)
 		}
-		if !hasModel { // a round without updates leaves the model as it is
+		// A round without updates leaves the model as it is.
+		if !hasModel {
 			next = models[i]
 		}
 		models = append(models, next)
@@ -79,7 +88,9 @@ func (t *trace) measure(ctx context.Context, c *study.Cell, objective *advise.Ob
 	}
 	t.Stride = 1
 	if c.Config.Task == config.TaskLogistic {
-		t.Stride = 10 // the gradient of this task goes through all samples
+		// The gradient of logistic regression goes through all samples, so fewer iterations are
+		// measured.
+		t.Stride = 10
 	}
 	t.Limit = c.Summary.VirtualSeconds
 	t.models = nil

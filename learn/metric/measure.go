@@ -9,8 +9,10 @@ import (
 
 // Metric names a quantity besides the loss.
 type Metric struct {
-	Name  string
-	Lower bool // smaller is better
+	// Name identifies the metric in configurations and in the columns of results.
+	Name string
+	// Lower says that smaller values are better.
+	Lower bool
 }
 
 // Names that have a meaning of their own.
@@ -34,7 +36,8 @@ func Names(list []Metric) (names []string) {
 	return names
 }
 
-// Check says what is wrong with values, one for each metric of a list; nil: nothing.
+// Check returns an error for the first value that its metric cannot have. values holds one value
+// for each metric of the list, in the same order.
 func Check(list []Metric, values []float64) error {
 	if len(values) != len(list) {
 		return fmt.Errorf("%d values of %d metrics", len(values), len(list))
@@ -47,7 +50,7 @@ func Check(list []Metric, values []float64) error {
 	return nil
 }
 
-// Check says what is wrong with a value of the metric; nil: nothing.
+// Check returns an error if v is not finite, or is an accuracy outside the range from 0 to 1.
 func (m Metric) Check(v float64) error {
 	switch {
 	case math.IsNaN(v) || math.IsInf(v, 0):
@@ -65,8 +68,9 @@ type Quality struct {
 	Index int
 }
 
-// QualityOf is the metric of a name, or the loss; without a name the first metric,
-// or the loss where there is none. It returns an error for a name that is neither.
+// QualityOf returns the quantity of the given name: a metric of the list, or the loss. An empty
+// name stands for the first metric, or for the loss if the list is empty. A name that is neither a
+// metric nor the loss is an error.
 func QualityOf(list []Metric, name string) (Quality, error) {
 	index := 0
 	if name != "" {
@@ -85,8 +89,8 @@ func QualityOf(list []Metric, name string) (Quality, error) {
 	return Quality{list[index], index}, nil
 }
 
-// ValueIn is the quantity's value in an evaluation with this loss and these metrics; NaN if it was not
-// measured.
+// ValueIn returns the value of the quantity in an evaluation that gave this loss and these metrics.
+// It is NaN if the quantity was not measured.
 func (q Quality) ValueIn(loss float64, metrics []float64) float64 {
 	if q.Index < 0 {
 		return loss
@@ -116,7 +120,7 @@ func (m Metric) Reaches(v, target float64) bool {
 		!m.Lower && v >= target
 }
 
-// Worsen is the value that is worse than v by an amount.
+// Worsen returns the value that is worse than v by the given amount, which is not negative.
 func (m Metric) Worsen(v, by float64) float64 {
 	if m.Lower {
 		return v + by
@@ -159,10 +163,15 @@ func AccuracyOf(list []Metric, values []float64) (v float64, found bool) {
 
 // ClientScore is what a model achieves on the samples of one client.
 type ClientScore struct {
-	Client  int
-	Samples int       // samples that were measured
-	Loss    float64   // their mean loss
-	Metrics []float64 // NaN: the samples say nothing of it
+	// Client is the client's number in the population.
+	Client int
+	// Samples is the number of samples that were measured.
+	Samples int
+	// Loss is the mean loss of these samples.
+	Loss float64
+	// Metrics holds the value of each of the model's metrics. It is NaN where the samples do not
+	// determine it.
+	Metrics []float64
 }
 
 // Best is the word for the best values so far: "lowest" or "highest".
@@ -234,9 +243,13 @@ func CheckNames(list []Metric) error {
 
 // Spread is the smallest, the mean and the largest of the clients' K in a round.
 type Spread struct {
-	Tasks             int // tasks that are in it; it is known of a round if all of its tasks are
+	// Tasks is the number of tasks that were added. The spread of a round is known if all of its
+	// tasks were added.
+	Tasks int
+	// Smallest and Largest are the extremes of K, the local steps of a task.
 	Smallest, Largest int
-	Sum               int64
+	// Sum is the sum of K over the tasks.
+	Sum int64
 }
 
 // Add adds the K of one more task.
@@ -254,8 +267,11 @@ func (s Spread) Mean() float64 { return float64(s.Sum) / float64(s.Tasks) }
 
 // Timetable says after which rounds of a run the model is measured. The zero value has none.
 type Timetable struct {
-	Every  int   // rounds from one measurement to the next; 0: none by their number
-	Rounds []int // further rounds, in any order
+	// Every is the number of rounds from one measurement to the next. With 0, round numbers lead to
+	// no measurement.
+	Every int
+	// Rounds lists further rounds after which the model is measured, in any order.
+	Rounds []int
 	// Grid is the time from one instant of a grid to the next, in virtual nanoseconds: the
 	// first round that ends at an instant or later is measured. 0: there is no grid.
 	Grid int64

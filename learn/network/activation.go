@@ -30,7 +30,8 @@ type Activation struct {
 	planar bool
 	// rows and columns of zeros on each side of an image
 	border int
-	relu   bool // the values are what a ReLU left: gradients reach only those above 0
+	// relu says that the values are the outputs of a ReLU. Gradients reach only the values above 0.
+	relu bool
 	// keepX and keepDX say that all blocks of a batch have a place of their own.
 	keepX, keepDX bool
 	needRows      bool
@@ -82,6 +83,7 @@ func (a *Activation) allocate(blocks, maxBatch int) {
 		owner = a.gradientOf
 		owner.allocate(blocks, maxBatch)
 		a.dx, a.keepDX, a.planar = owner.dx, owner.keepDX, owner.planar
+	// The gradient of the outputs takes the place of the outputs themselves.
 	case a.last:
 		a.keepX = a.keepDX
 	}

@@ -36,7 +36,8 @@ func (AverageLayer) Stage(place *Place) Stage {
 // averageStage adds up whole positions, all channels and samples at once.
 type averageStage struct {
 	*Place
-	part []float32 // channels × lanes
+	// part is scratch space of channels × lanes values.
+	part []float32
 }
 
 // Forward adds the positions in their order and multiplies by one over their number.

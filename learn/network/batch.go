@@ -11,9 +11,12 @@ type Input int
 
 // The kinds of input.
 const (
-	Dense  Input = iota // Batch.X
-	Sparse              // Batch.RowStart, Index, Value
-	Tokens              // Batch.Tokens
+	// Dense samples are rows of numbers, in Batch.X.
+	Dense Input = iota
+	// Sparse samples are bags of words, in Batch.RowStart, Index and Value.
+	Sparse
+	// Tokens are sequences of bytes, in Batch.Tokens.
+	Tokens
 )
 
 // String names the kind for messages.
@@ -22,11 +25,15 @@ func (i Input) String() string { return [...]string{"dense rows", "bags of words
 // Batch is a minibatch in the layout its model reads (see Input). The slices
 // are reused from one batch to the next: Reset keeps their memory.
 type Batch struct {
-	N       int       // samples
-	Labels  []int32   // N, where samples have a label
-	Targets []float32 // N rows of Samples.Targets values, where they have targets
+	// N is the number of samples.
+	N int
+	// Labels holds the class of each sample, if samples have a label.
+	Labels []int32
+	// Targets holds N rows of Samples.Targets values, if samples have targets.
+	Targets []float32
 
-	X []float32 // Dense: N rows of Features values, row-major
+	// X holds dense samples: N rows of Samples.Features values, one row after the other.
+	X []float32
 
 	// Sparse: compressed rows. Row i holds Index[RowStart[i]:RowStart[i+1]]
 	// with its Values; indices within a row are distinct and ascending.
@@ -34,9 +41,11 @@ type Batch struct {
 	Index    []int32
 	Value    []float32
 
-	Tokens []uint8 // Tokens: N rows of Features tokens
+	// Tokens holds sequences: N rows of Samples.Features tokens, one row after the other.
+	Tokens []uint8
 
-	Seed uint64 // of what a model draws in a training step (dropout)
+	// Seed is the seed of all random numbers that a model draws in a training step, as for dropout.
+	Seed uint64
 }
 
 // Reset empties the batch and keeps its memory.
@@ -60,8 +69,9 @@ func (b *Batch) row(i int) (index []int32, value []float32) {
 	return index, b.Value[start:end][:len(index)]
 }
 
-// Check refuses a batch that does not hold such samples: wrong lengths, labels or tokens. Layers read
-// memory by these numbers without checking them again.
+// Check returns an error if the batch does not hold samples of the given kind: if a length, a
+// label, an index or a token is out of range. Layers use these numbers as addresses without another
+// check.
 func (b *Batch) Check(samples Samples) error {
 	if err := b.checkAnswers(samples); err != nil {
 		return err
@@ -75,10 +85,12 @@ func (b *Batch) Check(samples Samples) error {
 		values = len(b.Tokens)
 		kind = "tokens"
 	}
+	// Dense rows and sequences have the same number of values in every sample.
 	if values != b.N*samples.Features {
 		return fmt.Errorf("batch of %d samples with %d %s; the model reads %d a sample", b.N, values, kind,
 			samples.Features)
 	}
+	// A token is the index of a row of the embedding.
 	if samples.Input == Tokens {
 		for i, x := range b.Tokens {
 			if int(x) >= samples.Vocabulary {
@@ -94,7 +106,8 @@ func (b *Batch) Check(samples Samples) error {
 	return nil
 }
 
-// checkAnswers refuses labels or targets that are not those of such samples.
+// checkAnswers returns an error if the labels or targets of the batch are not those of N samples of
+// the given kind.
 func (b *Batch) checkAnswers(samples Samples) error {
 	if samples.Targets > 0 {
 		if len(b.Targets) != b.N*samples.Targets {
@@ -105,6 +118,7 @@ func (b *Batch) checkAnswers(samples Samples) error {
 	if len(b.Labels) != b.N {
 		return fmt.Errorf("batch of %d samples with %d labels", b.N, len(b.Labels))
 	}
+	// A negative label becomes a large unsigned number, so that one comparison checks both ends.
 	for i, y := range b.Labels {
 		if uint32(y) >= uint32(samples.Classes) {
 			return fmt.Errorf("sample %d of the batch: label %d is not one of the classes 0 to %d", i, y,
@@ -114,7 +128,8 @@ func (b *Batch) checkAnswers(samples Samples) error {
 	return nil
 }
 
-// checkRows refuses sparse samples whose index does not fit, or names a feature that there is not.
+// checkRows returns an error if the compressed rows of sparse samples are inconsistent, or if an
+// index is not one of the features.
 func (b *Batch) checkRows(features int) error {
 	if len(b.RowStart) != b.N+1 ||
 		b.RowStart[0] != 0 ||
@@ -123,6 +138,7 @@ func (b *Batch) checkRows(features int) error {
 		return fmt.Errorf("batch of %d samples: %d row starts, %d indices and %d values do not fit together",
 			b.N, len(b.RowStart), len(b.Index), len(b.Value))
 	}
+	// Rows must not overlap or run backwards, because each is cut out of Index and Value.
 	for i := range b.N {
 		if b.RowStart[i] > b.RowStart[i+1] {
 			return fmt.Errorf("sample %d of the batch ends before it starts", i)
@@ -138,12 +154,22 @@ func (b *Batch) checkRows(features int) error {
 
 // Samples says what the samples of a set are, or what a model reads.
 type Samples struct {
-	Input      Input
-	Features   int    // values, vocabulary of a bag of words, tokens of a sequence
-	Classes    int    // labels are 0..Classes-1; 0: samples have targets
-	Targets    int    // numbers of a sample's target; 0: it has a label
-	Vocabulary int    // Tokens: tokens are 0..Vocabulary-1
-	Image      [3]int // channels, height, width of a sample that is an image; zeros of any other
+	// Input says which fields of a batch hold the samples.
+	Input Input
+	// Features is the number of values of a dense sample, of words in the vocabulary of a bag, or
+	// of tokens in a sequence.
+	Features int
+	// Classes is the number of classes; labels are 0 to Classes-1. It is 0 if samples have targets.
+	Classes int
+	// Targets is how many numbers are to be predicted for each sample. It is 0 if samples have a
+	// label.
+	Targets int
+	// Vocabulary is the number of different tokens, which are 0 to Vocabulary-1. Only Tokens have
+	// one.
+	Vocabulary int
+	// Image holds the channels, the height and the width of samples that are images. It is zero for
+	// any other.
+	Image [3]int
 }
 
 // Describe puts the samples in words.

@@ -89,7 +89,8 @@ type convStage struct {
 	ConvLayer
 	// rows of outputs that share one product for their part of the weight's gradient
 	rows int
-	add  bool // the gradient of the inputs is added to what is there
+	// add says that the gradient of the inputs is added to what is there.
+	add bool
 
 	// the weight in the order [out, size, size, in], so that a run of the input is one of the weight's
 	// too
@@ -102,8 +103,10 @@ type convStage struct {
 	dbias []float32
 
 	// size of the convolution's own output, which may be larger than that of a fused stage
-	height, width   int
-	dyRow, dyColumn int // distances of its gradient's rows and columns
+	height, width int
+	// dyRow and dyColumn are the distances between rows and between columns of the outputs'
+	// gradient.
+	dyRow, dyColumn int
 	packed          packed
 	// the inputs that the present rows of outputs read, sample by sample: row y lies at y % keep
 	recent []float32
@@ -334,10 +337,12 @@ func (s *convStage) masks() bool { return !s.add }
 // reads, four positions at a time.
 type pooledStage struct {
 	convStage
-	y []float32 // the four positions of one output: 4 × maps × lanes
+	// y holds the four positions of one output: 4 × maps × lanes values.
+	y []float32
 	// which of its four positions each output is: height × width × maps × lanes
 	code []int32
-	dy   []float32 // gradient of the convolution's output
+	// dy holds the gradient of the convolution's output.
+	dy []float32
 }
 
 // lay reserves the convolution's own output, two rows and two columns for each pooled one, and prepares

@@ -67,7 +67,8 @@ type denseStage struct {
 	*Place
 	// Backward has updated the parameters already
 	updated bool
-	dx      []float32 // gradients of the inputs, sample by sample
+	// dx holds the gradients of the inputs, one sample after the other.
+	dx []float32
 }
 
 // sizes are the numbers of inputs and outputs of a sample.
@@ -188,8 +189,10 @@ func (s *denseStage) begin([]float32) {}
 // Its arithmetic is plain Go whatever the kernel, because the sums are short and gathered.
 type columns struct {
 	features int
-	z        []float32 // a sample's outputs, then their gradient
-	sum      []float32 // gradient of the columns in use, all zero between steps
+	// z holds the outputs of one sample, and then their gradient.
+	z []float32
+	// sum holds the gradient of the columns in use. All of it is zero between steps.
+	sum []float32
 }
 
 // newColumns allocates the memory of one worker.

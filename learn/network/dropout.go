@@ -41,7 +41,8 @@ type dropoutStage struct {
 	// number among the network's dropouts, from 1
 	number uint64
 	rate   float64
-	factor []float32 // of every value of the block
+	// factor holds the factor of every value of the block: 0 for values that are dropped.
+	factor []float32
 }
 
 // lay allocates the factors.

@@ -41,7 +41,8 @@ func (l GRULayer) Shape(in Shape) (Shape, error) {
 // Parameters are PyTorch's four tensors for each of the stacked layers, all drawn within
 // ±1/sqrt(Width).
 func (l GRULayer) Parameters(in Shape) (list []Parameter) {
-	bound := fanIn(l.Width) // for all of a GRU's parameters
+	// All parameters of a GRU are drawn within the same bound, as in PyTorch.
+	bound := fanIn(l.Width)
 	for k := range l.Layers {
 		width := in.Channels
 		if k > 0 {
@@ -106,24 +107,30 @@ type gruStage struct {
 	isa    kernel.ISA
 	length int
 	layers []gruLayer
-	zero   []float32 // the state before the first step
+	// zero is the state before the first step.
+	zero []float32
 	// the input's shares of the gates, 3 × hidden × lanes
 	in []float32
 	// the state's shares of the gates, 3 × hidden × lanes
 	state  []float32
 	groups [groupSteps]kernel.Segment
-	shares [3]kernel.Segment // of a layer's gates in its input
+	// shares are the segments of the three gates in the layer's input.
+	shares [3]kernel.Segment
 }
 
 // gruLayer is one of the stacked layers.
 type gruLayer struct {
 	// values of a step of the layer's input
-	in                 int
-	wih, whh, bih, bhh int // offsets of the parameters
+	in int
+	// wih, whh, bih and bhh are the offsets of the weights and biases of the input and of the
+	// state.
+	wih, whh, bih, bhh int
 	// of every time step: r, z, m, g and the new state (kernel.GRUForward)
 	saved []float32
-	rows  []float32 // states sample by sample; the one before step t at t
-	da    []float32 // of groupSteps time steps (kernel.GRUBackward)
+	// rows holds the states, one sample after the other. The state before step t is at t.
+	rows []float32
+	// da holds the gradients of groupSteps time steps, as kernel.GRUBackward takes them.
+	da []float32
 	// gradient of the state
 	dh []float32
 }

@@ -11,18 +11,19 @@ import (
 	"fedpace/registry"
 )
 
-// Layer is an entry of a model's list: its options, what it makes of the shape of a
-// sample, its parameters, and how it computes. Layers are named and ordered as in a
-// PyTorch Sequential, flatten and dropout included.
+// Layer is an entry of a model's list. It holds the options of the layer and says which shape its
+// outputs have, which parameters it needs and how it computes. Layers are named and ordered as in a
+// PyTorch Sequential, with flatten and dropout as layers of their own.
 type Layer interface {
-	// Shape is the shape of what the layer makes of an input. A size that is 0 is not
-	// known yet, as when a configuration is read before its data, nor is the form of one
-	// that is Unknown. An error says what shape it would take.
+	// Shape returns the shape of the layer's outputs for inputs of the shape in. A size of 0 is not
+	// known yet, as when a configuration is read before its data; so is the form of an Unknown
+	// shape. The error for an input that does not fit says which shape would.
 	Shape(in Shape) (Shape, error)
-	// Parameters are the layer's parameters in the order of PyTorch, for an input of
-	// which all sizes are known.
+	// Parameters returns the layer's parameters in PyTorch's order, for an input whose sizes are
+	// all known.
 	Parameters(in Shape) []Parameter
-	// Stage makes the layer's arithmetic for one worker.
+	// Stage makes the computation of the layer for one worker, with its inputs and outputs at
+	// place.
 	Stage(place *Place) Stage
 }
 
@@ -32,11 +33,15 @@ var Layers = registry.New[Layer]("layer", "")
 
 // Parameter is one tensor of a layer.
 type Parameter struct {
-	Name  string // within the layer, e.g. "weight"
+	// Name is the parameter's name within the layer, such as weight.
+	Name string
+	// Shape holds the tensor's sizes, the outermost dimension first.
 	Shape []int
-	Init  Init // nil: zeros
+	// Init draws the initial values. If it is nil, they are zero.
+	Init Init
 
-	Frozen bool // it does not train
+	// Frozen says that the parameter does not train.
+	Frozen bool
 }
 
 // Freezing is the option of layers that have parameters: whether they train.
@@ -98,11 +103,16 @@ type Form int
 
 // The forms.
 const (
-	Vector   Form = iota // Channels values
-	Image                // Height × Width positions of Channels values
-	Sequence             // Height steps of Channels values
-	Text                 // Height tokens, each below Channels; only of the input
-	Words                // a bag of words, each below Channels; only of the input
+	// Vector is a form with Channels values.
+	Vector Form = iota
+	// Image has Height × Width positions of Channels values each.
+	Image
+	// Sequence has Height steps of Channels values each.
+	Sequence
+	// Text has Height tokens, each below Channels. Only a model's input has this form.
+	Text
+	// Words is a bag of words, each below Channels. Only a model's input has this form.
+	Words
 )
 
 // String names the form in messages.
@@ -113,8 +123,12 @@ func (f Form) String() string {
 // Shape is the form and the sizes of a sample between two layers. A size is 0 where it
 // is not known yet, and 1 where the form has no such size.
 type Shape struct {
-	Form                    Form
-	Unknown                 bool // even the form, up to the first layer that reads but one
+	// Form says what the values of the sample are.
+	Form Form
+	// Unknown says that not even the form is known. This ends at the first layer that reads only
+	// one form.
+	Unknown bool
+	// Height, Width and Channels are the sizes of the form.
 	Height, Width, Channels int
 }
 
@@ -204,13 +218,15 @@ func ShapeOf(samples Samples) Shape {
 
 // Place is where a layer stands in a network: what it reads and writes.
 type Place struct {
+	// X holds the layer's inputs and Y its outputs.
 	X, Y *Activation
 	// Gradient says that Backward must leave the gradient of X.
 	Gradient bool
 
 	network *network
-	offset  int // of the layer's parameters
-	// the parameters do not train
+	// offset is the index of the layer's first parameter in those of the network.
+	offset int
+	// frozen says that the layer's parameters do not train.
 	frozen bool
 }
 
@@ -227,17 +243,22 @@ type Stage interface {
 
 // Pass is one block of samples on its way through a network. The network fills it in before each stage.
 type Pass struct {
-	Samples    int       // in the block, at most [Lanes]
-	Training   bool      // Backward will follow
-	Parameters []float32 // of the layer
-	Gradient   []float32 // of the layer's parameters
+	// Samples is the number of samples in the block, at most [Lanes].
+	Samples int
+	// Training says that Backward will follow.
+	Training bool
+	// Parameters are the parameters of the layer.
+	Parameters []float32
+	// Gradient is the gradient of the layer's parameters, to which Backward adds.
+	Gradient []float32
 
+	// batch is the batch of which this is a block.
 	batch *Batch
-	// number of the block in the batch
+	// block is the number of the block in the batch, counted from 0.
 	block int
-	// index in the batch of the block's first sample
+	// first is the index in the batch of the block's first sample.
 	first int
-	// the parameters of all layers
+	// all holds the parameters of all layers.
 	all []float32
 }
 

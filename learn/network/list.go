@@ -7,14 +7,21 @@ import (
 
 // Limits of a list: what a mistyped number may at most ask for.
 const (
-	MaxWidth       = 1 << 20 // of a layer, and values of a sample
-	MaxParams      = 1 << 28 // parameters of a model
-	MaxNesting     = 8       // lists within each other
-	maxList        = 256     // layers
-	maxActivations = 1 << 23 // values of a sample between all layers, and taps of its convolutions
+	// MaxWidth bounds the outputs of a layer, and the values of a sample.
+	MaxWidth = 1 << 20
+	// MaxParams bounds the parameters of a model.
+	MaxParams = 1 << 28
+	// MaxNesting bounds how deeply lists lie within each other.
+	MaxNesting = 8
+	// maxList bounds the layers of one list.
+	maxList = 256
+	// maxActivations bounds the values of one sample between all layers, together with the taps of
+	// its convolutions.
+	maxActivations = 1 << 23
 )
 
-// Check refuses layers that do not fit each other, whatever the samples are.
+// Check returns an error for layers that cannot follow each other, whatever samples the model is
+// given.
 func Check(list []Layer) error {
 	if err := checkList(list, 1); err != nil {
 		return err
@@ -23,8 +30,10 @@ func Check(list []Layer) error {
 	return err
 }
 
-// Fit refuses samples or layers that are beyond the limits or do not fit each other. It returns the
-// list, with the width of the last layer filled in if it is left open.
+// Fit checks the layers for samples of the given kind. It returns an error for samples or layers
+// that are beyond the limits, or that do not fit each other. Otherwise it returns the list, in
+// which the last dense layer has the width that the samples' classes or targets need if its own was
+// open.
 func Fit(list []Layer, samples Samples) ([]Layer, error) {
 	outputs := max(samples.Classes, samples.Targets)
 	switch {
@@ -55,6 +64,7 @@ func Fit(list []Layer, samples Samples) ([]Layer, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The outputs are the logits of the classes, or the predictions of the targets.
 	if output != vector(outputs) {
 		wanted := fmt.Sprintf("%d classes", samples.Classes)
 		if samples.Targets > 0 {
@@ -85,6 +95,8 @@ func checkList(list []Layer, depth int) error {
 	}
 	for i, l := range list {
 		switch l := l.(type) {
+		// The width of an open layer follows from the classes, which only the model's outputs
+		// match.
 		case DenseLayer:
 			if l.Width == 0 && (depth > 1 || i < len(list)-1) {
 				return fmt.Errorf(
@@ -120,6 +132,7 @@ func withOpenWidth(list []Layer, outputs int) []Layer {
 // beyond maxActivations.
 func volume(list []Layer, in Shape) (n int64) {
 	n = Product(in.Height, in.Width, in.Channels)
+	// Tokens and words are read from the batch in place, so they take no memory of their own.
 	if in.Form == Text || in.Form == Words {
 		n = 0
 	}
@@ -127,6 +140,8 @@ func volume(list []Layer, in Shape) (n int64) {
 		switch l := l.(type) {
 		case ConvLayer:
 			n += Product(in.Height, in.Width, l.Size, l.Size)
+		// Each step of a GRU keeps its three gates, its state and its candidate's part for the way
+		// back.
 		case GRULayer:
 			n += 5 * Product(in.Height, l.Width, l.Layers)
 		case ResidualLayer:
@@ -134,6 +149,7 @@ func volume(list []Layer, in Shape) (n int64) {
 		}
 		in, _ = l.Shape(in)
 		n += Product(in.Height, in.Width, in.Channels)
+		// More would not change the answer, and the sum must not overflow.
 		if n > maxActivations {
 			break
 		}
@@ -150,8 +166,8 @@ func layerName(l Layer) string {
 	return text
 }
 
-// shapes is the shape that a list of layers makes of an input. Its error names the layer that does not
-// fit.
+// shapes returns the shape of the outputs of a list of layers for inputs of the shape in. An error
+// names the first layer that does not fit. A shape may be unknown, as long as the samples are.
 func shapes(list []Layer, in Shape) (Shape, error) {
 	if len(list) == 0 {
 		return in, fmt.Errorf("a list without layers")
@@ -164,6 +180,7 @@ func shapes(list []Layer, in Shape) (Shape, error) {
 		if err != nil {
 			return in, fmt.Errorf("layer %d (%s): %w", i+1, layerName(l), err)
 		}
+		// Tokens and words are not values: only a layer that turns them into values can read them.
 		if _, dense := l.(DenseLayer); output.Form != Sequence &&
 			!dense &&
 			(in.Form == Text || in.Form == Words) {
@@ -179,6 +196,7 @@ func shapes(list []Layer, in Shape) (Shape, error) {
 				return in, fmt.Errorf("layer %d (%s): %v is more than %d wide", i+1, layerName(l), output, MaxWidth)
 			}
 		}
+		// Each layer reads what the layer before it makes.
 		in = output
 	}
 	return in, nil

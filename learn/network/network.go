@@ -18,7 +18,8 @@ type Arithmetic interface {
 // it. In a batch of one block no later block reads the parameters, so a layer may update its own as
 // soon as it has their gradient, which saves a pass over them.
 func Step(a Arithmetic, params []float32, b *Batch, alpha float32) (loss float64) {
-	if n, ok := a.(*network); ok && b.N <= Lanes { // in one block: no other will read the parameters
+	// A batch of one block reads the parameters once, so that they may be updated on the way back.
+	if n, ok := a.(*network); ok && b.N <= Lanes {
 		n.alpha = alpha
 		defer func() { n.alpha = 0 }()
 	}
@@ -30,35 +31,43 @@ func Step(a Arithmetic, params []float32, b *Batch, alpha float32) (loss float64
 // network is a list of layers at work on one worker. It takes blocks of samples through all stages to
 // the loss and back.
 type network struct {
+	// samples says what the network reads.
 	samples Samples
-	isa     kernel.ISA
+	// isa selects the kernels.
+	isa kernel.ISA
 	// collects says that the gradient of dense layers is collected in grad. Networks that read tokens
 	// step by step do so; others multiply inputs and gradients of dense layers into the parameters at
 	// once.
 	collects bool
+	// dropouts is the number of dropout layers so far, from which each gets a stream of its own.
 	dropouts int
 	// trainable is where the parameters that train end. next is where the next layer's parameters
 	// begin: those that train, and those that are frozen.
 	trainable int
 	next      [2]int
 
+	// input holds the samples of a block as the first layer reads them.
 	input *Activation
-	links []*link // of the list
+	// links are the stages of the list, in order.
+	links []*link
 	// all stages that have parameters, those within others included
-	leaves      []*link
-	activations []*Activation // those between stages
-	// the outputs, in whose place their gradient is written
+	leaves []*link
+	// activations are the values between stages.
+	activations []*Activation
+	// z holds the outputs of the last layer. Their gradient is written in their place.
 	z    *Activation
 	head head
 
-	// factor of the step under way; 0: the parameters must stay as they are until Update
+	// alpha is the factor of the gradient in the step that is under way. If it is 0, the parameters
+	// must stay as they are until Update.
 	alpha float32
-	// gradient of the parameters whose stages do not keep it
+	// grad holds the gradient of those parameters whose stages do not keep it themselves.
 	grad []float32
-	// the parts of grad that are in use
+	// ranges lists the parts of grad that are in use.
 	ranges []span
-	row    []float32 // of images, sample by sample
-	pass   Pass
+	// row holds images, one sample after the other.
+	row  []float32
+	pass Pass
 }
 
 // span is a range of parameters, from start to before end.
@@ -76,13 +85,15 @@ type updater interface {
 type link struct {
 	Stage
 	*Place
-	// number of the stage's parameters
+	// params is the number of the stage's parameters.
 	params int
-	// some of the parameters train
+	// trains says that some of the parameters train.
 	trains bool
-	// the stage, if it keeps its gradient; nil: that is a part of the network's
+	// updater is the stage, if it keeps its parameters' gradient itself. If it is nil, the gradient
+	// is a part of the network's grad.
 	updater updater
-	// after Backward the network sets gradients of the input to zero where a ReLU left 0
+	// mask says that, after Backward, the network sets the gradients of the input to zero where a
+	// ReLU left 0.
 	mask bool
 }
 

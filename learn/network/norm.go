@@ -65,9 +65,11 @@ func (l NormLayer) Stage(place *Place) Stage {
 // values and theirs are walked together.
 type normStage struct {
 	*Place
-	groups        int
-	centred       []float32 // x − μ, position by position
-	mean, inverse []float32 // μ and 1/sqrt(σ² + ε)
+	groups int
+	// centred holds x − μ, one position after the other.
+	centred []float32
+	// mean holds μ, and inverse holds 1/sqrt(σ² + ε).
+	mean, inverse []float32
 	// γ/sqrt(σ² + ε), and β
 	scale, shift []float32
 	// Backward's sums over positions, of dy and of dy (x − μ)

@@ -56,8 +56,9 @@ type packed struct {
 	// forward and backward hold the packings that were chosen, by the number of samples of a block.
 	forward, backward [Lanes + 1]*packing
 	// some rows of [groups, size, channels, ld]: what each column of the kernels reads
-	x, dy        []float32
-	product, aux []float32 // of products
+	x, dy []float32
+	// product and aux are scratch space of the matrix products.
+	product, aux []float32
 }
 
 // outputs returns the packing of the outputs for a number of samples, which is chosen once.

@@ -51,8 +51,10 @@ func (l PoolLayer) Stage(place *Place) Stage {
 type poolStage struct {
 	*Place
 	size int
-	part []float32 // the positions of a square of two: 4 × channels × lanes
-	code []int32   // which position of its square each output is
+	// part holds the four positions of a square of two by two: 4 × channels × lanes values.
+	part []float32
+	// code says for each output which position of its square had the largest value.
+	code []int32
 }
 
 // lay allocates a code for each value of the output.

@@ -102,8 +102,10 @@ func (l ResidualLayer) Stage(at *Place) Stage {
 // residualStage computes F(x) + x.
 type residualStage struct {
 	*Place
-	body     []*link
-	shortcut *link // nil: the input itself is added
+	body []*link
+	// shortcut is the convolution that brings the input to the shape of the output. If it is nil,
+	// the input itself is added.
+	shortcut *link
 	// output of the shortcut
 	shortcutY *Activation
 }

@@ -10,8 +10,11 @@ import (
 // Features that are 0 in all samples of a block, such as the white around a picture, add nothing
 // to a product, nor does the gradient of their weights: dense layers leave them out.
 const (
-	together = 4  // neighbours that are left out as one
-	window   = 16 // features of one product of gradients: in narrower or wider ones each costs more
+	// together is the number of neighbouring features that are skipped as one.
+	together = 4
+	// window is the number of features in one product of gradients. Narrower and wider windows each
+	// cost more.
+	window = 16
 )
 
 // used lists the features of a block that are not left out, as segments of a product, in the memory of

@@ -20,38 +20,63 @@ import (
 	"fedpace/metrics/figure"
 )
 
-// Advice is what theory says of K and eta over time.
+// Advice says which number of local steps K* and which learning rate eta* the convergence theory of
+// the paper finds best, at a series of times of a run. [Advise] and [AdviseRun] make it.
 type Advice struct {
-	Task      string     `json:"task"`
-	Constants []Source   `json:"constants"`
-	Form      string     `json:"gap"`
-	N         int        `json:"clients_a_round"`
-	K         int        `json:"local_steps"` // with which eta* is calculated
-	Eta       float64    `json:"learning_rate"`
-	MaxRate   float64    `json:"largest_learning_rate"` // 1/(4L)
-	Round     [2]float64 `json:"round_seconds"`         // of communication, and of a local step
-	Rows      []Advised  `json:"rows"`
-	Notes     []string   `json:"notes"`
+	// Task is the task of the configuration.
+	Task string `json:"task"`
+	// Constants are the constants of Theorem 1 and the loss F, with where each comes from.
+	Constants []Source `json:"constants"`
+	// Form names the form in which the bound has the gap between F and F*.
+	Form string `json:"gap"`
+	// N is the number of clients in a round.
+	N int `json:"clients_a_round"`
+	// K is the configuration's K_0, with which eta* is calculated.
+	K int `json:"local_steps"`
+	// Eta is the configuration's eta_0, with which K* is calculated.
+	Eta float64 `json:"learning_rate"`
+	// MaxRate is the learning rate 1/(4L), up to which the analysis holds.
+	MaxRate float64 `json:"largest_learning_rate"`
+	// Round holds the seconds of communication in a round, and the seconds of one local step.
+	Round [2]float64 `json:"round_seconds"`
+	// Rows holds the advice at each time, in the order of time.
+	Rows []Advised `json:"rows"`
+	// Notes are sentences that say what limits the advice.
+	Notes []string `json:"notes"`
 
 	constants theory.Constants
 	runtime   theory.Runtime
-	end       float64 // of the run, where W is the time to it; else 0
+	// end is the virtual second at which the run ends, where W is the time that is left. It is 0
+	// where W is the time since the start.
+	end float64
 }
 
-// Advised is the advice at a time W. Numbers that JSON cannot hold do not come
-// about: W and G are positive.
+// Advised is the advice at one time W. All numbers are finite, as JSON needs, because W and G are
+// positive.
 type Advised struct {
-	W          float64 `json:"seconds"`         // Eq. 8's: elapsed, or ahead with theory.time: ahead
-	Elapsed    float64 `json:"elapsed_seconds"` // since the start
-	Loss       float64 `json:"loss"`
-	Used       int     `json:"local_steps_used,omitempty"` // by the run
-	K          float64 `json:"k_star"`                     // Eq. 9
-	Steps      int     `json:"k_star_steps"`               // the best whole number
-	KPrinted   float64 `json:"k_star_printed"`
-	Eta        float64 `json:"eta_star"` // Eq. 11
+	// W is the time in Eq. 8, in seconds: the time since the start, or the time to the end if
+	// theory.time is ahead.
+	W float64 `json:"seconds"`
+	// Elapsed is the time since the start, in virtual seconds.
+	Elapsed float64 `json:"elapsed_seconds"`
+	// Loss is the training loss F at that time.
+	Loss float64 `json:"loss"`
+	// Used is the K that the run had at that time. It is 0 where there is no run.
+	Used int `json:"local_steps_used,omitempty"`
+	// K is K* by Eq. 9, which need not be whole.
+	K float64 `json:"k_star"`
+	// Steps is the whole number of local steps with the lowest bound.
+	Steps int `json:"k_star_steps"`
+	// KPrinted is K* by the equation as the paper prints it.
+	KPrinted float64 `json:"k_star_printed"`
+	// Eta is eta* by Eq. 11.
+	Eta float64 `json:"eta_star"`
+	// EtaPrinted is eta* by the equation as the paper prints it.
 	EtaPrinted float64 `json:"eta_star_printed"`
-	Bound      float64 `json:"bound"`      // Eq. 8 with the configuration's K and eta
-	BoundStar  float64 `json:"bound_star"` // with Steps and eta
+	// Bound is Eq. 8 with the configuration's K and eta.
+	Bound float64 `json:"bound"`
+	// BoundStar is Eq. 8 with Steps and the configuration's eta.
+	BoundStar float64 `json:"bound_star"`
 }
 
 // mostSteps bounds the whole number of local steps that is advised.
@@ -66,6 +91,7 @@ func Advise(c config.Config, g Given, points int) (*Advice, error) {
 	k := theory.Constants{N: c.Cohort, Clients: c.Clients}
 	loss := Source{"F", metrics.Value(g.Loss), "loss", "given"}
 	var found []Source
+	// A convex objective is known in closed form, so its constants need not be given.
 	if c.Task.IsConvex() {
 		var start float64
 		var err error
@@ -99,6 +125,8 @@ func Advise(c config.Config, g Given, points int) (*Advice, error) {
 			k.FStar,
 		)
 	}
+	// The times run from the end of the first round to the end of the run, evenly on a logarithmic
+	// scale.
 	first := a.runtime.Round(float64(c.Schedule.K0))
 	last, err := horizon(c, first)
 	if err != nil {
@@ -108,7 +136,8 @@ func Advise(c config.Config, g Given, points int) (*Advice, error) {
 	if a.end > 0 {
 		note = "W is the time ahead, as in Theorem 2 (theory.time: ahead)"
 		last -= first
-		if last < first { // a round is left
+		// After the first round, at least one more round must be left.
+		if last < first {
 			return nil, fmt.Errorf(
 				"theory: of %.4g s no round of %.4g s is ahead after the first (set a longer stop)",
 				a.end,
@@ -175,7 +204,8 @@ func AdviseRun(ctx context.Context, dir string, g Given, points int) (*Advice, e
 		return nil, err
 	}
 	c := r.Config
-	var measured []folder.Progress // with a loss of the window
+	// measured holds the rounds whose window has a mean loss, in order.
+	var measured []folder.Progress
 	bestLoss := math.NaN()
 	for p, err := range r.Follow() {
 		if err != nil {
@@ -212,7 +242,7 @@ func AdviseRun(ctx context.Context, dir string, g Given, points int) (*Advice, e
 	note := "W is the time since the run's start, as in the paper's schedules."
 	if a.end > 0 {
 		note = "W is the time to the run's end, as in Theorem 2 (theory.time: ahead)."
-		// no time is ahead
+		// Rounds that end at the run's end have no time ahead, and the theory says nothing of them.
 		measured = slices.DeleteFunc(measured, func(r folder.Progress) bool { return !(r.End.Seconds() < a.end) })
 		if len(measured) == 0 {
 			return nil, fmt.Errorf(
@@ -249,9 +279,9 @@ func parametersOf(c config.Config) (int, error) {
 	return p.Model.Params(), p.Close()
 }
 
-// RequirePlainSteps refuses configurations about which the theory says nothing: whose K counts epochs,
-// where theory has one K for all clients, whose local steps are not those of plain SGD, or whose
-// updates are compressed.
+// RequirePlainSteps returns an error for a configuration to which the theory does not apply. The
+// theory needs one K in local steps for all clients, local steps of plain SGD, and updates that are
+// not compressed.
 func RequirePlainSteps(c *config.Config) error {
 	switch {
 	case c.Schedule.Unit == config.Epochs:
@@ -281,6 +311,7 @@ func newAdvice(c config.Config, g Given, k theory.Constants, found []Source) (*A
 	if err := errors.Join(k.Validate(), r.Validate()); err != nil {
 		return nil, err
 	}
+	// K* has G in its denominator.
 	if k.G == 0 {
 		return nil, errors.New("theory: G is 0, and K* then infinite")
 	}
@@ -328,7 +359,8 @@ func (a *Advice) add(elapsed, loss float64, used int) {
 		w = a.end - elapsed
 	}
 	bounded := loss
-	if k.Gap(loss) < 0 { // a noisy mean may be below F*: the bound is then that at F*
+	// The mean over a few minibatches is noisy and may be below F*. The bound is then that at F*.
+	if k.Gap(loss) < 0 {
 		_, bounded = k.Steps3(1, eta)
 	}
 	row := Advised{
@@ -372,6 +404,7 @@ func (a *Advice) Write(w io.Writer) error {
 		}
 		return text + "\t"
 	}
+	// The local steps that were used are known only along a run.
 	used := slices.ContainsFunc(a.Rows, func(r Advised) bool { return r.Used > 0 })
 	looksAhead := a.end > 0
 	fmt.Fprintf(

@@ -19,7 +19,9 @@ import (
 // How much of a set an estimate looks at.
 const (
 	probedClients = 32
-	probedBatches = 8 // of each client
+	// probedBatches is the number of minibatches of each client from which G and the variance are
+	// estimated.
+	probedBatches = 8
 )
 
 // Estimate finds the constants of Theorem 1 for the finished run in a folder, at its first and last
@@ -80,7 +82,8 @@ func look(ctx context.Context, p *problem.Problem, y []float32) (k theory.Consta
 	grad := make([]float32, n)
 	var mean [2][]float64
 	clients := min(probedClients, set.Clients())
-	var largest float64 // E‖g‖²
+	// largest is the largest mean squared gradient norm E‖g‖² among the clients.
+	var largest float64
 	var variance [2]float64
 	for m := range mean {
 		mean[m] = make([]float64, n)
@@ -91,7 +94,8 @@ func look(ctx context.Context, p *problem.Problem, y []float32) (k theory.Consta
 			return k, err
 		}
 		// The clients are spread evenly over the population.
-		client := i * set.Clients() / clients // spread over the population
+		// The clients that are probed are spread evenly over the population.
+		client := i * set.Clients() / clients
 		for m, params := range [][]float32{x, y} {
 			clear(sum)
 			squares := 0.0

@@ -9,11 +9,16 @@ import (
 	"fedpace/coordinator/theory"
 )
 
-// Given are constants that the caller gives; nil: not given.
+// Given holds the constants that the caller gives. A nil pointer means that the constant is not
+// given and must be found in another way.
 type Given struct {
+	// These are the constants of Theorem 1, with the names of the paper; FStar is the least loss
+	// F*.
 	L, Mu, G, Variance, Gamma, FStar *float64
 
-	Loss *float64 // F, where no run says it
+	// Loss is the training loss F. It is used where no run says what the loss is.
+	Loss *float64
+	// Form is the form of the gap between F and F* in the bound.
 	Form theory.Form
 }
 
@@ -36,10 +41,13 @@ var constants = []struct {
 
 // Source says where a constant comes from.
 type Source struct {
-	Name   string  `json:"name"`
-	Value  float64 `json:"value"`
-	Unit   string  `json:"unit"`
-	Origin string  `json:"from"` // empty: it is not known yet
+	// Name is the constant's symbol in the paper.
+	Name string `json:"name"`
+	// Value is the constant's value in Unit.
+	Value float64 `json:"value"`
+	Unit  string  `json:"unit"`
+	// Origin says in words where the value comes from. It is empty while the value is not known.
+	Origin string `json:"from"`
 }
 
 // sources pairs each constant with its origin, in the order of [constants].

@@ -12,9 +12,13 @@ import (
 // Objective is a convex task at the model from which its runs start.
 type Objective struct {
 	*convex.Problem
-	Initial  []float32        // the model of the first round, as runs hold it
-	Start    []float64        // the same model, as the formulas take it
-	Theorem1 theory.Constants // G and the variance are the larger of those at Start and at the optimum
+	// Initial holds the parameters of the first round's model, as runs hold it.
+	Initial []float32
+	// Start is the same model in double precision, as the formulas take it.
+	Start []float64
+	// Theorem1 holds the constants of Theorem 1. Its G and variance are the larger of those at
+	// Start and at the optimum.
+	Theorem1 theory.Constants
 }
 
 // OpenObjective reads the objective of a configuration whose task is convex. The caller closes its Set.

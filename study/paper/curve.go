@@ -19,50 +19,84 @@ import (
 
 // Curve is one cell with its evaluations.
 type Curve struct {
+	// Task is the task of the paper that was played.
 	Task config.Task `csv:"task"`
-	// what was learned from, with what is synthetic about it; empty: timing only
-	Data        string  `csv:"data"`
-	Devices     string  `csv:"devices"` // what the clients are, where not the paper's
-	Schedule    string  `csv:"schedule"`
-	Seed        uint64  `csv:"seed"`
-	Megabits    float64 `csv:"model_megabits"` // size of the model on the network; 0: that of its parameters
-	FixedRounds int     `csv:"fixed_rounds"`   // of K-eta-fixed, to whose virtual time it went
-	K0          int     `csv:"k0"`
-	Clients     int     `csv:"clients"` // population
-	Cohort      int     `csv:"cohort"`
+	// Data names what was learned from, and says what is synthetic about it. It is empty if only
+	// timing was simulated.
+	Data string `csv:"data"`
+	// Devices says what the clients are, where they are not the paper's.
+	Devices string `csv:"devices"`
+	// Schedule is the schedule's name.
+	Schedule string `csv:"schedule"`
+	Seed     uint64 `csv:"seed"`
+	// Megabits is the size of the model on the network. 0 means that the size follows from its
+	// parameters.
+	Megabits float64 `csv:"model_megabits"`
+	// FixedRounds is the number of rounds of K-eta-fixed whose virtual time the run had.
+	FixedRounds int `csv:"fixed_rounds"`
+	// K0 is the number of local steps in the first round.
+	K0 int `csv:"k0"`
+	// Clients is the number of clients in the population.
+	Clients int `csv:"clients"`
+	// Cohort is the number of clients that take part in a round.
+	Cohort int `csv:"cohort"`
 
 	study.Provenance
 
-	Completed      bool    `csv:"completed"` // false: cut; what follows is then of the part that was done
-	Rounds         int     `csv:"rounds"`
+	// Completed is false for a run that was cut. The fields that follow then describe the part that
+	// was done.
+	Completed bool `csv:"completed"`
+	// Rounds is the number of rounds that were done.
+	Rounds int `csv:"rounds"`
+	// VirtualSeconds is the virtual time at the end of the last round.
 	VirtualSeconds float64 `csv:"virtual_seconds"`
-	// SGD steps against FixedRounds x K_0 (Table 4); NaN while not completed
+	// RelativeSteps is the number of SGD steps divided by FixedRounds times K_0 (Table 4). It is
+	// NaN while the run is not complete.
 	RelativeSteps float64 `csv:"relative_sgd_steps"`
-	BestLoss      float64 `csv:"best_training_loss"`       // lowest mean over the window of rounds (Eq. 15); NaN: none
-	BestAccuracy  float64 `csv:"best_validation_accuracy"` // NaN: none
-	// mean of the evaluations in the last tenth of the virtual time; NaN: none
-	TailAccuracy  float64 `csv:"tail_accuracy"`
-	FinalAccuracy float64 `csv:"validation_accuracy"` // NaN: none
-	// round after which a step schedule decayed; 0: it did not, or is none
-	Decayed   int     `csv:"decayed_after_round"`
-	DecayedAt float64 `csv:"decayed_seconds"` // virtual seconds at its end; NaN: none
-	// virtual seconds at which the validation error had converged; NaN: never
+	// BestLoss is the lowest mean of the training loss over the window of rounds (Eq. 15). It is
+	// NaN if there is none.
+	BestLoss float64 `csv:"best_training_loss"`
+	// BestAccuracy is the highest validation accuracy, or NaN.
+	BestAccuracy float64 `csv:"best_validation_accuracy"`
+	// TailAccuracy is the mean of the evaluations in the last tenth of the virtual time. It is NaN
+	// if there are none.
+	TailAccuracy float64 `csv:"tail_accuracy"`
+	// FinalAccuracy is the last validation accuracy, or NaN.
+	FinalAccuracy float64 `csv:"validation_accuracy"`
+	// Decayed is the round after which a step schedule decayed. It is 0 if it did not decay, and
+	// for any other schedule.
+	Decayed int `csv:"decayed_after_round"`
+	// DecayedAt is the virtual second at which round Decayed ended. It is NaN without a decay.
+	DecayedAt float64 `csv:"decayed_seconds"`
+	// Plateaued is the virtual second at which the validation error had converged. It is NaN if it
+	// never did.
 	Plateaued float64 `csv:"plateau_seconds"`
-	// after rounds, all in Points; 0: a file of before has but those that were better, and the last
+	// Evaluations is the number of evaluations after rounds, all of which are in Points. It is 0 in
+	// files of an earlier version, which keep only the evaluations that were better, and the last.
 	Evaluations int `csv:"evaluations"`
 
+	// Points holds the evaluations in the order of time.
 	Points []Point
 }
 
 // Point is the state after an evaluation.
 type Point struct {
-	Round          int     `csv:"round"`
+	// Round is the number of the round, counted from 1.
+	Round int `csv:"round"`
+	// VirtualSeconds is the virtual time at the end of that round.
 	VirtualSeconds float64 `csv:"virtual_seconds"`
-	LocalSteps     int     `csv:"local_steps"`
-	BestLoss       float64 `csv:"best_training_loss"` // lowest so far of the mean over the window of rounds; NaN: none
+	// LocalSteps is the K of that round.
+	LocalSteps int `csv:"local_steps"`
+	// BestLoss is the lowest mean so far of the training loss over the window of rounds. It is NaN
+	// if there is none.
+	BestLoss       float64 `csv:"best_training_loss"`
 	ValidationLoss float64 `csv:"validation_loss"`
-	Accuracy       float64 `csv:"validation_accuracy"` // NaN: a file of before lacks it, and it was no better
-	BestAccuracy   float64 // highest accuracy so far; follows from the others
+	// Accuracy is the validation accuracy. It is NaN in files of an earlier version, where it was
+	// not better than before.
+	Accuracy float64 `csv:"validation_accuracy"`
+	// BestAccuracy is the highest accuracy so far. It is not stored, because it follows from the
+	// points before.
+	BestAccuracy float64
 }
 
 // key is what no two curves share.
@@ -112,6 +146,7 @@ func Load(dirs ...string) (all []Curve, err error) {
 			return nil, err
 		}
 		for _, c := range curves {
+			// A run that is complete in one folder may have been loaded from another folder before.
 			i := slices.IndexFunc(all, func(loaded Curve) bool { return loaded.key() == c.key() })
 			switch {
 			case i < 0:
@@ -155,6 +190,7 @@ func load(dir string) ([]Curve, error) {
 	if err != nil {
 		return nil, fmt.Errorf("paper: %w", err)
 	}
+	// index finds the curve of each point, and shows a curve that is there twice.
 	index := map[key]*Curve{}
 	for i := range curves {
 		k := curves[i].key()
@@ -212,11 +248,14 @@ func (c *Curve) follow() error {
 // schedule, size and seed.
 func Curves(cells []study.Cell) ([]Curve, error) {
 	var curves []Curve
-	described := map[[2]string]string{} // by task and data as configured
+	// described maps a task and its data as configured to the description that a run gives of these
+	// data.
+	described := map[[2]string]string{}
 	for _, cell := range cells {
 		c, err := readCell(cell.Config.Out)
 		switch {
-		case errors.Is(err, folder.ErrNoRun), errors.Is(err, fs.ErrNotExist): // not begun, or before its first round
+		// A run that has not begun, or has not ended its first round, has no curve yet.
+		case errors.Is(err, folder.ErrNoRun), errors.Is(err, fs.ErrNotExist):
 		case err != nil:
 			return nil, fmt.Errorf("paper: %w", err)
 		default:
@@ -226,9 +265,8 @@ func Curves(cells []study.Cell) ([]Curve, error) {
 			}
 		}
 	}
-	// A run says what it learned from when it ends; one under way has what
-	// another said of the same data.
-	// A run under way has not said what its data are; a complete run of the same configuration has.
+	// A run describes its data only when it ends. A run under way takes the description that
+	// another run gave of the same data.
 	for i, c := range curves {
 		if description, ok := described[[2]string{string(c.Task), c.Data}]; ok {
 			curves[i].Data = description
@@ -289,6 +327,7 @@ func readCell(dir string) (Curve, error) {
 	if err != nil {
 		return Curve{}, err
 	}
+	// A run that is under way has no summary yet.
 	if s == nil {
 		c.Provenance, err = study.ProvenanceOf(*config, folder.Summary{})
 		return c, err
@@ -326,6 +365,7 @@ func (c *Curve) read(run *folder.Run) error {
 		if err != nil {
 			return err
 		}
+		// A step schedule decays once, and shows it by a lower K or a lower learning rate.
 		if (stepK || stepEta) &&
 			c.Decayed == 0 &&
 			(r.LocalSteps < previous.LocalSteps || r.LearningRate < previous.LearningRate) {
@@ -333,6 +373,7 @@ func (c *Curve) read(run *folder.Run) error {
 		}
 		previous = r
 		c.Rounds, c.VirtualSeconds, c.BestLoss = r.Round, r.End.Seconds(), r.BestLoss
+		// Only rounds after which the model was evaluated become points.
 		if math.IsNaN(r.Quality) {
 			continue
 		}

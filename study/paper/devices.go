@@ -14,9 +14,11 @@ import (
 // speed is a row of Table 2: one kind of device with its links.
 type speed struct {
 	theory.Runtime
-	name        string
-	std         float64 // seconds a minibatch, as Step
-	distributed string  // what is not one number; empty: nothing
+	name string
+	// std is the standard deviation of the seconds a minibatch.
+	std float64
+	// distributed says in words what is not a single number. It is empty if the time is one number.
+	distributed string
 	k0          float64
 }
 

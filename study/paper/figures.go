@@ -20,7 +20,8 @@ import (
 const (
 	Figure1File = "figure1.svg"
 	Figure2File = "figure2.svg"
-	GainsFile   = "gains.svg" // of a folder of claims
+	// GainsFile shows the differences that the claims of a folder are about.
+	GainsFile = "gains.svg"
 )
 
 // Draw draws the figures of what there is into a folder, in the style of the paper: a panel a task.

@@ -20,26 +20,39 @@ import (
 
 // The paper's evaluation in full.
 const (
-	FullRounds = 10_000 // of K-eta-fixed, whose virtual time every schedule gets
-	FullSeeds  = 5
+	// FullRounds is the number of rounds of K-eta-fixed whose virtual time every schedule gets.
+	FullRounds = 10_000
+	// FullSeeds is the number of seeds of each run.
+	FullSeeds = 5
 )
 
 // Plan is what part of the paper's evaluation to do. The zero value of a list
 // means all that the paper has.
 type Plan struct {
-	Tasks     []config.Task
-	Schedules []string // as [Table3]
-	Seed      uint64   // the first one
-	Seeds     int      // Seed, Seed+1, ...
-	Rounds    int      // of K-eta-fixed
-	Scale     float64  // shortens Rounds, in (0, 1]
-	Data      map[config.Task]string
-	Configs   map[config.Task]string // files that a task's runs start from, in place of its defaults: other devices
-	Sets      []string               // further keys, as experiment.Load's; of every cell
-	Controls  bool                   // the runs of [Plan.Controlled], too
-	// train nothing: the schedules that need no loss, and Table 4's cells that follow from them
+	Tasks []config.Task
+	// Schedules are names as in [Table3].
+	Schedules []string
+	// Seed is the first seed.
+	Seed uint64
+	// Seeds is the number of seeds: Seed, Seed+1 and so on.
+	Seeds int
+	// Rounds is the number of rounds of K-eta-fixed whose virtual time the runs have, before Scale.
+	Rounds int
+	// Scale is a factor of Rounds in (0, 1], for shorter runs.
+	Scale float64
+	Data  map[config.Task]string
+	// Configs holds, by task, the file from which the task's runs start in place of its defaults,
+	// for other devices.
+	Configs map[config.Task]string
+	// Sets holds further keys of every run, as key=value.
+	Sets []string
+	// Controls adds the runs of [Plan.Controlled].
+	Controls bool
+	// Timing says that nothing is trained. Only schedules that need no loss are then played; Table
+	// 4 follows from them.
 	Timing bool
-	Folder string // folder that holds a folder for each cell
+	// Folder is the folder that holds a folder for each run.
+	Folder string
 }
 
 // Full is the paper's evaluation in full.
@@ -110,7 +123,8 @@ func (p Plan) Cells() ([]study.Cell, error) {
 		return nil, err
 	}
 	if p.Timing {
-		p.Seeds = 1 // no seed matters: all devices are alike
+		// All devices are alike, so that no seed changes the result.
+		p.Seeds = 1
 	}
 	var all []study.Cell
 	for _, t := range p.Tasks {
@@ -151,7 +165,8 @@ func (p Plan) taskCells(t config.Task, schedules []string, more ...string) ([]st
 		bySchedule["step"] = []string{step}
 		bySchedule["eta-step"] = []string{step}
 	} else {
-		sets = append(sets, "evaluate.every_seconds=fixed") // all schedules are looked at as often as K-eta-fixed
+		// All schedules are evaluated as often as K-eta-fixed.
+		sets = append(sets, "evaluate.every_seconds=fixed")
 	}
 	load := func(scheduleSets ...string) (config.Config, error) {
 		return config.Load(p.Configs[t], slices.Concat(sets, p.Sets, more, scheduleSets))

@@ -208,7 +208,8 @@ func groups(curves []Curve) (list []group) {
 		if n := len(list); n == 0 || list[n-1][0].Schedule != c.Schedule || list[n-1].set() != curve.set() {
 			list = append(list, curve)
 		} else if g := &list[n-1]; g.cut() && c.Completed {
-			*g = curve // a seed that is complete stands for it
+			// The first complete run takes the place of the run that was cut.
+			*g = curve
 		} else if c.Completed {
 			*g = append(*g, c)
 		}

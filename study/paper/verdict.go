@@ -22,21 +22,36 @@ import (
 // ClaimsFile lists the claims of the paper, beside the folders of curves that decide them.
 const ClaimsFile = "claims.yaml"
 
-// Claim is what the paper says of one schedule, or docs/paper.md of its controls, as a statement about one
-// quantity of runs. Either it compares two schedules, seed by seed, or one schedule with a value that
-// the paper prints.
+// Claim is a statement about one quantity of runs: of the paper about a schedule, or of
+// docs/paper.md about its controls. It compares either two schedules, seed by seed, or one schedule
+// with a value that the paper prints.
 type Claim struct {
-	Statement string      `yaml:"says"`
-	Folder    string      `yaml:"where"` // folder of the curves; in ClaimsFile several, with spaces between
-	Task      config.Task `yaml:"task"`  // "": the folder has one
-	Megabits  float64     `yaml:"model_megabits"`
-	Quantity  string      `yaml:"quantity"` // a key of quantities
-	TimeShare float64     `yaml:"at"`       // share of the virtual time at which a best value is taken; 0: the end
-	Schedule  string      `yaml:"schedule"`
-	Than      string      `yaml:"than"`   // the other schedule
-	By        float64     `yaml:"by"`     // by how much it differs: below 0, how far "no worse" may fall short
-	Value     string      `yaml:"value"`  // in place of than: as the paper prints it
-	Expect    string      `yaml:"expect"` // more, less; of a value also equal: it is what the figure rounds to
+	// Statement is the claim in words, as the table of verdicts prints it.
+	Statement string `yaml:"says"`
+	// Folder holds the curves. In ClaimsFile there may be several folders, with spaces between
+	// them.
+	Folder string `yaml:"where"`
+	// Task selects the runs of one task. It may be empty where the folder has only one.
+	Task config.Task `yaml:"task"`
+	// Megabits selects the runs with this size of the model on the network. 0 selects all.
+	Megabits float64 `yaml:"model_megabits"`
+	// Quantity is one of the keys of the map quantities.
+	Quantity string `yaml:"quantity"`
+	// TimeShare is the share of the virtual time at which a best value is taken, from 0 to 1. 0
+	// means the end.
+	TimeShare float64 `yaml:"at"`
+	// Schedule is the schedule that the claim is about.
+	Schedule string `yaml:"schedule"`
+	// Than is the schedule with which Schedule is compared. It is empty if Value is given.
+	Than string `yaml:"than"`
+	// By is the difference that must be exceeded, in the unit of the quantity. Below 0 it says how
+	// far short of the other schedule still counts as no worse.
+	By float64 `yaml:"by"`
+	// Value is the number that the paper prints, with its digits. It is empty if Than is given.
+	Value string `yaml:"value"`
+	// Expect is more, less or, for a printed value, equal: the measured figure then rounds to the
+	// value.
+	Expect string `yaml:"expect"`
 }
 
 // The verdicts.
@@ -51,24 +66,33 @@ type Verdict struct {
 	Claim
 	// of the paired differences, or of the figure beside a value; its 95 % interval by Student's t
 	statistics.Estimated
-	Seeds int // seeds of which there are runs: some may be cut, or lack the other schedule's
+	// Seeds is the number of seeds with runs. Some runs may be cut, or lack the run of the other
+	// schedule.
+	Seeds int
 	// exact p-value of the differences, by all signs that they could have; NaN: no comparison, or too many seeds
 	Flipped float64
 	// p-value of the paired t test by Holm's method among all comparisons of the list; NaN: no
 	// comparison of several seeds
 	Adjusted float64
-	Decision string // Yes, No or Undecided
+	// Decision is Yes, No or Undecided.
+	Decision string
 
-	bySeed []float64 // the differences, or figures
-	exact  bool      // no seed could change it: nothing was trained, or steps were counted that none changed
+	// bySeed holds the paired differences or, beside a printed value, the figures themselves.
+	bySeed []float64
+	// exact says that no seed could change the result: nothing was trained, or the counted steps
+	// were the same with all seeds.
+	exact bool
 }
 
 // quantities are what claims are about, by their names in ClaimsFile.
 var quantities = map[string]struct {
-	title         string
-	value         func(*Curve) float64
-	point         func(*Point) float64 // nil: there is no such value on the way
-	minDifference float64              // mean differences below it say nothing
+	title string
+	value func(*Curve) float64
+	// point returns the quantity at an evaluation. It is nil where the quantity is only known at
+	// the end.
+	point func(*Point) float64
+	// minDifference is the smallest mean difference that says anything.
+	minDifference float64
 }{
 	"best_accuracy": {"best accuracy", func(c *Curve) float64 { return c.BestAccuracy },
 		func(p *Point) float64 { return p.BestAccuracy }, 0},
@@ -94,6 +118,7 @@ func ReadClaims(dir string) (list []Claim, err error) {
 		if err := c.check(); err != nil {
 			return nil, fmt.Errorf("paper: %s: claim %d, %q: %w", path, i+1, c.Statement, err)
 		}
+		// Each folder is decided by itself.
 		for folder := range strings.FieldsSeq(c.Folder) {
 			c.Folder = folder
 			list = append(list, c)
@@ -202,6 +227,7 @@ func (c *Claim) decide(curves []Curve) (Verdict, error) {
 	seeds := map[uint64]bool{}
 	trained := false
 	for _, u := range curves {
+		// The claim is about the curves of two schedules, of one task and one size of the model.
 		if u.Schedule != c.Schedule && u.Schedule != c.Than ||
 			c.Task != "" && c.Task != u.Task ||
 			c.Megabits != 0 && c.Megabits != u.Megabits {
@@ -271,7 +297,8 @@ func (v *Verdict) printedThere() string {
 	}
 	low := v.Mean - v.Half
 	high := v.Mean + v.Half
-	value, half, _ := v.printed() // read when it was checked
+	// The error was handled when the claim was read.
+	value, half, _ := v.printed()
 	above := low > value
 	below := high < value
 	switch {
@@ -336,6 +363,7 @@ func (v *Verdict) numbers() (mean, interval, flipped, adjusted string) {
 	low := v.Mean - v.Half
 	high := v.Mean + v.Half
 	digits := 4
+	// Digits are added until neither end of the interval is rounded to zero.
 	for ; digits < 7 && (unseen(low, digits) || unseen(high, digits)); digits++ {
 	}
 	layout := fmt.Sprintf("%%%s.%df", sign, digits)
@@ -343,11 +371,13 @@ func (v *Verdict) numbers() (mean, interval, flipped, adjusted string) {
 		layout,
 		v.Mean,
 	), fmt.Sprintf(layout+" to "+layout, low, high), human.Known("%.2g", v.Flipped), human.Known("%.2g", v.Adjusted)
+	// With N seeds the smallest two-sided p-value is 2^(1-N).
 	if !math.IsNaN(v.Flipped) && math.Exp2(float64(1-v.N)) > 0.05 {
 		flipped += "*"
 	}
 	switch {
-	case math.IsNaN(v.Half): // of one seed
+	// One seed has neither an interval nor a p-value.
+	case math.IsNaN(v.Half):
 		interval = "-"
 		flipped = "-"
 	case v.exact:

@@ -24,30 +24,44 @@ import (
 // Plan is the answer to a [Request]: the settings with their times, those that were trained, and a
 // recommendation.
 type Plan struct {
-	Seconds    float64    // virtual time that every setting had
-	Draws      int        // of the fleet
-	Settings   []*Setting // the most promising first
-	Impossible []string   // points of the grid that make no configuration, and why
-	Chosen     *Setting   // the recommended one
-	Reason     string     // it is, in a sentence
-	Unknown    []string   // what the plan does not know, in sentences
+	// Seconds is the virtual time that every setting had.
+	Seconds float64
+	// Draws is how often the devices of the fleet were drawn for each setting.
+	Draws int
+	// Settings are sorted with the most promising first.
+	Settings []*Setting
+	// Impossible lists the points of the grid that give no valid configuration, with the reason.
+	Impossible []string
+	// Chosen is the setting that is recommended.
+	Chosen *Setting
+	// Reason says in a sentence why Chosen is recommended.
+	Reason string
+	// Unknown lists in sentences what the plan does not know.
+	Unknown []string
 
 	request Request
-	quality folder.Metric // by which settings are compared; without a name: nothing was trained
+	// quality is the metric by which settings are compared. It has no name if nothing was trained.
+	quality folder.Metric
 }
 
 // Trained is what a setting reached in training, over its seeds.
 type Trained struct {
-	Seeds    int
-	Diverged int // seeds whose runs did, and are in no mean
+	// Seeds is the number of seeds with which the setting was trained.
+	Seeds int
+	// Diverged is the number of seeds whose runs diverged. They are in no mean.
+	Diverged int
 	Quality  statistics.Estimated
-	Best     statistics.Estimated // so far
-	Joules   statistics.Estimated
-	Bytes    statistics.Estimated
-	Target   statistics.Estimated // virtual seconds to evaluate.target; N seeds reached it
+	// Best is the best quality up to the end of the runs.
+	Best   statistics.Estimated
+	Joules statistics.Estimated
+	Bytes  statistics.Estimated
+	// Target is the time until evaluate.target was reached, in virtual seconds. Its N is the number
+	// of seeds that reached it.
+	Target statistics.Estimated
 
 	cells []study.Cell
-	bests []float64 // by seed; NaN: none
+	// bests holds the best quality of each seed, or NaN.
+	bests []float64
 }
 
 // Make times the settings of a request, trains the most promising ones and recommends one. Trained runs

@@ -19,19 +19,31 @@ import (
 
 // Request says what to plan.
 type Request struct {
-	ConfigFiles []string // as for [config.LoadFiles]
-	Sets        []string // as for [config.LoadFiles]
-	Schedules   []string // empty: [Schedules] and the configuration's own
-	// values may hold parts of the cohort, as in {rule: first, n: 80%}; empty: around the configuration's own
+	// ConfigFiles are the files of the configuration, as for [config.LoadFiles].
+	ConfigFiles []string
+	// Sets are further keys as key=value, as for [config.LoadFiles].
+	Sets []string
+	// Schedules are the schedules to compare. Without any, they are [Schedules] and the
+	// configuration's own.
+	Schedules []string
+	// Grids are the keys to vary. A value may hold a part of the cohort, as in {rule: first, n:
+	// 80%}. Without grids, values around the configuration's own are taken.
 	Grids []study.Grid
-	Hours float64 // virtual time of all settings; 0: what the configuration's own takes
-	Draws int     // of each setting's time
-	Learn int     // most promising settings that are trained, and the configuration's own; 0: none is
-	Seeds int     // of each that is trained
-	// what settings are ranked by: [Updates], [Energy], [Target]; empty: the best model in equal time
+	// Hours is the virtual time of each setting. 0 means the time of the configuration itself.
+	Hours float64
+	// Draws is how often the time of each setting is simulated with other random draws.
+	Draws int
+	// Learn is the number of most promising settings that are trained, besides the configuration's
+	// own. With 0 nothing is trained.
+	Learn int
+	// Seeds is the number of seeds with which each of these settings is trained.
+	Seeds int
+	// For says what settings are ranked by: [Updates], [Energy] or [Target]. If it is empty, they
+	// are ranked by the best model in equal time.
 	For string
 
-	seconds float64 // virtual time of all settings
+	// seconds is the virtual time of each setting, as Hours or the configuration says.
+	seconds float64
 }
 
 // What settings are ranked by: the time to stop.accepted updates, their energy, the time to evaluate.target.
@@ -77,16 +89,21 @@ var Schedules = []string{schedule.Fixed, "rounds", "error"}
 
 // Setting is a point of the grid.
 type Setting struct {
-	Name         string
-	Schedule     string
-	Values       []string // of the grids
-	AsConfigured bool     // the configuration as it is
+	Name     string
+	Schedule string
+	// Values holds the setting's value for each grid.
+	Values []string
+	// AsConfigured marks the setting that is the configuration itself.
+	AsConfigured bool
 
-	real   config.Config // as it would be run
-	config config.Config // with simulated clients in place of real devices
+	// real is the configuration as it would be run.
+	real config.Config
+	// config is real with simulated clients in place of real devices.
+	config config.Config
 
 	forecast.Usage
-	Trained *Trained // nil: nothing was
+	// Trained says what training gave. It is nil if the setting was not trained.
+	Trained *Trained
 }
 
 // maxSettings bounds the points of the grid.

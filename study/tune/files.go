@@ -23,9 +23,12 @@ import (
 
 // What a tuning leaves in its folder beside its runs.
 const (
-	ConfigFile = "best.yaml" // the best setting
-	ResultFile = "tune.json" // all of them, as --json prints them
-	FigureFile = "tune.svg"  // the grid at each rung
+	// ConfigFile holds the best setting.
+	ConfigFile = "best.yaml"
+	// ResultFile holds all settings, in the form that --json prints.
+	ResultFile = "tune.json"
+	// FigureFile shows the settings of the grid at each rung.
+	FigureFile = "tune.svg"
 )
 
 // Save writes the result into a folder: the best configuration, all settings, and the figure.

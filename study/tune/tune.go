@@ -29,21 +29,32 @@ const evaluations = 10 * eta * eta
 
 // Result is the outcome of a tuning.
 type Result struct {
-	Seconds  float64    // virtual time of a whole run
-	Seeds    int        // of every setting
-	Settings []*Setting // the best first
+	// Seconds is the virtual time of a whole run.
+	Seconds float64
+	// Seeds is the number of seeds of every setting.
+	Seeds int
+	// Settings are sorted with the best first.
+	Settings []*Setting
 
-	grids   []study.Grid
+	// grids are the keys that were varied.
+	grids []study.Grid
+	// quality is the metric by which settings are compared.
 	quality metric.Quality
 }
 
 // Setting is a schedule at a point of the grid.
 type Setting struct {
-	Below statistics.Estimated // by how much the best is better at the last rung of this one, seed by seed
-	Steps int64                // that one client of each round took, in the runs of all seeds
+	// Below is by how much the best setting is better at the last rung that this setting reached,
+	// paired by seed.
+	Below statistics.Estimated
+	// Steps is the number of SGD steps that one client of each round took, summed over the runs of
+	// all seeds.
+	Steps int64
 
+	// cells holds the setting's runs, one for each seed.
 	cells []study.Cell
-	// by rung and seed: the quality in the last tenth of the rung's time; NaN: none, or the run diverged
+	// tails holds, by rung and seed, the quality in the last tenth of the rung's time. It is NaN if
+	// there is none or if the run diverged.
 	tails [][]float64
 }
 

@@ -3,8 +3,10 @@ package kernel
 import "math"
 
 const (
-	exactUnit = 1 << 44 // the unit of exact sums: an addend of 1
-	limit     = 1 << 17 // the first difference that an exact sum refuses
+	// exactUnit is the unit of exact sums: an addend of 1 counts this much.
+	exactUnit = 1 << 44
+	// limit is the smallest difference that an exact sum refuses.
+	limit = 1 << 17
 )
 
 // AddExact adds roundToEven(2^44·w·(x[i]-base[i])) to each dst[i], and returns the

@@ -41,11 +41,16 @@ type Op uint8
 
 // The operations on element (i, j).
 const (
-	Store    Op = iota // C = P
-	Add                // C = C + alpha·P
-	Bias               // C = P + aux[i]
-	BiasReLU           // C = max(0, P + aux[i]); a NaN stays
-	ReLUGrad           // C = P where aux[i, j] > 0, else 0; aux is laid out as C
+	// Store sets C = P, where P is the product.
+	Store Op = iota
+	// Add sets C = C + alpha·P.
+	Add
+	// Bias sets C = P + aux[i].
+	Bias
+	// BiasReLU sets C = max(0, P + aux[i]). A NaN stays a NaN.
+	BiasReLU
+	// ReLUGrad sets C = P where aux[i, j] > 0, and else C = 0. aux is laid out as C.
+	ReLUGrad
 )
 
 // Operand is an m×k matrix read element by element: (i, k) at i*Row + k*Col.
@@ -115,9 +120,10 @@ const near = 1 << 16
 // pack holds what gemmGo multiplies: three rows of A side by side, and columns of B in pairs, each pair
 // behind the one before. Neither has strides or bounds to check.
 type pack struct {
-	a       [][3]float32
-	b       [][2]float32
-	product [3][]float32 // three rows of the product
+	a [][3]float32
+	b [][2]float32
+	// product holds three rows of the product.
+	product [3][]float32
 }
 
 // packs holds packs that are not in use, so that products allocate nothing.

@@ -27,7 +27,8 @@ func (isa ISA) GRUForward(n int, in, state, h, saved []float32) {
 	for i := range n {
 		a := 1 + Exp(-min(max(in[i]+state[i], -gateLimit), gateLimit))
 		b := 1 + Exp(-min(max(in[n+i]+state[n+i], -gateLimit), gateLimit))
-		inverse := 1 / float32(a*b) // one division for two gates
+		// One division serves two gates, because divisions are slow.
+		inverse := 1 / float32(a*b)
 		r := float32(b * inverse)
 		z := float32(a * inverse)
 		g := state[2*n+i]

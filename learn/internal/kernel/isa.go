@@ -5,10 +5,14 @@ type ISA uint8
 
 // The instruction sets. [Available] lists those that this machine can run.
 const (
-	Go     ISA = iota // plain Go, the reference
-	NEON              // arm64: products in assembly, the rest in plain Go
-	AVX2              // amd64 with AVX2 and FMA
-	AVX512            // amd64 with AVX-512 F, BW, DQ and VL
+	// Go is the reference in plain Go.
+	Go ISA = iota
+	// NEON has matrix products in arm64 assembly and the rest in plain Go.
+	NEON
+	// AVX2 needs an amd64 processor with AVX2 and FMA.
+	AVX2
+	// AVX512 needs an amd64 processor with AVX-512 F, BW, DQ and VL.
+	AVX512
 	isas
 )
 
@@ -30,12 +34,14 @@ func (isa ISA) Class() string { return classes[isa] }
 type routine struct {
 	gemm func(isa ISA, m, n, k int, segments []Segment, a Operand, b, dst Matrix, op Op, aux []float32, alpha float32)
 
-	lanes       int // floats of a vector
-	transpose   func(dst *float32, ldd int, src *float32, lds int, down, right int)
-	copyPieces  func(dst *float32, toRow, toStep int, src *float32, fromRow, fromStep, rows, pieces, chunks int)
-	lookup      func(dst *float32, src *uint8, table *float32, groups int)
-	prefetch    func(src *uint8, lines int)
-	denseSteps  []denseStep // by samples-1
+	// lanes is the number of float32 values in a vector register.
+	lanes      int
+	transpose  func(dst *float32, ldd int, src *float32, lds int, down, right int)
+	copyPieces func(dst *float32, toRow, toStep int, src *float32, fromRow, fromStep, rows, pieces, chunks int)
+	lookup     func(dst *float32, src *uint8, table *float32, groups int)
+	prefetch   func(src *uint8, lines int)
+	// denseSteps holds the kernels of a dense layer's step, by the number of samples less one.
+	denseSteps  []denseStep
 	softmax     func(z *float32, rows, vectors int, scale float32, top, sum *float32)
 	rowSums     func(dst, x *float32, rows int, alpha float32, mode int, mask, minus *int32)
 	addScaled   func(dst, x *float32, groups int, alpha float32)

@@ -98,7 +98,8 @@ func (isa ISA) Mask(dst, x []float32) {
 		v.mask(&dst[0], &x[0], n)
 		return
 	}
-	for i, d := range dst { // without a branch: which way it goes cannot be foreseen
+	// The loop has no branch, because the processor could not predict which way it goes.
+	for i, d := range dst {
 		b := int32(math.Float32bits(x[i]))
 		dst[i] = math.Float32frombits(math.Float32bits(d) & uint32((^b&-b)>>31))
 	}

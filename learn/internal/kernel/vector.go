@@ -139,12 +139,15 @@ var firstLanes, otherLanes = func() (first, second [2 * Lanes]int32) {
 func (isa ISA) AddRowSums(dst, x []float32, n int, op Op, alpha float32) {
 	_ = x[(len(dst)-1)*Lanes+n-1]
 	if v := isa.vectors(); v != nil {
-		mode := 0 // the sum is stored
+		// In mode 0 the sum is stored.
+		mode := 0
 		switch {
 		case op == Add && n < Lanes:
-			mode = 1 // alpha times the sum is rounded, then added
+			// In mode 1 alpha times the sum is rounded and then added.
+			mode = 1
 		case op == Add:
-			mode = 2 // it is added in one step
+			// In mode 2 alpha times the sum is added without rounding in between.
+			mode = 2
 		}
 		v.rowSums(&dst[0], &x[0], len(dst), alpha, mode, &firstLanes[Lanes-n], &otherLanes[Lanes-n])
 		return

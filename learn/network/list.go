@@ -140,8 +140,7 @@ func volume(list []Layer, in Shape) (n int64) {
 		switch l := l.(type) {
 		case ConvLayer:
 			n += Product(in.Height, in.Width, l.Size, l.Size)
-		// Each step of a GRU keeps its three gates, its state and its candidate's part for the way
-		// back.
+		// Each step of a GRU keeps five values of each unit: its gates and states.
 		case GRULayer:
 			n += 5 * Product(in.Height, l.Width, l.Layers)
 		case ResidualLayer:

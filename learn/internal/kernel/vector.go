@@ -146,7 +146,7 @@ func (isa ISA) AddRowSums(dst, x []float32, n int, op Op, alpha float32) {
 			// In mode 1 alpha times the sum is rounded and then added.
 			mode = 1
 		case op == Add:
-			// In mode 2 alpha times the sum is added without rounding in between.
+			// In mode 2 alpha times the sum is added in one step.
 			mode = 2
 		}
 		v.rowSums(&dst[0], &x[0], len(dst), alpha, mode, &firstLanes[Lanes-n], &otherLanes[Lanes-n])

@@ -20,26 +20,39 @@ import (
 
 // Head says what a checkpoint is of.
 type Head struct {
-	Config  string             // the run's configuration, as config.yaml has it
-	Data    string             // digest; "": none was read
-	Kernel  string             // class; "": nothing is trained
-	Trainer string             // its model's name; "": none
-	Files   []folder.InputFile // that the configuration names
-	Version string             // of the program that wrote it
+	// Config is the run's configuration, as config.yaml has it.
+	Config string
+	// Data is the digest of the samples and their split; it is empty where no data were read.
+	Data string
+	// Kernel is the class of arithmetic that trains; it is empty where nothing is trained.
+	Kernel string
+	// Trainer is the name of the trainer's model; it is empty where the run has no trainer.
+	Trainer string
+	// Files are the files that the configuration names, each with the digest of its content.
+	Files []folder.InputFile
+	// Version is the version of the program that wrote the checkpoint.
+	Version string
 }
 
 // Body is all of a run but its vectors.
 type Body struct {
-	Limit    int64 // virtual time at which the run ends; 0: none
-	Outputs  []folder.FileDigest
+	// Limit is the virtual time at which the run ends; 0 means that it has no such limit.
+	Limit int64
+	// Outputs are the digests of the output files, as they were when the checkpoint was written.
+	Outputs []folder.FileDigest
+	// Recorder is what the run's recorder remembers.
 	Recorder Recorder
-	State    coordinator.State // without vectors
-	Lengths  []int             // of the vectors that follow
+	// State is the coordinator's state without its vectors.
+	State coordinator.State
+	// Lengths are the lengths of the vectors that follow the body, in numbers and in the order of
+	// the function vectors.
+	Lengths []int
 }
 
 // Recorder is what a run's recorder remembers: all that a result of the run depends on.
 type Recorder struct {
-	Elapsed time.Duration // wall time of the run, over all its attempts
+	// Elapsed is the wall time of the run, summed over all its attempts.
+	Elapsed time.Duration
 	Summary Summary
 	Outputs metrics.State
 }
@@ -47,20 +60,32 @@ type Recorder struct {
 // Summary holds the values of the summary that neither the outputs nor the coordinator
 // know.
 type Summary struct {
-	Last     round.Report // with what was measured last
-	Reached  float64      // virtual seconds to the target; NaN: not yet
+	// Last is the report of the last round, with the values that were measured last.
+	Last round.Report
+	// Reached is the virtual time in seconds at which the target was first reached; it is NaN until
+	// then.
+	Reached float64
+	// BestLoss is the lowest training loss over a window of rounds so far; it is NaN until there is
+	// one.
 	BestLoss float64
-	Best     []float64                 // validations, as shown; NaN: none yet
-	Clients  *metrics.ClientEvaluation // the last, without scores; nil: none yet
-	Restarts int64                     // of the trainer's processes, in earlier attempts
-	Forked   string                    // where the run went on from another one; empty: it began by itself
+	// Best holds the best validation value so far of each quality that the summary shows, NaN where
+	// there is none yet.
+	Best []float64
+	// Clients is the last evaluation by client, without the scores; it is nil before the first.
+	Clients *metrics.ClientEvaluation
+	// Restarts is how many of the trainer's processes died in earlier attempts.
+	Restarts int64
+	// Forked names where the run went on from another run; it is empty if the run began by itself.
+	Forked string
 }
 
 // Checkpoint is a run's state as its file holds it.
 type Checkpoint struct {
-	Head  Head
-	Body  Body              // its State and Lengths are set when it is written
-	State coordinator.State // with vectors
+	Head Head
+	// Body is everything but the vectors. Its State and Lengths are set when it is written.
+	Body Body
+	// State is the coordinator's state with its vectors.
+	State coordinator.State
 }
 
 // vectors lists a state's vectors in the order of the file: those of float32, then those of float64.
@@ -101,6 +126,8 @@ func (c *Checkpoint) pack() (bytes [][]byte) {
 		s.Variates = &v
 	}
 	floats, double := vectors(s)
+	// Each vector is taken out of the body once its length is noted, so that gob does not encode
+	// it.
 	for _, v := range floats {
 		c.Body.Lengths = append(c.Body.Lengths, len(*v))
 		bytes = append(bytes, vector.Bytes(*v))
@@ -159,6 +186,7 @@ func (c *Checkpoint) readValues(in *folder.Payload) error {
 func (c *Checkpoint) unpack(in *folder.Payload) error {
 	c.State = c.Body.State
 	floats, double := vectors(&c.State)
+	// A damaged body may announce more or fewer vectors than its own state has places for.
 	if n := len(c.Body.Lengths); n != len(floats)+len(double) {
 		return fmt.Errorf("lengths of %d vectors, and the state has %d", n, len(floats)+len(double))
 	}

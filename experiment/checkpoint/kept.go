@@ -17,8 +17,10 @@ import (
 // Saved is one of a folder's checkpoints, read without its vectors.
 type Saved struct {
 	Checkpoint
-	Name string // of the file
-	err  error  // why it cannot be used
+	// Name is the name of the checkpoint's file in the folder.
+	Name string
+	// err says why the run cannot go on from the checkpoint; nil means that it can.
+	err error
 }
 
 // ConfigWayOut says what to do about a config.yaml that is gone or damaged while this checkpoint is
@@ -42,6 +44,7 @@ func In(dir string) (list List) {
 		k.err = folder.ReadCheckpoint(dir, name, func(in *folder.Payload) error {
 			err := k.readValues(in)
 			if err == nil {
+				// Reading to the end lets the payload check the digest of all its bytes.
 				_, err = io.Copy(io.Discard, in)
 			}
 			return err
@@ -86,6 +89,8 @@ func Newest(results *folder.Results, run Head) (c *Checkpoint, newer, err error)
 			return c, errors.Join(wrong...), nil
 		}
 		wrong = append(wrong, err)
+		// An older checkpoint must not be used in place of one that belongs to another run or
+		// inputs.
 		if folder.Refused(err) {
 			return nil, nil, errors.Join(wrong...)
 		}
@@ -126,6 +131,7 @@ func (h Head) fits(run Head) error {
 		return err
 	}
 	difference := h.identity(theirs).Difference(run.identity(ours))
+	// The bits are the same, but the run might still write other files than before.
 	if difference == nil {
 		return sameFiles(theirs, ours)
 	}

@@ -14,11 +14,13 @@ import (
 
 // Verification is what Verify found in the folder of a run.
 type Verification struct {
-	Dir      string             `json:"folder"`
-	Complete bool               `json:"complete"`
-	Damaged  int                `json:"damaged"` // files that are not what they were
-	Files    []folder.FileState `json:"files"`
-	WayOut   string             `json:"way_out"` // what to do about the damage; empty if there is none
+	Dir      string `json:"folder"`
+	Complete bool   `json:"complete"`
+	// Damaged is the number of files that are not as they were written.
+	Damaged int                `json:"damaged"`
+	Files   []folder.FileState `json:"files"`
+	// WayOut says what to do about the damage; it is empty if there is none.
+	WayOut string `json:"way_out"`
 }
 
 // ErrNoDigests is wrapped by the error for a folder of which nothing says what its
@@ -37,6 +39,7 @@ func Verify(dir string) (*Verification, error) {
 	if held != nil && !ended && len(saved.Usable()) == 0 {
 		return nil, held
 	}
+	// A run that has ended is judged by its summary, any other by its newest usable checkpoint.
 	digests := summary.Files
 	if sound := saved.Usable(); !ended && len(sound) > 0 {
 		digests = sound[0].Body.Outputs
@@ -51,12 +54,14 @@ func Verify(dir string) (*Verification, error) {
 		)
 	}
 	v := &Verification{Dir: dir, Complete: summary.Completed}
+	// The configuration comes first in the list: wayOut finds it at index 0.
 	v.add(folder.ConfigFile, saved.checkConfiguration(dir, summary.Files))
 	for _, d := range digests {
 		if d.Name != folder.ConfigFile {
 			v.Files = append(v.Files, d.Examine(dir, ended))
 		}
 	}
+	// A summary is absent while a run goes on, which is no damage.
 	if !errors.Is(summaryErr, fs.ErrNotExist) {
 		v.add(folder.SummaryFile, summaryErr)
 	}
@@ -149,6 +154,8 @@ func (l List) checkConfiguration(dir string, digests []folder.FileDigest) error 
 		run.Config = string(now.YAML())
 		wrong = append(wrong, k.Head.fits(run))
 	}
+	// The checkpoints are blamed only if the configuration can be trusted; otherwise it is at
+	// fault.
 	asWritten := i >= 0 && digests[i].Examine(dir, true).State == folder.Intact
 	if len(wrong) > 0 && !asWritten && !slices.Contains(wrong, nil) {
 		return wrong[0]

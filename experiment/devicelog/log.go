@@ -57,15 +57,25 @@ func Bytes(updates, params float64, keep bool) float64 {
 // log that is written keeps nothing of what it holds in memory, however long the run is. It belongs to
 // the run's goroutine.
 type Log struct {
-	Keep     bool // the updates' values, too
-	Replay   bool // the log is read
-	path     string
-	file     metrics.File // nil: a replay
-	buffer   []byte
-	answers  map[uint64]int64 // of a replay, where the last is in the file, by task
+	// Keep says that the log holds the updates' values, too.
+	Keep bool
+	// Replay says that the log is one of another run, which is read and not written.
+	Replay bool
+	// path is the path of the log that is replayed; it is empty for a log that is written.
+	path string
+	// file is the file that is written; it is nil in a replay.
+	file metrics.File
+	// buffer holds the record that is being written; its memory is used again for the next.
+	buffer []byte
+	// answers maps a task to the offset in bytes of its last answer in the file; it is used in a
+	// replay only.
+	answers map[uint64]int64
+	// presence lists, in a replay, when devices joined and left, without those already played.
 	presence []realdevices.Presence
-	bans     []realdevices.Ban
-	Reported map[int]Samples // of a replay, by client
+	// bans lists the bans of devices that a replay repeats.
+	bans []realdevices.Ban
+	// Reported holds, in a replay, the numbers of samples that each client reported last.
+	Reported map[int]Samples
 }
 
 // Samples are the numbers of samples that a client reported last, when it joined and with an update; 0
@@ -93,6 +103,7 @@ func (l *Log) Start(s *metrics.Start) (err error) {
 	if l.file, err = s.Append(File); err != nil {
 		return err
 	}
+	// A new file begins with the magic line; one that is continued must already have it.
 	if l.file.Size() == 0 {
 		_, err = io.WriteString(l.file, magic)
 		return err
@@ -156,7 +167,8 @@ func (l *Log) scan(in *bufio.Reader) error {
 		return err
 	}
 	records := framing.NewReader(in, int64(len(magic)), maxRecord, errDamaged)
-	bare := false // it has updates without their values
+	// bare says that some update has been read without its values, so that no replay is possible.
+	bare := false
 	for {
 		offset := records.Offset
 		r, err := next(records)
@@ -168,6 +180,7 @@ func (l *Log) scan(in *bufio.Reader) error {
 		case err != nil:
 			return err
 		}
+		// A record is of one kind, so only one of the three branches that follow applies.
 		if b := r.GetBan(); b != nil {
 			l.bans = append(l.bans, realdevices.Ban{Client: int(b.Client), Reason: b.Reason, For: b.ForNs})
 		}
@@ -184,6 +197,7 @@ func (l *Log) scan(in *bufio.Reader) error {
 		}
 		if a := r.GetAnswer(); a != nil {
 			bare = bare || a.Kind == record.Answer_UPDATE && a.Values == nil
+			// Later answers to the same task replace earlier ones.
 			l.answers[a.Task] = offset
 			if a.Kind == record.Answer_UPDATE {
 				l.Reported[int(a.Client)] = Samples{Joined: l.Reported[int(a.Client)].Joined, Answered: int(a.Samples)}
@@ -204,6 +218,7 @@ func next(records *framing.Reader) (*record.Record, error) {
 		return nil, records.Damaged(offset, err.Error())
 	}
 	a := r.GetAnswer()
+	// The getters return zero for a record of another kind, so the checks fit all kinds.
 	samples := max(a.GetSamples(), r.GetPresence().GetSamples())
 	loss := a.GetFirstLoss()
 	switch d := []round.Time{

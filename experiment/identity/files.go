@@ -82,10 +82,13 @@ func walkOption(v reflect.Value, o *registry.Option, prefix string, visit func(k
 	key := o.Key
 	switch {
 	case o.Short || o.Flat && prefix != "":
-		key = prefix // the option is written in place of its map
+		// The option is written in place of the map that would hold it, so it has no key of its
+		// own.
+		key = prefix
 	case prefix != "":
 		key = prefix + "." + o.Key
 	}
+	// Only a path ends the descent; other options may hold paths further down.
 	f := v.FieldByIndex(o.Index)
 	if !o.Path {
 		return walkPaths(f, key, visit)

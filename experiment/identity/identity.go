@@ -13,11 +13,16 @@ import (
 // Identity is all that a run's bits follow from. A digest that is empty is not known, or
 // belongs to an input that the run does not have.
 type Identity struct {
-	Config  config.Config      // as the run has settled it
-	Files   []folder.InputFile // that the configuration names, by content
-	Data    string             // digest of the samples and their split
-	Kernel  string             // class of the arithmetic that trains
-	Trainer string             // model of the trainer, which names the digest of its script
+	// Config is the configuration as the run has settled it.
+	Config config.Config
+	// Files are the files that the configuration names, each with the digest of its content.
+	Files []folder.InputFile
+	// Data is the digest of the samples and their split.
+	Data string
+	// Kernel is the class of the arithmetic that trains.
+	Kernel string
+	// Trainer is the model of the trainer, which names the digest of its script.
+	Trainer string
 }
 
 // OfSummary is the identity of a run that has ended, by its configuration and its summary.
@@ -48,8 +53,10 @@ const (
 
 // Difference is the first part in which two identities differ.
 type Difference struct {
+	// Part is the kind of input that differs.
 	Part Part
-	Text string // names the key or the file, with both values
+	// Text names the key or the file that differs, with both values.
+	Text string
 }
 
 // Error implements error.
@@ -76,12 +83,16 @@ func (begun *Identity) Difference(now *Identity) *Difference {
 // Settings lists the keys in which two configurations compute something else, with the value
 // of each. Inert keys are left out: they change no bit.
 func Settings(begun, now config.Config) []config.Change {
-	now.Trainer.Silence = begun.Trainer.Silence // inert, but written in one value with the command
+	// Silence is inert, but it is written in one value with the trainer's command; equal values
+	// hide it.
+	now.Trainer.Silence = begun.Trainer.Silence
 	return slices.DeleteFunc(begun.Changes(now), func(c config.Change) bool { return c.Inert })
 }
 
 // compareSettings compares the configurations, without the keys whose content is compared.
 func compareSettings(begun, now *Identity) *Difference {
+	// These keys are compared by digest where both sides have one, so their spelling does not
+	// count.
 	byContent := map[string]bool{
 		"data":    begun.Data != "" && now.Data != "",
 		"kernel":  begun.Kernel != "" && now.Kernel != "",

@@ -37,33 +37,55 @@ const maxEmptyRounds = 1000
 // The exceptions are stats, seen and remainingTime, which pages and scrapes call from others;
 // what they read is atomic or behind the lock of remaining.
 type recorder struct {
-	p            *experiment
-	outputs      *metrics.Recorder
-	results      *folder.Results // set before the first report
-	started      time.Time       // wall time of earlier attempts included
-	pause        func()          // stops the run, see Options.Until
-	lastProgress time.Time       // when progress was reported last
+	// p is the experiment that the recorder follows.
+	p *experiment
+	// outputs are the run's outputs, which write its files and serve its pages.
+	outputs *metrics.Recorder
+	// results is the folder that the run writes to; it is set before the first report.
+	results *folder.Results
+	// started is when the run began, moved back by the wall time of earlier attempts.
+	started time.Time
+	// pause stops the run cleanly, for Options.Until.
+	pause func()
+	// lastProgress is when progress was reported last.
+	lastProgress time.Time
 
-	server             *embedded.Embedded                // the run's own; nil: it has none
-	reported           atomic.Pointer[coordinator.Stats] // nil before the first event
-	checkpoint         atomic.Pointer[time.Time]         // the last; nil: none yet
-	due                atomic.Pointer[time.Time]         // when the next one is; set before reported
-	workers            int                               // of this process
-	checkpointFailures atomic.Int64                      // checkpoints that could not be written
+	// server is the run's own NATS server; it is nil where the run has none.
+	server *embedded.Embedded
+	// reported is what the coordinator reported last; it is nil before the first event.
+	reported atomic.Pointer[coordinator.Stats]
+	// checkpoint is when the last checkpoint was written; it is nil before the first.
+	checkpoint atomic.Pointer[time.Time]
+	// due is when the next checkpoint is to be written; it is set before reported.
+	due atomic.Pointer[time.Time]
+	// workers is the number of trainers in this process.
+	workers int
+	// checkpointFailures counts the checkpoints that could not be written.
+	checkpointFailures atomic.Int64
 
 	remaining struct {
 		sync.Mutex
 		*forecast.Remaining
-		since    time.Time // the last round's end, or the start of this attempt's first
-		training time.Time // zero: no client is being trained
-		trained  float64   // seconds of this round in which some were
+		// since is when the last round ended or, before that, when this attempt's first round
+		// began.
+		since time.Time
+		// training is when the training of clients began; it is zero while no client is being
+		// trained.
+		training time.Time
+		// trained is for how many seconds of this round clients were being trained.
+		trained float64
 	}
 
-	emptyRounds  int              // rounds in a row, the last included, that brought no update
-	warnedTooFew bool             // whether a round had too few for the combining rule
-	qualities    []metric.Quality // as the summary has them
-	progress     Progress
-	saved        checkpoint.Summary
+	// emptyRounds counts the rounds in a row, up to the last, that brought no update.
+	emptyRounds int
+	// warnedTooFew says that the user knows of a round with too few updates for the combining rule.
+	warnedTooFew bool
+	// qualities are the measures of the model that the summary shows, in its order.
+	qualities []metric.Quality
+	// progress is what the caller was told last, and is filled anew before each call.
+	progress Progress
+	// saved holds the values of the summary that a checkpoint has to keep.
+	saved checkpoint.Summary
 }
 
 // newRecorder opens the outputs of a run, which write nothing before start. waiting says what the
@@ -184,6 +206,8 @@ func (r *recorder) stats() (s metrics.Stats, ok bool) {
 		s.Checkpoint = *written
 	}
 	s.Devices = deviceStats(v.Devices.Stats())
+	// Nothing more is known without a server of the run's own: neither its admissions nor its
+	// traffic.
 	if r.server == nil {
 		return s, true
 	}
@@ -325,6 +349,8 @@ func (r *recorder) report(report *round.Report) error {
 			forecast.MoreUpdates,
 		))
 	}
+	// Robust rules protect only from a minimum number of updates on, so the first round below it is
+	// told.
 	if updates > 0 && !r.warnedTooFew && r.p.Config.Train {
 		if err := r.p.Config.CheckUpdates(updates); err != nil {
 			r.warnedTooFew = true
@@ -427,12 +453,14 @@ func (r *recorder) summary(result *coordinator.Result) folder.Summary {
 		s.EnergyJoules = &usage.Joules
 	}
 	if r.p.Tokens() > 0 {
-		s.Tokens = new(last.Tokens) // a pointer into the recorder would keep the whole run in memory
+		// The value is copied: a pointer into the recorder would keep the whole run in memory.
+		s.Tokens = new(last.Tokens)
 	}
 	for o, n := range stop.Outcomes {
 		s.Outcomes[o] = int64(n)
 	}
 	loss := math.NaN()
+	// The final model counts for the best values, too, so it is noted before these are read.
 	if stop.Evaluated {
 		loss = stop.ValidationLoss
 		r.noteBest(loss, stop.Metrics, stop.EndTime)
@@ -525,16 +553,27 @@ func describe(info federated.Info) string {
 
 // Progress says where a run stands, for those who watch it. Nothing in it decides anything.
 type Progress struct {
-	Schedule string // as in schedule.Names; tells a comparison's runs apart
+	// Schedule is the name of the schedule, as in schedule.Names; it tells a comparison's runs
+	// apart.
+	Schedule string
 
-	round.Report // the last complete round, with what was measured last; NaN: none yet
-	Quality      metric.Quality
-	Rounds       int     // rounds in all; 0: not known
-	VirtualTotal float64 // the virtual time at which the run stops; 0: not known
+	// Report is of the last complete round, with the values measured last; those not measured are
+	// NaN.
+	round.Report
+	// Quality is the measure by which models are compared.
+	Quality metric.Quality
+	// Rounds is the number of rounds in all; 0 means that it is not known.
+	Rounds int
+	// VirtualTotal is the virtual time in seconds at which the run stops; 0 means that it is not
+	// known.
+	VirtualTotal float64
 
-	Elapsed   time.Duration // wall time since the run's start
-	Remaining time.Duration // wall time to expect; 0: it cannot be said yet
-	Done      bool          // the run is complete
+	// Elapsed is the wall time since the run's start.
+	Elapsed time.Duration
+	// Remaining is the wall time to expect until the end; 0 means that it cannot be said yet.
+	Remaining time.Duration
+	// Done says that the run is complete.
+	Done bool
 
 	// Of the round under way: wall time since it began, and of its clients those that have been
 	// trained, where that has begun.

@@ -27,9 +27,12 @@ import (
 
 // Options say how a run is carried out; they change no result.
 type Options struct {
-	Version    string
-	Force      bool             // replace a run that the folder holds
-	Checkpoint <-chan os.Signal // a value asks for a checkpoint now; may be nil
+	// Version is the version of the program, for the summary and for checkpoints.
+	Version string
+	// Force says that a run that the folder holds is replaced.
+	Force bool
+	// Checkpoint asks for a checkpoint at once by each value that it delivers; it may be nil.
+	Checkpoint <-chan os.Signal
 	// Until is the virtual time in seconds at which the run is stopped, as when its context is cancelled
 	// after the first round that ends then or later; 0: it goes to its end.
 	Until float64
@@ -47,12 +50,18 @@ type Options struct {
 
 // Callbacks are what a caller sees of a run while it goes on. Each may be nil.
 type Callbacks struct {
-	Progress   func(Progress)     // called now and then from the run's goroutine
-	Reading    *federated.Reading // is told how far the data are read
-	Notice     func(string)       // takes lines for the user, from any goroutine
-	HostNotice func(bus.Notice)   // takes those about the server and the hosts, which a study's runs share; nil: Notice
+	// Progress is called now and then from the run's goroutine with where the run stands.
+	Progress func(Progress)
+	// Reading is told how far the data are read.
+	Reading *federated.Reading
+	// Notice takes lines for the user, from any goroutine.
+	Notice func(string)
+	// HostNotice takes the lines about the server and the hosts, which a study's runs share; if it
+	// is nil, Notice takes them.
+	HostNotice func(bus.Notice)
 
-	Round func(*round.Report) // called after each round, from the run's goroutine
+	// Round is called after each round, from the run's goroutine.
+	Round func(*round.Report)
 
 	// Model is called with every round's model, which may be kept and must not be changed.
 	Model func(round int, params []float32)
@@ -60,26 +69,39 @@ type Callbacks struct {
 
 // Place is where a run's work is done, and by which server.
 type Place struct {
-	Hosts       int  // hosts in this process; 0: one
-	Workers     int  // trainers in all; 0: one a core
-	RemoteHosts bool // hosts in other processes do the work, and none in this one
+	// Hosts is the number of hosts in this process; 0 means one.
+	Hosts int
+	// Workers is the number of trainers in all; 0 means one for each core.
+	Workers int
+	// RemoteHosts says that hosts in other processes do the work, and none in this one.
+	RemoteHosts bool
 	// NATS is how the server is reached, by a URL with a user and password if need be; empty: as
 	// nats.url. Where one of this process listens, its TLS is that server's.
 	NATS natsconn.Config
-	Keys string // folder of the keys by which a server that listens knows its users; see [KeysFolder]
+	// Keys is the folder of the keys by which a server that listens knows its users; see
+	// [KeysFolder].
+	Keys string
 }
 
 // Continuation is what a run that is replayed or resumed takes from elsewhere than its folder.
 type Continuation struct {
-	Replay    string         // folder of a run whose real devices' answers are used again; empty: devices take part
-	Overrides *config.Config // name, http, pace, checkpoint and nats of a resumed run; nil: as in its folder
-	Trainer   string         // command of the trainer of a resumed run; empty: as in its folder, if Trust is set
-	Trust     bool           // the folder may name the trainer's command
+	// Replay is the folder of a run whose real devices' answers are used again; it is empty where
+	// devices take part.
+	Replay string
+	// Overrides holds name, http, pace, checkpoint and nats of a resumed run; nil leaves them as in
+	// its folder.
+	Overrides *config.Config
+	// Trainer is the command of a resumed run's trainer; if it is empty, the folder names it where
+	// Trust is set.
+	Trainer string
+	// Trust says that the folder may name the trainer's command, which is then run.
+	Trust bool
 }
 
 // NextStep is the folder of a run that was not finished, and what to do with it.
 func (o *Continuation) NextStep(dir string) string {
-	if o.Replay != "" { // which heeds no checkpoint
+	// A replay heeds no checkpoint, so that it can only be played again from its start.
+	if o.Replay != "" {
 		return fmt.Sprintf("%[1]s, to play it again: fedpace run --replay %[2]s --out %[1]s --force", dir, o.Replay)
 	}
 	return fmt.Sprintf("%[1]s, to go on: fedpace resume %[1]s", dir)
@@ -158,7 +180,9 @@ func Run(ctx context.Context, c config.Config, o Options) (folder.Summary, error
 // folder is made or cut back, then the rounds run, and the summary is written last.
 func (p *experiment) execute(ctx context.Context, started time.Time, previous attempt) (s folder.Summary, err error) {
 	if previous.checkpoint != nil {
-		defer coordinator.Recovered(&err) // somebody else may have made it
+		// Somebody else may have made the checkpoint, so a state that makes the coordinator panic
+		// is an error.
+		defer coordinator.Recovered(&err)
 	}
 	boundGarbage(p.Set)
 	// Lines for the user go to the outputs as well, once these are open.
@@ -195,7 +219,8 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 		}
 	}
 
-	var waiting func() (operation string, since time.Time) // what the coordinator waits for the server to do
+	// waiting says for which operation of the server the coordinator waits, and since when.
+	var waiting func() (operation string, since time.Time)
 	if len(e.conns) > 0 {
 		waiting = e.conns[0].Waiting
 	}
@@ -215,7 +240,8 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 		}
 		defer func() {
 			for _, m := range metrics.Outputs[*prometheus.Metrics](r.outputs) {
-				m.AwaitScrape(ctx, p.options.ScrapeGrace) // which sees how the run ended
+				// The last scrape must see how the run ended, so the server is closed after it.
+				m.AwaitScrape(ctx, p.options.ScrapeGrace)
 			}
 			err = errors.Join(err, server.Close())
 		}()
@@ -241,7 +267,8 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 	}
 	k := r.keepCheckpoints(limit, previous)
 	e.checkpoint = coordinator.Checkpoint{Due: k.due.Load, Save: k.save}
-	r.showProgress() // the first round may take long
+	// The first round may take long, so progress is shown before it.
+	r.showProgress()
 	playing, pause := context.WithCancel(ctx)
 	defer pause()
 	r.pause = pause
@@ -262,7 +289,8 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 		return s, errors.Join(runErr, previous.abandon(results))
 	}
 	switch result.Stop.Reason {
-	case round.NoClients, round.BatteryEmpty, round.Excluded: // of which the configuration says nothing
+	// The configuration does not name these reasons, so the user is told.
+	case round.NoClients, round.BatteryEmpty, round.Excluded:
 		p.options.Notify(fmt.Sprintf("The run ended after %d rounds: %s.", result.Stop.Rounds, result.Stop.Reason))
 	}
 	s = r.summary(result)
@@ -328,6 +356,7 @@ func (p *experiment) setGrid(ctx context.Context) (err error) {
 // these devices and this closing rule.
 func (p *experiment) fixedRuntime(ctx context.Context, n int) (round.Time, error) {
 	if duration, alike := p.FixedRound(); alike {
+		// The product below must not overflow the clock.
 		if duration > 0 && round.Time(n) > round.MaxTime/duration {
 			return 0, fmt.Errorf("%d rounds of %g s are too long", n, duration.Seconds())
 		}
@@ -338,6 +367,7 @@ func (p *experiment) fixedRuntime(ctx context.Context, n int) (round.Time, error
 	fixed.Config.Schedule.Eta = schedule.FixedEta{}
 	fixed.Config.Stop = config.Stop{Rounds: n}
 	fixed.Config.Untrained()
+	// The division avoids the overflow that the product of rounds and cohort could have.
 	if n > longTiming/fixed.Config.Cohort {
 		p.options.Notify(fmt.Sprintf("Rounds are not all alike: timing %d of the fixed schedule first.", n))
 	}
@@ -358,6 +388,7 @@ var longTiming = 5_000_000
 func (p *experiment) relativeSteps(steps int64, stop *round.Stop) float64 {
 	k0 := float64(p.InitialSteps() * max(1, p.Config.Aggregate.SiteRounds))
 	end := stop.EndTime
+	// A run that ended with the time of n rounds of fixed K is compared with these exactly.
 	if n := p.Config.Stop.EqualRuntimeRounds; n > 0 && p.Config.Stop.VirtualSeconds == 0 && stop.TimeUp {
 		return float64(steps) / (float64(n) * k0)
 	}
@@ -390,6 +421,7 @@ func boundGarbage(data federated.Set) {
 	}
 	var m runtime.MemStats
 	runtime.GC()
-	runtime.ReadMemStats(&m) // a mapped file is data, and not of the heap
+	// A mapped file is data, too, but lies outside the heap and does not count.
+	runtime.ReadMemStats(&m)
 	debug.SetGCPercent(max(10, min(100, int(100*maxGarbage/m.HeapAlloc))))
 }

@@ -713,7 +713,7 @@ func (c *Config) checkClock() error {
 	// The exact size is not known yet. The paper's is near enough for a limit; for data that has
 	// not been read, the largest size of any model is taken.
 	if p, ok := c.Task.Paper(); megabits == 0 && ok && c.UsesTaskModel() {
-		megabits = p.Megabits // near enough for a limit
+		megabits = p.Megabits
 	} else if megabits == 0 {
 		// A model of the largest size is assumed, with 32 bits a parameter.
 		megabits = learn.MaxParams * 32 / 1e6

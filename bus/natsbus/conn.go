@@ -45,7 +45,7 @@ func (c *Conn) WatchRuns(ctx context.Context, fn func(*bus.Announcement)) (stop 
 		a := new(bus.Announcement)
 		// No coordinator sends such a message.
 		if err := bus.Unmarshal(m.Data, a); err != nil {
-			return // no coordinator sends such a message
+			return
 		}
 		fn(a)
 	})

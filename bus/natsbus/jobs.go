@@ -57,7 +57,7 @@ func (h *Host) NextJob(ctx context.Context, kernel string) (bus.Delivery, error)
 		noJobYet := err == nil || ctx.Err() != nil || errors.Is(err, jetstream.ErrNoMessages)
 		// The stream may have been made again, with another consumer of that name.
 		if !noJobYet {
-			h.consumers.Delete(kernel) // the stream may have been made again
+			h.consumers.Delete(kernel)
 		}
 		return err
 	})

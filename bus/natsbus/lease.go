@@ -110,7 +110,7 @@ func (c *Conn) acquireLease(
 			)
 		// The next attempt replaces the entry, unless the rival renews it before.
 		case rivalSilent:
-			l.revision = held.revision // the next attempt replaces the entry, unless it is renewed before
+			l.revision = held.revision
 		}
 		select {
 		case <-ctx.Done():

@@ -19,14 +19,17 @@ import (
 // streamCheckInterval is how often the streams are checked while jobs are open.
 const streamCheckInterval = 2 * time.Second
 
+// These bound the requests that are open at the work queue.
 const (
-	maxWaiting  = 1 << 12 // trainers that wait for a job
-	pendingJobs = 1 << 12 // jobs and chunks that the stream has not confirmed
+	// maxWaiting is how many trainers may wait for a job.
+	maxWaiting = 1 << 12
+	// pendingJobs is how many jobs and chunks may be sent that the stream has not confirmed.
+	pendingJobs = 1 << 12
 )
 
-// openStreams makes the run's streams: the jobs, a work queue with a consumer for the run's kernel
-// class, and the models' chunks. It empties them last: by then everything has arrived that a dead
-// coordinator of the run had sent.
+// openStreams makes the run's streams: that of jobs, which is a work queue with a consumer for the
+// run's kernel class, and that of the models' chunks. It empties them last: by then everything has
+// arrived that a dead coordinator of the run had sent.
 func (c *Coordinator) openStreams(ctx context.Context) error {
 	if err := c.request(ctx, "make the streams of run "+c.run, 2*natsconn.RequestTimeout, c.makeStreams); err != nil {
 		return err
@@ -40,9 +43,9 @@ func (c *Coordinator) openStreams(ctx context.Context) error {
 	return nil
 }
 
-// request has the server do something that only the holder of the lease may do, and tries again as
-// [natsconn.Conn.Do] says. attempt bounds one attempt; 0 means that f bounds itself. action says what
-// is asked of the server, for errors and notices.
+// request has the server do something that only the holder of the lease may do. It tries again as
+// [natsconn.Conn.Do] says, also while the lease has to be renewed. action says what is asked of the
+// server, for errors and notices. attempt bounds one attempt; 0 means that f bounds itself.
 func (c *Coordinator) request(
 	ctx context.Context,
 	action string,
@@ -57,7 +60,8 @@ func (c *Coordinator) request(
 	})
 }
 
-// streams names the run's streams.
+// streams returns the names of the run's streams: the jobs', and the models' if models are
+// published.
 func (c *Coordinator) streams() []string {
 	if c.config.PublishModels {
 		return []string{subject.JobsStream(c.run), subject.ModelsStream(c.run)}
@@ -65,7 +69,7 @@ func (c *Coordinator) streams() []string {
 	return []string{subject.JobsStream(c.run)}
 }
 
-// makeStreams makes the streams and the consumer that do not exist. Those that exist, and what they
+// makeStreams makes the streams and the consumer that do not exist. Existing ones, and what they
 // hold, stay as they are.
 func (c *Coordinator) makeStreams(ctx context.Context) error {
 	for _, name := range c.streams() {
@@ -79,6 +83,7 @@ func (c *Coordinator) makeStreams(ctx context.Context) error {
 			return fmt.Errorf("bus: make stream %s: %w", name, err)
 		}
 	}
+	// A run without a kernel class trains nothing, so nobody takes jobs.
 	if c.config.Kernel == "" {
 		return nil
 	}
@@ -88,7 +93,8 @@ func (c *Coordinator) makeStreams(ctx context.Context) error {
 		AckWait:       c.config.AckWait,
 		MaxDeliver:    c.config.MaxDeliver,
 		FilterSubject: subject.Jobs(c.run, c.config.Kernel),
-		MaxAckPending: -1, // no limit: each trainer takes one job at a time
+		// There is no limit, because each trainer takes one job at a time.
+		MaxAckPending: -1,
 		MaxWaiting:    maxWaiting,
 		MemoryStorage: true,
 	})
@@ -98,9 +104,9 @@ func (c *Coordinator) makeStreams(ctx context.Context) error {
 	return nil
 }
 
-// streamConfig is the configuration of one of the run's streams. Jobs leave their stream when they are
-// acknowledged. Of the models the stream holds one message for each chunk, which anybody may get
-// directly, without a consumer.
+// streamConfig returns the configuration of one of the run's streams, without the number of copies.
+// Jobs leave their stream when they are acknowledged. The stream of models holds one message for
+// each chunk, which anybody may get directly, without a consumer.
 func (c *Coordinator) streamConfig(name string) jetstream.StreamConfig {
 	config := jetstream.StreamConfig{Name: name, Storage: jetstream.MemoryStorage}
 	if name == subject.JobsStream(c.run) {
@@ -123,8 +129,9 @@ func (c *Coordinator) removeStreams(ctx context.Context) error {
 		c.conn.store.models.Delete(modelKey{c.run, d})
 	}
 	for _, name := range c.streams() {
+		// The streams may be another coordinator's by now.
 		if c.lease.check() != nil {
-			return nil // the streams may be another coordinator's by now
+			return nil
 		}
 		err := c.conn.remove(
 			ctx,
@@ -149,6 +156,7 @@ func (c *Conn) remove(ctx context.Context, action string, f func(context.Context
 		}
 		return err
 	})
+	// What cannot be removed now ends by itself, or is emptied by the next run of this name.
 	if ctx.Err() != nil || c.Err() != nil {
 		return nil
 	}
@@ -166,9 +174,9 @@ func (c *Coordinator) purge(ctx context.Context, name string, options ...jetstre
 	return err
 }
 
-// SendJob queues a job and does not wait for the queue's confirmation: what goes wrong is returned by
-// TakeSum. Jobs have no Nats-Msg-Id header: a job that is sent again on purpose must not be dropped
-// as a duplicate.
+// SendJob puts a job into the work queue without waiting for the queue's confirmation: what goes
+// wrong is returned by TakeSum. A job that the queue holds already is not sent again. Jobs have no
+// Nats-Msg-Id header: a job that is sent again on purpose must not be dropped as a duplicate.
 func (c *Coordinator) SendJob(ctx context.Context, j *bus.Job) error {
 	if err := j.Validate(); err != nil {
 		return err
@@ -176,18 +184,20 @@ func (c *Coordinator) SendJob(ctx context.Context, j *bus.Job) error {
 	if j.Kernel != c.config.Kernel {
 		return bus.Fault("job", "kernel", j.Kernel, fmt.Sprintf("the run's, %q", c.config.Kernel))
 	}
+	// The queue has the job already.
 	if c.sums.expect(j) {
-		return nil // the queue has it
+		return nil
 	}
 	if err := c.lease.check(); err != nil {
-		c.requestCheck(err) // when the lease is renewed, open jobs are sent again
+		// When the lease is renewed, the open jobs are sent again.
+		c.requestCheck(err)
 		return nil
 	}
 	return c.queueJob(j)
 }
 
-// queueJob puts a job into the queue. The queue may hold it already: then it holds two copies, and two
-// hosts may do it.
+// queueJob puts a job into the queue, whether or not the queue holds it already. With two copies in
+// the queue, two hosts may do the job, and the first sum counts.
 func (c *Coordinator) queueJob(j *bus.Job) error {
 	b, err := bus.MarshalSealed(j)
 	if err != nil {
@@ -205,15 +215,16 @@ func (c *Coordinator) queueJob(j *bus.Job) error {
 		return nil
 	}
 	err = fmt.Errorf("bus: send job %d: %w", j.Job, err)
-	if c.conn.Transient(err) { // the job is sent again with the other open ones
+	// The job is sent again with the other open ones.
+	if c.conn.Transient(err) {
 		c.requestCheck(err)
 		return nil
 	}
 	return err
 }
 
-// queueUnconfirmed puts the open jobs into the queue that it did not take, one by one, and waits until
-// it has confirmed each.
+// queueUnconfirmed puts those open jobs into the queue that it has not taken before. It sends them
+// one by one, and waits until the queue has confirmed each.
 func (c *Coordinator) queueUnconfirmed(ctx context.Context) error {
 	for _, j := range c.sums.unqueued() {
 		b, err := bus.MarshalSealed(j)
@@ -235,8 +246,9 @@ func (c *Coordinator) queueUnconfirmed(ctx context.Context) error {
 // or a host leaves.
 const backUpEvery = 50 * time.Millisecond
 
-// backUpJobs runs until ctx ends. It queues jobs again that only hosts held which are gone, queues slow
-// jobs a second time for idle workers, and removes messages of finished jobs from the queue.
+// backUpJobs looks after the jobs of hosts in other processes until ctx ends. It queues jobs again
+// that only hosts held which are gone, queues slow jobs a second time for idle workers, and removes
+// messages of finished jobs from the queue.
 func (c *Coordinator) backUpJobs(ctx context.Context) {
 	tick := time.NewTicker(backUpEvery)
 	defer tick.Stop()
@@ -247,8 +259,9 @@ func (c *Coordinator) backUpJobs(ctx context.Context) {
 		case <-tick.C:
 		case <-c.hosts.jobs.Wake:
 		}
+		// The queue may be another coordinator's by now.
 		if c.lease.check() != nil {
-			continue // it may be another coordinator's queue by now
+			continue
 		}
 		lost, slow, done := c.hosts.jobs.Due()
 		for _, job := range lost {
@@ -258,8 +271,9 @@ func (c *Coordinator) backUpJobs(ctx context.Context) {
 		}
 		for _, job := range slices.Concat(lost, slow) {
 			j := c.sums.job(job)
+			// The job's sum has arrived meanwhile.
 			if j == nil {
-				continue // its sum has arrived meanwhile
+				continue
 			}
 			if err := c.queueJob(j); err != nil {
 				c.failed(err)
@@ -281,6 +295,7 @@ func (c *Coordinator) unqueue(ctx context.Context, numbers []uint64) {
 		return
 	}
 	for _, n := range numbers {
+		// The server reports the removal of a message, which is then known to be on purpose.
 		c.hosts.jobs.Remove(n)
 		_ = s.DeleteMsg(ctx, n)
 		if ctx.Err() != nil {
@@ -289,8 +304,8 @@ func (c *Coordinator) unqueue(ctx context.Context, numbers []uint64) {
 	}
 }
 
-// requestCheck asks watchStreams to check the streams, since messages may have been lost. A request
-// that waits already stands for all.
+// requestCheck asks watchStreams to check the streams, since messages may have been lost for the
+// reason cause. It never blocks: a request that waits already stands for all.
 func (c *Coordinator) requestCheck(cause error) {
 	select {
 	case c.checkRequests <- cause:
@@ -310,6 +325,7 @@ func (c *Coordinator) watchStreams(ctx context.Context) {
 			return
 		case cause = <-c.checkRequests:
 		case <-tick.C:
+			// Without open jobs nothing can be lost in silence.
 			if !c.sums.any() {
 				continue
 			}
@@ -343,8 +359,10 @@ func (c *Coordinator) checkStreams(ctx context.Context, cause error) (restored b
 	return restored, err
 }
 
-// conclude acts on the result of a check of the streams. Transient causes and restored streams mean that
-// messages may be lost, so open tasks and jobs are sent again; everything else ends the run.
+// conclude acts on the result of a check of the streams. cause is why the check was made, nil for a
+// periodic one; restored says that the streams were made again, and err why the check failed.
+// Transient causes and restored streams mean that messages may be lost, so the driver sends open
+// tasks and jobs again; everything else ends the run.
 func (c *Coordinator) conclude(ctx context.Context, cause error, restored bool, err error) {
 	scarce := natsconn.NoMemory(cause)
 	switch {
@@ -362,7 +380,8 @@ func (c *Coordinator) conclude(ctx context.Context, cause error, restored bool, 
 		))
 	case errors.Is(cause, bus.ErrInterrupted):
 		c.signalLoss(cause)
-	case scarce: // the queue has taken all jobs by now
+	// The queue has taken all jobs by now, so nothing is lost.
+	case scarce:
 	case cause != nil && c.conn.Transient(cause):
 		c.signalLoss(fmt.Errorf("%w: %w", cause, bus.ErrInterrupted))
 	case cause != nil:
@@ -394,9 +413,11 @@ func (c *Coordinator) restore(ctx context.Context, interrupted bool) (restored b
 		}
 		intact = intact && ok
 	}
+	// What the streams hold is complete, so nothing must be sent again.
 	if intact {
 		return false, nil
 	}
+	// The new work queue counts its messages from 1, and has none of the open jobs.
 	c.sums.forgetSent()
 	attempt, cancel := c.conn.Attempt(ctx, 2*natsconn.RequestTimeout)
 	defer cancel()
@@ -411,8 +432,8 @@ func (c *Coordinator) restore(ctx context.Context, interrupted bool) (restored b
 	return true, nil
 }
 
-// checkStream reports whether a stream exists and holds what it should. The error is that the server does
-// not say.
+// checkStream reports whether a stream exists and holds what it should. interrupted says that
+// chunks of models may be missing. An error says that the server did not tell.
 func (c *Coordinator) checkStream(ctx context.Context, name string, interrupted bool) (intact bool, err error) {
 	_, last := c.sums.queued(0)
 	attempt, cancel := c.conn.Attempt(ctx, natsconn.RequestTimeout)
@@ -421,6 +442,7 @@ func (c *Coordinator) checkStream(ctx context.Context, name string, interrupted 
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return false, nil
 	}
+	// A stream without a leader does not answer, and is made again once it was deleted.
 	if err != nil {
 		deleted, deleteErr := c.leaderless.deleteStream(ctx, name, err)
 		if deleteErr != nil || !deleted {
@@ -444,8 +466,8 @@ func (c *Coordinator) checkStream(ctx context.Context, name string, interrupted 
 	return c.hasConsumer(ctx, s)
 }
 
-// hasConsumer reports whether the jobs' stream has the consumer of the run's kernel class. A run without
-// a kernel class needs none.
+// hasConsumer reports whether the stream of jobs has the consumer of the run's kernel class. A run
+// without a kernel class needs none.
 func (c *Coordinator) hasConsumer(ctx context.Context, s jetstream.Stream) (bool, error) {
 	if c.config.Kernel == "" {
 		return true, nil
@@ -462,9 +484,10 @@ func (c *Coordinator) hasConsumer(ctx context.Context, s jetstream.Stream) (bool
 	return true, nil
 }
 
-// advisories is the subject on which the server publishes advisories on a run's jobs. The kinds used
-// here are MAX_DELIVERIES, of a job that was delivered for the last time and not acknowledged, and
-// MSG_TERMINATED, of a job that was removed on purpose or that a trainer cannot read.
+// advisories returns the subject on which the server publishes advisories on a run's jobs. The
+// kinds used here are MAX_DELIVERIES, of a job that was delivered for the last time and not
+// acknowledged, and MSG_TERMINATED, of a job that was removed on purpose or that a trainer cannot
+// read.
 func advisories(kind, run string) string {
 	return "$JS.EVENT.ADVISORY.CONSUMER." + kind + "." + subject.JobsStream(run) + ".*"
 }
@@ -473,13 +496,16 @@ func advisories(kind, run string) string {
 // damaged.
 const damagedReason = "damaged"
 
-// advisory has the fields of the server's advisories that are used here.
+// advisory has those fields of the server's advisories that are used here.
 type advisory struct {
-	Sequence uint64 `json:"stream_seq"` // the message's number in the stream
-	Reason   string `json:"reason"`     // why it was terminated
+	// Sequence is the number of the message in the stream.
+	Sequence uint64 `json:"stream_seq"`
+	// Reason is why the message was terminated.
+	Reason string `json:"reason"`
 }
 
-// onExhausted fails the run for a job that as many trainers as MaxDeliver took and none finished.
+// onExhausted ends the run because of a job that was given out MaxDeliver times without being
+// finished: it would most likely fail the next trainer, too.
 func (c *Coordinator) onExhausted(m *nats.Msg) {
 	var a advisory
 	if err := json.Unmarshal(m.Data, &a); err != nil {
@@ -488,8 +514,9 @@ func (c *Coordinator) onExhausted(m *nats.Msg) {
 	}
 	var j *bus.Job
 	c.sums.withNumber(a.Sequence, func(o *openJob) { j = o.job })
+	// The job's sum has arrived meanwhile.
 	if j == nil {
-		return // its sum has arrived meanwhile
+		return
 	}
 	c.failed(fmt.Errorf("bus: run %s: job %d (%s, round %d, kernel %s) was given out %d times and no trainer finished it",
 		c.run, j.Job, j.Kind.Name(), j.Round, j.Kernel, c.config.MaxDeliver))
@@ -499,8 +526,9 @@ func (c *Coordinator) onExhausted(m *nats.Msg) {
 // damaged on its way is sent again, a few times; one that cannot be read for another reason ends the run.
 func (c *Coordinator) onTerminated(m *nats.Msg) {
 	a, reason := readAdvisory(m.Data)
+	// This coordinator removed the message itself; no trainer has ended the job.
 	if c.hosts != nil && c.hosts.jobs.Removed(a.Sequence) {
-		return // no trainer has ended it
+		return
 	}
 	if reason != damagedReason {
 		c.failedUnlessTakenOver(

@@ -18,27 +18,37 @@ import (
 	"fedpace/internal/names"
 )
 
+// These are the times and the bounds of what hosts say of themselves.
 const (
-	announceEvery  = time.Second        // between announcements of a run
-	heartbeatEvery = time.Second        // between heartbeats of a host
-	hostLease      = 3 * heartbeatEvery // how long a host counts as present after its last heartbeat
+	// announceEvery is the time between two announcements of a run.
+	announceEvery = time.Second
+	// heartbeatEvery is the time between two heartbeats of a host.
+	heartbeatEvery = time.Second
+	// hostLease is how long a host counts as present after its last heartbeat.
+	hostLease = 3 * heartbeatEvery
 
-	maxHosts   = 1 << 12 // hosts that a coordinator knows at once
-	maxWorkers = 1 << 12 // workers that count of one host
+	// maxHosts is how many hosts a coordinator knows at once.
+	maxHosts = 1 << 12
+	// maxWorkers is how many workers count of one host.
+	maxWorkers = 1 << 12
 )
 
 // hostRegistry is the coordinator's view of its hosts: it announces the run, answers requests for the
 // run's configuration, knows which hosts are present, and places tasks on them.
 type hostRegistry struct {
-	*bus.CoordinatorConfig // with an Info and a Notice
-	answer                 []byte
-	conn                   *Conn
-	placement              *placement.Table
-	jobs                   *placement.Jobs
+	// The configuration has an Info and a Notice here.
+	*bus.CoordinatorConfig
+	// answer is the encoded answer to requests for the run's configuration.
+	answer    []byte
+	conn      *Conn
+	placement *placement.Table
+	jobs      *placement.Jobs
 
-	// Only the goroutine that announces the run uses these two.
-	warnedNoHost bool      // the user was told that no host can do what waits
-	lastExpiry   time.Time // when expireHosts ran last
+	// warnedNoHost says that the user was told that no host can do what waits. Like lastExpiry it
+	// is used only by the goroutine that announces the run.
+	warnedNoHost bool
+	// lastExpiry is when expireHosts ran last.
+	lastExpiry time.Time
 
 	mu    sync.Mutex
 	hosts map[string]presence
@@ -46,11 +56,14 @@ type hostRegistry struct {
 
 // presence is what a host said of itself in its last heartbeat.
 type presence struct {
-	workers  int
-	local    bool // it is in this process
+	workers int
+	// local says that the host is in this process.
+	local    bool
 	lastSeen time.Time
 }
 
+// newHostRegistry makes the registry of a run without hosts. It completes the run's information
+// with the name and the stamp of the run, and returns an error if the information is not valid.
 func newHostRegistry(conn *Conn, run string, config *bus.CoordinatorConfig) (*hostRegistry, error) {
 	opened := time.Now()
 	r := &hostRegistry{
@@ -82,16 +95,20 @@ func (r *hostRegistry) onRequest(m *nats.Msg) (joined string, first bool) {
 	if err := bus.Unmarshal(m.Data, &w); err != nil {
 		return "", false
 	}
+	// A question without a host's name, such as that of AskRun, is only answered.
 	if w.Host != "" && names.CheckToken("host", w.Host) == nil {
 		joined, first = r.update(&w)
 	}
 	if m.Reply != "" {
-		_ = m.Respond(r.answer) // a closed connection has its own handler
+		// A closed connection has a handler of its own.
+		_ = m.Respond(r.answer)
 	}
 	return joined, first
 }
 
-// update takes a heartbeat: a host joins, stays, changes its number of workers, or leaves.
+// update takes a heartbeat, by which a host joins, stays, changes its number of workers, or leaves.
+// It returns the name of a host that has joined or changed, and whether no other was present
+// before. The user is told of hosts in other processes.
 func (r *hostRegistry) update(w *bus.InfoRequest) (joined string, first bool) {
 	p := presence{
 		workers:  int(min(w.Workers, maxWorkers)),
@@ -107,11 +124,13 @@ func (r *hostRegistry) update(w *bus.InfoRequest) (joined string, first bool) {
 		r.remove(w.Host)
 		notice = bus.Notice{Subject: w.Host, State: bus.HostLeft, Text: fmt.Sprintf("Host %s has left.", w.Host)}
 	case w.Leaves:
+	// Nobody can fill the memory with names of hosts.
 	case !present && len(r.hosts) >= maxHosts:
 	default:
 		r.hosts[w.Host] = p
 		r.jobs.UpdateHost(w.Host, p.workers, w.Jobs)
 		unchanged := present && before.workers == p.workers
+		// A host gets tasks from now on if it is new, and is reported again if its workers changed.
 		if !unchanged {
 			r.placement.Join(w.Host)
 			joined = w.Host
@@ -133,7 +152,8 @@ func (r *hostRegistry) remove(host string) {
 	r.jobs.Leave(host)
 }
 
-// present counts the hosts in other processes that are present, and their workers.
+// present returns the number of the hosts in other processes that are present, and of their
+// workers.
 func (r *hostRegistry) present() (hosts, workers int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -146,9 +166,9 @@ func (r *hostRegistry) present() (hosts, workers int) {
 	return hosts, workers
 }
 
-// expireHosts removes the hosts that have been silent for longer than their lease and tells the user.
-// If this process or its connection stood still instead, the heartbeats may have been missed here: then
-// all hosts get a new lease.
+// expireHosts removes the hosts that have been silent for longer than their lease, and tells the
+// user. If this process or its connection stood still instead, the heartbeats may have been missed
+// here, and all hosts get a new lease.
 func (r *hostRegistry) expireHosts() {
 	now := time.Now()
 	stoodStill := now.Sub(r.lastExpiry) > 2*announceEvery || !r.conn.NATS().IsConnected()
@@ -169,6 +189,7 @@ func (r *hostRegistry) expireHosts() {
 	}
 	remaining := len(r.hosts)
 	r.mu.Unlock()
+	// The order of a map is random, and that of notices should not be.
 	slices.SortFunc(silent, strings.Compare)
 	for _, name := range silent {
 		n := bus.Notice{
@@ -183,9 +204,9 @@ func (r *hostRegistry) expireHosts() {
 	}
 }
 
-// warnNoHosts tells the user, once, that no present host can do what the run waits for; and again if
-// that happens after such a host has been present. opened is when the run was announced first: hosts
-// get a moment to join.
+// warnNoHosts tells the user, once, that no present host can do what the run waits for; and again
+// if that happens after such a host has been present. opened is when the run was first announced:
+// hosts get a moment to join.
 func (r *hostRegistry) warnNoHosts(opened time.Time) {
 	hosts, workers := r.present()
 	canTrain := workers > 0 || r.Info.Kernel == ""

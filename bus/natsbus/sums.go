@@ -19,38 +19,52 @@ import (
 	"fedpace/internal/vector"
 )
 
-// sumCollector receives sums for the coordinator: it joins chunks, checks a sum against its job, and
-// hands on one sum for each job, however often it is sent. It also knows under which number each open
-// job stands in the work queue.
+// sumCollector receives the sums of trainers for the coordinator: it joins chunks, checks a sum
+// against its job, and hands on one sum for each job, however often it is sent. It also knows under
+// which number each open job stands in the work queue.
 type sumCollector struct {
-	store   *Store // has the sums that hosts of this process publish
+	// store has the sums that hosts of this process publish.
+	store   *Store
 	mailbox *mailbox.Mailbox[*bus.ReceivedSum]
 	ignored atomic.Int64
 
-	mu   sync.Mutex
+	mu sync.Mutex
+	// jobs are the open jobs, by their numbers.
 	jobs map[uint64]*openJob
-	last uint64 // the highest number that the work queue is known to have given to a message
+	// last is the highest number that the work queue is known to have given to a message.
+	last uint64
 }
 
+// These bound the memory that sums take.
 const (
-	maxAssemblies = 16      // trainers that may send chunks of one job at a time
-	maxSumsHeld   = 1 << 12 // sums that may wait for TakeSum
+	// maxAssemblies is how many trainers may send chunks of one job at a time.
+	maxAssemblies = 16
+	// maxSumsHeld is how many sums may wait for TakeSum.
+	maxSumsHeld = 1 << 12
 )
 
-// openJob is a job whose sum has not been accepted.
+// openJob is a job whose sum has not been accepted yet.
 type openJob struct {
-	job     *bus.Job
-	future  jetstream.PubAckFuture // of its newest message to the work queue; nil: none is under way
-	number  uint64                 // that message's number in the queue; 0 until the queue confirms it
-	older   []uint64               // numbers of its earlier messages
-	damaged int                    // how many of its messages a trainer found damaged
-	taken   bool                   // a complete sum waits for the coordinator's decision
-	waiting []*nats.Msg            // repeats of that sum, answered together with it
-	parts   map[string][]*bus.Sum  // the chunks of incomplete sums, by trainer
+	job *bus.Job
+	// future is the confirmation of the job's newest message to the work queue; nil if none is
+	// under way.
+	future jetstream.PubAckFuture
+	// number is that message's number in the queue. It is 0 until the queue confirms it.
+	number uint64
+	// older are the numbers of the job's earlier messages.
+	older []uint64
+	// damaged is how many of the job's messages a trainer found damaged.
+	damaged int
+	// taken says that a complete sum waits for the coordinator's decision.
+	taken bool
+	// waiting are repeats of that sum, which are answered together with it.
+	waiting []*nats.Msg
+	// parts are the chunks of incomplete sums, by trainer. A chunk that has not arrived is nil.
+	parts map[string][]*bus.Sum
 }
 
-// join makes one result of all chunks of a sum and divides the client states among the clients. It checks
-// the digest of each state.
+// join makes one result of all chunks of a sum, with the given number of values, and divides the
+// client states among the clients. Each state must have the digest that its client gave.
 func (o *openJob) join(chunks []*bus.Sum, values int) (*bus.Result, error) {
 	s := &bus.Result{Sum: chunks[0], Values: make([]int64, 0, values)}
 	j := o.job
@@ -61,9 +75,11 @@ func (o *openJob) join(chunks []*bus.Sum, values int) (*bus.Result, error) {
 	}
 	s.Sum.Values = nil
 	s.Sum.Variates = nil
+	// If states are missing, the comparison with the job finds it.
 	if len(states) == 0 {
-		return s, nil // if states are missing, the comparison with the job finds it
+		return s, nil
 	}
+	// A parameter of a state has 4 bytes.
 	bytesEach := 4 * j.StateLength()
 	hasAllClients := len(s.Clients) == len(j.Clients)
 	if !j.Method.Stateful() || !hasAllClients || len(states) != bytesEach*len(s.Clients) {
@@ -90,10 +106,12 @@ func (o *openJob) join(chunks []*bus.Sum, values int) (*bus.Result, error) {
 	return s, nil
 }
 
-// errElsewhere reports a handle of another process: its trainer must send the values.
+// errElsewhere is the error of a handle from another process, whose trainer must send the values
+// instead.
 var errElsewhere = errors.New("the sum is a handle, but its trainer shares no memory with the coordinator")
 
-// newSumCollector makes a collector that expects no sum yet.
+// newSumCollector makes a collector without open jobs. store is that of the coordinator's
+// connection.
 func newSumCollector(store *Store) *sumCollector {
 	return &sumCollector{store: store, mailbox: mailbox.New[*bus.ReceivedSum](maxSumsHeld), jobs: map[uint64]*openJob{}}
 }
@@ -122,13 +140,14 @@ func (d *sumCollector) withJob(job uint64, f func(*openJob)) {
 	}
 }
 
-// job is an open job by its number; nil if it is not open.
+// job returns an open job by its number, or nil if the job is not open.
 func (d *sumCollector) job(number uint64) (j *bus.Job) {
 	d.withJob(number, func(o *openJob) { j = o.job })
 	return j
 }
 
-// withNumber is withJob for the job whose newest message has this number in the work queue.
+// withNumber calls f, while the lock is held, with the open job whose newest message has a number
+// in the work queue. It does nothing if there is no such job.
 func (d *sumCollector) withNumber(number uint64, f func(*openJob)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -160,6 +179,7 @@ func (d *sumCollector) unqueued() (list []*bus.Job) {
 		o := d.jobs[number]
 		if o.future != nil && !d.confirmed(o) {
 			select {
+			// The queue has refused the message.
 			case <-o.future.Err():
 				o.future = nil
 			default:
@@ -172,7 +192,7 @@ func (d *sumCollector) unqueued() (list []*bus.Job) {
 	return list
 }
 
-// queuedAs notes the number of a job's message in the work queue.
+// queuedAs notes the number that the work queue has given to a job's message.
 func (d *sumCollector) queuedAs(job, number uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -182,7 +202,8 @@ func (d *sumCollector) queuedAs(job, number uint64) {
 	}
 }
 
-// numbers are the numbers of an open job's messages in the work queue, as far as they are confirmed.
+// numbers returns the numbers of all messages of an open job in the work queue, as far as they are
+// confirmed.
 func (d *sumCollector) numbers(job uint64) (list []uint64) {
 	d.withJob(job, func(o *openJob) {
 		list = slices.Clone(o.older)
@@ -207,8 +228,8 @@ func (d *sumCollector) confirmed(o *openJob) bool {
 	return o.number != 0
 }
 
-// queued counts the open jobs whose message in the work queue has a number up to limit; last is the
-// highest number that the queue is known to have given.
+// queued returns how many open jobs have a confirmed message in the work queue with a number up to
+// limit, and the highest number that the queue is known to have given.
 func (d *sumCollector) queued(limit uint64) (jobs, last uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -232,8 +253,8 @@ func (d *sumCollector) forgetSent() {
 	}
 }
 
-// damaged notes that a trainer threw a message away which was damaged. It returns the job and how
-// often that has happened to it.
+// damaged notes that a trainer threw away a damaged message of the queue. The message's job must be
+// sent again. The results are that job and how often this has happened to it.
 func (d *sumCollector) damaged(number uint64) (job uint64, times int) {
 	d.withNumber(number, func(o *openJob) {
 		o.future = nil
@@ -262,6 +283,7 @@ func (c *Coordinator) TakeSum(ctx context.Context) (*bus.ReceivedSum, error) {
 	accept := s.Accept
 	s.Accept = func() {
 		numbers := c.sums.numbers(s.Job)
+		// The trainer's own acknowledgement removes the only message.
 		if len(numbers) == 1 {
 			numbers = nil
 		}
@@ -271,7 +293,8 @@ func (c *Coordinator) TakeSum(ctx context.Context) (*bus.ReceivedSum, error) {
 	return s, nil
 }
 
-// onSum handles one message of a sum.
+// onSum handles one message of a sum: it hands on a sum that is complete, and answers every other
+// message at once.
 func (d *sumCollector) onSum(m *nats.Msg) {
 	if natsconn.Relayed(m) {
 		d.ignored.Add(1)
@@ -309,9 +332,12 @@ func (d *sumCollector) receive(m *nats.Msg) (s *bus.ReceivedSum, status bus.Stat
 	if o == nil {
 		return nil, bus.Repeated, "the job is not open"
 	}
+	// A sum that started from another model is of an earlier attempt, and is refused with the
+	// reason.
 	if !bytes.Equal(w.ModelDigest, o.job.ModelDigest) {
 		return refuse((&bus.Result{Sum: w}).ValidateFor(o.job))
 	}
+	// Another trainer has done the job, too, and its sum gets the answer of the first.
 	if o.taken {
 		if len(o.waiting) >= maxAssemblies {
 			return refuse(fmt.Errorf("bus: sum of job %d: %d others of it wait already", w.Job, len(o.waiting)))
@@ -326,6 +352,7 @@ func (d *sumCollector) receive(m *nats.Msg) (s *bus.ReceivedSum, status bus.Stat
 	if err != nil {
 		return refuse(err)
 	}
+	// Further chunks are needed.
 	if complete == nil {
 		return nil, bus.Continue, ""
 	}
@@ -334,6 +361,7 @@ func (d *sumCollector) receive(m *nats.Msg) (s *bus.ReceivedSum, status bus.Stat
 	}
 	o.taken = true
 	clear(o.parts)
+	// The coordinator may decide only once.
 	var once sync.Once
 	return &bus.ReceivedSum{
 		Result: complete,
@@ -342,8 +370,9 @@ func (d *sumCollector) receive(m *nats.Msg) (s *bus.ReceivedSum, status bus.Stat
 	}, answerLater, ""
 }
 
-// add takes one message of a sum and returns the sum when it is complete, nil before. The values of a
-// sum with a handle are in the shared store.
+// add takes one message of a sum. It returns the sum when it is complete, and nil before. Chunks
+// may arrive in any order and repeatedly. The values of a sum with a handle are in the shared
+// store.
 func (o *openJob) add(store *Store, w *bus.Sum) (*bus.Result, error) {
 	if w.Handle != nil {
 		return o.addHandle(store, w)
@@ -352,6 +381,7 @@ func (o *openJob) add(store *Store, w *bus.Sum) (*bus.Result, error) {
 		return nil, bus.Fault("sum", "params", w.Params, fmt.Sprint("at most the job's, ", o.job.SumLength()))
 	}
 	chunks, started := o.parts[w.Trainer]
+	// A trainer that divides the sum otherwise than before has started over.
 	if len(chunks) != int(w.Chunks) {
 		if !started && w.Chunks > 1 && len(o.parts) >= maxAssemblies {
 			return nil, fmt.Errorf("bus: sum of job %d: %d trainers send it in chunks already", w.Job, maxAssemblies)
@@ -360,6 +390,7 @@ func (o *openJob) add(store *Store, w *bus.Sum) (*bus.Result, error) {
 		o.parts[w.Trainer] = chunks
 	}
 	chunks[w.Chunk] = w
+	// A value has 8 bytes. Neither values nor states may exceed what the job has.
 	values := 0
 	stateBytes := 0
 	for _, c := range chunks {
@@ -402,12 +433,14 @@ func (o *openJob) addHandle(store *Store, w *bus.Sum) (*bus.Result, error) {
 func (d *sumCollector) settle(o *openJob, m *nats.Msg, status bus.Status, reason string) {
 	d.mu.Lock()
 	waiting := o.waiting
+	// Repeats of an accepted sum need not be sent again; those of a refused one are refused, too.
 	repeatStatus := status
 	o.taken = false
 	o.waiting = nil
 	if status == bus.Accepted {
 		repeatStatus = bus.Repeated
-		d.confirmed(o) // notes the queue's highest number before the job is forgotten
+		// The queue's highest number is noted before the job is forgotten.
+		d.confirmed(o)
 		delete(d.jobs, o.job.Job)
 	}
 	d.mu.Unlock()
@@ -417,7 +450,8 @@ func (d *sumCollector) settle(o *openJob, m *nats.Msg, status bus.Status, reason
 	}
 }
 
-// reply answers one message of a sum. A trainer without an answer sends the message again.
+// reply answers one message of a sum, and counts those that did not count. A trainer that gets no
+// answer sends the message again.
 func (d *sumCollector) reply(m *nats.Msg, v bus.Status, reason string) {
 	if v == bus.Refused || v == bus.Repeated || v == bus.SendAgain {
 		d.ignored.Add(1)
@@ -427,6 +461,7 @@ func (d *sumCollector) reply(m *nats.Msg, v bus.Status, reason string) {
 	}
 	b, err := bus.MarshalSealed(&bus.SumReply{Status: v, Reason: bus.ValidText(reason)})
 	if err == nil {
-		_ = m.Respond(b) // a closed connection has its own handler
+		// A closed connection has a handler of its own.
+		_ = m.Respond(b)
 	}
 }

@@ -16,7 +16,8 @@ import (
 	"fedpace/bus/natsconn"
 )
 
-// SendTask publishes a task without waiting; the message may leave together with those that follow.
+// SendTask publishes a task for a simulated client without waiting. The message may leave together
+// with those that follow. Where hosts are in other processes, the task is placed on one of them.
 func (c *Coordinator) SendTask(client int, t *bus.Task) error {
 	if err := t.Validate(); err != nil {
 		return err
@@ -30,6 +31,8 @@ func (c *Coordinator) SendTask(client int, t *bus.Task) error {
 		return c.publishTask(client, t, placement.Target{})
 	}
 	t.Stamp = c.hosts.Info.Stamp
+	// The first task after a wait for plans may begin a new batch, in which the hosts' times are
+	// compared.
 	if !c.begun {
 		c.begun = true
 		c.hosts.placement.Begin()
@@ -69,8 +72,8 @@ func (c *Coordinator) onPlan(m *nats.Msg) {
 		c.arrived = append(c.arrived, bus.ClientPlan{Client: int(nested.Client), Plan: nested})
 	}
 	plan.Others = nil
+	// A plan with a token of another coordinator's placement answers that coordinator's task.
 	if c.hosts != nil {
-		// A plan with a token of another coordinator's placement answers that coordinator's task.
 		c.arrived = slices.DeleteFunc(c.arrived, func(p bus.ClientPlan) bool {
 			return !c.hosts.placement.Answered(p.Plan.Placement)
 		})
@@ -89,14 +92,19 @@ const (
 // planWait is the state of a wait for plans. TakePlans begins it; the timer's function reads and
 // changes it on another goroutine.
 type planWait struct {
-	timer  *time.Timer  // runs while plans are waited for; it calls onNoPlan
-	stalls atomic.Int32 // how often hosts were passed over since the last plan
-	step   atomic.Int64 // the time.Duration that the timer was set to
-	waited atomic.Int64 // the time.Duration without a plan before the timer was set
+	// timer runs while plans are waited for. It calls onNoPlan.
+	timer *time.Timer
+	// stalls is how often hosts were passed over since the last plan.
+	stalls atomic.Int32
+	// step is the time.Duration that the timer was set to.
+	step atomic.Int64
+	// waited is the time.Duration without a plan before the timer was set.
+	waited atomic.Int64
 }
 
-// TakePlans fails with the cause: a dropped message, a lost connection, or an invalid plan. Its error
-// wraps [bus.ErrInterrupted] when hosts are passed over, and when no plan arrives for
+// TakePlans waits for plans and returns all that have arrived; buf becomes the buffer of a later
+// result. It fails with the cause: a dropped message, a lost connection, or an invalid plan. Its
+// error wraps [bus.ErrInterrupted] when hosts are passed over, and when no plan arrives for
 // CoordinatorConfig.PlanPatience: a task that no host gets leaves no trace on the bus.
 func (c *Coordinator) TakePlans(ctx context.Context, buf []bus.ClientPlan) ([]bus.ClientPlan, error) {
 	step := c.config.PlanPatience
@@ -121,8 +129,9 @@ func (c *Coordinator) TakePlans(ctx context.Context, buf []bus.ClientPlan) ([]bu
 // answered, the driver is told to send the open tasks again, to those others. Otherwise the wait
 // continues with a longer step, until PlanPatience is over: then all open tasks are sent again.
 func (c *Coordinator) onNoPlan() {
+	// A plan has just arrived.
 	if c.plans.Waiting() == 0 {
-		return // a plan has just arrived
+		return
 	}
 	w := &c.wait
 	step := time.Duration(w.step.Load())
@@ -132,6 +141,7 @@ func (c *Coordinator) onNoPlan() {
 		c.plans.Signal(fmt.Errorf("bus: run %s: a host does not answer, others do: %w", c.run, bus.ErrInterrupted))
 		return
 	}
+	// The hosts may just be slow, so the wait continues with a doubled step.
 	if remaining := c.config.PlanPatience - waited; remaining > 0 {
 		step = min(2*step, remaining)
 		w.step.Store(int64(step))

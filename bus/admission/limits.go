@@ -24,10 +24,15 @@ func connections(descriptors int) (waiting, admitted int) {
 
 // Limits of a connection that has not been admitted, and of each that has.
 const (
-	loginTime = 10 * time.Second // from the first byte to the server's acceptance
-	stallTime = 10 * time.Second // for a part of what waits to be read by a device
-	flushTime = time.Second      // for what waits when the connection ends
-	maxLine   = 8 << 10          // above the server's own limit, which it tells of
+	// loginTime is the longest time from the first byte to the server's acceptance.
+	loginTime = 10 * time.Second
+	// stallTime is how long a device may take to read a part of what waits for it.
+	stallTime = 10 * time.Second
+	// flushTime is how long a connection that ends may take to deliver what waits.
+	flushTime = time.Second
+	// maxLine bounds a line in bytes. It is above the server's own limit, of which the server
+	// tells.
+	maxLine = 8 << 10
 )
 
 // Limits of all connections that an address, or all addresses, may open in a second,
@@ -37,19 +42,25 @@ const (
 	addressBurst = 512
 	allRate      = 500
 	allBurst     = 4096
-	refusedRate  = 2000 // connections closed in a second; more wait in the system's queue
+	// refusedRate bounds the connections closed in a second. More wait in the system's queue.
+	refusedRate  = 2000
 	refusedBurst = 512
-	maxAddresses = 4096 // remembered addresses
+	// maxAddresses bounds the addresses that are remembered.
+	maxAddresses = 4096
 )
 
 // Limits of a device's traffic beside its quota.
 const (
 	messageBurst = 16
-	byteRate     = 128 << 20 // a second, to the server
-	byteBurst    = 4 << 20
-	readAhead    = 1 << 20     // bytes that wait for a device of which more is read
-	requests     = 2           // requests that wait for an answer; an honest device has one
-	answerTime   = time.Second // after which one more is taken all the same
+	// byteRate bounds the bytes to the server in a second.
+	byteRate  = 128 << 20
+	byteBurst = 4 << 20
+	// readAhead is how many bytes may wait for a device before no more is read from it.
+	readAhead = 1 << 20
+	// requests is how many requests may wait for an answer. An honest device has one.
+	requests = 2
+	// answerTime is the time after which one more request is taken without an answer.
+	answerTime = time.Second
 )
 
 // pendingAll is how many bytes may wait for all devices.

@@ -18,12 +18,15 @@ import (
 
 // session is a client's connection and the connection to the server behind that belongs to it.
 type session struct {
-	front        *Front
-	conn         *connlimit.Conn
-	client       net.Conn // conn, encrypted where that is asked for
-	nats         net.Conn
-	clientReader *bufio.Reader // reads the client
-	natsReader   *bufio.Reader // reads nats
+	front *Front
+	conn  *connlimit.Conn
+	// client is conn, encrypted if the client asks for that.
+	client net.Conn
+	nats   net.Conn
+	// clientReader reads from client.
+	clientReader *bufio.Reader
+	// natsReader reads from nats.
+	natsReader *bufio.Reader
 }
 
 // serve carries a connection from its beginning to its end.
@@ -31,11 +34,13 @@ func (s *Front) serve(c *connlimit.Conn) {
 	defer c.Close()
 	behind, err := s.config.Dial()
 	if err != nil {
-		return // the server closes
+		// The server behind is closing.
+		return
 	}
 	defer behind.Close()
 	stop := context.AfterFunc(s.life, func() {
-		_ = c.Close() // both ends see it
+		// Both ends notice that their connections are closed.
+		_ = c.Close()
 		_ = behind.Close()
 	})
 	defer stop()
@@ -92,14 +97,16 @@ const (
 // sendError sends the client a last line before its connection is closed.
 func (x *session) sendError(text string) {
 	_ = x.client.SetWriteDeadline(time.Now().Add(flushTime))
-	_, _ = x.client.Write([]byte(text)) // it may be gone
+	// The client may be gone, which ends the connection anyway.
+	_, _ = x.client.Write([]byte(text))
 }
 
 // refuse tells a device that its connection is not carried on, and the server's owner why.
 func (x *session) refuse(r Reason, id string) {
 	if r == Expelled {
 		x.sendError(unauthorized)
-		x.front.closed[r].Add(1) // without a notice: the run that expelled the device gave one
+		// No notice is given here, because the run that expelled the device gave one.
+		x.front.closed[r].Add(1)
 		return
 	}
 	x.sendError(tooMany)

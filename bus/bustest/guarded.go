@@ -21,7 +21,8 @@ type Guarded struct {
 	*testing.T
 	Authority *auth.Authority
 	Server    *embedded.Embedded
-	Folder    string // of its keys, in "keys", and of what tests add
+	// Folder contains the keys, in "keys", and what tests add.
+	Folder string
 }
 
 // NewGuarded starts a server for a test.

@@ -64,7 +64,7 @@ func (d *Device) handle(ctx context.Context, x deviceArrival) (*DeviceTask, erro
 	d.mu.Unlock()
 	inOtherRun := current != "" && current != x.run
 	if inOtherRun && d.wanted(ctx, current) {
-		// A device takes part in one run at a time, and it has joined another.
+		// A device takes part in one run at a time.
 		return nil, ctx.Err()
 	}
 	// A task, too, may be of a run that this process has not joined: the device was restarted.

@@ -62,26 +62,35 @@ func (c *Conn) OpenHost(ctx context.Context, name string, _ bus.HostConfig) (bus
 type run struct {
 	name string
 
-	mu          sync.Mutex
-	coordinator *Coordinator // nil: there is none
-	hosts       []*Host      // the hosts that serve tasks
-	next        int          // counts batches: the hosts get them in turn
-	models      map[bus.Digest][]float32
-	jobs        map[uint64]*openJob // all jobs whose sums were not accepted yet
-	queue       []*openJob          // those that no host has taken, the oldest first
-	more        chan struct{}       // closed, and replaced, when the queue gets longer
+	mu sync.Mutex
+	// coordinator is the run's coordinator; nil: there is none.
+	coordinator *Coordinator
+	// hosts are the hosts that serve tasks.
+	hosts []*Host
+	// next counts batches, since the hosts get them in turn.
+	next   int
+	models map[bus.Digest][]float32
+	// jobs holds all jobs whose sums were not accepted yet.
+	jobs map[uint64]*openJob
+	// queue holds the jobs that no host has taken, the oldest first.
+	queue []*openJob
+	// more is closed, and replaced, when the queue gets longer.
+	more chan struct{}
 }
 
 // openJob is a job whose sum was not accepted yet.
 type openJob struct {
 	job *bus.Job
-	sum *sentSum // the sum that waits for the coordinator's decision; nil: none does
+	// sum is the sum that waits for the coordinator's decision; nil: none does.
+	sum *sentSum
 }
 
 // sentSum is a sum that waits for the coordinator's decision.
 type sentSum struct {
-	answered chan struct{} // closed when the coordinator has decided
-	refused  error         // why the sum was refused; nil: it was accepted
+	// answered is closed when the coordinator has decided.
+	answered chan struct{}
+	// refused is why the sum was refused; nil: it was accepted.
+	refused error
 }
 
 // run finds a run by its name, or makes one without coordinator, hosts, models and jobs.

@@ -24,17 +24,21 @@ type Coordinator struct {
 	run    *run
 	kernel string
 
-	life context.Context // ends when the coordinator is closed
+	// life ends when the coordinator is closed.
+	life context.Context
 	end  context.CancelCauseFunc
 
 	sending sync.Mutex
-	batch   *batch // the tasks that were not handed to a host yet; nil: none
+	// batch holds the tasks that were not handed to a host yet; nil: none.
+	batch *batch
 
-	plans    *mailbox.Mailbox[bus.ClientPlan]
-	patience time.Duration // how long TakePlans waits for a plan
-	late     *time.Timer   // runs while plans are waited for
-	sums     *mailbox.Mailbox[*bus.ReceivedSum]
-	ignored  atomic.Int64
+	plans *mailbox.Mailbox[bus.ClientPlan]
+	// patience is how long TakePlans waits for a plan.
+	patience time.Duration
+	// late is the timer that runs while plans are waited for.
+	late    *time.Timer
+	sums    *mailbox.Mailbox[*bus.ReceivedSum]
+	ignored atomic.Int64
 }
 
 // newCoordinator makes the coordinator of a run; zeros of the configuration get their defaults.

@@ -21,13 +21,16 @@ type Host struct {
 	run  *run
 	name string
 
-	life context.Context // ends when the host can no longer work; its cause says why
+	// life ends when the host can no longer work. Its cause says why.
+	life context.Context
 	end  context.CancelCauseFunc
-	work sync.WaitGroup // the goroutine that serves tasks
+	// work waits for the goroutine that serves tasks.
+	work sync.WaitGroup
 
-	plan     func(client int, t *bus.Task, p *bus.Plan) error
-	batches  chan *batch
-	planning sync.Mutex // held while plan is called
+	plan    func(client int, t *bus.Task, p *bus.Plan) error
+	batches chan *batch
+	// planning is held while plan is called.
+	planning sync.Mutex
 	plans    []bus.ClientPlan
 }
 

@@ -14,9 +14,11 @@ const batchSize = 256
 
 // batch is a number of tasks on their way to a host.
 type batch struct {
-	coordinator *Coordinator // gets the plans
-	count       int          // how many of the orders are in use
-	tasks       [batchSize]order
+	// coordinator is the coordinator that gets the plans.
+	coordinator *Coordinator
+	// count is how many of the orders are in use.
+	count int
+	tasks [batchSize]order
 }
 
 // order is a task and the simulated client that it is for. The digest is where the task's model digest

@@ -32,7 +32,8 @@ func (b *Bus) Coordinator(t testing.TB, run string) bus.Coordinator {
 func (b *Bus) CoordinatorWith(t testing.TB, run string, config bus.CoordinatorConfig) bus.Coordinator {
 	t.Helper()
 	config.Kernel, config.PublishModels = "go", config.PublishModels || b.PublishModels
-	config.Lease = cmp.Or(config.Lease, time.Minute) // it outlasts every pause of a busy machine
+	// The lease outlasts every pause of a busy machine.
+	config.Lease = cmp.Or(config.Lease, time.Minute)
 	c, err := b.Connect(t).OpenCoordinator(t.Context(), run, config)
 	if err != nil {
 		t.Fatal(err)
@@ -66,9 +67,10 @@ func (b *Bus) Host(t testing.TB, run string) bus.Host {
 // ends.
 type Ends struct {
 	*testing.T
-	C      bus.Coordinator
-	H      bus.Host
-	Digest bus.Digest // of Model
+	C bus.Coordinator
+	H bus.Host
+	// Digest is the digest of Model.
+	Digest bus.Digest
 }
 
 // Ends opens run r.

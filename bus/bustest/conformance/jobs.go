@@ -17,7 +17,8 @@ import (
 func aJobBecomesASum(t *testing.T, p *Bus) {
 	ctx := t.Context()
 	c, h := p.Coordinator(t, "r"), p.Host(t, "r")
-	params := make([]float32, 300_000) // three chunks, six of the sum
+	// The model takes three chunks, and its sum takes six.
+	params := make([]float32, 300_000)
 	for i := range params {
 		params[i] = float32(i) / 7
 	}
@@ -58,7 +59,8 @@ func aJobBecomesASum(t *testing.T, p *Bus) {
 			done <- err
 			return
 		}
-		clear(sum.Values) // the trainer's again
+		// The values belong to the trainer again.
+		clear(sum.Values)
 		done <- d.Done(ctx)
 	}()
 	s, err := c.TakeSum(ctx)
@@ -83,11 +85,13 @@ func aRepeatedSumIsDiscardedByItsJob(t *testing.T, p *Bus) {
 	x := d.Next()
 	first, second := d.Post(d.Sum(1)), d.Post(d.Sum(1))
 	s := d.Take()
-	d.Quiet() // the repeat waits
+	// The repeat waits for the decision.
+	d.Quiet()
 	s.Accept()
 	d.OK(<-first)
 	d.OK(<-second)
-	d.OK(<-d.Post(d.Sum(1))) // and one that comes later still
+	// A repeat that comes later still is answered, too.
+	d.OK(<-d.Post(d.Sum(1)))
 	d.Quiet()
 	d.OK(x.Done(t.Context()))
 	if got := d.C.Ignored(); got != 2 {
@@ -111,7 +115,8 @@ func theTrainerMayAcknowledgeOnlyWhatTheCoordinatorHas(t *testing.T, p *Bus) {
 		t.Fatalf("got %v, want the refusal with its reason", err)
 	}
 	d.OK(x.Release(false))
-	x = d.Next() // by whomever
+	// The job may be delivered to either host.
+	x = d.Next()
 	done = d.Post(d.Sum(1))
 	d.Take().Accept()
 	d.OK(<-done)
@@ -142,7 +147,8 @@ func aSumThatIsNotItsJobsIsRefused(t *testing.T, p *Bus) {
 				t.Errorf("got %v, want a refusal with %q", err, c.want)
 			}
 			d.Quiet()
-			done := d.Post(d.Sum(1)) // the job is still open
+			// The job is still open, so another sum of it can be sent.
+			done := d.Post(d.Sum(1))
 			d.Take().Accept()
 			d.OK(<-done)
 		})
@@ -196,7 +202,8 @@ func modelsAreThereUntilDeleted(t *testing.T, p *Bus) {
 	}
 	d.OK(d.C.PutModel(t.Context(), bus.DigestOf(next), next))
 	d.OK(d.C.DeleteModel(t.Context(), d.Digest))
-	d.OK(d.C.DeleteModel(t.Context(), d.Digest)) // harmless
+	// Deleting a model that is not there is harmless.
+	d.OK(d.C.DeleteModel(t.Context(), d.Digest))
 	if _, err := d.H.Model(t.Context(), d.Digest); !errors.Is(err, bus.ErrNoModel) {
 		t.Errorf("got %v, want ErrNoModel", err)
 	}

@@ -56,7 +56,8 @@ func messagesGoToWhoSubscribes(t *testing.T, p *Bus) {
 	if err := there.Publish("a.b.c", sent); err != nil {
 		t.Fatal(err)
 	}
-	sent[0] = 'x' // it is the sender's again
+	// The sender may change its memory again, and the receiver must not see that.
+	sent[0] = 'x'
 	for _, c := range []<-chan *bus.RawMessage{one, all} {
 		if m := take(t, c); m.Subject != "a.b.c" || string(m.Data) != "1" || m.Reply != "" || m.Relayed {
 			t.Errorf("got %+v", m)
@@ -119,7 +120,8 @@ func requestsAreAskedUntilAnswered(t *testing.T, p *Bus) {
 	asked := 0
 	_, err := here.Subscribe("ask", nil, func(m *bus.RawMessage) {
 		asked++
-		_ = here.Publish(m.Reply, fmt.Appendf(m.Data, " %d", asked)) // it asks again
+		// If the answer is lost, the sender asks again.
+		_ = here.Publish(m.Reply, fmt.Appendf(m.Data, " %d", asked))
 	})
 	if err == nil {
 		err = here.Settled(t.Context())
@@ -177,12 +179,14 @@ func aDeviceDoesATask(t *testing.T, p *Bus) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = g.Close() }) // never fails
+	// Close never fails here.
+	t.Cleanup(func() { _ = g.Close() })
 	d, err := gateway.OpenDevice(t.Context(), p.line(t), gateway.DeviceConfig{ID: "pi", Join: &bus.Join{Name: "pi", Kernel: "go", Samples: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = d.Close() }) // never fails
+	// Close never fails here.
+	t.Cleanup(func() { _ = d.Close() })
 	failed := make(chan error, 2)
 	go func() {
 		task, err := d.Next(t.Context())
@@ -199,7 +203,8 @@ func aDeviceDoesATask(t *testing.T, p *Bus) {
 		defer stop()
 		for {
 			events, err := g.TakeEvents(ctx, nil)
-			events = slices.DeleteFunc(events, func(e gateway.Event) bool { return e.Kind == gateway.Rejoined }) // it has asked twice
+			// A Rejoined event is allowed, because the device has asked twice.
+			events = slices.DeleteFunc(events, func(e gateway.Event) bool { return e.Kind == gateway.Rejoined })
 			switch {
 			case err != nil || len(events) > 1 || len(events) == 1 && events[0].Kind != kind:
 				t.Fatalf("want kind %d, got %+v, %v", kind, events, err)

@@ -50,7 +50,8 @@ func everyTaskIsPlannedOnceByOneOfTheHosts(t *testing.T, p *Bus) {
 				t.Fatalf("client %d planned twice", p.Client)
 			}
 			got[p.Client] = p.Plan
-			p.Plan.Placement, p.Plan.Client = 0, 0 // the transport's notes
+			// These two fields are notes of the transport, not of the host.
+			p.Plan.Placement, p.Plan.Client = 0, 0
 		}
 	}
 	for i := range n {
@@ -98,7 +99,8 @@ func aHostThatCannotAnswerSaysSo(t *testing.T, p *Bus) {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		go func() { _, _ = c.TakePlans(ctx, nil) }() // no plan comes
+		// No plan comes, so only the context ends this call.
+		go func() { _, _ = c.TakePlans(ctx, nil) }()
 		defer cancel()
 		select {
 		case <-h.Done():
@@ -122,7 +124,8 @@ func tasksThatNoHostGetsAreASignal(t *testing.T, p *Bus) {
 	if err := p.Host(t, "r").ServeTasks(t.Context(), Answer); err != nil {
 		t.Fatal(err)
 	}
-	for { // on a busy machine the plan, too, may take longer than the Patience
+	// On a busy machine a plan, too, may take longer than the Patience.
+	for {
 		if err := c.SendTask(3, Task(1)); err != nil {
 			t.Fatal(err)
 		}

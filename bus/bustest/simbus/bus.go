@@ -13,13 +13,19 @@ import (
 // How long an end waits for an answer before it asks again, and how long somebody
 // is silent before others take over.
 const (
-	askEvery       = 5 * time.Second  // requests to the bus
-	sumEvery       = 10 * time.Second // sums, which wait for the coordinator
-	pullEvery      = 20 * time.Second // for a job; a pull ends when it is not repeated
+	// askEvery is for requests to the bus.
+	askEvery = 5 * time.Second
+	// sumEvery is for sums, which wait for the coordinator.
+	sumEvery = 10 * time.Second
+	// pullEvery is for pulls of a job. A pull ends when it is not repeated.
+	pullEvery      = 20 * time.Second
 	heartbeatEvery = 2 * time.Second
-	silentAfter    = 3 * heartbeatEvery // of a host
-	leaseFor       = 6 * time.Second    // of a coordinator on its run
-	postponement   = time.Second        // of a job that cannot be done yet
+	// silentAfter is how long a host is silent before it counts as lost.
+	silentAfter = 3 * heartbeatEvery
+	// leaseFor is how long a coordinator's lease on its run lasts.
+	leaseFor = 6 * time.Second
+	// postponement is how long a job waits that cannot be done yet.
+	postponement = time.Second
 )
 
 // maxReleases is how often a job may be given back before the run fails.
@@ -38,7 +44,8 @@ type Network interface {
 // Bus is what a server is to the parts of runs. Its methods may be called
 // concurrently.
 type Bus struct {
-	network Network // nil: everything arrives at once
+	// network carries the messages; nil: everything arrives at once.
+	network Network
 
 	mu   sync.Mutex
 	runs map[string]*server
@@ -84,10 +91,12 @@ type Conn struct {
 	bus  *Bus
 	name string
 
-	life context.Context // ends when the line is broken; its cause says why
+	// life ends when the line is broken. Its cause says why.
+	life context.Context
 	end  context.CancelCauseFunc
 
-	requests atomic.Uint64 // so far
+	// requests counts the requests so far.
+	requests atomic.Uint64
 
 	mu   sync.Mutex
 	subs []*subscription
@@ -118,7 +127,8 @@ func ask[T any](ctx context.Context, c *Conn, kind string, every time.Duration, 
 		c.receive("answer to "+kind, func() {
 			select {
 			case answers <- x:
-			default: // a repeat
+			// The answer is a repeat, and the first one is there already.
+			default:
 			}
 		})
 	}

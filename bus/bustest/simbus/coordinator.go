@@ -27,15 +27,19 @@ type Coordinator struct {
 	server *server
 	run    string
 	config bus.CoordinatorConfig
-	term   int64  // of its lease; later ones are higher. Of the server's lock
-	first  uint64 // placement of its tasks
+	// term is the term of the lease; later leases have higher terms. The server's lock guards it.
+	term  int64
+	first uint64 // placement of its tasks
 
-	life context.Context // ends when the coordinator is closed or has failed
+	// life ends when the coordinator is closed or has failed.
+	life context.Context
 	end  context.CancelCauseFunc
-	work sync.WaitGroup // of the goroutine that shows that it is there
+	// work waits for the goroutine that shows that the coordinator is present.
+	work sync.WaitGroup
 
 	plans *mailbox.Mailbox[bus.ClientPlan]
-	late  *time.Timer // runs while plans are waited for
+	// late is the timer that runs while plans are waited for.
+	late *time.Timer
 
 	mu     sync.Mutex
 	models map[bus.Digest][]float32
@@ -78,7 +82,8 @@ func openCoordinator(ctx context.Context, conn *Conn, run string, config bus.Coo
 // fallen silent has ended.
 func (c *Coordinator) acquire(ctx context.Context) error {
 	for next := uint64(0); ; {
-		before := next // of this question, of which a copy may arrive late
+		// A copy of this question may arrive late, so it carries its own value.
+		before := next
 		a, err := ask(ctx, c.conn, "open", askEvery, func(answer func(acquired)) { answer(c.server.acquire(c, before)) })
 		if err = cmp.Or(err, a.err); err != nil || a.renewed == 0 {
 			return err
@@ -227,9 +232,11 @@ func (c *Coordinator) TakeSum(ctx context.Context) (*bus.ReceivedSum, error) {
 
 // openJob is a job whose sum has not been accepted.
 type openJob struct {
-	job     *bus.Job
-	taken   bool     // a sum is with the coordinator
-	waiting []answer // of repeats, answered when that sum is
+	job *bus.Job
+	// taken says that the coordinator has a sum of the job and has not decided on it.
+	taken bool
+	// waiting are the answers to repeats of that sum, given when it is answered.
+	waiting []answer
 }
 
 // answer tells a trainer what became of its sum.

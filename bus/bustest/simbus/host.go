@@ -21,14 +21,18 @@ type Host struct {
 	server *server
 	config bus.HostConfig
 
-	life context.Context // ends when the host can no longer work; its cause says why
+	// life ends when the host can no longer work. Its cause says why.
+	life context.Context
 	end  context.CancelCauseFunc
-	work sync.WaitGroup // of its heartbeat
+	// work waits for the goroutine of the heartbeat.
+	work sync.WaitGroup
 
-	plan     func(client int, t *bus.Task, p *bus.Plan) error
-	planning sync.Mutex // held while plan is called
+	plan func(client int, t *bus.Task, p *bus.Plan) error
+	// planning is held while plan is called.
+	planning sync.Mutex
 
-	seen time.Time // when the bus last heard of it; of the server's lock
+	// seen is when the bus last heard of the host. The server's lock guards it.
+	seen time.Time
 
 	mu   sync.Mutex
 	held map[*delivery]bool
@@ -122,7 +126,8 @@ func (h *Host) NextJob(ctx context.Context, kernel string) (bus.Delivery, error)
 	ctx, cancel := bus.Until(ctx, h.life)
 	defer cancel()
 	got := make(chan *delivery, 1)
-	var over atomic.Bool // one was delivered, or is wanted no longer
+	// over is set once a job was delivered, or when none is wanted any more.
+	var over atomic.Bool
 	p := &pull{host: h, kernel: kernel}
 	p.deliver = func(d *delivery) {
 		if over.CompareAndSwap(false, true) {
@@ -144,8 +149,10 @@ func (h *Host) NextJob(ctx context.Context, kernel string) (bus.Delivery, error)
 		case <-ctx.Done():
 		}
 		h.conn.send("unpull", func() { h.server.unpull(p) })
-		if !over.CompareAndSwap(false, true) { // it came at the last moment
-			_ = (<-got).Release(false) // never fails
+		// The job came at the last moment.
+		if !over.CompareAndSwap(false, true) {
+			// Release never fails here.
+			_ = (<-got).Release(false)
 		}
 		return nil, context.Cause(ctx)
 	}

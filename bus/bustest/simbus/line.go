@@ -26,8 +26,10 @@ const (
 
 // Pauses between attempts.
 const (
-	askAgain   = 50 * time.Millisecond  // a request that failed
-	fetchAgain = 200 * time.Millisecond // for a model that is not there
+	// askAgain is the pause before a failed request is repeated.
+	askAgain = 50 * time.Millisecond
+	// fetchAgain is the pause before a missing model is asked for again.
+	fetchAgain = 200 * time.Millisecond
 )
 
 // errSilent is the failure of a request without an answer.
@@ -37,7 +39,8 @@ var errSilent = errors.New("no answer")
 type subscription struct {
 	conn    *Conn
 	subject string
-	put     func(*bus.RawMessage) // does not wait
+	// put takes a message. It does not wait.
+	put func(*bus.RawMessage)
 
 	over    context.Context
 	release context.CancelFunc
@@ -81,7 +84,8 @@ func (s *subscription) Unsubscribe() error {
 type queue struct {
 	bound  *bus.Backlog
 	handle func(*bus.RawMessage)
-	ready  chan struct{} // one token: look again
+	// ready holds at most one token, which means that the queue is to be looked at again.
+	ready chan struct{}
 
 	mu    sync.Mutex
 	list  []*bus.RawMessage
@@ -96,7 +100,8 @@ func (q *queue) put(m *bus.RawMessage) {
 	}
 	q.mu.Unlock()
 	if full {
-		go q.bound.Dropped() // who sends may hold what it locks
+		// The call has its own goroutine, because the sender may hold locks that it needs.
+		go q.bound.Dropped()
 		return
 	}
 	select {
@@ -213,7 +218,8 @@ func (c *Conn) Settled(ctx context.Context) error {
 		c.tell("settle", func(bool) {
 			select {
 			case known <- struct{}{}:
-			default: // a repeat
+			// The answer is a repeat, and the first one is there already.
+			default:
 			}
 		})
 		select {
@@ -286,7 +292,8 @@ func (c *Conn) attempt(ctx context.Context, r *bus.Request) error {
 	inbox := c.subscribe(fmt.Sprintf("_INBOX.%s.%d", c.name, c.requests.Add(1)), func(m *bus.RawMessage) {
 		select {
 		case answers <- m.Data:
-		default: // a repeat
+		// The answer is a repeat, and the first one is there already.
+		default:
 		}
 	})
 	defer c.bus.remove(inbox)

@@ -15,29 +15,40 @@ type server struct {
 	bus *Bus
 	run string
 
-	mu     sync.Mutex
-	lease  lease
-	hosts  []*Host // that serve tasks
-	next   int     // who gets the next task
+	mu    sync.Mutex
+	lease lease
+	// hosts are the hosts that serve tasks.
+	hosts []*Host
+	// next is the place of the host that gets the next task.
+	next   int
 	models map[bus.Digest][]float32
-	queue  []*work          // jobs that nobody holds, the oldest first
-	jobs   map[uint64]*work // all jobs
-	pulls  []*pull          // of hosts that wait for a job
+	// queue holds the jobs that nobody holds, the oldest first.
+	queue []*work
+	// jobs holds all jobs by number.
+	jobs map[uint64]*work
+	// pulls are those of hosts that wait for a job.
+	pulls []*pull
 }
 
 // lease is a coordinator's right to drive the run.
 type lease struct {
-	holder  *Coordinator // nil: nobody
-	until   time.Time    // zero: until it is given back
-	term    int64        // of the newest holder, which outlives its lease
-	renewed uint64       // how often
+	// holder is the coordinator with the lease; nil: nobody has it.
+	holder *Coordinator
+	// until is when the lease ends; the zero time: when it is given back.
+	until time.Time
+	// term is the term of the newest holder. It outlives the lease.
+	term int64
+	// renewed counts the renewals.
+	renewed uint64
 }
 
 // work is a job in the queue.
 type work struct {
-	job      *bus.Job
-	holder   *delivery // nil: nobody
-	seen     time.Time // when the holder was last heard of with it
+	job *bus.Job
+	// holder is the delivery to the host that has the job; nil: nobody has it.
+	holder *delivery
+	// seen is when the holder was last heard of with the job.
+	seen     time.Time
 	releases int
 }
 
@@ -65,8 +76,10 @@ func (s *server) forget() {
 // acquired answers a coordinator that wants the lease: it has it where err and wait
 // are zero.
 type acquired struct {
-	wait    time.Duration // until the lease of another may end
-	renewed uint64        // of that lease
+	// wait is the time until the lease of another coordinator may end.
+	wait time.Duration
+	// renewed is the number of renewals of that lease.
+	renewed uint64
 	err     error
 }
 
@@ -110,20 +123,25 @@ func (s *server) renew(c *Coordinator) {
 
 // status answers a coordinator that shows that it is there.
 type status struct {
-	lost           bool // another holds the lease
-	missing        bool // something that the coordinator supposes to be on the bus is not
-	hosts, workers int  // in other processes
+	// lost says that another coordinator holds the lease.
+	lost bool
+	// missing says that something that the coordinator expects on the bus is not there.
+	missing bool
+	// hosts and workers count those in other processes.
+	hosts, workers int
 }
 
 // look renews the coordinator's lease, has jobs of those who fell silent done by
 // others, and finds out whether the coordinator's jobs and models are there.
 func (s *server) look(c *Coordinator, jobs []uint64, models []bus.Digest) (r status) {
 	s.mu.Lock()
-	if c.term < s.lease.term { // also where that one's lease has ended
+	// A later coordinator had the lease, whether or not that one's lease has ended.
+	if c.term < s.lease.term {
 		s.mu.Unlock()
 		return status{lost: true}
 	}
-	if s.lease.holder != c { // the bus has forgotten: what is there is not this coordinator's
+	// The bus has forgotten the lease, so what is there is not this coordinator's.
+	if s.lease.holder != c {
 		s.clear()
 	}
 	s.renew(c)

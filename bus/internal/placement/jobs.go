@@ -19,44 +19,62 @@ const (
 	tolerance  = 10 * time.Millisecond
 	untaken    = 250 * time.Millisecond
 
-	endedLength   = 64      // how many finished jobs are remembered of a host
-	removedLength = 1 << 10 // how many removed messages are remembered
-	maxCopies     = 3       // messages of one job in the queue, the first included
-	pacesLength   = 15      // how many jobs of a kind the pace is the median of
-	pacesNeeded   = 2       // how many of them there must be before a job counts as slow
+	// endedLength is how many finished jobs are remembered of a host.
+	endedLength = 64
+	// removedLength is how many removed messages are remembered.
+	removedLength = 1 << 10
+	// maxCopies bounds the messages of one job in the queue, the first included.
+	maxCopies = 3
+	// pacesLength is how many jobs of a kind the median pace is taken of.
+	pacesLength = 15
+	// pacesNeeded is how many such jobs there must be before a job can count as slow.
+	pacesNeeded = 2
 )
 
 // Jobs knows which host holds which job of a run, and decides which jobs are queued again. It relies
 // only on what hosts report. Its methods may be called concurrently.
 type Jobs struct {
-	Wake chan struct{} // receives when Due may have something to do
+	// Wake receives a token when Due may have something to do.
+	Wake chan struct{}
 	now  func() time.Time
 
 	mu    sync.Mutex
 	open  map[uint64]*openJob
 	hosts map[string]*holder
-	paces map[bus.JobKind][]float64 // of the last jobs of each kind: seconds for one unit of work
-	lost  []uint64                  // jobs that only hosts held which are gone
-	done  []uint64                  // numbers of messages in the queue whose jobs are finished
+	// paces holds the pace of the last jobs of each kind: seconds for one unit of work.
+	paces map[bus.JobKind][]float64
+	// lost are the jobs that only hosts held which are gone.
+	lost []uint64
+	// done are the numbers of messages in the queue whose jobs are finished.
+	done []uint64
 
-	removed []uint64 // numbers of the messages that were removed from the queue last
+	// removed are the numbers of the messages that were last removed from the queue.
+	removed []uint64
 }
 
 // openJob is a job whose sum was not accepted yet.
 type openJob struct {
-	kind   bus.JobKind
-	units  float64   // the amount of work, see units
-	copies int       // how often it was put into the queue
-	queued time.Time // when that happened last
-	taken  time.Time // when a host took it last; the zero time: not since it was queued last
+	kind bus.JobKind
+	// units is the amount of work, see the function units.
+	units float64
+	// copies is how often the job was put into the queue.
+	copies int
+	// queued is when the job was last put into the queue.
+	queued time.Time
+	// taken is when a host last took the job; the zero time: not since it was last queued.
+	taken time.Time
 }
 
 // holder is a host as it last reported.
 type holder struct {
 	workers int
-	jobs    map[uint64]time.Time // the jobs that it holds, and since when
-	ended   []uint64             // jobs whose sums were accepted: a late report may still name them
-	slow    bool                 // another host finished its job first, and no sum of its own counted since
+	// jobs holds the jobs that the host has, and since when.
+	jobs map[uint64]time.Time
+	// ended are the jobs whose sums were accepted. A late report of the host may still name them.
+	ended []uint64
+	// slow says that another host finished this host's job first, and no sum of its own has counted
+	// since.
+	slow bool
 }
 
 // NewJobs makes a record without jobs and hosts. now is the wall clock.
@@ -118,7 +136,8 @@ func (j *Jobs) Close(job uint64, host string, numbers []uint64) {
 		h.ended = h.ended[max(0, len(h.ended)-endedLength):]
 	}
 	for _, h := range j.hosts {
-		if _, held := h.jobs[job]; held { // it has not finished the job that another host has
+		// The host has not finished the job that another host has finished.
+		if _, held := h.jobs[job]; held {
 			h.slow = true
 		}
 	}

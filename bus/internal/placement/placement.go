@@ -10,11 +10,18 @@ import (
 )
 
 const (
-	firstRest    = 250 * time.Millisecond // how long a host rests the first time
-	maxDoublings = 8                      // how often that time is doubled at most
-	slowest      = 4                      // a host rests that takes this many times as long as the quickest,
-	tolerated    = time.Millisecond       // and at least this much longer
-	wellEnough   = 10                     // a host without a rest for this many of its last rests begins with firstRest again
+	// firstRest is how long a host rests the first time.
+	firstRest = 250 * time.Millisecond
+	// maxDoublings is how often that time is doubled at most.
+	maxDoublings = 8
+	// slowest: a host rests if it takes at least this many times as long as the quickest host, and
+	// exceeds it by at least tolerated.
+	slowest = 4
+	// tolerated is the excess over the quickest host for which no host has to rest.
+	tolerated = time.Millisecond
+	// wellEnough: a host without a rest for this many of its last rests begins with firstRest
+	// again.
+	wellEnough = 10
 )
 
 // Target is the host that a task goes to, by the verb of its subject, and a token that the plan
@@ -28,29 +35,42 @@ type Target struct {
 // Table is the hosts of a run and who of them gets the next task. Its methods may be called
 // concurrently.
 type Table struct {
-	verb  func(host string) string
-	now   func() time.Duration // monotonic time since the table was made
-	first uint64               // the token of tasks that are for any host; all others are higher
+	verb func(host string) string
+	// now returns the monotonic time since the table was made.
+	now func() time.Duration
+	// first is the token of tasks that are for any host. All other tokens are higher.
+	first uint64
 
-	mu      sync.Mutex
-	hosts   []*host
-	tokens  map[uint64]*host // hosts by their present token
-	next    int              // counts turns: the hosts get tasks in rotation
-	last    uint64           // the last token that was given to a host
-	started time.Duration    // when the present batch of tasks began
+	mu    sync.Mutex
+	hosts []*host
+	// tokens holds the hosts by their present token.
+	tokens map[uint64]*host
+	// next counts turns, since the hosts get tasks in rotation.
+	next int
+	// last is the last token that was given to a host.
+	last uint64
+	// started is when the present batch of tasks began.
+	started time.Duration
 }
 
 // host is what the table knows of one host. Its token changes whenever what it was sent is given up.
 type host struct {
 	Target
-	sent     int           // tasks with the present token, in this batch
-	answered int           // how many of them were answered
-	done     time.Duration // when the last of them was answered
+	// sent counts the tasks with the present token, in this batch.
+	sent int
+	// answered counts those of them that were answered.
+	answered int
+	// done is when the last of them was answered.
+	done time.Duration
 
-	resting  bool          // it gets no tasks while others do
-	until    time.Duration // when its rest ends
-	since    time.Duration // when its last rest ended
-	restTime time.Duration // how long its last rest was
+	// resting says that the host gets no tasks while others do.
+	resting bool
+	// until is when the host's rest ends.
+	until time.Duration
+	// since is when the host's last rest ended.
+	since time.Duration
+	// restTime is how long the host's last rest was.
+	restTime time.Duration
 }
 
 // New makes a table without hosts. verb gives the verb of the tasks of a host; now is a monotonic
@@ -130,7 +150,8 @@ func (t *Table) Begin() {
 		switch {
 		case h.resting:
 		case h.open() > 0:
-			return // the batch continues
+			// Some tasks are not answered yet, so the batch continues.
+			return
 		case h.sent > 0:
 			quickest = min(quickest, h.done-t.started)
 		}

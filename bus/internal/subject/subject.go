@@ -16,10 +16,12 @@ func Chunk(chunk uint32) string { return Update + "." + strconv.FormatUint(uint6
 
 // The verbs of a client's subjects: the last token, or the last two.
 const (
-	Task      = "task"
-	Plan      = "plan"
-	Update    = "update" // followed by a chunk's number
-	Join      = "join"   // followed by how many samples the device may have, where that is limited
+	Task = "task"
+	Plan = "plan"
+	// Update is followed by the number of a chunk.
+	Update = "update"
+	// Join is followed by how many samples the device may have, where that is limited.
+	Join      = "join"
 	Heartbeat = "heartbeat"
 )
 
@@ -65,7 +67,8 @@ func (s Clients) Subject(client int, verb string) string {
 // Client finds the index in a simulated client's subject with a verb. It returns false for every other
 // subject, also for those of real devices. It is called for every task and plan.
 func (s Clients) Client(subject, verb string) (int, bool) {
-	const maxDigits = 10 // of bus.MaxClients
+	// maxDigits is the number of digits of bus.MaxClients.
+	const maxDigits = 10
 	if len(subject) < len(s)+2+len(verb) || subject[:len(s)] != string(s) {
 		return 0, false
 	}

@@ -67,6 +67,8 @@ func (c *collector) task(e *round.TaskReport) {
 		return
 	}
 	c.ended++
+	// All tasks of real devices are kept, up to the limit, and none of them takes part in the
+	// ranks.
 	if c.run.Real(e.Client) {
 		if len(c.devices) < maxDevices {
 			c.devices = append(c.devices, *e)
@@ -78,6 +80,7 @@ func (c *collector) task(e *round.TaskReport) {
 	if c.slowest.wants(&slow) {
 		c.slowest.put(slow, e)
 	}
+	// A smaller hash ranks higher, and of one client's tasks the earliest.
 	drawn := rank{math.MaxUint64 - c.hash(e.Client), math.MaxUint64 - e.Task, 0}
 	if c.sample.wants(&drawn) {
 		c.sample.put(drawn, e)
@@ -90,6 +93,7 @@ func (c *collector) hash(client int) uint64 { return keyed.Nth(c.key, uint64(cli
 // report closes the round and returns it with the kept tasks. The next call reuses the result's memory.
 func (c *collector) report(r *round.Report) *Round {
 	c.round = Round{Report: *r, Ended: c.ended, Tasks: c.open(c.round.Tasks[:0])}
+	// The kept tasks are forgotten, and the memory of the lists is reused.
 	c.slowest.held, c.sample.held = c.slowest.held[:0], c.sample.held[:0]
 	c.devices = c.devices[:0]
 	c.ended = 0

@@ -52,6 +52,7 @@ type ClientEvaluation struct {
 // newClientEvaluation computes the fairness of the model after a round, over all clients and by class.
 func newClientEvaluation(run *Run, number int, scores []metric.ClientScore) *ClientEvaluation {
 	e := &ClientEvaluation{Round: number, Scores: scores, All: FairnessOf(run.Metrics, scores)}
+	// With fewer than two classes, the fairness by class would repeat the fairness over all.
 	if len(run.Classes) < 2 {
 		return e
 	}
@@ -96,11 +97,13 @@ func fairness(
 		values[i] = value(&scores[i])
 	}
 	f := MetricFairness{Mean: mean(values), Jain: Jain(values)}
+	// A value is NaN, so an order of the values has no meaning.
 	if math.IsNaN(f.Mean) {
 		f.Worst = f.Mean
 		return f
 	}
 	slices.Sort(values)
+	// The tenth is rounded up, so that it has at least one client.
 	worst := values[:(len(values)+9)/10]
 	if lowerIsBetter {
 		worst = values[len(values)-len(worst):]
@@ -134,5 +137,6 @@ func Jain(values []float64) float64 {
 	if squares == 0 {
 		return 1
 	}
+	// Rounding could make the index exceed 1 by a little.
 	return min(1, float64(sum*sum)/(float64(len(values))*squares))
 }

@@ -35,6 +35,7 @@ func Open(run *Run, sinks []Sink) (*Recorder, error) {
 		o, err := s.Open(run)
 		if err != nil {
 			err = fmt.Errorf("output %s: %w", name, err)
+			// The outputs that are open already are told why the run cannot start.
 			return nil, errors.Join(err, r.Close(err))
 		}
 		r.outputs = append(r.outputs, namedOutput{name, o})
@@ -208,6 +209,7 @@ func (r *Recorder) restore(s *State) error {
 		if !ok {
 			continue
 		}
+		// A state belongs to the output that has the same name in configurations.
 		i := slices.IndexFunc(s.Outputs, func(saved OutputState) bool { return saved.Name == o.name })
 		if i < 0 {
 			return fmt.Errorf("output %s: the checkpoint holds no state of it", o.name)

@@ -117,6 +117,7 @@ func (r *Run) ClassName(client int) string {
 // class is the number of the class of a client's device, or unknownClass.
 func (r *Run) class(client int) int {
 	classOf := r.Class
+	// Simulated clients and real devices have separate functions, either of which may be nil.
 	if r.Real(client) {
 		classOf = r.DeviceClass
 	}
@@ -215,6 +216,7 @@ func ByVersion(devices []Device) (list []DeviceVersion) {
 		if v == "" {
 			continue
 		}
+		// This is the first device with the version, which gets the next place in the list.
 		if _, ok := places[v]; !ok {
 			places[v] = len(list)
 			list = append(list, DeviceVersion{Version: v})

@@ -150,6 +150,8 @@ func (m *meter) add(e *round.TaskReport, useful bool, sign int64) {
 	if !ok {
 		return
 	}
+	// Energy is power times duration, summed over the phases. The conversions to float64 prevent
+	// fused operations, so the result is the same on every machine.
 	joules := float64(w.Download*parts[Download].Seconds()) +
 		float64(w.Compute*parts[Compute].Seconds()) +
 		float64(w.Upload*parts[Upload].Seconds())
@@ -166,6 +168,7 @@ func (m *meter) addBytes(e *round.TaskReport, parts *Parts, useful bool, sign in
 		m.open.Downloaded += sign * bytes
 	}
 	if !e.Probe {
+		// An upload that takes no time is completed if its task came so far and was accepted.
 		reachedUpload := parts[Download] == e.Plan.Download && parts[Compute] == e.Plan.Compute
 		bytes += int64(float64(p.UpdateBytes) * completed(parts[Upload], e.Plan.Upload, reachedUpload && useful))
 	}
@@ -202,6 +205,7 @@ func (m *meter) round(r *round.Report) {
 	m.total.add(&m.open)
 	m.total.LeftOut += int64(r.Excluded)
 	m.open = Usage{}
+	// A round without accepted tasks or without a duration has no straggler share.
 	if len(m.times) > 0 && r.End > r.Start {
 		behind := round.Straggling(m.times)
 		m.total.Shares += behind / float64(r.End-r.Start)

@@ -84,6 +84,7 @@ func NewReader(in io.Reader) (*Reader, error) {
 	var header [headerSize]byte
 	n, err := io.ReadFull(buffered, header[:])
 	switch {
+	// A file that ends within its header is told apart from one that cannot be read.
 	case err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
 		return nil, fmt.Errorf("eventlog: %w", err)
 	case n == 0:
@@ -93,6 +94,7 @@ func NewReader(in io.Reader) (*Reader, error) {
 	case n < headerSize:
 		return nil, fmt.Errorf("eventlog: %w (it ends before its version)", ErrNotALog)
 	}
+	// A later version may have a form that this reader does not know.
 	if v := binary.LittleEndian.Uint32(header[len(magic):]); v == 0 || v > Version {
 		return nil, fmt.Errorf("eventlog: %w: %d, this one reads 1 to %d", ErrVersion, v, Version)
 	}
@@ -101,6 +103,7 @@ func NewReader(in io.Reader) (*Reader, error) {
 	} else if err != nil {
 		return nil, err
 	}
+	// The record after the header describes the run; all others are rounds.
 	m := r.record.GetRun()
 	if m == nil {
 		return nil, r.damaged(int64(headerSize), "the first record is not the run")
@@ -120,6 +123,7 @@ func NewReader(in io.Reader) (*Reader, error) {
 		Version:  m.Version,
 	}
 	switch {
+	// A log that does not name its metrics has accuracy alone, or none for the quadratic task.
 	case m.Metrics != nil:
 		for _, name := range m.Metrics.Names {
 			r.run.Metrics = append(r.run.Metrics, metric.Metric{Name: name})
@@ -150,6 +154,7 @@ func (r *Reader) Round() (*metrics.Round, error) {
 	if m == nil {
 		return nil, r.damaged(offset, "a record that is not a round")
 	}
+	// Rounds have ascending numbers, but numbers may be missing, since a log may leave out rounds.
 	if m.Round <= r.last || m.Round > round.MaxRounds {
 		return nil, r.damaged(offset, fmt.Sprintf("round %d follows round %d", m.Round, r.last))
 	}
@@ -186,6 +191,7 @@ func (r *Reader) readRound(m *record.Round) error {
 	start := round.Time(m.StartNs)
 	took := round.Time(m.TookNs)
 	switch {
+	// The end of the round must not overflow.
 	case start < 0 || took < 0 || start > math.MaxInt64-took:
 		return fmt.Errorf("it starts at %d ns and takes %d ns", start, took)
 	case len(m.Outcomes) != round.Outcomes:
@@ -208,6 +214,7 @@ func (r *Reader) readRound(m *record.Round) error {
 		ValidationLoss: metrics.Value(m.ValidationLoss),
 		Metrics:        m.ValidationMetrics,
 	}
+	// A log without names of metrics holds the accuracy in a field of its own.
 	if m.ValidationAccuracy != nil {
 		report.Metrics = []float64{*m.ValidationAccuracy}
 	}
@@ -217,6 +224,7 @@ func (r *Reader) readRound(m *record.Round) error {
 	for i, n := range m.Outcomes {
 		report.Outcomes[i] = int(n)
 	}
+	// The memory of the tasks of the last round is reused.
 	tasks := r.round.Tasks[:0]
 	for i, t := range m.Tasks {
 		task, err := taskOf(t, start)
@@ -237,12 +245,15 @@ func taskOf(m *record.Task, start round.Time) (t metrics.Task, err error) {
 			return t, fmt.Errorf("a duration of %d ns", d)
 		}
 	}
+	// A task may start before its round, so StartNs may be negative. The sum may overflow, which
+	// the conditions below find.
 	begins := int64(start) + m.StartNs
 	if m.StartNs > 0 && begins < int64(start) ||
 		begins < 0 ||
 		begins > math.MaxInt64-m.TookNs {
 		return t, fmt.Errorf("a start %d ns after the round's", m.StartNs)
 	}
+	// These limits keep the conversions to int below exact.
 	if m.Client > round.MaxClients || m.Class > maxClasses {
 		return t, fmt.Errorf("client %d of class %d", m.Client, m.Class)
 	}

@@ -175,6 +175,7 @@ func (w *Writer) message(r *metrics.Round) *record.Round {
 		Ended:        uint32(r.Ended),
 		Thinned:      !Detailed(r.Round),
 	}
+	// A log that does not name its metrics has the accuracy as its only one.
 	if r.Evaluated {
 		m.ValidationLoss = metrics.Measured(r.ValidationLoss)
 		if w.metrics != nil {
@@ -187,11 +188,13 @@ func (w *Writer) message(r *metrics.Round) *record.Round {
 		m.Outcomes = append(m.Outcomes, uint32(n))
 	}
 	slowest := slowestOf(r.Tasks)
+	// The messages of tasks are reused from round to round, so their number only grows.
 	for len(w.tasks) < len(r.Tasks) {
 		w.tasks = append(w.tasks, new(record.Task))
 	}
 	for i := range r.Tasks {
 		t := &r.Tasks[i]
+		// A round that is not detailed keeps its slowest task and those of real devices.
 		if m.Thinned && !t.Real && i != slowest {
 			continue
 		}
@@ -201,6 +204,7 @@ func (w *Writer) message(r *metrics.Round) *record.Round {
 		written.Class = uint32(t.Class)
 		written.LocalSteps = uint32(t.LocalSteps)
 		written.Outcome = record.Outcome(t.Outcome)
+		// Times are relative to the start of the round, which keeps the encoded numbers short.
 		written.StartNs = int64(t.Start - r.Start)
 		written.TookNs = int64(t.End - t.Start)
 		written.DownloadNs = int64(t.Plan.Download)
@@ -232,6 +236,7 @@ func slowestOf(tasks []metrics.Task) int {
 // the file always ends with a whole record.
 func (w *Writer) add(message *record.Record) error {
 	bytes, err := proto.MarshalOptions{}.MarshalAppend(framing.Begin(w.record[:0]), message)
+	// A reader refuses longer records, so none may be written.
 	if size := len(bytes) - framing.Size; err == nil && size > maxRecord {
 		err = fmt.Errorf("a record of %d bytes, want at most %d", size, maxRecord)
 	}

@@ -89,6 +89,7 @@ func (h *history) add(r *round.Report) {
 	for i := range h.columns {
 		now.values[i] = spanOf(h.columns[i].Of(r))
 	}
+	// The last point still has fewer rounds than the others, so the round joins it.
 	if n := len(h.points); n > 0 && h.points[n-1].rounds < h.each {
 		h.points[n-1] = h.points[n-1].joined(&now)
 		return

@@ -99,6 +99,7 @@ type state struct {
 func New(about *metrics.Run) *Hub {
 	nan := math.NaN()
 	run := *about
+	// The texts may be too long to be shown.
 	for _, text := range []*string{&run.Name, &run.Task, &run.Schedule, &run.Data, &run.Closing, &run.Version} {
 		*text = cut(*text)
 	}
@@ -106,6 +107,7 @@ func New(about *metrics.Run) *Hub {
 		run.Started = time.Now()
 	}
 	for _, texts := range []*[]string{&run.Devices, &run.Classes, &run.NonDefault, &run.Settings} {
+		// The lists belong to the caller, so the cut texts need a copy.
 		*texts = slices.Clone(*texts)
 		for i, text := range *texts {
 			(*texts)[i] = cut(text)
@@ -140,6 +142,8 @@ func (h *Hub) Start(s *metrics.Start) error {
 	h.state.version++
 	h.state.elapsed, h.state.fairness = s.Elapsed, fairnessOf(&h.run, s.Clients)
 	h.mu.Unlock()
+	// The folder holds the reports of the earlier rounds without their tasks and without the usage
+	// at their ends, so each is shown with the last known usage.
 	for report, err := range s.Rounds {
 		if err == nil {
 			err = h.Round(&metrics.Round{Report: report, Usage: s.Last.Usage})
@@ -194,6 +198,8 @@ func (s *state) keep(tasks []metrics.Task) {
 	s.tasks = s.tasks[:0]
 	remaining := 0
 	for i := range tasks {
+		// Of the sample only the first tasks are shown. The slowest and those of real devices are
+		// limited by maxTasks alone.
 		if t := &tasks[i]; !t.Slow && !t.Real {
 			remaining++
 			if remaining > shownTasks {
@@ -214,11 +220,13 @@ func (h *Hub) Notice(text string) {
 	defer h.mu.Unlock()
 	s := &h.state
 	s.version++
+	// The same line again is counted, not repeated.
 	if n := len(s.notices); n > 0 && s.notices[n-1].Text == text {
 		s.notices[n-1].Times++
 		s.notices[n-1].Round = s.last.Round
 		return
 	}
+	// The list is full, so a line in its middle is dropped: the oldest half and the newest stay.
 	if len(s.notices) == maxNotices {
 		s.notices = slices.Delete(s.notices, maxNotices/2, maxNotices/2+1)
 		s.unseen++

@@ -56,11 +56,14 @@ func (s *spread) bars(sorted []round.Time) (bars []bar, logarithmic bool) {
 	lowest := float64(max(s.min, 1))
 	last := float64(s.max + 1)
 	n := maxBars
+	// All durations are equal, so one bar holds them.
 	if s.min == s.max {
 		n = 1
 	}
+	// With equal widths, too few bars would be left for the short durations.
 	logarithmic = last > 20*lowest
 	for i := range n {
+		// edge is the lower end of bar i, in nanoseconds.
 		edge := func(i int) float64 {
 			if logarithmic {
 				return lowest * math.Pow(last/lowest, float64(i)/float64(n))
@@ -73,6 +76,8 @@ func (s *spread) bars(sorted []round.Time) (bars []bar, logarithmic bool) {
 	share := float64(s.total) / float64(len(sorted))
 	i := 0
 	first := 0
+	// The durations ascend, so the bars are filled one after the other: first is the index of the
+	// first duration of bar i.
 	for k := range sorted {
 		for i < n-1 && sorted[k].Seconds() >= float64(bars[i].To) {
 			bars[i].Count = uint64(math.Round(share*float64(k))) - uint64(math.Round(share*float64(first)))

@@ -34,6 +34,7 @@ type waitedOn struct {
 // add takes the tasks of a round. Rounds that overlap do not wait for single clients, so they are
 // left out.
 func (w *waits) add(run *metrics.Run, tasks []metrics.Task) {
+	// lastBut finds the accepted task that ended last among those of other classes than class.
 	lastBut := func(class string) (last *metrics.Task) {
 		for i := range tasks {
 			if t := &tasks[i]; t.Outcome == round.Accepted &&
@@ -53,6 +54,7 @@ func (w *waits) add(run *metrics.Run, tasks []metrics.Task) {
 	parts := metrics.PartsOf(&last.TaskReport)
 	c := w.ofClass(className(run, last))
 	c.Rounds++
+	// Without the class, the round would have waited only until runnerUp had ended.
 	if runnerUp := lastBut(c.Class); runnerUp != nil {
 		c.Alone += (last.End - runnerUp.End).Seconds()
 	}

@@ -68,6 +68,7 @@ func withExactTimes(text []byte, samples []*dto.Metric) []byte {
 			exact = append(exact, line...)
 			continue
 		}
+		// Each line that is no comment is the next sample.
 		ms := samples[next].GetTimestampMs()
 		next++
 		exact = append(exact, line[:end+1]...)
@@ -172,6 +173,8 @@ func series(
 			t = r.Start
 		}
 		ms := Milliseconds(epoch, t)
+		// The sample before is of the same series and the same millisecond, so this one replaces
+		// it.
 		if n := len(f.Metric); n > first && *f.Metric[n-1].TimestampMs == ms {
 			f.Metric = f.Metric[:n-1]
 		}

@@ -108,6 +108,7 @@ func (t *tracer) describe() {
 		tracks,
 		&trace.TrackDescriptor{Uuid: clientsTrack, Name: "clients", ChildOrdering: trace.TrackDescriptor_EXPLICIT},
 	)
+	// The rank makes the viewer show the tracks in the order of this list, below the run.
 	for rank, d := range tracks {
 		d.ParentUuid, d.SiblingOrderRank = runTrack, proto.Int32(int32(rank))
 		t.track(d)
@@ -121,6 +122,8 @@ func (t *tracer) round(r *metrics.Round) {
 		integer("round", r.Round), integer("K_r", r.LocalSteps), real("eta_r", r.LearningRate),
 		integer("cohort", r.Cohort), integer("tasks in this trace", len(r.Tasks)),
 	}
+	// The arguments of the slice count the tasks of the round by outcome, also those that are not
+	// traced.
 	for o, n := range r.Outcomes {
 		values = append(values, integer(round.Outcome(o).String(), n))
 	}
@@ -144,11 +147,13 @@ func (t *tracer) round(r *metrics.Round) {
 		Categories:       []string{"aggregate"},
 		DebugAnnotations: []*trace.DebugAnnotation{integer("updates", r.Outcomes[round.Accepted])},
 	}
+	// The flow of each traced update that counts ends at the aggregation.
 	for i := range r.Tasks {
 		if task := &r.Tasks[i]; counts(task) {
 			aggregation.TerminatingFlowIds = append(aggregation.TerminatingFlowIds, task.Task)
 		}
 	}
+	// Without an accepted update there is nothing to aggregate.
 	if r.Outcomes[round.Accepted] > 0 {
 		t.event(r.End, aggregation)
 	}
@@ -161,6 +166,7 @@ func counts(t *metrics.Task) bool { return t.Outcome == round.Accepted && !t.Pro
 
 // counters writes the counters of a round: K_r and eta_r where they change, and what was measured.
 func (t *tracer) counters(r *metrics.Round) {
+	// A counter keeps its value in the viewer, so it is written only where it changes.
 	if r.LocalSteps != t.steps {
 		t.steps = r.LocalSteps
 		t.event(
@@ -203,6 +209,7 @@ func (t *tracer) task(r *metrics.Round, task *metrics.Task) {
 	if class := t.class(task); class != "" {
 		values = append(values, &trace.DebugAnnotation{Name: "class", StringValue: &class})
 	}
+	// The task was broken off before its plan had ended, so its planned duration is shown, too.
 	if took, planned := task.End-task.Start, task.Plan.Total(); took < planned {
 		values = append(values, real("seconds planned", planned.Seconds()))
 	}
@@ -219,11 +226,13 @@ func (t *tracer) task(r *metrics.Round, task *metrics.Task) {
 		Categories:       []string{category},
 		DebugAnnotations: values,
 	}
+	// The flow begins at the slice of the task and has the number of the task.
 	if counts(task) {
 		begin.FlowIds = []uint64{task.Task}
 	}
 	t.begin(task.Start, begin)
 	now := task.Start
+	// The phases follow each other without gaps and sum to the duration of the task.
 	for i, length := range metrics.PartsOf(&task.TaskReport) {
 		if length == 0 {
 			continue
@@ -243,6 +252,7 @@ func (t *tracer) task(r *metrics.Round, task *metrics.Task) {
 // client is the track of a task's client, which is described before its first task.
 func (t *tracer) client(task *metrics.Task) uint64 {
 	track := firstClient + uint64(task.Client)
+	// The track was described with an earlier task of the client.
 	if t.tracked[task.Client] {
 		return track
 	}

@@ -192,6 +192,8 @@ func (m *Metrics) collectFairness(c *scrape, e *metrics.ClientEvaluation) {
 		"class",
 	)
 	loss := c.add("client_loss", "Mean loss on a client's own samples at that evaluation: mean over the clients, or over the tenth with the highest.", "over", "class")
+	// send sends the fairness among the clients of one class; the empty class stands for all
+	// clients.
 	send := func(class string, f *metrics.Fairness) {
 		for i, v := range f.Metrics {
 			name := m.run.Metrics[i].Name
@@ -208,6 +210,7 @@ func (m *Metrics) collectFairness(c *scrape, e *metrics.ClientEvaluation) {
 		loss.measured(f.WorstLoss, "worst_decile", class)
 	}
 	send("", &e.All)
+	// The number of series is bounded: classes beyond maxClasses are left out.
 	for i := range e.Classes[:min(len(e.Classes), maxClasses)] {
 		send(e.Classes[i].Class, &e.Classes[i].Fairness)
 	}
@@ -230,6 +233,7 @@ func (m *Metrics) collectClients(c *scrape, s *state) {
 	actors.gauge(float64(devices), kindNames[real])
 	for i, class := range m.classes {
 		kind := m.kindOf(i)
+		// A run without clients of that kind has no series of it.
 		if !m.reached(kind) {
 			continue
 		}
@@ -256,6 +260,7 @@ func (m *Metrics) reached(kind int) bool {
 
 // collectUsage sends what clients have used so far: time, bytes, energy and local steps.
 func (m *Metrics) collectUsage(c *scrape, s *state) {
+	// Nothing was used before the first round closed.
 	if s.last.Round == 0 {
 		return
 	}

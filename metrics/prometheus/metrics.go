@@ -315,6 +315,8 @@ func (m *Metrics) compare(e *round.TaskReport) {
 	if e.Outcome == round.Dropped {
 		return
 	}
+	// Tasks of the same class and number of steps have the same modelled times, which are computed
+	// once.
 	device := answered{m.run.DeviceClass(e.Client), e.LocalSteps}
 	p, ok := m.modelled[device]
 	if !ok {
@@ -372,6 +374,7 @@ func (m *Metrics) takeBatch(r *round.Report) {
 		s.updates[real][o] += n
 		b.outcomes[o] = 0
 	}
+	// The sums of the batch are added to those of the closed rounds and start again from 0.
 	for c := range b.compared {
 		for p := range phases {
 			s.compared[c].measured[p] += b.compared[c].measured[p]
@@ -379,6 +382,7 @@ func (m *Metrics) takeBatch(r *round.Report) {
 		}
 		b.compared[c] = comparison{}
 	}
+	// Simulated clients only appear in the histograms; devices have sums of their own, too.
 	for _, o := range b.phases {
 		for p, took := range o.took {
 			m.phases[o.class][p].Observe(took.Seconds())

@@ -39,6 +39,7 @@ func Controllable(cells []Cell) error {
 // Controls makes control runs of each cell that was played and whose K decays. They tell what makes the
 // difference: that the schedule does less work, or that it does less work later on.
 func Controls(cells []Cell, kinds ...string) (list []Cell, err error) {
+	// The K of the rounds is read from the runs themselves.
 	for i := range cells {
 		if err := cells[i].follow(); err != nil {
 			return nil, err
@@ -47,6 +48,7 @@ func Controls(cells []Cell, kinds ...string) (list []Cell, err error) {
 	for _, kind := range kinds {
 		for i := range cells {
 			c := &cells[i]
+			// A schedule that does not decay has nothing that a control could take away.
 			if !decays(c.steps) {
 				continue
 			}
@@ -70,15 +72,19 @@ func (c *Cell) control(kind string) (Cell, error) {
 		Point:    c.Point,
 		Config:   c.Config,
 	}
+	// The control has a folder and a schedule name of its own beside those of the run that it
+	// controls.
 	control.Config.Out = c.Config.Out + "-" + kind
 	control.Config.Schedule.Label = control.Schedule
 	switch kind {
 	case constantK:
 		control.Config.Schedule.K = constant(c.steps)
+	// The same values of K in reverse order do as much work, but most of it late.
 	case reversedK:
 		steps := slices.Clone(c.steps)
 		slices.Reverse(steps)
 		control.Config.Schedule.K = listOf(steps)
+	// The same values of K in random order do as much work, at times that have no trend.
 	default:
 		control.Config.Schedule.K = listOf(shuffled(c.steps, c.Config.Seed))
 	}
@@ -109,6 +115,7 @@ func constant(steps []int) schedule.K {
 func decays(steps []int) bool {
 	half := len(steps) / 2
 	balance := 0
+	// Each round of the first half is compared with its mirror image in the second.
 	for i := range half {
 		balance += steps[i] - steps[len(steps)-1-i]
 	}

@@ -19,13 +19,14 @@ import (
 // short is the name of a quantity in what is expected: only validations have tails and best values.
 func short(name string) string { return strings.Replace(name, "validation_", "", 1) }
 
-// CheckExpected finds, before anything runs, what is mistyped in the expectations of a
-// configuration. schedules are those of a comparison with so many seeds; none: of one run, which
-// has no gain to check. metrics are what models are measured by, first what they are compared by; none:
-// those of own models are not known yet.
+// CheckExpected finds mistakes in the expectations of a configuration before anything runs.
+// schedules are the schedules of a comparison over that many seeds; they are nil for a single run,
+// which has no gain to check. metrics are the metrics of the model, first the one by which models
+// are compared. Without any, the metrics are those of an own model, which are not known yet.
 func CheckExpected(c *config.Config, schedules []string, seeds int, metrics ...string) error {
 	metricsKnown := len(metrics) > 0
 	lists := [][]string{append(metrics, metric.Loss)}
+	// Either of the two may turn out to be the metric by which models are compared.
 	if !metricsKnown {
 		lists = [][]string{{metric.Accuracy, metric.Loss}, {metric.Loss, metric.Accuracy}}
 	}
@@ -43,10 +44,13 @@ func CheckExpected(c *config.Config, schedules []string, seeds int, metrics ...s
 	}
 	slices.Sort(values)
 	var all []error
+	// All mistakes are reported together, each with the index of its expectation.
 	for i, text := range c.Expect {
 		e, err := expect.Parse(text)
 		if err == nil &&
 			!metricsKnown &&
+			// A model of the user's own may measure anything, so the names in the expectation are
+			// accepted.
 			(c.Task == config.TaskCustom || c.External()) {
 			values = append(values, e.Names...)
 			for _, g := range e.Gains {
@@ -81,6 +85,7 @@ var counts = map[string]func(c *Cell) (float64, error){
 			if err != nil {
 				return 0, err
 			}
+			// A round without an accepted update left the model as it was.
 			if report.Outcomes[round.Accepted] == 0 {
 				empty++
 			}
@@ -89,8 +94,8 @@ var counts = map[string]func(c *Cell) (float64, error){
 	},
 }
 
-// meanOf is the mean of a count over the runs of a row; NaN where one of them cannot be read, so
-// that nothing passes that was not measured.
+// meanOf returns the mean of a count over the runs of a row. It is NaN if one of the runs cannot be
+// read, because an expectation must not be met by what was not measured.
 func meanOf(cells []Cell, count func(c *Cell) (float64, error)) float64 {
 	sum := 0.0
 	for i := range cells {
@@ -103,7 +108,8 @@ func meanOf(cells []Cell, count func(c *Cell) (float64, error)) float64 {
 	return sum / float64(len(cells))
 }
 
-// quantityOf is the index of the quantity with a name, or -1 if nothing of that name was measured.
+// quantityOf returns the index of the quantity with the given full or short name, or -1 if no such
+// quantity was measured.
 func quantityOf(list []quantity, name string) int {
 	return slices.IndexFunc(list, func(q quantity) bool { return name == q.name || name == short(q.name) })
 }
@@ -136,9 +142,11 @@ func ExpectedOf(expectations []string, dir string, s *folder.Summary) error {
 // valueOf returns a function from a quantity's name to the row's mean; NaN where a seed has no value.
 func (t *Table) valueOf(row *Row) func(name string) float64 {
 	return func(name string) float64 {
+		// Counts are not columns of the table, so they are looked up first.
 		if count, ok := counts[name]; ok {
 			return meanOf(row.Cells, count)
 		}
+		// A mean without some of the seeds would be another quantity, so it counts as not measured.
 		if q := quantityOf(t.quantities, name); q >= 0 && row.Means[q].N == row.Seeds {
 			return row.Means[q].Mean
 		}
@@ -156,11 +164,13 @@ func (r *Comparison) Expected() (list []expect.Outcome) {
 	for _, text := range r.Runs[0].Config.Expect {
 		e, err := expect.Parse(text)
 		if err != nil {
-			continue // the configuration was checked
+			// The configuration was checked, so this error was reported before.
+			continue
 		}
 		seen := map[string]bool{}
 		for _, row := range t.Rows {
 			label := strings.Join(append(Sets(t.Grids, row.Values), row.Schedule), ", ")
+			// A gain compares schedules, so it is checked once for each point and not for each row.
 			if len(e.Gains) > 0 {
 				label = strings.Join(row.point(), ", ")
 				if seen[label] {
@@ -204,14 +214,17 @@ func (t *Table) gain(point []string, mine, theirs, name string) expect.Interval 
 		}
 		return list
 	}
+	// NaN meets no expectation.
 	if q < 0 {
 		return expect.Exactly(math.NaN())
 	}
 	bySeed := Paired(cells(mine), cells(theirs), func(c *Cell) uint64 { return c.Config.Seed }, t.quantities[q].value)
 	d := statistics.TwoStage(bySeed, first)
 	switch {
+	// A difference is missing where a run has no value, so the gain is not known.
 	case d.N < len(bySeed):
 		return expect.Exactly(math.NaN())
+	// One seed gives no interval.
 	case d.N < 2:
 		d.Half = math.Inf(1)
 	}

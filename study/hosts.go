@@ -34,6 +34,7 @@ func (o *Options) reach(ctx context.Context, cells []Cell) (remote bool, err err
 	reached := map[string]bool{}
 	for i := range cells {
 		server, there := o.server(&cells[i])
+		// Each server is tried once, and only if a cell still needs it.
 		if !there || cells[i].Reused || reached[server.URL] {
 			continue
 		}
@@ -61,6 +62,7 @@ func (o *Options) reach(ctx context.Context, cells []Cell) (remote bool, err err
 // compute.
 func nameUniquely(cells []Cell) {
 	count := map[string]int{}
+	// Only names that are not unique are changed, because users know their runs by name.
 	for i := range cells {
 		count[cells[i].Config.Name]++
 	}
@@ -90,6 +92,7 @@ func (h *hostNotices) forwarder(c *Cell) func(bus.Notice) {
 	return func(n bus.Notice) {
 		task := c.Config.Task
 		prefix := string(c.Config.Task) + ": "
+		// All cells share the server, so its notices belong to no task.
 		if n.State.ConcernsServer() {
 			task = ""
 			prefix = ""
@@ -105,6 +108,7 @@ func (h *hostNotices) forwarder(c *Cell) func(bus.Notice) {
 // news remembers a notice and reports whether it says something new for the task.
 func (h *hostNotices) news(task config.Task, n bus.Notice) bool {
 	last := h.last[task]
+	// Forgetting all hosts bounds the memory and at worst repeats some notices.
 	if last == nil || len(last) >= mostSubjects {
 		last = map[string]bus.Notice{}
 		h.last[task] = last
@@ -117,13 +121,15 @@ func (h *hostNotices) news(task config.Task, n bus.Notice) bool {
 			}
 		}
 	}
+	// The same state of the same host is no news, unless a present host says something else.
 	if before, exists := last[n.Subject]; exists &&
 		before.State == n.State &&
 		(n.State != bus.HostPresent || before.Text == n.Text) {
 		return false
 	}
 	if n.Subject != "" {
-		delete(last, "") // no host after that is news again
+		// If all hosts leave after this notice, that is news again.
+		delete(last, "")
 	}
 	last[n.Subject] = n
 	return true

@@ -47,6 +47,8 @@ type measured struct {
 func (r *Comparison) measure() error {
 	// Runs at one point of the grids share a level; those of one seed share their draws and are
 	// compared in pairs.
+	// points holds the cells of each point, and pairs those cells of a point that also share a
+	// seed.
 	points := map[string][]*Cell{}
 	pairs := map[string][]*Cell{}
 	for i := range r.Runs {
@@ -54,12 +56,14 @@ func (r *Comparison) measure() error {
 		if err := c.follow(); err != nil {
 			return err
 		}
+		// A run that diverged neither sets the level nor reaches it.
 		if c.Diverged == "" {
 			point := fmt.Sprint(c.Point)
 			pair := fmt.Sprint(c.Config.Seed, point)
 			points[point], pairs[pair] = append(points[point], c), append(pairs[pair], c)
 		}
 	}
+	// Levels are set first, because times are measured to them.
 	for _, cells := range points {
 		r.setLevel(cells)
 	}
@@ -91,6 +95,7 @@ func (c *Cell) follow() error {
 			return err
 		}
 		c.steps = append(c.steps, r.LocalSteps)
+		// A training loss is that of a whole round, while a validation is of its end alone.
 		c.losses.Add(r.Start.Seconds(), r.End.Seconds(), r.TrainingLoss)
 		c.validations.Observe(r.End.Seconds(), r.Quality)
 	}
@@ -116,9 +121,10 @@ func (c *Cell) followed() *Tail {
 // trainingLoss stands for the metric of runs that are timed by their training loss.
 var trainingLoss = metric.Metric{Name: "training loss", Lower: true}
 
-// setLevel sets the level that the runs at one point are to reach: evaluate.target or, without one, the
-// worst of where the reference's runs ended, each made worse by the standard deviation of its last
-// values. All of these runs come to that level, and none by its best moment alone.
+// setLevel sets the level that all runs at one point are to reach. It is evaluate.target or,
+// without one, the worst of the values at which the reference's runs ended, after each was made
+// worse by the standard deviation of its last values. So every run of the reference comes to that
+// level, and none by its best moment alone.
 func (r *Comparison) setLevel(cells []*Cell) {
 	target := cells[0].Config.Evaluate.Target
 	if slices.ContainsFunc(cells, func(c *Cell) bool { return math.IsNaN(c.Tail) }) {
@@ -130,6 +136,7 @@ func (r *Comparison) setLevel(cells []*Cell) {
 	}
 	level := math.NaN()
 	for _, c := range cells {
+		// Only the reference's runs set the level.
 		if c.Schedule != r.Reference {
 			continue
 		}
@@ -140,6 +147,7 @@ func (r *Comparison) setLevel(cells []*Cell) {
 		}
 	}
 	level = fourDigits(level, cells[0].quality.Lower)
+	// A target of the configuration takes precedence over what the reference reached.
 	if target != nil {
 		level = *target
 	}
@@ -148,8 +156,8 @@ func (r *Comparison) setLevel(cells []*Cell) {
 	}
 }
 
-// fourDigits rounds a level to four digits, to the side that is easier to reach: up where lower values are
-// better. A rounding error never makes it harder.
+// fourDigits rounds a level to four significant digits, so that it can be printed exactly. It
+// rounds to the side that is easier to reach, which is up where lower values are better.
 func fourDigits(level float64, lowerIsBetter bool) float64 {
 	if level == 0 {
 		return level
@@ -175,9 +183,12 @@ func (r *Comparison) time(cells []*Cell) {
 	}
 	for _, c := range cells {
 		c.TimeToLevel = c.followed().first(seconds, func(mean float64) bool { return c.quality.Reaches(mean, c.Level) })
+		// The reference has no partner of its own.
 		if c != reference {
 			c.reference = reference
 		}
+		// A control is paired with the run of the same seed and grid values whose schedule it
+		// changes.
 		for _, candidate := range cells {
 			if c.Control != "" && c.Schedule == candidate.Schedule+"-"+c.Control && slices.Equal(c.Values,
 				candidate.Values) {

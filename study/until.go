@@ -36,9 +36,11 @@ func (r *Comparison) seedsNeeded(notice func(string)) int {
 	schedule := ""
 	// Times to the level may have no value, so differences in how runs end decide alone.
 	for _, d := range r.Table().Differences() {
+		// The number of seeds cannot be told from differences that are missing.
 		if d.Quantity == toLevel || slices.ContainsFunc(d.BySeed, math.IsNaN) || len(d.BySeed) < 2 {
 			continue
 		}
+		// The difference that needs the most seeds decides.
 		if n := statistics.Enough(d.BySeed, u.Half); n > needed {
 			needed = n
 			schedule = d.Row.Schedule

@@ -59,6 +59,7 @@ func panels(curves []Curve, y string, bands bool, value func(*Point) float64) []
 		if len(g[0].Points) == 0 {
 			continue
 		}
+		// Groups that can be compared share a panel.
 		i, ok := index[g.set()]
 		if !ok {
 			i = len(list)
@@ -72,6 +73,7 @@ func panels(curves []Curve, y string, bands bool, value func(*Point) float64) []
 		}
 		p := &list[i]
 		p.Lines = append(p.Lines, g.line(bands, value))
+		// A vertical line marks when the validation error of fixed K had converged.
 		if g[0].Schedule == "fixed" {
 			converged := g.mean(func(c *Curve) float64 { return c.Plateaued / 60 })
 			p.Marks = append(p.Marks, figure.Mark{X: converged.Mean, Name: "fixed: converged"})
@@ -111,6 +113,7 @@ func (v *Verdict) gain() (name string, mean statistics.Estimated, bySeed []float
 	case v.Quantity != "tail_accuracy" || v.N == 0:
 	case v.Than == schedule.Fixed:
 		return v.Schedule, v.Estimated, v.bySeed
+	// The verdict has fixed K first, so its differences change their sign.
 	case v.Schedule == schedule.Fixed:
 		for _, d := range v.bySeed {
 			bySeed = append(bySeed, -d)

@@ -91,6 +91,7 @@ func (p *Plan) fill() error {
 			p.Schedules = []string{"rounds", "step"}
 		}
 	}
+	// Each task must be one of the paper's and be named only once.
 	for i, t := range p.Tasks {
 		if _, ok := t.Paper(); !ok {
 			return fmt.Errorf("paper: task %q is none of the paper's (sent140, femnist, cifar100, shakespeare)", t)
@@ -103,6 +104,7 @@ func (p *Plan) fill() error {
 		option string
 		byTask map[config.Task]string
 	}{{"data is", p.Data}, {"a configuration is", p.Configs}} {
+		// Data or a configuration for a task that is not played is most likely a typing mistake.
 		for _, t := range slices.Sorted(maps.Keys(given.byTask)) {
 			if !slices.Contains(p.Tasks, t) {
 				return fmt.Errorf("paper: %s given for task %q, which is not among those asked for", given.option, t)
@@ -129,6 +131,7 @@ func (p Plan) Cells() ([]study.Cell, error) {
 	var all []study.Cell
 	for _, t := range p.Tasks {
 		cells, err := p.taskCells(t, p.Schedules)
+		// Without training, this schedule of CIFAR100 is also played with a model of 320 Mb.
 		if i := slices.Index(p.Schedules, "rounds"); err == nil &&
 			p.Timing &&
 			t == config.TaskCIFAR100 &&
@@ -156,6 +159,7 @@ func (p Plan) taskCells(t config.Task, schedules []string, more ...string) ([]st
 		sets = append(sets, "data="+path)
 	}
 	bySchedule := map[string][]string{}
+	// Without training no loss is known, so the round of the decay is given for each task.
 	if p.Timing {
 		more = append(more, "train=false")
 		step := fmt.Sprintf(
@@ -178,12 +182,14 @@ func (p Plan) taskCells(t config.Task, schedules []string, more ...string) ([]st
 	if err != nil {
 		return nil, err
 	}
+	// All runs must have the same virtual time, or they could not be compared.
 	if want := (config.Stop{EqualRuntimeRounds: p.FixedRounds()}); c.Stop != want {
 		return nil, fmt.Errorf(
 			"a stop is set: every run here stops at the virtual time of %d rounds of K-eta-fixed (--rounds, --scale)",
 			p.FixedRounds(),
 		)
 	}
+	// Only the accuracy can be compared with the figures of the paper.
 	if m := c.Evaluate.Metric.Name; m != "" && m != metric.Accuracy {
 		return nil, fmt.Errorf(
 			"evaluate.metric: %s, but the paper's models are compared by their accuracy (remove it)",

@@ -21,11 +21,13 @@ func (p *Plan) choose() {
 	untrained := func(s *Setting) bool { return s.came().Best.N == 0 }
 	trained := slices.DeleteFunc(slices.Clone(p.Settings), untrained)
 	if len(trained) == 0 {
-		p.Chosen = p.Settings[0] // they are sorted, the most promising first
+		// The settings are sorted with the most promising first.
+		p.Chosen = p.Settings[0]
 		p.Reason = p.reasonUntrained()
 		return
 	}
 	best := trained[0]
+	// First the setting with the best result is found.
 	for _, s := range trained {
 		if p.better(s.Trained, best.Trained) {
 			best = s
@@ -34,6 +36,7 @@ func (p *Plan) choose() {
 	p.Chosen = best
 	advantage := "fewer bytes"
 	cost := func(t *Trained) float64 { return t.Bytes.Mean }
+	// Energy is the cost that matters where it is known; otherwise it is traffic.
 	if best.Trained.Joules.N > 0 {
 		advantage = "less energy"
 		cost = func(t *Trained) float64 { return t.Joules.Mean }
@@ -41,6 +44,7 @@ func (p *Plan) choose() {
 	// Where a target is asked for, the time to it decides alone: no cheaper setting takes its place.
 	if p.request.For != Target {
 		for _, s := range trained {
+			// Among settings that the seeds do not tell from the best, the cheapest is recommended.
 			equallyGood := s.Trained.Diverged == 0 && alike(s.Trained, best.Trained)
 			if equallyGood && cost(s.Trained) < cost(p.Chosen.Trained) {
 				p.Chosen = s
@@ -112,6 +116,8 @@ func (p *Plan) reasonTrained(best *Setting, advantage string) string {
 // asked, or has no diverged seed where the other has one, or has the better mean.
 func (p *Plan) better(t, than *Trained) bool {
 	oneReaches := t.reaches() || than.reaches()
+	// Where a time to the target is asked for, reaching it comes first, and then reaching it
+	// sooner.
 	if p.request.For == Target && oneReaches {
 		otherIsAsSoon := than.reaches() && than.Target.Mean <= t.Target.Mean
 		return t.reaches() && !otherIsAsSoon
@@ -133,6 +139,7 @@ func (t *Trained) reaches() bool { return t.Target.N == t.Seeds }
 // differences, seed by seed, contains zero. One seed tells nothing but equality.
 func alike(a, b *Trained) bool {
 	differences := make([]float64, len(a.bests))
+	// The runs of two settings with the same seed share their draws, so they are compared in pairs.
 	for i := range differences {
 		differences[i] = a.bests[i] - b.bests[i]
 	}
@@ -217,6 +224,7 @@ func (p *Plan) Config() config.Config {
 func (p *Plan) YAML() []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# The setting that fedpace plan recommends: %s.\n# %s\n", p.Chosen.Name, p.Reason)
+	// What the plan does not know goes with its recommendation, as comments of the file.
 	for _, line := range p.Unknown {
 		fmt.Fprintf(&b, "# Not known: %s\n", line)
 	}

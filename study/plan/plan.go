@@ -81,6 +81,7 @@ func Make(ctx context.Context, q Request, dir string, o study.Options, progress 
 	if err := q.time(ctx, list, p.Seconds, progress); err != nil {
 		return nil, fmt.Errorf("plan: %w", err)
 	}
+	// Settings that had too few updates in some draws come last; among the others the rank decides.
 	slices.SortStableFunc(list, func(a, b *Setting) int {
 		return cmp.Or(cmp.Compare(a.Short, b.Short), cmp.Compare(q.rank(a), q.rank(b)))
 	})
@@ -103,6 +104,7 @@ func (p *Plan) learn(ctx context.Context, dir string, o study.Options) error {
 	var cells []study.Cell
 	seeds := p.request.Seeds
 	for i, s := range p.Settings {
+		// The configuration as it is is always trained, because it is what the others must beat.
 		if i < p.request.Learn || s.AsConfigured {
 			learned = append(learned, s)
 			for n := range seeds {
@@ -114,9 +116,11 @@ func (p *Plan) learn(ctx context.Context, dir string, o study.Options) error {
 		return err
 	}
 	measured := func(c study.Cell) bool { return c.Diverged == "" && len(c.Summary.Metrics) > 0 }
+	// All runs are compared by the same metric, which any run that completed names.
 	if i := slices.IndexFunc(cells, measured); i >= 0 {
 		p.quality = cells[i].Summary.Metrics[0]
 	}
+	// The cells of a setting follow each other, one for each seed.
 	for i, s := range learned {
 		s.Trained = p.trainedOf(cells[i*seeds : (i+1)*seeds])
 	}
@@ -150,6 +154,7 @@ func (p *Plan) trainedOf(cells []study.Cell) *Trained {
 	t := &Trained{Seeds: len(cells), cells: cells, bests: make([]float64, len(cells))}
 	mean := func(quantity func(*folder.Summary) float64) statistics.Estimated {
 		return study.MeanOf(cells, func(c *study.Cell) float64 {
+			// A NaN is left out of the mean.
 			if c.Diverged != "" {
 				return math.NaN()
 			}
@@ -158,6 +163,7 @@ func (p *Plan) trainedOf(cells []study.Cell) *Trained {
 	}
 	t.Quality = mean(func(s *folder.Summary) float64 { return metrics.Value(s.Metric(p.quality.Name).Validation) })
 	for i := range cells {
+		// bests keeps its place for each seed, so that settings can be compared in pairs.
 		t.bests[i] = metrics.Value(cells[i].Summary.Metric(p.quality.Name).Best)
 		if cells[i].Diverged != "" {
 			t.bests[i] = math.NaN()
@@ -180,13 +186,16 @@ func (q *Request) time(ctx context.Context, list []*Setting, seconds float64, pr
 	group, inner := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	limit := round.Limits{Time: round.Time(min(math.RoundToEven(seconds*1e9), float64(round.MaxTime)))}
-	if q.toUpdates() { // of which a setting may get hardly any
+	// The simulation ends with the wanted number of updates. Slow settings may get few updates, so
+	// they have a hundred times as long.
+	if q.toUpdates() {
 		limit.Accepted = list[0].config.Stop.Accepted
 		limit.Time = round.Time(min(100*float64(limit.Time), float64(round.MaxTime)))
 	}
 	var mu sync.Mutex
 	done := 0
 	for _, s := range list {
+		// Each setting is simulated on its own; mu guards only the count for progress.
 		group.Go(func() (err error) {
 			s.Usage, err = forecast.UsageOf(inner, s.config, limit, q.Draws, func() {
 				mu.Lock()

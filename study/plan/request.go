@@ -148,6 +148,7 @@ func (q *Request) settings(ctx context.Context) (list []*Setting, impossible []s
 	configured.Schedule = configured.real.Schedule.Name()
 	q.complete(configured)
 	q.seconds = 3600 * q.Hours
+	// Without hours, or with a NaN, the plan takes as long as the configuration's own run.
 	if !(q.seconds > 0) {
 		if q.seconds, err = forecast.Budget(ctx, configured.config, q.Draws, ", or give --hours"); err != nil {
 			return nil, nil, fmt.Errorf("plan: %w", err)
@@ -157,10 +158,13 @@ func (q *Request) settings(ctx context.Context) (list []*Setting, impossible []s
 	q.stop(&configured.config)
 	list = []*Setting{configured}
 	id, err := study.Identity(configured.config)
-	byID := map[string]*Setting{id: configured} // by what settings compute
+	// byID finds settings that compute the same as one before, by the identity of their
+	// configurations.
+	byID := map[string]*Setting{id: configured}
 	p := study.Plan{Load: q.load, Schedules: q.Schedules, Grids: q.Grids}
 	points := 0
 	for cell, problem := range p.Each(configured.real, maxSettings) {
+		// A problem without a schedule concerns the whole grid, not one point of it.
 		if err != nil || problem != nil && cell.Schedule == "" {
 			return nil, nil, fmt.Errorf("plan: %w", cmp.Or(err, problem))
 		}
@@ -174,6 +178,7 @@ func (q *Request) settings(ctx context.Context) (list []*Setting, impossible []s
 		if problem == nil {
 			s.config, problem = Simulated(cell.Config)
 		}
+		// A point that gives no valid configuration is reported and left out.
 		if problem != nil {
 			impossible = append(impossible, fmt.Sprintf("%s: %v", s.Name, problem))
 			continue
@@ -181,14 +186,17 @@ func (q *Request) settings(ctx context.Context) (list []*Setting, impossible []s
 		id, err = study.Identity(s.config)
 		duplicate, twice := byID[id]
 		switch {
+		// A point that computes something new becomes a setting.
 		case !twice:
 			byID[id] = s
 			list = append(list, s)
+		// The grid contains the configuration itself, which now gets its name in the grid.
 		case duplicate.AsConfigured:
 			duplicate.Name = s.Name + " (as configured)"
 			duplicate.Values = s.Values
 		}
 	}
+	// If nothing of the grid is possible, the first reason is shown as the error.
 	if points > 0 && len(impossible) == points {
 		return nil, nil, fmt.Errorf("plan: no point of the grid is a setting: %s", impossible[0])
 	}
@@ -238,7 +246,8 @@ func (q *Request) resolveShares(sets []string) ([]string, error) {
 		return nil, err
 	}
 	cohort := c.Cohort
-	if cohort == 0 { // fit
+	// The cohort is left to the number of devices, which the simulated configuration has.
+	if cohort == 0 {
 		if c, err = Simulated(c); err != nil {
 			return nil, err
 		}
@@ -252,7 +261,9 @@ func (q *Request) resolveShares(sets []string) ([]string, error) {
 	}
 	for i, s := range sets {
 		sets[i] = share.ReplaceAllStringFunc(s, func(part string) string {
-			percent, _ := strconv.Atoi(strings.TrimSuffix(part, "%")) // digits, of which too many are too many clients
+			// The pattern matches digits alone. Too many of them give more clients than there are,
+			// which is refused later.
+			percent, _ := strconv.Atoi(strings.TrimSuffix(part, "%"))
 			return strconv.Itoa(max(1, cohort*percent/100))
 		})
 	}
@@ -266,6 +277,7 @@ func Simulated(c config.Config) (config.Config, error) {
 	c.Pace = 0
 	if n := len(c.Devices.Names); n > 0 {
 		c.Fleet = slices.Clone(c.Fleet)
+		// Each device becomes one more client of its class.
 		for _, d := range c.Devices.Names {
 			class := slices.IndexFunc(c.Fleet, func(k fleet.Class) bool { return k.Name == d.Class })
 			if d.Class == "" || class < 0 {
@@ -278,9 +290,11 @@ func Simulated(c config.Config) (config.Config, error) {
 			c.Fleet[class].Count++
 		}
 		switch sampled := c.Devices.Include == config.Sampled; {
-		case c.Clients == 0 && (!sampled || c.Cohort == 0): // each device has a task in every round
+		// Without other clients, every device has a task in every round.
+		case c.Clients == 0 && (!sampled || c.Cohort == 0):
 			c.Cohort = n
-		case c.Clients > 0 && !sampled: // likewise, beside the cohort
+		// Devices that are not sampled take part in every round, besides the cohort.
+		case c.Clients > 0 && !sampled:
 			c.Cohort += n
 		}
 		c.Clients += n

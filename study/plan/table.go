@@ -35,6 +35,7 @@ func (p *Plan) columns() table.Columns[*Setting] {
 	energy := ""
 	best := ""
 	target := ""
+	// Columns without a title stand in files alone, so people see only what is known.
 	if !math.IsNaN(p.Settings[0].Joules.P50) {
 		energy = "energy kJ"
 	}
@@ -133,6 +134,7 @@ func (s *Setting) best() string {
 // it hides. The first column marks the recommended one.
 func (p *Plan) table() (rows [][]string, hidden int) {
 	var list []*Setting
+	// What was trained or chosen is shown even if many settings are more promising.
 	for i, s := range p.Settings {
 		if i < shown || s.Trained != nil || s == p.Chosen {
 			list = append(list, s)
@@ -181,6 +183,7 @@ func (p *Plan) Write(w io.Writer) error {
 		}
 		fmt.Fprintf(w, "- %s\n", line)
 	}
+	// A few examples tell what is wrong with the grid.
 	for i, line := range p.Impossible {
 		if i == maxLeft {
 			fmt.Fprintf(w, "Left out: %d others (--json has them)\n", len(p.Impossible)-i)
@@ -240,9 +243,10 @@ func (p *Plan) MarshalJSON() ([]byte, error) {
 		settings[i]["values"] = study.ByKey(p.request.Grids, s.Values)
 	}
 	return json.Marshal(struct {
-		Seconds     float64          `json:"virtual_seconds"`
-		Draws       int              `json:"draws"`
-		Metric      string           `json:"metric"` // by which settings are compared; empty: nothing was trained
+		Seconds float64 `json:"virtual_seconds"`
+		Draws   int     `json:"draws"`
+		// Metric is the metric by which settings are compared. It is empty if nothing was trained.
+		Metric      string           `json:"metric"`
 		Recommended string           `json:"recommended"`
 		Reason      string           `json:"why"`
 		Unknown     []string         `json:"what_is_unknown"`

@@ -114,15 +114,18 @@ func (r *Result) sets(s *Setting) []string { return study.Sets(r.grids, s.cells[
 
 // Best is what a comparison reads of a tuning.
 type Best struct {
-	Seconds float64             `json:"virtual_seconds"`
-	Seed    uint64              `json:"seed"` // the first of those by which it chose
-	Seeds   int                 `json:"seeds"`
-	Sets    map[string][]string `json:"best"` // by schedule: the keys, as key=value, with which it ended best
+	Seconds float64 `json:"virtual_seconds"`
+	// Seed is the first of the seeds by which the settings were chosen.
+	Seed  uint64 `json:"seed"`
+	Seeds int    `json:"seeds"`
+	// Sets holds, by schedule, the keys with which it ended best, as key=value.
+	Sets map[string][]string `json:"best"`
 }
 
 // MarshalJSON writes the result as one object: what [Read] reads, and every setting.
 func (r *Result) MarshalJSON() ([]byte, error) {
 	best := Best{r.Seconds, r.Settings[0].cells[0].Config.Seed, r.Seeds, map[string][]string{}}
+	// The settings are sorted, so the first one of a schedule is its best.
 	for _, s := range r.Settings {
 		if name := s.cells[0].Schedule; best.Sets[name] == nil {
 			best.Sets[name] = r.sets(s)
@@ -130,8 +133,9 @@ func (r *Result) MarshalJSON() ([]byte, error) {
 	}
 	return json.Marshal(struct {
 		Best
-		Metric   string           `json:"metric"`
-		Settings []map[string]any `json:"settings"` // the best first
+		Metric string `json:"metric"`
+		// Settings holds all settings, the best first.
+		Settings []map[string]any `json:"settings"`
 	}{best, r.quality.Name, r.columns().Objects(r.Settings)})
 }
 
@@ -142,6 +146,7 @@ func Read(dir string) (b Best, err error) {
 	if err != nil {
 		return b, fmt.Errorf("%w (fedpace tune --out %s makes it)", err, dir)
 	}
+	// A file without these values was not written by a complete tuning.
 	if err = json.Unmarshal(text, &b); err == nil &&
 		(len(b.Sets) == 0 || !(b.Seconds > 0) || b.Seeds < 1) {
 		err = errors.New("it names no best setting")
@@ -155,6 +160,7 @@ func Read(dir string) (b Best, err error) {
 // Apply gives each schedule of a plan the keys that were found for it, the virtual time for which they
 // were chosen unless the configuration has one, and seeds by which they were not chosen.
 func (b Best) Apply(p *study.Plan) error {
+	// Comparing tuned schedules with one that was not tuned would be unfair.
 	for _, name := range p.Names() {
 		if b.Sets[name] == nil {
 			return fmt.Errorf(
@@ -169,6 +175,7 @@ func (b Best) Apply(p *study.Plan) error {
 	p.Load = func(sets ...string) (config.Config, error) {
 		c, err := load(sets...)
 		c.Stop = config.Stop{VirtualSeconds: cmp.Or(c.Stop.VirtualSeconds, b.Seconds)}
+		// The seeds of the tuning favour what it chose, so the comparison starts behind them.
 		if next := b.Seed + uint64(b.Seeds); c.Seed >= b.Seed && c.Seed < next {
 			c.Seed = next
 		}
@@ -196,6 +203,7 @@ func (r *Result) panels() (panels []figure.Panel) {
 			Y:     metric.Title(r.quality.Name),
 			Names: r.grids[0].Values,
 		}
+		// The points of a line follow each other in the order of the first key's values.
 		for x, value := range panel.Names {
 			for _, s := range r.Settings {
 				if e := s.Tail(i); s.cells[0].Values[0] == value && e.N > 0 {

@@ -77,6 +77,7 @@ func Make(ctx context.Context, p study.Plan, o study.Options) (*Result, error) {
 		return nil, fmt.Errorf("tune: %w", err)
 	}
 	remaining := slices.Clone(r.Settings)
+	// Each rung plays the settings that remain for longer, and then keeps only the best of them.
 	for rung := range rungs {
 		if err := r.play(ctx, remaining, rung, p.Folder, o); err != nil {
 			return nil, fmt.Errorf("tune: %w", err)
@@ -86,6 +87,7 @@ func Make(ctx context.Context, p study.Plan, o study.Options) (*Result, error) {
 		}
 	}
 	slices.SortStableFunc(r.Settings, r.order)
+	// Each setting is compared with the best one at the last rung that both reached.
 	for _, s := range r.Settings {
 		rung := min(s.last(), r.Settings[0].last())
 		below := make([]float64, r.Seeds)
@@ -128,6 +130,7 @@ func newResult(ctx context.Context, p *study.Plan) (*Result, error) {
 		return nil, err
 	}
 	load := p.Load
+	// Every setting has the same virtual time, whatever its own schedule and stop.
 	p.Load = func(sets ...string) (config.Config, error) {
 		c, err := load(sets...)
 		c.Stop = config.Stop{VirtualSeconds: r.Seconds}
@@ -144,6 +147,7 @@ func newResult(ctx context.Context, p *study.Plan) (*Result, error) {
 // play plays settings to a rung and measures them. It is an error if none has a result there.
 func (r *Result) play(ctx context.Context, list []*Setting, rung int, dir string, o study.Options) error {
 	until := r.Seconds / rungs[rung]
+	// The last rung goes to the end of the runs.
 	if rung+1 < len(rungs) {
 		o.Until = until
 	}
@@ -162,6 +166,7 @@ func (r *Result) play(ctx context.Context, list []*Setting, rung int, dir string
 		return err
 	}
 	found := false
+	// Play has changed the cells, so each setting takes its own back.
 	for i, s := range list {
 		s.cells = cells[i*r.Seeds : (i+1)*r.Seeds]
 		if err := r.measure(s, until); err != nil {
@@ -186,6 +191,7 @@ func (r *Result) measure(s *Setting, until float64) (err error) {
 			return err
 		}
 		var tail study.Tail
+		// The rounds are read until the rung's time. A reused run may go further.
 		var steps int64
 		for p, err := range c.Run().Follow() {
 			if err != nil {
@@ -202,6 +208,7 @@ func (r *Result) measure(s *Setting, until float64) (err error) {
 		}
 		s.Steps += steps
 		tails[i] = tail.Mean(until)
+		// A run that diverged has no result at any rung.
 		if c.Diverged != "" {
 			tails[i] = math.NaN()
 		}
@@ -239,7 +246,8 @@ func (r *Result) order(a, b *Setting) int {
 // setting of a schedule was evaluated in time, because nothing then tells which is the best.
 func (r *Result) best(list []*Setting, rung int) ([]*Setting, error) {
 	bySchedule := map[string][]*Setting{}
-	var schedules []string // in the order of the plan
+	// schedules keeps the order of the plan, which the map does not.
+	var schedules []string
 	for _, s := range list {
 		name := s.cells[0].Schedule
 		if bySchedule[name] == nil {
@@ -251,6 +259,8 @@ func (r *Result) best(list []*Setting, rung int) ([]*Setting, error) {
 	for _, name := range schedules {
 		group := bySchedule[name]
 		slices.SortStableFunc(group, r.order)
+		// At least one setting of each schedule goes on, so that schedules can be compared at the
+		// end.
 		promoted := max(1, len(group)/eta)
 		// The first of the sorted group has no score if none has one.
 		chosenBlindly := promoted < len(group) && math.IsInf(r.score(group[0]), 1)

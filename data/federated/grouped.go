@@ -14,31 +14,46 @@ import (
 // and which are held out. Lists are never changed once the set is made, so that its methods may be
 // called at the same time.
 type Grouped struct {
-	Task    string // "" for custom data
-	About   Info
-	Names   []string // as the source has them
-	Starts  []int    // client c trains on Train[Starts[c]:Starts[c+1]]
-	Train   []int32  // samples
-	Held    []int32
-	Labels  []int32   // by sample; nil: it has targets
-	Targets []float32 // About.Targets numbers a sample
-	Rows    Rows
+	// Task is the name of the task that the set belongs to; empty for custom data.
+	Task string
+	// About describes the set: its name, its shape and its schema.
+	About Info
+	// Names are the names of the clients as the source has them.
+	Names []string
+	// Starts has one entry more than clients: client c trains on Train[Starts[c]:Starts[c+1]].
+	Starts []int
+	// Train lists the training samples of all clients, as numbers in Rows.
+	Train []int32
+	// Held lists the held-out samples of all clients, as numbers in Rows.
+	Held []int32
+	// Labels is the class of each sample; nil means that samples have targets.
+	Labels []int32
+	// Targets has About.Targets numbers for each sample; nil means that samples have labels.
+	Targets []float32
+	// Rows stores the inputs of all samples.
+	Rows Rows
 }
 
 // Grouping collects the clients of a set in the order of their numbers. Client c trains on the samples
 // Train[Starts[c]:Starts[c+1]], and the held-out samples of all clients are pooled in Held, in the order
 // of the clients. Samples are numbers in the store of the set.
 type Grouping struct {
-	Names    []string
-	Starts   []int
-	Train    []int32
-	Held     []int32
-	Excluded int // clients left out for want of a training sample
-	Lost     int // their samples
+	Names  []string
+	Starts []int
+	Train  []int32
+	Held   []int32
+	// Excluded is the number of clients that were left out for want of a training sample.
+	Excluded int
+	// Lost is the number of samples of the excluded clients.
+	Lost int
 
-	HeldOutOnly                            bool // no client is kept, and the held-out samples of all are
-	Marked                                 bool // the source says what is held out
-	heldOutOnlySamples, heldOutOnlyClients int  // samples of clients that have held-out ones alone, and these clients
+	// HeldOutOnly says that the set keeps no client, but the held-out samples of all.
+	HeldOutOnly bool
+	// Marked says that the source itself tells which samples are held out.
+	Marked bool
+	// heldOutOnlySamples and heldOutOnlyClients count the clients that have held-out samples
+	// and no training sample, and these samples. Their samples stay in Held.
+	heldOutOnlySamples, heldOutOnlyClients int
 }
 
 // Add appends a client. A client that cannot train is left out; its held-out samples are,
@@ -108,8 +123,8 @@ func (n *Names) Number(name string) int {
 		if n.number == nil {
 			n.number = make(map[string]int)
 		}
-		// which may be a part of much text
 		i = len(n.List)
+		// The clone keeps a name that is a part of a long text from holding the text in memory.
 		name = strings.Clone(name)
 		n.number[name] = i
 		n.List = append(n.List, name)

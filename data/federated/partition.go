@@ -26,12 +26,19 @@ type Partition struct {
 	//     the coarse ones and Dir(Beta) over the fine ones of each (Reddi et
 	//     al., 2021, appendix).
 	//   - quantity: sizes follow Dir(Alpha), labels are alike everywhere.
-	Kind    string
-	Clients int     // 0: as many as the source has
-	Alpha   float64 // 0: 0.5; pachinko 0.1
-	Beta    float64 // 0: 10
-	Shards  int     // 0: 2
-	Min     int     // samples that a client must have; 0: 1
+	Kind string
+	// Clients is the number of clients to deal to; 0 means as many as the source has.
+	Clients int
+	// Alpha is the concentration of the Dirichlet distribution. The smaller it is, the more
+	// clients differ. 0 means 0.5, and 0.1 for pachinko.
+	Alpha float64
+	// Beta is the concentration over the fine labels of one coarse label, for pachinko alone;
+	// 0 means 10.
+	Beta float64
+	// Shards is the number of pieces that each client gets, for shards alone; 0 means 2.
+	Shards int
+	// Min is the least number of samples that a client must have; 0 means 1.
+	Min int
 }
 
 // PartitionKinds names the kinds of Partition.
@@ -47,7 +54,8 @@ func (p Partition) Identity() string {
 	if p == (Partition{}) || p == (Partition{Kind: "natural"}) {
 		return "natural"
 	}
-	type fields Partition // without the method String, which leaves fields out
+	// A type without the method String prints every field; String leaves some out.
+	type fields Partition
 	completed, err := p.Complete()
 	if err != nil {
 		completed = p
@@ -55,7 +63,9 @@ func (p Partition) Identity() string {
 	return fmt.Sprintf("%+v", fields(completed))
 }
 
-// Complete fills in the defaults and checks the rest.
+// Complete returns the partition with the default in place of every parameter that is zero, except
+// Clients, which only the source can tell. It fails if the kind is unknown or a parameter is out of
+// its range.
 func (p Partition) Complete() (Partition, error) {
 	if !p.Natural() && !slices.Contains(PartitionKinds, p.Kind) {
 		return p, fmt.Errorf("partition: %q is no kind, want one of %s", p.Kind, strings.Join(PartitionKinds, ", "))
@@ -144,6 +154,7 @@ func (p Partition) Deal(labels, coarse []int32, seed uint64) ([][]int32, error) 
 	case p.Kind == "pachinko" && coarse == nil:
 		return nil, fmt.Errorf("partition: pachinko needs coarse labels, which this set does not have; want one of iid, dirichlet, shards, quantity")
 	}
+	// Every kind begins with one shuffle of all samples, drawn from the seed.
 	random := keyed.Source(seed, keyed.Partition)
 	order := number(make([]int32, n))
 	Shuffle(order, random)
@@ -151,10 +162,14 @@ func (p Partition) Deal(labels, coarse []int32, seed uint64) ([][]int32, error) 
 	each := n / p.Clients
 	switch p.Kind {
 	case "iid":
+		// Equal consecutive parts of the shuffled samples; the last index bounds the capacity, so
+		// that no client can append into the next one's part.
 		for c := range clients {
 			clients[c] = order[c*n/p.Clients : (c+1)*n/p.Clients : (c+1)*n/p.Clients]
 		}
 	case "shards":
+		// The sort is stable, so that samples of one label stay shuffled. Each client then takes
+		// the next Shards pieces of a shuffled list of pieces.
 		slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(labels[a], labels[b]) })
 		pieces := number(make([]int32, p.Clients*p.Shards))
 		Shuffle(pieces, random)
@@ -165,6 +180,7 @@ func (p Partition) Deal(labels, coarse []int32, seed uint64) ([][]int32, error) 
 		}
 		each = size * p.Shards
 	case "quantity":
+		// Only the sizes are drawn: each client takes that many of the shuffled samples.
 		sizes := p.sizes(n, random)
 		for c, size := range sizes {
 			clients[c] = order[:size:size]
@@ -172,6 +188,8 @@ func (p Partition) Deal(labels, coarse []int32, seed uint64) ([][]int32, error) 
 		}
 		each = slices.Min(sizes)
 	default:
+		// dirichlet and pachinko draw each sample's label from the client's urns, and the sample
+		// from the shuffled pool of that label.
 		pools := make([][]int32, slices.Max(labels)+1)
 		for _, i := range order {
 			pools[labels[i]] = append(pools[labels[i]], i)
@@ -192,13 +210,14 @@ func (p Partition) Deal(labels, coarse []int32, seed uint64) ([][]int32, error) 
 			p.Min,
 		)
 	}
+	// Clients list their samples in ascending order, whatever the order of the draws.
 	for _, c := range clients {
 		slices.Sort(c)
 	}
 	return clients, nil
 }
 
-// number fills s with 0, 1, ...
+// number fills s with 0, 1, ..., len(s)-1 and returns it.
 func number(s []int32) []int32 {
 	for i := range s {
 		s[i] = int32(i)
@@ -206,7 +225,8 @@ func number(s []int32) []int32 {
 	return s
 }
 
-// Shuffle is Fisher and Yates's, as Durstenfeld gives it.
+// Shuffle permutes s in place, every permutation being equally likely, by the algorithm of Fisher and
+// Yates in Durstenfeld's form. The permutation follows from the state of random alone.
 func Shuffle[T any](s []T, random *rand.PCG) {
 	for i := len(s) - 1; i > 0; i-- {
 		j := keyed.Below(random.Uint64(), uint64(i+1))
@@ -220,11 +240,13 @@ func Shuffle[T any](s []T, random *rand.PCG) {
 // has Min places first.
 func (p Partition) sizes(n int, random *rand.PCG) []int {
 	sizes := slices.Repeat([]int{p.Min}, p.Clients)
+	// The urn lists the client of each place that is dealt beyond the minimum.
 	urn := make([]int32, 0, n-p.Min*p.Clients)
 	for i := range cap(urn) {
 		fresh := float64(float64(p.Clients) * p.Alpha)
 		u := keyed.Float64(random.Uint64())
 		c := int32(0)
+		// The comparison is u < C a/(C a + i), multiplied out to avoid a division.
 		if i == 0 || float64(u*(fresh+float64(i))) < fresh {
 			c = int32(keyed.Below(random.Uint64(), uint64(p.Clients)))
 		} else {
@@ -242,21 +264,28 @@ func (p Partition) sizes(n int, random *rand.PCG) []int {
 // samples are used up leaves the urn; by the Dirichlet distribution's
 // neutrality the others keep their relative proportions.
 type tree struct {
-	pools [][]int32 // by fine label
-	root  urn       // over coarse labels, or over fine ones
-	below []urn     // by coarse label; nil with one level
+	// pools holds the samples that are left, by fine label.
+	pools [][]int32
+	// root draws a coarse label, or a fine one where the tree has one level.
+	root urn
+	// below draws a fine label, by coarse label; nil where the tree has one level.
+	below []urn
 }
 
 // urn draws labels by a Pólya urn: the more often a client has drawn a label, the likelier it
 // draws it again. Over many draws that is Dir(alpha), without a division of real shares.
 type urn struct {
-	alpha  float64
+	// alpha is the weight of a label before its first draw.
+	alpha float64
+	// labels are those that still have samples.
 	labels []int32
-	count  []int32 // draws of this client, by place in labels
+	// count is how often the present client has drawn each label, by its place in labels.
+	count []int32
 }
 
-// newTree makes the urns of one client over the labels that still have samples. Pachinko has
-// two levels: coarse labels by alpha, and the fine ones of each by beta.
+// newTree makes the urns over the labels that have samples; reset must precede the first draw. With
+// pachinko the tree has two levels: coarse labels with a weight of Alpha, and the fine labels of each
+// coarse one with a weight of Beta. Other kinds have one level of fine labels, and ignore coarse.
 func newTree(p Partition, pools [][]int32, coarse []int32) *tree {
 	t := &tree{pools: pools, root: urn{alpha: p.Alpha}}
 	for fine, pool := range pools {
@@ -279,7 +308,8 @@ func newTree(p Partition, pools [][]int32, coarse []int32) *tree {
 	return t
 }
 
-// reset forgets the draws of the client before.
+// reset sets the counts of all urns to 0, so that the next client draws proportions of its own. The
+// samples that earlier clients drew stay used up.
 func (t *tree) reset() {
 	t.root.count = make([]int32, len(t.root.labels))
 	for k := range t.below {
@@ -287,7 +317,8 @@ func (t *tree) reset() {
 	}
 }
 
-// draw takes one sample. There must be one left.
+// draw removes one sample from its pool and returns its number. At least one sample must be left. A
+// label without further samples leaves its urn, and a coarse label without fine ones leaves the root.
 func (t *tree) draw(random *rand.PCG) int32 {
 	top := t.root.draw(random)
 	label := t.root.labels[top]
@@ -310,7 +341,8 @@ func (t *tree) draw(random *rand.PCG) int32 {
 	return sample
 }
 
-// draw picks a place and counts it.
+// draw picks a label with a probability in proportion to alpha plus its count, adds one to its count
+// and returns its place in labels.
 func (u *urn) draw(random *rand.PCG) int {
 	total := 0
 	for _, n := range u.count {
@@ -318,7 +350,8 @@ func (u *urn) draw(random *rand.PCG) int {
 	}
 	x := keyed.Float64(random.Uint64())
 	remaining := float64(x * (float64(float64(len(u.labels))*u.alpha) + float64(total)))
-	place := len(u.labels) - 1 // for what rounding leaves over
+	// The last place takes what rounding may leave over after the loop.
+	place := len(u.labels) - 1
 	for i, n := range u.count {
 		remaining -= u.alpha + float64(n)
 		if remaining < 0 {
@@ -336,7 +369,9 @@ func (u *urn) remove(place int) {
 	u.count = slices.Delete(u.count, place, place+1)
 }
 
-// Partitioned deals a set's training samples anew; what is held out stays.
+// Partitioned returns a set with the same samples, whose training samples are dealt to new clients as p
+// says; the held-out samples stay as they are. coarse gives the coarse label of each fine one, for
+// pachinko alone. It fails for text, whose windows overlap, and where p needs labels and there are none.
 func (s *Grouped) Partitioned(p Partition, coarse []int32, seed uint64) (*Grouped, error) {
 	p.Clients = cmp.Or(p.Clients, len(s.Names))
 	labels := make([]int32, len(s.Train))
@@ -367,6 +402,7 @@ func (s *Grouped) Partitioned(p Partition, coarse []int32, seed uint64) (*Groupe
 	largest := 0
 	dealt := 0
 	for c, assigned := range clients {
+		// Deal numbers the training samples from 0; the set numbers all of its samples.
 		for i, place := range assigned {
 			assigned[i] = s.Train[place]
 		}

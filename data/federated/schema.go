@@ -15,12 +15,19 @@ import (
 // Schema is what the numbers of a set's samples stand for. Whoever brings samples of
 // their own to a run must mean the same by them.
 type Schema struct {
-	Labels    []string  `json:",omitempty"` // names of the classes; nil: their numbers
-	Columns   []string  `json:",omitempty"` // names of the features; nil: they have none
-	Predicted []string  `json:",omitempty"` // names of the targets; nil: their numbers, from 1
-	Mean      []float64 `json:",omitempty"` // what was taken off each feature; nil: nothing
-	Deviation []float64 `json:",omitempty"` // what it was then divided by
-	Alphabet  []string  `json:",omitempty"` // what tokens from 1 stand for; 0 is padding, and what is not in it
+	// Labels are the names of the classes by number; nil means that the numbers are the names.
+	Labels []string `json:",omitempty"`
+	// Columns are the names of the features, in their order; nil means that they have none.
+	Columns []string `json:",omitempty"`
+	// Predicted are the names of the targets; nil means that they are numbered from 1.
+	Predicted []string `json:",omitempty"`
+	// Mean is what was subtracted from each feature; nil means that features are not scaled.
+	Mean []float64 `json:",omitempty"`
+	// Deviation is what each feature was divided by after the subtraction; it is as long as Mean.
+	Deviation []float64 `json:",omitempty"`
+	// Alphabet is what each token from 1 on stands for. Token 0 is padding, and every character
+	// that the alphabet lacks. Nil means that the samples are no text or have no alphabet.
+	Alphabet []string `json:",omitempty"`
 }
 
 // Convert turns means or deviations to another precision; nil stays nil.
@@ -107,7 +114,8 @@ func Adopt(s Set, target Schema) error {
 	return nil
 }
 
-// Adopt is the function of that name for samples in memory.
+// Adopt changes columns, tokens, classes and scale of the samples, in this order, to those of target. It
+// fails where a part of the two schemas cannot be matched; the set must not be used after that.
 func (s *Grouped) Adopt(target Schema) error {
 	schema := &s.About.Schema
 	if err := s.adoptColumns(target.Columns); err != nil {
@@ -146,6 +154,8 @@ func (s *Grouped) adoptColumns(names []string) error {
 		prefix, _, _ := strings.Cut(name, WordOf)
 		return prefix
 	}
+	// sourceColumn gives the place here of each of the other set's features. It is -1 for a word of a
+	// column that has words here as well, but not this one: such a feature is 0 in every row.
 	sourceColumn := make([]int, len(names))
 	for i, name := range names {
 		sourceColumn[i] = slices.Index(schema.Columns, name)
@@ -200,6 +210,7 @@ func (s *Grouped) adoptLabels(names []string) error {
 	case names == nil:
 		return fmt.Errorf("its classes have names (%.40q), and the run's are numbers", info.Labels[0])
 	}
+	// newClass is -1 for a class that the run does not have. That is an error only if a row has it.
 	newClass := make([]int32, info.Classes)
 	for class := range newClass {
 		newClass[class] = int32(slices.Index(names, info.Label(class)))
@@ -247,6 +258,7 @@ func (s *Grouped) adoptScale(target Schema) error {
 	for i, x := range rows.Values {
 		value := float64(x)
 		j := i % rows.Width
+		// The number that the source had comes back before the other scale is applied.
 		if schema.Mean != nil {
 			value = float64(value*schema.Deviation[j]) + schema.Mean[j]
 		}
@@ -264,7 +276,8 @@ func sameScale(a, b []float64) bool {
 	return slices.EqualFunc(a, b, func(x, y float64) bool { return float32(x) == float32(y) })
 }
 
-// adoptTokens numbers tokens as another alphabet does.
+// adoptTokens replaces the tokens of all samples by those that stand for the same characters in the
+// alphabet of target. It fails if one of the two has no alphabet, or if they share no token.
 func (s *Grouped) adoptTokens(target Schema) error {
 	if s.About.Alphabet == nil || target.Alphabet == nil {
 		return fmt.Errorf("the tokens of one have an alphabet, and those of the other have none")
@@ -272,6 +285,7 @@ func (s *Grouped) adoptTokens(target Schema) error {
 	if len(target.Alphabet) > MaxAlphabet {
 		return fmt.Errorf("the run's alphabet has %d tokens, want at most %d", len(target.Alphabet), MaxAlphabet)
 	}
+	// newToken maps tokens; those that the other alphabet lacks, and padding, become 0.
 	var newToken [256]byte
 	shared := 0
 	for i, token := range s.About.Alphabet {
@@ -284,7 +298,8 @@ func (s *Grouped) adoptTokens(target Schema) error {
 		return fmt.Errorf("none of its %d tokens is among the run's %d", len(s.About.Alphabet), len(target.Alphabet))
 	}
 	code := func(b []byte) []byte {
-		coded := make([]byte, len(b)) // b may be in a file
+		// A copy is needed because b may be a file that is mapped into memory.
+		coded := make([]byte, len(b))
 		for i, token := range b {
 			coded[i] = newToken[token]
 		}
@@ -294,6 +309,7 @@ func (s *Grouped) adoptTokens(target Schema) error {
 	case *ByteRows:
 		s.Rows = &ByteRows{Width: rows.Width, Bytes: code(rows.Bytes), Coding: rows.Coding}
 	case *TextRows:
+		// The label of a window is the token after it, so that it changes as the text does.
 		s.Rows = &TextRows{Window: rows.Window, Text: code(rows.Text), Starts: rows.Starts}
 		labels := make([]int32, len(s.Labels))
 		for i, l := range s.Labels {
@@ -311,9 +327,12 @@ const MaxAlphabet = 255
 
 // Alphabet codes text as tokens.
 type Alphabet struct {
+	// Tokens are what the tokens from 1 on stand for.
 	Tokens []string
-	bytes  bool
-	code   map[rune]byte // by character, or by byte
+	// bytes says that a token stands for a byte of the text and not for a character.
+	bytes bool
+	// code is the token of a character, or of a byte; what it lacks is token 0.
+	code map[rune]byte
 }
 
 // NewAlphabet makes an alphabet of characters, or of bytes by their names.

@@ -131,6 +131,7 @@ func Write(w io.Writer, format string, rows ...[]Panel) error {
 	if columns == 0 {
 		return errors.New("figure: nothing to draw, as nothing was measured")
 	}
+	// All panels share the styles, so that equal names have equal colours.
 	styles := map[string]int{}
 	grid := make([][]*plot.Plot, len(rows))
 	legends := make([][]*legend, len(rows))
@@ -181,6 +182,7 @@ func Write(w io.Writer, format string, rows ...[]Panel) error {
 	}
 	canvases := plot.Align(grid, tiles, page)
 	for i, row := range grid {
+		// A row with fewer panels than the longest has empty places at its end.
 		for j, p := range row {
 			if p == nil {
 				continue
@@ -188,6 +190,7 @@ func Write(w io.Writer, format string, rows ...[]Panel) error {
 			c := canvases[i][j]
 			p.Draw(c)
 			drawLabel(c, p, rows[i][j].Y)
+			// The legend is drawn in the space below its panel.
 			c.Min.Y, c.Max.Y = c.Min.Y-below, c.Min.Y
 			legends[i][j].draw(c)
 		}
@@ -248,6 +251,7 @@ func (panel *Panel) plot(styles map[string]int) (*plot.Plot, *legend, error) {
 		t.style.Font.Variant = "Sans"
 		t.style.Font.Size = t.size
 	}
+	// A title that is too wide is drawn with smaller letters.
 	if width := p.Title.TextStyle.Width(panel.Title); width > usedWidth {
 		p.Title.TextStyle.Font.Size *= usedWidth / width
 	}
@@ -299,12 +303,14 @@ func (panel *Panel) plot(styles map[string]int) (*plot.Plot, *legend, error) {
 			h.Bins = append(h.Bins, plotter.HistogramBin{Min: b.Low, Max: b.High, Weight: b.Height})
 		}
 		p.Add(&h)
+		// Bars count things, so ticks stand only at integers.
 		p.X.Tick.Marker = roundTicks{minStep: 1}
 		p.Y.Tick.Marker = roundTicks{minStep: 1}
 	}
 	addMarks(p, key, panel.Marks)
 	if len(panel.Names) > 0 {
 		p.NominalX(panel.Names...)
+		// Half a unit at both ends gives each name the same space.
 		p.X.Min = -0.5
 		p.X.Max = float64(len(panel.Names)) - 0.5
 	}

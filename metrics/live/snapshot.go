@@ -16,6 +16,7 @@ import (
 // snapshot is the content of a frame in JSON. A frame that follows another may hold only the end of
 // the curves.
 type snapshot struct {
+	// Format is the version of the snapshot's form, see format.
 	Format int      `json:"format"`
 	Run    runShown `json:"run"`
 	// State is running, completed or stopped.
@@ -54,10 +55,13 @@ type runShown struct {
 	Closing  string `json:"closing"`
 	Version  string `json:"version"`
 	// Seed is sent as text, because JavaScript's numbers are exact only up to 2^53.
-	Seed    uint64 `json:"seed,string"`
-	Clients int    `json:"clients"`
-	Cohort  int    `json:"cohort"`
-	Window  int    `json:"window"`
+	Seed uint64 `json:"seed,string"`
+	// Clients is the number of simulated clients.
+	Clients int `json:"clients"`
+	// Cohort is the number of clients in a round.
+	Cohort int `json:"cohort"`
+	// Window is the number of rounds in the mean of the training loss (Eq. 15).
+	Window int `json:"window"`
 	// Started is when this attempt started, as RFC 3339.
 	Started string `json:"started"`
 	// Delta is the δ of differential privacy; 0: the run is not private.
@@ -81,9 +85,11 @@ type metricShown struct {
 
 // progress says how far the run is and when it will end.
 type progress struct {
+	// Round is the number of the last round that has closed; 0: none has.
 	Round int `json:"round"`
 	// Rounds is the number of rounds after which the run ends; 0: not known.
-	Rounds         int    `json:"rounds"`
+	Rounds int `json:"rounds"`
+	// VirtualSeconds is the virtual time since the run's start, in seconds.
 	VirtualSeconds number `json:"virtual_seconds"`
 	// VirtualTotal is the virtual time at which the run ends, in seconds; 0: not known.
 	VirtualTotal float64 `json:"virtual_total"`
@@ -103,10 +109,12 @@ type measures struct {
 	// Epsilon is the privacy budget ε spent so far; null: the run is not private.
 	Epsilon number `json:"epsilon"`
 	// TrainingLoss is the mean over the window of rounds, as in summary.json.
-	TrainingLoss     number   `json:"training_loss"`
-	BestTrainingLoss number   `json:"best_training_loss"`
-	Metrics          []number `json:"metrics"`
-	BestMetrics      []number `json:"best_metrics"`
+	TrainingLoss     number `json:"training_loss"`
+	BestTrainingLoss number `json:"best_training_loss"`
+	// Metrics are the values of the run's metrics that were measured last, and BestMetrics the best
+	// so far.
+	Metrics     []number `json:"metrics"`
+	BestMetrics []number `json:"best_metrics"`
 }
 
 // fairness summarises the last evaluation on the clients' own samples.
@@ -123,7 +131,8 @@ type fairMetrics struct {
 	Mean number `json:"mean"`
 	// Worst is the mean over the tenth of the clients with the worst values.
 	Worst number `json:"worst_decile"`
-	Jain  number `json:"jain"`
+	// Jain is Jain's fairness index of the clients' values, from 0 to 1.
+	Jain number `json:"jain"`
 }
 
 // fairnessOf returns what is shown of an evaluation by client. The zero fairness stands for none.
@@ -143,8 +152,10 @@ func fairnessOf(run *metrics.Run, e *metrics.ClientEvaluation) fairness {
 type spent struct {
 	// ClientSeconds is the time that clients spent on tasks, in virtual seconds.
 	ClientSeconds metrics.Split[float64] `json:"client_seconds"`
-	Steps         metrics.Split[int64]   `json:"sgd_steps"`
-	Bytes         metrics.Split[int64]   `json:"bytes"`
+	// Steps counts the local steps of SGD.
+	Steps metrics.Split[int64] `json:"sgd_steps"`
+	// Bytes counts the bytes of models and updates, downloads and uploads together.
+	Bytes metrics.Split[int64] `json:"bytes"`
 }
 
 // actorsShown counts the hosts and the real devices.
@@ -157,14 +168,17 @@ type actorsShown struct {
 
 // roundTimes is the distribution of the rounds' durations, in virtual seconds.
 type roundTimes struct {
+	// Count is the number of rounds.
 	Count uint64 `json:"count"`
 	// Median is the median in seconds, the unit of all fields here.
-	Median      number `json:"median"`
-	P90         number `json:"p90"`
-	P99         number `json:"p99"`
-	Most        number `json:"most"`
-	Logarithmic bool   `json:"logarithmic"`
-	Bars        []bar  `json:"bars"`
+	Median number `json:"median"`
+	// P90 and P99 are the durations that 90 % and 99 % of the rounds do not exceed.
+	P90  number `json:"p90"`
+	P99  number `json:"p99"`
+	Most number `json:"most"`
+	// Logarithmic says that the bars have equal widths on a logarithmic scale.
+	Logarithmic bool  `json:"logarithmic"`
+	Bars        []bar `json:"bars"`
 }
 
 // lastRound is the timeline of the round that closed last. Times are seconds after its start.
@@ -182,15 +196,18 @@ type lastRound struct {
 
 // taskShown is one task of that timeline, with its phases.
 type taskShown struct {
+	// Task is sent as text, because JavaScript's numbers are exact only up to 2^53.
 	Task   uint64 `json:"task,string"`
 	Client int    `json:"client"`
-	// Name is the name of a real device.
+	// Name is the name of a real device, or of a simulated client in its data; empty: none.
 	Name  string `json:"name,omitempty"`
 	Class string `json:"class,omitempty"`
 	Kind  string `json:"kind"`
 	// Why says why the task is shown: it is slow, in the sample, or of a real device (real).
-	Why     string `json:"why"`
-	Probe   bool   `json:"probe,omitempty"`
+	Why string `json:"why"`
+	// Probe says that the client was only asked for its loss.
+	Probe bool `json:"probe,omitempty"`
+	// Steps is the number of local steps that the task asks for, K.
 	Steps   int    `json:"local_steps"`
 	Outcome string `json:"outcome"`
 	Start   number `json:"start"`
@@ -198,7 +215,8 @@ type taskShown struct {
 	Download number `json:"download"`
 	Compute  number `json:"compute"`
 	Upload   number `json:"upload"`
-	Waiting  number `json:"waiting"`
+	// Waiting is the time beyond the plan, in which a device was silent.
+	Waiting number `json:"waiting"`
 	// Planned is how long the task would have taken by its plan.
 	Planned number `json:"planned"`
 }
@@ -364,6 +382,8 @@ func (s *state) lastRound(a *metrics.Run) lastRound {
 	}
 	result.Outcomes.Add(r)
 	tasks := slices.Clone(s.tasks)
+	// The longest tasks come first. Of tasks that were cut at the same time, the one with the
+	// longer plan does.
 	slices.SortFunc(tasks, func(a, b metrics.Task) int {
 		return cmp.Or(
 			cmp.Compare(b.End-b.Start, a.End-a.Start),
@@ -383,6 +403,7 @@ func (s *state) lastRound(a *metrics.Run) lastRound {
 		case t.Slow && open["slow"] > 0:
 			reason = "slow"
 		}
+		// As many tasks as may be shown for this reason are already shown.
 		if open[reason] == 0 {
 			continue
 		}

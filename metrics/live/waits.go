@@ -86,6 +86,7 @@ func className(run *metrics.Run, t *metrics.Task) string {
 
 // Mark is an event after a round, which charts show: a checkpoint, for example.
 type Mark struct {
+	// Seconds is the virtual time of the event.
 	Kind    string  `json:"kind"`
 	Round   int     `json:"round"`
 	Seconds float64 `json:"virtual_seconds"`

@@ -79,6 +79,7 @@ func (o *tasks) Start(s *metrics.Start) error {
 
 // Task implements [metrics.TaskObserver]. A report that revises an earlier one replaces it.
 func (o *tasks) Task(e *round.TaskReport) {
+	// The earlier report of the task is still open, since a revision comes before the round closes.
 	if e.Revises {
 		o.open = slices.DeleteFunc(o.open, func(x record) bool { return x.Task == e.Task && !x.Probe })
 	}
@@ -102,6 +103,7 @@ func (o *tasks) Losses(list []round.Task, losses []float64) {
 	// place maps the number of an accepted task to its index in open.
 	place := make(map[uint64]int, len(list))
 	for i := range o.open {
+		// A chosen candidate is Accepted, too, but the losses are those of tasks.
 		if e := &o.open[i]; e.Outcome == round.Accepted && !e.Probe {
 			place[e.Task] = i
 		}
@@ -123,10 +125,12 @@ func (o *tasks) Round(r *metrics.Round) error {
 	kept := 0
 	for i := range o.open {
 		e := &o.open[i]
+		// Tasks and candidates are counted apart, by the numbers that the round reports.
 		due := &cohort
 		if e.Probe {
 			due = &candidates
 		}
+		// The round has all its tasks, so this one stays open.
 		if *due == 0 {
 			o.open[kept] = *e
 			kept++
@@ -160,6 +164,8 @@ func (o *tasks) Restore(saved []byte) error {
 // Finish implements [metrics.Finisher]: it writes the table from the spool, followed by the tasks of the
 // open round as clients.parquet counts them, under the number of the round that never closed.
 func (o *tasks) Finish(end *metrics.End) error {
+	// A run that is not complete continues with its open tasks when it is resumed, so they get no
+	// rows yet.
 	if !end.Completed {
 		o.open = nil
 	}
@@ -191,6 +197,7 @@ func (o *tasks) rows(spool io.Reader) func(yield func(Task, error) bool) {
 				return
 			}
 		}
+		// What is still open at the end of a complete run was in vain.
 		for _, e := range o.open {
 			if !e.Probe || e.Outcome == round.Accepted {
 				e.Outcome = round.Cancelled

@@ -62,6 +62,7 @@ func write[T any](w io.Writer, run *metrics.Run, row reflect.Type, rows iter.Seq
 			return err
 		}
 		buffer = append(buffer, row)
+		// The buffer is full, so it is written and its memory is reused.
 		if len(buffer) == batch {
 			if _, err := p.Write(buffer); err != nil {
 				return fmt.Errorf("tables: %w", err)
@@ -108,6 +109,7 @@ func rowType(columns []metrics.Column) reflect.Type {
 	for i, c := range columns {
 		field := types[c.Kind]
 		name := c.Name
+		// The value of an optional column is a pointer, which is nil where nothing was measured.
 		if c.Optional {
 			field = reflect.PointerTo(field)
 			name = name + ",optional"

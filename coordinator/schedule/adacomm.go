@@ -24,8 +24,10 @@ type AdaComm struct {
 	Gamma   float64 `key:"gamma" default:"0.5" range:"(0,1]" help:"factor of K where the loss does not lower it"`
 }
 
+// Needs asks for the training loss, from which K follows.
 func (AdaComm) Needs() Needs { return Needs{Losses: true} }
 
+// AtMostK0 marks a schedule whose K never exceeds K_0: gamma is at most 1.
 func (AdaComm) AtMostK0() {}
 
 // LocalSteps changes K in the first round of an interval. It compares squares, as
@@ -34,12 +36,15 @@ func (s AdaComm) LocalSteps(p Progress) int {
 	switch last := p.Previous; {
 	case p.Round == 1:
 		return p.K0
+	// K stays while the loss is unknown, and within an interval of time.
 	case !p.HasLoss || math.Floor(p.Seconds/s.Seconds) == math.Floor(last.Seconds/s.Seconds):
 		return last.LocalSteps
 	}
 	square := func(k int) float64 { return float64(k) * float64(k) }
 	bound := p.LossRatio * square(p.K0)
+	// This is the least K with K² >= (F_l/F_0)·K_0².
 	k := 1 + sort.Search(MaxK0, func(i int) bool { return square(i+1) >= bound })
+	// The loss does not lower K, so gamma does.
 	if last := p.Previous.LocalSteps; k >= last {
 		return steps(s.Gamma*float64(last), float64(last))
 	}

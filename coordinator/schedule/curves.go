@@ -14,6 +14,7 @@ type Span struct {
 	Seconds float64 `key:"seconds" is:"null" range:"(0,4e9]" unit:"seconds" help:"virtual time at which to is reached, in place of rounds"`
 }
 
+// Validate refuses a span of neither rounds nor virtual time, and one of both.
 func (s Span) Validate() error {
 	switch {
 	case s.Rounds == 0 && s.Seconds == 0:
@@ -24,7 +25,8 @@ func (s Span) Validate() error {
 	return nil
 }
 
-// progress is how far a round is on the way, and how long all of it is.
+// progress returns how far a round is on the way to the final value, and how long the whole way is,
+// both in rounds or both in virtual seconds.
 func (s Span) progress(p Progress) (elapsed, all float64) {
 	if s.Rounds > 0 {
 		return float64(min(p.Round-1, s.Rounds)), float64(s.Rounds)
@@ -49,6 +51,7 @@ type curve interface {
 	between(start, end, elapsed, all float64) float64
 }
 
+// linear goes from one value to the other in a straight line.
 type linear struct{}
 
 // between is the line from one value to the other.
@@ -59,14 +62,15 @@ func (linear) between(start, end, elapsed, all float64) float64 {
 // cosine is that of Loshchilov and Hutter, ICLR 2017, Eq. 5, without restarts.
 type cosine struct{}
 
-// between is to + (from - to)(1 + cos(pi at/all))/2.
+// between is end + (start − end)(1 + cos(π elapsed/all))/2, with the cosine rounded once.
 func (cosine) between(start, end, elapsed, all float64) float64 {
 	return end + float64((start-end)*(1+exact.CosPi(elapsed/all)))/2
 }
 
+// exponential changes by equal factors in equal times.
 type exponential struct{}
 
-// between is from (to/from)^(at/all).
+// between is start (end/start)^(elapsed/all), with the power rounded once.
 func (exponential) between(start, end, elapsed, all float64) float64 {
 	return float64(start * exact.Pow(end/start, elapsed/all))
 }
@@ -77,6 +81,8 @@ type curveK[C curve] struct {
 	Span
 }
 
+// LocalSteps returns K_0 at the start of the span, the final K from its end on, and the curve's
+// value, rounded up, between them.
 func (s curveK[C]) LocalSteps(p Progress) int {
 	to := s.End * p.scale()
 	switch elapsed, all := s.progress(p); {
@@ -98,6 +104,8 @@ type curveEta[C curve] struct {
 	Span
 }
 
+// LearningRate returns eta_0 at the start of the span, the final rate from its end on, and the
+// curve's value between them.
 func (s curveEta[C]) LearningRate(p Progress) float64 {
 	switch elapsed, all := s.progress(p); {
 	case elapsed <= 0:
@@ -110,15 +118,14 @@ func (s curveEta[C]) LearningRate(p Progress) float64 {
 	}
 }
 
-// tolerance bounds what calculations in float64 add to a number, as a part of the largest
-// one that it is made of. They round to 2^-53 several times.
+// tolerance bounds the error of calculations in float64, as a part of the largest number in them.
+// Each rounds to 2^-53, several times.
 const tolerance = 1e-12
 
-// steps is a number of local steps: x rounded up, at least 1, and MaxK0 + 1 for
-// whatever exceeds MaxK0. It is 0, which no round takes, for what is not a number or
-// below all.
-// Where x is above a whole number by no more than float64 rounds, it is that number;
-// largest is the largest number that x was made of.
+// steps converts a real number x to a number of local steps: x rounded up, at least 1, and MaxK0 +
+// 1 for whatever exceeds MaxK0. It is 0, which no round takes, if x is not a number or minus
+// infinity. Where x is above a whole number by no more than the errors of float64, it is that
+// number; largest is the largest number that x was made of.
 func steps(x, largest float64) int {
 	switch {
 	case x != x || math.IsInf(x, -1):

@@ -26,11 +26,13 @@ func (ErrorK) LocalSteps(p Progress) int {
 	return 1 + sort.Search(MaxK0, func(i int) bool { return cube(i+1) >= bound })
 }
 
+// cube returns k³. It is exact up to 2^53, and rounded alike on every architecture beyond.
 func cube(k int) float64 {
 	x := float64(k)
 	return float64(x*x) * x
 }
 
+// Needs asks for the training loss.
 func (ErrorK) Needs() Needs { return Needs{Losses: true} }
 
 // ErrorEta decays with the training loss: sqrt(F_r/F_0) eta_0 (Table 3,
@@ -38,6 +40,7 @@ func (ErrorK) Needs() Needs { return Needs{Losses: true} }
 // positive gives 0.
 type ErrorEta struct{}
 
+// LearningRate returns sqrt(F_r/F_0) eta_0, or eta_0 while the loss is unknown.
 func (ErrorEta) LearningRate(p Progress) float64 {
 	if !p.HasLoss {
 		return p.Eta0
@@ -45,4 +48,5 @@ func (ErrorEta) LearningRate(p Progress) float64 {
 	return math.Sqrt(max(0, p.LossRatio)) * p.Eta0
 }
 
+// Needs asks for the training loss.
 func (ErrorEta) Needs() Needs { return Needs{Losses: true} }

@@ -16,23 +16,28 @@ type ExpressionK struct {
 	Formula string `key:"formula" help:"K_r, such as k0 / cbrt(r), of r, t, F, F0, accuracy, converged, straggler_share, k0, eta0, k (the last K) and eta (this round's)"`
 }
 
+// Validate compiles the formula, and returns what is wrong with its text.
 func (s ExpressionK) Validate() error {
 	_, err := compiled(s.Formula)
 	return err
 }
 
+// Needs asks for what the variables of the formula need.
 func (s ExpressionK) Needs() Needs { return valid(s.Formula).needs() }
 
+// LocalSteps returns the formula's value, rounded up, or K_0 while it is unknown.
 func (s ExpressionK) LocalSteps(p Progress) int {
 	x, ok := valid(s.Formula).value(&p)
 	if !ok {
 		return p.K0
 	}
+	// The formula counts epochs where the run does, of which the schedule returns parts.
 	x *= float64(p.scale())
 	return steps(x, math.Abs(x))
 }
 
-// Check says why no round takes LocalSteps, if it is for what the formula gives.
+// Check returns why no round can take the value that the formula gives, or nil if one can: it must
+// be a number of at most [MaxK0] local steps.
 func (s ExpressionK) Check(p Progress) error {
 	maxK := MaxK0 / p.scale()
 	switch x, _ := valid(s.Formula).value(&p); {
@@ -62,7 +67,8 @@ func (s ExpressionEta) LearningRate(p Progress) float64 {
 	f := valid(s.Formula)
 	p.LearningRate = p.Previous.LearningRate
 	x, ok := f.value(&p)
-	if !ok || f.reads["eta"] && p.Previous.LocalSteps == 0 { // there is no last rate
+	// In the first round there is no last rate.
+	if !ok || f.reads["eta"] && p.Previous.LocalSteps == 0 {
 		return p.Eta0
 	}
 	return x

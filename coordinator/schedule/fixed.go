@@ -8,9 +8,11 @@ func init() {
 // FixedK keeps K_0 (Table 3, K-eta-fixed).
 type FixedK struct{}
 
+// LocalSteps returns K_0.
 func (FixedK) LocalSteps(p Progress) int { return p.K0 }
 
 // FixedEta keeps eta_0 (Table 3, K-eta-fixed).
 type FixedEta struct{}
 
+// LearningRate returns eta_0.
 func (FixedEta) LearningRate(p Progress) float64 { return p.Eta0 }

@@ -22,17 +22,18 @@ import (
 	"fedpace/registry"
 )
 
-// formula is an expression over numbers, in the language of expr-lang. It is
-// compiled and checked when a configuration is read. Of the language it has numbers,
-// variables, arithmetic, comparisons, conditions, let, and the functions below: no
-// text, list, loop, clock or randomness. So each of its parts is evaluated at most
-// once, and equal values give equal results on every architecture.
+// formula is an expression over numbers, in the language of expr-lang. It is compiled and checked
+// when a configuration is read. Of the language it has numbers, variables, arithmetic, comparisons,
+// conditions, let, and the functions below: no text, list, loop, clock or randomness. So each of
+// its parts is evaluated at most once, and equal values give equal results on every architecture.
 type formula struct {
 	program *vm.Program
-	reads   map[string]bool // variables
+	// reads are the names of the variables in the formula.
+	reads   map[string]bool
 }
 
-// environment are the variables. All numbers are real.
+// environment holds the values of the variables and the functions of a formula, by their names in
+// it. All numbers are real.
 type environment struct {
 	Round          float64 `expr:"r"`
 	Seconds        float64 `expr:"t"`
@@ -58,6 +59,7 @@ type environment struct {
 	Min func(x float64, more ...float64) float64 `expr:"min"`
 }
 
+// These bound the text of a formula, in bytes, and the size of its tree.
 const (
 	maxFormula = 1000 // bytes
 	maxNodes   = 200
@@ -70,8 +72,8 @@ const operators = " + - * / ** ^ < <= > >= == != && || and or ! not "
 // round. Its max(1, x) would be 1 where x is not a number.
 var library = []string{"abs", "ceil", "floor", "round"}
 
-// functions are those that are ours: they round alike on every architecture, and what is
-// not a number stays so.
+// functions are the functions of this program: they round alike on every architecture, and their
+// results are NaN where an argument is.
 var functions = environment{
 	Sqrt: math.Sqrt,
 	Cbrt: exact.Cbrt,
@@ -102,7 +104,8 @@ func compile(text string) (*formula, error) {
 	if len(text) > maxFormula {
 		return nil, registry.Errorf("formula", "%d characters are too many (at most %d)", len(text), maxFormula)
 	}
-	if position := strings.Index(text, "//"); position >= 0 { // the language's comment, Python's division
+	// Two slashes begin a comment in this language, where a user may mean Python's division.
+	if position := strings.Index(text, "//"); position >= 0 {
 		return nil, bad(position, "// is no operator of a formula (floor(a / b) rounds down)")
 	}
 	g := &grammar{reads: map[string]bool{}}
@@ -121,7 +124,7 @@ func compile(text string) (*formula, error) {
 	return &formula{program, g.reads}, nil
 }
 
-// names are the variables and functions of a formula.
+// names returns the variables and functions that a formula may name, for a message.
 func names() string {
 	all := slices.Clone(library)
 	for f := range reflect.TypeFor[environment]().Fields() {
@@ -135,7 +138,8 @@ func names() string {
 // whole numbers as real ones and powers as calls.
 type grammar struct {
 	reads    map[string]bool
-	problem  string // the first
+	// problem is the first thing that the formula may not have, and position where it stands.
+	problem  string
 	position int
 }
 
@@ -172,6 +176,8 @@ func (g *grammar) compile(text string) (*vm.Program, error) {
 	return compiler.Compile(tree, c)
 }
 
+// Visit checks one node of the tree, notes the variables, and replaces whole numbers and powers.
+// Only the first problem is noted.
 func (g *grammar) Visit(node *ast.Node) {
 	refuse := func(format string, args ...any) {
 		if g.problem == "" {
@@ -184,7 +190,8 @@ func (g *grammar) Visit(node *ast.Node) {
 		replace(node, &ast.FloatNode{Value: float64(n.Value)})
 	case *ast.IdentifierNode:
 		g.reads[n.Value] = true
-		if n.Value[0] == '$' { // all variables together
+		// A dollar stands for all variables together.
+		if n.Value[0] == '$' {
 			refuse("%s is no variable of a formula", n.Value)
 		}
 	case *ast.UnaryNode:
@@ -206,17 +213,17 @@ func (g *grammar) Visit(node *ast.Node) {
 	}
 }
 
-// replace puts another node in the place of one. It has no type yet, so that it will be
+// replace puts another node in the place of one. The new node has no type yet, so it will be
 // checked as if it had been written.
 func replace(node *ast.Node, replacement ast.Node) {
 	replacement.SetLocation((*node).Location())
 	*node = replacement
 }
 
-// formulas are those that were compiled, by their text: a schedule asks once a round.
+// formulas are the formulas compiled so far, by their text, since a schedule asks once a round.
 var formulas sync.Map
 
-// compiled is compile, once for a text.
+// compiled returns the formula of a text, which is compiled only the first time.
 func compiled(text string) (*formula, error) {
 	if f, ok := formulas.Load(text); ok {
 		return f.(*formula), nil
@@ -228,14 +235,13 @@ func compiled(text string) (*formula, error) {
 	return f, err
 }
 
-// valid is the formula of a text that was checked; nil: it is none.
+// valid returns the formula of a text that was checked before, or nil if the text is none.
 func valid(text string) *formula {
 	f, _ := compiled(text)
 	return f
 }
 
-// needs is what must be given for the variables that the formula reads; nothing for
-// nil.
+// needs returns what the variables of the formula need from the run. A nil formula needs nothing.
 func (f *formula) needs() Needs {
 	if f == nil {
 		return Needs{}
@@ -248,7 +254,8 @@ func (f *formula) needs() Needs {
 	}
 }
 
-// value is the formula's; false as long as something that it reads is not known.
+// value returns the value of the formula in a round. The result is false as long as a variable that
+// it reads is not known.
 func (f *formula) value(p *Progress) (x float64, ok bool) {
 	reads := f.reads
 	if (reads["F"] || reads["F0"]) && !p.HasLoss ||
@@ -273,7 +280,8 @@ func (f *formula) value(p *Progress) (x float64, ok bool) {
 	now.Pi = math.Pi
 	result, err := expr.Run(f.program, now)
 	if err != nil {
-		panic(fmt.Sprintf("schedule: a formula that was checked: %v", err)) // only a mistake here
+		// A formula that was checked fails only by a mistake of this program.
+		panic(fmt.Sprintf("schedule: a formula that was checked: %v", err))
 	}
 	return result.(float64), true
 }

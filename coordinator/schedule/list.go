@@ -11,39 +11,41 @@ func init() {
 	Etas.Register("list", "a list of values, one a round, or each from a round or time on", ListEta{})
 }
 
-// From is where a value of a list begins to hold; neither set: in the round of its
-// place in the list.
+// From is where a value of a list begins to hold. If neither field is set, that is the round of the
+// value's place in the list, which counts from 1.
 type From struct {
 	Round   int     `key:"from_round" is:"null" range:"[1,1000000000]" help:"first round in which it holds; null: its place in the list"`
 	Seconds float64 `key:"from_seconds" is:"null" range:"(0,4e9]" unit:"seconds" help:"virtual time from which it holds, in place of from_round"`
 }
 
-// StepsFrom is a value of [ListK].
+// StepsFrom is one value of [ListK], with where it begins to hold.
 type StepsFrom struct {
 	Value int `key:"value" range:"[1,1000000]" is:"short" help:"K"`
 	From
 }
 
-// ListK takes K from a list. Before the first value K_0 holds, after the last the last.
+// ListK takes K from a list. Before the first value holds, K is K_0; the last value holds to the
+// end.
 type ListK struct {
 	Values []StepsFrom `key:"values" is:"short" help:"values of K, as [8, 4, 2] or [{from_round: 100, value: 4}, {from_round: 200, value: 2}]"`
 }
 
-// RateFrom is a value of [ListEta].
+// RateFrom is one value of [ListEta], with where it begins to hold.
 type RateFrom struct {
 	Value float64 `key:"value" range:"(0,1000000]" is:"short" help:"eta"`
 	From
 }
 
-// ListEta takes eta from a list. Before the first value eta_0 holds, after the last
-// the last.
+// ListEta takes eta from a list. Before the first value holds, eta is eta_0; the last value holds
+// to the end.
 type ListEta struct {
 	Values []RateFrom `key:"values" is:"short" help:"rates, as [0.1, 0.05] or [{from_seconds: 60, value: 0.05}]"`
 }
 
+// from returns where the value begins to hold. Values of both lists have it.
 func (f From) from() From { return f }
 
-// froms are where the values of a list begin.
+// froms returns where each value of a list begins to hold.
 func froms[V interface{ from() From }](values []V) (list []From) {
 	for _, v := range values {
 		list = append(list, v.from())
@@ -51,7 +53,8 @@ func froms[V interface{ from() From }](values []V) (list []From) {
 	return list
 }
 
-// checkFroms refuses lists whose values do not follow each other.
+// checkFroms refuses empty lists, lists that mix rounds, times and neither, and values that do not
+// begin after the one before.
 func checkFroms(list []From) error {
 	if len(list) == 0 {
 		return registry.Errorf("values", "is empty (at least one value is wanted)")
@@ -77,7 +80,8 @@ func checkFroms(list []From) error {
 	return nil
 }
 
-// inForce is the index of the value that holds, -1 before the first.
+// inForce returns the index of the value that holds in a round, or -1 before the first. The list
+// must have passed checkFroms.
 func inForce(list []From, p Progress) int {
 	if list[0] == (From{}) {
 		return min(p.Round, len(list)) - 1
@@ -91,8 +95,10 @@ func inForce(list []From, p Progress) int {
 	return i - 1
 }
 
+// Validate refuses lists whose values do not follow each other.
 func (s ListK) Validate() error { return checkFroms(froms(s.Values)) }
 
+// LocalSteps returns the value in force, or K_0 before the first.
 func (s ListK) LocalSteps(p Progress) int {
 	if i := inForce(froms(s.Values), p); i >= 0 {
 		return s.Values[i].Value * p.scale()
@@ -100,8 +106,10 @@ func (s ListK) LocalSteps(p Progress) int {
 	return p.K0
 }
 
+// Validate refuses lists whose values do not follow each other.
 func (s ListEta) Validate() error { return checkFroms(froms(s.Values)) }
 
+// LearningRate returns the value in force, or eta_0 before the first.
 func (s ListEta) LearningRate(p Progress) float64 {
 	if i := inForce(froms(s.Values), p); i >= 0 {
 		return s.Values[i].Value

@@ -5,8 +5,12 @@ import "slices"
 // PlateauConfig says when a validation error counts as converged. The paper
 // gives no rule.
 type PlateauConfig struct {
-	Patience int     // evaluations, at least 1
-	MinDelta float64 // improvement that counts, in the error's unit; 0: any
+	// Patience is the number of evaluations without improvement that count as convergence, at least
+	// 1.
+	Patience int
+	// MinDelta is the improvement that must be exceeded to count, in the unit of the error; 0 lets
+	// any count.
+	MinDelta float64
 }
 
 // Plateau says when the validation error has converged: its best value has not

@@ -24,9 +24,10 @@ type PowerK struct {
 	Max   int    `key:"max" is:"null" range:"[1,1000000]" help:"greatest K; null: none"`
 }
 
+// maxPower bounds the amount of the exponent, and maxDenominator its denominator.
 const maxPower, maxDenominator = 4, 100
 
-// parsePower reads an exponent.
+// parsePower reads an exponent, a number or a fraction such as 1/3, exactly.
 func parsePower(text string) (*big.Rat, error) {
 	p := new(big.Rat)
 	ok := len(text) <= 20
@@ -39,7 +40,7 @@ func parsePower(text string) (*big.Rat, error) {
 	return p, nil
 }
 
-// checkPower says what is wrong with the options.
+// checkPower returns an error if the exponent is none, or if high, where it is not 0, is below low.
 func checkPower[T int | float64](power string, low, high T) error {
 	if high != 0 && high < low {
 		return registry.Errorf("max", "%v is less than min, %v", high, low)
@@ -48,16 +49,19 @@ func checkPower[T int | float64](power string, low, high T) error {
 	return err
 }
 
+// Validate checks the exponent and the bounds.
 func (s PowerK) Validate() error { return checkPower(s.Power, s.Min, s.Max) }
 
 // LocalSteps is the least K with K^b·r^a >= K_0^b for p = a/b, in whole numbers of
 // any size: it is the same on every architecture.
 func (s PowerK) LocalSteps(p Progress) int {
-	exponent, _ := parsePower(s.Power) // as Validate has found
+	// Validate has found the exponent to be one.
+	exponent, _ := parsePower(s.Power)
 	a := exponent.Num()
 	b := exponent.Denom()
 	factor := new(big.Int).Exp(big.NewInt(int64(p.Round)), new(big.Int).Abs(a), nil)
 	bound := new(big.Int).Exp(big.NewInt(int64(p.K0)), b, nil)
+	// A negative power multiplies the other side of the comparison.
 	if a.Sign() < 0 {
 		bound.Mul(bound, factor)
 		factor.SetInt64(1)
@@ -69,7 +73,7 @@ func (s PowerK) LocalSteps(p Progress) int {
 	return between(s.Min*p.scale(), k, s.Max*p.scale())
 }
 
-// between is x, at least low and, unless high is 0, at most high.
+// between returns x, but at least low and, unless high is 0, at most high.
 func between[T int | float64](low, x, high T) T {
 	if high != 0 {
 		x = min(x, high)
@@ -84,8 +88,10 @@ type PowerEta struct {
 	Max   float64 `key:"max" is:"null" range:"(0,1000000]" help:"greatest rate; null: none"`
 }
 
+// Validate checks the exponent and the bounds.
 func (s PowerEta) Validate() error { return checkPower(s.Power, s.Min, s.Max) }
 
+// LearningRate returns eta_0/r^p within the bounds, with the power rounded once.
 func (s PowerEta) LearningRate(p Progress) float64 {
 	exponent, _ := parsePower(s.Power)
 	power, _ := exponent.Float64()

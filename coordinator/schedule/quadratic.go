@@ -13,6 +13,7 @@ type QuadraticK struct {
 	Max   int     `key:"max" is:"null" range:"[1,1000000]" help:"greatest K; null: none"`
 }
 
+// LocalSteps returns max(K_0, floor((alpha/eta_r)²)), at most Max.
 func (s QuadraticK) LocalSteps(p Progress) int {
 	ratio := s.Alpha / p.LearningRate
 	// As in [steps] what float64 rounds decides nothing: (0.3/0.1)² is 9.

@@ -12,7 +12,7 @@ import (
 
 // Progress is what is known when a round starts.
 type Progress struct {
-	Setup     // of the run
+	Setup
 	Round int // r, from 1
 
 	// LossRatio is F_r/F_0 (Eq. 13, 14), known only when HasLoss. It can
@@ -42,7 +42,7 @@ type Progress struct {
 
 // Decision is what the schedules said of a round.
 type Decision struct {
-	LocalSteps   int     // as K's schedule gave it
+	LocalSteps   int
 	LearningRate float64 // eta
 	Seconds      float64 // virtual time at which they were asked
 }
@@ -53,7 +53,7 @@ const MaxK0 = 1 << 30
 
 // Setup is what a run gives its schedules before it starts.
 type Setup struct {
-	K0         int     // local steps at the start, or thousandths of an epoch, 1 to MaxK0
+	K0         int
 	Eta0       float64 // learning rate at the start
 	DecayRound int     // last round before the decay of step; 0: when converged
 	Theory     Theory

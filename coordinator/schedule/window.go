@@ -7,7 +7,7 @@ import (
 
 // WindowConfig says how the training loss is estimated.
 type WindowConfig struct {
-	Size int // s of Eq. 15, at least 1; the paper's is 100
+	Size int
 
 	// FirstRound takes F_0 from the first round that has a loss. Otherwise
 	// F_0 is the mean of the first full window, which the paper's Table 4
@@ -29,7 +29,7 @@ type WindowConfig struct {
 // They hold no NaN, so any encoding that keeps float64 exact (encoding/json among
 // them) keeps a window for [RestoreWindow].
 type Window struct {
-	Rounds int         // rounds observed
+	Rounds int
 	Recent []RoundLoss // those of the last s that have a loss, oldest first
 	F0     float64     // if HasF0
 	HasF0  bool
@@ -39,7 +39,7 @@ type Window struct {
 
 // RoundLoss is a round's mean first-step loss over its cohort.
 type RoundLoss struct {
-	Round int // from 1
+	Round int
 	Loss  float64
 }
 
@@ -95,7 +95,7 @@ func (w *Window) Ratio() (ratio float64, ok bool) {
 // Loss says which loss of a round F_r is made of. The zero value is the mean
 // first-step loss of the round's clients (Eq. 15's inner mean).
 type Loss struct {
-	Validation bool    // the newest validation loss, measured after so many rounds as the run says
+	Validation bool
 	Trim       float64 // or the trimmed mean of the clients' losses, see [TrimmedMean]; below 1/2
 }
 

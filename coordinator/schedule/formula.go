@@ -29,7 +29,7 @@ import (
 type formula struct {
 	program *vm.Program
 	// reads are the names of the variables in the formula.
-	reads   map[string]bool
+	reads map[string]bool
 }
 
 // environment holds the values of the variables and the functions of a formula, by their names in
@@ -137,7 +137,7 @@ func names() string {
 // grammar holds a formula to the part of the language that it may have, and writes
 // whole numbers as real ones and powers as calls.
 type grammar struct {
-	reads    map[string]bool
+	reads map[string]bool
 	// problem is the first thing that the formula may not have, and position where it stands.
 	problem  string
 	position int

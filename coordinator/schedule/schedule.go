@@ -12,39 +12,48 @@ import (
 
 // Progress is what is known when a round starts.
 type Progress struct {
+	// Setup is what the run gave its schedules before it started.
 	Setup
-	Round int // r, from 1
+	// Round is r, from 1.
+	Round int
 
-	// LossRatio is F_r/F_0 (Eq. 13, 14), known only when HasLoss. It can
-	// exceed 1.
+	// Loss is F_r itself, where HasLoss.
 	LossRatio float64
 	HasLoss   bool
 	Loss      float64 // F_r itself, where HasLoss
 
-	Seconds float64 // virtual time at which the round starts
+	// Seconds is the virtual time at which the round starts.
+	Seconds float64
 
 	// Converged says that the validation error has reached its plateau. Once
 	// true it stays so.
 	Converged bool
 
-	F0 float64 // what F_r is measured against, where HasLoss
+	// F0 is what F_r is measured against, where HasLoss.
+	F0 float64
 
-	Accuracy    float64 // the newest validation accuracy, where HasAccuracy
+	// Accuracy is the newest validation accuracy, from 0 to 1, where HasAccuracy.
+	Accuracy    float64
 	HasAccuracy bool
 
 	// StragglerShare is the part of the round before between its median client and
 	// its slowest, 0 to 1; NaN: not known. See [Needs].Stragglers.
 	StragglerShare float64
 
-	Previous     Decision // that of the round before; zero in the first
-	LearningRate float64  // eta_r, for K alone
+	// Previous is the decision about the round before. It is the zero value in the first round.
+	Previous Decision
+	// LearningRate is eta_r. It is given to schedules of K alone.
+	LearningRate float64
 }
 
-// Decision is what the schedules said of a round.
+// Decision is what the schedules said about a round.
 type Decision struct {
-	LocalSteps   int
-	LearningRate float64 // eta
-	Seconds      float64 // virtual time at which they were asked
+	// LocalSteps is the number that the schedule of K gave.
+	LocalSteps int
+	// LearningRate is eta.
+	LearningRate float64
+	// Seconds is the virtual time at which the schedules were asked.
+	Seconds float64
 }
 
 // MaxK0 bounds K_0, so that the integers of the schedules do not overflow. ErrorK
@@ -53,9 +62,13 @@ const MaxK0 = 1 << 30
 
 // Setup is what a run gives its schedules before it starts.
 type Setup struct {
-	K0         int
-	Eta0       float64 // learning rate at the start
-	DecayRound int     // last round before the decay of step; 0: when converged
+	// K0 is the number of local steps at the start, or of thousandths of an epoch, from 1 to MaxK0.
+	K0 int
+	// Eta0 is the learning rate at the start.
+	Eta0 float64
+	// DecayRound is the last round before the decay of step. 0 decays when the validation has
+	// converged.
+	DecayRound int
 	Theory     Theory
 	// Scale is how many of what a schedule of K counts are one of what its options
 	// count: 0 or 1 where both count local steps, [Parts] where options count epochs.
@@ -66,6 +79,7 @@ type Setup struct {
 // one of them.
 const Parts = 1000
 
+// scale returns how many of what a schedule counts are one of what its options count, at least 1.
 func (s *Setup) scale() int { return max(1, s.Scale) }
 
 // Theory holds the constants of [TheoryK], which see.

@@ -8,6 +8,7 @@ func init() {
 // StepK decays once, to ceil(K_0/10) (Table 3, K_r-step).
 type StepK struct{}
 
+// LocalSteps returns K_0, and its tenth, rounded up, after the decay.
 func (StepK) LocalSteps(p Progress) int {
 	if p.decayed() {
 		return (p.K0 + 9) / 10
@@ -34,6 +35,8 @@ func (StepEta) NeedsWith(run Setup) Needs { return run.untilConverged() }
 // untilConverged is what step needs where no round is set for its decay.
 func (s Setup) untilConverged() Needs { return Needs{Validation: s.DecayRound == 0} }
 
+// decayed reports whether the round comes after the decay: after its round, where that is set, and
+// otherwise after the validation error has converged.
 func (p *Progress) decayed() bool {
 	if p.DecayRound > 0 {
 		return p.Round > p.DecayRound

@@ -7,6 +7,7 @@ import (
 
 // WindowConfig says how the training loss is estimated.
 type WindowConfig struct {
+	// Size is s of Eq. 15, the number of rounds in the mean, at least 1. The paper's is 100.
 	Size int
 
 	// FirstRound takes F_0 from the first round that has a loss. Otherwise
@@ -29,16 +30,20 @@ type WindowConfig struct {
 // They hold no NaN, so any encoding that keeps float64 exact (encoding/json among
 // them) keeps a window for [RestoreWindow].
 type Window struct {
+	// Rounds is how many rounds were observed.
 	Rounds int
-	Recent []RoundLoss // those of the last s that have a loss, oldest first
-	F0     float64     // if HasF0
-	HasF0  bool
+	// Recent are those of the last s rounds that have a loss, oldest first.
+	Recent []RoundLoss
+	// F0 is the loss that later ones are measured against. It is known only if HasF0.
+	F0    float64
+	HasF0 bool
 
 	config WindowConfig
 }
 
 // RoundLoss is a round's mean first-step loss over its cohort.
 type RoundLoss struct {
+	// Round is the number of the round, from 1.
 	Round int
 	Loss  float64
 }
@@ -59,6 +64,7 @@ func (w *Window) Observe(loss float64) {
 	for len(w.Recent) > 0 && w.Recent[0].Round <= w.Rounds-w.config.Size {
 		w.Recent = w.Recent[1:]
 	}
+	// A round without a loss takes its place in the window, and adds nothing to the mean.
 	if !math.IsNaN(loss) {
 		w.Recent = append(w.Recent, RoundLoss{w.Rounds, loss})
 	}
@@ -95,8 +101,11 @@ func (w *Window) Ratio() (ratio float64, ok bool) {
 // Loss says which loss of a round F_r is made of. The zero value is the mean
 // first-step loss of the round's clients (Eq. 15's inner mean).
 type Loss struct {
+	// Validation takes the newest validation loss, which the run measures every few rounds.
 	Validation bool
-	Trim       float64 // or the trimmed mean of the clients' losses, see [TrimmedMean]; below 1/2
+	// Trim takes the trimmed mean of the clients' losses, where it is above 0: the share that is
+	// left out at each end, below 1/2 (see [TrimmedMean]).
+	Trim float64
 }
 
 // TrimmedMean is the mean of a list without the share of it, rounded down, that is

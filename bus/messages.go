@@ -214,7 +214,8 @@ func Marshal(dst []byte, m proto.Message) ([]byte, error) {
 // allows because the encodings of fields can be concatenated.
 func AppendPlan(message []byte, p *Plan) ([]byte, error) {
 	if len(message) > 0 {
-		const othersField = 7 // the field's number
+		// othersField is the number of the field in the message.
+		const othersField = 7
 		message = protowire.AppendVarint(protowire.AppendTag(message, othersField, protowire.BytesType), uint64(p.SizeVT()))
 	}
 	return Marshal(message, p)

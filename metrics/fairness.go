@@ -69,7 +69,9 @@ func newClientEvaluation(run *Run, number int, scores []metric.ClientScore) *Cli
 	return e
 }
 
-// FairnessOf sums up the scores of at least one client, each with a value for every metric in list.
+// FairnessOf computes the fairness of a model from its scores on the clients' own samples. list names the
+// metrics in the order of the values in each score. There must be at least one score, and each must
+// have a value for every metric.
 func FairnessOf(list []metric.Metric, scores []metric.ClientScore) Fairness {
 	values := make([]float64, len(scores))
 	losses := fairness(values, scores, true, func(s *metric.ClientScore) float64 { return s.Loss })

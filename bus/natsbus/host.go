@@ -128,7 +128,8 @@ func (h *Host) subscribeTasks(verb, queue string) error {
 	}
 	h.serving.Go(func() {
 		<-h.life.Done()
-		_ = sub.Unsubscribe() // fails only on a closed connection, which has none
+		// Unsubscribe fails only on a closed connection, which has no subscriptions.
+		_ = sub.Unsubscribe()
 	})
 	return nil
 }
@@ -178,7 +179,8 @@ func (h *Host) onTask(m *nats.Msg, verb string) {
 	if h.planned == 0 {
 		return
 	}
-	queued, _, err := m.Sub.Pending() // counts the message that is being handled
+	// The count includes the message that is being handled.
+	queued, _, err := m.Sub.Pending()
 	// Pending counts the message that is being handled, too.
 	moreWait := err == nil && queued > 1
 	if moreWait && h.planned <= bus.MaxOthers {

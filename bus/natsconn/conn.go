@@ -115,8 +115,9 @@ func Connect(ctx context.Context, c Config) (*Conn, error) {
 	case c.Server != nil && c.URL != "":
 		return nil, errors.New("bus: a connection is either to a server in this process or to a URL, not both")
 	case c.Server != nil:
+		// A long timeout is harmless, because only a busy machine keeps such a connection waiting.
 		options = append(options, nats.InProcessServer(c.Server), nats.NoReconnect(),
-			nats.Timeout(c.Patience)) // only a busy machine keeps it waiting
+			nats.Timeout(c.Patience))
 		credentials, err := c.Server.Credentials()
 		if err != nil {
 			return nil, err

@@ -41,9 +41,11 @@ func (c *Conn) remote() ([]nats.Option, error) {
 		return nil, fmt.Errorf("bus: %w", err)
 	}
 	options := []nats.Option{
-		nats.PingInterval(pingEvery), // a connection through which nothing comes counts as lost
+		// A connection through which nothing comes counts as lost.
+		nats.PingInterval(pingEvery),
 		nats.MaxPingsOutstanding(missed),
-		nats.MaxReconnects(-1), // no limit: the timer in onDisconnect ends the attempts
+		// The number of attempts has no limit, because the timer in onDisconnect ends them.
+		nats.MaxReconnects(-1),
 		nats.CustomReconnectDelay(func(attempt int) time.Duration { return pause(attempt, lastReconnect) }),
 		nats.DisconnectErrHandler(c.onDisconnect),
 		nats.ReconnectHandler(c.onReconnect),

@@ -206,7 +206,8 @@ var transientErrors = []error{
 	context.DeadlineExceeded, context.Canceled, nats.ErrTimeout, nats.ErrNoResponders, nats.ErrDisconnected, nats.ErrConnectionReconnecting,
 	jetstream.ErrNoStreamResponse, jetstream.ErrAsyncPublishTimeout, jetstream.ErrStreamNotFound, jetstream.ErrConsumerNotFound,
 	nats.ErrReconnectBufExceeded, nats.ErrStaleConnection, jetstream.ErrTooManyStalledMsgs,
-	io.EOF, // a connection broke a moment ago, and NATS does not know it yet; or a net.OpError
+	// A connection broke a moment ago, and NATS does not know it yet. A net.OpError means the same.
+	io.EOF,
 }
 
 // Transient reports whether the server or the connection may recover from a failure of an attempt.

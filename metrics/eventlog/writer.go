@@ -259,8 +259,9 @@ const (
 	taskBytes  = 39
 )
 
-// Bytes is about how many bytes the log of a run takes after so many rounds, each with so many
-// tasks of real devices, and of others if it is detailed.
+// Bytes estimates the size of a run's log, in bytes, after a number of rounds. devices is the number
+// of tasks of real devices in each round, and simulated the number of other tasks in each detailed
+// round. The estimate respects the limit s.Megabytes, beyond which only detailed rounds are logged.
 func (s Sink) Bytes(devices, simulated int, rounds float64) float64 {
 	// A record is large if its round is detailed; else it has at most one simulated task.
 	large := roundBytes + taskBytes*float64(devices+simulated)

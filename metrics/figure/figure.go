@@ -220,7 +220,8 @@ func Save(path string, panels ...Panel) error {
 	return atomicfile.Write(path, func(w io.Writer) error { return Write(w, format, panels) })
 }
 
-// Format is the format that a file's name asks for.
+// Format returns the format that the extension of a file's name asks for: svg or png. The case of the
+// extension does not matter.
 func Format(path string) (string, error) {
 	if e := strings.ToLower(filepath.Ext(path)); e == ".svg" || e == ".png" {
 		return e[1:], nil

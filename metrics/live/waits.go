@@ -8,8 +8,8 @@ import (
 	"fedpace/metrics"
 )
 
-// waits are the phases of each round's last accepted update, by the class of its client:
-// what all others waited for. Of the tasks that outputs see, the slowest are always some.
+// waits sums the phases of each round's last accepted task, by the class of its client. All other
+// clients of the round waited for this one, the straggler. Of the tasks that outputs see, the slowest are always some.
 type waits struct {
 	// Rounds counts the rounds that accepted an update, and so have a last one.
 	Rounds int    `json:"rounds"`
@@ -18,7 +18,8 @@ type waits struct {
 	Classes []waitedOn `json:"classes"`
 }
 
-// waitedOn sums what rounds waited for clients of a class.
+// waitedOn sums the durations of the last accepted tasks of those rounds in which a client of the
+// class was the last.
 type waitedOn struct {
 	Class  string `json:"class"`
 	Rounds int    `json:"rounds"`

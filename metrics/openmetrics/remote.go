@@ -215,7 +215,8 @@ func (o *sender) Close(error) error {
 	return nil
 }
 
-// sendPending sends the rounds that wait; last says that no more come.
+// sendPending sends the rounds that wait, from memory or, if there were too many, from the run's
+// folder. last says that no more rounds come, so that none has to be held back.
 func (o *sender) sendPending(last bool) {
 	o.mu.Lock()
 	list := o.pending

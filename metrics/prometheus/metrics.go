@@ -37,7 +37,7 @@ const (
 var kindNames = [kinds]string{"simulated", "real"}
 
 // phases is the number of a task's phases that are measured: those of a plan.
-const phases = int(metrics.Waiting) // those of a plan
+const phases = int(metrics.Waiting)
 
 // phasesOf returns the lengths of a plan's phases in their order.
 func phasesOf(p *round.Plan) [phases]round.Time {
@@ -273,7 +273,8 @@ func (m *Metrics) Clients(e *metrics.ClientEvaluation) error {
 	return nil
 }
 
-// class is a client's, among those that have series.
+// class returns the place of a client's class in m.classes. Real devices have the last place. Classes
+// of simulated devices that have no series of their own share the place before it.
 func (m *Metrics) class(client int) int {
 	switch last := len(m.classes) - 1; {
 	case m.run.Real(client):
@@ -335,8 +336,8 @@ func (m *Metrics) compare(e *round.TaskReport) {
 	}
 }
 
-// deviceClass is a real device's class, among those that have series; the last stands for
-// devices whose class is not known.
+// deviceClass returns the place in m.classes of the class of a real device, as if the device were
+// simulated. The last place stands for devices without a known class.
 func (m *Metrics) deviceClass(client int) int {
 	last := len(m.classes) - 1
 	if class := m.run.DeviceClass(client); class >= 0 {

@@ -134,7 +134,7 @@ func (a *account) pass(f func(int64) int64) {
 	}
 }
 
-// account is a client's account, which is made at its first task. Devices may join with numbers beyond
+// account returns a client's account, and makes it at the first task of the client. Devices may join with numbers beyond
 // the ones that the run began with.
 func (c *Tables) account(client int) *account {
 	// The client is a device that joined after the run began, so the list must grow.

@@ -211,7 +211,8 @@ func (o *tasks) rows(spool io.Reader) func(yield func(Task, error) bool) {
 	}
 }
 
-// rowOf is a task as a row of tasks.parquet.
+// rowOf converts a record to a row of tasks.parquet. It converts virtual time to seconds and turns a
+// NaN loss into a null.
 func (o *tasks) rowOf(r *record) Task {
 	client := int(r.Client)
 	return Task{

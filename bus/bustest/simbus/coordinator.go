@@ -28,8 +28,9 @@ type Coordinator struct {
 	run    string
 	config bus.CoordinatorConfig
 	// term is the term of the lease; later leases have higher terms. The server's lock guards it.
-	term  int64
-	first uint64 // placement of its tasks
+	term int64
+	// first is the placement of the coordinator's tasks.
+	first uint64
 
 	// life ends when the coordinator is closed or has failed.
 	life context.Context

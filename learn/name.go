@@ -51,9 +51,11 @@ func architecture(name string) (_ Architecture, of Samples, err error) {
 	if !ok {
 		return nil, of, fmt.Errorf("%q is not an architecture (%s)", kind, strings.Join(Models.Names(), ", "))
 	}
+	// Messages of other machines hold names, so their length is bounded before they are parsed.
 	if len(name) > maxName {
 		return nil, of, fmt.Errorf("it takes %d bytes (at most %d)", len(name), maxName)
 	}
+	// Only a list of layers has its samples in its name, before a semicolon.
 	if samples, list, ok := strings.Cut(text, ";"); ok {
 		if of, err = samplesOf(samples); err != nil {
 			return nil, of, err
@@ -106,6 +108,7 @@ func words(component any) (list []string) {
 	for i, f := range all {
 		text := fmt.Sprint(v.FieldByIndex(f.Index))
 		switch x := v.FieldByIndex(f.Index).Interface().(type) {
+		// An open list of numbers has commas between them, any other list an x.
 		case []int:
 			between := "x"
 			if open(all[i:]) {
@@ -117,6 +120,7 @@ func words(component any) (list []string) {
 		}
 		list = append(list, text)
 	}
+	// The word is written only for a frozen layer, so that other names stay as they are.
 	if f := v.FieldByName(frozenField); f.IsValid() && f.Bool() {
 		list = append(list, frozen)
 	}
@@ -160,6 +164,7 @@ func component(entry any, text string) (any, error) {
 		}
 		unread = unread[n:]
 	}
+	// All words must be used, or two names would stand for one model.
 	if len(unread) > 0 {
 		return nil, wanted(text, all)
 	}
@@ -192,6 +197,7 @@ func read(field any, text string) error {
 			}
 			*to = append(*to, n)
 		}
+	// A layer may hold a list of layers, whose brackets are not part of its words.
 	case *[]network.Layer:
 		for _, word := range split(strings.TrimSuffix(strings.TrimPrefix(text, "["), "]")) {
 			name, options, _ := strings.Cut(word, "(")
@@ -205,6 +211,7 @@ func read(field any, text string) error {
 			}
 			*to = append(*to, l.(network.Layer))
 		}
+	// A number must be written as it would be printed, so that equal models have equal names.
 	default:
 		v := reflect.ValueOf(to).Elem()
 		if _, err := fmt.Sscan(text, to); err != nil || fmt.Sprint(v) != text {
@@ -227,6 +234,7 @@ func split(text string) (words []string) {
 			depth++
 		case ')', ']':
 			depth--
+		// Commas within brackets belong to the options of a layer.
 		case ',':
 			if depth == 0 {
 				words = append(words, text[start:i])

@@ -18,13 +18,14 @@ type Personal struct {
 	ModelInfo
 	name    string
 	tensors []Tensor
-	// for each of tensors, where it begins in ModelInfo
+	// places holds, for each of tensors, the index in ModelInfo's parameters where it begins.
 	places []int
 	// number of shared parameters that train
 	trainable int
-	// number of parameters that a task transfers, all of the shared ones
+	// communicated is the number of parameters that a task transfers, which are all of the shared
+	// ones.
 	communicated int
-	// number of personal parameters
+	// personal is the number of parameters that each client keeps to itself.
 	personal int
 }
 
@@ -50,6 +51,7 @@ func NewPersonal(m ModelInfo, patterns []string, headSteps int) (*Personal, erro
 	}
 	n := 0
 	bounds := [4]int{}
+	// The parts follow each other in the new order; bounds[i] is where part i ends.
 	for i, part := range parts {
 		for _, t := range part {
 			p.places = append(p.places, t.Offset)
@@ -77,6 +79,7 @@ func personalParts(m ModelInfo, patterns []string) (parts [4][]Tensor, err error
 	found := make([]bool, len(patterns))
 	var trainedNames []string
 	for _, t := range m.Tensors() {
+		// A frozen tensor never changes, so it can be neither shared nor personal.
 		if t.Offset >= Communicated(m) {
 			parts[3] = append(parts[3], t)
 			continue
@@ -92,7 +95,9 @@ func personalParts(m ModelInfo, patterns []string) (parts [4][]Tensor, err error
 			if err != nil {
 				return parts, registry.Errorf("names", "%q is no pattern (%v)", name, err)
 			}
-			if before, _ := path.Match(name+".*", t.Name); matchesName || before { // a pattern as the one before
+			// The pattern also matches a prefix of the name that ends before a dot. An error would
+			// be that of the match above.
+			if before, _ := path.Match(name+".*", t.Name); matchesName || before {
 				found[i] = true
 				part = 2
 			}

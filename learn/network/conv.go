@@ -26,8 +26,9 @@ func (l ConvLayer) String() string {
 	return text
 }
 
-// windows is the number of places of a window of some size along n positions, with pad zeros on each
-// side. It is 0 where n is not known, and -1 where the window is larger than what there is.
+// windows returns how many times a window of the given size fits along n positions with pad zeros
+// on each side, at distances of stride. It returns 0 if n is not known yet, and -1 if the window is
+// larger than the padded input.
 func windows(n, size, pad, stride int) int {
 	if n == 0 {
 		return 0
@@ -38,11 +39,13 @@ func windows(n, size, pad, stride int) int {
 	return (n+2*pad-size)/stride + 1
 }
 
-// Shape is that of PyTorch's Conv2d. It refuses an input that is smaller than the kernels.
+// Shape returns the shape that PyTorch's Conv2d gives to an input of the shape in. An input that is
+// smaller than the kernels is an error.
 func (l ConvLayer) Shape(in Shape) (Shape, error) {
 	if err := in.require("", Image); err != nil {
 		return in, err
 	}
+	// Kernels at the corner would lie within the border of zeros.
 	if l.Pad >= l.Size {
 		return in, fmt.Errorf(
 			"a pad of %d leaves kernels of %d×%d that see only zeros (at most %d)",
@@ -87,35 +90,40 @@ func (l ConvLayer) Stage(place *Place) Stage {
 type convStage struct {
 	*Place
 	ConvLayer
-	// rows of outputs that share one product for their part of the weight's gradient
+	// rows is the number of rows of outputs that share one product for their part of the weight's
+	// gradient.
 	rows int
 	// add says that the gradient of the inputs is added to what is there.
 	add bool
 
-	// the weight in the order [out, size, size, in], so that a run of the input is one of the weight's
-	// too
+	// weight is the layer's weight in the order [out, size, size, in], so that a run of the input
+	// is also a run of the weight.
 	weight []float32
-	// gradient of weight, in its order
+	// grad is the gradient of weight, in the same order.
 	grad []float32
-	// for each parameter in PyTorch's order, its index in weight
+	// order holds, for each weight in PyTorch's order, its index in weight.
 	order []int32
 	bias  []float32
 	dbias []float32
 
-	// size of the convolution's own output, which may be larger than that of a fused stage
+	// height and width are the sizes of the convolution's own output, which is larger than
+	// what a fused stage that pools writes.
 	height, width int
 	// dyRow and dyColumn are the distances between rows and between columns of the outputs'
 	// gradient.
 	dyRow, dyColumn int
 	packed          packed
-	// the inputs that the present rows of outputs read, sample by sample: row y lies at y % keep
+	// recent holds the inputs that the present rows of outputs read, sample by sample. Row y of the
+	// input lies at y % keep.
 	recent []float32
-	// rows of the input in recent
-	keep        int
+	// keep is the number of input rows that recent holds.
+	keep int
+	// forwardRuns has one segment for each row of the kernels, relative to an output's first input.
 	forwardRuns []kernel.Segment
-	// the positions of some rows of outputs, by the place in recent where their inputs start
+	// weightRuns holds the positions of the outputs that share one product, by the row of recent
+	// where their inputs start.
 	weightRuns [][]kernel.Segment
-	// for each position of the input, the outputs that read it
+	// gradientRuns lists, for each position of the input, the outputs that read it.
 	gradientRuns [][]kernel.Segment
 }
 
@@ -138,12 +146,14 @@ func (s *convStage) prepare(height, width int, dy func() (row, column, channel i
 	s.height, s.width = height, width
 	s.dyRow, s.dyColumn, _ = dy()
 	_, row, _, _ := s.X.steps()
+	// The inputs that a row of a kernel reads are neighbours in memory, so the row is one segment.
 	for ky := range s.Size {
 		s.forwardRuns = append(s.forwardRuns, kernel.Segment{A: ky * s.Size * in, B: ky * row})
 	}
 	s.keep = (s.rows-1)*s.Stride + s.Size
 	s.recent = aligned(s.keep * Lanes * s.X.width())
 	s.weightRuns = make([][]kernel.Segment, s.keep)
+	// recent is a ring of rows, so there is a list for each row with which it may begin.
 	for firstRow := range s.weightRuns {
 		for i := range s.rows * width {
 			y := i / width
@@ -155,6 +165,7 @@ func (s *convStage) prepare(height, width int, dy func() (row, column, channel i
 				})
 		}
 	}
+	// Nobody needs the gradient of these inputs.
 	if !s.Gradient {
 		return
 	}
@@ -165,6 +176,7 @@ func (s *convStage) prepare(height, width int, dy func() (row, column, channel i
 				// The output that reads this input by tap k, before it is divided by the stride.
 				oy := y + s.Pad - k/s.Size
 				ox := x + s.Pad - k%s.Size
+				// Taps that fall between strides, or outside the output, contribute nothing.
 				if oy >= 0 &&
 					ox >= 0 &&
 					oy%s.Stride == 0 &&
@@ -195,6 +207,7 @@ func (s *convStage) begin(params []float32) {
 
 // Update adds alpha times the gradient to dst, or stores it, in PyTorch's order.
 func (s *convStage) Update(dst []float32, _ *Batch, op kernel.Op, alpha float32) {
+	// The loops below add, so storing starts from zeros.
 	if op == kernel.Store {
 		clear(dst)
 	}
@@ -254,6 +267,7 @@ func (s *convStage) Backward(p *Pass) {
 // biases adds the gradient at one position of the outputs, of n samples, to that of the bias. channel
 // is the distance of its channels.
 func (s *convStage) biases(dy []float32, channel, n int) {
+	// The channels are contiguous, so that one call sums them all.
 	if channel == Lanes {
 		s.network.isa.AddRowSums(s.dbias, dy, n, kernel.Add, 1)
 		return
@@ -271,6 +285,7 @@ func (s *convStage) weights(dy []float32, channel, y int, p *Pass) {
 	// The first row of the input, with its border, that these outputs read.
 	first := y*s.Stride + s.X.border - s.Pad
 	inputRow := first
+	// The rows that overlap with those of the call before are in recent already.
 	if y > 0 {
 		inputRow = max(first, first+s.keep-s.rows*s.Stride)
 	}
@@ -278,6 +293,7 @@ func (s *convStage) weights(dy []float32, channel, y int, p *Pass) {
 		s.network.isa.Transpose(kernel.Matrix{Data: s.recent[inputRow%s.keep*Lanes*ld:], LD: ld},
 			kernel.Block(x[inputRow*ld*Lanes:]), ld, s.network.isa.Columns(p.Samples))
 	}
+	// Each row of the kernels gets its part of the gradient from one product over all positions.
 	for ky := range s.Size {
 		s.network.isa.GemmSum(s.Maps, s.Size*in, p.Samples, s.weightRuns[(first+ky)%s.keep],
 			kernel.Operand{Data: dy, Row: channel, Col: 1},
@@ -311,6 +327,7 @@ func (s *convStage) inputs(dy []float32, dyChannel int, p *Pass) {
 		}
 		if len(list) > 0 {
 			s.network.isa.GemmSum(in, n, s.Maps, list, weight, kernel.Matrix{Data: dy, LD: dyChannel}, dst, op, aux, 1)
+			// No output reads this position, so its gradient is zero.
 		} else if !s.add {
 			clear(dst.Data[:in*Lanes])
 		}
@@ -370,6 +387,7 @@ func (s *pooledStage) Forward(p *Pass) {
 	for position := range s.Y.Height * s.Y.Width {
 		y := position / s.Y.Width
 		x := position % s.Y.Width
+		// The four positions are the corners of the square that the pooling reads.
 		for j := range 4 {
 			s.outputAt(2*y+j/2, 2*x+j%2, input, kernel.Block(s.y[j*part:]), kernel.BiasReLU, p.Samples)
 		}

@@ -45,6 +45,8 @@ func (l GRULayer) Parameters(in Shape) (list []Parameter) {
 	bound := fanIn(l.Width)
 	for k := range l.Layers {
 		width := in.Channels
+		// Only the first layer reads the input; each other layer reads the states of the layer
+		// below.
 		if k > 0 {
 			width = l.Width
 		}
@@ -79,6 +81,7 @@ func (l GRULayer) Stage(place *Place) Stage {
 		in:       aligned(3 * h),
 		state:    aligned(3 * h),
 	}
+	// The parameters of a layer follow each other in PyTorch's order: two weights, then two biases.
 	offset := 0
 	for k := range l.Layers {
 		g := gruLayer{in: place.X.Channels,
@@ -87,6 +90,7 @@ func (l GRULayer) Stage(place *Place) Stage {
 			da:    aligned(groupSteps * 4 * h),
 			dh:    aligned(h),
 		}
+		// Layers above the first read the states of the layer below.
 		if k > 0 {
 			g.in = l.Width
 		}
@@ -104,15 +108,18 @@ func (l GRULayer) Stage(place *Place) Stage {
 type gruStage struct {
 	*Place
 	GRULayer
-	isa    kernel.ISA
+	isa kernel.ISA
+	// length is the number of time steps.
 	length int
+	// layers are the stacked layers, the lowest first.
 	layers []gruLayer
 	// zero is the state before the first step.
 	zero []float32
-	// the input's shares of the gates, 3 × hidden × lanes
+	// in holds the input's shares of the gates: 3 × hidden × lanes values.
 	in []float32
-	// the state's shares of the gates, 3 × hidden × lanes
-	state  []float32
+	// state holds the state's shares of the gates: 3 × hidden × lanes values.
+	state []float32
+	// groups are the segments of the time steps that share one product.
 	groups [groupSteps]kernel.Segment
 	// shares are the segments of the three gates in the layer's input.
 	shares [3]kernel.Segment
@@ -120,18 +127,18 @@ type gruStage struct {
 
 // gruLayer is one of the stacked layers.
 type gruLayer struct {
-	// values of a step of the layer's input
+	// in is the number of values that the layer reads in one step.
 	in int
 	// wih, whh, bih and bhh are the offsets of the weights and biases of the input and of the
 	// state.
 	wih, whh, bih, bhh int
-	// of every time step: r, z, m, g and the new state (kernel.GRUForward)
+	// saved holds, for every time step, r, z, m, g and the new state (kernel.GRUForward).
 	saved []float32
 	// rows holds the states, one sample after the other. The state before step t is at t.
 	rows []float32
 	// da holds the gradients of groupSteps time steps, as kernel.GRUBackward takes them.
 	da []float32
-	// gradient of the state
+	// dh is the gradient of the state at the step under way.
 	dh []float32
 }
 
@@ -167,6 +174,7 @@ func (s *gruStage) Forward(p *Pass) {
 				kernel.Block(before), kernel.Block(s.state), kernel.Bias, params[g.bhh:], 0)
 			c.GRUForward(h, s.in, s.state, before, g.saved[5*t*h:][:5*h])
 			x = s.output(l, t)
+			// Only the way back reads the states sample by sample.
 			if p.Training {
 				c.Transpose(kernel.Matrix{Data: g.rows[(t+1)*h:], LD: s.Width}, kernel.Block(x), s.Width, n)
 			}
@@ -175,6 +183,7 @@ func (s *gruStage) Forward(p *Pass) {
 			copy(output[t*h:], x)
 		}
 	}
+	// The output is the top layer's state after the last step.
 	if s.Y.Form == Vector {
 		copy(output, s.output(len(s.layers)-1, s.length-1))
 	}
@@ -193,6 +202,7 @@ func (s *gruStage) Backward(p *Pass) {
 	h := s.Width * Lanes
 	e := s.X.Channels
 	top := len(s.layers) - 1
+	// No gradient reaches the last step from a later one.
 	for l := range s.layers {
 		clear(s.layers[l].dh)
 	}
@@ -206,6 +216,7 @@ func (s *gruStage) Backward(p *Pass) {
 	shares[1].B = h
 	shares[2].B = 3 * h
 	for t := s.length - 1; t >= 0; t-- {
+		// Where all states go on, each step adds a gradient of its own.
 		if s.Y.Form == Sequence {
 			c.AddScaled(s.layers[top].dh, 1, dy[t*h:][:h])
 		}
@@ -221,6 +232,8 @@ func (s *gruStage) Backward(p *Pass) {
 			}
 			shares[1].A, shares[2].A = s.Width*g.in, 2*s.Width*g.in
 			weight := kernel.Operand{Data: params[g.wih:], Row: 1, Col: g.in}
+			// The gradient of a layer's input is added to that of the state below, or stored for
+			// the layer before.
 			if l > 0 {
 				c.GemmSum(
 					g.in,
@@ -271,6 +284,7 @@ func (s *gruStage) weights(p *Pass, t, steps int) {
 		g := &s.layers[l]
 		x := s.X.rows[t*Lanes*e:]
 		width := Lanes * e
+		// The input of an upper layer is the state of the layer below after the same step.
 		if l > 0 {
 			x = s.layers[l-1].rows[(t+1)*h:]
 			width = h
@@ -280,6 +294,7 @@ func (s *gruStage) weights(p *Pass, t, steps int) {
 			groups[i] = kernel.Segment{A: i * 4 * h, B: i * width}
 		}
 		in := kernel.Matrix{Data: x, LD: g.in}
+		// The input's shares are parts 0, 1 and 3 of da, so they take two products.
 		for _, part := range [2]struct{ row, gradient, rows int }{{0, 0, 2 * s.Width}, {2 * s.Width, 3 * h, s.Width}} {
 			c.GemmSum(part.rows, g.in, n, groups, kernel.Operand{Data: g.da[part.gradient:], Row: Lanes, Col: 1},
 				in, kernel.Matrix{Data: grad[g.wih+part.row*g.in:], LD: g.in}, kernel.Add, nil, 1)

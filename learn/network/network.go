@@ -137,6 +137,7 @@ func New(list []Layer, samples Samples, trainable, params, maxBatch int, isa ker
 	n.head = newHead(samples, isa)
 	n.lay(n.links)
 	for _, l := range n.leaves {
+		// Stages that keep their gradient themselves need no part of grad.
 		if l.updater != nil {
 			continue
 		}
@@ -170,9 +171,11 @@ func (n *network) chain(list []Layer, x, y *Activation, frozen, gradient bool) (
 	for i := 0; i < len(list); {
 		l := list[i]
 		in := x.Shape
-		output, _ := l.Shape(in) // shapes that fit
+		// The shapes are known to fit, because the list was checked.
+		output, _ := l.Shape(in)
 		if _, ok := l.(FlattenLayer); ok {
 			i++
+			// A flatten moves no value: it is a second view of the same activation.
 			if in.Form != Vector {
 				x.flat = &Activation{Shape: output, relu: x.relu, wanted: x.wanted}
 				n.activations = append(n.activations, x.flat)
@@ -245,13 +248,16 @@ func (n *network) link(stage Stage, place *Place, parameters []Parameter) *link 
 	if l.params == 0 {
 		return l
 	}
-	if _, ok := stage.(*residualStage); ok { // whose stages are noted themselves
+	// The stages within this one have links of their own, which hold the parameters.
+	if _, ok := stage.(*residualStage); ok {
 		return l
 	}
 	l.updater, _ = stage.(updater)
+	// The network collects the gradient of this stage in grad.
 	if _, dense := stage.(*denseStage); dense && n.collects {
 		l.updater = nil
 	}
+	// Frozen parameters stand behind all that train.
 	next := &n.next[0]
 	if place.frozen {
 		next = &n.next[1]
@@ -273,6 +279,7 @@ func (n *network) trim() {
 			c = s
 			height = s.Y.Height
 			width = s.Y.Width
+		// A pooled stage has two rows and two columns of the convolution for each of its own.
 		case *pooledStage:
 			c = &s.convStage
 			height = 2 * s.Y.Height
@@ -280,6 +287,7 @@ func (n *network) trim() {
 		default:
 			continue
 		}
+		// Only a convolution before this one can leave out what is not read.
 		if i > 0 {
 			switch n.links[i-1].Stage.(type) {
 			case *convStage, *pooledStage:
@@ -300,6 +308,7 @@ func (n *network) begin(params []float32, b *Batch) {
 			l.updater.begin(params[l.offset:][:l.params])
 		}
 	}
+	// Stages add to the gradient, block by block, so it starts from zero.
 	for _, r := range n.ranges {
 		clear(n.grad[r.start:r.end])
 	}
@@ -318,6 +327,7 @@ func (n *network) block(k, first int, training bool) *Pass {
 // Gradients implements [Arithmetic].
 func (n *network) Gradients(params []float32, b *Batch) (loss float64) {
 	n.begin(params, b)
+	// The gradient is summed over the blocks of the batch.
 	for k, first := 0, 0; first < b.N; k, first = k+1, first+Lanes {
 		p := n.block(k, first, true)
 		n.read(p)
@@ -377,6 +387,7 @@ func (n *network) backward(list []*link, p *Pass) {
 func (l *link) use(p *Pass) {
 	p.Parameters = p.all[l.offset:][:l.params]
 	p.Gradient = nil
+	// Stages that keep their gradient themselves write nothing here.
 	if l.updater == nil && l.network.grad != nil {
 		p.Gradient = l.network.grad[l.offset:][:l.params]
 	}

@@ -69,22 +69,22 @@ type Matrix struct {
 // Block is a block of samples as a matrix.
 func Block(x []float32) Matrix { return Matrix{x, Lanes} }
 
-// Segment is a run of k of a product whose k is a list of runs: the offsets in
-// floats that it adds to every element of A and of B. A convolution is such a
-// product: one segment for each of its taps, or for each of its positions.
+// Segment is one run of the summed index k of a product. A and B are the offsets, in floats, that
+// the run adds to every element of the two operands. A convolution is a product with one segment
+// for each of its taps, or for each of its positions.
 type Segment struct{ A, B int }
 
 // FullDepth is the one segment of a product whose k is a single run.
 var FullDepth = []Segment{{}}
 
-// Gemm computes C = op(A·B) for A of m×k, B of k×n and C of m×n. Each element
-// accumulates from zero over k in order. aux and alpha are read as op says.
+// Gemm computes dst = op(a·b), where a is m×k, b is k×n and dst is m×n. Each element is accumulated
+// from zero over k in order. The op says how aux and alpha are used.
 func (isa ISA) Gemm(m, n, k int, a Operand, b, dst Matrix, op Op, aux []float32, alpha float32) {
 	isa.GemmSum(m, n, k, FullDepth, a, b, dst, op, aux, alpha)
 }
 
-// GemmSum is Gemm for a product that is the sum, in order, of one of depth k for
-// each segment.
+// GemmSum is Gemm for the sum, in order, of one product of depth k for each segment. It panics if a
+// size is not positive, if there is no segment, or if an operand is too short.
 func (isa ISA) GemmSum(m, n, k int, segments []Segment, a Operand, b, dst Matrix, op Op, aux []float32, alpha float32) {
 	if m <= 0 ||
 		n <= 0 ||
@@ -98,6 +98,7 @@ func (isa ISA) GemmSum(m, n, k int, segments []Segment, a Operand, b, dst Matrix
 		lastA = max(lastA, uint(s.A))
 		lastB = max(lastB, uint(s.B))
 	}
+	// Assembly checks no bounds, so the last element of each operand is checked here.
 	_ = a.Data[lastA:][(m-1)*a.Row+(k-1)*a.Col]
 	_ = b.Data[lastB:][(k-1)*b.LD+n-1]
 	_ = dst.Data[(m-1)*dst.LD+n-1]
@@ -158,10 +159,12 @@ func gemmGo(m, n, k int, segments []Segment, a Operand, b, dst Matrix, op Op, au
 	p := takePack()
 	defer p.release()
 	depth := k * len(segments)
+	// The columns that are packed together should fit a near cache. Tiles need an even number of them.
 	width := min(n, max(2, near/depth&^1))
 	for r := range p.product {
 		p.product[r] = grown(p.product[r], width+1)
 	}
+	// Columns are packed once for all rows, because they are read again for each group of three.
 	for j := 0; j < n; j += width {
 		w := min(width, n-j)
 		p.columns(j, w, n, k, segments, b)
@@ -176,6 +179,7 @@ func gemmGo(m, n, k int, segments []Segment, a Operand, b, dst Matrix, op Op, au
 				p.product[2][c] = s[4]
 				p.product[2][c+1] = s[5]
 			}
+			// Behind the last row the tile has copies, which are not written.
 			for r := range min(3, m-i) {
 				place(dst, p.product[r][:w], i+r, j, op, aux, alpha)
 			}
@@ -187,6 +191,7 @@ func gemmGo(m, n, k int, segments []Segment, a Operand, b, dst Matrix, op Op, au
 func (p *pack) rows(i, m, k int, segments []Segment, a Operand) {
 	p.a = grown(p.a, k*len(segments))
 	packedRows := p.a
+	// The segments follow each other in the packed rows, so that the product has one inner loop.
 	for _, g := range segments {
 		x := a.Data[g.A+i*a.Row:]
 		y := a.Data[g.A+min(i+1, m-1)*a.Row:]
@@ -205,6 +210,7 @@ func (p *pack) columns(j, w, n, k int, segments []Segment, b Matrix) {
 	p.b = grown(p.b, (w+1)/2*k*len(segments))
 	packedColumns := p.b
 	for c := j; c < j+w; c += 2 {
+		// Behind the last column there is none, and the last is taken twice.
 		second := min(1, n-1-c)
 		for _, g := range segments {
 			offset := g.B + c
@@ -221,6 +227,7 @@ func (p *pack) columns(j, w, n, k int, segments []Segment, b Matrix) {
 func multiply(a [][3]float32, b [][2]float32) [6]float32 {
 	var s0, s1, s2, s3, s4, s5 float32
 	b = b[:len(a)]
+	// The conversions to float32 round each product before it is added.
 	for i := range a {
 		x := &a[i]
 		y := &b[i]
@@ -253,6 +260,7 @@ func place(dst Matrix, p []float32, i, j int, op Op, aux []float32, alpha float3
 		for l, v := range p {
 			row[l] = relu(v + aux[i])
 		}
+	// A NaN in aux compares false and stops the gradient, too.
 	case ReLUGrad:
 		on := aux[start:][:len(p)]
 		for l, v := range p {

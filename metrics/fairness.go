@@ -20,8 +20,8 @@ type Fairness struct {
 	WorstLoss float64
 }
 
-// MetricFairness is how evenly one metric is distributed over clients. All values are NaN if a client
-// has no value.
+// MetricFairness is how evenly one metric is distributed over clients. All values are NaN if a
+// client has no value.
 type MetricFairness struct {
 	// Mean is the arithmetic mean over the clients.
 	Mean float64
@@ -49,7 +49,8 @@ type ClientEvaluation struct {
 	Classes []ClassFairness
 }
 
-// newClientEvaluation computes the fairness of the model after a round, over all clients and by class.
+// newClientEvaluation computes the fairness of the model after a round, over all clients and by
+// class.
 func newClientEvaluation(run *Run, number int, scores []metric.ClientScore) *ClientEvaluation {
 	e := &ClientEvaluation{Round: number, Scores: scores, All: FairnessOf(run.Metrics, scores)}
 	// With fewer than two classes, the fairness by class would repeat the fairness over all.
@@ -69,9 +70,9 @@ func newClientEvaluation(run *Run, number int, scores []metric.ClientScore) *Cli
 	return e
 }
 
-// FairnessOf computes the fairness of a model from its scores on the clients' own samples. list names the
-// metrics in the order of the values in each score. There must be at least one score, and each must
-// have a value for every metric.
+// FairnessOf computes the fairness of a model from its scores on the clients' own samples. list
+// names the metrics in the order of the values in each score. There must be at least one score, and
+// each must have a value for every metric.
 func FairnessOf(list []metric.Metric, scores []metric.ClientScore) Fairness {
 	values := make([]float64, len(scores))
 	losses := fairness(values, scores, true, func(s *metric.ClientScore) float64 { return s.Loss })
@@ -87,8 +88,8 @@ func FairnessOf(list []metric.Metric, scores []metric.ClientScore) Fairness {
 	return f
 }
 
-// fairness is the fairness of one value of the clients' scores. lowerIsBetter says that the largest values
-// are the worst. values is memory for the values, which the call overwrites.
+// fairness is the fairness of one value of the clients' scores. lowerIsBetter says that the largest
+// values are the worst. values is memory for the values, which the call overwrites.
 func fairness(
 	values []float64,
 	scores []metric.ClientScore,
@@ -123,9 +124,9 @@ func mean(values []float64) float64 {
 	return sum / float64(len(values))
 }
 
-// Jain is the fairness index of Jain, Chiu and Hawe (1984), (Σ x)² / (n Σ x²), of values that must not
-// be negative. It is 1 where all are equal, also where all are 0, and k/n where k of n values are
-// equal and the others 0. It is NaN if a value is negative.
+// Jain is the fairness index of Jain, Chiu and Hawe (1984), (Σ x)² / (n Σ x²), of values that must
+// not be negative. It is 1 where all are equal, also where all are 0, and k/n where k of n values
+// are equal and the others 0. It is NaN if a value is negative.
 func Jain(values []float64) float64 {
 	sum := 0.0
 	squares := 0.0

@@ -35,8 +35,8 @@ type Sink struct {
 // Files implements [metrics.Sink].
 func (Sink) Files() []string { return []string{File} }
 
-// Open implements [metrics.Sink]. It raises the run's sample to what the log needs, and logs no more than
-// that even if another output asks for a larger one.
+// Open implements [metrics.Sink]. It raises the run's sample to what the log needs, and logs no
+// more than that even if another output asks for a larger one.
 func (s Sink) Open(run *metrics.Run) (metrics.Output, error) {
 	run.Sample = max(run.Sample, s.Sample)
 	logged := *run
@@ -232,8 +232,8 @@ func slowestOf(tasks []metrics.Task) int {
 	return slowest
 }
 
-// add appends a record. If the record does not fit into the buffer, the buffer is written first, so that
-// the file always ends with a whole record.
+// add appends a record. If the record does not fit into the buffer, the buffer is written first, so
+// that the file always ends with a whole record.
 func (w *Writer) add(message *record.Record) error {
 	bytes, err := proto.MarshalOptions{}.MarshalAppend(framing.Begin(w.record[:0]), message)
 	// A reader refuses longer records, so none may be written.

@@ -121,8 +121,8 @@ var glyphs = []draw.GlyphDrawer{
 	draw.BoxGlyph{}, draw.TriangleGlyph{}, draw.CrossGlyph{}, draw.PlusGlyph{},
 }
 
-// Write draws rows of panels, which may differ in length, in the format "svg", "png" or "pdf". Lines with
-// equal names have equal colours in all panels.
+// Write draws rows of panels, which may differ in length, in the format "svg", "png" or "pdf".
+// Lines with equal names have equal colours in all panels.
 func Write(w io.Writer, format string, rows ...[]Panel) error {
 	columns := 0
 	for _, row := range rows {
@@ -220,8 +220,8 @@ func Save(path string, panels ...Panel) error {
 	return atomicfile.Write(path, func(w io.Writer) error { return Write(w, format, panels) })
 }
 
-// Format returns the format that the extension of a file's name asks for: svg or png. The case of the
-// extension does not matter.
+// Format returns the format that the extension of a file's name asks for: svg or png. The case of
+// the extension does not matter.
 func Format(path string) (string, error) {
 	if e := strings.ToLower(filepath.Ext(path)); e == ".svg" || e == ".png" {
 		return e[1:], nil
@@ -235,8 +235,8 @@ func Check(path string) error {
 	return err
 }
 
-// plot draws the panel without its legend, and returns both. styles maps names of lines to their styles;
-// new names are added to it.
+// plot draws the panel without its legend, and returns both. styles maps names of lines to their
+// styles; new names are added to it.
 func (panel *Panel) plot(styles map[string]int) (*plot.Plot, *legend, error) {
 	p := plot.New()
 	p.Title.Text = panel.Title
@@ -329,9 +329,9 @@ func (panel *Panel) plot(styles map[string]int) (*plot.Plot, *legend, error) {
 	return p, key, nil
 }
 
-// drawable are the points of the i-th line that can be drawn. Where X has names, the points of several
-// lines stand beside each other. On a logarithmic axis a bar that would reach zero is cut to a tenth of
-// the mean.
+// drawable are the points of the i-th line that can be drawn. Where X has names, the points of
+// several lines stand beside each other. On a logarithmic axis a bar that would reach zero is cut
+// to a tenth of the mean.
 func (panel *Panel) drawable(i int) (points bars) {
 	shift := 0.0
 	if n := float64(len(panel.Lines)); len(panel.Names) > 0 {

@@ -9,7 +9,8 @@ import (
 )
 
 // waits sums the phases of each round's last accepted task, by the class of its client. All other
-// clients of the round waited for this one, the straggler. Of the tasks that outputs see, the slowest are always some.
+// clients of the round waited for this one, the straggler. Of the tasks that outputs see, the
+// slowest are always some.
 type waits struct {
 	// Rounds counts the rounds that accepted an update, and so have a last one.
 	Rounds int    `json:"rounds"`

@@ -31,8 +31,9 @@ func init() {
 	)
 }
 
-// Remote is the output that sends what [Write] writes by Prometheus' remote write 1.0, every second.
-// Each round arrives at least once if the Prometheus takes it by the run's end. No error ends the run.
+// Remote is the output that sends what [Write] writes by Prometheus' remote write 1.0, every
+// second. Each round arrives at least once if the Prometheus takes it by the run's end. No error
+// ends the run.
 type Remote struct {
 	URL string `key:"url" is:"inert" help:"a Prometheus with --web.enable-remote-write-receiver, such as http://localhost:9090"`
 	// Credentials keeps the user and the password out of the configuration, which is written to the
@@ -303,8 +304,8 @@ func (m message) Size() int { return len(m) }
 // MarshalToSizedBuffer copies the bytes to b.
 func (m message) MarshalToSizedBuffer(b []byte) (int, error) { return copy(b, m), nil }
 
-// encode makes a WriteRequest of rounds. Its time series are field 1; of each, labels by name are field
-// 1 (name 1, value 2) and samples field 2 (value 1, milliseconds 2).
+// encode makes a WriteRequest of rounds. Its time series are field 1; of each, labels by name are
+// field 1 (name 1, value 2) and samples field 2 (value 1, milliseconds 2).
 func (o *sender) encode(rounds []round.Report) (m message) {
 	field := func(b []byte, n protowire.Number, v []byte) []byte {
 		return protowire.AppendBytes(protowire.AppendTag(b, n, protowire.BytesType), v)

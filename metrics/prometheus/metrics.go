@@ -207,8 +207,8 @@ func New(run *metrics.Run) *Metrics {
 	return m
 }
 
-// classicBuckets is the number of classic buckets, each twice as long as the one before: from 1 ms to
-// 2^20 s, twelve days, so that rounds that wait for a week are still told apart.
+// classicBuckets is the number of classic buckets, each twice as long as the one before: from 1 ms
+// to 2^20 s, twelve days, so that rounds that wait for a week are still told apart.
 const classicBuckets = 31
 
 // addHistograms registers m and its histograms: native ones with eight buckets per doubling, and
@@ -273,8 +273,8 @@ func (m *Metrics) Clients(e *metrics.ClientEvaluation) error {
 	return nil
 }
 
-// class returns the place of a client's class in m.classes. Real devices have the last place. Classes
-// of simulated devices that have no series of their own share the place before it.
+// class returns the place of a client's class in m.classes. Real devices have the last place.
+// Classes of simulated devices that have no series of their own share the place before it.
 func (m *Metrics) class(client int) int {
 	switch last := len(m.classes) - 1; {
 	case m.run.Real(client):

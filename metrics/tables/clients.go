@@ -14,8 +14,8 @@ import (
 	"fedpace/metrics"
 )
 
-// account is the sum of what one client's tasks used. What an accepted task changes fits into one cache
-// line of the processor, and the whole account into two: so the last field pads it.
+// account is the sum of what one client's tasks used. What an accepted task changes fits into one
+// cache line of the processor, and the whole account into two: so the last field pads it.
 type account struct {
 	tasks      [round.Outcomes]int32
 	useful     used
@@ -51,8 +51,8 @@ func New(run *metrics.Run) *Tables {
 	return &Tables{run: run, place: make([]int32, run.Clients+len(run.Devices))}
 }
 
-// Task implements [metrics.TaskObserver]. A task counts once its round has closed. A report that revises
-// an earlier one replaces it.
+// Task implements [metrics.TaskObserver]. A task counts once its round has closed. A report that
+// revises an earlier one replaces it.
 func (c *Tables) Task(e *round.TaskReport) {
 	if e.Revises {
 		c.open = slices.DeleteFunc(c.open, func(o round.TaskReport) bool { return o.Task == e.Task && !o.Probe })
@@ -66,9 +66,9 @@ func (c *Tables) Round(*metrics.Round) error {
 	return nil
 }
 
-// countOpen adds the tasks of the open round to their clients' accounts, 64 at a time. The accounts are
-// far apart in memory; to touch all of them before the first one is used lets the processor fetch them
-// together.
+// countOpen adds the tasks of the open round to their clients' accounts, 64 at a time. The accounts
+// are far apart in memory; to touch all of them before the first one is used lets the processor
+// fetch them together.
 func (c *Tables) countOpen() {
 	var accounts [64]*account
 	for some := range slices.Chunk(c.open, len(accounts)) {
@@ -88,9 +88,9 @@ func (c *Tables) countOpen() {
 	c.open = c.open[:0]
 }
 
-// Finish implements [metrics.Finisher]: it writes both tables. The tasks of the open round were in vain and
-// count as cancelled. A run that was stopped continues with them when it is resumed, so they do not count
-// yet.
+// Finish implements [metrics.Finisher]: it writes both tables. The tasks of the open round were in
+// vain and count as cancelled. A run that was stopped continues with them when it is resumed, so
+// they do not count yet.
 func (c *Tables) Finish(end *metrics.End) error {
 	if !end.Completed {
 		c.open = nil
@@ -120,8 +120,8 @@ func (a *account) use(e *round.TaskReport) {
 	}
 }
 
-// pass calls f with each number of the account, in the order in which a checkpoint has them, and replaces
-// it by what f returns. It serves both to write and to read an account.
+// pass calls f with each number of the account, in the order in which a checkpoint has them, and
+// replaces it by what f returns. It serves both to write and to read an account.
 func (a *account) pass(f func(int64) int64) {
 	for o, n := range a.tasks {
 		a.tasks[o] = int32(f(int64(n)))
@@ -134,8 +134,8 @@ func (a *account) pass(f func(int64) int64) {
 	}
 }
 
-// account returns a client's account, and makes it at the first task of the client. Devices may join with numbers beyond
-// the ones that the run began with.
+// account returns a client's account, and makes it at the first task of the client. Devices may
+// join with numbers beyond the ones that the run began with.
 func (c *Tables) account(client int) *account {
 	// The client is a device that joined after the run began, so the list must grow.
 	if client >= len(c.place) {
@@ -186,8 +186,8 @@ func (c *Tables) Save() ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// Restore implements [metrics.Stateful]. It refuses a state that does not decode or names an impossible
-// client.
+// Restore implements [metrics.Stateful]. It refuses a state that does not decode or names an
+// impossible client.
 func (c *Tables) Restore(saved []byte) error {
 	var s state
 	if err := gob.NewDecoder(bytes.NewReader(saved)).Decode(&s); err != nil {
@@ -216,7 +216,8 @@ func (c *Tables) Restore(saved []byte) error {
 	return nil
 }
 
-// WriteClients writes clients.parquet: a row for each client that has had a task, in ascending order.
+// WriteClients writes clients.parquet: a row for each client that has had a task, in ascending
+// order.
 func (c *Tables) WriteClients(w io.Writer) error {
 	return write(w, c.run, reflect.TypeFor[Client](), func(yield func(Client, error) bool) {
 		for client, a := range c.each {

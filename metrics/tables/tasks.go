@@ -38,8 +38,8 @@ func (TasksSink) Files() []string { return []string{TasksFile, spoolFile} }
 // Open implements [metrics.Sink].
 func (TasksSink) Open(run *metrics.Run) (metrics.Output, error) { return &tasks{run: run}, nil }
 
-// tasks is the output of one run. It keeps the tasks of the open round in memory, and those of closed
-// rounds in the spool.
+// tasks is the output of one run. It keeps the tasks of the open round in memory, and those of
+// closed rounds in the spool.
 type tasks struct {
 	run *metrics.Run
 	// open are the tasks of the open round.
@@ -115,9 +115,9 @@ func (o *tasks) Losses(list []round.Task, losses []float64) {
 	}
 }
 
-// Round writes the tasks of the round to the spool: as many tasks and candidates, in the order in which
-// they ended, as the round counts. Tasks beyond them, which the end of the run has broken off, stay
-// open.
+// Round writes the tasks of the round to the spool: as many tasks and candidates, in the order in
+// which they ended, as the round counts. Tasks beyond them, which the end of the run has broken
+// off, stay open.
 func (o *tasks) Round(r *metrics.Round) error {
 	o.round = r.Round
 	cohort := r.Cohort
@@ -161,8 +161,9 @@ func (o *tasks) Restore(saved []byte) error {
 	return gob.NewDecoder(bytes.NewReader(saved)).Decode(&o.open)
 }
 
-// Finish implements [metrics.Finisher]: it writes the table from the spool, followed by the tasks of the
-// open round as clients.parquet counts them, under the number of the round that never closed.
+// Finish implements [metrics.Finisher]: it writes the table from the spool, followed by the tasks
+// of the open round as clients.parquet counts them, under the number of the round that never
+// closed.
 func (o *tasks) Finish(end *metrics.End) error {
 	// A run that is not complete continues with its open tasks when it is resumed, so they get no
 	// rows yet.

@@ -14,12 +14,18 @@ import (
 
 // Archive is a public file.
 type Archive struct {
-	Name  string   // what people call it
-	About string   // what it holds, and whose it is, in a few words
-	File  string   // its name on disk
-	URLs  []string // where the same bytes are; tried in order
-	Size  int64    // in bytes; 0 where it is not published
-	Sum   Checksum
+	// Name is what people call the archive, and the name that Find takes.
+	Name string
+	// About says in a few words what the archive holds and who made it.
+	About string
+	// File is the name of the file on disk, without a folder.
+	File string
+	// URLs are addresses of the same bytes, in the order in which they are tried.
+	URLs []string
+	// Size is the size in bytes; 0 where it is not published.
+	Size int64
+	// Sum is the checksum that the bytes must have.
+	Sum Checksum
 }
 
 // Archives is what is publicly known, by name. A file enters it with a checksum that
@@ -83,14 +89,16 @@ func Find(list []Archive, name string) (Archive, error) {
 // Checksum is what a file's bytes must hash to. MD5, where a publisher states
 // nothing better, finds every damage but no forgery.
 type Checksum struct {
-	Algorithm string // sha256 or md5
-	Hex       string
+	// Algorithm is sha256 or md5.
+	Algorithm string
+	// Hex is the checksum in hexadecimal digits of either case.
+	Hex string
 }
 
 // String is the algorithm and the checksum in hexadecimal digits.
 func (c Checksum) String() string { return c.Algorithm + " " + c.Hex }
 
-// hash begins the checksum's algorithm.
+// hash returns a new hash of the checksum's algorithm, to which no byte has been written.
 func (c Checksum) hash() hash.Hash {
 	if c.Algorithm == "md5" {
 		return md5.New()
@@ -98,8 +106,8 @@ func (c Checksum) hash() hash.Hash {
 	return sha256.New()
 }
 
-// check compares a file with its checksum. Its error for a wrong one ends with
-// what happens then.
+// check reads the file at path and compares it with its checksum. For a wrong checksum the error is a
+// reason with sum set, and its text ends with then, which says what happens to the file.
 func check(ctx context.Context, want Checksum, path, then string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -107,6 +115,7 @@ func check(ctx context.Context, want Checksum, path, then string) error {
 	}
 	defer f.Close()
 	h := want.hash()
+	// Reading by the mebibyte lets a cancelled context end the check of a large file early.
 	for err == nil {
 		if err = ctx.Err(); err == nil {
 			_, err = io.CopyN(h, f, 1<<20)

@@ -21,16 +21,20 @@ import (
 // reason says what a failed attempt means; the zero value is worth another one.
 type reason struct {
 	error
-	permanent bool          // final for this URL
-	disk      bool          // final
-	sum       bool          // the file is not what its publisher says
-	wait      time.Duration // before another attempt, as the server asks
+	// permanent says that no further attempt at the same URL can succeed.
+	permanent bool
+	// disk says that the file could not be written, so that no URL can help.
+	disk bool
+	// sum says that the file does not have the checksum that its publisher states.
+	sum bool
+	// wait is how long the server asks to wait before another attempt; 0 where it does not say.
+	wait time.Duration
 }
 
 // Unwrap gives the failure itself.
 func (r reason) Unwrap() error { return r.error }
 
-// reasonIn is the reason in an error's tree, or none.
+// reasonIn returns the first reason in the tree of err, and the zero value if there is none.
 func reasonIn(err error) (r reason) {
 	errors.As(err, &r)
 	return r
@@ -49,7 +53,7 @@ func permanent(format string, args ...any) error {
 	return reason{error: fmt.Errorf(format, args...), permanent: true}
 }
 
-// maxArchive bounds a file whose size is not published.
+// maxArchive bounds a file with no published size, in bytes (64 GiB).
 const maxArchive = 1 << 36
 
 // transfer makes one request and appends what comes to p, which is whole when
@@ -57,6 +61,7 @@ const maxArchive = 1 << 36
 func (f *Fetcher) transfer(ctx context.Context, a Archive, address string, p *partial) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	// The alarm ends a request that brings no byte for the length of stall; each piece resets it.
 	stall := cmp.Or(f.Stall, 30*time.Second)
 	alarm := time.AfterFunc(stall, func() { cancel(fmt.Errorf("nothing came for %v", stall)) })
 	defer alarm.Stop()
@@ -66,7 +71,9 @@ func (f *Fetcher) transfer(ctx context.Context, a Archive, address string, p *pa
 		return permanent("%w", err)
 	}
 	request.Header.Set("User-Agent", "fedpace")
-	request.Header.Set("Accept-Encoding", "identity") // else the client unpacks what is to be stored
+	// Without this header the client would unpack bytes that are to be stored as they are.
+	request.Header.Set("Accept-Encoding", "identity")
+	// A download that has begun goes on after the bytes that are there.
 	if p.size > 0 {
 		request.Header.Set("Range", fmt.Sprintf("bytes=%d-", p.size))
 	}
@@ -114,7 +121,8 @@ func failure(ctx context.Context, err error) error {
 		return cause
 	}
 	if e := (*url.Error)(nil); errors.As(err, &e) {
-		err = e.Err // the caller names the URL
+		// The caller names the URL, so that the message need not.
+		err = e.Err
 	}
 	if e := (*net.DNSError)(nil); errors.As(err, &e) && e.IsNotFound ||
 		errors.As(err, new(*tls.CertificateVerificationError)) {
@@ -128,6 +136,7 @@ func failure(ctx context.Context, err error) error {
 func (p *partial) begin(r *http.Response) (done bool, err error) {
 	switch r.StatusCode {
 	case http.StatusOK:
+		// The server sends the whole file, even if only a part was asked for.
 		err := p.restart()
 		p.total = r.ContentLength
 		return false, diskFailure(err)
@@ -137,12 +146,14 @@ func (p *partial) begin(r *http.Response) (done bool, err error) {
 		if _, err := fmt.Sscanf(contentRange, "bytes %d-", &first); err != nil || first != p.size {
 			return false, p.discard(fmt.Errorf("sends %.60q, not the bytes from %d on", contentRange, p.size))
 		}
-		p.pieces = true // whether they are of one version shows in the checksum
+		// Pieces may be of different versions of the file; only the checksum can show that.
+		p.pieces = true
 		if r.ContentLength >= 0 {
 			p.total = p.size + r.ContentLength
 		}
 		return false, nil
 	case http.StatusRequestedRangeNotSatisfiable:
+		// There is no byte after the last: the file was whole already.
 		if p.size > 0 && r.Header.Get("Content-Range") == fmt.Sprintf("bytes */%d", p.size) {
 			return true, nil
 		}
@@ -150,7 +161,8 @@ func (p *partial) begin(r *http.Response) (done bool, err error) {
 	}
 	later := []int{http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests}
 	if r.StatusCode >= 500 || slices.Contains(later, r.StatusCode) {
-		seconds, _ := strconv.ParseUint(r.Header.Get("Retry-After"), 10, 16) // 0 for a date
+		// A header that gives a date instead of seconds counts as 0.
+		seconds, _ := strconv.ParseUint(r.Header.Get("Retry-After"), 10, 16)
 		return false, reason{
 			error: errors.New("answers " + r.Status),
 			wait:  min(time.Duration(seconds)*time.Second, maxWait),
@@ -159,23 +171,29 @@ func (p *partial) begin(r *http.Response) (done bool, err error) {
 	return false, permanent("answers %s", r.Status)
 }
 
-// discard drops what is there, so that the next attempt starts anew.
+// discard empties the partial file, so that the next attempt starts from the beginning. It returns
+// cause, or the failure to empty the file.
 func (p *partial) discard(cause error) error {
 	return cmp.Or(diskFailure(p.restart()), cause)
 }
 
-// maxWait bounds what a server may ask for.
+// maxWait bounds the time that a server may ask to wait before another attempt.
 const maxWait = time.Minute
 
 // partial is a download that is not finished: the bytes so far in NAME.part. It is
 // locked, so that two processes do not write to one file. Of which version of the archive
 // the bytes are shows in its checksum.
 type partial struct {
-	file    *os.File
-	size    int64 // bytes so far
-	resumed int64 // of those, from an earlier call
-	total   int64 // -1 where no server has said
-	pieces  bool  // the bytes came by several requests
+	// file is NAME.part, at its end and locked.
+	file *os.File
+	// size is the number of bytes so far.
+	size int64
+	// resumed is the number of those bytes that an earlier call has left.
+	resumed int64
+	// total is the size of the whole file in bytes, -1 while no server has said it.
+	total int64
+	// pieces says that a server has continued the file rather than sent it whole.
+	pieces bool
 }
 
 // openPartial opens or makes a partial file and locks it.
@@ -196,6 +214,7 @@ func openPartial(name string) (p *partial, err error) {
 	if err != nil {
 		return nil, err
 	}
+	// Another process may have renamed the file between its opening and its locking.
 	if current, err := os.Stat(name); err != nil || !os.SameFile(opened, current) {
 		return nil, fmt.Errorf("%s: another process has just finished with it", name)
 	}

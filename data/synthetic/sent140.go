@@ -12,30 +12,44 @@ import (
 )
 
 const (
-	feelings   = 600 // tokens that tell something about the label, per label
-	topics     = 200
+	// feelings is the number of tokens, for each label, that tell something about the label.
+	feelings = 600
+	// topics is the number of topics of all clients together.
+	topics = 200
+	// topicWords is the number of tokens of a topic.
 	topicWords = 40
-	shortest   = 6 // tokens of a tweet
-	longest    = 20
+	// shortest is the least number of tokens of a tweet.
+	shortest = 6
+	// longest is the greatest number of tokens of a tweet.
+	longest = 20
 
+	// tweetRecord is the size of a tweet's record in bytes: two counts, and three bytes for
+	// each distinct token.
 	tweetRecord = 2 + 3*longest
 )
 
 // What a token of a tweet is, in 1/256; the rest are common words.
 const (
-	feelingShare = 64  // tells the label ...
-	honest       = 208 // ... in this share, and else the other one
-	topicShare   = 72
+	// feelingShare is the share of tokens that express a label.
+	feelingShare = 64
+	// honest is the share of those that express the tweet's own label; the rest express the other.
+	honest = 208
+	// topicShare is the share of tokens of the tweet's topic.
+	topicShare = 72
 )
 
 // language is what all clients of the synthetic Sent140 share. Each table is
 // drawn from uniformly, and repeats a token as often as it is frequent.
 type language struct {
-	common  []uint16
+	// common is the table of all tokens.
+	common []uint16
+	// feeling is the table of the tokens that express each label.
 	feeling [2][]uint16
-	topic   [topics][topicWords]uint16
+	// topic is the table of each topic.
+	topic [topics][topicWords]uint16
 }
 
+// tongue makes the language at its first call. It is the same for every seed.
 var tongue = sync.OnceValue(func() *language {
 	l := new(language)
 	source := keyed.Source(0, keyed.Synthetic, partTask, 4)
@@ -87,6 +101,7 @@ func (l *language) write(record []byte, client habits, label int, key uint64) {
 	n := shortest + int(keyed.Below(source.Uint64(), longest-shortest+1))
 	for i := range n {
 		u := source.Uint64()
+		// Disjoint bits of one draw choose the kind (8), the honesty (8) and the word (48).
 		kind := u & 0xff
 		word := u &^ 0xffff
 		switch {
@@ -103,6 +118,7 @@ func (l *language) write(record []byte, client habits, label int, key uint64) {
 		}
 	}
 	slices.Sort(tokens[:n])
+	// Equal tokens are neighbours now and share one entry of the record.
 	distinct := 0
 	for i, token := range tokens[:n] {
 		if i == 0 || token != tokens[i-1] {

@@ -28,25 +28,33 @@ const maxHeldOut = 10_000
 // recipe is a task's way to make samples. A sample is made as a record of
 // fixed size in integer arithmetic, so that it has the same bits everywhere.
 type recipe struct {
-	clients int   // of the paper
-	counts  []int // training samples of a client at equal distances of its rank
-	info    federated.Info
-	record  int // bytes of a record
+	// clients is the number of clients in the paper, which is the default.
+	clients int
+	// counts are quantiles, ascending and equally spaced, of the number of a client's training
+	// samples: the first is the smallest client's, the last the largest one's.
+	counts []int
+	// info describes the set before its name, digest and notes are known.
+	info federated.Info
+	// record is the size of a record in bytes.
+	record int
 	// make makes the record of one sample. It depends on its arguments only and
 	// may be called concurrently.
 	make func(record []byte, client habits, label int, key uint64)
 	// write, in place of make, writes a whole text of records that overlap: each
 	// begins a byte after the one before, and its label is the byte after it.
-	write  func(text []byte, source *rand.PCG, client habits)
-	coding *federated.Coding // of the bytes of a record; nil: they are a tweet's
+	write func(text []byte, source *rand.PCG, client habits)
+	// coding turns the bytes of a record into inputs; nil means that a record is a tweet.
+	coding *federated.Coding
 }
 
 // habits says how a client's samples are alike: what varies between samples is
 // its habit in the share shift/256 of them, 0 for none, below 256.
 type habits struct{ shift, key uint64 }
 
-// choose draws one of n values of a thing that varies.
+// choose draws a value below n of the feature with the given number. In the share shift/256 of its calls
+// it returns the value that is the habit, which key and feature alone determine; else a uniform one.
 func (h habits) choose(source *rand.PCG, feature, n uint64) int {
+	// The top 8 bits decide between the two, and the others choose the value.
 	u := source.Uint64()
 	if u>>56 < h.shift {
 		return int(keyed.Below(keyed.Hash(h.key, keyed.Synthetic, feature), n))
@@ -145,14 +153,22 @@ func Tasks() []string {
 // synthetic is the Set of a recipe, made client by client.
 type synthetic struct {
 	recipe
-	n     int
-	seed  uint64
-	h     float64
+	// n is the number of clients.
+	n int
+	// seed determines all draws, together with the numbers of client and sample.
+	seed uint64
+	// h is the heterogeneity; at 0 samples are independent and identically distributed.
+	h float64
+	// shift is the share of habits in 1/256, rounded down from 256 h/(1+h).
 	shift uint64
-	held  int
+	// held is the number of held-out samples of all clients together.
+	held int
+	// cache holds the clients used last.
 	cache cache
 
-	once    sync.Once // makes heldOut
+	// once makes heldOut at the first call for a held-out sample.
+	once sync.Once
+	// heldOut holds the held-out samples in the order of the clients; nil until they are made.
 	heldOut *store
 }
 
@@ -175,6 +191,7 @@ func (s *synthetic) Close() error { return nil }
 // joined by straight lines.
 func (s *synthetic) Samples(c int) int {
 	h := keyed.Hash(s.seed, keyed.Synthetic, uint64(c), partCount)
+	// place is a fixed-point number: an interval of quantiles, and 16 bits of the way through it.
 	place := keyed.Below(h, uint64(len(s.counts)-1)<<16)
 	low := s.counts[place>>16]
 	high := s.counts[place>>16+1]
@@ -202,7 +219,8 @@ func (s *synthetic) Batch(dst *learn.Batch, c int, samples []int32) error {
 	return nil
 }
 
-// complete makes sample i of client c unless it has been made.
+// complete makes sample i of client c unless it has been made. The caller holds the mutex of samples.
+// Texts are written whole when a client is opened, so that nothing is left to make.
 func (s *synthetic) complete(samples *store, c, i int) {
 	if s.make == nil || samples.made[i] {
 		return
@@ -223,7 +241,8 @@ func (s *synthetic) append(dst *learn.Batch, samples *store, i int) {
 	dst.N++
 }
 
-// open prepares a client without making any sample, or writes its text.
+// open returns the store of client c. A recipe with write has its whole text written; for others the
+// labels are drawn, and complete makes each record when it is asked for.
 func (s *synthetic) open(c int) *store {
 	n := s.Samples(c)
 	if s.write != nil {
@@ -235,20 +254,22 @@ func (s *synthetic) open(c int) *store {
 	return e
 }
 
-// empty is room for n samples.
+// empty returns a store with room for n labels and n records side by side, all of them 0.
 func (s *synthetic) empty(n int) *store {
 	return &store{labels: make([]uint8, n), records: make([]byte, n*s.record), step: s.record}
 }
 
-// text writes n records that overlap.
+// text writes a text of client c that holds n overlapping records. part is partSample for training
+// and partHeldOut for held-out samples, whose texts differ. The label of a record is the byte after it.
 func (s *synthetic) text(n, c int, part uint64) *store {
 	text := make([]byte, n+s.record)
 	s.write(text, keyed.Source(s.seed, keyed.Synthetic, uint64(c), part), s.habits(c))
 	return &store{labels: text[s.record:], records: text, step: 1}
 }
 
-// label draws the labels of a client: n training labels, then held-out ones
-// that follow the same distribution.
+// label fills train with the training labels of client c, and held with labels of held-out samples
+// that follow the same proportions: they are drawn from the urn of all training labels, which they
+// do not change.
 func (s *synthetic) label(train, held []uint8, c int) {
 	draw := func(urn []uint8, i int, part uint64) uint8 {
 		return polya(urn, s.info.Classes, s.h, keyed.Hash(s.seed, keyed.Synthetic, uint64(c), part, uint64(i)))
@@ -294,18 +315,21 @@ func (s *synthetic) HeldOutBatch(dst *learn.Batch, first, n int) error {
 func (s *synthetic) makeHeldOut() {
 	s.heldOut = s.empty(s.held)
 	for first := 0; first < s.held; {
+		// Held-out samples first to end-1 are those of client c.
 		c := first * s.n / s.held
 		end := first + 1
 		for end < s.held && end*s.n/s.held == c {
 			end++
 		}
 		if s.write != nil {
+			// Windows heldOutGap bytes apart are copied out of one text.
 			text := s.text(heldOutGap*(end-first), c, partHeldOut)
 			for i := first; i < end; i++ {
 				copy(s.heldOut.record(i, s.record), text.record(heldOutGap*(i-first), s.record))
 				s.heldOut.labels[i] = text.labels[heldOutGap*(i-first)]
 			}
 		} else {
+			// The training labels are drawn again, because held-out labels are copies of them.
 			train := make([]uint8, s.Samples(c))
 			s.label(train, s.heldOut.labels[first:end], c)
 			for i := first; i < end; i++ {
@@ -323,16 +347,22 @@ const cacheBytes = 64 << 20
 
 // store is one client's labels and records; records are made one by one.
 type store struct {
+	// client is the number of the client.
 	client int
+	// labels are the classes of the samples.
 	labels []uint8
 
-	mu      sync.Mutex // guards made and records
-	made    []bool
+	// mu guards made and records.
+	mu sync.Mutex
+	// made says which records exist; nil where all of them are written at once.
+	made []bool
+	// records holds the bytes of all records.
 	records []byte
-	step    int // bytes from one record to the next
+	// step is the distance from one record to the next in bytes; 1 in a text.
+	step int
 }
 
-// record is sample i as bytes.
+// record returns the size bytes of sample i, which share the memory of the store.
 func (e *store) record(i, size int) []byte { return e.records[i*e.step:][:size] }
 
 // size is how many bytes of memory the store takes.
@@ -341,17 +371,24 @@ func (e *store) size() int { return len(e.records) + len(e.labels) + len(e.made)
 // cache keeps the clients used last, up to limit bytes (and always one). An
 // entry that is dropped while in use stays whole for its user.
 type cache struct {
-	make  func(client int) *store
+	// make opens the store of a client that is absent.
+	make func(client int) *store
+	// limit bounds the size of all stores together, in bytes.
 	limit int
 
 	// recent leads to clients in training without the lock, which workers would
 	// otherwise meet at with every minibatch. It holds only what entries does.
-	recent [64]atomic.Pointer[store] // by client modulo its length
+	// A client's place is its number modulo the length.
+	recent [64]atomic.Pointer[store]
 
-	mu      sync.Mutex
-	entries map[int]*list.Element // by client; values *store
-	order   list.List             // used last first
-	bytes   int
+	// mu guards the fields below it.
+	mu sync.Mutex
+	// entries finds the element of order that holds a client's store.
+	entries map[int]*list.Element
+	// order lists the stores (*store), the one used last first.
+	order list.List
+	// bytes is the size of all stores in order.
+	bytes int
 }
 
 // get returns a client's entry, which it opens when it is absent.
@@ -371,6 +408,7 @@ func (c *cache) get(client int) *store {
 		c.bytes += e.size()
 	}
 	c.order.MoveToFront(element)
+	// The least recently used stores go. The one just asked for is at the front and stays.
 	for c.bytes > c.limit && c.order.Len() > 1 {
 		last := c.order.Remove(c.order.Back()).(*store)
 		delete(c.entries, last.client)

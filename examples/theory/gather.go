@@ -25,13 +25,17 @@ func gather(p Plan, objective *advise.Objective, traces []*trace) *Result {
 		F0:        objective.Value(objective.Start),
 		Distance:  objective.Distance(objective.Start),
 	}
+	// The paper calculates G from the distance to the optimum.
 	r.PrintedG = theory.PrintedG(r.Constants.L, r.Distance)
+	// Runs end with a whole round, so the longest one sets the end of the curves.
 	for _, t := range traces {
 		r.Limit = max(r.Limit, t.Limit)
 	}
+	// The traces of a schedule follow each other, one for each seed.
 	for i, name := range p.Schedules {
 		seeds := traces[i*p.Seeds : (i+1)*p.Seeds]
-		name, _, _ := strings.Cut(name, "=") // a schedule of one's own is written NAME=DEFINITION
+		// A schedule of the user's own is written NAME=DEFINITION.
+		name, _, _ := strings.Cut(name, "=")
 		// The bound of a schedule takes the largest gradient and variance that its runs met.
 		constants := r.Constants
 		constants.G = 0
@@ -52,10 +56,12 @@ const roundsFactor = 1.3
 // bounds calculates a schedule's bounds after numbers of rounds that grow by a constant factor, up to
 // the number that all seeds completed. Means are over seeds.
 func (r *Result) bounds(name string, k theory.Constants, seeds []*trace) []Bound {
+	// Bounds end where the first of the runs ends, because a mean needs all seeds.
 	rounds := len(seeds[0].Steps)
 	for _, t := range seeds {
 		rounds = min(rounds, len(t.Steps))
 	}
+	// The same constants give the three forms of the theorem.
 	inForm := func(f theory.Form) theory.Constants {
 		c := k
 		c.Form = f
@@ -65,6 +71,7 @@ func (r *Result) bounds(name string, k theory.Constants, seeds []*trace) []Bound
 	appendix := inForm(theory.Appendix)
 	printed := inForm(theory.Statement)
 	printed.G = r.PrintedG
+	// Each seed counts the same in the means.
 	share := 1 / float64(len(seeds))
 	var list []Bound
 	for _, n := range advise.Spaced(rounds, roundsFactor) {
@@ -75,6 +82,7 @@ func (r *Result) bounds(name string, k theory.Constants, seeds []*trace) []Bound
 			Variance: k.Variance,
 		}
 		var measured []float64
+		// The bounds depend on the K and the learning rates that a run really had.
 		for _, t := range seeds {
 			steps := t.Steps[:n]
 			rates := t.Rates[:n]
@@ -99,9 +107,11 @@ func (r *Result) bounds(name string, k theory.Constants, seeds []*trace) []Bound
 // Theorem 1 weights iterations by their learning rates.
 func (t *trace) meanSquare(n int) float64 {
 	iterations := sum(t.Steps[:n])
+	// Only every Stride-th iteration was measured.
 	measured := min(len(t.Path.Squares), (iterations+t.Stride-1)/t.Stride)
 	weighted := 0.0
 	weights := 0.0
+	// An iteration with a higher learning rate moves the model further and counts for more.
 	for i, s := range t.Path.Squares[:measured] {
 		weighted += t.Path.Rates[i] * s
 		weights += t.Path.Rates[i]
@@ -112,12 +122,15 @@ func (t *trace) meanSquare(n int) float64 {
 // minSquare is the minimum over the first iterations of the mean over seeds of ‖∇F(x̄_t)‖².
 func minSquare(seeds []*trace, iterations float64) float64 {
 	n := int(iterations) / seeds[0].Stride
+	// Runs may have different numbers of iterations, and only those that all have are averaged.
 	for _, t := range seeds {
 		n = min(n, len(t.Path.Squares))
 	}
 	low := math.Inf(1)
+	// The mean over seeds comes first, because the theorem bounds an expectation.
 	for i := range max(1, n) {
 		sum := 0.0
+		// Before its first round ends, a run is where it started.
 		for _, t := range seeds {
 			sum += t.Path.Squares[i]
 		}

@@ -45,6 +45,7 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	var sets []string
 	var force bool
 	var asJSON bool
+	// The defaults compare all schedules with enough seeds for an interval.
 	plan := Plan{Schedules: Schedules, Seeds: 5, Folder: "runs/theory"}
 	flags := flag.NewFlagSet("theory", flag.ContinueOnError)
 	flags.SetOutput(stderr)
@@ -65,6 +66,7 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	flags.BoolVar(&force, "force", false, "replace what the folder holds")
 	flags.BoolVar(&asJSON, "json", false, "print the result as JSON")
 	err := flags.Parse(args)
+	// The flag package has printed the help already.
 	if errors.Is(err, flag.ErrHelp) {
 		return nil
 	}
@@ -80,12 +82,14 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	if plan.Config, err = load(configs, sets); err != nil {
 		return err
 	}
+	// A schedule that --set chooses would be replaced by those of the list.
 	if err := study.Overridden(sets, plan.Schedules, plan.Config.Schedule); err != nil {
 		return fmt.Errorf("%w (%w)", err, errUsage)
 	}
 	notice := func(line string) { fmt.Fprintln(stderr, line) }
 	result, err := plan.Run(ctx, study.Options{Run: run.Options{Force: force,
 		Callbacks: run.Callbacks{Notice: notice}}})
+	// Complete runs are kept, so the user needs to know only how to go on.
 	if errors.Is(err, context.Canceled) {
 		return errors.New("interrupted: the same command continues")
 	}

@@ -39,13 +39,15 @@ type Plan struct {
 	Folder string
 }
 
-// validate refuses configurations about which Theorem 1 says nothing, and lists that name no schedule
-// or one of them twice.
+// validate returns an error for a configuration to which Theorem 1 does not apply, and for a list
+// of schedules that is empty or names one of them twice.
 func (p Plan) validate() error {
 	c := &p.Config
 	_, isFedAvg := c.Aggregate.Algorithm.(algorithm.FedAvg)
 	waitsForAll := c.Close == closing.Rule(closing.All{})
 	isUniform := c.Select == selection.Rule(selection.Uniform{})
+	// Theorem 1 is about a convex objective that all seeds share, and about FedAvg with uniform
+	// cohorts.
 	switch {
 	case !c.Task.IsConvex():
 		return fmt.Errorf("%s: %w; want quadratic or logistic", c.Task, problem.ErrNotConvex)
@@ -61,6 +63,7 @@ func (p Plan) validate() error {
 		return errors.New("what Theorem 1 says is about fedavg, uniform cohorts and rounds that wait for all " +
 			"(leave aggregate.algorithm, select and close as they are)")
 	}
+	// The folder of a run is named by its schedule and seed, so a schedule must not be there twice.
 	for i, name := range p.Schedules {
 		if slices.Contains(p.Schedules[:i], name) {
 			return fmt.Errorf("schedule %s is named twice", name)
@@ -90,6 +93,7 @@ func (p Plan) cells() ([]study.Cell, error) {
 func (p Plan) scheduleCells(name string) ([]study.Cell, error) {
 	c := p.Config
 	standard := name
+	// The configuration knows this schedule as theory, with another time.
 	if name == TheoryAhead {
 		standard = "theory"
 		c.Theory.Time = config.AheadTime
@@ -102,6 +106,7 @@ func (p Plan) scheduleCells(name string) ([]study.Cell, error) {
 		return nil, err
 	}
 	cells, err := study.Plan{Load: study.Just(c), Schedules: []string{standard}, Seeds: p.Seeds}.Cells()
+	// The two schedules of the theory need names and folders of their own.
 	for i := range cells {
 		cell := &cells[i]
 		if name == TheoryAhead {
@@ -128,6 +133,8 @@ func (p Plan) Run(ctx context.Context, o study.Options) (*Result, error) {
 	constants := &objective.Theorem1
 	byCell := map[*study.Cell]*trace{}
 	traces := make([]*trace, len(cells))
+	// The schedules of the theory take the constants that were calculated, unless they are
+	// configured.
 	for i := range cells {
 		c := &cells[i]
 		c.Config.Theory.Take(config.Theory{
@@ -147,6 +154,7 @@ func (p Plan) Run(ctx context.Context, o study.Options) (*Result, error) {
 	o.Adjust = func(c *study.Cell, o *run.Options) {
 		// The trace belongs to the run that this one replaces.
 		_ = os.Remove(filepath.Join(c.Config.Out, traceFile))
+		// The models are collected in memory while the run is played.
 		t := byCell[c]
 		t.models = map[int][]float32{}
 		o.Model = func(round int, params []float32) { t.models[round] = params }
@@ -155,12 +163,14 @@ func (p Plan) Run(ctx context.Context, o study.Options) (*Result, error) {
 	if err := study.Play(ctx, p.Folder, cells, o); err != nil {
 		return nil, err
 	}
+	// Means over seeds need all runs, so one that diverged ends the comparison.
 	for _, c := range cells {
 		if c.Diverged != "" {
 			return nil, fmt.Errorf("%s: %s", c.Name, c.Diverged)
 		}
 	}
 	r := gather(p, objective, traces)
+	// The result names the version, the configuration and the seed of every run.
 	for i := range cells {
 		origin, err := cells[i].Origin()
 		if err != nil {

@@ -15,7 +15,8 @@ type path struct {
 	// Squares is ‖∇F(x̄_t)‖² at every stride-th iteration, x̄_t being the weighted mean of all clients'
 	// models, whether or not they took part.
 	Squares []float64
-	Rates   []float64 // learning rates of these iterations
+	// Rates holds the learning rates of these iterations.
+	Rates []float64
 	// Second is the largest E‖∇f_c(x; ξ)‖² of any client at any of its iterates: the smallest G² with
 	// which the analysis holds.
 	Second float64
@@ -25,18 +26,29 @@ type path struct {
 
 // replayer repeats a run with all clients taking part. It is not safe for concurrent use.
 type replayer struct {
+	// problem is the convex problem whose runs are replayed.
 	problem *convex.Problem
-	seed    uint64 // of the run, from which its minibatches are drawn
-	stride  int    // every stride-th iteration is measured
+	// seed is the seed of the run, from which its minibatches are drawn.
+	seed uint64
+	// stride says that every stride-th iteration is measured.
+	stride int
 
-	work     learn.Workspace
-	order    federated.Minibatches
-	batch    learn.Batch
-	local    []float32   // a client's model
-	wide     []float64   // the same model, as the formulas take it
-	gradient []float64   // scratch space of gradients
-	means    [][]float64 // x̄_t of the round's measured iterations
-	noise    []float64   // largest σ_c² of each client
+	// work takes the local steps.
+	work learn.Workspace
+	// order draws the minibatches of the client that is replayed.
+	order federated.Minibatches
+	// batch is the minibatch of the present step.
+	batch learn.Batch
+	// local is the model of the present client.
+	local []float32
+	// wide is the same model in double precision, as the formulas take it.
+	wide []float64
+	// gradient is scratch space of gradients.
+	gradient []float64
+	// means holds x̄_t for each measured iteration of the round.
+	means [][]float64
+	// noise holds the largest σ_c² so far of each client.
+	noise []float64
 }
 
 // newReplayer makes a replayer of runs of a problem with a seed.
@@ -59,8 +71,10 @@ func newReplayer(problem *convex.Problem, seed uint64, stride int) *replayer {
 // in every round before, which has the same distribution as what the participants drew.
 func (r *replayer) run(ctx context.Context, models [][]float32, steps []int, rates []float64) (path, error) {
 	var p path
-	before := int64(0) // local steps of the rounds before
-	next := 0          // the round's first iteration that is measured
+	// before is the number of local steps in the rounds before.
+	before := int64(0)
+	// next is the first iteration of the round that is measured.
+	next := 0
 	for i, k := range steps {
 		if err := ctx.Err(); err != nil {
 			return p, err
@@ -70,10 +84,12 @@ func (r *replayer) run(ctx context.Context, models [][]float32, steps []int, rat
 		if err != nil {
 			return p, err
 		}
+		// Every measured iteration of a round has the round's learning rate.
 		p.Rates = append(p.Rates, slices.Repeat(rates[i:i+1], len(p.Squares)-measured)...)
 		before += int64(k)
 		next = following
 	}
+	// The variance of the mean model's gradient weights each client by p_c².
 	for c, v := range r.noise {
 		w := r.problem.Weights[c]
 		p.Variance += w * w * v
@@ -86,6 +102,7 @@ func (r *replayer) run(ctx context.Context, models [][]float32, steps []int, rat
 // returns the first iteration of the following round that is measured.
 func (r *replayer) round(p *path, model []float32, k int, before int64, next int, rate float32) (int, error) {
 	measured := 0
+	// The means are sums over clients, so they start from zero.
 	for t := next; t < k; t += r.stride {
 		if measured == len(r.means) {
 			r.means = append(r.means, make([]float64, len(r.local)))
@@ -93,11 +110,14 @@ func (r *replayer) round(p *path, model []float32, k int, before int64, next int
 		clear(r.means[measured])
 		measured++
 	}
+	// Clients are replayed one after the other, and each adds its models to the means.
 	for c := range r.problem.Clients {
 		copy(r.local, model)
 		r.order.Reset(r.seed, c, r.problem.Set.Samples(c), r.problem.Batch, before)
-		index := 0 // into r.means
+		// index is the number of measured iterations so far, which is the index into r.means.
+		index := 0
 		for t := range k {
+			// An iteration is measured before its step, as the theorem counts them.
 			if t >= next && (t-next)%r.stride == 0 {
 				r.measure(p, c, r.means[index])
 				index++
@@ -111,6 +131,7 @@ func (r *replayer) round(p *path, model []float32, k int, before int64, next int
 			}
 		}
 	}
+	// The gradient of F is taken at the mean model, which is complete only now.
 	for _, mean := range r.means[:measured] {
 		p.Squares = append(p.Squares, r.problem.Gradient(r.gradient, mean))
 	}

@@ -22,13 +22,20 @@ import (
 
 // Result is what the runs of a plan showed.
 type Result struct {
-	Task    string  `json:"task"`
-	Clients int     `json:"clients"`
-	Cohort  int     `json:"cohort"`
-	Batch   int     `json:"batch"`
-	Seeds   int     `json:"seeds"`
-	K0      int     `json:"k0"`
-	Eta     float64 `json:"eta"`
+	// Task is the name of the convex task.
+	Task string `json:"task"`
+	// Clients is the number of clients in the population.
+	Clients int `json:"clients"`
+	// Cohort is the number of clients in a round.
+	Cohort int `json:"cohort"`
+	// Batch is the number of samples in a minibatch.
+	Batch int `json:"batch"`
+	// Seeds is the number of runs of each schedule.
+	Seeds int `json:"seeds"`
+	// K0 is the number of local steps in the first round.
+	K0 int `json:"k0"`
+	// Eta is the learning rate at the start.
+	Eta float64 `json:"eta"`
 	// Limit is how long every run lasts, in virtual seconds.
 	Limit float64 `json:"virtual_seconds"`
 
@@ -47,14 +54,17 @@ type Result struct {
 	Curves []Moment `json:"curves"`
 
 	// Runs says where the results come from.
+	// Runs says by which version, configuration and seed each run can be repeated.
 	Runs []study.Origin `json:"runs"`
 }
 
 // Bound is Theorem 1 after a number of rounds of a schedule, beside what was measured; all in
 // loss²/length² but G, in loss/length. Means are over seeds.
 type Bound struct {
+	// Schedule is the name of the schedule.
 	Schedule string `json:"schedule" csv:"schedule"`
-	Rounds   int    `json:"rounds" csv:"rounds"`
+	// Rounds is the number of rounds after which the bound is taken.
+	Rounds int `json:"rounds" csv:"rounds"`
 	// Iterations is T, the number of SGD steps of one client in these rounds.
 	Iterations float64 `json:"iterations" csv:"iterations"`
 
@@ -108,6 +118,7 @@ func (h half) MarshalJSON() ([]byte, error) { return json.Marshal(metrics.Measur
 // MarshalJSON adds what the tables derive: whether the bound holds, and the constants with their
 // explanations.
 func (r *Result) MarshalJSON() ([]byte, error) {
+	// The type plain has no MarshalJSON, so that this method does not call itself.
 	type plain Result
 	return json.Marshal(struct {
 		*plain
@@ -120,6 +131,7 @@ func (r *Result) MarshalJSON() ([]byte, error) {
 func (r *Result) last() []Bound {
 	var list []Bound
 	for i, b := range r.Bounds {
+		// The bounds of a schedule follow each other, the one after all of its rounds last.
 		isLast := i+1 == len(r.Bounds) || r.Bounds[i+1].Schedule != b.Schedule
 		if isLast {
 			list = append(list, b)
@@ -145,6 +157,7 @@ func (r *Result) momentAt(name string, share float64) Moment {
 // schedule and at every number of rounds that was examined. The statement needs F* >= 0.
 func (r *Result) BoundHolds() bool {
 	for _, b := range r.Bounds {
+		// The appendix's form does not follow from Lemma 2, so it need not hold.
 		proofHolds := b.Measured <= b.Lemma2 && b.Measured <= b.Proof
 		statementHolds := r.Constants.FStar < 0 || !(b.Measured > b.Statement)
 		if !proofHolds || !statementHolds {
@@ -171,6 +184,7 @@ func (r *Result) Write(w io.Writer) error {
 	if err := advise.WriteSources(w, r.constants()); err != nil {
 		return err
 	}
+	// The analysis needs eta of at most 1/(4L).
 	if limit := r.Constants.MaxRate(); r.Eta > limit {
 		fmt.Fprintf(
 			w,
@@ -210,6 +224,7 @@ func (r *Result) writeBounds(w io.Writer) error {
 func (r *Result) writeSchedules(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "schedule\trounds\tsteps\trelative\tlast K\tat 10% of the time\tat 30%\tat the end\t")
+	// Without a run of fixed K there is nothing that steps could be relative to.
 	fixed := r.momentAt("fixed", 1).Steps
 	for _, b := range r.last() {
 		early := r.momentAt(b.Schedule, 0.1)
@@ -309,6 +324,7 @@ func boundPanels(bounds []Bound) []figure.Panel {
 	var panels []figure.Panel
 	for i := range bounds {
 		b := &bounds[i]
+		// A new schedule begins a new panel.
 		n := len(panels)
 		if n == 0 || panels[n-1].Title != b.Schedule {
 			if n == maxPanels {

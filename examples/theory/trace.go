@@ -45,6 +45,7 @@ type trace struct {
 // take reads the trace of a run that was measured before, or measures the run and writes its trace.
 func (t *trace) take(ctx context.Context, c *study.Cell, objective *advise.Objective) error {
 	path := filepath.Join(c.Config.Out, traceFile)
+	// The run was measured before, so its trace is in its folder.
 	if c.Reused {
 		f, _, err := regular.Open(path)
 		if err != nil {
@@ -52,6 +53,7 @@ func (t *trace) take(ctx context.Context, c *study.Cell, objective *advise.Objec
 		}
 		return errors.Join(gob.NewDecoder(f).Decode(t), f.Close())
 	}
+	// The trace is written last, so a run that has one is complete.
 	if err := t.measure(ctx, c, objective); err != nil {
 		return err
 	}
@@ -65,6 +67,7 @@ func (t *trace) measure(ctx context.Context, c *study.Cell, objective *advise.Ob
 	if err != nil {
 		return err
 	}
+	// Without a round there is no iteration that could be measured.
 	if len(rows) == 0 {
 		return errors.New("no round was completed in the time of the plan")
 	}

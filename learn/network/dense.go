@@ -65,7 +65,8 @@ func (l DenseLayer) Stage(place *Place) Stage {
 // of the inputs and the update.
 type denseStage struct {
 	*Place
-	// Backward has updated the parameters already
+	// updated says that Backward has updated the parameters already, so that Update must leave
+	// them.
 	updated bool
 	// dx holds the gradients of the inputs, one sample after the other.
 	dx []float32
@@ -95,15 +96,19 @@ func (s *denseStage) Forward(p *Pass) {
 		kernel.Block(s.X.values(p)), kernel.Block(s.Y.values(p)), op, p.Parameters[in*outputs:], 0)
 }
 
-// Backward computes dx = Wᵀ dy, and where the input is a ReLU's output only where that is positive.
+// Backward computes the gradient of the inputs, dx = Wᵀ dy. Where the inputs are the outputs of a
+// ReLU, the gradient is zero unless they are positive. In a step of one block it may also update
+// the parameters.
 func (s *denseStage) Backward(p *Pass) {
 	in, outputs := s.sizes()
 	dy := s.Y.gradient(p)
 	s.X.transpose(p, s.network.isa)
 	switch {
+	// The gradient of the parameters is added to that of the network at once.
 	case s.network.collects:
 		s.multiply(p.Gradient, dy, s.X.samples(p), 0, in, p.Samples, kernel.Add, 1)
 		s.network.isa.AddRowSums(p.Gradient[in*outputs:][:outputs], dy, p.Samples, kernel.Add, 1)
+	// In a step of one block the update and the gradient of the inputs read the weights only once.
 	case s.network.alpha != 0 &&
 		s.Gradient &&
 		!s.frozen &&
@@ -121,6 +126,7 @@ func (s *denseStage) inputs(p *Pass, dy []float32, start, end int) {
 	in, outputs := s.sizes()
 	op := kernel.Store
 	x := []float32(nil)
+	// The kernel sets the gradient to zero where the ReLU left zero.
 	if s.X.relu {
 		op = kernel.ReLUGrad
 		x = s.X.values(p)[start*Lanes:]
@@ -135,11 +141,14 @@ func (s *denseStage) inputs(p *Pass, dy []float32, start, end int) {
 func (s *denseStage) step(p *Pass, dy []float32) {
 	in, outputs := s.sizes()
 	isa, alpha, rows := s.network.isa, s.network.alpha, s.X.samples(p)
+	// Only stages that take such steps need this memory.
 	if s.dx == nil {
 		s.dx = aligned(in * isa.Columns(isa.StepSamples()))
 	}
 	stepped := isa.DenseStep(outputs, in, p.Samples, p.Parameters, dy, rows, s.dx, alpha, s.X.relu)
 	isa.Transpose(kernel.Block(s.X.gradient(p)), kernel.Matrix{Data: s.dx, LD: in}, isa.Columns(p.Samples), stepped)
+	// The inputs that the kernel left out are computed by plain products, before their weights
+	// change.
 	if stepped < in {
 		s.inputs(p, dy, stepped, in)
 		s.multiply(p.Parameters, dy, rows, stepped, in, p.Samples, kernel.Add, alpha)
@@ -165,6 +174,7 @@ func (s *denseStage) Update(dst []float32, b *Batch, op kernel.Op, alpha float32
 	}
 	in, outputs := s.sizes()
 	var p Pass
+	// Each block of the batch has kept its inputs and gradients since Backward.
 	for ; p.first < b.N; p.block, p.first = p.block+1, p.first+Lanes {
 		dy := s.Y.gradient(&p)
 		n := min(Lanes, b.N-p.first)
@@ -206,6 +216,7 @@ func (w *columns) forward(params []float32, b *Batch, i int) (index []int32, val
 	f := w.features
 	index, value = b.row(i)
 	bias := params[f*len(w.z):]
+	// Each output is a sum over the words of the sample alone.
 	for k := range w.z {
 		row := params[k*f:][:f]
 		s := bias[k]
@@ -220,6 +231,7 @@ func (w *columns) forward(params []float32, b *Batch, i int) (index []int32, val
 // add adds the gradient of the parameters of one sample, given that of its outputs in w.z.
 func (w *columns) add(index []int32, value []float32) {
 	f := w.features
+	// Only the columns of the sample's words have a gradient.
 	for k, d := range w.z {
 		row := w.sum[k*f:][:f]
 		for j, x := range index {
@@ -232,6 +244,7 @@ func (w *columns) add(index []int32, value []float32) {
 // Update adds alpha times the gradient to dst, or stores it, and leaves the sums zero again. It visits
 // the columns of the batch's words alone.
 func (w *columns) Update(dst []float32, b *Batch, op kernel.Op, alpha float32) {
+	// Storing needs the zeros of all other columns, too.
 	if op == kernel.Store {
 		copy(dst, w.sum)
 		clear(w.sum)
@@ -267,6 +280,7 @@ func (s *bagStage) Forward(p *Pass) {
 	for i := range p.Samples {
 		s.columns.forward(p.Parameters, p.batch, p.first+i)
 		for k, v := range s.z {
+			// The ReLU that follows is a part of this stage.
 			if s.Y.relu {
 				v = max(v, 0)
 			}

@@ -70,9 +70,9 @@ type normStage struct {
 	centred []float32
 	// mean holds μ, and inverse holds 1/sqrt(σ² + ε).
 	mean, inverse []float32
-	// γ/sqrt(σ² + ε), and β
+	// scale holds γ/sqrt(σ² + ε), and shift holds β.
 	scale, shift []float32
-	// Backward's sums over positions, of dy and of dy (x − μ)
+	// sum and dot are Backward's sums over positions, of dy and of dy (x − μ).
 	sum, dot []float32
 }
 
@@ -88,11 +88,13 @@ func (s *normStage) each(f func(position, y, x int)) {
 	}
 }
 
-// share replaces the sums for each channel and sample by f of the sum over the channel's group.
+// share replaces the sums of each channel and sample by f of the sum over all channels of the
+// group.
 func (s *normStage) share(part []float32, f func(sum float64) float64) {
 	size := s.X.Channels / s.groups * Lanes
 	for g := range s.groups {
 		group := part[g*size:][:size]
+		// Each sample of the block has sums of its own.
 		for l := range Lanes {
 			sum := 0.0
 			for i := l; i < size; i += Lanes {
@@ -115,14 +117,17 @@ func (s *normStage) Forward(p *Pass) {
 	first, row, column, _ := s.X.steps()
 	count := float64(s.X.Size() / s.groups)
 
+	// The first pass over the positions sums the values, for the mean.
 	clear(s.mean)
 	s.each(func(_, py, px int) { isa.AddScaled(s.mean, 1, x[first+py*row+px*column:][:n]) })
 	s.share(s.mean, func(sum float64) float64 { return sum / count })
+	// The second pass sums the squared differences from the mean, for the variance.
 	clear(s.inverse)
 	s.each(func(position, py, px int) {
 		isa.Centre(s.centred[position*n:][:n], x[first+py*row+px*column:], s.mean, s.inverse)
 	})
 	s.share(s.inverse, func(sum float64) float64 { return 1 / math.Sqrt(sum/count+normEpsilon) })
+	// The weight and the division become one factor for each channel and sample.
 	for c := range s.X.Channels {
 		weight := p.Parameters[c]
 		bias := p.Parameters[s.X.Channels+c]
@@ -134,6 +139,7 @@ func (s *normStage) Forward(p *Pass) {
 	s.each(func(position, py, px int) {
 		dst := y[yFirst+py*yRow+px*yColumn:]
 		centred := s.centred[position*n:]
+		// The channels of a position are one run of memory.
 		if channel == Lanes {
 			isa.Affine(dst[:n], centred, s.scale, s.shift, s.Y.relu)
 			return
@@ -171,6 +177,7 @@ func (s *normStage) Backward(p *Pass) {
 		})
 	}
 	pieces(func(c int, g []float32, offset int) { isa.AddDots(s.sum[c:], s.dot[c:], g, s.centred[offset:]) })
+	// The gradients of γ and β are sums over the samples of the block.
 	for c := range channels {
 		total := 0.0
 		dot := 0.0
@@ -181,9 +188,11 @@ func (s *normStage) Backward(p *Pass) {
 		p.Gradient[c] += float32(dot)
 		p.Gradient[channels+c] += float32(total)
 	}
+	// Nobody needs the gradient of the inputs.
 	if !s.Gradient {
 		return
 	}
+	// From here on, sum and dot are those of γ dy.
 	for c := range channels {
 		weight := p.Parameters[c]
 		for l := c * Lanes; l < (c+1)*Lanes; l++ {
@@ -194,6 +203,7 @@ func (s *normStage) Backward(p *Pass) {
 	count := float64(s.X.Size() / s.groups)
 	s.share(s.sum, func(sum float64) float64 { return sum / count })
 	s.share(s.dot, func(sum float64) float64 { return sum / count })
+	// The factors of the formula above are prepared for each channel and sample.
 	for i, inverse := range s.inverse {
 		s.sum[i] = -float32(s.sum[i] * inverse)
 		s.dot[i] = -float32(float32(s.dot[i]*inverse) * float32(inverse*inverse))

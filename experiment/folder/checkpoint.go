@@ -39,7 +39,8 @@ const (
 	checkpointMagic   = "fedpace checkpoint\n\x00"
 	checkpointFormat  = 12
 	checkpointHeadLen = int64(len(checkpointMagic)) + 4 + 8
-	maxCheckpoint     = 1 << 40 // bytes
+	// maxCheckpoint is the largest size of a checkpoint's file, in bytes.
+	maxCheckpoint = 1 << 40
 )
 
 // Why a checkpoint is refused.

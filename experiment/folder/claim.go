@@ -21,7 +21,8 @@ func Claim(base string) (dir, before string, release func(), err error) {
 	release = func() {
 		for _, path := range slices.Backward(made) {
 			if os.Remove(path) != nil {
-				return // something is in it
+				// A folder that has something in it is left.
+				return
 			}
 		}
 	}
@@ -53,7 +54,8 @@ func Remove(dir string) (remaining []string, err error) {
 	if err := HoldsRun(dir); err != nil {
 		return nil, fmt.Errorf("results: %w", err)
 	}
-	c, _ := config.Load(filepath.Join(dir, ConfigFile), nil) // one that cannot be read adds no outputs
+	// A configuration that cannot be read adds no outputs.
+	c, _ := config.Load(filepath.Join(dir, ConfigFile), nil)
 	r, err := ReopenResults(dir)
 	if err != nil {
 		return nil, err

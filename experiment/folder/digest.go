@@ -17,9 +17,10 @@ import (
 // FileDigest is what a file of the folder held: at a checkpoint, or when the run
 // ended. An output that only grows begins with these bytes for ever after.
 type FileDigest struct {
-	Name   string `json:"name"`
-	Size   int64  `json:"bytes"`
-	SHA256 string `json:"sha256"` // of these bytes
+	Name string `json:"name"`
+	Size int64  `json:"bytes"`
+	// SHA256 is the digest of the first Size bytes, in hexadecimal.
+	SHA256 string `json:"sha256"`
 }
 
 // What is wrong with a file.
@@ -81,20 +82,23 @@ func (c *counter) Write(b []byte) (int, error) {
 
 // FileState is what became of a file.
 type FileState struct {
-	Name    string `json:"name"`
-	State   State  `json:"state"`
-	Size    int64  `json:"bytes"`             // of the file now
-	Problem string `json:"problem,omitempty"` // what is wrong with it, or what to know
+	Name  string `json:"name"`
+	State State  `json:"state"`
+	// Size is the size of the file now, in bytes.
+	Size int64 `json:"bytes"`
+	// Problem says what is wrong with the file, or what to know about it.
+	Problem string `json:"problem,omitempty"`
 }
 
 // State is what a file was found to be.
 type State string
 
 const (
-	Intact    State = "ok"
-	Damaged   State = "damaged"
-	Missing   State = "missing"
-	Unchecked State = "unchecked" // nothing says what it held
+	Intact  State = "ok"
+	Damaged State = "damaged"
+	Missing State = "missing"
+	// Unchecked means that there is no digest which says what the file held.
+	Unchecked State = "unchecked"
 )
 
 // Bad reports whether the file is not what it was.

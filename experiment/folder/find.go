@@ -31,8 +31,9 @@ func Find(dir string, depth, limit int) (runs []string, unread []error, err erro
 
 // search is one search for runs.
 type search struct {
-	limit  int
-	runs   []string // one more than the limit ends the search
+	limit int
+	// runs are the folders of the runs found so far; the search ends with one more than limit.
+	runs   []string
 	unread []error
 }
 
@@ -44,7 +45,8 @@ func (s *search) in(dir string, depth int) error {
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	entries, err := os.ReadDir(dir) // sorted
+	// The entries are sorted by name, so the order of the runs does not vary.
+	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err
 	}
@@ -68,7 +70,8 @@ func Distinct(dirs []string) (list []string) {
 	for _, dir := range dirs {
 		canonical, err := Canonical(dir)
 		if err != nil {
-			canonical = dir // it goes meanwhile
+			// The folder may be removed meanwhile; its own path is good enough then.
+			canonical = dir
 		}
 		if !seen[canonical] {
 			seen[canonical] = true

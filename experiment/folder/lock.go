@@ -26,17 +26,20 @@ var ErrRunning = errors.New("its run is still going on")
 func lockFolder(dir string) (release func() error, err error) {
 	path := filepath.Join(dir, lockFile)
 	var asked int
-	for range 100 { // each time another has let go in between
+	// Each further attempt means that another process has let go in between.
+	for range 100 {
 		f, err := regular.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
 		if err != nil {
 			return nil, fmt.Errorf("results: %w", err)
 		}
 		if err := filelock.Lock(f); err != nil {
-			holder, _ := io.ReadAll(io.LimitReader(f, 100)) // for the message alone
+			// The holder's text is used for the message alone.
+			holder, _ := io.ReadAll(io.LimitReader(f, 100))
 			err = errors.Join(err, f.Close())
 			asked++
 			if asked < 4 && errors.Is(err, filelock.ErrLocked) {
-				time.Sleep(5 * time.Millisecond) // it may be Running that asks
+				// It may be Running that holds the lock, only to ask whether anybody does.
+				time.Sleep(5 * time.Millisecond)
 				continue
 			}
 			if !errors.Is(err, filelock.ErrLocked) {

@@ -19,11 +19,15 @@ import (
 // checkpoint, as if it had never stopped.
 type appendFile struct {
 	store *Store
-	name  string // in the run's folder
-	file  File
-	size  int64     // bytes of what was written whole
-	sum   hash.Hash // of them
-	spool bool      // removed once the run is complete
+	// name is the name of the file in the run's folder.
+	name string
+	file File
+	// size is the number of bytes that were written whole.
+	size int64
+	// sum is the digest of those bytes.
+	sum hash.Hash
+	// spool says that the file is removed once the run is complete.
+	spool bool
 }
 
 // Size implements [metrics.File].
@@ -89,7 +93,8 @@ func (a *appendFile) Write(b []byte) (int, error) {
 		return 0, err
 	}
 	a.size += int64(n)
-	a.sum.Write(b) // never fails
+	// Writing to a hash never fails.
+	a.sum.Write(b)
 	return n, nil
 }
 

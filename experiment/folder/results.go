@@ -82,8 +82,10 @@ var ErrHoldsRun = errors.New("the folder already holds a run")
 // folder cannot be completed.
 type Results struct {
 	Store
-	unlock   func() error // nil: it is not locked
-	replaced []FileDigest // of the files that are there whole
+	// unlock releases the lock of the folder; it is nil where the folder is not locked.
+	unlock func() error
+	// replaced are the digests of the files that are written whole.
+	replaced []FileDigest
 }
 
 // CreateResults makes the folder, with the configuration in it. A folder that already
@@ -109,7 +111,8 @@ func CreateResults(dir string, c config.Config, force bool) (_ *Results, err err
 	if r.unlock, err = lockFolder(dir); err != nil {
 		return nil, err
 	}
-	if err := checkVacant(dir, force); err != nil { // another may have come and gone meanwhile
+	// The check is repeated under the lock, because another run may have come and gone meanwhile.
+	if err := checkVacant(dir, force); err != nil {
 		return nil, err
 	}
 	if force {
@@ -231,7 +234,8 @@ func occupiedError(dir, name string) error {
 		)
 	}
 	o := Inspect(dir)
-	if o.State == RunRunning { // which --force does not replace
+	// A run that is still going on is not replaced, even with --force.
+	if o.State == RunRunning {
 		return &takenError{fmt.Sprintf("results: %s: wait, stop it, or choose another folder with --out", o.Sentence())}
 	}
 	return &takenError{fmt.Sprintf(
@@ -296,7 +300,8 @@ func (r *Results) Summary(s *Summary) error {
 	var text []byte
 	if err == nil {
 		if s.Completed {
-			outputs = slices.DeleteFunc(outputs, func(d FileDigest) bool { // what [Results.Complete] removes
+			// These files are removed by [Results.Complete], so no digest of them is kept.
+			outputs = slices.DeleteFunc(outputs, func(d FileDigest) bool {
 				return slices.ContainsFunc(r.outputs, func(a *appendFile) bool { return a.spool && a.name == d.Name })
 			})
 		}
@@ -308,7 +313,8 @@ func (r *Results) Summary(s *Summary) error {
 		err = r.Replace(SummaryFile, atomicfile.Bytes(text))
 	}
 	if err == nil {
-		err = r.disk.SyncFolder(r.dir) // before the checkpoints go
+		// The other files must be on the disk before the checkpoints are removed.
+		err = r.disk.SyncFolder(r.dir)
 	}
 	if err != nil {
 		r.failure = resultsError(err)
@@ -340,7 +346,8 @@ func (r *Results) Discard() error {
 	err := errors.Join(r.closeOutputs(), resultsError(r.remove(r.created...)), r.Close())
 	for _, path := range slices.Backward(r.createdFolders) {
 		if os.Remove(path) != nil {
-			break // someone else's file is in it: then it stays, and so do those around it
+			// Someone else's file is in the folder: then it stays, and so do the folders around it.
+			break
 		}
 	}
 	return err

@@ -57,7 +57,8 @@ func (Rounds) Open(run *metrics.Run) (metrics.Output, error) {
 type rounds struct {
 	columns []metrics.Column
 	file    metrics.File
-	row     []byte // reused from row to row
+	// row is the row that is being written; its memory is used again.
+	row []byte
 }
 
 // Start implements [metrics.Starter].
@@ -227,9 +228,12 @@ func Reports(path string) iter.Seq2[round.Report, error] {
 // Progress is a run at the end of a round, with the mean loss of its window.
 type Progress struct {
 	round.Report
-	BestLoss float64 // lowest mean of the window so far (Eq. 15); NaN: none yet
-	Quality  float64 // by which models are compared; NaN: not measured
-	Best     float64 // the best of it so far; NaN: none yet
+	// BestLoss is the lowest mean loss of a window so far (Eq. 15); it is NaN until there is one.
+	BestLoss float64
+	// Quality is the value by which models are compared; it is NaN where it was not measured.
+	Quality float64
+	// Best is the best Quality so far; it is NaN until there is one.
+	Best float64
 }
 
 // Follow yields the run's rounds as [Reports] does, with the best values so far.
@@ -263,8 +267,11 @@ func (r *Run) Follow() iter.Seq2[Progress, error] {
 type reader struct {
 	names   []string
 	columns []metrics.Column
-	places  []int    // of the columns' cells; -1: the file has none
-	cells   []string // of the newest row; reused from row to row
+	// places are the indices of the columns' cells in a row; -1 means that the file has no such
+	// column.
+	places []int
+	// cells are the cells of the newest row; their memory is used again.
+	cells []string
 }
 
 // newReader is a reader of rows under a header of these names.

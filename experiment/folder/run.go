@@ -28,7 +28,8 @@ type Run struct {
 	Dir    string
 	Config config.Config
 
-	checkedStamps sync.Map // stamps by name
+	// checkedStamps remembers the stamps of files that have been checked, by name.
+	checkedStamps sync.Map
 }
 
 // Open reads the configuration of the run in a folder. Without one the error wraps [ErrNoRun]; with one
@@ -76,12 +77,16 @@ type RunState string
 
 const (
 	RunComplete RunState = "complete"
-	RunStopped  RunState = "stopped" // interrupted or failed, with a summary: it can be resumed
-	RunKilled   RunState = "killed"  // its process ended without a summary: it can be resumed
+	// RunStopped means interrupted or failed, with a summary: the run can be resumed.
+	RunStopped RunState = "stopped"
+	// RunKilled means that the process ended without a summary: the run can be resumed.
+	RunKilled   RunState = "killed"
 	RunDiverged RunState = "diverged"
 	RunRunning  RunState = "running"
-	RunDamaged  RunState = "damaged"               // its configuration or summary cannot be read
-	RunChanged  RunState = "changed since the run" // its files are not as it left them
+	// RunDamaged means that the configuration or the summary cannot be read.
+	RunDamaged RunState = "damaged"
+	// RunChanged means that the files are not as the run left them.
+	RunChanged RunState = "changed since the run"
 )
 
 // State is where the run stands, with its summary if it has one. An error says what is damaged.
@@ -185,13 +190,18 @@ type stamp struct {
 // Overview is a run at a glance.
 type Overview struct {
 	*Run
-	State   RunState
-	Err     error    // what is damaged; nil: nothing is known to be
-	Summary *Summary // nil: the run goes on, or was killed
+	State RunState
+	// Err says what is damaged; nil means that no damage is known.
+	Err error
+	// Summary is nil while the run goes on, and for a run that was killed.
+	Summary *Summary
 	Rounds  int
-	Virtual float64        // seconds
-	Quality metric.Quality // by which models are compared
-	Best    float64        // of Quality; NaN: not measured yet
+	// Virtual is the virtual time of the last round's end, in seconds.
+	Virtual float64
+	// Quality is the quantity by which models are compared.
+	Quality metric.Quality
+	// Best is the best value of Quality; it is NaN until one is measured.
+	Best float64
 }
 
 // Inspect looks at the run in a folder: its state, and how far it has come. It never fails; what is
@@ -211,7 +221,8 @@ func Inspect(dir string) Overview {
 	if o.Err != nil {
 		return o
 	}
-	o.Quality, _ = r.Quality() // none before the first round
+	// There is no quality before the first round.
+	o.Quality, _ = r.Quality()
 	if s := o.Summary; s != nil {
 		o.Rounds = s.Rounds
 		o.Virtual = s.VirtualSeconds
@@ -222,7 +233,8 @@ func Inspect(dir string) Overview {
 	}
 	for p, err := range r.Follow() {
 		if err != nil {
-			break // the last row of a run that goes on may be torn, or there is none yet
+			// The last row of a run that goes on may be torn, or there may be none yet.
+			break
 		}
 		o.Rounds = p.Round
 		o.Virtual = p.End.Seconds()
@@ -260,7 +272,9 @@ const NotesFile = "notes.json"
 
 // Limits of notes.
 const (
-	maxNotes = 32 << 10 // bytes of the file, where each byte of a text may be written as six
+	// maxNotes is the largest size of the file of notes in bytes; each byte of a text may be
+	// written as six.
+	maxNotes = 32 << 10
 	maxText  = 4000
 	maxTags  = 32
 )

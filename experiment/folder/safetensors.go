@@ -81,9 +81,10 @@ func EncodeModel(w io.Writer, tensors []learn.Tensor, params []float32, metadata
 
 // entry is a tensor in the header.
 type entry struct {
-	DType   string `json:"dtype"`
-	Shape   []int  `json:"shape"`
-	Offsets []int  `json:"data_offsets"` // first byte and the one after the last
+	DType string `json:"dtype"`
+	Shape []int  `json:"shape"`
+	// Offsets are the first byte of the tensor's data and the one after its last.
+	Offsets []int `json:"data_offsets"`
 }
 
 // ReadModel reads the parameters of an architecture from a safetensors file.
@@ -141,7 +142,8 @@ func DecodeModel(r io.Reader, size int64, want []learn.Tensor) ([]float32, error
 			return nil, fmt.Errorf("tensor %q: the file ends early: %w", t.Name, err)
 		}
 		for _, v := range part {
-			if v-v != 0 { // NaN and the infinities
+			// The difference is not zero for NaN and the infinities, and only for them.
+			if v-v != 0 {
 				return nil, fmt.Errorf("tensor %q: holds %v, which no run can start from", t.Name, v)
 			}
 		}

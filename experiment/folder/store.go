@@ -18,17 +18,21 @@ import (
 // Store is the part of a run's folder that a run goes on from after a power cut: the
 // outputs that grow, and the checkpoints. It is not safe for concurrent use.
 type Store struct {
-	disk           Disk
-	dir            string
-	created        []string // names of the files that this run has begun
-	createdFolders []string // folders that did not exist before, outermost first
+	disk Disk
+	dir  string
+	// created are the names of the files that this run has begun.
+	created []string
+	// createdFolders are the folders that did not exist before, the outermost first.
+	createdFolders []string
 	outputs        []*appendFile
 	failure        error
-	namesUnsynced  bool // files have been made since the folder was synced
+	// namesUnsynced says that files have been made since the folder was synced.
+	namesUnsynced bool
 
 	// Of a run that goes on.
-	resumed      bool
-	checkpointed map[string]outputState // outputs as they were at its checkpoint, by name
+	resumed bool
+	// checkpointed holds the outputs as they were at the run's checkpoint, by name.
+	checkpointed map[string]outputState
 }
 
 // OnDisk is the part of the folder of a run that goes on, on this disk.
@@ -63,7 +67,8 @@ func (s *Store) Checkpoint(rotate bool, write func(w io.Writer, outputs []FileDi
 	}
 	if err != nil {
 		if file := (*fs.PathError)(nil); errors.As(err, &file) && file.Path == s.Path(unfinishedCheckpoint) {
-			err = file.Err // the user knows the file by its other name
+			// The user knows the file by its other name, so the path of the error is left out.
+			err = file.Err
 		}
 		return errors.Join(
 			fmt.Errorf("%s cannot be written: %w", s.Path(CheckpointFile), err),
@@ -238,8 +243,10 @@ var privateFiles = []string{CheckpointFile, PreviousCheckpointFile, unfinishedCh
 
 // Files that packages above this one write.
 const (
-	DevicesFile = "devices.log" // the log of real devices (package devicelog)
-	NoiseFile   = "noise.key"   // of differential privacy with real devices (package run)
+	// DevicesFile is the log of real devices (package devicelog).
+	DevicesFile = "devices.log"
+	// NoiseFile is the key of the noise of differential privacy with real devices (package run).
+	NoiseFile = "noise.key"
 )
 
 func (system) Rename(oldPath, newPath string) error { return os.Rename(oldPath, newPath) }
@@ -253,7 +260,8 @@ func (system) SyncFolder(path string) error {
 	}
 	err = f.Sync()
 	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, fs.ErrInvalid) || errors.Is(err, fs.ErrPermission) {
-		err = nil // not every system has this for folders
+		// Not every system can sync folders, so this error does not count.
+		err = nil
 	}
 	return errors.Join(err, f.Close())
 }

@@ -23,19 +23,31 @@ import (
 // Summary is what a run comes to: the file summary.json. A nil pointer is
 // written null, for a value that does not exist.
 type Summary struct {
-	Task           string  `json:"task"`
-	Data           *string `json:"data"`     // what was learned from, with what is synthetic about it; nil: timing only
-	Schedule       string  `json:"schedule"` // as in schedule.Names
-	Seed           uint64  `json:"seed"`
-	Completed      bool    `json:"completed"`          // false: interrupted or failed
-	Diverged       string  `json:"diverged,omitempty"` // how its model was lost; empty: it was not
-	Rounds         int     `json:"rounds"`
+	// Task is the name of the learning task, as the configuration has it.
+	Task string `json:"task"`
+	// Data says what was learned from and what is synthetic about it; nil means that the run was
+	// timed only.
+	Data *string `json:"data"`
+	// Schedule is the name of the schedule, as in schedule.Names.
+	Schedule string `json:"schedule"`
+	Seed     uint64 `json:"seed"`
+	// Completed says that the run came to its end; it is false if the run was interrupted or
+	// failed.
+	Completed bool `json:"completed"`
+	// Diverged says how the run's model was lost; it is empty if it was not.
+	Diverged string `json:"diverged,omitempty"`
+	Rounds   int    `json:"rounds"`
+	// VirtualSeconds is the virtual time of the run's end.
 	VirtualSeconds float64 `json:"virtual_seconds"`
-	WallSeconds    float64 `json:"wall_seconds"`
-	SGDSteps       int64   `json:"sgd_steps"` // sum of K_r over completed rounds
+	// WallSeconds is the wall time of the run over all its attempts.
+	WallSeconds float64 `json:"wall_seconds"`
+	// SGDSteps is the sum of the local steps K_r over the completed rounds.
+	SGDSteps int64 `json:"sgd_steps"`
 
-	RelativeSGDSteps       *float64 `json:"relative_sgd_steps"`
-	TrainingLoss           *float64 `json:"training_loss"` // mean over the last window
+	// RelativeSGDSteps is SGDSteps over those of fixed K in the same virtual time (Table 4).
+	RelativeSGDSteps *float64 `json:"relative_sgd_steps"`
+	// TrainingLoss is the mean training loss over the last window of rounds.
+	TrainingLoss           *float64 `json:"training_loss"`
 	BestTrainingLoss       *float64 `json:"best_training_loss"`
 	ValidationLoss         *float64 `json:"validation_loss"`
 	ValidationAccuracy     *float64 `json:"validation_accuracy"`
@@ -46,89 +58,126 @@ type Summary struct {
 	Metrics []Metric `json:"metrics,omitempty"`
 
 	Outcomes metrics.Outcomes `json:"outcomes"`
-	LeftOut  int64            `json:"left_out,omitempty"` // clients that the selection left out when it was their turn
+	// LeftOut counts the clients that the selection left out when it was their turn.
+	LeftOut int64 `json:"left_out,omitempty"`
 
-	ClientSeconds metrics.Split[float64] `json:"client_seconds"`    // of all clients, in virtual time
-	ClientSteps   metrics.Split[int64]   `json:"sgd_steps_clients"` // of all clients
-	Bytes         metrics.Split[int64]   `json:"bytes"`             // both ways
-	// of the steps that count, of all clients; nil: samples have none
-	Tokens       *int64                  `json:"tokens,omitempty"`
-	EnergyJoules *metrics.Split[float64] `json:"energy_joules"` // of the classes that give their watts
-	// mean over rounds of (slowest - median client)/round; null where rounds overlap
+	// ClientSeconds is the virtual time that all clients spent, in seconds.
+	ClientSeconds metrics.Split[float64] `json:"client_seconds"`
+	// ClientSteps is the number of local steps that all clients took.
+	ClientSteps metrics.Split[int64] `json:"sgd_steps_clients"`
+	// Bytes is the traffic of all clients, both ways.
+	Bytes metrics.Split[int64] `json:"bytes"`
+	// Tokens is the number of tokens in the local steps that count, over all clients; it is nil where
+	// samples have no tokens.
+	Tokens *int64 `json:"tokens,omitempty"`
+	// EnergyJoules is the energy of the clients in those classes that give their watts.
+	EnergyJoules *metrics.Split[float64] `json:"energy_joules"`
+	// StragglerShare is the mean over rounds of (slowest - median client)/round, each a duration; it
+	// is null where rounds overlap.
 	StragglerShare *float64 `json:"straggler_share"`
-	// virtual seconds to evaluate.target, or to what stops the run
+	// TimeToTarget is the virtual time in seconds until the model reached evaluate.target or the
+	// target that stops the run; it is null if it never did.
 	TimeToTarget *float64 `json:"time_to_target"`
 
-	Attackers        []Attackers       `json:"attackers,omitempty"` // by class
-	ClientEvaluation *ClientEvaluation `json:"client_evaluation"`   // the last, on the clients' own samples
-	Banned           []Ban             `json:"banned,omitempty"`    // real devices, in the order of time
-	// what real devices told that counted with another number
+	// Attackers are the clients that attacked the run, by class.
+	Attackers []Attackers `json:"attackers,omitempty"`
+	// ClientEvaluation is the last evaluation of the model on the clients' own samples.
+	ClientEvaluation *ClientEvaluation `json:"client_evaluation"`
+	// Banned are the real devices that lost their place, in the order of time.
+	Banned []Ban `json:"banned,omitempty"`
+	// Corrected are the numbers that real devices reported and that counted with another value.
 	Corrected []Correction `json:"corrected,omitempty"`
-	// rounds with real devices whose model was lost, and after which the run went back to its best one
+	// Returns counts the rounds with real devices whose model was lost, so that the run went back to
+	// its best one.
 	Returns int `json:"returns,omitempty"`
 
-	// what the models cost; nil: the run has no differential privacy
-	Privacy    *Privacy    `json:"privacy,omitempty"`
-	LocalNoise *LocalNoise `json:"local_noise,omitempty"` // what the clients' own noise hides; nil: they add none
-	// beside what the run took; nil where no real device has a class
-	Prediction *Prediction      `json:"prediction,omitempty"`
-	Expected   []expect.Outcome `json:"expected,omitempty"` // what came of what the configuration expects
+	// Privacy says how much privacy the models cost; nil means that the run has no differential
+	// privacy.
+	Privacy *Privacy `json:"privacy,omitempty"`
+	// LocalNoise says what the clients' own noise hides; nil means that they add none.
+	LocalNoise *LocalNoise `json:"local_noise,omitempty"`
+	// Prediction compares the predicted times with the measured ones; it is nil where no real device
+	// has a class.
+	Prediction *Prediction `json:"prediction,omitempty"`
+	// Expected says for each expectation in the configuration whether the run met it.
+	Expected []expect.Outcome `json:"expected,omitempty"`
 
-	ModelSHA256 *string `json:"model_sha256"`          // of the tensors' bytes in model order
-	Fingerprint string  `json:"fingerprint"`           // of the clock's events
-	Kernel      string  `json:"kernel"`                // the class of kernels that trained
-	DataDigest  string  `json:"data_digest,omitempty"` // of samples and split; "": none were read
+	// ModelSHA256 is the digest of the bytes of the model's tensors, in the order of the model.
+	ModelSHA256 *string `json:"model_sha256"`
+	// Fingerprint is a digest of the clock's events.
+	Fingerprint string `json:"fingerprint"`
+	// Kernel is the class of kernels that trained.
+	Kernel string `json:"kernel"`
+	// DataDigest is the digest of the samples and their split; it is empty where none were read.
+	DataDigest string `json:"data_digest,omitempty"`
 	// Inputs are the files that the configuration names, such as links and a start model, as they
 	// were when the run was prepared.
-	Inputs  []InputFile `json:"inputs,omitempty"`
-	Trainer *Trainer    `json:"trainer,omitempty"` // that took the steps; nil: they were taken here
-	Bus     string      `json:"bus"`               // what carried the messages, see OverNATS
+	Inputs []InputFile `json:"inputs,omitempty"`
+	// Trainer is the trainer that took the local steps; it is nil if this program took them.
+	Trainer *Trainer `json:"trainer,omitempty"`
+	// Bus says what carried the messages; see OverNATS.
+	Bus string `json:"bus"`
 	// Forked names the run, and its round, that this run continued. Only summaries of earlier
 	// versions, which branched a run into variants, have it.
 	Forked  string `json:"forked_from,omitempty"`
 	Version string `json:"version"`
 
-	// what real devices told of their programs when they joined last
+	// DeviceVersions counts real devices by the version of the program that they reported when they
+	// joined last.
 	DeviceVersions []metrics.DeviceVersion `json:"device_versions,omitempty"`
 
-	// what the other files of the folder held when the run ended
-	Files         []FileDigest `json:"files,omitempty"`
-	SummarySHA256 string       `json:"summary_sha256,omitempty"` // of this file with zeros in place of this value
+	// Files are the digests of the folder's other files, as they were when the run ended.
+	Files []FileDigest `json:"files,omitempty"`
+	// SummarySHA256 is the digest of this file with zeros in place of this value.
+	SummarySHA256 string `json:"summary_sha256,omitempty"`
 }
 
 // InputFile is a file that a configuration names, by its content.
 type InputFile struct {
-	Key    string `json:"key"`  // of the configuration, as network.links
-	Path   string `json:"path"` // as the configuration writes it
+	// Key is the key of the configuration that names the file, such as network.links.
+	Key string `json:"key"`
+	// Path is the path as the configuration writes it.
+	Path   string `json:"path"`
 	SHA256 string `json:"sha256"`
 }
 
 // Ban is a real device that lost its place in the run.
 type Ban struct {
-	Device  string  `json:"device"`
-	Reason  string  `json:"reason"`
-	Seconds float64 `json:"seconds,omitempty"` // for which; 0: for good
+	Device string `json:"device"`
+	Reason string `json:"reason"`
+	// Seconds is for how long the device is banned; 0 means for good.
+	Seconds float64 `json:"seconds,omitempty"`
 }
 
 // Correction is a number that a real device told and that counted with another.
 type Correction struct {
-	Device   string  `json:"device"`
-	Claim    string  `json:"claim"`   // seconds of a task, samples, or the loss of its first minibatch
-	Times    int     `json:"times"`   // that it happened
-	Reported float64 `json:"told"`    // the first time
-	Counted  float64 `json:"counted"` // in its place
+	Device string `json:"device"`
+	// Claim says what was reported: the seconds of a task, samples, or the loss of the first
+	// minibatch.
+	Claim string `json:"claim"`
+	// Times is how often such a number was corrected.
+	Times int `json:"times"`
+	// Reported is the number that the device reported the first time.
+	Reported float64 `json:"told"`
+	// Counted is the number that counted in place of Reported.
+	Counted float64 `json:"counted"`
 }
 
 // Attackers are the clients of a class that attacked the run.
 type Attackers struct {
-	Class   string `json:"class"`
-	Attack  string `json:"attack"`  // its kind and options
-	Clients int    `json:"clients"` // of the run, whether or not they had a task
+	Class string `json:"class"`
+	// Attack is the kind of the attack, with its options.
+	Attack string `json:"attack"`
+	// Clients is the number of the run's clients in the class, whether or not they had a task.
+	Clients int `json:"clients"`
 }
 
+// Trainer is the external program that took the local steps of a run.
 type Trainer struct {
-	Model    string `json:"model"`    // names the script, its digest and the model's tensors
-	Restarts int64  `json:"restarts"` // of processes that died, on the coordinator's machine
+	// Model names the trainer's script, its digest and the model's tensors.
+	Model string `json:"model"`
+	// Restarts is the number of the trainer's processes that died on the coordinator's machine.
+	Restarts int64 `json:"restarts"`
 }
 
 // Privacy is a run's differential privacy: its models, all of them together, are
@@ -138,33 +187,44 @@ type Privacy struct {
 	Delta   float64 `json:"delta"`
 	Clip    float64 `json:"clip"`
 	Noise   float64 `json:"noise_multiplier"`
-	Updates int     `json:"updates"`       // that the sum of a round is divided by
-	Rate    float64 `json:"sampling_rate"` // a client's part of the rounds; 1: it may be in all
-	// as other work calculates it; no bound where cohorts are of a fixed size
-	PoissonEpsilon float64  `json:"epsilon_poisson"`
-	Simulated      bool     `json:"simulated"`   // the noise follows from the seed, which anyone may know
-	NotCovered     []string `json:"not_covered"` // what the run tells beside
+	// Updates is the number that the sum of a round's updates is divided by.
+	Updates int `json:"updates"`
+	// Rate is a client's part of the rounds; 1 means that it may be in all of them.
+	Rate float64 `json:"sampling_rate"`
+	// PoissonEpsilon is the epsilon for Poisson sampling, which other work reports. It is no bound
+	// where cohorts are of a fixed size.
+	PoissonEpsilon float64 `json:"epsilon_poisson"`
+	// Simulated says that the noise follows from the seed, which anyone may know.
+	Simulated bool `json:"simulated"`
+	// NotCovered lists what the run reveals beside its models.
+	NotCovered []string `json:"not_covered"`
 }
 
 // LocalNoise is that of clients on their own updates: each update, and all of one client
 // together, are (epsilon, delta)-differentially private with respect to all of its samples,
 // whoever sees them.
 type LocalNoise struct {
-	Clip          float64 `json:"clip"`
-	Noise         float64 `json:"noise_multiplier"`
-	Delta         float64 `json:"delta"`
-	Epsilon       float64 `json:"epsilon"`        // of one update
-	Rounds        int     `json:"rounds"`         // of the run
-	RoundsEpsilon float64 `json:"epsilon_rounds"` // of a client that has sent an update in each
-	// the noise of simulated clients follows from the seed, which anyone may know
+	Clip  float64 `json:"clip"`
+	Noise float64 `json:"noise_multiplier"`
+	Delta float64 `json:"delta"`
+	// Epsilon is the epsilon of one update.
+	Epsilon float64 `json:"epsilon"`
+	// Rounds is the number of rounds of the run.
+	Rounds int `json:"rounds"`
+	// RoundsEpsilon is the epsilon of a client that has sent an update in each of the rounds.
+	RoundsEpsilon float64 `json:"epsilon_rounds"`
+	// Simulated says that the noise follows from the seed, which anyone may know, as it does for
+	// simulated clients.
 	Simulated bool `json:"simulated"`
 }
 
 // Metric is what models came to by one of the quantities that they are measured by.
 type Metric struct {
-	Name       string   `json:"name"`
-	Better     string   `json:"better"`     // metric.Lower or metric.Higher
-	Validation *float64 `json:"validation"` // of the final model
+	Name string `json:"name"`
+	// Better is metric.Lower or metric.Higher.
+	Better string `json:"better"`
+	// Validation is the value of the final model.
+	Validation *float64 `json:"validation"`
 	Best       *float64 `json:"best"`
 }
 
@@ -186,7 +246,8 @@ func (s *Summary) Metric(name string) Metric {
 type ClientEvaluation struct {
 	Round int `json:"round"`
 	Fairness
-	Classes []ClassFairness `json:"classes,omitempty"` // of devices, where there are several
+	// Classes holds the values by class of devices, where there are several.
+	Classes []ClassFairness `json:"classes,omitempty"`
 }
 
 // Fairness is a [metrics.Fairness]. A metric besides the accuracy is in Metrics.
@@ -357,13 +418,21 @@ const PredictionFile = "prediction.csv"
 // Prediction is what a run with real devices took beside what was predicted of it: many
 // draws of the same run with a simulated client of its class in place of each device.
 type Prediction struct {
-	Draws   int       `json:"draws"`
-	Rounds  int       `json:"rounds"`          // that are compared, from the first on
-	Inside  int       `json:"rounds_inside"`   // whose time is within the interval, which holds 90 % of the draws
-	Seconds Predicted `json:"seconds"`         // of those rounds together
-	Phases  []Phase   `json:"phases"`          // of a task of a device, in their mean
-	Devices []Device  `json:"devices"`         // of a task, in its mean; if they are many, those that are furthest off
-	Unknown []string  `json:"what_is_unknown"` // in sentences
+	// Draws is the number of simulated runs that the prediction was made from.
+	Draws int `json:"draws"`
+	// Rounds is the number of rounds that are compared, counted from the first.
+	Rounds int `json:"rounds"`
+	// Inside is the number of rounds whose time is within the interval that holds 90 % of the
+	// draws.
+	Inside int `json:"rounds_inside"`
+	// Seconds is the time of those rounds together.
+	Seconds Predicted `json:"seconds"`
+	// Phases are the phases of a device's task, in their mean.
+	Phases []Phase `json:"phases"`
+	// Devices are the devices, by the mean of their tasks; of many, those furthest off are listed.
+	Devices []Device `json:"devices"`
+	// Unknown lists in sentences what the prediction could not know.
+	Unknown []string `json:"what_is_unknown"`
 }
 
 // Predicted is a time that was measured and predicted: the median of the draws and
@@ -373,7 +442,8 @@ type Predicted struct {
 	P05      float64  `json:"p05"`
 	P50      float64  `json:"p50"`
 	P95      float64  `json:"p95"`
-	Ratio    *float64 `json:"ratio"` // measured over the median; null without one of them
+	// Ratio is the measured value over the median; it is null without one of them.
+	Ratio *float64 `json:"ratio"`
 }
 
 // NewPredicted is what was measured, NaN for nothing, beside the median and the interval
@@ -394,16 +464,22 @@ func (p *Predicted) Inside() bool {
 	return p.Measured != nil && *p.Measured >= p.P05 && *p.Measured <= p.P95
 }
 
+// Phase compares one phase of a device's task (download, compute or upload) with its prediction, in
+// seconds.
 type Phase struct {
-	Phase    string  `json:"phase"`
-	Overhead float64 `json:"overhead"` // seconds of it that the classes give as overhead, in the mean over the tasks
+	Phase string `json:"phase"`
+	// Overhead is the part of the phase that the classes give as overhead, in seconds, as the mean
+	// over the tasks.
+	Overhead float64 `json:"overhead"`
 	Predicted
 }
 
+// Device compares a device's tasks with their prediction, phase by phase, in seconds.
 type Device struct {
-	Device   string    `json:"device"`
-	Class    string    `json:"class"`
-	Tasks    int       `json:"tasks"` // that it has answered
+	Device string `json:"device"`
+	Class  string `json:"class"`
+	// Tasks is the number of tasks that the device has answered.
+	Tasks    int       `json:"tasks"`
 	Seconds  Predicted `json:"seconds"`
 	Download Predicted `json:"download"`
 	Compute  Predicted `json:"compute"`

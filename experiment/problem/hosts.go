@@ -70,9 +70,13 @@ func checkFiles(c *config.Config, coordinators []*bus.File) error {
 
 // Host is what a machine has that works for others' runs.
 type Host struct {
-	Data    string       // path of the data; empty: where the run has it
-	Trainer string       // command of the trainer; empty: none
-	Notice  func(string) // takes lines about the trainer; may be nil
+	// Data is the path of the data on this machine; if it is empty, they are where the run has
+	// them.
+	Data string
+	// Trainer is the command of the trainer; if it is empty, there is none.
+	Trainer string
+	// Notice takes lines about the trainer; it may be nil.
+	Notice func(string)
 }
 
 // ForHost is the problem of a run that another process coordinates: the fleet
@@ -117,7 +121,8 @@ func (p *Problem) prepareTraining(ctx context.Context, info *bus.RunInfo, machin
 	}
 	if machine.Data != "" && !c.IsSynthetic() && !c.IsTrainers() {
 		c.Data.Path = machine.Data
-		if data.IsPrepared(machine.Data) { // by the run's mapping, as its digest says
+		// Prepared data were made with the run's mapping of columns, which their digest proves.
+		if data.IsPrepared(machine.Data) {
 			c.Data.Reader = nil
 		}
 	}

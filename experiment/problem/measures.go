@@ -15,7 +15,8 @@ import (
 // the results who do not have the model.
 func (p *Problem) chooseMetrics() (err error) {
 	c := &p.Config
-	if !c.Train { // nothing is measured, and tables have the columns of a classifier
+	// Nothing is measured without training, but tables still have the columns of a classifier.
+	if !c.Train {
 		p.Metrics = []metric.Metric{{Name: metric.Accuracy}}
 		p.Quality, err = metric.QualityOf(p.Metrics, metric.Accuracy)
 		return err
@@ -28,7 +29,8 @@ func (p *Problem) chooseMetrics() (err error) {
 		return err
 	}
 	if p.Quality.Index >= 0 {
-		p.Metrics[p.Quality.Index] = p.Quality.Metric // in the direction that the configuration says
+		// The configuration may say in which direction the metric is better.
+		p.Metrics[p.Quality.Index] = p.Quality.Metric
 	}
 	accurate := metric.Find(p.Metrics, metric.Accuracy) >= 0
 	if len(p.Metrics) != 1 || !accurate {

@@ -20,15 +20,18 @@ import (
 // Privacy is a run's differential privacy: its options, and the accountant of what rounds cost. It is
 // safe for concurrent use.
 type Privacy struct {
-	options    privacy.Options
-	updates    int // that a round's sum is divided by
+	options privacy.Options
+	// updates is the number that the sum of a round's updates is divided by.
+	updates    int
 	draw       privacy.Draw
 	accountant *privacy.Accountant
 	simulated  bool
 	uncovered  []string
 
-	mu       sync.Mutex
-	epsilons map[int]float64 // epsilon by rounds: the last that was asked for
+	mu sync.Mutex
+	// epsilons is a cache of one entry: it maps the number of rounds that was asked for last to the
+	// epsilon that they cost.
+	epsilons map[int]float64
 }
 
 // settlePrivacy finds out what rounds cost, and turns a limit of epsilon into one of rounds.

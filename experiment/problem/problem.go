@@ -29,8 +29,11 @@ import (
 
 // Data is who takes part, as the configuration says, and what they learn from.
 type Data struct {
-	Config config.Config // with clients filled in
-	Set    federated.Set // only when the run trains, or clients are chosen by it
+	// Config is the configuration, with the values that preparation has filled in, such as clients.
+	Config config.Config
+	// Set is the samples of the clients; it is there only if the run trains or chooses clients by
+	// them.
+	Set federated.Set
 	// Files are those that the configuration names, by content, as they were when the run was
 	// prepared.
 	Files []folder.InputFile
@@ -40,7 +43,8 @@ type Data struct {
 type Timing struct {
 	Data
 	Fleet *fleet.Fleet
-	Bits  fleet.Bits // of a task's transfers
+	// Bits is the size of a task's two transfers.
+	Bits fleet.Bits
 	// Grid is the virtual time from one evaluation to the next; 0: they are by rounds. It is
 	// for whoever plays the run to set.
 	Grid round.Time
@@ -54,20 +58,28 @@ type Problem struct {
 	// Only when the run trains.
 	Model   learn.ModelInfo
 	Initial []float32
-	Kernel  string // class
+	// Kernel is the class of arithmetic that trains.
+	Kernel string
 
-	Arithmetic learn.Kernel // of the class, where Trainer is nil
+	// Arithmetic computes the local steps in the class Kernel where Trainer is nil.
+	Arithmetic learn.Kernel
 
-	Trainer *external.Program // takes the local steps; nil: Arithmetic does
+	// Trainer is the program that takes the local steps; if it is nil, Arithmetic does.
+	Trainer *external.Program
 
-	Metrics []metric.Metric // by which models are measured besides their loss
-	Quality metric.Quality  // by which they are compared
-	Targets []metric.Target // that end the run
+	// Metrics are the quantities by which models are measured besides their loss.
+	Metrics []metric.Metric
+	// Quality is the quantity by which models are compared.
+	Quality metric.Quality
+	// Targets are the values that end the run once a model reaches them.
+	Targets []metric.Target
 
 	Algorithm algorithm.Algorithm
-	Privacy   *Privacy // nil: the run has none
+	// Privacy is the run's differential privacy; it is nil where the run has none.
+	Privacy *Privacy
 
-	notice func(string) // takes lines about the trainer; may be nil
+	// notice takes lines about the trainer for the user; it may be nil.
+	notice func(string)
 }
 
 // newProblem is a problem of which nothing is prepared yet.
@@ -168,7 +180,8 @@ func (p *Problem) noticeModelSize(params int) {
 		return
 	}
 	network := &p.Config.Network
-	exact := 32 * float64(params) // bits of float32
+	// A parameter is transferred as a float32, which has 32 bits.
+	exact := 32 * float64(params)
 	if math.Abs(network.ModelBits(params)/exact-1) <= 0.01 {
 		return
 	}
@@ -191,12 +204,14 @@ func (p *Problem) selectKernel(remote bool) error {
 	}
 	p.Arithmetic, err = learn.SelectKernel(c.Kernel)
 	switch {
-	case c.External(): // whose class is not known yet
+	// The trainer's class of arithmetic is not known before it has started.
+	case c.External():
 		return nil
 	case err == nil:
 		c.Kernel = p.Arithmetic.Class()
 	case remote:
-		p.Arithmetic = fastest // for estimates
+		// Remote hosts train; this machine needs a kernel for estimates only.
+		p.Arithmetic = fastest
 	default:
 		return &config.KeyError{Key: "kernel", Problem: err.Error() + " (set go, which every machine has, or auto)"}
 	}
@@ -386,7 +401,8 @@ func (p *Problem) openData(ctx context.Context, reading *federated.Reading) (err
 		p.Set, err = synthetic.New(string(c.Task), p.syntheticClients(), c.DataSeed(), c.Synthetic.Heterogeneity)
 	default:
 		task := string(c.Task)
-		if c.Task == config.TaskLogistic || c.Task == config.TaskCustom { // of any samples
+		// These tasks accept samples of any kind, so the reader is not held to one.
+		if c.Task == config.TaskLogistic || c.Task == config.TaskCustom {
 			task = ""
 		}
 		p.Set, err = data.OpenWith(c.Data.Reader, c.Data.Path, federated.Options{
@@ -404,7 +420,8 @@ func (p *Problem) openData(ctx context.Context, reading *federated.Reading) (err
 		c.Clients = p.Set.Clients()
 	}
 	switch {
-	case c.DevicesAlone(): // of the set only what is held out is used
+	// Where devices alone take part, only the held-out samples of the set are used.
+	case c.DevicesAlone():
 	case p.Set.Info().Undealt:
 		return fmt.Errorf("data: the samples of %s belong to no clients: name the column that says whose a row is (data.client), or deal them with fedpace data partition", c.Data)
 	case c.Clients > p.Set.Clients():
@@ -417,7 +434,9 @@ func (p *Problem) openData(ctx context.Context, reading *federated.Reading) (err
 		samples[client] = p.Set.Samples(client)
 	}
 	c.Fit(samples)
-	if !c.Train && !c.ReadsData() { // so that a run of its config.yaml, which names the clients, is the same
+	// Only the number of clients counted. A run of its config.yaml, which names that number, opens
+	// no data; closing them here makes this run the same.
+	if !c.Train && !c.ReadsData() {
 		err = p.Set.Close()
 		p.Set = nil
 	}

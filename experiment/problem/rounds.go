@@ -106,7 +106,8 @@ func (p *Problem) Rounds(limit round.Time) (r round.Config, err error) {
 	r.Expect = p.expectations()
 	if p.Set != nil {
 		r.Samples = func(client int) int {
-			if client >= p.Set.Clients() { // it stands for a device, whose samples are its own
+			// The number stands for a real device, whose samples are its own and not known here.
+			if client >= p.Set.Clients() {
 				return 1
 			}
 			return p.Set.Samples(client)
@@ -115,10 +116,12 @@ func (p *Problem) Rounds(limit round.Time) (r round.Config, err error) {
 	if closing.Overlaps(c.Close) {
 		r.Soonest = round.Time(p.Fleet.Soonest(p.Bits))
 	}
-	if c.DevicesAlone() { // of whom the fleet decides nothing
+	// The fleet decides nothing about real devices.
+	if c.DevicesAlone() {
 		return r, nil
 	}
-	if c.EverAbsent() { // otherwise nobody needs to be asked
+	// Where every client is always available, the round need not ask for it.
+	if c.EverAbsent() {
 		r.Available = func(client int, t round.Time) bool { return p.Fleet.Available(client, int64(t)) }
 		r.NextChange = p.nextChange
 		r.AvailableShare = p.availableShare
@@ -212,7 +215,8 @@ func (p *Timing) expectations() func(client, steps int) round.Time {
 		if client < p.Config.Clients {
 			d, err := p.Fleet.Expect(client, steps, p.Bits)
 			if err != nil {
-				return round.MaxDuration // too long for anything
+				// The task would take longer than any round waits.
+				return round.MaxDuration
 			}
 			return round.Time(d.Total())
 		}
@@ -261,7 +265,8 @@ func (p *Timing) FixedRound() (duration round.Time, alike bool) {
 	varies := c.Close.Deadline() > 0 ||
 		closing.Overlaps(c.Close) ||
 		c.Schedule.Unit == config.Epochs ||
-		c.Overlap() > 0 // else all updates of equal clients come at once
+		// Without an overlap all updates of equal clients arrive at the same time.
+		c.Overlap() > 0
 	if c.DevicesAlone() ||
 		!p.Fleet.Constant() ||
 		varies ||

@@ -29,7 +29,8 @@ func Open(c config.Config) (*Problem, error) {
 			Problem: "is for runs: here the objective itself is calculated (remove it)",
 		}
 	}
-	ctx := context.Background() // no process is waited for
+	// The context is never cancelled, because no process is waited for.
+	ctx := context.Background()
 	p := newProblem(c, nil)
 	err := p.openData(ctx, nil)
 	if err == nil {
@@ -122,7 +123,8 @@ func (p *Timing) theory(limit round.Time) (s schedule.Theory, err error) {
 // configuration gives for all.
 func Runtime(c config.Config, parameters int) theory.Runtime {
 	model, update := c.Bits(parameters, parameters)
-	return theory.Runtime{ // a smaller update is as a faster link for a whole one
+	// A smaller update is as fast as a whole one over a faster link.
+	return theory.Runtime{
 		Megabits:     model / 1e6,
 		DownloadMbps: c.Network.DownloadMbps,
 		UploadMbps:   float64(c.Network.UploadMbps * (model / update)),

@@ -16,15 +16,19 @@ import (
 // Inputs knows what the inputs of configurations are now: it reads each data set once, and
 // starts each trainer once. The zero value knows none yet.
 type Inputs struct {
-	data     map[string]string // digests, by how the data are read
+	// data maps how a data set is read to the digest of its samples and split.
+	data     map[string]string
 	trainers map[string]trainer
 }
 
 // trainer is what the program of a trainer says of itself.
 type trainer struct {
-	model string // with the digests of its script and its own data
-	class string // of its arithmetic
-	data  string // digest of its own samples; empty where it has none
+	// model is the name of the model, with the digests of the trainer's script and of its own data.
+	model string
+	// class is the class of its arithmetic.
+	class string
+	// data is the digest of the trainer's own samples; it is empty where it has none.
+	data string
 }
 
 // Difference compares the inputs of a configuration, as they are now, with those of a run of the

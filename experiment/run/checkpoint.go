@@ -20,14 +20,19 @@ type checkpointer struct {
 	recorder *recorder
 	every    time.Duration
 
-	due    atomic.Bool
-	alarm  *time.Timer
-	stop   chan struct{} // ends the listener
+	due   atomic.Bool
+	alarm *time.Timer
+	// stop ends the goroutine that listens for requests of a checkpoint.
+	stop   chan struct{}
 	listen sync.WaitGroup
 
-	newestDamaged bool                  // the newest file cannot be used, so it does not become the previous one
-	failing       bool                  // the last could not be written
-	next          checkpoint.Checkpoint // its memory is used again
+	// newestDamaged says that the newest file cannot be used, so it does not become the previous
+	// one.
+	newestDamaged bool
+	// failing says that the last checkpoint could not be written.
+	failing bool
+	// next is the checkpoint that is written next; its memory is used again.
+	next checkpoint.Checkpoint
 }
 
 // maxShare is the largest share of a run's wall time that checkpoints may take.
@@ -85,7 +90,8 @@ func (k *checkpointer) save(s *coordinator.State) error {
 		return err
 	}
 	c.State = *s
-	defer func() { // so that the run's memory is not held
+	// The state is let go, so that the checkpoint does not hold the run's memory.
+	defer func() {
 		c.State = coordinator.State{}
 		c.Body.State = coordinator.State{}
 		c.Body.Recorder = checkpoint.Recorder{}
@@ -95,6 +101,8 @@ func (k *checkpointer) save(s *coordinator.State) error {
 	}
 	k.report(err)
 	now := time.Now()
+	// The pause is at least so long that the writing takes no larger share of the time than
+	// maxShare.
 	pause := max(k.every, time.Duration(float64(now.Sub(started))/maxShare))
 	if due := now.Add(pause); err == nil {
 		k.newestDamaged = false
@@ -113,7 +121,8 @@ func (k *checkpointer) report(err error) {
 	case err != nil:
 		r.checkpointFailures.Add(1)
 		if !k.failing {
-			reason, _, _ := strings.Cut(err.Error(), "\n") // every vector may have failed
+			// Every vector may have failed with an error of its own; the first line is enough.
+			reason, _, _ := strings.Cut(err.Error(), "\n")
 			r.p.options.Notify(fmt.Sprintf("The checkpoint cannot be written (%s). The run goes on and tries again every %v; if it stops, it goes on from the checkpoint before: fedpace resume %s", reason, k.every, r.p.Config.Out))
 		}
 	case k.failing:

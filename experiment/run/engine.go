@@ -30,23 +30,36 @@ import (
 // engine carries one run: the transport of its messages, the connections of the coordinator and of
 // the hosts of simulated clients in this process, and the server where the run has its own.
 type engine struct {
-	p       *experiment
-	jobs    int // a round is split into
-	conn    bus.Transport
-	hosts   []bus.Transport
-	workers []int // of each host
+	p *experiment
+	// jobs is the number of jobs that the training of a round is split into.
+	jobs int
+	// conn is the coordinator's connection.
+	conn bus.Transport
+	// hosts are the connections of the hosts in this process.
+	hosts []bus.Transport
+	// workers is the number of trainers of each host, in the order of hosts.
+	workers []int
 
-	memory   *memory.Bus        // nil: there is a server
-	embedded *embedded.Embedded // nil: there is none, or it is another process
-	conns    []*natsconn.Conn   // all that are to be closed
-	external bool               // hosts may be in other processes
-	server   natsconn.Config    // how connections to the server are made
-	store    *natsbus.Store     // that the run's ends share
+	// memory carries the messages within this process; it is nil where a server does.
+	memory *memory.Bus
+	// embedded is the run's own server; it is nil if there is none or if another process has it.
+	embedded *embedded.Embedded
+	// conns are all connections that have to be closed.
+	conns []*natsconn.Conn
+	// external says that hosts may be in other processes.
+	external bool
+	// server says how connections to the server are made.
+	server natsconn.Config
+	// store is shared by all ends of the run's connections over NATS.
+	store *natsbus.Store
 
-	record     *devicelog.Log // of real devices; nil: none is kept
+	// record is the log of what real devices answer; it is nil where none is kept.
+	record     *devicelog.Log
 	checkpoint coordinator.Checkpoint
-	resume     *coordinator.State // nil: the run starts
-	noise      privacy.Secret     // keys the noise of differential privacy
+	// resume is the state from which the run continues; it is nil for a run that starts.
+	resume *coordinator.State
+	// noise is the secret key of the noise of differential privacy.
+	noise privacy.Secret
 }
 
 // startEngine opens the transport and connects the coordinator and this process's hosts. Trainers
@@ -168,12 +181,14 @@ func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.O
 	}
 	var result *coordinator.Result
 	group.Go(func() (err error) {
-		defer stop() // the trainers have nothing left to do
+		// The coordinator has ended, so the trainers have nothing left to do.
+		defer stop()
 		result, err = coordinator.Run(inner, e.conn, c)
 		return err
 	})
 	err = group.Wait()
-	if ctx.Err() != nil { // errors that the interruption caused are not reported
+	// Errors that the interruption caused are not reported.
+	if ctx.Err() != nil {
 		err = ctx.Err()
 	}
 	return result, err

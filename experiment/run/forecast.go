@@ -135,7 +135,8 @@ func Predict(ctx context.Context, dir string, files, sets []string, o Options) (
 			return nil, err
 		}
 	}
-	o.RemoteHosts = true // nothing is trained here
+	// Nothing is trained here, so this machine need not have the kernel class of the run.
+	o.RemoteHosts = true
 	p, err := o.prepare(ctx, c)
 	if err != nil {
 		return nil, err

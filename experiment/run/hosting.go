@@ -29,21 +29,36 @@ import (
 type HostOptions struct {
 	Version string
 	NATS    natsconn.Config
-	Run     string       // the run to serve; empty: every run that is announced
-	Workers int          // trainers for each run; 0: one a core
-	Data    string       // path of the data on this machine; empty: the run's own path
-	Trainer string       // command of the trainer of runs that have one; empty: none
-	Name    string       // for people; empty: the machine's name with a random suffix
-	Once    bool         // end with the first run that ends
-	HTTP    string       // address of its metrics; empty: none
-	Notice  func(string) // takes a line for each thing that happens; may be nil
+	// Run is the name of the run to serve; if it is empty, the host serves every run that is
+	// announced.
+	Run string
+	// Workers is the number of trainers for each run; 0 means one for each core.
+	Workers int
+	// Data is the path of the data on this machine; if it is empty, the run's own path is used.
+	Data string
+	// Trainer is the command of the trainer of runs that have one; if it is empty, there is none.
+	Trainer string
+	// Name is the host's name for people; if it is empty, it is the machine's name with a random
+	// suffix.
+	Name string
+	// Once says that the host ends with the first run that ends.
+	Once bool
+	// HTTP is the address at which the host serves its metrics; if it is empty, it serves none.
+	HTTP string
+	// Notice takes a line for each thing that happens; it may be nil.
+	Notice func(string)
 }
 
 const (
-	maxAnnouncements = 256              // announcements that wait; more are repeats
-	retryAfter       = 5 * time.Second  // that a run whose service failed is served again
-	forgetTime       = 10 * time.Minute // of silence after which a run is not expected back
-	reconnectGrace   = 30 * time.Second // of silence after a lost connection, on which a run's end may have been told
+	// maxAnnouncements is how many announcements may wait; those beyond it are repeats.
+	maxAnnouncements = 256
+	// retryAfter is how long after its failure the service of a run is begun again.
+	retryAfter = 5 * time.Second
+	// forgetTime is the silence after which a run is not expected back.
+	forgetTime = 10 * time.Minute
+	// reconnectGrace is the silence that is allowed after a lost connection, because the end of a
+	// run may have been announced meanwhile.
+	reconnectGrace = 30 * time.Second
 )
 
 // Host answers tasks for the simulated clients of runs and trains for them, until ctx
@@ -140,10 +155,13 @@ type service struct {
 	options HostOptions
 	conn    *natsbus.Conn
 	ended   chan *served
-	runs    map[string]*served
-	counts  host.Counts
-	serving atomic.Int64              // runs
-	back    atomic.Pointer[time.Time] // when the connection came back last; nil: it was never lost
+	// runs are the runs that the host knows, by name.
+	runs   map[string]*served
+	counts host.Counts
+	// serving is the number of runs that are being served.
+	serving atomic.Int64
+	// back is when the connection came back last; it is nil if it was never lost.
+	back atomic.Pointer[time.Time]
 }
 
 // hostCounts is what the host has done so far, for its metrics. It is safe for concurrent use.
@@ -168,14 +186,18 @@ func (s *service) hostCounts() prometheus.HostCounts {
 type served struct {
 	run   string
 	stamp uint64
-	last  time.Time // of an announcement
-	stop  context.CancelFunc
-	over  bool // the coordinator says so
+	// last is when the last announcement of the run came.
+	last time.Time
+	stop context.CancelFunc
+	// over says that the coordinator has announced the end of the run.
+	over bool
 
 	// Once its service has ended:
-	done    bool
-	err     error // nil: it was stopped
-	refused bool  // this machine cannot serve it
+	done bool
+	// err is why the service ended; it is nil if it was stopped.
+	err error
+	// refused says that this machine cannot serve the run.
+	refused bool
 	ended   time.Time
 }
 
@@ -190,12 +212,14 @@ func (s *service) handleAnnouncement(ctx context.Context, a *bus.Announcement) {
 		!a.Over &&
 		!(r.done && !r.refused && time.Since(r.ended) > retryAfter):
 		r.last = time.Now()
-	case r != nil && (a.Over || !r.done): // over, or another run of this name
+	// The known run is over, or another run of its name has taken its place.
+	case r != nil && (a.Over || !r.done):
 		r.over = a.Over
 		if r.done {
 			delete(s.runs, a.Run)
 		} else {
-			r.stop() // the next announcement starts the other run
+			// The next announcement starts the other run, once this one has stopped.
+			r.stop()
 		}
 	case !a.Over:
 		inner, stop := context.WithCancel(ctx)

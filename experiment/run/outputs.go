@@ -162,9 +162,11 @@ func (r *recorder) serve(ctx context.Context, notify func(string)) (*web.WebServ
 // noticeBuffer hands the lines that the user is told to the outputs as well. Lines that come before
 // the outputs are open are kept until then. It is safe for concurrent use.
 type noticeBuffer struct {
-	mu       sync.Mutex
-	recorder *metrics.Recorder // nil: not open yet
-	lines    []string          // that it has not had
+	mu sync.Mutex
+	// recorder is where lines go; it is nil until the outputs are open.
+	recorder *metrics.Recorder
+	// lines are the lines that came before the outputs were open.
+	lines []string
 }
 
 // tap returns the caller's callbacks with notices that also come here.

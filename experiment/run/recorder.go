@@ -82,7 +82,7 @@ type recorder struct {
 	warnedTooFew bool
 	// qualities are the measures of the model that the summary shows, in its order.
 	qualities []metric.Quality
-	// progress is what the caller was told last, and is filled anew before each call.
+	// progress is what the caller is shown; its values are brought up to date before each call.
 	progress Progress
 	// saved holds the values of the summary that a checkpoint has to keep.
 	saved checkpoint.Summary

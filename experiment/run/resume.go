@@ -20,9 +20,10 @@ import (
 
 // Resumed is what came of resuming a run.
 type Resumed struct {
-	Config   config.Config
-	Summary  folder.Summary
-	Complete bool // it was complete before, and nothing was done
+	Config  config.Config
+	Summary folder.Summary
+	// Complete says that the run was complete before, and that nothing was done.
+	Complete bool
 }
 
 // restoreConfig writes config.yaml again from a usable checkpoint, where it is gone. Without such a
@@ -154,9 +155,13 @@ func allowTrainer(c *config.Config, dir string, given bool) error {
 // attempt is an earlier attempt of a run, from which it continues. The zero value means that there
 // is none.
 type attempt struct {
-	results       *folder.Results        // nil: there is none
-	checkpoint    *checkpoint.Checkpoint // nil: it ended before its first
-	newestDamaged bool                   // the newest checkpoint is damaged
+	// results is the folder of the earlier attempt; it is nil if there is none.
+	results *folder.Results
+	// checkpoint is the one to continue from; it is nil if the attempt ended before its first.
+	checkpoint *checkpoint.Checkpoint
+	// newestDamaged says that the newest checkpoint is damaged, so that the run continues from an
+	// older one.
+	newestDamaged bool
 }
 
 // abandon closes the folder of a run that never began. It removes what the run has made, or keeps

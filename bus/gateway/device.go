@@ -36,7 +36,7 @@ type DeviceConfig struct {
 	Prepare func(ctx context.Context, run string, welcome *bus.Welcome) error
 	// Notice gets a line for each change of the device; may be nil.
 	Notice func(string)
-	// Tells says that the run gets these lines, too.
+	// SharesLog says that the run gets these lines, too, with the heartbeats.
 	SharesLog bool
 }
 

@@ -17,10 +17,11 @@ type Progress struct {
 	// Round is r, from 1.
 	Round int
 
-	// Loss is F_r itself, where HasLoss.
+	// LossRatio is F_r/F_0 (Eq. 13, 14), known only when HasLoss. It can exceed 1.
 	LossRatio float64
 	HasLoss   bool
-	Loss      float64 // F_r itself, where HasLoss
+	// Loss is F_r itself, where HasLoss.
+	Loss float64
 
 	// Seconds is the virtual time at which the round starts.
 	Seconds float64

@@ -234,8 +234,8 @@ func (c *Coordinator) signalLoss(err error) {
 	c.sums.mailbox.Signal(err)
 }
 
-// Pending counts the messages that have arrived and were not taken: in the mailboxes and in the
-// subscriptions.
+// Pending returns the number of messages that have arrived and were not taken, in the mailboxes and
+// in the subscriptions.
 func (c *Coordinator) Pending() int {
 	n := c.plans.Pending() + c.sums.mailbox.Pending()
 	for _, s := range c.subs {
@@ -247,12 +247,13 @@ func (c *Coordinator) Pending() int {
 	return n
 }
 
-// Ignored counts the messages that did not count: plans on subjects that are no simulated client's,
-// and sums that were refused or repeated.
+// Ignored returns the number of messages that did not count: plans on subjects that are no
+// simulated client's, plans that were relayed, and sums that were refused or repeated.
 func (c *Coordinator) Ignored() int64 { return c.ignored.Load() + c.sums.ignored.Load() }
 
-// onInfo handles the requests of hosts, which are also their heartbeats. When the first host joins,
-// tasks that were sent before are lost, since nobody listened: the driver sends them again.
+// onInfo answers hosts that ask for the run's configuration, and takes their heartbeats, which are
+// the same messages. When the first host joins, tasks that were sent before are lost, since nobody
+// listened, so the driver sends them again. A further host gives the wait for plans new time.
 func (c *Coordinator) onInfo(m *nats.Msg) {
 	joined, first := c.hosts.onRequest(m)
 	waitingForPlans := c.plans.Waiting() > 0

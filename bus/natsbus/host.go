@@ -148,8 +148,8 @@ func (h *Host) presence(last bool) bus.Message {
 	}
 }
 
-// noteJob notes that the host has taken a job, or (taken is false) has ended one. A job that is taken
-// is reported at once: the coordinator watches how long it takes.
+// noteJob notes that the host has taken a job or, where taken is false, that it has ended one. A
+// job that is taken is reported at once, because the coordinator watches how long it takes.
 func (h *Host) noteJob(job uint64, taken bool) {
 	h.holding.Lock()
 	// The order of the list does not matter; a job may end before others that were taken earlier.
@@ -169,6 +169,8 @@ func (h *Host) noteJob(job uint64, taken bool) {
 func (h *Host) onTask(m *nats.Msg, verb string) {
 	h.answering.Lock()
 	defer h.answering.Unlock()
+	// Messages of others on these subjects are ignored, but the plans so far may still have to be
+	// sent.
 	client, isSimulated := h.subjects.Client(m.Subject, verb)
 	if isSimulated && !natsconn.Relayed(m) {
 		if err := h.addPlan(m, client, verb); err != nil {
@@ -181,7 +183,6 @@ func (h *Host) onTask(m *nats.Msg, verb string) {
 	}
 	// The count includes the message that is being handled.
 	queued, _, err := m.Sub.Pending()
-	// Pending counts the message that is being handled, too.
 	moreWait := err == nil && queued > 1
 	if moreWait && h.planned <= bus.MaxOthers {
 		return
@@ -195,7 +196,8 @@ func (h *Host) onTask(m *nats.Msg, verb string) {
 }
 
 // addPlan computes the plan of a task and adds it to the buffer. A message that is no valid task is
-// ignored. A task of another configuration than the host's ends the host with ErrStale.
+// ignored. A task of another configuration than the host's is an error that wraps [bus.ErrStale],
+// with which the host ends, as with any other error.
 func (h *Host) addPlan(m *nats.Msg, client int, verb string) (err error) {
 	if bus.Unmarshal(m.Data, &h.task) != nil {
 		return nil

@@ -100,9 +100,9 @@ func (c *Conn) AwaitModel(
 	return params, err
 }
 
-// FetchModel gets a run's model from the server and checks its digest. A model that arrives damaged is
-// fetched again, a few times. If it still does, the stored copy is damaged: the error wraps
-// [bus.ErrNoModel], so that the coordinator publishes the model once more.
+// FetchModel gets a run's model from the server and checks its digest. A model that arrives damaged
+// is fetched again, at most MaxDamaged times in all. If it still is damaged, so is the stored copy:
+// the error wraps [bus.ErrNoModel], so that the coordinator publishes the model once more.
 func (c *Conn) FetchModel(ctx context.Context, run string, d bus.Digest) (params []float32, err error) {
 	for range MaxDamaged {
 		params, err = c.fetchModel(ctx, run, d)
@@ -132,6 +132,7 @@ func (c *Conn) fetchModel(ctx context.Context, run string, d bus.Digest) ([]floa
 		if err != nil {
 			return nil, fmt.Errorf("bus: chunk %d of model %s: %w", i, d, err)
 		}
+		// The memory for the parameters is bounded by what the first chunk makes likely.
 		if i == 0 {
 			chunks = int(w.Chunks)
 			params = make([]float32, 0, min(int(w.Params), len(w.Values)/4*chunks))
@@ -173,7 +174,8 @@ func (c *Conn) fetchChunk(ctx context.Context, run string, d bus.Digest, i int) 
 	return chunk, err
 }
 
-// readChunk reads the server's answer to the request for chunk i.
+// readChunk reads the server's answer to the request for chunk i. The server reports a chunk that
+// does not exist, or another failure, by a status in the header.
 func readChunk(m *nats.Msg, i int) (*bus.ModelChunk, error) {
 	if status := m.Header.Get("Status"); status == "404" {
 		return nil, bus.ErrNoModel

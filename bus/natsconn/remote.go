@@ -287,7 +287,8 @@ type TLSFiles struct {
 	Cert, Key string
 }
 
-// config reads the files; nil where none is given.
+// config reads the files and returns the configuration of encrypted connections, or nil if no file
+// is given. TLS 1.2 is the lowest version.
 func (f TLSFiles) config() (*tls.Config, error) {
 	if f == (TLSFiles{}) {
 		return nil, nil

@@ -78,9 +78,10 @@ func (c *Conn) Do(ctx context.Context, action string, attempt time.Duration, f f
 	return c.Retry(ctx, Retry{action: action, Timeout: c.config.Patience, Attempt: attempt}, f)
 }
 
-// Retry calls f until it succeeds, fails for good, or the time is over. Then it returns the last failure,
-// or the cause of ctx if that has ended. An attempt that was cut short is not an interruption of the
-// caller: what Retry returns wraps [context.Canceled] only if ctx was cancelled.
+// Retry calls f until it succeeds, fails for good, or the time is over. It returns nil, the last
+// failure, or the cause of ctx if that has ended. An attempt that was cut short is not an
+// interruption of the caller: what Retry returns wraps [context.Canceled] only if ctx was
+// cancelled.
 func (c *Conn) Retry(ctx context.Context, r Retry, f func(context.Context) error) error {
 	bounded := ctx
 	cancel := context.CancelFunc(func() {})
@@ -100,9 +101,11 @@ func (c *Conn) Retry(ctx context.Context, r Retry, f func(context.Context) error
 		if err == nil {
 			return nil
 		}
+		// The caller's own end counts for more than the failure of an attempt.
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
+		// The decision comes before the errors of the attempt's context are replaced.
 		mayRecover := transient(err)
 		err = withoutContext(err)
 		cutShort := bounded.Err() != nil && errors.Is(err, errSilent)
@@ -112,12 +115,15 @@ func (c *Conn) Retry(ctx context.Context, r Retry, f func(context.Context) error
 		}
 		last = err
 		connectionEnded := c.life.Err() != nil
+		// A connection that is lost for good makes a transient failure final, and its own reason
+		// says more.
 		if connectionEnded && (mayRecover || errors.Is(err, nats.ErrConnectionClosed)) {
 			return c.Err()
 		}
 		if !mayRecover {
 			return r.describe(c, err)
 		}
+		// Another attempt follows, unless the time is over.
 		if bounded.Err() == nil {
 			w.failed(err)
 			select {
@@ -177,7 +183,7 @@ func pause(attempt int, last time.Duration) time.Duration {
 // TransientError is an error of the caller's own after which Retry tries again.
 type TransientError string
 
-// Error is the text.
+// Error returns the text.
 func (p TransientError) Error() string { return string(p) }
 
 // The two ways in which an attempt ends without an answer.
@@ -221,6 +227,7 @@ func (c *Conn) Transient(err error) bool {
 	if errors.As(err, new(*net.OpError)) || errors.As(err, new(TransientError)) {
 		return true
 	}
+	// Memory may become free, but the other limits stay until somebody raises them.
 	if hint := limitHint(err); hint != "" {
 		return hint == memoryHint
 	}
@@ -228,6 +235,7 @@ func (c *Conn) Transient(err error) bool {
 	if !errors.As(err, &api) {
 		return false
 	}
+	// An account without JetStream stays so; servers of a cluster that have not met yet will.
 	switch api.ErrorCode {
 	case jetstream.JSErrCodeJetStreamNotEnabled, jetstream.JSErrCodeJetStreamNotEnabledForAccount:
 		return false
@@ -238,8 +246,8 @@ func (c *Conn) Transient(err error) bool {
 	return api.Code == 503
 }
 
-// WithHint adds to an error what to do where a limit of the server is the reason, or somebody who
-// answers in the server's place.
+// WithHint adds to an error what a user can do about it, where a limit of the server is the reason,
+// or somebody who answers in the server's place. Other errors are returned as they are.
 func WithHint(err error) error {
 	if errors.As(err, new(*json.SyntaxError)) || errors.As(err, new(*json.UnmarshalTypeError)) {
 		return fmt.Errorf("somebody else answers on this server what only the server should (%w): let nobody in without credentials (fedpace enroll), or give the run a server of its own", err)
@@ -253,8 +261,8 @@ func WithHint(err error) error {
 // NoMemory reports whether an error is that JetStream has no memory left.
 func NoMemory(err error) bool { return limitHint(err) == memoryHint }
 
-// limitHint is what to do where the server refuses something because a limit of its
-// own is reached; empty for every other error.
+// limitHint returns what to do where the server refuses something because it has reached a limit of
+// its own. It is empty for every other error.
 func limitHint(err error) string {
 	var api *jetstream.APIError
 	switch {

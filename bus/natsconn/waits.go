@@ -11,8 +11,8 @@ import (
 	"fedpace/bus"
 )
 
-// wait is a request to the server that may take long. The connection's mutex waiting guards reason and
-// over.
+// wait is a request to the server that may take long, and of which the user then learns. The
+// connection's mutex waiting guards reason and over. A nil wait observes nothing.
 type wait struct {
 	conn *Conn
 	// action is what the server is asked to do.
@@ -46,8 +46,8 @@ func (c *Conn) waitFor(action string, limit time.Duration, reason error) *wait {
 	return w
 }
 
-// failed notes why an attempt failed that is followed by another. That a limit of the server is reached
-// is reported at once, the first time.
+// failed notes why an attempt failed that is followed by another. The first time that a limit of
+// the server is the reason, the wait is reported at once.
 func (w *wait) failed(reason error) {
 	if w == nil {
 		return
@@ -62,7 +62,8 @@ func (w *wait) failed(reason error) {
 	}
 }
 
-// report tells the user what is waited for, why, and for how long at most.
+// report tells the user what is waited for, why, and for how long at most. It does nothing after
+// the end of the wait.
 func (w *wait) report() {
 	c := w.conn
 	c.waiting.Lock()
@@ -78,6 +79,7 @@ func (w *wait) report() {
 	reason = cmp.Or[error](reason, errSilent)
 	state := bus.WaitingForServer
 	details := ""
+	// A server that is connected and silent may have switched JetStream off.
 	noAnswer := errors.Is(reason, errSilent) || errors.Is(reason, nats.ErrNoResponders)
 	if noAnswer && c.nats.IsConnected() {
 		details = " (" + disabledHint + ")"
@@ -95,7 +97,7 @@ func (w *wait) report() {
 	})
 }
 
-// end ends the wait, whether or not the request succeeded.
+// end ends the wait, whether or not the request succeeded. It is then no longer reported.
 func (w *wait) end() {
 	if w == nil {
 		return
@@ -110,8 +112,8 @@ func (w *wait) end() {
 // disabledHint is what may be wrong where a server is connected and JetStream does not answer.
 const disabledHint = "the connection stands; if nobody has stopped the server, look whether its disk is full: then it switches JetStream off until there is room and it is started again"
 
-// Waiting is what the server has been asked to do for longest without success, and since when, if that
-// was reported; empty otherwise.
+// Waiting returns what the server has been asked to do for longest without success, and since when.
+// Only waits that were reported count; action is empty if there are none.
 func (c *Conn) Waiting() (action string, since time.Time) {
 	c.waiting.Lock()
 	defer c.waiting.Unlock()

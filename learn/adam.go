@@ -63,9 +63,12 @@ func (m Moments) stepper(params int, a *adam) *adam {
 type adam struct {
 	Moments
 	Clipping
+	// decay is the weight decay λ.
 	decay float64
-	// AdamW: the weight decay shrinks the parameters and is no part of the gradient
-	decoupled    bool
+	// decoupled says that the weight decay shrinks the parameters and is no part of the gradient,
+	// as in AdamW.
+	decoupled bool
+	// mean and square are the running means of the gradients and of their squares.
 	mean, square []float32
 	// power1 and power2 are β1^t and β2^t, after t steps.
 	power1, power2 float64
@@ -108,10 +111,12 @@ func (a *adam) Step(params, gradient []float32, rate float32) {
 	a.clip(gradient)
 	a.power1 = float64(a.power1 * a.Beta1)
 	a.power2 = float64(a.power2 * a.Beta2)
+	// The corrections of both moments for their start at zero are the same for all parameters.
 	length := float32(float64(rate) / (1 - a.power1))
 	inverse := float32(1 / math.Sqrt(1-a.power2))
 	decay := float32(a.decay)
 	keep := float32(1)
+	// In AdamW the parameters shrink by 1 − η λ, and the gradient stays as it is.
 	if a.decoupled {
 		decay = 0
 		keep = float32(1 - float64(float64(rate)*a.decay))
@@ -126,6 +131,7 @@ func (a *adam) Step(params, gradient []float32, rate float32) {
 	mean := a.mean[:n]
 	square := a.square[:n]
 	for i, x := range params {
+		// The order of these operations decides the bits of the model.
 		g := gradient[i] + float32(decay*x)
 		m := float32(b1*mean[i]) + float32(c1*g)
 		v := float32(b2*square[i]) + float32(float32(c2*g)*g)

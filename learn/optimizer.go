@@ -9,8 +9,8 @@ import (
 // Optimizer says how a client's local steps follow from gradients, with its options.
 // It holds no state and may be shared.
 type Optimizer interface {
-	// Stepper makes the memory of one worker for a model of so many parameters; nil:
-	// steps are plain SGD, which [Workspace.Step] takes.
+	// Stepper makes the memory of one worker for a model of params parameters. It returns nil if
+	// the steps are those of plain SGD, which [Workspace.Step] takes itself.
 	Stepper(params int) Stepper
 }
 
@@ -19,10 +19,10 @@ var Optimizers = registry.New[Optimizer]("optimizer", "optimizer").Standard("sgd
 
 // Stepper takes local steps, one task after the other. It belongs to one worker.
 type Stepper interface {
-	// Start begins a task: whatever is kept from step to step is zero.
+	// Start begins a task with an empty memory, as if no step had been taken.
 	Start()
-	// Step moves parameters by one step at a rate against a minibatch's gradient, which
-	// it may overwrite.
+	// Step moves params by one step with the learning rate rate, given the gradient of a
+	// minibatch's mean loss. It may overwrite gradient.
 	Step(params, gradient []float32, rate float32)
 }
 
@@ -55,6 +55,7 @@ func MemoryOf(o Optimizer, params int) int {
 	if o == nil || !registry.NeedsOf(o).ClientState {
 		return 0
 	}
+	// A stepper of no parameters has the constant part of the memory alone.
 	all := o.Stepper(0).(StatefulStepper).Memory()
 	return all + params*(o.Stepper(1).(StatefulStepper).Memory()-all)
 }
@@ -76,6 +77,7 @@ func (c Clipping) clip(gradient []float32) {
 		return
 	}
 	factor := c.Clip / (norm(gradient) + 1e-6)
+	// The norm is within the bound, or is not a number.
 	if !(factor < 1) {
 		return
 	}
@@ -99,6 +101,7 @@ func norm(x []float32) float64 {
 		part[2] += float64(c * c)
 		part[3] += float64(d * d)
 	}
+	// The values that fill no group of four are added to the first sum.
 	for _, v := range x {
 		part[0] += float64(float64(v) * float64(v))
 	}

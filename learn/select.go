@@ -37,6 +37,7 @@ func SelectKernel(class string) (Kernel, error) {
 	if err != nil {
 		return Kernel{}, err
 	}
+	// The fastest instructions are the last, so the first match from behind is the best.
 	for _, isa := range slices.Backward(list) {
 		if class == AutoKernel || isa.Class() == class {
 			return Kernel{isa}, nil
@@ -48,9 +49,11 @@ func SelectKernel(class string) (Kernel, error) {
 	}
 	available := strings.Join(slices.Compact(classes), ", ")
 	requirement, isClass := needs[class]
+	// A misspelt class is told apart from one that this machine lacks.
 	if !isClass {
 		return Kernel{}, fmt.Errorf("%q is not a kernel class (here: %s)", class, available)
 	}
+	// The limit may be the reason, so the message names it.
 	if limit := os.Getenv(KernelVariable); limit != "" {
 		available += ", to which " + KernelVariable + "=" + limit + " limits it"
 	}
@@ -74,6 +77,7 @@ func limited(limit string) ([]kernel.ISA, error) {
 	allowed := slices.DeleteFunc(slices.Clone(all), func(isa kernel.ISA) bool {
 		return isa != kernel.Go && isa.String() != limit && isa.Class() != limit
 	})
+	// Only plain Go is left, although something else was asked for.
 	if len(allowed) == 1 && limit != kernel.Go.String() {
 		return allowed, fmt.Errorf(
 			"%s: this machine has no instructions %q (here: %s)",

@@ -38,6 +38,7 @@ func (s SGD) Stepper(params int) Stepper {
 	switch {
 	case s.Momentum > 0:
 		return &sgd{SGD: s, velocity: make([]float32, params)}
+	// Without momentum there is nothing to remember from step to step.
 	case s.WeightDecay > 0 || s.Clip > 0:
 		return &sgd{SGD: s}
 	}
@@ -70,6 +71,7 @@ func (s *sgd) Step(params, gradient []float32, rate float32) {
 	gradient = gradient[:len(params)]
 	decay := float32(s.WeightDecay)
 	momentum := float32(s.Momentum)
+	// Without momentum the step follows the gradient itself.
 	if s.velocity == nil {
 		for i, x := range params {
 			g := gradient[i] + float32(decay*x)
@@ -82,6 +84,7 @@ func (s *sgd) Step(params, gradient []float32, rate float32) {
 		g := gradient[i] + float32(decay*x)
 		v := float32(momentum*velocity[i]) + g
 		velocity[i] = v
+		// Nesterov's momentum looks one step ahead: the direction is g + μ v with the new v.
 		if s.Nesterov {
 			v = g + float32(momentum*v)
 		}

@@ -30,7 +30,7 @@ type Workspace interface {
 type workspace struct {
 	*model
 	network.Arithmetic
-	// the most samples of a batch
+	// max is the largest number of samples in a batch.
 	max int
 }
 
@@ -40,6 +40,7 @@ func (w *workspace) Step(params []float32, b *Batch, rate float32) (float64, err
 	if err := w.checkBatch(b); err != nil {
 		return 0, err
 	}
+	// The step goes against the gradient, so the factor is negative.
 	loss := network.Step(w.Arithmetic, params, b, -rate)
 	return loss, finite(loss)
 }
@@ -88,7 +89,9 @@ func finite(loss float64) error {
 
 // flat is the gradient of a batch, in the order of the parameters.
 type flat struct {
-	isa  kernel.ISA
+	// isa selects the kernels.
+	isa kernel.ISA
+	// grad has one value for each parameter.
 	grad []float32
 }
 

@@ -60,7 +60,9 @@ func Run(ctx context.Context, p Plan, o Options) (*Comparison, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The files are checked once; from now on they may be those of this very study.
 	o.leaves = nil
+	// The second stage plays only the further seeds, because the runs of the first are complete.
 	if seeds := r.seedsNeeded(o.Run.Notify); seeds > p.Seeds {
 		p.Seeds, p.Until.first = seeds, p.Seeds
 		if r, err = p.compare(ctx, o); err != nil {
@@ -71,6 +73,7 @@ func Run(ctx context.Context, p Plan, o Options) (*Comparison, error) {
 	if len(p.Controls) == 0 {
 		return r, nil
 	}
+	// The K of a control is calculated from that of the run that it controls.
 	more, err := Controls(r.Runs, p.Controls...)
 	if err != nil {
 		return nil, err
@@ -89,13 +92,16 @@ func (p *Plan) compare(ctx context.Context, o Options) (*Comparison, error) {
 	if err != nil {
 		return nil, err
 	}
+	// It is better to fail before hours of runs than after them.
 	if err := Controllable(cells); len(p.Controls) > 0 && err != nil {
 		return nil, err
 	}
 	r := &Comparison{*p, cells, schedule.Fixed}
+	// Without fixed K, the first schedule of the plan is the reference.
 	if !slices.ContainsFunc(cells, func(c Cell) bool { return c.Schedule == schedule.Fixed }) {
 		r.Reference = cells[0].Schedule
 	}
+	// Few runs are played one after the other, so that each uses the whole machine.
 	if p.IsSingle() {
 		o.Parallel = 1
 	}

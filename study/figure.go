@@ -29,17 +29,20 @@ func (p Plan) CheckFigure(path string) error {
 	return nil
 }
 
-// axis returns where each of a grid's values stands in a figure: at its number where all values are
-// numbers, else side by side under their names.
+// axis returns where each of the grid's values stands on the x axis of a figure. If all values are
+// numbers, each stands at its number, and names is nil. Otherwise they stand side by side, and
+// names labels them.
 func (g Grid) axis() (positions map[string]float64, names []string) {
 	numbers := map[string]float64{}
 	places := map[string]float64{}
 	for i, v := range g.Values {
+		// Infinity and NaN parse as numbers, but have no place on an axis.
 		if x, err := strconv.ParseFloat(v, 64); err == nil && !math.IsNaN(x) && !math.IsInf(x, 0) {
 			numbers[v] = x
 		}
 		places[v], names = float64(i), append(names, shortValue(v))
 	}
+	// A single value that is no number makes the whole axis one of names.
 	if len(numbers) == len(places) {
 		return numbers, nil
 	}
@@ -72,6 +75,7 @@ func (t *Table) Figure(path string) error {
 		{"tail_validation_" + t.first, "in the end: validation " + t.first},
 		{toLevel, "virtual seconds to where the reference ends"},
 	} {
+		// A panel without any value is left out.
 		column := slices.IndexFunc(t.quantities, func(q quantity) bool { return q.name == want.name })
 		if !slices.ContainsFunc(t.Rows, func(r *Row) bool { return r.Means[column].N > 0 }) {
 			continue
@@ -84,6 +88,7 @@ func (t *Table) Figure(path string) error {
 		}
 		for _, r := range t.Rows {
 			name := r.Schedule
+			// The first grid is the x axis, so a line is named by the values of all others.
 			for i, v := range r.Values[1:] {
 				name += " " + t.Grids[i+1].Key + "=" + v
 			}

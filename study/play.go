@@ -71,6 +71,7 @@ func Play(ctx context.Context, dir string, cells []Cell, o Options) error {
 			}
 		}
 	}
+	// The user should know that these runs are not played again.
 	if done > 0 {
 		o.Run.Notify(fmt.Sprintf("%d of %d runs were done before.", done, len(cells)))
 	}
@@ -78,6 +79,8 @@ func Play(ctx context.Context, dir string, cells []Cell, o Options) error {
 		o.Run.Notify(fmt.Sprintf("%d of %d runs were begun before and keep the tags that they have.", keptTags,
 			len(cells)))
 	}
+	// Servers are tried before anything is prepared, because a missing one would stop the study
+	// later.
 	remote, err := o.reach(ctx, cells)
 	if err != nil {
 		return err
@@ -89,6 +92,7 @@ func Play(ctx context.Context, dir string, cells []Cell, o Options) error {
 	case o.Parallel > 0:
 	case remote:
 		o.Parallel = besideHosts
+	// One run with a trainer of its own already uses all cores.
 	case slices.ContainsFunc(cells, func(c Cell) bool { return c.Config.External() }):
 		o.Parallel = 1
 	default:
@@ -105,6 +109,7 @@ func Play(ctx context.Context, dir string, cells []Cell, o Options) error {
 	group, inner := errgroup.WithContext(ctx)
 	group.SetLimit(o.Parallel)
 	for i := range cells {
+		// Each goroutine changes its own cell alone, so the list needs no lock.
 		group.Go(func() error {
 			c := &cells[i]
 			if err := inner.Err(); err != nil {
@@ -117,6 +122,7 @@ func Play(ctx context.Context, dir string, cells []Cell, o Options) error {
 		})
 	}
 	if err := group.Wait(); err != nil {
+		// An interruption by the caller is reported as such, and not as the failure of a cell.
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -147,6 +153,7 @@ func (p *player) play(ctx context.Context, c *Cell) error {
 			return err
 		}
 	}
+	// A cell that was complete before needs its metric, too.
 	if err := c.takeMetric(); err != nil {
 		return err
 	}
@@ -159,6 +166,7 @@ func (p *player) play(ctx context.Context, c *Cell) error {
 	if c.Reused {
 		return nil
 	}
+	// Notices and calls of Done must not overlap.
 	p.turn.Lock()
 	defer p.turn.Unlock()
 	kind := "run"
@@ -184,6 +192,7 @@ func (p *player) options(c *Cell) run.Options {
 	o := p.Run
 	o.Until = p.Until
 	o.NATS, o.RemoteHosts = p.server(c)
+	// The notices of runs that go on together would mix, so they are merged.
 	if p.Parallel > 1 {
 		o.Notice, o.HostNotice, o.Reading = nil, p.hosts.forwarder(c), nil
 	}
@@ -193,6 +202,7 @@ func (p *player) options(c *Cell) run.Options {
 			o.Progress = p.watch(c)
 		}
 	}
+	// The caller has the last word.
 	if p.Adjust != nil {
 		p.Adjust(c, &o)
 	}
@@ -248,6 +258,7 @@ func (p *player) watch(c *Cell) func(run.Progress) {
 		defer p.mu.Unlock()
 		running := p.state.Running
 		i := slices.IndexFunc(running, func(r Running) bool { return r.Cell == c })
+		// The run reports its first progress, so it is new in the list.
 		if i < 0 {
 			i = len(running)
 			running = append(running, Running{Cell: c})

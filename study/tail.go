@@ -10,6 +10,8 @@ import (
 // virtual time for which it stands. The last ones say how the run ended. A best value is favoured by
 // chance, the more so the more often a model is evaluated; a mean is not.
 type Tail struct {
+	// starts and ends are in virtual seconds. All three have an entry for each value, in the order
+	// of time.
 	starts, ends, values []float64
 }
 
@@ -23,6 +25,7 @@ func (t *Tail) Add(start, end, value float64) {
 // Observe adds an evaluation, which stands for the time since the one before.
 func (t *Tail) Observe(seconds, value float64) {
 	before := 0.0
+	// An evaluation stands for the time since the one before or, for the first, since the start.
 	if n := len(t.ends); n > 0 {
 		before = t.ends[n-1]
 	}
@@ -72,7 +75,8 @@ func (t *Tail) Over(span float64, i int) float64 {
 	sum := 0.0
 	seconds := 0.0
 	for ; i >= 0 && t.ends[i] > begin; i-- {
-		share := t.ends[i] - max(begin, t.starts[i]) // the part of the value's time within the span
+		// Only the part of the value's time within the span counts.
+		share := t.ends[i] - max(begin, t.starts[i])
 		sum += share * t.values[i]
 		seconds += share
 	}
@@ -81,6 +85,7 @@ func (t *Tail) Over(span float64, i int) float64 {
 
 // first is the virtual time at which the mean over a span first reaches a level; NaN: never.
 func (t *Tail) first(span float64, reaches func(mean float64) bool) float64 {
+	// The mean over a span is known where a value ends, so times are found to that resolution.
 	for i := range t.ends {
 		if reaches(t.Over(span, i)) {
 			return t.ends[i]

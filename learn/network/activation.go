@@ -14,30 +14,34 @@ import (
 //
 // Stages ask for memory by setting fields before [Activation.allocate], which reads them once.
 type Activation struct {
+	// Shape is the form and the sizes of the values of one sample.
 	Shape
+	// x holds the values of one block, or of all blocks of a batch if keepX is set.
 	x []float32
-	// gradient of x, without a border; nil: no stage reads it
+	// dx is the gradient of x, without a border. It is nil if no stage reads it.
 	dx []float32
 	// rows are the values of a vector or sequence sample by sample, for products with gradients:
 	// height × samples × channels; nil: nobody wants them.
 	rows []float32
 	// borrowed says that rows are those of the batch, which are not copied.
 	borrowed bool
-	// by block, the features that are not left out because they are 0 (zeros.go)
+	// used lists, by block, the features that are computed. Features that are 0 in the whole block
+	// are left out (zeros.go).
 	used [][]kernel.Segment
 
-	// the values lie channel by channel
+	// planar says that the values lie channel by channel, as a flatten reads them.
 	planar bool
-	// rows and columns of zeros on each side of an image
+	// border is the number of rows and columns of zeros on each side of an image.
 	border int
 	// relu says that the values are the outputs of a ReLU. Gradients reach only the values above 0.
 	relu bool
 	// keepX and keepDX say that all blocks of a batch have a place of their own.
 	keepX, keepDX bool
-	needRows      bool
-	// a stage reads the gradient
+	// needRows says that a stage reads the values sample by sample.
+	needRows bool
+	// wanted says that a stage reads the gradient.
 	wanted bool
-	// these are the network's outputs
+	// last says that these are the outputs of the network.
 	last bool
 
 	// shadows is an activation whose memory and layout this one shares. gradientOf is one whose
@@ -59,6 +63,7 @@ func (a *Activation) allocate(blocks, maxBatch int) {
 	if a.x != nil || a.Form == Text || a.Form == Words {
 		return
 	}
+	// A kept activation has a place for each block, any other one place for all.
 	times := func(keep bool) int {
 		if keep {
 			return blocks
@@ -227,6 +232,7 @@ func (a *Activation) run(p *Pass, i, count, length int) []float32 {
 
 // gradientRun returns the i-th of count runs of the gradient, see [runs].
 func (a *Activation) gradientRun(p *Pass, i, count, length int) []float32 {
+	// The two activations have different layouts, so they are walked value by value.
 	if count == a.Size() {
 		return a.GradientRow(p, i)
 	}
@@ -245,6 +251,7 @@ func (a *Activation) mask(p *Pass, isa kernel.ISA) {
 func aligned(n int) []float32 {
 	const line = 64 / 4
 	s := make([]float32, n+line)
+	// The slice starts at the first float behind the next boundary of 64 bytes.
 	off := (64 - int(uintptr(unsafe.Pointer(&s[0]))%64)) / 4 % line
 	return s[off : off+n : off+n]
 }

@@ -51,6 +51,7 @@ func (s embeddingStage) Forward(p *Pass) {
 	for t := range length {
 		x := x[t*e*Lanes:][:e*Lanes]
 		for l := range p.Samples {
+			// A token is the index of its row in the weight.
 			row := p.Parameters[int(tokens[l*length+t])*e:][:e]
 			for i, v := range row {
 				x[i*Lanes+l] = v
@@ -83,11 +84,13 @@ func normal(part []float32, r *rand.Rand) {
 		u := float64(2*float64(r.Float64())) - 1
 		v := float64(2*float64(r.Float64())) - 1
 		s := float64(u*u) + float64(v*v)
+		// Points outside the unit circle are drawn again, and so are those too close to its centre.
 		if s >= 1 || s < 1e-300 {
 			continue
 		}
 		f := math.Sqrt(-2 * kernel.Log(s) / s)
 		part[i] = float32(u * f)
+		// The second number of the last pair may have no place.
 		if i+1 < len(part) {
 			part[i+1] = float32(v * f)
 		}

@@ -46,6 +46,7 @@ type crossEntropies struct {
 // log(sum) − (z_label − top).
 func (h *crossEntropies) softmax(z []float32, labels []int32, scale float32) (loss float64) {
 	var right [Lanes]float32
+	// The logits of the labels are read first, because Softmax overwrites them.
 	for s, y := range labels {
 		right[s] = z[int(y)*Lanes+s]
 	}
@@ -60,6 +61,7 @@ func (h *crossEntropies) softmax(z []float32, labels []int32, scale float32) (lo
 func (h *crossEntropies) gradient(z []float32, p *Pass, scale float32) (loss float64) {
 	labels := p.batch.Labels[p.first:][:p.Samples]
 	loss = h.softmax(z, labels, scale)
+	// The gradient of the cross-entropy is the softmax, less one at the label.
 	for s, y := range labels {
 		z[int(y)*Lanes+s] -= scale
 	}
@@ -70,6 +72,7 @@ func (h *crossEntropies) gradient(z []float32, p *Pass, scale float32) (loss flo
 // blank clears the lanes behind the n samples up to those that vector instructions compute with them,
 // so that they add nothing to a gradient.
 func blank(z []float32, n int) {
+	// A full vector has no lanes behind the samples.
 	if n%kernel.Vector != 0 {
 		for row := range slices.Chunk(z, Lanes) {
 			clear(row[n:kernel.Filled(n)])
@@ -85,6 +88,7 @@ func (h *crossEntropies) evaluate(z []float32, p *Pass, scores []Score) (loss fl
 	n := len(labels)
 	largest := h.top[:n]
 	copy(largest, z)
+	// Only a larger logit replaces the best, so the first of equal ones wins.
 	for k := 1; k < len(z)/Lanes; k++ {
 		row := z[k*Lanes:][:n]
 		for s, v := range row {
@@ -116,6 +120,7 @@ func (n squares) gradient(z []float32, p *Pass, scale float32) (loss float64) {
 	for t := range int(n) {
 		row := z[t*Lanes:][:p.Samples]
 		for s, v := range row {
+			// The targets of a sample follow each other, while its outputs are a block apart.
 			d := v - p.batch.Targets[(p.first+s)*int(n)+t]
 			loss += float64(float64(d) * float64(d))
 			row[s] = float32(2 * scale / float32(n) * d)

@@ -76,6 +76,7 @@ func (s *poolStage) Forward(p *Pass) {
 		source := x[first+ay*s.size*row+ax*s.size*column:]
 		dst := y[yFirst+ay*yRow+ax*yColumn:]
 		code := s.code[position*n:][:n]
+		// Windows of other sizes are rare and computed in plain Go.
 		if s.size != 2 {
 			s.largest(source, row, column, dst, channel, code)
 			continue
@@ -95,6 +96,7 @@ func (s *poolStage) largest(source []float32, row, column int, dst []float32, ch
 		winners := code[c*Lanes:][:Lanes]
 		copy(maxima, source[c*Lanes:])
 		clear(winners)
+		// The first value of the window is the largest so far, with code 0.
 		for k := 1; k < s.size*s.size; k++ {
 			for l, v := range source[k/s.size*row+k%s.size*column+c*Lanes:][:Lanes] {
 				if v > maxima[l] {
@@ -114,6 +116,7 @@ func (s *poolStage) Backward(p *Pass) {
 	dx := s.X.gradient(p)
 	dy := s.Y.gradient(p)
 	n := s.X.Channels * Lanes
+	// Positions that no window covers, or that were not the largest, have no gradient.
 	if s.size != 2 || s.X.Height%2+s.X.Width%2 > 0 {
 		clear(dx)
 	}

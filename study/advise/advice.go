@@ -98,12 +98,14 @@ func Advise(c config.Config, g Given, points int) (*Advice, error) {
 		if k, found, start, err = calculated(c); err != nil {
 			return nil, err
 		}
+		// Without a given loss, that of the initial model is taken.
 		if g.Loss == nil {
 			loss.Value = start
 			loss.Origin = "calculated: at the start"
 		}
 	} else {
 		found = sources(k, "", "", "", "", "", "taken as 0, as in Eq. 13")
+		// Each missing constant is reported by the flag that would give it.
 		for _, need := range []struct {
 			flag  string
 			value *float64
@@ -149,6 +151,7 @@ func Advise(c config.Config, g Given, points int) (*Advice, error) {
 		a.Notes,
 		note+"; the loss is that of the start throughout, so K* and eta* are upper bounds (Eq. 10, 12).",
 	)
+	// The loss is not known ahead of the run, so it stays that of the start.
 	for i := range points {
 		a.add(first*math.Pow(math.Max(1, last/first), float64(i)/float64(max(1, points-1))), loss.Value, 0)
 	}
@@ -207,6 +210,7 @@ func AdviseRun(ctx context.Context, dir string, g Given, points int) (*Advice, e
 	// measured holds the rounds whose window has a mean loss, in order.
 	var measured []folder.Progress
 	bestLoss := math.NaN()
+	// Rounds before the window is full, and rounds without a training loss, are left out.
 	for p, err := range r.Follow() {
 		if err != nil {
 			return nil, err
@@ -253,12 +257,14 @@ func AdviseRun(ctx context.Context, dir string, g Given, points int) (*Advice, e
 		}
 	}
 	a.Notes = append(a.Notes, note)
+	// Such rows are correct but look odd, so a note explains them.
 	if slices.ContainsFunc(measured, func(r folder.Progress) bool { return a.constants.Gap(r.WindowLoss) < 0 }) {
 		a.Notes = append(
 			a.Notes,
 			"Where F, a mean over a few minibatches, is below F*, K* and eta* are 0 and Eq. 8 is that at F*.",
 		)
 	}
+	// The rows are spaced evenly on a logarithmic scale of rounds.
 	for _, n := range Spaced(len(measured), math.Pow(float64(len(measured)), 1/float64(max(1, points-1)))) {
 		p := &measured[n-1]
 		a.add(p.End.Seconds(), p.WindowLoss, p.LocalSteps)
@@ -284,6 +290,7 @@ func parametersOf(c config.Config) (int, error) {
 // not compressed.
 func RequirePlainSteps(c *config.Config) error {
 	switch {
+	// With epochs, clients with more samples take more steps.
 	case c.Schedule.Unit == config.Epochs:
 		return &config.KeyError{
 			Key:     "schedule.unit",
@@ -302,6 +309,7 @@ func newAdvice(c config.Config, g Given, k theory.Constants, found []Source) (*A
 	if err := RequirePlainSteps(&c); err != nil {
 		return nil, err
 	}
+	// Constants that the caller or the configuration gives take precedence.
 	settle(found, g, c.Theory, &k)
 	parameters, err := parametersOf(c)
 	if err != nil {
@@ -332,12 +340,14 @@ func newAdvice(c config.Config, g Given, k theory.Constants, found []Source) (*A
 			return nil, err
 		}
 	}
+	// The advice is still given, but the analysis does not cover this learning rate.
 	if a.Eta > a.MaxRate {
 		a.Notes = append(
 			a.Notes,
 			fmt.Sprintf("eta = %g is above 1/(4L) = %.4g, to which the analysis holds.", a.Eta, a.MaxRate),
 		)
 	}
+	// The theory has one round time for all clients.
 	if len(c.Fleet) > 0 || c.Network.Links.File != "" || c.Compute.Measured != "" {
 		a.Notes = append(a.Notes, "Clients differ: a round's time is that of network.download_mbps, upload_mbps "+
 			"and compute.seconds_per_step, as if all had these.")
@@ -355,6 +365,7 @@ func (a *Advice) add(elapsed, loss float64, used int) {
 	r := a.runtime
 	eta := a.Eta
 	w := elapsed
+	// With theory.time: ahead, W is the time that is left.
 	if a.end > 0 {
 		w = a.end - elapsed
 	}

@@ -30,6 +30,7 @@ const (
 // convex. The constants are rough: a network has no such constants.
 func Estimate(ctx context.Context, dir string, c config.Config, fStar float64) (theory.Constants, []Source, error) {
 	var k theory.Constants
+	// The initial model follows from the configuration; only the last one is in the folder.
 	p, err := problem.Open(c)
 	if err != nil {
 		return k, nil, err
@@ -42,6 +43,7 @@ func Estimate(ctx context.Context, dir string, c config.Config, fStar float64) (
 	if k, err = look(ctx, p, last); err != nil {
 		return k, nil, err
 	}
+	// The lowest loss of the run stands for F*.
 	k.FStar = fStar
 	minibatches := fmt.Sprintf(
 		"estimated: %d minibatches of each of %d clients, at the first and the last model",
@@ -56,6 +58,7 @@ func Estimate(ctx context.Context, dir string, c config.Config, fStar float64) (
 		minibatches + ", the largest",
 		"the least mean over a window of rounds: at least F*, and K* is 0 there",
 	}
+	// A slope that is not positive shows that the objective is not convex, and mu must be positive.
 	if k.Mu <= 0 {
 		k.Mu = k.L
 		origins[1] = "taken as L: between the first and the last model F is not convex"
@@ -93,9 +96,10 @@ func look(ctx context.Context, p *problem.Problem, y []float32) (k theory.Consta
 		if err := ctx.Err(); err != nil {
 			return k, err
 		}
-		// The clients are spread evenly over the population.
 		// The clients that are probed are spread evenly over the population.
 		client := i * set.Clients() / clients
+		// The minibatches are the same at both models, so that the gradients differ by the models
+		// alone.
 		for m, params := range [][]float32{x, y} {
 			clear(sum)
 			squares := 0.0
@@ -108,6 +112,7 @@ func look(ctx context.Context, p *problem.Problem, y []float32) (k theory.Consta
 				if _, err := work.Gradient(grad, params, &batch); err != nil {
 					return k, err
 				}
+				// The mean gradient and the mean squared norm together give the variance.
 				for j, g := range grad {
 					sum[j] += float64(g) / probedBatches
 					squares += float64(g) * float64(g) / probedBatches
@@ -128,6 +133,7 @@ func look(ctx context.Context, p *problem.Problem, y []float32) (k theory.Consta
 	way := 0.0
 	dot := 0.0
 	square := 0.0
+	// way is |x − y|², dot the product of both differences, and square that of the gradients.
 	for j := range x {
 		d := float64(x[j]) - float64(y[j])
 		g := mean[0][j] - mean[1][j]
@@ -135,6 +141,7 @@ func look(ctx context.Context, p *problem.Problem, y []float32) (k theory.Consta
 		dot += d * g
 		square += g * g
 	}
+	// Without a distance between the models there is no slope.
 	if way == 0 {
 		return k, errors.New("the run ended at the model that it started from: nothing can be estimated")
 	}

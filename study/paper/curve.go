@@ -126,6 +126,7 @@ type pointRow struct {
 // Write writes both files to a folder.
 func Write(dir string, curves []Curve) error {
 	var points []pointRow
+	// All points go into one file, each with the key of its curve.
 	for _, c := range curves {
 		for _, p := range c.Points {
 			points = append(points, pointRow{c.key(), p})
@@ -151,6 +152,8 @@ func Load(dirs ...string) (all []Curve, err error) {
 			switch {
 			case i < 0:
 				all = append(all, c)
+			// The same configuration must give the same bits, so a difference shows damage or
+			// another version.
 			case all[i].outcome() != c.outcome():
 				return nil, fmt.Errorf(
 					"paper: %s: %v came to something else than in a folder before: %v, not %v",
@@ -203,6 +206,7 @@ func load(dir string) ([]Curve, error) {
 	if err != nil {
 		return nil, fmt.Errorf("paper: %w", err)
 	}
+	// A point without a cell shows that the two files do not belong together.
 	for _, p := range points {
 		c := index[p.key]
 		if c == nil {
@@ -224,12 +228,14 @@ func (c *Curve) follow() error {
 	var tail study.Tail
 	for i := range c.Points {
 		p := &c.Points[i]
+		// The comparison with NaN is false, so the first accuracy is taken as it is.
 		if math.IsNaN(best) || p.Accuracy > best {
 			best = p.Accuracy
 		}
 		p.BestAccuracy = best
 		tail.Observe(p.VirtualSeconds, p.Accuracy)
 	}
+	// Files of an earlier version lack the number of evaluations and cannot be checked.
 	if got := tail.Mean(c.VirtualSeconds); c.Evaluations > 0 &&
 		(len(c.Points) != c.Evaluations || got != c.TailAccuracy) {
 		return fmt.Errorf(
@@ -317,6 +323,7 @@ func readCell(dir string) (Curve, error) {
 	if c.Devices, err = devices(config); err != nil {
 		return Curve{}, err
 	}
+	// The description as configured stands until the run itself says what its data were.
 	if config.Train {
 		c.Data = config.Data.String()
 	}
@@ -339,6 +346,8 @@ func readCell(dir string) (Curve, error) {
 	c.Rounds = s.Rounds
 	c.VirtualSeconds = s.VirtualSeconds
 	c.Data = *cmp.Or(s.Data, &c.Data)
+	// The number of steps is compared at equal virtual time, which a run that was cut has not
+	// reached.
 	if s.Completed {
 		c.RelativeSteps = metrics.Value(s.RelativeSGDSteps)
 	}
@@ -380,6 +389,7 @@ func (c *Curve) read(run *folder.Run) error {
 		c.BestAccuracy = r.Best
 		c.FinalAccuracy = r.Quality
 		tail.Observe(r.End.Seconds(), r.Quality)
+		// The plateau is that of the validation error, which is 1 − accuracy.
 		plateau.Observe(1 - r.Quality)
 		if plateau.Converged && math.IsNaN(c.Plateaued) {
 			c.Plateaued = r.End.Seconds()

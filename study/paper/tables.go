@@ -50,6 +50,7 @@ func WriteTable2(w io.Writer, plan Plan) error {
 	rounds := plan.FixedRounds()
 	rows := [][]any{{"task", "device", "mean", "std", "transfers s", "round s (Eq. 4)", "minutes (Eq. 5)"}}
 	for _, task := range plan.tasks() {
+		// The paper's own device is the first row of each task.
 		first, err := paperSpeed(task)
 		if err != nil {
 			return err
@@ -59,6 +60,7 @@ func WriteTable2(w io.Writer, plan Plan) error {
 		if err != nil {
 			return fmt.Errorf("paper: %w", err)
 		}
+		// Other devices are shown only where the plan has a configuration for the task.
 		if configured {
 			m, err := model(task)
 			if err != nil {
@@ -67,6 +69,8 @@ func WriteTable2(w io.Writer, plan Plan) error {
 			list = append(list, speeds(&c, m.Params())...)
 		}
 		for _, s := range list {
+			// A time that is not one number would need a distribution, which the table does not
+			// show.
 			if s.distributed != "" {
 				rows = append(rows, []any{task, s.name, s.distributed, "-", "-", "-", "-"})
 				continue
@@ -104,6 +108,7 @@ func WriteTable3(w io.Writer, plan Plan) error {
 	); err != nil {
 		return err
 	}
+	// The rounds are spaced so that the decay can be seen.
 	rounds := []int{1, 2, 8, 10, 100, 1000, 10000}
 	head := []any{"task", "value"}
 	for _, r := range rounds {
@@ -115,6 +120,7 @@ func WriteTable3(w io.Writer, plan Plan) error {
 		steps := []any{task, "K_r"}
 		rates := []any{task, "eta_r"}
 		for _, r := range rounds {
+			// The schedules that need no loss are evaluated by the program's own code.
 			now := schedule.Progress{Setup: schedule.Setup{K0: p.K0, Eta0: p.Eta0}, Round: r}
 			steps = append(steps, schedule.RoundsK{}.LocalSteps(now))
 			rates = append(rates, fmt.Sprintf("%.4g", schedule.RoundsEta{}.LearningRate(now)))
@@ -130,12 +136,14 @@ func WriteTable4(w io.Writer, curves []Curve) error {
 	rows := [][]any{{"task", "schedule", "paper", "here", "times fewer", "seeds", "rounds", "decay after round",
 		"minute", "of fixed rounds", "model Mb"}}
 	for _, g := range groups(curves) {
+		// Schedules that the paper's table does not have are left out.
 		paper, ok := table4[g[0].Task][g[0].Schedule]
 		e := g.mean(func(c *Curve) float64 { return c.RelativeSteps })
 		if !ok || e.N == 0 {
 			continue
 		}
 		decayed := g.mean(func(c *Curve) float64 {
+			// A run that did not decay is left out of the mean.
 			if c.Decayed == 0 {
 				return math.NaN()
 			}
@@ -163,21 +171,25 @@ func WriteOutcomes(w io.Writer, curves []Curve) error {
 	tail := func(c *Curve) float64 { return c.TailAccuracy }
 	all := groups(curves)
 	for _, g := range all {
+		// The gain of a schedule is measured against complete runs of fixed K on the same data.
 		if g[0].Schedule == "fixed" && !g.cut() {
 			fixed[g.set()] = g
 		}
 	}
 	for _, g := range all {
 		best := g.mean(func(c *Curve) float64 { return c.BestAccuracy })
+		// Nothing was evaluated, so there is no outcome.
 		if best.N == 0 {
 			continue
 		}
 		gain := "-"
+		// Runs with the same seed are compared in pairs, which removes what they have in common.
 		if f, ok := fixed[g.set()]; ok && g[0].Schedule != "fixed" && !g.cut() {
 			gain = signed(statistics.EstimateMean(study.Paired(g, f, (*Curve).seed, tail)))
 		}
 		plateau := g.mean(func(c *Curve) float64 { return c.Plateaued / 60 })
 		some := ""
+		// Some seeds have no plateau, so the number of those that do is shown.
 		if plateau.N > 0 && plateau.N < len(g) {
 			some = fmt.Sprintf(" (n = %d)", plateau.N)
 		}
@@ -205,6 +217,7 @@ type group []Curve
 func groups(curves []Curve) (list []group) {
 	for _, c := range curves {
 		curve := group{c}
+		// The curves are sorted, so a group ends where the schedule or the data change.
 		if n := len(list); n == 0 || list[n-1][0].Schedule != c.Schedule || list[n-1].set() != curve.set() {
 			list = append(list, curve)
 		} else if g := &list[n-1]; g.cut() && c.Completed {
@@ -240,6 +253,7 @@ func noteData(w io.Writer, all []group) error {
 			text += "; devices: " + d
 		}
 		text += "."
+		// Groups of the same task and data need the sentence only once.
 		if noted[text] {
 			continue
 		}

@@ -139,7 +139,8 @@ func (c *Conn) Retry(ctx context.Context, r Retry, f func(context.Context) error
 	}
 }
 
-// attempt calls f once, bounded by patience unless that is 0.
+// attempt calls f once. Unless patience is 0, f gets a context that ends after that time, or when
+// a connection that was lost is back.
 func (c *Conn) attempt(ctx context.Context, patience time.Duration, f func(context.Context) error) error {
 	if patience == 0 {
 		return f(ctx)
@@ -159,10 +160,12 @@ func (r *Retry) describe(c *Conn, err error) error {
 	return fmt.Errorf("bus: %s on %s: %w", r.action, c.Address(), err)
 }
 
-// Attempt bounds one request by a time, and by the loss of the connection: what was asked before may
-// never be answered.
+// Attempt returns a context for one request. It ends after the time patience, and when a lost
+// connection is back: what was asked before may never be answered. The caller must call the
+// function that is returned.
 func (c *Conn) Attempt(ctx context.Context, patience time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
+	// Each reconnection replaces renewal, so it is read under the lock.
 	c.mu.Lock()
 	stop := context.AfterFunc(c.renewal, cancel)
 	c.mu.Unlock()

@@ -19,7 +19,8 @@ func (s Warmup) Validate() error { return registry.Below("then", Validate(s.Then
 func (s Warmup) NeedsWith(run Setup) Needs { return NeedsOf(s.Then, run) }
 
 func (s Warmup) LearningRate(p Progress) float64 {
-	if p.Round > 1 { // Then knows its own last rate
+	// Then must be told the last rate as it gave it, without this schedule's part.
+	if p.Round > 1 {
 		p.Previous.LearningRate /= s.part(p.Round - 1)
 	}
 	return s.Then.LearningRate(p) * s.part(p.Round)

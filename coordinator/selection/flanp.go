@@ -76,7 +76,8 @@ type growing struct {
 	Flanp
 	seed    uint64
 	fastest []int32
-	stage   Order // uniform, of places among the fastest
+	// stage is a uniform order of places among the fastest clients.
+	stage Order
 	flanpStage
 }
 

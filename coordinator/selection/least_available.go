@@ -57,9 +57,11 @@ type forecasts struct {
 }
 
 type forecast struct {
-	available float64 // share of the window
-	place     uint64  // among equal ones
-	client    int32
+	// available is the forecast share of the window in which the client is there.
+	available float64
+	// place decides at random among clients with equal shares.
+	place  uint64
+	client int32
 }
 
 func (f *forecasts) Start(number int, now Time) {

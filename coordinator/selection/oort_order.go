@@ -13,9 +13,11 @@ import (
 // oortOrder is the order of [Oort].
 type oortOrder struct {
 	Oort
-	setup     Setup
-	expected  []Time  // of each client, for its local steps of round 1
-	pacerStep float64 // seconds by which the pacer raises the preferred time
+	setup Setup
+	// expected is each client's expected time for its local steps of round 1.
+	expected []Time
+	// pacerStep is by how many seconds the pacer raises the preferred time.
+	pacerStep float64
 
 	oortMemory
 
@@ -30,20 +32,28 @@ type oortOrder struct {
 
 // oortMemory is what the order remembers between two steps of a run.
 type oortMemory struct {
-	Clients   []oortClient
-	Rounds    int64   // complete ones
-	Preferred float64 // T, in seconds
+	Clients []oortClient
+	// Rounds is the number of complete rounds.
+	Rounds int64
+	// Preferred is the preferred time T, in seconds.
+	Preferred float64
 	Epsilon   float64
-	Sums      [2]float64 // sums of U over the last window, and over the one under way
-	Compared  bool       // whether there was a last window
+	// Sums are the sums of U over the last window, and over the one under way.
+	Sums [2]float64
+	// Compared says that there was a last window.
+	Compared bool
 }
 
 // oortClient is what the order remembers of one client.
 type oortClient struct {
-	Utility float64 // U
-	Took    float64 // seconds of its newest accepted task
-	Last    int64   // L: round of its newest accepted update; noUpdate if there is none
-	Picks   int64   // tasks that it had
+	// Utility is the statistical utility U.
+	Utility float64
+	// Took is how long the client's newest accepted task took, in seconds.
+	Took float64
+	// Last is L, the round of the client's newest accepted update, or noUpdate if there is none.
+	Last int64
+	// Picks is the number of tasks that the client had, accepted or not.
+	Picks int64
 }
 
 // noUpdate is the round of the newest accepted update of a client that has none. Rounds are
@@ -185,7 +195,8 @@ func (o *oortOrder) utilities(round int64, familiar []int32) map[int32]float64 {
 	for _, client := range familiar {
 		c := &o.Clients[client]
 		normalized := (min(c.Utility, bound) - lowest) / extent
-		uncertainty := math.Sqrt(0.1 * logRound / float64(c.Last)) // grows while no update is accepted
+		// The uncertainty grows while no update of the client is accepted.
+		uncertainty := math.Sqrt(0.1 * logRound / float64(c.Last))
 		utility[client] = (normalized + uncertainty) * o.slownessFactor(c.Took, o.Preferred)
 	}
 	return utility

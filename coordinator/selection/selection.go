@@ -15,7 +15,8 @@ type Time = simclock.Time
 
 // Limits of one run.
 const (
-	MaxTime   = Time(1) << 62 // 146 years; no task starts later
+	// MaxTime is the latest time at which a task starts, 146 years after the run's start.
+	MaxTime   = Time(1) << 62
 	MaxRounds = 1<<31 - 1
 )
 
@@ -97,7 +98,8 @@ func Remember[T any](v *T) []byte {
 
 // Recall decodes what [Remember] has encoded.
 func Recall[T any](memory []byte, v *T) error {
-	var read T // gob does not write zeros over what is there
+	// A new value is read, because gob does not write zeros over what is there.
+	var read T
 	err := gob.NewDecoder(bytes.NewReader(memory)).Decode(&read)
 	if err == nil {
 		*v = read
@@ -110,8 +112,11 @@ func Recall[T any](memory []byte, v *T) error {
 // the highest losses become the cohort.
 type ByLosses interface {
 	Rule
-	Query() int    // candidates, at least the cohort; 0: none are asked
-	DrawsBy() Rule // draws the candidates; chooses alone where no losses are measured
+	// Query returns the number of candidates, at least the cohort; 0 asks none.
+	Query() int
+	// DrawsBy returns the rule that draws the candidates. It chooses alone where no losses are
+	// measured.
+	DrawsBy() Rule
 }
 
 // Limiting is a rule that also says how many local steps each client is asked for. It

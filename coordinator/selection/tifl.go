@@ -74,8 +74,10 @@ func (t Tifl) String() string {
 type tierMemory struct {
 	Clients []tieredClient
 	Groups  []tier
-	Current int  // tier that was drawn last
-	Before  bool // the tiers' losses of Interval rounds before are known
+	// Current is the tier that was drawn last.
+	Current int
+	// Before says that the tiers' losses of Interval rounds before are known.
+	Before bool
 }
 
 // tieredClient is what is remembered of one client.
@@ -92,14 +94,17 @@ type tieredClient struct {
 
 // tier is what is remembered of one tier.
 type tier struct {
-	Remaining int64 // credits
-	Weight    int64 // in a draw of tiers
+	// Remaining is the number of the tier's credits that are left.
+	Remaining int64
+	// Weight is the tier's weight in a draw of tiers.
+	Weight int64
 	// Loss is the mean of the clients' newest losses Interval rounds before. LossCount is 1 if there
 	// was one, else 0, so that tiers without a loss are sorted before the others.
 	Loss      float64
 	LossCount int
 
-	members []int32 // ascending
+	// members are the clients of the tier, in ascending order.
+	members []int32
 }
 
 // tiered is the order of a round of [Tifl].
@@ -110,8 +115,10 @@ type tiered struct {
 
 	tierMemory
 	round uint64
-	drawn []int   // tiers, in the order of this round
-	queue []int32 // clients of the first of them that are left
+	// drawn are the tiers in the order of this round.
+	drawn []int
+	// queue are the remaining clients of the first of them.
+	queue []int32
 	draws uint64
 }
 

@@ -12,7 +12,8 @@ type weightedOrder struct {
 	seed    uint64
 	purpose keyed.Purpose
 	round   uint64
-	draws   uint64 // so far; part of the key of the next draw
+	// draws is the number of draws so far, which is part of the key of the next one.
+	draws uint64
 
 	// levels[0] has the weights of the items that are left, each level above it the sums of
 	// fanOut neighbours of the one below, and the last level the total alone.

@@ -114,6 +114,7 @@ func Connect(ctx context.Context, c Config) (*Conn, error) {
 	switch {
 	case c.Server != nil && c.URL != "":
 		return nil, errors.New("bus: a connection is either to a server in this process or to a URL, not both")
+	// Within the process nothing is lost on the way, so such a connection is never made again.
 	case c.Server != nil:
 		// A long timeout is harmless, because only a busy machine keeps such a connection waiting.
 		options = append(options, nats.InProcessServer(c.Server), nats.NoReconnect(),
@@ -132,6 +133,7 @@ func Connect(ctx context.Context, c Config) (*Conn, error) {
 		}
 		options = append(options, remote...)
 	}
+	// The library bounds the time of one attempt by itself, and knows nothing of ctx.
 	if d, ok := ctx.Deadline(); ok {
 		options = append(options, nats.Timeout(time.Until(d)))
 	}
@@ -208,6 +210,7 @@ func (c *Conn) onError(_ *nats.Conn, s *nats.Subscription, err error) {
 		if refusesCredentials(err) {
 			c.noteRefusal(err)
 		}
+		// The library goes on after these two refusals, although what was sent is lost.
 		refused := errors.Is(err, nats.ErrPermissionViolation) || errors.Is(err, nats.ErrMaxPayload)
 		if refused {
 			c.fail(fmt.Errorf("bus: %w", err))
@@ -222,6 +225,8 @@ func (c *Conn) onError(_ *nats.Conn, s *nats.Subscription, err error) {
 			reportDrop()
 			return
 		}
+		// Without a backlog of its own, a subscription may drop nothing: the run would miss a
+		// message.
 		dropped, _ := s.Dropped()
 		err = fmt.Errorf(
 			"%w: %d messages dropped, over %d messages or %d bytes were waiting",

@@ -61,7 +61,8 @@ type environment struct {
 
 // These bound the text of a formula, in bytes, and the size of its tree.
 const (
-	maxFormula = 1000 // bytes
+	// maxFormula is the longest text of a formula, in bytes.
+	maxFormula = 1000
 	maxNodes   = 200
 )
 

@@ -138,7 +138,8 @@ func newCIFAR(parts [2][]byte, opt federated.Options) (*federated.Grouped, error
 	}
 	s.About.Name = "cifar100 (binary)"
 	s.About.Digest = opt.Digest("cifar100", sha256.Sum256(parts[0]), sha256.Sum256(parts[1]))
-	coarse := slices.Repeat([]int32{-1}, federated.CIFARClasses) // by fine label
+	// coarse gives the coarse label of each fine label; -1 means that no image has shown it yet.
+	coarse := slices.Repeat([]int32{-1}, federated.CIFARClasses)
 	for i := range len(records) / federated.CIFARRecord {
 		up := int32(records[i*federated.CIFARRecord])
 		fine := int32(records[i*federated.CIFARRecord+1])

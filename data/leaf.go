@@ -69,7 +69,8 @@ func leafShards(s *federated.Source) (train, test []string, err error) {
 	if !s.Folder {
 		return []string{s.Path}, nil, nil
 	}
-	for _, below := range []string{"", "data"} { // LEAF keeps both folders in data/
+	// LEAF keeps the folders of training and test files in data/.
+	for _, below := range []string{"", "data"} {
 		dir := filepath.Join(s.Path, below)
 		if train, err = leafPart(dir, "train", "training"); train != nil && err == nil {
 			test, err = leafPart(dir, "test", "test")
@@ -118,17 +119,21 @@ func openShard(path string, reading *federated.Reading) (s *leafShard, sum [sha2
 type leafKind string
 
 const (
-	femnistLEAF     leafKind = "femnist"     // 784 numbers
-	sent140LEAF     leafKind = "sent140"     // a list of strings, the text among them
-	shakespeareLEAF leafKind = "shakespeare" // a string of 80 characters
+	// A femnist sample is a list of 784 numbers.
+	femnistLEAF leafKind = "femnist"
+	// A sent140 sample is a list of strings, one of which is the text.
+	sent140LEAF leafKind = "sent140"
+	// A shakespeare sample is a string of 80 characters.
+	shakespeareLEAF leafKind = "shakespeare"
 )
 
 // leafShard is one file, its samples as bytes. Keys that LEAF's tools add (hierarchies, raw) are
 // left out.
 type leafShard struct {
 	name  string
-	Users []string             `json:"users"`
-	Count []float64            `json:"num_samples"` // by users
+	Users []string `json:"users"`
+	// Count is the number of samples of each user.
+	Count []float64            `json:"num_samples"`
 	Data  map[string]*leafUser `json:"user_data"`
 }
 
@@ -143,7 +148,8 @@ type leafUser struct {
 type leafSamples struct {
 	kind leafKind
 	all  []byte
-	end  []int // of each sample in all
+	// end is where each sample ends in all.
+	end []int
 }
 
 // readShard decodes one file as a stream.
@@ -245,7 +251,8 @@ func (s *leafSamples) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 		s.end = append(s.end, len(s.all))
 		return err
 	})
-	s.all = slices.Clone(s.all) // growing left it up to twice as large
+	// The clone is as large as its content; growing may have left twice as much room.
+	s.all = slices.Clone(s.all)
 	return err
 }
 
@@ -378,7 +385,8 @@ func joinShards(train, test []*leafShard, opt federated.Options) (*federated.Gro
 	number := int32(0)
 	take := func(shard *leafShard, user string) ([]int32, error) {
 		u := shard.Data[user]
-		shard.Data[user] = nil // its memory is free once its samples are copied
+		// Without this reference the memory is free once the samples are copied.
+		shard.Data[user] = nil
 		samples := make([]int32, len(u.Labels))
 		start := 0
 		for i, l := range u.Labels {
@@ -406,7 +414,8 @@ func joinShards(train, test []*leafShard, opt federated.Options) (*federated.Gro
 		return samples, nil
 	}
 	split := opt.Split
-	if kind == shakespeareLEAF { // windows overlap
+	// The windows of a text overlap, so that they are not split like other samples.
+	if kind == shakespeareLEAF {
 		split = splitWindows
 	}
 	g, err := group(train, test, split, take)

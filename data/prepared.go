@@ -34,8 +34,9 @@ import (
 const preparedMagic = "fedpace data 1\n\x00"
 
 const (
-	preparedHead   = 32
-	maxPreparedTop = 1 << 28 // bytes of the header, which names every client
+	preparedHead = 32
+	// maxPreparedTop bounds the header in bytes; it names every client.
+	maxPreparedTop = 1 << 28
 )
 
 // castagnoli is CRC-32C, which processors compute at memory speed.
@@ -43,12 +44,17 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // prepared is a prepared file in memory; as JSON it is the header.
 type prepared struct {
-	Source   string // identifies sources and options, see sourceKey
-	Task     string
-	Info     federated.Info
-	Rows     string   // how the sections hold samples
-	Width    int      // bytes or numbers of a sample, where all have as many
-	Names    [][]byte // base64 in JSON: a source's names need not be UTF-8
+	// Source identifies the sources and the options; see sourceKey.
+	Source string
+	Task   string
+	Info   federated.Info
+	// Rows names the form in which the sections hold samples.
+	Rows string
+	// Width is the number of bytes or numbers of a sample, where all have the same number.
+	Width int
+	// Names are the names of the clients. They are bytes, in base64 in JSON, because the names of
+	// a source need not be UTF-8.
+	Names    [][]byte
 	Sections []section
 }
 
@@ -103,7 +109,8 @@ func OpenPrepared(
 func sourceKey(r federated.Reader, path string, opt federated.Options) (string, error) {
 	files, err := filesBelow(path)
 	if stat, statErr := os.Stat(path); err == nil && statErr == nil && stat.Mode().IsRegular() {
-		files = []string{path} // a symbolic link to a file
+		// The path is a symbolic link to a file.
+		files = []string{path}
 		if slices.Contains(cifarFiles[:], filepath.Base(path)) {
 			dir := filepath.Dir(path)
 			files = []string{filepath.Join(dir, cifarFiles[0]), filepath.Join(dir, cifarFiles[1])}
@@ -302,7 +309,8 @@ func (p *prepared) write(f io.Writer) error {
 	head := []byte(preparedMagic)
 	head = binary.LittleEndian.AppendUint64(head, uint64(len(header)))
 	head = binary.LittleEndian.AppendUint64(head, uint64(crc32.Checksum(header, castagnoli)))
-	buffered := bufio.NewWriterSize(f, 1<<20) // keeps its first error for Flush
+	// The writer keeps its first error and returns it from Flush.
+	buffered := bufio.NewWriterSize(f, 1<<20)
 	buffered.Write(append(head, header...))
 	for _, s := range p.Sections {
 		buffered.Write(s.bytes)

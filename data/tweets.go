@@ -25,7 +25,8 @@ const (
 	maxTweets     = 1 << 27
 	maxTweetBytes = 1 << 20
 	maxTweetWords = math.MaxUint16
-	maxFirstLine  = 1 << 16 // bytes of the line that tells a file of tweets
+	// maxFirstLine bounds, in bytes, the first line, by which a file of tweets is recognised.
+	maxFirstLine = 1 << 16
 )
 
 func init() { federated.Readers.Register("sent140", "Sentiment140's CSV, CSV.gz or zip", Sent140{}) }
@@ -100,7 +101,8 @@ func openTweets(r io.Reader, opt federated.Options) (*federated.Grouped, error) 
 	if err != nil {
 		return nil, err
 	}
-	if _, err := io.Copy(io.Discard, tee); err != nil { // what gzip has left
+	// The digest covers the bytes that gzip has left unread, too.
+	if _, err := io.Copy(io.Discard, tee); err != nil {
 		return nil, err
 	}
 	s.About.Digest = opt.Digest("sent140", [sha256.Size]byte(h.Sum(nil)))
@@ -223,10 +225,12 @@ func readAnonymousTweets(in *bufio.Reader, opt federated.Options) (*federated.Gr
 
 // tweetTexts collects texts by user, users in order of first appearance.
 type tweetTexts struct {
-	users  federated.Names
-	owner  []int32 // by tweet
+	users federated.Names
+	// owner is the number of the author of each tweet.
+	owner  []int32
 	Labels []int32
-	text   []byte // of all tweets
+	// text holds the texts of all tweets, one after another.
+	text   []byte
 	end    []uint32
 	latin1 bool
 }

@@ -20,7 +20,8 @@ import (
 // Files lists a folder's files with such names, in lexical order; nil if there
 // is none.
 func Files(dir, suffix string) (files []string) {
-	names, _ := fs.Glob(os.DirFS(dir), "*"+suffix) // which fails on a bad pattern only
+	// Glob fails only for a malformed pattern, and this one is well formed.
+	names, _ := fs.Glob(os.DirFS(dir), "*"+suffix)
 	for _, name := range names {
 		files = append(files, filepath.Join(dir, name))
 	}
@@ -79,7 +80,8 @@ func OpenSource(path string) (*Source, error) {
 		return nil, fmt.Errorf("%w; want %s", err, Layouts())
 	}
 	s := &Source{Path: path, Folder: found.IsDir(), Size: found.Size()}
-	if !s.Folder && !found.Mode().IsRegular() { // reading a pipe would wait for ever
+	// Only regular files are read: reading a pipe could wait for ever.
+	if !s.Folder && !found.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is neither a file nor a folder; want %s", path, Layouts())
 	}
 	if s.File, err = os.Open(path); err != nil || s.Folder {

@@ -23,10 +23,14 @@ import (
 type Minibatches struct {
 	seed   uint64
 	client uint64
-	steps  int64 // steps per epoch
-	epoch  int64 // of the permutation that perm holds
-	place  int64 // of the next step, 0..steps-1
-	batch  int   // samples in one batch, at most len(perm)
+	// steps is the number of steps in one epoch.
+	steps int64
+	// epoch is the number of the epoch whose permutation perm holds.
+	epoch int64
+	// place is the number of the next step within its epoch, from 0 to steps-1.
+	place int64
+	// batch is the number of samples in one minibatch, at most len(perm).
+	batch  int
 	perm   []int32
 	next   []int32
 	source rand.PCG

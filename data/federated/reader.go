@@ -28,18 +28,23 @@ type Match int
 
 // The grades of certainty. What a source begins with outweighs its name.
 const (
-	NoMatch   Match = iota
-	ByName          // of the file, or a folder that nothing speaks against
-	ByContent       // first bytes, or the files in a folder
+	NoMatch Match = iota
+	// ByName means that the name of the file fits, or that nothing in a folder speaks against it.
+	ByName
+	// ByContent means that the first bytes of the file fit, or the files in a folder.
+	ByContent
 )
 
 // Source is a file or folder that may hold a set.
 type Source struct {
 	Path   string
 	Folder bool
-	Head   string   // up to 16 bytes that the file begins with
-	File   *os.File // at its start
-	Size   int64    // of the file
+	// Head is what the file begins with, up to 16 bytes.
+	Head string
+	// File is the open file, at its start.
+	File *os.File
+	// Size is the size of the file in bytes.
+	Size int64
 }
 
 // Name is the last part of the path in lower case.
@@ -70,8 +75,10 @@ func (s *Source) IsArchive() bool {
 // Reading is how far the reading of a data set is, for those who wait for it. A nil
 // *Reading notes nothing. It is safe for concurrent use.
 type Reading struct {
-	path        atomic.Value // "": nothing is being read
-	total, done atomic.Int64 // bytes in all, and those of them that have been read
+	// path is the file that is being read; empty while nothing is.
+	path atomic.Value
+	// total is the number of bytes to read, and done the number of those that have been read.
+	total, done atomic.Int64
 }
 
 // Begin says what is read from now on, and its size in bytes.

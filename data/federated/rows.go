@@ -45,9 +45,13 @@ func (r *ByteRows) Memory() int { return len(r.Bytes) }
 
 // Coding says what the bytes of a sample mean.
 type Coding struct {
-	Name   string          // in prepared files
-	Skip   int             // bytes that come before the sample's own: CIFAR-100's labels
-	Planes []*[256]float32 // for each equal part of a sample the value of a byte; none: bytes are tokens
+	// Name is the name of the coding in prepared files.
+	Name string
+	// Skip is the number of bytes before those of the sample, such as the labels of CIFAR-100.
+	Skip int
+	// Planes gives, for each equal part of a sample, the value of each byte. Without planes the
+	// bytes are tokens.
+	Planes []*[256]float32
 }
 
 // The codings of bytes (paper/NOTES, "Data"). FEMNIST's white paper is 255 and
@@ -114,9 +118,11 @@ func (r *FloatRows) Memory() int { return 4 * len(r.Values) }
 
 // TextRows holds samples that are windows of a text, which overlap.
 type TextRows struct {
-	Window int // tokens of a sample
+	// Window is the number of tokens of a sample.
+	Window int
 	Text   []byte
-	Starts []int32 // of the samples
+	// Starts is the place in the text at which each sample begins.
+	Starts []int32
 }
 
 // Append copies the window of sample i to the end of dst. Windows may overlap in the text.
@@ -152,7 +158,8 @@ type BagRows struct {
 	Starts []uint32
 	Word   []uint16
 	Count  []uint16
-	Total  []uint16 // tokens of a row, known ones only
+	// Total is the number of tokens of each row; unknown tokens do not count.
+	Total []uint16
 }
 
 // Append adds sample i as a bag of words: each word with its share of all words of the sample.
@@ -191,15 +198,17 @@ func Grow[T any](s []T, n int) []T { return slices.Grow(s, n)[:len(s)+n] }
 // InkRows holds FEMNIST's images by their ink: which pixels are not white, and these. That
 // is a quarter of their bytes, and fewer to look up.
 type InkRows struct {
-	starts []int // of each image, in blocks that lie one behind the other
+	// starts is where each image begins, in blocks that lie one behind the other.
+	starts []int
 	mu     sync.Mutex
 	blocks [][]byte
 }
 
 const (
 	inkBlock = 1 << 20
-	inkMask  = (FEMNISTPixels + 63) / 64 * 8 // bytes, a bit for each pixel
-	white    = 255                           // Ink's 0
+	// inkMask is the size of the mask of an image in bytes. The mask has a bit for each pixel.
+	inkMask = (FEMNISTPixels + 63) / 64 * 8
+	white   = 255 // Ink's 0
 )
 
 // NewInkRows is room for n images.

@@ -9,12 +9,21 @@ import (
 
 // Info describes a set in the words that reports use.
 type Info struct {
-	Name           string // e.g. "femnist (parquet)"
-	Synthetic      bool   // made, or real samples in a made grouping; every report says so
-	Undealt        bool   `json:",omitempty"` // nobody's samples, which need a partition: its one client stands for all
-	Note           string // what a reader must know, e.g. what is synthetic about it
-	HeldOutClients int    `json:",omitempty"` // that have held-out samples alone, and are none of the set's
-	Digest         string // hex SHA-256 that identifies the samples and their split
+	// Name says what the set is and where it comes from, such as "femnist (parquet)".
+	Name string
+	// Synthetic says that samples are made, or that real samples are in a made grouping. Every
+	// report says so.
+	Synthetic bool
+	// Undealt says that the samples belong to no client, so that a partition must deal them. Until
+	// then one client has all of them.
+	Undealt bool `json:",omitempty"`
+	// Note is what a reader of results must know of the set, such as what is synthetic about it.
+	Note string
+	// HeldOutClients is the number of clients that have held-out samples and no training sample.
+	// They are not counted among the clients of the set.
+	HeldOutClients int `json:",omitempty"`
+	// Digest is a SHA-256 in hexadecimal digits that identifies the samples and their split.
+	Digest string
 	learn.Samples
 	Schema
 }
@@ -35,7 +44,8 @@ func (i *Info) Check(b *learn.Batch, n int) error {
 	if err := b.Check(i.Samples); err != nil {
 		return err
 	}
-	for k := 1; k < len(b.RowStart); k++ { // only sparse samples have rows
+	// Only sparse samples have RowStart; for others the loop has no step.
+	for k := 1; k < len(b.RowStart); k++ {
 		for j := b.RowStart[k-1] + 1; j < b.RowStart[k]; j++ {
 			if b.Index[j] <= b.Index[j-1] {
 				return fmt.Errorf("sample %d: index %d after %d, want ascending ones", k-1, b.Index[j], b.Index[j-1])

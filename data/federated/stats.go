@@ -15,15 +15,21 @@ import (
 
 // Stats is what a set is like, in numbers.
 type Stats struct {
-	Info      Info    `json:"-"`
-	Clients   int     `json:"clients"`
-	Samples   int     `json:"samples"` // training samples of all clients
-	HeldOut   int     `json:"held_out"`
-	Mean      float64 `json:"samples_per_client"`
-	PerClient [5]int  `json:"quartiles"` // of training samples: the fewest, the quartiles, the most
-	Histogram []Bar   `json:"histogram"` // clients by training samples
-	First     string  `json:"first_row"` // the first client's first training sample in words
-	Labels    []int   `json:"labels"`    // training samples by class; none of a set with targets
+	Info    Info `json:"-"`
+	Clients int  `json:"clients"`
+	// Samples is the number of training samples of all clients.
+	Samples int     `json:"samples"`
+	HeldOut int     `json:"held_out"`
+	Mean    float64 `json:"samples_per_client"`
+	// PerClient is the distribution of training samples over clients: the fewest, the three
+	// quartiles and the most.
+	PerClient [5]int `json:"quartiles"`
+	// Histogram counts clients by their number of training samples.
+	Histogram []Bar `json:"histogram"`
+	// First describes the first training sample of the first client in words.
+	First string `json:"first_row"`
+	// Labels is the number of training samples of each class; empty for a set with targets.
+	Labels []int `json:"labels"`
 	// Targets has the least, the quartiles and the most of each target over the
 	// training samples.
 	Targets [][5]float32 `json:"targets,omitempty"`
@@ -45,7 +51,8 @@ type Bar struct {
 // MarshalJSON writes the description as one object.
 func (d Stats) MarshalJSON() ([]byte, error) {
 	type numbers Stats
-	var memory *int // null: made on demand
+	// A set whose samples are made on demand has no size in memory, which is null.
+	var memory *int
 	if d.Memory > 0 {
 		memory = &d.Memory
 	}
@@ -72,7 +79,8 @@ func Describe(ctx context.Context, s Set) (Stats, error) {
 		d.Memory = m.Memory()
 	}
 	sizes := make([]int, d.Clients)
-	labelCounts := make([]map[int32]int, d.Clients) // most clients have few labels
+	// Maps take less memory than arrays here, because most clients have few labels.
+	labelCounts := make([]map[int32]int, d.Clients)
 	var batch learn.Batch
 	targets := make([][]float32, d.Info.Targets)
 	for c := range d.Clients {

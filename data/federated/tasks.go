@@ -48,7 +48,8 @@ const (
 	CIFARRecord  = 2 + CIFARPixels
 	CIFARClasses = 100
 	CIFARCoarse  = 20
-	MaxCIFAR     = 1 << 20 // images of one file; the real one has 50,000
+	// MaxCIFAR bounds the images of one file; the real file has 50,000.
+	MaxCIFAR = 1 << 20
 )
 
 // Shakespeare's windows and vocabulary, in index order (paper/NOTES, "Data").

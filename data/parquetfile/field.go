@@ -16,24 +16,35 @@ type Kind int
 
 // The kinds of columns.
 const (
-	KindOther  Kind = iota // neither a feature, a label nor a name
-	KindNumber             // booleans are 0 and 1
+	// KindOther is a column that can be neither a feature, a label nor a name.
+	KindOther Kind = iota
+	// KindNumber is a column of numbers; booleans count as 0 and 1.
+	KindNumber
 	KindText
 	KindBytes
 )
 
 // Field describes a column of a file. Its methods read the column's values.
 type Field struct {
-	Name      string
-	Kind      Kind
-	IsInteger bool   // numbers are integers
-	UUID      bool   // text is written as one
-	typeName  string // its type, such as "INT32"
+	Name string
+	Kind Kind
+	// IsInteger says that the numbers are integers.
+	IsInteger bool
+	// UUID says that the text of a value is written in the form of a UUID.
+	UUID bool
+	// typeName is the type of the column, such as "INT32".
+	typeName string
 
-	unsigned, half bool            // of integers; of numbers of 16 bits
-	scale          int             // digits after the point of decimals
-	element        int             // the definition level from which an element of a list is there; 0: it is no list
-	leaf           *parquet.Column // nil: it has several below it, and cannot be read
+	// unsigned says that integers have no sign; half says that numbers have 16 bits.
+	unsigned, half bool
+	// scale is the number of digits after the decimal point, for decimals.
+	scale int
+	// element is the definition level from which on an element of a list is present; 0 means that
+	// the column is no list.
+	element int
+	// leaf is the only leaf column of the field; nil means that there are several, and that the
+	// field cannot be read.
+	leaf *parquet.Column
 }
 
 // newFields describes columns. Those of a group stand for it, each as "group.column". level
@@ -259,7 +270,8 @@ func (f *Field) longDecimal(b []byte) (float64, error) {
 	if len(b) == 0 ||
 		len(b) > 32 ||
 		f.scale < 0 ||
-		f.scale > 76 { // 76 digits are in 32 bytes
+		// Decimals of 76 digits fit in 32 bytes.
+		f.scale > 76 {
 		return 0, fmt.Errorf("a decimal of %d bytes and scale %d, want at most 32 bytes and 76", len(b), f.scale)
 	}
 	n := new(big.Int).SetBytes(b)

@@ -25,26 +25,38 @@ const ValueBytes = 4
 
 // Bounds of what one file may ask for before its values are charged.
 const (
-	maxPage     = 256 << 20 // bytes of a page; writers aim at 1 MB
-	maxFooter   = 128 << 20 // bytes of the footer
-	maxElements = 1 << 16   // of the schema: columns, and groups around them
-	maxDepth    = 64        // of groups in groups
-	maxNames    = 16 << 20  // bytes of the columns' names, each with those of its groups
+	// maxPage bounds a page in bytes; writers aim at 1 MB.
+	maxPage = 256 << 20
+	// maxFooter bounds the footer in bytes.
+	maxFooter = 128 << 20
+	// maxElements bounds the elements of the schema, which are columns and the groups around them.
+	maxElements = 1 << 16
+	// maxDepth bounds the nesting of groups in groups.
+	maxDepth = 64
+	// maxNames bounds the names of all columns in bytes, where each name includes those of its
+	// groups.
+	maxNames = 16 << 20
 )
 
 // File is one Parquet file.
 type File struct {
-	Name   string // where a set has several
-	file   io.ReaderAt
-	size   int64
-	end    int64 // of the pages: where the footer begins
+	// Name is the name of the file, for a set of several files.
+	Name string
+	file io.ReaderAt
+	size int64
+	// end is the place in the file at which the pages end and the footer begins.
+	end    int64
 	groups []format.RowGroup
 
-	fields []Field // the columns, those of a group as group.column
+	// fields are the columns; one within a group has the name group.column.
+	fields []Field
 	byName map[string]*Field
-	chunks []parquet.ColumnChunk // of the leaf columns, which take any row group's pages from a stream
+	// chunks has one entry for each leaf column, which can decode the pages of any row group from
+	// a stream.
+	chunks []parquet.ColumnChunk
 
-	spent atomic.Int64 // bytes of values that its pages have been believed to hold
+	// spent is how many bytes of values the pages that were read so far claim to hold.
+	spent atomic.Int64
 }
 
 // Open opens a Parquet file whose footer is sound.
@@ -76,7 +88,8 @@ func Open(f io.ReaderAt, size int64) (t *File, err error) {
 		return nil, err
 	}
 	var meta format.FileMetaData
-	if _, err := unmarshal(footer, &meta); err != nil { // a signature may follow
+	// Bytes may follow the metadata, because a signature may be there.
+	if _, err := unmarshal(footer, &meta); err != nil {
 		return nil, fmt.Errorf("damaged Parquet footer: %w", err)
 	}
 	t = &File{
@@ -225,7 +238,9 @@ func skip(r thrift.BytesReader, kind thrift.Type, depth int, budget *int64) (err
 		_, err = r.ReadBytes()
 	case thrift.LIST:
 		list, err := r.ReadList()
-		each := int64(16) // a string; the largest of other elements is format.ColumnChunk
+		// each estimates the memory of a decoded element in bytes: 16 for a string. The largest of the
+		// other elements is format.ColumnChunk.
+		each := int64(16)
 		if list.Type == thrift.STRUCT {
 			each = 512
 		}
@@ -243,7 +258,8 @@ func skip(r thrift.BytesReader, kind thrift.Type, depth int, budget *int64) (err
 			if field, err = r.ReadField(); err != nil || field.Type == thrift.STOP {
 				return err
 			}
-			if field.Type != thrift.TRUE && field.Type != thrift.FALSE { // these are their own value
+			// A boolean has its value in its type, so that no bytes follow.
+			if field.Type != thrift.TRUE && field.Type != thrift.FALSE {
 				err = skip(r, field.Type, depth+1, budget)
 			}
 		}

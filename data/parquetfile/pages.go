@@ -27,28 +27,42 @@ type stream struct {
 	field *Field
 	meta  *format.ColumnMetaData
 
-	offset int64 // where the next page lies in the file
-	values int64 // values of the pages so far
+	// offset is where the next page begins in the file.
+	offset int64
+	// values is the number of values of all pages so far.
+	values int64
 
-	stored  []byte       // bytes of the current page as the file has them
-	page    []byte       // and decompressed
-	pending bytes.Buffer // a plain header and these, what the library has not read of them
+	// stored holds the bytes of the current page as they are in the file.
+	stored []byte
+	// page holds the bytes of the current page after decompression.
+	page []byte
+	// pending is what the library has not read yet of the current page, behind a header that says
+	// it is not compressed.
+	pending bytes.Buffer
 }
 
 // page says where the bytes of a page lie and what becomes of them.
 type page struct {
-	offset          int64
-	stored, decoded int64 // lengths, levels included
-	levels          int64 // bytes at the start that are not compressed
-	codec           format.CompressionCodec
-	crc             uint32          // 0: none
-	encoding        format.Encoding // of its values; below 0: it holds none
-	values          int
-	version2        bool
-	sections        [2]int // bytes of repetition and definition levels, in pages of version 2
+	offset int64
+	// stored and decoded are the lengths of the page in bytes before and after decompression,
+	// levels included.
+	stored, decoded int64
+	// levels is the number of bytes at the start of the page that are not compressed.
+	levels int64
+	codec  format.CompressionCodec
+	// crc is the checksum of the page; 0 means that it has none.
+	crc uint32
+	// encoding is the encoding of the values; a negative one means that the page holds none.
+	encoding format.Encoding
+	values   int
+	version2 bool
+	// sections are the sizes in bytes of the repetition and the definition levels, in pages of
+	// version 2.
+	sections [2]int
 }
 
-var streams = sync.Pool{New: func() any { return new(stream) }} // for their memory
+// streams keeps streams that are not in use, so that the next one has their memory.
+var streams = sync.Pool{New: func() any { return new(stream) }}
 
 // stream begins to read a chunk. Put it back into streams after use.
 func (t *File) stream(group int, f *Field) (*stream, error) {
@@ -223,7 +237,8 @@ func (s *stream) bytes(offset, n int64) ([]byte, error) {
 // decompress fills dst with what src holds. It neither takes memory that lengths
 // within src claim, nor accepts more or fewer bytes.
 func decompress(codec format.CompressionCodec, dst, src []byte) error {
-	if len(dst) == 0 && len(src) == 0 { // of a page of nulls alone
+	// A page of nulls alone has no bytes.
+	if len(dst) == 0 && len(src) == 0 {
 		return nil
 	}
 	n, err := expand(codec, dst, src)
@@ -266,7 +281,8 @@ func expand(codec format.CompressionCodec, dst, src []byte) (n int, err error) {
 		if hadoopLZ4(dst, src) {
 			return len(dst), nil
 		}
-		fallthrough // other writers have a block as in LZ4_RAW
+		// Other writers store one block, as in LZ4_RAW.
+		fallthrough
 	case format.Lz4Raw:
 		return lz4.UncompressBlock(src, dst)
 	}

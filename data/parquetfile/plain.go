@@ -80,7 +80,9 @@ func plainBooleans(b []byte) ([]byte, error) {
 		}
 		b = b[n:]
 		units := header >> 1
-		if bitPacked := header&1 == 1; bitPacked { // a unit is 8 values, a byte
+		// A bit-packed run counts in units of 8 values, each of which has one byte for every bit
+		// of the width.
+		if bitPacked := header&1 == 1; bitPacked {
 			if units > uint64(len(b)) {
 				return nil, errTruncatedValues
 			}
@@ -196,13 +198,16 @@ func decodeDeltas(b []byte) (values []int64, rest []byte, err error) {
 		for _, width := range widths {
 			n := min(perMiniblock, int(total)-len(values))
 			if n == 0 {
-				break // miniblocks behind the last value are not stored
+				// Miniblocks behind the last value are not stored.
+				break
 			}
 			if width > 64 {
 				return nil, nil, fmt.Errorf("damaged: differences of %d bits", width)
 			}
 			stored := perMiniblock * int(width) / 8
-			needed := (n*int(width) + 7) / 8 // some writers do not fill up the last miniblock
+			// Only the bytes that the values need are required, because some writers do not fill
+			// up the last miniblock.
+			needed := (n*int(width) + 7) / 8
 			if len(b) < needed {
 				return nil, nil, errTruncatedValues
 			}

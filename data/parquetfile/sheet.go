@@ -32,7 +32,9 @@ type Sheet struct {
 // rowGroup is a row group of one of the sheet's files.
 type rowGroup struct {
 	*File
-	group, start, rows int // its number in the file, its first row in the sheet, how many it has
+	// group is the number of the row group in the file, start is its first row in the sheet, and
+	// rows is how many rows it has.
+	group, start, rows int
 }
 
 // location names a column's part in the row group, for errors.

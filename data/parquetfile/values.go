@@ -24,7 +24,8 @@ var errCount = errors.New("damaged: its runs hold more values than its header sa
 // version 1 each of the levels stands behind its length, and is absent where the column cannot repeat
 // or be null; in version 2 the page's header has the lengths.
 func (s *stream) checkValues(p *page, b []byte) ([]byte, error) {
-	if p.encoding < 0 { // a dictionary, which is plain
+	// A negative encoding marks a dictionary, which is plain and needs no check here.
+	if p.encoding < 0 {
 		return b, nil
 	}
 	start := 0
@@ -153,7 +154,8 @@ func deltas(b []byte, limit int) (length int, ok bool) {
 	block := varint()
 	minis := varint()
 	total := varint()
-	varint() // the first value
+	// The header ends with the first value, which is not needed here.
+	varint()
 	if total > uint64(limit) {
 		return 0, false
 	}
@@ -162,7 +164,8 @@ func deltas(b []byte, limit int) (length int, ok bool) {
 	}
 	deltasLeft := int64(total) - 1
 	for deltasLeft > 0 && len(remaining) > 0 {
-		varint() // the smallest delta
+		// A block begins with its smallest delta, which is not needed here.
+		varint()
 		widths := remaining[:min(minis, uint64(len(remaining)))]
 		remaining = remaining[len(widths):]
 		for _, width := range widths {

@@ -40,7 +40,9 @@ type Table struct {
 	Scale    string   `key:"scale" default:"none" words:"none,standard,pixels" help:"change of features: none, to mean 0 and deviation 1 over the training rows, or from 0..255 to 0..1"`
 	Missing  string   `key:"missing" default:"refuse" words:"refuse,drop,mean" help:"what a missing value does: error, the row is left out, or the training rows' mean"`
 
-	plain bool // labels are whole numbers from 0, as in the columns client, x, y
+	// plain says that labels are whole numbers from 0, as in a table with the columns client, x
+	// and y.
+	plain bool
 }
 
 // The words of Table.
@@ -67,7 +69,8 @@ func (t Table) Validate() error {
 	text := t.Text != ""
 	switch {
 	case t.unmapped():
-		return nil // Open says so, with the columns that there are
+		// Open reports a missing mapping, because it knows the columns that there are.
+		return nil
 	case text == (len(t.Features)+len(t.Words) > 0):
 		return registry.Errorf("features", "want either features, or words, or text: the columns of the inputs")
 	case text && t.Window == 0:
@@ -237,7 +240,8 @@ func (t Table) read(files []tableFile, o federated.Options) (*federated.Grouped,
 func (t *Table) resolve(columns []string) error {
 	var features []string
 	position := places(columns)
-	taken := map[string]string{} // columns and the option that names them
+	// taken gives the option that names a column, by the name of the column.
+	taken := map[string]string{}
 	take := func(option, name string) error {
 		switch _, exists := position[name]; {
 		case !exists:
@@ -307,7 +311,8 @@ func places(columns []string) map[string]int {
 // like others.
 func matches(pattern, name string) bool {
 	letters := func(s string) string { return strings.ReplaceAll(s, "/", "\x00") }
-	ok, _ := path.Match(letters(pattern), letters(name)) // Validate has tried the pattern
+	// The error needs no check, because Validate has tried the pattern.
+	ok, _ := path.Match(letters(pattern), letters(name))
 	return ok
 }
 
@@ -329,8 +334,9 @@ type taker func(row int, c cell) error
 
 // column is one that has a meaning.
 type column struct {
-	name  string
-	lists bool // a row may have a list of values
+	name string
+	// lists says that a row may have a list of values instead of one.
+	lists bool
 	take  taker
 
 	// nested takes the lengths of a row's nested lists, the outermost first; nil: nobody asks.
@@ -339,13 +345,19 @@ type column struct {
 
 // place is what files of all formats know of themselves.
 type place struct {
-	file     string
-	onlyFile bool // it is the only file
+	file string
+	// onlyFile says that the table has no other file, so that errors need not name it.
+	onlyFile bool
 
-	isHeldOut bool // by its name, beside those of the other files
+	// isHeldOut says that the name of the file, beside those of the others, marks its rows as held
+	// out.
+	isHeldOut bool
 
-	reading *federated.Reading // may be nil
-	source  *federated.Source  // the table's own; nil: its file is somebody else's, who closes it
+	// reading is where the progress is reported; nil means nowhere.
+	reading *federated.Reading
+	// source is the open file of the table; nil means that somebody else has opened it and closes
+	// it.
+	source *federated.Source
 }
 
 // Close closes the file.
@@ -360,7 +372,8 @@ func (n *place) heldOut() bool { return n.isHeldOut }
 // withFile adds the file's name to an error of one of several files.
 func (n *place) withFile(err error) error {
 	if n.onlyFile {
-		return err // whoever opened the file names it
+		// The caller that opened the file names it in the error.
+		return err
 	}
 	return fmt.Errorf("%s: %w", filepath.Base(n.file), err)
 }

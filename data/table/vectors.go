@@ -11,19 +11,29 @@ import (
 // vectors takes one column that has all values of a row: a list of numbers, bytes,
 // or an image.
 type vectors struct {
-	shape   [3]int
-	width   int // values of a row; 0: not known yet
-	bytes   []byte
-	values  numbers
-	hole    float64 // stands for a value that is missing
-	place   []int32 // of each row its place among those that have values; -1: it has none
-	full    int     // rows that have values
-	open    bool    // the last row is a list, and more of it may come
+	shape [3]int
+	// width is the number of values of a row; 0 means that it is not known yet.
+	width  int
+	bytes  []byte
+	values numbers
+	// hole is the number that stands for a missing value.
+	hole float64
+	// place is the place of each row among the rows that have values; -1 means that the row has
+	// none.
+	place []int32
+	// full is the number of rows that have values.
+	full int
+	// open says that the last row is a list of which more values may come.
+	open    bool
 	isBytes bool
 
-	channelsLast bool // the numbers and bytes of a row are an image's height, width, channel
+	// channelsLast says that the values of a row are an image in the order of height, width and
+	// channel.
+	channelsLast bool
 
-	room func(width int) int // how many rows are to come, as far as is known; nil: not at all
+	// room returns how many rows of the given width are to come, as far as that is known; nil
+	// means that nothing is known.
+	room func(width int) int
 }
 
 // reserve makes room for so many rows more, and for their values once their width is known.
@@ -255,7 +265,9 @@ func (v *vectors) spread() error {
 // from the last to the first, so that nothing is overwritten. Rows without a vector get hole.
 func spread[T any](values []T, width int, places []int32, hole T) []T {
 	values = federated.Grow(values, len(places)*width-len(values))
-	for row, source := range slices.Backward(places) { // no row lies behind its place
+	// Going backward overwrites nothing that is still needed, because no row lies behind its
+	// place.
+	for row, source := range slices.Backward(places) {
 		if target := values[row*width:][:width]; source >= 0 {
 			copy(target, values[int(source)*width:])
 		} else {

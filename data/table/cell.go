@@ -49,7 +49,8 @@ func (c *cell) name() string {
 		return strconv.FormatInt(c.integer, 10)
 	case realCell:
 		if !math.IsNaN(c.real) {
-			return strconv.FormatFloat(c.real, 'f', -1, 64) // 3.0 is 3
+			// Whole numbers are written without a point, so that 3.0 and 3 have the same text.
+			return strconv.FormatFloat(c.real, 'f', -1, 64)
 		}
 	}
 	return ""
@@ -111,7 +112,8 @@ func parseNumber(text string) (float64, error) {
 		return 0, errMissing
 	case errors.Is(err, strconv.ErrRange) || err == nil:
 		return 0, fmt.Errorf("%.40s is no finite float32", text)
-	case strings.EqualFold(text, "true"): // as booleans of Parquet are
+	// Booleans in text count as numbers, as those of Parquet do.
+	case strings.EqualFold(text, "true"):
 		return 1, nil
 	case strings.EqualFold(text, "false"):
 		return 0, nil

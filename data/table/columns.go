@@ -15,8 +15,10 @@ import (
 // nameColumn takes a column whose values name something: clients or classes.
 type nameColumn struct {
 	federated.Names
-	index  []int32 // by row; -1: missing
-	closed bool    // the list is given, and another name is an error
+	// index is the number of the name in each row; -1 means that it is missing.
+	index []int32
+	// closed says that the list of names is given, so that any other name is an error.
+	closed bool
 }
 
 // take numbers the cell's name in order of appearance. A closed list takes no new names.
@@ -86,7 +88,9 @@ const maxClassName = 256
 // classNames takes a column of labels.
 type classNames struct {
 	nameColumn
-	plain int // labels are whole numbers below it; 0: of any kind
+	// plain, unless it is 0, says that labels are whole numbers below it; 0 allows labels of any
+	// kind.
+	plain int
 }
 
 // newClassNames makes the classes of a label column: those of the mapping, or those that the
@@ -309,7 +313,8 @@ func (r *reading) addWords(s *federated.Grouped, values []float32, width int, tr
 	if all == width {
 		return values, width, nil
 	}
-	s.About.Columns = slices.Clip(s.About.Columns) // the mapping's own
+	// Clip keeps an append from writing into the list of the mapping.
+	s.About.Columns = slices.Clip(s.About.Columns)
 	combined := make([]float32, r.rows*all)
 	offset := width
 	for row := range r.rows {

@@ -23,8 +23,10 @@ type csvTable struct {
 	place
 	comma  rune
 	header []string
-	titled bool // the first line looks like names, and there is a second one
-	blank  bool // a column but the first has no name
+	// titled says that the first line looks like names of columns, and that a second line follows.
+	titled bool
+	// blank says that a column other than the first has no name.
+	blank bool
 }
 
 // gzipExpansion is the largest ratio of a text to its gzip that is believed.
@@ -69,7 +71,8 @@ func openCSV(file place) (*csvTable, error) {
 	}
 	for i, name := range fields {
 		name = strings.TrimSpace(name)
-		c.blank = c.blank || name == "" && i > 0 // the first column of a data frame may have no name
+		// The first column of a data frame is its index and may have no name.
+		c.blank = c.blank || name == "" && i > 0
 		c.header = append(c.header, cmp.Or(name, fmt.Sprint("column ", i+1)))
 	}
 	return c, c.checkHeader()
@@ -154,7 +157,8 @@ func (c *csvTable) content() (*bufio.Reader, error) {
 		in = &bounded{z, 64<<20 + c.source.Size*gzipExpansion}
 	}
 	text := bufio.NewReaderSize(in, csvWindow)
-	if mark, _ := text.Peek(3); string(mark) == "\xef\xbb\xbf" { // an error shows again
+	// The error is not lost: the next read returns it again.
+	if mark, _ := text.Peek(3); string(mark) == "\xef\xbb\xbf" {
 		if _, err := text.Discard(3); err != nil {
 			return nil, err
 		}
@@ -205,7 +209,8 @@ func (c *csvTable) read(wanted []column, result *reading) error {
 		return err
 	}
 	r := c.reader(in)
-	if _, err := r.Read(); err != nil { // the names
+	// The first line has the names of the columns.
+	if _, err := r.Read(); err != nil {
 		return err
 	}
 	// of the columns in a row

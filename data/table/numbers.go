@@ -10,7 +10,9 @@ import (
 // take them, or as float64 where they are to be scaled first: times since 1970 differ in places that
 // float32 does not have.
 type numbers struct {
-	precise bool // values are in double, else in single
+	// precise says that values are kept in double precision; otherwise they are in single
+	// precision.
+	precise bool
 	single  []float32
 	double  []float64
 }

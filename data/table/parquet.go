@@ -45,7 +45,8 @@ func (p *parquetTable) read(wanted []column, r *reading) error {
 	}
 	first := r.rows
 	errs := make([]error, len(wanted))
-	_ = federated.Each(len(wanted), func(i int) error { // which returns what it has stored
+	// The result of Each is not needed, because the function stores its errors.
+	_ = federated.Each(len(wanted), func(i int) error {
 		defer parquetfile.Damaged(&errs[i])
 		errs[i] = p.each(wanted[i], first)
 		return nil
@@ -101,7 +102,8 @@ type nestedLengths struct{ counts []int }
 func (n *nestedLengths) end(take func([]int) error) error {
 	defer clear(n.counts)
 	total := n.counts[0]
-	if total == 0 { // no list, or an empty one
+	// A row without values has no list or an empty one.
+	if total == 0 {
 		return nil
 	}
 	var lengths []int

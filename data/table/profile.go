@@ -16,23 +16,37 @@ import (
 // profile counts what a column holds, over the rows that are looked at for a proposal. A row is counted
 // in one of missing, real, texts and bytes; a list of values only sets list.
 type profile struct {
-	name                    string
-	unusable                string // what it holds that is of no use
-	rows, last, lastMissing int    // how many, the last one, and the last that lacks a value
+	name string
+	// unusable names what the column holds if no model can use it; empty otherwise.
+	unusable string
+	// rows is the number of rows, last the last row, and lastMissing the last row that lacks a
+	// value; -1 stands for no row.
+	rows, last, lastMissing int
 	missing, wholes, real   int
 	texts, bytes, images    int
-	oddText                 string // a text among numbers
-	length, blanks          int    // bytes of all texts, and those of them that part words
-	dates                   int    // rows with one
-	commas                  int    // rows of numbers with commas that may be decimal
-	list                    bool   // a row has several values
-	lengths                 []int  // of the first row's nested lists
-	fractions               int    // numbers that are written with a decimal point, or are of a type that has one
-	ascending               bool
-	distinct                map[string]int // at most maxDistinct
-	manyDistinct            bool           // more than those
-	feature                 bool           // it is one of the proposal
-	lowest, highest         float64
+	// oddText is a text that was found among numbers.
+	oddText string
+	// length is the number of bytes of all texts, and blanks the number of those that separate
+	// words.
+	length, blanks int
+	// dates is the number of rows with a date.
+	dates int
+	// commas is the number of rows that hold numbers with commas, which may be decimal commas.
+	commas int
+	// list says that at least one row has several values.
+	list bool
+	// lengths are those of the nested lists of the first row.
+	lengths []int
+	// fractions counts numbers that have a decimal point, or whose type has one.
+	fractions int
+	ascending bool
+	// distinct counts the rows of each distinct value, for at most maxDistinct values.
+	distinct map[string]int
+	// manyDistinct says that there are more distinct values than that.
+	manyDistinct bool
+	// feature says that the proposal takes the column as a feature.
+	feature         bool
+	lowest, highest float64
 }
 
 const maxDistinct = 1000
@@ -182,7 +196,8 @@ func (p *profile) classes(limit int) bool {
 	if p.numbers() && p.highest-p.lowest > 2*float64(len(p.distinct)) {
 		limit = min(limit, 100)
 	}
-	if p.numbers() && p.fractions == p.real { // measured, though all happen to be whole
+	// Numbers with a decimal point are measurements, even if all of them happen to be whole.
+	if p.numbers() && p.fractions == p.real {
 		limit = min(limit, maxFractionClasses)
 	}
 	if p.manyDistinct || len(p.distinct) < 2 || len(p.distinct) > min(limit, max(2, p.rows/2)) {

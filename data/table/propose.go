@@ -15,12 +15,15 @@ import (
 
 // Proposal is what the columns of a table seem to mean.
 type Proposal struct {
-	Table   Table
-	Rows    int // that were looked at
+	Table Table
+	// Rows is the number of rows that were looked at.
+	Rows    int
 	All     bool
 	Columns int
-	reasons []reason // of the options, in their order
-	unused  []string // columns without a meaning, and why
+	// reasons says why each option has its value, in the order of the options.
+	reasons []reason
+	// unused lists the columns without a meaning, each with the reason.
+	unused []string
 }
 
 // reason says why an option of the proposal has its value.
@@ -478,7 +481,8 @@ func quoted(s string) string {
 			return s
 		}
 	}
-	b, _ := json.Marshal(s) // a text always can be
+	// The error can be ignored, because a text can always be encoded.
+	b, _ := json.Marshal(s)
 	return string(b)
 }
 

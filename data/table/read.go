@@ -16,25 +16,35 @@ import (
 // read at the same time, so that takers share nothing but dropped, which mu guards. A field is nil where
 // the mapping names no such column.
 type reading struct {
-	t       Table // with names of columns alone
+	// t is the mapping, in which names of columns have replaced all patterns.
+	t       Table
 	options federated.Options
-	columns []column // that have a meaning, in the order in which their errors count
+	// columns are those that have a meaning, in the order in which their errors are reported.
+	columns []column
 
-	rows    int      // complete ones
-	heldOut [][2]int // numbers of rows, from and to, that their file's name holds out
+	// rows is the number of rows that have been read completely.
+	rows int
+	// heldOut lists ranges of rows, from the first to behind the last, that are held out by the
+	// name of their file.
+	heldOut [][2]int
 
-	client  *nameColumn
-	label   *classNames
-	split   *parts
-	text    *texts
-	wide    *matrix  // features, a column each
-	words   []*words // features behind those
-	vector  *vectors // features in one column
+	client *nameColumn
+	label  *classNames
+	split  *parts
+	text   *texts
+	// wide holds the features that have a column each.
+	wide *matrix
+	// words holds the features that stand for words, which follow those of wide.
+	words []*words
+	// vector holds the features of a table that has all of them in one column.
+	vector  *vectors
 	targets *matrix
 
-	mu      sync.Mutex
-	dropped map[int]bool // rows that lack a value
-	holes   bool         // NaN stands for a feature that is missing
+	mu sync.Mutex
+	// dropped is the set of rows that lack a value and are left out.
+	dropped map[int]bool
+	// holes says that NaN stands for each missing feature until the mean replaces it.
+	holes bool
 }
 
 // newReading prepares the columns that the mapping names. Each column has a taker for its
@@ -182,7 +192,8 @@ func (r *reading) set(name string) (*federated.Grouped, error) {
 		return r.tokens(s, names, clientRows)
 	}
 	g := federated.Grouping{HeldOutOnly: r.options.HeldOutOnly, Marked: r.split != nil || r.heldOut != nil}
-	var scaleRows []int32 // rows by which features are scaled
+	// scaleRows are the rows from which mean and deviation are computed.
+	var scaleRows []int32
 	for c, name := range names {
 		train, held := r.parts(c, clientRows[c])
 		g.Add(name, train, held)
@@ -344,7 +355,8 @@ func (r *reading) features(s *federated.Grouped, train []int32) error {
 		values = given.standardised(mean, deviation)
 		s.About.Mean = mean
 		s.About.Deviation = deviation
-		fillHoles(values, make([]float64, width)) // what is missing becomes the mean
+		// A missing value becomes the mean, which is 0 after the features are scaled.
+		fillHoles(values, make([]float64, width))
 	case r.holes:
 		mean, _ := moments(values, width, train)
 		fillHoles(values, mean)
@@ -376,7 +388,8 @@ func moments[T float32 | float64](values []T, width int, rows []int32) (mean, de
 	pass := func(do func(j int, x float64)) {
 		for _, row := range rows {
 			for j, x := range values[int(row)*width:][:width] {
-				if x == x { // is no NaN
+				// The comparison is false for NaN alone, which stands for a missing value.
+				if x == x {
 					do(j, float64(x))
 				}
 			}
@@ -393,7 +406,8 @@ func moments[T float32 | float64](values []T, width int, rows []int32) (mean, de
 	for j := range sum {
 		mean = append(mean, sum[j])
 		deviation = append(deviation, math.Sqrt(square[j]/max(n[j], 1)))
-		if deviation[j] == 0 { // a constant
+		// A feature that is constant has no deviation to divide by.
+		if deviation[j] == 0 {
 			deviation[j] = 1
 		}
 	}

@@ -66,7 +66,8 @@ func (r *reading) tokens(s federated.Grouped, names []string, clientRows [][]int
 func (r *reading) alphabet() (*federated.Alphabet, error) {
 	all := r.text.all
 	if r.t.Label == "" {
-		all = append(slices.Clip(all), '\n') // between texts
+		// A line break separates one text from the next.
+		all = append(slices.Clip(all), '\n')
 	}
 	var tokens []string
 	if r.t.Tokens == byteTokens {

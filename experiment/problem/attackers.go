@@ -49,6 +49,7 @@ func (p *Timing) AttackerCounts() (list []folder.Attackers) {
 	for client := range p.Config.Clients {
 		counts[p.Fleet.Class(client)]++
 	}
+	// Classes without an attack are left out of the list.
 	for i, a := range all {
 		if a != nil {
 			list = append(
@@ -98,6 +99,7 @@ func (p *Problem) checkAttacks() error {
 				}
 			}
 		}
+		// Only attacks that change labels depend on the samples; all others fit every task.
 		label := attack.BehaviourOf(a).Label
 		if label == nil || !c.Train || p.Set == nil {
 			continue
@@ -124,6 +126,8 @@ func (p *Problem) checkAttacks() error {
 				),
 			}
 		}
+		// A label outside of the classes would break the loss, so each class is tried before the
+		// run.
 		for y := range classes {
 			if poisoned := label(y, classes); poisoned < 0 || poisoned >= classes {
 				return &config.KeyError{

@@ -51,6 +51,7 @@ func (p *Problem) Info(version string) (*bus.RunInfo, error) {
 // differs.
 func checkFiles(c *config.Config, coordinators []*bus.File) error {
 	files, err := identity.Files(c)
+	// A missing file is told by its path alone, without the key.
 	if missing := (*fs.PathError)(nil); errors.As(err, &missing) && errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s, which it is configured by, is not on this machine", missing.Path)
 	}
@@ -58,6 +59,7 @@ func checkFiles(c *config.Config, coordinators []*bus.File) error {
 		return err
 	}
 	for _, f := range files {
+		// Both the path and the content must agree with one of the coordinator's files.
 		same := func(theirs *bus.File) bool {
 			return theirs.Path == f.Path && hex.EncodeToString(theirs.Digest) == f.SHA256
 		}
@@ -95,6 +97,7 @@ func ForHost(ctx context.Context, info *bus.RunInfo, machine Host) (p *Problem, 
 		return nil, nil, err
 	}
 	if c.Train {
+		// A host that lacks what training needs keeps the fleet, and still answers tasks.
 		lacks = p.prepareTraining(ctx, info, machine)
 		if lacks != nil {
 			err = p.Close()
@@ -107,9 +110,12 @@ func ForHost(ctx context.Context, info *bus.RunInfo, machine Host) (p *Problem, 
 // answers tasks without training.
 func (p *Problem) prepareTraining(ctx context.Context, info *bus.RunInfo, machine Host) (err error) {
 	c := &p.Config
+	// All hosts train in the coordinator's class of arithmetic, because other classes give other
+	// bits.
 	p.Kernel = info.Kernel
 	if c.External() {
 		c.Trainer.Command = machine.Trainer
+		// The comparison with no model gives the error that says which trainer is missing.
 		if machine.Trainer == "" {
 			return external.CompareModels(info.Spec.GetModel(), "")
 		}
@@ -129,6 +135,7 @@ func (p *Problem) prepareTraining(ctx context.Context, info *bus.RunInfo, machin
 	if err := p.openData(ctx, nil); err != nil {
 		return err
 	}
+	// Updates on other samples would change the result without any error.
 	if got := p.Set.Info().Digest; got != info.Spec.GetDataDigest() {
 		name := c.Data.String()
 		if c.IsSynthetic() {
@@ -154,6 +161,7 @@ func (p *Problem) prepareTraining(ctx context.Context, info *bus.RunInfo, machin
 			return err
 		}
 	}
+	// The last comparison catches all that the more precise messages above do not.
 	if !mine.Equal(info.Spec) {
 		return fmt.Errorf("it learns %+v, the run %+v", mine, info.Spec)
 	}
@@ -165,6 +173,7 @@ func (p *Problem) prepareTraining(ctx context.Context, info *bus.RunInfo, machin
 func (p *Data) Welcome() (*bus.Welcome, error) {
 	c := &p.Config
 	w := &bus.Welcome{Task: string(c.Task), Heterogeneity: c.Synthetic.Heterogeneity, DataSeed: c.DataSeed()}
+	// Without data of the coordinator there is no schema that devices must follow.
 	if p.Set == nil {
 		return w, nil
 	}
@@ -180,6 +189,7 @@ func (p *Data) Welcome() (*bus.Welcome, error) {
 			Deviation: federated.Convert[float32](s.Deviation),
 			Alphabet:  s.Alphabet,
 		}
+		// The message that welcomes a device has a bounded size.
 		if n := proto.Size(w.Schema); n > bus.MaxSchema {
 			return nil, fmt.Errorf("data: the names of the classes and features of %s take %d bytes, and devices are told at most %d (set devices.names to [])", c.Data, n, bus.MaxSchema)
 		}

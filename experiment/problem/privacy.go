@@ -20,14 +20,20 @@ import (
 // Privacy is a run's differential privacy: its options, and the accountant of what rounds cost. It is
 // safe for concurrent use.
 type Privacy struct {
+	// options are the options of differential privacy in the configuration.
 	options privacy.Options
 	// updates is the number that the sum of a round's updates is divided by.
-	updates    int
-	draw       privacy.Draw
+	updates int
+	// draw says how the cohorts of rounds come about, which decides how much a round costs.
+	draw privacy.Draw
+	// accountant adds up what rounds cost.
 	accountant *privacy.Accountant
-	simulated  bool
-	uncovered  []string
+	// simulated says that no real device takes part, so the noise follows from the seed.
+	simulated bool
+	// uncovered lists in sentences what the run reveals that epsilon does not cover.
+	uncovered []string
 
+	// mu guards epsilons.
 	mu sync.Mutex
 	// epsilons is a cache of one entry: it maps the number of rounds that was asked for last to the
 	// epsilon that they cost.
@@ -48,12 +54,15 @@ func (p *Problem) settlePrivacy() error {
 		uncovered: p.uncovered(),
 	}
 	v.accountant = privacy.NewAccountant(c.Privacy.Noise, v.draw)
+	// A run that is only timed takes over the limit of rounds, but adds no noise.
 	if c.Train {
 		p.Privacy = v
 	}
+	// An epsilon of 0 means that the configuration does not limit it.
 	if c.Privacy.Epsilon == 0 {
 		return nil
 	}
+	// The run stops at the earlier of its own limit and the last round that epsilon allows.
 	limit := cmp.Or(c.Stop.Rounds, maxRounds)
 	c.Stop.Rounds = v.accountant.Rounds(c.Privacy.Epsilon, c.Privacy.Delta, limit)
 	if c.Stop.Rounds == 0 {
@@ -79,6 +88,7 @@ func (p *Data) checkPrivacy(params, trainable int) error {
 	refuse := func(key, format string, args ...any) error {
 		return &config.KeyError{Key: key, RelatedKeys: []string{"privacy.clip"}, Problem: fmt.Sprintf(format, args...)}
 	}
+	// Only these closing rules let one client influence others in ways that the accountant knows.
 	_, all := c.Close.(closing.All)
 	_, first := c.Close.(closing.First)
 	_, deadline := c.Close.(closing.Deadline)
@@ -135,6 +145,7 @@ func (p *Data) cohortDraw() privacy.Draw {
 	c := &p.Config
 	_, first := c.Close.(closing.First)
 	d := privacy.Draw{Rate: 1, Displaces: first || !p.selectsAll()}
+	// Subsampling lowers the cost only where the cohort is a random sample of a fixed population.
 	if !p.selectsAll() && !p.changesOthers() && len(c.Devices.Names) == 0 {
 		d.Rate = float64(c.Cohort) / float64(c.Clients)
 	}
@@ -188,6 +199,7 @@ func (p *Problem) uncovered() (list []string) {
 			[]any{c.Compress, c.Local, c.Aggregate.Algorithm},
 			func(part any) bool { return registry.NeedsOf(part).ClientState },
 		)
+	// State that a client keeps depends on which rounds it was in, and so on who took its place.
 	if stateful && p.cohortDraw().Displaces {
 		list = append(list, "clients keep something from task to task: one that loses its place to another keeps something else, which its later updates follow")
 	}
@@ -275,8 +287,10 @@ func (p *Problem) checkLocalNoise() error {
 		return &config.KeyError{Key: key, RelatedKeys: []string{"privacy.local.clip"}, Problem: fmt.Sprintf(format, args...)}
 	}
 	switch needs := registry.NeedsOf(c.Select); {
+	// The coordinator keeps the state of devices for them, and so would see it without noise.
 	case len(c.Devices.Names) > 0 && (p.Learning().Memory() > 0 || registry.NeedsOf(c.Compress).ClientState):
 		return refuse("devices.names", "what a device keeps goes to the coordinator, too, without noise (remove privacy.local, or have clients keep nothing)")
+	// Algorithms with control variates, such as SCAFFOLD, send a second vector.
 	case algorithm.HasControlVariates(p.Algorithm):
 		return refuse("aggregate.algorithm", "clients send a second vector beside the update, which has no noise (remove privacy.local, or use another algorithm)")
 	case needs.Losses || needs.Candidates:

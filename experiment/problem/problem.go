@@ -42,6 +42,7 @@ type Data struct {
 // Timing is how long clients take, which needs no model.
 type Timing struct {
 	Data
+	// Fleet gives the device of each client, and how long its tasks take.
 	Fleet *fleet.Fleet
 	// Bits is the size of a task's two transfers.
 	Bits fleet.Bits
@@ -56,7 +57,9 @@ type Problem struct {
 	Timing
 
 	// Only when the run trains.
-	Model   learn.ModelInfo
+	// Model says what is trained: its tensors, its number of parameters and its metrics.
+	Model learn.ModelInfo
+	// Initial are the parameters that the run starts from, in the order of the model.
 	Initial []float32
 	// Kernel is the class of arithmetic that trains.
 	Kernel string
@@ -74,6 +77,8 @@ type Problem struct {
 	// Targets are the values that end the run once a model reaches them.
 	Targets []metric.Target
 
+	// Algorithm is the federated optimization algorithm, which says how updates become the next
+	// model.
 	Algorithm algorithm.Algorithm
 	// Privacy is the run's differential privacy; it is nil where the run has none.
 	Privacy *Privacy
@@ -139,6 +144,7 @@ func Prepare(
 		if !step.needed {
 			continue
 		}
+		// A step that fails may leave data open or a trainer running.
 		if err := step.do(); err != nil {
 			return nil, errors.Join(err, p.Close())
 		}
@@ -276,6 +282,7 @@ func (p *Problem) AboutState() string {
 	if bytes == 0 {
 		return strings.TrimPrefix(updatesText, " ")
 	}
+	// The state grows with the clients, or with the updates of a round, or with neither of them.
 	scope := ""
 	if local > 0 || registry.NeedsOf(p.Algorithm).ClientState || registry.NeedsOf(p.Config.Compress).ClientState {
 		scope = fmt.Sprintf(" and %d clients", p.Population())
@@ -301,6 +308,7 @@ func (p *Problem) checkMemory() error {
 	params := p.Model.Params()
 	limit := int64(c.Limits.StateGB * 1e9)
 	local := p.Learning().Memory()
+	// Each check names the setting that the user can change, so the first that fails is reported.
 	err := algorithm.CheckState(p.Algorithm, c.Compress, params, local, p.Population(), p.maxUpdatesIfStale(), limit)
 	if err != nil && len(c.Personal.Names) > 0 {
 		err = registry.Errorf("limits.state_gb", "%.3g, but clients keep up to %.3g GB of personal parameters (raise the limit, or take fewer clients or names)", c.Limits.StateGB, float64(p.stateBytes())/1e9)
@@ -313,6 +321,7 @@ func (p *Problem) checkMemory() error {
 			float64(deviceBytes)/1e9,
 		)
 	}
+	// Each site holds a model and the sum of its updates, 12 bytes for each parameter in all.
 	if n := 12 * int64(params) * int64(min(c.Network.Sites.Count, c.Cohort)); err == nil &&
 		c.Aggregate.SiteRounds > 1 &&
 		n > limit {
@@ -347,6 +356,7 @@ func (p *Problem) aboutDevices() string {
 		return ""
 	}
 	held := human.Size(p.deviceBytes())
+	// Without a robust rule the only protection is to return to the best model.
 	if reason := c.Believes(); reason != "" {
 		return fmt.Sprintf(" Devices are believed (%s): one that lies is found only where it makes the model diverge. The run keeps its best model to go back to, %s.", reason, held)
 	}
@@ -358,10 +368,13 @@ func (p *Data) maxUpdates() int {
 	c := &p.Config
 	first, closes := c.Close.(closing.First)
 	switch n := p.maxUpdatesIfStale(); {
+	// Where stale updates count, their bound is also that of all updates in a round.
 	case n > 0:
 		return n
+	// The round closes with the first N updates, so it has no more than these.
 	case closes:
 		return first.N
+	// Real devices are drawn into the cohort and add nothing to it.
 	case c.DrawsDevices():
 		return c.Cohort
 	}
@@ -374,6 +387,7 @@ func (p *Data) maxUpdates() int {
 // fresh.
 func (p *Data) maxUpdatesIfStale() int {
 	c := &p.Config
+	// A buffer closes the round with its N updates, fresh or stale.
 	if b, ok := c.Close.(closing.Buffered); ok {
 		return b.N
 	}
@@ -416,6 +430,7 @@ func (p *Problem) openData(ctx context.Context, reading *federated.Reading) (err
 	if err != nil {
 		return err
 	}
+	// From here on config.Clients is a number.
 	if c.Clients == config.AllClients {
 		c.Clients = p.Set.Clients()
 	}
@@ -433,6 +448,7 @@ func (p *Problem) openData(ctx context.Context, reading *federated.Reading) (err
 	for client := range samples {
 		samples[client] = p.Set.Samples(client)
 	}
+	// The samples decide the sizes of cohort and minibatch that the configuration leaves open.
 	c.Fit(samples)
 	// Only the number of clients counted. A run of its config.yaml, which names that number, opens
 	// no data; closing them here makes this run the same.
@@ -492,6 +508,7 @@ func (p *Problem) makeModel(ctx context.Context) (err error) {
 		}
 		p.Model, err = p.Config.NewModel(info.Samples)
 	}
+	// Personal parameters stay with each client, so the model is split in two.
 	if personal := p.Config.Personal; err == nil && len(personal.Names) > 0 {
 		if p.Model, err = learn.NewPersonal(p.Model, personal.Names, personal.HeadSteps); err != nil {
 			return config.Error("personal", err)
@@ -557,6 +574,7 @@ func (p *Problem) initialize(ctx context.Context) (err error) {
 	} else {
 		learn.Stepped(p.Model).(learn.Model).Init(initial, p.Config.Seed)
 	}
+	// A personal model keeps its parameters in another order than the model that it splits.
 	if m, ok := p.Model.(*learn.Personal); ok {
 		m.FromModelOrder(p.Initial, slices.Clone(initial))
 	} else {
@@ -580,6 +598,8 @@ func (p *Timing) checkPhases() error {
 		compute := "compute."
 		network := "network."
 		class := ""
+		// A fleet of classes has its own devices, so the message names the key of the client's
+		// class.
 		if len(c.Fleet) > 0 {
 			k := p.Fleet.Class(client)
 			compute = fmt.Sprintf("fleet[%d].", k)
@@ -587,6 +607,7 @@ func (p *Timing) checkPhases() error {
 			network = compute
 		}
 		steps := c.Schedule.K0
+		// The schedule counts epochs, which become local steps by the client's number of samples.
 		if e.Batch > 0 {
 			steps = e.ForClient(client).Steps(steps*schedule.Parts, float64(p.Set.Samples(client)))
 		}
@@ -599,6 +620,7 @@ func (p *Timing) checkPhases() error {
 		if d, err := p.Fleet.Expect(client, 0, p.Bits); err != nil {
 			name := "upload_mbps"
 			bits := p.Bits.Up
+			// A download below zero says that it is the phase that takes too long.
 			if d.Download < 0 {
 				name = "download_mbps"
 				bits = p.Bits.Down

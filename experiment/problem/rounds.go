@@ -24,6 +24,8 @@ func (p *Timing) StepSamples(client int) int {
 	if classBatch := p.Batch(); classBatch != nil {
 		batch = cmp.Or(classBatch(client), batch)
 	}
+	// A client with fewer samples than a minibatch takes all of them. The samples of real devices
+	// are not known.
 	if p.Set != nil && client < p.Set.Clients() {
 		batch = min(batch, p.Set.Samples(client))
 	}
@@ -36,6 +38,7 @@ func (p *Timing) Tokens() int64 {
 	if p.Set == nil {
 		return 0
 	}
+	// A trainer with its own samples says itself how many tokens they have.
 	if trainerSet, ok := p.Set.(*external.Owned); ok {
 		return int64(trainerSet.Tokens())
 	}
@@ -82,20 +85,25 @@ func (p *Problem) Rounds(limit round.Time) (r round.Config, err error) {
 		Overlap:    c.Overlap(),
 		SiteRounds: c.Aggregate.SiteRounds,
 	}
+	// Evaluation by virtual time takes the place of evaluation by rounds.
 	if p.Grid > 0 {
 		r.Evaluate.Every = 0
 	}
+	// A device that falls silent counts as lost after the shorter of the two limits, here in
+	// nanoseconds.
 	if n := len(c.Devices.Names); n > 0 {
 		r.Devices = round.Devices{
 			Count:    n,
 			Sampled:  c.DrawsDevices(),
 			Liveness: round.Time(math.Round(min(c.Devices.LivenessSeconds, c.Devices.TaskSeconds) * 1e9)),
 		}
+		// A device with a class has an expected duration of its own even before its first task.
 		r.Devices.Modelled = func(device int) bool { return c.Devices.Names[device].Class != "" }
 	}
 	r.Setup = c.Schedule.Setup()
 	r.K = c.Schedule.K
 	r.Eta = c.Schedule.Eta
+	// The schedule of Eq. 9 needs the constants of the theory, which settleTheory has calculated.
 	if c.UsesTheory() {
 		if r.Setup.Theory, err = p.theory(limit); err != nil {
 			return r, err
@@ -113,6 +121,7 @@ func (p *Problem) Rounds(limit round.Time) (r round.Config, err error) {
 			return p.Set.Samples(client)
 		}
 	}
+	// Soonest is a lower bound on the duration of any task, which rounds that overlap make use of.
 	if closing.Overlaps(c.Close) {
 		r.Soonest = round.Time(p.Fleet.Soonest(p.Bits))
 	}
@@ -126,6 +135,7 @@ func (p *Problem) Rounds(limit round.Time) (r round.Config, err error) {
 		r.NextChange = p.nextChange
 		r.AvailableShare = p.availableShare
 	}
+	// Clients with a battery stop taking part once it is empty.
 	if p.Fleet.Batteries() {
 		r.Batteries = batteries{p.Fleet}
 	}
@@ -135,6 +145,7 @@ func (p *Problem) Rounds(limit round.Time) (r round.Config, err error) {
 // EvaluationSamples is how many of its own samples a client is evaluated on.
 func (p *Data) EvaluationSamples(client int) int {
 	n := p.Set.Samples(client)
+	// A limit of 0 means that the client is evaluated on all its samples.
 	if limit := p.Config.Evaluate.Clients.Samples; limit > 0 {
 		n = min(n, limit)
 	}
@@ -147,6 +158,7 @@ func (p *Timing) epochs() (e schedule.Epochs) {
 	if c.Schedule.Unit != config.Epochs {
 		return e
 	}
+	// The mean number of samples turns epochs into steps where no particular client is meant.
 	all := 0
 	for client := range c.Clients {
 		all += p.Set.Samples(client)
@@ -183,6 +195,7 @@ func (p *Timing) shareServer(r *round.Config) error {
 		{"network.sites.download_mbps", n.Sites.DownloadMbps, p.Bits.Down, &r.Server.SiteDownload},
 		{"network.sites.upload_mbps", n.Sites.UploadMbps, p.Bits.Up, &r.Server.SiteUpload},
 	} {
+		// A rate of 0 means that this link is not shared.
 		if way.mbps == 0 {
 			continue
 		}
@@ -197,6 +210,7 @@ func (p *Timing) shareServer(r *round.Config) error {
 		}
 		*way.need = need
 	}
+	// A client that leaves gives its share of the bandwidth back to the others.
 	if n.Shared() && p.Config.EverAbsent() {
 		r.Leaves = func(client int, t round.Time) (round.Time, bool) {
 			departure, ok := p.Fleet.Leaves(client, int64(t))
@@ -212,6 +226,7 @@ func (p *Timing) expectations() func(client, steps int) round.Time {
 	type classSteps struct{ class, steps int }
 	classMeans := map[classSteps]round.Time{}
 	return func(client, steps int) round.Time {
+		// The numbers of simulated clients come first; real devices follow them.
 		if client < p.Config.Clients {
 			d, err := p.Fleet.Expect(client, steps, p.Bits)
 			if err != nil {
@@ -222,6 +237,7 @@ func (p *Timing) expectations() func(client, steps int) round.Time {
 		}
 		key := classSteps{p.Fleet.DeviceClass(client), steps}
 		if _, ok := classMeans[key]; !ok {
+			// Where the class has no mean, the task counts as longer than any round waits.
 			classMeans[key] = round.MaxDuration
 			if d, err := p.Fleet.MeanOf(key.class, steps, p.Bits); err == nil {
 				classMeans[key] = round.Time(d.Total())
@@ -237,6 +253,7 @@ func (p *Timing) availableShare(client int, begin, end round.Time) float64 {
 	var in round.Time
 	now := begin
 	for look := 0; now < end && look < 64; look++ {
+		// Between two changes the client is either available all the time or not at all.
 		next := min(end, round.Time(p.Fleet.NextChange(client, int64(now))))
 		if p.Fleet.Available(client, int64(now)) {
 			in += next - now
@@ -252,6 +269,7 @@ func (p *Timing) availableShare(client int, begin, end round.Time) float64 {
 func (p *Timing) nextChange(t round.Time) (round.Time, bool) {
 	clients := p.Config.Clients
 	next := p.Fleet.NextAny(clients, int64(t))
+	// A client may be available at t already, so the next change of any client is meant.
 	if next <= int64(t) {
 		next = p.Fleet.NextAnyChange(clients, int64(t))
 	}

@@ -51,6 +51,7 @@ func (p *Problem) Convex() (*convex.Problem, error) {
 		return nil, fmt.Errorf("%s: %w", p.Config.Task, ErrNotConvex)
 	}
 	var weights []float64
+	// The weights are each client's part of all samples; nil weights count all clients alike.
 	if p.Config.Aggregate.Weights == config.SampleWeights {
 		all := 0.0
 		for c := range p.Set.Clients() {
@@ -70,6 +71,7 @@ func (p *Problem) Convex() (*convex.Problem, error) {
 func (p *Problem) settleTheory() error {
 	t := &p.Config.Theory
 	if !p.Config.Task.IsConvex() {
+		// The least loss of a task that is not convex is not known; 0 is a lower bound of it.
 		if t.FStar == nil {
 			t.FStar = new(float64)
 		}
@@ -81,6 +83,7 @@ func (p *Problem) settleTheory() error {
 		t.FStar != nil {
 		return nil
 	}
+	// Constants that are missing are calculated from the objective, which costs time.
 	objective, err := p.Convex()
 	if err != nil {
 		return fmt.Errorf("schedule.k: theory: %w (set theory.l, mu, g and f_star)", err)
@@ -108,6 +111,7 @@ func (p *Timing) theory(limit round.Time) (s schedule.Theory, err error) {
 	if err := k.Validate(); err != nil {
 		return s, err
 	}
+	// A round of no local steps lasts as long as its communication alone.
 	communication, err := p.MeanRound(0)
 	if err != nil {
 		return s, err

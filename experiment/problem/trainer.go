@@ -17,7 +17,8 @@ import (
 // starts each trainer once. The zero value knows none yet.
 type Inputs struct {
 	// data maps how a data set is read to the digest of its samples and split.
-	data     map[string]string
+	data map[string]string
+	// trainers maps the settings of a trainer to what its program says of itself.
 	trainers map[string]trainer
 }
 
@@ -46,6 +47,7 @@ func (in *Inputs) Difference(
 		return nil, err
 	}
 	switch {
+	// Only the trainer's program knows the model that it trains, so it has to be started.
 	case c.External() && c.Train:
 		program, err := in.trainer(ctx, c)
 		if err != nil {
@@ -55,6 +57,7 @@ func (in *Inputs) Difference(
 			return err, nil
 		}
 		now.Data = program.data
+	// Made data follow from the configuration, which is the same; all others are read again.
 	case begun.Data != "" && !c.IsSynthetic():
 		if now.Data, err = in.dataDigest(ctx, c); err != nil {
 			return nil, err
@@ -68,6 +71,7 @@ func (in *Inputs) Difference(
 
 // dataDigest is the digest of the samples and the split that a configuration reads now.
 func (in *Inputs) dataDigest(ctx context.Context, c config.Config) (string, error) {
+	// The key holds every setting on which the samples or their split depend.
 	key := fmt.Sprintf("%s %s %#v %d %d %t", c.Task, c.Data.Path, c.Data.Reader, c.Seed, c.Sent140.MinTweets, c.DevicesAlone())
 	if digest, ok := in.data[key]; ok {
 		return digest, nil
@@ -86,6 +90,7 @@ func (in *Inputs) dataDigest(ctx context.Context, c config.Config) (string, erro
 
 // trainer starts the trainer of a configuration and asks what it is.
 func (in *Inputs) trainer(ctx context.Context, c config.Config) (trainer, error) {
+	// The key holds every setting that the trainer's program is started with.
 	key := fmt.Sprintf("%+v %s %s %#v %d", c.Trainer, c.Task, c.Data.Path, c.Data.Reader, c.Seed)
 	if t, ok := in.trainers[key]; ok {
 		return t, nil
@@ -108,6 +113,7 @@ func (in *Inputs) trainer(ctx context.Context, c config.Config) (trainer, error)
 // startTrainer starts the trainer's first process, which tells its model, and its samples
 // where it has its own.
 func (p *Problem) startTrainer(ctx context.Context) (err error) {
+	// openData has already started a trainer that has its own samples.
 	if p.Trainer != nil {
 		return nil
 	}
@@ -119,6 +125,7 @@ func (p *Problem) startTrainer(ctx context.Context) (err error) {
 		Silence: time.Duration(t.Silence * float64(time.Second)),
 		Notice:  p.notice,
 	}
+	// A trainer without its own samples reads the run's, which are shared with its process.
 	if !p.Config.IsTrainers() {
 		if c.Data, err = external.Share(p.Set); err != nil {
 			return err

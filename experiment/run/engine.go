@@ -74,6 +74,7 @@ func startEngine(ctx context.Context, p *experiment) (_ *engine, err error) {
 	if err := e.open(ctx); err != nil {
 		return nil, err
 	}
+	// Real devices are in other processes, so they need a server that listens.
 	if c := &p.Config; c.Train &&
 		len(c.Devices.Names) > 0 &&
 		!e.external &&
@@ -84,12 +85,14 @@ func startEngine(ctx context.Context, p *experiment) (_ *engine, err error) {
 	if e.conn, err = e.connect(ctx, "coordinator of "+p.Config.Name, p.options.HostNotice); err != nil {
 		return nil, err
 	}
+	// Hosts in other processes do the work, so none is connected here.
 	if p.options.RemoteHosts {
 		e.jobs = 2
 		return e, nil
 	}
 	hosts := max(1, p.options.Hosts)
 	workers := max(hosts, cmp.Or(p.options.Workers, runtime.GOMAXPROCS(0)))
+	// Twice as many jobs as trainers even out jobs that take longer than others.
 	e.jobs = 2 * workers
 	for i := range hosts {
 		conn, err := e.connect(ctx, fmt.Sprintf("host %d of %s", i+1, p.Config.Name), nil)
@@ -97,6 +100,7 @@ func startEngine(ctx context.Context, p *experiment) (_ *engine, err error) {
 			return nil, err
 		}
 		e.hosts = append(e.hosts, conn)
+		// The trainers are dealt to the hosts so that the numbers differ by one at most.
 		e.workers = append(e.workers, (i+1)*workers/hosts-i*workers/hosts)
 	}
 	return e, nil
@@ -151,6 +155,8 @@ func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.O
 		if v := p.Privacy; v != nil {
 			c.Learning.Privacy = v.Mechanism(e.noise)
 		}
+		// Updates are weighted by the clients' samples, or by those that they have taken, or
+		// equally.
 		if p.Config.Aggregate.Weights == config.SampleWeights {
 			c.Learning.Samples = p.Set.Samples
 		}
@@ -270,9 +276,11 @@ func (e *engine) realDevices(ctx context.Context) (*realdevices.Config, error) {
 	if v.Link, err = e.p.ModelledLink(); err != nil {
 		return nil, err
 	}
+	// A replay has no devices to connect to.
 	if v.Replay {
 		return v, nil
 	}
+	// The embedded server's front admits the connections of devices.
 	if e.embedded != nil && e.embedded.Front() != nil {
 		v.Front = e.embedded.Front()
 	}

@@ -56,8 +56,8 @@ const (
 	retryAfter = 5 * time.Second
 	// forgetTime is the silence after which a run is not expected back.
 	forgetTime = 10 * time.Minute
-	// reconnectGrace is the silence that is allowed after a lost connection, because the end of a
-	// run may have been announced meanwhile.
+	// reconnectGrace is how long a run may stay silent after a lost connection has come back. A run
+	// that stays silent longer may have announced its end meanwhile.
 	reconnectGrace = 30 * time.Second
 )
 
@@ -230,6 +230,8 @@ func (s *service) handleAnnouncement(ctx context.Context, a *bus.Announcement) {
 			stop:  stop,
 		}
 		s.runs[a.Run] = r
+		// The service runs on its own; its end is handled by the loop of Host, which owns the
+		// table.
 		go func() {
 			r.err = s.serveRun(inner, r)
 			stop()
@@ -262,6 +264,7 @@ func (s *service) finished(r *served) bool {
 func (s *service) dropSilent() {
 	for name, r := range s.runs {
 		back := s.back.Load()
+		// The end of the run may have been announced while the connection was lost.
 		missed := back != nil && r.last.Before(*back) && time.Since(*back) > reconnectGrace
 		switch {
 		case time.Since(r.last) < forgetTime && !missed:
@@ -286,6 +289,7 @@ func (s *service) stopAll() {
 	}
 	for _, r := range s.runs {
 		for !r.done {
+			// Other runs may end first; each is marked so that its own turn does not wait.
 			(<-s.ended).done = true
 		}
 	}
@@ -299,6 +303,7 @@ func (s *service) serveRun(ctx context.Context, r *served) (err error) {
 	if err != nil {
 		return err
 	}
+	// Another run has taken the name since the announcement.
 	if info.Stamp != r.stamp {
 		return bus.ErrStale
 	}
@@ -318,6 +323,7 @@ func (s *service) serveRun(ctx context.Context, r *served) (err error) {
 	defer func() { err = errors.Join(err, p.Close()) }()
 	workers := s.options.Workers
 	switch {
+	// A host that cannot train still answers tasks, with no trainers.
 	case lacks != nil:
 		workers = 0
 		s.options.Notice(fmt.Sprintf("Run %s: this host answers tasks alone, it cannot train: %v.", r.run, lacks))

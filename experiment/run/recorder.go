@@ -200,6 +200,7 @@ func (r *recorder) stats() (s metrics.Stats, ok bool) {
 		CheckpointFailures: r.checkpointFailures.Load(),
 		Due:                *r.due.Load(),
 	}
+	// Hosts in other processes have reported how many trainers they have.
 	_, workers := v.Hosts()
 	s.Workers = r.workers + workers
 	if written := r.checkpoint.Load(); written != nil {
@@ -281,6 +282,7 @@ func (r *recorder) start(results *folder.Results, previous attempt) (*coordinato
 	if c == nil {
 		return nil, r.outputs.Start(start, nil)
 	}
+	// The start is moved back by the earlier wall time, so that all attempts count together.
 	start.Elapsed = c.Body.Recorder.Elapsed
 	r.started = r.started.Add(-start.Elapsed)
 	r.saved = c.Body.Recorder.Summary
@@ -342,6 +344,7 @@ func (r *recorder) report(report *round.Report) error {
 	if updates > 0 {
 		r.emptyRounds = 0
 	}
+	// The comparison is for equality, so that the user is told only once in a row of empty rounds.
 	if r.emptyRounds == maxEmptyRounds {
 		r.p.options.Notify(fmt.Sprintf(
 			"No update has counted for %d rounds: a run to a number of updates does not end so (%s).",
@@ -363,6 +366,7 @@ func (r *recorder) report(report *round.Report) error {
 	if time.Since(r.lastProgress) >= progressEvery {
 		r.showProgress()
 	}
+	// The caller's time limit stops the run like an interruption, at the end of a round.
 	if until := r.p.options.Until; until > 0 && report.End.Seconds() >= until {
 		r.pause()
 	}
@@ -397,6 +401,7 @@ func (r *recorder) restarts() int64 {
 // clients takes the scores of the model after a round on the clients' own samples.
 func (r *recorder) clients(number int, scores []metric.ClientScore) error {
 	e, err := r.outputs.Clients(number, scores)
+	// The scores of each client are dropped: the summary and the checkpoints need the totals alone.
 	last := *e
 	last.Scores = nil
 	r.saved.Clients = &last
@@ -472,6 +477,7 @@ func (r *recorder) summary(result *coordinator.Result) folder.Summary {
 	for i, q := range r.qualities {
 		now := metrics.Measured(q.ValueIn(loss, stop.Metrics))
 		best := metrics.Measured(r.saved.Best[i])
+		// The accuracy has fields of its own, besides its entry among the metrics.
 		if q.Name == metric.Accuracy {
 			s.ValidationAccuracy = now
 			s.BestValidationAccuracy = best
@@ -486,6 +492,7 @@ func (r *recorder) summary(result *coordinator.Result) folder.Summary {
 		}
 	}
 	s.ClientEvaluation = folder.EvaluationByClient(r.p.Metrics, r.saved.Clients)
+	// The numbers of real devices follow those of the simulated clients.
 	device := func(client int) string { return c.Devices.Names[client-c.Clients].ID }
 	for _, b := range result.Devices.Bans {
 		s.Banned = append(
@@ -503,6 +510,7 @@ func (r *recorder) summary(result *coordinator.Result) folder.Summary {
 			Counted:  x.Counted,
 		})
 	}
+	// A run that was only timed has no model.
 	if result.Params != nil {
 		digest := folder.ModelSHA256(result.Params)
 		s.ModelSHA256 = &digest

@@ -76,6 +76,7 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 	}
 	summary, summaryErr := folder.ReadSummary(filepath.Join(dir, folder.SummaryFile))
 	r.Summary = summary
+	// A run that was complete goes on only if its files are damaged and a checkpoint is left.
 	if summary.Completed {
 		err := checkpoint.CheckComplete(dir, &summary)
 		r.Complete = err == nil
@@ -87,6 +88,7 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 		}
 		o.Notify(fmt.Sprintf("It goes on from a checkpoint that is left: %v.", err))
 	}
+	// A replay heeds no checkpoint, so that it cannot be resumed.
 	if o.NATS.URL == "" && r.Config.Replayed() {
 		held := folder.Inspect(dir)
 		return r, fmt.Errorf("%s: play it again (fedpace run --replay RUN --out %s --force)", held.Sentence(), dir)
@@ -109,6 +111,7 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 	if newer != nil {
 		o.Notify(fmt.Sprintf("The newest checkpoint cannot be used (%v): the run goes on from the one before.", newer))
 	}
+	// A damaged summary does no harm while a checkpoint is left, because the run writes it again.
 	if summaryErr != nil && !errors.Is(summaryErr, fs.ErrNotExist) {
 		if c == nil {
 			return r, fmt.Errorf(
@@ -125,6 +128,7 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 	} else {
 		last := &c.Body.Recorder.Summary.Last
 		o.Notify(fmt.Sprintf("The run goes on after round %d, at %s.", last.Round, human.VirtualTime(last.End.Seconds())))
+		// Another version may compute other bits, so the user is told.
 		if c.Head.Version != o.Version {
 			o.Notify(fmt.Sprintf("It was begun with version %s, this is %s: bits may differ.", c.Head.Version, o.Version))
 		}
@@ -137,7 +141,8 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 		c == nil ||
 		errors.Is(err, context.Canceled) ||
 		errors.Is(err, coordinator.ErrDiverged):
-	default: // of the checkpoint or of the world
+	// Any other error comes from the checkpoint or from outside, such as a full disk.
+	default:
 		err = fmt.Errorf("%w (if it ends so again, %s)", err, checkpoint.PlayAgain(dir))
 	}
 	return r, err
@@ -201,6 +206,7 @@ func LoadReplay(dir string, sets []string, trust bool) (config.Config, error) {
 		return config.Config{}, err
 	}
 	if !slices.ContainsFunc(sets, func(s string) bool { return strings.HasPrefix(s, "out=") }) {
+		// Without a folder of its own the replay would fill that of the run that it plays again.
 		sets = append([]string{"out=" + ReplayFolder(dir)}, sets...)
 	}
 	c, err := config.Load(filepath.Join(dir, folder.ConfigFile), sets)
@@ -210,6 +216,7 @@ func LoadReplay(dir string, sets []string, trust bool) (config.Config, error) {
 	if len(c.Devices.Names) == 0 {
 		return c, fmt.Errorf("%s: the run there has no real devices: run its %s again instead", dir, folder.ConfigFile)
 	}
+	// No device takes part, so the replay needs no server that devices reach.
 	c.NATS = config.Demonstration().NATS
 	return c, allowTrainer(&c, dir, trust || givesTrainer(sets))
 }

@@ -26,16 +26,19 @@ func Augment(b *Batch, channels, height, width, padding int, r *rand.Rand) error
 	if padding < 0 || padding > min(height, width) {
 		return fmt.Errorf("padding of %d; images of %d×%d take 0 to %d", padding, height, width, min(height, width))
 	}
+	// All images of the batch are changed in the same way.
 	flip := r.IntN(2) == 1
 	// The offsets of the cut from the image, between -padding and padding.
 	dy := r.IntN(2*padding+1) - padding
 	dx := r.IntN(2*padding+1) - padding
+	// A plane holds one channel of one image.
 	for plane := range slices.Chunk(b.X, height*width) {
 		if flip {
 			for row := range slices.Chunk(plane, width) {
 				slices.Reverse(row)
 			}
 		}
+		// Moving by whole rows moves the plane as one run of memory.
 		shift(plane, dy*width)
 		if dx != 0 {
 			for row := range slices.Chunk(plane, width) {

@@ -25,9 +25,11 @@ type Logistic struct {
 // computed.
 func (a Logistic) Model(Samples) (Model, error) {
 	mu := float32(a.Mu)
+	// A number that is above 0 in float64 may be 0 in float32.
 	if !(mu > 0 && mu <= 1e6) {
 		return nil, fmt.Errorf("mu %g is not a number above 0 and up to 1e6", a.Mu)
 	}
+	// The sizes are fields of the model, so its samples follow from them.
 	samples := Samples{Input: Dense, Features: a.Features, Classes: a.Classes}
 	list := []network.Layer{network.DenseLayer{Width: a.Classes}}
 	if _, err := network.Fit(list, samples); err != nil {
@@ -46,8 +48,10 @@ func (a Logistic) Model(Samples) (Model, error) {
 // logisticWork computes a [Logistic] in plain Go whatever the kernel, because the models are small.
 type logisticWork struct {
 	flat
+	// features is the number of values of a sample.
 	features int
-	mu       float32
+	// mu is the factor μ of the squared norm.
+	mu float32
 	// z holds the logits of one sample, and then their gradient.
 	z []float32
 }
@@ -57,6 +61,7 @@ func (w *logisticWork) forward(params []float32, b *Batch, i int) (row []float32
 	f := w.features
 	row = b.X[i*f:][:f]
 	bias := params[f*len(w.z):]
+	// Each class has a row of the weight and a bias, which follows the weight.
 	for k := range w.z {
 		weight := params[k*f:][:f]
 		s := bias[k]
@@ -80,7 +85,9 @@ func (w *logisticWork) Gradients(params []float32, b *Batch) (loss float64) {
 	scale := 1 / float32(b.N)
 	for i := range b.N {
 		row := w.forward(params, b, i)
+		// Softmax replaces the logits by the gradient of the loss times scale.
 		loss += network.Softmax(w.z, int(b.Labels[i]), scale)
+		// The gradient of a class's row is its logit's gradient times the features.
 		for k, d := range w.z {
 			sum := w.grad[k*f:][:f]
 			for j, x := range row {
@@ -89,6 +96,7 @@ func (w *logisticWork) Gradients(params []float32, b *Batch) (loss float64) {
 			w.grad[f*len(w.z)+k] += d
 		}
 	}
+	// The gradient of (μ/2)‖x‖² is μ x, for each parameter.
 	for j, x := range params {
 		w.grad[j] += float32(w.mu * x)
 	}
@@ -99,6 +107,7 @@ func (w *logisticWork) Gradients(params []float32, b *Batch) (loss float64) {
 // classified correctly.
 func (w *logisticWork) Evaluate(params []float32, b *Batch, scores []Score) (loss float64) {
 	correct := 0
+	// The loss of every sample has the penalty, which is the same for all and is added at the end.
 	for i, y := range b.Labels {
 		w.forward(params, b, i)
 		s, right := network.CrossEntropy(w.z, int(y))

@@ -47,7 +47,7 @@ func (a Quadratic) Model(Samples) (Model, error) {
 // quadraticWork computes a [Quadratic] in float64 with every product rounded by itself.
 type quadraticWork struct {
 	flat
-	// the vector A (x − b) before the second reflection
+	// u is the vector A (x − b) before the second reflection.
 	u []float64
 	// sum is the gradient, summed over the batch.
 	sum []float64
@@ -63,18 +63,22 @@ func (w *quadraticWork) sample(params []float32, b *Batch, i int) (loss float64)
 	v := row[2*n:]
 	u := w.u[:n]
 	sum := w.sum[:n]
+	// along is vᵀ(x − b), from which the first reflection follows.
 	along := 0.0
 	for j, x := range params[:n] {
 		u[j] = float64(x) - float64(centre[j])
 		along += float64(float64(v[j]) * u[j])
 	}
+	// back is vᵀu for the reflection back.
 	back := 0.0
+	// The loss needs no second reflection, because reflections keep scalar products.
 	for j := range u {
 		reflected := u[j] - float64(2*along*float64(v[j]))
 		u[j] = float64(float64(a[j]) * reflected)
 		loss += float64(u[j] * reflected)
 		back += float64(float64(v[j]) * u[j])
 	}
+	// The second reflection gives the gradient.
 	for j := range u {
 		sum[j] += u[j] - float64(2*back*float64(v[j]))
 	}
@@ -86,6 +90,7 @@ func (w *quadraticWork) sample(params []float32, b *Batch, i int) (loss float64)
 func (w *quadraticWork) Gradients(params []float32, b *Batch) (loss float64) {
 	clear(w.sum)
 	loss = w.Evaluate(params, b, nil)
+	// The sum is rounded only once, when it becomes the gradient.
 	for j, g := range w.sum {
 		w.grad[j] = float32(g / float64(b.N))
 	}

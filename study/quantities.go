@@ -28,7 +28,8 @@ type quantity struct {
 // toLevel is the name of the quantity: virtual seconds until a run is as good as the reference ends.
 const toLevel = "seconds_to_level"
 
-// quantities are the columns of runs that are measured by these metrics; the first one compares them.
+// quantities returns the columns of runs that are measured by the metrics with these names. Runs
+// are compared by the first of them, so names must not be empty.
 func quantities(names []string) []quantity {
 	list := []quantity{
 		{name: "rounds", cost: true, title: "rounds",
@@ -42,6 +43,7 @@ func quantities(names []string) []quantity {
 		{name: "relative_sgd_steps", cost: true, title: "relative", value: (*Cell).relative},
 		{name: "tail_training_loss", title: "training loss", value: func(c *Cell) float64 { return c.TailLoss }},
 	}
+	// Each metric has two columns: its last value, and its best.
 	for _, name := range names {
 		list = append(list,
 			quantity{
@@ -55,6 +57,7 @@ func quantities(names []string) []quantity {
 				value: func(c *Cell) float64 { return metrics.Value(c.Summary.Metric(name).Best) },
 			})
 	}
+	// The mean over the end of a run is compared, because best values are favoured by chance.
 	tail := func(c *Cell) float64 { return c.Tail }
 	return append(list, []quantity{
 		{
@@ -104,12 +107,14 @@ func quantities(names []string) []quantity {
 // fairness are the columns of the last evaluation on the clients' own samples, for these metrics. There
 // are none if no cell has such an evaluation.
 func fairness(names []string, cells []Cell) (list []quantity) {
+	// Without such an evaluation the columns would be empty in all rows.
 	if !slices.ContainsFunc(cells, func(c Cell) bool { return c.Summary.ClientEvaluation != nil }) {
 		return nil
 	}
 	for _, name := range names {
 		add := func(column, title string, value func(folder.MetricFairness) *float64) {
 			list = append(list, quantity{name: column + name, title: title, value: func(c *Cell) float64 {
+				// Only some of the runs may have evaluated clients.
 				if c.Summary.ClientEvaluation == nil {
 					return math.NaN()
 				}
@@ -119,6 +124,8 @@ func fairness(names []string, cells []Cell) (list []quantity) {
 		clientMetric := "clients' " + name
 		add("mean_", clientMetric, func(f folder.MetricFairness) *float64 { return f.Mean })
 		add("worst_decile_", clientMetric+", worst tenth", func(f folder.MetricFairness) *float64 { return f.Worst })
+		// Jain's index is a measure of how evenly a quantity is shared, which says little of a
+		// loss.
 		if name != metric.Loss {
 			add("jain_", clientMetric+", Jain's index", func(f folder.MetricFairness) *float64 { return f.Jain })
 		}
@@ -130,6 +137,7 @@ func fairness(names []string, cells []Cell) (list []quantity) {
 // compared.
 func shownBest(runs []Cell) (names []string) {
 	for i := range runs {
+		// The metrics of a summary are in order, first the one by which models are compared.
 		for _, m := range runs[i].Summary.Metrics {
 			if !slices.Contains(names, m.Name) {
 				names = append(names, m.Name)

@@ -5,26 +5,29 @@ import "fedpace/learn/internal/kernel"
 // packing says how a convolution of few samples fills the columns of its products: the samples of
 // several neighbouring positions of a row, a group, stand side by side in one product.
 type packing struct {
-	// positions of a group; 1: every position is a product of its own
+	// positions is the number of positions in a group. If it is 1, every position is a product of
+	// its own.
 	positions int
-	// groups of a row
+	// groups is the number of groups in a row.
 	groups int
-	// floats from one row of a group to the next
+	// ld is the number of floats from one row of a group to the next.
 	ld int
-	// floats of what is gathered for one row of the image
+	// row is the number of floats that are gathered for one row of the image.
 	row int
 	// lists are the runs of the products: one list for each row of the outputs, or for each
 	// group of the inputs.
 	lists [][]kernel.Segment
 }
 
-// slot is where row y lies among what is gathered, in which there is room for as many rows as the
-// kernels have.
+// slot returns where the gathered values of image row y begin. There is room for as many rows as
+// the kernels have, so row y takes the place of row y − Size.
 func (s *convStage) slot(k *packing, y int) int { return y % s.Size * k.row }
 
 // pack chooses the number of positions of a group that takes the least time for rows of width
 // positions. products returns how many products a row needs with groups of a size.
 func pack(isa kernel.ISA, samples, width int, products func(positions int) int) packing {
+	// One position for each product needs no copies, so its cost has a factor of 10 and that of
+	// others 11.
 	best := 1
 	lowest := 10 * products(1) * isa.Cost(samples)
 	for n := 2; n <= min(width, 2*Lanes/samples); n++ {
@@ -55,7 +58,8 @@ func reserve(x *[]float32, n int) {
 type packed struct {
 	// forward and backward hold the packings that were chosen, by the number of samples of a block.
 	forward, backward [Lanes + 1]*packing
-	// some rows of [groups, size, channels, ld]: what each column of the kernels reads
+	// x and dy hold some rows of [groups, size, channels, ld]: what each column of the kernels
+	// reads.
 	x, dy []float32
 	// product and aux are scratch space of the matrix products.
 	product, aux []float32
@@ -69,6 +73,7 @@ func (s *convStage) outputs(samples int) *packing {
 		return *p
 	}
 	k := pack(s.network.isa, samples, s.width, func(n int) int { return (s.width + n - 1) / n })
+	// A run holds the inputs that one row of the kernels reads.
 	run := s.Size * s.X.Channels
 	k.row = k.groups*run*k.ld + behind
 	for y := range s.height {
@@ -78,6 +83,7 @@ func (s *convStage) outputs(samples int) *packing {
 		}
 		k.lists = append(k.lists, list)
 	}
+	// Only packed products need the memory.
 	if k.positions > 1 {
 		reserve(&s.packed.x, s.Size*k.row)
 		reserve(&s.packed.product, 2*k.groups*s.Maps*k.ld)
@@ -101,6 +107,7 @@ func (s *convStage) gather(k *packing, y int, p *Pass) {
 		offset := s.slot(k, inputRow)
 		for g := range k.groups {
 			source := first + (inputRow-s.Pad)*row + (g*k.positions*s.Stride-s.Pad)*column
+			// Each column of the kernels reads the inputs of a group at another offset.
 			for kx := range s.Size {
 				s.network.isa.CopyPieces(kernel.Pieces{Data: s.packed.x[offset:], Row: k.ld, Step: p.Samples},
 					kernel.Pieces{
@@ -148,6 +155,7 @@ func (s *pooledStage) forwardPacked(k *packing, p *Pass) {
 	place := func(x int) int { return x/k.positions*group + x%k.positions*p.Samples }
 	for y := range s.Y.Height {
 		for i := range 2 * k.groups {
+			// At the first group of a row, the inputs of the whole row are gathered.
 			if i%k.groups == 0 {
 				s.gather(k, 2*y+i/k.groups, p)
 			}
@@ -164,7 +172,8 @@ func (s *pooledStage) forwardPacked(k *packing, p *Pass) {
 // reach returns the positions of group g of the inputs that an output reads by column kx of the
 // kernels: those from start to before end, counted within the group.
 func (s *convStage) reach(positions, g, kx int) (start, end int) {
-	x := g*positions + s.Pad - kx // the output of the first
+	// x is the output that the first position of the group reads by this column.
+	x := g*positions + s.Pad - kx
 	return max(0, -x), min(positions, s.X.Width-g*positions, s.width-x)
 }
 
@@ -176,6 +185,7 @@ func (s *convStage) gradients(samples int) *packing {
 		return *p
 	}
 	k := packing{positions: 1}
+	// With a larger stride, neighbouring inputs are read by different taps.
 	if s.Stride == 1 {
 		k = pack(s.network.isa, samples, s.X.Width, func(n int) (products int) {
 			for i := range (s.X.Width + n - 1) / n * s.Size {
@@ -187,6 +197,7 @@ func (s *convStage) gradients(samples int) *packing {
 		})
 	}
 	*p = &k
+	// Every position is then a product of its own, and nothing is gathered.
 	if k.positions == 1 {
 		return *p
 	}
@@ -199,6 +210,7 @@ func (s *convStage) gradients(samples int) *packing {
 		y := i / k.groups
 		g := i % k.groups
 		var list []kernel.Segment
+		// Taps whose outputs lie outside the image contribute nothing.
 		for tap := range s.Size * s.Size {
 			oy := y + s.Pad - tap/s.Size
 			kx := tap % s.Size
@@ -227,6 +239,7 @@ func (s *convStage) gatherGradients(k *packing, y int, dy []float32, channel, sa
 					Step: s.dyColumn,
 				},
 				s.Maps, end-start, samples)
+			// Positions of the group without an output read zeros.
 			if n := k.in(g, s.X.Width); end-start < n {
 				for o := range s.Maps {
 					clear(part[o*k.ld:][:start*samples])
@@ -254,16 +267,20 @@ func (s *convStage) inputsPacked(k *packing, dy []float32, dyChannel int, p *Pas
 	for i, list := range k.lists {
 		y := i / k.groups
 		g := i % k.groups
+		// The rows of outputs that this row of inputs needs are gathered once, in order.
 		for ; gathered < min(y+s.Pad+1, s.height); gathered++ {
 			s.gatherGradients(k, gathered, dy, dyChannel, p.Samples)
 		}
 		from, n := g*k.positions, k.in(g, s.X.Width)
 		target := kernel.Pieces{Data: dx[y*row+from*column:], Row: channel, Step: column}
 		switch {
+		// No output reads these inputs, so their gradient is zero.
 		case len(list) == 0:
 			clear(product[:in*k.ld])
+		// The product is added to the gradient that is there.
 		case op == kernel.Add:
 			isa.CopyPieces(group(product), target, in, n, p.Samples)
+		// The kernel reads the values themselves to see where the ReLU left zero.
 		case op == kernel.ReLUGrad:
 			isa.CopyPieces(
 				group(aux),

@@ -17,15 +17,18 @@ const (
 	window = 16
 )
 
-// used lists the features of a block that are not left out, as segments of a product, in the memory of
-// list. An empty list means all: where nearly all are used, leaving the rest out gains nothing.
+// used returns the features of a block that are not zero in all of its samples, as segments of a
+// product. The segments are stored in the memory of list. An empty result stands for all features:
+// if nearly all are used, leaving out the rest gains nothing.
 func used(list []kernel.Segment, x []float32, features, samples int) []kernel.Segment {
 	list = list[:0]
+	// Features that cannot be divided into groups of equal size are all used.
 	for feature := 0; features%together == 0 && feature < features; feature += together {
 		if anyNonZero(x[feature*Lanes:][:together*Lanes], samples) {
 			list = append(list, kernel.Segment{A: feature, B: feature * Lanes})
 		}
 	}
+	// A product over segments costs more for each feature than one over all.
 	if len(list)*together > features*7/8 {
 		return list[:0]
 	}
@@ -37,6 +40,7 @@ func used(list []kernel.Segment, x []float32, features, samples int) []kernel.Se
 func anyNonZero(x []float32, samples int) bool {
 	rows := (*[together][Lanes / 2]uint64)(unsafe.Pointer(&x[0]))
 	bits := uint64(0)
+	// Two float32 values are read as one word, which is 0 only if both are.
 	for i := range uint(samples+1) / 2 {
 		bits |= rows[0][i%(Lanes/2)] | rows[1][i%(Lanes/2)] | rows[2][i%(Lanes/2)] | rows[3][i%(Lanes/2)]
 	}
@@ -47,12 +51,14 @@ func anyNonZero(x []float32, samples int) bool {
 // stand for all features.
 func spans(used []kernel.Segment, features int) iter.Seq2[int, int] {
 	return func(yield func(start, end int) bool) {
+		// No segments stand for all features, which are one range.
 		if len(used) == 0 {
 			yield(0, features)
 			return
 		}
 		covered := 0
 		for _, u := range used {
+			// A feature that the range before already covers begins no range of its own.
 			if u.A >= covered {
 				covered = min(u.A+window, features)
 				if !yield(u.A, covered) {

@@ -28,11 +28,13 @@ func WriteCells(ctx context.Context, w io.Writer, cells []study.Cell, o run.Opti
 		done := "yes"
 		hours := "-"
 		evaluation := "-"
+		// Only a run that is complete has a summary that says so.
 		if s == nil {
 			done = "no"
 		}
 		if s == nil && c.Config.Train {
 			kind := string(c.Config.Task) + " " + c.Schedule
+			// Seeds differ only in their draws, so one estimate serves them all.
 			cost, isKnown := costs[kind]
 			if !isKnown {
 				notice(c)

@@ -49,6 +49,7 @@ func speeds(c *config.Config, parameters int) []speed {
 		std:     c.Compute.Std,
 		k0:      float64(c.Schedule.K0),
 	}
+	// What varies from client to client, or is not known, has no single time.
 	switch {
 	case c.Compute.Measured != "":
 		all.distributed = "measured devices"
@@ -60,6 +61,7 @@ func speeds(c *config.Config, parameters int) []speed {
 	if len(c.Fleet) == 0 {
 		return []speed{all}
 	}
+	// Each class starts from what all clients have, and then changes what it says itself.
 	list := slices.Repeat([]speed{all}, len(c.Fleet))
 	for i := range c.Fleet {
 		k := &c.Fleet[i]
@@ -83,7 +85,8 @@ func speeds(c *config.Config, parameters int) []speed {
 func (s *speed) constant(value *float64, d fleet.Distribution) {
 	if constant, ok := d.(fleet.Constant); ok {
 		*value = constant.Value
-	} else if d != nil { // else as all clients
+		// A class without the key has the value of all clients.
+	} else if d != nil {
 		s.distributed = fleet.Distributions.NameOf(d)
 	}
 }
@@ -99,6 +102,7 @@ func devices(c *config.Config) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	// The size of the model is a column of its own, so it is not repeated here.
 	for _, d := range set {
 		if (strings.HasPrefix(d, "network.") || strings.HasPrefix(d, "compute.")) &&
 			!strings.HasPrefix(d, "network.model_megabits=") {
@@ -111,6 +115,7 @@ func devices(c *config.Config) (string, error) {
 // configured is the configuration from which the runs of a task start, if a file is given for it.
 func (p Plan) configured(task config.Task) (c config.Config, ok bool, err error) {
 	path := p.Configs[task]
+	// Without a file the runs of the task have the paper's devices.
 	if path == "" {
 		return c, false, nil
 	}

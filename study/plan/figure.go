@@ -27,6 +27,7 @@ func (p *Plan) Panels() ([]figure.Panel, error) {
 	}
 	energy := figure.Panel{Title: "against energy", X: "kJ", Y: quantity}
 	bytes := figure.Panel{Title: "against bytes", X: "MB", Y: quantity}
+	// Only a limited number of settings are drawn, the most promising of those that were trained.
 	for _, s := range p.Settings {
 		t := s.Trained
 		if t == nil || t.Best.N == 0 || len(time.Lines) == maxLines {
@@ -41,6 +42,7 @@ func (p *Plan) Panels() ([]figure.Panel, error) {
 		bytes.Add(s.Name, figure.Point{X: t.Bytes.Mean / 1e6, Y: t.Best.Mean, Half: t.Best.Half})
 	}
 	panels := []figure.Panel{time, bytes}
+	// The energy is known only if the classes give their watts.
 	if !math.IsNaN(p.Chosen.Joules.P50) {
 		panels = append(panels, energy)
 	}
@@ -52,6 +54,7 @@ func (s *Setting) curve() (figure.Line, error) {
 	type point struct{ seconds, best float64 }
 	var runs [][]point
 	for i := range s.Trained.cells {
+		// A run that diverged is in no mean.
 		if s.Trained.cells[i].Diverged != "" {
 			continue
 		}
@@ -72,6 +75,7 @@ func (p *Plan) timePanels() []figure.Panel {
 	rounds := figure.Panel{Title: "rounds in the plan's time", Y: "rounds", FromZero: true}
 	bytes := figure.Panel{Title: "bytes", Y: "MB", FromZero: true}
 	for i, s := range p.Settings[:min(maxLines, len(p.Settings))] {
+		// Each setting adds one point with its interval to both panels.
 		for _, x := range []struct {
 			panel *figure.Panel
 			s     forecast.Interval

@@ -17,6 +17,8 @@ const (
 )
 
 var (
+	// names are those of the environment and of messages; classes name the sets that give the same
+	// bits.
 	names   = [isas]string{"go", "neon", "avx2", "avx512"}
 	classes = [isas]string{"go", "neon", "avx", "avx"}
 )
@@ -32,6 +34,7 @@ func (isa ISA) Class() string { return classes[isa] }
 // where lanes is not 0, everything. Strides are in bytes. What each computes is said at the method of
 // [ISA] that calls it.
 type routine struct {
+	// gemm computes a product. It is nil where this machine lacks the instructions.
 	gemm func(isa ISA, m, n, k int, segments []Segment, a Operand, b, dst Matrix, op Op, aux []float32, alpha float32)
 
 	// lanes is the number of float32 values in a vector register.
@@ -75,6 +78,7 @@ func (isa ISA) vectors() *routine {
 func Available() []ISA {
 	var list []ISA
 	for isa := range isas {
+		// An instruction set without products cannot be run on this machine.
 		if isa == Go || routines[isa].gemm != nil {
 			list = append(list, isa)
 		}

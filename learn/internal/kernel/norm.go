@@ -15,6 +15,7 @@ func (isa ISA) groups(x []float32) (v *routine, n int) {
 
 // Centre computes dst = x − mean and adds its square to squares.
 func (isa ISA) Centre(dst, x, mean, squares []float32) {
+	// The slices are cut to one length, so that the compiler checks no bounds within the loop.
 	x = x[:len(dst)]
 	mean = mean[:len(dst)]
 	squares = squares[:len(dst)]
@@ -35,6 +36,7 @@ func (isa ISA) Affine(dst, x, scale, shift []float32, relu bool) {
 	x = x[:len(dst)]
 	scale = scale[:len(dst)]
 	shift = shift[:len(dst)]
+	// Without a ReLU the bound is −∞, so that one kernel serves both.
 	lowerBound := float32(math.Inf(-1))
 	if relu {
 		lowerBound = 0

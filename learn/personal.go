@@ -29,10 +29,10 @@ type Personal struct {
 	personal int
 }
 
-// NewPersonal makes a model of which the tensors that match the patterns are personal. A pattern is the
-// name of a tensor, or what its name begins with before a dot, or a pattern of [path.Match] for either.
-// headSteps is the number of local steps in which only personal tensors train; it is a part of the
-// name.
+// NewPersonal makes a model in which the tensors that match one of the patterns are personal. A
+// pattern is the name of a tensor, a prefix of it that ends before a dot, or a pattern of
+// [path.Match] for either. headSteps is the number of local steps in which only personal tensors
+// train; it is a part of the model's name.
 func NewPersonal(m ModelInfo, patterns []string, headSteps int) (*Personal, error) {
 	p := &Personal{ModelInfo: m, name: fmt.Sprintf("%s;personal=%s", m, strings.Join(patterns, ","))}
 	if headSteps > 0 {

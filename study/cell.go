@@ -64,9 +64,9 @@ type Cell struct {
 // Run is the cell's folder with its configuration, without checking that a run is there.
 func (c *Cell) Run() *folder.Run { return &folder.Run{Dir: c.Config.Out, Config: c.Config} }
 
-// newCell is the run of a configuration with the named schedule, or with its own schedule for "". All
-// schedules have the virtual time of the configuration's rounds of fixed K. It checks the
-// configuration.
+// newCell makes the run of configuration c with the named schedule or, for an empty name, with the
+// configuration's own. A stop after a number of rounds becomes the virtual time of that many rounds
+// of fixed K, so that all schedules have the same time. The configuration is validated.
 func newCell(c config.Config, schedule string) (Cell, error) {
 	equalTime(&c)
 	if schedule != "" {
@@ -78,8 +78,8 @@ func newCell(c config.Config, schedule string) (Cell, error) {
 	return Cell{Schedule: c.Schedule.Name(), Config: c}, c.Validate()
 }
 
-// Identity names what a configuration computes, by 64 hexadecimal digits: it is
-// the same for two configurations that differ in inert keys alone.
+// Identity returns 64 hexadecimal digits that identify what a configuration computes. Two
+// configurations have the same identity if they differ only in inert keys, which change no result.
 func Identity(c config.Config) (string, error) {
 	list, err := c.Differences()
 	if err != nil {
@@ -182,8 +182,9 @@ func isResolved(c *config.Config) bool {
 	return hasCurvature && t.G != nil && t.FStar != nil
 }
 
-// ownMetric is the metric by which the models of a run are compared by default: the first in its
-// rounds.csv, or the loss if it has none. Without that file it is what the configuration says.
+// ownMetric returns the metric by which the models of a run are compared if the configuration names
+// none: the first metric in the run's rounds.csv, or the loss if there is no metric. If the file
+// cannot be read, it returns the metric of the run's configuration.
 func ownMetric(r *folder.Run) string {
 	list, err := r.Metrics()
 	switch {
@@ -301,9 +302,9 @@ type finder struct {
 	force bool
 }
 
-// find reports whether a cell's run exists, with its summary if it is complete. A run in another folder
-// of the study makes that folder the cell's. Another run in the cell's own folder is an error unless
-// force is set.
+// find looks for the run of a cell. found says that the run exists, and s is its summary if it is
+// complete. If the run is in another folder of the study, that folder becomes the cell's. Another
+// run in the cell's own folder is an error unless force is set.
 func (f *finder) find(ctx context.Context, c *Cell) (found bool, s *folder.Summary, err error) {
 	if folder.HoldsRun(c.Config.Out) == nil {
 		s, difference, err := f.look(ctx, c, c.Config.Out, false)
@@ -343,9 +344,10 @@ func (f *finder) find(ctx context.Context, c *Cell) (found bool, s *folder.Summa
 	return false, nil, nil
 }
 
-// look compares the run in a folder with the cell. It returns the summary if the run is the cell's and
-// complete. difference is nil if it is the cell's, and else says what it is: of another configuration,
-// or of a trainer that has changed.
+// look compares the run in the folder dir with the cell. difference is nil if it is the cell's run;
+// otherwise it says that the run has another configuration, or was trained by a trainer that has
+// changed since. s is the summary of the cell's run if that is complete. exact is explained at
+// [alike].
 func (f *finder) look(ctx context.Context, c *Cell, dir string, exact bool) (s *folder.Summary, difference, err error) {
 	found, err := folder.Open(dir)
 	// A configuration that cannot be read may be one of another version, so the run is another one.

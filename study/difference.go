@@ -201,7 +201,8 @@ func (r *Row) controls(controlled *Row) bool {
 		slices.Equal(r.Values, controlled.Values)
 }
 
-// Verdict says what the interval and Holm's p show, and the number of seeds where some have no value.
+// Verdict says in words what the interval and Holm's p-value of the difference show. Where some
+// seeds have no value, it adds the number of seeds that have one.
 func (d *Difference) Verdict() string {
 	if d.N > 1 && d.N < d.Row.Seeds {
 		return fmt.Sprintf("%s (%d of %d seeds)", d.verdict(), d.N, d.Row.Seeds)

@@ -155,14 +155,15 @@ func rangeOf(value string) (values []string, err error) {
 	return values, nil
 }
 
-// Overridden returns an error if a key of a command line chooses a schedule that is not in the list of
-// schedules of the same command line, which would silently replace it. configured is the
-// configuration's schedule.
+// Overridden returns an error if a key among sets chooses a schedule that is not in the list
+// schedules of the same command line, which would silently replace it. sets are keys as key=value,
+// and configured is the schedule of the configuration after they were set.
 func Overridden(sets, schedules []string, configured config.Schedule) error {
 	// The key schedule may hold a whole map of keys, of which only some choose the schedule.
 	for _, s := range sets {
 		key, value, _ := strings.Cut(s, "=")
 		chooses := ofSchedule(key) && (key != "schedule" || choosing.MatchString(value))
+		// A list that contains the chosen schedule, or no list, replaces nothing.
 		if !chooses || len(schedules) == 0 || slices.Contains(schedules, configured.Name()) {
 			continue
 		}
@@ -176,7 +177,8 @@ func Overridden(sets, schedules []string, configured config.Schedule) error {
 // choosing matches a key that chooses a schedule within a map of the schedule's keys.
 var choosing = regexp.MustCompile(`[{,]\s*(k|eta|name)\s*:`)
 
-// Names lists the names of the plan's schedules; nil: its grids choose them.
+// Names lists the names of the plan's schedules. It is nil if the plan names none, because its
+// grids or the configuration choose them.
 func (p *Plan) Names() (list []string) {
 	for _, text := range p.Schedules {
 		list = append(list, nameOf(text))
@@ -193,8 +195,9 @@ func nameOf(text string) string {
 // IsSingle reports whether the plan has one run of each schedule.
 func (p *Plan) IsSingle() bool { return len(p.Grids) == 0 && p.Seeds <= 1 }
 
-// Cells lists the plan's runs: schedules within grid values, seeds within schedules. Every
-// configuration is checked, and no two may compute the same.
+// Cells lists the plan's runs in the order of grid values, schedules and seeds, the seeds varying
+// fastest. It validates every configuration, and returns an error if two runs would compute the
+// same.
 func (p Plan) Cells() ([]Cell, error) {
 	base, err := p.Load()
 	if err != nil {
@@ -227,8 +230,9 @@ func (p Plan) Cells() ([]Cell, error) {
 	return cells, SameTime(cells)
 }
 
-// SameTime refuses runs at one point whose rounds of fixed K, which set their virtual time, last
-// differently.
+// SameTime returns an error if two runs at one point have rounds of fixed K that take different
+// times. These rounds set the virtual time of a run, and schedules are compared at equal virtual
+// time.
 func SameTime(cells []Cell) error {
 	// first holds the first cell of each point. All others at the point are compared with it.
 	first := map[string]*Cell{}
@@ -294,8 +298,10 @@ func (p *Plan) Each(base config.Config, limit int) iter.Seq2[Cell, error] {
 	}
 }
 
-// cell is one run of the plan with the named schedule, or with the configuration's own for "". err is
-// the error of loading the configuration; it is returned with what names the run.
+// cell makes one run of the plan from the configuration c, with the named schedule or, for an empty
+// name, with the configuration's own. values are the grid values, and dir is the folder that holds
+// the run's folder. If err is not nil, the configuration could not be loaded: cell then returns
+// that error, with what names the run.
 func (p *Plan) cell(c config.Config, err error, schedule string, values []string, dir string) (Cell, error) {
 	if err != nil {
 		return Cell{Schedule: schedule, Values: values}, err
@@ -348,8 +354,9 @@ func ofSchedule(key string) bool {
 		strings.HasPrefix(key, "schedule.eta.")
 }
 
-// gridPoints is the product of the grids' values, the last grid varying fastest. Without a grid it is
-// one empty point. It is an error if there are more than limit runs with each runs at every point.
+// gridPoints returns all combinations of the grids' values, the last grid varying fastest. Without
+// a grid it returns one empty point. each is the number of runs at every point; if there would be
+// more than limit runs in all, it returns an error.
 func gridPoints(grids []Grid, each, limit int) ([][]string, error) {
 	all := [][]string{nil}
 	for _, g := range grids {

@@ -50,10 +50,10 @@ type Options struct {
 	leaves []string
 }
 
-// Play plays the cells of a study that are not complete. It reads cells whose run stands in dir or in a
-// folder below it, and resumes those that were cut. When ctx is cancelled, or a cell fails, the runs
-// under way stop cleanly, and another Play continues. A run that diverges is a result and ends no
-// other.
+// Play plays those cells of a study that are not complete. Runs that are found in dir, or in a
+// folder below it, are read if they are complete and resumed if they were cut. When ctx is
+// cancelled, or a cell fails, the runs that are under way stop cleanly, and another call of Play
+// continues them. A run that diverges is a result and ends no other run.
 func Play(ctx context.Context, dir string, cells []Cell, o Options) error {
 	if err := folder.Outside(dir); err != nil {
 		return err
@@ -145,7 +145,8 @@ type player struct {
 	state Progress
 }
 
-// play plays one cell unless it is complete, and reports it.
+// play plays one cell unless it is complete. It then reads the run's metric, tells the caller by
+// Played and, if the run was played now, by a notice and by Done.
 func (p *player) play(ctx context.Context, c *Cell) error {
 	started := time.Now()
 	if !c.Reused {

@@ -136,8 +136,9 @@ func (s *denseStage) inputs(p *Pass, dy []float32, start, end int) {
 		kernel.Block(dy), kernel.Block(s.X.gradient(p)[start*Lanes:]), op, x, 0)
 }
 
-// step computes the gradient of the inputs and updates the weight in one pass over it. The kernel may
-// leave the last inputs out, which are computed as in other steps.
+// step computes the gradient of the inputs and updates the weight in one pass over it, for a step
+// of one block. The kernel may leave out the last inputs, which are then computed by separate
+// products.
 func (s *denseStage) step(p *Pass, dy []float32) {
 	in, outputs := s.sizes()
 	isa, alpha, rows := s.network.isa, s.network.alpha, s.X.samples(p)
@@ -157,8 +158,8 @@ func (s *denseStage) step(p *Pass, dy []float32) {
 	s.updated = true
 }
 
-// multiply adds alpha times dy·xᵀ of n samples to dst, or stores it, for the inputs from start to
-// before end.
+// multiply adds alpha times the weight's gradient dy·xᵀ to dst, or stores it, as op says. It
+// computes the columns of the inputs from start to before end, summed over n samples.
 func (s *denseStage) multiply(dst, dy, rows []float32, start, end, n int, op kernel.Op, alpha float32) {
 	in, outputs := s.sizes()
 	s.network.isa.Gemm(outputs, end-start, n, kernel.Operand{Data: dy, Row: Lanes, Col: 1},

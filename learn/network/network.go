@@ -163,10 +163,10 @@ func (n *network) lay(list []*link) {
 	}
 }
 
-// chain makes the stages of a list that reads x. frozen says that the whole list is frozen, and
-// gradient that the gradient of x is wanted. The last stage writes y or, where y is nil, an activation
-// of its own. Layers that are fused become one stage, and a flatten becomes another view of an
-// activation.
+// chain makes the stages of a list of layers that reads x. If frozen is set, no parameter of the
+// list trains; gradient says that the gradient of x is wanted. The last stage writes y or, if y is
+// nil, an activation of its own. Layers that are fused become one stage, and a flatten becomes
+// another view of an activation.
 func (n *network) chain(list []Layer, x, y *Activation, frozen, gradient bool) (links []*link) {
 	for i := 0; i < len(list); {
 		l := list[i]
@@ -268,8 +268,8 @@ func (n *network) link(stage Stage, place *Place, parameters []Parameter) *link 
 	return l
 }
 
-// trim leaves out the rows and columns of an image, or of the output of a convolution, that the
-// convolution behind it does not read, as its stride does not divide them.
+// trim reduces the inputs of convolutions to the rows and columns that are read. Where the stride
+// does not divide the input, the last ones are not, so the stage before need not compute them.
 func (n *network) trim() {
 	for i := len(n.links) - 1; i >= 0; i-- {
 		var height, width int
@@ -300,7 +300,8 @@ func (n *network) trim() {
 	}
 }
 
-// begin takes the parameters and the batch of what follows, and forgets the last gradient.
+// begin prepares the network for a batch with the given parameters, and sets the gradient of the
+// last batch to zero.
 func (n *network) begin(params []float32, b *Batch) {
 	n.pass = Pass{batch: b, all: params}
 	for _, l := range n.leaves {
@@ -382,8 +383,8 @@ func (n *network) backward(list []*link, p *Pass) {
 	}
 }
 
-// use gives the pass the stage's own parameters and, where the network collects their gradient, the
-// place for it.
+// use sets the parameters of the pass to those of the stage. If the network collects the gradient
+// of the stage, it also sets the place for that gradient; otherwise the place is nil.
 func (l *link) use(p *Pass) {
 	p.Parameters = p.all[l.offset:][:l.params]
 	p.Gradient = nil

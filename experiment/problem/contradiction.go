@@ -17,11 +17,14 @@ const maxDeviation = 0.25
 // steps; it is empty where it does not. Measurements of another model or minibatch are ignored.
 func (p *Problem) CalibrationContradiction(client int, measured []*bus.Measured) string {
 	c, bits := &p.Config, p.DeviceBits()
+	// A phase that was not measured stays NaN and is left out of the comparison.
 	took := [3]float64{math.NaN(), math.NaN(), math.NaN()}
 	for _, m := range measured {
+		// A time per step tells nothing about another model or another size of minibatch.
 		if p.Model != nil && m.Model == p.Model.String() && int(m.Batch) == c.Batch {
 			took[1] = m.ComputeSeconds + float64(c.Schedule.K0)*m.SecondsPerStep
 		}
+		// Transfers that are modelled take no measured time, so they cannot contradict the class.
 		if min(m.DownloadMbps, m.UploadMbps) > 0 && c.Devices.Link != config.ModelledLink {
 			took[0] = m.DownloadSeconds + float64(bits.Down)/1e6/m.DownloadMbps
 			took[2] = m.UploadSeconds + float64(bits.Up)/1e6/m.UploadMbps
@@ -39,12 +42,14 @@ func (p *Problem) TaskContradiction(client, steps int, took [3]float64) string {
 		return ""
 	}
 	off, _, description := p.classMismatch(class, steps, took)
+	// The comparison is negated so that NaN, when nothing was measured, is no contradiction.
 	if !(off > maxDeviation) {
 		return ""
 	}
 	fits := "no class of the fleet fits"
 	closest := math.Inf(1)
 	for number, name := range p.Fleet.Classes() {
+		// Of the classes that fit, the one whose middle is closest is named.
 		if off, middle, _ := p.classMismatch(number, steps, took); off <= maxDeviation && middle < closest {
 			fits = "class " + name + " fits"
 			closest = middle
@@ -70,9 +75,12 @@ func (p *Problem) classMismatch(number, steps int, took [3]float64) (off, middle
 		if math.IsNaN(seconds) {
 			continue
 		}
+		// The interval is widened by twice the uncertainty that the class states for this phase.
 		u := 1 + 2**class.Uncertainty.Phases()[i]
 		shortest := low[i] / u
 		longest := high[i] * u
+		// The gap is 0 inside the interval, and otherwise the distance in seconds to its nearer
+		// end.
 		gap := max(0, shortest-seconds, seconds-longest)
 		gaps = gaps + gap
 		measured = measured + seconds
@@ -89,5 +97,6 @@ func (p *Problem) classMismatch(number, steps int, took [3]float64) (off, middle
 			)
 		}
 	}
+	// The smaller time is the base, so that a device far too fast stands out like one far too slow.
 	return gaps / min(measured, usual), math.Abs(math.Log(measured / usual)), description
 }

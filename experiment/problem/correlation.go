@@ -19,6 +19,7 @@ func (p *Timing) correlateDevices() error {
 	if !c.Correlation.Given() {
 		return nil
 	}
+	// The properties of the data are calculated once, because labels cost a pass over all samples.
 	cached := map[string][]float64{}
 	err := p.Fleet.Correlate(c.Correlation, c.Clients, func(property string) (values []float64, err error) {
 		if cached[property] == nil {
@@ -26,10 +27,12 @@ func (p *Timing) correlateDevices() error {
 		}
 		return cached[property], err
 	})
+	// An error of an option names its key, and so becomes one of the configuration.
 	if option := (*registry.OptionError)(nil); errors.As(err, &option) {
 		return config.Error("", err)
 	}
-	return err // of the data
+	// Any other error comes from the data, which have been read for the properties.
+	return err
 }
 
 // clientProperties is a property of each of the first clients' data: the number of samples or of
@@ -38,6 +41,7 @@ func clientProperties(set federated.Set, clients int, property string) ([]float6
 	values := make([]float64, clients)
 	var batch learn.Batch
 	for client := range values {
+		// The number of samples is known without reading them.
 		if property == "samples" {
 			values[client] = float64(set.Samples(client))
 			continue
@@ -47,6 +51,7 @@ func clientProperties(set federated.Set, clients int, property string) ([]float6
 			return nil, err
 		}
 		values[client] = float64(len(counts))
+		// The entropy takes the place of the number of labels.
 		if property == "entropy" {
 			values[client] = federated.Entropy(counts)
 		}

@@ -28,10 +28,12 @@ func (p *Problem) chooseMetrics() (err error) {
 	if p.Quality, err = c.Evaluate.Metric.QualityOf(p.Metrics); err != nil {
 		return err
 	}
+	// A negative index means that models are compared by their loss.
 	if p.Quality.Index >= 0 {
 		// The configuration may say in which direction the metric is better.
 		p.Metrics[p.Quality.Index] = p.Quality.Metric
 	}
+	// The metric is written to the configuration unless the accuracy is the only one.
 	accurate := metric.Find(p.Metrics, metric.Accuracy) >= 0
 	if len(p.Metrics) != 1 || !accurate {
 		c.Evaluate.Metric = config.Metric{Name: p.Quality.Name, Better: p.Quality.Direction()}
@@ -40,6 +42,7 @@ func (p *Problem) chooseMetrics() (err error) {
 		return err
 	}
 	const needsAccuracy = "%s: it reads the validation accuracy, which %s does not have"
+	// The model has no accuracy, so a schedule that reads it could never act.
 	switch run := c.Schedule.Setup(); {
 	case schedule.NeedsOf(c.Schedule.K, run).Accuracy:
 		return fmt.Errorf(needsAccuracy, "schedule.k", p.Model)
@@ -54,6 +57,7 @@ func (p *Problem) Target() (value float64, ok bool) {
 	if t := p.Config.Evaluate.Target; t != nil {
 		return *t, true
 	}
+	// Without a target of its own, the quality is followed to the one that stops the run.
 	for _, t := range p.Targets {
 		if t.Index == p.Quality.Index {
 			return t.Value, true

@@ -27,6 +27,8 @@ func (p *Timing) Power() metrics.Power {
 
 // watts lists the watts of the fleet's classes; nil where no class that has clients gives any.
 func watts(c *config.Config) (list []metrics.Watts) {
+	// A class counts only if it has clients: where real devices take part alone, one of them must
+	// be of it.
 	drawsPower := func(k fleet.Class) bool {
 		inClass := func(d config.Device) bool { return d.Class == k.Name }
 		return k.Watts != fleet.Watts{} && (!c.DevicesAlone() || slices.ContainsFunc(c.Devices.Names, inClass))
@@ -43,6 +45,7 @@ func watts(c *config.Config) (list []metrics.Watts) {
 // DeviceBits is what a task of a real device transfers: the whole model in float32 both ways or, where
 // their transfers are modelled, what those of simulated clients do.
 func (p *Problem) DeviceBits() fleet.Bits {
+	// Without a model there are no parameters to count, so the simulated size stands for it.
 	if p.Model == nil || p.Config.Devices.Link == config.ModelledLink {
 		return p.Bits
 	}
@@ -52,6 +55,7 @@ func (p *Problem) DeviceBits() fleet.Bits {
 // ExpectedTask is how long a task of so many local steps takes a real device by its class; 0 where that
 // is not known.
 func (p *Problem) ExpectedTask(client, steps int) round.Time {
+	// Nothing is known of a device without a class.
 	if p.Fleet.DeviceClass(client) == fleet.NoClass {
 		return 0
 	}
@@ -64,6 +68,7 @@ func (p *Problem) ExpectedTask(client, steps int) round.Time {
 
 // VirtualTime is a number of virtual seconds, which must be a time that the clock can show.
 func VirtualTime(seconds float64) (round.Time, error) {
+	// The clock counts in nanoseconds; NaN fails the comparison below as well.
 	ns := math.RoundToEven(seconds * 1e9)
 	if !(ns >= 1 && ns <= float64(round.MaxTime)) {
 		return 0, fmt.Errorf("%g virtual seconds are out of range, want 1e-9 to %g", seconds, round.MaxTime.Seconds())
@@ -84,6 +89,7 @@ func (p *Timing) ModelledLink() (func(client int) (download, upload round.Time),
 		return nil, fmt.Errorf("devices.link: %w", err)
 	}
 	return func(client int) (round.Time, round.Time) {
+		// A device of a class takes the time that its class is expected to take.
 		if p.Fleet.DeviceClass(client) != fleet.NoClass {
 			if d, err := p.Fleet.Expect(client, 0, p.Bits); err == nil {
 				return round.Time(d.Download), round.Time(d.Upload)

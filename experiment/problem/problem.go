@@ -188,6 +188,7 @@ func (p *Problem) noticeModelSize(params int) {
 	network := &p.Config.Network
 	// A parameter is transferred as a float32, which has 32 bits.
 	exact := 32 * float64(params)
+	// Sizes within 1 % of each other count as equal, because users round them.
 	if math.Abs(network.ModelBits(params)/exact-1) <= 0.01 {
 		return
 	}
@@ -204,6 +205,7 @@ func (p *Problem) noticeModelSize(params int) {
 // not have the class that the configuration names, and uses its fastest for estimates.
 func (p *Problem) selectKernel(remote bool) error {
 	c := &p.Config
+	// The fastest kernel of this machine serves for estimates if the one named is not available.
 	fastest, err := learn.SelectKernel(learn.AutoKernel)
 	if err != nil {
 		return err
@@ -231,6 +233,7 @@ func Kernel(c config.Config) (string, error) {
 		return c.Kernel, nil
 	}
 	p := newProblem(c, nil)
+	// Remote training is assumed, so that a class which this machine lacks is no error.
 	err := p.selectKernel(true)
 	return p.Config.Kernel, err
 }
@@ -239,6 +242,7 @@ func Kernel(c config.Config) (string, error) {
 func (p *Problem) Close() (err error) {
 	if p.Trainer != nil {
 		err = p.Trainer.Close()
+		// Close may be called again, so what is closed is forgotten.
 		p.Trainer = nil
 	}
 	if p.Set != nil {
@@ -279,6 +283,7 @@ func (p *Problem) AboutState() string {
 	}
 	local := p.Learning().Memory()
 	bytes := p.stateBytes()
+	// Nothing is kept; the text about updates then stands alone.
 	if bytes == 0 {
 		return strings.TrimPrefix(updatesText, " ")
 	}
@@ -343,6 +348,7 @@ func (p *Problem) checkMemory() error {
 func (p *Problem) deviceBytes() int64 {
 	params := p.Model.Params()
 	n := len(p.Config.Devices.Names)
+	// Without real devices nothing is held for them.
 	if n == 0 {
 		return 0
 	}
@@ -391,6 +397,7 @@ func (p *Data) maxUpdatesIfStale() int {
 	if b, ok := c.Close.(closing.Buffered); ok {
 		return b.N
 	}
+	// Each client and device can have one stale update in a round at most.
 	if c.CountsLater() {
 		return c.Clients + len(c.Devices.Names)
 	}
@@ -524,6 +531,7 @@ func (p *Problem) makeModel(ctx context.Context) (err error) {
 // Learning is the problem as those who train and evaluate take it.
 func (p *Problem) Learning() *actors.Problem {
 	c := &p.Config
+	// Buffers are sized by the largest minibatch of any class of the fleet.
 	largest := 0
 	for _, k := range c.Fleet {
 		largest = max(largest, k.Batch)
@@ -559,6 +567,7 @@ func (p *Timing) Batch() func(client int) int {
 // initialize makes the parameters that the run starts from: those of the file that init names, those
 // of the trainer, or those that follow from the seed. Personal parameters are split off.
 func (p *Problem) initialize(ctx context.Context) (err error) {
+	// A file of parameters takes precedence over the trainer and over the seed.
 	if p.Config.Init != "" {
 		if p.Initial, err = folder.ReadModel(p.Config.Init, p.Model.Tensors()); err != nil {
 			return fmt.Errorf("init: %w", err)

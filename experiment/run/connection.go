@@ -46,6 +46,7 @@ func Embedded(
 	files natsconn.TLSFiles,
 	insecure bool,
 ) (_ *embedded.Embedded, err error) {
+	// A server that does not listen is reached from this process alone and needs no keys.
 	if s.Listen == "" {
 		return embedded.Start(ctx, s)
 	}
@@ -55,6 +56,7 @@ func Embedded(
 	if s.Authority, err = auth.New(keys); err != nil {
 		return nil, err
 	}
+	// Other machines reach the server, so it is encrypted by the folder's certificate.
 	if files == (natsconn.TLSFiles{}) && !names.Loopback(s.Listen) && !insecure {
 		if files, err = folderCertificate(s.Listen, certificate.Folder(keys)); err != nil {
 			return nil, err
@@ -73,6 +75,7 @@ func folderCertificate(listen string, own certificate.Folder) (files natsconn.TL
 	files.Key = own.Key()
 	if _, err := os.Stat(files.Key); errors.Is(err, fs.ErrNotExist) {
 		host := names.Host(listen)
+		// An address that stands for all interfaces cannot be the name in a certificate.
 		if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
 			host = "NAME"
 		}
@@ -95,6 +98,7 @@ func Joining(s *embedded.Embedded) string {
 // takes: on its own embedded server, if the run has a server, and with its own host.
 func startLocal(ctx context.Context, p *experiment) (*engine, error) {
 	local := *p
+	// A run with a server is measured with one of its own, so that messages cost as much.
 	if local.server() != config.None {
 		local.Config.NATS = config.Demonstration().NATS
 	}
@@ -117,6 +121,7 @@ func (p *experiment) carrier() string {
 // connect opens one end of the transport. name is for people; notice takes lines about the
 // connection, and may be nil.
 func (e *engine) connect(ctx context.Context, name string, notice func(bus.Notice)) (bus.Transport, error) {
+	// Messages within this process need no server.
 	if e.memory != nil {
 		return e.memory.Connect(name), nil
 	}
@@ -142,6 +147,7 @@ func (e *engine) open(ctx context.Context) (err error) {
 	case url == config.None:
 		e.memory = memory.New()
 		return nil
+	// The server is another process, which may start later than this one.
 	case url != config.Embedded:
 		e.external = true
 		e.server = o.NATS
@@ -149,6 +155,7 @@ func (e *engine) open(ctx context.Context) (err error) {
 		e.server.Await = true
 		return nil
 	}
+	// Other processes reach the embedded server only if it listens.
 	e.external = settings.Listen != ""
 	if !e.external && o.RemoteHosts {
 		return errors.New("remote hosts need a server that they can reach: give its URL, or set nats.listen")

@@ -49,6 +49,7 @@ func DryRun(ctx context.Context, c config.Config, o Options) (f forecast.Forecas
 	f.Bus = p.carrier()
 	f.Files = []string{folder.ConfigFile}
 	for _, s := range sinks {
+		// Spools are removed at the end of the run, so they are not among its files.
 		results := slices.DeleteFunc(
 			slices.Clone(s.Files()),
 			func(name string) bool { return slices.Contains(metrics.Spools(s), name) },
@@ -56,6 +57,7 @@ func DryRun(ctx context.Context, c config.Config, o Options) (f forecast.Forecas
 		f.Files = append(f.Files, results...)
 	}
 	f.Files = append(f.Files, folder.SummaryFile)
+	// Real devices make the folder grow with the updates that they send.
 	if len(p.Config.Devices.Names) > 0 {
 		f.Growth = forecast.GrowthOf(&p.Problem, float64(f.Rounds), o.Replay != "")
 	}
@@ -92,6 +94,7 @@ func (r *recorder) predict(ctx context.Context, s *folder.Summary) error {
 	if !s.Completed || len(r.p.Config.Devices.Names) == 0 {
 		return nil
 	}
+	// The comparison reads the output files, so all rows have to be in them.
 	if err := r.outputs.Flush(); err != nil {
 		return err
 	}
@@ -104,6 +107,7 @@ func (r *recorder) predict(ctx context.Context, s *folder.Summary) error {
 		return nil
 	}
 	s.Prediction = &c.Prediction
+	// Without a draw there is no prediction to write down round by round.
 	if c.Draws == 0 {
 		return nil
 	}
@@ -145,6 +149,7 @@ func Predict(ctx context.Context, dir string, files, sets []string, o Options) (
 	switch rounds := p.Config.Stop.Rounds; {
 	case dir != "":
 		found, err = forecast.Compare(ctx, &p.Problem, dir)
+	// A run without a number of rounds may end anywhere, so nothing says how much to predict.
 	case rounds == 0:
 		err = &config.KeyError{
 			Key:     "stop.rounds",
@@ -153,6 +158,7 @@ func Predict(ctx context.Context, dir string, files, sets []string, o Options) (
 	default:
 		found, err = forecast.Predict(ctx, &p.Problem, rounds)
 	}
+	// Neither an error nor a result means that no device has a class.
 	if err == nil && found == nil {
 		err = errors.New(forecast.Lacking(c.Devices.IDs()))
 	}

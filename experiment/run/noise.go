@@ -26,11 +26,13 @@ func (p *experiment) noiseKey(results *folder.Results, replay string, goesOn boo
 		return privacy.Public(p.Config.Seed), nil
 	}
 	path := results.Path(folder.NoiseFile)
+	// A replay needs the key of the run that it plays again.
 	if replay != "" {
 		path = filepath.Join(replay, folder.NoiseFile)
 	}
 	found, err := regular.ReadFile(path)
 	switch {
+	// A new key is made only for a run that starts: after a checkpoint it would be another noise.
 	case errors.Is(err, fs.ErrNotExist) && replay == "" && !goesOn:
 		rand.Read(key[:])
 		return key, atomicfile.WriteSecret(path, atomicfile.Bytes(key[:]))

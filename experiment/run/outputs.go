@@ -39,12 +39,14 @@ func (p *experiment) sinks() ([]metrics.Sink, error) {
 	if c.Train {
 		list = append(list, outputs.Models{})
 	}
+	// Fairness compares clients, so it needs evaluations on their own samples.
 	if c.Train && c.Evaluate.Clients.Any() {
 		list = append(list, outputs.Fairness{})
 	}
 	if c.Events.Sample != config.NoEvents {
 		list = append(list, eventlog.Sink(c.Events))
 	}
+	// The log is written only where real devices answer; a replay reads one.
 	if len(c.Devices.Names) > 0 && p.options.Replay == "" {
 		list = append(list, devicelog.Sink{})
 	}
@@ -53,6 +55,7 @@ func (p *experiment) sinks() ([]metrics.Sink, error) {
 	}
 	for i, s := range c.Outputs {
 		name := metrics.Sinks.NameOf(s)
+		// Outputs are the same if they have the same name, whatever their options.
 		same := func(sink metrics.Sink) bool { return metrics.Sinks.NameOf(sink) == name }
 		if slices.ContainsFunc(c.Outputs[:i], same) {
 			return nil, fmt.Errorf("outputs[%d]: %q is there already", i, name)
@@ -60,6 +63,7 @@ func (p *experiment) sinks() ([]metrics.Sink, error) {
 		if _, log := s.(eventlog.Sink); log && c.Events.Sample == config.NoEvents {
 			return nil, fmt.Errorf("outputs[%d]: events.sample is off (set it to a number)", i)
 		}
+		// An output that the configuration names may be among the usual ones already.
 		_, page := s.(live.Sink)
 		if !page && !slices.ContainsFunc(list, same) {
 			list = append(list, s)
@@ -101,15 +105,19 @@ func (p *experiment) about(limit round.Time, started time.Time) *metrics.Run {
 			Upload:   round.Time(d.Upload),
 		}, err
 	}
+	// Outputs show epsilon round by round where the run has differential privacy.
 	if v := p.Privacy; v != nil {
 		run.Delta = c.Privacy.Delta
 		run.Epsilon = v.Epsilon
 	}
+	// The rate of local steps of fixed K, per virtual second, is what relative steps are measured
+	// by.
 	if duration := p.comparedRound(); duration > 0 {
 		run.FixedSteps = float64(c.Schedule.K0) / duration.Seconds()
 	}
 	if c.Train {
 		run.Data = describe(p.Set.Info())
+		// The clients of made data have no names of their own.
 		if !p.Set.Info().Synthetic {
 			run.Client = p.Set.Client
 		}
@@ -143,6 +151,7 @@ func (r *recorder) serve(ctx context.Context, notify func(string)) (*web.WebServ
 		pages = append(pages, o.Pages()...)
 	}
 	server, err := web.Serve(context.WithoutCancel(ctx), r.p.Config.HTTP, pages...)
+	// The message names the process that holds the port, where that can be found out.
 	if errors.Is(err, web.ErrInUse) {
 		holder := names.PortHolder(r.p.Config.HTTP)
 		return nil, fmt.Errorf("http: %w (%s; set http to another address, or to \"\" for no page)", err, holder)
@@ -152,6 +161,7 @@ func (r *recorder) serve(ctx context.Context, notify func(string)) (*web.WebServ
 	}
 	if notify != nil {
 		notify("The run is shown on http://" + server.Addr() + "/, its metrics on /metrics.")
+		// A page that other machines can reach is read by anybody, so the user is warned.
 		if !names.Loopback(server.Addr()) {
 			notify("Other machines reach that page: it is not encrypted and asks nobody who he is, and it can only be read.")
 		}
@@ -180,6 +190,7 @@ func (n *noticeBuffer) tap(o Callbacks) Callbacks {
 		}
 	}
 	o.HostNotice = func(notice bus.Notice) {
+		// Without a callback for hosts their lines go the way of all others.
 		if notifyOfHosts == nil {
 			o.Notice(notice.Text)
 			return

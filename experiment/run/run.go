@@ -118,6 +118,7 @@ func (o *Continuation) change(c *config.Config, dir string) error {
 		c.NATS = m.NATS
 	}
 	if o.Trainer != "" {
+		// A command for a run without a trainer is a mistake of the user.
 		if !c.External() {
 			return fmt.Errorf("%s: the run's steps are taken without a trainer (leave out --trainer)", dir)
 		}
@@ -147,6 +148,7 @@ func (o *Options) prepare(ctx context.Context, c config.Config) (*experiment, er
 	if err != nil {
 		return nil, err
 	}
+	// The names of the metrics are known only now, after the model has been made.
 	if o.Check != nil {
 		if err := o.Check(&p.Config, append([]string{p.Quality.Name}, metric.Names(p.Metrics)...)); err != nil {
 			return nil, errors.Join(err, p.Close())
@@ -232,6 +234,7 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 	for _, n := range e.workers {
 		r.workers += n
 	}
+	// From here on the outputs see the lines for the user, those kept until now included.
 	buffered.add(r.outputs)
 	if p.Config.HTTP != "" {
 		server, serveErr := r.serve(ctx, notify)
@@ -283,6 +286,7 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 		Model:   p.options.Model,
 		Stats:   r.reported.Store,
 	})
+	// No checkpoint may be written any more: the end of the run changes the files that it covers.
 	k.close()
 	// Without a result no round has begun, so nothing in the folder is worth keeping.
 	if result == nil {
@@ -297,6 +301,7 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 	if s.NoUpdates() {
 		p.options.Notify(fmt.Sprintf("No update counted in any of %d rounds: the model is the one that the run began with.", s.Rounds))
 	}
+	// A run that diverged has a summary, which says how its model was lost.
 	if errors.Is(runErr, coordinator.ErrDiverged) {
 		s.Diverged = runErr.Error()
 	}
@@ -340,6 +345,7 @@ func (p *experiment) setGrid(ctx context.Context) (err error) {
 	e := &p.Config.Evaluate
 	switch {
 	case e.EverySeconds == 0 || !p.Config.Train:
+	// The grid is the time that rounds of fixed K take between two evaluations.
 	case e.EverySeconds == config.AsFixed:
 		p.Grid, err = p.fixedRuntime(ctx, e.Every)
 	default:
@@ -362,6 +368,8 @@ func (p *experiment) fixedRuntime(ctx context.Context, n int) (round.Time, error
 		}
 		return round.Time(n) * duration, nil
 	}
+	// The copy plays the schedule of fixed K without learning, and leaves the run's own problem as
+	// it is.
 	fixed := p.Problem
 	fixed.Config.Schedule.K = schedule.FixedK{}
 	fixed.Config.Schedule.Eta = schedule.FixedEta{}
@@ -393,6 +401,7 @@ func (p *experiment) relativeSteps(steps int64, stop *round.Stop) float64 {
 		return float64(steps) / (float64(n) * k0)
 	}
 	duration := p.comparedRound()
+	// Without such a round, or before any time has passed, there is no ratio.
 	if duration == 0 || end == 0 {
 		return math.NaN()
 	}

@@ -64,7 +64,8 @@ type page struct {
 // streams keeps streams that are not in use, so that the next one has their memory.
 var streams = sync.Pool{New: func() any { return new(stream) }}
 
-// stream begins to read a chunk. Put it back into streams after use.
+// stream returns a stream of the pages of column f in the row group with the given number. It fails if
+// the chunk lies outside the file. The caller puts the stream back into streams after use.
 func (t *File) stream(group int, f *Field) (*stream, error) {
 	c := &t.groups[group].Columns[f.leaf.Index()].MetaData
 	s := streams.Get().(*stream)
@@ -78,6 +79,7 @@ func (t *File) stream(group int, f *Field) (*stream, error) {
 		page:    s.page,
 		pending: s.pending,
 	}
+	// A dictionary lies before the pages of values, and is read first.
 	if d := c.DictionaryPageOffset; d > 0 && d < s.offset {
 		s.offset = d
 	}
@@ -173,6 +175,7 @@ func (s *stream) check(h *format.PageHeader, p *page) error {
 	default:
 		return fmt.Errorf("damaged: a page of type %v, or without its header", h.Type)
 	}
+	// Lengths are checked before any memory is taken for them.
 	switch {
 	case min(values, p.stored, p.decoded) < 0 || p.levels > min(p.stored, p.decoded):
 		return fmt.Errorf(
@@ -191,7 +194,8 @@ func (s *stream) check(h *format.PageHeader, p *page) error {
 	return s.spend(p.decoded + ValueBytes*values)
 }
 
-// decode reads a page. Its bytes are valid until the next one is decoded.
+// decode reads the page that p describes, compares its checksum if it has one, decompresses it and checks
+// its values. The bytes that it returns are valid until the next page is decoded.
 func (s *stream) decode(p *page) ([]byte, error) {
 	if p.decoded == 0 {
 		return nil, nil
@@ -204,6 +208,7 @@ func (s *stream) decode(p *page) ([]byte, error) {
 		return nil, fmt.Errorf("damaged: its checksum is %08x, its header says %08x", sum, p.crc)
 	}
 	s.page = slices.Grow(s.page[:0], int(p.decoded))[:p.decoded]
+	// The levels of a page of version 2 are never compressed; they are copied as they are.
 	copy(s.page, stored[:p.levels])
 	if err := decompress(p.codec, s.page[p.levels:], stored[p.levels:]); err != nil {
 		return nil, err
@@ -211,9 +216,10 @@ func (s *stream) decode(p *page) ([]byte, error) {
 	return s.checkValues(p, s.page)
 }
 
-// header decodes the page header at s.at and returns its length. It is small but
+// header decodes the page header at s.offset and returns its length. It is small but
 // for statistics of long values.
 func (s *stream) header(h *format.PageHeader) (int64, error) {
+	// The length of a header is not known beforehand: each attempt that fails reads 32 times as much.
 	for n := int64(1 << 10); ; n <<= 5 {
 		remaining := s.end - s.offset
 		b, err := s.bytes(s.offset, min(n, remaining))
@@ -227,7 +233,8 @@ func (s *stream) header(h *format.PageHeader) (int64, error) {
 	}
 }
 
-// bytes is n bytes of the file, valid until the next call.
+// bytes reads n bytes of the file from offset on. They are valid until the next call, which reuses their
+// memory.
 func (s *stream) bytes(offset, n int64) ([]byte, error) {
 	s.stored = slices.Grow(s.stored[:0], int(n))[:n]
 	_, err := s.file.ReadAt(s.stored, offset)

@@ -24,9 +24,12 @@ func Damaged(err *error) {
 // Sheet is one or several Parquet files with the same columns, one after the
 // other. It is read column by column and, within a column, by row group.
 type Sheet struct {
-	Files  []*File
+	// Files are the files in the order of their rows.
+	Files []*File
+	// groups are the row groups of all files, in the order of their rows.
 	groups []rowGroup
-	Rows   int
+	// Rows is the number of rows that the files claim to have.
+	Rows int
 }
 
 // rowGroup is a row group of one of the sheet's files.
@@ -77,7 +80,8 @@ func (t *Sheet) Check(width int) error {
 	return nil
 }
 
-// believed is how many bytes of values files of this size may hold.
+// believed returns the size of all files in bytes, and how many bytes of values files of that size may
+// hold: a real file does not compress better.
 func (t *Sheet) believed() (size, limit int64) {
 	for _, file := range t.Files {
 		size += file.size
@@ -116,7 +120,9 @@ type Columns = map[string]func(row int, v parquet.Value) error
 func (t *Sheet) Each(values Columns) error {
 	names := slices.Sorted(maps.Keys(values))
 	errs := make([]error, len(t.groups)*len(names))
-	_ = federated.Each(len(errs), func(i int) error { // which returns what it has stored
+	// Errors are stored by their place and not returned, so that the first in order can be reported
+	// whichever processor was faster.
+	_ = federated.Each(len(errs), func(i int) error {
 		defer Damaged(&errs[i])
 		name := names[i%len(names)]
 		errs[i] = t.values(i/len(names), name, true, values[name])
@@ -126,7 +132,7 @@ func (t *Sheet) Each(values Columns) error {
 }
 
 // Values calls take with the values of one column, row by row; those of a list, which
-// single does not allow, come one by one, all with its row. They are valid during the
+// oneValue does not allow, come one by one, all with its row. They are valid during the
 // call only.
 func (t *Sheet) Values(name string, oneValue bool, take func(row int, v parquet.Value) error) error {
 	for g := range t.groups {
@@ -137,7 +143,9 @@ func (t *Sheet) Values(name string, oneValue bool, take func(row int, v parquet.
 	return nil
 }
 
-// values reads a column in one row group. With single each row is to have one value.
+// values calls take with the values of one column in one row group, in the order of the rows, which are
+// numbered within the sheet. With oneValue, each row must have exactly one value. It fails if the column
+// has more or fewer rows than the row group claims.
 func (t *Sheet) values(group int, name string, oneValue bool, take func(row int, v parquet.Value) error) error {
 	g := t.groups[group]
 	row := g.start - 1
@@ -145,6 +153,7 @@ func (t *Sheet) values(group int, name string, oneValue bool, take func(row int,
 	until := g.start + g.rows
 	location := g.location(name)
 	err := g.read(name, func(v parquet.Value) (err error) {
+		// A repetition level of 0 begins a row; any other continues the list of the present one.
 		switch next := v.RepetitionLevel() == 0; {
 		case next && row+1 == until, !next && row < g.start:
 			err = fmt.Errorf("more than the row group's %d rows", g.rows)
@@ -225,6 +234,7 @@ func (t *File) readPage(page parquet.Page, take func(v parquet.Value) error) err
 		switch {
 		case err == io.EOF:
 			return nil
+		// Without this case a damaged page could keep the loop running for ever.
 		case err == nil && n == 0:
 			return io.ErrNoProgress
 		case err != nil:

@@ -11,11 +11,16 @@ import (
 
 // cell is one value of a table: a text in CSV, what its type says in Parquet.
 type cell struct {
-	kind    cellKind
-	text    string
-	bytes   []byte
+	// kind says which of the other fields holds the value.
+	kind cellKind
+	// text is the value of a textCell.
+	text string
+	// bytes is the value of a bytesCell.
+	bytes []byte
+	// integer is the value of a wholeCell.
 	integer int64
-	real    float64
+	// real is the value of a realCell; it may be NaN.
+	real float64
 }
 
 // cellKind says what a cell holds.
@@ -38,7 +43,8 @@ var errMissing = errors.New("no value (missing: drop leaves out the rows without
 // missingWords are the texts that stand for a number that is missing.
 var missingWords = []string{"", "na", "n/a", "nan", "null", "none", "?"}
 
-// name is the value as the name of a client, class or part; "" is none.
+// name returns the value as the name of a client, class or part, without surrounding blanks. It returns
+// "" for a missing value, NaN and an empty text.
 func (c *cell) name() string {
 	switch c.kind {
 	case textCell:
@@ -75,7 +81,8 @@ func canonicalName(name string) string {
 	return whole
 }
 
-// number is the value, whose float32 is finite, or errMissing.
+// number returns the value as a number that is finite as float32. It fails with errMissing for a missing
+// value, NaN and the missingWords, and with another error for what is not such a number.
 func (c *cell) number() (float64, error) {
 	x := c.real
 	switch c.kind {
@@ -102,7 +109,8 @@ func (c *cell) number() (float64, error) {
 // fitsFloat32 reports whether a value is finite as float32, which models take.
 func fitsFloat32(x float64) bool { return !math.IsInf(float64(float32(x)), 0) && !math.IsNaN(x) }
 
-// parseNumber reads a decimal number, whose float32 is finite.
+// parseNumber returns the number that a text stands for, which is finite as float32. true is 1 and false
+// is 0. It fails with errMissing for the missingWords in any case, and with another error for other texts.
 func parseNumber(text string) (float64, error) {
 	text = strings.TrimSpace(text)
 	switch x, err := parseFloat(text, 64); {
@@ -110,6 +118,7 @@ func parseNumber(text string) (float64, error) {
 		return x, nil
 	case slices.Contains(missingWords, strings.ToLower(text)):
 		return 0, errMissing
+	// A text that is a number, but failed the first case, is infinite or too large.
 	case errors.Is(err, strconv.ErrRange) || err == nil:
 		return 0, fmt.Errorf("%.40s is no finite float32", text)
 	// Booleans in text count as numbers, as those of Parquet do.
@@ -134,7 +143,8 @@ func (c *cell) isFraction() bool {
 	return false
 }
 
-// parseFloat takes no underscore, which numbers in Go may have.
+// parseFloat is strconv.ParseFloat, except that it refuses underscores, which numbers in Go may have but
+// those in data may not.
 func parseFloat(text string, bits int) (float64, error) {
 	if strings.Contains(text, "_") {
 		return 0, strconv.ErrSyntax
@@ -148,7 +158,7 @@ func isNumber(text string) bool {
 	return err == nil
 }
 
-// words are the numbers of a list that is written as a text: [1, 2], [1,2] or 1 2. Another
+// words returns the numbers of a list that is written as a text: [1, 2], [1,2] or 1 2. Another
 // comma without a blank behind it may be that of a decimal number.
 func (c *cell) words() (list []string, err error) {
 	if c.kind != textCell {
@@ -157,6 +167,8 @@ func (c *cell) words() (list []string, err error) {
 	text := strings.TrimSpace(c.text)
 	inner := strings.Trim(text, "[](){}")
 	list = strings.FieldsFunc(inner, func(r rune) bool { return strings.ContainsRune(", ;\t\n", r) })
+	// A comma with no blank behind it is doubtful if the text has no brackets, or other separators as
+	// well: it may be a decimal comma.
 	for i := range len(inner) {
 		if inner[i] == ',' &&
 			(i+1 == len(inner) || inner[i+1] > ' ') &&

@@ -47,6 +47,7 @@ func (n *nameColumn) missingRows() (rows []int) {
 	isMissing := make([]bool, len(n.List))
 	numbers := 0
 	found := false
+	// One name that is neither a number nor a missing word makes it a column of words.
 	for i, name := range n.List {
 		switch {
 		case slices.Contains(missingWords, strings.ToLower(name)):
@@ -61,6 +62,7 @@ func (n *nameColumn) missingRows() (rows []int) {
 	if !found || numbers == 0 {
 		return nil
 	}
+	// The names that are left are numbered anew; renumbered is -1 for one that stands for nothing.
 	var present federated.Names
 	renumbered := make([]int32, len(n.List))
 	for i, name := range n.List {
@@ -113,6 +115,7 @@ func (l *classNames) take(row int, c cell) error {
 		(c.kind != wholeCell || c.integer < 0 || c.integer >= int64(l.plain)) {
 		return fmt.Errorf("label %.40v is outside the %d classes, want 0 to %d", c.name(), l.plain, l.plain-1)
 	}
+	// Only a name that is new needs the checks below.
 	before := len(l.List)
 	if err := l.nameColumn.take(row, c); err != nil || len(l.List) == before {
 		return err

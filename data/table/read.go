@@ -182,7 +182,8 @@ func (r *reading) set(name string) (*federated.Grouped, error) {
 	if len(r.dropped) > 0 {
 		s.About.AddNote("%d rows without a value left out", len(r.dropped))
 	}
-	for row := range r.dropped { // whose label is none
+	// A dropped row may have no label, which would be a number below 0.
+	for row := range r.dropped {
 		if s.Labels != nil {
 			s.Labels[row] = 0
 		}
@@ -199,6 +200,7 @@ func (r *reading) set(name string) (*federated.Grouped, error) {
 		g.Add(name, train, held)
 		scaleRows = append(scaleRows, train...)
 	}
+	// A set of held-out samples alone has no training rows to scale by.
 	if len(scaleRows) == 0 {
 		scaleRows = g.Held
 	}
@@ -230,7 +232,8 @@ func (r *reading) dropMissingNames() error {
 	return nil
 }
 
-// owners are the clients with their rows; without any, one stands for all.
+// owners returns the names of the clients and, for each, its rows in ascending order without those that
+// are dropped. Without a column of clients, one client called all has every row.
 func (r *reading) owners() (names []string, clientRows [][]int32) {
 	names = []string{"all"}
 	if r.client != nil {
@@ -244,7 +247,8 @@ func (r *reading) owners() (names []string, clientRows [][]int32) {
 	}
 	count := make([]int, len(names))
 	for row := range r.rows {
-		if !r.dropped[row] { // as all are that have no client
+		// Every row without a client is dropped, so that the others have an owner.
+		if !r.dropped[row] {
 			count[owner(row)]++
 		}
 	}
@@ -367,7 +371,7 @@ func (r *reading) features(s *federated.Grouped, train []int32) error {
 	return err
 }
 
-// pixels are whole numbers from 0 to 255 as bytes.
+// pixels converts values to bytes. It fails unless each is a whole number from 0 to 255.
 func pixels(values []float32) ([]byte, error) {
 	bytes := make([]byte, len(values))
 	for i, x := range values {
@@ -379,8 +383,9 @@ func pixels(values []float32) ([]byte, error) {
 	return bytes, nil
 }
 
-// moments are mean and deviation of each feature over rows; a value that is missing
-// does not count.
+// moments returns the mean and the standard deviation (divisor n) of each of width features over the given
+// rows of values, which lie one after another. NaN, a missing value, does not count. The deviation of a
+// constant feature, or of one without values, is 1.
 func moments[T float32 | float64](values []T, width int, rows []int32) (mean, deviation []float64) {
 	n := make([]float64, width)
 	sum := make([]float64, width)
@@ -414,7 +419,8 @@ func moments[T float32 | float64](values []T, width int, rows []int32) (mean, de
 	return mean, deviation
 }
 
-// fillHoles puts a column's value in the place of each NaN.
+// fillHoles replaces each NaN in values, which holds rows of len(column) features, by the number that
+// column has for its feature.
 func fillHoles(values []float32, column []float64) {
 	for i, x := range values {
 		if x != x {

@@ -47,12 +47,18 @@ type Table struct {
 
 // The words of Table.
 const (
-	byteTokens    = "bytes"
+	// byteTokens makes each byte of a text a token, in place of each character.
+	byteTokens = "bytes"
+	// scaleStandard brings features to mean 0 and deviation 1 over the training rows.
 	scaleStandard = "standard"
-	scalePixels   = "pixels"
-	missingDrop   = "drop"
-	missingMean   = "mean"
-	channelsLast  = "last"
+	// scalePixels brings whole numbers from 0 to 255 to 0 to 1.
+	scalePixels = "pixels"
+	// missingDrop leaves out a row that lacks a value.
+	missingDrop = "drop"
+	// missingMean puts the mean over the training rows in the place of a missing feature.
+	missingMean = "mean"
+	// channelsLast says that the values of an image are in the order height, width, channel.
+	channelsLast = "last"
 )
 
 // ErrUnmapped reports a table of which nothing says what its columns mean.
@@ -64,7 +70,8 @@ const (
 	maxFeatures = 1 << 20
 )
 
-// Validate says which options contradict each other.
+// Validate returns an error for the first options that contradict each other or lack one another. It
+// looks at the options alone, not at a table; a mapping that names no column at all passes.
 func (t Table) Validate() error {
 	text := t.Text != ""
 	switch {
@@ -169,7 +176,8 @@ func (Table) Recognises(s *federated.Source) federated.Match {
 	return federated.NoMatch
 }
 
-// Open reads the columns that the mapping names.
+// Open reads the columns that the mapping names from the file or folder s and returns their set. Its
+// error is ErrUnmapped, with the columns that there are, if the mapping names none.
 func (t Table) Open(s *federated.Source, o federated.Options) (_ federated.Set, err error) {
 	defer parquetfile.Damaged(&err)
 	if err := t.Validate(); err != nil {
@@ -192,6 +200,7 @@ func (t Table) Open(s *federated.Source, o federated.Options) (_ federated.Set, 
 	if err != nil {
 		return nil, err
 	}
+	// The digest covers the bytes of all files and every option of the mapping.
 	h, err := hashTables(files)
 	if err != nil {
 		return nil, err
@@ -204,7 +213,8 @@ func (t Table) Open(s *federated.Source, o federated.Options) (_ federated.Set, 
 	return set, nil
 }
 
-// read makes the set of tables with the same columns.
+// read makes one set of the rows of all files, which have the same columns. Rows are numbered across the
+// files in their order. The digest of the set is left to the caller.
 func (t Table) read(files []tableFile, o federated.Options) (*federated.Grouped, error) {
 	if o.Classes > 0 && t.Label == "" {
 		return nil, fmt.Errorf("%d classes of a table without a label; want none", o.Classes)
@@ -222,6 +232,7 @@ func (t Table) read(files []tableFile, o federated.Options) (*federated.Grouped,
 		if err != nil {
 			return nil, f.withFile(err)
 		}
+		// The rows of this file are the numbers from firstRow on.
 		if f.heldOut() {
 			r.heldOut = append(r.heldOut, [2]int{firstRow, r.rows})
 		}
@@ -236,7 +247,9 @@ func (t Table) read(files []tableFile, o federated.Options) (*federated.Grouped,
 	return r.set("custom data (" + kind + ")")
 }
 
-// resolve finds the columns that the mapping names, and puts their names in the place of patterns.
+// resolve checks that each column that the mapping names exists and has one meaning only, and replaces
+// each pattern in Features by the names of the columns that match it. A pattern takes no column that
+// another option names; a feature that is named in full must be free.
 func (t *Table) resolve(columns []string) error {
 	var features []string
 	position := places(columns)
@@ -271,6 +284,7 @@ func (t *Table) resolve(columns []string) error {
 			return err
 		}
 	}
+	// Patterns come last, so that they match only columns that nothing else has named.
 	for _, pattern := range t.Features {
 		if _, name := position[pattern]; name {
 			if err := take("features", pattern); err != nil {
@@ -318,13 +332,18 @@ func matches(pattern, name string) bool {
 
 // tableFile is one file of a table.
 type tableFile interface {
+	// columns are the names of all columns, in the order of the file.
 	columns() []string
 	// read hands the values of columns to their takers, those of a column in the
 	// order of the rows.
 	read(wanted []column, r *reading) error
+	// path is where the file lies.
 	path() string
+	// heldOut says that all rows of the file are held out.
 	heldOut() bool
+	// withFile adds the name of the file to an error, unless the table has no other file.
 	withFile(error) error
+	// Close closes the file.
 	Close() error
 }
 
@@ -337,7 +356,8 @@ type column struct {
 	name string
 	// lists says that a row may have a list of values instead of one.
 	lists bool
-	take  taker
+	// take is called with each value of the column.
+	take taker
 
 	// nested takes the lengths of a row's nested lists, the outermost first; nil: nobody asks.
 	nested func(lengths []int) error
@@ -403,6 +423,7 @@ func openTables(source string, reading *federated.Reading) (list []tableFile, er
 			closeAll(list)
 		}
 	}()
+	// The first file sets the columns. Others may have them in another order.
 	heldOut := federated.HeldOutFiles(files)
 	for i, name := range files {
 		location := place{
@@ -459,7 +480,8 @@ func openTableFile(location place) (_ tableFile, err error) {
 // closeAll closes files that were read. Their errors do not matter.
 func closeAll(files []tableFile) {
 	for _, f := range files {
-		f.Close() // read only
+		// The files were only read, so that a failure to close them loses nothing.
+		f.Close()
 	}
 }
 

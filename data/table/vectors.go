@@ -36,7 +36,7 @@ type vectors struct {
 	room func(width int) int
 }
 
-// reserve makes room for so many rows more, and for their values once their width is known.
+// reserve makes room for the given number of further rows, and for their values once their width is known.
 func (v *vectors) reserve(rows int, room func(width int) int) {
 	v.place = slices.Grow(v.place, rows)
 	v.room = room
@@ -49,7 +49,8 @@ func (v *vectors) widen() {
 	case v.room == nil || v.width == 0:
 	case v.isBytes:
 		v.bytes = slices.Grow(v.bytes, v.width*v.room(v.width))
-	default: // a number in a text takes two bytes, and others more
+	// A number takes at least two bytes in a text, and more elsewhere.
+	default:
 		v.values.reserve(v.width * v.room(2*v.width))
 	}
 }
@@ -78,11 +79,13 @@ func (v *vectors) take(row int, c cell) error {
 	case v.isBytes:
 		return errors.New("a number after rows of bytes")
 	}
+	// The list stays open, because the next cell of the same row belongs to it.
 	v.open = true
 	return v.append(c, words)
 }
 
-// append adds a part of a list: a number, or a text of some.
+// append adds a part of a list to the values of the open row: the number in c, or all words of a text. It
+// returns errMissing if one of them is missing, after it has put hole in its place.
 func (v *vectors) append(c cell, words []string) (missing error) {
 	for i := range max(1, len(words)) {
 		if len(words) > 0 {

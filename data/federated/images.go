@@ -109,13 +109,15 @@ func DecodeImage(dst, encoded []byte, height, width int) error {
 		return err
 	}
 	plane := width * height
+	// A grey image without gaps between its rows is copied as it is.
 	if g, ok := m.(*image.Gray); ok && g.Stride == width && len(dst) == plane {
 		copy(dst, g.Pix)
 		return nil
 	}
 	for i := range plane {
 		pixel := color.NRGBAModel.Convert(m.At(i%width, i/width)).(color.NRGBA)
-		if len(dst) == plane { // grey in any of PNG's forms has equal channels
+		// A grey pixel has equal channels, in whatever form the PNG stores it.
+		if len(dst) == plane {
 			if pixel.R != pixel.G || pixel.G != pixel.B {
 				return errors.New("an image with colours among grey ones, which have one channel (want grey, or all with three)")
 			}

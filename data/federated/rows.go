@@ -24,11 +24,16 @@ type Rows interface {
 // ByteRows holds samples of Width bytes each: FEMNIST's 639k images take 500 MB
 // so and 2 GB as float32.
 type ByteRows struct {
-	Width  int
-	Bytes  []byte
+	// Width is the number of bytes of a sample.
+	Width int
+	// Bytes are the samples, one after another.
+	Bytes []byte
+	// Coding says what the bytes mean.
 	Coding *Coding
 
-	File   *os.File // in which Bytes lie, from Offset on; nil: in none
+	// File is the file that Bytes are a part of; nil where they are in no file.
+	File *os.File
+	// Offset is where Bytes begin in File.
 	Offset int64
 }
 

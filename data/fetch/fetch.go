@@ -60,10 +60,14 @@ type Result struct {
 // IncompleteError is a download that stopped, for whatever reason, and left
 // what it has. The next Fetch continues it.
 type IncompleteError struct {
-	Part  string // the file of what is there
-	Done  int64
-	Total int64 // -1 where it is not known
-	Err   error
+	// Part is the path of the file that holds the bytes so far.
+	Part string
+	// Done is the number of bytes so far.
+	Done int64
+	// Total is the size of the whole file in bytes; -1 where it is not known.
+	Total int64
+	// Err is what stopped the download.
+	Err error
 }
 
 // Error says why the download ended, and where it can go on from.
@@ -109,12 +113,14 @@ func (f *Fetcher) Fetch(ctx context.Context, a Archive, dir string) (r Result, e
 		return r, err
 	}
 	err = f.complete(ctx, a, p)
-	if err != nil && reasonIn(err).sum && p.pieces { // of two versions of the file
+	// Pieces may be of two versions of the file; one download from the beginning settles that.
+	if err != nil && reasonIn(err).sum && p.pieces {
 		if err = p.restart(); err == nil {
 			err = f.complete(ctx, a, p)
 		}
 	}
 	part := p.file.Name()
+	// What is there is kept for the next call, except where its checksum is wrong.
 	switch err = errors.Join(err, p.file.Close()); {
 	case err != nil && p.size > 0 && !reasonIn(err).sum:
 		return r, &IncompleteError{
@@ -132,9 +138,10 @@ func (f *Fetcher) Fetch(ctx context.Context, a Archive, dir string) (r Result, e
 	return r, os.Rename(part, r.Path)
 }
 
-// complete brings p to its end, and compares it with its checksum.
+// complete downloads what p lacks, writes it to the disk and compares the whole with the checksum of a.
 func (f *Fetcher) complete(ctx context.Context, a Archive, p *partial) error {
-	if p.size == 0 || p.size != a.Size { // else only its checksum was not taken
+	// A partial file that has the published size lacks nothing but the check of its sum.
+	if p.size == 0 || p.size != a.Size {
 		if err := f.download(ctx, a, p); err != nil {
 			return err
 		}
@@ -145,7 +152,8 @@ func (f *Fetcher) complete(ctx context.Context, a Archive, p *partial) error {
 	return check(ctx, a.Sum, p.file.Name(), "it is deleted")
 }
 
-// download brings p to its end from the first URL that can.
+// download tries the URLs of a in their order until p is whole. If none can complete it, the error joins
+// those of all URLs; it ends early when ctx does, or when the disk fails.
 func (f *Fetcher) download(ctx context.Context, a Archive, p *partial) error {
 	attempts := 0
 	var failed []error
@@ -159,9 +167,11 @@ func (f *Fetcher) download(ctx context.Context, a Archive, p *partial) error {
 	return errors.Join(failed...)
 }
 
-// attempt tries one URL until p is whole or nothing more comes from there.
+// attempt requests p from one URL, with pauses that double, until p is whole, a failure is final, or
+// too many requests in a row have brought nothing new. attempts counts the failed requests to all URLs.
 func (f *Fetcher) attempt(ctx context.Context, a Archive, url string, p *partial, attempts *int) error {
-	furthest := p.size // what any attempt has come to: to reach it again is nothing new
+	// furthest is the greatest size so far. A request makes progress only if it gets beyond that.
+	furthest := p.size
 	backoff := cmp.Or(f.Backoff, time.Second)
 	wait := backoff
 	for idle := 0; ; *attempts++ {
@@ -183,6 +193,7 @@ func (f *Fetcher) attempt(ctx context.Context, a Archive, url string, p *partial
 		if idle > cmp.Or(f.Retries, 5) || *attempts >= maxAttempts {
 			return fmt.Errorf("%w (tried %d times)", err, *attempts+1)
 		}
+		// The server may ask for a longer pause than ours.
 		pause := max(wait, cause.wait)
 		if f.Notice != nil {
 			f.Notice(fmt.Sprintf("%s: %s: %v; going on from byte %d in %v", a.Name, url, err, p.size, pause))

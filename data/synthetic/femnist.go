@@ -20,10 +20,14 @@ const (
 // How strongly the parts of an image count, in 1/256 of the character's shape,
 // chosen so that 784-200-200-62 learns over tens of rounds and not at once.
 const (
-	otherInk  = 160 // at most: a second character behind the first
-	paperInk  = 112
-	noiseInk  = 96
-	threshold = 40 // what stays white
+	// otherInk is the greatest strength of the second character, behind the first.
+	otherInk = 160
+	// paperInk is the strength of the background.
+	paperInk = 112
+	// noiseInk is the strength of the noise.
+	noiseInk = 96
+	// threshold is the ink below which a pixel stays white.
+	threshold = 40
 )
 
 // handwriting is what all clients of the synthetic FEMNIST share: for every
@@ -34,6 +38,7 @@ type handwriting struct {
 	noise noise
 }
 
+// writing makes the handwriting at its first call. It is the same for every seed.
 var writing = sync.OnceValue(func() *handwriting {
 	w := new(handwriting)
 	field := func(dst []tone, side, radius int, part, i, j uint64) {
@@ -88,7 +93,8 @@ func (w *handwriting) draw(record []byte, client habits, label int, key uint64) 
 		n := w.noise[offset+y*federated.FEMNISTSide:][:federated.FEMNISTSide]
 		row := record[y*federated.FEMNISTSide:][:federated.FEMNISTSide]
 		for x := 0; x < len(row); x += 8 {
-			x := min(x, len(row)-8) // the last eight overlap those before
+			// Pixels are drawn eight at a time; the last eight overlap those before.
+			x := min(x, len(row)-8)
 			a0, a1 := tones(a[x:])
 			b0, b1 := tones(b[x:])
 			p0, p1 := tones(p[x:])

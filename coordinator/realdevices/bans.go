@@ -13,9 +13,12 @@ type Ban struct {
 	Client int
 	Reason string
 
-	For   int64 // nanoseconds of wall time; 0: for good
-	Ends  int64 // in Unix nanoseconds; 0: never, or in a replay
-	Expel bool  // the run's own server takes no connection of it, either
+	// For is how long the ban lasts, in nanoseconds of wall time; 0 means for good.
+	For int64
+	// Ends is when the ban ends, in Unix nanoseconds; 0 means never, or that this is a replay.
+	Ends int64
+	// Expel says that the run's own server takes no connection of the device, either.
+	Expel bool
 }
 
 // Findings is what a run says of its devices in the end.

@@ -13,8 +13,9 @@ type Config struct {
 	Names []string
 	// Conn is a connection for nothing but the devices, so that a flood from one
 	// of them is lost there alone. Not used by a replay.
-	Conn    bus.Line
-	Welcome *bus.Welcome // without client numbers
+	Conn bus.Line
+	// Welcome is the greeting of the run, still without client numbers.
+	Welcome *bus.Welcome
 
 	// Liveness is how long a device may be silent before its task is lost, in
 	// wall time; the run also waits that long for devices before it starts.
@@ -43,30 +44,45 @@ type Config struct {
 	// Link replaces what a device measured of its link; nil: nothing does.
 	Link func(client int) (download, upload round.Time)
 
-	Record Record // what the devices said, as it counted
-	Replay bool   // the record answers in place of the devices
+	// Record keeps what the devices said, in the form in which it counted for the run.
+	Record Record
+	// Replay says that Record answers in place of the devices.
+	Replay bool
 
-	Notice func(string) // what the user should know; may be nil
+	// Notice receives messages that the user should know; nil drops them.
+	Notice func(string)
 }
 
 // Answer is how a device's task was answered.
 type Answer struct {
-	Kind    round.EventKind // Planned, Silent, Invalid or Overtaken
-	Task    uint64
-	Client  int
-	Plan    round.Plan // durations as they count; 0 where they are not known
-	Loss    float64    // Planned: before the first step; NaN: the device does not tell it
-	Samples int        // Planned: the device's; 0: it does not tell them
-	Values  []float32  // Planned: the device's model or, where updates are compressed, its difference from the task's
-	Kept    []float32  // Planned: what the device keeps next; none: nothing, or a replay, which needs it not
+	// Kind is Planned, Silent, Invalid or Overtaken.
+	Kind   round.EventKind
+	Task   uint64
+	Client int
+	// Plan has the durations of the task as they count; a duration of 0 is not known.
+	Plan round.Plan
+	// Loss of a Planned answer is the device's loss before its first local step; NaN means that
+	// the device does not tell it.
+	Loss float64
+	// Samples of a Planned answer is the device's number of samples; 0 means that the device
+	// does not tell it.
+	Samples int
+	// Values of a Planned answer is the device's model or, where updates are compressed, the
+	// difference of its model from the task's.
+	Values []float32
+	// Kept of a Planned answer is the state that the device keeps for its next task. It is empty
+	// if the device keeps nothing, and in a replay, which does not need it.
+	Kept []float32
 }
 
 // Presence says that a device came or left.
 type Presence struct {
-	Clock   uint64 // fingerprint of the clock at which it counted
-	Client  int
-	Joined  bool
-	Samples int // samples of a device that joined; 0: it does not say
+	// Clock is the fingerprint of the clock at which the change counted.
+	Clock  uint64
+	Client int
+	Joined bool
+	// Samples is the number of samples of a device that joined; 0 means that it does not say.
+	Samples int
 }
 
 // Record keeps what devices said, so that a run can be played again. What is added is

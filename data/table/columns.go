@@ -195,8 +195,11 @@ func (l *classNames) wholeNumbers() ([]int64, bool) {
 
 // parts takes the column that says which rows are held out.
 type parts struct {
-	held       []bool
-	validation string // what some that are held out are called, who elsewhere are not those of the test
+	// held says of each row whether it is held out.
+	held []bool
+	// validation is the word by which rows are called a validation part, as distinct from a test
+	// part; empty where no row is called so. Such rows are held out, too.
+	validation string
 }
 
 // take reads the part that a row belongs to: training or held out. Validation rows are held
@@ -221,7 +224,9 @@ func (p *parts) take(_ int, c cell) error {
 
 // matrix takes columns of numbers, one value of each for a row.
 type matrix struct {
+	// width is the number of columns.
 	width int
+	// numbers holds the values row by row.
 	numbers
 }
 
@@ -237,7 +242,8 @@ func (m *matrix) reserve(rows int) {
 func (m *matrix) column(columnIndex int, missing float64) taker {
 	return func(row int, c cell) error {
 		i := row*m.width + columnIndex
-		if i >= m.len() { // of CSV, whose rows come one by one
+		// The rows of CSV come one by one, so that no room was made for them before.
+		if i >= m.len() {
 			m.reserve(row + 1)
 		}
 		x, err := c.number()
@@ -251,7 +257,9 @@ func (m *matrix) column(columnIndex int, missing float64) taker {
 
 // texts takes a column of texts.
 type texts struct {
-	all        []byte
+	// all holds the texts of all rows, one after another.
+	all []byte
+	// endOffsets is where the text of each row ends in all.
 	endOffsets []int
 }
 
@@ -323,6 +331,7 @@ func (r *reading) addWords(s *federated.Grouped, values []float32, width int, tr
 	for row := range r.rows {
 		copy(combined[row*all:], values[row*width:][:width])
 	}
+	// The words of a column are sorted, so that the order of rows does not number features.
 	for i, w := range r.words {
 		order := slices.Sorted(slices.Values(w.List))
 		place := places(order)

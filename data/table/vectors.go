@@ -107,7 +107,8 @@ func (v *vectors) append(c cell, words []string) (missing error) {
 	return missing
 }
 
-// close completes a list.
+// close completes the list of the last row, if one is open. The first list sets the width; it fails if a
+// later one has another number of values.
 func (v *vectors) close() error {
 	if !v.open {
 		return nil
@@ -124,7 +125,7 @@ func (v *vectors) close() error {
 	return nil
 }
 
-// keep notes that a row has values.
+// keep gives the present row the next place among the rows that have values.
 func (v *vectors) keep() {
 	v.place = append(v.place, int32(v.full))
 	v.full++
@@ -138,6 +139,7 @@ func (v *vectors) image(b []byte) error {
 		return err
 	}
 	isImage := kind != ""
+	// The first row sets the width of all: by its image, by the shape of the mapping or by its bytes.
 	if v.width == 0 {
 		if isImage && v.shape == [3]int{} {
 			shape, err := imageShape(b)
@@ -179,6 +181,7 @@ func (v *vectors) image(b []byte) error {
 			)
 		}
 		return fmt.Errorf("%d bytes after samples of %d", len(b), v.width)
+	// Decoded images have their channels first already; raw bytes may not.
 	case v.channelsLast:
 		v.bytes = append(v.bytes, permuted(b, channelsFirst(v.shape))...)
 	default:

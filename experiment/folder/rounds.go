@@ -47,7 +47,8 @@ func (Rounds) Files() []string { return []string{RoundsFile} }
 
 func (Rounds) Open(run *metrics.Run) (metrics.Output, error) {
 	names := metric.Names(run.Metrics)
-	if run.Task == string(config.TaskQuadratic) { // has an empty column
+	// A quadratic task measures no accuracy, but its file keeps the column, which stays empty.
+	if run.Task == string(config.TaskQuadratic) {
 		names = []string{metric.Accuracy}
 	}
 	return &rounds{columns: run.WithValues(columnsOf(names))}, nil
@@ -66,6 +67,7 @@ func (o *rounds) Start(s *metrics.Start) (err error) {
 	if o.file, err = s.Append(RoundsFile); err != nil {
 		return err
 	}
+	// A new file begins with the header; one that is continued must have the same columns.
 	if o.file.Size() == 0 {
 		_, err = o.file.Write([]byte(header(o.columns) + "\n"))
 		return err
@@ -90,6 +92,7 @@ func readHeader(path string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Without a newline the header itself may have been torn.
 	line, _, whole := strings.Cut(string(text), "\n")
 	if !whole {
 		return nil, fmt.Errorf("%s:1: no header: %w", path, io.EOF)
@@ -141,6 +144,7 @@ func appendRow(b []byte, columns []metrics.Column, r *round.Report) []byte {
 	for i := range columns {
 		c := &columns[i]
 		switch v := c.Get(r); {
+		// A value that does not exist leaves its cell empty.
 		case math.IsNaN(v.Float):
 		case c.Kind == metrics.Real:
 			b = strconv.AppendFloat(b, v.Float, 'g', -1, 64)
@@ -151,12 +155,14 @@ func appendRow(b []byte, columns []metrics.Column, r *round.Report) []byte {
 		}
 		b = append(b, ',')
 	}
+	// The comma after the last cell becomes the newline.
 	b[len(b)-1] = '\n'
 	return b
 }
 
 // appendSeconds writes nanoseconds as decimal seconds, without rounding.
 func appendSeconds(b []byte, t round.Time) []byte {
+	// A whole number of seconds is written without a point.
 	if t%1e9 == 0 {
 		return strconv.AppendInt(b, int64(t/1e9), 10)
 	}
@@ -172,6 +178,7 @@ func wholeRows(f *os.File) (rows io.Reader, torn bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
+	// A row is no longer than maxLine, so its newline must be within the last maxLine bytes.
 	tail := make([]byte, min(info.Size(), maxLine))
 	if _, err := f.ReadAt(tail, info.Size()-int64(len(tail))); err != nil {
 		return nil, false, err
@@ -216,6 +223,7 @@ func Reports(path string) iter.Seq2[round.Report, error] {
 		switch {
 		case err == nil && line == 1:
 			err = fmt.Errorf("no header: %w", io.EOF)
+		// The rows before a torn one are good, so the error comes after them.
 		case err == nil && torn:
 			err = ErrTorn
 		}
@@ -249,6 +257,8 @@ func (r *Run) Follow() iter.Seq2[Progress, error] {
 		for now.Report, err = range Reports(r.Path(RoundsFile)) {
 			losses.Observe(now.TrainingLoss)
 			now.WindowLoss = losses.Mean()
+			// BestLoss is NaN at first, so the comparison is negated; a window without a loss is
+			// left out.
 			if !(now.BestLoss <= now.WindowLoss) && now.WindowLoss == now.WindowLoss {
 				now.BestLoss = now.WindowLoss
 			}
@@ -290,6 +300,7 @@ const trainingLoss = "training_loss"
 func (r *reader) parse(line string) (report round.Report, err error) {
 	r.cells = slices.AppendSeq(r.cells[:0], strings.SplitSeq(line, ","))
 	cells := r.cells
+	// A row of another length is damaged: no cell of it can be trusted.
 	if len(cells) != len(r.names) {
 		return report, fmt.Errorf("%d cells, and the header has %d", len(cells), len(r.names))
 	}
@@ -300,6 +311,8 @@ func (r *reader) parse(line string) (report round.Report, err error) {
 	for i := range r.columns {
 		c := &r.columns[i]
 		at := r.places[i]
+		// Columns that only follow from others, or that the file lacks, are left at their unknown
+		// value.
 		if c.Set == nil ||
 			at < 0 ||
 			cells[at] == "" && c.Optional {
@@ -323,6 +336,7 @@ func (r *reader) parse(line string) (report round.Report, err error) {
 		}
 		c.Set(&report, v)
 	}
+	// The mean must lie between the smallest and the largest, or the cells contradict each other.
 	if s := &report.Steps; (s.Sum != 0 || s.Smallest != 0 || s.Largest != 0) &&
 		!(s.Mean() >= float64(s.Smallest) && s.Mean() <= float64(s.Largest)) {
 		return report, fmt.Errorf("mean_local_steps: %v is not from %d to %d", s.Mean(), s.Smallest, s.Largest)
@@ -336,5 +350,6 @@ func parseSeconds(s string) (int64, error) {
 	if len(fraction) > 9 || strings.HasPrefix(s, "-") {
 		return 0, fmt.Errorf("%q is not a time in seconds with at most 9 decimals", s)
 	}
+	// The fraction is filled with zeros to nine digits, which makes the number one of nanoseconds.
 	return strconv.ParseInt(whole+fraction+"000000000"[len(fraction):], 10, 64)
 }

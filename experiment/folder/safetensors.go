@@ -54,6 +54,7 @@ func EncodeModel(w io.Writer, tensors []learn.Tensor, params []float32, metadata
 	}
 	end := 0
 	for _, t := range tensors {
+		// Tensors must follow each other without gaps, as the format demands.
 		if t.Offset != end {
 			return fmt.Errorf(
 				"tensor %q starts at parameter %d, want %d: tensors must follow each other",
@@ -69,6 +70,7 @@ func EncodeModel(w io.Writer, tensors []learn.Tensor, params []float32, metadata
 		return fmt.Errorf("the tensors hold %d parameters, the model %d", end, len(params))
 	}
 	header = append(header, '}')
+	// Spaces are allowed after JSON and align the data to 8 bytes.
 	for len(header)%8 != 0 {
 		header = append(header, ' ')
 	}
@@ -111,6 +113,7 @@ func DecodeModel(r io.Reader, size int64, want []learn.Tensor) ([]float32, error
 		return nil, errors.New("not a safetensors file: shorter than its first 8 bytes")
 	}
 	length := binary.LittleEndian.Uint64(prefix[:])
+	// The length comes from the file, so it is checked before memory is taken for it.
 	if length > maxHeader || int64(length) > size-8 {
 		return nil, fmt.Errorf(
 			"not a safetensors file: a header of %d bytes in a file of %d (at most %d)",
@@ -171,6 +174,7 @@ func match(entries map[string]entry, want []learn.Tensor, data int64) ([]learn.T
 			return nil, fmt.Errorf("holds tensor %q, which the model does not have", name)
 		}
 	}
+	// The data are read in one pass, so the tensors are sorted by their offset in the file.
 	slices.SortStableFunc(order, func(a, b learn.Tensor) int {
 		return entries[a.Name].Offsets[0] - entries[b.Name].Offsets[0]
 	})
@@ -188,6 +192,7 @@ func match(entries map[string]entry, want []learn.Tensor, data int64) ([]learn.T
 		}
 		end = e.Offsets[1]
 	}
+	// Bytes after the last tensor belong to none, so the header or the file is wrong.
 	if int64(end) != data {
 		return nil, fmt.Errorf("holds %d bytes of data, its header speaks of %d", data, end)
 	}
@@ -219,6 +224,7 @@ func decodeHeader(header []byte) (map[string]entry, error) {
 	if err := json.Unmarshal([]byte(cmp.Or(string(values["__metadata__"]), "{}")), &metadata); err != nil {
 		return nil, fmt.Errorf("__metadata__: %w", err)
 	}
+	// What remains are tensors alone.
 	delete(values, "__metadata__")
 	if len(values) > maxTensors {
 		return nil, fmt.Errorf("holds more than %d tensors", maxTensors)

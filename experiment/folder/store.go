@@ -18,18 +18,23 @@ import (
 // Store is the part of a run's folder that a run goes on from after a power cut: the
 // outputs that grow, and the checkpoints. It is not safe for concurrent use.
 type Store struct {
+	// disk is where the files are; a test may put another in the place of the operating system's.
 	disk Disk
-	dir  string
+	// dir is the path of the run's folder.
+	dir string
 	// created are the names of the files that this run has begun.
 	created []string
 	// createdFolders are the folders that did not exist before, the outermost first.
 	createdFolders []string
-	outputs        []*appendFile
-	failure        error
+	// outputs are the files of the run that grow.
+	outputs []*appendFile
+	// failure is the first error, after which the folder cannot be completed; nil means none.
+	failure error
 	// namesUnsynced says that files have been made since the folder was synced.
 	namesUnsynced bool
 
 	// Of a run that goes on.
+	// resumed says that the run goes on in a folder that it had before.
 	resumed bool
 	// checkpointed holds the outputs as they were at the run's checkpoint, by name.
 	checkpointed map[string]outputState
@@ -96,6 +101,7 @@ func (s *Store) syncNames() error {
 		return nil
 	}
 	folders := []string{s.dir}
+	// The name of a new folder is in its parent, so the parent is synced.
 	for _, made := range s.createdFolders {
 		folders = append(folders, filepath.Dir(made))
 	}
@@ -114,6 +120,7 @@ func (s *Store) writeCheckpoint(payload func(io.Writer) error) error {
 	if err != nil {
 		return err
 	}
+	// Only a file that is whole on the disk may get the name of a checkpoint.
 	if err = encodeCheckpoint(f, payload); err == nil {
 		err = f.Sync()
 	}
@@ -122,6 +129,7 @@ func (s *Store) writeCheckpoint(payload func(io.Writer) error) error {
 
 // encodeCheckpoint fills a file, which is empty.
 func encodeCheckpoint(f File, payload func(io.Writer) error) error {
+	// The head holds the length of the payload, so it is written last, into the space left for it.
 	if _, err := f.Seek(checkpointHeadLen, io.SeekStart); err != nil {
 		return err
 	}
@@ -191,6 +199,7 @@ func (s *Store) Check(outputs []FileDigest) error {
 				err,
 			)
 		}
+		// The state up to the checkpoint is kept, so that the output can be cut back to it.
 		s.checkpointed[o.Name] = outputState{o.Size, sum}
 	}
 	return nil
@@ -231,6 +240,7 @@ type system struct{}
 
 func (system) OpenFile(path string, flag int) (File, error) {
 	mode := os.FileMode(0o666)
+	// Files that hold updates of real devices are readable for their owner alone.
 	if slices.Contains(privateFiles, filepath.Base(path)) {
 		mode = 0o600
 	}

@@ -45,6 +45,7 @@ func (p *Timing) AttackerCounts() (list []folder.Attackers) {
 	if all == nil {
 		return nil
 	}
+	// The fleet assigns the classes, so each client's class is looked up.
 	counts := make([]int, len(all))
 	for client := range p.Config.Clients {
 		counts[p.Fleet.Class(client)]++

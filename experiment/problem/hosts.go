@@ -29,6 +29,7 @@ func (p *Problem) Info(version string) (*bus.RunInfo, error) {
 		Configuration: string(hosts.YAML()),
 		Kernel:        p.Kernel,
 	}
+	// Hosts of a run that is only timed need to know nothing about learning.
 	if p.Config.Train {
 		info.Spec = p.Learning().Spec()
 	}
@@ -178,6 +179,7 @@ func (p *Data) Welcome() (*bus.Welcome, error) {
 		return w, nil
 	}
 	s := p.Set.Info().Schema
+	// A schema is sent only if it says something that a device has to follow.
 	if s.Labels != nil ||
 		s.Columns != nil ||
 		s.Mean != nil ||

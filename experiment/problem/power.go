@@ -45,7 +45,7 @@ func watts(c *config.Config) (list []metrics.Watts) {
 // DeviceBits is what a task of a real device transfers: the whole model in float32 both ways or, where
 // their transfers are modelled, what those of simulated clients do.
 func (p *Problem) DeviceBits() fleet.Bits {
-	// Without a model there are no parameters to count, so the simulated size stands for it.
+	// The simulated size counts where there is no model, or where the links are modelled.
 	if p.Model == nil || p.Config.Devices.Link == config.ModelledLink {
 		return p.Bits
 	}

@@ -64,6 +64,8 @@ func (p *Problem) settlePrivacy() error {
 	}
 	// The run stops at the earlier of its own limit and the last round that epsilon allows.
 	limit := cmp.Or(c.Stop.Rounds, maxRounds)
+	// The accountant finds the largest number of rounds that costs no more than the limit of
+	// epsilon.
 	c.Stop.Rounds = v.accountant.Rounds(c.Privacy.Epsilon, c.Privacy.Delta, limit)
 	if c.Stop.Rounds == 0 {
 		return &config.KeyError{
@@ -172,6 +174,7 @@ func (p *Data) changesOthers() bool {
 // uncovered lists, in sentences, what the run reveals that epsilon does not cover.
 func (p *Problem) uncovered() (list []string) {
 	c := &p.Config
+	// The list is not nil, so that summary.json has an empty list and not null.
 	list = []string{}
 	for _, follows := range []struct {
 		key      string
@@ -259,6 +262,8 @@ func (v *Privacy) Text(rounds int) string {
 	s := v.Summary(rounds)
 	text := fmt.Sprintf("Privacy: epsilon %.4g at delta %g after %d %s, with norm %g, noise %g and %s (%.4g if they were Poisson samples, which they are not).",
 		s.Epsilon, s.Delta, rounds, human.Plural(rounds, "round"), s.Clip, s.Noise, v.samplingText(), s.PoissonEpsilon)
+	// Noise that anyone can calculate from the seed protects nobody, so the text says what it is
+	// for.
 	if s.Simulated {
 		text += " The noise follows from the seed: it is for research."
 	}

@@ -77,6 +77,7 @@ func (p *Problem) settleTheory() error {
 		}
 		return nil
 	}
+	// Nothing is left to calculate where the configuration gives all four constants.
 	if t.L != nil &&
 		t.Mu != nil &&
 		t.G != nil &&

@@ -42,6 +42,7 @@ func (in *Inputs) Difference(
 	run *folder.Summary,
 ) (difference, err error) {
 	begun := identity.OfSummary(c, run)
+	// What cannot have changed is copied; the parts that are read again replace it below.
 	now := *begun
 	if now.Files, err = identity.Files(&c); err != nil {
 		return nil, err
@@ -131,6 +132,7 @@ func (p *Problem) startTrainer(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	// The shared samples are released if no process has taken them over.
 	if p.Trainer, err = external.Open(ctx, c); err != nil {
 		return errors.Join(err, c.Data.Close())
 	}

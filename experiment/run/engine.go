@@ -179,6 +179,8 @@ func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.O
 			h.Close()
 		}
 	}()
+	// The first report of the coordinator says that it holds the run's name, so the hosts may
+	// start.
 	c.Observer.Stats = func(s *coordinator.Stats) {
 		if watch.Stats != nil {
 			watch.Stats(s)

@@ -117,6 +117,7 @@ func Host(ctx context.Context, o HostOptions) (err error) {
 	}
 	defer unsubscribe()
 	o.Notice(waiting)
+	// The services use the connection, so they end before it is closed.
 	defer s.stopAll()
 	unwatch := conn.Watch(func(error) {}, func(error) { s.back.Store(new(time.Now())) })
 	defer unwatch()
@@ -339,6 +340,7 @@ func (s *service) serveRun(ctx context.Context, r *served) (err error) {
 			p.Kernel,
 		))
 	}
+	// Versions may differ as long as they speak the same protocol, so the user is only told.
 	if info.Version != s.options.Version {
 		s.options.Notice(fmt.Sprintf(
 			"Run %s is coordinated by version %s. This host is version %s, which fits: both speak protocol %d.",

@@ -212,6 +212,7 @@ func (r *recorder) stats() (s metrics.Stats, ok bool) {
 	if r.server == nil {
 		return s, true
 	}
+	// Only a server that listens has a front, which admits connections.
 	if front := r.server.Front(); front != nil {
 		now := front.Stats()
 		s.Server = &metrics.ServerStats{
@@ -236,6 +237,7 @@ func (r *recorder) stats() (s metrics.Stats, ok bool) {
 			Subscriptions: float64(v.Subscriptions),
 			SlowConsumers: float64(v.SlowConsumers),
 		}
+		// The store of messages is counted over memory and disk.
 		if stored := v.JetStream.Stats; stored != nil {
 			s.NATS.Stored = float64(stored.Memory + stored.Store)
 		}
@@ -299,6 +301,7 @@ func (r *recorder) deviceLog() (*devicelog.Log, error) {
 	case len(r.p.Config.Devices.Names) > 0 && replay != "":
 		return devicelog.Open(replay)
 	case len(r.p.Config.Devices.Names) > 0:
+		// The log is one of the outputs, so that its file is covered by the checkpoints.
 		log := metrics.Outputs[*devicelog.Log](r.outputs)[0]
 		log.Keep = r.p.Config.Devices.KeepUpdates
 		return log, nil
@@ -360,6 +363,7 @@ func (r *recorder) report(report *round.Report) error {
 			r.p.options.Notify(fmt.Sprintf("Round %d is not protected: %v. This is told once.", report.Round, err))
 		}
 	}
+	// Only a round with an evaluation can reach the target or improve the best values.
 	if report.Evaluated {
 		r.noteBest(report.ValidationLoss, report.Metrics, report.End)
 	}

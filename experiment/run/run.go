@@ -286,7 +286,7 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 		Model:   p.options.Model,
 		Stats:   r.reported.Store,
 	})
-	// No checkpoint may be written any more: the end of the run changes the files that it covers.
+	// Requests of a checkpoint are heeded only while rounds run.
 	k.close()
 	// Without a result no round has begun, so nothing in the folder is worth keeping.
 	if result == nil {

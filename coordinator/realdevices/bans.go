@@ -25,7 +25,8 @@ type Ban struct {
 type Findings struct {
 	Bans        []Ban
 	Corrections []Correction
-	Returns     int // rounds after which the run went back to an earlier model
+	// Returns counts the rounds after which the run went back to an earlier model.
+	Returns int
 }
 
 // Findings is what is to be said so far, in the order of time.

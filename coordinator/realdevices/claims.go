@@ -30,11 +30,14 @@ type claimKey struct {
 
 // Correction is a number that a device has told and that did not count as it was told.
 type Correction struct {
-	Client  int
-	Claim   string // seconds, samples or loss
-	Times   int
-	Told    float64 // the first time
-	Counted float64 // in its place
+	Client int
+	// Claim is what the number means: seconds, samples or loss.
+	Claim string
+	Times int
+	// Told is the number that the device told the first time.
+	Told float64
+	// Counted is the number that counted in place of Told.
+	Counted float64
 }
 
 // correct notes that a claim of a device counts with another number, once for each task (0: none)
@@ -95,11 +98,14 @@ func (d *Devices) countedPlan(n *gateway.Event, client int) round.Plan {
 		Upload:   round.Time(u.UploadNs),
 	}
 	o := d.open[u.Task]
-	if o == nil { // its answer is not handed out
+	// A task that is not open has no answer that could be handed out.
+	if o == nil {
 		return round.Plan{}
 	}
 	plan := shortenTo(reported, o.observed(n.Arrived))
-	if plan != reported && !o.resumed { // else the coordinator before may have sent it, and it is no lie
+	// A task that was resumed may have been sent by the coordinator before this one: what its
+	// device reports may then exceed what was observed here and yet be no lie.
+	if plan != reported && !o.resumed {
 		d.correct(
 			client,
 			seconds,
@@ -125,7 +131,8 @@ const maxRatio = 4
 // are chosen by it.
 func (d *Devices) countedSamples(device, reported int) int {
 	d.reportedSamples[device] = reported
-	if reported == 0 { // it does not say
+	// A device that reports 0 samples does not tell how many it has.
+	if reported == 0 {
 		return 0
 	}
 	limit := d.MaxSamples
@@ -164,7 +171,8 @@ func medianOfOthers(sorted []int, excluded int) int {
 // CapSamples lowers the samples of devices, by which updates are weighed, to a multiple of the
 // middle one of the round's other updates, unless devices have a cap.
 func (d *Devices) CapSamples(tasks []round.Task, counts []int) {
-	if d == nil || d.MaxSamples > 0 { // which holds already
+	// The cap of the configuration, where there is one, has been applied already.
+	if d == nil || d.MaxSamples > 0 {
 		return
 	}
 	// without those who do not tell

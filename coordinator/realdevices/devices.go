@@ -22,15 +22,20 @@ import (
 // methods but Stats are called from the run's goroutine.
 type Devices struct {
 	Config
-	run     Run
-	gateway *gateway.Gateway // nil in a replay
-	opened  time.Time        // when devices could first join
+	run Run
+	// gateway is nil in a replay.
+	gateway *gateway.Gateway
+	// opened is when devices could first join, in wall time.
+	opened time.Time
 
 	// Tasks and their answers. mu guards changes of open, which the gateway's goroutines read.
-	mu      sync.Mutex
-	open    map[uint64]*openTask // tasks without an answer that was handed out
-	answers []*Answer            // answers that were not handed out yet, in the order of arrival
-	updates map[uint64]*Answer   // updates that may yet count
+	mu sync.Mutex
+	// open has, by number, the tasks without an answer that was handed out.
+	open map[uint64]*openTask
+	// answers has the answers that were not handed out yet, in the order of arrival.
+	answers []*Answer
+	// updates has, by task, the updates that may yet count.
+	updates map[uint64]*Answer
 
 	// Who takes part, by device.
 	knownPresent []bool    // as the machine knows it
@@ -43,15 +48,19 @@ type Devices struct {
 	presence     *Presence       // the next one of a replay; nil: there is no more
 
 	// What is known of each device, by device.
-	reportedSamples []int        // as it reported them last
-	leftOut         []int        // how often its update was excluded from a round
-	clipped         []bool       // the user was told that an update was clipped
-	firstTasks      []firstTasks // until its class was checked
-	resumed         []bool       // its next task is the first since the run was resumed
-	accounts        accounts     // use of quotas
+	reportedSamples []int // as it reported them last
+	// leftOut counts how often the device's update was excluded from a round.
+	leftOut []int
+	// clipped says that the user was told that an update of the device was clipped.
+	clipped    []bool
+	firstTasks []firstTasks // until its class was checked
+	resumed    []bool       // its next task is the first since the run was resumed
+	accounts   accounts     // use of quotas
 
-	audited  time.Time // when quotas were checked last
-	compared time.Time // when open tasks were last compared with the end of their round
+	// audited is when quotas were checked last.
+	audited time.Time
+	// compared is when open tasks were last compared with the end of their round.
+	compared time.Time
 
 	// What a run says of its devices in the end.
 	bans        []Ban
@@ -64,9 +73,11 @@ type Devices struct {
 	differ   []int // devices with another version than the coordinator's that the user was not told of
 
 	// What [Devices.Stats] reads from other goroutines.
-	held        atomic.Int64 // wall nanoseconds that the clock has stood for devices
+	// held is how long the clock has stood still for devices, in nanoseconds of wall time.
+	held        atomic.Int64
 	bannedCount atomic.Int64
-	returns     atomic.Int64 // how often the run went back to an earlier model
+	// returns counts how often the run went back to an earlier model.
+	returns atomic.Int64
 }
 
 // Run is what devices must know of their run.

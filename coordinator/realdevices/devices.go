@@ -48,14 +48,18 @@ type Devices struct {
 	presence     *Presence       // the next one of a replay; nil: there is no more
 
 	// What is known of each device, by device.
-	reportedSamples []int // as it reported them last
+	// reportedSamples has the number of samples that each device reported last.
+	reportedSamples []int
 	// leftOut counts how often the device's update was excluded from a round.
 	leftOut []int
 	// clipped says that the user was told that an update of the device was clipped.
-	clipped    []bool
-	firstTasks []firstTasks // until its class was checked
-	resumed    []bool       // its next task is the first since the run was resumed
-	accounts   accounts     // use of quotas
+	clipped []bool
+	// firstTasks has a device's first tasks until its class was checked.
+	firstTasks []firstTasks
+	// resumed says that the device's next task is its first since the run was resumed.
+	resumed []bool
+	// accounts has each device's use of its quotas.
+	accounts accounts
 
 	// audited is when quotas were checked last.
 	audited time.Time
@@ -82,8 +86,9 @@ type Devices struct {
 
 // Run is what devices must know of their run.
 type Run struct {
-	Name        string
-	First       int // client number of the first device
+	Name string
+	// First is the client number of the first device.
+	First       int
 	Params      int // parameters of the model that travel, which are the first
 	Frozen      int // those behind them
 	StateValues int // values that each device keeps from task to task

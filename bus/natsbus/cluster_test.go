@@ -15,6 +15,7 @@ import (
 	"fedpace/bus"
 	"fedpace/bus/natsbus"
 	"fedpace/bus/natsconn"
+	"fedpace/internal/testkit/slow"
 )
 
 // freeAddress is an address of this machine that nobody listens on.
@@ -114,6 +115,7 @@ func TestOpenCoordinator_CopiesFitTheServers(t *testing.T) {
 // With two copies on three servers, the loss of one server leaves streams without a majority of their
 // copies, while the cluster has one.
 func TestStreams_WithoutALeaderAreMadeAgain(t *testing.T) {
+	slow.Test(t, "servers of a cluster take long to agree that one is gone")
 	defer natsbus.ShortenElections(time.Second)()
 	servers := newCluster(t, "a", "b", "c")
 	conn := connectTo(t, servers)

@@ -26,10 +26,13 @@ import (
 // listed is a row of the CSV file of "fedpace enroll --list": a device and what its archive
 // gets.
 type listed struct {
-	Name     string `csv:"name"`
-	Platform string `csv:"platform"` // of the program, such as linux-arm64; empty: the device has it
-	Class    string `csv:"class"`    // of the run's fleet; empty: none
-	Data     string `csv:"data"`     // where the device has its samples; empty: they are synthetic
+	Name string `csv:"name"`
+	// Of the program, such as linux-arm64; empty: the device has it.
+	Platform string `csv:"platform"`
+	// Of the run's fleet; empty: none.
+	Class string `csv:"class"`
+	// Where the device has its samples; empty: they are synthetic.
+	Data string `csv:"data"`
 }
 
 // packer makes an archive for each device: its credentials, the authority's certificate and what
@@ -37,7 +40,8 @@ type listed struct {
 type packer struct {
 	server, dist string
 	ca           []byte
-	programs     map[string][]byte // make's archives, by platform
+	// make's archives, by platform.
+	programs map[string][]byte
 }
 
 // enrollList enrolls the devices of a list that have no archive yet, or all of them anew.

@@ -74,7 +74,8 @@ func (f *scheduleFlag) check(sets []string, base config.Schedule) error {
 // configFlags are --config and --set, which together give a configuration: files first, in
 // their order, then single keys.
 type configFlags struct {
-	config []string // files
+	// Files.
+	config []string
 	sets   []string
 }
 
@@ -106,7 +107,8 @@ type flags struct {
 	// trainer is the command of an external one.
 	trainer string
 	force   bool
-	guesses map[string][]byte // configurations for tables without one, by their paths
+	// Configurations for tables without one, by their paths.
+	guesses map[string][]byte
 }
 
 // add defines the flags that every command has which plays runs.

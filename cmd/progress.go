@@ -54,9 +54,10 @@ func statusOf(p run.Progress) cli.Status {
 
 // lastProgress is what a run said last, so that its time goes on while a round takes long.
 type lastProgress struct {
-	mu   sync.Mutex
-	p    run.Progress
-	time time.Time // when it was said; zero: never
+	mu sync.Mutex
+	p  run.Progress
+	// When it was said; zero: never.
+	time time.Time
 }
 
 // set keeps the newest progress and when it came.

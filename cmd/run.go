@@ -98,10 +98,13 @@ func (f *runFlags) givesTrainer() bool {
 // runFlags are those of the commands of one run.
 type runFlags struct {
 	flags
-	server natsconn.Config // another's, or the run's own
+	// another's, or the run's own.
+	server natsconn.Config
 	keys   string
-	trust  bool // in what a folder's configuration names
-	stream bool // --json prints rounds, too
+	// In what a folder's configuration names.
+	trust bool
+	// --json prints rounds, too.
+	stream bool
 }
 
 // add makes the flags that all of them have. beside says what --json prints beside

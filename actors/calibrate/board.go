@@ -39,7 +39,8 @@ type Machine struct {
 	Celsius float64 `json:"celsius"`
 	// PowerSource is what the power was read from.
 	PowerSource string `json:"power_source"`
-	Watts       *Watts `json:"watts"` // nil: not known
+	// nil: not known.
+	Watts *Watts `json:"watts"`
 }
 
 // Watts is the mean power in each phase; 0: not measured.

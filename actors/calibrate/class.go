@@ -18,9 +18,11 @@ import (
 
 // Result is everything that was measured of a device. Parts that were not wanted are nil.
 type Result struct {
-	Name    string    `json:"name"` // of the class
-	Date    time.Time `json:"date"`
-	Version string    `json:"version"` // of this program
+	// Of the class.
+	Name string    `json:"name"`
+	Date time.Time `json:"date"`
+	// Of this program.
+	Version string    `json:"version"`
 	Machine Machine   `json:"machine"`
 	Compute []Compute `json:"compute"`
 	Network *Network  `json:"network"`

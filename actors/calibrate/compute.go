@@ -17,27 +17,34 @@ import (
 // Compute is the measured time of local steps.
 type Compute struct {
 	// Task is custom for a model that is not of the paper.
-	Task   tasks.Task `json:"task"`
-	Model  string     `json:"model"`  // as learn.Parse reads it
-	Batch  int        `json:"batch"`  // samples of a minibatch
-	Kernel string     `json:"kernel"` // instructions, or the class of an external trainer
+	Task tasks.Task `json:"task"`
+	// As learn.Parse reads it.
+	Model string `json:"model"`
+	// Samples of a minibatch.
+	Batch int `json:"batch"`
+	// instructions, or the class of an external trainer.
+	Kernel string `json:"kernel"`
 
 	SecondsPerStep robust.Estimate `json:"seconds_per_step"`
-	StepCV         float64         `json:"step_cv"` // deviation of a step's time over its mean
+	// Deviation of a step's time over its mean.
+	StepCV float64 `json:"step_cv"`
 	Phase
 
 	// Tasks is the number of tasks of Steps steps that were measured, and of tasks of one step.
 	Tasks int `json:"tasks"`
-	Steps int `json:"steps"` // of a long task
+	// Of a long task.
+	Steps int `json:"steps"`
 	// WarmUp is the number of pairs of tasks before them that do not count.
-	WarmUp  int     `json:"warm_up"`
-	Seconds float64 `json:"seconds"` // that all of it took
+	WarmUp int `json:"warm_up"`
+	// That all of it took.
+	Seconds float64 `json:"seconds"`
 	// Drift is the time of the last quarter over that of the first, minus one.
 	Drift float64 `json:"drift"`
 	// Settled says that the first half was left out because of the drift.
 	Settled bool `json:"settled"`
 
-	PaperSeconds float64 `json:"paper_seconds_per_step,omitempty"` // Table 2; 0: not of the paper
+	// Table 2; 0: not of the paper.
+	PaperSeconds float64 `json:"paper_seconds_per_step,omitempty"`
 	PaperStd     float64 `json:"paper_std_seconds,omitempty"`
 }
 

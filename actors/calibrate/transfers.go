@@ -18,9 +18,11 @@ const Run = bus.Calibration
 
 // Transfer is one model that was fetched and sent back as an update. Times are in seconds.
 type Transfer struct {
-	Values   int // of the model, float32 each
+	// Of the model, float32 each.
+	Values   int
 	Download float64
-	Upload   float64 // both in seconds
+	// Both in seconds.
+	Upload float64
 }
 
 // Sizes returns the numbers of values of the models that are transferred, for a main model of
@@ -46,9 +48,11 @@ type Link struct {
 
 // Network is a device's link to a coordinator.
 type Network struct {
-	Server    string          `json:"server"`
-	Params    int             `json:"params"`             // of the model that matters
-	RoundTrip robust.Estimate `json:"round_trip_seconds"` // of one request and its answer
+	Server string `json:"server"`
+	// Of the model that matters.
+	Params int `json:"params"`
+	// Of one request and its answer.
+	RoundTrip robust.Estimate `json:"round_trip_seconds"`
 	// LocalSteps are those of the first tasks of the coordinator's runs. 1 means that it does not say.
 	LocalSteps int  `json:"local_steps"`
 	Download   Link `json:"download"`

@@ -29,7 +29,8 @@ type Finding struct {
 	Check string `json:"check"`
 	State State  `json:"state"`
 	Text  string `json:"text"`
-	Mend  string `json:"mend,omitempty"` // what to do; empty: nothing
+	// What to do; empty: nothing.
+	Mend string `json:"mend,omitempty"`
 }
 
 // Config is what is examined: a device as it would take part, and its connection to the server.

@@ -41,7 +41,8 @@ type Greeting struct {
 // OwnSteps says which optimizer a script takes its local steps with. Algorithms that assume plain
 // steps, such as FedNova's normalisation by the number of steps, refuse another one.
 type OwnSteps struct {
-	Optimizer string  `json:"optimizer"` // as its library names it, such as SGD or Adam
+	// As its library names it, such as SGD or Adam.
+	Optimizer string  `json:"optimizer"`
 	Momentum  float64 `json:"momentum"`
 	// Plain says that a step is x - rate · gradient, at the rate that the task gives.
 	Plain bool `json:"plain"`

@@ -105,7 +105,8 @@ type reply struct {
 type taskDone struct {
 	Index int      `json:"index"`
 	Loss  *float64 `json:"loss"`
-	State int      `json:"state"` // bytes
+	// Bytes.
+	State int `json:"state"`
 }
 
 // exception is an error that the user's code raised, with its place.

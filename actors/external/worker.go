@@ -26,9 +26,10 @@ type Job struct {
 // Task is one client's local steps.
 type Task struct {
 	Client int
-	Name   string // of the client, for people
-	Steps  int
-	Rate   float64
+	// Of the client, for people.
+	Name  string
+	Steps int
+	Rate  float64
 	// Seed decides all randomness in the process.
 	Seed uint64
 	// Numbers is how many numbers Rows writes.
@@ -58,8 +59,10 @@ type Worker struct {
 
 // Diverged says that a loss or a parameter stopped being finite in the process.
 type Diverged struct {
-	Index int    `json:"index"` // of the task; -1: of none
-	Step  int    `json:"step"`  // from 1; 0: not known
+	// Of the task; -1: of none.
+	Index int `json:"index"`
+	// From 1; 0: not known.
+	Step  int    `json:"step"`
 	Cause string `json:"cause"`
 }
 
@@ -368,8 +371,9 @@ func (w *Worker) singleReply(ctx context.Context, p *process, r *request, wanted
 
 // Scores are the results of an evaluation: sums and weights of the loss and of each metric.
 type Scores struct {
-	Loss    *learn.Score  `json:"loss"`
-	Metrics []learn.Score `json:"metrics"` // in the order of the greeting
+	Loss *learn.Score `json:"loss"`
+	// In the order of the greeting.
+	Metrics []learn.Score `json:"metrics"`
 }
 
 // Evaluate measures a model on count rows, whose numbers the function rows writes.

@@ -14,16 +14,20 @@ import (
 // Fetcher downloads archives. The zero value is ready; it may be used from
 // several goroutines when its callbacks may.
 type Fetcher struct {
-	Stall   time.Duration // without a byte before the request is made again; 0: 30 s
-	Retries int           // attempts in a row that bring nothing new; 0: 5
-	Backoff time.Duration // before the second attempt; doubles up to 30 s; 0: 1 s
+	// Without a byte before the request is made again; 0: 30 s.
+	Stall time.Duration
+	// Attempts in a row that bring nothing new; 0: 5.
+	Retries int
+	// Before the second attempt; doubles up to 30 s; 0: 1 s.
+	Backoff time.Duration
 	// Progress, when set, is called when a transfer starts, ends, and some
 	// times a second in between.
 	Progress func(Progress)
 	// Notice, when set, is told in one line what went wrong and is tried again.
 	Notice func(string)
 
-	every time.Duration // between calls of Progress; 0: 100 ms
+	// Between calls of Progress; 0: 100 ms.
+	every time.Duration
 }
 
 // Limits of one Fetch, whatever the servers do.
@@ -35,9 +39,12 @@ const (
 // Progress is the state of a download.
 type Progress struct {
 	Archive string
-	Done    int64 // bytes on disk
-	Total   int64 // -1 where it is not known
-	Start   int64 // bytes on disk when the present transfer began
+	// Bytes on disk.
+	Done int64
+	// -1 where it is not known.
+	Total int64
+	// Bytes on disk when the present transfer began.
+	Start   int64
 	Elapsed time.Duration
 }
 
@@ -51,10 +58,12 @@ func (p Progress) Rate() float64 {
 
 // Result says where an archive is.
 type Result struct {
-	Path       string
-	Bytes      int64
-	Resumed    int64 // bytes that an earlier call had left
-	Downloaded int64 // bytes that this one added; 0: it was there
+	Path  string
+	Bytes int64
+	// Bytes that an earlier call had left.
+	Resumed int64
+	// Bytes that this one added; 0: it was there.
+	Downloaded int64
 }
 
 // IncompleteError is a download that stopped, for whatever reason, and left

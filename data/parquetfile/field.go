@@ -75,8 +75,9 @@ func newFields(prefix string, columns []*parquet.Column, level int, schema *sche
 
 // schemaNames is what newFields needs to know of a schema beside its columns.
 type schemaNames struct {
-	leaves   []format.SchemaElement
-	variants map[string]bool // groups of the logical type VARIANT, as group.column
+	leaves []format.SchemaElement
+	// Groups of the logical type VARIANT, as group.column.
+	variants map[string]bool
 }
 
 // newSchemaNames goes through the elements of a schema, in which a group stands before what is in

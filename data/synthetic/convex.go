@@ -35,9 +35,12 @@ const maxConvexValues = 1 << 26
 // and variance 1 added to each coordinate, which makes the variance of a
 // minibatch's gradient a constant.
 type Quadratics struct {
-	Clients       int // 0: 50
-	Dimension     int // 2 or more
-	Samples       int // of each client
+	// 0: 50.
+	Clients int
+	// 2 or more.
+	Dimension int
+	// Of each client.
+	Samples       int
 	Mu, L         float64
 	Noise         float64
 	Heterogeneity float64
@@ -92,10 +95,13 @@ func (q Quadratics) Set() (federated.Set, error) {
 // quadraticRows are the samples of quadratics: the b of each and the A of its
 // client, whose samples follow each other.
 type quadraticRows struct {
-	n       int       // dimensions
-	samples int       // of each client, those held out included
-	matrix  []float32 // a and v of each client
-	b       []float32
+	// Dimensions.
+	n int
+	// Of each client, those held out included.
+	samples int
+	// A and v of each client.
+	matrix []float32
+	b      []float32
 }
 
 // Append adds sample i: its centre b, then the diagonal and the direction of its client's
@@ -194,10 +200,12 @@ func (q Quadratics) client(rows *quadraticRows, c int, centre, axis variates) {
 // follow a Dirichlet distribution with every parameter 1/Heterogeneity, and
 // Heterogeneity is also how far the means of clients lie apart.
 type Mixtures struct {
-	Clients       int // 0: 50
-	Features      int
-	Classes       int
-	Samples       int // of each client, for training; a fifth as many are held out
+	// 0: 50.
+	Clients  int
+	Features int
+	Classes  int
+	// Of each client, for training; a fifth as many are held out.
+	Samples       int
 	Heterogeneity float64
 	Seed          uint64
 }

@@ -17,9 +17,11 @@ import (
 type logistic struct {
 	features, classes int
 	mu                float64
-	rows              [][]float64 // by client, one behind the other
-	labels            [][]int32
-	smooth            float64 // L
+	// By client, one behind the other.
+	rows   [][]float64
+	labels [][]int32
+	// L.
+	smooth float64
 }
 
 // readLogistic reads all samples of a set as the objectives of a regularised logistic

@@ -29,15 +29,22 @@ type objective interface {
 
 // Problem is a federated problem with its optimum.
 type Problem struct {
-	L, Mu   float64   // of every client, loss/length²
-	Star    []float64 // x*
-	FStar   float64   // F(x*)
-	Gamma   float64   // F* − Σ p_c f_c*
+	// Of every client, loss/length².
+	L, Mu float64
+	// x*.
+	Star []float64
+	// F(x*).
+	FStar float64
+	// F* − Σ p_c f_c*.
+	Gamma   float64
 	Clients int
-	Batch   int       // samples a minibatch
-	Weights []float64 // p_c
+	// Samples a minibatch.
+	Batch int
+	// p_c.
+	Weights []float64
 
-	Set   federated.Set // whoever opened it closes it
+	// Whoever opened it closes it.
+	Set   federated.Set
 	Model learn.Model
 
 	objective objective

@@ -15,10 +15,13 @@ import (
 // quadratic is ½ (x − b̄_c)ᵀ A_c (x − b̄_c) + floor_c for each client, A_c by its
 // eigenvalues a and its reflection v.
 type quadratic struct {
-	size    int
-	a, v, b [][]float64 // b: the mean of the samples'
-	floor   []float64   // f_c*, what the samples' noise leaves
-	noise   []float64   // variance of a sample's gradient, the same everywhere
+	size int
+	// b: the mean of the samples'.
+	a, v, b [][]float64
+	// f_c*, what the samples' noise leaves.
+	floor []float64
+	// Variance of a sample's gradient, the same everywhere.
+	noise []float64
 }
 
 // readQuadratic reads the clients' quadratic objectives from a set whose samples hold centre,

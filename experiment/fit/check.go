@@ -16,8 +16,10 @@ type Check struct {
 	Draws int `json:"draws"`
 
 	// All tasks that the classes were fitted to.
-	TaskSeconds       float64 `json:"task_seconds"`        // as they were measured
-	FittedTaskSeconds float64 `json:"fitted_task_seconds"` // mean over the draws
+	// As they were measured.
+	TaskSeconds float64 `json:"task_seconds"`
+	// Mean over the draws.
+	FittedTaskSeconds float64 `json:"fitted_task_seconds"`
 
 	// Rounds in which all devices' tasks count, where a round closes with its last task. 0
 	// rounds: there are none.
@@ -28,7 +30,8 @@ type Check struct {
 	// of each device by itself. What they differ from the measured ones is that devices, or a
 	// task's phases, are slow together.
 	DealtRoundSeconds float64 `json:"dealt_round_seconds"`
-	RoundsInside      int     `json:"rounds_within"` // of the rounds, those within the 90 % interval of the draws
+	// Of the rounds, those within the 90 % interval of the draws.
+	RoundsInside int `json:"rounds_within"`
 	// Another are the rounds in another run, whose devices are as far from their classes as these are
 	// uncertain; Low and High are the ends of 90 % of the draws.
 	Another robust.Estimate `json:"another_run_seconds"`

@@ -14,31 +14,40 @@ import (
 
 // Fit is a run's real devices as classes.
 type Fit struct {
-	Run            string   `json:"run"` // its folder
-	Rounds         int      `json:"rounds"`
-	ModelMegabits  float64  `json:"model_megabits"`
-	UpdateMegabits float64  `json:"update_megabits"`
-	LinksMeasured  bool     `json:"links_measured"` // false: devices.link is modelled, so the run says nothing of them
-	Devices        []Device `json:"devices"`
-	Together       bool     `json:"together"` // its devices are slow together, and so are those of the classes
-	Check          *Check   `json:"check"`    // nil: no device was fitted
+	// Its folder.
+	Run            string  `json:"run"`
+	Rounds         int     `json:"rounds"`
+	ModelMegabits  float64 `json:"model_megabits"`
+	UpdateMegabits float64 `json:"update_megabits"`
+	// false: devices.link is modelled, so the run says nothing of them.
+	LinksMeasured bool     `json:"links_measured"`
+	Devices       []Device `json:"devices"`
+	// Its devices are slow together, and so are those of the classes.
+	Together bool `json:"together"`
+	// nil: no device was fitted.
+	Check *Check `json:"check"`
 	// that stands for simulated clients which had none; empty: none is needed
 	SimulatedClass string `json:"simulated_class"`
 
-	pool   bool
-	config config.Config // of the run, with the classes
+	pool bool
+	// Of the run, with the classes.
+	config config.Config
 }
 
 // Device is what was found of one device. Of a device without tasks that say how fast it
 // is there is nothing but what was left out; it keeps the class that it has.
 type Device struct {
-	ID       string  `json:"id"`
-	Class    string  `json:"class"` // in the result; empty: none
-	Tasks    int     `json:"tasks"` // that its times are from
-	Measured int     `json:"of"`    // so many that were measured
+	ID string `json:"id"`
+	// In the result; empty: none.
+	Class string `json:"class"`
+	// That its times are from.
+	Tasks int `json:"tasks"`
+	// So many that were measured.
+	Measured int     `json:"of"`
 	LeftOut  LeftOut `json:"left_out"`
 
-	DownloadMbps    robust.Estimate `json:"download_mbps"` // 0: not measured
+	// 0: not measured.
+	DownloadMbps    robust.Estimate `json:"download_mbps"`
 	UploadMbps      robust.Estimate `json:"upload_mbps"`
 	SecondsPerStep  robust.Estimate `json:"seconds_per_step"`
 	ComputeOverhead robust.Estimate `json:"compute_overhead_seconds"`

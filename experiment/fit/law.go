@@ -15,17 +15,22 @@ const confidence = 0.9
 
 // law is what the tasks of a device come to.
 type law struct {
-	phases    [phases]phase
-	atNoSteps robust.Estimate // overhead of the local steps
+	phases [phases]phase
+	// Overhead of the local steps.
+	atNoSteps robust.Estimate
 	cv        float64
 }
 
 // phase is what was fitted of one phase of a device's tasks: download, compute or upload.
 type phase struct {
-	typical  robust.Estimate // megabits a second, or seconds a step; 0: not measured
-	overhead float64         // seconds
-	first    float64         // extra seconds of the first task
-	factors  []float64       // of each task: what it took, without overhead, over what is typical
+	// Megabits a second, or seconds a step; 0: not measured.
+	typical robust.Estimate
+	// Seconds.
+	overhead float64
+	// Extra seconds of the first task.
+	first float64
+	// Of each task: what it took, without overhead, over what is typical.
+	factors []float64
 	// uncertainty is the relative deviation of what is typical in another run.
 	uncertainty float64
 }

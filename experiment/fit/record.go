@@ -25,9 +25,11 @@ const (
 
 // record is what a run's folder says of its devices.
 type record struct {
-	config  config.Config
-	first   int        // client number of the first device
-	bits    fleet.Bits // of a task's transfers, as simulations have them
+	config config.Config
+	// Client number of the first device.
+	first int
+	// Of a task's transfers, as simulations have them.
+	bits    fleet.Bits
 	rounds  int
 	devices []history
 	sampled statistics.Thinned[span]
@@ -36,18 +38,24 @@ type record struct {
 // history is a device with its tasks, of which a thinned sample is kept.
 type history struct {
 	config.Device
-	tasks    statistics.Thinned[task]
-	all      int // tasks that were measured, the first not counted
+	tasks statistics.Thinned[task]
+	// Tasks that were measured, the first not counted.
+	all      int
 	excluded LeftOut
-	first    task // which is left out
+	// Which is left out.
+	first task
 }
 
 // LeftOut counts the tasks of a device that say nothing of its speed.
 type LeftOut struct {
-	First   int `json:"first"`   // the first task, which prepares and connects
-	Lost    int `json:"lost"`    // the device fell silent
-	Refused int `json:"refused"` // its update was not valid
-	Broken  int `json:"broken"`  // the round closed, or the run ended, before its times were known
+	// The first task, which prepares and connects.
+	First int `json:"first"`
+	// The device fell silent.
+	Lost int `json:"lost"`
+	// Its update was not valid.
+	Refused int `json:"refused"`
+	// The round closed, or the run ended, before its times were known.
+	Broken int `json:"broken"`
 }
 
 // The phases of a task, in the order of time.
@@ -72,7 +80,8 @@ func (x *task) seconds() float64 { return x.took[download] + x.took[compute] + x
 type span struct {
 	took, simulated float64
 	tasks           []task
-	complete        bool // all of its devices' tasks may be compared
+	// All of its devices' tasks may be compared.
+	complete bool
 }
 
 // read reads the folder of a run, which may have been interrupted.

@@ -21,7 +21,8 @@ import (
 // Comparison is a run's prediction beside what its devices measured.
 type Comparison struct {
 	folder.Prediction
-	Rows []Row `json:"-"` // by round
+	// By round.
+	Rows []Row `json:"-"`
 }
 
 // Compare predicts the run in a folder, of which p is the problem, and compares. It is

@@ -27,12 +27,16 @@ import (
 
 // Forecast says what a run will do and how long that should take.
 type Forecast struct {
-	Config  config.Config `json:"configuration"` // resolved, with the population filled in
-	Data    *string       `json:"data"`          // the data's name, and that it is synthetic; nil: no model is trained
-	Model   *string       `json:"model"`         // nil: no model is trained
-	Rounds  int           `json:"rounds"`
-	Virtual float64       `json:"virtual_seconds"`
-	Steps   int64         `json:"sgd_steps"` // sum of K_r
+	// resolved, with the population filled in.
+	Config config.Config `json:"configuration"`
+	// The data's name, and that it is synthetic; nil: no model is trained.
+	Data *string `json:"data"`
+	// nil: no model is trained.
+	Model   *string `json:"model"`
+	Rounds  int     `json:"rounds"`
+	Virtual float64 `json:"virtual_seconds"`
+	// Sum of K_r.
+	Steps int64 `json:"sgd_steps"`
 
 	// What 90 % of such runs are within, where not all rounds were played: in time, or in rounds if
 	// time is what ends the run.
@@ -62,10 +66,13 @@ type Forecast struct {
 	// Unlike says how mild or severe the fleet is.
 	Unlike *Unlike `json:"heterogeneity"`
 	// Attackers says who attacks and how; empty: nobody.
-	Attackers string   `json:"attackers,omitempty"`
-	State     string   `json:"state"` // what the algorithm keeps, and what a round holds of single updates
-	Bus       string   `json:"bus"`   // what carries the messages: nats or memory
-	Files     []string `json:"files"` // that the run writes into its folder
+	Attackers string `json:"attackers,omitempty"`
+	// What the algorithm keeps, and what a round holds of single updates.
+	State string `json:"state"`
+	// What carries the messages: nats or memory.
+	Bus string `json:"bus"`
+	// That the run writes into its folder.
+	Files []string `json:"files"`
 	// Growth is how large the files become that grow with the rounds of a run with real
 	// devices; nil: there is none.
 	Growth Growth `json:"growth"`
@@ -80,17 +87,22 @@ type Forecast struct {
 	// that no client can meet: the run would end with the model with which it began.
 	NoUpdates bool `json:"no_updates,omitempty"`
 
-	triedRounds int // rounds that were tried before the run
+	// Rounds that were tried before the run.
+	triedRounds int
 
-	kernel  string // class
-	private string // Privacy in words
-	noise   string // LocalNoise in words
+	// Class.
+	kernel string
+	// Privacy in words.
+	private string
+	// LocalNoise in words.
+	noise string
 }
 
 // Trial is what some rounds of a run came to that were played without learning.
 type Trial struct {
-	Stop       round.Stop
-	Wall, Core float64 // seconds, and those of one core
+	Stop round.Stop
+	// seconds, and those of one core.
+	Wall, Core float64
 }
 
 // Make forecasts the run of a problem to limit (0: none). try plays about so many tasks of its

@@ -18,10 +18,14 @@ import (
 // a tenth faster, or a class were left out: the run is played again with it, so who waits for whom then
 // is what counts.
 type Gain struct {
-	Change         string  `json:"what"`             // "class phone", or "compute"
-	Waited         float64 `json:"waited,omitzero"`  // part of the rounds whose last accepted update was of the class
-	Clients        float64 `json:"clients,omitzero"` // part of them that is of the class
-	ShorterWithout float64 `json:"without,omitzero"` // part by which rounds are shorter if nobody of the class is asked
+	// "class phone", or "compute".
+	Change string `json:"what"`
+	// Part of the rounds whose last accepted update was of the class.
+	Waited float64 `json:"waited,omitzero"`
+	// Part of them that is of the class.
+	Clients float64 `json:"clients,omitzero"`
+	// Part by which rounds are shorter if nobody of the class is asked.
+	ShorterWithout float64 `json:"without,omitzero"`
 	Shorter        float64 `json:"shorter"`
 }
 

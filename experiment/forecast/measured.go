@@ -14,26 +14,34 @@ import (
 
 // record is what a run with real devices left of its times.
 type record struct {
-	rounds    []measured
-	hasEvents bool                      // the tasks of devices are known: the run kept an event log
-	future    bool                      // the run is to come: nothing is measured
-	skipped   int                       // rounds that were left out, since the log had reached its size
-	samples   map[int]devicelog.Samples // by client; nil: not known
+	rounds []measured
+	// The tasks of devices are known: the run kept an event log.
+	hasEvents bool
+	// The run is to come: nothing is measured.
+	future bool
+	// Rounds that were left out, since the log had reached its size.
+	skipped int
+	// By client; nil: not known.
+	samples map[int]devicelog.Samples
 }
 
 // measured is a round of a run, or of a draw.
 type measured struct {
-	took  round.Time
-	steps int // K_r
-	all   int // tasks, those of simulated clients included
+	took round.Time
+	// K_r.
+	steps int
+	// tasks, those of simulated clients included.
+	all   int
 	tasks []deviceTask
 }
 
 // deviceTask is one task of a device and what it took.
 type deviceTask struct {
-	device int // from 0
+	// From 0.
+	device int
 	parts  [len(phases)]round.Time
-	lost   bool // the device fell silent over it
+	// The device fell silent over it.
+	lost bool
 }
 
 // phases are the parts of a task that a device measures, in the order of its columns.
@@ -102,8 +110,9 @@ func read(dir string, first int) (r record, err error) {
 
 // means are what the rounds of a draw, or of a run, came to.
 type means struct {
-	rounds  [][columns]float64
-	devices [][len(phases)]rate // by device
+	rounds [][columns]float64
+	// By device.
+	devices [][len(phases)]rate
 }
 
 // columns are the values of a round: its seconds, and the mean seconds of each phase of

@@ -24,16 +24,22 @@ type timing struct {
 	// before says which devices join and leave before a round opens: those of round 1
 	// before the run, the others' while the round before is under way. It may be nil.
 	before func(number int) []round.Event
-	task   func(e *round.TaskReport)   // a task has its outcome; may be nil
-	report func(r *round.Report) error // a round is complete; may be nil
+	// A task has its outcome; may be nil.
+	task func(e *round.TaskReport)
+	// A round is complete; may be nil.
+	report func(r *round.Report) error
 
 	// While it is played:
 	machine *round.Machine
 	clock   *simclock.Clock
-	open    []round.Task // issued since all were answered
-	taken   int          // of them
-	round   int          // whose tasks are answered
-	vain    int          // tasks since the last update that counts
+	// Issued since all were answered.
+	open []round.Task
+	// Of them.
+	taken int
+	// Whose tasks are answered.
+	round int
+	// Tasks since the last update that counts.
+	vain int
 }
 
 // MoreUpdates is how more updates come to count, for people.
@@ -211,9 +217,11 @@ func planned(f *fleet.Fleet, t *round.Task, bits fleet.Bits) (round.Event, error
 
 // pace is what is one client's own in a draw, besides its class.
 type pace struct {
-	factors  [len(phases)]float64 // on what its phases take, less their overhead
+	// On what its phases take, less their overhead.
+	factors  [len(phases)]float64
 	overhead [len(phases)]round.Time
-	first    [len(phases)]round.Time // extra time of its next task
+	// Extra time of its next task.
+	first [len(phases)]round.Time
 }
 
 // paceOf draws how far a client is from its class.

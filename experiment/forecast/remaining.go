@@ -16,7 +16,8 @@ import (
 // rounds of K steps are on the virtual clock. Then it walks through the rounds that are left:
 // where K decays, they are cheaper than those before. It is not safe for concurrent use.
 type Remaining struct {
-	walk     walk // before the run's first round
+	// Before the run's first round.
+	walk     walk
 	measured measurements
 	last     round.Report
 
@@ -44,9 +45,12 @@ type seen struct {
 type measurements struct {
 	evaluate, clients      metric.Timetable
 	heldOut, clientSamples float64
-	batch                  float64 // samples of a local step
-	pace                   float64 // virtual seconds a second of wall time at most; 0: as fast as it goes
-	devices                bool    // real ones take part alone: they are waited for as long as virtual time says
+	// Samples of a local step.
+	batch float64
+	// Virtual seconds a second of wall time at most; 0: as fast as it goes.
+	pace float64
+	// Real ones take part alone: they are waited for as long as virtual time says.
+	devices bool
 }
 
 // measurementsOf are those of a problem, whose rounds are c.

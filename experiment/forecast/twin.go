@@ -21,12 +21,18 @@ import (
 type twin struct {
 	problem *problem.Problem
 	rounds  round.Config
-	first   int                                            // client number of the first device
-	devices int                                            // how many there are
-	bits    fleet.Bits                                     // of a device's transfers
-	link    func(client int) (download, upload round.Time) // in place of what its class says; nil: nothing
-	was     [][]presence                                   // by round, then device; nil: all are there
-	samples map[int]devicelog.Samples                      // by client; nil: not known
+	// Client number of the first device.
+	first int
+	// How many there are.
+	devices int
+	// Of a device's transfers.
+	bits fleet.Bits
+	// In place of what its class says; nil: nothing.
+	link func(client int) (download, upload round.Time)
+	// By round, then device; nil: all are there.
+	was [][]presence
+	// By client; nil: not known.
+	samples map[int]devicelog.Samples
 }
 
 // newTwin makes the twin of a problem that trains, for the rounds of a record.

@@ -15,8 +15,10 @@ import (
 // of FLHetBench (Zhang et al., CVPR 2024), from 0 to 1, where clients do all that they are asked
 // for. nil: nothing of it is configured.
 type Unlike struct {
-	Clients            int      `json:"clients"` // that take part, drawn from all
-	Max                float64  `json:"most"`    // what so many reach if none is ever late or away
+	// That take part, drawn from all.
+	Clients int `json:"clients"`
+	// What so many reach if none is ever late or away.
+	Max                float64  `json:"most"`
 	Devices            *float64 `json:"devices"`
 	Presence           *float64 `json:"presence"`
 	DevicesAndPresence *float64 `json:"both"`

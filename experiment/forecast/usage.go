@@ -16,16 +16,26 @@ import (
 
 // Usage is what a configuration comes to on the virtual clock, over draws of its fleet and cohorts.
 type Usage struct {
-	Seconds Interval // of virtual time; of draws that do not fall short
-	Short   int      // draws that end without the updates that they should have
-	Rounds  Interval // complete ones
-	Steps   Interval // sum of K_r over them
-	Work    Interval // local steps of all clients whose updates count
-	Wasted  Interval // share of clients' time
-	Joules  Interval // NaN: no watts are known
-	Bytes   Interval // of models, both ways
-	AtMost  bool     // K_r follows losses, and is taken to stay at K_0
-	Asks    bool     // the time to ask candidates for their losses is missing
+	// Of virtual time; of draws that do not fall short.
+	Seconds Interval
+	// Draws that end without the updates that they should have.
+	Short int
+	// Complete ones.
+	Rounds Interval
+	// Sum of K_r over them.
+	Steps Interval
+	// Local steps of all clients whose updates count.
+	Work Interval
+	// Share of clients' time.
+	Wasted Interval
+	// NaN: no watts are known.
+	Joules Interval
+	// Of models, both ways.
+	Bytes Interval
+	// K_r follows losses, and is taken to stay at K_0.
+	AtMost bool
+	// The time to ask candidates for their losses is missing.
+	Asks bool
 }
 
 // UsageOf plays a configuration without learning for so many draws, each up to the limits.

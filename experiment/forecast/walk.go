@@ -13,18 +13,22 @@ import (
 
 // walk goes through the rounds of a run that are to come, without losses.
 type walk struct {
-	setup  schedule.Setup
-	k      schedule.K
-	eta    schedule.Eta
-	steps  func(k int) int // local steps of a mean client for what K says, which may count epochs
+	setup schedule.Setup
+	k     schedule.K
+	eta   schedule.Eta
+	// Local steps of a mean client for what K says, which may count epochs.
+	steps  func(k int) int
 	expect func(k int) expected
-	pace   float64 // how long rounds are, over what is expected
+	// How long rounds are, over what is expected.
+	pace float64
 	// follows says that K follows what the run measures, or who is slow: it cannot be foreseen,
 	// and stays.
 	follows bool
 
-	rounds int        // the run ends after so many; 0: not known
-	limit  round.Time // and at that virtual time; 0: not known
+	// The run ends after so many; 0: not known.
+	rounds int
+	// And at that virtual time; 0: not known.
+	limit round.Time
 
 	// Where the walk stands: the last round, its end and how long it was, its local steps, and
 	// what the schedule decided.
@@ -32,7 +36,8 @@ type walk struct {
 	now, roundLength round.Time
 	local            int
 	last             schedule.Decision
-	updates          float64 // that are expected to count in it
+	// That are expected to count in it.
+	updates float64
 }
 
 // newWalk stands before the first round of a problem, which ends at limit (0: at none).

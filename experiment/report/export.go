@@ -39,8 +39,9 @@ func ExportTrace(dir string, w io.Writer, first, last int) (written perfetto.Wri
 
 // Exported says what an export of a run holds.
 type Exported struct {
-	Rounds     int
-	Begin, End time.Time // the run's start and its last round's end
+	Rounds int
+	// The run's start and its last round's end.
+	Begin, End time.Time
 }
 
 // ExportOpenMetrics writes the run in a folder as OpenMetrics text in which its virtual time begins

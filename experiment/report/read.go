@@ -27,11 +27,14 @@ const (
 // Run is a run with what its figures show.
 type Run struct {
 	*folder.Run
-	complete  bool
-	quality   metric.Quality // by which its models are compared
-	durations []float64      // seconds of rounds, ascending; of long runs every n-th
+	complete bool
+	// By which its models are compared.
+	quality metric.Quality
+	// Seconds of rounds, ascending; of long runs every n-th.
+	durations []float64
 	points    []point
-	predicted []forecast.Row // of a run with real devices whose time was predicted
+	// Of a run with real devices whose time was predicted.
+	predicted []forecast.Row
 
 	// identity is what the run's bits follow from. It is nil for a run without a summary, of
 	// which only the configuration is known.
@@ -41,9 +44,12 @@ type Run struct {
 // point is a state of the run at the end of a round.
 type point struct {
 	seconds float64
-	loss    float64   // lowest window mean so far; NaN: none yet
-	best    float64   // validation so far by the run's quality; NaN: none yet
-	values  []float64 // of the columns that have a figure
+	// Lowest window mean so far; NaN: none yet.
+	loss float64
+	// Validation so far by the run's quality; NaN: none yet.
+	best float64
+	// Of the columns that have a figure.
+	values []float64
 }
 
 // figured are the columns that have a figure.
@@ -148,10 +154,11 @@ func Read(dir string) (r Run, err error) {
 
 // Group is runs that differ in nothing but their seed.
 type Group struct {
-	Name        string
-	Runs        []*Run
-	task        config.Task
-	differences []string // of the configuration from its task's defaults, but for the seed
+	Name string
+	Runs []*Run
+	task config.Task
+	// Of the configuration from its task's defaults, but for the seed.
+	differences []string
 }
 
 // Groups sorts runs by their configurations and folders into groups, in the order of their first

@@ -23,11 +23,13 @@ import (
 
 // curves are the columns of a run's rounds that pages draw, and what progress.csv adds.
 type curves struct {
-	columns   []metrics.Column
-	values    [][]float64 // by column, then by round; NaN: not measured
-	rounds    int
-	end       round.Time
-	evaluated []bool // by round
+	columns []metrics.Column
+	// By column, then by round; NaN: not measured.
+	values [][]float64
+	rounds int
+	end    round.Time
+	// By round.
+	evaluated []bool
 	marks     live.Marks
 	costs     costs
 }
@@ -135,8 +137,10 @@ func (c *curves) readCosts(path string) {
 
 // head is what precedes the columns where they are sent.
 type head struct {
-	Rounds  int              `json:"rounds"`  // values of each column
-	Thinned bool             `json:"thinned"` // some rounds were left out
+	// Values of each column.
+	Rounds int `json:"rounds"`
+	// Some rounds were left out.
+	Thinned bool             `json:"thinned"`
 	Columns []metrics.Column `json:"columns"`
 	Marks   live.Marks       `json:"marks"`
 	Costs   costs            `json:"costs"`

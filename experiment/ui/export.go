@@ -20,7 +20,8 @@ const maxPoints = 1 << 14
 // Exported is how many runs a file holds.
 type Exported struct {
 	Runs, Finished int
-	Damaged        []report.Damaged // which it left out
+	// Which it left out.
+	Damaged []report.Damaged
 }
 
 // Export writes the library as one file that needs nothing else: the page with the list, each

@@ -22,8 +22,9 @@ const rescan = time.Second
 
 // Library is the runs in some folders. It is safe for concurrent use.
 type Library struct {
-	dirs    []string
-	version string // of this program
+	dirs []string
+	// Of this program.
+	version string
 
 	mu      sync.Mutex
 	scanned time.Time
@@ -33,11 +34,13 @@ type Library struct {
 // run is a run in the library.
 type run struct {
 	*folder.Run
-	id  string
-	err error // the folder cannot be read
+	id string
+	// The folder cannot be read.
+	err error
 
-	mu     sync.Mutex
-	stamp  string // of the files that the curves were read from
+	mu sync.Mutex
+	// Of the files that the curves were read from.
+	stamp  string
 	curves *curves
 }
 
@@ -117,26 +120,33 @@ func (l *Library) find(id string) *run {
 
 // listedRun is a run in the list.
 type listedRun struct {
-	ID       string          `json:"id"`
-	Folder   string          `json:"folder"`
-	State    string          `json:"state"` // a folder.RunState
-	Problem  string          `json:"why,omitempty"`
-	Task     string          `json:"task"`
-	Schedule string          `json:"schedule"`
-	Seed     string          `json:"seed"` // as text: JavaScript's numbers end at 2^53
-	Tags     []string        `json:"tags,omitempty"`
-	Note     string          `json:"note,omitempty"`
-	Settings []string        `json:"settings"` // what it sets otherwise than its task's defaults
-	Quality  metricName      `json:"quality"`  // by which models are compared
-	Stamp    string          `json:"stamp"`    // changes with the files
-	Rounds   int             `json:"rounds"`
-	Virtual  float64         `json:"virtual_seconds"`
-	Summary  *folder.Summary `json:"summary"` // null: the run goes on, or was killed
+	ID     string `json:"id"`
+	Folder string `json:"folder"`
+	// A folder.RunState.
+	State    string `json:"state"`
+	Problem  string `json:"why,omitempty"`
+	Task     string `json:"task"`
+	Schedule string `json:"schedule"`
+	// As text: JavaScript's numbers end at 2^53.
+	Seed string   `json:"seed"`
+	Tags []string `json:"tags,omitempty"`
+	Note string   `json:"note,omitempty"`
+	// What it sets otherwise than its task's defaults.
+	Settings []string `json:"settings"`
+	// By which models are compared.
+	Quality metricName `json:"quality"`
+	// Changes with the files.
+	Stamp   string  `json:"stamp"`
+	Rounds  int     `json:"rounds"`
+	Virtual float64 `json:"virtual_seconds"`
+	// null: the run goes on, or was killed.
+	Summary *folder.Summary `json:"summary"`
 }
 
 type metricName struct {
-	Name  string `json:"name"`
-	Lower bool   `json:"lower"` // lower values are better
+	Name string `json:"name"`
+	// Lower values are better.
+	Lower bool `json:"lower"`
 }
 
 // rowsOf are runs as the page lists them.

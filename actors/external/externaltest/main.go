@@ -34,12 +34,15 @@ func Command(flags ...string) string {
 
 // trainer is the process.
 type trainer struct {
-	model   learn.Model
-	work    learn.Workspace
-	kernel  learn.Kernel
-	buffers int // numbers behind the parameters: running means of the samples' first values
-	frozen  int // numbers behind those, which are sevenths, and without which nothing is done
-	state   int // bytes that a client keeps, the first of which counts its tasks
+	model  learn.Model
+	work   learn.Workspace
+	kernel learn.Kernel
+	// Numbers behind the parameters: running means of the samples' first values.
+	buffers int
+	// Numbers behind those, which are sevenths, and without which nothing is done.
+	frozen int
+	// Bytes that a client keeps, the first of which counts its tasks.
+	state int
 
 	name, digest, class, fault, once, own, timing string
 
@@ -49,9 +52,12 @@ type trainer struct {
 	memory  mmap.MMap
 	samples *samples
 	mine    *owned
-	tasks   int           // begun so far
-	from    int           // of them, the first that a fault spoils
-	worked  time.Duration // in steps
+	// Begun so far.
+	tasks int
+	// Of them, the first that a fault spoils.
+	from int
+	// In steps.
+	worked time.Duration
 }
 
 // message is a request.
@@ -85,7 +91,8 @@ type task struct {
 	Seed                uint64
 	Correction          *int
 	State               *struct{ At, Bytes, Room int }
-	kept                int // bytes that its client keeps next
+	// Bytes that its client keeps next.
+	kept int
 }
 
 type object map[string]any

@@ -22,10 +22,13 @@ type Display struct {
 	quiet  bool
 	screen screen
 
-	mu      sync.Mutex
-	began   time.Time // when the first plain line was
-	printed time.Time // when the last plain line was
-	current string    // what the line on the screen is about; "": there is none
+	mu sync.Mutex
+	// When the first plain line was.
+	began time.Time
+	// When the last plain line was.
+	printed time.Time
+	// What the line on the screen is about; "": there is none.
+	current string
 
 	watching []context.CancelFunc
 }
@@ -148,9 +151,12 @@ func (d *Display) Close() {
 
 // screen is what is known of where output goes.
 type screen struct {
-	terminal bool       // a line can be drawn over
-	colour   bool       // and may have colours
-	width    func() int // columns, asked anew for each line
+	// A line can be drawn over.
+	terminal bool
+	// And may have colours.
+	colour bool
+	// columns, asked anew for each line.
+	width func() int
 }
 
 // usualWidth is taken where there is no terminal, or one that does not say its own.

@@ -11,10 +11,13 @@ import (
 
 // Status is how far something has come.
 type Status struct {
-	Subject string  // names the thing: another one is shown on another line
-	Done    float64 // from 0 to 1; negative: not known
+	// Names the thing: another one is shown on another line.
+	Subject string
+	// From 0 to 1; negative: not known.
+	Done float64
 
-	parts []part // in the order in which they are shown
+	// In the order in which they are shown.
+	parts []part
 }
 
 // Add puts a part behind the others. Where a line is too narrow, parts of the

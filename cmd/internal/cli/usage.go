@@ -15,7 +15,8 @@ import (
 
 // UsageError is a command line that cannot be understood.
 type UsageError struct {
-	Command string // with a space behind it, or empty
+	// With a space behind it, or empty.
+	Command string
 	Problem error
 }
 

@@ -138,13 +138,17 @@ func histograms(d federated.Stats) []figure.Panel {
 
 // source is a set as the commands' arguments and flags describe it.
 type source struct {
-	path          string
-	reader        federated.Reader // nil: the one that recognises the path
-	config        string           // file of a configuration that says what the columns mean
-	columns       []string         // as option=value, the same
+	path string
+	// nil: the one that recognises the path.
+	reader federated.Reader
+	// File of a configuration that says what the columns mean.
+	config string
+	// As option=value, the same.
+	columns       []string
 	options       federated.Options
 	heterogeneity float64
-	kindFlag      string // the flag that names the partition's kind, if the command has one
+	// The flag that names the partition's kind, if the command has one.
+	kindFlag string
 }
 
 // argument demands the path, unless a configuration names it.

@@ -50,10 +50,12 @@ func startModel(samples learn.Samples) (model, description string) {
 
 // Proposal is a configuration for a table of which nothing says what its columns mean.
 type Proposal struct {
-	federated.Info // of the set that it makes; no digest: it cannot be read, and the text says why
+	// Of the set that it makes; no digest: it cannot be read, and the text says why.
+	federated.Info
 
-	Text   string
-	Answer string // what is to be predicted, and why
+	Text string
+	// What is to be predicted, and why.
+	Answer string
 }
 
 // Propose makes a proposal. label is the column to be predicted, "": that is guessed, too. instead is

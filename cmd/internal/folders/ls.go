@@ -57,18 +57,21 @@ Elsewhere tabs separate the columns, times are in seconds, the unknown is empty.
 
 // listedRun is a line of the list, and an object of --json.
 type listedRun struct {
-	Folder   string          `json:"folder"`
-	State    folder.RunState `json:"state"`
-	Reason   string          `json:"why,omitempty"` // it is damaged or changed
-	Name     string          `json:"name"`
-	Task     config.Task     `json:"task"`
-	Schedule string          `json:"schedule"`
-	Seed     uint64          `json:"seed"`
-	Rounds   int             `json:"rounds"`
-	Virtual  float64         `json:"virtual_seconds"`
-	Metric   string          `json:"metric"` // by which models are compared; empty: none is known yet
-	Best     *float64        `json:"best"`   // of it
-	Tags     []string        `json:"tags"`
+	Folder string          `json:"folder"`
+	State  folder.RunState `json:"state"`
+	// It is damaged or changed.
+	Reason   string      `json:"why,omitempty"`
+	Name     string      `json:"name"`
+	Task     config.Task `json:"task"`
+	Schedule string      `json:"schedule"`
+	Seed     uint64      `json:"seed"`
+	Rounds   int         `json:"rounds"`
+	Virtual  float64     `json:"virtual_seconds"`
+	// By which models are compared; empty: none is known yet.
+	Metric string `json:"metric"`
+	// Of it.
+	Best *float64 `json:"best"`
+	Tags []string `json:"tags"`
 }
 
 // listed are the runs in folders that have all of some tags.

@@ -52,9 +52,12 @@ removed. On a terminal the command asks first; elsewhere it wants --force.`,
 // targets are what is to be removed. The paths are canonical: each folder is there once,
 // however it was given, and they hold when the current folder goes.
 type targets struct {
-	currentDir string   // the current folder
-	runs       []string // in the order in which they were given
-	above      []string // the folders around the runs, up to those given; inner ones first
+	// The current folder.
+	currentDir string
+	// In the order in which they were given.
+	runs []string
+	// The folders around the runs, up to those given; inner ones first.
+	above []string
 }
 
 // targetsOf finds the runs in the folders that are given.

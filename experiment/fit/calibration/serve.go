@@ -23,22 +23,25 @@ type Config struct {
 	Welcome *bus.Welcome
 	// LocalSteps are those of the first tasks of the runs to come; 0: they are not known.
 	LocalSteps int
-	Seconds    float64 // that a device is measured, longer where it is noisy
+	// That a device is measured, longer where it is noisy.
+	Seconds float64
 	// Pause is how long a device rests before each transfer, as it does in a run while it
 	// computes: a connection that was idle starts slowly again (RFC 5681, section 4.1).
 	Pause  time.Duration
 	Notice func(string)
 	// Silence is how long a device may say nothing before another has its turn; 0: 30 s.
 	Silence time.Duration
-	Calls   time.Duration // pause between two calls of a device; 0: as in a run
+	// Pause between two calls of a device; 0: as in a run.
+	Calls time.Duration
 }
 
 // Measured is what a device's transfers came to.
 type Measured struct {
-	Device    string            `json:"device"`
-	Network   calibrate.Network `json:"network"`
-	Transfers int               `json:"transfers"` // of all sizes
-	Time      time.Time         `json:"at"`
+	Device  string            `json:"device"`
+	Network calibrate.Network `json:"network"`
+	// Of all sizes.
+	Transfers int       `json:"transfers"`
+	Time      time.Time `json:"at"`
 }
 
 // standardParams is the size of the model that travels where none is named: two chunks.
@@ -101,7 +104,8 @@ type server struct {
 	welcome *bus.Welcome
 	models  [][]float32
 	digests []bus.Digest
-	turn    chan struct{} // holds a token while a device is measured
+	// Holds a token while a device is measured.
+	turn chan struct{}
 	// By device; each goroutine writes its own.
 	results  []*Measured
 	failures []error

@@ -19,8 +19,9 @@ type station struct {
 	index   int
 	id      string
 	gateway *gateway.Gateway
-	task    *bus.Task // open, or the last one
-	events  []gateway.Event
+	// open, or the last one.
+	task   *bus.Task
+	events []gateway.Event
 }
 
 // device opens a gateway for one device alone, measures it, and tells it that the run is

@@ -165,7 +165,8 @@ func CheckState(a Algorithm, c Compression, params, local, clients, updates int,
 		count = updates
 		counted = "updates in a round"
 	}
-	return registry.Errorf("limits.state_gb", "%.3g, but %s keeps up to %.3g GB for %d parameters and %d %s (raise the limit, or take fewer %s or another %s)",
+	return registry.Errorf("limits.state_gb", "%.3g, but %s keeps up to %.3g GB for %d parameters and %d %s (raise "+
+		"the limit, or take fewer %s or another %s)",
 		float64(limit)/1e9, keeper, float64(n)/1e9, params, count, counted, counted, kind)
 }
 

@@ -129,7 +129,8 @@ func (v *ClientStates) Restore(s SavedStates) error {
 		return fmt.Errorf("algorithm: a state of %s, where the clients keep %s", kind(s.Residuals), v.Kind())
 	}
 	if len(s.Server) != len(v.server) || len(s.Clients) != len(s.Values) {
-		return fmt.Errorf("algorithm: a server's control variate of %d values and %d of %d clients, want %d values and as many variates as clients",
+		return fmt.Errorf("algorithm: a server's control variate of %d values and %d of %d clients, want %d values "+
+			"and as many variates as clients",
 			len(s.Server), len(s.Values), len(s.Clients), len(v.server))
 	}
 	for i, x := range s.Server {

@@ -72,6 +72,7 @@ func (r *RunInfo) CheckProtocol(version string) error {
 	if r.Protocol > HostProtocol {
 		update = "this host"
 	}
-	return fmt.Errorf("it is coordinated by version %s (protocol %d) and this host is version %s (protocol %d), whose plans and sums may differ: update %s, or start a host of the coordinator's version",
+	return fmt.Errorf("it is coordinated by version %s (protocol %d) and this host is version %s (protocol %d), "+
+		"whose plans and sums may differ: update %s, or start a host of the coordinator's version",
 		r.Version, r.Protocol, version, HostProtocol, update)
 }

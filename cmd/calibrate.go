@@ -139,11 +139,13 @@ func (f *calibrationServer) do(c *cobra.Command) error {
 func (f *calibrationServer) check(c *cobra.Command) error {
 	switch {
 	case len(f.devices) == 0:
-		return errors.New("--devices is missing: the ids of the devices that calibrate (or --config with devices.names)")
+		return errors.New("--devices is missing: the ids of the devices that calibrate (or --config with " +
+			"devices.names)")
 	case f.server.URL != "" && c.Flags().Changed("listen"):
 		return errors.New("--nats and --listen: want one of them")
 	case f.server.URL == "" && f.listen == "":
-		return errors.New("the devices need a server: --listen 192.168.1.10:4222 for one in this process, or --nats nats://host:4222")
+		return errors.New("the devices need a server: --listen 192.168.1.10:4222 for one in this process, or " +
+			"--nats nats://host:4222")
 	}
 	for i, id := range f.devices {
 		if err := names.CheckDevice(id); err != nil {

@@ -32,7 +32,8 @@ stays. The same command renews the certificate; a server takes it when it starts
   fedpace certificate --host lab.example --host 192.168.1.10 --out ca.pem`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if len(hosts) == 0 {
-				return cli.Usage(c, fmt.Errorf("--host is missing: the name or IP address in the URL that devices use; several with commas between them"))
+				return cli.Usage(c, fmt.Errorf("--host is missing: the name or IP address in the URL that devices "+
+					"use; several with commas between them"))
 			}
 			if life <= 0 {
 				return cli.Usage(c, fmt.Errorf("--expires %v: want some time, such as 8760h", life))
@@ -57,7 +58,8 @@ stays. The same command renews the certificate; a server takes it when it starts
 					return err
 				}
 			}
-			fmt.Fprintf(c.ErrOrStderr(), "The certificate for %v is %s, good until %s; its key is %s.\nGive %s to everybody who connects (--tls-ca). It is no secret.\n",
+			fmt.Fprintf(c.ErrOrStderr(), "The certificate for %v is %s, good until %s; its key is %s.\nGive %s to "+
+				"everybody who connects (--tls-ca). It is no secret.\n",
 				hosts, folder.Cert(), expiry.Local().Format(time.DateOnly), folder.Key(), public)
 			return nil
 		},

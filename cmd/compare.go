@@ -120,13 +120,15 @@ type sweepFlags struct {
 // add defines the flags of a study that varies keys, seeds and controls.
 func (f *sweepFlags) add(c *cobra.Command) {
 	s := c.Flags()
-	s.StringArrayVar(&f.grids, "grid", nil, "sweep a key over values, `KEY=VALUE,...` as in network.upload_mbps=1,5,20, or a range, KEY=LOW..HIGH/N; may be repeated")
+	s.StringArrayVar(&f.grids, "grid", nil, "sweep a key over values, `KEY=VALUE,...` as in "+
+		"network.upload_mbps=1,5,20, or a range, KEY=LOW..HIGH/N; may be repeated")
 	s.StringVar(&f.controls, "controls", "", controlsUsage+"; =constant: the first alone")
 	s.Lookup("controls").NoOptDefVal = "all"
 	cli.OneOf(c, "controls", "all", "constant")
 	s.IntVar(&f.seeds, "seeds", 1, seedsUsage)
 	cli.InRange(c, "seeds", 1, maxSeeds)
-	s.Float64Var(&f.until.Half, "until", 0, "add seeds until the difference in how runs end is known to ± so much, by Stein's two stages, the first of --seeds, at least 5")
+	s.Float64Var(&f.until.Half, "until", 0, "add seeds until the difference in how runs end is known to ± so much, "+
+		"by Stein's two stages, the first of --seeds, at least 5")
 	s.IntVar(&f.until.MaxSeeds, "until-seeds", 100, "seeds at most with --until")
 	cli.Complete(c, "grid", assignments)
 	s.StringVar(&f.figure, "figure", "", "draw the sweep against its first --grid, as .svg or .png")

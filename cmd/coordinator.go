@@ -36,7 +36,8 @@ that of --nats, or its own (nats.listen), which asks for credentials (fedpace en
 			options.RemoteHosts = true
 			options.Trainer = f.trainer
 			if loaded.NATS.InProcess() {
-				return cli.Usage(c, errors.New("hosts need a server to meet the coordinator on: --nats nats://host:4222, or --set nats.listen=127.0.0.1:4222"))
+				return cli.Usage(c, errors.New("hosts need a server to meet the coordinator on: --nats "+
+					"nats://host:4222, or --set nats.listen=127.0.0.1:4222"))
 			}
 			if resume && folder.HoldsRun(loaded.Out) == nil {
 				return f.resume(c, p, loaded.Out, options, show)
@@ -68,7 +69,8 @@ its work again. Without the run's data or kernel class it leaves training to oth
   fedpace host --nats tls://server:4222 --creds box.creds --tls-ca ca.pem --data /data/femnist.fp`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.NATS.URL == "" {
-				return cli.Usage(c, errors.New("--nats is missing: the URL of the server on which the coordinator is, e.g. nats://host:4222"))
+				return cli.Usage(c, errors.New("--nats is missing: the URL of the server on which the coordinator "+
+					"is, e.g. nats://host:4222"))
 			}
 			o.Version = cli.Version()
 			if !cli.Quiet(c) {

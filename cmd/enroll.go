@@ -139,7 +139,8 @@ func (e *enrollment) grant(args []string) (auth.Grant, error) {
 		return g, errors.New("who is to be enrolled: a device's ID, --host NAME or --coordinator")
 	case e.list != "" &&
 		(e.server == "" || e.outPath == "" || e.revoke):
-		return g, errors.New("--list goes with --server URL, which its devices join, and --out FOLDER for their archives")
+		return g, errors.New("--list goes with --server URL, which its devices join, and --out FOLDER for their " +
+			"archives")
 	case e.list != "":
 		g.ID = "each" // has a name of its own
 		return g, cmp.Or(names.CheckURL(e.server), g.Check())
@@ -194,7 +195,9 @@ func (e *enrollment) do(c *cobra.Command, g auth.Grant) (err error) {
 		if err := authority.Revoke(g.Role, g.ID); err != nil {
 			return err
 		}
-		fmt.Fprintf(c.ErrOrStderr(), "The credentials of %s %s are revoked. A server of fedpace's own heeds that within seconds; for another one, make auth.conf anew (--server-config), reload it, and start its sites' servers again.\n", g.Role, g.ID)
+		fmt.Fprintf(c.ErrOrStderr(), "The credentials of %s %s are revoked. A server of fedpace's own heeds that "+
+			"within seconds; for another one, make auth.conf anew (--server-config), reload it, and start its "+
+			"sites' servers again.\n", g.Role, g.ID)
 		return nil
 	case e.list != "":
 		return e.enrollList(c, authority, g)
@@ -208,7 +211,8 @@ func (e *enrollment) do(c *cobra.Command, g auth.Grant) (err error) {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.ErrOrStderr(), "The credentials of %s %s are in %s, good %s. Who has that file is %s: take it there by a way that others do not see.\n", g.Role, g.ID, path, holder.Until(), g.ID)
+	fmt.Fprintf(c.ErrOrStderr(), "The credentials of %s %s are in %s, good %s. Who has that file is %s: take it "+
+		"there by a way that others do not see.\n", g.Role, g.ID, path, holder.Until(), g.ID)
 	return nil
 }
 

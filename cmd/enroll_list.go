@@ -94,7 +94,8 @@ func (e *enrollment) enrollList(c *cobra.Command, authority *auth.Authority, g a
 			return err
 		}
 	}
-	fmt.Fprintf(c.ErrOrStderr(), "%d archives are made in %s, %d were there; devices.yaml beside them names the devices for a run. Each archive is as secret as its credentials.\n", len(list)-existing, e.outPath, existing)
+	fmt.Fprintf(c.ErrOrStderr(), "%d archives are made in %s, %d were there; devices.yaml beside them names the "+
+		"devices for a run. Each archive is as secret as its credentials.\n", len(list)-existing, e.outPath, existing)
 	return atomicfile.Write(filepath.Join(e.outPath, "devices.yaml"), atomicfile.Bytes([]byte(classes)))
 }
 
@@ -107,7 +108,8 @@ func (p *packer) load(platform string) error {
 	pattern := filepath.Join(p.dist, "fedpace-device-*-"+platform+".tar.gz")
 	found, err := filepath.Glob(pattern)
 	if err != nil || len(found) != 1 {
-		return fmt.Errorf("platform %s: there are %d archives %s, want one (make dist; leave the platform empty where the device has the program)", platform, len(found), pattern)
+		return fmt.Errorf("platform %s: there are %d archives %s, want one (make dist; leave the platform empty "+
+			"where the device has the program)", platform, len(found), pattern)
 	}
 	p.programs[platform], err = os.ReadFile(found[0])
 	return err

@@ -99,7 +99,8 @@ func futureWarning(end, now time.Time) string {
 	if !end.After(now) {
 		return ""
 	}
-	return ", which is ahead of now: a Prometheus that loads this takes no scrape any more until then (choose an earlier --epoch)"
+	return ", which is ahead of now: a Prometheus that loads this takes no scrape any more until then (choose an " +
+		"earlier --epoch)"
 }
 
 // exportOpenMetricsCommand writes a run's rounds as OpenMetrics text whose times are the

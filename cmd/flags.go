@@ -28,9 +28,11 @@ type scheduleFlag struct {
 	given bool
 }
 
-const schedulesUsage = "`SCHEDULES` to run, separated by commas: names, or one's own as 'mine=max(5,k0/(1+t/5))' or 'mine={k: {power: 1/2}, eta0: 0.1}'"
+const schedulesUsage = "`SCHEDULES` to run, separated by commas: names, or one's own as 'mine=max(5,k0/(1+t/5))' " +
+	"or 'mine={k: {power: 1/2}, eta0: 0.1}'"
 
-const controlsUsage = "play controls of each schedule whose K decays, too: a constant K of as much work, and its K reversed and shuffled"
+const controlsUsage = "play controls of each schedule whose K decays, too: a constant K of as much work, and its K " +
+	"reversed and shuffled"
 
 // add defines --schedules. standard is the list without the flag, and more ends the flag's
 // help.
@@ -216,7 +218,8 @@ func (f *flags) missed(c *config.Config, dir string, s *folder.Summary) error {
 		return cli.StatusError{
 			Status: cli.ExitNoUpdates,
 			Problem: errors.New(
-				"no update counted in any round, so nothing was learned (give clients more time by close or stop, or lower schedule.k0)",
+				"no update counted in any round, so nothing was learned (give clients more time by close or stop, " +
+					"or lower schedule.k0)",
 			),
 		}
 	}

@@ -201,9 +201,11 @@ func configurationTopic() *cobra.Command {
 		`Print a JSON Schema of a configuration. An editor with the YAML language server
 completes and checks a file that begins with
 
-  # yaml-language-server: $schema=fedpace.schema.json`, "  fedpace config schema > fedpace.schema.json", reference.Schema),
+  # yaml-language-server: $schema=fedpace.schema.json`, "  fedpace config schema > "+
+			"fedpace.schema.json", reference.Schema),
 		pageCommand("reference", "Print all keys with types, defaults and ranges",
-			"Print docs/configuration.md: every key with its values, default and meaning.", "  fedpace config reference > docs/configuration.md", reference.Page))
+			"Print docs/configuration.md: every key with its values, default and "+
+				"meaning.", "  fedpace config reference > docs/configuration.md", reference.Page))
 	topic.SetHelpFunc(func(c *cobra.Command, args []string) {
 		if c == topic {
 			c.Long = configurationKeys()

@@ -58,8 +58,10 @@ func writeManual(c *cobra.Command, dir string) (pages int, err error) {
 	}
 	c.Long = verbatim(cmp.Or(c.Long, c.Short))
 	if !c.HasParent() {
-		c.Long += "\n# EXIT STATUS\n" + verbatim("0    success\n1    failure\n2    a command line that cannot be understood\n"+
-			"3    something expected was missed\n4    evaluate.target was never reached\n5    no update counted in any round\n130  interrupted: stopped cleanly, can be resumed") +
+		c.Long += "\n# EXIT STATUS\n" + verbatim("0    success\n1    failure\n2    a command line that cannot be "+
+			"understood\n"+
+			"3    something expected was missed\n4    evaluate.target was never reached\n5    no update counted in "+
+			"any round\n130  interrupted: stopped cleanly, can be resumed") +
 			"\n# ENVIRONMENT\n" + verbatim("NO_COLOR  set to anything: no colours on a terminal")
 	}
 	c.DisableAutoGenTag = true

@@ -77,7 +77,8 @@ With --nats hosts (fedpace host) do the runs, to the same bits.`,
 		"train nothing: Table 4's cells that need no loss, in less than a minute",
 	)
 	s.StringVarP(&f.plan.Folder, "out", "o", f.plan.Folder, "folder of the runs, tables and figures")
-	s.StringArrayVar(&f.curveDirs, "from", nil, "only print tables and draw figures from the CSV files in this `DIR`; repeated, the runs of the others are added to the first")
+	s.StringArrayVar(&f.curveDirs, "from", nil, "only print tables and draw figures from the CSV files in this "+
+		"`DIR`; repeated, the runs of the others are added to the first")
 	s.BoolVar(
 		&f.verdicts,
 		"verdicts",

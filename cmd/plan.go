@@ -69,12 +69,15 @@ goes on with a plan that was interrupted.`,
 	f.flags.add(c)
 	s := c.Flags()
 	f.schedules.add(c, nil, " (default the configuration's, fixed, rounds and error)")
-	s.StringArrayVar(&f.grids, "grid", nil, "values of a key, `KEY=VALUE,...`, as in cohort=5,10 or 'close=all,{rule: first, n: 80%}'; may be repeated (default K_0 and the cohort, less of each, and over-selection)")
+	s.StringArrayVar(&f.grids, "grid", nil, "values of a key, `KEY=VALUE,...`, as in cohort=5,10 or "+
+		"'close=all,{rule: first, n: 80%}'; may be repeated (default K_0 and the cohort, less of each, and "+
+		"over-selection)")
 	s.Float64Var(&f.asked.Hours, "hours", 0, "virtual time of every setting (default the configuration's own)")
 	s.IntVar(&f.asked.Draws, "draws", 19, "draws of the fleet for each setting's time")
 	s.IntVar(&f.asked.Learn, "learn", 3, "most promising settings trained, and the configuration's own; 0: none")
 	s.IntVar(&f.asked.Seeds, "seeds", 3, seedsUsage)
-	s.StringVar(&f.asked.For, "for", "", "rank by the time to stop.accepted (updates), its energy (energy) or the time to evaluate.target (target) (default the best model)")
+	s.StringVar(&f.asked.For, "for", "", "rank by the time to stop.accepted (updates), its energy (energy) or the "+
+		"time to evaluate.target (target) (default the best model)")
 	cli.OneOf(c, "for", plan.Updates, plan.Energy, plan.Target)
 	cli.Complete(c, "grid", assignments)
 	cli.InRange(c, "hours", 0, 1e6)

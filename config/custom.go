@@ -31,16 +31,22 @@ func (c *Config) checkCustom() error {
 		lacks  bool
 		remedy string
 	}{
-		{"data", (c.Data == Data{}) && (learns || c.Clients == AllClients), "task custom has no data of its own (set data: {path: own.csv, ...}; fedpace init own.csv proposes it)"},
-		{"model", c.UsesTaskModel() && learns, "task custom has no model of its own (set model: linear, or one of fedpace help model)"},
-		{"schedule.k0", c.Schedule.K0 == 0, "task custom has no K_0 of its own (set the local steps of a client in a round; fedpace data info says how many an epoch has)"},
-		{"schedule.eta0", c.Schedule.Eta0 == 0, "task custom has no learning rate of its own (set it; fedpace compare --grid schedule.eta0=0.01,0.03,0.1,0.3 finds one)"},
-		{"compute.seconds_per_step", !timed, "task custom has no time of a local step (set the seconds of a minibatch on a client's device; fedpace calibrate --model measures them)"},
+		{"data", (c.Data == Data{}) && (learns || c.Clients == AllClients), "task custom has no data of its own " +
+			"(set data: {path: own.csv, ...}; fedpace init own.csv proposes it)"},
+		{"model", c.UsesTaskModel() && learns, "task custom has no model of its own (set model: linear, or one of " +
+			"fedpace help model)"},
+		{"schedule.k0", c.Schedule.K0 == 0, "task custom has no K_0 of its own (set the local steps of a client in " +
+			"a round; fedpace data info says how many an epoch has)"},
+		{"schedule.eta0", c.Schedule.Eta0 == 0, "task custom has no learning rate of its own (set it; fedpace " +
+			"compare --grid schedule.eta0=0.01,0.03,0.1,0.3 finds one)"},
+		{"compute.seconds_per_step", !timed, "task custom has no time of a local step (set the seconds of a " +
+			"minibatch on a client's device; fedpace calibrate --model measures them)"},
 		{"network.download_mbps", c.Network.DownloadMbps == 0,
 			"task custom has no links of its own (set the Mbit/s of a client's downloads, as a speed test gives them)"},
 		{"network.upload_mbps", c.Network.UploadMbps == 0,
 			"task custom has no links of its own (set the Mbit/s of a client's uploads, as a speed test gives them)"},
-		{"stop", c.Stop == Stop{}, "task custom has no end of its own (set stop: {rounds: 100}, or another of fedpace help stop)"},
+		{"stop", c.Stop == Stop{}, "task custom has no end of its own (set stop: {rounds: 100}, or another of " +
+			"fedpace help stop)"},
 	} {
 		if asked.lacks {
 			missing = append(

@@ -37,9 +37,11 @@ func (c *Config) checkPersonal() error {
 	case closing.UsesLate(c.Late):
 		return refuse("late", localParameters+"late updates do not fit (set late: drop)")
 	case len(c.Devices.Names) > 0:
-		return refuse("devices.names", "devices send what they keep with their updates, and personal parameters stay with the client (leave devices out, or personal)")
+		return refuse("devices.names", "devices send what they keep with their updates, and personal parameters "+
+			"stay with the client (leave devices out, or personal)")
 	case streams || a.Client(1) != nil:
-		return refuse("aggregate.algorithm", "%s changes local steps, which also train what is personal (use one that differs at the server alone, such as fedavg, fedavgm or fedadam)", algorithm.Algorithms.NameOf(a))
+		return refuse("aggregate.algorithm", "%s changes local steps, which also train what is personal (use one "+
+			"that differs at the server alone, such as fedavg, fedavgm or fedadam)", algorithm.Algorithms.NameOf(a))
 	case registry.NeedsOf(c.Select).Candidates:
 		return refuse(
 			"select",
@@ -52,7 +54,8 @@ func (c *Config) checkPersonal() error {
 			"theory is about one model for all (leave personal out, or take another task and schedule.k)",
 		)
 	case steps && !learn.Plain(c.Local):
-		return refuse("personal.head_steps", "steps that train parts of the model in turn are plain SGD (set local: sgd without options, or head_steps: 0)")
+		return refuse("personal.head_steps", "steps that train parts of the model in turn are plain SGD (set "+
+			"local: sgd without options, or head_steps: 0)")
 	case steps && c.External():
 		return refuse("personal.head_steps", "a trainer trains all parts of its model together (set head_steps: 0)")
 	}

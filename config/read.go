@@ -408,7 +408,8 @@ func elementBy(p *registry.Point, _ reflect.Value, n *tree.Node, path string) (w
 	name := n
 	if n.Kind == tree.Map {
 		if len(n.Keys) != 1 {
-			return w, tree.Fail(n, path, "a map of %d keys stands where a %s is wanted: one name, with its options below it, as in conv: {maps: 32, size: 3}", len(n.Keys), p.Kind)
+			return w, tree.Fail(n, path, "a map of %d keys stands where a %s is wanted: one name, with its options "+
+				"below it, as in conv: {maps: 32, size: 3}", len(n.Keys), p.Kind)
 		}
 		// The key of the map is the name, and its value the options; null sets none.
 		value := n.Fields[n.Keys[0]]

@@ -48,7 +48,8 @@ func (c *Config) checkTrainer() error {
 	case c.setsModel():
 		return problem("model", []string{"trainer"}, "is the trainer's own (remove it)")
 	case c.Augment != "none":
-		return problem("augment", []string{"trainer"}, "%q is done here, and the trainer takes the samples itself (set augment: none; a task's seed is for its own)", c.Augment)
+		return problem("augment", []string{"trainer"}, "%q is done here, and the trainer takes the samples itself "+
+			"(set augment: none; a task's seed is for its own)", c.Augment)
 	case c.Kernel != AutoKernel:
 		return problem(
 			"kernel",

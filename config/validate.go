@@ -324,7 +324,8 @@ func (c *Config) checkSchedules() error {
 			name,
 		)
 	case len(c.Devices.Names) > 0:
-		return problem("schedule.unit", []string{"devices.names"}, "epochs need the clients' numbers of samples before the run, and a device tells its own when it joins, or not at all (set unit: steps)")
+		return problem("schedule.unit", []string{"devices.names"}, "epochs need the clients' numbers of samples "+
+			"before the run, and a device tells its own when it joins, or not at all (set unit: steps)")
 	}
 	return nil
 }
@@ -333,7 +334,9 @@ func (c *Config) checkSchedules() error {
 // times of such transfers depend on each other, and are not modelled with overlap.
 func (c *Config) checkOverlap() error {
 	if c.Overlap() > 0 && c.Network.Shared() {
-		return problem("aggregate.overlap", []string{"network"}, "%d steps that overlap with transfers are timed where clients do not share the server's bandwidth (set 0, or remove network.server_download_mbps, network.server_upload_mbps and network.sites)", c.Overlap())
+		return problem("aggregate.overlap", []string{"network"}, "%d steps that overlap with transfers are timed "+
+			"where clients do not share the server's bandwidth (set 0, or remove network.server_download_mbps, "+
+			"network.server_upload_mbps and network.sites)", c.Overlap())
 	}
 	return nil
 }
@@ -383,14 +386,21 @@ func (c *Config) checkSiteRounds() error {
 		{c.Network.Sites.Count == 0, "network.sites.count", "it is missing, so no client is behind a site (set it)"},
 		{!all, "close", "ends rounds before a site has all of its clients' updates (set all)"},
 		{len(c.Devices.Names) > 0, "devices.names", "are behind no site: real devices send to the server (set [])"},
-		{registry.NeedsOf(c.Select).Candidates, "select", "asks candidates for their losses, whom no site asks (use another selection)"},
-		{!slices.Contains(algorithms, algorithm.Algorithms.NameOf(c.Aggregate.Algorithm)), "aggregate.algorithm", "does not say what a site makes of its clients' updates (use " + orList(algorithms) + ")"},
-		{c.Aggregate.Clip != nil, "aggregate.clip", "is for single updates, and the server has sums of sites (remove it)"},
-		{c.Aggregate.Combine != nil, "aggregate.combine", "is for single updates, and the server has sums of sites (remove it)"},
+		{registry.NeedsOf(c.Select).Candidates, "select", "asks candidates for their losses, whom no site asks " +
+			"(use another selection)"},
+		{!slices.Contains(algorithms, algorithm.Algorithms.NameOf(c.Aggregate.Algorithm)), "aggregate.algorithm",
+			"does not say what a site makes of its clients' updates (use " + orList(algorithms) + ")"},
+		{c.Aggregate.Clip != nil, "aggregate.clip", "is for single updates, and the server has sums of sites " +
+			"(remove it)"},
+		{c.Aggregate.Combine != nil, "aggregate.combine", "is for single updates, and the server has sums of sites " +
+			"(remove it)"},
 		{c.Compress != nil, "compress", "is for updates of clients, and a site sends a whole sum (remove it)"},
-		{c.Privacy.On() || c.Privacy.Local.On(), "privacy", "is accounted for one update of a client in a round (remove it)"},
-		{len(c.Personal.Names) > 0, "personal.names", "go from a client's task to its next in another round, not in the same (set [])"},
-		{registry.NeedsOf(c.Local).ClientState, "local.keep", "goes from a client's task to its next in another round, not in the same (set false)"},
+		{c.Privacy.On() || c.Privacy.Local.On(), "privacy", "is accounted for one update of a client in a round " +
+			"(remove it)"},
+		{len(c.Personal.Names) > 0, "personal.names", "go from a client's task to its next in another round, not " +
+			"in the same (set [])"},
+		{registry.NeedsOf(c.Local).ClientState, "local.keep", "goes from a client's task to its next in another " +
+			"round, not in the same (set false)"},
 		{c.UsesTheory(), "schedule.k", "is the best K of clients that send to the server (use another schedule)"},
 	} {
 		if x.refused {
@@ -519,7 +529,8 @@ func (c *Config) checkLate() error {
 	case !closing.UsesLate(c.Late):
 	// A round that waits for all of its tasks has no late updates.
 	case all:
-		return problem("late", []string{"close"}, "%q is for rounds that close before their last task, and close: all waits for it (use drop, or another closing rule)", closing.Lates.NameOf(c.Late))
+		return problem("late", []string{"close"}, "%q is for rounds that close before their last task, and close: "+
+			"all waits for it (use drop, or another closing rule)", closing.Lates.NameOf(c.Late))
 	// In overlapping rounds every update counts whenever it comes, so none is late.
 	case closing.Overlaps(c.Close):
 		return problem(
@@ -582,7 +593,9 @@ func (c *Config) checkFleet() error {
 	case i < 0:
 		return nil
 	case c.Network.Shared():
-		return problem(key, []string{"network.server_download_mbps", "network.server_upload_mbps", "network.sites"}, "plans say when a battery is empty, and transfers that share the server's bandwidth, or a site's, take longer than planned (remove one of the two)")
+		return problem(key, []string{"network.server_download_mbps", "network.server_upload_mbps", "network.sites"},
+			"plans say when a battery is empty, and transfers that share the server's bandwidth, or a site's, take "+
+				"longer than planned (remove one of the two)")
 	// Candidates that compute a loss would drain their batteries, too.
 	case registry.NeedsOf(c.Select).Candidates:
 		return problem(
@@ -613,7 +626,9 @@ func (c *Config) checkClassesOfDevices() error {
 			return problem(path, []string{"fleet"}, "%s", notA(d.Class, "class in fleet", classes))
 		// The class was measured with minibatches of another size, so its times would be wrong.
 		case c.Batch > 0 && c.Fleet[i].Batch > 0 && c.Fleet[i].Batch != c.Batch:
-			return problem(path, []string{"fleet", "batch"}, "class %s gives the time of minibatches of %d samples, and real devices have those of batch, %d (set batch to %d, or measure the class with %d)", d.Class, c.Fleet[i].Batch, c.Batch, c.Fleet[i].Batch, c.Batch)
+			return problem(path, []string{"fleet", "batch"}, "class %s gives the time of minibatches of %d "+
+				"samples, and real devices have those of batch, %d (set batch to %d, or measure the class "+
+				"with %d)", d.Class, c.Fleet[i].Batch, c.Batch, c.Fleet[i].Batch, c.Batch)
 		}
 	}
 	return nil
@@ -651,7 +666,9 @@ func (c *Config) checkDevicesAlone() error {
 	case !c.DevicesAlone():
 	// A cohort that is smaller than all devices must be drawn, which include: every_round excludes.
 	case c.Devices.Include == EveryRound && c.Cohort != 0 && c.Cohort != n:
-		return problem("cohort", []string{"clients", "devices.names"}, "%d of %d devices are drawn only with devices.include: sampled; otherwise each takes part in every round (set that, or cohort: fit)", c.Cohort, n)
+		return problem("cohort", []string{"clients", "devices.names"}, "%d of %d devices are drawn only with "+
+			"devices.include: sampled; otherwise each takes part in every round (set that, or "+
+			"cohort: fit)", c.Cohort, n)
 	// The samples of devices never leave them, so the coordinator cannot measure on them.
 	case c.Evaluate.Clients.Any():
 		return problem(
@@ -686,10 +703,12 @@ func (c *Config) checkCompression() error {
 func (c *Config) checkStop() error {
 	switch {
 	case c.Stop == Stop{} && c.Privacy.Epsilon == 0:
-		return problem("stop", nil, "nothing is set, so the run would not end (set rounds, virtual_seconds, equal_runtime_rounds, accepted, samples, tokens, validation_accuracy, metric or privacy.epsilon)")
+		return problem("stop", nil, "nothing is set, so the run would not end (set rounds, virtual_seconds, "+
+			"equal_runtime_rounds, accepted, samples, tokens, validation_accuracy, metric or privacy.epsilon)")
 	// A selection by losses decides who takes part, and so how long rounds last.
 	case c.timedByFixed() != "" && registry.NeedsOf(c.Select).Losses:
-		return problem(c.timedByFixed(), []string{"select"}, "%s decides by losses, so the time of rounds is known only by training them (set a number of virtual seconds instead)", selection.Rules.NameOf(c.Select))
+		return problem(c.timedByFixed(), []string{"select"}, "%s decides by losses, so the time of rounds is known "+
+			"only by training them (set a number of virtual seconds instead)", selection.Rules.NameOf(c.Select))
 	}
 	return nil
 }

@@ -159,7 +159,8 @@ func newCIFAR(parts [2][]byte, opt federated.Options) (*federated.Grouped, error
 	case p.Kind == "":
 		p.Kind = "pachinko"
 	case p.Natural():
-		return nil, errors.New("CIFAR-100 has no clients of its own; want partition pachinko, iid, dirichlet, shards or quantity")
+		return nil, errors.New("CIFAR-100 has no clients of its own; want partition pachinko, iid, dirichlet, " +
+			"shards or quantity")
 	}
 	p.Clients = cmp.Or(p.Clients, max(1, n/100))
 	return s.Partitioned(p, coarse, opt.Seed)

@@ -305,7 +305,8 @@ func (s *leafSamples) sample(d *jsontext.Decoder) (leafKind, error) {
 	case pixels == federated.FEMNISTPixels && texts == 0:
 		return femnistLEAF, nil
 	}
-	return "", fmt.Errorf("found %d numbers and %d strings, want %d numbers (femnist), strings (sent140) or a string of %d characters (shakespeare)", pixels, texts, federated.FEMNISTPixels, federated.ShakespeareWindow)
+	return "", fmt.Errorf("found %d numbers and %d strings, want %d numbers (femnist), strings (sent140) or a "+
+		"string of %d characters (shakespeare)", pixels, texts, federated.FEMNISTPixels, federated.ShakespeareWindow)
 }
 
 // leafLabel is a label as far as it can be judged without the samples, which may come after it.

@@ -15,7 +15,8 @@ import (
 )
 
 // tabular is what readSheets reads, in the words of its errors.
-const tabular = "writer_id, image, character (FEMNIST); img, fine_label, coarse_label (CIFAR-100); character_id, x, y (Shakespeare); sentiment, user, text (Sentiment140); or client, x, y (custom data)"
+const tabular = "writer_id, image, character (FEMNIST); img, fine_label, coarse_label (CIFAR-100); character_id, " +
+	"x, y (Shakespeare); sentiment, user, text (Sentiment140); or client, x, y (custom data)"
 
 func init() {
 	federated.Readers.Register("parquet", "a Parquet file or a folder of them ("+tabular+")", Parquet{})
@@ -103,7 +104,8 @@ func readSheets(t, test *parquetfile.Sheet, opt federated.Options) (s *federated
 	case found.read == nil:
 		return cifarSheets(t, test, opt)
 	case len(test.Files) > 0:
-		return nil, errors.New("found test files beside the training files, which are read for CIFAR-100 and by a mapping only; want the training files alone, which are split by client")
+		return nil, errors.New("found test files beside the training files, which are read for CIFAR-100 and by a " +
+			"mapping only; want the training files alone, which are split by client")
 	}
 	if err := t.Check(found.width); err != nil {
 		return nil, err
@@ -253,7 +255,8 @@ func femnist(t *parquetfile.Sheet, opt federated.Options) (*federated.Grouped, e
 // cifarSheets reads img (a PNG in a struct), fine_label and coarse_label.
 func cifarSheets(train, test *parquetfile.Sheet, opt federated.Options) (*federated.Grouped, error) {
 	if len(test.Files) == 0 {
-		return nil, errors.New("no test file beside the training file; want a folder with train*.parquet and test*.parquet")
+		return nil, errors.New("no test file beside the training file; want a folder with train*.parquet and " +
+			"test*.parquet")
 	}
 	var parts [2][]byte
 	for i, t := range []*parquetfile.Sheet{train, test} {

@@ -577,7 +577,8 @@ func (Prepared) Recognises(s *federated.Source) federated.Match {
 // those that it was made with.
 func (Prepared) Open(s *federated.Source, o federated.Options) (federated.Set, error) {
 	if !o.Partition.Natural() {
-		return nil, errors.New("a prepared file holds its clients; want the set that it was made from to deal samples anew")
+		return nil, errors.New("a prepared file holds its clients; want the set that it was made from to deal " +
+			"samples anew")
 	}
 	set, err := readPrepared(s.Path, "")
 	if err != nil {

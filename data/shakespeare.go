@@ -225,7 +225,8 @@ func inSequence(n int) (train, held int) {
 // newWindows splits each role; one without either part is left out.
 func newWindows(roles []role) (*federated.Grouped, error) {
 	if len(roles) == 0 {
-		return nil, fmt.Errorf("no play found; want Project Gutenberg's Complete Works of William Shakespeare (etext 100)")
+		return nil, fmt.Errorf("no play found; want Project Gutenberg's Complete Works of William Shakespeare " +
+			"(etext 100)")
 	}
 	const window = federated.ShakespeareWindow
 	size := 0

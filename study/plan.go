@@ -247,7 +247,8 @@ func SameTime(cells []Cell) error {
 			return &config.KeyError{
 				Key: "stop.rounds",
 				Problem: fmt.Sprintf("rounds of fixed K take another time with the schedule.k0 or unit of %s "+
-					"than with that of %s (set stop.rounds: null and stop.virtual_seconds)", c.Schedule, first[point].Schedule),
+					"than with that of %s (set stop.rounds: null and "+
+					"stop.virtual_seconds)", c.Schedule, first[point].Schedule),
 			}
 		}
 	}

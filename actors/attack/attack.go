@@ -13,7 +13,8 @@ var Attacks = registry.New[Attack]("attack", "kind")
 
 func init() {
 	Attacks.Retire("loss_lie", "no attack of a paper reports false losses alone; a plug-in can, see docs/extending.md")
-	Attacks.Retire("slow", "give the class slower devices by seconds_per_step or slowdown; a plug-in can take its time on purpose")
+	Attacks.Retire("slow", "give the class slower devices by seconds_per_step or slowdown; a plug-in can take its "+
+		"time on purpose")
 }
 
 // Behaviour is what a client does differently from an honest one. A nil function means honest. All

@@ -217,7 +217,8 @@ func (r *Result) remarks(w io.Writer) {
 
 // remark writes a comment about one direction of the link.
 func (l *Link) remark(comment func(string, ...any), name string) {
-	comment("  %s: %s, and %s besides, the first %.3g ms more; scatter %.2g %%, at another time ±%.2g %%%s.", name, formatEstimate(l.Mbps, "Mbit/s"), formatEstimate(l.Overhead.Times(1e3), "ms"),
+	comment("  %s: %s, and %s besides, the first %.3g ms more; scatter %.2g %%, at another time "+
+		"±%.2g %%%s.", name, formatEstimate(l.Mbps, "Mbit/s"), formatEstimate(l.Overhead.Times(1e3), "ms"),
 		1e3*l.FirstTask, 100*l.Scatter, 100*l.Uncertainty,
 		noisyRemark(l.Noisy, "; noisy: another measurement may come out otherwise"))
 }

@@ -51,7 +51,8 @@ func samples(ctx context.Context, c *Config) (findings []Finding) {
 			findings,
 			ok(
 				"data",
-				config.Data+" is read by the mapping of columns of a run that calls this device, and not tried without one",
+				config.Data+" is read by the mapping of columns of a run that calls this device, and not tried "+
+					"without one",
 			),
 		)
 	}

@@ -49,7 +49,8 @@ func (l Byzantine) Count(n int) int {
 // so many beside 2 f.
 func (l Byzantine) check(rule string, updates, extra int) error {
 	if f := l.Count(updates); updates < 2*f+extra {
-		return registry.Errorf("liars", "%g of %d updates are %d, with which %s needs %d updates or more (lower it, or let more updates close a round)", l.Share, updates, f, rule, 2*f+extra)
+		return registry.Errorf("liars", "%g of %d updates are %d, with which %s needs %d updates or more (lower "+
+			"it, or let more updates close a round)", l.Share, updates, f, rule, 2*f+extra)
 	}
 	return nil
 }

@@ -72,7 +72,8 @@ func (s Setup) CheckBytes(params, updates int, taken, limit int64) error {
 	if n == 0 || n <= limit-taken {
 		return nil
 	}
-	return registry.Errorf("limits.state_gb", "%.3g, but %s looks at each update of a round, %.3g GB for %d parameters and %d updates (raise the limit, or lower cohort)",
+	return registry.Errorf("limits.state_gb", "%.3g, but %s looks at each update of a round, %.3g GB for %d "+
+		"parameters and %d updates (raise the limit, or lower cohort)",
 		float64(limit)/1e9, s.Name(), float64(n)/1e9, params, updates)
 }
 
@@ -123,7 +124,8 @@ func (s Setup) Check(a algorithm.Algorithm, c algorithm.Compression) error {
 	case (s.Rule != nil || s.Private) && factor != 1:
 		return registry.Errorf(
 			key,
-			"%q takes updates as they are, and %s divides each by its local steps (remove it, or use another algorithm)",
+			"%q takes updates as they are, and %s divides each by its local steps (remove it, or use another "+
+				"algorithm)",
 			s.Name(),
 			name,
 		)

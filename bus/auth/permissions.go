@@ -108,7 +108,8 @@ func (h *Holder) CheckExpiry(now time.Time) error {
 	}
 	expiry, renewal := h.EndingSoon(now)
 	return fmt.Errorf(
-		"they have ended on %s by this machine's clock, which says %s: set the clock if it is wrong, else renew them (%s)",
+		"they have ended on %s by this machine's clock, which says %s: set the clock if it is wrong, else renew "+
+			"them (%s)",
 		expiry,
 		now.Local().Format(minutes),
 		renewal,

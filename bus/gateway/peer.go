@@ -306,7 +306,8 @@ func (x *peer) checkJoin(m *bus.RawMessage, j *bus.Join) (reason string, err err
 			"join",
 			"protocol",
 			j.Protocol,
-			fmt.Sprintf("at least %d for the run's %s: update the device", required, lackingFeature(required, j.Protocol)),
+			fmt.Sprintf("at least %d for the run's %s: update "+
+				"the device", required, lackingFeature(required, j.Protocol)),
 		)
 	}
 	if admit := x.gateway.config.Admit; admit != nil {

@@ -16,7 +16,8 @@ import (
 const yieldAfter = 3 * time.Second
 
 // inUse is the answer to a process that is refused because another one has the device's place.
-const inUse = "another process takes part as this device: stop one of them, or, if you know of no other, renew the credentials (fedpace enroll --renew), for somebody has a copy"
+const inUse = "another process takes part as this device: stop one of them, or, if you know of no other, renew the " +
+	"credentials (fedpace enroll --renew), for somebody has a copy"
 
 // rival is a process that wants a place which another process has.
 type rival struct {
@@ -84,6 +85,7 @@ func (x *peer) dismiss() {
 
 // refuseTwin refuses a message of a process that does not have the device's place.
 func (x *peer) refuseTwin(m *bus.RawMessage) {
-	x.ignore(ReasonTwin, "a second process with its credentials is refused: stop it, or, if you know of none, renew them (fedpace enroll --renew "+x.id+")")
+	x.ignore(ReasonTwin, "a second process with its credentials is refused: stop it, or, if you know of none, "+
+		"renew them (fedpace enroll --renew "+x.id+")")
 	x.answer(m, bus.Refused, inUse, nil)
 }

@@ -91,7 +91,8 @@ func (c *Conn) acquireLease(
 	for {
 		err := c.Do(ctx, "give the lease of run "+run, natsconn.RequestTimeout, l.renew)
 		if jetStreamDisabled(err) {
-			return nil, fmt.Errorf("bus: the server has no JetStream, which runs need: start it with nats-server -js, and allow it for the account (%s)", c.Address())
+			return nil, fmt.Errorf("bus: the server has no JetStream, which runs need: start it with nats-server "+
+				"-js, and allow it for the account (%s)", c.Address())
 		}
 		var held *heldError
 		if !errors.As(err, &held) {

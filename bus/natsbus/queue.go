@@ -518,7 +518,8 @@ func (c *Coordinator) onExhausted(m *nats.Msg) {
 	if j == nil {
 		return
 	}
-	c.failed(fmt.Errorf("bus: run %s: job %d (%s, round %d, kernel %s) was given out %d times and no trainer finished it",
+	c.failed(fmt.Errorf("bus: run %s: job %d (%s, round %d, kernel %s) was given out %d times and no trainer "+
+		"finished it",
 		c.run, j.Job, j.Kind.Name(), j.Round, j.Kernel, c.config.MaxDeliver))
 }
 
@@ -538,7 +539,8 @@ func (c *Coordinator) onTerminated(m *nats.Msg) {
 		return
 	}
 	if job, times := c.sums.damaged(a.Sequence); times >= natsconn.MaxDamaged {
-		c.failed(fmt.Errorf("bus: run %s: job %d arrived damaged at trainers %d times: look at the memory and the network of the machines", c.run, job, times))
+		c.failed(fmt.Errorf("bus: run %s: job %d arrived damaged at trainers %d times: look at the memory and the "+
+			"network of the machines", c.run, job, times))
 		return
 	}
 	c.signalLoss(fmt.Errorf("bus: run %s: a job was damaged on its way to a trainer: %w", c.run, bus.ErrInterrupted))

@@ -239,15 +239,20 @@ func (c *Conn) explain(err error) error {
 		{errors.Is(err, nats.ErrNoServers), "no server answers there"},
 		{Refused(err) && c.config.Creds == "", "the server asks for credentials"},
 		{Refused(err), "the server does not accept these credentials"},
-		{errors.Is(err, nats.ErrMaxConnectionsExceeded), "the server takes no more connections, or no more of this device"},
+		{errors.Is(err, nats.ErrMaxConnectionsExceeded), "the server takes no more connections, or no more of " +
+			"this device"},
 		{errors.Is(err, nats.ErrAuthRevoked), "these credentials have been revoked"},
 		{errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAccountAuthExpired), "these credentials have expired"},
-		{errors.As(err, new(x509.UnknownAuthorityError)), "the server's certificate is signed by an authority that is not known here; name its file"},
+		{errors.As(err, new(x509.UnknownAuthorityError)), "the server's certificate is signed by an authority that " +
+			"is not known here; name its file"},
 		{errors.As(err, new(x509.HostnameError)), "the server's certificate is for another name"},
-		{errors.As(err, new(x509.CertificateInvalidError)), "the server's certificate has ended (fedpace certificate makes another), or this machine's clock is wrong"},
-		{errors.Is(err, nats.ErrSecureConnRequired), "the server takes encrypted connections only; name its certificate authority or use a tls:// URL"},
+		{errors.As(err, new(x509.CertificateInvalidError)), "the server's certificate has ended (fedpace " +
+			"certificate makes another), or this machine's clock is wrong"},
+		{errors.Is(err, nats.ErrSecureConnRequired), "the server takes encrypted connections only; name its " +
+			"certificate authority or use a tls:// URL"},
 		{errors.Is(err, nats.ErrSecureConnWanted), "the server does not encrypt"},
-		{strings.Contains(strings.ToLower(err.Error()), "maximum payload"), "the server's max_payload is lower than when this program connected: raise it, or start this program again"},
+		{strings.Contains(strings.ToLower(err.Error()), "maximum payload"), "the server's max_payload is lower " +
+			"than when this program connected: raise it, or start this program again"},
 	} {
 		if x.applies {
 			return fmt.Errorf("%s: %w", x.hint, err)

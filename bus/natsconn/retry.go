@@ -253,7 +253,8 @@ func (c *Conn) Transient(err error) bool {
 // or somebody who answers in the server's place. Other errors are returned as they are.
 func WithHint(err error) error {
 	if errors.As(err, new(*json.SyntaxError)) || errors.As(err, new(*json.UnmarshalTypeError)) {
-		return fmt.Errorf("somebody else answers on this server what only the server should (%w): let nobody in without credentials (fedpace enroll), or give the run a server of its own", err)
+		return fmt.Errorf("somebody else answers on this server what only the server should (%w): let nobody in "+
+			"without credentials (fedpace enroll), or give the run a server of its own", err)
 	}
 	if hint := limitHint(err); hint != "" {
 		return fmt.Errorf("%w: %s", err, hint)
@@ -292,13 +293,16 @@ var limits = map[jetstream.ErrorCode]string{
 	10047:       memoryHint,
 	storeFailed: memoryHint,
 	10026:       "raise the account's limit of consumers: a run needs one",
-	10027:       "raise the account's limit of streams (max_streams): a run needs three; or let other runs on the server end first",
-	10054:       "raise the limit of a message (max_payload, and the account's) to 1MB, NATS's default",
-	10113:       "the account asks streams for a limit of their bytes: set max_bytes_required to false for it",
-	10120:       "give the account JetStream memory for this number of replicas, or set nats.replicas to one that it has",
-	10122:       "raise the account's limit of a stream (mem_max_stream_bytes)",
+	10027: "raise the account's limit of streams (max_streams): a run needs three; or let other runs on the " +
+		"server end first",
+	10054: "raise the limit of a message (max_payload, and the account's) to 1MB, NATS's default",
+	10113: "the account asks streams for a limit of their bytes: set max_bytes_required to false for it",
+	10120: "give the account JetStream memory for this number of replicas, or set nats.replicas to one " +
+		"that it has",
+	10122: "raise the account's limit of a stream (mem_max_stream_bytes)",
 }
 
 // memoryHint is what to do when JetStream has no memory left. It is also how that case is recognized.
-const memoryHint = "give JetStream more memory (max_mem of the server's jetstream block, mem of the account's limits), or let other runs on the server end first; " +
+const memoryHint = "give JetStream more memory (max_mem of the server's jetstream block, mem of the account's " +
+	"limits), or let other runs on the server end first; " +
 	"a run holds every model that a task may start from"

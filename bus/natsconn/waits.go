@@ -110,7 +110,8 @@ func (w *wait) end() {
 }
 
 // disabledHint is what may be wrong where a server is connected and JetStream does not answer.
-const disabledHint = "the connection stands; if nobody has stopped the server, look whether its disk is full: then it switches JetStream off until there is room and it is started again"
+const disabledHint = "the connection stands; if nobody has stopped the server, look whether its disk is full: then " +
+	"it switches JetStream off until there is room and it is started again"
 
 // Waiting returns what the server has been asked to do for longest without success, and since when.
 // Only waits that were reported count; action is empty if there are none.

@@ -64,7 +64,9 @@ func (d *Devices) LeftOut(client, round int, lossWith, lossWithout float64) {
 	i := client - d.run.First
 	d.leftOut[i]++
 	if d.leftOut[i]&(d.leftOut[i]-1) == 0 {
-		d.notice("The update of device %s is left out of round %d: it is far longer than the others, and the loss on held-out samples is %.3g with it and %.3g without (time %d; times 1, 2, 4, 8 ... are told).", d.Names[i], round, lossWith, lossWithout, d.leftOut[i])
+		d.notice("The update of device %s is left out of round %d: it is far longer than the others, and the loss "+
+			"on held-out samples is %.3g with it and %.3g without (time %d; times 1, 2, 4, 8 ... "+
+			"are told).", d.Names[i], round, lossWith, lossWithout, d.leftOut[i])
 	}
 }
 

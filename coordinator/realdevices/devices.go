@@ -500,7 +500,8 @@ func (d *Devices) checkSilent() error {
 		}
 		switch {
 		case now.Sub(o.sent) > d.TaskLimit && d.run.First == 0: // a deployment takes it back when it is done
-			d.notice("Device %s is lost: it has worked on one task for more than %v (devices.task_seconds). It may join again.", name, d.TaskLimit)
+			d.notice("Device %s is lost: it has worked on one task for more than %v (devices.task_seconds). It may "+
+				"join again.", name, d.TaskLimit)
 			d.gateway.GiveUp(o.device)
 			d.answer(round.Silent, o, round.Plan{})
 		case now.Sub(o.sent) > d.TaskLimit:

@@ -100,7 +100,8 @@ func (d *Devices) AwaitChange(ctx context.Context, clock uint64) (events []round
 			return nil, err
 		}
 		if d.gateway == nil {
-			return nil, errors.New("realdevices: the record has no device that joins a run that waits for one: the run that left it went no further")
+			return nil, errors.New("realdevices: the record has no device that joins a run that waits for one: the " +
+				"run that left it went no further")
 		}
 		if err := d.takeWithin(ctx, checkInterval); err != nil {
 			return nil, err

@@ -329,7 +329,8 @@ func (m *Machine) placeTasks() error {
 func (m *Machine) placeTask(t *TaskState) error {
 	end := t.Start + t.duration()
 	if end < m.now {
-		return fmt.Errorf("round: task %d of client %d takes %d ns, less than the least there should be: it is %d ns after its start",
+		return fmt.Errorf("round: task %d of client %d takes %d ns, less than the least there should be: it is %d "+
+			"ns after its start",
 			t.Task, t.Client, t.duration(), m.now-t.Start)
 	}
 	kind := TaskArrives

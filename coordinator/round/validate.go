@@ -52,7 +52,8 @@ func (c *Config) checkNeeds(name string, component any, err error) error {
 	case n.Times && c.Expect == nil:
 		missing = errors.New("the clients' expected times")
 	case n.Speeds && !c.tellsApart():
-		missing = errors.New("the clients' expected times, and devices that are drawn with the others have none without a class")
+		missing = errors.New("the clients' expected times, and devices that are drawn with the others have none " +
+			"without a class")
 	case n.Samples && c.Samples == nil && c.Clients > 0:
 		missing = errors.New("the clients' numbers of samples")
 	default:

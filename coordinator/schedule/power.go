@@ -35,7 +35,8 @@ func parsePower(text string) (*big.Rat, error) {
 		_, ok = p.SetString(text)
 	}
 	if !ok || new(big.Rat).Abs(p).Cmp(big.NewRat(maxPower, 1)) > 0 || p.Denom().Cmp(big.NewInt(maxDenominator)) > 0 {
-		return nil, registry.Errorf("power", "%.40q is not a power (a number or a fraction such as 1/3, from -%d to %d, with a denominator of at most %d)", text, maxPower, maxPower, maxDenominator)
+		return nil, registry.Errorf("power", "%.40q is not a power (a number or a fraction such as 1/3, from -%d "+
+			"to %d, with a denominator of at most %d)", text, maxPower, maxPower, maxDenominator)
 	}
 	return p, nil
 }

@@ -13,7 +13,8 @@ import (
 func SameSets(t *testing.T, a, b federated.Set) {
 	t.Helper()
 	if !reflect.DeepEqual(a.Info(), b.Info()) || a.Clients() != b.Clients() || a.HeldOut() != b.HeldOut() {
-		t.Fatalf("%+v, %d clients, %d held out\n%+v, %d clients, %d held out", a.Info(), a.Clients(), a.HeldOut(), b.Info(), b.Clients(), b.HeldOut())
+		t.Fatalf("%+v, %d clients, %d held out\n%+v, %d clients, %d "+
+			"held out", a.Info(), a.Clients(), a.HeldOut(), b.Info(), b.Clients(), b.HeldOut())
 	}
 	for c := range a.Clients() {
 		if a.Client(c) != b.Client(c) || a.Samples(c) != b.Samples(c) || !Same(All(t, a, c), All(t, b, c)) {

@@ -119,7 +119,8 @@ func DecodeImage(dst, encoded []byte, height, width int) error {
 		// A grey pixel has equal channels, in whatever form the PNG stores it.
 		if len(dst) == plane {
 			if pixel.R != pixel.G || pixel.G != pixel.B {
-				return errors.New("an image with colours among grey ones, which have one channel (want grey, or all with three)")
+				return errors.New("an image with colours among grey ones, which have one channel (want grey, or " +
+					"all with three)")
 			}
 			dst[i] = pixel.G
 			continue

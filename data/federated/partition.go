@@ -152,7 +152,8 @@ func (p Partition) Deal(labels, coarse []int32, seed uint64) ([][]int32, error) 
 			n,
 		)
 	case p.Kind == "pachinko" && coarse == nil:
-		return nil, fmt.Errorf("partition: pachinko needs coarse labels, which this set does not have; want one of iid, dirichlet, shards, quantity")
+		return nil, fmt.Errorf("partition: pachinko needs coarse labels, which this set does not have; want one of " +
+			"iid, dirichlet, shards, quantity")
 	}
 	// Every kind begins with one shuffle of all samples, drawn from the seed.
 	random := keyed.Source(seed, keyed.Partition)

@@ -79,7 +79,8 @@ func (p *parquetTable) each(wanted column, first int) error {
 			lists.counts[v.RepetitionLevel()]++
 		}
 		if row == last && !wanted.lists {
-			return errors.New("a list of several values; want one value in a row (a list may be the only column of features)")
+			return errors.New("a list of several values; want one value in a row (a list may be the only column of " +
+				"features)")
 		}
 		last = row
 		c, err := newCell(f, v)

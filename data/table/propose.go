@@ -74,7 +74,9 @@ func Propose(file, label string) (_ *Proposal, err error) {
 	for _, p := range profiles {
 		proposal.Rows = max(proposal.Rows, p.rows)
 		if p.commas > 0 {
-			return nil, fmt.Errorf("column %s has numbers with a comma, as in 2,34; want a decimal point, or blanks between the numbers of a list (sed 's/,/./g' mends a file that has no other commas)", shown(p.name))
+			return nil, fmt.Errorf("column %s has numbers with a comma, as in 2,34; want a decimal point, or "+
+				"blanks between the numbers of a list (sed 's/,/./g' mends a file that has no other "+
+				"commas)", shown(p.name))
 		}
 	}
 	if proposal.Rows == 0 {
@@ -83,7 +85,8 @@ func Propose(file, label string) (_ *Proposal, err error) {
 	proposal.All = proposal.Rows < profiledRows && len(files) == 1
 	err = proposal.guess(profiles, label)
 	if len(profiles) == 1 && proposal.Table.Features == nil && proposal.Table.Text == "" {
-		err = fmt.Errorf("has one column, %s; want one for each feature and one for what is to be predicted, with commas, semicolons or tabs between them", shown(profiles[0].name))
+		err = fmt.Errorf("has one column, %s; want one for each feature and one for what is to be predicted, with "+
+			"commas, semicolons or tabs between them", shown(profiles[0].name))
 	}
 	return proposal, err
 }
@@ -149,7 +152,8 @@ func (p *Proposal) guess(columns []*profile, named string) error {
 		if perhaps != nil {
 			suggestion = " (" + federated.ShortList(perhaps) + "?)"
 		}
-		p.add("client", "null", "no column called client, user or the like has a value in several rows: name one%s, or deal the rows with fedpace data partition", suggestion)
+		p.add("client", "null", "no column called client, user or the like has a value in several rows: name "+
+			"one%s, or deal the rows with fedpace data partition", suggestion)
 	}
 	split := pick((*profile).isParts)
 	if label == nil {

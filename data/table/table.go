@@ -62,7 +62,8 @@ const (
 )
 
 // ErrUnmapped reports a table of which nothing says what its columns mean.
-var ErrUnmapped = errors.New("nothing says what its columns mean; want a mapping, data: {path: ..., features: [...], label: ...}, which fedpace init writes")
+var ErrUnmapped = errors.New("nothing says what its columns mean; want a mapping, data: {path: ..., features: " +
+	"[...], label: ...}, which fedpace init writes")
 
 // maxColumns bounds the columns of a table, and maxFeatures the values of a sample.
 const (

@@ -133,7 +133,8 @@ func (r *record) size(dir string) error {
 			}
 		}
 		if err != nil {
-			return fmt.Errorf("%s: the size of the model is not known: network.model_megabits is exact, and %w (let the run go on to its end: fedpace resume %s)", dir, err, dir)
+			return fmt.Errorf("%s: the size of the model is not known: network.model_megabits is exact, and %w "+
+				"(let the run go on to its end: fedpace resume %s)", dir, err, dir)
 		}
 	}
 	model, update := r.config.Bits(params, params)

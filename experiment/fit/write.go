@@ -72,7 +72,8 @@ func (f *Fit) remarks() string {
 		f.leftOut(&b, &f.Devices[i])
 	}
 	if f.LinksMeasured {
-		b.WriteString("Transfers of one size do not tell an overhead from a speed: the overheads of transfers\nare those of the class that a device had, and the speeds are what is left.\n")
+		b.WriteString("Transfers of one size do not tell an overhead from a speed: the overheads of transfers\nare " +
+			"those of the class that a device had, and the speeds are what is left.\n")
 	} else {
 		b.WriteString("devices.link was modelled, so the run says nothing of its devices' links.\n")
 	}
@@ -83,11 +84,13 @@ func (f *Fit) remarks() string {
 		}
 	}
 	if alike != nil {
-		fmt.Fprintf(&b, "K was too much alike to tell what a task takes besides its steps, so that is the class's,\nand other K may take otherwise: %s.\n", human.Some(alike))
+		fmt.Fprintf(&b, "K was too much alike to tell what a task takes besides its steps, so that is the "+
+			"class's,\nand other K may take otherwise: %s.\n", human.Some(alike))
 	}
 	b.WriteString(f.Check.text())
 	if f.Together {
-		b.WriteString("The classes have that, too: their devices draw one of the run's rounds together (vary.together).\n")
+		b.WriteString("The classes have that, too: their devices draw one of the run's rounds together " +
+			"(vary.together).\n")
 	}
 	return b.String()
 }
@@ -130,9 +133,12 @@ func (c *Check) text() string {
 				c.Rounds,
 				"round",
 			), c.RoundSeconds, c.FittedRoundSeconds, 100*(c.FittedRoundSeconds/c.RoundSeconds-1), c.RoundsInside)
-		s += fmt.Sprintf("With what was measured dealt anew among them they take %.4g s (%+.1f %%): that much comes of devices, or phases, that are slow together.\n",
+		s += fmt.Sprintf("With what was measured dealt anew among them they take %.4g s (%+.1f %%): that much "+
+			"comes of devices, or phases, that are slow together.\n",
 			c.DealtRoundSeconds, 100*(c.DealtRoundSeconds/c.RoundSeconds-1))
-		s += fmt.Sprintf("In another run a device is faster or slower than here, by its uncertainty, and the slowest ones set the rounds:\nthese then take %.4g s (%+.1f %%; 90 %%: %.4g to %.4g s). Which it will be, this run cannot say.\n",
+		s += fmt.Sprintf("In another run a device is faster or slower than here, by its uncertainty, and the "+
+			"slowest ones set the rounds:\nthese then take %.4g s (%+.1f %%; 90 %%: %.4g to %.4g s). Which it will "+
+			"be, this run cannot say.\n",
 			c.Another.Value, 100*(c.Another.Value/c.RoundSeconds-1), c.Another.Low, c.Another.High)
 	}
 	return s

@@ -49,7 +49,8 @@ func lockFolder(dir string) (release func() error, err error) {
 			if owner != "" {
 				owner = ", " + owner
 			}
-			return nil, fmt.Errorf("results: %s: %w%s (wait, stop it, or choose another folder)", dir, ErrRunning, owner)
+			return nil, fmt.Errorf("results: %s: %w%s (wait, stop it, or choose another "+
+				"folder)", dir, ErrRunning, owner)
 		}
 		// Who held it before may have removed the file after it was opened here:
 		// then the next to come would make and lock another.

@@ -42,7 +42,8 @@ func Compare(ctx context.Context, p *problem.Problem, dir string) (*Comparison, 
 		}
 	}
 	if !r.hasEvents {
-		c.say("The run kept no event log (events.sample: off): nothing is known of single tasks, and devices are taken to be there in every round.")
+		c.say("The run kept no event log (events.sample: off): nothing is known of single tasks, and devices are " +
+			"taken to be there in every round.")
 	}
 	if r.skipped > 0 {
 		c.say("The event log had reached its size (events.megabytes): the last %d rounds are left out.", r.skipped)
@@ -86,7 +87,8 @@ func lacking(p *problem.Timing) *Comparison {
 
 // Lacking says what devices without a class lack.
 func Lacking(devices []string) string {
-	return fmt.Sprintf("No class is known of %s: measure one (fedpace-device calibrate) or make one of this run (fedpace fit), and name it in devices.names.", human.Some(devices))
+	return fmt.Sprintf("No class is known of %s: measure one (fedpace-device calibrate) or make one of this run "+
+		"(fedpace fit), and name it in devices.names.", human.Some(devices))
 }
 
 // say adds a sentence about what the comparison cannot know.
@@ -238,7 +240,8 @@ func (c *Comparison) compareDevices(t *twin, m *means, list []*means) {
 		c.say("Drawn in the run alone, and not listed: %s.", human.Some(undrawn))
 	}
 	if len(constant) > 0 {
-		c.say("Without scatter (vary, step_cv) every task takes the same, and nothing measured is in such an interval: %s.", strings.Join(constant, ", "))
+		c.say("Without scatter (vary, step_cv) every task takes the same, and nothing measured is in such an "+
+			"interval: %s.", strings.Join(constant, ", "))
 	}
 	if len(c.Devices) > maxDevices {
 		off := func(d folder.Device) float64 {

@@ -251,7 +251,8 @@ func (f Forecast) Write(w io.Writer) error {
 		notes = append(notes, "The training loss is a "+long+".")
 	}
 	if f.NoUpdates {
-		notes = append(notes, fmt.Sprintf("No update would count: none did in the %d %s tried, so the model would stay as it begins (%s).",
+		notes = append(notes, fmt.Sprintf("No update would count: none did in the %d %s tried, so the model would "+
+			"stay as it begins (%s).",
 			f.triedRounds, human.Plural(f.triedRounds, "round"), MoreUpdates))
 	}
 	text := ""
@@ -269,7 +270,8 @@ func (f Forecast) Write(w io.Writer) error {
 		}
 	}
 	_, err := fmt.Fprintf(w, "%s\n# This run would be: %s, %s, %d a round, schedule %s.\n"+
-		"# Rounds close %s. Selection: %s. Algorithm: %s.%s\n%s# %d rounds, %s virtual time%s, %d SGD steps a client of each round%s.\n# About %s on this machine, messages %s; results in %s: %s.\n",
+		"# Rounds close %s. Selection: %s. Algorithm: %s.%s\n%s# %d rounds, %s virtual time%s, %d SGD steps a "+
+		"client of each round%s.\n# About %s on this machine, messages %s; results in %s: %s.\n",
 		c.YAML(), about, population(c), c.Cohort, c.Schedule.Name(),
 		c.Closes(), selection.Rules.Text(c.Select), algorithm.Algorithms.Text(c.Aggregate.Algorithm), extras(c),
 		text, f.Rounds, human.VirtualTime(f.Virtual), f.intervalText(), f.Steps, f.bound(), human.Duration(time.Duration(f.Wall*1e9)), messages, c.Out, strings.Join(f.Files, ", "))

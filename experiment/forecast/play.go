@@ -47,7 +47,8 @@ const MoreUpdates = "raise close.seconds, let fewer clients drop out"
 
 // errNoEnd is of a run to so many updates, or to rounds that so many make, that gets none any more:
 // [mostPlayed] tasks in a row had none.
-var errNoEnd = errors.New("no end is in sight: task after task brings no update that counts (" + MoreUpdates + ", or set stop.virtual_seconds)")
+var errNoEnd = errors.New("no end is in sight: task after task brings no update that " +
+	"counts (" + MoreUpdates + ", or set stop.virtual_seconds)")
 
 // Play plays a problem of simulated clients, which does not learn, to its end, and returns the
 // fingerprint of its history, too.

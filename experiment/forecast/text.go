@@ -90,7 +90,8 @@ func Lines(p *folder.Prediction) (list []string) {
 		)
 	default:
 		list = append(list,
-			fmt.Sprintf("%d %s took %s, predicted were %s (90 %%: %s to %s): %s of it.", p.Rounds, human.Plural(p.Rounds, "round"),
+			fmt.Sprintf("%d %s took %s, predicted were %s (90 %%: %s to %s): "+
+				"%s of it.", p.Rounds, human.Plural(p.Rounds, "round"),
 				took(*s.Measured), took(s.P50), took(s.P05), took(s.P95), ratioOf(s)),
 			fmt.Sprintf("%d of %d rounds are within the interval of 90 %% of %d draws.", p.Inside, p.Rounds, p.Draws))
 	}

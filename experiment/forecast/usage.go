@@ -78,15 +78,17 @@ func Budget(ctx context.Context, c config.Config, draws int, remedy string) (flo
 		return c.Stop.VirtualSeconds, nil
 	case rounds == 0 && c.Stop.Accepted == 0:
 		return 0, &config.KeyError{
-			Key:     "stop",
-			Problem: "says neither rounds, accepted nor virtual_seconds, so it is not known how long a run is (set one" + remedy + ")",
+			Key: "stop",
+			Problem: "says neither rounds, accepted nor virtual_seconds, so it is not known how long a run is " +
+				"(set one" + remedy + ")",
 		}
 	}
 	u, err := UsageOf(ctx, c, round.Limits{Rounds: rounds, Accepted: c.Stop.Accepted}, draws, func() {})
 	if err == nil && u.Short == draws {
 		err = &config.KeyError{
-			Key:     "stop.accepted",
-			Problem: "is more than the clients ever send in time, so it is not known how long a run is (lower it, " + MoreUpdates + remedy + ")",
+			Key: "stop.accepted",
+			Problem: "is more than the clients ever send in time, so it is not known how long a run is " +
+				"(lower it, " + MoreUpdates + remedy + ")",
 		}
 	}
 	return u.Seconds.P50, err

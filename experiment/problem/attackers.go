@@ -95,8 +95,9 @@ func (p *Problem) checkAttacks() error {
 		for _, d := range c.Devices.Names {
 			if d.Class == k.Name {
 				return &config.KeyError{
-					Key:     key,
-					Problem: fmt.Sprintf("class %s is that of device %s, and only simulated clients attack (give the device another class)", k.Name, d.ID),
+					Key: key,
+					Problem: fmt.Sprintf("class %s is that of device %s, and only simulated clients attack (give "+
+						"the device another class)", k.Name, d.ID),
 				}
 			}
 		}

@@ -73,7 +73,8 @@ func (p *Problem) CorrelationNotes() (lines []string) {
 			"labels":  "number of labels",
 			"entropy": "entropy of labels",
 		}[t.Property]
-		lines = append(lines, fmt.Sprintf("Clients' %s and %s: Spearman's correlation is %.3f over %d %s, %g is wanted.",
+		lines = append(lines, fmt.Sprintf("Clients' %s and %s: Spearman's correlation is %.3f over %d %s, %g is "+
+			"wanted.",
 			t.Quantity, property, t.Achieved, p.Config.Clients, human.Plural(p.Config.Clients, "client"), t.Wanted))
 	}
 	return lines

@@ -193,7 +193,8 @@ func (p *Data) Welcome() (*bus.Welcome, error) {
 		}
 		// The message that welcomes a device has a bounded size.
 		if n := proto.Size(w.Schema); n > bus.MaxSchema {
-			return nil, fmt.Errorf("data: the names of the classes and features of %s take %d bytes, and devices are told at most %d (set devices.names to [])", c.Data, n, bus.MaxSchema)
+			return nil, fmt.Errorf("data: the names of the classes and features of %s take %d bytes, and devices "+
+				"are told at most %d (set devices.names to [])", c.Data, n, bus.MaxSchema)
 		}
 	}
 	var err error

@@ -109,11 +109,14 @@ func (p *Data) checkPrivacy(params, trainable int) error {
 	case closing.UsesLate(c.Late):
 		return refuse("late", "a late update would count in a round beside another of its client (set drop)")
 	case !all && !first && !deadline:
-		return refuse("close", "whether others' updates count depends on one client in more ways than are accounted for (set all, deadline or first)")
+		return refuse("close", "whether others' updates count depends on one client in more ways than are "+
+			"accounted for (set all, deadline or first)")
 	case !all && c.Network.Shared():
-		return refuse("close", "clients that share the server's bandwidth decide whether others' updates count (set all, or remove network.server_download_mbps, network.server_upload_mbps and network.sites)")
+		return refuse("close", "clients that share the server's bandwidth decide whether others' updates count "+
+			"(set all, or remove network.server_download_mbps, network.server_upload_mbps and network.sites)")
 	case fits:
-		return refuse("select", "the steps of a round's clients follow the times of the others: one client moves all their updates (set uniform)")
+		return refuse("select", "the steps of a round's clients follow the times of the others: one client moves "+
+			"all their updates (set uniform)")
 	case needs.Losses || needs.Candidates || needs.Samples:
 		return refuse(
 			"select",
@@ -204,7 +207,8 @@ func (p *Problem) uncovered() (list []string) {
 		)
 	// State that a client keeps depends on which rounds it was in, and so on who took its place.
 	if stateful && p.cohortDraw().Displaces {
-		list = append(list, "clients keep something from task to task: one that loses its place to another keeps something else, which its later updates follow")
+		list = append(list, "clients keep something from task to task: one that loses its place to another keeps "+
+			"something else, which its later updates follow")
 	}
 	if c.Stop.ValidationAccuracy != 0 || c.Stop.Metric.Reaches != nil {
 		list = append(
@@ -260,7 +264,8 @@ func (v *Privacy) Summary(rounds int) *folder.Privacy {
 // Text says in sentences what a number of rounds costs.
 func (v *Privacy) Text(rounds int) string {
 	s := v.Summary(rounds)
-	text := fmt.Sprintf("Privacy: epsilon %.4g at delta %g after %d %s, with norm %g, noise %g and %s (%.4g if they were Poisson samples, which they are not).",
+	text := fmt.Sprintf("Privacy: epsilon %.4g at delta %g after %d %s, with norm %g, noise %g and %s (%.4g if "+
+		"they were Poisson samples, which they are not).",
 		s.Epsilon, s.Delta, rounds, human.Plural(rounds, "round"), s.Clip, s.Noise, v.samplingText(), s.PoissonEpsilon)
 	// Noise that anyone can calculate from the seed protects nobody, so the text says what it is
 	// for.
@@ -294,10 +299,12 @@ func (p *Problem) checkLocalNoise() error {
 	switch needs := registry.NeedsOf(c.Select); {
 	// The coordinator keeps the state of devices for them, and so would see it without noise.
 	case len(c.Devices.Names) > 0 && (p.Learning().Memory() > 0 || registry.NeedsOf(c.Compress).ClientState):
-		return refuse("devices.names", "what a device keeps goes to the coordinator, too, without noise (remove privacy.local, or have clients keep nothing)")
+		return refuse("devices.names", "what a device keeps goes to the coordinator, too, without noise (remove "+
+			"privacy.local, or have clients keep nothing)")
 	// Algorithms with control variates, such as SCAFFOLD, send a second vector.
 	case algorithm.HasControlVariates(p.Algorithm):
-		return refuse("aggregate.algorithm", "clients send a second vector beside the update, which has no noise (remove privacy.local, or use another algorithm)")
+		return refuse("aggregate.algorithm", "clients send a second vector beside the update, which has no noise "+
+			"(remove privacy.local, or use another algorithm)")
 	case needs.Losses || needs.Candidates:
 		return refuse("select", "chooses clients by their losses, which have no noise (set uniform)")
 	case trainable < params:
@@ -330,7 +337,9 @@ func (p *Data) AboutLocalNoise(rounds int) string {
 	if v == nil {
 		return ""
 	}
-	text := fmt.Sprintf("Local noise: each update has epsilon %.4g at delta %g by itself, also towards the coordinator, and those of a client that sends one in each of %d %s have %.4g together, with norm %g and noise %g.",
+	text := fmt.Sprintf("Local noise: each update has epsilon %.4g at delta %g by itself, also towards the "+
+		"coordinator, and those of a client that sends one in each of %d %s have %.4g together, with norm %g and "+
+		"noise %g.",
 		v.Epsilon, v.Delta, rounds, human.Plural(rounds, "round"), v.RoundsEpsilon, v.Clip, v.Noise)
 	if v.Simulated {
 		text += " The noise of simulated clients follows from the seed: it is for research."

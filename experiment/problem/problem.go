@@ -316,7 +316,8 @@ func (p *Problem) checkMemory() error {
 	// Each check names the setting that the user can change, so the first that fails is reported.
 	err := algorithm.CheckState(p.Algorithm, c.Compress, params, local, p.Population(), p.maxUpdatesIfStale(), limit)
 	if err != nil && len(c.Personal.Names) > 0 {
-		err = registry.Errorf("limits.state_gb", "%.3g, but clients keep up to %.3g GB of personal parameters (raise the limit, or take fewer clients or names)", c.Limits.StateGB, float64(p.stateBytes())/1e9)
+		err = registry.Errorf("limits.state_gb", "%.3g, but clients keep up to %.3g GB of personal parameters "+
+			"(raise the limit, or take fewer clients or names)", c.Limits.StateGB, float64(p.stateBytes())/1e9)
 	}
 	if deviceBytes := p.deviceBytes(); err == nil && deviceBytes > limit {
 		err = registry.Errorf(
@@ -364,9 +365,11 @@ func (p *Problem) aboutDevices() string {
 	held := human.Size(p.deviceBytes())
 	// Without a robust rule the only protection is to return to the best model.
 	if reason := c.Believes(); reason != "" {
-		return fmt.Sprintf(" Devices are believed (%s): one that lies is found only where it makes the model diverge. The run keeps its best model to go back to, %s.", reason, held)
+		return fmt.Sprintf(" Devices are believed (%s): one that lies is found only where it makes the model "+
+			"diverge. The run keeps its best model to go back to, %s.", reason, held)
 	}
-	return fmt.Sprintf(" Updates of devices are combined so that a few may be false; honest ones of unusual data are left out with them (docs/robust.md). That and the best model take up to %s.", held)
+	return fmt.Sprintf(" Updates of devices are combined so that a few may be false; honest ones of unusual data "+
+		"are left out with them (docs/robust.md). That and the best model take up to %s.", held)
 }
 
 // maxUpdates is the largest number of updates that a round may have.
@@ -445,7 +448,8 @@ func (p *Problem) openData(ctx context.Context, reading *federated.Reading) (err
 	// Where devices alone take part, only the held-out samples of the set are used.
 	case c.DevicesAlone():
 	case p.Set.Info().Undealt:
-		return fmt.Errorf("data: the samples of %s belong to no clients: name the column that says whose a row is (data.client), or deal them with fedpace data partition", c.Data)
+		return fmt.Errorf("data: the samples of %s belong to no clients: name the column that says whose a row is "+
+			"(data.client), or deal them with fedpace data partition", c.Data)
 	case c.Clients > p.Set.Clients():
 		return fmt.Errorf("clients: %d, but %s holds %d", c.Clients, c.Data, p.Set.Clients())
 	case c.Cohort > c.Clients && !c.DrawsDevices():
@@ -622,8 +626,9 @@ func (p *Timing) checkPhases() error {
 		}
 		if _, err := p.Fleet.Expect(client, steps, fleet.SameBits(0)); err != nil {
 			return &config.KeyError{
-				Key:     compute + "seconds_per_step",
-				Problem: fmt.Sprintf("client %d%s would take over three years for %d local steps (lower it or schedule.k0, or set at_most)", client, class, steps),
+				Key: compute + "seconds_per_step",
+				Problem: fmt.Sprintf("client %d%s would take over three years for %d local steps (lower it or "+
+					"schedule.k0, or set at_most)", client, class, steps),
 			}
 		}
 		if d, err := p.Fleet.Expect(client, 0, p.Bits); err != nil {

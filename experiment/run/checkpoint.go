@@ -123,7 +123,9 @@ func (k *checkpointer) report(err error) {
 		if !k.failing {
 			// Every vector may have failed with an error of its own; the first line is enough.
 			reason, _, _ := strings.Cut(err.Error(), "\n")
-			r.p.options.Notify(fmt.Sprintf("The checkpoint cannot be written (%s). The run goes on and tries again every %v; if it stops, it goes on from the checkpoint before: fedpace resume %s", reason, k.every, r.p.Config.Out))
+			r.p.options.Notify(fmt.Sprintf("The checkpoint cannot be written (%s). The run goes on and tries again "+
+				"every %v; if it stops, it goes on from the checkpoint before: fedpace "+
+				"resume %s", reason, k.every, r.p.Config.Out))
 		}
 	case k.failing:
 		r.p.options.Notify("Checkpoints can be written again.")

@@ -79,7 +79,9 @@ func folderCertificate(listen string, own certificate.Folder) (files natsconn.TL
 		if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
 			host = "NAME"
 		}
-		return files, fmt.Errorf("nats.listen: other machines reach %s, and models and updates would cross the network in the clear: make a certificate (fedpace certificate --host %s), or set nats.insecure=true if you trust the network",
+		return files, fmt.Errorf("nats.listen: other machines reach %s, and models and updates would cross the "+
+			"network in the clear: make a certificate (fedpace certificate --host %s), or set nats.insecure=true "+
+			"if you trust the network",
 			listen, host)
 	}
 	return files, nil
@@ -143,7 +145,8 @@ func (e *engine) open(ctx context.Context) (err error) {
 	settings := &e.p.Config.NATS
 	switch url := e.p.server(); {
 	case url == config.None && o.RemoteHosts:
-		return errors.New("nats.url: hosts elsewhere need a server to meet the run on, and it is none (give a server's URL, or set nats.listen)")
+		return errors.New("nats.url: hosts elsewhere need a server to meet the run on, and it is none (give a " +
+			"server's URL, or set nats.listen)")
 	case url == config.None:
 		e.memory = memory.New()
 		return nil

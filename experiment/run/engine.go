@@ -79,7 +79,8 @@ func startEngine(ctx context.Context, p *experiment) (_ *engine, err error) {
 		len(c.Devices.Names) > 0 &&
 		!e.external &&
 		p.options.Replay == "" {
-		return nil, errors.New("devices.names: the devices cannot reach the embedded server (set nats.listen, or nats.url to another server)")
+		return nil, errors.New("devices.names: the devices cannot reach the embedded server (set nats.listen, or " +
+			"nats.url to another server)")
 	}
 	// The coordinator's connection reports for all of them.
 	if e.conn, err = e.connect(ctx, "coordinator of "+p.Config.Name, p.options.HostNotice); err != nil {
@@ -250,8 +251,9 @@ func (e *engine) realDevices(ctx context.Context) (*realdevices.Config, error) {
 	}
 	if c.Name == bus.Calibration {
 		return nil, &config.KeyError{
-			Key:     "name",
-			Problem: "calibration is for fedpace calibrate, and devices that wait for a run do not join it (choose another)",
+			Key: "name",
+			Problem: "calibration is for fedpace calibrate, and devices that wait for a run do not join it (choose " +
+				"another)",
 		}
 	}
 	welcome, err := e.p.Welcome()

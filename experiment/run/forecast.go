@@ -130,8 +130,9 @@ func Predict(ctx context.Context, dir string, files, sets []string, o Options) (
 	}
 	if len(c.Devices.Names) == 0 {
 		return nil, &config.KeyError{
-			Key:     "devices.names",
-			Problem: "names no real device, and what simulated clients take is no prediction (fedpace run --dry-run says how long such a run takes)",
+			Key: "devices.names",
+			Problem: "names no real device, and what simulated clients take is no prediction (fedpace run " +
+				"--dry-run says how long such a run takes)",
 		}
 	}
 	if dir != "" {

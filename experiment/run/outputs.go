@@ -163,7 +163,8 @@ func (r *recorder) serve(ctx context.Context, notify func(string)) (*web.WebServ
 		notify("The run is shown on http://" + server.Addr() + "/, its metrics on /metrics.")
 		// A page that other machines can reach is read by anybody, so the user is warned.
 		if !names.Loopback(server.Addr()) {
-			notify("Other machines reach that page: it is not encrypted and asks nobody who he is, and it can only be read.")
+			notify("Other machines reach that page: it is not encrypted and asks nobody who he is, and it can only " +
+				"be read.")
 		}
 	}
 	return server, nil

@@ -127,10 +127,12 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 		o.Notify("The run has no checkpoint yet and starts again.")
 	} else {
 		last := &c.Body.Recorder.Summary.Last
-		o.Notify(fmt.Sprintf("The run goes on after round %d, at %s.", last.Round, human.VirtualTime(last.End.Seconds())))
+		o.Notify(fmt.Sprintf("The run goes on after round "+
+			"%d, at %s.", last.Round, human.VirtualTime(last.End.Seconds())))
 		// Another version may compute other bits, so the user is told.
 		if c.Head.Version != o.Version {
-			o.Notify(fmt.Sprintf("It was begun with version %s, this is %s: bits may differ.", c.Head.Version, o.Version))
+			o.Notify(fmt.Sprintf("It was begun with version %s, this is %s: bits may "+
+				"differ.", c.Head.Version, o.Version))
 		}
 	}
 	r.Summary, err = p.execute(ctx, started, attempt{results: results, checkpoint: c, newestDamaged: newer != nil})
@@ -154,7 +156,9 @@ func allowTrainer(c *config.Config, dir string, given bool) error {
 	if given || !c.External() {
 		return nil
 	}
-	return fmt.Errorf("%s: its configuration names a command, %q, which would be executed here: give the command that began the run (--trainer, for predict --set trainer=), or say --trust if the folder is yours, or you have read the command and its script", dir, c.Trainer.Command)
+	return fmt.Errorf("%s: its configuration names a command, %q, which would be executed here: give the command "+
+		"that began the run (--trainer, for predict --set trainer=), or say --trust if the folder is yours, or you "+
+		"have read the command and its script", dir, c.Trainer.Command)
 }
 
 // attempt is an earlier attempt of a run, from which it continues. The zero value means that there

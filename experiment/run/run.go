@@ -299,7 +299,8 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 	}
 	s = r.summary(result)
 	if s.NoUpdates() {
-		p.options.Notify(fmt.Sprintf("No update counted in any of %d rounds: the model is the one that the run began with.", s.Rounds))
+		p.options.Notify(fmt.Sprintf("No update counted in any of %d rounds: the model is the one that the run "+
+			"began with.", s.Rounds))
 	}
 	// A run that diverged has a summary, which says how its model was lost.
 	if errors.Is(runErr, coordinator.ErrDiverged) {

@@ -31,7 +31,8 @@ func Stragglers(t testing.TB, sets ...string) config.Config {
 	t.Helper()
 	return Small(t, append([]string{
 		"task=sent140", "network.model_megabits=6.71", "compute.seconds_per_step=0.017", "compute.std=0", "schedule.k0=5", "stop.rounds=8", "evaluate.every=100", "cohort=12", "clients=60",
-		"fleet=[{name: slow, weight: 1, seconds_per_step: {dist: lognormal, mean: 0.4, sigma: 1}, vary: {upload: {dist: lognormal, mean: 1, sigma: 0.3}}, watts: 3}, {name: fast, weight: 2, step_cv: 0.2}]",
+		"fleet=[{name: slow, weight: 1, seconds_per_step: {dist: lognormal, mean: 0.4, sigma: 1}, vary: {upload: " +
+			"{dist: lognormal, mean: 1, sigma: 0.3}}, watts: 3}, {name: fast, weight: 2, step_cv: 0.2}]",
 	}, sets...)...)
 }
 

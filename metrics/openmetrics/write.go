@@ -115,7 +115,8 @@ func families(
 				return
 			}
 		}
-		_ = add("validation_metric", "A metric of the model, by its name, on held-out samples.", func(f *dto.MetricFamily) {
+		_ = add("validation_metric", "A metric of the model, by its name, on held-out "+
+			"samples.", func(f *dto.MetricFamily) {
 			for i, m := range run.Metrics {
 				series(
 					f,

@@ -28,7 +28,8 @@ func fairnessHeader(list []metric.Metric) string {
 }
 
 func init() {
-	metrics.Sinks.Register("fairness", "evaluations on the clients' own samples in "+ClientsFile+" and "+FairnessFile+", where evaluate.clients asks for them", Fairness{})
+	metrics.Sinks.Register("fairness", "evaluations on the clients' own "+
+		"samples in "+ClientsFile+" and "+FairnessFile+", where evaluate.clients asks for them", Fairness{})
 }
 
 // Fairness is the output of evaluations by client, in tables that only grow:

@@ -76,7 +76,8 @@ func Routes(mux *http.ServeMux, shows string) {
 			_, _ = w.Write(text)
 		}
 	}
-	head := fmt.Sprintf("<meta name=\"fedpace\" content=%q>\n<link rel=\"stylesheet\" href=\"page.css\">\n<script src=\"page.js\" defer></script>", shows)
+	head := fmt.Sprintf("<meta name=\"fedpace\" content=%q>\n<link rel=\"stylesheet\" href=\"page.css\">\n<script "+
+		"src=\"page.js\" defer></script>", shows)
 	mux.Handle("GET /{$}", static("text/html; charset=utf-8", fill(head)))
 	mux.Handle("GET /page.css", static("text/css; charset=utf-8", style))
 	mux.Handle("GET /page.js", static("text/javascript; charset=utf-8", script))

@@ -113,7 +113,8 @@ func (m *Metrics) collectRun(c *scrape, s *state) {
 		"resumed_round",
 		"The round after which this attempt of the run went on; 0: it began.",
 	).gauge(float64(s.resumed))
-	in := c.add("run_state", "1 for the state that the run is in, 0 for the others. The end is shown until it is scraped, for a minute at most.", "state")
+	in := c.add("run_state", "1 for the state that the run is in, 0 for the others. The end is shown until it is "+
+		"scraped, for a minute at most.", "state")
 	for _, name := range []string{running, finished, stopped, failed, diverged} {
 		active := 0.
 		if name == s.name {
@@ -178,20 +179,23 @@ func (m *Metrics) collectFairness(c *scrape, e *metrics.ClientEvaluation) {
 		"client_evaluation_round",
 		"Round after which a model was last measured on the clients' own samples.",
 	).gauge(float64(e.Round))
-	accuracy := c.add("client_accuracy", "Top-1 accuracy on a client's own samples at that evaluation, 0 to 1: mean over the clients, or over the tenth with the lowest.", "over", "class")
+	accuracy := c.add("client_accuracy", "Top-1 accuracy on a client's own samples at that evaluation, 0 to 1: "+
+		"mean over the clients, or over the tenth with the lowest.", "over", "class")
 	jain := c.add(
 		"client_accuracy_jain",
 		"Jain's fairness index of the clients' accuracies at that evaluation, 0 to 1.",
 		"class",
 	)
-	values := c.add("client_metric", "A metric of the model, by its name, on a client's own samples at that evaluation: mean over the clients, or over the tenth with the worst.", "metric", "over", "class")
+	values := c.add("client_metric", "A metric of the model, by its name, on a client's own samples at that "+
+		"evaluation: mean over the clients, or over the tenth with the worst.", "metric", "over", "class")
 	metricJain := c.add(
 		"client_metric_jain",
 		"Jain's fairness index of the clients' values of a metric at that evaluation, 0 to 1.",
 		"metric",
 		"class",
 	)
-	loss := c.add("client_loss", "Mean loss on a client's own samples at that evaluation: mean over the clients, or over the tenth with the highest.", "over", "class")
+	loss := c.add("client_loss", "Mean loss on a client's own samples at that evaluation: mean over the clients, "+
+		"or over the tenth with the highest.", "over", "class")
 	// send sends the fairness among the clients of one class; the empty class stands for all
 	// clients.
 	send := func(class string, f *metrics.Fairness) {
@@ -307,7 +311,8 @@ func (m *Metrics) collectStats(c *scrape, s *state, now *metrics.Stats) {
 		"last_checkpoint_timestamp_seconds",
 		"When the last checkpoint was written, in Unix time.",
 	).time(now.Checkpoint)
-	c.add("checkpoint_due_timestamp_seconds", "When the next checkpoint is due, in Unix time: it is written at the next step of the run. One that could not be written stays due.").time(now.Due)
+	c.add("checkpoint_due_timestamp_seconds", "When the next checkpoint is due, in Unix time: it is written at the "+
+		"next step of the run. One that could not be written stays due.").time(now.Due)
 	c.add(
 		"checkpoint_failures_total",
 		"Checkpoints that could not be written: the one before stays, and the run goes on.",
@@ -431,7 +436,9 @@ func (m *Metrics) collectComparison(c *scrape, s *state) {
 		"phase",
 		"class",
 	)
-	modelled := c.add("device_modelled_seconds_total", "Virtual time that a simulated client takes for the tasks that real devices have answered: of mean speed among those of the device's class, or among all where it has none.", "phase", "class")
+	modelled := c.add("device_modelled_seconds_total", "Virtual time that a simulated client takes for the tasks "+
+		"that real devices have answered: of mean speed among those of the device's class, or among all where it "+
+		"has none.", "phase", "class")
 	present := make([]bool, len(m.classes))
 	for i := range m.run.Devices {
 		present[m.deviceClass(m.run.Clients+i)] = true

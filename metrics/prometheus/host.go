@@ -58,6 +58,7 @@ func (h hostCollector) Collect(sink chan<- client.Metric) {
 		"host_job_seconds_total",
 		"Wall time that the host's trainers have spent on jobs, one beside the other.",
 	).counter(now.Busy.Seconds())
-	traffic(c.add("host_nats_messages_total", "Messages that the host took from its server and gave to it.", "direction"),
+	traffic(c.add("host_nats_messages_total", "Messages that the host took from its server and "+
+		"gave to it.", "direction"),
 		c.add("host_nats_bytes_total", "Bytes of these messages.", "direction"), now.Traffic)
 }

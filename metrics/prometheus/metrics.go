@@ -225,7 +225,8 @@ func (m *Metrics) addHistograms() {
 	}
 	m.duration = client.NewHistogram(options(duration, "Virtual time from a round's first task to its close."))
 	all := client.NewHistogramVec(
-		options("client_phase_seconds", "Virtual duration of a task's phases, by class of device: drawn for simulated clients, measured by real devices."),
+		options("client_phase_seconds", "Virtual duration of a task's phases, by class of device: drawn for "+
+			"simulated clients, measured by real devices."),
 		[]string{"phase", "kind", "class"},
 	)
 	m.phases = make([][phases]client.Observer, len(m.classes))

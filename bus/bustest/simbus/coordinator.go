@@ -61,7 +61,8 @@ func openCoordinator(ctx context.Context, conn *Conn, run string, config bus.Coo
 	}
 	c.life, c.end = context.WithCancelCause(context.Background())
 	c.late = time.AfterFunc(time.Hour, func() {
-		c.plans.Signal(fmt.Errorf("bus: run %s: no plan for %v, although one is waited for: %w", run, config.PlanPatience, bus.ErrInterrupted))
+		c.plans.Signal(fmt.Errorf("bus: run %s: no plan for %v, although one is waited "+
+			"for: %w", run, config.PlanPatience, bus.ErrInterrupted))
 	})
 	c.late.Stop()
 	if config.Info != nil {

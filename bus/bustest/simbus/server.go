@@ -99,7 +99,8 @@ func (s *server) acquire(c *Coordinator, before uint64) acquired {
 		s.renew(c)
 		return acquired{}
 	case l.until.IsZero() || before > 0 && l.renewed != before:
-		return acquired{err: fmt.Errorf("bus: run %s has a coordinator already: let it end, or choose another name", s.run)}
+		return acquired{err: fmt.Errorf("bus: run %s has a coordinator already: let it end, or choose "+
+			"another name", s.run)}
 	}
 	return acquired{wait: time.Until(l.until), renewed: l.renewed}
 }
@@ -304,7 +305,8 @@ func (s *server) release(d *delivery, refused bool) {
 	if fails != nil {
 		j := d.job
 		fails.conn.receive("exhausted", func() {
-			fails.failed(fmt.Errorf("bus: run %s: job %d (%s, round %d, kernel %s) was given out %d times and no trainer finished it",
+			fails.failed(fmt.Errorf("bus: run %s: job %d (%s, round %d, kernel %s) was given out %d times and no "+
+				"trainer finished it",
 				s.run, j.Job, j.Kind.Name(), j.Round, j.Kernel, maxReleases))
 		})
 		return

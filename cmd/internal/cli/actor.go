@@ -17,11 +17,13 @@ import (
 	"fedpace/internal/names"
 )
 
-const TrainerUsage = "`COMMAND` of a program that takes the local steps, such as 'python3 my_model.py' (docs/trainers.md)"
+const TrainerUsage = "`COMMAND` of a program that takes the local steps, such as 'python3 my_model.py' " +
+	"(docs/trainers.md)"
 
 const ConfigUsage = "YAML `FILE` to read; may be repeated, later ones over earlier ones"
 
-const MapHelp = "what a column of your own CSV or Parquet means, as `OPTION=VALUE`: label=species, features=a,b or features=px_*; fedpace help data lists the options"
+const MapHelp = "what a column of your own CSV or Parquet means, as `OPTION=VALUE`: label=species, features=a,b or " +
+	"features=px_*; fedpace help data lists the options"
 
 // ActorCommand is the command of a real device, of the program of this name.
 func ActorCommand(program string) *cobra.Command {
@@ -87,7 +89,9 @@ connections, and stops at Ctrl-C or SIGTERM.`,
 // addDevice gives a command the flags that say which device this is, and of what.
 func addDevice(c *cobra.Command, device *real.Config) {
 	addClient(c, &device.ID)
-	c.Flags().StringSliceVar(&device.Withhold, "withhold", nil, "what this device does not tell of its data: samples (their number), loss (of a task's first minibatch), log (what it tells its owner), or several of them with commas")
+	c.Flags().StringSliceVar(&device.Withhold, "withhold", nil, "what this device does not tell of its data: "+
+		"samples (their number), loss (of a task's first minibatch), log (what it tells its owner), or several of "+
+		"them with commas")
 	Check(c, "withhold", func(text string) error {
 		if text == "" { // as a service has it that withholds nothing
 			return nil

@@ -132,14 +132,16 @@ func (f *calibration) check() error {
 	}
 	switch {
 	case len(f.config) > 0 && f.ofConfig == nil:
-		return errors.New("--config: this program reads no configurations; fedpace calibrate --config does, and with --nats the coordinator's fedpace calibrate serve --config")
+		return errors.New("--config: this program reads no configurations; fedpace calibrate --config does, and " +
+			"with --nats the coordinator's fedpace calibrate serve --config")
 	case named > 1:
 		return errors.New("--task, --model and --config: want one of them")
 	case f.outPath != "" &&
 		named == 0 &&
 		f.device.Trainer == "" &&
 		f.server.URL == "":
-		return errors.New("--out needs --task, --model, --config, --trainer or --nats: a class of devices is of one model")
+		return errors.New("--out needs --task, --model, --config, --trainer or --nats: a class of devices is of " +
+			"one model")
 	case f.server.URL != "" && f.id == "":
 		return errors.New("--client is missing: the id of this device, as the coordinator knows it")
 	}

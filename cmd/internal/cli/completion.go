@@ -20,7 +20,8 @@ func addCompletion(root *cobra.Command) {
 		}
 		Group(c) // which refuses other shells
 		c.Short = "Write the completion script of a shell"
-		c.Long = "Write the script that completes the program's commands, flags, keys and values in a\nshell. Each shell's own help says how to load it."
+		c.Long = "Write the script that completes the program's commands, flags, keys and values in a\nshell. Each " +
+			"shell's own help says how to load it."
 		c.Example = "  source <(" + name + " completion bash)\n  " + name + " completion zsh --help"
 		for _, shell := range c.Commands() {
 			shell.Example = "  " + name + " completion " + shell.Name()

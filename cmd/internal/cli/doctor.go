@@ -20,7 +20,8 @@ disk, credentials, the way to the server, data and trainer, and whether runs tha
 call the device would take it. Give it the flags of actor. Below a line that is not
 ok stands what mends it. It joins no run and changes nothing. The exit status is 1
 if the device cannot take part.`,
-		Example: "  " + program + " doctor\n  " + program + " doctor --nats tls://lab:4222 --client pi1 --creds pi1.creds --data own.parquet",
+		Example: "  " + program + " doctor\n  " + program + " doctor --nats tls://lab:4222 --client pi1 --creds " +
+			"pi1.creds --data own.parquet",
 		RunE: func(c *cobra.Command, _ []string) error {
 			device.Version = Version()
 			config.Conn.Name = "doctor of device " + device.ID

@@ -110,7 +110,8 @@ func (s *source) begin(w io.Writer, outPath, label, script string, torch bool) e
 		)
 	case proposal.Undealt:
 		dealt := nameOf(s.path) + ".fedpace"
-		_, err = fmt.Fprintf(w, "next   no column says whose a row is: name one as client in %s, or deal the rows to clients that are made:\n"+
+		_, err = fmt.Fprintf(w, "next   no column says whose a row is: name one as client in %s, or deal the rows "+
+			"to clients that are made:\n"+
 			"       fedpace data partition --config %s --kind dirichlet --clients 20 --out %s\n"+
 			"       fedpace run --config %s --set data=%s\n", outPath, outPath, dealt, outPath, dealt)
 	default:

@@ -23,7 +23,8 @@ var trial = []struct {
 }{
 	{[][2]string{{"model", "linear"}}, "for a start; fedpace help model lists the others"},
 	{[][2]string{{"schedule.k0", "10"}}, "local steps of a client in a round"},
-	{[][2]string{{"schedule.eta0", "0.1"}}, "a guess; fedpace compare --grid schedule.eta0=0.01,0.03,0.1,0.3 finds a rate"},
+	{[][2]string{{"schedule.eta0", "0.1"}}, "a guess; fedpace compare --grid schedule.eta0=0.01,0.03,0.1,0.3 " +
+		"finds a rate"},
 	{[][2]string{{"compute.seconds_per_step", "0.01"}}, "a guess; fedpace calibrate --model measures a device"},
 	{[][2]string{{"network.download_mbps", "20"}, {"network.upload_mbps", "5"}}, "a guess; the clients' links"},
 	{[][2]string{{"schedule.window", "10"}}, "rounds over which the training loss is averaged"},

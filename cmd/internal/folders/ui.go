@@ -37,7 +37,8 @@ page has no password. fedpace report writes it as a file.`,
 			}
 			server, err := web.Serve(c.Context(), address, library.Pages()...)
 			if errors.Is(err, web.ErrInUse) {
-				return fmt.Errorf("%w (%s; --http takes another address; port 0 is any free one)", err, names.PortHolder(address))
+				return fmt.Errorf("%w (%s; --http takes another address; port 0 is any "+
+					"free one)", err, names.PortHolder(address))
 			}
 			if err != nil {
 				return err
@@ -52,7 +53,8 @@ page has no password. fedpace report writes it as a file.`,
 				return err
 			}
 			if !names.Loopback(server.Addr()) {
-				fmt.Fprintln(c.ErrOrStderr(), "Other machines reach that page: it is not encrypted, has no password, and lets them change tags and notes.")
+				fmt.Fprintln(c.ErrOrStderr(), "Other machines reach that page: it is not encrypted, has no "+
+					"password, and lets them change tags and notes.")
 			}
 			<-c.Context().Done()
 			return server.Close()

@@ -178,7 +178,8 @@ func (b *Tab) Until(expression string) {
 	b.t.Helper()
 	poll := chromedp.Poll[chromedp.Void](expression, chromedp.WithPollingInterval(10*time.Millisecond), chromedp.WithPollingTimeout(slow.Patience(b.t)))
 	if _, err := chromedp.Run(b, poll); err != nil {
-		b.t.Fatalf("%s does not become true: %v; the page says %q", expression, err, JS[string](b, "document.body.innerText"))
+		b.t.Fatalf("%s does not become true: %v; the page "+
+			"says %q", expression, err, JS[string](b, "document.body.innerText"))
 	}
 }
 

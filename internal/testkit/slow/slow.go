@@ -38,7 +38,8 @@ func Patience(t testing.TB) time.Duration {
 func NotUnderRace(t testing.TB) {
 	t.Helper()
 	if race {
-		t.Skip("go test without -race plays it: it starts no goroutines that other tests do not start, and would only take longer here")
+		t.Skip("go test without -race plays it: it starts no goroutines that other tests do not start, and would " +
+			"only take longer here")
 	}
 }
 

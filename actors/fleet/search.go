@@ -17,9 +17,9 @@ type boundedPresence interface {
 const maxSearch = 1 << 22
 
 // NextAny returns the first time at or after t at which any of the clients 0 to clients-1 is
-// available, or [Never]. If that is very far away, it returns an earlier time after t up to which
-// nobody is (see maxSearch and maxLook). It takes one look at each client until it finds one that
-// is available at t.
+// available, or [Never]. If that time is very far away, it returns an earlier time after t, until
+// which no client is available (see maxSearch and maxLook): the caller then asks again from there.
+// First it looks whether some client is available at t already.
 func (f *Fleet) NextAny(clients int, t int64) int64 {
 	t = clamp(t)
 	for client := range clients {

@@ -237,8 +237,8 @@ func (f *Field) Integer(v parquet.Value) (int64, bool) {
 	return int64(v.Int32()), true
 }
 
-// Number is a value of the field as a float64. Decimals are scaled, unsigned integers keep
-// their upper half.
+// Number is a value of the field as a float64. Decimals are divided by their power of ten. Integers
+// of 2^63 and above, for which Integer reports false, are read as unsigned.
 func (f *Field) Number(v parquet.Value) (float64, error) {
 	switch {
 	case v.IsNull():

@@ -24,8 +24,8 @@ type quadratic struct {
 	noise []float64
 }
 
-// readQuadratic reads the clients' quadratic objectives from a set whose samples hold centre,
-// diagonal and direction of each.
+// readQuadratic reads the clients' quadratic objectives from a set. A sample holds a centre, a
+// diagonal and direction of each: A_c = H diag(a) H with the Householder reflection H along v.
 func readQuadratic(set federated.Set, kind learn.Quadratic) (*quadratic, error) {
 	n := kind.Dimension
 	q := &quadratic{size: n}

@@ -123,9 +123,10 @@ type outputState struct {
 	sum  hash.Hash
 }
 
-// Rewind cuts what the run had written back to the checkpoint that Check was given
-// last, to nothing without one, and removes what it will write again. sinks are the
-// outputs that the configuration adds.
+// Rewind prepares the folder for a run that continues from the checkpoint that Check was given
+// last, or begins where there was none: it removes files that the run will write again and what an
+// interrupted write has left. Files that only grow are cut to their length at the checkpoint later,
+// when they are opened. sinks are the outputs that the configuration adds.
 func (r *Results) Rewind(sinks []metrics.Sink) error {
 	if err := r.clean(); err != nil {
 		return err

@@ -24,10 +24,13 @@ import (
 	"fedpace/internal/names"
 )
 
-// calibrateCommand is a device's command with the coordinator's end below it.
+// calibrateCommand makes "fedpace calibrate", which measures a device, with the subcommand "serve"
+// for the coordinator's end. The device's subject comes from the configuration files.
 func calibrateCommand() *cobra.Command {
 	c := cli.CalibrateCommand("fedpace", func(files []string, device calibrate.DeviceInput) (*calibrate.Subject, error) {
 		var sets []string
+		// A trainer on the command line overrides that of the files, as --set trainer.command
+		// would.
 		if device.Trainer != "" {
 			sets = []string{fmt.Sprintf("trainer.command=%q", device.Trainer)}
 		}
@@ -41,16 +44,26 @@ func calibrateCommand() *cobra.Command {
 	return c
 }
 
-// calibrationServer is what a command line asks of the coordinator's end.
+// calibrationServer holds the flags of "fedpace calibrate serve", the coordinator's end of a
+// calibration.
 type calibrationServer struct {
-	config   []string
-	devices  []string
-	listen   string
-	keys     string
+	// config lists the configuration files of the run, in their order; empty: there is no run, and
+	// a standard model is sent.
+	config []string
+	// devices lists the ids of the devices to measure.
+	devices []string
+	// listen is the address of a server in this process; empty: server names another one.
+	listen string
+	// keys is the folder of the keys; empty: this user's.
+	keys string
+	// insecure lets a server of this process go without TLS.
 	insecure bool
-	server   natsconn.Config
-	serve    calibration.Config
-	pause    float64
+	// server is the NATS server that exists already; its URL is empty where this process serves.
+	server natsconn.Config
+	// serve configures the measurement itself.
+	serve calibration.Config
+	// pause is the rest before each transfer, in seconds.
+	pause float64
 }
 
 // calibrateServeCommand makes "fedpace calibrate serve": the coordinator's end of a
@@ -116,6 +129,7 @@ func (f *calibrationServer) do(c *cobra.Command) error {
 	defer show.Close()
 	f.serve.Notice = show.Notice
 	f.serve.Pause = time.Duration(f.pause * float64(time.Second))
+	// The configuration fills in what the flags leave out, so flags are checked behind it.
 	if err := f.prepare(c.Context()); err != nil {
 		return err
 	}
@@ -123,6 +137,7 @@ func (f *calibrationServer) do(c *cobra.Command) error {
 		return cli.Usage(c, err)
 	}
 	f.serve.Devices = f.devices
+	// An interrupted measurement still returns the devices that were done before.
 	measured, err := f.measure(c.Context())
 	show.Close()
 	if err != nil && len(measured) == 0 {
@@ -135,7 +150,9 @@ func (f *calibrationServer) do(c *cobra.Command) error {
 	)
 }
 
-// check refuses flags that name no device, a device twice, no server or two servers.
+// check refuses a list of devices that is empty, has an invalid id or has one id twice, and a
+// command line with no server or with two. It runs after prepare, so values of the configuration
+// count.
 func (f *calibrationServer) check(c *cobra.Command) error {
 	switch {
 	case len(f.devices) == 0:
@@ -147,6 +164,7 @@ func (f *calibrationServer) check(c *cobra.Command) error {
 		return errors.New("the devices need a server: --listen 192.168.1.10:4222 for one in this process, or " +
 			"--nats nats://host:4222")
 	}
+	// Each id must be valid and differ from those before it.
 	for i, id := range f.devices {
 		if err := names.CheckDevice(id); err != nil {
 			return fmt.Errorf("--devices: %w", err)
@@ -158,7 +176,9 @@ func (f *calibrationServer) check(c *cobra.Command) error {
 	return nil
 }
 
-// prepare takes what the flags do not say from the run's configuration, and its model.
+// prepare fills in devices, server and local steps from the run's configuration where the flags do
+// not give them. For a run that trains it also prepares the problem and takes its model for the
+// transfers. Without --config it does nothing.
 func (f *calibrationServer) prepare(ctx context.Context) (err error) {
 	if len(f.config) == 0 {
 		return nil
@@ -170,6 +190,7 @@ func (f *calibrationServer) prepare(ctx context.Context) (err error) {
 	if len(f.devices) == 0 {
 		f.devices = loaded.Devices.IDs()
 	}
+	// The configuration's server counts only if the flags name none. A URL there wins over listen.
 	if f.listen == "" && f.server.URL == "" {
 		f.listen = loaded.NATS.Listen
 		if loaded.NATS.URL != config.Embedded && loaded.NATS.URL != config.None {
@@ -179,6 +200,7 @@ func (f *calibrationServer) prepare(ctx context.Context) (err error) {
 	}
 	f.serve.LocalSteps = calibration.FirstSteps(&loaded)
 	f.insecure = f.insecure || loaded.NATS.Insecure
+	// A run without training has no model of its own.
 	if !loaded.Train {
 		return nil
 	}
@@ -193,12 +215,14 @@ func (f *calibrationServer) prepare(ctx context.Context) (err error) {
 	return err
 }
 
-// measure opens the run of the calibration on the server, and serves.
+// measure connects to the server, or starts one in this process, opens the calibration as a run of
+// its own and measures all devices. It returns what was measured, also beside an error.
 func (f *calibrationServer) measure(ctx context.Context) (_ []calibration.Measured, err error) {
 	connection := f.server
 	connection.Name = "calibration"
 	connection.Await = true
 	connection.Notice = func(n bus.Notice) { f.serve.Notice(n.Text) }
+	// Without a URL the server runs in this process.
 	if connection.URL == "" {
 		server, err := run.Embedded(
 			ctx,
@@ -224,7 +248,9 @@ func (f *calibrationServer) measure(ctx context.Context) (_ []calibration.Measur
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, models.Close(context.WithoutCancel(ctx))) }()
-	line, err := natsconn.Connect(ctx, connection) // for nothing but the devices
+	// Control messages with devices have a connection of their own, apart from the one of the
+	// models.
+	line, err := natsconn.Connect(ctx, connection)
 	if err != nil {
 		return nil, err
 	}
@@ -233,9 +259,10 @@ func (f *calibrationServer) measure(ctx context.Context) (_ []calibration.Measur
 	return calibration.Serve(ctx, line, models, f.serve)
 }
 
-// writeMeasured prints a table with a line for each device: its round trip, and rate and
-// overhead of its download and upload.
+// writeMeasured prints a table with a line for each device: its round trip in milliseconds, and for
+// download and upload the rate in Mbit/s and the overhead of a transfer in milliseconds.
 func writeMeasured(w io.Writer, all []calibration.Measured) {
+	// The overhead is measured in seconds.
 	link := func(l *calibrate.Link) string {
 		return fmt.Sprintf("%.4g Mbit/s + %.3g ms", l.Mbps.Value, 1e3*l.Overhead.Value)
 	}

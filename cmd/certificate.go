@@ -48,6 +48,7 @@ stays. The same command renews the certificate; a server takes it when it starts
 				return err
 			}
 			public := folder.CA()
+			// --out copies the authority's public certificate, never its key.
 			if copyPath != "" {
 				public = copyPath
 				text, err := os.ReadFile(folder.CA())

@@ -50,9 +50,11 @@ The exit status is 3 where --expect or the key expect is missed.`,
 			if err != nil {
 				return err
 			}
+			// Mistakes in the expectations are found before anything runs.
 			if err := study.CheckExpected(&loaded, plan.Names(), plan.Seeds); err != nil {
 				return cli.Usage(c, err)
 			}
+			// Each schedule takes the keys that a tuning found for it.
 			if tuned != "" {
 				best, err := tune.Read(tuned)
 				if err = cmp.Or(err, best.Apply(&plan)); err != nil {
@@ -61,6 +63,7 @@ The exit status is 3 where --expect or the key expect is missed.`,
 			}
 			show := cli.NewDisplay(c)
 			o := f.study(show, server)
+			// Of a single run the run's own progress is shown instead.
 			if !plan.IsSingle() {
 				o.Progress = func(p study.Progress) { show.Show(statusOfStudy(p)) }
 			}
@@ -76,6 +79,7 @@ The exit status is 3 where --expect or the key expect is missed.`,
 			if err != nil {
 				return err
 			}
+			// With --json standard output holds one JSON value and nothing else.
 			if page != "" && !cli.AsJSON(c) {
 				fmt.Fprintf(c.OutOrStdout(), "\nAs a picture, with all runs: %s\n", page)
 			}
@@ -84,6 +88,8 @@ The exit status is 3 where --expect or the key expect is missed.`,
 					return err
 				}
 			}
+			// A run that diverged or missed an expectation fails the command only after the results
+			// are kept.
 			if err := study.Diverged(result.Runs); err != nil {
 				return err
 			}
@@ -107,14 +113,20 @@ The exit status is 3 where --expect or the key expect is missed.`,
 	return c
 }
 
-// sweepFlags turn a comparison into a sweep over keys and seeds.
+// sweepFlags are the flags that turn a comparison into a sweep over keys, seeds and controls.
 type sweepFlags struct {
-	grids  []string
-	seeds  int
+	// grids holds each --grid as it was written: a key with its values or its range.
+	grids []string
+	// seeds is how many seeds each setting runs with.
+	seeds int
+	// figure is the file of the sweep's figure; empty: none is drawn.
 	figure string
 
+	// controls is "all", "constant" or empty for none.
 	controls string
-	until    study.Until
+	// until describes how seeds are added until the difference is known well enough; a Half of zero
+	// adds none.
+	until study.Until
 }
 
 // add defines the flags of a study that varies keys, seeds and controls.
@@ -134,9 +146,11 @@ func (f *sweepFlags) add(c *cobra.Command) {
 	s.StringVar(&f.figure, "figure", "", "draw the sweep against its first --grid, as .svg or .png")
 }
 
-// apply makes the plan what the flags ask for, and finds what cannot go together before anything
-// runs. A grid over the kinds of schedule takes the place of --schedules.
+// apply puts the sweep's flags into a plan. It returns an error for flags that contradict each
+// other, before anything runs. A grid over schedule.k, schedule.eta or schedule takes the place of
+// the list of schedules.
 func (f *sweepFlags) apply(c *cobra.Command, p *study.Plan) error {
+	// The negation also refuses NaN, which no comparison holds for.
 	if !(f.until.Half >= 0) ||
 		f.until.Half > 0 && (f.until.MaxSeeds < 2 || f.until.MaxSeeds > 1000) {
 		return fmt.Errorf(
@@ -147,12 +161,14 @@ func (f *sweepFlags) apply(c *cobra.Command, p *study.Plan) error {
 	}
 	p.Seeds = f.seeds
 	p.Until = f.until
+	// Without --controls the map gives nil, which means no controls.
 	p.Controls = map[string][]string{"all": study.Kinds, "constant": study.Kinds[:1]}[f.controls]
 	for _, text := range f.grids {
 		g, err := study.ParseGrid(text)
 		if err != nil {
 			return err
 		}
+		// Some keys cannot be swept, since flags or the study itself set them for each run.
 		switch g.Key {
 		case "schedule.k", "schedule.eta", "schedule":
 			if c.Flags().Changed("schedules") {
@@ -172,8 +188,9 @@ func (f *sweepFlags) apply(c *cobra.Command, p *study.Plan) error {
 	return p.CheckFigure(f.figure)
 }
 
-// studyPlan makes the plan of a study from the configuration that the flags ask for. Its folder ends
-// as suffix unless a flag names it: no run of that name is there.
+// studyPlan makes the plan of a study from the configuration that the flags ask for. The folder
+// gets the suffix unless a flag names a folder, so that it differs from that of a single run.
+// Errors in the flags are marked as errors of usage.
 func (f *flags) studyPlan(
 	c *cobra.Command,
 	suffix string,
@@ -191,6 +208,7 @@ func (f *flags) studyPlan(
 	if p.Folder == standardFolder(loaded, "") && !f.toldOut(c) {
 		p.Folder += suffix
 	}
+	// A grid may have removed the schedules, so those that remain are checked.
 	if err = wide.apply(c, &p); err == nil {
 		schedules.list = p.Schedules
 		err = schedules.check(f.sets, loaded.Schedule)
@@ -198,12 +216,15 @@ func (f *flags) studyPlan(
 	return loaded, p, cli.Usage(c, err)
 }
 
-// keep leaves a comparison in its folder, with its runs on a page; "" if they are none, or too many.
+// keep saves a comparison in its folder, and draws its runs on one HTML page. page is the path of
+// that page, or empty if the comparison has no single runs or more than a page can show.
 func keep(dir string, r *study.Comparison) (page string, err error) {
 	if len(r.Runs) == 0 {
 		return "", nil
 	}
-	if err := r.Save(dir); err != nil || len(r.Runs) > report.MaxRuns { // fedpace report makes pages of parts of them
+	// A page has at most report.MaxRuns runs. The command fedpace report can draw parts of a larger
+	// study.
+	if err := r.Save(dir); err != nil || len(r.Runs) > report.MaxRuns {
 		return "", err
 	}
 	folders := names.Of(r.Runs, func(cell study.Cell) string { return cell.Config.Out })

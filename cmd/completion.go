@@ -10,20 +10,24 @@ import (
 	"fedpace/coordinator/schedule"
 )
 
-// assignments complete key=value: first the key, from the table of keys, then
-// its value where the key knows words.
+// assignments completes KEY=VALUE for the shell. Before the equals sign it offers the known keys,
+// behind it the words that the key's value may be. For a key that holds a path the shell completes
+// files.
 func assignments(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 	key, _, chosen := strings.Cut(begun, "=")
 	list := []string(nil)
 	directive := cobra.ShellCompDirectiveNoFileComp
+	// A key alone is incomplete: the shell adds no space, so that the value can follow at once.
 	if !chosen {
 		directive |= cobra.ShellCompDirectiveNoSpace
 	}
 	offered := map[string]bool{}
 	for _, k := range config.KnownKeys() {
 		switch {
+		// A key within a list has an index in its path, which cannot be completed.
 		case k.Listed():
-		case !chosen && strings.HasPrefix(k.Name, key) && !offered[k.Name]: // by another entry, which has it, too
+		// Several entries may have an option of this name, which is offered once.
+		case !chosen && strings.HasPrefix(k.Name, key) && !offered[k.Name]:
 			list = append(list, cobra.CompletionWithDesc(k.Name+"=", k.About()))
 			offered[k.Name] = true
 		case chosen && k.HasName(key):
@@ -41,8 +45,10 @@ func assignments(_ *cobra.Command, _ []string, begun string) ([]string, cobra.Sh
 	return list, directive
 }
 
-// scheduleList completes names of schedules, separated by commas, each once.
+// scheduleList completes a list of schedules with commas between them. It offers only names that
+// the list does not hold yet.
 func scheduleList(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+	// The shell replaces the whole word, so each offer repeats the names that were given before.
 	given := begun[:strings.LastIndex(begun, ",")+1]
 	var list []string
 	for _, name := range schedule.Names() {

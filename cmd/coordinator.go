@@ -13,8 +13,8 @@ import (
 	"fedpace/internal/names"
 )
 
-// coordinatorCommand makes "fedpace coordinator", which is run with hosts in other processes:
-// the run trains nothing itself.
+// coordinatorCommand makes "fedpace coordinator". It drives a run whose clients are answered for
+// and trained by hosts in other processes, and trains nothing itself.
 func coordinatorCommand(p program) *cobra.Command {
 	var f runFlags
 	var resume bool
@@ -35,6 +35,7 @@ that of --nats, or its own (nats.listen), which asks for credentials (fedpace en
 			}
 			options.RemoteHosts = true
 			options.Trainer = f.trainer
+			// A server within this process only cannot be reached by hosts.
 			if loaded.NATS.InProcess() {
 				return cli.Usage(c, errors.New("hosts need a server to meet the coordinator on: --nats "+
 					"nats://host:4222, or --set nats.listen=127.0.0.1:4222"))
@@ -42,7 +43,9 @@ that of --nats, or its own (nats.listen), which asks for credentials (fedpace en
 			if resume && folder.HoldsRun(loaded.Out) == nil {
 				return f.resume(c, p, loaded.Out, options, show)
 			}
-			if resume { // the folder that the next --resume looks in
+			// A run that starts under --resume keeps its folder's name, so that the next --resume
+			// finds it there.
+			if resume {
 				return f.run(c, p, loaded, "", options, show)
 			}
 			return f.run(c, p, loaded, standardFolder(loaded, ""), options, show)
@@ -77,6 +80,7 @@ its work again. Without the run's data or kernel class it leaves training to oth
 				o.Notice = func(line string) { fmt.Fprintln(c.ErrOrStderr(), line) }
 			}
 			err := p.host(c.Context(), o)
+			// An interrupted host loses nothing: the coordinator gives its work to others.
 			if c.Context().Err() != nil && errors.Is(err, context.Canceled) {
 				return cli.Interrupted{Note: "this host has left its runs to others"}
 			}

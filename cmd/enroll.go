@@ -24,17 +24,25 @@ import (
 // enrollment holds the flags of one "fedpace enroll". Which of its actions is meant follows
 // from the flags that are set; flags of several actions are refused.
 type enrollment struct {
-	keys, outPath    string
-	host, run        string
+	// keys is the folder of the keys, outPath the file or folder to write; empty: standard places.
+	keys, outPath string
+	// host names a host to enroll, run the only run that a device may join; empty: any.
+	host, run string
+	// site names a site's own server to enroll, siteServer the URL for which --site-config prints.
 	site, siteServer string
-	list, server     string
-	dist             string
-	devices          []string
-	samples          uint64
-	expires          time.Duration
-	coordinator      bool
-	revoke, renew    bool
-	configuration    bool
+	// list is the CSV file of devices to enroll, server the URL that they join.
+	list, server string
+	// dist is the folder with the archives of the device program, one for each platform.
+	dist string
+	// devices lists the enrolled devices that may come through the site's server.
+	devices []string
+	// samples is the most samples with which a device's updates count; 0: no limit.
+	samples uint64
+	// expires is how long credentials are good for; 0: until they are revoked.
+	expires       time.Duration
+	coordinator   bool
+	revoke, renew bool
+	configuration bool
 }
 
 // enrollCommand makes "fedpace enroll", which issues, renews and revokes credentials and
@@ -102,9 +110,12 @@ that has none yet.`,
 	return c
 }
 
-// grant is who is meant; none with --server-config.
+// grant translates the flags into what is to be enrolled or revoked, and refuses combinations that
+// mean nothing. args holds at most one device ID. The grant is empty for --server-config and
+// --site-config, which concern nobody in particular.
 func (e *enrollment) grant(args []string) (auth.Grant, error) {
-	id := strings.Join(args, "") // one at most
+	// The command takes one argument at most, so this is that argument or empty.
+	id := strings.Join(args, "")
 	g := auth.Grant{
 		Role:     auth.RoleDevice,
 		ID:       id,
@@ -114,10 +125,12 @@ func (e *enrollment) grant(args []string) (auth.Grant, error) {
 		Lifetime: e.expires,
 		Renew:    e.renew,
 	}
+	// These flags limit what credentials allow, which makes sense only where some are issued.
 	limited := e.run != "" ||
 		e.samples != 0 ||
 		e.expires != 0 ||
 		len(e.devices) > 0
+	// Exactly one of these may say who is meant.
 	list := []bool{id != "" && !e.coordinator, e.list != "", e.host != "", e.site != "", e.coordinator}
 	named := len(slices.DeleteFunc(list, func(given bool) bool { return !given }))
 	switch prints := e.configuration || e.siteServer != ""; {
@@ -142,7 +155,8 @@ func (e *enrollment) grant(args []string) (auth.Grant, error) {
 		return g, errors.New("--list goes with --server URL, which its devices join, and --out FOLDER for their " +
 			"archives")
 	case e.list != "":
-		g.ID = "each" // has a name of its own
+		// Each device of a list brings its own name. A placeholder lets the other parts be checked.
+		g.ID = "each"
 		return g, cmp.Or(names.CheckURL(e.server), g.Check())
 	case e.site != "":
 		g.Role = auth.RoleSite
@@ -160,16 +174,17 @@ func (e *enrollment) grant(args []string) (auth.Grant, error) {
 	return g, g.Check()
 }
 
-// do carries out the action of the flags with the authority whose keys lie in the keys folder.
-// Only actions that issue something make keys where there are none: nothing can be revoked by
-// new keys.
+// do carries out the action that the flags ask for, with the authority whose keys lie in the folder
+// of the keys. Keys that do not exist yet are made, except for a revocation: new keys cannot have
+// signed anything that could be revoked.
 func (e *enrollment) do(c *cobra.Command, g auth.Grant) (err error) {
 	if e.keys, err = run.KeysFolder(e.keys); err != nil {
 		return err
 	}
 	open := auth.New
 	if e.revoke {
-		open = auth.Open // there is nothing to revoke by keys that are made now
+		// A revocation needs the keys that signed the credentials, so it makes none.
+		open = auth.Open
 	}
 	authority, err := open(e.keys)
 	if err != nil {
@@ -179,6 +194,7 @@ func (e *enrollment) do(c *cobra.Command, g auth.Grant) (err error) {
 	case e.configuration, e.siteServer != "":
 		text, err := authority.ServerConfiguration()
 		if e.siteServer != "" {
+			// A server with TLS is checked by the authority's certificate, if there is one.
 			ca := ""
 			if _, err := os.Stat(certificate.Folder(e.keys).CA()); err == nil &&
 				strings.HasPrefix(e.siteServer, "tls:") {
@@ -216,7 +232,9 @@ func (e *enrollment) do(c *cobra.Command, g auth.Grant) (err error) {
 	return nil
 }
 
-// issue makes credentials and the file that holds them.
+// issue makes the credentials of a grant and writes them to path by write, readable by their owner
+// alone. It fails if the file exists or the holder is enrolled already, unless the grant renews.
+// Credentials that could not be written are revoked.
 func issue(a *auth.Authority, g auth.Grant, path string, write func(w io.Writer, creds []byte) error) ([]byte, error) {
 	if _, err := os.Lstat(path); err == nil && !g.Renew {
 		return nil, fmt.Errorf("%s exists already (--renew replaces it)", path)
@@ -229,7 +247,8 @@ func issue(a *auth.Authority, g auth.Grant, path string, write func(w io.Writer,
 		return nil, err
 	}
 	if err := atomicfile.WriteSecret(path, func(w io.Writer) error { return write(w, creds) }); err != nil {
-		return nil, errors.Join(err, a.Revoke(g.Role, g.ID)) // nobody has them
+		// Credentials that no file holds are of use to nobody and would block a second attempt.
+		return nil, errors.Join(err, a.Revoke(g.Role, g.ID))
 	}
 	return creds, nil
 }

@@ -23,40 +23,49 @@ import (
 	"fedpace/internal/table"
 )
 
-// listed is a row of the CSV file of "fedpace enroll --list": a device and what its archive
-// gets.
+// listed is a row of the CSV file of "fedpace enroll --list". It describes one device and what goes
+// into the device's archive.
 type listed struct {
+	// Name is the device's ID, unique within the file.
 	Name string `csv:"name"`
-	// Of the program, such as linux-arm64; empty: the device has it.
+	// Platform is that of the device program, such as linux-arm64; empty: the device has the
+	// program already.
 	Platform string `csv:"platform"`
-	// Of the run's fleet; empty: none.
+	// Class is the device's class in the run's fleet; empty: it has none.
 	Class string `csv:"class"`
-	// Where the device has its samples; empty: they are synthetic.
+	// Data is the path on the device where its samples are; empty: they are synthetic.
 	Data string `csv:"data"`
 }
 
-// packer makes an archive for each device: its credentials, the authority's certificate and what
-// install.sh is to be told, and behind them what "make dist" made for its platform.
+// packer makes an archive for each device. It holds the credentials, the authority's certificate
+// and the settings for install.sh, followed by the device program for the platform as "make dist"
+// built it.
 type packer struct {
+	// server is the URL that devices join, dist the folder of the built programs.
 	server, dist string
-	ca           []byte
-	// make's archives, by platform.
+	// ca is the authority's certificate in PEM; nil: there is none.
+	ca []byte
+	// programs holds the archives of make dist by platform, as gzipped tar files.
 	programs map[string][]byte
 }
 
-// enrollList enrolls the devices of a list that have no archive yet, or all of them anew.
+// enrollList enrolls the devices of the CSV file and writes an archive for each, and devices.yaml
+// with their classes. A device whose archive exists is skipped unless the grant renews, so the
+// command can be repeated. g limits what each device may do.
 func (e *enrollment) enrollList(c *cobra.Command, authority *auth.Authority, g auth.Grant) error {
 	list, err := table.Read[listed](e.list)
 	if err != nil {
 		return err
 	}
 	p := packer{server: e.server, dist: e.dist, programs: map[string][]byte{}}
+	// An authority without a certificate serves without TLS, so its absence is no error.
 	if p.ca, err = os.ReadFile(certificate.Folder(e.keys).CA()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	classes := "# fedpace run --config exp.yaml --config devices.yaml\ndevices:\n  names:\n"
 	seen := map[string]bool{}
-	for i, d := range list { // before the first has credentials
+	// The whole list is checked before any device gets credentials.
+	for i, d := range list {
 		err := cmp.Or(names.CheckDevice(d.Name), p.load(d.Platform))
 		switch {
 		case seen[d.Name]:
@@ -65,6 +74,7 @@ func (e *enrollment) enrollList(c *cobra.Command, authority *auth.Authority, g a
 			err = fmt.Errorf("data %q is not a whole path, such as /var/lib/fedpace/own.parquet", d.Data)
 		}
 		if err != nil {
+			// Lines count from one, and the first is the header.
 			return fmt.Errorf("%s:%d: %w", e.list, i+2, err)
 		}
 		seen[d.Name] = true
@@ -80,6 +90,7 @@ func (e *enrollment) enrollList(c *cobra.Command, authority *auth.Authority, g a
 	existing := 0
 	for _, d := range list {
 		path := filepath.Join(e.outPath, d.Name+".tar.gz")
+		// An archive that exists means that an earlier call enrolled this device.
 		if _, err := os.Lstat(path); err == nil && !g.Renew {
 			existing++
 			continue
@@ -99,8 +110,8 @@ func (e *enrollment) enrollList(c *cobra.Command, authority *auth.Authority, g a
 	return atomicfile.Write(filepath.Join(e.outPath, "devices.yaml"), atomicfile.Bytes([]byte(classes)))
 }
 
-// load reads the archive of the device program for a platform, such as linux-arm64, once. An
-// empty platform needs none.
+// load reads the archive of the device program for a platform, such as linux-arm64, into programs,
+// at most once. It fails unless the folder has exactly one. An empty platform needs none.
 func (p *packer) load(platform string) error {
 	if platform == "" || p.programs[platform] != nil {
 		return nil
@@ -115,18 +126,22 @@ func (p *packer) load(platform string) error {
 	return err
 }
 
-// pack writes a device's archive. Members of a gzip are read one after the other, and a tar goes on
-// where one before it has not been closed.
+// pack writes a device's archive to w: its own members, then the program's archive as it is.
+// Readers take concatenated gzip members as one stream, and the tar continues since the first part
+// has no end mark when a program follows.
 func (p *packer) pack(w io.Writer, d *listed, creds []byte) error {
 	settings := strings.Join([]string{d.Name, p.server, cmp.Or(d.Data, "synthetic"), ""}, "\n")
-	now := time.Now().Truncate(time.Second) // tar rounds, perhaps to a time that is to come
+	// Tar rounds to whole seconds; truncation keeps the time from lying in the future.
+	now := time.Now().Truncate(time.Second)
 	packed := gzip.NewWriter(w)
 	archive := tar.NewWriter(packed)
 	for _, f := range []struct {
 		name    string
 		content []byte
 	}{{d.Name + ".creds", creds}, {"ca.pem", p.ca}, {"settings", []byte(settings)}} {
-		if f.content != nil { // a writer that has failed goes on to fail
+		// A tar writer keeps its first error and returns it on Flush or Close, so it is checked
+		// there.
+		if f.content != nil {
 			_ = archive.WriteHeader(&tar.Header{
 				Name:    "fedpace-device/" + f.name,
 				Mode:    0o600,
@@ -136,6 +151,7 @@ func (p *packer) pack(w io.Writer, d *listed, creds []byte) error {
 			_, _ = archive.Write(f.content)
 		}
 	}
+	// Close writes the mark that ends a tar. Flush leaves it out, for the program's part to follow.
 	end := archive.Flush
 	if d.Platform == "" {
 		end = archive.Close

@@ -63,8 +63,8 @@ Grafana to import (Dashboards, New, Import).`,
 	}
 }
 
-// exportPerfettoCommand makes "fedpace export perfetto", which turns the timelines of
-// events.log into a trace on virtual time.
+// exportPerfettoCommand makes "fedpace export perfetto", which turns the timelines of events.log
+// into a Perfetto trace whose times are virtual.
 func exportPerfettoCommand() *cobra.Command {
 	var rounds string
 	var firstRound, lastRound int
@@ -78,6 +78,7 @@ updates to aggregations. events.sample says which clients are kept; of rounds be
 the first 1023 only some are.`,
 		Example: `  fedpace export perfetto runs/demo
   fedpace export perfetto runs/demo --rounds 100-200 -o trace.pftrace`,
+		// Flags are checked before the run is read or a file is made.
 		PreRunE: func(c *cobra.Command, _ []string) (err error) {
 			firstRound, lastRound, err = roundRange(rounds)
 			return cli.Usage(c, err)
@@ -93,8 +94,9 @@ the first 1023 only some are.`,
 	return c
 }
 
-// futureWarning says what an import of samples up to end does where that is later than now. Prometheus
-// refuses samples that are older than the newest block by more than its out-of-order window.
+// futureWarning returns the warning for an import of samples that end later than now, or an empty
+// string. Prometheus refuses samples older than its newest block minus its out-of-order window, so
+// samples ahead of now would block all scrapes until then.
 func futureWarning(end, now time.Time) string {
 	if !end.After(now) {
 		return ""
@@ -103,8 +105,8 @@ func futureWarning(end, now time.Time) string {
 		"earlier --epoch)"
 }
 
-// exportOpenMetricsCommand writes a run's rounds as OpenMetrics text whose times are the
-// virtual ones, counted from an epoch.
+// exportOpenMetricsCommand makes "fedpace export openmetrics". It writes a run's rounds as
+// OpenMetrics text. Timestamps are an epoch plus virtual time.
 func exportOpenMetricsCommand() *cobra.Command {
 	var epoch string
 	var start time.Time
@@ -121,6 +123,7 @@ Prometheus removes what is older than its retention (15 days unless told).`,
 		Example: `  fedpace export openmetrics runs/demo
   fedpace export openmetrics runs/demo --epoch 2026-01-01T00:00:00Z -o -`,
 		PreRunE: func(c *cobra.Command, _ []string) (err error) {
+			// Without --epoch the start stays zero, and the export lets the run end now.
 			if epoch == "" {
 				return nil
 			}
@@ -148,8 +151,9 @@ Prometheus removes what is older than its retention (15 days unless told).`,
 	return c
 }
 
-// exportTo makes c a command that writes a run to a file of this name in the run's
-// folder, or to --out. export writes it and returns what it wrote, in words.
+// exportTo turns c into a command that writes something about a run to the named file in the run's
+// folder, or to --out. export writes it to w and returns a description of what it wrote. A folder
+// without a run is an error.
 func exportTo(
 	name string,
 	c *cobra.Command,
@@ -160,6 +164,7 @@ func exportTo(
 		if err := folder.HoldsRun(args[0]); err != nil {
 			return err
 		}
+		// A run whose files were changed is exported all the same, with a note.
 		if _, _, err := (&folder.Run{Dir: args[0]}).State(); errors.Is(err, folder.ErrChanged) {
 			fmt.Fprintf(c.ErrOrStderr(), "note: %s\n", names.Printable(err.Error()))
 		}
@@ -182,12 +187,13 @@ func exportTo(
 	return c
 }
 
-// writeFile writes a file that is there wholly or not at all; - is standard output.
-// A pipe or a device is written to.
+// writeFile writes a file by write so that the file is complete or not there at all. The path "-"
+// is standard output. A pipe or a device at the path is written to directly.
 func writeFile(c *cobra.Command, path string, write func(io.Writer) error) error {
 	if path == "-" {
 		return write(c.OutOrStdout())
 	}
+	// A rename, as of an atomic write, would replace the pipe or device by a file.
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		f, err := os.OpenFile(path, os.O_WRONLY, 0)
 		if err != nil {
@@ -201,12 +207,14 @@ func writeFile(c *cobra.Command, path string, write func(io.Writer) error) error
 	return atomicfile.Write(path, write)
 }
 
-// roundRange reads 100-200, 100- or 7; nothing is all rounds.
+// roundRange parses a range of rounds such as 100-200, 100- or 7. Rounds count from 1. An empty
+// text means all rounds, and an end of 0 means that the range is open.
 func roundRange(s string) (begin, end int, err error) {
 	if s == "" {
 		return 0, 0, nil
 	}
 	first, last, isRange := strings.Cut(s, "-")
+	// A single number is a range of one round.
 	if !isRange {
 		last = first
 	}

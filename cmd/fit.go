@@ -10,8 +10,8 @@ import (
 	"fedpace/internal/atomicfile"
 )
 
-// fitCommand fits classes of devices to a run with real devices and writes them as a
-// configuration.
+// fitCommand makes "fedpace fit", which fits classes of devices to the real devices of a run, and
+// writes them as a configuration to --out or standard output.
 func fitCommand() *cobra.Command {
 	var pool bool
 	var outPath string
@@ -31,6 +31,8 @@ tasks were left out, and how long the run's tasks and rounds take with these cla
 				return err
 			}
 			classes := atomicfile.Bytes(f.YAML())
+			// Without --out the classes go to standard output alone, so that they can be
+			// redirected.
 			if outPath == "" {
 				return cli.Print(c, f, classes)
 			}

@@ -22,9 +22,12 @@ import (
 	"fedpace/study"
 )
 
-// scheduleFlag lists schedules, of which some may be one's own.
+// scheduleFlag is the value of --schedules: a list of schedules, by their names or written out as
+// formulas or mappings.
 type scheduleFlag struct {
-	list  []string
+	// list holds the schedules to run; it begins as the standard list.
+	list []string
+	// given says that the flag occurred, so that further ones add to the list.
 	given bool
 }
 
@@ -63,7 +66,9 @@ func (f *scheduleFlag) Set(text string) error {
 	return nil
 }
 
-// check finds schedules that are none, and a --set that they override.
+// check returns an error for a text that is no schedule, and for a --set of a schedule that the
+// list would replace. base is the configuration's own schedule, whose options the listed ones start
+// from.
 func (f *scheduleFlag) check(sets []string, base config.Schedule) error {
 	for _, text := range f.list {
 		if _, err := base.Named(text); err != nil {
@@ -76,9 +81,10 @@ func (f *scheduleFlag) check(sets []string, base config.Schedule) error {
 // configFlags are --config and --set, which together give a configuration: files first, in
 // their order, then single keys.
 type configFlags struct {
-	// Files.
+	// config lists the configuration files, in the order in which they apply.
 	config []string
-	sets   []string
+	// sets lists single keys as KEY=VALUE; they apply after the files.
+	sets []string
 }
 
 // add defines --config and --set, and refuses a --set without a key.
@@ -99,17 +105,22 @@ func (f *configFlags) add(c *cobra.Command) {
 	cli.Complete(c, "set", assignments)
 }
 
-// flags are those that run and compare share.
+// flags are the flags that the commands run, coordinator, compare, tune and plan share.
 type flags struct {
 	configFlags
+	// outDir is the folder of the results; empty unless --out is given.
 	outDir string
-	name   string
-	tags   []string
+	// name is the run's name.
+	name string
+	// tags are words by which ls and ui find the run.
+	tags []string
+	// expect holds what must be true of the results in the end; nil: the configuration's.
 	expect []string
-	// trainer is the command of an external one.
+	// trainer is the command line of an external trainer; empty: none is given.
 	trainer string
-	force   bool
-	// Configurations for tables without one, by their paths.
+	// force lets a run replace what its folder holds.
+	force bool
+	// guesses caches proposed configurations for tables that have none, by the path of the table.
 	guesses map[string][]byte
 }
 
@@ -134,13 +145,15 @@ func (f *flags) add(c *cobra.Command) {
 	cli.QuietFlag(c)
 }
 
+// maxSeeds bounds --seeds of every study.
 const maxSeeds = 1000
 
 const seedsUsage = "seeds that each is run with, for means with 95% confidence intervals"
 
 const expectUsage = "what must hold in the end, an `EXPRESSION` as 'tail_accuracy >= 0.75'; may be repeated"
 
-// load makes the configuration that the flags ask for.
+// load makes the configuration that the flags ask for, and checks that what is expected of the run
+// can be evaluated.
 func (f *flags) load(c *cobra.Command) (config.Config, error) {
 	loaded, err := f.read(c)
 	if err == nil {
@@ -149,10 +162,14 @@ func (f *flags) load(c *cobra.Command) (config.Config, error) {
 	return loaded, err
 }
 
-// ownTable is a table of one's own that is all that the sets say of task and data; "": none.
+// ownTable returns the path of the user's own table if --set data=TABLE is all that the sets say of
+// task and data, and the sets without it. Else the path is empty, and the sets must be used as they
+// are.
 func ownTable(sets []string) (path string, remaining []string) {
 	for _, set := range sets {
 		switch key, value, _ := strings.Cut(set, "="); {
+		// An explicit task or option of the data describes the table already: nothing is to be
+		// guessed.
 		case key == "task", strings.HasPrefix(key, "data."):
 			return "", nil
 		case key == "data" && value != config.TrainerData && data.IsTable(value):
@@ -164,8 +181,9 @@ func ownTable(sets []string) (path string, remaining []string) {
 	return path, remaining
 }
 
-// read makes the configuration of the files and sets, with more sets. A table without a
-// configuration has that which init would write.
+// read makes the configuration of the files, the flags' sets and more sets behind them. A table of
+// the user's own that has no configuration gets the one that fedpace init would propose; the
+// proposal is made once for each table, and a notice says so.
 func (f *flags) read(c *cobra.Command, more ...string) (config.Config, error) {
 	sets := slices.Concat(f.setsOf(c), more)
 	table, remaining := ownTable(sets)
@@ -173,7 +191,9 @@ func (f *flags) read(c *cobra.Command, more ...string) (config.Config, error) {
 		return config.LoadFiles(f.config, sets)
 	}
 	guess := f.guesses[table]
+	// A study reads its configuration once for each setting, so the guess is kept.
 	if guess == nil {
+		// An external trainer takes the place of the proposed model.
 		instead := ""
 		if slices.ContainsFunc(sets, func(set string) bool { return strings.HasPrefix(set, "trainer") }) {
 			instead = "# the trainer"
@@ -199,8 +219,9 @@ func (f *flags) read(c *cobra.Command, more ...string) (config.Config, error) {
 	return config.Parse("guess for "+table, guess, remaining...)
 }
 
-// missed holds a complete run against what is expected of it, by the command or else by its
-// configuration, and against evaluate.target.
+// missed compares the summary of a complete run with what is expected of it, by --expect or else by
+// the configuration, and with evaluate.target. It returns an error that carries the exit status of
+// the first one missed, or nil. dir is the run's folder.
 func (f *flags) missed(c *config.Config, dir string, s *folder.Summary) error {
 	expected := f.expect
 	if expected == nil {
@@ -214,6 +235,7 @@ func (f *flags) missed(c *config.Config, dir string, s *folder.Summary) error {
 	if err := expect.Missed(s.Expected); err != nil {
 		return cli.StatusError{Status: cli.ExitMissed, Problem: err}
 	}
+	// A run without a single update is a failure even where nothing was expected.
 	if s.NoUpdates() {
 		return cli.StatusError{
 			Status: cli.ExitNoUpdates,
@@ -232,7 +254,8 @@ func (f *flags) missed(c *config.Config, dir string, s *folder.Summary) error {
 	return nil
 }
 
-// setsOf are the keys that the flags set.
+// setsOf returns the flags' sets, with those flags added that stand for a key, such as --name. The
+// latter come last, so they win over a --set of the same key.
 func (f *flags) setsOf(c *cobra.Command) []string {
 	sets := slices.Clone(f.sets)
 	quoted := func(list []string) string { return "[" + strings.Join(names.Of(list, strconv.Quote), ", ") + "]" }
@@ -240,6 +263,7 @@ func (f *flags) setsOf(c *cobra.Command) []string {
 		{"out", "out=" + f.outDir}, {"name", fmt.Sprintf("name=%q", f.name)}, {"trainer", fmt.Sprintf("trainer.command=%q", f.trainer)},
 		{"tag", "tags=" + quoted(f.tags)}, {"expect", "expect=" + quoted(f.expect)},
 	} {
+		// Only flags that were given count, since an empty default would erase a file's value.
 		if c.Flags().Changed(flag.name) {
 			sets = append(sets, flag.set)
 		}
@@ -253,19 +277,21 @@ func (f *flags) toldOut(c *cobra.Command) bool {
 		slices.ContainsFunc(f.sets, func(set string) bool { return strings.HasPrefix(set, "out=") })
 }
 
-// settle gives a run that was told no folder one of its own: the first of DIR, DIR-2,
-// DIR-3, ... that is not there, for DIR as in its configuration. release removes it again
-// if nothing has come into it.
+// settle chooses the folder of a run for which no flag and no configuration names one: the first of
+// DIR, DIR-2, DIR-3, ... that does not exist, where DIR is standard. It puts the choice into
+// loaded.Out. release removes the folder again if it has stayed empty.
 func (f *flags) settle(
 	c *cobra.Command,
 	loaded *config.Config,
 	standard string,
 	show *cli.Display,
 ) (release func(), err error) {
+	// A folder that was asked for is used as it is.
 	if f.force || loaded.Out != standard || f.toldOut(c) {
 		return func() {}, nil
 	}
-	_ = c.Context().Done() // from here on the command heeds signals: it removes the folder when one comes
+	// From here on the command handles signals itself, so that release can remove an empty folder.
+	_ = c.Context().Done()
 	dir, before, release, err := folder.Claim(loaded.Out)
 	if err != nil {
 		return release, err
@@ -278,8 +304,10 @@ func (f *flags) settle(
 	return release, nil
 }
 
-// options are how the library is to do runs; force replaces those that their folders hold.
+// options returns the options of runs that report to the display. force replaces runs that their
+// folders hold.
 func options(show *cli.Display, force bool) run.Options {
+	// The display asks by itself for the progress of reading data and of a silent round.
 	reading := new(federated.Reading)
 	show.Watch(cli.ReadingStatus(reading.State))
 	last := new(lastProgress)
@@ -295,19 +323,21 @@ func options(show *cli.Display, force bool) run.Options {
 	}
 }
 
-// study are the options of many runs. With a server, hosts in other processes do
-// the work.
+// study returns the options of a study. Where server has a URL, hosts in other processes do the
+// work.
 func (f *flags) study(show *cli.Display, server natsconn.Config) study.Options {
 	o := study.Options{Run: options(show, f.force)}
 	o.Run.NATS = server
 	return o
 }
 
-// intoConfig makes the server of the flags the configuration's, without its password,
-// which nobody should read in the results.
+// intoConfig adds the server of the flags to the sets as nats.url, so that the run's configuration
+// names it. The password is left out, since results may be shown to others. The list that is passed
+// is never changed.
 func intoConfig(f *natsconn.Config, sets []string) []string {
 	if f.URL == "" {
 		return sets
 	}
+	// The bounded capacity makes append copy the list.
 	return append(sets[:len(sets):len(sets)], fmt.Sprintf("nats.url=%q", names.Redacted(f.URL)))
 }

@@ -16,7 +16,8 @@ import (
 	"fedpace/internal/names"
 )
 
-// helpCommand is help whose topic must exist.
+// helpCommand makes "fedpace help". It explains a command or a key of the configuration; unlike
+// cobra's own, it fails for a topic that does not exist.
 func helpCommand(root *cobra.Command) *cobra.Command {
 	var page bool
 	root.InitDefaultHelpCmd()
@@ -31,6 +32,7 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 				return writeCommands(c.OutOrStdout(), root)
 			}
 			command, unmatched, err := root.Find(args)
+			// What is no command may be a key, whose parts may be given as separate words.
 			if err != nil || len(unmatched) > 0 {
 				if text, ok := config.Explain(strings.Join(args, ".")); ok {
 					topic := &cobra.Command{Long: text}
@@ -44,6 +46,7 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 			return command.Help()
 		},
 	}
+	// Completion of topics is taken over from cobra's own command, which this one replaces.
 	standard, _, _ := root.Find([]string{"help"})
 	help.ValidArgsFunction = standard.ValidArgsFunction
 	root.RemoveCommand(standard)
@@ -51,7 +54,8 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 	return help
 }
 
-// noHelp says that there is none on a topic, and which command or key may be meant.
+// noHelp returns the error for a topic that does not exist, with the nearest command or key if one
+// is near enough.
 func noHelp(root *cobra.Command, topic string) error {
 	var topics []string
 	for _, c := range root.Commands() {
@@ -69,13 +73,15 @@ func noHelp(root *cobra.Command, topic string) error {
 	return cli.UsageError{Problem: fmt.Errorf("no help on %.60q", topic)}
 }
 
-// sharedFlags are those that two commands or more explain alike, of those of one name the ones
-// that most have. Where their defaults differ they have none.
+// sharedFlags returns the flags that two or more commands have with the same name and help. If a
+// name has several helps, the most common one counts. A flag whose default differs between its
+// commands is given none.
 func sharedFlags(commands []*cobra.Command) *pflag.FlagSet {
 	alike := map[string][]*pflag.Flag{}
 	commonest := map[string][]*pflag.Flag{}
 	for _, c := range commands {
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			// Flags count as alike if both name and help agree.
 			if same := append(alike[f.Name+f.Usage], f); !f.Hidden {
 				alike[f.Name+f.Usage] = same
 				if len(same) > max(1, len(commonest[f.Name])) {
@@ -88,15 +94,16 @@ func sharedFlags(commands []*cobra.Command) *pflag.FlagSet {
 	for _, same := range commonest {
 		f := *same[0]
 		if slices.ContainsFunc(same, func(flag *pflag.Flag) bool { return flag.DefValue != f.DefValue }) {
-			f.DefValue = map[bool]string{false: "0"}[f.Value.Type() == "string"] // which help does not show
+			// This is the zero value of the flag's type, which help does not print as a default.
+			f.DefValue = map[bool]string{false: "0"}[f.Value.Type() == "string"]
 		}
 		list.AddFlag(&f)
 	}
 	return list
 }
 
-// commandsBelow are the commands below one that the page explains: none that is hidden or has a
-// page of its own, and none that only holds others.
+// commandsBelow returns the commands below group, at any depth, that the page of all commands
+// explains. Hidden commands and groups without a text of their own are left out.
 func commandsBelow(group *cobra.Command) (list []*cobra.Command) {
 	for _, c := range group.Commands() {
 		if c.Hidden {
@@ -105,15 +112,16 @@ func commandsBelow(group *cobra.Command) (list []*cobra.Command) {
 		if c.Long != "" || !c.HasSubCommands() {
 			list = append(list, c)
 		}
-		if c.Name() != "completion" { // each shell's own help is a manual
+		// The completion commands of the shells have long manuals of their own.
+		if c.Name() != "completion" {
 			list = append(list, commandsBelow(c)...)
 		}
 	}
 	return list
 }
 
-// writeCommands writes the help of all commands below a root as a page of Markdown. Flags that
-// many have alike are explained once.
+// writeCommands writes the help of all commands below root as one page of Markdown. Flags that
+// several commands share are explained once, at the top, and named at each command.
 func writeCommands(w io.Writer, root *cobra.Command) error {
 	var b bytes.Buffer
 	commands := commandsBelow(root)
@@ -122,8 +130,10 @@ func writeCommands(w io.Writer, root *cobra.Command) error {
 		var text strings.Builder
 		c.SetOut(&text)
 		root.HelpFunc()(c, nil)
-		help, _, _ := strings.Cut(text.String(), "\nUse \"") // where more is said
-		usage := "Usage:\n  " + c.UseLine() + "\n\n"         // which the title says
+		// The rest only says that more help exists.
+		help, _, _ := strings.Cut(text.String(), "\nUse \"")
+		// The usage line is in the title already.
+		usage := "Usage:\n  " + c.UseLine() + "\n\n"
 		fmt.Fprintf(&b, "## %s\n\n```text\n%s", title, strings.Replace(help, usage, "", 1))
 	}
 	b.WriteString("# All commands\n\nWhat `fedpace COMMAND --help` prints, as `fedpace help --markdown` writes it.\n\n")
@@ -135,6 +145,7 @@ func writeCommands(w io.Writer, root *cobra.Command) error {
 	all.Flags().AddFlagSet(shared)
 	page("Flags of several commands", all)
 	b.WriteString("```\n")
+	// Shared flags are hidden while a command's help is printed, and shown again afterwards.
 	for _, c := range commands {
 		also := ""
 		hidden := []*pflag.Flag(nil)
@@ -142,12 +153,14 @@ func writeCommands(w io.Writer, root *cobra.Command) error {
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			common := shared.Lookup(f.Name)
 			switch {
-			case f.Name == "help": // of itself
+			// Every command has help, which is not worth a line.
+			case f.Name == "help":
 			case common != nil && common.Usage == f.Usage && !f.Hidden:
 				flag := " --" + f.Name
 				if common.DefValue != f.DefValue && f.DefValue != "" {
 					flag += "=" + f.DefValue
 				}
+				// Lines of flags are broken at 80 columns.
 				if len(also)+len(flag)-strings.LastIndex(also, "\n") > 80 {
 					also += "\n"
 				}
@@ -172,7 +185,8 @@ func writeCommands(w io.Writer, root *cobra.Command) error {
 	return err
 }
 
-// configurationKeys is a page of help: all keys with their meaning.
+// configurationKeys returns the help on the configuration: a line for each key that stands in every
+// configuration, with its meaning.
 func configurationKeys() string {
 	return cli.Aligned(func(w io.Writer) {
 		fmt.Fprint(w, `The keys of a configuration file and of --set. The defaults of a task are those
@@ -215,7 +229,7 @@ completes and checks a file that begins with
 	return topic
 }
 
-// pageCommand prints a page about the configuration.
+// pageCommand makes a command that prints the page about the configuration that page returns.
 func pageCommand(use, short, long, example string, page func() []byte) *cobra.Command {
 	return &cobra.Command{
 		Use:     use,

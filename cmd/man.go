@@ -28,6 +28,7 @@ func manCommand() *cobra.Command {
 			if err := os.MkdirAll(args[0], 0o777); err != nil {
 				return err
 			}
+			// The topic's text is made on demand, and manual pages need it as the command's own.
 			topic, _, err := c.Root().Find([]string{"configuration"})
 			if err != nil {
 				return err
@@ -57,6 +58,7 @@ func writeManual(c *cobra.Command, dir string) (pages int, err error) {
 		}
 	}
 	c.Long = verbatim(cmp.Or(c.Long, c.Short))
+	// The page of the program itself also has the sections for all commands together.
 	if !c.HasParent() {
 		c.Long += "\n# EXIT STATUS\n" + verbatim("0    success\n1    failure\n2    a command line that cannot be "+
 			"understood\n"+
@@ -70,5 +72,5 @@ func writeManual(c *cobra.Command, dir string) (pages int, err error) {
 	})
 }
 
-// verbatim is Markdown for lines that stay as they are: the texts hold tables.
+// verbatim marks a text as a Markdown code block, since its tables and line breaks must stay.
 func verbatim(text string) string { return "```\n" + text + "\n```\n" }

@@ -21,18 +21,28 @@ import (
 	"fedpace/study/paper"
 )
 
-// paperFlags are what part of the paper's evaluation is asked for.
+// paperFlags say which part of the paper's evaluation to play, and where.
 type paperFlags struct {
-	plan      paper.Plan
+	// plan is the evaluation: its seeds, rounds, scale and folder.
+	plan paper.Plan
+	// schedules are those to run; empty: all of the paper's.
 	schedules scheduleFlag
-	tasks     []string
-	data      []string
-	files     []string
+	// tasks names the tasks to run; empty: all.
+	tasks []string
+	// data holds the data of tasks as TASK=PATH; tasks without have synthetic data.
+	data []string
+	// files are configurations from which runs start, at most one for each task.
+	files []string
+	// curveDirs are folders of curves to print and draw, instead of running anything.
 	curveDirs []string
-	verdicts  bool
-	dry       bool
-	parallel  int
-	server    natsconn.Config
+	// verdicts asks only to decide the claims about committed curves.
+	verdicts bool
+	// dry asks only to list the runs and their costs.
+	dry bool
+	// parallel is how many runs go side by side; 0: chosen by the machine.
+	parallel int
+	// server is the NATS server of hosts that do the runs; without a URL this process does.
+	server natsconn.Config
 }
 
 // paperCommand makes "fedpace paper", the paper's evaluation.
@@ -96,8 +106,8 @@ With --nats hosts (fedpace host) do the runs, to the same bits.`,
 	return c
 }
 
-// run does one of three things: prints verdicts of committed curves, draws curves that are
-// there, or plays the evaluation and then draws it.
+// run does one of four things: it decides the claims by committed curves, draws curves that exist
+// already, lists the runs with their cost, or plays the evaluation and draws it.
 func (f *paperFlags) run(c *cobra.Command) error {
 	if f.verdicts {
 		if len(f.curveDirs) > 1 {
@@ -112,6 +122,7 @@ func (f *paperFlags) run(c *cobra.Command) error {
 	}
 	if len(f.curveDirs) > 0 {
 		curves, err := paper.Load(f.curveDirs...)
+		// The curves of several folders are merged into the first.
 		if err == nil && len(f.curveDirs) > 1 {
 			err = paper.Write(f.curveDirs[0], curves)
 		}
@@ -153,12 +164,14 @@ func (f *paperFlags) run(c *cobra.Command) error {
 		},
 		Parallel: f.parallel,
 		Progress: func(p study.Progress) { show.Show(statusOfStudy(p)) },
+		// Tables and figures are kept up to date as runs end.
 		Done: func() error {
 			_, err := f.keep(cells)
 			return err
 		},
 	}
 	err = f.plan.Run(c.Context(), cells, options)
+	// Controls are made from runs that were played, so they are listed only after these.
 	if f.plan.Controls && err == nil {
 		var more []study.Cell
 		if more, err = f.plan.Controlled(cells); err == nil {
@@ -166,6 +179,7 @@ func (f *paperFlags) run(c *cobra.Command) error {
 			err = f.plan.Run(c.Context(), cells[len(cells)-len(more):], options)
 		}
 	}
+	// The cost is worth a line only if something was run and not only reused.
 	if slices.ContainsFunc(cells, func(c study.Cell) bool { return !c.Reused }) {
 		show.Notice(fmt.Sprintf(
 			"It took %.3g core-hours of this machine, in %s.",
@@ -184,7 +198,8 @@ func (f *paperFlags) run(c *cobra.Command) error {
 	return results(w, f.plan.Folder, curves)
 }
 
-// cells lists the runs of the evaluation that the flags ask for.
+// cells lists the runs of the evaluation that the flags ask for, and completes the plan by the
+// flags. It returns an error for flags that cannot go together.
 func (f *paperFlags) cells() ([]study.Cell, error) {
 	for _, t := range f.tasks {
 		f.plan.Tasks = append(f.plan.Tasks, config.Task(t))
@@ -204,6 +219,7 @@ func (f *paperFlags) cells() ([]study.Cell, error) {
 		if err != nil {
 			return nil, err
 		}
+		// Each task starts from one configuration.
 		if earlier := f.plan.Configs[base.Task]; earlier != "" {
 			return nil, fmt.Errorf("--config %s and %s are both of task %s", earlier, path, base.Task)
 		}
@@ -216,7 +232,7 @@ func (f *paperFlags) cells() ([]study.Cell, error) {
 	return f.plan.Cells()
 }
 
-// keep writes the CSV files and the figures of what is done.
+// keep writes the CSV files and the figures of the cells that are done, and returns their curves.
 func (f *paperFlags) keep(cells []study.Cell) ([]paper.Curve, error) {
 	curves, err := paper.Curves(cells)
 	if err != nil {
@@ -225,7 +241,7 @@ func (f *paperFlags) keep(cells []study.Cell) ([]paper.Curve, error) {
 	return curves, errors.Join(paper.Write(f.plan.Folder, curves), paper.Draw(f.plan.Folder, curves))
 }
 
-// results prints what was learned, and where the figures are.
+// results prints Table 4 and the outcomes of the curves, and says that dir has the files.
 func results(w io.Writer, dir string, curves []paper.Curve) error {
 	if err := errors.Join(paper.WriteTable4(w, curves), paper.WriteOutcomes(w, curves)); err != nil {
 		return err

@@ -16,7 +16,7 @@ import (
 	"fedpace/study/plan"
 )
 
-// planCommand makes "fedpace plan".
+// planCommand makes "fedpace plan", which compares settings of a deployment and recommends one.
 func planCommand(p program) *cobra.Command {
 	var f planFlags
 	c := &cobra.Command{
@@ -42,6 +42,7 @@ goes on with a plan that was interrupted.`,
 				return cli.Usage(c, err)
 			}
 			outDir := loaded.Out
+			// The suffix keeps a plan apart from the run of the same name.
 			if !c.Flags().Changed("out") {
 				outDir += "-plan"
 			}
@@ -91,13 +92,16 @@ goes on with a plan that was interrupted.`,
 // planFlags are the flags of "fedpace plan".
 type planFlags struct {
 	flags
+	// schedules are those to compare; empty: the plan's own choice.
 	schedules scheduleFlag
-	grids     []string
-	asked     plan.Request
+	// grids holds each --grid as it was written.
+	grids []string
+	// asked holds the flags that the request takes as they are.
+	asked plan.Request
 }
 
-// request puts the flags together into what is planned. base is the configuration's own
-// schedule.
+// request makes the request of a plan from the flags. base is the configuration's own schedule,
+// from which the listed schedules take their options.
 func (f *planFlags) request(c *cobra.Command, base config.Schedule) (q plan.Request, err error) {
 	q = f.asked
 	q.ConfigFiles, q.Sets, q.Schedules = f.config, f.setsOf(c), f.schedules.list
@@ -111,7 +115,8 @@ func (f *planFlags) request(c *cobra.Command, base config.Schedule) (q plan.Requ
 	return q, f.schedules.check(f.sets, base)
 }
 
-// write puts the table, the best setting, the figure and the page into a folder.
+// write saves the table, the recommended configuration, the figure and the HTML page in outDir,
+// which it makes if need be.
 func (f *planFlags) write(p *plan.Plan, outDir string) error {
 	panels, err := p.Panels()
 	if err != nil {

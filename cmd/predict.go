@@ -12,7 +12,8 @@ import (
 	"fedpace/metrics/figure"
 )
 
-// predictCommand makes "fedpace predict".
+// predictCommand makes "fedpace predict", which predicts a run with real devices and, for one that
+// was run, compares the prediction with what was measured.
 func predictCommand(p program) *cobra.Command {
 	var f predictFlags
 	c := &cobra.Command{
@@ -37,7 +38,8 @@ predicted; where K_r follows losses, it stays at K_0.`,
 				Callbacks:    run.Callbacks{Notice: show.Notice},
 				Continuation: run.Continuation{Trust: f.trust},
 			}
-			dir := strings.Join(args, "") // at most one
+			// The command takes at most one folder; without it the flags describe the run.
+			dir := strings.Join(args, "")
 			found, err := p.predict(c.Context(), dir, f.config, f.sets, o)
 			show.Close()
 			if err != nil {
@@ -59,11 +61,14 @@ predicted; where K_r follows losses, it stays at K_0.`,
 // predictFlags are the flags of "fedpace predict".
 type predictFlags struct {
 	configFlags
+	// csv and figure are files to write; empty: none.
 	csv, figure string
-	trust       bool
+	// trust lets the trainer's command of the folder's configuration be executed.
+	trust bool
 }
 
-// write prints a comparison and writes what else the flags ask for.
+// write prints a comparison, and writes its table and its figure to the files that the flags name.
+// subject is the title of the figure. A table on standard output is printed alone.
 func (f *predictFlags) write(c *cobra.Command, subject string, found *forecast.Comparison) error {
 	if f.csv != "" {
 		if err := writeFile(c, f.csv, found.WriteCSV); err != nil || f.csv == "-" {

@@ -13,8 +13,8 @@ import (
 	"fedpace/study"
 )
 
-// statusOf is a run's progress as a status. Parts with a lower number stay longest where the
-// line is too narrow.
+// statusOf turns a run's progress into a status line. Where the line is too narrow, parts with a
+// higher number are dropped first.
 func statusOf(p run.Progress) cli.Status {
 	s := cli.Status{Subject: p.Schedule, Done: p.Fraction()}
 	s.Add(0, "%s", p.Schedule)
@@ -28,15 +28,18 @@ func statusOf(p run.Progress) cli.Status {
 	} else {
 		s.Add(3, "%s", human.VirtualTime(p.End.Seconds()))
 	}
-	if p.LocalSteps > 0 { // none before the first round
+	// K is not known before the first round.
+	if p.LocalSteps > 0 {
 		s.Add(4, "K %d", p.LocalSteps)
 	}
-	if !math.IsNaN(p.WindowLoss) { // the mean of the window, as in the summary
+	// This is the mean over the window, as in the summary; NaN: there is none yet.
+	if !math.IsNaN(p.WindowLoss) {
 		s.Add(2, "loss %.3f", p.WindowLoss)
 	}
 	if v := p.Quality.ValueIn(p.ValidationLoss, p.Metrics); !math.IsNaN(v) {
 		s.Add(2, "%s %.3f", metric.Title(p.Quality.Name), v)
 	}
+	// Within a long round the clients that are done show that it goes on.
 	if p.InRound >= time.Second && !p.Done {
 		if p.Clients > 0 {
 			s.Add(3, "%d of %d clients", p.Trained, p.Clients)
@@ -52,11 +55,13 @@ func statusOf(p run.Progress) cli.Status {
 	return s
 }
 
-// lastProgress is what a run said last, so that its time goes on while a round takes long.
+// lastProgress remembers the newest progress of a run, so that the display can let time go on while
+// a round takes long. Its methods may be called from several goroutines.
 type lastProgress struct {
 	mu sync.Mutex
-	p  run.Progress
-	// When it was said; zero: never.
+	// p is the newest progress.
+	p run.Progress
+	// time is when p came; zero: there was none yet.
 	time time.Time
 }
 
@@ -67,7 +72,8 @@ func (l *lastProgress) set(p run.Progress) {
 	l.p, l.time = p, time.Now()
 }
 
-// status is what there is to show where the run has said nothing for a second.
+// status returns the status of a run that has been silent for a second or more, with the silent
+// time added to its clocks. shown is false if the run has spoken since, has not begun or is done.
 func (l *lastProgress) status() (s cli.Status, shown bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,13 +84,14 @@ func (l *lastProgress) status() (s cli.Status, shown bool) {
 	now := l.p
 	now.Elapsed = now.Elapsed + silent
 	now.InRound = now.InRound + silent
+	// The remaining time stays above zero, which would mean that it is unknown.
 	if now.Remaining > 0 {
 		now.Remaining = max(1, now.Remaining-silent)
 	}
 	return statusOf(now), true
 }
 
-// statusOfStudy is how many runs are done, and how far those under way have come.
+// statusOfStudy returns how many runs of a study are done, and how far each run under way is.
 func statusOfStudy(p study.Progress) cli.Status {
 	s := cli.Status{Subject: "study", Done: p.Fraction()}
 	s.Add(0, "%d of %d runs done", p.Done, p.Cells)
@@ -98,7 +105,8 @@ func statusOfStudy(p study.Progress) cli.Status {
 	return s
 }
 
-// statusOfDraws is the progress of "fedpace plan" while it times settings.
+// statusOfDraws returns the progress of "fedpace plan" while it times settings: done of total draws
+// of the fleet.
 func statusOfDraws(done, total int) cli.Status {
 	s := cli.Status{Subject: "times", Done: float64(done) / float64(max(1, total))}
 	s.Add(0, "timing settings: draw %d of %d", done, total)

@@ -15,10 +15,10 @@ import (
 	"fedpace/experiment/ui"
 )
 
-// formats are those of a report: the page, and its figures.
+// formats lists the formats of a report: the HTML page first, then those of figures.
 var formats = append([]string{"html"}, report.Formats...)
 
-// reportCommand makes "fedpace report".
+// reportCommand makes "fedpace report", which shows runs as one HTML page or as figures for print.
 func reportCommand() *cobra.Command {
 	var outPath, format string
 	c := &cobra.Command{
@@ -46,6 +46,7 @@ differ in their seed alone are one curve, with 95% confidence intervals.`,
 				e, err = writeReport(w, kind, args)
 				return err
 			})
+			// Damaged runs are left out with a note, and the others are shown all the same.
 			for _, d := range e.Damaged {
 				fmt.Fprintf(c.ErrOrStderr(), "%s is left out: %v\n", d.Dir, d.Err)
 			}
@@ -67,7 +68,8 @@ differ in their seed alone are one curve, with 95% confidence intervals.`,
 	return c
 }
 
-// writeReport writes the page of the runs in folders, or their figures.
+// writeReport writes the runs in the folders to w, as an HTML page or as figures of the given kind.
+// It returns how many runs there are and which were damaged.
 func writeReport(w io.Writer, kind string, dirs []string) (e ui.Exported, err error) {
 	if kind == "html" {
 		library, err := ui.Open(cli.Version(), dirs...)
@@ -87,7 +89,8 @@ func writeReport(w io.Writer, kind string, dirs []string) (e ui.Exported, err er
 	}, report.Figures(w, kind, runs)
 }
 
-// reportFile is the format and the file that the flags ask for.
+// reportFile returns the format of a report and the path of its file. Without --format the
+// extension of --out decides; without either it is report.html.
 func reportFile(format, outPath string) (kind, path string, err error) {
 	kind = cmp.Or(format, strings.ToLower(strings.TrimPrefix(filepath.Ext(outPath), ".")))
 	if format == "" && (outPath == "" || outPath == "-") {

@@ -9,7 +9,7 @@ import (
 	"fedpace/study"
 )
 
-// resumeCommand makes "fedpace resume".
+// resumeCommand makes "fedpace resume", which goes on with a run from its last checkpoint.
 func resumeCommand(p program) *cobra.Command {
 	var f runFlags
 	var elsewhere bool
@@ -24,6 +24,8 @@ gives again or --trust allows.`,
 		Example: `  fedpace resume runs/demo`,
 
 		RunE: func(c *cobra.Command, args []string) error {
+			// The metrics of the run are not known yet, so expectations are checked as for a custom
+			// model.
 			if err := study.CheckExpected(
 				&config.Config{Task: config.TaskCustom, Expect: f.expect},
 				nil,
@@ -47,7 +49,8 @@ gives again or --trust allows.`,
 	return c
 }
 
-// trustFlag makes the flag of the commands that execute what a folder's configuration names.
+// trustFlag defines --trust for commands that would execute what the configuration in a folder
+// names.
 func trustFlag(c *cobra.Command, trust *bool) {
 	c.Flags().BoolVar(
 		trust,
@@ -57,7 +60,7 @@ func trustFlag(c *cobra.Command, trust *bool) {
 	)
 }
 
-// resume goes on with the run in a folder and prints what it came to.
+// resume goes on with the run in dir and prints its results, as play does.
 func (f *runFlags) resume(c *cobra.Command, p program, dir string, o run.Options, show *cli.Display) error {
 	return f.play(c, dir, o, show, func(o run.Options) (run.Resumed, error) { return p.resume(c.Context(), dir, o) })
 }

@@ -17,7 +17,8 @@ import (
 	"fedpace/study/plan"
 )
 
-// program is what the commands call; tests put their own in its place.
+// program holds the library's functions that commands call. Tests replace them by their own, so
+// that the command line is tested without running anything.
 type program struct {
 	run     func(context.Context, config.Config, run.Options) (folder.Summary, error)
 	resume  func(context.Context, string, run.Options) (run.Resumed, error)
@@ -28,7 +29,7 @@ type program struct {
 	plan    func(ctx context.Context, q plan.Request, outDir string, o study.Options, progress func(done, total int)) (*plan.Plan, error)
 }
 
-// library is the program that users have.
+// library is the program of real users: every function is the library's own.
 var library = program{
 	run:     run.Run,
 	resume:  run.Resume,
@@ -42,10 +43,12 @@ var library = program{
 // Main runs fedpace with the arguments of the process and exits.
 func Main() { cli.Main(rootCommand(library)) }
 
-// sameCommand ends the note of what goes on when it is asked for again.
+// sameCommand ends the note on an interruption of a command that continues its work when it is
+// called again.
 const sameCommand = ", the same command goes on"
 
-// rootCommand is the command line. A new command is one entry of its list.
+// rootCommand builds the whole command line, in groups as help shows them. A new command is one
+// entry of the list.
 func rootCommand(p program) *cobra.Command {
 	root := cli.Group(&cobra.Command{
 		Use:   "fedpace",

@@ -20,8 +20,8 @@ import (
 	"fedpace/metrics"
 )
 
-// runCommand makes "fedpace run". With --dry-run it says what the run would do, with --replay
-// it plays a run with real devices again.
+// runCommand makes "fedpace run". With --dry-run it says what the run would do, and with --replay
+// it plays a run with real devices again without the devices.
 func runCommand(p program) *cobra.Command {
 	var f runFlags
 	var dry bool
@@ -48,6 +48,8 @@ never has evaluate.target, and 5 where no update counted in any round.`,
 				return err
 			}
 			options.Replay = replay
+			// To foresee an external trainer's run it must be started, and a command that only a
+			// file names may be somebody else's.
 			if dry && config.External() && !f.trust && !f.givesTrainer() {
 				show.Close()
 				look := wouldStart{Configuration: config, Command: config.Trainer.Command}
@@ -72,11 +74,13 @@ never has evaluate.target, and 5 where no update counted in any round.`,
 	return c
 }
 
-// wouldStart is what a dry run prints of a configuration whose file names a trainer's command:
-// a look at a file of somebody else executes nothing.
+// wouldStart is what a dry run prints if the configuration's file names a trainer's command.
+// Nothing is executed then, so that looking at a file of somebody else is safe.
 type wouldStart struct {
+	// Configuration is the resolved one of the run.
 	Configuration config.Config `json:"configuration"`
-	Command       string        `json:"would_start"`
+	// Command is the trainer's, which --trust would start.
+	Command string `json:"would_start"`
 }
 
 // write prints the configuration and the command that the run would start.
@@ -95,20 +99,21 @@ func (f *runFlags) givesTrainer() bool {
 	})
 }
 
-// runFlags are those of the commands of one run.
+// runFlags are the flags of commands that play a single run: run, coordinator and resume.
 type runFlags struct {
 	flags
-	// another's, or the run's own.
+	// server is an existing NATS server; without a URL the run's configuration decides.
 	server natsconn.Config
-	keys   string
-	// In what a folder's configuration names.
+	// keys is the folder of the keys; empty: this user's.
+	keys string
+	// trust lets the trainer's command of a folder's configuration be executed.
 	trust bool
-	// --json prints rounds, too.
+	// stream makes --json print a line for each round before the summary.
 	stream bool
 }
 
-// add makes the flags that all of them have. beside says what --json prints beside
-// the summary.
+// add defines the flags of a single run. extra ends the help of --json with what the command prints
+// beside the summary.
 func (f *runFlags) add(c *cobra.Command, extra string) {
 	cli.AddServer(c, &f.server)
 	c.Flags().StringVar(&f.keys, "keys", "", "folder of the keys (default this user's)")
@@ -116,11 +121,13 @@ func (f *runFlags) add(c *cobra.Command, extra string) {
 	c.Flags().BoolVar(&f.stream, "stream", false, "with --json: before it a line for each round, as in rounds.csv")
 }
 
-// streamed has a run print each round as one JSON object.
+// streamed returns the options with a callback that prints each round as one JSON object, with the
+// columns of rounds.csv.
 func streamed(c *cobra.Command, o run.Options) run.Options {
 	var columns table.Columns[*round.Report]
 	check := o.Check
-	o.Check = func(loaded *config.Config, names []string) error { // the first is what runs are compared by
+	// The first name is the metric by which runs are compared; the columns are those of the others.
+	o.Check = func(loaded *config.Config, names []string) error {
 		for _, m := range metrics.ColumnsOf(names[1:]...) {
 			columns = append(
 				columns,
@@ -129,13 +136,14 @@ func streamed(c *cobra.Command, o run.Options) run.Options {
 		}
 		return check(loaded, names)
 	}
-	// what is lost fails the command
+	// A line that cannot be written fails the command at its end.
 	o.Round = func(r *round.Report) { _ = cli.PrintJSON(c, columns.Objects([]*round.Report{r})[0]) }
 	return o
 }
 
-// load makes the configuration that the flags ask for, or where a run is played again
-// its own, and how it is to be run.
+// load returns the configuration of the run and its options. The configuration is that of the flags
+// or, with a replay, that of the run which is played again. show is never nil, also beside an
+// error.
 func (f *runFlags) load(
 	c *cobra.Command,
 	replay string,
@@ -153,7 +161,7 @@ func (f *runFlags) load(
 	return loaded, f.options(show), show, err
 }
 
-// options are how the library is to do what the flags ask for.
+// options returns the library's options for a single run with these flags.
 func (f *runFlags) options(show *cli.Display) run.Options {
 	o := options(show, f.force)
 	o.NATS = f.server
@@ -163,7 +171,8 @@ func (f *runFlags) options(show *cli.Display) run.Options {
 	return o
 }
 
-// standardFolder is where a run, or a replay, puts its results unless told.
+// standardFolder returns the folder of a run's results where nothing names one: the replay folder
+// beside the run, or the one of the configuration's name.
 func standardFolder(c config.Config, replay string) string {
 	if replay != "" {
 		return run.ReplayFolder(replay)
@@ -171,8 +180,8 @@ func standardFolder(c config.Config, replay string) string {
 	return config.OutFolder(c.Name)
 }
 
-// run runs an experiment and prints what it came to. standard is the folder that it has
-// unless told.
+// run plays an experiment and prints its results. standard is the folder that the configuration has
+// where nothing names one; a run in it gets a free folder of its own.
 func (f *runFlags) run(
 	c *cobra.Command,
 	p program,
@@ -192,8 +201,9 @@ func (f *runFlags) run(
 	})
 }
 
-// play does a run and prints what it came to. kept is the folder that has something
-// of it in any case, "" if none has.
+// play calls the function play for a run and prints the results, also of an interrupted run.
+// savedIn is the folder that already holds part of the run, or empty for a new one. The error says
+// how to go on, and what was expected and missed.
 func (f *runFlags) play(
 	c *cobra.Command,
 	savedIn string,
@@ -214,11 +224,13 @@ func (f *runFlags) play(
 	if errors.Is(err, coordinator.ErrDiverged) {
 		err = fmt.Errorf("%w (a lower schedule.eta0 may help)", err)
 	}
+	// Only a complete run can miss what is expected of it.
 	var missed error
 	if err == nil && r.Summary.Completed {
 		missed = f.missed(&r.Config, r.Config.Out, &r.Summary)
 	}
 	switch {
+	// A resumed run that was complete before has nothing to do.
 	case r.Complete && cli.AsJSON(c):
 		return errors.Join(cli.PrintJSON(c, reported{r.Summary, savedIn}), missed)
 	case r.Complete && cli.Quiet(c):
@@ -231,6 +243,7 @@ func (f *runFlags) play(
 			r.Summary.Rounds,
 		)
 		return errors.Join(err, missed)
+	// A summary with a version means that the run left results in its folder.
 	case savedIn == "" && r.Summary.Version != "":
 		savedIn = r.Config.Out
 	}

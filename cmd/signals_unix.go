@@ -8,10 +8,11 @@ import (
 	"syscall"
 )
 
-// checkpointSignals passes on SIGUSR1 as the wish for a checkpoint, until stop
-// is called.
+// checkpointSignals returns a channel that receives SIGUSR1, by which a user asks a run for a
+// checkpoint. Call stop to end the subscription.
 func checkpointSignals() (wishes <-chan os.Signal, stop func()) {
-	signals := make(chan os.Signal, 1) // a second wish before the first is seen is the same
+	// The buffer of one keeps a request that comes early; a second one would ask for the same.
+	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGUSR1)
 	return signals, func() { signal.Stop(signals) }
 }

@@ -20,14 +20,16 @@ import (
 	"fedpace/metrics"
 )
 
-// reported is what --json prints of a run: its summary.json, and its folder.
+// reported is what --json prints of a run: the fields of summary.json and the run's folder.
 type reported struct {
 	folder.Summary
+	// Out is the folder of the run's results.
 	Out string `json:"out"`
 }
 
-// printSummary prints what a run came to, if it left results: also one that was
-// interrupted.
+// printSummary prints the results of a run, as JSON, as a table or not at all by the flags. It
+// prints for complete and for interrupted runs, and nothing if the run failed or left no summary.
+// err is how the run ended.
 func printSummary(c *cobra.Command, config config.Config, s folder.Summary, err error) error {
 	if s.Version == "" || err != nil && !errors.Is(err, context.Canceled) {
 		return nil
@@ -41,7 +43,7 @@ func printSummary(c *cobra.Command, config config.Config, s folder.Summary, err 
 	return cli.Table(c.OutOrStdout(), func(w io.Writer) { writeSummary(w, config, s) })
 }
 
-// writeSummary prints what a run came to, a quantity a line. Lines whose quantity the run does
+// writeSummary prints the results of a run, one quantity on each line. Quantities that the run does
 // not have are left out.
 func writeSummary(w io.Writer, c config.Config, s folder.Summary) {
 	state := "completed"
@@ -67,6 +69,7 @@ func writeSummary(w io.Writer, c config.Config, s folder.Summary) {
 	}
 	line("wall time", "%s%s", human.Seconds(s.WallSeconds), pace)
 	relative := ""
+	// Steps are compared with fixed K at the same virtual time, where that is known.
 	if s.RelativeSGDSteps != nil {
 		relative = fmt.Sprintf(", %.4f of fixed K's in the same time", *s.RelativeSGDSteps)
 	}
@@ -80,7 +83,8 @@ func writeSummary(w io.Writer, c config.Config, s folder.Summary) {
 			line(name, "%s (best %s)", human.Fixed(*v), human.Fixed(*best))
 		case v != nil:
 			line(name, "%s", human.Fixed(*v))
-		case best != nil: // the run was stopped short of its last measure
+		// A run that stopped early has no last measurement, but may have a best one.
+		case best != nil:
 			line(name, "best %s", human.Fixed(*best))
 		}
 	}
@@ -89,6 +93,7 @@ func writeSummary(w io.Writer, c config.Config, s folder.Summary) {
 		line("", "%s", long)
 	}
 	shown := s.Metrics
+	// Validation loss is printed by itself unless the list of metrics has it.
 	if !slices.ContainsFunc(shown, func(m folder.Metric) bool { return m.Name == metric.Loss }) {
 		number("validation loss", s.ValidationLoss, nil)
 	}
@@ -142,7 +147,8 @@ func writeSummary(w io.Writer, c config.Config, s folder.Summary) {
 	line("results", "%s", c.Out)
 }
 
-// wasted says which share of a cost is wasted. Where nothing was spent there is no share.
+// wasted returns the wasted share of a cost in percent, as text. Where nothing was spent, it says
+// so.
 func wasted[T int64 | float64](name string, cost *metrics.Split[T]) string {
 	if cost.All() == 0 {
 		return "no " + name
@@ -150,7 +156,9 @@ func wasted[T int64 | float64](name string, cost *metrics.Split[T]) string {
 	return fmt.Sprintf("%.3g %% of %s", 100*cost.WastedShare(), name)
 }
 
-// writePrediction says what the devices of a run took beside what was predicted of them.
+// writePrediction prints how the measured times of a run's devices compare with their prediction,
+// one line for each phase. line prints one line of the summary. A complete run that has devices but
+// no prediction gets the reason.
 func writePrediction(line func(name, format string, a ...any), c *config.Config, s *folder.Summary) {
 	p := s.Prediction
 	if p == nil {
@@ -182,7 +190,9 @@ func writePrediction(line func(name, format string, a ...any), c *config.Config,
 	}
 }
 
-// fairness says how a model did on the clients' own samples by one of its measures.
+// fairness describes how one metric of the model is distributed over the clients' own samples: its
+// mean, the value of the worst tenth of clients, and Jain's index unless jain is nil. mean or worst
+// is nil if some clients have no value.
 func fairness(e *folder.ClientEvaluation, mean, worst, jain *float64) string {
 	if mean == nil || worst == nil {
 		return fmt.Sprintf("not of every client (round %s)", human.Thousands(int64(e.Round)))
@@ -194,7 +204,7 @@ func fairness(e *folder.ClientEvaluation, mean, worst, jain *float64) string {
 	return fmt.Sprintf("%s (round %s)", text, human.Thousands(int64(e.Round)))
 }
 
-// outcomes lists those that occurred.
+// outcomes lists how many tasks had each outcome, without outcomes that never occurred.
 func outcomes(counts metrics.Outcomes) string {
 	var parts []string
 	for o, n := range counts {

@@ -28,7 +28,7 @@ func theoryCommand() *cobra.Command {
 	}, adviseCommand(), labCommand(), errataCommand())
 }
 
-// convexFlags are those of a configuration whose task is quadratic unless told.
+// convexFlags are --config and --set for commands whose task is quadratic unless one is named.
 type convexFlags struct{ configFlags }
 
 // load reads the configuration. Its task is quadratic unless a file or a --set names another.
@@ -44,14 +44,20 @@ func (f *convexFlags) load() (config.Config, error) {
 // adviceFlags are the flags of "fedpace theory advise".
 type adviceFlags struct {
 	convexFlags
-	given  advise.Given
-	gap    string
-	run    string
+	// given holds the problem's constants from flags; nil: the flag is not given.
+	given advise.Given
+	// gap names the form of the optimality gap: proof, stated or appendix.
+	gap string
+	// run is the folder of a finished run that brings its own constants; empty: none.
+	run string
+	// figure is the file for the figure of K* and eta*; empty: none is drawn.
 	figure string
+	// points is how many lines the table has.
 	points int
 }
 
-// adviseCommand makes "fedpace theory advise".
+// adviseCommand makes "fedpace theory advise", which prints K (Eq. 9) and the learning rate (Eq.
+// 11) that are best at each time.
 func adviseCommand() *cobra.Command {
 	f := adviceFlags{}
 	c := &cobra.Command{
@@ -85,7 +91,8 @@ roughly. W is the time since the start, or with theory.time: ahead to the end.`,
 	} {
 		s.Func(n.name, "`number`: "+n.meaning, func(text string) error {
 			x, err := strconv.ParseFloat(text, 64)
-			if err != nil || !(math.Abs(x) <= 1e30) { // as the configuration's
+			// The configuration has the same bounds; the negation also refuses NaN.
+			if err != nil || !(math.Abs(x) <= 1e30) {
 				return fmt.Errorf("%.40q is not a number from -1e30 to 1e30", text)
 			}
 			*n.value = &x
@@ -103,8 +110,8 @@ roughly. W is the time since the start, or with theory.time: ahead to the end.`,
 	return c
 }
 
-// advise prints the advice for a configuration or for a finished run. A constant that nothing
-// gives is named as an error of usage.
+// advise prints the advice for a configuration or for a finished run, and draws the figure if one
+// is asked for. A constant that no source gives is an error of usage that names it.
 func (f *adviceFlags) advise(c *cobra.Command) (err error) {
 	if f.run != "" && (len(f.config) > 0 || len(f.sets) > 0) {
 		return cli.Usage(c, errors.New("--run brings its own configuration: leave --config and --set out"))
@@ -133,7 +140,7 @@ func (f *adviceFlags) advise(c *cobra.Command) (err error) {
 	return cli.Print(c, a, a.Write)
 }
 
-// labCommand answers who still asks for the laboratory, which is an example now.
+// labCommand makes a hidden command that tells users of the former "theory lab" where it is now.
 func labCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:                "lab",
@@ -148,7 +155,8 @@ func labCommand() *cobra.Command {
 	}
 }
 
-// errataCommand lists where the paper prints something else than holds.
+// errataCommand makes "fedpace theory errata", which lists where the paper prints something that
+// does not hold, with the correction.
 func errataCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "errata",

@@ -11,7 +11,7 @@ import (
 	"fedpace/study/tune"
 )
 
-// tuneCommand makes "fedpace tune".
+// tuneCommand makes "fedpace tune", which searches the keys with which each schedule ends best.
 func tuneCommand() *cobra.Command {
 	var f flags
 	var wide sweepFlags
@@ -36,6 +36,7 @@ was interrupted.`,
 			}
 			show := cli.NewDisplay(c)
 			o := f.study(show, server)
+			// A tuning is a study of many runs, so its progress replaces that of single runs.
 			o.Progress = func(p study.Progress) { show.Show(statusOfStudy(p)) }
 			result, err := tune.Make(c.Context(), plan, o)
 			show.Close()

@@ -11,8 +11,8 @@ import (
 	"fedpace/internal/human"
 )
 
-// verifyCommand makes "fedpace verify". It fails where a file is damaged or missing, so that
-// scripts notice.
+// verifyCommand makes "fedpace verify", which compares a run's files with their digests. It fails
+// where a file is damaged or missing, so that scripts notice.
 func verifyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "verify DIR",
@@ -34,6 +34,7 @@ missing, or there are no digests, the command says what to do, and exits with 1.
 					fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.Name, f.State, human.Thousands(f.Size), f.Problem)
 				}
 			})
+			// The table is printed in any case; only then damage fails the command.
 			if err != nil || v.Damaged == 0 {
 				return err
 			}

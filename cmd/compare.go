@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -232,14 +231,13 @@ func keep(dir string, r *study.Comparison) (page string, err error) {
 	if err != nil {
 		return "", err
 	}
-	var table strings.Builder
-	var picture bytes.Buffer
-	if err := errors.Join(r.Write(&table), r.Table().Picture(&picture)); err != nil {
+	found, err := r.Webpage()
+	if err != nil {
 		return "", err
 	}
 	page = filepath.Join(dir, study.PageFile)
 	return page, atomicfile.Write(page, func(w io.Writer) error {
-		_, err := library.Export(w, table.String(), picture.Bytes())
+		_, err := library.Export(w, found)
 		return err
 	})
 }

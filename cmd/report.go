@@ -76,7 +76,7 @@ func writeReport(w io.Writer, kind string, dirs []string) (e ui.Exported, err er
 		if err != nil {
 			return e, err
 		}
-		return library.Export(w, "", nil)
+		return library.Export(w, nil)
 	}
 	runs, damaged, err := report.Find(dirs...)
 	if err != nil {

@@ -136,13 +136,18 @@ func (r *Comparison) Write(w io.Writer) error {
 	if err := t.writeDifferences(text); err != nil {
 		return err
 	}
-	r.writeWindows(text)
-	r.writeTimes(text)
+	r.writeNotes(text)
+	return text.Flush()
+}
+
+// writeNotes writes what a reader must know to trust the numbers, a paragraph each behind an empty line.
+func (r *Comparison) writeNotes(w io.Writer) {
+	r.writeWindows(w)
+	r.writeTimes(w)
 	if len(r.Runs) > 0 && len(r.Runs[0].Config.Personal.Names) > 0 {
-		fmt.Fprint(text, "\nThe model that is evaluated is a new client's: clients have personal parameters of "+
+		fmt.Fprint(w, "\nThe model that is evaluated is a new client's: clients have personal parameters of "+
 			"their own (evaluate.clients measures theirs).\n")
 	}
-	return text.Flush()
 }
 
 // writeTimes names the first run that ended long before another one with its seed: a comparison is fair

@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"regexp"
 	"slices"
-	"strings"
 
 	"fedpace/internal/human"
 	"fedpace/internal/statistics"
@@ -159,6 +157,9 @@ func (d *Difference) sign() int {
 	return 0
 }
 
+// notDecided says that controls were played, but do not show what made a difference.
+const notDecided = "not decided"
+
 // decide says what made a difference that is seen. It is decay if the schedule is further from the
 // reference than both a constant K that does as much work and its own values of K in another order. It is
 // less work if that constant K makes the difference, too, and its interval does not show the schedule to
@@ -188,7 +189,7 @@ func (d *Difference) decide(all []Difference) {
 	case seen(constant.Estimated) != -d.sign() && constant.makes(d):
 		d.Decided = "less work"
 	default:
-		d.Decided = "not decided"
+		d.Decided = notDecided
 	}
 }
 
@@ -294,31 +295,6 @@ func (t *Table) writeDifferences(w io.Writer) error {
 		}
 	}
 	return nil
-}
-
-// nameLine is the part of a schedule's name that has a line of its own in a picture.
-var nameLine = regexp.MustCompile(`.{1,13}[-_]`)
-
-// Picture draws the differences as SVG: a dot for each seed, and the mean with its interval.
-func (t *Table) Picture(w io.Writer) error {
-	var panels []figure.Panel
-	for _, d := range t.Differences() {
-		if d.N > 1 {
-			name := append(slices.Clone(d.Row.Values), nameLine.ReplaceAllString(d.Row.Schedule, "$0\n"), "− "+d.Than)
-			panels = Dots(
-				panels,
-				d.title,
-				"difference with the same seed",
-				strings.Join(name, "\n"),
-				d.BySeed,
-				d.Estimated,
-			)
-		}
-	}
-	if len(panels) == 0 {
-		return nil
-	}
-	return figure.Write(w, "svg", panels)
 }
 
 // Dots adds a dot for each seed, and their mean with its interval, to the panel of a title. It makes

@@ -164,18 +164,6 @@ func TestVerdict_NumberOfSeeds(t *testing.T) {
 	}
 }
 
-// A long name of a schedule is broken, so that it does not run into its neighbours'.
-func TestPicture_LongNames(t *testing.T) {
-	c := planted(rand.New(rand.NewPCG(1, 1)), 3, 0)
-	for i := range c.Runs[3:] {
-		c.Runs[3+i].Schedule = "one_of_my_own_schedules"
-	}
-	var picture strings.Builder
-	if err := c.Table().Picture(&picture); err != nil || !strings.Contains(picture.String(), ">one_of_my_own_<") || !strings.Contains(picture.String(), ">schedules<") {
-		t.Errorf("%v: %s", err, &picture)
-	}
-}
-
 // The values 4 and 1 of 8 seconds and of 2 are 3.4 on the mean of all ten, 1.75 of the last
 // 2.5 + and so on, however their time is cut; a span that is not full has no mean.
 func TestTail_MeanOverASpan(t *testing.T) {

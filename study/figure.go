@@ -72,7 +72,7 @@ func (t *Table) Figure(path string) error {
 	positions, names := t.Grids[0].axis()
 	var panels []figure.Panel
 	for _, want := range []struct{ name, title string }{
-		{"tail_validation_" + t.first, "in the end: validation " + t.first},
+		{tailQuantity + t.first, "in the end: validation " + t.first},
 		{toLevel, "virtual seconds to where the reference ends"},
 	} {
 		// A panel without any value is left out.

@@ -156,16 +156,20 @@ func (r *Row) text(i int) string {
 }
 
 // Write writes the table for people: means with ± half of the interval where there are several seeds.
-// What runs cost stands behind how well they end.
 func (t *Table) Write(w io.Writer) error {
-	// Columns of costs are moved behind those of results.
+	return table.WriteFolded(w, t.printed().Texts(t.Rows), len(t.Grids)+1)
+}
+
+// printed are the columns of the table in the order for people: what runs cost stands behind how well
+// they end.
+func (t *Table) printed() table.Columns[*Row] {
 	cost := func(c table.Column[*Row]) bool {
 		return c.Name == "seeds" ||
 			slices.ContainsFunc(t.quantities, func(q quantity) bool { return q.name == c.Name && q.cost })
 	}
 	list := t.columns()
 	costs := slices.DeleteFunc(slices.Clone(list), func(c table.Column[*Row]) bool { return !cost(c) })
-	return table.WriteFolded(w, append(slices.DeleteFunc(list, cost), costs...).Texts(t.Rows), len(t.Grids)+1)
+	return append(slices.DeleteFunc(list, cost), costs...)
 }
 
 // WriteCSV writes one row for each schedule and point of the grids.

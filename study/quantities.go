@@ -28,6 +28,10 @@ type quantity struct {
 // toLevel is the name of the quantity: virtual seconds until a run is as good as the reference ends.
 const toLevel = "seconds_to_level"
 
+// tailQuantity begins the name of the quantity by which runs are compared first: the mean of a validation
+// metric over the last tenth of the virtual time. The metric's name follows.
+const tailQuantity = "tail_validation_"
+
 // quantities returns the columns of runs that are measured by the metrics with these names. Runs
 // are compared by the first of them, so names must not be empty.
 func quantities(names []string) []quantity {
@@ -61,7 +65,7 @@ func quantities(names []string) []quantity {
 	tail := func(c *Cell) float64 { return c.Tail }
 	return append(list, []quantity{
 		{
-			name:  "tail_validation_" + names[0],
+			name:  tailQuantity + names[0],
 			title: "tail " + metric.Title(names[0]),
 			value: tail,
 			more:  "better",

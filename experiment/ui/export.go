@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"io"
 	"time"
@@ -27,8 +26,8 @@ type Exported struct {
 // Export writes the library as one file that needs nothing else: the page with the list, each
 // run's curves and its own view. Curves of very long runs are thinned, and say so. A run that
 // cannot be read is left out; where all are, that is an error. Above the list stands what a comparison
-// of the runs says, if anything, and its picture as SVG, if it has one.
-func (l *Library) Export(w io.Writer, conclusion string, picture []byte) (e Exported, err error) {
+// of the runs found: a JSON document of package study; nil: the runs were not compared.
+func (l *Library) Export(w io.Writer, comparison []byte) (e Exported, err error) {
 	runs, err := l.list(time.Now())
 	if err != nil {
 		return e, err
@@ -63,12 +62,8 @@ func (l *Library) Export(w io.Writer, conclusion string, picture []byte) (e Expo
 		return e, err
 	}
 	documents = append(documents, page.Document{ID: "runs", Text: text})
-	if conclusion != "" {
-		text, err := json.Marshal(map[string]any{"says": conclusion, "picture": picture})
-		if err != nil {
-			return e, err
-		}
-		documents = append(documents, page.Document{ID: "comparison", Text: text})
+	if comparison != nil {
+		documents = append(documents, page.Document{ID: "comparison", Text: comparison})
 	}
 	return e, page.Write(w, documents...)
 }

@@ -126,7 +126,7 @@ func TestAValueIsOneEntry(t *testing.T) {
 		t.Errorf("the curve on the page of many runs is %v, want %v", curve, want)
 	}
 	var exported, figures bytes.Buffer
-	if _, err := library.Export(&exported, "", nil); err != nil {
+	if _, err := library.Export(&exported, nil); err != nil {
 		t.Fatal(err)
 	}
 	if kept := columnOf(t, unpacked(t, exported.Bytes(), "curves-"+id.Runs[0].ID), "toy"); !slices.Equal(kept, want) {

@@ -83,7 +83,7 @@ func TestTheBoard(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := library.Export(f, "", nil); err != nil {
+	if _, err := library.Export(f, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.Close(); err != nil {
@@ -129,7 +129,7 @@ func TestNamesAreText(t *testing.T) {
 	}
 	library, address := served(t, dir)
 	var file strings.Builder
-	if _, err := library.Export(&file, "", nil); err != nil {
+	if _, err := library.Export(&file, nil); err != nil {
 		t.Fatal(err)
 	}
 	if strings.Contains(file.String(), "<b>bold") {

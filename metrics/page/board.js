@@ -1,8 +1,8 @@
 // --- many runs
 
 import { $, make, setText, known, whole, fixed, short, crop, duration, percent, count } from './base.js';
-import { Span, LineChart, corners, measured, firstAfter, look, dot } from './lines.js';
-import { decode, axesOf, chartsOf, smoothed, meanLine } from './curves.js';
+import { Span, LineChart, firstAfter, look, dot } from './lines.js';
+import { decode, axesOf, chartsOf, lineOf, meanLine } from './curves.js';
 import { configOf, differing, matches, names } from './find.js';
 import { showWaiting, share } from './tasks.js';
 import { Sweep, showDifferences } from './sweep.js';
@@ -287,12 +287,21 @@ export class Board {
   async load() {
     const base = this.runs.filter(r => r.id === (this.baseChoice.value || this.wanted.base));
     const wanted = [...new Set([...this.drawn(), ...base])];
-    const fresh = async (kept, r, read) => { if (kept.get(r.id)?.stamp !== r.stamp) kept.set(r.id, { stamp: r.stamp, ...await read() }); };
-    await Promise.all(wanted.map(r => fresh(this.data, r, async () => ({ curves: decode(await this.source.curves(r.id)) }))));
+    await this.read(wanted);
     this.know();
     this.show();
-    for (const r of wanted) await fresh(this.views, r, async () => ({ snapshot: await this.source.snapshot(r.id).catch(() => null) }));
+    for (const r of wanted) await this.fresh(this.views, r, async () => ({ snapshot: await this.source.snapshot(r.id).catch(() => null) }));
     this.showWaits();
+  }
+
+  // fresh reads what is kept of a run again if its files have changed.
+  async fresh(kept, r, read) {
+    if (kept.get(r.id)?.stamp !== r.stamp) kept.set(r.id, { stamp: r.stamp, ...await read() });
+  }
+
+  // read reads the curves of runs.
+  async read(runs) {
+    await Promise.all(runs.map(r => this.fresh(this.data, r, async () => ({ curves: decode(await this.source.curves(r.id)) }))));
   }
 
   // know takes the columns of the runs that were read.
@@ -330,8 +339,7 @@ export class Board {
   line(r, axis, column, steps) {
     const { curves } = this.data.get(r.id), lines = curves.lines ||= {}, weight = steps ? 0 : Number(this.smooth.value), key = `${axis.id} ${weight}`;
     if (lines[column]?.key !== key) {
-      const x = axis.of(curves), y = curves.column[column], m = x && y ? measured(x, y) : { x: [], y: [] };
-      lines[column] = { key, ...(steps ? corners(m.x, m.y) : { x: m.x, y: smoothed(m.y, weight) }) };
+      lines[column] = { key, ...lineOf(curves, axis, column, weight, steps) };
     }
     return lines[column];
   }
@@ -431,10 +439,10 @@ export class Board {
 
   close() {
     this.view = null;
-    setText($('name'), 'Runs');
+    setText($('name'), this.title || 'Runs');
     setText($('about'), crop([...new Set(this.library?.folders.map((f, _, all) => all.length > 3 ? f.replace(/\/[^/]+$/, '') : f))].join(', '), 100));
     setText($('foot'), this.library ? `fedpace ${this.library.version}`.trim() : '');
-    document.title = 'Runs · fedpace';
+    document.title = (this.title || 'Runs') + ' · fedpace';
     document.body.dataset.state = 'board';
     this.say();
     this.span.redraw();

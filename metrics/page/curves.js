@@ -1,5 +1,7 @@
 // --- the curves of a run, from what its server or its file has
 
+import { corners, measured } from './lines.js';
+
 export const isWhole = c => c.kind === 'count' || c.kind === 'total';
 
 // decode reads a run's columns: a head in JSON, then a Float64Array each.
@@ -66,6 +68,15 @@ export function smoothed(y, w) {
 // studentT is the 97.5 % quantile of Student's t with so many degrees of freedom.
 const studentT = (list => n => list[Math.min(n, list.length) - 1] || 1.96)([12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.16, 2.145,
   2.131, 2.12, 2.11, 2.101, 2.093, 2.086, 2.08, 2.074, 2.069, 2.064, 2.06, 2.056, 2.052, 2.048, 2.045, 2.042]);
+
+// lineOf is a run's column against an axis, as far as both were measured. weight is that of the smoothing; steps hold
+// their value instead.
+export function lineOf(curves, axis, column, weight = 0, steps = false) {
+  const x = axis.of(curves);
+  const y = curves.column[column];
+  const m = x && y ? measured(x, y) : { x: [], y: [] };
+  return steps ? corners(m.x, m.y) : { x: m.x, y: smoothed(m.y, weight) };
+}
 
 // mean is the mean of several lines at so many places, with the 95 % interval of the mean, as far
 // as all of them go.

@@ -17,6 +17,7 @@
 //	watch.js   the events of a run that goes on
 //	sweep.js   parallel axes, any two columns, configurations side by side
 //	board.js   many runs, what is shown of them as the address says it
+//	compare.js what a comparison found: in words, as a table, as mean curves, seed by seed
 //	main.js    which of these is shown
 //
 // Node.js tests what needs no page (go test, or node --test), and .ci/run lints all.

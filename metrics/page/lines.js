@@ -57,7 +57,7 @@ export function paint(name) {
   return painted.get(name);
 }
 
-const dashes = [[], [7, 4], [2, 3], [9, 3, 2, 3]];
+export const dashes = [[], [7, 4], [2, 3], [9, 3, 2, 3]];
 
 // look is the colour and the dashes of the n-th line.
 export const look = n => ({ colour: 'line-' + n % 8, dash: dashes[Math.floor(n / 8) % dashes.length] });
@@ -174,7 +174,7 @@ export class LineChart {
     this.table = make('table');
     this.details = make('details', {}, make('summary', { tabindex: -1, title: 'T' }, 'The same as a table'),
       make('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': title + ', table' }, this.table));
-    this.figure = make('figure', { id, hidden: '' }, make('figcaption', {}, this.heading, options.bare ? null : this.scale, this.legend), this.plot, this.reading, this.details);
+    this.figure = make('figure', { id, hidden: options.waits ? null : '' }, make('figcaption', {}, this.heading, options.bare ? null : this.scale, this.legend, options.about ? make('p', { class: 'quiet small' }, options.about) : null), this.plot, this.reading, this.details);
     this.scale.addEventListener('click', () => { this.log = !this.log; this.draw(); });
     this.details.addEventListener('toggle', () => this.fillTable());
     this.listen();
@@ -222,7 +222,7 @@ export class LineChart {
   draw() {
     this.stale = true;
     this.scale.setAttribute('aria-pressed', String(this.log));
-    if (!this.visible || this.figure.hidden || !this.width) return;
+    if (!this.visible || !this.lines.length || !this.width) return;
     this.stale = false;
     const { low, high } = this.span.range(), [least, most] = this.seen = this.extent(low, high), log = this.log && least > 0;
     const key = JSON.stringify([log, this.span.axis.log, this.lines.map(l => [l.wide, l.thin, l.dash, !!l.low, !!l.fill])]);

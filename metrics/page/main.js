@@ -1,31 +1,35 @@
 // --- which page this is
 
-import { $, make } from './base.js';
+import { $ } from './base.js';
 import { take, snapshot, status, stateTexts } from './run.js';
 import { watch } from './watch.js';
 import { Board, served, kept } from './board.js';
+import { Comparison } from './compare.js';
 
-// comparison shows what a comparison of the runs says, if the page has that.
-function comparison() {
-  const section = make('section', {});
-  if ($('comparison')) {
-    const { says, picture } = JSON.parse($('comparison').textContent);
-    section.append(make('pre', { tabindex: 0, role: 'group', 'aria-label': 'What the runs came to' }, says), picture ? make('img', {
-      src: 'data:image/svg+xml;base64,' + picture,
-      alt: 'Paired differences: a dot for each seed, and the mean with its interval',
-    }) : '');
-    $('board').before(section);
-  }
-  return section;
+// comparison shows what a comparison of the runs found, if the page has that.
+function comparison(board) {
+  if (!$('comparison')) return null;
+  const shown = new Comparison(JSON.parse($('comparison').textContent));
+  $('board').before(shown.section);
+  board.title = 'Comparison';
+  return shown;
+}
+
+// drawComparison draws the curves of a comparison. It needs those of all its runs, whichever of them the board draws.
+async function drawComparison(shown, board) {
+  const runs = new Map(board.runs.map(r => [r.folder, r]));
+  await board.read(shown.found.rows.flatMap(r => r.folders).map(f => runs.get(f)).filter(Boolean));
+  shown.draw(folder => board.data.get(runs.get(folder)?.id)?.curves);
 }
 
 // many shows a library: the board, or the run that the address names.
 async function many(board) {
-  const compared = comparison();
+  const compared = comparison(board);
   const route = () => {
     const id = board.recall();
     board.list();
-    $('board').hidden = compared.hidden = !!id;
+    $('board').hidden = !!id;
+    if (compared) compared.section.hidden = !!id;
     $('one').hidden = $('back').hidden = !id;
     if (!id) board.close();
     (id ? board.open(id) : board.load()).catch(e => status('lost', e.message));
@@ -35,6 +39,7 @@ async function many(board) {
   document.body.dataset.state = 'board';
   try {
     await board.start();
+    if (compared) await drawComparison(compared, board);
     route();
   } catch (e) {
     status('lost', e.message);

@@ -29,6 +29,7 @@ var (
 		"watch.js",
 		"sweep.js",
 		"board.js",
+		"compare.js",
 		"main.js",
 	)
 )

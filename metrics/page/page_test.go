@@ -48,6 +48,18 @@ func TestPage_AloneIsSmall(t *testing.T) {
 	}
 }
 
+// The modules share one scope, and no two of them have the same name at the top.
+func TestPage_OneScope(t *testing.T) {
+	if _, err := exec.LookPath("node"); err != nil && os.Getenv("CI") != "true" {
+		t.Skip("no Node.js is here: install Debian's package nodejs")
+	}
+	check := exec.Command("node", "--check", "-")
+	check.Stdin = bytes.NewReader(script)
+	if said, err := check.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, said)
+	}
+}
+
 // The scripts' own tests pass.
 func TestPage_Scripts(t *testing.T) {
 	if _, err := exec.LookPath("node"); err != nil && os.Getenv("CI") != "true" {

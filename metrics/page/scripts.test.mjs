@@ -6,6 +6,7 @@ import { corners, firstAfter, measured, valueAt, Span } from './lines.js';
 import { decode, axesOf, meanLine, smoothed } from './curves.js';
 import { configOf, differing, matches, names, words } from './find.js';
 import { axisOf } from './sweep.js';
+import { jitter, looks } from './compare.js';
 
 const run = (folder, more = {}) => ({ folder, task: 'femnist', schedule: 'fixed', state: 'complete', seed: '1', settings: [], ...more });
 const has = values => (_, key) => values[key];
@@ -98,6 +99,16 @@ test('a sweep places numbers by size and words in their order', () => {
   const a = axisOf({}, [10, 20, 40]), b = axisOf({}, ['fixed', 'rounds', null]);
   assert.deepEqual([a.at(20), a.at(40), a.at(null)], [1 / 3, 1, null]);
   assert.deepEqual([b.at('fixed'), b.at('rounds'), b.text(null)], [0, 1, '–']);
+});
+
+test('each schedule of a comparison has one hue, its controls other dashes', () => {
+  const row = (schedule, point = '') => ({ schedule, point });
+  const lines = looks([row('fixed'), row('rounds'), row('rounds'), row('fixed', 'close=all')]);
+  assert.deepEqual(lines.map(l => l.colour), ['line-0', 'line-1', 'line-1', 'line-0']);
+  assert.deepEqual(lines[0].dash, lines[3].dash, 'another point has a chart of its own');
+  assert.notDeepEqual(lines[1].dash, lines[2].dash);
+  const places = [1, 2, 3, 4, 5].map(jitter);
+  assert.ok(places.every(p => Math.abs(p) <= 1) && new Set(places).size === 5);
 });
 
 // How far colours are apart (CIE 1976) for who sees all, and for deuteranopes and protanopes (Machado 2009).

@@ -20,6 +20,7 @@ import (
 	"fedpace/experiment/run"
 	"fedpace/internal/names"
 	"fedpace/study"
+	"fedpace/study/choice"
 )
 
 // scheduleFlag is the value of --schedules: a list of schedules, by their names or written out as
@@ -340,4 +341,13 @@ func intoConfig(f *natsconn.Config, sets []string) []string {
 	}
 	// The bounded capacity makes append copy the list.
 	return append(sets[:len(sets):len(sets)], fmt.Sprintf("nats.url=%q", names.Redacted(f.URL)))
+}
+
+// addSearch adds the flags of a search among settings: how many seeds it may take, and how many confirm it.
+func addSearch(c *cobra.Command, limits *choice.Limits) {
+	s := c.Flags()
+	s.IntVar(&limits.Most, "most-seeds", 12, "seeds at most for settings that fewer seeds do not tell apart")
+	s.IntVar(&limits.Fresh, "fresh", 5, "further seeds that confirm the choice; 0: none")
+	cli.InRange(c, "most-seeds", 1, maxSeeds)
+	cli.InRange(c, "fresh", 0, maxSeeds)
 }

@@ -24,7 +24,9 @@ func planCommand(p program) *cobra.Command {
 		Short: "Find the schedule, closing rule, K_0 and cohort for a fleet before it is deployed",
 		Long: `Compare settings of a deployment at equal virtual time and recommend one. Every
 setting is timed first, for many draws of the fleet; then the most promising ones,
-and the configuration's own, are trained. Simulated clients stand for real devices.
+and the configuration's own, are trained. Settings that the seeds do not tell apart
+are trained with more seeds, and fresh seeds confirm the choice. Simulated clients
+stand for real devices.
 
 The folder gets the table (plan.csv), the figure (plan.svg), both on a page
 (plan.html), and the best setting (plan.yaml, for fedpace run). The same command
@@ -77,8 +79,9 @@ goes on with a plan that was interrupted.`,
 	s.IntVar(&f.asked.Draws, "draws", 19, "draws of the fleet for each setting's time")
 	s.IntVar(&f.asked.Learn, "learn", 3, "most promising settings trained, and the configuration's own; 0: none")
 	s.IntVar(&f.asked.Seeds, "seeds", 3, seedsUsage)
+	addSearch(c, &f.asked.Limits)
 	s.StringVar(&f.asked.For, "for", "", "rank by the time to stop.accepted (updates), its energy (energy) or the "+
-		"time to evaluate.target (target) (default the best model)")
+		"time to evaluate.target (target) (default the best model at the end)")
 	cli.OneOf(c, "for", plan.Updates, plan.Energy, plan.Target)
 	cli.Complete(c, "grid", assignments)
 	cli.InRange(c, "hours", 0, 1e6)

@@ -8,6 +8,7 @@ import (
 	"fedpace/bus/natsconn"
 	"fedpace/cmd/internal/cli"
 	"fedpace/study"
+	"fedpace/study/choice"
 	"fedpace/study/tune"
 )
 
@@ -17,12 +18,15 @@ func tuneCommand() *cobra.Command {
 	var wide sweepFlags
 	var server natsconn.Config
 	var schedules scheduleFlag
+	var limits choice.Limits
 	c := &cobra.Command{
 		Use:   "tune",
 		Short: "Find the K_0, learning rate or other keys with which schedules end best",
 		Long: `Find the values of keys with which schedules end best, at equal virtual time and
 with the same seeds. Every setting is played to a ninth of the time, the best third
-to a third, and the best third of these to its end. Each schedule is tuned by itself.
+to a third, and the best third of these to its end. Those that the seeds do not tell
+apart there are played with more seeds, and fresh seeds confirm the choice. Each
+schedule is tuned by itself.
 
 The folder gets the best setting (best.yaml, for fedpace run), every setting
 (tune.json) and a picture (tune.svg). The same command goes on with a tuning that
@@ -38,7 +42,8 @@ was interrupted.`,
 			o := f.study(show, server)
 			// A tuning is a study of many runs, so its progress replaces that of single runs.
 			o.Progress = func(p study.Progress) { show.Show(statusOfStudy(p)) }
-			result, err := tune.Make(c.Context(), plan, o)
+			limits.Seeds = wide.seeds
+			result, err := tune.Make(c.Context(), plan, limits, o)
 			show.Close()
 			if err != nil {
 				return cli.Interruption(c.Context(), err, plan.Folder+sameCommand)
@@ -67,6 +72,7 @@ was interrupted.`,
 	)
 	s.IntVar(&wide.seeds, "seeds", 3, seedsUsage)
 	cli.InRange(c, "seeds", 1, maxSeeds)
+	addSearch(c, &limits)
 	cli.AddServer(c, &server)
 	cli.Complete(c, "grid", assignments)
 	cli.JSONFlag(c, "the best setting of each schedule, and every setting")

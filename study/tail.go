@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"fedpace/internal/statistics"
+	"fedpace/learn/metric"
 )
 
 // Tail holds a run's values of one kind, losses of rounds or evaluations, each with the stretch of
@@ -92,4 +93,14 @@ func (t *Tail) first(span float64, reaches func(mean float64) bool) float64 {
 		}
 	}
 	return math.NaN()
+}
+
+// EndTail returns the mean quality of a played run over the last tenth of its virtual time, as a comparison
+// measures it, and the metric that it is. The mean is NaN if the run diverged.
+func (c *Cell) EndTail() (tail float64, quality metric.Quality, err error) {
+	if err := c.follow(); err != nil || c.Diverged != "" {
+		return math.NaN(), metric.Quality{}, err
+	}
+	quality, err = c.Run().Quality()
+	return c.Tail, quality, err
 }

@@ -138,11 +138,12 @@ experiment/ui: internal/regular learn/metric coordinator/round config experiment
 	metrics metrics/eventlog metrics/live metrics/outputs metrics/page metrics/web net/http os time golang.org/x/sync/errgroup
 study: config/expect config/tree bus bus/natsconn coordinator coordinator/round learn/metric coordinator/schedule experiment/checkpoint config experiment/folder experiment/problem experiment/run internal/atomicfile internal/keyed
 	internal/human internal/names internal/statistics internal/table metrics metrics/figure os time golang.org/x/sync/...
+study/choice: internal/statistics
 study/...: internal/regular learn/metric internal/tasks actors/fleet data/federated learn coordinator/... config experiment/convex experiment/folder experiment/forecast
-	experiment/problem experiment/run study internal/atomicfile internal/table internal/human internal/statistics metrics metrics/figure metrics/outputs os
+	experiment/problem experiment/run study study/choice internal/atomicfile internal/table internal/human internal/statistics metrics metrics/figure metrics/outputs os
 	github.com/goccy/go-yaml/...
 study/plan: actors/fleet coordinator/closing learn/metric coordinator/round coordinator/schedule config experiment/folder experiment/forecast
-	study internal/human internal/statistics internal/table metrics metrics/figure metrics/page golang.org/x/sync/errgroup
+	study study/choice internal/human internal/statistics internal/table metrics metrics/figure metrics/page golang.org/x/sync/errgroup
 
 # Programs.
 cmd/internal/cli: internal/memlimit actors/calibrate actors/doctor learn actors/real bus bus/natsconn internal/tasks internal/names os/... syscall time

@@ -159,3 +159,35 @@ func SignFlip(differences []float64, from float64) float64 {
 	}
 	return count(known[1:], known[0]) / math.Exp2(float64(n-1)) // the other half has the same sums
 }
+
+// mostDecisive bounds the number of values that [Decisive] asks for.
+const mostDecisive = 100_000
+
+// Decisive is the smallest number of values with which the 95 % interval of their mean would exclude zero
+// if mean and deviation stayed as they are in these differences. It is at least 2. It is 0 if the
+// differences say nothing about it: fewer than two are known, or their mean is zero; and [mostDecisive] if
+// more would be needed.
+func Decisive(differences []float64) int {
+	known := slices.DeleteFunc(slices.Clone(differences), math.IsNaN)
+	if len(known) < 2 {
+		return 0
+	}
+	distance := math.Abs(stat.Mean(known, nil))
+	if distance == 0 {
+		return 0
+	}
+	deviation := stat.StdDev(known, nil)
+	excludesZero := func(n int) bool { return quantile(n)*deviation/math.Sqrt(float64(n)) < distance }
+	// The half width falls with n, so the smallest number is found by bisection.
+	below := 1
+	enough := mostDecisive
+	for enough-below > 1 {
+		middle := (below + enough) / 2
+		if excludesZero(middle) {
+			enough = middle
+		} else {
+			below = middle
+		}
+	}
+	return enough
+}

@@ -10,48 +10,28 @@ import (
 	"fedpace/config"
 	"fedpace/experiment/forecast"
 	"fedpace/internal/human"
-	"fedpace/internal/statistics"
 	"fedpace/learn/metric"
+	"fedpace/study/choice"
 )
 
-// choose recommends a setting and says why. Of the trained settings it takes the best, or one that the
-// seeds do not tell apart from it and that takes less energy or, where no watts are known, fewer bytes.
-// Where nothing was trained it takes the most promising one.
+// chooseUntrained recommends the most promising setting, where nothing was trained.
+func (p *Plan) chooseUntrained() {
+	// The settings are sorted with the most promising first.
+	p.Chosen = p.Settings[0]
+	p.Reason = p.reasonUntrained()
+}
+
+// choose recommends the setting that the search found and says why.
 func (p *Plan) choose() {
-	untrained := func(s *Setting) bool { return s.came().Best.N == 0 }
-	trained := slices.DeleteFunc(slices.Clone(p.Settings), untrained)
-	if len(trained) == 0 {
-		// The settings are sorted with the most promising first.
-		p.Chosen = p.Settings[0]
-		p.Reason = p.reasonUntrained()
-		return
+	p.Chosen = p.learned[p.found.Chosen().Setting]
+	sentences := []string{p.reasonTrained()}
+	if text := p.undecided(); text != "" {
+		sentences = append(sentences, text)
 	}
-	best := trained[0]
-	// First the setting with the best result is found.
-	for _, s := range trained {
-		if p.better(s.Trained, best.Trained) {
-			best = s
-		}
+	if text := p.duplicates(); text != "" {
+		sentences = append(sentences, text)
 	}
-	p.Chosen = best
-	advantage := "fewer bytes"
-	cost := func(t *Trained) float64 { return t.Bytes.Mean }
-	// Energy is the cost that matters where it is known; otherwise it is traffic.
-	if best.Trained.Joules.N > 0 {
-		advantage = "less energy"
-		cost = func(t *Trained) float64 { return t.Joules.Mean }
-	}
-	// Where a target is asked for, the time to it decides alone: no cheaper setting takes its place.
-	if p.request.For != Target {
-		for _, s := range trained {
-			// Among settings that the seeds do not tell from the best, the cheapest is recommended.
-			equallyGood := s.Trained.Diverged == 0 && alike(s.Trained, best.Trained)
-			if equallyGood && cost(s.Trained) < cost(p.Chosen.Trained) {
-				p.Chosen = s
-			}
-		}
-	}
-	p.Reason = p.reasonTrained(best, advantage)
+	p.Reason = strings.Join(sentences, " ")
 }
 
 // reasonUntrained says why the chosen setting is the most promising one, where nothing was trained.
@@ -77,34 +57,28 @@ func (p *Plan) reasonUntrained() string {
 		text(c.Seconds, 1), energy, scarce)
 }
 
-// reasonTrained says why the chosen setting is preferred to the other trained ones. best is the best of
-// them, and advantage names what the chosen one takes less of, if it is another.
-func (p *Plan) reasonTrained(best *Setting, advantage string) string {
+// reasonTrained says what the chosen setting reached, with seeds by which it was not chosen where there are
+// any.
+func (p *Plan) reasonTrained() string {
 	t := p.Chosen.Trained
-	reason := fmt.Sprintf(
-		"Its best %s in %s is %s",
-		metric.Title(p.quality.Name),
-		human.VirtualTime(p.Seconds),
-		t.Best.Digits(4),
-	)
+	var reason string
+	reachesTarget := t.Target.N == t.Seeds
 	switch {
-	case p.request.For == Target && t.reaches():
-		reason = fmt.Sprintf(
-			"It reaches evaluate.target after %s s, with each of %d seeds, the first of those that were trained.",
-			t.Target.Digits(4),
-			t.Seeds,
-		)
-	case p.Chosen == best && t.Best.N < 2:
-		reason += ", the best of those that were trained; one seed does not tell how much of that is chance " +
-			"(--seeds 3)."
-	case p.Chosen == best:
-		reason += ", the best of those that were trained."
+	case p.request.For == Target && reachesTarget:
+		reason = fmt.Sprintf("It reaches evaluate.target after %s s, with each of %d %s, the first of those that were trained.",
+			t.Target.Digits(4), t.Seeds, human.Plural(t.Seeds, "seed"))
+	case t.Fresh.N > 0:
+		reason = fmt.Sprintf("Its %s in the last tenth of %s is %s with %d fresh %s, by which it was not chosen%s.",
+			metric.Title(p.quality.Name), human.VirtualTime(p.Seconds), t.Fresh.Digits(4), t.Fresh.N,
+			human.Plural(t.Fresh.N, "seed"), p.confirmation())
+	case t.Tail.N < 2:
+		reason = fmt.Sprintf("Its %s in the last tenth of %s is %s, the best of those that were trained; one seed does "+
+			"not tell how much of that is chance (--seeds 3).",
+			metric.Title(p.quality.Name), human.VirtualTime(p.Seconds), t.Tail.Digits(4))
 	default:
-		reason += fmt.Sprintf(
-			"; the best of those that were trained, %s, is not told apart from it by the seeds, and this one takes %s.",
-			best.Trained.Best.Digits(4),
-			advantage,
-		)
+		reason = fmt.Sprintf("Its %s in the last tenth of %s is %s, the best of those that were trained, and favoured "+
+			"by the choice (--fresh 5 shows by how much).",
+			metric.Title(p.quality.Name), human.VirtualTime(p.Seconds), t.Tail.Digits(4))
 	}
 	if t.Diverged > 0 {
 		reason += fmt.Sprintf(" With %d of %d seeds it diverged, as others that were trained did.", t.Diverged, t.Seeds)
@@ -112,39 +86,73 @@ func (p *Plan) reasonTrained(best *Setting, advantage string) string {
 	return reason
 }
 
-// better reports whether a setting is better than another: it reaches the target sooner where that is
-// asked, or has no diverged seed where the other has one, or has the better mean.
-func (p *Plan) better(t, than *Trained) bool {
-	oneReaches := t.reaches() || than.reaches()
-	// Where a time to the target is asked for, reaching it comes first, and then reaching it
-	// sooner.
-	if p.request.For == Target && oneReaches {
-		otherIsAsSoon := than.reaches() && than.Target.Mean <= t.Target.Mean
-		return t.reaches() && !otherIsAsSoon
+// confirmation says whether the fresh seeds alone would recommend the same setting.
+func (p *Plan) confirmation() string {
+	if p.found.Confirmed {
+		return ", the best with these seeds, too"
 	}
-	neverDiverged := t.Diverged == 0
-	switch {
-	case neverDiverged != (than.Diverged == 0):
-		return neverDiverged
-	case p.quality.Better == metric.Lower:
-		return t.Best.Mean < than.Best.Mean
-	}
-	return t.Best.Mean > than.Best.Mean
+	return "; with these seeds alone another one is better, with all of them this one"
 }
 
-// reaches reports whether every seed reached the target.
-func (t *Trained) reaches() bool { return t.Target.N == t.Seeds }
-
-// alike reports whether the seeds do not tell two settings apart: the interval of the mean of their
-// differences, seed by seed, contains zero. One seed tells nothing but equality.
-func alike(a, b *Trained) bool {
-	differences := make([]float64, len(a.bests))
-	// The runs of two settings with the same seed share their draws, so they are compared in pairs.
-	for i := range differences {
-		differences[i] = a.bests[i] - b.bests[i]
+// undecided names the trained settings that the seeds do not tell from the chosen one, with the number of
+// seeds that would decide and with what they would save. It is empty if there are none.
+func (p *Plan) undecided() string {
+	var list []string
+	for _, standing := range p.found.Standings[1:] {
+		s := p.learned[standing.Setting]
+		if standing.Apart || s.Trained.sameAs(p.Chosen.Trained) || s.Trained.Diverged > p.Chosen.Trained.Diverged {
+			continue
+		}
+		list = append(list, s.Name+p.doubt(standing)+p.saving(s))
 	}
-	d := statistics.EstimateMean(differences)
-	return d.Mean == 0 || math.Abs(d.Mean) <= d.Half
+	if len(list) == 0 {
+		return ""
+	}
+	return "The seeds do not tell from it: " + strings.Join(list, "; ") + "."
+}
+
+// doubt says how many seeds would tell a setting from the chosen one.
+func (p *Plan) doubt(standing choice.Standing) string {
+	if standing.Decide == choice.Unknown {
+		return ""
+	}
+	return fmt.Sprintf(" (about %s seeds would)", human.Thousands(int64(standing.Decide)))
+}
+
+// saving says how much less energy a setting takes than the chosen one or, where no watts are known, how
+// many fewer bytes. It is empty for a setting that takes more.
+func (p *Plan) saving(s *Setting) string {
+	resource := "bytes"
+	mine := s.Trained.Bytes
+	chosen := p.Chosen.Trained.Bytes
+	if s.Trained.Joules.N > 0 {
+		resource = "energy"
+		mine = s.Trained.Joules
+		chosen = p.Chosen.Trained.Joules
+	}
+	share := 1 - mine.Mean/chosen.Mean
+	if !(share >= 0.005) {
+		return ""
+	}
+	return fmt.Sprintf(", with %.0f %% less %s", 100*share, resource)
+}
+
+// duplicates names the trained settings that gave the same runs under several names. It is empty if there
+// are none.
+func (p *Plan) duplicates() string {
+	var list []string
+	for i, s := range p.learned {
+		for _, other := range p.learned[:i] {
+			if s.Trained.sameAs(other.Trained) {
+				list = append(list, fmt.Sprintf("%s and %s", other.Name, s.Name))
+				break
+			}
+		}
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	return "One setting under two names: " + strings.Join(list, "; ") + "."
 }
 
 // unknown lists, in sentences, what the plan does not know about the fleet, the data and the settings.

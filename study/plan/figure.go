@@ -18,19 +18,18 @@ func (p *Plan) Panels() ([]figure.Panel, error) {
 	if p.trained() == 0 {
 		return p.timePanels(), nil
 	}
-	quantity := "best " + metric.Title(p.quality.Name) + " so far"
+	quantity := metric.Title(p.quality.Name)
 	time := figure.Panel{
 		Title: "against time",
 		X:     "virtual minutes",
 		Y:     quantity,
-		Steps: true,
 	}
-	energy := figure.Panel{Title: "against energy", X: "kJ", Y: quantity}
-	bytes := figure.Panel{Title: "against bytes", X: "MB", Y: quantity}
+	energy := figure.Panel{Title: "against energy", X: "kJ", Y: "tail " + quantity}
+	bytes := figure.Panel{Title: "against bytes", X: "MB", Y: "tail " + quantity}
 	// Only a limited number of settings are drawn, the most promising of those that were trained.
 	for _, s := range p.Settings {
 		t := s.Trained
-		if t == nil || t.Best.N == 0 || len(time.Lines) == maxLines {
+		if t == nil || t.Tail.N == 0 || len(time.Lines) == maxLines {
 			continue
 		}
 		line, err := s.curve()
@@ -38,8 +37,8 @@ func (p *Plan) Panels() ([]figure.Panel, error) {
 			return nil, err
 		}
 		time.Lines = append(time.Lines, line)
-		energy.Add(s.Name, figure.Point{X: t.Joules.Mean / 1e3, Y: t.Best.Mean, Half: t.Best.Half})
-		bytes.Add(s.Name, figure.Point{X: t.Bytes.Mean / 1e6, Y: t.Best.Mean, Half: t.Best.Half})
+		energy.Add(s.Name, figure.Point{X: t.Joules.Mean / 1e3, Y: t.Tail.Mean, Half: t.Tail.Half})
+		bytes.Add(s.Name, figure.Point{X: t.Bytes.Mean / 1e6, Y: t.Tail.Mean, Half: t.Tail.Half})
 	}
 	panels := []figure.Panel{time, bytes}
 	// The energy is known only if the classes give their watts.
@@ -49,9 +48,9 @@ func (p *Plan) Panels() ([]figure.Panel, error) {
 	return panels, nil
 }
 
-// curve is the mean over the seeds of the best value so far, against virtual time.
+// curve is the mean over the seeds of the evaluations, against virtual time.
 func (s *Setting) curve() (figure.Line, error) {
-	type point struct{ seconds, best float64 }
+	type point struct{ seconds, quality float64 }
 	var runs [][]point
 	for i := range s.Trained.cells {
 		// A run that diverged is in no mean.
@@ -63,11 +62,14 @@ func (s *Setting) curve() (figure.Line, error) {
 			if err != nil {
 				return figure.Line{}, err
 			}
-			thin.Add(point{r.End.Seconds(), r.Best})
+			// A round without an evaluation has no value.
+			if !math.IsNaN(r.Quality) {
+				thin.Add(point{r.End.Seconds(), r.Quality})
+			}
 		}
 		runs = append(runs, thin.All())
 	}
-	return figure.MeanLine(s.Name, runs, func(p *point) (float64, float64) { return p.seconds, p.best }), nil
+	return figure.MeanLine(s.Name, runs, func(p *point) (float64, float64) { return p.seconds, p.quality }), nil
 }
 
 // timePanels draws the most promising settings side by side.

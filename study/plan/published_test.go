@@ -6,6 +6,7 @@ import (
 
 	"fedpace/experiment/run"
 	"fedpace/study"
+	"fedpace/study/choice"
 	"fedpace/study/plan"
 )
 
@@ -17,7 +18,8 @@ func TestPlan_TimesByTheEquations(t *testing.T) {
 		Sets:      []string{"task=sent140", "clients=20", "cohort=5", "schedule.k=fixed", "schedule.k0=20", "stop.rounds=30", "network={model_megabits: 0.32, download_mbps: 20, upload_mbps: 5}", "compute.seconds_per_step=0.01"},
 		Schedules: []string{"fixed", "dsgd", "rounds"},
 		Grids:     []study.Grid{{Key: "schedule.k0", Values: []string{"5", "10", "20", "40"}}, {Key: "cohort", Values: []string{"5", "10", "20"}}},
-		Draws:     1, Seeds: 2,
+		Draws:     1,
+		Limits:    choice.Limits{Seeds: 2},
 	}
 	p, err := plan.Make(t.Context(), q, t.TempDir(), study.Options{Run: run.Options{Version: "test"}}, nil)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/forecast"
 	"fedpace/study"
+	"fedpace/study/choice"
 )
 
 // Request says what to plan.
@@ -36,10 +37,10 @@ type Request struct {
 	// Learn is the number of most promising settings that are trained, besides the configuration's
 	// own. With 0 nothing is trained.
 	Learn int
-	// Seeds is the number of seeds with which each of these settings is trained.
-	Seeds int
+	// Limits say with how many seeds these settings are trained.
+	choice.Limits
 	// For says what settings are ranked by: [Updates], [Energy] or [Target]. If it is empty, they
-	// are ranked by the best model in equal time.
+	// are ranked by their models at the end of equal time.
 	For string
 
 	// seconds is the virtual time of each setting, as Hours or the configuration says.

@@ -13,6 +13,7 @@ import (
 	"fedpace/internal/table"
 	"fedpace/learn/metric"
 	"fedpace/study"
+	"fedpace/study/choice"
 )
 
 // The files of a plan in its folder.
@@ -33,14 +34,18 @@ const maxLeft = 5
 // in files alone.
 func (p *Plan) columns() table.Columns[*Setting] {
 	energy := ""
-	best := ""
+	tail := ""
 	target := ""
 	// Columns without a title stand in files alone, so people see only what is known.
 	if !math.IsNaN(p.Settings[0].Joules.P50) {
 		energy = "energy kJ"
 	}
 	if p.trained() > 0 {
-		best = "best " + metric.Title(p.quality.Name)
+		tail = "tail " + metric.Title(p.quality.Name)
+	}
+	behind := ""
+	if p.trained() > 1 {
+		behind = "behind"
 	}
 	if slices.ContainsFunc(p.Settings, func(s *Setting) bool { return s.came().Target.N > 0 }) {
 		target = "s to target"
@@ -97,7 +102,17 @@ func (p *Plan) columns() table.Columns[*Setting] {
 		{Name: "score", Of: func(s *Setting) any { return s.Score() }},
 		{Name: "seeds", Of: func(s *Setting) any { return s.came().Seeds }},
 		{Name: "diverged", Of: func(s *Setting) any { return s.came().Diverged }},
-		{Name: "best", Title: best, Of: func(s *Setting) any { return s.came().Best }, Text: (*Setting).best},
+		{Name: "tail", Title: tail, Of: func(s *Setting) any { return s.came().Tail }, Text: (*Setting).tail},
+		{Name: "tail_fresh", Of: func(s *Setting) any { return s.came().Fresh }},
+		{
+			Name:  "behind_recommended",
+			Title: behind,
+			Of:    func(s *Setting) any { return s.came().Standing.Behind },
+			Text:  func(s *Setting) string { return p.behind(s) },
+		},
+		{Name: "told_apart", Of: func(s *Setting) any { return s.came().Standing.Apart }},
+		{Name: "seeds_to_decide", Of: func(s *Setting) any { return s.came().Standing.Decide }},
+		{Name: "best", Of: func(s *Setting) any { return s.came().Best }},
 		{Name: "validation", Of: func(s *Setting) any { return s.came().Quality }},
 		{
 			Name:  "seconds_to_target",
@@ -115,19 +130,35 @@ func (s *Setting) came() *Trained {
 		return s.Trained
 	}
 	none := statistics.EstimateMean(nil)
-	return &Trained{Quality: none, Best: none, Target: none}
+	return &Trained{
+		Tail:     none,
+		Fresh:    none,
+		Quality:  none,
+		Best:     none,
+		Target:   none,
+		Standing: choice.Standing{Behind: none},
+	}
 }
 
-// best is the best value for people, with the seeds that diverged.
-func (s *Setting) best() string {
+// tail is the quality at the end of the runs for people, with the seeds that diverged.
+func (s *Setting) tail() string {
 	switch t := s.came(); {
 	case t.Seeds == 0:
 		return ""
 	case t.Diverged > 0:
-		return fmt.Sprintf("%s, %d of %d diverged", t.Best.Digits(4), t.Diverged, t.Seeds)
+		return fmt.Sprintf("%s, %d of %d diverged", t.Tail.Digits(4), t.Diverged, t.Seeds)
 	default:
-		return t.Best.Digits(4)
+		return t.Tail.Digits(4)
 	}
+}
+
+// behind is by how much a setting is behind the recommended one, for people. The recommended setting and
+// those that were not trained have nothing there.
+func (p *Plan) behind(s *Setting) string {
+	if s.Trained == nil || s == p.Chosen {
+		return ""
+	}
+	return s.Trained.Standing.Behind.Digits(3)
 }
 
 // table lists the most promising settings and those that were trained, for people, and returns how many
@@ -161,7 +192,7 @@ func (p *Plan) notes(hidden int) (omitted, about string) {
 		)
 	}
 	if p.trained() > 0 {
-		about += ", and 95 % for the mean over seeds"
+		about += fmt.Sprintf(", and 95 %% for the mean over seeds; training took %d runs", p.found.Trials)
 	}
 	return omitted, about + "."
 }

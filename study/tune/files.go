@@ -15,10 +15,12 @@ import (
 	"fedpace/config"
 	"fedpace/internal/atomicfile"
 	"fedpace/internal/human"
+	"fedpace/internal/statistics"
 	"fedpace/internal/table"
 	"fedpace/learn/metric"
 	"fedpace/metrics/figure"
 	"fedpace/study"
+	"fedpace/study/choice"
 )
 
 // What a tuning leaves in its folder beside its runs.
@@ -69,6 +71,11 @@ func (r *Result) columns() (list table.Columns[*Setting]) {
 	}
 	return append(list,
 		table.Column[*Setting]{
+			Name: "tail_fresh",
+			Of:   func(s *Setting) any { return statistics.EstimateMean(s.Fresh) },
+		},
+		table.Column[*Setting]{Name: "chosen", Of: func(s *Setting) any { return s.Winner }},
+		table.Column[*Setting]{
 			Name:  "below_best",
 			Title: "below the best",
 			Of:    func(s *Setting) any { return s.Below },
@@ -86,27 +93,63 @@ func (r *Result) Write(w io.Writer) error {
 	return err
 }
 
-// verdict says which setting is the best, how many others the seeds do not tell apart from it, and how
+// verdict says which setting is the best, what was chosen for each schedule and how sure that is, and how
 // much of the grid's virtual time was played. newline separates its sentences.
 func (r *Result) verdict(newline string) string {
-	best := r.Settings[0]
-	alike := 0
 	played := 0.0
 	for _, s := range r.Settings {
 		played += 100 / rungs[s.last()] / float64(len(r.Settings))
-		if s != best && s.Below.Mean <= s.Below.Half {
-			alike++
+	}
+	best := r.Settings[0]
+	sentences := []string{fmt.Sprintf("Best: %s %s, with %s %s.",
+		best.cells[0].Schedule, strings.Join(r.sets(best), " "), metric.Title(r.quality.Name), r.endOf(best))}
+	for _, search := range r.Searches {
+		sentences = append(sentences, r.choiceOf(search))
+	}
+	sentences = append(sentences, fmt.Sprintf("With the first %d %s all took %.0f %% of the virtual time of the whole grid.",
+		r.Seeds, human.Plural(r.Seeds, "seed"), played))
+	return strings.Join(sentences, newline)
+}
+
+// endOf is the quality of a setting at the end of its runs: with the fresh seeds, by which it was not chosen,
+// where there are any.
+func (r *Result) endOf(s *Setting) string {
+	seconds := human.VirtualTime(r.Seconds / rungs[s.last()])
+	if n := len(s.Fresh); n > 0 {
+		return fmt.Sprintf("%s in the last tenth of %s with %d fresh %s, by which it was not chosen",
+			statistics.EstimateMean(s.Fresh).Digits(4), seconds, n, human.Plural(n, "seed"))
+	}
+	return fmt.Sprintf("%s in the last tenth of %s", s.Tail(s.last()).Digits(4), seconds)
+}
+
+// choiceOf says what was chosen for a schedule and from which settings the seeds do not tell it.
+func (r *Result) choiceOf(search *Searched) string {
+	chosen := search.Settings[search.Chosen().Setting]
+	text := fmt.Sprintf("%s: %s, chosen with %d %s",
+		chosen.cells[0].Schedule, strings.Join(r.sets(chosen), " "), len(search.Chosen().Searched),
+		human.Plural(len(search.Chosen().Searched), "seed"))
+	switch {
+	case len(chosen.Fresh) == 0:
+	case search.Confirmed:
+		text += fmt.Sprintf(", the best with %d fresh ones, too", len(chosen.Fresh))
+	default:
+		text += fmt.Sprintf("; with %d fresh ones alone another is better", len(chosen.Fresh))
+	}
+	var others []string
+	for _, standing := range search.Standings[1:] {
+		if standing.Apart {
+			continue
 		}
+		other := strings.Join(r.sets(search.Settings[standing.Setting]), " ")
+		if standing.Decide != choice.Unknown {
+			other += fmt.Sprintf(" (about %s seeds would)", human.Thousands(int64(standing.Decide)))
+		}
+		others = append(others, other)
 	}
-	text := fmt.Sprintf("Best: %s %s, with %s %s in the last tenth of %s.",
-		best.cells[0].Schedule, strings.Join(r.sets(best),
-			" "), metric.Title(r.quality.Name), best.Tail(best.last()).Digits(4), human.VirtualTime(r.Seconds/rungs[best.last()]))
-	if rivals := len(r.Settings) - 1; rivals > 0 {
-		text += fmt.Sprintf("%sThe differences of %d %s do not tell it from %d of %d others. All took %.0f %% "+
-			"of the virtual time of the whole grid.",
-			newline, r.Seeds, human.Plural(r.Seeds, "seed"), alike, rivals, played)
+	if len(others) > 0 {
+		text += ". The seeds do not tell it from " + strings.Join(others, ", ")
 	}
-	return text
+	return text + "."
 }
 
 // sets are the assignments, as key=value, of a setting.
@@ -116,15 +159,22 @@ func (r *Result) sets(s *Setting) []string { return study.Sets(r.grids, s.cells[
 type Best struct {
 	Seconds float64 `json:"virtual_seconds"`
 	// Seed is the first of the seeds by which the settings were chosen.
-	Seed  uint64 `json:"seed"`
-	Seeds int    `json:"seeds"`
+	Seed uint64 `json:"seed"`
+	// Seeds is the number of seeds that the search might use, the fresh ones included.
+	Seeds int `json:"seeds"`
 	// Sets holds, by schedule, the keys with which it ended best, as key=value.
 	Sets map[string][]string `json:"best"`
 }
 
 // MarshalJSON writes the result as one object: what [Read] reads, and every setting.
 func (r *Result) MarshalJSON() ([]byte, error) {
-	best := Best{r.Seconds, r.Settings[0].cells[0].Config.Seed, r.Seeds, map[string][]string{}}
+	first := r.Settings[0]
+	best := Best{
+		Seconds: r.Seconds,
+		Seed:    first.cells[0].Config.Seed,
+		Seeds:   len(first.cells) + len(first.further),
+		Sets:    map[string][]string{},
+	}
 	// The settings are sorted, so the first one of a schedule is its best.
 	for _, s := range r.Settings {
 		if name := s.cells[0].Schedule; best.Sets[name] == nil {

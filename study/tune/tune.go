@@ -15,6 +15,7 @@ import (
 	"fedpace/internal/statistics"
 	"fedpace/learn/metric"
 	"fedpace/study"
+	"fedpace/study/choice"
 )
 
 // eta is η of successive halving: one setting in eta continues, for eta times the virtual time.
@@ -35,11 +36,21 @@ type Result struct {
 	Seeds int
 	// Settings are sorted with the best first.
 	Settings []*Setting
+	// Searches has, for each schedule in the order of the plan, what was found out about the settings that
+	// were played to the end.
+	Searches []*Searched
 
 	// grids are the keys that were varied.
 	grids []study.Grid
 	// quality is the metric by which settings are compared.
 	quality metric.Quality
+}
+
+// Searched is the comparison of those settings of one schedule that were played to the end.
+type Searched struct {
+	choice.Outcome
+	// Settings are the settings that the standings of the outcome count.
+	Settings []*Setting
 }
 
 // Setting is a schedule at a point of the grid.
@@ -51,8 +62,16 @@ type Setting struct {
 	// all seeds.
 	Steps int64
 
+	// Winner says that the setting is the one that is chosen for its schedule.
+	Winner bool
+	// Fresh holds the quality at the end for each of the fresh seeds. It is empty if the setting was not
+	// tried with them.
+	Fresh []float64
+
 	// cells holds the setting's runs, one for each seed.
 	cells []study.Cell
+	// further are the setting's runs with further seeds, for the search at the end.
+	further []study.Cell
 	// tails holds, by rung and seed, the quality in the last tenth of the rung's time. It is NaN if
 	// there is none or if the run diverged.
 	tails [][]float64
@@ -70,9 +89,11 @@ func (s *Setting) Tail(rung int) statistics.Estimated {
 // last is the last rung to which the setting was played.
 func (s *Setting) last() int { return len(s.tails) - 1 }
 
-// Make tunes each schedule of a plan over its grids, rung by rung.
-func Make(ctx context.Context, p study.Plan, o study.Options) (*Result, error) {
-	r, err := newResult(ctx, &p)
+// Make tunes each schedule of a plan over its grids, rung by rung, and then searches the best of the settings
+// that were played to the end. limits say with how many seeds; they replace those of the plan.
+func Make(ctx context.Context, p study.Plan, limits choice.Limits, o study.Options) (*Result, error) {
+	limits.Seeds = max(1, limits.Seeds)
+	r, err := newResult(ctx, &p, limits)
 	if err != nil {
 		return nil, fmt.Errorf("tune: %w", err)
 	}
@@ -82,7 +103,15 @@ func Make(ctx context.Context, p study.Plan, o study.Options) (*Result, error) {
 		if err := r.play(ctx, remaining, rung, p.Folder, o); err != nil {
 			return nil, fmt.Errorf("tune: %w", err)
 		}
+		if rung == len(rungs)-1 {
+			break
+		}
 		if remaining, err = r.best(remaining, rung); err != nil {
+			return nil, fmt.Errorf("tune: %w", err)
+		}
+	}
+	for _, group := range bySchedule(remaining) {
+		if err := r.search(ctx, group, limits, p.Folder, o); err != nil {
 			return nil, fmt.Errorf("tune: %w", err)
 		}
 	}
@@ -90,9 +119,11 @@ func Make(ctx context.Context, p study.Plan, o study.Options) (*Result, error) {
 	// Each setting is compared with the best one at the last rung that both reached.
 	for _, s := range r.Settings {
 		rung := min(s.last(), r.Settings[0].last())
-		below := make([]float64, r.Seeds)
+		mine := s.sharedTails(rung, r.Seeds)
+		best := r.Settings[0].sharedTails(rung, r.Seeds)
+		below := make([]float64, min(len(mine), len(best)))
 		for n := range below {
-			below[n] = r.quality.Error(s.tails[rung][n]) - r.quality.Error(r.Settings[0].tails[rung][n])
+			below[n] = r.quality.Error(mine[n]) - r.quality.Error(best[n])
 		}
 		s.Below = statistics.EstimateMean(below)
 	}
@@ -101,7 +132,7 @@ func Make(ctx context.Context, p study.Plan, o study.Options) (*Result, error) {
 
 // newResult lists the settings of a plan. All runs have the virtual time of fixed K, and evaluations
 // that are close enough for the first rung.
-func newResult(ctx context.Context, p *study.Plan) (*Result, error) {
+func newResult(ctx context.Context, p *study.Plan, limits choice.Limits) (*Result, error) {
 	base, err := p.Load()
 	if err != nil {
 		return nil, err
@@ -122,7 +153,8 @@ func newResult(ctx context.Context, p *study.Plan) (*Result, error) {
 				"their place)",
 		}
 	}
-	r := &Result{Seeds: max(1, p.Seeds), grids: p.Grids}
+	r := &Result{Seeds: limits.Seeds, grids: p.Grids}
+	p.Seeds = limits.Total()
 	// Fixed K sets the virtual time that every setting has.
 	base.Schedule.K = schedule.FixedK{}
 	base.Schedule.Eta = schedule.FixedEta{}
@@ -138,8 +170,8 @@ func newResult(ctx context.Context, p *study.Plan) (*Result, error) {
 		return c, err
 	}
 	cells, err := p.Cells()
-	for seeds := range slices.Chunk(cells, r.Seeds) {
-		r.Settings = append(r.Settings, &Setting{cells: seeds})
+	for seeds := range slices.Chunk(cells, p.Seeds) {
+		r.Settings = append(r.Settings, &Setting{cells: seeds[:r.Seeds], further: seeds[r.Seeds:]})
 	}
 	return r, err
 }
@@ -217,17 +249,28 @@ func (r *Result) measure(s *Setting, until float64) (err error) {
 	return nil
 }
 
+// sharedTails holds the qualities at a rung with those seeds that every setting has that was played as long:
+// the first ones and, at the end, the fresh ones.
+func (s *Setting) sharedTails(rung, seeds int) []float64 {
+	tails := slices.Clone(s.tails[rung][:seeds])
+	if rung == len(rungs)-1 {
+		tails = append(tails, s.Fresh...)
+	}
+	return tails
+}
+
 // score is the error of a setting at its last rung, the lower the better. Where a seed has no value it
 // is infinite.
 func (r *Result) score(s *Setting) float64 {
-	if e := s.Tail(s.last()); e.N == r.Seeds {
+	tails := s.sharedTails(s.last(), r.Seeds)
+	if e := statistics.EstimateMean(tails); e.N == len(tails) {
 		return r.quality.Error(e.Mean)
 	}
 	return math.Inf(1)
 }
 
 // order compares settings for sorting: those with a value at every seed first, then those that were played
-// longer, then the better ones.
+// longer, then those that were chosen for their schedule, then the better ones.
 func (r *Result) order(a, b *Setting) int {
 	scoreA := r.score(a)
 	scoreB := r.score(b)
@@ -238,37 +281,48 @@ func (r *Result) order(a, b *Setting) int {
 		return 1
 	case failedB && !failedA:
 		return -1
+	case a.last() != b.last():
+		return b.last() - a.last()
+	case a.Winner && !b.Winner:
+		return -1
+	case b.Winner && !a.Winner:
+		return 1
 	}
-	return cmp.Or(b.last()-a.last(), cmp.Compare(scoreA, scoreB))
+	return cmp.Compare(scoreA, scoreB)
 }
 
-// best lists the best third of the settings of each schedule, at least one of each. It is an error if no
-// setting of a schedule was evaluated in time, because nothing then tells which is the best.
-func (r *Result) best(list []*Setting, rung int) ([]*Setting, error) {
-	bySchedule := map[string][]*Setting{}
-	// schedules keeps the order of the plan, which the map does not.
-	var schedules []string
+// bySchedule groups settings by their schedules, in the order of the list.
+func bySchedule(list []*Setting) (groups [][]*Setting) {
+	index := map[string]int{}
 	for _, s := range list {
 		name := s.cells[0].Schedule
-		if bySchedule[name] == nil {
-			schedules = append(schedules, name)
+		i, known := index[name]
+		if !known {
+			i = len(groups)
+			index[name] = i
+			groups = append(groups, nil)
 		}
-		bySchedule[name] = append(bySchedule[name], s)
+		groups[i] = append(groups[i], s)
 	}
+	return groups
+}
+
+// best lists the best third of the settings of each schedule, at least two of each where there are as many.
+// It is an error if no setting of a schedule was evaluated in time, because nothing then tells which is the
+// best.
+func (r *Result) best(list []*Setting, rung int) ([]*Setting, error) {
 	var remaining []*Setting
-	for _, name := range schedules {
-		group := bySchedule[name]
+	for _, group := range bySchedule(list) {
 		slices.SortStableFunc(group, r.order)
-		// At least one setting of each schedule goes on, so that schedules can be compared at the
-		// end.
-		promoted := max(1, len(group)/eta)
+		// Two settings of each schedule go on, so that the last one is chosen by a comparison.
+		promoted := max(min(2, len(group)), len(group)/eta)
 		// The first of the sorted group has no score if none has one.
 		chosenBlindly := promoted < len(group) && math.IsInf(r.score(group[0]), 1)
 		if chosenBlindly && slices.ContainsFunc(group, (*Setting).unmeasured) {
 			return nil, fmt.Errorf(
 				"no setting of %s has a result at %s: none was evaluated by then with every seed "+
 					"(evaluate.every_seconds)",
-				name,
+				group[0].cells[0].Schedule,
 				human.VirtualTime(r.Seconds/rungs[rung]),
 			)
 		}

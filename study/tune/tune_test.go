@@ -17,6 +17,7 @@ import (
 	"fedpace/internal/statistics"
 	"fedpace/internal/testkit/slow"
 	"fedpace/study"
+	"fedpace/study/choice"
 )
 
 // planOf tunes K_0 and eta_0 on a problem.
@@ -46,7 +47,7 @@ func textOf(t *testing.T, r *Result) string {
 // longest runs have the bits of whole ones.
 func TestTune_ContinuesAfterAnInterruption(t *testing.T) {
 	t.Parallel()
-	whole, err := Make(t.Context(), small(t.TempDir()), study.Options{})
+	whole, err := Make(t.Context(), small(t.TempDir()), choice.Limits{Seeds: 2}, study.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +55,7 @@ func TestTune_ContinuesAfterAnInterruption(t *testing.T) {
 	for stopAt := 2; ; stopAt += 5 { // runs that have ended
 		ctx, stop := context.WithCancel(t.Context())
 		ended := 0
-		r, err := Make(ctx, p, study.Options{Parallel: 2, Run: run.Options{Callbacks: run.Callbacks{Notice: func(line string) {
+		r, err := Make(ctx, p, choice.Limits{Seeds: 2}, study.Options{Parallel: 2, Run: run.Options{Callbacks: run.Callbacks{Notice: func(line string) {
 			if strings.HasPrefix(line, "run ") {
 				ended++
 			}
@@ -98,7 +99,7 @@ func TestTune_BestThirdContinues(t *testing.T) {
 	t.Parallel()
 	p := small(t.TempDir())
 	p.Schedules = []string{"fixed", "rounds"}
-	r, err := Make(t.Context(), p, study.Options{})
+	r, err := Make(t.Context(), p, choice.Limits{Seeds: 2}, study.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +128,7 @@ func TestTune_BestThirdContinues(t *testing.T) {
 		}
 	}
 	for name, got := range played {
-		if want := []int{3, 2, 1, 1, 1, 1}; !slices.Equal(got, want) {
+		if want := []int{3, 3, 1, 1, 1, 1}; !slices.Equal(got, want) {
 			t.Errorf("%s: settings were played to %v rungs, want %v", name, got, want)
 		}
 	}
@@ -191,7 +192,7 @@ func TestTune_LowestErrorIsTheBest(t *testing.T) {
 	p.Load = func(more ...string) (config.Config, error) {
 		return config.Load("../../examples/regression/regression.yaml", append([]string{"data.path=../../examples/regression/synthetic_homes.csv", "evaluate.metric=null", "stop={rounds: 30}"}, more...))
 	}
-	r, err := Make(t.Context(), p, study.Options{})
+	r, err := Make(t.Context(), p, choice.Limits{Seeds: 2}, study.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +207,7 @@ func TestTune_LowestErrorIsTheBest(t *testing.T) {
 func TestTune_DivergedSetting(t *testing.T) {
 	t.Parallel()
 	p := planOf(t.TempDir(), []study.Grid{{Key: "schedule.eta0", Values: []string{"1e6", "0.1", "0.2", "0.3"}}}, "task=quadratic", "clients=20", "cohort=4", "stop.rounds=30")
-	r, err := Make(t.Context(), p, study.Options{})
+	r, err := Make(t.Context(), p, choice.Limits{Seeds: 2}, study.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +219,7 @@ func TestTune_DivergedSetting(t *testing.T) {
 		t.Errorf("%v\n%s", err, &text)
 	}
 	p.Grids[0].Values, p.Folder = []string{"1e6"}, t.TempDir()
-	if _, err := Make(t.Context(), p, study.Options{}); err == nil || !strings.Contains(err.Error(), "no setting has a result") {
+	if _, err := Make(t.Context(), p, choice.Limits{Seeds: 2}, study.Options{}); err == nil || !strings.Contains(err.Error(), "no setting has a result") {
 		t.Error(err)
 	}
 }
@@ -228,7 +229,7 @@ func TestTune_ScheduleWithoutEvaluation(t *testing.T) {
 	t.Parallel()
 	p := planOf(t.TempDir(), []study.Grid{{Key: "schedule.eta0", Values: []string{"0.1", "0.2", "0.3"}}}, "task=quadratic", "clients=20", "cohort=4", "stop.rounds=30")
 	p.Schedules = []string{"fixed", "long=30*k0"}
-	if _, err := Make(t.Context(), p, study.Options{}); err == nil || !strings.Contains(err.Error(), "no setting of long has a result") {
+	if _, err := Make(t.Context(), p, choice.Limits{Seeds: 2}, study.Options{}); err == nil || !strings.Contains(err.Error(), "no setting of long has a result") {
 		t.Error(err)
 	}
 }
@@ -245,7 +246,7 @@ func TestTune_Refused(t *testing.T) {
 		if sets == nil {
 			p.Grids = nil
 		}
-		if _, err := Make(t.Context(), p, study.Options{}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Make(t.Context(), p, choice.Limits{Seeds: 2}, study.Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want %s", sets, err, want)
 		}
 	}
@@ -276,7 +277,7 @@ func TestTune_FindsTheBest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := planOf(t.TempDir(), grids, sets...)
 			p.Seeds, p.Schedules = 3, []string{"fixed"} // whose steps go with the time
-			tuned, err := Make(t.Context(), p, study.Options{})
+			tuned, err := Make(t.Context(), p, choice.Limits{Seeds: 3}, study.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -284,7 +285,7 @@ func TestTune_FindsTheBest(t *testing.T) {
 			for _, s := range tuned.Settings {
 				played += s.Steps
 			}
-			all, err := newResult(t.Context(), &p) // the whole grid, from where the tuning left it
+			all, err := newResult(t.Context(), &p, choice.Limits{Seeds: 3}) // the whole grid, from where the tuning left it
 			if err != nil {
 				t.Fatal(err)
 			}

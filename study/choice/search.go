@@ -1,0 +1,275 @@
+package choice
+
+import (
+	"cmp"
+	"errors"
+	"math"
+	"slices"
+
+	"fedpace/internal/statistics"
+)
+
+// Limits say how many seeds a search spends.
+type Limits struct {
+	// Seeds is the number of seeds with which every setting is tried. It is at least 1.
+	Seeds int
+	// Most is the largest number of seeds with which a setting is tried in the search. A value below
+	// Seeds means Seeds.
+	Most int
+	// Fresh is the number of further seeds that confirm the choice. With 0 nothing is confirmed.
+	Fresh int
+}
+
+// Total is the number of different seeds that a search may use: seeds 0 to Total-1.
+func (l Limits) Total() int { return l.most() + l.Fresh }
+
+// most is the bound on the seeds of the search.
+func (l Limits) most() int { return max(l.Seeds, l.Most) }
+
+// stages is the largest number of stages of the search, in each of which settings are tested once.
+func (l Limits) stages() int {
+	stages := 1
+	for seeds := l.Seeds; seeds < l.most(); seeds *= 2 {
+		stages++
+	}
+	return stages
+}
+
+// Play tries the settings at these indices with count seeds from seed first on. It returns a list for each
+// setting, in the order of the argument, with an error for each seed. An error is NaN if the run has no
+// result, for example because it diverged.
+type Play func(settings []int, first, count int) ([][]float64, error)
+
+// Standing is what a search found out about one setting.
+type Standing struct {
+	// Setting is the index of the setting.
+	Setting int
+	// Searched holds the error for each seed of the search with which the setting was tried.
+	Searched []float64
+	// Fresh holds the error for each fresh seed. It is empty if the setting was not tried with them.
+	Fresh []float64
+	// Behind is by how much the setting's error exceeds that of the chosen setting, over the seeds that
+	// both have, with the 95 % interval of the paired differences. It is zero for the chosen setting.
+	Behind statistics.Estimated
+	// Apart reports whether the interval of Behind excludes zero, so that the two are told apart.
+	Apart bool
+	// Decide is the number of seeds with which an interval of the width seen here would exclude zero. It
+	// is [Unknown] if the seeds say nothing about it.
+	Decide int
+}
+
+// Unknown is the value of [Standing.Decide] where the seeds do not say how many would be needed: both
+// settings have equal errors, or fewer than two seeds have both.
+const Unknown = 0
+
+// Outcome is the result of a search.
+type Outcome struct {
+	// Standings has all settings, the chosen one first, then those tried with fresh seeds, then those
+	// with more seeds, each from the lowest mean error to the highest.
+	Standings []Standing
+	// Confirmed reports whether no other setting is better with the fresh seeds alone. It is false
+	// without fresh seeds.
+	Confirmed bool
+	// Trials is the number of runs that the search used.
+	Trials int
+}
+
+// Chosen is the standing of the setting that is recommended.
+func (o *Outcome) Chosen() *Standing { return &o.Standings[0] }
+
+// Search finds the setting with the lowest error among a number of settings. The settings in always are
+// tried with fresh seeds whatever the search found, because the others must be compared with them.
+func Search(settings int, always []int, limits Limits, play Play) (*Outcome, error) {
+	if settings < 1 || limits.Seeds < 1 {
+		return nil, errors.New("choice: a search needs a setting and a seed")
+	}
+	s := &search{limits: limits, play: play, standings: make([]Standing, settings)}
+	all := make([]int, settings)
+	for i := range all {
+		all[i] = i
+		s.standings[i].Setting = i
+	}
+	remaining, err := s.halve(all)
+	if err != nil {
+		return nil, err
+	}
+	if limits.Fresh > 0 {
+		finalists := union(remaining, always)
+		if err := s.confirm(finalists); err != nil {
+			return nil, err
+		}
+	}
+	return s.outcome(remaining), nil
+}
+
+// search holds the errors that were found so far.
+type search struct {
+	limits    Limits
+	play      Play
+	standings []Standing
+	trials    int
+}
+
+// halve tries settings with ever more seeds and returns those that remain, the best first.
+func (s *search) halve(settings []int) (remaining []int, err error) {
+	remaining = settings
+	played := 0
+	for wanted := s.limits.Seeds; ; wanted = min(2*wanted, s.limits.most()) {
+		if err := s.try(remaining, played, wanted-played); err != nil {
+			return nil, err
+		}
+		played = wanted
+		remaining = s.contenders(remaining)
+		if len(remaining) == 1 || played == s.limits.most() {
+			return remaining, nil
+		}
+		// At least two settings go on, because one alone would be chosen without a test.
+		remaining = remaining[:max(2, (len(remaining)+1)/2)]
+	}
+}
+
+// try plays further seeds of settings and keeps their errors.
+func (s *search) try(settings []int, first, count int) error {
+	lists, err := s.play(settings, first, count)
+	if err != nil {
+		return err
+	}
+	for i, setting := range settings {
+		standing := &s.standings[setting]
+		standing.Searched = append(standing.Searched, lists[i]...)
+	}
+	s.trials += len(settings) * count
+	return nil
+}
+
+// confirm plays the fresh seeds of settings.
+func (s *search) confirm(settings []int) error {
+	lists, err := s.play(settings, s.limits.most(), s.limits.Fresh)
+	if err != nil {
+		return err
+	}
+	for i, setting := range settings {
+		s.standings[setting].Fresh = lists[i]
+	}
+	s.trials += len(settings) * s.limits.Fresh
+	return nil
+}
+
+// contenders sorts settings, the best first, and leaves out those that a test tells from the best. The
+// level of each test is 5 % divided by the number of all tests of a search (Bonferroni), so that in 95 of
+// 100 searches no setting leaves that is as good as the best one.
+func (s *search) contenders(settings []int) []int {
+	sorted := slices.Clone(settings)
+	slices.SortStableFunc(sorted, func(a, b int) int { return compare(&s.standings[a], &s.standings[b]) })
+	tests := max(1, len(s.standings)-1) * s.limits.stages()
+	level := 0.05 / float64(tests)
+	best := &s.standings[sorted[0]]
+	leaves := func(setting int) bool {
+		standing := &s.standings[setting]
+		// A setting without a result for every seed leaves if the best one has them all.
+		if missing(standing.Searched) > missing(best.Searched) {
+			return true
+		}
+		behind := statistics.EstimateMean(standing.less(best))
+		return behind.Mean > 0 && behind.P() < level
+	}
+	return slices.DeleteFunc(sorted, leaves)
+}
+
+// outcome chooses among the settings that remained and compares all others with the choice.
+func (s *search) outcome(remaining []int) *Outcome {
+	chosen := slices.MinFunc(remaining, func(a, b int) int { return compare(&s.standings[a], &s.standings[b]) })
+	o := &Outcome{
+		Standings: s.standings,
+		Trials:    s.trials,
+	}
+	winner := s.standings[chosen]
+	for i := range o.Standings {
+		o.Standings[i].compareWith(&winner)
+	}
+	o.Confirmed = len(winner.Fresh) > 0 && !slices.ContainsFunc(o.Standings, func(other Standing) bool {
+		return len(other.Fresh) > 0 && mean(other.Fresh) < mean(winner.Fresh)
+	})
+	slices.SortStableFunc(o.Standings, func(a, b Standing) int {
+		return cmp.Or(
+			rank(a.Setting != chosen)-rank(b.Setting != chosen),
+			len(b.Fresh)-len(a.Fresh),
+			len(b.Searched)-len(a.Searched),
+			compare(&a, &b),
+		)
+	})
+	return o
+}
+
+// rank is 1 for true and 0 for false.
+func rank(later bool) int {
+	if later {
+		return 1
+	}
+	return 0
+}
+
+// compare orders two standings: first the one with fewer runs without a result, then the one with the lower
+// mean error over all its seeds.
+func compare(a, b *Standing) int {
+	errorsA := a.all()
+	errorsB := b.all()
+	return cmp.Or(missing(errorsA)-missing(errorsB), cmp.Compare(mean(errorsA), mean(errorsB)))
+}
+
+// all returns the errors of the search and then those of the fresh seeds.
+func (s *Standing) all() []float64 { return slices.Concat(s.Searched, s.Fresh) }
+
+// less returns the setting's errors less those of another setting, seed by seed. It leaves out seeds that
+// one of the two lacks. A difference is NaN if one of its runs has no result.
+func (s *Standing) less(other *Standing) []float64 {
+	var differences []float64
+	for i := range min(len(s.Searched), len(other.Searched)) {
+		differences = append(differences, s.Searched[i]-other.Searched[i])
+	}
+	for i := range min(len(s.Fresh), len(other.Fresh)) {
+		differences = append(differences, s.Fresh[i]-other.Fresh[i])
+	}
+	return differences
+}
+
+// compareWith sets what the standing says about the distance to the chosen setting.
+func (s *Standing) compareWith(chosen *Standing) {
+	differences := s.less(chosen)
+	s.Behind = statistics.EstimateMean(differences)
+	s.Apart = s.Behind.N > 1 && math.Abs(s.Behind.Mean) > s.Behind.Half
+	s.Decide = statistics.Decisive(differences)
+}
+
+// missing is the number of runs without a result.
+func missing(list []float64) int {
+	n := 0
+	for _, v := range list {
+		if math.IsNaN(v) {
+			n++
+		}
+	}
+	return n
+}
+
+// mean is the mean of the errors that are known. Without any it is infinite, so that such a setting comes
+// last.
+func mean(list []float64) float64 {
+	e := statistics.EstimateMean(list)
+	if e.N == 0 {
+		return math.Inf(1)
+	}
+	return e.Mean
+}
+
+// union returns the elements of both lists in order, each once.
+func union(a, b []int) []int {
+	list := slices.Clone(a)
+	for _, v := range b {
+		if !slices.Contains(list, v) {
+			list = append(list, v)
+		}
+	}
+	slices.Sort(list)
+	return list
+}

@@ -1,0 +1,212 @@
+package plan
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+
+	"fedpace/config"
+	"fedpace/experiment/folder"
+	"fedpace/internal/statistics"
+	"fedpace/metrics"
+	"fedpace/study"
+	"fedpace/study/choice"
+)
+
+// Trained is what a setting reached in training, over its seeds.
+type Trained struct {
+	// Seeds is the number of seeds with which the setting was trained.
+	Seeds int
+	// Diverged is the number of seeds whose runs diverged. They are in no mean.
+	Diverged int
+	// Tail is the quality in the last tenth of the plan's time, over all seeds.
+	Tail statistics.Estimated
+	// Fresh is the quality in the last tenth of the plan's time over the fresh seeds, by which the
+	// setting was not chosen. It has no value if the setting was not trained with them.
+	Fresh statistics.Estimated
+	// Quality is the quality of the final models.
+	Quality statistics.Estimated
+	// Best is the best quality up to the end of the runs. It is favoured by chance, so nothing is chosen
+	// by it.
+	Best   statistics.Estimated
+	Joules statistics.Estimated
+	Bytes  statistics.Estimated
+	// Target is the time until evaluate.target was reached, in virtual seconds. Its N is the number
+	// of seeds that reached it.
+	Target statistics.Estimated
+	// Standing compares the setting with the chosen one, seed by seed.
+	Standing choice.Standing
+
+	// cells are the runs of the search, one for each seed, and then those with fresh seeds.
+	cells []study.Cell
+	// tails holds the quality in the last tenth of the plan's time for each of the cells. It is NaN where
+	// the run diverged.
+	tails []float64
+}
+
+// learn trains the most promising settings, and the configuration as it is, with as many seeds as it takes
+// to find the best of them. It does nothing where training says nothing about what is asked.
+func (p *Plan) learn(ctx context.Context, dir string, o study.Options) error {
+	if p.request.Learn == 0 || p.request.toUpdates() || !p.Settings[0].config.Train {
+		return nil
+	}
+	var always []int
+	for i, s := range p.Settings {
+		if i < p.request.Learn || s.AsConfigured {
+			// The configuration as it is is always trained, because it is what the others must beat.
+			if s.AsConfigured {
+				always = append(always, len(p.learned))
+			}
+			s.Trained = &Trained{}
+			p.learned = append(p.learned, s)
+		}
+	}
+	search := func(errorOf func(*Setting, int) float64) (err error) {
+		p.found, err = choice.Search(len(p.learned), always, p.request.Limits, p.trial(ctx, dir, o, errorOf))
+		return err
+	}
+	if err := search(p.errorOf()); err != nil {
+		return err
+	}
+	noneReaches := len(p.found.Chosen().Searched) > 0 && slices.ContainsFunc(p.found.Chosen().Searched, math.IsNaN)
+	// Without a setting that reaches the target with every seed, the best model decides. What was
+	// trained is read again, not trained again.
+	if p.request.For == Target && noneReaches {
+		for _, s := range p.learned {
+			s.Trained = &Trained{}
+		}
+		if err := search(p.tailError); err != nil {
+			return err
+		}
+	}
+	for _, standing := range p.found.Standings {
+		s := p.learned[standing.Setting]
+		s.Trained.Standing = standing
+		s.Trained.summarize(p.quality.Name, len(standing.Searched))
+	}
+	return nil
+}
+
+// trial returns the function that trains settings with seeds, for a search. errorOf gives the error of a
+// setting's run by the run's place among the setting's cells.
+func (p *Plan) trial(ctx context.Context, dir string, o study.Options, errorOf func(*Setting, int) float64) choice.Play {
+	return func(settings []int, first, count int) ([][]float64, error) {
+		var cells []study.Cell
+		for _, i := range settings {
+			for n := range count {
+				cells = append(cells, p.cell(p.learned[i], first+n, dir))
+			}
+		}
+		if err := study.Play(ctx, dir, cells, o); err != nil {
+			return nil, err
+		}
+		var lists [][]float64
+		for j, i := range settings {
+			s := p.learned[i]
+			var list []float64
+			// The cells of a setting follow each other, one for each seed.
+			for _, c := range cells[j*count : (j+1)*count] {
+				if err := p.read(s, c); err != nil {
+					return nil, err
+				}
+				list = append(list, errorOf(s, len(s.Trained.cells)-1))
+			}
+			lists = append(lists, list)
+		}
+		return lists, nil
+	}
+}
+
+// read adds a run to those of its setting.
+func (p *Plan) read(s *Setting, c study.Cell) error {
+	tail, quality, err := c.EndTail()
+	if err != nil {
+		return err
+	}
+	// All runs are compared by the same metric, which any run that completed names.
+	if c.Diverged == "" {
+		p.quality = quality
+	}
+	s.Trained.cells = append(s.Trained.cells, c)
+	s.Trained.tails = append(s.Trained.tails, tail)
+	return nil
+}
+
+// errorOf returns the function by whose value settings are ranked: the time to the target where that is
+// asked for, and else the error at the end of the run.
+func (p *Plan) errorOf() func(*Setting, int) float64 {
+	if p.request.For == Target {
+		return func(s *Setting, run int) float64 {
+			return metrics.Value(s.Trained.cells[run].Summary.TimeToTarget)
+		}
+	}
+	return p.tailError
+}
+
+// tailError is the quality in the last tenth of a run, with its sign turned where higher values are better.
+func (p *Plan) tailError(s *Setting, run int) float64 { return p.quality.Error(s.Trained.tails[run]) }
+
+// cell is the run of a setting with its n-th seed. All settings are evaluated at the same times, because the
+// mean over the end of a run must not depend on how often it was evaluated.
+func (p *Plan) cell(s *Setting, n int, dir string) study.Cell {
+	c := s.config
+	c.Seed += uint64(n)
+	c.Stop = config.Stop{VirtualSeconds: p.Seconds}
+	if c.Evaluate.EverySeconds == 0 {
+		// As often as the configuration as it is would be evaluated in its rounds.
+		configured := p.configuredSetting()
+		evaluations := configured.Rounds.P50 / float64(configured.config.Evaluate.Every)
+		c.Evaluate.EverySeconds = p.Seconds / max(1, evaluations)
+	}
+	name := fmt.Sprintf("%s, seed=%d", s.Name, c.Seed)
+	c.Out = filepath.Join(dir, study.FileName(name))
+	return study.Cell{Name: name, Schedule: s.Schedule, Config: c}
+}
+
+// summarize computes the means over the seeds. searched is the number of seeds of the search, behind which
+// the fresh ones follow; metric names the quality. A run that diverged is in no mean.
+func (t *Trained) summarize(metric string, searched int) {
+	mean := func(quantity func(*folder.Summary) float64) statistics.Estimated {
+		return study.MeanOf(t.cells, func(c *study.Cell) float64 {
+			// A NaN is left out of the mean.
+			if c.Diverged != "" {
+				return math.NaN()
+			}
+			return quantity(&c.Summary)
+		})
+	}
+	t.Seeds = len(t.cells)
+	for i := range t.cells {
+		if t.cells[i].Diverged != "" {
+			t.Diverged++
+		}
+	}
+	t.Tail = statistics.EstimateMean(t.tails)
+	t.Fresh = statistics.EstimateMean(t.tails[searched:])
+	t.Quality = mean(func(s *folder.Summary) float64 { return metrics.Value(s.Metric(metric).Validation) })
+	t.Best = mean(func(s *folder.Summary) float64 { return metrics.Value(s.Metric(metric).Best) })
+	t.Joules = mean(func(s *folder.Summary) float64 { return s.EnergyJoules.All() })
+	t.Bytes = mean(func(s *folder.Summary) float64 { return s.Bytes.All() })
+	t.Target = mean(func(s *folder.Summary) float64 { return metrics.Value(s.TimeToTarget) })
+}
+
+// sameAs reports whether two settings had the same results with every seed that both were trained with: the
+// same quality, bytes and local steps to the bit. Then they are one setting under two names.
+func (t *Trained) sameAs(other *Trained) bool {
+	shared := min(len(t.cells), len(other.cells))
+	if shared == 0 {
+		return false
+	}
+	for i := range shared {
+		a := &t.cells[i]
+		b := &other.cells[i]
+		sameCost := a.Summary.Bytes == b.Summary.Bytes && a.Summary.SGDSteps == b.Summary.SGDSteps
+		sameSeed := a.Config.Seed == b.Config.Seed
+		if !sameSeed || !sameCost || t.tails[i] != other.tails[i] {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,98 @@
+package tune
+
+import (
+	"context"
+	"math"
+
+	"fedpace/study"
+	"fedpace/study/choice"
+)
+
+// search compares settings of one schedule that were played to the end, with more seeds where the first
+// ones do not tell them apart, and confirms the choice with fresh seeds.
+func (r *Result) search(ctx context.Context, group []*Setting, limits choice.Limits, dir string, o study.Options) error {
+	trial := func(settings []int, first, count int) ([][]float64, error) {
+		// What was played in the rungs is known.
+		if first > 0 {
+			if err := r.playFurther(ctx, group, settings, first, count, dir, o); err != nil {
+				return nil, err
+			}
+		}
+		var lists [][]float64
+		for _, i := range settings {
+			var list []float64
+			for n := first; n < first+count; n++ {
+				tail, err := group[i].endTail(n)
+				if err != nil {
+					return nil, err
+				}
+				list = append(list, r.quality.Error(tail))
+			}
+			lists = append(lists, list)
+		}
+		return lists, nil
+	}
+	outcome, err := choice.Search(len(group), nil, limits, trial)
+	if err != nil {
+		return err
+	}
+	for i, standing := range outcome.Standings {
+		s := group[standing.Setting]
+		s.Winner = i == 0
+		for n := len(s.tails[s.last()]); n < len(standing.Searched); n++ {
+			tail, err := s.endTail(n)
+			if err != nil {
+				return err
+			}
+			s.tails[s.last()] = append(s.tails[s.last()], tail)
+		}
+		for n := range standing.Fresh {
+			tail, err := s.endTail(limits.Total() - limits.Fresh + n)
+			if err != nil {
+				return err
+			}
+			s.Fresh = append(s.Fresh, tail)
+		}
+	}
+	r.Searches = append(r.Searches, &Searched{Outcome: *outcome, Settings: group})
+	return nil
+}
+
+// playFurther plays those settings of a group that are at these indices with count seeds from the first on.
+// Seeds are counted from the first of the tuning, and all of these lie behind those of the rungs.
+func (r *Result) playFurther(
+	ctx context.Context,
+	group []*Setting,
+	settings []int,
+	first, count int,
+	dir string,
+	o study.Options,
+) error {
+	begin := first - r.Seeds
+	var cells []study.Cell
+	for _, i := range settings {
+		cells = append(cells, group[i].further[begin:begin+count]...)
+	}
+	if err := study.Play(ctx, dir, cells, o); err != nil {
+		return err
+	}
+	// Play has changed the cells, so each setting takes its own back.
+	for j, i := range settings {
+		copy(group[i].further[begin:], cells[j*count:(j+1)*count])
+	}
+	return nil
+}
+
+// endTail returns the quality at the end of the setting's run with the n-th seed of the tuning; NaN if the
+// run diverged.
+func (s *Setting) endTail(n int) (float64, error) {
+	if n < len(s.cells) {
+		return s.tails[s.last()][n], nil
+	}
+	cell := &s.further[n-len(s.cells)]
+	if cell.Diverged != "" {
+		return math.NaN(), nil
+	}
+	tail, _, err := cell.EndTail()
+	return tail, err
+}

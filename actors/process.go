@@ -166,7 +166,7 @@ func (s *processSteps) Evaluate(
 	found, err := s.worker.Evaluate(ctx, model, measured.Count, func(dst []int32) {
 		for i := range dst {
 			if measured.Client == HeldOut {
-				dst[i] = s.set.HeldOutRow(measured.FirstSample + i)
+				dst[i] = s.set.HeldOutRow(measured.heldOutPlace(i, s.set.HeldOut()))
 			} else {
 				dst[i] = s.set.Row(measured.Client, measured.sample(i, s.set.Samples(measured.Client)))
 			}

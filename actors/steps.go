@@ -77,10 +77,13 @@ func continueSteps(
 type Measured struct {
 	// Client is the client's number, or HeldOut.
 	Client int
-	// FirstSample is the first held-out sample.
+	// FirstSample is the first held-out sample, counted among those of Spread.
 	FirstSample int
 	// Count is the number of samples to measure.
 	Count int
+	// Spread is the number of held-out samples that the whole evaluation measures, at even
+	// distances among all of them. 0 means that it measures all.
+	Spread int
 	// State is the client's state if a part of the model is its own. Nil means that it has none yet.
 	State []float32
 }
@@ -93,9 +96,20 @@ func (m *Measured) sample(i, samples int) int32 {
 	return int32(int64(i) * int64(samples) / int64(m.Count))
 }
 
+// heldOutPlace returns the place of the i-th measured sample among all held-out samples.
+func (m *Measured) heldOutPlace(i, heldOut int) int {
+	if m.Spread == 0 {
+		return m.FirstSample + i
+	}
+	return int(int64(m.FirstSample+i) * int64(heldOut) / int64(m.Spread))
+}
+
 // name describes the measured samples from first to first+n-1 for errors.
 func (m *Measured) name(set federated.Set, first, n int) string {
 	source := "held-out samples"
+	if m.Spread > 0 {
+		source = fmt.Sprintf("%d held-out samples at even distances the samples", m.Spread)
+	}
 	if m.Client != HeldOut {
 		source = fmt.Sprintf("of client %d (%s) the measured samples", m.Client, set.Client(m.Client))
 	}
@@ -297,11 +311,25 @@ func (s *goSteps) Evaluate(
 	return lossSum, nil
 }
 
+// fillHeldOut appends n of the measured held-out samples to the batch, from number first on.
+func (s *goSteps) fillHeldOut(measured *Measured, first, n int) error {
+	set := s.problem.Set
+	if measured.Spread == 0 {
+		return set.HeldOutBatch(&s.batch, measured.FirstSample+first, n)
+	}
+	for i := first; i < first+n; i++ {
+		if err := set.HeldOutBatch(&s.batch, measured.heldOutPlace(i, set.HeldOut()), 1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // fill appends n of the measured samples to the batch, from number first on.
 func (s *goSteps) fill(measured *Measured, first, n int) error {
 	set := s.problem.Set
 	if measured.Client == HeldOut {
-		return set.HeldOutBatch(&s.batch, measured.FirstSample+first, n)
+		return s.fillHeldOut(measured, first, n)
 	}
 	s.samples = s.samples[:0]
 	for i := first; i < first+n; i++ {

@@ -1762,6 +1762,7 @@ type Shard struct {
 	From          uint64                 `protobuf:"varint,2,opt,name=from,proto3" json:"from,omitempty"`   // by client: 0
 	Count         uint64                 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
 	KeptDigest    []byte                 `protobuf:"bytes,4,opt,name=kept_digest,json=keptDigest,proto3" json:"kept_digest,omitempty"` // by client: what it keeps, where some of the model is its own; empty: nothing yet
+	Spread        uint64                 `protobuf:"varint,5,opt,name=spread,proto3" json:"spread,omitempty"`                          // samples of all shards together, at even distances among the held-out ones; 0: from is a place among these
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1822,6 +1823,13 @@ func (x *Shard) GetKeptDigest() []byte {
 		return x.KeptDigest
 	}
 	return nil
+}
+
+func (x *Shard) GetSpread() uint64 {
+	if x != nil {
+		return x.Spread
+	}
+	return 0
 }
 
 // Sum is the one result of a job, one message per chunk.
@@ -2786,13 +2794,14 @@ const file_fedpace_proto_rawDesc = "" +
 	"\x06weight\x18\x06 \x01(\x01R\x06weight\x12%\n" +
 	"\x0evariate_digest\x18\a \x01(\fR\rvariateDigest\x12\x14\n" +
 	"\x05batch\x18\b \x01(\rR\x05batch\x12\x1a\n" +
-	"\battacker\x18\t \x01(\rR\battacker\"h\n" +
+	"\battacker\x18\t \x01(\rR\battacker\"\x80\x01\n" +
 	"\x05Shard\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\x04R\x04from\x12\x14\n" +
 	"\x05count\x18\x03 \x01(\x04R\x05count\x12\x1f\n" +
 	"\vkept_digest\x18\x04 \x01(\fR\n" +
-	"keptDigest\"\xa3\x03\n" +
+	"keptDigest\x12\x16\n" +
+	"\x06spread\x18\x05 \x01(\x04R\x06spread\"\xa3\x03\n" +
 	"\x03Sum\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\x04R\x03job\x12\x18\n" +
 	"\atrainer\x18\x02 \x01(\tR\atrainer\x12!\n" +

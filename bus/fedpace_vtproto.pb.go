@@ -1377,6 +1377,11 @@ func (m *Shard) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Spread != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Spread))
+		i--
+		dAtA[i] = 0x28
+	}
 	if len(m.KeptDigest) > 0 {
 		i -= len(m.KeptDigest)
 		copy(dAtA[i:], m.KeptDigest)
@@ -2727,6 +2732,9 @@ func (m *Shard) SizeVT() (n int) {
 	l = len(m.KeptDigest)
 	if l > 0 {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.Spread != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Spread))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -6812,6 +6820,25 @@ func (m *Shard) UnmarshalVT(dAtA []byte) error {
 				m.KeptDigest = []byte{}
 			}
 			iNdEx = postIndex
+		case 5:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Spread", wireType)
+			}
+			m.Spread = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Spread |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

@@ -82,6 +82,7 @@ func (j *Job) Validate() error {
 		c.number("shards.index", int64(s.Index), 0, MaxSamples)
 		c.number("shards.from", long(s.From), 0, MaxSamples)
 		c.number("shards.count", long(s.Count), 1, MaxSamples)
+		c.number("shards.spread", long(s.Spread), 0, MaxSamples)
 		c.digest("shards.kept_digest", s.KeptDigest, true)
 	}
 	return c.err

@@ -449,7 +449,7 @@ const (
 type Evaluate struct {
 	Every        int      `key:"every" default:"50" range:"[1,1000000000]" unit:"rounds" help:"rounds between validations"`
 	EverySeconds float64  `key:"every_seconds" is:"null" range:"(0,4e9]" unit:"seconds" word:"fixed=-1" help:"virtual time between validations, in place of every; fixed: that of every rounds of fixed K"`
-	Samples      int      `key:"samples" is:"null" range:"[1,1000000000]" help:"held-out samples of a validation, in blocks of 64 at even distances (of a text in 64 blocks at least); null: all"`
+	Samples      int      `key:"samples" is:"null" range:"[1,1000000000]" help:"held-out samples of a validation, at even distances among those of all clients; null: all"`
 	Metric       Metric   `key:"metric" default:"null" help:"what models are compared by"`
 	Target       *float64 `key:"target" is:"null" range:"[-1e12,1e12]" help:"value of evaluate.metric whose time the summary gives; null: stop's"`
 

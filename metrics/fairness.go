@@ -20,8 +20,9 @@ type Fairness struct {
 	WorstLoss float64
 }
 
-// MetricFairness is how evenly one metric is distributed over clients. All values are NaN if a
-// client has no value.
+// MetricFairness is how evenly one metric is distributed over the clients that have a value of it. A
+// client has none where its samples do not determine the metric, such as a recall of a class that it
+// lacks. All values are NaN if no client has one.
 type MetricFairness struct {
 	// Mean is the arithmetic mean over the clients.
 	Mean float64
@@ -71,8 +72,8 @@ func newClientEvaluation(run *Run, number int, scores []metric.ClientScore) *Cli
 }
 
 // FairnessOf computes the fairness of a model from its scores on the clients' own samples. list
-// names the metrics in the order of the values in each score. There must be at least one score, and
-// each must have a value for every metric.
+// names the metrics in the order of the values in each score. There must be at least one score. NaN
+// stands for a metric that a client lacks.
 func FairnessOf(list []metric.Metric, scores []metric.ClientScore) Fairness {
 	values := make([]float64, len(scores))
 	losses := fairness(values, scores, true, func(s *metric.ClientScore) float64 { return s.Loss })
@@ -89,22 +90,24 @@ func FairnessOf(list []metric.Metric, scores []metric.ClientScore) Fairness {
 }
 
 // fairness is the fairness of one value of the clients' scores. lowerIsBetter says that the largest
-// values are the worst. values is memory for the values, which the call overwrites.
+// values are the worst. values is memory for as many values as there are scores, which
+// the call overwrites. NaN stands for a client without a value.
 func fairness(
 	values []float64,
 	scores []metric.ClientScore,
 	lowerIsBetter bool,
 	value func(*metric.ClientScore) float64,
 ) MetricFairness {
+	values = values[:0]
 	for i := range scores {
-		values[i] = value(&scores[i])
+		if v := value(&scores[i]); !math.IsNaN(v) {
+			values = append(values, v)
+		}
+	}
+	if len(values) == 0 {
+		return MetricFairness{Mean: math.NaN(), Worst: math.NaN(), Jain: math.NaN()}
 	}
 	f := MetricFairness{Mean: mean(values), Jain: Jain(values)}
-	// A value is NaN, so an order of the values has no meaning.
-	if math.IsNaN(f.Mean) {
-		f.Worst = f.Mean
-		return f
-	}
 	slices.Sort(values)
 	// The tenth is rounded up, so that it has at least one client.
 	worst := values[:(len(values)+9)/10]

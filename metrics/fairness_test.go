@@ -72,9 +72,14 @@ func TestFairness(t *testing.T) {
 	if one := metrics.FairnessOf(accuracy, scores[:1]); one.Clients != 1 || one.Metrics[0] != (metrics.MetricFairness{Mean: 0.5, Worst: 0.5, Jain: 1}) {
 		t.Errorf("of one client: %+v", one)
 	}
+	// A client that lacks a metric takes no part in its mean: the other 12 are as before, and the worst
+	// two of them have 1 and 0.75 of a value that is better lower.
 	some := metrics.FairnessOf([]metric.Metric{{Name: "mae", Lower: true}}, append(slices.Clone(scores), score(12, 1, math.NaN())))
-	if m := some.Metrics[0]; m.Mean == m.Mean || m.Worst == m.Worst || m.Jain == m.Jain {
-		t.Errorf("one of 13 clients has no value, and the others come to %+v", m)
+	if want := (metrics.MetricFairness{Mean: 6.5 / 12, Worst: 0.875, Jain: 42.25 / (12 * 4.15625)}); some.Metrics[0] != want {
+		t.Errorf("one of 13 clients has no value, and the others total %+v, want %+v", some.Metrics[0], want)
+	}
+	if some.Clients != 13 || some.Loss != 17.5/13 {
+		t.Errorf("the loss of 13 clients is that of all: %+v", some)
 	}
 	none := metrics.FairnessOf(accuracy, []metric.ClientScore{score(0, 2, math.NaN()), score(1, 4, math.NaN())})
 	if m := none.Metrics[0]; m.Mean == m.Mean || m.Worst == m.Worst || m.Jain == m.Jain || none.Loss != 3 || none.WorstLoss != 4 {

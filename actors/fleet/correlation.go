@@ -196,7 +196,7 @@ func (f *Fleet) share(client int) float64 {
 // ranked by the copula of their data (see Correlation) and devices by deviceValues; the client and
 // the device of equal rank belong together. coefficient is Spearman's.
 func assignByRank(seed uint64, purpose keyed.Purpose, coefficient float64, data, deviceValues []float64) []uint32 {
-	rho := 2 * portable.Sin(coefficient*(math.Pi/6))
+	rho := 2 * float64(portable.Sin(float64(coefficient*(math.Pi/6))))
 	noise := math.Sqrt(max(0, 1-float64(rho*rho)))
 	n := float64(len(data))
 	mixed := make([]float64, len(data))
@@ -240,7 +240,7 @@ func ranked(seed uint64, purpose keyed.Purpose, part uint64, values []float64) [
 func spearman(x, y []float64) float64 {
 	a := ranks(x)
 	b := ranks(y)
-	mean := float64(len(x)-1) / 2
+	mean := float64(float64(len(x)-1) / 2)
 	var ab, aa, bb float64
 	for i := range a {
 		da := a[i] - mean

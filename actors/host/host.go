@@ -267,7 +267,12 @@ func (h *Host) shared(ctx context.Context, job *bus.Job) (*actors.Shared, error)
 func (h *Host) evaluate(ctx context.Context, job *bus.Job, params []float32, t *worker) (*bus.Result, error) {
 	sum := resultOf(job)
 	for _, s := range job.Shards {
-		measured := actors.Measured{Client: actors.HeldOut, FirstSample: int(s.From), Count: int(s.Count)}
+		measured := actors.Measured{
+			Client:      actors.HeldOut,
+			FirstSample: int(s.From),
+			Count:       int(s.Count),
+			Spread:      int(s.Spread),
+		}
 		if job.Kind == bus.EvaluateClients {
 			measured = actors.Measured{Client: int(s.Index), Count: int(s.Count)}
 		}

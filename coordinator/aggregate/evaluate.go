@@ -16,7 +16,7 @@ import (
 // Evaluate measures the newest model on the held-out samples of the run, after the round with this
 // number. It returns the mean loss and the values of the run's metrics.
 func (a *Aggregator) Evaluate(ctx context.Context, number int) (loss float64, metrics []float64, err error) {
-	shards := heldOutShards(a.learning.HeldOut, a.learning.Measured, a.isText())
+	shards := heldOutShards(a.learning.HeldOut, a.learning.Measured)
 	scored, err := a.measure(ctx, bus.Evaluate, number, a.models.current().digest, a.queue.parts(), shards)
 	if err != nil {
 		return 0, nil, err
@@ -69,10 +69,6 @@ func meanOverShards(shards []*bus.Shard, scored []*bus.ShardScore) float64 {
 	}
 	return sum / float64(samples)
 }
-
-// isText reports whether held-out samples are the characters or tokens of a text, in which
-// neighbours share all but their ends.
-func (a *Aggregator) isText() bool { return a.config.Round.Stop.PerSample > 0 }
 
 // EvaluateClients measures the newest model on each simulated client's own samples, with the part of
 // the model that is the client's own. The round with this number has made the model.
@@ -200,37 +196,31 @@ func (a *Aggregator) measure(
 const (
 	// shardSamples is the size of a shard where all samples are measured.
 	shardSamples = 1024
-	// sparseSamples is the size of a shard where some samples are measured: neighbours are alike (of
-	// one writer, or of one role).
+	// sparseSamples is the size of a shard where some samples are measured.
 	sparseSamples = 64
-	// minTextShards is the least number of shards of some samples of a text, in which neighbours share
-	// all but their ends.
-	minTextShards = 64
 )
 
-// heldOutShards covers all held-out samples, or n of them (0 means all) by small shards at even
-// distances. Where the distance is less than the size of a shard, each shard ends where the next
-// begins.
-func heldOutShards(heldOut, n int, text bool) []*bus.Shard {
+// heldOutShards covers all held-out samples, or n of them (0 means all). Held-out samples lie client by
+// client, and neighbours in a text share all but their ends. Of n samples, sample i is therefore the one
+// at place i * heldOut / n: all clients have a part in them that is as large as their part in all
+// samples, as far as n allows.
+func heldOutShards(heldOut, n int) []*bus.Shard {
 	size := sparseSamples
-	if text {
-		size = min(sparseSamples, max(1, n/minTextShards))
-	}
-	all := n == 0 || n >= heldOut
-	if all {
+	spread := n
+	if n == 0 || n >= heldOut {
 		size = shardSamples
+		spread = 0
 		n = heldOut
 	}
 	shards := make([]*bus.Shard, (n+size-1)/size)
-	begin := func(i int) int {
-		if all {
-			return i * size
-		}
-		return int(int64(i) * int64(heldOut) / int64(len(shards)))
-	}
 	for i := range shards {
-		count := min(size, n-i*size, begin(i+1)-begin(i))
-		shards[i] = &bus.Shard{Index: uint32(i), From: uint64(begin(i)), Count: uint64(count)}
+		first := i * size
+		shards[i] = &bus.Shard{
+			Index:  uint32(i),
+			From:   uint64(first),
+			Count:  uint64(min(size, n-first)),
+			Spread: uint64(spread),
+		}
 	}
 	return shards
 }

@@ -155,7 +155,7 @@ func (a *Aggregator) measureLoss(ctx context.Context, number int, x model) (floa
 	if err := a.models.offer(ctx, x); err != nil {
 		return 0, err
 	}
-	shards := heldOutShards(a.learning.HeldOut, guardSamples, a.isText())
+	shards := heldOutShards(a.learning.HeldOut, guardSamples)
 	const jobs = 1 // a job that fails leaves no other open
 	scored, err := a.measure(ctx, bus.Evaluate, number, x.digest, jobs, shards)
 	if errors.Is(err, round.ErrDiverged) {

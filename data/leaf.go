@@ -286,7 +286,7 @@ func (s *leafSamples) sample(d *jsontext.Decoder) (leafKind, error) {
 		}
 		v := t.Float()
 		b := math.Round(v * 255)
-		if !(b >= 0 && b <= 255) || math.Abs(v*255-b) > 0.01 {
+		if !(b >= 0 && b <= 255) || math.Abs(float64(v*255)-b) > 0.01 {
 			return fmt.Errorf("pixel %v, want a byte divided by 255, 0 to 1", v)
 		}
 		pixels++

@@ -121,9 +121,9 @@ func (a *accounts) typical() time.Duration {
 // fetched returns why a device is over its quota of bytes; "" if it is not. sent is what it was sent in
 // total, params the number of values that it fetches for a task, and frozen those that it fetches once.
 func (a *accounts) fetched(device int, sent int64, params, frozen int) (reason string) {
-	values := a.quota.Fetches * (float64(1+a.list[device].issued)*float64(params) + float64(frozen))
+	values := a.quota.Fetches * (float64(float64(1+a.list[device].issued)*float64(params)) + float64(frozen))
 	sent -= a.list[device].sent
-	if limit := fetchSlack + 4*values; float64(sent) > limit {
+	if limit := fetchSlack + float64(4*values); float64(sent) > limit {
 		return fmt.Sprintf(
 			"it has fetched %.0f MB, more than %g models for each of its tasks (devices.quota.fetches)",
 			float64(sent)/1e6,

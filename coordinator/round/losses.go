@@ -39,6 +39,6 @@ func (l *losses) observe(training float64, r *RoundState, newest *Stop) (mean fl
 func Straggling(times []Time) float64 {
 	slices.Sort(times) // mostly sorted: they came in that order
 	n := len(times)
-	median := (float64(times[(n-1)/2]) + float64(times[n/2])) / 2
+	median := float64((float64(times[(n-1)/2]) + float64(times[n/2])) / 2)
 	return float64(times[n-1]) - median
 }

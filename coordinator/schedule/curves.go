@@ -64,7 +64,7 @@ type cosine struct{}
 
 // between is end + (start − end)(1 + cos(π elapsed/all))/2, with the cosine rounded once.
 func (cosine) between(start, end, elapsed, all float64) float64 {
-	return end + float64((start-end)*(1+exact.CosPi(elapsed/all)))/2
+	return end + float64(float64((start-end)*(1+exact.CosPi(elapsed/all)))/2)
 }
 
 // exponential changes by equal factors in equal times.
@@ -133,5 +133,5 @@ func steps(x, largest float64) int {
 	case x > MaxK0:
 		return MaxK0 + 1
 	}
-	return int(math.Ceil(max(1, x-float64(tolerance*largest))))
+	return int(math.Ceil(max(1, float64(x)-float64(tolerance*largest))))
 }

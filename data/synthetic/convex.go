@@ -160,8 +160,8 @@ type variates uint64
 
 // value is a uniform draw of mean 0 and variance 1 for a key.
 func (v variates) value(parts ...uint64) float64 {
-	u := keyed.Float64(keyed.Hash(uint64(v), keyed.Synthetic, parts...))
-	return float64((2*u - 1) * math.Sqrt(3))
+	u := float64(keyed.Float64(keyed.Hash(uint64(v), keyed.Synthetic, parts...)))
+	return float64((float64(2*u) - 1) * math.Sqrt(3))
 }
 
 // client makes client c's matrix and samples.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 
-	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
 	"fedpace/data/federated"
@@ -35,7 +34,7 @@ func readLogistic(set federated.Set, kind learn.Logistic) (*logistic, error) {
 		}
 		l.rows = append(l.rows, Widen(b.X))
 		l.labels = append(l.labels, b.Labels)
-		l.smooth = max(l.smooth, l.mu+l.largest(c)/2)
+		l.smooth = max(l.smooth, l.mu+float64(l.largest(c)/2))
 	}
 	return l, nil
 }
@@ -52,7 +51,7 @@ func (l *logistic) largest(c int) float64 {
 	n := len(l.labels[c])
 	trace := 1.0
 	for _, x := range l.rows[c] {
-		trace += x * x / float64(n)
+		trace += float64(x * x / float64(n))
 	}
 	if f > exactWidth {
 		return trace
@@ -68,7 +67,7 @@ func (l *logistic) largest(c int) float64 {
 		for k := j; k <= f; k++ {
 			sum := 0.0
 			for i := range n {
-				sum += at(i, j) * at(i, k)
+				sum += float64(at(i, j) * at(i, k))
 			}
 			m.SetSym(j, k, sum/float64(n))
 		}
@@ -91,7 +90,7 @@ func (l *logistic) sample(d []float64, c, i int, x []float64) float64 {
 	for y := range k {
 		s := x[f*k+y]
 		for j, v := range row {
-			s += x[y*f+j] * v
+			s += float64(x[y*f+j] * v)
 		}
 		d[y] = s
 		top = max(top, s)
@@ -117,14 +116,14 @@ func (l *logistic) value(c int, x []float64) float64 {
 	for i := range l.labels[c] {
 		sum += l.sample(d, c, i, x)
 	}
-	return sum/float64(len(l.labels[c])) + l.mu/2*norm2(x)
+	return sum/float64(len(l.labels[c])) + float64(l.mu/2*norm2(x))
 }
 
 // gradient writes ∇f_c(x) into dst.
 func (l *logistic) gradient(dst []float64, c int, x []float64) {
 	clear(dst)
 	l.add(dst, c, x, 1, make([]float64, l.classes))
-	floats.AddScaled(dst, l.mu, x)
+	addScaled(dst, l.mu, x)
 }
 
 // add adds weight times the gradient of client c's mean cross-entropy.
@@ -136,9 +135,9 @@ func (l *logistic) add(dst []float64, c int, x []float64, weight float64, d []fl
 		l.sample(d, c, i, x)
 		row := l.rows[c][i*f:][:f]
 		for y, g := range d {
-			g *= weight
-			floats.AddScaled(dst[y*f:][:f], g, row)
-			dst[f*l.classes+y] += g
+			scaled := float64(g * weight)
+			addScaled(dst[y*f:][:f], scaled, row)
+			dst[f*l.classes+y] += scaled
 		}
 	}
 }
@@ -153,7 +152,7 @@ func (l *logistic) variance(c int, x []float64) float64 {
 	mean := make([]float64, len(x))
 	for i := range n {
 		l.sample(d, c, i, x)
-		squares += norm2(d) * (norm2(l.rows[c][i*f:][:f]) + 1) / float64(n)
+		squares += float64(norm2(d) * (norm2(l.rows[c][i*f:][:f]) + 1) / float64(n))
 	}
 	l.add(mean, c, x, 1, d)
 	return max(0, squares-norm2(mean))
@@ -187,8 +186,8 @@ func (l *logistic) minimise(weights []float64) ([]float64, error) {
 			l.hessian(h, c, x, w, d)
 		}
 		for j := range x {
-			g[j] += all * l.mu * x[j]
-			h.SetSym(j, j, h.At(j, j)+all*l.mu)
+			g[j] += float64(all * l.mu * x[j])
+			h.SetSym(j, j, h.At(j, j)+float64(all*l.mu))
 		}
 		if math.Sqrt(norm2(g)) <= 1e-12*(1+all) {
 			return x, nil
@@ -203,16 +202,17 @@ func (l *logistic) minimise(weights []float64) ([]float64, error) {
 		}
 		slope := 0.0
 		for j := range g {
-			slope += g[j] * way.AtVec(j)
+			slope += float64(g[j] * way.AtVec(j))
 		}
 		step := 1.0
 		then := 0.0
 		for ; step > 1e-10; step /= 2 {
-			floats.AddScaledTo(next, x, -step, way.RawVector().Data)
+			copy(next, x)
+			addScaled(next, -step, way.RawVector().Data)
 			// Near the minimum rounding hides the descent, and Newton's own step
 			// is right.
 			then = value(l, weights, next)
-			if then <= now-1e-4*step*slope || slope <= 1e-12*(1+now) {
+			if then <= now-float64(1e-4*step*slope) || slope <= 1e-12*(1+now) {
 				break
 			}
 		}
@@ -246,7 +246,7 @@ func (l *logistic) hessian(h *mat.SymDense, c int, x []float64, weight float64, 
 		copy(wide, l.rows[c][i*f:][:f])
 		for y := range k {
 			for z := y; z < k; z++ {
-				e := -p[y] * p[z]
+				e := float64(-p[y] * p[z])
 				if y == z {
 					e += p[y]
 				}
@@ -263,7 +263,7 @@ func (l *logistic) hessian(h *mat.SymDense, c int, x []float64, weight float64, 
 						if i > j { // the upper triangle is what is kept
 							i, j = j, i
 						}
-						raw.Data[i*raw.Stride+j] += e * u * wide[b]
+						raw.Data[i*raw.Stride+j] += float64(e * u * wide[b])
 					}
 				}
 			}

@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 
-	"gonum.org/v1/gonum/floats"
 
 	"fedpace/coordinator/theory"
 	"fedpace/data/federated"
@@ -114,7 +113,7 @@ func (p *Problem) solve() (err error) {
 		if err != nil {
 			return fmt.Errorf("client %d: %w", c, err)
 		}
-		mean += p.Weights[c] * p.objective.value(c, x)
+		mean += float64(p.Weights[c] * p.objective.value(c, x))
 	}
 	p.Gamma = math.Max(0, p.FStar-mean)
 	return nil
@@ -127,7 +126,7 @@ func (p *Problem) Value(x []float64) float64 { return value(p.objective, p.Weigh
 func value(o objective, weights, x []float64) (f float64) {
 	for c, w := range weights {
 		if w != 0 {
-			f += w * o.value(c, x)
+			f += float64(w * o.value(c, x))
 		}
 	}
 	return f
@@ -139,7 +138,7 @@ func (p *Problem) Gradient(dst, x []float64) (square float64) {
 	own := make([]float64, len(x))
 	for c, w := range p.Weights {
 		p.objective.gradient(own, c, x)
-		floats.AddScaled(dst, w, own)
+		addScaled(dst, w, own)
 	}
 	return norm2(dst)
 }
@@ -169,7 +168,7 @@ func (p *Problem) Second(dst []float64, c int, x []float64) (second, noise float
 func (p *Problem) Distance(x []float64) float64 {
 	sum := 0.0
 	for j := range x {
-		sum += (x[j] - p.Star[j]) * (x[j] - p.Star[j])
+		sum += float64((x[j] - p.Star[j]) * (x[j] - p.Star[j]))
 	}
 	return math.Sqrt(sum)
 }
@@ -191,7 +190,7 @@ func (p *Problem) Constants(x []float64, n int) theory.Constants {
 	for client, w := range p.Weights {
 		first, noise := p.Second(dst, client, x)
 		last, noiseThere := p.Second(dst, client, p.Star)
-		c.Variance += w * w * max(noise, noiseThere)
+		c.Variance += float64(w * w * max(noise, noiseThere))
 		c.G = max(c.G, math.Sqrt(max(first, last)))
 	}
 	return c
@@ -206,10 +205,18 @@ func Widen(x []float32) []float64 {
 	return y
 }
 
+// addScaled adds factor times values to dst. Each product is rounded before it is added, so that
+// machines that could fuse both have the same bits as others.
+func addScaled(dst []float64, factor float64, values []float64) {
+	for i, v := range values {
+		dst[i] += float64(factor * v)
+	}
+}
+
 // norm2 is the squared Euclidean norm.
 func norm2(x []float64) (sum float64) {
 	for _, v := range x {
-		sum += v * v
+		sum += float64(v * v)
 	}
 	return sum
 }

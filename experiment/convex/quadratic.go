@@ -67,14 +67,14 @@ func (q *quadratic) apply(dst []float64, c int, u []float64) {
 	v := q.v[c]
 	along := 0.0
 	for j := range u {
-		along += v[j] * u[j]
+		along += float64(v[j] * u[j])
 	}
 	back := 0.0
 	for j := range u {
-		dst[j] = a[j] * (u[j] - 2*along*v[j])
-		back += v[j] * dst[j]
+		dst[j] = a[j] * (u[j] - float64(2*along*v[j]))
+		back += float64(v[j] * dst[j])
 	}
-	floats.AddScaled(dst, -2*back, v)
+	addScaled(dst, float64(-2*back), v)
 }
 
 // gradient writes ∇f_c(x) = A_c (x − b_c) into dst.
@@ -89,9 +89,9 @@ func (q *quadratic) value(c int, x []float64) (f float64) {
 	g := make([]float64, q.size)
 	q.gradient(g, c, x)
 	for j := range g {
-		f += g[j] * (x[j] - q.b[c][j])
+		f += float64(g[j] * (x[j] - q.b[c][j]))
 	}
-	return f/2 + q.floor[c]
+	return float64(f/2) + q.floor[c]
 }
 
 func (q *quadratic) variance(c int, _ []float64) float64 { return q.noise[c] }
@@ -117,12 +117,12 @@ func (q *quadratic) minimise(weights []float64) ([]float64, error) {
 			q.apply(column, c, e)
 			e[j] = 0
 			for i := 0; i <= j; i++ {
-				m.SetSym(i, j, m.At(i, j)+w*column[i])
+				m.SetSym(i, j, m.At(i, j)+float64(w*column[i]))
 			}
 		}
 		q.apply(column, c, q.b[c])
 		for j := range column {
-			target.SetVec(j, target.AtVec(j)+w*column[j])
+			target.SetVec(j, target.AtVec(j)+float64(w*column[j]))
 		}
 	}
 	var factor mat.Cholesky

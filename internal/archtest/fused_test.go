@@ -11,8 +11,24 @@ import (
 	"fedpace/internal/testkit/slow"
 )
 
-// roundedPackages compute what a run's results follow from to the bit, in plain Go.
-var roundedPackages = []string{"./learn/...", "./algorithm/...", "./coordinator/theory"}
+// roundedPackages compute what a run's results follow from to the bit, in plain Go: what trains,
+// schedules, combines, draws fleets and data, measures and solves convex problems.
+var roundedPackages = []string{
+	"./learn/...",
+	"./algorithm/...",
+	"./coordinator/...",
+	"./simclock/...",
+	"./data/...",
+	"./actors",
+	"./actors/fleet",
+	"./actors/host",
+	"./experiment/convex",
+	"./internal/keyed",
+	"./internal/portable",
+	"./internal/robust",
+	"./internal/statistics",
+	"./internal/vector",
+}
 
 // fusedLine matches an instruction of arm64 that multiplies and adds with one rounding, in what the
 // compiler prints with -S. It captures the file and line of the expression.

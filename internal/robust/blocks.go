@@ -61,18 +61,18 @@ func BlocksOf(values []float64) Blocks {
 	}
 	// What is left has lost a degree of freedom for each block.
 	errors := Deviation(rest) * math.Sqrt(float64(n)/float64(n-k))
-	w := share * errors * errors
+	w := float64(share * errors * errors)
 	mean := 0.0
 	s := 0.0
 	for _, m := range medians {
 		mean += m / float64(k)
 	}
 	for _, m := range medians {
-		s += (m - mean) * (m - mean) / float64(k-1)
+		s += float64((m - mean) * (m - mean) / float64(k-1))
 	}
 	b := max(0, s-w)
 	t := spread[k-1]
-	found := Blocks{Next: math.Sqrt(t*t*b*(1+1/float64(k)) + w/float64(k)), Rest: values}
+	found := Blocks{Next: math.Sqrt(float64(t*t*b*(1+1/float64(k))) + float64(w/float64(k))), Rest: values}
 	if b == 0 {
 		return found
 	}
@@ -90,7 +90,7 @@ func without(values, medians []float64, mean, share float64) []float64 {
 	after := 0.0
 	for i, m := range medians {
 		for _, x := range values[i*n/k : (i+1)*n/k] {
-			rest = append(rest, x*mean/(mean+share*(m-mean)))
+			rest = append(rest, x*mean/(mean+float64(share*(m-mean))))
 			before = before + x
 			after = after + rest[len(rest)-1]
 		}

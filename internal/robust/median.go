@@ -57,7 +57,7 @@ func MedianOf(values []float64, confidence float64) Estimate {
 	}
 	k := 0
 	if n > 100 {
-		k = int((float64(n) - deviations(confidence)*math.Sqrt(float64(n))) / 2)
+		k = int((float64(n) - float64(deviations(confidence)*math.Sqrt(float64(n)))) / 2)
 	} else {
 		// P(B < k) and P(B = k)
 		below := 0.0
@@ -144,7 +144,7 @@ func Widen(values []float64) []float64 {
 	}
 	wide := make([]float64, n)
 	for i, x := range values {
-		wide[i] = mean + factor*(x-mean)
+		wide[i] = mean + float64(factor*(x-mean))
 	}
 	return wide
 }
@@ -181,7 +181,7 @@ func Slope(x, y []float64, confidence float64) (Estimate, bool) {
 	for _, t := range ties {
 		variance -= kendall(t)
 	}
-	apart := deviations(confidence) * math.Sqrt(float64(variance)/18)
+	apart := float64(deviations(confidence) * math.Sqrt(float64(variance)/18))
 	pairs := float64(len(slopes))
 	low := int((pairs - apart) / 2)
 	high := int(math.Ceil((pairs + apart) / 2))

@@ -119,7 +119,7 @@ func (e Estimated) Digits(n int) string {
 	}
 	unit := math.Pow10(exponent - 1)
 	places := max(0, 1-exponent)
-	rounded := func(v float64) float64 { return math.Round(v/unit)*unit + 0 } // no -0
+	rounded := func(v float64) float64 { return float64(math.Round(v/unit)*unit) + 0 } // no -0
 	return fmt.Sprintf("%.*f ± %.*f", places, rounded(e.Mean), places, rounded(e.Half))
 }
 
@@ -146,7 +146,7 @@ func SignFlip(differences []float64, from float64) float64 {
 	if n == 0 || n > mostSigns {
 		return math.NaN()
 	}
-	least := math.Abs(sum) - 1e-12*size // sums that are equal but for their rounding are equal
+	least := math.Abs(sum) - float64(1e-12*size) // sums that are equal but for their rounding are equal
 	var count func(rest []float64, sum float64) float64
 	count = func(rest []float64, sum float64) float64 {
 		if len(rest) > 0 {

@@ -40,6 +40,31 @@ def safetensors(path, tensors):
     path.write_bytes(len(text).to_bytes(8, "little") + text + values)
 
 
+class StartModels(unittest.TestCase):
+    def test_any_layout(self):
+        """Transposed, sliced and Fortran's arrays are saved by their values; the file is compared with the format."""
+        weight = np.arange(6, dtype=np.float32).reshape(2, 3)
+        tensors = {
+            "0.weight": weight.T,
+            "0.bias": weight[:, ::2],
+            "1.weight": np.asfortranarray(weight),
+            "scale": np.float64(2.5),
+            "list": [1, 2],
+        }
+        with tempfile.TemporaryDirectory() as folder:
+            ours, expected = Path(folder, "ours"), Path(folder, "expected")
+            fedpace.save_model(ours, tensors)
+            # As lists, arrays have no layout in memory.
+            plain = {name: np.array(np.asarray(v).tolist(), np.float32) for name, v in tensors.items()}
+            safetensors(expected, plain)
+            read, want = results._safetensors(ours), results._safetensors(expected)
+            self.assertEqual(list(read), list(want))
+            for name in want:
+                np.testing.assert_array_equal(read[name], want[name])
+                self.assertEqual(read[name].shape, want[name].shape)
+        np.testing.assert_array_equal(read["0.weight"], [[0, 3], [1, 4], [2, 5]])
+
+
 class Results(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()

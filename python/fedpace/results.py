@@ -193,6 +193,30 @@ def _frame(columns: Mapping[str, np.ndarray]) -> Any:
     return pandas.DataFrame(dict(columns))
 
 
+def save_model(path: Union[str, Path], tensors: Mapping[str, Any]) -> None:
+    """Writes a model that a run can start from, with ``init: path``.
+
+    ``tensors`` has the model's tensors by name: arrays of any layout in memory, transposed ones
+    included, or what numpy can make one of. Values become float32. They are made contiguous first:
+    safetensors 0.8.0 writes the memory of a transposed array in its own order, without an error.
+    """
+    header: Dict[str, Any] = {}
+    parts = []
+    end = 0
+    for name, tensor in tensors.items():
+        # np.ascontiguousarray makes a vector of one number of a scalar, so the shape is taken before.
+        shape = list(np.shape(tensor))
+        values = np.ascontiguousarray(tensor, "<f4").tobytes()
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [end, end + len(values)]}
+        parts.append(values)
+        end += len(values)
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        file.writelines(parts)
+
+
 def _safetensors(path: Path) -> Dict[str, np.ndarray]:
     """The tensors of a file: 8 bytes of the header's length, the header in JSON, and the values."""
     with open(path, "rb") as f:

@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 
-
 	"fedpace/coordinator/theory"
 	"fedpace/data/federated"
 	"fedpace/learn"

@@ -35,6 +35,10 @@ const (
 	Phase_PHASE_DOWNLOAD    Phase = 1
 	Phase_PHASE_COMPUTE     Phase = 2
 	Phase_PHASE_UPLOAD      Phase = 3
+	Phase_PHASE_KEYS        Phase = 4 // these four with secure aggregation; the first two come before the download
+	Phase_PHASE_SHARES      Phase = 5
+	Phase_PHASE_SURVIVORS   Phase = 6
+	Phase_PHASE_RECOVERY    Phase = 7
 )
 
 // Enum value maps for Phase.
@@ -44,12 +48,20 @@ var (
 		1: "PHASE_DOWNLOAD",
 		2: "PHASE_COMPUTE",
 		3: "PHASE_UPLOAD",
+		4: "PHASE_KEYS",
+		5: "PHASE_SHARES",
+		6: "PHASE_SURVIVORS",
+		7: "PHASE_RECOVERY",
 	}
 	Phase_value = map[string]int32{
 		"PHASE_UNSPECIFIED": 0,
 		"PHASE_DOWNLOAD":    1,
 		"PHASE_COMPUTE":     2,
 		"PHASE_UPLOAD":      3,
+		"PHASE_KEYS":        4,
+		"PHASE_SHARES":      5,
+		"PHASE_SURVIVORS":   6,
+		"PHASE_RECOVERY":    7,
 	}
 )
 
@@ -78,6 +90,65 @@ func (x Phase) Number() protoreflect.EnumNumber {
 // Deprecated: Use Phase.Descriptor instead.
 func (Phase) EnumDescriptor() ([]byte, []int) {
 	return file_fedpace_proto_rawDescGZIP(), []int{0}
+}
+
+// SecureStage is a stage of secure aggregation in which devices send a message.
+type SecureStage int32
+
+const (
+	SecureStage_SECURE_STAGE_UNSPECIFIED SecureStage = 0
+	SecureStage_SECURE_STAGE_KEYS        SecureStage = 1
+	SecureStage_SECURE_STAGE_SHARES      SecureStage = 2
+	SecureStage_SECURE_STAGE_MASKED      SecureStage = 3 // the device has uploaded, and asks for the survivors
+	SecureStage_SECURE_STAGE_SURVIVORS   SecureStage = 4 // its signature of their set
+	SecureStage_SECURE_STAGE_RECOVERY    SecureStage = 5
+)
+
+// Enum value maps for SecureStage.
+var (
+	SecureStage_name = map[int32]string{
+		0: "SECURE_STAGE_UNSPECIFIED",
+		1: "SECURE_STAGE_KEYS",
+		2: "SECURE_STAGE_SHARES",
+		3: "SECURE_STAGE_MASKED",
+		4: "SECURE_STAGE_SURVIVORS",
+		5: "SECURE_STAGE_RECOVERY",
+	}
+	SecureStage_value = map[string]int32{
+		"SECURE_STAGE_UNSPECIFIED": 0,
+		"SECURE_STAGE_KEYS":        1,
+		"SECURE_STAGE_SHARES":      2,
+		"SECURE_STAGE_MASKED":      3,
+		"SECURE_STAGE_SURVIVORS":   4,
+		"SECURE_STAGE_RECOVERY":    5,
+	}
+)
+
+func (x SecureStage) Enum() *SecureStage {
+	p := new(SecureStage)
+	*p = x
+	return p
+}
+
+func (x SecureStage) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (SecureStage) Descriptor() protoreflect.EnumDescriptor {
+	return file_fedpace_proto_enumTypes[1].Descriptor()
+}
+
+func (SecureStage) Type() protoreflect.EnumType {
+	return &file_fedpace_proto_enumTypes[1]
+}
+
+func (x SecureStage) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use SecureStage.Descriptor instead.
+func (SecureStage) EnumDescriptor() ([]byte, []int) {
+	return file_fedpace_proto_rawDescGZIP(), []int{1}
 }
 
 type JobKind int32
@@ -116,11 +187,11 @@ func (x JobKind) String() string {
 }
 
 func (JobKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_fedpace_proto_enumTypes[1].Descriptor()
+	return file_fedpace_proto_enumTypes[2].Descriptor()
 }
 
 func (JobKind) Type() protoreflect.EnumType {
-	return &file_fedpace_proto_enumTypes[1]
+	return &file_fedpace_proto_enumTypes[2]
 }
 
 func (x JobKind) Number() protoreflect.EnumNumber {
@@ -129,7 +200,7 @@ func (x JobKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use JobKind.Descriptor instead.
 func (JobKind) EnumDescriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{1}
+	return file_fedpace_proto_rawDescGZIP(), []int{2}
 }
 
 // Status is how the coordinator answers a sum, an update or a join.
@@ -178,11 +249,11 @@ func (x Status) String() string {
 }
 
 func (Status) Descriptor() protoreflect.EnumDescriptor {
-	return file_fedpace_proto_enumTypes[2].Descriptor()
+	return file_fedpace_proto_enumTypes[3].Descriptor()
 }
 
 func (Status) Type() protoreflect.EnumType {
-	return &file_fedpace_proto_enumTypes[2]
+	return &file_fedpace_proto_enumTypes[3]
 }
 
 func (x Status) Number() protoreflect.EnumNumber {
@@ -191,7 +262,7 @@ func (x Status) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Status.Descriptor instead.
 func (Status) EnumDescriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{2}
+	return file_fedpace_proto_rawDescGZIP(), []int{3}
 }
 
 // Task asks one client for one round's local steps.
@@ -444,10 +515,11 @@ type Plan struct {
 	DownloadNs    int64                  `protobuf:"varint,2,opt,name=download_ns,json=downloadNs,proto3" json:"download_ns,omitempty"`
 	ComputeNs     int64                  `protobuf:"varint,3,opt,name=compute_ns,json=computeNs,proto3" json:"compute_ns,omitempty"`
 	UploadNs      int64                  `protobuf:"varint,4,opt,name=upload_ns,json=uploadNs,proto3" json:"upload_ns,omitempty"`
-	Dropout       *Dropout               `protobuf:"bytes,5,opt,name=dropout,proto3" json:"dropout,omitempty"`      // absent: the client finishes
-	Placement     uint64                 `protobuf:"varint,6,opt,name=placement,proto3" json:"placement,omitempty"` // the task's
-	Others        []*Plan                `protobuf:"bytes,7,rep,name=others,proto3" json:"others,omitempty"`        // of other clients, whose tasks the host had when it answered; they have no others
-	Client        uint64                 `protobuf:"varint,8,opt,name=client,proto3" json:"client,omitempty"`       // in others: whose plan it is
+	Dropout       *Dropout               `protobuf:"bytes,5,opt,name=dropout,proto3" json:"dropout,omitempty"`                        // absent: the client finishes
+	Placement     uint64                 `protobuf:"varint,6,opt,name=placement,proto3" json:"placement,omitempty"`                   // the task's
+	Others        []*Plan                `protobuf:"bytes,7,rep,name=others,proto3" json:"others,omitempty"`                          // of other clients, whose tasks the host had when it answered; they have no others
+	Client        uint64                 `protobuf:"varint,8,opt,name=client,proto3" json:"client,omitempty"`                         // in others: whose plan it is
+	StageNs       []int64                `protobuf:"varint,9,rep,packed,name=stage_ns,json=stageNs,proto3" json:"stage_ns,omitempty"` // with secure aggregation: of the stages keys, shares, survivors and recovery; dropout then
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -538,6 +610,13 @@ func (x *Plan) GetClient() uint64 {
 	return 0
 }
 
+func (x *Plan) GetStageNs() []int64 {
+	if x != nil {
+		return x.StageNs
+	}
+	return nil
+}
+
 // Update is a real device's answer to a task: the chunks of its model, one a
 // message, then one message without values that says how long it all took. Each
 // is a request, answered by a DeviceReply.
@@ -554,7 +633,8 @@ type Update struct {
 	Values        []byte                 `protobuf:"bytes,9,opt,name=values,proto3" json:"values,omitempty"`                                        // little-endian float32: the device's model after its steps, not the difference; then what it keeps
 	TaskDigest    []byte                 `protobuf:"bytes,10,opt,name=task_digest,json=taskDigest,proto3" json:"task_digest,omitempty"`             // the task's digest; empty: of a device that does not repeat it
 	Process       uint64                 `protobuf:"fixed64,11,opt,name=process,proto3" json:"process,omitempty"`                                   // as in the device's Join
-	Packed        []byte                 `protobuf:"bytes,12,opt,name=packed,proto3" json:"packed,omitempty"`                                       // in the place of values where Spec.compression is set: a part of the packed values, which are the
+	// With secure aggregation values are little-endian uint64: the masked update.
+	Packed        []byte `protobuf:"bytes,12,opt,name=packed,proto3" json:"packed,omitempty"` // in the place of values where Spec.compression is set: a part of the packed values, which are the
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -889,6 +969,7 @@ type DeviceReply struct {
 	Status        Status                 `protobuf:"varint,1,opt,name=status,proto3,enum=fedpace.v1.Status" json:"status,omitempty"`
 	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	Welcome       *Welcome               `protobuf:"bytes,3,opt,name=welcome,proto3" json:"welcome,omitempty"` // to a join
+	Secure        []byte                 `protobuf:"bytes,4,opt,name=secure,proto3" json:"secure,omitempty"`   // to a SecureMessage: what the stage led to
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -944,6 +1025,176 @@ func (x *DeviceReply) GetWelcome() *Welcome {
 	return nil
 }
 
+func (x *DeviceReply) GetSecure() []byte {
+	if x != nil {
+		return x.Secure
+	}
+	return nil
+}
+
+// SecureMessage is a device's message in a stage of secure aggregation, a request that is answered by a DeviceReply
+// once the stage is over. docs/protocol.md describes the payloads.
+type SecureMessage struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Task          uint64                 `protobuf:"varint,1,opt,name=task,proto3" json:"task,omitempty"`
+	TaskDigest    []byte                 `protobuf:"bytes,2,opt,name=task_digest,json=taskDigest,proto3" json:"task_digest,omitempty"` // as in Update
+	Process       uint64                 `protobuf:"fixed64,3,opt,name=process,proto3" json:"process,omitempty"`                       // as in the device's Join
+	Stage         SecureStage            `protobuf:"varint,4,opt,name=stage,proto3,enum=fedpace.v1.SecureStage" json:"stage,omitempty"`
+	Payload       []byte                 `protobuf:"bytes,5,opt,name=payload,proto3" json:"payload,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SecureMessage) Reset() {
+	*x = SecureMessage{}
+	mi := &file_fedpace_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SecureMessage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SecureMessage) ProtoMessage() {}
+
+func (x *SecureMessage) ProtoReflect() protoreflect.Message {
+	mi := &file_fedpace_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SecureMessage.ProtoReflect.Descriptor instead.
+func (*SecureMessage) Descriptor() ([]byte, []int) {
+	return file_fedpace_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *SecureMessage) GetTask() uint64 {
+	if x != nil {
+		return x.Task
+	}
+	return 0
+}
+
+func (x *SecureMessage) GetTaskDigest() []byte {
+	if x != nil {
+		return x.TaskDigest
+	}
+	return nil
+}
+
+func (x *SecureMessage) GetProcess() uint64 {
+	if x != nil {
+		return x.Process
+	}
+	return 0
+}
+
+func (x *SecureMessage) GetStage() SecureStage {
+	if x != nil {
+		return x.Stage
+	}
+	return SecureStage_SECURE_STAGE_UNSPECIFIED
+}
+
+func (x *SecureMessage) GetPayload() []byte {
+	if x != nil {
+		return x.Payload
+	}
+	return nil
+}
+
+// SecureTerms are what a run with secure aggregation asks of a device.
+type SecureTerms struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Neighbours    uint32                 `protobuf:"varint,1,opt,name=neighbours,proto3" json:"neighbours,omitempty"`
+	Threshold     uint32                 `protobuf:"varint,2,opt,name=threshold,proto3" json:"threshold,omitempty"`
+	Colluders     uint32                 `protobuf:"varint,3,opt,name=colluders,proto3" json:"colluders,omitempty"`                  // most members that may collude
+	Minimum       uint32                 `protobuf:"varint,4,opt,name=minimum,proto3" json:"minimum,omitempty"`                      // of survivors
+	Shift         uint32                 `protobuf:"varint,5,opt,name=shift,proto3" json:"shift,omitempty"`                          // an update of weight W enters with W / 2^shift
+	MaxWeight     uint64                 `protobuf:"varint,6,opt,name=max_weight,json=maxWeight,proto3" json:"max_weight,omitempty"` // of a device, which weighs as many as its samples, at most so many; 1: all weigh the same
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SecureTerms) Reset() {
+	*x = SecureTerms{}
+	mi := &file_fedpace_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SecureTerms) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SecureTerms) ProtoMessage() {}
+
+func (x *SecureTerms) ProtoReflect() protoreflect.Message {
+	mi := &file_fedpace_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SecureTerms.ProtoReflect.Descriptor instead.
+func (*SecureTerms) Descriptor() ([]byte, []int) {
+	return file_fedpace_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *SecureTerms) GetNeighbours() uint32 {
+	if x != nil {
+		return x.Neighbours
+	}
+	return 0
+}
+
+func (x *SecureTerms) GetThreshold() uint32 {
+	if x != nil {
+		return x.Threshold
+	}
+	return 0
+}
+
+func (x *SecureTerms) GetColluders() uint32 {
+	if x != nil {
+		return x.Colluders
+	}
+	return 0
+}
+
+func (x *SecureTerms) GetMinimum() uint32 {
+	if x != nil {
+		return x.Minimum
+	}
+	return 0
+}
+
+func (x *SecureTerms) GetShift() uint32 {
+	if x != nil {
+		return x.Shift
+	}
+	return 0
+}
+
+func (x *SecureTerms) GetMaxWeight() uint64 {
+	if x != nil {
+		return x.MaxWeight
+	}
+	return 0
+}
+
 // Welcome is what a device must know of the run that it joins.
 type Welcome struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
@@ -959,13 +1210,14 @@ type Welcome struct {
 	Schema           *Schema                `protobuf:"bytes,10,opt,name=schema,proto3" json:"schema,omitempty"`                                              // what the device's samples must mean
 	Version          string                 `protobuf:"bytes,11,opt,name=version,proto3" json:"version,omitempty"`                                            // of the coordinator's program, for people; empty: it does not say
 	Kept             uint32                 `protobuf:"varint,12,opt,name=kept,proto3" json:"kept,omitempty"`                                                 // values that the device keeps from task to task, which its updates end with
+	Secure           *SecureTerms           `protobuf:"bytes,13,opt,name=secure,proto3" json:"secure,omitempty"`                                              // absent: updates are sent without masks
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_fedpace_proto_msgTypes[7]
+	mi := &file_fedpace_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -977,7 +1229,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[7]
+	mi := &file_fedpace_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -990,7 +1242,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{7}
+	return file_fedpace_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Welcome) GetClient() uint64 {
@@ -1077,6 +1329,13 @@ func (x *Welcome) GetKept() uint32 {
 	return 0
 }
 
+func (x *Welcome) GetSecure() *SecureTerms {
+	if x != nil {
+		return x.Secure
+	}
+	return nil
+}
+
 // Schema is what the numbers of samples stand for.
 type Schema struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1091,7 +1350,7 @@ type Schema struct {
 
 func (x *Schema) Reset() {
 	*x = Schema{}
-	mi := &file_fedpace_proto_msgTypes[8]
+	mi := &file_fedpace_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1103,7 +1362,7 @@ func (x *Schema) String() string {
 func (*Schema) ProtoMessage() {}
 
 func (x *Schema) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[8]
+	mi := &file_fedpace_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1116,7 +1375,7 @@ func (x *Schema) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Schema.ProtoReflect.Descriptor instead.
 func (*Schema) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{8}
+	return file_fedpace_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Schema) GetLabels() []string {
@@ -1168,7 +1427,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_fedpace_proto_msgTypes[9]
+	mi := &file_fedpace_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1180,7 +1439,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[9]
+	mi := &file_fedpace_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1193,7 +1452,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{9}
+	return file_fedpace_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Heartbeat) GetTask() uint64 {
@@ -1244,7 +1503,7 @@ type ModelChunk struct {
 
 func (x *ModelChunk) Reset() {
 	*x = ModelChunk{}
-	mi := &file_fedpace_proto_msgTypes[10]
+	mi := &file_fedpace_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1256,7 +1515,7 @@ func (x *ModelChunk) String() string {
 func (*ModelChunk) ProtoMessage() {}
 
 func (x *ModelChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[10]
+	mi := &file_fedpace_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1269,7 +1528,7 @@ func (x *ModelChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelChunk.ProtoReflect.Descriptor instead.
 func (*ModelChunk) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{10}
+	return file_fedpace_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ModelChunk) GetChunk() uint32 {
@@ -1320,7 +1579,7 @@ type Spec struct {
 
 func (x *Spec) Reset() {
 	*x = Spec{}
-	mi := &file_fedpace_proto_msgTypes[11]
+	mi := &file_fedpace_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1332,7 +1591,7 @@ func (x *Spec) String() string {
 func (*Spec) ProtoMessage() {}
 
 func (x *Spec) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[11]
+	mi := &file_fedpace_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1345,7 +1604,7 @@ func (x *Spec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Spec.ProtoReflect.Descriptor instead.
 func (*Spec) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{11}
+	return file_fedpace_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Spec) GetModel() string {
@@ -1447,7 +1706,7 @@ type Job struct {
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_fedpace_proto_msgTypes[12]
+	mi := &file_fedpace_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1459,7 +1718,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[12]
+	mi := &file_fedpace_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1472,7 +1731,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{12}
+	return file_fedpace_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Job) GetJob() uint64 {
@@ -1575,7 +1834,7 @@ type Method struct {
 
 func (x *Method) Reset() {
 	*x = Method{}
-	mi := &file_fedpace_proto_msgTypes[13]
+	mi := &file_fedpace_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1587,7 +1846,7 @@ func (x *Method) String() string {
 func (*Method) ProtoMessage() {}
 
 func (x *Method) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[13]
+	mi := &file_fedpace_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1600,7 +1859,7 @@ func (x *Method) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Method.ProtoReflect.Descriptor instead.
 func (*Method) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{13}
+	return file_fedpace_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Method) GetVariates() bool {
@@ -1663,7 +1922,7 @@ type ClientWork struct {
 
 func (x *ClientWork) Reset() {
 	*x = ClientWork{}
-	mi := &file_fedpace_proto_msgTypes[14]
+	mi := &file_fedpace_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1675,7 +1934,7 @@ func (x *ClientWork) String() string {
 func (*ClientWork) ProtoMessage() {}
 
 func (x *ClientWork) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[14]
+	mi := &file_fedpace_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1688,7 +1947,7 @@ func (x *ClientWork) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientWork.ProtoReflect.Descriptor instead.
 func (*ClientWork) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{14}
+	return file_fedpace_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ClientWork) GetTask() uint64 {
@@ -1769,7 +2028,7 @@ type Shard struct {
 
 func (x *Shard) Reset() {
 	*x = Shard{}
-	mi := &file_fedpace_proto_msgTypes[15]
+	mi := &file_fedpace_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1781,7 +2040,7 @@ func (x *Shard) String() string {
 func (*Shard) ProtoMessage() {}
 
 func (x *Shard) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[15]
+	mi := &file_fedpace_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1794,7 +2053,7 @@ func (x *Shard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shard.ProtoReflect.Descriptor instead.
 func (*Shard) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{15}
+	return file_fedpace_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Shard) GetIndex() uint32 {
@@ -1855,7 +2114,7 @@ type Sum struct {
 
 func (x *Sum) Reset() {
 	*x = Sum{}
-	mi := &file_fedpace_proto_msgTypes[16]
+	mi := &file_fedpace_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1867,7 +2126,7 @@ func (x *Sum) String() string {
 func (*Sum) ProtoMessage() {}
 
 func (x *Sum) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[16]
+	mi := &file_fedpace_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1880,7 +2139,7 @@ func (x *Sum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sum.ProtoReflect.Descriptor instead.
 func (*Sum) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{16}
+	return file_fedpace_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Sum) GetJob() uint64 {
@@ -1986,7 +2245,7 @@ type ClientLoss struct {
 
 func (x *ClientLoss) Reset() {
 	*x = ClientLoss{}
-	mi := &file_fedpace_proto_msgTypes[17]
+	mi := &file_fedpace_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1998,7 +2257,7 @@ func (x *ClientLoss) String() string {
 func (*ClientLoss) ProtoMessage() {}
 
 func (x *ClientLoss) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[17]
+	mi := &file_fedpace_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2011,7 +2270,7 @@ func (x *ClientLoss) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientLoss.ProtoReflect.Descriptor instead.
 func (*ClientLoss) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{17}
+	return file_fedpace_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ClientLoss) GetTask() uint64 {
@@ -2047,7 +2306,7 @@ type ShardScore struct {
 
 func (x *ShardScore) Reset() {
 	*x = ShardScore{}
-	mi := &file_fedpace_proto_msgTypes[18]
+	mi := &file_fedpace_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2059,7 +2318,7 @@ func (x *ShardScore) String() string {
 func (*ShardScore) ProtoMessage() {}
 
 func (x *ShardScore) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[18]
+	mi := &file_fedpace_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2072,7 +2331,7 @@ func (x *ShardScore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShardScore.ProtoReflect.Descriptor instead.
 func (*ShardScore) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{18}
+	return file_fedpace_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ShardScore) GetIndex() uint32 {
@@ -2107,7 +2366,7 @@ type Score struct {
 
 func (x *Score) Reset() {
 	*x = Score{}
-	mi := &file_fedpace_proto_msgTypes[19]
+	mi := &file_fedpace_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2119,7 +2378,7 @@ func (x *Score) String() string {
 func (*Score) ProtoMessage() {}
 
 func (x *Score) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[19]
+	mi := &file_fedpace_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2132,7 +2391,7 @@ func (x *Score) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Score.ProtoReflect.Descriptor instead.
 func (*Score) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{19}
+	return file_fedpace_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Score) GetSum() float64 {
@@ -2162,7 +2421,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_fedpace_proto_msgTypes[20]
+	mi := &file_fedpace_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2174,7 +2433,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[20]
+	mi := &file_fedpace_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2187,7 +2446,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{20}
+	return file_fedpace_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Failure) GetKind() string {
@@ -2229,7 +2488,7 @@ type Handle struct {
 
 func (x *Handle) Reset() {
 	*x = Handle{}
-	mi := &file_fedpace_proto_msgTypes[21]
+	mi := &file_fedpace_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2241,7 +2500,7 @@ func (x *Handle) String() string {
 func (*Handle) ProtoMessage() {}
 
 func (x *Handle) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[21]
+	mi := &file_fedpace_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2254,7 +2513,7 @@ func (x *Handle) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Handle.ProtoReflect.Descriptor instead.
 func (*Handle) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{21}
+	return file_fedpace_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Handle) GetStore() []byte {
@@ -2283,7 +2542,7 @@ type SumReply struct {
 
 func (x *SumReply) Reset() {
 	*x = SumReply{}
-	mi := &file_fedpace_proto_msgTypes[22]
+	mi := &file_fedpace_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2295,7 +2554,7 @@ func (x *SumReply) String() string {
 func (*SumReply) ProtoMessage() {}
 
 func (x *SumReply) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[22]
+	mi := &file_fedpace_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2308,7 +2567,7 @@ func (x *SumReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SumReply.ProtoReflect.Descriptor instead.
 func (*SumReply) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{22}
+	return file_fedpace_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *SumReply) GetStatus() Status {
@@ -2350,7 +2609,7 @@ type RunInfo struct {
 
 func (x *RunInfo) Reset() {
 	*x = RunInfo{}
-	mi := &file_fedpace_proto_msgTypes[23]
+	mi := &file_fedpace_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2362,7 +2621,7 @@ func (x *RunInfo) String() string {
 func (*RunInfo) ProtoMessage() {}
 
 func (x *RunInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[23]
+	mi := &file_fedpace_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2375,7 +2634,7 @@ func (x *RunInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunInfo.ProtoReflect.Descriptor instead.
 func (*RunInfo) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{23}
+	return file_fedpace_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RunInfo) GetRun() string {
@@ -2445,7 +2704,7 @@ type File struct {
 
 func (x *File) Reset() {
 	*x = File{}
-	mi := &file_fedpace_proto_msgTypes[24]
+	mi := &file_fedpace_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2457,7 +2716,7 @@ func (x *File) String() string {
 func (*File) ProtoMessage() {}
 
 func (x *File) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[24]
+	mi := &file_fedpace_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2470,7 +2729,7 @@ func (x *File) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use File.ProtoReflect.Descriptor instead.
 func (*File) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{24}
+	return file_fedpace_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *File) GetPath() string {
@@ -2502,7 +2761,7 @@ type InfoRequest struct {
 
 func (x *InfoRequest) Reset() {
 	*x = InfoRequest{}
-	mi := &file_fedpace_proto_msgTypes[25]
+	mi := &file_fedpace_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2514,7 +2773,7 @@ func (x *InfoRequest) String() string {
 func (*InfoRequest) ProtoMessage() {}
 
 func (x *InfoRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[25]
+	mi := &file_fedpace_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2527,7 +2786,7 @@ func (x *InfoRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InfoRequest.ProtoReflect.Descriptor instead.
 func (*InfoRequest) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{25}
+	return file_fedpace_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *InfoRequest) GetHost() string {
@@ -2577,7 +2836,7 @@ type Announcement struct {
 
 func (x *Announcement) Reset() {
 	*x = Announcement{}
-	mi := &file_fedpace_proto_msgTypes[26]
+	mi := &file_fedpace_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2589,7 +2848,7 @@ func (x *Announcement) String() string {
 func (*Announcement) ProtoMessage() {}
 
 func (x *Announcement) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[26]
+	mi := &file_fedpace_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2602,7 +2861,7 @@ func (x *Announcement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Announcement.ProtoReflect.Descriptor instead.
 func (*Announcement) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{26}
+	return file_fedpace_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Announcement) GetRun() string {
@@ -2661,7 +2920,7 @@ const file_fedpace_proto_rawDesc = "" +
 	"\"M\n" +
 	"\aDropout\x12'\n" +
 	"\x05phase\x18\x01 \x01(\x0e2\x11.fedpace.v1.PhaseR\x05phase\x12\x19\n" +
-	"\bafter_ns\x18\x02 \x01(\x03R\aafterNs\"\x86\x02\n" +
+	"\bafter_ns\x18\x02 \x01(\x03R\aafterNs\"\xa1\x02\n" +
 	"\x04Plan\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\x04R\x04task\x12\x1f\n" +
 	"\vdownload_ns\x18\x02 \x01(\x03R\n" +
@@ -2672,7 +2931,8 @@ const file_fedpace_proto_rawDesc = "" +
 	"\adropout\x18\x05 \x01(\v2\x13.fedpace.v1.DropoutR\adropout\x12\x1c\n" +
 	"\tplacement\x18\x06 \x01(\x04R\tplacement\x12(\n" +
 	"\x06others\x18\a \x03(\v2\x10.fedpace.v1.PlanR\x06others\x12\x16\n" +
-	"\x06client\x18\b \x01(\x04R\x06client\"\xd4\x02\n" +
+	"\x06client\x18\b \x01(\x04R\x06client\x12\x19\n" +
+	"\bstage_ns\x18\t \x03(\x03R\astageNs\"\xd4\x02\n" +
 	"\x06Update\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\x04R\x04task\x12\x1f\n" +
 	"\vdownload_ns\x18\x02 \x01(\x03R\n" +
@@ -2709,11 +2969,29 @@ const file_fedpace_proto_rawDesc = "" +
 	"\x10download_seconds\x18\x06 \x01(\x01R\x0fdownloadSeconds\x12\x1f\n" +
 	"\vupload_mbps\x18\a \x01(\x01R\n" +
 	"uploadMbps\x12%\n" +
-	"\x0eupload_seconds\x18\b \x01(\x01R\ruploadSeconds\"\x80\x01\n" +
+	"\x0eupload_seconds\x18\b \x01(\x01R\ruploadSeconds\"\x98\x01\n" +
 	"\vDeviceReply\x12*\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x12.fedpace.v1.StatusR\x06status\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12-\n" +
-	"\awelcome\x18\x03 \x01(\v2\x13.fedpace.v1.WelcomeR\awelcome\"\xf1\x02\n" +
+	"\awelcome\x18\x03 \x01(\v2\x13.fedpace.v1.WelcomeR\awelcome\x12\x16\n" +
+	"\x06secure\x18\x04 \x01(\fR\x06secure\"\xa7\x01\n" +
+	"\rSecureMessage\x12\x12\n" +
+	"\x04task\x18\x01 \x01(\x04R\x04task\x12\x1f\n" +
+	"\vtask_digest\x18\x02 \x01(\fR\n" +
+	"taskDigest\x12\x18\n" +
+	"\aprocess\x18\x03 \x01(\x06R\aprocess\x12-\n" +
+	"\x05stage\x18\x04 \x01(\x0e2\x17.fedpace.v1.SecureStageR\x05stage\x12\x18\n" +
+	"\apayload\x18\x05 \x01(\fR\apayload\"\xb8\x01\n" +
+	"\vSecureTerms\x12\x1e\n" +
+	"\n" +
+	"neighbours\x18\x01 \x01(\rR\n" +
+	"neighbours\x12\x1c\n" +
+	"\tthreshold\x18\x02 \x01(\rR\tthreshold\x12\x1c\n" +
+	"\tcolluders\x18\x03 \x01(\rR\tcolluders\x12\x18\n" +
+	"\aminimum\x18\x04 \x01(\rR\aminimum\x12\x14\n" +
+	"\x05shift\x18\x05 \x01(\rR\x05shift\x12\x1d\n" +
+	"\n" +
+	"max_weight\x18\x06 \x01(\x04R\tmaxWeight\"\xa2\x03\n" +
 	"\aWelcome\x12\x16\n" +
 	"\x06client\x18\x01 \x01(\x04R\x06client\x12$\n" +
 	"\x04spec\x18\x02 \x01(\v2\x10.fedpace.v1.SpecR\x04spec\x12\x16\n" +
@@ -2727,7 +3005,8 @@ const file_fedpace_proto_rawDesc = "" +
 	"\x06schema\x18\n" +
 	" \x01(\v2\x12.fedpace.v1.SchemaR\x06schema\x12\x18\n" +
 	"\aversion\x18\v \x01(\tR\aversion\x12\x12\n" +
-	"\x04kept\x18\f \x01(\rR\x04kept\"\x88\x01\n" +
+	"\x04kept\x18\f \x01(\rR\x04kept\x12/\n" +
+	"\x06secure\x18\r \x01(\v2\x17.fedpace.v1.SecureTermsR\x06secure\"\x88\x01\n" +
 	"\x06Schema\x12\x16\n" +
 	"\x06labels\x18\x01 \x03(\tR\x06labels\x12\x18\n" +
 	"\acolumns\x18\x02 \x03(\tR\acolumns\x12\x12\n" +
@@ -2863,12 +3142,24 @@ const file_fedpace_proto_rawDesc = "" +
 	"\fAnnouncement\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n" +
 	"\x05stamp\x18\x02 \x01(\x06R\x05stamp\x12\x12\n" +
-	"\x04over\x18\x03 \x01(\bR\x04over*W\n" +
+	"\x04over\x18\x03 \x01(\bR\x04over*\xa2\x01\n" +
 	"\x05Phase\x12\x15\n" +
 	"\x11PHASE_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0ePHASE_DOWNLOAD\x10\x01\x12\x11\n" +
 	"\rPHASE_COMPUTE\x10\x02\x12\x10\n" +
-	"\fPHASE_UPLOAD\x10\x03*m\n" +
+	"\fPHASE_UPLOAD\x10\x03\x12\x0e\n" +
+	"\n" +
+	"PHASE_KEYS\x10\x04\x12\x10\n" +
+	"\fPHASE_SHARES\x10\x05\x12\x13\n" +
+	"\x0fPHASE_SURVIVORS\x10\x06\x12\x12\n" +
+	"\x0ePHASE_RECOVERY\x10\a*\xab\x01\n" +
+	"\vSecureStage\x12\x1c\n" +
+	"\x18SECURE_STAGE_UNSPECIFIED\x10\x00\x12\x15\n" +
+	"\x11SECURE_STAGE_KEYS\x10\x01\x12\x17\n" +
+	"\x13SECURE_STAGE_SHARES\x10\x02\x12\x17\n" +
+	"\x13SECURE_STAGE_MASKED\x10\x03\x12\x1a\n" +
+	"\x16SECURE_STAGE_SURVIVORS\x10\x04\x12\x19\n" +
+	"\x15SECURE_STAGE_RECOVERY\x10\x05*m\n" +
 	"\aJobKind\x12\x18\n" +
 	"\x14JOB_KIND_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eJOB_KIND_TRAIN\x10\x01\x12\x15\n" +
@@ -2895,69 +3186,74 @@ func file_fedpace_proto_rawDescGZIP() []byte {
 	return file_fedpace_proto_rawDescData
 }
 
-var file_fedpace_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_fedpace_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_fedpace_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_fedpace_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_fedpace_proto_goTypes = []any{
-	(Phase)(0),           // 0: fedpace.v1.Phase
-	(JobKind)(0),         // 1: fedpace.v1.JobKind
-	(Status)(0),          // 2: fedpace.v1.Status
-	(*Task)(nil),         // 3: fedpace.v1.Task
-	(*Dropout)(nil),      // 4: fedpace.v1.Dropout
-	(*Plan)(nil),         // 5: fedpace.v1.Plan
-	(*Update)(nil),       // 6: fedpace.v1.Update
-	(*Join)(nil),         // 7: fedpace.v1.Join
-	(*Measured)(nil),     // 8: fedpace.v1.Measured
-	(*DeviceReply)(nil),  // 9: fedpace.v1.DeviceReply
-	(*Welcome)(nil),      // 10: fedpace.v1.Welcome
-	(*Schema)(nil),       // 11: fedpace.v1.Schema
-	(*Heartbeat)(nil),    // 12: fedpace.v1.Heartbeat
-	(*ModelChunk)(nil),   // 13: fedpace.v1.ModelChunk
-	(*Spec)(nil),         // 14: fedpace.v1.Spec
-	(*Job)(nil),          // 15: fedpace.v1.Job
-	(*Method)(nil),       // 16: fedpace.v1.Method
-	(*ClientWork)(nil),   // 17: fedpace.v1.ClientWork
-	(*Shard)(nil),        // 18: fedpace.v1.Shard
-	(*Sum)(nil),          // 19: fedpace.v1.Sum
-	(*ClientLoss)(nil),   // 20: fedpace.v1.ClientLoss
-	(*ShardScore)(nil),   // 21: fedpace.v1.ShardScore
-	(*Score)(nil),        // 22: fedpace.v1.Score
-	(*Failure)(nil),      // 23: fedpace.v1.Failure
-	(*Handle)(nil),       // 24: fedpace.v1.Handle
-	(*SumReply)(nil),     // 25: fedpace.v1.SumReply
-	(*RunInfo)(nil),      // 26: fedpace.v1.RunInfo
-	(*File)(nil),         // 27: fedpace.v1.File
-	(*InfoRequest)(nil),  // 28: fedpace.v1.InfoRequest
-	(*Announcement)(nil), // 29: fedpace.v1.Announcement
+	(Phase)(0),            // 0: fedpace.v1.Phase
+	(SecureStage)(0),      // 1: fedpace.v1.SecureStage
+	(JobKind)(0),          // 2: fedpace.v1.JobKind
+	(Status)(0),           // 3: fedpace.v1.Status
+	(*Task)(nil),          // 4: fedpace.v1.Task
+	(*Dropout)(nil),       // 5: fedpace.v1.Dropout
+	(*Plan)(nil),          // 6: fedpace.v1.Plan
+	(*Update)(nil),        // 7: fedpace.v1.Update
+	(*Join)(nil),          // 8: fedpace.v1.Join
+	(*Measured)(nil),      // 9: fedpace.v1.Measured
+	(*DeviceReply)(nil),   // 10: fedpace.v1.DeviceReply
+	(*SecureMessage)(nil), // 11: fedpace.v1.SecureMessage
+	(*SecureTerms)(nil),   // 12: fedpace.v1.SecureTerms
+	(*Welcome)(nil),       // 13: fedpace.v1.Welcome
+	(*Schema)(nil),        // 14: fedpace.v1.Schema
+	(*Heartbeat)(nil),     // 15: fedpace.v1.Heartbeat
+	(*ModelChunk)(nil),    // 16: fedpace.v1.ModelChunk
+	(*Spec)(nil),          // 17: fedpace.v1.Spec
+	(*Job)(nil),           // 18: fedpace.v1.Job
+	(*Method)(nil),        // 19: fedpace.v1.Method
+	(*ClientWork)(nil),    // 20: fedpace.v1.ClientWork
+	(*Shard)(nil),         // 21: fedpace.v1.Shard
+	(*Sum)(nil),           // 22: fedpace.v1.Sum
+	(*ClientLoss)(nil),    // 23: fedpace.v1.ClientLoss
+	(*ShardScore)(nil),    // 24: fedpace.v1.ShardScore
+	(*Score)(nil),         // 25: fedpace.v1.Score
+	(*Failure)(nil),       // 26: fedpace.v1.Failure
+	(*Handle)(nil),        // 27: fedpace.v1.Handle
+	(*SumReply)(nil),      // 28: fedpace.v1.SumReply
+	(*RunInfo)(nil),       // 29: fedpace.v1.RunInfo
+	(*File)(nil),          // 30: fedpace.v1.File
+	(*InfoRequest)(nil),   // 31: fedpace.v1.InfoRequest
+	(*Announcement)(nil),  // 32: fedpace.v1.Announcement
 }
 var file_fedpace_proto_depIdxs = []int32{
 	0,  // 0: fedpace.v1.Dropout.phase:type_name -> fedpace.v1.Phase
-	4,  // 1: fedpace.v1.Plan.dropout:type_name -> fedpace.v1.Dropout
-	5,  // 2: fedpace.v1.Plan.others:type_name -> fedpace.v1.Plan
-	8,  // 3: fedpace.v1.Join.measured:type_name -> fedpace.v1.Measured
-	2,  // 4: fedpace.v1.DeviceReply.status:type_name -> fedpace.v1.Status
-	10, // 5: fedpace.v1.DeviceReply.welcome:type_name -> fedpace.v1.Welcome
-	14, // 6: fedpace.v1.Welcome.spec:type_name -> fedpace.v1.Spec
-	11, // 7: fedpace.v1.Welcome.schema:type_name -> fedpace.v1.Schema
-	0,  // 8: fedpace.v1.Heartbeat.phase:type_name -> fedpace.v1.Phase
-	1,  // 9: fedpace.v1.Job.kind:type_name -> fedpace.v1.JobKind
-	14, // 10: fedpace.v1.Job.spec:type_name -> fedpace.v1.Spec
-	17, // 11: fedpace.v1.Job.clients:type_name -> fedpace.v1.ClientWork
-	18, // 12: fedpace.v1.Job.shards:type_name -> fedpace.v1.Shard
-	16, // 13: fedpace.v1.Job.method:type_name -> fedpace.v1.Method
-	17, // 14: fedpace.v1.Job.colluders:type_name -> fedpace.v1.ClientWork
-	20, // 15: fedpace.v1.Sum.clients:type_name -> fedpace.v1.ClientLoss
-	21, // 16: fedpace.v1.Sum.shards:type_name -> fedpace.v1.ShardScore
-	23, // 17: fedpace.v1.Sum.failure:type_name -> fedpace.v1.Failure
-	24, // 18: fedpace.v1.Sum.handle:type_name -> fedpace.v1.Handle
-	22, // 19: fedpace.v1.ShardScore.scores:type_name -> fedpace.v1.Score
-	2,  // 20: fedpace.v1.SumReply.status:type_name -> fedpace.v1.Status
-	14, // 21: fedpace.v1.RunInfo.spec:type_name -> fedpace.v1.Spec
-	27, // 22: fedpace.v1.RunInfo.files:type_name -> fedpace.v1.File
-	23, // [23:23] is the sub-list for method output_type
-	23, // [23:23] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	5,  // 1: fedpace.v1.Plan.dropout:type_name -> fedpace.v1.Dropout
+	6,  // 2: fedpace.v1.Plan.others:type_name -> fedpace.v1.Plan
+	9,  // 3: fedpace.v1.Join.measured:type_name -> fedpace.v1.Measured
+	3,  // 4: fedpace.v1.DeviceReply.status:type_name -> fedpace.v1.Status
+	13, // 5: fedpace.v1.DeviceReply.welcome:type_name -> fedpace.v1.Welcome
+	1,  // 6: fedpace.v1.SecureMessage.stage:type_name -> fedpace.v1.SecureStage
+	17, // 7: fedpace.v1.Welcome.spec:type_name -> fedpace.v1.Spec
+	14, // 8: fedpace.v1.Welcome.schema:type_name -> fedpace.v1.Schema
+	12, // 9: fedpace.v1.Welcome.secure:type_name -> fedpace.v1.SecureTerms
+	0,  // 10: fedpace.v1.Heartbeat.phase:type_name -> fedpace.v1.Phase
+	2,  // 11: fedpace.v1.Job.kind:type_name -> fedpace.v1.JobKind
+	17, // 12: fedpace.v1.Job.spec:type_name -> fedpace.v1.Spec
+	20, // 13: fedpace.v1.Job.clients:type_name -> fedpace.v1.ClientWork
+	21, // 14: fedpace.v1.Job.shards:type_name -> fedpace.v1.Shard
+	19, // 15: fedpace.v1.Job.method:type_name -> fedpace.v1.Method
+	20, // 16: fedpace.v1.Job.colluders:type_name -> fedpace.v1.ClientWork
+	23, // 17: fedpace.v1.Sum.clients:type_name -> fedpace.v1.ClientLoss
+	24, // 18: fedpace.v1.Sum.shards:type_name -> fedpace.v1.ShardScore
+	26, // 19: fedpace.v1.Sum.failure:type_name -> fedpace.v1.Failure
+	27, // 20: fedpace.v1.Sum.handle:type_name -> fedpace.v1.Handle
+	25, // 21: fedpace.v1.ShardScore.scores:type_name -> fedpace.v1.Score
+	3,  // 22: fedpace.v1.SumReply.status:type_name -> fedpace.v1.Status
+	17, // 23: fedpace.v1.RunInfo.spec:type_name -> fedpace.v1.Spec
+	30, // 24: fedpace.v1.RunInfo.files:type_name -> fedpace.v1.File
+	25, // [25:25] is the sub-list for method output_type
+	25, // [25:25] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_fedpace_proto_init() }
@@ -2970,8 +3266,8 @@ func file_fedpace_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fedpace_proto_rawDesc), len(file_fedpace_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   27,
+			NumEnums:      4,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -19,6 +19,8 @@ const (
 	Download = Phase_PHASE_DOWNLOAD
 	Compute  = Phase_PHASE_COMPUTE
 	Upload   = Phase_PHASE_UPLOAD
+	// Recovery is the last of the phases that secure aggregation adds.
+	Recovery = Phase_PHASE_RECOVERY
 )
 
 // The kinds of job.

@@ -22,9 +22,11 @@ const (
 	// ProtocolState: the device keeps Welcome.kept values of client state and compresses updates as
 	// Spec.compression says.
 	ProtocolState = 6
+	// ProtocolSecure: the device masks its updates as Welcome.secure asks.
+	ProtocolSecure = 7
 
 	// DeviceProtocol is the version of devices of this program.
-	DeviceProtocol = ProtocolState
+	DeviceProtocol = ProtocolSecure
 )
 
 // VersionsDiffer reports whether two programs are of different versions. A program that does not
@@ -60,7 +62,7 @@ func commit(version string) string {
 // program. Every change that would let an older host misread a message, answer a task with
 // another plan, or compute another sum for a job raises it. Programs of one build have one
 // number, so they always fit.
-const HostProtocol = 6
+const HostProtocol = 7
 
 // CheckProtocol returns an error unless hosts of this program, whose version is given for the
 // message, may serve the run. The error says which of the two programs to update.

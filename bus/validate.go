@@ -41,9 +41,10 @@ func (p *Plan) Validate() error {
 	c.name("task", p.Task)
 	c.durations(p.DownloadNs, p.ComputeNs, p.UploadNs)
 	if d := p.Dropout; d != nil {
-		c.number("dropout.phase", int64(d.Phase), int64(Download), int64(Upload))
+		c.number("dropout.phase", int64(d.Phase), int64(Download), int64(Recovery))
 		c.number("dropout.after_ns", d.AfterNs, 0, 3*MaxDurationNs)
 	}
+	c.stages(p.StageNs)
 	c.number("number of others", int64(len(p.Others)), 0, MaxOthers)
 	for _, o := range p.Others {
 		c.number("others.client", long(o.Client), 0, MaxClients)
@@ -54,6 +55,20 @@ func (p *Plan) Validate() error {
 	}
 	return c.err
 }
+
+// stages checks the durations of the stages of secure aggregation: all of them or none.
+func (c *checker) stages(list []int64) {
+	if len(list) == 0 {
+		return
+	}
+	c.number("number of stage_ns", int64(len(list)), SecureStages, SecureStages)
+	for _, ns := range list {
+		c.number("stage_ns", ns, 0, MaxDurationNs)
+	}
+}
+
+// SecureStages is the number of the stages of secure aggregation that a plan tells.
+const SecureStages = 4
 
 // Validate refuses a job that no trainer could do: clients belong to training, shards of the
 // validation samples to evaluation.
@@ -347,7 +362,7 @@ func (r *DeviceReply) Validate() error {
 // Validate checks a device's sign of life, whose texts people are shown.
 func (h *Heartbeat) Validate() error {
 	c := checker{message: "heartbeat"}
-	c.number("phase", int64(h.Phase), int64(NoPhase), int64(Upload))
+	c.number("phase", int64(h.Phase), int64(NoPhase), int64(Recovery))
 	c.printable("leaves", h.Leaves, maxWhy)
 	c.number("log", int64(len(h.Log)), 0, MaxLog)
 	for _, line := range h.Log {

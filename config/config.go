@@ -61,6 +61,8 @@ type Config struct {
 	Late      closing.Lateness `key:"late" default:"drop" help:"what becomes of tasks when their round closes"`
 	Aggregate Aggregate        `key:"aggregate"`
 	Privacy   privacy.Options  `key:"privacy"`
+	// Secure hides single updates from the coordinator.
+	Secure SecureAggregation `key:"secure_aggregation"`
 	// Compress shrinks updates for their upload; nil sends them whole.
 	Compress algorithm.Compression `key:"compress" is:"null" help:"how updates shrink for their upload"`
 	Limits   Limits                `key:"limits"`
@@ -344,6 +346,8 @@ func (c *Config) Bits(parameters, trainable int) (model, update float64) {
 	switch {
 	case c.Network.UpdateMegabits > 0:
 		return model, c.Network.UpdateMegabits * 1e6
+	case c.Secure.On:
+		return model, model * maskedGrowth
 	case c.Compress != nil:
 		// The parameters that are not trained travel uncompressed, in proportion to their number.
 		untrainedBits := 0.0

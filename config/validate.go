@@ -48,6 +48,7 @@ func (c Config) Validate() error {
 		c.checkDevices,
 		c.checkDevicesAlone,
 		c.checkCompression,
+		c.checkSecure,
 		c.checkStop,
 		c.checkClock,
 		c.checkNATS,

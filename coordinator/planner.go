@@ -79,6 +79,7 @@ func (d *driver) plan(ctx context.Context) (round.Event, error) {
 		Kind:   round.Planned,
 		Task:   x.Plan.Task,
 		Client: x.Client,
+		Stages: stagesOf(x.Plan),
 		Plan: round.Plan{
 			Download: round.Time(x.Plan.DownloadNs),
 			Compute:  round.Time(x.Plan.ComputeNs),
@@ -87,6 +88,19 @@ func (d *driver) plan(ctx context.Context) (round.Event, error) {
 			Dropout:  round.Time(x.Plan.Dropout.GetAfterNs()),
 		},
 	}, nil
+}
+
+// stagesOf returns the stages of secure aggregation in a plan; nil where it has none.
+func stagesOf(p *bus.Plan) *round.Stages {
+	if len(p.StageNs) != bus.SecureStages {
+		return nil
+	}
+	return &round.Stages{
+		Keys:      round.Time(p.StageNs[0]),
+		Shares:    round.Time(p.StageNs[1]),
+		Survivors: round.Time(p.StageNs[2]),
+		Recovery:  round.Time(p.StageNs[3]),
+	}
 }
 
 // sendTasks fills the window, of which so many tasks have their plan.

@@ -231,6 +231,52 @@ var Columns = []Column{
 		Tag:   "tasks/late_used",
 		Field: func(r *round.Report) any { return &r.LateUsed },
 	},
+	{
+		Name:  Secure + "members",
+		Help:  "clients of secure aggregation that have shared their secrets",
+		Unit:  "clients",
+		Tag:   "secure/members",
+		Field: func(r *round.Report) any { return &r.Secure.Members },
+	},
+	{
+		Name:  Secure + "recovered",
+		Help:  "clients of secure aggregation that left and without whom the sum was recovered",
+		Unit:  "clients",
+		Tag:   "secure/recovered",
+		Title: "Clients recovered",
+		Field: func(r *round.Report) any { return &r.Secure.Recovered },
+	},
+	{
+		Name:  Secure + "unrecovered",
+		Help:  "1 if secure aggregation refused the round or could not recover its sum, else 0",
+		Tag:   "secure/unrecovered",
+		Field: func(r *round.Report) any { return &r.Secure.Unrecovered },
+	},
+	{
+		Name:  Secure + "setup_seconds",
+		Help:  "virtual time of the stages of keys and shares, before the tasks",
+		Unit:  "s",
+		Tag:   "secure/setup_seconds",
+		Title: "Secure aggregation: time before the tasks",
+		Field: func(r *round.Report) any { return &r.Secure.Setup },
+	},
+	{
+		Name:  Secure + "recovery_seconds",
+		Help:  "virtual time of the stages of survivors and recovery, after the close",
+		Unit:  "s",
+		Tag:   "secure/recovery_seconds",
+		Title: "Secure aggregation: time after the tasks",
+		Field: func(r *round.Report) any { return &r.Secure.Recovery },
+	},
+	{
+		Name: Secure + "bytes",
+		Help: "bytes that secure aggregation adds to the round, of all clients both ways",
+		Unit: "bytes",
+		Kind: Count,
+		Tag:  "secure/bytes",
+		Get:  func(r *round.Report) Number { return integer(r.Secure.Bytes) },
+		Set:  func(r *round.Report, v Number) { r.Secure.Bytes = v.Int },
+	},
 }
 
 // validationLoss is the name of the column after which the model's metrics follow.
@@ -238,6 +284,9 @@ const validationLoss = "validation_loss"
 
 // Tokens is the name of a column that only runs have whose samples consist of tokens.
 const Tokens = "tokens"
+
+// Secure is the prefix of the names of columns that only runs with secure aggregation have.
+const Secure = "secure_"
 
 // Validation is the prefix of the names of the metrics' columns.
 const Validation = "validation_"
@@ -356,7 +405,10 @@ func (r *Run) Columns() []Column {
 
 // WithValues removes from a list the columns of which the run has no values.
 func (r *Run) WithValues(list []Column) []Column {
-	return slices.DeleteFunc(list, func(c Column) bool { return c.Name == Tokens && !r.Tokens })
+	return slices.DeleteFunc(list, func(c Column) bool {
+		isSecure := strings.HasPrefix(c.Name, Secure)
+		return c.Name == Tokens && !r.Tokens || isSecure && !r.Secure
+	})
 }
 
 // Of is the value in a round; NaN if nothing was measured.

@@ -38,6 +38,8 @@ type Run struct {
 
 	// Tokens says that samples consist of tokens, which are counted.
 	Tokens bool
+	// Secure says that updates are aggregated securely, which has columns of its own.
+	Secure bool
 	// Clients is the number of simulated clients, which are numbered from 0.
 	Clients int
 	// Cohort is the number of clients in a round.

@@ -62,6 +62,10 @@ type Fleet struct {
 	// deadline is [Config.Deadline].
 	deadline int64
 
+	// stages are those of secure aggregation, and secure says that there are any.
+	stages Stages
+	secure bool
+
 	// countEnds holds for each class the number of the first client behind those that it has by count.
 	// Nil means that no class has a count.
 	countEnds []int

@@ -1,6 +1,10 @@
 package fleet
 
-import "fedpace/internal/keyed"
+import (
+	"fmt"
+
+	"fedpace/internal/keyed"
+)
 
 // Client is a simulated client as its device model sees it. Draws for its tasks depend on its
 // number.
@@ -38,15 +42,23 @@ const (
 	InDownload
 	InCompute
 	InUpload
+	InKeys // this and the next three with secure aggregation alone
+	InShares
+	InSurvivors
+	InRecovery
 )
 
 // Plan is the durations of a task's phases and where in them the client drops out.
 type Plan struct {
 	// Durations are those of the complete task, even if the client drops out.
 	Durations
+	// Stages are those of secure aggregation: keys and shares, before the download, and survivors and
+	// recovery, after the upload. They are 0 without.
+	Stages [SecureStages]int64
 	// Dropout is the phase in which the client drops out. NoPhase means that it finishes.
 	Dropout Phase
-	// After is when it drops out, in nanoseconds since the task's start, less than Total.
+	// After is when it drops out, in nanoseconds of work since the task's start: less than Total and
+	// the stages together.
 	After int64
 }
 
@@ -61,6 +73,16 @@ func (f *Fleet) Plan(c Client, task uint64, steps int, bits Bits, start int64) (
 	}
 	p := Plan{Durations: d}
 	total := d.Total()
+	if f.secure {
+		ok := false
+		p.Stages, ok = f.stageDurations(k, h, c.Number, task, start)
+		if !ok {
+			return Plan{}, fmt.Errorf("fleet: task %d of client %d: a stage of secure aggregation takes over %g s",
+				task, c.Number, float64(maxSeconds))
+		}
+		p.Compute += f.stages.masks(bits.Up)
+		total = p.total()
+	}
 	leaves := total
 	if p := k.dropout.Probability; p > 0 && total > 0 {
 		if h := keyed.Hash(f.seed, keyed.Dropout, uint64(c.Number), task); keyed.Nth(h, 0) < threshold(p) {
@@ -75,7 +97,7 @@ func (f *Fleet) Plan(c Client, task uint64, steps int, bits Bits, start int64) (
 	}
 	if leaves < total {
 		p.After = leaves
-		p.Dropout = d.Phase(leaves)
+		p.Dropout = p.phase(leaves)
 	}
 	return p, nil
 }

@@ -94,6 +94,9 @@ func (h *Host) plan(client int, t *bus.Task, p *bus.Plan) error {
 	p.DownloadNs = d.Download
 	p.ComputeNs = d.Compute
 	p.UploadNs = d.Upload
+	if d.Stages[0] > 0 { // without secure aggregation there are none
+		p.StageNs = append(p.StageNs[:0], d.Stages[:]...)
+	}
 	if d.Dropout != fleet.NoPhase { // fleet has the phases in the same order as the bus
 		p.Dropout = &bus.Dropout{Phase: bus.Phase(d.Dropout), AfterNs: d.After}
 	}

@@ -53,6 +53,8 @@ type Learning struct {
 	Algorithm *algorithm.Instance
 	// Combine clips or combines the updates of single clients before the algorithm.
 	Combine combine.Setup
+	// Secure says how updates weigh where they are aggregated securely; nil: they are not.
+	Secure *Secure
 	// Privacy adds noise to the sums of updates that Combine has clipped; nil adds none.
 	Privacy *privacy.Mechanism
 }

@@ -1,6 +1,7 @@
 package aggregate
 
 import (
+	"context"
 	"math"
 	"slices"
 
@@ -23,9 +24,17 @@ func (a *Aggregator) base(version uint64) []float32 { return a.models.versions[v
 
 // addDevices clips the updates of devices, which are those from place first on, and adds them to the
 // sum or keeps them where they are separate. The updates before are trained already.
-func (a *Aggregator) addDevices(sum []int64, updates []clientUpdate, first int) (deviceBounds, error) {
+func (a *Aggregator) addDevices(
+	ctx context.Context,
+	sum []int64,
+	updates []clientUpdate,
+	first int,
+) (deviceBounds, error) {
 	if first == len(updates) {
 		return deviceBounds{}, nil
+	}
+	if a.learning.Secure != nil {
+		return deviceBounds{}, a.addMasked(ctx, sum, updates[first:])
 	}
 	bounds, weights, err := a.clipDevices(sum, updates, first)
 	if err != nil {

@@ -63,7 +63,8 @@ func (a *Aggregator) Train(ctx context.Context, r Round) (Outcome, error) {
 		return a.trainSites(ctx, r)
 	}
 	hasDevices := a.devices.Split(r.Tasks) < len(r.Tasks)
-	if hasDevices {
+	seesUpdates := a.learning.Secure == nil // the guard does
+	if hasDevices && seesUpdates {
 		return a.trainVetted(ctx, r)
 	}
 	sum, err := a.addUp(ctx, r)
@@ -118,7 +119,7 @@ func (a *Aggregator) addUp(ctx context.Context, r Round) (roundSum, error) {
 	}
 	s.updates = valid
 	first := simulated - len(refused) // only simulated clients, which are the first, are refused here
-	if s.devices, err = a.addDevices(s.values, valid, first); err != nil {
+	if s.devices, err = a.addDevices(ctx, s.values, valid, first); err != nil {
 		return s, err
 	}
 	for i := first; i < len(valid); i++ {

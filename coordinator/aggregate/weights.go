@@ -23,6 +23,9 @@ type weighing struct {
 
 // weigh sets the shares and weights of a round's updates, and which of them are separate.
 func (a *Aggregator) weigh(updates []clientUpdate) (weighing, error) {
+	if a.learning.Secure != nil {
+		return a.weighSecurely(updates)
+	}
 	shares, err := a.baseShares(updates)
 	if err != nil {
 		return weighing{}, err

@@ -69,6 +69,10 @@ type Config struct {
 	Server Bandwidth
 	Leaves func(client int, t Time) (Time, bool)
 
+	// Secure is how updates are aggregated securely; nil: they are not. It goes with rounds that do not
+	// overlap, without late updates, sites, batteries and shared transfers.
+	Secure *Secure
+
 	Metrics []metric.Metric // by which models are measured besides their loss
 	Quality metric.Quality  // by which a plateau is seen
 

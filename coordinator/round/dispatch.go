@@ -26,6 +26,9 @@ func (m *Machine) handle(e *Event) error {
 	case Due:
 		return m.due(e.Timer)
 	case Trained:
+		if e.Unrecovered {
+			return m.unrecovered()
+		}
 		return m.trained(e.Loss, m.refuse(e.Refused, e.Losses))
 	case Evaluated:
 		return m.evaluated(e.Loss, e.Metrics)
@@ -71,6 +74,8 @@ func (m *Machine) due(t Timer) error {
 			return err
 		}
 		return m.queryLosses()
+	case RecoveryEnds:
+		return m.recovered(t)
 	case RunEnds:
 		m.stop.TimeUp = true
 		return m.stopRun(fmt.Sprintf("%g virtual seconds", m.config.Stop.Time.Seconds()))

@@ -170,6 +170,8 @@ type Report struct {
 	// Tokens is how many the local steps of accepted tasks have taken so far, 0 where samples have
 	// none.
 	Tokens int64
+	// Secure is what secure aggregation did in the round, zero without.
+	Secure SecureReport
 
 	// Evaluated says that the two fields below were measured on this round's new model. Metrics are
 	// shared and never written to.

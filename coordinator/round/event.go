@@ -33,6 +33,11 @@ type Event struct {
 	// Plan is how long the task takes the client (Planned, Invalid, TimedOut). The durations of
 	// a device are those that it measured.
 	Plan Plan
+	// Stages are those of secure aggregation (Planned). nil means that the client has none, or that a
+	// device has not finished them.
+	Stages *Stages
+	// Unrecovered says that secure aggregation has failed: none of the round's updates counts (Trained).
+	Unrecovered bool
 	// Samples is the number of training samples that a device reports (Joined, Planned). 0 means
 	// that it reports none.
 	Samples int
@@ -154,6 +159,8 @@ const (
 	// TaskComputed says that a task's computing is done, with the transfers around it that are
 	// not shared.
 	TaskComputed
+	// RecoveryEnds says that the survivors of a round with secure aggregation have answered.
+	RecoveryEnds
 )
 
 // Priorities order timers of one instant, the lowest first. Shared transfers end first. Updates

@@ -21,6 +21,7 @@ type Machine struct {
 	transfers  *transfers // nil: they do not share the server's bandwidth
 	candidates candidates
 	losses     losses
+	secure     *secure // nil: updates are not aggregated securely
 	// sites are the sites at work in the round, by number. There are none unless sites add up.
 	sites []SiteState
 
@@ -159,6 +160,7 @@ func (m *Machine) makeParts(s *State) {
 		list:      s.Candidates,
 		answers:   s.Answers,
 	}
+	m.secure = newSecure(c.Secure, s)
 	m.losses = losses{
 		config:   c,
 		window:   schedule.RestoreWindow(c.Window, s.Window),

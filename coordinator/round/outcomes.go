@@ -52,6 +52,10 @@ func (m *Machine) countAccepted(t *TaskState, late bool) {
 		m.stepsDone[t.Client] += int64(t.LocalSteps)
 		t.Status = TaskAccepted
 	}
+	if m.secure != nil {
+		m.secure.uploaded(t.Task)
+		t.Status = TaskAccepted // also without training: the round may yet be refused
+	}
 }
 
 // samples is the number of samples that a task's local steps take, 0 where neither a limit nor a
@@ -93,7 +97,9 @@ func (m *Machine) revokeAcceptance(t *TaskState) {
 	if m.isLate(t) {
 		m.round.LateUsed--
 	}
-	m.stepsDone[t.Client] -= int64(t.LocalSteps)
+	if m.config.Train {
+		m.stepsDone[t.Client] -= int64(t.LocalSteps)
+	}
 	m.stop.Samples -= m.samples(t)
 	t.Status = TaskDone
 	m.emitOutcome(t, Refused, t.Start+t.duration(), m.tasks.model, false)

@@ -36,6 +36,10 @@ func (m *Machine) State() State {
 	if m.clients.batteries != nil {
 		s.Charges = m.clients.batteries.charges
 	}
+	if m.secure != nil {
+		s.Secure = m.secure.members
+		s.Recovery = m.secure.timer
+	}
 	if m.transfers != nil {
 		s.Transfer = m.transfers.timer
 		s.TransferAt = m.transfers.timerAt

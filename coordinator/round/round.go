@@ -222,6 +222,9 @@ func (m *Machine) planned(e *Event) error {
 	m.adjustPlan(&e.Plan)
 	m.clients.learn(t, e)
 	m.subtractAhead(t, &e.Plan)
+	if m.secure != nil && !m.candidates.underWay() {
+		m.secure.add(t.Task, e.Stages, &e.Plan)
+	}
 	t.setPlan(&e.Plan)
 	m.unplanned--
 	switch {
@@ -304,6 +307,9 @@ func (m *Machine) queried(losses []float64) error {
 // numbers, never in that of their plans, so that the history does not depend on which plan comes
 // first. Where transfers are shared a task begins its first transfer instead.
 func (m *Machine) placeTasks() error {
+	if m.secure != nil {
+		m.setUpSecure()
+	}
 	sharesTransfers := m.transfers != nil && m.config.SiteRounds == 0
 	for _, tasks := range m.tasks.lists() {
 		for i := len(tasks.List) - tasks.unplaced; i < len(tasks.List); i++ {
@@ -506,6 +512,20 @@ func (m *Machine) closeRound() error {
 		m.endUnderWay()
 	}
 	m.cancel(&m.deadline)
+	if m.secure != nil && r.Outcomes[Accepted] > 0 {
+		m.beginRecovery()
+		return nil
+	}
+	return m.completeRound()
+}
+
+// completeRound has the accepted updates trained once the round has closed or, with secure
+// aggregation, once their sum can be recovered.
+func (m *Machine) completeRound() error {
+	r := &m.round
+	if m.secure != nil {
+		m.secure.members = m.secure.members[:0]
+	}
 	r.End = m.now
 	r.SGDSteps += int64(r.LocalSteps) * int64(max(1, m.config.SiteRounds))
 	hasUpdates := r.Outcomes[Accepted] > 0
@@ -516,6 +536,9 @@ func (m *Machine) closeRound() error {
 		return nil
 	case hasUpdates:
 		m.tasks.nextModel()
+		if m.secure != nil {
+			m.tasks.forgetAccepted()
+		}
 		// The timer is set here as it is before a round is trained, so that timers have the same
 		// numbers with and without training.
 		m.transfers.setTimer()
@@ -749,6 +772,9 @@ func (m *Machine) stopRun(reason string) error {
 	m.tasks.forgetAccepted()
 	m.tasks.shrink(m.round.Outcomes[Accepted])
 	m.candidates.cancel()
+	if m.secure != nil {
+		m.secure.members = nil
+	}
 	for i := range m.sites {
 		m.transfers.end(&m.sites[i].Transfer)
 	}

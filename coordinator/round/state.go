@@ -55,6 +55,10 @@ type State struct {
 	LastWork []LastWork
 	// Charges are by simulated client, if any runs on a battery.
 	Charges []Charge
+	// Secure are the members of the round under way, and Recovery is the timer RecoveryEnds, or
+	// noTimer: with secure aggregation alone.
+	Secure   []SecureMember
+	Recovery uint64
 	// Stop sums up the rounds that were reported. It has a reason once the run is to stop. Its
 	// evaluation is the newest one.
 	Stop Stop
@@ -126,5 +130,6 @@ func (s State) clone() State {
 	s.Simulated.List = slices.Clone(s.Simulated.List)
 	s.Devices.List = slices.Clone(s.Devices.List)
 	s.Candidates = slices.Clone(s.Candidates)
+	s.Secure = slices.Clone(s.Secure)
 	return s
 }

@@ -18,6 +18,9 @@ func (c *Config) Validate() error {
 		(!isAll(c.Closing) || c.Devices.Count > 0 || c.asksCandidates()) {
 		return errors.New("round: sites that add up need a round that waits for all, without devices and candidates")
 	}
+	if err := c.validateSecure(); err != nil {
+		return err
+	}
 	err := registry.Check(c.Closing)
 	if v, ok := c.Closing.(interface{ Validate(cohort int) error }); ok && err == nil {
 		err = v.Validate(c.Cohort)
@@ -70,6 +73,25 @@ func (c *Config) tellsApart() bool {
 		}
 	}
 	return true
+}
+
+// validateSecure refuses what secure aggregation does not go with.
+func (c *Config) validateSecure() error {
+	s := c.Secure
+	if s == nil {
+		return nil
+	}
+	overlaps := closing.Overlaps(c.Closing) || c.Overlap > 0
+	switch {
+	case overlaps, closing.UsesLate(c.Late):
+		return errors.New("round: secure aggregation needs rounds in which all clients start together and whose " +
+			"updates count in them")
+	case c.SiteRounds > 0, c.Server.shared(), c.Batteries != nil:
+		return errors.New("round: the stages of secure aggregation go with neither sites, shared transfers nor batteries")
+	case s.Minimum < 2, s.Threshold < 1, s.Neighbours < s.Threshold:
+		return fmt.Errorf("round: secure aggregation with %+v", *s)
+	}
+	return nil
 }
 
 func isAll(r closing.Rule) bool {

@@ -97,6 +97,11 @@ func ForHost(ctx context.Context, info *bus.RunInfo, machine Host) (p *Problem, 
 	if p.Fleet, err = c.NewFleet(); err != nil {
 		return nil, nil, err
 	}
+	if c.Secure.On {
+		if err := p.settleSecure(); err != nil {
+			return nil, nil, err
+		}
+	}
 	if c.Train {
 		// A host that lacks what training needs keeps the fleet, and still answers tasks.
 		lacks = p.prepareTraining(ctx, info, machine)

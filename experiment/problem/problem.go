@@ -83,6 +83,9 @@ type Problem struct {
 	// Privacy is the run's differential privacy; it is nil where the run has none.
 	Privacy *Privacy
 
+	// Secure is how updates are aggregated securely; it is nil where the coordinator sees them.
+	Secure *Secure
+
 	// notice takes lines about the trainer for the user; it may be nil.
 	notice func(string)
 }
@@ -131,6 +134,7 @@ func Prepare(
 		{c.Train || c.Network.ModelMegabits == 0, func() error { return p.makeModel(ctx) }},
 		{true, p.chooseMetrics},
 		{true, p.sizeTransfers},
+		{c.Secure.On, p.settleSecure},
 		{true, p.checkPhases},
 		{true, p.checkAttacks},
 		{c.Privacy.On(), p.settlePrivacy},

@@ -111,6 +111,7 @@ func (p *Problem) Rounds(limit round.Time) (r round.Config, err error) {
 	}
 	r.Closing = c.Close
 	r.Late = c.Late
+	r.Secure = p.secureRounds()
 	r.Expect = p.expectations()
 	if p.Set != nil {
 		r.Samples = func(client int) int {
@@ -282,6 +283,7 @@ func (p *Timing) FixedRound() (duration round.Time, alike bool) {
 	c := &p.Config
 	varies := c.Close.Deadline() > 0 ||
 		closing.Overlaps(c.Close) ||
+		c.Secure.On ||
 		c.Schedule.Unit == config.Epochs ||
 		// Without an overlap all updates of equal clients arrive at the same time.
 		c.Overlap() > 0

@@ -153,6 +153,9 @@ func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.O
 				p.Population(),
 			),
 		}
+		if v := p.Secure; v != nil {
+			c.Learning.Secure = &aggregate.Secure{Shift: v.Shift, MaxWeight: p.Config.SecureMaxWeight()}
+		}
 		if v := p.Privacy; v != nil {
 			c.Learning.Privacy = v.Mechanism(e.noise)
 		}

@@ -90,6 +90,7 @@ func (p *experiment) about(limit round.Time, started time.Time) *metrics.Run {
 	run.Quality = p.Quality
 	run.Targets = p.Targets
 	run.Tokens = p.Tokens() > 0
+	run.Secure = c.Secure.On
 	run.Classes = p.Fleet.Classes()
 	run.Class = p.Fleet.Class
 	run.DeviceClass = p.Fleet.DeviceClass

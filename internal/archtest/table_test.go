@@ -60,6 +60,7 @@ data/fetch: internal/filelock net net/http os time
 algorithm: internal/keyed internal/portable registry
 algorithm/combine: registry algorithm
 algorithm/privacy: internal/portable registry internal/vector algorithm
+algorithm/secagg: algorithm github.com/cloudflare/circl/...
 
 # Messages, and the two ends that talk by them.
 bus: internal/human internal/names internal/vector time github.com/cespare/xxhash/... github.com/planetscale/vtprotobuf/... google.golang.org/protobuf/...
@@ -90,7 +91,7 @@ actors/calibrate: internal/human internal/keyed internal/names internal/robust i
 	os time google.golang.org/protobuf/proto
 actors/doctor: actors/calibrate learn actors/real bus bus/auth bus/gateway bus/natsconn internal/human os time golang.org/x/sys/unix
 coordinator/realdevices: internal/human internal/portable internal/robust bus bus/gateway bus/quota algorithm coordinator/round simclock time
-coordinator/aggregate: registry learn bus algorithm algorithm/combine coordinator/realdevices learn/metric algorithm/privacy coordinator/round
+coordinator/aggregate: registry learn bus algorithm algorithm/combine coordinator/realdevices learn/metric algorithm/privacy algorithm/secagg coordinator/round
 coordinator: registry learn bus algorithm coordinator/aggregate coordinator/realdevices learn/metric coordinator/round simclock time
 
 # What a run shows.
@@ -113,7 +114,7 @@ metrics/prometheus: learn/metric coordinator/round metrics metrics/web github.co
 experiment/convex: data/federated learn coordinator/theory gonum.org/v1/gonum/...
 config/tree: github.com/goccy/go-yaml/...
 config/expect: internal/names github.com/expr-lang/expr/...
-config: config/expect internal/regular bus/quota config/tree internal/tasks internal/names registry data/federated actors/fleet learn algorithm algorithm/combine coordinator/closing learn/metric algorithm/privacy coordinator/selection metrics
+config: config/expect internal/regular bus/quota config/tree internal/tasks internal/names registry data/federated actors/fleet learn algorithm algorithm/combine coordinator/closing learn/metric algorithm/privacy algorithm/secagg coordinator/selection metrics
 	coordinator/schedule github.com/goccy/go-yaml/... os time
 config/reference: config registry
 experiment/fit/calibration: internal/keyed algorithm actors/calibrate learn bus bus/gateway config time golang.org/x/sync/... google.golang.org/protobuf/proto
@@ -124,7 +125,7 @@ experiment/devicelog/record: google.golang.org/protobuf/...
 experiment/devicelog: internal/regular bus coordinator/realdevices coordinator/round experiment/devicelog/record experiment/folder internal/framing metrics google.golang.org/protobuf/...
 experiment/runtest: bus bus/gateway bus/natsconn coordinator/round config experiment/folder github.com/parquet-go/parquet-go
 experiment/problem: internal/human registry actors actors/attack data data/federated data/synthetic actors/fleet actors/external learn
-	bus coordinator/aggregate algorithm coordinator/selection coordinator/closing coordinator/fairshare learn/metric algorithm/privacy coordinator/round coordinator/schedule coordinator/theory config experiment/convex experiment/folder experiment/identity metrics time
+	bus coordinator/aggregate algorithm coordinator/selection coordinator/closing coordinator/fairshare learn/metric algorithm/privacy algorithm/secagg coordinator/round coordinator/schedule coordinator/theory config experiment/convex experiment/folder experiment/identity metrics time
 	google.golang.org/protobuf/proto
 experiment/forecast: actors algorithm/... actors/fleet learn learn/metric coordinator/... config experiment/devicelog experiment/folder experiment/problem internal/cputime internal/table
 	internal/human internal/keyed internal/robust internal/statistics registry metrics metrics/eventlog metrics/figure simclock time golang.org/x/sync/errgroup

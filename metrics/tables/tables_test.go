@@ -89,6 +89,12 @@ type row struct {
 	Mean           *float64 `parquet:"mean_local_steps,optional"`
 	Tokens         *int64   `parquet:"tokens,optional"`
 	LateUsed       int32    `parquet:"late_used"`
+	Members        int32    `parquet:"secure_members"`
+	Recovered      int32    `parquet:"secure_recovered"`
+	Unrecovered    int32    `parquet:"secure_unrecovered"`
+	Setup          float64  `parquet:"secure_setup_seconds"`
+	Recovery       float64  `parquet:"secure_recovery_seconds"`
+	SecureBytes    float64  `parquet:"secure_bytes"`
 }
 
 func TestRounds(t *testing.T) {
@@ -97,7 +103,7 @@ func TestRounds(t *testing.T) {
 		{Round: 2, Start: 4_037_500_000, End: 8e9, LocalSteps: 64, LearningRate: 0.3, TrainingLoss: math.NaN(), WindowLoss: math.NaN(), SGDSteps: 144},
 	}
 	var b bytes.Buffer
-	if err := WriteRounds(&b, &metrics.Run{Name: "demo", Version: "v1", Tokens: true, Metrics: []metric.Metric{{Name: metric.Accuracy}}}, sequence(reports, nil)); err != nil {
+	if err := WriteRounds(&b, &metrics.Run{Name: "demo", Version: "v1", Tokens: true, Secure: true, Metrics: []metric.Metric{{Name: metric.Accuracy}}}, sequence(reports, nil)); err != nil {
 		t.Fatal(err)
 	}
 	rows, f := readBack[row](t, b.Bytes())

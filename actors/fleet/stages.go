@@ -1,0 +1,82 @@
+package fleet
+
+import "math"
+
+// Stages are what secure aggregation adds to each task: exchanges of messages before the download and
+// after the upload, and masks that are made before the upload. The zero value adds nothing.
+type Stages struct {
+	// Exchanges are the stages in their order: keys and shares come before the download, survivors
+	// and recovery after the upload.
+	Exchanges [SecureStages]Exchange
+	// WordNanoseconds is how long the masks of one word of an update take to make, in nanoseconds.
+	WordNanoseconds float64
+}
+
+// SecureStages is the number of stages of secure aggregation beside the upload.
+const SecureStages = 4
+
+// Exchange is what a client does in one stage.
+type Exchange struct {
+	// Bits are those of its messages each way.
+	Bits Bits
+	// Compute is how long it computes, in nanoseconds.
+	Compute int64
+}
+
+// wordBits is the size of one word of a masked update.
+const wordBits = 64
+
+// SetStages has every plan include the stages of secure aggregation.
+func (f *Fleet) SetStages(s Stages) {
+	f.stages = s
+	f.secure = s != Stages{}
+}
+
+// stageDurations returns how long each stage takes a client in a task, in nanoseconds. Its link has the
+// speed that it has at the task's start. It returns false where a stage is out of bounds.
+func (f *Fleet) stageDurations(k *class, h uint64, client int, task uint64, start int64) (ns [SecureStages]int64, ok bool) {
+	for i := range f.stages.Exchanges {
+		x := &f.stages.Exchanges[i]
+		const noSteps = 0
+		d := k.durations(f.seed, client, h, task, noSteps, x.Bits, start)
+		if d.check(noSteps, x.Bits) != nil {
+			return ns, false
+		}
+		ns[i] = d.Total() + x.Compute
+	}
+	return ns, true
+}
+
+// masks is how long a client takes to mask an update of some bits, in nanoseconds.
+func (s *Stages) masks(bits int64) int64 {
+	return int64(math.RoundToEven(s.WordNanoseconds * float64(bits) / wordBits))
+}
+
+// Total returns the length of the task with the stages of secure aggregation, without waiting for
+// other clients in between.
+func (p *Plan) total() int64 {
+	sum := p.Durations.Total()
+	for _, ns := range p.Stages {
+		sum += ns
+	}
+	return sum
+}
+
+// phase returns the phase that the task is in after some time of work, NoPhase from its end on.
+func (p *Plan) phase(after int64) Phase {
+	inTask := after - p.Stages[0] - p.Stages[1]
+	end := p.Durations.Total()
+	switch {
+	case after < p.Stages[0]:
+		return InKeys
+	case inTask < 0:
+		return InShares
+	case inTask < end:
+		return p.Durations.Phase(inTask)
+	case inTask < end+p.Stages[2]:
+		return InSurvivors
+	case inTask < end+p.Stages[2]+p.Stages[3]:
+		return InRecovery
+	}
+	return NoPhase
+}

@@ -1,0 +1,495 @@
+package secagg
+
+import (
+	"crypto/ed25519"
+	"encoding/binary"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// rig is a round with all its ends in one place.
+type rig struct {
+	t       *testing.T
+	server  *Server
+	clients []*Client
+	// alive says which clients still answer, updates what each adds, before masks.
+	alive   []bool
+	updates [][]uint64
+	words   [][]uint64
+}
+
+// testRandom is a source of bytes that a seed decides.
+func testRandom(seed uint64) *rand.ChaCha8 {
+	var key [32]byte
+	binary.LittleEndian.PutUint64(key[:], seed)
+	return rand.NewChaCha8(key)
+}
+
+// newRig makes a round of n clients, each with an update of length words.
+func newRig(t *testing.T, n, length int, terms Terms, seed uint64) *rig {
+	t.Helper()
+	random := testRandom(seed)
+	c := NewContext("test", 1)
+	server, err := NewServer(c, terms)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{t: t, server: server}
+	for i := range n {
+		_, identity, err := ed25519.GenerateKey(random)
+		if err != nil {
+			t.Fatal(err)
+		}
+		client, err := NewClient(random, c, terms, identity, uint32(10*i), uint64(i+1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		update := make([]uint64, length)
+		for j := range update {
+			update[j] = random.Uint64()
+		}
+		r.clients = append(r.clients, client)
+		r.updates = append(r.updates, update)
+		r.words = append(r.words, slices.Clone(update))
+		r.alive = append(r.alive, true)
+	}
+	return r
+}
+
+// each calls a function for the clients that are alive.
+func (r *rig) each(do func(i int, client uint32, x *Client) error) {
+	r.t.Helper()
+	for i, x := range r.clients {
+		if !r.alive[i] {
+			continue
+		}
+		if err := do(i, x.entry.Client, x); err != nil {
+			r.t.Fatalf("client %d: %v", i, err)
+		}
+	}
+}
+
+// leave has clients leave before they do anything else.
+func (r *rig) leave(clients []int) {
+	for _, i := range clients {
+		r.alive[i] = false
+	}
+}
+
+// stages is how many points there are at which a client may leave: before and after each of the five
+// messages but the last.
+const stages = 9
+
+// play plays the round; leavers[p] leave at point p. It returns the sum and the survivors.
+func (r *rig) play(leavers [stages][]int) (sum []uint64, survivors []int, err error) {
+	r.t.Helper()
+	s := r.server
+	r.leave(leavers[0])
+	r.each(func(_ int, client uint32, x *Client) error {
+		b, err := x.Keys()
+		if err != nil {
+			return err
+		}
+		return s.Keys(client, b)
+	})
+	r.leave(leavers[1])
+	roster, err := s.Roster()
+	if err != nil {
+		return nil, nil, err
+	}
+	r.leave(leavers[2])
+	r.each(func(_ int, client uint32, x *Client) error {
+		b, err := x.Shares(roster)
+		if err != nil {
+			return err
+		}
+		return s.Shares(client, b)
+	})
+	r.leave(leavers[3])
+	members, err := s.Members()
+	if err != nil {
+		return nil, nil, err
+	}
+	r.leave(leavers[4])
+	sum = make([]uint64, len(r.words[0]))
+	var uploaded []uint32
+	r.each(func(i int, client uint32, x *Client) error {
+		if !slices.Contains(members, client) {
+			return nil
+		}
+		inbox, err := s.Inbox(client)
+		if err != nil {
+			return err
+		}
+		if err := x.Mask(inbox, r.words[i]); err != nil {
+			return err
+		}
+		for j, w := range r.words[i] {
+			sum[j] += w
+		}
+		uploaded = append(uploaded, client)
+		survivors = append(survivors, i)
+		return nil
+	})
+	r.leave(leavers[5])
+	set, err := s.Survivors(uploaded)
+	if err != nil {
+		return nil, nil, err
+	}
+	r.each(func(i int, client uint32, x *Client) error {
+		b, err := x.Sign(set)
+		if err != nil {
+			return err
+		}
+		return s.Signature(client, b)
+	})
+	r.leave(leavers[6])
+	signatures, err := s.Signatures()
+	if err != nil {
+		return nil, nil, err
+	}
+	r.leave(leavers[7])
+	r.each(func(i int, client uint32, x *Client) error {
+		b, err := x.Reveal(signatures)
+		if err != nil {
+			return err
+		}
+		_, err = s.Reveal(client, b)
+		return err
+	})
+	if _, err := s.Unmask(sum); err != nil {
+		return nil, nil, err
+	}
+	return sum, survivors, nil
+}
+
+// check compares a sum with that of the survivors' updates without masks.
+func (r *rig) check(sum []uint64, survivors []int) {
+	r.t.Helper()
+	want := make([]uint64, len(sum))
+	for _, i := range survivors {
+		for j, w := range r.updates[i] {
+			want[j] += w
+		}
+	}
+	if !slices.Equal(sum, want) {
+		r.t.Fatal("the sum differs from that without masks")
+	}
+}
+
+// complete are terms for eight clients that all are neighbours.
+var complete = Terms{
+	Neighbours: 7,
+	Threshold:  4,
+	Minimum:    3,
+}
+
+func TestRound_SumHasTheBitsWithoutMasks(t *testing.T) {
+	r := newRig(t, 8, 5000, complete, 1)
+	sum, survivors, err := r.play([stages][]int{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(survivors) != 8 {
+		t.Fatalf("%d survivors", len(survivors))
+	}
+	r.check(sum, survivors)
+}
+
+func TestRound_ClientsLeaveAtEveryPoint(t *testing.T) {
+	for point := range stages {
+		r := newRig(t, 8, 100, complete, uint64(point))
+		var leavers [stages][]int
+		leavers[point] = []int{2, 5}
+		sum, survivors, err := r.play(leavers)
+		if err != nil {
+			t.Fatalf("two leave at point %d: %v", point, err)
+		}
+		want := 6
+		if point > 4 {
+			want = 8
+		}
+		if len(survivors) != want {
+			t.Errorf("point %d: %d survivors, want %d", point, len(survivors), want)
+		}
+		r.check(sum, survivors)
+	}
+}
+
+func TestRound_SparseGraphWithLeavers(t *testing.T) {
+	plan, err := Choose(60, 0.05, 0.2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if plan.Neighbours >= 59 {
+		t.Fatalf("the graph of %+v is complete", plan)
+	}
+	r := newRig(t, 60, 50, plan.Terms, 7)
+	var leavers [stages][]int
+	leavers[0] = []int{0, 59}
+	leavers[2] = []int{10, 11}
+	leavers[4] = []int{20, 21, 22}
+	leavers[7] = []int{30, 31, 32}
+	sum, survivors, err := r.play(leavers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(survivors) != 53 {
+		t.Fatalf("%d survivors", len(survivors))
+	}
+	r.check(sum, survivors)
+}
+
+func TestServer_TooManyLeave(t *testing.T) {
+	for point := range stages - 1 { // at the last point all have answered
+		r := newRig(t, 8, 10, complete, 3)
+		var leavers [stages][]int
+		leavers[point] = []int{0, 1, 2, 3, 4, 5}
+		if _, _, err := r.play(leavers); err == nil {
+			t.Errorf("six of eight leave at point %d and the sum is there", point)
+		}
+	}
+}
+
+func TestUnmask_OneFalseShareDoesNoHarm(t *testing.T) {
+	r := newRig(t, 8, 10, complete, 4)
+	reveal := r.forgingReveal(t, 1)
+	r.check(reveal, []int{0, 1, 2, 3, 4, 5, 6, 7})
+}
+
+// forgingReveal plays the round, in which a client reveals false shares, and returns the sum.
+func (r *rig) forgingReveal(t *testing.T, liar int) []uint64 {
+	t.Helper()
+	s := r.server
+	r.each(func(_ int, client uint32, x *Client) error {
+		b, _ := x.Keys()
+		return s.Keys(client, b)
+	})
+	roster, _ := s.Roster()
+	r.each(func(_ int, client uint32, x *Client) error {
+		b, err := x.Shares(roster)
+		if err != nil {
+			return err
+		}
+		return s.Shares(client, b)
+	})
+	members, _ := s.Members()
+	sum := make([]uint64, 10)
+	r.each(func(i int, client uint32, x *Client) error {
+		inbox, _ := s.Inbox(client)
+		err := x.Mask(inbox, r.words[i])
+		for j, w := range r.words[i] {
+			sum[j] += w
+		}
+		return err
+	})
+	set, err := s.Survivors(members)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.each(func(_ int, client uint32, x *Client) error {
+		b, err := x.Sign(set)
+		if err != nil {
+			return err
+		}
+		return s.Signature(client, b)
+	})
+	signatures, err := s.Signatures()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.each(func(i int, client uint32, x *Client) error {
+		b, err := x.Reveal(signatures)
+		if i == liar {
+			for from := 0; from < len(b); from += revealBytes {
+				b[from+5] ^= 1
+			}
+		}
+		if err != nil {
+			return err
+		}
+		_, err = s.Reveal(client, b)
+		return err
+	})
+	if _, err := s.Unmask(sum); err != nil {
+		t.Fatal(err)
+	}
+	return sum
+}
+
+func TestRecoverSecret_WrongSharesAreNoticed(t *testing.T) {
+	random := testRandom(5)
+	s := newSecret(random)
+	members := []int{0, 3, 4, 9, 11}
+	parts := s.split(random, 3, members)
+	shares := make([]share, len(parts))
+	for i, p := range parts {
+		shares[i] = share{holder: members[i], value: p}
+	}
+	matches := func(x secret) bool { return x.commitment() == s.commitment() }
+	t.Run("threshold shares", func(t *testing.T) {
+		got, err := recoverSecret(shares[2:], 3, matches)
+		if err != nil || got != s {
+			t.Errorf("%v", err)
+		}
+	})
+	t.Run("one share fewer", func(t *testing.T) {
+		if _, err := recoverSecret(shares[:2], 3, matches); err == nil {
+			t.Error("two shares of three give the secret")
+		}
+	})
+	t.Run("two shares more and one false", func(t *testing.T) {
+		forged := slices.Clone(shares)
+		forged[1].value[0] ^= 1
+		got, err := recoverSecret(forged, 3, matches)
+		if err != nil || got != s {
+			t.Errorf("%v", err)
+		}
+	})
+	t.Run("two of three false", func(t *testing.T) {
+		forged := slices.Clone(shares[:3])
+		forged[0].value[0] ^= 1
+		forged[1].value[0] ^= 1
+		if _, err := recoverSecret(forged, 3, matches); err == nil {
+			t.Error("false shares give a secret")
+		}
+	})
+}
+
+func TestClient_NoSharesForTwoSets(t *testing.T) {
+	// A coordinator that names one set to half of the clients and another to the rest gets a quorum
+	// for neither.
+	r := newRig(t, 8, 10, complete, 6)
+	s := r.server
+	r.each(func(_ int, client uint32, x *Client) error {
+		b, _ := x.Keys()
+		return s.Keys(client, b)
+	})
+	roster, _ := s.Roster()
+	r.each(func(_ int, client uint32, x *Client) error {
+		b, _ := x.Shares(roster)
+		return s.Shares(client, b)
+	})
+	if _, err := s.Members(); err != nil {
+		t.Fatal(err)
+	}
+	r.each(func(i int, client uint32, x *Client) error {
+		inbox, _ := s.Inbox(client)
+		return x.Mask(inbox, r.words[i])
+	})
+	all := encodeSet([]bool{true, true, true, true, true, true, true, true})
+	less := encodeSet([]bool{true, true, true, true, true, true, true, false})
+	signatures := map[string][]byte{}
+	r.each(func(i int, _ uint32, x *Client) error {
+		set := all
+		if i < 4 {
+			set = less
+		}
+		b, err := x.Sign(set)
+		signatures[string(set)] = binary.LittleEndian.AppendUint32(signatures[string(set)], uint32(i))
+		signatures[string(set)] = append(signatures[string(set)], b...)
+		if _, again := x.Sign(set); again == nil {
+			t.Errorf("client %d signs twice", i)
+		}
+		return err
+	})
+	r.each(func(i int, _ uint32, x *Client) error {
+		if b, err := x.Reveal(signatures[string(x.set)]); err == nil {
+			t.Errorf("client %d reveals %d bytes of shares for a set that half has signed", i, len(b))
+		}
+		return nil
+	})
+}
+
+func TestClient_RefusesSets(t *testing.T) {
+	x := &Client{stage: stageSurvivors, roster: &Roster{Terms: complete, Entries: make([]Entry, 8)}, index: 1}
+	for name, set := range map[string][]byte{
+		"without itself":    encodeSet([]bool{true, false, true, true, true, true, true, true}),
+		"below the minimum": encodeSet([]bool{true, true, false, false, false, false, false, false}),
+		"of another length": {255, 255},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := x.Sign(set); err == nil {
+				t.Error("signed")
+			}
+		})
+	}
+}
+
+func TestClient_TrustsKnownIdentitiesAlone(t *testing.T) {
+	r := newRig(t, 8, 1, complete, 8)
+	r.clients[3].Trust = func(client uint32, _ []byte) bool { return client != 50 }
+	r.each(func(_ int, client uint32, x *Client) error {
+		b, _ := x.Keys()
+		return r.server.Keys(client, b)
+	})
+	roster, err := r.server.Roster()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.clients[3].Shares(roster); err == nil {
+		t.Error("a client gives shares to a member that it does not know")
+	}
+	if _, err := r.clients[4].Shares(roster); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestServer_RefusesForgedMessages(t *testing.T) {
+	r := newRig(t, 8, 1, complete, 9)
+	entry, _ := r.clients[0].Keys()
+	other, _ := r.clients[1].Keys()
+	changed := slices.Clone(entry)
+	changed[20] ^= 1
+	for name, b := range map[string][]byte{
+		"another's":            other,
+		"a changed one":        changed,
+		"a short one":          entry[:len(entry)-1],
+		"of another round":     forRound(t, 2),
+		"of another's context": forRound(t, 3),
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := r.server.Keys(0, b); err == nil {
+				t.Error("taken")
+			}
+		})
+	}
+	if err := r.server.Keys(0, entry); err != nil {
+		t.Error(err)
+	}
+}
+
+// forRound is an entry of client 0 for another round.
+func forRound(t *testing.T, round uint32) []byte {
+	t.Helper()
+	random := testRandom(1)
+	_, identity, _ := ed25519.GenerateKey(random)
+	x, err := NewClient(random, NewContext("test", round), complete, identity, 0, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, _ := x.Keys()
+	return b
+}
+
+func TestAddMask_IsAESCounterMode(t *testing.T) {
+	// NIST SP 800-38A has no vector from a counter of zero: AES-256 of an all-zero block under the
+	// all-zero key is dc95c078a2408989ad48a21492842087 (FIPS 197 known answer test, KAT GFSbox
+	// neighbour VarTxt 0), and of the block 1 530f8afbc74536b9a963b4f1c4cb738b (GCM test case 13).
+	words := make([]uint64, 4)
+	addMask(words, make([]byte, 32), false)
+	var b []byte
+	for _, w := range words {
+		b = binary.LittleEndian.AppendUint64(b, w)
+	}
+	want := "\xdc\x95\xc0\x78\xa2\x40\x89\x89\xad\x48\xa2\x14\x92\x84\x20\x87" +
+		"\x53\x0f\x8a\xfb\xc7\x45\x36\xb9\xa9\x63\xb4\xf1\xc4\xcb\x73\x8b"
+	if string(b) != want {
+		t.Errorf("%x, want %x", b, want)
+	}
+	addMask(words, make([]byte, 32), true)
+	if slices.ContainsFunc(words, func(w uint64) bool { return w != 0 }) {
+		t.Error("a mask that is added and subtracted leaves something")
+	}
+}

@@ -1,0 +1,166 @@
+package secagg
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/ecdh"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"io"
+
+	"github.com/cloudflare/circl/group"
+	"github.com/cloudflare/circl/secretsharing"
+)
+
+// field is the field over which secrets are shared: the integers modulo the order of Ristretto255,
+// 2^252 + 27742317777372353535851937790883648493. A number is 32 bytes, the lowest first.
+var field = group.Ristretto255
+
+// secret is a number of the field that is drawn at random and shared.
+type secret [keyBytes]byte
+
+// newSecret draws a secret.
+func newSecret(random io.Reader) secret { return bytesOf(field.RandomScalar(random)) }
+
+// bytesOf returns the 32 bytes of a number of the field.
+func bytesOf(x group.Scalar) (s secret) {
+	b, err := x.MarshalBinary()
+	if err != nil {
+		panic("secagg: a number of the field cannot be encoded")
+	}
+	copy(s[:], b)
+	return s
+}
+
+// scalarOf returns the number of 32 bytes, or an error if they are no number below the order.
+func scalarOf(s secret) (group.Scalar, error) {
+	x := field.NewScalar()
+	if err := x.UnmarshalBinary(s[:]); err != nil {
+		return nil, fmt.Errorf("secagg: a share that is no number of the field: %w", err)
+	}
+	return x, nil
+}
+
+// split returns the shares of a secret for members, of which threshold recover it. The share of
+// member i is the polynomial's value at i+1. The degree of the polynomial, which circl calls t, is one
+// less than the number of shares that are needed.
+func (s secret) split(random io.Reader, threshold int, members []int) []secret {
+	x, err := scalarOf(s)
+	if err != nil {
+		panic("secagg: a secret of this package is no number of the field")
+	}
+	polynomial := secretsharing.New(random, uint(threshold-1), x)
+	shares := make([]secret, len(members))
+	for i, member := range members {
+		id := field.NewScalar().SetUint64(uint64(member + 1))
+		shares[i] = bytesOf(polynomial.ShareWithID(id).Value)
+	}
+	return shares
+}
+
+// share is one share of a secret, held by a member.
+type share struct {
+	holder int
+	value  secret
+}
+
+// recoverSecret returns the secret of at least threshold shares for which matches holds. Wrong shares
+// give a wrong secret without an error, so it is held against what is known of it. If it does not
+// match and there are more shares than needed, each share is left out in turn: one false share does
+// no harm.
+func recoverSecret(shares []share, threshold int, matches func(secret) bool) (secret, error) {
+	if len(shares) < threshold {
+		return secret{}, fmt.Errorf("%d shares, want %d", len(shares), threshold)
+	}
+	s, err := interpolate(shares[:threshold], threshold)
+	if err == nil && matches(s) {
+		return s, nil
+	}
+	for omitted := range min(threshold, len(shares)-1) {
+		remaining := make([]share, 0, len(shares)-1)
+		remaining = append(remaining, shares[:omitted]...)
+		remaining = append(remaining, shares[omitted+1:]...)
+		if len(remaining) < threshold {
+			break
+		}
+		s, err := interpolate(remaining[:threshold], threshold)
+		if err == nil && matches(s) {
+			return s, nil
+		}
+	}
+	return secret{}, fmt.Errorf("%d shares do not give the secret: some are false", len(shares))
+}
+
+// interpolate returns the secret of exactly threshold shares.
+func interpolate(shares []share, threshold int) (secret, error) {
+	list := make([]secretsharing.Share, len(shares))
+	for i, x := range shares {
+		value, err := scalarOf(x.value)
+		if err != nil {
+			return secret{}, err
+		}
+		list[i] = secretsharing.Share{
+			ID:    field.NewScalar().SetUint64(uint64(x.holder + 1)),
+			Value: value,
+		}
+	}
+	x, err := secretsharing.Recover(uint(threshold-1), list)
+	if err != nil {
+		return secret{}, err
+	}
+	return bytesOf(x), nil
+}
+
+// commitment is what is published of an own seed, to hold a recovered one against.
+func (s secret) commitment() [digestBytes]byte { return sha256.Sum256(s[:]) }
+
+// maskKey returns the X25519 key that follows from a secret: so the key itself need not be a number
+// of the field.
+func (s secret) maskKey() *ecdh.PrivateKey {
+	key, err := ecdh.X25519().NewPrivateKey(derive(s[:], nil, keyText))
+	if err != nil {
+		panic("secagg: 32 bytes are no X25519 key")
+	}
+	return key
+}
+
+// derive returns 32 bytes by HKDF-SHA-256.
+func derive(secret, salt []byte, info string) []byte {
+	b, err := hkdf.Key(sha256.New, secret, salt, info, keyBytes)
+	if err != nil {
+		panic("secagg: HKDF of 32 bytes fails")
+	}
+	return b
+}
+
+// agree returns what two members share by X25519.
+func agree(private *ecdh.PrivateKey, public [keyBytes]byte) ([]byte, error) {
+	key, err := ecdh.X25519().NewPublicKey(public[:])
+	if err != nil {
+		return nil, fmt.Errorf("secagg: a key of X25519: %w", err)
+	}
+	shared, err := private.ECDH(key)
+	if err != nil {
+		return nil, fmt.Errorf("secagg: a key of X25519: %w", err)
+	}
+	return shared, nil
+}
+
+// sealer returns the cipher for the shares that one member sends another, and the data that it
+// authenticates. Each key is used for one message, so the nonce is zero.
+func (r *Roster) sealer(private *ecdh.PrivateKey, peer, from, to int) (cipher.AEAD, []byte, error) {
+	shared, err := agree(private, r.Entries[peer].ShareKey)
+	if err != nil {
+		return nil, nil, err
+	}
+	direction := binary.LittleEndian.AppendUint32(nil, uint32(from))
+	direction = binary.LittleEndian.AppendUint32(direction, uint32(to))
+	block, err := aes.NewCipher(derive(shared, r.digest[:], sealText+string(direction)))
+	if err != nil {
+		return nil, nil, err
+	}
+	aead, err := cipher.NewGCM(block)
+	return aead, direction, err
+}

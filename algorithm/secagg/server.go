@@ -1,0 +1,401 @@
+package secagg
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Server is the coordinator's end of one round. A stage takes the messages of members in any order,
+// and ends when the caller says so: whoever has sent nothing by then has left.
+//
+//	Keys            → Roster
+//	Shares          → Inbox, for each member of Members
+//	(the caller keeps the uploads)
+//	Survivors       → the set
+//	Signature       → Signatures
+//	Reveal          → Sum
+type Server struct {
+	context Context
+	terms   Terms
+	stage   stage
+
+	entries map[uint32]Entry
+	roster  *Roster
+	encoded []byte
+	// sealed has for each member that sent shares those for each neighbour.
+	sealed map[int]map[int][]byte
+	// finished are the members of the upload: they have sent shares, and enough neighbours have.
+	finished   []bool
+	survives   []bool
+	set        []byte
+	signatures map[int][]byte
+	// revealed has for each member the shares of the secret that is wanted of it.
+	revealed map[int][]share
+	answered []bool
+}
+
+// ErrRound is wrapped by the errors of a round that cannot be completed.
+var ErrRound = errors.New("secagg: the round cannot be recovered")
+
+// NewServer begins the round of a context.
+func NewServer(c Context, terms Terms) (*Server, error) {
+	if err := terms.Validate(); err != nil {
+		return nil, err
+	}
+	return &Server{
+		context:    c,
+		terms:      terms,
+		entries:    map[uint32]Entry{},
+		sealed:     map[int]map[int][]byte{},
+		signatures: map[int][]byte{},
+		revealed:   map[int][]share{},
+	}, nil
+}
+
+// Keys takes the entry of a client. A later one of the client is refused: it could have seen others'.
+func (s *Server) Keys(client uint32, entry []byte) error {
+	if s.stage != stageKeys {
+		return errOrder
+	}
+	e, err := parseEntry(entry, s.context)
+	if err != nil {
+		return err
+	}
+	if e.Client != client {
+		return fmt.Errorf("secagg: client %d sends the keys of client %d", client, e.Client)
+	}
+	if old, ok := s.entries[client]; ok && old != e {
+		return fmt.Errorf("secagg: client %d has sent other keys before", client)
+	}
+	s.entries[client] = e
+	return nil
+}
+
+// Roster ends the stage of keys and returns the roster for all members.
+func (s *Server) Roster() ([]byte, error) {
+	if s.stage != stageKeys {
+		return nil, errOrder
+	}
+	if n := len(s.entries); n < s.terms.Minimum || n-1 < s.terms.Threshold {
+		return nil, fmt.Errorf("%w: %d members have sent keys, want %d and %d neighbours of each",
+			ErrRound, n, s.terms.Minimum, s.terms.Threshold)
+	}
+	r := &Roster{Terms: s.terms, Context: s.context}
+	for _, e := range s.entries {
+		r.Entries = append(r.Entries, e)
+	}
+	slices.SortFunc(r.Entries, func(a, b Entry) int { return int(int64(a.Client) - int64(b.Client)) })
+	s.encoded = r.encode()
+	r.arrange(s.encoded)
+	s.roster = r
+	s.stage = stageShares
+	return s.encoded, nil
+}
+
+// member returns the index of a client, or an error if it is no member.
+func (s *Server) member(client uint32) (int, error) {
+	if s.roster == nil {
+		return notThere, errOrder
+	}
+	i := s.roster.indexOf(client)
+	if i == notThere {
+		return notThere, fmt.Errorf("secagg: client %d is no member of the round", client)
+	}
+	return i, nil
+}
+
+// Shares takes the encrypted shares of a client.
+func (s *Server) Shares(client uint32, message []byte) error {
+	member, err := s.member(client)
+	if err != nil {
+		return err
+	}
+	if s.stage != stageShares {
+		return errOrder
+	}
+	recipients, sealed, err := records(message, shareRecord, len(s.roster.Entries))
+	if err != nil {
+		return err
+	}
+	if !slices.Equal(recipients, s.roster.neighbours(member)) {
+		return fmt.Errorf("secagg: client %d does not send shares to its neighbours", client)
+	}
+	byNeighbour := map[int][]byte{}
+	for i, recipient := range recipients {
+		byNeighbour[recipient] = sealed[i]
+	}
+	s.sealed[member] = byNeighbour
+	return nil
+}
+
+// Members ends the stage of shares and returns the clients that go on to the upload. A member with
+// fewer than Threshold neighbours that sent shares cannot be recovered, so it is left out, which may
+// leave others with too few.
+func (s *Server) Members() ([]uint32, error) {
+	if s.stage != stageShares {
+		return nil, errOrder
+	}
+	n := len(s.roster.Entries)
+	s.finished = make([]bool, n)
+	for member := range s.sealed {
+		s.finished[member] = true
+	}
+	for changed := true; changed; {
+		changed = false
+		for member := range n {
+			if s.finished[member] && s.finishedNeighbours(member) < s.terms.Threshold {
+				s.finished[member] = false
+				changed = true
+			}
+		}
+	}
+	if left := count(s.finished); left < s.terms.Minimum {
+		return nil, fmt.Errorf("%w: %d members have sent shares to enough others, want %d", ErrRound, left, s.terms.Minimum)
+	}
+	s.stage = stageUpload
+	return s.clients(s.finished), nil
+}
+
+// finishedNeighbours is the number of a member's neighbours that have finished the stage of shares.
+func (s *Server) finishedNeighbours(member int) (n int) {
+	for _, neighbour := range s.roster.neighbours(member) {
+		if s.finished[neighbour] {
+			n++
+		}
+	}
+	return n
+}
+
+// clients returns the numbers of the clients of a set.
+func (s *Server) clients(set []bool) (list []uint32) {
+	for i, is := range set {
+		if is {
+			list = append(list, s.roster.Entries[i].Client)
+		}
+	}
+	return list
+}
+
+// Inbox returns the encrypted shares for a client of those neighbours that have finished the stage.
+func (s *Server) Inbox(client uint32) ([]byte, error) {
+	member, err := s.member(client)
+	if err != nil {
+		return nil, err
+	}
+	if s.stage != stageUpload || !s.finished[member] {
+		return nil, errOrder
+	}
+	var b []byte
+	for _, neighbour := range s.roster.neighbours(member) {
+		if s.finished[neighbour] {
+			b = binary.LittleEndian.AppendUint32(b, uint32(neighbour))
+			b = append(b, s.sealed[neighbour][member]...)
+		}
+	}
+	return b, nil
+}
+
+// Weight returns the weight of a client.
+func (s *Server) Weight(client uint32) uint64 { return s.entries[client].Weight }
+
+// Survivors ends the upload and returns the set of the clients that have uploaded and count.
+func (s *Server) Survivors(clients []uint32) ([]byte, error) {
+	if s.stage != stageUpload {
+		return nil, errOrder
+	}
+	n := len(s.roster.Entries)
+	s.survives = make([]bool, n)
+	for _, client := range clients {
+		member, err := s.member(client)
+		if err != nil {
+			return nil, err
+		}
+		if !s.finished[member] {
+			return nil, fmt.Errorf("secagg: client %d has uploaded and not shared", client)
+		}
+		s.survives[member] = true
+	}
+	survivors := count(s.survives)
+	if survivors < s.terms.Minimum || survivors < s.terms.Quorum(n) {
+		return nil, fmt.Errorf("%w: %d survivors, want %d, of which %d sign",
+			ErrRound, survivors, s.terms.Minimum, s.terms.Quorum(n))
+	}
+	s.set = encodeSet(s.survives)
+	s.answered = make([]bool, n)
+	s.stage = stageSurvivors
+	return s.set, nil
+}
+
+// Signature takes a survivor's signature of the set.
+func (s *Server) Signature(client uint32, signature []byte) error {
+	member, err := s.member(client)
+	if err != nil {
+		return err
+	}
+	if s.stage != stageSurvivors || !s.survives[member] {
+		return errOrder
+	}
+	if !ed25519.Verify(s.roster.Entries[member].Identity[:], s.roster.survivorsMessage(s.set), signature) {
+		return fmt.Errorf("secagg: client %d has not signed the set of survivors", client)
+	}
+	s.signatures[member] = bytes.Clone(signature)
+	return nil
+}
+
+// Signatures ends the stage of survivors and returns the signatures for all who signed.
+func (s *Server) Signatures() ([]byte, error) {
+	if s.stage != stageSurvivors {
+		return nil, errOrder
+	}
+	if quorum := s.terms.Quorum(len(s.roster.Entries)); len(s.signatures) < quorum {
+		return nil, fmt.Errorf("%w: %d survivors have signed their set, want %d", ErrRound, len(s.signatures), quorum)
+	}
+	var b []byte
+	for member := range s.roster.Entries {
+		if signature := s.signatures[member]; signature != nil {
+			b = binary.LittleEndian.AppendUint32(b, uint32(member))
+			b = append(b, signature...)
+		}
+	}
+	s.stage = stageRecovery
+	return b, nil
+}
+
+// Reveal takes the shares that a survivor reveals. It reports whether the sum can be recovered now.
+func (s *Server) Reveal(client uint32, message []byte) (ready bool, err error) {
+	member, err := s.member(client)
+	if err != nil {
+		return false, err
+	}
+	if s.stage != stageRecovery || !s.survives[member] {
+		return false, errOrder
+	}
+	if s.answered[member] {
+		return s.Ready(), nil
+	}
+	owners, bodies, err := records(message, revealBytes, len(s.roster.Entries))
+	if err != nil {
+		return false, err
+	}
+	if err := s.checkReveal(member, owners, bodies); err != nil {
+		return false, err
+	}
+	s.answered[member] = true
+	for i, owner := range owners {
+		x := share{holder: member}
+		copy(x.value[:], bodies[i][1:])
+		s.revealed[owner] = append(s.revealed[owner], x)
+	}
+	return s.Ready(), nil
+}
+
+// checkReveal refuses shares of members that are no neighbours, and those of the wrong secret.
+func (s *Server) checkReveal(member int, owners []int, bodies [][]byte) error {
+	client := s.roster.Entries[member].Client
+	neighbours := s.roster.neighbours(member)
+	for i, owner := range owners {
+		kind := revealKey
+		if s.survives[owner] {
+			kind = revealSeed
+		}
+		isNeighbour := slices.Contains(neighbours, owner)
+		if !isNeighbour || bodies[i][0] != kind {
+			return fmt.Errorf("secagg: client %d reveals a share of member %d that is not wanted", client, owner)
+		}
+	}
+	return nil
+}
+
+// wanted reports whether a secret of a member is wanted: the seed of a survivor, or the key of a
+// member that shared, left, and has a neighbour that survives.
+func (s *Server) wanted(member int) bool {
+	if s.survives[member] {
+		return true
+	}
+	if !s.finished[member] {
+		return false
+	}
+	for _, neighbour := range s.roster.neighbours(member) {
+		if s.survives[neighbour] {
+			return true
+		}
+	}
+	return false
+}
+
+// Ready reports whether every secret that is wanted has Threshold shares.
+func (s *Server) Ready() bool {
+	if s.stage != stageRecovery {
+		return false
+	}
+	for member := range s.roster.Entries {
+		if len(s.revealed[member]) < s.terms.Threshold && s.wanted(member) {
+			return false
+		}
+	}
+	return true
+}
+
+// Unmask removes the masks from the sum of the survivors' uploads: words becomes the sum of their
+// updates. The second result counts the members that had left after they shared.
+func (s *Server) Unmask(words []uint64) (recovered int, err error) {
+	if s.stage != stageRecovery {
+		return 0, errOrder
+	}
+	for member := range s.roster.Entries {
+		if !s.wanted(member) {
+			continue
+		}
+		if s.survives[member] {
+			err = s.removeOwn(words, member)
+		} else {
+			recovered++
+			err = s.removePairs(words, member)
+		}
+		if err != nil {
+			return recovered, fmt.Errorf("%w: client %d: %w", ErrRound, s.roster.Entries[member].Client, err)
+		}
+	}
+	s.stage = stageDone
+	return recovered, nil
+}
+
+// removeOwn removes the own mask of a survivor.
+func (s *Server) removeOwn(words []uint64, member int) error {
+	commitment := s.roster.Entries[member].Commitment
+	seed, err := recoverSecret(s.revealed[member], s.terms.Threshold, func(x secret) bool {
+		return x.commitment() == commitment
+	})
+	if err != nil {
+		return err
+	}
+	addMask(words, s.roster.ownKey(seed), true)
+	return nil
+}
+
+// removePairs removes the masks that survivors share with a member that left.
+func (s *Server) removePairs(words []uint64, member int) error {
+	public := s.roster.Entries[member].MaskKey
+	found, err := recoverSecret(s.revealed[member], s.terms.Threshold, func(x secret) bool {
+		return bytes.Equal(x.maskKey().PublicKey().Bytes(), public[:])
+	})
+	if err != nil {
+		return err
+	}
+	key := found.maskKey()
+	for _, neighbour := range s.roster.neighbours(member) {
+		if !s.survives[neighbour] {
+			continue
+		}
+		pair, err := s.roster.pairKey(key, neighbour)
+		if err != nil {
+			return err
+		}
+		addMask(words, pair, !subtracts(neighbour, member))
+	}
+	return nil
+}

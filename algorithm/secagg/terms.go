@@ -1,0 +1,208 @@
+package secagg
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+)
+
+// Terms are what the members of a round agree on before they send keys.
+type Terms struct {
+	// Neighbours is the number k of members with which each member shares masks and to which it
+	// gives shares. Where fewer members are there, all are neighbours.
+	Neighbours int
+	// Threshold is the number of shares that recover a secret.
+	Threshold int
+	// Colluders is the largest number of members that may collude with the coordinator.
+	Colluders int
+	// Minimum is the smallest number of survivors whose sum is revealed.
+	Minimum int
+}
+
+// MaxMembers is the largest number of members of a round.
+const MaxMembers = 1 << 20
+
+// smallestMinimum is the smallest minimum of survivors: of a sum of two each of the two knows the
+// other's update.
+const smallestMinimum = 3
+
+// Validate refuses terms under which a sum would hide nothing.
+func (t Terms) Validate() error {
+	switch {
+	case t.Minimum < smallestMinimum || t.Minimum > MaxMembers:
+		return fmt.Errorf(
+			"secagg: a minimum of %d survivors, want %d to %d", t.Minimum, smallestMinimum, MaxMembers)
+	case t.Neighbours < 2 || t.Neighbours > MaxMembers:
+		return fmt.Errorf("secagg: %d neighbours, want 2 to %d", t.Neighbours, MaxMembers)
+	case t.Threshold < 2 || t.Threshold > t.Neighbours:
+		return fmt.Errorf("secagg: a threshold of %d shares of %d neighbours, want 2 to %d",
+			t.Threshold, t.Neighbours, t.Neighbours)
+	case t.Colluders < 0 || t.Colluders >= t.Minimum:
+		return fmt.Errorf("secagg: %d colluders and a minimum of %d survivors, want fewer colluders",
+			t.Colluders, t.Minimum)
+	}
+	return nil
+}
+
+// Quorum is the number of members out of a roster of n that must have signed a set of survivors
+// before anybody reveals shares for it. Honest members sign one set. Two sets that both have a quorum
+// have at least 2·Quorum − n > Colluders signers in common, so that one of those is honest: there are
+// no two such sets.
+func (t Terms) Quorum(n int) int { return (n+t.Colluders)/2 + 1 }
+
+// Shift returns the smallest s for which 2^s is at least total, the weight of all members together.
+// A member of weight W then adds W·2^-s times its difference from the model, and all members
+// together add at most the difference's bound.
+func Shift(total uint64) int {
+	if total <= 1 {
+		return 0
+	}
+	return bits.Len64(total - 1)
+}
+
+// Share returns the weight with which a member of weight w enters the exact sum, w·2^-shift. It is
+// exact: w is below 2^53.
+func Share(w uint64, shift int) float64 { return math.Ldexp(float64(w), -shift) }
+
+// Plan is the choice of neighbours and threshold for a number of members, with the probabilities
+// with which it fails its promises.
+type Plan struct {
+	Members int
+	Terms
+	// Dropouts is the largest number of members that may leave after they have sent shares.
+	Dropouts int
+	// PrivacyFails bounds the probability that colluders learn more than the sum: that some honest
+	// member has Threshold colluding neighbours (Bell et al., Definition 3.2.1), or that the honest
+	// members that stay are no longer connected (3.2.2).
+	PrivacyFails float64
+	// RecoveryFails bounds the probability that some member has fewer than Threshold neighbours that
+	// stay (Bell et al., Definition 3.2.3).
+	RecoveryFails float64
+}
+
+// The largest probabilities with which [Choose] lets promises fail (Bell et al., Section 3.4, has
+// sigma = 40 and eta = 30).
+const (
+	maxPrivacyFailure  = 1.0 / (1 << 40)
+	maxRecoveryFailure = 1.0 / (1 << 30)
+)
+
+// Choose returns the plan with the smallest number of neighbours that holds both promises for n
+// members, of which the share colluders collude and the share dropouts leaves. The error says which
+// shares n members cannot bear.
+func Choose(n int, colluders, dropouts float64) (Plan, error) {
+	p := Plan{
+		Members:  n,
+		Dropouts: int(math.Floor(dropouts * float64(n))),
+	}
+	p.Colluders = int(math.Floor(colluders * float64(n)))
+	survivors := n - p.Dropouts
+	p.Minimum = max(smallestMinimum, p.Colluders+2)
+	if n < smallestMinimum || survivors < p.Minimum {
+		return p, fmt.Errorf("secagg: of %d members %d may leave and %d may collude, which leaves fewer than %d",
+			n, p.Dropouts, p.Colluders, p.Minimum)
+	}
+	if quorum := p.Quorum(n); survivors < quorum {
+		return p, fmt.Errorf("secagg: of %d members %d may leave, and %d must sign the set of survivors",
+			n, p.Dropouts, quorum)
+	}
+	complete := n - 1
+	for k := 2; k < complete; k += 2 {
+		p.Neighbours = k
+		if p.settle() {
+			return p, nil
+		}
+	}
+	p.Neighbours = complete
+	if p.settle() {
+		return p, nil
+	}
+	return p, fmt.Errorf("secagg: no threshold fits %d members of which %d collude and %d leave",
+		n, p.Colluders, p.Dropouts)
+}
+
+// settle takes the middle one of the thresholds that keep colluders out and let recovery succeed, so
+// that both have room, and reports whether there is one. It fills in the probabilities of failure.
+func (p *Plan) settle() bool {
+	const none = 0
+	lowest := none
+	highest := none
+	for p.Threshold = 2; p.Threshold <= p.Neighbours; p.Threshold++ {
+		p.Fill()
+		if p.RecoveryFails > maxRecoveryFailure {
+			break // and more so for every higher threshold
+		}
+		if p.PrivacyFails > maxPrivacyFailure {
+			continue
+		}
+		if lowest == none {
+			lowest = p.Threshold
+		}
+		highest = p.Threshold
+	}
+	if lowest == none {
+		return false
+	}
+	p.Threshold = (lowest + highest + 1) / 2
+	p.Fill()
+	return true
+}
+
+// Fill puts in the probabilities of failure of a plan with other neighbours or another threshold.
+func (p *Plan) Fill() {
+	p.PrivacyFails = p.privacyFailure()
+	p.RecoveryFails = p.recoveryFailure()
+}
+
+// privacyFailure is a union bound over the members. The neighbours of a member are k members drawn
+// without replacement, since the ring is a random permutation.
+func (p *Plan) privacyFailure() float64 {
+	n := p.Members
+	captured := float64(n) * upperTail(n-1, p.Colluders, p.Neighbours, p.Threshold)
+	return math.Min(1, captured+p.disconnected())
+}
+
+// recoveryFailure is the probability that some member has fewer than Threshold neighbours that stay.
+func (p *Plan) recoveryFailure() float64 {
+	n := p.Members
+	tooFew := p.Neighbours - p.Threshold + 1 // neighbours that leave
+	return math.Min(1, float64(n)*upperTail(n-1, p.Dropouts, p.Neighbours, tooFew))
+}
+
+// disconnected bounds the probability that the ring without colluders and those who left falls
+// apart. For that k/2 members that follow each other must all be gone: the bound counts the places
+// where such a run may begin. Where all members are neighbours it cannot happen.
+func (p *Plan) disconnected() float64 {
+	n := p.Members
+	if p.Neighbours >= n-1 {
+		return 0
+	}
+	gone := min(n, p.Colluders+p.Dropouts)
+	probability := float64(n)
+	for i := range p.Neighbours / 2 {
+		if gone-i <= 0 {
+			return 0
+		}
+		probability *= float64(gone-i) / float64(n-i)
+	}
+	return probability
+}
+
+// upperTail is the probability that of k drawn without replacement out of n, of which marked are
+// marked, at least x are marked (the hypergeometric distribution).
+func upperTail(n, marked, k, x int) float64 {
+	sum := 0.0
+	for i := max(x, k-(n-marked), 0); i <= min(k, marked); i++ {
+		log := logChoose(marked, i) + logChoose(n-marked, k-i) - logChoose(n, k)
+		sum += math.Exp(log)
+	}
+	return math.Min(1, sum)
+}
+
+// logChoose is the logarithm of the binomial coefficient n over k.
+func logChoose(n, k int) float64 {
+	a, _ := math.Lgamma(float64(n + 1))
+	b, _ := math.Lgamma(float64(k + 1))
+	c, _ := math.Lgamma(float64(n - k + 1))
+	return a - b - c
+}

@@ -1,0 +1,161 @@
+package secagg
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+func TestChoose_HoldsTheBounds(t *testing.T) {
+	for _, c := range []struct {
+		n                   int
+		colluders, dropouts float64
+	}{
+		{8, 0.1, 0.3},
+		{20, 0.1, 0.1},
+		{100, 0.1, 0.1},
+		{1000, 0.1, 0.2},
+		{10_000, 0.05, 0.05},
+		{10_000, 0.2, 0.2},
+	} {
+		p, err := Choose(c.n, c.colluders, c.dropouts)
+		if err != nil {
+			t.Errorf("%+v: %v", c, err)
+			continue
+		}
+		if p.PrivacyFails > maxPrivacyFailure || p.RecoveryFails > maxRecoveryFailure {
+			t.Errorf("%+v: %+v", c, p)
+		}
+		if err := p.Validate(); err != nil {
+			t.Errorf("%+v: %v", c, err)
+		}
+		t.Logf("n %d colluders %g dropouts %g: k %d, t %d, 2^%.1f, 2^%.1f", c.n, c.colluders, c.dropouts,
+			p.Neighbours, p.Threshold, math.Log2(p.PrivacyFails), math.Log2(p.RecoveryFails))
+	}
+}
+
+func TestChoose_RefusesWhatCannotHold(t *testing.T) {
+	for _, c := range []struct {
+		n                   int
+		colluders, dropouts float64
+	}{{2, 0, 0}, {10, 0.5, 0.4}, {10, 0, 0.9}, {100, 0.3, 0.4}} {
+		if p, err := Choose(c.n, c.colluders, c.dropouts); err == nil {
+			t.Errorf("%+v gives %+v", c, p)
+		}
+	}
+}
+
+// TestPlan_BoundsAreThoseOfSimulations plays rings so small that promises fail often, and compares
+// how often with the bounds.
+func TestPlan_BoundsAreThoseOfSimulations(t *testing.T) {
+	p := Plan{Members: 40, Dropouts: 10}
+	p.Terms = Terms{
+		Neighbours: 8,
+		Threshold:  4,
+		Colluders:  4,
+		Minimum:    6,
+	}
+	p.Fill()
+	const rounds = 40_000
+	random := rand.New(rand.NewPCG(1, 2))
+	captured := 0
+	short := 0
+	for range rounds {
+		ring := random.Perm(p.Members)
+		leaks, lacks := p.simulate(ring)
+		if leaks {
+			captured++
+		}
+		if lacks {
+			short++
+		}
+	}
+	privacy := float64(captured) / rounds
+	recovery := float64(short) / rounds
+	t.Logf("privacy fails in %.4f of rounds, bound %.4f; recovery in %.4f, bound %.4f",
+		privacy, p.PrivacyFails, recovery, p.RecoveryFails)
+	// A union bound over 40 members is close where members hardly ever fail together. That of privacy
+	// counts one gap in the ring, and a ring falls apart with two.
+	for _, x := range []struct {
+		name            string
+		observed, bound float64
+		slack           float64
+	}{{"privacy", privacy, p.PrivacyFails, 20}, {"recovery", recovery, p.RecoveryFails, 4}} {
+		deviation := math.Sqrt(x.observed / rounds)
+		if x.observed > x.bound+4*deviation || x.observed < x.bound/x.slack {
+			t.Errorf("%s fails in %.5f of the rounds, the bound is %.5f", x.name, x.observed, x.bound)
+		}
+	}
+}
+
+// simulate tells what fails where the first members collude and those behind them leave: whether a
+// member has Threshold colluding neighbours or the others are not connected, and whether a member has
+// too few neighbours that stay.
+func (p *Plan) simulate(ring []int) (leaks, lacks bool) {
+	n := p.Members
+	half := p.Neighbours / 2
+	colludes := func(member int) bool { return member < p.Colluders }
+	leaves := func(member int) bool { return member >= p.Colluders && member < p.Colluders+p.Dropouts }
+	gaps := 0
+	run := 0
+	for at := range 2 * n {
+		if member := ring[at%n]; colludes(member) || leaves(member) {
+			run++
+			continue
+		}
+		if run >= half && at >= n {
+			gaps++
+		}
+		run = 0
+	}
+	leaks = gaps >= 2
+	for place := range n {
+		colluding := 0
+		staying := 0
+		for d := 1; d <= half; d++ {
+			for _, member := range []int{ring[(place+d)%n], ring[(place-d+n)%n]} {
+				if colludes(member) {
+					colluding++
+				}
+				if !leaves(member) {
+					staying++
+				}
+			}
+		}
+		leaks = leaks || colluding >= p.Threshold && !colludes(ring[place])
+		lacks = lacks || staying < p.Threshold
+	}
+	return leaks, lacks
+}
+
+func TestUpperTail_SmallCases(t *testing.T) {
+	// Of 10 with 4 marked, 3 drawn: P(X >= 2) = (6·6 + 4·1)/120 = 1/3.
+	if got := upperTail(10, 4, 3, 2); math.Abs(got-1.0/3) > 1e-12 {
+		t.Errorf("%v, want 1/3", got)
+	}
+	if got := upperTail(9, 2, 9, 2); math.Abs(got-1) > 1e-12 {
+		t.Errorf("all drawn: %v, want 1", got)
+	}
+	if got := upperTail(9, 2, 9, 3); got != 0 {
+		t.Errorf("three of two marked: %v, want 0", got)
+	}
+}
+
+func TestShift(t *testing.T) {
+	for total, want := range map[uint64]int{0: 0, 1: 0, 2: 1, 3: 2, 4: 2, 5: 3, 1 << 40: 40, 1<<40 + 1: 41} {
+		if got := Shift(total); got != want {
+			t.Errorf("Shift(%d) = %d, want %d", total, got, want)
+		}
+	}
+}
+
+func TestQuorum_NoTwoSets(t *testing.T) {
+	for n := 3; n < 60; n++ {
+		for colluders := range n - 1 {
+			q := Terms{Colluders: colluders}.Quorum(n)
+			if 2*q-n <= colluders {
+				t.Fatalf("n %d, %d colluders: two sets of %d signers share no honest one for sure", n, colluders, q)
+			}
+		}
+	}
+}

@@ -1,0 +1,233 @@
+package secagg
+
+import (
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+)
+
+// All numbers on the wire are little-endian. Lengths of the records, in bytes:
+const (
+	keyBytes    = 32
+	digestBytes = sha256.Size
+	// entryBytes: client 4, weight 8, four keys or digests of 32, signature 64.
+	entryBytes  = 4 + 8 + 4*keyBytes + ed25519.SignatureSize
+	headerBytes = 4*4 + digestBytes
+	// sealedBytes: two shares of 32 and the tag of AES-GCM.
+	sealedBytes    = 2*keyBytes + 16
+	shareRecord    = 4 + sealedBytes
+	signatureBytes = 4 + ed25519.SignatureSize
+	revealBytes    = 4 + 1 + keyBytes
+)
+
+// Texts that keep one use of a key or signature apart from all others.
+const (
+	contextText   = "fedpace secure aggregation 1"
+	keysText      = "fedpace secure aggregation 1 keys"
+	survivorsText = "fedpace secure aggregation 1 survivors"
+	ringText      = "fedpace secure aggregation 1 ring"
+	seedText      = "fedpace secure aggregation 1 seed"
+	pairText      = "fedpace secure aggregation 1 pair"
+	keyText       = "fedpace secure aggregation 1 key"
+	sealText      = "fedpace secure aggregation 1 seal"
+)
+
+// Context names a round of a run, so that no message of another round counts in it.
+type Context [digestBytes]byte
+
+// NewContext returns the context of a round of a run.
+func NewContext(run string, round uint32) Context {
+	b := append([]byte(contextText), run...)
+	b = append(b, 0)
+	return sha256.Sum256(binary.LittleEndian.AppendUint32(b, round))
+}
+
+// Entry is what a member says of itself in the first stage.
+type Entry struct {
+	// Client is the member's number in the run.
+	Client uint32
+	// Weight is what the member's update counts with, at least 1.
+	Weight uint64
+	// Identity is the Ed25519 key by which the member signs.
+	Identity [keyBytes]byte
+	// MaskKey is the X25519 key from which pairwise masks follow, and ShareKey the one by which shares
+	// are encrypted.
+	MaskKey  [keyBytes]byte
+	ShareKey [keyBytes]byte
+	// Commitment is the SHA-256 of the member's own seed.
+	Commitment [digestBytes]byte
+	// Signature is that of everything above and the context.
+	Signature [ed25519.SignatureSize]byte
+}
+
+// append appends the entry, without the signature if it is to be signed.
+func (e *Entry) append(b []byte, signed bool) []byte {
+	b = binary.LittleEndian.AppendUint32(b, e.Client)
+	b = binary.LittleEndian.AppendUint64(b, e.Weight)
+	b = append(b, e.Identity[:]...)
+	b = append(b, e.MaskKey[:]...)
+	b = append(b, e.ShareKey[:]...)
+	b = append(b, e.Commitment[:]...)
+	if signed {
+		b = append(b, e.Signature[:]...)
+	}
+	return b
+}
+
+// message is what an entry's signature is of.
+func (e *Entry) message(c Context) []byte {
+	b := append([]byte(keysText), c[:]...)
+	return e.append(b, false)
+}
+
+// maxWeight is the first weight that is not exact in float64.
+const maxWeight = 1 << 53
+
+// parseEntry reads an entry and checks its signature.
+func parseEntry(b []byte, c Context) (Entry, error) {
+	var e Entry
+	if len(b) != entryBytes {
+		return e, fmt.Errorf("secagg: an entry of %d bytes, want %d", len(b), entryBytes)
+	}
+	e.Client = binary.LittleEndian.Uint32(b)
+	e.Weight = binary.LittleEndian.Uint64(b[4:])
+	fields := b[12:]
+	for _, field := range []*[keyBytes]byte{&e.Identity, &e.MaskKey, &e.ShareKey, &e.Commitment} {
+		copy(field[:], fields)
+		fields = fields[keyBytes:]
+	}
+	copy(e.Signature[:], fields)
+	if e.Weight < 1 || e.Weight >= maxWeight {
+		return e, fmt.Errorf("secagg: client %d has the weight %d, want 1 to 2^53", e.Client, e.Weight)
+	}
+	if !ed25519.Verify(e.Identity[:], e.message(c), e.Signature[:]) {
+		return e, fmt.Errorf("secagg: the signature of client %d's keys is not valid", e.Client)
+	}
+	return e, nil
+}
+
+// Roster is all members of a round in ascending order of their clients' numbers. A member's index is
+// its place there.
+type Roster struct {
+	Terms   Terms
+	Context Context
+	Entries []Entry
+
+	digest [digestBytes]byte
+	// ring has the indices of the members in the order of the ring, and place the place of each.
+	ring  []int
+	place []int
+}
+
+// encode returns the roster on the wire: the four terms, the context and the entries.
+func (r *Roster) encode() []byte {
+	b := make([]byte, 0, headerBytes+len(r.Entries)*entryBytes)
+	for _, term := range []int{r.Terms.Neighbours, r.Terms.Threshold, r.Terms.Colluders, r.Terms.Minimum} {
+		b = binary.LittleEndian.AppendUint32(b, uint32(term))
+	}
+	b = append(b, r.Context[:]...)
+	for i := range r.Entries {
+		b = r.Entries[i].append(b, true)
+	}
+	return b
+}
+
+// ParseRoster reads a roster and checks the terms, the order and every signature.
+func ParseRoster(b []byte, c Context) (*Roster, error) {
+	if len(b) < headerBytes || (len(b)-headerBytes)%entryBytes != 0 {
+		return nil, fmt.Errorf("secagg: a roster of %d bytes", len(b))
+	}
+	r := &Roster{}
+	terms := []*int{&r.Terms.Neighbours, &r.Terms.Threshold, &r.Terms.Colluders, &r.Terms.Minimum}
+	for i, term := range terms {
+		*term = int(binary.LittleEndian.Uint32(b[4*i:]))
+	}
+	copy(r.Context[:], b[16:])
+	if r.Context != c {
+		return nil, fmt.Errorf("secagg: the roster is of another run or round")
+	}
+	if err := r.Terms.Validate(); err != nil {
+		return nil, err
+	}
+	n := (len(b) - headerBytes) / entryBytes
+	if n < r.Terms.Minimum || n > MaxMembers {
+		return nil, fmt.Errorf("secagg: a roster of %d members, want %d to %d", n, r.Terms.Minimum, MaxMembers)
+	}
+	for i := range n {
+		from := headerBytes + i*entryBytes
+		e, err := parseEntry(b[from:from+entryBytes], c)
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 && r.Entries[i-1].Client >= e.Client {
+			return nil, fmt.Errorf("secagg: client %d is out of order in the roster", e.Client)
+		}
+		r.Entries = append(r.Entries, e)
+	}
+	r.arrange(b)
+	return r, nil
+}
+
+// records cuts a message into records of a length. The first four bytes of each are the index of a
+// member, below n, and ascend.
+func records(b []byte, length, n int) (indices []int, bodies [][]byte, err error) {
+	if len(b)%length != 0 {
+		return nil, nil, fmt.Errorf("secagg: %d bytes are no records of %d", len(b), length)
+	}
+	for from := 0; from < len(b); from += length {
+		index := int(binary.LittleEndian.Uint32(b[from:]))
+		isAscending := len(indices) == 0 || index > indices[len(indices)-1]
+		if index >= n || !isAscending {
+			return nil, nil, fmt.Errorf("secagg: a record of member %d is out of order, of %d members", index, n)
+		}
+		indices = append(indices, index)
+		bodies = append(bodies, b[from+4:from+length])
+	}
+	return indices, bodies, nil
+}
+
+// encodeSet encodes a set of members as a bitmap: member i is bit i mod 8 of byte i/8.
+func encodeSet(member []bool) []byte {
+	b := make([]byte, (len(member)+7)/8)
+	for i, is := range member {
+		if is {
+			b[i/8] |= 1 << (i % 8)
+		}
+	}
+	return b
+}
+
+// parseSet reads the bitmap of a set of n members. Bits beyond n must be 0.
+func parseSet(b []byte, n int) ([]bool, error) {
+	if len(b) != (n+7)/8 {
+		return nil, fmt.Errorf("secagg: a set of %d bytes for %d members", len(b), n)
+	}
+	set := make([]bool, n)
+	for i := range 8 * len(b) {
+		is := b[i/8]>>(i%8)&1 == 1
+		if is && i >= n {
+			return nil, fmt.Errorf("secagg: a set with member %d of %d", i, n)
+		}
+		if is {
+			set[i] = true
+		}
+	}
+	return set, nil
+}
+
+// survivorsMessage is what members sign: the roster and the set of survivors.
+func (r *Roster) survivorsMessage(set []byte) []byte {
+	b := append([]byte(survivorsText), r.digest[:]...)
+	return append(b, set...)
+}
+
+// count returns the number of members of a set.
+func count(set []bool) (n int) {
+	for _, is := range set {
+		if is {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,139 @@
+package config
+
+import (
+	"slices"
+
+	"fedpace/actors/fleet"
+	"fedpace/algorithm"
+	"fedpace/algorithm/secagg"
+	"fedpace/coordinator/closing"
+	"fedpace/registry"
+)
+
+// SecureAggregation says whether the coordinator sees the updates of single clients or only their sum
+// (package secagg has the protocol), and what a client's part in it costs in time.
+type SecureAggregation struct {
+	On bool `key:"on" default:"false" help:"true: the coordinator sees the sum of a round's updates, and no update"`
+	// Colluders and Dropouts are the shares of a round's clients under which the protocol keeps its
+	// promises: neighbours and threshold follow from them.
+	Colluders float64 `key:"colluders" default:"0.1" range:"[0,0.5)" help:"share of a round's clients that may collude with the coordinator"`
+	Dropouts  float64 `key:"dropouts" default:"0.2" range:"[0,0.9]" help:"share of a round's clients that may leave once they have shared their secrets"`
+	// Neighbours, Threshold and Minimum are 0 where they follow from the two shares.
+	Neighbours int `key:"neighbours" is:"null" range:"[2,100000]" help:"clients with which each shares masks; null: as few as hold the promises"`
+	Threshold  int `key:"threshold" is:"null" range:"[2,100000]" help:"shares that recover a secret; null: the middle one of those that hold the promises"`
+	Minimum    int `key:"minimum" is:"null" range:"[3,1000000]" help:"fewest updates whose sum is revealed; null: two more than may collude, at least 3"`
+	// StageSeconds bounds how long the stages of keys and of shares wait for slow clients.
+	StageSeconds float64 `key:"stage_seconds" is:"null" range:"(0,4e9]" unit:"seconds" help:"how long keys, and shares, are waited for; null: for every client"`
+	// The remaining fields are measured constants of a client.
+	NeighbourSeconds float64 `key:"neighbour_seconds" default:"0.0003" range:"[0,1e3]" unit:"seconds" help:"a client's computing for each neighbour: keys agreed, shares made, sealed and opened"`
+	SignatureSeconds float64 `key:"signature_seconds" default:"0.00006" range:"[0,1e3]" unit:"seconds" help:"the same for each signature that is checked"`
+	MaskSeconds      float64 `key:"mask_seconds" default:"0.003" range:"[0,1e3]" unit:"seconds" help:"the same for a mask of a million words"`
+	MaxWeight        int     `key:"max_weight" default:"65536" range:"[1,16777216]" help:"most samples that a client weighs by, with aggregate.weights: samples"`
+}
+
+// maskedGrowth is by how much a masked update is larger than a model: words of 64 bits take the place
+// of float32.
+const maskedGrowth = 2
+
+// SecurePlan returns the protocol's parameters for the most clients that a round may have, with the
+// probabilities with which it fails its promises.
+func (c *Config) SecurePlan(members int) (secagg.Plan, error) {
+	s := &c.Secure
+	p, err := secagg.Choose(members, s.Colluders, s.Dropouts)
+	given := s.Neighbours > 0 || s.Threshold > 0
+	if err != nil && !given {
+		return p, problem("secure_aggregation", nil, "%v (raise cohort, or lower secure_aggregation.colluders or "+
+			"secure_aggregation.dropouts)", err)
+	}
+	if s.Neighbours > 0 {
+		p.Neighbours = min(s.Neighbours, members-1)
+		p.Threshold = min(p.Threshold, p.Neighbours)
+	}
+	if s.Threshold > 0 {
+		p.Threshold = s.Threshold
+	}
+	if s.Minimum > 0 {
+		p.Minimum = s.Minimum
+	}
+	if given {
+		p.Fill()
+	}
+	if err := p.Validate(); err != nil {
+		return p, problem("secure_aggregation", nil, "%v", err)
+	}
+	if p.Minimum > members {
+		return p, problem("secure_aggregation.minimum", []string{"cohort"}, "%d, and a round has at most %d clients",
+			p.Minimum, members)
+	}
+	return p, nil
+}
+
+// SecureShift returns the exponent s of secagg.Shift for rounds of at most members clients: an update
+// of weight W enters the sum with W·2^-s.
+func (c *Config) SecureShift(members int) int { return secagg.Shift(uint64(members) * c.SecureMaxWeight()) }
+
+// SecureMaxWeight is the largest weight of an update: 1 where all weigh the same.
+func (c *Config) SecureMaxWeight() uint64 {
+	if c.Aggregate.Weights == SampleWeights {
+		return uint64(c.Secure.MaxWeight)
+	}
+	return 1
+}
+
+// checkSecure refuses what secure aggregation does not go with, each with the reason.
+func (c *Config) checkSecure() error {
+	if !c.Secure.On {
+		return nil
+	}
+	buffered := closing.Overlaps(c.Close)
+	needs := registry.NeedsOf(c.Select)
+	batteries := slices.ContainsFunc(c.Fleet, func(k fleet.Class) bool { return k.Battery != nil })
+	attackers := slices.ContainsFunc(c.Fleet, func(k fleet.Class) bool { return k.Attack != nil })
+	hasDevices := len(c.Devices.Names) > 0
+	for _, x := range []struct {
+		refused      bool
+		key, problem string
+	}{
+		{c.Aggregate.Combine != nil, "aggregate.combine", "looks at single updates, which nobody sees (remove it)"},
+		{c.Aggregate.Clip != nil, "aggregate.clip", "is applied by the coordinator to single updates, which it does " +
+			"not see (use privacy.local, by which clients clip their own)"},
+		{c.Privacy.On(), "privacy.clip", "is applied by the coordinator to single updates, which it does not see (use " +
+			"privacy.local, by which clients clip their own and add noise)"},
+		{c.Compress != nil, "compress", "sends part of an update or values of few bits, and a mask covers every word " +
+			"of 64 bits (remove it)"},
+		{buffered, "close", "has clients that start at different times, and masks are agreed on by clients that start " +
+			"together (set all, first, deadline or quorum)"},
+		{closing.UsesLate(c.Late), "late", "counts an update in another round than that of its masks (set drop)"},
+		{c.Aggregate.Weights == TakenWeights, "aggregate.weights", "taken is not fixed before the masks are made (set " +
+			"equal or samples)"},
+		{c.Aggregate.SiteRounds > 0, "aggregate.site_rounds", "has each site add up its clients' updates by itself, " +
+			"which is not played with masks (remove it)"},
+		{c.Network.Shared(), "network", "shares a link among transfers, and the stages' messages are not played " +
+			"there (remove server_download_mbps, server_upload_mbps and sites)"},
+		{c.Overlap() > 0, "aggregate.algorithm", "has clients compute before a round's keys are sent (use another)"},
+		{attackers, "fleet", "has attackers: what they do to masks and shares is not played (remove " +
+			"them)"},
+		{!masks(c.Aggregate.Algorithm), "aggregate.algorithm", algorithm.Algorithms.NameOf(c.Aggregate.Algorithm) +
+			" looks at more of a client than a weighted sum of updates (use fedavg, fedavgm, fedprox, fedadam, " +
+			"fedadagrad or fedyogi)"},
+		{c.Devices.KeepUpdates, "devices.keep_updates", "keeps single updates, which nobody sees (set false)"},
+		{batteries, "fleet", "has batteries, and the stages draw on none (remove them)"},
+		{needs.Candidates && hasDevices, "select", "asks devices for losses before they have a task"},
+		{registry.NeedsOf(c.Local).ClientState && hasDevices, "local.keep", "has devices send what they keep, which no " +
+			"mask covers (set false)"},
+	} {
+		if x.refused {
+			return problem(x.key, []string{"secure_aggregation.on"}, "%s", x.problem)
+		}
+	}
+	return nil
+}
+
+// masks reports whether an algorithm needs nothing of a round but the weighted sum of its updates.
+func masks(a algorithm.Algorithm) bool {
+	switch algorithm.Algorithms.NameOf(a) {
+	case "fedavg", "fedavgm", "fedprox", "fedadam", "fedadagrad", "fedyogi":
+		return true
+	}
+	return false
+}

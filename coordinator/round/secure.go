@@ -1,0 +1,477 @@
+package round
+
+import (
+	"math"
+	"slices"
+	"sort"
+)
+
+// Secure is how the updates of a run are aggregated securely (package secagg has the protocol). Of the
+// protocol the machine knows who is in which stage and how long that takes; keys and masks are none of
+// its business.
+//
+// A round then has five stages. All clients with a task send keys; when the last of them has, they
+// send shares; when the last of them has, the task itself begins: download, local steps, masks and
+// upload. After the round has closed the survivors sign their set, then reveal shares, and the round
+// is over as soon as every secret that is wanted has enough shares. A client that leaves in a stage is
+// noticed at once, as one that leaves its task.
+type Secure struct {
+	// Neighbours, Threshold, Colluders and Minimum are the terms of package secagg.
+	Neighbours int
+	Threshold  int
+	Colluders  int
+	Minimum    int
+	// Limit is the longest time of the stage of keys and of that of shares; 0 means that they wait for
+	// everybody. A client that takes longer is late.
+	Limit Time
+	// Bytes are those of one member in each stage, both ways together, and Upload those by which a
+	// masked update is larger than a plain one.
+	Bytes  [4]int64
+	Upload int64
+}
+
+// quorum is the number of survivors that must sign out of n members (secagg.Terms.Quorum).
+func (c *Secure) quorum(n int) int { return (n+c.Colluders)/2 + 1 }
+
+// Stages are how long the stages take one client: its own work and transfers, without waiting for
+// others.
+type Stages struct {
+	Keys      Time
+	Shares    Time
+	Survivors Time
+	Recovery  Time
+}
+
+// SecureReport is what secure aggregation did in a round.
+type SecureReport struct {
+	// Members is the number of clients that have finished the stage of shares, and Recovered the number
+	// of those that left before they had uploaded, or did not count, and without whom the sum was
+	// recovered.
+	Members   int
+	Recovered int
+	// Unrecovered is 1 if the round's sum could not be recovered, or the round was refused, so that none
+	// of its updates counts.
+	Unrecovered int
+	// Setup is how long the stages of keys and shares took, and Recovery how long those of survivors
+	// and recovery.
+	Setup    Time
+	Recovery Time
+	// Bytes are those that the stages and the words of 64 bits add to the round, in all.
+	Bytes int64
+}
+
+// SecureMember is what the machine remembers of one client's part in secure aggregation.
+type SecureMember struct {
+	Task   uint64
+	Stages Stages
+	// Leaves is after how much work of its own the client drops out, or stays.
+	Leaves Time
+	// HasStages is false for a device that has not finished the first two stages.
+	HasStages bool
+	// SentKeys, Finished and Uploaded say which stages the client has finished: keys, shares, and the
+	// upload of an update that counts.
+	SentKeys bool
+	Finished bool
+	Uploaded bool
+	// Work is how long the task between the stages takes it.
+	Work Time
+}
+
+// stays is the value of Leaves of a client that does not drop out.
+const stays = Time(math.MaxInt64)
+
+// secure is the part of the machine that plays the stages. Its members are in the order of their
+// tasks' numbers, which is also that of the ring: cohorts are drawn at random.
+type secure struct {
+	config  *Secure
+	members []SecureMember
+	timer   uint64
+}
+
+// newSecure makes the part from a state; nil without secure aggregation.
+func newSecure(c *Secure, s *State) *secure {
+	if c == nil {
+		return nil
+	}
+	return &secure{config: c, members: s.Secure, timer: s.Recovery}
+}
+
+// add notes a client's stages and when it drops out, which the plan counts in time of work. The plan
+// then says what becomes of the task alone.
+func (s *secure) add(task uint64, stages *Stages, p *Plan) {
+	x := SecureMember{
+		Task:   task,
+		Leaves: stays,
+		Work:   p.Total(),
+	}
+	if stages != nil {
+		x.HasStages = true
+		x.Stages = *stages
+		if p.Drops {
+			x.Leaves = p.Dropout
+		}
+		p.Drops = false
+		p.Dropout = 0
+	}
+	s.members = append(s.members, x)
+}
+
+// find returns the member with a task, nil if there is none.
+func (s *secure) find(task uint64) *SecureMember {
+	i, ok := slices.BinarySearchFunc(s.members, task, func(x SecureMember, task uint64) int {
+		switch {
+		case x.Task < task:
+			return -1
+		case x.Task > task:
+			return 1
+		}
+		return 0
+	})
+	if !ok {
+		return nil
+	}
+	return &s.members[i]
+}
+
+// uploaded notes that the update of a task has arrived and counts.
+func (s *secure) uploaded(task uint64) {
+	if x := s.find(task); x != nil {
+		x.Uploaded = true
+	}
+}
+
+// exchange is one stage in which members send a message. It starts at from and ends after at most
+// limit (0: no limit). in says who is in it, by index; own is how long it takes a member, and before
+// how much work the member has done before. done is called for each member in the stage with the time
+// at which it is done, or leaves. The result is when the stage ends.
+func (s *secure) exchange(
+	from, limit Time,
+	in func(i int) bool,
+	own, before func(*SecureMember) Time,
+	done func(i int, at Time, leaves bool),
+) Time {
+	end := from
+	for i := range s.members {
+		if !in(i) {
+			continue
+		}
+		x := &s.members[i]
+		took := own(x)
+		leaves := x.Leaves-before(x) < took
+		if leaves {
+			took = max(0, x.Leaves-before(x))
+		}
+		at := from + took
+		done(i, at, leaves)
+		end = max(end, at)
+	}
+	if limit > 0 {
+		end = min(end, from+limit)
+	}
+	return end
+}
+
+// setUpSecure plays the stages of keys and shares of the round's tasks, which all have their plans and
+// start together. A task that goes on begins when the stages are over: the time until then counts to
+// its download. Others end in them.
+func (m *Machine) setUpSecure() {
+	s := m.secure
+	slices.SortFunc(s.members, func(a, b SecureMember) int {
+		if a.Task < b.Task {
+			return -1
+		}
+		return 1
+	})
+	start := m.round.Start
+	ends := make([]Time, len(s.members)) // when each member has done the newest stage
+	leave := func(i int, at Time, leaves bool) {
+		x := &s.members[i]
+		if leaves {
+			m.endInSetUp(x.Task, at, true, Accepted)
+			x.HasStages = false
+			return
+		}
+		ends[i] = at
+	}
+	takesPart := func(i int) bool { return s.members[i].HasStages }
+	keys := func(x *SecureMember) Time { return x.Stages.Keys }
+	none := func(*SecureMember) Time { return 0 }
+	keysEnd := s.exchange(start, s.config.Limit, takesPart, keys, none, leave)
+	count := m.endLate(ends, keysEnd, func(x *SecureMember) { x.SentKeys = true })
+	m.round.Secure.Bytes += int64(count) * s.config.Bytes[0]
+	if count < s.config.Minimum || count-1 < s.config.Threshold {
+		m.refuseSecure(keysEnd)
+		m.round.Secure.Setup = keysEnd - start
+		return
+	}
+	shares := func(x *SecureMember) Time { return x.Stages.Shares }
+	sharesEnd := s.exchange(keysEnd, s.config.Limit, takesPart, shares, keys, leave)
+	count = m.endLate(ends, sharesEnd, func(x *SecureMember) { x.Finished = true })
+	m.round.Secure.Bytes += int64(count) * s.config.Bytes[1]
+	m.round.Secure.Setup = sharesEnd - start
+	count = m.dropLonely(sharesEnd)
+	m.round.Secure.Members = count
+	if count < s.config.Minimum {
+		m.refuseSecure(sharesEnd)
+		return
+	}
+	m.startWork(start, sharesEnd)
+}
+
+// endLate ends the tasks of members that have finished the stage later than it ended, and calls finish
+// for the others in the stage. It returns their number.
+func (m *Machine) endLate(ends []Time, end Time, finish func(*SecureMember)) (count int) {
+	s := m.secure
+	for i := range s.members {
+		x := &s.members[i]
+		switch {
+		case !x.HasStages:
+		case ends[i] > end:
+			m.endInSetUp(x.Task, end, false, Late)
+			x.HasStages = false
+		default:
+			finish(x)
+			count++
+		}
+	}
+	return count
+}
+
+// dropLonely ends the tasks of members with fewer neighbours in the ring than the threshold that have
+// finished the stage of shares: their secrets could not be recovered. It returns how many members are
+// left.
+func (m *Machine) dropLonely(end Time) (count int) {
+	s := m.secure
+	for changed := true; changed; {
+		changed = false
+		count = 0
+		neighbours := s.inRing(func(i int) bool { return s.members[i].Finished })
+		for i := range s.members {
+			x := &s.members[i]
+			switch {
+			case !x.Finished:
+			case neighbours(i) < s.config.Threshold:
+				x.Finished = false
+				x.HasStages = false
+				m.endInSetUp(x.Task, end, false, Cancelled)
+				changed = true
+			default:
+				count++
+			}
+		}
+	}
+	return count
+}
+
+// inRing returns a function that counts the neighbours of a member for which is holds; both take a
+// member's index.
+// The ring has the members that sent keys. It takes time in proportion to the members, and each count
+// constant time.
+func (s *secure) inRing(is func(i int) bool) func(i int) int {
+	place := make([]int, len(s.members))
+	sums := []int{0} // of the members up to each place of the ring
+	for i := range s.members {
+		place[i] = len(sums) - 1
+		if !s.members[i].SentKeys {
+			continue
+		}
+		sum := sums[len(sums)-1]
+		if is(i) {
+			sum++
+		}
+		sums = append(sums, sum)
+	}
+	n := len(sums) - 1
+	all := sums[n]
+	half := (s.config.Neighbours + 1) / 2
+	between := func(from, to int) int { return sums[to] - sums[from] }
+	return func(i int) int {
+		itself := 0
+		if is(i) {
+			itself = 1
+		}
+		if 2*half >= n-1 {
+			return all - itself
+		}
+		from := place[i] - half
+		to := place[i] + half + 1
+		switch {
+		case from < 0:
+			return between(0, to) + between(from+n, n) - itself
+		case to > n:
+			return between(from, n) + between(0, to-n) - itself
+		}
+		return between(from, to) - itself
+	}
+}
+
+// endInSetUp has a task end at a time before its work begins: its client drops out, or the outcome is
+// known.
+func (m *Machine) endInSetUp(task uint64, at Time, drops bool, forced Outcome) {
+	t := m.tasks.find(task)
+	t.Download = at - t.Start
+	t.Compute = 0
+	t.Upload = 0
+	t.Forced = forced
+	t.Drops = drops
+	t.Dropout = 0
+	if drops {
+		t.Dropout = at - t.Start
+	}
+}
+
+// refuseSecure ends all tasks that are still in the stages at a time: too few clients are left for a
+// sum that hides any of them. The round then has no update.
+func (m *Machine) refuseSecure(at Time) {
+	s := m.secure
+	m.round.Secure.Unrecovered = 1
+	for i := range s.members {
+		x := &s.members[i]
+		if x.HasStages {
+			m.endInSetUp(x.Task, at, false, Cancelled)
+			x.HasStages = false
+			x.Finished = false
+		}
+	}
+}
+
+// startWork has the tasks of the members begin when the stages of keys and shares are over.
+func (m *Machine) startWork(start, end Time) {
+	s := m.secure
+	for i := range s.members {
+		x := &s.members[i]
+		if !x.Finished {
+			continue
+		}
+		m.round.Secure.Bytes += s.config.Upload
+		t := m.tasks.find(x.Task)
+		t.Download += end - start
+		leaves := x.Leaves - (x.Stages.Keys + x.Stages.Shares)
+		if x.Leaves != stays && leaves < x.Work {
+			t.Drops = true
+			t.Dropout = end - start + leaves
+		}
+	}
+}
+
+// beginRecovery plays the stages of survivors and recovery of a round that has closed, and sets the
+// timer for their end.
+func (m *Machine) beginRecovery() {
+	s := m.secure
+	survives := func(i int) bool { return s.members[i].Uploaded }
+	worked := func(x *SecureMember) Time { return x.Stages.Keys + x.Stages.Shares + x.Work }
+	signed := make([]bool, len(s.members))
+	signers := 0
+	sign := func(i int, _ Time, leaves bool) {
+		if !leaves {
+			signed[i] = true
+			signers++
+		}
+	}
+	survivors := func(x *SecureMember) Time { return x.Stages.Survivors }
+	signedAt := s.exchange(m.now, 0, survives, survivors, worked, sign)
+	members := s.countWhere(func(x *SecureMember) bool { return x.SentKeys })
+	uploaded := s.countWhere(func(x *SecureMember) bool { return x.Uploaded })
+	end := signedAt
+	failed := uploaded < s.config.Minimum || signers < s.config.quorum(members)
+	if !failed {
+		end, failed = s.recoverAll(signedAt, signed)
+	}
+	r := &m.round.Secure
+	r.Recovered = s.countWhere(func(x *SecureMember) bool { return x.Finished && !x.Uploaded })
+	r.Recovery = end - m.now
+	r.Bytes += int64(uploaded)*s.config.Bytes[2] + int64(signers)*s.config.Bytes[3]
+	if failed {
+		r.Unrecovered = 1
+		r.Recovered = 0
+	}
+	s.timer = m.set(Timer{At: end, Priority: priorityTask, Kind: RecoveryEnds})
+}
+
+// countWhere counts the members for which is holds.
+func (s *secure) countWhere(is func(*SecureMember) bool) (n int) {
+	for i := range s.members {
+		if is(&s.members[i]) {
+			n++
+		}
+	}
+	return n
+}
+
+// recoverAll finds when every secret that is wanted has Threshold shares: of each member that has
+// uploaded, and of each that shared, left, and has a neighbour that uploaded. Those who have signed
+// reveal shares from a time on. It returns that time, or fails and returns when the last of them has
+// answered.
+func (s *secure) recoverAll(from Time, signed []bool) (end Time, failed bool) {
+	answers := make([]Time, len(s.members)) // when each answers, or stays: never
+	var times []Time
+	end = from
+	for i := range s.members {
+		x := &s.members[i]
+		answers[i] = stays
+		if !signed[i] {
+			continue
+		}
+		before := x.Stages.Keys + x.Stages.Shares + x.Work + x.Stages.Survivors
+		if x.Leaves != stays && x.Leaves-before < x.Stages.Recovery {
+			end = max(end, from+x.Leaves-before)
+			continue
+		}
+		answers[i] = from + x.Stages.Recovery
+		end = max(end, answers[i])
+		times = append(times, answers[i])
+	}
+	slices.Sort(times)
+	uploads := s.inRing(func(i int) bool { return s.members[i].Uploaded })
+	enough := func(at Time) bool {
+		revealed := s.inRing(func(i int) bool { return answers[i] <= at })
+		for i := range s.members {
+			x := &s.members[i]
+			wanted := x.Uploaded || x.Finished && uploads(i) > 0
+			if wanted && revealed(i) < s.config.Threshold {
+				return false
+			}
+		}
+		return true
+	}
+	i := sort.Search(len(times), func(i int) bool { return enough(times[i]) })
+	if i == len(times) {
+		return end, true
+	}
+	return times[i], false
+}
+
+// recovered goes on with a round whose sum is recovered, or cannot be: then none of its updates counts.
+func (m *Machine) recovered(t Timer) error {
+	if err := unset(&m.secure.timer, t); err != nil {
+		return err
+	}
+	if m.round.Secure.Unrecovered > 0 {
+		m.revokeAll()
+	}
+	return m.completeRound()
+}
+
+// revokeAll makes all accepted tasks of the round refused ones.
+func (m *Machine) revokeAll() {
+	for _, tasks := range m.tasks.lists() {
+		for i := range tasks.List {
+			t := &tasks.List[i]
+			if t.Status == TaskAccepted {
+				m.revokeAcceptance(t)
+			}
+		}
+	}
+}
+
+// unrecovered takes it that the sum of a round with real devices could not be recovered: none of its
+// updates counts, and the model stays.
+func (m *Machine) unrecovered() error {
+	if m.phase != Training || m.secure == nil {
+		return nil
+	}
+	m.round.Secure.Unrecovered = 1
+	m.round.Secure.Recovered = 0
+	m.revokeAll()
+	return m.evaluateIfDue()
+}

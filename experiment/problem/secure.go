@@ -1,0 +1,101 @@
+package problem
+
+import (
+	"math"
+
+	"fedpace/actors/fleet"
+	"fedpace/algorithm/secagg"
+	"fedpace/config"
+	"fedpace/coordinator/round"
+)
+
+// Secure is how a run aggregates securely.
+type Secure struct {
+	// Plan is for all clients of a round, and Devices for its real devices, which mask their updates
+	// among each other; it is zero without devices.
+	Plan    secagg.Plan
+	Devices secagg.Plan
+	// Shift is the exponent of the weights, see secagg.Shift.
+	Shift int
+	// Stages are what the protocol adds to a client's task.
+	Stages fleet.Stages
+}
+
+// settleSecure finds the parameters of secure aggregation, and has the fleet count its stages.
+func (p *Problem) settleSecure() error {
+	c := &p.Config
+	members := p.secureMembers()
+	plan, err := c.SecurePlan(members)
+	if err != nil {
+		return err
+	}
+	v := &Secure{
+		Plan:   plan,
+		Shift:  c.SecureShift(members),
+		Stages: stagesOf(&c.Secure, plan),
+	}
+	if n := len(c.Devices.Names); n > 0 {
+		if v.Devices, err = c.SecurePlan(min(n, members)); err != nil {
+			return err
+		}
+	}
+	p.Secure = v
+	p.Fleet.SetStages(v.Stages)
+	return nil
+}
+
+// secureMembers is the largest number of clients that have a task in a round.
+func (p *Data) secureMembers() int {
+	c := &p.Config
+	if c.DrawsDevices() {
+		return c.Cohort
+	}
+	if c.DevicesAlone() {
+		return len(c.Devices.Names)
+	}
+	return c.Cohort + len(c.Devices.Names)
+}
+
+// stagesOf returns what a client does in each stage: the bits of the messages, and the computing by
+// the measured constants.
+func stagesOf(s *config.SecureAggregation, plan secagg.Plan) (stages fleet.Stages) {
+	n := float64(plan.Members)
+	k := float64(plan.Neighbours)
+	sizes := secagg.Sizes(plan.Members, plan.Neighbours)
+	seconds := [fleet.SecureStages]float64{
+		s.NeighbourSeconds + s.SignatureSeconds, // its own keys, and their signature
+		float64(n*s.SignatureSeconds) + float64(k*s.NeighbourSeconds), // checks the roster, makes and seals shares
+		s.SignatureSeconds,
+		float64(n * s.SignatureSeconds),
+	}
+	for i, size := range sizes {
+		stages.Exchanges[i] = fleet.Exchange{
+			Bits:    fleet.Bits{Down: 8 * int64(size.Down), Up: 8 * int64(size.Up)},
+			Compute: int64(math.RoundToEven(seconds[i] * 1e9)),
+		}
+	}
+	const million = 1e6
+	perWord := float64((k + 1) * s.MaskSeconds / million)
+	stages.WordNanoseconds = perWord * 1e9
+	return stages
+}
+
+// secureRounds is what the round machine needs of secure aggregation; nil without.
+func (p *Problem) secureRounds() *round.Secure {
+	v := p.Secure
+	if v == nil {
+		return nil
+	}
+	r := &round.Secure{
+		Neighbours: v.Plan.Neighbours,
+		Threshold:  v.Plan.Threshold,
+		Colluders:  v.Plan.Colluders,
+		Minimum:    v.Plan.Minimum,
+		Limit:      round.Time(math.Round(p.Config.Secure.StageSeconds * 1e9)),
+		Upload:     (p.Bits.Up - p.Bits.Down) / 8,
+	}
+	for i, x := range v.Stages.Exchanges {
+		r.Bytes[i] = (x.Bits.Up + x.Bits.Down) / 8
+	}
+	return r
+}

@@ -70,7 +70,9 @@ func (c *Config) SecurePlan(members int) (secagg.Plan, error) {
 
 // SecureShift returns the exponent s of secagg.Shift for rounds of at most members clients: an update
 // of weight W enters the sum with W·2^-s.
-func (c *Config) SecureShift(members int) int { return secagg.Shift(uint64(members) * c.SecureMaxWeight()) }
+func (c *Config) SecureShift(members int) int {
+	return secagg.Shift(uint64(members) * c.SecureMaxWeight())
+}
 
 // SecureMaxWeight is the largest weight of an update: 1 where all weigh the same.
 func (c *Config) SecureMaxWeight() uint64 {

@@ -63,7 +63,7 @@ func stagesOf(s *config.SecureAggregation, plan secagg.Plan) (stages fleet.Stage
 	k := float64(plan.Neighbours)
 	sizes := secagg.Sizes(plan.Members, plan.Neighbours)
 	seconds := [fleet.SecureStages]float64{
-		s.NeighbourSeconds + s.SignatureSeconds, // its own keys, and their signature
+		s.NeighbourSeconds + s.SignatureSeconds,                       // its own keys, and their signature
 		float64(n*s.SignatureSeconds) + float64(k*s.NeighbourSeconds), // checks the roster, makes and seals shares
 		s.SignatureSeconds,
 		float64(n * s.SignatureSeconds),

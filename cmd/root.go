@@ -66,7 +66,7 @@ local SGD steps decays by a schedule.`,
 		id, title string
 		commands  []*cobra.Command
 	}{
-		{"run", "Run an experiment:", []*cobra.Command{dataset.InitCommand(), runCommand(p), resumeCommand(p)}},
+		{"run", "Run an experiment:", []*cobra.Command{dataset.InitCommand(), runCommand(p), flowerCommand(p), resumeCommand(p)}},
 		{"compare", "Compare many:", []*cobra.Command{compareCommand(p), tuneCommand(), planCommand(p), paperCommand(), theoryCommand()}},
 		{"see", "See what is in folders:", []*cobra.Command{folders.LsCommand(), folders.RmCommand(), folders.UICommand(), reportCommand(), exportCommand(), verifyCommand()}},
 		{"deploy", "Deploy over machines and devices:", []*cobra.Command{

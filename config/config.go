@@ -29,7 +29,7 @@ type Config struct {
 	// Seed is the root of all random numbers of the run: two runs with the same seed and the same
 	// other keys compute the same.
 	Seed uint64 `key:"seed" default:"1" help:"all that is random follows from it"`
-	Task Task   `key:"task" words:"sent140,femnist,cifar100,shakespeare,quadratic,logistic,custom" help:"what is learned; custom: your own data"`
+	Task Task   `key:"task" words:"sent140,femnist,cifar100,shakespeare,quadratic,logistic,custom,flower" help:"what is learned; custom: your own data; flower: a Flower app"`
 	// Data names the samples: made ones, the path of a data set, or a path and its reader.
 	Data      Data      `key:"data" default:"synthetic" help:"synthetic, the path of a data set, or path and reader"`
 	Synthetic Synthetic `key:"synthetic"`
@@ -44,6 +44,7 @@ type Config struct {
 	// Batch is the number of samples in a minibatch. It is 0 until [Config.Fit] settles it.
 	Batch   int     `key:"batch" range:"[1,100000]" word:"fit=0" help:"samples a minibatch; fit: 32, or a quarter of most clients' samples if less"`
 	Augment string  `key:"augment" default:"none" words:"none,flip_crop" help:"change of training images, anew for each minibatch"`
+	Flower  Flower  `key:"flower"`
 	Trainer Trainer `key:"trainer" default:"" help:"program that takes the local steps"`
 	// Local turns the gradients of a client's local steps into changes of the model.
 	Local     learn.Optimizer `key:"local" default:"sgd" help:"how local steps follow from gradients"`

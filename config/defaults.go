@@ -19,6 +19,7 @@ const (
 	TaskQuadratic   = tasks.Quadratic
 	TaskLogistic    = tasks.Logistic
 	TaskCustom      = tasks.Custom
+	TaskFlower      = tasks.Flower
 )
 
 // paperDownload and paperUpload are the speeds of a client's link in the paper's runtime model, in
@@ -44,6 +45,10 @@ func Defaults(task Task) (Config, error) {
 	c.Network.UploadMbps = paperUpload
 	if task.IsConvex() {
 		c.convex()
+		return c, nil
+	}
+	if task == TaskFlower {
+		c.flower()
 		return c, nil
 	}
 	p, ok := task.Paper()

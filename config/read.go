@@ -185,6 +185,10 @@ func (r *reader) list(o *registry.Option, v reflect.Value, n *tree.Node, path st
 	case n.Kind != tree.List:
 		return n.Instead(path, "a list")
 	}
+	var earlier reflect.Value
+	if o.Merged && keys != nil {
+		earlier = without(v, keys)
+	}
 	v.Set(reflect.MakeSlice(v.Type(), len(n.Items), len(n.Items)))
 	for i, item := range n.Items {
 		itemPath := fmt.Sprintf("%s[%d]", path, i)
@@ -199,11 +203,23 @@ func (r *reader) list(o *registry.Option, v reflect.Value, n *tree.Node, path st
 			return err
 		}
 	}
+	if earlier.IsValid() {
+		v.Set(reflect.AppendSlice(earlier, v))
+		// The order of the keys says nothing, so that configurations that say the same are equal.
+		slices.SortFunc(v.Interface().([]RunValue), func(a, b RunValue) int { return cmp.Compare(a.Key, b.Key) })
+	}
 	// An empty list is nil, so that configurations that say the same are equal.
-	if len(n.Items) == 0 {
+	if v.Len() == 0 {
 		v.SetZero()
 	}
 	return nil
+}
+
+// without returns the elements of a merged list whose keys are not among some keys.
+func without(v reflect.Value, keys []string) reflect.Value {
+	list := slices.Clone(v.Interface().([]RunValue))
+	list = slices.DeleteFunc(list, func(r RunValue) bool { return slices.Contains(keys, r.Key) })
+	return reflect.ValueOf(list)
 }
 
 // adds reports whether a map changes the struct v, and keeps what it does not name, rather than

@@ -34,6 +34,7 @@ func (c Config) Validate() error {
 		c.checkPopulation,
 		c.checkModel,
 		c.checkTrainer,
+		c.checkFlower,
 		c.checkPersonal,
 		c.checkConvex,
 		c.checkSchedules,
@@ -703,6 +704,8 @@ func (c *Config) checkCompression() error {
 // this time is known only by training for it.
 func (c *Config) checkStop() error {
 	switch {
+	// A Flower app ends by itself.
+	case c.PlaysFlower():
 	case c.Stop == Stop{} && c.Privacy.Epsilon == 0:
 		return problem("stop", nil, "nothing is set, so the run would not end (set rounds, virtual_seconds, "+
 			"equal_runtime_rounds, accepted, samples, tokens, validation_accuracy, metric or privacy.epsilon)")

@@ -28,6 +28,7 @@
 //	         inert  the value changes no bit of any result
 //	         short  a scalar in place of the map gives this option alone
 //	         keyed  a map in place of a list of structs is one of their first options to their second
+//	         merged a map of a keyed list adds to it, and replaces only what it names
 //	         flat   the key names an entry, whose options stand beside the key
 //
 // A scalar in place of a list of scalars is a list of one.

@@ -32,6 +32,7 @@ type Option struct {
 	Inert    bool // the value changes no bit of any result
 	Short    bool // a scalar in place of the map gives this option alone
 	Keyed    bool // a map stands for a list of structs: their first options to their second
+	Merged   bool // a map of a keyed list adds to the list, and replaces only what it names
 	Flat     bool // options of the entry that this option names stand beside it
 }
 
@@ -68,12 +69,13 @@ func Options(t reflect.Type) []Option {
 			o.Range, err = ParseRange(text)
 		}
 		attributes := map[string]*bool{
-			"null":  &o.Null,
-			"path":  &o.Path,
-			"inert": &o.Inert,
-			"short": &o.Short,
-			"keyed": &o.Keyed,
-			"flat":  &o.Flat,
+			"null":   &o.Null,
+			"path":   &o.Path,
+			"inert":  &o.Inert,
+			"short":  &o.Short,
+			"keyed":  &o.Keyed,
+			"merged": &o.Merged,
+			"flat":   &o.Flat,
 		}
 		for _, name := range strings.FieldsFunc(f.Tag.Get("is"), func(r rune) bool { return r == ',' }) {
 			if attributes[name] == nil {

@@ -6,6 +6,8 @@ import "syscall"
 
 const supported = false
 
-func ownGroup() *syscall.SysProcAttr { return nil }
+// OwnGroup returns no attributes: this system has no groups of processes.
+func OwnGroup() *syscall.SysProcAttr { return nil }
 
-func killGroup(int) {}
+// KillGroup does nothing: this system has no groups of processes.
+func KillGroup(int) {}

@@ -135,7 +135,7 @@ func start(c *Config, held bool) (_ *process, err error) {
 		command.ExtraFiles = append(command.ExtraFiles, c.Data.open...)
 	}
 	command.Env = c.environment()
-	command.SysProcAttr = ownGroup()
+	command.SysProcAttr = OwnGroup()
 	if err := command.Start(); err != nil {
 		return nil, fmt.Errorf("trainer: %s cannot be started: %w", list[0], err)
 	}
@@ -156,7 +156,7 @@ func start(c *Config, held bool) (_ *process, err error) {
 // The children are killed, and what the process said before is still read.
 func (p *process) wait() {
 	_ = p.command.Wait() // ProcessState has how it ended
-	killGroup(p.command.Process.Pid)
+	KillGroup(p.command.Process.Pid)
 	for _, f := range p.pipes {
 		_ = f.SetReadDeadline(time.Now().Add(drainWait)) // should a child have left the group
 	}
@@ -272,7 +272,7 @@ func (p *process) kill(cause string) error {
 	// The number of a process that has ended may belong to another one by now.
 	case <-p.dead: // its number may be another's by now
 	default:
-		killGroup(p.command.Process.Pid)
+		KillGroup(p.command.Process.Pid)
 		<-p.dead
 	}
 	return &processEnded{cause}

@@ -78,7 +78,7 @@ func (p *Program) Restarts() int64 { return p.restarts.Load() }
 
 // Open starts a trainer's first process, which says what it is. Close it after use.
 func Open(ctx context.Context, c Config) (_ *Program, err error) {
-	if c.library, err = libraryFolder(); err != nil {
+	if c.library, err = LibraryFolder(); err != nil {
 		return nil, err
 	}
 	p := &Program{config: c}
@@ -210,9 +210,9 @@ func (p *Program) CloseSpare() error {
 // Close ends the first process if no worker has taken it, and releases the samples.
 func (p *Program) Close() error { return errors.Join(p.CloseSpare(), p.config.Data.Close()) }
 
-// libraryFolder returns a folder with the Python package of this program. It lies in the user's
+// LibraryFolder returns a folder with the Python package of this program. It lies in the user's
 // cache under a digest of the package, and stays for later runs.
-func libraryFolder() (string, error) {
+func LibraryFolder() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		cache = os.TempDir()

@@ -67,7 +67,7 @@ func Refused(err error) bool {
 // Complete removes what only a run that goes on needs, once its summary is there: its checkpoints and
 // spools.
 func (r *Results) Complete() error {
-	err := r.remove(CheckpointFile, PreviousCheckpointFile, unfinishedCheckpoint)
+	err := r.remove(CheckpointFile, PreviousCheckpointFile, unfinishedCheckpoint, JournalFile)
 	for _, a := range r.outputs {
 		if a.spool {
 			err = errors.Join(err, a.file.Close(), r.remove(a.name))
@@ -80,7 +80,7 @@ func (r *Results) Complete() error {
 // Tidy is [Results.Complete] for the folder of a run that is complete, in which a process
 // that was killed may have left those files.
 func Tidy(dir string) error {
-	names := append(spoolFiles(), CheckpointFile, PreviousCheckpointFile, unfinishedCheckpoint)
+	names := append(spoolFiles(), CheckpointFile, PreviousCheckpointFile, unfinishedCheckpoint, JournalFile)
 	exists := func(name string) bool {
 		_, err := os.Lstat(filepath.Join(dir, name))
 		return err == nil

@@ -27,6 +27,17 @@ const (
 	OpenMetricsFile = "openmetrics.txt"
 )
 
+// The files of a run that plays a Flower app, beside the usual ones.
+const (
+	// JournalFile holds the clients' replies while the run goes on, so that it can be resumed.
+	JournalFile = "journal.log"
+	// AppLogFile has what the app's processes have printed.
+	AppLogFile = "app.log"
+	// AppFolder is the folder in which the app runs, and ResultFile holds the arrays of its result.
+	AppFolder  = "files"
+	ResultFile = "result.npz"
+)
+
 // Files lists the names of all files that a run may write, with those of every output that is
 // registered and of those given. Any one of them shows that a folder holds a run.
 func Files(sinks ...metrics.Sink) []string {
@@ -34,7 +45,10 @@ func Files(sinks ...metrics.Sink) []string {
 }
 
 // ownFiles are the files that no output writes.
-var ownFiles = []string{ConfigFile, SummaryFile, PredictionFile, TraceFile, OpenMetricsFile, CheckpointFile, PreviousCheckpointFile}
+var ownFiles = []string{
+	ConfigFile, SummaryFile, PredictionFile, TraceFile, OpenMetricsFile, CheckpointFile, PreviousCheckpointFile,
+	JournalFile, AppLogFile, ResultFile,
+}
 
 // outputFiles lists the files of every output that is registered, but for files that options name, and
 // those of the outputs given.

@@ -147,14 +147,24 @@ func (p *experiment) roundsSoFar(dir string) iter.Seq2[round.Report, error] {
 // serve serves the pages of the outputs at the configuration's http. The page of a run that was
 // interrupted still shows how it ended, so only Close ends the server, not ctx.
 func (r *recorder) serve(ctx context.Context, notify func(string)) (*web.WebServer, error) {
+	return serve(ctx, r.outputs, r.p.Config.HTTP, notify)
+}
+
+// serve serves the pages of outputs at an address.
+func serve(
+	ctx context.Context,
+	outputs *metrics.Recorder,
+	address string,
+	notify func(string),
+) (*web.WebServer, error) {
 	var pages []web.Page
-	for _, o := range metrics.Outputs[web.Pager](r.outputs) {
+	for _, o := range metrics.Outputs[web.Pager](outputs) {
 		pages = append(pages, o.Pages()...)
 	}
-	server, err := web.Serve(context.WithoutCancel(ctx), r.p.Config.HTTP, pages...)
+	server, err := web.Serve(context.WithoutCancel(ctx), address, pages...)
 	// The message names the process that holds the port, where that can be found out.
 	if errors.Is(err, web.ErrInUse) {
-		holder := names.PortHolder(r.p.Config.HTTP)
+		holder := names.PortHolder(address)
 		return nil, fmt.Errorf("http: %w (%s; set http to another address, or to \"\" for no page)", err, holder)
 	}
 	if err != nil {

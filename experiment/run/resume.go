@@ -74,6 +74,9 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 	if err := allowTrainer(&r.Config, dir, o.Trust || o.Trainer != ""); err != nil {
 		return r, err
 	}
+	if err := o.allowApp(&r.Config, dir); err != nil {
+		return r, err
+	}
 	summary, summaryErr := folder.ReadSummary(filepath.Join(dir, folder.SummaryFile))
 	r.Summary = summary
 	// A run that was complete goes on only if its files are damaged and a checkpoint is left.
@@ -98,6 +101,12 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 		return r, err
 	}
 	defer func() { err = errors.Join(err, results.Close()) }()
+	if r.Config.PlaysFlower() {
+		o.Notify("The run goes on: its app is played again from its start, with the replies that " +
+			folder.JournalFile + " holds.")
+		r.Summary, err = o.playFlower(ctx, r.Config, started, attempt{results: results})
+		return r, err
+	}
 	p, err := o.prepare(ctx, r.Config)
 	if err != nil {
 		return r, err

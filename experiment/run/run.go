@@ -166,6 +166,9 @@ func Run(ctx context.Context, c config.Config, o Options) (folder.Summary, error
 	if err := folder.VacantFolder(c.Out, o.Force); err != nil {
 		return folder.Summary{}, err
 	}
+	if c.PlaysFlower() {
+		return o.playFlower(ctx, c, started, attempt{})
+	}
 	p, err := o.prepare(ctx, c)
 	if err != nil {
 		return folder.Summary{}, err

@@ -12,6 +12,7 @@ const (
 	Quadratic   Task = "quadratic"
 	Logistic    Task = "logistic"
 	Custom      Task = "custom"
+	Flower      Task = "flower"
 )
 
 // Row holds what the paper gives for a task.

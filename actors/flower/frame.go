@@ -1,0 +1,105 @@
+package flower
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+)
+
+// Limits of a frame, beyond which a process has lost its mind.
+const (
+	maxHeader = 64 << 20 // bytes of the line
+	maxBlob   = 4 << 30  // bytes of one blob
+	maxBlobs  = 1 << 20
+)
+
+// blobSizes is the part of a frame's header that says how long the blobs behind it are.
+type blobSizes struct {
+	Blobs []int64 `json:"blobs"`
+}
+
+// writeFrame sends a frame: header as one line of JSON, which must be an object without the key
+// blobs, and the blobs behind it. Blobs are not copied.
+func writeFrame(w io.Writer, header any, blobs [][]byte) error {
+	line, err := json.Marshal(header)
+	if err != nil {
+		return err
+	}
+	if len(blobs) > 0 {
+		line = appendSizes(line, blobs)
+	}
+	line = append(line, '\n')
+	if _, err := w.Write(line); err != nil {
+		return err
+	}
+	for _, blob := range blobs {
+		if _, err := w.Write(blob); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// appendSizes adds the key blobs to the JSON of an object that has at least one other key.
+func appendSizes(object []byte, blobs [][]byte) []byte {
+	sizes := make([]int, len(blobs))
+	for i, blob := range blobs {
+		sizes[i] = len(blob)
+	}
+	// A list of integers always has JSON.
+	list, _ := json.Marshal(sizes)
+	object = append(object[:len(object)-1], `,"blobs":`...)
+	object = append(object, list...)
+	return append(object, '}')
+}
+
+// readFrame waits for a frame, decodes its header into header and returns its blobs. It returns
+// io.EOF if the other side has closed the pipe between two frames.
+func readFrame(r *bufio.Reader, header any) ([][]byte, error) {
+	line, err := readLine(r)
+	if err != nil {
+		return nil, err
+	}
+	var sizes blobSizes
+	if err := json.Unmarshal(line, &sizes); err != nil {
+		return nil, fmt.Errorf("a frame's header is not JSON: %w", err)
+	}
+	if err := json.Unmarshal(line, header); err != nil {
+		return nil, fmt.Errorf("a frame's header has another form: %w", err)
+	}
+	if len(sizes.Blobs) > maxBlobs {
+		return nil, fmt.Errorf("a frame of %d blobs, want at most %d", len(sizes.Blobs), maxBlobs)
+	}
+	blobs := make([][]byte, len(sizes.Blobs))
+	for i, size := range sizes.Blobs {
+		if size < 0 || size > maxBlob {
+			return nil, fmt.Errorf("a blob of %d bytes, want 0 to %d", size, int64(maxBlob))
+		}
+		blobs[i] = make([]byte, size)
+		if _, err := io.ReadFull(r, blobs[i]); err != nil {
+			return nil, fmt.Errorf("a frame is cut off: %w", io.ErrUnexpectedEOF)
+		}
+	}
+	return blobs, nil
+}
+
+// readLine reads up to the next newline, which the result lacks.
+func readLine(r *bufio.Reader) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := r.ReadSlice('\n')
+		line = append(line, part...)
+		switch {
+		case err == nil:
+			return line[:len(line)-1], nil
+		case err == bufio.ErrBufferFull && len(line) <= maxHeader:
+		case err == bufio.ErrBufferFull:
+			return nil, fmt.Errorf("a frame's header is longer than %d bytes", maxHeader)
+		case err == io.EOF && len(line) > 0:
+			return nil, io.ErrUnexpectedEOF
+		default:
+			return nil, err
+		}
+	}
+}

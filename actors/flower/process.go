@@ -1,0 +1,296 @@
+package flower
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mattn/go-shellwords"
+
+	"fedpace/actors/external"
+)
+
+// protocol is the version of the frames. Both sides refuse each other's other versions.
+const protocol = 1
+
+// closeWait is how long a process may take to end by itself, in wall time, before it is killed.
+const closeWait = 5 * time.Second
+
+// Config says how the processes of an app are started, and what they are told.
+type Config struct {
+	// Python is the command of a Python that has flwr, such as python3 or the path of a virtual
+	// environment's.
+	Python string
+	// ServerCommand and ClientCommand take the place of the Python and its modules, for tests. They
+	// are empty otherwise.
+	ServerCommand, ClientCommand []string
+	// Hello is what both processes are told of the run.
+	Hello Hello
+	// Threads is the number of threads of each process's arithmetic; 0 means one.
+	Threads int
+	// Log takes what the processes print. It may be called from several goroutines.
+	Log io.Writer
+}
+
+// Hello is the greeting of a process: all that it knows of the run.
+type Hello struct {
+	// App is the app's folder, and Run holds values of its run config as texts by key.
+	App string            `json:"app"`
+	Run map[string]string `json:"run"`
+	// Seed is the run's, from which all generators follow.
+	Seed uint64 `json:"seed"`
+	// Nodes is the number of nodes.
+	Nodes int `json:"nodes"`
+	// Folder is the folder in which the app runs; empty: this process's. Out is where the server
+	// leaves the arrays of its result.
+	Folder string `json:"folder"`
+	Out    string `json:"out"`
+	// Steps and EvaluateSteps are formulas for the local steps of a message; empty: the usual rule.
+	Steps         string `json:"steps"`
+	EvaluateSteps string `json:"evaluate_steps"`
+	// AtOnce is the number of messages that the older API has under way at once; 0 means all.
+	AtOnce int `json:"at_once"`
+	// AnyVersion lets a version of flwr through that is not tested.
+	AnyVersion bool `json:"any_version"`
+}
+
+// Ready is a process's answer to its greeting.
+type Ready struct {
+	// Protocol is the version of the frames that the process speaks.
+	Protocol int `json:"protocol"`
+	// Flwr is the version of flwr, and App the name of the app.
+	Flwr string `json:"flwr"`
+	App  string `json:"app"`
+	// Config is the app's run config with the run's values, as texts by key. Clients do not tell it.
+	Config map[string]string `json:"config"`
+}
+
+// Failed is the error of a process that has told why it cannot go on.
+type Failed struct {
+	// Reason is what the process told, and Refused says that the user's input is wrong.
+	Reason  string
+	Refused bool
+}
+
+// Error returns the reason.
+func (f *Failed) Error() string { return f.Reason }
+
+// errEnded is wrapped by the error of a process that ended without a word.
+var errEnded = errors.New("it ended")
+
+// process is a running process of an app. Its methods are for one goroutine.
+type process struct {
+	command *exec.Cmd
+	// requests is the pipe to the process, replies the one from it.
+	requests *os.File
+	replies  *bufio.Reader
+	pipe     *os.File
+	// tail keeps the last lines that the process printed.
+	tail *tail
+	// ended is closed when the process has ended and all that it printed was read.
+	ended chan struct{}
+}
+
+// commandOf returns the words of the command that runs one of the Python modules of this program.
+func (c *Config) commandOf(instead []string, module string) ([]string, error) {
+	if len(instead) > 0 {
+		return instead, nil
+	}
+	words, err := shellwords.Parse(c.Python)
+	if err != nil || len(words) == 0 {
+		return nil, fmt.Errorf("flower.python: %q is no command", c.Python)
+	}
+	return append(words, "-m", "fedpace."+module), nil
+}
+
+// environment is this process's environment with what a Python of an app needs: the package
+// fedpace, one order of sets in all processes, and few threads.
+func (c *Config) environment(library string) []string {
+	path := library
+	if old := os.Getenv("PYTHONPATH"); old != "" {
+		path += string(os.PathListSeparator) + old
+	}
+	list := append(os.Environ(), "PYTHONHASHSEED=0", "PYTHONUNBUFFERED=1", "FLWR_TELEMETRY_ENABLED=0", "PYTHONPATH="+path)
+	threads := fmt.Sprint(max(1, c.Threads))
+	for _, name := range []string{"OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"} {
+		list = append(list, name+"="+threads)
+	}
+	return list
+}
+
+// start starts a process, greets it and waits for its answer. Close the process after use.
+func (c *Config) start(ctx context.Context, command []string) (*process, *Ready, error) {
+	library, err := external.LibraryFolder()
+	if err != nil {
+		return nil, nil, err
+	}
+	requestReader, requestWriter, err := os.Pipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	replyReader, replyWriter, err := os.Pipe()
+	if err != nil {
+		return nil, nil, errors.Join(err, requestReader.Close(), requestWriter.Close())
+	}
+	printed := &tail{next: c.Log}
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.Env = c.environment(library)
+	cmd.Stdout = printed
+	cmd.Stderr = printed
+	cmd.ExtraFiles = []*os.File{requestReader, replyWriter}
+	cmd.SysProcAttr = external.OwnGroup()
+	cmd.WaitDelay = time.Second // a child of the process may hold its pipes
+	err = cmd.Start()
+	// The process has its own ends of the pipes.
+	err = errors.Join(err, requestReader.Close(), replyWriter.Close())
+	if err != nil {
+		err = fmt.Errorf("flower.python: %s cannot be started: %w", command[0], err)
+		return nil, nil, errors.Join(err, requestWriter.Close(), replyReader.Close())
+	}
+	p := &process{
+		command:  cmd,
+		requests: requestWriter,
+		replies:  bufio.NewReaderSize(replyReader, 1<<16),
+		pipe:     replyReader,
+		tail:     printed,
+		ended:    make(chan struct{}),
+	}
+	go func() {
+		// How the process ended stands in its ProcessState, and what it printed in the tail.
+		_ = cmd.Wait()
+		external.KillGroup(cmd.Process.Pid)
+		close(p.ended)
+	}()
+	ready, err := p.greet(ctx, &c.Hello)
+	if err != nil {
+		return nil, nil, errors.Join(err, p.close())
+	}
+	return p, ready, nil
+}
+
+// greet sends the greeting and checks the answer.
+func (p *process) greet(ctx context.Context, hello *Hello) (*Ready, error) {
+	if err := p.send(map[string]any{"hello": hello}, nil); err != nil {
+		return nil, p.explain(err)
+	}
+	var answer struct {
+		Ready *Ready `json:"ready"`
+		failure
+	}
+	if _, err := p.receive(ctx, &answer); err != nil {
+		return nil, err
+	}
+	if err := answer.err(); err != nil {
+		return nil, err
+	}
+	if answer.Ready == nil || answer.Ready.Protocol != protocol {
+		return nil, fmt.Errorf("a process of the app speaks another protocol: want version %d", protocol)
+	}
+	return answer.Ready, nil
+}
+
+// failure is the part of a header by which a process tells that it cannot go on.
+type failure struct {
+	Failed  string `json:"failed"`
+	Refused bool   `json:"refused"`
+}
+
+// err returns the failure as an error, nil if there is none.
+func (f *failure) err() error {
+	if f.Failed == "" {
+		return nil
+	}
+	return &Failed{f.Failed, f.Refused}
+}
+
+// send writes a frame to the process.
+func (p *process) send(header any, blobs [][]byte) error {
+	buffered := bufio.NewWriterSize(p.requests, 1<<16)
+	if err := writeFrame(buffered, header, blobs); err != nil {
+		return err
+	}
+	return buffered.Flush()
+}
+
+// receive waits for the next frame of the process and decodes its header. When ctx ends, the
+// process is killed.
+func (p *process) receive(ctx context.Context, header any) ([][]byte, error) {
+	stop := context.AfterFunc(ctx, p.kill)
+	defer stop()
+	blobs, err := readFrame(p.replies, header)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		return nil, p.explain(err)
+	}
+	return blobs, nil
+}
+
+// explain adds to the error of a pipe how the process ended, and the last lines that it printed.
+func (p *process) explain(err error) error {
+	select {
+	case <-p.ended:
+	case <-time.After(closeWait):
+		return fmt.Errorf("a process of the app: %w", err)
+	}
+	return fmt.Errorf("a process of the app: %w (%v); %s", errEnded, p.command.ProcessState, p.tail.text())
+}
+
+// kill ends the process and its children at once.
+func (p *process) kill() { external.KillGroup(p.command.Process.Pid) }
+
+// close lets the process end by closing its pipe, and kills it if it does not end soon.
+func (p *process) close() error {
+	err := p.requests.Close()
+	select {
+	case <-p.ended:
+	case <-time.After(closeWait):
+		p.kill()
+		<-p.ended
+	}
+	return errors.Join(err, p.pipe.Close())
+}
+
+// tail passes on what is printed and keeps the end of it for an error.
+type tail struct {
+	next io.Writer
+	mu   sync.Mutex
+	last []byte
+}
+
+// maxTail is the number of printed bytes that an error repeats at most.
+const maxTail = 800
+
+// Write implements [io.Writer]. What cannot be passed on is dropped: an app does not fail because
+// its output cannot be kept.
+func (t *tail) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.next != nil {
+		_, _ = t.next.Write(b)
+	}
+	t.last = append(t.last, b...)
+	if n := len(t.last) - maxTail; n > 0 {
+		t.last = append(t.last[:0], t.last[n:]...)
+	}
+	return len(b), nil
+}
+
+// text is the end of what was printed, in one line.
+func (t *tail) text() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	lines := strings.FieldsFunc(strings.ToValidUTF8(string(t.last), ""), func(r rune) bool { return r == '\n' || r == '\r' })
+	if len(lines) == 0 {
+		return "it printed nothing"
+	}
+	return "it printed last: " + strings.Join(lines, " | ")
+}

@@ -1,0 +1,256 @@
+package flower
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+)
+
+// Server is the process of a ServerApp. Its methods are for one goroutine: take a [Request] with
+// Next, answer it, and take the next one, until the request is Finished.
+type Server struct {
+	process *process
+	// Ready is what the process said of itself.
+	Ready
+}
+
+// Request is what a ServerApp asks for. Exactly one of Nodes, Push, Receive and Finished is set.
+type Request struct {
+	// Now is the virtual time that the app has reached by sleeping, in nanoseconds.
+	Now int64
+	// Notes are what the app's strategy has said since the last request, in order.
+	Notes []Note
+
+	// Nodes asks for the ids of the nodes that are available.
+	Nodes bool
+	// Push holds messages that are to be sent.
+	Push []Message
+	// Receive waits for replies.
+	Receive *Receive
+	// Finished says how the app has ended.
+	Finished *Finished
+}
+
+// Note is something that an app's strategy says: a round begins, or a round has scores.
+type Note struct {
+	// Note is "round" or "scores".
+	Note string `json:"note"`
+	// Now is the virtual time at which it was said.
+	Now   int64 `json:"now"`
+	Round int   `json:"round"`
+	// Kind says what Values were aggregated from: "train" and "evaluate" are the clients' replies,
+	// and "central" is a measurement of the server's own.
+	Kind   string             `json:"kind"`
+	Values map[string]float64 `json:"values"`
+}
+
+// Message is a message from the ServerApp to a node.
+type Message struct {
+	Node  int64   `json:"node"`
+	Type  string  `json:"type"`
+	TTL   float64 `json:"ttl"` // seconds until it expires
+	Group string  `json:"group"`
+	// Content is shared by the messages of a broadcast.
+	Content *Content `json:"-"`
+	// Place is the index of the content in its request.
+	Place int `json:"content"`
+}
+
+// Content is the content of a message to nodes.
+type Content struct {
+	// Text describes the records; Arrays are the data of arrays that it refers to.
+	Text   string
+	Arrays []Array
+	// Size is the number of bytes that the content takes on a link.
+	Size int64
+	// Config holds the single numbers of its configuration records.
+	Config map[string]float64
+	// Digest identifies the content: equal contents have equal digests.
+	Digest [sha256.Size]byte
+}
+
+// Array is the data of an array with its digest.
+type Array struct {
+	Digest string
+	Data   []byte
+}
+
+// Receive is a wait for replies to messages, by their numbers.
+type Receive struct {
+	Messages []uint64
+	// Until is the virtual time at which the wait ends in nanoseconds; nil: it ends with the last
+	// reply. First ends it with the first reply.
+	Until *int64
+	First bool
+}
+
+// Finished is the end of a ServerApp.
+type Finished struct {
+	// Digest is that of the arrays of the result; empty: the app has shown none.
+	Digest string
+	// Empty says that a strategy has ended without any arrays.
+	Empty bool
+}
+
+// Delivery is a reply as the ServerApp gets it.
+type Delivery struct {
+	// Message is the number of the message that it replies to.
+	Message uint64
+	// Content is the text and the arrays of the reply. It is nil for an error.
+	Content [][]byte
+	// Code and Reason are those of an error.
+	Code   int
+	Reason string
+}
+
+// StartServer starts the process of the ServerApp. Close it after use.
+func StartServer(ctx context.Context, c *Config) (*Server, error) {
+	command, err := c.commandOf(c.ServerCommand, "flower_server")
+	if err != nil {
+		return nil, err
+	}
+	p, ready, err := c.start(ctx, command)
+	if err != nil {
+		return nil, err
+	}
+	return &Server{p, *ready}, nil
+}
+
+// request is the header of a frame from the server.
+type request struct {
+	Ask   string `json:"ask"`
+	Now   int64  `json:"now"`
+	Notes []Note `json:"notes"`
+
+	Messages []Message `json:"messages"`
+	Contents []struct {
+		Text   string             `json:"text"`
+		Arrays []string           `json:"arrays"`
+		Size   int64              `json:"size"`
+		Config map[string]float64 `json:"config"`
+	} `json:"contents"`
+	Names []string `json:"names"`
+
+	IDs   []uint64 `json:"ids"`
+	Until *int64   `json:"until"`
+	First bool     `json:"first"`
+
+	Digest string `json:"digest"`
+	Empty  bool   `json:"empty"`
+	failure
+}
+
+// Next waits for the app's next request.
+func (s *Server) Next(ctx context.Context) (*Request, error) {
+	var header request
+	blobs, err := s.process.receive(ctx, &header)
+	if err != nil {
+		return nil, err
+	}
+	if err := header.err(); err != nil {
+		return nil, err
+	}
+	r := &Request{Now: header.Now, Notes: header.Notes}
+	switch header.Ask {
+	case "nodes":
+		r.Nodes = true
+	case "push":
+		r.Push, err = header.push(blobs)
+	case "receive":
+		r.Receive = &Receive{header.IDs, header.Until, header.First}
+	case "finished":
+		r.Finished = &Finished{header.Digest, header.Empty}
+	default:
+		err = fmt.Errorf("the server's process asks for %q, which is nothing", header.Ask)
+	}
+	return r, err
+}
+
+// errPush is the error of a push in which places or digests do not fit.
+var errPush = errors.New("the server's process pushed messages that refer to contents or arrays that are not there")
+
+// push puts together the messages of a push: contents are shared by messages, and arrays by
+// contents.
+func (r *request) push(blobs [][]byte) ([]Message, error) {
+	if len(blobs) != len(r.Names) {
+		return nil, errPush
+	}
+	data := make(map[string][]byte, len(blobs))
+	for i, name := range r.Names {
+		data[name] = blobs[i]
+	}
+	contents := make([]*Content, len(r.Contents))
+	for i, sent := range r.Contents {
+		c := &Content{
+			Text:   sent.Text,
+			Size:   sent.Size,
+			Config: sent.Config,
+		}
+		sum := sha256.New()
+		fmt.Fprintf(sum, "%d\n%s", len(sent.Text), sent.Text)
+		for _, name := range sent.Arrays {
+			blob, ok := data[name]
+			if !ok {
+				return nil, errPush
+			}
+			c.Arrays = append(c.Arrays, Array{name, blob})
+			fmt.Fprintf(sum, "\n%s", name)
+		}
+		sum.Sum(c.Digest[:0])
+		contents[i] = c
+	}
+	for i := range r.Messages {
+		place := r.Messages[i].Place
+		if place < 0 || place >= len(contents) {
+			return nil, errPush
+		}
+		r.Messages[i].Content = contents[place]
+	}
+	if r.Messages == nil {
+		r.Messages = []Message{}
+	}
+	return r.Messages, nil
+}
+
+// AnswerNodes answers a request for nodes at virtual time now.
+func (s *Server) AnswerNodes(now int64, nodes []int64) error {
+	if nodes == nil {
+		nodes = []int64{}
+	}
+	return s.answer(map[string]any{"now": now, "nodes": nodes}, nil)
+}
+
+// AnswerPush answers a push with the number of each message; 0: its node does not exist.
+func (s *Server) AnswerPush(now int64, numbers []uint64) error {
+	if numbers == nil {
+		numbers = []uint64{}
+	}
+	return s.answer(map[string]any{"now": now, "ids": numbers}, nil)
+}
+
+// Deliver hands a reply to a server that waits. The wait goes on until AnswerReceive.
+func (s *Server) Deliver(now int64, d *Delivery) error {
+	if d.Content == nil {
+		header := map[string]any{"now": now, "reply": d.Message, "error": d.Code, "reason": d.Reason}
+		return s.answer(header, nil)
+	}
+	return s.answer(map[string]any{"now": now, "reply": d.Message}, d.Content)
+}
+
+// AnswerReceive ends a wait at virtual time now.
+func (s *Server) AnswerReceive(now int64) error { return s.answer(map[string]any{"now": now}, nil) }
+
+// AnswerFinished acknowledges the end, after which the process ends.
+func (s *Server) AnswerFinished(now int64) error { return s.answer(map[string]any{"now": now}, nil) }
+
+// answer sends an answer. A process that has died is explained.
+func (s *Server) answer(header any, blobs [][]byte) error {
+	if err := s.process.send(header, blobs); err != nil {
+		return s.process.explain(err)
+	}
+	return nil
+}
+
+// Close ends the process.
+func (s *Server) Close() error { return s.process.close() }

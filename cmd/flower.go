@@ -1,0 +1,63 @@
+package cmd
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"fedpace/cmd/internal/cli"
+	"fedpace/config"
+	"fedpace/internal/names"
+)
+
+// flowerCommand makes "fedpace flower", which plays a Flower app on the virtual clock.
+func flowerCommand(p program) *cobra.Command {
+	var f runFlags
+	c := &cobra.Command{
+		Use:   "flower FOLDER",
+		Short: "Play a Flower app, unchanged, on the virtual clock",
+		Long: `Play the Flower app in a folder on the virtual clock, unchanged: its ServerApp with
+its strategy, and its ClientApp for as many clients as clients says, on a fleet of
+devices as any other run has. Without --config there is one fleet: ten clients that
+are alike, with 20 Mbit/s down, 5 up and 0.01 s a local step.
+
+Values of the app's run config are keys below flower.run. It needs a Python that has
+flwr 1.42, python3 unless flower.python names another (docs/flower.md).
+
+A run that was stopped goes on with fedpace resume DIR --trust.`,
+		Example: `  fedpace flower my-app
+  fedpace flower my-app --config fleet.yaml --set flower.run.learning-rate=0.05 --out runs/slow
+  fedpace flower my-app --set clients=100 --set flower.python=venv/bin/python`,
+		Args: cli.OneArgument("the folder of the app"),
+		RunE: func(c *cobra.Command, args []string) error {
+			f.sets = append([]string{"task=flower", fmt.Sprintf("flower.app=%q", args[0])}, f.sets...)
+			loaded, options, show, err := f.load(c, "")
+			if err != nil {
+				return err
+			}
+			nameAfterApp(&loaded, args[0])
+			return f.run(c, p, loaded, config.OutFolder(loaded.Name), options, show)
+		},
+	}
+	f.flags.add(c)
+	f.add(c, "")
+	return c
+}
+
+// nameAfterApp calls a run whose name is not set after the folder of its app, if that is a name.
+func nameAfterApp(c *config.Config, folder string) {
+	standard := config.Demonstration().Name
+	path, err := filepath.Abs(folder)
+	if err != nil || c.Name != standard {
+		return
+	}
+	name := filepath.Base(path)
+	if names.CheckName(name) != nil {
+		return
+	}
+	if c.Out == config.OutFolder(standard) {
+		c.Out = config.OutFolder(name)
+	}
+	c.Name = name
+}

@@ -1,0 +1,103 @@
+package config
+
+import (
+	"fedpace/coordinator/round"
+)
+
+// Flower says which Flower app a run of task flower plays, and how (docs/flower.md). The app's own
+// strategy decides what the keys of a schedule, a selection and an aggregation decide elsewhere.
+type Flower struct {
+	App string `key:"app" is:"null,path" help:"folder of the Flower app, with its pyproject.toml"`
+	// Run holds values of the app's run config in place of those in its pyproject.toml.
+	Run    []RunValue `key:"run" is:"null,keyed,merged" help:"values of the app's run config, {learning-rate: 0.05, ...}"`
+	Python string     `key:"python" default:"python3" is:"inert" help:"command of a Python that has flwr"`
+
+	// Steps and EvaluateSteps are formulas for the local steps that a message takes; empty is the
+	// usual rule.
+	Steps         string `key:"steps" is:"null" help:"local steps of a message that trains, as local_epochs * ceil(num_examples / batch_size); null: those that PyTorch counts, else by the usual keys"`
+	EvaluateSteps string `key:"evaluate_steps" is:"null" help:"what an evaluation costs in local steps; null: a third of a step for each minibatch"`
+
+	// Dropout says whether the server hears of a client that has left, and Heartbeat after how long.
+	Dropout   string  `key:"dropout" default:"silent" words:"silent,reported" help:"clients that leave are silent, until a timeout, or reported after heartbeat_seconds"`
+	Heartbeat float64 `key:"heartbeat_seconds" default:"60" range:"[0,1e6]" unit:"seconds" help:"time after which a client that has left is reported"`
+
+	Order      string  `key:"order" default:"arrival" words:"arrival,sent" help:"order of the replies that the server gets together: as they arrive, or as their messages were sent"`
+	AtOnce     int     `key:"at_once" default:"0" range:"[0,1000000]" help:"messages of the older API under way at once, as in flwr's pool of threads; 0: all"`
+	AnyVersion bool    `key:"any_version" default:"false" is:"inert" help:"also take a version of flwr that is not tested"`
+	Folder     string  `key:"folder" is:"null,path,inert" help:"folder in which the app runs; null: files, in the run's folder"`
+	Journal    float64 `key:"journal_megabytes" default:"1000" range:"[0,1e9]" unit:"MB" is:"inert" help:"size beyond which journal.log holds digests of replies alone, and a resumed run trains again"`
+}
+
+// RunValue is a value of an app's run config, as text: the app's own value says of which type it is.
+type RunValue struct {
+	Key   string `key:"key" help:"its key"`
+	Value string `key:"value" help:"its value"`
+}
+
+// Values returns the values of the run config by key.
+func (f *Flower) Values() map[string]string {
+	values := map[string]string{}
+	for _, v := range f.Run {
+		values[v.Key] = v.Value
+	}
+	return values
+}
+
+// ReportedAfter is how long after a dropout the server hears of it; 0: it never does.
+func (f *Flower) ReportedAfter() round.Time {
+	if f.Dropout != reportedDropout {
+		return 0
+	}
+	// The shortest time that there is stands for at once.
+	return max(1, round.Time(f.Heartbeat*1e9))
+}
+
+// These are words of Flower.Dropout and Flower.Order.
+const (
+	reportedDropout = "reported"
+	// SentOrder is the value of Flower.Order by which replies come in the order of their messages.
+	SentOrder = "sent"
+)
+
+// PlaysFlower reports whether the run plays a Flower app.
+func (c *Config) PlaysFlower() bool { return c.Task == TaskFlower }
+
+// flower sets the defaults of task flower: ten clients with the paper's links. Of the keys that the
+// app decides, those without a default get one that is valid.
+func (c *Config) flower() {
+	c.Clients = 10
+	c.Batch = 1
+	c.Schedule.K0 = 1
+	c.Schedule.Eta0 = 1
+	c.Schedule.Window = 10
+	c.Network.ModelMegabits = 1
+	c.Compute.SecondsPerStep = 0.01
+}
+
+// checkFlower refuses an app without its task and the task without an app.
+func (c *Config) checkFlower() error {
+	switch {
+	case c.PlaysFlower() && c.Flower.App == "":
+		return problem(
+			"flower.app",
+			[]string{"task"},
+			"is not set: task flower plays the app in a folder (set it, or type fedpace flower FOLDER)",
+		)
+	case !c.PlaysFlower() && c.Flower.App != "":
+		return problem(
+			"flower.app",
+			[]string{"task"},
+			"is for task flower, and the task is %s (set task: flower, or remove it)",
+			c.Task,
+		)
+	case c.PlaysFlower() && c.External():
+		return problem(
+			"trainer",
+			[]string{"task"},
+			"goes with no task flower, whose app trains itself (remove it; --trainer flower:FOLDER is for other tasks)",
+		)
+	case c.PlaysFlower() && len(c.Devices.Names) > 0:
+		return problem("devices.names", []string{"task"}, "real devices take no part in task flower (remove them)")
+	}
+	return nil
+}

@@ -105,6 +105,7 @@ var onAllPages = []handling{
 	{holds: "calibrate serve", reason: device},
 	{holds: "runs/pis", reason: device},
 	{holds: "runs/exp", reason: device},
+	{holds: "fedpace flower", reason: "it needs flwr; TestFlower plays apps"},
 	{holds: "--trainer", reason: "it needs PyTorch; python_test.go and trainers_test.go play it"},
 	{holds: "data fetch", reason: "it needs a network; TestFetch plays it"},
 	{holds: "fedpace man /usr", reason: "it writes into a folder of the system; TestManualPages writes them elsewhere"},

@@ -1,8 +1,6 @@
 package config
 
-import (
-	"fedpace/coordinator/round"
-)
+import "time"
 
 // Flower says which Flower app a run of task flower plays, and how (docs/flower.md). The app's own
 // strategy decides what the keys of a schedule, a selection and an aggregation decide elsewhere.
@@ -43,13 +41,13 @@ func (f *Flower) Values() map[string]string {
 	return values
 }
 
-// ReportedAfter is how long after a dropout the server hears of it; 0: it never does.
-func (f *Flower) ReportedAfter() round.Time {
+// ReportedAfter is the virtual time after a dropout until the server hears of it; 0: it never does.
+func (f *Flower) ReportedAfter() time.Duration {
 	if f.Dropout != reportedDropout {
 		return 0
 	}
 	// The shortest time that there is stands for at once.
-	return max(1, round.Time(f.Heartbeat*1e9))
+	return max(1, time.Duration(f.Heartbeat*1e9))
 }
 
 // These are words of Flower.Dropout and Flower.Order.

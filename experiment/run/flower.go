@@ -197,7 +197,7 @@ func (r *flowerRun) settings(log io.Writer) (*grid.Config, error) {
 		Workers:      cmp.Or(r.options.Workers, runtime.GOMAXPROCS(0)),
 		Fleet:        r.fleet,
 		Nodes:        c.Clients,
-		Heartbeat:    f.ReportedAfter(),
+		Heartbeat:    round.Time(f.ReportedAfter()),
 		InOrder:      f.Order == config.SentOrder,
 		Journal:      r.results.Path(folder.JournalFile),
 		JournalBytes: int64(f.Journal * 1e6),

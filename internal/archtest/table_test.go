@@ -84,6 +84,7 @@ bus/admission: bus/auth bus/quota internal/connlimit net time golang.org/x/sys/u
 bus/embedded: bus bus/admission bus/auth bus/natsconn bus/quota internal/filelock net os time github.com/nats-io/...
 bus/bustest: bus/auth bus/embedded bus/natsbus bus/natsconn internal/cputime os time github.com/nats-io/...
 actors/external: internal/atomicfile internal/names internal/vector python data/federated learn learn/metric os/... syscall time github.com/edsrzf/mmap-go github.com/mattn/go-shellwords golang.org/x/sys/unix
+actors/flower: actors/external os/... time github.com/mattn/go-shellwords
 actors: internal/keyed registry internal/vector actors/attack data/federated actors/external learn learn/metric bus algorithm algorithm/privacy
 actors/host: actors actors/fleet bus golang.org/x/sync/... time
 actors/real: actors data actors/external data/federated data/synthetic data/table learn bus bus/gateway algorithm algorithm/privacy time
@@ -129,7 +130,8 @@ experiment/problem: internal/human registry actors actors/attack data data/feder
 	google.golang.org/protobuf/proto
 experiment/forecast: actors algorithm/... actors/fleet learn learn/metric coordinator/... config experiment/devicelog experiment/folder experiment/problem internal/cputime internal/table
 	internal/human internal/keyed internal/robust internal/statistics registry metrics metrics/eventlog metrics/figure simclock time golang.org/x/sync/errgroup
-experiment/run: internal/regular actors/... algorithm algorithm/privacy bus/... data/federated learn/metric coordinator/... experiment/checkpoint config experiment/devicelog experiment/folder experiment/forecast experiment/problem internal/atomicfile internal/cputime internal/human internal/names
+experiment/grid: actors/fleet actors/flower coordinator/round internal/framing simclock os
+experiment/run: internal/regular actors/... algorithm algorithm/privacy bus/... data/federated learn/metric coordinator/... experiment/checkpoint config experiment/devicelog experiment/folder experiment/forecast experiment/grid experiment/problem internal/atomicfile internal/cputime internal/human internal/names
 	metrics/... os time golang.org/x/sync/...
 experiment/fit: actors/fleet coordinator/closing coordinator/round config experiment/folder internal/human internal/keyed internal/robust internal/statistics
 	metrics metrics/eventlog metrics/outputs gonum.org/v1/gonum/...

@@ -17,6 +17,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"fedpace/data/federated"
+	"fedpace/data/table"
 )
 
 func init() {
@@ -53,6 +54,9 @@ func (LEAF) Open(s *federated.Source, o federated.Options) (federated.Set, error
 		shards[i], sums[i], err = openShard(files[i], o.Reading)
 		return err
 	})
+	if errors.Is(err, errNumbers) && o.Task == "" {
+		return nil, fmt.Errorf("%w; as a table of numbers it has the columns user, x, y: %w", err, table.ErrUnmapped)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -81,9 +85,22 @@ func leafShards(s *federated.Source) (train, test []string, err error) {
 	}
 	train = federated.Files(s.Path, ".json")
 	if train == nil {
-		err = fmt.Errorf("found neither train/ nor a .json file; want %s", federated.Layouts())
+		err = noShard(s.Path)
 	}
 	return train, nil, err
+}
+
+// noShard is the error of a folder that no reader knows. It names folders in it that have tables.
+func noShard(dir string) error {
+	if others := federated.OtherFolders(dir, ".csv", ".parquet"); others != nil {
+		return fmt.Errorf(
+			"found no file, and tables in the folders %s; want one of these, or all in folders that are called "+
+				"column=value (client=%s), or train and test",
+			federated.ShortList(others),
+			others[0],
+		)
+	}
+	return fmt.Errorf("found neither train/ nor a .json file; want %s", federated.Layouts())
 }
 
 // leafPart lists the shards of one part in the folder called name below dir; nil if there is no such
@@ -113,6 +130,58 @@ func openShard(path string, reading *federated.Reading) (s *leafShard, sum [sha2
 	}
 	s.name = filepath.Base(path)
 	return s, [sha256.Size]byte(h.Sum(nil)), nil
+}
+
+// errNumbers reports samples that are numbers in LEAF's layout and of none of its tasks. They are read by
+// a mapping.
+var errNumbers = errors.New("is of no task of LEAF")
+
+// isNumbersLEAF reports whether the first sample of a source is numbers of no task.
+func isNumbersLEAF(s *federated.Source) bool {
+	train, _, err := leafShards(s)
+	if err != nil {
+		return false
+	}
+	f, err := federated.OpenSource(train[0])
+	if err != nil {
+		return false
+	}
+	defer f.File.Close()
+	d := jsontext.NewDecoder(f.Content(nil))
+	// The path to the first element of the first user's x; whatever else comes before is passed over.
+	return enter(d, "user_data") && enter(d, "") && enter(d, "x") && firstSampleIsNumbers(d)
+}
+
+// enter reads an object up to the value of a member, of the first one if the name is empty. It reports
+// whether there is such a member.
+func enter(d *jsontext.Decoder, member string) bool {
+	token, err := d.ReadToken()
+	if err != nil || token.Kind() != '{' {
+		return false
+	}
+	for d.PeekKind() == '"' {
+		name, err := d.ReadToken()
+		if err != nil {
+			return false
+		}
+		if member == "" || name.String() == member {
+			return true
+		}
+		if d.SkipValue() != nil {
+			return false
+		}
+	}
+	return false
+}
+
+// firstSampleIsNumbers reads the beginning of a list of samples.
+func firstSampleIsNumbers(d *jsontext.Decoder) bool {
+	token, err := d.ReadToken()
+	if err != nil || token.Kind() != '[' {
+		return false
+	}
+	_, err = new(leafSamples).sample(d)
+	return errors.Is(err, errNumbers)
 }
 
 // leafKind is the task that the form of a sample's x tells; "" before any sample.
@@ -265,10 +334,16 @@ func (s *leafSamples) sample(d *jsontext.Decoder) (leafKind, error) {
 		}
 		return shakespeareLEAF, err
 	}
+	if d.PeekKind() == '0' {
+		return "", fmt.Errorf("a sample is one number, which %w", errNumbers)
+	}
 	pixels := 0
 	texts := 0
 	var tweet string
 	err := each(d, func() error {
+		if d.PeekKind() == '[' {
+			return fmt.Errorf("a sample is a list of lists, which %w", errNumbers)
+		}
 		t, err := d.ReadToken()
 		switch {
 		case err != nil:
@@ -287,11 +362,11 @@ func (s *leafSamples) sample(d *jsontext.Decoder) (leafKind, error) {
 		v := t.Float()
 		b := math.Round(v * 255)
 		if !(b >= 0 && b <= 255) || math.Abs(float64(v*255)-b) > 0.01 {
-			return fmt.Errorf("pixel %v, want a byte divided by 255, 0 to 1", v)
+			return fmt.Errorf("pixel %v, want a byte divided by 255, 0 to 1: it %w", v, errNumbers)
 		}
 		pixels++
 		if pixels > federated.FEMNISTPixels {
-			return fmt.Errorf("more than %d pixels", federated.FEMNISTPixels)
+			return fmt.Errorf("more than %d pixels: it %w", federated.FEMNISTPixels, errNumbers)
 		}
 		s.all = append(s.all, byte(b))
 		return nil
@@ -305,8 +380,12 @@ func (s *leafSamples) sample(d *jsontext.Decoder) (leafKind, error) {
 	case pixels == federated.FEMNISTPixels && texts == 0:
 		return femnistLEAF, nil
 	}
-	return "", fmt.Errorf("found %d numbers and %d strings, want %d numbers (femnist), strings (sent140) or a "+
+	err = fmt.Errorf("found %d numbers and %d strings, want %d numbers (femnist), strings (sent140) or a "+
 		"string of %d characters (shakespeare)", pixels, texts, federated.FEMNISTPixels, federated.ShakespeareWindow)
+	if texts == 0 && pixels > 0 {
+		err = fmt.Errorf("%w: it %w", err, errNumbers)
+	}
+	return "", err
 }
 
 // leafLabel is a label as far as it can be judged without the samples, which may come after it.

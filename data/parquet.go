@@ -33,9 +33,14 @@ type Parquet struct{}
 // in it.
 func (Parquet) Recognises(s *federated.Source) federated.Match {
 	switch {
-	case s.Folder && federated.ParquetFiles(s.Path) != nil, strings.HasPrefix(s.Head, "PAR1"):
+	case s.Folder:
+		// An error is about files that are there, and Open returns it.
+		if files, err := federated.TableFiles(s.Path, ".parquet"); files != nil || err != nil {
+			return federated.ByContent
+		}
+	case strings.HasPrefix(s.Head, "PAR1"):
 		return federated.ByContent
-	case !s.Folder && strings.HasSuffix(s.Name(), ".parquet"):
+	case strings.HasSuffix(s.Name(), ".parquet"):
 		return federated.ByName
 	}
 	return federated.NoMatch
@@ -45,14 +50,19 @@ func (Parquet) Recognises(s *federated.Source) federated.Match {
 // ([federated.HeldOutFiles]) are the held-out part.
 func (Parquet) Open(s *federated.Source, opt federated.Options) (set federated.Set, err error) {
 	defer parquetfile.Damaged(&err)
-	files := []string{s.Path}
+	files := []federated.TableFile{{Path: s.Path}}
 	if s.Folder {
-		files = federated.ParquetFiles(s.Path)
+		if files, err = federated.TableFiles(s.Path, ".parquet"); err != nil {
+			return nil, err
+		}
+	}
+	if files[0].Keys != nil {
+		return openPartitioned(s, opt)
 	}
 	var parts [2][]*parquetfile.File // training, held-out
 	var names [2][]string
-	heldOut := federated.HeldOutFiles(files)
-	for i, name := range files {
+	for _, found := range files {
+		name := found.Path
 		f, err := federated.OpenSource(name)
 		if err != nil {
 			return nil, err
@@ -66,7 +76,7 @@ func (Parquet) Open(s *federated.Source, opt federated.Options) (set federated.S
 		if len(files) > 1 {
 			file.Name = filepath.Base(name)
 		}
-		if heldOut[i] {
+		if found.HeldOut {
 			part = 1
 		}
 		parts[part] = append(parts[part], file)
@@ -86,6 +96,21 @@ func (Parquet) Open(s *federated.Source, opt federated.Options) (set federated.S
 	layoutName := strings.Replace(g.About.Name, "custom", "own", 1) // as it was called: digests outlive names
 	g.About.Digest = opt.Digest("parquet "+layoutName, sums...)
 	return g, nil
+}
+
+// openPartitioned reads a folder of which the folders' names give columns. Of the layouts that need no
+// mapping that of custom data may be kept so: client=0/ with the columns x and y.
+func openPartitioned(s *federated.Source, opt federated.Options) (federated.Set, error) {
+	columns, err := table.Columns(s.Path)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range plainColumns {
+		if !slices.Contains(columns, name) {
+			return nil, fmt.Errorf("found columns %s: %w", federated.ShortList(columns), table.ErrUnmapped)
+		}
+	}
+	return table.Plain().Open(s, opt)
 }
 
 // readSheets makes the set of what columns there are. The Parquet library
@@ -122,12 +147,15 @@ type layout struct {
 	width int
 }
 
+// plainColumns are those of custom data that needs no mapping.
+var plainColumns = []string{"client", "x", "y"}
+
 var layouts = []layout{
 	{[]string{"img", "fine_label", "coarse_label"}, nil, 1},
 	{[]string{"writer_id", "image", "character"}, femnist, federated.FEMNISTPixels},
 	{[]string{"character_id", "x", "y"}, shakespeare, federated.ShakespeareWindow},
 	{[]string{"sentiment", "user", "text"}, sent140, 3 * parquetfile.ValueBytes},
-	{[]string{"client", "x", "y"}, table.ReadPlain, 1},
+	{plainColumns, table.ReadPlain, 1},
 }
 
 // findLayout is the layout whose columns are all there; nil: none.

@@ -53,6 +53,8 @@ func IsTable(path string) bool {
 	case Parquet:
 		columns, err := table.Columns(path)
 		return err == nil && findLayout(func(name string) bool { return slices.Contains(columns, name) }) == nil
+	case LEAF:
+		return isNumbersLEAF(s)
 	}
 	return false
 }
@@ -95,6 +97,11 @@ func open(r federated.Reader, path string, opt federated.Options) (set federated
 	}
 	if _, mapped := r.(table.Table); mapped && source.Head == preparedMagic {
 		return nil, errors.New("is a prepared file, which is read without a mapping (set data to its path alone)")
+	}
+	if _, mapped := r.(table.Table); mapped {
+		if err := checkKind(source); err != nil {
+			return nil, err
+		}
 	}
 	if r == nil {
 		if r, err = findReader(source); err != nil {

@@ -54,14 +54,6 @@ func Each(n int, do func(i int) error) error {
 	return workers.Wait()
 }
 
-// ParquetFiles lists a folder's Parquet files, those of data/ where it has none.
-func ParquetFiles(dir string) []string {
-	if files := Files(dir, ".parquet"); files != nil {
-		return files
-	}
-	return Files(filepath.Join(dir, "data"), ".parquet")
-}
-
 // OpenSource looks at a path. Close its File after use.
 func OpenSource(path string) (*Source, error) {
 	found, err := os.Stat(path)

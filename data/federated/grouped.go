@@ -98,6 +98,9 @@ func (g *Grouping) Set(s Grouped) (*Grouped, error) {
 	if g.Excluded > 0 {
 		s.About.AddNote("%d clients without a training sample left out, with %d samples", g.Excluded, g.Lost)
 	}
+	if s.sharesNoClass() {
+		s.About.AddNote("no held-out sample has a class that a training sample has, so validation accuracy stays 0")
+	}
 	s.About.HeldOutClients = g.heldOutOnlyClients
 	if g.heldOutOnlyClients > 0 {
 		s.About.AddNote(
@@ -108,6 +111,19 @@ func (g *Grouping) Set(s Grouped) (*Grouped, error) {
 		)
 	}
 	return &s, nil
+}
+
+// sharesNoClass reports whether the held-out samples have other classes than the training samples, so
+// that no model can learn one of them. A set that has samples of one part alone has nothing to share.
+func (s *Grouped) sharesNoClass() bool {
+	if s.Labels == nil || len(s.Train) == 0 {
+		return false
+	}
+	isTrained := make([]bool, s.About.Classes)
+	for _, i := range s.Train {
+		isTrained[s.Labels[i]] = true
+	}
+	return !slices.ContainsFunc(s.Held, func(i int32) bool { return isTrained[s.Labels[i]] })
 }
 
 // Names numbers names in the order of their first appearance.

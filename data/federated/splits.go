@@ -37,6 +37,19 @@ func HeldOutFiles(files []string) []bool {
 	return heldOut
 }
 
+// UnusedParts lists the names of files that have a word for a part that is held out, but are read with
+// the training files: names that look like a split and are not used as one. heldOut says of each file
+// whether its samples are held out.
+func UnusedParts(files []string, heldOut []bool) (unused []string) {
+	for i, file := range files {
+		isNamed := slices.ContainsFunc(nameWords(file), func(word string) bool { return slices.Contains(HeldOutWords, word) })
+		if isNamed && !heldOut[i] {
+			unused = append(unused, filepath.Base(file))
+		}
+	}
+	return unused
+}
+
 // nameWords are the runs of letters in a file's name, in lower case.
 func nameWords(file string) []string {
 	name := strings.ToLower(filepath.Base(file))

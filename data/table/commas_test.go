@@ -11,29 +11,32 @@ import (
 	. "fedpace/data/table"
 )
 
-// A number with a decimal comma is no list, whatever the mapping: it is an error with its
-// row and column.
+// A number with a comma in a file whose fields are separated by commas is no list, whatever the mapping:
+// it is an error with its row and column. So are, in any file, commas that a decimal sign cannot be.
 func TestNumbersWithCommas(t *testing.T) {
 	one := Table{Client: "who", Features: []string{"sp"}, Label: "lab"}
 	for _, c := range []struct {
-		cell  string
-		table Table
+		cell      string
+		separator string
+		table     Table
 	}{
-		{"3,25", one},
-		{"-3,25", one},
-		{",5", one},
-		{"3,", one},
-		{"1,000,000", one},
-		{"1,234.5", one},
-		{"3,25 1,5", one},
-		{"[3,25; 1,5]", one},
-		{"[3,25, 1,5]", one},
-		{"3,25", Table{Client: "who", Features: []string{"sp"}, Label: "lab", Missing: "mean"}},
-		{"3,25", Table{Client: "who", Features: []string{"sp"}, Label: "lab", Missing: "drop"}},
-		{"3,25", Table{Client: "who", Features: []string{"sp", "a"}, Label: "lab"}},
-		{"3,25", Table{Client: "who", Features: []string{"a"}, Target: []string{"sp"}}},
+		{"3,25", ",", one},
+		{"-3,25", ",", one},
+		{",5", ",", one},
+		{"3,", ",", one},
+		{"3,25", ",", Table{Client: "who", Features: []string{"sp"}, Label: "lab", Missing: "mean"}},
+		{"3,25", ",", Table{Client: "who", Features: []string{"sp"}, Label: "lab", Missing: "drop"}},
+		{"3,25", ",", Table{Client: "who", Features: []string{"sp", "a"}, Label: "lab"}},
+		{"3,25", ",", Table{Client: "who", Features: []string{"a"}, Target: []string{"sp"}}},
+		{"3,25", ";", Table{Client: "who", Features: []string{"sp"}, Label: "lab", Decimal: "point"}},
+		{"1,000,000", ";", one},
+		{"1,234.5", ";", one},
+		{"3,25 1,5", ";", one},
+		{"[3,25; 1,5]", ";", one},
+		{"[3,25, 1,5]", ";", one},
 	} {
-		text := "who;sp;a;lab\nu;1;1;p\nu;\"" + c.cell + "\";1;q\n"
+		text := strings.ReplaceAll("who;sp;a;lab\nu;1;1;p\nu;\"@\";1;q\n", ";", c.separator)
+		text = strings.ReplaceAll(text, "@", c.cell)
 		_, err := openMapped(t, text, "own.csv", c.table)
 		if err == nil || !strings.Contains(err.Error(), "line 3, byte 3, column sp: ") || !strings.Contains(err.Error(), "has a comma; want a number with a decimal point") {
 			t.Errorf("%s by %+v: %v", c.cell, c.table, err)

@@ -199,6 +199,9 @@ func csvError(err error) error {
 	return err
 }
 
+// format is the word for files of this kind.
+func (c *csvTable) format() string { return "csv" }
+
 // columns are the names in the first line.
 func (c *csvTable) columns() []string { return c.header }
 
@@ -232,6 +235,17 @@ func (c *csvTable) read(wanted []column, result *reading) error {
 			return fmt.Errorf("more than %d rows", federated.MaxSamples)
 		}
 		for i, field := range fields {
+			if wanted[i].hasNames && !utf8.ValidString(record[field]) {
+				line, byte := r.FieldPos(field)
+				return fmt.Errorf(
+					"line %d, byte %d, column %s: %.40q is not UTF-8 (%s)",
+					line,
+					byte,
+					c.header[field],
+					record[field],
+					toUTF8,
+				)
+			}
 			if err := wanted[i].take(row, cell{kind: textCell, text: record[field]}); err != nil {
 				if errors.Is(err, errStop) {
 					result.rows = row

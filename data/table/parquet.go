@@ -28,6 +28,9 @@ func newParquetTable(file place, t *parquetfile.Sheet) (*parquetTable, error) {
 	return &parquetTable{file, t}, err
 }
 
+// format is the word for files of this kind.
+func (p *parquetTable) format() string { return "parquet" }
+
 // columns are the names of the sheet's columns.
 func (p *parquetTable) columns() []string { return p.Names() }
 
@@ -151,11 +154,16 @@ func ReadPlain(t *parquetfile.Sheet, opt federated.Options) (*federated.Grouped,
 	if err != nil {
 		return nil, err
 	}
-	table := Table{
+	return Plain().read([]tableFile{file}, opt)
+}
+
+// Plain is the mapping of a table with the columns client, x and y, whose labels are whole numbers
+// from 0.
+func Plain() Table {
+	return Table{
 		Client:   "client",
 		Features: []string{"x"},
 		Label:    "y",
 		plain:    true,
 	}
-	return table.read([]tableFile{file}, opt)
 }

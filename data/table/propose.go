@@ -24,6 +24,10 @@ type Proposal struct {
 	reasons []reason
 	// unused lists the columns without a meaning, each with the reason.
 	unused []string
+	// files is how many files the table has, and fileClients the clients that they belong to, if their
+	// names say so.
+	files       int
+	fileClients []string
 }
 
 // reason says why an option of the proposal has its value.
@@ -57,32 +61,53 @@ func Propose(file, label string) (_ *Proposal, err error) {
 			lowest:      math.Inf(1),
 			highest:     math.Inf(-1),
 		}
-		if f, ok := files[0].(*parquetTable); ok {
-			if field := f.Field(name); field.Kind == parquetfile.KindOther {
-				p.unusable = field.TypeName()
-				profiles = append(profiles, p)
-				continue
-			}
+		if field := fieldOf(files[0], name); field != nil && field.Kind == parquetfile.KindOther {
+			p.unusable = field.TypeName()
+			profiles = append(profiles, p)
+			continue
 		}
 		profiles = append(profiles, p)
-		wanted = append(wanted, column{name: name, lists: true, take: p.take, nested: p.takeLengths})
+		wanted = append(wanted, column{
+			name:     name,
+			lists:    true,
+			hasNames: true,
+			take:     p.take,
+			nested:   p.takeLengths,
+		})
 	}
-	if err := files[0].read(wanted, &reading{}); err != nil {
-		return nil, files[0].withFile(err)
+	columns := names.Of(profiles, func(p *profile) string { return p.name })
+	commas, err := new(Table).decimalColumns(files, columns, nil)
+	if err != nil {
+		return nil, err
 	}
-	proposal := &Proposal{Columns: len(profiles)}
+	for i := range wanted {
+		if commas[wanted[i].name] {
+			wanted[i].take = withPoint(wanted[i].take)
+		}
+	}
+	r := &reading{}
+	readFiles := 0
+	for _, f := range files {
+		if r.rows >= profiledRows {
+			break
+		}
+		if err := f.read(wanted, r); err != nil {
+			return nil, f.withFile(err)
+		}
+		readFiles++
+	}
+	proposal := &Proposal{Columns: len(profiles), fileClients: fileNames(files), files: len(files)}
 	for _, p := range profiles {
 		proposal.Rows = max(proposal.Rows, p.rows)
 		if p.commas > 0 {
-			return nil, fmt.Errorf("column %s has numbers with a comma, as in 2,34; want a decimal point, or "+
-				"blanks between the numbers of a list (sed 's/,/./g' mends a file that has no other "+
-				"commas)", shown(p.name))
+			return nil, fmt.Errorf("column %s has numbers with a comma, as in 2,34; want decimal: comma if it is the "+
+				"decimal sign, or a decimal point, or blanks between the numbers of a list", shown(p.name))
 		}
 	}
 	if proposal.Rows == 0 {
 		return nil, fmt.Errorf("no row; want at least one sample")
 	}
-	proposal.All = proposal.Rows < profiledRows && len(files) == 1
+	proposal.All = proposal.Rows < profiledRows && readFiles == len(files)
 	err = proposal.guess(profiles, label)
 	if len(profiles) == 1 && proposal.Table.Features == nil && proposal.Table.Text == "" {
 		err = fmt.Errorf("has one column, %s; want one for each feature and one for what is to be predicted, with "+
@@ -91,9 +116,24 @@ func Propose(file, label string) (_ *Proposal, err error) {
 	return proposal, err
 }
 
+// fieldOf is the field of a Parquet file's column; nil for other files and for columns that the place of
+// the file gives.
+func fieldOf(file tableFile, name string) *parquetfile.Field {
+	if p, ok := file.(*placedTable); ok {
+		file = p.tableFile
+	}
+	if p, ok := file.(*parquetTable); ok {
+		return p.Field(name)
+	}
+	return nil
+}
+
+// splitNames are the words by which a column is called that can be nothing but a split.
+var splitNames = []string{"split", "is_test", "is_train", "is_validation", "held_out", "train_test"}
+
 // The words that columns are called by.
 var (
-	clientWords = []string{"client", "user", "writer", "site", "device", "subject", "patient", "hospital", "owner", "author", "person", "player", "customer", "household", "station", "school", "garden", "town", "city", "region", "district", "county", "state", "country", "store", "shop", "branch", "bank", "company", "team", "group", "reviewer", "speaker", "driver", "vehicle", "machine", "sensor", "plant", "node", "phone", "account", "member", "student", "employee"}
+	clientWords = []string{"client", "partition_id", "cid", "user", "writer", "site", "device", "subject", "patient", "hospital", "owner", "author", "person", "player", "customer", "household", "station", "school", "garden", "town", "city", "region", "district", "county", "state", "country", "store", "shop", "branch", "bank", "company", "team", "group", "reviewer", "speaker", "driver", "vehicle", "machine", "sensor", "plant", "node", "phone", "account", "member", "student", "employee"}
 	labelWords  = []string{"label", "class", "y", "target", "species", "outcome", "diagnosis", "sentiment", "digit", "variety", "cultivar", "genus", "breed", "price"}
 	maybeLabel  = []string{"category", "character", "kind", "type", "grade", "status", "quality", "score", "rating", "stars", "result"}
 	splitWords  = []string{"split", "part", "subset", "partition", "is_test", "test", "held_out"}
@@ -141,6 +181,14 @@ func (p *Proposal) guess(columns []*profile, named string) error {
 	}); c != nil {
 		p.Table.Client = c.name
 		p.add("client", quoted(c.name), "%s different values (%s), and its name", count(c), c.exampleValues())
+	} else if p.fileClients != nil {
+		p.Table.Client = fileClient
+		p.add(
+			"client",
+			fileClient,
+			"each file is a client's, by their names: %s",
+			federated.ShortList(names.Of(p.fileClients, shown)),
+		)
 	} else {
 		var perhaps []string
 		for _, c := range free {
@@ -151,6 +199,9 @@ func (p *Proposal) guess(columns []*profile, named string) error {
 		suggestion := ""
 		if perhaps != nil {
 			suggestion = " (" + federated.ShortList(perhaps) + "?)"
+		}
+		if p.files > 1 {
+			suggestion += fmt.Sprintf(", or file if each of the %d files is a client's", p.files)
 		}
 		p.add("client", "null", "no column called client, user or the like has a value in several rows: name "+
 			"one%s, or deal the rows with fedpace data partition", suggestion)

@@ -142,8 +142,11 @@ func TestProposals(t *testing.T) {
 			file: rows("user,"+manyColumns()+"label", "a,"+strings.Repeat("7,", 150)+"rose", "b,"+strings.Repeat("9,", 150)+"lily"), want: `features: ["*"]              # 150 columns of numbers`,
 		},
 		"numbers with a decimal comma": {
-			file: rows("user;x;label", "a;2,34;rose", "b;-0,66;lily"),
-			err:  "column x has numbers with a comma, as in 2,34; want a decimal point",
+			file: rows("user;x;label", "a;2,34;rose", "b;-0,66;lily"), want: "features: [x]                # a column of numbers",
+		},
+		"numbers with a decimal comma between commas": {
+			file: rows("user,x,label", `a,"2,34",rose`, `b,"-0,66",lily`),
+			err:  "column x has numbers with a comma, as in 2,34; want decimal: comma if it is the decimal sign",
 		},
 		"a list with commas alone": {
 			file: rows("user;x;label", "a;2,3,4;rose", "b;3,4,5;lily"),

@@ -108,7 +108,12 @@ func (r *reading) add(name string, feature bool, take taker) {
 		}
 		return r.dropRow(row, feature, err)
 	}
-	r.columns = append(r.columns, column{name: name, lists: feature && r.vector != nil, take: takeOrDrop})
+	r.columns = append(r.columns, column{
+		name:     name,
+		lists:    feature && r.vector != nil,
+		hasNames: name == r.t.Client || name == r.t.Label || slices.Contains(r.t.Words, name),
+		take:     takeOrDrop,
+	})
 }
 
 // nan stands for a feature that is missing until its mean is known.

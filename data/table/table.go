@@ -25,7 +25,7 @@ func init() { federated.Readers.Register("table", tableHelp, Table{}) }
 // of it, and what it is to tell. A folder holds files with the same columns; those
 // whose names begin with test are held out.
 type Table struct {
-	Client   string   `key:"client" is:"null" help:"column that says whose a row is; null: nobody's, which needs a partition"`
+	Client   string   `key:"client" is:"null" help:"column that says whose a row is; file: each file of a folder is a client's; null: nobody's, which needs a partition"`
 	Features []string `key:"features" is:"null" help:"input columns: names, patterns such as px_*, or * for the rest; or one of lists or images"`
 	Words    []string `key:"words" is:"null" help:"columns of few words, each word a feature of 0 or 1 (one-hot)"`
 	Text     string   `key:"text" is:"null" help:"column of texts, in place of features"`
@@ -38,6 +38,7 @@ type Table struct {
 	Shape    []int    `key:"shape" is:"null" range:"[1,65536]" help:"channels, height and width of an image"`
 	Channels string   `key:"channels" is:"null" words:"first,last" help:"order of an image's values: last for height, width, channel, as NumPy has them; null: first"`
 	Scale    string   `key:"scale" default:"none" words:"none,standard,pixels" help:"change of features: none, to mean 0 and deviation 1 over the training rows, or from 0..255 to 0..1"`
+	Decimal  string   `key:"decimal" is:"null" words:"point,comma" help:"decimal sign of numbers in texts; null: that of each column, where the fields are not separated by commas"`
 	Missing  string   `key:"missing" default:"refuse" words:"refuse,drop,mean" help:"what a missing value does: error, the row is left out, or the training rows' mean"`
 
 	// plain says that labels are whole numbers from 0, as in a table with the columns client, x
@@ -158,10 +159,7 @@ func (t *Table) unmapped() bool {
 // then Open says what is wrong with it.
 func (Table) Recognises(s *federated.Source) federated.Match {
 	if s.Folder {
-		if federated.ParquetFiles(s.Path) == nil && csvFiles(s.Path) != nil {
-			return federated.ByContent
-		}
-		return federated.NoMatch
+		return recognisesFolder(s.Path)
 	}
 	if s.IsZip() ||
 		strings.HasPrefix(s.Head, "PAR1") ||
@@ -173,6 +171,19 @@ func (Table) Recognises(s *federated.Source) federated.Match {
 	}
 	if slices.ContainsFunc(csvSuffixes, func(suffix string) bool { return strings.HasSuffix(s.Name(), suffix) }) {
 		return federated.ByName
+	}
+	return federated.NoMatch
+}
+
+// recognisesFolder takes a folder of CSV files. Package data has a reader of folders of Parquet files.
+func recognisesFolder(dir string) federated.Match {
+	parquet, err := federated.TableFiles(dir, parquetSuffixes...)
+	if parquet != nil || err != nil {
+		return federated.NoMatch
+	}
+	csv, err := federated.TableFiles(dir, csvSuffixes...)
+	if csv != nil || err != nil {
+		return federated.ByContent
 	}
 	return federated.NoMatch
 }
@@ -189,6 +200,9 @@ func (t Table) Open(s *federated.Source, o federated.Options) (_ federated.Set, 
 		return nil, err
 	}
 	defer closeAll(files)
+	if files, err = t.byFile(files); err != nil {
+		return nil, err
+	}
 	if t.unmapped() {
 		if f, ok := files[0].(*csvTable); ok {
 			if err := f.checkNames(); err != nil {
@@ -201,7 +215,7 @@ func (t Table) Open(s *federated.Source, o federated.Options) (_ federated.Set, 
 	if err != nil {
 		return nil, err
 	}
-	// The digest covers the bytes of all files and every option of the mapping.
+	// The digest covers the bytes of all files, what their places say, and every option of the mapping.
 	h, err := hashTables(files)
 	if err != nil {
 		return nil, err
@@ -223,7 +237,16 @@ func (t Table) read(files []tableFile, o federated.Options) (*federated.Grouped,
 	if err := t.resolve(files[0].columns()); err != nil {
 		return nil, err
 	}
+	commas, err := t.decimalColumns(files, t.columns(), slices.Concat(t.numericFeatures(), t.Target))
+	if err != nil {
+		return nil, err
+	}
 	r := newReading(t, o)
+	for i := range r.columns {
+		if commas[r.columns[i].name] {
+			r.columns[i].take = withPoint(r.columns[i].take)
+		}
+	}
 	for _, f := range files {
 		firstRow := r.rows
 		err := f.read(r.columns, r)
@@ -241,11 +264,13 @@ func (t Table) read(files []tableFile, o federated.Options) (*federated.Grouped,
 	if r.rows == 0 {
 		return nil, errors.New("no row; want at least one sample")
 	}
-	kind := "csv"
-	if _, ok := files[0].(*parquetTable); ok {
-		kind = "parquet"
+	set, err := r.set("custom data (" + files[0].format() + ")")
+	if err != nil {
+		return nil, err
 	}
-	return r.set("custom data (" + kind + ")")
+	noteCommas(&set.About, r.columns, commas)
+	t.noteUnused(&set.About, files)
+	return set, nil
 }
 
 // resolve checks that each column that the mapping names exists and has one meaning only, and replaces
@@ -313,6 +338,26 @@ func (t *Table) resolve(columns []string) error {
 	return nil
 }
 
+// columns lists the columns that may have numbers: all that the mapping names but the text.
+func (t *Table) columns() []string {
+	list := slices.Concat(t.Features, t.Words, t.Target)
+	for _, name := range []string{t.Client, t.Label, t.Split} {
+		if name != "" {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
+// numericFeatures lists the columns of features that have one number each. The only column of features
+// may have lists, so its values decide.
+func (t *Table) numericFeatures() []string {
+	if len(t.Features) == 1 && t.Words == nil {
+		return nil
+	}
+	return t.Features
+}
+
 // places gives the number of each column by its name.
 func places(columns []string) map[string]int {
 	position := make(map[string]int, len(columns))
@@ -331,8 +376,30 @@ func matches(pattern, name string) bool {
 	return ok
 }
 
+// noteUnused adds a remark on what is called as a split is and is not used as one: files, and a column.
+func (t *Table) noteUnused(about *federated.Info, files []tableFile) {
+	heldOut := make([]bool, len(files))
+	for i, f := range files {
+		heldOut[i] = f.heldOut()
+	}
+	if unused := federated.UnusedParts(names.Of(files, tableFile.path), heldOut); len(files) > 1 && unused != nil {
+		about.AddNote("%s: read like all other files, although the name looks like a split", federated.ShortList(unused))
+	}
+	if t.Split != "" {
+		return
+	}
+	for _, name := range files[0].columns() {
+		isUsed := name == t.Client || name == t.Label || name == t.Text || slices.Contains(t.Target, name)
+		if !isUsed && hasWord(name, splitNames) {
+			about.AddNote("column %s is not used to hold rows out, although its name looks like a split", name)
+		}
+	}
+}
+
 // tableFile is one file of a table.
 type tableFile interface {
+	// format is the format of the file, for names of sets.
+	format() string
 	// columns are the names of all columns, in the order of the file.
 	columns() []string
 	// read hands the values of columns to their takers, those of a column in the
@@ -357,6 +424,8 @@ type column struct {
 	name string
 	// lists says that a row may have a list of values instead of one.
 	lists bool
+	// hasNames says that texts of the column are kept or shown, so that those of CSV have to be UTF-8.
+	hasNames bool
 	// take is called with each value of the column.
 	take taker
 
@@ -406,18 +475,9 @@ func openTables(source string, reading *federated.Reading) (list []tableFile, er
 		return nil, err
 	}
 	defer s.File.Close()
-	files := []string{source}
-	if s.Folder {
-		parquet := federated.ParquetFiles(source)
-		csv := csvFiles(source)
-		files = append(slices.Clone(parquet), csv...)
-		if len(files) == 0 || len(parquet) > 0 && len(csv) > 0 {
-			return nil, fmt.Errorf(
-				"%d .csv and %d .parquet files in the folder; want files of one kind",
-				len(csv),
-				len(parquet),
-			)
-		}
+	files, err := listTable(s)
+	if err != nil {
+		return nil, err
 	}
 	defer func() {
 		if err != nil {
@@ -425,18 +485,18 @@ func openTables(source string, reading *federated.Reading) (list []tableFile, er
 		}
 	}()
 	// The first file sets the columns. Others may have them in another order.
-	heldOut := federated.HeldOutFiles(files)
-	for i, name := range files {
+	for _, found := range files {
 		location := place{
-			file:      name,
+			file:      found.Path,
 			onlyFile:  len(files) == 1,
-			isHeldOut: heldOut[i],
+			isHeldOut: found.HeldOut,
 			reading:   reading,
 		}
 		file, err := openTableFile(location)
 		if err != nil {
 			return list, location.withFile(err)
 		}
+		file = placed(file, found.Keys)
 		list = append(list, file)
 		if first := list[0].columns(); !slices.Equal(
 			slices.Sorted(slices.Values(file.columns())),
@@ -445,7 +505,7 @@ func openTables(source string, reading *federated.Reading) (list []tableFile, er
 			return list, location.withFile(fmt.Errorf(
 				"columns %s, and those of %s are %s",
 				federated.ShortList(file.columns()),
-				filepath.Base(files[0]),
+				filepath.Base(files[0].Path),
 				federated.ShortList(first),
 			))
 		}
@@ -456,7 +516,8 @@ func openTables(source string, reading *federated.Reading) (list []tableFile, er
 	return list, nil
 }
 
-// openTableFile opens a file as Parquet by its content or its name, else as CSV.
+// openTableFile opens a file as Parquet by its content or its name, as LEAF's JSON by its first sign,
+// else as CSV.
 func openTableFile(location place) (_ tableFile, err error) {
 	s, err := federated.OpenSource(location.file)
 	if err != nil {
@@ -475,6 +536,9 @@ func openTableFile(location place) (_ tableFile, err error) {
 		}
 		return newParquetTable(location, parquetfile.Join(file))
 	}
+	if strings.HasPrefix(strings.TrimLeft(s.Head, " \t\r\n"), "{") {
+		return &leafTable{location}, nil
+	}
 	return openCSV(location)
 }
 
@@ -489,22 +553,16 @@ func closeAll(files []tableFile) {
 // csvSuffixes are how names of CSV files end.
 var csvSuffixes = []string{".csv", ".csv.gz", ".tsv", ".tsv.gz"}
 
-// csvFiles lists a folder's CSV files.
-func csvFiles(dir string) (files []string) {
-	for _, suffix := range csvSuffixes {
-		files = append(files, federated.Files(dir, suffix)...)
-	}
-	slices.Sort(files)
-	return files
-}
-
-// hashTables identifies files by their content and, where a name decides which are
-// held out, by that.
+// hashTables identifies files by their content and, where a name decides which are held out or gives
+// columns, by that.
 func hashTables(files []tableFile) ([][sha256.Size]byte, error) {
 	sums, err := federated.Hash(names.Of(files, tableFile.path))
 	for i, f := range files {
 		if f.heldOut() && err == nil {
 			sums[i] = sha256.Sum256(append([]byte("held out\n"), sums[i][:]...))
+		}
+		if p, ok := f.(*placedTable); ok {
+			sums[i] = p.hashPlace(sums[i])
 		}
 	}
 	return sums, err

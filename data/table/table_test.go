@@ -143,7 +143,7 @@ func TestTableErrors(t *testing.T) {
 	}{
 		{"no number", "c,x,z,y\na,1,1,q\na,one,1,q\n", wide, `own.csv: line 3, byte 3, column x: "one" is not a number`},
 		{"behind quoted lines", "c,x,z,y\n\"a\n\",1,1,q\na,one,1,q\n", wide, `line 4, byte 3, column x: "one" is not a number`},
-		{"comma", "c;x;z;y\na;1,5;1;q\n", wide, `"1,5" has a comma; want a number with a decimal point`},
+		{"comma", "c,x,z,y\na,\"1,5\",1,q\n", wide, `"1,5" has a comma; want a number with a decimal point`},
 		{"too large", "c,x,z,y\na,1e39,1,q\n", wide, "1e39 is no finite float32"},
 		{"infinite", "c,x,z,y\na,inf,1,q\n", wide, "inf is no finite float32"},
 		{"missing", "c,x,z,y\na,,1,q\n", wide, "line 2, byte 3, column x: no value (missing: drop leaves out the rows without one)"},

@@ -78,7 +78,7 @@ func (r *reading) alphabet() (*federated.Alphabet, error) {
 		}
 	} else {
 		if !utf8.Valid(all) {
-			return nil, fmt.Errorf("a text is not UTF-8; want that, or tokens: bytes")
+			return nil, fmt.Errorf("a text is not UTF-8; want that (%s), or tokens: bytes", toUTF8)
 		}
 		seen := map[rune]bool{}
 		for _, c := range string(all) {

@@ -46,6 +46,8 @@ const (
 	ServerFull
 	// WaitingForLease: another coordinator has the lease of the run.
 	WaitingForLease
+	// StreamRebuilt: a stream without a leader was deleted, and is made again.
+	StreamRebuilt
 	// CredentialsExpire: the credentials of the connection expire soon.
 	CredentialsExpire
 )

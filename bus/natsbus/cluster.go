@@ -7,15 +7,23 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"fedpace/bus"
 	"fedpace/bus/natsconn"
 )
 
 // A run's streams live in the memory of a cluster's servers, as several copies with an elected leader.
 // A server that is started again comes back with an empty copy. If one more server is down at that time,
-// no majority of the copies has the data and the cluster elects no leader, however long one waits. The
+// no majority of the copies has the data and the cluster elects no leader, however long one waits
+// (nats-server 2.12 and later counts the vote of an empty log only if all servers of the group vote). The
+// consumer of the jobs is a group of its own, which may be without a leader while its stream has one. The
 // holder of the lease has all that the streams held, so it deletes such a stream and makes it again.
+//
+// A stream that is made again has one copy. Such a stream needs no election, which would take another 4
+// to 9 seconds where a server that is gone is drawn as the preferred leader. When the cluster has been
+// quiet for raiseAfter, the streams get all their copies again.
 
 // maxCopies is how many servers hold a copy of a stream unless the configuration says otherwise: with
 // three copies one server may fail.
@@ -63,8 +71,19 @@ func tooFewServers(err error) bool {
 }
 
 // electionPatience is how long a stream may be without a leader before it is deleted. A cluster
-// elects a leader within a few seconds if it can at all. Tests shorten the time.
-var electionPatience = 15 * time.Second
+// elects a leader within 4 to 9 seconds if it can at all. A stream that is deleted too early is only made
+// again for nothing. Tests shorten the time.
+var electionPatience = 10 * time.Second
+
+// maxElectionPatience bounds the patience with a stream that was deleted several times and never answered.
+const maxElectionPatience = time.Minute
+
+// raiseAfter is how long all streams must have answered before they get more copies again.
+const raiseAfter = time.Minute
+
+// probeTimeout bounds a question whose answer says that a stream works. Servers that work answer within
+// milliseconds.
+const probeTimeout = 2 * time.Second
 
 // leaderlessWatch finds streams that have no leader and will get none, and deletes them, so that
 // they can be made again with a leader.
@@ -73,42 +92,91 @@ type leaderlessWatch struct {
 	js   jetstream.JetStream
 
 	mu sync.Mutex
-	// silent holds the streams that do not answer, and since when.
-	silent map[string]time.Time
+	// silent holds the streams and consumers that do not answer, by name.
+	silent map[string]silence
+}
+
+// silence is what is known of a stream or a consumer that does not answer.
+type silence struct {
+	// since is when it was first found not to answer.
+	since time.Time
+	// patience is how long it may be silent before its stream is deleted.
+	patience time.Duration
 }
 
 // newLeaderlessWatch makes a watch for streams that have all answered so far.
 func newLeaderlessWatch(conn *Conn, js jetstream.JetStream) *leaderlessWatch {
-	return &leaderlessWatch{conn: conn, js: js, silent: map[string]time.Time{}}
+	return &leaderlessWatch{conn: conn, js: js, silent: map[string]silence{}}
 }
 
-// answered notes that a stream works, which starts its time anew.
-func (w *leaderlessWatch) answered(stream string) {
+// answered notes that a stream or a consumer works, which ends its silence.
+func (w *leaderlessWatch) answered(name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.silent, stream)
+	delete(w.silent, name)
 }
 
-// deleteStream is called with the error of a request to a stream. If the stream has been without a leader
-// for longer than electionPatience, while the cluster itself answers, it deletes the stream and returns
-// true. The attempt in which the request failed may be over, so its context does not bound this.
-func (w *leaderlessWatch) deleteStream(ctx context.Context, stream string, failure error) (deleted bool, err error) {
-	if !isLeaderless(failure) || !w.isOverdue(stream) {
-		return false, nil
+// isOverdue is called with the error of a request to a stream or a consumer. It reports whether that has
+// been without a leader for longer than a cluster needs to elect one. The first call for a name starts
+// the time. It returns false for every name if the server is in no cluster: there, nobody is elected.
+func (w *leaderlessWatch) isOverdue(name string, failure error) bool {
+	if !isLeaderless(failure) {
+		return false
 	}
-	ctx, cancel := w.conn.Attempt(context.WithoutCancel(ctx), natsconn.RequestTimeout)
-	defer cancel()
-	// The leader of the cluster answers this request: without one nothing could be made again.
-	if _, err := w.js.AccountInfo(ctx); err != nil {
-		return false, fmt.Errorf("bus: ask the cluster about stream %s: %w", stream, err)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s, isSilent := w.silent[name]
+	if !isSilent {
+		w.silent[name] = silence{since: time.Now(), patience: electionPatience}
+		return false
 	}
-	err = w.js.DeleteStream(ctx, stream)
-	if err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
-		return false, fmt.Errorf("bus: delete stream %s, which has no leader: %w", stream, err)
-	}
-	w.answered(stream)
-	return true, nil
+	inCluster := w.conn.NATS().ConnectedClusterName() != ""
+	return inCluster && time.Since(s.since) > s.patience
 }
+
+// deleteStream deletes a stream without a leader, on behalf of the name that is overdue: the stream itself or
+// its consumer. It does nothing and returns an error if the cluster itself does not answer: without the
+// cluster's leader nothing could be made again, so the connection moves to another server, which may have more
+// of the cluster around it. If the stream stays silent, it is not deleted again before twice the time has passed.
+// The attempt in which a request failed may be over, so its context does not bound this.
+func (w *leaderlessWatch) deleteStream(ctx context.Context, stream, name string) error {
+	ctx = context.WithoutCancel(ctx)
+	asking, cancel := w.conn.Attempt(ctx, probeTimeout)
+	defer cancel()
+	// The leader of the cluster answers this request.
+	if _, err := w.js.AccountInfo(asking); err != nil {
+		w.conn.MoveOn("the server is cut off from the leader of its cluster")
+		return fmt.Errorf("bus: ask the cluster about stream %s: %w", stream, err)
+	}
+	w.mu.Lock()
+	s := w.silent[name]
+	s.since = time.Now()
+	s.patience = min(2*s.patience, maxElectionPatience)
+	w.silent[name] = s
+	w.mu.Unlock()
+	deleting, stop := w.conn.Attempt(ctx, probeTimeout)
+	defer stop()
+	err := w.js.DeleteStream(deleting, stream)
+	// Nobody answers where all servers are gone that had the stream, although the cluster has deleted it.
+	unanswered := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout)
+	if err != nil && !unanswered && !errors.Is(err, jetstream.ErrStreamNotFound) {
+		return fmt.Errorf("bus: delete stream %s, which has no leader: %w", stream, err)
+	}
+	w.conn.Notice(bus.Notice{
+		Subject: stream,
+		State:   bus.StreamRebuilt,
+		Text: fmt.Sprintf("Stream %s has had no leader in the cluster for %v; it is made again.", stream,
+			electionPatience),
+	})
+	return nil
+}
+
+// errNoLeader is the failure of a stream or a consumer of which servers answer, but none as its leader.
+const errNoLeader = natsconn.TransientError("the servers that hold it have no leader")
+
+// hasLeader reports whether a stream or a consumer has a leader, by what a server says of its group; nil means
+// that the server is in no cluster.
+func hasLeader(group *jetstream.ClusterInfo) bool { return group == nil || group.Leader != "" }
 
 // notAvailable is the error of JetStream for a stream without a leader.
 const notAvailable jetstream.ErrorCode = 10008
@@ -121,17 +189,4 @@ func isLeaderless(err error) bool {
 		return api.ErrorCode == notAvailable
 	}
 	return !errors.Is(err, errNotHeld)
-}
-
-// isOverdue reports whether a stream has been silent for longer than electionPatience. The first call
-// for a stream starts the time.
-func (w *leaderlessWatch) isOverdue(stream string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	since, isSilent := w.silent[stream]
-	if !isSilent {
-		w.silent[stream] = time.Now()
-		return false
-	}
-	return time.Since(since) > electionPatience
 }

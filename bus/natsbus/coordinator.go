@@ -47,8 +47,10 @@ type Coordinator struct {
 	sums *sumCollector
 	// hosts is what is known of hosts in other processes; nil if all hosts are in this one.
 	hosts *hostRegistry
-	// leaderless watches the run's streams. Only watchStreams uses it.
+	// leaderless watches the run's streams.
 	leaderless *leaderlessWatch
+	// calmSince is when the streams were last made again or given more copies. Only watchStreams uses it.
+	calmSince time.Time
 
 	// checkRequests receives why the streams are to be checked. It holds one request, which is
 	// enough.

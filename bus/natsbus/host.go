@@ -301,7 +301,7 @@ func (h *Host) copySum(ctx context.Context, w *bus.Sum, r *bus.Result) error {
 }
 
 // sumPatience is how long one message of a sum may stay unanswered before it is sent again.
-const sumPatience = 10 * time.Second
+const sumPatience = 5 * time.Second
 
 // sumRequest sends one message of a sum until it is answered. done says that the coordinator needs
 // no more of the sum. A message, or an answer, that arrives damaged is sent again a few times;

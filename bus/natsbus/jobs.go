@@ -18,8 +18,9 @@ import (
 
 // These are the times of taking jobs and giving them back.
 const (
-	// pullPatience is how long one request waits for a job.
-	pullPatience = 20 * time.Second
+	// pullPatience is how long one request waits for a job. A queue that was made again knows nothing of the
+	// requests to the one before, so a host may lose this time.
+	pullPatience = 5 * time.Second
 	// postponement is how long a job waits that cannot be done yet.
 	postponement = time.Second
 )

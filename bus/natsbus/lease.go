@@ -52,6 +52,11 @@ type lease struct {
 
 	// leaderless watches the bucket's stream.
 	leaderless *leaderlessWatch
+	// copies is how many copies a bucket gets that is made: store.Replicas at first, and 1 after a bucket without a
+	// leader was deleted.
+	copies int
+	// calmSince is when the bucket was last deleted or given more copies.
+	calmSince time.Time
 
 	// failure is why the last renewal failed; nil if it did not.
 	failure atomic.Pointer[error]
@@ -138,6 +143,7 @@ func (c *Conn) newLease(js jetstream.JetStream, run string, config *bus.Coordina
 			Replicas:    config.Replicas,
 		},
 		leaderless: newLeaderlessWatch(c, js),
+		copies:     config.Replicas,
 	}
 }
 
@@ -226,11 +232,18 @@ func (l *lease) renew(ctx context.Context) error {
 	if errors.As(err, &held) {
 		return err
 	}
+	if !l.leaderless.isOverdue(l.stream(), err) {
+		return err
+	}
 	// A bucket without a leader is made again by the next attempt. Whoever held the lease has lost it by
 	// then, since it could not be renewed, and both coordinators of a contest see the new bucket.
-	if _, deleteErr := l.leaderless.deleteStream(ctx, l.stream(), err); deleteErr != nil {
-		err = errors.Join(err, deleteErr)
+	if deleteErr := l.leaderless.deleteStream(ctx, l.stream(), l.stream()); deleteErr != nil {
+		return errors.Join(err, deleteErr)
 	}
+	l.kv = nil
+	l.revision = noRevision
+	l.copies = 1
+	l.calmSince = time.Now()
 	return err
 }
 
@@ -241,15 +254,8 @@ func (l *lease) stream() string { return "KV_" + l.store.Bucket }
 // known to exist.
 func (l *lease) tryRenew(ctx context.Context) (err error) {
 	if l.kv == nil {
-		err = withCopies(l.store.Replicas, func(copies int) error {
-			config := l.store
-			config.Replicas = copies
-			l.kv, err = l.js.CreateOrUpdateKeyValue(ctx, config)
-			return err
-		})
-		// A handle of a bucket that could not be made must not be used.
+		l.kv, err = l.makeBucket(ctx, l.copies)
 		if err != nil {
-			l.kv = nil
 			return err
 		}
 	}
@@ -269,6 +275,35 @@ func (l *lease) tryRenew(ctx context.Context) (err error) {
 		return err
 	}
 	return l.readEntry(ctx)
+}
+
+// makeBucket makes the bucket with a number of copies, or gives an existing one that number. It returns no
+// handle of a bucket that could not be made.
+func (l *lease) makeBucket(ctx context.Context, copies int) (kv jetstream.KeyValue, err error) {
+	err = withCopies(copies, func(copies int) error {
+		config := l.store
+		config.Replicas = copies
+		kv, err = l.js.CreateOrUpdateKeyValue(ctx, config)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return kv, nil
+}
+
+// raiseCopies gives a bucket all its copies that was made again with fewer, after it has answered for
+// raiseAfter. A cluster that cannot do it yet is asked again later; the bucket works as it is.
+func (l *lease) raiseCopies(ctx context.Context) {
+	if l.copies >= l.store.Replicas || time.Since(l.calmSince) < raiseAfter {
+		return
+	}
+	l.calmSince = time.Now()
+	attempt, cancel := l.conn.Attempt(ctx, renewalAttempt)
+	defer cancel()
+	if _, err := l.makeBucket(attempt, l.store.Replicas); err == nil {
+		l.copies = l.store.Replicas
+	}
 }
 
 // readEntry finds out why the server refused a renewal. It notes the entry's revision, by which the next
@@ -397,6 +432,8 @@ func (l *lease) renewUntil(ctx context.Context, taken, lapsed func(error)) {
 			return
 		case ended:
 			lapsed(fmt.Errorf("bus: the lease of run %s had ended and is held again: %w", l.run, bus.ErrInterrupted))
+		default:
+			l.raiseCopies(ctx)
 		}
 	}
 }

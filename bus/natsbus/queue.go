@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -16,7 +17,7 @@ import (
 	"fedpace/bus/natsconn"
 )
 
-// streamCheckInterval is how often the streams are checked while jobs are open.
+// streamCheckInterval is how often the streams are checked.
 const streamCheckInterval = 2 * time.Second
 
 // These bound the requests that are open at the work queue.
@@ -29,10 +30,16 @@ const (
 
 // openStreams makes the run's streams: that of jobs, which is a work queue with a consumer for the
 // run's kernel class, and that of the models' chunks. It empties them last: by then everything has
-// arrived that a dead coordinator of the run had sent.
+// arrived that a dead coordinator of the run had sent. A stream that was left behind without a leader can
+// be neither changed nor emptied, so it is deleted first.
 func (c *Coordinator) openStreams(ctx context.Context) error {
-	if err := c.request(ctx, "make the streams of run "+c.run, 2*natsconn.RequestTimeout, c.makeStreams); err != nil {
-		return err
+	for _, name := range c.streams() {
+		err := c.request(ctx, "make the streams of run "+c.run, natsconn.RequestTimeout, func(ctx context.Context) error {
+			return c.orDelete(ctx, name, c.makeStream(ctx, name, c.config.Replicas))
+		})
+		if err != nil {
+			return err
+		}
 	}
 	for _, name := range c.streams() {
 		err := c.request(ctx, "empty stream "+name, 0, func(ctx context.Context) error { return c.purge(ctx, name) })
@@ -41,6 +48,19 @@ func (c *Coordinator) openStreams(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// orDelete is called with the result of a request that makes a stream, and returns that. If the request failed
+// and the stream is overdue, the stream is deleted, so that the next request makes it.
+func (c *Coordinator) orDelete(ctx context.Context, stream string, failure error) error {
+	if failure == nil {
+		c.leaderless.answered(stream)
+		return nil
+	}
+	if !c.leaderless.isOverdue(stream, failure) {
+		return failure
+	}
+	return errors.Join(failure, c.leaderless.deleteStream(ctx, stream, stream))
 }
 
 // request has the server do something that only the holder of the lease may do. It tries again as
@@ -69,25 +89,34 @@ func (c *Coordinator) streams() []string {
 	return []string{subject.JobsStream(c.run)}
 }
 
-// makeStreams makes the streams and the consumer that do not exist. Existing ones, and what they
-// hold, stay as they are.
-func (c *Coordinator) makeStreams(ctx context.Context) error {
+// makeStreams makes the streams and the consumer that do not exist, with the given number of copies, and
+// gives existing ones that number. What existing streams hold stays as it is.
+func (c *Coordinator) makeStreams(ctx context.Context, copies int) error {
 	for _, name := range c.streams() {
-		err := withCopies(c.config.Replicas, func(copies int) error {
-			config := c.streamConfig(name)
-			config.Replicas = copies
-			_, err := c.js.CreateOrUpdateStream(ctx, config)
+		if err := c.makeStream(ctx, name, copies); err != nil {
 			return err
-		})
-		if err != nil {
-			return fmt.Errorf("bus: make stream %s: %w", name, err)
 		}
 	}
+	return nil
+}
+
+// makeStream makes one of the run's streams, as makeStreams does, and its consumer if it is that of jobs.
+func (c *Coordinator) makeStream(ctx context.Context, name string, copies int) error {
+	err := withCopies(copies, func(copies int) error {
+		config := c.streamConfig(name)
+		config.Replicas = copies
+		_, err := c.js.CreateOrUpdateStream(ctx, config)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("bus: make stream %s: %w", name, err)
+	}
 	// A run without a kernel class trains nothing, so nobody takes jobs.
-	if c.config.Kernel == "" {
+	hasConsumer := name == subject.JobsStream(c.run) && c.config.Kernel != ""
+	if !hasConsumer {
 		return nil
 	}
-	_, err := c.js.CreateOrUpdateConsumer(ctx, subject.JobsStream(c.run), jetstream.ConsumerConfig{
+	_, err = c.js.CreateOrUpdateConsumer(ctx, name, jetstream.ConsumerConfig{
 		Durable:       c.config.Kernel,
 		AckPolicy:     jetstream.AckExplicitPolicy,
 		AckWait:       c.config.AckWait,
@@ -99,7 +128,7 @@ func (c *Coordinator) makeStreams(ctx context.Context) error {
 		MemoryStorage: true,
 	})
 	if err != nil {
-		return fmt.Errorf("bus: make consumer %s of stream %s: %w", c.config.Kernel, subject.JobsStream(c.run), err)
+		return fmt.Errorf("bus: make consumer %s of stream %s: %w", c.config.Kernel, name, err)
 	}
 	return nil
 }
@@ -313,8 +342,7 @@ func (c *Coordinator) requestCheck(cause error) {
 	}
 }
 
-// watchStreams checks the run's streams until ctx ends: when that is requested, and periodically while
-// jobs are open. What is gone is made again, and the driver of the run learns that messages were lost.
+// watchStreams checks the run's streams until ctx ends: when that is requested, and periodically. What is gone is made again, and the driver of the run learns that messages were lost.
 func (c *Coordinator) watchStreams(ctx context.Context) {
 	tick := time.NewTicker(streamCheckInterval)
 	defer tick.Stop()
@@ -325,10 +353,6 @@ func (c *Coordinator) watchStreams(ctx context.Context) {
 			return
 		case cause = <-c.checkRequests:
 		case <-tick.C:
-			// Without open jobs nothing can be lost in silence.
-			if !c.sums.any() {
-				continue
-			}
 		}
 		restored, err := c.checkStreams(ctx, cause)
 		if ctx.Err() != nil {
@@ -348,8 +372,9 @@ func (c *Coordinator) checkStreams(ctx context.Context, cause error) (restored b
 	if scarce {
 		action = "take the jobs of run " + c.run
 	}
-	err = c.request(ctx, action, 0, func(ctx context.Context) error {
-		gone, err := c.restore(ctx, interrupted)
+	err = c.conn.Do(ctx, action, 0, func(ctx context.Context) error {
+		// After a first attempt that was cut short, it is not known how much was made again.
+		gone, err := c.restore(ctx, interrupted || restored)
 		restored = restored || gone
 		if err == nil && !restored && scarce {
 			err = c.queueUnconfirmed(ctx)
@@ -403,26 +428,35 @@ func (c *Coordinator) failedUnlessTakenOver(ctx context.Context, err error) {
 
 // restore makes the streams, the consumer and the models' chunks again if any of them is gone, or if a
 // stream has had no leader for longer than a cluster needs to elect one. It counts the chunks only after
-// an interruption: the servers of a cluster may have come back with an empty stream.
+// an interruption: the servers of a cluster may have come back with an empty stream. The streams are looked
+// at also while the lease is not held, so that their silence is noticed as early as that of the lease;
+// nothing is changed without the lease.
 func (c *Coordinator) restore(ctx context.Context, interrupted bool) (restored bool, err error) {
+	checks := c.lookAtStreams(ctx, interrupted)
+	if err := c.lease.check(); err != nil {
+		return false, err
+	}
 	intact := true
-	for _, name := range c.streams() {
-		ok, err := c.checkStream(ctx, name, interrupted)
-		if err != nil {
-			return false, err
+	for _, check := range checks {
+		if check.err != nil && check.overdue == "" {
+			return false, check.err
 		}
-		intact = intact && ok
+		intact = intact && check.intact
 	}
 	// What the streams hold is complete, so nothing must be sent again.
 	if intact {
-		return false, nil
+		return false, c.raiseCopies(ctx, checks)
 	}
+	c.calmSince = time.Now()
 	// The new work queue counts its messages from 1, and has none of the open jobs.
 	c.sums.forgetSent()
-	attempt, cancel := c.conn.Attempt(ctx, 2*natsconn.RequestTimeout)
-	defer cancel()
-	if err := c.makeStreams(attempt); err != nil {
-		return true, err
+	for _, check := range checks {
+		if check.intact {
+			continue
+		}
+		if err := c.remake(ctx, check); err != nil {
+			return true, err
+		}
 	}
 	for d, params := range c.available() {
 		if err := c.publishModel(ctx, d, params); err != nil {
@@ -432,56 +466,134 @@ func (c *Coordinator) restore(ctx context.Context, interrupted bool) (restored b
 	return true, nil
 }
 
-// checkStream reports whether a stream exists and holds what it should. interrupted says that
-// chunks of models may be missing. An error says that the server did not tell.
-func (c *Coordinator) checkStream(ctx context.Context, name string, interrupted bool) (intact bool, err error) {
-	_, last := c.sums.queued(0)
+// remake makes one stream again that is not intact, with a single copy. It deletes the stream before if that
+// has no leader.
+func (c *Coordinator) remake(ctx context.Context, check streamCheck) error {
+	if check.overdue != "" {
+		if err := c.leaderless.deleteStream(ctx, check.stream, check.overdue); err != nil {
+			return err
+		}
+	}
 	attempt, cancel := c.conn.Attempt(ctx, natsconn.RequestTimeout)
+	defer cancel()
+	return c.makeStream(attempt, check.stream, 1)
+}
+
+// raiseCopies gives the streams as many copies as the configuration says, if they have fewer since they were
+// made again and have all answered for raiseAfter. A cluster that cannot do it yet is asked again later.
+func (c *Coordinator) raiseCopies(ctx context.Context, checks []streamCheck) error {
+	complete := !slices.ContainsFunc(checks, func(s streamCheck) bool { return s.copies < c.config.Replicas })
+	if complete || time.Since(c.calmSince) < raiseAfter {
+		return nil
+	}
+	c.calmSince = time.Now()
+	attempt, cancel := c.conn.Attempt(ctx, natsconn.RequestTimeout)
+	defer cancel()
+	err := c.makeStreams(attempt, c.config.Replicas)
+	// The streams work as they are.
+	if err != nil && c.conn.Transient(err) {
+		return nil
+	}
+	return err
+}
+
+// streamCheck is what was found of one of the run's streams.
+type streamCheck struct {
+	stream string
+	// intact says that the stream exists, has its consumer, and holds what it should.
+	intact bool
+	// copies is how many servers are to hold the stream; only of a stream that answers.
+	copies int
+	// overdue is the name of what has been without a leader for too long: the stream or its consumer. It is
+	// empty if nothing has.
+	overdue string
+	// err says that the servers did not tell.
+	err error
+}
+
+// lookAtStreams looks at all streams at once: each may take probeTimeout to answer. interrupted says that
+// chunks of models may be missing.
+func (c *Coordinator) lookAtStreams(ctx context.Context, interrupted bool) []streamCheck {
+	names := c.streams()
+	checks := make([]streamCheck, len(names))
+	var looking sync.WaitGroup
+	for i, name := range names {
+		looking.Go(func() { checks[i] = c.checkStream(ctx, name, interrupted) })
+	}
+	looking.Wait()
+	return checks
+}
+
+// checkStream looks whether a stream exists and holds what it should. interrupted says that chunks of models
+// may be missing.
+func (c *Coordinator) checkStream(ctx context.Context, name string, interrupted bool) streamCheck {
+	check := streamCheck{stream: name}
+	_, last := c.sums.queued(0)
+	attempt, cancel := c.conn.Attempt(ctx, probeTimeout)
 	defer cancel()
 	s, err := c.js.Stream(attempt, name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return false, nil
+		return check
 	}
-	// A stream without a leader does not answer, and is made again once it was deleted.
 	if err != nil {
-		deleted, deleteErr := c.leaderless.deleteStream(ctx, name, err)
-		if deleteErr != nil || !deleted {
-			return false, errors.Join(fmt.Errorf("bus: look at stream %s: %w", name, err), deleteErr)
-		}
-		return false, nil
+		return c.silent(check, name, fmt.Errorf("bus: look at stream %s: %w", name, err))
+	}
+	// Servers that hold copies answer also while they have no leader.
+	if !hasLeader(s.CachedInfo().Cluster) {
+		return c.silent(check, name, fmt.Errorf("bus: look at stream %s: %w", name, errNoLeader))
 	}
 	c.leaderless.answered(name)
 	state := s.CachedInfo().State
+	check.copies = s.CachedInfo().Config.Replicas
 	if name != subject.JobsStream(c.run) {
 		chunksMissing := interrupted && state.Msgs < c.chunksAvailable()
-		return !chunksMissing, nil
+		check.intact = !chunksMissing
+		return check
 	}
 	// Jobs stay in the queue until their sums have arrived. A stream that holds fewer jobs than are waited
 	// for was emptied: by the restart of all servers, or by somebody.
 	waited, _ := c.sums.queued(state.LastSeq)
 	emptied := state.LastSeq < last || state.Msgs < waited
 	if emptied {
-		return false, nil
+		return check
 	}
-	return c.hasConsumer(ctx, s)
+	// A run without a kernel class needs no consumer.
+	if c.config.Kernel == "" {
+		check.intact = true
+		return check
+	}
+	return c.checkConsumer(ctx, check, s)
 }
 
-// hasConsumer reports whether the stream of jobs has the consumer of the run's kernel class. A run
-// without a kernel class needs none.
-func (c *Coordinator) hasConsumer(ctx context.Context, s jetstream.Stream) (bool, error) {
-	if c.config.Kernel == "" {
-		return true, nil
-	}
-	attempt, cancel := c.conn.Attempt(ctx, natsconn.RequestTimeout)
+// checkConsumer completes the check of the stream of jobs s, which is intact but for its consumer: that of the
+// run's kernel class.
+func (c *Coordinator) checkConsumer(ctx context.Context, check streamCheck, s jetstream.Stream) streamCheck {
+	attempt, cancel := c.conn.Attempt(ctx, probeTimeout)
 	defer cancel()
-	_, err := s.Consumer(attempt, c.config.Kernel)
+	name := check.stream + " > " + c.config.Kernel
+	consumer, err := s.Consumer(attempt, c.config.Kernel)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
-		return false, nil
+		return check
+	}
+	if err == nil && !hasLeader(consumer.CachedInfo().Cluster) {
+		err = errNoLeader
 	}
 	if err != nil {
-		return false, fmt.Errorf("bus: look at consumer %s: %w", c.config.Kernel, err)
+		return c.silent(check, name, fmt.Errorf("bus: look at consumer %s: %w", c.config.Kernel, err))
 	}
-	return true, nil
+	c.leaderless.answered(name)
+	check.intact = true
+	return check
+}
+
+// silent completes the check of a stream of which the stream or the consumer, called name, did not answer but
+// with a failure.
+func (c *Coordinator) silent(check streamCheck, name string, failure error) streamCheck {
+	check.err = failure
+	if c.leaderless.isOverdue(name, failure) {
+		check.overdue = name
+	}
+	return check
 }
 
 // advisories returns the subject on which the server publishes advisories on a run's jobs. The

@@ -266,13 +266,6 @@ func (d *sumCollector) damaged(number uint64) (job uint64, times int) {
 	return job, times
 }
 
-// any reports whether any job is open.
-func (d *sumCollector) any() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return len(d.jobs) > 0
-}
-
 // TakeSum waits for the next sum. When the sum is accepted, the job's other messages are removed from the
 // queue; where there is only one, its trainer acknowledges it, which removes it.
 func (c *Coordinator) TakeSum(ctx context.Context) (*bus.ReceivedSum, error) {

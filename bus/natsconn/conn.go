@@ -77,6 +77,8 @@ type Conn struct {
 	watchers []*func(interrupted error)
 	// endOutage ends the timers that run while the connection is lost.
 	endOutage func()
+	// moved is when MoveOn last broke the connection.
+	moved time.Time
 	// refusal is why the server first refused the credentials since the connection was last up;
 	// nil: it has not.
 	refusal error

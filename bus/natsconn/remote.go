@@ -173,6 +173,33 @@ func (c *Conn) onDisconnect(n *nats.Conn, err error) {
 	}
 }
 
+// moveEvery is the shortest time between two moves of a connection to another server.
+const moveEvery = 10 * time.Second
+
+// MoveOn breaks a connection that stands and is of no use, so that it is made anew, to another server of the
+// cluster if there is one. reason says why, for people. Another call within moveEvery does nothing, as does one
+// while the connection is lost or within this process.
+func (c *Conn) MoveOn(reason string) {
+	if c.config.Server != nil || !c.nats.IsConnected() {
+		return
+	}
+	c.mu.Lock()
+	tooSoon := time.Since(c.moved) < moveEvery
+	if !tooSoon {
+		c.moved = time.Now()
+	}
+	c.mu.Unlock()
+	if tooSoon {
+		return
+	}
+	c.Notice(bus.Notice{
+		State: bus.ServerLost,
+		Text:  fmt.Sprintf("The connection to %s is made anew: %s.", c.nats.ConnectedUrlRedacted(), reason),
+	})
+	// It fails only on a connection that is closed.
+	_ = c.nats.ForceReconnect()
+}
+
 // onReconnect handles a connection that is back: requests that were under way are repeated (their
 // attempts end with renewal), and the watchers learn that messages may have been lost.
 func (c *Conn) onReconnect(n *nats.Conn) {

@@ -3,6 +3,7 @@
 package chaos
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -90,11 +91,13 @@ func writeData(path string, clients int, label int32) error {
 // serverOptions are those of a server's process.
 type serverOptions struct {
 	Name        string
+	Host        string // where it listens; empty: this machine alone
 	Port        int
 	Store       string
 	ClusterPort int      // 0: alone
 	Routes      []string // of the cluster
 	NoJetStream bool
+	Signals     bool   // it heeds those of NATS, such as SIGUSR2 for lame duck mode
 	Config      string // a file in place of all that; Port must be its
 }
 
@@ -105,8 +108,8 @@ func serve(text string) error {
 		return err
 	}
 	options := &server.Options{
-		ServerName: o.Name, Host: "127.0.0.1", Port: o.Port, JetStream: !o.NoJetStream, StoreDir: o.Store, NoSigs: true,
-		PingInterval: 2 * time.Second,
+		ServerName: o.Name, Host: cmp.Or(o.Host, "127.0.0.1"), Port: o.Port, JetStream: !o.NoJetStream, StoreDir: o.Store,
+		NoSigs: !o.Signals, PingInterval: 2 * time.Second,
 	}
 	if o.Config != "" {
 		var err error
@@ -116,7 +119,7 @@ func serve(text string) error {
 		options.NoSigs = false // a reload is asked for by a signal
 	}
 	if o.ClusterPort != 0 {
-		options.Cluster = server.ClusterOpts{Name: "test", Host: "127.0.0.1", Port: o.ClusterPort}
+		options.Cluster = server.ClusterOpts{Name: "test", Host: options.Host, Port: o.ClusterPort}
 		for _, r := range o.Routes {
 			options.RoutesStr = r + "," + options.RoutesStr
 		}

@@ -56,6 +56,12 @@ const (
 	retryAfter = 5 * time.Second
 	// forgetTime is the silence after which a run is not expected back.
 	forgetTime = 10 * time.Minute
+	// silenceBeforeMove is how long nothing may be heard of a run, which is announced every second, before the
+	// host connects anew: its server may be cut off from its cluster, or may have dropped a subscription.
+	silenceBeforeMove = 8 * time.Second
+	// maxMoves is how often the host connects anew for one silence: if another server does not have the run's
+	// messages either, its coordinator is gone.
+	maxMoves = 2
 	// reconnectGrace is how long a run may stay silent after a lost connection has come back. A run
 	// that stays silent longer may have announced its end meanwhile.
 	reconnectGrace = 30 * time.Second
@@ -135,6 +141,7 @@ func Host(ctx context.Context, o HostOptions) (err error) {
 			}
 		case <-tick.C:
 			s.dropSilent()
+			s.moveOn()
 		case <-conn.Life().Done():
 			return conn.Err()
 		}
@@ -189,6 +196,8 @@ type served struct {
 	stamp uint64
 	// last is when the last announcement of the run came.
 	last time.Time
+	// moves is how often the host has connected anew since then.
+	moves int
 	stop context.CancelFunc
 	// over says that the coordinator has announced the end of the run.
 	over bool
@@ -213,6 +222,7 @@ func (s *service) handleAnnouncement(ctx context.Context, a *bus.Announcement) {
 		!a.Over &&
 		!(r.done && !r.refused && time.Since(r.ended) > retryAfter):
 		r.last = time.Now()
+		r.moves = 0
 	// The known run is over, or another run of its name has taken its place.
 	case r != nil && (a.Over || !r.done):
 		r.over = a.Over
@@ -280,6 +290,18 @@ func (s *service) dropSilent() {
 			r.over = r.over || missed
 			r.stop()
 		}
+	}
+}
+
+// moveOn connects anew where nothing has been heard for some time of a run that is being served.
+func (s *service) moveOn() {
+	for name, r := range s.runs {
+		silent := time.Since(r.last)
+		if r.done || silent < time.Duration(r.moves+1)*silenceBeforeMove || r.moves >= maxMoves {
+			continue
+		}
+		r.moves++
+		s.conn.MoveOn(fmt.Sprintf("nothing has been heard of run %s for %v", name, silent.Round(time.Second)))
 	}
 }
 

@@ -198,7 +198,7 @@ type served struct {
 	last time.Time
 	// moves is how often the host has connected anew since then.
 	moves int
-	stop context.CancelFunc
+	stop  context.CancelFunc
 	// over says that the coordinator has announced the end of the run.
 	over bool
 

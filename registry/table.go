@@ -217,6 +217,7 @@ type Needs struct {
 	NewestModel bool // sums of differences to the newest model, also of updates from an older one
 	Copy        bool // memory for a round's single updates twice
 	PlainSteps  bool // local steps of plain SGD, which other optimizers do not take
+	Pace        bool // how long rounds and their local steps take
 	Stragglers  bool // rounds that wait for their slowest client, which those that overlap do not
 }
 

@@ -49,6 +49,8 @@ type Machine struct {
 	lateness closing.Lateness
 	// needsTimes says that a schedule reads how long tasks took.
 	needsTimes bool
+	// needsPace says that a schedule reads how long rounds and local steps take.
+	needsPace bool
 }
 
 // Phase is what the machine waits for. In all phases but Running the clock stands.
@@ -180,10 +182,11 @@ func (m *Machine) readRules() {
 	case closing.UsesLate(c.Late):
 		m.lateness = c.Late
 	}
-	readsK := schedule.NeedsOf(c.K, c.Setup).Stragglers
-	readsEta := schedule.NeedsOf(c.Eta, c.Setup).Stragglers
+	needsOfK := schedule.NeedsOf(c.K, c.Setup)
+	needsOfEta := schedule.NeedsOf(c.Eta, c.Setup)
 	waits := m.overlapping == nil // rounds that overlap wait for no straggler
-	m.needsTimes = waits && (readsK || readsEta)
+	m.needsTimes = waits && (needsOfK.Stragglers || needsOfEta.Stragglers)
+	m.needsPace = needsOfK.Pace || needsOfEta.Pace
 }
 
 // Phase is what the machine waits for.

@@ -44,6 +44,10 @@ func (m *Machine) countAccepted(t *TaskState, late bool) {
 	} else if m.needsTimes {
 		r.Times = append(r.Times, m.now-t.Start)
 	}
+	if took := m.now - t.Start; m.needsPace && took > r.Slowest {
+		r.Slowest = took
+		r.Computing = t.Compute
+	}
 	if int(t.Client) < len(m.lastWork) {
 		m.lastWork[t.Client] = LastWork{Round: t.Round, End: t.Start + t.Download + t.Compute}
 	}

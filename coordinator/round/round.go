@@ -72,6 +72,8 @@ func (m *Machine) progress() schedule.Progress {
 	if r.Straggled {
 		p.StragglerShare = r.StragglerShare
 	}
+	p.Pace = r.Pace
+	p.Share = m.config.Stop.share(m.now, &m.stop)
 	p.LossRatio, p.HasLoss = seen.Ratio()
 	p.Accuracy, p.HasAccuracy = metric.AccuracyOf(m.config.Metrics, m.stop.Metrics)
 	return p
@@ -701,6 +703,7 @@ func (m *Machine) nextRound() error {
 		m.sampling.following.Closed(report.Round, report.TrainingLoss)
 	}
 	m.round.measureStragglers()
+	m.measurePace()
 	m.round.reset()
 	stop := &m.stop
 	for o, n := range report.Outcomes {

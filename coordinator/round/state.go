@@ -92,6 +92,14 @@ type RoundState struct {
 	// that there is such a round.
 	Straggled      bool
 	StragglerShare float64
+
+	// Slowest is how long the accepted task of the round took that took longest, and Computing the
+	// part of it that was computing. Both are 0 unless a schedule reads the pace.
+	Slowest   Time
+	Computing Time
+	// Pace is the mean of the rounds before this one, and Paced the number of rounds in it.
+	Pace  schedule.Pace
+	Paced int
 }
 
 // reset forgets all but the round's number and schedules, the steps so far, and what
@@ -109,6 +117,8 @@ func (r *RoundState) reset() {
 		Times:          r.Times[:0],
 		Straggled:      r.Straggled,
 		StragglerShare: r.StragglerShare,
+		Pace:           r.Pace,
+		Paced:          r.Paced,
 	}
 }
 

@@ -41,10 +41,27 @@ type Progress struct {
 	// its slowest, 0 to 1; NaN: not known. See [Needs].Stragglers.
 	StragglerShare float64
 
+	// Pace is what the rounds so far took on the virtual clock. See [Needs].Pace.
+	Pace Pace
+	// Share is the part of the run that is over, by the limit that it is nearest to: 0 to 1. It is
+	// NaN where no limit says how long the run will be.
+	Share float64
+
 	// Previous is the decision about the round before. It is the zero value in the first round.
 	Previous Decision
 	// LearningRate is eta_r. It is given to schedules of K alone.
 	LearningRate float64
+}
+
+// Pace is how long a round takes, as a straight line of its K: Round + K Step seconds of virtual time.
+// The client that a round waits for decides it.
+type Pace struct {
+	// Known says that a round has been measured. The other fields are 0 until then.
+	Known bool
+	// Round is what a round takes whatever its K: transfers, overheads, and waiting for a deadline.
+	Round float64
+	// Step is what each more of K takes: of a local step, or of a part of an epoch.
+	Step float64
 }
 
 // Decision is what the schedules said about a round.
@@ -97,7 +114,7 @@ type Theory struct {
 }
 
 // Needs is what a schedule must be given: Losses for LossRatio, Loss and F0,
-// Validation for Converged and Accuracy, Stragglers for StragglerShare.
+// Validation for Converged and Accuracy, Stragglers for StragglerShare, Pace for Pace and Share.
 type Needs = registry.Needs
 
 // NeedsOf is what a component needs in a run of this setup, which a schedule's method

@@ -1,0 +1,53 @@
+package round
+
+import "math"
+
+// paceRounds is the number of rounds over which the pace is averaged: a newer round counts with
+// 1/paceRounds, and in the first rounds all count alike.
+const paceRounds = 10
+
+// measurePace takes the round that has closed into the mean pace, if a schedule reads that and an
+// update of the round counts. The time that does not grow with K is what the round, or where rounds
+// overlap its slowest task, took beside computing.
+func (m *Machine) measurePace() {
+	r := &m.round
+	isMeasured := m.needsPace && r.Slowest > 0 && r.K > 0
+	if !isMeasured {
+		return
+	}
+	length := r.Slowest
+	if m.overlapping == nil {
+		length = max(length, r.End-r.Start) // a deadline may be later than the slowest update
+	}
+	computing := min(r.Computing, length)
+	perRound := (length - computing).Seconds()
+	perStep := computing.Seconds() / float64(r.K)
+	r.Paced = min(r.Paced+1, paceRounds)
+	weight := 1 / float64(r.Paced)
+	r.Pace.Known = true
+	r.Pace.Round += float64(weight * (perRound - r.Pace.Round))
+	r.Pace.Step += float64(weight * (perStep - r.Pace.Step))
+}
+
+// share is the part of a run that is over at a time, by the limit that it is nearest to: 0 to 1. stop
+// sums up the rounds so far. It is NaN if no limit is set but targets, which do not say when a run
+// reaches them.
+func (l *Limits) share(now Time, stop *Stop) float64 {
+	share := math.NaN()
+	for _, x := range []struct{ done, limit int64 }{
+		{int64(stop.Rounds), int64(l.Rounds)},
+		{int64(now), int64(l.Time)},
+		{int64(stop.Outcomes[Accepted]), int64(l.Accepted)},
+		{stop.Samples, l.Samples},
+		{stop.Samples * l.PerSample, l.Tokens},
+	} {
+		if x.limit == 0 {
+			continue
+		}
+		part := min(1, float64(x.done)/float64(x.limit))
+		if math.IsNaN(share) || part > share {
+			share = part
+		}
+	}
+	return share
+}

@@ -1,0 +1,66 @@
+package schedule
+
+import (
+	"math"
+
+	"fedpace/internal/portable/exact"
+)
+
+func init() {
+	Ks.Register("auto", "steered by how long rounds and steps take, and by how much of the run is left", Auto{})
+}
+
+// Auto steers K by what the run itself measures (docs/auto.md). It begins with the K at which a share
+// Start of a round's time is computing,
+//
+//	K* = Start/(1 − Start) · c/β
+//
+// where a round takes c + βK seconds ([Pace], measured over the last rounds), but with no more than
+// K_0: more steps would make rounds hardly faster, and clients' models drift apart. It ends at 1,
+//
+//	K_r = ceil(K* · (1 − p/Until)^Power)
+//
+// where p is the part of the run that is over. The error that drift and noise leave is proportional
+// to K and fades within rounds once K falls, while progress that was made stays, so K is large as
+// long as time is left and falls towards the end. A learning rate that falls in a straight line is
+// optimal for the last model under the like assumption (Defazio et al., When, Why and How Much?
+// Adaptive Learning Rate Scheduling by Refinement, 2023).
+//
+// The first round has K_0, because nothing is measured yet. A run without a limit of its length falls
+// as [RoundsK] does, from K*.
+type Auto struct {
+	Start float64 `key:"start" default:"0.8" range:"(0,1)" help:"share of a round that is computing at the begin"`
+	Until float64 `key:"until" default:"0.9" range:"(0,1]" help:"part of the run after which K is 1"`
+	Power float64 `key:"power" default:"2" range:"[0,100]" help:"how K falls until then; 1: in a straight line"`
+}
+
+// Needs asks for what rounds take and how much of the run is over.
+func (Auto) Needs() Needs { return Needs{Pace: true} }
+
+// AtMostK0 marks a schedule whose K never exceeds K_0.
+func (Auto) AtMostK0() {}
+
+// LocalSteps returns K_r. Powers are rounded once ([exact.Pow]), so that K is the same on every
+// architecture.
+func (a Auto) LocalSteps(p Progress) int {
+	if !p.Pace.Known {
+		return p.K0
+	}
+	top := a.top(&p)
+	if math.IsNaN(p.Share) {
+		return steps(top/exact.Cbrt(float64(p.Round)), top)
+	}
+	left := max(0, 1-p.Share/a.Until)
+	return steps(float64(top*exact.Pow(left, a.Power)), top)
+}
+
+// top is K*, from 1 to K_0.
+func (a Auto) top(p *Progress) float64 {
+	k0 := float64(p.K0)
+	if p.Pace.Step == 0 {
+		return k0 // computing takes no time
+	}
+	ratio := p.Pace.Round / p.Pace.Step
+	wanted := float64(a.Start / (1 - a.Start) * ratio)
+	return min(max(1, wanted), k0)
+}

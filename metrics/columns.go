@@ -34,6 +34,8 @@ type Column struct {
 	Optional bool `json:"-"`
 	// Derived says that the values follow from rounds.csv, which does not contain them.
 	Derived bool `json:"-"`
+	// Steered says that only runs with a steered schedule of K have the column.
+	Steered bool `json:"-"`
 	// AtStart says that a value holds from its round's start on, not from its end.
 	AtStart bool `json:"at_start"`
 
@@ -224,6 +226,14 @@ var Columns = []Column{
 		Get:      func(r *round.Report) Number { return optional(r.Tokens > 0, integer(r.Tokens)) },
 		Set:      func(r *round.Report, v Number) { r.Tokens = v.Int },
 	},
+	reason("top_local_steps", "steered K: the largest K that a round would have", "steps",
+		func(r *round.Report) *float64 { return &r.Reason.Top }),
+	reason("round_base_seconds", "steered K: what a round was measured to take whatever its K", "s",
+		func(r *round.Report) *float64 { return &r.Reason.Pace.Round }),
+	reason("step_seconds", "steered K: what each more of K was measured to take", "s",
+		func(r *round.Report) *float64 { return &r.Reason.Pace.Step }),
+	reason("run_share", "steered K: part of the run that was over, 0 to 1", "",
+		func(r *round.Report) *float64 { return &r.Reason.Share }),
 	{
 		Name:  "late_used",
 		Help:  "late updates of earlier rounds that count in the round",
@@ -290,6 +300,26 @@ const Secure = "secure_"
 
 // Validation is the prefix of the names of the metrics' columns.
 const Validation = "validation_"
+
+// reason is a column of what a steered schedule of K decided a round by. Rounds before the first
+// measurement have no value.
+func reason(name, help, unit string, field func(*round.Report) *float64) Column {
+	return Column{
+		Name:     name,
+		Help:     help,
+		Unit:     unit,
+		Kind:     Real,
+		Optional: true,
+		AtStart:  true,
+		Steered:  true,
+		Tag:      "schedule/" + name,
+		Get:      func(r *round.Report) Number { return optional(r.Reason.Known, Number{Float: *field(r)}) },
+		Set: func(r *round.Report, v Number) {
+			r.Reason.Known = true
+			*field(r) = v.Float
+		},
+	}
+}
 
 // outcome is the column that counts a round's tasks with one outcome.
 func outcome(o round.Outcome, help string) Column {
@@ -406,8 +436,10 @@ func (r *Run) Columns() []Column {
 // WithValues removes from a list the columns of which the run has no values.
 func (r *Run) WithValues(list []Column) []Column {
 	return slices.DeleteFunc(list, func(c Column) bool {
-		isSecure := strings.HasPrefix(c.Name, Secure)
-		return c.Name == Tokens && !r.Tokens || isSecure && !r.Secure
+		lacksTokens := c.Name == Tokens && !r.Tokens
+		lacksReasons := c.Steered && !r.Steered
+		lacksSecure := strings.HasPrefix(c.Name, Secure) && !r.Secure
+		return lacksTokens || lacksReasons || lacksSecure
 	})
 }
 

@@ -40,6 +40,8 @@ type Run struct {
 	Tokens bool
 	// Secure says that updates are aggregated securely, which has columns of its own.
 	Secure bool
+	// Steered says that the schedule of K gives reasons.
+	Steered bool
 	// Clients is the number of simulated clients, which are numbered from 0.
 	Clients int
 	// Cohort is the number of clients in a round.

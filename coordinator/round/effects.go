@@ -3,6 +3,7 @@ package round
 import (
 	"math"
 
+	"fedpace/coordinator/schedule"
 	"fedpace/learn/metric"
 )
 
@@ -145,6 +146,8 @@ type Report struct {
 	Start, End   Time
 	LocalSteps   int     // K_r
 	LearningRate float64 // eta_r
+	// Reason is why the schedule gave K_r; the zero value where it does not say.
+	Reason schedule.Reason
 	// Cohort is the number of tasks that ended in the round: those issued in it, unless rounds
 	// overlap or late updates are used.
 	Cohort int

@@ -29,10 +29,10 @@ func (m *Machine) measurePace() {
 	r.Pace.Step += float64(weight * (perStep - r.Pace.Step))
 }
 
-// share is the part of a run that is over at a time, by the limit that it is nearest to: 0 to 1. stop
-// sums up the rounds so far. It is NaN if no limit is set but targets, which do not say when a run
+// Share is the part of a run that is over at a time, by the limit that it is nearest to: 0 to 1. stop
+// sums up the rounds so far. Share is NaN if no limit is set but targets, which do not say when a run
 // reaches them.
-func (l *Limits) share(now Time, stop *Stop) float64 {
+func (l *Limits) Share(now Time, stop *Stop) float64 {
 	share := math.NaN()
 	for _, x := range []struct{ done, limit int64 }{
 		{int64(stop.Rounds), int64(l.Rounds)},

@@ -49,11 +49,11 @@ func TestWhatSchedulesAreTold(t *testing.T) {
 		want := []schedule.Progress{
 			{Round: 1, Loss: math.NaN(), StragglerShare: math.NaN(), LearningRate: 0.5},
 			{
-				Round: 2, Seconds: 40e-9, Loss: test.second, LossRatio: 1, HasLoss: true, F0: test.base, StragglerShare: 15.0 / 40,
+				Round: 2, Share: 1.0 / 3, Seconds: 40e-9, Loss: test.second, LossRatio: 1, HasLoss: true, F0: test.base, StragglerShare: 15.0 / 40,
 				Previous: schedule.Decision{LocalSteps: 3, LearningRate: 0.5}, LearningRate: 0.25,
 			},
 			{
-				Round: 3, Seconds: 80e-9, Loss: test.third, LossRatio: test.third / test.base, HasLoss: true, F0: test.base, StragglerShare: 15.0 / 40,
+				Round: 3, Share: 2.0 / 3, Seconds: 80e-9, Loss: test.third, LossRatio: test.third / test.base, HasLoss: true, F0: test.base, StragglerShare: 15.0 / 40,
 				Accuracy: 0.5, HasAccuracy: true,
 				Previous: schedule.Decision{LocalSteps: 2, LearningRate: 0.25, Seconds: 40e-9}, LearningRate: 0.5 / 3,
 			},

@@ -73,7 +73,7 @@ func (m *Machine) progress() schedule.Progress {
 		p.StragglerShare = r.StragglerShare
 	}
 	p.Pace = r.Pace
-	p.Share = m.config.Stop.share(m.now, &m.stop)
+	p.Share = m.config.Stop.Share(m.now, &m.stop)
 	p.LossRatio, p.HasLoss = seen.Ratio()
 	p.Accuracy, p.HasAccuracy = metric.AccuracyOf(m.config.Metrics, m.stop.Metrics)
 	return p
@@ -86,6 +86,9 @@ func (r *RoundState) decide(c *Config, p schedule.Progress) error {
 	p.LearningRate = r.LearningRate
 	r.K = c.K.LocalSteps(p)
 	r.Decided = r.Start
+	if k, ok := c.K.(schedule.Reasoning); ok {
+		r.Reason = k.Reason(p)
+	}
 	r.LocalSteps = r.K
 	countsEpochs := c.Epochs.Batch > 0
 	if countsEpochs && r.K > 0 {

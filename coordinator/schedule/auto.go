@@ -31,7 +31,7 @@ func init() {
 type Auto struct {
 	Start float64 `key:"start" default:"0.8" range:"(0,1)" help:"share of a round that is computing at the begin"`
 	Until float64 `key:"until" default:"0.9" range:"(0,1]" help:"part of the run after which K is 1"`
-	Power float64 `key:"power" default:"2" range:"[0,100]" help:"how K falls until then; 1: in a straight line"`
+	Power float64 `key:"power" default:"1" range:"[0,100]" help:"how K falls until then; 1: in a straight line"`
 }
 
 // Needs asks for what rounds take and how much of the run is over.
@@ -52,6 +52,19 @@ func (a Auto) LocalSteps(p Progress) int {
 	}
 	left := max(0, 1-p.Share/a.Until)
 	return steps(float64(top*exact.Pow(left, a.Power)), top)
+}
+
+// Reason returns the pace, K* and the part of the run that is over.
+func (a Auto) Reason(p Progress) (r Reason) {
+	if !p.Pace.Known {
+		return r
+	}
+	r.Pace = p.Pace
+	r.Top = a.top(&p)
+	if !math.IsNaN(p.Share) {
+		r.Share = p.Share
+	}
+	return r
 }
 
 // top is K*, from 1 to K_0.

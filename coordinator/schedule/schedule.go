@@ -64,6 +64,24 @@ type Pace struct {
 	Step float64
 }
 
+// Reason is what a steered schedule of K decided a round by. It is the zero value where nothing was
+// measured yet.
+type Reason struct {
+	// Pace is what rounds and steps took.
+	Pace
+	// Top is the largest K that the schedule would take, were the run at its begin.
+	Top float64
+	// Share is the part of the run that was over, 0 where no limit says.
+	Share float64
+}
+
+// Reasoning is a schedule of K that says why it decides as it does.
+type Reasoning interface {
+	K
+	// Reason is why LocalSteps returns what it does.
+	Reason(Progress) Reason
+}
+
 // Decision is what the schedules said about a round.
 type Decision struct {
 	// LocalSteps is the number that the schedule of K gave.

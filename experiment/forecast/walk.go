@@ -113,6 +113,8 @@ func (w *walk) decide(stride int) error {
 		Round:          w.round + 1 + middle,
 		Seconds:        (w.now + round.Time(middle)*w.roundLength).Seconds(),
 		StragglerShare: math.NaN(),
+		Share:          w.share(w.round+middle, w.now+round.Time(middle)*w.roundLength),
+		Pace:           w.basePace(),
 		Previous:       w.last,
 	}
 	progress.LearningRate = w.eta.LearningRate(progress)
@@ -123,6 +125,30 @@ func (w *walk) decide(stride int) error {
 	w.last = schedule.Decision{LocalSteps: k, LearningRate: progress.LearningRate, Seconds: progress.Seconds}
 	w.local = max(1, w.steps(k))
 	return nil
+}
+
+// share is the part of the run that is over after some rounds, at a time; NaN where its end is not known.
+func (w *walk) share(rounds int, now round.Time) float64 {
+	limits := round.Limits{Rounds: w.rounds, Time: w.limit}
+	return limits.Share(now, &round.Stop{Rounds: rounds})
+}
+
+// basePace is what a round takes as a straight line of its K, through rounds of one step and of K_0.
+// Before the first round it is not known, as in a run.
+func (w *walk) basePace() (p schedule.Pace) {
+	needsPace := schedule.NeedsOf(w.k, w.setup).Pace
+	if !needsPace || w.round == 0 {
+		return p
+	}
+	few := w.steps(1)
+	many := w.steps(w.setup.K0)
+	p.Known = true
+	p.Round = w.expect(few).length.Seconds()
+	if w.setup.K0 > 1 {
+		p.Step = (w.expect(many).length.Seconds() - p.Round) / float64(w.setup.K0-1)
+		p.Round -= p.Step
+	}
+	return p
 }
 
 // expected is a round as it can be expected: how long it is on the virtual clock, and how many

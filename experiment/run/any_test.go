@@ -30,7 +30,7 @@ var choices = []struct {
 	{"batch", []string{"1", "7"}},
 	{"close", []string{"{rule: deadline, seconds: 1}", "{rule: first, n: 3}", "{rule: buffered, n: 2}", "{rule: buffered, n: 2, staleness_limit: 2}", "{rule: quorum, n: 4, m: 2, seconds: 1}"}},
 	{"late", []string{"{rule: use, limit: 2}"}},
-	{"schedule.k", []string{"fixed", "error", "step", "dsgd", "{rule: adacomm, seconds: 2}", "{rule: expression, formula: k0 / cbrt(r) + straggler_share}", "{rule: power, power: -1/2, max: 30}"}},
+	{"schedule.k", []string{"fixed", "error", "step", "dsgd", "{rule: adacomm, seconds: 2}", "auto", "{rule: expression, formula: k0 / cbrt(r) + straggler_share}", "{rule: power, power: -1/2, max: 30}"}},
 	{"schedule.eta", []string{"rounds", "error", "{rule: warmup, rounds: 4, then: rounds}"}},
 	{"schedule.unit", []string{"epochs"}},
 	{"schedule.loss", []string{"validation", "trimmed"}},

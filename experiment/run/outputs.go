@@ -14,6 +14,7 @@ import (
 	"fedpace/bus"
 	"fedpace/config"
 	"fedpace/coordinator/round"
+	"fedpace/coordinator/schedule"
 	"fedpace/experiment/devicelog"
 	"fedpace/experiment/folder"
 	"fedpace/internal/names"
@@ -91,6 +92,7 @@ func (p *experiment) about(limit round.Time, started time.Time) *metrics.Run {
 	run.Targets = p.Targets
 	run.Tokens = p.Tokens() > 0
 	run.Secure = c.Secure.On
+	_, run.Steered = p.Config.Schedule.K.(schedule.Reasoning)
 	run.Classes = p.Fleet.Classes()
 	run.Class = p.Fleet.Class
 	run.DeviceClass = p.Fleet.DeviceClass

@@ -77,6 +77,7 @@ func (t *Trainer) honestUpdates(
 	}
 	err = t.steps.Run(ctx, t.work(base, shared, work), func(i int, model []float32, _ float64) error {
 		t.addNoise(base, model, &work[i])
+		copy(model[t.summed:], base[t.summed:])
 		if err := t.checkUpdate(&work[i], model, base); err != nil {
 			return err
 		}

@@ -50,6 +50,9 @@ type Problem struct {
 	// Clips says that the aggregation clips updates, so one that is too long for an exact sum is
 	// shortened instead of refused.
 	Clips bool
+	// SumsBuffers says that buffers of floats are part of the exact sum, as with differential privacy, where
+	// noise covers all that clients send. Otherwise each client sends its own beside the sum.
+	SumsBuffers bool
 	// Noise is what clients add to their updates before they send them (local differential privacy).
 	Noise privacy.Local
 	// Secret draws the key of an update's noise. Nil means that it follows from the seed, so that runs

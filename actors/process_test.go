@@ -246,9 +246,17 @@ func TestProcess_WhatIsNotTrained(t *testing.T) {
 			instance := algorithm.NewPartly(p.Algorithm, p.Compression, len(from), len(base), 0, 200)
 			instance.Decide(sum[:len(from)])
 			instance.Server.Apply(next, sum[:len(from)], 1)
-			for i, x := range next[len(base):] {
-				if want := 0.25*a[i] + 0.75*b[i]; math.Abs(float64(x)-want) > 1e-5 {
-					t.Errorf("running mean %d is %g, want %g", i, x, want)
+			if !slices.Equal(next[len(base):], from[len(base):]) {
+				t.Error("the sum moves buffers, which clients send beside it")
+			}
+			for client, want := range [][]float64{a, b} {
+				o := outcomes[client]
+				sent := slices.Clone(from[len(base):])
+				copy(sent[o.FirstBuffer:], o.Buffers)
+				for i, x := range sent {
+					if math.Abs(float64(x)-want[i]) > 1e-5 {
+						t.Errorf("client %d sends the running mean %d as %g, want %g", client, i, x, want[i])
+					}
 				}
 			}
 			if slices.Equal(next[:len(base)], base) {
@@ -390,6 +398,8 @@ func TestProcess_ExternalTrainersStepsOnOwnData(t *testing.T) {
 	}
 }
 
+// A buffer of any finite size is sent, and a batch norm on raw features trains. With differential privacy
+// buffers are in the sum, which holds no such difference: the error names the tensor and a remedy.
 func TestTrainer_BufferBeyondExactSums(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
@@ -397,22 +407,42 @@ func TestTrainer_BufferBeyondExactSums(t *testing.T) {
 	p := Problem{Model: model, Set: set, Seed: 1, Batch: 32, Augment: NoAugment, Algorithm: algorithm.Default, Kernel: fastest(t)}
 	p.Trainer = program(t, set, "-buffers", "5")
 	p.Model = p.Trainer.Model()
-	for name, compression := range map[string]algorithm.Compression{"whole": nil, "compressed": algorithm.Sign{Step: 0.01}} {
+	for name, c := range map[string]struct {
+		compression algorithm.Compression
+		sums        bool
+	}{
+		"whole":      {nil, false},
+		"compressed": {algorithm.Sign{Step: 0.01}, false},
+		"private":    {nil, true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			p := p
-			p.Compression = compression
+			p.Compression = c.compression
+			p.SumsBuffers = c.sums
 			w, err := NewTrainer(p)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer w.Close()                                    // it has done its work
-			far := append(slices.Clone(base), 0, 3e6, 0, 0, 0) // the second running mean comes down to 0.9 of that
-			_, err = w.Train(t.Context(), far, nil, someWork, make([]int64, len(far)))
-			tensor := p.Model.Tensors()[len(p.Model.Tensors())-1].Name
-			want := "of tensor " + tensor + ", moved from 3e+06 to"
-			if d := (*Diverged)(nil); err == nil || errors.As(err, &d) || !strings.Contains(err.Error(), want) ||
-				!strings.Contains(err.Error(), "differences below 131072. It is not trained, and nothing diverged") {
-				t.Errorf("%v, want %q", err, want)
+			far := append(slices.Clone(base), 0, 3e6, 0, 0, 0) // each step leaves 0.9 of the second running mean
+			outcomes, err := w.Train(t.Context(), far, nil, someWork, make([]int64, len(far)))
+			if c.sums {
+				tensor := p.Model.Tensors()[len(p.Model.Tensors())-1].Name
+				want := "of tensor " + tensor + ", moved from 3e+06 to"
+				if d := (*Diverged)(nil); err == nil || errors.As(err, &d) || !strings.Contains(err.Error(), want) ||
+					!strings.Contains(err.Error(), "differences below 131072. It is not trained, and nothing diverged") {
+					t.Errorf("%v, want %q", err, want)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, o := range outcomes {
+				want := 3e6 * math.Pow(0.9, float64(someWork[i].LocalSteps))
+				if got := float64(o.Buffers[1-o.FirstBuffer]); math.Abs(got/want-1) > 1e-5 {
+					t.Errorf("client %d sends %g, want %g", i, got, want)
+				}
 			}
 		})
 	}

@@ -63,6 +63,11 @@ type Outcome struct {
 	FirstStepLoss float64
 	// State is the client's next state, which the caller may keep. Nil if clients have none.
 	State []float32
+	// Buffers are those that the steps have changed, from number FirstBuffer of the model's buffers to the
+	// last that changed. The caller may keep them. They are nil where steps have changed none, in a loss
+	// query, and where buffers are part of the sum ([Problem].SumsBuffers).
+	Buffers     []float32
+	FirstBuffer int
 }
 
 // ErrModelDiverged is the error of a model whose loss is not finite.
@@ -97,6 +102,8 @@ type Trainer struct {
 	trainable int
 	// communicated is the number of parameters that are not frozen, which come before the frozen ones.
 	communicated int
+	// summed is the number of parameters, from the first on, that updates in sums consist of.
+	summed int
 
 	// client is the client half of the algorithm. Nil means that it does not change local steps.
 	client algorithm.Client
@@ -137,6 +144,7 @@ func NewTrainer(p Problem) (*Trainer, error) {
 		communicated: learn.Communicated(p.Model),
 		collusions:   map[int]collusion{},
 	}
+	t.summed = SummedParams(&p)
 	t.client = p.Algorithm.Client(t.trainable)
 	t.hasControlVariates = algorithm.HasControlVariates(p.Algorithm)
 	if t.hasControlVariates || p.Compression != nil {
@@ -177,6 +185,25 @@ func NewTrainer(p Problem) (*Trainer, error) {
 	return t, nil
 }
 
+// SummedParams is the number of parameters, from the first on, that the exact sums of a problem's updates
+// hold. Behind them lie buffers, which each client sends for itself, and frozen values. With differential
+// privacy the sums hold buffers, too, but for integers, which are kept then.
+func SummedParams(p *Problem) int {
+	if p.SumsBuffers {
+		return learn.Communicated(p.Model) - learn.Integers(p.Model)
+	}
+	return min(p.Model.Trainable(), learn.Communicated(p.Model))
+}
+
+// SentBuffers is the number of buffers of which each client sends those that it changes, beside the
+// exact sum of updates.
+func SentBuffers(p *Problem) int {
+	if p.SumsBuffers {
+		return 0
+	}
+	return learn.Communicated(p.Model) - SummedParams(p)
+}
+
 // Close releases the memory and ends the process.
 func (t *Trainer) Close() error { return t.steps.Close() }
 
@@ -215,6 +242,9 @@ func (t *Trainer) Train(
 		copy(model[t.communicated:], base[t.communicated:]) // whatever a trainer's process has made of it
 		t.addNoise(base, model, &work[i])
 		outcomes[i].FirstStepLoss = t.attack(base, model, firstStepLoss, &work[i])
+		if err := t.takeBuffers(&outcomes[i], base, model, &work[i]); err != nil {
+			return err
+		}
 		if t.problem.Clips && learn.AddExact(sum[:len(base)], 0, model, base) >= 0 { // adds nothing
 			shortenUpdate(model, base)
 		}
@@ -226,6 +256,50 @@ func (t *Trainer) Train(
 		return err
 	})
 	return outcomes, err
+}
+
+// takeBuffers moves the buffers of a client's model to the outcome of its task. In the model, whose update
+// is to be added to a sum, they are those of base again. In a loss query nothing is sent.
+func (t *Trainer) takeBuffers(o *Outcome, base, model []float32, a *Assignment) error {
+	sent := model[t.summed:t.communicated]
+	before := base[t.summed:t.communicated]
+	if a.Weight > 0 && !t.problem.SumsBuffers {
+		if err := t.checkBuffers(a, model); err != nil {
+			return err
+		}
+		first, end := changed(before, sent)
+		if first < end {
+			o.FirstBuffer = first
+			o.Buffers = slices.Clone(sent[first:end])
+		}
+	}
+	copy(sent, before)
+	return nil
+}
+
+// checkBuffers returns an error for the first buffer of a client's model that cannot be sent. One that is
+// not finite means that training diverged.
+func (t *Trainer) checkBuffers(a *Assignment, model []float32) error {
+	if err := learn.CheckBuffers(t.problem.Model, model); err != nil {
+		return &Diverged{Task: a.Task, Client: a.Client, Cause: err.Error()}
+	}
+	return nil
+}
+
+// changed returns the first place at which two vectors of one length differ, and the place behind the
+// last. Both are 0 where the vectors are equal.
+func changed(before, after []float32) (first, end int) {
+	for first < len(after) && after[first] == before[first] {
+		first++
+	}
+	end = len(after)
+	for end > first && after[end-1] == before[end-1] {
+		end--
+	}
+	if first == end {
+		return 0, 0
+	}
+	return first, end
 }
 
 // shortenUpdate scales a finite update that is too long for an exact sum down to half of the
@@ -411,7 +485,11 @@ func (t *Trainer) Local(
 	err = t.steps.Run(ctx, w, func(_ int, model []float32, loss float64) error {
 		firstStepLoss = loss
 		t.addNoise(base, model, &a)
+		if err := t.checkBuffers(&a, model); err != nil {
+			return err
+		}
 		values = slices.Clone(model)
+		copy(model[t.summed:], base[t.summed:])
 		if t.update != nil {
 			for i, x := range base {
 				values[i] -= x
@@ -532,11 +610,11 @@ func (t *Trainer) checkUpdate(a *Assignment, model, base []float32) error {
 
 // outOfRange returns the error of a parameter that moved from before to after, a difference that does
 // not fit into an exact sum. It names the tensor and the limit. A value that is not finite, or a trained
-// parameter that moved so far, means that training diverged. A buffer that follows the samples, such
-// as the running variance of a batch normalisation on raw features, has not diverged: its samples need
-// another scale.
+// parameter that moved so far, means that training diverged. With differential privacy sums hold buffers,
+// too. One that follows the samples, such as the running variance of a batch normalisation on raw
+// features, has not diverged: its samples need another scale.
 func (t *Trainer) outOfRange(a *Assignment, index int, after, before float32) error {
-	tensor := tensorName(t.problem.Model, index)
+	tensor := learn.TensorAt(t.problem.Model, index)
 	change := fmt.Sprintf("parameter %d, of tensor %s, moved from %g to %g", index, tensor, before, after)
 	isFinite := !math.IsNaN(float64(after)) && !math.IsInf(float64(after), 0)
 	if !isFinite {
@@ -548,19 +626,9 @@ func (t *Trainer) outOfRange(a *Assignment, index int, after, before float32) er
 	}
 	return fmt.Errorf(
 		"actors: task %d, client %d: %s. It is not trained, and nothing diverged: it follows the samples. "+
-			"Scale the features, by data: {..., scale: standard} or in the script",
+			"With differential privacy scale the features, by data: {..., scale: standard} or in the script",
 		a.Task,
 		a.Client,
 		change,
 	)
-}
-
-// tensorName returns the name of the tensor that holds a parameter, given the parameter's index.
-func tensorName(model learn.ModelInfo, index int) string {
-	for _, tensor := range model.Tensors() {
-		if index < tensor.Offset+tensor.Len() {
-			return tensor.Name
-		}
-	}
-	return "beyond the model"
 }

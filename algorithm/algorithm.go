@@ -62,15 +62,9 @@ type Instance struct {
 }
 
 // Apply makes the next model of a round's exact sum, and moves the server's state. The trained values
-// are the algorithm's, with the factor scale. Those behind them, the buffers, become the weighted
-// mean of what clients sent: the sum has their differences from the model, whose weights sum to
-// bufferWeight. Any weighted mean lies between the values of which it is one, which a batch norm's
-// running variance must do: below 0 it has no root.
-func (i *Instance) Apply(model []float32, sum []int64, scale, bufferWeight float64) {
-	if p, ok := i.Server.(*partly); ok {
-		p.apply(model, sum, scale, bufferWeight)
-		return
-	}
+// are the algorithm's, with the factor scale. Those behind them, the buffers, move by the sum itself,
+// which is 0 where clients send their buffers beside it.
+func (i *Instance) Apply(model []float32, sum []int64, scale float64) {
 	i.Server.Apply(model, sum, scale)
 }
 
@@ -81,9 +75,10 @@ func (i *Instance) Decide(sum []int64) {
 	}
 }
 
-// JoinStale adds stale updates to the sum of the fresh ones, by what is trained.
-func (i *Instance) JoinStale(rule StaleWeigher, sum []int64, fresh float64, stale []Stale) {
-	rule.Join(sum, i.trainable, fresh, stale)
+// JoinStale adds stale updates to the sum of the fresh ones, by what is trained. It returns the weights
+// with which the stale ones count, and last that of all fresh ones together.
+func (i *Instance) JoinStale(rule StaleWeigher, sum []int64, fresh float64, stale []Stale) (weights []float64) {
+	return rule.Join(sum, i.trainable, fresh, stale)
 }
 
 // NewPartly makes the state of an algorithm for a model of so many parameters, of which the

@@ -40,7 +40,7 @@ func (a REFL) Weigh(weights []float64, steps, staleness []int) ([]float64, float
 }
 
 // Join adds stale updates by their age and by what they add.
-func (a REFL) Join(sum []int64, trainable int, fresh float64, stale []Stale) {
+func (a REFL) Join(sum []int64, trainable int, fresh float64, stale []Stale) []float64 {
 	distances := make([]float64, len(stale))
 	list := make([]float64, len(stale)+1)
 	for i, s := range stale {
@@ -68,6 +68,7 @@ func (a REFL) Join(sum []int64, trainable int, fresh float64, stale []Stale) {
 			sum[j] += x
 		}
 	}
+	return list
 }
 
 // StaleWeigher is an algorithm that looks at stale updates one by one, where a round has
@@ -76,8 +77,10 @@ type StaleWeigher interface {
 	Algorithm
 	// Join adds stale updates to the exact sum of the fresh ones, whose weights come to
 	// 1 in it. fresh is the fresh ones' share of all weights. The first parameters are
-	// trained, so many; the others are added with the same weights, and say nothing.
-	Join(sum []int64, trainable int, fresh float64, stale []Stale)
+	// trained, so many; the others are added with the same weights, and say nothing. It
+	// returns the weights, which sum to 1: of each stale update, and last of the fresh ones
+	// together.
+	Join(sum []int64, trainable int, fresh float64, stale []Stale) (weights []float64)
 }
 
 // Stale is a stale update by itself.

@@ -69,15 +69,12 @@ type partly struct {
 	trainable, params int
 }
 
-// Apply moves a model whose buffers' weights sum to 1.
-func (p *partly) Apply(model []float32, sum []int64, scale float64) { p.apply(model, sum, scale, 1) }
-
-// apply moves a model by one round. weight is what the weights of the buffers' differences sum to.
-func (p *partly) apply(model []float32, sum []int64, scale, weight float64) {
+// Apply moves the trained values by the optimiser, and those behind them by the sum itself.
+func (p *partly) Apply(model []float32, sum []int64, scale float64) {
 	checkLengths(len(model), len(sum), p.params)
 	n := p.trainable
 	p.ServerOptimizer.Apply(model[:n], sum[:n], scale)
-	average{1}.Apply(model[n:], sum[n:], 1/weight)
+	average{1}.Apply(model[n:], sum[n:], 1)
 }
 
 // State is that of the optimiser with zeros behind it, so that all vectors of a run have

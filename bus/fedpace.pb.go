@@ -1699,6 +1699,8 @@ type Job struct {
 	Method      *Method                `protobuf:"bytes,10,opt,name=method,proto3" json:"method,omitempty"`       // train only; absent: clients keep nothing
 	Colluders   []*ClientWork          `protobuf:"bytes,11,rep,name=colluders,proto3" json:"colluders,omitempty"` // train only: tasks of the round from the same model whose honest updates
 	// attackers among the clients know
+	Buffers uint32 `protobuf:"varint,12,opt,name=buffers,proto3" json:"buffers,omitempty"` // train only: values of the model, behind the trained ones, that each client sends
+	// beside the sum; 0: none
 	Digest        uint64 `protobuf:"fixed64,15,opt,name=digest,proto3" json:"digest,omitempty"` // XXH64 of the message's bytes before this field, which is the last
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1809,6 +1811,13 @@ func (x *Job) GetColluders() []*ClientWork {
 		return x.Colluders
 	}
 	return nil
+}
+
+func (x *Job) GetBuffers() uint32 {
+	if x != nil {
+		return x.Buffers
+	}
+	return 0
 }
 
 func (x *Job) GetDigest() uint64 {
@@ -2107,6 +2116,7 @@ type Sum struct {
 	Failure       *Failure      `protobuf:"bytes,10,opt,name=failure,proto3" json:"failure,omitempty"`   // chunk 0 only; present: the job cannot be done
 	Handle        *Handle       `protobuf:"bytes,11,opt,name=handle,proto3" json:"handle,omitempty"`     // within one process: where the values are
 	Variates      []byte        `protobuf:"bytes,12,opt,name=variates,proto3" json:"variates,omitempty"` // little-endian float32: the clients' next control variates, one after the other
+	Buffers       []byte        `protobuf:"bytes,13,opt,name=buffers,proto3" json:"buffers,omitempty"`   // little-endian float32: the buffers that each client sends, one client after the other
 	Digest        uint64        `protobuf:"fixed64,15,opt,name=digest,proto3" json:"digest,omitempty"`   // as in Job
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2226,6 +2236,13 @@ func (x *Sum) GetVariates() []byte {
 	return nil
 }
 
+func (x *Sum) GetBuffers() []byte {
+	if x != nil {
+		return x.Buffers
+	}
+	return nil
+}
+
 func (x *Sum) GetDigest() uint64 {
 	if x != nil {
 		return x.Digest
@@ -2239,6 +2256,8 @@ type ClientLoss struct {
 	Task          uint64                 `protobuf:"varint,1,opt,name=task,proto3" json:"task,omitempty"`
 	FirstStepLoss float64                `protobuf:"fixed64,2,opt,name=first_step_loss,json=firstStepLoss,proto3" json:"first_step_loss,omitempty"`
 	VariateDigest []byte                 `protobuf:"bytes,3,opt,name=variate_digest,json=variateDigest,proto3" json:"variate_digest,omitempty"` // SHA-256 of the client's next control variate
+	BufferFirst   uint32                 `protobuf:"varint,4,opt,name=buffer_first,json=bufferFirst,proto3" json:"buffer_first,omitempty"`      // of the job's buffers, the first that is not as in the base model
+	BufferCount   uint32                 `protobuf:"varint,5,opt,name=buffer_count,json=bufferCount,proto3" json:"buffer_count,omitempty"`      // those from there on that the client sends; all others are as in the base model
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2292,6 +2311,20 @@ func (x *ClientLoss) GetVariateDigest() []byte {
 		return x.VariateDigest
 	}
 	return nil
+}
+
+func (x *ClientLoss) GetBufferFirst() uint32 {
+	if x != nil {
+		return x.BufferFirst
+	}
+	return 0
+}
+
+func (x *ClientLoss) GetBufferCount() uint32 {
+	if x != nil {
+		return x.BufferCount
+	}
+	return 0
 }
 
 // ShardScore is the evaluation of one shard.
@@ -3039,7 +3072,7 @@ const file_fedpace_proto_rawDesc = "" +
 	"\n" +
 	"noise_clip\x18\n" +
 	" \x01(\x01R\tnoiseClip\x12)\n" +
-	"\x10noise_multiplier\x18\v \x01(\x01R\x0fnoiseMultiplier\"\xa6\x03\n" +
+	"\x10noise_multiplier\x18\v \x01(\x01R\x0fnoiseMultiplier\"\xc0\x03\n" +
 	"\x03Job\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\x04R\x03job\x12'\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x13.fedpace.v1.JobKindR\x04kind\x12\x14\n" +
@@ -3052,7 +3085,8 @@ const file_fedpace_proto_rawDesc = "" +
 	"\x06shards\x18\t \x03(\v2\x11.fedpace.v1.ShardR\x06shards\x12*\n" +
 	"\x06method\x18\n" +
 	" \x01(\v2\x12.fedpace.v1.MethodR\x06method\x124\n" +
-	"\tcolluders\x18\v \x03(\v2\x16.fedpace.v1.ClientWorkR\tcolluders\x12\x16\n" +
+	"\tcolluders\x18\v \x03(\v2\x16.fedpace.v1.ClientWorkR\tcolluders\x12\x18\n" +
+	"\abuffers\x18\f \x01(\rR\abuffers\x12\x16\n" +
 	"\x06digest\x18\x0f \x01(\x06R\x06digest\"\xc2\x01\n" +
 	"\x06Method\x12\x1a\n" +
 	"\bvariates\x18\x02 \x01(\bR\bvariates\x12%\n" +
@@ -3080,7 +3114,7 @@ const file_fedpace_proto_rawDesc = "" +
 	"\x05count\x18\x03 \x01(\x04R\x05count\x12\x1f\n" +
 	"\vkept_digest\x18\x04 \x01(\fR\n" +
 	"keptDigest\x12\x16\n" +
-	"\x06spread\x18\x05 \x01(\x04R\x06spread\"\xa3\x03\n" +
+	"\x06spread\x18\x05 \x01(\x04R\x06spread\"\xbd\x03\n" +
 	"\x03Sum\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\x04R\x03job\x12\x18\n" +
 	"\atrainer\x18\x02 \x01(\tR\atrainer\x12!\n" +
@@ -3094,13 +3128,16 @@ const file_fedpace_proto_rawDesc = "" +
 	"\afailure\x18\n" +
 	" \x01(\v2\x13.fedpace.v1.FailureR\afailure\x12*\n" +
 	"\x06handle\x18\v \x01(\v2\x12.fedpace.v1.HandleR\x06handle\x12\x1a\n" +
-	"\bvariates\x18\f \x01(\fR\bvariates\x12\x16\n" +
-	"\x06digest\x18\x0f \x01(\x06R\x06digest\"o\n" +
+	"\bvariates\x18\f \x01(\fR\bvariates\x12\x18\n" +
+	"\abuffers\x18\r \x01(\fR\abuffers\x12\x16\n" +
+	"\x06digest\x18\x0f \x01(\x06R\x06digest\"\xb5\x01\n" +
 	"\n" +
 	"ClientLoss\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\x04R\x04task\x12&\n" +
 	"\x0ffirst_step_loss\x18\x02 \x01(\x01R\rfirstStepLoss\x12%\n" +
-	"\x0evariate_digest\x18\x03 \x01(\fR\rvariateDigest\"n\n" +
+	"\x0evariate_digest\x18\x03 \x01(\fR\rvariateDigest\x12!\n" +
+	"\fbuffer_first\x18\x04 \x01(\rR\vbufferFirst\x12!\n" +
+	"\fbuffer_count\x18\x05 \x01(\rR\vbufferCount\"n\n" +
 	"\n" +
 	"ShardScore\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12\x19\n" +

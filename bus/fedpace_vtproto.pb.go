@@ -1260,6 +1260,11 @@ func (m *Job) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i--
 		dAtA[i] = 0x79
 	}
+	if m.Buffers != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Buffers))
+		i--
+		dAtA[i] = 0x60
+	}
 	if len(m.Colluders) > 0 {
 		for iNdEx := len(m.Colluders) - 1; iNdEx >= 0; iNdEx-- {
 			size, err := m.Colluders[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
@@ -1607,6 +1612,13 @@ func (m *Sum) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i--
 		dAtA[i] = 0x79
 	}
+	if len(m.Buffers) > 0 {
+		i -= len(m.Buffers)
+		copy(dAtA[i:], m.Buffers)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Buffers)))
+		i--
+		dAtA[i] = 0x6a
+	}
 	if len(m.Variates) > 0 {
 		i -= len(m.Variates)
 		copy(dAtA[i:], m.Variates)
@@ -1731,6 +1743,16 @@ func (m *ClientLoss) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.BufferCount != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.BufferCount))
+		i--
+		dAtA[i] = 0x28
+	}
+	if m.BufferFirst != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.BufferFirst))
+		i--
+		dAtA[i] = 0x20
 	}
 	if len(m.VariateDigest) > 0 {
 		i -= len(m.VariateDigest)
@@ -2874,6 +2896,9 @@ func (m *Job) SizeVT() (n int) {
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
 	}
+	if m.Buffers != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Buffers))
+	}
 	if m.Digest != 0 {
 		n += 9
 	}
@@ -3028,6 +3053,10 @@ func (m *Sum) SizeVT() (n int) {
 	if l > 0 {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
+	l = len(m.Buffers)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
 	if m.Digest != 0 {
 		n += 9
 	}
@@ -3050,6 +3079,12 @@ func (m *ClientLoss) SizeVT() (n int) {
 	l = len(m.VariateDigest)
 	if l > 0 {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.BufferFirst != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.BufferFirst))
+	}
+	if m.BufferCount != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.BufferCount))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -6985,6 +7020,25 @@ func (m *Job) UnmarshalVT(dAtA []byte) error {
 				return err
 			}
 			iNdEx = postIndex
+		case 12:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Buffers", wireType)
+			}
+			m.Buffers = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Buffers |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		case 15:
 			if wireType != 1 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Digest", wireType)
@@ -7952,6 +8006,40 @@ func (m *Sum) UnmarshalVT(dAtA []byte) error {
 				m.Variates = []byte{}
 			}
 			iNdEx = postIndex
+		case 13:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Buffers", wireType)
+			}
+			var byteLen int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				byteLen |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			if byteLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + byteLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Buffers = append(m.Buffers[:0], dAtA[iNdEx:postIndex]...)
+			if m.Buffers == nil {
+				m.Buffers = []byte{}
+			}
+			iNdEx = postIndex
 		case 15:
 			if wireType != 1 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Digest", wireType)
@@ -8077,6 +8165,44 @@ func (m *ClientLoss) UnmarshalVT(dAtA []byte) error {
 				m.VariateDigest = []byte{}
 			}
 			iNdEx = postIndex
+		case 4:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field BufferFirst", wireType)
+			}
+			m.BufferFirst = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.BufferFirst |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 5:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field BufferCount", wireType)
+			}
+			m.BufferCount = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.BufferCount |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

@@ -100,6 +100,19 @@ type Result struct {
 	// state) in the order of Sum.Clients, Job.StateLength values each; none where the
 	// method is not stateful. The coordinator owns them: nobody may write to them any more.
 	ClientStates [][]float32
+	// Buffers are the parts of the model's buffers that the clients have changed, in the order of
+	// Sum.Clients; ClientLoss.BufferFirst says where each begins. Nil where Job.Buffers is 0. The
+	// coordinator owns them: nobody may write to them any more.
+	Buffers [][]float32
+}
+
+// BufferOf returns the buffers that client i of the result has changed. The slice is nil where it has
+// changed none.
+func (r *Result) BufferOf(i int) (first int, values []float32) {
+	if len(r.Buffers) == 0 {
+		return 0, nil
+	}
+	return int(r.Clients[i].BufferFirst), r.Buffers[i]
 }
 
 // NoModel is the Failure.Kind of a job whose model is not on the bus. It does not end the

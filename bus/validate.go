@@ -82,6 +82,7 @@ func (j *Job) Validate() error {
 	c.spec(j.Spec)
 	c.jobKind(j)
 	c.method(j.Method)
+	c.number("buffers", int64(j.Buffers), 0, int64(j.Params))
 	for _, w := range slices.Concat(j.Clients, j.Colluders) {
 		c.name("clients.task", w.Task)
 		c.number("clients.client", long(w.Client), 0, MaxClients)
@@ -160,10 +161,15 @@ func (s *Sum) Validate() error {
 	if n := len(s.Variates); n%4 != 0 {
 		c.refuse("variates", fmt.Sprint(n, " bytes"), "a multiple of 4")
 	}
+	if n := len(s.Buffers); n%4 != 0 {
+		c.refuse("buffers", fmt.Sprint(n, " bytes"), "a multiple of 4")
+	}
 	for _, x := range s.Clients {
 		c.name("clients.task", x.Task)
 		c.finite("clients.first_step_loss", x.FirstStepLoss)
 		c.digest("clients.variate_digest", x.VariateDigest, true)
+		c.number("clients.buffer_first", int64(x.BufferFirst), 0, MaxParams)
+		c.number("clients.buffer_count", int64(x.BufferCount), 0, MaxParams)
 	}
 	for _, x := range s.Shards {
 		c.number("shards.index", int64(x.Index), 0, MaxSamples)
@@ -200,6 +206,11 @@ func (r *Result) ValidateFor(j *Job) error {
 		states = len(j.Clients)
 	}
 	same("number of variates", len(r.ClientStates), states)
+	buffers := 0
+	if j.Buffers > 0 {
+		buffers = len(j.Clients)
+	}
+	same("number of buffers", len(r.Buffers), buffers)
 	same("number of shards", len(r.Shards), len(j.Shards))
 	if c.err != nil {
 		return c.err
@@ -215,6 +226,12 @@ func (r *Result) ValidateFor(j *Job) error {
 				"one where the method has clients keep a vector, and only there",
 			)
 		}
+	}
+	for i, x := range r.Clients {
+		_, values := r.BufferOf(i)
+		same(fmt.Sprintf("length of buffers[%d]", i), len(values), int(x.BufferCount))
+		end := int64(x.BufferFirst) + int64(x.BufferCount)
+		c.number(fmt.Sprintf("end of buffers[%d]", i), end, 0, int64(j.Buffers))
 	}
 	for i, v := range r.ClientStates {
 		same(fmt.Sprintf("length of variates[%d]", i), len(v), j.StateLength())

@@ -135,8 +135,12 @@ func (d *driver) openDevices(ctx context.Context) (*realdevices.Devices, error) 
 		Params:    learn.Communicated(c.Learning.Model),
 		Frozen:    c.Learning.Model.Params() - learn.Communicated(c.Learning.Model),
 		Trainable: c.Learning.Model.Trainable(),
-		Spec:      c.Learning.Spec,
-		Selects:   registry.NeedsOf(c.Round.Select).Samples,
+		Summed:    aggregate.Summed(&c.Learning),
+		CheckBuffers: func(values []float32) error {
+			return learn.CheckBuffers(c.Learning.Model, values)
+		},
+		Spec:    c.Learning.Spec,
+		Selects: registry.NeedsOf(c.Round.Select).Samples,
 	}
 	if instance := c.Learning.Algorithm; instance != nil {
 		_, run.Votes = instance.Compression.(algorithm.Voting)

@@ -19,10 +19,16 @@ type Tensor struct {
 	Shape []int
 	// Offset is the index of the tensor's first element in the flat parameters.
 	Offset int
+	// Type is the type of the tensor's elements in a model's file, such as int64. Empty means float32,
+	// which a flat model holds as it is.
+	Type string
+	// Rule says how the integers or booleans of several clients become those of the next model. It is
+	// empty for float32, which is trained or averaged, and a [BufferRule] for every other type.
+	Rule BufferRule
 }
 
-// Len is the number of the tensor's values.
-func (t Tensor) Len() int { return int(network.Product(t.Shape...)) }
+// Len is the number of the tensor's values in the flat parameters.
+func (t Tensor) Len() int { return int(network.Product(t.Shape...)) * t.words() }
 
 // ModelInfo is what is known of a model wherever it is trained. It is immutable and shared
 // by all workers.
@@ -41,6 +47,16 @@ type ModelInfo interface {
 	Samples() Samples
 	// Metrics are the quantities besides the loss by which the model is measured.
 	Metrics() []Metric
+}
+
+// TensorAt returns the name of the tensor that holds a parameter, given the parameter's index.
+func TensorAt(m ModelInfo, index int) string {
+	for _, tensor := range m.Tensors() {
+		if index < tensor.Offset+tensor.Len() {
+			return tensor.Name
+		}
+	}
+	return "beyond the model"
 }
 
 // Communicated is the number of parameters, from the first on, that a task transfers. Those behind them

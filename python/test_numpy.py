@@ -207,9 +207,9 @@ class Failures(unittest.TestCase):
                 host.close()
 
     def test_another_protocol(self):
-        host = self.start("import fedpace; fedpace.run(fedpace.Trainer())", protocol=2)
+        host = self.start("import fedpace; fedpace.run(fedpace.Trainer())", protocol=3)
         self.assertIsNone(host.hello)
-        self.assertIn("protocol 1 and fedpace 2", host.close()[1])
+        self.assertIn("protocol 2 and fedpace 3", host.close()[1])
 
     def test_the_digest_is_of_script_and_declared_files(self):
         def digest(weights, more=""):

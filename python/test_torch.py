@@ -4,6 +4,7 @@ import copy
 import functools
 import io
 import os
+import re
 import sys
 import tempfile
 import unittest
@@ -129,7 +130,7 @@ class Steps(unittest.TestCase):
     def test_fedprox_and_scaffold_leave_statistics_alone(self):
         t = trainer(normed)
         base = t.initialise(1)
-        self.assertEqual([p.name for p in t.tensors if not p.trainable], ["1.running_mean", "1.running_var"])
+        self.assertEqual([p.name for p in t.tensors if not p.trainable], ["1.running_mean", "1.running_var", "1.num_batches_tracked"])
         self.assertFalse(any(p.frozen for p in t.tensors))
         correction = np.random.default_rng(0).normal(size=t.trainable).astype(np.float32) / 10
         for name, mu, c in (("fedprox", 0.5, None), ("scaffold", 0.0, correction), ("both", 0.5, correction)):
@@ -138,7 +139,8 @@ class Steps(unittest.TestCase):
                 object.__setattr__(work, "correction", c)
                 (model, _), = run(t, fedpace.Job(base, [work], proximal=mu))
                 want = plain(normed, base, task(2), mu, c)
-                np.testing.assert_allclose(model, want, atol=1e-5)
+                np.testing.assert_allclose(model[:-1], want, atol=1e-5)
+                self.assertEqual(model[-1], len(task(2).steps))
                 self.assertGreater(np.abs(want - plain(normed, base, task(2))).max(), 1e-3)
 
     def test_local_optimizers(self):
@@ -244,30 +246,116 @@ class Steps(unittest.TestCase):
         self.assertFalse(own(lambda p, rate: torch.optim.SGD(p, rate, weight_decay=0.1))["plain"])
         self.assertEqual(own(lambda p, rate: torch.optim.Adam(p, rate))["optimizer"], "Adam")
 
-    def test_buffers_that_are_no_floats_are_named(self):
+    def test_integers_and_booleans_travel(self):
         class Masked(nn.Module):
             def __init__(self):
                 super().__init__()
                 self.net = normed()
                 self.register_buffer("mask", torch.tensor([True] * 5 + [False]))
                 self.register_buffer("seen", torch.tensor(0))
+                self.register_buffer("level", torch.tensor([-3, 4], dtype=torch.int8))
+                self.register_buffer("hidden", torch.tensor(7), persistent=False)
 
             def forward(self, x):
                 if self.training:
-                    self.seen += 1
+                    self.seen += len(x)
+                    self.mask[0] = ~self.mask[0]
+                    self.level -= 1
+                    self.hidden += 1
                 return self.net(x * self.mask)
 
         with contextlib.redirect_stdout(io.StringIO()) as said:
-            t = trainer(Masked)
-            run(t, fedpace.Job(t.initialise(1), [task(3), task(4)]))
-        first, *others = said.getvalue().splitlines()
-        self.assertIn("mask (bool), seen (int64). Load that file with strict=False", first)
+            t = trainer(Masked, buffers={"level": "mean"})
+            base = t.initialise(1)
+            (model, _), (again, _) = run(t, fedpace.Job(base, [task(3), task(3)]))
+        self.assertEqual([(p.name, p.type, p.rule, p.frozen) for p in t.tensors if p.type], [
+            ("mask", "bool", "majority", False), ("seen", "int64", "largest", False), ("level", "int8", "mean", False),
+            ("net.1.num_batches_tracked", "int64", "largest", False)])
+        np.testing.assert_array_equal(base[-10:], [1] * 5 + [0] + [0, -3, 4, 0])
+        steps = len(task(3).steps)
+        flipped = 1 - steps % 2
+        samples = sum(len(rows) for rows in task(3).steps)
+        np.testing.assert_array_equal(model[-10:], [flipped, 1, 1, 1, 1, 0, samples, -3 - steps, 4 - steps, steps])
+        self.assertEqual(model.tobytes(), again.tobytes())
+        self.assertIn("mask (bool): majority, seen (int64): largest. Others are named", said.getvalue())
         self.assertNotIn("num_batches_tracked", said.getvalue())
-        self.assertEqual(len(others), 1, others)
-        self.assertIn("Steps change seen,", others[0])
+        # A task begins with what the model holds.
+        (further, _), = run(t, fedpace.Job(model, [task(4)]))
+        self.assertEqual(further[-4], samples + sum(len(rows) for rows in task(4).steps))
         with contextlib.redirect_stdout(io.StringIO()) as said:
             trainer(normed)
         self.assertEqual(said.getvalue(), "")
+
+    def test_constants_are_kept_to_the_bit(self):
+        constants = {
+            "mask": torch.full((3, 3), float("-inf")).triu(1), "hash": torch.tensor([2**62 + 1, -5]), "a_half": torch.tensor([1.5, float("nan")]).half(),
+            "brain": torch.tensor([-2.5]).bfloat16(), "a_double": torch.tensor(1 / 3, dtype=torch.float64), "on": torch.tensor([True, False]),
+            "a_byte": torch.tensor([255], dtype=torch.uint8), "a_short": torch.tensor([-32768], dtype=torch.int16), "word": torch.tensor([-7], dtype=torch.int32)}
+
+        class Constant(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.inner = nn.Linear(6, 3)
+                for name, value in constants.items():
+                    self.register_buffer(name, value.clone())
+
+            def forward(self, x):
+                if self.training:
+                    self.on[1] = True
+                return self.inner(x)
+
+        kept = {name: "kept" for name in constants if name not in ("mask", "hash")}  # these two are by default
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            t = trainer(Constant, buffers=kept)
+            base = t.initialise(1)
+            self.assertTrue(np.isfinite(base).all())
+            for name, value in constants.items():
+                at, part = 0, None
+                for p in t.tensors:
+                    part = base[at : at + p.size] if p.name == name else part
+                    at += p.size
+                words = part.astype("u1" if value.element_size() == 1 else "<u2")
+                self.assertEqual(words.tobytes(), value.reshape(-1).view(torch.uint8).numpy().tobytes(), name)
+            (model, _), = run(t, fedpace.Job(base, [task(3)]))
+        np.testing.assert_array_equal(model[t.trainable :], base[t.trainable :])
+        self.assertTrue(all(p.frozen for p in t.tensors if not p.trainable))
+        self.assertIn("mask (float32): kept, hash (int64): kept.", said.getvalue())
+        self.assertIn('Steps change on, kept as at first for every task: name a rule by serve(..., buffers={"on": "majority"})', said.getvalue())
+        # Another model's constants replace the script's, as after init.
+        other = base.copy()
+        other[-1] = 1
+        list(t.train(fedpace.Job(other, [task(3)]), lambda: None))
+        self.assertNotEqual(t._module.word.item(), -7)
+
+    def test_buffers_that_cannot_be(self):
+        def holding(**buffers):
+            class Holding(nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.inner = nn.Linear(6, 3)
+                    for name, value in buffers.items():
+                        self.register_buffer(name, value)
+
+                def forward(self, x):
+                    if self.training and "seen" in buffers:
+                        self.seen += 2**23
+                    return self.inner(x)
+
+            return Holding
+
+        one = torch.tensor(1)
+        for make, rules, want in (
+            (holding(a=one), {"b": "kept"}, "buffers names b; the model's buffers are a"),
+            (holding(a=one), {"a": "newest"}, 'buffers={"a": "newest"}: want largest, majority, mean for integers'),
+            (holding(a=one.float()), {"a": "largest"}, "a is float32"),
+            (holding(a=one.double()), {}, "tensor a is torch.float64"),
+        ):
+            with self.subTest(want), self.assertRaisesRegex((ValueError, TypeError), re.escape(want)):
+                trainer(make, buffers=rules)
+        with contextlib.redirect_stdout(io.StringIO()):
+            t = trainer(holding(seen=one.clone()))
+            with self.assertRaisesRegex(ValueError, "in buffer seen, and integers travel up to 16777216: keep it"):
+                run(t, fedpace.Job(t.initialise(1), [task(3)]))
 
     def test_the_seed_decides_dropout(self):
         t = trainer(dropping)
@@ -297,7 +385,7 @@ class Steps(unittest.TestCase):
         base = t.initialise(1)
         (first, _), (second, _) = run(t, fedpace.Job(base, [task(1), task(1)]))
         self.assertEqual(first.tobytes(), second.tobytes())
-        self.assertEqual(len(t.tensors), 2)
+        self.assertEqual(len(t.tensors), 3)
 
     def test_a_loss_that_is_not_finite(self):
         steps = []
@@ -551,14 +639,16 @@ class Processes(unittest.TestCase):
         ends = []
         for _ in range(2):
             host = self.start()
-            self.assertEqual([t["trainable"] for t in host.hello["tensors"]], [True] * 6 + [False] * 2)
-            model = want = host.initialise(3)
+            self.assertEqual([t["trainable"] for t in host.hello["tensors"]], [True] * 6 + [False] * 3)
+            model = host.initialise(3)
+            want = model[:-1]
             for r in range(4):
                 tasks = [{"client": c, "rate": 0.1, "seed": c, "steps": minibatches(10 * r + c)} for c in range(3)]
                 model = np.mean([m for m, _ in host.train(model, tasks)], 0, dtype=np.float64).astype(np.float32)
                 want = np.mean([plain(normed, want, fedpace.Task(t["client"], "", 0.1, t["seed"], t["steps"])) for t in tasks], 0)
                 want = want.astype(np.float32)
-            np.testing.assert_allclose(model, want, atol=1e-5)
+            np.testing.assert_allclose(model[:-1], want, atol=1e-5)
+            self.assertEqual(model[-1], 4 * len(tasks[0]["steps"]))
             ends.append(model.tobytes())
             self.assertEqual(host.evaluate(model, np.arange(200))["scores"]["metrics"], [])
             self.assertEqual(host.close(), ("", ""))

@@ -277,7 +277,7 @@ func TestFaults_GreetingsThatLie(t *testing.T) {
 		"metrics=dash":     `metric "top-1" is not 1 to 40 letters, digits and _`,
 		"data=data":        "2 clients with 1 numbers of samples",
 		"data=empty":       "has 0 samples",
-		"protocol=zero":    "speaks protocol 0, want 1",
+		"protocol=zero":    "speaks protocol 0, want 1 to 2",
 		"class=word":       `class "x y"`,
 		"digest=word":      "hexadecimal",
 	} {

@@ -80,6 +80,21 @@ type Tensor struct {
 	Trainable bool   `json:"trainable"`
 	// Frozen says that no step changes the tensor, and no task transfers it.
 	Frozen bool `json:"frozen,omitempty"`
+	// Type and Rule describe a buffer of integers or booleans, or a constant of any type, see
+	// [learn.BufferRule]. Both are empty for float32 that is trained, averaged or frozen.
+	Type string `json:"type,omitempty"`
+	Rule string `json:"rule,omitempty"`
+}
+
+// info describes the tensor to the rest of the program, at an offset of the flat model.
+func (t Tensor) info(offset int) learn.Tensor {
+	return learn.Tensor{
+		Name:   t.Name,
+		Shape:  t.Shape,
+		Offset: offset,
+		Type:   t.Type,
+		Rule:   learn.BufferRule(t.Rule),
+	}
 }
 
 // MetricName is a quantity besides the loss by which models are measured. Better is higher or
@@ -115,8 +130,8 @@ const (
 // class that the subjects of a run's messages cannot have.
 func (g *Greeting) check() error {
 	g.Class = strings.NewReplacer(".", "_", "+", "_").Replace(g.Class)
-	if g.Protocol != version {
-		return fmt.Errorf("it speaks protocol %d, want %d", g.Protocol, version)
+	if g.Protocol < oldest || g.Protocol > version {
+		return fmt.Errorf("it speaks protocol %d, want %d to %d", g.Protocol, oldest, version)
 	}
 	if err := checkText("name", g.Name); err != nil || strings.Contains(g.Name, "@") {
 		return fmt.Errorf("its name %.40q is not one: 1 to %d characters without @", g.Name, maxText)
@@ -189,7 +204,10 @@ func (g *Greeting) checkTensors() error {
 			}
 			values *= n
 		}
-		total += values
+		if err := g.checkBuffer(t); err != nil {
+			return err
+		}
+		total += t.len()
 		if total > learn.MaxParams {
 			return fmt.Errorf("a model of more than %d numbers", learn.MaxParams)
 		}
@@ -208,8 +226,34 @@ func (g *Greeting) checkTensors() error {
 	if i := slices.IndexFunc(g.Tensors, func(t Tensor) bool { return t.Frozen && t.Trainable }); i >= 0 {
 		return fmt.Errorf("tensor %q is frozen and trainable: want one of the two", g.Tensors[i].Name)
 	}
+	isSent := func(t Tensor) bool { return t.info(0).Communicated() }
+	if i := slices.IndexFunc(g.Tensors, isSent); i >= 0 {
+		isFloat := func(t Tensor) bool { return !isSent(t) && !t.Frozen }
+		if slices.ContainsFunc(g.Tensors[i:], isFloat) {
+			return fmt.Errorf("tensor %q is of integers, and one of floats that travels lies behind it", g.Tensors[i].Name)
+		}
+	}
 	if !g.Tensors[0].Trainable {
 		return fmt.Errorf("no tensor is trainable")
+	}
+	return nil
+}
+
+// checkBuffer checks the type and the rule of a tensor, and that they go with the rest.
+func (g *Greeting) checkBuffer(t Tensor) error {
+	if t.Type == "" && t.Rule == "" {
+		return nil
+	}
+	if g.Protocol < versionTyped {
+		return fmt.Errorf("tensor %q has a type, and it speaks protocol %d, want %d", t.Name, g.Protocol, versionTyped)
+	}
+	info := t.info(0)
+	if err := info.CheckType(); err != nil {
+		return err
+	}
+	if t.Trainable || t.Frozen == info.Communicated() {
+		return fmt.Errorf("tensor %q has the rule %s: want it frozen if it is kept, else neither frozen nor trainable",
+			t.Name, t.Rule)
 	}
 	return nil
 }
@@ -297,9 +341,18 @@ func differentTensors(first, second []Tensor) string {
 	}
 	for i, t := range second {
 		if !reflect.DeepEqual(t, first[i]) {
-			return fmt.Sprintf("tensor %d of its model is %s %v, in the first process %s %v: %s",
-				i+1, t.Name, t.Shape, first[i].Name, first[i].Shape, remedy)
+			return fmt.Sprintf("tensor %d of its model is %s, in the first process %s: %s",
+				i+1, t.describe(), first[i].describe(), remedy)
 		}
 	}
 	return "its tensors are equal"
+}
+
+// describe names a tensor with its shape and, if it has one, its type and its rule.
+func (t Tensor) describe() string {
+	text := fmt.Sprintf("%s %v", t.Name, t.Shape)
+	if t.Type != "" {
+		text += fmt.Sprintf(" (%s, %s)", t.Type, t.Rule)
+	}
+	return text
 }

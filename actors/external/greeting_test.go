@@ -4,6 +4,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"fedpace/learn"
 )
 
 func TestGreeting_DifferentTensors(t *testing.T) {
@@ -50,8 +52,40 @@ func TestProgram_InitialModelThatIsNotFinite(t *testing.T) {
 		t.Error(err)
 	}
 	err := p.checkInitial([]float32{1, 2, 0, float32(math.Inf(-1)), 0, 0})
-	want := "tensor attention.mask of the initial model has -Inf at place 1, and values must be finite (a constant belongs outside the model: register_buffer(..., persistent=False)"
+	want := `initial model: tensor attention.mask has -Inf at place 1, and values must be finite (a constant can be kept: serve(..., buffers={"attention.mask": "kept"}))`
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %q", err, want)
+	}
+}
+
+func TestGreeting_TypedTensors(t *testing.T) {
+	weight := Tensor{Name: "w", Shape: []int{2}, Trainable: true}
+	mean := Tensor{Name: "mean", Shape: []int{2}}
+	count := Tensor{Name: "count", Shape: []int{}, Type: "int64", Rule: "largest"}
+	mask := Tensor{Name: "mask", Shape: []int{2, 2}, Frozen: true, Type: "float32", Rule: "kept"}
+	for name, x := range map[string]struct {
+		protocol int
+		tensors  []Tensor
+		want     string
+	}{
+		"all":          {2, []Tensor{weight, mean, count, mask}, ""},
+		"old":          {1, []Tensor{weight, mean}, ""},
+		"old typed":    {1, []Tensor{weight, count}, `tensor "count" has a type, and it speaks protocol 1, want 2`},
+		"order":        {2, []Tensor{weight, count, mean}, `tensor "count" is of integers, and one of floats that travels lies behind it`},
+		"kept, sent":   {2, []Tensor{weight, {Name: "m", Shape: []int{1}, Type: "bool", Rule: "kept"}}, "want it frozen if it is kept"},
+		"sent, frozen": {2, []Tensor{weight, {Name: "m", Shape: []int{1}, Frozen: true, Type: "bool", Rule: "majority"}}, "want it frozen if it is kept"},
+		"no rule":      {2, []Tensor{weight, {Name: "m", Shape: []int{1}, Type: "bool"}}, "has the rule"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := (&Greeting{Protocol: x.protocol, Tensors: x.tensors}).checkTensors()
+			if (err == nil) != (x.want == "") || err != nil && !strings.Contains(err.Error(), x.want) {
+				t.Errorf("%v, want %q", err, x.want)
+			}
+		})
+	}
+	m := (&Program{Greeting: Greeting{Tensors: []Tensor{weight, mean, count, mask}}}).Model()
+	// A float32 that is kept takes two numbers: 2 + 2 + 1 + 4·2.
+	if m.params != 13 || m.trainable != 2 || m.frozen != 8 || learn.Integers(m) != 1 || learn.Communicated(m) != 5 {
+		t.Errorf("%+v", m)
 	}
 }

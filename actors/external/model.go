@@ -39,7 +39,7 @@ func (p *Program) Model() *Model {
 		m.samples = s.set.Info().Samples
 	}
 	for _, t := range p.Tensors {
-		m.tensors = append(m.tensors, learn.Tensor{Name: t.Name, Shape: t.Shape, Offset: m.params})
+		m.tensors = append(m.tensors, t.info(m.params))
 		m.params += t.len()
 		if t.Trainable {
 			m.trainable = m.params

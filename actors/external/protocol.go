@@ -7,8 +7,15 @@ import (
 	"fmt"
 )
 
-// version is the version of the protocol (docs/trainers.md).
-const version = 1
+// Versions of the protocol (docs/trainers.md).
+const (
+	// version is the one that this program speaks.
+	version = 2
+	// versionTyped is the first in which tensors may have a type and a rule.
+	versionTyped = 2
+	// oldest is the oldest version of a process that this program understands.
+	oldest = 1
+)
 
 // maxReply bounds a line of the process, in bytes.
 const maxReply = 16 << 20

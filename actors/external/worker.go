@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"unicode"
@@ -158,14 +157,8 @@ func (w *Worker) settle(ctx context.Context, err error) error {
 	return errors.Join(err, p.close())
 }
 
-// len is the number of values of a tensor.
-func (t Tensor) len() int {
-	n := 1
-	for _, size := range t.Shape {
-		n *= size
-	}
-	return n
-}
+// len is the number of values of a tensor in the flat model.
+func (t Tensor) len() int { return t.info(0).Len() }
 
 // reserve makes the shared memory at least that many bytes large, and tells the process if it grew.
 func (p *process) reserve(ctx context.Context, bytes int) error {
@@ -446,30 +439,18 @@ func (w *Worker) initial(ctx context.Context, seed uint64) (model []float32, err
 	return model, w.program.checkInitial(model)
 }
 
-// checkInitial returns an error that names the first tensor of an initial model with a value that is
-// not finite, and what to do. Such values cannot be averaged. A constant one, such as an attention
-// mask of -inf, need not be a part of the model at all.
+// checkInitial returns an error that names the first tensor of an initial model with a value that it
+// cannot have, such as one that is not finite, and what to do. Such values cannot be averaged. A constant
+// one, such as an attention mask of -inf, can be kept.
 func (p *Program) checkInitial(model []float32) error {
 	start := 0
 	for _, t := range p.Tensors {
-		for i, x := range model[start : start+t.len()] {
-			v := float64(x)
-			if !math.IsNaN(v) && !math.IsInf(v, 0) {
-				continue
-			}
+		if err := t.info(start).CheckValues(model[start : start+t.len()]); err != nil {
 			remedy := "mend its initial values"
 			if !t.Trainable {
-				remedy = "a constant belongs outside the model: register_buffer(..., persistent=False), " +
-					"or a boolean mask"
+				remedy = `a constant can be kept: serve(..., buffers={"` + t.Name + `": "kept"})`
 			}
-			return fmt.Errorf(
-				"trainer %s: tensor %s of the initial model has %g at place %d, and values must be finite (%s)",
-				p.Name,
-				t.Name,
-				v,
-				i,
-				remedy,
-			)
+			return fmt.Errorf("trainer %s: initial model: %w (%s)", p.Name, err, remedy)
 		}
 		start += t.len()
 	}

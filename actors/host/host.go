@@ -241,6 +241,11 @@ func (h *Host) train(ctx context.Context, job *bus.Job, params []float32, t *wor
 			loss.VariateDigest = bus.DigestOf(o.State).Bytes()
 			sum.ClientStates = append(sum.ClientStates, o.State)
 		}
+		if job.Buffers > 0 {
+			loss.BufferFirst = uint32(o.FirstBuffer)
+			loss.BufferCount = uint32(len(o.Buffers))
+			sum.Buffers = append(sum.Buffers, o.Buffers)
+		}
 		sum.Clients = append(sum.Clients, loss)
 	}
 	return sum, nil
@@ -348,6 +353,15 @@ func (h *Host) check(job *bus.Job) error {
 			job.Params,
 			p.Model,
 			p.Model.Params(),
+		)
+	}
+	if sent := actors.SentBuffers(p); job.Kind == bus.Train && int(job.Buffers) != sent {
+		return fmt.Errorf(
+			"host: job %d is for a model of which clients send %d buffers, those of %s send %d",
+			job.Job,
+			job.Buffers,
+			p.Model,
+			sent,
 		)
 	}
 	for _, c := range slices.Concat(job.Clients, job.Colluders) {

@@ -22,7 +22,7 @@
 // cores by parameter or by pair of updates, never within a sum. Norms and distances are over
 // the trained values, which are all that a rule is given. Buffers (a batch norm's running
 // means) are averaged beside it, with the shares that it returns, or combined by it where it works
-// value by value ([Setup.ApplyToBuffers]).
+// value by value ([ByValue]).
 //
 // # What goes together
 //

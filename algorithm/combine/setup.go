@@ -157,8 +157,7 @@ func (s Setup) Check(a algorithm.Algorithm, c algorithm.Compression) error {
 // Apply makes one update of the trained values of a round's updates, by the rule or by the weights.
 // Where the weights sum to less than 1, as those of stale updates may, it is as much shorter.
 //
-// It returns the weights with which [Setup.ApplyToBuffers] averages the updates' buffers, whose sum is
-// that of weights.
+// It returns the weights with which the updates' buffers are averaged, whose sum is that of weights.
 func (s Setup) Apply(dst []int64, updates [][]int64, weights []float64) (bufferWeights []float64) {
 	if s.Rule == nil {
 		mix(dst, updates, weights)
@@ -181,23 +180,6 @@ func (s Setup) Apply(dst []int64, updates [][]int64, weights []float64) (bufferW
 		bufferWeights[i] = float64(share * total)
 	}
 	return bufferWeights
-}
-
-// ApplyToBuffers averages the buffers of a round's updates with the weights that [Setup.Apply]
-// returned, or combines them by a rule that works value by value.
-func (s Setup) ApplyToBuffers(dst []int64, buffers [][]int64, weights []float64) {
-	if len(dst) == 0 {
-		return
-	}
-	rule, ok := s.Rule.(ByValue)
-	if !ok {
-		mix(dst, buffers, weights)
-		return
-	}
-	rule.Combine(dst, buffers, weights)
-	if total := sumOf(weights); sumsToLess(total) {
-		scale(dst, total)
-	}
 }
 
 // sumOf adds weights in their order.

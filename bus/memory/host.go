@@ -99,7 +99,12 @@ func (h *Host) NextJob(ctx context.Context, kernel string) (bus.Delivery, error)
 // not copied. A job ends with its coordinator: then SendSum returns without an error, whether or not
 // the sum was decided.
 func (h *Host) SendSum(ctx context.Context, r *bus.Result) error {
-	sent := &bus.Result{Sum: proto.CloneOf(r.Sum), Values: r.Values, ClientStates: r.ClientStates}
+	sent := &bus.Result{
+		Sum:          proto.CloneOf(r.Sum),
+		Values:       r.Values,
+		ClientStates: r.ClientStates,
+		Buffers:      r.Buffers,
+	}
 	sent.Trainer = h.name
 	sent.Chunks = 1
 	sent.Params = uint32(len(r.Values))

@@ -261,7 +261,7 @@ func (h *Host) SendSum(ctx context.Context, r *bus.Result) error {
 	return h.copySum(ctx, w, r)
 }
 
-// copySum sends the values and then the client states in chunks, one after the other. The first message
+// copySum sends the values, the client states and the buffers in chunks, one after the other. The first message
 // also has the clients with their losses.
 func (h *Host) copySum(ctx context.Context, w *bus.Sum, r *bus.Result) error {
 	limit := h.conn.NATS().MaxPayload()
@@ -275,18 +275,24 @@ func (h *Host) copySum(ctx context.Context, w *bus.Sum, r *bus.Result) error {
 			limit,
 		)
 	}
-	// The chunks of values come first, then those of the client states.
+	// The chunks of values come first, then those of the client states, then those of the buffers.
 	values := slices.Collect(slices.Chunk(r.Values, size))
 	states := slices.Collect(slices.Chunk(slices.Concat(r.ClientStates...), 2*size))
-	chunks := len(values) + len(states)
+	buffers := slices.Collect(slices.Chunk(slices.Concat(r.Buffers...), 2*size))
+	chunks := len(values) + len(states) + len(buffers)
 	w.Chunks = uint32(chunks)
 	for i := range chunks {
 		w.Chunk = uint32(i)
-		if i < len(values) {
+		w.Values = nil
+		w.Variates = nil
+		w.Buffers = nil
+		switch {
+		case i < len(values):
 			w.Values = vector.Bytes(values[i])
-		} else {
-			w.Values = nil
+		case i < len(values)+len(states):
 			w.Variates = vector.Bytes(states[i-len(values)])
+		default:
+			w.Buffers = vector.Bytes(buffers[i-len(values)-len(states)])
 		}
 		// The clients and their losses are in the first message alone.
 		if i == 1 {

@@ -64,17 +64,23 @@ type openJob struct {
 }
 
 // join makes one result of all chunks of a sum, with the given number of values, and divides the
-// client states among the clients. Each state must have the digest that its client gave.
+// client states and the buffers among the clients. Each state must have the digest that its client gave.
 func (o *openJob) join(chunks []*bus.Sum, values int) (*bus.Result, error) {
 	s := &bus.Result{Sum: chunks[0], Values: make([]int64, 0, values)}
 	j := o.job
-	var states []byte
+	var states, buffers []byte
 	for _, c := range chunks {
 		s.Values = vector.Append(s.Values, c.Values)
 		states = append(states, c.Variates...)
+		buffers = append(buffers, c.Buffers...)
 	}
 	s.Sum.Values = nil
 	s.Sum.Variates = nil
+	s.Sum.Buffers = nil
+	var err error
+	if s.Buffers, err = o.divideBuffers(s.Clients, buffers); err != nil {
+		return nil, err
+	}
 	// If states are missing, the comparison with the job finds it.
 	if len(states) == 0 {
 		return s, nil
@@ -104,6 +110,32 @@ func (o *openJob) join(chunks []*bus.Sum, values int) (*bus.Result, error) {
 		s.ClientStates = append(s.ClientStates, state)
 	}
 	return s, nil
+}
+
+// divideBuffers divides the buffers of a sum among its clients, by the lengths that those have. It
+// returns nil for a job without buffers.
+func (o *openJob) divideBuffers(clients []*bus.ClientLoss, bytes []byte) (buffers [][]float32, err error) {
+	total := 0
+	for _, c := range clients {
+		total += 4 * int(c.BufferCount)
+	}
+	if total != len(bytes) {
+		return nil, bus.Fault(
+			"sum",
+			"buffers",
+			fmt.Sprint(len(bytes), " bytes"),
+			fmt.Sprintf("%d, as its clients' lengths say", total),
+		)
+	}
+	if o.job.Buffers == 0 {
+		return nil, nil
+	}
+	for _, c := range clients {
+		size := 4 * int(c.BufferCount)
+		buffers = append(buffers, vector.Append[float32](nil, bytes[:size]))
+		bytes = bytes[size:]
+	}
+	return buffers, nil
 }
 
 // errElsewhere is the error of a handle from another process, whose trainer must send the values
@@ -386,9 +418,11 @@ func (o *openJob) add(store *Store, w *bus.Sum) (*bus.Result, error) {
 	// A value has 8 bytes. Neither values nor states may exceed what the job has.
 	values := 0
 	stateBytes := 0
+	bufferBytes := 0
 	for _, c := range chunks {
 		values += len(c.GetValues()) / 8
 		stateBytes += len(c.GetVariates())
+		bufferBytes += len(c.GetBuffers())
 	}
 	if values > int(w.Params) {
 		return nil, bus.Fault(
@@ -400,6 +434,9 @@ func (o *openJob) add(store *Store, w *bus.Sum) (*bus.Result, error) {
 	}
 	if limit := 4 * o.job.StateLength() * len(o.job.Clients); stateBytes > limit {
 		return nil, bus.Fault("sum", "variates", fmt.Sprint(stateBytes, " bytes"), fmt.Sprint("at most ", limit))
+	}
+	if limit := 4 * int(o.job.Buffers) * len(o.job.Clients); bufferBytes > limit {
+		return nil, bus.Fault("sum", "buffers", fmt.Sprint(bufferBytes, " bytes"), fmt.Sprint("at most ", limit))
 	}
 	if slices.Contains(chunks, nil) {
 		return nil, nil
@@ -418,7 +455,7 @@ func (o *openJob) addHandle(store *Store, w *bus.Sum) (*bus.Result, error) {
 		return nil, fmt.Errorf("bus: sum of job %d: its handle %d is gone", w.Job, w.Handle.Number)
 	}
 	r := published.(*bus.Result)
-	return &bus.Result{Sum: w, Values: r.Values, ClientStates: r.ClientStates}, nil
+	return &bus.Result{Sum: w, Values: r.Values, ClientStates: r.ClientStates, Buffers: r.Buffers}, nil
 }
 
 // settle answers a sum that was handed to the coordinator, and its repeats. An accepted sum closes its

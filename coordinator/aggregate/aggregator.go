@@ -198,13 +198,15 @@ func (a *Aggregator) nextModel(o Outcome) (model, error) {
 	} else {
 		params = slices.Clone(a.Params())
 		a.algorithm.After(a.models.newest)
-		a.algorithm.Apply(params, o.sum.values[:len(params)], o.sum.scale, o.sum.bufferWeight)
+		a.algorithm.Apply(params, o.sum.values[:len(params)], o.sum.scale)
+		copy(params[a.judged:], o.sum.buffers)
 	}
 	if i := notFinite(params); i != allFinite {
 		return model{}, fmt.Errorf(
-			"%w: parameter %d of the model after round %d is %g",
+			"%w: parameter %d of the model (tensor %s) after round %d is %g",
 			round.ErrDiverged,
 			i,
+			learn.TensorAt(a.learning.Model, i),
 			o.number,
 			params[i],
 		)

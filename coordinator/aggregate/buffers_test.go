@@ -19,10 +19,20 @@ import (
 	"fedpace/registry"
 )
 
-// The model of these tests has two trained values and two buffers.
+// The model of these tests has two trained values, two buffers of floats and four of integers or booleans.
 const (
 	trainedValues = 2
-	modelValues   = 4
+	floatBuffers  = 2
+	bufferValues  = 6
+	modelValues   = trainedValues + bufferValues
+)
+
+// The places of integers and booleans among the buffers, by their rule.
+const (
+	countBuffer = 2 // largest
+	levelBuffer = 3 // mean
+	classBuffer = 4 // majority, of integers
+	maskBuffer  = 5 // majority, of booleans
 )
 
 // bufferedModel is a model with buffers.
@@ -30,6 +40,18 @@ type bufferedModel struct{ learn.ModelInfo }
 
 func (bufferedModel) Params() int    { return modelValues }
 func (bufferedModel) Trainable() int { return trainedValues }
+
+// Tensors have two trained values, a buffer of floats, and one each of integers and booleans by every rule.
+func (bufferedModel) Tensors() []learn.Tensor {
+	return []learn.Tensor{
+		{Name: "w", Shape: []int{trainedValues}},
+		{Name: "mean", Shape: []int{2}, Offset: trainedValues},
+		{Name: "count", Shape: []int{1}, Offset: 4, Type: "int64", Rule: learn.Largest},
+		{Name: "level", Shape: []int{1}, Offset: 5, Type: "int32", Rule: learn.Mean},
+		{Name: "class", Shape: []int{1}, Offset: 6, Type: "uint8", Rule: learn.Majority},
+		{Name: "mask", Shape: []int{1}, Offset: 7, Type: "bool", Rule: learn.Majority},
+	}
+}
 
 // trainers is a bus whose jobs are done at once: the client of a task sends the values that sent has.
 type trainers struct {
@@ -41,7 +63,7 @@ type trainers struct {
 // clientValues are what one client sends: the moves of its trained values, and its buffers.
 type clientValues struct {
 	moves   [trainedValues]float32
-	buffers [modelValues - trainedValues]float32
+	buffers [bufferValues]float32
 }
 
 func (b *trainers) Hosts() (hosts, workers int) { return 0, 0 }
@@ -55,11 +77,18 @@ func (b *trainers) SendJob(_ context.Context, j *bus.Job) error {
 		for i, move := range sent.moves {
 			local[i] += move
 		}
-		copy(local[trainedValues:], sent.buffers[:])
+		first, end := 0, bufferValues // those between are sent, all others are as in base
+		for first < end && sent.buffers[first] == base[trainedValues+first] {
+			first++
+		}
+		for end > first && sent.buffers[end-1] == base[trainedValues+end-1] {
+			end--
+		}
+		result.Buffers = append(result.Buffers, sent.buffers[first:end])
 		if err := algorithm.Add(result.Values, work.Weight, local, base); err != nil {
 			return err
 		}
-		result.Clients = append(result.Clients, &bus.ClientLoss{FirstStepLoss: 1})
+		result.Clients = append(result.Clients, &bus.ClientLoss{FirstStepLoss: 1, BufferFirst: uint32(first)})
 	}
 	b.sums = append(b.sums, &bus.ReceivedSum{Result: result, Accept: func() {}, Reject: func(string) {}})
 	return nil
@@ -77,7 +106,7 @@ func newBuffered(t *rapid.T, c *config.Config) (*Aggregator, *trainers) {
 	a, err := New(context.Background(), channel, Config{
 		Learning: Learning{
 			Model:     bufferedModel{},
-			Initial:   []float32{0, 0, 0, 1},
+			Initial:   []float32{0, 0, 0, 1, 0, 0, 0, 0},
 			Jobs:      2,
 			Combine:   combine.Setup{Rule: c.Aggregate.Combine, Clip: c.Aggregate.Clip},
 			Algorithm: algorithm.NewPartly(c.Aggregate.Algorithm, nil, modelValues, trainedValues, 0, 100),
@@ -126,9 +155,13 @@ func drawRound(t *rapid.T, newest uint64, late bool) ([]round.Task, []clientValu
 		for k := range sent[i].moves {
 			sent[i].moves[k] = rapid.Float32Range(-2, 2).Draw(t, "move")
 		}
-		for k := range sent[i].buffers {
+		for k := range floatBuffers {
 			sent[i].buffers[k] = rapid.Float32Range(0, 50).Draw(t, "buffer")
 		}
+		sent[i].buffers[countBuffer] = float32(rapid.IntRange(0, 1<<24).Draw(t, "count"))
+		sent[i].buffers[levelBuffer] = float32(rapid.IntRange(-9, 9).Draw(t, "level"))
+		sent[i].buffers[classBuffer] = float32(rapid.IntRange(0, 3).Draw(t, "class"))
+		sent[i].buffers[maskBuffer] = float32(rapid.IntRange(0, 1).Draw(t, "mask"))
 	}
 	slices.SortStableFunc(tasks, func(x, y round.Task) int { return int(x.Model) - int(y.Model) })
 	return tasks, sent
@@ -148,9 +181,24 @@ func playBuffered(t *rapid.T, a *Aggregator, channel *trainers, tasks []round.Ta
 	}
 }
 
+// sentRange returns the least and the largest value that clients sent of a buffer. An algorithm that mixes
+// models adds the one before.
+func sentRange(c *config.Config, before []float32, sent []clientValues, k int) (lowest, highest float64) {
+	lowest, highest = math.Inf(1), math.Inf(-1)
+	for i := range sent {
+		lowest = min(lowest, float64(sent[i].buffers[k]))
+		highest = max(highest, float64(sent[i].buffers[k]))
+	}
+	if registry.NeedsOf(c.Aggregate.Algorithm).NewestModel {
+		lowest = min(lowest, float64(before[trainedValues+k]))
+		highest = max(highest, float64(before[trainedValues+k]))
+	}
+	return lowest, highest
+}
+
 // Whatever the algorithm, rule and clip, and from whichever models the updates of a round started, each
-// buffer becomes a value between those that clients sent, and an algorithm that mixes models adds the
-// one before.
+// buffer becomes a value between those that clients sent. A count never goes back, an integer stays one,
+// and a class is one that a client sent.
 func TestBuffers_LieBetweenTheValuesSent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := drawSetup(t)
@@ -159,22 +207,84 @@ func TestBuffers_LieBetweenTheValuesSent(t *testing.T) {
 			before := slices.Clone(a.Params())
 			tasks, sent := drawRound(t, a.models.newest, true)
 			playBuffered(t, a, channel, tasks, sent)
-			for k := range sent[0].buffers {
-				least, most := math.Inf(1), math.Inf(-1)
-				for i := range sent {
-					least = min(least, float64(sent[i].buffers[k]))
-					most = max(most, float64(sent[i].buffers[k]))
+			after := a.Params()[trainedValues:]
+			for k := range after {
+				lowest, highest := sentRange(c, before, sent, k)
+				if k == countBuffer {
+					lowest = max(lowest, float64(before[trainedValues+k]))
+					highest = max(highest, float64(before[trainedValues+k]))
 				}
-				if registry.NeedsOf(c.Aggregate.Algorithm).NewestModel {
-					least = min(least, float64(before[trainedValues+k]))
-					most = max(most, float64(before[trainedValues+k]))
+				got := float64(after[k])
+				if got < lowest || got > highest {
+					t.Fatalf("buffer %d became %v, clients sent %v to %v", k, got, lowest, highest)
 				}
-				const rounding = 1e-5 // of float32 at 50
-				got := float64(a.Params()[trainedValues+k])
-				if got < least-rounding || got > most+rounding {
-					t.Fatalf("buffer %d became %v, clients sent %v to %v", k, got, least, most)
+				if k >= floatBuffers && got != math.Trunc(got) {
+					t.Fatalf("buffer %d of integers became %v", k, got)
 				}
 			}
+			isSent := func(v clientValues) bool { return v.buffers[classBuffer] == after[classBuffer] }
+			if after[classBuffer] != before[trainedValues+classBuffer] && !slices.ContainsFunc(sent, isSent) {
+				t.Fatalf("class %v, which no client sent: %v", after[classBuffer], sent)
+			}
+		}
+	})
+}
+
+// FedAvg of clients that weigh the same makes the means, largest values and majorities that one computes
+// by hand.
+func TestBuffers_FedAvgByHand(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c, err := config.Load("", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, channel := newBuffered(t, &c)
+		for range 3 {
+			before := slices.Clone(a.Params()[trainedValues:])
+			tasks, sent := drawRound(t, a.models.newest, false)
+			playBuffered(t, a, channel, tasks, sent)
+			sums := [bufferValues]float64{}
+			ones := 0
+			count := before[countBuffer]
+			for i := range sent {
+				for k, x := range sent[i].buffers {
+					sums[k] += float64(x) / float64(len(sent))
+				}
+				ones += int(sent[i].buffers[maskBuffer])
+				count = max(count, sent[i].buffers[countBuffer])
+			}
+			mask := before[maskBuffer]
+			if 2*ones != len(sent) {
+				mask = float32(2 * ones / (len(sent) + 1))
+			}
+			after := a.Params()[trainedValues:]
+			for k := range floatBuffers {
+				if math.Abs(float64(after[k])-sums[k]) > 1e-5 {
+					t.Fatalf("buffer %d is %v, the mean %v", k, after[k], sums[k])
+				}
+			}
+			distance := math.Abs(float64(after[levelBuffer]) - sums[levelBuffer])
+			if after[countBuffer] != count || after[maskBuffer] != mask || distance > 0.5+1e-9 {
+				t.Fatalf("%v of %v and before %v", after, sent, before)
+			}
+		}
+	})
+}
+
+// A running variance of raw features has any finite size: here 1e12 and 3e38, beyond what sums of updates
+// hold.
+func TestBuffers_OfAnySize(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, channel := newBuffered(t, drawSetup(t))
+		tasks, sent := drawRound(t, a.models.newest, false)
+		for i := range sent {
+			sent[i].buffers[0] = 1e12
+			sent[i].buffers[1] = 3e38
+		}
+		playBuffered(t, a, channel, tasks, sent)
+		mixed := a.mixesModels()
+		if got := a.Params()[trainedValues:]; !mixed && (got[0] != 1e12 || got[1] != 3e38) || got[0] > 1e12 || got[1] > 3e38 {
+			t.Fatalf("buffers are %v", got)
 		}
 	})
 }
@@ -190,7 +300,7 @@ func TestBuffers_ScaleChangesNothingTrained(t *testing.T) {
 			tasks, sent := drawRound(t, plain.models.newest, true)
 			large := slices.Clone(sent)
 			for i := range large {
-				for k := range large[i].buffers {
+				for k := range floatBuffers {
 					large[i].buffers[k] *= 900
 				}
 			}

@@ -17,7 +17,8 @@ func (a *Aggregator) combine(
 	w weighing,
 ) (scale float64, clipMemory []float64, err error) {
 	if w.staleSeparate {
-		return w.scale, nil, a.joinStale(sum, updates, w.freshShare)
+		a.joinStale(sum, updates, w.freshShare)
+		return w.scale, nil, nil
 	}
 	if !a.learning.Combine.PerClient() {
 		return w.scale, nil, nil
@@ -34,41 +35,51 @@ func (a *Aggregator) combine(
 		shares = slices.Repeat([]float64{private.Share()}, len(updates))
 	}
 	setup := a.learning.Combine
-	bufferWeights := setup.Apply(a.judgedPart(sum), trained, shares)
-	setup.ApplyToBuffers(a.bufferPart(sum), a.buffersOf(sums), bufferWeights)
+	for i, weight := range setup.Apply(a.judgedPart(sum), trained, shares) {
+		updates[i].bufferWeight = weight
+	}
 	scale = w.scale * a.algorithm.Stretch(sums, shares, sum)
 	if private != nil {
-		private.Add(number, sum[:a.communicated])
+		private.Add(number, a.judgedPart(sum))
 	}
 	return scale, clipMemory, nil
 }
 
 // joinStale adds the stale updates, which are separate, to the sum of the fresh ones.
-func (a *Aggregator) joinStale(sum []int64, updates []clientUpdate, freshShare float64) error {
+func (a *Aggregator) joinStale(sum []int64, updates []clientUpdate, freshShare float64) {
 	var stale []algorithm.Stale
 	for i := range updates {
 		u := &updates[i]
 		if u.separate {
-			if err := a.rebase(u.sum, u.task.Model, 1, a.mixesModels()); err != nil {
-				return err
-			}
 			stale = append(stale, algorithm.Stale{Update: u.sum, Share: u.share, Staleness: u.task.Staleness})
 		}
 	}
 	rule := a.algorithm.Algorithm.(algorithm.StaleWeigher) // whose stale updates alone are separate
-	a.algorithm.JoinStale(rule, sum, freshShare, stale)
-	return nil
+	weights := a.algorithm.JoinStale(rule, sum, freshShare, stale)
+	fresh := weights[len(stale)]
+	for i := range updates {
+		u := &updates[i]
+		if u.separate {
+			u.bufferWeight = weights[0]
+			weights = weights[1:]
+			continue
+		}
+		u.bufferWeight *= fresh
+	}
 }
 
-// rebaseEach turns separate stale updates into differences from the newest model: the whole of them
-// where the algorithm mixes models, else their buffers. They have been clipped as they were sent.
+// rebaseEach turns separate stale updates into differences from the newest model, where the algorithm
+// mixes models. They have been clipped as they were sent.
 func (a *Aggregator) rebaseEach(updates []clientUpdate) error {
+	if !a.mixesModels() {
+		return nil
+	}
 	for i := range updates {
 		u := &updates[i]
 		if u.task.Staleness == 0 {
 			continue
 		}
-		if err := a.rebase(u.sum, u.task.Model, 1, a.mixesModels()); err != nil {
+		if err := a.rebase(u.sum, u.task.Model, 1); err != nil {
 			return err
 		}
 	}

@@ -7,7 +7,6 @@ import (
 
 	"fedpace/algorithm"
 	"fedpace/algorithm/combine"
-	"fedpace/coordinator/realdevices"
 )
 
 // deviceBounds is what the clip of devices' updates found in a round.
@@ -65,7 +64,7 @@ func (a *Aggregator) addDevices(
 func (a *Aggregator) combineDevices(
 	rule combine.Rule,
 	devices []clientUpdate,
-	weights []realdevices.Weight,
+	weights []float64,
 	length int,
 ) (combined []int64, err error) {
 	sums := make([][]int64, len(devices))
@@ -73,31 +72,33 @@ func (a *Aggregator) combineDevices(
 	for i := range devices {
 		u := &devices[i]
 		unclipped[i] = u.weight
-		unclippedBuffers := realdevices.Weight{Trained: weights[i].Trained / u.weight, Buffers: 1}
-		if sums[i], err = a.deviceSum(u, unclippedBuffers, length); err != nil {
+		if sums[i], err = a.deviceSum(u, weights[i]/u.weight, length); err != nil {
 			return nil, err
 		}
 	}
 	combined = make([]int64, length)
 	setup := combine.Setup{Rule: rule}
-	bufferWeights := setup.Apply(a.judgedPart(combined), a.judgedOf(sums), unclipped)
-	setup.ApplyToBuffers(a.bufferPart(combined), a.buffersOf(sums), bufferWeights)
+	_, byValue := rule.(combine.ByValue)
+	for i, weight := range setup.Apply(a.judgedPart(combined), a.judgedOf(sums), unclipped) {
+		devices[i].bufferWeight = weight
+		devices[i].combinesBuffers = byValue
+	}
 	return combined, nil
 }
 
 // deviceSum returns the exact sum of one device's update with a weight, length values long. It notes
 // the loss that the device reported.
-func (a *Aggregator) deviceSum(u *clientUpdate, weight realdevices.Weight, length int) ([]int64, error) {
+func (a *Aggregator) deviceSum(u *clientUpdate, weight float64, length int) ([]int64, error) {
 	sum := make([]int64, length)
 	updates := []clientUpdate{*u}
-	err := a.addUpDevices(sum, updates, []realdevices.Weight{weight})
+	err := a.addUpDevices(sum, updates, []float64{weight})
 	u.loss = updates[0].loss
 	return sum, err
 }
 
 // addUpDevices adds the updates of devices to the sum with these weights. It notes the losses that
 // the devices reported.
-func (a *Aggregator) addUpDevices(sum []int64, updates []clientUpdate, weights []realdevices.Weight) error {
+func (a *Aggregator) addUpDevices(sum []int64, updates []clientUpdate, weights []float64) error {
 	losses := make([]float64, len(updates))
 	if err := a.devices.Add(sum, tasksOf(updates), weights, losses, a.base); err != nil {
 		return err
@@ -115,7 +116,7 @@ func (a *Aggregator) clipDevices(
 	sum []int64,
 	updates []clientUpdate,
 	first int,
-) (bounds deviceBounds, weights []realdevices.Weight, err error) {
+) (bounds deviceBounds, weights []float64, err error) {
 	devices := updates[first:]
 	tasks := tasksOf(devices)
 	norms, err := a.devices.Norms(tasks, a.base)
@@ -126,9 +127,9 @@ func (a *Aggregator) clipDevices(
 	bound, factors, memory := a.deviceClip.Factors(bounds.norms)
 	bounds.memory = memory
 	a.devices.Clipped(tasks, norms, bound)
-	weights = make([]realdevices.Weight, len(devices))
+	weights = make([]float64, len(devices))
 	for i := range devices {
-		weights[i] = realdevices.Weight{Trained: devices[i].weight * factors[i], Buffers: devices[i].weight}
+		weights[i] = devices[i].weight * factors[i]
 	}
 	return bounds, weights, nil
 }

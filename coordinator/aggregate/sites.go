@@ -142,17 +142,27 @@ func (a *Aggregator) siteRound(ctx context.Context, r Round) ([]float64, error) 
 		return nil, err
 	}
 	for version, sum := range sums {
-		if err := a.moveSite(ctx, r.Number, version, sum); err != nil {
+		ofSite := slices.DeleteFunc(slices.Clone(updates), func(u clientUpdate) bool { return u.task.Model != version })
+		buffers := a.nextBuffers(a.models.versions[version].params, ofSite)
+		if err := a.moveSite(ctx, r.Number, version, sum, buffers); err != nil {
 			return nil, err
 		}
 	}
 	return lossesOf(updates), nil
 }
 
-// moveSite replaces the own model of a site by one that its clients' updates have moved.
-func (a *Aggregator) moveSite(ctx context.Context, number int, version uint64, sum []int64) error {
+// moveSite replaces the own model of a site by one that its clients' updates have moved, and that has these
+// buffers, if any.
+func (a *Aggregator) moveSite(
+	ctx context.Context,
+	number int,
+	version uint64,
+	sum []int64,
+	buffers []float32,
+) error {
 	params := slices.Clone(a.models.versions[version].params)
 	algorithm.Default.Server(len(params)).Apply(params, sum, 1)
+	copy(params[a.judged:], buffers)
 	if i := notFinite(params); i != allFinite {
 		return fmt.Errorf(
 			"%w: parameter %d of the model of site %d in round %d is %g",

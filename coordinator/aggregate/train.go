@@ -44,8 +44,8 @@ type roundSum struct {
 	// sum takes over.
 	values []int64
 	scale  float64 // factor that the server applies to its trained values
-	// bufferWeight is what the weights of the buffers in it sum to.
-	bufferWeight float64
+	// buffers are those of the next model; nil where they stay as they are.
+	buffers []float32
 
 	updates []clientUpdate // that count
 	refused []uint64       // tasks of those that do not
@@ -124,13 +124,14 @@ func (a *Aggregator) addUp(ctx context.Context, r Round) (roundSum, error) {
 	}
 	for i := first; i < len(valid); i++ {
 		u := &valid[i]
+		u.buffers = sentBuffers{values: a.devices.Buffers(u.task.Task, a.base(u.task.Model))}
 		u.stateAfter = a.devices.StateAfter(u.task.Task)
 		s.losses[i+len(refused)] = u.loss
 	}
 	if s.scale, s.clipMemory, err = a.combine(r.Number, s.values, valid, weights); err != nil {
 		return s, err
 	}
-	s.bufferWeight = a.bufferWeight(valid)
+	s.buffers = a.nextBuffers(a.Params(), valid)
 	a.algorithm.Decide(s.values)
 	s.loss = meanLoss(s.losses)
 	return s, a.rebaseSum(s.values, valid)
@@ -222,11 +223,12 @@ func (a *Aggregator) trainSimulated(
 	return nil
 }
 
-// noteResult notes in the updates of a job the clients' losses and next states.
+// noteResult notes in the updates of a job the clients' losses, buffers and next states.
 func (a *Aggregator) noteResult(updates []clientUpdate, r *bus.Result) {
 	for j := range updates {
 		u := &updates[j]
 		u.loss = r.Clients[j].FirstStepLoss
+		u.buffers.first, u.buffers.values = r.BufferOf(j)
 		if a.algorithm.ClientStates != nil {
 			digest := bus.DigestFrom(r.Clients[j].VariateDigest)
 			u.stateAfter = algorithm.ClientState{Digest: digest, Values: r.ClientStates[j]}
@@ -239,6 +241,7 @@ func (a *Aggregator) noteResult(updates []clientUpdate, r *bus.Result) {
 func (a *Aggregator) clientJob(number int, part span, updates []clientUpdate) job {
 	base := updates[0].task.Model
 	message := a.queue.newJob(bus.Train, number, a.models.versions[base].digest)
+	message.Buffers = uint32(a.sentBuffers())
 	for i := range updates {
 		t := &updates[i].task
 		work := &bus.ClientWork{

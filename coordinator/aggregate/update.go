@@ -22,6 +22,13 @@ type clientUpdate struct {
 	separate bool
 	sum      []int64 // exact sum of weight 1; nil where it is added up, or not trained yet
 
+	// buffers are what the client sent of the model's buffers, and bufferWeight is what they count with.
+	buffers      sentBuffers
+	bufferWeight float64
+	// combinesBuffers says that the rule of devices combines the buffers with those of the other devices,
+	// value by value, before they count.
+	combinesBuffers bool
+
 	loss    float64      // before the first local step; NaN: a device does not report it
 	failure *bus.Failure // why the update is refused; nil: it is valid
 

@@ -45,6 +45,7 @@ func (a *Aggregator) weigh(updates []clientUpdate) (weighing, error) {
 		u := &updates[i]
 		u.share = shares[i]
 		u.weight = shares[i]
+		u.bufferWeight = shares[i]
 		u.separate = separate
 		if separate {
 			u.weight = 1
@@ -108,6 +109,7 @@ func separateStale(updates []clientUpdate, shares []float64) weighing {
 		if !u.separate {
 			u.weight = min(1, u.share/freshShare) // a quotient may be rounded up
 		}
+		u.bufferWeight = u.weight
 	}
 	return weighing{scale: 1, staleSeparate: true, freshShare: freshShare}
 }
@@ -126,14 +128,14 @@ func (a *Aggregator) rebaseSum(sum []int64, updates []clientUpdate) error {
 	weights := map[uint64]float64{} // by base model
 	for i := range updates {
 		u := &updates[i]
-		fromOther := u.task.Staleness > 0 || isSiteVersion(u.task.Model)
+		isStale := a.mixesModels() && u.task.Staleness > 0
+		fromOther := isStale || isSiteVersion(u.task.Model)
 		if fromOther && !u.separate {
 			weights[u.task.Model] += u.weight
 		}
 	}
 	for _, version := range slices.Sorted(maps.Keys(weights)) {
-		allValues := a.mixesModels() || isSiteVersion(version)
-		if err := a.rebase(sum, version, weights[version], allValues); err != nil {
+		if err := a.rebase(sum, version, weights[version]); err != nil {
 			return err
 		}
 	}
@@ -141,19 +143,11 @@ func (a *Aggregator) rebaseSum(sum []int64, updates []clientUpdate) error {
 }
 
 // rebase turns a sum of differences from an earlier version, whose weights sum to weight, into one
-// of differences from the newest model: the whole of it, or the buffers alone. A buffer is a mean of
-// what clients sent, and no longer one once the difference from one model is added to another.
-func (a *Aggregator) rebase(sum []int64, version uint64, weight float64, allValues bool) error {
-	base := a.models.versions[version].params
-	newest := a.models.current().params
-	if allValues {
-		sum = sum[:len(base)]
-	} else {
-		sum = a.bufferPart(sum)
-		base = base[a.judged:a.communicated]
-		newest = newest[a.judged:a.communicated]
-	}
-	if err := algorithm.Rebase(sum, weight, base, newest); err != nil {
+// of differences from the newest model.
+func (a *Aggregator) rebase(sum []int64, version uint64, weight float64) error {
+	base := a.models.versions[version].params[:a.judged]
+	newest := a.models.current().params[:a.judged]
+	if err := algorithm.Rebase(a.judgedPart(sum), weight, base, newest); err != nil {
 		return fmt.Errorf("%w: version %d of the model and the newest one: %w", round.ErrDiverged, version, err)
 	}
 	return nil

@@ -130,7 +130,7 @@ func TestATaskFromBeforeAResumeIsNoLie(t *testing.T) {
 
 // A vote counts once, however loud.
 func TestVotesAreSigns(t *testing.T) {
-	d := &Devices{run: Run{Params: 3, Votes: true, Spec: &bus.Spec{Compression: "sign"}}, open: map[uint64]*openTask{1: {base: make([]float32, 3)}}}
+	d := &Devices{run: Run{Params: 3, Trainable: 3, Summed: 3, Votes: true, Spec: &bus.Spec{Compression: "sign"}}, open: map[uint64]*openTask{1: {base: make([]float32, 3)}}}
 	d.TaskLimit = time.Second
 	for x, want := range map[float32]bool{1: true, 0: true, -1: true, 0.5: false, 100: false, -2: false} {
 		if err := d.check(&bus.DeviceUpdate{Values: []float32{1, x, -1}, Update: &bus.Update{Task: 1}}); (err == nil) != want {

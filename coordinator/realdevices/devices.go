@@ -94,6 +94,11 @@ type Run struct {
 	StateValues int // values that each device keeps from task to task
 	// Trainable is how many of them are trained, from the first on.
 	Trainable int
+	// Summed is how many of them sums of updates hold, from the first on. Behind them lie buffers.
+	Summed int
+	// CheckBuffers returns an error for a device's parameters with a buffer that no model can have. Nil
+	// means that there is nothing to check.
+	CheckBuffers func(values []float32) error
 	// Selects says whether clients are chosen by their samples.
 	Selects bool
 	Votes   bool // updates are votes

@@ -46,8 +46,13 @@ func (d *Devices) check(u *bus.DeviceUpdate) error {
 	}
 	base := d.differenceBase(o.base)
 	values := u.Values[:d.run.Params]
-	if err := algorithm.Check(values, base); err != nil || d.Replay {
+	if err := algorithm.Check(values[:d.run.Summed], base[:d.run.Summed]); err != nil || d.Replay {
 		return err
+	}
+	if check := d.run.CheckBuffers; check != nil {
+		if err := check(slices.Concat(values[:d.run.Summed], d.sentBuffers(values, o.base))); err != nil {
+			return err
+		}
 	}
 	// No task takes longer than its limit in wall time: with a longer one the run
 	// would wait for what did not happen.
@@ -59,7 +64,7 @@ func (d *Devices) check(u *bus.DeviceUpdate) error {
 		)
 	}
 	loud := func(x float32) bool { return x != 0 && x != 1 && x != -1 }
-	if d.run.Votes && slices.ContainsFunc(values, loud) {
+	if d.run.Votes && slices.ContainsFunc(values[:d.run.Trainable], loud) {
 		return errors.New("its votes are not all -1, 0 or 1")
 	}
 	if d.NormLimit == 0 {
@@ -90,12 +95,12 @@ func (d *Devices) Split(tasks []round.Task) int {
 	return n
 }
 
-// Add adds the updates of devices to the sum: each is a term like any other, so
+// Add adds the updates of devices to the sum, but for their buffers: each is a term like any other, so
 // the order does not matter. base gives the models that they started from.
 func (d *Devices) Add(
 	sum []int64,
 	tasks []round.Task,
-	weights []Weight,
+	weights []float64,
 	losses []float64,
 	base func(version uint64) []float32,
 ) error {
@@ -108,13 +113,9 @@ func (d *Devices) Add(
 		if a == nil {
 			return fmt.Errorf("realdevices: the update of task %d is accepted and not kept", t.Task)
 		}
-		start := d.differenceBase(base(t.Model)[:len(a.Values)]) // frozen values are not sent
-		n := d.run.Trainable
-		err := algorithm.Add(partial[:n], weights[i].Trained, a.Values[:n], start[:n])
-		if err == nil {
-			err = algorithm.Add(partial[n:len(a.Values)], weights[i].Buffers, a.Values[n:], start[n:])
-		}
-		if err != nil {
+		n := d.run.Summed
+		start := d.differenceBase(base(t.Model)[:n])
+		if err := algorithm.Add(partial[:n], weights[i], a.Values[:n], start); err != nil {
 			return fmt.Errorf("realdevices: update of task %d: %w", t.Task, err)
 		}
 		losses[i] = a.Loss
@@ -122,11 +123,28 @@ func (d *Devices) Add(
 	return algorithm.Merge(sum, partial)
 }
 
-// Weight is what a device's update counts with in a sum, from 0 to 1. A clip shortens the trained
-// values of an update alone, so that its buffers may count with another weight.
-type Weight struct {
-	Trained float64
-	Buffers float64
+// Buffers returns the buffers of the model that the device of an accepted task has sent. base is the model
+// that it started from.
+func (d *Devices) Buffers(task uint64, base []float32) []float32 {
+	a := d.updates[task]
+	if a == nil {
+		return nil
+	}
+	return d.sentBuffers(a.Values, base)
+}
+
+// sentBuffers returns the buffers among a device's values. Where updates are compressed they are
+// differences from those of base.
+func (d *Devices) sentBuffers(values, base []float32) []float32 {
+	buffers := values[d.run.Summed:d.run.Params]
+	if d.run.Spec.Compression == "" {
+		return buffers
+	}
+	buffers = slices.Clone(buffers)
+	for i := range buffers {
+		buffers[i] += base[d.run.Summed+i]
+	}
+	return buffers
 }
 
 // Used forgets the updates of a round's devices once they are in the model.

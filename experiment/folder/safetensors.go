@@ -36,7 +36,8 @@ func ModelSHA256(params []float32) string {
 // EncodeModel writes the safetensors format: the header's length in 8 bytes,
 // little-endian; the header, JSON padded with spaces so that the data is
 // aligned to 8 bytes; then the tensors, which must cover the parameters in order
-// and without gaps.
+// and without gaps. In the file those with larger elements come first, so that each
+// is aligned to its elements; others stay in the model's order.
 func EncodeModel(w io.Writer, tensors []learn.Tensor, params []float32, metadata map[string]string) error {
 	header := []byte{'{'}
 	add := func(name string, value any) {
@@ -52,22 +53,16 @@ func EncodeModel(w io.Writer, tensors []learn.Tensor, params []float32, metadata
 	if len(metadata) > 0 {
 		add("__metadata__", metadata)
 	}
-	end := 0
-	for _, t := range tensors {
-		// Tensors must follow each other without gaps, as the format demands.
-		if t.Offset != end {
-			return fmt.Errorf(
-				"tensor %q starts at parameter %d, want %d: tensors must follow each other",
-				t.Name,
-				t.Offset,
-				end,
-			)
-		}
-		end += t.Len()
-		add(t.Name, entry{"F32", t.Shape, []int{4 * t.Offset, 4 * end}})
+	if err := covers(tensors, len(params)); err != nil {
+		return err
 	}
-	if end != len(params) {
-		return fmt.Errorf("the tensors hold %d parameters, the model %d", end, len(params))
+	aligned := slices.Clone(tensors)
+	slices.SortStableFunc(aligned, func(x, y learn.Tensor) int { return y.ElementBytes() - x.ElementBytes() })
+	end := 0
+	for _, t := range aligned {
+		start := end
+		end += dataBytes(t)
+		add(t.Name, entry{t.DType(), t.Shape, []int{start, end}})
 	}
 	header = append(header, '}')
 	// Spaces are allowed after JSON and align the data to 8 bytes.
@@ -77,8 +72,42 @@ func EncodeModel(w io.Writer, tensors []learn.Tensor, params []float32, metadata
 	if _, err := w.Write(append(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header...)); err != nil {
 		return err
 	}
-	_, err := w.Write(vector.Bytes(params))
-	return err
+	for _, t := range aligned {
+		if _, err := w.Write(t.Encode(params[t.Offset:][:t.Len()])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// covers returns an error unless the tensors follow each other without gaps, as the format demands, and
+// hold all parameters.
+func covers(tensors []learn.Tensor, params int) error {
+	end := 0
+	for _, t := range tensors {
+		if t.Offset != end {
+			return fmt.Errorf(
+				"tensor %q starts at parameter %d, want %d: tensors must follow each other",
+				t.Name,
+				t.Offset,
+				end,
+			)
+		}
+		end += t.Len()
+	}
+	if end != params {
+		return fmt.Errorf("the tensors hold %d parameters, the model %d", end, params)
+	}
+	return nil
+}
+
+// dataBytes is how many bytes a tensor takes in a model's file.
+func dataBytes(t learn.Tensor) int {
+	n := t.ElementBytes()
+	for _, size := range t.Shape {
+		n *= size
+	}
+	return n
 }
 
 // entry is a tensor in the header.
@@ -90,7 +119,7 @@ type entry struct {
 }
 
 // ReadModel reads the parameters of an architecture from a safetensors file.
-// The file must hold exactly its tensors, as finite float32.
+// The file must hold exactly its tensors, in their types; float32 must be finite.
 func ReadModel(path string, want []learn.Tensor) ([]float32, error) {
 	f, info, err := regular.Open(path)
 	if err != nil {
@@ -141,8 +170,12 @@ func DecodeModel(r io.Reader, size int64, want []learn.Tensor) ([]float32, error
 	params := make([]float32, total)
 	for _, t := range order {
 		part := params[t.Offset:][:t.Len()]
-		if err := vector.Read(r, part); err != nil {
+		data := make([]byte, dataBytes(t))
+		if _, err := io.ReadFull(r, data); err != nil {
 			return nil, fmt.Errorf("tensor %q: the file ends early: %w", t.Name, err)
+		}
+		if err := t.Decode(part, data); err != nil {
+			return nil, err
 		}
 		for _, v := range part {
 			// The difference is not zero for NaN and the infinities, and only for them.
@@ -163,8 +196,8 @@ func match(entries map[string]entry, want []learn.Tensor, data int64) ([]learn.T
 		switch {
 		case !ok:
 			return nil, fmt.Errorf("has no tensor %q (it holds %s)", t.Name, someNames(entries))
-		case e.DType != "F32":
-			return nil, fmt.Errorf("tensor %q is %s, want F32", t.Name, e.DType)
+		case e.DType != t.DType():
+			return nil, fmt.Errorf("tensor %q is %s, want %s", t.Name, e.DType, t.DType())
 		case !slices.Equal(e.Shape, t.Shape):
 			return nil, fmt.Errorf("tensor %q has shape %v, want %v", t.Name, e.Shape, t.Shape)
 		}
@@ -181,13 +214,13 @@ func match(entries map[string]entry, want []learn.Tensor, data int64) ([]learn.T
 	end := 0
 	for _, t := range order {
 		e := entries[t.Name]
-		if e.Offsets[0] != end || e.Offsets[1]-e.Offsets[0] != 4*t.Len() {
+		if e.Offsets[0] != end || e.Offsets[1]-e.Offsets[0] != dataBytes(t) {
 			return nil, fmt.Errorf(
 				"tensor %q has data_offsets %v, want [%d, %d]",
 				t.Name,
 				e.Offsets,
 				end,
-				end+4*t.Len(),
+				end+dataBytes(t),
 			)
 		}
 		end = e.Offsets[1]
@@ -246,7 +279,8 @@ func decodeHeader(header []byte) (map[string]entry, error) {
 	return entries, nil
 }
 
-// ModelParams is how many parameters a safetensors file of float32 holds, by its length.
+// ModelParams is how many parameters a safetensors file of float32 holds, by its length. Buffers of other
+// types count as the float32 numbers that take as many bytes.
 func ModelParams(path string) (int, error) {
 	f, info, err := regular.Open(path)
 	if err != nil {
@@ -258,8 +292,25 @@ func ModelParams(path string) (int, error) {
 		return 0, fmt.Errorf("%s: it is not a model: %w", path, err)
 	}
 	length := binary.LittleEndian.Uint64(head[:])
-	if length > uint64(info.Size()-8) || (info.Size()-8-int64(length))%4 != 0 {
+	data := info.Size() - 8 - int64(min(length, maxHeader))
+	if length > maxHeader || data < 0 {
 		return 0, fmt.Errorf("%s: it is not a model of float32: a header of %d bytes in %d", path, length, info.Size())
 	}
-	return int((info.Size() - 8 - int64(length)) / 4), nil
+	header := make([]byte, length)
+	if _, err := io.ReadFull(f, header); err != nil {
+		return 0, fmt.Errorf("%s: it is not a model: %w", path, err)
+	}
+	entries, err := decodeHeader(header)
+	if err != nil {
+		return 0, fmt.Errorf("%s: it is not a model: %w", path, err)
+	}
+	end := 0
+	for _, e := range entries {
+		end = max(end, e.Offsets[1])
+	}
+	if int64(end) != data {
+		return 0, fmt.Errorf("%s: it is not a model of float32: %d bytes of data for %d", path, data, end)
+	}
+	const bytesEach = 4
+	return (end + bytesEach - 1) / bytesEach, nil
 }

@@ -40,7 +40,14 @@ import numpy as np
 
 __all__ = ["Data", "Diverged", "Grouped", "Job", "Metric", "Samples", "Setting", "Task", "Tensor", "Trainer", "run", "serve"]
 
-PROTOCOL = 1
+PROTOCOL = 2
+
+# Bytes of an element by its type; the types that are integers, which clients may send.
+TYPES = {"bool": 1, "uint8": 1, "int8": 1, "int16": 2, "int32": 4, "int64": 8,
+         "float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
+INTEGERS = ("bool", "uint8", "int8", "int16", "int32", "int64")
+RULES = ("largest", "majority", "mean", "kept")
+MAX_INTEGER = 1 << 24  # float32 holds all integers up to it
 
 # Descriptors that fedpace opens for the process.
 REQUESTS, REPLIES, MEMORY = 3, 4, 5
@@ -54,16 +61,25 @@ Score = Tuple[float, float]  # sum and weight: a value is sum / weight
 
 @dataclass(frozen=True)
 class Tensor:
-    """A part of a model: float32 numbers in row-major order."""
+    """A part of a model: float32 numbers in row-major order.
+
+    One with a ``type`` is a buffer of integers or booleans, whose numbers the flat model holds as
+    float32, or a constant of any type (``rule="kept"``, ``frozen=True``): the bytes of its elements,
+    little-endian, two to a number (one, for a type of one byte).
+    """
 
     name: str
     shape: Tuple[int, ...]
     trainable: bool = True
     frozen: bool = False  # never changes: every client has it from the beginning, and no task transfers it
+    type: str = ""  # of the elements in model.safetensors; empty: float32
+    rule: str = ""  # how clients' integers become one: "largest", "majority", "mean" or "kept"
 
     @property
     def size(self) -> int:
-        return int(np.prod(self.shape, dtype=np.int64))
+        """The numbers of the flat model that hold it."""
+        words = max(1, TYPES[self.type] // 2) if self.rule == "kept" else 1
+        return int(np.prod(self.shape, dtype=np.int64)) * words
 
 
 @dataclass(frozen=True)
@@ -514,7 +530,8 @@ class _Conversation:
             "name": t.name,
             "class": t.kernel_class,
             "digest": _digest(_files(t)),
-            "tensors": [{"name": p.name, "shape": list(p.shape), "trainable": p.trainable, "frozen": p.frozen} for p in t.tensors],
+            "tensors": [{"name": p.name, "shape": list(p.shape), "trainable": p.trainable, "frozen": p.frozen,
+                         **({"type": p.type, "rule": p.rule} if p.type else {})} for p in t.tensors],
             "metrics": [{"name": m.name, "better": m.better} for m in t.metrics],
             "optimizers": list(t.optimizers),
             "state": t.state,
@@ -704,7 +721,7 @@ def _rehearse(trainer: Trainer) -> None:
     _begin(trainer, Setting(None if trainer.data else _noise(o), 1, o.device))
     print(f"class   {trainer.kernel_class}\ndigest  {_digest(_files(trainer))}")
     for t in trainer.tensors:
-        print(f"tensor  {t.name} {list(t.shape)}{', frozen' if t.frozen else '' if t.trainable else ', not trainable'}")
+        print(f"tensor  {t.name} {list(t.shape)}{', frozen' if t.frozen else '' if t.trainable else ', not trainable'}{t.type and f', {t.type}, {t.rule}'}")
     model, nothing = trainer.initialise(1), lambda: None
     rows = np.arange(trainer.data.samples(0) if trainer.data else 4 * o.batch, dtype=np.int32)
     steps = [np.resize(np.roll(rows, -k * o.batch), min(o.batch, len(rows))) for k in range(o.steps)]
@@ -764,6 +781,7 @@ def serve(
     state: int = 0,
     recall: Optional[Callable[[Any, bytes], None]] = None,
     keep: Optional[Callable[[Any], bytes]] = None,
+    buffers: Optional[Mapping[str, str]] = None,
 ) -> None:
     """Trains a PyTorch model for fedpace; returns when the work is done.
 
@@ -785,10 +803,12 @@ def serve(
     files      files that decide the steps besides the script, from its folder: they become part of its digest
     state      bytes that each client keeps from task to task, at most: keep(model) returns them after
                a task, and recall(model, bytes) gets them before the client's next, none before its first
+    buffers    how clients' buffers of integers or booleans become one, by name: "largest" (by default
+               of integers), "majority" (of booleans), "mean", or "kept", of constants of any type
     """
     # Read by cuBLAS when a card is first used: without it sums differ from run to run.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    run((_Batched if batched else _Torch)(model, loss, metrics, shape, data, optimizer, device, batched, lower, files, state, recall, keep))
+    run((_Batched if batched else _Torch)(model, loss, metrics, shape, data, optimizer, device, batched, lower, files, state, recall, keep, buffers))
 
 
 class _Resident(Samples):
@@ -832,17 +852,18 @@ class _Torch(Trainer):
 
     def __init__(self, model: Any, loss: Any, metrics: Any = None, shape: Optional[Sequence[int]] = None, data: Optional[Data] = None,
                  optimizer: Any = None, device: Optional[str] = None, batched: int = 0, lower: Sequence[str] = (), files: Sequence[str] = (),
-                 state: int = 0, recall: Any = None, keep: Any = None):
+                 state: int = 0, recall: Any = None, keep: Any = None, buffers: Optional[Mapping[str, str]] = None):
         self._make, self._loss, self._measure, self._make_optimizer = model, loss, metrics, optimizer
         self._shape, self._device, self._lanes, self._lower = shape, device, batched, lower
         self.data, self.files, self.state = data, files, state
         self._recall, self._keep = recall, keep
+        self._rules: Dict[str, str] = dict(buffers or {})
         if optimizer:
             self.optimizers = ()
         # Makes a recording of a step, which is played instead of it; None: steps are taken one by one.
         self.record: Optional[Callable[[Callable[[Any], Any], Any], Optional[Callable[[Any], Any]]]] = None
         self._recording: Tuple[Any, Optional[Callable[[Any], Any]]] = None, None  # what for, and the recording
-        self._warned = False  # that steps change what is not part of the model
+        self._warned = False  # that steps change what is kept
 
     # Preparation.
 
@@ -869,7 +890,7 @@ class _Torch(Trainer):
         self.kernel_class = _torch_class(self.device, self._lanes)
         self._try()
         if setting.worker == 0:
-            self._say_unsent()
+            self._say_rules()
 
     def _build(self) -> None:
         """Lays the module's tensors one behind the other in one flat tensor."""
@@ -878,34 +899,44 @@ class _Torch(Trainer):
         self._module = module = self._new(0)
         named = dict(module.named_parameters())
         persistent = set(module.state_dict())
-        floats = {n: b for n, b in module.named_buffers() if n in persistent and b.is_floating_point()}
-        parts = [(n, p, p.requires_grad) for n, p in named.items()] + [(n, b, False) for n, b in floats.items()]
-        for name, part, _ in parts:
-            if part.dtype != torch.float32:
-                raise TypeError(f"tensor {name} is {part.dtype}: a model's tensors are float32")
-        # Trainable ones first and frozen ones last, else in their order.
-        parts.sort(key=lambda part: 0 if part[2] else 2 if part[0] in named else 1)
-        self.tensors = [Tensor(n, tuple(p.shape), trainable, n in named and not trainable) for n, p, trainable in parts]
+        buffers = {n: b for n, b in module.named_buffers() if n in persistent}
+        unknown = sorted(set(self._rules) - set(buffers))
+        if unknown:
+            raise ValueError(f"buffers names {', '.join(unknown)}; the model's buffers are {', '.join(buffers) or 'none'}")
+        about = [(p, Tensor(n, tuple(p.shape), p.requires_grad, not p.requires_grad)) for n, p in named.items()]
+        about += [(b, self._buffer(n, b)) for n, b in buffers.items()]
+        for part, t in about:
+            if part.dtype != torch.float32 and not t.type:
+                raise TypeError(f"tensor {t.name} is {part.dtype}: a model's tensors are float32, but for buffers of "
+                                f'integers and booleans, and constants that buffers={{"{t.name}": "kept"}} names')
+        # Trainable ones first, then buffers, first those of floats, and frozen ones last; else in their order.
+        about.sort(key=lambda part: 0 if part[1].trainable else 3 if part[1].frozen else 2 if part[1].type else 1)
+        self.tensors = [t for _, t in about]
         n = self.trainable
         if n == 0:
             raise ValueError("the model has no trainable tensor")
         self._flat = torch.zeros(self.size, device=self.device)
         self._gradient = torch.zeros(n, device=self.device)
-        self._parameters = [p for _, p, trainable in parts if trainable]
+        self._parameters = [p for p, t in about if t.trainable]
+        # Buffers that are no part of the flat tensor, each with its place there.
+        self._typed: List[Tuple[Any, Tensor, slice]] = []
         at = 0
-        for _, part, trainable in parts:
-            view = self._flat[at : at + part.numel()].view(part.shape)
-            part.data = view
-            if trainable:
-                part.grad = self._gradient[at : at + part.numel()].view(part.shape)
-            at += part.numel()
+        for part, t in about:
+            place = slice(at, at + t.size)
+            at += t.size
+            if t.type:
+                self._typed.append((part, t, place))
+                continue
+            part.data = self._flat[place].view(part.shape)
+            if t.trainable:
+                part.grad = self._gradient[place].view(part.shape)
+        self._constants: Dict[str, Tuple[np.ndarray, Any]] = {}  # by name, what is kept: as it lies in a model, and as a tensor
         self._base, self._pull = torch.zeros_like(self._gradient), torch.zeros_like(self._gradient)
         self._moving = torch.nn.Parameter(self._flat[:n])
         self._moving.grad = self._gradient
-        # Other buffers, such as a batch norm's count of batches, are not part of the model: they are as in
-        # the beginning when a task starts, so that a task depends on nothing before it.
-        self._fixed = [(b, b.clone()) for name, b in module.named_buffers() if name not in floats]
-        self._unsent = {name: b for name, b in module.named_buffers() if name in persistent and name not in floats}
+        # Buffers that are not persistent are not part of the model: they are as in the beginning when a task
+        # starts, so that a task depends on nothing before it.
+        self._fixed = [(b, b.clone()) for name, b in module.named_buffers() if name not in persistent]
         self._laid = self._places()
         self.steps = self._own_steps()
 
@@ -923,14 +954,30 @@ class _Torch(Trainer):
         plain = type(optimizer) is torch.optim.SGD and momentum == 0 and unchanged
         return {"optimizer": type(optimizer).__name__, "momentum": momentum, "plain": plain}
 
-    def _say_unsent(self) -> None:
-        """Names the integer and boolean buffers, which neither travel nor stand in model.safetensors."""
-        counters = {name for name, m in _norms(self._module) if m.momentum is not None}  # nothing follows from their counts
-        names = [f"{name} ({str(b.dtype).rpartition('.')[2]})" for name, b in self._unsent.items()
-                 if name not in counters]
-        if names:
-            print(f"Buffers of integers or booleans stay at the script's initial values in every task, and are not in "
-                  f"model.safetensors: {', '.join(names)}. Load that file with strict=False.")
+    def _buffer(self, name: str, b: Any) -> Tensor:
+        """A persistent buffer as a part of the model: of floats, which are averaged, or with the rule for its type."""
+        import torch
+
+        kind = str(b.dtype).rpartition(".")[2]
+        rule = self._rules.get(name, "")
+        if rule and (rule not in RULES or kind not in TYPES or rule != "kept" and kind not in INTEGERS):
+            raise ValueError(f'buffers={{"{name}": "{rule}"}}: want {", ".join(RULES[:-1])} for integers and booleans, or kept for '
+                             f"constants of {', '.join(TYPES)}; {name} is {kind}")
+        if not rule and kind in INTEGERS:
+            is_large = kind != "bool" and bool((b.abs() > MAX_INTEGER).any())
+            # Clients that train side by side change no buffers.
+            rule = "kept" if is_large or self._lanes else "majority" if kind == "bool" else "largest"
+        if not rule and kind == "float32" and not torch.isfinite(b).all():
+            rule = "kept"  # such as an attention mask: what is infinite has no mean
+        return Tensor(name, tuple(b.shape), False, rule == "kept", kind if rule else "", rule)
+
+    def _say_rules(self) -> None:
+        """Names the integer and boolean buffers, and others that are kept, with the rules that the script leaves open."""
+        counters = {name for name, _ in _norms(self._module)}
+        found = [f"{t.name} ({t.type}): {t.rule}" for _, t, _ in self._typed if t.name not in counters and t.name not in self._rules]
+        if found:
+            print(f"Buffers become one of the clients' by rules: {', '.join(found)}. "
+                  f'Others are named by serve(..., buffers={{"NAME": "RULE"}}).')
 
     def _places(self) -> Dict[str, Tuple[int, int]]:
         """Which tensors the module has, and where they lie."""
@@ -963,7 +1010,7 @@ class _Torch(Trainer):
 
         named = {**dict(module.named_buffers()), **dict(module.named_parameters())}
         with torch.no_grad():
-            return torch.cat([named[t.name].reshape(-1) for t in self.tensors])
+            return torch.cat([_to_words(named[t.name]) if t.rule == "kept" else named[t.name].reshape(-1).float() for t in self.tensors])
 
     def _seed(self, seed: int) -> None:
         """All random numbers that a user may draw follow from a task's seed."""
@@ -1033,20 +1080,49 @@ class _Torch(Trainer):
         replaced = sorted({name for name, _ in self._laid.items() ^ self._places().items()})
         if replaced:
             raise TypeError(f"a step replaces {', '.join(replaced)}: change a model's tensors in place, as with copy_")
-        self._check_unsent()
+        with torch.no_grad():
+            self._store()
         return losses.cpu().numpy()
 
-    def _check_unsent(self) -> None:
-        """Says once which integer and boolean buffers steps have changed: what they count is lost with the task."""
+    def _store(self) -> None:
+        """Writes the integers and booleans that steps have changed to their places in the flat tensor."""
         import torch
 
-        initial = {id(b): value for b, value in self._fixed}
-        counters = {name for name, m in _norms(self._module) if m.momentum is not None}
-        changed = sorted(name for name, b in self._unsent.items() if name not in counters and not torch.equal(b, initial[id(b)]))
-        if changed and not self._warned:
+        changed = []
+        for buffer, t, place in self._typed:
+            if t.rule == "kept":
+                words, constant = self._constants[t.name]
+                # NaN differs from itself: what seems to differ is compared byte by byte.
+                if not self._warned and not torch.equal(buffer, constant) and not np.array_equal(_to_words(buffer).cpu().numpy(), words):
+                    changed.append(t)
+                continue
+            numbers = buffer.reshape(-1)
+            if t.type in ("int32", "int64") and bool((numbers.abs() > MAX_INTEGER).any()):
+                raise ValueError(f"steps leave {int(numbers[numbers.abs().argmax()])} in buffer {t.name}, and integers travel up to "
+                                 f'{MAX_INTEGER}: keep it, by serve(..., buffers={{"{t.name}": "kept"}})')
+            self._flat[place].copy_(numbers)
+        if changed:
             self._warned = True
-            print(f"Steps change {', '.join(changed)}, integers or booleans that are as in the beginning in each task: "
-                  f"make them float32 buffers, which are averaged, or keep them by state=, recall= and keep=.")
+            first = changed[0]
+            remedy = "make it a finite float32 buffer"
+            if first.type in INTEGERS:
+                rule = "majority" if first.type == "bool" else "largest"
+                remedy = f'name a rule by serve(..., buffers={{"{first.name}": "{rule}"}})'
+            print(f"Steps change {', '.join(t.name for t in changed)}, kept as at first for every task: {remedy}, "
+                  f"or keep what it holds by state=, recall= and keep=.")
+
+    def _load_typed(self, model: np.ndarray) -> None:
+        """Sets the buffers that are no part of the flat tensor to those of a model."""
+        for buffer, t, place in self._typed:
+            if t.rule != "kept":
+                buffer.copy_(self._flat[place].view(buffer.shape))
+                continue
+            words, constant = self._constants.get(t.name, (None, None))
+            if words is None or not np.array_equal(words, model[place]):
+                words = model[place].copy()
+                constant = _from_words(words, t, buffer)
+                self._constants[t.name] = words, constant
+            buffer.copy_(constant)
 
     def recall(self, state: bytes) -> None:
         if self._recall:
@@ -1060,6 +1136,7 @@ class _Torch(Trainer):
 
         with torch.no_grad():
             self._flat.copy_(torch.from_numpy(model))
+            self._load_typed(model)
             for buffer, value in self._fixed:
                 buffer.copy_(value)
 
@@ -1173,6 +1250,23 @@ def _asks(make: Callable[..., Any]) -> bool:
 
     return any(p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
                for p in inspect.signature(make).parameters.values())
+
+
+def _to_words(b: Any) -> Any:
+    """A tensor's bytes as numbers: two bytes to a number, or one, for a type of one byte."""
+    import torch
+
+    data = b.detach().contiguous().reshape(-1).cpu().view(torch.uint8).numpy()
+    words = data if b.element_size() == 1 else data.view("<u2")
+    return torch.from_numpy(words.astype(np.float32)).to(b.device)
+
+
+def _from_words(words: np.ndarray, t: Tensor, like: Any) -> Any:
+    """The tensor that _to_words has made numbers of."""
+    import torch
+
+    data = words.astype("u1" if TYPES[t.type] == 1 else "<u2").view(np.uint8).copy()
+    return torch.from_numpy(data).view(like.dtype).reshape(like.shape).to(like.device)
 
 
 def _norms(module: Any) -> List[Tuple[str, Any]]:
@@ -1338,7 +1432,7 @@ class _Batched(_Torch):
         if self._make_optimizer:
             raise ValueError("batched= takes steps of fedpace's own: leave out optimizer=, and choose it with the run's key local")
         super().begin(setting)
-        fixed = [t.name for t in self.tensors if not t.trainable]
+        fixed = [t.name for t in self.tensors if not t.trainable and t.rule != "kept"]
         if fixed:
             raise ValueError(f"batched= trains models without running statistics, and this one has {', '.join(fixed)}")
         self._open()
@@ -1373,17 +1467,18 @@ class _Batched(_Torch):
         import torch
 
         parts, at = {}, 0
-        for t in self.tensors:
+        trained = [t for t in self.tensors if t.trainable]
+        for t in trained:
             parts[t.name] = self._flat_all[:, at : at + t.size].view(self._lanes, *t.shape)
             at += t.size
         x, y = (v.reshape(self._lanes, -1, *v.shape[1:]) for v in (x, y))
         gradients, losses = self._gradients(parts, x, y)
-        torch.cat([gradients[t.name].reshape(self._lanes, -1) for t in self.tensors], 1, out=self._gradient)
+        torch.cat([gradients[t.name].reshape(self._lanes, -1) for t in trained], 1, out=self._gradient)
         return losses.detach()
 
     def _load(self, model: np.ndarray) -> None:
         super()._load(model)
-        self._flat_all.copy_(self._flat)
+        self._flat_all.copy_(self._flat[: self.trainable])
 
     def train(self, job: Job, alive: Callable[[], None]) -> Iterator[Tuple[np.ndarray, float, bytes]]:
         if self.state:
@@ -1402,7 +1497,7 @@ class _Batched(_Torch):
             losses = self._local(job, tasks, [np.concatenate(rows) for rows in zip(*(t.steps for t in tasks))], alive)
             models = self._flat_all.cpu().numpy()
             for place, i in enumerate(group):
-                done[i] = models[place].copy(), _first(losses[:, place], i), self._update.save(place)
+                done[i] = np.concatenate([models[place], job.base[self.trainable :]]), _first(losses[:, place], i), self._update.save(place)
             while following in done:
                 yield done.pop(following)
                 following += 1

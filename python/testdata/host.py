@@ -14,7 +14,7 @@ HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 class Host:
     """A trainer in a process of its own, and the memory shared with it."""
 
-    def __init__(self, command, data=None, protocol=1, threads=1):
+    def __init__(self, command, data=None, protocol=2, threads=1):
         self.memory_file = tempfile.TemporaryFile()
         to_read, self.to = os.pipe()
         self.back, to_write = os.pipe()

@@ -39,6 +39,9 @@ type trainer struct {
 	kernel learn.Kernel
 	// Numbers behind the parameters: running means of the samples' first values.
 	buffers int
+	// integers adds a count of steps, the largest of which counts, and a boolean, by majority, that each
+	// step turns over.
+	integers bool
 	// Numbers behind those, which are sevenths, and without which nothing is done.
 	frozen int
 	// Bytes that a client keeps, the first of which counts its tasks.
@@ -119,6 +122,7 @@ func Main() {
 	f.StringVar(&t.timing, "timing", "", "file for the nanoseconds that all steps took")
 	f.IntVar(&t.from, "from", 2, "task of the process, from 1, from which on there are faults")
 	f.IntVar(&t.buffers, "buffers", 0, "")
+	f.BoolVar(&t.integers, "integers", false, "")
 	f.IntVar(&t.frozen, "frozen", 0, "")
 	f.IntVar(&t.state, "state", 0, "")
 	check(f.Parse(os.Args[1:]))
@@ -200,8 +204,22 @@ func (t *trainer) rows(at int) []int32 {
 	return unsafe.Slice((*int32)(unsafe.Pointer(&t.memory[at])), (len(t.memory)-at)/4)
 }
 
+// protocol is the version that the process speaks: typed tensors need the second.
+func (t *trainer) protocol() int {
+	if t.integers {
+		return 2
+	}
+	return 1
+}
+
 // size is how many numbers the model has.
-func (t *trainer) size() int { return t.model.Params() + t.buffers + t.frozen }
+func (t *trainer) size() int {
+	n := t.model.Params() + t.buffers + t.frozen
+	if t.integers {
+		n += 2
+	}
+	return n
+}
 
 func (t *trainer) greet() {
 	var tensors []object
@@ -211,6 +229,12 @@ func (t *trainer) greet() {
 	if t.buffers > 0 {
 		tensors = append(tensors, object{"name": "running_mean", "shape": []int{t.buffers}, "trainable": false})
 	}
+	if t.integers {
+		one := []int{}
+		tensors = append(tensors,
+			object{"name": "steps", "shape": one, "trainable": false, "type": "int64", "rule": "largest"},
+			object{"name": "odd", "shape": one, "trainable": false, "type": "bool", "rule": "majority"})
+	}
 	if t.frozen > 0 {
 		tensors = append(tensors, object{"name": "base", "shape": []int{t.frozen}, "trainable": false, "frozen": true})
 	}
@@ -219,7 +243,7 @@ func (t *trainer) greet() {
 		better := map[bool]string{true: "lower", false: "higher"}[m.Lower]
 		metrics = append(metrics, object{"name": m.Name, "better": better})
 	}
-	o := object{"protocol": 1, "name": t.name, "class": t.class, "digest": t.digest, "tensors": tensors,
+	o := object{"protocol": t.protocol(), "name": t.name, "class": t.class, "digest": t.digest, "tensors": tensors,
 		"metrics": metrics, "optimizers": []string{"sgd", "adamw"}, "state": t.state}
 	if t.mine != nil {
 		o["data"] = t.mine.about()
@@ -298,6 +322,10 @@ func (t *trainer) steps(m *message, of *task, base, local []float32) (first floa
 		rows = rows[1+size:]
 		for i := range t.buffers {
 			local[n+i] = 0.9*local[n+i] + 0.1*b.X[i]
+		}
+		if t.integers {
+			local[n+t.buffers]++
+			local[n+t.buffers+1] = 1 - local[n+t.buffers+1]
 		}
 		var loss float64
 		var err error

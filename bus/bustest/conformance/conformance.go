@@ -24,6 +24,7 @@ func Test(t *testing.T, open func(t testing.TB) *Bus) {
 		{"ModelsAreThereUntilDeleted", modelsAreThereUntilDeleted},
 		{"ControlVariatesTravelWithJobsAndSums", controlVariatesTravelWithJobsAndSums},
 		{"ControlVariatesAreChecked", controlVariatesAreChecked},
+		{"BuffersTravelWithSums", buffersTravelWithSums},
 		{"MethodsAreChecked", methodsAreChecked},
 		{"WaitingHonoursItsContext", waitingHonoursItsContext},
 		{"WhatCannotBeSentIsRefused", whatCannotBeSentIsRefused},

@@ -134,3 +134,49 @@ func methodsAreChecked(t *testing.T, p *Bus) {
 		}
 	}
 }
+
+// Buffers come back beside the sum, each client's with its own place and length, in chunks of their own where
+// a bus cuts them.
+func buffersTravelWithSums(t *testing.T, p *Bus) {
+	d := p.Ends(t, bus.CoordinatorConfig{})
+	job := variatesJob(d.Digest, 3, bus.Digest{}, bus.Digest{})
+	job.Method = nil
+	job.Clients[0].VariateDigest = nil
+	job.Params = 200_003
+	job.Buffers = 200_000
+	d.OK(d.C.SendJob(t.Context(), job))
+	x := d.Next()
+	long := make([]float32, 150_001)
+	for i := range long {
+		long[i] = float32(i) / 7
+	}
+	good := func() *bus.Result {
+		r := Result(1, d.Digest, make([]int64, 200_003),
+			&bus.ClientLoss{Task: 9, FirstStepLoss: 1, BufferFirst: 49_999, BufferCount: uint32(len(long))},
+			&bus.ClientLoss{Task: 10, FirstStepLoss: 1, BufferFirst: 2, BufferCount: 1})
+		r.Buffers = [][]float32{long, {-3e38}}
+		return r
+	}
+	for name, spoil := range map[string]func(*bus.Result){
+		"none":        func(s *bus.Result) { s.Buffers = nil },
+		"one too few": func(s *bus.Result) { s.Buffers = s.Buffers[:1] },
+		"too short":   func(s *bus.Result) { s.Buffers[1] = nil },
+		"beyond":      func(s *bus.Result) { s.Clients[0].BufferFirst = 50_000 },
+	} {
+		s := good()
+		spoil(s)
+		if err := <-d.Post(s); err == nil || !strings.Contains(err.Error(), bus.ErrRefused.Error()) {
+			t.Errorf("%s: %v, want it refused", name, err)
+		}
+	}
+	done := d.Post(good())
+	s := d.Take()
+	first, values := s.BufferOf(0)
+	second, single := s.BufferOf(1)
+	if first != 49_999 || !slices.Equal(values, long) || second != 2 || !slices.Equal(single, []float32{-3e38}) {
+		t.Errorf("buffers from %d and %d, %d and %v", first, second, len(values), single)
+	}
+	s.Accept()
+	d.OK(<-done)
+	d.OK(x.Done(t.Context()))
+}

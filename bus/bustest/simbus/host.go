@@ -86,7 +86,7 @@ func (h *Host) Model(ctx context.Context, digest bus.Digest) ([]float32, error) 
 // SendSum lends the tensors to the coordinator; as one of another process it sends
 // a copy.
 func (h *Host) SendSum(ctx context.Context, r *bus.Result) error {
-	w := &bus.Result{Sum: proto.CloneOf(r.Sum), Values: r.Values, ClientStates: r.ClientStates}
+	w := &bus.Result{Sum: proto.CloneOf(r.Sum), Values: r.Values, ClientStates: r.ClientStates, Buffers: r.Buffers}
 	w.Trainer, w.Chunks, w.Params = h.conn.name, 1, uint32(len(r.Values))
 	if f := w.Failure; f != nil {
 		f.Kind, f.Text = bus.Text(f.Kind), bus.Text(f.Text)

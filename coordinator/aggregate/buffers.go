@@ -1,0 +1,240 @@
+package aggregate
+
+import (
+	"math"
+	"slices"
+
+	"fedpace/algorithm/combine"
+	"fedpace/learn"
+)
+
+// Buffers do not move by updates: each becomes a mean of the values that clients sent, whichever model
+// those began with, or what the rule of an integer tensor makes of them. So the next value of a buffer
+// of floats never leaves the range of those values; where an algorithm mixes models, as FedAsync does,
+// the value before is one of them. All values that clients sent are here, as float32 of any size, and
+// are added in the order of the updates.
+
+// sentBuffers are the buffers that one client sent: those from number first on. The others are as in the
+// model that the client began with.
+type sentBuffers struct {
+	first  int
+	values []float32
+}
+
+// bufferShare is what one client, or several that were combined, add to the next buffers.
+type bufferShare struct {
+	// base are the buffers of the model that the client began with.
+	base []float32
+	sent sentBuffers
+	// weight is above 0.
+	weight float64
+}
+
+// value returns the buffer with a number as the client has it.
+func (s *bufferShare) value(number int) float32 {
+	k := number - s.sent.first
+	if k >= 0 && k < len(s.sent.values) {
+		return s.sent.values[k]
+	}
+	return s.base[number]
+}
+
+// bufferMix is how shares become the next buffers.
+type bufferMix struct {
+	// tensors are those of the buffers. The first one begins at parameter offset of the model.
+	tensors []learn.Tensor
+	offset  int
+	// rule combines them value by value. Nil means by the shares' weights.
+	rule combine.ByValue
+	// present are the buffers before, and presentShare is their part in the next ones, from 0 to 1.
+	present      []float32
+	presentShare float64
+}
+
+// nextBuffers returns the buffers of the next model, which is made of the updates and replaces present.
+// It returns nil where clients send none.
+func (a *Aggregator) nextBuffers(present []float32, updates []clientUpdate) []float32 {
+	if a.sentBuffers() == 0 {
+		return nil
+	}
+	mix := bufferMix{
+		tensors: a.bufferTensors(),
+		offset:  a.judged,
+		present: present[a.judged:a.communicated],
+	}
+	var shares, combined []bufferShare
+	total := 0.0
+	for i := range updates {
+		u := &updates[i]
+		if !(u.bufferWeight > 0) {
+			continue
+		}
+		total += u.bufferWeight
+		base := a.models.versions[u.task.Model].params[a.judged:a.communicated]
+		share := bufferShare{base: base, sent: u.buffers, weight: u.bufferWeight}
+		if u.combinesBuffers {
+			combined = append(combined, share)
+			continue
+		}
+		shares = append(shares, share)
+	}
+	if len(combined) > 0 {
+		deviceMix := mix
+		deviceMix.rule = a.learning.Combine.DeviceRule.(combine.ByValue)
+		shares = append(shares, deviceMix.combine(combined))
+	}
+	if len(shares) == 0 {
+		return mix.present
+	}
+	const rounding = 1e-9
+	if a.mixesModels() && total < 1-rounding {
+		mix.presentShare = 1 - total
+	}
+	mix.rule, _ = a.learning.Combine.Rule.(combine.ByValue)
+	return mix.next(shares)
+}
+
+// combine makes one share of several, with the weight of all of them.
+func (m bufferMix) combine(shares []bufferShare) bufferShare {
+	next := m.next(shares)
+	total := 0.0
+	for i := range shares {
+		total += shares[i].weight
+	}
+	return bufferShare{base: next, weight: total}
+}
+
+// next returns the buffers that the shares make. At least one share is needed.
+func (m bufferMix) next(shares []bufferShare) []float32 {
+	byRule := m.combineByValue(shares)
+	next := slices.Clone(m.present)
+	values := make([]float64, len(shares))
+	for _, t := range m.tensors {
+		first := t.Offset - m.offset
+		for number := first; number < first+t.Len(); number++ {
+			for i := range shares {
+				values[i] = float64(shares[i].value(number))
+			}
+			before := float64(m.present[number])
+			if t.Type != "" && t.Rule == learn.Majority {
+				next[number] = float32(m.majority(shares, values, before))
+				continue
+			}
+			mean := 0.0
+			if byRule != nil {
+				mean = between(byRule[number], values)
+			} else {
+				mean = weightedMean(shares, values)
+			}
+			mixed := m.mixPresent(mean, before)
+			switch {
+			case t.Type == "":
+				next[number] = float32(mixed)
+			case t.Rule == learn.Mean:
+				next[number] = t.Clamp(mixed)
+			case byRule != nil:
+				next[number] = t.Clamp(max(before, mean))
+			default:
+				next[number] = t.Clamp(max(before, slices.Max(values)))
+			}
+		}
+	}
+	return next
+}
+
+// mixPresent gives the value before its share in a mean, and returns a value between the two.
+func (m bufferMix) mixPresent(mean, before float64) float64 {
+	if m.presentShare == 0 {
+		return mean
+	}
+	return between(before+float64((1-m.presentShare)*(mean-before)), []float64{before, mean})
+}
+
+// weightedMean returns the mean of the shares' values, added in their order. It lies between the values.
+func weightedMean(shares []bufferShare, values []float64) float64 {
+	sum, total := 0.0, 0.0
+	for i, v := range values {
+		sum += float64(shares[i].weight * v)
+		total += shares[i].weight
+	}
+	return between(sum/total, values)
+}
+
+// between returns x, or the nearest number to it that lies between the least and the largest value.
+func between(x float64, values []float64) float64 {
+	return min(max(x, slices.Min(values)), slices.Max(values))
+}
+
+// majority returns the value with most of the weight, to which the present model adds before with its
+// share. If several have as much, before wins if it is among them, else the smallest.
+func (m bufferMix) majority(shares []bufferShare, values []float64, before float64) float64 {
+	total := 0.0
+	for i := range shares {
+		total += shares[i].weight
+	}
+	weights := map[float64]float64{}
+	if m.presentShare > 0 {
+		weights[before] = m.presentShare / (1 - m.presentShare) * total
+	}
+	for i, v := range values {
+		weights[v] += shares[i].weight
+	}
+	heaviest := 0.0
+	for _, weight := range weights {
+		heaviest = max(heaviest, weight)
+	}
+	const rounding = 1e-9
+	isWinner := func(v float64) bool { return weights[v] >= heaviest-float64(rounding*total) }
+	if isWinner(before) {
+		return before
+	}
+	winner := math.Inf(1)
+	for _, v := range values {
+		if isWinner(v) {
+			winner = min(winner, v)
+		}
+	}
+	return winner
+}
+
+// ruleBits is how many bits the largest of the values takes that a rule combines. Rules take magnitudes
+// below 2^61.
+const ruleBits = 60
+
+// combineByValue returns what the rule makes of the shares' buffers, or nil without a rule. Each number
+// is scaled by a power of two of its own, so that all its values fit into the integers that rules take.
+func (m bufferMix) combineByValue(shares []bufferShare) []float64 {
+	if m.rule == nil {
+		return nil
+	}
+	n := len(m.present)
+	scaled := make([][]int64, len(shares))
+	weights := make([]float64, len(shares))
+	total := 0.0
+	for i := range shares {
+		scaled[i] = make([]int64, n)
+		total += shares[i].weight
+	}
+	for i := range shares {
+		weights[i] = shares[i].weight / total
+	}
+	exponents := make([]int, n)
+	for number := range n {
+		largest := 0.0
+		for i := range shares {
+			largest = max(largest, math.Abs(float64(shares[i].value(number))))
+		}
+		_, exponent := math.Frexp(largest)
+		exponents[number] = exponent - ruleBits
+		for i := range shares {
+			scaled[i][number] = int64(math.Ldexp(float64(shares[i].value(number)), -exponents[number]))
+		}
+	}
+	combined := make([]int64, n)
+	m.rule.Combine(combined, scaled, weights)
+	result := make([]float64, n)
+	for number, x := range combined {
+		result[number] = math.Ldexp(float64(x), exponents[number])
+	}
+	return result
+}

@@ -1,0 +1,247 @@
+package learn
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+
+	"fedpace/internal/vector"
+)
+
+// A flat model is float32. Buffers of other types lie in it in one of two forms:
+//
+//   - Integers and booleans that steps may change are whole numbers, which float32 holds exactly up to
+//     2^24. They lie behind the buffers of float32, and each client sends its own.
+//   - Constants of any type are the bytes of the tensor, little-endian, two bytes to a value (one, for a
+//     type of one byte). They lie among the frozen values, which no step changes, so infinities and
+//     large integers can be part of a model.
+//
+// Both have their type in a model's file.
+
+// BufferRule says how clients' integers or booleans become those of the next model, element by element.
+type BufferRule string
+
+// The rules of buffers.
+const (
+	// Largest takes the largest of the values that clients sent and the one before. It is right for
+	// what counts, such as a batch norm's number of batches: a count never goes back.
+	Largest BufferRule = "largest"
+	// Majority takes the value with most of the clients' weight. If several have as much, the one
+	// before wins if it is among them, else the smallest. It is right for masks.
+	Majority BufferRule = "majority"
+	// Mean takes the weighted mean, rounded to the nearest integer, halves to the even one.
+	Mean BufferRule = "mean"
+	// Kept keeps the initial values.
+	Kept BufferRule = "kept"
+)
+
+// MaxInteger bounds the integers that clients send, in magnitude: float32 holds all integers up to it.
+const MaxInteger = 1 << 24
+
+// bufferType describes a type of a buffer's elements.
+type bufferType struct {
+	// dtype is the name of the type in the safetensors format.
+	dtype string
+	// bytes is the size of an element.
+	bytes int
+	// lowest and highest bound the integers that can travel. Both are 0 for a type of other numbers.
+	lowest, highest float64
+}
+
+// bufferTypes are the types of buffers by their names in PyTorch.
+var bufferTypes = map[string]bufferType{
+	"bool":     {"BOOL", 1, 0, 1},
+	"uint8":    {"U8", 1, 0, math.MaxUint8},
+	"int8":     {"I8", 1, math.MinInt8, math.MaxInt8},
+	"int16":    {"I16", 2, math.MinInt16, math.MaxInt16},
+	"int32":    {"I32", 4, -MaxInteger, MaxInteger},
+	"int64":    {"I64", 8, -MaxInteger, MaxInteger},
+	"float16":  {"F16", 2, 0, 0},
+	"bfloat16": {"BF16", 2, 0, 0},
+	"float32":  {"F32", 4, 0, 0},
+	"float64":  {"F64", 8, 0, 0},
+}
+
+// CheckType returns an error unless a tensor's type and rule go together. Integers and booleans have
+// any rule; other types, and float32 that is given as bytes, are kept.
+func (t Tensor) CheckType() error {
+	if t.Type == "" && t.Rule == "" {
+		return nil
+	}
+	kind, ok := bufferTypes[t.Type]
+	if !ok {
+		return fmt.Errorf("tensor %q is of type %.20q, want one of bool, uint8, int8, int16, int32, int64, "+
+			"or of float16, bfloat16, float32, float64 with the rule kept", t.Name, t.Type)
+	}
+	if !slices.Contains([]BufferRule{Largest, Majority, Mean, Kept}, t.Rule) {
+		return fmt.Errorf("tensor %q has the rule %.20q, want largest, majority, mean or kept", t.Name, t.Rule)
+	}
+	if t.Rule != Kept && kind.highest == 0 {
+		return fmt.Errorf("tensor %q is of type %s, which can only be kept, and its rule is %s", t.Name, t.Type, t.Rule)
+	}
+	return nil
+}
+
+// DType is the tensor's type in the safetensors format.
+func (t Tensor) DType() string {
+	if t.Type == "" {
+		return "F32"
+	}
+	return bufferTypes[t.Type].dtype
+}
+
+// ElementBytes is the size of an element in the safetensors format.
+func (t Tensor) ElementBytes() int {
+	if t.Type == "" {
+		return 4
+	}
+	return bufferTypes[t.Type].bytes
+}
+
+// Communicated reports whether clients send the tensor's integers or booleans.
+func (t Tensor) Communicated() bool { return t.Type != "" && t.Rule != Kept }
+
+// words is how many values of a flat model hold an element.
+func (t Tensor) words() int {
+	if t.Rule != Kept {
+		return 1
+	}
+	return max(1, t.ElementBytes()/2)
+}
+
+// CheckValues returns an error that names the tensor and the place of the first value that a flat model
+// cannot have there: one that is not finite, an integer that is none or beyond its type or
+// [MaxInteger], or what cannot be bytes.
+func (t Tensor) CheckValues(values []float32) error {
+	lowest, highest := math.Inf(-1), math.Inf(1)
+	switch {
+	case t.Communicated():
+		lowest = bufferTypes[t.Type].lowest
+		highest = bufferTypes[t.Type].highest
+	case t.Rule == Kept:
+		lowest = 0
+		highest = math.Exp2(8*float64(min(2, t.ElementBytes()))) - 1
+	}
+	for i, x := range values {
+		v := float64(x)
+		switch {
+		case math.IsNaN(v) || math.IsInf(v, 0):
+			return fmt.Errorf("tensor %s has %g at place %d, and values must be finite", t.Name, v, i)
+		case t.Type == "":
+		case v < lowest || v > highest || v != math.Trunc(v):
+			return fmt.Errorf("tensor %s (%s, %s) has %g at place %d, want an integer from %d to %d",
+				t.Name, t.Type, t.Rule, v, i, int64(lowest), int64(highest))
+		}
+	}
+	return nil
+}
+
+// Clamp returns the number nearest to x that an integer tensor can hold.
+func (t Tensor) Clamp(x float64) float32 {
+	kind := bufferTypes[t.Type]
+	return float32(min(max(math.RoundToEven(x), kind.lowest), kind.highest))
+}
+
+// Encode returns the bytes of the tensor in a model's file, little-endian, given its values in the flat
+// model.
+func (t Tensor) Encode(values []float32) []byte {
+	size := t.ElementBytes()
+	switch {
+	case t.Type == "":
+		return vector.Bytes(values)
+	case t.Rule == Kept:
+		return wordsToBytes(values, min(2, size))
+	}
+	bytes := make([]byte, 0, size*len(values))
+	for _, x := range values {
+		integer := binary.LittleEndian.AppendUint64(nil, uint64(int64(x)))
+		bytes = append(bytes, integer[:size]...)
+	}
+	return bytes
+}
+
+// Decode sets a tensor's values in the flat model from its bytes in a model's file. It returns an error
+// for an integer that cannot travel; float32 numbers are not checked.
+func (t Tensor) Decode(values []float32, bytes []byte) error {
+	size := t.ElementBytes()
+	switch {
+	case t.Type == "":
+		vector.Append(values[:0], bytes)
+		return nil
+	case t.Rule == Kept:
+		bytesToWords(values, bytes, min(2, size))
+		return nil
+	}
+	for i := range values {
+		element := bytes[i*size : (i+1)*size]
+		var integer int64
+		switch t.Type {
+		case "bool", "uint8":
+			integer = int64(element[0])
+		case "int8":
+			integer = int64(int8(element[0]))
+		case "int16":
+			integer = int64(int16(binary.LittleEndian.Uint16(element)))
+		case "int32":
+			integer = int64(int32(binary.LittleEndian.Uint32(element)))
+		case "int64":
+			integer = int64(binary.LittleEndian.Uint64(element))
+		}
+		if integer > MaxInteger || integer < -MaxInteger {
+			return fmt.Errorf("tensor %s has %d at place %d, and integers travel up to ±%d", t.Name, integer, i, MaxInteger)
+		}
+		values[i] = float32(integer)
+	}
+	return t.CheckValues(values)
+}
+
+// wordsToBytes returns the bytes that words of one or two bytes stand for.
+func wordsToBytes(words []float32, size int) []byte {
+	bytes := make([]byte, 0, size*len(words))
+	for _, w := range words {
+		bytes = append(bytes, byte(uint16(w)))
+		if size == 2 {
+			bytes = append(bytes, byte(uint16(w)>>8))
+		}
+	}
+	return bytes
+}
+
+// bytesToWords is the inverse of wordsToBytes.
+func bytesToWords(words []float32, bytes []byte, size int) {
+	for i := range words {
+		if size == 1 {
+			words[i] = float32(bytes[i])
+			continue
+		}
+		words[i] = float32(binary.LittleEndian.Uint16(bytes[2*i:]))
+	}
+}
+
+// Integers is how many values of a model are integers and booleans that clients send. They are the
+// last ones of those that travel ([Communicated]).
+func Integers(m ModelInfo) (n int) {
+	for _, t := range m.Tensors() {
+		if t.Communicated() && t.Offset < Communicated(m) {
+			n += t.Len()
+		}
+	}
+	return n
+}
+
+// CheckBuffers returns an error that names the first buffer of a client's model that cannot be: floats
+// that are not finite, or numbers that its type does not have. values are those of the model that
+// travel, or more.
+func CheckBuffers(m ModelInfo, values []float32) error {
+	for _, t := range m.Tensors() {
+		isBuffer := t.Offset >= m.Trainable() && t.Offset < Communicated(m)
+		if !isBuffer {
+			continue
+		}
+		if err := t.CheckValues(values[t.Offset:][:t.Len()]); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -25,6 +25,9 @@ type Tensor struct {
 	// Rule says how the integers or booleans of several clients become those of the next model. It is
 	// empty for float32, which is trained or averaged, and a [BufferRule] for every other type.
 	Rule BufferRule
+	// Aliases are further names of the tensor, such as that of an output layer that shares the weight of
+	// an embedding. A model's file holds the tensor by each of its names, as PyTorch's state_dict does.
+	Aliases []string
 }
 
 // Len is the number of the tensor's values in the flat parameters.

@@ -84,6 +84,8 @@ type Tensor struct {
 	// [learn.BufferRule]. Both are empty for float32 that is trained, averaged or frozen.
 	Type string `json:"type,omitempty"`
 	Rule string `json:"rule,omitempty"`
+	// Aliases are further names of the tensor, by which a model's file holds it, too.
+	Aliases []string `json:"aliases,omitempty"`
 }
 
 // info describes the tensor to the rest of the program, at an offset of the flat model.
@@ -94,6 +96,8 @@ func (t Tensor) info(offset int) learn.Tensor {
 		Offset: offset,
 		Type:   t.Type,
 		Rule:   learn.BufferRule(t.Rule),
+
+		Aliases: t.Aliases,
 	}
 }
 
@@ -182,13 +186,18 @@ func (g *Greeting) checkTensors() error {
 	seen := map[string]bool{}
 	total := 0
 	for i, t := range g.Tensors {
-		if err := checkText("tensor", t.Name); err != nil {
-			return err
+		for _, name := range append([]string{t.Name}, t.Aliases...) {
+			if err := checkText("tensor", name); err != nil {
+				return err
+			}
+			if seen[name] {
+				return fmt.Errorf("tensor %q is there twice", name)
+			}
+			seen[name] = true
 		}
-		if seen[t.Name] {
-			return fmt.Errorf("tensor %q is there twice", t.Name)
+		if len(seen) > maxTensors {
+			return fmt.Errorf("a model of more than %d names of tensors", maxTensors)
 		}
-		seen[t.Name] = true
 		if len(t.Shape) > maxRank {
 			return fmt.Errorf("tensor %q has %d dimensions, want at most %d", t.Name, len(t.Shape), maxRank)
 		}

@@ -56,7 +56,7 @@ func EncodeModel(w io.Writer, tensors []learn.Tensor, params []float32, metadata
 	if err := covers(tensors, len(params)); err != nil {
 		return err
 	}
-	aligned := slices.Clone(tensors)
+	aligned := byName(tensors)
 	slices.SortStableFunc(aligned, func(x, y learn.Tensor) int { return y.ElementBytes() - x.ElementBytes() })
 	end := 0
 	for _, t := range aligned {
@@ -101,6 +101,20 @@ func covers(tensors []learn.Tensor, params int) error {
 	return nil
 }
 
+// byName lists the tensors as a file holds them: each by its name, and behind them each alias as a tensor of
+// its own.
+func byName(tensors []learn.Tensor) []learn.Tensor {
+	list := slices.Clone(tensors)
+	for _, t := range tensors {
+		for _, alias := range t.Aliases {
+			named := t
+			named.Name = alias
+			list = append(list, named)
+		}
+	}
+	return list
+}
+
 // dataBytes is how many bytes a tensor takes in a model's file.
 func dataBytes(t learn.Tensor) int {
 	n := t.ElementBytes()
@@ -134,7 +148,8 @@ func ReadModel(path string, want []learn.Tensor) ([]float32, error) {
 }
 
 // DecodeModel reads what EncodeModel writes, from a reader of that many bytes.
-// The tensors may stand in any order. It allocates no more than the model and
+// The tensors may stand in any order, and
+// aliases must have their tensors' values. It allocates no more than the model and
 // the limits ask for.
 func DecodeModel(r io.Reader, size int64, want []learn.Tensor) ([]float32, error) {
 	var prefix [8]byte
@@ -168,14 +183,24 @@ func DecodeModel(r io.Reader, size int64, want []learn.Tensor) ([]float32, error
 		total += t.Len()
 	}
 	params := make([]float32, total)
+	read := map[int]bool{} // by offset of the tensor
 	for _, t := range order {
 		part := params[t.Offset:][:t.Len()]
+		isRepeated := read[t.Offset]
+		read[t.Offset] = true
+		var before []float32
+		if isRepeated {
+			before = slices.Clone(part)
+		}
 		data := make([]byte, dataBytes(t))
 		if _, err := io.ReadFull(r, data); err != nil {
 			return nil, fmt.Errorf("tensor %q: the file ends early: %w", t.Name, err)
 		}
 		if err := t.Decode(part, data); err != nil {
 			return nil, err
+		}
+		if isRepeated && !slices.Equal(part, before) {
+			return nil, fmt.Errorf("tensor %q is one with %q in the model, and has other values", t.Name, t.Aliases)
 		}
 		for _, v := range part {
 			// The difference is not zero for NaN and the infinities, and only for them.
@@ -190,7 +215,12 @@ func DecodeModel(r io.Reader, size int64, want []learn.Tensor) ([]float32, error
 // match pairs the header's entries with the wanted tensors, in the order of the
 // data, and sees that they fill the data without gap or overlap.
 func match(entries map[string]entry, want []learn.Tensor, data int64) ([]learn.Tensor, error) {
-	order := slices.Clone(want)
+	// A file may leave aliases out.
+	isMissingAlias := func(t learn.Tensor) bool {
+		_, exists := entries[t.Name]
+		return !exists && slices.Contains(t.Aliases, t.Name)
+	}
+	order := slices.DeleteFunc(byName(want), isMissingAlias)
 	for _, t := range order {
 		e, ok := entries[t.Name]
 		switch {
@@ -203,7 +233,7 @@ func match(entries map[string]entry, want []learn.Tensor, data int64) ([]learn.T
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(entries)) {
-		if !slices.ContainsFunc(want, func(t learn.Tensor) bool { return t.Name == name }) {
+		if !slices.ContainsFunc(order, func(t learn.Tensor) bool { return t.Name == name }) {
 			return nil, fmt.Errorf("holds tensor %q, which the model does not have", name)
 		}
 	}

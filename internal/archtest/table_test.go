@@ -43,7 +43,7 @@ coordinator/round: coordinator/selection internal/bitset registry coordinator/cl
 learn/internal/kernel: golang.org/x/sys/cpu
 learn/internal/kernel/gen: github.com/mmcloughlin/avo/...
 learn/network: internal/keyed registry learn/internal/kernel learn/metric
-learn: internal/keyed internal/names internal/portable registry learn/internal/kernel learn/network learn/metric os
+learn: internal/keyed internal/names internal/portable internal/vector registry learn/internal/kernel learn/network learn/metric os
 actors/attack: internal/keyed internal/portable registry
 actors/attack/attacktest: actors/attack internal/portable registry
 actors/fleet: internal/regular internal/keyed internal/portable registry actors/attack

@@ -33,7 +33,7 @@ import select
 import sys
 import time
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
@@ -74,6 +74,7 @@ class Tensor:
     frozen: bool = False  # never changes: every client has it from the beginning, and no task transfers it
     type: str = ""  # of the elements in model.safetensors; empty: float32
     rule: str = ""  # how clients' integers become one: "largest", "majority", "mean" or "kept"
+    aliases: Tuple[str, ...] = ()  # further names, such as of an output layer that shares an embedding's weight
 
     @property
     def size(self) -> int:
@@ -531,7 +532,8 @@ class _Conversation:
             "class": t.kernel_class,
             "digest": _digest(_files(t)),
             "tensors": [{"name": p.name, "shape": list(p.shape), "trainable": p.trainable, "frozen": p.frozen,
-                         **({"type": p.type, "rule": p.rule} if p.type else {})} for p in t.tensors],
+                         **({"type": p.type, "rule": p.rule} if p.type else {}),
+                         **({"aliases": list(p.aliases)} if p.aliases else {})} for p in t.tensors],
             "metrics": [{"name": m.name, "better": m.better} for m in t.metrics],
             "optimizers": list(t.optimizers),
             "state": t.state,
@@ -911,7 +913,8 @@ class _Torch(Trainer):
                                 f'integers and booleans, and constants that buffers={{"{t.name}": "kept"}} names')
         # Trainable ones first, then buffers, first those of floats, and frozen ones last; else in their order.
         about.sort(key=lambda part: 0 if part[1].trainable else 3 if part[1].frozen else 2 if part[1].type else 1)
-        self.tensors = [t for _, t in about]
+        aliases = _aliases(module)
+        self.tensors = [replace(t, aliases=aliases.get(t.name, ())) for _, t in about]
         n = self.trainable
         if n == 0:
             raise ValueError("the model has no trainable tensor")
@@ -1267,6 +1270,18 @@ def _from_words(words: np.ndarray, t: Tensor, like: Any) -> Any:
 
     data = words.astype("u1" if TYPES[t.type] == 1 else "<u2").view(np.uint8).copy()
     return torch.from_numpy(data).view(like.dtype).reshape(like.shape).to(like.device)
+
+
+def _aliases(module: Any) -> Dict[str, Tuple[str, ...]]:
+    """The further names of tensors in the state_dict, by the name of the tensor."""
+    first: Dict[int, str] = {id(t): name for name, t in [*module.named_parameters(), *module.named_buffers()]}
+    stored, found = module.state_dict(), {}  # type: Dict[str, Any], Dict[str, Tuple[str, ...]]
+    for prefix, part in module.named_modules(remove_duplicate=False):
+        for name, t in [*part._parameters.items(), *part._buffers.items()]:
+            full = f"{prefix}.{name}".lstrip(".")
+            if t is not None and full in stored and full != first[id(t)]:
+                found[first[id(t)]] = (*found.get(first[id(t)], ()), full)
+    return found
 
 
 def _norms(module: Any) -> List[Tuple[str, Any]]:

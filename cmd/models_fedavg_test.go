@@ -1,0 +1,114 @@
+//go:build unix
+
+package cmd
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+
+	"fedpace/internal/testkit/slow"
+	"fedpace/metrics/tables"
+)
+
+// acceptedTask is a task as the loop in PyTorch takes it.
+type acceptedTask struct {
+	Client int32 `json:"client"`
+	Steps  int32 `json:"steps"`
+	Model  int64 `json:"model"`
+}
+
+// acceptedTasks lists the accepted tasks of a run by round, in the order of their base models as the
+// coordinator has them.
+func acceptedTasks(t *testing.T, path string) (rounds [][]acceptedTask) {
+	t.Helper()
+	rows, err := parquet.ReadFile[tables.Task](path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range rows {
+		for len(rounds) < int(row.Round) {
+			rounds = append(rounds, []acceptedTask{})
+		}
+		if row.Outcome == "accepted" {
+			task := acceptedTask{row.Client, row.LocalSteps, row.Model}
+			rounds[row.Round-1] = append(rounds[row.Round-1], task)
+		}
+	}
+	return rounds
+}
+
+// Models with batch norms, group norms, tied weights and masks become what a loop of FedAvg in PyTorch
+// makes of them, from the same tasks: to 1e-5, with all of PyTorch's names and types in the file, under
+// each closing rule. The loop loads both files strictly.
+func TestModelsWithBuffersEqualPyTorch(t *testing.T) {
+	slow.Test(t, "it trains in PyTorch")
+	t.Parallel()
+	python := pythonWith(t, "torch")
+	const script = "../python/testdata/models_fedavg.py"
+	everywhere := map[string]string{
+		"all":      "{rule: all}",
+		"deadline": "{rule: deadline, seconds: 0.8}",
+		"first":    "{rule: first, n: 3}",
+		"quorum":   "{rule: quorum, n: 4, m: 2, seconds: 0.5}",
+		"buffered": "{rule: buffered, n: 2}",
+	}
+	few := map[string]string{"all": everywhere["all"], "buffered": everywhere["buffered"]}
+	for model, closings := range map[string]map[string]string{
+		"batchnorm1d": everywhere,
+		"masked":      everywhere,
+		"raw":         few,
+		"cumulative":  few,
+		"batchnorm2d": few,
+		"groupnorm":   few,
+		"tied":        few,
+	} {
+		t.Run(model, func(t *testing.T) {
+			dir := t.TempDir()
+			play := func(name string, args ...string) string {
+				t.Helper()
+				out := filepath.Join(dir, name)
+				c := fedpace(t, append([]string{
+					"run", "--quiet", "--out", out, "--trainer", python + " " + script + " " + model,
+					"--set", "data=trainer", "--set", "clients=all", "--set", "cohort=4", "--set", "batch=8",
+					"--set", "schedule.k=fixed", "--set", "schedule.k0=3", "--set", "nats.url=none", "--set", "outputs=[tasks]",
+					"--set", "network.model_megabits=0.01",
+					"--set", "fleet=[{name: fast, count: 3, seconds_per_step: 0.1}, {name: slow, count: 3, seconds_per_step: 0.25}]",
+				}, args...)...)
+				c.Env = append(c.Env, "GOMAXPROCS=1")
+				if _, stderr, exit := finish(t, c); exit != 0 {
+					t.Fatal(stderr)
+				}
+				return out
+			}
+			first := filepath.Join(play("first", "--set", "stop.rounds=1"), "model.safetensors")
+			for name, closing := range closings {
+				const rate = "0.1"
+				out := play(name, "--set", "init="+first, "--set", "stop.rounds=5", "--set", "schedule.eta0="+rate, "--set", "close="+closing)
+				list, err := json.Marshal(acceptedTasks(t, filepath.Join(out, tables.TasksFile)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				tasks := filepath.Join(out, "accepted.json")
+				if err := os.WriteFile(tasks, list, 0o666); err != nil {
+					t.Fatal(err)
+				}
+				c := exec.CommandContext(t.Context(), python, "-B", script, model, first, filepath.Join(out, "model.safetensors"), tasks, rate)
+				c.Env = append(os.Environ(), "PYTHONPATH=../python")
+				stdout, stderr, exit := finish(t, c)
+				off, err := strconv.ParseFloat(strings.TrimSpace(stdout), 64)
+				if exit != 0 || err != nil || !(off <= 1e-5) {
+					t.Errorf("%s: off by %q:\n%s", name, stdout, stderr)
+					continue
+				}
+				t.Logf("%s: off by %.2g; tasks %s", name, off, list)
+			}
+		})
+	}
+}

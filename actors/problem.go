@@ -208,7 +208,15 @@ func (p *Problem) checkTrainer() error {
 		)
 	}
 	steps := p.Trainer.Steps
-	if steps != nil && !steps.Plain && registry.NeedsOf(p.Algorithm).PlainSteps {
+	if _, streams := p.Algorithm.(algorithm.Streaming); streams && !steps.ArePlain() {
+		return fmt.Errorf(
+			"aggregate.algorithm: with streaming a client's steps go on from task to task, and trainer %s makes its own "+
+				"optimizer anew for each, %s (leave out optimizer= in the script, or take another algorithm)",
+			p.Trainer.Name,
+			steps,
+		)
+	}
+	if !steps.ArePlain() && registry.NeedsOf(p.Algorithm).PlainSteps {
 		return fmt.Errorf(
 			"aggregate.algorithm: %s counts on plain steps of SGD, and trainer %s takes its own, %s "+
 				"(leave out optimizer= in the script, or take another algorithm)",

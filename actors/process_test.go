@@ -461,12 +461,18 @@ func TestProblem_AlgorithmsThatCountOnPlainSteps(t *testing.T) {
 		}
 	}
 	p.Trainer.Steps = &external.OwnSteps{Optimizer: "SGD", Momentum: 0.9}
-	want := "fednova counts on plain steps of SGD, and trainer test.go takes its own, SGD with momentum 0.9"
-	if err := p.Check(); err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("%v, want %q", err, want)
+	const counts = " counts on plain steps of SGD, and trainer test.go takes its own, SGD with momentum 0.9"
+	refused := map[string]string{
+		"fednova":   "fednova" + counts,
+		"scaffold":  "scaffold" + counts,
+		"streaming": "and trainer test.go makes its own optimizer anew for each, SGD with momentum 0.9",
 	}
-	p.Algorithm = algorithm.Default
-	if err := p.Check(); err != nil {
-		t.Errorf("fedavg: %v", err)
+	for _, name := range algorithm.Algorithms.Names() {
+		p.Algorithm, _ = algorithm.Algorithms.Entry(name)
+		err := p.Check()
+		want := refused[name]
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
 	}
 }

@@ -54,7 +54,7 @@ func TestModelsWithBuffersEqualPyTorch(t *testing.T) {
 	const script = "../python/testdata/models_fedavg.py"
 	everywhere := map[string]string{
 		"all":      "{rule: all}",
-		"deadline": "{rule: deadline, seconds: 0.8}",
+		"deadline": "{rule: deadline, seconds: 0.6}",
 		"first":    "{rule: first, n: 3}",
 		"quorum":   "{rule: quorum, n: 4, m: 2, seconds: 0.5}",
 		"buffered": "{rule: buffered, n: 2}",
@@ -87,7 +87,7 @@ func TestModelsWithBuffersEqualPyTorch(t *testing.T) {
 				}
 				return out
 			}
-			first := filepath.Join(play("first", "--set", "stop.rounds=1"), "model.safetensors")
+			first := filepath.Join(play("initial", "--set", "stop.rounds=1"), "model.safetensors")
 			for name, closing := range closings {
 				const rate = "0.1"
 				out := play(name, "--set", "init="+first, "--set", "stop.rounds=5", "--set", "schedule.eta0="+rate, "--set", "close="+closing)

@@ -48,6 +48,10 @@ type OwnSteps struct {
 	Plain bool `json:"plain"`
 }
 
+// ArePlain reports whether a process takes plain steps of SGD wherever the run's key local does not say
+// otherwise: it does without an optimizer of its own (nil), or with one that is plain.
+func (s *OwnSteps) ArePlain() bool { return s == nil || s.Plain }
+
 // String describes the steps for an error, such as "SGD with momentum 0.9".
 func (s *OwnSteps) String() string {
 	if s.Momentum == 0 {

@@ -32,9 +32,11 @@ type Forecast struct {
 	// The data's name, and that it is synthetic; nil: no model is trained.
 	Data *string `json:"data"`
 	// nil: no model is trained.
-	Model   *string `json:"model"`
-	Rounds  int     `json:"rounds"`
-	Virtual float64 `json:"virtual_seconds"`
+	Model *string `json:"model"`
+	// OwnSteps describes the local steps of a trainer with an optimizer of its own; empty: it has none.
+	OwnSteps string  `json:"own_steps,omitempty"`
+	Rounds   int     `json:"rounds"`
+	Virtual  float64 `json:"virtual_seconds"`
 	// Sum of K_r.
 	Steps int64 `json:"sgd_steps"`
 
@@ -198,6 +200,9 @@ func (f *Forecast) work(ctx context.Context, p *problem.Problem, m measurements,
 	if p.Config.Train {
 		model := p.Model.String()
 		f.Model = &model
+		if p.Trainer != nil && p.Trainer.Steps != nil {
+			f.OwnSteps = p.Trainer.Steps.String()
+		}
 		step, sample, err := timeLearning(ctx, p)
 		if err != nil {
 			return err
@@ -273,13 +278,17 @@ func (f Forecast) Write(w io.Writer) error {
 		"# Rounds close %s. Selection: %s. Algorithm: %s.%s\n%s# %d rounds, %s virtual time%s, %d SGD steps a "+
 		"client of each round%s.\n# About %s on this machine, messages %s; results in %s: %s.\n",
 		c.YAML(), about, population(c), c.Cohort, c.Schedule.Name(),
-		c.Closes(), selection.Rules.Text(c.Select), algorithm.Algorithms.Text(c.Aggregate.Algorithm), extras(c),
+		c.Closes(), selection.Rules.Text(c.Select), algorithm.Algorithms.Text(c.Aggregate.Algorithm), f.extras(),
 		text, f.Rounds, human.VirtualTime(f.Virtual), f.intervalText(), f.Steps, f.bound(), human.Duration(time.Duration(f.Wall*1e9)), messages, c.Out, strings.Join(f.Files, ", "))
 	return err
 }
 
 // extras are sentences on what is not usual of local steps and updates.
-func extras(c *config.Config) (text string) {
+func (f *Forecast) extras() (text string) {
+	c := &f.Config
+	if f.OwnSteps != "" {
+		text = " Local steps: the trainer's own, " + f.OwnSteps + "."
+	}
 	if !learn.Plain(c.Local) {
 		text = " Local steps: " + learn.Optimizers.Text(c.Local) + "."
 	}

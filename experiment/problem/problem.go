@@ -140,6 +140,7 @@ func Prepare(
 		{c.Privacy.On(), p.settlePrivacy},
 		{c.Privacy.Local.On(), p.checkLocalNoise},
 		{c.Train, p.checkTrainerState},
+		{c.Train, p.checkTrainerSteps},
 		{c.Train, p.checkMemory},
 		{c.Train, func() error { return p.initialize(ctx) }},
 		{c.Train && remote && c.External(), func() error { return p.Trainer.CloseSpare() }},

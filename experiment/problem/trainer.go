@@ -168,3 +168,21 @@ func (p *Problem) checkTrainerState() error {
 	}
 	return nil
 }
+
+// checkTrainerSteps refuses a trainer with an optimizer of its own where the schedule follows from plain
+// steps of SGD. Algorithms that count on them are refused by [actors.Problem.Check].
+func (p *Problem) checkTrainerSteps() error {
+	if p.Trainer == nil || p.Trainer.Steps.ArePlain() || !p.Config.UsesTheory() {
+		return nil
+	}
+	return &config.KeyError{
+		Key:         "schedule.k",
+		RelatedKeys: []string{"trainer"},
+		Problem: fmt.Sprintf(
+			"theory is about plain steps of SGD, and trainer %s takes its own, %s (leave out optimizer= in the "+
+				"script, or take another schedule)",
+			p.Trainer.Name,
+			p.Trainer.Steps,
+		),
+	}
+}

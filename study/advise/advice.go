@@ -352,6 +352,11 @@ func newAdvice(c config.Config, g Given, k theory.Constants, found []Source) (*A
 		a.Notes = append(a.Notes, "Clients differ: a round's time is that of network.download_mbps, upload_mbps "+
 			"and compute.seconds_per_step, as if all had these.")
 	}
+	// Only a run starts the trainer, and refuses one whose greeting has other steps.
+	if c.External() {
+		a.Notes = append(a.Notes, "Theory is about plain steps of SGD: it does not hold for a trainer that has an "+
+			"optimizer of its own.")
+	}
 	if k.Form == theory.Appendix {
 		a.Notes = append(a.Notes, "The appendix's gap does not follow from Lemma 2.")
 	}

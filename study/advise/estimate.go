@@ -30,6 +30,13 @@ const (
 // convex. The constants are rough: a network has no such constants.
 func Estimate(ctx context.Context, dir string, c config.Config, fStar float64) (theory.Constants, []Source, error) {
 	var k theory.Constants
+	if c.External() {
+		return k, nil, &config.KeyError{
+			Key: "trainer",
+			Problem: "the constants are estimated from gradients that fedpace takes itself, and the model is the " +
+				"trainer's (give the constants)",
+		}
+	}
 	// The initial model follows from the configuration; only the last one is in the folder.
 	p, err := problem.Open(c)
 	if err != nil {

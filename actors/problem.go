@@ -51,7 +51,7 @@ type Problem struct {
 	// shortened instead of refused.
 	Clips bool
 	// SumsBuffers says that buffers of floats are part of the exact sum, as with differential privacy, where
-	// noise covers all that clients send. Otherwise each client sends its own beside the sum.
+	// noise covers all that clients send, and with secure aggregation. Otherwise each client sends its own beside the sum.
 	SumsBuffers bool
 	// Noise is what clients add to their updates before they send them (local differential privacy).
 	Noise privacy.Local

@@ -610,8 +610,8 @@ func (t *Trainer) checkUpdate(a *Assignment, model, base []float32) error {
 
 // outOfRange returns the error of a parameter that moved from before to after, a difference that does
 // not fit into an exact sum. It names the tensor and the limit. A value that is not finite, or a trained
-// parameter that moved so far, means that training diverged. With differential privacy sums hold buffers,
-// too. One that follows the samples, such as the running variance of a batch normalisation on raw
+// parameter that moved so far, means that training diverged. With differential privacy and with secure
+// aggregation sums hold buffers, too. One that follows the samples, such as the running variance of a batch normalisation on raw
 // features, has not diverged: its samples need another scale.
 func (t *Trainer) outOfRange(a *Assignment, index int, after, before float32) error {
 	tensor := learn.TensorAt(t.problem.Model, index)
@@ -626,7 +626,7 @@ func (t *Trainer) outOfRange(a *Assignment, index int, after, before float32) er
 	}
 	return fmt.Errorf(
 		"actors: task %d, client %d: %s. It is not trained, and nothing diverged: it follows the samples. "+
-			"With differential privacy scale the features, by data: {..., scale: standard} or in the script",
+			"With differential privacy or secure aggregation scale the features, by data: {..., scale: standard} or in the script",
 		a.Task,
 		a.Client,
 		change,

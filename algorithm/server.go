@@ -70,11 +70,14 @@ type partly struct {
 }
 
 // Apply moves the trained values by the optimiser, and those behind them by the sum itself.
-func (p *partly) Apply(model []float32, sum []int64, scale float64) {
+func (p *partly) Apply(model []float32, sum []int64, scale float64) { p.apply(model, sum, scale, 1) }
+
+// apply does the same where the weights of the sum's buffers sum to weight, by which it divides them.
+func (p *partly) apply(model []float32, sum []int64, scale, weight float64) {
 	checkLengths(len(model), len(sum), p.params)
 	n := p.trainable
 	p.ServerOptimizer.Apply(model[:n], sum[:n], scale)
-	average{1}.Apply(model[n:], sum[n:], 1)
+	average{1}.Apply(model[n:], sum[n:], 1/weight)
 }
 
 // State is that of the optimiser with zeros behind it, so that all vectors of a run have

@@ -198,7 +198,7 @@ func (a *Aggregator) nextModel(o Outcome) (model, error) {
 	} else {
 		params = slices.Clone(a.Params())
 		a.algorithm.After(a.models.newest)
-		a.algorithm.Apply(params, o.sum.values[:len(params)], o.sum.scale)
+		a.algorithm.Apply(params, o.sum.values[:len(params)], o.sum.scale, o.sum.bufferWeight)
 		copy(params[a.judged:], o.sum.buffers)
 	}
 	if i := notFinite(params); i != allFinite {

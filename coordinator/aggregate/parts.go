@@ -9,7 +9,8 @@ import "fedpace/learn"
 // Lengths, distances and votes are of the judged values: the trained ones. A clip, a rule or the guard
 // gets no others, since no others are in the sums of updates. With differential privacy the sums, and
 // what is judged, include the buffers of floats, since the noise covers what the clip bounds, and no
-// more. Integers are kept then.
+// more. So do the sums of secure aggregation, as nobody may see what single clients send. Integers are
+// kept then.
 
 // countJudged returns the number of values of the model, from the first on, that are in the sums of
 // updates and are judged.
@@ -18,15 +19,31 @@ func (a *Aggregator) countJudged() int { return Summed(&a.learning) }
 // Summed returns the number of values of a run's model, from the first on, that sums of updates hold.
 func Summed(l *Learning) int {
 	communicated := learn.Communicated(l.Model)
-	if l.Privacy != nil {
+	if l.sumsBuffers() {
 		return communicated - learn.Integers(l.Model)
 	}
 	return min(l.Model.Trainable(), communicated)
 }
 
+// sumsBuffers reports whether the sums of updates hold buffers of floats.
+func (l *Learning) sumsBuffers() bool { return l.Privacy != nil || l.Secure != nil }
+
+// summedWeight returns the sum of the weights of the updates in a round's sum, by which the server divides
+// buffers in it. A private sum is not divided.
+func (a *Aggregator) summedWeight(updates []clientUpdate) float64 {
+	if a.learning.Secure == nil {
+		return 1
+	}
+	total := 0.0
+	for i := range updates {
+		total += updates[i].share
+	}
+	return total
+}
+
 // sentBuffers is the number of buffers that each client sends beside the sums.
 func (a *Aggregator) sentBuffers() int {
-	if a.learning.Privacy != nil {
+	if a.learning.sumsBuffers() {
 		return 0
 	}
 	return a.communicated - a.judged

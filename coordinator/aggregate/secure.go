@@ -57,6 +57,6 @@ func (a *Aggregator) addMasked(ctx context.Context, sum []int64, devices []clien
 		devices[i].loss = losses[i]
 	}
 	partial := make([]int64, len(sum))
-	copy(partial, masked)
+	copy(a.judgedPart(partial), masked)
 	return algorithm.Merge(sum, partial)
 }

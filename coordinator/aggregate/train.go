@@ -44,7 +44,10 @@ type roundSum struct {
 	// sum takes over.
 	values []int64
 	scale  float64 // factor that the server applies to its trained values
-	// buffers are those of the next model; nil where they stay as they are.
+	// bufferWeight is the sum of the weights of the buffers in it, where it holds any.
+	bufferWeight float64
+	// buffers are those of the next model, where clients send them beside the sum. Nil means that they
+	// stay as the sum makes them.
 	buffers []float32
 
 	updates []clientUpdate // that count
@@ -131,6 +134,7 @@ func (a *Aggregator) addUp(ctx context.Context, r Round) (roundSum, error) {
 	if s.scale, s.clipMemory, err = a.combine(r.Number, s.values, valid, weights); err != nil {
 		return s, err
 	}
+	s.bufferWeight = a.summedWeight(valid)
 	s.buffers = a.nextBuffers(a.Params(), valid)
 	a.algorithm.Decide(s.values)
 	s.loss = meanLoss(s.losses)

@@ -561,7 +561,7 @@ func (p *Problem) Learning() *actors.Problem {
 		Trainer:      p.Trainer,
 		Noise:        c.Privacy.Local,
 		Clips:        c.Combining().Clip != nil,
-		SumsBuffers:  c.Combining().Private,
+		SumsBuffers:  c.Combining().Private || c.Secure.On,
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"fedpace/learn/metric"
 )
 
 // answer says in words what a comparison found: how well the schedules ended in the metric by which
@@ -33,7 +35,8 @@ func (t *Table) answer(all []Difference) answer {
 	}
 	switch len(list) {
 	case 0:
-		return answer{Headline: "No two schedules can be compared: no model was evaluated in two runs with the same seed."}
+		return answer{Headline: fmt.Sprintf("No two runs with the same seed have a tail %s, by which schedules are compared.",
+			metric.Title(t.first))}
 	case 1:
 		return answer{Headline: list[0].sentence(t.Grids)}
 	}
@@ -164,7 +167,11 @@ func (d *Difference) explanation() string {
 
 // label is the row's schedule with its values of the grids.
 func (r *Row) label(grids []Grid) string {
-	values := settings(grids, r.Values, func(string) bool { return true })
+	return r.labelled(settings(grids, r.Values, func(string) bool { return true }))
+}
+
+// labelled is the row's schedule with values of the grids in brackets, if there are any.
+func (r *Row) labelled(values string) string {
 	if values == "" {
 		return r.Schedule
 	}

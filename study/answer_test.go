@@ -98,7 +98,7 @@ func TestAnswer_InWords(t *testing.T) {
 		},
 		"nothing evaluated": {
 			endings(both, []float64{math.NaN()}, []float64{math.NaN()}),
-			"No two schedules can be compared: no model was evaluated in two runs with the same seed.",
+			"No two runs with the same seed have a tail accuracy, by which schedules are compared.",
 			nil,
 		},
 	}
@@ -173,7 +173,7 @@ func TestWebpage_NumbersOfTheFiles(t *testing.T) {
 			pair := fmt.Sprintf(" %d %s", seed.Seed, value)
 			want := tails[page.Rows[i].Schedule+pair] - tails[difference.Against+pair]
 			if *seed.Value != want {
-				t.Errorf("%s with seed %d differs by %v, in runs.csv by %v", page.Rows[i].Label, seed.Seed, *seed.Value, want)
+				t.Errorf("%s with seed %d differs by %v, in runs.csv by %v", page.Rows[i].Name, seed.Seed, *seed.Value, want)
 			}
 			seen++
 		}

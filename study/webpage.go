@@ -30,8 +30,8 @@ type webpage struct {
 
 // webRow is one schedule at one point of the grids.
 type webRow struct {
-	// Label is the schedule with the values of the grids.
-	Label string `json:"label"`
+	// Name is the schedule with the values of those grids that choose it.
+	Name string `json:"name"`
 	// Schedule is the schedule, of a control the schedule that it controls.
 	Schedule string `json:"schedule"`
 	// Point has the values of the grids that do not choose the schedule. Rows with the same point
@@ -98,9 +98,8 @@ func (r *Comparison) Webpage() ([]byte, error) {
 		page.Rows = append(page.Rows, row.web(t.Grids))
 	}
 	for i, q := range t.quantities {
-		// A quantity that was never measured would be a table of dashes.
-		measured := slices.ContainsFunc(t.Rows, func(row *Row) bool { return row.Means[i].N > 0 })
-		if q.more == "" || !measured {
+		// A quantity of which no pair of runs has values would be a table of dashes.
+		if !slices.ContainsFunc(all, func(d Difference) bool { return d.Quantity == q.name && d.isMeasured() }) {
 			continue
 		}
 		compared := webComparison{Title: q.title}
@@ -117,6 +116,10 @@ func (r *Comparison) Webpage() ([]byte, error) {
 	}
 	return json.Marshal(page)
 }
+
+// isMeasured reports whether some pair of runs was compared, be it only that one of the two reached the
+// level.
+func (d *Difference) isMeasured() bool { return d.N+d.Never+d.Missed > 0 }
 
 // paragraphs are the parts of a text between empty lines.
 func paragraphs(text string) (list []string) {
@@ -141,12 +144,12 @@ func (t *Table) divergedNotes() []string {
 }
 
 // drawnColumn is the column of rounds that shows how well runs learned over time: the validation metric
-// by which they are compared, or the training loss if no model was evaluated. It is empty if nothing was
-// learned.
+// by which they are compared, or the training loss if not all schedules have a tail of that metric. It is
+// empty if nothing was learned.
 func (t *Table) drawnColumn() string {
 	measured := func(name string) bool {
 		i := slices.IndexFunc(t.quantities, func(q quantity) bool { return q.name == name })
-		return i >= 0 && slices.ContainsFunc(t.Rows, func(row *Row) bool { return row.Means[i].N > 0 })
+		return i >= 0 && !slices.ContainsFunc(t.Rows, func(row *Row) bool { return len(row.Cells) > row.Means[i].N })
 	}
 	switch {
 	case measured(tailQuantity + t.first):
@@ -159,7 +162,11 @@ func (t *Table) drawnColumn() string {
 
 // web is the row as a page has it.
 func (r *Row) web(grids []Grid) webRow {
-	w := webRow{Label: r.label(grids), Schedule: r.Schedule, Folders: []string{}}
+	w := webRow{
+		Name:     r.labelled(settings(grids, r.Values, ofSchedule)),
+		Schedule: r.Schedule,
+		Folders:  []string{},
+	}
 	for i := range r.Cells {
 		w.Folders = append(w.Folders, r.Cells[i].Config.Out)
 	}

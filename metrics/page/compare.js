@@ -29,7 +29,7 @@ function differenceTable(compared, rows, rowLooks) {
     const difference = d.against
       ? make('td', { class: 'number', 'data-value': d.mean }, d.text, d.against === reference ? '' : make('small', {}, 'from ' + d.against))
       : make('td', { class: 'number quiet' }, 'reference');
-    return make('tr', {}, make('th', { scope: 'row', class: rows[i].label.length < 20 ? 'short' : null }, dot(rowLooks[i]), rows[i].label), difference,
+    return make('tr', {}, make('th', { scope: 'row', class: rows[i].name.length < 20 ? 'short' : null }, dot(rowLooks[i]), rows[i].name, make('small', {}, rows[i].point)), difference,
       make('td', { class: 'verdict' }, d.verdict, make('small', {}, sure)), make('td', { class: 'number wide-only' }, d.value));
   });
   return make('table', { class: 'answer' }, make('thead', {}, make('tr', {}, ...head.map((h, i) => make('th', { scope: 'col', class: i === 3 ? 'number wide-only' : i === 1 ? 'number' : null }, h)))),
@@ -51,13 +51,12 @@ class PairedDifferences {
   constructor(compared, rows, rowLooks, place) {
     const id = 'differences-' + place;
     this.title = compared.title;
-    this.rows = compared.rows.map((d, i) => ({ ...d, label: rows[i].label, look: rowLooks[i] })).filter(d => known(d.mean));
+    this.rows = compared.rows.map((d, i) => ({ ...d, label: [rows[i].name, rows[i].point].filter(Boolean).join('; '), look: rowLooks[i] })).filter(d => known(d.mean));
     this.cursor = -1;
     this.reading = make('p', { class: 'reading' });
     this.svg = make('svg:svg', { tabindex: 0, role: 'slider', 'aria-labelledby': id + '-title', 'aria-valuemin': 0, 'aria-valuemax': this.rows.length - 1, height: this.rows.length * comparedHeight + axisHeight });
     this.figure = make('figure', { id }, make('figcaption', {}, make('h2', { id: id + '-title' }, `Paired differences in ${compared.title}`),
       make('p', { class: 'quiet small' }, 'A dot for each seed, and the mean with its 95 % interval.')), make('div', { class: 'rows' }, this.svg), this.reading);
-    this.figure.hidden = !this.rows.length;
     slide(this.svg, () => this.rows.length, () => this.cursor, to => this.mark(to));
     this.svg.addEventListener('pointermove', e => this.mark(Math.min(this.rows.length - 1, Math.floor((e.clientY - this.svg.getBoundingClientRect().top) / comparedHeight))));
     new ResizeObserver(() => this.draw()).observe(this.svg);
@@ -113,7 +112,11 @@ export class Comparison {
     this.looks = looks(found.rows);
     this.points = found.column ? [...new Set(found.rows.filter(r => r.folders.length).map(r => r.point))] : [];
     this.span = new Span();
-    this.charts = this.points.map((point, i) => new LineChart(this.span, 'mean-' + i, found.column === 'window_loss' ? 'Training loss' : crop(found.column[0].toUpperCase() + found.column.slice(1).replaceAll('_', ' '), 40), { about: [point, 'Mean over seeds with its 95 % interval.'].filter(Boolean).join('. '),  sorted: true, legend: true, height: 280, waits: true }));
+    const quantity = found.column === 'window_loss' ? 'Training loss' : found.column[0]?.toUpperCase() + found.column.slice(1).replaceAll('_', ' ');
+    const several = found.rows.some(r => r.folders.length > 1);
+    this.charts = this.points.map((point, i) => new LineChart(this.span, 'mean-' + i, point ? `${quantity}: ${point}` : quantity,
+      { sorted: true, legend: true, height: 280, waits: true, about: several ? 'Mean over seeds with its 95 % interval.' : 'One run of each schedule.' }));
+    const pairs = found.comparisons.map((c, i) => new PairedDifferences(c, found.rows, this.looks, i)).filter(d => d.rows.some(r => r.half));
     const [head, ...rows] = found.table;
     const all = make('table', { class: 'runs' }, make('thead', {}, make('tr', {}, ...head.map(h => make('th', { scope: 'col' }, h)))),
       make('tbody', {}, ...rows.map(([name, ...cells]) => make('tr', {}, make('th', { scope: 'row' }, name), ...cells.map(c => make('td', {}, c))))));
@@ -124,7 +127,7 @@ export class Comparison {
       make('div', { class: 'charts' }, ...found.comparisons.map((c, i) => make('section', { class: 'card', 'aria-labelledby': 'compared-' + i },
         make('h3', { id: 'compared-' + i }, `Difference in ${c.title} from ${referenceOf(c)}, same seeds`), differenceTable(c, found.rows, this.looks)))),
       make('div', { class: 'charts' }, ...this.charts.map(c => c.figure)),
-      make('div', { class: 'charts' }, ...found.comparisons.map((c, i) => new PairedDifferences(c, found.rows, this.looks, i).figure)),
+      make('div', { class: 'charts' }, ...pairs.map(d => d.figure)),
       make('details', { class: 'card' }, make('summary', {}, make('h3', {}, 'All means')), make('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'All means' }, all)));
   }
 
@@ -134,7 +137,7 @@ export class Comparison {
     const lines = rows.map((r, i) => {
       const each = r.folders.map(curvesOf).filter(Boolean).map(c => lineOf(c, axesOf(c.columns)[0], column));
       const line = each.length > 1 ? meanLine(each) : each[0];
-      return line && { ...line, ...this.looks[i], name: r.label, wide: true, point: r.point };
+      return line && { ...line, ...this.looks[i], name: r.name, wide: true, point: r.point };
     });
     const some = lines.filter(l => l && l.x.length);
     this.span.most = Math.max(0, ...some.map(l => l.x[l.x.length - 1]));

@@ -74,7 +74,7 @@ func TestScreenshots(t *testing.T) {
 	} {
 		b.Look(1300, view.height, view.dark)
 		b.Do(chromedp.Navigate(server.URL))
-		b.Until("document.querySelectorAll('ul.runs input').length > 4")
+		b.Until("document.querySelectorAll('table.runs tbody input').length > 4")
 		choose(b, view.runs...)
 		if view.name == "stragglers" {
 			b.Until("document.body.innerText.includes('slowest in')")
@@ -88,8 +88,8 @@ func TestScreenshots(t *testing.T) {
 // choose draws the runs of these folders and no others.
 func choose(b *browsertest.Tab, folders ...string) {
 	browsertest.JS[int](b, `(() => {
-		const other = () => [...document.querySelectorAll('ul.runs li')].find(row =>
-			row.querySelector('input').checked !== ["`+strings.Join(folders, `","`)+`"].includes(row.title.split('/').pop()));
+		const other = () => [...document.querySelectorAll('table.runs tbody tr')].find(row =>
+			row.querySelector('input').checked !== ["`+strings.Join(folders, `","`)+`"].includes(row.querySelector('th').title.split('/').pop()));
 		let clicks = 0;
 		for (let row; (row = other()) && clicks < 100; clicks++) row.querySelector('input').click();
 		return clicks;

@@ -19,22 +19,22 @@ func TestTheAddressKeepsTheBoard(t *testing.T) {
 	dir := runs(t)
 	_, address := served(t, dir)
 	b := browsertest.Open(t, 1600, 1000, false)
-	b.Do(chromedp.Navigate(address))
+	b.Do(chromedp.Navigate(address + "#group=run"))
 	b.Until("document.body.dataset.drawn === '4'")
 	b.Do(chromedp.Focus("#filter"))
 	b.Press("schedule.k=rounds best>0 -fixed")
 	b.Until("document.body.dataset.drawn === '2'")
 	state := `JSON.stringify([
-		[...document.querySelectorAll('ul.runs li')].map(l => [l.innerText, l.querySelector('input').checked]),
+		[...document.querySelectorAll('table.runs tbody tr')].map(l => [l.innerText, l.querySelector('input').checked]),
 		[...document.querySelectorAll('#board-waits .who')].map(e => e.innerText), document.querySelector('#over-window_loss .reading').innerText,
 		document.getElementById('filter').value, document.getElementById('axis').value, document.getElementById('parallel').checkVisibility()])`
 	// A chart draws itself once it is seen, which may be after the board has drawn.
 	read := "document.querySelector('#over-window_loss .reading').innerText !== ''"
 	b.Until("document.querySelectorAll('#board-waits .who').length === 2 && " + read)
-	if got := browsertest.JS[string](b, state); strings.Contains(got, "fixed,") || !strings.Contains(got, "2 curves") {
+	if got := browsertest.JS[string](b, state); strings.Contains(got, "fixed-") || !strings.Contains(got, "2 curves") {
 		t.Errorf("of two runs that are found the board shows %s", got)
 	}
-	browsertest.JS[bool](b, "document.querySelector('ul.runs input').click() || true")
+	browsertest.JS[bool](b, "document.querySelector('table.runs input').click() || true")
 	b.Until("document.body.dataset.drawn === '1'")
 	browsertest.JS[bool](b, "(s => { s.value = 'round'; s.dispatchEvent(new Event('change')); return true; })(document.getElementById('axis'))")
 	b.Do(chromedp.Focus("#over-window_loss .plot"))
@@ -46,8 +46,8 @@ func TestTheAddressKeepsTheBoard(t *testing.T) {
 	if got := browsertest.JS[string](b, state); got != want {
 		t.Errorf("a reload shows %s, before it was %s", got, want)
 	}
-	browsertest.JS[bool](b, "[...document.querySelectorAll('#board .buttons button')].at(-1).click() || true")
-	b.Until("!location.hash.includes('zoom=')") // everything is shown again
+	browsertest.JS[bool](b, "document.querySelector('#board .buttons button').click() || true")
+	b.Until("!location.hash.includes('zoom=')") // the zoom is reset
 	b.Quiet(address)
 }
 
@@ -58,8 +58,8 @@ func TestNotesOfARun(t *testing.T) {
 	_, address := served(t, dir)
 	b := browsertest.Open(t, 1024, 900, false)
 	b.Do(chromedp.Navigate(address))
-	b.Until("document.body.dataset.drawn === '4'")
-	browsertest.JS[bool](b, "document.querySelector('ul.runs li[title$=\"rounds-1\"] a').click() || true")
+	b.Until("document.body.dataset.drawn === '2'")
+	browsertest.JS[bool](b, "document.querySelector('th[title$=\"rounds-1\"] a').click() || true")
 	b.Until("document.querySelector('form.notes') && document.body.dataset.state === 'completed'")
 	b.Until("document.getElementById('run-schedule').innerText.startsWith('rounds, K_0 = ')")
 	settings := browsertest.JS[[]string](b, "[...document.querySelectorAll('#settings tbody tr')].map(r => r.innerText)")
@@ -80,7 +80,7 @@ func TestNotesOfARun(t *testing.T) {
 	b.Do(chromedp.Focus(".notes textarea"))
 	b.Press("Ends <well>.")
 	browsertest.JS[bool](b, "document.querySelector('.notes button').click() || true")
-	b.Until("document.querySelector('.notes output').innerText.startsWith('Kept')")
+	b.Until("document.querySelector('.notes output').innerText.startsWith('Saved')")
 	if got := c.Notes(); got.Text != "Ends <well>." || !slices.Equal(got.Tags, []string{"night", "paper"}) {
 		t.Errorf("the folder holds %+v", got)
 	}
@@ -94,7 +94,7 @@ func TestTheBoardByKeys(t *testing.T) {
 	_, address := served(t, runs(t))
 	b := browsertest.Open(t, 1600, 1000, false)
 	b.Do(chromedp.Navigate(address))
-	b.Until("document.body.dataset.drawn === '4'")
+	b.Until("document.body.dataset.drawn === '2'")
 	b.Press(kb.Tab)
 	b.Press(kb.Enter)
 	b.Until("document.activeElement.closest('figure')?.id === 'over-validation_accuracy'")
@@ -113,10 +113,10 @@ func TestTheBoardByKeys(t *testing.T) {
 		}
 	}
 	// The list is made anew, and who chose a run there stays at it.
-	b.Do(chromedp.Focus("ul.runs li:nth-child(2) input"))
+	b.Do(chromedp.Focus("table.runs tbody tr:nth-child(2) input"))
 	b.Press(" ")
-	b.Until("document.body.dataset.drawn === '3'")
-	if at := browsertest.JS[string](b, "document.activeElement.outerHTML.slice(0, 200)"); !browsertest.JS[bool](b, "document.activeElement.matches('ul.runs li:nth-child(2) input')") {
+	b.Until("!document.querySelector('table.runs tbody tr:nth-child(2) input').checked")
+	if at := browsertest.JS[string](b, "document.activeElement.outerHTML.slice(0, 200)"); !browsertest.JS[bool](b, "document.activeElement.matches('table.runs tbody tr:nth-child(2) input')") {
 		t.Errorf("the focus went to %s", at)
 	}
 	b.Quiet(address)

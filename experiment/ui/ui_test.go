@@ -70,7 +70,7 @@ func TestTheBoard(t *testing.T) {
 	dir := runs(t)
 	library, address := served(t, dir)
 	b := browsertest.Open(t, 1600, 1200, false)
-	b.Do(chromedp.Navigate(address))
+	b.Do(chromedp.Navigate(address + "#group=run"))
 	check(t, b, dir)
 	b.Picture("ui", true)
 	for _, scheme := range []string{"dark", "light"} { // the page follows while it is open
@@ -90,7 +90,7 @@ func TestTheBoard(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept := browsertest.Open(t, 1024, 900, true)
-	kept.Do(chromedp.Navigate(browsertest.FileURL(file)))
+	kept.Do(chromedp.Navigate(browsertest.FileURL(file) + "#group=run"))
 	check(t, kept, dir)
 	kept.Picture("ui-file-dark", false)
 	kept.Quiet(browsertest.FileURL(file))
@@ -109,7 +109,7 @@ func TestTheBoard(t *testing.T) {
 
 	phone := browsertest.Open(t, 390, 844, false)
 	phone.Do(chromedp.Navigate(address))
-	phone.Until("document.body.dataset.drawn === '4'")
+	phone.Until("document.body.dataset.drawn === '2'")
 	phone.Drawn()
 	if width := browsertest.JS[float64](phone, "document.documentElement.scrollWidth"); width > 390 {
 		t.Errorf("on a phone the page is %v pixels wide", width)
@@ -138,7 +138,7 @@ func TestNamesAreText(t *testing.T) {
 	b := browsertest.Open(t, 1024, 900, false)
 	b.Do(chromedp.Navigate(address))
 	b.Until("document.body.dataset.drawn === '1'")
-	if got := browsertest.JS[string](b, "document.querySelector('ul.runs a').innerText"); got != "<b>bold<!--" {
+	if got := browsertest.JS[string](b, "document.querySelector('table.runs a').innerText"); got != "<b>bold<!--" {
 		t.Errorf("the run is called %q", got)
 	}
 	b.Quiet(address)
@@ -209,7 +209,7 @@ func check(t *testing.T, b *browsertest.Tab, dir string) {
 	b.Until("document.body.dataset.drawn === '4'")
 	b.Until("!document.getElementById('board-waits').hidden")
 	b.Drawn()
-	for name, called := range map[string]string{"fixed-1": "fixed, seed=1", "rounds-2": "rounds, seed=2"} {
+	for _, name := range []string{"fixed-1", "rounds-2"} {
 		s, err := folder.ReadSummary(filepath.Join(dir, name, folder.SummaryFile))
 		if err != nil {
 			t.Fatal(err)
@@ -229,7 +229,7 @@ func check(t *testing.T, b *browsertest.Tab, dir string) {
 		b.Do(chromedp.Focus("#over-validation_accuracy .plot"))
 		b.Press(kb.End)
 		read := browsertest.JS[string](b, "document.querySelector('#over-validation_accuracy .plot').getAttribute('aria-valuetext')")
-		if want := fmt.Sprintf("%s %s", called, strconv.FormatFloat(rounded(last.Metrics[0], 4), 'g', 4, 64)); !strings.Contains(read, want) {
+		if want := fmt.Sprintf("%s %s", name, strconv.FormatFloat(rounded(last.Metrics[0], 4), 'g', 4, 64)); !strings.Contains(read, want) {
 			t.Errorf("the cursor reads %q, want %q in it", read, want)
 		}
 	}
@@ -247,7 +247,7 @@ func rounded(v float64, digits int) float64 {
 	return math.Round(v*scale) / scale
 }
 
-// The runs of a comparison are called by what sets them apart, whatever their folders may be called.
+// A run has the name of its folder, and below it stands what sets it apart from the others.
 func TestNamesOfAComparison(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "sweep")
 	_, err := study.Run(t.Context(), study.Plan{
@@ -263,8 +263,12 @@ func TestNamesOfAComparison(t *testing.T) {
 	_, address := served(t, dir)
 	b := browsertest.Open(t, 1024, 900, false)
 	b.Do(chromedp.Navigate(address))
-	b.Until("document.body.dataset.drawn === '4'")
-	names := browsertest.JS[[]string](b, "[...document.querySelectorAll('ul.runs a')].map(a => a.innerText)")
+	b.Until("document.body.dataset.drawn === '2'")
+	folders := browsertest.JS[[]string](b, "[...document.querySelectorAll('table.runs tbody th')].filter(h => !h.title.endsWith(h.querySelector('a').innerText)).map(h => h.title)")
+	if len(folders) > 0 {
+		t.Errorf("%q do not have the names of their folders", folders)
+	}
+	names := browsertest.JS[[]string](b, "[...document.querySelectorAll('table.runs tbody small')].map(s => s.innerText)")
 	slices.Sort(names)
 	want := []string{"close.rule=all, seed=1", "close.rule=all, seed=2", "close.rule=first, seed=1", "close.rule=first, seed=2"}
 	if !slices.Equal(names, want) {

@@ -17,6 +17,17 @@ export function setText(e, text) {
   if (e.textContent !== text) e.textContent = text;
 }
 
+// groupBy gathers items by a key, in the order in which keys come first.
+export function groupBy(items, key) {
+  const groups = new Map();
+  for (const item of items) {
+    const k = key(item);
+    if (!groups.has(k)) groups.set(k, []);
+    groups.get(k).push(item);
+  }
+  return groups;
+}
+
 // changed says whether what an element shows is another than the last time.
 export function changed(e, ...what) {
   const before = e.dataset.key;

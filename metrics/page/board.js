@@ -1,11 +1,12 @@
 // --- many runs
 
-import { $, make, setText, known, whole, fixed, short, crop, duration, percent, count } from './base.js';
-import { Span, LineChart, firstAfter, look, dot } from './lines.js';
+import { $, make, setText, groupBy, known, whole, fixed, short, crop, duration, percent, count } from './base.js';
+import { saveCSV, copyAddress } from './save.js';
+import { Span, LineChart, firstAfter, look, dot, isConstant } from './lines.js';
 import { decode, axesOf, chartsOf, lineOf, meanLine } from './curves.js';
-import { configOf, differing, matches, names } from './find.js';
+import { configOf, differing, matches, apart, tails } from './find.js';
 import { showWaiting, share } from './tasks.js';
-import { Sweep, showDifferences } from './sweep.js';
+import { Sweep, Differing } from './sweep.js';
 import { time, take, scrub, status, stateTexts } from './run.js';
 
 // Where a library's runs are read: a server, or this page.
@@ -32,13 +33,13 @@ export const kept = {
   async snapshot(id) { return (await this.unpack('snapshot-' + id)).json(); },
 };
 
-// The columns of the list: what a run has, and how it is shown. The first are what it is, the others what came of it.
+const sum = split => split ? split.useful + split.wasted : null;
+
+// The columns of the table: how a run is known, and how that is shown. A column that is equal in all runs and marked so
+// is left out.
 const listColumns = [
   { id: 'name', name: 'run', of: r => r.name },
-  { id: 'state', name: 'state', of: r => r.state },
-  { id: 'task', name: 'task', of: r => r.task },
-  { id: 'schedule', name: 'schedule', of: r => (r.schedule === 'expression' && r.config?.get('schedule.k.formula')) || r.schedule },
-  { id: 'seed', name: 'seed', of: r => Number(r.seed), text: r => r.seed },
+  { id: 'state', name: 'state', equal: true, of: r => r.state },
   { id: 'best', name: 'best', number: true, of: r => r.summary?.metrics?.find(m => m.name === r.quality.name)?.best, text: (r, v) => `${fixed(v, 4)}${r.quality.name === 'accuracy' ? '' : ' ' + r.quality.name}` },
   { id: 'loss', name: 'best training loss', number: true, of: r => r.summary && r.summary.best_training_loss, text: (_, v) => fixed(v, 4) },
   { id: 'rounds', name: 'rounds', number: true, of: r => r.rounds, text: (_, v) => whole(v) },
@@ -46,13 +47,22 @@ const listColumns = [
   { id: 'steps', name: 'SGD steps', number: true, of: r => r.summary && r.summary.sgd_steps, text: (_, v) => whole(v) },
   { id: 'stragglers', name: 'straggler share', number: true, of: r => r.summary && r.summary.straggler_share, text: (_, v) => percent(v) },
   { id: 'wasted', name: 'wasted', number: true, of: r => share(r.summary && r.summary.client_seconds), text: (_, v) => percent(v) },
-  { id: 'energy', name: 'energy', number: true, of: r => r.summary && r.summary.energy_joules ? r.summary.energy_joules.useful + r.summary.energy_joules.wasted : null, text: (_, v) => short(v / 1000, 4) + ' kJ' },
+  { id: 'energy', name: 'energy', number: true, of: r => sum(r.summary && r.summary.energy_joules), text: (_, v) => short(v / 1000, 4) + ' kJ' },
+  { id: 'task', name: 'task', equal: true, of: r => r.task },
+  { id: 'schedule', name: 'schedule', equal: true, of: r => (r.schedule === 'expression' && r.config?.get('schedule.k.formula')) || r.schedule },
+  { id: 'seed', name: 'seed', equal: true, of: r => Number(r.seed), text: r => r.seed },
   { id: 'tags', name: 'tags', of: r => (r.tags || []).join(' ') || null, values: r => r.tags || [] },
   { id: 'note', name: 'note', of: r => r.note || null },
 ];
+const columnOf = id => listColumns.find(c => c.id === id);
 const cellText = (c, r, v) => !known(v) ? '–' : c.text ? c.text(r, v) : String(v);
 
-const mostListed = 500, mostAtFirst = 20;
+const maxListed = 500;
+const maxLines = 20; // that are drawn before somebody chooses
+
+// How runs become lines, beside the keys of the configuration.
+const bySeeds = '';
+const eachRun = 'run';
 
 // Board lists the runs of a library and draws those that are chosen. What is shown stands in the address.
 export class Board {
@@ -64,6 +74,7 @@ export class Board {
     this.views = new Map(); // snapshots by id, with their stamp
     this.charts = new Map();
     this.columns = []; // of all runs that were read, once each
+    this.wanted = {};
     this.span = new Span();
     this.span.changed = () => this.remember();
     this.build();
@@ -79,76 +90,104 @@ export class Board {
   }
 
   address(run) {
-    const { part } = this.span, p = new URLSearchParams(), logs = [...this.charts.values()].filter(c => c.log).map(c => c.options.column);
+    const { part } = this.span;
+    const p = new URLSearchParams();
     const say = (key, value, usual) => { if (value && value !== usual) p.set(key, value); };
     say('run', run);
     say('q', this.filter.value);
     say('on', this.chosen && ([...this.chosen].join('.') || 'none'));
     say('x', this.axisChoice.value, 'virtual_seconds');
     say('zoom', part && `${part.low},${part.high}`);
-    say('show', this.groupChoice.value);
+    say('group', this.groupChoice.value);
+    say('colour', this.colourChoice.value);
     say('smooth', this.smooth.value, '0');
     say('base', this.baseChoice.value);
     say('sort', (this.sort.down ? '-' : '') + this.sort.id, 'name');
-    say('log', logs.join('.'));
+    say('log', [...this.charts.values()].filter(c => c.log).map(c => c.options.column).join('.'));
+    say('wide', $('board').classList.contains('wide') && '1');
     return p.toString();
   }
 
   // recall reads the address.
   recall() {
-    const p = new URLSearchParams(location.hash.slice(1)), of = (key, usual = '') => p.get(key) || usual, zoom = of('zoom').split(',').map(Number);
-    this.filter.value = of('q');
-    this.chosen = p.has('on') ? new Set(of('on').split('.')) : null;
-    this.wanted = { axis: of('x', 'virtual_seconds'), base: of('base'), logs: of('log').split('.') };
+    const p = new URLSearchParams(location.hash.slice(1));
+    const value = (key, usual = '') => p.get(key) || usual;
+    const zoom = value('zoom').split(',').map(Number);
+    this.filter.value = value('q');
+    this.chosen = p.has('on') ? new Set(value('on').split('.')) : null;
+    this.wanted = { axis: value('x', 'virtual_seconds'), base: value('base'), group: value('group'), colour: value('colour'), logs: value('log').split('.') };
     this.axisChoice.value = this.wanted.axis;
-    this.baseChoice.value = this.wanted.base;
-    this.groupChoice.value = of('show');
-    this.smooth.value = of('smooth', '0');
-    this.sort = { id: of('sort', 'name').replace(/^-/, ''), down: of('sort').startsWith('-') };
+    this.smooth.value = value('smooth', '0');
+    this.sort = { id: value('sort', 'name').replace(/^-/, ''), down: value('sort').startsWith('-') };
     this.span.part = zoom.length === 2 && zoom[1] > zoom[0] ? { low: zoom[0], high: zoom[1] } : null;
-    this.span.bar.lastChild.disabled = !this.span.part;
+    this.span.showZoom();
+    this.widen(value('wide') === '1');
     for (const c of this.charts.values()) c.log = this.wanted.logs.includes(c.options.column);
-    return of('run');
+    this.fillChoices(this.wanted);
+    return value('run');
   }
 
   // --- elements
 
   build() {
     const field = (label, e) => make('label', { class: 'field' }, make('span', {}, label), e);
-    const choice = (id, ...options) => {
-      const s = make('select', { id }, ...options.map(([value, text]) => make('option', { value }, text)));
-      s.addEventListener('change', () => { if (id === 'axis') this.span.part = null; this.changed(); });
+    const choice = id => {
+      const s = make('select', { id });
+      s.addEventListener('change', () => { if (id === 'axis') this.span.part = null; this.list(); this.changed(); });
       return s;
     };
     this.sort = { id: 'name', down: false };
     this.filter = make('input', { type: 'search', id: 'filter', placeholder: 'best>0.4 schedule.k=fixed -word', autocomplete: 'off', spellcheck: 'false', 'aria-describedby': 'list-note' });
     this.filter.addEventListener('input', () => { this.list(); this.changed(); });
-    this.axisChoice = choice('axis');
-    this.groupChoice = choice('group', ['', 'each run'], ['seeds', 'mean over seeds, 95 % interval']);
-    this.baseChoice = choice('baseline', ['', 'none']);
+    [this.axisChoice, this.groupChoice, this.colourChoice, this.baseChoice] = ['axis', 'group', 'colour', 'baseline'].map(choice);
     this.smooth = make('input', { type: 'range', id: 'smoothing', min: 0, max: 0.99, step: 0.01, value: 0 });
     this.smooth.addEventListener('input', () => this.changed());
     this.all = make('input', { type: 'checkbox', id: 'all', 'aria-label': 'Draw all runs that are listed' });
     this.all.addEventListener('change', () => this.choose(this.listed().filter(r => !r.why), this.all.checked));
-    this.listBox = make('ul', { class: 'runs', 'aria-label': 'Runs' });
     this.note = make('p', { class: 'quiet small', id: 'list-note' });
     this.table = make('table', { class: 'runs' });
-    const details = (id, title, ...content) => make('details', { class: 'card', id }, make('summary', {}, make('h2', {}, title)), ...content);
     this.sweep = new Sweep();
-    this.differences = make('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Configurations' });
+    this.differing = new Differing();
+    this.says = make('output', { class: 'quiet small' });
+    const actions = this.span.tools(
+      { text: 'Wide table', title: 'The table above the charts, not beside them', act: () => { this.widen(!$('board').classList.contains('wide')); this.remember(); } },
+      { text: 'Save table', title: 'All listed runs as CSV', act: () => saveCSV('runs', this.rows()) },
+      { text: 'Copy link', title: 'The address has what is found, chosen, grouped, coloured, zoomed and sorted', act: () => { history.replaceState(null, '', '#' + this.address()); copyAddress(this.says); } });
+    this.wide = actions.children[3];
     $('board').append(
+      make('section', { class: 'side', 'aria-labelledby': 'runs-title' }, make('h2', { id: 'runs-title', class: 'hidden' }, 'Runs'),
+        field('Search runs', this.filter), make('p', { class: 'head' }, this.all, this.note),
+        make('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-labelledby': 'runs-title' }, this.table)),
       make('div', { class: 'main' },
-        make('div', { class: 'controls', role: 'group', 'aria-label': 'How curves are drawn' }, field('Against', this.axisChoice), field('Show', this.groupChoice), field('Baseline', this.baseChoice), field('Smoothing', this.smooth), this.span.tools()),
+        make('div', { class: 'controls', role: 'group', 'aria-label': 'How curves are drawn' }, field('X axis', this.axisChoice), field('Group by', this.groupChoice), field('Colour by', this.colourChoice),
+          field('Baseline', this.baseChoice), field('Smoothing', this.smooth)),
+        actions, this.says,
         this.legend = make('p', { class: 'legend', id: 'legend' }),
         this.grid = make('div', { class: 'charts' }),
-        this.waits = make('section', { id: 'board-waits', class: 'card', 'aria-labelledby': 'board-waits-title', hidden: '' }),
+        this.constants = make('p', { class: 'quiet small', id: 'constants' }),
         this.sweep.section,
-        details('configurations', 'Configurations: what differs first', this.differences),
-        make('section', { class: 'card', 'aria-labelledby': 'numbers-title' }, make('h2', { id: 'numbers-title' }, 'What came of them'),
-          make('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'What came of the runs' }, this.table))),
-      make('section', { class: 'side', 'aria-labelledby': 'runs-title' }, make('h2', { id: 'runs-title', class: 'hidden' }, 'Runs'),
-        field('Find', this.filter), make('p', { class: 'head' }, this.all, this.note), this.listBox));
-    $('configurations').addEventListener('toggle', () => this.compare());
+        this.differing.section,
+        this.waits = make('section', { id: 'board-waits', class: 'card', 'aria-labelledby': 'board-waits-title', hidden: '' })));
+  }
+
+  // widen has the table above the charts, or beside them.
+  widen(wide) {
+    $('board').classList.toggle('wide', wide);
+    this.wide.setAttribute('aria-pressed', String(wide));
+  }
+
+  // fillChoices offers what runs can be grouped and coloured by, and keeps what was chosen.
+  fillChoices({ group = this.groupChoice.value, colour = this.colourChoice.value, base = this.baseChoice.value } = {}) {
+    const keys = ['task', 'schedule', 'state', 'tags', ...differing(this.runs.map(r => this.config(r))).differ].filter(k => k !== 'schedule.k.rule');
+    const fill = (select, value, options) => {
+      const text = JSON.stringify(options);
+      if (select.dataset.options !== text) select.replaceChildren(...options.map(([v, name]) => make('option', { value: v }, name)));
+      select.dataset.options = text;
+      select.value = options.some(o => o[0] === value) ? value : '';
+    };
+    fill(this.groupChoice, group, [[bySeeds, 'seeds: mean, 95 % interval'], [eachRun, 'each run'], ...keys.map(k => [k, k])]);
+    fill(this.colourChoice, colour, [['', 'line'], ...keys.map(k => [k, k])]);
+    fill(this.baseChoice, base, [['', 'none'], ...this.runs.filter(r => !r.why).map(r => [r.id, r.name])]);
   }
 
   changed() { this.remember(); return this.load(); }
@@ -166,80 +205,127 @@ export class Board {
 
   // valueOf is what a run has by a word of a search.
   valueOf(r, key) {
-    const c = listColumns.find(c => c.id === key || c.name === key.replaceAll('_', ' ')), config = this.config(r);
-    return c ? (c.values || c.of)(r) : ['', '.rule'].map(end => config.get(key + end) ?? config.get(`schedule.${key}${end}`)).find(known);
+    const c = listColumns.find(c => c.id === key || c.name === key.replaceAll('_', ' '));
+    if (c) return (c.values || c.of)(r);
+    const config = this.config(r);
+    return ['', '.rule'].map(end => config.get(key + end) ?? config.get(`schedule.${key}${end}`)).find(known);
   }
 
   listed() {
-    const by = listColumns.find(c => c.id === this.sort.id) || listColumns[0];
+    const by = columnOf(this.sort.id) || listColumns[0];
     const order = (a, b) => {
-      const x = by.of(a), y = by.of(b);
+      const x = by.of(a);
+      const y = by.of(b);
       if (!known(x) || !known(y)) return known(x) ? -1 : known(y) ? 1 : 0;
-      return (typeof x === 'number' && typeof y === 'number' ? x - y : String(x).localeCompare(String(y), 'en', { numeric: true })) * (this.sort.down ? -1 : 1);
+      const less = typeof x === 'number' && typeof y === 'number' ? x - y : String(x).localeCompare(String(y), 'en', { numeric: true });
+      return this.sort.down ? -less : less;
     };
-    return this.runs.filter(r => matches(r, this.filter.value, (r, key) => this.valueOf(r, key))).sort((a, b) => order(a, b) || a.folder.localeCompare(b.folder, 'en', { numeric: true }));
+    return this.runs.filter(r => matches(r, this.filter.value, (r, key) => this.valueOf(r, key)))
+      .sort((a, b) => order(a, b) || a.folder.localeCompare(b.folder, 'en', { numeric: true }));
   }
 
-  // drawn are the runs that are listed and chosen.
+  // drawn are the runs that are listed and chosen, or else those of the first lines.
   drawn() {
     const list = this.listed().filter(r => !r.why);
-    return this.chosen ? list.filter(r => this.chosen.has(r.id)) : list.slice(0, mostAtFirst);
+    if (this.chosen) return list.filter(r => this.chosen.has(r.id));
+    return [...this.groups(list).values()].slice(0, maxLines).flat();
   }
 
-  // call gives runs their names, by what sets them apart from the others that are listed, and their looks.
-  call() {
-    const list = this.listed(), called = names(list, list.map(r => this.config(r)));
-    list.forEach((r, i) => { r.name = called[i]; r.look = null; });
+  // groups gathers the runs that become one line.
+  groups(runs) {
+    const by = this.groupChoice.value;
+    const settings = r => JSON.stringify([r.task, (r.settings || []).filter(s => !s.startsWith('seed='))]);
+    const key = by === eachRun ? r => r.id : by === bySeeds ? settings : r => String(this.valueOf(r, by) ?? '–');
+    const groups = groupBy(runs, key);
+    if (by !== bySeeds) return groups;
+    // A run that was started twice is one seed, unless real devices make each run another.
+    for (const [settings, group] of groups) {
+      if (!settings.includes('"devices.names=')) groups.set(settings, [...groupBy(group, r => r.seed).values()].map(same => same.reduce((a, b) => b.rounds > a.rounds ? b : a)));
+    }
+    return groups;
+  }
+
+  // looks gives each run that is drawn the look of its line: a colour by its place among all lines of the library, so that
+  // it stays when others are chosen, or by the value of a key; other dashes for further lines of that colour.
+  looks(runs) {
+    const by = this.colourChoice.value;
+    const value = r => by ? String(this.valueOf(r, by) ?? '–') : r.line;
+    let lines = 0;
+    for (const group of this.groups(this.runs.filter(r => !r.why)).values()) {
+      for (const r of group) r.line = lines;
+      lines++;
+    }
+    const colours = by ? [...new Set(this.listed().map(value))].sort((a, b) => a.localeCompare(b, 'en', { numeric: true })) : null;
     const used = new Map(); // by colour
-    for (const r of this.drawn().sort((a, b) => a.place - b.place)) {
-      const colour = r.place % 8, n = used.get(colour) || 0;
-      r.look = look(colour + 8 * n);
+    for (const r of this.runs) r.look = null;
+    for (const group of [...this.groups(runs).values()].sort((a, b) => a[0].line - b[0].line)) {
+      const colour = (colours ? colours.indexOf(value(group[0])) : group[0].line) % 8;
+      const n = used.get(colour) || 0;
       used.set(colour, n + 1);
+      for (const r of group) r.look = look(colour + 8 * n);
     }
   }
 
+  // nameLink leads to a run's own page; where stands for the place of the link.
+  nameLink(r, where) {
+    if (r.why) return r.name;
+    const a = make('a', { id: where + r.id, href: '#' + this.address(r.id) }, r.name);
+    a.addEventListener('click', () => { a.href = '#' + this.address(r.id); }); // which may be zoomed by now
+    return a;
+  }
+
   list() {
-    this.call();
-    const listed = this.listed(), on = new Set(this.drawn().map(r => r.id)), best = listColumns.find(c => c.id === 'best'), focused = document.activeElement.id;
-    const name = (r, where) => {
-      const a = make('a', { id: where + r.id, href: '#' + this.address(r.id) }, r.name);
-      a.addEventListener('click', () => { a.href = '#' + this.address(r.id); }); // which may be zoomed by now
-      return r.why ? r.name : a;
-    };
-    this.listBox.replaceChildren(...listed.slice(0, mostListed).map(r => {
-      const box = make('input', { type: 'checkbox', id: 'draw-' + r.id, 'aria-label': 'Draw ' + r.name, 'data-run': r.id });
-      box.checked = on.has(r.id);
-      box.disabled = !!r.why;
-      box.addEventListener('change', () => this.choose([r], box.checked));
-      return make('li', { 'data-run': r.id, title: r.folder }, box, dot(this.lookOf(r)), name(r, 'list-'),
-        make('span', { class: 'quiet small' }, make('span', { class: 'state ' + r.state, title: r.why }, r.state), ` · ${cellText(best, r, best.of(r))}`, ...(r.tags || []).map(t => make('span', { class: 'tag' }, t))));
-    }));
+    const listed = this.listed();
+    const drawn = this.drawn();
+    const on = new Set(drawn.map(r => r.id));
+    const focused = document.activeElement.id;
+    apart(listed, listed.map(r => this.config(r))).forEach((text, i) => { listed[i].apart = text; });
+    this.looks(drawn);
     const damaged = listed.filter(r => r.why);
     setText(this.note, `${count(listed.length, 'run', 'runs')}${listed.length < this.runs.length ? ' of ' + whole(this.runs.length) : ''}, ${whole(on.size)} drawn` +
-      (listed.length > mostListed ? `; the first ${mostListed} are listed` : '') + (damaged.length ? `. ${damaged[0].name}: ${damaged[0].why}` : ''));
+      (listed.length > maxListed ? `; the first ${maxListed} are listed` : '') + (damaged.length ? `. ${damaged[0].name}: ${damaged[0].why}` : ''));
     this.all.checked = on.size > 0 && on.size === listed.length - damaged.length;
     this.all.indeterminate = on.size > 0 && !this.all.checked;
-    const base = this.baseChoice.value || this.wanted.base;
-    this.baseChoice.replaceChildren(make('option', { value: '' }, 'none'), ...this.runs.filter(r => !r.why).map(r => make('option', { value: r.id }, r.name || r.folder)));
-    this.baseChoice.value = this.runs.some(r => r.id === base) ? base : '';
-    this.tabulate(listed, name);
+    this.tabulate(listed, on);
     $(focused)?.focus({ preventScroll: true }); // which was made anew
   }
 
-  // tabulate fills the table of all that came of the runs.
-  tabulate(listed, name) {
-    const some = listColumns.filter(c => c.id === 'name' || listed.some(r => { const v = c.of(r); return known(v) && v !== ''; }));
+  // shownColumns are the columns that say something of the listed runs.
+  shownColumns(listed) {
+    return listColumns.filter(c => {
+      const values = new Set(listed.map(r => c.of(r)).filter(v => known(v) && v !== ''));
+      return c.id === 'name' || values.size > (c.equal && listed.length > 1 ? 1 : 0) || c.id === 'state' && listed.some(r => r.state !== 'complete');
+    });
+  }
+
+  // tabulate fills the table. on are the ids of the runs that are drawn.
+  tabulate(listed, on) {
+    const some = this.shownColumns(listed);
     const head = some.map(c => {
       const b = make('button', { type: 'button', class: 'sort', id: 'sort-' + c.id }, c.name);
       b.addEventListener('click', () => { this.sort = { id: c.id, down: this.sort.id === c.id ? !this.sort.down : !!c.number }; this.list(); this.changed(); });
       return make('th', { scope: 'col', class: c.number ? null : 'text', 'aria-sort': this.sort.id === c.id ? (this.sort.down ? 'descending' : 'ascending') : null }, b);
     });
-    const rows = listed.slice(0, mostListed).map(r => make('tr', { 'data-run': r.id }, ...some.map(c => {
-      const v = c.of(r), text = cellText(c, r, v);
-      if (c.id === 'name') return make('th', { scope: 'row', title: r.folder }, name(r, 'table-'));
-      return make('td', { class: c.number ? null : 'text ' + (c.id === 'state' ? 'state ' + r.state : ''), title: c.id === 'state' ? r.why : null, 'data-value': known(v) ? v : null }, text);
-    })));
+    const rows = listed.slice(0, maxListed).map(r => {
+      const box = make('input', { type: 'checkbox', id: 'draw-' + r.id, 'aria-label': 'Draw ' + r.name });
+      box.checked = on.has(r.id);
+      box.disabled = !!r.why;
+      box.addEventListener('change', () => this.choose([r], box.checked));
+      const named = make('th', { scope: 'row', title: r.folder }, box, dot(r.look || { colour: 'line' }), this.nameLink(r, 'table-'), make('small', {}, r.apart));
+      return make('tr', { 'data-run': r.id }, named, ...some.slice(1).map(c => {
+        const v = c.of(r);
+        const state = c.id === 'state';
+        return make('td', { class: c.number ? null : 'text ' + (state ? 'state ' + r.state : ''), title: state ? r.why : null, 'data-value': known(v) ? v : null }, cellText(c, r, v));
+      }));
+    });
     this.table.replaceChildren(make('thead', {}, make('tr', {}, ...head)), make('tbody', {}, ...rows));
+  }
+
+  // rows are the listed runs for a file.
+  rows() {
+    const listed = this.listed();
+    const some = this.shownColumns(listed);
+    return [['folder', ...some.map(c => c.name)], ...listed.map(r => [r.folder, ...some.map(c => c.of(r))])];
   }
 
   // --- reading
@@ -253,8 +339,8 @@ export class Board {
     this.text = JSON.stringify(library); // as it came
     this.library = library;
     this.runs = library.runs;
-    this.runs.forEach((r, i) => { r.place = i; r.name = r.folder; });
-    this.call();
+    tails(this.runs.map(r => r.folder)).forEach((name, i) => { this.runs[i].name = name; });
+    this.fillChoices();
   }
 
   // follow looks again while somebody looks.
@@ -280,12 +366,12 @@ export class Board {
     if (this.view) return;
     const running = this.runs.filter(r => r.state === 'running').length;
     if (this.lost) status('lost', 'Connection lost, trying again');
-    else status(running ? 'running' : 'completed', running ? count(running, 'run goes on', 'runs go on') : this.source.live ? 'Nothing runs' : 'A copy');
+    else status(running ? 'running' : 'completed', running ? count(running, 'run is running', 'runs are running') : this.source.live ? 'No run is running' : 'Saved page');
   }
 
   // load reads the curves of the drawn runs that are new or have grown, and draws.
   async load() {
-    const base = this.runs.filter(r => r.id === (this.baseChoice.value || this.wanted.base));
+    const base = this.runs.filter(r => r.id === this.baseChoice.value);
     const wanted = [...new Set([...this.drawn(), ...base])];
     await this.read(wanted);
     this.know();
@@ -319,58 +405,69 @@ export class Board {
 
   // --- drawing
 
-  // lookOf is a run's colour, by its place in the library whatever else is listed, and dashes where another that is drawn
-  // has that colour.
-  lookOf(r) { return r.look || look(r.place % 8); }
-
-  // parts are the drawn runs, or their groups of seeds, with their colours.
+  // parts are the lines: the drawn runs, or groups of them, with their looks and names. A group of one has the run's name.
   parts() {
-    const runs = this.drawn().filter(r => this.data.has(r.id)), several = this.groupChoice.value === 'seeds', groups = new Map();
-    for (const r of runs) {
-      const key = several ? JSON.stringify([r.task, (r.settings || []).filter(s => !s.startsWith('seed='))]) : r.id;
-      const group = groups.get(key) ?? groups.set(key, []).get(key), of = several && !key.includes('"devices.names=') ? group.findIndex(o => o.seed === r.seed) : -1;
-      if (of < 0 || r.rounds > group[of].rounds) group.splice(of < 0 ? group.length : of, 1, r); // a run that was started twice is one seed
-    }
-    const list = [...groups.values()], called = names(list.map(g => g[0]), list.map(g => this.config(g[0])), several ? ['seed'] : []);
-    return list.map((g, i) => ({ runs: g, ...this.lookOf(g[0]), name: (several ? called[i] : g[0].name) + (g.length > 1 ? ` (${g.length})` : '') }));
+    const by = this.groupChoice.value;
+    const groups = [...this.groups(this.drawn().filter(r => this.data.has(r.id)))];
+    const firsts = groups.map(([, runs]) => runs[0]);
+    const called = apart(firsts, firsts.map(r => this.config(r)), ['seed']);
+    return groups.map(([key, runs], i) => {
+      const name = by && by !== eachRun ? `${by}=${key}` : called[i] || runs[0].schedule;
+      return { runs, ...runs[0].look, name: runs.length > 1 ? `${name} (${runs.length})` : runs[0].name };
+    });
   }
 
   // line is a run's column against the axis, kept until the axis or the smoothing changes.
   line(r, axis, column, steps) {
-    const { curves } = this.data.get(r.id), lines = curves.lines ||= {}, weight = steps ? 0 : Number(this.smooth.value), key = `${axis.id} ${weight}`;
-    if (lines[column]?.key !== key) {
-      lines[column] = { key, ...lineOf(curves, axis, column, weight, steps) };
-    }
+    const { curves } = this.data.get(r.id);
+    const lines = curves.lines ||= {};
+    const weight = steps ? 0 : Number(this.smooth.value);
+    const key = `${axis.id} ${weight}`;
+    if (lines[column]?.key !== key) lines[column] = { key, ...lineOf(curves, axis, column, weight, steps) };
     return lines[column];
   }
 
   show() {
-    const parts = this.parts(), all = axesOf(this.columns), axis = all.find(a => a.id === this.axisChoice.value) || all[0], several = this.groupChoice.value === 'seeds';
+    const parts = this.parts();
+    const all = axesOf(this.columns);
+    const axis = all.find(a => a.id === this.axisChoice.value) || all[0];
     const base = this.runs.find(r => r.id === this.baseChoice.value && this.data.has(r.id));
     this.span.axis = axis;
     this.span.most = Math.max(0, ...[...parts.flatMap(p => p.runs), ...(base ? [base] : [])].map(r => { const x = axis.of(this.data.get(r.id).curves); return x && x.length ? x[x.length - 1] : 0; }));
-    const drawn = base ? [...parts.filter(p => several || p.runs[0] !== base), { name: 'baseline: ' + base.name, runs: [base], colour: 'ink', dash: [], base: true }] : parts;
-    const list = chartsOf(this.columns);
-    for (const c of list) {
-      let chart = this.charts.get(c.column);
-      if (!chart) {
-        this.charts.set(c.column, chart = new LineChart(this.span, 'over-' + c.column, c.title, { ...c, sorted: true, log: this.wanted.logs.includes(c.column), height: 250 }));
-        chart.scale.addEventListener('click', () => this.remember());
-        const next = list.slice(list.indexOf(c) + 1).find(c => this.charts.has(c.column));
-        if (next) this.charts.get(next.column).figure.before(chart.figure); else this.grid.append(chart.figure);
-      }
-      chart.set(drawn.map(p => {
-        const lines = p.runs.map(r => this.line(r, axis, c.column, c.steps));
-        return { ...(lines.length > 1 ? meanLine(lines) : lines[0]), name: p.name, colour: p.colour, dash: p.dash, wide: several || p.base, base: p.base };
-      }));
+    const others = parts.filter(p => p.runs.length > 1 || p.runs[0] !== base);
+    const drawn = base ? [...others, { name: 'baseline: ' + base.name, runs: [base], colour: 'ink', dash: [], base: true }] : parts;
+    const constant = [];
+    for (const c of chartsOf(this.columns)) {
+      const lines = drawn.map(p => {
+        const each = p.runs.map(r => this.line(r, axis, c.column, c.steps));
+        return { ...(each.length > 1 ? meanLine(each) : each[0]), name: p.name, colour: p.colour, dash: p.dash, wide: each.length > 1 || p.base, base: p.base };
+      }).filter(l => l.x.length);
+      const flat = lines.length && lines.every(isConstant);
+      if (flat) constant.push(`${c.title} ${[...new Set(lines.map(l => short(l.y[0], 4)))].slice(0, 6).join(', ')}`);
+      this.chart(c).set(flat ? [] : lines);
     }
+    setText(this.constants, constant.length ? `Constant, and not drawn: ${constant.join('; ')}.` : '');
     this.showLegend(drawn, axis);
     this.list();
     this.showWaits();
     this.sweep.show(parts.flatMap(p => p.runs.map(r => ({ name: r.name, look: p, base: r === base, of: c => c.config ? this.config(r).get(c.id) : c.of(r) }))), this.sweepColumns());
-    this.compare();
+    this.differing.show(this.drawn().map(r => ({ id: r.id, name: r.name, config: this.config(r) })));
     document.body.dataset.drawn = String(parts.length);
+    document.body.dataset.ready = '1';
     this.say();
+  }
+
+  // chart is the chart of a column, made in its place when a run first has the column.
+  chart(c) {
+    const made = this.charts.get(c.column);
+    if (made) return made;
+    const chart = new LineChart(this.span, 'over-' + c.column, c.title, { ...c, sorted: true, log: this.wanted.logs.includes(c.column), height: 250 });
+    chart.scale.addEventListener('click', () => this.remember());
+    this.charts.set(c.column, chart);
+    const order = chartsOf(this.columns).map(c => c.column);
+    const next = order.slice(order.indexOf(c.column) + 1).find(column => this.charts.has(column));
+    if (next) this.charts.get(next).figure.before(chart.figure); else this.grid.append(chart.figure);
+    return chart;
   }
 
   // sweepColumns are what a sweep is drawn over: keys that differ, then what came of the runs.
@@ -379,25 +476,21 @@ export class Board {
       ...listColumns.filter(c => c.number).map(c => ({ id: c.id, name: c.name, of: c.of, text: v => cellText(c, { quality: { name: 'accuracy' } }, v) }))];
   }
 
-  compare() {
-    if (!$('configurations').open) return;
-    showDifferences(this.differences, this.drawn().map(r => ({ name: r.name, look: this.lookOf(r), config: this.config(r) })));
-  }
-
   showLegend(parts, axis) {
     this.span.marks = parts.length > 6 ? [] : parts.flatMap(p => p.runs.slice(0, 1).flatMap(r => {
-      const c = this.data.get(r.id).curves, x = axis.of(c);
+      const c = this.data.get(r.id).curves;
+      const x = axis.of(c);
       return x ? (c.marks || []).map(m => ({ kind: m.kind, colour: p.colour, x: x[Math.max(0, Math.min(x.length - 1, firstAfter(c.column.round, m.round) - 1))] })) : [];
     }));
     const kinds = [['checkpoint', '▲ checkpoint'], ['device', '✕ device lost'], ['decay', '■ K_r changes']].filter(k => this.span.marks.some(m => m.kind === k[0])).map(k => k[1]);
     const unknown = parts.filter(p => p.runs.every(r => !axis.of(this.data.get(r.id).curves)));
     const thinned = parts.some(p => p.runs.some(r => this.data.get(r.id).curves.thinned));
-    this.legend.replaceChildren(...(parts.length > 12 ? [] : parts).map(p => make('span', {}, dot(p), p.name)), ...kinds.map(k => make('span', {}, k)),
+    this.legend.replaceChildren(...(parts.length > maxLines ? [] : parts).map(p => make('span', {}, dot(p), p.name)), ...kinds.map(k => make('span', {}, k)),
       ...(unknown.length ? [make('span', {}, `Not known of ${unknown.map(p => p.name).slice(0, 4).join(', ')}${unknown.length > 4 ? ' …' : ''}: ${axis.name}.`)] : []),
       ...(thinned ? [make('span', {}, 'Long curves are thinned in this file.')] : []));
   }
 
-  // showWaits says who made the drawn runs wait.
+  // showWaits says which clients the drawn runs waited for.
   showWaits() {
     showWaiting(this.waits, 'board-waits-title', this.parts().map(part => ({ part, of: this.views.get(part.runs[0].id)?.snapshot })));
   }
@@ -423,13 +516,15 @@ export class Board {
 
   // showNotes shows what somebody says of a run; where a server shows it, it can be edited.
   showNotes(run) {
-    const tags = make('input', { type: 'text', value: (run.tags || []).join(' '), spellcheck: 'false' }), note = make('textarea', { rows: 2, maxlength: 4000 }, run.note || '');
-    const save = make('button', { type: 'submit' }, 'keep'), says = make('output', { class: 'quiet small' }), form = make('form', { class: 'notes' }, make('label', { class: 'field' }, 'Tags', tags), make('label', { class: 'field' }, 'Note', note), save, says);
+    const tags = make('input', { type: 'text', value: (run.tags || []).join(' '), spellcheck: 'false' });
+    const note = make('textarea', { rows: 2, maxlength: 4000 }, run.note || '');
+    const says = make('output', { class: 'quiet small' });
+    const form = make('form', { class: 'notes' }, make('label', { class: 'field' }, 'Tags', tags), make('label', { class: 'field' }, 'Note', note), make('button', { type: 'submit' }, 'Save'), says);
     form.addEventListener('submit', async e => {
       e.preventDefault();
       const notes = { tags: tags.value.split(/[\s,]+/).filter(Boolean), note: note.value };
       const answer = await fetch('notes.json?run=' + run.id, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(notes) }).catch(() => null);
-      setText(says, !answer ? 'The server does not answer.' : answer.ok ? 'Kept in notes.json.' : await answer.text());
+      setText(says, !answer ? 'The server does not answer.' : answer.ok ? 'Saved in notes.json.' : await answer.text());
       if (answer && answer.ok) Object.assign(run, notes);
     });
     const text = [(run.tags || []).join(' '), run.note].filter(Boolean).join(': ');

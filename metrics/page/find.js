@@ -1,6 +1,6 @@
 // --- which runs are shown, and what they are called: from a list of runs alone
 
-import { known } from './base.js';
+import { known, groupBy } from './base.js';
 
 // A run's configuration is what its task's defaults say, and over that its own settings.
 export function configOf(run, defaults) {
@@ -43,38 +43,30 @@ export function matches(run, text, valueOf) {
 // order puts what a run is called by first: task and schedule, the seed last.
 export const order = key => key === 'task' ? 0 : key === 'schedule' || key === 'schedule.k.rule' ? 1 : key.startsWith('schedule.k') ? 2 : key.startsWith('schedule.') ? 3 : key === 'seed' ? 9 : 4;
 
-// tails are the ends of folders' paths, each as long as tells it from the others.
-function tails(folders) {
+// tails are the ends of folders' paths, each as long as tells it from the others: what runs are called.
+export function tails(folders) {
   const parts = folders.map(f => f.split('/').filter(Boolean)), times = new Map(), tail = (p, n) => p.slice(-n).join('/');
   for (const p of parts) p.forEach((_, i) => times.set(tail(p, i + 1), (times.get(tail(p, i + 1)) || 0) + 1));
   return parts.map((p, i) => tail(p, p.findIndex((_, n) => times.get(tail(p, n + 1)) === 1) + 1 || p.length) || folders[i]);
 }
 
-// names calls each run by what sets it apart from the others, as far as that takes, its schedule first; by its folder
-// where nothing does, or that is long. configs are their configurations, and without are keys that do not count.
-export function names(runs, configs, without = []) {
-  const base = tails(runs.map(r => r.folder)), of = (i, key) => key === 'schedule' ? runs[i].schedule : configs[i].get(key);
+// apart says of each run what sets it apart from the others, as far as that takes, its schedule first; nothing where all
+// are alike. configs are their configurations, and without are keys that do not count.
+export function apart(runs, configs, without = []) {
   const keys = ['schedule', ...differing(configs).differ.filter(k => !without.includes(k))]
     .map((k, i) => [k, order(k), i]).sort((a, b) => a[1] - b[1] || a[2] - b[2]).map(k => k[0]);
   const called = runs.map(() => []);
   let groups = [runs.map((_, i) => i)];
   for (const key of keys) {
+    const of = i => key === 'schedule' ? runs[i].schedule : configs[i].get(key);
     groups = groups.flatMap(g => {
-      const parts = new Map();
-      for (const i of g) {
-        const v = of(i, key);
-        if (!parts.has(v)) parts.set(v, []);
-        parts.get(v).push(i);
-      }
-      if (parts.size === 1) return [g];
-      for (const i of g) called[i].push([key, of(i, key)]);
+      const parts = groupBy(g, of);
+      if (parts.size > 1) for (const i of g) called[i].push([key, of(i)]);
       return [...parts.values()];
     });
   }
   const bare = key => order(key) < 2;
-  const text = called.map(list => list.filter(([, v]) => known(v) && v !== 'null').map(([k, v]) => bare(k) ? v : `${k.replace(/^schedule\./, '')}=${v}`).join(', '));
-  const alone = new Set(groups.filter(g => g.length === 1).flat());
-  return runs.map((_, i) => !text[i] || text[i].length > 60 ? base[i] : alone.has(i) ? text[i] : `${text[i]}, ${base[i]}`);
+  return called.map(list => list.filter(([, v]) => known(v) && v !== 'null').map(([k, v]) => bare(k) ? v : `${k.replace(/^schedule\./, '')}=${v}`).join(', '));
 }
 
 // differing are the keys of configurations, those that differ first.

@@ -1,6 +1,7 @@
 // --- line charts: uPlot, with a range of x that several charts share
 
-import { make, setText, fillRows, known, short, whole, count, duration, timeUnit, tickText } from './base.js';
+import { make, setText, fillRows, known, short, whole, count, duration, timeUnit, ticks, tickText } from './base.js';
+import { frame, saveMenu, openSaveMenu } from './save.js';
 
 const uPlot = globalThis.uPlot;
 const mostValues = 12; // that stand beside the pointer
@@ -38,6 +39,13 @@ export function measured(x, y, band) {
   for (let i = 0; i < y.length; i++) if (known(y[i]) && y[i] === y[i]) places.push(i);
   const of = c => places.length === y.length ? c : Float64Array.from(places, i => c[i]);
   return { x: of(x), y: of(y), ...(band ? { low: of(band[0]), high: of(band[1]) } : {}) };
+}
+
+// isConstant says whether a line has one value alone. It is worked out once for a line's values.
+const constants = new WeakMap();
+export function isConstant({ y }) {
+  if (!constants.has(y)) constants.set(y, y.length > 0 && y.every(v => v === y[0]));
+  return constants.get(y);
 }
 
 // valueAt is the place of what a line says at x: the last measured, of steps the one that holds; -1: nothing.
@@ -89,7 +97,7 @@ export class Span {
 
   zoom(low, high) {
     this.part = low === null || !(high > low) ? null : { low, high };
-    if (this.bar) this.bar.lastChild.disabled = !this.part;
+    this.showZoom();
     this.redraw();
     this.changed();
   }
@@ -139,21 +147,26 @@ export class Span {
     return at >= 0 && at !== null ? `round ${whole(this.places.round[at])}, ${own}` : own;
   }
 
-  // tools are buttons that zoom and move.
-  tools() {
+  // tools are the buttons that zoom, and further ones { text, title, act }.
+  tools(...more) {
     const middle = () => { const { low, high } = this.range(); return (low + high) / 2; };
-    const button = (text, title, act) => {
+    const actions = [
+      { text: 'Reset zoom', title: '0, Escape, or a double click in a chart', act: () => this.zoom(null) },
+      { text: 'Zoom in', title: 'Ctrl and the wheel, + and -, or a drag over a part', act: () => this.scale(0.5, middle()) },
+      { text: 'Zoom out', act: () => this.scale(2, middle()) },
+      ...more,
+    ];
+    this.bar = make('div', { class: 'buttons', role: 'group', 'aria-label': 'Actions' }, ...actions.map(({ text, title, act }) => {
       const b = make('button', { type: 'button', title }, text);
       b.addEventListener('click', () => act(b));
       return b;
-    };
-    this.bar = make('span', { class: 'buttons', role: 'group', 'aria-label': 'Range' },
-      button('zoom in', 'Ctrl and the wheel, + and -, or a drag over a part', () => this.scale(0.5, middle())), button('zoom out', null, () => this.scale(2, middle())),
-      button('move', 'A drag moves the range instead of choosing one (as with Shift)', b => b.setAttribute('aria-pressed', String(this.moves = !this.moves))),
-      button('everything', '0, Escape, or a double click', () => this.zoom(null)));
-    this.bar.lastChild.disabled = true;
+    }));
+    this.showZoom();
     return this.bar;
   }
+
+  // showZoom lets the zoom be reset only if there is one.
+  showZoom() { if (this.bar) this.bar.firstChild.disabled = !this.part; }
 }
 
 // LineChart is a figure of lines { name, x, y, colour, dash, wide, thin, low, high, steps, fill }: x ascends,
@@ -167,14 +180,14 @@ export class LineChart {
     this.tip = make('div', { class: 'tip', hidden: '' });
     this.plot = make('div', {
       class: 'plot', tabindex: 0, role: 'slider', 'aria-labelledby': id + '-title', 'aria-valuemin': 0, 'aria-valuemax': 100, 'aria-valuenow': 100,
-      'aria-valuetext': 'nothing yet', 'aria-orientation': 'horizontal', 'aria-keyshortcuts': 'L T',
+      'aria-valuetext': 'nothing yet', 'aria-orientation': 'horizontal', 'aria-keyshortcuts': 'L T S',
     }, this.tip);
     this.plot.style.minHeight = (options.height || 240) + 'px'; // also before it is drawn
     this.reading = make('p', { class: 'reading' });
     this.table = make('table');
-    this.details = make('details', {}, make('summary', { tabindex: -1, title: 'T' }, 'The same as a table'),
+    this.details = make('details', {}, make('summary', { tabindex: -1, title: 'T' }, 'Data table'),
       make('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': title + ', table' }, this.table));
-    this.figure = make('figure', { id, hidden: options.waits ? null : '' }, make('figcaption', {}, this.heading, options.bare ? null : this.scale, this.legend, options.about ? make('p', { class: 'quiet small' }, options.about) : null), this.plot, this.reading, this.details);
+    this.figure = make('figure', { id, hidden: options.waits ? null : '' }, make('figcaption', {}, this.heading, this.legend, options.bare ? null : this.scale, saveMenu(title, () => this.svg(), () => this.rows()), options.about ? make('p', { class: 'quiet small' }, options.about) : null), this.plot, this.reading, this.details);
     this.scale.addEventListener('click', () => { this.log = !this.log; this.draw(); });
     this.details.addEventListener('toggle', () => this.fillTable());
     this.listen();
@@ -197,10 +210,57 @@ export class LineChart {
     this.note = note;
     this.fresh = true;
     this.seen = null;
-    const named = this.options.legend ? this.lines.filter(l => l.name) : [];
-    if (named.length > 1) this.legend.replaceChildren(...named.map(l => make('span', {}, dot(l), l.name)));
+    this.name(this.lines);
     this.draw();
     this.fillTable();
+  }
+
+  // name fills the legend, if the chart has its own and more than one of the lines has a name.
+  name(lines) {
+    const named = this.options.legend ? lines.filter(l => l.name) : [];
+    if (named.length > 1) this.legend.replaceChildren(...named.map(l => make('span', {}, dot(l), l.name)));
+  }
+
+  // rows are all points of all lines, for a file.
+  rows() {
+    const { axis } = this.span;
+    const title = this.heading.textContent;
+    const head = ['series', axis.name + (axis.seconds ? ', s' : axis.unit ? ', ' + axis.unit : ''), title, 'low', 'high'];
+    return [head, ...this.lines.flatMap(l => Array.from(l.x, (x, i) => [l.name || title, x, l.y[i], l.low?.[i], l.high?.[i]]))];
+  }
+
+  // svg is the chart as a file's text: what is in sight, as vectors.
+  svg() {
+    const { axis } = this.span;
+    const { low, high } = this.span.range();
+    const unit = axis.seconds ? timeUnit(high) : { size: 1, name: axis.unit || '' };
+    const [least, most] = this.extent(low, high);
+    const log = this.log && least > 0;
+    const [bottom, top] = log ? uPlot.rangeLog(least, most, 10, false) : uPlot.rangeNum(this.options.fromZero ? 0 : least, most || 1, 0.1, true);
+    const size = { width: 840, height: 360, left: 64, foot: 320 };
+    const along = axis.log ? Math.log10 : v => v;
+    const up = log ? Math.log10 : v => v;
+    const px = x => size.left + (size.width - size.left) * (along(x) - along(low)) / (along(high) - along(low));
+    const py = y => size.foot - size.foot * (up(y) - up(bottom)) / (up(top) - up(bottom));
+    const text = (x, y, anchor, words) => make('svg:text', { x, y, 'text-anchor': anchor, fill: paint('quiet') }, words);
+    const xs = axis.log ? [low, high].map(v => v / unit.size) : ticks(low / unit.size, high / unit.size, 8, axis.integers);
+    const ys = log ? [bottom, top] : ticks(bottom, top, 6);
+    const out = [...xs.map(v => text(px(v * unit.size), size.foot + 18, 'middle', tickText(xs)(v))),
+      ...ys.flatMap(v => [make('svg:line', { x1: size.left, x2: size.width, y1: py(v), y2: py(v), stroke: paint('grid') }), text(size.left - 8, py(v) + 4, 'end', tickText(ys)(v))]),
+      text((size.left + size.width) / 2, size.foot + 38, 'middle', [axis.name, unit.name].filter(Boolean).join(', '))];
+    this.lines.forEach((l, i) => {
+      const [from, to] = within(l, low, high);
+      const places = Array.from({ length: to - from }, (_, n) => from + n).filter(n => l.x[n] >= low && l.x[n] <= high);
+      const path = (y, order = places) => order.map(n => `${px(l.x[n]).toFixed(1)},${py(y[n]).toFixed(1)}`).join(' ');
+      const colour = paint(l.colour);
+      if (l.low) out.push(make('svg:polygon', { points: `${path(l.high)} ${path(l.low, [...places].reverse())}`, fill: colour, opacity: 0.16 }));
+      out.push(make('svg:polyline', { points: path(l.y), fill: 'none', stroke: colour, 'stroke-width': l.thin ? 1 : 2, 'stroke-dasharray': l.dash?.length ? l.dash.join(' ') : null }));
+      if (l.name) {
+        out.push(make('svg:line', { x1: size.left, x2: size.left + 22, y1: size.height + 20 + 18 * i, y2: size.height + 20 + 18 * i, stroke: colour, 'stroke-width': 3, 'stroke-dasharray': l.dash?.length ? l.dash.join(' ') : null }),
+          text(size.left + 30, size.height + 24 + 18 * i, 'start', l.name));
+      }
+    });
+    return frame(size.width, size.height + 24 + 18 * this.lines.filter(l => l.name).length, this.heading.textContent, ...out);
   }
 
   // extent is the range of y in sight.
@@ -279,7 +339,7 @@ export class LineChart {
       }))],
       cursor: {
         y: false, drag: { x: true, y: false, setScale: false }, points: { size: 8 }, dataIdx: (_, i) => this.at[i - 1] >= 0 ? this.at[i - 1] : null,
-        bind: { dblclick: () => () => null, mousedown: (_, __, handler) => e => e.shiftKey || this.span.moves ? null : handler(e) },
+        bind: { dblclick: () => () => null, mousedown: (_, __, handler) => e => e.shiftKey ? null : handler(e) },
       },
       hooks: {
         setSelect: [u => {
@@ -407,7 +467,7 @@ export class LineChart {
     const value = e => { const { low, high } = span.range(); return Math.max(low, Math.min(high, this.u.posToVal(left(e), 'x'))); };
     plot.addEventListener('pointerdown', e => {
       if (!this.u || e.button > 0) return;
-      drag = { from: left(e), range: span.range(), moves: e.pointerType !== 'mouse' || e.shiftKey || span.moves };
+      drag = { from: left(e), range: span.range(), moves: e.pointerType !== 'mouse' || e.shiftKey };
       if (drag.moves && span.part) plot.setPointerCapture(e.pointerId);
     });
     plot.addEventListener('pointermove', e => {
@@ -442,7 +502,7 @@ export class LineChart {
       const keys = {
         ArrowLeft: () => e.shiftKey ? span.move({ low, high }, -10 * step) : next(-1), ArrowRight: () => e.shiftKey ? span.move({ low, high }, 10 * step) : next(1),
         PageDown: () => to(from - 10 * step), PageUp: () => to(from + 10 * step), Home: () => to(low), End: () => to(high),
-        '+': () => span.scale(0.5, from), '=': () => span.scale(0.5, from), '-': () => span.scale(2, from), l: () => this.scale.click(), t: () => { this.details.open = !this.details.open; }, 0: () => span.zoom(null), Escape: () => span.zoom(null),
+        '+': () => span.scale(0.5, from), '=': () => span.scale(0.5, from), '-': () => span.scale(2, from), l: () => this.scale.click(), t: () => { this.details.open = !this.details.open; }, s: () => openSaveMenu(this.figure), 0: () => span.zoom(null), Escape: () => span.zoom(null),
       };
       if (keys[e.key]) { e.preventDefault(); keys[e.key](); }
     });

@@ -32,7 +32,7 @@ async function many(board) {
     if (compared) compared.section.hidden = !!id;
     $('one').hidden = $('back').hidden = !id;
     if (!id) board.close();
-    (id ? board.open(id) : board.load()).catch(e => status('lost', e.message));
+    (id ? board.open(id) : board.load()).catch(e => { status('lost', e.message); document.body.dataset.ready = '1'; });
   };
   $('one').hidden = true;
   $('board').hidden = false;

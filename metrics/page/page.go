@@ -21,6 +21,7 @@ var (
 	style  = append(read("uplot/uPlot.min.css"), read("page.css")...)
 	script = join(
 		"base.js",
+		"save.js",
 		"lines.js",
 		"curves.js",
 		"find.js",

@@ -2,10 +2,11 @@ import test from 'node:test';
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { duration, fixed, short, ticks, tickText, timeUnit } from './base.js';
-import { corners, firstAfter, measured, valueAt, Span } from './lines.js';
+import { corners, firstAfter, isConstant, measured, valueAt, Span } from './lines.js';
 import { decode, axesOf, meanLine, smoothed } from './curves.js';
-import { configOf, differing, matches, names, words } from './find.js';
+import { configOf, differing, matches, apart, tails, words } from './find.js';
 import { axisOf } from './sweep.js';
+import { csv } from './save.js';
 import { jitter, looks } from './compare.js';
 
 const run = (folder, more = {}) => ({ folder, task: 'femnist', schedule: 'fixed', state: 'complete', seed: '1', settings: [], ...more });
@@ -21,18 +22,27 @@ test('a search understands keys, numbers, words and what must not be', () => {
   assert.deepEqual(words('a "b c" d="e f"'), ['a', 'b c', 'd=e f']);
 });
 
-test('a run is called by what sets it apart from the others shown', () => {
+test('a run has the name of its folder, and beside it what sets it apart', () => {
   const runs = ['runs/a', 'runs/b', 'runs/c'].map(f => run(f));
   const config = list => new Map(Object.entries(list));
   const configs = [config({ seed: '1', 'schedule.k.rule': 'fixed', cohort: '10' }), config({ seed: '2', 'schedule.k.rule': 'fixed', cohort: '10' }), config({ seed: '1', 'schedule.k.rule': 'rounds', cohort: '20' })];
-  assert.deepEqual(names(runs, configs), ['fixed, seed=1', 'fixed, seed=2', 'rounds']);
-  assert.deepEqual(names(runs.slice(0, 2), configs.slice(0, 2)), ['seed=1', 'seed=2']);
-  assert.deepEqual(names(runs.slice(0, 1), configs.slice(0, 1)), ['a'], 'one alone has its folder’s name');
-  assert.deepEqual(names(runs, [configs[0], configs[0], configs[2]]), ['fixed, a', 'fixed, b', 'rounds'], 'two alike are told apart by their folders');
-  assert.deepEqual(names(['a/x', 'b/x', 'b/y', 'b/x/y'].map(f => run(f)), [configs[0], configs[0], configs[0], configs[0]]), ['a/x', 'b/x', 'b/y', 'x/y'], 'and by as much of the folders as it takes');
-  assert.deepEqual(names(['half', 'mine', 'half'].map((schedule, i) => run(String(i), { schedule })), configs), ['half, fixed', 'mine', 'half, rounds'], 'schedules have the names that were given to them');
-  assert.deepEqual(names(runs.slice(0, 2), [config({ note: 'x'.repeat(80) }), config({ note: 'y' })]), ['a', 'note=y'], 'what is long has its folder’s name');
-  assert.deepEqual(names([], []), []);
+  assert.deepEqual(tails(['runs/a', 'runs/b']), ['a', 'b']);
+  assert.deepEqual(tails(['a/x', 'b/x', 'b/y', 'b/x/y']), ['a/x', 'b/x', 'b/y', 'x/y'], 'as much of the folders as it takes');
+  assert.deepEqual(tails(['runs/a']), ['a']);
+  assert.deepEqual(apart(runs, configs), ['fixed, seed=1', 'fixed, seed=2', 'rounds']);
+  assert.deepEqual(apart(runs.slice(0, 2), configs.slice(0, 2)), ['seed=1', 'seed=2']);
+  assert.deepEqual(apart(runs.slice(0, 1), configs.slice(0, 1)), [''], 'one alone is set apart from none');
+  assert.deepEqual(apart(runs, configs, ['seed']), ['fixed', 'fixed', 'rounds'], 'runs that differ in their seeds alone are one line');
+  assert.deepEqual(apart(['half', 'mine', 'half'].map((schedule, i) => run(String(i), { schedule })), configs), ['half, fixed', 'mine', 'half, rounds'], 'schedules have the names that were given to them');
+  assert.deepEqual(apart([], []), []);
+});
+
+test('a file of numbers quotes what has a comma, a quote or a line break', () => {
+  assert.equal(csv([['a', 'b, c'], [1.25, undefined], ['say "x"', 'two\nlines']]), 'a,"b, c"\n1.25,\n"say ""x""","two\nlines"\n');
+});
+
+test('a line is constant if it has one value alone', () => {
+  assert.deepEqual([[1, 1, 1], [1, 2], []].map(y => isConstant({ y })), [true, false, false]);
 });
 
 test('a configuration is the defaults and what the run sets; what differs comes first', () => {

@@ -1,7 +1,7 @@
-// --- what a sweep came to: lines over parallel axes, any two columns against each other, and configurations side by side
+// --- a sweep: parallel coordinates, a scatter plot, and the difference between two configurations
 
 import { make, fillRows, slide, known, short, ticks, tickText, crop } from './base.js';
-import { dot } from './lines.js';
+import { saveMenu, openSaveMenu, standalone } from './save.js';
 import { differing, order } from './find.js';
 
 // axisOf places the values of a column between 0 and 1: numbers by their size, words in their order.
@@ -22,35 +22,47 @@ const sweepHeight = 260, head = 34, foot = 232; // pixels
 export class Sweep {
   constructor() {
     const choose = id => { const s = make('select', { 'aria-label': id }); s.addEventListener('change', () => this.draw()); return s; };
-    this.x = choose('Across');
-    this.y = choose('Upwards');
+    this.x = choose('X axis');
+    this.y = choose('Y axis');
     this.drawings = ['parallel', 'scatter'].map(kind => {
       const svg = make('svg:svg', { tabindex: 0, role: 'slider', 'aria-valuemin': 0, 'aria-labelledby': kind + '-title', height: sweepHeight });
       slide(svg, () => this.runs.length, () => this.cursor, to => this.mark(to));
       svg.addEventListener('pointermove', e => this.mark(Number(e.target.dataset.at ?? -1)));
+      svg.addEventListener('keydown', e => { if (e.key === 's') { e.preventDefault(); openSaveMenu(svg.closest('figure')); } });
       new ResizeObserver(() => { if (svg.clientWidth !== this[kind + 'Width']) this.draw(); }).observe(svg);
       return svg;
     });
     this.reading = make('p', { class: 'reading' });
-    this.section = make('div', { class: 'charts sweep' },
-      make('figure', { id: 'parallel' }, make('figcaption', {}, make('h2', { id: 'parallel-title' }, 'Sweep: what was set, and what came of it')), make('div', { class: 'rows' }, this.drawings[0]), this.reading),
-      make('figure', { id: 'scatter' }, make('figcaption', {}, make('h2', { id: 'scatter-title' }, 'Any two')), make('div', { class: 'rows' }, this.drawings[1]), make('span', { class: 'buttons' }, this.y, 'against', this.x)));
+    const figure = (id, title, svg, ...more) => make('figure', { id }, make('figcaption', {}, make('h2', { id: id + '-title' }, title),
+      saveMenu(title, () => standalone(svg, title), () => this.rows())), make('div', { class: 'rows' }, svg), ...more);
+    this.section = make('div', { class: 'charts sweep' }, figure('parallel', 'Parallel coordinates', this.drawings[0], this.reading),
+      figure('scatter', 'Scatter plot', this.drawings[1], make('span', { class: 'fields' }, this.y, 'against', this.x)));
     this.cursor = -1;
   }
 
-  // show draws runs { name, look, of } over columns; one run is no sweep.
+  // rows are the runs with all columns, for a file.
+  rows() { return [['run', ...this.columns.map(c => c.name)], ...this.runs.map(r => [r.name, ...this.columns.map(c => r.of(c))])]; }
+
+  // show draws runs { name, look, of } over those of the columns in which they vary; one run is no sweep.
   show(runs, columns) {
     const key = JSON.stringify([columns.map(c => c.id), runs.map(r => [r.name, r.look.colour, r.base, ...columns.map(c => r.of(c))])]);
-    this.section.hidden = runs.length < 2;
+    const varying = columns.filter(c => new Set(runs.map(r => r.of(c)).filter(known)).size > 1);
+    this.section.hidden = runs.length < 2 || varying.length < 2;
     if (key === this.key || this.section.hidden) return;
-    Object.assign(this, { key, runs, columns: columns.filter(c => runs.some(r => known(r.of(c)))) });
+    Object.assign(this, { key, runs, columns: varying });
+    // The plot opens on what was set against what came of it; a seed is the last that one would look at.
+    const set = varying.filter(c => c.config && c.id !== 'seed').sort((a, b) => order(a.id) - order(b.id));
+    const results = varying.filter(c => !c.config);
+    const y = results.find(c => c.id === 'best') || results[0] || varying[1];
+    const spread = c => new Set(runs.filter(r => known(r.of(y))).map(r => r.of(c)).filter(known)).size;
+    const x = [...set, ...results].find(c => c !== y && spread(c) > 1) || varying.find(c => c !== y);
     const fill = (select, usual) => {
-      const before = select.value || (this.columns.find(usual) || this.columns[0]).id;
-      select.replaceChildren(...this.columns.map(c => make('option', { value: c.id }, c.name)));
-      select.value = this.columns.some(c => c.id === before) ? before : this.columns[0].id;
+      const before = varying.some(c => c.id === select.value) ? select.value : usual.id;
+      select.replaceChildren(...varying.map(c => make('option', { value: c.id }, c.name)));
+      select.value = before;
     };
-    fill(this.x, c => c.id === 'time');
-    fill(this.y, c => c.id === 'best');
+    fill(this.x, x);
+    fill(this.y, y);
     this.draw();
   }
 
@@ -73,7 +85,7 @@ export class Sweep {
 
   drawParallel() {
     const svg = this.drawings[0], width = this.frame('parallel', svg), most = Math.max(2, Math.floor(width / 90));
-    const set = this.columns.filter(c => c.config).sort((a, b) => order(a.id) - order(b.id)), got = this.columns.filter(c => !c.config && ['best', 'loss', 'time', 'steps'].includes(c.id)).slice(0, 4);
+    const set = this.columns.filter(c => c.config).sort((a, b) => order(a.id) - order(b.id)), room = Math.max(1, Math.min(4, most - set.length)), got = this.columns.filter(c => !c.config && ['best', 'loss', 'time', 'steps'].includes(c.id)).slice(0, room);
     const list = [...set.slice(0, Math.max(1, most - got.length)), ...got].slice(0, most), px = i => list.length > 1 ? 36 + i * (width - 80) / (list.length - 1) : width / 2;
     this.runs.forEach((r, n) => {
       const points = list.map((c, i) => [px(i), this.axes.get(c.id).at(r.of(c))]).filter(p => p[1] !== null).map(([x, at]) => `${x.toFixed(1)},${(foot - at * (foot - head)).toFixed(1)}`).join(' ');
@@ -121,13 +133,43 @@ export class Sweep {
   }
 }
 
-const mostCompared = 12;
+// Differing is a panel of the difference between two runs' configurations: the keys in which they differ, and how many
+// others are equal.
+export class Differing {
+  constructor() {
+    const choose = label => {
+      const s = make('select', { 'aria-label': label });
+      s.addEventListener('change', () => this.fill());
+      return s;
+    };
+    this.left = choose('First run');
+    this.right = choose('Second run');
+    this.table = make('table', { class: 'configurations' });
+    this.equal = make('p', { class: 'quiet small' });
+    this.section = make('section', { class: 'card', id: 'configurations', 'aria-labelledby': 'configurations-title' }, make('h2', { id: 'configurations-title' }, 'Configuration difference'),
+      make('span', { class: 'fields' }, this.left, 'and', this.right), make('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-labelledby': 'configurations-title' }, this.table), this.equal);
+  }
 
-// showDifferences shows configurations side by side: the keys that differ, then the others.
-export function showDifferences(box, runs) {
-  const list = runs.slice(0, mostCompared), { differ, same } = differing(list.map(r => r.config)), table = make('table', { class: 'configurations' });
-  fillRows(table, ['key', ...list.map(r => r.name)], [...differ, ...same].map(k => [k, ...list.map(r => r.config.get(k) ?? '–')]));
-  list.forEach((r, i) => table.tHead.rows[0].cells[i + 1].prepend(dot(r.look)));
-  differ.forEach((_, i) => table.tBodies[0].rows[i].classList.add('differs'));
-  box.replaceChildren(runs.length > mostCompared ? make('p', { class: 'quiet small' }, `The first ${mostCompared} of ${runs.length} runs.`) : '', table);
+  // show offers runs { id, name, config }, and keeps those that were chosen.
+  show(runs) {
+    this.runs = runs;
+    this.section.hidden = runs.length < 2;
+    if (this.section.hidden) return;
+    // Two runs that differ in more than their seed are the first to be compared.
+    const keys = r => differing([runs[0].config, r.config]).differ.filter(k => k !== 'seed').length;
+    const usual = [runs[0], runs.find((r, i) => i > 0 && keys(r) > 0) || runs[1]];
+    [this.left, this.right].forEach((select, i) => {
+      const before = runs.some(r => r.id === select.value) ? select.value : usual[i].id;
+      select.replaceChildren(...runs.map(r => make('option', { value: r.id }, r.name)));
+      select.value = before;
+    });
+    this.fill();
+  }
+
+  fill() {
+    const [a, b] = [this.left, this.right].map(select => this.runs.find(r => r.id === select.value));
+    const { differ, same } = differing([a.config, b.config]);
+    fillRows(this.table, ['key', a.name, b.name], differ.map(k => [k, a.config.get(k) ?? '–', b.config.get(k) ?? '–']));
+    this.equal.textContent = `${differ.length ? '' : 'No key differs. '}${same.length} other keys are equal.`;
+  }
 }

@@ -1,4 +1,4 @@
-// --- who did what in a round, and who makes us wait: rows of bars in SVG
+// --- what clients did in a round, and for which of them rounds waited: rows of bars in SVG
 
 import { make, setText, changed, fillRows, slide, known, whole, short, count, crop, duration, percent, timeUnit, ticks, tickText } from './base.js';
 import { dot } from './lines.js';
@@ -24,7 +24,7 @@ export class Timeline {
     this.svg = make('svg:svg', { tabindex: 0, role: 'slider', 'aria-labelledby': 'timeline-title', 'aria-valuemin': 0, 'aria-orientation': 'vertical' });
     this.reading = make('output', { class: 'reading', 'aria-live': 'off' });
     this.table = make('table');
-    this.details = make('details', {}, make('summary', {}, 'The same as a table'), make('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Tasks of the round, table' }, this.table));
+    this.details = make('details', {}, make('summary', {}, 'Data table'), make('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Tasks of the round, table' }, this.table));
     this.figure = make('figure', { id: 'timeline', class: 'wide', hidden: '' }, make('figcaption', {}, this.heading, this.legend), make('div', { class: 'rows' }, this.svg), this.reading, this.details);
     this.details.addEventListener('toggle', () => this.fillTable());
     slide(this.svg, () => this.round.tasks.length, () => this.cursor, to => this.move(to));
@@ -39,7 +39,7 @@ export class Timeline {
     if (this.figure.hidden) return;
     this.round = round;
     this.cursor = Math.min(this.cursor, round.tasks.length - 1);
-    setText(this.heading, round.round ? `Round ${whole(round.round)}: who did what` : 'The last round');
+    setText(this.heading, round.round ? `Round ${whole(round.round)}: client timeline` : 'The last round');
     this.draw();
     this.fillTable();
   }
@@ -118,7 +118,7 @@ export class Timeline {
   }
 }
 
-// showWaiting fills a card that says who made runs wait. runs are { part, of }, where of is a snapshot; part has the
+// showWaiting fills a card that says for which clients runs waited. runs are { part, of }, where of is a snapshot; part has the
 // name and look of a line, null where there is one run: then each class has a bar, and otherwise each run.
 export function showWaiting(card, title, runs) {
   const rows = runs.filter(r => r.of && r.of.waits && r.of.waits.rounds).map(({ part, of: { waits, summary, spent } }) => (
@@ -151,5 +151,5 @@ export function showWaiting(card, title, runs) {
   });
   const legend = make('span', { class: 'legend' }, ...phases.slice(0, 3).map(p => make('span', {}, swatch(p), p)));
   const about = rows.length === 1 && !rows[0].part ? facts(rows[0]) : 'What each round’s last update took, and the share of a round spent waiting from the median client to the slowest.';
-  card.replaceChildren(make('figcaption', {}, make('h2', { id: title }, 'Who makes us wait'), legend), make('p', { class: 'quiet small' }, about), make('div', { class: 'waits', tabindex: 0, role: 'group', 'aria-labelledby': title }, ...out));
+  card.replaceChildren(make('figcaption', {}, make('h2', { id: title }, 'Bottleneck clients'), legend), make('p', { class: 'quiet small' }, about), make('div', { class: 'waits', tabindex: 0, role: 'group', 'aria-labelledby': title }, ...out));
 }

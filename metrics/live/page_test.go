@@ -416,7 +416,7 @@ func TestPage_ByKeys(t *testing.T) {
 		t.Errorf("below the drawing stands %q", got)
 	}
 	// A table of the same, opened by a key.
-	b.Do(chromedp.Focus(chromedp.CSS("#local_steps summary")))
+	b.Do(chromedp.Focus(chromedp.CSS("#local_steps > details > summary")))
 	b.Press(kb.Enter)
 	b.Until("document.querySelectorAll('#local_steps tbody tr').length > 10")
 	if got := js[string](b, "document.querySelector('#local_steps tbody tr').innerText"); !strings.HasPrefix(got, "1\t") {

@@ -235,6 +235,31 @@ var Columns = []Column{
 	reason("run_share", "steered K: part of the run that was over, 0 to 1", "",
 		func(r *round.Report) *float64 { return &r.Reason.Share }),
 	{
+		Name:     Closes + "seconds",
+		Help:     "the round's deadline, where a formula gives it",
+		Unit:     "s",
+		Kind:     Time,
+		Optional: true,
+		AtStart:  true,
+		Tag:      "round/" + Closes + "seconds",
+		Title:    "Deadline of a round",
+		Get: func(r *round.Report) Number {
+			return optional(r.Closing.Deadline > 0, seconds(r.Closing.Deadline))
+		},
+		Set: func(r *round.Report, v Number) { r.Closing.Deadline = round.Time(v.Int) },
+	},
+	{
+		Name:     Closes + "updates",
+		Help:     "updates that close the round, where a formula gives them",
+		Unit:     "tasks",
+		Kind:     Count,
+		Optional: true,
+		AtStart:  true,
+		Tag:      "round/" + Closes + "updates",
+		Get:      func(r *round.Report) Number { return optional(r.Closing.N > 0, integer(int64(r.Closing.N))) },
+		Set:      func(r *round.Report, v Number) { r.Closing.N = int(v.Int) },
+	},
+	{
 		Name:  "late_used",
 		Help:  "late updates of earlier rounds that count in the round",
 		Unit:  "tasks",
@@ -291,6 +316,9 @@ var Columns = []Column{
 
 // validationLoss is the name of the column after which the model's metrics follow.
 const validationLoss = "validation_loss"
+
+// Closes is the prefix of the names of columns that only runs have whose rounds close by formulas.
+const Closes = "close_"
 
 // Tokens is the name of a column that only runs have whose samples consist of tokens.
 const Tokens = "tokens"
@@ -438,8 +466,9 @@ func (r *Run) WithValues(list []Column) []Column {
 	return slices.DeleteFunc(list, func(c Column) bool {
 		lacksTokens := c.Name == Tokens && !r.Tokens
 		lacksReasons := c.Steered && !r.Steered
+		lacksClosing := strings.HasPrefix(c.Name, Closes) && !r.ClosesByFormula
 		lacksSecure := strings.HasPrefix(c.Name, Secure) && !r.Secure
-		return lacksTokens || lacksReasons || lacksSecure
+		return lacksTokens || lacksReasons || lacksClosing || lacksSecure
 	})
 }
 

@@ -91,8 +91,8 @@ func (c *clients) presence(e *Event) error {
 
 // forceOutcome takes Silent, Invalid and Overtaken: the outcome of a device's task is known
 // before its time. A silent device has the plan to drop out. One that is overtaken would be
-// late, were its round still open.
-func (c *clients) forceOutcome(t *TaskState, e *Event) error {
+// late, were its round still open. deadline is that of the round, 0 for none.
+func (c *clients) forceOutcome(t *TaskState, e *Event, deadline Time) error {
 	i, ok := c.device(e.Client)
 	if !ok {
 		return fmt.Errorf("round: client %d is simulated, and its task is %v", e.Client, e.Kind)
@@ -112,8 +112,8 @@ func (c *clients) forceOutcome(t *TaskState, e *Event) error {
 	if took > 0 {
 		e.Plan.Dropout = min(e.Plan.Dropout, took)
 	}
-	if d := c.config.Closing.Deadline(); d > 0 {
-		e.Plan.Dropout = min(e.Plan.Dropout, d)
+	if deadline > 0 {
+		e.Plan.Dropout = min(e.Plan.Dropout, deadline)
 	}
 	return nil
 }

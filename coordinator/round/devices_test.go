@@ -130,6 +130,9 @@ func TestDevicesBesideTheCohortChangeNoSimulatedTask(t *testing.T) {
 		}
 		// The rule counts updates, at once or from the deadline on, so devices close rounds, too.
 		counts := closes(c.Clients+3, false) || closes(c.Clients+3, true) != closes(0, true)
+		if _, ok := c.Closing.(closing.PerRound); ok {
+			counts = true
+		}
 		if needs := registry.NeedsOf(c.Select); counts && (needs.Losses || needs.Times) {
 			c.Select = selection.Uniform{} // it follows whose updates were in time
 		}

@@ -128,5 +128,5 @@ func (m *Machine) ClosesAfter() (after Time, ok bool) {
 			arrivals = append(arrivals, t.duration())
 		}
 	}
-	return closing.After(m.config.Closing, m.standing(), arrivals)
+	return closing.After(m.closingRule(), m.standing(), arrivals)
 }

@@ -3,6 +3,7 @@ package round
 import (
 	"math"
 
+	"fedpace/coordinator/closing"
 	"fedpace/coordinator/schedule"
 	"fedpace/learn/metric"
 )
@@ -148,6 +149,8 @@ type Report struct {
 	LearningRate float64 // eta_r
 	// Reason is why the schedule gave K_r; the zero value where it does not say.
 	Reason schedule.Reason
+	// Closing are the numbers by which the round closed, where a formula gave them.
+	Closing closing.Numbers
 	// Cohort is the number of tasks that ended in the round: those issued in it, unless rounds
 	// overlap or late updates are used.
 	Cohort int

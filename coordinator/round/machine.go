@@ -5,6 +5,7 @@ import (
 	"fedpace/coordinator/schedule"
 	"fedpace/coordinator/selection"
 	"fedpace/internal/bitset"
+	"fedpace/registry"
 )
 
 // Machine runs the rounds of one run. It is not safe for concurrent use.
@@ -51,6 +52,10 @@ type Machine struct {
 	needsTimes bool
 	// needsPace says that a schedule reads how long rounds and local steps take.
 	needsPace bool
+	// perRound is the closing rule if its numbers follow the round, else nil.
+	perRound closing.PerRound
+	// taskTimes are what clients are expected to take for the K that was asked for last.
+	taskTimes taskTimes
 }
 
 // Phase is what the machine waits for. In all phases but Running the clock stands.
@@ -128,6 +133,7 @@ func newMachine(c Config, s State) (m *Machine, err error) {
 		return nil, err
 	}
 	m.readRules()
+	m.holdToClosing()
 	return m, nil
 }
 
@@ -185,7 +191,10 @@ func (m *Machine) readRules() {
 	needsOfK := schedule.NeedsOf(c.K, c.Setup)
 	needsOfEta := schedule.NeedsOf(c.Eta, c.Setup)
 	waits := m.overlapping == nil // rounds that overlap wait for no straggler
-	m.needsTimes = waits && (needsOfK.Stragglers || needsOfEta.Stragglers)
+	m.perRound, _ = c.Closing.(closing.PerRound)
+	needsOfClosing := registry.NeedsOf(c.Closing)
+	readsStragglers := needsOfK.Stragglers || needsOfEta.Stragglers || needsOfClosing.Stragglers
+	m.needsTimes = waits && readsStragglers
 	m.needsPace = needsOfK.Pace || needsOfEta.Pace
 }
 

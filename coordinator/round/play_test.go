@@ -466,6 +466,11 @@ func drawn[T any](t *rapid.T, table *registry.Table[T], c *Config) T {
 			f.SetFloat(Time(rapid.IntRange(1, 60).Draw(t, o.Key)).Seconds())
 		case f.CanFloat():
 			f.SetFloat(rapid.Float64Range(o.Range.Lo, o.Range.Hi).Draw(t, o.Key))
+		case f.Kind() == reflect.String && o.Key == "seconds":
+			texts := []string{"expected", "quantile(0.5) + 1e-9", "2e-9 * k"}
+			f.SetString(rapid.SampledFrom(texts).Draw(t, o.Key))
+		case f.Kind() == reflect.String:
+			f.SetString(rapid.SampledFrom([]string{"cohort / 2", "1 + straggler_share"}).Draw(t, o.Key))
 		case o.Type == reflect.TypeFor[selection.Rule]():
 			f.Set(reflect.ValueOf(drawn(t, selection.Rules, c)))
 		default:

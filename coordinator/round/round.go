@@ -36,6 +36,9 @@ func (m *Machine) openRound() error {
 	if err := r.decide(&m.config, progress); err != nil {
 		return err
 	}
+	if err := m.settleClosing(progress); err != nil {
+		return err
+	}
 	if m.overlapping != nil {
 		m.setDeadline()
 	} else {
@@ -220,7 +223,7 @@ func (m *Machine) planned(e *Event) error {
 		return fmt.Errorf("round: task %d, client %d: %w", e.Task, e.Client, err)
 	}
 	if e.Kind != Planned {
-		if err := m.clients.forceOutcome(t, e); err != nil {
+		if err := m.clients.forceOutcome(t, e, m.closingRule().Deadline()); err != nil {
 			return err
 		}
 	}
@@ -374,7 +377,7 @@ func (m *Machine) deadlinePasses(t Timer) error {
 		return err
 	}
 	m.round.Overdue = true
-	if m.config.Closing.Close(m.standing()) {
+	if m.closingRule().Close(m.standing()) {
 		return m.closeRound()
 	}
 	return nil
@@ -463,7 +466,7 @@ func (m *Machine) complete(t *TaskState, drops bool) error {
 		}
 	case m.overlapping == nil:
 		isLast := m.tasks.current() == 0
-		if isLast || m.config.Closing.Close(m.standing()) {
+		if isLast || m.closingRule().Close(m.standing()) {
 			return m.closeRound()
 		}
 		return nil

@@ -48,6 +48,12 @@ type environment struct {
 	Eta            float64 `expr:"eta"`
 	Pi             float64 `expr:"pi"`
 
+	Functions
+}
+
+// Functions are the functions that a formula may call, besides those of the language itself. They round
+// alike on every architecture, and their results are NaN where an argument is.
+type Functions struct {
 	Sqrt func(x float64) float64    `expr:"sqrt"`
 	Cbrt func(x float64) float64    `expr:"cbrt"`
 	Exp  func(x float64) float64    `expr:"exp"`
@@ -73,9 +79,8 @@ const operators = " + - * / ** ^ < <= > >= == != && || and or ! not "
 // round. Its max(1, x) would be 1 where x is not a number.
 var library = []string{"abs", "ceil", "floor", "round"}
 
-// functions are the functions of this program: they round alike on every architecture, and their
-// results are NaN where an argument is.
-var functions = environment{
+// PortableFunctions are the values of [Functions].
+var PortableFunctions = Functions{
 	Sqrt: math.Sqrt,
 	Cbrt: exact.Cbrt,
 	Exp:  exact.Exp,
@@ -96,40 +101,70 @@ var functions = environment{
 	},
 }
 
-// compile reads a formula. An error is a *[registry.OptionError] that names the
-// character at which it is wrong.
+// compile reads a formula of a schedule. An error is a *[registry.OptionError] that names the character
+// at which it is wrong.
 func compile(text string) (*formula, error) {
-	bad := func(position int, format string, args ...any) error {
-		return registry.Errorf("formula", "character %d: %s", position+1, fmt.Sprintf(format, args...))
+	p, err := Compile(text, environment{})
+	if err != nil {
+		return nil, registry.Errorf("formula", "%v", err)
+	}
+	return &formula{p.program, p.Reads}, nil
+}
+
+// Program is a compiled formula over the variables of a component.
+type Program struct {
+	program *vm.Program
+	// Reads are the names of the variables in the formula.
+	Reads map[string]bool
+}
+
+// Value returns the value of the formula with these variables, a struct of the type with which it was
+// compiled.
+func (p *Program) Value(variables any) float64 {
+	result, err := expr.Run(p.program, variables)
+	if err != nil {
+		// A formula that was checked fails only by a mistake of this program.
+		panic(fmt.Sprintf("schedule: a formula that was checked: %v", err))
+	}
+	return result.(float64)
+}
+
+// Compile reads a formula whose variables and functions are the fields of a struct with tags expr, which
+// embeds [Functions]. An error says at which character the formula is wrong.
+func Compile(text string, variables any) (*Program, error) {
+	bad := func(position int, format string, args ...any) (*Program, error) {
+		return nil, fmt.Errorf("character %d: %s", position+1, fmt.Sprintf(format, args...))
 	}
 	if len(text) > maxFormula {
-		return nil, registry.Errorf("formula", "%d characters are too many (at most %d)", len(text), maxFormula)
+		return nil, fmt.Errorf("%d characters are too many (at most %d)", len(text), maxFormula)
 	}
 	// Two slashes begin a comment in this language, where a user may mean Python's division.
 	if position := strings.Index(text, "//"); position >= 0 {
-		return nil, bad(position, "// is no operator of a formula (floor(a / b) rounds down)")
+		return bad(position, "// is no operator of a formula (floor(a / b) rounds down)")
 	}
 	g := &grammar{reads: map[string]bool{}}
-	program, err := g.compile(text)
+	program, err := g.compile(text, variables)
 	var wrong *file.Error
 	switch {
 	case g.problem != "":
-		return nil, bad(g.position, "%s", g.problem)
+		return bad(g.position, "%s", g.problem)
 	case errors.As(err, &wrong) && strings.HasPrefix(wrong.Message, "unknown name"):
-		return nil, bad(wrong.Column, "%s (a formula may name %s)", wrong.Message, names())
+		return bad(wrong.Column, "%s (a formula may name %s)", wrong.Message, names(variables))
 	case errors.As(err, &wrong):
-		return nil, bad(wrong.Column, "%s", wrong.Message)
+		return bad(wrong.Column, "%s", wrong.Message)
 	case err != nil:
-		return nil, registry.Errorf("formula", "%s", strings.ReplaceAll(err.Error(), "\n", " "))
+		return nil, errors.New(strings.ReplaceAll(err.Error(), "\n", " "))
 	}
-	return &formula{program, g.reads}, nil
+	return &Program{program, g.reads}, nil
 }
 
-// names returns the variables and functions that a formula may name, for a message.
-func names() string {
+// names returns the variables and functions that a formula over these variables may name, for a message.
+func names(variables any) string {
 	all := slices.Clone(library)
-	for f := range reflect.TypeFor[environment]().Fields() {
-		all = append(all, f.Tag.Get("expr"))
+	for _, f := range reflect.VisibleFields(reflect.TypeOf(variables)) {
+		if !f.Anonymous {
+			all = append(all, f.Tag.Get("expr"))
+		}
 	}
 	slices.Sort(all)
 	return strings.Join(all, ", ")
@@ -146,10 +181,10 @@ type grammar struct {
 
 // compile parses a text, holds it to the grammar, and only then has its types checked:
 // a second check would not look into the arguments of calls again.
-func (g *grammar) compile(text string) (*vm.Program, error) {
+func (g *grammar) compile(text string, variables any) (*vm.Program, error) {
 	c := conf.CreateNew()
 	options := []expr.Option{
-		expr.Env(environment{}),
+		expr.Env(variables),
 		expr.AsFloat64(),
 		expr.WarnOnAny(),
 		expr.MaxNodes(maxNodes),
@@ -266,7 +301,7 @@ func (f *formula) value(p *Progress) (x float64, ok bool) {
 		return 0, false
 	}
 	scale := float64(p.scale())
-	now := functions
+	now := environment{Functions: PortableFunctions}
 	now.Round = float64(p.Round)
 	now.Seconds = p.Seconds
 	now.Loss = p.Loss

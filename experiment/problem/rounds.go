@@ -281,7 +281,9 @@ func (p *Timing) nextChange(t round.Time) (round.Time, bool) {
 // differ: by client, by round, or because a rule changes them.
 func (p *Timing) FixedRound() (duration round.Time, alike bool) {
 	c := &p.Config
-	varies := c.Close.Deadline() > 0 ||
+	_, closesByFormula := c.Close.(closing.PerRound)
+	varies := closesByFormula ||
+		c.Close.Deadline() > 0 ||
 		closing.Overlaps(c.Close) ||
 		c.Secure.On ||
 		c.Schedule.Unit == config.Epochs ||

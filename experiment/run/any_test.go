@@ -28,7 +28,7 @@ var choices = []struct {
 	{"clients", []string{"7", "60"}},
 	{"cohort", []string{"1", "6"}},
 	{"batch", []string{"1", "7"}},
-	{"close", []string{"{rule: deadline, seconds: 1}", "{rule: first, n: 3}", "{rule: buffered, n: 2}", "{rule: buffered, n: 2, staleness_limit: 2}", "{rule: quorum, n: 4, m: 2, seconds: 1}"}},
+	{"close", []string{"{rule: deadline, seconds: 1}", "{rule: first, n: 3}", "{rule: formula, seconds: 1.1 * expected}", "{rule: formula, n: cohort * (1 - straggler_share), seconds: quantile(0.7), m: 2}", "{rule: buffered, n: 2}", "{rule: buffered, n: 2, staleness_limit: 2}", "{rule: quorum, n: 4, m: 2, seconds: 1}"}},
 	{"late", []string{"{rule: use, limit: 2}"}},
 	{"schedule.k", []string{"fixed", "error", "step", "dsgd", "{rule: adacomm, seconds: 2}", "auto", "{rule: expression, formula: k0 / cbrt(r) + straggler_share}", "{rule: power, power: -1/2, max: 30}"}},
 	{"schedule.eta", []string{"rounds", "error", "{rule: warmup, rounds: 4, then: rounds}"}},

@@ -13,6 +13,7 @@ import (
 
 	"fedpace/bus"
 	"fedpace/config"
+	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/devicelog"
@@ -92,6 +93,7 @@ func (p *experiment) about(limit round.Time, started time.Time) *metrics.Run {
 	run.Targets = p.Targets
 	run.Tokens = p.Tokens() > 0
 	run.Secure = c.Secure.On
+	_, run.ClosesByFormula = p.Config.Close.(closing.PerRound)
 	_, run.Steered = p.Config.Schedule.K.(schedule.Reasoning)
 	run.Classes = p.Fleet.Classes()
 	run.Class = p.Fleet.Class

@@ -35,7 +35,7 @@ coordinator/fairshare:
 coordinator/theory:
 learn/metric:
 coordinator/schedule: internal/portable/exact registry github.com/expr-lang/expr/...
-coordinator/closing: registry simclock
+coordinator/closing: registry coordinator/schedule simclock
 coordinator/selection: internal/bitset internal/keyed internal/portable/exact registry coordinator/closing simclock
 coordinator/round: coordinator/selection internal/bitset registry coordinator/closing coordinator/fairshare learn/metric coordinator/schedule simclock
 

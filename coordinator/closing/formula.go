@@ -1,0 +1,221 @@
+package closing
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+
+	"fedpace/coordinator/schedule"
+	"fedpace/registry"
+)
+
+func init() {
+	Rules.Register("formula", "a quorum with numbers that follow each round's K", Formula{})
+}
+
+// Formula is a quorum whose deadline and numbers of updates are formulas of the round: of its K, of how
+// long tasks of that K are expected to take, and so on (see [Facts]). With `seconds` alone it is a
+// deadline, with `n` alone the first n updates, with all three a quorum ([Quorum]).
+type Formula struct {
+	Seconds string `key:"seconds" is:"null" help:"virtual time from a round's first task to its deadline, such as 1.2 * expected; null: no deadline"`
+	N       string `key:"n" is:"null" help:"updates that close a round before its deadline, such as 0.8 * cohort; null: all"`
+	M       string `key:"m" is:"null" help:"updates that are enough from the deadline on; null: any number"`
+}
+
+// Facts are what a formula may read of a round that opens.
+type Facts struct {
+	Round   int     // from 1
+	Seconds float64 // virtual time at which the round opens
+	K       int     // local steps of a mean client
+	K0      int     // in the unit of K of the schedule
+	Cohort  int
+	// StragglerShare is that of the last round that has one, 0 before.
+	StragglerShare float64
+	// Quantile returns the time in seconds within which this part of the clients, 0 to 1, is expected
+	// to do a task of K local steps, and Mean the mean of these times. They are asked only where a
+	// formula reads them.
+	Quantile func(part float64) float64
+	Mean     func() float64
+}
+
+// Numbers are those of one round: 0 stands for a number that is not set.
+type Numbers struct {
+	Deadline Time
+	N, M     int
+}
+
+// PerRound is a closing rule whose numbers follow the round. The run settles them when a round opens
+// and holds the round to them.
+type PerRound interface {
+	Rule
+	// In returns the numbers of a round. An error says which formula has no value that a round can
+	// take.
+	In(Facts) (Numbers, error)
+}
+
+// Rule returns the rule that closes a round of these numbers.
+func (n Numbers) Rule() Rule { return settled{n} }
+
+// settled closes a round with N updates, if N is set, or at its deadline with at least M.
+type settled struct{ numbers Numbers }
+
+// Deadline returns the deadline, 0 for none.
+func (s settled) Deadline() Time { return s.numbers.Deadline }
+
+// Close reports whether there are N updates, or M after the deadline.
+func (s settled) Close(now Standing) bool {
+	hasAll := s.numbers.N > 0 && now.Accepted >= s.numbers.N
+	hasEnough := now.Overdue && now.Accepted >= s.numbers.M
+	return hasAll || hasEnough
+}
+
+// closingVariables holds the values of the variables of a closing rule's formula, by their names in it.
+type closingVariables struct {
+	Round          float64                    `expr:"r"`
+	Seconds        float64                    `expr:"t"`
+	K              float64                    `expr:"k"`
+	K0             float64                    `expr:"k0"`
+	Cohort         float64                    `expr:"cohort"`
+	StragglerShare float64                    `expr:"straggler_share"`
+	Expected       float64                    `expr:"expected"`
+	Quantile       func(part float64) float64 `expr:"quantile"`
+
+	schedule.Functions
+}
+
+// options are the formulas that are set, by key, in the order in which they are settled.
+func (f Formula) options() []struct{ key, text string } {
+	var set []struct{ key, text string }
+	for _, o := range []struct{ key, text string }{{"seconds", f.Seconds}, {"n", f.N}, {"m", f.M}} {
+		if o.text != "" {
+			set = append(set, o)
+		}
+	}
+	return set
+}
+
+// programs are the formulas compiled so far, by their text, since a round asks once each.
+var programs sync.Map
+
+// program returns the compiled formula of a text.
+func program(text string) (*schedule.Program, error) {
+	if p, ok := programs.Load(text); ok {
+		return p.(*schedule.Program), nil
+	}
+	p, err := schedule.Compile(text, closingVariables{})
+	if err == nil {
+		programs.Store(text, p)
+	}
+	return p, err
+}
+
+// Validate compiles the formulas. A rule that closes nothing, and an m without a deadline, are refused.
+func (f Formula) Validate(int) error {
+	for _, o := range f.options() {
+		if _, err := program(o.text); err != nil {
+			return registry.Errorf(o.key, "%v", err)
+		}
+	}
+	switch {
+	case f.Seconds == "" && f.N == "":
+		return registry.Errorf("seconds", "is not set, nor is n (set one of them, or close: all)")
+	case f.M != "" && f.Seconds == "":
+		return registry.Errorf("m", "is for the time after a deadline, and there is none (set seconds)")
+	}
+	return nil
+}
+
+// reads reports whether a formula reads one of these names.
+func (f Formula) reads(names ...string) bool {
+	for _, o := range f.options() {
+		p, err := program(o.text)
+		if err != nil {
+			continue
+		}
+		for _, name := range names {
+			if p.Reads[name] {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Needs asks for what the formulas read.
+func (f Formula) Needs() registry.Needs {
+	return registry.Needs{Times: f.reads("expected", "quantile"), Stragglers: f.reads("straggler_share")}
+}
+
+// Deadline returns 0: a round's deadline is known when it opens.
+func (Formula) Deadline() Time { return 0 }
+
+// Close reports false: a round is closed by its own numbers.
+func (Formula) Close(Standing) bool { return false }
+
+// String ends the sentence "Rounds close ...".
+func (f Formula) String() string {
+	var parts []string
+	if f.N != "" {
+		parts = append(parts, "with "+f.N+" updates")
+	}
+	if f.Seconds != "" {
+		part := "after " + f.Seconds + " s"
+		if f.M != "" {
+			part += " with at least " + f.M
+		}
+		parts = append(parts, part)
+	}
+	return strings.Join(parts, ", or ")
+}
+
+// maxSeconds is the latest deadline, that of [Deadline].
+const maxSeconds = 4e9
+
+// In returns the numbers of a round: seconds to the nanosecond, at least one; numbers of updates rounded
+// up, from 1 to the cohort.
+func (f Formula) In(facts Facts) (n Numbers, err error) {
+	v := closingVariables{
+		Round:          float64(facts.Round),
+		Seconds:        facts.Seconds,
+		K:              float64(facts.K),
+		K0:             float64(facts.K0),
+		Cohort:         float64(facts.Cohort),
+		StragglerShare: facts.StragglerShare,
+		Quantile:       facts.Quantile,
+		Functions:      schedule.PortableFunctions,
+	}
+	if f.reads("expected") {
+		v.Expected = facts.Mean()
+	}
+	for _, o := range f.options() {
+		p, err := program(o.text)
+		if err != nil {
+			return n, fmt.Errorf("closing: %w", err)
+		}
+		x := p.Value(v)
+		isSeconds := o.key == "seconds"
+		limit := float64(facts.Cohort)
+		if isSeconds {
+			limit = maxSeconds
+		}
+		if !(x > 0) || isSeconds && x > limit {
+			return n, fmt.Errorf("closing: close.%s: %s is %v in round %d, want more than 0 and at most %v",
+				o.key, o.text, x, facts.Round, limit)
+		}
+		updates := int(math.Ceil(min(x-wholeTolerance*x, limit)))
+		switch o.key {
+		case "seconds":
+			n.Deadline = Deadline{Seconds: x}.Deadline()
+		case "n":
+			n.N = updates
+		case "m":
+			n.M = updates
+		}
+	}
+	return n, nil
+}
+
+// wholeTolerance is by how much of itself a number of updates may be above a whole one and count as that:
+// 0.1 * 30 is 3 and not 4.
+const wholeTolerance = 1e-12

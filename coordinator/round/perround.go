@@ -1,0 +1,110 @@
+package round
+
+import (
+	"math"
+	"slices"
+
+	"fedpace/coordinator/closing"
+	"fedpace/coordinator/schedule"
+)
+
+// closingRule is the rule that closes the round under way.
+func (m *Machine) closingRule() closing.Rule {
+	if m.perRound == nil {
+		return m.config.Closing
+	}
+	return m.round.Closing.Rule()
+}
+
+// settleClosing settles the numbers by which the round that opens will close, if they follow the round.
+// p is what its schedules knew.
+func (m *Machine) settleClosing(p schedule.Progress) error {
+	if m.perRound == nil {
+		return nil
+	}
+	facts := closing.Facts{
+		Round:    p.Round,
+		Seconds:  p.Seconds,
+		K:        m.round.LocalSteps,
+		K0:       p.K0,
+		Cohort:   m.config.Cohort,
+		Quantile: m.expectedQuantile,
+		Mean:     m.expectedMean,
+	}
+	if !math.IsNaN(p.StragglerShare) {
+		facts.StragglerShare = p.StragglerShare
+	}
+	numbers, err := m.perRound.In(facts)
+	if err != nil {
+		return err
+	}
+	m.round.Closing = numbers
+	m.holdToClosing()
+	return nil
+}
+
+// holdToClosing tells the sampling the deadline of the round under way, if it follows the round.
+func (m *Machine) holdToClosing() {
+	if m.perRound != nil {
+		m.sampling.setup.Deadline = m.round.Closing.Deadline
+	}
+}
+
+// taskTimes are the times that tasks of one K are expected to take, in seconds: of all clients, or of
+// maxExpected that are spread evenly over them.
+type taskTimes struct {
+	k       int
+	seconds []float64 // ascending
+}
+
+// maxExpected is how many clients stand for all in what tasks are expected to take.
+const maxExpected = 1000
+
+// expectedTimes returns the times of tasks of the K of the round under way, as its schedule gave it.
+func (m *Machine) expectedTimes() []float64 {
+	k := m.round.K
+	if m.taskTimes.k == k {
+		return m.taskTimes.seconds
+	}
+	clients := m.config.Clients
+	if clients == 0 {
+		clients = m.config.Devices.Count
+	}
+	count := min(clients, maxExpected)
+	seconds := make([]float64, count)
+	for i := range seconds {
+		client := int(int64(i) * int64(clients) / int64(count))
+		steps := m.sampling.scheduledSteps(client)
+		seconds[i] = m.config.Expect(client, steps).Seconds()
+	}
+	slices.Sort(seconds)
+	m.taskTimes = taskTimes{k: k, seconds: seconds}
+	return seconds
+}
+
+// expectedMean is the mean of the times that tasks are expected to take.
+func (m *Machine) expectedMean() float64 {
+	seconds := m.expectedTimes()
+	sum := 0.0
+	for _, x := range seconds {
+		sum += x
+	}
+	return sum / float64(len(seconds))
+}
+
+// expectedQuantile is the least of these times within which a part of the clients, 0 to 1, is expected
+// to be done. It is NaN for another part.
+func (m *Machine) expectedQuantile(part float64) float64 {
+	isPart := part >= 0 && part <= 1
+	if !isPart {
+		return math.NaN()
+	}
+	seconds := m.expectedTimes()
+	n := float64(len(seconds))
+	within := int(math.Ceil(float64(part*n) - partTolerance*n))
+	return seconds[max(0, within-1)]
+}
+
+// partTolerance is by how much a part of the clients may be above a whole number of them and count as
+// that, as a part of all.
+const partTolerance = 1e-12

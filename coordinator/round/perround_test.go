@@ -1,0 +1,144 @@
+package round
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"fedpace/coordinator/closing"
+	"fedpace/coordinator/schedule"
+)
+
+// linear is a fleet of four clients: client c takes 10 s for its transfers and c + 1 s a local step.
+func linear(client, steps int) Time { return Time(10+(client+1)*steps) * 1e9 }
+
+// linearPlan is the plan of a task of that fleet.
+func linearPlan(x Task) Plan {
+	return Plan{Download: 10 * 1e9, Compute: linear(x.Client, x.LocalSteps) - 10*1e9}
+}
+
+// shrinking is a run of three rounds of 8, 4 and 2 local steps on that fleet.
+func shrinking(rule closing.Rule) Config {
+	c := config()
+	c.Clients = 4
+	c.Cohort = 4
+	c.Closing = rule
+	c.Expect = linear
+	c.Setup.K0 = 8
+	c.K = schedule.ExpressionK{Formula: "k0 / 2 ** (r - 1)"}
+	c.Stop = Limits{Rounds: 3}
+	return c
+}
+
+// A deadline and numbers of updates that follow K, against a simulation that is written out: who is
+// done by the deadline, and when.
+func TestMachine_ClosingFollowsK(t *testing.T) {
+	mean := func(k int) float64 { return 10 + 2.5*float64(k) } // of 10 + k, ... 10 + 4k
+	for _, test := range []struct {
+		name     string
+		rule     closing.Formula
+		deadline func(k int) float64 // seconds; 0: none
+		updates  func(k int) int     // 0: not set
+		enough   func(k int) int     // from the deadline on
+	}{
+		{
+			name:     "a deadline of what is expected",
+			rule:     closing.Formula{Seconds: "1.2 * expected"},
+			deadline: func(k int) float64 { return 1.2 * mean(k) },
+		},
+		{
+			name:     "a quantile: of four clients the third",
+			rule:     closing.Formula{Seconds: "quantile(0.75)"},
+			deadline: func(k int) float64 { return 10 + 3*float64(k) },
+		},
+		{
+			name:    "fewer updates as K falls",
+			rule:    closing.Formula{N: "k / 2"},
+			updates: func(k int) int { return k / 2 },
+		},
+		{
+			name:     "a quorum",
+			rule:     closing.Formula{Seconds: "5 + k", N: "cohort", M: "0.5 * cohort"},
+			deadline: func(k int) float64 { return 5 + float64(k) },
+			updates:  func(int) int { return 4 },
+			enough:   func(int) int { return 2 },
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			reports, _, _ := play(t, shrinking(test.rule), rand.New(rand.NewPCG(1, 1)), linearPlan)
+			for i, r := range reports {
+				k := 8 >> i
+				deadline := 0.0
+				if test.deadline != nil {
+					deadline = test.deadline(k)
+				}
+				updates := 0
+				if test.updates != nil {
+					updates = test.updates(k)
+				}
+				enough := 0
+				if test.enough != nil {
+					enough = test.enough(k)
+				}
+				took, accepted := playedOut(k, deadline, updates, enough)
+				if got := (r.End - r.Start).Seconds(); got != took || r.Outcomes[Accepted] != accepted {
+					t.Errorf("round %d of K = %d: %v s and %d updates, want %v s and %d",
+						r.Round, k, got, r.Outcomes[Accepted], took, accepted)
+				}
+				if got := r.Closing.Deadline; got != Time(deadline*1e9+0.5) {
+					t.Errorf("round %d: the deadline is %d ns, want %v s", r.Round, got, deadline)
+				}
+			}
+		})
+	}
+}
+
+// playedOut plays one round of the fleet: it takes the ends of tasks in their order.
+func playedOut(k int, deadline float64, updates, enough int) (took float64, accepted int) {
+	var ends []float64
+	for client := range 4 {
+		ends = append(ends, linear(client, k).Seconds())
+	}
+	slices.Sort(ends)
+	for _, end := range ends {
+		isOverdue := deadline > 0 && end > deadline
+		if isOverdue && accepted >= enough {
+			return deadline, accepted
+		}
+		accepted++
+		if accepted == updates || isOverdue && accepted >= enough {
+			return end, accepted
+		}
+		took = end
+	}
+	return took, accepted
+}
+
+// A run goes on from a state between two events of a round to the same end.
+func TestMachine_RestoresClosingOfTheRound(t *testing.T) {
+	c := shrinking(closing.Formula{Seconds: "1.2 * expected"})
+	whole, _, _ := play(t, c, rand.New(rand.NewPCG(1, 1)), linearPlan)
+	p := newPlayer(t, c, rand.New(rand.NewPCG(1, 1)), linearPlan)
+	for p.machine.Phase() != Stopped {
+		text, err := json.Marshal(p.machine.State())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var state State
+		if err := json.Unmarshal(text, &state); err != nil {
+			t.Fatal(err)
+		}
+		if p.machine.Phase() == Running {
+			if p.machine, err = Restore(c, state); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.turn(t)
+	}
+	for i := range whole {
+		if whole[i].End != p.reports[i].End {
+			t.Errorf("round %d ends after %d ns, want %d", i+1, p.reports[i].End, whole[i].End)
+		}
+	}
+}

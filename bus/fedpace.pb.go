@@ -288,6 +288,7 @@ type Task struct {
 	FrozenDigest []byte                 `protobuf:"bytes,19,opt,name=frozen_digest,json=frozenDigest,proto3" json:"frozen_digest,omitempty"`  // to devices: of what the model has behind the part that model_digest names, and that
 	// never changes, so that it is fetched once; empty: nothing
 	KeptDigest    []byte `protobuf:"bytes,20,opt,name=kept_digest,json=keptDigest,proto3" json:"kept_digest,omitempty"` // to devices: of what the device keeps from its last task that counted; empty: nothing yet
+	Fence         uint64 `protobuf:"varint,21,opt,name=fence,proto3" json:"fence,omitempty"`                            // to hosts: the fencing token of the coordinator that sends it; 0: it has none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -455,6 +456,13 @@ func (x *Task) GetKeptDigest() []byte {
 	return nil
 }
 
+func (x *Task) GetFence() uint64 {
+	if x != nil {
+		return x.Fence
+	}
+	return 0
+}
+
 // Dropout says where in its task a client leaves.
 type Dropout struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -519,6 +527,7 @@ type Plan struct {
 	Placement     uint64                 `protobuf:"varint,6,opt,name=placement,proto3" json:"placement,omitempty"`                   // the task's
 	Others        []*Plan                `protobuf:"bytes,7,rep,name=others,proto3" json:"others,omitempty"`                          // of other clients, whose tasks the host had when it answered; they have no others
 	Client        uint64                 `protobuf:"varint,8,opt,name=client,proto3" json:"client,omitempty"`                         // in others: whose plan it is
+	Fence         uint64                 `protobuf:"varint,10,opt,name=fence,proto3" json:"fence,omitempty"`                          // the task's
 	StageNs       []int64                `protobuf:"varint,9,rep,packed,name=stage_ns,json=stageNs,proto3" json:"stage_ns,omitempty"` // with secure aggregation: of the stages keys, shares, survivors and recovery; dropout then
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -606,6 +615,13 @@ func (x *Plan) GetOthers() []*Plan {
 func (x *Plan) GetClient() uint64 {
 	if x != nil {
 		return x.Client
+	}
+	return 0
+}
+
+func (x *Plan) GetFence() uint64 {
+	if x != nil {
+		return x.Fence
 	}
 	return 0
 }
@@ -1701,6 +1717,7 @@ type Job struct {
 	// attackers among the clients know
 	Buffers uint32 `protobuf:"varint,12,opt,name=buffers,proto3" json:"buffers,omitempty"` // train only: values of the model, behind the trained ones, that each client sends
 	// beside the sum; 0: none
+	Fence         uint64 `protobuf:"varint,13,opt,name=fence,proto3" json:"fence,omitempty"`    // as in Task
 	Digest        uint64 `protobuf:"fixed64,15,opt,name=digest,proto3" json:"digest,omitempty"` // XXH64 of the message's bytes before this field, which is the last
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1816,6 +1833,13 @@ func (x *Job) GetColluders() []*ClientWork {
 func (x *Job) GetBuffers() uint32 {
 	if x != nil {
 		return x.Buffers
+	}
+	return 0
+}
+
+func (x *Job) GetFence() uint64 {
+	if x != nil {
+		return x.Fence
 	}
 	return 0
 }
@@ -2117,6 +2141,7 @@ type Sum struct {
 	Handle        *Handle       `protobuf:"bytes,11,opt,name=handle,proto3" json:"handle,omitempty"`     // within one process: where the values are
 	Variates      []byte        `protobuf:"bytes,12,opt,name=variates,proto3" json:"variates,omitempty"` // little-endian float32: the clients' next control variates, one after the other
 	Buffers       []byte        `protobuf:"bytes,13,opt,name=buffers,proto3" json:"buffers,omitempty"`   // little-endian float32: the buffers that each client sends, one client after the other
+	Fence         uint64        `protobuf:"varint,14,opt,name=fence,proto3" json:"fence,omitempty"`      // the job's
 	Digest        uint64        `protobuf:"fixed64,15,opt,name=digest,proto3" json:"digest,omitempty"`   // as in Job
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2241,6 +2266,13 @@ func (x *Sum) GetBuffers() []byte {
 		return x.Buffers
 	}
 	return nil
+}
+
+func (x *Sum) GetFence() uint64 {
+	if x != nil {
+		return x.Fence
+	}
+	return 0
 }
 
 func (x *Sum) GetDigest() uint64 {
@@ -2788,6 +2820,7 @@ type InfoRequest struct {
 	Leaves        bool                   `protobuf:"varint,3,opt,name=leaves,proto3" json:"leaves,omitempty"`
 	Local         bool                   `protobuf:"varint,4,opt,name=local,proto3" json:"local,omitempty"`      // it is part of the coordinator's process
 	Jobs          []uint64               `protobuf:"varint,5,rep,packed,name=jobs,proto3" json:"jobs,omitempty"` // that it holds
+	Fence         uint64                 `protobuf:"varint,6,opt,name=fence,proto3" json:"fence,omitempty"`      // the highest fencing token that it has seen in the run; 0: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2857,6 +2890,13 @@ func (x *InfoRequest) GetJobs() []uint64 {
 	return nil
 }
 
+func (x *InfoRequest) GetFence() uint64 {
+	if x != nil {
+		return x.Fence
+	}
+	return 0
+}
+
 // Announcement says on fedpace.runs, every second, that there is a run.
 type Announcement struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2923,7 +2963,7 @@ var File_fedpace_proto protoreflect.FileDescriptor
 const file_fedpace_proto_rawDesc = "" +
 	"\n" +
 	"\rfedpace.proto\x12\n" +
-	"fedpace.v1\"\xa5\x04\n" +
+	"fedpace.v1\"\xbb\x04\n" +
 	"\x04Task\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\x04R\x04task\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\rR\x05round\x12\x1f\n" +
@@ -2949,11 +2989,12 @@ const file_fedpace_proto_rawDesc = "" +
 	"\aversion\x18\x12 \x01(\tR\aversion\x12#\n" +
 	"\rfrozen_digest\x18\x13 \x01(\fR\ffrozenDigest\x12\x1f\n" +
 	"\vkept_digest\x18\x14 \x01(\fR\n" +
-	"keptDigestJ\x04\b\t\x10\n" +
+	"keptDigest\x12\x14\n" +
+	"\x05fence\x18\x15 \x01(\x04R\x05fenceJ\x04\b\t\x10\n" +
 	"\"M\n" +
 	"\aDropout\x12'\n" +
 	"\x05phase\x18\x01 \x01(\x0e2\x11.fedpace.v1.PhaseR\x05phase\x12\x19\n" +
-	"\bafter_ns\x18\x02 \x01(\x03R\aafterNs\"\xa1\x02\n" +
+	"\bafter_ns\x18\x02 \x01(\x03R\aafterNs\"\xb7\x02\n" +
 	"\x04Plan\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\x04R\x04task\x12\x1f\n" +
 	"\vdownload_ns\x18\x02 \x01(\x03R\n" +
@@ -2964,7 +3005,9 @@ const file_fedpace_proto_rawDesc = "" +
 	"\adropout\x18\x05 \x01(\v2\x13.fedpace.v1.DropoutR\adropout\x12\x1c\n" +
 	"\tplacement\x18\x06 \x01(\x04R\tplacement\x12(\n" +
 	"\x06others\x18\a \x03(\v2\x10.fedpace.v1.PlanR\x06others\x12\x16\n" +
-	"\x06client\x18\b \x01(\x04R\x06client\x12\x19\n" +
+	"\x06client\x18\b \x01(\x04R\x06client\x12\x14\n" +
+	"\x05fence\x18\n" +
+	" \x01(\x04R\x05fence\x12\x19\n" +
 	"\bstage_ns\x18\t \x03(\x03R\astageNs\"\xd4\x02\n" +
 	"\x06Update\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\x04R\x04task\x12\x1f\n" +
@@ -3072,7 +3115,7 @@ const file_fedpace_proto_rawDesc = "" +
 	"\n" +
 	"noise_clip\x18\n" +
 	" \x01(\x01R\tnoiseClip\x12)\n" +
-	"\x10noise_multiplier\x18\v \x01(\x01R\x0fnoiseMultiplier\"\xc0\x03\n" +
+	"\x10noise_multiplier\x18\v \x01(\x01R\x0fnoiseMultiplier\"\xd6\x03\n" +
 	"\x03Job\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\x04R\x03job\x12'\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x13.fedpace.v1.JobKindR\x04kind\x12\x14\n" +
@@ -3086,7 +3129,8 @@ const file_fedpace_proto_rawDesc = "" +
 	"\x06method\x18\n" +
 	" \x01(\v2\x12.fedpace.v1.MethodR\x06method\x124\n" +
 	"\tcolluders\x18\v \x03(\v2\x16.fedpace.v1.ClientWorkR\tcolluders\x12\x18\n" +
-	"\abuffers\x18\f \x01(\rR\abuffers\x12\x16\n" +
+	"\abuffers\x18\f \x01(\rR\abuffers\x12\x14\n" +
+	"\x05fence\x18\r \x01(\x04R\x05fence\x12\x16\n" +
 	"\x06digest\x18\x0f \x01(\x06R\x06digest\"\xc2\x01\n" +
 	"\x06Method\x12\x1a\n" +
 	"\bvariates\x18\x02 \x01(\bR\bvariates\x12%\n" +
@@ -3114,7 +3158,7 @@ const file_fedpace_proto_rawDesc = "" +
 	"\x05count\x18\x03 \x01(\x04R\x05count\x12\x1f\n" +
 	"\vkept_digest\x18\x04 \x01(\fR\n" +
 	"keptDigest\x12\x16\n" +
-	"\x06spread\x18\x05 \x01(\x04R\x06spread\"\xbd\x03\n" +
+	"\x06spread\x18\x05 \x01(\x04R\x06spread\"\xd3\x03\n" +
 	"\x03Sum\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\x04R\x03job\x12\x18\n" +
 	"\atrainer\x18\x02 \x01(\tR\atrainer\x12!\n" +
@@ -3129,7 +3173,8 @@ const file_fedpace_proto_rawDesc = "" +
 	" \x01(\v2\x13.fedpace.v1.FailureR\afailure\x12*\n" +
 	"\x06handle\x18\v \x01(\v2\x12.fedpace.v1.HandleR\x06handle\x12\x1a\n" +
 	"\bvariates\x18\f \x01(\fR\bvariates\x12\x18\n" +
-	"\abuffers\x18\r \x01(\fR\abuffers\x12\x16\n" +
+	"\abuffers\x18\r \x01(\fR\abuffers\x12\x14\n" +
+	"\x05fence\x18\x0e \x01(\x04R\x05fence\x12\x16\n" +
 	"\x06digest\x18\x0f \x01(\x06R\x06digest\"\xb5\x01\n" +
 	"\n" +
 	"ClientLoss\x12\x12\n" +
@@ -3169,13 +3214,14 @@ const file_fedpace_proto_rawDesc = "" +
 	"\bprotocol\x18\b \x01(\rR\bprotocol\"2\n" +
 	"\x04File\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x16\n" +
-	"\x06digest\x18\x02 \x01(\fR\x06digest\"}\n" +
+	"\x06digest\x18\x02 \x01(\fR\x06digest\"\x93\x01\n" +
 	"\vInfoRequest\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x18\n" +
 	"\aworkers\x18\x02 \x01(\rR\aworkers\x12\x16\n" +
 	"\x06leaves\x18\x03 \x01(\bR\x06leaves\x12\x14\n" +
 	"\x05local\x18\x04 \x01(\bR\x05local\x12\x12\n" +
-	"\x04jobs\x18\x05 \x03(\x04R\x04jobs\"J\n" +
+	"\x04jobs\x18\x05 \x03(\x04R\x04jobs\x12\x14\n" +
+	"\x05fence\x18\x06 \x01(\x04R\x05fence\"J\n" +
 	"\fAnnouncement\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n" +
 	"\x05stamp\x18\x02 \x01(\x06R\x05stamp\x12\x12\n" +

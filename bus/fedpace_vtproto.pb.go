@@ -50,6 +50,13 @@ func (m *Task) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Fence != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Fence))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xa8
+	}
 	if len(m.KeptDigest) > 0 {
 		i -= len(m.KeptDigest)
 		copy(dAtA[i:], m.KeptDigest)
@@ -248,6 +255,11 @@ func (m *Plan) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.Fence != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Fence))
+		i--
+		dAtA[i] = 0x50
 	}
 	if len(m.StageNs) > 0 {
 		var pksize2 int
@@ -1260,6 +1272,11 @@ func (m *Job) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i--
 		dAtA[i] = 0x79
 	}
+	if m.Fence != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Fence))
+		i--
+		dAtA[i] = 0x68
+	}
 	if m.Buffers != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Buffers))
 		i--
@@ -1611,6 +1628,11 @@ func (m *Sum) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		binary.LittleEndian.PutUint64(dAtA[i:], uint64(m.Digest))
 		i--
 		dAtA[i] = 0x79
+	}
+	if m.Fence != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Fence))
+		i--
+		dAtA[i] = 0x70
 	}
 	if len(m.Buffers) > 0 {
 		i -= len(m.Buffers)
@@ -2200,6 +2222,11 @@ func (m *InfoRequest) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Fence != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Fence))
+		i--
+		dAtA[i] = 0x30
+	}
 	if len(m.Jobs) > 0 {
 		var pksize2 int
 		for _, num := range m.Jobs {
@@ -2379,6 +2406,9 @@ func (m *Task) SizeVT() (n int) {
 	if l > 0 {
 		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
+	if m.Fence != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.Fence))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -2439,6 +2469,9 @@ func (m *Plan) SizeVT() (n int) {
 			l += protohelpers.SizeOfVarint(uint64(e))
 		}
 		n += 1 + protohelpers.SizeOfVarint(uint64(l)) + l
+	}
+	if m.Fence != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Fence))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -2899,6 +2932,9 @@ func (m *Job) SizeVT() (n int) {
 	if m.Buffers != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.Buffers))
 	}
+	if m.Fence != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Fence))
+	}
 	if m.Digest != 0 {
 		n += 9
 	}
@@ -3056,6 +3092,9 @@ func (m *Sum) SizeVT() (n int) {
 	l = len(m.Buffers)
 	if l > 0 {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.Fence != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Fence))
 	}
 	if m.Digest != 0 {
 		n += 9
@@ -3274,6 +3313,9 @@ func (m *InfoRequest) SizeVT() (n int) {
 			l += protohelpers.SizeOfVarint(uint64(e))
 		}
 		n += 1 + protohelpers.SizeOfVarint(uint64(l)) + l
+	}
+	if m.Fence != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Fence))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -3738,6 +3780,25 @@ func (m *Task) UnmarshalVT(dAtA []byte) error {
 				m.KeptDigest = []byte{}
 			}
 			iNdEx = postIndex
+		case 21:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Fence", wireType)
+			}
+			m.Fence = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Fence |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -4137,6 +4198,25 @@ func (m *Plan) UnmarshalVT(dAtA []byte) error {
 				}
 			} else {
 				return fmt.Errorf("proto: wrong wireType = %d for field StageNs", wireType)
+			}
+		case 10:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Fence", wireType)
+			}
+			m.Fence = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Fence |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
 			}
 		default:
 			iNdEx = preIndex
@@ -7039,6 +7119,25 @@ func (m *Job) UnmarshalVT(dAtA []byte) error {
 					break
 				}
 			}
+		case 13:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Fence", wireType)
+			}
+			m.Fence = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Fence |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		case 15:
 			if wireType != 1 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Digest", wireType)
@@ -8040,6 +8139,25 @@ func (m *Sum) UnmarshalVT(dAtA []byte) error {
 				m.Buffers = []byte{}
 			}
 			iNdEx = postIndex
+		case 14:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Fence", wireType)
+			}
+			m.Fence = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Fence |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		case 15:
 			if wireType != 1 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Digest", wireType)
@@ -9372,6 +9490,25 @@ func (m *InfoRequest) UnmarshalVT(dAtA []byte) error {
 				}
 			} else {
 				return fmt.Errorf("proto: wrong wireType = %d for field Jobs", wireType)
+			}
+		case 6:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Fence", wireType)
+			}
+			m.Fence = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Fence |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
 			}
 		default:
 			iNdEx = preIndex

@@ -102,6 +102,7 @@ func (c *Conn) OpenCoordinator(ctx context.Context, run string, config bus.Coord
 	if o.lease, err = c.acquireLease(ctx, o.js, run, &o.config); err != nil {
 		return nil, err
 	}
+	o.sums.hear = o.lease.fence.hear
 	if err := o.open(ctx); err != nil {
 		return nil, errors.Join(err, o.Close(context.WithoutCancel(ctx)))
 	}
@@ -257,7 +258,8 @@ func (c *Coordinator) Ignored() int64 { return c.ignored.Load() + c.sums.ignored
 // the same messages. When the first host joins, tasks that were sent before are lost, since nobody
 // listened, so the driver sends them again. A further host gives the wait for plans new time.
 func (c *Coordinator) onInfo(m *nats.Msg) {
-	joined, first := c.hosts.onRequest(m)
+	joined, first, token := c.hosts.onRequest(m)
+	c.lease.fence.hear(token)
 	waitingForPlans := c.plans.Waiting() > 0
 	if joined == "" || !waitingForPlans {
 		return

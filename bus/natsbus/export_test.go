@@ -95,3 +95,11 @@ func JobsPeers(ctx context.Context, coordinator bus.Coordinator) ([]string, erro
 	}
 	return peers, nil
 }
+
+// Token is the coordinator's fencing token.
+func Token(coordinator bus.Coordinator) uint64 {
+	return coordinator.(*Coordinator).lease.fence.token.Load()
+}
+
+// Stamp is that of the run's configuration.
+func Stamp(coordinator bus.Coordinator) uint64 { return coordinator.(*Coordinator).hosts.Info.Stamp }

@@ -52,9 +52,14 @@ type Host struct {
 	// buffer is the message with these plans.
 	buffer []byte
 
+	// fence is the highest fencing token of the messages so far.
+	fence highest
+
 	holding sync.Mutex
 	// jobs are the numbers of the jobs that the host has taken and not ended.
 	jobs []uint64
+	// fences are the fencing tokens of these jobs, by job.
+	fences map[uint64]uint64
 
 	js jetstream.JetStream
 	// consumers holds a jetstream.Consumer for each kernel class that was looked up.
@@ -78,6 +83,7 @@ func (c *Conn) OpenHost(ctx context.Context, run string, config bus.HostConfig) 
 		config: config,
 		conn:   c,
 		models: modelCache{limit: cacheLimit, lag: replicaLag},
+		fences: map[uint64]uint64{},
 	}
 	var err error
 	if h.js, err = jetstream.New(c.NATS(), jetstream.WithDefaultTimeout(natsconn.RequestTimeout)); err != nil {
@@ -145,18 +151,24 @@ func (h *Host) presence(last bool) bus.Message {
 		Leaves:  last,
 		Local:   h.config.Local,
 		Jobs:    slices.Clone(h.jobs),
+		Fence:   h.fence.Load(),
 	}
 }
 
 // noteJob notes that the host has taken a job or, where taken is false, that it has ended one. A
 // job that is taken is reported at once, because the coordinator watches how long it takes.
-func (h *Host) noteJob(job uint64, taken bool) {
+func (h *Host) noteJob(j *bus.Job, taken bool) {
 	h.holding.Lock()
 	// The order of the list does not matter; a job may end before others that were taken earlier.
 	if taken {
-		h.jobs = append(h.jobs, job)
-	} else if i := slices.Index(h.jobs, job); i >= 0 {
+		h.jobs = append(h.jobs, j.Job)
+		h.fences[j.Job] = j.Fence
+	} else if i := slices.Index(h.jobs, j.Job); i >= 0 {
 		h.jobs = slices.Delete(h.jobs, i, i+1)
+	}
+	// A job may be held twice.
+	if !slices.Contains(h.jobs, j.Job) {
+		delete(h.fences, j.Job)
 	}
 	h.holding.Unlock()
 	if taken {
@@ -196,7 +208,7 @@ func (h *Host) onTask(m *nats.Msg, verb string) {
 }
 
 // addPlan computes the plan of a task and adds it to the buffer. A message that is no valid task is
-// ignored. A task of another configuration than the host's is an error that wraps [bus.ErrStale],
+// ignored, as is a task with a lower fencing token than another before. A task of another configuration than the host's is an error that wraps [bus.ErrStale],
 // with which the host ends, as with any other error.
 func (h *Host) addPlan(m *nats.Msg, client int, verb string) (err error) {
 	if bus.Unmarshal(m.Data, &h.task) != nil {
@@ -206,7 +218,12 @@ func (h *Host) addPlan(m *nats.Msg, client int, verb string) (err error) {
 		return fmt.Errorf("bus: run %s: %w", h.run, bus.ErrStale)
 	}
 	h.answer.Reset()
+	// The task is of a coordinator that another has taken the run over from, and which may not know it.
+	if !h.fence.admits(h.task.Fence) {
+		return nil
+	}
 	h.answer.Task = h.task.Task
+	h.answer.Fence = h.task.Fence
 	h.answer.Placement = h.task.Placement
 	err = h.plan(client, &h.task, &h.answer)
 	if err == nil {
@@ -237,6 +254,9 @@ func (h *Host) SendSum(ctx context.Context, r *bus.Result) error {
 	w.Trainer = h.config.Name
 	w.Chunks = 1
 	w.Params = uint32(len(r.Values))
+	h.holding.Lock()
+	w.Fence = h.fences[w.Job]
+	h.holding.Unlock()
 	if f := w.Failure; f != nil {
 		f.Kind = bus.Text(f.Kind)
 		f.Text = bus.Text(f.Text)

@@ -25,6 +25,9 @@ const (
 	postponement = time.Second
 )
 
+// errFenced is the failure to take a job of a coordinator that has lost the run to another.
+const errFenced = natsconn.TransientError("the job has a lower fencing token than an earlier message")
+
 // delivery is a job that this host has taken. Until Done or Release it sends the server marks of
 // progress. Without them the server would give the job to another host after AckWait.
 type delivery struct {
@@ -92,6 +95,10 @@ func (h *Host) nextJob(ctx context.Context, kernel string) (*delivery, error) {
 		}
 		return nil, errors.Join(err, m.TermWithReason(reason))
 	}
+	// The coordinator that has the run sends the job again, with its own token.
+	if !h.fence.admits(j.Fence) {
+		return nil, errors.Join(errFenced, m.TermWithReason(fencedReason))
+	}
 	marking, stop := context.WithCancel(h.life)
 	d := &delivery{
 		job:  j,
@@ -99,7 +106,7 @@ func (h *Host) nextJob(ctx context.Context, kernel string) (*delivery, error) {
 		msg:  m,
 		stop: stop,
 	}
-	h.noteJob(j.Job, true)
+	h.noteJob(j, true)
 	d.mark.Go(func() {
 		for range bus.Ticks(marking, consumer.CachedInfo().Config.AckWait/3) {
 			// Marks that are lost end in a second delivery of the job, which is harmless.
@@ -126,7 +133,7 @@ func (h *Host) consumer(ctx context.Context, kernel string) (jetstream.Consumer,
 func (d *delivery) end() {
 	d.stop()
 	d.mark.Wait()
-	d.host.noteJob(d.job.Job, false)
+	d.host.noteJob(d.job, false)
 }
 
 // Done removes the job from the queue and waits until that is confirmed. It is called after SendSum

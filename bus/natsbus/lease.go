@@ -58,6 +58,9 @@ type lease struct {
 	// calmSince is when the bucket was last deleted or given more copies.
 	calmSince time.Time
 
+	// fence is the coordinator's token.
+	fence fence
+
 	// failure is why the last renewal failed; nil if it did not.
 	failure atomic.Pointer[error]
 	// me is the entry's value: a random token, then words for people.
@@ -263,6 +266,10 @@ func (l *lease) tryRenew(ctx context.Context) (err error) {
 	requested := time.Now()
 	revision, err := l.kv.Update(ctx, leaseKey, []byte(l.me), l.revision)
 	if err == nil {
+		// The entry was made, or taken from a rival that was silent: another coordinator may have had it.
+		if l.revision == noRevision || l.fence.token.Load() == noFence {
+			l.fence.take(revision)
+		}
 		l.revision = revision
 		l.renewed.Store(&requested)
 		return nil
@@ -432,6 +439,8 @@ func (l *lease) renewUntil(ctx context.Context, taken, lapsed func(error)) {
 			return
 		case ended:
 			lapsed(fmt.Errorf("bus: the lease of run %s had ended and is held again: %w", l.run, bus.ErrInterrupted))
+		case l.fence.exceed():
+			lapsed(fmt.Errorf("bus: run %s has had a coordinator with a higher token, which is gone: %w", l.run, bus.ErrInterrupted))
 		default:
 			l.raiseCopies(ctx)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"google.golang.org/protobuf/proto"
 
 	"fedpace/bus"
 	"fedpace/bus/internal/subject"
@@ -228,7 +229,7 @@ func (c *Coordinator) SendJob(ctx context.Context, j *bus.Job) error {
 // queueJob puts a job into the queue, whether or not the queue holds it already. With two copies in
 // the queue, two hosts may do the job, and the first sum counts.
 func (c *Coordinator) queueJob(j *bus.Job) error {
-	b, err := bus.MarshalSealed(j)
+	b, err := c.encodeJob(j)
 	if err != nil {
 		return err
 	}
@@ -252,11 +253,18 @@ func (c *Coordinator) queueJob(j *bus.Job) error {
 	return err
 }
 
+// encodeJob encodes a job with the coordinator's present token. The job itself stays as it is: it may be in use.
+func (c *Coordinator) encodeJob(j *bus.Job) ([]byte, error) {
+	fenced := proto.CloneOf(j)
+	fenced.Fence = c.lease.fence.token.Load()
+	return bus.MarshalSealed(fenced)
+}
+
 // queueUnconfirmed puts those open jobs into the queue that it has not taken before. It sends them
 // one by one, and waits until the queue has confirmed each.
 func (c *Coordinator) queueUnconfirmed(ctx context.Context) error {
 	for _, j := range c.sums.unqueued() {
-		b, err := bus.MarshalSealed(j)
+		b, err := c.encodeJob(j)
 		if err != nil {
 			return err
 		}
@@ -641,6 +649,12 @@ func (c *Coordinator) onTerminated(m *nats.Msg) {
 	a, reason := readAdvisory(m.Data)
 	// This coordinator removed the message itself; no trainer has ended the job.
 	if c.hosts != nil && c.hosts.jobs.Removed(a.Sequence) {
+		return
+	}
+	// The job is of this coordinator before it took a higher token, or of another.
+	if reason == fencedReason {
+		c.sums.unqueue(a.Sequence)
+		c.signalLoss(fmt.Errorf("bus: run %s: a host knows a coordinator with a higher token: %w", c.run, bus.ErrInterrupted))
 		return
 	}
 	if reason != damagedReason {

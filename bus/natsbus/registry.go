@@ -86,14 +86,15 @@ func newHostRegistry(conn *Conn, run string, config *bus.CoordinatorConfig) (*ho
 }
 
 // onRequest answers a request for the configuration and takes what the asking host says of itself. It
-// returns the name of a host that has newly joined, and whether no other host was present before.
-func (r *hostRegistry) onRequest(m *nats.Msg) (joined string, first bool) {
+// returns the name of a host that has newly joined, whether no other host was present before, and the highest
+// fencing token that the host has seen.
+func (r *hostRegistry) onRequest(m *nats.Msg) (joined string, first bool, token uint64) {
 	if natsconn.Relayed(m) {
-		return "", false
+		return "", false, noFence
 	}
 	var w bus.InfoRequest
 	if err := bus.Unmarshal(m.Data, &w); err != nil {
-		return "", false
+		return "", false, noFence
 	}
 	// A question without a host's name, such as that of AskRun, is only answered.
 	if w.Host != "" && names.CheckToken("host", w.Host) == nil {
@@ -103,7 +104,7 @@ func (r *hostRegistry) onRequest(m *nats.Msg) (joined string, first bool) {
 		// A closed connection has a handler of its own.
 		_ = m.Respond(r.answer)
 	}
-	return joined, first
+	return joined, first, w.Fence
 }
 
 // update takes a heartbeat, by which a host joins, stays, changes its number of workers, or leaves.

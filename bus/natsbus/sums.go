@@ -27,6 +27,8 @@ type sumCollector struct {
 	store   *Store
 	mailbox *mailbox.Mailbox[*bus.ReceivedSum]
 	ignored atomic.Int64
+	// hear takes the fencing token of each sum; nil: nobody does.
+	hear func(token uint64)
 
 	mu sync.Mutex
 	// jobs are the open jobs, by their numbers.
@@ -285,6 +287,14 @@ func (d *sumCollector) forgetSent() {
 	}
 }
 
+// unqueue notes that a message is not in the queue any more, although its job is open.
+func (d *sumCollector) unqueue(number uint64) {
+	d.withNumber(number, func(o *openJob) {
+		o.future = nil
+		o.number = 0
+	})
+}
+
 // damaged notes that a trainer threw away a damaged message of the queue. The message's job must be
 // sent again. The results are that job and how often this has happened to it.
 func (d *sumCollector) damaged(number uint64) (job uint64, times int) {
@@ -350,6 +360,9 @@ func (d *sumCollector) receive(m *nats.Msg) (s *bus.ReceivedSum, status bus.Stat
 	}
 	if err != nil {
 		return refuse(err)
+	}
+	if d.hear != nil {
+		d.hear(w.Fence)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

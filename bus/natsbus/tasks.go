@@ -31,6 +31,7 @@ func (c *Coordinator) SendTask(client int, t *bus.Task) error {
 		return c.publishTask(client, t, placement.Target{})
 	}
 	t.Stamp = c.hosts.Info.Stamp
+	t.Fence = c.lease.fence.token.Load()
 	// The first task after a wait for plans may begin a new batch, in which the hosts' times are
 	// compared.
 	if !c.begun {
@@ -72,10 +73,12 @@ func (c *Coordinator) onPlan(m *nats.Msg) {
 		c.arrived = append(c.arrived, bus.ClientPlan{Client: int(nested.Client), Plan: nested})
 	}
 	plan.Others = nil
-	// A plan with a token of another coordinator's placement answers that coordinator's task.
+	// A plan with a token of another coordinator's placement answers that coordinator's task, as does one with a
+	// higher fencing token.
 	if c.hosts != nil {
+		c.lease.fence.hear(plan.Fence)
 		c.arrived = slices.DeleteFunc(c.arrived, func(p bus.ClientPlan) bool {
-			return !c.hosts.placement.Answered(p.Plan.Placement)
+			return p.Plan.Fence > c.lease.fence.token.Load() || !c.hosts.placement.Answered(p.Plan.Placement)
 		})
 	}
 	c.plans.PutAll(c.arrived)

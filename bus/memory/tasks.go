@@ -48,6 +48,7 @@ func (o *order) set(client int, t *bus.Task) {
 		Device:       t.Device,
 		Presence:     t.Presence,
 		Stamp:        t.Stamp,
+		Fence:        t.Fence,
 		Over:         t.Over,
 		Placement:    t.Placement,
 		Version:      t.Version,

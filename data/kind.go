@@ -2,12 +2,14 @@ package data
 
 import (
 	"archive/zip"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -22,9 +24,15 @@ const wantTable = "a table with a row for each sample, as CSV or Parquet"
 // how a name in a zip archive ends.
 var kinds = []struct{ sign, kind, want string }{
 	{"SQLite format 3\x00", "an SQLite database", " (sqlite3 -header -csv FILE 'select * from TABLE')"},
-	{"\x93NUMPY", "an array of NumPy", ""},
-	{"/.npy", "arrays of NumPy", ""},
-	{"\x89HDF", "an HDF5 file", ""},
+	{"\x93NUMPY", "an array of NumPy", scriptOnPage},
+	{"/.npy", "arrays of NumPy", scriptOnPage},
+	{"\x89HDF", "an HDF5 file", scriptOnPage},
+	{"ARROW1", "an Arrow file, which Feather is, too", ` (pandas.read_feather(FILE).to_parquet("own.parquet"))`},
+	{"FEA1", "a file of the old Feather", ` (pandas.read_feather(FILE).to_parquet("own.parquet"))`},
+	{"\xff\xff\xff\xff", "a stream of Arrow, as Hugging Face's datasets keeps data", savedSet},
+	{"ORC", "an ORC file", ` (pandas.read_orc(FILE).to_parquet("own.parquet"))`},
+	{"Obj\x01", "an Avro file", ""},
+	{"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old Office document", " (save the sheet as CSV in UTF-8)"},
 	{"/data.pkl", "a file of PyTorch", "; a model goes into a trainer's script"},
 	{"\x80\x02", "a pickle of Python, as PyTorch's old files are", ""},
 	{"\x80\x04", "a pickle of Python", ""},
@@ -34,14 +42,20 @@ var kinds = []struct{ sign, kind, want string }{
 	{"text/html", "an HTML page", " (a download may have been answered with a page)"},
 }
 
+// The remedies for other kinds of files that have data.
+const (
+	scriptOnPage = ` (docs/data.md, "Other formats", has a script that makes one)`
+	savedSet     = ` (datasets.load_from_disk(FOLDER).to_parquet("own.parquet"))`
+	wantBinary   = "CIFAR-100's binary version (fedpace data fetch cifar100)"
+)
+
 // checkKind refuses what is surely no set: a file of another kind, or the folder of a run.
 func checkKind(s *federated.Source) error {
 	if s.Folder {
-		_, err := os.Stat(filepath.Join(s.Path, "config.yaml"))
-		if _, none := os.Stat(filepath.Join(s.Path, "rounds.csv")); err != nil || none != nil {
-			return nil
-		}
-		return fmt.Errorf("is the folder of a run, which fedpace report draws; want %s", wantTable)
+		return checkFolder(s.Path)
+	}
+	if err := checkCIFAR(s); err != nil {
+		return err
 	}
 	head, _ := io.ReadAll(io.NewSectionReader(s.File, 0, 512)) // an error shows again
 	mime, _, _ := strings.Cut(http.DetectContentType(head), ";")
@@ -50,6 +64,9 @@ func checkKind(s *federated.Source) error {
 		for _, entry := range z.File {
 			signs = append(signs, "/"+path.Base(entry.Name), "/"+path.Ext(entry.Name))
 		}
+	}
+	if isSafetensors(string(head)) {
+		return fmt.Errorf("is a model or tensors in safetensors; want %s (a model to start from is init)", wantTable)
 	}
 	for _, k := range kinds {
 		if slices.ContainsFunc(signs, func(sign string) bool { return strings.HasPrefix(sign, k.sign) }) {
@@ -63,6 +80,69 @@ func checkKind(s *federated.Source) error {
 		return nil // a header such as BMI,age is no bitmap
 	}
 	return fmt.Errorf("is a file of the kind %s; want %s", mime, wantTable)
+}
+
+// checkFolder refuses the folder of a run, of a data set that Hugging Face's datasets has saved, and of
+// CIFAR in Python's version or with ten classes.
+func checkFolder(dir string) error {
+	has := func(name string) bool {
+		info, err := os.Stat(filepath.Join(dir, name))
+		return err == nil && info.Mode().IsRegular()
+	}
+	isRun := has("config.yaml") && has("rounds.csv")
+	isSaved := has("dataset_dict.json") || has("dataset_info.json") && has("state.json")
+	isPython100 := has("train") && has("test") && has("meta")
+	switch {
+	case isRun:
+		return fmt.Errorf("is the folder of a run, which fedpace report draws; want %s", wantTable)
+	case isSaved:
+		return fmt.Errorf("is a data set that Hugging Face's datasets saved to disk; want %s%s", wantTable, savedSet)
+	case has("data_batch_1.bin"):
+		return errCIFAR10("binary")
+	case has("data_batch_1"):
+		return errCIFAR10("Python")
+	case isPython100:
+		return fmt.Errorf("is CIFAR-100's Python version; want %s", wantBinary)
+	}
+	return nil
+}
+
+// errCIFAR10 is the error of CIFAR-10 in one of its two versions.
+func errCIFAR10(version string) error {
+	return fmt.Errorf("is CIFAR-10's %s version, which is not read; want %s%s", version, wantTable, scriptOnPage)
+}
+
+// cifarName is how the files of CIFAR-10 and of CIFAR-100's Python version are called: its batches, and
+// the folders in their archives.
+var cifarName = regexp.MustCompile(`^(?:(data_batch_[1-5]|test_batch)(\.bin)?|(cifar-10-batches-(?:py|bin))|(cifar-100-python))$`)
+
+// checkCIFAR refuses a file or an archive of CIFAR-10, and of CIFAR-100's Python version.
+func checkCIFAR(s *federated.Source) error {
+	name := s.Name()
+	if s.IsGzip() {
+		name, _, _ = strings.Cut(s.ArchiveEntry(), "/")
+	}
+	found := cifarName.FindStringSubmatch(name)
+	switch {
+	case found == nil:
+		return nil
+	case found[4] != "":
+		return fmt.Errorf("is CIFAR-100's Python version; want %s", wantBinary)
+	case found[2] != "" || strings.HasSuffix(found[3], "bin"):
+		return errCIFAR10("binary")
+	}
+	return errCIFAR10("Python")
+}
+
+// isSafetensors reports whether a file begins as safetensors does: the length of a header in eight bytes,
+// and the header, an object of JSON.
+func isSafetensors(head string) bool {
+	if len(head) < 10 || head[8] != '{' {
+		return false
+	}
+	const maxHeader = 100_000_000 // by the format's definition
+	length := binary.LittleEndian.Uint64([]byte(head[:8]))
+	return length >= 2 && length <= maxHeader
 }
 
 // readableTypes are the kinds of files that the readers look into.

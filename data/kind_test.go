@@ -1,6 +1,8 @@
 package data
 
 import (
+	"archive/tar"
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -8,31 +10,81 @@ import (
 
 	"fedpace/data/datatest"
 	"fedpace/data/federated"
+	"fedpace/data/table"
 )
+
+// archiveWith is a tar archive in gzip whose first entry has this name.
+func archiveWith(t *testing.T, name string) string {
+	t.Helper()
+	var b bytes.Buffer
+	archive := tar.NewWriter(&b)
+	if err := archive.WriteHeader(&tar.Header{Name: name, Format: tar.FormatUSTAR}); err != nil {
+		t.Fatal(err)
+	}
+	if err := archive.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return string(datatest.Gzip(t, b.Bytes()))
+}
 
 // What is no set is called what it is, whatever its name; and no table is taken for anything else.
 func TestFilesOfOtherKinds(t *testing.T) {
 	dir := t.TempDir()
 	for name, c := range map[string]struct{ content, want string }{
-		"a.csv":     {"\x89PNG\r\n\x1a\n\x00\x00", "is a file of the kind image/png; want a table with a row for each sample"},
-		"a.sqlite":  {"SQLite format 3\x00\x10", "is an SQLite database; want a table"},
-		"a.npy":     {"\x93NUMPY\x01\x00v\x00", "is an array of NumPy; want a table"},
-		"old.pt":    {"\x80\x02\x8a\nl", "is a pickle of Python, as PyTorch's old files are"},
-		"page.csv":  {"<!DOCTYPE html>\n<p>Not, found\n", "is an HTML page; want a table with a row for each sample, as CSV or Parquet (a download"},
-		"a.tar":     {strings.Repeat("\x00", 257) + "ustar\x00\x00\x00", "is a tar archive; want a table"},
-		"a.xz":      {"\xfd7zXZ\x00\x00", "is an xz archive; want a table"},
-		"new.pt":    {string(zipHolding(t, "m/data.pkl", "", "m/data/0", "")), "is a file of PyTorch; want a table"},
-		"a.xlsx":    {string(zipHolding(t, "[Content_Types].xml", "", "xl/workbook.xml", "")), "is an Office document; want a table"},
-		"a.npz":     {string(zipHolding(t, "x.npy", "")), "is arrays of NumPy; want a table"},
-		"a.zip":     {string(zipHolding(t, "x.md", "a,b\n1,2\n")), `is an archive (want a table of your own unpacked): the zip holds ["x.md"]`},
-		"a.gz":      {string(datatest.Gzip(t, []byte("hello\n"))), "is an archive (want a table of your own unpacked): line 1: found 1 columns"},
-		"bmi.csv":   {"BMI,user\n1,a\n", "columns BMI, user: nothing says what its columns mean"},
-		"euro.csv":  {"\x80uro,user\n1,a\n", "is not UTF-8 (iconv"},
-		"noise.bin": {"\x01\x02\x03\x04", `begins with "\x01\x02\x03\x04", in no layout known here; want CIFAR-100`},
+		"a.csv":                     {"\x89PNG\r\n\x1a\n\x00\x00", "is a file of the kind image/png; want a table with a row for each sample"},
+		"a.sqlite":                  {"SQLite format 3\x00\x10", "is an SQLite database; want a table"},
+		"a.arrow":                   {"ARROW1\x00\x00\xff\xff\xff\xff", `is an Arrow file, which Feather is, too; want a table with a row for each sample, as CSV or Parquet (pandas.read_feather(FILE).to_parquet("own.parquet"))`},
+		"a.feather":                 {"FEA1\x00\x00", "is a file of the old Feather"},
+		"data-00000-of-00001.arrow": {"\xff\xff\xff\xff\x10\x02\x00\x00", "is a stream of Arrow, as Hugging Face's datasets keeps data; want a table with a row for each sample, as CSV or Parquet (datasets.load_from_disk(FOLDER)"},
+		"a.safetensors":             {"\x50\x00\x00\x00\x00\x00\x00\x00{\"w\":{}}", "is a model or tensors in safetensors; want a table"},
+		"a.h5":                      {"\x89HDF\r\n\x1a\n", `is an HDF5 file; want a table with a row for each sample, as CSV or Parquet (docs/data.md, "Other formats", has a script`},
+		"a.orc":                     {"ORC\x0a", "is an ORC file; want a table"},
+		"a.avro":                    {"Obj\x01\x04", "is an Avro file; want a table"},
+		"a.xls":                     {"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "is an old Office document; want a table"},
+		"data_batch_1.bin":          {"\x06\x3b\x2b\x32", "is CIFAR-10's binary version, which is not read; want a table"},
+		"data_batch_1":              {"\x80\x04\x95", "is CIFAR-10's Python version, which is not read; want a table"},
+		"test_batch":                {"\x80\x02}q", "is CIFAR-10's Python version"},
+		"cifar-10-python.tar.gz":    {archiveWith(t, "cifar-10-batches-py/data_batch_4"), "is CIFAR-10's Python version"},
+		"cifar-10-binary.tar.gz":    {archiveWith(t, "cifar-10-batches-bin/"), "is CIFAR-10's binary version"},
+		"cifar-100-python.tar.gz":   {archiveWith(t, "cifar-100-python/file.txt~"), "is CIFAR-100's Python version; want CIFAR-100's binary version (fedpace data fetch cifar100)"},
+		"a.npy":                     {"\x93NUMPY\x01\x00v\x00", "is an array of NumPy; want a table"},
+		"old.pt":                    {"\x80\x02\x8a\nl", "is a pickle of Python, as PyTorch's old files are"},
+		"page.csv":                  {"<!DOCTYPE html>\n<p>Not, found\n", "is an HTML page; want a table with a row for each sample, as CSV or Parquet (a download"},
+		"a.tar":                     {strings.Repeat("\x00", 257) + "ustar\x00\x00\x00", "is a tar archive; want a table"},
+		"a.xz":                      {"\xfd7zXZ\x00\x00", "is an xz archive; want a table"},
+		"new.pt":                    {string(zipHolding(t, "m/data.pkl", "", "m/data/0", "")), "is a file of PyTorch; want a table"},
+		"a.xlsx":                    {string(zipHolding(t, "[Content_Types].xml", "", "xl/workbook.xml", "")), "is an Office document; want a table"},
+		"a.npz":                     {string(zipHolding(t, "x.npy", "")), "is arrays of NumPy; want a table"},
+		"a.zip":                     {string(zipHolding(t, "x.md", "a,b\n1,2\n")), `is an archive (want a table of your own unpacked): the zip holds ["x.md"]`},
+		"a.gz":                      {string(datatest.Gzip(t, []byte("hello\n"))), "is an archive (want a table of your own unpacked): line 1: found 1 columns"},
+		"bmi.csv":                   {"BMI,user\n1,a\n", "columns BMI, user: nothing says what its columns mean"},
+		"euro.csv":                  {"\x80uro,user\n1,a\n", "is not UTF-8 (iconv"},
+		"noise.bin":                 {"\x01\x02\x03\x04", `begins with "\x01\x02\x03\x04", in no layout known here; want CIFAR-100`},
 	} {
 		_, err := Open(datatest.Put(t, dir, name, []byte(c.content)), federated.Options{})
 		if err == nil || !strings.Contains(err.Error(), name+": ") || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("error\n%v\nwant\n%s: %s", err, name, c.want)
+		}
+	}
+	for name, c := range map[string]struct {
+		files []string
+		want  string
+	}{
+		"saved":           {[]string{"dataset_info.json", "state.json", "data-00000-of-00001.arrow"}, "is a data set that Hugging Face's datasets saved to disk; want a table"},
+		"saved in parts":  {[]string{"dataset_dict.json", "train/state.json"}, "is a data set that Hugging Face's datasets saved to disk"},
+		"cifar-10 binary": {[]string{"batches.meta.txt", "data_batch_1.bin", "test_batch.bin"}, "is CIFAR-10's binary version"},
+		"cifar-10 Python": {[]string{"batches.meta", "data_batch_1", "test_batch"}, "is CIFAR-10's Python version"},
+		"cifar-100":       {[]string{"meta", "train", "test"}, "is CIFAR-100's Python version; want CIFAR-100's binary version"},
+	} {
+		folder := filepath.Join(dir, name)
+		for _, file := range c.files {
+			datatest.Put(t, folder, file, []byte("{}"))
+		}
+		mapping := table.Table{Client: "c", Features: []string{"x"}, Label: "y"}
+		for _, reader := range []federated.Reader{nil, mapping} {
+			if _, err := OpenWith(reader, folder, federated.Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: %v, want %s", name, err, c.want)
+			}
 		}
 	}
 	run := filepath.Join(dir, "run")

@@ -62,14 +62,23 @@ func (s *Source) IsZip() bool { return strings.HasPrefix(s.Head, "PK\x03\x04") }
 func (s *Source) IsGzip() bool { return strings.HasPrefix(s.Head, "\x1f\x8b") }
 
 // IsArchive tells whether a gzip holds a tar archive.
-func (s *Source) IsArchive() bool {
+func (s *Source) IsArchive() bool { return s.ArchiveEntry() != "" }
+
+// ArchiveEntry is the name of the first file or folder in a tar archive within a gzip; "" if the source is
+// none.
+func (s *Source) ArchiveEntry() string {
 	z, err := gzip.NewReader(io.NewSectionReader(s.File, 0, s.Size))
 	if err != nil {
-		return false
+		return ""
 	}
+	// A block of tar begins with the name, in 100 bytes that zeros fill up.
 	var block [512]byte
 	_, err = io.ReadFull(z, block[:])
-	return err == nil && string(block[257:262]) == "ustar"
+	if err != nil || string(block[257:262]) != "ustar" {
+		return ""
+	}
+	name, _, _ := strings.Cut(string(block[:100]), "\x00")
+	return name
 }
 
 // Reading is how far the reading of a data set is, for those who wait for it. A nil

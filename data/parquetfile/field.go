@@ -257,12 +257,20 @@ func (f *Field) Number(v parquet.Value) (float64, error) {
 		return v.Double(), nil
 	case v.Kind() == parquet.Int32:
 		return float64(v.Int32()) / math.Pow10(f.scale), nil
-	case v.Kind() == parquet.Int64:
+	case v.Kind() == parquet.Int64 && isExact(v.Int64()):
 		return float64(v.Int64()) / math.Pow10(f.scale), nil
+	case v.Kind() == parquet.Int64:
+		return f.longDecimal(binary.BigEndian.AppendUint64(nil, uint64(v.Int64())))
 	case f.half && len(v.Bytes()) == 2:
 		return half(binary.LittleEndian.Uint16(v.Bytes())), nil
 	}
 	return f.longDecimal(v.Bytes())
+}
+
+// isExact reports whether an integer is one of float64. Its quotient by a power of ten is rounded once then.
+func isExact(n int64) bool {
+	const largest = 1 << 53
+	return -largest <= n && n <= largest
 }
 
 // longDecimal is a decimal's bytes, an integer in two's complement with its

@@ -55,6 +55,9 @@ type File struct {
 	// a stream.
 	chunks []parquet.ColumnChunk
 
+	// metadata is what the writer has noted about the file, by keys of its own.
+	metadata map[string]string
+
 	// spent is how many bytes of values the pages that were read so far claim to hold.
 	spent atomic.Int64
 }
@@ -98,6 +101,10 @@ func Open(f io.ReaderAt, size int64) (t *File, err error) {
 		end:    size - 8 - n,
 		groups: meta.RowGroups,
 	}
+	t.metadata = make(map[string]string, len(meta.KeyValueMetadata))
+	for _, pair := range meta.KeyValueMetadata {
+		t.metadata[pair.Key] = pair.Value
+	}
 	if err := t.openSchema(meta.Schema); err != nil {
 		return nil, fmt.Errorf("schema of the Parquet file: %w", err)
 	}
@@ -113,6 +120,9 @@ func Open(f io.ReaderAt, size int64) (t *File, err error) {
 	}
 	return t, nil
 }
+
+// Metadata is what the writer has noted about the file under a key of its own; "" if there is nothing.
+func (t *File) Metadata(key string) string { return t.metadata[key] }
 
 // openSchema gives the library a file with this schema and one row group of
 // uncompressed columns without pages. The pages of every row group are read with

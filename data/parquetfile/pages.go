@@ -111,26 +111,11 @@ func (s *stream) next() error {
 	if s.values >= s.meta.NumValues {
 		return io.EOF
 	}
-	var h format.PageHeader
-	n, err := s.header(&h)
+	h, p, err := s.nextHeader()
 	if err != nil {
-		return fmt.Errorf("page header at byte %d: %w", s.offset, err)
+		return err
 	}
-	p := &page{
-		offset:   s.offset + n,
-		stored:   int64(h.CompressedPageSize),
-		decoded:  int64(h.UncompressedPageSize),
-		codec:    s.meta.Codec,
-		crc:      uint32(h.CRC),
-		encoding: -1,
-	}
-	if err := s.check(&h, p); err != nil {
-		return fmt.Errorf("page at byte %d: %w", p.offset, err)
-	}
-	s.offset = p.offset + p.stored
-	if h.Type != format.DictionaryPage {
-		s.values += int64(p.values)
-	}
+	s.values += int64(valuesIn(h, p))
 	b, err := s.decode(p)
 	if err != nil {
 		return fmt.Errorf("page at byte %d: %w", p.offset, err)
@@ -142,10 +127,46 @@ func (s *stream) next() error {
 	h.DataPageHeaderV2.V.IsCompressed = thrift.New(false)
 	h.DataPageHeader.V.Encoding = p.encoding
 	h.DataPageHeaderV2.V.Encoding = p.encoding
-	head, err := thrift.Marshal(&protocol, &h)
+	head, err := thrift.Marshal(&protocol, h)
 	s.pending.Write(head)
 	s.pending.Write(b)
 	return err
+}
+
+// valuesIn is the number of values of a column that a page has; those of a dictionary are none.
+func valuesIn(h *format.PageHeader, p *page) int {
+	if h.Type == format.DictionaryPage {
+		return 0
+	}
+	return p.values
+}
+
+// nextHeader reads the header of the next page and moves the offset behind that page. Pages of a column
+// that have no value are passed over: PyArrow writes some between lists, without levels, and the library
+// fails on them.
+func (s *stream) nextHeader() (*format.PageHeader, *page, error) {
+	for {
+		h := new(format.PageHeader)
+		n, err := s.header(h)
+		if err != nil {
+			return nil, nil, fmt.Errorf("page header at byte %d: %w", s.offset, err)
+		}
+		p := &page{
+			offset:   s.offset + n,
+			stored:   int64(h.CompressedPageSize),
+			decoded:  int64(h.UncompressedPageSize),
+			codec:    s.meta.Codec,
+			crc:      uint32(h.CRC),
+			encoding: -1,
+		}
+		if err := s.check(h, p); err != nil {
+			return nil, nil, fmt.Errorf("page at byte %d: %w", p.offset, err)
+		}
+		s.offset = p.offset + p.stored
+		if h.Type == format.DictionaryPage || p.values > 0 {
+			return h, p, nil
+		}
+	}
 }
 
 // check copies from a header to p what the reading of the page needs, and refuses lengths that the

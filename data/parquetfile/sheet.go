@@ -152,7 +152,15 @@ func (t *Sheet) values(group int, name string, oneValue bool, take func(row int,
 	number := 0
 	until := g.start + g.rows
 	location := g.location(name)
+	field := g.byName[name]
 	err := g.read(name, func(v parquet.Value) (err error) {
+		// DuckDB 2.0 writes a null of a type such as DOUBLE[3] as three entries of a list that is absent.
+		// The first one stands for it.
+		isSpurious := v.RepetitionLevel() > 0 && field.Lists() == 1 && !field.IsElement(v)
+		if isSpurious {
+			number++
+			return nil
+		}
 		// A repetition level of 0 begins a row; any other continues the list of the present one.
 		switch next := v.RepetitionLevel() == 0; {
 		case next && row+1 == until, !next && row < g.start:

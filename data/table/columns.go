@@ -93,7 +93,13 @@ type classNames struct {
 	// plain, unless it is 0, says that labels are whole numbers below it; 0 allows labels of any
 	// kind.
 	plain int
+	// noted are the names of the classes by number that the file's metadata has. Labels are numbers then;
+	// nil means that there are none.
+	noted []string
 }
+
+// noLabel is the number that Hugging Face's datasets has for a sample without a label.
+const noLabel = -1
 
 // newClassNames makes the classes of a label column: those of the mapping, or those that the
 // column has. A plain column holds whole numbers from 0 on, which need no names.
@@ -114,6 +120,15 @@ func (l *classNames) take(row int, c cell) error {
 	if l.plain > 0 &&
 		(c.kind != wholeCell || c.integer < 0 || c.integer >= int64(l.plain)) {
 		return fmt.Errorf("label %.40v is outside the %d classes, want 0 to %d", c.name(), l.plain, l.plain-1)
+	}
+	if l.noted != nil {
+		isNumber := c.kind == wholeCell
+		switch {
+		case isNumber && c.integer == noLabel:
+			c = cell{}
+		case isNumber && (c.integer < 0 || c.integer >= int64(len(l.noted))):
+			return fmt.Errorf("label %d is outside the %d classes that the file's metadata names", c.integer, len(l.noted))
+		}
 	}
 	// Only a name that is new needs the checks below.
 	before := len(l.List)
@@ -141,6 +156,14 @@ func (l *classNames) labels(classes int) (labels []int32, count int, named []str
 		return nil, 0, nil, fmt.Errorf("the mapping names %d classes, want %d", len(l.List), classes)
 	case l.closed:
 		return l.index, len(l.List), l.List, nil
+	case l.noted != nil && classes != 0 && classes != len(l.noted):
+		return nil, 0, nil, fmt.Errorf("the file's metadata names %d classes, want %d", len(l.noted), classes)
+	case l.noted != nil && allWhole:
+		count = len(l.noted)
+		named = l.noted
+		for i, n := range numbers {
+			classOf[i] = int32(n)
+		}
 	case allWhole && slices.Min(numbers) >= 0 && slices.Max(numbers) < federated.MaxClasses:
 		count = cmp.Or(classes, int(slices.Max(numbers))+1)
 		if largest := slices.Max(numbers); largest >= int64(count) {

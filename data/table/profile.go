@@ -17,6 +17,8 @@ import (
 // in one of missing, real, texts and bytes; a list of values only sets list.
 type profile struct {
 	name string
+	// noted are the names of classes that the file's metadata has for the column; nil: none.
+	noted []string
 	// unusable names what the column holds if no model can use it; empty otherwise.
 	unusable string
 	// rows is the number of rows, last the last row, and lastMissing the last row that lacks a

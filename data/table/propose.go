@@ -55,6 +55,7 @@ func Propose(file, label string) (_ *Proposal, err error) {
 	for _, name := range files[0].columns() {
 		p := &profile{
 			name:        name,
+			noted:       namedClasses(files, name),
 			last:        -1,
 			lastMissing: -1,
 			distinct:    map[string]int{},
@@ -253,6 +254,7 @@ func findLabel(free []*profile, last *profile) (label *profile, grounds string) 
 			})
 		}
 	}
+	find("its metadata", func(c *profile) bool { return c.noted != nil && !c.list })
 	byName(labelWords)
 	find("the last column", func(c *profile) bool {
 		return c == last &&
@@ -275,6 +277,16 @@ func (p *Proposal) addLabel(label *profile, grounds string) {
 		label.classes(maxDistinct) &&
 		(label.words() || label.lowest >= 0 || len(label.distinct) == 2)
 	switch {
+	case label != nil && label.noted != nil:
+		p.Table.Label = label.name
+		p.add(
+			"label",
+			quoted(label.name),
+			"%d classes that the file's metadata names (%s); %s",
+			len(label.noted),
+			federated.ShortList(names.Of(label.noted, shown)),
+			grounds,
+		)
 	case !classes && p.Table.Text != "":
 		p.add("label", "null", "none: a model learns the next token")
 	case label == nil:

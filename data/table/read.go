@@ -168,7 +168,7 @@ func (r *reading) set(name string) (*federated.Grouped, error) {
 		if s.Labels, s.About.Classes, s.About.Labels, err = r.label.labels(r.options.Classes); err != nil {
 			return nil, fmt.Errorf("column %s: %w", r.t.Label, err)
 		}
-		if r.t.Classes == nil && r.options.Classes == 0 {
+		if r.t.Classes == nil && r.label.noted == nil && r.options.Classes == 0 {
 			s.About.AddNote("%d classes, taken from the labels", s.About.Classes)
 		}
 	}

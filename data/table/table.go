@@ -242,6 +242,9 @@ func (t Table) read(files []tableFile, o federated.Options) (*federated.Grouped,
 		return nil, err
 	}
 	r := newReading(t, o)
+	if t.Label != "" && t.Classes == nil {
+		r.label.noted = namedClasses(files, t.Label)
+	}
 	for i := range r.columns {
 		if commas[r.columns[i].name] {
 			r.columns[i].take = withPoint(r.columns[i].take)
@@ -312,6 +315,7 @@ func (t *Table) resolve(columns []string) error {
 	}
 	// Patterns come last, so that they match only columns that nothing else has named.
 	for _, pattern := range t.Features {
+		pattern = imageColumn(pattern, position)
 		if _, name := position[pattern]; name {
 			if err := take("features", pattern); err != nil {
 				return err
@@ -336,6 +340,17 @@ func (t *Table) resolve(columns []string) error {
 	}
 	t.Features = features
 	return nil
+}
+
+// imageColumn is the column of an image that is called by its bytes: an Image of Hugging Face is a group
+// of bytes and a path, which is one column here.
+func imageColumn(name string, position map[string]int) string {
+	group, isBytes := strings.CutSuffix(name, ".bytes")
+	_, isColumn := position[name]
+	if _, isGroup := position[group]; isBytes && isGroup && !isColumn {
+		return group
+	}
+	return name
 }
 
 // columns lists the columns that may have numbers: all that the mapping names but the text.

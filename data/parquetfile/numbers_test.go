@@ -1,0 +1,110 @@
+package parquetfile
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"strconv"
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/encoding/thrift"
+	"github.com/parquet-go/parquet-go/format"
+)
+
+// TestDecimal_IsRoundedOnce has decimals of 64 bits that float64 cannot hold as integers: to round the
+// integer and then the quotient is one unit off. The right values are strconv's of the decimal text.
+func TestDecimal_IsRoundedOnce(t *testing.T) {
+	field := Field{Kind: KindNumber, scale: 3}
+	for text, unscaled := range map[string]int64{
+		"162548268351108.473":   162548268351108473,
+		"-162548268351108.473":  -162548268351108473,
+		"9223372036854775.807":  math.MaxInt64,
+		"-9223372036854775.808": math.MinInt64,
+		"9007199254740.993":     1<<53 + 1,
+		"0.001":                 1,
+	} {
+		want, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := field.Number(parquet.Int64Value(unscaled)); got != want || err != nil {
+			t.Errorf("%s is read as %v, %v", text, got, err)
+		}
+	}
+}
+
+// TestPages_WithoutValues has a data page without a value between two others, as PyArrow writes them in
+// columns of lists with small pages.
+func TestPages_WithoutValues(t *testing.T) {
+	plain := func(values ...int64) (b []byte) {
+		for _, v := range values {
+			b = binary.LittleEndian.AppendUint64(b, uint64(v))
+		}
+		return b
+	}
+	for _, version2 := range []bool{false, true} {
+		column := encodedColumn{kind: format.Int64, nullable: true, version2: version2, encoding: format.Plain}
+		pages := [][]byte{plain(), plain(1, 2), plain(), plain(3)}
+		present := [][]bool{{}, {true, true}, {}, {true}}
+		got := columnValues(t, column.file(t, pages, present))
+		if len(got) != 3 {
+			t.Errorf("version 2 is %t: %v, want 3 values", version2, got)
+		}
+	}
+}
+
+// TestFields_OfNoUse has columns of the logical types VARIANT, GEOMETRY and GEOGRAPHY, which hold bytes:
+// they are neither pixels nor text, and reading one as a number is an error.
+func TestFields_OfNoUse(t *testing.T) {
+	element := func(name string, kind format.Type, logical any) format.SchemaElement {
+		e := format.SchemaElement{Name: name, RepetitionType: thrift.New(format.Required), Type: thrift.New(kind)}
+		switch l := logical.(type) {
+		case *format.GeometryType:
+			e.LogicalType.Value = l
+		case *format.GeographyType:
+			e.LogicalType.Value = l
+		}
+		return e
+	}
+	variant := format.SchemaElement{
+		Name:           "variant",
+		RepetitionType: thrift.New(format.Optional),
+		NumChildren:    thrift.New(int32(2)),
+	}
+	variant.LogicalType.Value = &format.VariantType{}
+	footer, err := thrift.Marshal(&protocol, format.FileMetaData{
+		Version: 1,
+		Schema: []format.SchemaElement{
+			{Name: "schema", NumChildren: thrift.New(int32(4))},
+			element("geometry", format.ByteArray, &format.GeometryType{}),
+			element("geography", format.ByteArray, &format.GeographyType{}),
+			variant,
+			element("metadata", format.ByteArray, nil),
+			element("value", format.ByteArray, nil),
+			element("pixels", format.ByteArray, nil),
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := append([]byte("PAR1"), footer...)
+	file = append(binary.LittleEndian.AppendUint32(file, uint32(len(footer))), "PAR1"...)
+	f, err := Open(bytes.NewReader(file), int64(len(file)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]Kind{"geometry": KindOther, "geography": KindOther, "variant": KindOther, "pixels": KindBytes} {
+		field := Join(f).Field(name)
+		if field == nil || field.Kind != want {
+			t.Errorf("%s: %+v", name, field)
+			continue
+		}
+		if _, err := field.Number(parquet.ByteArrayValue([]byte{1})); err == nil {
+			t.Errorf("%s is a number", name)
+		}
+	}
+	if Join(f).Field("variant.value") != nil {
+		t.Error("the parts of a variant are columns")
+	}
+}

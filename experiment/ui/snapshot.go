@@ -13,9 +13,12 @@ import (
 	"fedpace/experiment/folder"
 	"fedpace/experiment/forecast"
 	"fedpace/internal/regular"
+	"fedpace/learn/metric"
 	"fedpace/metrics"
 	"fedpace/metrics/eventlog"
 	"fedpace/metrics/live"
+	"fedpace/metrics/outputs"
+	"fedpace/metrics/tables"
 )
 
 // errNoRound is of a round that the run's log does not hold.
@@ -73,6 +76,12 @@ func (r *run) snapshot() ([]byte, error) {
 	if _, err := show(0, nil); err != nil {
 		return nil, err
 	}
+	// The tables of a run that goes on are not complete.
+	if state != folder.RunRunning {
+		if err := r.showClients(hub, about.Metrics); err != nil {
+			return nil, err
+		}
+	}
 	if err := r.finish(hub, state, summary); err != nil {
 		return nil, err
 	}
@@ -82,6 +91,29 @@ func (r *run) snapshot() ([]byte, error) {
 	}
 	text := hub.Snapshot() // an object
 	return append(append(append(text[:len(text)-1], `,"prediction":`...), predicted...), '}'), nil
+}
+
+// showClients gives the hub what the run's tables say of each client: how often it trained, and how well
+// the model did on its samples. A table that is missing or empty is not shown, and one that cannot be
+// read is a notice.
+func (r *run) showClients(hub *live.Hub, list []metric.Metric) error {
+	updates, err := tables.ReadUpdates(r.Path(tables.ClientsFile))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		hub.Notice("How often clients trained is not shown: " + err.Error())
+	default:
+		hub.Participation(updates)
+	}
+	evaluation, err := outputs.ReadEvaluation(r.Path(outputs.ClientsFile), list)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, io.EOF):
+	case err != nil:
+		hub.Notice("The metrics of clients are not shown: " + err.Error())
+	case evaluation != nil:
+		return hub.Clients(evaluation)
+	}
+	return nil
 }
 
 // predicted is the columns of prediction.csv for whole rounds, as JSON; nil where there is none.

@@ -189,7 +189,7 @@ func TestARunThatGrows(t *testing.T) {
 		t.Fatal(err)
 	}
 	browsertest.JS[bool](b, "document.querySelector('tr[data-run] a').click() || true")
-	b.Until("document.getElementById('notice-list').innerText.includes('fedpace resume')")
+	b.Until("document.getElementById('notice-list').textContent.includes('fedpace resume')")
 	b.Quiet(address)
 }
 

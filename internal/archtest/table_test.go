@@ -104,7 +104,7 @@ metrics/eventlog: internal/regular learn/metric coordinator/round internal/frami
 metrics/perfetto/trace: google.golang.org/protobuf/...
 metrics/perfetto: coordinator/round metrics metrics/eventlog metrics/perfetto/trace google.golang.org/protobuf/...
 metrics/outputs/event: google.golang.org/protobuf/...
-metrics/outputs: metrics/outputs/event learn/metric coordinator/round metrics google.golang.org/protobuf/... time
+metrics/outputs: internal/regular metrics/outputs/event learn/metric coordinator/round metrics google.golang.org/protobuf/... time
 metrics/tables: internal/regular coordinator/round metrics github.com/parquet-go/parquet-go/...
 metrics/openmetrics: learn/metric coordinator/round registry internal/regular metrics github.com/prometheus/... google.golang.org/protobuf/... net/http time
 metrics/page: net/http
@@ -138,7 +138,7 @@ experiment/fit: actors/fleet coordinator/closing coordinator/round config experi
 experiment/report: learn/metric config experiment/folder experiment/forecast experiment/identity internal/statistics
 	metrics metrics/eventlog metrics/figure metrics/openmetrics metrics/perfetto time
 experiment/ui: internal/regular learn/metric coordinator/round config experiment/folder experiment/forecast experiment/report
-	metrics metrics/eventlog metrics/live metrics/outputs metrics/page metrics/web net/http os time golang.org/x/sync/errgroup
+	metrics metrics/eventlog metrics/live metrics/outputs metrics/page metrics/tables metrics/web net/http os time golang.org/x/sync/errgroup
 study: config/expect config/tree bus bus/natsconn coordinator coordinator/round learn/metric coordinator/schedule experiment/checkpoint config experiment/folder experiment/problem experiment/run internal/atomicfile internal/keyed
 	internal/human internal/names internal/statistics internal/table metrics metrics/figure os time golang.org/x/sync/...
 study/choice: internal/statistics

@@ -62,6 +62,9 @@ type Hub struct {
 	state state
 
 	frames frames
+
+	// accepted are the clients of the open round's accepted updates. They belong to the run's goroutine.
+	accepted []int
 }
 
 // state is everything that a frame shows. It is guarded by the hub's mutex.
@@ -71,7 +74,9 @@ type state struct {
 	history     history
 	evaluations evaluations
 	fairness    fairness
-	spread      spread
+	// participation counts the accepted updates of each client.
+	participation participation
+	spread        spread
 	// last is the last round, with the losses that were measured last.
 	last round.Report
 	// bestWindow is the smallest windowed training loss so far; NaN: none.
@@ -180,6 +185,13 @@ func (h *Hub) Round(r *metrics.Round) error {
 	s.used = *r.Usage
 	s.waits.add(&h.run, r.Tasks)
 	s.keep(r.Tasks)
+	if len(h.accepted) > 0 && s.participation.since == 0 {
+		s.participation.since = r.Round
+	}
+	for _, client := range h.accepted {
+		s.participation.add(client)
+	}
+	h.accepted = h.accepted[:0]
 	return nil
 }
 

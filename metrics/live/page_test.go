@@ -182,7 +182,7 @@ func TestPage_OfARunThatStops(t *testing.T) {
 	if got := js[string](kept, "document.getElementById('status').innerText"); !strings.Contains(got, "Stopped") {
 		t.Errorf("the status is %q", got)
 	}
-	if got := js[string](kept, "document.getElementById('notice-list').innerText"); !strings.Contains(got, "interrupted") || !strings.Contains(got, "fedpace resume") {
+	if got := js[string](kept, "document.getElementById('notice-list').textContent"); !strings.Contains(got, "interrupted") || !strings.Contains(got, "fedpace resume") {
 		t.Errorf("of its end it says %q", got)
 	}
 }
@@ -455,7 +455,7 @@ func TestPage_ByPointer(t *testing.T) {
 		}
 		before := js[string](b, reading)
 		hub.Notice("something new on " + id)
-		b.Until(fmt.Sprintf("document.getElementById('notice-list').innerText.includes('something new on %s')", id))
+		b.Until(fmt.Sprintf("document.getElementById('notice-list').textContent.includes('something new on %s')", id))
 		if after := js[string](b, reading); after != before {
 			t.Errorf("%s reads %q, after a frame %q", id, before, after)
 		}

@@ -35,7 +35,9 @@ type snapshot struct {
 	RoundTimes  roundTimes       `json:"round_times"`
 	LastRound   lastRound        `json:"last_round"`
 	Waits       waits            `json:"waits"`
-	Notices     notices          `json:"notices"`
+	// Participation says how often clients trained.
+	Participation participationShown `json:"participation"`
+	Notices       notices            `json:"notices"`
 
 	// Summary is the content of summary.json, once the run has ended.
 	Summary json.RawMessage `json:"summary"`
@@ -133,6 +135,8 @@ type fairMetrics struct {
 	Worst number `json:"worst_decile"`
 	// Jain is Jain's fairness index of the clients' values, from 0 to 1.
 	Jain number `json:"jain"`
+	// Bars are the histogram of the clients' values; empty: they are not known.
+	Bars []bar `json:"bars"`
 }
 
 // fairnessOf returns what is shown of an evaluation by client. The zero fairness stands for none.
@@ -143,7 +147,13 @@ func fairnessOf(run *metrics.Run, e *metrics.ClientEvaluation) fairness {
 	}
 	f.Round = e.Round
 	for i, m := range e.All.Metrics {
-		f.Metrics = append(f.Metrics, fairMetrics{run.Metrics[i].Name, number(m.Mean), number(m.Worst), number(m.Jain)})
+		f.Metrics = append(f.Metrics, fairMetrics{
+			Name:  run.Metrics[i].Name,
+			Mean:  number(m.Mean),
+			Worst: number(m.Worst),
+			Jain:  number(m.Jain),
+			Bars:  histogram(e.Scores, i),
+		})
 	}
 	return f
 }
@@ -274,17 +284,18 @@ func (h *Hub) snapshot(now time.Time) *snapshot {
 			TrainingLoss:     number(s.last.WindowLoss),
 			BestTrainingLoss: number(s.bestWindow),
 		},
-		Outcomes:    s.outcomes,
-		EmptyRounds: s.empty,
-		Actors:      actorsShown{Simulated: a.Clients, Real: len(a.Devices)},
-		Spent:       spent{metrics.Seconds(s.used.Time), s.used.Steps, s.used.Bytes},
-		Curves:      curves{history: s.history},
-		Evaluations: evaluated{s.evaluations.Each, a.Metrics, s.evaluations.All()},
-		Fairness:    s.fairness,
-		RoundTimes:  s.spread.shown(),
-		LastRound:   s.lastRound(a),
-		Waits:       waits{s.waits.Rounds, number(s.used.StragglerShare()), slices.Clone(s.waits.Classes)},
-		Notices:     notices{s.unseen, slices.Clone(s.notices)},
+		Outcomes:      s.outcomes,
+		EmptyRounds:   s.empty,
+		Actors:        actorsShown{Simulated: a.Clients, Real: len(a.Devices)},
+		Spent:         spent{metrics.Seconds(s.used.Time), s.used.Steps, s.used.Bytes},
+		Curves:        curves{history: s.history},
+		Evaluations:   evaluated{s.evaluations.Each, a.Metrics, s.evaluations.All()},
+		Fairness:      s.fairness,
+		Participation: s.participation.shown(a),
+		RoundTimes:    s.spread.shown(),
+		LastRound:     s.lastRound(a),
+		Waits:         waits{s.waits.Rounds, number(s.used.StragglerShare()), slices.Clone(s.waits.Classes)},
+		Notices:       notices{s.unseen, slices.Clone(s.notices)},
 	}
 	// A copy, because rounds are added to the history's points later.
 	result.Curves.points = slices.Clone(s.history.points)

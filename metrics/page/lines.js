@@ -323,13 +323,13 @@ export class LineChart {
       axes: [
         axis({
           grid: { show: false }, label: () => [this.span.axis.name, unit().name].filter(Boolean).join(', '), labelSize: 18, size: 26, space: 70,
-          incrs: this.span.axis.log ? undefined : () => steps.filter(s => !this.span.axis.integers || s >= 1).map(s => s * unit().size),
+          incrs: this.span.axis.log ? undefined : () => steps.filter(s => !this.span.axis.integers || Number.isInteger(s)).map(s => s * unit().size),
           values: (_, splits) => { const { size } = unit(), text = tickText(splits.map(v => v / size)); return splits.map(v => v === null ? '' : text(v / size)); },
         }),
         axis({
-          incrs: log ? undefined : steps.filter(s => !this.options.integers || s >= 1), space: 40,
+          incrs: log ? undefined : steps.filter(s => !this.options.integers || Number.isInteger(s)), space: 40,
           values: (_, splits) => { const text = log ? v => short(v, 2) : tickText(splits); return splits.map(v => v === null ? '' : text(v)); },
-          size: (_, values) => 14 + 7.2 * Math.max(2, ...(values || []).map(v => v.length)),
+          size: this.options.stacked ? 62 : (_, values) => 14 + 7.2 * Math.max(2, ...(values || []).map(v => v.length)),
         }),
       ],
       series: [null, ...this.lines.map((line, i) => ({

@@ -3,13 +3,14 @@
 import { $, make, setText, changed, fillRows, known, whole, fixed, short, duration, bytes, percent, count } from './base.js';
 import { isWhole } from './curves.js';
 import { configOf } from './find.js';
-import { Span, LineChart, corners, measured } from './lines.js';
+import { Span, LineChart, corners, isConstant, measured } from './lines.js';
 import { Timeline, showWaiting } from './tasks.js';
 
 // --- what the charts show of a snapshot
 
 export const time = new Span();
-const timesSpan = new Span(), predictedSpan = new Span();
+const timesSpan = new Span(), predictedSpan = new Span(), participationSpan = new Span();
+const metricSpans = {};
 const charts = {};
 const timeline = new Timeline();
 
@@ -32,7 +33,7 @@ function showCharts(s) {
   time.most = c.virtual_seconds[c.virtual_seconds.length - 1] || 0;
   time.places = { x: c.virtual_seconds, round: c.round };
 
-  show(chartOf('loss', 'Loss', { text: four }), [
+  show(chartOf('loss', 'Loss', { text: four, stacked: true }), [
     { ...measured(c.virtual_seconds, c.training_loss, c.each > 1 ? [c.training_loss_low, c.training_loss_high] : null), thin: true, colour: 'blue', name: c.each === 1 ? 'training, a round' : `training, mean of ${rounds}` },
     { ...measured(c.virtual_seconds, c.window_loss), wide: true, colour: 'blue', name: `mean of the last ${whole(s.run.window)}` },
     { ...measured(e.virtual_seconds, e.loss), wide: true, dash: [6, 4], colour: 'red', name: 'validation' },
@@ -44,14 +45,53 @@ function showCharts(s) {
   }
   for (const of of s.columns.filter(of => of.title && c[of.name] && of.name !== 'window_loss' && some(c[of.name]))) { // that is drawn above
     const m = measured(c.virtual_seconds, c[of.name]), name = of.at_start || c.each === 1 ? '' : `mean of ${rounds}`;
-    show(chartOf(of.name, of.title, { integers: isWhole(of), fromZero: true, text: v => textOf(of, v), unit: of.unit }), [{ ...corners(m.x, m.y), wide: true, colour: of.at_start ? 'purple' : 'blue', name }]);
+    const stacked = beside.includes(of.name);
+    const line = { ...corners(m.x, m.y), wide: true, colour: of.at_start ? 'purple' : 'blue', name };
+    // A constant series is in the tiles and the configuration; beside the loss it says that K does not change.
+    if (!stacked && isConstant(line)) continue;
+    show(chartOf(of.name, of.title, { integers: isWhole(of), fromZero: true, text: v => textOf(of, v), unit: of.unit, stacked, height: stacked ? 150 : 240 }), [line]);
   }
   showTimes(s.round_times, show);
+  showClients(s, show);
   if (s.prediction) showPrediction(s.prediction, show);
   if (!time.bar) $('charts').before(make('div', { class: 'controls' }, time.tools()));
   if (!timeline.held && (s.last_round.tasks.length || !s.last_round.round)) { timeline.set(s.last_round); timeline.at?.(s.last_round.round); }
   list.push(timeline.figure);
-  if (list.some((f, i) => f !== $('charts').children[i])) $('charts').replaceChildren(...list);
+  // The loss, K and the time of a round stand above each other, on one axis.
+  const above = ['loss', ...beside].map(id => charts[id]?.figure).filter(f => list.includes(f));
+  const below = list.filter(f => !above.includes(f));
+  if (above.some((f, i) => f !== stack.children[i])) stack.replaceChildren(...above);
+  if ([stack, ...below].some((f, i) => f !== $('charts').children[i])) $('charts').replaceChildren(stack, ...below);
+}
+
+// What stands below the loss, on the same axis of virtual time.
+const beside = ['local_steps', 'round_seconds'];
+const stack = make('div', { class: 'stack' });
+
+// bins are the steps of a histogram's bars.
+const bins = bars => corners([bars[0].from, ...bars.map(b => b.to)], [bars[0].count, ...bars.map(b => b.count)]);
+
+// showClients shows how often clients trained, and how well the model does on their samples.
+function showClients(s, show) {
+  const { since, bars, most } = s.participation;
+  const binAt = (bars, x) => bars.find(b => x <= b.to) || bars[bars.length - 1];
+  const updates = b => b.to - b.from > 1 ? `${whole(b.from)} to ${whole(b.to - 1)} updates` : count(b.from, 'update', 'updates');
+  participationSpan.axis = { name: 'accepted updates of a client', integers: true, low: 0, text: x => updates(binAt(bars, x)) };
+  participationSpan.most = bars.length ? bars[bars.length - 1].to : 1;
+  const named = most.map(m => `client ${m.client} ${count(m.updates, 'time', 'times')}`).join(', ');
+  show(chartOf('participation', 'Participation: how often clients trained', { integers: true, fromZero: true, bare: true, text: v => count(v, 'client', 'clients') }, participationSpan),
+    bars.length ? [{ ...bins(bars), fill: true, colour: 'blue', name: '' }] : [],
+    bars.length ? `${whole(bars[0].from === 0 && bars[0].to === 1 ? bars[0].count : 0)} never${since > 1 ? ` since round ${whole(since)}` : ''}; most often ${named}` : '');
+  for (const m of s.fairness.metrics) {
+    const span = metricSpans[m.name] ||= new Span();
+    const list = m.bars;
+    const air = list.length === 1 ? Math.max(Math.abs(list[0].from) * 0.02, 1e-6) : 0; // all alike: a bar with air on both sides
+    const wide = list.map(b => ({ ...b, from: b.from - air, to: b.to + air }));
+    span.axis = { name: `${m.name} on a client’s samples`, low: wide[0]?.from, text: x => { const b = binAt(list, x); return `${short(b.from, 3)} to ${short(b.to, 3)}`; } };
+    span.most = wide.length ? wide[wide.length - 1].to : 1;
+    show(chartOf('clients-' + m.name, `${m.name[0].toUpperCase()}${m.name.slice(1).replaceAll('_', ' ')} by client`, { integers: true, fromZero: true, bare: true, text: v => count(v, 'client', 'clients') }, span),
+      wide.length ? [{ ...bins(wide), fill: true, colour: 'green', name: '' }] : [], `After round ${whole(s.fairness.round)}: mean ${fixed(m.mean, 4)}, worst tenth ${fixed(m.worst_decile, 4)}`);
+  }
 }
 
 // showTimes shows how many rounds took how long.
@@ -241,14 +281,20 @@ export function scrub(read) {
   timeline.figure.querySelector('figcaption').after(make('div', { class: 'scrubber' }, 'Round', slider, number, step('back', -1), step('on', 1), says));
 }
 
+// showNotices folds the notices into one line with their number, and the newest or the worst of them.
 function showNotices(s) {
   const list = s.notices.list.map(n => ({ when: n.round ? 'after round ' + whole(n.round) : 'at the start', text: n.text + (n.times > 1 ? ` (${whole(n.times)} times)` : '') }));
   if (s.notices.unseen) list.push({ when: '', text: `${count(s.notices.unseen, 'notice is', 'notices are')} not shown.` });
   if (s.empty_rounds) list.push({ when: '', warn: true, text: `In ${count(s.empty_rounds, 'round', 'rounds')} no update was accepted: the model stayed as it was.` });
   if (s.why) list.unshift({ when: '', text: 'The run stopped: ' + s.why, bad: true });
-  $('notices').hidden = list.length === 0;
-  const ul = $('notice-list');
-  if (changed(ul, list)) ul.replaceChildren(...list.map(n => make('li', { class: n.bad ? 'bad' : n.warn ? 'warn' : null }, n.when ? make('span', { class: 'when' }, n.when) : null, n.text)));
+  const box = $('notices');
+  box.hidden = list.length === 0;
+  if (box.hidden || !changed($('notice-list'), list)) return;
+  const first = list.find(n => n.bad) || list.find(n => n.warn) || list[list.length - 1];
+  box.classList.toggle('bad', !!first.bad);
+  box.classList.toggle('warn', !!first.warn);
+  $('notices-title').replaceChildren(make('b', {}, count(list.length, 'notice', 'notices')), make('span', {}, first.text));
+  $('notice-list').replaceChildren(...list.map(n => make('li', { class: n.bad ? 'bad' : n.warn ? 'warn' : null }, n.when ? make('span', { class: 'when' }, n.when) : null, n.text)));
 }
 
 // --- the page as a whole

@@ -136,6 +136,12 @@ export function showWaiting(card, title, runs) {
     const all = w.classes.reduce((a, c) => a + sum(c), 0);
     return `; 10 % faster, rounds are up to ${percent((sum(c) - c.waiting) / 11 / all)} shorter${c.alone ? `; without it, up to ${percent(c.alone / all)}` : ''}`;
   };
+  // sentence says which clients hold a run up, and by which phase.
+  const sentence = (c, w) => {
+    const phase = { download: 'the download', compute: 'local steps', upload: 'the upload', waiting: 'silence' }[phases.reduce((a, b) => c[b] > c[a] ? b : a)];
+    const slowest = w.classes.length > 1 ? `Rounds wait for clients of the class ${c.class}: one was the slowest in ${percent(c.rounds / w.rounds)} of rounds` : 'All clients are of one class';
+    return `${slowest}. Most of the slowest client’s time went into ${phase}.`;
+  };
   const facts = r => [known(r.share) ? `${percent(r.share)} of a round spent waiting from the median client to the slowest` : null, known(r.wasted) ? `${percent(r.wasted)} of clients’ time wasted` : null,
     r.energy ? short((r.energy.useful + r.energy.wasted) / 1000, 4) + ' kJ' : null].filter(Boolean).join('; ');
   const out = bars.flatMap(b => {
@@ -150,6 +156,6 @@ export function showWaiting(card, title, runs) {
     return [make('span', { class: 'who' }, ...b.name), make('span', { class: 'of' }, bar), make('span', { title: b.only ? null : facts(b.row) }, b.only ? says : `${known(b.row.share) ? percent(b.row.share) + ' of a round; ' : ''}${says}`)];
   });
   const legend = make('span', { class: 'legend' }, ...phases.slice(0, 3).map(p => make('span', {}, swatch(p), p)));
-  const about = rows.length === 1 && !rows[0].part ? facts(rows[0]) : 'What each round’s last update took, and the share of a round spent waiting from the median client to the slowest.';
+  const about = rows.length === 1 && !rows[0].part ? `${sentence(byWait(rows[0])[0], rows[0].waits)} ${facts(rows[0])}.` : 'What each round’s last update took, and the share of a round spent waiting from the median client to the slowest.';
   card.replaceChildren(make('figcaption', {}, make('h2', { id: title }, 'Bottleneck clients'), legend), make('p', { class: 'quiet small' }, about), make('div', { class: 'waits', tabindex: 0, role: 'group', 'aria-labelledby': title }, ...out));
 }

@@ -1,0 +1,37 @@
+package tables
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/parquet-go/parquet-go"
+
+	"fedpace/internal/regular"
+)
+
+// ReadUpdates reads from a clients.parquet how often each client trained: the number of its accepted
+// updates, by client. The list is as long as the largest number of a client that had a task.
+func ReadUpdates(path string) (updates []uint32, err error) {
+	text, err := regular.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	type row struct {
+		Client   int32 `parquet:"client"`
+		Accepted int32 `parquet:"accepted"`
+	}
+	rows, err := parquet.Read[row](bytes.NewReader(text), int64(len(text)))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	for _, r := range rows {
+		if r.Client < 0 || r.Accepted < 0 {
+			return nil, fmt.Errorf("%s: client %d has %d accepted updates", path, r.Client, r.Accepted)
+		}
+		for int(r.Client) >= len(updates) {
+			updates = append(updates, 0)
+		}
+		updates[r.Client] = uint32(r.Accepted)
+	}
+	return updates, nil
+}

@@ -148,3 +148,48 @@ func TestAPageSaysWhatTheRunsOwnSaid(t *testing.T) {
 		t.Errorf("the page (+) differs from the run's own:\n%s", diff)
 	}
 }
+
+// What a run's page says of its clients is what ui reads from the run's tables.
+func TestClients_OfTheRunAndOfItsTables(t *testing.T) {
+	dir := t.TempDir()
+	c, err := config.Load("", []string{
+		"task=sent140", "clients=30", "cohort=6", "stop.rounds=12", "close={rule: first, n: 4}", "evaluate={every: 4, clients: {every: 5}}",
+		"fleet=[{name: phone}, {name: slow, seconds_per_step: 0.5}]", "out=" + filepath.Join(dir, "run"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := run.Run(t.Context(), c, run.Options{Version: "test"}); err != nil {
+		t.Fatal(err)
+	}
+	type clients struct {
+		Participation any
+		Fairness      any
+	}
+	page := string(read(t, filepath.Join(dir, "run", live.File)))
+	_, text, _ := strings.Cut(page, `id="snapshot">`)
+	text, _, _ = strings.Cut(text, "</script>")
+	var want, got clients
+	if err := json.Unmarshal([]byte(text), &want); err != nil {
+		t.Fatal(err)
+	}
+	_, address := served(t, dir)
+	var list struct{ Runs []struct{ ID string } }
+	if err := json.Unmarshal(get(t, address+"runs.json"), &list); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(get(t, address+"snapshot.json?run="+list.Runs[0].ID), &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the run's own page has -, ui has +:\n%s", diff)
+	}
+	bars := want.Participation.(map[string]any)["bars"].([]any)
+	sum := 0.0
+	for _, b := range bars {
+		sum += b.(map[string]any)["count"].(float64)
+	}
+	if sum != 30 {
+		t.Errorf("the histogram has %v of 30 clients: %v", sum, bars)
+	}
+}

@@ -298,7 +298,7 @@ func TestFrames_FairnessIsShown(t *testing.T) {
 	if err := resumed.Start(&metrics.Start{Last: &metrics.Round{}, Clients: e, Rounds: func(func(round.Report, error) bool) {}}); err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]any{"round": 7., "metrics": []any{map[string]any{"name": "accuracy", "mean": 0.75, "worst_decile": 0.5, "jain": nil}}}
+	want := map[string]any{"round": 7., "metrics": []any{map[string]any{"name": "accuracy", "mean": 0.75, "worst_decile": 0.5, "jain": nil, "bars": []any{}}}}
 	for _, h := range []*Hub{h, resumed} {
 		if diff := cmp.Diff(want, shown(h)); diff != "" {
 			t.Error(diff)

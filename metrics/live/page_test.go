@@ -138,7 +138,7 @@ func TestPage_ShowsTheRun(t *testing.T) {
 		t.Errorf("on the clients' own samples: %q", got)
 	}
 	// What was drawn last on the live page is what is drawn here.
-	for _, id := range []string{"loss", "accuracy", "local_steps", "learning_rate", "times", "round_seconds", "timeline"} {
+	for _, id := range []string{"loss", "accuracy", "local_steps", "times", "round_seconds", "participation", "clients-accuracy", "timeline"} {
 		drawing := fmt.Sprintf("(f => (f.scrollIntoView(), new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(f.querySelector('canvas')?.toDataURL() ?? f.querySelector('.rows > svg').innerHTML))))))(document.getElementById('%s'))", id)
 		live, file := browsertest.Await[string](b, drawing), browsertest.Await[string](kept, drawing)
 		if live == "" || live != file {
@@ -257,7 +257,7 @@ func TestPage_OfOneRound(t *testing.T) {
 	b.Until("document.body.dataset.state === 'completed'")
 	b.Drawn()
 	js[bool](b, "dispatchEvent(new Event('beforeprint'))")
-	for _, id := range []string{"round_seconds", "local_steps", "learning_rate", "times"} {
+	for _, id := range []string{"round_seconds", "local_steps", "times"} {
 		if n := js[int](b, `((canvas = document.querySelector('#`+id+` canvas')) => {
 			const p = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
 			let coloured = 0;
@@ -395,7 +395,7 @@ func TestPage_ByKeys(t *testing.T) {
 	if walk[0] != "skip" {
 		t.Errorf("first comes %q, want the link that skips the head", walk[0])
 	}
-	want := []string{"loss", "accuracy", "local_steps", "learning_rate", "times", "round_seconds", "timeline"}
+	want := []string{"loss", "accuracy", "local_steps", "times", "round_seconds", "timeline"}
 	for _, id := range want {
 		if !strings.Contains(strings.Join(walk, "|"), id+" ") {
 			t.Errorf("%s cannot be reached", id)

@@ -214,6 +214,7 @@ const (
 	Status_STATUS_REFUSED     Status = 4 // do not acknowledge; reason says why
 	Status_STATUS_SEND_VALUES Status = 5 // the handle says nothing here: send the values themselves
 	Status_STATUS_SEND_AGAIN  Status = 6 // the message arrived damaged
+	Status_STATUS_SEND_KEYS   Status = 7 // with secure aggregation: the coordinator is at its first stage; begin the task's stages again
 )
 
 // Enum value maps for Status.
@@ -226,6 +227,7 @@ var (
 		4: "STATUS_REFUSED",
 		5: "STATUS_SEND_VALUES",
 		6: "STATUS_SEND_AGAIN",
+		7: "STATUS_SEND_KEYS",
 	}
 	Status_value = map[string]int32{
 		"STATUS_UNSPECIFIED": 0,
@@ -235,6 +237,7 @@ var (
 		"STATUS_REFUSED":     4,
 		"STATUS_SEND_VALUES": 5,
 		"STATUS_SEND_AGAIN":  6,
+		"STATUS_SEND_KEYS":   7,
 	}
 )
 
@@ -3247,7 +3250,7 @@ const file_fedpace_proto_rawDesc = "" +
 	"\x14JOB_KIND_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eJOB_KIND_TRAIN\x10\x01\x12\x15\n" +
 	"\x11JOB_KIND_EVALUATE\x10\x02\x12\x1d\n" +
-	"\x19JOB_KIND_EVALUATE_CLIENTS\x10\x03*\xa2\x01\n" +
+	"\x19JOB_KIND_EVALUATE_CLIENTS\x10\x03*\xb8\x01\n" +
 	"\x06Status\x12\x16\n" +
 	"\x12STATUS_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fSTATUS_CONTINUE\x10\x01\x12\x13\n" +
@@ -3255,7 +3258,8 @@ const file_fedpace_proto_rawDesc = "" +
 	"\x0fSTATUS_REPEATED\x10\x03\x12\x12\n" +
 	"\x0eSTATUS_REFUSED\x10\x04\x12\x16\n" +
 	"\x12STATUS_SEND_VALUES\x10\x05\x12\x15\n" +
-	"\x11STATUS_SEND_AGAIN\x10\x06B\rZ\vfedpace/busb\x06proto3"
+	"\x11STATUS_SEND_AGAIN\x10\x06\x12\x14\n" +
+	"\x10STATUS_SEND_KEYS\x10\aB\rZ\vfedpace/busb\x06proto3"
 
 var (
 	file_fedpace_proto_rawDescOnce sync.Once

@@ -47,6 +47,16 @@ const (
 	Refused    = Status_STATUS_REFUSED
 	SendValues = Status_STATUS_SEND_VALUES
 	SendAgain  = Status_STATUS_SEND_AGAIN
+	SendKeys   = Status_STATUS_SEND_KEYS
+)
+
+// The stages of secure aggregation in which a device sends a message.
+const (
+	StageKeys      = SecureStage_SECURE_STAGE_KEYS
+	StageShares    = SecureStage_SECURE_STAGE_SHARES
+	StageMasked    = SecureStage_SECURE_STAGE_MASKED
+	StageSurvivors = SecureStage_SECURE_STAGE_SURVIVORS
+	StageRecovery  = SecureStage_SECURE_STAGE_RECOVERY
 )
 
 // ClientPlan is a plan and the simulated client that it is of. The message's subject names the

@@ -346,6 +346,34 @@ func (w *Welcome) Validate() error {
 	c.size("mapping", w.Mapping, maxMapping)
 	c.printable("version", w.Version, maxLine)
 	c.schema(w.Schema)
+	c.secure(w.Secure)
+	return c.err
+}
+
+// secure checks the terms of secure aggregation, if there are any.
+func (c *checker) secure(s *SecureTerms) {
+	if s == nil {
+		return
+	}
+	c.number("secure.neighbours", int64(s.Neighbours), 2, MaxDevices)
+	c.number("secure.threshold", int64(s.Threshold), 2, int64(s.Neighbours))
+	c.number("secure.minimum", int64(s.Minimum), 3, MaxDevices)
+	c.number("secure.colluders", int64(s.Colluders), 0, int64(s.Minimum)-1)
+	c.number("secure.shift", int64(s.Shift), 0, maxShift)
+	c.number("secure.max_weight", long(s.MaxWeight), 1, MaxDeviceSamples)
+}
+
+// maxShift bounds the exponent of weights in secure aggregation: 2^60 samples.
+const maxShift = 60
+
+// Validate checks a device's message in a stage of secure aggregation. What its payload says is left to
+// the protocol.
+func (m *SecureMessage) Validate() error {
+	c := checker{message: "secure message"}
+	c.name("task", m.Task)
+	c.digest("task_digest", m.TaskDigest, false)
+	c.number("stage", int64(m.Stage), int64(StageKeys), int64(StageRecovery))
+	c.number("payload", int64(len(m.Payload)), 0, ChunkBytes)
 	return c.err
 }
 

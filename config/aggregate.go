@@ -25,6 +25,9 @@ type Aggregate struct {
 // the bounds on norms, and the rule that combines them. Devices get a robust rule of their own
 // unless the configuration sets a rule for all, or Believes gives a reason against it.
 func (c *Config) Combining() combine.Setup {
+	if c.Secure.On { // nobody sees a single update
+		return combine.Setup{}.ForAlgorithm(c.Aggregate.Algorithm)
+	}
 	s := combine.Setup{Rule: c.Aggregate.Combine, Clip: c.Aggregate.Clip, Devices: c.Devices.Clip}
 	if s.Rule == nil && len(c.Devices.Names) > 0 && c.Believes() == "" {
 		s.DeviceRule = deviceRule
@@ -47,6 +50,8 @@ func (c *Config) Believes() string {
 	switch n := len(c.Devices.Names); {
 	case n == 0 || c.Aggregate.Combine != nil:
 		return ""
+	case c.Secure.On:
+		return "secure_aggregation hides their updates"
 	case c.Aggregate.Clip != nil || c.Privacy.Clip > 0:
 		return "another bound is on all updates"
 	case n < combine.MinDeviceUpdates ||

@@ -78,6 +78,9 @@ func (d *driver) save() error {
 	if p := d.machine.Phase(); d.config.Checkpoint.Save == nil || p == round.Idle || p == round.Stopped {
 		return nil
 	}
+	if d.devices.HoldsMasked() {
+		return nil // the state at the round's start is kept, to which its devices go back with the run
+	}
 	s := &State{Machine: d.machine.State(), Clock: d.clock.State()}
 	if d.aggregator != nil {
 		s.setAggregator(d.aggregator.State())

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"fedpace/algorithm"
+	"fedpace/algorithm/secagg"
 	"fedpace/bus"
 	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/realdevices"
@@ -203,6 +204,7 @@ type occurrence struct {
 // are told of training and evaluations.
 func (d *driver) take(ctx context.Context, o occurrence, effects *round.Effects) error {
 	switch {
+	case o.event.Unrecovered: // the model stays
 	case o.event.Kind == round.Trained:
 		if err := d.aggregator.Advance(ctx, o.outcome); err != nil {
 			return err
@@ -345,6 +347,11 @@ func (d *driver) awaitDevices(ctx context.Context) error {
 // train has the round's accepted tasks trained.
 func (d *driver) train(ctx context.Context, tasks []round.Task) (o occurrence, err error) {
 	o.outcome, err = d.aggregator.Train(ctx, aggregate.Round{Number: d.machine.Round(), Tasks: tasks})
+	if errors.Is(err, secagg.ErrRound) {
+		d.devices.GiveUpSum(tasks, err)
+		o.event = round.Event{Kind: round.Trained, Unrecovered: true}
+		return o, nil
+	}
 	o.event = round.Event{
 		Kind:    round.Trained,
 		Loss:    o.outcome.Loss,

@@ -2,6 +2,7 @@ package real
 
 import (
 	"context"
+	"crypto/ed25519"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -56,6 +57,12 @@ type Config struct {
 	Withhold []string
 	// Notice takes a line about each event of the device. It may be nil.
 	Notice func(string)
+	// Observe is told of each message of secure aggregation before it is sent and once it is answered,
+	// and of the weighted update before it is masked. It may be nil.
+	Observe func(SecureStep)
+	// Trust reports whether a key is the one by which a client signs in secure aggregation. nil trusts
+	// the coordinator to pass on these keys.
+	Trust func(client uint32, identity []byte) bool
 }
 
 // Values of Config.Data that are no path.
@@ -218,6 +225,11 @@ type Device struct {
 	vectors map[bus.Digest][]float32
 	// done counts the tasks in this run.
 	done int
+	// identity signs in secure aggregation; nil: not drawn yet. weight is what the open task weighs
+	// there, and last is the result of the last task.
+	identity ed25519.PrivateKey
+	weight   uint64
+	last     *computed
 }
 
 // Close ends the trainer and releases the data.
@@ -499,6 +511,9 @@ func (w *Device) start(ctx context.Context) (err error) {
 // the update with the measured times. Preparing for a run takes place once and is no part of the
 // measured steps.
 func (w *Device) do(t *gateway.DeviceTask) error {
+	if t.Welcome.Secure != nil {
+		return w.doSecurely(t)
+	}
 	ctx := t.Context
 	var frozen, before []float32
 	params, err := w.bus.Model(ctx, t.Run, bus.DigestFrom(t.Task.ModelDigest))

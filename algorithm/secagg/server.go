@@ -56,7 +56,8 @@ func NewServer(c Context, terms Terms) (*Server, error) {
 	}, nil
 }
 
-// Keys takes the entry of a client. A later one of the client is refused: it could have seen others'.
+// Keys takes the entry of a client, in the place of an earlier one: the client was started again. Nobody
+// has seen the earlier one, since the roster goes out when the stage is over.
 func (s *Server) Keys(client uint32, entry []byte) error {
 	if s.stage != stageKeys {
 		return errOrder
@@ -67,9 +68,6 @@ func (s *Server) Keys(client uint32, entry []byte) error {
 	}
 	if e.Client != client {
 		return fmt.Errorf("secagg: client %d sends the keys of client %d", client, e.Client)
-	}
-	if old, ok := s.entries[client]; ok && old != e {
-		return fmt.Errorf("secagg: client %d has sent other keys before", client)
 	}
 	s.entries[client] = e
 	return nil
@@ -95,6 +93,9 @@ func (s *Server) Roster() ([]byte, error) {
 	s.stage = stageShares
 	return s.encoded, nil
 }
+
+// Encoded returns the roster as Roster has returned it; nil before.
+func (s *Server) Encoded() []byte { return s.encoded }
 
 // member returns the index of a client, or an error if it is no member.
 func (s *Server) member(client uint32) (int, error) {

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -255,12 +256,30 @@ func (d *Device) Model(ctx context.Context, run string, digest bus.Digest) ([]fl
 func (d *Device) Send(ctx context.Context, run string, u *bus.DeviceUpdate) error {
 	d.mu.Lock()
 	d.phase = bus.Upload
-	if d.task.GetTask() == u.Task {
+	isMasked := d.welcome.GetSecure() != nil // it is of no use once the keys are forgotten
+	if d.task.GetTask() == u.Task && !isMasked {
 		d.sent = u
 	}
 	d.mu.Unlock()
 	return d.send(ctx, run, u)
 }
+
+// SecureMessage sends a message in a stage of secure aggregation and waits until the stage is over. It
+// returns the coordinator's answer, whatever its status is. It sends the message again every few seconds
+// and when the run repeats the task.
+func (d *Device) SecureMessage(ctx context.Context, run string, m *bus.SecureMessage) (*bus.DeviceReply, error) {
+	m.Process = d.config.Join.Process
+	const noLimit = 0
+	r, err := d.request(ctx, run, subject.Secure, m, noLimit, func(error) bool { return true })
+	if err == nil && r == nil {
+		err = fmt.Errorf("bus: task %d: %w", m.Task, ErrUnanswered)
+	}
+	return r, err
+}
+
+// ErrSendKeys is wrapped by the error of a masked update for which the coordinator has no keys: it was
+// started again. The stages of the task begin again.
+var ErrSendKeys = errors.New("the coordinator has no keys of the device")
 
 // packs reports whether the device's run takes updates packed.
 func (d *Device) packs() bool {
@@ -297,6 +316,8 @@ func (d *Device) send(ctx context.Context, run string, u *bus.DeviceUpdate) erro
 			return err
 		}
 		switch {
+		case status == bus.SendKeys:
+			return fmt.Errorf("bus: update of task %d: %w", u.Task, ErrSendKeys)
 		case status == bus.Repeated:
 			return nil
 		case status == bus.SendValues:

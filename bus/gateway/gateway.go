@@ -39,6 +39,9 @@ type Config struct {
 	// Calls is the pause between two calls to devices that have not joined; 0 is
 	// one second.
 	Calls time.Duration
+	// Secure says that devices mask their updates: their messages in the stages become events, and an
+	// update is taken only after OpenUpload.
+	Secure bool
 	// Yield is how long the process that has a device's place may take to answer a call
 	// before another process gets the place; 0 is three seconds.
 	Yield time.Duration
@@ -65,6 +68,9 @@ const (
 	Rejoined
 	// Departed means that the device has announced that it leaves; Text has its reason.
 	Departed
+	// Secure means that the device has sent a message in a stage of secure aggregation of its open
+	// task.
+	Secure
 )
 
 // Event is what has happened to a device. Update is complete for Updated; for Refused it
@@ -77,6 +83,10 @@ type Event struct {
 	Join   *bus.Join
 	Update *bus.DeviceUpdate
 	Text   string
+	// Message is the message of a Secure event, and Reply answers it; it may be called once, later, from
+	// any goroutine.
+	Message *bus.SecureMessage
+	Reply   func(*bus.DeviceReply)
 	// Arrived is when the last message of an update arrived, by a clock that includes the monotonic
 	// one.
 	Arrived time.Time
@@ -274,6 +284,15 @@ func (g *Gateway) DropTask(device int) {
 	g.locked(device, func(x *peer) {
 		x.task = 0
 		x.values = nil
+	})
+}
+
+// OpenUpload has a device's masked update for its open task taken, and no longer one that it began
+// before.
+func (g *Gateway) OpenUpload(device int) {
+	g.locked(device, func(x *peer) {
+		x.uploads = true
+		x.next = 0
 	})
 }
 

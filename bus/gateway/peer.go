@@ -118,6 +118,8 @@ type peer struct {
 	next uint32
 	// values are the update's values so far, if the run does not compress updates.
 	values []float32
+	// uploads says that a masked update for the open task is taken, see Config.Secure.
+	uploads bool
 	// packed is the compressed form of the update so far, if the run compresses updates.
 	packed []byte
 }
@@ -193,6 +195,7 @@ func (x *peer) expect(t *bus.Task, params int) {
 		x.values = nil
 		x.packed = nil
 		x.taskReported = false
+		x.uploads = false
 	}
 }
 
@@ -409,6 +412,10 @@ func (x *peer) onHeartbeat(m *bus.RawMessage) {
 // onUpdate handles one message of an update. The next chunk of the open task's update is free of the
 // budget; every other message is paid for.
 func (x *peer) onUpdate(m *bus.RawMessage) {
+	if m.Subject == subject.Device(x.gateway.run, x.id, subject.Secure) {
+		x.onSecure(m)
+		return
+	}
 	p := new(bus.Update)
 	err := bus.Unmarshal(m.Data, p)
 	if err == nil && m.Subject != subject.Device(x.gateway.run, x.id, subject.Chunk(p.Chunk)) {
@@ -452,6 +459,9 @@ func (x *peer) receive(p *bus.Update, fault error) (v bus.Status, reason string)
 	}
 	x.heard = arrived
 	x.reportedTask = p.Task
+	if x.gateway.config.Secure && !x.uploads {
+		return bus.SendKeys, "keys and shares come before the update"
+	}
 	if p.Last() {
 		return x.receiveLast(p, arrived)
 	}

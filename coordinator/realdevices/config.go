@@ -44,6 +44,9 @@ type Config struct {
 	// Link replaces what a device measured of its link; nil: nothing does.
 	Link func(client int) (download, upload round.Time)
 
+	// Secure is how devices aggregate securely; nil: the coordinator sees their updates.
+	Secure *Secure
+
 	// Record keeps what the devices said, in the form in which it counted for the run.
 	Record Record
 	// Replay says that Record answers in place of the devices.

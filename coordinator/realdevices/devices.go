@@ -37,6 +37,9 @@ type Devices struct {
 	// updates has, by task, the updates that may yet count.
 	updates map[uint64]*Answer
 
+	// session is the round of secure aggregation that devices are in; nil: none.
+	session *session
+
 	// Who takes part, by device.
 	knownPresent []bool    // as the machine knows it
 	arrived      []arrival // devices that joined and that the machine does not know of yet
@@ -174,6 +177,11 @@ func Open(ctx context.Context, c Config, run Run) (*Devices, error) {
 		Admit:   d.admit,
 	}
 	switch { // the samples have a meaning of their own, or the steps are not plain SGD
+	case c.Secure != nil:
+		g.Protocol = bus.ProtocolSecure
+		g.Secure = true
+		const halves = 2 // of a word of 64 bits, in each of which a value of 32 would be
+		g.Params = func(*bus.Task) int { return halves * run.Params }
 	case run.StateValues > 0 || run.Spec.Compression != "":
 		g.Protocol = bus.ProtocolState
 	case run.Frozen > 0:
@@ -259,6 +267,9 @@ func (d *Devices) Issue(t *round.Task, message *bus.Task, base []float32, doubtf
 	}
 	o.resumed = d.resumed[o.device]
 	d.resumed[o.device] = false
+	if err := d.joinSession(t); err != nil {
+		return err
+	}
 	d.mu.Lock()
 	d.open[t.Task] = o
 	d.mu.Unlock()
@@ -329,7 +340,11 @@ func (d *Devices) awaitNews(ctx context.Context) error {
 	if err := d.takeWithin(ctx, checkInterval); err != nil {
 		return err
 	}
-	return d.checkSilent()
+	if err := d.checkSilent(); err != nil {
+		return err
+	}
+	d.advance()
+	return nil
 }
 
 // takeWithin takes the news that arrives within a limit of time. That none arrives is no error.
@@ -373,13 +388,17 @@ func (d *Devices) handOut(a *Answer) (round.Event, error) {
 	case round.Silent:
 		d.knownPresent[a.Client-d.run.First] = false
 	}
-	return round.Event{
+	e := round.Event{
 		Kind:    a.Kind,
 		Task:    a.Task,
 		Client:  a.Client,
 		Plan:    a.Plan,
 		Samples: a.Samples,
-	}, nil
+	}
+	if a.Kind == round.Planned {
+		e.Stages = d.stagesOf(a.Client)
+	}
+	return e, nil
 }
 
 // take waits for news of the gateway and takes all of it: devices that joined or left, answers, refusals,
@@ -417,6 +436,8 @@ func (d *Devices) take(ctx context.Context) (err error) {
 				d.notice("An update of device %s is refused: %s.", name, n.Text)
 			}
 			d.answers = append(d.answers, d.answerOf(n))
+		case gateway.Secure:
+			d.takeSecure(n)
 		case gateway.Departed:
 			d.takeLeaving(n)
 		case gateway.Flooded:

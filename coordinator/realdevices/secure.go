@@ -2,15 +2,439 @@ package realdevices
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
 
+	"fedpace/algorithm/secagg"
+	"fedpace/bus"
+	"fedpace/bus/gateway"
 	"fedpace/coordinator/round"
+	"fedpace/internal/vector"
 )
 
-// SecureWeight is the weight of a device's masked update.
-func (d *Devices) SecureWeight(uint64) uint64 { return 1 }
+// Secure is how devices aggregate securely. Each round with devices has a session. It lies in memory
+// alone: a coordinator that is started again begins the round's stages again, under the same tasks,
+// which devices notice by the status SEND_KEYS. The devices keep the updates that they have computed,
+// and sign one set of survivors for a task, so that the sum is the same.
+//
+// All of it happens on the run's goroutine. Messages of devices are events of the gateway, and carry a
+// function that answers them when their stage is over.
+type Secure struct {
+	Terms secagg.Terms
+	// StageLimit is how long the stages of keys and shares wait for a device, in wall time, and those of
+	// survivors and recovery; 0: until it is silent.
+	StageLimit time.Duration
+}
 
-// RecoverSum returns the sum of devices' masked updates.
-func (d *Devices) RecoverSum(context.Context, []round.Task) ([]int64, []float64, error) {
-	return nil, nil, errors.New("realdevices: not yet")
+// session is one round of secure aggregation.
+type session struct {
+	round  int
+	stage  bus.SecureStage // that messages are taken for
+	server *secagg.Server
+	began  time.Time // the stage
+	// members are the devices that take part, by device. One that leaves is no member any more.
+	members map[int]*member
+	// survivors are the devices whose updates count, while the sum is recovered.
+	survivors map[int]bool
+	// set is the set of survivors and signatures are theirs, as they are sent to devices; nil before.
+	set        []byte
+	signatures []byte
+}
+
+// member is one device in a session.
+type member struct {
+	task uint64
+	// sent is when it got its task.
+	sent time.Time
+	// reply answers the message that waits; nil: none does.
+	reply func(*bus.DeviceReply)
+	// done is the stage of its last message that was taken.
+	done bus.SecureStage
+	// stages are how long it took.
+	stages round.Stages
+}
+
+// join adds a device to the session of its task's round.
+func (d *Devices) joinSession(t *round.Task) error {
+	if d.Secure == nil {
+		return nil
+	}
+	if d.session == nil || d.session.round != t.Round {
+		server, err := secagg.NewServer(secagg.NewContext(d.run.Name, uint32(t.Round)), d.Secure.Terms)
+		if err != nil {
+			return err
+		}
+		d.session = &session{
+			round:   t.Round,
+			stage:   bus.StageKeys,
+			server:  server,
+			began:   time.Now(),
+			members: map[int]*member{},
+		}
+		d.urgent = true // what a coordinator that is killed in the round goes on from
+	}
+	d.session.members[t.Client-d.run.First] = &member{task: t.Task, sent: time.Now()}
+	return nil
+}
+
+// HoldsMasked reports whether there are masked updates, which mean nothing without their session: no
+// state may be kept until they are in the model.
+func (d *Devices) HoldsMasked() bool {
+	return d != nil && d.Secure != nil && len(d.updates) > 0
+}
+
+// SecureWeight is the weight of a device's masked update, as it said with its keys.
+func (d *Devices) SecureWeight(task uint64) uint64 {
+	a := d.updates[task]
+	if d.session == nil || a == nil {
+		return 1
+	}
+	return d.session.server.Weight(uint32(a.Client))
+}
+
+// stagesOf returns how long the stages took a device, for the machine; nil where updates have no masks.
+// A device's last two stages count as long as its first, since they come after its answer.
+func (d *Devices) stagesOf(client int) *round.Stages {
+	if d.session == nil {
+		return nil
+	}
+	m := d.session.members[client-d.run.First]
+	if m == nil {
+		return nil
+	}
+	stages := m.stages
+	return &stages
+}
+
+// isMember reports whether a device may send a masked update.
+func (d *Devices) isMember(device int) bool {
+	return d.session != nil && d.session.stage > bus.StageShares && d.session.members[device] != nil
+}
+
+// takeSecure takes a device's message in a stage.
+func (d *Devices) takeSecure(n *gateway.Event) {
+	s := d.session
+	var m *member
+	if s != nil {
+		m = s.members[n.Device]
+	}
+	if m == nil || m.task != n.Message.Task {
+		n.Reply(refusal("it has no part in the round"))
+		return
+	}
+	stage := n.Message.Stage
+	switch {
+	case stage == s.stage || stage == bus.StageMasked && s.stage >= bus.StageMasked:
+		d.takeInStage(m, n)
+	case stage < s.stage && stage >= bus.StageSurvivors && m.done >= stage:
+		d.repeatReply(m, n)
+	case stage == m.done && m.done < s.stage:
+		d.repeatReply(m, n) // the answer was lost
+	case stage == bus.StageKeys:
+		d.leaveSession(n.Device, "it has begun its task again, and the round has gone on")
+		n.Reply(refusal("the round has gone on"))
+	case s.stage == bus.StageKeys:
+		n.Reply(&bus.DeviceReply{Status: bus.SendKeys})
+	case m.done < stage && stage > s.stage:
+		n.Reply(&bus.DeviceReply{Status: bus.SendKeys})
+	default:
+		n.Reply(refusal("the stage is over"))
+	}
+	d.advance()
+}
+
+// refusal is the answer to a message that cannot count.
+func refusal(reason string) *bus.DeviceReply {
+	return &bus.DeviceReply{Status: bus.Refused, Reason: reason}
+}
+
+// takeInStage takes a message of the stage that the session is in.
+func (d *Devices) takeInStage(m *member, n *gateway.Event) {
+	s := d.session
+	client := uint32(d.run.First + n.Device)
+	p := n.Message
+	var err error
+	switch p.Stage {
+	case bus.StageKeys:
+		m.stages.Keys = max(1, round.Time(n.Arrived.Sub(m.sent)))
+		err = s.server.Keys(client, p.Payload)
+	case bus.StageShares:
+		m.stages.Shares = max(1, round.Time(n.Arrived.Sub(s.began)))
+		err = s.server.Shares(client, p.Payload)
+	case bus.StageSurvivors:
+		err = s.server.Signature(client, p.Payload)
+	case bus.StageRecovery:
+		_, err = s.server.Reveal(client, p.Payload)
+	}
+	if err != nil {
+		n.Reply(refusal(err.Error()))
+		d.notice("Device %s: secure aggregation: %v.", d.Names[n.Device], err)
+		return
+	}
+	m.done = p.Stage
+	m.reply = n.Reply
+	m.stages.Survivors = m.stages.Keys
+	m.stages.Recovery = m.stages.Keys
+	if p.Stage == bus.StageRecovery {
+		m.answer(&bus.DeviceReply{Status: bus.Accepted})
+	}
+	d.answerMasked(n.Device, m)
+}
+
+// answer answers the message that waits, if any.
+func (m *member) answer(r *bus.DeviceReply) {
+	if m.reply != nil {
+		m.reply(r)
+		m.reply = nil
+	}
+}
+
+// repeatReply answers a message of a stage that is over as it was answered before.
+func (d *Devices) repeatReply(m *member, n *gateway.Event) {
+	s := d.session
+	m.reply = n.Reply
+	switch n.Message.Stage {
+	case bus.StageKeys:
+		m.answer(&bus.DeviceReply{Status: bus.Continue, Secure: s.roster()})
+	case bus.StageShares:
+		inbox, err := s.server.Inbox(uint32(d.run.First + n.Device))
+		if err != nil {
+			m.answer(refusal(err.Error()))
+			return
+		}
+		m.answer(&bus.DeviceReply{Status: bus.Continue, Secure: inbox})
+	case bus.StageSurvivors:
+		m.answer(&bus.DeviceReply{Status: bus.Continue, Secure: s.signatures})
+	default:
+		m.answer(&bus.DeviceReply{Status: bus.Accepted})
+	}
+}
+
+// roster is what the stage of keys led to.
+func (s *session) roster() []byte { return s.server.Encoded() }
+
+// answerMasked answers a device that has uploaded and asks for the survivors, once they are known.
+func (d *Devices) answerMasked(device int, m *member) {
+	s := d.session
+	if m.done != bus.StageMasked || s.set == nil {
+		return
+	}
+	if !s.survivors[device] {
+		m.answer(refusal("its update does not count"))
+		return
+	}
+	m.answer(&bus.DeviceReply{Status: bus.Continue, Secure: s.set})
+}
+
+// leaveSession ends a device's part in the session: its task has no update.
+func (d *Devices) leaveSession(device int, reason string) {
+	m := d.session.members[device]
+	if m == nil {
+		return
+	}
+	m.answer(refusal(reason))
+	delete(d.session.members, device)
+	if o := d.taskOf(device); o != nil && !d.isAnswered(o) {
+		d.gateway.DropTask(device)
+		d.answer(round.TimedOut, o, round.Plan{Compute: max(1, o.observed(time.Now()))})
+	}
+}
+
+// isAnswered reports whether an open task has an answer that was not handed out yet.
+func (d *Devices) isAnswered(o *openTask) bool {
+	return slices.ContainsFunc(d.answers, func(a *Answer) bool { return a.Task == o.task.Task })
+}
+
+// awaits reports whether the stage still waits for a device: it has neither sent its message nor left.
+func (d *Devices) awaits(device int, m *member) bool {
+	if m.done >= d.session.stage {
+		return false
+	}
+	o := d.taskOf(device)
+	return o != nil && !d.isAnswered(o)
+}
+
+// advance ends the stages of keys and shares when no device is waited for any more. It is called
+// whenever a device has sent a message, left, or been silent.
+func (d *Devices) advance() {
+	s := d.session
+	if s == nil || s.stage > bus.StageShares {
+		return
+	}
+	limited := d.Secure.StageLimit > 0 && time.Since(s.began) > d.Secure.StageLimit
+	for device, m := range s.members {
+		if d.awaits(device, m) && !limited {
+			return
+		}
+	}
+	for _, device := range slices.Sorted(maps.Keys(s.members)) {
+		if s.members[device].done < s.stage {
+			d.leaveSession(device, "the stage is over")
+		}
+	}
+	var err error
+	if s.stage == bus.StageKeys {
+		err = d.endKeys()
+	} else {
+		err = d.endShares()
+	}
+	if err == nil {
+		return
+	}
+	d.notice("Round %d has no updates of devices: %v.", s.round, err)
+	for _, device := range slices.Sorted(maps.Keys(s.members)) {
+		d.leaveSession(device, err.Error())
+	}
+}
+
+// endKeys sends the roster to all members.
+func (d *Devices) endKeys() error {
+	s := d.session
+	roster, err := s.server.Roster()
+	if err != nil {
+		return err
+	}
+	s.stage = bus.StageShares
+	s.began = time.Now()
+	for _, m := range s.members {
+		m.answer(&bus.DeviceReply{Status: bus.Continue, Secure: roster})
+	}
+	return nil
+}
+
+// endShares sends members the shares of their neighbours, and takes their updates from here on.
+func (d *Devices) endShares() error {
+	s := d.session
+	clients, err := s.server.Members()
+	if err != nil {
+		return err
+	}
+	s.stage = bus.StageMasked
+	s.began = time.Now()
+	for _, device := range slices.Sorted(maps.Keys(s.members)) {
+		client := uint32(d.run.First + device)
+		if !slices.Contains(clients, client) {
+			d.leaveSession(device, "too few of its neighbours have sent shares")
+			continue
+		}
+		inbox, err := s.server.Inbox(client)
+		if err != nil {
+			return err
+		}
+		d.gateway.OpenUpload(device)
+		s.members[device].answer(&bus.DeviceReply{Status: bus.Continue, Secure: inbox})
+	}
+	return nil
+}
+
+// RecoverSum has the survivors, which are the devices of these tasks, sign their set and reveal shares,
+// and returns the sum of their updates in units of 2^-44 with the losses that they reported. An error
+// that wraps [secagg.ErrRound] says that the sum cannot be recovered.
+func (d *Devices) RecoverSum(ctx context.Context, tasks []round.Task) (sum []int64, losses []float64, err error) {
+	s := d.session
+	if s == nil || d.gateway == nil {
+		return nil, nil, errors.New("realdevices: masked updates without their session")
+	}
+	words := make([]uint64, d.run.Params)
+	s.survivors = map[int]bool{}
+	var clients []uint32
+	for _, t := range tasks {
+		a := d.updates[t.Task]
+		if a == nil {
+			return nil, nil, fmt.Errorf("realdevices: the update of task %d is accepted and not kept", t.Task)
+		}
+		addWords(words, vector.Bytes(a.Values))
+		losses = append(losses, a.Loss)
+		clients = append(clients, uint32(t.Client))
+		s.survivors[t.Client-d.run.First] = true
+	}
+	if err := d.recover(ctx, clients); err != nil {
+		return nil, losses, err
+	}
+	recovered, err := s.server.Unmask(words)
+	if err != nil {
+		return nil, losses, err
+	}
+	if recovered > 0 {
+		d.notice("Round %d: the sum was recovered without %d of its devices.", s.round, recovered)
+	}
+	sum = make([]int64, len(words))
+	for i, w := range words {
+		sum[i] = int64(w)
+	}
+	return sum, losses, nil
+}
+
+// GiveUpSum forgets the updates of a round whose sum cannot be recovered, and says why.
+func (d *Devices) GiveUpSum(tasks []round.Task, reason error) {
+	d.notice("Round %d has no updates: %v.", d.session.round, reason)
+	d.Used(tasks)
+}
+
+// addWords adds little-endian words modulo 2^64.
+func addWords(words []uint64, b []byte) {
+	for i := range words {
+		words[i] += binary.LittleEndian.Uint64(b[8*i:])
+	}
+}
+
+// recover goes through the stages of survivors and recovery.
+func (d *Devices) recover(ctx context.Context, clients []uint32) (err error) {
+	s := d.session
+	if s.set == nil {
+		if s.set, err = s.server.Survivors(clients); err != nil {
+			return err
+		}
+		s.stage = bus.StageSurvivors
+		s.began = time.Now()
+	}
+	for device, m := range s.members {
+		d.answerMasked(device, m)
+	}
+	err = d.awaitStage(ctx, func() bool { return !d.anySurvivor(bus.StageSurvivors) })
+	if err != nil {
+		return err
+	}
+	if s.signatures, err = s.server.Signatures(); err != nil {
+		return err
+	}
+	s.stage = bus.StageRecovery
+	s.began = time.Now()
+	for _, m := range s.members {
+		if m.done == bus.StageSurvivors {
+			m.answer(&bus.DeviceReply{Status: bus.Continue, Secure: s.signatures})
+		}
+	}
+	return d.awaitStage(ctx, func() bool { return s.server.Ready() || !d.anySurvivor(bus.StageRecovery) })
+}
+
+// anySurvivor reports whether a survivor that is there has not sent its message of a stage.
+func (d *Devices) anySurvivor(stage bus.SecureStage) bool {
+	for device := range d.session.survivors {
+		m := d.session.members[device]
+		gone := m == nil || d.gone[device] || d.banned[device]
+		silent := time.Since(d.gateway.LastHeard(device)) > d.Liveness
+		skipped := stage == bus.StageRecovery && m != nil && m.done < bus.StageSurvivors
+		if !gone && !silent && !skipped && m.done < stage {
+			return true
+		}
+	}
+	return false
+}
+
+// awaitStage takes messages of devices until a stage is over, or its limit has passed.
+func (d *Devices) awaitStage(ctx context.Context, over func() bool) error {
+	for !over() {
+		if limit := d.Secure.StageLimit; limit > 0 && time.Since(d.session.began) > limit {
+			return nil
+		}
+		if err := d.takeWithin(ctx, checkInterval); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -44,6 +44,9 @@ func (d *Devices) check(u *bus.DeviceUpdate) error {
 	if u.FirstStepLoss == bus.UnreportedLoss && d.Losses != "" {
 		return fmt.Errorf("it does not tell its loss, by which %s decides", d.Losses)
 	}
+	if d.Secure != nil {
+		return d.checkTook(u) // of masked values nothing can be said
+	}
 	base := d.differenceBase(o.base)
 	values := u.Values[:d.run.Params]
 	if err := algorithm.Check(values[:d.run.Summed], base[:d.run.Summed]); err != nil || d.Replay {
@@ -54,14 +57,8 @@ func (d *Devices) check(u *bus.DeviceUpdate) error {
 			return err
 		}
 	}
-	// No task takes longer than its limit in wall time: with a longer one the run
-	// would wait for what did not happen.
-	if took := u.DownloadNs + u.ComputeNs + u.UploadNs; took > d.TaskLimit.Nanoseconds() {
-		return fmt.Errorf(
-			"it says that it took %v, the limit is %v (devices.task_seconds)",
-			time.Duration(took),
-			d.TaskLimit,
-		)
+	if err := d.checkTook(u); err != nil {
+		return err
 	}
 	loud := func(x float32) bool { return x != 0 && x != 1 && x != -1 }
 	if d.run.Votes && slices.ContainsFunc(values[:d.run.Trainable], loud) {
@@ -74,6 +71,20 @@ func (d *Devices) check(u *bus.DeviceUpdate) error {
 		return fmt.Errorf("the update's norm is %.3g, the limit is %g", n, d.NormLimit)
 	}
 	return nil
+}
+
+// checkTook refuses a task that took longer than its limit in wall time: with a longer one the run would
+// wait for what did not happen.
+func (d *Devices) checkTook(u *bus.DeviceUpdate) error {
+	took := u.DownloadNs + u.ComputeNs + u.UploadNs
+	if took <= d.TaskLimit.Nanoseconds() {
+		return nil
+	}
+	return fmt.Errorf(
+		"it says that it took %v, the limit is %v (devices.task_seconds)",
+		time.Duration(took),
+		d.TaskLimit,
+	)
 }
 
 // differenceBase returns what is subtracted from a device's values to get its update: the model that it

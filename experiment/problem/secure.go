@@ -5,6 +5,7 @@ import (
 
 	"fedpace/actors/fleet"
 	"fedpace/algorithm/secagg"
+	"fedpace/bus"
 	"fedpace/config"
 	"fedpace/coordinator/round"
 )
@@ -24,6 +25,14 @@ type Secure struct {
 // settleSecure finds the parameters of secure aggregation, and has the fleet count its stages.
 func (p *Problem) settleSecure() error {
 	c := &p.Config
+	if params, trainable := p.params(); trainable < params {
+		return &config.KeyError{
+			Key:         "model",
+			RelatedKeys: []string{"secure_aggregation.on"},
+			Problem: "has values that are not trained, such as a batch norm's running means, which clients send beside " +
+				"the sum (use a model without them, such as with group norm)",
+		}
+	}
 	members := p.secureMembers()
 	plan, err := c.SecurePlan(members)
 	if err != nil {
@@ -98,4 +107,16 @@ func (p *Problem) secureRounds() *round.Secure {
 		r.Bytes[i] = (x.Bits.Up + x.Bits.Down) / 8
 	}
 	return r
+}
+
+// Terms are what the run asks of devices.
+func (v *Secure) Terms(c *config.Config) *bus.SecureTerms {
+	return &bus.SecureTerms{
+		Neighbours: uint32(v.Devices.Neighbours),
+		Threshold:  uint32(v.Devices.Threshold),
+		Colluders:  uint32(v.Devices.Colluders),
+		Minimum:    uint32(v.Devices.Minimum),
+		Shift:      uint32(v.Shift),
+		MaxWeight:  c.SecureMaxWeight(),
+	}
 }

@@ -280,6 +280,10 @@ func (e *engine) realDevices(ctx context.Context) (*realdevices.Config, error) {
 		Record:      e.record,
 		Replay:      e.record.Replay,
 	}
+	if secure := e.p.Secure; secure != nil {
+		v.Secure = &realdevices.Secure{Terms: secure.Devices.Terms, StageLimit: wall(c.Secure.StageSeconds)}
+		welcome.Secure = secure.Terms(c)
+	}
 	if v.Link, err = e.p.ModelledLink(); err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ import (
 
 // Number is what a vector holds.
 type Number interface {
-	float32 | float64 | uint8 | uint16 | uint32 | int32 | int64
+	float32 | float64 | uint8 | uint16 | uint32 | uint64 | int32 | int64
 }
 
 // littleEndian says whether memory holds numbers as files and messages do.

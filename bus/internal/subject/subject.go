@@ -23,6 +23,9 @@ const (
 	// Join is followed by how many samples the device may have, where that is limited.
 	Join      = "join"
 	Heartbeat = "heartbeat"
+	// Secure is the verb of a device's messages in secure aggregation. Devices may publish on it by the
+	// permission for updates.
+	Secure = Update + ".secure"
 )
 
 // JoinAs is the verb by which a device joins that its credentials allow a number of samples; 0 means

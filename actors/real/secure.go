@@ -1,0 +1,238 @@
+package real
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"fedpace/algorithm/secagg"
+	"fedpace/bus"
+	"fedpace/bus/gateway"
+	"fedpace/internal/vector"
+)
+
+// computed is the result of a task's local steps. A device keeps that of its last task, since a
+// coordinator that is started again goes through the stages of secure aggregation again: steps with
+// local noise, taken twice, would give two updates that differ by their noise alone.
+type computed struct {
+	digest []byte
+	update *bus.DeviceUpdate
+	base   []float32
+	// survivors is the set that the device has signed for the task, as numbers of clients; nil: none.
+	survivors []uint32
+}
+
+// SecureStep is a point in a device's part in secure aggregation.
+type SecureStep struct {
+	Round int
+	Stage bus.SecureStage
+	// Answered says that the message of the stage has been answered.
+	Answered bool
+	// Words are the weighted update before it is masked, and Base is the model that it starts from, at the
+	// masked upload; they must not be changed.
+	Words []uint64
+	Base  []float32
+}
+
+// observe tells the device's owner of a step.
+func (w *Device) observe(t *gateway.DeviceTask, s SecureStep) {
+	if w.config.Observe != nil {
+		s.Round = int(t.Task.Round)
+		w.config.Observe(s)
+	}
+}
+
+// doSecurely does one task with secure aggregation: keys and shares, the local steps, the masked
+// upload, and the recovery of the sum. It begins again where the coordinator has.
+func (w *Device) doSecurely(t *gateway.DeviceTask) error {
+	for {
+		err := w.secureAttempt(t)
+		if !errors.Is(err, gateway.ErrSendKeys) {
+			return err
+		}
+		w.bus.Notice(fmt.Sprintf("Task %d: its stages begin again: the coordinator was started again.", t.Task.Task))
+	}
+}
+
+// secureAttempt goes through the stages of a task once.
+func (w *Device) secureAttempt(t *gateway.DeviceTask) error {
+	member, err := w.newMember(t)
+	if err != nil {
+		return err
+	}
+	entry, err := member.Keys()
+	if err != nil {
+		return err
+	}
+	roster, err := w.stage(t, bus.StageKeys, entry)
+	if err != nil {
+		return err
+	}
+	shares, err := member.Shares(roster)
+	if err != nil {
+		return fmt.Errorf("%w: %w", gateway.ErrUpdateRefused, err)
+	}
+	inbox, err := w.stage(t, bus.StageShares, shares)
+	if err != nil {
+		return err
+	}
+	result, err := w.computeOnce(t)
+	if err != nil {
+		return err
+	}
+	if err := w.upload(t, member, inbox, result); err != nil {
+		return err
+	}
+	return w.helpRecover(t, member, result)
+}
+
+// newMember makes this device's end of the round of a task.
+func (w *Device) newMember(t *gateway.DeviceTask) (*secagg.Client, error) {
+	if w.identity == nil {
+		_, identity, err := ed25519.GenerateKey(rand.Reader)
+		if err != nil {
+			return nil, err
+		}
+		w.identity = identity
+	}
+	s := t.Welcome.Secure
+	terms := secagg.Terms{
+		Neighbours: int(s.Neighbours),
+		Threshold:  int(s.Threshold),
+		Colluders:  int(s.Colluders),
+		Minimum:    int(s.Minimum),
+	}
+	weight := min(s.MaxWeight, max(1, w.reportedSamples()))
+	context := secagg.NewContext(t.Run, t.Task.Round)
+	member, err := secagg.NewClient(rand.Reader, context, terms, w.identity, uint32(t.Welcome.Client), weight)
+	if err != nil {
+		return nil, err
+	}
+	w.weight = weight
+	member.Trust = w.config.Trust
+	return member, nil
+}
+
+// stage sends the message of a stage and returns what the stage led to.
+func (w *Device) stage(t *gateway.DeviceTask, stage bus.SecureStage, payload []byte) ([]byte, error) {
+	w.observe(t, SecureStep{Stage: stage})
+	r, err := w.bus.SecureMessage(t.Context, t.Run, &bus.SecureMessage{
+		Task:       t.Task.Task,
+		TaskDigest: t.Task.Digest,
+		Stage:      stage,
+		Payload:    payload,
+	})
+	if err != nil {
+		return nil, err
+	}
+	w.observe(t, SecureStep{Stage: stage, Answered: true})
+	switch r.Status {
+	case bus.Continue, bus.Accepted:
+		return r.Secure, nil
+	case bus.SendKeys:
+		return nil, fmt.Errorf("task %d: %w", t.Task.Task, gateway.ErrSendKeys)
+	}
+	return nil, fmt.Errorf("task %d: %w: %s", t.Task.Task, gateway.ErrUpdateRefused, r.Reason)
+}
+
+// computeOnce fetches the model and takes the local steps of a task, unless it has done that before.
+func (w *Device) computeOnce(t *gateway.DeviceTask) (*computed, error) {
+	if w.last != nil && bytes.Equal(w.last.digest, t.Task.Digest) {
+		return w.last, nil
+	}
+	ctx := t.Context
+	began := time.Now()
+	w.bus.Phase(bus.Download)
+	params, err := w.bus.Model(ctx, t.Run, bus.DigestFrom(t.Task.ModelDigest))
+	var frozen []float32
+	if err == nil {
+		frozen, err = w.vector(ctx, t, t.Task.FrozenDigest)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errDownload, err)
+	}
+	w.vectors = map[bus.Digest][]float32{bus.DigestFrom(t.Task.FrozenDigest): frozen}
+	base := slices.Clone(params)
+	download := time.Since(began)
+	w.bus.Phase(bus.Compute)
+	if err := w.Prepare(ctx, t.Run, t.Welcome); err != nil {
+		return nil, err
+	}
+	update, _, err := w.Compute(ctx, append(params, frozen...), nil, t.Task)
+	if err != nil {
+		return nil, err
+	}
+	update.DownloadNs = download.Nanoseconds()
+	w.last = &computed{digest: t.Task.Digest, update: update, base: base}
+	return w.last, nil
+}
+
+// upload masks the update of a task and sends it. An update that is not finite ends the task here: under
+// masks nobody else would see it.
+func (w *Device) upload(t *gateway.DeviceTask, member *secagg.Client, inbox []byte, result *computed) error {
+	values := result.update.Values
+	if len(values) < len(result.base) { // the steps did not stay finite
+		return fmt.Errorf("task %d: %w: its steps do not stay finite", t.Task.Task, gateway.ErrUpdateRefused)
+	}
+	began := time.Now()
+	words := make([]uint64, len(result.base))
+	share := secagg.Share(w.weight, int(t.Welcome.Secure.Shift))
+	if err := secagg.Encode(words, share, values[:len(result.base)], result.base); err != nil {
+		return fmt.Errorf("task %d: %w: %w", t.Task.Task, gateway.ErrUpdateRefused, err)
+	}
+	w.observe(t, SecureStep{Stage: bus.StageMasked, Words: words, Base: result.base})
+	if err := member.Mask(inbox, words); err != nil {
+		return fmt.Errorf("task %d: %w: %w", t.Task.Task, gateway.ErrUpdateRefused, err)
+	}
+	masked := &bus.DeviceUpdate{
+		Update: &bus.Update{
+			Task:          t.Task.Task,
+			TaskDigest:    t.Task.Digest,
+			DownloadNs:    result.update.DownloadNs,
+			ComputeNs:     result.update.ComputeNs + time.Since(began).Nanoseconds(),
+			FirstStepLoss: result.update.FirstStepLoss,
+			Samples:       result.update.Samples,
+		},
+		Values: vector.Append([]float32(nil), vector.Bytes(words)),
+	}
+	return w.bus.Send(t.Context, t.Run, masked)
+}
+
+// helpRecover takes part in the recovery of the sum. The device signs one set of survivors for a task,
+// also where the coordinator goes through the stages again: from the sums of two sets it would learn
+// the updates of those in one alone.
+func (w *Device) helpRecover(t *gateway.DeviceTask, member *secagg.Client, result *computed) error {
+	set, err := w.stage(t, bus.StageMasked, nil)
+	if err != nil {
+		return err
+	}
+	clients, err := member.Clients(set)
+	if err != nil {
+		return fmt.Errorf("%w: %w", gateway.ErrUpdateRefused, err)
+	}
+	if result.survivors != nil && !slices.Equal(result.survivors, clients) {
+		return fmt.Errorf("task %d: %w: it has signed another set of survivors", t.Task.Task, gateway.ErrUpdateRefused)
+	}
+	signature, err := member.Sign(set)
+	if err != nil {
+		return fmt.Errorf("%w: %w", gateway.ErrUpdateRefused, err)
+	}
+	result.survivors = clients
+	signatures, err := w.stage(t, bus.StageSurvivors, signature)
+	if err != nil {
+		return err
+	}
+	shares, err := member.Reveal(signatures)
+	if err != nil {
+		return fmt.Errorf("%w: %w", gateway.ErrUpdateRefused, err)
+	}
+	if _, err := w.stage(t, bus.StageRecovery, shares); err != nil {
+		return err
+	}
+	w.done++
+	return nil
+}

@@ -1,0 +1,63 @@
+package gateway
+
+import (
+	"bytes"
+	"strings"
+	"time"
+
+	"fedpace/bus"
+)
+
+// onSecure handles a message in a stage of secure aggregation: it becomes an event, which the run
+// answers when the stage is over. Every message is paid for: there are five in a task, and repeats
+// every few seconds while the device waits. The caller holds the lock.
+func (x *peer) onSecure(m *bus.RawMessage) {
+	if !x.spend(len(m.Data)) {
+		return
+	}
+	p := new(bus.SecureMessage)
+	if err := bus.Unmarshal(m.Data, p); err != nil {
+		x.ignore(ReasonMalformed, err.Error())
+		x.answer(m, bus.Refused, err.Error(), nil)
+		return
+	}
+	if x.taken && p.Process != x.process {
+		x.refuseTwin(m)
+		return
+	}
+	x.speaks(p.Process)
+	isOpen := x.gateway.config.Secure && x.task == p.Task && bytes.Equal(p.TaskDigest, x.digest)
+	if !isOpen && p.Stage == bus.StageRecovery { // the sum was recovered without it, and the run has gone on
+		x.answer(m, bus.Accepted, "", nil)
+		return
+	}
+	if !isOpen {
+		const text = "bus: secure message: its task is not open"
+		x.ignore(ReasonStale, text)
+		x.answer(m, bus.Refused, text, nil)
+		return
+	}
+	x.heard = time.Now()
+	x.reportedTask = p.Task
+	x.gateway.events.Put(Event{
+		Device:  x.index,
+		Kind:    Secure,
+		Message: p,
+		Reply:   func(r *bus.DeviceReply) { x.gateway.reply(m, r) },
+		Arrived: x.heard,
+	})
+}
+
+// reply answers a device's request on the inbox that it names.
+func (g *Gateway) reply(m *bus.RawMessage, r *bus.DeviceReply) {
+	toInbox := strings.HasPrefix(m.Reply, "_INBOX") || strings.HasPrefix(m.Reply, "_R_")
+	if !toInbox {
+		return
+	}
+	r.Reason = bus.ValidText(r.Reason[:min(len(r.Reason), bus.MaxText)])
+	b, err := bus.Marshal(nil, r)
+	if err == nil {
+		// The answer may be lost, because a device without an answer asks again.
+		_ = g.conn.Publish(m.Reply, b)
+	}
+}

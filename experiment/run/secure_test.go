@@ -1,0 +1,216 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"testing"
+
+	"fedpace/actors/real"
+	"fedpace/algorithm"
+	"fedpace/bus"
+	"fedpace/bus/natsconn"
+	"fedpace/config"
+	"fedpace/experiment/runtest"
+	"fedpace/internal/testkit/slow"
+)
+
+// secureDevices are real devices of a run with secure aggregation, in this process. They note what
+// they add up before it is masked.
+type secureDevices struct {
+	url string
+	all sync.WaitGroup
+
+	mu sync.Mutex
+	// words has by round and device the weighted update, from the device's last attempt.
+	words map[int]map[string][]uint64
+	// initial is the model that the first round started from.
+	initial []float32
+	// step, if set, is called at each step of a device, which kill takes out of the run.
+	step func(id string, s real.SecureStep, kill func())
+}
+
+// start starts a device, until ctx ends or it is killed.
+func (d *secureDevices) start(ctx context.Context, t *testing.T, id string) {
+	ctx, kill := context.WithCancel(ctx)
+	d.all.Go(func() {
+		defer kill()
+		conn, err := natsconn.Connect(ctx, natsconn.Config{URL: d.url, Name: id, Await: true, Slow: true})
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		dies := func() {
+			conn.Close() // as a process that is killed, without a word
+			kill()
+		}
+		device, err := real.Open(real.Config{
+			ID:   id,
+			Data: real.SyntheticData,
+			Observe: func(s real.SecureStep) {
+				d.mu.Lock()
+				defer d.mu.Unlock()
+				if s.Words != nil {
+					if d.words[s.Round] == nil {
+						d.words[s.Round] = map[string][]uint64{}
+					}
+					d.words[s.Round][id] = slices.Clone(s.Words)
+					if s.Round == 1 {
+						d.initial = slices.Clone(s.Base)
+					}
+				}
+				if d.step != nil {
+					d.step(id, s, dies)
+				}
+			},
+		})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer device.Close()
+		if err := device.Work(ctx, conn); err != nil && ctx.Err() == nil {
+			t.Logf("%s: %v", id, err)
+		}
+	})
+}
+
+// secureRun is the configuration of a run of eight devices alone.
+func secureRun(t *testing.T, sets ...string) (Options, config.Config, *secureDevices) {
+	t.Helper()
+	o, load := devicesAlone(t, "[d1, d2, d3, d4, d5, d6, d7, d8]", append([]string{
+		"stop.rounds=3", "logistic.features=20", "logistic.classes=5", "secure_aggregation.on=true", "secure_aggregation.dropouts=0.3", "evaluate.every=100",
+		"devices.liveness_seconds=2", "http=", "checkpoint.seconds=1000",
+	}, sets...)...)
+	d := &secureDevices{url: o.NATS.URL, words: map[int]map[string][]uint64{}}
+	return o, runtest.Small(t, load()...), d
+}
+
+// deviceIDs are the eight devices.
+var deviceIDs = []string{"d1", "d2", "d3", "d4", "d5", "d6", "d7", "d8"}
+
+// expectModels works out from what the survivors of each round added up which models the run should
+// have, and compares them with those that it had. Each device weighs 1 of 2^3.
+func (d *secureDevices) expectModels(t *testing.T, models map[int][]float32, survivors func(round int) []string) {
+	t.Helper()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	x := d.initial
+	for number := 1; number <= len(models); number++ {
+		sum := make([]int64, len(x))
+		ids := survivors(number)
+		for _, id := range ids {
+			words := d.words[number][id]
+			if words == nil {
+				t.Fatalf("round %d: no update of %s", number, id)
+			}
+			for i := range sum {
+				sum[i] += int64(words[i])
+			}
+		}
+		const weightOfAll = 8
+		scale := weightOfAll / float64(len(ids))
+		algorithm.Default.Server(len(x)).Apply(x, sum, scale)
+		for i, want := range x {
+			if got := models[number][i]; math.Float32bits(got) != math.Float32bits(want) {
+				t.Fatalf("round %d: parameter %d is %v, without masks %v", number, i, got, want)
+			}
+		}
+	}
+}
+
+// played runs a configuration with its devices, and returns the models by round.
+func (d *secureDevices) played(t *testing.T, o Options, c config.Config, play func(Options) error) map[int][]float32 {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	defer d.all.Wait()
+	defer stop()
+	for _, id := range deviceIDs {
+		d.start(ctx, t, id)
+	}
+	models := map[int][]float32{}
+	o.Model = func(round int, params []float32) { models[round] = slices.Clone(params) }
+	o.Notice = func(line string) { t.Log(line) }
+	if err := play(o); err != nil {
+		t.Fatal(err)
+	}
+	return models
+}
+
+func TestSecure_EightDevicesHaveTheBitsWithoutMasks(t *testing.T) {
+	o, c, d := secureRun(t)
+	models := d.played(t, o, c, func(o Options) error {
+		s, err := Run(t.Context(), c, o)
+		if err == nil && s.Outcomes[0] != 24 {
+			err = fmt.Errorf("outcomes %v, want 24 accepted", s.Outcomes)
+		}
+		return err
+	})
+	d.expectModels(t, models, func(int) []string { return deviceIDs })
+}
+
+// Two of eight devices die in round 2, before or after a message of a stage.
+func TestSecure_DevicesDieAtEachStage(t *testing.T) {
+	for _, stage := range []bus.SecureStage{
+		bus.StageKeys, bus.StageShares, bus.StageMasked, bus.StageSurvivors, bus.StageRecovery,
+	} {
+		for _, answered := range []bool{false, true} {
+			name := fmt.Sprintf("%v, answered %v", stage, answered)
+			first := stage == bus.StageMasked && !answered
+			t.Run(name, func(t *testing.T) {
+				if !first {
+					slow.Test(t, "each stage waits for devices that died to be silent for two seconds")
+				}
+				o, c, d := secureRun(t)
+				d.step = func(id string, s real.SecureStep, kill func()) {
+					if s.Round == 2 && s.Stage == stage && s.Answered == answered && (id == "d3" || id == "d7") {
+						kill()
+					}
+				}
+				models := d.played(t, o, c, func(o Options) error {
+					_, err := Run(t.Context(), c, o)
+					return err
+				})
+				uploaded := stage > bus.StageMasked || stage == bus.StageMasked && answered
+				d.expectModels(t, models, func(round int) []string {
+					if round == 1 || round == 2 && uploaded {
+						return deviceIDs
+					}
+					return []string{"d1", "d2", "d4", "d5", "d6", "d8"}
+				})
+			})
+		}
+	}
+}
+
+// The coordinator stops in round 2 at each stage and goes on from its checkpoint: the model has the
+// bits of a run that never stopped.
+func TestSecure_CoordinatorStopsAtEachStage(t *testing.T) {
+	for _, stage := range []bus.SecureStage{
+		bus.StageKeys, bus.StageShares, bus.StageMasked, bus.StageSurvivors, bus.StageRecovery,
+	} {
+		t.Run(stage.String(), func(t *testing.T) {
+			o, c, d := secureRun(t)
+			first, interrupt := context.WithCancel(t.Context())
+			var once sync.Once
+			d.step = func(id string, s real.SecureStep, _ func()) {
+				if s.Round == 2 && s.Stage == stage && s.Words == nil && id == "d4" {
+					once.Do(interrupt)
+				}
+			}
+			models := d.played(t, o, c, func(o Options) error {
+				if _, err := Run(first, c, o); first.Err() == nil {
+					return fmt.Errorf("the run was not interrupted: %w", err)
+				}
+				_, err := Resume(t.Context(), c.Out, o)
+				return err
+			})
+			if len(models) != 3 {
+				t.Fatalf("models of %d rounds", len(models))
+			}
+			d.expectModels(t, models, func(int) []string { return deviceIDs })
+		})
+	}
+}

@@ -59,7 +59,7 @@ func (s *State) setAggregator(a *aggregate.State) {
 	s.DeviceNorms = a.DeviceNorms
 }
 
-// aggregator returns what the aggregator has added to the state.
+// aggregator returns the part of a checkpoint that belongs to the aggregator, without copying.
 func (s *State) aggregator() *aggregate.State {
 	return &aggregate.State{
 		Models:      s.Models,
@@ -73,7 +73,8 @@ func (s *State) aggregator() *aggregate.State {
 	}
 }
 
-// save keeps the run's state, if there is one.
+// save hands the run's state to the configured function. It does nothing if none is configured, or
+// if the machine is idle or stopped, when there is no round to continue.
 func (d *driver) save() error {
 	if p := d.machine.Phase(); d.config.Checkpoint.Save == nil || p == round.Idle || p == round.Stopped {
 		return nil
@@ -82,6 +83,7 @@ func (d *driver) save() error {
 		return nil // the state at the round's start is kept, to which its devices go back with the run
 	}
 	s := &State{Machine: d.machine.State(), Clock: d.clock.State()}
+	// A run without training has no aggregator, and no updates of devices.
 	if d.aggregator != nil {
 		s.setAggregator(d.aggregator.State())
 		s.Updates, s.Findings = d.devices.PendingUpdates(), d.devices.Findings()
@@ -89,7 +91,8 @@ func (d *driver) save() error {
 	return d.config.Checkpoint.Save(s)
 }
 
-// restore puts the machine and the clock where a state was taken.
+// restore puts the round machine and the clock where state s was taken. A state that does not fit
+// the configuration is an error that wraps [ErrState].
 func (d *driver) restore(s *State) (err error) {
 	d.clock = simclock.Restore(s.Clock)
 	if d.machine, err = round.Restore(d.config.Round, s.Machine); err != nil {
@@ -112,7 +115,8 @@ func Recovered(err *error) {
 	}
 }
 
-// panicked is the function of ours that panicked, for reports.
+// panicked names the innermost function of this module on the stack of a panic, with its line, for
+// a report to the user. It must be called by the function that recovers.
 func panicked() string {
 	var calls [32]uintptr
 	frames := runtime.CallersFrames(calls[:runtime.Callers(3, calls[:])]) // behind Recovered

@@ -37,8 +37,10 @@ type Aggregator struct {
 	sumMemory []int64 // of the round's sum, as long as that; see roundSum
 }
 
-// New makes an aggregator that begins with the initial model, or continues with those of a state,
-// and publishes them.
+// New makes an aggregator for one run. channel carries its jobs and models. Without a resumed state
+// (nil) the run begins with the initial model as version 0; with one it continues with the versions
+// and the memories in it. All versions are published on the bus before New returns, so that tasks
+// can name them.
 func New(ctx context.Context, channel bus.Coordinator, c Config, resumed *State) (*Aggregator, error) {
 	instance := c.Learning.Algorithm
 	if instance == nil {
@@ -58,8 +60,10 @@ func New(ctx context.Context, channel bus.Coordinator, c Config, resumed *State)
 		sumMemory:    make([]int64, algorithm.SumLength(instance.Algorithm, c.Learning.Model.Params())),
 	}
 	a.learning.Combine = c.Learning.Combine.ForAlgorithm(instance.Algorithm)
+	// The number of trained values depends on the algorithm and the model, which are set above.
 	a.judged = a.countJudged()
 	a.queue = workQueue{bus: channel, learning: &a.learning, lastJob: bus.FirstNumber()}
+	// A run that begins has one version, the initial model with number 0.
 	versions := []Version{{Params: c.Learning.Initial}}
 	if resumed != nil {
 		versions = resumed.Models
@@ -94,7 +98,9 @@ func (c *Config) fresh(a algorithm.Algorithm) *algorithm.Instance {
 	return algorithm.NewPartly(a, nil, model.Params(), model.Trainable(), 0, c.Round.Clients)
 }
 
-// State is what an aggregator adds to the state of a run.
+// State returns what a run needs to continue from here: all versions that tasks may still name, the
+// memories of the rules, and the clients' states. Its vectors are the aggregator's own: they are
+// valid until the next Advance and must not be changed.
 type State struct {
 	// Models are the versions that tasks may start from, ascending; the last is the newest.
 	Models   []Version
@@ -114,8 +120,11 @@ type Version struct {
 	Doubtful bool // what devices make of it is no evidence against them
 }
 
-// restore takes over a state that an aggregator of this configuration has left.
+// restore takes over a state that an aggregator with the same configuration has left: the server
+// half of the algorithm, the guard, the bounds of both clips, and the clients' states where the
+// algorithm has any. The models of the state are published by the caller.
 func (a *Aggregator) restore(s *State) error {
+	// Without a measured quality bestQuality stays NaN, which any value improves.
 	if s.Measured {
 		a.bestQuality = s.Best
 	}
@@ -166,7 +175,9 @@ func (a *Aggregator) Release(ctx context.Context, version uint64) error {
 	return a.models.release(ctx, version)
 }
 
-// Advance makes the next model of a round that was trained, and publishes it.
+// Advance makes the next model from the outcome of a round that was trained, publishes it as the
+// newest version and moves all states on that follow from the round: those of clients, devices and
+// clips.
 func (a *Aggregator) Advance(ctx context.Context, o Outcome) error {
 	next, err := a.nextModel(o)
 	if err != nil {
@@ -175,6 +186,8 @@ func (a *Aggregator) Advance(ctx context.Context, o Outcome) error {
 	if err := a.models.addNewest(ctx, a.models.newest+1, next); err != nil {
 		return err
 	}
+	// A sum may hold more values than the model. Those behind the model belong to the clients'
+	// states.
 	a.advanceStates(o.sum.values[len(next.params):], o.sum.updates)
 	a.devices.Used(o.tasks)
 	a.clip.Advance(o.sum.clipMemory)
@@ -185,11 +198,14 @@ func (a *Aggregator) Advance(ctx context.Context, o Outcome) error {
 	return nil
 }
 
-// nextModel applies the server half of the algorithm to a round's sum, or goes back to the best
-// model if the round's model is lost.
+// nextModel returns the model that follows round o. It applies the server half of the algorithm to
+// the round's sum. If the guard gave the round's model up (o.lost), it returns to the last good
+// model and forgets what the algorithm had gathered since. A model with a value that is not finite
+// is an error.
 func (a *Aggregator) nextModel(o Outcome) (model, error) {
 	var params []float32
 	if o.lost {
+		// The updates since the good model led away from it, so no memory of them may stay.
 		params = slices.Clone(a.guard.Good)
 		a.devices.ModelLost(o.number, o.modelLoss, a.guard.Best)
 		if err := a.forget(); err != nil {
@@ -216,7 +232,8 @@ func (a *Aggregator) nextModel(o Outcome) (model, error) {
 	return next, nil
 }
 
-// forget puts the server's state and the bounds of updates where a run begins.
+// forget puts the server half of the algorithm and the bounds of both clips into the state in which
+// a run begins.
 func (a *Aggregator) forget() error {
 	fresh := a.config.fresh(a.algorithm.Algorithm).Server.State()
 	return errors.Join(

@@ -27,9 +27,11 @@ func (a *Attackers) number(client int) uint32 {
 	return uint32(class + 1)
 }
 
-// collude adds to each job with colluding clients the tasks that these know of: the first of the
-// round that are of the same class and start from the same base model. Jobs hold the round's tasks
-// in order, so the result does not depend on how the tasks were cut into jobs.
+// collude adds to each job with colluding clients the tasks of the other members of their circle,
+// because such an attacker computes its update from the updates of all of them. A circle is the
+// first tasks of the round, in task order and up to the size that the attack has, that belong to
+// one class of attackers and start from one base model. Jobs hold the round's tasks in order, so
+// circles do not depend on how the tasks were cut into jobs. A nil receiver has no attackers.
 func (a *Attackers) collude(jobs []job) {
 	if a == nil {
 		return
@@ -45,6 +47,7 @@ func (a *Attackers) collude(jobs []job) {
 				continue
 			}
 			key := circle{jobs[i].base, work.Attacker}
+			// Attacker 0 is honest, so class i has the number i+1.
 			if len(members[key]) < a.Circle(int(work.Attacker)-1) {
 				members[key] = append(members[key], work)
 			}
@@ -52,6 +55,7 @@ func (a *Attackers) collude(jobs []job) {
 	}
 	for i := range jobs {
 		message := jobs[i].message
+		// A job may hold several clients of one circle, which is added once.
 		added := map[uint32]bool{}
 		for _, work := range message.Clients {
 			if added[work.Attacker] {

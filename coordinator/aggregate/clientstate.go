@@ -20,8 +20,10 @@ type published struct {
 	digests []bus.Digest
 }
 
-// publishStates puts on the bus what the simulated clients of a round have kept, and notes its digest in
-// their updates. The caller closes the result once all jobs are answered, also after an error.
+// publishStates puts on the bus the states that the simulated clients of a round have kept since
+// their last task, and the server's part of these states if the algorithm has one. It notes the
+// digest of each state in the client's update, by which a job names it. The caller closes the
+// result once all jobs are answered, also after an error, which takes the states off the bus again.
 func (a *Aggregator) publishStates(ctx context.Context, updates []clientUpdate) (*published, error) {
 	p := &published{models: &a.models}
 	states := a.algorithm.ClientStates
@@ -54,7 +56,8 @@ func (p *published) add(ctx context.Context, digest bus.Digest, values []float32
 	return p.models.publish(ctx, digest, values)
 }
 
-// close takes the states off the bus.
+// close takes all states that were added off the bus. It tries all of them and returns the errors
+// together.
 func (p *published) close(ctx context.Context) (err error) {
 	for _, digest := range p.digests {
 		err = errors.Join(err, p.models.unpublish(ctx, digest))
@@ -115,8 +118,9 @@ func (a *Aggregator) DeviceTask(
 	return start.params[:a.communicated], start.doubtful, nil
 }
 
-// publishDeviceState names in a device's task what the device keeps, and has it on the bus instead
-// of what it kept before.
+// publishDeviceState names in a device's task the state that the client has kept since its last
+// task. It publishes the state if it differs from the one on the bus for this client, and takes the
+// older one off the bus. A state with the zero digest is empty, and nothing is published for it.
 func (a *Aggregator) publishDeviceState(ctx context.Context, client int, message *bus.Task) error {
 	if a.algorithm.ClientStates == nil {
 		return nil

@@ -6,10 +6,12 @@ import (
 	"fedpace/algorithm"
 )
 
-// combine completes a round's sum once all updates are there: separate updates are clipped,
-// combined by a rule or weighed by what they say, and noise is added where the run is private. It
-// returns the factor that the server applies to the sum, and the norms that the clip remembers next
-// (nil: as before).
+// combine completes the sum of round number once all updates are there. What it does depends on the
+// weighing w: stale updates that were kept separate join the fresh ones; or all updates were kept
+// separate, and are clipped, moved to the round's base model and combined by a rule, with noise
+// where the run is private; or all were added up already, and nothing is left to do. It changes sum
+// in place. It returns the factor by which the server multiplies the sum, and the norms that the
+// clip remembers for the next round (nil if they do not change).
 func (a *Aggregator) combine(
 	number int,
 	sum []int64,
@@ -23,6 +25,7 @@ func (a *Aggregator) combine(
 	if !a.learning.Combine.PerClient() {
 		return w.scale, nil, nil
 	}
+	// Lengths and distances are measured on trained values alone, never on buffers.
 	sums := sumsOf(updates)
 	trained := a.judgedOf(sums)
 	clipMemory = a.clip.Clip(trained)
@@ -31,6 +34,8 @@ func (a *Aggregator) combine(
 	}
 	shares := sharesOf(updates)
 	private := a.learning.Privacy
+	// Under central differential privacy every client counts alike (McMahan et al. 2018), because
+	// its weight would reveal how many samples it has.
 	if private != nil {
 		shares = slices.Repeat([]float64{private.Share()}, len(updates))
 	}
@@ -54,6 +59,8 @@ func (a *Aggregator) joinStale(sum []int64, updates []clientUpdate, freshShare f
 			stale = append(stale, algorithm.Stale{Update: u.sum, Share: u.share, Staleness: u.task.Staleness})
 		}
 	}
+	// weigh keeps stale updates separate only for algorithms that are StaleWeighers, so the
+	// assertion holds.
 	rule := a.algorithm.Algorithm.(algorithm.StaleWeigher) // whose stale updates alone are separate
 	weights := a.algorithm.JoinStale(rule, sum, freshShare, stale)
 	fresh := weights[len(stale)]

@@ -21,8 +21,11 @@ type deviceBounds struct {
 // base returns a version of the model, from which a device's update may have started.
 func (a *Aggregator) base(version uint64) []float32 { return a.models.versions[version].params }
 
-// addDevices clips the updates of devices, which are those from place first on, and adds them to the
-// sum or keeps them where they are separate. The updates before are trained already.
+// addDevices clips the updates of real devices and adds them to sum. Updates before index first are
+// those of simulated clients, which sum contains already; those from first on are the devices'. A
+// device's update that must stay separate is kept in its clientUpdate instead. If a rule for
+// devices is set and there are enough of them, it combines their updates before they are added. It
+// returns the norms by which they were bounded, for the guard.
 func (a *Aggregator) addDevices(
 	ctx context.Context,
 	sum []int64,
@@ -40,6 +43,8 @@ func (a *Aggregator) addDevices(
 		return bounds, err
 	}
 	devices := updates[first:]
+	// Either all updates of a round are separate, or the stale ones, which come first among the
+	// devices.
 	for len(devices) > 0 && devices[0].separate {
 		u := &devices[0]
 		if u.sum, err = a.deviceSum(u, weights[0], len(sum)); err != nil {
@@ -59,8 +64,9 @@ func (a *Aggregator) addDevices(
 	return bounds, algorithm.Merge(sum, combined)
 }
 
-// combineDevices makes one sum of devices' updates by a rule, length values long. The sum counts with
-// the weights of all these updates together.
+// combineDevices combines devices' updates to one sum of the given length by a robust rule. weights
+// holds each update's weight after clipping. The rule gets clipped updates of weight 1 and their
+// weights before clipping, and its result counts as much as all of these updates together.
 func (a *Aggregator) combineDevices(
 	rule combine.Rule,
 	devices []clientUpdate,
@@ -109,9 +115,10 @@ func (a *Aggregator) addUpDevices(sum []int64, updates []clientUpdate, weights [
 	return nil
 }
 
-// clipDevices returns the weights of the devices' updates, which are those from place first on, with
-// which they are as long as they may be. The norms of simulated clients, too, say how long an
-// update commonly is.
+// clipDevices returns a weight for each device's update, the ones from index first on, that bounds
+// the update's length by the clip rule for devices. The bound follows from the lengths of all
+// updates of the round, so those of the simulated clients, which are updates[:first] and part of
+// sum, count as well. It also returns these norms and what the clip remembers.
 func (a *Aggregator) clipDevices(
 	sum []int64,
 	updates []clientUpdate,

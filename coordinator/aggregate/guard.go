@@ -42,7 +42,9 @@ func (g *Guard) diverged(loss float64) bool {
 	return g.First > 0 && !(loss <= divergedTimes*g.First) // also for NaN
 }
 
-// remember notes the loss of a model with which a round with devices begins.
+// remember notes the held-out loss of the model params with which a round with devices begins. The
+// first loss of a run is kept as the measure of divergence, and the model with the lowest loss so
+// far as the one to return to. params must not change afterwards.
 func (g *Guard) remember(loss float64, params []float32) {
 	if g.First == 0 && loss > 0 {
 		g.First = loss
@@ -89,15 +91,19 @@ func (g *Guard) harms(v *vetted, loss float64) bool {
 	return g.degraded(loss) && !(loss <= v.start) // also for NaN
 }
 
-// judge excludes suspects one after the other from a round that was tried with all of its updates,
-// and returns what helped. If nothing does, or if half of all devices would have to be excluded,
-// they are not to blame, and the round counts as it is.
+// judge decides which updates of a round count. v is the round with the function that tries it
+// again without some updates, and all is the trial with every update. If all does no harm, every
+// update counts. Otherwise the suspects, the longest updates first, are excluded one after the
+// other until the harm ends; then those whose return does no harm are readmitted. If excluding
+// suspects does not help, or half of all devices would have to be excluded, the devices are not to
+// blame and every update counts.
 func (g *Guard) judge(v *vetted, all trial) (verdict, error) {
 	result := verdict{trial: all, loss: all.loss, divergesWith: g.diverged(all.loss), updates: len(all.norms)}
 	if !g.harms(v, all.loss) {
 		return result, nil
 	}
 	suspects := suspects(all.norms, v.first, v.updates)
+	// At most half of a round, and of all devices over the run, may be excluded.
 	limit := min(maxSuspects, max(1, v.updates/2), v.population/2-g.Banned, len(suspects))
 	excluded := make([]bool, v.updates)
 	last := all
@@ -113,6 +119,7 @@ func (g *Guard) judge(v *vetted, all trial) (verdict, error) {
 	if tried == 0 {
 		return result, nil
 	}
+	// No exclusion helped, so the round is tried once more with all updates, whose sum counts.
 	if g.harms(v, last.loss) {
 		var err error
 		result.trial, err = v.try(make([]bool, v.updates))

@@ -48,9 +48,11 @@ func (q *workQueue) newJob(kind bus.JobKind, number int, base bus.Digest) *bus.J
 	}
 }
 
-// run sends the jobs, which were numbered in their order, and takes the result of each once, in
-// whatever order the results arrive. The bus has checked each result against its job
-// ([bus.Result.ValidateFor]). Jobs that may have been lost with a server are sent again.
+// run sends jobs and waits until each has a result, which it hands to the job's take exactly once,
+// in whatever order results arrive. The jobs have consecutive numbers in their order. The bus has
+// checked each result against its job ([bus.Result.ValidateFor]). If the bus reports that a server
+// with open jobs was lost, the open ones are sent again; a job that is done twice has the same
+// result.
 func (q *workQueue) run(ctx context.Context, jobs []job) error {
 	if len(jobs) == 0 {
 		return nil
@@ -80,7 +82,7 @@ func (q *workQueue) run(ctx context.Context, jobs []job) error {
 	return nil
 }
 
-// sendOpen sends the jobs that have no result yet.
+// sendOpen sends those of the jobs that have no result yet, and leaves out the answered ones.
 func (q *workQueue) sendOpen(ctx context.Context, jobs []job) error {
 	for i := range jobs {
 		if jobs[i].answered {
@@ -93,8 +95,10 @@ func (q *workQueue) sendOpen(ctx context.Context, jobs []job) error {
 	return nil
 }
 
-// answer takes one received sum, and reports whether it answered one of the jobs. Every sum is
-// accepted or rejected, so that the bus knows what becomes of it.
+// answer handles one sum that was received, and reports whether it was the result of a job that was
+// open. Every sum is accepted, which removes it from the queue, or rejected, which lets another
+// trainer do the job again. A failure that is the round's fault, not the trainer's, is kept in the
+// job if the job may diverge, and else returned.
 func (q *workQueue) answer(ctx context.Context, jobs []job, sum *bus.ReceivedSum) (answered bool, err error) {
 	first := jobs[0].message.Job
 	if sum.Job < first {
@@ -107,6 +111,7 @@ func (q *workQueue) answer(ctx context.Context, jobs []job, sum *bus.ReceivedSum
 	}
 	j := &jobs[i]
 	failure := sum.Failure
+	// The trainer could not find the model, which a restarted server may have lost.
 	if failure != nil && failure.Kind == bus.NoModel {
 		if err := q.bus.PutModelsAgain(ctx); err != nil {
 			return false, err

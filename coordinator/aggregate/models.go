@@ -75,7 +75,9 @@ func (m *models) splitFrozen(ctx context.Context, params []float32, communicated
 	return m.publish(ctx, m.frozen, params[communicated:])
 }
 
-// add makes a model a version, which tasks can name from now on.
+// add publishes model x and makes it the version with this number, which tasks can name from now
+// on. Where clients exchange a part of the model only, that part is published under a digest of its
+// own. A candidate that was offered before is withdrawn.
 func (m *models) add(ctx context.Context, version uint64, x model) error {
 	if err := m.publish(ctx, x.digest, x.params); err != nil {
 		return err
@@ -94,7 +96,8 @@ func (m *models) add(ctx context.Context, version uint64, x model) error {
 	return nil
 }
 
-// addNewest makes a model the newest version.
+// addNewest publishes model x as the version with this number and makes it the newest one, from
+// which new tasks start.
 func (m *models) addNewest(ctx context.Context, version uint64, x model) error {
 	if err := m.add(ctx, version, x); err != nil {
 		return err
@@ -118,7 +121,8 @@ func (m *models) offer(ctx context.Context, x model) error {
 	return m.publish(ctx, x.digest, x.params)
 }
 
-// withdraw ends the candidacy of the model that was offered last.
+// withdraw takes the model that was offered last off the bus, unless it has become a version. It
+// does nothing if no model is offered.
 func (m *models) withdraw(ctx context.Context) error {
 	if m.candidate.IsZero() {
 		return nil
@@ -128,7 +132,8 @@ func (m *models) withdraw(ctx context.Context) error {
 	return m.unpublish(ctx, last)
 }
 
-// release deletes a version that no task will name again.
+// release forgets a version that no task will name again and takes its vectors off the bus. A
+// version that is not kept is an error, because a task could still name it.
 func (m *models) release(ctx context.Context, version uint64) error {
 	x, ok := m.versions[version]
 	if !ok {
@@ -143,7 +148,9 @@ func (m *models) release(ctx context.Context, version uint64) error {
 	return m.unpublish(ctx, x.digest)
 }
 
-// nameInTask says in a device's task which model the task starts from.
+// nameInTask writes into a device's task t the digest of the version from which the task starts.
+// Where devices get only the communicated part of the model, it names that part and the frozen
+// rest, which a device downloads once.
 func (m *models) nameInTask(t *bus.Task, version uint64) {
 	x := m.versions[version]
 	t.ModelDigest = x.digest.Bytes()
@@ -162,7 +169,8 @@ func siteVersion(site int) uint64 { return firstSiteVersion + uint64(site) }
 // isSiteVersion reports whether a version is the own model of a site.
 func isSiteVersion(version uint64) bool { return version >= firstSiteVersion }
 
-// releaseSites deletes the own models of all sites.
+// releaseSites forgets the models that sites had of their own in a round, in the order of their
+// versions.
 func (m *models) releaseSites(ctx context.Context) error {
 	for _, version := range slices.Sorted(maps.Keys(m.versions)) {
 		if !isSiteVersion(version) {

@@ -26,7 +26,10 @@ import (
 // site returns the site of a client.
 func (a *Aggregator) site(client int) int { return client % a.config.Round.Server.Sites }
 
-// trainSites trains a round by way of the clients' sites.
+// trainSites trains round r in a hierarchy of two levels: in each stage the clients of a site train
+// from the site's own model, and all stages but the last move that model. The updates of the last
+// stage become the sum of the round. It returns the round's outcome with a loss for each task. The
+// sites' models leave the bus at the end, also after an error.
 func (a *Aggregator) trainSites(ctx context.Context, r Round) (o Outcome, err error) {
 	defer func() { err = errors.Join(err, a.models.releaseSites(context.WithoutCancel(ctx))) }()
 	stages := a.siteStages(r.Tasks)
@@ -37,6 +40,7 @@ func (a *Aggregator) trainSites(ctx context.Context, r Round) (o Outcome, err er
 		stage := Round{Number: r.Number, Tasks: make([]round.Task, len(places))}
 		for i, place := range places {
 			stage.Tasks[i] = r.Tasks[place]
+			// A stage before the last one needs the site's model as a base that can move.
 			if err := a.startFromSite(ctx, &stage.Tasks[i], k < last); err != nil {
 				return o, err
 			}
@@ -61,7 +65,9 @@ func (a *Aggregator) trainSites(ctx context.Context, r Round) (o Outcome, err er
 	return o, nil
 }
 
-// firstLosses returns the loss of each client's first task, which starts from the round's model.
+// firstLosses returns the loss of each client's first task, in task order. A client may have a task
+// in each stage of a round, and only its first one starts from the round's model, of which the loss
+// is reported.
 func firstLosses(tasks []round.Task, losses []float64) (first []float64) {
 	seen := map[int]bool{}
 	for i, t := range tasks {
@@ -123,11 +129,13 @@ func (a *Aggregator) siteStages(tasks []round.Task) (stages [][]int) {
 	return stages
 }
 
-// siteRound moves the sites' own models, from which the tasks start, by the tasks' updates. It
-// returns the clients' losses by task.
+// siteRound trains one stage: it trains the tasks of r, each of which starts from its site's own
+// model, and replaces each site's model by the weighted mean of its clients' results. It returns
+// the loss of each task, in task order.
 func (a *Aggregator) siteRound(ctx context.Context, r Round) ([]float64, error) {
 	updates := newUpdates(r.Tasks)
 	sums := map[uint64][]int64{} // by site version
+	// Tasks of one site start from one version. The shares of a site's updates sum to 1.
 	for _, s := range splitByBase(updates, 1) {
 		if _, err := a.weigh(updates[s.start:s.end]); err != nil {
 			return nil, err

@@ -94,8 +94,10 @@ func (a *Aggregator) emptySum() []int64 {
 	return a.sumMemory
 }
 
-// addUp has the tasks trained and adds their updates up. If some updates are not valid, the others
-// weigh as if those had not been; if none is valid, it returns why.
+// addUp trains the tasks of r and returns the sum of their updates with the clients' losses.
+// Simulated clients come first in r.Tasks and are trained by jobs; devices have sent their updates
+// already. An update that is not valid is refused: the others then get the weights that they would
+// have had without it. If every update is refused, the last reason is the error.
 func (a *Aggregator) addUp(ctx context.Context, r Round) (roundSum, error) {
 	updates := newUpdates(r.Tasks)
 	weights, err := a.weigh(updates)
@@ -103,6 +105,7 @@ func (a *Aggregator) addUp(ctx context.Context, r Round) (roundSum, error) {
 		return roundSum{}, err
 	}
 	s := roundSum{values: a.emptySum()}
+	// Devices follow the simulated clients, so one index divides the tasks.
 	simulated := a.devices.Split(r.Tasks)
 	spans := jobSpans(updates[:simulated], a.queue.parts())
 	merge := func(part span, values []int64) error { return mergeSpan(s.values, updates, part, values) }
@@ -121,6 +124,7 @@ func (a *Aggregator) addUp(ctx context.Context, r Round) (roundSum, error) {
 		}
 	}
 	s.updates = valid
+	// Only simulated clients are refused here, so devices begin this many places earlier.
 	first := simulated - len(refused) // only simulated clients, which are the first, are refused here
 	if s.devices, err = a.addDevices(ctx, s.values, valid, first); err != nil {
 		return s, err
@@ -167,9 +171,10 @@ func mergeSpan(sum []int64, updates []clientUpdate, part span, values []int64) e
 	return algorithm.Merge(u.sum, values)
 }
 
-// trainSimulated has the updates of the spans trained, which are those of simulated clients. It notes
-// in them the clients' losses, their next states and failures, and has merge take the sum of each
-// span.
+// trainSimulated trains the updates of simulated clients. spans says which consecutive updates make
+// one job, and merge is called with each span and its sum as it arrives. It sets in updates the
+// clients' losses, their next states, and the reason where a client's training failed, whose loss
+// is then NaN. number is the round's number. It returns when all jobs are answered.
 func (a *Aggregator) trainSimulated(
 	ctx context.Context,
 	number int,
@@ -199,6 +204,7 @@ func (a *Aggregator) trainSimulated(
 		members := updates[part.start:part.end]
 		jobs[i] = a.clientJob(number, part, members)
 		jobs[i].message.Method = method
+		// Only a job with one client can fail alone. A failure of a job with many ends the run.
 		jobs[i].mayDiverge = a.learning.Combine.PerClient() // a job is then one client's
 		for j, work := range jobs[i].message.Clients {
 			u := &members[j]
@@ -218,6 +224,7 @@ func (a *Aggregator) trainSimulated(
 	if err := a.queue.run(ctx, jobs); err != nil {
 		return err
 	}
+	// A failed job has one client, whose update is at the span's start.
 	for _, j := range jobs {
 		if j.failure != nil {
 			updates[j.start].failure = j.failure
@@ -240,8 +247,9 @@ func (a *Aggregator) noteResult(updates []clientUpdate, r *bus.Result) {
 	}
 }
 
-// clientJob makes a job of updates with one base model, which are those of part: one local step
-// with learning rate 0 and weight 0 for each client, which measures its loss.
+// clientJob makes the job message for updates that share one base model; part is their span. Each
+// client is asked for one local step with learning rate 0 and weight 0, which only measures its
+// loss. A caller that wants training sets steps, rate and weight.
 func (a *Aggregator) clientJob(number int, part span, updates []clientUpdate) job {
 	base := updates[0].task.Model
 	message := a.queue.newJob(bus.Train, number, a.models.versions[base].digest)

@@ -47,7 +47,7 @@ func newUpdates(tasks []round.Task) []clientUpdate {
 	return updates
 }
 
-// tasksOf lists the tasks of updates.
+// tasksOf returns the task of each update, in the same order.
 func tasksOf(updates []clientUpdate) []round.Task {
 	tasks := make([]round.Task, len(updates))
 	for i := range updates {
@@ -56,7 +56,8 @@ func tasksOf(updates []clientUpdate) []round.Task {
 	return tasks
 }
 
-// lossesOf lists the losses of updates.
+// lossesOf returns the loss of each update before its first local step, in the same order. A loss
+// is NaN where a device does not report it or training failed.
 func lossesOf(updates []clientUpdate) []float64 {
 	losses := make([]float64, len(updates))
 	for i := range updates {
@@ -65,7 +66,8 @@ func lossesOf(updates []clientUpdate) []float64 {
 	return losses
 }
 
-// sharesOf lists the shares of updates.
+// sharesOf returns the share of each update in the round, in the same order. Shares sum to 1, or to
+// less where the algorithm damps stale updates.
 func sharesOf(updates []clientUpdate) []float64 {
 	shares := make([]float64, len(updates))
 	for i := range updates {
@@ -74,7 +76,7 @@ func sharesOf(updates []clientUpdate) []float64 {
 	return shares
 }
 
-// sumsOf lists the sums of updates that are separate.
+// sumsOf returns the exact sum of each separate update, in the same order. The sums are not copied.
 func sumsOf(updates []clientUpdate) [][]int64 {
 	sums := make([][]int64, len(updates))
 	for i := range updates {

@@ -81,8 +81,10 @@ func (a *Aggregator) emptyTrial(tasks int, start float64) trial {
 	return trial{sum: sum, loss: start}
 }
 
-// try sums a round up without the excluded updates, and measures the model that would result. An
-// excluded client counts with the loss of the model that the round begins with, start.
+// try trains round r without the updates that excluded marks, and measures the model that would
+// follow. start is the held-out loss of the model with which the round begins; it stands for the
+// loss of an excluded client. The result holds the round's sum with a loss for every task of r, and
+// the held-out loss of the would-be model. Nothing else changes.
 func (a *Aggregator) try(ctx context.Context, r Round, start float64, excluded []bool) (trial, error) {
 	counting := Round{Number: r.Number}
 	for i, t := range r.Tasks {
@@ -99,6 +101,7 @@ func (a *Aggregator) try(ctx context.Context, r Round, start float64, excluded [
 	}
 	a.devices.BoundLosses(counting.Tasks, sum.losses, start)
 	sum.loss = meanLoss(sum.losses)
+	// The losses of the clients that count are spread over all tasks, excluded ones between them.
 	counted := sum.losses
 	sum.losses = make([]float64, len(r.Tasks))
 	for i := range r.Tasks {
@@ -168,9 +171,10 @@ func (a *Aggregator) measureLoss(ctx context.Context, number int, x model) (floa
 	return meanOverShards(shards, scored), nil
 }
 
-// carryOut bans the devices that a verdict blames, and reports the others that it excludes. A device is to
-// blame if the model had diverged with its update, from a model that was intact: start is the loss of the
-// model with which the round began. Of fewer than minToBlame updates either may be the outlier.
+// carryOut acts on a verdict about round r: it bans the devices that are to blame, and only reports
+// the others that were excluded. A device is to blame if the model diverges with its update and
+// started from a model that was intact. start is the held-out loss of the model with which the
+// round began. Of fewer than minToBlame updates any could be the outlier, so none is to blame.
 func (a *Aggregator) carryOut(v verdict, r Round, start float64) error {
 	for i, excluded := range v.excluded {
 		if !excluded {

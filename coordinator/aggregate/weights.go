@@ -21,7 +21,10 @@ type weighing struct {
 	freshShare    float64
 }
 
-// weigh sets the shares and weights of a round's updates, and which of them are separate.
+// weigh sets the share, the weight and separate of every update in a round. The algorithm turns the
+// base shares into shares by the steps and the staleness of each update. An update that is kept
+// separate has weight 1 in its own sum. The result says how the sum must be completed
+// ([Aggregator.combine]).
 func (a *Aggregator) weigh(updates []clientUpdate) (weighing, error) {
 	if a.learning.Secure != nil {
 		return a.weighSecurely(updates)
@@ -54,8 +57,9 @@ func (a *Aggregator) weigh(updates []clientUpdate) (weighing, error) {
 	return weighing{scale: scale}, nil
 }
 
-// baseShares returns the shares of the updates before the algorithm changes them: equal ones, or
-// those of the clients' samples. They sum to 1.
+// baseShares returns the share of each update before the algorithm changes it. All are equal unless
+// aggregate.weights asks for the clients' samples, or for the samples that their steps took. They
+// sum to 1.
 func (a *Aggregator) baseShares(updates []clientUpdate) ([]float64, error) {
 	bySamples := a.learning.Samples
 	byTaken := a.learning.Taken
@@ -75,6 +79,7 @@ func (a *Aggregator) baseShares(updates []clientUpdate) ([]float64, error) {
 		}
 	}
 	if bySamples != nil {
+		// A device says itself how many samples it has, so its claim is bounded.
 		a.devices.CapSamples(tasksOf(updates), samples)
 	}
 	return algorithm.BySamples(algorithm.FillUnreported(samples))
@@ -91,8 +96,9 @@ func (a *Aggregator) looksAtStale(updates []clientUpdate) bool {
 	return stale && fresh
 }
 
-// separateStale keeps stale updates in sums of their own and weighs the fresh ones so that their
-// weights sum to 1.
+// separateStale marks stale updates as separate, with weight 1 in sums of their own, and weighs the
+// fresh ones by their shares among the fresh ones, so that these weights sum to 1. shares holds the
+// base share of each update.
 func separateStale(updates []clientUpdate, shares []float64) weighing {
 	freshShare := 0.0
 	for i := range updates {

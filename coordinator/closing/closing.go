@@ -91,9 +91,9 @@ func Fewest(c Rule, cohort int) int {
 	return cohort
 }
 
-// After is when a round with a standing closes, from its start, if its tasks are accepted at
-// some times and none of the others ever ends; false: it waits for one of them. ends are
-// sorted in place.
+// After says when a round closes under rule c, in time from the round's start. now is the round's
+// standing. ends holds the times at which its open tasks would be accepted; it is sorted in place.
+// Tasks that never end are not in ends. ok is false if the round would wait for one of those.
 func After(c Rule, now Standing, ends []Time) (after Time, ok bool) {
 	slices.Sort(ends)
 	deadline := c.Deadline()
@@ -102,6 +102,7 @@ func After(c Rule, now Standing, ends []Time) (after Time, ok bool) {
 		now.Overdue = now.Overdue || overdue
 		return overdue && c.Close(now)
 	}
+	// The deadline may come before the next task ends.
 	for _, end := range ends {
 		if passes(end) {
 			return deadline, true

@@ -20,7 +20,8 @@ func (First) Deadline() Time            { return 0 }
 func (f First) Close(now Standing) bool { return now.Accepted >= f.N }
 func (f First) String() string          { return fmt.Sprintf("with the first %d updates", f.N) }
 
-// Validate refuses to wait for more updates than there are tasks.
+// Validate returns an error if the rule would wait for more updates than a round has tasks, which
+// never come. cohort is the number of tasks.
 func (f First) Validate(cohort int) error {
 	if f.N > cohort {
 		return registry.Errorf(

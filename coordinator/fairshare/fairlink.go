@@ -82,12 +82,14 @@ func New(need Work, now int64) *FairLink {
 	return s
 }
 
-// Resume adds a transfer of which some work is remaining, and which as a whole takes its client some
-// nanoseconds (unshared) where nobody slows it down. It returns the handle by which the transfer is stopped.
-// ids are unique among the transfers under way.
+// Resume adds a transfer and returns the handle by which it can be stopped. now is the time in
+// nanoseconds, never before that of another call. unshared is how long the whole transfer takes
+// where it has the link alone, and remaining is the part of its work that is still to be done. ids
+// are unique among the transfers under way.
 func (s *FairLink) Resume(now int64, id uint64, unshared int64, remaining Work) (handle int32) {
 	s.advance(now)
 	x := place(&s.flows, &s.freeFlows, flow{id: id})
+	// A transfer without work is complete at once and needs no rate.
 	if remaining.IsZero() {
 		s.flows[x].done = true
 		s.done.add(x)
@@ -99,6 +101,7 @@ func (s *FairLink) Resume(now int64, id uint64, unshared int64, remaining Work) 
 	s.flows[x].mark = s.service(g).add(remaining)
 	s.enqueue(g, x)
 	s.count(g, 1)
+	// A transfer that becomes the first of its group changes when the group is due next.
 	if g.head == x {
 		s.setDue(i)
 	}
@@ -167,7 +170,9 @@ func (s *FairLink) Take(now int64) (id uint64, ok bool) {
 	return s.flows[x].id, true
 }
 
-// collect moves what has become complete to those that are done.
+// collect moves the transfers that are complete at the current time to the list of those that are
+// done. Groups at their own full rate are due at a time, groups that share the link are due at a
+// reading of the fair clock. If any transfer ended, the rates of the others are computed again.
 func (s *FairLink) collect() {
 	before := len(s.done.list)
 	for !s.freeByDue.empty() && s.groups[s.freeByDue.first()].dueAt <= s.now {
@@ -217,7 +222,8 @@ func (s *FairLink) rate(g *group) uint64 {
 	return g.rate
 }
 
-// place puts x in a place of list that is free, or behind the others.
+// place stores x in list and returns its index. It reuses an index from free, a list of unused
+// ones, if there is any, so that indices of stored values never move.
 func place[T any](list *[]T, free *[]int32, x T) int32 {
 	if n := len(*free); n > 0 {
 		i := (*free)[n-1]
@@ -229,9 +235,9 @@ func place[T any](list *[]T, free *[]int32, x T) int32 {
 	return int32(len(*list) - 1)
 }
 
-// groupOf finds or makes the group of the transfers that take unshared nanoseconds where nobody
-// slows them down. A new one counts as slowed
-// down until the level is found.
+// groupOf returns the group of transfers that take unshared nanoseconds where nobody slows them
+// down, and makes it if there is none. All transfers that are faster than the server form one
+// group. A new group counts as slowed down by others until its rate is computed.
 func (s *FairLink) groupOf(unshared int64) int32 {
 	rate := s.need.rate(unshared)
 	if rate == fullRate {
@@ -252,8 +258,9 @@ func (s *FairLink) groupOf(unshared int64) int32 {
 	return i
 }
 
-// enqueue puts a flow in its group's ring, in the order of marks. Only a flow that is resumed may come
-// before others.
+// enqueue puts flow x into the ring of group g, which is sorted by mark, the service at which a
+// flow is complete. A flow that starts now has the largest mark and goes last; only a resumed flow
+// can come before others.
 func (s *FairLink) enqueue(g *group, x int32) {
 	f := &s.flows[x]
 	f.prev = x

@@ -59,10 +59,13 @@ func (d *Devices) ModelLost(round int, loss, best float64) {
 	}
 }
 
-// LeftOut tells that a device's update has no part in a round, the first times.
+// LeftOut tells the user that the guard gave the update of a device, which is this client, no part
+// in a round. lossWith and lossWithout are the losses on held-out samples of the models with and
+// without that update. It speaks the first time and then each time the count has doubled.
 func (d *Devices) LeftOut(client, round int, lossWith, lossWithout float64) {
 	i := client - d.run.First
 	d.leftOut[i]++
+	// A power of two has one bit, so it shares none with the number below it.
 	if d.leftOut[i]&(d.leftOut[i]-1) == 0 {
 		d.notice("The update of device %s is left out of round %d: it is far longer than the others, and the loss "+
 			"on held-out samples is %.3g with it and %.3g without (time %d; times 1, 2, 4, 8 ... "+
@@ -108,8 +111,9 @@ func (d *Devices) release(o *openTask, done bool) error {
 	return d.suspendFor(cmp.Or(d.accounts.quota.BanSeconds, holdingBan), Ban{Client: d.run.First + o.device, Reason: reason})
 }
 
-// ban ends a device's part in the run as a ban says, refuses its open task, and records the ban for
-// replays. A device that is banned for longer already, or for good, stays banned as it is.
+// ban ends a device's part in the run for the time that the ban gives, or for good. It tells the
+// user, refuses the device's open task, and records the ban, so that a replay imposes it at the
+// same place. A device that is banned for at least as long already stays as it is.
 func (d *Devices) ban(ban Ban) error {
 	device := ban.Client - d.run.First
 	if d.banned[device] && (ban.For > 0 || d.banEnds[device] == 0) { // it is shut out as long already
@@ -122,6 +126,7 @@ func (d *Devices) ban(ban Ban) error {
 	}
 	d.notice("Device %s has no place in the run %s: %s.", d.Names[device], duration, ban.Reason)
 	d.impose(ban)
+	// A replay has no gateway. It gets its bans from the record.
 	if d.gateway == nil {
 		return nil
 	}
@@ -131,7 +136,8 @@ func (d *Devices) ban(ban Ban) error {
 	return d.Record.AddBan(ban)
 }
 
-// impose shuts a device out.
+// impose marks a device as banned until the ban ends and shuts it out: the gateway takes no message
+// of it, and a ban that expels also ends its connection. It neither records nor announces the ban.
 func (d *Devices) impose(ban Ban) {
 	device := ban.Client - d.run.First
 	d.bans = append(d.bans, ban)
@@ -146,7 +152,9 @@ func (d *Devices) impose(ban Ban) {
 	}
 }
 
-// readmit ends the bans whose time is over. The device is called, and may join again.
+// readmit ends the bans whose time is over at now, by the wall clock. Such a device starts with an
+// empty account, as if it had just been enrolled, and the gateway calls it, so that it can join
+// again. A ban without an end stays.
 func (d *Devices) readmit(now time.Time) error {
 	for device, end := range d.banEnds {
 		if end == 0 || now.UnixNano() < end {
@@ -155,6 +163,7 @@ func (d *Devices) readmit(now time.Time) error {
 		d.banned[device] = false
 		d.banEnds[device] = 0
 		d.bannedCount.Store(int64(count(d.banned)))
+		// What the device fetched before stays counted from here, not from zero.
 		account := account{}
 		if d.Front != nil {
 			d.Front.Readmit(d.Names[device])
@@ -172,7 +181,7 @@ func (d *Devices) readmit(now time.Time) error {
 	return nil
 }
 
-// count is how many of a list are true.
+// count returns how many entries of a list are true.
 func count(list []bool) (n int) {
 	for _, set := range list {
 		if set {
@@ -187,7 +196,9 @@ func (d *Devices) refuse(o *openTask) {
 	d.answer(round.Invalid, o, round.Plan{Compute: min(o.observed(time.Now()), round.Time(d.TaskLimit))})
 }
 
-// Urgent reports, once, that something has happened that a run must not forget.
+// Urgent reports whether something has happened, such as a ban, that a run must save at once. It
+// reports it once: a second call returns false until something else happens. A nil receiver has no
+// devices.
 func (d *Devices) Urgent() (now bool) {
 	if d != nil {
 		now = d.urgent

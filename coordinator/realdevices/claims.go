@@ -40,8 +40,10 @@ type Correction struct {
 	Counted float64
 }
 
-// correct notes that a claim of a device counts with another number, once for each task (0: none)
-// however often its round is tried. It says so the first time.
+// correct notes that a claim of a device counts with another number than the one that it reported.
+// claim names the quantity with its unit, and reason says why. A task is counted once per claim,
+// however often its round is tried; task 0 belongs to no task. The user is told the first time for
+// each device and claim; the summary has the number of times.
 func (d *Devices) correct(client int, claim string, task uint64, reported, counted float64, reason string) {
 	key := claimKey{client, claim}
 	if task > 0 && d.corrected[key] == task {
@@ -89,7 +91,10 @@ func shortenTo(p round.Plan, observed round.Time) round.Plan {
 	return p
 }
 
-// countedPlan is how long an update's task took, as it counts.
+// countedPlan returns the durations with which the task of update n counts. A device reports how
+// long its phases took. They count up to the time that the coordinator itself has waited for the
+// task, so that no device gains by claiming a longer time. On a modelled link the transfers last as
+// the link says.
 func (d *Devices) countedPlan(n *gateway.Event, client int) round.Plan {
 	u := n.Update
 	reported := round.Plan{
@@ -185,9 +190,11 @@ func (d *Devices) CapSamples(tasks []round.Task, counts []int) {
 	}
 }
 
-// BoundLosses lowers the losses of devices to a multiple of what the coordinator finds itself,
-// on samples of its own, for the model that they start from; or of the middle one of at least
-// three updates, if that is more.
+// BoundLosses lowers the losses that devices report for a round, in place. measured is the
+// coordinator's own loss, on samples of its own, of the model from which the tasks start. A
+// device's loss counts up to maxRatio times that, or times the median of the round's losses if that
+// is larger and at least three are known. Losses decide schedules, so no device may push them up
+// without a bound. losses holds one value for each task.
 func (d *Devices) BoundLosses(tasks []round.Task, losses []float64, measured float64) {
 	reported := slices.DeleteFunc(slices.Sorted(slices.Values(losses)), math.IsNaN)
 	if n := len(reported); n >= 3 {
@@ -219,7 +226,9 @@ type firstTasks struct {
 	seconds [3][]float64
 }
 
-// compareWithClass tells, once, if the medians of a device's first tasks contradict its class.
+// compareWithClass compares the durations of a device's first tasks with those that its class
+// predicts, and tells the user once if their medians contradict it. o is a task that has ended and
+// plan holds its durations. The first task is left out, because a device loads its data then.
 func (d *Devices) compareWithClass(o *openTask, plan *round.Plan) {
 	e := &d.firstTasks[o.device]
 	steps := float64(o.task.LocalSteps)
@@ -235,6 +244,8 @@ func (d *Devices) compareWithClass(o *openTask, plan *round.Plan) {
 		e.seconds[i] = append(e.seconds[i], seconds)
 		took[i] = robust.Median(e.seconds[i])
 	}
+	// Computing is compared for a task of this length, so seconds a step are multiplied by its
+	// steps.
 	took[1] *= steps
 	if e.tasks == 1+comparedTasks {
 		d.noticeContradiction(o.device, "first tasks contradict", d.Tasks(d.run.First+o.device, int(steps), took))

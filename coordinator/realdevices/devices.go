@@ -134,7 +134,9 @@ const (
 	auditEvery    = time.Second
 )
 
-// Open lets the devices join the run.
+// Open lets the devices of a configuration join the run. It opens the gateway that talks to them,
+// with the oldest protocol version that can do what this run asks of a device. In a replay there is
+// no gateway: the answers, comings and bans are read from the record.
 func Open(ctx context.Context, c Config, run Run) (*Devices, error) {
 	d := &Devices{
 		Config:          c,
@@ -159,11 +161,13 @@ func Open(ctx context.Context, c Config, run Run) (*Devices, error) {
 		d.takeBans(c.Record.Bans())
 		return d, d.nextPresence()
 	}
+	// A device is told in the welcome what it must know of the run before its first task.
 	w := c.Welcome
 	w.Kept = uint32(run.StateValues)
 	w.Clients = uint64(run.First + len(c.Names))
 	w.Params = uint32(run.Params)
 	w.Spec = run.Spec
+	// Four heartbeats fit the time after which a silent device is lost.
 	w.HeartbeatSeconds = min(max(c.Liveness/4, 50*time.Millisecond), 10*time.Second).Seconds()
 	algorithm, err := algorithm.Algorithms.Decode(run.Spec.Algorithm)
 	if err != nil {
@@ -251,8 +255,10 @@ func (d *Devices) notice(format string, args ...any) {
 	}
 }
 
-// Issue sends a task to its device. message is kept; base is the model that the
-// task starts from. Of a doubtful one a refused update does not count against its device.
+// Issue sends task t to its device. message is what the device gets, and is kept to be sent again;
+// base is the model from which the task starts. doubtful says that the guard does not trust this
+// model: a refused update then does not count against the device. A task that is open already is
+// not sent twice.
 func (d *Devices) Issue(t *round.Task, message *bus.Task, base []float32, doubtful bool) error {
 	if d.open[t.Task] != nil {
 		return nil
@@ -273,6 +279,8 @@ func (d *Devices) Issue(t *round.Task, message *bus.Task, base []float32, doubtf
 	d.mu.Lock()
 	d.open[t.Task] = o
 	d.mu.Unlock()
+	// The round machine learns of a ban only between two events, and may ask a banned device until
+	// then.
 	if d.gateway != nil && d.banned[o.device] { // the machine hears of it between two events
 		d.refuse(o)
 		return nil
@@ -290,15 +298,17 @@ func (d *Devices) send(o *openTask) error {
 	return d.gateway.SendTask(o.device, o.task)
 }
 
-// Answer waits for the answer to an open task. closes says when the round closes without
-// those that are open, from its start (false: it waits for them): a device that takes
-// longer by the coordinator's own clock is waited for no more.
+// Answer waits for the next answer to an open task and returns it as an event of the round machine.
+// closes returns when the round will close without the open tasks, from the round's start; its
+// second result is false if the round waits for them. A device that needs longer than that by the
+// coordinator's clock gets no further patience: its task is answered in its place.
 func (d *Devices) Answer(ctx context.Context, closes func() (round.Time, bool)) (round.Event, error) {
 	defer func(since time.Time) { d.held.Add(int64(time.Since(since))) }(time.Now())
 	for {
 		for len(d.answers) > 0 {
 			a := d.answers[0]
 			d.answers = d.answers[1:]
+			// An answer to a task that is not open any more came too late and is dropped.
 			if d.open[a.Task] != nil {
 				return d.handOut(a)
 			}
@@ -357,8 +367,9 @@ func (d *Devices) takeWithin(ctx context.Context, limit time.Duration) error {
 	return ctx.Err()
 }
 
-// handOut turns an answer into an event of the machine, after the answer has been recorded for replays. It
-// also counts the answer against the device's quotas.
+// handOut turns an answer into an event for the round machine. It first writes the answer into the
+// record, so that a replay sees the same answers in the same order, and closes the task. It counts
+// the end of the task against the device's quotas, which may suspend the device.
 func (d *Devices) handOut(a *Answer) (round.Event, error) {
 	if !d.Replay {
 		if err := d.Record.AddAnswer(a); err != nil {
@@ -376,6 +387,7 @@ func (d *Devices) handOut(a *Answer) (round.Event, error) {
 			}
 		}
 	}
+	// A task that timed out did not hold the round, so its time is not counted against the device.
 	if d.gateway != nil && a.Kind != round.TimedOut { // then the round did not wait
 		if err := d.release(o, true); err != nil {
 			return round.Event{}, err
@@ -401,8 +413,9 @@ func (d *Devices) handOut(a *Answer) (round.Event, error) {
 	return e, nil
 }
 
-// take waits for news of the gateway and takes all of it: devices that joined or left, answers, refusals,
-// and floods.
+// take waits for news from the gateway and handles all of it: devices that joined or left, answers
+// and refused updates, floods, and a connection that came back. It changes what is known of the
+// devices and appends to d.answers and d.arrived.
 func (d *Devices) take(ctx context.Context) (err error) {
 	d.news, err = d.gateway.TakeEvents(ctx, d.news)
 	if err != nil {
@@ -445,6 +458,7 @@ func (d *Devices) take(ctx context.Context) (err error) {
 		case gateway.Ignored:
 			d.notice("Device %s: a message is ignored (%s).", name, n.Text)
 		case gateway.Reconnected:
+			// Messages may have been lost with the connection, so every open task is sent again.
 			for _, o := range d.open {
 				err = errors.Join(err, d.send(o))
 			}
@@ -472,7 +486,8 @@ func (d *Devices) sendOpen(device int) error {
 	return nil
 }
 
-// taskOf is a device's open task; nil: it has none.
+// taskOf returns the open task of a device, given by its index, or nil if it has none. A device has
+// at most one.
 func (d *Devices) taskOf(device int) *openTask {
 	for _, o := range d.open {
 		if o.device == device {
@@ -482,8 +497,9 @@ func (d *Devices) taskOf(device int) *openTask {
 	return nil
 }
 
-// answerOf makes an answer of what a device has sent for its task. The plan and the samples are those
-// that count, which may be less than the device reported. A refused update has no values.
+// answerOf makes an answer from what a device has sent for its task. Its durations and its number
+// of samples are those with which the update counts, which may be less than the device reported.
+// The answer to a refused update has no values and no loss.
 func (d *Devices) answerOf(n *gateway.Event) *Answer {
 	u := n.Update
 	a := &Answer{
@@ -503,6 +519,7 @@ func (d *Devices) answerOf(n *gateway.Event) *Answer {
 		return a
 	}
 	a.Samples = d.countedSamples(n.Device, int(u.Samples))
+	// An algorithm with client states has the next state behind the update's values.
 	if d.run.StateValues > 0 {
 		a.Values = u.Values[:d.run.Params:d.run.Params]
 		a.Kept = u.Values[d.run.Params:]
@@ -510,7 +527,10 @@ func (d *Devices) answerOf(n *gateway.Event) *Answer {
 	return a
 }
 
-// checkSilent looks for devices that have fallen silent over their task.
+// checkSilent looks for devices that do not finish their open task: one beyond the limit of time is
+// suspended, or given up where only devices take part; one that was not heard of for d.Liveness is
+// given up as lost; and a task that its device does not seem to have got is sent again. It also
+// audits, now and then, how much devices fetch.
 func (d *Devices) checkSilent() error {
 	now := time.Now()
 	if now.Sub(d.audited) >= auditEvery {
@@ -521,6 +541,8 @@ func (d *Devices) checkSilent() error {
 	}
 	for _, o := range d.open {
 		name := d.Names[o.device]
+		// A task that is still open may already have held the run for longer than the device's
+		// quota.
 		if err := d.release(o, false); err != nil {
 			return err
 		}
@@ -551,7 +573,8 @@ func (d *Devices) checkSilent() error {
 	return nil
 }
 
-// answer answers a task in the place of its device.
+// answer answers task o in the place of its device, with an outcome of this kind. plan is zero, or
+// says how long the device took before it left.
 func (d *Devices) answer(kind round.EventKind, o *openTask, plan round.Plan) {
 	d.answers = append(d.answers, &Answer{
 		Kind:   kind,

@@ -14,8 +14,9 @@ import (
 	"fedpace/simclock"
 )
 
-// WaitForAll waits for all devices to join, as long as a device may be silent, and
-// lets the run start without the others: they take part once they are there.
+// WaitForAll waits until every device has joined or is banned, for at most d.Liveness, the time for
+// which a device may be silent. The run then starts without those that are missing, which take part
+// once they join. It does nothing in a replay and in a run without devices.
 func (d *Devices) WaitForAll(ctx context.Context) error {
 	if d == nil || d.gateway == nil {
 		return nil
@@ -31,6 +32,7 @@ func (d *Devices) WaitForAll(ctx context.Context) error {
 	defer stop()
 	for d.gathered() < len(d.Names) {
 		err := d.take(waiting)
+		// The error is the end of the waiting time, not that of the run.
 		if err != nil && ctx.Err() == nil && waiting.Err() != nil {
 			break
 		}
@@ -45,7 +47,8 @@ func (d *Devices) WaitForAll(ctx context.Context) error {
 	return nil
 }
 
-// gathered is how many devices have joined or are banned. One may have joined twice.
+// gathered returns how many devices have joined or are banned. A device that joined twice counts
+// once.
 func (d *Devices) gathered() (n int) {
 	counted := slices.Clone(d.banned)
 	for _, x := range d.arrived {
@@ -85,8 +88,9 @@ func (d *Devices) Presence(clock uint64, begin bool) (events []round.Event, err 
 	return d.changes(clock, begin)
 }
 
-// AwaitChange waits until a device comes or leaves, while the run has none to ask and its clock
-// stands.
+// AwaitChange waits until a device joins or leaves, while the run has nobody to ask and the virtual
+// clock, which reads clock, stands still. It returns the events for the round machine. If no device
+// can ever come, that is an error.
 func (d *Devices) AwaitChange(ctx context.Context, clock uint64) (events []round.Event, err error) {
 	if d.gateway != nil {
 		d.notice("No device is there that can be asked: the run waits for one to join.")
@@ -109,8 +113,14 @@ func (d *Devices) AwaitChange(ctx context.Context, clock uint64) (events []round
 	}
 }
 
-// changes are the events of devices that have come and left.
+// changes returns the events of devices that have joined or left since the last call, at this
+// reading of the virtual clock. begin is set for the first call of a run, when only those that have
+// joined are of interest. A device counts as gone when it said so, when it is banned, or when
+// nothing was heard of it for d.Liveness. In a replay the events are those that the record has for
+// this reading.
 func (d *Devices) changes(clock uint64, begin bool) (events []round.Event, err error) {
+	// The record has each coming and leaving with the reading of the clock at which the run learnt
+	// of it.
 	if d.gateway == nil {
 		for err == nil && d.presence != nil && d.presence.Clock == clock {
 			events, _ = d.present(events, *d.presence) // a replay records nothing
@@ -119,6 +129,7 @@ func (d *Devices) changes(clock uint64, begin bool) (events []round.Event, err e
 		return events, err
 	}
 	if !begin {
+		// Looking at the network takes time, so it happens at most once in checkInterval.
 		now := time.Now()
 		if now.Sub(d.looked) < checkInterval {
 			return nil, nil
@@ -161,7 +172,8 @@ func (d *Devices) changes(clock uint64, begin bool) (events []round.Event, err e
 	return events, nil
 }
 
-// present keeps that a device came or left, and adds it to the events.
+// present records that a device has joined or left, updates what is known of it, and returns events
+// with the event added. A replay records nothing.
 func (d *Devices) present(events []round.Event, p Presence) ([]round.Event, error) {
 	if !d.Replay {
 		if err := d.Record.AddPresence(p); err != nil {
@@ -178,7 +190,8 @@ func (d *Devices) present(events []round.Event, p Presence) ([]round.Event, erro
 	return append(events, round.Event{Kind: kind, Client: p.Client, Samples: p.Samples}), nil
 }
 
-// nextPresence reads the next one of a replay.
+// nextPresence reads the next coming or leaving from the record of a replay into d.presence, which
+// is nil at the end of the record.
 func (d *Devices) nextPresence() error {
 	p, ok, err := d.Record.Presence()
 	d.presence = nil
@@ -188,7 +201,9 @@ func (d *Devices) nextPresence() error {
 	return err
 }
 
-// replay answers the open tasks from the record.
+// replay answers all open tasks with the answers that the record has for them. It is an error if an
+// answer is missing, belongs to another client, has another number of values, or would not be
+// valid.
 func (d *Devices) replay() error {
 	for task, o := range d.open {
 		a, err := d.Record.Answer(task)
@@ -232,7 +247,10 @@ func (d *Devices) PendingUpdates() (list []Answer) {
 	return list
 }
 
-// Resume takes over the updates that tasks under way still need, and what was said of devices.
+// Resume takes over what a checkpoint holds of the devices: who is present, how many samples they
+// have, bans and corrections, and the updates that were accepted and are not yet part of a model. s
+// is the machine's state, pending are these updates, and found is what was found out about the
+// devices. A state that lacks an update that counts is an error. A nil receiver has no devices.
 func (d *Devices) Resume(s *round.State, pending []Answer, found Findings) error {
 	if d == nil {
 		return nil
@@ -267,8 +285,8 @@ func (d *Devices) Resume(s *round.State, pending []Answer, found Findings) error
 // origin is the fingerprint of a clock of which nothing has been taken.
 var origin = simclock.New().Fingerprint()
 
-// reportVersions tells the user once which devices are of another version than the
-// coordinator.
+// reportVersions tells the user which devices run another version of the program than the
+// coordinator. Each device is told of once.
 func (d *Devices) reportVersions() {
 	if len(d.differ) == 0 {
 		return

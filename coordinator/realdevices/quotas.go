@@ -45,8 +45,9 @@ const (
 // fetchSlack is what a device may be sent beside models.
 const fetchSlack = 16 << 20
 
-// ended counts how a device's task has ended, took after it was sent by the coordinator's clock. It returns
-// which quota the device is over; "" if none.
+// ended counts how the task of a device has ended. kind is the outcome, and took is how long it was
+// away by the coordinator's clock. It returns which quota the device is now over, in words for the
+// user, or "" if it is over none.
 func (a *accounts) ended(device int, kind round.EventKind, took time.Duration) (reason string) {
 	x := &a.list[device]
 	switch kind {
@@ -70,13 +71,15 @@ func (a *accounts) ended(device int, kind round.EventKind, took time.Duration) (
 	return ""
 }
 
-// checkHeld returns why a device is over its quota of time for which it holds the run; "" if it is not. The
-// device's task has taken took by now, and is done or not. usual is what a task takes by the device's
-// class, 0 if that is not known. The time that counts against a device decays by its quota an hour: in n
-// hours it holds the run for at most n + 1 quotas.
+// checkHeld says in words for the user why a device is over its quota of time for which it holds up
+// the run, or "" if it is not. took is how long its task has been away by now, and done whether it
+// has ended. usual is how long such a task takes by the device's class; 0 if no class says. Only
+// the time beyond several times the usual one counts. It decays by one quota an hour, so that in n
+// hours a device can hold the run for at most n + 1 quotas.
 func (a *accounts) checkHeld(device int, took, usual time.Duration, done bool, now time.Time) (reason string) {
 	x := &a.list[device]
 	if len(a.list) > 1 {
+		// What all devices take protects a slow fleet from a class that promises too much.
 		usual = max(usual, a.typical())
 	}
 	if usual == 0 {
@@ -133,7 +136,8 @@ func (a *accounts) fetched(device int, sent int64, params, frozen int) (reason s
 	return ""
 }
 
-// audit looks for devices that fetch too much.
+// audit suspends each device that has fetched more bytes than its tasks explain. Without a front,
+// which counts bytes, it does nothing.
 func (d *Devices) audit() error {
 	if d.Front == nil {
 		return nil

@@ -13,7 +13,8 @@ import (
 	"fedpace/internal/portable"
 )
 
-// describeJoin is what a device tells of itself when it joins, for people.
+// describeJoin says for people what a device has told of itself in its message j: its number of
+// samples, whether it withholds its losses, and its kernel.
 func describeJoin(j *bus.Join) string {
 	samples := "samples not told"
 	if j.Samples > 0 {
@@ -33,7 +34,10 @@ func (d *Devices) admit(j *bus.Join) error {
 	return fmt.Errorf("it withholds its losses (--withhold), by which %s decides", d.Losses)
 }
 
-// check says why an update cannot count. It runs on the gateway's goroutines.
+// check returns why an update cannot count, or nil if it can: its task is not open, it lacks a loss
+// that is needed, its values are not finite or too far from the base model, its durations exceed
+// the limit, or its votes are no votes. The gateway calls it from its own goroutines, so it takes
+// the lock for what it reads.
 func (d *Devices) check(u *bus.DeviceUpdate) error {
 	d.mu.Lock()
 	o := d.open[u.Task]
@@ -196,7 +200,8 @@ func (d *Devices) Norms(tasks []round.Task, base func(version uint64) []float32)
 	return norms, nil
 }
 
-// Clipped tells of the updates that are clipped to a bound, of each device once.
+// Clipped tells the user which updates of devices are clipped: those with a norm above bound. norms
+// has one value for each task. Each device is told of once in a run.
 func (d *Devices) Clipped(tasks []round.Task, norms []float64, bound float64) {
 	for i, t := range tasks {
 		if device := t.Client - d.run.First; norms[i] > bound && !d.clipped[device] {

@@ -38,7 +38,8 @@ func (c *candidates) start() {
 	}
 }
 
-// dropOut takes a candidate off a shared link whose client drops out.
+// dropOut takes the candidate whose timer has come off the shared link, because its client drops
+// out while it downloads. A timer that is not the candidate's current one is an error.
 func (c *candidates) dropOut(timer Timer) error {
 	t := find(c.list, timer.Task)
 	if t == nil || t.Timer != timer.Seq {
@@ -49,7 +50,8 @@ func (c *candidates) dropOut(timer Timer) error {
 	return nil
 }
 
-// removeUnavailable ends the part of those that dropped out or are not available any more.
+// removeUnavailable ends the part of candidates that cannot answer: those that dropped out, and
+// those that are not available any more by the given function. The others stay in order.
 func (c *candidates) removeUnavailable(available func(client int) bool) {
 	c.list = slices.DeleteFunc(c.list, func(t TaskState) bool {
 		switch {
@@ -71,8 +73,10 @@ func (c *candidates) query(train bool) {
 	}
 }
 
-// choose ends all candidates' parts, and returns the clients with the highest losses, in
-// the order in which they were drawn. Of equal losses the first drawn goes before.
+// choose ends the query of a round: it returns the clients of the cohort with the highest losses,
+// in the order in which they were drawn, and ends the part of all other candidates. losses has one
+// value for each candidate. Of equal losses the candidate that was drawn first is chosen. A loss
+// that is not finite is an error.
 func (c *candidates) choose(losses []float64, cohort int) (clients []int32, err error) {
 	if len(losses) != len(c.list) {
 		return nil, fmt.Errorf("round: %d losses of %d candidates", len(losses), len(c.list))
@@ -98,7 +102,7 @@ func (c *candidates) choose(losses []float64, cohort int) (clients []int32, err 
 	return clients, nil
 }
 
-// cancel ends the part of all candidates, as the run ends.
+// cancel ends the part of all candidates, because the run ends.
 func (c *candidates) cancel() {
 	c.step.cancel(&c.answers)
 	for i := range c.list {

@@ -72,7 +72,8 @@ func (c *clients) endTask(t *TaskState) {
 	c.batteries.discharge(t, c.step.now)
 }
 
-// presence takes Joined and Left.
+// presence handles the event that a device has joined or left: it notes whether the device is there
+// and how many samples it has. A client that is not one of the devices is an error.
 func (c *clients) presence(e *Event) error {
 	i, ok := c.device(e.Client)
 	if !ok || i >= len(c.present) {

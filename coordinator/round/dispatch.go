@@ -17,6 +17,9 @@ func (m *Machine) Step(e Event) (*Effects, error) {
 	return &m.effects, nil
 }
 
+// handle applies one event to the machine, by its kind. An event that the current phase does not
+// expect is an error and leaves the machine as it was. The effects of the event are gathered in
+// m.effects.
 func (m *Machine) handle(e *Event) error {
 	switch e.Kind {
 	case Started:
@@ -46,7 +49,8 @@ func (m *Machine) handle(e *Event) error {
 	return fmt.Errorf("round: unknown event %d", e.Kind)
 }
 
-// due handles a timer.
+// due handles a timer that has come. It moves the machine's clock to the timer's time, which must
+// not lie before the current one, and then does what the timer was set for.
 func (m *Machine) due(t Timer) error {
 	if m.phase != Running && !m.RunsAhead(t) {
 		return fmt.Errorf("round: the clock moved while the machine was %v", m.phase)

@@ -44,7 +44,8 @@ type Effects struct {
 	Ignored string
 }
 
-// reset empties the effects and keeps their memory.
+// reset empties the effects but keeps the memory of their lists, so that the next event allocates
+// nothing.
 func (e *Effects) reset() {
 	e.Tasks = e.Tasks[:0]
 	e.Timers = e.Timers[:0]

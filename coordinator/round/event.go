@@ -124,7 +124,8 @@ type Plan struct {
 // Total is the task's time without dropout (Eq. 3).
 func (p Plan) Total() Time { return p.Download + p.Compute + p.Upload }
 
-// validate refuses durations that are negative or longer than MaxDuration.
+// validate returns an error if one of the plan's durations is negative or longer than
+// [MaxDuration]. Sums of valid durations cannot overflow.
 func (p *Plan) validate() error {
 	for _, d := range [...]Time{p.Download, p.Compute, p.Upload, p.Dropout} {
 		if d < 0 || d > MaxDuration {

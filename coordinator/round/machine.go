@@ -94,7 +94,8 @@ var phaseNames = [...]string{
 
 func (p Phase) String() string { return phaseNames[p] }
 
-// New returns the machine of a run that has not started.
+// New returns the machine of a run with configuration c that has not started. The first event it
+// expects is [Started].
 func New(c Config) (*Machine, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -110,8 +111,8 @@ func New(c Config) (*Machine, error) {
 	})
 }
 
-// newMachine makes a machine of a state, whose memory it takes over. What follows from the tasks
-// of the state, such as the clients that are busy, is left to [Restore].
+// newMachine makes a machine from a state, whose lists it takes over without copying. It leaves to
+// [Restore] what follows from the open tasks of the state, such as which clients are busy.
 func newMachine(c Config, s State) (m *Machine, err error) {
 	c.Select = selection.OrUniform(c.Select)
 	m = &Machine{
@@ -137,7 +138,8 @@ func newMachine(c Config, s State) (m *Machine, err error) {
 	return m, nil
 }
 
-// makeParts makes the parts of a machine from a state, but for the sampling.
+// makeParts makes the parts of the machine from state s: clients, tasks, transfers, candidates and
+// losses. The sampling is made afterwards, because it needs these parts.
 func (m *Machine) makeParts(s *State) {
 	c := &m.config
 	m.clients = clients{

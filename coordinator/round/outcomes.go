@@ -6,8 +6,9 @@ import (
 	"fedpace/coordinator/closing"
 )
 
-// setOutcome gives a task its one outcome, and counts it in the round under way. Its client is free
-// from here on. The base model of a task whose update does not count is needed by one task less.
+// setOutcome gives task t its one outcome o and counts it in the round under way. From here on its
+// client is free. If the update does not count, the base model of the task is needed by one task
+// less, and is released with the last.
 func (m *Machine) setOutcome(t *TaskState, o Outcome) {
 	m.transfers.end(t)
 	t.Status = TaskDone
@@ -94,7 +95,9 @@ func (m *Machine) refuse(refused []uint64, losses []float64) (remaining []float6
 	return append(remaining, losses...)
 }
 
-// revokeAcceptance makes an accepted task a refused one, and reports its outcome again.
+// revokeAcceptance turns an accepted task into a refused one, after training has shown that its
+// update is not valid. It takes back all that the acceptance has counted, and reports the outcome
+// again as a revision.
 func (m *Machine) revokeAcceptance(t *TaskState) {
 	m.round.Outcomes[Accepted]--
 	m.round.Outcomes[Refused]++
@@ -111,7 +114,7 @@ func (m *Machine) revokeAcceptance(t *TaskState) {
 	m.tasks.releaseTask(t.Model)
 }
 
-// endAll gives every task that is under way the same outcome.
+// endAll gives every task that is under way the outcome o and cancels its timer.
 func (m *Machine) endAll(o Outcome) {
 	for _, tasks := range m.tasks.lists() {
 		for i := range tasks.List {
@@ -136,9 +139,9 @@ func (m *Machine) issuedInRound() int {
 	return m.round.Cohort - m.round.Earlier + m.tasks.current()
 }
 
-// endUnderWay ends the tasks under way of a round that closes: late after the deadline, else
-// cancelled. Where late updates are used, only those end whose base model is too old for the next
-// round.
+// endUnderWay ends the tasks that are under way when a round closes. They end as late if the
+// deadline has passed, and as cancelled otherwise. Where late updates are used, only those tasks
+// end whose base model would be too old in the next round.
 func (m *Machine) endUnderWay() {
 	if m.lateness == nil {
 		o := Cancelled
@@ -158,6 +161,7 @@ func (m *Machine) endUnderWay() {
 			if !t.underWay() {
 				continue
 			}
+			// The staleness that the update would have in the next round at the earliest.
 			aggregations := int(nextModel - t.Model)
 			if !m.lateness.Keeps(aggregations) {
 				m.setOutcome(t, Late)

@@ -7,8 +7,8 @@ import (
 	"fedpace/coordinator/fairshare"
 )
 
-// State returns a copy of what the machine remembers. What the last step asked
-// for is in it: see [Machine.Pending].
+// State returns a copy of what the machine remembers, from which [Restore] makes an equal one. It
+// includes what the last step asked for: see [Machine.Pending]. Tasks that are done are left out.
 func (m *Machine) State() State {
 	s := State{
 		Phase:      m.phase,
@@ -51,6 +51,8 @@ func (m *Machine) State() State {
 	for _, list := range []*[]TaskState{&s.Simulated.List, &s.Devices.List, &s.Candidates} {
 		*list = slices.DeleteFunc(*list, func(t TaskState) bool { return t.Status == TaskDone })
 		for i := range *list {
+			// A transfer on a shared link is kept as the work that remains, because its rate
+			// depends on all others.
 			if work, ok := m.transfers.remaining(&(*list)[i]); ok {
 				s.Remaining = append(s.Remaining, work)
 				(*list)[i].Link = 0

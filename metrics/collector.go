@@ -147,10 +147,11 @@ type rank [3]uint64
 func (r *rank) above(o *rank) bool { return slices.Compare(r[:], o[:]) > 0 }
 
 // top keeps the highest ranked of the tasks that it is offered, at most limit. A task that is not kept,
-// as nearly all of a large round, costs one comparison.
+// as nearly all of a large round, costs one comparison; one that is kept costs at most log2(limit) moves.
 type top struct {
 	limit int
-	// held contains the kept tasks, the one with the lowest rank first.
+	// held contains the kept tasks. Once there are limit of them it is a binary heap: the task at index i
+	// ranks below those at 2i+1 and 2i+2, so the lowest one is first. Before that they are in no order.
 	held []ranked
 }
 
@@ -165,19 +166,40 @@ func (t *top) wants(r *rank) bool {
 	return len(t.held) < t.limit || t.limit > 0 && r.above(&t.held[0].rank)
 }
 
-// put inserts a task for which wants has returned true. If the list is full, the lowest ranked task
-// leaves it.
+// put keeps a task for which wants has returned true. If the list is full, the lowest ranked task leaves it.
 func (t *top) put(r rank, e *round.TaskReport) {
-	if len(t.held) < t.limit {
-		t.held = append(t.held, ranked{})
-	} else {
-		copy(t.held, t.held[1:])
+	if len(t.held) == t.limit {
+		t.held[0] = ranked{r, *e}
+		t.sink(0)
+		return
 	}
-	place := len(t.held) - 1
-	for ; place > 0 && t.held[place-1].rank.above(&r); place-- {
-		t.held[place] = t.held[place-1]
+	t.held = append(t.held, ranked{r, *e})
+	// The list is full for the first time, so the lowest ranked task is needed from now on.
+	if len(t.held) == t.limit {
+		for i := t.limit/2 - 1; i >= 0; i-- {
+			t.sink(i)
+		}
 	}
-	t.held[place] = ranked{r, *e}
+}
+
+// sink moves the task at index i down in the heap until no task below it ranks lower. The tasks below i must
+// form heaps already.
+func (t *top) sink(i int) {
+	for {
+		lowest := 2*i + 1
+		if lowest >= len(t.held) {
+			return
+		}
+		right := lowest + 1
+		if right < len(t.held) && t.held[lowest].rank.above(&t.held[right].rank) {
+			lowest = right
+		}
+		if !t.held[i].rank.above(&t.held[lowest].rank) {
+			return
+		}
+		t.held[i], t.held[lowest] = t.held[lowest], t.held[i]
+		i = lowest
+	}
 }
 
 // revise takes another outcome of a task, if the task is kept.

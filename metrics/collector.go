@@ -132,10 +132,16 @@ func (c *collector) open(list []Task) []Task {
 	for i := range c.sample.held {
 		add(&c.sample.held[i].TaskReport, false, false)
 	}
-	// A task may be both among the slowest and in the sample. The stable sort leaves the slow one first,
-	// and that one stays.
-	slices.SortStableFunc(list, func(a, b Task) int {
-		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.TaskReport.Task, b.TaskReport.Task))
+	// A task may be both among the slowest and in the sample. The slow one comes first, and that one stays.
+	slices.SortFunc(list, func(a, b Task) int {
+		byTask := cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.TaskReport.Task, b.TaskReport.Task))
+		if byTask == 0 && a.Slow != b.Slow {
+			if a.Slow {
+				return -1
+			}
+			return 1
+		}
+		return byTask
 	})
 	return slices.CompactFunc(list, func(a, b Task) bool { return a.TaskReport.Task == b.TaskReport.Task })
 }

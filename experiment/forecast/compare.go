@@ -25,8 +25,10 @@ type Comparison struct {
 	Rows []Row `json:"-"`
 }
 
-// Compare predicts the run in a folder, of which p is the problem, and compares. It is
-// nil for a run of whose devices none has a class, and lists no times if some have none.
+// Compare predicts again the run that lies in folder dir and compares the prediction with what was
+// measured there. p is the problem of that run. The result is nil if no device of the run has a
+// class, from which its times would follow, or if the run has no round. It has sentences but no
+// times if only some devices have a class.
 func Compare(ctx context.Context, p *problem.Problem, dir string) (*Comparison, error) {
 	c := lacking(&p.Timing)
 	if c == nil || c.Unknown != nil {
@@ -114,7 +116,9 @@ const (
 	maxValues = 8_000_000
 )
 
-// effort is how many draws are made of how many of the rounds.
+// effort decides how much of a run is drawn again: with how many draws, and how many of its first
+// rounds. A short run gets manyDraws of all its rounds, a longer one fewDraws, and a very long one
+// only as many rounds as the bounds on tasks and values allow.
 func effort(list []measured) (draws, rounds int) {
 	fits := func(draws int) (rounds int) {
 		all := 0
@@ -131,7 +135,8 @@ func effort(list []measured) (draws, rounds int) {
 	return fewDraws, fits(fewDraws)
 }
 
-// against is what was measured beside what draws came to.
+// against puts a measured value beside the values that the draws in list gave. value reads it from
+// the means of a run or a draw.
 func against(m *means, list []*means, value func(*means) float64) folder.Predicted {
 	values := make([]float64, len(list))
 	for i, d := range list {
@@ -141,7 +146,8 @@ func against(m *means, list []*means, value func(*means) float64) folder.Predict
 	return folder.NewPredicted(value(m), v.P05, v.P50, v.P95)
 }
 
-// compare fills in what so many draws came to, beside what was measured.
+// compare plays the twin of the run in r draws times and fills in c: rounds, phases and devices,
+// each with what was measured and the interval of the draws.
 func (c *Comparison) compare(ctx context.Context, p *problem.Problem, r *record, draws int) error {
 	t, err := newTwin(p, r)
 	if err != nil {
@@ -162,6 +168,7 @@ func (c *Comparison) compare(ctx context.Context, p *problem.Problem, r *record,
 	c.Draws = draws
 	c.Rounds = len(r.rounds)
 	for i := range m.rounds {
+		// A run that is still to come has no measured values.
 		if r.future {
 			m.rounds[i][0] = math.NaN()
 		}
@@ -196,7 +203,8 @@ func (t *twin) class(device int) *fleet.Class {
 	return &t.problem.Config.Fleet[t.problem.Fleet.DeviceClass(t.first+device)]
 }
 
-// overhead is the mean seconds of a task's phase that the classes give as overhead.
+// overhead returns the mean seconds of phase p of a task that the devices' classes call overhead.
+// Each class counts as often as its devices have tasks in m.
 func (t *twin) overhead(m *means, p int) float64 {
 	var all rate
 	for i := range m.devices {
@@ -208,7 +216,8 @@ func (t *twin) overhead(m *means, p int) float64 {
 
 const maxDevices = 100
 
-// compareDevices lists the devices, those that are furthest off if they are many.
+// compareDevices adds a line for each device that was drawn in the run and in the prediction. If
+// there are too many, only those whose time is furthest from the prediction stay.
 func (c *Comparison) compareDevices(t *twin, m *means, list []*means) {
 	var constant, undrawn []string
 	for i, name := range t.problem.Config.Devices.IDs() {

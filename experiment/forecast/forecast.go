@@ -107,8 +107,10 @@ type Trial struct {
 	Wall, Core float64
 }
 
-// Make forecasts the run of a problem to limit (0: none). try plays about so many tasks of its
-// rounds to limit, without learning, with the messages that the run would have.
+// Make forecasts the run of problem p up to the virtual time limit (0: no limit). Where all rounds
+// are alike it computes them; otherwise it plays the run without learning. try then plays some
+// first rounds with about the given number of tasks and with the messages of the real run, from
+// which follow wall time and bytes.
 func Make(
 	ctx context.Context,
 	p *problem.Problem,
@@ -130,9 +132,10 @@ func Make(
 		return f, err
 	}
 	f.Follows = w.follows
-	// without losses it says K_0
+	// A schedule that follows losses stays at K_0 here, because nothing is learned.
 	f.Upper = f.Follows && schedule.AtMostK0(c.K)
 	w.follows = false
+	// The samples of a round follow from which clients are drawn, so such a run must be played.
 	samples := c.Stop.Samples > 0 || c.Stop.Tokens > 0 // which follow from who is drawn
 	if _, alike := p.FixedRound(); alike && !samples {
 		err = f.walk(w)
@@ -179,7 +182,8 @@ func tasksOf(c *config.Config) int {
 	return c.Cohort
 }
 
-// walk walks through a run whose rounds are all alike.
+// walk counts rounds, virtual time and local steps of a run with rounds that are all alike, up to
+// its end. w is at the start of the run.
 func (f *Forecast) walk(w walk) error {
 	for !w.open() {
 		n, err := w.next(1)
@@ -223,7 +227,7 @@ func (f *Forecast) work(ctx context.Context, p *problem.Problem, m measurements,
 	return nil
 }
 
-// population says in words who takes part: clients, devices, or both.
+// population says in words who takes part in the run of c: clients, devices, or both.
 func population(c *config.Config) string {
 	n := len(c.Devices.Names)
 	devices := fmt.Sprintf("%d %s", n, human.Plural(n, "device"))
@@ -237,7 +241,8 @@ func population(c *config.Config) string {
 	return clients + " and " + devices
 }
 
-// Write writes the forecast for people, after the resolved configuration.
+// Write writes the forecast for people: the resolved configuration as YAML, then as comments what
+// the run would be, how long it would take, and what is unusual about it.
 func (f Forecast) Write(w io.Writer) error {
 	c := &f.Config
 	about := "timing only: no model is trained"
@@ -315,7 +320,8 @@ func (f *Forecast) intervalText() string {
 	return ""
 }
 
-// bound says under which conditions the figures hold.
+// bound returns the conditions under which the figures of the forecast hold, as the end of a
+// sentence. It is empty if they hold without any.
 func (f *Forecast) bound() (text string) {
 	if f.About {
 		text = ", by a sample of them"
@@ -332,8 +338,10 @@ func (f *Forecast) bound() (text string) {
 	return text
 }
 
-// timeLearning is how long one worker takes: seconds of a core for a local step and for a held-out
-// sample, which other programs do not lengthen. A trainer's process is timed by the wall clock.
+// timeLearning measures how long one worker takes: seconds for a local step, and seconds for a
+// held-out sample. It counts processor time, which other programs do not lengthen; a trainer in a
+// process of its own is timed by the wall clock. It trains real clients of the problem for at least
+// minTime.
 func timeLearning(ctx context.Context, p *problem.Problem) (step, sample float64, err error) {
 	t, err := actors.NewTrainer(*p.Learning())
 	if err != nil {

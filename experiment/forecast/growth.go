@@ -45,7 +45,7 @@ func GrowthOf(p *problem.Problem, rounds float64, replay bool) (list Growth) {
 	return append(list, File{folder.RoundsFile, rounds * rowBytes})
 }
 
-// String lists the sizes with their files' names.
+// String lists the files that a run would leave, each with its size.
 func (g Growth) String() string {
 	var parts []string
 	for _, f := range g {
@@ -70,7 +70,7 @@ func AboutGrowth(p *problem.Problem) string {
 	return text + "."
 }
 
-// devicesOf is how many real devices have a task at once.
+// devicesOf returns how many real devices have a task at the same time in the run of c.
 func devicesOf(c *config.Config) int {
 	n := len(c.Devices.Names)
 	switch {

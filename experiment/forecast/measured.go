@@ -67,7 +67,10 @@ func reportedSamples(dir string) (map[int]devicelog.Samples, error) {
 	}
 }
 
-// read reads the rounds of the run in a folder, whose devices are the first-th client and later ones.
+// read reads what was measured in the run of folder dir: rounds.csv, and the tasks of real devices
+// from the event log if there is one. Clients from number first on are devices. If rounds are
+// missing in the log, because it had reached its size, only the rounds before them are returned,
+// and skipped counts the others.
 func read(dir string, first int) (r record, err error) {
 	for report, err := range folder.Reports(filepath.Join(dir, folder.RoundsFile)) {
 		if err != nil {
@@ -119,7 +122,8 @@ type means struct {
 // the tasks that devices answered in it, NaN if they answered none.
 const columns = 1 + len(phases)
 
-// meansOf takes the means of recorded rounds, for all and for each of the devices.
+// meansOf returns the mean duration of each phase, for each round and for each of the devices, over
+// recorded rounds.
 func meansOf(rounds []measured, devices int) *means {
 	m := &means{devices: make([][len(phases)]rate, devices)}
 	for i := range rounds {
@@ -128,7 +132,7 @@ func meansOf(rounds []measured, devices int) *means {
 	return m
 }
 
-// add takes the next round.
+// add adds round r to the means. Tasks that were lost have no durations and do not count.
 func (m *means) add(r *measured) {
 	var in [len(phases)]rate
 	for _, t := range r.tasks {
@@ -140,6 +144,7 @@ func (m *means) add(r *measured) {
 			m.devices[t.device][p].add(took.Seconds(), 1)
 		}
 	}
+	// The first column is the time of the round, and each further one the mean of a phase.
 	row := [columns]float64{r.took.Seconds()}
 	for p := range in {
 		row[1+p] = in[p].mean()
@@ -155,7 +160,7 @@ func (m *means) total() (seconds float64) {
 	return seconds
 }
 
-// phase is the mean of a phase over all tasks.
+// phase returns the mean duration of phase p, in seconds, over the tasks of all devices and rounds.
 func (m *means) phase(p int) float64 {
 	var all rate
 	for i := range m.devices {

@@ -81,10 +81,12 @@ func (f *Forecast) set(v []float64) {
 	}
 }
 
-// playPart plays one of so many rounds of a run that ends at limit (0: at none), which one by the
-// draw, and returns the rounds, seconds and steps that the run comes to then; nil where more
-// rounds than may be are to be played, and how long what was played is. Draw 0 is the run's own.
-// It begins with the clients' spells and absences of the run's moment from.
+// playPart estimates a run that is too long to be played. It plays about one of every by rounds and
+// multiplies what they gave. draw chooses which rounds; draw 0 plays the run itself from its start.
+// limit is the run's end in virtual time (0: none), and begin is the moment of the run at which
+// clients' absences and slow spells are taken up. It returns the run's rounds, seconds and local
+// steps, and how long the played part was; nil if more than maxRounds rounds would have to be
+// played.
 func playPart(
 	ctx context.Context,
 	p *problem.Problem,
@@ -114,11 +116,13 @@ func playPart(
 		c.K = thinned{c.K, c.Eta, by, (float64(draw) - 0.5) / fewDraws}
 		c.Stop.Time = round.Time(float64(limit) / by)
 	}
+	// This rule looks at availability ahead of time, which must be that of the played part.
 	if _, foresees := p.Config.Select.(selection.LeastAvailable); foresees { // what is at its own time
 		begin = 0
 	}
 	available := c.Available
 	next := c.NextChange
+	// Availability is that of the run's own time, which begins at begin.
 	if available != nil {
 		c.Available = func(client int, now round.Time) bool { return available(client, now+begin) }
 		c.NextChange = func(now round.Time) (round.Time, bool) {

@@ -66,9 +66,9 @@ var ones = []float64{1}
 // askEvery is how many steps of the machine are taken between two looks at the context.
 const askEvery = 1 << 12
 
-// play plays a run to its end. Where the machine asks for what only learning gives,
-// every loss is 1: schedules that follow losses stay at K_0, and of candidates that
-// tell their losses the first are taken. Nothing is evaluated between rounds.
+// play plays a run to its end without learning. It returns how the run stopped and the fingerprint
+// of the clock's history. Every loss is 1: schedules that follow losses stay at K_0, and of
+// candidates that would tell their losses the first are taken. Nothing is evaluated between rounds.
 func (p *timing) play(ctx context.Context) (round.Stop, uint64, error) {
 	m, err := round.New(p.rounds)
 	if err != nil {
@@ -99,7 +99,9 @@ func (p *timing) play(ctx context.Context) (round.Stop, uint64, error) {
 	}
 }
 
-// act does what a step leads to at once.
+// act carries out the effects of a step: it sets and cancels timers, counts the tasks that ended,
+// and reports a closed round. It returns errNoEnd if many tasks have ended in vain in a run that
+// ends by updates alone.
 func (p *timing) act(effects *round.Effects) error {
 	for _, timer := range effects.Timers {
 		p.clock.Schedule(timer)
@@ -130,7 +132,8 @@ func (p *timing) act(effects *round.Effects) error {
 	return nil
 }
 
-// next is the event that follows a step.
+// next returns the event that follows a step: what the machine asked for is answered at once, then
+// open tasks get their plans in order, and only then the clock moves to its next timer.
 func (p *timing) next(effects *round.Effects) (round.Event, error) {
 	switch {
 	case len(effects.Query) > 0:
@@ -158,7 +161,8 @@ func (p *timing) next(effects *round.Effects) (round.Event, error) {
 	return round.Event{Kind: round.Due, Timer: e}, nil
 }
 
-// enter tells the machine who joins and leaves before a round opens.
+// enter gives the machine the events of devices that join or leave before the round with this
+// number opens.
 func (p *timing) enter(number int) error {
 	if p.before == nil {
 		return nil
@@ -197,7 +201,8 @@ func drawn(p *problem.Timing, seed uint64) func(*round.Task) (round.Event, error
 // uncertain reports whether a class says how far its speeds may be wrong.
 func uncertain(k fleet.Class) bool { return k.Uncertainty != fleet.Uncertainty{} }
 
-// planned is the plan of a simulated client for a task.
+// planned returns the answer of a simulated client of fleet f to task t: how long its phases take
+// for messages of these sizes, and whether it drops out.
 func planned(f *fleet.Fleet, t *round.Task, bits fleet.Bits) (round.Event, error) {
 	c := f.Client(t.Client)
 	c.Joules = t.Joules
@@ -225,7 +230,9 @@ type pace struct {
 	first [len(phases)]round.Time
 }
 
-// paceOf draws how far a client is from its class.
+// paceOf draws by how much a client's device differs from its class k, as the class's uncertainty
+// says. The draw depends on the seed and the client alone. It also returns the class's overheads in
+// nanoseconds.
 func paceOf(k *fleet.Class, seed uint64, client int) (d pace) {
 	d.factors = k.Uncertainty.Pace(seed, client)
 	for p := range d.factors {

@@ -53,7 +53,8 @@ type measurements struct {
 	devices bool
 }
 
-// measurementsOf are those of a problem, whose rounds are c.
+// measurementsOf returns what is known before a run about its evaluations: when they are due, and
+// how many samples each measures. c holds the rounds of the run.
 func measurementsOf(p *problem.Data, c *round.Config) measurements {
 	m := measurements{
 		evaluate: c.Evaluate,
@@ -86,7 +87,8 @@ func (m *measurements) samples(first, last int, begin, end round.Time) float64 {
 // atEnd is how many samples measure the final model.
 func (m *measurements) atEnd() float64 { return m.heldOut + m.clientSamples }
 
-// due is how often models are measured after those rounds.
+// due returns how often timetable t has an evaluation after round first and up to round last, which
+// close at begin and at end on the virtual clock.
 func due(t *metric.Timetable, first, last int, begin, end round.Time) (n float64) {
 	if t.Every > 0 {
 		n += float64(last/t.Every - first/t.Every)
@@ -139,8 +141,9 @@ func (r *rate) meanOrZero() float64 {
 	return r.mean()
 }
 
-// Round takes a round that has ended, the seconds of wall time since the one before, and
-// those of them in which clients were trained.
+// Round takes a round r that has closed. seconds is the wall time since the round before, and
+// training is the part of it in which clients were trained. The n-th round gets the weight n, so
+// that later rounds count more.
 func (o *Remaining) Round(r *round.Report, seconds, training float64) {
 	clients := float64(r.Outcomes[round.Accepted])
 	k := float64(r.LocalSteps)
@@ -162,6 +165,8 @@ func (o *Remaining) Round(r *round.Report, seconds, training float64) {
 		seconds = max(0, seconds-length.Seconds())
 	}
 	o.rounds++
+	// Scaling all earlier rounds by 1 - 1/n before adding the n-th gives the rounds weights in
+	// proportion to their numbers.
 	keep := 1 - 1/float64(o.rounds) // so that the n-th round has the weight n
 	for _, v := range []*float64{&o.training.seconds, &o.training.by, &o.plain.seconds, &o.plain.by, &o.measuring.seconds, &o.measuring.by, &o.samples} {
 		*v *= keep
@@ -186,8 +191,9 @@ func (o *Remaining) Round(r *round.Report, seconds, training float64) {
 // Resumed takes the last round before a run was resumed.
 func (o *Remaining) Resumed(r *round.Report) { o.last = *r }
 
-// WallTime is the wall time to expect from the last round's end, with the interval of 90 % that the rounds
-// so far give it; false where it cannot be said yet.
+// WallTime returns the wall time that the run still takes after its last round, with an interval of
+// 90 %. ok is false as long as that cannot be said. It walks through the remaining rounds with the
+// rates of the rounds so far, in strides over which K changes little.
 func (o *Remaining) WallTime() (v Interval, ok bool) {
 	if o.rounds == 0 || o.walk.open() {
 		return v, false
@@ -238,9 +244,11 @@ func (o *Remaining) WallTime() (v Interval, ok bool) {
 	return Interval{seconds / off, seconds, seconds * off}, !math.IsNaN(seconds) && !math.IsInf(seconds, 0)
 }
 
-// deviation is how far what is left, so many rounds, may be from what is expected, as a logarithm: a
-// stretch as those so far ([robust.BlocksOf]), and the single rounds in it. Where the clock ends the
-// run, shorter rounds are more rounds.
+// deviation returns the standard deviation of the logarithm of the remaining wall time over its
+// estimate. pace is the measured length of rounds over the expected one, and rounds is how many
+// remain. It adds up what long stretches of rounds differ by ([robust.BlocksOf]), and what single
+// rounds differ by, which averages out. Where virtual time ends the run, shorter rounds only mean
+// more of them.
 func (o *Remaining) deviation(pace float64, rounds int) float64 {
 	step, client, sample := o.rates()
 	var factors []float64

@@ -17,7 +17,8 @@ import (
 	"fedpace/metrics/figure"
 )
 
-// Write writes a comparison for people: its sentence, its phases and its devices.
+// Write writes a comparison for people: its sentences, then a table of the phases of a task, and a
+// table of devices.
 func (c *Comparison) Write(w io.Writer) error {
 	for _, line := range Lines(&c.Prediction) {
 		if _, err := fmt.Fprintln(w, line); err != nil {
@@ -54,7 +55,8 @@ func (c *Comparison) Write(w io.Writer) error {
 	return t.Flush()
 }
 
-// cells are the median, the interval, what was measured, and that over the median.
+// cells returns the cells of a table row for one predicted quantity: the median, the interval, the
+// measured value, and that value over the median. Each ends with a tab.
 func cells(p *folder.Predicted) string {
 	return fmt.Sprintf(
 		"%.4g\t%.4g to %.4g\t%s\t%s\t",
@@ -71,7 +73,8 @@ func ratioOf(p *folder.Predicted) string {
 	return human.Known("%.3f", metrics.Value(p.Ratio))
 }
 
-// Lines say in sentences what a prediction came to.
+// Lines puts a prediction into sentences: what was predicted, what the run took, how many rounds
+// lay in their intervals, and what the prediction does not know.
 func Lines(p *folder.Prediction) (list []string) {
 	switch s := &p.Seconds; {
 	case p.Draws == 0:
@@ -109,8 +112,8 @@ func took(seconds float64) string {
 // maxPoints bounds the rounds of a figure: of more every n-th is drawn.
 const maxPoints = 1000
 
-// Panel draws the time of each round: the interval as a band, the median, and what was
-// measured.
+// Panel draws the time of each round: the interval of the draws as a band, their median, and what
+// was measured. It thins out long runs.
 func Panel(title string, rows []Row) figure.Panel {
 	panel := figure.Panel{
 		Title:    title,
@@ -158,7 +161,8 @@ func (c *Comparison) WriteCSV(w io.Writer) error { return table.Encode(w, c.Rows
 // exact is a time in seconds to the nanosecond.
 func exact(seconds float64) float64 { return math.Round(seconds*1e9) / 1e9 }
 
-// ReadRows reads a run's prediction.csv; none where there is no file.
+// ReadRows reads the prediction of each round that the run in folder dir has left. It returns none
+// if the run left no such file.
 func ReadRows(dir string) ([]Row, error) {
 	rows, err := table.Read[Row](filepath.Join(dir, folder.PredictionFile))
 	if errors.Is(err, fs.ErrNotExist) {

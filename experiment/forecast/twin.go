@@ -35,7 +35,9 @@ type twin struct {
 	samples map[int]devicelog.Samples
 }
 
-// newTwin makes the twin of a problem that trains, for the rounds of a record.
+// newTwin makes the twin of a run: the same run with a simulated client of its class in place of
+// each device. p is the problem of the run, and r what was recorded of its rounds, from which the
+// twin takes K_r and who was present.
 func newTwin(p *problem.Problem, r *record) (t *twin, err error) {
 	c := &p.Config
 	t = &twin{
@@ -85,9 +87,10 @@ func (k recordedK) LocalSteps(p schedule.Progress) int {
 // presence is whether a device was there in a round, and fell silent over its task.
 type presence struct{ present, lost bool }
 
-// presences finds out who was there. If every device that is there has a task in each
-// round, each is, by round, where it has its task. Otherwise a device is there but
-// from the round in which it fell silent until its next task.
+// presences returns, for each round and device, whether the device was there and whether it fell
+// silent. each says that every present device has a task in every round, so that a device without
+// one was absent. Otherwise a device counts as present except from the round in which it fell
+// silent until its next task.
 func presences(rounds []measured, devices int, each bool) [][]presence {
 	list := make([][]presence, len(rounds))
 	gone := make([]bool, devices)
@@ -117,8 +120,8 @@ func (t *twin) presenceOf(number, device int) presence {
 	return t.was[number-1][device]
 }
 
-// draw plays the twin once, with the n-th seed of the devices' fleet. report must not keep a
-// round's tasks.
+// draw plays the twin once, with the n-th seed of the devices' fleet, and calls report with each
+// round. report must not keep a round's tasks, whose memory is reused.
 func (t *twin) draw(ctx context.Context, n int, report func(*measured)) error {
 	seed := keyed.Hash(t.problem.Config.Seed, keyed.Twin, uint64(n))
 	devices := t.problem.Fleet.Reseeded(seed)

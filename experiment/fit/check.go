@@ -45,7 +45,9 @@ const (
 	eachSeed      = 25 // draws of what varies by task, for one of what is each client's own
 )
 
-// check plays the tasks of the run with the classes.
+// check plays the recorded tasks again with the fitted classes, many times, and compares tasks and
+// rounds with what was measured. It shows how well the classes repeat the run and how far another
+// run may be from it.
 func (f *Fit) check(r *record) (*Check, error) {
 	rounds := r.comparable()
 	c := &Check{Rounds: len(rounds)}
@@ -59,6 +61,7 @@ func (f *Fit) check(r *record) (*Check, error) {
 	for i := range rounds {
 		tasks += len(rounds[i].tasks)
 	}
+	// The number of draws is bounded by the durations that are drawn.
 	draws := min(max(mostDurations/tasks, leastDraws), mostDraws)
 	c.Draws = draws
 	c.DealtRoundSeconds = f.dealt(r, rounds)
@@ -66,6 +69,8 @@ func (f *Fit) check(r *record) (*Check, error) {
 	another := make([]float64, draws)
 	var fleet *fleet.Fleet
 	for draw := range draws {
+		// A fleet is expensive to make, so one serves several draws, which differ by their task
+		// numbers.
 		if draw%eachSeed == 0 {
 			drawConfig := f.config
 			drawConfig.Seed = uint64(draw)
@@ -105,8 +110,9 @@ func quantile(share float64, sorted []float64) float64 {
 	return stat.Quantile(share, stat.Empirical, sorted, nil)
 }
 
-// play is one draw: the seconds of all tasks, in drawn those of each round, and those of all rounds in
-// another run.
+// play draws the recorded tasks once with the fitted classes. It returns the seconds of all tasks,
+// appends the seconds of each round to drawn, and returns the seconds of all rounds in another run,
+// in which each device has a pace of its own by its uncertainty. draw is the number of the draw.
 func (f *Fit) play(
 	fleet *fleet.Fleet,
 	r *record,
@@ -129,6 +135,7 @@ func (f *Fit) play(
 			took[upload] = x.took[upload]
 		}
 		for p, t := range took {
+			// A pace changes what a phase takes beyond its overhead.
 			over := min(t, f.Devices[x.client-r.first].law.phases[p].overhead)
 			seconds = seconds + t
 			shifted = shifted + over + (t-over)*paces[x.client-r.first][p]
@@ -145,6 +152,7 @@ func (f *Fit) play(
 		}
 	}
 	for i := range rounds {
+		// A round lasts as long as its slowest task, simulated clients included.
 		longest := rounds[i].simulated
 		longer := rounds[i].simulated
 		for _, x := range rounds[i].tasks {
@@ -161,8 +169,10 @@ func (f *Fit) play(
 	return all, another, nil
 }
 
-// dealt is how long the rounds take with what was measured dealt anew among them, in the mean
-// over some deals. Local steps take as long as the round's own number of them.
+// dealt returns how long the rounds would take if the measured durations of each device were dealt
+// anew among its rounds, in the mean over 50 deals. If that differs much from the measured time,
+// devices or phases are slow at the same time. The time of local steps is scaled to the round's own
+// number of them.
 func (f *Fit) dealt(r *record, rounds []span) (seconds float64) {
 	const deals = 50
 	type place struct {

@@ -56,8 +56,9 @@ type Device struct {
 	law law
 }
 
-// FitRun fits classes to the run in a folder: with pool one to the devices that have one class in
-// the run, otherwise one to every device.
+// FitRun fits classes to the real devices of the run in folder dir. With pool it fits one class to
+// all devices that have one class in the run, otherwise one to every device. It is an error if no
+// device has done two tasks with known times.
 func FitRun(dir string, pool bool) (*Fit, error) {
 	r, err := read(dir)
 	if err != nil {
@@ -111,8 +112,8 @@ func (f *Fit) hint() string {
 	return " (--pool makes one class of the devices of each class in devices.names)"
 }
 
-// device fits one device to its recorded tasks. A device without tasks that say how fast it is
-// keeps the class that it has.
+// device fits the law of one device to its recorded tasks h. r is the record of the run. A device
+// without tasks that say how fast it is keeps its class.
 func (f *Fit) device(r *record, h *history) Device {
 	tasks := h.tasks.Kept
 	d := Device{
@@ -148,9 +149,9 @@ func classOf(c *config.Config, name string) *fleet.Class {
 	return nil
 }
 
-// fleet puts the classes into the configuration. Simulated clients keep the classes that
-// they have, by weight; where they had none, a class without anything of its own stands for
-// them.
+// fleet puts the fitted classes into the configuration f.config. Simulated clients keep the classes
+// of the run, with their weights; where the run had no classes, one without settings of its own
+// stands for them. r is the record of the run.
 func (f *Fit) fleet(r *record) {
 	before := &r.config
 	weighted := slices.ContainsFunc(before.Fleet, func(k fleet.Class) bool { return k.Weight > 0 })
@@ -206,7 +207,7 @@ func (f *Fit) fleet(r *record) {
 	f.config.Devices.Names = names
 }
 
-// membersOf are the devices with tasks that have a class in the run.
+// membersOf returns the devices of the run that have this class and recorded tasks.
 func (f *Fit) membersOf(class string) (list []*Device) {
 	for i := range f.Devices {
 		if d := &f.Devices[i]; d.Tasks > 0 && d.Class == class {
@@ -216,8 +217,10 @@ func (f *Fit) membersOf(class string) (list []*Device) {
 	return list
 }
 
-// class makes the class of some devices, from what the class that they have gives besides
-// their times. Several devices keep their own speeds: a client of the class draws one.
+// class makes the class for some devices, members. former is the class that they had in the
+// configuration before; its settings that are not times stay. The speeds of several devices become
+// the values of one empirical distribution, of which each client of the class draws one. Overheads
+// and scatter are medians over the devices.
 func (f *Fit) class(before *config.Config, former string, members []*Device) (k fleet.Class) {
 	if old := classOf(before, former); old != nil {
 		k = *old
@@ -229,6 +232,7 @@ func (f *Fit) class(before *config.Config, former string, members []*Device) (k 
 	k.Uncertainty = fleet.Uncertainty{}
 	k.StepCV = 0
 	k.Batch = 0 // the steps were those of the run's batch
+	// Slow spells are part of the measured factors, so the class must not have them twice.
 	if k.Slowdown != nil || before.Slowdown != nil {
 		k.Slowdown = fleet.SlowPeriods{} // the factors have it
 	}

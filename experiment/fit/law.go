@@ -64,8 +64,10 @@ func measured(links bool) []int {
 	return []int{compute}
 }
 
-// lawOf estimates a device's law from tasks. known is the overhead of the class which the
-// device has. links says whether the transfers are measured.
+// lawOf estimates from a device's tasks how long a task takes: for each phase an overhead, a
+// typical speed and the factors by which single tasks differ from it. classOverhead is the overhead
+// of the device's class, which is kept where the tasks cannot tell. b holds the sizes of the
+// messages in bits. links says whether transfers were measured; if not, they have no law.
 func lawOf(tasks []task, classOverhead fleet.Overhead, b fleet.Bits, links bool) (l law) {
 	steps := make([]float64, len(tasks))
 	seconds := [phases][]float64{}
@@ -86,6 +88,7 @@ func lawOf(tasks []task, classOverhead fleet.Overhead, b fleet.Bits, links bool)
 		rates := make([]float64, len(tasks))
 		if p == compute {
 			for i, s := range seconds[p] {
+				// Seconds a step, and below megabits a second.
 				rates[i] = (s - ph.overhead) / steps[i]
 			}
 		} else { // an overhead is lowered where it is more than they took
@@ -131,10 +134,11 @@ func balance(steps, factors []float64) {
 // that there is a speed.
 const mostOverhead = 0.9
 
-// overheadOfSteps is what local steps take however few they are: where the line through the
-// tasks meets no steps, with the slope of robust.Slope. What the device's class has stays
-// where the interval holds it. It stays, too, where the numbers of steps are too much alike
-// to tell: then the slope is 0.
+// overheadOfSteps returns what computing takes however few the steps are, and the seconds a step,
+// each with its interval. It fits a robust line through the tasks and takes its value at no steps.
+// steps and seconds have an entry for each task. The overhead of the class is kept if the interval
+// contains it, or if the numbers of steps are too much alike to tell; the slope is 0 in the latter
+// case.
 func overheadOfSteps(steps, seconds []float64, classOverhead float64) (overhead, slope robust.Estimate) {
 	maxOverhead := mostOverhead * slices.Min(seconds)
 	classOverhead = min(classOverhead, maxOverhead)
@@ -164,13 +168,13 @@ func overheadOfSteps(steps, seconds []float64, classOverhead float64) (overhead,
 	return overhead, slope
 }
 
-// scatterOfSteps tells apart how single steps scatter and how tasks do. The square of a
-// task's deviation from the mean factor is v² + c²/K in the mean, c being the coefficient of
-// variation of a step. The two are found by weighted least squares: the variance of each
-// square is twice its mean squared, as for normal deviations, and those beyond three
-// deviations count as three (Huber 1964, Robust estimation of a location parameter). c
-// counts if it is more than two standard errors. Then each factor is left with the tasks'
-// part of its deviation.
+// scatterOfSteps separates the scatter of single steps from that of whole tasks. steps and factors
+// have an entry for each task. The square of a task's deviation from the mean factor is in the mean
+// v² + c²/K, where c is the coefficient of variation of a step. Both are found by weighted least
+// squares: the variance of each square is twice its mean squared, as for normal deviations, and
+// squares beyond three deviations count as three (Huber 1964, Robust estimation of a location
+// parameter). c counts if it is more than two standard errors above 0. It returns c, and the
+// factors without the part of the steps.
 func scatterOfSteps(steps, factors []float64) (cv float64, taskFactors []float64) {
 	n := len(steps)
 	if n < 10 || slices.Max(steps) < 2*slices.Min(steps) {
@@ -229,10 +233,11 @@ const (
 	alike = 1e-4
 )
 
-// vary is the law by which tasks take more or less than what is typical: their factors, or of
-// few tasks a lognormal law whose 90 % are those in which the next task lies, by Student's t.
-// Either has the mean of the factors. A factor of a speed is one over that of a time. nil:
-// nothing varies, or nothing is known of it.
+// vary returns the distribution of the factors by which tasks differ from what is typical; nil if
+// they do not differ or nothing is known. With enough tasks it is the factors themselves. With few
+// it is a lognormal distribution that holds the next task in its middle 90 %, by Student's t. Both
+// have the mean of the factors. speed says that the distribution is of a speed, of which a factor
+// is one over that of a time.
 func vary(factors []float64, speed bool) fleet.Distribution {
 	n := len(factors)
 	if n < 2 {
@@ -266,7 +271,8 @@ func vary(factors []float64, speed bool) fleet.Distribution {
 	return fleet.Lognormal{Mean: short(mean), Sigma: short(sigma)}
 }
 
-// inOrder are factors as they are, of a speed or of a time.
+// inOrder returns the factors as an empirical distribution that keeps their order. With speed each
+// is one over the factor.
 func inOrder(factors []float64, speed bool) fleet.Empirical {
 	values := slices.Clone(factors)
 	for i, x := range values {

@@ -84,7 +84,8 @@ type span struct {
 	complete bool
 }
 
-// read reads the folder of a run, which may have been interrupted.
+// read reads what the run in folder dir has recorded of its devices. The run may have been
+// interrupted. A run without devices or without an event log is an error.
 func read(dir string) (*record, error) {
 	opened, err := folder.Open(dir)
 	if err != nil {
@@ -142,7 +143,8 @@ func (r *record) size(dir string) error {
 	return nil
 }
 
-// take takes a round.
+// take adds a logged round: its length, the longest task of a simulated client, and the tasks of
+// devices. A round is complete if the times of all its device tasks are known.
 func (r *record) take(logged *metrics.Round) {
 	r.rounds++
 	s := span{took: (logged.End - logged.Start).Seconds(), complete: true}
@@ -160,7 +162,9 @@ func (r *record) take(logged *metrics.Round) {
 	r.sampled.Add(s)
 }
 
-// take takes a task; false: it does not count.
+// take adds a device's task e to its history. counts is false for a task that says nothing of the
+// device's speed: it was lost, refused or broken off, or it was the device's first one, which is
+// kept apart because it includes loading.
 func (h *history) take(e *round.TaskReport) (x task, counts bool) {
 	x = task{
 		number: e.Task,
@@ -186,7 +190,8 @@ func (h *history) take(e *round.TaskReport) (x task, counts bool) {
 	return x, false
 }
 
-// comparable lists the rounds whose time is that of their slowest task.
+// comparable returns the recorded rounds that last as long as their slowest task, which only rounds
+// that wait for all do, on links that clients do not share. It returns none for other runs.
 func (r *record) comparable() (list []span) {
 	if _, all := r.config.Close.(closing.All); !all || r.config.Network.Shared() {
 		return nil

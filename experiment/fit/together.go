@@ -38,7 +38,8 @@ func (f *Fit) together(r *record, rounds []span) {
 	}
 }
 
-// inRounds are a device's tasks by round.
+// inRounds returns one task of the device with this index for each round. Where the device had no
+// task in a round, another task of it is drawn, always the same one for the same device and round.
 func (r *record) inRounds(rounds []span, number int) []task {
 	tasks := make([]task, len(rounds))
 	var deviceTasks []task

@@ -11,7 +11,8 @@ import (
 	"fedpace/internal/robust"
 )
 
-// YAML is the classes as a file for fedpace run --config, behind the run's own.
+// YAML returns the classes as a configuration file to be given to fedpace run after the run's own.
+// Its comments say how sure the numbers are.
 func (f *Fit) YAML() []byte {
 	var b strings.Builder
 	for line := range strings.Lines(f.remarks()) {
@@ -27,8 +28,8 @@ func (f *Fit) Write(w io.Writer) error {
 	return err
 }
 
-// remarks says how sure each number is, which tasks were left out, and how well the classes
-// repeat the run's times.
+// remarks says for people how sure each fitted number is, which tasks were left out, and how well
+// the classes repeat the run's times.
 func (f *Fit) remarks() string {
 	var b strings.Builder
 	fmt.Fprintf(
@@ -95,7 +96,8 @@ func (f *Fit) remarks() string {
 	return b.String()
 }
 
-// text is an estimate in another unit.
+// text says in sentences how well the classes repeat the run, and how far another run may be from
+// it.
 func text(e robust.Estimate, unit float64) string {
 	if e.Low == e.High {
 		return fmt.Sprintf("%.4g", e.Value*unit)
@@ -103,7 +105,7 @@ func text(e robust.Estimate, unit float64) string {
 	return fmt.Sprintf("%.4g [%.4g, %.4g]", e.Value*unit, e.Low*unit, e.High*unit)
 }
 
-// leftOut says which of a device's tasks were not used, and why; nothing where all were.
+// leftOut writes which of a device's tasks were not used, and why. It writes nothing if all were.
 func (f *Fit) leftOut(w io.Writer, d *Device) {
 	var list []string
 	add := func(n int, format string) {

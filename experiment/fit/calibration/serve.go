@@ -56,10 +56,11 @@ const (
 	heartbeat = 10               // s
 )
 
-// Serve measures the links of devices: each one that joins gets models of several sizes in
-// turns, one device after the other so that they do not share the coordinator's link. It
-// returns when all of them are measured. The lines are for nothing but the devices; models
-// are put through the run's coordinator.
+// Serve measures the links of all devices of configuration c. line carries the messages to and from
+// the devices, and models stores what they download. Each device that joins is sent models of
+// several sizes and sends them back, one device after the other, so that they do not share the
+// coordinator's link. Serve returns what it measured once every device was measured or has failed,
+// and the failures joined to one error.
 func Serve(ctx context.Context, line bus.Line, models bus.Coordinator, c Config) (all []Measured, err error) {
 	if c.Silence == 0 {
 		c.Silence = silence
@@ -82,6 +83,7 @@ func Serve(ctx context.Context, line bus.Line, models bus.Coordinator, c Config)
 		return nil, err
 	}
 	group, inner := errgroup.WithContext(ctx)
+	// The measuring also ends when the connection that stores the models is closed.
 	inner, stop := bus.Until(inner, models.Life())
 	defer stop()
 	for i := range c.Devices {
@@ -111,7 +113,8 @@ type server struct {
 	failures []error
 }
 
-// put makes the models and puts them on the bus.
+// put makes a model of random values for each size and stores it on the bus, where devices download
+// it. The values are the same each time, so that compression on a link has the same effect.
 func (s *server) put(ctx context.Context, models bus.Coordinator) error {
 	r := keyed.New(1, keyed.Weights)
 	for _, n := range calibrate.Sizes(int(s.welcome.Params)) {

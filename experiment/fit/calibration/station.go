@@ -24,8 +24,8 @@ type station struct {
 	events []gateway.Event
 }
 
-// device opens a gateway for one device alone, measures it, and tells it that the run is
-// over.
+// device measures the device with this index: it opens a gateway for it alone, measures it and ends
+// its run. A device that misbehaves is noted as a failure and ends nothing for the others.
 func (s *server) device(ctx context.Context, index int) (err error) {
 	d := &station{
 		server: s,
@@ -40,6 +40,7 @@ func (s *server) device(ctx context.Context, index int) (err error) {
 		Calls:   s.config.Calls,
 		Params:  func(t *bus.Task) int { return int(t.ModelBits / 32) },
 		Check: func(u *bus.DeviceUpdate) error {
+			// A device sends back what it has downloaded.
 			if !slices.ContainsFunc(s.models, func(m []float32) bool { return slices.Equal(m, u.Values) }) {
 				return errors.New("it is not the model that was sent")
 			}
@@ -59,8 +60,8 @@ func (s *server) device(ctx context.Context, index int) (err error) {
 	return err
 }
 
-// serve waits until the device is there and it is its turn, and measures it; again where it
-// fell silent.
+// serve waits until the device has joined and it is its turn, and measures it. A device that falls
+// silent is measured again from the beginning when it has joined again.
 func (d *station) serve(ctx context.Context) error {
 	for {
 		if err := d.joined(ctx); err != nil {
@@ -97,7 +98,7 @@ func (d *station) serve(ctx context.Context) error {
 	}
 }
 
-// joined waits until the device is there.
+// joined waits until the device has joined.
 func (d *station) joined(ctx context.Context) error {
 	for {
 		if err := d.take(ctx); err != nil {
@@ -112,7 +113,8 @@ func (d *station) joined(ctx context.Context) error {
 	}
 }
 
-// take waits for what the device does, and tells of what it should not do.
+// take waits for events of the device into d.events. It tells the user of messages that were
+// ignored, and returns an error if the device sends too many.
 func (d *station) take(ctx context.Context) (err error) {
 	if d.events, err = d.gateway.TakeEvents(ctx, d.events); err != nil {
 		return err
@@ -136,7 +138,9 @@ type misbehaved struct{ device, problem string }
 
 func (m *misbehaved) Error() string { return "calibration: device " + m.device + ": " + m.problem }
 
-// measure has the device transfer models until its speeds are known.
+// measure lets the device transfer models of all sizes, round by round, until its speeds are known
+// well enough, and returns them with the number of transfers. Each round begins with another size,
+// so that a connection that warms up does not favour one.
 func (d *station) measure(ctx context.Context) (_ *Measured, err error) {
 	params := int(d.welcome.Params)
 	sizes := strings.ReplaceAll(strings.Trim(fmt.Sprint(calibrate.Sizes(params)), "[]"), " ", ", ")
@@ -162,7 +166,9 @@ func (d *station) measure(ctx context.Context) (_ *Measured, err error) {
 	return m, err
 }
 
-// once sends one task and waits for its update.
+// once lets the device transfer one model, given by its index, and returns how long download and
+// upload took by the device's clock. It sends the task again if no answer comes, and gives up with
+// errSilent if nothing is heard of the device any more.
 func (d *station) once(ctx context.Context, model int) (x calibrate.Transfer, err error) {
 	d.task = &bus.Task{
 		Task:        d.task.Task + 1,
@@ -195,7 +201,8 @@ func (d *station) once(ctx context.Context, model int) (x calibrate.Transfer, er
 	}
 }
 
-// answer waits for the update of the open task; nil when it must be sent again.
+// answer waits for the update of the open task. It returns nil if the device may have lost the
+// task, so that it must be sent again. A refused update is an error.
 func (d *station) answer(ctx context.Context) (*bus.DeviceUpdate, error) {
 	for {
 		if err := d.take(ctx); err != nil {

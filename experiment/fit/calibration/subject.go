@@ -10,7 +10,8 @@ import (
 	"fedpace/learn"
 )
 
-// OfConfig is what the devices of a run with this configuration would do.
+// OfConfig returns what a device of a run with configuration c would compute: its local steps with
+// the first round's K. device is what the device itself says of its data and trainer.
 func OfConfig(c *config.Config, device calibrate.DeviceInput) (*calibrate.Subject, error) {
 	s, err := ofConfig(c, device)
 	if err == nil {
@@ -38,7 +39,8 @@ func ofConfig(c *config.Config, device calibrate.DeviceInput) (*calibrate.Subjec
 	return s, err
 }
 
-// stepping is what takes the run's local steps: a trainer or a model, with its minibatches.
+// stepping returns what takes the local steps of a run with configuration c on a device: a trainer
+// in a process of its own, or a model of ours with its minibatches.
 func stepping(c *config.Config, device calibrate.DeviceInput) (*calibrate.Subject, error) {
 	batch := cmp.Or(c.Batch, 32) // 0: it fits the data, which are elsewhere
 	if !c.External() {
@@ -52,6 +54,7 @@ func stepping(c *config.Config, device calibrate.DeviceInput) (*calibrate.Subjec
 		return calibrate.SubjectOfRun(calibrate.SingleClientWelcome(c.Task, m, batch), device)
 	}
 	device.Trainer = c.Trainer.Command
+	// The device has its data where the configuration expects them, unless it says otherwise.
 	if device.Data == "" && !c.IsSynthetic() {
 		device.Data = c.Data.Path
 	}

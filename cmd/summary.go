@@ -144,6 +144,9 @@ func writeSummary(w io.Writer, c config.Config, s folder.Summary) {
 		line("messages", "in memory, without NATS (nats.url: %s)", "none")
 	}
 	writePrediction(line, &c, &s)
+	if len(s.DevicesMissing) > 0 {
+		line("devices", "%d of %d never joined: %s", len(s.DevicesMissing), len(c.Devices.Names), human.Some(s.DevicesMissing))
+	}
 	line("results", "%s", c.Out)
 }
 
@@ -174,6 +177,9 @@ func writePrediction(line func(name, format string, a ...any), c *config.Config,
 		}
 		line(name, "%s", text)
 	}
+	if text := devicesRatio(p.Devices); text != "" {
+		line("", "%s", text)
+	}
 	for i := range p.Phases {
 		if f := &p.Phases[i]; f.Ratio != nil {
 			line(
@@ -188,6 +194,28 @@ func writePrediction(line func(name, format string, a ...any), c *config.Config,
 			)
 		}
 	}
+}
+
+// devicesRatio compares the time of the devices' tasks with their prediction, in words. The time of rounds says
+// little of devices where simulated clients are slower, because a round lasts as long as its slowest task.
+// It is empty if nothing is known of any device.
+func devicesRatio(devices []folder.Device) string {
+	var measured, predicted float64
+	tasks := 0
+	for i := range devices {
+		d := &devices[i]
+		if d.Seconds.Measured == nil {
+			continue
+		}
+		tasks += d.Tasks
+		measured += float64(d.Tasks) * *d.Seconds.Measured
+		predicted += float64(d.Tasks) * d.Seconds.P50
+	}
+	if tasks == 0 || !(predicted > 0) {
+		return ""
+	}
+	return fmt.Sprintf("the devices' %d tasks took %.4g s each, predicted were %.4g s: %.3f of it",
+		tasks, measured/float64(tasks), predicted/float64(tasks), measured/predicted)
 }
 
 // fairness describes how one metric of the model is distributed over the clients' own samples: its

@@ -18,6 +18,19 @@ type Device struct {
 	Log []string `json:"log"`
 }
 
+// NotJoined is the state of a device that has not joined the run.
+const NotJoined = "not joined"
+
+// NeverJoined returns the names of the devices that have not joined, in the order of the list.
+func NeverJoined(list []Device) (missing []string) {
+	for _, d := range list {
+		if d.State == NotJoined {
+			missing = append(missing, d.Name)
+		}
+	}
+	return missing
+}
+
 // DeviceStats tell how the real devices of a run behave. They are zero in a run without devices.
 type DeviceStats struct {
 	// Present counts the devices that have joined and are not given up.

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"fedpace/bus"
+	"fedpace/bus/embedded"
 	"fedpace/bus/natsconn"
 )
 
@@ -33,6 +34,24 @@ func TestConnect_Nowhere(t *testing.T) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 		cancel()
+	}
+}
+
+// A tls:// address of a server that does not encrypt is answered with the address that works.
+func TestConnect_EncryptedToPlainServer(t *testing.T) {
+	t.Parallel()
+	server, err := embedded.Start(t.Context(), embedded.Config{Listen: "127.0.0.1:0", Open: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	plain := strings.TrimPrefix(server.URL(), "nats://")
+	conn, err := natsconn.Connect(t.Context(), natsconn.Config{URL: "tls://" + plain})
+	if err == nil {
+		conn.Close()
+	}
+	if err == nil || !strings.Contains(err.Error(), "use a nats:// address") {
+		t.Errorf("got %v, want the scheme that works", err)
 	}
 }
 

@@ -277,7 +277,8 @@ func (c *Conn) explain(err error) error {
 			"certificate makes another), or this machine's clock is wrong"},
 		{errors.Is(err, nats.ErrSecureConnRequired), "the server takes encrypted connections only; name its " +
 			"certificate authority or use a tls:// URL"},
-		{errors.Is(err, nats.ErrSecureConnWanted), "the server does not encrypt"},
+		{errors.Is(err, nats.ErrSecureConnWanted), "the server does not encrypt: use a nats:// " +
+			"address and no certificate authority, or give the server a certificate (fedpace certificate)"},
 		{strings.Contains(strings.ToLower(err.Error()), "maximum payload"), "the server's max_payload is lower " +
 			"than when this program connected: raise it, or start this program again"},
 	} {

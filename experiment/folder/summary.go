@@ -122,6 +122,8 @@ type Summary struct {
 	Forked  string `json:"forked_from,omitempty"`
 	Version string `json:"version"`
 
+	// DevicesMissing are the real devices that never joined, in the order of the configuration.
+	DevicesMissing []string `json:"devices_missing,omitempty"`
 	// DeviceVersions counts real devices by the version of the program that they reported when they
 	// joined last.
 	DeviceVersions []metrics.DeviceVersion `json:"device_versions,omitempty"`

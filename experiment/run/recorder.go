@@ -442,6 +442,7 @@ func (r *recorder) summary(result *coordinator.Result) folder.Summary {
 		LeftOut:          usage.LeftOut,
 		Attackers:        r.p.AttackerCounts(),
 		Inputs:           r.p.Files,
+		DevicesMissing:   metrics.NeverJoined(r.seen()),
 		DeviceVersions:   metrics.ByVersion(r.seen()),
 	}
 	if c.Train {

@@ -20,6 +20,7 @@ import (
 	"fedpace/experiment/folder"
 	"fedpace/experiment/forecast"
 	"fedpace/experiment/problem"
+	"fedpace/internal/human"
 	"fedpace/learn/metric"
 	"fedpace/metrics"
 	"fedpace/metrics/prometheus"
@@ -301,6 +302,11 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 		p.options.Notify(fmt.Sprintf("The run ended after %d rounds: %s.", result.Stop.Rounds, result.Stop.Reason))
 	}
 	s = r.summary(result)
+	if n := len(s.DevicesMissing); n > 0 && s.Completed {
+		p.options.Notify(fmt.Sprintf("%d of %d devices never joined, so the run ended without them: %s "+
+			"(fedpace-device run joins; fedpace-device doctor says what hinders it).",
+			n, len(p.Config.Devices.Names), human.Some(s.DevicesMissing)))
+	}
 	if s.NoUpdates() {
 		p.options.Notify(fmt.Sprintf("No update counted in any of %d rounds: the model is the one that the run "+
 			"began with.", s.Rounds))

@@ -243,7 +243,11 @@ func everyone(n int) func(int) []int {
 // made is an algorithm with its options at their defaults.
 func made(t testing.TB, name string) Algorithm {
 	t.Helper()
-	c, err := config.Load("", []string{"aggregate.algorithm=" + name})
+	sets := []string{"aggregate.algorithm=" + name}
+	if name == "python" { // without a process it is fedavg
+		sets = append(sets, "aggregate.path=server.py")
+	}
+	c, err := config.Load("", sets)
 	if err != nil {
 		t.Fatal(err)
 	}

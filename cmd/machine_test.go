@@ -125,8 +125,9 @@ func TestCompletion(t *testing.T) {
 		{[]string{"vers"}, []string{"version"}},
 		{[]string{"veri"}, []string{"verify"}},
 		{[]string{"run", "--set", "schedule.k"}, []string{
-			"schedule.k=", "schedule.k.seconds=", "schedule.k.gamma=", "schedule.k.to=", "schedule.k.rounds=", "schedule.k.formula=", "schedule.k.values=",
-			"schedule.k.power=", "schedule.k.min=", "schedule.k.max=", "schedule.k.alpha=", "schedule.k0=",
+			"schedule.k=", "schedule.k.seconds=", "schedule.k.gamma=", "schedule.k.start=", "schedule.k.until=", "schedule.k.power=",
+			"schedule.k.to=", "schedule.k.rounds=", "schedule.k.formula=", "schedule.k.values=", "schedule.k.min=", "schedule.k.max=", "schedule.k.path=", "schedule.k.class=",
+			"schedule.k.arguments=", "schedule.k.answer_seconds=", "schedule.k.memory_mb=", "schedule.k.reads=", "schedule.k.alpha=", "schedule.k0=",
 		}},
 		{[]string{"run", "--set", "schedule.k=r"}, []string{"schedule.k=rounds"}},
 		{[]string{"run", "--set", "train="}, []string{"train=true", "train=false"}},

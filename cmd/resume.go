@@ -56,7 +56,7 @@ func trustFlag(c *cobra.Command, trust *bool) {
 		trust,
 		"trust",
 		false,
-		"execute the command of the trainer in the folder's configuration: trust who made the folder",
+		"execute the trainer and the policies that the folder's configuration names: trust who made the folder",
 	)
 }
 

@@ -15,6 +15,7 @@ import (
 	"fedpace/config"
 	"fedpace/coordinator"
 	"fedpace/coordinator/round"
+	"fedpace/experiment/policies"
 	"fedpace/experiment/run"
 	"fedpace/internal/table"
 	"fedpace/metrics"
@@ -50,9 +51,11 @@ never has evaluate.target, and 5 where no update counted in any round.`,
 			options.Replay = replay
 			// To foresee an external trainer's run it must be started, and a command that only a
 			// file names may be somebody else's.
-			if dry && config.External() && !f.trust && !f.givesTrainer() {
+			startsTrainer := config.External() && !f.givesTrainer()
+			scripts := policies.Files(&config)
+			if dry && !f.trust && (startsTrainer || len(scripts) > 0) {
 				show.Close()
-				look := wouldStart{Configuration: config, Command: config.Trainer.Command}
+				look := wouldStart{Configuration: config, Command: config.Trainer.Command, Policies: scripts}
 				return cli.Print(c, look, look.write)
 			}
 			if dry {
@@ -81,13 +84,22 @@ type wouldStart struct {
 	Configuration config.Config `json:"configuration"`
 	// Command is the trainer's, which --trust would start.
 	Command string `json:"would_start"`
+	// Policies are the files in Python that --trust would execute.
+	Policies []string `json:"would_execute,omitempty"`
 }
 
 // write prints the configuration and the command that the run would start.
 func (s wouldStart) write(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "%s\n# This run would start the trainer %q.\n"+
+	var lines strings.Builder
+	if s.Command != "" {
+		fmt.Fprintf(&lines, "# This run would start the trainer %q.\n", s.Command)
+	}
+	for _, path := range s.Policies {
+		fmt.Fprintf(&lines, "# This run would execute the policy %s.\n", path)
+	}
+	_, err := fmt.Fprintf(w, "%s\n%s"+
 		"# Nothing was started, so the model's size and the run's time are not known: --trust starts it.\n",
-		s.Configuration.YAML(), s.Command)
+		s.Configuration.YAML(), lines.String())
 	return err
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -21,7 +22,17 @@ func TestAFolderExecutesNothing(t *testing.T) {
 		status = execute(t.Context(), library, args, &stdout, &stderr)
 		return status, stdout.String() + stderr.String()
 	}
-	for _, sets := range [][]string{nil, {"devices.names=[pi]", "stop.rounds=3"}} {
+	script := filepath.Join(at, "script.py")
+	if err := os.WriteFile(script, []byte("open("+strconv.Quote(executed)+", 'w').close()\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	trainer := []string{"kernel=auto", "trainer=touch " + executed}
+	policy := []string{"schedule.k={rule: python, path: " + script + "}"}
+	devices := []string{"devices.names=[pi]", "stop.rounds=3"}
+	for _, forgery := range []struct{ sets, forged []string }{
+		{nil, trainer}, {devices, trainer}, {nil, policy}, {devices, policy},
+	} {
+		sets, isPolicy := forgery.sets, &forgery.forged[0] == &policy[0]
 		if err := os.RemoveAll(dir); err != nil {
 			t.Fatal(err)
 		}
@@ -29,12 +40,16 @@ func TestAFolderExecutesNothing(t *testing.T) {
 			t.Fatal(said)
 		}
 		path := filepath.Join(dir, "config.yaml")
-		forged, err := config.Load(path, append(sets, "kernel=auto", "trainer=touch "+executed))
+		forged, err := config.Load(path, append(sets[:len(sets):len(sets)], forgery.forged...))
 		if err == nil {
 			err = os.WriteFile(path, forged.YAML(), 0o666)
 		}
 		if err != nil {
 			t.Fatal(err)
+		}
+		named := "a command"
+		if isPolicy {
+			named = "code in Python"
 		}
 		look := func(finished bool) {
 			t.Helper()
@@ -48,7 +63,7 @@ func TestAFolderExecutesNothing(t *testing.T) {
 					t.Fatalf("%v executes what the folder says", args)
 				}
 				asks := args[0] == "resume" && !finished || sets != nil && (args[0] == "predict" || args[0] == "run")
-				if asks && (status != cli.ExitFailure || !strings.Contains(said, "its configuration names a command") || !strings.Contains(said, "--trust")) {
+				if asks && (status != cli.ExitFailure || !strings.Contains(said, "its configuration names "+named) || !strings.Contains(said, "--trust")) {
 					t.Errorf("%v: status %d: %s", args, status, said)
 				}
 			}
@@ -61,6 +76,9 @@ func TestAFolderExecutesNothing(t *testing.T) {
 		given := [][]string{{"resume", dir, "--trust"}, {"resume", dir, "--trainer", "touch " + executed}}
 		if sets != nil { // a replay's, as no server is named: it does not go on
 			given = [][]string{{"predict", dir, "--trust"}, {"predict", dir, "--set", "trainer=touch " + executed}}
+		}
+		if isPolicy {
+			given = given[:1]
 		}
 		for _, args := range given {
 			_, said := do(args...)

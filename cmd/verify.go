@@ -3,24 +3,33 @@ package cmd
 import (
 	"fmt"
 	"io"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"fedpace/cmd/internal/cli"
+	"fedpace/config"
 	"fedpace/experiment/checkpoint"
+	"fedpace/experiment/folder"
+	"fedpace/experiment/policies"
 	"fedpace/internal/human"
 )
 
 // verifyCommand makes "fedpace verify", which compares a run's files with their digests. It fails
 // where a file is damaged or missing, so that scripts notice.
 func verifyCommand() *cobra.Command {
+	trust := false
 	c := &cobra.Command{
 		Use:   "verify DIR",
 		Short: "Check that the files of a run are those that it wrote",
 		Long: `Compare the files of a run with the digests in summary.json or, if it was killed or
 goes on, in its newest checkpoint, and list each as ok, damaged, missing, or unchecked
 (an export, of which there is no digest). It changes nothing. If a file is damaged or
-missing, or there are no digests, the command says what to do, and exits with 1.`,
+missing, or there are no digests, the command says what to do, and exits with 1.
+
+A run's policies in Python are asked every question of the run again with --trust.
+One that answers otherwise is not deterministic, and the command exits with 1.`,
 		Example: `  fedpace verify runs/demo
   fedpace verify runs/demo --json | jq '.files[] | select(.state != "ok")'`,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -35,8 +44,11 @@ missing, or there are no digests, the command says what to do, and exits with 1.
 				}
 			})
 			// The table is printed in any case; only then damage fails the command.
-			if err != nil || v.Damaged == 0 {
+			if err != nil {
 				return err
+			}
+			if v.Damaged == 0 {
+				return verifyPolicies(c, args[0], trust)
 			}
 			return fmt.Errorf(
 				"%s: %d of %d files are damaged or missing (%s)",
@@ -48,5 +60,34 @@ missing, or there are no digests, the command says what to do, and exits with 1.
 		},
 	}
 	cli.JSONFlag(c, "each file with its state")
+	trustFlag(c, &trust)
 	return c
+}
+
+// verifyPolicies asks the policies of the run in a folder again what they decided, if the user trusts
+// the folder, and fails where one answers otherwise. It tells what it did on standard error. A run
+// without policies has nothing to ask.
+func verifyPolicies(c *cobra.Command, dir string, trust bool) error {
+	loaded, err := config.Load(filepath.Join(dir, folder.ConfigFile), nil)
+	if err != nil || !policies.Any(&loaded) {
+		return err
+	}
+	if !trust {
+		fmt.Fprintf(c.ErrOrStderr(), "The policies were not asked again: --trust executes %s.\n",
+			strings.Join(policies.Files(&loaded), ", "))
+		return nil
+	}
+	v, err := policies.Verify(c.Context(), dir, &loaded)
+	if err != nil {
+		return err
+	}
+	if v.Difference != "" {
+		return fmt.Errorf("%s: %s", dir, v.Difference)
+	}
+	fmt.Fprintf(c.ErrOrStderr(), "The policies gave the same answers to %s again", human.Thousands(int64(v.Asked))+" "+human.Plural(v.Asked, "question"))
+	if v.Unasked > 0 {
+		fmt.Fprintf(c.ErrOrStderr(), "; %d about vectors, which the run does not keep, were not asked", v.Unasked)
+	}
+	fmt.Fprintln(c.ErrOrStderr(), ".")
+	return nil
 }

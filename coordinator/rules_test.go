@@ -78,6 +78,10 @@ func every[T any](table *registry.Table[T], whole int64) (list []T) {
 		for _, o := range registry.Options(v.Type()) {
 			switch f := v.FieldByIndex(o.Index); {
 			case o.Null:
+			case o.Path: // of a policy in Python, which has no process here
+				f.SetString("policy.py")
+			case o.Inert && f.CanInt():
+				f.SetInt(int64(o.Range.Lo))
 			case f.CanInt():
 				f.SetInt(whole)
 			case o.Unit == "seconds":

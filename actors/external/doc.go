@@ -8,9 +8,7 @@
 // numbers lie in memory that both processes map, so a model is neither copied nor sent.
 //
 // What a process says is checked before it is used: lengths, order, names and numbers.
-// A process is watched by waiting for it, and not by the end of its pipes, which its
-// children may hold. It is the leader of a group of its own, and the whole group is
-// killed with it.
+// Package internal/child starts, watches and ends it.
 //
 // [Share] makes the samples of a set readable for processes; [Owned] is the set of a
 // process that brings its own.

@@ -1,21 +1,16 @@
 package external
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"fedpace/data/federated"
-	"fedpace/internal/atomicfile"
-	"fedpace/python"
+	"fedpace/internal/child"
 )
 
 // Config says how a trainer's processes are started.
@@ -47,16 +42,7 @@ func (c *Config) notice(line string) {
 
 // environment is this process's environment with the variables that a trainer needs.
 func (c *Config) environment() []string {
-	threads := fmt.Sprint(max(1, c.Threads))
-	list := append(os.Environ(), "FEDPACE_TRAINER=1", "PYTHONHASHSEED=0") // sets have one order in all processes
-	for _, name := range []string{"OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"} {
-		list = append(list, name+"="+threads)
-	}
-	path := c.library
-	if old := os.Getenv("PYTHONPATH"); old != "" {
-		path += string(os.PathListSeparator) + old
-	}
-	return append(list, "PYTHONPATH="+path)
+	return child.PythonEnvironment(c.library, max(1, c.Threads), "FEDPACE_TRAINER=1")
 }
 
 // Program is a trainer's command with the greeting of its first process. Workers share it.
@@ -78,8 +64,8 @@ func (p *Program) Restarts() int64 { return p.restarts.Load() }
 
 // Open starts a trainer's first process, which says what it is. Close it after use.
 func Open(ctx context.Context, c Config) (_ *Program, err error) {
-	if c.library, err = LibraryFolder(); err != nil {
-		return nil, err
+	if c.library, err = child.PythonLibrary(); err != nil {
+		return nil, fmt.Errorf("trainer: %w", err)
 	}
 	p := &Program{config: c}
 	process, g, err := p.start(ctx, 0)
@@ -106,11 +92,11 @@ func (p *Program) start(ctx context.Context, worker int) (_ *process, _ *Greetin
 		return nil, nil, err
 	}
 	defer func() {
-		if d := (*processEnded)(nil); !errors.As(err, &d) { // else the error has the last lines
-			process.output.release()
+		if d := (*child.EndedError)(nil); !errors.As(err, &d) { // else the error has the last lines
+			process.Output.Release()
 		}
 		if err != nil {
-			_ = process.kill("") // it may be at its start, and hear nothing
+			_ = process.Kill("") // it may be at its start, and hear nothing
 			err = errors.Join(err, process.close())
 		}
 	}()
@@ -134,7 +120,7 @@ func (p *Program) start(ctx context.Context, worker int) (_ *process, _ *Greetin
 	case err != nil &&
 		ctx.Err() == nil &&
 		context.Cause(greeted) == errNoGreeting &&
-		!process.broken:
+		!process.Broken():
 		return nil, nil, process.wrong(
 			"it has said for %v that it is alive, and no greeting (%d times trainer.silence_seconds)",
 			maxStart*c.silence(),
@@ -162,9 +148,8 @@ func (p *Program) start(ctx context.Context, worker int) (_ *process, _ *Greetin
 // explain adds the last printed lines to the error of a process that ended. Other errors stay as
 // they are.
 func (p *Program) explain(process *process, err error) error {
-	if d := (*processEnded)(nil); errors.As(err, &d) {
-		<-process.printed
-		return fmt.Errorf("trainer: %.200s: %w; %s", p.config.Command, err, process.output.tail())
+	if d := (*child.EndedError)(nil); errors.As(err, &d) {
+		return fmt.Errorf("trainer: %.200s: %w; %s", p.config.Command, err, process.Printed())
 	}
 	return err
 }
@@ -209,38 +194,3 @@ func (p *Program) CloseSpare() error {
 
 // Close ends the first process if no worker has taken it, and releases the samples.
 func (p *Program) Close() error { return errors.Join(p.CloseSpare(), p.config.Data.Close()) }
-
-// LibraryFolder returns a folder with the Python package of this program. It lies in the user's
-// cache under a digest of the package, and stays for later runs.
-func LibraryFolder() (string, error) {
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		cache = os.TempDir()
-	}
-	modules := python.Modules()
-	digest := sha256.New()
-	for _, m := range modules {
-		fmt.Fprintf(digest, "%s %d\n%s", m.Path, len(m.Source), m.Source)
-	}
-	dir := filepath.Join(cache, "fedpace", fmt.Sprintf("python-%.16x", digest.Sum(nil)))
-	for _, m := range modules {
-		if err := writeModule(filepath.Join(dir, filepath.FromSlash(m.Path)), m.Source); err != nil {
-			return "", fmt.Errorf(
-				"trainer: the Python package: %w (give XDG_CACHE_HOME or HOME a folder that can be written to)",
-				err,
-			)
-		}
-	}
-	return dir, nil
-}
-
-// writeModule writes a file unless it exists with this content.
-func writeModule(path string, source []byte) error {
-	if found, err := os.ReadFile(path); err == nil && bytes.Equal(found, source) {
-		return nil
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	return atomicfile.Write(path, atomicfile.Bytes(source))
-}

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"fedpace/data/federated"
+	"fedpace/internal/child"
 	"fedpace/internal/vector"
 	"fedpace/learn"
 )
@@ -74,7 +75,7 @@ func Share(set federated.Set) (_ *Shared, err error) {
 	}
 	g, made := in.InMemory()
 	s := &Shared{set: g}
-	if s.temporary, err = temporaryFile(); err != nil {
+	if s.temporary, err = child.TemporaryFile(); err != nil {
 		return nil, err
 	}
 	s.open = []*os.File{s.temporary}
@@ -193,7 +194,7 @@ func (s *Shared) inFile(f *os.File, offset int64, kind string, shape ...int) *Ar
 // put appends numbers to the temporary file at an aligned offset. The writer keeps its first error
 // for Flush.
 func put[T vector.Number](s *Shared, list []T, shape ...int) *Array {
-	offset := align(s.written)
+	offset := child.Align(s.written)
 	s.writer.Write(make([]byte, offset-s.written))
 	s.writer.Write(vector.Bytes(list))
 	s.written = offset + len(list)*vector.Size[T]()

@@ -6,9 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
-	"unicode"
 
+	"fedpace/internal/child"
 	"fedpace/learn"
 )
 
@@ -101,7 +100,7 @@ func (w *Worker) withRestarts(ctx context.Context, do func(p *process) error) er
 		if err == nil {
 			err = w.settle(ctx, do(w.process))
 		}
-		d := (*processEnded)(nil)
+		d := (*child.EndedError)(nil)
 		if !errors.As(err, &d) {
 			return err
 		}
@@ -144,10 +143,10 @@ func (w *Worker) ensure(ctx context.Context) error {
 // settle leaves the worker with a process that is ready for the next request, or without one.
 func (w *Worker) settle(ctx context.Context, err error) error {
 	p := w.process
-	if err != nil && !p.broken && p.busy {
+	if err != nil && !p.Broken() && p.busy {
 		p.cancel()
 	}
-	if !p.broken {
+	if !p.Broken() {
 		return err
 	}
 	if ctx.Err() == nil {
@@ -162,11 +161,11 @@ func (t Tensor) len() int { return t.info(0).Len() }
 
 // reserve makes the shared memory at least that many bytes large, and tells the process if it grew.
 func (p *process) reserve(ctx context.Context, bytes int) error {
-	grown, err := p.memory.grow(bytes)
+	grown, err := p.Memory.Grow(bytes)
 	if err != nil || !grown {
 		return err
 	}
-	return p.send(ctx, &request{Memory: &size{Bytes: len(p.memory.bytes)}})
+	return p.send(ctx, &request{Memory: &size{Bytes: len(p.Memory.Bytes)}})
 }
 
 // trainBatch sends one request for as many tasks from *next on as their rows have room for
@@ -181,7 +180,7 @@ func (w *Worker) trainBatch(
 ) error {
 	params := len(job.Base)
 	first := *next
-	stride := align(4 * params)
+	stride := child.Align(4 * params)
 	slots := min(maxSlots, max(2, slotBytes/stride), len(job.Tasks)-first)
 	order, bytes := layOut(job, first, stride*(1+slots))
 	if err := p.reserve(ctx, bytes); err != nil {
@@ -190,15 +189,15 @@ func (w *Worker) trainBatch(
 	for i := range slots {
 		order.Slots = append(order.Slots, stride*(1+i))
 	}
-	copy(numbers[float32](p.memory, 0, params), job.Base)
+	copy(child.Numbers[float32](p.Memory, 0, params), job.Base)
 	for i, t := range order.Tasks {
 		task := &job.Tasks[first+i]
-		task.Rows(numbers[int32](p.memory, t.Rows, task.Numbers))
+		task.Rows(child.Numbers[int32](p.Memory, t.Rows, task.Numbers))
 		if t.Correction != nil {
-			task.Correct(numbers[float32](p.memory, *t.Correction, params))
+			task.Correct(child.Numbers[float32](p.Memory, *t.Correction, params))
 		}
 		if t.State != nil {
-			copy(p.memory.bytes[t.State.Offset:], task.State)
+			copy(p.Memory.Bytes[t.State.Offset:], task.State)
 		}
 	}
 	if err := p.ask(ctx, &request{Train: order}); err != nil {
@@ -227,11 +226,11 @@ func (w *Worker) trainBatch(
 				)
 			}
 			if place != nil {
-				task.Keep(p.memory.bytes[place.Offset:][:r.Task.State])
+				task.Keep(p.Memory.Bytes[place.Offset:][:r.Task.State])
 			}
 			if err := done(
 				i,
-				numbers[float32](p.memory, order.Slots[(i-first)%slots], params),
+				child.Numbers[float32](p.Memory, order.Slots[(i-first)%slots], params),
 				*r.Task.Loss,
 			); err != nil {
 				return err
@@ -259,12 +258,12 @@ func layOut(job *Job, first, next int) (*train, int) {
 	end := next + requestBytes
 	for i := range job.Tasks[first:] {
 		t := &job.Tasks[first+i]
-		rows := align(4 * t.Numbers)
+		rows := child.Align(4 * t.Numbers)
 		correction := 0
 		if t.Correct != nil {
-			correction = align(4 * len(job.Base))
+			correction = child.Align(4 * len(job.Base))
 		}
-		if i > 0 && next+rows+correction+align(t.Room) > end {
+		if i > 0 && next+rows+correction+child.Align(t.Room) > end {
 			break
 		}
 		place := trainTask{
@@ -283,7 +282,7 @@ func layOut(job *Job, first, next int) (*train, int) {
 		}
 		if t.Room > 0 {
 			place.State = &state{Offset: next, Bytes: len(t.State), Room: t.Room}
-			next += align(t.Room)
+			next += child.Align(t.Room)
 		}
 		r.Tasks = append(r.Tasks, place)
 	}
@@ -313,7 +312,7 @@ func (w *Worker) failed(p *process, r *reply, job *Job, first int) error {
 		client = fmt.Sprintf(", client %d (%s)", job.Tasks[index].Client, job.Tasks[index].Name)
 	}
 	if d := r.Diverged; d != nil {
-		return &Diverged{Index: index, Step: d.Step, Cause: printable(d.Cause)}
+		return &Diverged{Index: index, Step: d.Step, Cause: child.Printable(d.Cause)}
 	}
 	return r.Error.asError(w.program.Name, client)
 }
@@ -322,29 +321,12 @@ func (w *Worker) failed(p *process, r *reply, job *Job, first int) error {
 func (e *exception) asError(name, client string) error {
 	place := ""
 	if e.File != "" && e.File != name {
-		place = ", " + printable(e.File)
+		place = ", " + child.Printable(e.File)
 	}
 	if e.Line > 0 {
 		place += fmt.Sprintf(", line %d", e.Line)
 	}
-	return fmt.Errorf("trainer %s%s%s: %s", name, place, client, printable(e.Text))
-}
-
-// printable removes from a text what cannot stand in a line of an error, and cuts it.
-func printable(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if unicode.IsSpace(r) {
-			return ' '
-		}
-		if !unicode.IsPrint(r) {
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(s, ""))
-	if len(s) > maxLine {
-		s = strings.ToValidUTF8(s[:maxLine], "") + "…"
-	}
-	return s
+	return fmt.Errorf("trainer %s%s%s: %s", name, place, client, child.Printable(e.Text))
 }
 
 // singleReply sends a request that has one reply, and returns it if wanted accepts it.
@@ -377,12 +359,12 @@ func (w *Worker) Evaluate(
 	rows func(dst []int32),
 ) (s *Scores, err error) {
 	err = w.withRestarts(ctx, func(p *process) error {
-		rowsOffset := align(4 * len(model))
-		if err := p.reserve(ctx, rowsOffset+align(4*count)); err != nil {
+		rowsOffset := child.Align(4 * len(model))
+		if err := p.reserve(ctx, rowsOffset+child.Align(4*count)); err != nil {
 			return err
 		}
-		copy(numbers[float32](p.memory, 0, len(model)), model)
-		rows(numbers[int32](p.memory, rowsOffset, count))
+		copy(child.Numbers[float32](p.Memory, 0, len(model)), model)
+		rows(child.Numbers[int32](p.Memory, rowsOffset, count))
 		r, err := w.singleReply(
 			ctx,
 			p,
@@ -419,7 +401,7 @@ func (s *Scores) check(metrics int) error {
 func (w *Worker) initial(ctx context.Context, seed uint64) (model []float32, err error) {
 	params := w.program.Model().params
 	err = w.withRestarts(ctx, func(p *process) error {
-		if err := p.reserve(ctx, align(4*params)); err != nil {
+		if err := p.reserve(ctx, child.Align(4*params)); err != nil {
 			return err
 		}
 		_, err := w.singleReply(
@@ -429,7 +411,7 @@ func (w *Worker) initial(ctx context.Context, seed uint64) (model []float32, err
 			func(r *reply) bool { return r.Done != nil },
 		)
 		if err == nil {
-			model = slices.Clone(numbers[float32](p.memory, 0, params))
+			model = slices.Clone(child.Numbers[float32](p.Memory, 0, params))
 		}
 		return err
 	})

@@ -14,7 +14,7 @@ import (
 
 	"github.com/mattn/go-shellwords"
 
-	"fedpace/actors/external"
+	"fedpace/internal/child"
 )
 
 // protocol is the version of the frames. Both sides refuse each other's other versions.
@@ -127,7 +127,7 @@ func (c *Config) environment(library string) []string {
 
 // start starts a process, greets it and waits for its answer. Close the process after use.
 func (c *Config) start(ctx context.Context, command []string) (*process, *Ready, error) {
-	library, err := external.LibraryFolder()
+	library, err := child.PythonLibrary()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -145,7 +145,7 @@ func (c *Config) start(ctx context.Context, command []string) (*process, *Ready,
 	cmd.Stdout = printed
 	cmd.Stderr = printed
 	cmd.ExtraFiles = []*os.File{requestReader, replyWriter}
-	cmd.SysProcAttr = external.OwnGroup()
+	cmd.SysProcAttr = child.OwnGroup()
 	cmd.WaitDelay = time.Second // a child of the process may hold its pipes
 	err = cmd.Start()
 	// The process has its own ends of the pipes.
@@ -165,7 +165,7 @@ func (c *Config) start(ctx context.Context, command []string) (*process, *Ready,
 	go func() {
 		// How the process ended stands in its ProcessState, and what it printed in the tail.
 		_ = cmd.Wait()
-		external.KillGroup(cmd.Process.Pid)
+		child.KillGroup(cmd.Process.Pid)
 		close(p.ended)
 	}()
 	ready, err := p.greet(ctx, &c.Hello)
@@ -245,7 +245,7 @@ func (p *process) explain(err error) error {
 }
 
 // kill ends the process and its children at once.
-func (p *process) kill() { external.KillGroup(p.command.Process.Pid) }
+func (p *process) kill() { child.KillGroup(p.command.Process.Pid) }
 
 // close lets the process end by closing its pipe, and kills it if it does not end soon.
 func (p *process) close() error {

@@ -19,7 +19,10 @@ type Config struct {
 	Setup   schedule.Setup   // of the schedules
 	K       schedule.K
 	Eta     schedule.Eta
-	Epochs  schedule.Epochs        // where K counts epochs, not local steps
+	Epochs  schedule.Epochs // where K counts epochs, not local steps
+	// Failed says why a component of the user's could not answer, nil while all could. It is asked
+	// after every step, and the run ends with its error. nil: no component can fail.
+	Failed  func() error
 	Loss    schedule.Loss          // what the schedules see as a round's loss
 	Window  schedule.WindowConfig  // Eq. 15's rolling loss
 	Plateau schedule.PlateauConfig // when a validation error counts as converged

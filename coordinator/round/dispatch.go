@@ -13,6 +13,11 @@ func (m *Machine) Step(e Event) (*Effects, error) {
 	if err := m.handle(&e); err != nil {
 		return nil, err
 	}
+	if m.config.Failed != nil {
+		if err := m.config.Failed(); err != nil {
+			return nil, err
+		}
+	}
 	m.transfers.setTimer()
 	return &m.effects, nil
 }

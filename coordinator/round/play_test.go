@@ -459,6 +459,11 @@ func drawn[T any](t *rapid.T, table *registry.Table[T], c *Config) T {
 	v := reflect.New(reflect.TypeOf(entry)).Elem()
 	for _, o := range registry.Options(v.Type()) {
 		switch f := v.FieldByIndex(o.Index); {
+		case o.Path: // of a policy in Python, which has no process here
+			f.SetString("policy.py")
+		case o.Inert && f.CanInt():
+			f.SetInt(int64(o.Range.Lo))
+		case f.Kind() == reflect.String:
 		case o.Null && rapid.Bool().Draw(t, "null "+o.Key):
 		case f.CanInt():
 			f.SetInt(rapid.Int64Range(int64(o.Range.Lo), min(int64(o.Range.Hi), 2*int64(c.Cohort))).Draw(t, o.Key))

@@ -26,6 +26,7 @@ type sampling struct {
 	drawing   selection.SingleOrder
 	following selection.Following
 	limiting  selection.Limiting
+	rating    selection.Rating
 
 	// limits is the setup with the deadline of the round under way.
 	limits selection.Setup
@@ -63,6 +64,7 @@ func newSampling(c *Config, clients *clients, r *RoundState) (s sampling, err er
 	s.drawing, _ = s.order.(selection.SingleOrder)
 	s.following, _ = s.order.(selection.Following)
 	s.limiting = selection.LimitingOf(c.Select)
+	s.rating, _ = c.Select.(selection.Rating)
 	if closing.Overlaps(c.Closing) && s.drawing == nil {
 		return s, fmt.Errorf("round: the order of %T draws no single clients, which rounds that overlap need", c.Select)
 	}
@@ -151,6 +153,16 @@ func (s *sampling) steps(client int) int {
 		steps = max(1, s.limiting.Limit(&s.limits, client, steps))
 	}
 	return steps
+}
+
+// rate is the learning rate of a client's task of some local steps: the round's, or the selection's.
+// Devices of whose times nothing is known have the round's.
+func (s *sampling) rate(client, steps int) float64 {
+	if s.rating == nil || !s.clients.canLimit(client) {
+		return s.round.LearningRate
+	}
+	s.limits.Deadline = cmp.Or(s.setup.Deadline, s.round.Limit)
+	return s.rating.Rate(&s.limits, client, steps, s.round.LearningRate)
 }
 
 // scheduledSteps is a simulated client's number of local steps in the round under way, before the

@@ -94,7 +94,7 @@ func (m *Machine) issue(list *[]TaskState, next *uint64, client, steps int) {
 		Task:         *next,
 		Model:        m.tasks.model,
 		Start:        m.now,
-		LearningRate: m.round.LearningRate,
+		LearningRate: m.sampling.rate(client, steps),
 		Client:       int32(client),
 		Round:        int32(m.round.Round),
 		LocalSteps:   int32(steps),

@@ -132,6 +132,14 @@ type Limiting interface {
 	Deadline(s *Setup, clients []int32, steps func(client int) int) Time
 }
 
+// Rating is a rule that also says at which learning rate each client takes its local steps.
+type Rating interface {
+	Rule
+	// Rate is a client's rate, finite and at least 0, in a round with a rate, for its task of some
+	// local steps.
+	Rate(s *Setup, client, steps int, rate float64) float64
+}
+
 // Setup is what a rule may know of its run. Functions are pure, and nil where the run
 // does not know.
 type Setup struct {

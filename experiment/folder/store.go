@@ -255,6 +255,8 @@ var privateFiles = []string{CheckpointFile, PreviousCheckpointFile, unfinishedCh
 const (
 	// DevicesFile is the log of real devices (package devicelog).
 	DevicesFile = "devices.log"
+	// PoliciesFile holds the decisions of policies in Python (package policies).
+	PoliciesFile = "policies.jsonl"
 	// NoiseFile is the key of the noise of differential privacy with real devices (package run).
 	NoiseFile = "noise.key"
 )

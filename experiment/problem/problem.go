@@ -21,6 +21,7 @@ import (
 	"fedpace/data/synthetic"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/identity"
+	"fedpace/experiment/policies"
 	"fedpace/internal/human"
 	"fedpace/learn"
 	"fedpace/learn/metric"
@@ -85,6 +86,9 @@ type Problem struct {
 
 	// Secure is how updates are aggregated securely; it is nil where the coordinator sees them.
 	Secure *Secure
+	// Policies are the policies in Python, which are bound to the components of Config; nil where
+	// there are none.
+	Policies *policies.Set
 
 	// notice takes lines about the trainer for the user; it may be nil.
 	notice func(string)
@@ -122,6 +126,10 @@ func Prepare(
 		}},
 		{true, func() (err error) {
 			p.Files, err = identity.Files(c)
+			return err
+		}},
+		{true, func() (err error) {
+			p.Policies, err = policies.Open(ctx, c, notice)
 			return err
 		}},
 		{c.Train || c.Clients == config.AllClients || c.ReadsData(), func() error { return p.openData(ctx, reading) }},
@@ -243,7 +251,7 @@ func Kernel(c config.Config) (string, error) {
 	return p.Config.Kernel, err
 }
 
-// Close releases the data, and stops the trainer's first process.
+// Close releases the data, and stops the trainer's first process and the policies.
 func (p *Problem) Close() (err error) {
 	if p.Trainer != nil {
 		err = p.Trainer.Close()
@@ -254,6 +262,8 @@ func (p *Problem) Close() (err error) {
 		err = errors.Join(err, p.Set.Close())
 		p.Set = nil
 	}
+	err = errors.Join(err, p.Policies.Close())
+	p.Policies = nil
 	return err
 }
 

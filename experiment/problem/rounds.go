@@ -83,6 +83,7 @@ func (p *Problem) Rounds(limit round.Time) (r round.Config, err error) {
 		},
 		Select:     c.Select,
 		Overlap:    c.Overlap(),
+		Failed:     p.Policies.Err,
 		SiteRounds: c.Aggregate.SiteRounds,
 	}
 	// Evaluation by virtual time takes the place of evaluation by rounds.

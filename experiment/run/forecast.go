@@ -139,6 +139,9 @@ func Predict(ctx context.Context, dir string, files, sets []string, o Options) (
 		if err := allowTrainer(&c, dir, o.Trust || givesTrainer(sets)); err != nil {
 			return nil, err
 		}
+		if err := AllowPolicies(&c, dir, o.Trust); err != nil {
+			return nil, err
+		}
 	}
 	// Nothing is trained here, so this machine need not have the kernel class of the run.
 	o.RemoteHosts = true

@@ -18,6 +18,7 @@ import (
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/devicelog"
 	"fedpace/experiment/folder"
+	"fedpace/experiment/policies"
 	"fedpace/internal/names"
 	"fedpace/metrics"
 	"fedpace/metrics/eventlog"
@@ -51,6 +52,9 @@ func (p *experiment) sinks() ([]metrics.Sink, error) {
 	// The log is written only where real devices answer; a replay reads one.
 	if len(c.Devices.Names) > 0 && p.options.Replay == "" {
 		list = append(list, devicelog.Sink{})
+	}
+	if p.Policies != nil {
+		list = append(list, policies.Sink{})
 	}
 	if c.HTTP != "" {
 		list = append(list, prometheus.Sink{})

@@ -15,6 +15,7 @@ import (
 	"fedpace/coordinator"
 	"fedpace/experiment/checkpoint"
 	"fedpace/experiment/folder"
+	"fedpace/experiment/policies"
 	"fedpace/internal/human"
 )
 
@@ -77,6 +78,9 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 	if err := o.allowApp(&r.Config, dir); err != nil {
 		return r, err
 	}
+	if err := AllowPolicies(&r.Config, dir, o.Trust); err != nil {
+		return r, err
+	}
 	summary, summaryErr := folder.ReadSummary(filepath.Join(dir, folder.SummaryFile))
 	r.Summary = summary
 	// A run that was complete goes on only if its files are damaged and a checkpoint is left.
@@ -113,6 +117,9 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
 	r.Config = p.Config
+	if err := p.Policies.Remember(dir); err != nil {
+		return r, err
+	}
 	c, newer, err := checkpoint.Newest(results, p.identity(""))
 	if err != nil {
 		return r, err
@@ -168,6 +175,17 @@ func allowTrainer(c *config.Config, dir string, given bool) error {
 	return fmt.Errorf("%s: its configuration names a command, %q, which would be executed here: give the command "+
 		"that began the run (--trainer, for predict --set trainer=), or say --trust if the folder is yours, or you "+
 		"have read the command and its script", dir, c.Trainer.Command)
+}
+
+// AllowPolicies refuses to execute the policies in Python that the configuration of a folder names: the
+// folder may be anybody's. trust says that the user trusts it.
+func AllowPolicies(c *config.Config, dir string, trust bool) error {
+	files := policies.Files(c)
+	if trust || len(files) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s: its configuration names code in Python, %s, which would be executed here: say --trust if "+
+		"the folder is yours, or you have read it", dir, strings.Join(files, ", "))
 }
 
 // attempt is an earlier attempt of a run, from which it continues. The zero value means that there
@@ -231,5 +249,8 @@ func LoadReplay(dir string, sets []string, trust bool) (config.Config, error) {
 	}
 	// No device takes part, so the replay needs no server that devices reach.
 	c.NATS = config.Demonstration().NATS
+	if err := AllowPolicies(&c, dir, trust); err != nil {
+		return c, err
+	}
 	return c, allowTrainer(&c, dir, trust || givesTrainer(sets))
 }

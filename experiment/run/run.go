@@ -19,6 +19,7 @@ import (
 	"fedpace/data/federated"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/forecast"
+	"fedpace/experiment/policies"
 	"fedpace/experiment/problem"
 	"fedpace/internal/human"
 	"fedpace/learn/metric"
@@ -174,6 +175,11 @@ func Run(ctx context.Context, c config.Config, o Options) (folder.Summary, error
 	if err != nil {
 		return folder.Summary{}, err
 	}
+	if o.Replay != "" {
+		if err := p.Policies.Remember(o.Replay); err != nil {
+			return folder.Summary{}, errors.Join(err, p.Close())
+		}
+	}
 	summary, err := p.execute(ctx, started, attempt{})
 	return summary, errors.Join(err, p.Close())
 }
@@ -279,6 +285,9 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 	playing, pause := context.WithCancel(ctx)
 	defer pause()
 	r.pause = pause
+	for _, log := range metrics.Outputs[*policies.Log](r.outputs) {
+		p.Policies.Record(log)
+	}
 	result, runErr := e.play(playing, limit, coordinator.Observer{
 		Begun:   r.roundsBegin,
 		Task:    r.outputs.Task,
@@ -292,6 +301,8 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 	})
 	// Requests of a checkpoint are heeded only while rounds run.
 	k.close()
+	// What a forecast asks from here on is no decision of the run.
+	p.Policies.Record(nil)
 	// Without a result no round has begun, so nothing in the folder is worth keeping.
 	if result == nil {
 		return s, errors.Join(runErr, previous.abandon(results))

@@ -7,7 +7,7 @@ import (
 )
 
 // mostOfDevice is how many of our packages go to a real device.
-const mostOfDevice = 37
+const mostOfDevice = 39
 
 // What goes to a Raspberry Pi has no server, no metrics, no linear algebra and nothing that
 // draws in it, and of ours neither experiments nor the coordinator. A template would keep

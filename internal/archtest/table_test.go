@@ -18,6 +18,7 @@ internal/portable/exact:
 internal/names:
 internal/tasks:
 registry:
+policy: registry
 internal/bitset:
 internal/human: time
 internal/robust:
@@ -34,9 +35,9 @@ python:
 coordinator/fairshare:
 coordinator/theory:
 learn/metric:
-coordinator/schedule: internal/portable/exact registry github.com/expr-lang/expr/...
-coordinator/closing: registry coordinator/schedule simclock
-coordinator/selection: internal/bitset internal/keyed internal/portable/exact registry coordinator/closing simclock
+coordinator/schedule: internal/portable/exact registry policy github.com/expr-lang/expr/...
+coordinator/closing: registry policy coordinator/schedule simclock
+coordinator/selection: internal/bitset internal/keyed internal/portable/exact registry policy coordinator/closing simclock
 coordinator/round: coordinator/selection internal/bitset registry coordinator/closing coordinator/fairshare learn/metric coordinator/schedule simclock
 
 # What both ends of a run stand on: models, data, algorithms; and how long a task takes a client.
@@ -57,8 +58,8 @@ data/table: internal/names registry data/federated data/parquetfile learn
 data: internal/atomicfile internal/vector data/federated data/parquetfile data/table learn net/http os
 	github.com/edsrzf/mmap-go github.com/go-json-experiment/json/... github.com/parquet-go/parquet-go/...
 data/fetch: internal/filelock net net/http os time
-algorithm: internal/keyed internal/portable registry
-algorithm/combine: registry algorithm
+algorithm: internal/keyed internal/portable registry policy
+algorithm/combine: registry policy algorithm
 algorithm/privacy: internal/portable registry internal/vector algorithm
 algorithm/secagg: algorithm github.com/cloudflare/circl/...
 
@@ -83,8 +84,9 @@ bus/quota:
 bus/admission: bus/auth bus/quota internal/connlimit net time golang.org/x/sys/unix golang.org/x/time/rate
 bus/embedded: bus bus/admission bus/auth bus/natsconn bus/quota internal/filelock net os time github.com/nats-io/...
 bus/bustest: bus/auth bus/embedded bus/natsbus bus/natsconn internal/cputime os time github.com/nats-io/...
-actors/external: internal/atomicfile internal/names internal/vector python data/federated learn learn/metric os/... syscall time github.com/edsrzf/mmap-go github.com/mattn/go-shellwords golang.org/x/sys/unix
-actors/flower: actors/external os/... time github.com/mattn/go-shellwords
+internal/child: internal/atomicfile python os/... syscall time github.com/edsrzf/mmap-go github.com/mattn/go-shellwords golang.org/x/sys/unix
+actors/external: internal/child internal/names internal/vector data/federated learn learn/metric os time
+actors/flower: internal/child os/... time github.com/mattn/go-shellwords
 actors: internal/keyed registry internal/vector actors/attack data/federated actors/external learn learn/metric bus algorithm algorithm/privacy
 actors/host: actors actors/fleet bus golang.org/x/sync/... time
 actors/real: actors data actors/external data/federated data/synthetic data/table learn bus bus/gateway algorithm algorithm/privacy algorithm/secagg internal/vector time
@@ -121,17 +123,18 @@ config/reference: config registry
 experiment/fit/calibration: internal/keyed algorithm actors/calibrate learn bus bus/gateway config time golang.org/x/sync/... google.golang.org/protobuf/proto
 experiment/folder: config/expect internal/names internal/regular learn learn/metric coordinator/closing coordinator/round coordinator/schedule config internal/atomicfile internal/filelock internal/human internal/vector metrics os time github.com/go-json-experiment/json/...
 experiment/identity: internal/regular registry actors/external config experiment/folder
+experiment/policies: internal/child internal/regular policy config experiment/folder metrics os time
 experiment/checkpoint: coordinator coordinator/round config experiment/folder experiment/identity internal/vector metrics os time
 experiment/devicelog/record: google.golang.org/protobuf/...
 experiment/devicelog: internal/regular bus coordinator/realdevices coordinator/round experiment/devicelog/record experiment/folder internal/framing metrics google.golang.org/protobuf/...
 experiment/runtest: bus bus/gateway bus/natsconn coordinator/round config experiment/folder github.com/parquet-go/parquet-go
 experiment/problem: internal/human registry actors actors/attack data data/federated data/synthetic actors/fleet actors/external learn
-	bus coordinator/aggregate algorithm coordinator/selection coordinator/closing coordinator/fairshare learn/metric algorithm/privacy algorithm/secagg coordinator/round coordinator/schedule coordinator/theory config experiment/convex experiment/folder experiment/identity metrics time
+	bus coordinator/aggregate algorithm coordinator/selection coordinator/closing coordinator/fairshare learn/metric algorithm/privacy algorithm/secagg coordinator/round coordinator/schedule coordinator/theory config experiment/convex experiment/folder experiment/identity experiment/policies metrics time
 	google.golang.org/protobuf/proto
 experiment/forecast: actors algorithm/... actors/fleet learn learn/metric coordinator/... config experiment/devicelog experiment/folder experiment/problem internal/cputime internal/table
 	internal/human internal/keyed internal/robust internal/statistics registry metrics metrics/eventlog metrics/figure simclock time golang.org/x/sync/errgroup
 experiment/grid: actors/fleet actors/flower coordinator/round internal/framing simclock os
-experiment/run: internal/regular actors/... algorithm algorithm/privacy bus/... data/federated learn/metric coordinator/... experiment/checkpoint config experiment/devicelog experiment/folder experiment/forecast experiment/grid experiment/problem internal/atomicfile internal/cputime internal/human internal/names
+experiment/run: internal/regular actors/... algorithm algorithm/privacy bus/... data/federated learn/metric coordinator/... experiment/checkpoint config experiment/devicelog experiment/folder experiment/forecast experiment/grid experiment/policies experiment/problem internal/atomicfile internal/cputime internal/human internal/names
 	metrics/... os time golang.org/x/sync/...
 experiment/fit: actors/fleet coordinator/closing coordinator/round config experiment/folder internal/human internal/keyed internal/robust internal/statistics
 	metrics metrics/eventlog metrics/outputs gonum.org/v1/gonum/...

@@ -58,7 +58,11 @@ func newWorld(folder string) (w *world, err error) {
 		return nil, err
 	}
 	for _, name := range algorithm.Algorithms.Names() {
-		c, err := config.Load("", []string{"aggregate.algorithm=" + name})
+		sets := []string{"aggregate.algorithm=" + name}
+		if name == "python" { // without a process it is fedavg
+			sets = append(sets, "aggregate.path=server.py")
+		}
+		c, err := config.Load("", sets)
 		if err != nil {
 			return nil, err
 		}
@@ -319,6 +323,10 @@ func every[T any](table *registry.Table[T], whole int64) (list []T) {
 		for _, o := range registry.Options(v.Type()) {
 			switch f := v.FieldByIndex(o.Index); {
 			case o.Null:
+			case o.Path: // of a policy in Python, which has no process here
+				f.SetString("policy.py")
+			case o.Inert && f.CanInt():
+				f.SetInt(int64(o.Range.Lo))
 			case f.CanInt():
 				f.SetInt(whole)
 			case o.Unit == "seconds":

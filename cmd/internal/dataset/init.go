@@ -22,20 +22,32 @@ import (
 // InitCommand is fedpace init, which writes what an experiment with a table begins with.
 func InitCommand() *cobra.Command {
 	s := source{options: federated.Options{Seed: 1}}
-	var outPath, label string
+	var outPath, label, policy string
 	var torch bool
 	c := &cobra.Command{
-		Use:   "init PATH",
-		Short: "Begin an experiment with a CSV or Parquet file of your own",
+		Use:   "init [PATH]",
+		Short: "Begin an experiment with a table of your own, or a policy in Python",
 		Long: `Write a configuration that trains on a CSV or Parquet file, each line with its reason,
 and with --torch a script in PyTorch that has the model. Both run as they are, and are
-yours to change. No file is overwritten.`,
+yours to change. No file is overwritten.
+
+With --policy write instead a policy in Python (docs/policies.md) with comments, which
+runs as it is. The kinds: ` + strings.Join(policyNames(), ", ") + ".",
 		Example: `  fedpace init own.csv
   fedpace init own.csv --torch
+  fedpace init --policy closing
   fedpace run --config own.yaml
   fedpace compare --config own.yaml --schedules fixed,rounds --seeds 5`,
-		Args: cli.OneArgument("the path of the file"),
+		Args: func(c *cobra.Command, args []string) error {
+			if policy != "" {
+				return cobra.NoArgs(c, args)
+			}
+			return cli.OneArgument("the path of the file")(c, args)
+		},
 		RunE: func(c *cobra.Command, args []string) error {
+			if policy != "" {
+				return beginPolicy(c.OutOrStdout(), policy, outPath)
+			}
 			s.path = args[0]
 			set, err := s.open(c)
 			if err == nil {
@@ -56,9 +68,10 @@ yours to change. No file is overwritten.`,
 			return s.begin(c.OutOrStdout(), outPath, label, script, torch)
 		},
 	}
-	c.Flags().StringVarP(&outPath, "out", "o", "", "the configuration's `FILE` (default: as PATH, with .yaml)")
+	c.Flags().StringVarP(&outPath, "out", "o", "", "the `FILE` that is written (default: as PATH, with .yaml, or as the kind)")
 	c.Flags().StringVar(&label, "label", "", "the `COLUMN` to be predicted (default: one of such a name, or the last)")
 	c.Flags().BoolVar(&torch, "torch", false, "write a script in PyTorch that has the model, too")
+	c.Flags().StringVar(&policy, "policy", "", "write a policy in Python of this `KIND`")
 	return c
 }
 

@@ -1,8 +1,8 @@
 //go:build !linux
 
-package external
+package child
 
 import "os"
 
 // memoryFile makes the file of a process's shared memory.
-func memoryFile() (*os.File, error) { return temporaryFile() }
+func memoryFile() (*os.File, error) { return TemporaryFile() }

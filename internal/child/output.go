@@ -1,4 +1,4 @@
-package external
+package child
 
 import (
 	"bufio"
@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"unicode"
 )
 
 // Limits of what a process prints.
@@ -17,8 +18,8 @@ const (
 	maxTailBytes = 600  // bytes of them: an error that a host reports elsewhere has about a thousand
 )
 
-// output reads what a process prints, shows it line by line, and keeps the last lines for an error.
-type output struct {
+// Output reads what a process prints, shows it line by line, and keeps the last lines for an error.
+type Output struct {
 	notice func(string)
 
 	mu sync.Mutex
@@ -29,7 +30,7 @@ type output struct {
 }
 
 // read reads lines from r until its end. The part of a line beyond maxLine is dropped.
-func (o *output) read(r io.Reader) {
+func (o *Output) read(r io.Reader) {
 	lines := bufio.NewReaderSize(r, maxLine)
 	for {
 		line, err := lines.ReadSlice('\n')
@@ -44,8 +45,8 @@ func (o *output) read(r io.Reader) {
 }
 
 // add takes one printed line. Lines without content are dropped.
-func (o *output) add(line string) {
-	line = printable(strings.TrimRight(line, "\r\n"))
+func (o *Output) add(line string) {
+	line = Printable(strings.TrimRight(line, "\r\n"))
 	if strings.TrimSpace(line) == "" {
 		return
 	}
@@ -64,7 +65,7 @@ func (o *output) add(line string) {
 }
 
 // show passes a line to the user. After maxShown lines it says once that no more are shown.
-func (o *output) show(line string) {
+func (o *Output) show(line string) {
 	o.shown++
 	switch {
 	case o.shown <= maxShown:
@@ -74,8 +75,8 @@ func (o *output) show(line string) {
 	}
 }
 
-// release shows the lines that were held back, and from now on each line at once.
-func (o *output) release() {
+// Release shows the lines that were held back, and from now on each line at once.
+func (o *Output) Release() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.held {
@@ -88,7 +89,7 @@ func (o *output) release() {
 
 // tail returns the last lines in one text for an error. If they are too long together the end is
 // kept, which usually says most.
-func (o *output) tail() string {
+func (o *Output) tail() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if len(o.tailLines) == 0 {
@@ -99,4 +100,21 @@ func (o *output) tail() string {
 		text = "…" + strings.ToValidUTF8(text[n:], "")
 	}
 	return "it printed last: " + text
+}
+
+// Printable removes from a text what cannot stand in a line of an error, and cuts it.
+func Printable(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsSpace(r) {
+			return ' '
+		}
+		if !unicode.IsPrint(r) {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(s, ""))
+	if len(s) > maxLine {
+		s = strings.ToValidUTF8(s[:maxLine], "") + "…"
+	}
+	return s
 }

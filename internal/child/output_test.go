@@ -1,4 +1,4 @@
-package external
+package child
 
 import (
 	"strings"
@@ -7,7 +7,7 @@ import (
 
 // An error has room for a few lines: the last ones, with what was wrong, are kept.
 func TestOutput_TailOfLongLines(t *testing.T) {
-	o := &output{notice: func(string) {}}
+	o := &Output{notice: func(string) {}}
 	for range 20 {
 		o.add(strings.Repeat("é", 300))
 	}

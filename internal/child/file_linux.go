@@ -1,4 +1,4 @@
-package external
+package child
 
 import (
 	"errors"
@@ -10,9 +10,9 @@ import (
 // memoryFile makes the file of a process's shared memory, which has no name and lies in
 // no folder. It cannot be made smaller: this process would end where it reads what is gone.
 func memoryFile() (*os.File, error) {
-	fd, err := unix.MemfdCreate("fedpace trainer", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	fd, err := unix.MemfdCreate("fedpace memory", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
-		return temporaryFile() // in a sandbox without the call
+		return TemporaryFile() // in a sandbox without the call
 	}
 	f := os.NewFile(uintptr(fd), "memory")
 	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK); err != nil {

@@ -1,4 +1,4 @@
-package external
+package child
 
 import (
 	"encoding/binary"
@@ -13,12 +13,12 @@ import (
 // alignment is the alignment of every offset in shared memory, in bytes.
 const alignment = 64
 
-// align rounds n bytes up to a multiple of the alignment.
-func align(n int) int { return (n + alignment - 1) &^ (alignment - 1) }
+// Align rounds n bytes up to a multiple of the alignment.
+func Align(n int) int { return (n + alignment - 1) &^ (alignment - 1) }
 
-// temporaryFile returns a file without a name, so that no other program can open it and it is gone
+// TemporaryFile returns a file without a name, so that no other program can open it and it is gone
 // with its last descriptor, however the process ends.
-func temporaryFile() (*os.File, error) {
+func TemporaryFile() (*os.File, error) {
 	f, err := os.CreateTemp("", "fedpace-*")
 	if err != nil {
 		return nil, err
@@ -29,41 +29,42 @@ func temporaryFile() (*os.File, error) {
 	return f, nil
 }
 
-// memory is the memory that one process shares with this one, a mapped file.
-type memory struct {
-	file  *os.File
-	bytes mmap.MMap
+// Memory is the memory that one process shares with this one, a mapped file.
+type Memory struct {
+	file *os.File
+	// Bytes are the mapped file. A slice of them is valid until [Memory.Grow].
+	Bytes mmap.MMap
 }
 
 // newMemory returns empty shared memory. It needs a little-endian machine, as numbers are not
 // converted.
-func newMemory() (*memory, error) {
+func newMemory() (*Memory, error) {
 	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
-		return nil, errors.New("trainers share little-endian memory, which this machine does not have")
+		return nil, errors.New("processes share numbers in little-endian memory, which this machine does not have")
 	}
 	f, err := memoryFile()
 	if err != nil {
 		return nil, fmt.Errorf("shared memory: %w", err)
 	}
-	return &memory{file: f}, nil
+	return &Memory{file: f}, nil
 }
 
-// grow makes room for n bytes and reports whether the file was enlarged, of which the process must
+// Grow makes room for n bytes and reports whether the file was enlarged, of which the process must
 // be told. Existing content stays, but slices of the old mapping become invalid.
-func (m *memory) grow(n int) (grown bool, err error) {
-	if n <= len(m.bytes) {
+func (m *Memory) Grow(n int) (grown bool, err error) {
+	if n <= len(m.Bytes) {
 		return false, nil
 	}
-	n = max(n, min(2*len(m.bytes), len(m.bytes)+growth))
+	n = max(n, min(2*len(m.Bytes), len(m.Bytes)+growth))
 	if err := m.file.Truncate(int64(n)); err != nil {
 		return false, fmt.Errorf("shared memory of %d bytes: %w", n, err)
 	}
-	if m.bytes != nil {
-		if err := m.bytes.Unmap(); err != nil {
+	if m.Bytes != nil {
+		if err := m.Bytes.Unmap(); err != nil {
 			return false, err
 		}
 	}
-	if m.bytes, err = mmap.Map(m.file, mmap.RDWR, 0); err != nil {
+	if m.Bytes, err = mmap.Map(m.file, mmap.RDWR, 0); err != nil {
 		return false, fmt.Errorf("shared memory of %d bytes: %w", n, err)
 	}
 	return true, nil
@@ -73,16 +74,16 @@ func (m *memory) grow(n int) (grown bool, err error) {
 const growth = 64 << 20
 
 // close unmaps the memory and closes its file.
-func (m *memory) close() error {
+func (m *Memory) close() error {
 	var err error
-	if m.bytes != nil {
-		err = m.bytes.Unmap()
+	if m.Bytes != nil {
+		err = m.Bytes.Unmap()
 	}
 	return errors.Join(err, m.file.Close())
 }
 
-// numbers returns n numbers of four bytes at an offset as a slice of the shared memory itself.
-func numbers[T float32 | int32](m *memory, offset, n int) []T {
-	b := m.bytes[offset : offset+4*n]
+// Numbers returns n numbers of four bytes at an offset as a slice of the shared memory itself.
+func Numbers[T float32 | int32](m *Memory, offset, n int) []T {
+	b := m.Bytes[offset : offset+4*n]
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), n)
 }

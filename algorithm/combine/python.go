@@ -1,0 +1,71 @@
+package combine
+
+import (
+	"fmt"
+	"math"
+
+	"fedpace/policy"
+	"fedpace/registry"
+)
+
+func init() {
+	Rules.Register("python", "a class in Python, of the base class fedpace.Combination", Python{})
+}
+
+// Python makes one update of a round's by a class in Python.
+type Python struct {
+	policy.Python
+	Whole bool `key:"whole" default:"true" help:"it works value by value, so updates must not be compressed"`
+}
+
+// Kind names the base class in Python.
+func (Python) Kind() string { return "Combination" }
+
+// Needs says that updates are weighted equally, and not thinned out where the class works by value.
+func (p Python) Needs() registry.Needs { return registry.Needs{EqualWeight: true, Whole: p.Whole} }
+
+// maxUnits bounds a value of an update, in units of 2^-44.
+const maxUnits = 1 << 61
+
+// Combine implements [Rule]. It is the weighted mean where no process is bound.
+func (p Python) Combine(dst []int64, updates [][]int64, weights []float64) (shares []float64) {
+	if p.Asker() == nil {
+		mix(dst, updates, weights)
+		return nil
+	}
+	clear(dst)
+	vectors := &policy.Vectors{Written: []any{dst}}
+	for _, u := range updates {
+		vectors.Read = append(vectors.Read, u)
+	}
+	question := struct {
+		Weights []float64 `json:"weights"`
+	}{weights}
+	if !p.Asker().AskVectors("combine", question, vectors, &shares) {
+		clear(dst)
+		return nil
+	}
+	sum := 0.0
+	for _, s := range shares {
+		sum += s
+		if !(s >= 0) {
+			sum = math.NaN()
+		}
+	}
+	if shares != nil && (len(shares) != len(updates) || !(math.Abs(sum-1) < 1e-6)) {
+		p.Asker().Fail("combine", "it returned %d shares with the sum %g: want None, or %d with the sum 1",
+			len(shares), sum, len(updates))
+		return nil
+	}
+	for i, v := range dst {
+		if v >= maxUnits || v <= -maxUnits {
+			p.Asker().Fail("combine", "value %d of the combined update is %d units, and must be below 2^61", i, v)
+			clear(dst)
+			return shares
+		}
+	}
+	return shares
+}
+
+// String says the rule in a summary.
+func (p Python) String() string { return fmt.Sprintf("as %v says", p.Python) }

@@ -1,0 +1,71 @@
+package dataset
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+)
+
+//go:embed policies/*.py
+var policyTexts embed.FS
+
+// policyKind is a kind of policy in Python that init can begin.
+type policyKind struct {
+	// name is what --policy takes, and the name of the text in policies/.
+	name string
+	// setting names the policy in a configuration, with FILE in place of its file.
+	setting string
+}
+
+// policyKinds are the kinds in the order of a run's decisions.
+var policyKinds = []policyKind{
+	{"eta", "schedule.eta={rule: python, path: FILE}"},
+	{"k", "schedule.k={rule: python, path: FILE, reads: losses}"},
+	{"selection", "select={rule: python, path: FILE}"},
+	{"clients", "select={rule: client_schedule, path: FILE}"},
+	{"closing", "close={rule: python, path: FILE, deadline_seconds: 5}"},
+	{"combine", "aggregate.combine={rule: python, path: FILE}"},
+	{"server", "aggregate={algorithm: python, path: FILE}"},
+}
+
+// policyNames are the names of the kinds.
+func policyNames() (names []string) {
+	for _, k := range policyKinds {
+		names = append(names, k.name)
+	}
+	return names
+}
+
+// beginPolicy writes the text of a kind of policy to a file, KIND.py unless it is given another name, and
+// says how a run uses it. No file is overwritten.
+func beginPolicy(w io.Writer, kind, file string) error {
+	i := slices.IndexFunc(policyKinds, func(k policyKind) bool { return k.name == kind })
+	if i < 0 {
+		return fmt.Errorf("--policy: %q is not one of %s", kind, strings.Join(policyNames(), ", "))
+	}
+	if file == "" {
+		file = kind + ".py"
+	}
+	text, err := policyTexts.ReadFile("policies/" + kind + ".py")
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("%s: is there, and init overwrites nothing: remove it, or give another name by --out", file)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "wrote  %s\nnext   fedpace run --set '%s'\n",
+		file, strings.ReplaceAll(policyKinds[i].setting, "FILE", file))
+	return err
+}

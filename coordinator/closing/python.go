@@ -1,0 +1,57 @@
+package closing
+
+import (
+	"fmt"
+
+	"fedpace/policy"
+	"fedpace/registry"
+)
+
+func init() {
+	Rules.Register("python", "a class in Python, of the base class fedpace.Closing", Python{})
+}
+
+// Python closes a round when a class in Python says so. A host, which closes no rounds, has no process
+// bound; there, and where a configuration is checked, a round closes with its fewest updates.
+type Python struct {
+	policy.Python
+	Seconds float64 `key:"deadline_seconds" default:"0" range:"[0,4e9]" unit:"seconds" help:"virtual time from a round's first task to its deadline; 0: none"`
+	Fewest  int     `key:"updates" default:"1" range:"[1,1000000]" help:"fewest updates with which the class is asked"`
+}
+
+// Kind names the base class in Python.
+func (Python) Kind() string { return "Closing" }
+
+// Deadline is that of the options.
+func (p Python) Deadline() Time { return Deadline{Seconds: p.Seconds}.Deadline() }
+
+// Close is the answer of the class, or false where it has failed.
+func (p Python) Close(now Standing) bool {
+	if now.Accepted < p.Fewest {
+		return false
+	}
+	if p.Asker() == nil {
+		return true
+	}
+	closes := false
+	return p.Asker().Ask("close", asked(now), &closes) && closes
+}
+
+// asked is [Standing] as a policy is asked about it.
+type asked struct {
+	Cohort   int  `json:"cohort"`
+	Tasks    int  `json:"tasks"`
+	Accepted int  `json:"accepted"`
+	Overdue  bool `json:"overdue"`
+}
+
+// String completes the sentence "Rounds close ...".
+func (p Python) String() string { return fmt.Sprintf("as %v says", p.Python) }
+
+// Validate refuses to wait for more updates than there are tasks.
+func (p Python) Validate(cohort int) error {
+	if p.Fewest > cohort {
+		return registry.Errorf("updates", "%d is more than the cohort (at most %d)", p.Fewest, cohort)
+	}
+	return nil
+}

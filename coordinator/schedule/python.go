@@ -1,0 +1,154 @@
+package schedule
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"fedpace/policy"
+	"fedpace/registry"
+)
+
+func init() {
+	Ks.Register("python", "a class in Python, of the base class fedpace.LocalSteps", PythonK{})
+	Etas.Register("python", "a class in Python, of the base class fedpace.LearningRate", PythonEta{})
+}
+
+// reads is which measured values a policy's schedule reads.
+type reads struct {
+	Reads string `key:"reads" default:"" help:"which measured values it needs, with commas between them: losses, validation, stragglers; the others may be None"`
+}
+
+// Validate refuses words that stand for no measured value.
+func (r reads) Validate() error {
+	for _, word := range r.words() {
+		if !slices.Contains([]string{"losses", "validation", "stragglers"}, word) {
+			return registry.Errorf("reads", "%q is not one of losses, validation, stragglers", word)
+		}
+	}
+	return nil
+}
+
+// Needs asks for what the words stand for.
+func (r reads) Needs() (n Needs) {
+	words := r.words()
+	n.Losses = slices.Contains(words, "losses")
+	n.Validation = slices.Contains(words, "validation")
+	n.Stragglers = slices.Contains(words, "stragglers")
+	return n
+}
+
+// words splits the option into its words.
+func (r reads) words() []string {
+	return strings.FieldsFunc(r.Reads, func(c rune) bool { return c == ',' || c == ' ' })
+}
+
+// PythonK is a schedule of K whose K_r a class in Python gives, rounded up to a whole number. K_0
+// holds where no process is bound, as on a host.
+type PythonK struct {
+	policy.Python
+	reads
+}
+
+// Kind names the base class in Python.
+func (PythonK) Kind() string { return "LocalSteps" }
+
+// LocalSteps is the answer of the policy, or 0 where it has failed.
+func (s PythonK) LocalSteps(p Progress) int {
+	if s.Asker() == nil {
+		return p.K0
+	}
+	var answer float64
+	if !s.Asker().Ask("local_steps", question(&p), &answer) {
+		return p.K0
+	}
+	// The policy counts epochs where the run does, of which the schedule returns parts.
+	k := math.Ceil(float64(answer * float64(p.scale())))
+	if !(k >= 1 && k <= MaxK0) {
+		s.Asker().Fail("local_steps", "%g is no number of local steps (1 to %d)", answer, MaxK0/p.scale())
+		return p.K0
+	}
+	return int(k)
+}
+
+// PythonEta is a schedule of learning rates that a class in Python gives. eta_0 holds where no process
+// is bound.
+type PythonEta struct {
+	policy.Python
+	reads
+}
+
+// Kind names the base class in Python.
+func (PythonEta) Kind() string { return "LearningRate" }
+
+// LearningRate is the answer of the policy, or eta_0 where it has failed.
+func (s PythonEta) LearningRate(p Progress) float64 {
+	if s.Asker() == nil {
+		return p.Eta0
+	}
+	var answer float64
+	if !s.Asker().Ask("learning_rate", question(&p), &answer) {
+		return p.Eta0
+	}
+	if !(answer >= 0) || math.IsInf(answer, 0) {
+		s.Asker().Fail("learning_rate", "%g is no learning rate (0 or more)", answer)
+		return p.Eta0
+	}
+	return answer
+}
+
+// asked is [Progress] as a policy is asked about it. A value that is not known is nil.
+type asked struct {
+	Round   int     `json:"round"`
+	Seconds float64 `json:"seconds"`
+	// K0 is the initial number of local steps, or of epochs.
+	K0             float64       `json:"k0"`
+	Eta0           float64       `json:"eta0"`
+	Loss           *float64      `json:"loss"`
+	InitialLoss    *float64      `json:"initial_loss"`
+	LossRatio      *float64      `json:"loss_ratio"`
+	Accuracy       *float64      `json:"accuracy"`
+	Converged      bool          `json:"converged"`
+	StragglerShare *float64      `json:"straggler_share"`
+	LearningRate   *float64      `json:"learning_rate"`
+	Previous       *askedDecided `json:"previous"`
+}
+
+// askedDecided is the decision about the round before, nil in the first round.
+type askedDecided struct {
+	LocalSteps   float64 `json:"local_steps"`
+	LearningRate float64 `json:"learning_rate"`
+	Seconds      float64 `json:"seconds"`
+}
+
+// question writes what is known when a round starts as a policy is asked about it.
+func question(p *Progress) *asked {
+	known := func(x float64, ok bool) *float64 {
+		if !ok || math.IsNaN(x) || math.IsInf(x, 0) {
+			return nil
+		}
+		return &x
+	}
+	scale := float64(p.scale())
+	q := &asked{
+		Round:          p.Round,
+		Seconds:        p.Seconds,
+		K0:             float64(p.K0) / scale,
+		Eta0:           p.Eta0,
+		Loss:           known(p.Loss, p.HasLoss),
+		InitialLoss:    known(p.F0, p.HasLoss),
+		LossRatio:      known(p.LossRatio, p.HasLoss),
+		Accuracy:       known(p.Accuracy, p.HasAccuracy),
+		Converged:      p.Converged,
+		StragglerShare: known(p.StragglerShare, true),
+		LearningRate:   known(p.LearningRate, p.LearningRate != 0),
+	}
+	if p.Previous.LocalSteps > 0 {
+		q.Previous = &askedDecided{
+			LocalSteps:   float64(p.Previous.LocalSteps) / scale,
+			LearningRate: p.Previous.LearningRate,
+			Seconds:      p.Previous.Seconds,
+		}
+	}
+	return q
+}

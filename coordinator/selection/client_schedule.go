@@ -1,0 +1,141 @@
+package selection
+
+import (
+	"fmt"
+
+	"fedpace/policy"
+	"fedpace/registry"
+)
+
+func init() {
+	Rules.Register(
+		"client_schedule",
+		"each client's local steps and learning rate, by a class in Python, of the base class fedpace.ClientSchedule",
+		ClientSchedule{},
+	)
+}
+
+// ClientSchedule lowers each client's K to what a class in Python says, and sets its learning rate.
+// Another rule draws the clients.
+type ClientSchedule struct {
+	policy.Python
+	Base Rule `key:"from" is:"null" help:"how clients are drawn; null: uniform"`
+}
+
+// Kind names the base class in Python.
+func (ClientSchedule) Kind() string { return "ClientSchedule" }
+
+// Order is that of the rule that draws.
+func (p ClientSchedule) Order(s Setup) (Order, error) { return OrUniform(p.Base).Order(s) }
+
+// Query is that of the rule that draws.
+func (p ClientSchedule) Query() int { return QueryOf(p.Base) }
+
+// DrawsBy limits the steps of the clients that the other rule draws.
+func (p ClientSchedule) DrawsBy() Rule {
+	if s, ok := p.Base.(ByLosses); ok {
+		p.Base = s.DrawsBy()
+	}
+	return p
+}
+
+// client is what a policy is asked about: a client with up to local_steps steps.
+type client struct {
+	Number     int  `json:"number"`
+	Samples    *int `json:"samples"`
+	LocalSteps int  `json:"local_steps"`
+	// Seconds are the times that 1, 2, 3, ... local steps are expected to take, at most maxTimes of them;
+	// nil: they are not known.
+	Seconds []float64 `json:"seconds"`
+	// Deadline is that of the round in seconds, nil if it has none.
+	Deadline *float64 `json:"deadline"`
+	// LearningRate is the round's. It is nil in a question about local steps.
+	LearningRate *float64 `json:"learning_rate"`
+}
+
+// about is a question about a client with up to k steps.
+func about(s *Setup, number, k int) client {
+	question := client{Number: number, LocalSteps: k}
+	if s.Samples != nil {
+		samples := s.Samples(number)
+		question.Samples = &samples
+	}
+	if s.Deadline > 0 {
+		deadline := s.Deadline.Seconds()
+		question.Deadline = &deadline
+	}
+	if s.Expect == nil {
+		return question
+	}
+	for steps := range min(k, maxTimes) {
+		question.Seconds = append(question.Seconds, s.Expect(number, steps+1).Seconds())
+	}
+	return question
+}
+
+// maxTimes bounds the times that a policy is given.
+const maxTimes = 1000
+
+// Limit is the answer of the class, from 0 to k.
+func (p ClientSchedule) Limit(s *Setup, number, k int) int {
+	k = LimitOf(p.Base, s, number, k)
+	if p.Asker() == nil || k == 0 || !p.Asker().Has("local_steps") {
+		return k
+	}
+	var steps int
+	if !p.Asker().Ask("local_steps", about(s, number, k), &steps) {
+		return k
+	}
+	if steps < 0 || steps > k {
+		p.Asker().Fail("local_steps", "%d local steps of client %d are not from 0 to %d", steps, number, k)
+		return k
+	}
+	return steps
+}
+
+// Rate is the answer of the class, or the round's rate.
+func (p ClientSchedule) Rate(s *Setup, number, k int, rate float64) float64 {
+	if p.Asker() == nil || !p.Asker().Has("learning_rate") {
+		return rate
+	}
+	question := about(s, number, k)
+	question.LearningRate = &rate
+	var answer float64
+	if !p.Asker().Ask("learning_rate", question, &answer) {
+		return rate
+	}
+	if !(answer >= 0) || answer > maxRate {
+		p.Asker().Fail("learning_rate", "%g of client %d is not from 0 to %g", answer, number, float64(maxRate))
+		return rate
+	}
+	return answer
+}
+
+// maxRate bounds the learning rate of a task.
+const maxRate = 1e9
+
+// Deadline is that of the rule that draws.
+func (p ClientSchedule) Deadline(s *Setup, clients []int32, steps func(client int) int) Time {
+	if l := LimitingOf(p.Base); l != nil {
+		return l.Deadline(s, clients, steps)
+	}
+	return 0
+}
+
+// Needs are those of the rule that draws, with times and rounds that do not overlap.
+func (p ClientSchedule) Needs() Needs {
+	n := registry.NeedsOf(p.Base)
+	n.Rounds = true
+	n.Times = true
+	return n
+}
+
+// Validate checks the rule that draws.
+func (p ClientSchedule) Validate(cohort, clients int) error {
+	return registry.Below("from", Validate(p.Base, cohort, clients))
+}
+
+// String completes a dry run's sentence about the cohort.
+func (p ClientSchedule) String() string {
+	return fmt.Sprintf("%v, with local steps as %v says", OrUniform(p.Base), p.Python)
+}

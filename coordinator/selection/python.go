@@ -1,0 +1,221 @@
+package selection
+
+import (
+	"fmt"
+	"strings"
+
+	"fedpace/policy"
+	"fedpace/registry"
+)
+
+func init() {
+	Rules.Register("python", "a class in Python, of the base class fedpace.Selection", Python{})
+}
+
+// Python asks the clients that a class in Python lists for each round, in its order. It is not an order
+// of single clients, so rounds must not overlap.
+type Python struct {
+	policy.Python
+	Reads string `key:"reads" default:"" help:"what it needs of clients, with commas between them: losses, samples"`
+}
+
+// Kind names the base class in Python.
+func (Python) Kind() string { return "Selection" }
+
+// Needs asks for what the option reads names, and for rounds that do not overlap.
+func (p Python) Needs() Needs {
+	return Needs{
+		Rounds:  true,
+		Losses:  p.reads("losses"),
+		Samples: p.reads("samples"),
+	}
+}
+
+// reads reports whether the option reads has a word.
+func (p Python) reads(word string) bool {
+	for _, w := range p.words() {
+		if w == word {
+			return true
+		}
+	}
+	return false
+}
+
+// words splits the option reads.
+func (p Python) words() []string {
+	return strings.FieldsFunc(p.Reads, func(c rune) bool { return c == ',' || c == ' ' })
+}
+
+// Validate refuses words that stand for nothing that a selection reads.
+func (p Python) Validate(_, _ int) error {
+	for _, word := range p.words() {
+		if word != "losses" && word != "samples" {
+			return registry.Errorf("reads", "%q is not one of losses, samples", word)
+		}
+	}
+	return nil
+}
+
+// String completes a dry run's sentence about the cohort.
+func (p Python) String() string { return fmt.Sprintf("as %v says", p.Python) }
+
+// Order makes the order of a run, which asks the class when a round starts. It is uniform where no process
+// is bound, as on a host.
+func (p Python) Order(s Setup) (Order, error) {
+	if p.Asker() == nil {
+		return Uniform{}.Order(s)
+	}
+	o := &answered{policy: p, setup: s}
+	o.Past.Memory = "{}"
+	o.next = o.Past.Memory
+	if p.reads("samples") && s.Samples != nil {
+		o.samples = make([]int, s.Clients)
+		for client := range o.samples {
+			o.samples[client] = s.Samples(client)
+		}
+	}
+	return o, nil
+}
+
+// answered is the order that a policy gives. The policy's memory is changed by each question. A round
+// that is begun again, as in a run that is resumed, must begin with the memory of its first question;
+// so that is what a checkpoint holds.
+type answered struct {
+	policy  Python
+	setup   Setup
+	samples []int
+
+	// Past is what the question of the round under way follows from.
+	Past past
+	// next is the memory after that question.
+	next string
+	// clients are those of the round under way that have not been given yet.
+	clients []int
+}
+
+// past is what an order that is [Following] remembers.
+type past struct {
+	// Round is the last one that was begun.
+	Round int
+	// Memory is the policy's, as JSON, before the question about Round.
+	Memory string
+	// Told are the events that go with the question about Round, and News those since then.
+	Told, News []event
+}
+
+// event is what became of a client's task, as a policy is told.
+type event struct {
+	Client   int     `json:"client"`
+	Steps    int     `json:"steps"`
+	Seconds  float64 `json:"seconds"`
+	Accepted bool    `json:"accepted"`
+	// Loss is that of the first local step, nil where it is not known.
+	Loss *float64 `json:"loss"`
+}
+
+// Start asks the policy for the clients of a round.
+func (o *answered) Start(round int, now Time) {
+	o.clients = nil
+	if round != o.Past.Round {
+		o.Past = past{Round: round, Memory: o.next, Told: o.Past.News}
+	}
+	question := struct {
+		Now    selecting `json:"now"`
+		Memory string    `json:"memory"`
+	}{
+		Now: selecting{
+			Round:   round,
+			Seconds: now.Seconds(),
+			Seed:    o.setup.Seed,
+			Clients: o.setup.Clients,
+			Cohort:  o.setup.Cohort,
+			Samples: o.samples,
+			Ended:   append([]event{}, o.Past.Told...),
+		},
+		Memory: o.Past.Memory,
+	}
+	var answer struct {
+		Clients []int  `json:"clients"`
+		Memory  string `json:"memory"`
+	}
+	if !o.policy.Asker().Ask("select", question, &answer) {
+		return
+	}
+	chosen := map[int]bool{}
+	for _, client := range answer.Clients {
+		if client < 0 || client >= o.setup.Clients || chosen[client] {
+			o.policy.Asker().Fail("select", "client %d is listed twice, or is none of 0 to %d", client, o.setup.Clients-1)
+			return
+		}
+		chosen[client] = true
+	}
+	o.clients = answer.Clients
+	o.next = answer.Memory
+}
+
+// selecting is a round as a policy is asked about it.
+type selecting struct {
+	Round   int     `json:"round"`
+	Seconds float64 `json:"seconds"`
+	Seed    uint64  `json:"seed"`
+	Clients int     `json:"clients"`
+	Cohort  int     `json:"cohort"`
+	Samples []int   `json:"samples"`
+	Ended   []event `json:"ended"`
+}
+
+// Next is the next client of the policy's list.
+func (o *answered) Next() (client int, ok bool) {
+	if len(o.clients) == 0 {
+		return 0, false
+	}
+	client = o.clients[0]
+	o.clients = o.clients[1:]
+	return client, true
+}
+
+// Ended keeps the outcome of a task for the next question.
+func (o *answered) Ended(client, steps int, took Time, accepted bool) {
+	o.Past.News = append(o.Past.News, event{
+		Client:   client,
+		Steps:    steps,
+		Seconds:  took.Seconds(),
+		Accepted: accepted,
+	})
+}
+
+// Trained keeps the loss of an update with its task's outcome.
+func (o *answered) Trained(client int, loss float64) {
+	for i := len(o.Past.News) - 1; i >= 0; i-- {
+		if e := &o.Past.News[i]; e.Client == client && e.Accepted && e.Loss == nil {
+			e.Loss = &loss
+			return
+		}
+	}
+}
+
+// Closed does nothing: the next question says that the round is over.
+func (o *answered) Closed(int, float64) {}
+
+// Memory is what the round under way follows from.
+func (o *answered) Memory() []byte {
+	saved := struct {
+		Past past
+		Next string
+	}{o.Past, o.next}
+	return Remember(&saved)
+}
+
+// Restore takes over what Memory gave.
+func (o *answered) Restore(memory []byte) error {
+	var saved struct {
+		Past past
+		Next string
+	}
+	if err := Recall(memory, &saved); err != nil {
+		return err
+	}
+	o.Past = saved.Past
+	o.next = saved.Next
+	return nil
+}

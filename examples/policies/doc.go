@@ -1,0 +1,3 @@
+// Package policies tests the policies in Python of this folder: each equals a component of
+// fedpace in Go. docs/policies.md says how policies are written.
+package policies

@@ -1,0 +1,190 @@
+package policies
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"reflect"
+	"slices"
+
+	"fedpace/config"
+	"fedpace/experiment/folder"
+	"fedpace/internal/regular"
+	"fedpace/metrics"
+)
+
+// File is where a run keeps the decisions of its policies: a line of JSON each.
+const File = folder.PoliciesFile
+
+func init() {
+	metrics.Sinks.Register("policies", "what policies in Python decided, in "+File, Sink{})
+}
+
+// Sink is the output that writes the decisions; it has no options.
+type Sink struct{}
+
+// Files names the output's file.
+func (Sink) Files() []string { return []string{File} }
+
+// Open makes the run's log.
+func (Sink) Open(*metrics.Run) (metrics.Output, error) { return &Log{}, nil }
+
+// Log is the record of one run's decisions, which [Set.Record] takes once it has started.
+type Log struct{ file metrics.File }
+
+// Round implements [metrics.Output]: decisions are written as they are made.
+func (l *Log) Round(*metrics.Round) error { return nil }
+
+// Start implements [metrics.Starter].
+func (l *Log) Start(s *metrics.Start) (err error) {
+	l.file, err = s.Append(File)
+	return err
+}
+
+// Write appends a line.
+func (l *Log) Write(line []byte) (int, error) { return l.file.Write(line) }
+
+const (
+	// maxLine bounds a line of the log, in bytes.
+	maxLine = 32 << 20
+	// maxKnown bounds how much of the end of a log is read for a run that goes on, in bytes.
+	maxKnown = 64 << 20
+)
+
+// Remember reads the decisions of the run in a folder, which an equal question is then answered by. It
+// is for a run that goes on or is replayed. Of a long log only the end is read. A line that a crash
+// tore off is left out.
+func (s *Set) Remember(dir string) error {
+	if s == nil {
+		return nil
+	}
+	err := readLog(dir, maxKnown, func(d *decision) error {
+		s.known[d.key()] = d
+		return nil
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// readLog hands the decisions in a folder to visit, those in the last bytes of the file.
+func readLog(dir string, last int64, visit func(*decision) error) error {
+	path := filepath.Join(dir, File)
+	f, info, err := regular.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close() // read only
+	skipped := max(0, info.Size()-last)
+	if _, err := f.Seek(skipped, io.SeekStart); err != nil {
+		return err
+	}
+	lines := bufio.NewScanner(f)
+	lines.Buffer(make([]byte, 64<<10), maxLine)
+	lines.Split(wholeLines)
+	for number := 1; lines.Scan(); number++ {
+		// The first line is torn where the file was not read from its beginning.
+		if number == 1 && skipped > 0 {
+			continue
+		}
+		d := &decision{}
+		decoder := json.NewDecoder(bytes.NewReader(lines.Bytes()))
+		decoder.DisallowUnknownFields()
+		if err := decoder.Decode(d); err != nil {
+			return fmt.Errorf("%s:%d: it is no decision of a policy: %w", path, number, err)
+		}
+		if err := visit(d); err != nil {
+			return err
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+// wholeLines splits at ends of lines, and drops what has none.
+func wholeLines(data []byte, atEOF bool) (advance int, token []byte, err error) {
+	if i := bytes.IndexByte(data, '\n'); i >= 0 {
+		return i + 1, data[:i], nil
+	}
+	if atEOF {
+		return len(data), nil, nil
+	}
+	return 0, nil, nil
+}
+
+// Verified is what came of asking a run's policies again.
+type Verified struct {
+	// Asked is how many decisions were asked again and answered as before.
+	Asked int `json:"asked"`
+	// Unasked is how many were not: the record does not hold their vectors.
+	Unasked int `json:"unasked"`
+	// Difference says which decision came out otherwise, "" if none did.
+	Difference string `json:"difference,omitempty"`
+}
+
+// maxVerified is how many decisions are asked again, the last ones of a run.
+const maxVerified = 200_000
+
+// Verify asks the policies of the run in a folder every question again, in new processes, from the last
+// to the first, and with another order of sets. A policy that is a function answers as it did. One that
+// keeps something between two questions, draws numbers without a seed, or goes by the clock does not.
+func Verify(ctx context.Context, dir string, c *config.Config) (v Verified, err error) {
+	var decisions []*decision
+	if err := readLog(dir, maxKnown, func(d *decision) error {
+		if d.Vectors != "" {
+			v.Unasked++
+			return nil
+		}
+		decisions = append(decisions, d)
+		return nil
+	}); err != nil {
+		return v, err
+	}
+	s, err := open(ctx, c, nil, "PYTHONHASHSEED=1")
+	if err != nil {
+		return v, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	slices.Reverse(decisions)
+	v.Unasked += max(0, len(decisions)-maxVerified)
+	for _, d := range decisions[:min(len(decisions), maxVerified)] {
+		i := slices.IndexFunc(s.askers, func(a *asker) bool { return a.key == d.Policy })
+		if i < 0 {
+			return v, fmt.Errorf("%s holds a decision of %s, and the configuration has no such policy", File, d.Policy)
+		}
+		answer, err := s.askers[i].program.ask(ctx, d.Method, d.Question, nil)
+		if err != nil {
+			return v, err
+		}
+		if !equalJSON(answer, d.Answer) {
+			v.Difference = fmt.Sprintf(
+				"%s is not deterministic: %s answered %.100s to %.200s, and now %.100s (a policy is a function of "+
+					"its question: no clock, no random numbers but of now.seed, nothing kept)",
+				s.askers[i].program.name(), d.Method, d.Answer, d.Question, answer)
+			return v, nil
+		}
+		v.Asked++
+	}
+	return v, nil
+}
+
+// equalJSON reports whether two texts of JSON say the same.
+func equalJSON(a, b json.RawMessage) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	var x, y any
+	if json.Unmarshal(a, &x) != nil || json.Unmarshal(b, &y) != nil {
+		return false
+	}
+	return reflect.DeepEqual(x, y)
+}

@@ -1,0 +1,271 @@
+package policies
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"sync"
+
+	"fedpace/config"
+	"fedpace/policy"
+)
+
+// Set is the policies of one run, in their processes. nil is the set of a run without policies. A run
+// asks from one goroutine, and forecasts from several; one question is asked at a time. Close it after
+// use.
+type Set struct {
+	ctx    context.Context
+	askers []*asker
+
+	// mu guards what follows, and the processes.
+	mu sync.Mutex
+	// err is the first failure, with which the run ends.
+	err error
+	// record takes a line for each decision; nil: none are kept now.
+	record io.Writer
+	// known are the answers of an earlier attempt, by [decision.key].
+	known map[string]*decision
+}
+
+// decision is a question and its answer, a line of policies.jsonl.
+type decision struct {
+	// Policy is the key of the component in the configuration.
+	Policy string `json:"policy"`
+	Method string `json:"method"`
+	// Question and Answer are as the policy's process is sent them.
+	Question json.RawMessage `json:"question"`
+	Answer   json.RawMessage `json:"answer"`
+	// Vectors is the SHA-256 of the vectors that go with the question, and Written of those that the
+	// policy wrote; empty: there are none.
+	Vectors string `json:"vectors,omitempty"`
+	Written string `json:"written,omitempty"`
+}
+
+// key is equal for equal questions.
+func (d *decision) key() string {
+	return d.Policy + "\n" + d.Method + "\n" + d.Vectors + "\n" + string(d.Question)
+}
+
+// Any reports whether a configuration has policies.
+func Any(c *config.Config) bool { return len(policy.In(reflect.ValueOf(*c))) > 0 }
+
+// Files lists the files of a configuration's policies, in the order of their keys.
+func Files(c *config.Config) (paths []string) {
+	for _, p := range policy.In(reflect.ValueOf(*c)) {
+		if path := p.Policy.Source().Path; !slices.Contains(paths, path) {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
+// Open starts the policies of a configuration and binds them to their components, so that a class that
+// is not there is found before a run. notice takes lines for the user, and may be nil. The end of the
+// context breaks off the start alone. It returns nil for a configuration without policies.
+func Open(ctx context.Context, c *config.Config, notice func(string)) (*Set, error) {
+	return open(ctx, c, notice)
+}
+
+// open is [Open] with variables that are added to the processes' environment.
+func open(ctx context.Context, c *config.Config, notice func(string), marks ...string) (*Set, error) {
+	if !Any(c) {
+		return nil, nil
+	}
+	// An interrupted run ends between two steps, so a question under way is still answered.
+	s := &Set{ctx: context.WithoutCancel(ctx), known: map[string]*decision{}}
+	err := policy.Bind(reflect.ValueOf(c).Elem(), func(key string, p policy.Policy) (policy.Asker, error) {
+		a := &asker{
+			set:      s,
+			key:      key,
+			program:  &program{policy: p, notice: notice, marks: marks},
+			answered: map[string]json.RawMessage{},
+		}
+		s.askers = append(s.askers, a)
+		if err := a.program.start(ctx); err != nil {
+			return nil, fmt.Errorf("%s: %w", key, err)
+		}
+		return a, nil
+	})
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// Err is the first failure of a policy, nil while there is none.
+func (s *Set) Err() error {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
+
+// Record has each decision from now on written as a line; nil: none any more. What has been
+// answered before is asked again, so that the record holds it.
+func (s *Set) Record(w io.Writer) {
+	if s == nil {
+		return
+	}
+	s.record = w
+	for _, a := range s.askers {
+		clear(a.answered)
+	}
+}
+
+// Close ends the processes.
+func (s *Set) Close() (err error) {
+	if s == nil {
+		return nil
+	}
+	for _, a := range s.askers {
+		err = errors.Join(err, a.program.close())
+	}
+	return err
+}
+
+// asker is one policy of a set. It implements [policy.Asker].
+type asker struct {
+	set     *Set
+	key     string
+	program *program
+	// answered are answers by method and question. A round asks the same of a closing rule for each task,
+	// and the same about a client, and a forecast asks it many times.
+	answered map[string]json.RawMessage
+}
+
+// maxAnswered bounds the answers of a policy that are kept.
+const maxAnswered = 1 << 14
+
+// keeping are the methods of which answers are kept: their questions come again.
+var keeping = []string{"close", "local_steps", "learning_rate"}
+
+// Has implements [policy.Asker].
+func (a *asker) Has(method string) bool { return slices.Contains(a.program.greeting.Methods, method) }
+
+// Fail implements [policy.Asker].
+func (a *asker) Fail(method, format string, args ...any) {
+	a.set.mu.Lock()
+	defer a.set.mu.Unlock()
+	a.wrong(method, format, args...)
+}
+
+// wrong is Fail for a caller that holds the lock.
+func (a *asker) wrong(method, format string, args ...any) {
+	a.fail(fmt.Errorf("%s: %s: %s", a.program.name(), method, fmt.Sprintf(format, args...)))
+}
+
+// fail keeps the first failure.
+func (a *asker) fail(err error) {
+	if a.set.err == nil {
+		a.set.err = fmt.Errorf("%s: %w", a.key, err)
+	}
+}
+
+// Ask implements [policy.Asker].
+func (a *asker) Ask(method string, question, answer any) bool {
+	if !slices.Contains(keeping, method) {
+		return a.AskVectors(method, question, nil, answer)
+	}
+	a.set.mu.Lock()
+	defer a.set.mu.Unlock()
+	text, err := json.Marshal(question)
+	if err != nil {
+		a.fail(err)
+		return false
+	}
+	key := method + "\n" + string(text)
+	known, ok := a.answered[key]
+	if !ok {
+		if !a.ask(method, question, nil, &known) {
+			return false
+		}
+		if len(a.answered) < maxAnswered {
+			a.answered[key] = known
+		}
+	}
+	return a.decode(method, known, answer)
+}
+
+// AskVectors implements [policy.Asker].
+func (a *asker) AskVectors(method string, question any, vectors *policy.Vectors, answer any) bool {
+	a.set.mu.Lock()
+	defer a.set.mu.Unlock()
+	return a.ask(method, question, vectors, answer)
+}
+
+// ask is AskVectors for a caller that holds the lock.
+func (a *asker) ask(method string, question any, vectors *policy.Vectors, answer any) bool {
+	if a.set.err != nil {
+		return false
+	}
+	text, err := json.Marshal(question)
+	if err != nil {
+		a.fail(err)
+		return false
+	}
+	d := &decision{Policy: a.key, Method: method, Question: text}
+	if vectors != nil {
+		d.Vectors = digest(all(vectors))
+	}
+	// What a policy writes is not in the record, so that a question with vectors is asked anew.
+	if known := a.set.known[d.key()]; known != nil && vectors == nil {
+		d.Answer = known.Answer
+	} else if d.Answer, err = a.program.ask(a.set.ctx, method, text, vectors); err != nil {
+		a.fail(err)
+		return false
+	}
+	if vectors != nil && len(vectors.Written) > 0 {
+		d.Written = digest(vectors.Written)
+	}
+	if err := a.keep(d); err != nil {
+		a.fail(err)
+		return false
+	}
+	return a.decode(method, d.Answer, answer)
+}
+
+// decode reads an answer.
+func (a *asker) decode(method string, text json.RawMessage, answer any) bool {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if string(text) == "null" && reflect.TypeOf(answer).Elem().Kind() != reflect.Slice {
+		a.wrong(method, "it returned None")
+		return false
+	}
+	if err := decoder.Decode(answer); err != nil {
+		a.wrong(method, "%.80s is no answer: %v", text, err)
+		return false
+	}
+	return true
+}
+
+// keep writes a decision to the record.
+func (a *asker) keep(d *decision) error {
+	if a.set.record == nil {
+		return nil
+	}
+	line, err := json.Marshal(d)
+	if err != nil {
+		return err
+	}
+	_, err = a.set.record.Write(append(line, '\n'))
+	return err
+}
+
+// digest is the SHA-256 of vectors, one behind the other, in hexadecimal.
+func digest(vectors []any) string {
+	sum := sha256.New()
+	for _, v := range vectors {
+		_, b := raw(v)
+		sum.Write(b)
+	}
+	return fmt.Sprintf("%x", sum.Sum(nil))
+}

@@ -1,0 +1,372 @@
+package policies
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+	"unsafe"
+
+	"fedpace/internal/child"
+	"fedpace/policy"
+)
+
+// protocol is the version of the protocol with the module fedpace.policy.
+const protocol = 1
+
+const (
+	// maxReply bounds an answer, in bytes.
+	maxReply = 1 << 20
+	// minStart is how long a process may take to start and to read the user's file, at least.
+	minStart = time.Minute
+	// maxDeaths is how many processes may die at one question.
+	maxDeaths = 3
+)
+
+// request is one line to the process. Exactly one field besides ID is set.
+type request struct {
+	ID     uint64 `json:"id,omitempty"`
+	Hello  *hello `json:"hello,omitempty"`
+	Ask    *ask   `json:"ask,omitempty"`
+	Memory *size  `json:"memory,omitempty"`
+	// Echo is answered as it is: what the pipe costs.
+	Echo  json.RawMessage `json:"echo,omitempty"`
+	Close *struct{}       `json:"close,omitempty"`
+}
+
+// hello says which class the process is to make.
+type hello struct {
+	Protocol  int    `json:"protocol"`
+	Kind      string `json:"kind"`
+	Path      string `json:"path"`
+	Class     string `json:"class"`
+	Arguments string `json:"arguments"`
+	Megabytes int    `json:"memory_mb"`
+}
+
+// ask is a question to a method, with the places of its vectors in the shared memory.
+type ask struct {
+	Method   string          `json:"method"`
+	Question json.RawMessage `json:"question"`
+	Vectors  []place         `json:"vectors"`
+}
+
+// place is where a vector lies. Type is a code of Python's struct: q, d or f.
+type place struct {
+	Type     string `json:"type"`
+	Offset   int    `json:"offset"`
+	Length   int    `json:"length"`
+	Writable bool   `json:"writable"`
+}
+
+// size says how large the shared memory is now.
+type size struct {
+	Bytes int `json:"bytes"`
+}
+
+// reply is one line of the process. Exactly one field besides ID is set.
+type reply struct {
+	ID     uint64          `json:"id"`
+	Hello  *greeting       `json:"hello"`
+	Answer json.RawMessage `json:"answer"`
+	Error  *exception      `json:"error"`
+}
+
+// greeting is what a process says of its policy.
+type greeting struct {
+	Protocol int      `json:"protocol"`
+	Class    string   `json:"class"`
+	Methods  []string `json:"methods"`
+}
+
+// exception is an error that the user's code raised.
+type exception struct {
+	Text string `json:"text"`
+	// Line of the policy's file; 0: none of it.
+	Line int `json:"line"`
+}
+
+// Error is the text of the exception.
+func (e *exception) Error() string { return e.Text }
+
+// program is a policy's process, which is started again when it dies. It is for one goroutine.
+type program struct {
+	policy policy.Policy
+	// marks are variables of the environment that come behind all others.
+	marks  []string
+	notice func(string)
+
+	process  *child.Process
+	greeting greeting
+	// id is that of the last request.
+	id uint64
+}
+
+// interpreter is the program that runs policies: FEDPACE_PYTHON, or python3.
+func interpreter() string {
+	if name := os.Getenv("FEDPACE_PYTHON"); name != "" {
+		return name
+	}
+	return "python3"
+}
+
+// name is what errors call the policy: its file and class.
+func (p *program) name() string { return "policy " + p.policy.Source().String() }
+
+// patience is how long an answer may take.
+func (p *program) patience() time.Duration {
+	return time.Duration(p.policy.Source().Patience * float64(time.Second))
+}
+
+// start starts the process and has it make the policy's object.
+func (p *program) start(ctx context.Context) error {
+	if !child.Supported() {
+		return fmt.Errorf("%s: this system cannot hand memory to another process (use Linux, macOS or another Unix)",
+			p.name())
+	}
+	library, err := child.PythonLibrary()
+	if err != nil {
+		return fmt.Errorf("%s: %w", p.name(), err)
+	}
+	process, err := child.Start(child.Options{
+		Words:       []string{interpreter(), "-B", "-c", "from fedpace.policy import main; main()"},
+		Environment: child.PythonEnvironment(library, 1, append([]string{"FEDPACE_POLICY=1"}, p.marks...)...),
+		MaxReply:    maxReply,
+		Notice: func(line string) {
+			if p.notice != nil {
+				p.notice("Policy " + filepath.Base(p.policy.Source().Path) + ": " + line)
+			}
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w (FEDPACE_PYTHON names another Python)", p.name(), err)
+	}
+	p.process = process
+	source := p.policy.Source()
+	patience := max(minStart, 10*p.patience())
+	r, err := p.exchange(ctx, patience, &request{Hello: &hello{
+		Protocol:  protocol,
+		Kind:      p.policy.Kind(),
+		Path:      source.Path,
+		Class:     source.Class,
+		Arguments: source.Arguments,
+		Megabytes: source.Megabytes,
+	}})
+	if err != nil {
+		return p.explain(err)
+	}
+	if r.Hello == nil || r.Hello.Protocol != protocol {
+		return p.explain(p.wrong("its first reply is no greeting of protocol %d", protocol))
+	}
+	p.greeting = *r.Hello
+	return nil
+}
+
+// exchange sends a request and returns its reply. The error is an [exception] where the user's code raised
+// one, and a [child.EndedError] where the process died.
+func (p *program) exchange(ctx context.Context, patience time.Duration, r *request) (*reply, error) {
+	p.id++
+	r.ID = p.id
+	if r.Hello != nil {
+		r.ID = 0
+	}
+	if err := p.send(ctx, patience, r); err != nil {
+		return nil, err
+	}
+	line, err := p.process.Receive(ctx, patience)
+	if errors.Is(err, child.ErrSilent) {
+		return nil, p.process.Kill(fmt.Sprintf("it has not answered for %v, and was killed "+
+			"(answer_seconds is how long it may take)", patience))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(line) > maxReply {
+		return nil, p.wrong("an answer is longer than %d bytes", maxReply)
+	}
+	answer := &reply{}
+	decoder := json.NewDecoder(bytes.NewReader(line))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(answer); err != nil || answer.ID != r.ID {
+		return nil, p.wrong("a line that begins %.80q is no reply to request %d", line, r.ID)
+	}
+	if answer.Error != nil {
+		return nil, answer.Error
+	}
+	return answer, nil
+}
+
+// send writes a request, which the process reads in time or is killed.
+func (p *program) send(ctx context.Context, patience time.Duration, r *request) error {
+	line, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	return p.process.Send(ctx, line, patience, fmt.Sprintf("it has read no request for %v, and was killed", patience))
+}
+
+// wrong kills a process that breaks the protocol and returns the error.
+func (p *program) wrong(format string, args ...any) error {
+	_ = p.process.Kill("")
+	return fmt.Errorf("it breaks the protocol: %s", fmt.Sprintf(format, args...))
+}
+
+// explain adds the policy's name and, where the process ended, its last lines, to an error.
+func (p *program) explain(err error) error {
+	if ended := (*child.EndedError)(nil); errors.As(err, &ended) {
+		return fmt.Errorf("%s: %w; %s", p.name(), err, p.process.Printed())
+	}
+	if raised := (*exception)(nil); errors.As(err, &raised) {
+		place := ""
+		if raised.Line > 0 {
+			place = fmt.Sprintf(", line %d", raised.Line)
+		}
+		return fmt.Errorf("%s%s: %s", p.name(), place, child.Printable(raised.Text))
+	}
+	return fmt.Errorf("%s: %w", p.name(), err)
+}
+
+// ask puts a question to a method and returns the answer as JSON. A process that dies is started
+// again, at most maxDeaths times.
+func (p *program) ask(ctx context.Context, method string, question []byte, v *policy.Vectors) (json.RawMessage, error) {
+	for deaths := 1; ; deaths++ {
+		answer, err := p.askOnce(ctx, method, question, v)
+		ended := (*child.EndedError)(nil)
+		if err == nil || ctx.Err() != nil || !errors.As(err, &ended) {
+			return answer, err
+		}
+		if deaths == maxDeaths {
+			return nil, fmt.Errorf("%w (%d processes died at one question)", err, deaths)
+		}
+		if p.notice != nil {
+			p.notice(fmt.Sprintf("%v. It is started again.", err))
+		}
+	}
+}
+
+// askOnce is ask with one process, which it starts if there is none.
+func (p *program) askOnce(
+	ctx context.Context,
+	method string,
+	question []byte,
+	v *policy.Vectors,
+) (json.RawMessage, error) {
+	if p.process != nil && p.process.Broken() {
+		if err := p.close(); err != nil {
+			return nil, err
+		}
+	}
+	if p.process == nil {
+		if err := p.start(ctx); err != nil {
+			return nil, err
+		}
+	}
+	places, err := p.share(ctx, v)
+	if err != nil {
+		return nil, p.explain(err)
+	}
+	r, err := p.exchange(ctx, p.patience(), &request{Ask: &ask{Method: method, Question: question, Vectors: places}})
+	if err != nil {
+		return nil, p.explain(err)
+	}
+	if r.Answer == nil {
+		r.Answer = json.RawMessage("null")
+	}
+	p.take(v, places)
+	return r.Answer, nil
+}
+
+// share copies vectors into the memory that the process maps, and returns where they lie.
+func (p *program) share(ctx context.Context, v *policy.Vectors) ([]place, error) {
+	if v == nil {
+		return []place{}, nil
+	}
+	var places []place
+	end := 0
+	for i, vector := range all(v) {
+		code, bytes := raw(vector)
+		places = append(places, place{
+			Type:     code,
+			Offset:   end,
+			Length:   length(vector),
+			Writable: i >= len(v.Read),
+		})
+		end += child.Align(len(bytes))
+	}
+	grown, err := p.process.Memory.Grow(max(end, 1))
+	if err != nil {
+		return nil, err
+	}
+	if grown {
+		if err := p.send(ctx, p.patience(), &request{Memory: &size{len(p.process.Memory.Bytes)}}); err != nil {
+			return nil, err
+		}
+	}
+	for i, vector := range all(v) {
+		_, bytes := raw(vector)
+		copy(p.process.Memory.Bytes[places[i].Offset:], bytes)
+	}
+	return places, nil
+}
+
+// take copies what the policy wrote out of the shared memory.
+func (p *program) take(v *policy.Vectors, places []place) {
+	if v == nil {
+		return
+	}
+	for i, vector := range v.Written {
+		_, bytes := raw(vector)
+		copy(bytes, p.process.Memory.Bytes[places[len(v.Read)+i].Offset:])
+	}
+}
+
+// all lists the vectors that are read, then those that are written.
+func all(v *policy.Vectors) []any {
+	return append(v.Read[:len(v.Read):len(v.Read)], v.Written...)
+}
+
+// raw is a vector's memory, with the code of its type in Python's module struct.
+func raw(vector any) (code string, bytes []byte) {
+	switch x := vector.(type) {
+	case []int64:
+		return "q", memoryOf(x)
+	case []float64:
+		return "d", memoryOf(x)
+	case []float32:
+		return "f", memoryOf(x)
+	}
+	panic(fmt.Sprintf("policies: a vector of %T", vector))
+}
+
+// memoryOf is the memory of a slice of numbers.
+func memoryOf[T int64 | float64 | float32](x []T) []byte {
+	var number T
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), len(x)*int(unsafe.Sizeof(number)))
+}
+
+// length is the number of values of a vector.
+func length(vector any) int {
+	switch x := vector.(type) {
+	case []int64:
+		return len(x)
+	case []float64:
+		return len(x)
+	case []float32:
+		return len(x)
+	}
+	panic(fmt.Sprintf("policies: a vector of %T", vector))
+}
+
+// close ends the process, if there is one.
+func (p *program) close() error {
+	process := p.process
+	p.process = nil
+	if process == nil {
+		return nil
+	}
+	return process.Close([]byte(`{"close":{}}`))
+}

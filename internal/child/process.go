@@ -1,0 +1,299 @@
+package child
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mattn/go-shellwords"
+)
+
+// Waits for a process that should end.
+const (
+	// closeWait is the time from asking a process to end until it is killed.
+	closeWait = 5 * time.Second
+	// drainWait is the time to read what a dead process left in its pipes.
+	drainWait = time.Second
+)
+
+// Options say how a process is started.
+type Options struct {
+	// Words are the program and its arguments. No shell expands them.
+	Words []string
+	// Environment is the whole environment, as [os.Environ] has it.
+	Environment []string
+	// Files are open files that the process inherits from descriptor 6 on.
+	Files []*os.File
+	// MaxReply bounds a reply, in bytes. A longer line is passed on cut, and is longer than this.
+	MaxReply int
+	// Notice takes the lines that the process prints.
+	Notice func(line string)
+	// HoldOutput holds back the last printed lines until [Output.Release], as an error may repeat them.
+	HoldOutput bool
+}
+
+// Process is a running child. Its methods are for one goroutine.
+type Process struct {
+	// Memory is what the child and this process share, empty at first.
+	Memory *Memory
+	// Output is what the child has printed.
+	Output *Output
+
+	options  Options
+	command  *exec.Cmd
+	requests *os.File
+	// replies are the lines of the process; closed at the end of its pipe.
+	replies chan []byte
+	// leave is closed when nobody takes replies any more.
+	leave chan struct{}
+	// dead is closed when the process has ended.
+	dead chan struct{}
+	// printed is closed when everything that the process printed was read.
+	printed chan struct{}
+	readers sync.WaitGroup
+	// pipes are the ends that the readers read.
+	pipes []*os.File
+	// files are all ends of pipes that were opened here. Some are closed already.
+	files []*os.File
+	// broken says that the process can take no further request.
+	broken bool
+}
+
+// EndedError is the error of a process that ended by itself or was killed because it was silent.
+// The request can be repeated with another process.
+type EndedError struct{ Cause string }
+
+// Error is the cause.
+func (e *EndedError) Error() string { return e.Cause }
+
+// ErrSilent is the cause of [Process.Receive]'s error where no line has come in time. The process
+// still runs; kill it.
+var ErrSilent = errors.New("no line in time")
+
+// Words splits a command into words as a shell would. There is no shell, so nothing is expanded,
+// and characters that only a shell understands are errors.
+func Words(command string) ([]string, error) {
+	p := shellwords.NewParser()
+	list, err := p.Parse(command)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%q cannot be split into words: %w", command, err)
+	case p.Position >= 0:
+		return nil, fmt.Errorf(
+			"%q holds %q, which means nothing without a shell: quote it, or give a script",
+			command,
+			command[p.Position:],
+		)
+	case len(list) == 0:
+		return nil, errors.New("the command is empty")
+	}
+	return list, nil
+}
+
+// Supported reports whether this system can hand descriptors and memory to a child.
+func Supported() bool { return supported }
+
+// Start starts a process with its pipes and shared memory. Close it after use.
+func Start(o Options) (_ *Process, err error) {
+	p := &Process{
+		Output:  &Output{notice: o.Notice, held: o.HoldOutput},
+		options: o,
+		replies: make(chan []byte),
+		leave:   make(chan struct{}),
+		dead:    make(chan struct{}),
+		printed: make(chan struct{}),
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, p.release())
+		}
+	}()
+	pipe := func() (r, w *os.File) {
+		if err == nil {
+			if r, w, err = os.Pipe(); err == nil {
+				p.files = append(p.files, r, w)
+			}
+		}
+		return r, w
+	}
+	asked, requests := pipe()
+	replies, replyWriter := pipe()
+	printed, printWriter := pipe()
+	if err != nil {
+		return nil, err
+	}
+	p.requests = requests
+	p.pipes = []*os.File{replies, printed}
+	if p.Memory, err = newMemory(); err != nil {
+		return nil, err
+	}
+	command := exec.Command(o.Words[0], o.Words[1:]...)
+	command.Stdout = printWriter
+	command.Stderr = printWriter
+	command.ExtraFiles = append([]*os.File{asked, replyWriter, p.Memory.file}, o.Files...)
+	command.Env = o.Environment
+	command.SysProcAttr = OwnGroup()
+	if err := command.Start(); err != nil {
+		return nil, fmt.Errorf("%s cannot be started: %w", o.Words[0], err)
+	}
+	for _, f := range []*os.File{asked, replyWriter, printWriter} {
+		_ = f.Close() // the process has its own
+	}
+	p.command = command
+	p.readers.Go(func() {
+		defer close(p.printed)
+		p.Output.read(printed)
+	})
+	p.readers.Go(func() { p.read(replies) })
+	go p.wait()
+	return p, nil
+}
+
+// wait waits for the end of the process, not for the end of its pipes, which its children may hold.
+// The children are killed, and what the process said before is still read.
+func (p *Process) wait() {
+	_ = p.command.Wait() // ProcessState has how it ended
+	KillGroup(p.command.Process.Pid)
+	for _, f := range p.pipes {
+		_ = f.SetReadDeadline(time.Now().Add(drainWait)) // should a child have left the group
+	}
+	close(p.dead)
+}
+
+// read passes complete lines of replies to p.replies until the end of the pipe.
+func (p *Process) read(r io.Reader) {
+	defer close(p.replies)
+	lines := bufio.NewReaderSize(r, 64<<10)
+	for {
+		line, err := lines.ReadSlice('\n')
+		reply := slices.Clone(line)
+		for errors.Is(err, bufio.ErrBufferFull) && len(reply) <= p.options.MaxReply {
+			line, err = lines.ReadSlice('\n')
+			reply = append(reply, line...)
+		}
+		if len(reply) == 0 || err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+			return // what has no end of line is no reply
+		}
+		select {
+		case p.replies <- reply:
+		case <-p.leave:
+			return
+		}
+	}
+}
+
+// Send writes a line, to which it adds the end. A process that does not read it within the patience
+// is killed, with unread as the cause.
+func (p *Process) Send(ctx context.Context, line []byte, patience time.Duration, unread string) error {
+	if err := p.requests.SetWriteDeadline(time.Now().Add(patience)); err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = p.requests.SetWriteDeadline(time.Unix(1, 0)) })
+	defer stop()
+	_, err := p.requests.Write(append(line, '\n'))
+	if err == nil {
+		return nil
+	}
+	p.broken = true
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return p.Kill(unread)
+	}
+	return p.died()
+}
+
+// Receive returns the next line of the process, with its end. The error is [ErrSilent] where none
+// comes within the patience.
+func (p *Process) Receive(ctx context.Context, patience time.Duration) ([]byte, error) {
+	silence := time.NewTimer(patience)
+	defer silence.Stop()
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-silence.C:
+		return nil, ErrSilent
+	case line, open := <-p.replies:
+		if !open {
+			return nil, p.died()
+		}
+		return line, nil
+	}
+}
+
+// PID is the number of the process.
+func (p *Process) PID() int { return p.command.Process.Pid }
+
+// Broken reports whether the process can take no further request.
+func (p *Process) Broken() bool { return p.broken }
+
+// Printed waits until everything that a dead process printed was read, and returns its last lines for
+// an error.
+func (p *Process) Printed() string {
+	<-p.printed
+	return p.Output.tail()
+}
+
+// Kill ends the process and its group, and returns an error with the cause.
+func (p *Process) Kill(cause string) error {
+	p.broken = true
+	select {
+	// The number of a process that has ended may belong to another one by now.
+	case <-p.dead:
+	default:
+		KillGroup(p.command.Process.Pid)
+		<-p.dead
+	}
+	return &EndedError{cause}
+}
+
+// died waits for the end of a process that has closed its replies, and returns how it ended.
+func (p *Process) died() error {
+	p.broken = true
+	select {
+	case <-p.dead:
+		return &EndedError{"it ended: " + p.command.ProcessState.String()}
+	case <-time.After(drainWait):
+		return p.Kill("it closed its replies, and was killed")
+	}
+}
+
+// Close asks the process to end with a last line, kills it if it does not, and releases its
+// resources.
+func (p *Process) Close(farewell []byte) error {
+	if !p.broken {
+		ctx, done := context.WithTimeout(context.Background(), closeWait)
+		_ = p.Send(ctx, farewell, closeWait, "") // it is killed then
+		_ = p.requests.Close()
+		select {
+		case <-p.dead:
+		case <-ctx.Done():
+		}
+		done()
+	}
+	_ = p.Kill("")
+	close(p.leave)
+	p.readers.Wait()
+	return p.release()
+}
+
+// release closes the files and the memory of a process.
+func (p *Process) release() (err error) {
+	for _, f := range p.files {
+		if e := f.Close(); !errors.Is(e, os.ErrClosed) {
+			err = errors.Join(err, e)
+		}
+	}
+	if p.Memory != nil {
+		err = errors.Join(err, p.Memory.close())
+	}
+	return err
+}

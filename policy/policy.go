@@ -1,0 +1,144 @@
+package policy
+
+import (
+	"fmt"
+	"reflect"
+
+	"fedpace/registry"
+)
+
+// Asker puts questions to one policy. It is for one goroutine.
+type Asker interface {
+	// Ask puts a question to a method of the policy and reads the answer into a pointer. Both are
+	// as encoding/json writes them. It reports false where there is no answer: the policy has
+	// failed, the asker keeps the reason, and the run ends with it after the step under way. The
+	// component then answers anything that does no harm.
+	Ask(method string, question, answer any) bool
+	// AskVectors is Ask for questions about vectors.
+	AskVectors(method string, question any, vectors *Vectors, answer any) bool
+	// Fail says that an answer cannot be used. It gives the policy's method, and what would be right.
+	Fail(method, format string, args ...any)
+	// Has reports whether the policy has a method that its kind does not demand.
+	Has(method string) bool
+}
+
+// Vectors are long vectors that go with a question, in the order in which the policy gets them. Each
+// is an []int64, a []float64 or a []float32.
+type Vectors struct {
+	// Read are those that the policy reads.
+	Read []any
+	// Written are those that it may change. They hold what it wrote after the answer.
+	Written []any
+}
+
+// Python is the options of every component that is a policy in Python.
+type Python struct {
+	Path      string  `key:"path" is:"path" help:"file in Python that holds the policy's class"`
+	Class     string  `key:"class" default:"" help:"name of the class; empty: the only one of its kind in the file"`
+	Arguments string  `key:"arguments" default:"" help:"what the class is made with, such as n=30, share=0.5"`
+	Patience  float64 `key:"answer_seconds" default:"10" range:"(0,86400]" unit:"seconds" is:"inert" help:"wall time that one answer may take"`
+	Megabytes int     `key:"memory_mb" default:"2048" range:"[16,1000000]" is:"inert" help:"memory that the policy's process may take"`
+
+	// asker is what the component asks in a run.
+	asker Asker
+}
+
+// Asker is what the component asks in a run. It is nil where none is bound, as on a host.
+func (p Python) Asker() Asker { return p.asker }
+
+// bind has the component ask an asker from now on.
+func (p *Python) bind(a Asker) { p.asker = a }
+
+// Source returns the options themselves.
+func (p Python) Source() Python { return p }
+
+// String says which policy it is.
+func (p Python) String() string {
+	text := p.Path
+	if p.Class != "" {
+		text += ":" + p.Class
+	}
+	if p.Arguments != "" {
+		text += "(" + p.Arguments + ")"
+	}
+	return text
+}
+
+// Policy is a component in Python: a struct that embeds [Python].
+type Policy interface {
+	Source() Python
+	// Kind is the name of the base class in the module fedpace that the policy's class must have.
+	Kind() string
+}
+
+// Bind hands an asker to every policy in a value of options, at any depth. v is settable, as the
+// value behind a pointer to a configuration. start is called for each policy, with its key in the
+// configuration such as schedule.k.
+func Bind(v reflect.Value, start func(key string, p Policy) (Asker, error)) error {
+	return bind(v, "", start)
+}
+
+// bind is [Bind] for the value of a key.
+func bind(v reflect.Value, key string, start func(string, Policy) (Asker, error)) error {
+	switch v.Kind() {
+	case reflect.Slice:
+		for i := range v.Len() {
+			if err := bind(v.Index(i), fmt.Sprintf("%s[%d]", key, i), start); err != nil {
+				return err
+			}
+		}
+	case reflect.Pointer:
+		if !v.IsNil() {
+			return bind(v.Elem(), key, start)
+		}
+	case reflect.Interface:
+		if v.IsNil() || v.Elem().Kind() != reflect.Struct {
+			return nil
+		}
+		// What an interface holds cannot be set, so a copy takes its place.
+		component := reflect.New(v.Elem().Type()).Elem()
+		component.Set(v.Elem())
+		if err := bind(component, key, start); err != nil {
+			return err
+		}
+		if p, ok := component.Interface().(Policy); ok {
+			asker, err := start(key, p)
+			if err != nil {
+				return err
+			}
+			component.Addr().Interface().(interface{ bind(Asker) }).bind(asker)
+		}
+		v.Set(component)
+	case reflect.Struct:
+		for _, o := range registry.Options(v.Type()) {
+			below := o.Key
+			if key != "" {
+				below = key + "." + o.Key
+			}
+			if o.Flat {
+				below = key
+			}
+			if err := bind(v.FieldByIndex(o.Index), below, start); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// In lists the policies of a configuration, each with its key.
+func In(v reflect.Value) (list []Named) {
+	copied := reflect.New(v.Type()).Elem()
+	copied.Set(v)
+	_ = Bind(copied, func(key string, p Policy) (Asker, error) { // its start returns no error
+		list = append(list, Named{key, p})
+		return p.Source().asker, nil
+	})
+	return list
+}
+
+// Named is a policy with its key in the configuration.
+type Named struct {
+	Key    string
+	Policy Policy
+}

@@ -35,7 +35,8 @@ def read(path):
     with open(path, "rb") as f:
         header = json.loads(f.read(int.from_bytes(f.read(8), "little")))
         data = f.read()
-    return {name: torch.from_numpy(np.frombuffer(data[slice(*t["data_offsets"])], np.float32).reshape(t["shape"]).copy())
+    types = {"F32": np.float32, "I64": np.int64}
+    return {name: torch.from_numpy(np.frombuffer(data[slice(*t["data_offsets"])], types[t["dtype"]]).reshape(t["shape"]).copy())
             for name, t in header.items() if name != "__metadata__"}
 
 
@@ -45,7 +46,7 @@ def fedavg(state, rounds, steps, rate, mu):
         ends = []
         for c in range(CLIENTS):
             local = model()
-            local.load_state_dict(state, strict=False)
+            local.load_state_dict(state)
             start = [p.detach().clone() for p in local.parameters()]
             optimizer = torch.optim.SGD(local.parameters(), rate)
             for _ in range(steps):
@@ -54,7 +55,8 @@ def fedavg(state, rounds, steps, rate, mu):
                 (loss(local, torch.from_numpy(X[c]), torch.from_numpy(Y[c])) + mu / 2 * away).backward()
                 optimizer.step()
             ends.append(local.state_dict())
-        state = {name: torch.stack([end[name] for end in ends]).mean(0) for name in state}
+        stacked = {name: torch.stack([end[name] for end in ends]) for name in state}
+        state = {name: s.mean(0) if s.is_floating_point() else s.amax(0) for name, s in stacked.items()}
     return state
 
 

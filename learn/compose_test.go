@@ -14,7 +14,7 @@ import (
 
 // pieces are layers of which lists are drawn; a residual's own are drawn, too.
 var pieces = []string{
-	"dense(6)", "dense(4)", "relu", "norm(2)", "conv(4,3,1,1)", "conv(6,1,0,1)", "conv(4,3,1,2)", "conv(4,2,0,1)", "pool(2)", "pool(3)",
+	"dense(6)", "dense(4)", "relu", "norm(2)", "layer_norm", "conv(4,3,1,1)", "conv(6,1,0,1)", "conv(4,3,1,2)", "conv(4,2,0,1)", "pool(2)", "pool(3)",
 	"average", "flatten", "gru(4,2,all)", "gru(6,1,last)", "residual", "residual", "residual",
 }
 

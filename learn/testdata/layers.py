@@ -87,6 +87,9 @@ CASES = [
     ("layers:values=24,classes=5;norm(4),dense(5)", S(nn.GroupNorm(4, 24), nn.Linear(24, 5))),
     ("layers:values=23,classes=5;relu,dense(20),norm(5),relu,dense(5)",
      S(R(), nn.Linear(23, 20), nn.GroupNorm(5, 20), R(), nn.Linear(20, 5))),
+    ("layers:values=24,classes=5;layer_norm,dense(5)", S(nn.LayerNorm(24), nn.Linear(24, 5))),
+    ("layers:values=23,classes=5;dense(20),layer_norm,relu,dense(5)",
+     S(nn.Linear(23, 20), nn.LayerNorm(20), R(), nn.Linear(20, 5))),
     ("layers:values=12,classes=5;residual([dense(9),relu,dense(12)]),relu,dense(5)",
      S(Residual(nn.Linear(12, 9), R(), nn.Linear(9, 12)), R(), nn.Linear(12, 5))),
     ("layers:values=12,classes=5;dense(12),relu,residual([dense(12),relu]),residual([relu,dense(12)]),relu,dense(5)",
@@ -111,6 +114,10 @@ CASES = [
      S(conv(3, 8), nn.GroupNorm(4, 8), R(), conv(8, 5, 1), Mean(), F())),
     ("layers:image=4x9x11,classes=5;norm(2),pool(2),norm(1),flatten,dense(5)",
      S(nn.GroupNorm(2, 4), nn.MaxPool2d(2), nn.GroupNorm(1, 4), F(), nn.Linear(80, 5))),
+    ("layers:image=3x9x11,classes=5;layer_norm,conv(4,3,0,2),layer_norm,relu,conv(5,1,0,1),average,flatten",
+     S(nn.LayerNorm((3, 9, 11)), conv(3, 4, 3, 0, 2), nn.LayerNorm((4, 4, 5)), R(), conv(4, 5, 1), Mean(), F())),
+    ("layers:image=3x9x11,classes=5;conv(4,3,0,1),relu,pool(2),layer_norm,flatten,dense(5)",
+     S(conv(3, 4), R(), nn.MaxPool2d(2), nn.LayerNorm((4, 3, 4)), F(), nn.Linear(48, 5))),
     ("layers:image=4x9x11,classes=5;residual([conv(4,3,1,1),relu]),relu,residual([relu,conv(4,1,0,1)]),pool(2),flatten,dense(5)",
      S(Residual(conv(4, 4, 3, 1), R()), R(), Residual(R(), conv(4, 4, 1)), nn.MaxPool2d(2), F(), nn.Linear(80, 5))),
     ("layers:image=4x9x11,classes=5;residual([conv(6,3,1,2),relu,pool(2)]),relu,flatten,dense(5)",
@@ -130,6 +137,10 @@ CASES = [
      S(nn.Embedding(13, 5), States(5, 6, 1, True), nn.Linear(6, 4))),
     ("layers:tokens=7x13,classes=4;embedding(5),gru(6,2,all),average,dense(4)",
      S(nn.Embedding(13, 5), States(5, 6, 2, False), Mean(), nn.Linear(6, 4))),
+    ("layers:tokens=7x13,classes=4;embedding(5),layer_norm,gru(6,1,all),layer_norm,relu,average,dense(4)",
+     S(nn.Embedding(13, 5), nn.LayerNorm(5), States(5, 6, 1, False), nn.LayerNorm(6), R(), Mean(), nn.Linear(6, 4))),
+    ("layers:tokens=7x13,classes=4;embedding(5),residual([layer_norm,gru(5,1,all)]),average,dense(4)",
+     S(nn.Embedding(13, 5), Residual(nn.LayerNorm(5), States(5, 5, 1, False)), Mean(), nn.Linear(5, 4))),
     ("layers:tokens=7x13,classes=4;embedding(5),residual([gru(5,1,all)]),relu,average,dense(4)",
      S(nn.Embedding(13, 5), Residual(States(5, 5, 1, False)), R(), Mean(), nn.Linear(5, 4))),
     ("layers:tokens=7x13,classes=4;embedding(5),relu,gru(6,1,all),gru(4,1,last),relu,dense(4)",
@@ -144,7 +155,7 @@ def fill(module):
             fan = p[0].numel() if p.dim() > 1 else 16
             p.copy_((torch.tensor(uniform(1000 + t, p.numel())) * np.float32(1 / np.sqrt(fan))).view_as(p))
         for m in module.modules():
-            if isinstance(m, nn.GroupNorm):
+            if isinstance(m, (nn.GroupNorm, nn.LayerNorm)) and m.weight.dim() == 1:
                 m.weight += 1
 
 

@@ -1,0 +1,179 @@
+package network
+
+import (
+	"fmt"
+	"math"
+)
+
+func init() {
+	Layers.Register("layer_norm", "each sample, or each step of a sequence, is set to mean 0 and variance 1 (PyTorch's LayerNorm)", LayerNormLayer{})
+}
+
+// LayerNormLayer is layer normalisation (Ba et al. 2016, Eq. 4): within each sample, or each step of a
+// sequence,
+//
+//	y = γ (x − μ)/sqrt(σ² + ε) + β,
+//
+// with the mean μ and the variance σ² of all its values, ε = 1e-5, and a γ and a β for each value. It is
+// PyTorch's LayerNorm over the shape of a sample, or over the values of a step. As with [NormLayer], a
+// batch has no part in it.
+type LayerNormLayer struct {
+	Freezing
+}
+
+// String describes the layer in messages, behind its name.
+func (LayerNormLayer) String() string { return "" }
+
+// Shape keeps the shape. It refuses a single value, which is always 0 then.
+func (LayerNormLayer) Shape(in Shape) (Shape, error) {
+	if err := in.require("", Image, Vector, Sequence); err != nil {
+		return in, err
+	}
+	if normedValues(in) == 1 {
+		return in, fmt.Errorf("one value is always 0 then (leave it out)")
+	}
+	return in, nil
+}
+
+// normedValues is how many values are normalised together: those of a step, or of a whole sample.
+func normedValues(in Shape) int {
+	if in.Form == Sequence {
+		return in.Channels
+	}
+	return in.Size()
+}
+
+// Parameters are a γ that starts at 1 and a β that starts at 0, for each value that is normalised.
+func (LayerNormLayer) Parameters(in Shape) []Parameter {
+	shape := []int{in.Channels}
+	if in.Form == Image {
+		shape = append(shape, in.Height, in.Width)
+	}
+	return []Parameter{
+		{Name: "weight", Shape: shape, Init: constant(1)},
+		{Name: "bias", Shape: shape},
+	}
+}
+
+// Stage makes the layer's arithmetic.
+func (LayerNormLayer) Stage(place *Place) Stage { return &layerNormStage{Place: place} }
+
+// layerNormStage is layer normalisation of a block. Values are walked by [Activation.Row], one row a value
+// of all samples. All sums are in float64 and in the order of the values.
+type layerNormStage struct {
+	*Place
+	// values is how many values are normalised together.
+	values int
+	// centred holds x − μ, a row for each value of a sample.
+	centred []float32
+	// inverse holds 1/sqrt(σ² + ε), a row for each group of values.
+	inverse []float32
+	// first and second are scratch space for two sums of each sample.
+	first, second [Lanes]float64
+}
+
+// lay allocates what depends on the size of a sample.
+func (s *layerNormStage) lay() {
+	s.values = normedValues(s.X.Shape)
+	s.centred = aligned(s.X.Size() * Lanes)
+	s.inverse = aligned(s.X.Size() / s.values * Lanes)
+}
+
+// parameter is the place of the γ of a value, which is number i of its sample: rows hold channels within
+// columns within rows, and PyTorch's parameters rows and columns within channels.
+func (s *layerNormStage) parameter(i int) int {
+	channels := s.X.Channels
+	if s.X.Form != Image {
+		return i % channels
+	}
+	return i%channels*(s.X.Height*s.X.Width) + i/channels
+}
+
+// Forward finds each group's mean, the mean square of the differences from it, and then y.
+func (s *layerNormStage) Forward(p *Pass) {
+	for start := 0; start < s.X.Size(); start += s.values {
+		s.centre(p, start)
+		inverse := s.inverse[start/s.values*Lanes:][:Lanes]
+		for i := start; i < start+s.values; i++ {
+			place := s.parameter(i)
+			weight := p.Parameters[place]
+			bias := p.Parameters[s.values+place]
+			centred := s.centred[i*Lanes:][:Lanes]
+			for l, y := 0, s.Y.Row(p, i); l < Lanes; l++ {
+				y[l] = float32(float32(centred[l]*inverse[l])*weight) + bias
+			}
+		}
+	}
+}
+
+// centre fills in the differences from the mean of the group of values that begins at number start, and
+// one over their deviation.
+func (s *layerNormStage) centre(p *Pass, start int) {
+	count := float64(s.values)
+	clear(s.first[:])
+	for i := start; i < start+s.values; i++ {
+		for l, x := range s.X.Row(p, i) {
+			s.first[l] += float64(x)
+		}
+	}
+	clear(s.second[:])
+	for i := start; i < start+s.values; i++ {
+		centred := s.centred[i*Lanes:][:Lanes]
+		for l, x := range s.X.Row(p, i) {
+			difference := float64(x) - s.first[l]/count
+			centred[l] = float32(difference)
+			s.second[l] += float64(difference * difference)
+		}
+	}
+	inverse := s.inverse[start/s.values*Lanes:][:Lanes]
+	for l := range inverse {
+		inverse[l] = float32(1 / math.Sqrt(s.second[l]/count+normEpsilon))
+	}
+}
+
+// Backward follows from y = γ c/sqrt(σ² + ε) + β with c = x − μ, as [normStage.Backward] does.
+func (s *layerNormStage) Backward(p *Pass) {
+	for start := 0; start < s.X.Size(); start += s.values {
+		inverse := s.inverse[start/s.values*Lanes:][:Lanes]
+		clear(s.first[:])
+		clear(s.second[:])
+		for i := start; i < start+s.values; i++ {
+			place := s.parameter(i)
+			weight := float64(p.Parameters[place])
+			centred := s.centred[i*Lanes:][:Lanes]
+			total := 0.0
+			dot := 0.0
+			for l, g := range s.Y.GradientRow(p, i) {
+				dy := float64(g)
+				if l < p.Samples {
+					total += dy
+					dot += float64(dy * float64(float64(centred[l])*float64(inverse[l])))
+				}
+				s.first[l] += float64(weight * dy)
+				s.second[l] += float64(float64(weight*dy) * float64(centred[l]))
+			}
+			p.Gradient[place] += float32(dot)
+			p.Gradient[s.values+place] += float32(total)
+		}
+		if s.Gradient { // the gradient of the inputs is wanted
+			s.inputs(p, start)
+		}
+	}
+}
+
+// inputs writes the gradient of the inputs of the group of values that begins at number start. first and
+// second are the sums of γ dy and of γ dy c over the group.
+func (s *layerNormStage) inputs(p *Pass, start int) {
+	count := float64(s.values)
+	inverse := s.inverse[start/s.values*Lanes:][:Lanes]
+	for i := start; i < start+s.values; i++ {
+		weight := float64(p.Parameters[s.parameter(i)])
+		centred := s.centred[i*Lanes:][:Lanes]
+		dy := s.Y.GradientRow(p, i)
+		for l, dx := 0, s.X.GradientRow(p, i); l < Lanes; l++ {
+			scale := float64(inverse[l])
+			along := float64(float64(float64(centred[l])*float64(scale*scale)) * (s.second[l] / count))
+			dx[l] = float32((float64(weight*float64(dy[l])) - s.first[l]/count - along) * scale)
+		}
+	}
+}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math"
+	"math/rand/v2"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -51,6 +53,61 @@ func TestPages_WithoutValues(t *testing.T) {
 		if len(got) != 3 {
 			t.Errorf("version 2 is %t: %v, want 3 values", version2, got)
 		}
+	}
+}
+
+// TestPadding_IsNoString has pages of strings with eight zeros behind them, as fastparquet writes them:
+// these are neither values nor a warning of the library, which an empty string at the end is not, either.
+func TestPadding_IsNoString(t *testing.T) {
+	plain := func(texts ...string) (b []byte) {
+		for _, text := range texts {
+			b = binary.LittleEndian.AppendUint32(b, uint32(len(text)))
+			b = append(b, text...)
+		}
+		return b
+	}
+	pad := func(b []byte) []byte { return append(b, make([]byte, 8)...) }
+	for _, version2 := range []bool{false, true} {
+		for _, nullable := range []bool{false, true} {
+			column := encodedColumn{kind: format.ByteArray, nullable: nullable, version2: version2, encoding: format.Plain}
+			present := [][]bool{{true, true}, {true, true, true}}
+			pages := [][]byte{pad(plain("a", "bc")), pad(plain("d", "", ""))}
+			want := []any{"a", "bc", "d", "", ""}
+			if nullable {
+				present = [][]bool{{true, false, true}, {true, true, false, true}}
+				want = []any{"a", nil, "bc", "d", "", nil, ""}
+			}
+			if got := columnValues(t, column.file(t, pages, present)); !slices.Equal(got, want) {
+				t.Errorf("version 2 is %t, nullable is %t: %q, want %q", version2, nullable, got, want)
+			}
+		}
+	}
+}
+
+// TestCountLevel_AsDecoded draws levels in runs and packed groups, as a writer chooses, and counts them.
+func TestCountLevel_AsDecoded(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	for range 200 {
+		bits := make([]bool, 1+random.IntN(100))
+		want := 0
+		for i := range bits {
+			bits[i] = random.IntN(3) > 0
+			if bits[i] {
+				want++
+			}
+		}
+		runs := runEncoded(random, bits)[4:]
+		if got := countLevel(runs, 1, 1, len(bits)); got != want {
+			t.Fatalf("%d of %v, want %d", got, bits, want)
+		}
+	}
+	// By hand: a run of three 2s, then eight packed levels of two bits: 0, 1, 2, 3, 2, 2, 2, 0.
+	packed := []byte{3 << 1, 2, 1<<1 | 1, 0b11_10_01_00, 0b00_10_10_10}
+	if got := countLevel(packed, 2, 2, 11); got != 7 {
+		t.Errorf("%d levels of 2, want 7", got)
+	}
+	if got := countLevel(packed, 2, 2, 6); got != 4 {
+		t.Errorf("%d levels of 2 among the first 6, want 4", got)
 	}
 }
 

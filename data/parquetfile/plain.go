@@ -1,6 +1,7 @@
 package parquetfile
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -47,6 +48,69 @@ func (s *stream) plainPage(p *page, b []byte, start int) ([]byte, error) {
 	}
 	p.encoding = format.Plain
 	return append(slices.Clone(b[:start]), plain...), nil
+}
+
+// zeroPadding is what fastparquet leaves behind the strings of a page: zeros, which the library takes for
+// empty strings, of which it prints a warning.
+var zeroPadding = make([]byte, 8)
+
+// withoutPadding returns a page of strings in the encoding PLAIN without the zeros behind the last one.
+// start is where the values begin, and definitions are the definition levels, which say how many of the
+// page's values are there. A page that ends otherwise is returned as it is.
+func (s *stream) withoutPadding(p *page, b []byte, start int, definitions []byte) []byte {
+	if !bytes.HasSuffix(b[start:], zeroPadding) {
+		return b
+	}
+	present := p.values
+	if maxLevel := s.field.leaf.MaxDefinitionLevel(); maxLevel > 0 {
+		present = countLevel(definitions, levelBits(maxLevel), maxLevel, p.values)
+	}
+	end := start
+	for range present {
+		if len(b)-end < 4 {
+			return b
+		}
+		length := binary.LittleEndian.Uint32(b[end:])
+		if uint64(length) > uint64(len(b)-end-4) {
+			return b
+		}
+		end += 4 + int(length)
+	}
+	return b[:end]
+}
+
+// countLevel counts how many of the first n levels in runs of a bit width equal a level. Runs that are
+// damaged count as far as they go.
+func countLevel(b []byte, width, level, n int) (count int) {
+	for n > 0 && len(b) > 0 {
+		header, size := binary.Uvarint(b)
+		if size <= 0 {
+			return count
+		}
+		b = b[size:]
+		if isPacked := header&1 == 1; isPacked {
+			stored := min(int(min(header>>1, uint64(len(b)))), len(b)/max(1, width)) * width
+			for i := range min(n, 8*stored/width) {
+				if int(unpackBits(b, i*width, width)) == level {
+					count++
+				}
+			}
+			n -= 8 * stored / width
+			b = b[stored:]
+			continue
+		}
+		stored := (width + 7) / 8
+		if len(b) < stored {
+			return count
+		}
+		run := min(n, int(min(header>>1, uint64(n))))
+		if int(unpackBits(b, 0, 8*stored)) == level {
+			count += run
+		}
+		n -= run
+		b = b[stored:]
+	}
+	return count
 }
 
 // plainBooleans decodes a length of four bytes and the runs of booleans behind it into one bit for

@@ -29,6 +29,7 @@ func (s *stream) checkValues(p *page, b []byte) ([]byte, error) {
 		return b, nil
 	}
 	start := 0
+	var definitions []byte
 	for i, maxLevel := range []int{s.field.leaf.MaxRepetitionLevel(), s.field.leaf.MaxDefinitionLevel()} {
 		length := p.sections[i]
 		if !p.version2 {
@@ -47,7 +48,11 @@ func (s *stream) checkValues(p *page, b []byte) ([]byte, error) {
 		if maxLevel > 0 && runs(b[start:start+length], levelBits(maxLevel), p.values) {
 			return nil, errCount
 		}
+		definitions = b[start : start+length]
 		start += length
+	}
+	if p.encoding == format.Plain && s.field.leaf.Type().Kind() == parquet.ByteArray {
+		b = s.withoutPadding(p, b, start, definitions)
 	}
 	if err := s.checkEncoded(p, b[start:]); err != nil {
 		return nil, err

@@ -85,6 +85,15 @@ func (n *numbers) permute(width int, order []int) {
 	}
 }
 
+// rounded are the values, which were kept in double precision, as models take them.
+func (n *numbers) rounded() []float32 {
+	values := make([]float32, len(n.double))
+	for i, x := range n.double {
+		values[i] = float32(x)
+	}
+	return values
+}
+
 // standardised are the values with the mean of their feature taken off, divided by its deviation.
 func (n *numbers) standardised(mean, deviation []float64) []float32 {
 	scaled := make([]float32, len(n.double))

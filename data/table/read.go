@@ -56,7 +56,7 @@ func newReading(t Table, o federated.Options) *reading {
 		r.add(t.Label, false, r.label.take)
 	}
 	if len(t.Target) > 0 {
-		r.targets = &matrix{width: len(t.Target)}
+		r.targets = &matrix{width: len(t.Target), numbers: numbers{precise: true}}
 	}
 	for i, name := range t.Target {
 		r.add(name, false, r.targets.column(i, 0))
@@ -173,9 +173,10 @@ func (r *reading) set(name string) (*federated.Grouped, error) {
 		}
 	}
 	if r.targets != nil {
-		s.Targets = r.targets.single
+		s.Targets = r.targets.rounded()
 		s.About.Targets = r.targets.width
 		s.About.Predicted = r.t.Target
+		r.noteCoarseTargets(&s.About)
 	}
 	if r.split != nil && r.split.validation != "" {
 		s.About.AddNote(
@@ -213,6 +214,38 @@ func (r *reading) set(name string) (*federated.Grouped, error) {
 		return nil, err
 	}
 	return g.Set(s)
+}
+
+// maxTargetError is the largest error of a target's rounding that is not worth a remark, as a part of the
+// target's deviation.
+const maxTargetError = 1e-3
+
+// noteCoarseTargets adds a remark on each target whose numbers float32 cannot tell apart well, such as
+// times since 1970: a model learns from the rounded ones. Targets are not scaled, so that predictions
+// have the unit of the table.
+func (r *reading) noteCoarseTargets(about *federated.Info) {
+	rows := make([]int32, 0, r.rows)
+	for row := range r.rows {
+		if !r.dropped[row] {
+			rows = append(rows, int32(row))
+		}
+	}
+	_, deviation := moments(r.targets.double, r.targets.width, rows)
+	worst := make([]float64, r.targets.width)
+	for _, row := range rows {
+		for j, x := range r.targets.double[int(row)*r.targets.width:][:r.targets.width] {
+			worst[j] = max(worst[j], math.Abs(x-float64(float32(x))))
+		}
+	}
+	for j, name := range r.t.Target {
+		if share := worst[j] / deviation[j]; share > maxTargetError {
+			about.AddNote(
+				"target %s is rounded to float32, by up to %.2g of its deviation (want another origin or unit)",
+				name,
+				share,
+			)
+		}
+	}
 }
 
 // dropMissingNames treats texts such as NaN among the numbers of the label and of the clients as

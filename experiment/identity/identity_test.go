@@ -226,6 +226,25 @@ func pathChanges(t *testing.T) []change {
 	})
 }
 
+// TestFiles_CredentialsAreNone has an output with a file of credentials: whoever may push metrics changes
+// no result, so that the file neither counts nor has to be there.
+func TestFiles_CredentialsAreNone(t *testing.T) {
+	c, err := config.LoadFiles(nil, []string{"outputs=[{name: remote_write, url: http://localhost/, credentials_file: none/there}]"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := Files(&c)
+	if err != nil || len(files) != 0 {
+		t.Errorf("%v, %v", files, err)
+	}
+	other := c
+	other.Outputs = nil
+	begun := Identity{Config: c}
+	if d := begun.Difference(&Identity{Config: other}); d != nil {
+		t.Errorf("a run without the output: %v", d)
+	}
+}
+
 // TestFiles_EveryContent gives each key that names a file a file, and changes its content.
 func TestFiles_EveryContent(t *testing.T) {
 	t.Chdir(t.TempDir())

@@ -15,6 +15,7 @@ import (
 	"fedpace/config"
 	"fedpace/experiment/folder"
 	_ "fedpace/internal/testkit/testseed"
+	_ "fedpace/metrics/openmetrics" // the output remote_write
 	"fedpace/registry"
 )
 
@@ -229,7 +230,7 @@ func pathChanges(t *testing.T) []change {
 // TestFiles_CredentialsAreNone has an output with a file of credentials: whoever may push metrics changes
 // no result, so that the file neither counts nor has to be there.
 func TestFiles_CredentialsAreNone(t *testing.T) {
-	c, err := config.LoadFiles(nil, []string{"outputs=[{name: remote_write, url: http://localhost/, credentials_file: none/there}]"})
+	c, err := config.LoadFiles(nil, []string{"outputs=[{sink: remote_write, url: http://localhost/, credentials_file: none/there}]"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"fedpace/bus"
@@ -148,20 +147,20 @@ func (w *leaderlessWatch) deleteStream(ctx context.Context, stream, name string)
 		w.conn.MoveOn("the server is cut off from the leader of its cluster")
 		return fmt.Errorf("bus: ask the cluster about stream %s: %w", stream, err)
 	}
+	deleting, stop := w.conn.Attempt(ctx, probeTimeout)
+	defer stop()
+	err := w.js.DeleteStream(deleting, stream)
+	// Where nobody answers, the cluster may have deleted the stream, all servers of which are gone: then the next
+	// look does not find it. Or the leader that was asked is cut off from the others, and does not know it yet.
+	if err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+		return fmt.Errorf("bus: delete stream %s, which has no leader: %w", stream, err)
+	}
 	w.mu.Lock()
 	s := w.silent[name]
 	s.since = time.Now()
 	s.patience = min(2*s.patience, maxElectionPatience)
 	w.silent[name] = s
 	w.mu.Unlock()
-	deleting, stop := w.conn.Attempt(ctx, probeTimeout)
-	defer stop()
-	err := w.js.DeleteStream(deleting, stream)
-	// Nobody answers where all servers are gone that had the stream, although the cluster has deleted it.
-	unanswered := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout)
-	if err != nil && !unanswered && !errors.Is(err, jetstream.ErrStreamNotFound) {
-		return fmt.Errorf("bus: delete stream %s, which has no leader: %w", stream, err)
-	}
 	w.conn.Notice(bus.Notice{
 		Subject: stream,
 		State:   bus.StreamRebuilt,

@@ -239,15 +239,13 @@ func (l *lease) renew(ctx context.Context) error {
 		return err
 	}
 	// A bucket without a leader is made again by the next attempt. Whoever held the lease has lost it by
-	// then, since it could not be renewed, and both coordinators of a contest see the new bucket.
-	if deleteErr := l.leaderless.deleteStream(ctx, l.stream(), l.stream()); deleteErr != nil {
-		return errors.Join(err, deleteErr)
-	}
+	// then, since it could not be renewed, and both coordinators of a contest see the new bucket. An attempt to
+	// delete it that is not answered may have succeeded, so the next attempt makes the bucket in any case.
 	l.kv = nil
 	l.revision = noRevision
 	l.copies = 1
 	l.calmSince = time.Now()
-	return err
+	return errors.Join(err, l.leaderless.deleteStream(ctx, l.stream(), l.stream()))
 }
 
 // stream returns the name of the stream in which JetStream stores the bucket.

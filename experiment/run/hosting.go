@@ -127,7 +127,7 @@ func Host(ctx context.Context, o HostOptions) (err error) {
 	defer s.stopAll()
 	unwatch := conn.Watch(func(error) {}, func(error) { s.back.Store(new(time.Now())) })
 	defer unwatch()
-	tick := time.NewTicker(reconnectGrace / 6)
+	tick := time.NewTicker(silenceBeforeMove / 4)
 	defer tick.Stop()
 	for {
 		select {

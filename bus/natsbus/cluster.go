@@ -110,6 +110,7 @@ func newLeaderlessWatch(conn *Conn, js jetstream.JetStream) *leaderlessWatch {
 
 // answered notes that a stream or a consumer works, which ends its silence.
 func (w *leaderlessWatch) answered(name string) {
+	w.conn.Useful()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.silent, name)

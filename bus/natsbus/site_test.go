@@ -26,6 +26,12 @@ func configured(t *testing.T, text string) *server.Server {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	return configuredBy(t, path)
+}
+
+// configuredBy runs a server with an existing configuration file.
+func configuredBy(t *testing.T, path string) *server.Server {
+	t.Helper()
 	options, err := server.ProcessConfigFile(path)
 	if err != nil {
 		t.Fatal(err)

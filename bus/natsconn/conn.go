@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -69,6 +70,9 @@ type Conn struct {
 	life context.Context
 	end  context.CancelCauseFunc
 
+	// answerPatience is a time.Duration: how long the answer to a request may take that the server has.
+	answerPatience atomic.Int64
+
 	waiting sync.Mutex
 	// waits is the set of the requests that take long and were reported.
 	waits map[*wait]bool
@@ -79,6 +83,10 @@ type Conn struct {
 	endOutage func()
 	// moved is when MoveOn last broke the connection.
 	moved time.Time
+	// moves is how often it has since the connection was last useful.
+	moves int
+	// wasUseful says that the connection has served its purpose before.
+	wasUseful bool
 	// refusal is why the server first refused the credentials since the connection was last up;
 	// nil: it has not.
 	refusal error
@@ -103,6 +111,7 @@ func Connect(ctx context.Context, c Config) (*Conn, error) {
 		floods:    map[*nats.Subscription]func(){},
 		waits:     map[*wait]bool{},
 	}
+	conn.answerPatience.Store(int64(answerPatience))
 	conn.life, conn.end = context.WithCancelCause(context.Background())
 	conn.renewal, conn.renew = context.WithCancel(context.Background())
 	options := []nats.Option{
@@ -211,6 +220,10 @@ func (c *Conn) onError(_ *nats.Conn, s *nats.Subscription, err error) {
 	if s == nil {
 		if refusesCredentials(err) {
 			c.noteRefusal(err)
+		}
+		if c.mayReturn(err) {
+			c.renewSoon("the server has taken a permission away")
+			return
 		}
 		// The library goes on after these two refusals, although what was sent is lost.
 		refused := errors.Is(err, nats.ErrPermissionViolation) || errors.Is(err, nats.ErrMaxPayload)

@@ -45,12 +45,68 @@ func (c *Conn) Ask(ctx context.Context, r *bus.Request) error {
 	attempt := RequestTimeout + time.Duration(len(r.Data))*time.Second/slowestLink
 	retry := Retry{Timeout: r.Timeout, Attempt: attempt, Transient: r.Retry}
 	return c.Retry(ctx, retry, func(ctx context.Context) error {
-		m, err := c.nats.RequestWithContext(ctx, r.Subject, r.Data)
+		m, err := c.ask(ctx, r)
 		if err != nil {
 			return err
 		}
 		return r.Decode(m.Data)
 	})
+}
+
+// These are the times after which answers count as lost on their way.
+const (
+	// firstLook is how long a request may be without an answer before the server is asked whether it has it.
+	firstLook = 2 * time.Second
+	// answerPatience is how long the answer may then take at first. It grows to twice the longest time that an
+	// answer took on this connection, such as behind a site's slow link.
+	answerPatience = 4 * time.Second
+)
+
+// errUnheard is the failure of a request that the server has, and of which no answer arrives.
+const errUnheard = TransientError("no answer, although the server has the request")
+
+// ask sends a request once and waits for its answer, until ctx ends. A server may drop what a connection listens
+// to, and not say so: a hub whose accounts are reloaded withdraws the interest of its leaf nodes, and a
+// permission that was taken away and given back leaves a subscription dead. So a connection on which the server has
+// the request, and no answer comes, is made anew, which announces its subscriptions again.
+func (c *Conn) ask(ctx context.Context, r *bus.Request) (*nats.Msg, error) {
+	started := time.Now()
+	asking, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	look := time.AfterFunc(firstLook, func() {
+		// The answer to a ping comes after the server has read all that was sent before, however slow the link is.
+		if c.nats.FlushWithContext(asking) != nil {
+			return
+		}
+		select {
+		case <-asking.Done():
+		case <-time.After(time.Duration(c.answerPatience.Load())):
+			cancel(errUnheard)
+		}
+	})
+	defer look.Stop()
+	m, err := c.nats.RequestWithContext(asking, r.Subject, r.Data)
+	if err == nil {
+		c.noteAnswer(time.Since(started))
+		return m, nil
+	}
+	if errors.Is(context.Cause(asking), errUnheard) {
+		err = errUnheard
+	}
+	unheard := errors.Is(err, errUnheard) || errors.Is(err, context.DeadlineExceeded)
+	if unheard {
+		c.MoveOn("the server has a request of which no answer arrives")
+	}
+	return nil, err
+}
+
+// noteAnswer notes that a request was answered after some time: the connection serves its purpose, and answers may
+// take twice that time.
+func (c *Conn) noteAnswer(took time.Duration) {
+	c.Useful()
+	if patience := 2 * took; patience > time.Duration(c.answerPatience.Load()) {
+		c.answerPatience.Store(int64(patience))
+	}
 }
 
 // Settled waits until the server has taken the subscriptions and messages so far.

@@ -173,24 +173,22 @@ func (c *Conn) onDisconnect(n *nats.Conn, err error) {
 	}
 }
 
-// moveEvery is the shortest time between two moves of a connection to another server.
-const moveEvery = 10 * time.Second
+// A connection is not made anew again within moveEvery, twice that time after the second move, and so on up to
+// maxMoveEvery, until it has been useful: whoever does not answer may be gone, and thousands of devices may wait.
+const (
+	moveEvery    = 10 * time.Second
+	maxMoveEvery = 10 * time.Minute
+)
 
 // MoveOn breaks a connection that stands and is of no use, so that it is made anew, to another server of the
-// cluster if there is one. reason says why, for people. Another call within moveEvery does nothing, as does one
-// while the connection is lost or within this process.
-func (c *Conn) MoveOn(reason string) {
+// cluster if there is one. reason says why, for people. A call soon after another does nothing, as does one while the
+// connection is lost or within this process. It returns false if it is too soon.
+func (c *Conn) MoveOn(reason string) bool {
 	if c.config.Server != nil || !c.nats.IsConnected() {
-		return
+		return true
 	}
-	c.mu.Lock()
-	tooSoon := time.Since(c.moved) < moveEvery
-	if !tooSoon {
-		c.moved = time.Now()
-	}
-	c.mu.Unlock()
-	if tooSoon {
-		return
+	if !c.mayMove() {
+		return false
 	}
 	c.Notice(bus.Notice{
 		State: bus.ServerLost,
@@ -198,6 +196,48 @@ func (c *Conn) MoveOn(reason string) {
 	})
 	// It fails only on a connection that is closed.
 	_ = c.nats.ForceReconnect()
+	return true
+}
+
+// mayMove reports whether enough time has passed since the last move, and counts another.
+func (c *Conn) mayMove() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	pause := min(moveEvery<<min(max(c.moves-1, 0), 16), maxMoveEvery)
+	if time.Since(c.moved) < pause {
+		return false
+	}
+	c.moved = time.Now()
+	c.moves++
+	return true
+}
+
+// Useful notes that the connection serves its purpose, so the next move need not wait for longer than moveEvery.
+func (c *Conn) Useful() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.moves = 0
+	c.wasUseful = true
+}
+
+// mayReturn reports whether an error says that the server has ended a subscription, for want of a permission that the
+// connection had: somebody may give it back. The server says so once, and does not begin the subscription again; only
+// a new connection does. Those who wait for their server for ever wait for a permission, too.
+func (c *Conn) mayReturn(err error) bool {
+	const ofSubscription = "permissions violation for subscription"
+	isSubscription := errors.Is(err, nats.ErrPermissionViolation) &&
+		strings.Contains(strings.ToLower(err.Error()), ofSubscription)
+	waitsForever := c.config.Server == nil && c.config.Patience == 0
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return isSubscription && waitsForever && c.wasUseful
+}
+
+// renewSoon makes the connection anew, now or as soon as MoveOn may.
+func (c *Conn) renewSoon(reason string) {
+	if !c.MoveOn(reason) {
+		time.AfterFunc(moveEvery, func() { c.renewSoon(reason) })
+	}
 }
 
 // onReconnect handles a connection that is back: requests that were under way are repeated (their

@@ -14,6 +14,7 @@ import (
 
 	"fedpace/experiment/ui"
 	"fedpace/internal/testkit/browsertest"
+	"fedpace/study"
 )
 
 func TestMain(m *testing.M) { browsertest.Main(m) }
@@ -57,6 +58,12 @@ func TestScreenshots(t *testing.T) {
 	b.Drawn()
 	b.Picture("watching", true)
 
+	b.Look(1300, 1150, false)
+	b.Do(chromedp.Navigate(browsertest.FileURL(filepath.Join(dir, "tutorial", "runs", "compare", study.PageFile))))
+	b.Until("document.querySelector('#mean-0 canvas')")
+	b.Drawn()
+	b.Picture("compare", true)
+
 	library, err := ui.Open("screenshots", "runs")
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +77,7 @@ func TestScreenshots(t *testing.T) {
 		runs   []string
 	}{
 		{"ui", 1250, false, []string{"fixed", "mine"}},
-		{"stragglers", 650, true, []string{"boards", "first"}},
+		{"stragglers", 700, true, []string{"boards", "first"}},
 	} {
 		b.Look(1300, view.height, view.dark)
 		b.Do(chromedp.Navigate(server.URL))
@@ -78,7 +85,7 @@ func TestScreenshots(t *testing.T) {
 		choose(b, view.runs...)
 		if view.name == "stragglers" {
 			b.Until("document.body.innerText.includes('slowest in')")
-			browsertest.JS[any](b, "document.getElementById('over-learning_rate').scrollIntoView()")
+			browsertest.JS[any](b, "document.getElementById('board-waits').scrollIntoView({block: 'end'})")
 			b.Drawn()
 		}
 		b.Picture(view.name, true)

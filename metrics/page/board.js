@@ -185,7 +185,7 @@ export class Board {
       select.dataset.options = text;
       select.value = options.some(o => o[0] === value) ? value : '';
     };
-    fill(this.groupChoice, group, [[bySeeds, 'seeds: mean, 95 % interval'], [eachRun, 'each run'], ...keys.map(k => [k, k])]);
+    fill(this.groupChoice, group, [[bySeeds, 'seeds (mean, band)'], [eachRun, 'each run'], ...keys.map(k => [k, k])]);
     fill(this.colourChoice, colour, [['', 'line'], ...keys.map(k => [k, k])]);
     fill(this.baseChoice, base, [['', 'none'], ...this.runs.filter(r => !r.why).map(r => [r.id, r.name])]);
   }

@@ -1,6 +1,7 @@
 // --- what a comparison of schedules found: in words, as a table, as mean curves, and seed by seed
 
 import { make, known, short, slide, ticks, tickText, crop } from './base.js';
+import { saveMenu, openSaveMenu, standalone } from './save.js';
 import { Span, LineChart, dashes, dot } from './lines.js';
 import { axesOf, meanLine, lineOf } from './curves.js';
 
@@ -56,11 +57,19 @@ class PairedDifferences {
     this.reading = make('p', { class: 'reading' });
     this.svg = make('svg:svg', { tabindex: 0, role: 'slider', 'aria-labelledby': id + '-title', 'aria-valuemin': 0, 'aria-valuemax': this.rows.length - 1, height: this.rows.length * comparedHeight + axisHeight });
     this.figure = make('figure', { id }, make('figcaption', {}, make('h2', { id: id + '-title' }, `Paired differences in ${compared.title}`),
+      saveMenu(`Paired differences in ${compared.title}`, () => standalone(this.svg, `Paired differences in ${compared.title}`), () => this.table()),
       make('p', { class: 'quiet small' }, 'A dot for each seed, and the mean with its 95 % interval.')), make('div', { class: 'rows' }, this.svg), this.reading);
     slide(this.svg, () => this.rows.length, () => this.cursor, to => this.mark(to));
+    this.svg.addEventListener('keydown', e => { if (e.key === 's') { e.preventDefault(); openSaveMenu(this.figure); } });
     this.svg.addEventListener('pointermove', e => this.mark(Math.min(this.rows.length - 1, Math.floor((e.clientY - this.svg.getBoundingClientRect().top) / comparedHeight))));
     new ResizeObserver(() => this.draw()).observe(this.svg);
     this.mark(-1);
+  }
+
+  // table has a row for each pair of runs, for a file.
+  table() {
+    return [['schedule', 'against', 'seed', 'difference', 'mean', 'half of the 95 % interval'],
+      ...this.rows.flatMap(d => d.seeds.map(s => [d.label, d.against, s.seed, s.value, d.mean, d.half]))];
   }
 
   draw() {

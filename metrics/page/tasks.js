@@ -1,6 +1,7 @@
 // --- what clients did in a round, and for which of them rounds waited: rows of bars in SVG
 
 import { make, setText, changed, fillRows, slide, known, whole, short, count, crop, duration, percent, timeUnit, ticks, tickText } from './base.js';
+import { saveMenu, openSaveMenu, standalone } from './save.js';
 import { dot } from './lines.js';
 
 const top = 26, rowHeight = 19; // pixels
@@ -25,9 +26,10 @@ export class Timeline {
     this.reading = make('output', { class: 'reading', 'aria-live': 'off' });
     this.table = make('table');
     this.details = make('details', {}, make('summary', {}, 'Data table'), make('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Tasks of the round, table' }, this.table));
-    this.figure = make('figure', { id: 'timeline', class: 'wide', hidden: '' }, make('figcaption', {}, this.heading, this.legend), make('div', { class: 'rows' }, this.svg), this.reading, this.details);
+    this.figure = make('figure', { id: 'timeline', class: 'wide', hidden: '' }, make('figcaption', {}, this.heading, this.legend, saveMenu('Client timeline', () => standalone(this.svg, this.heading.textContent), () => this.rows())), make('div', { class: 'rows' }, this.svg), this.reading, this.details);
     this.details.addEventListener('toggle', () => this.fillTable());
     slide(this.svg, () => this.round.tasks.length, () => this.cursor, to => this.move(to));
+    this.svg.addEventListener('keydown', e => { if (e.key === 's') { e.preventDefault(); openSaveMenu(this.figure); } });
     for (const kind of ['pointermove', 'pointerdown']) {
       this.svg.addEventListener(kind, e => this.move(Math.max(0, Math.min(this.round.tasks.length - 1, Math.floor((e.clientY - this.svg.getBoundingClientRect().top - top) / rowHeight)))));
     }
@@ -42,6 +44,12 @@ export class Timeline {
     setText(this.heading, round.round ? `Round ${whole(round.round)}: client timeline` : 'The last round');
     this.draw();
     this.fillTable();
+  }
+
+  // rows are the tasks with all that is known of them, for a file.
+  rows() {
+    const columns = ['client', 'name', 'class', 'kind', 'outcome', 'local_steps', 'start', 'download', 'compute', 'upload', 'waiting', 'planned'];
+    return [columns, ...this.round.tasks.map(t => columns.map(c => t[c]))];
   }
 
   move(to) { if (to !== this.cursor) { this.cursor = to; this.mark(); } }

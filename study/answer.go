@@ -41,14 +41,23 @@ func (t *Table) answer(all []Difference) answer {
 		return answer{Headline: list[0].sentence(t.Grids)}
 	}
 	result := answer{Headline: headline(list)}
-	// The headline has all that can be said of differences that were not seen.
-	list = slices.DeleteFunc(list, func(d Difference) bool { return seen(d.Estimated) == 0 })
-	// What was seen comes before what may be chance, and the order of the table is kept otherwise.
-	slices.SortStableFunc(list, func(a, b Difference) int { return abs(b.sign()) - abs(a.sign()) })
-	for _, d := range list[:min(len(list), maxDetails)] {
+	decided := slices.DeleteFunc(slices.Clone(list), func(d Difference) bool { return d.change() == "" })
+	// One difference that is seen is the answer, and the others are told beside it.
+	if len(decided) == 1 {
+		result.Headline = decided[0].sentence(t.Grids)
+		decided = nil
+		others := len(list) - 1
+		result.Details = append(result.Details, fmt.Sprintf("%d other %s with %s %s no difference in %s.",
+			others, verb(others, "comparison", "comparisons"), list[0].Than, verb(others, "shows", "show"), list[0].title))
+	}
+	// The headline has all that can be said of differences that were not seen. What may be chance stands
+	// behind what was seen.
+	chance := slices.DeleteFunc(list, func(d Difference) bool { return d.change() != "" || seen(d.Estimated) == 0 })
+	shown := append(decided, chance...)
+	for _, d := range shown[:min(len(shown), maxDetails)] {
 		result.Details = append(result.Details, d.sentence(t.Grids))
 	}
-	if n := len(list) - maxDetails; n > 0 {
+	if n := len(shown) - maxDetails; n > 0 {
 		result.Details = append(result.Details, fmt.Sprintf("%d more comparisons stand in the table.", n))
 	}
 	return result
@@ -88,16 +97,13 @@ func headline(list []Difference) string {
 		len(list)-better-worse, verb(len(list)-better-worse, "shows", "show"))
 }
 
-// verb is the form of a verb that n things take.
+// verb is the form of a word that n things take.
 func verb(n int, one, many string) string {
 	if n == 1 {
 		return one
 	}
 	return many
 }
-
-// abs is the absolute value of a small integer.
-func abs(n int) int { return max(n, -n) }
 
 // change is the word for the direction in which a difference was seen, for example "better". It is empty
 // if none was seen.

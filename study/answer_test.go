@@ -80,9 +80,15 @@ func TestAnswer_InWords(t *testing.T) {
 		// Of two tests Holm doubles the smaller p: 0.04 is below 0.05.
 		"several": {
 			endings(three, half, []float64{0.53, 0.54, 0.55}, []float64{0.51, 0.5, 0.49}),
-			"Of 2 comparisons with fixed in tail accuracy, 1 ends better, 0 worse, and 1 shows no difference.",
+			"rounds ends 0.040 ± 0.025 above fixed in tail accuracy, which is better (Holm's p = 0.04, 3 seeds).",
+			[]string{"1 other comparison with fixed shows no difference in tail accuracy."},
+		},
+		"two seen": {
+			endings(three, half, []float64{0.53, 0.54, 0.55}, []float64{0.47, 0.46, 0.45}),
+			"Of 2 comparisons with fixed in tail accuracy, 1 ends better, 1 worse, and 0 show no difference.",
 			[]string{
 				"rounds ends 0.040 ± 0.025 above fixed in tail accuracy, which is better (Holm's p = 0.04, 3 seeds).",
+				"step ends 0.040 ± 0.025 below fixed in tail accuracy, which is worse (Holm's p = 0.04, 3 seeds).",
 			},
 		},
 		// All three have p = 1 - t/√(t² + 2) = 0.0202 with t = 6.93, of which Holm's p is three times as much.

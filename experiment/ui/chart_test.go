@@ -3,6 +3,7 @@ package ui_test
 import (
 	"encoding/csv"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -19,12 +20,17 @@ import (
 // From two seeds on the board draws means, and runs can be grouped and coloured by any key. Nothing on the
 // page moves while it loads.
 func TestBoard_Groups(t *testing.T) {
-	_, address := served(t, runs(t))
+	dir := runs(t)
+	// The same run, played again elsewhere, is no further seed.
+	if err := os.CopyFS(filepath.Join(dir, "again"), os.DirFS(filepath.Join(dir, "rounds-1"))); err != nil {
+		t.Fatal(err)
+	}
+	_, address := served(t, dir)
 	b := browsertest.Open(t, 1600, 1000, false)
 	b.Do(chromedp.Navigate(address))
 	b.Until("document.body.dataset.drawn === '2' && document.querySelectorAll('#board-waits .who').length === 2")
 	legend := "[...document.querySelectorAll('#legend span')].map(s => s.innerText)"
-	if got := browsertest.JS[[]string](b, legend); got[0] != "fixed (2)" || got[1] != "rounds (2)" {
+	if got := browsertest.JS[[]string](b, legend); got[0] != "rounds (2)" || got[1] != "fixed (2)" { // in the order of their folders
 		t.Errorf("two schedules with two seeds each are drawn as %q", got)
 	}
 	b.Drawn()
@@ -41,10 +47,10 @@ func TestBoard_Groups(t *testing.T) {
 		browsertest.JS[bool](b, fmt.Sprintf("(s => { s.value = %q; s.dispatchEvent(new Event('change')); return s.value === %q; })(document.getElementById(%q))", value, value, id))
 	}
 	choose("group", "seed")
-	b.Until(legend + ".join() === 'seed=1 (2),seed=2 (2)'")
+	b.Until(legend + ".join() === 'seed=1 (3),seed=2 (2)'")
 	choose("group", "run")
 	choose("colour", "schedule")
-	b.Until("document.body.dataset.drawn === '4' && new Set([...document.querySelectorAll('#legend line')].map(l => getComputedStyle(l).stroke)).size === 2")
+	b.Until("document.body.dataset.drawn === '5' && new Set([...document.querySelectorAll('#legend line')].map(l => getComputedStyle(l).stroke)).size === 2")
 	// A constant learning rate takes no chart.
 	if browsertest.JS[bool](b, "!!document.getElementById('over-learning_rate')?.checkVisibility()") {
 		t.Error("a constant learning rate has a chart")
@@ -58,6 +64,15 @@ func TestBoard_Groups(t *testing.T) {
 	}
 	if got := browsertest.JS[string](b, "document.getElementById('configurations').innerText"); !strings.Contains(got, "schedule.k.rule") || !strings.Contains(got, "other keys are equal") {
 		t.Errorf("the difference of two configurations is shown as %q", got)
+	}
+	// Each run that is chosen is drawn in a colour, also one that was played before.
+	choose("colour", "")
+	choose("group", "")
+	browsertest.JS[bool](b, "document.getElementById('all').click() || true")
+	browsertest.JS[bool](b, "document.querySelector('th[title$=\"again\"] input').click() || true")
+	b.Until(legend + ".join() === 'again'")
+	if stroke := browsertest.JS[string](b, "getComputedStyle(document.querySelector('#legend line')).stroke"); !strings.HasPrefix(stroke, "rgb") {
+		t.Errorf("the run has the colour %q", stroke)
 	}
 	b.Quiet(address)
 }

@@ -235,14 +235,14 @@ export class Board {
   groups(runs) {
     const by = this.groupChoice.value;
     const settings = r => JSON.stringify([r.task, (r.settings || []).filter(s => !s.startsWith('seed='))]);
-    const key = by === eachRun ? r => r.id : by === bySeeds ? settings : r => String(this.valueOf(r, by) ?? '–');
-    const groups = groupBy(runs, key);
-    if (by !== bySeeds) return groups;
-    // A run that was started twice is one seed, unless real devices make each run another.
-    for (const [settings, group] of groups) {
-      if (!settings.includes('"devices.names=')) groups.set(settings, [...groupBy(group, r => r.seed).values()].map(same => same.reduce((a, b) => b.rounds > a.rounds ? b : a)));
-    }
-    return groups;
+    return groupBy(runs, by === eachRun ? r => r.id : by === bySeeds ? settings : r => String(this.valueOf(r, by) ?? '–'));
+  }
+
+  // distinct leaves one run of each seed in a group: a run that was started twice is one, unless real devices make each
+  // run another.
+  distinct(settings, runs) {
+    if (this.groupChoice.value !== bySeeds || settings.includes('"devices.names=')) return runs;
+    return [...groupBy(runs, r => r.seed).values()].map(same => same.reduce((a, b) => b.rounds > a.rounds ? b : a));
   }
 
   // looks gives each run that is drawn the look of its line: a colour by its place among all lines of the library, so that
@@ -408,7 +408,7 @@ export class Board {
   // parts are the lines: the drawn runs, or groups of them, with their looks and names. A group of one has the run's name.
   parts() {
     const by = this.groupChoice.value;
-    const groups = [...this.groups(this.drawn().filter(r => this.data.has(r.id)))];
+    const groups = [...this.groups(this.drawn().filter(r => this.data.has(r.id)))].map(([key, runs]) => [key, this.distinct(key, runs)]);
     const firsts = groups.map(([, runs]) => runs[0]);
     const called = apart(firsts, firsts.map(r => this.config(r)), ['seed']);
     return groups.map(([key, runs], i) => {

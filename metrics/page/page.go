@@ -48,11 +48,15 @@ func read(name string) []byte {
 // modular are the words by which a module imports and exports.
 var modular = regexp.MustCompile(`(?m)^import .*\n|^export `)
 
+// unread are parts of a module that a browser has no use for: comments on lines of their own, and the
+// indentation. No text in a module spans lines.
+var unread = regexp.MustCompile(`(?m)^[ \t]*//.*\n|^[ \t]+`)
+
 // join is uPlot, and behind it modules in one scope: their top-level names differ.
 func join(names ...string) []byte {
 	text := append(read("uplot/uPlot.iife.min.js"), "(function () {\n'use strict';\n"...)
 	for _, name := range names {
-		text = append(text, modular.ReplaceAll(read(name), nil)...)
+		text = append(text, unread.ReplaceAll(modular.ReplaceAll(read(name), nil), nil)...)
 	}
 	return append(text, "})();\n"...)
 }

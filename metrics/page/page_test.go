@@ -43,6 +43,12 @@ func TestPage_AloneIsSmall(t *testing.T) {
 	if asks := regexp.MustCompile(`(src|href)="(https?:)?//|url\(|@import|\bimport\(`).FindAll(file.Bytes(), -1); len(asks) > 0 {
 		t.Errorf("the page asks for %q", asks)
 	}
+	// A text that spans lines would lose its indentation.
+	for _, line := range regexp.MustCompile("(?m)^.*$").FindAll(script, -1) {
+		if bytes.Count(line, []byte("`"))%2 != 0 && !bytes.Contains(line, []byte("uPlot")) {
+			t.Errorf("a text goes on behind its line: %.80s", line)
+		}
+	}
 	if left := modular.FindAll(file.Bytes(), -1); len(left) > 0 {
 		t.Errorf("words of modules are left in the page: %q", left)
 	}

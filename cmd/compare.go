@@ -121,6 +121,8 @@ type sweepFlags struct {
 	// figure is the file of the sweep's figure; empty: none is drawn.
 	figure string
 
+	// equal is what the runs use alike: virtual time, or energy, bytes, carbon or client_time.
+	equal string
 	// controls is "all", "constant" or empty for none.
 	controls string
 	// until describes how seeds are added until the difference is known well enough; a Half of zero
@@ -133,6 +135,9 @@ func (f *sweepFlags) add(c *cobra.Command) {
 	s := c.Flags()
 	s.StringArrayVar(&f.grids, "grid", nil, "sweep a key over values, `KEY=VALUE,...` as in "+
 		"network.upload_mbps=1,5,20, or a range, KEY=LOW..HIGH/N; may be repeated")
+	s.StringVar(&f.equal, "equal", "time", "what all schedules have alike, as much as stop.rounds of fixed K: "+
+		"time, energy, bytes, carbon or client_time")
+	cli.OneOf(c, "equal", "time", "energy", "bytes", "carbon", "client_time")
 	s.StringVar(&f.controls, "controls", "", controlsUsage+"; =constant: the first alone")
 	s.Lookup("controls").NoOptDefVal = "all"
 	cli.OneOf(c, "controls", "all", "constant")
@@ -200,7 +205,12 @@ func (f *flags) studyPlan(
 		return loaded, p, err
 	}
 	p = study.Plan{
-		Load:      func(sets ...string) (config.Config, error) { return f.read(c, sets...) },
+		Load: func(sets ...string) (config.Config, error) {
+			if wide.equal != "" && wide.equal != "time" {
+				sets = append([]string{"stop.equal=" + wide.equal}, sets...)
+			}
+			return f.read(c, sets...)
+		},
 		Schedules: schedules.list,
 		Folder:    loaded.Out,
 	}

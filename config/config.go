@@ -75,6 +75,7 @@ type Config struct {
 	// Fleet lists the classes of devices; without any, all clients have the same device.
 	Fleet       []fleet.Class     `key:"fleet" is:"null" help:"classes of devices, [{name: phone, weight: 3, ...}, ...]; []: all clients alike"`
 	Correlation fleet.Correlation `key:"correlation"`
+	Carbon      Carbon            `key:"carbon"`
 	Devices     Devices           `key:"devices"`
 	// Train is false for a run that measures virtual time alone and trains no model.
 	Train    bool     `key:"train" default:"true" help:"false: time only, no learning"`
@@ -260,6 +261,16 @@ type Stop struct {
 	// Samples and Tokens bound the training data that the local steps of accepted updates took.
 	Samples int `key:"samples" is:"null" range:"[1,4000000000000000]" help:"samples of the local steps that count, over all clients"`
 	Tokens  int `key:"tokens" is:"null" range:"[1,4000000000000000]" help:"tokens of the local steps that count, over all clients, where samples are windows of a text"`
+	// EnergyJoules, Bytes, CarbonGrams, EnergyCost and ClientHours end the run after the round with
+	// which clients have used as much on tasks that have ended, whether their updates count or not.
+	EnergyJoules float64 `key:"energy_joules" is:"null" range:"(0,1e18]" help:"energy of all clients' tasks"`
+	Bytes        int     `key:"bytes" is:"null" range:"[1,4000000000000000000]" help:"bytes of models and updates, both ways"`
+	CarbonGrams  float64 `key:"carbon_grams" is:"null" range:"(0,1e18]" help:"CO2 of all clients' tasks, by carbon.file"`
+	EnergyCost   float64 `key:"energy_cost" is:"null" range:"(0,1e18]" help:"cost of their energy, by carbon.file"`
+	ClientHours  float64 `key:"client_hours" is:"null" range:"(0,1e6]" help:"hours of clients on tasks, together"`
+	// Equal is what equal_runtime_rounds holds equal: the run ends when it has used as much of it as
+	// these rounds of fixed K.
+	Equal string `key:"equal" is:"null" words:"energy,bytes,carbon,client_time" help:"what equal_runtime_rounds is about; null: time"`
 	// ValidationAccuracy ends the run when a validation reaches this share of right answers.
 	ValidationAccuracy float64 `key:"validation_accuracy" is:"null" range:"(0,1]" help:"accuracy of a validation"`
 

@@ -168,7 +168,7 @@ func TestMistakesAreNamed(t *testing.T) {
 		{"beyond float64", "pace: 1e999", nil, `config.yaml:1: pace: +Inf is out of range (from 0 to 1000000000)`},
 		{"too many clients", "clients: 100000000", nil, `config.yaml:1: clients: 100000000 is out of range (a whole number from 0 to 10000000)`},
 		{"no round", "stop: {rounds: 0}", nil, `config.yaml:1: stop.rounds: 0 is out of range (a whole number from 1 to 1000000000)`},
-		{"no end", "stop: {rounds: null}", nil, `config.yaml:1: stop: nothing is set, so the run would not end (set rounds, virtual_seconds, equal_runtime_rounds, accepted, samples, tokens, validation_accuracy, metric or privacy.epsilon)`},
+		{"no end", "stop: {rounds: null}", nil, `config.yaml:1: stop: nothing is set, so the run would not end (set rounds, virtual_seconds, equal_runtime_rounds, accepted, samples, tokens, energy_joules, bytes, carbon_grams, energy_cost, client_hours, validation_accuracy, metric or privacy.epsilon)`},
 		{"a slow link", "network: {upload_mbps: 1e-9}", nil, `config.yaml:1: network: one round would take 6.71e+09 virtual seconds (at most 4000000000: raise the speeds or lower schedule.k0)`},
 		{"losses without training", "train: false\nschedule: {k: error}", nil, `config.yaml:2: schedule.k: "error" decides by training losses, which train: false does not measure (use cosine, dsgd, exponential, expression, fixed, linear, list, power, quadratic or rounds)`},
 		{"plateau without training", "train: false", []string{"schedule.eta=step"}, `--set schedule.eta: "step" decides by the validation accuracy, which train: false does not measure (use cosine, exponential, expression, fixed, linear, list, power, rounds or warmup, or set schedule.decay_round)`},

@@ -351,7 +351,7 @@ func TestMistakesInRulesAndDevices(t *testing.T) {
 			`config.yaml:3: fleet: the counts of its classes come to more than 3 clients (lower them, or set clients)`},
 		{"fewer counted clients than there are", "clients: 5\ncohort: 2\nfleet: [{name: a, count: 2}, {name: b, count: 2}]", nil,
 			`config.yaml:3: fleet: the counts of its classes come to 4 of 5 clients (raise them, set clients, or give one class no count)`},
-		{"a class that is none", "fleet:\n  - {name: a}\n  - phone\n", nil, `config.yaml:3: fleet[1]: "phone" stands where a map of name, weight, count, download_mbps, upload_mbps, seconds_per_step, step_cv, batch, overhead, vary, first_task, uncertainty, links, slowdown, availability, dropout, watts, battery or attack is wanted`},
+		{"a class that is none", "fleet:\n  - {name: a}\n  - phone\n", nil, `config.yaml:3: fleet[1]: "phone" stands where a map of name, weight, count, download_mbps, upload_mbps, seconds_per_step, step_cv, batch, overhead, vary, first_task, uncertainty, links, slowdown, availability, dropout, watts, zone, battery or attack is wanted`},
 		{"a class without a name", "fleet:\n  - weight: 2\n", nil, `config.yaml:2: fleet[0].name: is not set (name of the class)`},
 		{"two classes of one name", phone + "  - {name: phone}\n", nil, `config.yaml:4: fleet[1].name: "phone" is the name of two classes`},
 		{"weights of some", phone + "  - name: board\n", nil, `config.yaml:4: fleet[1].weight: is not set (more than 0 where others have a weight)`},

@@ -51,6 +51,7 @@ func (c Config) Validate() error {
 		c.checkCompression,
 		c.checkSecure,
 		c.checkStop,
+		c.checkCarbon,
 		c.checkClock,
 		c.checkNATS,
 	} {
@@ -708,7 +709,8 @@ func (c *Config) checkStop() error {
 	case c.PlaysFlower():
 	case c.Stop == Stop{} && c.Privacy.Epsilon == 0:
 		return problem("stop", nil, "nothing is set, so the run would not end (set rounds, virtual_seconds, "+
-			"equal_runtime_rounds, accepted, samples, tokens, validation_accuracy, metric or privacy.epsilon)")
+			"equal_runtime_rounds, accepted, samples, tokens, energy_joules, bytes, carbon_grams, energy_cost, "+
+			"client_hours, validation_accuracy, metric or privacy.epsilon)")
 	// A selection by losses decides who takes part, and so how long rounds last.
 	case c.timedByFixed() != "" && registry.NeedsOf(c.Select).Losses:
 		return problem(c.timedByFixed(), []string{"select"}, "%s decides by losses, so the time of rounds is known "+

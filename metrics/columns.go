@@ -234,6 +234,21 @@ var Columns = []Column{
 		func(r *round.Report) *float64 { return &r.Reason.Pace.Step }),
 	reason("run_share", "steered K: part of the run that was over, 0 to 1", "",
 		func(r *round.Report) *float64 { return &r.Reason.Share }),
+	used("client_seconds", "time of clients on tasks so far", "s", "client time",
+		func(u *round.Used) float64 { return u.Time.Seconds() },
+		func(u *round.Used, v float64) { u.Time = round.Time(math.Round(v * 1e9)) }),
+	used("bytes", "bytes of models and updates so far, both ways", "bytes", "bytes",
+		func(u *round.Used) float64 { return float64(u.Bytes) },
+		func(u *round.Used, v float64) { u.Bytes = int64(v) }),
+	used("joules", "energy of tasks so far", "J", "energy",
+		func(u *round.Used) float64 { return u.Joules },
+		func(u *round.Used, v float64) { u.Joules = v }),
+	used("carbon_grams", "grams of CO2 of this energy", "g", "CO2",
+		func(u *round.Used) float64 { return u.Grams },
+		func(u *round.Used, v float64) { u.Grams = v }),
+	used("cost", "what this energy costs", "", "cost",
+		func(u *round.Used) float64 { return u.Cost },
+		func(u *round.Used, v float64) { u.Cost = v }),
 	{
 		Name:     Closes + "seconds",
 		Help:     "the round's deadline, where a formula gives it",
@@ -328,6 +343,27 @@ const Secure = "secure_"
 
 // Validation is the prefix of the names of the metrics' columns.
 const Validation = "validation_"
+
+// used is a column of what clients have used so far, of runs with a budget of it or a trace of the grid.
+func used(
+	name, help, unit, axis string,
+	get func(*round.Used) float64,
+	set func(*round.Used, float64),
+) Column {
+	return Column{
+		Name: Uses + name,
+		Help: help,
+		Unit: unit,
+		Kind: Real,
+		Tag:  "used/" + name,
+		Axis: axis,
+		Get:  func(r *round.Report) Number { return Number{Float: get(&r.Used)} },
+		Set:  func(r *round.Report, v Number) { set(&r.Used, v.Float) },
+	}
+}
+
+// Uses is the prefix of the names of columns that only runs have which count what clients use.
+const Uses = "used_"
 
 // reason is a column of what a steered schedule of K decided a round by. Rounds before the first
 // measurement have no value.
@@ -467,8 +503,9 @@ func (r *Run) WithValues(list []Column) []Column {
 		lacksTokens := c.Name == Tokens && !r.Tokens
 		lacksReasons := c.Steered && !r.Steered
 		lacksClosing := strings.HasPrefix(c.Name, Closes) && !r.ClosesByFormula
+		lacksUse := strings.HasPrefix(c.Name, Uses) && !r.CountsUse
 		lacksSecure := strings.HasPrefix(c.Name, Secure) && !r.Secure
-		return lacksTokens || lacksReasons || lacksClosing || lacksSecure
+		return lacksTokens || lacksReasons || lacksClosing || lacksUse || lacksSecure
 	})
 }
 

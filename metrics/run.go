@@ -40,6 +40,8 @@ type Run struct {
 	Tokens bool
 	// Secure says that updates are aggregated securely, which has columns of its own.
 	Secure bool
+	// CountsUse says that the run counts what clients use, for a budget or with a trace of the grid.
+	CountsUse bool
 	// ClosesByFormula says that formulas give the numbers by which rounds close.
 	ClosesByFormula bool
 	// Steered says that the schedule of K gives reasons.

@@ -150,29 +150,37 @@ func (m *meter) add(e *round.TaskReport, useful bool, sign int64) {
 	if !ok {
 		return
 	}
-	// Energy is power times duration, summed over the phases. The conversions to float64 prevent
-	// fused operations, so the result is the same on every machine.
-	joules := float64(w.Download*parts[Download].Seconds()) +
-		float64(w.Compute*parts[Compute].Seconds()) +
-		float64(w.Upload*parts[Upload].Seconds())
-	m.open.Joules.addTo(float64(float64(sign)*joules), useful)
+	m.open.Joules.addTo(float64(float64(sign)*w.Joules(&parts)), useful)
 }
 
-// addBytes adds the bytes that a task has moved. Of a transfer that was broken off, the part of its time
-// that had passed counts. A candidate (probe) only reports a loss, so it uploads nothing.
+// Joules is the energy of a task: power times duration, summed over the phases. The conversions to
+// float64 prevent fused operations, so the result is the same on every machine.
+func (w Watts) Joules(parts *Parts) float64 {
+	return float64(w.Download*parts[Download].Seconds()) +
+		float64(w.Compute*parts[Compute].Seconds()) +
+		float64(w.Upload*parts[Upload].Seconds())
+}
+
+// addBytes adds the bytes that a task has moved, or subtracts them again (sign -1).
 func (m *meter) addBytes(e *round.TaskReport, parts *Parts, useful bool, sign int64) {
-	p := &m.run.Power
-	bytes := int64(0)
+	downloaded, uploaded := m.run.Power.Bytes(e, parts, useful)
+	m.open.Downloaded += sign * downloaded
+	m.open.Bytes.addTo(sign*(downloaded+uploaded), useful)
+}
+
+// Bytes are those that a task has moved each way. Of a transfer that was broken off, the part of its time
+// that had passed counts. A candidate (probe) only reports a loss, so it uploads nothing.
+// useful says that the update counts.
+func (p *Power) Bytes(e *round.TaskReport, parts *Parts, useful bool) (downloaded, uploaded int64) {
 	if e.Probe || !p.HoldsModel {
-		bytes = int64(float64(p.ModelBytes) * completed(parts[Download], e.Plan.Download, true))
-		m.open.Downloaded += sign * bytes
+		downloaded = int64(float64(p.ModelBytes) * completed(parts[Download], e.Plan.Download, true))
 	}
 	if !e.Probe {
 		// An upload that takes no time is completed if its task came so far and was accepted.
 		reachedUpload := parts[Download] == e.Plan.Download && parts[Compute] == e.Plan.Compute
-		bytes += int64(float64(p.UpdateBytes) * completed(parts[Upload], e.Plan.Upload, reachedUpload && useful))
+		uploaded = int64(float64(p.UpdateBytes) * completed(parts[Upload], e.Plan.Upload, reachedUpload && useful))
 	}
-	m.open.Bytes.addTo(sign*bytes, useful)
+	return downloaded, uploaded
 }
 
 // watts is the power of the class of a client's device; false where it is not known, as for a real device

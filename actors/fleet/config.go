@@ -64,6 +64,7 @@ type Class struct {
 	Availability Availability `key:"availability" is:"null" help:"as the key of that name, for this class"`
 	Dropout      *Dropout     `key:"dropout" is:"null" help:"as the group of that name, for this class; {}: never"`
 	Watts        Watts        `key:"watts" is:"null" help:"power in a task, or in each phase"`
+	Zone         string       `key:"zone" is:"null" help:"their zone of the grid, such as DEU; null: carbon.zone"`
 	Battery      *Battery     `key:"battery" is:"null" help:"what the watts are taken from; null: mains"`
 
 	// Attack is what these clients do in place of honest work. This package asks it for

@@ -18,8 +18,8 @@ func init() {
 // long tasks of that K are expected to take, and so on (see [Facts]). With `seconds` alone it is a
 // deadline, with `n` alone the first n updates, with all three a quorum ([Quorum]).
 type Formula struct {
-	Seconds string `key:"seconds" is:"null" help:"virtual time from a round's first task to its deadline, such as 1.2 * expected; null: no deadline"`
-	N       string `key:"n" is:"null" help:"updates that close a round before its deadline, such as 0.8 * cohort; null: all"`
+	Seconds string `key:"seconds" is:"null" help:"deadline in seconds, such as 1.2 * expected; null: none"`
+	N       string `key:"n" is:"null" help:"updates that close a round before it, such as 0.8 * cohort; null: all"`
 	M       string `key:"m" is:"null" help:"updates that are enough from the deadline on; null: any number"`
 }
 

@@ -99,6 +99,12 @@ type Limits struct {
 	Samples   int64 // after the round with which the local steps that count have taken so many
 	Tokens    int64 // likewise, of tokens
 	PerSample int64 // tokens of a sample; 0: it has none
+	// Budget ends the run after the round with which clients have used one of its amounts. An amount
+	// of 0 is not set.
+	Budget Used
+	// Uses returns what a task used that has ended, whatever its outcome. It is pure; nil: nobody
+	// asks.
+	Uses func(*TaskReport) (Used, error)
 	// Taken is how many samples a client's local step takes; with one of the three alone.
 	Taken func(client int) int
 }

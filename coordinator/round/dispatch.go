@@ -10,6 +10,7 @@ import (
 // driver or an actor broke the protocol; the run cannot go on.
 func (m *Machine) Step(e Event) (*Effects, error) {
 	m.effects.reset()
+	m.usesCounted = 0
 	if err := m.handle(&e); err != nil {
 		return nil, err
 	}
@@ -17,6 +18,9 @@ func (m *Machine) Step(e Event) (*Effects, error) {
 		if err := m.config.Failed(); err != nil {
 			return nil, err
 		}
+	}
+	if err := m.countUse(); err != nil {
+		return nil, err
 	}
 	m.transfers.setTimer()
 	return &m.effects, nil

@@ -180,6 +180,9 @@ type Report struct {
 	// Secure is what secure aggregation did in the round, zero without.
 	Secure SecureReport
 
+	// Used is what clients have used up to the round's report, if a budget or a column needs it.
+	Used Used
+
 	// Evaluated says that the two fields below were measured on this round's new model. Metrics are
 	// shared and never written to.
 	Evaluated      bool
@@ -206,6 +209,8 @@ type Stop struct {
 	// Samples is how many the local steps of accepted tasks have taken, if a limit is on them or
 	// they have tokens.
 	Samples int64
+	// Used is what clients have used on tasks that have ended, if a budget or a report needs it.
+	Used Used
 	// Evaluated says that the final model was measured. Metrics are shared and never written to.
 	Evaluated      bool
 	ValidationLoss float64

@@ -52,6 +52,8 @@ type Machine struct {
 	needsTimes bool
 	// needsPace says that a schedule reads how long rounds and local steps take.
 	needsPace bool
+	// usesCounted is how many of the tasks that ended in the step are counted in what clients used.
+	usesCounted int
 	// perRound is the closing rule if its numbers follow the round, else nil.
 	perRound closing.PerRound
 	// taskTimes are what clients are expected to take for the K that was asked for last.

@@ -41,13 +41,23 @@ func (l *Limits) Share(now Time, stop *Stop) float64 {
 		{stop.Samples, l.Samples},
 		{stop.Samples * l.PerSample, l.Tokens},
 	} {
-		if x.limit == 0 {
-			continue
-		}
-		part := min(1, float64(x.done)/float64(x.limit))
-		if math.IsNaN(share) || part > share {
-			share = part
-		}
+		share = nearer(share, float64(x.done), float64(x.limit))
+	}
+	for _, b := range stop.Used.budgets(&l.Budget) {
+		share = nearer(share, b.used, b.limit)
+	}
+	return share
+}
+
+// nearer is the greater one of a share of a run, NaN where none is known yet, and the part of a limit
+// that is done, at most 1. A limit of 0 is not set.
+func nearer(share, done, limit float64) float64 {
+	if limit == 0 {
+		return share
+	}
+	part := min(1, done/limit)
+	if part > share || math.IsNaN(share) {
+		return part
 	}
 	return share
 }

@@ -703,7 +703,11 @@ func (m *Machine) evaluated(loss float64, metrics []float64) error {
 
 // nextRound reports the round, and opens the next one or, at a limit, stops the run.
 func (m *Machine) nextRound() error {
+	if err := m.countUse(); err != nil {
+		return err
+	}
 	report := m.report()
+	report.Used = m.stop.Used
 	m.effects.Report = report
 	if m.sampling.following != nil {
 		m.sampling.following.Closed(report.Round, report.TrainingLoss)
@@ -751,6 +755,11 @@ func (l *Limits) reached(report *Report, stop *Stop) (reason string, ok bool) {
 		return fmt.Sprintf("%d samples", l.Samples), true
 	case l.Tokens > 0 && report.Tokens >= l.Tokens:
 		return fmt.Sprintf("%d tokens", l.Tokens), true
+	}
+	for _, b := range stop.Used.budgets(&l.Budget) {
+		if b.limit > 0 && b.used >= b.limit {
+			return fmt.Sprintf("%.6g %s", b.limit, b.unit), true
+		}
 	}
 	return "", false
 }

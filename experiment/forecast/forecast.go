@@ -135,11 +135,11 @@ func Make(
 	// A schedule that follows losses stays at K_0 here, because nothing is learned.
 	f.Upper = f.Follows && schedule.AtMostK0(c.K)
 	w.follows = false
-	// The samples of a round follow from which clients are drawn, so such a run must be played.
-	samples := c.Stop.Samples > 0 || c.Stop.Tokens > 0 // which follow from who is drawn
-	if _, alike := p.FixedRound(); alike && !samples {
+	// These follow from which clients are drawn, so such a run must be played.
+	counts := c.Stop.Samples > 0 || c.Stop.Tokens > 0 || c.Stop.Budget != (round.Used{})
+	if _, alike := p.FixedRound(); alike && !counts {
 		err = f.walk(w)
-	} else if !w.open() || c.Stop.Accepted > 0 || samples {
+	} else if !w.open() || c.Stop.Accepted > 0 || counts {
 		err = f.play(ctx, p, limit, mostPlayed)
 	}
 	if err != nil {

@@ -110,6 +110,7 @@ func playPart(
 	if draw > 0 {
 		part := func(n int64) int64 { return int64(math.Ceil(float64(n) / by)) }
 		c.Stop.Accepted = int(part(int64(c.Stop.Accepted)))
+		c.Stop.Budget = c.Stop.Budget.Part(by)
 		c.Stop.Samples = part(c.Stop.Samples)
 		c.Stop.Tokens = part(c.Stop.Tokens)
 		c.Seed = keyed.Hash(c.Seed, keyed.Twin, uint64(draw))

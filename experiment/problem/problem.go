@@ -25,6 +25,7 @@ import (
 	"fedpace/internal/human"
 	"fedpace/learn"
 	"fedpace/learn/metric"
+	"fedpace/metrics/carbon"
 	"fedpace/registry"
 )
 
@@ -50,6 +51,11 @@ type Timing struct {
 	// Grid is the virtual time from one evaluation to the next; 0: they are by rounds. It is
 	// for whoever plays the run to set.
 	Grid round.Time
+	// Carbon is what the grid emits and costs; nil: it is not known.
+	Carbon *carbon.Trace
+	// EqualUse is what fixed K uses in the rounds with which the run is to be equal; the zero value:
+	// it is equal in virtual time, or not at all. It is for whoever plays the run to set.
+	EqualUse round.Used
 }
 
 // Problem is what a configuration asks to be learned, by whom and how fast:
@@ -124,6 +130,7 @@ func Prepare(
 			p.Fleet, err = c.NewFleet()
 			return err
 		}},
+		{true, p.readCarbon},
 		{true, func() (err error) {
 			p.Files, err = identity.Files(c)
 			return err

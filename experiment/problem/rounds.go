@@ -80,6 +80,8 @@ func (p *Problem) Rounds(limit round.Time) (r round.Config, err error) {
 			Tokens:    int64(c.Stop.Tokens),
 			PerSample: p.Tokens(),
 			Taken:     p.StepSamples,
+			Budget:    p.budget(),
+			Uses:      p.uses(),
 		},
 		Select:     c.Select,
 		Overlap:    c.Overlap(),

@@ -97,6 +97,7 @@ func (p *experiment) about(limit round.Time, started time.Time) *metrics.Run {
 	run.Targets = p.Targets
 	run.Tokens = p.Tokens() > 0
 	run.Secure = c.Secure.On
+	run.CountsUse = c.CountsUse()
 	_, run.ClosesByFormula = p.Config.Close.(closing.PerRound)
 	_, run.Steered = p.Config.Schedule.K.(schedule.Reasoning)
 	run.Classes = p.Fleet.Classes()

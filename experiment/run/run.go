@@ -350,6 +350,12 @@ func (p *experiment) limit(ctx context.Context) (limit round.Time, err error) {
 	if stop.EqualRuntimeRounds == 0 {
 		return limit, nil
 	}
+	if stop.Equal != "" {
+		if err := p.setEqualUse(ctx, stop.EqualRuntimeRounds); err != nil {
+			return 0, fmt.Errorf("stop.equal: %w", err)
+		}
+		return limit, nil
+	}
 	equal, err := p.fixedRuntime(ctx, stop.EqualRuntimeRounds)
 	if err != nil {
 		return 0, fmt.Errorf("stop.equal_runtime_rounds: %w", err)
@@ -389,12 +395,47 @@ func (p *experiment) fixedRuntime(ctx context.Context, n int) (round.Time, error
 		}
 		return round.Time(n) * duration, nil
 	}
-	// The copy plays the schedule of fixed K without learning, and leaves the run's own problem as
-	// it is.
+	stop, err := p.playFixed(ctx, n)
+	return stop.EndTime, err
+}
+
+// setEqualUse settles what the run may use of the quantity that stop.equal names: as much as n rounds of
+// fixed K.
+func (p *experiment) setEqualUse(ctx context.Context, n int) error {
+	stop, err := p.playFixed(ctx, n)
+	if err != nil {
+		return err
+	}
+	used := round.Used{}
+	switch p.Config.Stop.Equal {
+	case "energy":
+		used.Joules = stop.Used.Joules
+	case "bytes":
+		used.Bytes = stop.Used.Bytes
+	case "carbon":
+		used.Grams = stop.Used.Grams
+	case "client_time":
+		used.Time = stop.Used.Time
+	}
+	if used == (round.Used{}) {
+		return fmt.Errorf(
+			"%d rounds of fixed K use no %s that is known (set fleet[].watts, and carbon.file for carbon)",
+			n,
+			p.Config.Stop.Equal,
+		)
+	}
+	p.EqualUse = used
+	return nil
+}
+
+// playFixed plays n rounds of fixed K without learning, with this seed, these devices and this closing
+// rule.
+func (p *experiment) playFixed(ctx context.Context, n int) (round.Stop, error) {
+	// The copy plays the schedule of fixed K, and leaves the run's own problem as it is.
 	fixed := p.Problem
 	fixed.Config.Schedule.K = schedule.FixedK{}
 	fixed.Config.Schedule.Eta = schedule.FixedEta{}
-	fixed.Config.Stop = config.Stop{Rounds: n}
+	fixed.Config.Stop = config.Stop{Rounds: n, Equal: p.Config.Stop.Equal}
 	fixed.Config.Untrained()
 	// The division avoids the overflow that the product of rounds and cohort could have.
 	if n > longTiming/fixed.Config.Cohort {
@@ -404,7 +445,7 @@ func (p *experiment) fixedRuntime(ctx context.Context, n int) (round.Time, error
 	if err == nil && stop.Rounds < n {
 		err = fmt.Errorf("the fixed schedule ends after %d of %d rounds: %s", stop.Rounds, n, stop.Reason)
 	}
-	return stop.EndTime, err
+	return stop, err
 }
 
 // longTiming is how many tasks take so long to be played that the user is told. A test sets it

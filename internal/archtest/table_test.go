@@ -98,6 +98,7 @@ coordinator/aggregate: registry learn bus algorithm algorithm/combine coordinato
 coordinator: registry learn bus algorithm algorithm/secagg coordinator/aggregate coordinator/realdevices learn/metric coordinator/round simclock time
 
 # What a run shows.
+metrics/carbon: time
 metrics/figure: internal/atomicfile internal/statistics gonum.org/v1/plot/...
 metrics/web: internal/connlimit internal/names log net net/http syscall time
 metrics: learn/metric coordinator/round internal/keyed registry time
@@ -118,7 +119,7 @@ experiment/convex: data/federated learn coordinator/theory gonum.org/v1/gonum/..
 config/tree: github.com/goccy/go-yaml/...
 config/expect: internal/names github.com/expr-lang/expr/...
 config: config/expect internal/regular bus/quota config/tree internal/tasks internal/names registry data/federated actors/fleet learn algorithm algorithm/combine coordinator/closing learn/metric algorithm/privacy algorithm/secagg coordinator/selection metrics
-	coordinator/schedule github.com/goccy/go-yaml/... os time
+	coordinator/schedule metrics/carbon github.com/goccy/go-yaml/... os time
 config/reference: config registry
 experiment/fit/calibration: internal/keyed algorithm actors/calibrate learn bus bus/gateway config time golang.org/x/sync/... google.golang.org/protobuf/proto
 experiment/folder: config/expect internal/names internal/regular learn learn/metric coordinator/closing coordinator/round coordinator/schedule config internal/atomicfile internal/filelock internal/human internal/vector metrics os time github.com/go-json-experiment/json/...
@@ -129,7 +130,7 @@ experiment/devicelog/record: google.golang.org/protobuf/...
 experiment/devicelog: internal/regular bus coordinator/realdevices coordinator/round experiment/devicelog/record experiment/folder internal/framing metrics google.golang.org/protobuf/...
 experiment/runtest: bus bus/gateway bus/natsconn coordinator/round config experiment/folder github.com/parquet-go/parquet-go
 experiment/problem: internal/human registry actors actors/attack data data/federated data/synthetic actors/fleet actors/external learn
-	bus coordinator/aggregate algorithm coordinator/selection coordinator/closing coordinator/fairshare learn/metric algorithm/privacy algorithm/secagg coordinator/round coordinator/schedule coordinator/theory config experiment/convex experiment/folder experiment/identity experiment/policies metrics time
+	bus coordinator/aggregate algorithm coordinator/selection coordinator/closing coordinator/fairshare learn/metric algorithm/privacy algorithm/secagg coordinator/round coordinator/schedule coordinator/theory config experiment/convex experiment/folder experiment/identity experiment/policies internal/regular metrics metrics/carbon time
 	google.golang.org/protobuf/proto
 experiment/forecast: actors algorithm/... actors/fleet learn learn/metric coordinator/... config experiment/devicelog experiment/folder experiment/problem internal/cputime internal/table
 	internal/human internal/keyed internal/robust internal/statistics registry metrics metrics/eventlog metrics/figure simclock time golang.org/x/sync/errgroup

@@ -1,0 +1,113 @@
+package config
+
+import (
+	"slices"
+	"time"
+
+	"fedpace/actors/fleet"
+	"fedpace/metrics/carbon"
+)
+
+// Carbon names a trace of what the grid emits, and costs, hour by hour. Nothing of it has a default, so
+// that no run counts with numbers of another place or year.
+type Carbon struct {
+	File string `key:"file" is:"null,path" help:"CSV of what a kWh emits, and costs, by hour and zone; null: neither is known"`
+	// Columns are those of the time, the zone, the grams of CO2 per kWh and, where there is a fourth,
+	// the price per kWh.
+	Columns []string `key:"columns" is:"null" help:"the file's columns: time, zone, grams of CO2 a kWh and, if wanted, price a kWh"`
+	Start   string   `key:"start" is:"null" help:"time of virtual time 0, such as 2024-03-01T10:00:00Z"`
+	Zone    string   `key:"zone" is:"null" help:"zone of the clients whose class names none, three letters such as DEU"`
+	// Source and Year say where the numbers come from. Results show them.
+	Source string `key:"source" is:"null" help:"who publishes the file"`
+	Year   int    `key:"year" is:"null" range:"[1990,2200]" help:"year that the numbers are of"`
+}
+
+// StartTime is the time of virtual time 0, in UTC.
+func (c *Carbon) StartTime() time.Time {
+	start, _ := time.Parse(time.RFC3339, c.Start) // checkCarbon has parsed it
+	return start.UTC()
+}
+
+// Names are the columns of the file.
+func (c *Carbon) Names() carbon.Columns {
+	names := carbon.Columns{Time: c.Columns[0], Zone: c.Columns[1], Grams: c.Columns[2]}
+	if len(c.Columns) > 3 {
+		names.Price = c.Columns[3]
+	}
+	return names
+}
+
+// ZoneOf is the zone of the clients of a class, by its number.
+func (c *Config) ZoneOf(class int) string {
+	if class >= 0 && class < len(c.Fleet) && c.Fleet[class].Zone != "" {
+		return c.Fleet[class].Zone
+	}
+	return c.Carbon.Zone
+}
+
+// checkCarbon refuses a trace of the grid of which something is not said, zones that are no codes, and
+// budgets of what is not measured.
+func (c *Config) checkCarbon() error {
+	k := &c.Carbon
+	s := &c.Stop
+	needsPower := s.EnergyJoules > 0 || s.Equal == "energy" || k.File != ""
+	powerless := slices.IndexFunc(c.Fleet, func(k fleet.Class) bool { return k.Watts == (fleet.Watts{}) })
+	switch {
+	case s.Equal != "" && s.Rounds == 0 && s.EqualRuntimeRounds == 0:
+		return problem("stop.equal", nil, "is for stop.equal_runtime_rounds, which is not set (set it)")
+	case s.Equal == "carbon" && k.File == "":
+		return problem("stop.equal", nil, "carbon needs a trace of the grid (set carbon.file)")
+	case needsPower && (len(c.Fleet) == 0 || powerless >= 0):
+		return problem("fleet", []string{"stop.energy_joules", "carbon.file"},
+			"has no watts in each of its classes, so energy is not known (set fleet[].watts)")
+	case k.File == "" && s.CarbonGrams > 0:
+		return problem("stop.carbon_grams", nil, "needs a trace of the grid (set carbon.file)")
+	case s.EnergyCost > 0 && (k.File == "" || len(k.Columns) < 4):
+		return problem("stop.energy_cost", nil, "needs a trace with prices (set carbon.file, and a fourth of carbon.columns)")
+	case k.File == "" && !k.isEmpty():
+		return problem("carbon.file", nil, "is not set, so the other keys of carbon say nothing (set it, or remove them)")
+	case k.File == "":
+		return nil
+	case len(k.Columns) != 3 && len(k.Columns) != 4:
+		return problem("carbon.columns", nil, "are %d (the file's names of time, zone, grams a kWh and, if wanted, price "+
+			"a kWh)", len(k.Columns))
+	case k.Source == "":
+		return problem("carbon.source", nil, "is not set (who publishes the file)")
+	case k.Year == 0:
+		return problem("carbon.year", nil, "is not set (the year that the numbers are of)")
+	}
+	if _, err := time.Parse(time.RFC3339, k.Start); err != nil {
+		return problem("carbon.start", nil, "%.40q is not a time (such as 2024-03-01T10:00:00Z)", k.Start)
+	}
+	for i := range c.Fleet {
+		zone := c.ZoneOf(i)
+		if zone == "" {
+			return problem("carbon.zone", nil, "is not set, and class %s names no zone (set one of them)", c.Fleet[i].Name)
+		}
+		if err := carbon.CheckZone(zone); err != nil {
+			return problem("carbon.zone", nil, "of class %s: %v", c.Fleet[i].Name, err)
+		}
+	}
+	return nil
+}
+
+// isEmpty reports whether no key is set.
+func (c *Carbon) isEmpty() bool {
+	return c.File == "" &&
+		len(c.Columns) == 0 &&
+		c.Start == "" &&
+		c.Zone == "" &&
+		c.Source == "" &&
+		c.Year == 0
+}
+
+// CountsUse reports whether the run has a budget of what clients use, or a trace of the grid.
+func (c *Config) CountsUse() bool {
+	s := &c.Stop
+	hasBudget := s.EnergyJoules > 0 ||
+		s.Bytes > 0 ||
+		s.CarbonGrams > 0 ||
+		s.EnergyCost > 0 ||
+		s.ClientHours > 0
+	return hasBudget || c.Carbon.File != "" || s.Equal != ""
+}

@@ -1,0 +1,73 @@
+package round
+
+// Used is what clients have used on tasks that have ended, whether their updates count or not.
+type Used struct {
+	// Time is the time that clients spent on tasks.
+	Time Time
+	// Bytes are those of models and updates, both ways.
+	Bytes int64
+	// Joules is the energy of clients whose power is known, Grams what it emits of CO2, and Cost what
+	// it costs. The last two are 0 where no trace of the grid is given.
+	Joules, Grams, Cost float64
+}
+
+// add adds what one more task has used. Sums are formed in the order in which tasks end.
+func (u *Used) add(more Used) {
+	u.Time += more.Time
+	u.Bytes += more.Bytes
+	u.Joules += more.Joules
+	u.Grams += more.Grams
+	u.Cost += more.Cost
+}
+
+// Part is what one of several equal parts of a run may use.
+func (u Used) Part(parts float64) Used {
+	return Used{
+		Time:   Time(float64(u.Time) / parts),
+		Bytes:  int64(float64(u.Bytes) / parts),
+		Joules: u.Joules / parts,
+		Grams:  u.Grams / parts,
+		Cost:   u.Cost / parts,
+	}
+}
+
+// budgets are the amounts of a budget beside what is used of each, and the names of both for people.
+// An amount of 0 sets no limit.
+func (u *Used) budgets(budget *Used) [5]struct {
+	used, limit float64
+	unit        string
+} {
+	const hour = 3600e9 // ns
+	return [5]struct {
+		used, limit float64
+		unit        string
+	}{
+		{float64(u.Time) / hour, float64(budget.Time) / hour, "hours of clients"},
+		{float64(u.Bytes), float64(budget.Bytes), "bytes"},
+		{u.Joules, budget.Joules, "joules"},
+		{u.Grams, budget.Grams, "grams of CO2"},
+		{u.Cost, budget.Cost, "of energy costs"},
+	}
+}
+
+// countUse adds what the tasks have used that ended in the step and are not counted yet. A task whose
+// acceptance is revoked was counted before.
+func (m *Machine) countUse() error {
+	uses := m.config.Stop.Uses
+	if uses == nil {
+		return nil
+	}
+	for i := m.usesCounted; i < len(m.effects.Ended); i++ {
+		e := &m.effects.Ended[i]
+		if e.Revises {
+			continue
+		}
+		used, err := uses(e)
+		if err != nil {
+			return err
+		}
+		m.stop.Used.add(used)
+	}
+	m.usesCounted = len(m.effects.Ended)
+	return nil
+}

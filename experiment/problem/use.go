@@ -1,0 +1,95 @@
+package problem
+
+import (
+	"fmt"
+	"time"
+
+	"fedpace/coordinator/round"
+	"fedpace/internal/regular"
+	"fedpace/metrics"
+	"fedpace/metrics/carbon"
+)
+
+// readCarbon reads the trace of the grid that the configuration names; nil where it names none.
+func (p *Timing) readCarbon() (err error) {
+	k := &p.Config.Carbon
+	if k.File == "" {
+		return nil
+	}
+	f, _, err := regular.Open(k.File)
+	if err != nil {
+		return fmt.Errorf("carbon.file: %w", err)
+	}
+	defer f.Close() // read only
+	if p.Carbon, err = carbon.Read(f, k.Names()); err != nil {
+		return fmt.Errorf("carbon.file: %s: %w", k.File, err)
+	}
+	for i := range p.Config.Fleet {
+		if err := p.Carbon.Covers(p.Config.ZoneOf(i), k.StartTime()); err != nil {
+			return fmt.Errorf("carbon.file: %s: %w", k.File, err)
+		}
+	}
+	return nil
+}
+
+// budget is what clients may use by the configuration, 0 for what has no limit.
+func (p *Timing) budget() round.Used {
+	s := &p.Config.Stop
+	const hour = 3600e9 // ns
+	used := round.Used{
+		Time:   round.Time(s.ClientHours * hour),
+		Bytes:  int64(s.Bytes),
+		Joules: s.EnergyJoules,
+		Grams:  s.CarbonGrams,
+		Cost:   s.EnergyCost,
+	}
+	if p.EqualUse != (round.Used{}) {
+		used = p.EqualUse
+	}
+	return used
+}
+
+// uses returns what a task of a client has used, as far as it is known: power for clients of a class
+// with watts, and what it emits and costs where there is a trace of the grid. It is nil where nobody
+// asks.
+func (p *Timing) uses() func(*round.TaskReport) (round.Used, error) {
+	if !p.Config.CountsUse() {
+		return nil
+	}
+	power := p.Power()
+	clients := p.Config.Clients
+	start := p.Config.Carbon.StartTime()
+	return func(e *round.TaskReport) (used round.Used, err error) {
+		parts := metrics.PartsOf(e)
+		downloaded, uploaded := power.Bytes(e, &parts, e.Outcome == round.Accepted)
+		used.Time = e.End - e.Start
+		used.Bytes = downloaded + uploaded
+		class := -1
+		if e.Client < clients {
+			class = p.Fleet.Class(e.Client)
+		} else {
+			class = p.Fleet.DeviceClass(e.Client)
+		}
+		if class < 0 || power.Watts == nil {
+			return used, nil
+		}
+		watts := power.Watts[class]
+		used.Joules = watts.Joules(&parts)
+		if p.Carbon == nil {
+			return used, nil
+		}
+		zone := p.Config.ZoneOf(class)
+		at := start.Add(time.Duration(e.Start))
+		for i, drawn := range [...]float64{watts.Download, watts.Compute, watts.Upload} {
+			duration := time.Duration(parts[i])
+			grams, cost, err := p.Carbon.Draw(zone, drawn, at, duration)
+			if err != nil {
+				return used, err
+			}
+			used.Grams += grams
+			used.Cost += cost
+			at = at.Add(duration)
+		}
+		return used, nil
+	}
+}

@@ -66,6 +66,12 @@ func (n *notices) guessed(m *message) {
 	)
 }
 
+// pushed is called when the server sends messages: it waits for nodes no longer.
+func (n *notices) pushed() { n.waitingFor = nobodyAsked }
+
+// nobodyAsked says that the server has not asked for nodes since it sent its last messages.
+const nobodyAsked = -1
+
 // timedOut is called when a wait has ended by its timeout. The last reply came at time last.
 func (n *notices) timedOut(p *player, pending []*message, last, until round.Time) {
 	silent := 0

@@ -336,6 +336,7 @@ func (p *player) push(list []flower.Message) error {
 		}
 	}
 	p.result.Messages += len(list)
+	p.notices.pushed()
 	return p.server.AnswerPush(int64(p.now), numbers)
 }
 

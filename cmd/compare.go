@@ -204,6 +204,10 @@ func (f *flags) studyPlan(
 	if loaded, err = f.load(c); err != nil {
 		return loaded, p, err
 	}
+	// The strategy of a Flower app takes the place of a schedule.
+	if loaded.PlaysFlower() && !schedules.given {
+		schedules.list = nil
+	}
 	p = study.Plan{
 		Load: func(sets ...string) (config.Config, error) {
 			if wide.equal != "" && wide.equal != "time" {

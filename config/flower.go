@@ -1,6 +1,10 @@
 package config
 
-import "time"
+import (
+	"time"
+
+	"fedpace/coordinator/schedule"
+)
 
 // Flower says which Flower app a run of task flower plays, and how (docs/flower.md). The app's own
 // strategy decides what the keys of a schedule, a selection and an aggregation decide elsewhere.
@@ -65,6 +69,8 @@ func (c *Config) PlaysFlower() bool { return c.Task == TaskFlower }
 func (c *Config) flower() {
 	c.Clients = 10
 	c.Batch = 1
+	c.Schedule.Label = "app"
+	c.Schedule.K = schedule.FixedK{}
 	c.Schedule.K0 = 1
 	c.Schedule.Eta0 = 1
 	c.Schedule.Window = 10

@@ -81,6 +81,10 @@ type Run struct {
 	// Slowest and Sample say how many tasks of each round outputs see, beside those of real devices.
 	Slowest, Sample int
 
+	// ClientValues are columns that the table of clients has besides its own, each with the value of
+	// a client, NaN where it has none; nil: there are none. It is called at the run's end.
+	ClientValues func() []ClientColumn
+
 	// Power is what clients transfer and what power they draw, from which usage is computed.
 	Power Power
 	// DeviceClass is the number of a real device's class; less than 0: none is known.
@@ -108,6 +112,14 @@ type Run struct {
 	Notice func(line string)
 	// Started is when this attempt of the run started.
 	Started time.Time
+}
+
+// ClientColumn is a column of the table of clients that only this run has.
+type ClientColumn struct {
+	// Name is the column's, and Help says in a phrase what it is.
+	Name, Help string
+	// Value is the value of a client; NaN: it has none.
+	Value func(client int) float64
 }
 
 // Real reports whether a client is a real device: their numbers follow those of the simulated clients.

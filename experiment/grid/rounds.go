@@ -16,8 +16,8 @@ type Task struct {
 	DownBytes, UpBytes int64
 	// Metrics are the numbers of the reply's metric records, of a reply that the server got.
 	Metrics map[string]float64
-	// Trains says that the message was one that trains.
-	Trains bool
+	// Category is the message's kind: train, evaluate or query.
+	Category string
 }
 
 // Round is a round of the app that is over.
@@ -251,7 +251,7 @@ func (p *player) report(m *message, last bool) *Task {
 		},
 		DownBytes: m.downBytes,
 		UpBytes:   m.reply.Size,
-		Trains:    m.trains(),
+		Category:  category(m.sent.Type),
 	}
 	if m.delivered {
 		t.Metrics = m.reply.Metrics

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -62,6 +63,9 @@ type flowerRun struct {
 	reached float64
 	bytes   metrics.Split[int64]
 
+	// clients are what clients have told last, by the name of a column.
+	clients map[string]map[int]float64
+
 	qualities []metric.Quality
 	bestLoss  float64
 	progress  Progress
@@ -96,6 +100,7 @@ func (o *Options) playFlower(
 		notices:  &noticeBuffer{},
 		reached:  math.NaN(),
 		bestLoss: math.NaN(),
+		clients:  map[string]map[int]float64{},
 		last:     unmeasured(),
 	}
 	r.options.Callbacks = r.notices.tap(o.Callbacks)
@@ -212,12 +217,51 @@ func (r *flowerRun) settings(log io.Writer) (*grid.Config, error) {
 // task takes a message that has ended.
 func (r *flowerRun) task(t *grid.Task) error {
 	r.addBytes(t)
+	r.keepMetrics(t)
 	if r.outputs == nil {
 		r.waiting = append(r.waiting, t)
 		return nil
 	}
 	r.outputs.Task(&t.TaskReport)
 	return nil
+}
+
+// keepMetrics keeps the metrics of a client's reply, the last of each name.
+func (r *flowerRun) keepMetrics(t *grid.Task) {
+	for key, v := range t.Metrics {
+		name := columnName(key)
+		if !strings.HasPrefix(name, t.Category) {
+			name = t.Category + "_" + name
+		}
+		if r.clients[name] == nil {
+			if len(r.clients) >= maxClientColumns {
+				continue
+			}
+			r.clients[name] = map[int]float64{}
+		}
+		r.clients[name][t.Client] = v
+	}
+}
+
+// maxClientColumns bounds the columns that clients' metrics add to their table.
+const maxClientColumns = 200
+
+// clientColumns are the clients' last metrics, in the order of their names.
+func (r *flowerRun) clientColumns() (list []metrics.ClientColumn) {
+	for _, name := range slices.Sorted(maps.Keys(r.clients)) {
+		values := r.clients[name]
+		list = append(list, metrics.ClientColumn{
+			Name: name,
+			Help: "what the client's app told last under this name",
+			Value: func(client int) float64 {
+				if v, ok := values[client]; ok {
+					return v
+				}
+				return math.NaN()
+			},
+		})
+	}
+	return list
 }
 
 // addBytes adds what a message has transferred to the summary's bytes: its content once its download
@@ -331,14 +375,14 @@ func (r *flowerRun) about() *metrics.Run {
 	run.Sample = minSampledTasks
 	run.Data = "a Flower app, " + filepath.Base(r.config.Flower.App)
 	run.Closing = "as the app's strategy decides"
-	run.Power.Overlap = false
+	run.ClientValues = r.clientColumns
 	run.DeviceClass = r.fleet.DeviceClass
 	run.Rounds = r.totalRounds()
 	run.VirtualSeconds = r.config.Stop.VirtualSeconds
 	run.Stats = func() (metrics.Stats, bool) { return metrics.Stats{}, false }
 	run.MeanPlan = func(int, int) (round.Plan, error) { return round.Plan{}, errors.New("no real device takes part") }
 	for _, item := range r.waiting {
-		if t, ok := item.(*grid.Task); ok && t.Trains {
+		if t, ok := item.(*grid.Task); ok && !t.Probe {
 			// The sizes of one message stand for all in what outputs add up; the summary is exact.
 			run.Power.ModelBytes = t.DownBytes
 			run.Power.UpdateBytes = t.UpBytes

@@ -219,13 +219,56 @@ func (c *Tables) Restore(saved []byte) error {
 // WriteClients writes clients.parquet: a row for each client that has had a task, in ascending
 // order.
 func (c *Tables) WriteClients(w io.Writer) error {
+	if c.run.ClientValues != nil {
+		return c.writeExtended(w, c.run.ClientValues())
+	}
 	return write(w, c.run, reflect.TypeFor[Client](), func(yield func(Client, error) bool) {
 		for client, a := range c.each {
-			row := a.row()
-			row.Client = int32(client)
-			row.Class = c.run.ClassName(client)
-			row.Real = c.run.Real(client)
-			if !yield(row, nil) {
+			if !yield(c.clientRow(client, a), nil) {
+				return
+			}
+		}
+	})
+}
+
+// clientRow is the row of a client with its account.
+func (c *Tables) clientRow(client int, a *account) Client {
+	row := a.row()
+	row.Client = int32(client)
+	row.Class = c.run.ClassName(client)
+	row.Real = c.run.Real(client)
+	return row
+}
+
+// writeExtended writes clients.parquet with more columns than [Client] has: the rows are values of a
+// type that is made here.
+func (c *Tables) writeExtended(w io.Writer, more []metrics.ClientColumn) error {
+	fields := reflect.VisibleFields(reflect.TypeFor[Client]())
+	standard := len(fields)
+	for i, column := range more {
+		fields = append(fields, reflect.StructField{
+			Name: fmt.Sprint("Column", i),
+			Type: reflect.TypeFor[*float64](),
+			Tag:  reflect.StructTag(fmt.Sprintf("parquet:%q about:%q", column.Name+",optional", column.Help)),
+		})
+	}
+	for i := range fields {
+		// The place of a field in the new type follows from its place in the list.
+		fields[i].Index = nil
+		fields[i].Offset = 0
+	}
+	rowType := reflect.StructOf(fields)
+	return write(w, c.run, rowType, func(yield func(any, error) bool) {
+		for client, a := range c.each {
+			row := reflect.New(rowType).Elem()
+			from := reflect.ValueOf(c.clientRow(client, a))
+			for i := range standard {
+				row.Field(i).Set(from.Field(i))
+			}
+			for i, column := range more {
+				row.Field(standard + i).Set(reflect.ValueOf(metrics.Measured(column.Value(client))))
+			}
+			if !yield(row.Interface(), nil) {
 				return
 			}
 		}

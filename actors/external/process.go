@@ -1,10 +1,12 @@
 package external
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -37,7 +39,7 @@ func start(c *Config, held bool) (*process, error) {
 		return nil, fmt.Errorf("trainer: %w", err)
 	}
 	options := child.Options{
-		Words:       list,
+		Words:       expandFlower(list),
 		Environment: c.environment(),
 		MaxReply:    maxReply,
 		Notice:      c.notice,
@@ -51,6 +53,21 @@ func start(c *Config, held bool) (*process, error) {
 		return nil, fmt.Errorf("trainer: %w", err)
 	}
 	return &process{Process: p, config: c}, nil
+}
+
+// flowerPrefix begins a command that stands for the clients of a Flower app.
+const flowerPrefix = "flower:"
+
+// expandFlower replaces the word flower:FOLDER at the beginning of a command by the module of the
+// package fedpace that runs the ClientApp of a Flower app. The environment variable FEDPACE_PYTHON
+// names the Python, which must have flwr.
+func expandFlower(list []string) []string {
+	folder, ok := strings.CutPrefix(list[0], flowerPrefix)
+	if !ok {
+		return list
+	}
+	interpreter := cmp.Or(os.Getenv("FEDPACE_PYTHON"), "python3")
+	return append([]string{interpreter, "-m", "fedpace.flower_trainer", folder}, list[1:]...)
 }
 
 // send writes a request. A process that does not read it for as long as it may be silent is killed.

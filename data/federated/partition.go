@@ -26,6 +26,16 @@ type Partition struct {
 	//     the coarse ones and Dir(Beta) over the fine ones of each (Reddi et
 	//     al., 2021, appendix).
 	//   - quantity: sizes follow Dir(Alpha), labels are alike everywhere.
+	//
+	// The others are those of Flower Datasets, with its meaning (partition_kinds.go).
+	//
+	//   - dirichlet_by_class: the samples of each label go to clients by Dir(Alpha); sizes differ.
+	//   - inner_dirichlet: sizes follow Dir(Beta), and the labels of each client Dir(Alpha).
+	//   - pathological: every client has Classes labels.
+	//   - size: Sizes are the clients' numbers of samples.
+	//   - linear, square, exponential: sizes grow with a client's number i as i, i^2 and e^i.
+	//   - continuous: samples sorted by their target, blended with noise as Strictness says.
+	//   - grouped_natural_id: Group natural clients are one.
 	Kind string
 	// Clients is the number of clients to deal to; 0 means as many as the source has.
 	Clients int
@@ -39,10 +49,24 @@ type Partition struct {
 	Shards int
 	// Min is the least number of samples that a client must have; 0 means 1.
 	Min int
+
+	// Classes is the number of labels of a client, for pathological alone; 0 means 2.
+	Classes int
+	// Sizes are numbers of samples with commas between them, for size alone.
+	Sizes string
+	// Group is the number of natural clients in a client, for grouped_natural_id alone; 0 means 10.
+	Group int
+	// Strictness is 1 for clients that are strictly ascending by target and 0 for noise, for
+	// continuous alone; 0 means 1.
+	Strictness float64
 }
 
 // PartitionKinds names the kinds of Partition.
-var PartitionKinds = []string{"natural", "iid", "dirichlet", "shards", "pachinko", "quantity"}
+var PartitionKinds = []string{
+	"natural", "iid", "dirichlet", "shards", "pachinko", "quantity",
+	dirichletByClass, innerDirichlet, pathological, sizesGiven, linearSizes, squareSizes, exponentialSizes, continuous,
+	groupedNatural,
+}
 
 // Natural says that clients are the source's own.
 func (p Partition) Natural() bool { return p.Kind == "" || p.Kind == "natural" }
@@ -60,7 +84,24 @@ func (p Partition) Identity() string {
 	if err != nil {
 		completed = p
 	}
-	return fmt.Sprintf("%+v", fields(completed))
+	hasMore := completed.Classes != 0 || completed.Sizes != "" || completed.Group != 0 || completed.Strictness != 0
+	if hasMore {
+		return fmt.Sprintf("%+v", fields(completed))
+	}
+	// Partitions without the newer fields keep the identity that they had before these existed.
+	return fmt.Sprintf("%+v", struct {
+		Kind        string
+		Clients     int
+		Alpha, Beta float64
+		Shards, Min int
+	}{
+		completed.Kind,
+		completed.Clients,
+		completed.Alpha,
+		completed.Beta,
+		completed.Shards,
+		completed.Min,
+	})
 }
 
 // Complete returns the partition with the default in place of every parameter that is zero, except
@@ -77,6 +118,9 @@ func (p Partition) Complete() (Partition, error) {
 	p.Beta = cmp.Or(p.Beta, 10)
 	p.Shards = cmp.Or(p.Shards, 2)
 	p.Min = cmp.Or(p.Min, 1)
+	if err := p.checkKind(); err != nil {
+		return p, err
+	}
 	// Beyond these bounds a weight would vanish beside the counts, or they beside it.
 	if !(p.Alpha >= 1e-6 &&
 		p.Alpha <= 1e9 &&
@@ -117,7 +161,7 @@ func (p Partition) String() string {
 	case "iid":
 		return "independent and identically distributed"
 	}
-	return "natural"
+	return cmp.Or(p.kindText(), "natural")
 }
 
 // Deal deals samples 0..len(labels)-1 to clients; every sample goes to exactly
@@ -126,11 +170,21 @@ func (p Partition) String() string {
 // each fine one, for pachinko only. The result follows from its arguments
 // alone: the draws use no logarithm and no power.
 func (p Partition) Deal(labels, coarse []int32, seed uint64) ([][]int32, error) {
+	return p.deal(labels, coarse, nil, seed)
+}
+
+// deal is Deal of samples with values by which the kind continuous sorts them; nil: by their labels.
+func (p Partition) deal(labels, coarse []int32, values []float64, seed uint64) ([][]int32, error) {
 	p, err := p.Complete()
 	if err != nil {
 		return nil, err
 	}
 	n := len(labels)
+	if p.Kind == sizesGiven {
+		// The list has been checked, and gives the number of clients.
+		list, _ := p.sizeList()
+		p.Clients = len(list)
+	}
 	switch {
 	case p.Natural():
 		return nil, fmt.Errorf("partition: natural clients are the source's own and cannot be dealt")
@@ -156,7 +210,7 @@ func (p Partition) Deal(labels, coarse []int32, seed uint64) ([][]int32, error) 
 			"iid, dirichlet, shards, quantity")
 	}
 	// Every kind begins with one shuffle of all samples, drawn from the seed.
-	random := keyed.Source(seed, keyed.Partition)
+	random := drawn(seed)
 	order := number(make([]int32, n))
 	Shuffle(order, random)
 	clients := make([][]int32, p.Clients)
@@ -188,8 +242,8 @@ func (p Partition) Deal(labels, coarse []int32, seed uint64) ([][]int32, error) 
 			order = order[size:]
 		}
 		each = slices.Min(sizes)
-	default:
-		// dirichlet and pachinko draw each sample's label from the client's urns, and the sample
+	case "dirichlet", "pachinko":
+		// Both draw each sample's label from the client's urns, and the sample
 		// from the shuffled pool of that label.
 		pools := make([][]int32, slices.Max(labels)+1)
 		for _, i := range order {
@@ -202,6 +256,11 @@ func (p Partition) Deal(labels, coarse []int32, seed uint64) ([][]int32, error) 
 				clients[c] = append(clients[c], tree.draw(random))
 			}
 		}
+	default:
+		if clients, err = p.dealKind(order, labels, values, random); err != nil {
+			return nil, err
+		}
+		each = len(slices.MinFunc(clients, func(a, b []int32) int { return cmp.Compare(len(a), len(b)) }))
 	}
 	if each < p.Min {
 		return nil, fmt.Errorf(
@@ -216,6 +275,22 @@ func (p Partition) Deal(labels, coarse []int32, seed uint64) ([][]int32, error) 
 		slices.Sort(c)
 	}
 	return clients, nil
+}
+
+// dealSet deals the samples of a set, whose natural clients some kinds need.
+func (p Partition) dealSet(s *Grouped, labels, coarse []int32, seed uint64) ([][]int32, error) {
+	if p.Kind != groupedNatural {
+		return p.deal(labels, coarse, s.valuesOf(), seed)
+	}
+	p, err := p.Complete()
+	return p.grouped(s.Starts), err
+}
+
+// needsNoLabels reports whether the kind deals samples without looking at their labels.
+func (p Partition) needsNoLabels() bool {
+	return slices.Contains([]string{
+		"iid", "quantity", sizesGiven, linearSizes, squareSizes, exponentialSizes, continuous, groupedNatural,
+	}, p.Kind)
 }
 
 // number fills s with 0, 1, ..., len(s)-1 and returns it.
@@ -381,9 +456,9 @@ func (s *Grouped) Partitioned(p Partition, coarse []int32, seed uint64) (*Groupe
 		for i, sample := range s.Train {
 			labels[i] = s.Labels[sample]
 		}
-	case p.Kind != "iid" && p.Kind != "quantity":
+	case !p.needsNoLabels():
 		return nil, fmt.Errorf(
-			"partition %s: the samples have no labels but numbers as targets; want iid or quantity",
+			"partition %s: the samples have no labels but numbers as targets; want iid, quantity, continuous or sizes",
 			p.Kind,
 		)
 	}
@@ -394,7 +469,7 @@ func (s *Grouped) Partitioned(p Partition, coarse []int32, seed uint64) (*Groupe
 			rows.Window,
 		)
 	}
-	clients, err := p.Deal(labels, coarse, seed)
+	clients, err := p.dealSet(s, labels, coarse, seed)
 	if err != nil {
 		return nil, err
 	}

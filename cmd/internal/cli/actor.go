@@ -17,7 +17,7 @@ import (
 	"fedpace/internal/names"
 )
 
-const TrainerUsage = "`COMMAND` of a program that takes the local steps, such as 'python3 my_model.py' " +
+const TrainerUsage = "`COMMAND` of a program that takes the local steps, such as 'python3 my_model.py' or flower:APP " +
 	"(docs/trainers.md)"
 
 const ConfigUsage = "YAML `FILE` to read; may be repeated, later ones over earlier ones"

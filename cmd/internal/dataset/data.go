@@ -188,9 +188,13 @@ func (s *source) addPartition(c *cobra.Command, kind string) {
 		&p.Alpha,
 		"alpha",
 		0,
-		"concentration of dirichlet and quantity (default 0.5) and pachinko's coarse labels (default 0.1)",
+		"concentration of the dirichlet kinds and quantity (default 0.5) and pachinko's coarse labels (default 0.1)",
 	)
-	f.Float64Var(&p.Beta, "beta", 0, "concentration of pachinko's fine labels (default 10)")
+	f.Float64Var(&p.Beta, "beta", 0, "concentration of pachinko's fine labels, or of inner_dirichlet's sizes (default 10)")
+	f.IntVar(&p.Classes, "labels", 0, "labels of a client of pathological (default 2)")
+	f.StringVar(&p.Sizes, "sizes", "", "clients' numbers of samples, as 100,50,25, for size")
+	f.IntVar(&p.Group, "group", 0, "natural clients in a client of grouped_natural_id (default 10)")
+	f.Float64Var(&p.Strictness, "strictness", 0, "how strictly continuous sorts by the target, up to 1 (default 1)")
 	f.IntVar(&p.Shards, "shards", 0, "shards a client (default 2)")
 	f.IntVar(&p.Min, "min-samples", 0, "samples that a client must have (default 1)")
 	cli.Positive(c, "clients", "shards", "min-samples", "alpha", "beta")
@@ -223,7 +227,16 @@ func (s *source) check(c *cobra.Command, args []string) (err error) {
 	for _, option := range []struct {
 		flag  string
 		kinds []string // of the partitions that it goes with
-	}{{"shards", []string{"shards"}}, {"min-samples", Dealt()}, {"alpha", []string{"dirichlet", "pachinko", "quantity"}}, {"beta", []string{"pachinko"}}} {
+	}{
+		{"shards", []string{"shards"}},
+		{"min-samples", Dealt()},
+		{"alpha", []string{"dirichlet", "pachinko", "quantity", "dirichlet_by_class", "inner_dirichlet"}},
+		{"beta", []string{"pachinko", "inner_dirichlet"}},
+		{"labels", []string{"pathological"}},
+		{"sizes", []string{"size"}},
+		{"group", []string{"grouped_natural_id"}},
+		{"strictness", []string{"continuous"}},
+	} {
 		if c.Flags().Changed(option.flag) && !slices.Contains(option.kinds, s.options.Partition.Kind) {
 			return cli.Usage(
 				c,

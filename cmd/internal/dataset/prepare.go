@@ -43,7 +43,13 @@ as prepare does. The kinds:
   dirichlet  clients of equal size, their labels by Dir(alpha)
   shards     samples sorted by label, cut, and dealt in shards
   pachinko   labels by Dir(alpha) over CIFAR-100's coarse and Dir(beta) over its fine ones
-  quantity   sizes by Dir(alpha), labels alike`,
+  quantity   sizes by Dir(alpha), labels alike
+
+and, as Flower Datasets calls them, dirichlet_by_class (each label over the clients
+by Dir(alpha)), inner_dirichlet (sizes by Dir(beta), labels by Dir(alpha)),
+pathological (--labels to a client), size (--sizes), linear, square, exponential
+(sizes that grow), continuous (by the target) and grouped_natural_id (--group
+natural clients in one).`,
 		Example: `  fedpace data partition cifar-100-binary.tar.gz --kind dirichlet --alpha 0.3 --clients 100 --out cifar.fedpace
   fedpace data partition femnist.parquet --kind shards --shards 2 --out shards.fedpace
   fedpace run --set task=femnist --set data=shards.fedpace`,

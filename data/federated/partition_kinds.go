@@ -1,0 +1,299 @@
+package federated
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+
+	"fedpace/internal/keyed"
+	"fedpace/internal/portable"
+)
+
+// The kinds of partition that have the names and the meaning of Flower Datasets' partitioners.
+const (
+	dirichletByClass = "dirichlet_by_class"
+	innerDirichlet   = "inner_dirichlet"
+	pathological     = "pathological"
+	sizesGiven       = "size"
+	linearSizes      = "linear"
+	squareSizes      = "square"
+	exponentialSizes = "exponential"
+	continuous       = "continuous"
+	groupedNatural   = "grouped_natural_id"
+)
+
+// maxAttempts is how often dirichlet_by_class is drawn until every client has the fewest samples.
+const maxAttempts = 100
+
+// checkKind checks the parameters of these kinds, and fills in their defaults.
+func (p *Partition) checkKind() error {
+	switch p.Kind {
+	case pathological:
+		p.Classes = cmp.Or(p.Classes, 2)
+	case continuous:
+		p.Strictness = cmp.Or(p.Strictness, 1)
+	case groupedNatural:
+		p.Group = cmp.Or(p.Group, 10)
+	case sizesGiven:
+		if _, err := p.sizeList(); err != nil {
+			return err
+		}
+	}
+	if p.Classes < 0 || p.Group < 0 {
+		return fmt.Errorf("partition: %d classes, groups of %d: want no negative number", p.Classes, p.Group)
+	}
+	if !(p.Strictness >= 0 && p.Strictness <= 1) {
+		return fmt.Errorf("partition: a strictness of %v, want 0 to 1", p.Strictness)
+	}
+	return nil
+}
+
+// sizeList reads Sizes.
+func (p *Partition) sizeList() (sizes []int, err error) {
+	for _, text := range strings.Split(p.Sizes, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(text))
+		if err != nil || n < 1 {
+			return nil, fmt.Errorf("partition: sizes %q, want numbers of samples as 100,50,25", p.Sizes)
+		}
+		sizes = append(sizes, n)
+	}
+	return sizes, nil
+}
+
+// kindText is a partition of these kinds in words; empty for another kind.
+func (p *Partition) kindText() string {
+	switch p.Kind {
+	case dirichletByClass:
+		return fmt.Sprintf("each label over clients by Dirichlet(%g)", p.Alpha)
+	case innerDirichlet:
+		return fmt.Sprintf("sizes by Dirichlet(%g), labels of each client by Dirichlet(%g)", p.Beta, p.Alpha)
+	case pathological:
+		return fmt.Sprintf("%d labels per client", p.Classes)
+	case sizesGiven:
+		return "sizes " + p.Sizes
+	case linearSizes, squareSizes, exponentialSizes:
+		return p.Kind + " sizes"
+	case continuous:
+		return fmt.Sprintf("by ascending target, with strictness %g", p.Strictness)
+	case groupedNatural:
+		return fmt.Sprintf("groups of %d natural clients", p.Group)
+	}
+	return ""
+}
+
+// dealKind deals the samples in order, which is shuffled, by one of these kinds. values are what the
+// kind continuous sorts by; nil: the labels.
+func (p *Partition) dealKind(order []int32, labels []int32, values []float64, random *rand.PCG) ([][]int32, error) {
+	switch p.Kind {
+	case dirichletByClass:
+		return p.byClass(order, labels, random)
+	case innerDirichlet:
+		withBeta := *p
+		withBeta.Alpha = p.Beta
+		return p.inner(order, labels, withBeta.sizes(len(order), random), random), nil
+	case pathological:
+		return p.pathological(order, labels, random)
+	case sizesGiven:
+		sizes, err := p.sizeList()
+		if err != nil {
+			return nil, err
+		}
+		return cutSizes(order, sizes)
+	case linearSizes, squareSizes, exponentialSizes:
+		return cutSizes(order, p.growingSizes(len(order)))
+	case continuous:
+		return p.byValue(order, labels, values, random), nil
+	}
+	return nil, fmt.Errorf("partition: %s needs the clients of the source", p.Kind)
+}
+
+// byClass deals the samples of each label by Pólya's urn over the clients: a sample goes to client c
+// with a weight of alpha and the number of samples of this label that c has already. That is a
+// multinomial with proportions from Dir(alpha) for each label, so that sizes differ.
+func (p *Partition) byClass(order, labels []int32, random *rand.PCG) ([][]int32, error) {
+	smallest := 0
+	for range maxAttempts {
+		clients := make([][]int32, p.Clients)
+		urns := map[int32]*urn{}
+		for _, i := range order {
+			u := urns[labels[i]]
+			if u == nil {
+				u = &urn{alpha: p.Alpha, labels: number(make([]int32, p.Clients)), count: make([]int32, p.Clients)}
+				urns[labels[i]] = u
+			}
+			c := u.draw(random)
+			clients[c] = append(clients[c], i)
+		}
+		smallest = len(slices.MinFunc(clients, func(a, b []int32) int { return cmp.Compare(len(a), len(b)) }))
+		if smallest >= p.Min {
+			return clients, nil
+		}
+	}
+	return nil, fmt.Errorf(
+		"partition: in %d draws some client always had too few samples, of late %d of %d (raise alpha, or lower clients "+
+			"or min-samples)",
+		maxAttempts,
+		smallest,
+		p.Min,
+	)
+}
+
+// inner deals each client its number of samples, with labels from an urn of its own.
+func (p *Partition) inner(order, labels []int32, sizes []int, random *rand.PCG) [][]int32 {
+	pools := make([][]int32, slices.Max(labels)+1)
+	for _, i := range order {
+		pools[labels[i]] = append(pools[labels[i]], i)
+	}
+	t := newTree(*p, pools, nil)
+	clients := make([][]int32, len(sizes))
+	for c, size := range sizes {
+		t.reset()
+		for range size {
+			clients[c] = append(clients[c], t.draw(random))
+		}
+	}
+	return clients
+}
+
+// pathological gives each client the same number of labels, in turn from a shuffled round of all
+// labels, and deals the samples of a label evenly to the clients that have it. Labels that no client
+// has are left over.
+func (p *Partition) pathological(order, labels []int32, random *rand.PCG) ([][]int32, error) {
+	present := slices.Compact(slices.Sorted(slices.Values(labels)))
+	if p.Classes > len(present) {
+		return nil, fmt.Errorf("partition: %d classes a client, and there are %d", p.Classes, len(present))
+	}
+	Shuffle(present, random)
+	holders := map[int32][]int{}
+	for c := range p.Clients {
+		for k := range p.Classes {
+			label := present[(c*p.Classes+k)%len(present)]
+			holders[label] = append(holders[label], c)
+		}
+	}
+	clients := make([][]int32, p.Clients)
+	dealt := map[int32]int{}
+	for _, i := range order {
+		label := labels[i]
+		list := holders[label]
+		if len(list) == 0 {
+			continue
+		}
+		c := list[dealt[label]%len(list)]
+		dealt[label]++
+		clients[c] = append(clients[c], i)
+	}
+	return clients, nil
+}
+
+// growingSizes returns sizes that grow with the client's number i from 1: as i, i squared or e to the
+// i. What rounding leaves over goes to the last client.
+func (p *Partition) growingSizes(n int) []int {
+	weights := make([]float64, p.Clients)
+	total := 0.0
+	for i := range weights {
+		x := float64(i + 1)
+		switch p.Kind {
+		case squareSizes:
+			x *= x
+		case exponentialSizes:
+			// The last one is 1, so that no weight overflows.
+			x = portable.Exp(x - float64(p.Clients))
+		}
+		weights[i] = x
+		total += x
+	}
+	sizes := make([]int, p.Clients)
+	dealt := 0
+	for i, w := range weights {
+		sizes[i] = int(math.Floor(float64(n) * (w / total)))
+		dealt += sizes[i]
+	}
+	sizes[p.Clients-1] += n - dealt
+	return sizes
+}
+
+// cutSizes cuts samples into parts of the given sizes. Samples beyond their sum are left over.
+func cutSizes(order []int32, sizes []int) ([][]int32, error) {
+	clients := make([][]int32, len(sizes))
+	for c, size := range sizes {
+		if size > len(order) {
+			return nil, fmt.Errorf("partition: the sizes add up to more samples than there are")
+		}
+		clients[c] = order[:size:size]
+		order = order[size:]
+	}
+	return clients, nil
+}
+
+// byValue sorts the samples by a blend of their value and noise, both with deviation 1, and cuts them
+// into equal parts. With a strictness of 1 the first client has the lowest values; with 0 all
+// clients are alike.
+func (p *Partition) byValue(order, labels []int32, values []float64, random *rand.PCG) [][]int32 {
+	if values == nil {
+		values = make([]float64, len(labels))
+		for i, label := range labels {
+			values[i] = float64(label)
+		}
+	}
+	mean, deviation := meanAndDeviation(values)
+	keys := make([]float64, len(values))
+	for _, i := range order {
+		noise := portable.Normal(random.Uint64())
+		scaled := 0.0
+		if deviation > 0 {
+			scaled = (values[i] - mean) / deviation
+		}
+		keys[i] = float64(p.Strictness*scaled) + float64((1-p.Strictness)*noise)
+	}
+	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(keys[a], keys[b]) })
+	clients := make([][]int32, p.Clients)
+	for c := range clients {
+		from := c * len(order) / p.Clients
+		to := (c + 1) * len(order) / p.Clients
+		clients[c] = order[from:to:to]
+	}
+	return clients
+}
+
+// meanAndDeviation returns the mean of values and their standard deviation.
+func meanAndDeviation(values []float64) (mean, deviation float64) {
+	for _, v := range values {
+		mean += v
+	}
+	mean /= float64(len(values))
+	for _, v := range values {
+		deviation += float64((v - mean) * (v - mean))
+	}
+	return mean, math.Sqrt(deviation / float64(len(values)))
+}
+
+// grouped joins natural clients into groups, in their order: sizes of groups are equal but for the
+// last. starts are the places at which the samples of the natural clients begin, and their end.
+func (p *Partition) grouped(starts []int) (clients [][]int32) {
+	for first := 0; first+1 < len(starts); first += p.Group {
+		last := min(first+p.Group, len(starts)-1)
+		part := number(make([]int32, starts[last]))
+		clients = append(clients, part[starts[first]:])
+	}
+	return clients
+}
+
+// valuesOf returns the first target of each sample that trains; nil where samples have labels.
+func (s *Grouped) valuesOf() []float64 {
+	if s.Targets == nil {
+		return nil
+	}
+	values := make([]float64, len(s.Train))
+	for i, sample := range s.Train {
+		values[i] = float64(s.Targets[int(sample)*s.About.Targets])
+	}
+	return values
+}
+
+// drawn is the source of a partition's random numbers.
+func drawn(seed uint64) *rand.PCG { return keyed.Source(seed, keyed.Partition) }

@@ -1,0 +1,158 @@
+"""Plays a Flower app in flwr's own simulation runtime, with what never repeats there pinned.
+
+    flwr_pinned.py APP NODES RUN_CONFIG_AS_JSON SEED
+
+Node ids are those of fedpace, clients run in this process one after another with generators that are
+seeded as fedpace seeds them, and replies come in the order of their messages. Everything else
+is flwr's: the Grid, the link state, the strategies. It prints the digest of the result's arrays.
+"""
+
+import hashlib
+import json
+import os
+import random
+import sys
+import tempfile
+import time
+
+os.environ["FLWR_TELEMETRY_ENABLED"] = "0"
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+from fedpace import flower_app, flower_server  # noqa: E402
+
+_sleep = time.sleep
+time.sleep = lambda seconds: _sleep(min(seconds, 0.02))
+
+import numpy as np  # noqa: E402
+from flwr.server.superlink.fleet.vce.backend import Backend, raybackend  # noqa: E402
+from flwr.server.superlink.linkstate import in_memory_linkstate  # noqa: E402
+from flwr.app import Context  # noqa: E402
+from flwr.serverapp import ServerApp  # noqa: E402
+from flwr.serverapp.strategy import Strategy  # noqa: E402
+from flwr.simulation import run_simulation  # noqa: E402
+
+
+class InProcess(Backend):
+    """Runs clients one after another in this process, in place of ray."""
+
+    config = {}
+    seed = 1
+    served = {}
+
+    def __init__(self, backend_config):
+        """Takes no settings."""
+
+    def build(self, app_fn):
+        """Loads the ClientApp."""
+        self._app = app_fn()
+
+    @property
+    def num_workers(self):
+        """One client at a time."""
+        return 1
+
+    def is_worker_idle(self):
+        """It is always idle when it is asked."""
+        return True
+
+    def terminate(self):
+        """Has nothing to end."""
+
+    def process_message(self, message, context):
+        """Runs the ClientApp with the node's own generators, and puts the server's back."""
+        partition = context.node_config["partition-id"]
+        self.served[partition] = self.served.get(partition, 0) + 1
+        inner = Context(context.run_id, context.node_id, context.node_config, context.state, dict(self.config))
+        kept = random.getstate(), np.random.get_state()
+        flower_app.seed_generators(self.seed, partition, self.served[partition])
+        try:
+            reply = self._app(message, inner)
+            context.state = inner.state
+            return reply, context
+        finally:
+            random.setstate(kept[0])
+            np.random.set_state(kept[1])
+
+
+def pin_nodes():
+    """Gives nodes the ids that fedpace gives them, and lists them in that order."""
+    create = in_memory_linkstate.InMemoryLinkState.create_node
+    made = [0]
+
+    def create_node(self, *args, **kwargs):
+        module = sys.modules[create.__module__]
+        names = [n for n in dir(module) if n.startswith("generate_rand_int")]
+        before = {name: getattr(module, name) for name in names}
+        number = flower_app.FIRST_NODE + made[0]
+        made[0] += 1
+        for name in names:
+            setattr(module, name, lambda *a, **k: number)
+        try:
+            return create(self, *args, **kwargs)
+        finally:
+            for name, function in before.items():
+                setattr(module, name, function)
+
+    in_memory_linkstate.InMemoryLinkState.create_node = create_node
+
+
+def pin_order(grid, nodes):
+    """Lets replies come in the order of their nodes' messages, and nodes in ascending order."""
+    send = grid.send_and_receive
+    ids = grid.get_node_ids
+    pull = grid.pull_messages
+
+    def ordered(messages, *, timeout=None):
+        messages = list(messages)
+        place = {m.metadata.dst_node_id: i for i, m in enumerate(messages)}
+        return sorted(send(messages, timeout=timeout), key=lambda m: place[m.metadata.src_node_id])
+
+    def all_nodes():
+        while len(list(ids())) < nodes:
+            _sleep(0.02)
+        return sorted(ids())
+
+    grid.send_and_receive = ordered
+    grid.get_node_ids = all_nodes
+    grid.pull_messages = lambda names: sorted(pull(names), key=lambda m: m.metadata.src_node_id)
+
+
+def main():
+    """Plays the app and prints the digest of its result."""
+    folder, nodes, overrides, seed = sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[3]), int(sys.argv[4])
+    app = flower_app.App(folder, {key: str(value) for key, value in overrides.items()})
+    InProcess.config = app.config
+    InProcess.seed = seed
+    raybackend.RayBackend = InProcess
+    pin_nodes()
+    flower_app.seed_generators(seed, "server")
+    server_app = app.load("serverapp")
+    client_app = app.load("clientapp")
+    box = {}
+    start = Strategy.start
+
+    def started(self, *args, **kwargs):
+        box["result"] = start(self, *args, **kwargs)
+        return box["result"]
+
+    Strategy.start = started
+    pinned = ServerApp()
+
+    @pinned.main()
+    def run(grid, context):
+        context.run_config.update(app.config)
+        pin_order(grid, nodes)
+        flower_app.seed_generators(seed, "server")
+        server_app(grid=grid, context=context)
+
+    with tempfile.TemporaryDirectory() as scratch, flower_app.folder_of(scratch):
+        run_simulation(pinned, client_app, nodes)
+        if "result" in box:
+            print(flower_server.save_result(box, scratch))
+        else:
+            with open(os.path.join(scratch, "digest.txt")) as file:
+                print(file.read().strip())
+
+
+if __name__ == "__main__":
+    main()

@@ -73,7 +73,7 @@ func (c *Config) flower() {
 	c.Schedule.K = schedule.FixedK{}
 	c.Schedule.K0 = 1
 	c.Schedule.Eta0 = 1
-	c.Schedule.Window = 10
+	c.Schedule.Window = 1
 	c.Network.ModelMegabits = 1
 	c.Compute.SecondsPerStep = 0.01
 }

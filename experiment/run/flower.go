@@ -120,9 +120,11 @@ func (o *Options) playFlower(
 		return s, err
 	}
 	result, playErr := r.play(ctx)
-	if result.Rounds == 0 && previous.results == nil && result.Messages == 0 {
-		// Nothing was done, so nothing is kept.
-		return s, errors.Join(playErr, r.close(playErr), os.RemoveAll(filepath.Join(c.Out, folder.AppFolder)), r.results.Discard())
+	// An app that failed by itself leaves its output to be read.
+	var failed *flower.Failed
+	failedItself := errors.As(playErr, &failed) && !failed.Refused
+	if playErr != nil && result.Messages == 0 && previous.results == nil && !failedItself {
+		return s, errors.Join(playErr, r.close(playErr), r.discard())
 	}
 	defer func() { err = errors.Join(err, r.close(err)) }()
 	s, err = r.finish(result, playErr)
@@ -133,6 +135,16 @@ func (o *Options) playFlower(
 		err = errors.Join(err, fmt.Errorf("what was done is in %s, to go on: fedpace resume %[1]s --trust", c.Out))
 	}
 	return s, err
+}
+
+// discard removes what a run has made that never began.
+func (r *flowerRun) discard() error {
+	for _, name := range []string{folder.AppLogFile, folder.JournalFile, folder.AppFolder} {
+		if err := os.RemoveAll(r.results.Path(name)); err != nil {
+			return errors.Join(err, r.results.Close())
+		}
+	}
+	return r.results.Discard()
 }
 
 // checkApp finds a folder that holds no app before anything is made.

@@ -18,11 +18,12 @@ import time
 os.environ["FLWR_TELEMETRY_ENABLED"] = "0"
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from fedpace import flower_app, flower_server  # noqa: E402
+from fedpace import flower_app, flower_server, flower_wire  # noqa: E402
 
 _sleep = time.sleep
 time.sleep = lambda seconds: _sleep(min(seconds, 0.02))
 
+import flwr.server.server as older  # noqa: E402
 import numpy as np  # noqa: E402
 from flwr.server.superlink.fleet.vce.backend import Backend, raybackend  # noqa: E402
 from flwr.server.superlink.linkstate import in_memory_linkstate  # noqa: E402
@@ -63,6 +64,9 @@ class InProcess(Backend):
         partition = context.node_config["partition-id"]
         self.served[partition] = self.served.get(partition, 0) + 1
         inner = Context(context.run_id, context.node_id, context.node_config, context.state, dict(self.config))
+        # Ray hands copies to its actors; mods change the records of their message.
+        content = flower_wire.encode(message.content)
+        message.content = flower_wire.decode(content.text, content.arrays)
         kept = random.getstate(), np.random.get_state()
         flower_app.seed_generators(self.seed, partition, self.served[partition])
         try:
@@ -117,6 +121,16 @@ def pin_order(grid, nodes):
     grid.pull_messages = lambda names: sorted(pull(names), key=lambda m: m.metadata.src_node_id)
 
 
+def one_by_one(serve):
+    """Returns a replacement of fit_clients or evaluate_clients, whose pool of threads returns a set."""
+
+    def clients(client_instructions, max_workers, timeout, group_id):
+        results = [serve(proxy, ins, timeout, group_id) for proxy, ins in client_instructions]
+        return results, []
+
+    return clients
+
+
 def main():
     """Plays the app and prints the digest of its result."""
     folder, nodes, overrides, seed = sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[3]), int(sys.argv[4])
@@ -136,6 +150,16 @@ def main():
         return box["result"]
 
     Strategy.start = started
+    fit = older.Server.fit
+
+    def fitted(self, *args, **kwargs):
+        result = fit(self, *args, **kwargs)
+        box["parameters"] = self.parameters
+        return result
+
+    older.Server.fit = fitted
+    older.fit_clients = one_by_one(older.fit_client)
+    older.evaluate_clients = one_by_one(older.evaluate_client)
     pinned = ServerApp()
 
     @pinned.main()
@@ -147,7 +171,7 @@ def main():
 
     with tempfile.TemporaryDirectory() as scratch, flower_app.folder_of(scratch):
         run_simulation(pinned, client_app, nodes)
-        if "result" in box:
+        if box:
             print(flower_server.save_result(box, scratch))
         else:
             with open(os.path.join(scratch, "digest.txt")) as file:

@@ -1,7 +1,8 @@
-"""Prints what the cells of docs/auto.md come to: python3 judge.py FOLDER CELLS
+"""Prints what the cells of docs/auto.md come to: python3 judge.py SOURCE CELLS
 
-FOLDER holds a folder for each cell, as run.sh leaves them; CELLS is dev or judged. It needs no
-package. The criteria are those of the protocol.
+SOURCE is a folder that holds a folder for each cell, as run.sh leaves them, or one CSV file of all
+cells; CELLS is dev or judged, or ideas for the table of those. It
+needs no package. The criteria are those of the protocol.
 """
 
 import csv
@@ -15,10 +16,14 @@ CONSTANTS = ["k1", "k3", "k5", "k10", "k20", "k60"]
 RIVALS = ["rounds", "step", "error", "adacomm"]
 
 
-def cells(folder, which):
-    """The runs of each cell, by its name: rows of its runs.csv."""
+def cells(source, which):
+    """The runs of each cell, by its name: rows of a runs.csv, or of one file of all cells."""
+    if source.endswith(".csv"):
+        with open(source, newline="") as file:
+            rows = list(csv.DictReader(file))
+        return {name: [r for r in rows if r["cell"] == name] for name in dict.fromkeys(r["cell"] for r in rows)}
     found = {}
-    for path in sorted(pathlib.Path(folder).glob("*/runs.csv")):
+    for path in sorted(pathlib.Path(source).glob("*/runs.csv")):
         is_dev = path.parent.name in DEV
         if is_dev == (which == "dev") and not path.parent.name.endswith("small"):
             with open(path, newline="") as file:
@@ -62,13 +67,39 @@ def holm(values):
     return adjusted
 
 
-def main(folder, which):
+def ideas(source):
+    """Prints for each schedule that is no constant how it stands to the best constant of each cell."""
+    found = cells(source, "dev")
+    names = dict.fromkeys(r["schedule"] for runs in found.values() for r in runs)
+    for name in names:
+        if name in CONSTANTS:
+            continue
+        gaps, ratios = [], []
+        for runs in found.values():
+            if not any(r["schedule"] == name for r in runs):
+                continue
+            played = [k for k in CONSTANTS if any(r["schedule"] == k for r in runs)]
+            best = max(played, key=lambda k: tail(runs, k))
+            gaps.append(tail(runs, name) - tail(runs, best))
+            ratios.append(time(runs, name) / time(runs, best))
+        print(
+            f"| {name} | {statistics.fmean(gaps):+.2f} | {min(gaps):+.2f} | {statistics.fmean(ratios):.2f} | {len(gaps)} |"
+        )
+
+
+def time(runs, schedule):
+    """The mean time to the level; a run that never reaches it counts with all of its time."""
+    times = [float(r["seconds_to_level"] or r["virtual_seconds"]) for r in runs if r["schedule"] == schedule]
+    return statistics.fmean(times)
+
+
+def main(source, which):
     """Prints the table of the cells, then the criteria."""
     gaps, ratios = [], []
     against = {rival: [] for rival in RIVALS}
     print("| cell | best constant | auto | difference | s to the level: best constant | auto | rounds | step | error | adacomm |")
     print("|---|---|---|---|---|---|---|---|---|---|")
-    for name, runs in cells(folder, which).items():
+    for name, runs in cells(source, which).items():
         best = max(CONSTANTS, key=lambda k: tail(runs, k))
         auto = tail(runs, "auto")
         gap = auto - tail(runs, best)
@@ -92,4 +123,7 @@ def main(folder, which):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2])
+    if sys.argv[2] == "ideas":
+        ideas(sys.argv[1])
+    else:
+        main(sys.argv[1], sys.argv[2])

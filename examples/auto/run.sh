@@ -2,7 +2,7 @@
 # Plays cells of the protocol of docs/auto.md, and prints what they come to:
 #   sh run.sh dev        those by which the rule was chosen
 #   sh run.sh judged     those by which it is judged
-#   sh run.sh small      one cell with one seed, some seconds
+#   sh run.sh            one cell with one seed, some seconds
 # FEDPACE is the program, DATA the folder with tweets_with_users.csv.gz and wine.csv,
 # and OUT the folder of the runs. Runs that are there are not played again.
 set -eu
@@ -43,7 +43,7 @@ deal() {
 }
 
 seed=1
-case ${1:-judged} in
+case ${1:-small} in
 dev)
 	for mbps in 1 10 100; do
 		cell "users-$mbps" tweets $mbps even 250 0.32 --set "data=$data/tweets_with_users.csv.gz"
@@ -71,6 +71,7 @@ judged)
 small)
 	seeds=1
 	cell flowers-small flowers 10 even 20 0.32
+	cat "$out/flowers-small.log"
 	exit
 	;;
 *)
@@ -78,4 +79,4 @@ small)
 	exit 2
 	;;
 esac
-python3 judge.py "$out" "${1:-judged}"
+python3 judge.py "$out" "$1"

@@ -23,18 +23,23 @@ import (
 
 // curves are the columns of a run's rounds that pages draw, and what progress.csv adds.
 type curves struct {
+	// columns are the columns that can be drawn or be an axis.
 	columns []metrics.Column
-	// By column, then by round; NaN: not measured.
+	// values holds the values by column, then by round. NaN stands for what was not measured.
 	values [][]float64
+	// rounds is the number of rounds that were read.
 	rounds int
-	end    round.Time
-	// By round.
+	// end is the virtual time at which the last of them closed.
+	end round.Time
+	// evaluated says of each round whether the model was evaluated after it.
 	evaluated []bool
-	marks     live.Marks
-	costs     costs
+	// marks are what is drawn above the curves, such as checkpoints.
+	marks live.Marks
+	costs costs
 }
 
-// costs are the rows of progress.csv.
+// costs are the rows of progress.csv, by column: what the run had cost after some of its rounds. Round is
+// a number of a round, Wall in seconds of wall time, Energy in joules.
 type costs struct {
 	Round  []float64 `json:"round"`
 	Wall   []float64 `json:"wall_seconds"`
@@ -63,12 +68,14 @@ func (r *run) read() (*curves, error) {
 func readCurves(r *folder.Run) (*curves, error) {
 	c := &curves{}
 	list, err := r.Metrics()
+	// A run that has just begun has no rounds.
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, io.EOF) {
-		return c, nil // it has just begun
+		return c, nil
 	}
 	if err != nil {
 		return nil, err
 	}
+	// Columns that are neither drawn nor an axis stay in the run's files.
 	c.columns = slices.DeleteFunc(
 		metrics.ColumnsOf(metric.Names(list)...),
 		func(c metrics.Column) bool { return c.Title == "" && c.Axis == "" },
@@ -83,7 +90,8 @@ func readCurves(r *folder.Run) (*curves, error) {
 		}
 		c.add(&now.Report)
 	}
-	for i := len(c.columns) - 1; i >= 0; i-- { // an axis of other runs
+	// An axis that this run has no value of, for example tokens, is one of other runs.
+	for i := len(c.columns) - 1; i >= 0; i-- {
 		if c.columns[i].Optional &&
 			c.columns[i].Axis != "" &&
 			!slices.ContainsFunc(c.values[i], func(x float64) bool { return x == x }) {
@@ -92,13 +100,14 @@ func readCurves(r *folder.Run) (*curves, error) {
 		}
 	}
 	c.readCosts(r.Path(outputs.ProgressFile))
+	// What a complete run wrote at its end is no checkpoint from which it could be resumed.
 	if s, err := folder.ReadSummary(r.Path(folder.SummaryFile)); err == nil && s.Completed {
 		c.marks.Complete(s.Rounds)
 	}
 	return c, nil
 }
 
-// add adds a round.
+// add adds a round to all columns.
 func (c *curves) add(r *round.Report) {
 	for i := range c.columns {
 		c.values[i] = append(c.values[i], c.columns[i].Of(r))
@@ -123,7 +132,8 @@ func (c *curves) readCosts(path string) {
 				return
 			}
 		}
-		if v[0] > float64(c.rounds) { // rounds.csv was read before
+		// The run goes on: rounds.csv was read before this row was written.
+		if v[0] > float64(c.rounds) {
 			return
 		}
 		c.costs.Round = append(c.costs.Round, v[0])
@@ -137,9 +147,9 @@ func (c *curves) readCosts(path string) {
 
 // head is what precedes the columns where they are sent.
 type head struct {
-	// Values of each column.
+	// Rounds is the number of values of each column.
 	Rounds int `json:"rounds"`
-	// Some rounds were left out.
+	// Thinned says that some rounds were left out.
 	Thinned bool             `json:"thinned"`
 	Columns []metrics.Column `json:"columns"`
 	Marks   live.Marks       `json:"marks"`
@@ -157,6 +167,7 @@ func (c *curves) encode(maxRounds int) ([]byte, error) {
 	}
 	encoded := binary.LittleEndian.AppendUint32(make([]byte, 0, len(text)+16+8*len(rows)*len(c.columns)), uint32(len(text)))
 	encoded = append(encoded, text...)
+	// A Float64Array of the browser must begin at a multiple of 8 bytes.
 	for len(encoded)%8 != 0 {
 		encoded = append(encoded, 0)
 	}

@@ -13,13 +13,15 @@ import (
 	"fedpace/metrics/page"
 )
 
-// maxPoints bounds the rounds of a curve in a file, beside those that were evaluated.
+// maxPoints bounds the rounds of a curve in a file, beside those that were evaluated, which all stay:
+// they are what runs are compared by.
 const maxPoints = 1 << 14
 
 // Exported is how many runs a file holds.
 type Exported struct {
+	// Runs is the number of runs in the file, Finished how many of them are complete.
 	Runs, Finished int
-	// Which it left out.
+	// Damaged are the runs that could not be read and were left out.
 	Damaged []report.Damaged
 }
 
@@ -34,6 +36,7 @@ func (l *Library) Export(w io.Writer, comparison []byte) (e Exported, err error)
 	}
 	var readable []*run
 	var documents []page.Document
+	// Runs that can be read are worth a page, whatever the others are.
 	for _, r := range runs {
 		columns, view, err := r.export()
 		if err != nil {
@@ -88,7 +91,8 @@ func (r *run) export() (columns, view []byte, err error) {
 func packed(b []byte) []byte {
 	var small bytes.Buffer
 	z := gzip.NewWriter(&small)
-	_, _ = z.Write(b) // to memory
+	// Writing to memory does not fail.
+	_, _ = z.Write(b)
 	_ = z.Close()
 	return base64.StdEncoding.AppendEncode(nil, small.Bytes())
 }

@@ -22,29 +22,37 @@ const rescan = time.Second
 
 // Library is the runs in some folders. It is safe for concurrent use.
 type Library struct {
+	// dirs are the folders that are looked through, as they were given.
 	dirs []string
-	// Of this program.
+	// version is that of this program.
 	version string
 
-	mu      sync.Mutex
+	// mu guards what follows.
+	mu sync.Mutex
+	// scanned is when the folders were looked through last.
 	scanned time.Time
-	runs    []*run
+	// runs are the runs that were found then, each folder once.
+	runs []*run
 }
 
-// run is a run in the library.
+// run is a run in the library. It is read when it is first shown, and again only after its files have grown.
 type run struct {
 	*folder.Run
+	// id names the run in addresses of the page.
 	id string
-	// The folder cannot be read.
+	// err is why the folder cannot be read; nil: it can.
 	err error
 
+	// mu guards what follows: several requests may ask for one run at a time.
 	mu sync.Mutex
-	// Of the files that the curves were read from.
-	stamp  string
+	// stamp is that of the files from which the curves were read (see stampNow).
+	stamp string
+	// curves are what was read; nil: nothing was yet.
 	curves *curves
 }
 
-// Open looks through the folders. A folder with a run is one, another is looked through.
+// Open looks through the folders. A folder with a run is one run, any other is looked through for folders
+// with runs. It is an error if there is none at all.
 func Open(version string, dirs ...string) (*Library, error) {
 	l := &Library{dirs: dirs, version: version}
 	list, err := l.list(time.Now())
@@ -69,6 +77,7 @@ func (l *Library) list(now time.Time) ([]*run, error) {
 	if now.Sub(l.scanned) < rescan {
 		return l.runs, nil
 	}
+	// What was read of a run is kept while its folder is still there.
 	listed := map[string]*run{}
 	for _, r := range l.runs {
 		listed[r.Dir] = r
@@ -82,6 +91,7 @@ func (l *Library) list(now time.Time) ([]*run, error) {
 		}
 		dirs = append(dirs, found...)
 	}
+	// Folders may have been given twice, or one within another.
 	for _, dir := range folder.Distinct(dirs) {
 		r := listed[dir]
 		if r == nil {
@@ -118,38 +128,43 @@ func (l *Library) find(id string) *run {
 	return nil
 }
 
-// listedRun is a run in the list.
+// listedRun is a run as the page lists it.
 type listedRun struct {
+	// ID names the run in further requests.
 	ID     string `json:"id"`
 	Folder string `json:"folder"`
-	// A folder.RunState.
-	State    string `json:"state"`
+	// State is a folder.RunState.
+	State string `json:"state"`
+	// Problem is why the run cannot be read. It is empty if it can.
 	Problem  string `json:"why,omitempty"`
 	Task     string `json:"task"`
 	Schedule string `json:"schedule"`
-	// As text: JavaScript's numbers end at 2^53.
-	Seed string   `json:"seed"`
+	// Seed is text, because JavaScript's numbers are exact only up to 2^53.
+	Seed string `json:"seed"`
+	// Tags and Note are what somebody wrote beside the run.
 	Tags []string `json:"tags,omitempty"`
 	Note string   `json:"note,omitempty"`
-	// What it sets otherwise than its task's defaults.
+	// Settings are the settings that differ from the task's defaults, as key=value.
 	Settings []string `json:"settings"`
-	// By which models are compared.
+	// Quality is the metric by which models are compared.
 	Quality metricName `json:"quality"`
-	// Changes with the files.
-	Stamp   string  `json:"stamp"`
+	// Stamp changes whenever the run's files do, so that the page reads the run again.
+	Stamp string `json:"stamp"`
+	// Rounds and Virtual are how far the run is, in rounds and virtual seconds.
 	Rounds  int     `json:"rounds"`
 	Virtual float64 `json:"virtual_seconds"`
-	// null: the run goes on, or was killed.
+	// Summary is the content of summary.json; null: the run goes on, or was killed.
 	Summary *folder.Summary `json:"summary"`
 }
 
+// metricName is a metric with its direction.
 type metricName struct {
 	Name string `json:"name"`
-	// Lower values are better.
+	// Lower says that lower values are better.
 	Lower bool `json:"lower"`
 }
 
-// rowsOf are runs as the page lists them.
+// rowsOf lists runs for the page. Runs are read side by side, since a folder may lie on a slow disk.
 func rowsOf(runs []*run) []listedRun {
 	list := make([]listedRun, len(runs))
 	var side errgroup.Group
@@ -167,6 +182,7 @@ func rowsOf(runs []*run) []listedRun {
 // row is the run as the list shows it. A run that cannot be read has a row that says why.
 func (r *run) row() listedRun {
 	c := &r.Config
+	// Until more is known, the run counts as damaged.
 	listed := listedRun{
 		ID:       r.id,
 		Folder:   r.Dir,
@@ -199,11 +215,13 @@ func (r *run) row() listedRun {
 		listed.Problem = err.Error()
 		return listed
 	}
+	// The summary knows the run's end, so that its rounds need not be read.
 	if summary != nil {
 		listed.Rounds = summary.Rounds
 		listed.Virtual = summary.VirtualSeconds
 		return listed
 	}
+	// A run that goes on is as long as its rounds.csv.
 	if curves, err := r.read(); err != nil {
 		listed.State = string(folder.RunDamaged)
 		listed.Problem = err.Error()

@@ -53,6 +53,7 @@ func (l *Library) Handler() http.Handler {
 	}))
 	mux.HandleFunc("POST /notes.json", l.forRun(func(r *run, q *http.Request) ([]byte, error) {
 		var notes folder.Notes
+		// The server limits the length of the body.
 		err := json.NewDecoder(q.Body).Decode(&notes)
 		if err == nil {
 			err = r.WriteNotes(notes)
@@ -84,15 +85,18 @@ func answer(w http.ResponseWriter, kind string, body []byte, err error) {
 	h := w.Header()
 	h.Set("Content-Type", kind)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
-	_, _ = w.Write(body) // the client may be gone
+	// An error means that the client has gone, which is not reported.
+	_, _ = w.Write(body)
 }
 
 // library is the list as the page reads it.
 type library struct {
-	Folders []string    `json:"folders"`
+	// Folders are those that are looked through.
+	Folders []string `json:"folders"`
+	// Version is that of the program.
 	Version string      `json:"version"`
 	Runs    []listedRun `json:"runs"`
-	// Defaults are the settings of a task of which its runs' own differ.
+	// Defaults are all settings of each task's defaults, as key=value. A run's own settings go over them.
 	Defaults map[string][]string `json:"defaults"`
 }
 

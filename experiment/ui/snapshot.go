@@ -24,8 +24,8 @@ import (
 // errNoRound is of a round that the run's log does not hold.
 var errNoRound = errors.New("events.log does not hold the tasks of that round")
 
-// snapshot is the run as its own page shows it. Its rounds are replayed to a hub, those that events.log
-// holds with their tasks.
+// snapshot is the run as its own page shows it, as JSON. Its rounds are replayed to a hub, those that
+// events.log holds with their tasks: the log and rounds.csv are read side by side, in ascending rounds.
 func (r *run) snapshot() ([]byte, error) {
 	state, summary, err := r.State()
 	if err != nil {
@@ -38,7 +38,8 @@ func (r *run) snapshot() ([]byte, error) {
 	hub := live.New(about)
 	next, stop := iter.Pull2(r.Follow())
 	defer stop()
-	// show shows the rounds up to one, and that with what the log has of it.
+	// show shows the rounds up to one, and that with what the log has of it; 0 stands for all that are left.
+	// more is false once there are no further rounds.
 	show := func(upTo int, logged *metrics.Round) (more bool, err error) {
 		for {
 			now, err, ok := next()
@@ -61,6 +62,7 @@ func (r *run) snapshot() ([]byte, error) {
 			}
 		}
 	}
+	// Rounds between those of the log are shown without tasks.
 	for e, err := range r.events() {
 		more := false
 		if err == nil {
@@ -89,7 +91,8 @@ func (r *run) snapshot() ([]byte, error) {
 	if err != nil || predicted == nil {
 		return hub.Snapshot(), err
 	}
-	text := hub.Snapshot() // an object
+	// The snapshot is a JSON object, to which one member is added.
+	text := hub.Snapshot()
 	return append(append(append(text[:len(text)-1], `,"prediction":`...), predicted...), '}'), nil
 }
 
@@ -123,6 +126,7 @@ func (r *run) predicted() ([]byte, error) {
 		return nil, err
 	}
 	rows = forecast.RoundRows(rows)
+	// Of very many rounds, evenly spread ones stand for all.
 	every := max(1, len(rows)/maxPredicted)
 	columns := map[string][]*float64{}
 	for i := 0; i < len(rows); i += every {
@@ -151,10 +155,12 @@ func (r *run) finish(hub *live.Hub, state folder.RunState, s *folder.Summary) (e
 		end.Completed = s.Completed
 		end.Elapsed = time.Duration(s.WallSeconds * float64(time.Second))
 		end.Summary, err = regular.ReadFile(r.Path(folder.SummaryFile))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) { // gone: the run is resumed meanwhile
+		// The file is gone if the run was resumed meanwhile.
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
+	// The words say what to do next; the page puts "The run stopped" before them.
 	switch {
 	case state == folder.RunRunning:
 		return nil
@@ -194,6 +200,7 @@ func (r *run) timeline(number int) (text []byte, err error) {
 		if e.Round == number {
 			return live.RoundJSON(about, e)
 		}
+		// Rounds ascend in the log, so that a later one means that this one was left out.
 		if e.Round > number {
 			break
 		}
@@ -207,6 +214,7 @@ func (r *run) about(s *folder.Summary) (*metrics.Run, error) {
 	if r.err != nil {
 		return nil, r.err
 	}
+	// The configuration has most of what a hub needs to know.
 	c := &r.Config
 	run := folder.About(c)
 	run.Name = filepath.Base(r.Dir)
@@ -226,6 +234,7 @@ func (r *run) about(s *folder.Summary) (*metrics.Run, error) {
 			return nil, err
 		}
 	}
+	// No file holds when the run started, but config.yaml is the first that it writes.
 	if info, err := os.Stat(r.Path(folder.ConfigFile)); err == nil {
 		run.Started = info.ModTime()
 	}

@@ -8,6 +8,7 @@ import (
 	"fedpace/data/datatest"
 	"fedpace/data/federated"
 	"fedpace/data/parquetfile"
+	"fedpace/data/table"
 
 	"github.com/parquet-go/parquet-go"
 )
@@ -72,6 +73,22 @@ func FuzzTweets(f *testing.F) {
 		datatest.Guard(t, len(content), func() {
 			if s, err := openTweets(bytes.NewReader(content), federated.Options{MinTweets: 1}); err == nil {
 				datatest.Usable(t, s)
+			}
+		})
+	})
+}
+
+func FuzzLEAFNumbers(f *testing.F) {
+	f.Add([]byte(`{"users": ["a"], "user_data": {"a": {"y": [0.0, 1.0, 0, 1, 1], "x": [[1, 2], [3, 4e1], [5, -6], [7, 8], [9, 0]]}}}`))
+	f.Add([]byte(`{"user_data": {"a": {"x": [[[1], [2]], [[3]], null, "s", true], "y": [0, 1, "2", null, [1]]}}}`))
+	f.Add([]byte(strings.Repeat(`{"user_data":{"a":{"x":[`, 100)))
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, content []byte) {
+		path := datatest.Put(t, dir, "a.json", content)
+		datatest.Guard(t, len(content), func() {
+			s, err := OpenWith(table.Table{Client: "user", Features: []string{"x"}, Label: "y"}, path, federated.Options{})
+			if err == nil {
+				datatest.Usable(t, s.(*federated.Grouped))
 			}
 		})
 	})

@@ -114,7 +114,9 @@ func errCIFAR10(version string) error {
 
 // cifarName is how the files of CIFAR-10 and of CIFAR-100's Python version are called: its batches, and
 // the folders in their archives.
-var cifarName = regexp.MustCompile(`^(?:(data_batch_[1-5]|test_batch)(\.bin)?|(cifar-10-batches-(?:py|bin))|(cifar-100-python))$`)
+var cifarName = regexp.MustCompile(
+	`^(?:(data_batch_[1-5]|test_batch)(\.bin)?|(cifar-10-batches-(?:py|bin))|(cifar-100-python))$`,
+)
 
 // checkCIFAR refuses a file or an archive of CIFAR-10, and of CIFAR-100's Python version.
 func checkCIFAR(s *federated.Source) error {

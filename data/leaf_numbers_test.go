@@ -132,8 +132,10 @@ func TestLEAF_NumbersOfOtherForms(t *testing.T) {
 	for name, c := range map[string]struct{ content, want string }{
 		"lengths that contradict the shape": {string(object("[[1, 2, 3], [4, 5, 6]]", "0.5")), "and the shape wants"},
 		"lists of different lengths":        {string(object("[[1, 2], [4]]", "0.5")), "in one list; want equal ones"},
-		"a label more":                      {`{"user_data": {"a": {"x": [[1, 2]], "y": [1, 2]}}}`, "1 samples in x and 2 labels in y"},
+		"a label more":                      {`{"user_data": {"a": {"x": [[1, 2]], "y": [1, 2]}}}`, "x and y have different lengths: one of them ends after 1 samples"},
 		"a list as a label":                 {string(object("[1, 2]", "[1, 2]")), "y[0]: a list of 2 values; want one"},
+		"no labels":                         {`{"user_data": {"a": {"x": [[1, 2]]}}}`, "has no x or no y"},
+		"no list":                           {`{"user_data": {"a": {"x": 3, "y": [1]}}}`, "found 'number', want a list of samples"},
 		"truncated":                         {string(object("[1, 2]", "3"))[:100], "truncated"},
 		"no users":                          {`{"a": 1}`, `no "user_data"`},
 	} {

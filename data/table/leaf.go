@@ -2,6 +2,7 @@ package table
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -62,24 +63,64 @@ func (l *leafTable) read(wanted []column, result *reading) error {
 	return err
 }
 
-// leafRows are the samples of one user: for each the cells of its input and of its label.
-type leafRows struct {
-	inputs, labels [][]cell
-	// lengths are those of the nested lists of each input, the outermost first.
-	lengths [][]int
+// leafRows are the samples of one user, as JSON: of a user with many samples, decoded cells would take
+// many times the memory.
+type leafRows struct{ inputs, labels jsontext.Value }
+
+// readLeafUser reads the object of one user. x and y may come in any order.
+func readLeafUser(d *jsontext.Decoder) (*leafRows, error) {
+	rows := new(leafRows)
+	err := eachMember(d, func(name string) error {
+		switch name {
+		case leafInput:
+			return keepValue(d, &rows.inputs)
+		case leafLabel:
+			return keepValue(d, &rows.labels)
+		}
+		return d.SkipValue()
+	})
+	if err == nil && (rows.inputs == nil || rows.labels == nil) {
+		err = errors.New("has no x or no y")
+	}
+	return rows, err
+}
+
+// keepValue stores the next value, which has to be a list, for later.
+func keepValue(d *jsontext.Decoder, value *jsontext.Value) error {
+	if kind := d.PeekKind(); kind != '[' && kind != 0 {
+		return fmt.Errorf("byte %d: found '%v', want a list of samples", d.InputOffset(), kind)
+	}
+	read, err := d.ReadValue()
+	*value = read.Clone()
+	return err
 }
 
 // handOut gives the takers of the wanted columns the rows of a user.
 func (l *leafRows) handOut(user string, wanted []column, result *reading) error {
-	if len(l.inputs) != len(l.labels) {
-		return fmt.Errorf("%d samples in x and %d labels in y", len(l.inputs), len(l.labels))
+	inputs := jsontext.NewDecoder(bytes.NewReader(l.inputs))
+	labels := jsontext.NewDecoder(bytes.NewReader(l.labels))
+	// The beginnings of both lists are known to be there.
+	_, err := inputs.ReadToken()
+	_, labelErr := labels.ReadToken()
+	if err := errors.Join(err, labelErr); err != nil {
+		return err
 	}
-	for i := range l.inputs {
+	for i := 0; inputs.PeekKind() != ']' || labels.PeekKind() != ']'; i++ {
+		if inputs.PeekKind() == ']' || labels.PeekKind() == ']' {
+			return fmt.Errorf("x and y have different lengths: one of them ends after %d samples", i)
+		}
 		if result.rows == federated.MaxSamples {
 			return fmt.Errorf("more than %d rows", federated.MaxSamples)
 		}
+		sample := leafSample{user: user, number: i}
+		if sample.input, sample.lengths, err = readLeafValue(inputs); err != nil {
+			return fmt.Errorf("x[%d]: %w", i, err)
+		}
+		if sample.label, _, err = readLeafValue(labels); err != nil {
+			return fmt.Errorf("y[%d]: %w", i, err)
+		}
 		for _, c := range wanted {
-			if err := l.handOutCell(i, user, &c, result.rows); err != nil {
+			if err := sample.handOut(&c, result.rows); err != nil {
 				return err
 			}
 		}
@@ -88,58 +129,50 @@ func (l *leafRows) handOut(user string, wanted []column, result *reading) error 
 	return nil
 }
 
-// handOutCell gives a taker its column of sample i, which is a row of the table.
-func (l *leafRows) handOutCell(i int, user string, wanted *column, row int) error {
+// leafSample is one sample of a user.
+type leafSample struct {
+	user string
+	// number counts the user's samples from 0.
+	number       int
+	input, label []cell
+	// lengths are those of the input's nested lists, the outermost first.
+	lengths []int
+}
+
+// handOut gives a taker its column of the sample, which is a row of the table.
+func (s *leafSample) handOut(wanted *column, row int) error {
 	var cells []cell
 	switch wanted.name {
 	case leafUser:
-		cells = []cell{{kind: textCell, text: user}}
+		cells = []cell{{kind: textCell, text: s.user}}
 	case leafInput:
-		cells = l.inputs[i]
-		if wanted.nested != nil && len(l.lengths[i]) > 1 {
-			if err := wanted.nested(l.lengths[i]); err != nil {
-				return fmt.Errorf("x[%d]: %w", i, err)
+		cells = s.input
+		if wanted.nested != nil && len(s.lengths) > 1 {
+			if err := wanted.nested(s.lengths); err != nil {
+				return fmt.Errorf("x[%d]: %w", s.number, err)
 			}
 		}
 	case leafLabel:
-		cells = l.labels[i]
+		cells = s.label
 	}
 	if len(cells) != 1 && !wanted.lists {
-		return fmt.Errorf("%s[%d]: a list of %d values; want one (a list may be the only column of features)", wanted.name, i, len(cells))
+		return fmt.Errorf(
+			"%s[%d]: a list of %d values; want one (a list may be the only column of features)",
+			wanted.name,
+			s.number,
+			len(cells),
+		)
 	}
 	for _, c := range cells {
-		if err := wanted.take(row, c); err != nil {
-			if errors.Is(err, errStop) {
-				return err
-			}
-			return fmt.Errorf("%s[%d]: %w", wanted.name, i, err)
+		err := wanted.take(row, c)
+		if errors.Is(err, errStop) {
+			return err
+		}
+		if err != nil {
+			return fmt.Errorf("%s[%d]: %w", wanted.name, s.number, err)
 		}
 	}
 	return nil
-}
-
-// readLeafUser decodes the object of one user. x and y may come in any order.
-func readLeafUser(d *jsontext.Decoder) (*leafRows, error) {
-	rows := new(leafRows)
-	err := eachMember(d, func(name string) error {
-		switch name {
-		case leafInput:
-			return eachElement(d, func() error {
-				cells, lengths, err := readLeafValue(d)
-				rows.inputs = append(rows.inputs, cells)
-				rows.lengths = append(rows.lengths, lengths)
-				return err
-			})
-		case leafLabel:
-			return eachElement(d, func() error {
-				cells, _, err := readLeafValue(d)
-				rows.labels = append(rows.labels, cells)
-				return err
-			})
-		}
-		return d.SkipValue()
-	})
-	return rows, err
 }
 
 // readLeafValue decodes a number, a text, a null, or a list of these, with the lengths of nested lists.

@@ -134,10 +134,24 @@ var splitNames = []string{"split", "is_test", "is_train", "is_validation", "held
 
 // The words that columns are called by.
 var (
-	clientWords = []string{"client", "partition_id", "cid", "user", "writer", "site", "device", "subject", "patient", "hospital", "owner", "author", "person", "player", "customer", "household", "station", "school", "garden", "town", "city", "region", "district", "county", "state", "country", "store", "shop", "branch", "bank", "company", "team", "group", "reviewer", "speaker", "driver", "vehicle", "machine", "sensor", "plant", "node", "phone", "account", "member", "student", "employee"}
-	labelWords  = []string{"label", "class", "y", "target", "species", "outcome", "diagnosis", "sentiment", "digit", "variety", "cultivar", "genus", "breed", "price"}
-	maybeLabel  = []string{"category", "character", "kind", "type", "grade", "status", "quality", "score", "rating", "stars", "result"}
-	splitWords  = []string{"split", "part", "subset", "partition", "is_test", "test", "held_out"}
+	clientWords = []string{
+		"client", "partition_id", "cid", "user", "writer", "site", "device", "subject", "patient",
+		"hospital", "owner", "author", "person", "player", "customer", "household", "station", "school",
+		"garden", "town", "city", "region", "district", "county", "state", "country", "store", "shop",
+		"branch", "bank", "company", "team", "group", "reviewer", "speaker", "driver", "vehicle", "machine",
+		"sensor", "plant", "node", "phone", "account", "member", "student", "employee",
+	}
+	labelWords = []string{
+		"label", "class", "y", "target", "species", "outcome", "diagnosis", "sentiment", "digit", "variety",
+		"cultivar", "genus", "breed", "price",
+	}
+	maybeLabel = []string{
+		"category", "character", "kind", "type", "grade", "status", "quality", "score", "rating", "stars",
+		"result",
+	}
+	splitWords = []string{
+		"split", "part", "subset", "partition", "is_test", "test", "held_out",
+	}
 )
 
 // hasWord reports whether a column is called by one of the words, or one with _id.
@@ -297,7 +311,15 @@ func (p *Proposal) addLabel(label *profile, grounds string) {
 		if !label.words() {
 			kind = "whole numbers"
 		}
-		p.add("label", quoted(label.name), "%d different %s (%s); %s", len(label.distinct), kind, label.exampleValues(), grounds)
+		p.add(
+			"label",
+			quoted(label.name),
+			"%d different %s (%s); %s",
+			len(label.distinct),
+			kind,
+			label.exampleValues(),
+			grounds,
+		)
 		if !label.words() &&
 			label.lowest >= 0 &&
 			label.highest >= float64(len(label.distinct)) &&

@@ -230,7 +230,9 @@ func pathChanges(t *testing.T) []change {
 // TestFiles_CredentialsAreNone has an output with a file of credentials: whoever may push metrics changes
 // no result, so that the file neither counts nor has to be there.
 func TestFiles_CredentialsAreNone(t *testing.T) {
-	c, err := config.LoadFiles(nil, []string{"outputs=[{sink: remote_write, url: http://localhost/, epoch: 2026-01-01T00:00:00Z, credentials_file: none/there}]"})
+	const output = "{sink: remote_write, url: http://localhost/, epoch: 2026-01-01T00:00:00Z, " +
+		"credentials_file: none/there}"
+	c, err := config.LoadFiles(nil, []string{"outputs=[" + output + "]"})
 	if err != nil {
 		t.Fatal(err)
 	}

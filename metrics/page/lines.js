@@ -334,7 +334,7 @@ export class LineChart {
       ],
       series: [null, ...this.lines.map((line, i) => ({
         facets: [{ scale: 'x', auto: false }, { scale: 'y', auto: false }], paths: (u, at) => this.paths(u, at), stroke: () => paint(this.lines[i].colour),
-        fillTo: () => 0, fill: line.low || line.fill ? () => paint(this.lines[i].colour) + (line.fill ? 'a0' : '29') : undefined,
+        fillTo: () => 0, fill: line.low || line.fill ? () => paint(this.lines[i].colour) + (line.fill ? 'a0' : this.lines.length > 6 ? '14' : '29') : undefined,
         points: { size: 5, fill: () => paint(this.lines[i].colour), show: true, filter: (_, at) => this.dots(at) },
       }))],
       cursor: {

@@ -71,7 +71,7 @@ site:
 
 # The pictures on the pages (needs Chromium).
 screenshots:
-	go test ./docs/screenshots -count=1 -screenshots ../../docs
+	go test ./docs/screenshots -count=1 -timeout 30m -screenshots ../../docs
 
 check:
 	bash .ci/run

@@ -15,6 +15,7 @@ _POLICIES = ["Aggregation", "ClientSchedule", "Closing", "Combination", "Learnin
 # Where each of the other names is defined: these modules need numpy, and are imported when they are used.
 _LATER = {
     **dict.fromkeys(["Run", "runs", "save_model"], "results"),
+    **dict.fromkeys(["to_mlflow", "to_wandb"], "trackers"),
     **dict.fromkeys(["Data", "Diverged", "Grouped", "Job", "Metric", "Samples", "Setting", "Task", "Tensor", "Trainer", "run", "serve"], "trainer"),
 }
 

@@ -38,6 +38,16 @@ def runs(folder: Union[str, "os.PathLike[str]"]) -> List["Run"]:
     return [Run(path) for path in found]
 
 
+def names_of(found: Sequence["Run"]) -> List[str]:
+    """A name for each run by which it differs from the others: its path below the folder of all.
+
+    A single run has its folder's name. Runs that are the same folder have equal names.
+    """
+    parts = [run.path.resolve().parts for run in found]
+    common = len(os.path.commonprefix([p[:-1] for p in parts])) if len(found) > 1 else len(parts[0]) - 1 if parts else 0
+    return ["/".join(p[common:]) for p in parts]
+
+
 class Run:
     """One run's folder. What is read stays in memory; make another Run to read a run that goes on anew."""
 

@@ -23,7 +23,7 @@ func notA(value, kind string, candidates []string) string {
 	s := fmt.Sprintf("%q is not %s %s", value, article, kind)
 	// MLflow is asked for often and is no output: runs are imported there once they are finished.
 	if kind == "output" && value == "mlflow" {
-		return s + " (python/README.md shows how a finished run enters MLflow)"
+		return s + " (fedpace.to_mlflow of the Python package brings in a finished run: python/README.md)"
 	}
 	if near := names.Nearest(value, candidates); near != "" {
 		return s + fmt.Sprintf(" (did you mean %q?)", near)

@@ -24,12 +24,13 @@ class Trial:
     def suggest_int(self, name, low, high, log): return self.params.setdefault(name, high if self.n % 2 else low)
     def suggest_float(self, name, low, high, log): return self.params.setdefault(name, high if self.n // 2 % 2 else low)
 class Study:
+    trials = ()
     def __init__(self): self.told, self.asked = [], 0
     def ask(self): self.asked += 1; return Trial(self.asked)
     def tell(self, trial, value=None, state=None): self.told += [(value, trial.params)] if state is None else []
     best_params = property(lambda self: max(self.told, key=lambda t: t[0])[1])
     best_value = property(lambda self: max(self.told, key=lambda t: t[0])[0])
-def create_study(direction, sampler): assert direction == "maximize"; return Study()
+def create_study(study_name, direction, storage, load_if_exists): assert direction == "maximize"; return Study()
 `
 
 // What the search says is best is so by what its runs have left, and it plays nothing twice.
@@ -71,5 +72,30 @@ func TestOptuna(t *testing.T) {
 	}
 	if trials, err := os.ReadDir(filepath.Join(dir, "runs")); err != nil || len(trials) < 3 || len(trials) > 4 {
 		t.Errorf("%d trials were played, %v", len(trials), err)
+	}
+}
+
+// A search with the real Optuna that is stopped after three trials goes on with points that it has not
+// tried, which one that begins with the same seed does not (findings/optuna-resumed-search-repeats.sh).
+func TestOptuna_RealPackageGoesOn(t *testing.T) {
+	slow.Test(t, "it installs Optuna from PyPI")
+	t.Parallel()
+	dir := t.TempDir()
+	fedpace := filepath.Join(dir, "fedpace")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", fedpace, "../cmd/fedpace").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for i, trials := range []string{"3", "6"} {
+		c := exec.CommandContext(t.Context(), "uv", "run", "--quiet", "--no-project", "--python", "3.11",
+			"--with", "optuna==5.0.0", "python", "-B", "optuna/search.py", trials)
+		c.Env = append(os.Environ(), "FEDPACE="+fedpace, "OUT="+filepath.Join(dir, "runs"))
+		c.Stderr = os.Stderr
+		if out, err := c.Output(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		tried, err := filepath.Glob(filepath.Join(dir, "runs", "*-*"))
+		if want := 3 * (i + 1); err != nil || len(tried) != want {
+			t.Errorf("%d points were tried, want %d: %v", len(tried), want, tried)
+		}
 	}
 }

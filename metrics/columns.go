@@ -32,7 +32,8 @@ type Column struct {
 
 	// Optional says that some rounds have no value.
 	Optional bool `json:"-"`
-	// Derived says that the values follow from rounds.csv, which does not contain them.
+	// Derived says that the values follow from other columns. Of such columns rounds.csv has
+	// window_loss alone, as its last one.
 	Derived bool `json:"-"`
 	// Steered says that only runs with a steered schedule of K have the column.
 	Steered bool `json:"-"`

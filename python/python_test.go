@@ -26,7 +26,12 @@ func TestPython(t *testing.T) {
 			}
 		}
 	}
-	for name, needs := range map[string]string{"test_numpy.py": "numpy", "test_results.py": "numpy", "test_torch.py": "torch"} {
+	for name, needs := range map[string]string{
+		"test_numpy.py":    "numpy",
+		"test_results.py":  "numpy",
+		"test_torch.py":    "torch",
+		"test_trackers.py": "numpy",
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			python := interpreter(t, needs)
@@ -34,6 +39,18 @@ func TestPython(t *testing.T) {
 				t.Errorf("%s: %v\n%s", name, err, bytes.TrimSpace(out))
 			}
 		})
+	}
+}
+
+// Runs enter the real MLflow and W&B, and TensorBoard's own reader has their hyperparameters.
+func TestTrackers_RealPackages(t *testing.T) {
+	slow.Test(t, "it installs trackers from PyPI")
+	t.Parallel()
+	c := exec.CommandContext(t.Context(), "uv", "run", "--quiet", "--no-project", "--python", "3.11",
+		"--with", "mlflow==3.17.0", "--with", "wandb==0.31.0", "--with", "numpy", "python", "-B", "test_trackers.py", "-v")
+	out, err := c.CombinedOutput()
+	if err != nil || bytes.Contains(out, []byte("skipped")) || bytes.Count(out, []byte("... ok")) != 6 {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 

@@ -1,6 +1,7 @@
 """Optuna chooses K_0 and the learning rate; fedpace plays what it chooses, for one virtual time.
 
-python3 search.py TRIALS; FEDPACE is the program, and OUT the folder of the runs.
+python3 search.py TRIALS; FEDPACE is the program, and OUT the folder of the runs and of the study. A search
+that was stopped goes on with the same command, until there are so many trials in all.
 """
 
 import json
@@ -27,8 +28,13 @@ def play(k0, eta0):
     return None if row["diverged"] else row["means"]["tail_validation_accuracy"]["mean"]
 
 
-study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=1))
-for _ in range(int(sys.argv[1])):
+os.makedirs(OUT, exist_ok=True)
+study = optuna.create_study(
+    study_name="fedpace", direction="maximize", storage=f"sqlite:///{OUT}/optuna.db", load_if_exists=True)
+done = sum(trial.state.is_finished() for trial in study.trials)
+# A sampler begins anew with its process. With an equal seed it would try again what was tried before.
+study.sampler = optuna.samplers.TPESampler(seed=1 + done)
+for _ in range(done, int(sys.argv[1])):
     trial = study.ask()
     value = play(trial.suggest_int("k0", 5, 80, log=True), trial.suggest_float("eta0", 0.01, 1, log=True))
     if value is None:

@@ -73,6 +73,8 @@ func TestARunFillsItsFolder(t *testing.T) {
 	}
 	first, second := anyReport(1), anyReport(2)
 	second.TrainingLoss, second.Evaluated = 2.25, true
+	first.WindowLoss = math.NaN()
+	second.WindowLoss = 2.5
 	second.Steps, second.LateUsed = metric.Spread{Tasks: 60, Smallest: 8, Largest: 64, Sum: 2250}, 3
 	rows := rowsOf(t, r)
 	for _, report := range []*round.Report{first, second} {
@@ -86,9 +88,9 @@ func TestARunFillsItsFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "round,virtual_seconds,round_seconds,local_steps,learning_rate,cohort,accepted,late,dropped,lost,cancelled,refused,training_loss,validation_loss,validation_accuracy,sgd_steps," +
-		"smallest_local_steps,mean_local_steps,largest_local_steps,late_used\n" +
-		"1,4.715000001,3.037500001,64,0.3,60,60,0,0,0,0,0,,,,144,,,,0\n" +
-		"2,4.715000001,3.037500001,64,0.3,60,60,0,0,0,0,0,2.25,1.5,0.25,144,8,37.5,64,3\n"
+		"smallest_local_steps,mean_local_steps,largest_local_steps,late_used,window_loss\n" +
+		"1,4.715000001,3.037500001,64,0.3,60,60,0,0,0,0,0,,,,144,,,,0,\n" +
+		"2,4.715000001,3.037500001,64,0.3,60,60,0,0,0,0,0,2.25,1.5,0.25,144,8,37.5,64,3,2.5\n"
 	if diff := cmp.Diff(want, string(text)); diff != "" {
 		t.Error(diff)
 	}

@@ -28,10 +28,16 @@ func RoundsHeader(names ...string) string {
 }
 
 // columnsOf lists the columns of a rounds.csv with these metrics: those that follow from others are left
-// out.
+// out, but for the window's loss, which stands behind all others, where older versions end.
 func columnsOf(names []string) []metrics.Column {
-	return slices.DeleteFunc(metrics.ColumnsOf(names...), func(c metrics.Column) bool { return c.Derived })
+	all := metrics.ColumnsOf(names...)
+	window := slices.IndexFunc(all, func(c metrics.Column) bool { return c.Name == windowLoss })
+	last := all[window]
+	return append(slices.DeleteFunc(all, func(c metrics.Column) bool { return c.Derived }), last)
 }
+
+// windowLoss is the column of the mean loss of the last rounds.
+const windowLoss = "window_loss"
 
 // header is the first line of a rounds.csv with these columns, without its newline.
 func header(columns []metrics.Column) string {
@@ -188,7 +194,7 @@ func wholeRows(f *os.File) (rows io.Reader, torn bool, err error) {
 }
 
 // Reports yields the rounds of a rounds.csv in order. A report lacks what the file does not hold:
-// candidates and the window's loss. An error is the last value, and names the file and the line; see
+// candidates, and in files of older versions the window's loss. An error is the last value, and names the file and the line; see
 // [ErrTorn].
 func Reports(path string) iter.Seq2[round.Report, error] {
 	return func(yield func(round.Report, error) bool) {

@@ -4,7 +4,9 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -64,7 +66,8 @@ func (o *tensorboard) Start(s *metrics.Start) (err error) {
 	)
 }
 
-// hparams are what runs are usually compared by. A seed is text: a double does not hold all.
+// hparams are what runs are usually compared by, and each setting that is not the task's default. A seed is
+// text: a double does not hold all.
 func hparams(run *metrics.Run) ([]byte, error) {
 	text := func(name, v string) *event.HParam {
 		return &event.HParam{Key: name, Value: &event.Setting{StringValue: &v}}
@@ -72,11 +75,32 @@ func hparams(run *metrics.Run) ([]byte, error) {
 	number := func(name string, v int) *event.HParam {
 		return &event.HParam{Key: name, Value: &event.Setting{NumberValue: proto.Float64(float64(v))}}
 	}
-	return proto.Marshal(&event.HParams{SessionStartInfo: &event.Session{Hparams: []*event.HParam{
+	list := []*event.HParam{
 		text("task", run.Task), text("schedule", run.Schedule), text("close", run.Close),
 		text("seed", strconv.FormatUint(run.Seed, 10)),
 		number("clients", run.Clients), number("cohort", run.Cohort),
-	}}})
+	}
+	for _, setting := range run.Settings {
+		key, value, _ := strings.Cut(setting, "=")
+		named := slices.ContainsFunc(list, func(p *event.HParam) bool { return p.Key == key })
+		isCompared := slices.Contains(compared, key) || slices.Contains(run.NonDefault, setting)
+		if named || !isCompared {
+			continue
+		}
+		if x, err := strconv.ParseFloat(value, 64); err == nil && !math.IsInf(x, 0) && !math.IsNaN(x) {
+			list = append(list, &event.HParam{Key: key, Value: &event.Setting{NumberValue: &x}})
+			continue
+		}
+		list = append(list, text(key, value))
+	}
+	return proto.Marshal(&event.HParams{SessionStartInfo: &event.Session{Hparams: list}})
+}
+
+// compared are keys by which runs are usually compared, beside those that differ from their defaults:
+// K_0, eta_0, the minibatch, and the client's speed and links.
+var compared = []string{
+	"schedule.k0", "schedule.eta0", "batch",
+	"compute.seconds_per_step", "network.download_mbps", "network.upload_mbps", "network.model_megabits",
 }
 
 // Round writes the round's event. What was not measured is left out.

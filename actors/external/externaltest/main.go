@@ -39,6 +39,8 @@ type trainer struct {
 	kernel learn.Kernel
 	// Numbers behind the parameters: running means of the samples' first values.
 	buffers int
+	// scale multiplies the values that buffers follow.
+	scale float64
 	// integers adds a count of steps, the largest of which counts, and a boolean, by majority, that each
 	// step turns over.
 	integers bool
@@ -123,6 +125,7 @@ func Main() {
 	f.IntVar(&t.from, "from", 2, "task of the process, from 1, from which on there are faults")
 	f.IntVar(&t.buffers, "buffers", 0, "")
 	f.BoolVar(&t.integers, "integers", false, "")
+	f.Float64Var(&t.scale, "scale", 1, "")
 	f.IntVar(&t.frozen, "frozen", 0, "")
 	f.IntVar(&t.state, "state", 0, "")
 	check(f.Parse(os.Args[1:]))
@@ -321,7 +324,7 @@ func (t *trainer) steps(m *message, of *task, base, local []float32) (first floa
 		b := t.batch(rows[1 : 1+size])
 		rows = rows[1+size:]
 		for i := range t.buffers {
-			local[n+i] = 0.9*local[n+i] + 0.1*b.X[i]
+			local[n+i] = 0.9*local[n+i] + 0.1*float32(t.scale)*b.X[i]
 		}
 		if t.integers {
 			local[n+t.buffers]++

@@ -41,6 +41,24 @@ def safetensors(path, tensors):
 
 
 class StartModels(unittest.TestCase):
+    def test_buffers_of_a_trainer(self):
+        """Types besides float32, by the bytes that the format gives them; -2.5 is 0xc020 in bfloat16."""
+        values = {
+            "count": ("I64", np.int64(12).tobytes(), 12), "used": ("BOOL", b"\1", True), "level": ("I8", b"\xfd", -3),
+            "half": ("F16", np.float16(1.5).tobytes(), 1.5), "brain": ("BF16", b"\x20\xc0", -2.5), "double": ("F64", np.float64(1 / 3).tobytes(), 1 / 3)}
+        header, data = {}, b""
+        for name, (kind, raw, _) in values.items():
+            header[name] = {"dtype": kind, "shape": [], "data_offsets": [len(data), len(data) + len(raw)]}
+            data += raw
+        text = json.dumps(header).encode()
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "model.safetensors")
+            path.write_bytes(len(text).to_bytes(8, "little") + text + data)
+            read = results._safetensors(path)
+        for name, (_, _, want) in values.items():
+            self.assertEqual((read[name].shape, read[name].item()), ((), want), name)
+        self.assertEqual((read["count"].dtype, read["used"].dtype), (np.int64, np.bool_))
+
     def test_any_layout(self):
         """Transposed, sliced and Fortran's arrays are saved by their values; the file is compared with the format."""
         weight = np.arange(6, dtype=np.float32).reshape(2, 3)

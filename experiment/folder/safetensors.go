@@ -135,12 +135,19 @@ type entry struct {
 // ReadModel reads the parameters of an architecture from a safetensors file.
 // The file must hold exactly its tensors, in their types; float32 must be finite.
 func ReadModel(path string, want []learn.Tensor) ([]float32, error) {
+	return ReadModelOnto(path, want, nil)
+}
+
+// ReadModelOnto is [ReadModel] for a file that may lack buffers of integers, booleans and constants, as
+// those that earlier versions wrote do. They are as in the model base then; nil means that the file
+// must hold all.
+func ReadModelOnto(path string, want []learn.Tensor, base []float32) ([]float32, error) {
 	f, info, err := regular.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close() // read only
-	params, err := DecodeModel(bufio.NewReaderSize(f, 64<<10), info.Size(), want)
+	params, err := decodeModel(bufio.NewReaderSize(f, 64<<10), info.Size(), want, base)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -152,6 +159,11 @@ func ReadModel(path string, want []learn.Tensor) ([]float32, error) {
 // aliases must have their tensors' values. It allocates no more than the model and
 // the limits ask for.
 func DecodeModel(r io.Reader, size int64, want []learn.Tensor) ([]float32, error) {
+	return decodeModel(r, size, want, nil)
+}
+
+// decodeModel is [DecodeModel], of a file that may lack what [ReadModelOnto] takes from base.
+func decodeModel(r io.Reader, size int64, want []learn.Tensor, base []float32) ([]float32, error) {
 	var prefix [8]byte
 	if _, err := io.ReadFull(r, prefix[:]); err != nil {
 		return nil, errors.New("not a safetensors file: shorter than its first 8 bytes")
@@ -174,7 +186,7 @@ func DecodeModel(r io.Reader, size int64, want []learn.Tensor) ([]float32, error
 	if err != nil {
 		return nil, fmt.Errorf("safetensors header: %w", err)
 	}
-	order, err := match(entries, want, size-8-int64(length))
+	order, err := match(entries, want, size-8-int64(length), base != nil)
 	if err != nil {
 		return nil, err
 	}
@@ -183,6 +195,7 @@ func DecodeModel(r io.Reader, size int64, want []learn.Tensor) ([]float32, error
 		total += t.Len()
 	}
 	params := make([]float32, total)
+	copy(params, base)
 	read := map[int]bool{} // by offset of the tensor
 	for _, t := range order {
 		part := params[t.Offset:][:t.Len()]
@@ -214,13 +227,14 @@ func DecodeModel(r io.Reader, size int64, want []learn.Tensor) ([]float32, error
 
 // match pairs the header's entries with the wanted tensors, in the order of the
 // data, and sees that they fill the data without gap or overlap.
-func match(entries map[string]entry, want []learn.Tensor, data int64) ([]learn.Tensor, error) {
-	// A file may leave aliases out.
-	isMissingAlias := func(t learn.Tensor) bool {
+func match(entries map[string]entry, want []learn.Tensor, data int64, lacksTyped bool) ([]learn.Tensor, error) {
+	// A file may leave aliases out, and typed buffers where lacksTyped allows it.
+	isLeftOut := func(t learn.Tensor) bool {
 		_, exists := entries[t.Name]
-		return !exists && slices.Contains(t.Aliases, t.Name)
+		isOptional := slices.Contains(t.Aliases, t.Name) || lacksTyped && t.Type != ""
+		return !exists && isOptional
 	}
-	order := slices.DeleteFunc(byName(want), isMissingAlias)
+	order := slices.DeleteFunc(byName(want), isLeftOut)
 	for _, t := range order {
 		e, ok := entries[t.Name]
 		switch {

@@ -250,3 +250,47 @@ func TestModelParams(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Buffers of integers, booleans and constants are in the file in their own types, larger elements first so
+// that each is aligned; tied weights are there by both names. All come back. A file may lack typed buffers where
+// the caller has values for them.
+func TestModel_TypedBuffersAndAliases(t *testing.T) {
+	tensors := []learn.Tensor{
+		{Name: "embedding.weight", Shape: []int{3}, Aliases: []string{"output.weight"}},
+		{Name: "used", Shape: []int{3}, Offset: 3, Type: "bool", Rule: learn.Majority},
+		{Name: "count", Shape: []int{}, Offset: 6, Type: "int64", Rule: learn.Largest},
+		{Name: "mask", Shape: []int{1}, Offset: 7, Type: "float32", Rule: learn.Kept},
+	}
+	params := []float32{1, 2, 3, 1, 0, 1, 12, 0, 0xff80}
+	data := encoded(t, tensors, params, nil)
+	header := `{"count":{"dtype":"I64","shape":[],"data_offsets":[0,8]},` +
+		`"embedding.weight":{"dtype":"F32","shape":[3],"data_offsets":[8,20]},` +
+		`"mask":{"dtype":"F32","shape":[1],"data_offsets":[20,24]},` +
+		`"output.weight":{"dtype":"F32","shape":[3],"data_offsets":[24,36]},` +
+		`"used":{"dtype":"BOOL","shape":[3],"data_offsets":[36,39]}}`
+	if got := strings.TrimRight(string(data[8:len(data)-39]), " "); got != header {
+		t.Errorf("header %s\nwant   %s", got, header)
+	}
+	negativeInfinity := []byte{0, 0, 0x80, 0xff}
+	if values := data[len(data)-39:]; values[0] != 12 || !bytes.Equal(values[20:24], negativeInfinity) {
+		t.Errorf("values %v", values)
+	}
+	got, err := DecodeModel(bytes.NewReader(data), int64(len(data)), tensors)
+	if err != nil || !slices.Equal(got, params) {
+		t.Errorf("%v, %v", got, err)
+	}
+	untied := bytes.Clone(data)
+	untied[len(untied)-4]++ // in output.weight
+	if _, err := DecodeModel(bytes.NewReader(untied), int64(len(untied)), tensors); err == nil ||
+		!strings.Contains(err.Error(), `"output.weight" is one with`) {
+		t.Errorf("weights that are not tied any more: %v", err)
+	}
+	old := encoded(t, []learn.Tensor{{Name: "embedding.weight", Shape: []int{3}}}, []float32{4, 5, 6}, nil)
+	if _, err := DecodeModel(bytes.NewReader(old), int64(len(old)), tensors); err == nil {
+		t.Error("a file without buffers is taken")
+	}
+	got, err = decodeModel(bytes.NewReader(old), int64(len(old)), tensors, params)
+	if err != nil || !slices.Equal(got, []float32{4, 5, 6, 1, 0, 1, 12, 0, 0xff80}) {
+		t.Errorf("onto a model: %v, %v", got, err)
+	}
+}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"fedpace/actors"
@@ -596,27 +595,46 @@ func (p *Timing) Batch() func(client int) int {
 func (p *Problem) initialize(ctx context.Context) (err error) {
 	// A file of parameters takes precedence over the trainer and over the seed.
 	if p.Config.Init != "" {
-		if p.Initial, err = folder.ReadModel(p.Config.Init, p.Model.Tensors()); err != nil {
+		var base []float32
+		if p.Trainer != nil {
+			if base, err = p.trainersInitial(ctx); err != nil {
+				return err
+			}
+		}
+		if p.Initial, err = folder.ReadModelOnto(p.Config.Init, p.Model.Tensors(), base); err != nil {
 			return fmt.Errorf("init: %w", err)
 		}
 		return nil
 	}
-	p.Initial = make([]float32, p.Model.Params())
-	initial := p.Initial
 	if p.Trainer != nil {
-		if initial, err = p.Trainer.Initial(ctx, p.Config.Seed); err != nil {
-			return err
-		}
-	} else {
-		learn.Stepped(p.Model).(learn.Model).Init(initial, p.Config.Seed)
+		p.Initial, err = p.trainersInitial(ctx)
+		return err
 	}
-	// A personal model keeps its parameters in another order than the model that it splits.
-	if m, ok := p.Model.(*learn.Personal); ok {
-		m.FromModelOrder(p.Initial, slices.Clone(initial))
-	} else {
-		p.Initial = initial
-	}
+	initial := make([]float32, p.Model.Params())
+	learn.Stepped(p.Model).(learn.Model).Init(initial, p.Config.Seed)
+	p.Initial = p.inRunsOrder(initial)
 	return nil
+}
+
+// trainersInitial returns the trainer's initial model for the run's seed, in the order of the run's.
+func (p *Problem) trainersInitial(ctx context.Context) ([]float32, error) {
+	initial, err := p.Trainer.Initial(ctx, p.Config.Seed)
+	if err != nil {
+		return nil, err
+	}
+	return p.inRunsOrder(initial), nil
+}
+
+// inRunsOrder returns a model as the run holds it. A personal model keeps its parameters in another order
+// than the model that it splits.
+func (p *Problem) inRunsOrder(model []float32) []float32 {
+	m, ok := p.Model.(*learn.Personal)
+	if !ok {
+		return model
+	}
+	ordered := make([]float32, len(model))
+	m.FromModelOrder(ordered, model)
+	return ordered
 }
 
 // triedClients is the number of clients whose task durations are checked before a run.

@@ -121,7 +121,8 @@ class Run:
     def model(self, best: bool = False) -> Dict[str, np.ndarray]:
         """The final model, or the one of the best evaluation: each tensor by its name in PyTorch's state_dict.
 
-        Arrays have the tensor's shape and float32 values, and may be written to.
+        Arrays have the tensor's shape and type (float32, but for buffers of a trainer; bfloat16 becomes
+        float32), and may be written to.
         """
         return _safetensors(self.path / ("best.safetensors" if best else "model.safetensors"))
 
@@ -207,7 +208,8 @@ def save_model(path: Union[str, Path], tensors: Mapping[str, Any]) -> None:
     """Writes a model that a run can start from, with ``init: path``.
 
     ``tensors`` has the model's tensors by name: arrays of any layout in memory, transposed ones
-    included, or what numpy can make one of. Values become float32. They are made contiguous first:
+    included, or what numpy can make one of. Values become float32; leave out a trainer's buffers of
+    integers and booleans, which begin as its script makes them then. They are made contiguous first:
     safetensors 0.8.0 writes the memory of a transposed array in its own order, without an error.
     """
     header: Dict[str, Any] = {}
@@ -227,6 +229,11 @@ def save_model(path: Union[str, Path], tensors: Mapping[str, Any]) -> None:
         file.writelines(parts)
 
 
+# The types of tensors in a model's file, in numpy's words.
+_TYPES = {"F32": "<f4", "BOOL": "?", "U8": "u1", "I8": "i1", "I16": "<i2", "I32": "<i4", "I64": "<i8",
+          "F16": "<f2", "BF16": "<u2", "F64": "<f8"}
+
+
 def _safetensors(path: Path) -> Dict[str, np.ndarray]:
     """The tensors of a file: 8 bytes of the header's length, the header in JSON, and the values."""
     with open(path, "rb") as f:
@@ -236,8 +243,11 @@ def _safetensors(path: Path) -> Dict[str, np.ndarray]:
     for name, about in header.items():
         if name == "__metadata__":
             continue
-        if about["dtype"] != "F32":
-            raise ValueError(f"{path}: {name} is of type {about['dtype']}, and fedpace writes F32")
+        if about["dtype"] not in _TYPES:
+            raise ValueError(f"{path}: {name} is of type {about['dtype']}, and fedpace writes {', '.join(_TYPES)}")
         begin, end = about["data_offsets"]
-        tensors[name] = values[begin:end].view("<f4").reshape(about["shape"]).copy()
+        array = values[begin:end].copy().view(_TYPES[about["dtype"]])
+        if about["dtype"] == "BF16":  # which numpy does not have: the upper half of a float32
+            array = (array.astype("<u4") << 16).view("<f4")
+        tensors[name] = array.reshape(about["shape"])
     return tensors

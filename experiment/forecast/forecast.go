@@ -94,6 +94,8 @@ type Forecast struct {
 
 	// Class.
 	kernel string
+	// Secure says what secure aggregation promises and adds to a round; empty: there is none.
+	Secure string `json:"secure_aggregation,omitempty"`
 	// Privacy in words.
 	private string
 	// LocalNoise in words.
@@ -124,6 +126,7 @@ func Make(
 		Open:      len(p.Targets) > 0,
 		Tied:      p.CorrelationNotes(),
 		State:     p.AboutState(),
+		Secure:    p.AboutSecure(),
 		Attackers: p.AboutAttackers(),
 		Unlike:    unlikeOf(p),
 	}
@@ -271,6 +274,7 @@ func (f Forecast) Write(w io.Writer) error {
 		f.gains(),
 		f.Unlike.String(),
 		f.State,
+		f.Secure,
 		f.private,
 		f.noise,
 		f.Attackers,

@@ -1,6 +1,7 @@
 package problem
 
 import (
+	"fmt"
 	"math"
 
 	"fedpace/actors/fleet"
@@ -8,6 +9,7 @@ import (
 	"fedpace/bus"
 	"fedpace/config"
 	"fedpace/coordinator/round"
+	"fedpace/internal/human"
 )
 
 // Secure is how a run aggregates securely.
@@ -119,4 +121,64 @@ func (v *Secure) Terms(c *config.Config) *bus.SecureTerms {
 		Shift:      uint32(v.Shift),
 		MaxWeight:  c.SecureMaxWeight(),
 	}
+}
+
+// AboutSecure says in sentences who must not collude or leave, how likely the promises fail, and what
+// each stage adds to a client's part in a round; it is empty without secure aggregation.
+func (p *Problem) AboutSecure() string {
+	v := p.Secure
+	if v == nil {
+		return ""
+	}
+	text := fmt.Sprintf(
+		"Secure aggregation: of %d clients each shares with %d neighbours, of which %d recover it. If at most %d collude "+
+			"and %d leave, it hides single updates but for a probability of %s, and fails to recover a sum with one "+
+			"of %s. A round with fewer than %d updates is refused.",
+		v.Plan.Members,
+		v.Plan.Neighbours,
+		v.Plan.Threshold,
+		v.Plan.Colluders,
+		v.Plan.Dropouts,
+		probability(v.Plan.PrivacyFails),
+		probability(v.Plan.RecoveryFails),
+		v.Plan.Minimum,
+	)
+	plain, err := p.Fleet.Mean(p.InitialSteps(), fleet.SameBits(p.Bits.Down))
+	masked, maskedErr := p.Fleet.Mean(0, p.Bits)
+	if err != nil || maskedErr != nil || p.Config.DevicesAlone() {
+		return text
+	}
+	const second = 1e9
+	added := 0.0
+	bytes := int64(0)
+	part := func(name string, ns float64, n int64) {
+		added += ns
+		bytes += n
+		text += fmt.Sprintf("%s %.3g s and %s", name, ns/second, human.Size(n))
+	}
+	text += " It adds to a client with a mean link: "
+	names := [fleet.SecureStages]string{"keys", ", shares", ", survivors", ", recovery"}
+	for i, x := range v.Stages.Exchanges {
+		if i == fleet.SecureStages/2 {
+			words := float64(p.Bits.Up) / 64
+			part(", masks", words*v.Stages.WordNanoseconds, 0)
+			part(", words of 64 bits", float64(masked.Upload-plain.Upload), (p.Bits.Up-p.Bits.Down)/8)
+		}
+		d, err := p.Fleet.Mean(0, x.Bits)
+		if err != nil {
+			return text
+		}
+		part(names[i], float64(d.Download+d.Upload+x.Compute), (x.Bits.Down+x.Bits.Up)/8)
+	}
+	task := float64(plain.Total())
+	return text + fmt.Sprintf(". That is %.3g s and %s beside the %.3g s of a task of %d steps, and does not shrink "+
+		"with K.", added/second, human.Size(bytes), task/second, p.InitialSteps())
+}
+
+// probability is a small probability as a power of two.
+func probability(p float64) string {
+	if p == 0 {
+		return "0"
+	}
+	return fmt.Sprintf("2^%.0f", math.Ceil(math.Log2(p)))
 }

@@ -220,6 +220,7 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 	}
 	defer e.Close()
 	p.options.Notify(p.AboutState())
+	p.options.Notify(p.AboutSecure())
 	if len(p.Config.Devices.Names) > 0 && p.options.Replay == "" {
 		p.options.Notify(forecast.AboutGrowth(&p.Problem))
 		if n := len(p.Config.Devices.Names) - prometheus.MostDevices; n > 0 && p.Config.HTTP != "" {

@@ -196,6 +196,10 @@ type Privacy struct {
 	// PoissonEpsilon is the epsilon for Poisson sampling, which other work reports. It is no bound
 	// where cohorts are of a fixed size.
 	PoissonEpsilon float64 `json:"epsilon_poisson"`
+	// TightEpsilon and TightPoissonEpsilon are the same two by privacy loss distributions, which are
+	// smaller; nil where delta or the noise is too small for those.
+	TightEpsilon        *float64 `json:"epsilon_pld,omitempty"`
+	TightPoissonEpsilon *float64 `json:"epsilon_poisson_pld,omitempty"`
 	// Simulated says that the noise follows from the seed, which anyone may know.
 	Simulated bool `json:"simulated"`
 	// NotCovered lists what the run reveals beside its models.

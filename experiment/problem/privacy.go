@@ -9,6 +9,7 @@ import (
 	"fedpace/actors/fleet"
 	"fedpace/algorithm"
 	"fedpace/algorithm/privacy"
+	"fedpace/algorithm/privacy/pld"
 	"fedpace/config"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/selection"
@@ -38,6 +39,8 @@ type Privacy struct {
 	// epsilons is a cache of one entry: it maps the number of rounds that was asked for last to the
 	// epsilon that they cost.
 	epsilons map[int]float64
+	// tight is likewise a cache of one entry, of the two epsilons by privacy loss distributions.
+	tight map[int][2]*float64
 }
 
 // settlePrivacy finds out what rounds cost, and turns a limit of epsilon into one of rounds.
@@ -246,8 +249,33 @@ func (v *Privacy) Epsilon(rounds int) float64 {
 	return e
 }
 
+// tightEpsilons are the epsilons after a number of rounds by privacy loss distributions: for the run's
+// cohorts, and for Poisson samples. They are nil where that accountant has no answer.
+func (v *Privacy) tightEpsilons(rounds int) [2]*float64 {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if found, ok := v.tight[rounds]; ok {
+		return found
+	}
+	var found [2]*float64
+	sigma := v.options.Noise
+	sigmas := [2]float64{sigma, sigma}
+	if v.draw.Displaces {
+		sigmas[0] = sigma / 2 // another client's update goes when one comes
+	}
+	for i := range found {
+		mechanism := pld.Mechanism{Sigma: sigmas[i], Rate: v.draw.Rate}
+		if e, err := mechanism.Epsilon(rounds, v.options.Delta); err == nil {
+			found[i] = &e
+		}
+	}
+	v.tight = map[int][2]*float64{rounds: found}
+	return found
+}
+
 // Summary is what a number of rounds costs, as summary.json has it.
 func (v *Privacy) Summary(rounds int) *folder.Privacy {
+	tight := v.tightEpsilons(rounds)
 	return &folder.Privacy{
 		Epsilon:        v.Epsilon(rounds),
 		Delta:          v.options.Delta,
@@ -256,8 +284,12 @@ func (v *Privacy) Summary(rounds int) *folder.Privacy {
 		Updates:        v.updates,
 		Rate:           v.draw.Rate,
 		PoissonEpsilon: v.accountant.Poisson(rounds, v.options.Delta),
-		Simulated:      v.simulated,
-		NotCovered:     v.uncovered,
+
+		TightEpsilon:        tight[0],
+		TightPoissonEpsilon: tight[1],
+
+		Simulated:  v.simulated,
+		NotCovered: v.uncovered,
 	}
 }
 
@@ -267,6 +299,10 @@ func (v *Privacy) Text(rounds int) string {
 	text := fmt.Sprintf("Privacy: epsilon %.4g at delta %g after %d %s, with norm %g, noise %g and %s (%.4g if "+
 		"they were Poisson samples, which they are not).",
 		s.Epsilon, s.Delta, rounds, human.Plural(rounds, "round"), s.Clip, s.Noise, v.samplingText(), s.PoissonEpsilon)
+	if s.TightEpsilon != nil && s.TightPoissonEpsilon != nil {
+		text += fmt.Sprintf(" By privacy loss distributions these are %.4g and %.4g.",
+			*s.TightEpsilon, *s.TightPoissonEpsilon)
+	}
 	// Noise that anyone can calculate from the seed protects nobody, so the text says what it is
 	// for.
 	if s.Simulated {

@@ -61,6 +61,7 @@ data/fetch: internal/filelock net net/http os time
 algorithm: internal/keyed internal/portable registry policy
 algorithm/combine: registry policy algorithm
 algorithm/privacy: internal/portable registry internal/vector algorithm
+algorithm/privacy/pld: gonum.org/v1/gonum/...
 algorithm/secagg: algorithm github.com/cloudflare/circl/...
 
 # Messages, and the two ends that talk by them.
@@ -130,7 +131,7 @@ experiment/devicelog/record: google.golang.org/protobuf/...
 experiment/devicelog: internal/regular bus coordinator/realdevices coordinator/round experiment/devicelog/record experiment/folder internal/framing metrics google.golang.org/protobuf/...
 experiment/runtest: bus bus/gateway bus/natsconn coordinator/round config experiment/folder github.com/parquet-go/parquet-go
 experiment/problem: internal/human registry actors actors/attack data data/federated data/synthetic actors/fleet actors/external learn
-	bus coordinator/aggregate algorithm coordinator/selection coordinator/closing coordinator/fairshare learn/metric algorithm/privacy algorithm/secagg coordinator/round coordinator/schedule coordinator/theory config experiment/convex experiment/folder experiment/identity experiment/policies internal/regular metrics metrics/carbon time
+	bus coordinator/aggregate algorithm coordinator/selection coordinator/closing coordinator/fairshare learn/metric algorithm/privacy algorithm/privacy/pld algorithm/secagg coordinator/round coordinator/schedule coordinator/theory config experiment/convex experiment/folder experiment/identity experiment/policies internal/regular metrics metrics/carbon time
 	google.golang.org/protobuf/proto
 experiment/forecast: actors algorithm/... actors/fleet learn learn/metric coordinator/... config experiment/devicelog experiment/folder experiment/problem internal/cputime internal/table
 	internal/human internal/keyed internal/robust internal/statistics registry metrics metrics/eventlog metrics/figure simclock time golang.org/x/sync/errgroup

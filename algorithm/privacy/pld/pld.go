@@ -1,0 +1,264 @@
+package pld
+
+import (
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/dsp/fourier"
+)
+
+// Mechanism is the sampled Gaussian mechanism.
+type Mechanism struct {
+	// Sigma is the noise's deviation in units of how far a client moves the sum.
+	Sigma float64
+	// Rate is the probability q that a client is in a round, above 0 and at most 1.
+	Rate float64
+}
+
+// The grid and its limits.
+const (
+	// interval is the distance of losses on the grid. It grows where the grid would be longer than
+	// maxPoints.
+	interval  = 1e-4
+	maxPoints = 1 << 22
+	// tail is the probability of losses beyond the window, which counts to delta in full.
+	tail = 1e-11
+	// smallestDelta is the smallest delta for which rounding of the transforms does not matter.
+	smallestDelta = 1e-9
+	// maxLoss is the largest loss of one round that is looked at.
+	maxLoss = 300
+)
+
+// Epsilon returns the smallest epsilon for which so many rounds are (epsilon, delta)-differentially
+// private, to about 1e-4. The error says what is out of the range of this accountant; the Rényi one has no
+// such range.
+func (m Mechanism) Epsilon(rounds int, delta float64) (float64, error) {
+	switch {
+	case !(m.Sigma > 0) || !(m.Rate > 0 && m.Rate <= 1) || rounds < 1:
+		return 0, fmt.Errorf("pld: noise %g, rate %g, %d rounds", m.Sigma, m.Rate, rounds)
+	case delta < smallestDelta || delta >= 1:
+		return 0, fmt.Errorf("pld: delta %g, want %g to 1", delta, smallestDelta)
+	}
+	largest := 0.0
+	for _, d := range []direction{{m, false}, {m, true}} {
+		epsilon, err := d.epsilon(rounds, delta)
+		if err != nil {
+			return 0, err
+		}
+		largest = max(largest, epsilon)
+	}
+	return largest, nil
+}
+
+// direction is one of the two: the set with the client more is the first, or the second.
+type direction struct {
+	Mechanism
+	adds bool
+}
+
+// upper is the probability of more than x under the standard normal distribution.
+func upper(x float64) float64 { return math.Erfc(x/math.Sqrt2) / 2 }
+
+// delta is the exact curve of one round: the most by which the probability of an event under the first
+// distribution exceeds e^epsilon times that under the second. The distributions are
+// (1 − q) N(0, σ²) + q N(1, σ²) and N(0, σ²); the loss grows with the output.
+func (d direction) delta(epsilon float64) float64 {
+	q := d.Rate
+	s := d.Sigma
+	// where is the output at which the mixture's density is e^loss times the other's.
+	where := func(loss float64) (x float64, ok bool) {
+		ratio := (math.Expm1(loss) + q) / q
+		if ratio <= 0 {
+			return 0, false
+		}
+		return float64(s*s*math.Log(ratio)) + 0.5, true
+	}
+	if d.adds {
+		x, ok := where(-epsilon)
+		if !ok {
+			return 0
+		}
+		with := float64((1-q)*upper(-x/s)) + float64(q*upper((1-x)/s))
+		return max(0, upper(-x/s)-math.Exp(epsilon)*with)
+	}
+	x, ok := where(epsilon)
+	if !ok {
+		return -math.Expm1(epsilon)
+	}
+	with := float64((1-q)*upper(x/s)) + float64(q*upper((x-1)/s))
+	return max(0, with-math.Exp(epsilon)*upper(x/s))
+}
+
+// distribution is a privacy loss distribution on a grid: probability i is of the loss (first + i)·step,
+// and infinite that of an infinite loss.
+type distribution struct {
+	step          float64
+	first         int
+	probabilities []float64
+	infinite      float64
+}
+
+// discretise makes the distribution of one round for losses between two bounds.
+func (d direction) discretise(step, low, high float64) distribution {
+	first := int(math.Floor(low / step))
+	last := int(math.Ceil(high / step))
+	r := distribution{
+		step:          step,
+		first:         first,
+		probabilities: make([]float64, last-first+1),
+	}
+	at := func(i int) float64 { return float64(i) * step }
+	// slope is that of the curve over e^epsilon between two points of the grid.
+	slope := func(i int) float64 {
+		return (d.delta(at(i+1)) - d.delta(at(i))) / (math.Exp(at(i)) * math.Expm1(step))
+	}
+	r.infinite = d.delta(at(last))
+	total := r.infinite
+	above := 0.0 // the curve is constant beyond the last point
+	for i := last; i > first; i-- {
+		below := slope(i - 1)
+		p := max(0, math.Exp(at(i))*(above-below))
+		r.probabilities[i-first] = p
+		total += p
+		above = below
+	}
+	r.probabilities[0] = max(0, 1-total)
+	return r
+}
+
+// bounds finds losses beyond which one round's have the probability of at most a hundredth of tail for
+// so many rounds.
+func (d direction) bounds(rounds int) (low, high float64, err error) {
+	limit := tail / 100 / float64(rounds)
+	high = 1.0 / 64
+	for d.delta(high) > limit {
+		high *= 1.25
+		if high > maxLoss {
+			return 0, 0, fmt.Errorf("pld: losses of a round beyond %d: there is too little noise", maxLoss)
+		}
+	}
+	low = -1.0 / 64
+	// 1 − e^ε is the whole curve below the smallest loss.
+	for d.delta(low)+math.Expm1(low) > limit*math.Exp(low) {
+		low *= 1.25
+		if low < -maxLoss {
+			return 0, 0, fmt.Errorf("pld: losses of a round below -%d: there is too little noise", maxLoss)
+		}
+	}
+	return low, high, nil
+}
+
+// epsilon is that of so many rounds in one direction.
+func (d direction) epsilon(rounds int, delta float64) (float64, error) {
+	low, high, err := d.bounds(rounds)
+	if err != nil {
+		return 0, err
+	}
+	coarse := d.discretise((high-low)/(1<<12), low, high)
+	from, to := coarse.window(rounds)
+	step := max(interval, (to-from)/(maxPoints/2), (high-low)/(maxPoints/2))
+	one := d.discretise(step, low, high)
+	all := one.compose(rounds, from, to)
+	return all.epsilon(delta), nil
+}
+
+// window bounds the sum of the losses of so many rounds from both sides, each but for the probability
+// tail (Chernoff's bound, the best of some orders).
+func (p *distribution) window(rounds int) (low, high float64) {
+	low = math.Inf(-1)
+	high = math.Inf(1)
+	bound := math.Log(1 / tail)
+	for order := 1.0 / 1024; order <= 1024; order *= 1.25 {
+		up := float64(float64(rounds)*p.logMoment(order)) + bound
+		down := float64(float64(rounds)*p.logMoment(-order)) + bound
+		high = min(high, up/order)
+		low = max(low, -down/order)
+	}
+	slack := float64(rounds) * p.step
+	return low - slack, high + slack
+}
+
+// logMoment is the logarithm of the mean of e^(order · loss).
+func (p *distribution) logMoment(order float64) float64 {
+	largest := math.Inf(-1)
+	for i, x := range p.probabilities {
+		if x > 0 {
+			largest = max(largest, order*float64(p.first+i)*p.step+math.Log(x))
+		}
+	}
+	sum := 0.0
+	for i, x := range p.probabilities {
+		if x > 0 {
+			sum += math.Exp(order*float64(p.first+i)*p.step + math.Log(x) - largest)
+		}
+	}
+	return largest + math.Log(sum)
+}
+
+// compose returns the distribution of the sum of so many losses, within a window beyond which the
+// probability is at most tail on each side.
+func (p *distribution) compose(rounds int, low, high float64) distribution {
+	first := int(math.Floor(low / p.step))
+	last := int(math.Ceil(high / p.step))
+	n := 1
+	for n < max(last-first+1, len(p.probabilities)) {
+		n *= 2
+	}
+	// Losses count modulo n points, so the window decides which of them is meant.
+	ring := make([]float64, n)
+	for i, x := range p.probabilities {
+		ring[((p.first+i)%n+n)%n] += x
+	}
+	transform := fourier.NewFFT(n)
+	coefficients := transform.Coefficients(nil, ring)
+	for i, c := range coefficients {
+		coefficients[i] = power(c, rounds)
+	}
+	ring = transform.Sequence(ring, coefficients)
+	sum := distribution{
+		step:          p.step,
+		first:         first,
+		probabilities: make([]float64, n),
+		infinite:      -math.Expm1(float64(rounds)*math.Log1p(-p.infinite)) + 2*tail,
+	}
+	for i := range n {
+		sum.probabilities[i] = max(0, ring[((first+i)%n+n)%n]/float64(n))
+	}
+	return sum
+}
+
+// power is c to a positive whole power, by squaring.
+func power(c complex128, n int) complex128 {
+	result := complex(1, 0)
+	for ; n > 0; n /= 2 {
+		if n%2 == 1 {
+			result *= c
+		}
+		c *= c
+	}
+	return result
+}
+
+// epsilon is the smallest one, not below 0, for which the distribution's delta is at most delta. With
+// all losses at or above point i, delta(ε) = infinite + mass − e^ε · weighted, where mass is their
+// probability and weighted that of e^-loss.
+func (p *distribution) epsilon(delta float64) float64 {
+	mass := p.infinite
+	weighted := 0.0
+	for i := len(p.probabilities) - 1; i >= 0; i-- {
+		loss := float64(p.first+i) * p.step
+		if loss < 0 {
+			break
+		}
+		// The curve falls below delta between this loss and the next one above.
+		if here := mass - math.Exp(loss)*weighted; here > delta {
+			return math.Log((mass - delta) / weighted)
+		}
+		mass += p.probabilities[i]
+		weighted += p.probabilities[i] * math.Exp(-loss)
+	}
+	if mass-weighted > delta {
+		return math.Log((mass - delta) / weighted)
+	}
+	return 0
+}

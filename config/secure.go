@@ -25,9 +25,9 @@ type SecureAggregation struct {
 	// StageSeconds bounds how long the stages of keys and of shares wait for slow clients.
 	StageSeconds float64 `key:"stage_seconds" is:"null" range:"(0,4e9]" unit:"seconds" help:"how long keys, and shares, are waited for; null: for every client"`
 	// The remaining fields are measured constants of a client.
-	NeighbourSeconds float64 `key:"neighbour_seconds" default:"0.0005" range:"[0,1e3]" unit:"seconds" help:"a client's computing for each neighbour: keys agreed, shares made, sealed and opened"`
-	SignatureSeconds float64 `key:"signature_seconds" default:"0.00008" range:"[0,1e3]" unit:"seconds" help:"the same for each signature that is checked"`
-	MaskSeconds      float64 `key:"mask_seconds" default:"0.005" range:"[0,1e3]" unit:"seconds" help:"the same for a mask of a million words"`
+	NeighbourSeconds float64 `key:"neighbour_seconds" default:"0.0003" range:"[0,1e3]" unit:"seconds" help:"a client's computing for each neighbour: keys agreed, shares made, sealed and opened"`
+	SignatureSeconds float64 `key:"signature_seconds" default:"0.00006" range:"[0,1e3]" unit:"seconds" help:"the same for each signature that is checked"`
+	MaskSeconds      float64 `key:"mask_seconds" default:"0.002" range:"[0,1e3]" unit:"seconds" help:"the same for a mask of a million words"`
 	MaxWeight        int     `key:"max_weight" default:"65536" range:"[1,16777216]" help:"most samples that a client weighs by, with aggregate.weights: samples"`
 }
 

@@ -186,7 +186,7 @@ func (x *Client) Mask(inbox []byte, words []uint64) error {
 	if len(senders) < x.roster.Terms.Threshold {
 		return fmt.Errorf("secagg: shares of %d neighbours, want %d", len(senders), x.roster.Terms.Threshold)
 	}
-	keys := make([][]byte, len(senders))
+	masks := []mask{newMask(x.roster.ownKey(x.seed), false)}
 	for i, sender := range senders {
 		if !isNeighbour[sender] {
 			return fmt.Errorf("secagg: shares of member %d, which is no neighbour", sender)
@@ -194,14 +194,13 @@ func (x *Client) Mask(inbox []byte, words []uint64) error {
 		if err := x.hold(sender, sealed[i]); err != nil {
 			return err
 		}
-		if keys[i], err = x.roster.pairKey(x.maskKey, sender); err != nil {
+		key, err := x.roster.pairKey(x.maskKey, sender)
+		if err != nil {
 			return err
 		}
+		masks = append(masks, newMask(key, subtracts(x.index, sender)))
 	}
-	addMask(words, x.roster.ownKey(x.seed), false)
-	for i, sender := range senders {
-		addMask(words, keys[i], subtracts(x.index, sender))
-	}
+	addMasks(words, masks)
 	x.stage = stageSurvivors
 	return nil
 }

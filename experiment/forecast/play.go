@@ -211,6 +211,7 @@ func planned(f *fleet.Fleet, t *round.Task, bits fleet.Bits) (round.Event, error
 		Kind:   round.Planned,
 		Task:   t.Task,
 		Client: t.Client,
+		Stages: stagesOf(&d),
 		Plan: round.Plan{
 			Download: round.Time(d.Download),
 			Compute:  round.Time(d.Compute),
@@ -219,6 +220,19 @@ func planned(f *fleet.Fleet, t *round.Task, bits fleet.Bits) (round.Event, error
 			Dropout:  round.Time(d.After),
 		},
 	}, err
+}
+
+// stagesOf are the stages of secure aggregation in a plan; nil where it has none.
+func stagesOf(p *fleet.Plan) *round.Stages {
+	if p.Stages[0] == 0 {
+		return nil
+	}
+	return &round.Stages{
+		Keys:      round.Time(p.Stages[0]),
+		Shares:    round.Time(p.Stages[1]),
+		Survivors: round.Time(p.Stages[2]),
+		Recovery:  round.Time(p.Stages[3]),
+	}
 }
 
 // pace is what is one client's own in a draw, besides its class.

@@ -214,3 +214,31 @@ func TestSecure_CoordinatorStopsAtEachStage(t *testing.T) {
 		})
 	}
 }
+
+// A simulated run has the bits of one without secure aggregation where both rules weigh with the same
+// numbers: 16 clients weigh 1 of 2^4.
+func TestSecure_SimulatedClientsHaveTheBitsWithoutMasks(t *testing.T) {
+	digest := func(on bool) string {
+		c := runtest.Small(t, "clients=40", "cohort=16", "stop.rounds=3", fmt.Sprint("secure_aggregation.on=", on))
+		s := mustRun(t, c, Options{})
+		return *s.ModelSHA256
+	}
+	if with, without := digest(true), digest(false); with != without {
+		t.Errorf("model %s, without secure aggregation %s", with, without)
+	}
+}
+
+// Clients that leave at any stage leave the run as it goes without learning.
+func TestSecure_TimingOnlyHasTheSameRounds(t *testing.T) {
+	play := func(train bool) (string, int64) {
+		c := runtest.Small(t, "clients=60", "cohort=12", "stop.rounds=6", "secure_aggregation.on=true",
+			"dropout.probability=0.4", fmt.Sprint("train=", train))
+		s := mustRun(t, c, Options{})
+		return s.Fingerprint, s.Outcomes[0]
+	}
+	trained, accepted := play(true)
+	timed, timedAccepted := play(false)
+	if trained != timed || accepted != timedAccepted {
+		t.Errorf("fingerprint %s with %d updates, without learning %s with %d", trained, accepted, timed, timedAccepted)
+	}
+}

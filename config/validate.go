@@ -52,6 +52,7 @@ func (c Config) Validate() error {
 		c.checkSecure,
 		c.checkStop,
 		c.checkCarbon,
+		c.checkAway,
 		c.checkClock,
 		c.checkNATS,
 	} {

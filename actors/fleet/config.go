@@ -127,7 +127,14 @@ type Dropout struct {
 	// WhenUnavailable: a client also leaves when its availability ends before
 	// its work does, and at once when it is not available at the start.
 	WhenUnavailable bool `key:"when_unavailable" default:"false" help:"clients also leave when their availability ends"`
+	// Away is what a client does whose availability ends in a task: [AwayWaits], or nothing, as if it
+	// were available until the task is done.
+	Away string `key:"away" is:"null" words:"wait" help:"wait: transfers pause while a client is away, computing goes on"`
 }
+
+// AwayWaits is the value of Dropout.Away by which a client that is away goes on with its task: it
+// computes meanwhile, and its transfers go on when it is back.
+const AwayWaits = "wait"
 
 // Watts is the power that a device draws in each phase of a task. All 0: not
 // known. It empties a [Battery] and changes nothing else of a plan.

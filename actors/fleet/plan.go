@@ -83,6 +83,12 @@ func (f *Fleet) Plan(c Client, task uint64, steps int, bits Bits, start int64) (
 		p.Compute += f.stages.masks(bits.Up)
 		total = p.total()
 	}
+	if k.dropout.Away == AwayWaits && k.presence != nil {
+		if !p.pause(k.presence, f.seed, c.Presence, start) {
+			return p, nil // it never comes back
+		}
+		total = p.Total()
+	}
 	leaves := total
 	if p := k.dropout.Probability; p > 0 && total > 0 {
 		if h := keyed.Hash(f.seed, keyed.Dropout, uint64(c.Number), task); keyed.Nth(h, 0) < threshold(p) {
@@ -100,6 +106,58 @@ func (f *Fleet) Plan(c Client, task uint64, steps int, bits Bits, start int64) (
 		p.Dropout = p.phase(leaves)
 	}
 	return p, nil
+}
+
+// pause makes the transfers of a plan longer by the time in which the client is away. It reports false
+// for a client that does not come back: the plan then has it drop out in the transfer that it leaves.
+func (p *Plan) pause(presence Presence, seed uint64, client int, start int64) (returns bool) {
+	end, ok := transferred(presence, seed, client, start, p.Download)
+	if !ok {
+		p.Dropout = InDownload
+		p.After = end - start
+		p.Download = max(p.Download, p.After+1) // it drops out before the end
+		return false
+	}
+	p.Download = end - start
+	uploads := end + p.Compute
+	end, ok = transferred(presence, seed, client, uploads, p.Upload)
+	if !ok {
+		p.Dropout = InUpload
+		p.After = end - start
+		p.Upload = max(p.Upload, end-uploads+1)
+		return false
+	}
+	p.Upload = end - uploads
+	return true
+}
+
+// maxPauses is after how many absences in one transfer a client counts as one that does not come back.
+const maxPauses = 4096
+
+// transferred returns when a client is done with a transfer that begins at time from and takes so many
+// nanoseconds in which the client is available. ok is false if it never is: end is then when it was
+// available last.
+func transferred(presence Presence, seed uint64, client int, from, duration int64) (end int64, ok bool) {
+	now := from
+	last := from
+	for range 2 * maxPauses {
+		if duration == 0 {
+			return now, true
+		}
+		change := presence.Change(seed, client, now)
+		if presence.Present(seed, client, now) {
+			if change == Never || change-now >= duration {
+				return now + duration, true
+			}
+			duration -= change - now
+			last = change
+		}
+		if change == Never {
+			return last, false
+		}
+		now = change
+	}
+	return last, false
 }
 
 // absent returns the first time from start on at which the client is not available, at most until.

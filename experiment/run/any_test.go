@@ -47,7 +47,7 @@ var choices = []struct {
 	{"local", []string{"adam", "{optimizer: adamw, keep: true}", "{momentum: 0.9, nesterov: true}", "{momentum: 0.9, keep: true}", "{clip: 0.5}"}},
 	{"select", []string{"fit", "{rule: flanp, begin: 1, rounds: 2}", "{rule: power_of_choice, candidates: 7}", "{rule: oort, seconds: 1}", "round_robin", "{rule: tifl, tiers: 2, interval: 3}", "{rule: least_available, seconds: 5}"}},
 	{"availability", []string{"{model: bernoulli, probability: 0.6, period_seconds: 3}", "{model: markov, on_seconds: 5, off_seconds: 2}"}},
-	{"dropout", []string{"{probability: 0.3}", "{when_unavailable: true}"}},
+	{"dropout", []string{"{probability: 0.3}", "{away: wait}", "{when_unavailable: true}"}},
 	{"slowdown", []string{"{every_seconds: 5, for_seconds: 2, factor: 3, links: true}"}},
 	{"fleet", []string{
 		"[{name: a, seconds_per_step: {dist: lognormal, mean: 0.02, sigma: 0.5}, step_cv: 0.3}, {name: b, upload_mbps: 1, batch: 5}]",

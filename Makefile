@@ -17,8 +17,8 @@ build:
 	CGO_ENABLED=0 go build -trimpath -o . ./cmd/...
 
 # Static binaries of all platforms in dist/, each with the list of what is in it
-# (CycloneDX), with the licence, manual pages, completion scripts, and the checksums of all of
-# that. fedpace-device is for real devices: arm64 for a Raspberry Pi with a 64-bit system, armv7
+# (CycloneDX) and a Python wheel that holds it, with the licence, manual pages, completion scripts, and
+# the checksums of all of that. fedpace-device is for real devices: arm64 for a Raspberry Pi with a 64-bit system, armv7
 # for one with a 32-bit system. The archives have what installs it as a service.
 dist: $(PLATFORMS:%=dist/fedpace-%) $(PLATFORMS:%=dist/fedpace-device-%) $(BOARDS:%=dist/fedpace-device-$(VERSION)-%.tar.gz)
 	go run ./cmd/fedpace man dist/man
@@ -28,6 +28,8 @@ dist: $(PLATFORMS:%=dist/fedpace-%) $(PLATFORMS:%=dist/fedpace-device-%) $(BOARD
 	for binary in $$(find dist -maxdepth 1 -name 'fedpace-*' ! -name '*.tar.gz' ! -name '*.json' | sort); do \
 		$(SBOM) -output $$binary.cdx.json $$binary || exit 1; \
 	done
+	GOOS= GOARCH= go run ./internal/wheel -version "$(VERSION)" -out dist \
+		$$(find dist -maxdepth 1 -name 'fedpace-*' ! -name 'fedpace-device-*' ! -name '*.json' ! -name '*.whl' | sort)
 	cd dist && find . -type f ! -name SHA256SUMS | sed 's|^\./||' | LC_ALL=C sort | xargs sha256sum > SHA256SUMS
 
 # $(call binary,PROGRAM,PLATFORM)

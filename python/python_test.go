@@ -29,6 +29,7 @@ func TestPython(t *testing.T) {
 	for name, needs := range map[string]string{
 		"test_numpy.py":    "numpy",
 		"test_results.py":  "numpy",
+		"test_simulate.py": "numpy",
 		"test_torch.py":    "torch",
 		"test_trackers.py": "numpy",
 	} {

@@ -85,6 +85,7 @@ bus/quota:
 bus/admission: bus/auth bus/quota internal/connlimit net time golang.org/x/sys/unix golang.org/x/time/rate
 bus/embedded: bus bus/admission bus/auth bus/natsconn bus/quota internal/filelock net os time github.com/nats-io/...
 bus/bustest: bus/auth bus/embedded bus/natsbus bus/natsconn internal/cputime os time github.com/nats-io/...
+internal/wheel: os time
 internal/child: internal/atomicfile python os/... syscall time github.com/edsrzf/mmap-go github.com/mattn/go-shellwords golang.org/x/sys/unix
 actors/external: internal/child internal/names internal/vector data/federated learn learn/metric os time
 actors/flower: internal/child os/... time github.com/mattn/go-shellwords

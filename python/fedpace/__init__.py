@@ -2,6 +2,7 @@
 
     fedpace.serve(model, loss, metrics)     a PyTorch model takes a run's local steps (docs/trainers.md)
     class Mine(fedpace.LocalSteps): ...     a policy of a run (docs/policies.md)
+    fedpace.simulate({...})                 plays a run, fedpace.compare(...) schedules (python/README.md)
     fedpace.runs("runs/")                   the runs below a folder, as tables (docs/results.md)
     fedpace.save_model(path, tensors)       a model for a run to start from (docs/results.md)
 
@@ -15,6 +16,7 @@ _POLICIES = ["Aggregation", "ClientSchedule", "Closing", "Combination", "Learnin
 # Where each of the other names is defined: these modules need numpy, and are imported when they are used.
 _LATER = {
     **dict.fromkeys(["Run", "runs", "save_model"], "results"),
+    **dict.fromkeys(["Compared", "Failed", "compare", "program", "simulate", "table"], "play"),
     **dict.fromkeys(["to_mlflow", "to_wandb"], "trackers"),
     **dict.fromkeys(["Data", "Diverged", "Grouped", "Job", "Metric", "Samples", "Setting", "Task", "Tensor", "Trainer", "run", "serve"], "trainer"),
 }

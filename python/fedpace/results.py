@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import html
 import importlib
 import json
 import os
@@ -58,6 +59,17 @@ class Run:
 
     def __repr__(self) -> str:
         return f"fedpace.Run({str(self.path)!r})"
+
+    def _repr_html_(self) -> str:
+        """The run in a notebook: its main figures, and its training loss over virtual time as a picture."""
+        columns = _csv(self.path / ROUNDS)
+        rounds = len(columns["round"])
+        facts = {"run": str(self.path), **{k: self.summary[k] for k in ("task", "schedule", "seed") if k in self.summary}, "rounds": rounds}
+        if rounds:
+            facts["virtual seconds"] = f"{columns['virtual_seconds'][-1]:g}"
+        facts.update((k.replace("_", " "), f"{v:.4g}") for k, v in self.summary.items() if k.startswith(("training_", "validation_")) and isinstance(v, float))
+        cells = "".join(f"<tr><th>{html.escape(str(k))}</th><td>{html.escape(str(v))}</td></tr>" for k, v in facts.items())
+        return f"<table>{cells}</table>{_picture(columns)}"
 
     @property
     def name(self) -> str:
@@ -125,6 +137,24 @@ class Run:
         float32), and may be written to.
         """
         return _safetensors(self.path / ("best.safetensors" if best else "model.safetensors"))
+
+
+def _picture(columns: Mapping[str, np.ndarray], width: int = 420, height: int = 120) -> str:
+    """The training loss over virtual time as SVG, nothing where fewer than two rounds have one."""
+    loss = np.asarray(columns.get("training_loss", []), float)
+    times = np.asarray(columns["virtual_seconds"], float)[: len(loss)]
+    known = np.isfinite(loss)
+    if known.sum() < 2:
+        return ""
+    x, y = times[known], loss[known]
+    across = (x - x[0]) / (x[-1] - x[0] or 1) * (width - 2) + 1
+    down = (y.max() - y) / (y.max() - y.min() or 1) * (height - 2) + 1
+    points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(across, down))
+    return (
+        f'<svg width="{width}" height="{height}" role="img" aria-label="training loss over virtual time">'
+        f'<polyline points="{points}" fill="none" stroke="currentColor"/></svg>'
+        f"<br>training loss, {y.max():.3g} to {y.min():.3g}, over {x[0]:g} to {x[-1]:g} virtual seconds"
+    )
 
 
 # -- files -----------------------------------------------------------------------------

@@ -53,7 +53,7 @@ type Reply struct {
 	Known string
 	// Metrics are the single numbers of its metric records.
 	Metrics map[string]float64
-	// Seconds is the processor time that the message took on this machine.
+	// Seconds is the processor time that the message took on this machine; 0: it was not measured.
 	Seconds float64
 	// State is what the node keeps from now on.
 	State [][]byte

@@ -64,8 +64,11 @@ func (p *player) settle(ctx context.Context) error {
 		}
 		m := p.messages[r.Task.Number]
 		p.nodes[m.client].busy = false
-		p.result.Seconds += r.Reply.Seconds
-		p.result.Steps += int64(r.Reply.Steps)
+		// Only of some messages the processor time is measured.
+		if r.Reply.Seconds > 0 {
+			p.result.Seconds += r.Reply.Seconds
+			p.result.Steps += int64(r.Reply.Steps)
+		}
 		if err := p.journal.keep(m, p.nodes[m.client].state, r.Reply); err != nil {
 			return err
 		}

@@ -73,8 +73,8 @@ type Result struct {
 	Digest string
 	// Messages is the number of all messages, Replayed of those whose reply came from the journal.
 	Messages, Replayed int
-	// Steps and Seconds are the local steps of all clients, and the processor time that they took
-	// here, as far as they were served in this attempt.
+	// Steps and Seconds are the local steps of those messages of which the processor time was
+	// measured, and that time on this machine.
 	Steps   int64
 	Seconds float64
 	// Restarts is the number of processes that were started in place of one that died.

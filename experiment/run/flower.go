@@ -499,9 +499,8 @@ func (r *flowerRun) finish(result *grid.Result, failure error) (folder.Summary, 
 	r.showProgress(failure == nil)
 	if result.Steps > 0 && failure == nil {
 		r.options.Notify(fmt.Sprintf(
-			"The clients took %.3g s of processor time here, %.3g s a local step: multiply that by how much slower a "+
-				"device is than this machine for compute.seconds_per_step.",
-			result.Seconds,
+			"A local step took %.3g s of processor time here: multiply that by how much slower a device is than this "+
+				"machine for compute.seconds_per_step.",
 			result.Seconds/float64(result.Steps),
 		))
 	}

@@ -20,6 +20,9 @@ from fedpace import flower_wire as wire  # noqa: E402
 # FORWARD is what a forward pass costs of a local step, which also goes backward.
 FORWARD = 1 / 3
 
+# MEASURED is of how many messages that train one has its processor time measured.
+MEASURED = 8
+
 # BATCH is the size of a minibatch where no key names it.
 BATCH = 32
 
@@ -191,6 +194,7 @@ class Node:
         self.costs = Costs(hello)
         self.steps = TorchSteps()
         self.arrays = Arrays()
+        self.trained = 0
 
     def serve(self, request, blobs):
         """Runs the ClientApp for one message. Returns the header and the blobs of the reply."""
@@ -223,14 +227,17 @@ class Node:
         self.library.seed_generators(*key)
         self.library.govern_default_rng(*key)
         self.steps.begin()
-        began = time.process_time()
+        # Asking for processor time is a call of the system, which may take longer than a small message.
+        measured = request["type"].startswith("train") and self.trained % MEASURED == 0
+        self.trained += request["type"].startswith("train")
+        began = time.process_time() if measured else 0.0
         try:
             reply = self.client_app(message, context)
         except Exception as error:  # noqa: BLE001  (flwr tells the server and goes on)
             traceback.print_exc()
             sys.stderr.flush()
-            return {"raised": f"{type(error)}:<'{error}'>", "seconds": time.process_time() - began}, []
-        seconds = time.process_time() - began
+            return {"raised": f"{type(error)}:<'{error}'>", "seconds": 0.0}, []
+        seconds = time.process_time() - began if measured else 0.0
         if reply.has_error():
             return {"raised": reply.error.reason, "code": reply.error.code, "seconds": seconds}, []
         metrics = wire.numbers(reply.content)

@@ -27,8 +27,8 @@ func TestPython(t *testing.T) {
 		}
 	}
 	for name, needs := range map[string]string{
-		"test_numpy.py":    "numpy",
-		"test_results.py":  "numpy",
+		"test_numpy.py":   "numpy",
+		"test_results.py": "numpy", "test_flower.py": "numpy",
 		"test_simulate.py": "numpy",
 		"test_torch.py":    "torch",
 		"test_trackers.py": "numpy",

@@ -1,0 +1,77 @@
+package flower
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+)
+
+// Frames come back as they were written, one after another.
+func TestFrame_RoundTrip(t *testing.T) {
+	var pipe bytes.Buffer
+	large := bytes.Repeat([]byte("\n{"), 100_000)
+	for _, blobs := range [][][]byte{nil, {nil}, {[]byte("one"), large}} {
+		if err := writeFrame(&pipe, map[string]any{"ask": "nodes"}, blobs); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := bufio.NewReaderSize(&pipe, 16)
+	for _, want := range []int{0, 1, 2} {
+		var header request
+		blobs, err := readFrame(r, &header)
+		if err != nil || header.Ask != "nodes" || len(blobs) != want {
+			t.Fatalf("%+v with %d blobs (%v), want %d", header, len(blobs), err, want)
+		}
+		if want == 2 && !bytes.Equal(blobs[1], large) {
+			t.Error("a large blob is another one")
+		}
+	}
+	if _, err := readFrame(r, new(request)); !errors.Is(err, io.EOF) {
+		t.Errorf("%v at the end", err)
+	}
+}
+
+// What is no frame is an error, and takes no memory that is not there.
+func TestFrame_Damaged(t *testing.T) {
+	for name, text := range map[string]string{
+		"no end of a line":  `{"ask":"nodes"`,
+		"no JSON":           "ask\n",
+		"a negative length": `{"blobs":[-1]}` + "\n",
+		"a huge length":     `{"blobs":[99999999999999]}` + "\n",
+		"a short blob":      `{"blobs":[5]}` + "\nabc",
+	} {
+		if _, err := readFrame(bufio.NewReader(strings.NewReader(text)), new(request)); err == nil {
+			t.Errorf("%s is no error", name)
+		}
+	}
+}
+
+// A push whose places do not fit is refused.
+func TestRequest_Push(t *testing.T) {
+	good := request{Messages: []Message{{Node: 1000}, {Node: 1001}}, Names: []string{"d"}}
+	good.Contents = append(good.Contents, struct {
+		Text   string             `json:"text"`
+		Arrays []string           `json:"arrays"`
+		Size   int64              `json:"size"`
+		Config map[string]float64 `json:"config"`
+	}{Text: "t", Arrays: []string{"d", "d"}, Size: 9})
+	list, err := good.push([][]byte{[]byte("data")})
+	if err != nil || list[0].Content != list[1].Content || len(list[0].Content.Arrays) != 2 {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	for name, damage := range map[string]func(*request){
+		"a place beyond the contents":  func(r *request) { r.Messages = []Message{{Place: 1}} },
+		"an array that is not there":   func(r *request) { r.Names = []string{"other"} },
+		"more digests than there are":  func(r *request) { r.Names = []string{"d", "e"} },
+		"a place before the first one": func(r *request) { r.Messages = []Message{{Place: -1}} },
+	} {
+		bad := good
+		damage(&bad)
+		if _, err := bad.push([][]byte{[]byte("data")}); !errors.Is(err, errPush) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

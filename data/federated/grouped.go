@@ -99,7 +99,9 @@ func (g *Grouping) Set(s Grouped) (*Grouped, error) {
 		s.About.AddNote("%d clients without a training sample left out, with %d samples", g.Excluded, g.Lost)
 	}
 	if s.sharesNoClass() {
-		s.About.AddNote("no held-out sample has a class that a training sample has, so validation accuracy stays 0")
+		s.About.AddWarning(
+			"no held-out sample has a class that a training sample has, so training cannot raise validation accuracy",
+		)
 	}
 	s.About.HeldOutClients = g.heldOutOnlyClients
 	if g.heldOutOnlyClients > 0 {

@@ -3,6 +3,7 @@ package federated
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"fedpace/learn"
 )
@@ -19,6 +20,9 @@ type Info struct {
 	Undealt bool `json:",omitempty"`
 	// Note is what a reader of results must know of the set, such as what is synthetic about it.
 	Note string
+	// Warnings are the parts of Note that a run says before it begins: what may make its results mean
+	// something else than they seem to.
+	Warnings []string `json:",omitempty"`
 	// HeldOutClients is the number of clients that have held-out samples and no training sample.
 	// They are not counted among the clients of the set.
 	HeldOutClients int `json:",omitempty"`
@@ -34,6 +38,16 @@ func (i *Info) AddNote(format string, args ...any) {
 		i.Note += "; "
 	}
 	i.Note += fmt.Sprintf(format, args...)
+}
+
+// AddWarning adds a remark that a run says before it begins, unless it is there already.
+func (i *Info) AddWarning(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if slices.Contains(i.Warnings, text) {
+		return
+	}
+	i.Warnings = append(slices.Clip(i.Warnings), text)
+	i.AddNote("%s", text)
 }
 
 // Check says how a batch of n samples breaks what a set promises of it.

@@ -235,6 +235,6 @@ func noteCommas(about *federated.Info, columns []column, commas map[string]bool)
 		}
 	}
 	if found != nil {
-		about.AddNote("decimal commas in the columns %s", federated.ShortList(found))
+		about.AddWarning("decimal commas in the columns %s", federated.ShortList(found))
 	}
 }

@@ -293,6 +293,15 @@ func TestHeldOut_NoClassOfTraining(t *testing.T) {
 			t.Errorf("%q of\n%s", s.Info().Note, rows)
 		}
 	}
+	// A partition of such a set says it once.
+	dealt, err := data.OpenWith(
+		Table{Features: []string{"x"}, Label: "y", Split: "split"},
+		datatest.Put(t, t.TempDir(), "own.csv", []byte("x,y,split\n1,p,train\n2,q,train\n3,r,test\n4,s,test\n")),
+		federated.Options{Partition: federated.Partition{Kind: "iid", Clients: 2}},
+	)
+	if err != nil || strings.Count(dealt.Info().Note, note) != 1 || len(dealt.Info().Warnings) != 1 {
+		t.Errorf("%+v, %v", dealt.Info(), err)
+	}
 	s := mustOpenMapped(t, "x,y,split\n1,2,train\n2,3,test\n", "own.csv", Table{Features: []string{"x"}, Target: []string{"y"}, Split: "split"})
 	if strings.Contains(s.Info().Note, note) {
 		t.Errorf("%q of targets", s.Info().Note)

@@ -239,7 +239,7 @@ func (r *reading) noteCoarseTargets(about *federated.Info) {
 	}
 	for j, name := range r.t.Target {
 		if share := worst[j] / deviation[j]; share > maxTargetError {
-			about.AddNote(
+			about.AddWarning(
 				"target %s is rounded to float32, by up to %.2g of its deviation (want another origin or unit)",
 				name,
 				share,

@@ -398,7 +398,7 @@ func (t *Table) noteUnused(about *federated.Info, files []tableFile) {
 		heldOut[i] = f.heldOut()
 	}
 	if unused := federated.UnusedParts(names.Of(files, tableFile.path), heldOut); len(files) > 1 && unused != nil {
-		about.AddNote("%s: read like all other files, although the name looks like a split", federated.ShortList(unused))
+		about.AddWarning("%s: read like all other files, although the name looks like a split", federated.ShortList(unused))
 	}
 	if t.Split != "" {
 		return
@@ -406,7 +406,7 @@ func (t *Table) noteUnused(about *federated.Info, files []tableFile) {
 	for _, name := range files[0].columns() {
 		isUsed := name == t.Client || name == t.Label || name == t.Text || slices.Contains(t.Target, name)
 		if !isUsed && hasWord(name, splitNames) {
-			about.AddNote("column %s is not used to hold rows out, although its name looks like a split", name)
+			about.AddWarning("column %s is not used to hold rows out, although its name looks like a split", name)
 		}
 	}
 }

@@ -139,6 +139,7 @@ func Prepare(
 			return err
 		}},
 		{c.Train || c.Clients == config.AllClients || c.ReadsData(), func() error { return p.openData(ctx, reading) }},
+		{c.Train && notice != nil, p.noticeData},
 		// who has which device
 		{true, func() error {
 			c.Fit(nil)
@@ -169,6 +170,18 @@ func Prepare(
 		}
 	}
 	return p, nil
+}
+
+// noticeData tells the user what is odd about the data, before anything is trained on them.
+func (p *Problem) noticeData() error {
+	// A trainer may own its data.
+	if p.Set == nil {
+		return nil
+	}
+	for _, warning := range p.Set.Info().Warnings {
+		p.notice(fmt.Sprintf("Data: %s.", warning))
+	}
+	return nil
 }
 
 // params is how many parameters a task transfers, without frozen ones, which clients have, and how

@@ -242,3 +242,26 @@ func TestSecure_TimingOnlyHasTheSameRounds(t *testing.T) {
 		t.Errorf("fingerprint %s with %d updates, without learning %s with %d", trained, accepted, timed, timedAccepted)
 	}
 }
+
+// Eight simulated clients and eight real devices have the bits of the same run in the open: each of
+// the sixteen weighs 1 of 2^4 under both rules.
+func TestSecure_SimulatedClientsBesideDevices(t *testing.T) {
+	play := func(on bool) map[int][]float32 {
+		o, c, d := secureRun(t, fmt.Sprint("secure_aggregation.on=", on), "clients=8", "cohort=8", "devices.robust=false",
+			"devices.clip=null")
+		return d.played(t, o, c, func(o Options) error {
+			s, err := Run(t.Context(), c, o)
+			if err == nil && s.Outcomes[0] != 48 {
+				err = fmt.Errorf("outcomes %v, want 48 accepted", s.Outcomes)
+			}
+			return err
+		})
+	}
+	with := play(true)
+	without := play(false)
+	for number, want := range without {
+		if !slices.Equal(with[number], want) {
+			t.Errorf("the models of round %d differ", number)
+		}
+	}
+}

@@ -65,8 +65,8 @@ func upper(x float64) float64 { return math.Erfc(x/math.Sqrt2) / 2 }
 func (d direction) delta(epsilon float64) float64 {
 	q := d.Rate
 	s := d.Sigma
-	// where is the output at which the mixture's density is e^loss times the other's.
-	where := func(loss float64) (x float64, ok bool) {
+	// outputOf is the output at which the mixture's density is e^loss times the other's.
+	outputOf := func(loss float64) (x float64, ok bool) {
 		ratio := (math.Expm1(loss) + q) / q
 		if ratio <= 0 {
 			return 0, false
@@ -74,19 +74,19 @@ func (d direction) delta(epsilon float64) float64 {
 		return float64(s*s*math.Log(ratio)) + 0.5, true
 	}
 	if d.adds {
-		x, ok := where(-epsilon)
+		x, ok := outputOf(-epsilon)
 		if !ok {
 			return 0
 		}
-		with := float64((1-q)*upper(-x/s)) + float64(q*upper((1-x)/s))
-		return max(0, upper(-x/s)-math.Exp(epsilon)*with)
+		mixture := float64((1-q)*upper(-x/s)) + float64(q*upper((1-x)/s))
+		return max(0, upper(-x/s)-math.Exp(epsilon)*mixture)
 	}
-	x, ok := where(epsilon)
+	x, ok := outputOf(epsilon)
 	if !ok {
 		return -math.Expm1(epsilon)
 	}
-	with := float64((1-q)*upper(x/s)) + float64(q*upper((x-1)/s))
-	return max(0, with-math.Exp(epsilon)*upper(x/s))
+	mixture := float64((1-q)*upper(x/s)) + float64(q*upper((x-1)/s))
+	return max(0, mixture-math.Exp(epsilon)*upper(x/s))
 }
 
 // distribution is a privacy loss distribution on a grid: probability i is of the loss (first + i)·step,
@@ -107,17 +107,17 @@ func (d direction) discretise(step, low, high float64) distribution {
 		first:         first,
 		probabilities: make([]float64, last-first+1),
 	}
-	at := func(i int) float64 { return float64(i) * step }
+	lossOf := func(i int) float64 { return float64(i) * step }
 	// slope is that of the curve over e^epsilon between two points of the grid.
 	slope := func(i int) float64 {
-		return (d.delta(at(i+1)) - d.delta(at(i))) / (math.Exp(at(i)) * math.Expm1(step))
+		return (d.delta(lossOf(i+1)) - d.delta(lossOf(i))) / (math.Exp(lossOf(i)) * math.Expm1(step))
 	}
-	r.infinite = d.delta(at(last))
+	r.infinite = d.delta(lossOf(last))
 	total := r.infinite
 	above := 0.0 // the curve is constant beyond the last point
 	for i := last; i > first; i-- {
 		below := slope(i - 1)
-		p := max(0, math.Exp(at(i))*(above-below))
+		p := max(0, math.Exp(lossOf(i))*(above-below))
 		r.probabilities[i-first] = p
 		total += p
 		above = below
@@ -155,10 +155,10 @@ func (d direction) epsilon(rounds int, delta float64) (float64, error) {
 		return 0, err
 	}
 	coarse := d.discretise((high-low)/(1<<12), low, high)
-	from, to := coarse.window(rounds)
-	step := max(interval, (to-from)/(maxPoints/2), (high-low)/(maxPoints/2))
-	one := d.discretise(step, low, high)
-	all := one.compose(rounds, from, to)
+	lowest, highest := coarse.window(rounds)
+	step := max(interval, (highest-lowest)/(maxPoints/2), (high-low)/(maxPoints/2))
+	single := d.discretise(step, low, high)
+	all := single.compose(rounds, lowest, highest)
 	return all.epsilon(delta), nil
 }
 
@@ -251,7 +251,7 @@ func (p *distribution) epsilon(delta float64) float64 {
 			break
 		}
 		// The curve falls below delta between this loss and the next one above.
-		if here := mass - math.Exp(loss)*weighted; here > delta {
+		if mass-math.Exp(loss)*weighted > delta {
 			return math.Log((mass - delta) / weighted)
 		}
 		mass += p.probabilities[i]

@@ -87,7 +87,7 @@ func (f *Fleet) Plan(c Client, task uint64, steps int, bits Bits, start int64) (
 		if !p.pause(k.presence, f.seed, c.Presence, start) {
 			return p, nil // it never comes back
 		}
-		total = p.Total()
+		total = p.total()
 	}
 	leaves := total
 	if p := k.dropout.Probability; p > 0 && total > 0 {

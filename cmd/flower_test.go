@@ -68,6 +68,9 @@ func flowerResult(t *testing.T, out string) (digest, rounds string) {
 // pinned plays an app in flwr's own runtime, with what never repeats there pinned.
 func pinned(t *testing.T, app, python string, nodes int, run map[string]any) string {
 	t.Helper()
+	if run == nil {
+		run = map[string]any{}
+	}
 	values, err := json.Marshal(run)
 	if err != nil {
 		t.Fatal(err)

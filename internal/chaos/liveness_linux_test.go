@@ -9,12 +9,15 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"fedpace/internal/testkit/slow"
 )
 
 // These choose what TestCluster_Liveness plays.
 var (
-	firstTrial = flag.Uint64("first-trial", 0, "the seed of the first trial of each fault")
-	trials     = flag.Uint64("trials", 1, "how many trials of each fault to play")
+	trials   = flag.Uint64("trials", 1, "how many trials of each fault to play")
+	progress = flag.String("progress", "", "a file with the number of the next trial: trials are played from it on, and "+
+		"it is written if all pass")
 )
 
 // fault disturbs a deployment. order is a permutation of the servers' numbers by the trial's seed. The function
@@ -130,10 +133,11 @@ func TestCluster_Liveness(t *testing.T) {
 	skipUnlessLong(t)
 	c := courses[0]
 	want := c.undisturbed(t)
+	first := slow.NextSeed(t, *progress)
 	measured := &liveness{longest: map[string]time.Duration{}}
 	t.Run("faults", func(t *testing.T) {
 		for _, f := range clusterFaults {
-			for trial := *firstTrial; trial < *firstTrial+*trials; trial++ {
+			for trial := first; trial < first+*trials; trial++ {
 				t.Run(fmt.Sprintf("%s/%d", f.name, trial), func(t *testing.T) {
 					t.Parallel()
 					took := playFault(t, c, want, f, trial)
@@ -147,6 +151,7 @@ func TestCluster_Liveness(t *testing.T) {
 			t.Logf("%-40s next round after at most %5.1f s", f.name, longest.Seconds())
 		}
 	}
+	slow.SetNextSeed(t, *progress, first+*trials)
 	t.Logf("%d trials", measured.played)
 }
 

@@ -45,8 +45,9 @@ type cluster struct {
 	got   *outcome // of the run that was completed
 	said  *record  // by devices in it
 
-	counted int // updates of devices that count
-	cuts    int // of power, in the middle of something that is to be on the disk
+	stall   stall // the longest one
+	counted int   // updates of devices that count
+	cuts    int   // of power, in the middle of something that is to be on the disk
 
 	work sync.WaitGroup // all that was started
 	over context.Context
@@ -157,6 +158,7 @@ func (s *scenario) play(w *world, want *outcome, log func(string, ...any)) (*clu
 	if err := c.info.Seal(); err != nil {
 		return c, err
 	}
+	c.stall.begin(s, time.Now())
 	ctx, cancel := context.WithTimeoutCause(context.Background(), mostTime, fmt.Errorf("the run has not ended after %v", mostTime))
 	defer cancel()
 	c.over, c.end = context.WithCancelCause(ctx)
@@ -304,6 +306,9 @@ func (c *cluster) drive(p *part, d *disk) error {
 	}
 	config.Checkpoint.Due = func() bool {
 		events++
+		if err := c.stall.progress(time.Now()); err != nil {
+			c.end(fmt.Errorf("%s: %w", p.name, err))
+		}
 		return keyed.Float64(keyed.Hash(c.seed, ofEvent, attempt, events)) < c.due
 	}
 	config.Checkpoint.Save = func(s *coordinator.State) error {
@@ -393,6 +398,7 @@ func (c *cluster) inflict(f fault) {
 	if p == nil {
 		return // a device that has not come yet
 	}
+	c.stall.disturb(time.Now().Add(f.long))
 	if f.part < 0 && f.kind != rival {
 		c.mu.Lock()
 		c.moved = time.Now().Add(f.long)

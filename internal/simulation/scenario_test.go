@@ -200,7 +200,10 @@ func pick[T any](r *rand.Rand, list ...T) T { return list[r.IntN(len(list))] }
 // run draws a run.
 func (w *world) run(r *rand.Rand) (c round.Config, chosen string) {
 	const second = round.Time(1e9)
-	rule := pick(r, append(every(closing.Rules, int64(2+r.IntN(3))), closing.Buffered{N: 2, StalenessLimit: 1})...)
+	rules := append(every(closing.Rules, int64(2+r.IntN(3))), closing.Buffered{N: 2, StalenessLimit: 1})
+	// One that asks for a formula has none by its defaults.
+	rules = slices.DeleteFunc(rules, func(rule closing.Rule) bool { _, isFormula := rule.(closing.Formula); return isFormula })
+	rule := pick(r, rules...)
 	train := r.IntN(3) > 0
 	c = round.Config{
 		Seed: r.Uint64N(1000), Clients: clients, Cohort: 4 + r.IntN(3), Closing: rule,

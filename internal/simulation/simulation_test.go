@@ -16,6 +16,8 @@ import (
 var (
 	oneSeed  = flag.Int64("seed", -1, "play this seed alone, and with -v tell what happens")
 	allSeeds = flag.Uint64("seeds", someSeeds, "how many seeds to play")
+	progress = flag.String("progress", "", "a file with the number of the next seed: seeds are played from it on, and "+
+		"it is written if all pass")
 )
 
 // How many seeds are played, and with FEDPACE_LONG.
@@ -29,12 +31,20 @@ type played struct {
 	messages, devices, updates atomic.Int64 // sent; seeds with devices, and their updates that count
 	simulated                  atomic.Int64 // nanoseconds
 	cuts                       atomic.Int64 // of power, in the middle of something that is to be on the disk
+	faults                     atomic.Int64 // kills, cuts and pauses
+	stall                      atomic.Int64 // the longest of a run without devices, in nanoseconds
 }
 
 func (p *played) add(c *cluster, took time.Duration) {
 	p.messages.Add(int64(c.net.messages))
 	p.simulated.Add(int64(took))
 	p.cuts.Add(int64(c.cuts))
+	p.faults.Add(int64(c.stall.faults))
+	if len(c.devices) == 0 {
+		for longest := p.stall.Load(); int64(c.stall.longest) > longest; longest = p.stall.Load() {
+			p.stall.CompareAndSwap(longest, int64(c.stall.longest))
+		}
+	}
 	if len(c.devices) > 0 {
 		p.devices.Add(1)
 		p.updates.Add(int64(c.counted))
@@ -63,22 +73,27 @@ func TestSeeds(t *testing.T) {
 	if long.On() {
 		seeds = manySeeds
 	}
+	first := long.NextSeed(t, *progress)
 	var next atomic.Uint64
+	next.Store(first)
 	var failed atomic.Bool
 	var sums played
 	t.Run("seeds", func(t *testing.T) {
 		for i := range runtime.GOMAXPROCS(0) {
 			t.Run(fmt.Sprint(i), func(t *testing.T) {
 				t.Parallel()
-				for seed := next.Add(1) - 1; seed < seeds && !failed.Load(); seed = next.Add(1) - 1 {
+				for seed := next.Add(1) - 1; seed < first+seeds && !failed.Load(); seed = next.Add(1) - 1 {
 					sums.add(play(t, w, w.draw(seed), func(string, ...any) {}))
 					failed.CompareAndSwap(false, t.Failed())
 				}
 			})
 		}
 	})
+	long.SetNextSeed(t, *progress, first+seeds)
 	t.Logf("%d seeds, %d with devices, of which %d updates count; %d power cuts in the middle of writing, %d messages, %v simulated",
 		seeds, sums.devices.Load(), sums.updates.Load(), sums.cuts.Load(), sums.messages.Load(), time.Duration(sums.simulated.Load()).Round(time.Second))
+	t.Logf("%d kills, cuts and pauses; the longest time without an event of an undisturbed run without devices: %v, %v may be",
+		sums.faults.Load(), time.Duration(sums.stall.Load()).Round(time.Millisecond), stallBound)
 	if !t.Failed() && seeds >= someSeeds && (sums.devices.Load() < int64(seeds)/10 || sums.updates.Load() < int64(seeds)/10) {
 		t.Error("hardly any device takes part")
 	}

@@ -120,6 +120,9 @@ type Delivery interface {
 // again. Repeats are harmless. Errors that wrap it say what happened.
 var ErrInterrupted = errors.New("messages may have been lost: open tasks and jobs must be sent again")
 
+// ErrNoListener reports that nobody listens to a request, as far as the server knows to which it was sent.
+var ErrNoListener = errors.New("nobody listens to the request")
+
 // ErrStale is wrapped by what ends a host of a configuration that is no longer
 // the run's.
 var ErrStale = errors.New("the run's configuration is another now")

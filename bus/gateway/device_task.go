@@ -366,6 +366,57 @@ func (d *Device) sendPart(ctx context.Context, run string, part *bus.Update) (bu
 	return r.Status, nil
 }
 
+// unheardAfter is how long nobody may listen to a device's requests before it leaves its run. Tests shorten it.
+var unheardAfter = 8 * time.Second
+
+// unheard says to the run, and to people, why a device leaves that nobody listens to.
+const unheard = "its requests reach nobody, though its heartbeats may: behind a site's server, a reload of the hub's " +
+	"accounts does that; start the site's NATS server again"
+
+// listener watches whether anybody listens to the repeats of one request.
+type listener struct {
+	device *Device
+	run    string
+	// since is when nobody was first found to listen; the zero time if somebody does.
+	since time.Time
+	// left says that the device has left the run for it.
+	left bool
+}
+
+// failed notes that the request has failed. If nobody has listened to it for unheardAfter, the device leaves the run,
+// which goes on without it. A run whose coordinator is away does not hear that either. A hub whose accounts were reloaded
+// may still pass heartbeats of a site's devices, and not their requests: then the run learns it.
+func (l *listener) failed(err error) {
+	if !errors.Is(err, bus.ErrNoListener) {
+		l.since = time.Time{}
+		return
+	}
+	if l.since.IsZero() {
+		l.since = time.Now()
+	}
+	if l.left || time.Since(l.since) < unheardAfter {
+		return
+	}
+	l.left = true
+	d := l.device
+	d.config.Notice(fmt.Sprintf("Nobody in run %s listens to this device: %s.", l.run, unheard))
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.run == l.run {
+		d.publish(subject.Heartbeat, &bus.Heartbeat{Process: d.config.Join.Process, Leaves: unheard})
+	}
+}
+
+// answered notes that the request was answered. A device that has left for it joins again.
+func (l *listener) answered() {
+	d := l.device
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if l.left && d.run == l.run {
+		d.publish(subject.JoinAs(d.config.Samples), d.config.Join)
+	}
+}
+
 // request sends a message to the run's coordinator and returns its reply. It repeats the message while
 // retry allows it, for at most timeout (0: without a limit), and also when the run repeats the task
 // (Device.resend). It returns no reply and no error when it gives up, and an error when ctx ends or the
@@ -384,6 +435,7 @@ func (d *Device) request(
 	ctx, cancel := bus.Until(ctx, d.life)
 	defer cancel()
 	r := new(bus.DeviceReply)
+	heard := &listener{device: d, run: run}
 	for repeated := true; repeated; {
 		asking, cancel := context.WithCancel(ctx)
 		d.mu.Lock()
@@ -393,8 +445,11 @@ func (d *Device) request(
 			Subject: subject.Device(run, d.config.ID, verb),
 			Data:    b,
 			Timeout: timeout,
-			Retry:   retry,
-			Decode:  func(answer []byte) error { return bus.Unmarshal(answer, r) },
+			Retry: func(err error) bool {
+				heard.failed(err)
+				return retry(err)
+			},
+			Decode: func(answer []byte) error { return bus.Unmarshal(answer, r) },
 		})
 		repeated = err != nil && asking.Err() != nil && ctx.Err() == nil
 		cancel()
@@ -405,5 +460,6 @@ func (d *Device) request(
 	case err != nil:
 		return nil, nil
 	}
+	heard.answered()
 	return r, nil
 }

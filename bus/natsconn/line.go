@@ -90,6 +90,9 @@ func (c *Conn) ask(ctx context.Context, r *bus.Request) (*nats.Msg, error) {
 		c.noteAnswer(time.Since(started))
 		return m, nil
 	}
+	if errors.Is(err, nats.ErrNoResponders) {
+		return nil, fmt.Errorf("%w: %w", bus.ErrNoListener, err)
+	}
 	if errors.Is(context.Cause(asking), errUnheard) {
 		err = errUnheard
 	}

@@ -259,8 +259,16 @@ func WithHint(err error) error {
 	if hint := limitHint(err); hint != "" {
 		return fmt.Errorf("%w: %s", err, hint)
 	}
+	var api *jetstream.APIError
+	if errors.As(err, &api) && api.ErrorCode == notAvailable {
+		return fmt.Errorf("%w: the cluster has no leader, which takes a majority of its servers: start those that are "+
+			"down, or look whether the disk of one is full", err)
+	}
 	return err
 }
+
+// notAvailable is the error of JetStream in a cluster, or of a stream, that has no leader.
+const notAvailable jetstream.ErrorCode = 10008
 
 // NoMemory reports whether an error is that JetStream has no memory left.
 func NoMemory(err error) bool { return limitHint(err) == memoryHint }

@@ -51,7 +51,11 @@ func (a Auto) LocalSteps(p Progress) int {
 		return steps(top/exact.Cbrt(float64(p.Round)), top)
 	}
 	left := max(0, 1-p.Share/a.Until)
-	return steps(float64(top*exact.Pow(left, a.Power)), top)
+	// A power that is rounded once costs more than all else of a round without training.
+	if a.Power != 1 {
+		left = exact.Pow(left, a.Power)
+	}
+	return steps(float64(top*left), top)
 }
 
 // Reason returns the pace, K* and the part of the run that is over.

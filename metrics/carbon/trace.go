@@ -93,7 +93,7 @@ func placesOf(header []string, names Columns) (p places, err error) {
 
 // add adds one row.
 func (t *Trace) add(fields []string, p places) error {
-	at, err := parseTime(fields[p.time])
+	hour, err := parseTime(fields[p.time])
 	if err != nil {
 		return err
 	}
@@ -107,12 +107,12 @@ func (t *Trace) add(fields []string, p places) error {
 	}
 	z := t.zones[name]
 	if z == nil {
-		z = &zone{start: at}
+		z = &zone{start: hour}
 		t.zones[name] = z
 	}
 	want := z.start.Add(time.Duration(len(z.grams)) * time.Hour)
-	if !at.Equal(want) {
-		return fmt.Errorf("the hour of %s is %s, want %s, an hour after the row before", name, utc(at), utc(want))
+	if !hour.Equal(want) {
+		return fmt.Errorf("the hour of %s is %s, want %s, an hour after the row before", name, utc(hour), utc(want))
 	}
 	z.grams = append(z.grams, grams)
 	if p.price == noColumn {
@@ -141,8 +141,8 @@ func CheckZone(name string) error {
 // parseTime reads a time in one of the two forms.
 func parseTime(text string) (time.Time, error) {
 	for _, form := range []string{time.RFC3339, "2006-01-02 15:04", "2006-01-02 15:04:05", "2006-01-02T15:04"} {
-		if at, err := time.Parse(form, text); err == nil {
-			return at.UTC(), nil
+		if parsed, err := time.Parse(form, text); err == nil {
+			return parsed.UTC(), nil
 		}
 	}
 	return time.Time{}, fmt.Errorf("%.40q is not a time (2024-01-31T13:00:00Z, or 2024-01-31 13:00 in UTC)", text)
@@ -178,22 +178,22 @@ func (t *Trace) Covers(name string, start time.Time) error {
 // joulesPerKWh is how many joules a kilowatt-hour has.
 const joulesPerKWh = 3.6e6
 
-// Draw is what drawing a constant power emits and costs: watts from a time on, for a duration, in a zone.
+// Draw is what drawing a constant power emits and costs: watts from begin on, for a duration, in a zone.
 // The power counts in each hour for as long as it is drawn in it. The cost is 0 where the trace has no
 // prices.
 func (t *Trace) Draw(
 	name string,
 	watts float64,
-	from time.Time,
+	begin time.Time,
 	duration time.Duration,
 ) (grams, cost float64, err error) {
 	z := t.zones[name]
 	if z == nil {
 		return 0, 0, fmt.Errorf("carbon: the file has no zone %s", name)
 	}
-	offset := from.Sub(z.start)
+	offset := begin.Sub(z.start)
 	for duration > 0 {
-		hour := int(offset / time.Hour)
+		hour := int(offset / time.Hour) // of the trace
 		if offset < 0 || hour >= len(z.grams) {
 			return 0, 0, fmt.Errorf("carbon: the file has no hour of %s at %s", name, utc(z.start.Add(offset)))
 		}

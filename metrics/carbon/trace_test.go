@@ -29,8 +29,8 @@ func read(t *testing.T) *Trace {
 	return trace
 }
 
-// at is a time on the day of the file.
-func at(hour, minute int) time.Time { return time.Date(2024, 3, 1, hour, minute, 0, 0, time.UTC) }
+// clock is a time on the day of the file.
+func clock(hour, minute int) time.Time { return time.Date(2024, 3, 1, hour, minute, 0, 0, time.UTC) }
 
 // The values are worked out by hand: kWh of each hour times its grams and its price.
 func TestTrace_Draw(t *testing.T) {
@@ -39,19 +39,19 @@ func TestTrace_Draw(t *testing.T) {
 		name        string
 		zone        string
 		watts       float64
-		from        time.Time
+		begin       time.Time
 		duration    time.Duration
 		grams, cost float64
 	}{
-		{"an hour", "DEU", 1000, at(10, 0), time.Hour, 400, 0.10},
-		{"half of it", "DEU", 500, at(10, 30), 30 * time.Minute, 100, 0.025},
+		{"an hour", "DEU", 1000, clock(10, 0), time.Hour, 400, 0.10},
+		{"half of it", "DEU", 500, clock(10, 30), 30 * time.Minute, 100, 0.025},
 		// 0.25 h at 400 and 0.5 h at 100, of 2 kW: 0.5 · 400 + 1 · 100, and 0.5 · 0.10 − 1 · 0.02.
-		{"over an hour's end", "DEU", 2000, at(10, 45), 45 * time.Minute, 300, 0.03},
-		{"three hours", "DEU", 1000, at(10, 0), 3 * time.Hour, 750, 0.38},
-		{"another zone", "FRA", 1000, at(11, 0), time.Hour, 60, 0.2},
-		{"no time", "DEU", 1000, at(10, 0), 0, 0, 0},
+		{"over an hour's end", "DEU", 2000, clock(10, 45), 45 * time.Minute, 300, 0.03},
+		{"three hours", "DEU", 1000, clock(10, 0), 3 * time.Hour, 750, 0.38},
+		{"another zone", "FRA", 1000, clock(11, 0), time.Hour, 60, 0.2},
+		{"no time", "DEU", 1000, clock(10, 0), 0, 0, 0},
 	} {
-		grams, cost, err := trace.Draw(c.zone, c.watts, c.from, c.duration)
+		grams, cost, err := trace.Draw(c.zone, c.watts, c.begin, c.duration)
 		if err != nil || math.Abs(grams-c.grams) > 1e-12 || math.Abs(cost-c.cost) > 1e-12 {
 			t.Errorf("%s: %v g, %v, %v, want %v g and %v", c.name, grams, cost, err, c.grams, c.cost)
 		}
@@ -62,14 +62,14 @@ func TestTrace_NothingIsFilledIn(t *testing.T) {
 	trace := read(t)
 	for _, c := range []struct {
 		name, zone string
-		from       time.Time
+		begin      time.Time
 		want       string
 	}{
-		{"after the last hour", "DEU", at(12, 30), "no hour of DEU at 2024-03-01 13:00 UTC"},
-		{"before the first", "DEU", at(9, 59), "no hour of DEU at 2024-03-01 09:59 UTC"},
-		{"a zone that is not there", "POL", at(10, 0), "no zone POL"},
+		{"after the last hour", "DEU", clock(12, 30), "no hour of DEU at 2024-03-01 13:00 UTC"},
+		{"before the first", "DEU", clock(9, 59), "no hour of DEU at 2024-03-01 09:59 UTC"},
+		{"a zone that is not there", "POL", clock(10, 0), "no zone POL"},
 	} {
-		if _, _, err := trace.Draw(c.zone, 1, c.from, time.Hour); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, _, err := trace.Draw(c.zone, 1, c.begin, time.Hour); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s", c.name, err, c.want)
 		}
 	}

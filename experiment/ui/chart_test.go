@@ -65,10 +65,15 @@ func TestBoard_Groups(t *testing.T) {
 	if got := browsertest.JS[string](b, "document.getElementById('configurations').innerText"); !strings.Contains(got, "schedule.k.rule") || !strings.Contains(got, "other keys are equal") {
 		t.Errorf("the difference of two configurations is shown as %q", got)
 	}
+	// However often somebody chooses, the curves of a run are asked for once.
+	browsertest.JS[bool](b, "[...document.querySelectorAll('table.runs input'), document.getElementById('all'), document.getElementById('all')].forEach(i => document.getElementById(i.id).click()) || true")
+	b.Until("document.querySelectorAll('table.runs input:checked').length === 0 || document.getElementById('all').click()")
+	if again := browsertest.JS[[]string](b, "performance.getEntriesByType('resource').map(e => e.name).filter((name, i, all) => name.includes('curves.bin') && all.indexOf(name) !== i)"); len(again) > 0 {
+		t.Errorf("curves were asked for again: %q", again)
+	}
 	// Each run that is chosen is drawn in a colour, also one that was played before.
 	choose("colour", "")
 	choose("group", "")
-	browsertest.JS[bool](b, "document.getElementById('all').click() || true")
 	browsertest.JS[bool](b, "document.querySelector('th[title$=\"again\"] input').click() || true")
 	b.Until(legend + ".join() === 'again'")
 	if stroke := browsertest.JS[string](b, "getComputedStyle(document.querySelector('#legend line')).stroke"); !strings.HasPrefix(stroke, "rgb") {

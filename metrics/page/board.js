@@ -58,6 +58,7 @@ const columnOf = id => listColumns.find(c => c.id === id);
 const cellText = (c, r, v) => !known(v) ? '–' : c.text ? c.text(r, v) : String(v);
 
 const maxListed = 500;
+const maxReads = 16; // at a time
 const maxLines = 20; // that are drawn before somebody chooses
 
 // How runs become lines, beside the keys of the configuration.
@@ -72,6 +73,7 @@ export class Board {
     this.chosen = null; // ids; null: the first of those that are listed
     this.data = new Map(); // by id: { stamp, curves }
     this.views = new Map(); // snapshots by id, with their stamp
+    this.reads = new Map(); // what is being read, by what it is
     this.charts = new Map();
     this.columns = []; // of all runs that were read, once each
     this.wanted = {};
@@ -190,7 +192,7 @@ export class Board {
     fill(this.baseChoice, base, [['', 'none'], ...this.runs.filter(r => !r.why).map(r => [r.id, r.name])]);
   }
 
-  changed() { this.remember(); return this.load(); }
+  changed() { this.remember(); return this.load().catch(e => status('lost', e.message)); }
 
   choose(runs, on) {
     this.chosen ||= new Set(this.drawn().map(r => r.id));
@@ -259,7 +261,9 @@ export class Board {
     const used = new Map(); // by colour
     for (const r of this.runs) r.look = null;
     for (const group of [...this.groups(runs).values()].sort((a, b) => a[0].line - b[0].line)) {
-      const colour = (colours ? colours.indexOf(value(group[0])) : group[0].line) % 8;
+      let colour = (colours ? colours.indexOf(value(group[0])) : group[0].line) % 8;
+      // While colours are free, no two lines share one.
+      while (!colours && used.size < 8 && used.has(colour)) colour = (colour + 1) % 8;
       const n = used.get(colour) || 0;
       used.set(colour, n + 1);
       for (const r of group) r.look = look(colour + 8 * n);
@@ -380,14 +384,21 @@ export class Board {
     this.showWaits();
   }
 
-  // fresh reads what is kept of a run again if its files have changed.
-  async fresh(kept, r, read) {
-    if (kept.get(r.id)?.stamp !== r.stamp) kept.set(r.id, { stamp: r.stamp, ...await read() });
+  // fresh reads what is kept of a run again if its files have changed. What is being read is not asked for again.
+  fresh(kept, r, read) {
+    if (kept.get(r.id)?.stamp === r.stamp) return null;
+    const key = [kept === this.data, r.id, r.stamp].join(' ');
+    if (!this.reads.has(key)) {
+      this.reads.set(key, read().then(what => { kept.set(r.id, { stamp: r.stamp, ...what }); }).finally(() => this.reads.delete(key)));
+    }
+    return this.reads.get(key);
   }
 
-  // read reads the curves of runs.
+  // read reads the curves of runs, some at a time: a browser has limits.
   async read(runs) {
-    await Promise.all(runs.map(r => this.fresh(this.data, r, async () => ({ curves: decode(await this.source.curves(r.id)) }))));
+    for (let i = 0; i < runs.length; i += maxReads) {
+      await Promise.all(runs.slice(i, i + maxReads).map(r => this.fresh(this.data, r, async () => ({ curves: decode(await this.source.curves(r.id)) }))));
+    }
   }
 
   // know takes the columns of the runs that were read.

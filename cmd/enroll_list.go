@@ -50,7 +50,7 @@ type packer struct {
 }
 
 // enrollList enrolls the devices of the CSV file and writes an archive for each, and devices.yaml
-// with their classes. A device whose archive exists is skipped unless the grant renews, so the
+// with their classes, beside those of earlier lists. A device whose archive exists is skipped unless the grant renews, so the
 // command can be repeated. g limits what each device may do.
 func (e *enrollment) enrollList(c *cobra.Command, authority *auth.Authority, g auth.Grant) error {
 	list, err := table.Read[listed](e.list)
@@ -62,7 +62,7 @@ func (e *enrollment) enrollList(c *cobra.Command, authority *auth.Authority, g a
 	if p.ca, err = os.ReadFile(certificate.Folder(e.keys).CA()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	classes := "# fedpace run --config exp.yaml --config devices.yaml\ndevices:\n  names:\n"
+	var classes string
 	seen := map[string]bool{}
 	// The whole list is checked before any device gets credentials.
 	for i, d := range list {
@@ -107,7 +107,40 @@ func (e *enrollment) enrollList(c *cobra.Command, authority *auth.Authority, g a
 	}
 	fmt.Fprintf(c.ErrOrStderr(), "%d archives are made in %s, %d were there; devices.yaml beside them names the "+
 		"devices for a run. Each archive is as secret as its credentials.\n", len(list)-existing, e.outPath, existing)
-	return atomicfile.Write(filepath.Join(e.outPath, "devices.yaml"), atomicfile.Bytes([]byte(classes)))
+	path := filepath.Join(e.outPath, "devices.yaml")
+	earlier, err := earlierDevices(path, seen)
+	if err != nil {
+		return err
+	}
+	return atomicfile.Write(path, atomicfile.Bytes([]byte(devicesHead+earlier+classes)))
+}
+
+// devicesHead is how a devices.yaml begins. A line with a device's name and class follows for each.
+const devicesHead = "# fedpace run --config exp.yaml --config devices.yaml\ndevices:\n  names:\n"
+
+// earlierDevices returns the lines of the devices in an existing devices.yaml that a list does not name, so that a
+// second list adds to the file. It returns "" if there is no file, and an error if the file is not as this command
+// writes it: nothing that somebody else wrote is lost.
+func earlierDevices(path string, listed map[string]bool) (lines string, err error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	devices, isOurs := strings.CutPrefix(string(text), devicesHead)
+	for line := range strings.Lines(devices) {
+		name, _, isDevice := strings.Cut(strings.TrimPrefix(line, "    "), ": ")
+		isOurs = isOurs && isDevice && names.CheckDevice(name) == nil
+		if isDevice && !listed[name] {
+			lines += line
+		}
+	}
+	if !isOurs {
+		return "", fmt.Errorf("%s: it is not as fedpace enroll --list writes it, so no device is added: move it away", path)
+	}
+	return lines, nil
 }
 
 // load reads the archive of the device program for a platform, such as linux-arm64, into programs,

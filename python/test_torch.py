@@ -327,6 +327,26 @@ class Steps(unittest.TestCase):
         list(t.train(fedpace.Job(other, [task(3)]), lambda: None))
         self.assertNotEqual(t._module.word.item(), -7)
 
+    def test_clients_side_by_side_keep_masks(self):
+        class Masked(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.inner = nn.Linear(6, 3)
+                self.register_buffer("mask", torch.tensor([True] * 5 + [False]))
+
+            def forward(self, x):
+                return self.inner(x * self.mask)
+
+        with contextlib.redirect_stdout(io.StringIO()):
+            lanes, single = trainer(Masked, batched=2), trainer(Masked)
+            base = lanes.initialise(1)
+            job = fedpace.Job(base, [task(1), task(2), task(3)])
+            found, want = run(lanes, job), run(single, job)
+        self.assertEqual([p.rule for p in lanes.tensors], ["", "", "kept"])
+        for (model, _), (other, _) in zip(found, want):
+            np.testing.assert_allclose(model, other, atol=1e-6)
+            np.testing.assert_array_equal(model[lanes.trainable :], base[lanes.trainable :])
+
     def test_buffers_that_cannot_be(self):
         def holding(**buffers):
             class Holding(nn.Module):

@@ -157,8 +157,8 @@ func TestInitAsks(t *testing.T) {
 	_, said = begun(t, "odd", "client,note\n"+strings.Repeat("a,x\nb,y\n", 5))
 	has(t, said, "next   correct ", "fedpace data info --config ")
 	for text, want := range map[string]string{
-		"client;x;label\n" + strings.Repeat("a;2,5;p\nb;3,5;q\n", 9):   "column x has numbers with a comma, as in 2,34; want a decimal point",
-		"client,x,y\n" + strings.Repeat("a,1,0\n", 3) + "b,1,\"broken": "own.csv: line 5",
+		"client,x,label\n" + strings.Repeat("a,\"2,5\",p\nb,\"3,5\",q\n", 9): "column x has numbers with a comma, as in 2,34; want decimal: comma",
+		"client,x,y\n" + strings.Repeat("a,1,0\n", 3) + "b,1,\"broken":       "own.csv: line 5",
 		"": "own.csv: is empty",
 	} {
 		path := filepath.Join(t.TempDir(), "own.csv")

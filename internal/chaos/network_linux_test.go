@@ -112,12 +112,6 @@ func (m *machines) mute(from, to int) {
 	m.inside(fmt.Sprint(from), "route", "add", "blackhole", address(to)+"/32")
 }
 
-// unmute undoes mute.
-func (m *machines) unmute(from, to int) {
-	m.t.Helper()
-	m.inside(fmt.Sprint(from), "route", "del", "blackhole", address(to)+"/32")
-}
-
 // servers is how many servers the cluster of these tests has.
 const servers = 3
 

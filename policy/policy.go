@@ -126,6 +126,24 @@ func bind(v reflect.Value, key string, start func(string, Policy) (Asker, error)
 	return nil
 }
 
+// Rebound is a component whose policies, at any depth, ask another asker instead of their own. Where no
+// asker is bound the component stays as it is.
+func Rebound[T any](component T, other func(Asker) Asker) T {
+	v := reflect.New(reflect.TypeFor[T]()).Elem()
+	value := reflect.ValueOf(component)
+	if !value.IsValid() {
+		return component
+	}
+	v.Set(value)
+	_ = bind(v, "", func(_ string, p Policy) (Asker, error) { // its start returns no error
+		if p.Source().asker == nil {
+			return nil, nil
+		}
+		return other(p.Source().asker), nil
+	})
+	return v.Interface().(T)
+}
+
 // In lists the policies of a configuration, each with its key.
 func In(v reflect.Value) (list []Named) {
 	copied := reflect.New(v.Type()).Elem()

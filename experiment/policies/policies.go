@@ -85,6 +85,7 @@ func open(ctx context.Context, c *config.Config, notice func(string), marks ...s
 			key:      key,
 			program:  &program{policy: p, notice: notice, marks: marks},
 			answered: map[string]json.RawMessage{},
+			recorded: slices.Contains(trained, p.Kind()),
 		}
 		s.askers = append(s.askers, a)
 		if err := a.program.start(ctx); err != nil {
@@ -108,16 +109,26 @@ func (s *Set) Err() error {
 	return s.err
 }
 
-// Record has each decision from now on written as a line; nil: none any more. What has been
-// answered before is asked again, so that the record holds it.
+// trained are the kinds of policies that only a run asks, when it makes the next model. The others are asked
+// by forecasts, too.
+var trained = []string{"Aggregation", "Combination"}
+
+// Record has each decision of the run from now on written as a line; nil: none any more. Decisions of
+// forecasts, which are made while the run goes on, are not the run's: see [Recorded].
 func (s *Set) Record(w io.Writer) {
-	if s == nil {
-		return
+	if s != nil {
+		s.record = w
 	}
-	s.record = w
-	for _, a := range s.askers {
-		clear(a.answered)
-	}
+}
+
+// Recorded is a component of the run itself, of which each decision is written to the record.
+func Recorded[T any](component T) T {
+	return policy.Rebound(component, func(other policy.Asker) policy.Asker {
+		a := *other.(*asker)
+		a.answered = map[string]json.RawMessage{}
+		a.recorded = true
+		return &a
+	})
 }
 
 // Close ends the processes.
@@ -139,6 +150,8 @@ type asker struct {
 	// answered are answers by method and question. A round asks the same of a closing rule for each task,
 	// and the same about a client, and a forecast asks it many times.
 	answered map[string]json.RawMessage
+	// recorded says that decisions are the run's, and written to its record.
+	recorded bool
 }
 
 // maxAnswered bounds the answers of a policy that are kept.
@@ -249,7 +262,7 @@ func (a *asker) decode(method string, text json.RawMessage, answer any) bool {
 
 // keep writes a decision to the record.
 func (a *asker) keep(d *decision) error {
-	if a.set.record == nil {
+	if a.set.record == nil || !a.recorded {
 		return nil
 	}
 	line, err := json.Marshal(d)

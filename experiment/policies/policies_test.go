@@ -149,6 +149,9 @@ func TestAsk_AnswersAreKept(t *testing.T) {
 	defer s.Close()
 	var record strings.Builder
 	s.Record(&record)
+	// A forecast asks without a record.
+	c.Close.Close(closing.Standing{Cohort: 3, Tasks: 3, Accepted: 9})
+	c.Close = Recorded(c.Close)
 	for range 5 {
 		for accepted := range 4 {
 			closes := c.Close.Close(closing.Standing{Cohort: 3, Tasks: 3, Accepted: accepted})
@@ -170,6 +173,7 @@ func TestRemember(t *testing.T) {
 	}
 	var record strings.Builder
 	s.Record(&record)
+	c.Schedule.K = Recorded(c.Schedule.K)
 	first := schedule.Progress{Setup: schedule.Setup{K0: 8}, Round: 1}
 	if k := c.Schedule.K.LocalSteps(first); k != 5 || s.Err() != nil {
 		t.Fatalf("%d, %v", k, s.Err())
@@ -217,6 +221,7 @@ func TestVerify(t *testing.T) {
 			}
 			defer f.Close()
 			s.Record(f)
+			c.Schedule.K = Recorded(c.Schedule.K)
 			for round := range 5 {
 				c.Schedule.K.LocalSteps(schedule.Progress{Setup: schedule.Setup{K0: 8}, Round: round + 1})
 			}

@@ -25,6 +25,7 @@ import (
 	"fedpace/coordinator/realdevices"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/devicelog"
+	"fedpace/experiment/policies"
 )
 
 // engine carries one run: the transport of its messages, the connections of the coordinator and of
@@ -116,6 +117,11 @@ func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.O
 	if err != nil {
 		return nil, err
 	}
+	// What policies in Python decide for these rounds is the run's record; forecasts ask them, too.
+	rounds.K = policies.Recorded(rounds.K)
+	rounds.Eta = policies.Recorded(rounds.Eta)
+	rounds.Closing = policies.Recorded(rounds.Closing)
+	rounds.Select = policies.Recorded(rounds.Select)
 	c := coordinator.Config{
 		Run:        p.Config.Name,
 		Round:      rounds,

@@ -59,6 +59,14 @@ var clusterFaults = []fault{
 		d.start(order[0])
 		d.start(order[1])
 	}},
+	{name: "kill two and the coordinator, one back and resumed", play: func(d *deployment, order []int) {
+		d.stop(order[0])
+		d.stop(order[1])
+		d.run.kill()
+		outage(time.Second)
+		d.start(order[1])
+		d.resume()
+	}},
 	{name: "one copy, its server killed", flags: []string{"--set", "nats.replicas=1"}, play: func(d *deployment, order []int) {
 		d.stop(order[0])
 	}},

@@ -254,6 +254,13 @@ func (d *deployment) begin(c *course, round int, flags ...string) {
 	d.awaitRounds(round)
 }
 
+// resume starts another coordinator, which goes on from the last checkpoint.
+func (d *deployment) resume() {
+	d.t.Helper()
+	cmd := d.command(coordinatorMachine, program, "resume", d.out, "--elsewhere", "--nats", d.url())
+	d.run = start(d.t, "fedpace resume", cmd)
+}
+
 // rounds is how many rounds the run has reported in its folder.
 func (d *deployment) rounds() int {
 	text, err := os.ReadFile(filepath.Join(d.out, "rounds.csv"))

@@ -54,13 +54,14 @@ func TestFairness_Tables(t *testing.T) {
 20,1,phone,8,1,
 20,2,board,2,3,0.5
 `,
-		// 1.5² / (3 · 0.875) and 1² / (2 · 0.625)
+		// Jain's index is 1.5² / (3 · 0.875) and 1² / (2 · 0.625). In round 20 client 1 has no accuracy, so means
+		// are over the others: 1.25² / (2 · 0.8125).
 		FairnessFile: `round,class,clients,mean_accuracy,worst_decile_accuracy,jain_accuracy,mean_loss,worst_decile_loss
 10,,3,0.5,0.25,0.8571428571428571,1.5,3
 10,phone,2,0.5,0.25,0.8,0.75,1
 10,board,1,0.5,0.5,1,3,3
-20,,3,,,,1.5,3
-20,phone,2,,,,0.75,1
+20,,3,0.625,0.5,0.9615384615384616,1.5,3
+20,phone,2,0.75,0.75,1,0.75,1
 20,board,1,0.5,0.5,1,3,3
 `,
 	} {

@@ -150,4 +150,5 @@ def recorded(path):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    # W&B 0.31 cannot end with the truth value that unittest ends with.
+    sys.exit(int(not unittest.main(exit=False).result.wasSuccessful()))

@@ -134,7 +134,7 @@ func TestCompletion(t *testing.T) {
 		{[]string{"run", "--set", "nosuch="}, nil},
 		{[]string{"compare", "--grid", "close.rule=b"}, []string{"close.rule=buffered"}},
 		{[]string{"compare", "--schedules", "fixed,ro"}, []string{"fixed,rounds"}},
-		{[]string{"data", "info", "--partition", "s"}, []string{"shards"}},
+		{[]string{"data", "info", "--partition", "s"}, []string{"shards", "size", "square"}},
 		{[]string{"help", "data", "pre"}, []string{"prepare"}},
 	} {
 		if got := completions(t, test.words...); !slices.Equal(got, test.want) {

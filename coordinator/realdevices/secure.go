@@ -110,11 +110,6 @@ func (d *Devices) stagesOf(client int) *round.Stages {
 	return &stages
 }
 
-// isMember reports whether a device may send a masked update.
-func (d *Devices) isMember(device int) bool {
-	return d.session != nil && d.session.stage > bus.StageShares && d.session.members[device] != nil
-}
-
 // takeSecure takes a device's message in a stage.
 func (d *Devices) takeSecure(n *gateway.Event) {
 	s := d.session

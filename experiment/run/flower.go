@@ -68,7 +68,6 @@ type flowerRun struct {
 
 	qualities []metric.Quality
 	bestLoss  float64
-	progress  Progress
 }
 
 // errTimeUp ends an app at the run's limit of virtual time.

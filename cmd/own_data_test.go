@@ -102,8 +102,11 @@ func TestProposalsSayWhatARunWould(t *testing.T) {
 		putFile(t, exp, []byte(proposal))
 		return proposal
 	}
-	has(t, propose("user,x,label\n"+strings.Repeat("a,1,caf\xe9\nb,2,th\xe9\n", 9)),
-		`# The table cannot be read so: data: `+path+`: line 2, byte 5, column label: label "caf\xe9" is not UTF-8 (iconv`)
+	putFile(t, path, []byte("user,x,label\n"+strings.Repeat("a,1,caf\xe9\nb,2,th\xe9\n", 9)))
+	if status, _, stderr := call(t, &recorder{}, "data", "info", path); status != 1 ||
+		!strings.Contains(stderr, `line 2, byte 5, column label: "caf\xe9" is not UTF-8 (iconv`) {
+		t.Errorf("Latin-1: status %d, %s", status, stderr)
+	}
 	const said = "\"a text of more than twenty bytes, and of more\""
 	for text, model := range map[string]string{
 		"user,said,label\n" + strings.Repeat("a,"+said+",p\nb,"+said+",q\n", 9): "model: [embedding: 32, average, dense] # tells the class of a text by its characters, in any order; for a start",

@@ -116,7 +116,7 @@ func TestMistakesOfAUser(t *testing.T) {
 		{"negative bandwidth", []string{"--set", "network.upload_mbps=-1"}, 1, "network.upload_mbps"},
 		{"missing data", []string{"--set", "data=" + filepath.Join(dir, "none.parquet")}, 1, "none.parquet"},
 		{"not Parquet", []string{"--set", "data=" + write("bad.parquet", "PAR1 and no more")}, 1, "bad.parquet"},
-		{"a user without data", []string{"--set", "data=" + write("all_data.json", `{"users":["a","b"],"num_samples":[1,1],"user_data":{"a":{"x":[[0]],"y":[1]}}}`)}, 1, "all_data.json"},
+		{"a user without data", []string{"--set", "task=femnist", "--set", "data=" + write("all_data.json", `{"users":["a","b"],"num_samples":[1,1],"user_data":{"a":{"x":[[0]],"y":[1]}}}`)}, 1, "all_data.json"},
 		{"port in use", []string{"--set", "http=" + taken.Addr().String()}, 1, "in use"},
 		{"losses without training", []string{"--set", "train=false", "--set", "schedule.k=error"}, 1, "schedule.k"},
 		{"unknown flag", []string{"--sett", "x=1"}, 2, "--sett"},

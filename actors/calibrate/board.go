@@ -50,14 +50,18 @@ type Watts struct {
 	Upload   float64 `json:"upload"`
 }
 
-// Machine describes the board as it is now.
+// Machine describes the board as it is now: system, processors, model, memory in bytes, and the
+// highest temperature of its sensors in degrees Celsius. What the board does not tell is left zero
+// or empty.
 func (b *Board) Machine() Machine {
 	m := Machine{System: runtime.GOOS + "/" + runtime.GOARCH, Processors: runtime.GOMAXPROCS(0)}
+	// The kernel tells the peak in kilobytes.
 	m.PeakBytes = 1024 * b.field("self/status", "VmHWM:")
 	m.FreeBytes = b.FreeBytes()
 	if name, err := fs.ReadFile(b.sys, "firmware/devicetree/base/model"); err == nil {
 		m.Model = strings.TrimSpace(strings.Trim(string(name), "\x00\n"))
 	}
+	// The hottest of all zones is reported. The kernel tells thousandths of a degree.
 	for _, zone := range b.match("class/thermal/thermal_zone*/temp") {
 		if milli, ok := b.number(zone); ok {
 			m.Celsius = max(m.Celsius, milli/1000)
@@ -148,13 +152,16 @@ func (b *Board) battery() *gauge {
 	return nil
 }
 
-// sensor returns the channel of the hardware monitors with the largest power: that of the supply,
-// as others measure parts of the board.
+// sensor returns the channel of the hardware monitors that shows the largest power now. This is the
+// one of the supply, as other channels measure parts of the board. It is nil if no channel can be
+// read.
 func (b *Board) sensor() *gauge {
 	var best *gauge
 	maxWatts := 0.0
 	for _, folder := range b.match("class/hwmon/hwmon*") {
 		name, _ := b.word(folder + "/name")
+		// A channel tells its power in microwatts, or a current in milliamperes and a voltage in
+		// millivolts.
 		for n := 1; n <= 8; n++ {
 			read := b.product(1e-6, fmt.Sprintf("%s/power%d_input", folder, n))
 			if _, ok := read(0); !ok {
@@ -173,10 +180,12 @@ func (b *Board) sensor() *gauge {
 	return best
 }
 
-// counter returns the energy counters of all processor packages, which often only root may read. A
-// counter that starts again gives no value.
+// counter returns a gauge of the energy counters of all processor packages (RAPL), which often only
+// root may read; nil if they cannot be read. The gauge gives the mean power in watts since the call
+// before. It gives no value when a counter has started again from zero.
 func (b *Board) counter() *gauge {
 	files := b.match("class/powercap/intel-rapl:[0-9]/energy_uj")
+	// read adds up the counters of all packages, which count microjoules.
 	read := func() (joules float64, ok bool) {
 		for _, file := range files {
 			micro, ok := b.number(file)
@@ -199,7 +208,9 @@ func (b *Board) counter() *gauge {
 	}}
 }
 
-// product returns a function that reads the product of files, in a unit of watts.
+// product returns a function that reads the product of the numbers in files, times unit, which
+// makes watts of it. The function returns false if a file cannot be read. It needs no duration, as
+// the files hold present values.
 func (b *Board) product(unit float64, files ...string) func(time.Duration) (float64, bool) {
 	return func(time.Duration) (float64, bool) {
 		watts := unit
@@ -230,7 +241,8 @@ type Meter struct {
 // meterEvery is the interval between two readings.
 const meterEvery = 250 * time.Millisecond
 
-// Meter starts to measure the board's power. It is nil if the board has no source.
+// Meter starts to measure the board's power in the background, every meterEvery, and returns what
+// collects it by phase. It is nil if the board has no source of power values.
 func (b *Board) Meter() *Meter {
 	g := b.power()
 	if g == nil {
@@ -254,7 +266,8 @@ func (b *Board) Meter() *Meter {
 	return m
 }
 
-// sample adds the power now to the current phase. The caller holds the lock.
+// sample adds the power at the time now to the sum of the current phase, and nothing between
+// phases. The caller holds the lock.
 func (m *Meter) sample(now time.Time) {
 	if watts, ok := m.gauge.watts(now.Sub(m.sampled)); ok && m.phase != bus.NoPhase {
 		m.sum[m.phase] += watts
@@ -263,7 +276,8 @@ func (m *Meter) sample(now time.Time) {
 	m.sampled = now
 }
 
-// Phase sets what the device does from now on.
+// Phase sets the phase in which the device is from now on, to which the next samples count. A nil
+// meter ignores it.
 func (m *Meter) Phase(p bus.Phase) {
 	if m == nil {
 		return

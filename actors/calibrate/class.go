@@ -28,7 +28,9 @@ type Result struct {
 	Network *Network  `json:"network"`
 }
 
-// Measured reads a result that calibrate --json wrote, as a device reports it to coordinators.
+// Measured reads a file that calibrate --json wrote, and returns its values in the form in which a
+// device reports them to coordinators: one entry for each size of minibatches. It is an error if
+// the file holds no measured local steps.
 func Measured(file string) (list []*bus.Measured, err error) {
 	r := struct {
 		Compute []Compute
@@ -45,6 +47,7 @@ func Measured(file string) (list []*bus.Measured, err error) {
 			cmp.Or(err, errors.New("nothing was measured")),
 		)
 	}
+	// All entries have the same link, which is zero if it was not measured.
 	down := &r.Network.Download
 	up := &r.Network.Upload
 	for _, c := range r.Compute {
@@ -72,7 +75,7 @@ func CheckName(name string) error {
 
 // WriteClass writes the result as a configuration with one class for all clients: a file for
 // fedpace run --config, or a class to copy into another fleet. If several sizes of minibatches were
-// measured, each has its own class.
+// measured, each has its own class, and the size is part of its name.
 func (r *Result) WriteClass(w io.Writer) error {
 	if err := CheckName(r.Name); err != nil {
 		return err
@@ -83,6 +86,7 @@ func (r *Result) WriteClass(w io.Writer) error {
 		fmt.Fprintf(&b, "task: %s\n", r.Compute[0].Task)
 	}
 	b.WriteString("fleet:\n")
+	// A result of the link alone has one class without local steps.
 	for i := range max(1, len(r.Compute)) {
 		name := r.Name
 		var c *Compute
@@ -98,7 +102,8 @@ func (r *Result) WriteClass(w io.Writer) error {
 	return err
 }
 
-// class writes one class, with the time of steps if c is not nil.
+// class writes one class of the given name as YAML. c holds the times of local steps; if it is nil,
+// the class has only those of the link. What was not measured is left out.
 func (r *Result) class(w io.Writer, name string, c *Compute) {
 	fmt.Fprintf(w, "  - name: %s\n", name)
 	type named struct {
@@ -111,6 +116,7 @@ func (r *Result) class(w io.Writer, name string, c *Compute) {
 		phases = append(phases, named{"download", &n.Download.Phase}, named{"upload", &n.Upload.Phase})
 	}
 	if c != nil {
+		// The minibatches of the paper are the default of their task.
 		if paper, ok := c.Task.Paper(); !ok || c.Batch != paper.Batch {
 			fmt.Fprintf(w, "    batch: %d\n", c.Batch)
 		}
@@ -120,6 +126,7 @@ func (r *Result) class(w io.Writer, name string, c *Compute) {
 		}
 		phases = append(phases, named{"compute", &c.Phase})
 	}
+	// These settings have one value for each phase that was measured.
 	for i, key := range []string{"overhead", "first_task", "uncertainty"} {
 		var list []string
 		for _, p := range phases {
@@ -130,6 +137,7 @@ func (r *Result) class(w io.Writer, name string, c *Compute) {
 		}
 		fmt.Fprintf(w, "    %s: {%s}\n", key, strings.Join(list, ", "))
 	}
+	// The distributions share one key, which is written before the first of them.
 	title := "    vary:\n"
 	for _, p := range phases {
 		if p.Vary != nil {
@@ -147,8 +155,8 @@ func empirical(values []float64) string {
 	return "{dist: empirical, values: " + strings.ReplaceAll(fmt.Sprintf("%.4g", values), " ", ", ") + "}"
 }
 
-// remarks writes comments above the class: where and when it was measured, how much, and how
-// certain the values are.
+// remarks writes YAML comments above the class: where and when it was measured, on which machine,
+// how many tasks and transfers, and how certain the values are.
 func (r *Result) remarks(w io.Writer) {
 	comment := func(format string, args ...any) { fmt.Fprintf(w, "# "+format+"\n", args...) }
 	m := &r.Machine
@@ -169,6 +177,7 @@ func (r *Result) remarks(w io.Writer) {
 		m.memory(),
 	)
 	comment("Intervals hold with 95 %%. What may be at another time is a standard deviation.")
+	// Times are shown in milliseconds, and shares in percent.
 	for i := range r.Compute {
 		c := &r.Compute[i]
 		comment(
@@ -247,7 +256,8 @@ func (m *Machine) memory() string {
 	return fmt.Sprintf("%s of memory at the peak, %s free", human.Size(m.PeakBytes), human.Size(m.FreeBytes))
 }
 
-// power describes the machine's power for people.
+// power describes the machine's power in watts, and where the values come from, for people. It also
+// says if the board does not tell its power.
 func (m *Machine) power() string {
 	if m.Watts == nil {
 		return "the board does not tell it"
@@ -259,7 +269,8 @@ func (m *Machine) power() string {
 	return description + " (" + m.PowerSource + ")"
 }
 
-// Write writes the result as a table for people.
+// Write writes the result as a table for people: a row for each size of minibatches, the link in
+// both directions, memory, power and temperature. What was not measured is left out.
 func (r *Result) Write(w io.Writer) error {
 	var b strings.Builder
 	if len(r.Compute) > 0 {
@@ -267,6 +278,7 @@ func (r *Result) Write(w io.Writer) error {
 		fmt.Fprintf(&b, row, "compute", "batch", "a step, 95 % interval", "besides", "scatter", "paper's", "deviation")
 		for i := range r.Compute {
 			c := &r.Compute[i]
+			// The columns of the paper stay empty where it has no such measurement.
 			paper := ""
 			std := ""
 			if c.PaperSeconds > 0 {

@@ -73,8 +73,9 @@ type Timing struct {
 	Pause time.Duration
 }
 
-// MeasureCompute measures the local steps of a subject on this device. notice takes what a user
-// should know.
+// MeasureCompute measures the local steps of a subject on this device, as t says, and returns their
+// times. notice is called with lines that a user should know. The measurement ends with an error if
+// ctx is cancelled or the training diverges.
 func MeasureCompute(ctx context.Context, subject *Subject, t Timing, notice func(string)) (c Compute, err error) {
 	device, err := real.Open(subject.device(notice))
 	if err != nil {
@@ -89,6 +90,7 @@ func MeasureCompute(ctx context.Context, subject *Subject, t Timing, notice func
 		return c, err
 	}
 	task := &bus.Task{LearningRate: rate}
+	// A measurement with pauses ends by its number of rounds, because the pauses take time, too.
 	e := stopping{seconds: t.Seconds, notice: notice}
 	if t.Pause > 0 { // which is time that is spent, too
 		e.sufficientRounds = wantedRounds
@@ -97,6 +99,7 @@ func MeasureCompute(ctx context.Context, subject *Subject, t Timing, notice func
 		if err := Pause(ctx, t.Pause); err != nil {
 			return 0, err
 		}
+		// Each task has a number of its own, and goes on where the steps before it ended.
 		task.Task++
 		task.LocalSteps = uint32(steps)
 		model := params
@@ -108,6 +111,7 @@ func MeasureCompute(ctx context.Context, subject *Subject, t Timing, notice func
 		if err != nil {
 			return 0, err
 		}
+		// A device with fewer samples than a minibatch measures a smaller one, so the user is told.
 		if task.Task == 1 && u.Samples < uint64(subject.Batch()) {
 			notice(fmt.Sprintf(
 				"%s: the device has %d samples, and a minibatch is all of them.",
@@ -125,6 +129,7 @@ func MeasureCompute(ctx context.Context, subject *Subject, t Timing, notice func
 	c.Model = device.Model().String()
 	c.Batch = subject.Batch()
 	c.Kernel = device.Arithmetic()
+	// The paper's time is comparable only for the same model and minibatch.
 	if row, ok := subject.Task.Paper(); ok && c.Batch == row.Batch && c.Model == row.Architecture {
 		c.PaperSeconds = row.SecondsPerStep
 		c.PaperStd = row.StdPerStep
@@ -133,24 +138,29 @@ func MeasureCompute(ctx context.Context, subject *Subject, t Timing, notice func
 }
 
 // measureSteps measures tasks of one step and of many steps in turns, and fits a line to their
-// times. first is K_0 of a run, 0 if it is not known: then no task has more steps than that. run
-// does a task with a number of steps and returns its seconds. subject is for people.
+// times: its slope is the time of a step, and what remains is the overhead of a task. e decides
+// when there are enough rounds. first is K_0 of a run, and no task has more steps than that; it is
+// 0 if it is not known. run does a task with the given number of steps and returns its seconds.
+// subject names what is measured for people.
 func measureSteps(e stopping, first int, subject string, run func(steps int) (float64, error)) (c Compute, err error) {
 	maxSteps := maxLongSteps
 	if first > 0 {
 		maxSteps = min(max(first, minLongSteps), maxLongSteps)
 	}
 	first = min(max(first, 1), maxLongSteps)
+	// The first task is measured by itself, as it also fills caches and allocates memory.
 	took, err := run(first)
 	if err != nil {
 		return c, err
 	}
+	// A task is a small part of the whole time, so that there are several of them.
 	length := min(longTask, e.seconds/10)
 	if c.Steps, err = chooseSteps(length, maxSteps, run); err != nil {
 		return c, err
 	}
 	short := Group{Size: 1}
 	long := Group{Size: float64(c.Steps)}
+	// A round is one short and one long task, so that a change of speed meets both.
 	round := func() error {
 		a, err := run(1)
 		if err != nil {
@@ -162,6 +172,7 @@ func measureSteps(e stopping, first int, subject string, run func(steps int) (fl
 		c.Seconds += a + b
 		return err
 	}
+	// The warm-up ends when the times no longer change. They are not part of the result.
 	for c.WarmUp < warmUps && !isSteady(long.Seconds) && c.Seconds < max(e.seconds, 5*length) {
 		if err := round(); err != nil {
 			return c, err
@@ -171,6 +182,7 @@ func measureSteps(e stopping, first int, subject string, run func(steps int) (fl
 	warmed := c.Seconds
 	short.Seconds = nil
 	long.Seconds = nil
+	// The rounds go on until the interval is narrow enough or the time is spent.
 	for width := math.Inf(1); e.needsRound(
 		subject,
 		len(long.Seconds),
@@ -217,7 +229,8 @@ func chooseSteps(length float64, maxSteps int, run func(steps int) (float64, err
 	}
 }
 
-// isSteady reports whether the last three times are nearly equal.
+// isSteady reports whether the last three times differ by at most the share steady of their median.
+// Fewer than three times are never steady.
 func isSteady(times []float64) bool {
 	if len(times) < 3 {
 		return false
@@ -226,9 +239,10 @@ func isSteady(times []float64) bool {
 	return slices.Max(latest)-slices.Min(latest) <= steady*robust.Median(latest)
 }
 
-// settle compares the last quarter of the long tasks with the first. If they differ by more than
-// noise explains and the change goes one way, the device slows down (heat) or was busy before: then
-// only the last half is used.
+// settle compares the last quarter of the long tasks with the first, and stores the relative change
+// as c.Drift. If they differ by more than noise explains and the change goes one way, the device
+// slows down (heat) or was busy before: then only the last half of both groups is kept, and notice
+// is told. subject names what is measured.
 func (c *Compute) settle(short, long *Group, subject string, notice func(string)) {
 	quarter := len(long.Seconds) / 4
 	if quarter < 2 {
@@ -237,9 +251,11 @@ func (c *Compute) settle(short, long *Group, subject string, notice func(string)
 	first := robust.MedianOf(long.Seconds[:quarter], 0.95)
 	latest := robust.MedianOf(long.latest(quarter).Seconds, 0.95)
 	c.Drift = latest.Value/first.Value - 1
+	// Intervals that overlap show no change.
 	if math.Abs(c.Drift) <= noDrift || latest.Low <= first.High && first.Low <= latest.High {
 		return
 	}
+	// A change that turns back between the quarters is noise.
 	before := first.Value
 	for i := 1; i < 4; i++ {
 		next := robust.Median(long.Seconds[i*quarter : (i+1)*quarter])

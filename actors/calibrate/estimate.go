@@ -45,10 +45,11 @@ const (
 	maxOverheadShare = 0.9  // of the shortest time
 )
 
-// fitLine fits a line to the times of tasks of two sizes. It passes through the median of the main
-// group with the slope between both medians. Intervals follow from those of the medians, each at
-// 97.5 %, so that both hold with 95 % (Bonferroni). The overhead is clamped to at least 0 and at
-// most nearly the shortest time, so that the slope stays positive.
+// fitLine fits a line to the seconds of tasks of two sizes. It passes through the median of the
+// main group, with the slope between both medians. Its intervals follow from those of the medians,
+// each at 97.5 %, so that both hold with 95 % (Bonferroni). The overhead, the time of a task of
+// size 0, is clamped to at least 0 and at most nearly the shortest time, so that the slope stays
+// positive.
 func fitLine(main, secondary Group) Line {
 	a := robust.MedianOf(main.Seconds, 0.975)
 	b := robust.MedianOf(secondary.Seconds, 0.975)
@@ -58,12 +59,14 @@ func fitLine(main, secondary Group) Line {
 		Low:   (a.Low - b.High) / distance,
 		High:  (a.High - b.Low) / distance,
 	}
+	// A negative distance swaps the ends of the interval.
 	if distance < 0 {
 		slope.Low = (a.High - b.Low) / distance
 		slope.High = (a.Low - b.High) / distance
 	}
 	maxOverhead := maxOverheadShare * min(slices.Min(main.Seconds), slices.Min(secondary.Seconds))
 	clampOverhead := func(x float64) float64 { return min(max(x, 0), maxOverhead) }
+	// through returns the overhead of a line of this slope through the main median.
 	through := func(slope float64) float64 { return clampOverhead(a.Value - slope*main.Size) }
 	l := Line{
 		Main:     a,
@@ -72,6 +75,7 @@ func fitLine(main, secondary Group) Line {
 	l.Slope = robust.Estimate{Value: (a.Value - l.Overhead.Value) / main.Size}
 	l.Slope.Low = min(max(slope.Low, (a.Low-maxOverhead)/main.Size), l.Slope.Value)
 	l.Slope.High = max(min(slope.High, a.High/main.Size), l.Slope.Value)
+	// A factor is the time of a task without the overhead, relative to what the line says.
 	for _, t := range main.Seconds {
 		l.Factors = append(l.Factors, max(minFactor, (t-l.Overhead.Value)/(l.Slope.Value*main.Size)))
 	}
@@ -96,7 +100,8 @@ type Phase struct {
 	Noisy bool `json:"noisy"`
 }
 
-// phase returns the part of a line that steps and transfers have in common.
+// phase returns what the times of steps and of transfers have in common: overhead, scatter,
+// uncertainty, and whether they are too noisy or too few to rely on.
 func (l *Line) phase() Phase {
 	noisy := len(l.Factors) < minRounds || l.Main.Width() > MaxWidth
 	return Phase{
@@ -155,10 +160,13 @@ type stopping struct {
 	notice func(string)
 }
 
-// needsRound reports whether another round is needed after a number of rounds that took spent
-// seconds, where width is half the interval relative to its value. subject is what is measured, for
-// people.
+// needsRound reports whether another round is needed. rounds is the number of rounds so far, which
+// took spent seconds, and width is half the interval of the result relative to its value. subject
+// names what is measured for people. A noisy measurement is extended up to maxRepeats times, and
+// the user is told.
 func (e *stopping) needsRound(subject string, rounds int, spent, width float64) bool {
+	// done is the share of the planned time, or of the planned rounds if there is a number of them,
+	// that is spent.
 	done := spent / e.seconds
 	if e.sufficientRounds > 0 {
 		done = max(done, float64(rounds)/float64(e.sufficientRounds))
@@ -166,10 +174,12 @@ func (e *stopping) needsRound(subject string, rounds int, spent, width float64) 
 	switch {
 	case rounds >= maxRounds:
 		return false
+	// Fewer rounds have no interval, so they may overrun the time.
 	case rounds < minRounds:
 		return rounds < 3 || spent < maxOverrun*e.seconds
 	case done < 1:
 		return true
+	// The interval is narrow enough, but a few more rounds show the scatter better.
 	case width <= MaxWidth:
 		return rounds < wantedRounds && done < 2
 	case done < float64(1+e.repeats):

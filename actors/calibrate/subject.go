@@ -64,8 +64,9 @@ func (s *Subject) WithBatch(batch int) *Subject {
 	return &changed
 }
 
-// SingleClientWelcome is what a run of one client would tell a device. A nil model stands for that
-// of the device's external trainer.
+// SingleClientWelcome returns the welcome of a run with this device as its only client, for the
+// given task, model and size of minibatches. If m is nil, the device's external trainer has the
+// model.
 func SingleClientWelcome(task tasks.Task, m learn.ModelInfo, batch int) *bus.Welcome {
 	algorithm, err := algorithm.Algorithms.Encode(algorithm.Default)
 	if err != nil {
@@ -125,7 +126,8 @@ func SubjectOfTrainer(batch int, device DeviceInput) *Subject {
 	return subjectOfTrainer(SingleClientWelcome(tasks.Custom, nil, batch), device)
 }
 
-// subjectOfTrainer returns the subject of the device's external trainer for a welcome.
+// subjectOfTrainer returns what is measured if the device's external trainer takes the local steps,
+// with the welcome w and the device's own input.
 func subjectOfTrainer(w *bus.Welcome, device DeviceInput) *Subject {
 	return &Subject{
 		Name:    "trainer " + device.Trainer,
@@ -135,9 +137,9 @@ func subjectOfTrainer(w *bus.Welcome, device DeviceInput) *Subject {
 	}
 }
 
-// SubjectOfRun returns the subject of a welcome that a coordinator sent, nil if it names no model.
-// Without data of its own the device learns synthetic data of the paper's task, or random samples
-// of the model's format.
+// SubjectOfRun returns what to measure for a welcome that a coordinator sent; nil if the welcome
+// names no model. A device without data of its own learns synthetic data of the paper's task, or
+// random samples in the format of the model.
 func SubjectOfRun(w *bus.Welcome, device DeviceInput) (*Subject, error) {
 	name := w.GetSpec().GetModel()
 	if name == "" {
@@ -150,6 +152,7 @@ func SubjectOfRun(w *bus.Welcome, device DeviceInput) (*Subject, error) {
 		input:   device,
 	}
 	paper, isPaperTask := s.Task.Paper()
+	// The name shows people the task, and the model where it is not that of the paper.
 	switch {
 	case !isPaperTask:
 		s.Task = tasks.Custom
@@ -165,6 +168,7 @@ func SubjectOfRun(w *bus.Welcome, device DeviceInput) (*Subject, error) {
 	case external.IsExternal(name):
 		s.input.Data = real.TrainerData
 	default:
+		// A model of ours says itself which samples it reads.
 		m, err := learn.Parse(name)
 		if err != nil {
 			return nil, fmt.Errorf("calibrate: %w", err)
@@ -178,8 +182,8 @@ func SubjectOfRun(w *bus.Welcome, device DeviceInput) (*Subject, error) {
 // sparseWords is the number of different words in a random bag of words.
 const sparseWords = 12
 
-// newRandomSet returns a set of one client with n random samples. A step copies them as it would
-// copy those of a real set, so its time is the same.
+// newRandomSet returns a set of one client with n random samples of a format, the same in each
+// call. A step copies them as it would copy those of a real set, so its time is the same.
 func newRandomSet(format learn.Samples, n int) *federated.Grouped {
 	r := keyed.New(1, keyed.Weights)
 	s := &federated.Grouped{
@@ -205,9 +209,11 @@ func newRandomSet(format learn.Samples, n int) *federated.Grouped {
 	return s
 }
 
-// randomRows returns the samples of a random set in the storage that their kind has.
+// randomRows returns n random samples drawn from r, in the storage that a set has for samples of
+// this format: bags of words, bytes of tokens, or floats.
 func randomRows(format learn.Samples, n int, r *rand.Rand) federated.Rows {
 	switch format.Input {
+	// The words of a bag are spread evenly over the vocabulary.
 	case learn.Sparse:
 		features := min(format.Features, 1<<16) // the first ones
 		words := min(sparseWords, features)

@@ -59,13 +59,16 @@ type Network struct {
 	Upload     Link `json:"upload"`
 }
 
-// summarise fits both directions to the transfers, and returns false while a size is missing. The
-// first transfer of each size is a warm-up, as a connection's windows grow.
+// summarise fits a line to the transfers of each direction, where params is the number of values of
+// the model. It returns false while a size has no transfers. The first transfer of each size is a
+// warm-up, as a connection's windows grow, and is left out.
 func summarise(params int, transfers []Transfer) (n Network, ok bool) {
 	n.Params = params
 	var tiny Group
 	downloadSeconds := func(t *Transfer) float64 { return t.Download }
 	uploadSeconds := func(t *Transfer) float64 { return t.Upload }
+	// The loop visits download and upload. A size's first transfer makes its group and adds no
+	// time.
 	for i, seconds := range []func(*Transfer) float64{downloadSeconds, uploadSeconds} {
 		group := map[int]*Group{}
 		for j := range transfers {
@@ -87,10 +90,12 @@ func summarise(params int, transfers []Transfer) (n Network, ok bool) {
 		}
 		main := *group[params]
 		secondary := *group[all[1]]
+		// The smallest size is that of the model itself.
 		if params == 1 {
 			main = tiny
 		}
 		*direction = linkOf(fitLine(main, secondary))
+		// What the very first model took beyond the median is the delay of a first task.
 		if first := &transfers[0]; first.Values == params {
 			direction.FirstTask = max(0, seconds(first)-direction.ModelSeconds.Value)
 		}
@@ -99,7 +104,8 @@ func summarise(params int, transfers []Transfer) (n Network, ok bool) {
 	return n, true
 }
 
-// linkOf returns a line of seconds by values as a link.
+// linkOf returns a fitted line of seconds by number of values as a link with a speed in Mbit/s. The
+// highest speed is at most 1e6 Mbit/s.
 func linkOf(l Line) Link {
 	const megabits = 32e-6 // of a value
 	k := Link{
@@ -112,6 +118,7 @@ func linkOf(l Line) Link {
 	if math.IsNaN(k.Mbps.High) { // the slope may come down to nothing
 		k.Mbps.High = 1e6
 	}
+	// A longer time is a lower speed, so the factors of the times are inverted.
 	for _, f := range vary(l.Blocks.Rest) {
 		k.Vary = append(k.Vary, 1/f)
 	}
@@ -127,8 +134,10 @@ func (n *Network) width() float64 {
 // Speed is the speed with its interval, for people.
 func (l *Link) Speed() string { return formatEstimate(l.Mbps, "Mbit/s") }
 
-// Exchange repeats rounds of transfers, the first as a warm-up, until both directions are known
-// well enough or the time is spent. It returns the link and the number of transfers.
+// Exchange repeats rounds of transfers until both directions are known well enough or the given
+// seconds are spent. params is the number of values of the model, and subject names the link for
+// people, to whom notice speaks. round makes the transfers of a round; its number is -1 for the
+// first one, a warm-up. It returns the link and the number of transfers.
 func Exchange(
 	subject string,
 	params int,
@@ -140,6 +149,7 @@ func Exchange(
 	e := stopping{seconds: seconds, sufficientRounds: wantedRounds, notice: notice}
 	spent := 0.0
 	width := math.Inf(1)
+	// The width stays infinite until every size has a transfer.
 	for number := -1; number < 0 || e.needsRound(subject, number, spent, width); number++ {
 		measured, err := round(number)
 		all = append(all, measured...)
@@ -157,7 +167,8 @@ func Exchange(
 	return n, len(all), nil
 }
 
-// Pause waits, or returns the cause if ctx ends first.
+// Pause waits for the given time. It returns nil, or the cause if ctx ends first. A pause of 0
+// returns at once.
 func Pause(ctx context.Context, pause time.Duration) error {
 	if pause == 0 {
 		return nil
@@ -182,9 +193,9 @@ type NetworkConfig struct {
 	Begin func(bus.Phase)
 }
 
-// MeasureNetwork takes the tasks of a coordinator that calibrates until that has enough, and
-// returns the link and the coordinator's welcome. It does with each model what a real device does,
-// but learns nothing in between.
+// MeasureNetwork takes tasks from a coordinator that calibrates until that has enough, and returns
+// the link and the coordinator's welcome. It does with each model what a real device does, but
+// learns nothing in between. conn is the connection to the bus, and c.Begin is told of each phase.
 func MeasureNetwork(ctx context.Context, conn bus.Line, c NetworkConfig) (n Network, _ *bus.Welcome, err error) {
 	d, err := gateway.OpenDevice(ctx, conn, gateway.DeviceConfig{
 		ID:      c.ID,
@@ -209,6 +220,7 @@ func MeasureNetwork(ctx context.Context, conn bus.Line, c NetworkConfig) (n Netw
 		if err != nil {
 			return n, nil, err
 		}
+		// The first task shows that the measurement has begun.
 		if welcome == nil {
 			c.Notice("Models come and go.")
 		}
@@ -219,6 +231,7 @@ func MeasureNetwork(ctx context.Context, conn bus.Line, c NetworkConfig) (n Netw
 		switch {
 		case err == nil:
 			transfers = append(transfers, x)
+		// The user has ended the measurement.
 		case ctx.Err() != nil:
 			return n, nil, ctx.Err()
 		case conn.Err() != nil:
@@ -230,6 +243,7 @@ func MeasureNetwork(ctx context.Context, conn bus.Line, c NetworkConfig) (n Netw
 	if welcome == nil {
 		return n, nil, errors.New("calibrate: the coordinator ended before it measured this device")
 	}
+	// The device computes the result from its own times, as the coordinator does.
 	n, ok := summarise(int(welcome.Params), transfers)
 	if !ok {
 		return n, nil, fmt.Errorf(
@@ -251,8 +265,8 @@ func MeasureNetwork(ctx context.Context, conn bus.Line, c NetworkConfig) (n Netw
 	return n, welcome, nil
 }
 
-// transfer fetches a task's model and sends it back, as a real device does before and after its
-// local steps.
+// transfer fetches the model of task t and sends it back, as a real device does before and after
+// its local steps, and returns the seconds of both ways. begin is told when the upload starts.
 func transfer(d *gateway.Device, t *gateway.DeviceTask, begin func(bus.Phase)) (x Transfer, err error) {
 	model, err := d.Model(t.Context, t.Run, bus.DigestFrom(t.Task.ModelDigest))
 	if err != nil {

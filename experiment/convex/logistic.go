@@ -43,16 +43,19 @@ func readLogistic(set federated.Set, kind learn.Logistic) (*logistic, error) {
 // beyond, the trace bounds it.
 const exactWidth = 256
 
-// largest is the largest eigenvalue of the mean of x̃x̃ᵀ over a client's
-// samples, x̃ being (x, 1). Half of it bounds the curvature of the cross-entropy,
-// because diag(p) − ppᵀ has no eigenvalue above ½ (Böhning 1992).
+// largest returns the largest eigenvalue of the mean of x̃x̃ᵀ over the samples of client c, where
+// x̃ is (x, 1). Half of it bounds the curvature of the cross-entropy, because diag(p) − ppᵀ has no
+// eigenvalue above ½ (Böhning 1992). It returns the trace, which is an upper bound, if there are
+// more than exactWidth features or the factorisation fails.
 func (l *logistic) largest(c int) float64 {
 	f := l.features
 	n := len(l.labels[c])
+	// The constant 1 in x̃ adds 1 to the trace.
 	trace := 1.0
 	for _, x := range l.rows[c] {
 		trace += float64(x * x / float64(n))
 	}
+	// The eigenvalues of a wide matrix would take too long.
 	if f > exactWidth {
 		return trace
 	}
@@ -63,6 +66,7 @@ func (l *logistic) largest(c int) float64 {
 		}
 		return l.rows[c][i*f+j]
 	}
+	// The mean of x̃x̃ᵀ is symmetric, so only its upper triangle is computed.
 	for j := range f + 1 {
 		for k := j; k <= f; k++ {
 			sum := 0.0
@@ -77,15 +81,19 @@ func (l *logistic) largest(c int) float64 {
 		return trace
 	}
 	values := eigen.Values(nil)
+	// Gonum returns the eigenvalues in ascending order.
 	return values[len(values)-1]
 }
 
-// sample writes softmax(Wx + b) − e_y, the derivative of sample i's
-// cross-entropy by its logits, and returns the cross-entropy.
+// sample computes the cross-entropy of sample i of client c at the parameters x, and returns it. It
+// writes softmax(Wx + b) − e_y, the derivative by the logits, to d, which has one element for each
+// class. x holds the weights class by class, and then the biases.
 func (l *logistic) sample(d []float64, c, i int, x []float64) float64 {
 	f := l.features
 	k := l.classes
 	row := l.rows[c][i*f:][:f]
+	// The logits are computed first. The largest is subtracted from all of them, so that no
+	// exponential overflows.
 	top := math.Inf(-1)
 	for y := range k {
 		s := x[f*k+y]
@@ -96,6 +104,7 @@ func (l *logistic) sample(d []float64, c, i int, x []float64) float64 {
 		top = max(top, s)
 	}
 	label := l.labels[c][i]
+	// The logit of the label is kept before the exponentials overwrite it.
 	right := d[label] - top
 	sum := 0.0
 	for y := range d {
@@ -105,11 +114,13 @@ func (l *logistic) sample(d []float64, c, i int, x []float64) float64 {
 	for y := range d {
 		d[y] /= sum
 	}
+	// The derivative is the softmax, less one at the label.
 	d[label]--
 	return math.Log(sum) - right
 }
 
-// value is f_c(x): the mean cross-entropy of client c's samples, plus mu/2 ‖x‖².
+// value returns f_c(x): the mean cross-entropy of the samples of client c at the parameters x, plus
+// the regularisation mu/2 ‖x‖².
 func (l *logistic) value(c int, x []float64) float64 {
 	d := make([]float64, l.classes)
 	sum := 0.0
@@ -126,14 +137,18 @@ func (l *logistic) gradient(dst []float64, c int, x []float64) {
 	addScaled(dst, l.mu, x)
 }
 
-// add adds weight times the gradient of client c's mean cross-entropy.
+// add adds weight times the gradient of client c's mean cross-entropy at x to dst, without that of
+// the regularisation. d is scratch space with one element for each class.
 func (l *logistic) add(dst []float64, c int, x []float64, weight float64, d []float64) {
 	f := l.features
 	n := len(l.labels[c])
+	// The gradient is a mean over the samples of the client.
 	weight /= float64(n)
 	for i := range n {
 		l.sample(d, c, i, x)
 		row := l.rows[c][i*f:][:f]
+		// By the chain rule the gradient of row y of W is the derivative of logit y times the
+		// features, and that of its bias is the derivative alone.
 		for y, g := range d {
 			scaled := float64(g * weight)
 			addScaled(dst[y*f:][:f], scaled, row)
@@ -161,7 +176,10 @@ func (l *logistic) variance(c int, x []float64) float64 {
 // curvature gives L and mu of all objectives.
 func (l *logistic) curvature() (smooth, mu float64) { return l.smooth, l.mu }
 
-// minimise is Newton's method with halved steps from the origin.
+// minimise returns the parameters at which the weighted sum of the clients' objectives is smallest,
+// and an error if it is not found in 200 steps. weights has one element for each client; clients of
+// weight 0 are left out. It is Newton's method from the origin. A step is halved until it satisfies
+// Armijo's condition of sufficient descent.
 func (l *logistic) minimise(weights []float64) ([]float64, error) {
 	f := l.features
 	k := l.classes
@@ -175,6 +193,7 @@ func (l *logistic) minimise(weights []float64) ([]float64, error) {
 		all += w
 	}
 	now := value(l, weights, x)
+	// Each step solves H · way = g with the Hessian H and the gradient g at x.
 	for range 200 {
 		clear(g)
 		h := mat.NewSymDense(n, nil)
@@ -186,9 +205,12 @@ func (l *logistic) minimise(weights []float64) ([]float64, error) {
 			l.hessian(h, c, x, w, d)
 		}
 		for j := range x {
+			// The regularisation adds all·mu·x to the gradient, and all·mu to the diagonal of the
+			// Hessian.
 			g[j] += float64(all * l.mu * x[j])
 			h.SetSym(j, j, h.At(j, j)+float64(all*l.mu))
 		}
+		// The gradient vanishes at the minimum.
 		if math.Sqrt(norm2(g)) <= 1e-12*(1+all) {
 			return x, nil
 		}
@@ -204,13 +226,14 @@ func (l *logistic) minimise(weights []float64) ([]float64, error) {
 		for j := range g {
 			slope += float64(g[j] * way.AtVec(j))
 		}
+		// The directional derivative along −way is −slope, so the objective falls along −way.
 		step := 1.0
 		then := 0.0
 		for ; step > 1e-10; step /= 2 {
 			copy(next, x)
 			addScaled(next, -step, way.RawVector().Data)
-			// Near the minimum rounding hides the descent, and Newton's own step
-			// is right.
+			// Near the minimum rounding hides the descent. Newton's own step is right there, so it
+			// is taken as it is.
 			then = value(l, weights, next)
 			if then <= now-float64(1e-4*step*slope) || slope <= 1e-12*(1+now) {
 				break
@@ -225,12 +248,15 @@ func (l *logistic) minimise(weights []float64) ([]float64, error) {
 	return nil, errors.New("convex: Newton's method has not converged in 200 steps")
 }
 
-// hessian adds weight times that of client c's mean cross-entropy:
-// (diag(p) − ppᵀ) ⊗ x̃x̃ᵀ.
+// hessian adds weight times the Hessian of client c's mean cross-entropy at x to h: the mean of
+// (diag(p) − ppᵀ) ⊗ x̃x̃ᵀ over the samples, where p is the softmax and x̃ is (x, 1). The
+// regularisation is not in it. p is scratch space with one element for each class.
 func (l *logistic) hessian(h *mat.SymDense, c int, x []float64, weight float64, p []float64) {
 	f := l.features
 	k := l.classes
 	n := len(l.labels[c])
+	// index returns the place of a parameter in x: that of feature j of class y, or that of the
+	// bias of the class for j = f.
 	index := func(y, j int) int {
 		if j == f {
 			return f*k + y
@@ -242,16 +268,20 @@ func (l *logistic) hessian(h *mat.SymDense, c int, x []float64, weight float64, 
 	wide[f] = 1
 	for i := range n {
 		l.sample(p, c, i, x)
+		// Function sample leaves p − e_y, so one at the label makes it p.
 		p[l.labels[c][i]]++
 		copy(wide, l.rows[c][i*f:][:f])
 		for y := range k {
 			for z := y; z < k; z++ {
+				// e is element (y, z) of diag(p) − ppᵀ, divided by the number of samples.
 				e := float64(-p[y] * p[z])
 				if y == z {
 					e += p[y]
 				}
 				e *= weight / float64(n)
 				for a, u := range wide {
+					// A block on the diagonal is symmetric itself, so only its upper triangle is
+					// added.
 					from := 0
 					row := index(y, a)
 					if y == z {

@@ -52,8 +52,10 @@ type Problem struct {
 // maxParameters bounds the problems whose minimum is found by Newton's method.
 const maxParameters = 2000
 
-// Of reads a problem. Weights are the clients' p_c; nil: all alike, which is
-// what Algorithm 1's mean over a uniform cohort has.
+// Of reads the convex problem of a data set and a model, and finds its minimum. batch is the number
+// of samples of a minibatch. weights are the clients' p_c of the objective; if they are nil, all
+// clients have the same one, as in Algorithm 1's mean over a uniform cohort. It is an error if the
+// model is not strongly convex or has more than maxParameters parameters.
 func Of(set federated.Set, model learn.Model, batch int, weights []float64) (*Problem, error) {
 	clients := set.Clients()
 	p := &Problem{
@@ -81,6 +83,7 @@ func Of(set federated.Set, model learn.Model, batch int, weights []float64) (*Pr
 		p.samples = append(p.samples, set.Samples(c))
 	}
 	var err error
+	// The kind of model decides how the objective is read from the samples.
 	switch kind := learn.Convex(model).(type) {
 	case learn.Quadratic:
 		p.objective, err = readQuadratic(set, kind)
@@ -95,14 +98,16 @@ func Of(set federated.Set, model learn.Model, batch int, weights []float64) (*Pr
 	return p, p.solve()
 }
 
-// solve finds the minimum of the weighted objective and of each client's own, from which Gamma
-// follows: F* minus the weighted mean of the clients' minima.
+// solve finds the minimum x* of the weighted objective and its value F*, the bounds L and Mu of the
+// curvature, and Gamma: F* minus the weighted mean of the minima of the clients' own objectives (Li
+// et al. 2020). Gamma is 0 if all clients have the same minimum.
 func (p *Problem) solve() (err error) {
 	if p.Star, err = p.objective.minimise(p.Weights); err != nil {
 		return err
 	}
 	p.FStar = p.Value(p.Star)
 	p.L, p.Mu = p.objective.curvature()
+	// The objective of one client is the weighted one with all weight on that client.
 	own := make([]float64, p.Clients)
 	mean := 0.0
 	for c := range p.Clients {
@@ -114,6 +119,7 @@ func (p *Problem) solve() (err error) {
 		}
 		mean += float64(p.Weights[c] * p.objective.value(c, x))
 	}
+	// Rounding may leave a difference slightly below zero.
 	p.Gamma = math.Max(0, p.FStar-mean)
 	return nil
 }
@@ -131,7 +137,8 @@ func value(o objective, weights, x []float64) (f float64) {
 	return f
 }
 
-// Gradient writes ∇F(x) and returns its squared norm.
+// Gradient writes ∇F(x), the weighted sum of the gradients of all clients, to dst and returns its
+// squared norm. dst and x have one element for each parameter.
 func (p *Problem) Gradient(dst, x []float64) (square float64) {
 	clear(dst)
 	own := make([]float64, len(x))
@@ -163,7 +170,8 @@ func (p *Problem) Second(dst []float64, c int, x []float64) (second, noise float
 	return norm2(dst) + noise, noise
 }
 
-// Distance is ‖x − x*‖.
+// Distance returns ‖x − x*‖, the Euclidean distance of the parameters x from the minimum of the
+// weighted objective.
 func (p *Problem) Distance(x []float64) float64 {
 	sum := 0.0
 	for j := range x {
@@ -195,7 +203,8 @@ func (p *Problem) Constants(x []float64, n int) theory.Constants {
 	return c
 }
 
-// Widen returns the parameters of a model as float64.
+// Widen returns a copy of the parameters of a model as float64, in which objectives and distances
+// are computed without the rounding of float32.
 func Widen(x []float32) []float64 {
 	y := make([]float64, len(x))
 	for i, v := range x {
@@ -220,7 +229,8 @@ func norm2(x []float64) (sum float64) {
 	return sum
 }
 
-// client is all samples of a client as one batch, each of so many values.
+// client returns all samples of client c of a set as one batch. width is the number of values of a
+// sample. It is an error if the samples have another number of values.
 func client(set federated.Set, c, width int) (*learn.Batch, error) {
 	all := make([]int32, set.Samples(c))
 	for i := range all {

@@ -24,8 +24,10 @@ type quadratic struct {
 	noise []float64
 }
 
-// readQuadratic reads the clients' quadratic objectives from a set. A sample holds a centre, a
-// diagonal and direction of each: A_c = H diag(a) H with the Householder reflection H along v.
+// readQuadratic reads the clients' quadratic objectives ½ (x − b)ᵀ A (x − b) from a set. A sample
+// holds three vectors of the model's dimension: its own centre, and the diagonal a and the
+// direction v, which all samples of a client share. The matrix is A_c = H diag(a) H with the
+// Householder reflection H along v.
 func readQuadratic(set federated.Set, kind learn.Quadratic) (*quadratic, error) {
 	n := kind.Dimension
 	q := &quadratic{size: n}
@@ -34,9 +36,11 @@ func readQuadratic(set federated.Set, kind learn.Quadratic) (*quadratic, error) 
 		if err != nil {
 			return nil, err
 		}
+		// row returns the values of sample i.
 		row := func(i int) []float32 { return batch.X[i*3*n:][:3*n] }
 		a := Widen(row(0)[n : 2*n])
 		v := Widen(row(0)[2*n:])
+		// The centre of the client's objective is the mean of the centres of its samples.
 		b := make([]float64, n)
 		for i := range batch.N {
 			for j := range n {
@@ -44,6 +48,8 @@ func readQuadratic(set federated.Set, kind learn.Quadratic) (*quadratic, error) 
 			}
 		}
 		q.a, q.v, q.b = append(q.a, a), append(q.v, v), append(q.b, b)
+		// The centres of the samples scatter around b. This adds a constant, floor, to the
+		// objective and gives stochastic gradients the variance noise.
 		floor := 0.0
 		noise := 0.0
 		off := make([]float64, n)
@@ -61,14 +67,17 @@ func readQuadratic(set federated.Set, kind learn.Quadratic) (*quadratic, error) 
 	return q, nil
 }
 
-// apply writes A_c u.
+// apply writes A_c u = H diag(a) H u to dst, where H = I − 2vvᵀ is a Householder reflection and v
+// has the norm 1. u and dst must not overlap.
 func (q *quadratic) apply(dst []float64, c int, u []float64) {
 	a := q.a[c]
 	v := q.v[c]
+	// The first reflection, H u, needs the component of u along v.
 	along := 0.0
 	for j := range u {
 		along += float64(v[j] * u[j])
 	}
+	// The second reflection needs the component of diag(a) H u along v.
 	back := 0.0
 	for j := range u {
 		dst[j] = a[j] * (u[j] - float64(2*along*v[j]))
@@ -101,9 +110,12 @@ func (q *quadratic) curvature() (l, mu float64) {
 	return slices.Max(all), slices.Min(all)
 }
 
-// minimise solves Σ w A x = Σ w A b.
+// minimise returns the minimum x of the weighted sum of the clients' objectives, which solves Σ w A
+// x = Σ w A b. weights has one element for each client. The minimum of a single client is its
+// centre b. The result must not be changed.
 func (q *quadratic) minimise(weights []float64) ([]float64, error) {
 	weighted := func(w float64) bool { return w != 0 }
+	// With one client alone nothing has to be solved.
 	if first := slices.IndexFunc(weights, weighted); first >= 0 && !slices.ContainsFunc(weights[first+1:], weighted) {
 		return q.b[first], nil
 	}
@@ -112,6 +124,8 @@ func (q *quadratic) minimise(weights []float64) ([]float64, error) {
 	e := make([]float64, q.size)
 	column := make([]float64, q.size)
 	for c, w := range weights {
+		// Column j of A is A times the unit vector e_j. Only the upper triangle of the symmetric
+		// matrix is filled.
 		for j := range e {
 			e[j] = 1
 			q.apply(column, c, e)

@@ -23,8 +23,11 @@ type participation struct {
 	since int
 }
 
-// add counts an accepted update of a client.
+// add counts one accepted update of the client with this number. It keeps both counters in step:
+// updates, the number of updates of each client, and clients, the number of clients for each number
+// of updates.
 func (p *participation) add(client int) {
+	// The slice reaches only to the largest number seen, not to the whole population.
 	for client >= len(p.updates) {
 		p.updates = append(p.updates, 0)
 	}
@@ -54,16 +57,20 @@ type participationShown struct {
 	Most []clientCount `json:"most"`
 }
 
-// clientCount is a client with the number of its accepted updates.
+// clientCount is a client with the number of its accepted updates, as the page lists it.
 type clientCount struct {
-	Client  int    `json:"client"`
+	// Client is the number of the client in the run, counted from 0.
+	Client int `json:"client"`
+	// Updates is how many of its updates are in a model.
 	Updates uint32 `json:"updates"`
 }
 
 // shownClients bounds the clients that are named in the histogram of participation.
 const shownClients = 5
 
-// shown makes the histogram of a run's clients. Clients without an update are in its first bar.
+// shown makes the histogram for the page: bar by bar, how many clients had so many accepted
+// updates. run says how many clients there are, simulated and real. Clients without an update are
+// in the first bar. The histogram is empty while no task was counted (since is 0).
 func (p *participation) shown(run *metrics.Run) participationShown {
 	result := participationShown{Since: p.since, Bars: []bar{}, Most: []clientCount{}}
 	if p.since == 0 {
@@ -77,7 +84,9 @@ func (p *participation) shown(run *metrics.Run) participationShown {
 	for _, n := range counts[1:] {
 		trained += n
 	}
+	// Clients that never trained are not in p.clients, so their number is what remains of all.
 	counts[0] = max(0, run.Clients+len(run.Devices)-trained)
+	// Each bar covers equally many numbers of updates, so that at most maxBars bars result.
 	width := (len(counts) + maxBars - 1) / maxBars
 	for from := 0; from < len(counts); from += width {
 		to := min(from+width, len(counts))
@@ -91,13 +100,18 @@ func (p *participation) shown(run *metrics.Run) participationShown {
 	return result
 }
 
-// top returns the clients that trained most often, ties in ascending order of their numbers.
+// top returns the clients that trained most often, at most shownClients of them, in descending
+// order of their updates, ties in ascending order of their numbers. Clients without an update are
+// not listed.
 func (p *participation) top() []clientCount {
 	list := []clientCount{}
 	for client, n := range p.updates {
+		// The list is full and this client does not exceed its last one.
 		if n == 0 || len(list) == shownClients && n <= list[len(list)-1].Updates {
 			continue
 		}
+		// The client goes behind all that have as many updates or more, which keeps ties in
+		// ascending order.
 		place, _ := slices.BinarySearchFunc(list, n, func(c clientCount, n uint32) int {
 			if c.Updates >= n {
 				return -1
@@ -125,8 +139,9 @@ func (h *Hub) Task(e *round.TaskReport) {
 	}
 }
 
-// Participation sets how often each client trained in all rounds so far, as the run's tables say: an
-// update counts for the client whose number is its index.
+// Participation sets how often each client trained in all rounds so far, as the tables of a resumed
+// run say: updates[i] is the number of accepted updates of client i. It replaces what was counted
+// before.
 func (h *Hub) Participation(updates []uint32) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -139,8 +154,10 @@ func (h *Hub) Participation(updates []uint32) {
 	}
 }
 
-// histogram divides the values of a metric among bars of equal width, at most maxBars. NaN values, of
-// clients that lack the metric, are left out. Values that are all alike are one bar.
+// histogram divides the values of one metric among bars of equal width, at most accuracyBars.
+// scores holds one evaluation for each client, and place is the index of the metric in it. NaN
+// values, of clients that lack the metric, are left out. Values that are all alike are one bar;
+// without any value there is none.
 func histogram(scores []metric.ClientScore, place int) []bar {
 	bars := []bar{}
 	lowest := math.Inf(1)
@@ -152,6 +169,7 @@ func histogram(scores []metric.ClientScore, place int) []bar {
 			highest = max(highest, v)
 		}
 	}
+	// No client has a value.
 	if lowest > highest {
 		return bars
 	}

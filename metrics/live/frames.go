@@ -13,6 +13,7 @@ type frame struct {
 	number uint64
 	// last says that the run has ended, so no frame follows.
 	last bool
+	// full returns the whole snapshot as JSON, for viewers that are new or have missed a frame.
 	full func() []byte
 	// more is for viewers that have the frame before: its curves begin at the first
 	// point that changed.
@@ -21,7 +22,9 @@ type frame struct {
 
 // frames holds the newest frame. Only requests of viewers make frames.
 type frames struct {
-	mu     sync.Mutex
+	// mu guards all other fields. It is locked before the mutex of the hub, never after it.
+	mu sync.Mutex
+	// newest is the frame that was made last; nil: none was made yet.
 	newest *frame
 	// version is the version of the state when the frame was made.
 	version uint64
@@ -30,17 +33,20 @@ type frames struct {
 	// each is the number of rounds in a point of the history when the frame was made.
 	each int
 	// points is the number of the history's points when the frame was made.
-	points  int
+	points int
+	// changed is closed when a newer frame exists, and then replaced by a new channel.
 	changed chan struct{}
 }
 
-// publish makes a new frame if something has changed since the newest and that
-// one is old enough, or the run has ended.
+// publish makes a new frame if the state has changed since the newest one and that is at least
+// h.pace.frame old. end says that the run has ended: then the age does not matter. The JSON of the
+// frame is made only when a viewer asks for it, outside both locks.
 func (h *Hub) publish(end bool) {
 	f := &h.frames
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := time.Now()
+	// No frame follows the last one, and between two frames some wall time must pass.
 	if !end &&
 		f.newest != nil &&
 		(f.newest.last || now.Sub(f.sent) < h.pace.frame) {
@@ -49,9 +55,12 @@ func (h *Hub) publish(end bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := &h.state
+	// The newest frame shows this state already.
 	if f.newest != nil && s.version == f.version {
 		return
 	}
+	// The snapshot shares no memory with the state, so it can be encoded after the lock is
+	// released.
 	snapshot := h.snapshot(now)
 	history := &s.history
 	start := 0
@@ -70,7 +79,7 @@ func (h *Hub) publish(end bool) {
 	}
 	next.more = sync.OnceValue(func() []byte {
 		part := *snapshot
-		// which the viewer has
+		// A viewer that has the frame before has these points and the settings already.
 		part.Curves.first = start
 		part.Run.Settings = nil
 		return encode(&part)
@@ -89,7 +98,8 @@ func (h *Hub) current() (*frame, <-chan struct{}) {
 	return h.frames.newest, h.frames.changed
 }
 
-// encode returns a snapshot as JSON. Snapshots hold nothing that JSON lacks, so it cannot fail.
+// encode returns a snapshot as JSON. It cannot fail, because a snapshot holds nothing that JSON
+// lacks: NaN and the infinities are written as null.
 func encode(s *snapshot) []byte {
 	text, err := json.Marshal(s)
 	// This cannot happen: numbers that JSON lacks are sent as null, and the summary was checked.

@@ -22,7 +22,8 @@ type point struct {
 	rounds int
 	// round is the number of the point's last round.
 	round int
-	end   round.Time
+	// end is the virtual time at which the point's last round closed.
+	end round.Time
 	// values holds the range of the values for each column of the history.
 	values []span
 }
@@ -30,7 +31,8 @@ type point struct {
 // span summarises a column over the rounds of a point: sum and extremes of the measured values.
 type span struct {
 	// measured is the number of rounds that have a value.
-	measured  int
+	measured int
+	// sum is the sum of the measured values, and last the newest of them; NaN: none was measured.
 	sum, last float64
 	// low and high are the extremes of the values, infinite where there is no value.
 	low, high float64
@@ -44,7 +46,8 @@ func spanOf(v float64) span {
 	return span{1, v, v, v, v}
 }
 
-// join adds the span of the rounds that follow.
+// join extends the span s by next, the span of the rounds that follow directly: counts and sums add
+// up, the extremes widen, and the last value is that of next if it has one.
 func (s *span) join(next span) {
 	s.measured += next.measured
 	s.sum += next.sum
@@ -61,9 +64,11 @@ func (s *span) mean() float64 { return s.sum / float64(s.measured) }
 // history is a run's rounds as at most maxPoints points of equally many rounds
 // each; the last point may hold fewer.
 type history struct {
+	// columns are the values that have a chart, in the order of a point's values.
 	columns []metrics.Column
 	// each is the number of rounds in one point, a power of two.
-	each   int
+	each int
+	// points are in the order of their rounds, at most maxPoints.
 	points []point
 }
 
@@ -105,7 +110,8 @@ func (h *history) add(r *round.Report) {
 	h.points = append(h.points, now)
 }
 
-// joined returns the point of p's rounds and those of next, which follow. It changes neither.
+// joined returns one point for the rounds of p and those of next, which follow them directly. Both
+// must have the same columns. It changes neither of them and shares no memory with them.
 func (p *point) joined(next *point) point {
 	all := point{p.rounds + next.rounds, next.round, next.end, slices.Clone(p.values)}
 	for i := range all.values {
@@ -116,9 +122,12 @@ func (p *point) joined(next *point) point {
 
 // evaluation is one evaluation of the model: its round, virtual time, loss and metrics.
 type evaluation struct {
+	// round is the number of the round after which the model was evaluated.
 	round int
-	end   round.Time
-	loss  float64
+	// end is the virtual time of the evaluation.
+	end round.Time
+	// loss is the validation loss.
+	loss float64
 	// metrics are the values of the run's metrics.
 	metrics []float64
 }
@@ -127,15 +136,20 @@ type evaluation struct {
 // by metric.
 type evaluations struct {
 	statistics.Thinned[evaluation]
-	newest  evaluation
+	// newest is the last evaluation; its round is 0 as long as there is none.
+	newest evaluation
+	// metrics are the run's metrics, in the order of an evaluation's values.
 	metrics []metric.Metric
 	// best is the best value so far of each metric; NaN: none yet.
 	best []float64
 }
 
-// newEvaluations returns an empty list for a run with these metrics.
+// newEvaluations returns an empty list for a run with the metrics of list. At most maxPoints
+// evaluations are kept for the curves; the best value of each metric is NaN until the first
+// evaluation.
 func newEvaluations(list []metric.Metric) (e evaluations) {
 	e.metrics = list
+	// NaN means that no value was measured yet.
 	for range list {
 		e.best = append(e.best, math.NaN())
 	}
@@ -144,7 +158,8 @@ func newEvaluations(list []metric.Metric) (e evaluations) {
 	return e
 }
 
-// add takes an evaluation and updates the best values.
+// add takes an evaluation: it becomes the newest, its values replace the best ones where they are
+// better by the metric's own order, and it is a point of the curves unless thinning drops it.
 func (e *evaluations) add(v evaluation) {
 	e.newest = v
 	for i, m := range e.metrics {

@@ -42,8 +42,9 @@ const (
 // notice is a line about the run, with the time at which it was given.
 type notice struct {
 	// Round is the last round that was complete.
-	Round int    `json:"round"`
-	Text  string `json:"text"`
+	Round int `json:"round"`
+	// Text is the line itself, at most maxText bytes long.
+	Text string `json:"text"`
 	// Times counts how often the notice came in a row.
 	Times int `json:"times"`
 }
@@ -52,15 +53,19 @@ type notice struct {
 // for concurrent use.
 type Hub struct {
 	// run describes the run, with its texts cut to a length that can be shown.
-	run     metrics.Run
+	run metrics.Run
+	// columns are the values that the run reports for each round.
 	columns []metrics.Column
 	// id distinguishes the frames of this hub from those of an earlier process.
-	id   string
+	id string
+	// pace limits how often viewers are sent something.
 	pace pace
 
+	// mu guards state.
 	mu    sync.Mutex
 	state state
 
+	// frames holds what viewers are sent. It has a lock of its own.
 	frames frames
 
 	// accepted are the clients of the open round's accepted updates. They belong to the run's goroutine.
@@ -100,7 +105,8 @@ type state struct {
 	reason string
 }
 
-// New returns the hub of a run that has not started.
+// New returns the hub of a run that has not started. about describes the run and stays the
+// caller's: the hub works on a copy, in which texts that are too long for the page are cut.
 func New(about *metrics.Run) *Hub {
 	nan := math.NaN()
 	run := *about
@@ -108,6 +114,7 @@ func New(about *metrics.Run) *Hub {
 	for _, text := range []*string{&run.Name, &run.Task, &run.Schedule, &run.Data, &run.Closing, &run.Version} {
 		*text = cut(*text)
 	}
+	// A description without a start is one of a run that starts now.
 	if run.Started.IsZero() {
 		run.Started = time.Now()
 	}
@@ -124,6 +131,7 @@ func New(about *metrics.Run) *Hub {
 		pace:    usualPace,
 		id:      run.Started.UTC().Format("20060102T150405.000000000"),
 	}
+	// Losses are NaN until they are measured, which the page shows as missing.
 	h.state = state{
 		history:     newHistory(h.columns),
 		evaluations: newEvaluations(run.Metrics),
@@ -138,7 +146,9 @@ func New(about *metrics.Run) *Hub {
 	return h
 }
 
-// Start implements [metrics.Starter]: a resumed run shows the rounds so far.
+// Start implements [metrics.Starter]. For a resumed run it takes over the wall time, the last
+// evaluation by client and all rounds of the earlier attempts, so that the curves begin at round 1.
+// A new run, whose s.Last is nil, needs nothing.
 func (h *Hub) Start(s *metrics.Start) error {
 	if s.Last == nil {
 		return nil
@@ -160,7 +170,9 @@ func (h *Hub) Start(s *metrics.Start) error {
 	return nil
 }
 
-// Round implements [metrics.Output]. It copies everything that it needs later.
+// Round implements [metrics.Output]: it adds a round that has closed to all that the page shows,
+// the curves, counters and timeline. It copies everything that it needs later, since r belongs to
+// the caller.
 func (h *Hub) Round(r *metrics.Round) error {
 	now := time.Now()
 	h.mu.Lock()
@@ -168,6 +180,7 @@ func (h *Hub) Round(r *metrics.Round) error {
 	s := &h.state
 	s.version++
 	s.changed = now
+	// A loss that this round did not measure keeps its former value.
 	s.last = metrics.Latest(&s.last, &r.Report)
 	// The negation makes the first loss the best, too, while bestWindow is still NaN.
 	if !(s.bestWindow <= r.WindowLoss) {
@@ -185,6 +198,7 @@ func (h *Hub) Round(r *metrics.Round) error {
 	s.used = *r.Usage
 	s.waits.add(&h.run, r.Tasks)
 	s.keep(r.Tasks)
+	// Participation is counted from the first round whose tasks were reported.
 	if len(h.accepted) > 0 && s.participation.since == 0 {
 		s.participation.since = r.Round
 	}
@@ -195,7 +209,8 @@ func (h *Hub) Round(r *metrics.Round) error {
 	return nil
 }
 
-// Clients implements [metrics.ClientsObserver]: it keeps the last evaluation by client.
+// Clients implements [metrics.ClientsObserver]: it keeps the last evaluation e of the model on the
+// samples of each client, of which the page shows the fairness. It replaces the evaluation before.
 func (h *Hub) Clients(e *metrics.ClientEvaluation) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -246,13 +261,16 @@ func (h *Hub) Notice(text string) {
 	s.notices = append(s.notices, notice{s.last.Round, text, 1})
 }
 
-// Finish implements [metrics.Finisher]: it shows how the run ended, disconnects all viewers and
-// leaves the page in the run's folder. Nothing is shown after the first call.
+// Finish implements [metrics.Finisher]: it shows how the run ended, by e, disconnects all viewers
+// and leaves the page in the run's folder. Nothing is shown after the first call. If e.Start is
+// nil, the run has no folder and no file is written.
 func (h *Hub) Finish(e *metrics.End) error {
 	h.mu.Lock()
 	first := h.state.end == nil
+	// Only the first call changes the state; a later one writes the file again.
 	if first {
 		end := *e
+		// A summary that is no JSON would make the whole snapshot invalid.
 		if !json.Valid(end.Summary) {
 			end.Summary = nil
 		}
@@ -273,7 +291,8 @@ func (h *Hub) Finish(e *metrics.End) error {
 // Close implements [metrics.Closer]: it ends the page of a run that did not finish.
 func (h *Hub) Close(cause error) error { return h.Finish(&metrics.End{Err: cause}) }
 
-// reasonText returns the text of an error, "" for nil.
+// reasonText returns why a run stopped, for people: the text of its error, or how to go on after an
+// interruption (a canceled context). It is empty for nil, a run that did not fail.
 func reasonText(err error) string {
 	switch {
 	case err == nil:
@@ -284,7 +303,9 @@ func reasonText(err error) string {
 	return err.Error()
 }
 
-// final takes the measures of the final model, unless the last round was evaluated.
+// final takes the validation loss and the metrics of the final model from e as one more evaluation
+// after the last round. It does nothing if the final model was not evaluated or the last round was
+// evaluated anyway.
 func (s *state) final(e *metrics.End) {
 	if !e.Evaluated || math.IsNaN(e.ValidationLoss) || s.evaluations.newest.round == s.last.Round {
 		return
@@ -295,7 +316,8 @@ func (s *state) final(e *metrics.End) {
 	s.last.Metrics = e.Metrics
 }
 
-// cut shortens a text that is too long for the page.
+// cut shortens a text that is longer than maxText bytes and marks the place with an ellipsis. Texts
+// come from configurations and devices, which may send very long ones.
 func cut(text string) string {
 	if len(text) <= maxText {
 		return text

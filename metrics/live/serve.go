@@ -40,6 +40,7 @@ func (h *Hub) Pages() []web.Page { return []web.Page{{Path: "/", Handler: h.Hand
 // its own styles, scripts and connections alone.
 func (h *Hub) Handler() http.Handler {
 	mux := http.NewServeMux()
+	// viewers counts the open streams of events. Each of them holds a connection.
 	var viewers atomic.Int32
 	page.Routes(mux, page.OneRun)
 	mux.HandleFunc("GET /snapshot.json", func(w http.ResponseWriter, _ *http.Request) {
@@ -48,10 +49,12 @@ func (h *Hub) Handler() http.Handler {
 		_, _ = w.Write(f.full())
 	})
 	mux.HandleFunc("GET /events", func(w http.ResponseWriter, r *http.Request) {
+		// A request for the header alone must not open a stream.
 		if r.Method == http.MethodHead {
 			w.Header().Set("Content-Type", "text/event-stream")
 			return
 		}
+		// A refused viewer tries again later by itself.
 		if viewers.Add(1) > maxViewers {
 			viewers.Add(-1)
 			w.Header().Set("Retry-After", "30")
@@ -64,8 +67,11 @@ func (h *Hub) Handler() http.Handler {
 	return mux
 }
 
-// watch sends frames as server-sent events until the run ends or the viewer leaves. A
-// viewer that reconnects gets a full frame, whatever its Last-Event-ID.
+// watch sends frames to w as server-sent events until the run ends or the viewer of r leaves. A
+// viewer that has the frame before gets only what is new (event more), any other the whole state
+// (full). Without news a beat is sent from time to time, so that the page notices a lost
+// connection; end is the last event. A viewer that reconnects gets a full frame, whatever its
+// Last-Event-ID.
 func (h *Hub) watch(w http.ResponseWriter, r *http.Request) {
 	response := http.NewResponseController(w)
 	// The server's own limits are those of a request that ends.
@@ -75,6 +81,7 @@ func (h *Hub) watch(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
+	// say sends one event and reports whether the viewer took it within the limit of a write.
 	say := func(event string, id uint64, data []byte) bool {
 		if response.SetWriteDeadline(time.Now().Add(h.pace.write)) != nil {
 			return false
@@ -88,6 +95,8 @@ func (h *Hub) watch(w http.ResponseWriter, r *http.Request) {
 	ticker := time.NewTicker(h.pace.frame)
 	defer ticker.Stop()
 	empty := []byte("{}")
+	// seen is the number of the frame that the viewer has; 0: none. heard is when it was last sent
+	// something.
 	var seen uint64
 	var heard time.Time
 	for {
@@ -95,6 +104,7 @@ func (h *Hub) watch(w http.ResponseWriter, r *http.Request) {
 		event := ""
 		data := empty
 		switch {
+		// The viewer has the frame before, so it needs the changed points alone.
 		case seen > 0 && f.number == seen+1:
 			event = "more"
 			data = f.more()
@@ -118,6 +128,7 @@ func (h *Hub) watch(w http.ResponseWriter, r *http.Request) {
 		case <-r.Context().Done():
 			return
 		case <-changed:
+		// Frames are made only when a viewer asks, so it must ask again after each interval.
 		case <-ticker.C:
 		}
 	}

@@ -139,7 +139,9 @@ type fairMetrics struct {
 	Bars []bar `json:"bars"`
 }
 
-// fairnessOf returns what is shown of an evaluation by client. The zero fairness stands for none.
+// fairnessOf returns what the page shows of e, an evaluation of the model on the samples of each
+// client: for each metric the mean, the mean of the worst tenth, Jain's index and a histogram. run
+// holds the names of the metrics. If e is nil, no such evaluation was made, and Round is 0.
 func fairnessOf(run *metrics.Run, e *metrics.ClientEvaluation) fairness {
 	f := fairness{Metrics: []fairMetrics{}}
 	if e == nil {
@@ -168,10 +170,12 @@ type spent struct {
 	Bytes metrics.Split[int64] `json:"bytes"`
 }
 
-// actorsShown counts the hosts and the real devices.
+// actorsShown counts the clients of the run: simulated ones and real devices.
 type actorsShown struct {
+	// Simulated is the number of simulated clients.
 	Simulated int `json:"simulated"`
-	Real      int `json:"real"`
+	// Real is the number of real devices.
+	Real int `json:"real"`
 	// Devices are the first hundred real devices.
 	Devices []metrics.Device `json:"devices,omitempty"`
 }
@@ -245,8 +249,9 @@ const shownDevices = 100
 // devices.
 const shownTasks = 10
 
-// snapshot makes the picture of the state. It is called with the lock held, and
-// keeps nothing of the state's memory.
+// snapshot makes the picture of the state at the wall-clock time now. The caller holds h.mu; the
+// result shares no memory that the state changes later. Values that are not known are NaN, which
+// JSON shows as null.
 func (h *Hub) snapshot(now time.Time) *snapshot {
 	s := &h.state
 	a := &h.run
@@ -302,6 +307,7 @@ func (h *Hub) snapshot(now time.Time) *snapshot {
 	for i := range h.columns {
 		result.Columns = append(result.Columns, valueShown{h.columns[i], number(h.columns[i].Of(&s.last))})
 	}
+	// Seen is nil where the run has no real devices.
 	if a.Seen != nil {
 		seen := a.Seen()
 		result.Actors.Devices = seen[:min(len(seen), shownDevices)]
@@ -314,6 +320,7 @@ func (h *Hub) snapshot(now time.Time) *snapshot {
 		result.Now.BestMetrics = append(result.Now.BestMetrics, number(s.evaluations.best[i]))
 	}
 	p := &result.Progress
+	// A run that has ended has neither an idle time nor an expected end.
 	if e := s.end; e != nil {
 		result.State = "stopped"
 		result.Why = s.reason
@@ -337,7 +344,8 @@ func (h *Hub) snapshot(now time.Time) *snapshot {
 	return result
 }
 
-// metricsShown returns the run's metrics with the targets that end the run.
+// metricsShown returns the metrics of run a in their order. Each says whether it measures the
+// quality that the page shows first, and at which value the run ends (NaN: it has no target).
 func metricsShown(a *metrics.Run) []metricShown {
 	list := []metricShown{}
 	for i, m := range a.Metrics {
@@ -352,7 +360,8 @@ func metricsShown(a *metrics.Run) []metricShown {
 	return list
 }
 
-// shown returns the distribution for the page.
+// shown returns the distribution of the durations for the page: quantiles and bars in seconds. All
+// quantiles are NaN, and there are no bars, while no round has closed.
 func (s *spread) shown() roundTimes {
 	nan := number(math.NaN())
 	shown := roundTimes{
@@ -376,8 +385,9 @@ func (s *spread) shown() roundTimes {
 	return shown
 }
 
-// lastRound chooses what is shown of the last round: real devices, the slowest
-// and some of the others, the slowest first.
+// lastRound makes the timeline of the last round of run a. It chooses at most shownTasks tasks each
+// of the real devices, of the slowest and of the sampled ones, and lists them together with the
+// longest first. Times of tasks are seconds since the round's start.
 func (s *state) lastRound(a *metrics.Run) lastRound {
 	r := &s.last
 	result := lastRound{
@@ -402,6 +412,7 @@ func (s *state) lastRound(a *metrics.Run) lastRound {
 			cmp.Compare(a.TaskReport.Task, b.TaskReport.Task),
 		)
 	})
+	// open counts how many tasks may still be shown for each reason.
 	open := map[string]int{"slow": shownTasks, "sample": shownTasks, "real": shownTasks}
 	for i := range tasks {
 		t := &tasks[i]
@@ -421,6 +432,8 @@ func (s *state) lastRound(a *metrics.Run) lastRound {
 		open[reason]--
 		name := t.Name
 		class := ""
+		// Numbers of real devices follow those of the simulated clients. A class is worth showing
+		// only if there are several.
 		if d := t.Client - a.Clients; t.Real && d >= 0 && d < len(a.Devices) {
 			name = a.Devices[d]
 		} else if !t.Real && len(a.Classes) > 1 && t.Class < len(a.Classes) {
@@ -476,9 +489,10 @@ type curves struct {
 	first int
 }
 
-// MarshalJSON writes an object with a list for each column: of a value that holds from a round's
-// start, or is a mean already, the last of a point, of others the mean, of the training loss its
-// range, too.
+// MarshalJSON writes an object with a list for each column, one number for each point from c.first
+// on. Where a value holds from a round's start, or is a mean already, it is the last of the point's
+// rounds, otherwise their mean. The training loss has two more lists, the least and the largest of
+// the rounds.
 func (c curves) MarshalJSON() ([]byte, error) {
 	points := c.points[c.first:]
 	object := map[string]any{
@@ -511,12 +525,16 @@ type valueShown struct {
 // evaluated are the evaluations as the page draws them.
 type evaluated struct {
 	// each is the number of evaluations in one point.
-	each    int
+	each int
+	// metrics are the run's metrics; their names are the names of the lists.
 	metrics []metric.Metric
-	points  []evaluation
+	// points are the evaluations, in the order of their rounds.
+	points []evaluation
 }
 
-// MarshalJSON writes an object with a list for each column, the metrics' among them.
+// MarshalJSON writes an object with a list for each column: round, virtual time, loss and each
+// metric by its name. The lists are equally long, with one number for each evaluation; null: not
+// measured.
 func (e evaluated) MarshalJSON() ([]byte, error) {
 	object := map[string]any{
 		"each":            e.each,

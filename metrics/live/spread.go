@@ -8,18 +8,22 @@ import (
 	"fedpace/internal/statistics"
 )
 
-// A spread is how durations are distributed: of very many, those of evenly spread rounds stand for
-// all.
+// spread is the distribution of the durations of rounds. If there are very many, a sample at even
+// distances stands for all, so that memory stays bounded.
 type spread struct {
-	some     statistics.Thinned[round.Time]
-	total    uint64
+	// some is the sample of the durations.
+	some statistics.Thinned[round.Time]
+	// total is the number of all durations.
+	total uint64
+	// min and max are the extremes of all durations, not only of the sample.
 	min, max round.Time
 }
 
 // newSpread returns an empty distribution, which keeps a thinned sample of the durations.
 func newSpread() spread { return spread{some: statistics.Thin[round.Time](1 << 13)} }
 
-// add takes the duration of a round.
+// add takes the duration of one round in virtual time. The extremes and the number are exact; the
+// sample may drop the duration.
 func (s *spread) add(d round.Time) {
 	if s.total == 0 || d < s.min {
 		s.min = d
@@ -32,17 +36,20 @@ func (s *spread) add(d round.Time) {
 // sorted returns the sampled durations in ascending order.
 func (s *spread) sorted() []round.Time { return slices.Sorted(slices.Values(s.some.Kept)) }
 
-// quantile returns the duration that a share q of sorted durations does not exceed.
+// quantile returns the least of the durations that a share q of them, from 0 to 1, does not exceed.
+// The durations are in ascending order, and there must be at least one.
 func quantile(sorted []round.Time, q float64) round.Time {
 	return sorted[max(1, int(math.Ceil(q*float64(len(sorted)))))-1]
 }
 
-// bar is one bar of the distribution: the number of durations from From (included) to To
-// (excluded).
+// bar is one bar of a histogram: how many values lie from From (included) to To (excluded). The
+// ends have the unit of the values, seconds where these are durations.
 type bar struct {
-	// From is the lower end of the bin, in seconds.
-	From  number `json:"from"`
-	To    number `json:"to"`
+	// From is the lower end of the bin.
+	From number `json:"from"`
+	// To is the upper end of the bin, which belongs to the next one.
+	To number `json:"to"`
+	// Count is how many values lie in the bin.
 	Count uint64 `json:"count"`
 }
 

@@ -9,12 +9,14 @@ import (
 )
 
 // waits sums the phases of each round's last accepted task, by the class of its client. All other
-// clients of the round waited for this one, the straggler. Of the tasks that outputs see, the
-// slowest are always some.
+// clients of the round waited for this one, the straggler. The tasks that a round reports always
+// include the slowest, so the straggler is among them.
 type waits struct {
 	// Rounds counts the rounds that accepted an update, and so have a last one.
-	Rounds int    `json:"rounds"`
-	Share  number `json:"straggler_share"`
+	Rounds int `json:"rounds"`
+	// Share is the mean over rounds of the part of a round between its median and its slowest
+	// client, from 0 to 1; null: not known.
+	Share number `json:"straggler_share"`
 	// Classes are in the order in which they were first met.
 	Classes []waitedOn `json:"classes"`
 }
@@ -22,8 +24,10 @@ type waits struct {
 // waitedOn sums the durations of the last accepted tasks of those rounds in which a client of the
 // class was the last.
 type waitedOn struct {
-	Class  string `json:"class"`
-	Rounds int    `json:"rounds"`
+	// Class is the name of the class of clients, or stands for all real devices.
+	Class string `json:"class"`
+	// Rounds is in how many rounds a client of this class was the last.
+	Rounds int `json:"rounds"`
 	// Download is in virtual seconds, as are the other fields.
 	Download float64 `json:"download"`
 	Compute  float64 `json:"compute"`
@@ -33,8 +37,9 @@ type waitedOn struct {
 	Alone float64 `json:"alone"`
 }
 
-// add takes the tasks of a round. Rounds that overlap do not wait for single clients, so they are
-// left out.
+// add takes the tasks of a round of run: it finds the accepted task that ended last, and adds its
+// phases to the sums of its class. Rounds that overlap do not wait for single clients, so they are
+// left out, as are rounds without an accepted task.
 func (w *waits) add(run *metrics.Run, tasks []metrics.Task) {
 	// lastBut finds the accepted task that ended last among those of other classes than class.
 	lastBut := func(class string) (last *metrics.Task) {
@@ -48,6 +53,7 @@ func (w *waits) add(run *metrics.Run, tasks []metrics.Task) {
 		}
 		return last
 	}
+	// No class has an empty name, so this is the last task of all.
 	last := lastBut("")
 	if last == nil || run.Power.Overlap {
 		return
@@ -65,7 +71,8 @@ func (w *waits) add(run *metrics.Run, tasks []metrics.Task) {
 	}
 }
 
-// ofClass returns the sums of a class, and adds an entry for a new one.
+// ofClass returns the sums of the class with this name, and adds an entry for a new one. The
+// pointer holds until the next entry is added.
 func (w *waits) ofClass(class string) *waitedOn {
 	i := slices.IndexFunc(w.Classes, func(c waitedOn) bool { return c.Class == class })
 	if i < 0 {
@@ -75,7 +82,8 @@ func (w *waits) ofClass(class string) *waitedOn {
 	return &w.Classes[i]
 }
 
-// className names the owner of a task: a class of simulated clients, or real devices.
+// className names the group of clients that a task belongs to: real devices, the class of a
+// simulated client if the run has several classes, or else all clients.
 func className(run *metrics.Run, t *metrics.Task) string {
 	switch {
 	case t.Real:
@@ -88,11 +96,14 @@ func className(run *metrics.Run, t *metrics.Task) string {
 
 // Mark is an event after a round, which charts show: a checkpoint, for example.
 type Mark struct {
-	// Seconds is the virtual time of the event.
-	Kind    string  `json:"kind"`
-	Round   int     `json:"round"`
+	// Kind is Checkpoint, Decay or Lost.
+	Kind string `json:"kind"`
+	// Round is the number of the round to which the event belongs.
+	Round int `json:"round"`
+	// Seconds is the virtual time of the event since the start of the run.
 	Seconds float64 `json:"virtual_seconds"`
-	Count   int     `json:"count,omitempty"`
+	// Count is the number of devices that were lost; 0 for other kinds.
+	Count int `json:"count,omitempty"`
 }
 
 // The kinds of marks, and how many of each are shown. A schedule that lowers K_r in more
@@ -110,14 +121,18 @@ const (
 
 // Marks are the events of a run so far.
 type Marks struct {
-	list   []Mark
+	// list holds the marks in their order, at most maxMarks of each kind.
+	list []Mark
+	// counts is the number of events of each kind, including those that list lacks.
 	counts map[string]int
 	// steps is K_r of the last round.
 	steps int
 }
 
-// Add takes a complete round.
+// Add takes a complete round and notes up to two events: a change of K_r, the number of local
+// steps, against the round before, and devices that were lost in the round.
 func (m *Marks) Add(r *round.Report) {
+	// There is no change in the first round.
 	if m.steps != 0 && r.LocalSteps != m.steps {
 		m.put(Mark{Kind: Decay, Round: r.Round, Seconds: r.Start.Seconds()})
 	}
@@ -154,8 +169,8 @@ func (m *Marks) put(mark Mark) {
 	}
 }
 
-// MarshalJSON writes the list of marks. A run with more than maxDecays decays shows none of them,
-// as its curve shows it.
+// MarshalJSON writes the marks as a list in their order. A schedule that changes K_r more than
+// maxDecays times shows none of these changes, because its curve of K_r shows them well.
 func (m Marks) MarshalJSON() ([]byte, error) {
 	shown := []Mark{}
 	for _, mark := range m.list {
@@ -166,7 +181,8 @@ func (m Marks) MarshalJSON() ([]byte, error) {
 	return json.Marshal(shown)
 }
 
-// RoundJSON returns the timeline of a round in the format of a snapshot's last round.
+// RoundJSON returns the timeline of round r of run, as JSON in the format of last_round in a
+// snapshot. It needs no hub, so it also serves rounds that were read from a folder.
 func RoundJSON(run *metrics.Run, r *metrics.Round) ([]byte, error) {
 	s := state{last: r.Report}
 	s.keep(r.Tasks)

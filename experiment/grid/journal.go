@@ -14,24 +14,31 @@ import (
 	"fedpace/internal/framing"
 )
 
-// journal holds what the clients replied, so that a run that was killed can be played again from
-// its start without its clients: the ServerApp asks the same, and gets the same. Beyond a size it
-// holds digests of replies in their place, and the clients are run again.
+// journal holds what the clients replied to the messages of a Flower run, so that a run that was
+// killed can be played again from its start without its clients: the ServerApp sends the same
+// messages, and the journal answers them with the same replies. Beyond a size it holds digests of
+// replies in their place, and the clients are run again.
 //
 // It is a log of records as package framing has them, each an [entry]. It is written in the order
 // in which messages are served, and read by their numbers.
 type journal struct {
-	file  *os.File
+	// file is the journal's file, whose position is at its end, where the next record is appended.
+	file *os.File
+	// limit is the size of the file in bytes from which on a record holds only the digest of a
+	// reply.
 	limit int64
-	size  int64
-	// places are where the records of an earlier attempt lie, by the number of the message.
+	// size is how long the file is now, in bytes.
+	size int64
+	// places tells where the record of a message lies, by the number of the message. It covers the
+	// records of an earlier attempt alone, as this attempt never reads its own.
 	places map[uint64]place
 }
 
-// place is where a record's payload lies in the file.
+// place is where the payload of a record lies in the journal's file: its offset from the beginning
+// and its size, both in bytes and without the frame around the payload.
 type place struct{ offset, size int64 }
 
-// entry is a record of the journal: a message and the reply to it.
+// entry is a record of the journal: a message and the reply to it. [encoding/gob] encodes it.
 type entry struct {
 	// Number, Node, Type and Content identify the message. Content is the digest of its content.
 	Number  uint64
@@ -57,8 +64,10 @@ var ErrNotRepeated = errors.New("does not repeat itself")
 // maxRecord bounds a record of the journal, in bytes.
 const maxRecord = 1 << 32
 
-// openJournal opens a journal for reading what it has and for appending. A torn record at its end,
-// of a process that was killed, is cut off.
+// openJournal opens the journal at a path, or creates an empty one, for reading the records of an
+// earlier attempt and for appending new ones. A torn record at its end, left by a process that was
+// killed, is cut off. limit is the size in bytes from which on only digests of replies are written.
+// A damaged record is an error that wraps errJournal.
 func openJournal(path string, limit int64) (*journal, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
@@ -75,7 +84,9 @@ func openJournal(path string, limit int64) (*journal, error) {
 	return j, nil
 }
 
-// index reads the journal once and notes where each record lies.
+// index reads the whole file once, notes in j.places where the record of each message lies, and
+// sets j.size. It cuts off a torn record at the end, and leaves the file's position behind the last
+// whole one, so that the next write appends.
 func (j *journal) index() error {
 	r := framing.NewReader(bufio.NewReaderSize(j.file, 1<<20), 0, maxRecord, errJournal)
 	for {
@@ -90,9 +101,11 @@ func (j *journal) index() error {
 		if err := gob.NewDecoder(bytes.NewReader(payload)).Decode(&e); err != nil {
 			return fmt.Errorf("%w: %w", errJournal, err)
 		}
+		// The reader stands behind the payload now.
 		j.places[e.Number] = place{r.Offset - int64(len(payload)), int64(len(payload))}
 	}
 	j.size = r.Offset
+	// The reader ends before a torn record, so the offset is where the whole records end.
 	if err := j.file.Truncate(j.size); err != nil {
 		return err
 	}
@@ -100,7 +113,9 @@ func (j *journal) index() error {
 	return err
 }
 
-// read reads the record of a message; false if there is none.
+// read returns the record of the message with this number from an earlier attempt. The result false
+// says that the earlier attempt had not served that message; a record that cannot be decoded is an
+// error that wraps errJournal.
 func (j *journal) read(number uint64) (*entry, bool, error) {
 	at, ok := j.places[number]
 	if !ok {
@@ -114,9 +129,12 @@ func (j *journal) read(number uint64) (*entry, bool, error) {
 	return &e, true, nil
 }
 
-// reply returns the reply to a message that an earlier attempt has had, without the node's state if
-// that stays; nil if the message must be served. A message that differs from the one of that number
-// in the earlier attempt is an error: the ServerApp asks something else than it did.
+// reply returns the reply that message m got in an earlier attempt, or nil if a client must serve
+// the message: the journal has no record of it, or only the digest of its reply. state is what the
+// node keeps before the message; the reply shares it if the message did not change it.
+//
+// An error that wraps [ErrNotRepeated] says that m differs from the message which had its number in
+// the earlier attempt: the ServerApp does not repeat itself.
 func (j *journal) reply(m *message, state [][]byte) (*flower.Reply, error) {
 	e, ok, err := j.read(m.number)
 	if err != nil || !ok {
@@ -133,22 +151,26 @@ func (j *journal) reply(m *message, state [][]byte) (*flower.Reply, error) {
 			m.sent.Node,
 		)
 	}
+	// A client must serve the message again; keep compares the new reply with the digest.
 	if !e.Whole {
 		return nil, nil
 	}
+	// A record leaves out a state that the message did not change.
 	if e.SameState {
 		e.Reply.State = state
 	}
 	return &e.Reply, nil
 }
 
-// keep writes the reply to a message. If an earlier attempt has had one whose digest alone is known,
-// the two must be the same.
+// keep records that a client answered message m with reply. state is what the node kept before the
+// message. If an earlier attempt has a record of the message, nothing is written, and the reply
+// must have the digest of the record: otherwise keep returns an error that wraps [ErrNotRepeated].
 func (j *journal) keep(m *message, state [][]byte, reply *flower.Reply) error {
 	before, ok, err := j.read(m.number)
 	if err != nil {
 		return err
 	}
+	// The message was served again because its record lacks the reply itself.
 	if ok {
 		if before.Sum != sumOf(reply) {
 			return fmt.Errorf(
@@ -169,11 +191,13 @@ func (j *journal) keep(m *message, state [][]byte, reply *flower.Reply) error {
 		Reply:   *reply,
 		Whole:   j.size < j.limit,
 	}
+	// The time on this machine is no part of the reply: it differs between attempts.
 	e.Reply.Seconds = 0
 	if sameBlobs(state, reply.State) {
 		e.SameState = true
 		e.Reply.State = nil
 	}
+	// Past the limit, the digest alone is kept, to check the reply of a later attempt.
 	if !e.Whole {
 		e.Sum = sumOf(reply)
 		e.Reply.Content = nil
@@ -182,10 +206,11 @@ func (j *journal) keep(m *message, state [][]byte, reply *flower.Reply) error {
 	return j.write(e)
 }
 
-// write appends a record. It is with the operating system when write returns, so that it outlives
-// this process.
+// write appends the record e to the journal. Once write has returned, the operating system has the
+// record, so that it outlives this process (though not a failure of the machine).
 func (j *journal) write(e *entry) error {
 	var payload bytes.Buffer
+	// Seal fills these bytes in front of the payload with the record's frame.
 	payload.Write(make([]byte, framing.Size))
 	if err := gob.NewEncoder(&payload).Encode(e); err != nil {
 		return err
@@ -201,8 +226,9 @@ func (j *journal) write(e *entry) error {
 // Close closes the file.
 func (j *journal) Close() error { return j.file.Close() }
 
-// sameBlobs reports whether two lists are the same memory, as a state is that a reply has not
-// changed.
+// sameBlobs reports whether a and b are the same list of blobs in memory, or both empty. It does
+// not compare the bytes: a node's state that a message has not changed is handed on as the same
+// slice.
 func sameBlobs(a, b [][]byte) bool {
 	if len(a) != len(b) {
 		return false
@@ -210,12 +236,14 @@ func sameBlobs(a, b [][]byte) bool {
 	return len(a) == 0 || &a[0] == &b[0]
 }
 
-// sumOf is a digest of a reply's content and state.
+// sumOf returns the SHA-256 digest of all of a reply that must be the same in a later attempt: its
+// content, the node's state after it, and the code and text of an error.
 func sumOf(r *flower.Reply) (sum [sha256.Size]byte) {
 	total := sha256.New()
 	fmt.Fprintf(total, "%d %d %d %q\n", len(r.Content), len(r.State), r.Code, r.Raised)
 	for _, list := range [...][][]byte{r.Content, r.State} {
 		for _, blob := range list {
+			// The lengths keep apart lists of blobs whose bytes joined are the same.
 			fmt.Fprintf(total, "%d\n", len(blob))
 			total.Write(blob)
 		}

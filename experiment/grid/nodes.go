@@ -10,8 +10,10 @@ import (
 	"fedpace/simclock"
 )
 
-// serveNext lets a process serve the next message of a client, if the client is not busy and has
-// one. A message whose reply is in the journal needs no process.
+// serveNext hands the next waiting message of a client, given by its index, to a process. It does
+// nothing if the client is busy or has no message waiting: a client serves one message at a time,
+// in the order of their pushes. Messages whose replies are in the journal need no process; they are
+// placed on the clock at once, and the one behind them is next.
 func (p *player) serveNext(client int) error {
 	n := &p.nodes[client]
 	for !n.busy && len(n.waiting) > 0 {
@@ -23,6 +25,7 @@ func (p *player) serveNext(client int) error {
 		if err != nil {
 			return err
 		}
+		// The journal has no reply, so a process serves the message; settle takes its result.
 		if reply == nil {
 			n.busy = true
 			p.serving++
@@ -37,7 +40,8 @@ func (p *player) serveNext(client int) error {
 	return nil
 }
 
-// task is a message with what its node brings to it.
+// task returns message m as the pool of processes takes it: with the partition of its node and the
+// state that the app keeps there before the message.
 func (p *player) task(m *message) *flower.Task {
 	return &flower.Task{
 		Message:   *m.sent,
@@ -49,7 +53,9 @@ func (p *player) task(m *message) *flower.Task {
 	}
 }
 
-// settle waits until the processes have served everything that was pushed.
+// settle waits until the processes have served every message that was pushed, including those that
+// wait behind another of the same client. Then each of them has a fate and a time on the clock, and
+// the clock may move on. It returns the first error of a process, or that of ctx.
 func (p *player) settle(ctx context.Context) error {
 	for p.serving > 0 {
 		var r flower.Result
@@ -62,6 +68,7 @@ func (p *player) settle(ctx context.Context) error {
 		if r.Err != nil {
 			return r.Err
 		}
+		// Served messages are recorded and placed, and their clients take the next.
 		m := p.messages[r.Task.Number]
 		p.nodes[m.client].busy = false
 		// Only of some messages the processor time is measured.
@@ -82,13 +89,15 @@ func (p *player) settle(ctx context.Context) error {
 	return nil
 }
 
-// place puts what becomes of a message on the clock, once it was served: it follows from when the
-// node is free, from the laws of its device, and from the local steps and the sizes alone.
+// place decides when and how message m ends, now that a process or the journal has given its reply,
+// and schedules that end on the virtual clock. It depends on when the node is free, on the laws of
+// its device, on the local steps and on the sizes alone, never on how long the process took.
 func (p *player) place(m *message, reply *flower.Reply) error {
 	m.reply = reply
 	m.sent.Content = nil // it was served, and may be large
 	n := &p.nodes[m.client]
 	m.begins = p.present(m.client, max(m.pushed, n.free))
+	// Unless plan finds better, the message expires: its node takes it up too late, or never.
 	m.fate = expired
 	m.ends = m.expires
 	if m.begins < m.expires && m.begins < round.MaxTime {
@@ -109,9 +118,12 @@ func (p *player) place(m *message, reply *flower.Reply) error {
 	return nil
 }
 
-// plan finds how long the node takes for a message, and its fate. The message begins before it
-// expires.
+// plan draws how long node n takes to download message m, to compute and to upload the reply, by
+// the laws of its device, and sets the message's fate and end and the time from which on the node
+// is free. m.begins must lie before m.expires. A reply that comes too late leaves the fate as it
+// is, expired, although the node was busy with it and keeps the new state.
 func (p *player) plan(m *message, n *node) (err error) {
+	// An error carries no content, whatever its text: it takes a fixed size on the link.
 	size := m.reply.Size
 	if m.isError() {
 		size = errorBytes
@@ -125,6 +137,7 @@ func (p *player) plan(m *message, n *node) (err error) {
 		// The node has left: it sends no reply, and keeps the state that it had before.
 		n.free = m.begins + round.Time(m.plan.After)
 		reported := n.free + p.Heartbeat
+		// The grid notices the dropout by missing heartbeats, unless the message expires before.
 		if p.Heartbeat > 0 && reported < m.expires {
 			m.fate = unavailable
 			m.ends = reported
@@ -133,6 +146,7 @@ func (p *player) plan(m *message, n *node) (err error) {
 	}
 	n.free = m.begins + round.Time(m.plan.Total())
 	n.state = m.reply.State
+	// The reply counts only if the upload is over within the message's time to live.
 	if n.free <= m.expires {
 		m.fate = replied
 		m.ends = n.free
@@ -140,10 +154,13 @@ func (p *player) plan(m *message, n *node) (err error) {
 	return nil
 }
 
-// dropsOut reports whether the node leaves while it serves the message.
+// dropsOut reports whether the node leaves while it serves the message, so that it never replies.
+// It is known once the message was placed on the clock.
 func (m *message) dropsOut() bool { return m.plan.Dropout != fleet.NoPhase }
 
-// present is the first time from t on at which a client is available.
+// present returns the first virtual time from t on at which the client with this index is
+// available, by the availability law of its device. It returns round.MaxTime or more if the client
+// never comes back.
 func (p *player) present(client int, t round.Time) round.Time {
 	for t < round.MaxTime && !p.Fleet.Available(client, int64(t)) {
 		t = round.Time(p.Fleet.NextChange(client, int64(t)))

@@ -12,21 +12,27 @@ import (
 // available, before the user hears of it.
 const longWait = 60 * round.Time(1e9)
 
-// notices tells the user what flwr does not: rounds without a reply, clients that all fail, and
-// time that is lost by waiting. Each is told once, with the remedy, and counted.
+// notices tells the user what flwr itself does not: rounds without a reply, clients that all fail,
+// and virtual time that is lost by waiting. Each kind of notice is told once in a run, with what
+// the user can do about it.
 type notices struct {
+	// tell takes a line for the user; nil: nobody hears anything.
 	tell func(string)
-	// told are the kinds that were told already.
+	// told has the kinds of notices that were told already; nil before the first.
 	told map[string]bool
 
-	// waitingFor and waitingSince are of a server that asks for nodes again and again.
+	// waitingFor is how many nodes were available when the server last asked for nodes, or
+	// nobodyAsked if it has sent messages since. waitingSince is the virtual time at which it was
+	// first told that number.
 	waitingFor   int
 	waitingSince round.Time
-	// empty is the number of rounds without any reply.
+	// empty is the number of rounds so far in which no message that trains got a reply without an
+	// error.
 	empty int
 }
 
-// once tells a line of a kind, unless the kind was told before.
+// once tells the user a line, formatted as by [fmt.Sprintf], unless a line of the same kind was
+// told before in this run. kind is a short key that the user does not see.
 func (n *notices) once(kind, format string, args ...any) {
 	if n.told == nil {
 		n.told = map[string]bool{}
@@ -38,8 +44,11 @@ func (n *notices) once(kind, format string, args ...any) {
 	n.tell(fmt.Sprintf(format, args...))
 }
 
-// asked is called when the server asks for nodes, of which some are available.
+// asked is called each time the server asks for nodes. now is the virtual time, and available the
+// number of nodes that it is told. A server that is told the same number for longWait waits for
+// more nodes than there are, and the user is told.
 func (n *notices) asked(now round.Time, available int) {
+	// The number has changed, or the server asks for the first time: its wait begins anew.
 	if available != n.waitingFor {
 		n.waitingFor = available
 		n.waitingSince = now
@@ -56,7 +65,8 @@ func (n *notices) asked(now round.Time, available int) {
 	}
 }
 
-// guessed tells of a message whose local steps are not known.
+// guessed tells the user, once in a run, that the number of local steps of message m is unknown, so
+// that its computation counts as one step on the virtual clock.
 func (n *notices) guessed(m *message) {
 	n.once(
 		"steps",
@@ -72,7 +82,10 @@ func (n *notices) pushed() { n.waitingFor = nobodyAsked }
 // nobodyAsked says that the server has not asked for nodes since it sent its last messages.
 const nobodyAsked = -1
 
-// timedOut is called when a wait has ended by its timeout. The last reply came at time last.
+// timedOut is called when the server's wait for replies has ended by its timeout, at virtual time
+// until. pending are the messages without a reply, and last is when the last reply came, or when
+// the wait began if none did. The user is told if the server waited longWait or more since then
+// while at least one node of pending had dropped out.
 func (n *notices) timedOut(p *player, pending []*message, last, until round.Time) {
 	silent := 0
 	for _, m := range pending {
@@ -95,8 +108,9 @@ func (n *notices) timedOut(p *player, pending []*message, last, until round.Time
 	)
 }
 
-// waitedForExpiry is called with the replies of a wait: those that say that a message has expired
-// cost its whole time to live.
+// waitedForExpiry is called with the replies that end a wait of the server. A reply that merely
+// says that its message has expired cost the wait the whole time to live of the message; the user
+// is told if that is longWait or more.
 func (n *notices) waitedForExpiry(p *player, replies []*message) {
 	for _, m := range replies {
 		if m.fate != expired || m.expires-m.pushed < longWait {
@@ -113,16 +127,20 @@ func (n *notices) waitedForExpiry(p *player, replies []*message) {
 	}
 }
 
-// round is called when a round is over, with the messages that ended in it.
+// round is called when round r is over. ended are its messages, of all kinds, that have ended. It
+// tells the user of a round that all clients failed, one without any reply, one that SecAgg+ gave
+// up, and one that lacks the replies of some clients. Each is told for the first round alone.
 func (n *notices) round(r *Round, ended []*message) {
 	for _, m := range ended {
 		if m.reply.Known == "unknown" {
 			n.guessed(m)
 		}
 	}
+	// The cohort and the outcomes count messages that train, and no others.
 	lost := r.Cohort - r.Outcomes[round.Accepted]
 	reasons := reasons(&r.Report)
 	switch {
+	// A round that only evaluates has nothing to train with, and loses nothing.
 	case r.Cohort == 0:
 	case r.Outcomes[round.Refused] == r.Cohort:
 		n.empty++
@@ -143,6 +161,7 @@ func (n *notices) round(r *Round, ended []*message) {
 			r.Cohort,
 			reasons,
 		)
+	// Without scores of the training, the strategy has aggregated nothing.
 	case lost > 0 && r.Train == nil && secure(ended):
 		n.once(
 			"secagg",
@@ -164,7 +183,8 @@ func (n *notices) round(r *Round, ended []*message) {
 	}
 }
 
-// firstError is the text of the first error that a client has raised; empty if none has.
+// firstError returns the text of the first error among the replies of the messages in list that a
+// client's app has raised; empty if none has raised one.
 func firstError(list []*message) string {
 	for _, m := range list {
 		if m.isError() {
@@ -174,7 +194,8 @@ func firstError(list []*message) string {
 	return ""
 }
 
-// reasons lists how the messages of a round without a reply ended.
+// reasons returns how the messages of round r without a good reply ended, as a text for the user,
+// such as "2 dropped, 1 late": the number and the name of each outcome but accepted.
 func reasons(r *round.Report) string {
 	var list []string
 	for outcome, n := range r.Outcomes {
@@ -185,7 +206,8 @@ func reasons(r *round.Report) string {
 	return strings.Join(list, ", ")
 }
 
-// secure reports whether messages belong to SecAgg+.
+// secure reports whether any message of the list belongs to the protocol SecAgg+, which aggregates
+// updates without showing the server a single one.
 func secure(list []*message) bool {
 	for _, m := range list {
 		if m.secure {
@@ -195,7 +217,9 @@ func secure(list []*message) bool {
 	return false
 }
 
-// finished is called when the app has ended.
+// finished is called when the app has ended. f is how it ended, and r what was counted in the run.
+// It tells the user if there is no model to show, and how many rounds had no reply if more than one
+// had none.
 func (n *notices) finished(f *flower.Finished, r *Result) {
 	if f.Empty {
 		n.once("result", "The app has ended without a model: no round aggregated anything, and Result.arrays is empty.")

@@ -19,7 +19,8 @@ import (
 // FirstNode is the id of the node with partition 0. The others follow.
 const FirstNode = 1000
 
-// errorBytes is the size of a reply that is an error, as it takes on a link.
+// errorBytes is how many bytes a reply that is an error takes on a link, in place of the size of a
+// content.
 const errorBytes = 64
 
 // flwr's codes of errors that a Grid makes.
@@ -28,7 +29,8 @@ const (
 	codeUnavailable = 5
 )
 
-// Config says what is played.
+// Config says which Flower app [Play] plays, on which simulated devices, and under which rules of
+// the grid between its server and its nodes.
 type Config struct {
 	// App says how the app's processes are started, and Workers how many serve clients.
 	App     flower.Config
@@ -50,7 +52,8 @@ type Config struct {
 	Observer
 }
 
-// Observer is told what happens, from the goroutine of Play. Each function may be nil.
+// Observer has functions that are told what happens while an app is played. They are called from
+// the goroutine of [Play], one at a time, and an error ends the run. Each may be nil.
 type Observer struct {
 	// Task takes a message that has ended, before the round in which it counts.
 	Task func(*Task) error
@@ -60,7 +63,7 @@ type Observer struct {
 	Notice func(string)
 }
 
-// Result is how an app has ended.
+// Result is what [Play] counted and measured while it played an app to its end, or until an error.
 type Result struct {
 	// Rounds is the number of rounds, and End the virtual time of the end.
 	Rounds int
@@ -84,11 +87,16 @@ type Result struct {
 	RunConfig map[string]string
 }
 
-// message is a message on its way: from its push to its delivery.
+// message is a message from the server to a node on its way: from its push by the server to the
+// delivery of its reply. Times are virtual.
 type message struct {
+	// number counts the messages of the run from 1, in the order of their pushes.
 	number uint64
-	sent   *flower.Message
+	// sent is the message as the ServerApp made it. Its content is dropped once it was served.
+	sent *flower.Message
+	// client is the index of its node, from 0: the node's id less FirstNode.
 	client int
+	// pushed is when the server sent it.
 	pushed round.Time
 	// expires is when its time to live is over; simclock.Never if that is beyond the clock.
 	expires round.Time
@@ -103,6 +111,7 @@ type message struct {
 
 	// The following are known once a process has served it.
 
+	// reply is what its node's app answered, whether or not it reaches the server.
 	reply *flower.Reply
 	// begins is when its node takes it, and plan how long the node takes.
 	begins round.Time
@@ -119,7 +128,8 @@ type message struct {
 	reported bool
 }
 
-// isError reports whether the reply is an error that the node raised.
+// isError reports whether the reply is an error that the node's app raised. The message must have
+// been served: its reply is read.
 func (m *message) isError() bool { return m.reply.Code != 0 }
 
 // secureRecord is the name of the record by which messages of SecAgg+ are known.
@@ -137,10 +147,12 @@ const (
 	unavailable
 )
 
-// trains reports whether the message is one that trains.
+// trains reports whether the message asks its node to train, and not to evaluate or to answer a
+// query. Those that train make up the cohort of a round.
 func (m *message) trains() bool { return category(m.sent.Type) == "train" }
 
-// category is the part of a message's type before the name of an action.
+// category returns the part of a message's type before its first dot, or the whole type if it has
+// none: the type "train.personal" has the category train.
 func category(kind string) string {
 	for i := range kind {
 		if kind[i] == '.' {
@@ -150,28 +162,38 @@ func category(kind string) string {
 	return kind
 }
 
-// node is a client.
+// node is one simulated client: what the player must know of it between its messages. It serves one
+// message at a time, in the order in which they were pushed.
 type node struct {
-	// free is when it has done what it has taken so far, in virtual time.
+	// free is the virtual time from which on it can take another message: it has done what it took
+	// so far.
 	free round.Time
 	// served is the number of messages that it has taken.
 	served int
-	// state is what the app keeps of it.
+	// state is what the app keeps at this node between messages: a text and its arrays; nil:
+	// nothing yet.
 	state [][]byte
 	// waiting are the messages that it has not taken yet, and busy says that a process serves one.
 	waiting []*message
 	busy    bool
 }
 
-// player answers the server's process. It is for one goroutine.
+// player plays one app: it answers the requests of the server's process, lets client processes
+// serve messages, and moves the virtual clock. It is for one goroutine.
 type player struct {
 	Config
+	// server is the ServerApp's process, pool the processes of the ClientApp, and journal the
+	// replies of this and earlier attempts. They are nil until open has made them.
 	server  *flower.Server
 	pool    *flower.Pool
 	journal *journal
-	clock   *simclock.Clock
-	now     round.Time
-	nodes   []node
+	// clock has an event for the end of each message that was served and that ends at all; now is
+	// the present virtual time.
+	clock *simclock.Clock
+	now   round.Time
+	// nodes are all clients by their index, which is also the number of their partition of the
+	// data.
+	nodes []node
 	// messages are those that are not delivered, by number. last is the last number.
 	messages map[uint64]*message
 	last     uint64
@@ -179,12 +201,17 @@ type player struct {
 	results chan flower.Result
 	serving int
 
+	// rounds follows the app's rounds, notices tells the user of what goes wrong, and result is
+	// what Play returns.
 	rounds  rounds
 	notices notices
 	result  Result
 }
 
-// Play runs an app to its end. It returns a result also with an error, as far as the app came.
+// Play plays a Flower app to its end on simulated devices: the app's own processes compute, and the
+// virtual clock says when each message and reply arrives. It returns a result also with an error,
+// which then holds what was counted until the error. The same configuration gives the same events,
+// whatever the number of processes and their speed.
 func Play(ctx context.Context, c Config) (*Result, error) {
 	p := &player{
 		Config:   c,
@@ -204,7 +231,8 @@ func Play(ctx context.Context, c Config) (*Result, error) {
 	return &p.result, err
 }
 
-// open starts the processes and opens the journal.
+// open opens the journal and starts the processes of the app, first the server's, which tells the
+// app's name and run config. What it has opened before an error remains for close to end.
 func (p *player) open(ctx context.Context) (err error) {
 	if p.journal, err = openJournal(p.Config.Journal, p.JournalBytes); err != nil {
 		return err
@@ -220,7 +248,8 @@ func (p *player) open(ctx context.Context) (err error) {
 	return err
 }
 
-// close ends the processes and closes the journal.
+// close ends the processes and closes the journal, as far as open has made them, and notes how many
+// processes were restarted.
 func (p *player) close() (err error) {
 	if p.server != nil {
 		// A server that was stopped in the middle has nothing left to say.
@@ -243,13 +272,15 @@ func (p *player) close() (err error) {
 	return err
 }
 
-// play answers requests until the app has finished.
+// play takes the requests of the server's process one by one, moves the clock to the time of each,
+// and answers it, until the app has finished or has failed.
 func (p *player) play(ctx context.Context) error {
 	for {
 		request, err := p.server.Next(ctx)
 		if err != nil {
 			return err
 		}
+		// What the strategy said lies before the request itself, in virtual time.
 		if err := p.note(ctx, request.Notes); err != nil {
 			return err
 		}
@@ -263,6 +294,7 @@ func (p *player) play(ctx context.Context) error {
 			err = p.push(request.Push)
 		case request.Receive != nil:
 			err = p.receive(ctx, request.Receive)
+		// This is the app's last request.
 		case request.Finished != nil:
 			return p.finish(ctx, request.Finished)
 		}
@@ -272,7 +304,8 @@ func (p *player) play(ctx context.Context) error {
 	}
 }
 
-// finish ends the last round and tells the server's process that its end is known.
+// finish is called when the app has finished, with how it ended. It reports the last round and all
+// messages that are left, and acknowledges the end to the server's process, which then ends.
 func (p *player) finish(ctx context.Context, f *flower.Finished) error {
 	// Messages that nobody waits for any more are served, so that their nodes' times are known.
 	if err := p.settle(ctx); err != nil {
@@ -286,7 +319,8 @@ func (p *player) finish(ctx context.Context, f *flower.Finished) error {
 	return p.server.AnswerFinished(int64(p.now))
 }
 
-// available lists the ids of the nodes that are available now.
+// available returns the ids of the nodes that are available at the present virtual time, in
+// ascending order. Nodes that are busy with a message are among them, as in flwr.
 func (p *player) available() []int64 {
 	var list []int64
 	for client := range p.nodes {
@@ -298,7 +332,9 @@ func (p *player) available() []int64 {
 	return list
 }
 
-// push takes messages of the server, in their order, and answers with their numbers.
+// push takes the messages in list, which the server sends at the present virtual time, in their
+// order, and answers with the number that each gets; 0 for a node that does not exist. Each message
+// joins the queue of its node, which serves it at once if it is idle.
 func (p *player) push(list []flower.Message) error {
 	numbers := make([]uint64, len(list))
 	for i := range list {
@@ -323,6 +359,7 @@ func (p *player) push(list []flower.Message) error {
 			secure:    strings.Contains(sent.Content.Text, secureRecord),
 		}
 		p.messages[m.number] = m
+		// A message that trains may begin a round, which must be open before the message joins it.
 		if m.trains() {
 			if err := p.trainsFirst(sent.Group); err != nil {
 				return err
@@ -340,7 +377,8 @@ func (p *player) push(list []flower.Message) error {
 	return p.server.AnswerPush(int64(p.now), numbers)
 }
 
-// after is the time so many seconds from now, at most the end of the clock.
+// after returns the virtual time that lies this many seconds from now, rounded to nanoseconds.
+// Negative seconds are now, and a time beyond the clock's end, or NaN seconds, is [simclock.Never].
 func (p *player) after(seconds float64) round.Time {
 	ns := seconds * 1e9
 	if !(ns < float64(round.MaxTime-p.now)) {
@@ -349,8 +387,11 @@ func (p *player) after(seconds float64) round.Time {
 	return p.now + round.Time(math.RoundToEven(max(0, ns)))
 }
 
-// receive waits for replies and delivers them.
+// receive lets virtual time pass until the server's wait is over, and delivers the replies that
+// have arrived. The wait is over when all messages have their replies, with wait.First when one
+// has, or at the time wait.Until; messages without a reply by then are abandoned.
 func (p *player) receive(ctx context.Context, wait *flower.Receive) error {
+	// What is still being served may end before anything that the clock has now.
 	if err := p.settle(ctx); err != nil {
 		return err
 	}
@@ -361,11 +402,13 @@ func (p *player) receive(ctx context.Context, wait *flower.Receive) error {
 	}
 	pending, replies := p.arrived(wait.Messages, nil)
 	last := p.now
+	// Each turn lets one message end, in the order of time, which may be one of this wait or not.
 	for len(pending) > 0 && !(wait.First && len(replies) > 0) {
 		event, ok := p.clock.Peek()
 		if !ok && until == simclock.Never {
 			return errors.New("the ServerApp waits for replies that never come, without a timeout")
 		}
+		// Nothing more happens before the timeout.
 		if !ok || event.At > until {
 			break
 		}
@@ -381,6 +424,7 @@ func (p *player) receive(ctx context.Context, wait *flower.Receive) error {
 		if err := p.advance(ctx, until); err != nil {
 			return err
 		}
+		// A server that only looks what has arrived, without waiting, has not given up on the rest.
 		for _, m := range pending {
 			m.abandoned = m.abandoned || until > start
 		}
@@ -398,8 +442,10 @@ func (p *player) receive(ctx context.Context, wait *flower.Receive) error {
 	return p.server.AnswerReceive(int64(p.now))
 }
 
-// arrived splits messages, which are numbers or still pending messages, into those that are pending
-// and those whose replies have arrived, which it appends to replies in the order of arrival.
+// arrived splits the messages of a wait into those without a reply yet, pending, and those whose
+// replies have arrived, which it appends to replies by the time of arrival and then by number. list
+// is a []uint64 of message numbers or a []*message of those that were pending before. Numbers that
+// are unknown or were delivered already are left out.
 func (p *player) arrived(list any, replies []*message) (pending, all []*message) {
 	var open []*message
 	switch list := list.(type) {
@@ -426,7 +472,9 @@ func (p *player) arrived(list any, replies []*message) (pending, all []*message)
 	return pending, append(replies, fresh...)
 }
 
-// deliver hands a reply that has arrived to the server.
+// deliver hands the end of message m, which has arrived, to the server: the content of the reply,
+// or an error if the message expired, if its node is gone, or if the node's app raised one. The
+// message is forgotten afterwards.
 func (p *player) deliver(m *message) error {
 	d := &flower.Delivery{Message: m.number}
 	switch {
@@ -452,7 +500,9 @@ func (p *player) deliver(m *message) error {
 	return err
 }
 
-// advance moves the clock to a time, and lets happen what lies before it.
+// advance moves the clock to virtual time to, and lets every event until then happen. A time that
+// has passed changes nothing; one beyond the clock's range is an error. Before it moves, all
+// messages are served, since they may end in between.
 func (p *player) advance(ctx context.Context, to round.Time) error {
 	if to <= p.now {
 		return nil
@@ -474,7 +524,8 @@ func (p *player) advance(ctx context.Context, to round.Time) error {
 	return nil
 }
 
-// pop lets the next event happen: the fate of one message.
+// pop lets the earliest event of the clock happen, the end of one message, which has arrived then.
+// The clock must have an event.
 func (p *player) pop() {
 	event, _ := p.clock.Pop()
 	p.now = max(p.now, event.At)

@@ -29,9 +29,12 @@ type Round struct {
 	Train, Evaluate, Central map[string]float64
 }
 
-// rounds follows the app's rounds.
+// rounds follows the rounds of a Flower app: it knows the open one, gathers its messages and
+// scores, and reports it when the next one begins. flwr itself has no rounds: the app's strategy
+// tells them, or they follow from the groups and the order of messages that train.
 type rounds struct {
-	// number is the open round's, 0 before the first. start is when it began.
+	// number is that of the open round, 0 before the first. start is the virtual time at which it
+	// began.
 	number int
 	start  round.Time
 	// named says that the app's strategy tells its rounds; otherwise they follow from messages.
@@ -50,23 +53,27 @@ type rounds struct {
 	config map[string]string
 }
 
-// sent takes a message that was pushed.
+// sent takes message m, which the server has just pushed. It stays in r.open until a round reports
+// it.
 func (r *rounds) sent(m *message) { r.open = append(r.open, m) }
 
-// delivered takes a message whose reply the server got.
+// delivered takes message m, whose reply the server has just got. Where the app tells no rounds,
+// the next message without a group that trains begins a round after such a reply.
 func (r *rounds) delivered(m *message) {
 	if m.trains() {
 		r.answered = true
 	}
 }
 
-// note takes what the app's strategy said, each at its own time.
+// note takes what the app's strategy said since the last request, in order. The clock is moved to
+// the time of each note first, so that a round begins and ends when the strategy said so.
 func (p *player) note(ctx context.Context, notes []flower.Note) error {
 	for _, n := range notes {
 		if err := p.advance(ctx, round.Time(n.Now)); err != nil {
 			return err
 		}
 		switch {
+		// A strategy may announce the open round again, for its evaluation; that begins none.
 		case n.Note == "round" && n.Round != p.rounds.number:
 			if err := p.begin(n.Round); err != nil {
 				return err
@@ -79,13 +86,15 @@ func (p *player) note(ctx context.Context, notes []flower.Note) error {
 	return nil
 }
 
-// score takes scores of the open round. Those of the start model, before the first round, belong to
-// no round.
+// score takes the scores in note n as those of the open round; later ones of the same kind replace
+// them. Scores before the first round are of the start model and belong to no round, so they are
+// dropped.
 func (r *rounds) score(n *flower.Note) {
 	if r.number == 0 {
 		return
 	}
 	values := n.Values
+	// An empty map says that the strategy has aggregated, though it has computed no score.
 	if values == nil {
 		values = map[string]float64{}
 	}
@@ -99,8 +108,10 @@ func (r *rounds) score(n *flower.Note) {
 	}
 }
 
-// trainsFirst begins a round where the app tells none and a message that trains does not belong to
-// the open one: it has another group, or, without groups, a reply has come since the round began.
+// trainsFirst is called when the server pushes a message that trains, with the message's group. If
+// the app's strategy tells no rounds, it begins a new round where the message does not belong to
+// the open one: the message has another group, or it has none and a reply to a message that trains
+// has come since the round began.
 func (p *player) trainsFirst(group string) error {
 	r := &p.rounds
 	if r.named {
@@ -114,7 +125,8 @@ func (p *player) trainsFirst(group string) error {
 	return p.begin(r.number + 1)
 }
 
-// begin closes the open round and begins another.
+// begin reports the open round, if there is one, and opens the round with this number at the
+// present virtual time.
 func (p *player) begin(number int) error {
 	if err := p.closeRound(false); err != nil {
 		return err
@@ -125,8 +137,9 @@ func (p *player) begin(number int) error {
 	return nil
 }
 
-// closeRound reports the messages that have ended and the open round. Where last is set, the app
-// has ended, and so have all messages.
+// closeRound hands the observer the messages that have ended, then the open round, if there is one
+// (before the first round, messages alone). last says that the app has finished: then all messages
+// count as ended. Otherwise those on their way stay open for a later round.
 func (p *player) closeRound(last bool) error {
 	r := &p.rounds
 	report := Round{
@@ -143,6 +156,7 @@ func (p *player) closeRound(last bool) error {
 		Evaluate: r.evaluate,
 		Central:  r.central,
 	}
+	// Messages that the server still waits for, or may ask for, belong to a later round.
 	open := r.open[:0]
 	var ended []*message
 	for _, m := range r.open {
@@ -154,6 +168,7 @@ func (p *player) closeRound(last bool) error {
 	}
 	for _, m := range ended {
 		t := p.report(m, last)
+		// Messages that evaluate or query are probes and do not count in the cohort.
 		if m.trains() {
 			p.count(&report.Report, m, t.Outcome)
 		} else {
@@ -164,10 +179,12 @@ func (p *player) closeRound(last bool) error {
 				return err
 			}
 		}
+		// The server may still ask for it in vain; its reply need not be kept.
 		if m.abandoned && !m.delivered {
 			p.forget(m)
 		}
 	}
+	// The cleared places no longer keep messages in memory.
 	clear(r.open[len(open):])
 	r.open = open
 	r.train = nil
@@ -177,6 +194,7 @@ func (p *player) closeRound(last bool) error {
 		return nil
 	}
 	p.notices.round(&report, ended)
+	// K_r, the local steps of the round, is the mean over its clients.
 	if report.Cohort > 0 {
 		report.LocalSteps = int(math.Round(report.Steps.Mean()))
 	}
@@ -192,7 +210,9 @@ func (p *player) closeRound(last bool) error {
 	return p.Observer.Round(&report)
 }
 
-// forget drops what a message holds whose reply nobody waits for.
+// forget drops the reply of message m, whose round has been reported and whose reply nobody waits
+// for. A server that asks for it anyway gets an error. If the clock has passed the message's end,
+// the message itself is dropped, too; otherwise pop drops it then.
 func (p *player) forget(m *message) {
 	m.reported = true
 	m.reply = &flower.Reply{Raised: "its round is over", Code: codeExpired}
@@ -201,7 +221,9 @@ func (p *player) forget(m *message) {
 	}
 }
 
-// count adds a message that trains to the report of its round.
+// count adds message m, which trains and ended with this outcome, to the report of its round: to
+// the cohort, to the outcomes and to the local steps. The first message with a learning rate sets
+// that of the round.
 func (p *player) count(report *round.Report, m *message, outcome round.Outcome) {
 	report.Cohort++
 	report.Outcomes[outcome]++
@@ -214,8 +236,9 @@ func (p *player) count(report *round.Report, m *message, outcome round.Outcome) 
 // rateKeys are the names under which apps have a learning rate.
 var rateKeys = []string{"lr", "learning-rate", "learning_rate", "eta", "client-lr"}
 
-// learningRate is the learning rate in a message's configuration or in the run config; 0 if neither
-// names one.
+// learningRate returns the learning rate that message m's own configuration names or, failing that,
+// the app's run config. It tries the names of rateKeys in order, and returns 0 if neither has any
+// of them.
 func (r *rounds) learningRate(m *message) float64 {
 	for _, key := range rateKeys {
 		if v, ok := m.config[key]; ok {
@@ -230,12 +253,15 @@ func (r *rounds) learningRate(m *message) float64 {
 	return 0
 }
 
-// report is a message that has ended, or that is cut off by the end of the app or of its round.
+// report returns message m as outputs see it, once it has ended or is cut off by the end of the app
+// (last is true) or of its round. No time in it lies after the present: a task that is still
+// running ends now.
 func (p *player) report(m *message, last bool) *Task {
 	t := &Task{
 		TaskReport: round.TaskReport{
-			Task:       m.number,
-			Client:     m.client,
+			Task:   m.number,
+			Client: m.client,
+			// The model of a round is the result of the round before it; round 1 has model 0.
 			Model:      uint64(max(0, p.rounds.number-1)),
 			LocalSteps: m.reply.Steps,
 			Probe:      !m.trains(),
@@ -253,6 +279,7 @@ func (p *player) report(m *message, last bool) *Task {
 		UpBytes:   m.reply.Size,
 		Category:  category(m.sent.Type),
 	}
+	// Metrics that the server has not seen do not belong to what the app knows.
 	if m.delivered {
 		t.Metrics = m.reply.Metrics
 	}
@@ -260,7 +287,8 @@ func (p *player) report(m *message, last bool) *Task {
 	return t
 }
 
-// over is when the node has done with the message, or has left.
+// over returns the virtual time at which the node has finished with the message, with the upload of
+// its reply, or at which it has left during it.
 func (m *message) over() round.Time {
 	if m.dropsOut() {
 		return m.begins + round.Time(m.plan.After)
@@ -268,7 +296,8 @@ func (m *message) over() round.Time {
 	return m.begins + round.Time(m.plan.Total())
 }
 
-// outcome is how a message ended, in the words of all runs. last says that the app has ended.
+// outcome returns how the message ended, in the terms that all kinds of runs share. last says that
+// the app has finished.
 func (m *message) outcome(last bool) round.Outcome {
 	switch {
 	case m.dropsOut():
@@ -277,6 +306,7 @@ func (m *message) outcome(last bool) round.Outcome {
 		return round.Refused
 	case m.delivered && m.fate == replied:
 		return round.Accepted
+	// The server gave up waiting, or the message expired before its reply was there.
 	case m.abandoned || m.fate == expired && m.arrived:
 		return round.Late
 	}

@@ -34,15 +34,18 @@ import (
 // rounds.csv are those of the scores that the app's strategy has computed by then.
 const maxUnmeasured = 10
 
-// flowerRun is a run that plays a Flower app: it takes what package grid reports, and hands it to
-// the same outputs as any other run.
+// flowerRun is a run that plays a Flower app: package grid reports its messages and rounds, and
+// flowerRun hands them to the same outputs as any other run.
 type flowerRun struct {
+	// config is what the user asked for. open puts the metric by which models are compared into it.
 	config  config.Config
 	options Options
+	// fleet has the laws of the simulated devices, results is the folder of the run's files, and
+	// started is when the run began, in wall time.
 	fleet   *fleet.Fleet
 	results *folder.Results
 	started time.Time
-	// failed is the reason for which outputs are closed.
+	// notices hands each line for the user to the outputs as well, once they are open.
 	notices *noticeBuffer
 
 	// outputs are the run's outputs; nil until its scores are known. waiting are the messages and
@@ -50,31 +53,43 @@ type flowerRun struct {
 	outputs *metrics.Recorder
 	waiting []any
 	rounds  int
-	server  *web.WebServer
+	// server serves the pages of the run; nil if the configuration has no HTTP address.
+	server *web.WebServer
+	// scores says which scores of the app are which values, quality is the one by which models are
+	// compared, and metrics are all metrics of validation. They are known once the outputs are
+	// open.
 	scores  scores
 	quality metric.Quality
 	metrics []metric.Metric
 
 	// The following are for the summary.
 
-	last    round.Report
-	losses  []float64 // the training losses of the window
-	best    []float64 // of the qualities, in the order of qualities
+	// last is the latest round, with values of earlier rounds where it has measured none.
+	last round.Report
+	// losses are the training losses of the last rounds, at most schedule.window of them.
+	losses []float64
+	// best has the best value so far of each of qualities, NaN for one without a value.
+	best []float64
+	// reached is the virtual time in seconds at which the target was reached; NaN: not yet.
 	reached float64
-	bytes   metrics.Split[int64]
+	// bytes are what accepted messages (useful) and all others (wasted) have transferred.
+	bytes metrics.Split[int64]
 
 	// clients are what clients have told last, by the name of a column.
 	clients map[string]map[int]float64
 
+	// qualities are the measures of a model that the summary shows, each with its better direction.
 	qualities []metric.Quality
-	bestLoss  float64
+	// bestLoss is the smallest mean training loss of a window so far; NaN: none was measured.
+	bestLoss float64
 }
 
 // errTimeUp ends an app at the run's limit of virtual time.
 var errTimeUp = errors.New("the run's virtual time is over")
 
-// allowApp refuses to execute the app that the configuration of a folder names, since the folder may
-// be anybody's. A command that was given again names the app itself.
+// allowApp returns an error if configuration c, which was read from the run's folder dir, names a
+// Flower app that the user has not agreed to execute, since the folder may be anybody's. The user
+// agrees with --trust, or by a command that names the same app itself.
 func (o *Options) allowApp(c *config.Config, dir string) error {
 	given := o.Overrides != nil && o.Overrides.Flower.App == c.Flower.App
 	if !c.PlaysFlower() || o.Trust || given {
@@ -84,8 +99,10 @@ func (o *Options) allowApp(c *config.Config, dir string) error {
 		"folder is yours, or you have read the app", dir, c.Flower.App)
 }
 
-// playFlower plays the Flower app of a configuration, or plays it again after a previous attempt,
-// whose replies are in its journal.
+// playFlower plays the Flower app of configuration c and returns the summary of the run. started is
+// when the run began, in wall time. previous is an earlier attempt to continue, from the journal of
+// its replies; without results in it, the run's folder is made anew. After an error, what was done
+// stays in the folder, unless the app never began.
 func (o *Options) playFlower(
 	ctx context.Context,
 	c config.Config,
@@ -109,6 +126,8 @@ func (o *Options) playFlower(
 	if err := r.checkApp(); err != nil {
 		return s, err
 	}
+	// A run that goes on plays the app from its start again, so the outputs of the earlier attempt
+	// are rewound and written again.
 	r.results = previous.results
 	if r.results == nil {
 		r.results, err = folder.CreateResults(c.Out, c, o.Force)
@@ -122,6 +141,7 @@ func (o *Options) playFlower(
 	// An app that failed by itself leaves its output to be read.
 	var failed *flower.Failed
 	failedItself := errors.As(playErr, &failed) && !failed.Refused
+	// Nothing was played: the folder is removed, so that the same command can be given again.
 	if playErr != nil && result.Messages == 0 && previous.results == nil && !failedItself {
 		return s, errors.Join(playErr, r.close(playErr), r.discard())
 	}
@@ -136,7 +156,8 @@ func (o *Options) playFlower(
 	return s, err
 }
 
-// discard removes what a run has made that never began.
+// discard removes the folder that this run has made, with the files of the app in it. It is for a
+// run that failed before the app sent a message.
 func (r *flowerRun) discard() error {
 	for _, name := range []string{folder.AppLogFile, folder.JournalFile, folder.AppFolder} {
 		if err := os.RemoveAll(r.results.Path(name)); err != nil {
@@ -146,7 +167,8 @@ func (r *flowerRun) discard() error {
 	return r.results.Discard()
 }
 
-// checkApp finds a folder that holds no app before anything is made.
+// checkApp returns an error if the folder that the configuration names as the app cannot be one,
+// for lack of a pyproject.toml. It is called before the run makes any file.
 func (r *flowerRun) checkApp() error {
 	path := filepath.Join(r.config.Flower.App, "pyproject.toml")
 	if _, err := os.Stat(path); err != nil {
@@ -155,7 +177,9 @@ func (r *flowerRun) checkApp() error {
 	return nil
 }
 
-// play lets package grid play the app. The end of the run's virtual time is no error.
+// play lets package grid play the app, with all that the app prints in a log file of the results'
+// folder. It returns what grid counted, also with an error. Reaching the run's limit of virtual
+// time is the end of the run and no error.
 func (r *flowerRun) play(ctx context.Context) (*grid.Result, error) {
 	log, err := os.OpenFile(r.results.Path(folder.AppLogFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666)
 	if err != nil {
@@ -169,6 +193,7 @@ func (r *flowerRun) play(ctx context.Context) (*grid.Result, error) {
 	if errors.Is(err, errTimeUp) {
 		err = nil
 	}
+	// If the app failed by its own doing, its output tells why; a refused input tells it itself.
 	var refused *flower.Failed
 	if errors.As(err, &refused) && !refused.Refused {
 		err = fmt.Errorf("the Flower app failed: %w (%s has its output)", err, r.results.Path(folder.AppLogFile))
@@ -176,7 +201,9 @@ func (r *flowerRun) play(ctx context.Context) (*grid.Result, error) {
 	return result, errors.Join(err, log.Close())
 }
 
-// settings are what package grid plays.
+// settings returns what package grid is to play, from the run's configuration: the app with its
+// processes, the devices, and where rounds and messages are reported. log takes what the app
+// prints. All paths are absolute, as the app may run in another folder.
 func (r *flowerRun) settings(log io.Writer) (*grid.Config, error) {
 	c := &r.config
 	f := &c.Flower
@@ -225,7 +252,8 @@ func (r *flowerRun) settings(log io.Writer) (*grid.Config, error) {
 	}, nil
 }
 
-// task takes a message that has ended.
+// task takes a message that has ended, as grid reports it. It is handed to the outputs, or kept
+// until they are open.
 func (r *flowerRun) task(t *grid.Task) error {
 	r.addBytes(t)
 	r.keepMetrics(t)
@@ -237,7 +265,9 @@ func (r *flowerRun) task(t *grid.Task) error {
 	return nil
 }
 
-// keepMetrics keeps the metrics of a client's reply, the last of each name.
+// keepMetrics keeps the metrics in the reply t of a client for the table of clients: the last value
+// of each name. The names of columns begin with what the message asked for, as in train_loss. Names
+// beyond maxClientColumns are dropped.
 func (r *flowerRun) keepMetrics(t *grid.Task) {
 	for key, v := range t.Metrics {
 		name := columnName(key)
@@ -257,7 +287,8 @@ func (r *flowerRun) keepMetrics(t *grid.Task) {
 // maxClientColumns bounds the columns that clients' metrics add to their table.
 const maxClientColumns = 200
 
-// clientColumns are the clients' last metrics, in the order of their names.
+// clientColumns returns a column for each metric that clients have reported, in the order of their
+// names. A column's value is the last that the client reported, NaN if it has reported none.
 func (r *flowerRun) clientColumns() (list []metrics.ClientColumn) {
 	for _, name := range slices.Sorted(maps.Keys(r.clients)) {
 		values := r.clients[name]
@@ -275,8 +306,9 @@ func (r *flowerRun) clientColumns() (list []metrics.ClientColumn) {
 	return list
 }
 
-// addBytes adds what a message has transferred to the summary's bytes: its content once its download
-// is over, and the reply if that was sent.
+// addBytes adds what message t has transferred to the summary's bytes: its content once its
+// download was over, and the reply once that was uploaded. The bytes are useful if the reply was
+// accepted, and wasted otherwise.
 func (r *flowerRun) addBytes(t *grid.Task) {
 	sum := &r.bytes.Wasted
 	if t.Outcome == round.Accepted {
@@ -291,7 +323,9 @@ func (r *flowerRun) addBytes(t *grid.Task) {
 	}
 }
 
-// round takes a round that is over. Rounds wait until the names of the scores are known.
+// round takes a round that is over, as grid reports it. Until the outputs are open, rounds are
+// kept: outputs need the names of the scores for their columns. They open with the first round that
+// has a validation, or at the latest with round maxUnmeasured.
 func (r *flowerRun) round(next *grid.Round) error {
 	if r.outputs != nil {
 		return r.hand(next)
@@ -305,7 +339,8 @@ func (r *flowerRun) round(next *grid.Round) error {
 	return r.open()
 }
 
-// open opens the outputs, and hands them what has waited.
+// open decides which scores are which metrics, opens the outputs with these as columns, and hands
+// them the messages and rounds that were kept until now, in their order.
 func (r *flowerRun) open() (err error) {
 	if err = r.scores.settle(&r.config.Evaluate.Metric); err != nil {
 		return err
@@ -320,6 +355,7 @@ func (r *flowerRun) open() (err error) {
 	}
 	// As in other runs, the configuration names the metric by which models are compared.
 	r.config.Evaluate.Metric = config.Metric{Name: r.quality.Name, Better: r.quality.Direction()}
+	// The folder's copy of the configuration must name that metric, too, for a run that goes on.
 	err = r.results.Replace(folder.ConfigFile, func(w io.Writer) error {
 		_, err := w.Write(r.config.YAML())
 		return err
@@ -346,6 +382,7 @@ func (r *flowerRun) open() (err error) {
 	if err := r.outputs.Start(start, nil); err != nil {
 		return err
 	}
+	// From now on rounds go to the outputs at once, and waiting stays empty.
 	waiting := r.waiting
 	r.waiting = nil
 	for _, item := range waiting {
@@ -361,7 +398,8 @@ func (r *flowerRun) open() (err error) {
 	return nil
 }
 
-// sinks are the outputs of any run that trains, but for those of a model, which stays the app's.
+// sinks returns the outputs of any run that trains by this configuration, except those that store
+// models: the model stays with the app.
 func (r *flowerRun) sinks() ([]metrics.Sink, error) {
 	p := experiment{options: r.options}
 	p.Config = r.config
@@ -372,7 +410,9 @@ func (r *flowerRun) sinks() ([]metrics.Sink, error) {
 	}), err
 }
 
-// about describes the run to its outputs.
+// about returns the description of the run with which its outputs are opened: names, metrics,
+// devices and limits. The metrics must have been decided before, and the messages that wait must
+// still be there.
 func (r *flowerRun) about() *metrics.Run {
 	run := folder.About(&r.config)
 	run.Version = r.options.Version
@@ -392,6 +432,7 @@ func (r *flowerRun) about() *metrics.Run {
 	run.VirtualSeconds = r.config.Stop.VirtualSeconds
 	run.Stats = func() (metrics.Stats, bool) { return metrics.Stats{}, false }
 	run.MeanPlan = func(int, int) (round.Plan, error) { return round.Plan{}, errors.New("no real device takes part") }
+	// The first message that trains tells the sizes of a model and of an update.
 	for _, item := range r.waiting {
 		if t, ok := item.(*grid.Task); ok && !t.Probe {
 			// The sizes of one message stand for all in what outputs add up; the summary is exact.
@@ -403,7 +444,8 @@ func (r *flowerRun) about() *metrics.Run {
 	return run
 }
 
-// totalRounds is how many rounds the app's run config asks for by the usual keys; 0: not known.
+// totalRounds returns how many rounds the app's run config asks for, under the keys that Flower
+// apps usually have for it; 0 if it has none of them or no number there.
 func (r *flowerRun) totalRounds() int {
 	for _, key := range []string{"num-server-rounds", "num-rounds", "num_rounds"} {
 		if n, err := strconv.Atoi(r.config.Flower.Values()[key]); err == nil {
@@ -413,7 +455,9 @@ func (r *flowerRun) totalRounds() int {
 	return 0
 }
 
-// hand hands a round to the outputs, with its scores in the places of a round's values.
+// hand gives a finished round to the outputs, with the app's scores as its losses and metrics, and
+// updates what the summary needs. It returns errTimeUp if the round ended at or past the run's
+// limit of virtual time, which ends the app.
 func (r *flowerRun) hand(next *grid.Round) error {
 	report := &next.Report
 	r.scores.fill(report, next)
@@ -422,6 +466,7 @@ func (r *flowerRun) hand(next *grid.Round) error {
 	if report.Evaluated {
 		r.note(report)
 	}
+	// Written so that the first loss replaces the NaN at the start.
 	if !(r.bestLoss <= report.WindowLoss) {
 		r.bestLoss = report.WindowLoss
 	}
@@ -439,7 +484,8 @@ func (r *flowerRun) hand(next *grid.Round) error {
 	return nil
 }
 
-// window computes the mean of the training loss over the last rounds.
+// window sets report.WindowLoss to the mean of the training losses of the last rounds that have
+// one, at most schedule.window of them. It stays as it is if no round had a training loss yet.
 func (r *flowerRun) window(report *round.Report) {
 	if !math.IsNaN(report.TrainingLoss) {
 		r.losses = append(r.losses, report.TrainingLoss)
@@ -457,7 +503,8 @@ func (r *flowerRun) window(report *round.Report) {
 	report.WindowLoss = sum / float64(len(r.losses))
 }
 
-// note compares an evaluation with the best values so far.
+// note compares the evaluation in report with the best value of each quality so far, and notes the
+// virtual time of the first evaluation that reaches the configured target.
 func (r *flowerRun) note(report *round.Report) {
 	for i, q := range r.qualities {
 		if now := q.ValueIn(report.ValidationLoss, report.Metrics); q.Better(now, r.best[i]) {
@@ -471,7 +518,8 @@ func (r *flowerRun) note(report *round.Report) {
 	}
 }
 
-// showProgress tells the caller where the run stands.
+// showProgress tells the caller of the run, if it wants to know, which round the run has reached.
+// done says that the run is complete.
 func (r *flowerRun) showProgress(done bool) {
 	if r.options.Progress == nil {
 		return
@@ -487,7 +535,9 @@ func (r *flowerRun) showProgress(done bool) {
 	})
 }
 
-// finish ends the outputs and writes the summary.
+// finish writes the summary, and ends the outputs with it. result is what grid counted, and failure
+// the error by which the app ended, nil if it is complete. It returns the summary with failure and
+// all errors of its own. Outputs that are not open yet, for lack of a validation, are opened first.
 func (r *flowerRun) finish(result *grid.Result, failure error) (folder.Summary, error) {
 	if r.outputs == nil {
 		if err := r.open(); err != nil {
@@ -496,6 +546,7 @@ func (r *flowerRun) finish(result *grid.Result, failure error) (folder.Summary, 
 	}
 	s := r.summary(result, failure == nil)
 	r.showProgress(failure == nil)
+	// The measured time helps the user to choose the speed of simulated devices.
 	if result.Steps > 0 && failure == nil {
 		r.options.Notify(fmt.Sprintf(
 			"A local step took %.3g s of processor time here: multiply that by how much slower a device is than this "+
@@ -523,7 +574,8 @@ func (r *flowerRun) finish(result *grid.Result, failure error) (folder.Summary, 
 	return s, errors.Join(failure, err)
 }
 
-// summary gathers what summary.json says.
+// summary returns what summary.json says of the run. result is what grid counted, and completed
+// says that the app came to its end. Values that were never measured are null in the file.
 func (r *flowerRun) summary(result *grid.Result, completed bool) folder.Summary {
 	usage := r.outputs.Usage(completed)
 	data := "a Flower app, " + result.App + ", with flwr " + result.Flwr
@@ -551,6 +603,7 @@ func (r *flowerRun) summary(result *grid.Result, completed bool) folder.Summary 
 	for o, n := range result.Outcomes {
 		s.Outcomes[o] = int64(n)
 	}
+	// Accuracy also has fields of its own, which all kinds of runs share.
 	for i, q := range r.qualities {
 		now := metrics.Measured(q.ValueIn(r.last.ValidationLoss, r.last.Metrics))
 		best := metrics.Measured(r.best[i])
@@ -571,7 +624,9 @@ func (r *flowerRun) summary(result *grid.Result, completed bool) folder.Summary 
 	return s
 }
 
-// close closes the outputs and the server of their pages. reason is why the run is not complete.
+// close closes the outputs, and the server of their pages, as far as they are open. reason is the
+// error for which the run is not complete, nil if it is complete. A server of metrics waits for the
+// last scrape of Prometheus, for as long as the options allow.
 func (r *flowerRun) close(reason error) (err error) {
 	if r.server != nil {
 		for _, m := range metrics.Outputs[*prometheus.Metrics](r.outputs) {
@@ -591,10 +646,10 @@ func unmeasured() round.Report {
 	return round.Report{TrainingLoss: nan, WindowLoss: nan, ValidationLoss: nan}
 }
 
-// scores says which of an app's scores are which values of a round. The app names them as it likes:
-// the training loss is the score of training that has loss in its name, the validation loss that of
-// the server's own measurement or of the clients' evaluation, and the first accuracy among the
-// scores of validation is the accuracy.
+// scores says which of an app's scores are which values of a round. Apps name their scores as they
+// like. The training loss is the score of training with loss in its name, and the validation loss
+// is that of the server's own evaluation or, failing that, of the clients'. The first accuracy
+// among the scores of validation is the accuracy.
 type scores struct {
 	// train, evaluate and central are the names that were seen, and validated says that a round had
 	// a validation.
@@ -610,13 +665,15 @@ type scores struct {
 	sources []source
 }
 
-// source is where the value of a metric is found in a round.
+// source says where the value of a metric is found in a round: under key among the server's own
+// scores if central is true, otherwise among those of the clients' evaluation.
 type source struct {
 	central bool
 	key     string
 }
 
-// add notes the names of a round's scores.
+// add notes the names of the scores that round r has, and whether it has a validation. It is called
+// for each round until settle decides.
 func (s *scores) add(r *grid.Round) {
 	s.train = withNames(s.train, r.Train)
 	s.evaluate = withNames(s.evaluate, r.Evaluate)
@@ -624,7 +681,8 @@ func (s *scores) add(r *grid.Round) {
 	s.validated = s.validated || len(r.Evaluate) > 0 || len(r.Central) > 0
 }
 
-// withNames adds the keys of values to a sorted list.
+// withNames returns the sorted list of names with the keys of values added, each once. The result
+// may share the memory of list.
 func withNames(list []string, values map[string]float64) []string {
 	for key := range values {
 		if !slices.Contains(list, key) {
@@ -635,7 +693,9 @@ func withNames(list []string, values map[string]float64) []string {
 	return list
 }
 
-// lossAmong returns the key among some that is a loss; empty if there is none.
+// lossAmong returns which of the keys is a loss; empty if none is. kind is "train" or "eval":
+// kind_loss and kind-loss are preferred, then loss, then the first key that contains loss in any
+// case.
 func lossAmong(keys []string, kind string) string {
 	for _, wanted := range []string{kind + "_loss", kind + "-loss", "loss"} {
 		if slices.Contains(keys, wanted) {
@@ -649,9 +709,12 @@ func lossAmong(keys []string, kind string) string {
 	return keys[i]
 }
 
-// settle decides which score is which value, once their names are known.
+// settle decides which score is which value, by the names that add has noted. It sets the keys of
+// the losses, and the metrics with their sources, in the same order. It is called once, when the
+// outputs open.
 func (s *scores) settle(*config.Metric) error {
 	s.trainingLoss = lossAmong(s.train, "train")
+	// The server's own evaluation sees all validation data, so it is preferred.
 	s.validationLoss = lossAmong(s.central, "eval")
 	s.centralLoss = s.validationLoss != ""
 	if !s.centralLoss {
@@ -671,9 +734,9 @@ func (s *scores) settle(*config.Metric) error {
 	return nil
 }
 
-// addMetric adds a score of validation to the metrics, unless it is the validation loss. The first
-// accuracy gets that name. A score of the clients that has the name of one of the server is told
-// apart by its name.
+// addMetric adds the score with this key to the metrics of validation, unless it is the validation
+// loss. central says that it is the server's own. The first score with acc in its name becomes the
+// accuracy. A name that is taken already gets the prefix clients_.
 func (s *scores) addMetric(key string, central bool) {
 	if key == s.validationLoss && central == s.centralLoss {
 		return
@@ -690,7 +753,8 @@ func (s *scores) addMetric(key string, central bool) {
 	s.sources = append(s.sources, source{central, key})
 }
 
-// columnName is a key as the name of a column: letters, digits and underscores.
+// columnName returns key as the name of a column: capitals become small letters, and everything but
+// letters, digits and underscores becomes an underscore.
 func columnName(key string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -703,7 +767,8 @@ func columnName(key string) string {
 	}, key)
 }
 
-// fallsWithError reports whether lower values of a metric are better, by its name.
+// fallsWithError guesses from the name of a metric whether lower values are better, as for an error
+// or a loss. Names that it does not know are of metrics that grow, such as an accuracy.
 func fallsWithError(name string) bool {
 	for _, word := range []string{"loss", "error", "mse", "mae", "rmse", "perplexity"} {
 		if strings.Contains(name, word) {
@@ -713,7 +778,8 @@ func fallsWithError(name string) bool {
 	return false
 }
 
-// fill puts a round's scores into its report.
+// fill puts the scores of round r into its report: the training loss, the validation loss and the
+// metrics, in the order of s.sources. A score that the round lacks is NaN there.
 func (s *scores) fill(report *round.Report, r *grid.Round) {
 	report.TrainingLoss = valueOf(r.Train, s.trainingLoss)
 	report.ValidationLoss = valueOf(r.Evaluate, s.validationLoss)
@@ -731,7 +797,8 @@ func (s *scores) fill(report *round.Report, r *grid.Round) {
 	}
 }
 
-// valueOf is the value of a key, NaN if there is none.
+// valueOf returns the value under a key, or NaN if the map lacks the key or the key is empty.
+// values may be nil.
 func valueOf(values map[string]float64, key string) float64 {
 	if v, ok := values[key]; ok && key != "" {
 		return v

@@ -81,7 +81,8 @@ const (
 	Log = "log"
 )
 
-// CheckWithhold returns an error for an entry that cannot be withheld.
+// CheckWithhold checks a list of what a device keeps to itself. It returns an error for an entry
+// that is not one of Samples, Losses and Log.
 func CheckWithhold(list []string) error {
 	for _, item := range list {
 		if item != Samples && item != Losses && item != Log {
@@ -103,7 +104,8 @@ func (w *Device) reportedSamples() uint64 {
 	return uint64(min(w.set.Samples(w.client), bus.MaxDeviceSamples))
 }
 
-// Open makes a device and reads its data. Close it after use.
+// Open makes a device from its configuration and reads its data, unless these come with the run or
+// with the trainer. Close the device after use.
 func Open(c Config) (*Device, error) {
 	if c.Notice == nil {
 		c.Notice = func(string) {}
@@ -119,6 +121,7 @@ func Open(c Config) (*Device, error) {
 	if c.Data == TrainerData && c.Trainer == "" {
 		return nil, errors.New("data: trainer is for samples that a trainer brings, and there is none")
 	}
+	// Synthetic data are made for a run, and a trainer brings its own when it starts.
 	if c.Data != SyntheticData && c.Data != TrainerData {
 		if err := w.open(); err != nil {
 			return nil, errors.Join(err, w.Close())
@@ -144,6 +147,8 @@ func (w *Device) Work(ctx context.Context, conn bus.Line) (err error) {
 		return err
 	}
 	defer func() {
+		// The run is told why the device leaves, which spares it the wait until the device counts
+		// as silent.
 		switch {
 		case ctx.Err() != nil:
 			w.bus.Leave("it was stopped")
@@ -158,6 +163,7 @@ func (w *Device) Work(ctx context.Context, conn bus.Line) (err error) {
 	for {
 		task, err := w.bus.Next(ctx)
 		switch {
+		// Without Once the device waits for the next run.
 		case errors.Is(err, gateway.ErrOver):
 			w.bus.Notice(fmt.Sprintf("The run is over after %d tasks.", w.done))
 			if c.Once {
@@ -172,6 +178,7 @@ func (w *Device) Work(ctx context.Context, conn bus.Line) (err error) {
 			switch {
 			case ctx.Err() != nil:
 				return ctx.Err()
+			// The run has ended the task, for instance because the round closed without it.
 			case task.Context.Err() != nil:
 				w.bus.Notice(fmt.Sprintf("Task %d: the run goes on without it.", task.Task.Task))
 			case isRecoverable(err, conn):
@@ -183,7 +190,8 @@ func (w *Device) Work(ctx context.Context, conn bus.Line) (err error) {
 	}
 }
 
-// Join returns what the device says of itself when it joins a run.
+// Join returns what the device tells the coordinator of itself when it joins a run: its name, its
+// kernel, its number of samples unless that is withheld, and the newest protocol that it speaks.
 func (w *Device) Join() *bus.Join {
 	c := &w.config
 	return &bus.Join{
@@ -232,7 +240,8 @@ type Device struct {
 	last     *computed
 }
 
-// Close ends the trainer and releases the data.
+// Close ends the process of the trainer, if any, and closes the data. The device may be prepared
+// for a run again afterwards.
 func (w *Device) Close() error {
 	err := w.closeTrainer(true)
 	if w.set != nil {
@@ -255,7 +264,8 @@ func (w *Device) closeTrainer(program bool) (err error) {
 	return err
 }
 
-// open reads the device's own data, unless only a run can say what its columns mean.
+// open reads the device's own data, unless their columns have no meaning yet because only a run's
+// mapping gives them one. Then the data are read by agree, when the device has joined.
 func (w *Device) open() error {
 	if len(w.config.Map) > 0 {
 		return nil
@@ -271,7 +281,8 @@ func (w *Device) open() error {
 	return w.findClient()
 }
 
-// findClient finds the client whose samples are this device's, by Owner's name or number.
+// findClient sets the client of the data whose samples are this device's, by the name or number in
+// Owner. Without Owner the data must be of a single client.
 func (w *Device) findClient() error {
 	n := w.set.Clients()
 	if w.config.Owner == "" {
@@ -315,6 +326,7 @@ func (w *Device) agree(welcome *bus.Welcome) error {
 	if w.set != nil && w.agreed == agreed {
 		return nil
 	}
+	// Data that were adapted to another run are read anew.
 	if w.set == nil || w.agreed != "" {
 		if err := w.Close(); err != nil {
 			return err
@@ -337,6 +349,7 @@ func (w *Device) agree(welcome *bus.Welcome) error {
 		}
 	}
 	w.agreed = agreed
+	// This is a calibration without a run, so the samples mean what the device says.
 	if welcome.Spec.GetDataDigest() == "" { // a calibration without a run: its samples are the device's
 		return nil
 	}
@@ -349,6 +362,7 @@ func (w *Device) agree(welcome *bus.Welcome) error {
 func (w *Device) Prepare(ctx context.Context, run string, welcome *bus.Welcome) (err error) {
 	spec := welcome.Spec
 	switch {
+	// The set comes with the program or its trainer, and fits every run.
 	case w.config.Set != nil, w.config.Data == TrainerData: // whose set comes with the program
 	case w.config.Data == SyntheticData:
 		wanted := fmt.Sprint(welcome.Task, welcome.Clients, welcome.DataSeed, welcome.Heterogeneity)
@@ -372,6 +386,7 @@ func (w *Device) Prepare(ctx context.Context, run string, welcome *bus.Welcome) 
 			return err
 		}
 	}
+	// All that decides how the trainer is made is compared as one text.
 	wanted := fmt.Sprint(
 		spec.Model,
 		spec.Seed,
@@ -383,6 +398,7 @@ func (w *Device) Prepare(ctx context.Context, run string, welcome *bus.Welcome) 
 		spec.NoiseClip,
 		spec.NoiseMultiplier,
 	)
+	// The trainer that was made for an equal run is used again.
 	if w.trainer != nil && w.problem == wanted {
 		return nil
 	}
@@ -407,7 +423,9 @@ func (w *Device) Prepare(ctx context.Context, run string, welcome *bus.Welcome) 
 	return err
 }
 
-// problemOf returns what a run learns, for the device's trainer.
+// problemOf returns what the run of a welcome message learns, as the device's trainer takes it:
+// model, data, algorithm, optimizer, compression and noise. ctx bounds the start of an external
+// trainer. A model with another number of parameters than the run's is an error.
 func (w *Device) problemOf(ctx context.Context, welcome *bus.Welcome) (p actors.Problem, err error) {
 	spec := welcome.Spec
 	p = actors.Problem{
@@ -437,7 +455,7 @@ func (w *Device) problemOf(ctx context.Context, welcome *bus.Welcome) (p actors.
 	if counter, ok := w.set.(interface{ CountClasses(n int) }); ok {
 		counter.CountClasses(p.Model.Samples().Classes)
 	}
-	// which may have come with the model
+	// The set is read here because an external trainer may have brought it with its model.
 	p.Set = w.set
 	p.Trainer = w.program
 	if p.Algorithm, err = algorithm.Algorithms.Decode(spec.Algorithm); err == nil && spec.Local != "" {
@@ -468,6 +486,7 @@ func (w *Device) modelOf(ctx context.Context, name string) (learn.ModelInfo, err
 	if w.config.Trainer == "" {
 		return nil, external.CompareModels(name, "")
 	}
+	// A trainer that was running already is looked at once more after it was started again.
 	for {
 		old := w.program != nil
 		if !old {
@@ -483,13 +502,16 @@ func (w *Device) modelOf(ctx context.Context, name string) (learn.ModelInfo, err
 		if err == nil || !old {
 			return model, err
 		}
+		// The trainer's script may have changed since the run before.
 		if err := w.closeTrainer(true); err != nil { // the script may be another than in the run before
 			return nil, err
 		}
 	}
 }
 
-// start starts the external trainer with the device's samples, or takes those that it brings.
+// start starts the external trainer and hands it the device's samples. A trainer that brings
+// samples of its own gets none, and its samples become the device's. On an error nothing stays open
+// that start has opened.
 func (w *Device) start(ctx context.Context) (err error) {
 	c := external.Config{Command: w.config.Trainer, Threads: runtime.GOMAXPROCS(0), Notice: w.config.Notice}
 	if w.config.Data != TrainerData {
@@ -526,6 +548,7 @@ func (w *Device) do(t *gateway.DeviceTask) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errDownload, err)
 	}
+	// The model is its communicated values followed by the frozen ones, which are fetched once.
 	communicated := len(params)
 	params = append(params, frozen...)
 	w.vectors = map[bus.Digest][]float32{
@@ -534,6 +557,7 @@ func (w *Device) do(t *gateway.DeviceTask) error {
 	}
 	download := time.Since(t.Received)
 	w.bus.Phase(bus.Compute)
+	// Preparing takes place once a run, and is no part of the measured steps.
 	if err := w.Prepare(ctx, t.Run, t.Welcome); err != nil { // once a run, and no part of its steps
 		return err
 	}
@@ -543,6 +567,7 @@ func (w *Device) do(t *gateway.DeviceTask) error {
 	}
 	w.vectors[bus.DigestOf(after)] = after
 	update.DownloadNs = download.Nanoseconds()
+	// Only the communicated values are sent, followed by the device's next state.
 	update.Values = append(update.Values[:min(communicated, len(update.Values))], after...)
 	if err := w.bus.Send(ctx, t.Run, update); err != nil {
 		return err
@@ -572,7 +597,9 @@ func (w *Device) Samples() (int, bool) {
 // ErrNoSamplesYet says that a trainer cannot be tried before a run says what the samples mean.
 var ErrNoSamplesYet = errors.New("only a run says what the samples are")
 
-// TryTrainer starts the device's trainer and returns the name of its model.
+// TryTrainer starts the device's external trainer, without a run, and returns the name of its
+// model. It returns ErrNoSamplesYet if the trainer needs samples that only a run can give a
+// meaning.
 func (w *Device) TryTrainer(ctx context.Context) (string, error) {
 	if w.set == nil && w.config.Data != TrainerData {
 		return "", ErrNoSamplesYet
@@ -583,8 +610,10 @@ func (w *Device) TryTrainer(ctx context.Context) (string, error) {
 	return w.program.Model().String(), nil
 }
 
-// Compute takes a task's local steps from a model and measures how long they take. It returns the
-// update and the device's next state. If the steps do not stay finite the update's loss is NaN.
+// Compute takes the local steps of task t from a model, params, and measures how long they take.
+// state is what the device has kept since its last task, nil if nothing. It returns the update and
+// the device's next state. If the steps do not stay finite, the loss of the update is NaN and so is
+// its only value.
 func (w *Device) Compute(
 	ctx context.Context,
 	params, state []float32,
@@ -599,7 +628,7 @@ func (w *Device) Compute(
 		Rate:       t.LearningRate,
 		State:      state,
 	})
-	// there is no model: what is not finite ends the task as refused
+	// There is no model, and a value that is not finite makes the coordinator refuse the update.
 	if diverged, ok := errors.AsType[*actors.Diverged](err); ok {
 		w.bus.Notice(fmt.Sprintf("Task %d: its steps do not stay finite (%s).", t.Task, diverged.Cause))
 		model = []float32{float32(math.NaN())}
@@ -635,10 +664,13 @@ func (w *Device) Arithmetic() string {
 	return w.kernel.Instructions()
 }
 
-// Initial returns an initial model of the run that the device is prepared for.
+// Initial returns the values of an initial model for this seed. The device must be prepared for a
+// run, whose model it is.
 func (w *Device) Initial(ctx context.Context, seed uint64) ([]float32, error) {
 	if external.IsExternal(w.model.String()) {
 		model, err := w.program.Initial(ctx, seed)
+		// The trainer may have started a process for the initial model that it does not need any
+		// more.
 		return model, errors.Join(err, w.program.CloseSpare()) // the process of which the trainer has no need
 	}
 	params := make([]float32, w.model.Params())
@@ -646,7 +678,8 @@ func (w *Device) Initial(ctx context.Context, seed uint64) ([]float32, error) {
 	return params, nil
 }
 
-// someClients lists the names of the first clients of the device's data, for an error.
+// someClients returns the names of the first three clients in the device's data, separated by
+// commas, for an error message. An ellipsis stands for the others.
 func (w *Device) someClients() string {
 	const shown = 3
 	var names []string

@@ -58,7 +58,9 @@ func (w *Device) doSecurely(t *gateway.DeviceTask) error {
 	}
 }
 
-// secureAttempt goes through the stages of a task once.
+// secureAttempt goes once through all stages of secure aggregation for a task: keys, shares, local
+// steps, upload of the masked update, and recovery of the sum. Each stage needs the coordinator's
+// answer to the one before.
 func (w *Device) secureAttempt(t *gateway.DeviceTask) error {
 	member, err := w.newMember(t)
 	if err != nil {
@@ -80,6 +82,8 @@ func (w *Device) secureAttempt(t *gateway.DeviceTask) error {
 	if err != nil {
 		return err
 	}
+	// The local steps follow the shares, because the coordinator takes uploads only from members
+	// that have shared.
 	result, err := w.computeOnce(t)
 	if err != nil {
 		return err
@@ -90,7 +94,9 @@ func (w *Device) secureAttempt(t *gateway.DeviceTask) error {
 	return w.helpRecover(t, member, result)
 }
 
-// newMember makes this device's end of the round of a task.
+// newMember makes this device a member of the secure aggregation of the round of a task. It uses
+// the terms from the run's welcome, and the device's long-term identity, which it makes at first
+// use.
 func (w *Device) newMember(t *gateway.DeviceTask) (*secagg.Client, error) {
 	if w.identity == nil {
 		_, identity, err := ed25519.GenerateKey(rand.Reader)
@@ -106,6 +112,7 @@ func (w *Device) newMember(t *gateway.DeviceTask) (*secagg.Client, error) {
 		Colluders:  int(s.Colluders),
 		Minimum:    int(s.Minimum),
 	}
+	// An update counts by the device's samples, at least 1 and at most what the run allows.
 	weight := min(s.MaxWeight, max(1, w.reportedSamples()))
 	context := secagg.NewContext(t.Run, t.Task.Round)
 	member, err := secagg.NewClient(rand.Reader, context, terms, w.identity, uint32(t.Welcome.Client), weight)
@@ -117,7 +124,10 @@ func (w *Device) newMember(t *gateway.DeviceTask) (*secagg.Client, error) {
 	return member, nil
 }
 
-// stage sends the message of a stage and returns what the stage led to.
+// stage sends the coordinator this device's message of a stage, payload, and waits for the end of
+// the stage. It returns what the coordinator sends for the next stage. The error wraps ErrSendKeys
+// if the device must begin with its keys again, and ErrUpdateRefused if it has no part in the round
+// any more.
 func (w *Device) stage(t *gateway.DeviceTask, stage bus.SecureStage, payload []byte) ([]byte, error) {
 	w.observe(t, SecureStep{Stage: stage})
 	r, err := w.bus.SecureMessage(t.Context, t.Run, &bus.SecureMessage{
@@ -139,7 +149,9 @@ func (w *Device) stage(t *gateway.DeviceTask, stage bus.SecureStage, payload []b
 	return nil, fmt.Errorf("task %d: %w: %s", t.Task.Task, gateway.ErrUpdateRefused, r.Reason)
 }
 
-// computeOnce fetches the model and takes the local steps of a task, unless it has done that before.
+// computeOnce fetches the model and takes the local steps of a task. If it has done so for the same
+// task already, in an earlier attempt, it returns that result, so that a device never makes two
+// updates for one task.
 func (w *Device) computeOnce(t *gateway.DeviceTask) (*computed, error) {
 	if w.last != nil && bytes.Equal(w.last.digest, t.Task.Digest) {
 		return w.last, nil
@@ -156,6 +168,7 @@ func (w *Device) computeOnce(t *gateway.DeviceTask) (*computed, error) {
 		return nil, fmt.Errorf("%w: %w", errDownload, err)
 	}
 	w.vectors = map[bus.Digest][]float32{bus.DigestFrom(t.Task.FrozenDigest): frozen}
+	// The base is kept as it was, because the steps may change params.
 	base := slices.Clone(params)
 	download := time.Since(began)
 	w.bus.Phase(bus.Compute)
@@ -171,10 +184,12 @@ func (w *Device) computeOnce(t *gateway.DeviceTask) (*computed, error) {
 	return w.last, nil
 }
 
-// upload masks the update of a task and sends it. An update that is not finite ends the task here: under
-// masks nobody else would see it.
+// upload masks the update of a task, result, and sends it. inbox holds the encrypted shares of the
+// member's neighbours. An update that is not finite ends the task here: under masks nobody else
+// would see it.
 func (w *Device) upload(t *gateway.DeviceTask, member *secagg.Client, inbox []byte, result *computed) error {
 	values := result.update.Values
+	// A shorter update stands for local steps that did not stay finite.
 	if len(values) < len(result.base) { // the steps did not stay finite
 		return fmt.Errorf("task %d: %w: its steps do not stay finite", t.Task.Task, gateway.ErrUpdateRefused)
 	}
@@ -197,6 +212,7 @@ func (w *Device) upload(t *gateway.DeviceTask, member *secagg.Client, inbox []by
 			FirstStepLoss: result.update.FirstStepLoss,
 			Samples:       result.update.Samples,
 		},
+		// A word of 64 bits travels as two values of 32.
 		Values: vector.Append([]float32(nil), vector.Bytes(words)),
 	}
 	return w.bus.Send(t.Context, t.Run, masked)
@@ -214,6 +230,7 @@ func (w *Device) helpRecover(t *gateway.DeviceTask, member *secagg.Client, resul
 	if err != nil {
 		return fmt.Errorf("%w: %w", gateway.ErrUpdateRefused, err)
 	}
+	// The set that this device has signed before is the only one that it signs.
 	if result.survivors != nil && !slices.Equal(result.survivors, clients) {
 		return fmt.Errorf("task %d: %w: it has signed another set of survivors", t.Task.Task, gateway.ErrUpdateRefused)
 	}

@@ -18,23 +18,32 @@ import (
 
 // Aggregator makes the models of one run. Its methods are called from the run's goroutine.
 type Aggregator struct {
-	config    Config
-	learning  Learning // of config, with its defaults
+	config Config
+	// learning is the learning part of config, with its defaults filled in.
+	learning  Learning
 	devices   *realdevices.Devices
 	algorithm *algorithm.Instance
 	queue     workQueue
 	models    models
 
-	bestQuality float64 // of the best model that was evaluated; NaN: none was
+	// bestQuality is the quality of the best model that was evaluated so far, NaN before the first.
+	bestQuality float64
 	clip        combine.Clipper
-	deviceClip  combine.Clipper // clips the updates of devices alone
-	guard       guard
+	// deviceClip bounds the updates of real devices alone, before the clip of all updates.
+	deviceClip combine.Clipper
+	guard      guard
 
-	communicated int                // number of the model's values that clients send, from the first on
-	judged       int                // number of those by which updates are judged, see parts.go
-	deviceStates map[int]bus.Digest // by client, what a device keeps and is on the bus; zero: nothing
+	// communicated is how many of the model's values clients send: the first ones.
+	communicated int
+	// judged is how many of the communicated values, from the first on, updates are judged by. The
+	// rest are buffers; see parts.go.
+	judged int
+	// deviceStates holds for each client the digest of the kept state that is on the bus for its
+	// device, zero if none is.
+	deviceStates map[int]bus.Digest
 
-	sumMemory []int64 // of the round's sum, as long as that; see roundSum
+	// sumMemory is the memory that every round's sum reuses, as long as the sum; see roundSum.
+	sumMemory []int64
 }
 
 // New makes an aggregator for one run. channel carries its jobs and models. Without a resumed state
@@ -103,21 +112,30 @@ func (c *Config) fresh(a algorithm.Algorithm) *algorithm.Instance {
 // valid until the next Advance and must not be changed.
 type State struct {
 	// Models are the versions that tasks may start from, ascending; the last is the newest.
-	Models   []Version
-	Measured bool                   // whether a model was evaluated
-	Best     float64                // quality of the best one so far
-	Server   [][]float64            // the algorithm's vectors, see [algorithm.ServerOptimizer]
-	Variates *algorithm.SavedStates // what clients keep; nil: nothing
+	Models []Version
+	// Measured is true once a model was evaluated; only then does Best count.
+	Measured bool
+	// Best is the quality of the best model so far.
+	Best float64
+	// Server holds the vectors of the algorithm's server, see [algorithm.ServerOptimizer].
+	Server [][]float64
+	// Variates is what clients keep from task to task, nil if the algorithm keeps nothing.
+	Variates *algorithm.SavedStates
 	Guard    Guard
 
-	Norms, DeviceNorms []float64 // what the bounds of updates remember, see package combine
+	// Norms and DeviceNorms are what the bounds on all updates and on devices' updates remember,
+	// see package combine.
+	Norms, DeviceNorms []float64
 }
 
 // Version is one version of the model.
 type Version struct {
-	Number   uint64 // as in [round.Task].Model
-	Params   []float32
-	Doubtful bool // what devices make of it is no evidence against them
+	// Number is the version's number, as in [round.Task].Model.
+	Number uint64
+	Params []float32
+	// Doubtful is true if a device's update that starts from this model and diverges is no evidence
+	// against the device.
+	Doubtful bool
 }
 
 // restore takes over a state that an aggregator with the same configuration has left: the server

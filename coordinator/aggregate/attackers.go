@@ -37,7 +37,8 @@ func (a *Attackers) collude(jobs []job) {
 		return
 	}
 	type circle struct {
-		base     uint64 // version of the model that the tasks start from
+		// base is the version of the model that the tasks start from.
+		base     uint64
 		attacker uint32
 	}
 	members := map[circle][]*bus.ClientWork{}

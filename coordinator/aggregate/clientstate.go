@@ -15,8 +15,9 @@ import (
 
 // published are the states of clients that are on the bus for a round.
 type published struct {
-	models  *models
-	server  bus.Digest // of the server's control variate; zero: there is none yet
+	models *models
+	// server is the digest of the server's control variate, zero while there is none.
+	server  bus.Digest
 	digests []bus.Digest
 }
 
@@ -39,7 +40,8 @@ func (a *Aggregator) publishStates(ctx context.Context, updates []clientUpdate) 
 	for i := range updates {
 		u := &updates[i]
 		state := states.Client(u.task.Client)
-		if state.Values == nil || a.devices.IsDevice(u.task.Client) { // a device has its own
+		// A device keeps its own state, and a client without values has nothing to publish.
+		if state.Values == nil || a.devices.IsDevice(u.task.Client) {
 			continue
 		}
 		u.stateBefore = state.Digest
@@ -94,7 +96,8 @@ func (a *Aggregator) advanceStates(sum []int64, updates []clientUpdate) {
 	var states []algorithm.ClientState
 	for i := range updates {
 		u := &updates[i]
-		if u.stateAfter.Values != nil { // a refused update leaves its client as it was
+		// A refused update leaves its client's state as it was.
+		if u.stateAfter.Values != nil {
 			clients = append(clients, u.task.Client)
 			states = append(states, u.stateAfter)
 		}

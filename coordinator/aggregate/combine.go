@@ -61,7 +61,7 @@ func (a *Aggregator) joinStale(sum []int64, updates []clientUpdate, freshShare f
 	}
 	// weigh keeps stale updates separate only for algorithms that are StaleWeighers, so the
 	// assertion holds.
-	rule := a.algorithm.Algorithm.(algorithm.StaleWeigher) // whose stale updates alone are separate
+	rule := a.algorithm.Algorithm.(algorithm.StaleWeigher)
 	weights := a.algorithm.JoinStale(rule, sum, freshShare, stale)
 	fresh := weights[len(stale)]
 	for i := range updates {

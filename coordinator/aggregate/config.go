@@ -23,14 +23,18 @@ type Config struct {
 
 // Learning is what a run that trains needs beyond its rounds.
 type Learning struct {
-	Model   learn.ModelInfo
-	Initial []float32 // the first model, Model.Params() values; not modified
-	Spec    *bus.Spec // what a trainer must know: architecture, data, seed, minibatch
-	Kernel  string    // class of the trainers that may take the run's jobs
+	Model learn.ModelInfo
+	// Initial is the first model: Model.Params() values, which are not modified.
+	Initial []float32
+	// Spec is what a trainer must know to train: architecture, data, seed, minibatch.
+	Spec *bus.Spec
+	// Kernel is the class of the trainers that may take the run's jobs.
+	Kernel string
 	// Jobs is the number of jobs that a round is split into for the trainers of this process,
 	// about two per worker. Remote hosts add theirs.
-	Jobs    int
-	HeldOut int // number of held-out samples, at least 1
+	Jobs int
+	// HeldOut is the number of held-out samples, at least 1.
+	HeldOut int
 	// Measured is the number of held-out samples that an evaluation takes, spread evenly; 0 means
 	// all.
 	Measured int

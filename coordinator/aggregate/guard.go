@@ -15,19 +15,31 @@ import (
 
 // Guard is what a run remembers of its models' losses to judge the updates of devices by.
 type Guard struct {
-	First  float64   // loss of the model that the first update of a device started from; 0: none was above 0
-	Best   float64   // least loss of a model that a round with devices began with
-	Good   []float32 // that model; nil: there was none
-	Banned int       // devices whose updates made the model diverge
+	// First is the held-out loss of the model that the first update of a device started from, 0 as
+	// long as none was above 0.
+	First float64
+	// Best is the least held-out loss of a model with which a round with devices began.
+	Best float64
+	// Good is the model with loss Best, nil if there was none.
+	Good []float32
+	// Banned counts the devices that were banned because their updates made the model diverge.
+	Banned int
 }
 
 const (
-	guardSamples   = 256 // held-out samples that a model is measured on
-	divergedTimes  = 4   // a model is lost with this many times the first loss
-	outlierTimes   = 4   // an update is suspect with this many times the median norm of the others
-	maxSuspects    = 16  // devices of a round that are excluded at most
-	minToBlame     = 3   // updates without which no device is banned: of two, either may be the outlier
-	halfOfLearning = 2   // a model is degraded with this many times the best loss
+	// guardSamples is how many held-out samples the guard measures a model on.
+	guardSamples = 256
+	// divergedTimes is how many times the first loss means that a model is lost.
+	divergedTimes = 4
+	// outlierTimes is how many times the median norm of the others makes an update suspect.
+	outlierTimes = 4
+	// maxSuspects is how many devices of a round are excluded at most.
+	maxSuspects = 16
+	// minToBlame is the least number of updates in a round for a ban: of two, either may be the
+	// outlier.
+	minToBlame = 3
+	// halfOfLearning is how many times the best loss means that a model is degraded.
+	halfOfLearning = 2
 )
 
 // degraded reports whether a model of this loss has lost half of what the best one has learned: it
@@ -58,10 +70,14 @@ func (g *Guard) remember(loss float64, params []float32) {
 
 // vetted is a round that is up for judgement.
 type vetted struct {
-	start      float64 // loss of the model that the round begins with
-	updates    int     // of the round
-	first      int     // place of the first update of a device
-	population int     // clients of the run, devices included
+	// start is the held-out loss of the model with which the round begins.
+	start float64
+	// updates is the number of updates in the round.
+	updates int
+	// first is the place of the first update of a device; those before it are simulated clients'.
+	first int
+	// population is the number of clients in the run, devices included.
+	population int
 	// try sums the round up without the excluded updates and returns the loss of the model that
 	// would result. The last call decides what the round's sum is.
 	try func(excluded []bool) (trial, error)
@@ -69,21 +85,25 @@ type vetted struct {
 
 // trial is a round that was summed up without some of its updates.
 type trial struct {
-	sum   roundSum
-	loss  float64   // of the model that would result
-	norms []float64 // of its updates as they were sent, devices' first
+	sum roundSum
+	// loss is the held-out loss of the model that would result.
+	loss float64
+	// norms holds the norms of the updates as they were sent, those of devices first.
+	norms []float64
 }
 
 // verdict is what becomes of a round.
 type verdict struct {
-	trial trial // the round as it counts
+	// trial is the round as it counts, without the excluded updates.
+	trial trial
 	// excluded are the updates that do not count, by place; nil: all count.
 	excluded []bool
 	// loss is that of the model which would result with the excluded updates, and divergesWith
 	// whether it had diverged.
 	loss         float64
 	divergesWith bool
-	updates      int // of the round with them
+	// updates is the number of updates in the round, the excluded ones included.
+	updates int
 }
 
 // harms reports whether much is lost with a model of this loss, and more than before the round.
@@ -147,7 +167,9 @@ func (g *Guard) readmit(v *vetted, last trial, excluded []bool, places []int) (t
 		}
 	}
 	if harmful {
-		return v.try(excluded) // the last one that was tried stays excluded
+		// The last trial had the update of the last place, which did harm and is excluded again. The
+		// round without it is tried once more, so that the result is of the updates that count.
+		return v.try(excluded)
 	}
 	return last, nil
 }

@@ -11,10 +11,13 @@ import (
 
 // job is a piece of work for a trainer, with what is to be done with its result.
 type job struct {
-	span                // of the tasks or shards that it was cut from
-	base     uint64     // version of the model that its tasks start from
-	message  *bus.Job   // as it is sent
-	take     takeResult // receives the result, once
+	// span is the job's part of the tasks or shards that were divided into jobs.
+	span
+	base uint64 // version of the model that its tasks start from
+	// message is the job as it is sent.
+	message *bus.Job
+	// take receives the job's result, exactly once.
+	take     takeResult
 	answered bool
 
 	// mayDiverge says that the job is of one client whose update the round can do without. A
@@ -30,7 +33,8 @@ type takeResult func(*bus.Result) error
 type workQueue struct {
 	bus      bus.Coordinator
 	learning *Learning
-	lastJob  uint64 // number of the job that was made last
+	// lastJob is the number of the job that was made last.
+	lastJob uint64
 }
 
 // newJob makes the message of a job of a round, which starts from the model with the digest base.
@@ -102,7 +106,8 @@ func (q *workQueue) sendOpen(ctx context.Context, jobs []job) error {
 func (q *workQueue) answer(ctx context.Context, jobs []job, sum *bus.ReceivedSum) (answered bool, err error) {
 	first := jobs[0].message.Job
 	if sum.Job < first {
-		sum.Accept() // of an earlier round that ended with the failure of another job
+		// The sum belongs to an earlier round, which ended when another of its jobs failed.
+		sum.Accept()
 		return false, nil
 	}
 	i := sum.Job - first

@@ -11,7 +11,8 @@ import (
 
 // model is one model of the run with what is known of it.
 type model struct {
-	params []float32 // never changed, only replaced
+	// params holds the model's values, which are never changed, only replaced.
+	params []float32
 	digest bus.Digest
 	// communicated is the digest of the values that devices fetch; zero where they fetch the
 	// whole model.
@@ -31,15 +32,20 @@ func newModel(params []float32) model { return model{params: params, digest: bus
 type models struct {
 	bus      bus.Coordinator
 	versions map[uint64]model
-	newest   uint64             // number of the newest version, sites' models aside
-	holders  map[bus.Digest]int // by vector on the bus: number of those that need it
+	// newest is the number of the newest version; the own models of sites do not count.
+	newest uint64
+	// holders counts, for each vector on the bus, how many need it there.
+	holders map[bus.Digest]int
 
 	// Where a part of the model is frozen, devices fetch the first values of each version, and the
 	// frozen rest once.
-	communicated int        // number of those values; 0 where devices fetch whole models
-	frozen       bus.Digest // of the others, which never change
+	// communicated is the number of those values, 0 where devices fetch whole models.
+	communicated int
+	// frozen is the digest of the other values, which never change.
+	frozen bus.Digest
 
-	candidate bus.Digest // a model on the bus that is no version yet; zero: none
+	// candidate is the digest of a model on the bus that is no version yet, zero if there is none.
+	candidate bus.Digest
 }
 
 // newModels makes an empty set of versions on a bus.

@@ -101,9 +101,11 @@ func (a *Aggregator) startFromSite(ctx context.Context, t *round.Task, begins bo
 // but those of sites with a single round, which start from the round's model, precede the others.
 func (a *Aggregator) siteStages(tasks []round.Task) (stages [][]int) {
 	site := func(place int) int { return a.site(tasks[place].Client) }
-	siteRounds := make([]int, len(tasks)) // by task: the round of its site
-	done := map[int]int{}                 // by client: tasks so far
-	lastRound := map[int]int{}            // by site
+	// siteRounds holds for each task the number of its site's own round.
+	siteRounds := make([]int, len(tasks))
+	// done counts the tasks of each client so far.
+	done := map[int]int{}
+	lastRound := map[int]int{} // by site
 	for i, t := range tasks {
 		siteRounds[i] = done[t.Client]
 		done[t.Client]++
@@ -134,7 +136,8 @@ func (a *Aggregator) siteStages(tasks []round.Task) (stages [][]int) {
 // the loss of each task, in task order.
 func (a *Aggregator) siteRound(ctx context.Context, r Round) ([]float64, error) {
 	updates := newUpdates(r.Tasks)
-	sums := map[uint64][]int64{} // by site version
+	// sums holds one sum for each version of a site's model.
+	sums := map[uint64][]int64{}
 	// Tasks of one site start from one version. The shares of a site's updates sum to 1.
 	for _, s := range splitByBase(updates, 1) {
 		if _, err := a.weigh(updates[s.start:s.end]); err != nil {

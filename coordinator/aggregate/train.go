@@ -43,19 +43,26 @@ type roundSum struct {
 	// changes of control variates where the algorithm has them. They lie in memory that the next
 	// sum takes over.
 	values []int64
-	scale  float64 // factor that the server applies to its trained values
+	// scale is the factor that the server applies to the trained values of the sum.
+	scale float64
 	// bufferWeight is the sum of the weights of the buffers in it, where it holds any.
 	bufferWeight float64
 	// buffers are those of the next model, where clients send them beside the sum. Nil means that they
 	// stay as the sum makes them.
 	buffers []float32
 
-	updates []clientUpdate // that count
-	refused []uint64       // tasks of those that do not
-	loss    float64        // mean of the losses
-	losses  []float64      // by task of the round, NaN for a refused one
+	// updates are the updates that count.
+	updates []clientUpdate
+	// refused are the task numbers of the updates that do not count.
+	refused []uint64
+	// loss is the mean of losses.
+	loss float64
+	// losses holds one loss for each task of the round, NaN for a refused update.
+	losses []float64
 
-	clipMemory []float64 // what the clip of all updates remembers next; nil: as before
+	// clipMemory is what the clip of all updates remembers next, nil if it remembers what it did
+	// before.
+	clipMemory []float64
 	devices    deviceBounds
 }
 
@@ -66,7 +73,8 @@ func (a *Aggregator) Train(ctx context.Context, r Round) (Outcome, error) {
 		return a.trainSites(ctx, r)
 	}
 	hasDevices := a.devices.Split(r.Tasks) < len(r.Tasks)
-	seesUpdates := a.learning.Secure == nil // the guard does
+	// The guard needs single updates, which secure aggregation hides.
+	seesUpdates := a.learning.Secure == nil
 	if hasDevices && seesUpdates {
 		return a.trainVetted(ctx, r)
 	}
@@ -125,7 +133,7 @@ func (a *Aggregator) addUp(ctx context.Context, r Round) (roundSum, error) {
 	}
 	s.updates = valid
 	// Only simulated clients are refused here, so devices begin this many places earlier.
-	first := simulated - len(refused) // only simulated clients, which are the first, are refused here
+	first := simulated - len(refused)
 	if s.devices, err = a.addDevices(ctx, s.values, valid, first); err != nil {
 		return s, err
 	}
@@ -205,7 +213,7 @@ func (a *Aggregator) trainSimulated(
 		jobs[i] = a.clientJob(number, part, members)
 		jobs[i].message.Method = method
 		// Only a job with one client can fail alone. A failure of a job with many ends the run.
-		jobs[i].mayDiverge = a.learning.Combine.PerClient() // a job is then one client's
+		jobs[i].mayDiverge = a.learning.Combine.PerClient()
 		for j, work := range jobs[i].message.Clients {
 			u := &members[j]
 			work.LocalSteps = uint32(u.task.LocalSteps)

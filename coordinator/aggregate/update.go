@@ -20,7 +20,9 @@ type clientUpdate struct {
 	weight float64
 	// separate says that the update is kept in a sum of its own, sum, instead of being added up.
 	separate bool
-	sum      []int64 // exact sum of weight 1; nil where it is added up, or not trained yet
+	// sum is the update as an exact sum of weight 1, nil where it is added up at once or not
+	// trained yet.
+	sum []int64
 
 	// buffers are what the client sent of the model's buffers, and bufferWeight is what they count with.
 	buffers      sentBuffers
@@ -29,8 +31,10 @@ type clientUpdate struct {
 	// value by value, before they count.
 	combinesBuffers bool
 
-	loss    float64      // before the first local step; NaN: a device does not report it
-	failure *bus.Failure // why the update is refused; nil: it is valid
+	// loss is the client's loss before its first local step, NaN if a device does not report it.
+	loss float64
+	// failure is why the update is refused, nil if it is valid.
+	failure *bus.Failure
 
 	// stateBefore is the digest of what a simulated client has kept from its last task, zero where
 	// that is nothing; stateAfter is what it keeps next.

@@ -15,9 +15,13 @@ import (
 // guard is what the aggregator holds the updates of devices to.
 type guard struct {
 	Guard
-	measured     bus.Digest          // the model that was measured last
-	measuredLoss float64             // its loss
-	scratch      *algorithm.Instance // to try what the server makes of a sum; nil: not needed yet
+	// measured is the digest of the model that was measured last.
+	measured bus.Digest
+	// measuredLoss is the held-out loss of that model.
+	measuredLoss float64
+	// scratch is an instance of the algorithm for trying what the server makes of a sum, nil until
+	// it is needed.
+	scratch *algorithm.Instance
 }
 
 // trainVetted trains a round with updates of devices, which count as far as the guard lets them. It
@@ -160,7 +164,8 @@ func (a *Aggregator) measureLoss(ctx context.Context, number int, x model) (floa
 		return 0, err
 	}
 	shards := heldOutShards(a.learning.HeldOut, guardSamples)
-	const jobs = 1 // a job that fails leaves no other open
+	// A single job leaves no other one open when it fails.
+	const jobs = 1
 	scored, err := a.measure(ctx, bus.Evaluate, number, x.digest, jobs, shards)
 	if errors.Is(err, round.ErrDiverged) {
 		return math.Inf(1), nil

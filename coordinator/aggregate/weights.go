@@ -113,7 +113,8 @@ func separateStale(updates []clientUpdate, shares []float64) weighing {
 		u := &updates[i]
 		u.weight = 1
 		if !u.separate {
-			u.weight = min(1, u.share/freshShare) // a quotient may be rounded up
+			// The quotient may be rounded up to more than 1.
+			u.weight = min(1, u.share/freshShare)
 		}
 		u.bufferWeight = u.weight
 	}
@@ -131,7 +132,8 @@ func (a *Aggregator) mixesModels() bool {
 // models, and those that start from the own model of a site. Updates of one base model count
 // together, in their order.
 func (a *Aggregator) rebaseSum(sum []int64, updates []clientUpdate) error {
-	weights := map[uint64]float64{} // by base model
+	// weights holds the total weight of the updates on each base model.
+	weights := map[uint64]float64{}
 	for i := range updates {
 		u := &updates[i]
 		isStale := a.mixesModels() && u.task.Staleness > 0

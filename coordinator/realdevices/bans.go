@@ -116,7 +116,8 @@ func (d *Devices) release(o *openTask, done bool) error {
 // same place. A device that is banned for at least as long already stays as it is.
 func (d *Devices) ban(ban Ban) error {
 	device := ban.Client - d.run.First
-	if d.banned[device] && (ban.For > 0 || d.banEnds[device] == 0) { // it is shut out as long already
+	// The device is already shut out for as long as that.
+	if d.banned[device] && (ban.For > 0 || d.banEnds[device] == 0) {
 		return nil
 	}
 	d.urgent = true
@@ -181,7 +182,8 @@ func (d *Devices) readmit(now time.Time) error {
 	return nil
 }
 
-// count returns how many entries of a list are true.
+// count returns how many entries of a list are true. Each entry belongs to one device, such as
+// whether it is present or banned.
 func count(list []bool) (n int) {
 	for _, set := range list {
 		if set {
@@ -211,7 +213,8 @@ func (d *Devices) Urgent() (now bool) {
 func (d *Devices) takeBans(bans []Ban) {
 	for _, b := range bans {
 		if i := b.Client - d.run.First; i >= 0 && i < len(d.banned) {
-			d.impose(b) // one whose time is over ends with the next look
+			// A ban whose time is over ends at the next look at the clock.
+			d.impose(b)
 		}
 	}
 }

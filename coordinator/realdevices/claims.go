@@ -46,6 +46,7 @@ type Correction struct {
 // each device and claim; the summary has the number of times.
 func (d *Devices) correct(client int, claim string, task uint64, reported, counted float64, reason string) {
 	key := claimKey{client, claim}
+	// A round may be tried again with the same tasks, which must not count the claim twice.
 	if task > 0 && d.corrected[key] == task {
 		return
 	}
@@ -57,6 +58,7 @@ func (d *Devices) correct(client int, claim string, task uint64, reported, count
 		}
 	}
 	d.corrections = append(d.corrections, Correction{client, claim, 1, reported, counted})
+	// Only the first correction of a claim gets here.
 	d.notice(
 		"Device %s tells %.6g %s and counts with %.6g: %s. This is said once; the summary counts it.",
 		d.Names[client-d.run.First],
@@ -85,7 +87,8 @@ func shortenTo(p round.Plan, observed round.Time) round.Plan {
 	}
 	for _, part := range []*round.Time{&p.Download, &p.Compute, &p.Upload} {
 		high, low := bits.Mul64(uint64(*part), limit)
-		shortened, _ := bits.Div64(high, low, total) // at most `most`: a part is at most the total
+		// The result is at most limit, because a part is at most the total.
+		shortened, _ := bits.Div64(high, low, total)
 		*part = round.Time(shortened)
 	}
 	return p
@@ -197,10 +200,12 @@ func (d *Devices) CapSamples(tasks []round.Task, counts []int) {
 // without a bound. losses holds one value for each task.
 func (d *Devices) BoundLosses(tasks []round.Task, losses []float64, measured float64) {
 	reported := slices.DeleteFunc(slices.Sorted(slices.Values(losses)), math.IsNaN)
+	// With three or more losses the lower median is one that not a single liar decides.
 	if n := len(reported); n >= 3 {
 		measured = max(measured, reported[(n-1)/2])
 	}
 	limit := maxRatio * measured
+	// Devices' tasks come behind those of simulated clients, whose losses need no bound.
 	for i := d.Split(tasks); i < len(tasks); i++ {
 		if losses[i] > limit {
 			d.correct(

@@ -41,14 +41,21 @@ type Devices struct {
 	session *session
 
 	// Who takes part, by device.
-	knownPresent []bool    // as the machine knows it
-	arrived      []arrival // devices that joined and that the machine does not know of yet
-	banned       []bool
-	gone         []bool          // the device has said that it leaves
-	banEnds      []int64         // as [Ban].Ends
-	news         []gateway.Event // memory of the gateway's last news
-	looked       time.Time       // when presence was checked last
-	presence     *Presence       // the next one of a replay; nil: there is no more
+	// knownPresent tells for each device whether the round machine takes it to be present.
+	knownPresent []bool
+	// arrived lists the devices that joined and of which the round machine does not know yet.
+	arrived []arrival
+	banned  []bool
+	// gone tells for each device whether it has said that it leaves.
+	gone []bool
+	// banEnds holds for each device when its ban ends, as in [Ban].Ends.
+	banEnds []int64
+	// news is the memory in which the gateway returns events, reused each time.
+	news []gateway.Event
+	// looked is the wall time at which presence was checked last.
+	looked time.Time
+	// presence is the next change of presence in a replay, nil if no more come.
+	presence *Presence
 
 	// What is known of each device, by device.
 	// reportedSamples has the number of samples that each device reported last.
@@ -72,12 +79,16 @@ type Devices struct {
 	// What a run says of its devices in the end.
 	bans        []Ban
 	corrections []Correction
-	corrected   map[claimKey]uint64 // by claim, the task of the last correction
-	urgent      bool                // a ban is in no checkpoint yet
+	// corrected holds for each claim the task at which it was corrected last.
+	corrected map[claimKey]uint64
+	// urgent is true while there is a ban, or a secure session, that no checkpoint holds yet.
+	urgent bool
 
 	// Versions of programs, by device; empty where a device has not joined or does not say.
 	versions []string
-	differ   []int // devices with another version than the coordinator's that the user was not told of
+	// differ lists the devices that run another version than the coordinator and of which the user
+	// was not told yet.
+	differ []int
 
 	// What [Devices.Stats] reads from other goroutines.
 	// held is how long the clock has stood still for devices, in nanoseconds of wall time.
@@ -91,10 +102,13 @@ type Devices struct {
 type Run struct {
 	Name string
 	// First is the client number of the first device.
-	First       int
-	Params      int // parameters of the model that travel, which are the first
-	Frozen      int // those behind them
-	StateValues int // values that each device keeps from task to task
+	First int
+	// Params is the number of the model's parameters that travel, which are the first.
+	Params int
+	// Frozen is the number of parameters behind those, which never change.
+	Frozen int
+	// StateValues is how many values each device keeps from task to task.
+	StateValues int
 	// Trainable is how many of them are trained, from the first on.
 	Trainable int
 	// Summed is how many of them sums of updates hold, from the first on. Behind them lie buffers.
@@ -104,8 +118,9 @@ type Run struct {
 	CheckBuffers func(values []float32) error
 	// Selects says whether clients are chosen by their samples.
 	Selects bool
-	Votes   bool // updates are votes
-	Spec    *bus.Spec
+	// Votes is true if every value of an update must be -1, 0 or 1.
+	Votes bool
+	Spec  *bus.Spec
 }
 
 // arrival is a device that has joined.
@@ -113,13 +128,17 @@ type arrival struct{ device, samples int }
 
 // openTask is a task that waits for its device.
 type openTask struct {
-	task     *bus.Task
-	base     []float32 // what travels of the model that it starts from
+	task *bus.Task
+	// base holds the values that travel of the model from which the task starts.
+	base     []float32
 	doubtful bool
 	device   int
-	sent     time.Time // first
-	repeated time.Time // last
-	resumed  bool      // its device may have had it before the run was resumed
+	// sent is the wall time at which the task was sent first.
+	sent time.Time
+	// repeated is the wall time at which the task was sent last.
+	repeated time.Time
+	// resumed is true if the device may have got the task before the run was resumed.
+	resumed bool
 }
 
 // checkInterval is how often silence is looked for, hardly ever at the instant of a call
@@ -180,11 +199,14 @@ func Open(ctx context.Context, c Config, run Run) (*Devices, error) {
 		Check:   d.check,
 		Admit:   d.admit,
 	}
-	switch { // the samples have a meaning of their own, or the steps are not plain SGD
+	// A run that needs more of its devices asks for a newer protocol: the newest need is looked at
+	// first.
+	switch {
 	case c.Secure != nil:
 		g.Protocol = bus.ProtocolSecure
 		g.Secure = true
-		const halves = 2 // of a word of 64 bits, in each of which a value of 32 would be
+		// A masked value is a word of 64 bits, which takes the place of two values of 32.
+		const halves = 2
 		g.Params = func(*bus.Task) int { return halves * run.Params }
 	case run.StateValues > 0 || run.Spec.Compression != "":
 		g.Protocol = bus.ProtocolState
@@ -224,8 +246,9 @@ func (d *Devices) Close() error {
 // stood for devices in wall time.
 type Stats struct {
 	gateway.Stats
-	Banned  int
-	Returns int // to an earlier model
+	Banned int
+	// Returns counts how often the run went back to an earlier model.
+	Returns int
 	Held    time.Duration
 }
 
@@ -281,7 +304,9 @@ func (d *Devices) Issue(t *round.Task, message *bus.Task, base []float32, doubtf
 	d.mu.Unlock()
 	// The round machine learns of a ban only between two events, and may ask a banned device until
 	// then.
-	if d.gateway != nil && d.banned[o.device] { // the machine hears of it between two events
+	// The round machine hears of a ban only between two events, so the device is left out here
+	// already.
+	if d.gateway != nil && d.banned[o.device] {
 		d.refuse(o)
 		return nil
 	}
@@ -378,8 +403,10 @@ func (d *Devices) handOut(a *Answer) (round.Event, error) {
 	}
 	o := d.open[a.Task]
 	d.mu.Lock()
+	// The gateway's goroutines read the open tasks in check, so the lock is held here.
 	delete(d.open, a.Task)
 	d.mu.Unlock()
+	// A refused update of a model that the guard doubts does not count against the device.
 	if d.gateway != nil && !(o.doubtful && a.Kind == round.Invalid) {
 		if reason := d.accounts.ended(o.device, a.Kind, time.Since(o.sent)); reason != "" {
 			if err := d.suspend(o.device, reason, false); err != nil {
@@ -388,7 +415,7 @@ func (d *Devices) handOut(a *Answer) (round.Event, error) {
 		}
 	}
 	// A task that timed out did not hold the round, so its time is not counted against the device.
-	if d.gateway != nil && a.Kind != round.TimedOut { // then the round did not wait
+	if d.gateway != nil && a.Kind != round.TimedOut {
 		if err := d.release(o, true); err != nil {
 			return round.Event{}, err
 		}
@@ -441,9 +468,11 @@ func (d *Devices) take(ctx context.Context) (err error) {
 				d.differ = append(d.differ, n.Device)
 			}
 			d.versions[n.Device] = n.Join.Version
-			err = errors.Join(err, d.sendOpen(n.Device)) // it was restarted
+			// A device that joins was restarted and may have lost its task.
+			err = errors.Join(err, d.sendOpen(n.Device))
 		case gateway.Rejoined:
 			err = errors.Join(err, d.sendOpen(n.Device))
+		// A refused update ends the device's task, too, with an answer that says so.
 		case gateway.Updated, gateway.Refused:
 			if n.Kind == gateway.Refused {
 				d.notice("An update of device %s is refused: %s.", name, n.Text)
@@ -547,11 +576,14 @@ func (d *Devices) checkSilent() error {
 			return err
 		}
 		switch {
-		case now.Sub(o.sent) > d.TaskLimit && d.run.First == 0: // a deployment takes it back when it is done
+		// Where only devices take part, a slow device may come back, so it is lost and not
+		// suspended.
+		case now.Sub(o.sent) > d.TaskLimit && d.run.First == 0:
 			d.notice("Device %s is lost: it has worked on one task for more than %v (devices.task_seconds). It may "+
 				"join again.", name, d.TaskLimit)
 			d.gateway.GiveUp(o.device)
 			d.answer(round.Silent, o, round.Plan{})
+		// Where there are simulated clients, a device that is too slow is suspended.
 		case now.Sub(o.sent) > d.TaskLimit:
 			if err := d.suspend(
 				o.device,
@@ -564,6 +596,7 @@ func (d *Devices) checkSilent() error {
 			d.notice("Device %s is lost: nothing was heard of it for %v.", name, d.Liveness)
 			d.gateway.GiveUp(o.device)
 			d.answer(round.Silent, o, round.Plan{})
+		// The device may not have got the task, because a message can be lost.
 		case now.Sub(o.repeated) > resendAfter && !d.gateway.WorksOnTask(o.device):
 			if err := d.send(o); err != nil {
 				return err

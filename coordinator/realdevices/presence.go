@@ -96,6 +96,7 @@ func (d *Devices) AwaitChange(ctx context.Context, clock uint64) (events []round
 		d.notice("No device is there that can be asked: the run waits for one to join.")
 	}
 	defer func(since time.Time) { d.held.Add(int64(time.Since(since))) }(time.Now())
+	// Each turn looks for changes, makes sure that one can still come, and then waits for messages.
 	for {
 		if events, err = d.changes(clock, false); len(events) > 0 || err != nil {
 			return events, err
@@ -103,6 +104,7 @@ func (d *Devices) AwaitChange(ctx context.Context, clock uint64) (events []round
 		if err := d.checkAnyLeft(); err != nil {
 			return nil, err
 		}
+		// Without a gateway this is a replay, for which nothing new can come.
 		if d.gateway == nil {
 			return nil, errors.New("realdevices: the record has no device that joins a run that waits for one: the " +
 				"run that left it went no further")
@@ -123,7 +125,8 @@ func (d *Devices) changes(clock uint64, begin bool) (events []round.Event, err e
 	// of it.
 	if d.gateway == nil {
 		for err == nil && d.presence != nil && d.presence.Clock == clock {
-			events, _ = d.present(events, *d.presence) // a replay records nothing
+			// A replay records nothing, so this cannot fail.
+			events, _ = d.present(events, *d.presence)
 			err = d.nextPresence()
 		}
 		return events, err
@@ -151,7 +154,8 @@ func (d *Devices) changes(clock uint64, begin bool) (events []round.Event, err e
 				}
 			}
 		}
-		if err := d.readmit(now); err != nil { // behind its leaving
+		// A device is readmitted only after the event that says that it left.
+		if err := d.readmit(now); err != nil {
 			return nil, err
 		}
 	}
@@ -184,7 +188,8 @@ func (d *Devices) present(events []round.Event, p Presence) ([]round.Event, erro
 	if p.Joined {
 		kind = round.Joined
 	}
-	if i := p.Client - d.run.First; i >= 0 && i < len(d.knownPresent) { // a record may say anything
+	// The client is checked, because a record may hold anything.
+	if i := p.Client - d.run.First; i >= 0 && i < len(d.knownPresent) {
 		d.knownPresent[i] = p.Joined
 	}
 	return append(events, round.Event{Kind: kind, Client: p.Client, Samples: p.Samples}), nil
@@ -225,6 +230,7 @@ func (d *Devices) replay() error {
 				len(a.Values),
 				client,
 			)
+		// The recorded update must pass the checks that a live one passes.
 		case a.Kind == round.Planned:
 			if err := d.check(&bus.DeviceUpdate{Update: &bus.Update{Task: task}, Values: a.Values}); err != nil {
 				return fmt.Errorf("realdevices: the record's answer to task %d: %w", task, err)
@@ -270,6 +276,7 @@ func (d *Devices) Resume(s *round.State, pending []Answer, found Findings) error
 		updates[pending[i].Task] = &pending[i]
 	}
 	for _, t := range s.Devices.List {
+		// A task without an answer, or one that ends without a counting update, needs no update.
 		if t.Status == round.TaskIssued || t.Forced != round.Accepted {
 			continue
 		}

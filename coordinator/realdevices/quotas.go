@@ -11,9 +11,12 @@ import (
 
 // Front is what devices come through to the run's own server.
 type Front interface {
-	Sent(device string) int64 // bytes to a device
-	Expel(device string)      // closes its connections and takes no more
-	Readmit(device string)    // takes its connections again
+	// Sent returns how many bytes were sent to a device.
+	Sent(device string) int64
+	// Expel closes a device's connections and takes no more of them.
+	Expel(device string)
+	// Readmit takes a device's connections again.
+	Readmit(device string)
 }
 
 // accounts are what devices have taken of the run, for their quotas.
@@ -21,18 +24,24 @@ type accounts struct {
 	quota quota.Device
 	list  []account
 
-	median  time.Duration // time of the last tasks of all devices; 0: none has answered
-	answers int           // since it was calculated
+	// median is the median time of the last tasks of all devices, 0 until one has answered.
+	median time.Duration
+	// answers counts the answers since median was calculated.
+	answers int
 }
 
 // account is one device's.
 type account struct {
-	issued        int // tasks
-	refused, lost int // tasks in a row
+	// issued is the number of tasks that the device has got.
+	issued int
+	// refused and lost count the tasks in a row whose updates were refused, or that were lost.
+	refused, lost int
 	took          time.Duration
-	held          time.Duration // as it was at
-	heldAt        time.Time
-	sent          int64 // to it, before its last ban ended
+	// held is how long the run had been held as of the time at.
+	held   time.Duration
+	heldAt time.Time
+	// sent is how many bytes had been sent to the device when its last ban ended.
+	sent int64
 }
 
 // A task may take patience times as long as the median task of the other devices, and leastPatience in any
@@ -50,6 +59,8 @@ const fetchSlack = 16 << 20
 // user, or "" if it is over none.
 func (a *accounts) ended(device int, kind round.EventKind, took time.Duration) (reason string) {
 	x := &a.list[device]
+	// A counted update ends both rows of failures. A refused one shows that the device still
+	// answers.
 	switch kind {
 	case round.Planned:
 		x.refused = 0
@@ -113,7 +124,8 @@ func (a *accounts) typical() time.Duration {
 			}
 		}
 		a.answers = 0
-		if len(all) > 0 { // none where the clock has not moved
+		// The list is empty where the clock has not moved.
+		if len(all) > 0 {
 			slices.Sort(all)
 			a.median = all[(len(all)-1)/2]
 		}

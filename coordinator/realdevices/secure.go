@@ -32,10 +32,12 @@ type Secure struct {
 
 // session is one round of secure aggregation.
 type session struct {
-	round  int
-	stage  bus.SecureStage // that messages are taken for
+	round int
+	// stage is the stage of which messages are taken.
+	stage  bus.SecureStage
 	server *secagg.Server
-	began  time.Time // the stage
+	// began is the wall time at which the stage began.
+	began time.Time
 	// members are the devices that take part, by device. One that leaves is no member any more.
 	members map[int]*member
 	// survivors are the devices whose updates count, while the sum is recovered.
@@ -58,7 +60,9 @@ type member struct {
 	stages round.Stages
 }
 
-// join adds a device to the session of its task's round.
+// joinSession adds the device of task t to the session of secure aggregation of the task's round,
+// and begins the session if this is the round's first such task. It does nothing in a run without
+// secure aggregation.
 func (d *Devices) joinSession(t *round.Task) error {
 	if d.Secure == nil {
 		return nil
@@ -75,7 +79,8 @@ func (d *Devices) joinSession(t *round.Task) error {
 			began:   time.Now(),
 			members: map[int]*member{},
 		}
-		d.urgent = true // what a coordinator that is killed in the round goes on from
+		// A coordinator that is killed in this round must find it in its checkpoint.
+		d.urgent = true
 	}
 	d.session.members[t.Client-d.run.First] = &member{task: t.Task, sent: time.Now()}
 	return nil
@@ -87,7 +92,9 @@ func (d *Devices) HoldsMasked() bool {
 	return d != nil && d.Secure != nil && len(d.updates) > 0
 }
 
-// SecureWeight is the weight of a device's masked update, as it said with its keys.
+// SecureWeight returns the weight with which a device's masked update counts, as the device said
+// when it sent its keys. task is the number of the device's task. The result is 1 if the update or
+// the session is not known.
 func (d *Devices) SecureWeight(task uint64) uint64 {
 	a := d.updates[task]
 	if d.session == nil || a == nil {
@@ -110,7 +117,9 @@ func (d *Devices) stagesOf(client int) *round.Stages {
 	return &stages
 }
 
-// takeSecure takes a device's message in a stage.
+// takeSecure handles a device's message of one stage of secure aggregation and, once nobody is
+// missing, moves the session to its next stage. n is the gateway's event with the message and with
+// Reply, which answers the device.
 func (d *Devices) takeSecure(n *gateway.Event) {
 	s := d.session
 	var m *member
@@ -122,16 +131,22 @@ func (d *Devices) takeSecure(n *gateway.Event) {
 		return
 	}
 	stage := n.Message.Stage
+	// A message may belong to the session's stage, repeat an earlier one, or come from a device
+	// that has begun its task again.
 	switch {
 	case stage == s.stage || stage == bus.StageMasked && s.stage >= bus.StageMasked:
 		d.takeInStage(m, n)
 	case stage < s.stage && stage >= bus.StageSurvivors && m.done >= stage:
 		d.repeatReply(m, n)
 	case stage == m.done && m.done < s.stage:
-		d.repeatReply(m, n) // the answer was lost
+		// The device repeats its message, so the answer to it was lost.
+		d.repeatReply(m, n)
+	// Keys for a round that has left the stage of keys mean that the device has lost what it knew.
 	case stage == bus.StageKeys:
 		d.leaveSession(n.Device, "it has begun its task again, and the round has gone on")
 		n.Reply(refusal("the round has gone on"))
+	// A device that is ahead of the session remembers an earlier session, and must begin with its
+	// keys.
 	case s.stage == bus.StageKeys:
 		n.Reply(&bus.DeviceReply{Status: bus.SendKeys})
 	case m.done < stage && stage > s.stage:
@@ -147,7 +162,10 @@ func refusal(reason string) *bus.DeviceReply {
 	return &bus.DeviceReply{Status: bus.Refused, Reason: reason}
 }
 
-// takeInStage takes a message of the stage that the session is in.
+// takeInStage gives the message of a device, n, to the server of the secure aggregation, for the
+// stage that the session is in, and notes in member m how far the device is and how long it took. A
+// message that the server does not accept is answered with a refusal. Otherwise the device is
+// answered when the stage ends.
 func (d *Devices) takeInStage(m *member, n *gateway.Event) {
 	s := d.session
 	client := uint32(d.run.First + n.Device)
@@ -172,6 +190,7 @@ func (d *Devices) takeInStage(m *member, n *gateway.Event) {
 	}
 	m.done = p.Stage
 	m.reply = n.Reply
+	// The last two stages are not measured: each is taken to last as long as that of the keys.
 	m.stages.Survivors = m.stages.Keys
 	m.stages.Recovery = m.stages.Keys
 	if p.Stage == bus.StageRecovery {
@@ -188,7 +207,9 @@ func (m *member) answer(r *bus.DeviceReply) {
 	}
 }
 
-// repeatReply answers a message of a stage that is over as it was answered before.
+// repeatReply answers a message of a stage that the session has left already, with what member m
+// was told then: the roster, its shares, or the signatures. A device sends a message again if the
+// answer to it was lost.
 func (d *Devices) repeatReply(m *member, n *gateway.Event) {
 	s := d.session
 	m.reply = n.Reply
@@ -212,7 +233,9 @@ func (d *Devices) repeatReply(m *member, n *gateway.Event) {
 // roster is what the stage of keys led to.
 func (s *session) roster() []byte { return s.server.Encoded() }
 
-// answerMasked answers a device that has uploaded and asks for the survivors, once they are known.
+// answerMasked answers the member m, which is this device, after it has uploaded its masked update
+// and waits for the set of survivors. It does nothing before that set is known. A device outside
+// the set is refused.
 func (d *Devices) answerMasked(device int, m *member) {
 	s := d.session
 	if m.done != bus.StageMasked || s.set == nil {
@@ -225,7 +248,9 @@ func (d *Devices) answerMasked(device int, m *member) {
 	m.answer(&bus.DeviceReply{Status: bus.Continue, Secure: s.set})
 }
 
-// leaveSession ends a device's part in the session: its task has no update.
+// leaveSession ends a device's part in the session of secure aggregation, for a reason that the
+// device is told. Its open task ends as one that is late, without an update. A device that has no
+// part in the session is ignored.
 func (d *Devices) leaveSession(device int, reason string) {
 	m := d.session.members[device]
 	if m == nil {
@@ -253,8 +278,9 @@ func (d *Devices) awaits(device int, m *member) bool {
 	return o != nil && !d.isAnswered(o)
 }
 
-// advance ends the stages of keys and shares when no device is waited for any more. It is called
-// whenever a device has sent a message, left, or been silent.
+// advance ends the stage of keys or of shares once no device is waited for any more or the stage's
+// limit of wall time has passed. Devices that have not finished the stage leave the session. It is
+// called whenever a device has sent a message, left, or been silent. Later stages end in recover.
 func (d *Devices) advance() {
 	s := d.session
 	if s == nil || s.stage > bus.StageShares {
@@ -266,6 +292,8 @@ func (d *Devices) advance() {
 			return
 		}
 	}
+	// The order of devices is fixed, so that a record of the run does not depend on the order of a
+	// map.
 	for _, device := range slices.Sorted(maps.Keys(s.members)) {
 		if s.members[device].done < s.stage {
 			d.leaveSession(device, "the stage is over")
@@ -280,13 +308,16 @@ func (d *Devices) advance() {
 	if err == nil {
 		return
 	}
+	// Too few members are left for a sum that hides single updates, so all of them leave.
 	d.notice("Round %d has no updates of devices: %v.", s.round, err)
 	for _, device := range slices.Sorted(maps.Keys(s.members)) {
 		d.leaveSession(device, err.Error())
 	}
 }
 
-// endKeys sends the roster to all members.
+// endKeys ends the stage of keys: it sends the roster, which holds the public keys of all members,
+// to every member, and begins the stage of shares. An error means that too few members have sent
+// keys.
 func (d *Devices) endKeys() error {
 	s := d.session
 	roster, err := s.server.Roster()
@@ -301,7 +332,9 @@ func (d *Devices) endKeys() error {
 	return nil
 }
 
-// endShares sends members the shares of their neighbours, and takes their updates from here on.
+// endShares ends the stage of shares: it sends each member the encrypted shares of its neighbours,
+// and takes masked updates from here on. A member with too few neighbours leaves. An error means
+// that too few members remain.
 func (d *Devices) endShares() error {
 	s := d.session
 	clients, err := s.server.Members()
@@ -326,8 +359,9 @@ func (d *Devices) endShares() error {
 	return nil
 }
 
-// RecoverSum has the survivors, which are the devices of these tasks, sign their set and reveal shares,
-// and returns the sum of their updates in units of 2^-44 with the losses that they reported. An error
+// RecoverSum removes the masks from the sum of the updates of some tasks. Their devices, the
+// survivors, sign their set and reveal shares for that. It returns the sum in units of 2^-44, one
+// value for each parameter that travels, and the loss that each device reported, by task. An error
 // that wraps [secagg.ErrRound] says that the sum cannot be recovered.
 func (d *Devices) RecoverSum(ctx context.Context, tasks []round.Task) (sum []int64, losses []float64, err error) {
 	s := d.session
@@ -337,6 +371,7 @@ func (d *Devices) RecoverSum(ctx context.Context, tasks []round.Task) (sum []int
 	words := make([]uint64, d.run.Params)
 	s.survivors = map[int]bool{}
 	var clients []uint32
+	// Words are added modulo 2^64, so that masks of pairs cancel in the sum.
 	for _, t := range tasks {
 		a := d.updates[t.Task]
 		if a == nil {
@@ -377,9 +412,14 @@ func addWords(words []uint64, b []byte) {
 	}
 }
 
-// recover goes through the stages of survivors and recovery.
+// recover goes through the last two stages with the survivors, which are the clients with these
+// numbers: each signs the set of survivors, and with enough signatures each reveals the shares that
+// unmask the sum. It returns when the shares suffice or nobody is waited for any more. ctx ends the
+// wait.
 func (d *Devices) recover(ctx context.Context, clients []uint32) (err error) {
 	s := d.session
+	// A set that was sent before is kept: two sets for one round would reveal the updates in only
+	// one of them.
 	if s.set == nil {
 		if s.set, err = s.server.Survivors(clients); err != nil {
 			return err
@@ -407,7 +447,9 @@ func (d *Devices) recover(ctx context.Context, clients []uint32) (err error) {
 	return d.awaitStage(ctx, func() bool { return s.server.Ready() || !d.anySurvivor(bus.StageRecovery) })
 }
 
-// anySurvivor reports whether a survivor that is there has not sent its message of a stage.
+// anySurvivor reports whether a survivor that can still send its message of this stage has not sent
+// it yet. A device that is gone, banned or silent is not waited for, nor, in the stage of recovery,
+// one that has not signed.
 func (d *Devices) anySurvivor(stage bus.SecureStage) bool {
 	for device := range d.session.survivors {
 		m := d.session.members[device]
@@ -421,7 +463,9 @@ func (d *Devices) anySurvivor(stage bus.SecureStage) bool {
 	return false
 }
 
-// awaitStage takes messages of devices until a stage is over, or its limit has passed.
+// awaitStage handles messages of devices until over returns true, or until the limit of wall time
+// for one stage has passed, which is no error: the caller checks whether the stage has what it
+// needs.
 func (d *Devices) awaitStage(ctx context.Context, over func() bool) error {
 	for !over() {
 		if limit := d.Secure.StageLimit; limit > 0 && time.Since(d.session.began) > limit {

@@ -49,9 +49,11 @@ func (d *Devices) check(u *bus.DeviceUpdate) error {
 		return fmt.Errorf("it does not tell its loss, by which %s decides", d.Losses)
 	}
 	if d.Secure != nil {
-		return d.checkTook(u) // of masked values nothing can be said
+		// The values are masked, so nothing but the durations can be checked.
+		return d.checkTook(u)
 	}
 	base := d.differenceBase(o.base)
+	// Values beyond Params are the device's kept state, which is not checked here.
 	values := u.Values[:d.run.Params]
 	if err := algorithm.Check(values[:d.run.Summed], base[:d.run.Summed]); err != nil || d.Replay {
 		return err
@@ -68,6 +70,7 @@ func (d *Devices) check(u *bus.DeviceUpdate) error {
 	if d.run.Votes && slices.ContainsFunc(values[:d.run.Trainable], loud) {
 		return errors.New("its votes are not all -1, 0 or 1")
 	}
+	// A limit of 0 means that there is none.
 	if d.NormLimit == 0 {
 		return nil
 	}
@@ -110,8 +113,9 @@ func (d *Devices) Split(tasks []round.Task) int {
 	return n
 }
 
-// Add adds the updates of devices to the sum, but for their buffers: each is a term like any other, so
-// the order does not matter. base gives the models that they started from.
+// Add adds the updates of devices to sum, without their buffers, and sets the losses that they
+// reported. tasks, weights and losses have one entry for each device. base returns the model with a
+// version, from which a task started. The sum is of integers, so the order does not matter.
 func (d *Devices) Add(
 	sum []int64,
 	tasks []round.Task,
@@ -122,6 +126,7 @@ func (d *Devices) Add(
 	if len(tasks) == 0 {
 		return nil
 	}
+	// The updates are added up on their own, so that an error leaves sum as it was.
 	partial := make([]int64, len(sum))
 	for i, t := range tasks {
 		a := d.updates[t.Task]

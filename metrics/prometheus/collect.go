@@ -16,8 +16,9 @@ import (
 // what Collect sends, and the names stand in one place.
 func (m *Metrics) Describe(chan<- *client.Desc) {}
 
-// Collect sends the state for [Metrics.Gather], which holds its lock. What has not been measured
-// yet is left out.
+// Collect sends all metrics of the run to sink, as they are now, for [Metrics.Gather], which holds
+// the lock m.mu. What has not been measured yet is left out, so that Prometheus shows a gap and not
+// a zero.
 func (m *Metrics) Collect(sink chan<- client.Metric) {
 	c := &scrape{sink, m.labels}
 	s := &m.state
@@ -30,6 +31,7 @@ func (m *Metrics) Collect(sink chan<- client.Metric) {
 	m.collectRun(c, s)
 	m.collectClients(c, s)
 	m.collectUsage(c, s)
+	// Without a gap the server answers, and there is no series.
 	if m.run.Waiting != nil {
 		if gap, since := m.run.Waiting(); gap != "" {
 			c.add(
@@ -40,6 +42,7 @@ func (m *Metrics) Collect(sink chan<- client.Metric) {
 				gauge(time.Since(since).Seconds(), gap)
 		}
 	}
+	// Stats reports false before the run has started.
 	if m.run.Stats != nil {
 		if now, ok := m.run.Stats(); ok {
 			m.collectStats(c, s, &now)
@@ -49,6 +52,7 @@ func (m *Metrics) Collect(sink chan<- client.Metric) {
 
 // scrape sends the metrics of one scrape. Every series has the labels of the run.
 type scrape struct {
+	// sink takes the metrics; Prometheus reads it.
 	sink chan<- client.Metric
 	// labels are the labels of the run, which all of its series carry.
 	labels client.Labels
@@ -56,7 +60,9 @@ type scrape struct {
 
 // family is one metric of a scrape, with series for its labels' values.
 type family struct {
+	// sink takes the series of the metric.
 	sink chan<- client.Metric
+	// desc holds the name, the help text and the names of the labels.
 	desc *client.Desc
 }
 
@@ -90,8 +96,8 @@ func (f family) measured(v float64, labels ...string) {
 	}
 }
 
-// split sends both parts of a split amount: useful for updates that are in a model, and wasted for
-// all others.
+// split sends both parts of an amount as two series of f: useful, which went into updates that are
+// in a model, and wasted, which did not. The label of f is the use.
 func split[T int64 | float64](f family, s metrics.Split[T]) {
 	f.counter(float64(s.Useful), "useful")
 	f.counter(float64(s.Wasted), "wasted")
@@ -100,7 +106,8 @@ func split[T int64 | float64](f family, s metrics.Split[T]) {
 // duration is a histogram of this package, not the value of the last round.
 const duration = "round_duration_seconds"
 
-// collectRun sends the values of the run as a whole. Losses are those measured last.
+// collectRun sends the values of the run as a whole: progress, state, virtual time, the columns of
+// rounds.csv and the metrics of the model. Losses and metrics are those measured last.
 func (m *Metrics) collectRun(c *scrape, s *state) {
 	virtual := s.last.End.Seconds()
 	c.add(
@@ -113,6 +120,7 @@ func (m *Metrics) collectRun(c *scrape, s *state) {
 		"resumed_round",
 		"The round after which this attempt of the run went on; 0: it began.",
 	).gauge(float64(s.resumed))
+	// Every state has a series, so that a query can tell the end of a run from a missing scrape.
 	in := c.add("run_state", "1 for the state that the run is in, 0 for the others. The end is shown until it is "+
 		"scraped, for a minute at most.", "state")
 	for _, name := range []string{running, finished, stopped, failed, diverged} {
@@ -145,6 +153,7 @@ func (m *Metrics) collectRun(c *scrape, s *state) {
 	for i := range m.columns {
 		column := &m.columns[i]
 		switch {
+		// These columns have no metric, or the histogram stands for them.
 		case column.Metric == "-" || column.Metric == duration:
 		case column.Kind == metrics.Total:
 			c.add(column.Metric, column.Sentence()).counter(column.Of(&s.last))
@@ -162,6 +171,7 @@ func (m *Metrics) collectRun(c *scrape, s *state) {
 	)
 	for i, measure := range m.run.Metrics {
 		v := metric.ValueAt(s.last.Metrics, i)
+		// Accuracy has a metric of its own, too, whose name does not depend on the run.
 		if values.measured(v, measure.Name); measure.Name == metric.Accuracy {
 			accuracy.measured(v)
 		}
@@ -169,8 +179,9 @@ func (m *Metrics) collectRun(c *scrape, s *state) {
 	m.collectFairness(c, s.clients)
 }
 
-// collectFairness sends the last evaluation on the clients' own samples, for all clients
-// without a class, and for each class that has series of its own.
+// collectFairness sends the last evaluation e of the model on the samples of each client: its
+// summary over all clients, under the empty class, and over each class that has series of its own.
+// It sends nothing if e is nil, because no such evaluation was made.
 func (m *Metrics) collectFairness(c *scrape, e *metrics.ClientEvaluation) {
 	if e == nil {
 		return
@@ -220,7 +231,8 @@ func (m *Metrics) collectFairness(c *scrape, e *metrics.ClientEvaluation) {
 	}
 }
 
-// collectClients sends the counters of tasks by outcome, kind and class.
+// collectClients sends how many clients of each kind there are, how many tasks ended with which
+// outcome, and for which phases of which class the other clients waited.
 func (m *Metrics) collectClients(c *scrape, s *state) {
 	actors := c.add("actors", "Clients that take part.", "kind")
 	slowest := c.add(
@@ -254,7 +266,8 @@ func (m *Metrics) collectClients(c *scrape, s *state) {
 	}
 }
 
-// reached reports whether the run has clients of a kind. There are no series for other kinds.
+// reached reports whether the run has clients of this kind, simulated or real. A kind without
+// clients has no series, as they would all be 0.
 func (m *Metrics) reached(kind int) bool {
 	if kind == real {
 		return len(m.run.Devices) > 0
@@ -281,6 +294,7 @@ func (m *Metrics) collectUsage(c *scrape, s *state) {
 		metrics.Seconds(u.Time),
 	)
 	split(c.add("client_sgd_steps_total", "Local SGD steps of all clients: useful or wasted.", "use"), u.Steps)
+	// Energy is known only where the configuration gives the power of the classes.
 	if m.run.Power.Watts != nil {
 		split(
 			c.add(
@@ -305,7 +319,8 @@ func (m *Metrics) collectUsage(c *scrape, s *state) {
 	).counter(u.Straggling)
 }
 
-// collectStats sends the state of the coordinator's process: lag, queues, messages and devices.
+// collectStats sends the state of the coordinator's process, now: its checkpoints, workers, lags,
+// messages and servers and, if the run has real devices, what is known of these.
 func (m *Metrics) collectStats(c *scrape, s *state, now *metrics.Stats) {
 	c.add(
 		"last_checkpoint_timestamp_seconds",
@@ -331,6 +346,7 @@ func (m *Metrics) collectStats(c *scrape, s *state, now *metrics.Stats) {
 	).gauge(now.BusLag.Seconds())
 	c.add("bus_pending_messages", "Messages that wait for the coordinator.").gauge(float64(now.Pending))
 	c.add("bus_ignored_total", "Messages that did not count: repeated, stale or refused.").counter(float64(now.Ignored))
+	// Server is nil for a run that does not listen for devices itself.
 	if s := now.Server; s != nil {
 		open := c.add(
 			"server_connections",
@@ -349,6 +365,7 @@ func (m *Metrics) collectStats(c *scrape, s *state, now *metrics.Stats) {
 			closed.counter(float64(n), reason)
 		}
 	}
+	// NATS is nil for a run without a NATS server of its own.
 	if n := now.NATS; n != nil {
 		c.add(
 			"nats_connections",
@@ -363,6 +380,7 @@ func (m *Metrics) collectStats(c *scrape, s *state, now *metrics.Stats) {
 		traffic(c.add("nats_messages_total", "Messages that the run's own NATS server took and gave.", "direction"),
 			c.add("nats_bytes_total", "Bytes of these messages.", "direction"), n.Traffic)
 	}
+	// All that follows is about real devices.
 	if len(m.run.Devices) == 0 {
 		return
 	}
@@ -388,7 +406,9 @@ func (m *Metrics) collectStats(c *scrape, s *state, now *metrics.Stats) {
 	m.collectDevices(c, s)
 }
 
-// collectDevices sends the state of each real device, for the first MostDevices of them.
+// collectDevices sends what each real device did: its tasks, their virtual time and when it was
+// last heard of. The first MostDevices devices have series of their own; the tasks of all others
+// are added up under one name.
 func (m *Metrics) collectDevices(c *scrape, s *state) {
 	tasks := c.add(
 		"device_tasks_total",
@@ -411,6 +431,7 @@ func (m *Metrics) collectDevices(c *scrape, s *state) {
 			took.counter(v, metrics.Phase(p).String(), name)
 		}
 	}
+	// Seen reads what the run knows of its devices at this moment.
 	if m.run.Seen != nil {
 		seen := m.run.Seen()
 		for _, d := range seen[:min(len(seen), MostDevices)] {
@@ -419,7 +440,8 @@ func (m *Metrics) collectDevices(c *scrape, s *state) {
 	}
 }
 
-// traffic sends counters of messages and bytes in both directions.
+// traffic sends the messages and bytes of t as counters, each in both directions: in is what the
+// server or host took, and out what it gave. Both families have the direction as their label.
 func traffic(messages, bytes family, t metrics.Traffic) {
 	messages.counter(t.InMessages, "in")
 	messages.counter(t.OutMessages, "out")
@@ -427,8 +449,9 @@ func traffic(messages, bytes family, t metrics.Traffic) {
 	bytes.counter(t.OutBytes, "out")
 }
 
-// collectComparison sends what the classes of devices took and were expected to take; for
-// those of no known class the class is "device".
+// collectComparison sends, by class, how long real devices took for their tasks and how long
+// simulated clients of the class would take for the same ones. Devices without a known class are
+// under the class "device". Classes that no device belongs to have no series.
 func (m *Metrics) collectComparison(c *scrape, s *state) {
 	measured := c.add(
 		"device_measured_seconds_total",
@@ -439,6 +462,7 @@ func (m *Metrics) collectComparison(c *scrape, s *state) {
 	modelled := c.add("device_modelled_seconds_total", "Virtual time that a simulated client takes for the tasks "+
 		"that real devices have answered: of mean speed among those of the device's class, or among all where it "+
 		"has none.", "phase", "class")
+	// present says of each class in m.classes whether a real device belongs to it.
 	present := make([]bool, len(m.classes))
 	for i := range m.run.Devices {
 		present[m.deviceClass(m.run.Clients+i)] = true

@@ -23,8 +23,9 @@ type HostCounts struct {
 	metrics.Traffic
 }
 
-// HostPage returns the page with the metrics of a host and its process. counts must be safe for
-// concurrent use.
+// HostPage returns the page /metrics of a host of simulated clients, with its counts and the
+// metrics of its process. name and version describe the host; counts is called at each scrape and
+// must be safe for concurrent use.
 func HostPage(name, version string, counts func() HostCounts) web.Page {
 	r := client.NewRegistry()
 	r.MustRegister(hostCollector{client.Labels{"host": name}, version, counts})
@@ -33,15 +34,19 @@ func HostPage(name, version string, counts func() HostCounts) web.Page {
 
 // hostCollector reads a host's counts at each scrape.
 type hostCollector struct {
-	labels  client.Labels
+	// labels name the host on all of its series.
+	labels client.Labels
+	// version is the version of the host's program.
 	version string
-	counts  func() HostCounts
+	// counts returns what the host has done up to now.
+	counts func() HostCounts
 }
 
 // Describe sends nothing: the metrics are unchecked, and all are named in Collect.
 func (hostCollector) Describe(chan<- *client.Desc) {}
 
-// Collect sends the counts as they are now.
+// Collect sends the counts of the host as they are now to sink. It is called at each scrape,
+// possibly by several at a time, and keeps nothing between them.
 func (h hostCollector) Collect(sink chan<- client.Metric) {
 	c := &scrape{sink, h.labels}
 	now := h.counts()

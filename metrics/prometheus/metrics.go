@@ -34,6 +34,7 @@ const (
 	kinds
 )
 
+// kindNames are the values of the label kind, by kind of client.
 var kindNames = [kinds]string{"simulated", "real"}
 
 // phases is the number of a task's phases that are measured: those of a plan.
@@ -65,8 +66,9 @@ const (
 	otherDevices = "(other)"
 )
 
-// series are the classes that have series of their own: those of simulated devices and,
-// last, that of the real ones.
+// series returns the names of the classes of run r that have series of their own: those of
+// simulated clients, one named "all" if there are no classes, and last that of the real devices. If
+// there are more than maxClasses, the one before the last counts all others.
 func series(r *metrics.Run) []string {
 	classes := slices.Clone(r.Classes)
 	switch n := len(classes); {
@@ -83,9 +85,12 @@ func series(r *metrics.Run) []string {
 type Metrics struct {
 	// registry holds the collectors and histograms that a scrape gathers.
 	registry *client.Registry
-	run      *metrics.Run
-	labels   client.Labels
-	columns  []metrics.Column
+	// run describes the run. It does not change.
+	run *metrics.Run
+	// labels name the run on all of its series.
+	labels client.Labels
+	// columns are the values that the run reports for each round.
+	columns []metrics.Column
 	// classes are the names of the classes that have series of their own, as series returns them.
 	classes []string
 	// batch is what was reported since the last round, which no scrape sees yet.
@@ -100,12 +105,14 @@ type Metrics struct {
 	phases [][phases]client.Observer
 
 	// mu guards state and the histograms. A scrape holds it throughout.
-	mu    sync.Mutex
+	mu sync.Mutex
+	// state is what the last round left; the run's goroutine changes it once a round.
 	state state
 	scrapes
 }
 
-// Gather implements [client.Gatherer].
+// Gather implements [client.Gatherer]. It holds the lock throughout, so that a scrape sees a round
+// wholly or not at all.
 func (m *Metrics) Gather() ([]*dto.MetricFamily, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -148,6 +155,7 @@ type observed struct {
 
 // deviceTasks sums the tasks that a real device has answered.
 type deviceTasks struct {
+	// tasks is the number of the answered tasks, a float as Prometheus counts.
 	tasks float64
 	// took sums the durations of each phase, in seconds.
 	took [phases]float64
@@ -165,7 +173,8 @@ type state struct {
 	slowest [][phases]float64
 	// updates counts the tasks that ended, for simulated clients and real devices apart.
 	updates [kinds][round.Outcomes]uint64
-	usage   metrics.Usage
+	// usage is what all clients have used up to the last round.
+	usage metrics.Usage
 	// devices holds the tasks of each device with series; its last element sums all other devices.
 	devices []deviceTasks
 	// clients is the last evaluation on the clients' own samples, without scores; nil: none yet.
@@ -176,7 +185,9 @@ type state struct {
 	resumed int
 }
 
-// New makes the metrics of one run with a registry of their own.
+// New makes the metrics of one run with a registry of their own, so that several runs of one
+// process do not mix. The metrics refer to run until the end, and nothing is measured before the
+// first round.
 func New(run *metrics.Run) *Metrics {
 	m := &Metrics{
 		registry: client.NewRegistry(),
@@ -197,9 +208,11 @@ func New(run *metrics.Run) *Metrics {
 	s.name = running
 	n := len(m.classes)
 	s.slowest = make([][phases]float64, n)
+	// Devices beyond MostDevices share one more entry at the end.
 	s.devices = make([]deviceTasks, min(len(run.Devices), MostDevices+1))
 	s.compared = make([]comparison, n)
 	m.batch.compared = make([]comparison, n)
+	// NaN means not yet measured, and such values are not sent.
 	s.last.TrainingLoss = math.NaN()
 	s.last.WindowLoss = math.NaN()
 	s.last.ValidationLoss = math.NaN()
@@ -231,6 +244,7 @@ func (m *Metrics) addHistograms() {
 	)
 	m.phases = make([][phases]client.Observer, len(m.classes))
 	for i, class := range m.classes {
+		// Series for a class that has no clients would stay empty.
 		if kind := m.kindOf(i); m.reached(kind) {
 			for p := range phases {
 				m.phases[i][p] = all.WithLabelValues(metrics.Phase(p).String(), kindNames[kind], class)
@@ -240,7 +254,8 @@ func (m *Metrics) addHistograms() {
 	m.registry.MustRegister(m, m.duration, all)
 }
 
-// kindOf returns the kind of the clients of a class. The last class is that of real devices.
+// kindOf returns the kind of the clients of a class, which is given by its place in m.classes. The
+// last place is that of real devices; all others are of simulated clients.
 func (m *Metrics) kindOf(class int) int {
 	if class == len(m.classes)-1 {
 		return real
@@ -248,8 +263,9 @@ func (m *Metrics) kindOf(class int) int {
 	return simulated
 }
 
-// Start implements [metrics.Starter]: it shows where a run stands that is resumed,
-// before its next round.
+// Start implements [metrics.Starter]: for a resumed run it shows where the run stands before the
+// next round closes. What is counted by task starts again at 0. A new run, whose s.Last is nil,
+// needs nothing.
 func (m *Metrics) Start(s *metrics.Start) error {
 	if s.Last == nil {
 		return nil
@@ -263,7 +279,8 @@ func (m *Metrics) Start(s *metrics.Start) error {
 	return nil
 }
 
-// Clients implements [metrics.ClientsObserver]: it keeps the last evaluation by client.
+// Clients implements [metrics.ClientsObserver]: it keeps e, the last evaluation of the model on the
+// samples of each client, without the single clients' scores. It replaces the evaluation before.
 func (m *Metrics) Clients(e *metrics.ClientEvaluation) error {
 	last := *e
 	// The scores are not shown, and there may be very many of them.
@@ -280,18 +297,22 @@ func (m *Metrics) class(client int) int {
 	switch last := len(m.classes) - 1; {
 	case m.run.Real(client):
 		return last
+	// A run with one class has its series at place 0.
 	case len(m.run.Classes) > 1:
 		return min(m.run.Class(client), last-1)
 	}
 	return 0
 }
 
-// Task implements [metrics.TaskObserver]. Candidates that are only asked for their loss have no
-// phases, nor do clients that drop out or real devices of which no durations are known.
+// Task implements [metrics.TaskObserver]: it adds a task that has ended to the batch, which no
+// scrape sees before the round closes. Phases are counted only of tasks that were trained to their
+// end, so not of candidates that were only asked for their loss, of clients that dropped out, and
+// of devices that were lost or refused.
 func (m *Metrics) Task(e *round.TaskReport) {
 	b := &m.batch
 	if m.run.Real(e.Client) {
 		b.outcomes[e.Outcome]++
+		// No durations are known of such a task.
 		if e.Outcome == round.Lost || e.Outcome == round.Refused {
 			return
 		}
@@ -304,14 +325,15 @@ func (m *Metrics) Task(e *round.TaskReport) {
 	if class := m.class(e.Client); m.phases[class][0] != nil {
 		b.phases = append(b.phases, observed{class, min(e.Client-m.run.Clients, MostDevices), phasesOf(&e.Plan)})
 	}
+	// The round waited for the last accepted task.
 	if e.Outcome == round.Accepted && (!b.waited || e.End >= b.slowest.End) {
 		b.slowest = *e
 		b.waited = true
 	}
 }
 
-// compare counts what a real device took for a task that it has answered, beside what a
-// simulated client of its class takes.
+// compare counts what a real device took for the answered task e, phase by phase, beside what a
+// simulated client of mean speed in the device's class takes for it. Both sums go into the batch.
 func (m *Metrics) compare(e *round.TaskReport) {
 	// A client that dropped out did only a part of the task, so its times compare with nothing.
 	if e.Outcome == round.Dropped {
@@ -347,7 +369,8 @@ func (m *Metrics) deviceClass(client int) int {
 	return last
 }
 
-// Round implements [metrics.Output]: it publishes a round with everything since the round before.
+// Round implements [metrics.Output]: it publishes round r with all that was reported since the
+// round before. Scrapes see the old state or the new one, nothing in between.
 func (m *Metrics) Round(r *metrics.Round) error {
 	now := time.Now()
 	m.mu.Lock()
@@ -365,7 +388,9 @@ func (m *Metrics) Round(r *metrics.Round) error {
 	return nil
 }
 
-// takeBatch moves the counts of the batch to the state.
+// takeBatch moves the counts of the batch to the state and the histograms, and empties it. r is the
+// round that has closed. The caller holds the lock. The outcomes in r must already be counted as
+// those of simulated clients: takeBatch moves the share of real devices.
 func (m *Metrics) takeBatch(r *round.Report) {
 	s := &m.state
 	b := &m.batch
@@ -397,6 +422,7 @@ func (m *Metrics) takeBatch(r *round.Report) {
 		}
 	}
 	b.phases = b.phases[:0]
+	// A round without an accepted task waited for nobody.
 	if b.waited {
 		slowest := &s.slowest[m.class(b.slowest.Client)]
 		for p, d := range phasesOf(&b.slowest.Plan) {

@@ -33,11 +33,14 @@ type scrapes struct {
 	shown chan struct{}
 }
 
-// Handler answers scrapes of the run and of its process.
+// Handler answers scrapes of the run and of its process. It notes when Prometheus scraped, which it
+// tells from other readers by a header, so that [Metrics.AwaitScrape] knows how long to wait for it
+// at the end of the run.
 func (m *Metrics) Handler() http.Handler {
 	answer := handler(client.Gatherers{m, process()})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m.mu.Lock()
+		// The state is read before the answer: only then has the scrape certainly seen the end.
 		ended := m.state.name != running
 		m.mu.Unlock()
 		answer.ServeHTTP(w, r)
@@ -51,6 +54,7 @@ func (m *Metrics) Handler() http.Handler {
 			m.every = now.Sub(m.last)
 		}
 		m.last = now
+		// Another scrape may have closed the channel already.
 		if ended {
 			select {
 			case <-m.shown:
@@ -78,7 +82,9 @@ func (m *Metrics) Pages() []web.Page {
 	return []web.Page{{Path: "/metrics", Handler: m.Handler(), Always: true}}
 }
 
-// Close implements [metrics.Closer]: it publishes how the run ended.
+// Close implements [metrics.Closer]: it publishes how the run ended. cause is nil for a complete
+// run, a canceled context for one that was interrupted, and otherwise the error at which the run
+// failed.
 func (m *Metrics) Close(cause error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -101,6 +107,7 @@ func (m *Metrics) Close(cause error) error {
 // it may have ended before the first scrape; any other is not kept.
 func (m *Metrics) AwaitScrape(ctx context.Context, grace time.Duration) {
 	m.mu.Lock()
+	// A patience below 0 ends the wait at once.
 	patience := m.patience(grace)
 	m.mu.Unlock()
 	select {
@@ -110,9 +117,11 @@ func (m *Metrics) AwaitScrape(ctx context.Context, grace time.Duration) {
 	}
 }
 
-// patience is how long from now on the end of the run is kept for a scrape; see [Metrics.AwaitScrape].
-// The caller holds the lock.
+// patience returns how long from now on the end of the run is kept for a scrape; 0 or less: no
+// longer. grace is the time since the run's start for which a failed run waits for its first
+// scrape; see [Metrics.AwaitScrape]. The caller holds the lock.
 func (m *Metrics) patience(grace time.Duration) time.Duration {
+	// No Prometheus has scraped the run so far.
 	if m.last.IsZero() {
 		if m.state.name == failed || m.state.name == diverged {
 			return grace - time.Since(m.run.Started)
@@ -120,6 +129,7 @@ func (m *Metrics) patience(grace time.Duration) time.Duration {
 		return 0
 	}
 	limit := keptTime
+	// The next scrape is due after m.every; twice that and a second allow for one that is late.
 	if m.every > 0 {
 		limit = min(limit, 2*m.every+time.Second)
 	}

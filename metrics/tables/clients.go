@@ -17,11 +17,15 @@ import (
 // account is the sum of what one client's tasks used. What an accepted task changes fits into one
 // cache line of the processor, and the whole account into two: so the last field pads it.
 type account struct {
-	tasks      [round.Outcomes]int32
-	useful     used
+	// tasks counts the client's tasks by outcome.
+	tasks [round.Outcomes]int32
+	// useful is what went into accepted updates.
+	useful used
+	// candidates counts how often the client was only asked for its loss.
 	candidates int64
-	wasted     used
-	_          [2]int64
+	// wasted is what all other tasks used.
+	wasted used
+	_      [2]int64
 }
 
 // used are the local steps that tasks did, followed by their nanoseconds in each phase.
@@ -29,6 +33,7 @@ type used [1 + metrics.Phases]int64
 
 // Tables is the output of one run: it adds up what each client's tasks used.
 type Tables struct {
+	// run describes the run, with the classes and the real devices among its clients.
 	run *metrics.Run
 	// place holds, by client, the index of its account plus 1; 0: the client has had no task.
 	place []int32
@@ -72,6 +77,8 @@ func (c *Tables) Round(*metrics.Round) error {
 func (c *Tables) countOpen() {
 	var accounts [64]*account
 	for some := range slices.Chunk(c.open, len(accounts)) {
+		// The first pass touches each account, and the second one uses what the processor has
+		// fetched.
 		for i := range some {
 			e, a := &some[i], c.account(some[i].Client)
 			accounts[i] = a
@@ -96,6 +103,7 @@ func (c *Tables) Finish(end *metrics.End) error {
 		c.open = nil
 	}
 	for i := range c.open {
+		// A candidate that was not chosen has ended as it should; all else was in vain.
 		if e := &c.open[i]; !e.Probe || e.Outcome == round.Accepted {
 			e.Outcome = round.Cancelled
 		}
@@ -107,7 +115,8 @@ func (c *Tables) Finish(end *metrics.End) error {
 	)
 }
 
-// use adds what a task used to the useful or the wasted part.
+// use adds the local steps and the virtual time of task e, phase by phase, to the useful part if
+// its update was accepted, and to the wasted part otherwise.
 func (a *account) use(e *round.TaskReport) {
 	u := &a.wasted
 	if e.Outcome == round.Accepted {
@@ -123,6 +132,7 @@ func (a *account) use(e *round.TaskReport) {
 // pass calls f with each number of the account, in the order in which a checkpoint has them, and
 // replaces it by what f returns. It serves both to write and to read an account.
 func (a *account) pass(f func(int64) int64) {
+	// The order of the numbers is part of the checkpoints' format.
 	for o, n := range a.tasks {
 		a.tasks[o] = int32(f(int64(n)))
 	}
@@ -134,25 +144,29 @@ func (a *account) pass(f func(int64) int64) {
 	}
 }
 
-// account returns a client's account, and makes it at the first task of the client. Devices may
-// join with numbers beyond the ones that the run began with.
+// account returns the account of the client with this number, and makes it at the client's first
+// task. Devices may join with numbers beyond the ones that the run began with. The pointer stays
+// valid, because accounts are never moved.
 func (c *Tables) account(client int) *account {
 	// The client is a device that joined after the run began, so the list must grow.
 	if client >= len(c.place) {
 		c.place = append(c.place, make([]int32, client+1-len(c.place))...)
 	}
 	if c.place[client] == 0 {
+		// All chunks are full.
 		if c.used%chunk == 0 {
 			c.accounts = append(c.accounts, make([]account, chunk))
 		}
 		c.used++
 		c.place[client] = int32(c.used)
 	}
+	// Places are counted from 1, since 0 means no account.
 	i := c.place[client] - 1
 	return &c.accounts[i/chunk][i%chunk]
 }
 
-// each yields the clients that have had a task, in ascending order.
+// each yields the number and the account of each client that has had a task, in ascending order of
+// the numbers. It is an iterator for a range loop.
 func (c *Tables) each(yield func(client int, a *account) bool) {
 	for client, i := range c.place {
 		if i > 0 && !yield(client, c.account(client)) {
@@ -169,10 +183,12 @@ type state struct {
 	Open []round.TaskReport
 }
 
-// Save implements [metrics.Stateful].
+// Save implements [metrics.Stateful]: it returns the accounts and the tasks of the open round for a
+// checkpoint. Accounts are varints, which are short where a number is small.
 func (c *Tables) Save() ([]byte, error) {
 	last := 0
 	saved := make([]byte, 0, 32*c.used)
+	// Clients ascend, so the distance from the one before is small.
 	for client, a := range c.each {
 		saved = binary.AppendVarint(saved, int64(client-last))
 		last = client
@@ -186,8 +202,8 @@ func (c *Tables) Save() ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// Restore implements [metrics.Stateful]. It refuses a state that does not decode or names an
-// impossible client.
+// Restore implements [metrics.Stateful]: it reads what Save has returned into empty tables. It
+// refuses a state that does not decode or names an impossible client.
 func (c *Tables) Restore(saved []byte) error {
 	var s state
 	if err := gob.NewDecoder(bytes.NewReader(saved)).Decode(&s); err != nil {
@@ -202,6 +218,7 @@ func (c *Tables) Restore(saved []byte) error {
 		if client < 0 || client >= round.MaxClients {
 			return fmt.Errorf("tables: an account of client %d, want 0 to %d", client, round.MaxClients-1)
 		}
+		// After an error the remaining numbers are read as 0, and the error is returned below.
 		c.account(int(client)).pass(func(int64) (v int64) {
 			if err == nil {
 				v, err = binary.ReadVarint(in)
@@ -216,8 +233,9 @@ func (c *Tables) Restore(saved []byte) error {
 	return nil
 }
 
-// WriteClients writes clients.parquet: a row for each client that has had a task, in ascending
-// order.
+// WriteClients writes clients.parquet to w: a row for each client that has had a task, in ascending
+// order of their numbers. A run with values of its own for each client (ClientValues) gets more
+// columns.
 func (c *Tables) WriteClients(w io.Writer) error {
 	if c.run.ClientValues != nil {
 		return c.writeExtended(w, c.run.ClientValues())
@@ -231,7 +249,8 @@ func (c *Tables) WriteClients(w io.Writer) error {
 	})
 }
 
-// clientRow is the row of a client with its account.
+// clientRow returns the row of clients.parquet for the client with this number: what its account a
+// says, its class, and whether it is a real device.
 func (c *Tables) clientRow(client int, a *account) Client {
 	row := a.row()
 	row.Client = int32(client)
@@ -240,11 +259,13 @@ func (c *Tables) clientRow(client int, a *account) Client {
 	return row
 }
 
-// writeExtended writes clients.parquet with more columns than [Client] has: the rows are values of a
-// type that is made here.
+// writeExtended writes clients.parquet with more columns than [Client] has, one for each element of
+// more. The rows are values of a struct type that is made here by reflection, since parquet-go
+// takes the schema from a type.
 func (c *Tables) writeExtended(w io.Writer, more []metrics.ClientColumn) error {
 	fields := reflect.VisibleFields(reflect.TypeFor[Client]())
 	standard := len(fields)
+	// The columns are optional: a NaN becomes a null.
 	for i, column := range more {
 		fields = append(fields, reflect.StructField{
 			Name: fmt.Sprint("Column", i),
@@ -261,6 +282,7 @@ func (c *Tables) writeExtended(w io.Writer, more []metrics.ClientColumn) error {
 	return write(w, c.run, rowType, func(yield func(any, error) bool) {
 		for client, a := range c.each {
 			row := reflect.New(rowType).Elem()
+			// The fields of Client come first, in the same order.
 			from := reflect.ValueOf(c.clientRow(client, a))
 			for i := range standard {
 				row.Field(i).Set(from.Field(i))
@@ -302,6 +324,7 @@ func (a *account) row() Client {
 		WaitingUseful:  used(metrics.Waiting),
 		WaitingWasted:  wasted(metrics.Waiting),
 	}
+	// Each task has exactly one outcome, so the outcomes add up to all tasks.
 	for _, n := range a.tasks {
 		row.Tasks += n
 	}

@@ -9,13 +9,15 @@ import (
 	"fedpace/internal/regular"
 )
 
-// ReadUpdates reads from a clients.parquet how often each client trained: the number of its accepted
-// updates, by client. The list is as long as the largest number of a client that had a task.
+// ReadUpdates reads from the clients.parquet at path how often each client trained: updates[i] is
+// the number of accepted updates of client i. The list is as long as the largest number of a client
+// that had a task, and clients without a task have 0.
 func ReadUpdates(path string) (updates []uint32, err error) {
 	text, err := regular.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
+	// Only the two columns that are needed are read.
 	type row struct {
 		Client   int32 `parquet:"client"`
 		Accepted int32 `parquet:"accepted"`
@@ -28,6 +30,7 @@ func ReadUpdates(path string) (updates []uint32, err error) {
 		if r.Client < 0 || r.Accepted < 0 {
 			return nil, fmt.Errorf("%s: client %d has %d accepted updates", path, r.Client, r.Accepted)
 		}
+		// Clients without a task have no row.
 		for int(r.Client) >= len(updates) {
 			updates = append(updates, 0)
 		}

@@ -41,6 +41,7 @@ func (TasksSink) Open(run *metrics.Run) (metrics.Output, error) { return &tasks{
 // tasks is the output of one run. It keeps the tasks of the open round in memory, and those of
 // closed rounds in the spool.
 type tasks struct {
+	// run describes the run, with the classes of its clients.
 	run *metrics.Run
 	// open are the tasks of the open round.
 	open []record
@@ -52,19 +53,27 @@ type tasks struct {
 
 // record is a task that has ended, as the spool holds it: fields of fixed size, in little endian.
 type record struct {
-	Task, Model                   uint64
-	Start, End                    round.Time
-	Plan                          round.Plan
+	// Task is the number of the task, and Model the version of its base model.
+	Task, Model uint64
+	// Start and End are the virtual times at which the task was given out and at which it ended.
+	Start, End round.Time
+	// Plan holds the durations of the task's phases.
+	Plan round.Plan
+	// Client is the number of the client, LocalSteps the task's K, and Staleness the number of
+	// aggregations since its base model.
 	Client, LocalSteps, Staleness uint32
-	Probe                         bool
-	Outcome                       round.Outcome
+	// Probe says that the client was only asked for its loss.
+	Probe bool
+	// Outcome says how the task ended.
+	Outcome round.Outcome
 	// Round is the round in which the task counts.
 	Round uint32
 	// Loss is the loss at the task's first step; NaN: not known.
 	Loss float64
 }
 
-// Start implements [metrics.Starter]: it opens the spool, which a resumed run continues.
+// Start implements [metrics.Starter]: it opens the spool in the run's folder. A resumed run
+// continues it after the rows of its checkpoint, and counts rounds from s.Last.
 func (o *tasks) Start(s *metrics.Start) error {
 	spool, err := s.Spool(spoolFile)
 	if err != nil {
@@ -98,7 +107,8 @@ func (o *tasks) Task(e *round.TaskReport) {
 	})
 }
 
-// Losses implements [metrics.LossObserver]: it adds the losses to the round's accepted tasks.
+// Losses implements [metrics.LossObserver]: losses[i] is the loss at the first step of task
+// list[i]. It is added to the accepted task of the open round that has this number.
 func (o *tasks) Losses(list []round.Task, losses []float64) {
 	// place maps the number of an accepted task to its index in open.
 	place := make(map[uint64]int, len(list))
@@ -182,12 +192,14 @@ func (o *tasks) Finish(end *metrics.End) error {
 	})
 }
 
-// rows yields all tasks in the order in which they ended: those of the spool, then the open ones.
+// rows yields all tasks in the order in which they ended, as rows of the table: those that spool
+// holds, then those of the open round. It ends after the first error, which it yields.
 func (o *tasks) rows(spool io.Reader) func(yield func(Task, error) bool) {
 	return func(yield func(Task, error) bool) {
 		for {
 			var r record
 			err := binary.Read(spool, binary.LittleEndian, &r)
+			// The spool ends behind a whole record.
 			if errors.Is(err, io.EOF) {
 				break
 			}

@@ -37,6 +37,7 @@ func (Sink) Files() []string { return []string{RoundsFile, ClientsFile} }
 func (Sink) Open(run *metrics.Run) (metrics.Output, error) { return New(run), nil }
 
 const (
+	// batch is the number of rows that are given to the writer at a time.
 	batch = 1 << 10
 	// groupSet is the number of rows of a row group, which a writer keeps in memory.
 	groupSet = 1 << 16
@@ -46,7 +47,10 @@ const (
 // a few percent larger, since virtual times have hardly any pattern.
 var codec = zstd.Codec{Level: zstd.SpeedFastest}
 
-// write writes the rows of a table, values of a struct. Its metadata say which run it is of.
+// write writes the table of the values in rows to w as Parquet, batch by batch. row is the struct
+// type from which the schema follows; T is that type, or any for one made by reflection. The file's
+// metadata say what the columns mean and which run it is of. It ends at the first error that rows
+// yields.
 func write[T any](w io.Writer, run *metrics.Run, row reflect.Type, rows iter.Seq2[T, error]) error {
 	metadata := parquet.KeyValueMetadata
 	p := parquet.NewGenericWriter[T](w, parquet.SchemaOf(reflect.New(row).Interface()), parquet.CreatedBy("fedpace", run.Version, ""),
@@ -70,6 +74,7 @@ func write[T any](w io.Writer, run *metrics.Run, row reflect.Type, rows iter.Seq
 			buffer = buffer[:0]
 		}
 	}
+	// The last batch is not full.
 	_, err := p.Write(buffer)
 	if err == nil {
 		err = p.Close()
@@ -80,7 +85,8 @@ func write[T any](w io.Writer, run *metrics.Run, row reflect.Type, rows iter.Seq
 	return nil
 }
 
-// WriteRounds writes rounds.parquet: a row for each round, with the columns of the run.
+// WriteRounds writes rounds.parquet to w: a row for each round that rounds yields, with the columns
+// of the run. It ends at the first error among the rounds.
 func WriteRounds(w io.Writer, run *metrics.Run, rounds iter.Seq2[round.Report, error]) error {
 	columns := run.Columns()
 	row := rowType(columns)
@@ -97,7 +103,8 @@ func WriteRounds(w io.Writer, run *metrics.Run, rounds iter.Seq2[round.Report, e
 	})
 }
 
-// rowType is a struct type with a field for each column: parquet-go derives a table's schema from it.
+// rowType returns a struct type with a field for each column, from which parquet-go derives the
+// schema of the table. The tags of the fields hold the column's name, meaning and unit.
 func rowType(columns []metrics.Column) reflect.Type {
 	types := map[metrics.Kind]reflect.Type{
 		metrics.Count: reflect.TypeFor[int32](),
@@ -123,7 +130,9 @@ func rowType(columns []metrics.Column) reflect.Type {
 	return reflect.StructOf(fields)
 }
 
-// set puts a number into a field. A field of an optional column stays nil where nothing was measured.
+// set puts the number v of a column of this kind into field, as an integer for counts and as a
+// float otherwise. A field of an optional column is a pointer and stays nil (null in the table)
+// where v is NaN: not measured.
 func set(field reflect.Value, kind metrics.Kind, v metrics.Number) {
 	if field.Kind() == reflect.Pointer {
 		if math.IsNaN(v.Float) {
@@ -170,11 +179,14 @@ type Client struct {
 
 // about is what a table's metadata say of a column.
 type about struct {
+	// Meaning is a phrase that says what the column holds.
 	Meaning string `json:"meaning"`
-	Unit    string `json:"unit,omitempty"`
+	// Unit is the unit of the values; empty: they have none.
+	Unit string `json:"unit,omitempty"`
 }
 
-// columns is a JSON object that gives each column of a row's type its meaning and unit.
+// columns returns a JSON object that gives each column of the struct type row its meaning and unit,
+// as the tags of the fields say.
 func columns(row reflect.Type) string {
 	list := map[string]about{}
 	for _, f := range reflect.VisibleFields(row) {

@@ -34,18 +34,22 @@ const (
 	bytesCell
 )
 
-// errStop is what a taker returns that needs no further row.
+// errStop is returned by a taker that needs no further row. It ends the reading of a file early and
+// is never shown to the user.
 var errStop = errors.New("enough rows")
 
 // errMissing reports that a row has no value.
 var errMissing = errors.New("no value (missing: drop leaves out the rows without one)")
 
-// missingWords are the texts that stand for a number that is missing.
+// missingWords are the texts, in lower case, that stand for a number that is missing. The empty
+// text is one of them.
 var missingWords = []string{"", "na", "n/a", "nan", "null", "none", "?"}
 
-// name returns the value as the name of a client, class or part, without surrounding blanks. It returns
-// "" for a missing value, NaN and an empty text.
+// name returns the value as the name of a client, class or part, without surrounding blanks. A
+// whole number has the same name in every type: 3, 3.0 and "3.0" are all called 3. The result is ""
+// for a missing value, NaN and an empty text.
 func (c *cell) name() string {
+	// A kind that the switch leaves out, missingCell, has the empty name.
 	switch c.kind {
 	case textCell:
 		return canonicalName(strings.TrimSpace(c.text))
@@ -62,8 +66,9 @@ func (c *cell) name() string {
 	return ""
 }
 
-// canonicalName writes a whole number without a fraction of zeros, as one program writes 1 and
-// another 1.0: both are one client, and one class.
+// canonicalName returns name without a fraction that consists of zeros alone: 1.0 becomes 1, and
+// -0.0 becomes 0. Programs write the same client or class as 1 or as 1.0, depending on the type of
+// the column. Any other name stays as it is.
 func canonicalName(name string) string {
 	if !strings.HasSuffix(name, "0") {
 		return name
@@ -75,14 +80,16 @@ func canonicalName(name string) string {
 	if whole == "-0" {
 		return "0"
 	}
+	// A text such as v1.0 is a name of its own and stays.
 	if _, err := strconv.ParseInt(whole, 10, 64); err != nil {
 		return name
 	}
 	return whole
 }
 
-// number returns the value as a number that is finite as float32. It fails with errMissing for a missing
-// value, NaN and the missingWords, and with another error for what is not such a number.
+// number returns the value as a number that is finite as float32, which is what models take. The
+// error is errMissing for a missing value, for NaN and for a text among missingWords. Any other
+// text that is no number, and a number too large for float32, give another error.
 func (c *cell) number() (float64, error) {
 	x := c.real
 	switch c.kind {
@@ -91,6 +98,7 @@ func (c *cell) number() (float64, error) {
 	case wholeCell:
 		x = float64(c.integer)
 	case textCell, bytesCell:
+		// Numbers in texts and in bytes are parsed alike.
 		text := c.text
 		if c.kind == bytesCell {
 			text = string(c.bytes)
@@ -132,7 +140,9 @@ func parseNumber(text string) (float64, error) {
 	return 0, fmt.Errorf("%.40q is not a number", text)
 }
 
-// isFraction reports whether a number is written with a decimal point, or of a floating-point type.
+// isFraction reports whether the value was written as a fraction, even if it is whole: a cell of a
+// floating-point type, or a text with a decimal point. Columns of such values are rather
+// measurements than classes.
 func (c *cell) isFraction() bool {
 	switch c.kind {
 	case realCell:
@@ -158,8 +168,9 @@ func isNumber(text string) bool {
 	return err == nil
 }
 
-// words returns the numbers of a list that is written as a text: [1, 2], [1,2] or 1 2. Another
-// comma without a blank behind it may be that of a decimal number.
+// words splits a text that holds a list of numbers, such as [1, 2], [1,2] or 1 2, into its parts,
+// without brackets. It returns nil for a cell that is no text. The error says that a comma may be a
+// decimal sign, as in 2,34 without brackets; the list is returned with it.
 func (c *cell) words() (list []string, err error) {
 	if c.kind != textCell {
 		return nil, nil

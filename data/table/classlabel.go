@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// huggingFace is the part of the metadata of Hugging Face's datasets that names classes: in Parquet files
-// it stands under the key "huggingface".
+// huggingFace is the part of Hugging Face's metadata that names the classes of a ClassLabel column.
+// It is JSON, and a Parquet file holds it under the key "huggingface".
 type huggingFace struct {
 	Info struct {
 		Features map[string]struct {
@@ -16,11 +16,13 @@ type huggingFace struct {
 	} `json:"info"`
 }
 
-// namedClasses are the names of a column's classes by their numbers, which Hugging Face's datasets keeps
-// for a ClassLabel in the metadata of Parquet files. It is nil if not all files have the same names, or if
-// these could not be the names of a label.
+// namedClasses returns the names of the classes of a column by their numbers, as Hugging Face's
+// datasets stores them for a ClassLabel in the metadata of Parquet files. It returns nil if a file
+// is no Parquet file or has no such names, if two files have different ones, or if they could not
+// be the names of a label.
 func namedClasses(files []tableFile, column string) (classes []string) {
 	for i, f := range files {
+		// Columns that the folders give say nothing of the metadata of the file within.
 		if p, ok := f.(*placedTable); ok {
 			f = p.tableFile
 		}
@@ -35,6 +37,7 @@ func namedClasses(files []tableFile, column string) (classes []string) {
 		}
 		feature := noted.Info.Features[column]
 		isUsable := feature.Type == "ClassLabel" && len(feature.Names) > 0 && areClassNames(feature.Names)
+		// All files must agree, because class 3 of one would otherwise be another class elsewhere.
 		if !isUsable || i > 0 && !slices.Equal(classes, feature.Names) {
 			return nil
 		}
@@ -43,8 +46,8 @@ func namedClasses(files []tableFile, column string) (classes []string) {
 	return classes
 }
 
-// areClassNames reports whether names can be those of classes: all different, and short enough to be
-// shown.
+// areClassNames reports whether names can be the names of classes: none is empty or longer than
+// maxClassName bytes, and no two are equal.
 func areClassNames(names []string) bool {
 	sorted := slices.Sorted(slices.Values(names))
 	if len(slices.Compact(sorted)) < len(names) {

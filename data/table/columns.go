@@ -12,7 +12,8 @@ import (
 	"fedpace/data/federated"
 )
 
-// nameColumn takes a column whose values name something: clients or classes.
+// nameColumn reads a column whose values name something, clients or classes. It numbers the
+// different names and keeps the number of each row.
 type nameColumn struct {
 	federated.Names
 	// index is the number of the name in each row; -1 means that it is missing.
@@ -21,7 +22,9 @@ type nameColumn struct {
 	closed bool
 }
 
-// take numbers the cell's name in order of appearance. A closed list takes no new names.
+// take appends the number of the cell's name to index. Names are numbered from 0 in the order in
+// which they first appear. The error is errMissing for a cell without a name, whose index is -1;
+// where the list of names is closed, a name outside it is an error, too.
 func (n *nameColumn) take(_ int, c cell) error {
 	name := c.name()
 	if name == "" {
@@ -30,6 +33,7 @@ func (n *nameColumn) take(_ int, c cell) error {
 	}
 	before := len(n.List)
 	i := n.Number(name)
+	// Number has added a name that was not in the list, so the list is longer now.
 	if i == before && n.closed {
 		return fmt.Errorf("%.40q is none of the classes %s", name, federated.ShortList(n.List[:before]))
 	}
@@ -37,9 +41,10 @@ func (n *nameColumn) take(_ int, c cell) error {
 	return nil
 }
 
-// missingRows finds the rows whose text stands for a missing number, such as NaN, in a column that
-// has numbers alone besides. They become rows without a name, and no name is left of them. In a
-// column of words such a text is a word like others.
+// missingRows returns the rows whose text stands for a missing number, such as NaN, if all other
+// names of the column are numbers. It sets the index of these rows to -1, removes the missing words
+// from the names and renumbers the others. In a column of words it changes nothing and returns nil,
+// because such a text is a word there.
 func (n *nameColumn) missingRows() (rows []int) {
 	if n.closed {
 		return nil
@@ -84,10 +89,12 @@ func (n *nameColumn) missingRows() (rows []int) {
 	return rows
 }
 
-// maxClassName bounds the name of a class, which messages and reports hold.
+// maxClassName is the largest length of the name of a class, in bytes. Messages and reports hold
+// these names.
 const maxClassName = 256
 
-// classNames takes a column of labels.
+// classNames reads a column of labels. It numbers the different labels in the order in which they
+// appear; the method labels turns these numbers into classes.
 type classNames struct {
 	nameColumn
 	// plain, unless it is 0, says that labels are whole numbers below it; 0 allows labels of any
@@ -101,8 +108,9 @@ type classNames struct {
 // noLabel is the number that Hugging Face's datasets has for a sample without a label.
 const noLabel = -1
 
-// newClassNames makes the classes of a label column: those of the mapping, or those that the
-// column has. A plain column holds whole numbers from 0 on, which need no names.
+// newClassNames makes the reader of the label column of the mapping t. If the mapping lists
+// classes, only these are allowed. classes is the number of classes that the user wants, or 0 for
+// any number; it only bounds the labels of a plain table, which are whole numbers from 0 on.
 func newClassNames(t *Table, classes int) *classNames {
 	c := new(classNames)
 	for _, name := range t.Classes {
@@ -115,12 +123,17 @@ func newClassNames(t *Table, classes int) *classNames {
 	return c
 }
 
-// take numbers the cell's class and refuses names that a results file could not show.
+// take appends the number of the cell's label to index. It returns errMissing if the row has no
+// label. Other errors are a label outside the classes that are known beforehand, more labels than
+// federated.MaxClasses, and a new label that a results file could not show.
 func (l *classNames) take(row int, c cell) error {
+	// A plain table has classes 0 to plain-1, and each row needs one.
 	if l.plain > 0 &&
 		(c.kind != wholeCell || c.integer < 0 || c.integer >= int64(l.plain)) {
 		return fmt.Errorf("label %.40v is outside the %d classes, want 0 to %d", c.name(), l.plain, l.plain-1)
 	}
+	// The file's metadata names the classes by number. Its number for "no label" becomes a missing
+	// value.
 	if l.noted != nil {
 		isNumber := c.kind == wholeCell
 		switch {
@@ -146,14 +159,22 @@ func (l *classNames) take(row int, c cell) error {
 	return nil
 }
 
-// labels are the classes of the rows. Whole numbers from 0 are classes as they are,
-// and named is nil; otherwise the names are sorted, numbers by their value. -1 stays.
+// labels returns the class of each row, with -1 for a row without one, the number of classes, and
+// their names in the order of the classes. classes is the number of classes that is wanted, or 0
+// for any.
+//
+// The mapping's list of classes comes first, then the list in the file's metadata. Otherwise whole
+// numbers from 0 on are the classes themselves, and named is nil. All other labels are sorted,
+// numbers by their value and words by their letters, and numbered in that order.
 func (l *classNames) labels(classes int) (labels []int32, count int, named []string, err error) {
+	// classOf translates the number of a label in order of appearance into its class.
 	numbers, allWhole := l.wholeNumbers()
 	classOf := make([]int32, len(l.List))
 	switch {
 	case l.closed && classes != 0 && classes != len(l.List):
 		return nil, 0, nil, fmt.Errorf("the mapping names %d classes, want %d", len(l.List), classes)
+	// The names were numbered in the order of the mapping before the first row, so index has
+	// classes.
 	case l.closed:
 		return l.index, len(l.List), l.List, nil
 	case l.noted != nil && classes != 0 && classes != len(l.noted):
@@ -165,6 +186,7 @@ func (l *classNames) labels(classes int) (labels []int32, count int, named []str
 			classOf[i] = int32(n)
 		}
 	case allWhole && slices.Min(numbers) >= 0 && slices.Max(numbers) < federated.MaxClasses:
+		// Without a wanted number of classes, the largest label decides.
 		count = cmp.Or(classes, int(slices.Max(numbers))+1)
 		if largest := slices.Max(numbers); largest >= int64(count) {
 			return nil, 0, nil, fmt.Errorf("label %d is outside the %d classes, want 0 to %d", largest, count, count-1)
@@ -181,6 +203,7 @@ func (l *classNames) labels(classes int) (labels []int32, count int, named []str
 				classes,
 			)
 		}
+		// The order of the names must not depend on the order of the rows.
 		position := places(l.List)
 		named = slices.SortedFunc(slices.Values(l.List), func(a, b string) int {
 			if allWhole {
@@ -193,6 +216,7 @@ func (l *classNames) labels(classes int) (labels []int32, count int, named []str
 		}
 		count = len(named)
 	}
+	// The rows still hold numbers in order of appearance, which are translated now.
 	labels = make([]int32, len(l.index))
 	for row, i := range l.index {
 		labels[row] = -1
@@ -203,7 +227,8 @@ func (l *classNames) labels(classes int) (labels []int32, count int, named []str
 	return labels, count, named, nil
 }
 
-// wholeNumbers are the labels as such, if all are.
+// wholeNumbers returns the different labels as whole numbers, in the order in which they first
+// appeared. The result is false if there is no label, or if one is no whole number.
 func (l *classNames) wholeNumbers() ([]int64, bool) {
 	numbers := make([]int64, len(l.List))
 	for i, name := range l.List {
@@ -225,8 +250,9 @@ type parts struct {
 	validation string
 }
 
-// take reads the part that a row belongs to: training or held out. Validation rows are held
-// out, too.
+// take notes whether the row is held out, by the word of the cell: train, test or validation in
+// their usual spellings, or 0 and 1. Validation rows are held out like test rows. A row without a
+// word counts as training and gives errMissing; any other word is an error.
 func (p *parts) take(_ int, c cell) error {
 	switch word := strings.ToLower(c.name()); word {
 	case "train", "training", "0", "false":
@@ -245,7 +271,8 @@ func (p *parts) take(_ int, c cell) error {
 	return nil
 }
 
-// matrix takes columns of numbers, one value of each for a row.
+// matrix reads several columns of numbers that have one number in each row. It stores them row by
+// row, width numbers for each row.
 type matrix struct {
 	// width is the number of columns.
 	width int
@@ -253,15 +280,17 @@ type matrix struct {
 	numbers
 }
 
-// reserve makes room for rows, so that columns may come at the same time.
+// reserve extends the matrix to the given number of rows in all. Afterwards different columns may
+// be set at the same time, because none has to grow the slice.
 func (m *matrix) reserve(rows int) {
 	if more := rows*m.width - m.len(); more > 0 {
 		m.extend(more)
 	}
 }
 
-// column takes the cells of one column into the matrix. What is missing becomes the given
-// value, and errMissing says so.
+// column returns the taker of the column with this index, from 0 to width-1. It stores missing in
+// the place of a value that is missing or no number, and returns the error of such a cell,
+// errMissing for a missing one.
 func (m *matrix) column(columnIndex int, missing float64) taker {
 	return func(row int, c cell) error {
 		i := row*m.width + columnIndex
@@ -278,7 +307,7 @@ func (m *matrix) column(columnIndex int, missing float64) taker {
 	}
 }
 
-// texts takes a column of texts.
+// texts reads a column of texts. Row i reaches from the end of row i-1 to endOffsets[i].
 type texts struct {
 	// all holds the texts of all rows, one after another.
 	all []byte
@@ -286,7 +315,9 @@ type texts struct {
 	endOffsets []int
 }
 
-// take appends the cell's text. All texts lie in one slice, so that a row costs no allocation.
+// take appends the text of the cell. All texts lie in one slice, so that a row costs no allocation.
+// A missing text is stored as an empty one and gives errMissing; more than federated.MaxSamples
+// bytes in all are an error.
 func (t *texts) take(_ int, c cell) error {
 	if c.kind == textCell || c.kind == bytesCell {
 		t.all = append(append(t.all, c.bytes...), c.text...)
@@ -303,7 +334,8 @@ func (t *texts) take(_ int, c cell) error {
 	return nil
 }
 
-// row is the text of row i.
+// row returns the text of row i as a part of the slice that holds all texts. The caller must not
+// change it.
 func (t *texts) row(i int32) []byte {
 	start := 0
 	if i > 0 {
@@ -312,13 +344,14 @@ func (t *texts) row(i int32) []byte {
 	return t.all[start:t.endOffsets[i]]
 }
 
-// maxWords bounds the different words of a column, each of which is a feature.
+// maxWords is the largest number of different words of a column, each of which becomes a feature.
 const maxWords = 1000
 
-// words takes a column of few words.
+// words reads a column of few different words, which become one feature each (one-hot).
 type words struct{ nameColumn }
 
-// take numbers the cell's word, and refuses a column with too many different ones.
+// take appends the number of the cell's word to index. The error is errMissing for a row without a
+// word, and another one if the column has more than maxWords different words.
 func (w *words) take(row int, c cell) error {
 	if err := w.nameColumn.take(row, c); err != nil || len(w.List) <= maxWords {
 		return err
@@ -329,11 +362,17 @@ func (w *words) take(row int, c cell) error {
 // maxHot bounds the values of features and words together, also where an int has 32 bits.
 const maxHot = math.MaxInt32
 
-// addWords puts a feature for each word behind the others, in the order of the words: 1 where
-// the row has it, 0 where it has another. No scale changes them. A row without a word has the
-// words' shares of the training rows.
+// addWords appends one feature for each word of the word columns to the features of every row
+// (one-hot): 1 where the row has the word, 0 where it has another. A row without a word gets the
+// share of each word among the training rows. values holds width numbers for each row, and train
+// lists the training rows.
+//
+// It returns the new values and their new width, and adds the names of the features to
+// s.About.Columns. Where features are scaled, the words get mean 0 and deviation 1, which changes
+// nothing.
 func (r *reading) addWords(s *federated.Grouped, values []float32, width int, train []int32) ([]float32, int, error) {
 	all := width
+	// The size is checked before anything is allocated.
 	for _, w := range r.words {
 		all += len(w.List)
 		if all > maxFeatures || r.rows > maxHot/all {
@@ -358,6 +397,7 @@ func (r *reading) addWords(s *federated.Grouped, values []float32, width int, tr
 	for i, w := range r.words {
 		order := slices.Sorted(slices.Values(w.List))
 		place := places(order)
+		// Held-out rows have no part in the shares, so that nothing of them enters the training.
 		present := 0.0
 		count := make([]float64, len(order))
 		for _, row := range train {
@@ -368,6 +408,7 @@ func (r *reading) addWords(s *federated.Grouped, values []float32, width int, tr
 		}
 		for row, word := range w.index {
 			features := combined[row*all+offset:][:len(order)]
+			// Exactly one word of this column is set in the row; the others stay 0.
 			if word >= 0 {
 				features[place[w.List[word]]] = 1
 				continue
@@ -376,6 +417,7 @@ func (r *reading) addWords(s *federated.Grouped, values []float32, width int, tr
 				features[j] = float32(count[j] / max(present, 1))
 			}
 		}
+		// The next column of words lies behind this one.
 		offset += len(order)
 		for _, word := range order {
 			s.About.Columns = append(s.About.Columns, r.t.Words[i]+federated.WordOf+word)

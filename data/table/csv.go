@@ -16,12 +16,14 @@ import (
 	"fedpace/data/federated"
 )
 
-// csvTable is a CSV file whose first line names the columns. Fields may stand in
-// double quotes; the separator is the one of ",", ";", tab and "|" that the first
-// line has most of; lines end in LF or CRLF.
+// csvTable is a CSV file whose first line names the columns. Fields may stand in double quotes, and
+// lines end in LF or CRLF. The separator is a comma, a semicolon, a tab or a bar, whichever the
+// first line has most of.
 type csvTable struct {
 	place
-	comma  rune
+	// comma is the separator of the fields, which need not be a comma.
+	comma rune
+	// header has the names of the columns; a column without a name is called "column N", from 1 on.
 	header []string
 	// titled says that the first line looks like names of columns, and that a second line follows.
 	titled bool
@@ -29,16 +31,20 @@ type csvTable struct {
 	blank bool
 }
 
-// gzipExpansion is the largest ratio of a text to its gzip that is believed.
+// gzipExpansion is the largest ratio of a text's size to the size of its gzip that is believed. A
+// file that unpacks to more is refused as damaged or hostile.
 const gzipExpansion = 1000
 
-// csvWindow is how much of a file decides what it is.
+// csvWindow is the number of bytes at the beginning of a file that decide its format. The first
+// line must end within them.
 const csvWindow = 1 << 20
 
-// toUTF8 is what mends a text that is not UTF-8.
+// toUTF8 is the advice that errors give for a text that is not UTF-8.
 const toUTF8 = "iconv -f WINDOWS-1252 -t UTF-8 mends a file of Western Europe"
 
-// openCSV looks at the beginning of a file.
+// openCSV reads the beginning of a file and finds its separator and the names of its columns. It
+// returns an error if the first line cannot be a line of names: the file is empty, UTF-16 or
+// binary, the line is longer than csvWindow bytes, or a name stands there twice.
 func openCSV(file place) (*csvTable, error) {
 	c := &csvTable{place: file}
 	in, err := c.content()
@@ -49,12 +55,15 @@ func openCSV(file place) (*csvTable, error) {
 	if err != nil && err != io.EOF {
 		return nil, fmt.Errorf("damaged or truncated: %w", err)
 	}
+	// At the end of the file, the window holds all of it, so the first line may lack a line break.
 	complete := err == io.EOF
 	switch line, remainder, more := bytes.Cut(head, []byte("\n")); {
+	// The two byte orders of UTF-16 have their own marks.
 	case bytes.HasPrefix(head, []byte("\xff\xfe")), bytes.HasPrefix(head, []byte("\xfe\xff")):
 		return nil, errors.New("the text is UTF-16; want UTF-8")
 	case len(head) == 0:
 		return nil, errors.New("is empty; want a line with the names of the columns")
+	// A zero byte occurs in binary files only.
 	case bytes.IndexByte(line, 0) >= 0:
 		return nil, errors.New("line 1 is no text; want the names of the columns")
 	case !more && !complete:
@@ -64,6 +73,7 @@ func openCSV(file place) (*csvTable, error) {
 		c.titled = more && len(bytes.TrimSpace(remainder)) > 0
 	}
 	r := c.reader(bytes.NewReader(head))
+	// The number of columns is not known yet: 0 lets the first record set it.
 	r.FieldsPerRecord = 0
 	fields, err := r.Read()
 	if err != nil {
@@ -78,7 +88,9 @@ func openCSV(file place) (*csvTable, error) {
 	return c, c.checkHeader()
 }
 
-// separator is the one that the first line has most of outside quotes.
+// separator returns the separator of a CSV file, given its first line: the one of comma, semicolon,
+// tab and bar that occurs most often outside double quotes. The comma wins a draw and a line
+// without any.
 func separator(line []byte) rune {
 	counts := map[rune]int{}
 	quoted := false
@@ -99,7 +111,9 @@ func separator(line []byte) rune {
 	return best
 }
 
-// checkHeader holds the names of the columns to what a mapping can name.
+// checkHeader returns an error if a mapping could not name the columns: there are too many, a name
+// is not UTF-8, or two are equal. It also clears titled where the line may be values instead of
+// names: a single column, a column without a name, or a name that is a number.
 func (c *csvTable) checkHeader() error {
 	if len(c.header) > maxColumns {
 		return fmt.Errorf("line 1: %d columns, want at most %d", len(c.header), maxColumns)
@@ -110,6 +124,7 @@ func (c *csvTable) checkHeader() error {
 		switch number := isNumber(name); {
 		case !utf8.ValidString(name):
 			return fmt.Errorf("line 1, column %d: the name %q is not UTF-8 (%s)", i+1, name, toUTF8)
+		// Two equal numbers are values: the line of names is missing.
 		case seen[name] && number:
 			return unnamed(name)
 		case seen[name]:
@@ -122,8 +137,9 @@ func (c *csvTable) checkHeader() error {
 	return nil
 }
 
-// checkNames tells names of columns from a first row of values. Names that are numbers
-// count upwards.
+// checkNames returns an error if the first line has values instead of names. Names may be numbers
+// only if these are whole and do not decrease from left to right, as in files whose columns are
+// numbered.
 func (c *csvTable) checkNames() error {
 	previous := uint64(0)
 	for _, name := range c.header {
@@ -146,7 +162,8 @@ func unnamed(value string) error {
 	)
 }
 
-// content is the text behind the byte order mark.
+// content opens the text of the file from its beginning, unpacked if it is gzip and without a byte
+// order mark. Each call starts anew, so that the file can be read more than once.
 func (c *csvTable) content() (*bufio.Reader, error) {
 	in := c.source.Content(c.reading)
 	if c.source.IsGzip() {
@@ -154,6 +171,7 @@ func (c *csvTable) content() (*bufio.Reader, error) {
 		if err != nil {
 			return nil, fmt.Errorf("gzip: %w", err)
 		}
+		// Small files may expand by more than the ratio, so 64 MiB are always allowed.
 		in = &bounded{z, 64<<20 + c.source.Size*gzipExpansion}
 	}
 	text := bufio.NewReaderSize(in, csvWindow)
@@ -166,13 +184,16 @@ func (c *csvTable) content() (*bufio.Reader, error) {
 	return text, nil
 }
 
-// bounded fails where a gzip holds more than its size can.
+// bounded is a reader of unpacked text that fails once it has returned more bytes than its packed
+// size makes plausible.
 type bounded struct {
 	io.Reader
+	// remaining is the number of bytes that may still be returned.
 	remaining int64
 }
 
-// Read refuses to unpack more than a bounded multiple of what is stored.
+// Read reads from the reader within and counts its bytes. It returns an error as soon as more bytes
+// came than were allowed, which protects from files that unpack to a vast size.
 func (b *bounded) Read(p []byte) (int, error) {
 	n, err := b.Reader.Read(p)
 	b.remaining -= int64(n)
@@ -182,7 +203,8 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// reader reads the table's lines with its separator. A record is valid until the next one.
+// reader returns a CSV reader of in with the table's separator, which expects as many fields as the
+// header has. It reuses its memory: a record is valid only until the next one is read.
 func (c *csvTable) reader(in io.Reader) *csv.Reader {
 	r := csv.NewReader(in)
 	r.Comma = c.comma
@@ -205,7 +227,9 @@ func (c *csvTable) format() string { return "csv" }
 // columns are the names in the first line.
 func (c *csvTable) columns() []string { return c.header }
 
-// read goes through the file once, row by row.
+// read goes through the file once and hands the wanted columns of each row to their takers, as
+// texts. The rows are numbered on from result.rows, which it advances. A taker's errStop ends the
+// reading without an error. Other errors name the line, the byte and the column.
 func (c *csvTable) read(wanted []column, result *reading) error {
 	in, err := c.content()
 	if err != nil {
@@ -216,7 +240,7 @@ func (c *csvTable) read(wanted []column, result *reading) error {
 	if _, err := r.Read(); err != nil {
 		return err
 	}
-	// of the columns in a row
+	// fields has the index of each wanted column in a record.
 	position := places(c.header)
 	fields := make([]int, len(wanted))
 	for i, wantedColumn := range wanted {
@@ -235,6 +259,7 @@ func (c *csvTable) read(wanted []column, result *reading) error {
 			return fmt.Errorf("more than %d rows", federated.MaxSamples)
 		}
 		for i, field := range fields {
+			// Names are shown in reports, so their texts must be UTF-8.
 			if wanted[i].hasNames && !utf8.ValidString(record[field]) {
 				line, byte := r.FieldPos(field)
 				return fmt.Errorf(
@@ -247,6 +272,7 @@ func (c *csvTable) read(wanted []column, result *reading) error {
 				)
 			}
 			if err := wanted[i].take(row, cell{kind: textCell, text: record[field]}); err != nil {
+				// Nobody needs this row or any further one.
 				if errors.Is(err, errStop) {
 					result.rows = row
 					return nil
@@ -258,12 +284,15 @@ func (c *csvTable) read(wanted []column, result *reading) error {
 	}
 }
 
-// broken says where a line is no row of the table.
+// broken returns the error for a line that is no row of the table. err is the CSV reader's error
+// and record what it read of the row. The result names the line and the byte, and the first line of
+// the row where a quoted field spans several.
 func (c *csvTable) broken(err error, record []string) error {
 	p, ok := errors.AsType[*csv.ParseError](err)
 	switch {
 	case !ok:
 		return fmt.Errorf("damaged or truncated: %w", err)
+	// A wrong number of fields is reported with both numbers.
 	case errors.Is(p.Err, csv.ErrFieldCount):
 		return fmt.Errorf("line %d: %d fields, and line 1 names %d columns", p.StartLine, len(record), len(c.header))
 	case p.StartLine != p.Line:

@@ -18,12 +18,15 @@ const (
 	decimalComma = "comma"
 )
 
-// thousands is a number of one group of three digits behind a sign that separates thousands in some
-// countries and decimals in others: 1,250 or 1.250. A number does not begin with a group of zeros.
+// thousands matches a number whose only comma or point may separate thousands or decimals,
+// depending on the country: 1,250 or 1.250. There are one to three digits before the sign, of which
+// the first is not 0, and three behind it.
 var thousands = regexp.MustCompile(`^[+-]?[1-9]\d{0,2}[.,]\d{3}$`)
 
-// decimalSigns counts how the numbers of a column of CSV write their decimals.
+// decimalSigns counts how the numbers of one column of CSV write their decimals. From the counts
+// decide tells whether commas are decimal signs.
 type decimalSigns struct {
+	// name is the name of the column.
 	name string
 	// commas and points count the numbers that can only have such a decimal sign, each with the first
 	// example.
@@ -39,9 +42,11 @@ type decimalSigns struct {
 	mustBeNumbers bool
 }
 
-// count notes how a text writes its decimals.
+// count adds the text of one cell to the counts. A text without a comma or point says nothing and
+// is not counted, unless it is no number.
 func (d *decimalSigns) count(text string) {
 	text = strings.TrimSpace(text)
+	// note counts a number and keeps the first text of its kind as an example for errors.
 	note := func(counter *int, example *string) {
 		*counter++
 		if *example == "" {
@@ -51,6 +56,8 @@ func (d *decimalSigns) count(text string) {
 	hasComma := strings.Contains(text, ",")
 	hasPoint := strings.Contains(text, ".")
 	switch {
+	// Both signs in one text, or no number even with a point: other than a missing word, it is a
+	// text.
 	case hasComma && hasPoint, !isNumber(strings.Replace(text, ",", ".", 1)):
 		if !slices.Contains(missingWords, strings.ToLower(text)) {
 			d.others++
@@ -66,14 +73,17 @@ func (d *decimalSigns) count(text string) {
 	}
 }
 
-// isNumeric reports whether the column has numbers: by the mapping, or by all its values.
+// isNumeric reports whether the column is read as numbers: the mapping takes it for numbers, or
+// each of its values is a number or missing.
 func (d *decimalSigns) isNumeric() bool { return d.mustBeNumbers || d.others == 0 }
 
-// decide reports whether the column has decimal commas. isCommaFile says that another column of the
-// files has some for certain. It fails where the values contradict one another, and where a sign may
-// separate thousands: a number would be read a thousand times too large or too small.
+// decide reports whether the commas of the column are decimal signs. isCommaFile says that another
+// column of the files has decimal commas for certain. It returns an error if the column has both
+// commas and points, or if a sign may separate thousands: a guess would read the number a thousand
+// times too large or too small.
 func (d *decimalSigns) decide(isCommaFile bool) (isComma bool, err error) {
 	switch {
+	// Commas in a column of words are part of the words.
 	case !d.isNumeric():
 		return false, nil
 	case d.commas > 0 && d.points+d.groupPoints > 0:
@@ -91,6 +101,7 @@ func (d *decimalSigns) decide(isCommaFile bool) (isComma bool, err error) {
 			d.groupCommaText,
 			cmp.Or(d.pointText, d.groupPointText),
 		)
+	// A doubtful 1,250 is a fraction where other numbers of the file have decimal commas.
 	case d.commas > 0, d.groupCommas > 0 && isCommaFile:
 		return true, nil
 	case d.groupCommas > 0:
@@ -111,9 +122,10 @@ func (d *decimalSigns) decide(isCommaFile bool) (isComma bool, err error) {
 	return false, nil
 }
 
-// decimalColumns finds which of some columns have decimal commas, from all values of all files. Files
-// whose fields are separated by commas have decimal points, unless the option decimal says otherwise, and
-// so do files of other formats. numeric are the columns that the mapping takes for numbers.
+// decimalColumns returns the set of the columns whose numbers have decimal commas, judged by all
+// values of all files. columns are the columns to judge, and numeric are those of them that the
+// mapping takes for numbers. The option decimal, if set, decides for all columns. Otherwise only
+// CSV files whose separator is no comma can have decimal commas.
 func (t *Table) decimalColumns(files []tableFile, columns, numeric []string) (commas map[string]bool, err error) {
 	commas = map[string]bool{}
 	switch t.Decimal {
@@ -125,6 +137,7 @@ func (t *Table) decimalColumns(files []tableFile, columns, numeric []string) (co
 		}
 		return commas, nil
 	}
+	// The option is not set, so the values decide.
 	signs := make([]decimalSigns, len(columns))
 	for i, name := range columns {
 		signs[i] = decimalSigns{name: name, mustBeNumbers: slices.Contains(numeric, name)}
@@ -139,6 +152,7 @@ func (t *Table) decimalColumns(files []tableFile, columns, numeric []string) (co
 			}
 		}
 	}
+	// One certain column decides the doubtful numbers of the others.
 	isCommaFile := slices.ContainsFunc(signs, func(d decimalSigns) bool { return d.isNumeric() && d.commas > 0 })
 	for i := range signs {
 		isComma, err := signs[i].decide(isCommaFile)
@@ -152,8 +166,9 @@ func (t *Table) decimalColumns(files []tableFile, columns, numeric []string) (co
 	return commas, nil
 }
 
-// countSigns notes how the numbers of columns write their decimals, over all rows. A file without any
-// comma is not parsed.
+// countSigns reads all rows and adds the texts of the columns to their counts in signs. A file
+// without a comma behind its first line is not parsed, because it has nothing to count against
+// decimal points.
 func (c *csvTable) countSigns(signs []decimalSigns) error {
 	hasComma, err := c.hasComma()
 	if err != nil || !hasComma {
@@ -164,6 +179,7 @@ func (c *csvTable) countSigns(signs []decimalSigns) error {
 		return err
 	}
 	r := c.reader(in)
+	// The first line has the names of the columns.
 	if _, err := r.Read(); err != nil {
 		return err
 	}
@@ -184,7 +200,8 @@ func (c *csvTable) countSigns(signs []decimalSigns) error {
 	}
 }
 
-// hasComma reports whether the text has a comma behind its first line.
+// hasComma reports whether the text has a comma behind its first line. A text that cannot be read
+// to the end counts as one without; the error shows when its rows are read.
 func (c *csvTable) hasComma() (bool, error) {
 	in, err := c.content()
 	if err != nil {
@@ -195,6 +212,7 @@ func (c *csvTable) hasComma() (bool, error) {
 		return false, nil
 	}
 	for {
+		// At the end of the text, the block is shorter and err is io.EOF.
 		block, err := in.Peek(1 << 16)
 		if bytes.IndexByte(block, ',') >= 0 {
 			return true, nil
@@ -208,8 +226,9 @@ func (c *csvTable) hasComma() (bool, error) {
 	}
 }
 
-// withPoint is a taker that reads the texts of a column with decimal commas: a number gets a point in the
-// place of its comma. A point among such numbers separates thousands, and is refused.
+// withPoint returns a taker for a column with decimal commas, which replaces the comma of each
+// number by a point and hands it to take. It refuses a number with a point, which would separate
+// thousands among such numbers. Other texts and values are handed on as they are.
 func withPoint(take taker) taker {
 	return func(row int, c cell) error {
 		if c.kind != textCell {
@@ -226,7 +245,8 @@ func withPoint(take taker) taker {
 	}
 }
 
-// noteCommas says in which columns commas were read as decimal signs.
+// noteCommas adds a warning to about that lists the columns whose commas were read as decimal
+// signs. commas is the set of these names; without any, there is no warning.
 func noteCommas(about *federated.Info, columns []column, commas map[string]bool) {
 	var found []string
 	for _, c := range columns {

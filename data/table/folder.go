@@ -11,8 +11,8 @@ import (
 	"fedpace/internal/names"
 )
 
-// fileClient, as the column of clients, says that each file of a folder belongs to a client of its own,
-// unless the files have a column of this name.
+// fileClient, as the name of the column of clients, says that each file of a folder holds the rows
+// of one client, unless the files have a column of this name.
 const fileClient = "file"
 
 // jsonSuffixes are how names of LEAF's files end, and parquetSuffixes how those of Parquet do.
@@ -21,9 +21,9 @@ var (
 	parquetSuffixes = []string{".parquet"}
 )
 
-// listTable lists the files of a table: the file itself, or those of a folder, which are of one format.
-// LEAF's JSON counts where there is no file of another format, because folders often hold a description
-// in JSON beside their data.
+// listTable returns the files of the table at s: the file itself, or the CSV or Parquet files of a
+// folder. It is an error if a folder has both formats, or no table. LEAF's JSON counts only where
+// no other format is there, because folders often hold a description in JSON beside their data.
 func listTable(s *federated.Source) ([]federated.TableFile, error) {
 	if !s.Folder {
 		return []federated.TableFile{{Path: s.Path}}, nil
@@ -43,6 +43,7 @@ func listTable(s *federated.Source) ([]federated.TableFile, error) {
 			len(parquet),
 		)
 	}
+	// One of the two lists is empty.
 	files := append(parquet, csv...)
 	if len(files) == 0 {
 		if files, err = federated.TableFiles(s.Path, jsonSuffixes...); err != nil {
@@ -55,7 +56,8 @@ func listTable(s *federated.Source) ([]federated.TableFile, error) {
 	return files, nil
 }
 
-// noTable is the error of a folder without a table. It names the folders in it that have one each.
+// noTable returns the error for a folder without a table. If folders within it have tables, the
+// error lists them and says how they could be read as one table.
 func noTable(dir string) error {
 	others := federated.OtherFolders(dir, slices.Concat(csvSuffixes, parquetSuffixes)...)
 	if others == nil {
@@ -69,20 +71,22 @@ func noTable(dir string) error {
 	)
 }
 
-// constant is a column that has one value in all rows of a file.
+// constant is a column that has the same value in all rows of a file, because the path of the file
+// gives it, such as site=north.
 type constant struct {
 	name  string
 	value cell
 }
 
-// placedTable is a file of which the place gives columns, beside those that it has itself.
+// placedTable is a file with further columns that its path gives, each with one value for all rows.
 type placedTable struct {
 	tableFile
 	constants []constant
 }
 
-// placed adds the columns that the folders around a file give. A column that the file has itself goes
-// before.
+// placed returns the file with a column for each of keys, which the names of the folders around it
+// give. A column of the file itself with the same name has priority. Without any further column,
+// the result is the file as it was.
 func placed(file tableFile, keys []federated.FolderKey) tableFile {
 	var constants []constant
 	own := file.columns()
@@ -90,6 +94,7 @@ func placed(file tableFile, keys []federated.FolderKey) tableFile {
 		if slices.Contains(own, key.Name) {
 			continue
 		}
+		// An empty value of a folder, as in site=, is a missing one.
 		value := cell{kind: textCell, text: key.Value}
 		if key.Value == "" {
 			value = cell{}
@@ -102,12 +107,13 @@ func placed(file tableFile, keys []federated.FolderKey) tableFile {
 	return &placedTable{file, constants}
 }
 
-// columns are those of the file, with those of its place behind them.
+// columns returns the names of the columns of the file, followed by those that its path gives.
 func (p *placedTable) columns() []string {
 	return slices.Concat(p.tableFile.columns(), names.Of(p.constants, func(c constant) string { return c.name }))
 }
 
-// read hands out the columns of the file, then those of its place.
+// read hands the columns of the file itself to their takers first, which tells the number of rows.
+// Then each column that the path gives hands out its value once for each of these rows.
 func (p *placedTable) read(wanted []column, r *reading) error {
 	var own, given []column
 	for _, c := range wanted {
@@ -117,6 +123,7 @@ func (p *placedTable) read(wanted []column, r *reading) error {
 			own = append(own, c)
 		}
 	}
+	// The file has the rows from first to r.rows once it is read.
 	first := r.rows
 	if err := p.tableFile.read(own, r); err != nil {
 		return err
@@ -136,7 +143,8 @@ func (p *placedTable) read(wanted []column, r *reading) error {
 	return nil
 }
 
-// constantOf is the column of a name that the place gives; nil if it gives none.
+// constantOf returns the column of this name that the path of the file gives, or nil if the path
+// gives none.
 func (p *placedTable) constantOf(name string) *constant {
 	i := slices.IndexFunc(p.constants, func(c constant) bool { return c.name == name })
 	if i < 0 {
@@ -145,8 +153,9 @@ func (p *placedTable) constantOf(name string) *constant {
 	return &p.constants[i]
 }
 
-// byFile gives each file the column of its client, if the mapping says that a file is a client's and no
-// column has that name.
+// byFile adds to each file a column with the name of its client, if the mapping's client is the
+// word "file" and no column has that name. Otherwise it returns files as they are. A single file is
+// an error, since all rows would be one client's.
 func (t *Table) byFile(files []tableFile) ([]tableFile, error) {
 	if t.Client != fileClient || slices.Contains(files[0].columns(), fileClient) {
 		return files, nil
@@ -155,6 +164,7 @@ func (t *Table) byFile(files []tableFile) ([]tableFile, error) {
 		return nil, errors.New("client: file is for a folder in which each file is a client's, and there is one file " +
 			"(want the column of clients)")
 	}
+	// Where names mark test files, as in test_anna.csv, the mark is no part of the client's name.
 	partsByName := slices.ContainsFunc(files, tableFile.heldOut)
 	suffixes := slices.Concat(csvSuffixes, parquetSuffixes, jsonSuffixes)
 	placedFiles := make([]tableFile, len(files))
@@ -165,8 +175,9 @@ func (t *Table) byFile(files []tableFile) ([]tableFile, error) {
 	return placedFiles, nil
 }
 
-// fileNames says that a table has one file for each client, by their names: as many files as clients,
-// each with a word for a client and something that tells it from the others.
+// fileNames returns the names of the clients if the names of the files say that each file is a
+// client's, and nil otherwise. Each name must be a word for a client with a number behind it, such
+// as client_07 or hospital3, and there must be two clients or more.
 func fileNames(files []tableFile) (clients []string) {
 	if len(files) < 2 {
 		return nil
@@ -174,6 +185,7 @@ func fileNames(files []tableFile) (clients []string) {
 	partsByName := slices.ContainsFunc(files, tableFile.heldOut)
 	for _, f := range files {
 		name := federated.FileClient(f.path(), partsByName, slices.Concat(csvSuffixes, parquetSuffixes))
+		// A name without a number is left as it was, so that stem equals it.
 		stem := strings.ToLower(strings.TrimRight(name, "0123456789-_. "))
 		if stem == name || !slices.Contains(clientWords, stem) {
 			return nil
@@ -188,7 +200,8 @@ func fileNames(files []tableFile) (clients []string) {
 	return clients
 }
 
-// hashPlace adds to the sum of a file's content what its place says of its rows.
+// hashPlace returns a digest of the file's content and of the columns that its path gives. sum is
+// the digest of the content alone. The columns take part because they change the rows of the table.
 func (p *placedTable) hashPlace(sum [sha256.Size]byte) [sha256.Size]byte {
 	text := ""
 	for _, c := range p.constants {

@@ -21,9 +21,10 @@ const (
 	leafLabel = "y"
 )
 
-// leafTable is a file of LEAF's JSON as a table with a row for each sample: an object whose user_data
-// has, for each user, the lists x and y. An input is a number, a text, or a list of numbers, which may
-// be nested. The lists users and num_samples are not needed, and are not compared.
+// leafTable is a JSON file of the LEAF benchmark, read as a table with one row for each sample. The
+// file is an object whose user_data has, for each user, the lists x and y. An input is a number, a
+// text, or a list of numbers that may be nested. The lists users and num_samples are neither needed
+// nor checked.
 type leafTable struct{ place }
 
 // format is the word for files of this kind.
@@ -32,11 +33,14 @@ func (l *leafTable) format() string { return "leaf" }
 // columns are the same in every file.
 func (l *leafTable) columns() []string { return []string{leafUser, leafInput, leafLabel} }
 
-// read goes through the file once, user by user.
+// read goes through the file once, user by user, and hands the wanted columns of each sample to
+// their takers. It advances result.rows by the number of samples. A taker's errStop ends the
+// reading without an error. A file without user_data is an error.
 func (l *leafTable) read(wanted []column, result *reading) error {
 	d := jsontext.NewDecoder(bufio.NewReaderSize(l.source.Content(l.reading), 1<<20))
 	found := false
 	err := eachMember(d, func(name string) error {
+		// Members may come in any order, and only one of them has samples.
 		if name != "user_data" {
 			return d.SkipValue()
 		}
@@ -44,6 +48,7 @@ func (l *leafTable) read(wanted []column, result *reading) error {
 		return eachMember(d, func(user string) error {
 			rows, err := readLeafUser(d)
 			if err == nil {
+				// Only the samples of one user are in memory at a time.
 				err = rows.handOut(user, wanted, result)
 			}
 			if err != nil && !errors.Is(err, errStop) {
@@ -55,6 +60,7 @@ func (l *leafTable) read(wanted []column, result *reading) error {
 	switch {
 	case errors.Is(err, errStop):
 		return nil
+	// An interrupted download often ends in the middle.
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return errors.New("the file ends in the middle: it is truncated")
 	case err == nil && !found:
@@ -63,11 +69,12 @@ func (l *leafTable) read(wanted []column, result *reading) error {
 	return err
 }
 
-// leafRows are the samples of one user, as JSON: of a user with many samples, decoded cells would take
-// many times the memory.
+// leafRows are the lists x and y of one user, still encoded as JSON. Decoded cells of a user with
+// many samples would take many times the memory.
 type leafRows struct{ inputs, labels jsontext.Value }
 
-// readLeafUser reads the object of one user. x and y may come in any order.
+// readLeafUser reads the object of one user and returns its lists x and y, which may come in any
+// order. Other members are skipped; it is an error if one of the lists is missing.
 func readLeafUser(d *jsontext.Decoder) (*leafRows, error) {
 	rows := new(leafRows)
 	err := eachMember(d, func(name string) error {
@@ -85,7 +92,8 @@ func readLeafUser(d *jsontext.Decoder) (*leafRows, error) {
 	return rows, err
 }
 
-// keepValue stores the next value, which has to be a list, for later.
+// keepValue copies the next JSON value, which must be a list, to value. The copy stays valid when
+// the decoder reads on.
 func keepValue(d *jsontext.Decoder, value *jsontext.Value) error {
 	if kind := d.PeekKind(); kind != '[' && kind != 0 {
 		return fmt.Errorf("byte %d: found '%v', want a list of samples", d.InputOffset(), kind)
@@ -95,7 +103,9 @@ func keepValue(d *jsontext.Decoder, value *jsontext.Value) error {
 	return err
 }
 
-// handOut gives the takers of the wanted columns the rows of a user.
+// handOut decodes the samples of the user one after another and hands the wanted columns of each to
+// their takers. Each sample is the row result.rows, which then grows by one. It is an error if x
+// and y have different lengths.
 func (l *leafRows) handOut(user string, wanted []column, result *reading) error {
 	inputs := jsontext.NewDecoder(bytes.NewReader(l.inputs))
 	labels := jsontext.NewDecoder(bytes.NewReader(l.labels))
@@ -105,6 +115,7 @@ func (l *leafRows) handOut(user string, wanted []column, result *reading) error 
 	if err := errors.Join(err, labelErr); err != nil {
 		return err
 	}
+	// Both lists are read in step, until both end.
 	for i := 0; inputs.PeekKind() != ']' || labels.PeekKind() != ']'; i++ {
 		if inputs.PeekKind() == ']' || labels.PeekKind() == ']' {
 			return fmt.Errorf("x and y have different lengths: one of them ends after %d samples", i)
@@ -129,17 +140,21 @@ func (l *leafRows) handOut(user string, wanted []column, result *reading) error 
 	return nil
 }
 
-// leafSample is one sample of a user.
+// leafSample is one sample of a user, which is one row of the table.
 type leafSample struct {
+	// user is the name of the client that owns the sample.
 	user string
 	// number counts the user's samples from 0.
-	number       int
+	number int
+	// input and label have the values of x and y, with nested lists flattened.
 	input, label []cell
 	// lengths are those of the input's nested lists, the outermost first.
 	lengths []int
 }
 
-// handOut gives a taker its column of the sample, which is a row of the table.
+// handOut hands the values of the wanted column to its taker, as those of the given row. A list is
+// an error where the column may not have lists. Errors name the sample by its position, as in x[3];
+// errStop is returned as it is.
 func (s *leafSample) handOut(wanted *column, row int) error {
 	var cells []cell
 	switch wanted.name {
@@ -147,6 +162,7 @@ func (s *leafSample) handOut(wanted *column, row int) error {
 		cells = []cell{{kind: textCell, text: s.user}}
 	case leafInput:
 		cells = s.input
+		// The lengths of nested lists are checked against the shape of an image.
 		if wanted.nested != nil && len(s.lengths) > 1 {
 			if err := wanted.nested(s.lengths); err != nil {
 				return fmt.Errorf("x[%d]: %w", s.number, err)
@@ -175,8 +191,9 @@ func (s *leafSample) handOut(wanted *column, row int) error {
 	return nil
 }
 
-// readLeafValue decodes a number, a text, a null, or a list of these, with the lengths of nested lists.
-// Lists in a list have to have equal lengths.
+// readLeafValue decodes the next number, text, null or list, and returns its values in order, with
+// nested lists flattened. lengths has the lengths of the nested lists, the outermost first; it is
+// nil for a value that is no list. Lists within one list must have equal lengths.
 func readLeafValue(d *jsontext.Decoder) (cells []cell, lengths []int, err error) {
 	if d.PeekKind() != '[' {
 		token, err := d.ReadToken()
@@ -186,6 +203,7 @@ func readLeafValue(d *jsontext.Decoder) (cells []cell, lengths []int, err error)
 		c, err := leafCell(token)
 		return []cell{c}, nil, err
 	}
+	// A list: its elements are read by the same function, which returns the lengths below.
 	count := 0
 	var inner []int
 	err = eachElement(d, func() error {
@@ -207,7 +225,8 @@ func readLeafValue(d *jsontext.Decoder) (cells []cell, lengths []int, err error)
 	return cells, append([]int{count}, inner...), err
 }
 
-// leafCell is a value of JSON as a cell. A number without a point and an exponent is a whole one.
+// leafCell converts a JSON value that is no list to a cell. null is a missing value, true and false
+// are 1 and 0, and a number without a point and an exponent is a whole one.
 func leafCell(token jsontext.Token) (cell, error) {
 	switch token.Kind() {
 	case 'n':
@@ -218,6 +237,7 @@ func leafCell(token jsontext.Token) (cell, error) {
 		return cell{kind: wholeCell, integer: 1}, nil
 	case 'f':
 		return cell{kind: wholeCell}, nil
+	// The decoder's kind of all numbers is '0'.
 	case '0':
 		text := token.String()
 		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
@@ -228,7 +248,8 @@ func leafCell(token jsontext.Token) (cell, error) {
 	return cell{}, fmt.Errorf("found '%v', want a number, a text or a list", token.Kind())
 }
 
-// eachMember calls member for each member of an object, which decodes its value.
+// eachMember reads the next value of d, which must be an object. It calls member with the name of
+// each member, whose value member must decode or skip. It stops at the first error.
 func eachMember(d *jsontext.Decoder, member func(name string) error) error {
 	token, err := d.ReadToken()
 	if err == nil && token.Kind() != '{' {
@@ -245,7 +266,8 @@ func eachMember(d *jsontext.Decoder, member func(name string) error) error {
 	return err
 }
 
-// eachElement calls element for each element of an array, which decodes it.
+// eachElement reads the next value of d, which must be an array. It calls element once for each
+// element, which element must decode. It stops at the first error.
 func eachElement(d *jsontext.Decoder, element func() error) error {
 	token, err := d.ReadToken()
 	if err == nil && token.Kind() != '[' {

@@ -14,9 +14,11 @@ import (
 	"fedpace/registry"
 )
 
-// Map changes options of a mapping by texts such as label=species or features=a,b. A
-// part of a list that has a comma stands in double quotes, as in features="a,b",c.
-// A nil reader is a mapping without options.
+// Map returns the table mapping r with some options changed by texts, such as label=species or
+// features=a,b. A part of a list that contains a comma stands in double quotes, as in
+// features="a,b",c. A nil reader is a mapping without options; a reader that is no Table is an
+// error, as is an option that is changed twice. The result is valid in itself, and without changes
+// it is r.
 func Map(r federated.Reader, changes []string) (federated.Reader, error) {
 	if len(changes) == 0 {
 		return r, nil
@@ -25,6 +27,7 @@ func Map(r federated.Reader, changes []string) (federated.Reader, error) {
 	if r != nil && !ok {
 		return nil, fmt.Errorf("the reader %s has no mapping of columns", federated.Readers.NameOf(r))
 	}
+	// Options are set by reflection, as the fields of Table declare them.
 	v := reflect.ValueOf(&t).Elem()
 	options := registry.Options(v.Type())
 	keys := names.Of(options, func(o registry.Option) string { return o.Key })
@@ -48,7 +51,8 @@ func Map(r federated.Reader, changes []string) (federated.Reader, error) {
 	return t, t.Validate()
 }
 
-// Columns are the names of a table's columns.
+// Columns returns the names of the columns of the table at path, a file or a folder, in the order
+// of its first file.
 func Columns(path string) (_ []string, err error) {
 	defer parquetfile.Damaged(&err)
 	files, err := openTables(path, nil)
@@ -59,7 +63,9 @@ func Columns(path string) (_ []string, err error) {
 	return files[0].columns(), nil
 }
 
-// setText sets a text, a whole number, or a list of them with commas.
+// setText sets v, an option of a mapping, to the value that text stands for. v is a text, a whole
+// number or a list of either, of which the parts are separated by commas. An empty text clears a
+// list.
 func setText(v reflect.Value, text string) error {
 	switch {
 	case v.Kind() == reflect.String:
@@ -73,6 +79,7 @@ func setText(v reflect.Value, text string) error {
 	case text == "":
 		v.SetZero()
 	default:
+		// A list is one record of CSV, so that quotes protect commas.
 		list := csv.NewReader(strings.NewReader(text))
 		list.TrimLeadingSpace = true
 		words, err := list.Read()

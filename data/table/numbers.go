@@ -17,10 +17,11 @@ type numbers struct {
 	double  []float64
 }
 
-// len is how many values there are.
+// len returns the number of values. Only one of the two slices is in use.
 func (n *numbers) len() int { return len(n.single) + len(n.double) }
 
-// reserve makes room for count values more, which append fills.
+// reserve makes room for count further values without adding them. Afterwards append adds that many
+// without an allocation.
 func (n *numbers) reserve(count int) {
 	if n.precise {
 		n.double = slices.Grow(n.double, count)
@@ -29,7 +30,7 @@ func (n *numbers) reserve(count int) {
 	}
 }
 
-// extend adds count values, which set fills.
+// extend adds count values, which set fills later in any order.
 func (n *numbers) extend(count int) {
 	if n.precise {
 		n.double = federated.Grow(n.double, count)
@@ -38,7 +39,7 @@ func (n *numbers) extend(count int) {
 	}
 }
 
-// append adds a value.
+// append adds the value x at the end, rounded to float32 unless precise is set.
 func (n *numbers) append(x float64) {
 	if n.precise {
 		n.double = append(n.double, x)
@@ -47,7 +48,8 @@ func (n *numbers) append(x float64) {
 	}
 }
 
-// set changes value i, which is there already. Different values may be set at the same time.
+// set changes value i, which must exist. Different values may be set by different goroutines at the
+// same time.
 func (n *numbers) set(i int, x float64) {
 	if n.precise {
 		n.double[i] = x
@@ -56,7 +58,8 @@ func (n *numbers) set(i int, x float64) {
 	}
 }
 
-// cut drops the values from the count-th on, which belong to rows that were only announced.
+// cut keeps the first count values and drops the rest, for which a file announced rows that it does
+// not have.
 func (n *numbers) cut(count int) {
 	if n.precise {
 		n.double = n.double[:count]
@@ -65,8 +68,9 @@ func (n *numbers) cut(count int) {
 	}
 }
 
-// spread gives each row, of which places says where among the values its own begin, width values in
-// the order of the rows. A row at place -1 has the placeholder.
+// spread moves the values to the rows that they belong to, width values for each row. places has,
+// for each row, the position of its values among the rows that have some; a row with -1 is filled
+// with placeholder.
 func (n *numbers) spread(width int, places []int32, placeholder float64) {
 	if n.precise {
 		n.double = spread(n.double, width, places, placeholder)
@@ -75,7 +79,8 @@ func (n *numbers) spread(width int, places []int32, placeholder float64) {
 	}
 }
 
-// permute puts the width values of each row into another order.
+// permute reorders the width values of each row: position i receives the value that was at position
+// order[i].
 func (n *numbers) permute(width int, order []int) {
 	for row := range slices.Chunk(n.single, width) {
 		copy(row, permuted(row, order))
@@ -85,7 +90,8 @@ func (n *numbers) permute(width int, order []int) {
 	}
 }
 
-// rounded are the values, which were kept in double precision, as models take them.
+// rounded returns the values as float32, as models take them. The values must have been kept in
+// double precision.
 func (n *numbers) rounded() []float32 {
 	values := make([]float32, len(n.double))
 	for i, x := range n.double {
@@ -94,7 +100,9 @@ func (n *numbers) rounded() []float32 {
 	return values
 }
 
-// standardised are the values with the mean of their feature taken off, divided by its deviation.
+// standardised returns (x - mean) / deviation for each value x, with the mean and the deviation of
+// its feature. The values must have been kept in double precision; mean and deviation have one
+// number for each feature.
 func (n *numbers) standardised(mean, deviation []float64) []float32 {
 	scaled := make([]float32, len(n.double))
 	for i, x := range n.double {

@@ -13,13 +13,15 @@ import (
 	"fedpace/data/parquetfile"
 )
 
-// parquetTable is one Parquet file as a table, whose columns are read one by one.
+// parquetTable is one Parquet file, read as a table. Its columns are read independently of one
+// another.
 type parquetTable struct {
 	place
 	*parquetfile.Sheet
 }
 
-// newParquetTable makes a table of a sheet, and refuses one with too many columns.
+// newParquetTable returns the table of the sheet t, where file says what the table knows of its
+// file. It returns an error for a sheet with more than maxColumns columns.
 func newParquetTable(file place, t *parquetfile.Sheet) (*parquetTable, error) {
 	fields, err := t.Fields()
 	if err == nil && len(fields) > maxColumns {
@@ -34,18 +36,21 @@ func (p *parquetTable) format() string { return "parquet" }
 // columns are the names of the sheet's columns.
 func (p *parquetTable) columns() []string { return p.Names() }
 
-// read goes through the columns, as many at a time as there are processors. Of
-// several errors it returns that of the first column.
+// read hands the values of the wanted columns to their takers and advances r.rows by the rows of
+// the file. As many columns as there are processors are read at the same time. If several columns
+// fail, the error is that of the first of them in wanted, so that it does not depend on timing.
 func (p *parquetTable) read(wanted []column, r *reading) error {
 	if p.Rows == 0 {
 		return nil
 	}
+	// Check refuses a file that announces more values than its size can hold.
 	if err := p.Check(max(1, parquetfile.ValueBytes*len(wanted))); err != nil {
 		return err
 	}
 	if err := r.reserve(p.Rows, p.Room); err != nil {
 		return err
 	}
+	// Row numbers continue those of the files before.
 	first := r.rows
 	errs := make([]error, len(wanted))
 	// The result of Each is not needed, because the function stores its errors.
@@ -58,14 +63,17 @@ func (p *parquetTable) read(wanted []column, r *reading) error {
 	return cmp.Or(errs...)
 }
 
-// each hands the values of one column to their taker.
+// each reads the wanted column and hands its values to the column's taker. first is the number of
+// the file's first row in the table. The values of a list come one by one with the same row.
 func (p *parquetTable) each(wanted column, first int) error {
 	f := p.Field(wanted.name)
 	if f.Kind == parquetfile.KindOther {
 		return fmt.Errorf("column %s holds %s; want numbers, text or bytes", wanted.name, f.TypeName())
 	}
+	// last is the row of the value before; -1 means that there was none.
 	last := -1
 	lists := nestedLengths{counts: make([]int, f.Lists()+1)}
+	// endRow reports the lengths of the nested lists of the row that has ended, if somebody asks.
 	endRow := func() error {
 		if wanted.nested == nil || f.Lists() < 2 {
 			return nil
@@ -78,6 +86,7 @@ func (p *parquetTable) each(wanted column, first int) error {
 				return err
 			}
 		}
+		// Empty and missing lists have a value that is no element, and are not counted.
 		if f.IsElement(v) {
 			lists.counts[v.RepetitionLevel()]++
 		}
@@ -102,7 +111,9 @@ func (p *parquetTable) each(wanted column, first int) error {
 // its nested lists follow: level 0 begins the row, level k the next element of list k.
 type nestedLengths struct{ counts []int }
 
-// end hands the lengths of the row's lists to take, the outermost first, and begins another row.
+// end computes the lengths of the nested lists of the row that has ended, calls take with them, the
+// outermost first, and clears the counts for the next row. It returns an error if lists of one
+// level have different lengths.
 func (n *nestedLengths) end(take func([]int) error) error {
 	defer clear(n.counts)
 	total := n.counts[0]
@@ -111,6 +122,7 @@ func (n *nestedLengths) end(take func([]int) error) error {
 		return nil
 	}
 	var lengths []int
+	// outer is the number of lists of the level above, over which the elements are shared equally.
 	outer := 1
 	for _, count := range n.counts[1:] {
 		total += count
@@ -123,7 +135,9 @@ func (n *nestedLengths) end(take func([]int) error) error {
 	return take(lengths)
 }
 
-// newCell is a value without its type of Parquet.
+// newCell converts a value v of the Parquet column f to a cell. A null within a list becomes NaN,
+// so that the list keeps its length, and any other null a missing cell. An integer too large for
+// int64 becomes a text.
 func newCell(f *parquetfile.Field, v parquet.Value) (c cell, err error) {
 	switch {
 	case f.IsElement(v) && v.IsNull(): // of a list, which is there
@@ -148,7 +162,8 @@ func newCell(f *parquetfile.Field, v parquet.Value) (c cell, err error) {
 	return c, err
 }
 
-// ReadPlain reads the columns client, x and y, whose labels are whole numbers.
+// ReadPlain reads the set of a Parquet table t with the columns client, x and y, the label, which
+// are whole numbers. opt are the options of the run, such as the number of classes.
 func ReadPlain(t *parquetfile.Sheet, opt federated.Options) (*federated.Grouped, error) {
 	file, err := newParquetTable(place{onlyFile: true}, t)
 	if err != nil {

@@ -13,9 +13,10 @@ import (
 	"fedpace/data/federated"
 )
 
-// profile counts what a column holds, over the rows that are looked at for a proposal. A row is counted
-// in one of missing, real, texts and bytes; a list of values only sets list.
+// profile describes what a column holds, judged by the rows that a proposal looks at. A row is
+// counted in one of missing, real, texts and bytes; a row that is a list of values only sets list.
 type profile struct {
+	// name is the name of the column.
 	name string
 	// noted are the names of classes that the file's metadata has for the column; nil: none.
 	noted []string
@@ -41,16 +42,19 @@ type profile struct {
 	lengths []int
 	// fractions counts numbers that have a decimal point, or whose type has one.
 	fractions int
+	// ascending says that each number so far was larger than the one before.
 	ascending bool
 	// distinct counts the rows of each distinct value, for at most maxDistinct values.
 	distinct map[string]int
 	// manyDistinct says that there are more distinct values than that.
 	manyDistinct bool
 	// feature says that the proposal takes the column as a feature.
-	feature         bool
+	feature bool
+	// lowest and highest are the extremes of the numbers; +Inf and -Inf where there are none.
 	lowest, highest float64
 }
 
+// maxDistinct is the largest number of different values of a column that are counted one by one.
 const maxDistinct = 1000
 
 // maxFractionClasses is how many classes a column may have whose numbers all have a decimal point,
@@ -58,7 +62,8 @@ const maxDistinct = 1000
 // many.
 const maxFractionClasses = 20
 
-// takeLengths notes the lengths of the first row's nested lists.
+// takeLengths keeps the lengths of the nested lists of the first row that has some, the outermost
+// first. Later calls change nothing.
 func (p *profile) takeLengths(lengths []int) error {
 	if p.lengths == nil {
 		p.lengths = slices.Clone(lengths)
@@ -66,12 +71,13 @@ func (p *profile) takeLengths(lengths []int) error {
 	return nil
 }
 
-// take looks at a cell of the column, up to profiledRows rows. Several cells of one row make
-// the column a list.
+// take adds one cell of the column to the profile. It returns errStop from row profiledRows on.
+// Several cells of one row make the column a list; it never fails for what a cell holds.
 func (p *profile) take(row int, c cell) error {
 	if row >= profiledRows {
 		return errStop
 	}
+	// A second cell of the same row: the row is a list.
 	if row == p.last {
 		p.list = true
 		if _, err := c.number(); err == errMissing {
@@ -81,6 +87,7 @@ func (p *profile) take(row int, c cell) error {
 	}
 	p.rows = row + 1
 	p.last = row
+	// Bytes may be images, of which some kinds cannot be decoded.
 	if c.kind == bytesCell {
 		p.bytes++
 		kind, err := federated.ImageKind(c.bytes)
@@ -92,6 +99,7 @@ func (p *profile) take(row int, c cell) error {
 		}
 		return nil
 	}
+	// A text may hold a list of numbers, or a number with a comma.
 	name := c.name()
 	words, err := c.words()
 	if err != nil && words != nil && !slices.ContainsFunc(words, func(word string) bool { return !isPart(word) }) {
@@ -110,6 +118,7 @@ func (p *profile) take(row int, c cell) error {
 		}
 		return nil
 	}
+	// What is left is one number, a missing value or a text.
 	if x, err := c.number(); err == nil {
 		value := float64(x)
 		p.ascending = (row == 0 || p.ascending) && value > p.highest
@@ -134,6 +143,7 @@ func (p *profile) take(row int, c cell) error {
 			p.dates++
 		}
 	}
+	// Numbers and texts are counted by their names.
 	if _, ok := p.distinct[name]; ok || len(p.distinct) < maxDistinct {
 		p.distinct[name]++
 	} else {
@@ -142,13 +152,15 @@ func (p *profile) take(row int, c cell) error {
 	return nil
 }
 
-// isPart reports whether a word may be a number of a list.
+// isPart reports whether a word may stand in a list of numbers: it is a number, even one too large
+// for float32, or a word for a missing number.
 func isPart(word string) bool {
 	_, err := parseNumber(word)
 	return err == nil || err == errMissing || isNumber(word)
 }
 
-// countMissing notes that the last row lacks a value.
+// countMissing counts the row of the present cell as one that lacks a value. A row is counted once,
+// however many values its list lacks.
 func (p *profile) countMissing() {
 	if p.lastMissing != p.last {
 		p.missing = p.missing + 1
@@ -156,7 +168,8 @@ func (p *profile) countMissing() {
 	}
 }
 
-// numbers, words and classes are what a column may serve as.
+// numbers reports whether the column can serve as numbers: it has at least one, and neither texts,
+// bytes nor lists.
 func (p *profile) numbers() bool {
 	return p.unusable == "" &&
 		!p.list &&
@@ -165,7 +178,8 @@ func (p *profile) numbers() bool {
 		p.bytes == 0
 }
 
-// words reports whether the column has short texts of which a bag can be made.
+// words reports whether the column can serve as words: short texts, less than 64 bytes on average,
+// that are neither dates nor sentences.
 func (p *profile) words() bool {
 	return p.unusable == "" &&
 		!p.list &&
@@ -175,13 +189,15 @@ func (p *profile) words() bool {
 		!p.sentences()
 }
 
-// fewWords is how many words may become features.
+// fewWords is the largest number of different words of a column that is proposed as features.
 const fewWords = 50
 
-// features reports whether words are so few that each may be a feature.
+// features reports whether the column has words alone, so few different ones that each may become a
+// feature.
 func (p *profile) features() bool { return p.real == 0 && p.words() && p.classes(fewWords) }
 
-// sentences reports whether a column has texts of three words or more, which are no classes.
+// sentences reports whether the texts of the column are sentences, of three words or more on
+// average, and too varied to be classes.
 func (p *profile) sentences() bool {
 	return p.texts > 0 &&
 		p.blanks >= 2*p.texts &&
@@ -189,11 +205,12 @@ func (p *profile) sentences() bool {
 		(p.manyDistinct || len(p.distinct) > min(20, p.rows/2))
 }
 
-// date is one of the usual forms, perhaps with a time.
+// date matches a date in one of the usual forms, year first or last, with or without a time of day.
 var date = regexp.MustCompile(`^(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})([T ]\d{1,2}:\d\d.*)?$`)
 
-// classes reports whether a column has so few values that they may be classes. Whole
-// numbers that are far apart are measured rather.
+// classes reports whether the column has so few different values, at most limit, that they may be
+// classes. There must be two or more, and two rows or more for each on average. For numbers that
+// are far apart or written with a point the limit is lower, because these are rather measurements.
 func (p *profile) classes(limit int) bool {
 	if p.numbers() && p.highest-p.lowest > 2*float64(len(p.distinct)) {
 		limit = min(limit, 100)
@@ -208,7 +225,8 @@ func (p *profile) classes(limit int) bool {
 	return p.words() || p.numbers() && p.wholes == p.real
 }
 
-// rowNumber reports whether a column counts the rows.
+// rowNumber reports whether the column numbers the rows: whole numbers that grow by 1 from each row
+// to the next, over more than two rows.
 func (p *profile) rowNumber() bool {
 	return p.wholes == p.rows &&
 		p.ascending &&
@@ -216,12 +234,14 @@ func (p *profile) rowNumber() bool {
 		p.rows > 2
 }
 
-// isParts reports whether all values say train or test, both occur, and nothing speaks for a
-// label.
+// isParts reports whether the column says which rows are held out. All values must be words for a
+// part, such as train and test, both kinds must occur, and the name of the column must not be that
+// of a label; a column of numbers needs a name such as split.
 func (p *profile) isParts() bool {
 	if p.manyDistinct || len(p.distinct) < 2 {
 		return false
 	}
+	// Each value is tried as a part; an error means that it is none.
 	var part parts
 	for word := range p.distinct {
 		if part.take(0, cell{kind: textCell, text: word}) != nil {
@@ -233,7 +253,8 @@ func (p *profile) isParts() bool {
 		(p.texts > 0 && !hasWord(p.name, slices.Concat(labelWords, maybeLabel)) || hasWord(p.name, splitWords))
 }
 
-// shown is a name or a value in a reason, which is one line.
+// shown returns a name or value in a form that fits in one line: quoted and cut at 40 bytes if it
+// is longer or has signs that do not print.
 func shown(s string) string {
 	if len(s) > 40 ||
 		strings.ContainsFunc(
@@ -245,7 +266,8 @@ func shown(s string) string {
 	return s
 }
 
-// exampleValues lists values of a column for a reason.
+// exampleValues returns up to four values of the column in the order of their letters, separated by
+// commas, with "..." if there are more.
 func (p *profile) exampleValues() string {
 	var list []string
 	for name := range p.distinct {
@@ -258,8 +280,9 @@ func (p *profile) exampleValues() string {
 	return strings.Join(list, ", ")
 }
 
-// unused is why a column has no meaning.
+// unused returns the reason why the proposal gives the column no meaning, as a phrase for the user.
 func (c *profile) unused() string {
+	// The first reason that applies is the most specific one.
 	switch {
 	case c.unusable != "":
 		return "holds " + c.unusable + "; want numbers, text or bytes"
@@ -284,7 +307,8 @@ func (c *profile) unused() string {
 	return fmt.Sprintf("words, %s different", count(c))
 }
 
-// count writes the number of different values, or that there are more than were counted.
+// count returns the number of different values of the column as a text, or "over 1000" if more came
+// than are counted.
 func count(c *profile) string {
 	if c.manyDistinct {
 		return fmt.Sprintf("over %d", maxDistinct)
@@ -292,7 +316,7 @@ func count(c *profile) string {
 	return fmt.Sprint(len(c.distinct))
 }
 
-// inOrder are the values of a column of whole numbers, by their size.
+// inOrder returns the different values of a column of whole numbers, ascending by their size.
 func (p *profile) inOrder() []string {
 	return slices.SortedFunc(maps.Keys(p.distinct), func(a, b string) int {
 		x, _ := parseNumber(a)

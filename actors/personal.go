@@ -62,7 +62,7 @@ func (s *personal) Run(
 			copy(next, memory)
 			copy(next[s.memory:], s.privatePart(s.shared))
 			// The last value tells this state from one of zeros alone, which stands for no state.
-			next[len(next)-1] = 1 // all zeros are nothing
+			next[len(next)-1] = 1
 			w.Local[i] = next
 		}
 		if err := done(i, s.shared, first); err != nil {

@@ -21,7 +21,7 @@ import (
 // otherwise hosts would train different models.
 type Problem struct {
 	// Model is a [learn.Model], or the description of an external trainer's model if Trainer is set.
-	Model learn.ModelInfo // a learn.Model, unless Trainer has it
+	Model learn.ModelInfo
 	// Set is the data of all clients.
 	Set federated.Set
 	// Seed decides the order of minibatches, the augmentation and all other randomness of the steps.
@@ -67,8 +67,10 @@ const (
 	NoAugment = "none"
 	// FlipCrop is a random horizontal flip and a random crop of the image's own
 	// size after zero padding, drawn once a minibatch (paper/NOTES, "Data").
-	FlipCrop    = "flip_crop"
-	cropPadding = 4 // in pixels, as in the published code of the paper's authors
+	FlipCrop = "flip_crop"
+	// cropPadding is the number of pixels of zeros on each side of an image before it is cropped,
+	// as in the published code of the paper's authors.
+	cropPadding = 4
 )
 
 // Spec returns the problem as jobs and welcomes describe it, so that both ends can compare it.

@@ -46,7 +46,8 @@ func pack(state []byte, values int) []float32 {
 	v := make([]float32, 1, values)
 	v[0] = math.Float32frombits(uint32(len(state)))
 	v = vector.Append(v, append(slices.Clip(state), make([]byte, -len(state)&3)...))
-	return v[:values] // zeros behind them
+	// The vector may be longer than the state; its capacity was allocated as zeros.
+	return v[:values]
 }
 
 // unpack returns the bytes of a vector made by pack, nil for a nil vector. A length beyond the
@@ -104,7 +105,8 @@ func (s *processSteps) Run(
 		job.Tasks = append(job.Tasks, t)
 	}
 	err := s.worker.Train(ctx, job, func(i int, model []float32, loss float64) error {
-		w.Start(i) // others were, meanwhile
+		// The client half was started for other tasks meanwhile, when their rows were laid out.
+		w.Start(i)
 		return done(i, model, loss)
 	})
 	if d := (*external.Diverged)(nil); errors.As(err, &d) {
@@ -182,7 +184,9 @@ func (s *processSteps) Evaluate(
 		scores[i].Sum += x.Sum
 		scores[i].Weight += x.Weight
 	}
-	if n := float64(measured.Count); found.Loss.Weight != n { // a loss by another measure than samples, such as tokens
+	// A trainer may weigh its loss by another measure than samples, such as tokens. The mean is
+	// then scaled to the number of samples.
+	if n := float64(measured.Count); found.Loss.Weight != n {
 		return float64(found.Loss.Sum / found.Loss.Weight * n), nil
 	}
 	return found.Loss.Sum, nil

@@ -212,7 +212,8 @@ func (s *goSteps) task(ctx context.Context, client algorithm.Client, a *Assignme
 		a.StepsDone,
 	)
 	for k := range a.LocalSteps {
-		if k%64 == 63 && ctx.Err() != nil { // a step may take 50 ms
+		// A step may take 50 ms, so a long task looks now and then whether it was cancelled.
+		if k%64 == 63 && ctx.Err() != nil {
 			return 0, ctx.Err()
 		}
 		s.batch.Reset()
@@ -224,7 +225,9 @@ func (s *goSteps) task(ctx context.Context, client algorithm.Client, a *Assignme
 				s.batch.Labels[i] = label(y, int32(s.problem.Model.Samples().Classes))
 			}
 		}
-		if s.draws != nil { // a stream of this step's own
+		// Augmentation draws from a stream of its own in each step, so that it does not depend on
+		// other tasks.
+		if s.draws != nil {
 			keyed.Reseed(&s.source, s.problem.Seed, keyed.Augment, uint64(a.Client), uint64(a.StepsDone)+uint64(k))
 			image := s.problem.Model.Samples().Image
 			if err := learn.Augment(&s.batch, image[0], image[1], image[2], cropPadding, s.draws); err != nil {

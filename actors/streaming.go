@@ -31,7 +31,8 @@ func (s *streaming) Run(
 	w *Work,
 	done func(i int, model []float32, firstStepLoss float64) error,
 ) error {
-	if w.Local == nil { // a loss is asked for
+	// Without states only a loss is asked for.
+	if w.Local == nil {
 		return s.Steps.Run(ctx, w, done)
 	}
 	s.sent = slices.Clone(w.Base)
@@ -94,7 +95,8 @@ func (s *streaming) mix(x, model []float32, since, now uint64) {
 	localShare := float32(s.algorithm.Mix)
 	modelShare := float32(1 - s.algorithm.Mix)
 	if f := uint64(s.algorithm.Fragments); now > f {
-		since = max(since, now-f) // what is older was sent again
+		// Fragments are sent in turn, so those that are older than a whole turn were sent again.
+		since = max(since, now-f)
 	}
 	for ; since < now; since++ {
 		start, end := s.algorithm.Span(since, len(x))

@@ -239,13 +239,16 @@ func (t *Trainer) Train(
 	outcomes := make([]Outcome, len(work))
 	w := t.work(base, shared, work)
 	err := t.steps.Run(ctx, w, func(i int, model []float32, firstStepLoss float64) (err error) {
-		copy(model[t.communicated:], base[t.communicated:]) // whatever a trainer's process has made of it
+		// Parameters that are not communicated stay as they were, whatever a trainer's process has
+		// made of them.
+		copy(model[t.communicated:], base[t.communicated:])
 		t.addNoise(base, model, &work[i])
 		outcomes[i].FirstStepLoss = t.attack(base, model, firstStepLoss, &work[i])
 		if err := t.takeBuffers(&outcomes[i], base, model, &work[i]); err != nil {
 			return err
 		}
-		if t.problem.Clips && learn.AddExact(sum[:len(base)], 0, model, base) >= 0 { // adds nothing
+		// With weight 0 AddExact adds nothing, and only looks for a difference that is too large.
+		if t.problem.Clips && learn.AddExact(sum[:len(base)], 0, model, base) >= 0 {
 			shortenUpdate(model, base)
 		}
 		state, err := t.add(sum, base, model, shared, &work[i])
@@ -444,7 +447,8 @@ func (t *Trainer) addCompressed(
 			Cause: fmt.Sprintf("the compressed update of parameter %d is %g", start+bad, update[bad])}
 	}
 	if untrained := model[t.trainable:]; len(untrained) > 0 {
-		learn.AddExactAndReset(sum[t.trainable:], a.Weight, untrained, base[t.trainable:]) // Check has looked at rest
+		// The differences of the untrained values were checked before, so none is refused here.
+		learn.AddExactAndReset(sum[t.trainable:], a.Weight, untrained, base[t.trainable:])
 	}
 	return residual, nil
 }

@@ -80,7 +80,8 @@ func (b *Board) field(file, word string) int64 {
 	if err != nil {
 		return 0
 	}
-	defer f.Close() // read only
+	// Closing a file that was only read loses nothing, so its error does not count.
+	defer f.Close()
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		if value, ok := strings.CutPrefix(lines.Text(), word); ok {
 			n, _ := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(value, "kB")), 10, 64)
@@ -92,7 +93,8 @@ func (b *Board) field(file, word string) int64 {
 
 // match lists the files of /sys that match a pattern, in order.
 func (b *Board) match(pattern string) []string {
-	found, _ := fs.Glob(b.sys, pattern) // fails on a bad pattern alone
+	// Glob fails only on a bad pattern, and patterns are constants.
+	found, _ := fs.Glob(b.sys, pattern)
 	return found
 }
 
@@ -139,7 +141,8 @@ func (b *Board) battery() *gauge {
 		folder := path.Dir(file)
 		kind, _ := b.word(file)
 		if state, _ := b.word(folder + "/status"); kind != "Battery" || state != "Discharging" {
-			continue // on the mains it says what it is charged with
+			// On the mains a battery tells the power with which it is charged.
+			continue
 		}
 		read := b.product(1e-6, folder+"/power_now")
 		if _, ok := read(0); !ok {
@@ -204,7 +207,8 @@ func (b *Board) counter() *gauge {
 		now, ok := read()
 		used := now - previous
 		previous = now
-		return used / since.Seconds(), ok && used >= 0 && since > 0 // else it began anew
+		// A counter that is lower than before has begun anew.
+		return used / since.Seconds(), ok && used >= 0 && since > 0
 	}}
 }
 
@@ -221,7 +225,8 @@ func (b *Board) product(unit float64, files ...string) func(time.Duration) (floa
 			}
 			watts *= x
 		}
-		return max(watts, -watts), true // drivers differ in the sign of what flows out
+		// Drivers differ in the sign of a current that flows out, so the magnitude counts.
+		return max(watts, -watts), true
 	}
 }
 

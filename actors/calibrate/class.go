@@ -34,7 +34,9 @@ type Result struct {
 func Measured(file string) (list []*bus.Measured, err error) {
 	r := struct {
 		Compute []Compute
-		Network Network // null: nothing is known of the link
+		// Network is the measured link. It stays zero for a null, which says that nothing is known
+		// of the link.
+		Network Network
 	}{}
 	b, err := os.ReadFile(file)
 	if err == nil {

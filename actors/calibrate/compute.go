@@ -56,13 +56,19 @@ const (
 	minLongSteps = 4
 	maxLongSteps = 4096
 
-	warmUps  = 10   // at most
-	steady   = 0.03 // extent of three times that are alike, relative to their middle
-	noDrift  = 0.05
-	noSpread = 0.002 // a deviation of steps that a class need not have
-	noDigit  = 2e-4  // a range of factors that four digits hardly show
+	// warmUps is the largest number of rounds of the warm-up.
+	warmUps = 10
+	// steady is the largest extent of three times that count as equal, relative to their median.
+	steady  = 0.03
+	noDrift = 0.05
+	// noSpread is a relative standard deviation of steps that is too small to be part of a class.
+	noSpread = 0.002
+	// noDigit is a range of factors that four digits hardly show.
+	noDigit = 2e-4
 
-	rate = 1e-4 // of learning: 0 would be as quick, and this one keeps every model finite
+	// rate is the learning rate of measured steps. A rate of 0 would be as quick; this one is so
+	// small that every model stays finite.
+	rate = 1e-4
 )
 
 // Timing says how steps are measured.
@@ -92,7 +98,7 @@ func MeasureCompute(ctx context.Context, subject *Subject, t Timing, notice func
 	task := &bus.Task{LearningRate: rate}
 	// A measurement with pauses ends by its number of rounds, because the pauses take time, too.
 	e := stopping{seconds: t.Seconds, notice: notice}
-	if t.Pause > 0 { // which is time that is spent, too
+	if t.Pause > 0 {
 		e.sufficientRounds = wantedRounds
 	}
 	c, err = measureSteps(e, subject.Steps, subject.Name, func(steps int) (float64, error) {
@@ -103,7 +109,8 @@ func MeasureCompute(ctx context.Context, subject *Subject, t Timing, notice func
 		task.Task++
 		task.LocalSteps = uint32(steps)
 		model := params
-		if t.Pause > 0 { // a model has just come, and left memory to be collected
+		// In a run a model has just been downloaded, which leaves memory to be collected.
+		if t.Pause > 0 {
 			model = slices.Clone(params)
 			_ = bus.DigestOf(model)
 		}

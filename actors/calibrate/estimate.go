@@ -41,8 +41,11 @@ type Line struct {
 }
 
 const (
-	minFactor        = 0.05 // a shorter time is one of the overhead, which has no scatter of its own
-	maxOverheadShare = 0.9  // of the shortest time
+	// minFactor is the smallest factor of a time. A shorter time is due to the overhead, which has
+	// no scatter of its own.
+	minFactor = 0.05
+	// maxOverheadShare is the largest overhead as a share of the shortest time.
+	maxOverheadShare = 0.9
 )
 
 // fitLine fits a line to the seconds of tasks of two sizes. It passes through the median of the
@@ -138,10 +141,13 @@ func shrink(values []float64, share float64) []float64 {
 const MaxWidth = 0.03
 
 const (
-	minRounds    = 7   // the first number whose extent is a 97.5 % interval of the median
-	wantedRounds = 20  // whose scatter says something
-	maxRounds    = 400 // however short they are
-	maxRepeats   = 2
+	// minRounds is the smallest number of rounds whose extent is a 97.5 % interval of the median.
+	minRounds = 7
+	// wantedRounds is a number of rounds whose scatter can be estimated well.
+	wantedRounds = 20
+	// maxRounds is the largest number of rounds, however short they are.
+	maxRounds  = 400
+	maxRepeats = 2
 	// A round that takes long is not repeated for its interval's sake more often than fits
 	// into so many times the time asked for.
 	maxOverrun = 6

@@ -70,7 +70,8 @@ func (s *Subject) WithBatch(batch int) *Subject {
 func SingleClientWelcome(task tasks.Task, m learn.ModelInfo, batch int) *bus.Welcome {
 	algorithm, err := algorithm.Algorithms.Encode(algorithm.Default)
 	if err != nil {
-		panic("calibrate: " + err.Error()) // its options are numbers and words
+		// The options of an algorithm are numbers and words, so their encoding cannot fail.
+		panic("calibrate: " + err.Error())
 	}
 	w := &bus.Welcome{
 		Clients:       1,
@@ -215,7 +216,8 @@ func randomRows(format learn.Samples, n int, r *rand.Rand) federated.Rows {
 	switch format.Input {
 	// The words of a bag are spread evenly over the vocabulary.
 	case learn.Sparse:
-		features := min(format.Features, 1<<16) // the first ones
+		// A bag stores words in 16 bits, so only the first features are used.
+		features := min(format.Features, 1<<16)
 		words := min(sparseWords, features)
 		rows := &federated.BagRows{Starts: []uint32{0}}
 		for range n {

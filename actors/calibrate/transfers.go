@@ -29,7 +29,8 @@ type Transfer struct {
 // params values: a single value, whose transfer is a round trip; a second size, to separate speed
 // from overhead; and the main one.
 func Sizes(params int) []int {
-	const chunk = 1 << 17 // values
+	// chunk is the second size for a small model, in values.
+	const chunk = 1 << 17
 	if params < chunk/2 {
 		return []int{1, chunk, params}
 	}
@@ -100,14 +101,16 @@ func summarise(params int, transfers []Transfer) (n Network, ok bool) {
 			direction.FirstTask = max(0, seconds(first)-direction.ModelSeconds.Value)
 		}
 	}
-	n.RoundTrip = robust.MedianOf(tiny.Seconds, 0.95) // of uploads: one value, acknowledged
+	// The last group is that of uploads: one value is sent and acknowledged, which is a round trip.
+	n.RoundTrip = robust.MedianOf(tiny.Seconds, 0.95)
 	return n, true
 }
 
 // linkOf returns a fitted line of seconds by number of values as a link with a speed in Mbit/s. The
 // highest speed is at most 1e6 Mbit/s.
 func linkOf(l Line) Link {
-	const megabits = 32e-6 // of a value
+	// megabits is the size of a value of 32 bits, in megabits.
+	const megabits = 32e-6
 	k := Link{
 		Mbps:         l.Slope.Over(megabits),
 		ModelSeconds: l.Main,
@@ -115,7 +118,8 @@ func linkOf(l Line) Link {
 		Phase:        l.phase(),
 	}
 	k.Mbps.High = min(k.Mbps.High, 1e6)
-	if math.IsNaN(k.Mbps.High) { // the slope may come down to nothing
+	// The interval of the slope may reach zero, whose inverse is no speed.
+	if math.IsNaN(k.Mbps.High) {
 		k.Mbps.High = 1e6
 	}
 	// A longer time is a lower speed, so the factors of the times are inverted.
@@ -236,7 +240,8 @@ func MeasureNetwork(ctx context.Context, conn bus.Line, c NetworkConfig) (n Netw
 			return n, nil, ctx.Err()
 		case conn.Err() != nil:
 			return n, nil, err
-		case t.Context.Err() == nil: // the coordinator sends the task again, or another
+		// The task is still valid, so the coordinator sends it again, or another one.
+		case t.Context.Err() == nil:
 			c.Notice(fmt.Sprintf("Transfer %d: %v.", t.Task.Task, err))
 		}
 	}

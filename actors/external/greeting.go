@@ -125,13 +125,16 @@ type OwnedData struct {
 
 // Limits of a greeting.
 const (
-	maxText    = 256 // characters of a name
+	// maxText is the largest number of characters of a name.
+	maxText    = 256
 	maxTensors = 1 << 16
 	maxRank    = 32
 	maxMetrics = 16
 	maxKinds   = 64
-	maxState   = 1 << 30 // bytes
-	maxTokens  = 1 << 20 // of a sample
+	// maxState is the largest number of bytes that a client keeps from one task to the next.
+	maxState = 1 << 30
+	// maxTokens is the largest number of tokens of a sample.
+	maxTokens = 1 << 20
 )
 
 // check returns an error for a greeting that cannot be used. It also replaces characters in the

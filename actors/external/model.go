@@ -52,7 +52,8 @@ func (p *Program) Model() *Model {
 	}
 	tensors, err := json.Marshal(p.Tensors)
 	if err != nil {
-		panic("external: " + err.Error()) // they are names and numbers
+		// Tensors consist of names and numbers, so their encoding cannot fail.
+		panic("external: " + err.Error())
 	}
 	m.name = fmt.Sprintf("%s%s@%s@%d-%.16x", prefix, p.Name, p.Digest, m.params, sha256.Sum256(tensors))
 	return m

@@ -143,7 +143,8 @@ func (p *process) cancel() {
 		case err != nil:
 			_ = p.Kill("")
 			return
-		case r.Task == nil: // whatever it is, it is the last
+		// Whatever the reply is, it is the last of the request that was cancelled.
+		case r.Task == nil:
 			p.busy = false
 			return
 		}

@@ -92,11 +92,14 @@ func (p *Program) start(ctx context.Context, worker int) (_ *process, _ *Greetin
 		return nil, nil, err
 	}
 	defer func() {
-		if d := (*child.EndedError)(nil); !errors.As(err, &d) { // else the error has the last lines
+		// The error of a process that ended repeats the last lines, so they are not printed a
+		// second time.
+		if d := (*child.EndedError)(nil); !errors.As(err, &d) {
 			process.Output.Release()
 		}
 		if err != nil {
-			_ = process.Kill("") // it may be at its start, and hear nothing
+			// A process that is still starting would not hear a request to end.
+			_ = process.Kill("")
 			err = errors.Join(err, process.close())
 		}
 	}()

@@ -68,10 +68,16 @@ type Diverged struct {
 func (d *Diverged) Error() string { return d.Cause }
 
 const (
-	maxDeaths    = 3        // of processes at one job
-	maxSlots     = 64       // for models that wait to be taken
-	slotBytes    = 64 << 20 // that slots may take, if two take less
-	requestBytes = 64 << 20 // of row numbers, corrections and states in one request, if one task has less
+	// maxDeaths is the largest number of processes that may die during one job.
+	maxDeaths = 3
+	// maxSlots is the largest number of places for models that wait to be taken.
+	maxSlots = 64
+	// slotBytes is the memory that all slots may take together. Two slots are there even if they
+	// take more.
+	slotBytes = 64 << 20
+	// requestBytes is the memory for the row numbers, corrections and states of one request. One
+	// task is sent even if it needs more.
+	requestBytes = 64 << 20
 )
 
 // Train has the steps of each task taken and calls done with each task's model in order. done may

@@ -74,7 +74,7 @@ func (k *class) prepare(s Slowdown, a Availability, files *Files) (err error) {
 // rounds, and a factor drawn for each task.
 type quantity struct {
 	// id numbers the client's random bits for this quantity, and part those of a task.
-	id, part uint64 // purposes of the random bits of a client, and of a task
+	id, part uint64
 	// client is the distribution of the client's own value, and vary that of the factor by task.
 	client, vary Sampler
 	// fixed says that the value is the same for every client and task, client.Min.
@@ -318,7 +318,7 @@ func pick(limits []uint64, h uint64) int {
 	i, found := slices.BinarySearch(limits, h)
 	// A share ends just below its limit, so bits equal to a limit belong to the next share with a
 	// weight.
-	if found && h != math.MaxUint64 { // a share ends just below its bound, and one without weight where it begins
+	if found && h != math.MaxUint64 {
 		for limits[i] == h {
 			i++
 		}

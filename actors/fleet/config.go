@@ -10,7 +10,8 @@ type Config struct {
 	Availability Availability `key:"availability" is:"null" help:"when clients can be chosen"`
 	Dropout      Dropout      `key:"dropout"`
 	Fleet        []Class      `key:"fleet" is:"null" help:"classes of devices, [{name: phone, weight: 3, ...}, ...]; []: all clients alike"`
-	Correlation  Correlation  // of who has which device; see [Fleet.Correlate]
+	// Correlation relates the clients' data to the devices that they have; see [Fleet.Correlate].
+	Correlation Correlation
 
 	// Deadline is that of rounds, in nanoseconds, for attackers who heed it; 0: there is none.
 	Deadline int64

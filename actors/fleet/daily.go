@@ -95,10 +95,12 @@ func (a Daily) String() string {
 type windows struct {
 	// opens is the local time of day at which a window opens nominally, and length its nominal length.
 	opens, length, jitter int64
-	part                  uint64 // a day's draw below it: the client is there that day
-	start                 int64  // time of day at virtual time 0, UTC
-	zones                 []int64
-	shares                []uint64
+	// part is the threshold of a day's random draw: below it the client is there on that day.
+	part uint64
+	// start is the time of day at virtual time 0, in UTC.
+	start  int64
+	zones  []int64
+	shares []uint64
 }
 
 // Lengths in nanoseconds.

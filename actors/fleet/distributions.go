@@ -87,8 +87,9 @@ func (d Lognormal) Sampler() (Sampler, error) {
 		mu = portable.Log(d.Median)
 	}
 	return d.Cut(Sampler{
-		Quantile:  func(bits uint64) float64 { return portable.Exp(mu + float64(d.Sigma*portable.Normal(bits))) },
-		Min:       portable.Exp(mu - float64(8.3*d.Sigma)), // the lowest of the 2^52 cells of normal
+		Quantile: func(bits uint64) float64 { return portable.Exp(mu + float64(d.Sigma*portable.Normal(bits))) },
+		// A normal draw is one of 2^52 values, of which the lowest is at −8.3 standard deviations.
+		Min:       portable.Exp(mu - float64(8.3*d.Sigma)),
 		lognormal: true,
 		mu:        mu,
 		sigma:     d.Sigma,

@@ -31,7 +31,8 @@ func (f *Files) Read(path string, read func(io.Reader) error) error {
 	if err != nil {
 		return err
 	}
-	defer in.Close() // read only
+	// Closing a file that was only read loses nothing, so its error does not count.
+	defer in.Close()
 	if err := read(in); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
@@ -85,8 +86,8 @@ func (f *Files) steps(c Compute) (Distribution, error) {
 	return d, nil
 }
 
-// maxName bounds the first field of a row, in bytes.
-const maxName = 200 // bytes
+// maxName is the largest length in bytes of the first field of a row, which is a name.
+const maxName = 200
 
 // readRows reads a CSV file with exactly the given columns and passes each row with its line number
 // to row. The first column is a name. If named is not empty it holds the file's names for these
@@ -123,7 +124,9 @@ func readRows(r io.Reader, kind string, columns, named []string, row func(line i
 			strings.Join(columns, ","),
 		)
 	}
-	chosen := make([]string, len(positions)) // fields of a row, for as long as the reader's own hold
+	// chosen holds the named fields of the present row. It is used again for the next row, as the
+	// reader's own fields are.
+	chosen := make([]string, len(positions))
 	for rows := 0; ; rows++ {
 		fields, err := in.Read()
 		switch {
@@ -223,7 +226,8 @@ func readMeasurements(r io.Reader, named []string) (measurements, error) {
 		value, parseErr := strconv.ParseFloat(row[1], 64)
 		isZero := parseErr == nil && value == 0
 		if named != nil && (row[1] == "" || isZero) {
-			return nil // The device was not measured.
+			// A device without a value, or with 0, was not measured.
+			return nil
 		}
 		ms, err := number("milliseconds", row[1], minMilliseconds, maxMilliseconds)
 		if err != nil {
@@ -248,7 +252,8 @@ func (m measurements) stepTimes(secondsPerStep float64, reference string) (Empir
 		return Empirical{}, fmt.Errorf("no measured device is called %q%s", reference, m.suggest(reference))
 	}
 	var d Empirical
-	for _, t := range m { // the reference device's own ratio being 1, exactly
+	// The ratio is computed first, so that it is exactly 1 for the reference device.
+	for _, t := range m {
 		d.Values = append(d.Values, secondsPerStep*(t.milliseconds/m[i].milliseconds))
 	}
 	return d, nil

@@ -24,10 +24,11 @@ func SameBits(bits int64) Bits { return Bits{bits, bits} }
 const Never = math.MaxInt64
 
 const (
-	// maxSeconds bounds a phase: what is slower is a mistake in the configuration.
-	maxSeconds = 1e8 // three years
-	// maxTime bounds virtual time, so that no sum of times overflows.
-	maxTime = 1 << 62 // 146 years
+	// maxSeconds bounds the duration of a phase to three years: what is slower is a mistake in the
+	// configuration.
+	maxSeconds = 1e8
+	// maxTime bounds virtual time to 146 years in nanoseconds, so that no sum of times overflows.
+	maxTime = 1 << 62
 
 	// maxClasses bounds the classes of a fleet.
 	maxClasses = 1000
@@ -240,7 +241,8 @@ func (f *Fleet) class(client int) (*class, uint64) {
 // classOf returns the class of a device, given the device's number, and its key. In a homogeneous
 // fleet the key is 0, as no client draws anything of its own.
 func (f *Fleet) classOf(device int) (*class, uint64) {
-	if f.homogeneous { // no client has speeds of its own
+	// All clients of a homogeneous fleet have the same speeds.
+	if f.homogeneous {
 		return &f.classes[0], 0
 	}
 	h := keyed.Hash(f.seed, keyed.Device, uint64(device))
@@ -465,8 +467,8 @@ func (f *Fleet) sample(steps int, bits Bits, classOf func(device int) (*class, u
 	for client := range sample {
 		k, h := classOf(assignedNumber(f.devices, client))
 		start := int64(0)
-		// Tasks that start together would all have the same draw.
-		if k.shared { // both ways would be one draw
+		// If one draw serves both directions, tasks that start together would all have the same draw.
+		if k.shared {
 			start = int64(client)
 		}
 		d, err := f.durations(k, h, client, 0, steps, bits, start)
@@ -483,7 +485,8 @@ func (f *Fleet) sample(steps int, bits Bits, classOf func(device int) (*class, u
 // Interval90 returns for each phase the bounds in seconds between which 90 % of the tasks of a
 // class's devices lie, estimated from 199 draws an hour apart.
 func (f *Fleet) Interval90(number, steps int, bits Bits) (low, high [3]float64, err error) {
-	const tasks, beyond = 199, 9 // draws, and those on either side
+	// Of 199 sorted draws, 9 lie beyond each bound.
+	const tasks, beyond = 199, 9
 	var drawn [3][]float64
 	for client := range tasks {
 		d, err := f.durations(

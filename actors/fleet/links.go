@@ -16,8 +16,10 @@ import (
 
 // Limits of link traces.
 const (
-	maxLinkKbps    = 10_000_000 // 10 Gbit/s
-	maxLinkSeconds = 1_000_000  // eleven days
+	// maxLinkKbps is the highest capacity of a link, 10 Gbit/s.
+	maxLinkKbps = 10_000_000
+	// maxLinkSeconds is the longest duration of a trace, eleven days.
+	maxLinkSeconds = 1_000_000
 	maxLinkTraces  = 10_000
 )
 
@@ -36,7 +38,7 @@ type linkTrace struct {
 func (t *linkTrace) length() int64 { return int64(t.seconds) * second }
 
 // second is one second in nanoseconds.
-const second = 1_000_000_000 // nanoseconds
+const second = 1_000_000_000
 
 // choose returns the named traces in the order of the names.
 func (l linkTraces) choose(names []string) (chosen linkTraces, err error) {
@@ -73,8 +75,11 @@ func (t *linkTrace) wrap(time int64) int64 { return time % t.length() }
 // capacity is one direction of a link. One kilobit a second for one nanosecond
 // is a millionth of a bit: in that unit all sums below are integers.
 type capacity struct {
-	kbps []uint32 // by second
-	sum  []uint64 // sum[i]: kilobits before second i; one longer than kbps
+	// kbps is the capacity by second, in kilobits per second.
+	kbps []uint32
+	// sum[i] is the number of kilobits that pass before second i. It has one element more than
+	// kbps.
+	sum []uint64
 }
 
 // add appends the capacity of one second, a number in a unit of unit megabits per second. name is
@@ -100,7 +105,8 @@ func (c *capacity) transfer(bits, position int64) int64 {
 	if bits <= 0 {
 		return min(bits, 0)
 	}
-	const kilobit = 1_000_000_000 // in millionths of a bit
+	// kilobit is 1,000 bits in millionths of a bit.
+	const kilobit = 1_000_000_000
 	fullSeconds := uint64(position) / second
 	part := uint64(position) % second
 	// What has passed when the transfer is done, counted from the trace's

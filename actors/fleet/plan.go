@@ -42,7 +42,8 @@ const (
 	InDownload
 	InCompute
 	InUpload
-	InKeys // this and the next three with secure aggregation alone
+	// InKeys and the three phases after it occur with secure aggregation alone.
+	InKeys
 	InShares
 	InSurvivors
 	InRecovery
@@ -85,7 +86,8 @@ func (f *Fleet) Plan(c Client, task uint64, steps int, bits Bits, start int64) (
 	}
 	if k.dropout.Away == AwayWaits && k.presence != nil {
 		if !p.pause(k.presence, f.seed, c.Presence, start) {
-			return p, nil // it never comes back
+			// The client leaves in a transfer and never comes back.
+			return p, nil
 		}
 		total = p.total()
 	}
@@ -115,7 +117,8 @@ func (p *Plan) pause(presence Presence, seed uint64, client int, start int64) (r
 	if !ok {
 		p.Dropout = InDownload
 		p.After = end - start
-		p.Download = max(p.Download, p.After+1) // it drops out before the end
+		// The client drops out before the end of the download.
+		p.Download = max(p.Download, p.After+1)
 		return false
 	}
 	p.Download = end - start
@@ -177,7 +180,8 @@ func (f *Fleet) Leaves(client int, start int64) (int64, bool) {
 		return 0, false
 	}
 	number := f.presenceNumber(client)
-	const looks = 64 // a stay mostly ends with its first change
+	// A stay mostly ends with its first change, so few looks are enough.
+	const looks = 64
 	for range looks {
 		if !k.presence.Present(f.seed, number, start) {
 			return start, true

@@ -42,7 +42,8 @@ type SlowPeriods struct {
 // Slowing checks the options and prepares the slowdown. The mean pace is 1 - slow + slow
 // E[1/factor], where slow is the share of the time in slow periods.
 func (s SlowPeriods) Slowing() (Slowing, error) {
-	const minSeconds = 1e-3 // part of mean times
+	// minSeconds is the shortest mean time of a slow period, and of the time between two.
+	const minSeconds = 1e-3
 	switch {
 	case s.EverySeconds == 0 &&
 		s.ForSeconds == 0 &&

@@ -64,7 +64,8 @@ type sessions struct {
 // Limits of recorded sessions.
 const (
 	maxSessionTraces = 10_000_000
-	maxSessions      = 100_000_000 // in all
+	// maxSessions bounds the sessions of all traces together.
+	maxSessions = 100_000_000
 )
 
 // replay is a Trace ready for use.
@@ -149,7 +150,8 @@ func (r *replay) Change(seed uint64, client int, t int64) int64 {
 		return start + period + trace[0].start
 	case trace[next].start > position:
 		return start + trace[next].start
-	case trace[next].end == period && trace[0].start == 0: // it goes on in the next period
+	// The session goes on at the beginning of the next period.
+	case trace[next].end == period && trace[0].start == 0:
 		return start + period + trace[0].end
 	default:
 		return start + trace[next].end
@@ -192,7 +194,8 @@ func readSessions(r io.Reader, named []string, periodSeconds float64) (*sessions
 			return fmt.Errorf("more than %d sessions", maxSessions)
 		case s.end == s.start || period > 0 && s.start >= period:
 			return nil
-		case previous >= 0 && s.start == (*t)[previous].end: // both are one stay
+		// A session that begins where the one before ends is part of the same stay.
+		case previous >= 0 && s.start == (*t)[previous].end:
 			(*t)[previous].end = s.end
 		default:
 			*t = append(*t, s)

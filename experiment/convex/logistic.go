@@ -60,7 +60,8 @@ func (l *logistic) largest(c int) float64 {
 		return trace
 	}
 	m := mat.NewSymDense(f+1, nil)
-	at := func(i, j int) float64 { // feature j of sample i
+	// at returns feature j of sample i of the client, and the constant 1 for j = f.
+	at := func(i, j int) float64 {
 		if j == f {
 			return 1
 		}
@@ -290,7 +291,8 @@ func (l *logistic) hessian(h *mat.SymDense, c int, x []float64, weight float64, 
 					for b := from; b <= f; b++ {
 						i := row
 						j := index(z, b)
-						if i > j { // the upper triangle is what is kept
+						// Only the upper triangle of the symmetric matrix is kept.
+						if i > j {
 							i, j = j, i
 						}
 						raw.Data[i*raw.Stride+j] += float64(e * u * wide[b])

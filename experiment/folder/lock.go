@@ -77,7 +77,8 @@ func Running(dir string) bool {
 	if err != nil {
 		return false
 	}
-	defer f.Close() // read only
+	// Closing a file that was only read loses nothing, so its error does not count.
+	defer f.Close()
 	held, err := filelock.Held(f)
 	return held && err == nil
 }

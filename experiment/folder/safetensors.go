@@ -146,7 +146,8 @@ func ReadModelOnto(path string, want []learn.Tensor, base []float32) ([]float32,
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() // read only
+	// Closing a file that was only read loses nothing, so its error does not count.
+	defer f.Close()
 	params, err := decodeModel(bufio.NewReaderSize(f, 64<<10), info.Size(), want, base)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -196,7 +197,9 @@ func decodeModel(r io.Reader, size int64, want []learn.Tensor, base []float32) (
 	}
 	params := make([]float32, total)
 	copy(params, base)
-	read := map[int]bool{} // by offset of the tensor
+	// read holds the offsets of the tensors that were read already. Aliases of a tensor share its
+	// offset.
+	read := map[int]bool{}
 	for _, t := range order {
 		part := params[t.Offset:][:t.Len()]
 		isRepeated := read[t.Offset]
@@ -330,7 +333,8 @@ func ModelParams(path string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer f.Close() // read only
+	// Closing a file that was only read loses nothing, so its error does not count.
+	defer f.Close()
 	var head [8]byte
 	if _, err := io.ReadFull(f, head[:]); err != nil {
 		return 0, fmt.Errorf("%s: it is not a model: %w", path, err)

@@ -159,7 +159,8 @@ func (s *Store) ReadCheckpoint(name string, read func(*Payload) error) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close() // read only
+	// Closing a file that was only read loses nothing, so its error does not count.
+	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
 		return err

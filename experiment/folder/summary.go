@@ -325,7 +325,8 @@ func EvaluationByClient(list []metric.Metric, e *metrics.ClientEvaluation) *Clie
 // What carries a run's messages.
 const (
 	OverNATS = "nats"
-	InMemory = "memory" // of the run's process (nats.url: none)
+	// InMemory says that messages stay in the memory of the run's process (nats.url: none).
+	InMemory = "memory"
 )
 
 // JSON is the summary as the file holds it. It returns an error for a number

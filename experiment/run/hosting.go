@@ -392,7 +392,8 @@ func (s *service) serveRun(ctx context.Context, r *served) (err error) {
 	group.Go(func() error { return host.Train(inner) })
 	err = group.Wait()
 	if ctx.Err() != nil {
-		err = nil // it was told to stop
+		// A host that was told to stop has not failed.
+		err = nil
 	}
 	return errors.Join(err, host.Close())
 }

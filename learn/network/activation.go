@@ -101,7 +101,8 @@ func (a *Activation) allocate(blocks, maxBatch int) {
 		}
 	}
 	switch {
-	case a.last: // its gradient takes its place
+	// The gradient of the network's outputs takes the place of the outputs.
+	case a.last:
 		a.dx = a.x
 	case a.wanted:
 		a.dx = aligned(times(a.keepDX) * a.Size() * Lanes)

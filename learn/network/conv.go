@@ -411,7 +411,8 @@ func (s *pooledStage) Backward(p *Pass) {
 	g := s.Y.gradient(p)
 	row, column, channel := s.Y.gradientSteps()
 	part := s.Maps * Lanes
-	width := 2 * s.Y.Width * part // of a row of dy
+	// A row of dy has two positions for each position of the pooled output.
+	width := 2 * s.Y.Width * part
 	for y := range s.Y.Height {
 		dy := s.dy[2*y*width:][:2*width]
 		for x := range s.Y.Width {

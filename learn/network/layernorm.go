@@ -155,7 +155,8 @@ func (s *layerNormStage) Backward(p *Pass) {
 			p.Gradient[place] += float32(dot)
 			p.Gradient[s.values+place] += float32(total)
 		}
-		if s.Gradient { // the gradient of the inputs is wanted
+		// The first layer of a network needs no gradient of its inputs.
+		if s.Gradient {
 			s.inputs(p, start)
 		}
 	}

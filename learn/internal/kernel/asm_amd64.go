@@ -57,7 +57,9 @@ var routines = func() (r [isas]routine) {
 var inHalves = func() bool {
 	_, b, c, d := cpuid(0)
 	signature, _, _, _ := cpuid(1)
-	const zen4 = 0xf + 0xa // the processor's family, which Zen 3 shares
+	// zen4 is the number of the processor's family: the base family plus the extended one. Zen 3
+	// has the same.
+	const zen4 = 0xf + 0xa
 	amd := b == 0x68747541 && d == 0x69746e65 && c == 0x444d4163
 	return amd && signature>>8&0xf+signature>>20&0xff == zen4
 }()
@@ -160,7 +162,8 @@ func gemmAsm(isa ISA, m, n, k int, segments []Segment, a Operand, b, dst Matrix,
 			mask = &mask256[lanes-width]
 		}
 		tiles := (m + len(kernels) - 1) / len(kernels)
-		high := m % tiles // tiles of one row more
+		// The first tiles, high of them, have one row more than the others.
+		high := m % tiles
 		for i := 0; i < m; {
 			rows := m / tiles
 			count := tiles - high

@@ -12,7 +12,9 @@ func (isa ISA) StepSamples() int { return len(routines[isa].denseSteps) }
 // Every element is the same sum in the same order as that of Gemm. It works on the first columns of w
 // and returns their number, 0 where products do better; the caller computes the others.
 func (isa ISA) DenseStep(outputs, in, samples int, w, dy, x, dx []float32, alpha float32, mask bool) (columns int) {
-	const pairs = 12 // more samples take two rows at once, fewer of AVX-512 two vectors
+	// pairs is the largest number of samples whose kernels take one row of w at a time. More
+	// samples take two rows at once; fewer take two vectors at once with AVX-512.
+	const pairs = 12
 	width := routines[isa].lanes
 	switch {
 	case samples > isa.StepSamples() || samples > pairs && outputs%2 > 0:

@@ -39,7 +39,9 @@ func (isa ISA) addExact(dst []int64, w float64, x, base []float32, reset bool) i
 			i += 16 * (groups - add(&dst[i], &x[i], &base[i], groups, w))
 			end = min(i+16, end)
 		}
-		added := addExactGo(dst[i:end], w, x[i:end], base[i:end]) // differences that may be large, or the last ones
+		// Plain Go adds the group that the assembly refused, or the last elements, which are no
+		// full group.
+		added := addExactGo(dst[i:end], w, x[i:end], base[i:end])
 		if reset {
 			copy(x[i:i+added], base[i:])
 		}

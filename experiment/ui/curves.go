@@ -35,6 +35,7 @@ type curves struct {
 	evaluated []bool
 	// marks are what is drawn above the curves, such as checkpoints.
 	marks live.Marks
+	// costs are the rows of progress.csv.
 	costs costs
 }
 
@@ -46,8 +47,9 @@ type costs struct {
 	Energy []float64 `json:"energy_joules"`
 }
 
-// read is the run's curves. They are read again only when the files have changed. It is safe for
-// concurrent use.
+// read returns the run's curves. They are read again only when the files have changed since the last
+// time, so that many requests cost one reading. The result is shared and must not be changed. It is
+// safe for concurrent use.
 func (r *run) read() (*curves, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -64,7 +66,8 @@ func (r *run) read() (*curves, error) {
 	return c, nil
 }
 
-// readCurves reads a run's rounds. The last line of a run that goes on may be torn; it is left out.
+// readCurves reads the rounds of run r from its folder. A run that has just begun has empty curves.
+// The last line of a run that goes on may be torn; it is left out.
 func readCurves(r *folder.Run) (*curves, error) {
 	c := &curves{}
 	list, err := r.Metrics()
@@ -81,6 +84,7 @@ func readCurves(r *folder.Run) (*curves, error) {
 		func(c metrics.Column) bool { return c.Title == "" && c.Axis == "" },
 	)
 	c.values = make([][]float64, len(c.columns))
+	// Rounds after a torn line are read the next time.
 	for now, err := range r.Follow() {
 		if errors.Is(err, folder.ErrTorn) {
 			break
@@ -107,7 +111,8 @@ func readCurves(r *folder.Run) (*curves, error) {
 	return c, nil
 }
 
-// add adds a round to all columns.
+// add appends the values of one round to all columns, NaN where the round did not measure one.
+// Rounds must come in their order.
 func (c *curves) add(r *round.Report) {
 	for i := range c.columns {
 		c.values[i] = append(c.values[i], c.columns[i].Of(r))
@@ -118,16 +123,20 @@ func (c *curves) add(r *round.Report) {
 	c.marks.Add(r)
 }
 
-// readCosts reads the rows of a progress.csv, up to the last round that rounds.csv had when it was read.
-// A file that is missing or of another version adds nothing.
+// readCosts reads the rows of the progress.csv at path, up to the last round that rounds.csv had
+// when it was read, and takes from them wall time, energy and checkpoints. A file that is missing
+// or of another version adds nothing.
 func (c *curves) readCosts(path string) {
 	text, err := regular.ReadFile(path)
 	if err != nil || !bytes.HasPrefix(text, []byte(outputs.ProgressHeader+"\n")) {
 		return
 	}
 	for line := range bytes.Lines(text[len(outputs.ProgressHeader)+1:]) {
+		// A row has five numbers: round, virtual seconds, wall seconds, joules, and whether a
+		// checkpoint was written.
 		var v [5]float64
 		for i, cell := range strings.SplitN(strings.TrimSuffix(string(line), "\n"), ",", len(v)) {
+			// The last row may be torn while the run goes on.
 			if v[i], err = strconv.ParseFloat(cell, 64); err != nil {
 				return
 			}
@@ -145,20 +154,23 @@ func (c *curves) readCosts(path string) {
 	}
 }
 
-// head is what precedes the columns where they are sent.
+// head is what precedes the columns where they are sent to the page, as JSON.
 type head struct {
 	// Rounds is the number of values of each column.
 	Rounds int `json:"rounds"`
 	// Thinned says that some rounds were left out.
-	Thinned bool             `json:"thinned"`
+	Thinned bool `json:"thinned"`
+	// Columns describe the columns, in the order in which they follow.
 	Columns []metrics.Column `json:"columns"`
-	Marks   live.Marks       `json:"marks"`
-	Costs   costs            `json:"costs"`
+	// Marks are the events that the page draws above the curves.
+	Marks live.Marks `json:"marks"`
+	// Costs are the wall time and the energy after some of the rounds.
+	Costs costs `json:"costs"`
 }
 
-// encode writes the columns: the length of the head (uint32), the head as JSON, zeros up to a
-// multiple of 8 bytes, then each column as float64; all little-endian. Of more rounds than most
-// it writes the evaluated ones and evenly spread others.
+// encode returns the columns in binary form: the length of the head (uint32), the head as JSON,
+// zeros up to a multiple of 8 bytes, then each column as float64; all little-endian. If there are
+// more rounds than maxRounds, it takes the evaluated ones and evenly spread others (see rows).
 func (c *curves) encode(maxRounds int) ([]byte, error) {
 	rows := c.rows(maxRounds)
 	text, err := json.Marshal(head{len(rows), len(rows) < c.rounds, c.columns, c.marks, c.costs})
@@ -179,8 +191,8 @@ func (c *curves) encode(maxRounds int) ([]byte, error) {
 	return encoded, nil
 }
 
-// rows chooses the rounds of at most about maxRounds: evenly spread ones, the last, and all that were
-// evaluated.
+// rows chooses about maxRounds rounds to be drawn and returns their indices in ascending order:
+// evenly spread ones, the last, and all that were evaluated, even if these are more.
 func (c *curves) rows(maxRounds int) (list []int) {
 	every := max(1, (c.rounds+maxRounds-1)/max(maxRounds, 1))
 	for i := range c.rounds {

@@ -25,10 +25,11 @@ type Exported struct {
 	Damaged []report.Damaged
 }
 
-// Export writes the library as one file that needs nothing else: the page with the list, each
+// Export writes the library to w as one file that needs nothing else: the page with the list, each
 // run's curves and its own view. Curves of very long runs are thinned, and say so. A run that
-// cannot be read is left out; where all are, that is an error. Above the list stands what a comparison
-// of the runs found: a JSON document of package study; nil: the runs were not compared.
+// cannot be read is left out and named in the result; it is an error if none can be read.
+// comparison is what a comparison of the runs found, a JSON document of package study that stands
+// above the list; nil: the runs were not compared.
 func (l *Library) Export(w io.Writer, comparison []byte) (e Exported, err error) {
 	runs, err := l.list(time.Now())
 	if err != nil {
@@ -55,6 +56,7 @@ func (l *Library) Export(w io.Writer, comparison []byte) (e Exported, err error)
 		return e, errors.New("none of the runs can be read")
 	}
 	rows := rowsOf(readable)
+	// The list says which of the runs are complete.
 	for i := range rows {
 		if rows[i].State == string(folder.RunComplete) {
 			e.Finished++
@@ -71,7 +73,8 @@ func (l *Library) Export(w io.Writer, comparison []byte) (e Exported, err error)
 	return e, page.Write(w, documents...)
 }
 
-// export is a run's curves and its own view, as the page reads them.
+// export returns what the file holds of the run: its curves in binary form (see curves.encode),
+// with at most about maxPoints rounds, and its own view as JSON.
 func (r *run) export() (columns, view []byte, err error) {
 	if r.err != nil {
 		return nil, nil, r.err
@@ -87,7 +90,8 @@ func (r *run) export() (columns, view []byte, err error) {
 	return columns, view, err
 }
 
-// packed is bytes as text in a page: gzip in base64.
+// packed returns bytes in the form in which they stand as text in a page: compressed with gzip,
+// then in base64. The page's script unpacks them.
 func packed(b []byte) []byte {
 	var small bytes.Buffer
 	z := gzip.NewWriter(&small)

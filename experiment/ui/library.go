@@ -62,15 +62,16 @@ func Open(version string, dirs ...string) (*Library, error) {
 	return l, err
 }
 
-// Len is how many runs were found last.
+// Len returns how many runs were found when the folders were looked through last.
 func (l *Library) Len() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.runs)
 }
 
-// list finds the runs in the library's folders. It looks again after rescan, and keeps what it knows of
-// runs that are still there.
+// list returns the runs in the library's folders at the wall-clock time now. It looks through the
+// folders again only if the last time is at least rescan ago, and keeps what was read of runs that
+// are still there.
 func (l *Library) list(now time.Time) ([]*run, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -104,8 +105,10 @@ func (l *Library) list(now time.Time) ([]*run, error) {
 	return l.runs, nil
 }
 
-// open is the run in a folder. Its id follows from the absolute path, so that links to it stay valid.
+// open opens the run in the folder dir. Its id follows from the absolute path, so that links to it
+// stay valid. A folder that cannot be read gives a run whose err says why.
 func open(dir string) *run {
+	// The absolute path is not known if the working folder is gone.
 	absolute, err := filepath.Abs(dir)
 	if err != nil {
 		absolute = dir
@@ -116,7 +119,8 @@ func open(dir string) *run {
 	return r
 }
 
-// find is the run with an id, nil if there is none.
+// find returns the run with this id among those that were found last; nil: there is none. It does
+// not look through the folders.
 func (l *Library) find(id string) *run {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -131,13 +135,16 @@ func (l *Library) find(id string) *run {
 // listedRun is a run as the page lists it.
 type listedRun struct {
 	// ID names the run in further requests.
-	ID     string `json:"id"`
+	ID string `json:"id"`
+	// Folder is the path of the run's folder.
 	Folder string `json:"folder"`
 	// State is a folder.RunState.
 	State string `json:"state"`
 	// Problem is why the run cannot be read. It is empty if it can.
-	Problem  string `json:"why,omitempty"`
-	Task     string `json:"task"`
+	Problem string `json:"why,omitempty"`
+	// Task is the name of the learning task.
+	Task string `json:"task"`
+	// Schedule is the name of the schedule of K, the number of local steps.
 	Schedule string `json:"schedule"`
 	// Seed is text, because JavaScript's numbers are exact only up to 2^53.
 	Seed string `json:"seed"`
@@ -164,10 +171,12 @@ type metricName struct {
 	Lower bool `json:"lower"`
 }
 
-// rowsOf lists runs for the page. Runs are read side by side, since a folder may lie on a slow disk.
+// rowsOf returns the rows of the list for these runs, in their order. Runs are read side by side,
+// since a folder may lie on a slow disk. A run that cannot be read has a row that says why.
 func rowsOf(runs []*run) []listedRun {
 	list := make([]listedRun, len(runs))
 	var side errgroup.Group
+	// Reading takes processor time, too, so more runs at a time would not help.
 	side.SetLimit(runtime.GOMAXPROCS(0))
 	for i, r := range runs {
 		side.Go(func() error {
@@ -175,11 +184,13 @@ func rowsOf(runs []*run) []listedRun {
 			return nil
 		})
 	}
-	_ = side.Wait() // none fails
+	// No function of the group fails, so there is no error to return.
+	_ = side.Wait()
 	return list
 }
 
-// row is the run as the list shows it. A run that cannot be read has a row that says why.
+// row returns the run as the list shows it: its settings, state and how far it is. A run that
+// cannot be read has a row that says why and counts as damaged.
 func (r *run) row() listedRun {
 	c := &r.Config
 	// Until more is known, the run counts as damaged.
@@ -232,7 +243,8 @@ func (r *run) row() listedRun {
 	return listed
 }
 
-// stampNow says what the files are now: it differs once they have grown.
+// stampNow returns a text that stands for the state of the run's files: their sizes and times of
+// change. It differs from an earlier one once a file has changed. Missing files are left out.
 func (r *run) stampNow() (s string) {
 	for _, name := range []string{folder.RoundsFile, folder.SummaryFile} {
 		if info, err := os.Stat(r.Path(name)); err == nil {

@@ -32,6 +32,8 @@ func (l *Library) Handler() http.Handler {
 	mux := http.NewServeMux()
 	page.Routes(mux, page.ManyRuns)
 	mux.HandleFunc("GET /runs.json", func(w http.ResponseWriter, _ *http.Request) {
+		// A list that could not be renewed is still an error, so that no stale one is taken for the
+		// newest.
 		runs, err := l.list(time.Now())
 		text, jsonErr := l.listJSON(rowsOf(runs))
 		answer(w, "application/json", text, errors.Join(err, jsonErr))
@@ -63,7 +65,9 @@ func (l *Library) Handler() http.Handler {
 	return mux
 }
 
-// forRun handles requests that name a run, by text for that run.
+// forRun returns a handler for requests that name a run in the field run, by its id. text makes the
+// body of the answer for that run; its error is the answer if it fails. An unknown run is answered
+// with status 404.
 func (l *Library) forRun(text func(*run, *http.Request) ([]byte, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, q *http.Request) {
 		r := l.find(q.FormValue("run"))
@@ -76,7 +80,8 @@ func (l *Library) forRun(text func(*run, *http.Request) ([]byte, error)) http.Ha
 	}
 }
 
-// answer writes a response of this content type, or the error as text.
+// answer writes body to w as a response of the content type kind. If err is not nil, it writes that
+// as text instead, with status 422.
 func answer(w http.ResponseWriter, kind string, body []byte, err error) {
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusUnprocessableEntity)
@@ -94,18 +99,21 @@ type library struct {
 	// Folders are those that are looked through.
 	Folders []string `json:"folders"`
 	// Version is that of the program.
-	Version string      `json:"version"`
-	Runs    []listedRun `json:"runs"`
+	Version string `json:"version"`
+	// Runs are the rows of the list.
+	Runs []listedRun `json:"runs"`
 	// Defaults are all settings of each task's defaults, as key=value. A run's own settings go over them.
 	Defaults map[string][]string `json:"defaults"`
 }
 
-// listJSON is the list as the page reads it, with the default settings of each task in it.
+// listJSON returns the list with these rows as JSON, as the page reads it, with the default
+// settings of each task that a row has. It fails if a row has an unknown task.
 func (l *Library) listJSON(rows []listedRun) ([]byte, error) {
 	defaults := map[string][]string{}
 	for i := range rows {
 		task := rows[i].Task
-		if task == "" || defaults[task] != nil { // a damaged run has none
+		// A damaged run has no task, and runs of one task share its defaults.
+		if task == "" || defaults[task] != nil {
 			continue
 		}
 		standard, err := config.Defaults(config.Task(task))

@@ -24,8 +24,9 @@ import (
 // errNoRound is of a round that the run's log does not hold.
 var errNoRound = errors.New("events.log does not hold the tasks of that round")
 
-// snapshot is the run as its own page shows it, as JSON. Its rounds are replayed to a hub, those that
-// events.log holds with their tasks: the log and rounds.csv are read side by side, in ascending rounds.
+// snapshot returns the run as its own page shows it, as JSON. All its rounds are replayed to a hub;
+// those that events.log holds come with their tasks. The log and rounds.csv are read side by side,
+// in ascending rounds, so that memory does not grow with the run.
 func (r *run) snapshot() ([]byte, error) {
 	state, summary, err := r.State()
 	if err != nil {
@@ -43,6 +44,7 @@ func (r *run) snapshot() ([]byte, error) {
 	show := func(upTo int, logged *metrics.Round) (more bool, err error) {
 		for {
 			now, err, ok := next()
+			// The last line of a run that goes on may be torn.
 			if !ok ||
 				errors.Is(err, fs.ErrNotExist) ||
 				errors.Is(err, io.EOF) ||
@@ -71,6 +73,7 @@ func (r *run) snapshot() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
+		// The log may be ahead of rounds.csv, which is then read up to its end.
 		if !more {
 			break
 		}
@@ -119,7 +122,8 @@ func (r *run) showClients(hub *live.Hub, list []metric.Metric) error {
 	return nil
 }
 
-// predicted is the columns of prediction.csv for whole rounds, as JSON; nil where there is none.
+// predicted returns the columns of prediction.csv for whole rounds, as JSON: the measured durations
+// beside quantiles of the predicted ones, in seconds. It returns nil if the run has no such file.
 func (r *run) predicted() ([]byte, error) {
 	rows, err := forecast.ReadRows(r.Dir)
 	if err != nil || rows == nil {
@@ -148,7 +152,9 @@ func (r *run) predicted() ([]byte, error) {
 // maxPredicted is about how many rounds are shown beside their prediction.
 const maxPredicted = 1000
 
-// finish tells the hub how the run ended, if it has.
+// finish tells the hub how the run ended, so that the page shows it as complete or says why it
+// stopped. state is the state of the folder. s is the run's summary; nil: it left none, because its
+// process was killed or still runs.
 func (r *run) finish(hub *live.Hub, state folder.RunState, s *folder.Summary) (err error) {
 	var end metrics.End
 	if s != nil {
@@ -174,20 +180,24 @@ func (r *run) finish(hub *live.Hub, state folder.RunState, s *folder.Summary) (e
 	return hub.Finish(&end)
 }
 
-// events yields the rounds of the run's log. A run without one, or killed before its first round, has
-// none.
+// events yields the rounds of the run's events.log with their tasks, in ascending order. A run
+// without a log, or killed before its first round, has none. An error ends it and is its last
+// element.
 func (r *run) events() iter.Seq2[*metrics.Round, error] {
 	log, err := eventlog.Open(r.Dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, eventlog.ErrEmpty):
 		return func(func(*metrics.Round, error) bool) {}
 	case err != nil:
+		// A log that cannot be opened is an error of the first element.
 		return func(yield func(*metrics.Round, error) bool) { yield(nil, err) }
 	}
 	return log.Rounds()
 }
 
-// timeline is the tasks of one round, as the snapshot has those of the last.
+// timeline returns the tasks of the round with this number as JSON, in the form in which the
+// snapshot has those of the last round. It fails with errNoRound if the log does not hold the
+// round.
 func (r *run) timeline(number int) (text []byte, err error) {
 	about, err := r.about(nil)
 	if err != nil {
@@ -208,8 +218,9 @@ func (r *run) timeline(number int) (text []byte, err error) {
 	return nil, errNoRound
 }
 
-// about is the run as a hub knows it, with what its summary says. s is nil where that is not needed, or
-// where there is none.
+// about returns the description of the run that a hub needs, from its configuration and what it
+// measured. s is its summary, which adds version, kernel and data; nil: it has none, or they are
+// not needed.
 func (r *run) about(s *folder.Summary) (*metrics.Run, error) {
 	if r.err != nil {
 		return nil, r.err

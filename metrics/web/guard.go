@@ -18,7 +18,8 @@ import (
 // silent drops the server's log of errors that clients cause.
 var silent = log.New(io.Discard, "", 0)
 
-// mux routes requests to the pages. If none is at the root a list of the pages is.
+// mux returns the routes to the pages, each under its own path. If no page is at the root, a list
+// of the paths is shown there.
 func mux(pages []Page) *http.ServeMux {
 	m := http.NewServeMux()
 	var list strings.Builder
@@ -42,12 +43,14 @@ func mux(pages []Page) *http.ServeMux {
 // connKey is the key of the connection in a request's context.
 type connKey struct{}
 
-// placed gives a page's requests a place while they are answered. Without one their
-// connection may be closed for others.
+// placed returns the handler of page p, which holds a place of the server for each request while it
+// is answered. A connection with a place is not closed for others. If all places are taken, the
+// request is refused, unless the page is one that is always answered.
 func placed(p Page) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := r.Context().Value(connKey{}).(*connlimit.Conn)
 		switch {
+		// The place is given back when the answer is complete.
 		case c.Admit():
 			defer c.Release()
 		case !p.Always:
@@ -73,8 +76,10 @@ var headers = map[string]string{
 	"Cache-Control":                "no-store",
 }
 
-// guard refuses requests that are not GET or HEAD, but for those that edit where that may be,
-// and those under a host name that is not this server's.
+// guard returns a handler that checks each request before pages sees it. It refuses host names that
+// are not this server's, addr being the address it listens on, strange paths, and all methods but
+// GET and HEAD. With edits it lets POST pass if the request comes from the server's own page on
+// this machine.
 func guard(addr string, edits bool, pages http.Handler) http.Handler {
 	// The address has a host and a port, because Listen has accepted it.
 	name, _, _ := net.SplitHostPort(addr)
@@ -83,6 +88,7 @@ func guard(addr string, edits bool, pages http.Handler) http.Handler {
 		for key, value := range headers {
 			h.Set(key, value)
 		}
+		// The host is checked first, so that a foreign page learns nothing else of the server.
 		switch {
 		case !answersTo(name, r.Host):
 			http.Error(
@@ -113,8 +119,8 @@ func guard(addr string, edits bool, pages http.Handler) http.Handler {
 // sameOrigin refuses what a browser sends for a page of another site.
 var sameOrigin = http.NewCrossOriginProtection()
 
-// mayEdit says why a request may not change anything: it comes from another machine, through a
-// proxy or under a name that others may have, or from a page of another site.
+// mayEdit returns why request r may not change anything, nil if it may: it comes from another
+// machine, through a proxy or under a name that others may have, or from a page of another site.
 func mayEdit(r *http.Request) error {
 	if !names.Loopback(r.RemoteAddr) ||
 		!names.Loopback(r.Host) ||
@@ -122,15 +128,18 @@ func mayEdit(r *http.Request) error {
 		r.Header.Get("Forwarded") != "" {
 		return errors.New("notes are edited on the machine of the server alone, under localhost")
 	}
+	// A form cannot send this type, and a script of another site only after the browser has asked.
 	if r.Header.Get("Content-Type") != "application/json" {
 		return errors.New("want application/json")
 	}
 	return sameOrigin.Check(r)
 }
 
-// answersTo says whether a request's Host is this server's: an address cannot
-// be rebound, nor can localhost (RFC 6761, 6.3) or the name that was configured.
+// answersTo reports whether host, the Host of a request, is a name of this server: an IP address,
+// localhost, or the name configured, which is the one it was told to listen on (empty: none). None
+// of these can be rebound to another machine (RFC 6761, 6.3).
 func answersTo(configured, host string) bool {
+	// The host may have a port, which must be a number but need not be the server's.
 	if h, port, err := net.SplitHostPort(host); err == nil {
 		if strings.Trim(port, "0123456789") != "" {
 			return false
@@ -139,13 +148,15 @@ func answersTo(configured, host string) bool {
 	} else {
 		host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
 	}
+	// A name with a dot at its end is the same name in full.
 	host = strings.TrimSuffix(host, ".")
 	_, err := netip.ParseAddr(host)
 	return err == nil || strings.EqualFold(host, "localhost") ||
 		configured != "" && strings.EqualFold(host, strings.TrimSuffix(configured, "."))
 }
 
-// plain says whether a path is one that no file system or router reads as another.
+// plain reports whether the path of request r is one that no file system or router reads as
+// another: without control characters, backslashes and the parts . and ..
 func plain(r *http.Request) bool {
 	if strings.ContainsFunc(r.URL.Path, func(c rune) bool { return c < ' ' || c == '\\' || c == 0x7f }) {
 		return false

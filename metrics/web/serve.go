@@ -83,6 +83,7 @@ func Serve(ctx context.Context, addr string, pages ...Page) (*WebServer, error) 
 	case err != nil:
 		return nil, fmt.Errorf("cannot listen on %s: %w", addr, err)
 	}
+	// Requests outlive the end of ctx, so that answers can end; cancel ends them.
 	requests, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s := &WebServer{
 		listener: &limitedListener{l, connlimit.New(maxWaiting, maxRequests)},

@@ -13,12 +13,16 @@ import (
 	"fedpace/internal/names"
 )
 
-// Proposal is what the columns of a table seem to mean.
+// Proposal is a guess at what the columns of a table mean, with a reason for each option of the
+// mapping.
 type Proposal struct {
+	// Table is the proposed mapping. It may lack what no column seems to give.
 	Table Table
 	// Rows is the number of rows that were looked at.
-	Rows    int
-	All     bool
+	Rows int
+	// All says that these are all rows of the table.
+	All bool
+	// Columns is the number of columns of the table.
 	Columns int
 	// reasons says why each option has its value, in the order of the options.
 	reasons []reason
@@ -30,14 +34,17 @@ type Proposal struct {
 	fileClients []string
 }
 
-// reason says why an option of the proposal has its value.
+// reason is one option of the proposal with its value, as YAML, and the text that says why it has
+// this value.
 type reason struct{ option, value, text string }
 
-// profiledRows is how many rows of a table are looked at for a proposal.
+// profiledRows is the largest number of rows of a table that are looked at for a proposal.
 const profiledRows = 100_000
 
-// Propose looks at a table and guesses what its columns mean. label is the column that is to be
-// predicted; "": that is guessed, too.
+// Propose reads the first rows of the table at path file and guesses what its columns mean. label
+// is the name of the column to predict; with "" it is guessed, too. The error is one of reading the
+// table, or says that label cannot be predicted. A proposal may be incomplete even without an
+// error: Complete tells.
 func Propose(file, label string) (_ *Proposal, err error) {
 	defer func() {
 		if err != nil {
@@ -62,6 +69,7 @@ func Propose(file, label string) (_ *Proposal, err error) {
 			lowest:      math.Inf(1),
 			highest:     math.Inf(-1),
 		}
+		// A column of a type that no model can use is listed, but not read.
 		if field := fieldOf(files[0], name); field != nil && field.Kind == parquetfile.KindOther {
 			p.unusable = field.TypeName()
 			profiles = append(profiles, p)
@@ -77,6 +85,7 @@ func Propose(file, label string) (_ *Proposal, err error) {
 		})
 	}
 	columns := names.Of(profiles, func(p *profile) string { return p.name })
+	// The signs of decimals must be known before numbers are told from texts.
 	commas, err := new(Table).decimalColumns(files, columns, nil)
 	if err != nil {
 		return nil, err
@@ -89,6 +98,7 @@ func Propose(file, label string) (_ *Proposal, err error) {
 	r := &reading{}
 	readFiles := 0
 	for _, f := range files {
+		// A row number counts across files, so later files are not needed.
 		if r.rows >= profiledRows {
 			break
 		}
@@ -108,8 +118,10 @@ func Propose(file, label string) (_ *Proposal, err error) {
 	if proposal.Rows == 0 {
 		return nil, fmt.Errorf("no row; want at least one sample")
 	}
+	// The last file may have ended exactly at the limit, so All is said only below it.
 	proposal.All = proposal.Rows < profiledRows && readFiles == len(files)
 	err = proposal.guess(profiles, label)
+	// One column often means that the separator was not recognised.
 	if len(profiles) == 1 && proposal.Table.Features == nil && proposal.Table.Text == "" {
 		err = fmt.Errorf("has one column, %s; want one for each feature and one for what is to be predicted, with "+
 			"commas, semicolons or tabs between them", shown(profiles[0].name))
@@ -117,8 +129,8 @@ func Propose(file, label string) (_ *Proposal, err error) {
 	return proposal, err
 }
 
-// fieldOf is the field of a Parquet file's column; nil for other files and for columns that the place of
-// the file gives.
+// fieldOf returns the field of the column of this name if the file is a Parquet file, and nil
+// otherwise. It is also nil for a column that the path of the file gives.
 func fieldOf(file tableFile, name string) *parquetfile.Field {
 	if p, ok := file.(*placedTable); ok {
 		file = p.tableFile
@@ -129,7 +141,7 @@ func fieldOf(file tableFile, name string) *parquetfile.Field {
 	return nil
 }
 
-// splitNames are the words by which a column is called that can be nothing but a split.
+// splitNames are names of columns that can only mean a split into training and held-out rows.
 var splitNames = []string{"split", "is_test", "is_train", "is_validation", "held_out", "train_test"}
 
 // The words that columns are called by.
@@ -154,7 +166,8 @@ var (
 	}
 )
 
-// hasWord reports whether a column is called by one of the words, or one with _id.
+// hasWord reports whether the name of a column is one of the words in list, in any case, perhaps
+// with an ending such as _id, id, _name or _no.
 func hasWord(name string, list []string) bool {
 	name = strings.ToLower(name)
 	for _, end := range []string{"_id", "id", "_name", "_no"} {
@@ -165,8 +178,12 @@ func hasWord(name string, list []string) bool {
 	return slices.Contains(list, name)
 }
 
-// guess gives the columns their meaning, and each the reason. named is the one to be predicted, if any.
+// guess fills the proposal: it gives each of columns its meaning, and each option its reason. named
+// is the column to predict, or "" if it is to be guessed, too. The order of the steps matters,
+// because a column that has a meaning is not considered again. The only errors are those of a named
+// column that does not exist or cannot be predicted.
 func (p *Proposal) guess(columns []*profile, named string) error {
+	// free are the columns without a meaning so far; pick takes the first that fits from them.
 	free := slices.Clone(columns)
 	pick := func(fits func(*profile) bool) *profile {
 		i := slices.IndexFunc(free, fits)
@@ -177,6 +194,7 @@ func (p *Proposal) guess(columns []*profile, named string) error {
 		free = slices.Delete(free, i, i+1)
 		return picked
 	}
+	// A named label is taken first, so that it becomes neither client nor split.
 	label := pick(func(c *profile) bool { return named != "" && c.name == named })
 	grounds := "as asked"
 	switch {
@@ -187,6 +205,7 @@ func (p *Proposal) guess(columns []*profile, named string) error {
 	case !label.classes(maxDistinct) && !label.numbers():
 		return fmt.Errorf("label: column %s is neither classes nor numbers: %s", shown(named), label.unused())
 	}
+	// A client has several rows, so that its column has at most half as many values as rows.
 	if c := pick(func(c *profile) bool {
 		return hasWord(c.name, clientWords) &&
 			c.bytes == 0 &&
@@ -205,7 +224,9 @@ func (p *Proposal) guess(columns []*profile, named string) error {
 			federated.ShortList(names.Of(p.fileClients, shown)),
 		)
 	} else {
+		// No client was found: words with eight values or more may still be clients.
 		var perhaps []string
+		// What has no meaning now is listed for the user, with the reason.
 		for _, c := range free {
 			if c.words() && c.classes(maxDistinct) && len(c.distinct) >= 8 {
 				perhaps = append(perhaps, shown(c.name))
@@ -221,6 +242,7 @@ func (p *Proposal) guess(columns []*profile, named string) error {
 		p.add("client", "null", "no column called client, user or the like has a value in several rows: name "+
 			"one%s, or deal the rows with fedpace data partition", suggestion)
 	}
+	// The split is found before the label, as its words could be classes, too.
 	split := pick((*profile).isParts)
 	if label == nil {
 		label, grounds = findLabel(free, columns[len(columns)-1])
@@ -244,14 +266,18 @@ func (p *Proposal) guess(columns []*profile, named string) error {
 	return nil
 }
 
-// add gives an option its value, and the reason.
+// add notes that an option has this value, as YAML, and why. format and args make the text of the
+// reason as fmt.Sprintf does.
 func (p *Proposal) add(option, value, format string, args ...any) {
 	p.reasons = append(p.reasons, reason{option, value, fmt.Sprintf(format, args...)})
 }
 
-// findLabel finds what is to be predicted: a column of such a name, the last one, or the last of few
-// words.
+// findLabel chooses the column to predict from the columns without a meaning, free. last is the
+// last column of the table, where labels often stand. It returns the column and, in grounds, what
+// spoke for it; nil if no column looks like a label. What is certain is tried first: the metadata
+// of the file, then the name, then the position.
 func findLabel(free []*profile, last *profile) (label *profile, grounds string) {
+	// find takes the first column that fits, unless an earlier ground has found one.
 	find := func(reason string, fits func(c *profile) bool) {
 		if i := slices.IndexFunc(free, fits); label == nil && i >= 0 {
 			label = free[i]
@@ -276,6 +302,7 @@ func findLabel(free []*profile, last *profile) (label *profile, grounds string) 
 	})
 	find("the last column", func(c *profile) bool { return c == last && c.numbers() && !c.rowNumber() })
 	byName(maybeLabel)
+	// As the last resort, words of at most 100 kinds may be classes.
 	for _, c := range slices.Backward(free) {
 		if label == nil && c.words() && c.classes(100) {
 			label = c
@@ -285,8 +312,11 @@ func findLabel(free []*profile, last *profile) (label *profile, grounds string) 
 	return label, grounds
 }
 
-// addLabel makes the column that was found a label or a target.
+// addLabel enters label, the column to predict, as a label if it has classes, or as a target if it
+// has numbers. grounds says what spoke for this column. A nil label means that none was found; then
+// a text predicts its next token, or the user has to name a column.
 func (p *Proposal) addLabel(label *profile, grounds string) {
+	// Negative numbers are classes only if there are two of them, such as -1 and 1.
 	classes := label != nil &&
 		label.classes(maxDistinct) &&
 		(label.words() || label.lowest >= 0 || len(label.distinct) == 2)
@@ -320,6 +350,8 @@ func (p *Proposal) addLabel(label *profile, grounds string) {
 			label.exampleValues(),
 			grounds,
 		)
+		// Classes with gaps between their numbers are listed, so that no output of the model stays
+		// unused.
 		if !label.words() &&
 			label.lowest >= 0 &&
 			label.highest >= float64(len(label.distinct)) &&
@@ -329,6 +361,7 @@ func (p *Proposal) addLabel(label *profile, grounds string) {
 		}
 	default:
 		p.Table.Target = []string{label.name}
+		// Large targets make large gradients.
 		if max(label.highest, -label.lowest) > 100 {
 			grounds += "; for numbers that large take another unit, or a small schedule.eta0"
 		}
@@ -343,8 +376,10 @@ func (p *Proposal) addLabel(label *profile, grounds string) {
 	}
 }
 
-// guessFeatures takes one column of lists or images, else one of sentences, else all columns
-// of numbers and of few words.
+// guessFeatures chooses the inputs of the model from the columns without a meaning, free. The first
+// column of lists, bytes or images is the only input; otherwise a column of sentences is the text.
+// Else all columns of numbers are features, and columns of few words become one feature for each
+// word.
 func (p *Proposal) guessFeatures(free []*profile) {
 	for _, c := range free {
 		if c.unusable == "" && (c.list || c.bytes > 0) {
@@ -362,6 +397,7 @@ func (p *Proposal) guessFeatures(free []*profile) {
 			return
 		}
 	}
+	// wide are the columns of numbers, few those of few words, and text is the first of long texts.
 	var wide, few []*profile
 	var text *profile
 	for _, c := range free {
@@ -381,10 +417,12 @@ func (p *Proposal) guessFeatures(free []*profile) {
 			wide = append(wide, c)
 		}
 	}
+	// A text beside several numbers is rather a remark than the input.
 	if text != nil &&
 		len(wide) < 2 &&
 		(text.sentences() || len(wide)+len(few) == 0) {
 		p.Table.Text = text.name
+		// 80 tokens are the window of LEAF's Shakespeare task.
 		p.Table.Window = 80
 		mean := text.length / text.texts
 		window := "tokens of a sample"
@@ -402,6 +440,7 @@ func (p *Proposal) guessFeatures(free []*profile) {
 		p.Table.Features = append(p.Table.Features, c.name)
 	}
 	if len(wide) > 0 {
+		// Now a pattern names the features; it may match columns that were no wide ones.
 		if p.shorten(free) {
 			pattern := p.Table.Features[0]
 			wide = slices.DeleteFunc(
@@ -421,6 +460,7 @@ func (p *Proposal) guessFeatures(free []*profile) {
 		p.add("features", listed(p.Table.Features), "%s of numbers", kind)
 		p.guessScale(wide)
 	}
+	// Words do not go with images.
 	if len(few) > 0 && p.Table.Shape == nil && p.Table.Scale != scalePixels {
 		n := 0
 		for _, c := range few {
@@ -432,8 +472,9 @@ func (p *Proposal) guessFeatures(free []*profile) {
 	}
 }
 
-// guessShape proposes the shape of images that are lists nested three deep: NumPy and most
-// libraries of Python have the channels last.
+// guessShape proposes the shape of the images in column c if its lists are nested three deep. The
+// level with 1 or 3 values is that of the channels: the innermost, as in NumPy and most libraries
+// of Python, or the outermost. Other lists get no shape.
 func (p *Proposal) guessShape(c *profile) {
 	if len(c.lengths) != 3 {
 		return
@@ -454,14 +495,15 @@ func (p *Proposal) guessShape(c *profile) {
 	}
 }
 
-// manyNames is how many columns are rather called * than by their names.
+// manyNames is the number of features above which the proposal writes * in place of their names.
 const manyNames = 100
 
 // numbered is a name that ends with a number.
 var numbered = regexp.MustCompile(`^(.*?)[0-9]+$`)
 
-// shorten puts a pattern in the place of many features, x1, x2, ..., that numbers alone
-// match.
+// shorten replaces eight or more features with numbered names, x1, x2 and so on, by one pattern
+// such as x*. It reports false and changes nothing if the pattern would match a column of columns
+// that is no number or belongs to another stem.
 func (p *Proposal) shorten(columns []*profile) bool {
 	parts := numbered.FindStringSubmatch(p.Table.Features[0])
 	if parts == nil ||
@@ -474,6 +516,7 @@ func (p *Proposal) shorten(columns []*profile) bool {
 		found := numbered.FindStringSubmatch(name)
 		return found != nil && found[1] == parts[1]
 	}
+	// Features with another stem stay behind the pattern.
 	others := slices.DeleteFunc(slices.Clone(p.Table.Features), sameStem)
 	for _, c := range columns {
 		if strings.HasPrefix(c.name, parts[1]) && (slices.Contains(others, c.name) || !c.numbers()) {
@@ -484,12 +527,14 @@ func (p *Proposal) shorten(columns []*profile) bool {
 	return true
 }
 
-// listed writes texts as a list in YAML.
+// listed returns texts as a list in YAML, such as [a, b], quoted where YAML needs it.
 func listed(texts []string) string {
 	return "[" + strings.Join(names.Of(texts, quoted), ", ") + "]"
 }
 
-// guessScale proposes a scale for features that are far from 1.
+// guessScale proposes a scale for the columns of numbers, wide. Many whole numbers from 0 to 255
+// are pixels, which become 0 to 1, and an image if their number is a square. Otherwise numbers
+// beyond -10 to 10 are standardised.
 func (p *Proposal) guessScale(wide []*profile) {
 	lowest := math.Inf(1)
 	highest := math.Inf(-1)
@@ -499,6 +544,7 @@ func (p *Proposal) guessScale(wide []*profile) {
 		highest = max(highest, c.highest)
 		allWhole = allWhole && c.wholes == c.real
 	}
+	// side would be the width and height of a square image.
 	switch side := int(math.Sqrt(float64(len(wide)))); {
 	case allWhole &&
 		lowest >= 0 &&
@@ -523,17 +569,20 @@ func (p *Proposal) guessScale(wide []*profile) {
 	}
 }
 
-// guessMissing says what becomes of values that are missing: the mean of a feature that
-// mostly has one; anything else leaves the row out.
+// guessMissing proposes what happens to missing values. A feature that mostly has a value gets the
+// mean of the training rows. If a label, client or split lacks one, or a feature lacks one in half
+// of the rows, such rows are left out.
 func (p *Proposal) guessMissing(columns []*profile) {
 	var lacks *profile
 	for _, c := range columns {
+		// Columns without a meaning may lack what they like.
 		if c.missing == 0 ||
 			c.missing == c.rows ||
 			!c.feature &&
 				!slices.Contains(append(p.Table.Target, p.Table.Label, p.Table.Client, p.Table.Split), c.name) {
 			continue
 		}
+		// One column that needs rows left out decides for all.
 		if !c.feature ||
 			c.missing >= c.rows/2 ||
 			c.bytes > 0 ||
@@ -561,7 +610,8 @@ func (p *Proposal) guessMissing(columns []*profile) {
 
 var plainWord = regexp.MustCompile(`^[A-Za-z_/][A-Za-z0-9_./ -]*$`)
 
-// quoted writes a text as YAML.
+// quoted returns the text s as a value in YAML: as it is if YAML reads it as that text, else in
+// double quotes. Words such as yes and null need quotes.
 func quoted(s string) string {
 	switch strings.ToLower(s) {
 	case "true", "false", "yes", "no", "on", "off", "y", "n", "null":
@@ -575,8 +625,8 @@ func quoted(s string) string {
 	return string(b)
 }
 
-// YAML is the key data of a configuration, each line with its reason. path is that of
-// the table.
+// YAML returns the section data of a configuration with the proposed mapping. Each line has the
+// reason of its option as a comment. path is the path of the table.
 func (p *Proposal) YAML(path string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "data:\n  path: %s\n", quoted(path))
@@ -589,7 +639,8 @@ func (p *Proposal) YAML(path string) string {
 	return b.String()
 }
 
-// Answer says what is to be predicted, and why; "" where nothing is.
+// Answer returns a line that says which column is predicted, as a label or target, and why. It is
+// "" if nothing is predicted but the next token of a text.
 func (p *Proposal) Answer() string {
 	for _, r := range p.reasons {
 		if (r.option == "label" || r.option == "target") && r.value != "null" {

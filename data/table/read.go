@@ -11,10 +11,10 @@ import (
 	"fedpace/learn"
 )
 
-// reading is a table on its way to a set: what its columns have given so far. Each column that has a
-// meaning has a taker, which is called with its values in the order of the rows. Columns of Parquet are
-// read at the same time, so that takers share nothing but dropped, which mu guards. A field is nil where
-// the mapping names no such column.
+// reading collects what the columns of a table have given so far, until set makes a set of it. Each
+// column with a meaning has a taker, which receives its values in the order of the rows. Columns of
+// Parquet are read at the same time, so takers share nothing but dropped and holes, which mu
+// guards. A field is nil where the mapping names no such column.
 type reading struct {
 	// t is the mapping, in which names of columns have replaced all patterns.
 	t       Table
@@ -47,8 +47,8 @@ type reading struct {
 	holes bool
 }
 
-// newReading prepares the columns that the mapping names. Each column has a taker for its
-// cells.
+// newReading prepares the reading of a table by the mapping t, whose patterns are resolved. o are
+// the options of the run, such as the number of classes. Each column that t names gets a taker.
 func newReading(t Table, o federated.Options) *reading {
 	r := &reading{t: t, options: o, dropped: map[int]bool{}}
 	if t.Label != "" {
@@ -69,7 +69,9 @@ func newReading(t Table, o federated.Options) *reading {
 		r.client = new(nameColumn)
 		r.add(t.Client, false, r.client.take)
 	}
+	// hole stands for a missing feature: NaN if its mean is to replace it later.
 	hole := 0.0
+	// Numbers to be scaled stay in double precision until then.
 	precise := t.Scale == scaleStandard
 	if t.Missing == missingMean {
 		hole = nan
@@ -78,11 +80,13 @@ func newReading(t Table, o federated.Options) *reading {
 	case t.Text != "":
 		r.text = new(texts)
 		r.add(t.Text, false, r.text.take)
+	// A single column may hold lists or images, so its values decide how wide it is.
 	case len(t.Features) == 1 && t.Words == nil:
 		r.vector = &vectors{hole: hole, values: numbers{precise: precise}, channelsLast: t.Channels == channelsLast}
 		copy(r.vector.shape[:], t.Shape)
 		r.add(t.Features[0], true, r.vector.take)
 		if t.Shape != nil {
+			// Nested lists must agree with the shape.
 			r.columns[len(r.columns)-1].nested = r.vector.checkLengths
 		}
 	default:
@@ -99,7 +103,9 @@ func newReading(t Table, o federated.Options) *reading {
 	return r
 }
 
-// add appends a column, whose values go to take.
+// add appends the column of this name, whose values go to take. feature says that the column is an
+// input of the model, for which a missing value may be replaced by the mean. Where take returns
+// errMissing, the option missing decides what happens to the row.
 func (r *reading) add(name string, feature bool, take taker) {
 	takeOrDrop := func(row int, c cell) error {
 		err := take(row, c)
@@ -119,8 +125,9 @@ func (r *reading) add(name string, feature bool, take taker) {
 // nan stands for a feature that is missing until its mean is known.
 var nan = math.NaN()
 
-// dropRow leaves a row out, or says that it cannot be. Where a feature is to have its mean, which its
-// taker has marked, the row stays.
+// dropRow treats a missing value in the given row as the option missing says. It marks the row as
+// left out, or notes that the mean will fill the hole, which is for features alone. With the option
+// refuse it returns err.
 func (r *reading) dropRow(row int, feature bool, err error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -135,7 +142,9 @@ func (r *reading) dropRow(row int, feature bool, err error) error {
 	return nil
 }
 
-// reserve makes room for so many rows more; room tells how many of a width are believed.
+// reserve prepares for the given number of further rows, and fails if the table would have too many.
+// room returns how many rows with values of the given width, in bytes, the file can hold, which
+// bounds the memory for files that announce too much.
 func (r *reading) reserve(rows int, room func(width int) int) error {
 	if rows > federated.MaxSamples-r.rows {
 		return fmt.Errorf("more than %d rows", federated.MaxSamples)
@@ -157,7 +166,9 @@ func (r *reading) reserve(rows int, room func(width int) int) error {
 	return nil
 }
 
-// set makes the set of all rows that were read, and notes what was taken from the data itself.
+// set makes the set of all rows that were read and gives it this name. It numbers the classes,
+// deals the rows to their clients, splits them into training and held-out rows and scales the
+// features. It adds notes to the set on what was taken from the data itself.
 func (r *reading) set(name string) (*federated.Grouped, error) {
 	if err := r.dropMissingNames(); err != nil {
 		return nil, err
@@ -194,6 +205,7 @@ func (r *reading) set(name string) (*federated.Grouped, error) {
 			s.Labels[row] = 0
 		}
 	}
+	// From here on, rows are those of clients, without the dropped ones.
 	names, clientRows := r.owners()
 	if r.text != nil {
 		return r.tokens(s, names, clientRows)
@@ -202,6 +214,7 @@ func (r *reading) set(name string) (*federated.Grouped, error) {
 	// scaleRows are the rows from which mean and deviation are computed.
 	var scaleRows []int32
 	for c, name := range names {
+		// A client's rows are split within the client, so that each can train and validate.
 		train, held := r.parts(c, clientRows[c])
 		g.Add(name, train, held)
 		scaleRows = append(scaleRows, train...)
@@ -216,13 +229,13 @@ func (r *reading) set(name string) (*federated.Grouped, error) {
 	return g.Set(s)
 }
 
-// maxTargetError is the largest error of a target's rounding that is not worth a remark, as a part of the
-// target's deviation.
+// maxTargetError is the largest error of a target by rounding to float32 that needs no warning, as
+// a fraction of the target's standard deviation.
 const maxTargetError = 1e-3
 
-// noteCoarseTargets adds a remark on each target whose numbers float32 cannot tell apart well, such as
-// times since 1970: a model learns from the rounded ones. Targets are not scaled, so that predictions
-// have the unit of the table.
+// noteCoarseTargets adds a warning to about for each target that loses precision by the rounding to
+// float32, such as seconds since 1970. The model learns from the rounded numbers. Targets are not
+// scaled, so that predictions have the unit of the table.
 func (r *reading) noteCoarseTargets(about *federated.Info) {
 	rows := make([]int32, 0, r.rows)
 	for row := range r.rows {
@@ -231,6 +244,7 @@ func (r *reading) noteCoarseTargets(about *federated.Info) {
 		}
 	}
 	_, deviation := moments(r.targets.double, r.targets.width, rows)
+	// worst has the largest error of rounding of each target.
 	worst := make([]float64, r.targets.width)
 	for _, row := range rows {
 		for j, x := range r.targets.double[int(row)*r.targets.width:][:r.targets.width] {
@@ -248,8 +262,9 @@ func (r *reading) noteCoarseTargets(about *federated.Info) {
 	}
 }
 
-// dropMissingNames treats texts such as NaN among the numbers of the label and of the clients as
-// missing values: whether a column has numbers alone shows when all of it is read.
+// dropMissingNames treats texts such as NaN among the numbers of the label or client column as
+// missing values. This waits until the whole column is read, because in a column of words they are
+// words.
 func (r *reading) dropMissingNames() error {
 	find := func(column string, names *nameColumn) error {
 		for _, row := range names.missingRows() {
@@ -270,8 +285,8 @@ func (r *reading) dropMissingNames() error {
 	return nil
 }
 
-// owners returns the names of the clients and, for each, its rows in ascending order without those that
-// are dropped. Without a column of clients, one client called all has every row.
+// owners returns the names of the clients and, for each, the numbers of its rows, ascending and
+// without dropped rows. Without a column of clients, one client called "all" owns every row.
 func (r *reading) owners() (names []string, clientRows [][]int32) {
 	names = []string{"all"}
 	if r.client != nil {
@@ -303,8 +318,9 @@ func (r *reading) owners() (names []string, clientRows [][]int32) {
 	return names, clientRows
 }
 
-// parts splits the rows of a client: by the column or the files that say which are
-// held out, otherwise by the seed.
+// parts splits the rows of a client into those for training and those held out. The split column or
+// the names of the files decide, if there are any; otherwise the options draw a part by the run's
+// seed and the number of the client.
 func (r *reading) parts(client int, rows []int32) (train, held []int32) {
 	if r.split == nil && r.heldOut == nil {
 		return r.options.Split(client, rows)
@@ -319,21 +335,23 @@ func (r *reading) parts(client int, rows []int32) (train, held []int32) {
 	return train, held
 }
 
-// isHeldOut reports whether a row is held out, by the split column or by the file that it came
-// from.
+// isHeldOut reports whether a row is held out, either by its word in the split column or because it
+// comes from a file that is held out.
 func (r *reading) isHeldOut(row int32) bool {
 	return r.split != nil && r.split.held[row] ||
 		slices.ContainsFunc(r.heldOut, func(span [2]int) bool { return int(row) >= span[0] && int(row) < span[1] })
 }
 
-// features makes the store of samples from the columns of features. Means and deviations are those of
-// the rows in train, so that held-out rows have no part in them. Values that are missing become the mean
-// of their feature, and words follow behind the numbers.
+// features makes the store of samples, s.Rows, from the columns of features and describes it in
+// s.About. train lists the rows that means and deviations are computed from, so that held-out rows
+// have no part in them. Missing values become the mean of their feature, and the features of words
+// follow behind the numbers.
 func (r *reading) features(s *federated.Grouped, train []int32) error {
 	s.About.Input = learn.Dense
 	var given *numbers
 	width := 0
 	if r.vector != nil {
+		// One column holds all values of a row.
 		v := r.vector
 		s.About.Features = v.width
 		if v.width == 0 {
@@ -350,6 +368,8 @@ func (r *reading) features(s *federated.Grouped, train []int32) error {
 			case r.holes:
 				return fmt.Errorf("missing: mean is for numbers, and column %s has bytes", r.t.Features[0])
 			}
+			// Bytes stay as they are, one for each value, and are divided by 255 when a model reads
+			// them.
 			s.Rows = &federated.ByteRows{Width: v.width, Bytes: v.bytes, Coding: federated.Fraction}
 			return nil
 		}
@@ -364,6 +384,7 @@ func (r *reading) features(s *federated.Grouped, train []int32) error {
 			)
 		}
 	} else {
+		// Each feature has a column of its own.
 		given = &r.wide.numbers
 		width = r.wide.width
 		s.About.Columns = r.t.Features
@@ -375,6 +396,7 @@ func (r *reading) features(s *federated.Grouped, train []int32) error {
 		}
 	}
 	s.About.Features = width
+	// A file may have announced more rows than it had.
 	given.cut(r.rows * width)
 	if r.t.Channels == channelsLast {
 		order := channelsFirst(s.About.Image)
@@ -383,6 +405,7 @@ func (r *reading) features(s *federated.Grouped, train []int32) error {
 			s.About.Columns = permuted(s.About.Columns, order)
 		}
 	}
+	// single is empty where the values are kept in double precision; the scale replaces it then.
 	values := given.single
 	switch {
 	case r.t.Scale == scalePixels:
@@ -409,7 +432,8 @@ func (r *reading) features(s *federated.Grouped, train []int32) error {
 	return err
 }
 
-// pixels converts values to bytes. It fails unless each is a whole number from 0 to 255.
+// pixels converts values to bytes, one for each value. It returns an error unless each value is a
+// whole number from 0 to 255.
 func pixels(values []float32) ([]byte, error) {
 	bytes := make([]byte, len(values))
 	for i, x := range values {
@@ -421,13 +445,15 @@ func pixels(values []float32) ([]byte, error) {
 	return bytes, nil
 }
 
-// moments returns the mean and the standard deviation (divisor n) of each of width features over the given
-// rows of values, which lie one after another. NaN, a missing value, does not count. The deviation of a
-// constant feature, or of one without values, is 1.
+// moments returns the mean and the standard deviation (divisor n) of each of width features over
+// the given rows. values holds width numbers for each row, one row after another. NaN stands for a
+// missing value and does not count. The deviation is 1 for a feature that is constant or has no
+// value, so that it can be divided by.
 func moments[T float32 | float64](values []T, width int, rows []int32) (mean, deviation []float64) {
 	n := make([]float64, width)
 	sum := make([]float64, width)
 	square := make([]float64, width)
+	// Two passes, the mean first, avoid the cancellation of the formula with the sum of squares.
 	pass := func(do func(j int, x float64)) {
 		for _, row := range rows {
 			for j, x := range values[int(row)*width:][:width] {
@@ -457,8 +483,8 @@ func moments[T float32 | float64](values []T, width int, rows []int32) (mean, de
 	return mean, deviation
 }
 
-// fillHoles replaces each NaN in values, which holds rows of len(column) features, by the number that
-// column has for its feature.
+// fillHoles replaces each NaN in values by a number of its feature. values holds rows of
+// len(column) features, and column has the number for each feature.
 func fillHoles(values []float32, column []float64) {
 	for i, x := range values {
 		if x != x {

@@ -15,7 +15,7 @@ import (
 	"fedpace/registry"
 )
 
-// tableHelp is what the reader reads, in the words of help and errors.
+// tableHelp says what the reader "table" reads, for help and errors.
 const tableHelp = "CSV or Parquet of your own, by a mapping of its columns"
 
 func init() { federated.Readers.Register("table", tableHelp, Table{}) }
@@ -72,14 +72,16 @@ const (
 	maxFeatures = 1 << 20
 )
 
-// Validate returns an error for the first options that contradict each other or lack one another. It
-// looks at the options alone, not at a table; a mapping that names no column at all passes.
+// Validate returns an error for the first options that contradict each other or lack one another.
+// It looks at the options alone, not at a table; a mapping that names no column at all passes,
+// because Open reports it.
 func (t Table) Validate() error {
 	text := t.Text != ""
 	switch {
 	case t.unmapped():
 		// Open reports a missing mapping, because it knows the columns that there are.
 		return nil
+	// Exactly one kind of input must be named.
 	case text == (len(t.Features)+len(t.Words) > 0):
 		return registry.Errorf("features", "want either features, or words, or text: the columns of the inputs")
 	case text && t.Window == 0:
@@ -114,6 +116,7 @@ func (t Table) Validate() error {
 		return registry.Errorf("shape", "%d numbers, want 3: channels, height and width", len(t.Shape))
 	case t.Channels != "" && t.Shape == nil:
 		return registry.Errorf("channels", "is the order of an image's values, and there is no shape (set shape)")
+	// A shape such as 32, 32, 3 has the channels last, which is a common mistake.
 	case t.Shape != nil && t.Shape[0] > 4 && t.Shape[1] > 4 && t.Shape[2] == 3:
 		return registry.Errorf(
 			"shape",
@@ -123,6 +126,7 @@ func (t Table) Validate() error {
 			t.Shape[0],
 			t.Shape[1],
 		)
+	// The division keeps the product from an overflow.
 	case t.Shape != nil && t.Shape[0]*t.Shape[1] > maxFeatures/t.Shape[2]:
 		return registry.Errorf(
 			"shape",
@@ -131,11 +135,13 @@ func (t Table) Validate() error {
 			maxFeatures,
 		)
 	}
+	// A class has one name, and a name one class.
 	for i, name := range t.Classes {
 		if slices.Contains(t.Classes[:i], name) {
 			return registry.Errorf("classes", "%q is named twice", name)
 		}
 	}
+	// A pattern is tried on an empty name, which shows whether it is well formed.
 	for i, pattern := range t.Features {
 		if _, err := path.Match(pattern, ""); err != nil {
 			return registry.Errorf(fmt.Sprintf("features[%d]", i), "%q is not a pattern", pattern)
@@ -144,7 +150,8 @@ func (t Table) Validate() error {
 	return nil
 }
 
-// unmapped reports whether the mapping names no column at all.
+// unmapped reports whether the mapping names no column at all, so that nothing says what the
+// columns mean.
 func (t *Table) unmapped() bool {
 	return t.Client == "" &&
 		t.Features == nil &&
@@ -155,12 +162,14 @@ func (t *Table) unmapped() bool {
 		t.Split == ""
 }
 
-// Recognises takes CSV that begins with the names of its columns, and what is called CSV:
-// then Open says what is wrong with it.
+// Recognises reports whether s looks like a table: a CSV file that begins with names of columns, a
+// file that is called .csv or .tsv, or a folder of such files. A file that is only called so is a
+// match, too, because Open then says what is wrong with it.
 func (Table) Recognises(s *federated.Source) federated.Match {
 	if s.Folder {
 		return recognisesFolder(s.Path)
 	}
+	// Archives and Parquet files have readers of their own.
 	if s.IsZip() ||
 		strings.HasPrefix(s.Head, "PAR1") ||
 		s.IsGzip() && s.IsArchive() {
@@ -175,21 +184,24 @@ func (Table) Recognises(s *federated.Source) federated.Match {
 	return federated.NoMatch
 }
 
-// recognisesFolder takes a folder of CSV files. Package data has a reader of folders of Parquet files.
+// recognisesFolder reports a match by content for a folder that holds CSV files and no Parquet
+// files, which package data has a reader for.
 func recognisesFolder(dir string) federated.Match {
 	parquet, err := federated.TableFiles(dir, parquetSuffixes...)
 	if parquet != nil || err != nil {
 		return federated.NoMatch
 	}
 	csv, err := federated.TableFiles(dir, csvSuffixes...)
+	// With an error it matches, too, so that Open reports the error.
 	if csv != nil || err != nil {
 		return federated.ByContent
 	}
 	return federated.NoMatch
 }
 
-// Open reads the columns that the mapping names from the file or folder s and returns their set. Its
-// error is ErrUnmapped, with the columns that there are, if the mapping names none.
+// Open reads the columns that the mapping names from the file or folder s and returns their set,
+// with a digest that identifies data and mapping. o are the options of the run. The error is
+// ErrUnmapped, with the names of the columns, if the mapping names none.
 func (t Table) Open(s *federated.Source, o federated.Options) (_ federated.Set, err error) {
 	defer parquetfile.Damaged(&err)
 	if err := t.Validate(); err != nil {
@@ -204,6 +216,7 @@ func (t Table) Open(s *federated.Source, o federated.Options) (_ federated.Set, 
 		return nil, err
 	}
 	if t.unmapped() {
+		// Names cannot be listed if the first line holds values.
 		if f, ok := files[0].(*csvTable); ok {
 			if err := f.checkNames(); err != nil {
 				return nil, f.withFile(err)
@@ -221,6 +234,8 @@ func (t Table) Open(s *federated.Source, o federated.Options) (_ federated.Set, 
 		return nil, err
 	}
 	layout := "table " + federated.Readers.Text(t)
+	// Earlier versions left out the samples of these clients, so the digest must differ from
+	// theirs.
 	if set.About.HeldOutClients > 0 { // whose samples were once left out
 		layout += " held-out clients"
 	}
@@ -228,8 +243,9 @@ func (t Table) Open(s *federated.Source, o federated.Options) (_ federated.Set, 
 	return set, nil
 }
 
-// read makes one set of the rows of all files, which have the same columns. Rows are numbered across the
-// files in their order. The digest of the set is left to the caller.
+// read makes one set of the rows of all files, which have the same columns. Rows are numbered
+// across the files in their order. o are the options of the run. The caller adds the digest of the
+// set.
 func (t Table) read(files []tableFile, o federated.Options) (*federated.Grouped, error) {
 	if o.Classes > 0 && t.Label == "" {
 		return nil, fmt.Errorf("%d classes of a table without a label; want none", o.Classes)
@@ -246,6 +262,7 @@ func (t Table) read(files []tableFile, o federated.Options) (*federated.Grouped,
 		r.label.noted = namedClasses(files, t.Label)
 	}
 	for i := range r.columns {
+		// Numbers with decimal commas are rewritten before their taker sees them.
 		if commas[r.columns[i].name] {
 			r.columns[i].take = withPoint(r.columns[i].take)
 		}
@@ -254,6 +271,7 @@ func (t Table) read(files []tableFile, o federated.Options) (*federated.Grouped,
 		firstRow := r.rows
 		err := f.read(r.columns, r)
 		if err == nil && r.vector != nil {
+			// A list does not continue in the next file.
 			err = r.vector.close()
 		}
 		if err != nil {
@@ -276,9 +294,9 @@ func (t Table) read(files []tableFile, o federated.Options) (*federated.Grouped,
 	return set, nil
 }
 
-// resolve checks that each column that the mapping names exists and has one meaning only, and replaces
-// each pattern in Features by the names of the columns that match it. A pattern takes no column that
-// another option names; a feature that is named in full must be free.
+// resolve checks the mapping against columns, the names that the table has. Each column that the
+// mapping names must exist and have one meaning only. Each pattern in Features is replaced by the
+// names of the columns that match it and that no other option names.
 func (t *Table) resolve(columns []string) error {
 	var features []string
 	position := places(columns)
@@ -316,6 +334,7 @@ func (t *Table) resolve(columns []string) error {
 	// Patterns come last, so that they match only columns that nothing else has named.
 	for _, pattern := range t.Features {
 		pattern = imageColumn(pattern, position)
+		// A feature that is named in full must not have another meaning.
 		if _, name := position[pattern]; name {
 			if err := take("features", pattern); err != nil {
 				return err
@@ -342,8 +361,9 @@ func (t *Table) resolve(columns []string) error {
 	return nil
 }
 
-// imageColumn is the column of an image that is called by its bytes: an Image of Hugging Face is a group
-// of bytes and a path, which is one column here.
+// imageColumn returns the column that a feature called name means. An Image of Hugging Face is a
+// group of the fields bytes and path, which is one column here, so that image.bytes means image.
+// position has the columns of the table; any other name is returned as it is.
 func imageColumn(name string, position map[string]int) string {
 	group, isBytes := strings.CutSuffix(name, ".bytes")
 	_, isColumn := position[name]
@@ -353,7 +373,8 @@ func imageColumn(name string, position map[string]int) string {
 	return name
 }
 
-// columns lists the columns that may have numbers: all that the mapping names but the text.
+// columns returns the columns that may have numbers in texts: all that the mapping names except the
+// text.
 func (t *Table) columns() []string {
 	list := slices.Concat(t.Features, t.Words, t.Target)
 	for _, name := range []string{t.Client, t.Label, t.Split} {
@@ -364,8 +385,8 @@ func (t *Table) columns() []string {
 	return list
 }
 
-// numericFeatures lists the columns of features that have one number each. The only column of features
-// may have lists, so its values decide.
+// numericFeatures returns the columns of features that have one number in each row. It is nil for a
+// single column of features, which may have lists or images: its values decide.
 func (t *Table) numericFeatures() []string {
 	if len(t.Features) == 1 && t.Words == nil {
 		return nil
@@ -373,7 +394,7 @@ func (t *Table) numericFeatures() []string {
 	return t.Features
 }
 
-// places gives the number of each column by its name.
+// places returns the position of each column in columns by its name, from 0 on.
 func places(columns []string) map[string]int {
 	position := make(map[string]int, len(columns))
 	for i, name := range columns {
@@ -382,16 +403,20 @@ func places(columns []string) map[string]int {
 	return position
 }
 
-// matches tells whether a column's name fits a pattern, in which a slash is a letter
-// like others.
+// matches reports whether the name of a column fits a pattern with *, ? and [...] as in path.Match,
+// except that these match a slash as well.
 func matches(pattern, name string) bool {
+	// A zero byte, which occurs in no name, stands for the slash, because path.Match treats a slash
+	// apart.
 	letters := func(s string) string { return strings.ReplaceAll(s, "/", "\x00") }
 	// The error needs no check, because Validate has tried the pattern.
 	ok, _ := path.Match(letters(pattern), letters(name))
 	return ok
 }
 
-// noteUnused adds a remark on what is called as a split is and is not used as one: files, and a column.
+// noteUnused adds a warning to about for each file and each column that is called like a split,
+// such as is_test, but is not used as one. Held-out rows would otherwise enter the training
+// unnoticed.
 func (t *Table) noteUnused(about *federated.Info, files []tableFile) {
 	heldOut := make([]bool, len(files))
 	for i, f := range files {
@@ -400,6 +425,7 @@ func (t *Table) noteUnused(about *federated.Info, files []tableFile) {
 	if unused := federated.UnusedParts(names.Of(files, tableFile.path), heldOut); len(files) > 1 && unused != nil {
 		about.AddWarning("%s: read like all other files, although the name looks like a split", federated.ShortList(unused))
 	}
+	// With a split column, the user has said which rows are held out.
 	if t.Split != "" {
 		return
 	}
@@ -430,12 +456,15 @@ type tableFile interface {
 	Close() error
 }
 
-// taker takes a value of a row. The values of a list come one by one, all with the
-// list's row. They are valid during the call only.
+// taker receives the values of one column: row is the row of the table, counted from 0 across
+// files, and c the value, which is valid only during the call. The values of a list come one by
+// one, all with the list's row. It returns errMissing for a row without a value and errStop if it
+// needs no more.
 type taker func(row int, c cell) error
 
-// column is one that has a meaning.
+// column is a column that the mapping gives a meaning, with the taker of its values.
 type column struct {
+	// name is the name of the column in the table.
 	name string
 	// lists says that a row may have a list of values instead of one.
 	lists bool
@@ -448,8 +477,9 @@ type column struct {
 	nested func(lengths []int) error
 }
 
-// place is what files of all formats know of themselves.
+// place is what a file of any format knows of itself: its path, its part and its open file.
 type place struct {
+	// file is the path of the file.
 	file string
 	// onlyFile says that the table has no other file, so that errors need not name it.
 	onlyFile bool
@@ -474,7 +504,8 @@ func (n *place) path() string { return n.file }
 // heldOut reports whether all rows are held out, by the name of one file of several.
 func (n *place) heldOut() bool { return n.isHeldOut }
 
-// withFile adds the file's name to an error of one of several files.
+// withFile adds the name of the file to an error, unless the table has no other file. A nil error
+// must not be given to it.
 func (n *place) withFile(err error) error {
 	if n.onlyFile {
 		// The caller that opened the file names it in the error.
@@ -483,7 +514,9 @@ func (n *place) withFile(err error) error {
 	return fmt.Errorf("%s: %w", filepath.Base(n.file), err)
 }
 
-// openTables opens a file, or all of a folder in lexical order.
+// openTables opens the table at path source, a file or all files of a folder in lexical order. All
+// files must have the same columns, in any order. reading receives the progress; it may be nil. The
+// caller closes the files with closeAll; if there is an error, openTables closes them itself.
 func openTables(source string, reading *federated.Reading) (list []tableFile, err error) {
 	s, err := federated.OpenSource(source)
 	if err != nil {
@@ -525,14 +558,15 @@ func openTables(source string, reading *federated.Reading) (list []tableFile, er
 			))
 		}
 	}
+	// Several files that are all test files leave nothing to train on.
 	if len(files) > 1 && !slices.ContainsFunc(list, func(f tableFile) bool { return !f.heldOut() }) {
 		return list, errors.New("only test files")
 	}
 	return list, nil
 }
 
-// openTableFile opens a file as Parquet by its content or its name, as LEAF's JSON by its first sign,
-// else as CSV.
+// openTableFile opens the file at location. It is Parquet by its first bytes or its name, LEAF's
+// JSON if it begins with a brace, and CSV otherwise. The file is closed again if there is an error.
 func openTableFile(location place) (_ tableFile, err error) {
 	s, err := federated.OpenSource(location.file)
 	if err != nil {
@@ -565,11 +599,11 @@ func closeAll(files []tableFile) {
 	}
 }
 
-// csvSuffixes are how names of CSV files end.
+// csvSuffixes are the endings of the names of CSV files, plain or gzip.
 var csvSuffixes = []string{".csv", ".csv.gz", ".tsv", ".tsv.gz"}
 
-// hashTables identifies files by their content and, where a name decides which are held out or gives
-// columns, by that.
+// hashTables returns one digest for each file. A digest covers the content of the file and, where
+// the path decides that rows are held out or gives columns, that as well.
 func hashTables(files []tableFile) ([][sha256.Size]byte, error) {
 	sums, err := federated.Hash(names.Of(files, tableFile.path))
 	for i, f := range files {

@@ -11,12 +11,16 @@ import (
 	"fedpace/learn"
 )
 
-// maxText bounds the tokens of all rows with a label, which are padded to a window.
+// maxText bounds the tokens of all rows with a label, each of which is padded to a window: 2^36, or
+// less where an int has 32 bits.
 const maxText = min(1<<36, math.MaxInt)
 
-// tokens makes the samples of texts. With a label each row is a sample: its first
-// tokens, padded at the end. Without one the texts of a client are joined by line
-// breaks, and each window of them is a sample whose label is the token behind it.
+// tokens makes the samples of a table of texts and returns s with them. names are the clients, and
+// clientRows has the rows of each.
+//
+// With a label each row is one sample: its first tokens, padded at the end to the window. Without a
+// label the texts of a client are joined by line breaks. Each window of them is a sample, whose
+// label is the token behind it.
 func (r *reading) tokens(s federated.Grouped, names []string, clientRows [][]int32) (*federated.Grouped, error) {
 	alphabet, err := r.alphabet()
 	if err != nil {
@@ -24,6 +28,7 @@ func (r *reading) tokens(s federated.Grouped, names []string, clientRows [][]int
 	}
 	s.About.Input = learn.Tokens
 	s.About.Features = r.t.Window
+	// One token more than the alphabet has stands for padding and for what is unknown.
 	s.About.Vocabulary = len(alphabet.Tokens) + 1
 	s.About.Alphabet = alphabet.Tokens
 	g := federated.Grouping{HeldOutOnly: r.options.HeldOutOnly, Marked: r.split != nil || r.heldOut != nil}
@@ -42,6 +47,7 @@ func (r *reading) tokens(s federated.Grouped, names []string, clientRows [][]int
 		s.Rows = rows
 		return g.Set(s)
 	}
+	// Without a label, samples are windows of a text, which overlap and are not stored one by one.
 	s.Rows = &federated.TextRows{Window: r.t.Window}
 	w := &windows{reading: r, alphabet: alphabet, set: &s}
 	for c, name := range names {
@@ -62,7 +68,9 @@ func (r *reading) tokens(s federated.Grouped, names []string, clientRows [][]int
 	return g.Set(s)
 }
 
-// alphabet is what the texts are made of.
+// alphabet returns the tokens that the texts are made of, sorted: all characters, or all bytes,
+// that occur in them. It returns an error for more than federated.MaxAlphabet tokens, and for
+// characters of a text that is not UTF-8.
 func (r *reading) alphabet() (*federated.Alphabet, error) {
 	all := r.text.all
 	if r.t.Label == "" {
@@ -80,6 +88,7 @@ func (r *reading) alphabet() (*federated.Alphabet, error) {
 		if !utf8.Valid(all) {
 			return nil, fmt.Errorf("a text is not UTF-8; want that (%s), or tokens: bytes", toUTF8)
 		}
+		// The check within the loop keeps the map small.
 		seen := map[rune]bool{}
 		for _, c := range string(all) {
 			seen[c] = true
@@ -98,15 +107,19 @@ func (r *reading) alphabet() (*federated.Alphabet, error) {
 	return federated.NewAlphabet(tokens, r.t.Tokens == byteTokens), nil
 }
 
-// windows makes samples of the texts of clients.
+// windows makes samples of the texts of clients, in which each window of tokens predicts the next
+// one.
 type windows struct {
 	*reading
+	// alphabet encodes the texts, a byte for each token.
 	alphabet *federated.Alphabet
-	set      *federated.Grouped
+	// set receives the texts.
+	set *federated.Grouped
 }
 
-// client makes the samples of a client's rows. Without a part that is held out, its
-// last fifth is, from where no window of training reaches.
+// client adds the texts of the given rows, all of one client, to the set and returns the samples of
+// them for training and those held out. If nothing says which rows are held out, the last fifth of
+// the windows is. No window of training reaches into the held-out text.
 func (w *windows) client(rows []int32) (train, held []int32, err error) {
 	if w.split != nil || w.heldOut != nil {
 		trainRows, heldRows := w.parts(0, rows)
@@ -116,6 +129,7 @@ func (w *windows) client(rows []int32) (train, held []int32, err error) {
 		return train, held, err
 	}
 	text := w.encode(rows)
+	// cut is the number of windows for training; the text behind the last of them is held out.
 	cut := max(0, len(text)-w.t.Window) * 4 / 5
 	if train, err = w.set.AddText(text[:min(len(text), cut+w.t.Window)]); err == nil {
 		held, err = w.set.AddText(text[min(len(text), cut+w.t.Window):])
@@ -123,7 +137,8 @@ func (w *windows) client(rows []int32) (train, held []int32, err error) {
 	return train, held, err
 }
 
-// encode joins texts.
+// encode joins the texts of the given rows by line breaks and returns their tokens, one byte for
+// each.
 func (w *windows) encode(rows []int32) []byte {
 	var text []byte
 	for i, row := range rows {

@@ -8,12 +8,15 @@ import (
 	"fedpace/data/federated"
 )
 
-// vectors takes one column that has all values of a row: a list of numbers, bytes,
-// or an image.
+// vectors reads a column that holds all features of a row: a list of numbers, raw bytes, or an
+// encoded image. All rows must have the same number of values, width.
 type vectors struct {
+	// shape is the shape of the images as channels, height and width; zeros mean that there is
+	// none.
 	shape [3]int
 	// width is the number of values of a row; 0 means that it is not known yet.
-	width  int
+	width int
+	// bytes holds the values of all rows if they are bytes; otherwise values holds them.
 	bytes  []byte
 	values numbers
 	// hole is the number that stands for a missing value.
@@ -24,7 +27,8 @@ type vectors struct {
 	// full is the number of rows that have values.
 	full int
 	// open says that the last row is a list of which more values may come.
-	open    bool
+	open bool
+	// isBytes says that the rows are bytes or images, not lists of numbers.
 	isBytes bool
 
 	// channelsLast says that the values of a row are an image in the order of height, width and
@@ -36,14 +40,16 @@ type vectors struct {
 	room func(width int) int
 }
 
-// reserve makes room for the given number of further rows, and for their values once their width is known.
+// reserve makes room for the given number of further rows, and for their values once their width is
+// known. room returns how many rows of a width in bytes can follow by the size of the file.
 func (v *vectors) reserve(rows int, room func(width int) int) {
 	v.place = slices.Grow(v.place, rows)
 	v.room = room
 	v.widen()
 }
 
-// widen makes room for the values of the rows to come, if their width is known.
+// widen makes room for the values of the rows to come. It does nothing as long as the width or the
+// number of rows is unknown.
 func (v *vectors) widen() {
 	switch {
 	case v.room == nil || v.width == 0:
@@ -55,13 +61,15 @@ func (v *vectors) widen() {
 	}
 }
 
-// take reads a cell of a column of vectors: an image in bytes, a text of numbers, or one
-// number of a list whose others follow in the same row.
+// take reads a cell: an image or raw bytes, a text of numbers, or one number of a list, whose
+// others follow with the same row. It returns errMissing for a row without a value, which gets no
+// place.
 func (v *vectors) take(row int, c cell) error {
 	words, err := c.words()
 	if err != nil {
 		return err
 	}
+	// The row of an open list is not in place yet, so its number is the length of place.
 	if v.open && row == len(v.place) {
 		return v.append(c, words)
 	}
@@ -84,8 +92,9 @@ func (v *vectors) take(row int, c cell) error {
 	return v.append(c, words)
 }
 
-// append adds a part of a list to the values of the open row: the number in c, or all words of a text. It
-// returns errMissing if one of them is missing, after it has put hole in its place.
+// append adds a part of a list to the values of the open row: the number in c or, if words is not
+// empty, the numbers of these words. A missing number becomes hole, and errMissing is returned
+// after all numbers are added.
 func (v *vectors) append(c cell, words []string) (missing error) {
 	for i := range max(1, len(words)) {
 		if len(words) > 0 {
@@ -107,8 +116,8 @@ func (v *vectors) append(c cell, words []string) (missing error) {
 	return missing
 }
 
-// close completes the list of the last row, if one is open. The first list sets the width; it fails if a
-// later one has another number of values.
+// close completes the list of the last row; without an open list it does nothing. The first list
+// sets the width. It returns an error if a later list has another number of values.
 func (v *vectors) close() error {
 	if !v.open {
 		return nil
@@ -125,14 +134,16 @@ func (v *vectors) close() error {
 	return nil
 }
 
-// keep gives the present row the next place among the rows that have values.
+// keep gives the present row the next place among the rows that have values, which are stored one
+// after another.
 func (v *vectors) keep() {
 	v.place = append(v.place, int32(v.full))
 	v.full++
 }
 
-// image takes bytes, or a PNG, JPEG or GIF, which has its shape from the first one if none is
-// given.
+// image adds a row whose value is b: raw bytes, or an image as PNG, JPEG or GIF, which is decoded
+// to one byte for each value. Without a shape in the mapping, the first image sets the shape of
+// all. It returns an error if a row has another number of values.
 func (v *vectors) image(b []byte) error {
 	kind, err := federated.ImageKind(b)
 	if err != nil {
@@ -192,7 +203,7 @@ func (v *vectors) image(b []byte) error {
 }
 
 // checkLengths compares the lengths of a row's nested lists, the outermost first, with the shape.
-// Each list has to end where a channel, a row of pixels or a pixel ends: an image of
+// Each list must end where a channel, a row of pixels or a pixel ends: an image of
 // channels×height×width may be a list of one, two or three levels.
 func (v *vectors) checkLengths(lengths []int) error {
 	shape := []int{v.shape[0], v.shape[1], v.shape[2]}
@@ -203,12 +214,14 @@ func (v *vectors) checkLengths(lengths []int) error {
 		order = "height, width, channel"
 		remedy = "another shape, or no channels: last"
 	}
+	// listEnds has the numbers of values after which a list may end.
 	listEnds := map[int]bool{1: true}
 	size := 1
 	for _, n := range slices.Backward(shape) {
 		size *= n
 		listEnds[size] = true
 	}
+	// size is the number of values in a list of the present level.
 	size = 1
 	for _, n := range slices.Backward(lengths) {
 		size *= n
@@ -225,8 +238,9 @@ func (v *vectors) checkLengths(lengths []int) error {
 	return nil
 }
 
-// channelsFirst gives for each value of an image in the order channel, height, width its place in
-// the order height, width, channel.
+// channelsFirst returns an order for permuted that brings the values of an image from height,
+// width, channel to channel, height, width: for each position in the latter, the position in the
+// former. shape has channels, height and width.
 func channelsFirst(shape [3]int) []int {
 	channels := shape[0]
 	pixels := shape[1] * shape[2]
@@ -239,7 +253,8 @@ func channelsFirst(shape [3]int) []int {
 	return order
 }
 
-// permuted are values in another order.
+// permuted returns the values in another order: position i of the result has the value at position
+// order[i].
 func permuted[T any](values []T, order []int) []T {
 	list := make([]T, len(order))
 	for i, place := range order {
@@ -248,12 +263,13 @@ func permuted[T any](values []T, order []int) []T {
 	return list
 }
 
-// maxHoles is how many values may stand for rows without any, beyond eight times the
-// others.
+// maxHoles is the largest number of values that may be filled in for rows without any, beyond eight
+// times the others.
 const maxHoles = 1 << 24
 
-// spread gives every row a place of its own, in which there are holes if it has no
-// value.
+// spread moves the values of each row to the row's own position and fills rows without a value with
+// holes. It returns an error if so many rows lack a value that the fill would take much more memory
+// than the data.
 func (v *vectors) spread() error {
 	lack := len(v.place) - v.full
 	if lack > 8*v.full && lack > maxHoles/v.width {
@@ -267,8 +283,9 @@ func (v *vectors) spread() error {
 	return nil
 }
 
-// spread moves vectors that were read one behind the other to the rows that they belong to,
-// from the last to the first, so that nothing is overwritten. Rows without a vector get hole.
+// spread moves vectors of width values, which were read one behind the other, to the rows that they
+// belong to. places has the position of each row's vector, or -1 for a row without one, which is
+// filled with hole. The result has a vector for each row.
 func spread[T any](values []T, width int, places []int32, hole T) []T {
 	values = federated.Grow(values, len(places)*width-len(values))
 	// Going backward overwrites nothing that is still needed, because no row lies behind its
@@ -285,7 +302,8 @@ func spread[T any](values []T, width int, places []int32, hole T) []T {
 	return values
 }
 
-// imageShape is the shape of an image file, whose values are not too many.
+// imageShape returns the channels, height and width of an encoded image, without decoding its
+// pixels. It returns an error for an image of more than maxFeatures values.
 func imageShape(encoded []byte) ([3]int, error) {
 	shape, err := federated.ImageShape(encoded)
 	if err != nil {

@@ -21,7 +21,9 @@ import (
 	"fedpace/metrics/figure"
 )
 
-// Command is fedpace data: it looks at data, keeps it in files and fetches archives.
+// Command makes "fedpace data", whose commands look at data, keep it in files, deal it to clients
+// and fetch archives. archives are the public archives that can be fetched, and fetcher downloads
+// them.
 func Command(archives []fetch.Archive, fetcher fetch.Fetcher) *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use:   "data",
@@ -32,8 +34,8 @@ func Command(archives []fetch.Archive, fetcher fetch.Fetcher) *cobra.Command {
 	}, dataInfoCommand(), dataPrepareCommand(), dataPartitionCommand(), dataFetchCommand(archives, fetcher))
 }
 
-// dataInfoCommand makes "fedpace data info". For a table without a mapping it prints a
-// proposed configuration, as init writes it.
+// dataInfoCommand makes "fedpace data info", which describes the set at a path. For a table without
+// a mapping it prints a proposed configuration, as init writes it.
 func dataInfoCommand() *cobra.Command {
 	var s source
 	var plot string
@@ -59,6 +61,7 @@ samples to other clients would come to.`,
 				return err
 			}
 			set, err := s.open(c)
+			// A figure and JSON describe a set, which a proposal is not.
 			if errors.Is(err, table.ErrUnmapped) && plot == "" && !cli.AsJSON(c) {
 				p, err := Propose(s.path, "", "", s.options)
 				if err == nil {
@@ -69,12 +72,14 @@ samples to other clients would come to.`,
 			if err != nil {
 				return err
 			}
+			// The set is closed whether or not its description succeeds.
 			stats, err := federated.Describe(c.Context(), set)
 			if err := errors.Join(err, set.Close()); err != nil {
 				return cli.Interruption(c.Context(), err, "")
 			}
+			// A run makes the samples of a synthetic set as it needs them, so they take no memory.
 			if strings.HasPrefix(s.path, madePrefix) {
-				stats.Memory = 0 // a run makes them on demand
+				stats.Memory = 0
 			}
 			if plot != "" {
 				if err := figure.Save(plot, histograms(stats)...); err != nil {
@@ -100,7 +105,8 @@ samples to other clients would come to.`,
 	return c
 }
 
-// histograms are clients by samples and samples by class, side by side.
+// histograms returns the panels of the figure of a set that d describes: the number of clients by
+// their training samples and, if the set has classes, the number of training samples by class.
 func histograms(d federated.Stats) []figure.Panel {
 	name := d.Info.Name
 	if d.Info.Synthetic {
@@ -112,6 +118,7 @@ func histograms(d federated.Stats) []figure.Panel {
 		Y:        "clients",
 		FromZero: true,
 	}
+	// A bar reaches half a sample beyond its bounds, so that neighbours touch.
 	for _, b := range d.Histogram {
 		sizes.Bars = append(
 			sizes.Bars,
@@ -124,7 +131,8 @@ func histograms(d federated.Stats) []figure.Panel {
 		Y:        "training samples",
 		FromZero: true,
 	}
-	if len(d.Labels) == 0 { // it has targets
+	// A set with targets in place of labels has no classes.
+	if len(d.Labels) == 0 {
 		return []figure.Panel{sizes}
 	}
 	for class, n := range d.Labels {
@@ -136,22 +144,27 @@ func histograms(d federated.Stats) []figure.Panel {
 	return []figure.Panel{sizes, labels}
 }
 
-// source is a set as the commands' arguments and flags describe it.
+// source is a set as the arguments and flags of a command describe it.
 type source struct {
+	// path is the path of the set, or madePrefix and the name of a task.
 	path string
-	// nil: the one that recognises the path.
+	// reader reads the files; nil means the one that recognises them.
 	reader federated.Reader
-	// File of a configuration that says what the columns mean.
+	// config is the path of a configuration that says what the columns mean; empty: none.
 	config string
-	// As option=value, the same.
-	columns       []string
-	options       federated.Options
+	// columns change the mapping of the columns, each as option=value.
+	columns []string
+	// options say how the set is read, split and dealt to other clients.
+	options federated.Options
+	// heterogeneity says how far the clients of a synthetic set differ.
 	heterogeneity float64
-	// The flag that names the partition's kind, if the command has one.
+	// kindFlag is the name of the flag for the kind of partition; empty if the command has none.
 	kindFlag string
 }
 
-// argument demands the path, unless a configuration names it.
+// argument returns a check of the arguments that demands exactly one, the path of the set, which
+// messages call by the word argument. With --config, the path may be absent, because the
+// configuration names it.
 func (s *source) argument(argument string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if s.config != "" && len(args) == 0 {
@@ -164,7 +177,7 @@ func (s *source) argument(argument string) cobra.PositionalArgs {
 // madePrefix begins the name of a set that is made: synthetic:femnist.
 const madePrefix = "synthetic:"
 
-// add makes the flags of a set that is read.
+// add adds the flags for reading a set to the command c. Their values go to s.
 func (s *source) add(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&s.options.Task, "task", "", "task that the set must be of: "+strings.Join(synthetic.Tasks(), ", "))
@@ -177,7 +190,8 @@ func (s *source) add(c *cobra.Command) {
 	cli.Positive(c, "min-tweets", "classes")
 }
 
-// addPartition makes the flags of a partition, its kind under the given name.
+// addPartition adds the flags for dealing the samples to other clients to the command c. kind is
+// the name of the flag for the kind of partition, which differs between commands.
 func (s *source) addPartition(c *cobra.Command, kind string) {
 	s.kindFlag = kind
 	p, f := &s.options.Partition, c.Flags()
@@ -200,12 +214,15 @@ func (s *source) addPartition(c *cobra.Command, kind string) {
 	cli.Positive(c, "clients", "shards", "min-samples", "alpha", "beta")
 }
 
-// Dealt lists the kinds of partition that deal samples.
+// Dealt returns the names of the kinds of partition that deal samples to other clients: all but
+// natural, which keeps the clients of the set.
 func Dealt() []string {
 	return slices.DeleteFunc(slices.Clone(federated.PartitionKinds), func(k string) bool { return k == "natural" })
 }
 
-// check finds what the command line itself gets wrong.
+// check finishes s from the command line: it reads the configuration that --config names, takes the
+// path from args and applies the changes of the mapping. It returns an error for what the command
+// line itself gets wrong, such as a flag that does not go with the kind of partition.
 func (s *source) check(c *cobra.Command, args []string) (err error) {
 	if s.config != "" {
 		d, err := config.LoadData(s.config)
@@ -215,18 +232,23 @@ func (s *source) check(c *cobra.Command, args []string) (err error) {
 		s.path = d.Path
 		s.reader = d.Reader
 	}
+	// A path on the command line replaces that of the configuration.
 	if len(args) > 0 {
 		s.path = args[0]
 	}
+	// A configuration in the place of data is a common mistake.
 	if ext := filepath.Ext(s.path); ext == ".yaml" || ext == ".yml" {
 		return cli.Usage(c, fmt.Errorf("%[1]s is a configuration, no data (did you mean --config %[1]s?)", s.path))
 	}
 	if s.reader, err = table.Map(s.reader, s.columns); err != nil {
 		return cli.Usage(c, fmt.Errorf("--map: %w", err))
 	}
+	// Each flag of a partition goes with the kinds in its list only.
 	for _, option := range []struct {
-		flag  string
-		kinds []string // of the partitions that it goes with
+		// flag is the name of the flag.
+		flag string
+		// kinds are the kinds of partition that the flag goes with.
+		kinds []string
 	}{
 		{"shards", []string{"shards"}},
 		{"min-samples", Dealt()},
@@ -247,8 +269,9 @@ func (s *source) check(c *cobra.Command, args []string) (err error) {
 	return nil
 }
 
-// open opens the set that the flags describe: a synthetic one, or the files at the path with
-// their samples dealt to other clients where a partition is named.
+// open opens the set that the flags describe: a synthetic one, or the files at the path, with their
+// samples dealt to other clients if a partition is named. On a terminal it shows the progress. The
+// caller closes the set.
 func (s *source) open(c *cobra.Command) (federated.Set, error) {
 	task, made := strings.CutPrefix(s.path, madePrefix)
 	if made {
@@ -266,6 +289,7 @@ func (s *source) open(c *cobra.Command) (federated.Set, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Only a partition can change the number of clients of a set that is read.
 	if n := s.options.Partition.Clients; n > 0 && n != set.Clients() {
 		set.Close()
 		return nil, fmt.Errorf(
@@ -279,7 +303,8 @@ func (s *source) open(c *cobra.Command) (federated.Set, error) {
 	return set, nil
 }
 
-// watched gives the options with a counter of what was read, which the display shows.
+// watched returns the options with a counter of the bytes that are read. The display show reports
+// its state until it is closed.
 func (s *source) watched(show *cli.Display) federated.Options {
 	o := s.options
 	o.Reading = new(federated.Reading)
@@ -287,7 +312,7 @@ func (s *source) watched(show *cli.Display) federated.Options {
 	return o
 }
 
-// taskOf is the task that a set is of, "" for custom data.
+// taskOf returns the task that a set belongs to, judged by its name, or "" for custom data.
 func taskOf(info federated.Info) string {
 	task, _, _ := strings.Cut(info.Name, " ")
 	if slices.Contains(synthetic.Tasks(), task) {
@@ -296,8 +321,9 @@ func taskOf(info federated.Info) string {
 	return ""
 }
 
-// runWith is the command that runs on such samples at a path. Custom data has no settings
-// of a task: those here are for a start.
+// runWith returns the command line that starts a run on the data at path. task is the task of the
+// data, or "" for custom data, which needs settings of its own: those in the command are a start,
+// of which the model depends on samples.
 func runWith(task, path string, samples learn.Samples) string {
 	if task != "" {
 		return "fedpace run --set task=" + task + " --set data=" + path
@@ -306,6 +332,7 @@ func runWith(task, path string, samples learn.Samples) string {
 	for _, s := range trial {
 		for _, key := range s.keys {
 			set := key[0] + "=" + key[1]
+			// A model that is a list needs quotes in a shell.
 			if model, _ := startModel(samples); key[0] == "model" && model != key[1] {
 				set = "'model=" + model + "'"
 			}

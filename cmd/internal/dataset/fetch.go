@@ -17,8 +17,9 @@ import (
 	"fedpace/learn"
 )
 
-// dataFetchCommand makes "fedpace data fetch". An interrupted download keeps its part, from
-// which the same command goes on.
+// dataFetchCommand makes "fedpace data fetch", which downloads one of the archives with fetcher and
+// checks it. An interrupted download keeps the part that it has, from which the same command goes
+// on.
 func dataFetchCommand(archives []fetch.Archive, fetcher fetch.Fetcher) *cobra.Command {
 	var destination string
 	archiveNames := names.Of(archives, func(a fetch.Archive) string { return a.Name })
@@ -38,11 +39,13 @@ download goes on where it stopped. The archives:
 				return cli.Usage(c, err)
 			}
 			show := cli.NewDisplay(c)
+			// A copy, so that one call's display does not stay in the fetcher of the next.
 			fetcher := fetcher
 			fetcher.Progress = func(p fetch.Progress) { show.Show(statusOfFetch(p)) }
 			fetcher.Notice = show.Notice
 			result, err := fetcher.Fetch(c.Context(), archive, destination)
 			show.Close()
+			// After Ctrl-C, the note says how the download can be resumed.
 			if stopped := (*fetch.IncompleteError)(nil); errors.Is(err, context.Canceled) && errors.As(err, &stopped) {
 				return cli.Interrupted{Note: stopped.Resumable()}
 			}
@@ -57,7 +60,8 @@ download goes on where it stopped. The archives:
 	return c
 }
 
-// archiveTable lists the archives for a page of help.
+// archiveTable returns the list of the archives with name, size and description, aligned for the
+// command's help. An unknown size is left empty.
 func archiveTable(archives []fetch.Archive) string {
 	return cli.Aligned(func(w io.Writer) {
 		for _, a := range archives {
@@ -70,7 +74,8 @@ func archiveTable(archives []fetch.Archive) string {
 	})
 }
 
-// writeFetched says where the archive is, that its checksum is right, and what to do next.
+// writeFetched prints the result r of fetching the archive a: where the file is, how large it is,
+// that its checksum is right, how much was downloaded and what to do next.
 func writeFetched(c *cobra.Command, a fetch.Archive, r fetch.Result) error {
 	manner := "downloaded"
 	switch {
@@ -91,8 +96,8 @@ func writeFetched(c *cobra.Command, a fetch.Archive, r fetch.Result) error {
 	return err
 }
 
-// nextStep says what to do with an archive: for raw NIST files LEAF's tools come first, all
-// others are read as they are.
+// nextStep returns a line that says what to do with the archive of this name, whose file is at
+// path. Raw NIST files first go through LEAF's tools; all other archives are read as they are.
 func nextStep(name, path string) string {
 	switch name {
 	case "nist-by-class", "nist-by-write":
@@ -105,8 +110,9 @@ func nextStep(name, path string) string {
 	return "next: " + runWith(name, path, learn.Samples{})
 }
 
-// statusOfFetch is the progress of a download. Where the server does not say the size there is
-// no share and no time left.
+// statusOfFetch returns the progress p of a download as a line for the display. Without a size from
+// the server, there is neither a share nor a time left. The first number of each part is its rank:
+// parts of a larger one are left out first where the line is narrow.
 func statusOfFetch(p fetch.Progress) cli.Status {
 	s := cli.Status{Subject: p.Archive, Done: -1}
 	s.Add(0, "%s", p.Archive)
@@ -117,6 +123,7 @@ func statusOfFetch(p fetch.Progress) cli.Status {
 	} else {
 		s.Add(0, "%s", human.Size(p.Done))
 	}
+	// The rate is 0 until enough was downloaded to estimate it.
 	if rate := p.Rate(); rate > 0 {
 		s.Add(4, "%s/s", human.Size(int64(rate)))
 		if p.Total > p.Done {

@@ -19,7 +19,8 @@ import (
 	"fedpace/learn"
 )
 
-// InitCommand is fedpace init, which writes what an experiment with a table begins with.
+// InitCommand makes "fedpace init", which writes the files that an experiment begins with: a
+// configuration for a table, on request with a script in PyTorch, or a policy in Python.
 func InitCommand() *cobra.Command {
 	s := source{options: federated.Options{Seed: 1}}
 	var outPath, label, policy string
@@ -49,6 +50,7 @@ runs as it is. The kinds: ` + strings.Join(policyNames(), ", ") + ".",
 				return beginPolicy(c.OutOrStdout(), policy, outPath)
 			}
 			s.path = args[0]
+			// Data that opens without a mapping needs no configuration, which is an error here.
 			set, err := s.open(c)
 			if err == nil {
 				return errors.Join(
@@ -60,11 +62,14 @@ runs as it is. The kinds: ` + strings.Join(policyNames(), ", ") + ".",
 					set.Close(),
 				)
 			}
+			// Only a table whose columns have no meaning yet needs a proposal.
 			if !errors.Is(err, table.ErrUnmapped) {
 				return err
 			}
 			outPath = cmp.Or(outPath, nameOf(s.path)+".yaml")
-			script := strings.TrimSuffix(outPath, filepath.Ext(outPath)) + "_model.py" // no module of Python's is called so
+			// The ending _model keeps the script from having the name of a module of Python, which
+			// it would hide.
+			script := strings.TrimSuffix(outPath, filepath.Ext(outPath)) + "_model.py"
 			return s.begin(c.OutOrStdout(), outPath, label, script, torch)
 		},
 	}
@@ -75,7 +80,9 @@ runs as it is. The kinds: ` + strings.Join(policyNames(), ", ") + ".",
 	return c
 }
 
-// begin writes a configuration and perhaps a script, and says how to go on.
+// begin writes a configuration for the table to outPath and, with torch, a trainer in PyTorch to
+// script. label is the column to predict, or "" for a guess. It tells w which files it wrote and
+// how to go on. No file is overwritten.
 func (s *source) begin(w io.Writer, outPath, label, script string, torch bool) error {
 	files := []string{outPath}
 	trainer := ""
@@ -83,6 +90,7 @@ func (s *source) begin(w io.Writer, outPath, label, script string, torch bool) e
 		files = append(files, script)
 		trainer = fmt.Sprintf("trainer: %q", "python3 "+script)
 	}
+	// All files are checked before the first is written.
 	for _, name := range files {
 		if _, err := os.Lstat(name); err == nil {
 			return fmt.Errorf(
@@ -100,6 +108,7 @@ func (s *source) begin(w io.Writer, outPath, label, script string, torch bool) e
 		texts = append(texts, scriptFor(filepath.Base(s.path), outPath, proposal.Samples))
 	}
 	for i, name := range files {
+		// O_EXCL fails if the file has appeared since the check.
 		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 		if err != nil {
 			return err
@@ -114,6 +123,7 @@ func (s *source) begin(w io.Writer, outPath, label, script string, torch bool) e
 		fmt.Fprintf(w, "%s (init --label COLUMN takes another)\n", proposal.Answer)
 	}
 	switch {
+	// Without a digest, the table could not be read with the proposal.
 	case proposal.Digest == "":
 		_, err = fmt.Fprintf(
 			w,
@@ -121,6 +131,7 @@ func (s *source) begin(w io.Writer, outPath, label, script string, torch bool) e
 			outPath,
 			outPath,
 		)
+	// Without clients, there is nothing to federate.
 	case proposal.Undealt:
 		dealt := nameOf(s.path) + ".fedpace"
 		_, err = fmt.Fprintf(w, "next   no column says whose a row is: name one as client in %s, or deal the rows "+
@@ -137,10 +148,12 @@ func (s *source) begin(w io.Writer, outPath, label, script string, torch bool) e
 //go:embed script.py.tmpl
 var script string
 
-// scriptFor is a trainer in PyTorch for such samples, those of a file.
+// scriptFor returns the text of a trainer in PyTorch for such samples. file is the name of the
+// table and config the configuration that uses the script; both stand in its comments.
 func scriptFor(file, config string, samples learn.Samples) string {
 	var b strings.Builder
-	template.Must(template.New("").Parse(script)).Execute(&b, map[string]any{ // of constants
+	// The template and its data are constant in form, so that the errors need no check.
+	template.Must(template.New("").Parse(script)).Execute(&b, map[string]any{
 		"File": file, "Config": config, "Regression": samples.Targets > 0,
 		"Tokens": samples.Input == learn.Tokens, "Next": tellsNext(samples),
 	})

@@ -32,7 +32,8 @@ var policyKinds = []policyKind{
 	{"server", "aggregate={algorithm: python, path: FILE}"},
 }
 
-// policyNames are the names of the kinds.
+// policyNames returns the names of the kinds of policy that init can begin, in the order of
+// policyKinds.
 func policyNames() (names []string) {
 	for _, k := range policyKinds {
 		names = append(names, k.name)
@@ -40,8 +41,9 @@ func policyNames() (names []string) {
 	return names
 }
 
-// beginPolicy writes the text of a kind of policy to a file, KIND.py unless it is given another name, and
-// says how a run uses it. No file is overwritten.
+// beginPolicy writes the text of a kind of policy to file, or to KIND.py if file is empty, and
+// tells w how a run uses it. An unknown kind is an error, and so is a file that is there: none is
+// overwritten.
 func beginPolicy(w io.Writer, kind, file string) error {
 	i := slices.IndexFunc(policyKinds, func(k policyKind) bool { return k.name == kind })
 	if i < 0 {
@@ -54,6 +56,7 @@ func beginPolicy(w io.Writer, kind, file string) error {
 	if err != nil {
 		return err
 	}
+	// O_EXCL makes the check and the creation one step.
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if errors.Is(err, os.ErrExist) {
 		return fmt.Errorf("%s: is there, and init overwrites nothing: remove it, or give another name by --out", file)

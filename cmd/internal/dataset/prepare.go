@@ -17,7 +17,8 @@ import (
 	"fedpace/internal/human"
 )
 
-// dataPrepareCommand makes "fedpace data prepare".
+// dataPrepareCommand makes "fedpace data prepare", which keeps a set in a file from which runs
+// start at once.
 func dataPrepareCommand() *cobra.Command {
 	return keepCommand("", &cobra.Command{
 		Use:   "prepare PATH --out FILE",
@@ -30,8 +31,8 @@ options have changed or it is damaged, and else leaves it.`,
 	})
 }
 
-// dataPartitionCommand makes "fedpace data partition", which is prepare with the samples dealt
-// to other clients.
+// dataPartitionCommand makes "fedpace data partition", which deals the samples of a set to other
+// clients and keeps the result in a file, as prepare does.
 func dataPartitionCommand() *cobra.Command {
 	return keepCommand("kind", &cobra.Command{
 		Use:   "partition PATH --kind KIND --out FILE",
@@ -56,8 +57,9 @@ natural clients in one).`,
 	})
 }
 
-// keepCommand makes c a command that keeps a set in a file. kind is the flag of the
-// partition by which its samples are dealt, if they are.
+// keepCommand turns c into a command that keeps a set in a file. kind is the name of the flag for
+// the kind of partition by which the samples are dealt to other clients; with "", they stay with
+// their own.
 func keepCommand(kind string, c *cobra.Command) *cobra.Command {
 	var s source
 	var outPath string
@@ -76,7 +78,8 @@ func keepCommand(kind string, c *cobra.Command) *cobra.Command {
 	return c
 }
 
-// prepare makes out where it is not there and right, and says what is in it.
+// prepare writes the set to the file outPath, unless that file is up to date, and prints what is in
+// it and how a run uses it. args are the arguments of the command c.
 func (s *source) prepare(c *cobra.Command, args []string, outPath string) error {
 	if err := s.check(c, args); err != nil {
 		return err
@@ -89,6 +92,7 @@ func (s *source) prepare(c *cobra.Command, args []string, outPath string) error 
 	case data.IsPrepared(s.path):
 		return fmt.Errorf("%s: is a prepared file; want the set that it was made from", s.path)
 	}
+	// The checks come before the work, which may take minutes.
 	if err := mayWrite(outPath, s.path); err != nil {
 		return err
 	}
@@ -104,6 +108,7 @@ func (s *source) prepare(c *cobra.Command, args []string, outPath string) error 
 		return cli.Interruption(c.Context(), err, outPath)
 	}
 	w := c.OutOrStdout()
+	// OpenPrepared gives a reason only if it made the file.
 	if reason == "" {
 		fmt.Fprintf(w, "prepared   %s is up to date\n", outPath)
 	} else {
@@ -121,6 +126,7 @@ func (s *source) prepare(c *cobra.Command, args []string, outPath string) error 
 		)
 	}
 	next := runWith(taskOf(stats.Info), outPath, stats.Info.Samples)
+	// A set without clients cannot be run.
 	if stats.Info.Undealt {
 		next = "the set it was made from: fedpace data partition deals it to clients"
 	}
@@ -128,8 +134,9 @@ func (s *source) prepare(c *cobra.Command, args []string, outPath string) error 
 	return err
 }
 
-// mayWrite keeps a mistyped --out from costing what is there, and the file from
-// becoming a part of its own source.
+// mayWrite returns an error if the file outPath must not be written: something else than a prepared
+// file is there, which a mistyped --out would destroy, or it lies within the folder path that the
+// set is read from, and would become a part of its own source.
 func mayWrite(outPath, path string) error {
 	switch stat, err := os.Stat(outPath); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -140,8 +147,9 @@ func mayWrite(outPath, path string) error {
 	case !data.IsPrepared(outPath):
 		return fmt.Errorf("--out %s: is there and is no prepared file; remove it, or write to another", outPath)
 	}
+	// A path that cannot be read is reported by whoever reads it.
 	if stat, err := os.Stat(path); err != nil || !stat.IsDir() {
-		return nil // whoever reads it says what is wrong
+		return nil
 	}
 	source, err := filepath.Abs(path)
 	if err != nil {
@@ -151,6 +159,7 @@ func mayWrite(outPath, path string) error {
 	if err != nil {
 		return err
 	}
+	// A local relative path does not leave the source folder.
 	if rel, err := filepath.Rel(source, destination); err == nil && filepath.IsLocal(rel) {
 		return fmt.Errorf("--out %s: is inside %s, which is read whole; want a file elsewhere", outPath, path)
 	}

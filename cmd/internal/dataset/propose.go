@@ -31,12 +31,14 @@ var trial = []struct {
 	{[][2]string{{"evaluate.every", "5"}, {"stop.rounds", "100"}}, ""},
 }
 
-// tellsNext reports whether the samples are of a text whose next token is to be told.
+// tellsNext reports whether the samples are windows of a text whose next token is to be predicted:
+// then there are as many classes as tokens.
 func tellsNext(samples learn.Samples) bool {
 	return samples.Input == learn.Tokens && samples.Classes == samples.Vocabulary
 }
 
-// startModel is the model for a start with such samples, and what it is.
+// startModel returns a simple model to start with for such samples, as a value of the key model,
+// and a description of it for a comment, which is empty for the default model.
 func startModel(samples learn.Samples) (model, description string) {
 	switch {
 	case samples.Targets > 0:
@@ -49,18 +51,22 @@ func startModel(samples learn.Samples) (model, description string) {
 	return "linear", ""
 }
 
-// Proposal is a configuration for a table of which nothing says what its columns mean.
+// Proposal is a configuration for a table whose columns have no mapping yet.
 type Proposal struct {
-	// Of the set that it makes; no digest: it cannot be read, and the text says why.
+	// Info describes the set that the proposal makes. Without a digest, the table cannot be read
+	// so, and Text says why.
 	federated.Info
 
+	// Text is the configuration in YAML, with a comment behind each line.
 	Text string
-	// What is to be predicted, and why.
+	// Answer says what is to be predicted, and why; it is empty if that is the next token.
 	Answer string
 }
 
-// Propose makes a proposal. label is the column to be predicted, "": that is guessed, too. instead is
-// the line in the place of the model's, where a trainer has it; "" is none.
+// Propose makes a configuration for the table at path. label is the column to predict, or "" for a
+// guess. instead, if not empty, replaces the line of the model, such as that of a trainer which has
+// the model itself. o are the options for reading the table. A table that cannot be read with the
+// proposal is no error: the text says so.
 func Propose(path, label, instead string, o federated.Options) (proposal Proposal, err error) {
 	p, err := table.Propose(path, label)
 	if err != nil {
@@ -91,11 +97,13 @@ func Propose(path, label, instead string, o federated.Options) (proposal Proposa
 	)
 	for _, t := range trial {
 		for _, key := range t.keys {
+			// What the samples tell replaces a guess.
 			if k, ok := values[key[0]]; ok {
 				key[1] = k.value
 				t.reason = k.reason
 			}
 			line := key[0] + ": " + key[1]
+			// A trainer has the model, so the configuration names none.
 			if key[0] == "model" && instead != "" {
 				line = instead
 				t.reason = "has the model"
@@ -109,7 +117,9 @@ func Propose(path, label, instead string, o federated.Options) (proposal Proposa
 	return Proposal{info, b.String(), p.Answer()}, nil
 }
 
-// nameOf is what a run on a file is called: as the file, without what cannot stand in a name.
+// nameOf returns a name for a run on the file at path: the name of the file without its endings,
+// with a hyphen for each stretch of other signs than letters and digits, at most 32 long. If
+// nothing is left, it is "own".
 func nameOf(path string) string {
 	base, _, _ := strings.Cut(filepath.Base(path), ".")
 	name := strings.Trim(regexp.MustCompile(`[^A-Za-z0-9_]+`).ReplaceAllString(base, "-"), "-")
@@ -119,18 +129,21 @@ func nameOf(path string) string {
 // setting is the value of a key, and why it is proposed.
 type setting struct{ value, reason string }
 
-// settings are what the samples say in the place of guesses; the error says why a
-// proposal that is complete cannot be read.
+// settings returns the values of the keys that the samples of the table tell, by key, which replace
+// guesses, and a description of the set. If the proposal p is incomplete, the description is a
+// guess from p alone. The error says why a complete proposal cannot be read from path.
 func settings(p *table.Proposal, path string, o federated.Options) (map[string]setting, federated.Info, error) {
 	guess := federated.Info{Samples: learn.Samples{Targets: len(p.Table.Target)}}
 	if p.Table.Text != "" {
 		guess.Input = learn.Tokens
 	}
 	if p.Table.Label != "" {
-		guess.Classes = 2 // or more
+		// The number of classes does not matter here: any above 1 makes it a classification.
+		guess.Classes = 2
 	}
 	model, description := startModel(guess.Samples)
 	values := map[string]setting{"model": {model, description + "for a start; fedpace help model lists the others"}}
+	// Nothing more is known without reading the table.
 	if !p.Complete() {
 		return values, guess, nil
 	}
@@ -138,6 +151,7 @@ func settings(p *table.Proposal, path string, o federated.Options) (map[string]s
 	if err != nil {
 		return values, guess, err
 	}
+	// Without clients, no epoch of a client is known.
 	steps := 10
 	if !set.Info().Undealt {
 		steps = federated.MedianEpoch(set)
@@ -158,10 +172,13 @@ func settings(p *table.Proposal, path string, o federated.Options) (map[string]s
 	return values, set.Info(), set.Close()
 }
 
-// rateOf is a learning rate for a linear regression. A step of least mean squares is
-// stable below the inverse of the mean squared length of a sample (Widrow and Hoff 1960),
-// the constant 1 of the bias included. An update of 2^17 or more ends a run: where targets
-// reach so far, a task's steps stay below it. Both are kept by a factor of two.
+// rateOf returns a learning rate eta for a linear regression on the set, with steps local steps in
+// a round, and what to say of it.
+//
+// A step of least mean squares is stable below the inverse of the mean squared length of a sample
+// (Widrow and Hoff 1960), the constant 1 of the bias included. An update of 2^17 or more ends a
+// run; where targets reach so far, the steps of a task stay below it. Both bounds are kept by a
+// factor of two, and eta has one digit.
 func rateOf(set federated.Set, steps int) (eta float64, reason string, err error) {
 	var batch learn.Batch
 	n := 0.0
@@ -169,6 +186,8 @@ func rateOf(set federated.Set, steps int) (eta float64, reason string, err error
 	curvature := 0.0
 	for client := range set.Clients() {
 		err := federated.Visit(set, client, &batch, func() {
+			// n counts the samples, power sums the squares of their features, and curvature is the
+			// largest target.
 			n += float64(batch.N)
 			for _, x := range batch.X {
 				power += float64(x) * float64(x)
@@ -183,6 +202,7 @@ func rateOf(set federated.Set, steps int) (eta float64, reason string, err error
 	}
 	eta = min(0.1, 0.5/(power/n+1))
 	const far = 1 << 16
+	// Targets this large would otherwise make updates that end the run.
 	if slow := far / (2 * float64(steps) * curvature); curvature > far && slow < eta {
 		eta = slow
 		reason = fmt.Sprintf("short steps, as targets reach %.2g (larger units allow longer ones); ", curvature)

@@ -26,7 +26,8 @@ import (
 // maxListed bounds the runs that are looked for below a folder.
 const maxListed = 10_000
 
-// LsCommand makes "fedpace ls".
+// LsCommand makes "fedpace ls", which lists the runs in folders: as a table on a terminal, with
+// tabs between the columns elsewhere, or as JSON.
 func LsCommand() *cobra.Command {
 	var tags []string
 	c := &cobra.Command{
@@ -57,30 +58,42 @@ Elsewhere tabs separate the columns, times are in seconds, the unknown is empty.
 
 // listedRun is a line of the list, and an object of --json.
 type listedRun struct {
-	Folder string          `json:"folder"`
-	State  folder.RunState `json:"state"`
-	// It is damaged or changed.
-	Reason   string      `json:"why,omitempty"`
-	Name     string      `json:"name"`
-	Task     config.Task `json:"task"`
-	Schedule string      `json:"schedule"`
-	Seed     uint64      `json:"seed"`
-	Rounds   int         `json:"rounds"`
-	Virtual  float64     `json:"virtual_seconds"`
-	// By which models are compared; empty: none is known yet.
+	// Folder is the path of the run, as it was found.
+	Folder string `json:"folder"`
+	// State says whether the run is complete, goes on, was stopped or is damaged.
+	State folder.RunState `json:"state"`
+	// Reason says why a run counts as damaged or changed; empty for any other run.
+	Reason string `json:"why,omitempty"`
+	// Name is the name in the run's configuration.
+	Name string `json:"name"`
+	// Task is the learning task; empty if the configuration cannot be read.
+	Task config.Task `json:"task"`
+	// Schedule names the schedule of the local steps.
+	Schedule string `json:"schedule"`
+	// Seed is the seed of the run's random numbers.
+	Seed uint64 `json:"seed"`
+	// Rounds is the number of completed rounds.
+	Rounds int `json:"rounds"`
+	// Virtual is the simulated time that the rounds took, in seconds.
+	Virtual float64 `json:"virtual_seconds"`
+	// Metric is the name of the metric by which models are compared; empty: none is known yet.
 	Metric string `json:"metric"`
-	// Of it.
+	// Best is the best value of that metric; nil where no model was evaluated.
 	Best *float64 `json:"best"`
+	// Tags are the user's tags of the run; empty, not nil, without any.
 	Tags []string `json:"tags"`
 }
 
-// listed are the runs in folders that have all of some tags.
+// listed returns the runs below the folders dirs that have all of the given tags. Without dirs it
+// looks into the folder runs, which need not exist. What cannot be read is noted on standard error,
+// and the other runs are still listed.
 func listed(c *cobra.Command, dirs, tags []string) ([]listedRun, error) {
 	var found []string
 	for _, dir := range orRuns(dirs) {
 		in, unread, err := folder.Find(dir, folder.Levels, maxListed)
 		if errors.Is(err, fs.ErrNotExist) && len(dirs) == 0 {
-			break // nothing has run yet
+			// Nothing has run yet, which is no error for the default folder.
+			break
 		}
 		if err := errors.Join(err, note(c, unread...)); err != nil {
 			return nil, err
@@ -90,8 +103,9 @@ func listed(c *cobra.Command, dirs, tags []string) ([]listedRun, error) {
 	list := []listedRun{}
 	for _, dir := range folder.Distinct(found) {
 		o := folder.Inspect(dir)
+		// The run has been removed since it was found.
 		if errors.Is(o.Err, folder.ErrNoRun) {
-			continue // it has been removed meanwhile
+			continue
 		}
 		runTags := o.Notes().Tags
 		if slices.ContainsFunc(tags, func(tag string) bool { return !slices.Contains(runTags, tag) }) {
@@ -106,13 +120,15 @@ func listed(c *cobra.Command, dirs, tags []string) ([]listedRun, error) {
 			Best:    metrics.Measured(o.Best),
 			Tags:    []string{},
 		}
+		// A damaged run stays in the list, with the reason.
 		if o.Err != nil {
 			r.Reason = o.Err.Error()
 			if err := note(c, o.Err); err != nil {
 				return nil, err
 			}
 		}
-		if o.Config.Task != "" { // else it cannot be read
+		// Without a task, the configuration could not be read.
+		if o.Config.Task != "" {
 			r.Name, r.Task, r.Schedule, r.Seed = o.Config.Name, o.Config.Task, o.Config.Schedule.Name(), o.Config.Seed
 			r.Tags = append(r.Tags, runTags...)
 		}
@@ -121,7 +137,8 @@ func listed(c *cobra.Command, dirs, tags []string) ([]listedRun, error) {
 	return list, nil
 }
 
-// note says on standard error what is beside the result of a command.
+// note prints each problem as a line on standard error, beside the result of the command. It
+// returns an error only if the printing fails.
 func note(c *cobra.Command, problems ...error) error {
 	for _, problem := range problems {
 		if _, err := fmt.Fprintf(c.ErrOrStderr(), "note: %s\n", printable(problem.Error())); err != nil {
@@ -148,7 +165,9 @@ func orRuns(dirs []string) []string {
 	return dirs
 }
 
-// writeRuns writes the list, for a person or for another program.
+// writeRuns writes the list of runs to w. With person it is an aligned table that fits the width of
+// a page; otherwise tabs separate the columns and numbers are complete, for another program. What
+// is unknown is "-" or empty.
 func writeRuns(w io.Writer, list []listedRun, person bool) error {
 	if person && len(list) == 0 {
 		_, err := fmt.Fprintln(w, "No run is there.")
@@ -164,6 +183,7 @@ func writeRuns(w io.Writer, list []listedRun, person bool) error {
 		if r.Task != "" {
 			seed = strconv.FormatUint(r.Seed, 10)
 		}
+		// What a damaged or changed run says of itself is not to be believed.
 		if r.State != folder.RunDamaged && r.State != folder.RunChanged {
 			rounds = strconv.Itoa(r.Rounds)
 			virtual = strconv.FormatFloat(r.Virtual, 'g', -1, 64)
@@ -171,6 +191,7 @@ func writeRuns(w io.Writer, list []listedRun, person bool) error {
 				virtual = human.VirtualTime(r.Virtual)
 			}
 		}
+		// Best is nil or NaN where no model was evaluated.
 		if v := r.Best; v != nil && !math.IsNaN(*v) {
 			best = human.Fixed(*v)
 			if r.Metric != metric.Accuracy {

@@ -16,8 +16,8 @@ import (
 	"fedpace/study"
 )
 
-// RmCommand makes "fedpace rm". It looks at all folders before it removes the first, so that a
-// run that goes on loses nothing.
+// RmCommand makes "fedpace rm", which removes runs. It looks at all folders before it removes the
+// first, so that a run that still goes on loses nothing and stops the command.
 func RmCommand() *cobra.Command {
 	var force bool
 	c := &cobra.Command{
@@ -49,18 +49,20 @@ removed. On a terminal the command asks first; elsewhere it wants --force.`,
 	return c
 }
 
-// targets are what is to be removed. The paths are canonical: each folder is there once,
-// however it was given, and they hold when the current folder goes.
+// targets are the runs to be removed. The paths are canonical, so that each folder is there once,
+// however it was given, and they stay valid if the current folder is removed.
 type targets struct {
-	// The current folder.
+	// currentDir is the current folder.
 	currentDir string
-	// In the order in which they were given.
+	// runs are the folders of the runs, in the order in which they were given.
 	runs []string
-	// The folders around the runs, up to those given; inner ones first.
+	// above are the folders around the runs, up to those that were given; inner ones come first.
 	above []string
 }
 
-// targetsOf finds the runs in the folders that are given.
+// targetsOf finds the runs in the folders given. It returns an error for a folder without a run and
+// for a symbolic link, because removal through a link would surprise. Folders that cannot be read
+// are noted on standard error by c.
 func targetsOf(c *cobra.Command, given []string) (t targets, err error) {
 	if t.currentDir, err = folder.Canonical("."); err != nil {
 		return t, err
@@ -93,6 +95,7 @@ func targetsOf(c *cobra.Command, given []string) (t targets, err error) {
 		}
 		for _, run := range found {
 			t.runs = append(t.runs, run)
+			// A folder given for several runs is removed with them, if it is empty then.
 			for parent := run; parent != top; {
 				parent = filepath.Dir(parent)
 				t.above = append(t.above, parent)
@@ -100,6 +103,7 @@ func targetsOf(c *cobra.Command, given []string) (t targets, err error) {
 		}
 	}
 	t.runs = folder.Distinct(t.runs)
+	// In reverse order, a folder comes before the one that it lies in.
 	slices.Sort(t.above)
 	t.above = slices.Compact(t.above)
 	slices.Reverse(t.above)
@@ -114,7 +118,8 @@ func (t *targets) shown(dir string) string {
 	return printable(dir)
 }
 
-// agreed asks whether the runs are to be removed, unless force is set.
+// agreed asks whether the runs are to be removed and reports the answer. With force it does not
+// ask. Where nobody can be asked, such as in a script, it returns an error that names the flag.
 func (t *targets) agreed(c *cobra.Command, force bool) (bool, error) {
 	if force {
 		return true, nil
@@ -126,6 +131,7 @@ func (t *targets) agreed(c *cobra.Command, force bool) (bool, error) {
 		)
 	}
 	subject := fmt.Sprintf("%d runs", len(t.runs))
+	// A single run is described, so that the user sees what would be lost.
 	if len(t.runs) == 1 {
 		o := folder.Inspect(t.runs[0])
 		subject = fmt.Sprintf(
@@ -139,7 +145,9 @@ func (t *targets) agreed(c *cobra.Command, force bool) (bool, error) {
 	return cli.Confirmed(c, "Remove "+subject+"?")
 }
 
-// remove removes the runs, and what commands of many runs left in the folders around them.
+// remove removes the runs, and then the files that commands of many runs left in the folders around
+// them. A folder with other files stays, with a note on standard error. An interruption ends it
+// between two runs.
 func (t *targets) remove(c *cobra.Command) error {
 	stays := func(dir string, remaining []string) (err error) {
 		if len(remaining) > 0 {
@@ -161,6 +169,7 @@ func (t *targets) remove(c *cobra.Command) error {
 			return err
 		}
 	}
+	// Inner folders come first, so that an outer one may be empty when its turn comes.
 	for _, dir := range t.above {
 		for _, name := range study.Files {
 			if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -14,7 +14,8 @@ import (
 	"fedpace/metrics/web"
 )
 
-// UICommand makes "fedpace ui", the server of the workbench.
+// UICommand makes "fedpace ui", the server of the workbench, which shows the runs in folders in a
+// browser until it is interrupted.
 func UICommand() *cobra.Command {
 	address := "127.0.0.1:7700"
 	c := &cobra.Command{
@@ -29,6 +30,7 @@ page has no password. fedpace report writes it as a file.`,
   fedpace ui runs/study --http 127.0.0.1:0`,
 		RunE: func(c *cobra.Command, args []string) error {
 			library, err := ui.Open(cli.Version(), orRuns(args)...)
+			// A missing default folder means that nothing has run yet.
 			if errors.Is(err, fs.ErrNotExist) && len(args) == 0 {
 				return errors.New("no run is there (fedpace run starts one)")
 			}
@@ -52,10 +54,12 @@ page has no password. fedpace report writes it as a file.`,
 			); err != nil {
 				return err
 			}
+			// An address that other machines reach is a risk that the user should know.
 			if !names.Loopback(server.Addr()) {
 				fmt.Fprintln(c.ErrOrStderr(), "Other machines reach that page: it is not encrypted, has no "+
 					"password, and lets them change tags and notes.")
 			}
+			// The server runs until Ctrl-C.
 			<-c.Context().Done()
 			return server.Close()
 		},

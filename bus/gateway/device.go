@@ -24,7 +24,9 @@ type DeviceConfig struct {
 	// ID is the device's id, which starts with a letter.
 	ID string
 	// Run is the run to join; empty: any run that calls, except a calibration.
-	Run  string
+	Run string
+	// Join is what the device says of itself when it joins: name, samples, versions and measured
+	// speeds.
 	Join *bus.Join
 	// Samples is how many the device's credentials let it have; 0: any number.
 	Samples uint64
@@ -50,18 +52,27 @@ type DeviceConfig struct {
 //
 // Next, Model, Phase and Send are called from one goroutine.
 type Device struct {
-	config  DeviceConfig
-	conn    bus.Line
-	sub     bus.Subscription
+	// config is what OpenDevice was given, with its defaults filled in.
+	config DeviceConfig
+	// conn is the connection to the server, which outlives the device.
+	conn bus.Line
+	// sub is the subscription to the device's task subject.
+	sub bus.Subscription
+	// unwatch ends the watch for interruptions of the connection.
 	unwatch func()
+	// mailbox holds the messages that Next has not taken yet.
 	mailbox *mailbox.Mailbox[deviceArrival]
 
+	// life ends when the device is closed or the connection is lost for good. end ends it with a
+	// cause.
 	life context.Context
 	end  context.CancelCauseFunc
 
+	// mu guards all fields below.
 	mu sync.Mutex
 	// run is the run in which the device takes part; empty: none.
-	run     string
+	run string
+	// welcome is what the run said when the device joined.
 	welcome *bus.Welcome
 	// phase is the phase of the task that heartbeats report.
 	phase bus.Phase
@@ -90,9 +101,12 @@ const maxCalls = 64
 
 // DeviceTask is a task and the run that it belongs to.
 type DeviceTask struct {
-	Run     string
+	// Run is the name of the run.
+	Run string
+	// Welcome holds the run's learning problem, as the run told it when the device joined.
 	Welcome *bus.Welcome
-	Task    *bus.Task
+	// Task is the message in which the run asks for the work.
+	Task *bus.Task
 	// Context ends when the run no longer waits for the device's update.
 	Context context.Context
 	// Received is when the task arrived, by a clock that includes the monotonic one.
@@ -112,10 +126,12 @@ var ErrUnanswered = errors.New("the coordinator does not answer; the update wait
 
 // deviceArrival is a message that arrived on the device's task subject.
 type deviceArrival struct {
+	// run is the name of the run that sent the message, taken from its subject.
 	run string
 	// task is the content of the message. Without a number it is a call to join, or with Over set
 	// the end of the run.
-	task     *bus.Task
+	task *bus.Task
+	// received is when the message arrived.
 	received time.Time
 }
 
@@ -128,7 +144,8 @@ func (x deviceArrival) isCall() bool { return !x.isTask() && !x.task.Over }
 // isEnd reports whether the message says that the run is over.
 func (x deviceArrival) isEnd() bool { return !x.isTask() && x.task.Over }
 
-// decodeDeviceTask decodes and validates a message on a device's task subject.
+// decodeDeviceTask decodes b, a message on a device's task subject, into t and validates it. The
+// message may be a task, a call to join or the end of a run.
 func decodeDeviceTask(b []byte, t *bus.Task) error {
 	if err := proto.Unmarshal(b, t); err != nil {
 		return fmt.Errorf("bus: decode Task: %w", err)
@@ -136,8 +153,9 @@ func decodeDeviceTask(b []byte, t *bus.Task) error {
 	return t.ValidateForDevice()
 }
 
-// OpenDevice subscribes to the device's own subject and draws the random number of this process. It
-// joins no run yet: Next does. Close the device after use.
+// OpenDevice opens a device's end on the connection conn: it subscribes to the device's own subject
+// and draws the random number by which runs tell this process from others. It joins no run yet:
+// Next does. ctx bounds the wait until the server has the subscription. Close the device after use.
 func OpenDevice(ctx context.Context, conn bus.Line, c DeviceConfig) (*Device, error) {
 	if err := names.CheckDevice(c.ID); err != nil {
 		return nil, err
@@ -150,10 +168,12 @@ func OpenDevice(ctx context.Context, conn bus.Line, c DeviceConfig) (*Device, er
 			return nil, err
 		}
 	}
+	// Nobody wants the lines, so they are dropped.
 	if c.Notice == nil {
 		c.Notice = func(string) {}
 	}
 	c.Patience = cmp.Or(c.Patience, time.Minute)
+	// The join is changed below, and the caller's stays as it is.
 	c.Join = proto.CloneOf(c.Join)
 	if err := binary.Read(rand.Reader, binary.NativeEndian, &c.Join.Process); err != nil {
 		return nil, fmt.Errorf("bus: draw the number of a process: %w", err)
@@ -202,6 +222,7 @@ const leaveTime = 2 * time.Second
 func (d *Device) Leave(reason string) {
 	d.mu.Lock()
 	in := d.run != ""
+	// The caller may exit the process next, so the server must have the message first.
 	if in {
 		d.publish(
 			subject.Heartbeat,
@@ -229,8 +250,9 @@ func Ask(ctx context.Context, line bus.Line, run, id string, samples uint64, j *
 	err = line.Ask(ctx, &bus.Request{
 		Subject: subject.Device(run, id, subject.JoinAs(samples)),
 		Data:    b,
-		Retry:   func(error) bool { return false },
-		Decode:  func(answer []byte) error { return bus.Unmarshal(answer, r) },
+		// A run that does not answer at once is not asked again.
+		Retry:  func(error) bool { return false },
+		Decode: func(answer []byte) error { return bus.Unmarshal(answer, r) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("bus: run %s does not answer: %w", run, err)
@@ -244,6 +266,7 @@ func (d *Device) Close() error {
 	d.unwatch()
 	// Unsubscribe fails only on a closed connection, which has no subscriptions.
 	_ = d.sub.Unsubscribe()
+	// No message arrives any more, so the part in the run ends for good.
 	d.mu.Lock()
 	d.leave()
 	d.mu.Unlock()
@@ -265,8 +288,8 @@ func (d *Device) interrupted(error) {
 	}
 }
 
-// call queues a call to join. However long the device is at work, at most one call of each run
-// waits. The caller holds the lock.
+// call queues x, a call to join, for Next. However long the device is at work, at most one call of
+// each run waits, and no more than maxCalls messages in all. The caller holds the lock.
 func (d *Device) call(x deviceArrival) {
 	if !d.mailbox.Holds(func(y deviceArrival) bool { return y.isCall() && y.run == x.run }) &&
 		d.mailbox.Pending() < maxCalls {
@@ -281,10 +304,12 @@ func (d *Device) onTask(m *bus.RawMessage) {
 	x := deviceArrival{received: time.Now(), task: new(bus.Task)}
 	var ok bool
 	x.run, ok = subject.RunOfTask(m.Subject, d.config.ID)
+	// A relayed message is a server's answer that somebody else asked for, not the run's.
 	if !ok || m.Relayed {
 		return
 	}
 	joinsAny := d.config.Run == ""
+	// A calibration measures only devices that were started for it.
 	if joinsAny && x.run == bus.Calibration {
 		return
 	}
@@ -352,6 +377,7 @@ func Calls(ctx context.Context, line bus.Line, id string, called func(run, versi
 			return
 		}
 		isNew := names.CheckToken("run", run) == nil && !slices.Contains(runs, run)
+		// A run calls about once a second and is reported only once.
 		if !isNew || len(runs) == maxCallers {
 			return
 		}
@@ -372,8 +398,8 @@ func Calls(ctx context.Context, line bus.Line, id string, called func(run, versi
 	return nil
 }
 
-// awaitEnd waits until ctx ends, and then ends the subscription, or until the line is lost, which is
-// an error.
+// awaitEnd waits until ctx ends and then ends the subscription sub. It returns an error if line is
+// lost before. The subscription must reach the server first, or nothing would arrive.
 func awaitEnd(ctx context.Context, line bus.Line, sub bus.Subscription) error {
 	err := line.Settled(ctx)
 	if err != nil && ctx.Err() == nil {

@@ -15,9 +15,10 @@ import (
 	"fedpace/internal/vector"
 )
 
-// Next waits for the next task. On the way it joins the run that calls, or the run that the device was
-// configured for until that answers. It returns ErrOver once when a run ends in which it
-// took part.
+// Next waits for the next task. On the way it joins the run that calls, or asks the run that the
+// device was configured for until that answers. It ends the work on the task before. It returns
+// ErrOver once when a run ends in which it took part, and an error when ctx ends or the device is
+// closed.
 func (d *Device) Next(ctx context.Context) (*DeviceTask, error) {
 	d.mu.Lock()
 	d.stopWork()
@@ -26,6 +27,7 @@ func (d *Device) Next(ctx context.Context) (*DeviceTask, error) {
 		d.mu.Lock()
 		run := d.run
 		d.mu.Unlock()
+		// The device was configured for one run and does not wait for its call.
 		if run == "" && d.config.Run != "" {
 			if err := d.join(ctx, d.config.Run); err != nil {
 				return nil, err
@@ -35,6 +37,7 @@ func (d *Device) Next(ctx context.Context) (*DeviceTask, error) {
 		if err != nil {
 			return nil, err
 		}
+		// The run has moved on meanwhile, so the task is not begun.
 		if x.isTask() && d.mailbox.Holds(x.ended) {
 			continue
 		}
@@ -44,18 +47,21 @@ func (d *Device) Next(ctx context.Context) (*DeviceTask, error) {
 	}
 }
 
-// ended reports whether a later message ends the task x: another task of the run, or its end.
+// ended reports whether the message later, of the same run, ends the task of x: it is another task,
+// or the end of the run. A call to join and a repeat of the task do not.
 func (x deviceArrival) ended(later deviceArrival) bool {
 	return later.run == x.run && !later.isCall() && !proto.Equal(later.task, x.task)
 }
 
-// handle takes one message from the mailbox. It returns a task that is to be worked on, or nil when
-// there is nothing to do.
+// handle takes one message x from the mailbox: the end of a run, a call or a task. It joins the run
+// of x if the device is in no other. It returns a task that is to be worked on, nil if there is
+// nothing to do, and ErrOver if the device's run has ended.
 func (d *Device) handle(ctx context.Context, x deviceArrival) (*DeviceTask, error) {
 	d.mu.Lock()
 	current := d.run
 	if x.isEnd() {
 		defer d.mu.Unlock()
+		// The device takes no part in the run that has ended.
 		if current != x.run {
 			return nil, nil
 		}
@@ -91,6 +97,7 @@ func (d *Device) begin(ctx context.Context, x deviceArrival) (*DeviceTask, error
 		cancel()
 		return nil, nil
 	}
+	// A repeated task keeps its finished update, and a new one has none.
 	if !proto.Equal(x.task, d.task) {
 		d.sent = nil
 	}
@@ -124,6 +131,7 @@ func (d *Device) sendAgain(life context.Context, run string, sent *bus.DeviceUpd
 	d.Phase(bus.Upload)
 	err := d.send(life, run, sent)
 	d.mu.Lock()
+	// The run moved on, so an update without an answer is nothing to report.
 	over := life.Err() != nil
 	d.stopWork()
 	d.mu.Unlock()
@@ -136,13 +144,15 @@ func (d *Device) sendAgain(life context.Context, run string, sent *bus.DeviceUpd
 	return nil
 }
 
-// wanted asks the run in which the device takes part whether it still exists and knows the device.
+// wanted asks the run in which the device takes part, by a join, whether it still exists and knows
+// the device. It asks once: a run that does not answer counts as gone.
 func (d *Device) wanted(ctx context.Context, run string) bool {
 	r, err := d.request(ctx, run, subject.JoinAs(d.config.Samples), d.config.Join, 0, func(error) bool { return false })
 	return err == nil && r != nil && r.Status == bus.Accepted
 }
 
-// stopWork ends the work on the open task, if any. The caller holds the lock.
+// stopWork ends the work on the open task, if any: its context ends, and heartbeats report no
+// phase. The caller holds the lock.
 func (d *Device) stopWork() {
 	if d.cancel != nil {
 		d.cancel()
@@ -152,7 +162,8 @@ func (d *Device) stopWork() {
 	d.lastSent = false
 }
 
-// leave ends the device's part in its run. The caller holds the lock.
+// leave ends the device's part in its run without a message: work and heartbeats stop, and an
+// update that is kept for the run is dropped. The caller holds the lock.
 func (d *Device) leave() {
 	d.stopWork()
 	d.beat.Stop()
@@ -173,6 +184,7 @@ func (d *Device) join(ctx context.Context, run string) error {
 		}
 		return waits
 	})
+	// The run did not answer; err is nil unless ctx has ended or the device is closed.
 	if r == nil {
 		return err
 	}
@@ -181,6 +193,7 @@ func (d *Device) join(ctx context.Context, run string) error {
 	}
 	d.mu.Lock()
 	joined := d.run != run
+	// A join of the run in which the device already takes part keeps its task.
 	if joined {
 		d.leave()
 	}
@@ -192,6 +205,7 @@ func (d *Device) join(ctx context.Context, run string) error {
 		d.Notice(fmt.Sprintf("Joined run %s as client %d.", run, r.Welcome.Client))
 		deviceVersion := d.config.Join.Version
 		its := r.Welcome.Version
+		// Different versions may work together, so that this is a notice and no error.
 		if bus.VersionsDiffer(deviceVersion, its) {
 			d.Notice(fmt.Sprintf(
 				"This device is of version %s, and the coordinator of run %s of version %s.",
@@ -212,6 +226,7 @@ func (d *Device) join(ctx context.Context, run string) error {
 func (d *Device) heartbeat() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	// The timer is not set again before the device has joined a run.
 	if d.run == "" {
 		return
 	}
@@ -242,7 +257,8 @@ func (d *Device) Phase(p bus.Phase) {
 // modelLag is how long a model may become available after a task that names it has arrived.
 const modelLag = 2 * time.Second
 
-// Model fetches a task's model and checks its digest. The device never caches it, because the
+// Model fetches the parameters of a task's model from the run and checks their digest. It waits up
+// to modelLag, as the task may arrive before its model. The device never caches it, because the
 // download is part of what is measured.
 func (d *Device) Model(ctx context.Context, run string, digest bus.Digest) ([]float32, error) {
 	return d.conn.AwaitModel(ctx, run, digest, modelLag)
@@ -256,7 +272,8 @@ func (d *Device) Model(ctx context.Context, run string, digest bus.Digest) ([]fl
 func (d *Device) Send(ctx context.Context, run string, u *bus.DeviceUpdate) error {
 	d.mu.Lock()
 	d.phase = bus.Upload
-	isMasked := d.welcome.GetSecure() != nil // it is of no use once the keys are forgotten
+	// A masked update is of no use once the keys are forgotten, so it is not kept.
+	isMasked := d.welcome.GetSecure() != nil
 	if d.task.GetTask() == u.Task && !isMasked {
 		d.sent = u
 	}
@@ -281,15 +298,17 @@ func (d *Device) SecureMessage(ctx context.Context, run string, m *bus.SecureMes
 // started again. The stages of the task begin again.
 var ErrSendKeys = errors.New("the coordinator has no keys of the device")
 
-// packs reports whether the device's run takes updates packed.
+// packs reports whether updates of the device's run are compressed, so that their values are sent
+// packed.
 func (d *Device) packs() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.welcome.GetSpec().GetCompression() != ""
 }
 
-// send sends an update chunk by chunk, then its last message. An update that was sent before keeps the
-// duration of its first upload.
+// send sends an update to the run chunk by chunk, then its last message, each after the answer to
+// the one before. An update that was sent before keeps the duration of its first upload. It returns
+// nil when the coordinator has accepted the update, now or before.
 func (d *Device) send(ctx context.Context, run string, u *bus.DeviceUpdate) error {
 	if len(u.Values) == 0 {
 		return fmt.Errorf("bus: the update of task %d has no values", u.Task)
@@ -304,6 +323,7 @@ func (d *Device) send(ctx context.Context, run string, u *bus.DeviceUpdate) erro
 	u.Chunks = uint32(len(chunks))
 	u.Process = d.config.Join.Process
 	started := time.Now()
+	// The message after the last chunk has no values and ends the update.
 	for chunk := 0; chunk <= len(chunks); chunk++ {
 		part := u.Update
 		if chunk < len(chunks) {
@@ -318,6 +338,7 @@ func (d *Device) send(ctx context.Context, run string, u *bus.DeviceUpdate) erro
 		switch {
 		case status == bus.SendKeys:
 			return fmt.Errorf("bus: update of task %d: %w", u.Task, ErrSendKeys)
+		// The coordinator has accepted this update before; the answer was lost.
 		case status == bus.Repeated:
 			return nil
 		case status == bus.SendValues:
@@ -330,7 +351,8 @@ func (d *Device) send(ctx context.Context, run string, u *bus.DeviceUpdate) erro
 	return nil
 }
 
-// chunkOf is the message with one chunk of an update's values.
+// chunkOf returns the message with one chunk of update u: values are the bytes of the chunk with
+// this number, and packed says that they are compressed.
 func chunkOf(u *bus.DeviceUpdate, chunk int, values []byte, packed bool) *bus.Update {
 	part := &bus.Update{
 		Task:       u.Task,
@@ -375,8 +397,10 @@ const unheard = "its requests reach nobody, though its heartbeats may: behind a 
 
 // listener watches whether anybody listens to the repeats of one request.
 type listener struct {
+	// device is the device that sends the request.
 	device *Device
-	run    string
+	// run is the run that the request is for.
+	run string
 	// since is when nobody was first found to listen; the zero time if somebody does.
 	since time.Time
 	// left says that the device has left the run for it.
@@ -407,7 +431,8 @@ func (l *listener) failed(err error) {
 	}
 }
 
-// answered notes that the request was answered. A device that has left for it joins again.
+// answered notes that the request was answered. A device that had told the run that it leaves,
+// because nobody listened, joins again.
 func (l *listener) answered() {
 	d := l.device
 	d.mu.Lock()
@@ -417,10 +442,10 @@ func (l *listener) answered() {
 	}
 }
 
-// request sends a message to the run's coordinator and returns its reply. It repeats the message while
-// retry allows it, for at most timeout (0: without a limit), and also when the run repeats the task
-// (Device.resend). It returns no reply and no error when it gives up, and an error when ctx ends or the
-// device is closed.
+// request sends message m to the coordinator of run, on the device's subject with this verb, and
+// returns its reply. It repeats the message while retry allows it, for at most timeout (0: without
+// a limit), and also when the run repeats the task (Device.resend). It returns no reply and no
+// error when it gives up, and an error when ctx ends or the device is closed.
 func (d *Device) request(
 	ctx context.Context,
 	run, verb string,
@@ -436,6 +461,7 @@ func (d *Device) request(
 	defer cancel()
 	r := new(bus.DeviceReply)
 	heard := &listener{device: d, run: run}
+	// Each turn is one request; d.resend ends it, and the next turn sends the message again.
 	for repeated := true; repeated; {
 		asking, cancel := context.WithCancel(ctx)
 		d.mu.Lock()
@@ -457,6 +483,7 @@ func (d *Device) request(
 	switch {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
+	// Nobody answered in time, and retry allows no more.
 	case err != nil:
 		return nil, nil
 	}

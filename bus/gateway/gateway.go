@@ -78,11 +78,14 @@ const (
 type Event struct {
 	// Device is the index of the device in Config.Devices.
 	Device int
-	Kind   EventKind
+	// Kind says what has happened and which of the fields below are set.
+	Kind EventKind
 	// Join is what the device said when it joined.
-	Join   *bus.Join
+	Join *bus.Join
+	// Update is the device's update of the open task, for Updated and Refused.
 	Update *bus.DeviceUpdate
-	Text   string
+	// Text is the reason, for people.
+	Text string
 	// Message is the message of a Secure event, and Reply answers it; it may be called once, later, from
 	// any goroutine.
 	Message *bus.SecureMessage
@@ -104,16 +107,24 @@ const (
 // from one device drops only that device's messages. Its methods may be called
 // concurrently.
 type Gateway struct {
-	run     string
-	config  Config
-	conn    bus.Line
+	// run is the name of the run.
+	run string
+	// config is what Open was given, with its defaults filled in.
+	config Config
+	// conn is the gateway's own connection to the server.
+	conn bus.Line
+	// devices are the records of the devices, in the order of Config.Devices.
 	devices []*peer
-	events  *mailbox.Mailbox[Event]
+	// events holds what TakeEvents has not returned yet.
+	events *mailbox.Mailbox[Event]
 
-	stop    context.CancelFunc
-	calls   sync.WaitGroup
+	// stop ends the goroutine that calls devices, and calls waits for it.
+	stop  context.CancelFunc
+	calls sync.WaitGroup
+	// unwatch ends the watch for interruptions of the connection.
 	unwatch func()
-	closed  sync.Once
+	// closed lets only the first Close do something.
+	closed sync.Once
 }
 
 // Open subscribes to the messages of the run's devices and calls those devices, again and again until
@@ -134,6 +145,7 @@ func Open(ctx context.Context, conn bus.Line, run string, c Config) (*Gateway, e
 		events: mailbox.New[Event](maxEvents),
 		stop:   func() {},
 	}
+	// All records exist before the first message can arrive.
 	for i := range c.Devices {
 		x, err := g.newPeer(i)
 		if err != nil {
@@ -141,6 +153,7 @@ func Open(ctx context.Context, conn bus.Line, run string, c Config) (*Gateway, e
 		}
 		g.devices = append(g.devices, x)
 	}
+	// A failed connection ends TakeEvents; one that is back is an event.
 	g.unwatch = conn.Watch(g.events.Fail, func(err error) { g.events.Put(Event{Kind: Reconnected, Text: err.Error()}) })
 	for _, x := range g.devices {
 		if err := x.subscribe(); err != nil {
@@ -152,6 +165,7 @@ func Open(ctx context.Context, conn bus.Line, run string, c Config) (*Gateway, e
 	}
 	calling, stop := context.WithCancel(context.Background())
 	g.stop = stop
+	// The first call goes out at once, and the others at even intervals.
 	g.calls.Go(func() {
 		g.call()
 		for range bus.Ticks(calling, g.config.Calls) {
@@ -161,7 +175,8 @@ func Open(ctx context.Context, conn bus.Line, run string, c Config) (*Gateway, e
 	return g, nil
 }
 
-// newPeer makes the record of the device with an index, which has not joined, and its welcome.
+// newPeer makes the record of the device with this index in Config.Devices, which has not joined,
+// and its welcome, which holds its client number. It fails if the id or the welcome is not valid.
 func (g *Gateway) newPeer(index int) (*peer, error) {
 	id := g.config.Devices[index]
 	if err := names.CheckDevice(id); err != nil {
@@ -188,6 +203,7 @@ func (g *Gateway) Close() error {
 		g.stop()
 		g.calls.Wait()
 		g.unwatch()
+		// The gateway stops listening to a device before it says that the run is over.
 		for _, x := range g.devices {
 			x.mu.Lock()
 			x.unsubscribe()
@@ -204,7 +220,8 @@ func (g *Gateway) Close() error {
 	return nil
 }
 
-// publish sends a device a task, or a message without one: a call or the end of the run.
+// publish sends message t to the device x, on its task subject. t is a task, or a message without a
+// number: a call or the end of the run. The message may be lost without an error.
 func (g *Gateway) publish(x *peer, t *bus.Task) error {
 	b, err := bus.Marshal(nil, t)
 	if err == nil {
@@ -232,6 +249,7 @@ func (g *Gateway) SendTask(device int, t *bus.Task) error {
 	if err := t.Validate(); err != nil {
 		return err
 	}
+	// The digest tells the task from one with the same number of an earlier coordinator.
 	if err := t.Seal(); err != nil {
 		return err
 	}
@@ -240,6 +258,7 @@ func (g *Gateway) SendTask(device int, t *bus.Task) error {
 	if g.config.Params != nil {
 		params = g.config.Params(t)
 	}
+	// The update may arrive as soon as the task is sent, so it is expected before.
 	x.expect(t, params)
 	if err := g.publish(x, t); err != nil {
 		return fmt.Errorf("bus: task %d to device %s: %w", t.Task, x.id, err)
@@ -258,7 +277,8 @@ func (g *Gateway) locked(device int, f func(*peer)) {
 // GiveUp treats a device as gone until it joins again.
 func (g *Gateway) GiveUp(device int) { g.locked(device, (*peer).leave) }
 
-// Ban ends a device's part in the run and ignores its messages until Readmit.
+// Ban ends a device's part in the run and ignores its messages until Readmit. device is its index
+// in Config.Devices.
 func (g *Gateway) Ban(device int) {
 	g.locked(device, func(x *peer) {
 		x.leave()
@@ -267,7 +287,8 @@ func (g *Gateway) Ban(device int) {
 	})
 }
 
-// Readmit listens again to a device that was banned or had flooded; the next call invites it.
+// Readmit listens again to a device that was banned or had flooded; the next call invites it. For
+// any other device it does nothing. device is its index in Config.Devices.
 func (g *Gateway) Readmit(device int) (err error) {
 	g.locked(device, func(x *peer) {
 		if x.flooded {
@@ -335,20 +356,24 @@ type Stats struct {
 
 // Seen is what is known of one device, from what it said when it joined.
 type Seen struct {
+	// Name is the id of the device.
 	Name string `json:"name"`
 	// State is present, gone, banned, or not joined.
 	State string `json:"state"`
 	// Heard is when the device's last message arrived; the zero time: never.
-	Heard   time.Time `json:"heard,omitzero"`
-	Version string    `json:"version"`
-	Kernel  string    `json:"kernel"`
+	Heard time.Time `json:"heard,omitzero"`
+	// Version is the version of the device's program.
+	Version string `json:"version"`
+	// Kernel is the name of the kernel with which it computes.
+	Kernel string `json:"kernel"`
 	// Samples is the number of training samples; 0: the device withholds it.
 	Samples uint64 `json:"samples"`
 	// Log holds the newest lines of the device's log.
 	Log []string `json:"log"`
 }
 
-// status is the device's Seen. The caller holds the lock.
+// status returns what is known of the device, for people and metrics. The fields from its join are
+// empty until it has joined. The caller holds the lock.
 func (x *peer) status() Seen {
 	s := Seen{
 		Name:    x.id,
@@ -364,13 +389,15 @@ func (x *peer) status() Seen {
 		s.State = "present"
 	case x.flooded:
 		s.State = "banned"
+	// It took part before, and has left or was given up.
 	case x.join != nil:
 		s.State = "gone"
 	}
 	return s
 }
 
-// Stats sums up all devices. It may be called at any time, also after Close.
+// Stats sums up what is known of all devices. It may be called at any time, also after Close; it
+// locks one device after the other, so the sums are of slightly different moments.
 func (g *Gateway) Stats() (v Stats) {
 	for _, x := range g.devices {
 		x.mu.Lock()
@@ -380,6 +407,7 @@ func (g *Gateway) Stats() (v Stats) {
 			v.Refused += int64(n)
 		}
 		switch {
+		// The device that was silent the longest decides v.Oldest.
 		case x.joined:
 			v.Present++
 			if v.Oldest.IsZero() || x.heard.Before(v.Oldest) {

@@ -58,13 +58,18 @@ const noTask = 0
 // peer is what the gateway knows of one device. The lock guards all fields below it. The methods
 // expect their caller to hold it, but for expect and for subscribe of a new peer.
 type peer struct {
+	// gateway is the gateway that the device belongs to.
 	gateway *Gateway
 	// index is the device's index in Config.Devices.
-	index   int
-	id      string
+	index int
+	// id is the device's id, as it stands in subjects.
+	id string
+	// welcome is the answer to a join of the device.
 	welcome *bus.Welcome
 
-	mu   sync.Mutex
+	// mu guards all fields below.
+	mu sync.Mutex
+	// subs are the subscriptions to the device's messages; empty: it is not listened to.
 	subs []bus.Subscription
 	// heard is when the last valid message arrived; the zero time: never.
 	heard time.Time
@@ -138,7 +143,8 @@ func (x *peer) checkComplete() (err error) {
 	return err
 }
 
-// subscribe listens to the device, whose budget begins full.
+// subscribe listens to the device's joins, heartbeats and updates; its budget begins full. Too many
+// waiting messages count as a flood. It is called for a new device and for one that is readmitted.
 func (x *peer) subscribe() error {
 	x.budget = rate.NewLimiter(deviceRefill, deviceBudget)
 	x.turn++
@@ -151,6 +157,7 @@ func (x *peer) subscribe() error {
 			x.flood("messages were dropped since too many were waiting")
 		}
 	}}
+	// Each handler runs with the lock held.
 	for verb, f := range map[string]func(*bus.RawMessage){
 		subject.Join:          x.onJoin,
 		subject.Join + ".*":   x.onJoin,
@@ -180,11 +187,12 @@ func (x *peer) unsubscribe() {
 	x.subs = nil
 }
 
-// expect opens a task whose update has params values. A task that is open already keeps what has
-// arrived of its update.
+// expect opens task t, whose update must have params values, and closes the one before. A task that
+// is open already keeps what has arrived of its update. It takes the lock itself.
 func (x *peer) expect(t *bus.Task, params int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	// Nothing has arrived for a new task.
 	if x.task != t.Task {
 		x.params = params
 		x.task = t.Task
@@ -205,12 +213,14 @@ func (x *peer) opened(p *bus.Update) bool {
 	if x.task == noTask || p.Task != x.task {
 		return false
 	}
+	// A device that sends no digest is judged by the number alone.
 	return len(p.TaskDigest) == 0 || bytes.Equal(p.TaskDigest, x.digest)
 }
 
 // leave ends the device's part in the run until it joins again. Any process with its credentials
 // may then take its place.
 func (x *peer) leave() {
+	// A rival must join again like any other process.
 	x.dismiss()
 	x.joined = false
 	x.taken = false
@@ -219,8 +229,9 @@ func (x *peer) leave() {
 	x.packed = nil
 }
 
-// spend takes a message of a number of bytes from the device's budget. It returns false if the
-// message must not be read; when the budget is exhausted the device has flooded.
+// spend takes a message of this many bytes from the device's budget: one, and one more for every
+// deviceBudgetBytes. It returns false if the message must not be read; when the budget is exhausted
+// the device has flooded.
 func (x *peer) spend(bytes int) bool {
 	if x.flooded {
 		return false
@@ -232,7 +243,8 @@ func (x *peer) spend(bytes int) bool {
 	return false
 }
 
-// flood ends the device's part in the run until it is readmitted.
+// flood ends the part of a device that has sent too much, until it is readmitted: its messages are
+// no longer listened to, and the run gets an event with the reason. Only the first flood counts.
 func (x *peer) flood(reason string) {
 	if x.flooded {
 		return
@@ -244,7 +256,8 @@ func (x *peer) flood(reason string) {
 	x.gateway.events.Put(Event{Device: x.index, Kind: Flooded, Text: reason})
 }
 
-// ignore counts a refused message and makes an event of the first for each reason.
+// ignore counts a refused message under reason, one of the constants above. Only the first message
+// for each reason becomes an event with text, so that a broken device cannot flood the log.
 func (x *peer) ignore(reason, text string) {
 	x.refused[reason]++
 	if x.refused[reason] == 1 {
@@ -256,8 +269,9 @@ func (x *peer) ignore(reason, text string) {
 	}
 }
 
-// answer replies to a device's request. The device names the subject of the reply: it must be an
-// inbox, or a device could have the coordinator send a message on somebody else's subject.
+// answer replies to the device's request m with status v, a reason for people, and the welcome w
+// (nil: none). The device names the subject of the reply: it must be an inbox, or a device could
+// have the coordinator send a message on somebody else's subject.
 func (x *peer) answer(m *bus.RawMessage, v bus.Status, reason string, w *bus.Welcome) {
 	toInbox := strings.HasPrefix(m.Reply, "_INBOX") || strings.HasPrefix(m.Reply, "_R_")
 	if !toInbox {
@@ -273,7 +287,9 @@ func (x *peer) answer(m *bus.RawMessage, v bus.Status, reason string, w *bus.Wel
 	}
 }
 
-// onJoin handles a device's wish to take part, or its question whether it could (Join.Asks).
+// onJoin handles m, a device's wish to take part, or its question whether it could (Join.Asks). It
+// always answers, except that a process that contends for the place is answered when that is
+// decided.
 func (x *peer) onJoin(m *bus.RawMessage) {
 	if !x.spend(len(m.Data)) {
 		return
@@ -290,6 +306,7 @@ func (x *peer) onJoin(m *bus.RawMessage) {
 		x.answer(m, bus.Accepted, "", x.welcome)
 		return
 	}
+	// Another process has the place of the device.
 	if !x.speaks(j.Process) {
 		x.contend(j, m)
 		return
@@ -318,6 +335,7 @@ func (x *peer) checkJoin(m *bus.RawMessage, j *bus.Join) (reason string, err err
 			return ReasonUnfit, err
 		}
 	}
+	// The server lets a device publish only on the subject with its own limit.
 	limit, limited := subject.JoinLimit(m.Subject)
 	unlimited := m.Subject == subject.Device(x.gateway.run, x.id, subject.Join)
 	if !limited && !unlimited {
@@ -327,8 +345,8 @@ func (x *peer) checkJoin(m *bus.RawMessage, j *bus.Join) (reason string, err err
 	return "", nil
 }
 
-// lackingFeature names what of a run a device of a protocol version does not know, where the run
-// requires a higher version.
+// lackingFeature names, for people, what of a run a device does not know. required is the version
+// of the protocol that the run needs, and version the lower one that the device speaks.
 func lackingFeature(required, version uint32) string {
 	switch {
 	case required >= bus.ProtocolState:
@@ -345,7 +363,9 @@ func lackingFeature(required, version uint32) string {
 	return "algorithm"
 }
 
-// admit lets the device take part and answers its join with the welcome.
+// admit lets the device take part with its join j and answers the request m with the welcome. A
+// device that takes part already and may have lost its open task makes an event, so that the run
+// sends the task again.
 func (x *peer) admit(j *bus.Join, m *bus.RawMessage) {
 	x.heard = time.Now()
 	switch {
@@ -365,7 +385,8 @@ func (x *peer) admit(j *bus.Join, m *bus.RawMessage) {
 // sent again: on a slow link the repeat would make the device start its message over.
 func (x *peer) works() bool { return x.task != 0 && x.reportedTask == x.task }
 
-// limit reduces the samples that a device claims to the number that its credentials allow.
+// limit reduces the samples that a device claims in its join j to the number that its credentials
+// allow, since the samples are its weight in the mean of the updates.
 func (x *peer) limit(j *bus.Join) {
 	if x.maxSamples > 0 && j.Samples > x.maxSamples {
 		x.ignore(
@@ -383,6 +404,7 @@ func (x *peer) limit(j *bus.Join) {
 // onHeartbeat handles a sign of life. The first one after a task is free of the budget: the task asks
 // for it, as the confirmation that the task has arrived.
 func (x *peer) onHeartbeat(m *bus.RawMessage) {
+	// The first heartbeat after a task was asked for by it.
 	confirms := x.task != noTask && !x.taskReported
 	expected := confirms && !x.flooded && len(m.Data) < deviceBudgetBytes
 	x.taskReported = true
@@ -402,6 +424,7 @@ func (x *peer) onHeartbeat(m *bus.RawMessage) {
 	x.reportedTask = h.Task
 	x.beats++
 	x.log = appendLog(x.log, h.Log...)
+	// The device says that it leaves; another join brings it back.
 	if h.Leaves != "" && x.joined {
 		x.leave()
 		x.departed = true
@@ -418,6 +441,7 @@ func (x *peer) onUpdate(m *bus.RawMessage) {
 	}
 	p := new(bus.Update)
 	err := bus.Unmarshal(m.Data, p)
+	// The subject must name the same chunk as the message.
 	if err == nil && m.Subject != subject.Device(x.gateway.run, x.id, subject.Chunk(p.Chunk)) {
 		err = fmt.Errorf("bus: update: chunk %d on %q", p.Chunk, m.Subject)
 	}
@@ -446,9 +470,9 @@ func (x *peer) expects(p *bus.Update) bool {
 	return p.Chunk == x.next && sameLength
 }
 
-// receive takes one message of an update and returns the answer to it. fault is what is wrong with
-// the message by itself, nil for a valid one. The message that decides the task, by which its
-// update is accepted or refused, becomes an event.
+// receive takes p, one message of an update, and returns the answer to it: a status and a reason
+// for people. fault is what is wrong with the message by itself, nil for a valid one. The message
+// that decides the task, by which its update is accepted or refused, becomes an event.
 func (x *peer) receive(p *bus.Update, fault error) (v bus.Status, reason string) {
 	arrived := time.Now()
 	if v, reason, answered := x.receiveUnexpected(p, fault); answered {
@@ -459,6 +483,7 @@ func (x *peer) receive(p *bus.Update, fault error) (v bus.Status, reason string)
 	}
 	x.heard = arrived
 	x.reportedTask = p.Task
+	// A masked update without agreed keys could not be unmasked.
 	if x.gateway.config.Secure && !x.uploads {
 		return bus.SendKeys, "keys and shares come before the update"
 	}
@@ -492,8 +517,9 @@ func (x *peer) receiveUnexpected(p *bus.Update, fault error) (v bus.Status, reas
 	return bus.Accepted, "", false
 }
 
-// receiveLast takes the message that ends an update: the update counts if all chunks have arrived,
-// have as many values as the task asks for, and pass the run's own check.
+// receiveLast takes p, the message that ends an update and arrived at this time: the update counts
+// if all chunks have arrived, have as many values as the task asks for, and pass the run's own
+// check. It returns the answer: a status and a reason for people.
 func (x *peer) receiveLast(p *bus.Update, arrived time.Time) (v bus.Status, reason string) {
 	hasAllChunks := x.next > 0 && x.next == p.Chunks && x.chunks == p.Chunks
 	if !hasAllChunks {
@@ -502,6 +528,7 @@ func (x *peer) receiveLast(p *bus.Update, arrived time.Time) (v bus.Status, reas
 	if err := x.checkComplete(); err != nil {
 		return x.refuseUpdate(p, arrived, ReasonShape, fmt.Sprintf("bus: update: %v", err))
 	}
+	// The samples weigh the update, so the credentials limit them here, too.
 	if x.maxSamples > 0 {
 		p.Samples = min(p.Samples, x.maxSamples)
 	}
@@ -515,10 +542,13 @@ func (x *peer) receiveLast(p *bus.Update, arrived time.Time) (v bus.Status, reas
 	return bus.Accepted, ""
 }
 
-// receiveChunk takes a message with values. Chunks arrive one after the other; chunk 0 also when the
-// device starts its update over.
+// receiveChunk takes p, a message with values that arrived at this time, and returns the answer: a
+// status and a reason for people. Chunks arrive one after the other; chunk 0 also when the device
+// starts its update over. Values beyond what the task asks for refuse the update, so memory is
+// bounded.
 func (x *peer) receiveChunk(p *bus.Update, arrived time.Time) (v bus.Status, reason string) {
 	switch {
+	// The update starts, or starts over: what was here of it is dropped.
 	case p.Chunk == 0:
 		if cap(x.values) < x.params && !x.packs() {
 			x.values = make([]float32, 0, x.params)
@@ -570,8 +600,9 @@ func (x *peer) refuseUpdate(u *bus.Update, arrived time.Time, kind, text string)
 	return bus.Refused, text
 }
 
-// decide ends the wait for the open task's update. Later messages of it are answered with the same
-// decision.
+// decide ends the wait for the open task's update u, by an event of this kind, Updated or Refused.
+// text is why it was refused; empty: it was accepted. Later messages of the update are answered
+// with the same decision.
 func (x *peer) decide(kind EventKind, u *bus.DeviceUpdate, arrived time.Time, text string) {
 	x.decided = true
 	x.reason = text

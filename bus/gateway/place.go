@@ -21,6 +21,7 @@ const inUse = "another process takes part as this device: stop one of them, or, 
 
 // rival is a process that wants a place which another process has.
 type rival struct {
+	// join is the join of the rival's process.
 	join *bus.Join
 	// request is the rival's latest request to join, which will be answered.
 	request *bus.RawMessage
@@ -63,6 +64,7 @@ func (x *peer) contend(j *bus.Join, request *bus.RawMessage) {
 	r.yield = time.AfterFunc(x.gateway.config.Yield, func() {
 		x.mu.Lock()
 		defer x.mu.Unlock()
+		// The owner was silent for Config.Yield and the rival has not been dismissed.
 		if x.rival == r {
 			x.leave()
 			x.taken = true
@@ -83,7 +85,8 @@ func (x *peer) dismiss() {
 	}
 }
 
-// refuseTwin refuses a message of a process that does not have the device's place.
+// refuseTwin refuses message m of a process that does not have the device's place, and tells that
+// process, and people once, what to do about it.
 func (x *peer) refuseTwin(m *bus.RawMessage) {
 	x.ignore(ReasonTwin, "a second process with its credentials is refused: stop it, or, if you know of none, "+
 		"renew them (fedpace enroll --renew "+x.id+")")

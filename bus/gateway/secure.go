@@ -21,13 +21,15 @@ func (x *peer) onSecure(m *bus.RawMessage) {
 		x.answer(m, bus.Refused, err.Error(), nil)
 		return
 	}
+	// Only the process that has the device's place may act for it.
 	if x.taken && p.Process != x.process {
 		x.refuseTwin(m)
 		return
 	}
 	x.speaks(p.Process)
 	isOpen := x.gateway.config.Secure && x.task == p.Task && bytes.Equal(p.TaskDigest, x.digest)
-	if !isOpen && p.Stage == bus.StageRecovery { // the sum was recovered without it, and the run has gone on
+	// The sum was recovered without this message, and the run has gone on.
+	if !isOpen && p.Stage == bus.StageRecovery {
 		x.answer(m, bus.Accepted, "", nil)
 		return
 	}
@@ -48,7 +50,9 @@ func (x *peer) onSecure(m *bus.RawMessage) {
 	})
 }
 
-// reply answers a device's request on the inbox that it names.
+// reply answers a device's request m with r, on the inbox that the device names. A subject that is
+// no inbox gets no answer, or a device could have the coordinator send a message on somebody else's
+// subject. A reason that is too long is cut.
 func (g *Gateway) reply(m *bus.RawMessage, r *bus.DeviceReply) {
 	toInbox := strings.HasPrefix(m.Reply, "_INBOX") || strings.HasPrefix(m.Reply, "_R_")
 	if !toInbox {

@@ -54,9 +54,11 @@ type Additive interface {
 // one run. It is not safe for concurrent use.
 type Instance struct {
 	Algorithm
-	Compression  Compression // nil: updates are whole
-	Server       ServerOptimizer
-	ClientStates *ClientStates // nil: clients keep nothing
+	// Compression shortens what clients send, nil if updates are whole.
+	Compression Compression
+	Server      ServerOptimizer
+	// ClientStates is what clients keep from task to task, nil if they keep nothing.
+	ClientStates *ClientStates
 
 	trainable int
 }

@@ -85,8 +85,11 @@ type StaleWeigher interface {
 
 // Stale is a stale update by itself.
 type Stale struct {
-	Update    []int64 // its exact sum of weight 1
-	Share     float64 // share of all weights: these and that of the fresh updates come to 1
+	// Update is the update as an exact sum of weight 1.
+	Update []int64
+	// Share is the update's share of all weights: those of the stale updates and that of the fresh
+	// ones together come to 1.
+	Share     float64
 	Staleness int
 }
 

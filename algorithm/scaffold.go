@@ -43,7 +43,8 @@ func (Scaffold) Client(params int) Client { return &drift{drift: make([]float32,
 
 type drift struct {
 	base, mean, state []float32
-	drift             []float32 // c − c_i, which does not change during a task
+	// drift is c − c_i, which does not change during a task.
+	drift []float32
 }
 
 // Start implements [Client]: c − c_i stays the same during a task, so it is computed once.

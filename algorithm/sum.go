@@ -21,8 +21,10 @@ const (
 // model's, or is not a number: training has diverged, or the update is not
 // honest.
 type DifferenceError struct {
-	Index    int     // index of the first such parameter
-	X, Model float32 // the client's value and the global model's
+	// Index is the index of the first such parameter.
+	Index int
+	// X is the client's value, and Model that of the global model.
+	X, Model float32
 }
 
 func (e *DifferenceError) Error() string {

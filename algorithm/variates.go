@@ -12,7 +12,8 @@ import (
 // Values are never written to.
 type ClientState struct {
 	Digest [sha256.Size]byte
-	Values []float32 // nil: zero, as before a client's first task
+	// Values holds the state, nil for all zeros, as before a client's first task.
+	Values []float32
 }
 
 // ClientStates keeps a vector of every client that took part. It begins with the client's c_i, of
@@ -27,9 +28,11 @@ type ClientState struct {
 // mean: c is empty, and a round has no sum for it. What local steps remember follows either, or
 // stands alone.
 type ClientStates struct {
-	width, population int       // of a client's vector
-	server            []float64 // c; empty: there is none
-	clients           map[int]ClientState
+	// width is the length of a client's vector, and population the number of clients.
+	width, population int
+	// server is the server's control variate c, empty if there is none.
+	server  []float64
+	clients map[int]ClientState
 }
 
 // NewClientStates makes the states of a population of clients, all zero. A vector has params values of which
@@ -107,10 +110,12 @@ func zero(values []float32) bool {
 // SavedStates is what a checkpoint keeps. Its slices are those in use: valid
 // until the next Update, not to be changed.
 type SavedStates struct {
-	Server    []float64
-	Clients   []int // ascending
-	Values    []ClientState
-	Residuals bool // there is no c
+	Server []float64
+	// Clients are the clients with a state, in ascending order.
+	Clients []int
+	Values  []ClientState
+	// Residuals is true if the states are residuals of compression, so that there is no c.
+	Residuals bool
 }
 
 // State lists the variates, those of clients that have one in ascending order.

@@ -22,7 +22,8 @@ var Clips = registry.New[Clip]("clipping", "bound")
 
 // Clipper is a clip with what it remembers in one run. Its zero value clips nothing.
 type Clipper struct {
-	Rule   Clip // nil: none
+	// Rule bounds the length of updates, nil if nothing does.
+	Rule   Clip
 	memory []float64
 }
 

@@ -9,11 +9,18 @@ import (
 
 // Setup is what a run does with single updates. Its zero value is a run that adds them up.
 type Setup struct {
-	Rule       Rule // nil: the algorithm's weighted sum
-	Clip       Clip // bound on every update; nil: none
-	Devices    Clip // bound on the updates of real devices, before Clip; nil: none
-	DeviceRule Rule // makes one update of those of real devices, where [MinDeviceUpdates] are in a round; nil: the weighted sum
-	Private    bool // Clip is that of differential privacy, which takes updates as they are
+	// Rule makes one update of a round's, nil for the algorithm's weighted sum.
+	Rule Rule
+	// Clip is the bound on every update, nil if there is none.
+	Clip Clip
+	// Devices is the bound on the updates of real devices, which applies before Clip, nil if there
+	// is none.
+	Devices Clip
+	// DeviceRule makes one update of those of real devices in a round that has at least
+	// [MinDeviceUpdates] of them, nil for the weighted sum.
+	DeviceRule Rule
+	// Private is true if Clip is that of differential privacy, which takes updates as they are.
+	Private bool
 
 	stretches bool // the algorithm is [algorithm.Stretching]
 }

@@ -165,7 +165,8 @@ func logOfOneAnd(terms []float64, largest float64) float64 {
 	if log := largest + math.Log(sum); log < 30 {
 		return math.Log1p(math.Exp(log))
 	} else {
-		return log // A − 1 is A
+		// A is so large that A − 1 rounds to A.
+		return log
 	}
 }
 
@@ -180,7 +181,8 @@ func roundUp(x float64) float64 {
 		return x
 	}
 	unit := math.Pow(10, math.Floor(math.Log10(x))-5)
-	const same = 1e-6 // part of a unit
+	// A number of units that is above a whole one by no more than this counts as whole.
+	const same = 1e-6
 	short, err := strconv.ParseFloat(strconv.FormatFloat(math.Ceil(x/unit-same)*unit, 'g', 6, 64), 64)
 	if err != nil {
 		panic(err) // it reads what it wrote

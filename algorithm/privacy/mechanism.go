@@ -19,8 +19,10 @@ import (
 // function of the key, the round and the sum.
 type Mechanism struct {
 	Options
-	Updates int    // m, at least 1
-	Key     Secret // whoever knows it can subtract the noise
+	// Updates is m, the number of updates in a sum, at least 1.
+	Updates int
+	// Key is the secret from which the noise follows: whoever knows it can subtract the noise.
+	Key Secret
 }
 
 // Secret keys noise.

@@ -23,8 +23,10 @@ type Client struct {
 	identity ed25519.PrivateKey
 	entry    Entry
 
-	seed       secret // of the own mask
-	maskSecret secret // from which the mask key follows
+	// seed is the secret from which the own mask follows.
+	seed secret
+	// maskSecret is the secret from which the mask key follows.
+	maskSecret secret
 	maskKey    *ecdh.PrivateKey
 	shareKey   *ecdh.PrivateKey
 
@@ -34,7 +36,8 @@ type Client struct {
 	// held are the shares that neighbours have given the member, by neighbour: of those alone that
 	// finished the stage.
 	held map[int]heldShares
-	set  []byte // of survivors, as it was signed
+	// set is the bitmap of survivors, as the member has signed it.
+	set []byte
 }
 
 // heldShares are the two shares of a neighbour's secrets.
@@ -58,8 +61,10 @@ const (
 // errOrder is the error of a method that is called out of order.
 var errOrder = errors.New("secagg: a stage out of order")
 
-// NewClient makes a member's end of the round of a context. client is its number in the run and weight
-// what its update counts with. terms are what it agreed to take part under. random is a secure source.
+// NewClient makes the end of a member of secure aggregation for the round of context c, before its
+// first stage. terms are what the member agreed to, and a roster with others is refused. identity
+// signs its messages. client is its number in the run, and weight is what its update counts with.
+// random must be a secure source: from it come the member's secrets and keys.
 func NewClient(
 	random io.Reader,
 	c Context,
@@ -94,6 +99,7 @@ func NewClient(
 		Weight:     weight,
 		Commitment: x.seed.commitment(),
 	}
+	// The entry holds the public halves alone, and the identity's signature of them.
 	copy(x.entry.Identity[:], identity.Public().(ed25519.PublicKey))
 	copy(x.entry.MaskKey[:], x.maskKey.PublicKey().Bytes())
 	copy(x.entry.ShareKey[:], x.shareKey.PublicKey().Bytes())
@@ -101,7 +107,8 @@ func NewClient(
 	return x, nil
 }
 
-// Keys returns the member's entry.
+// Keys returns the member's entry for the roster, as it is sent to the server: its number, weight,
+// public keys and commitment, signed. It is the first stage, so a second call is an error.
 func (x *Client) Keys() ([]byte, error) {
 	if x.stage != stageKeys {
 		return nil, errOrder
@@ -110,8 +117,9 @@ func (x *Client) Keys() ([]byte, error) {
 	return x.entry.append(nil, true), nil
 }
 
-// Shares takes the roster and returns the encrypted shares for the neighbours, in the order of their
-// indices.
+// Shares is the second stage. It takes the roster as the server sent it and, if all of it is valid,
+// splits the member's two secrets among its neighbours. It returns the shares, each encrypted for
+// its neighbour, in ascending order of the neighbours' indices.
 func (x *Client) Shares(roster []byte) ([]byte, error) {
 	if x.stage != stageShares {
 		return nil, errOrder
@@ -128,6 +136,7 @@ func (x *Client) Shares(roster []byte) ([]byte, error) {
 	keys := x.maskSecret.split(x.random, r.Terms.Threshold, neighbours)
 	var b []byte
 	for i, neighbour := range neighbours {
+		// Every pair of members has a key of its own for each direction, so the nonce can be zero.
 		aead, direction, err := r.sealer(x.shareKey, neighbour, x.index, neighbour)
 		if err != nil {
 			return nil, err
@@ -151,6 +160,7 @@ func (x *Client) check(r *Roster) error {
 	if x.index == notThere || r.Entries[x.index] != x.entry {
 		return errors.New("secagg: the roster does not have this member's keys")
 	}
+	// With fewer neighbours the member's secrets could never be recovered.
 	if len(r.neighbours(x.index)) < r.Terms.Threshold {
 		return fmt.Errorf("secagg: a roster of %d members, too few for a threshold of %d",
 			len(r.Entries), r.Terms.Threshold)
@@ -158,6 +168,7 @@ func (x *Client) check(r *Roster) error {
 	identities := map[[keyBytes]byte]bool{}
 	for i := range r.Entries {
 		e := &r.Entries[i]
+		// One identity twice could be one party that counts as two members.
 		if identities[e.Identity] {
 			return fmt.Errorf("secagg: client %d has the identity of another member", e.Client)
 		}
@@ -169,8 +180,9 @@ func (x *Client) check(r *Roster) error {
 	return nil
 }
 
-// Mask takes the shares of the neighbours that have finished the stage, and adds the member's masks to
-// words, which are its weighted update.
+// Mask is the third stage. inbox holds the encrypted shares of those neighbours that finished the
+// second one, which the member decrypts and keeps. words is the member's weighted update, by
+// [Encode], to which Mask adds the member's own mask and one for each such neighbour, modulo 2^64.
 func (x *Client) Mask(inbox []byte, words []uint64) error {
 	if x.stage != stageUpload {
 		return errOrder
@@ -186,6 +198,7 @@ func (x *Client) Mask(inbox []byte, words []uint64) error {
 	if len(senders) < x.roster.Terms.Threshold {
 		return fmt.Errorf("secagg: shares of %d neighbours, want %d", len(senders), x.roster.Terms.Threshold)
 	}
+	// The own mask hides the update even from someone who learns all masks of pairs.
 	masks := []mask{newMask(x.roster.ownKey(x.seed), false)}
 	for i, sender := range senders {
 		if !isNeighbour[sender] {
@@ -198,6 +211,8 @@ func (x *Client) Mask(inbox []byte, words []uint64) error {
 		if err != nil {
 			return err
 		}
+		// One of the two members adds this mask and the other subtracts it, so it is not in the
+		// sum.
 		masks = append(masks, newMask(key, subtracts(x.index, sender)))
 	}
 	addMasks(words, masks)
@@ -205,7 +220,9 @@ func (x *Client) Mask(inbox []byte, words []uint64) error {
 	return nil
 }
 
-// hold decrypts and keeps the shares of a neighbour.
+// hold decrypts the shares that the neighbour with index sender has sent, and keeps them for the
+// recovery. sealed is what it sent to this member. Shares that were changed on the way are an
+// error.
 func (x *Client) hold(sender int, sealed []byte) error {
 	aead, direction, err := x.roster.sealer(x.shareKey, sender, sender, x.index)
 	if err != nil {
@@ -222,7 +239,8 @@ func (x *Client) hold(sender int, sealed []byte) error {
 	return nil
 }
 
-// Clients returns the numbers of the clients of a set of survivors, ascending.
+// Clients returns the client numbers, ascending, of the survivors in set, a bitmap over the roster
+// as [Server.Survivors] sends it. The roster must be known already.
 func (x *Client) Clients(set []byte) ([]uint32, error) {
 	if x.roster == nil {
 		return nil, errOrder
@@ -263,12 +281,16 @@ func (x *Client) Sign(set []byte) ([]byte, error) {
 
 // The kinds of a share that is revealed.
 const (
-	revealSeed byte = iota // of a survivor
-	revealKey              // of a member that has left
+	// revealSeed marks the share of the seed of a survivor.
+	revealSeed byte = iota
+	// revealKey marks the share of the mask secret of a member that has left.
+	revealKey
 )
 
-// Reveal takes the signatures of the set that the member signed, and returns the shares of its
-// neighbours: of the seeds of survivors and of the keys of the others.
+// Reveal is the last stage. signatures are those of the set of survivors that the member has signed
+// itself. If enough survivors signed the same set, Reveal returns the shares that the member holds:
+// of the seed of each neighbour that survives, and of the mask key of each other one. It never
+// reveals both for one neighbour, since the two together would unmask that neighbour's update.
 func (x *Client) Reveal(signatures []byte) ([]byte, error) {
 	if x.stage != stageRecovery {
 		return nil, errOrder
@@ -284,6 +306,7 @@ func (x *Client) Reveal(signatures []byte) ([]byte, error) {
 			return nil, fmt.Errorf("secagg: member %d has not signed this set of survivors", signer)
 		}
 	}
+	// With enough signatures no second set can have as many, even if colluders sign twice.
 	if quorum := x.roster.Terms.Quorum(n); len(signers) < quorum {
 		return nil, fmt.Errorf("secagg: %d signatures of the survivors, want %d", len(signers), quorum)
 	}
@@ -295,6 +318,7 @@ func (x *Client) Reveal(signatures []byte) ([]byte, error) {
 	var b []byte
 	for _, neighbour := range x.roster.neighbours(x.index) {
 		held, finished := x.held[neighbour]
+		// A neighbour that left before the upload has added no masks, and sent no shares.
 		if !finished {
 			continue
 		}

@@ -33,6 +33,7 @@ func Encode(words []uint64, share float64, after, before []float32) error {
 			return fmt.Errorf("secagg: parameter %d is %v where the model has %v: want a finite difference",
 				i, after[i], before[i])
 		}
+		// The clamp keeps the product within the range that int64 can hold.
 		difference = max(-algorithm.MaxDifference, min(algorithm.MaxDifference, difference))
 		words[i] = uint64(int64(math.RoundToEven(float64(scale * difference))))
 	}

@@ -33,6 +33,7 @@ func (r *Roster) neighbours(member int) []int {
 	var list []int
 	n := len(r.Entries)
 	half := (r.Terms.Neighbours + 1) / 2
+	// On so small a ring the two sides would meet, and a member could be listed twice.
 	if 2*half >= n-1 {
 		for i := range n {
 			if i != member {
@@ -50,7 +51,8 @@ func (r *Roster) neighbours(member int) []int {
 	return list
 }
 
-// indexOf returns the index of a client in the roster, or notThere.
+// indexOf returns the index in the roster of the client with this number, or notThere if it is no
+// member. The entries are in ascending order of client numbers.
 func (r *Roster) indexOf(client uint32) int {
 	i, ok := slices.BinarySearchFunc(r.Entries, client, func(e Entry, client uint32) int {
 		return int(int64(e.Client) - int64(client))

@@ -17,7 +17,9 @@ type mask struct {
 	subtracts bool
 }
 
-// newMask returns the mask of a key of 32 bytes.
+// newMask returns the mask that follows from key, which has 32 bytes: the stream of AES-256 in
+// counter mode from counter 0. subtracts says whether the mask is subtracted from an update instead
+// of added. A key must be used for one mask only.
 func newMask(key []byte, subtracts bool) mask {
 	block, err := aes.NewCipher(key)
 	if err != nil {
@@ -46,7 +48,8 @@ func addMask(words []uint64, key []byte, subtract bool) {
 	addMasks(words, []mask{newMask(key, subtract)})
 }
 
-// addWords adds or subtracts little-endian words.
+// addWords adds the little-endian words of 64 bits in b to words, modulo 2^64, or subtracts them if
+// subtract is true. b has 8 bytes for each word.
 func addWords(words []uint64, b []byte, subtract bool) {
 	if subtract {
 		for i := range words {
@@ -62,7 +65,9 @@ func addWords(words []uint64, b []byte, subtract bool) {
 // ownKey is the key of a member's own mask.
 func (r *Roster) ownKey(seed secret) []byte { return derive(seed[:], r.digest[:], seedText) }
 
-// pairKey is the key of the mask that a member shares with a neighbour.
+// pairKey returns the key of 32 bytes for the mask that a member shares with the neighbour of this
+// index. private is the member's mask key. Both members derive the same key, which also depends on
+// the roster, so that no two rounds share a mask.
 func (r *Roster) pairKey(private *ecdh.PrivateKey, neighbour int) ([]byte, error) {
 	shared, err := agree(private, r.Entries[neighbour].MaskKey)
 	if err != nil {

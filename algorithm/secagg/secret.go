@@ -24,7 +24,8 @@ type secret [keyBytes]byte
 // newSecret draws a secret.
 func newSecret(random io.Reader) secret { return bytesOf(field.RandomScalar(random)) }
 
-// bytesOf returns the 32 bytes of a number of the field.
+// bytesOf returns the number x of the field as the 32 bytes in which secrets and shares are kept
+// and sent.
 func bytesOf(x group.Scalar) (s secret) {
 	b, err := x.MarshalBinary()
 	if err != nil {
@@ -78,6 +79,7 @@ func recoverSecret(shares []share, threshold int, matches func(secret) bool) (se
 	if err == nil && matches(s) {
 		return s, nil
 	}
+	// Each turn leaves out one of the first shares, and the next one takes its place.
 	for omitted := range min(threshold, len(shares)-1) {
 		remaining := make([]share, 0, len(shares)-1)
 		remaining = append(remaining, shares[:omitted]...)
@@ -93,7 +95,9 @@ func recoverSecret(shares []share, threshold int, matches func(secret) bool) (se
 	return secret{}, fmt.Errorf("%d shares do not give the secret: some are false", len(shares))
 }
 
-// interpolate returns the secret of exactly threshold shares.
+// interpolate returns the secret of Shamir's scheme for exactly threshold shares, each at the point
+// of its holder's index plus 1. It is an error if the value of a share is no number of the field.
+// False shares give a false secret, not an error.
 func interpolate(shares []share, threshold int) (secret, error) {
 	list := make([]secretsharing.Share, len(shares))
 	for i, x := range shares {
@@ -126,7 +130,8 @@ func (s secret) maskKey() *ecdh.PrivateKey {
 	return key
 }
 
-// derive returns 32 bytes by HKDF-SHA-256.
+// derive returns a key of 32 bytes by HKDF-SHA-256 from a secret. salt and info separate the keys
+// of different rosters and of different uses.
 func derive(secret, salt []byte, info string) []byte {
 	b, err := hkdf.Key(sha256.New, secret, salt, info, keyBytes)
 	if err != nil {
@@ -135,7 +140,8 @@ func derive(secret, salt []byte, info string) []byte {
 	return b
 }
 
-// agree returns what two members share by X25519.
+// agree returns the secret that two members share by X25519: one knows its private key and the
+// public key of the other. A public key that is not valid, or of low order, is an error.
 func agree(private *ecdh.PrivateKey, public [keyBytes]byte) ([]byte, error) {
 	key, err := ecdh.X25519().NewPublicKey(public[:])
 	if err != nil {

@@ -41,7 +41,8 @@ type Server struct {
 // ErrRound is wrapped by the errors of a round that cannot be completed.
 var ErrRound = errors.New("secagg: the round cannot be recovered")
 
-// NewServer begins the round of a context.
+// NewServer begins the server's end of secure aggregation for the round of context c, in the stage
+// of keys. It refuses terms under which a sum would hide nothing.
 func NewServer(c Context, terms Terms) (*Server, error) {
 	if err := terms.Validate(); err != nil {
 		return nil, err
@@ -73,7 +74,9 @@ func (s *Server) Keys(client uint32, entry []byte) error {
 	return nil
 }
 
-// Roster ends the stage of keys and returns the roster for all members.
+// Roster ends the stage of keys and returns the encoded roster, which is sent to all members. If
+// fewer members have sent keys than the terms need, the error wraps ErrRound, and the round has no
+// sum.
 func (s *Server) Roster() ([]byte, error) {
 	if s.stage != stageKeys {
 		return nil, errOrder
@@ -97,7 +100,8 @@ func (s *Server) Roster() ([]byte, error) {
 // Encoded returns the roster as Roster has returned it; nil before.
 func (s *Server) Encoded() []byte { return s.encoded }
 
-// member returns the index of a client, or an error if it is no member.
+// member returns the index in the roster of the client with this number. It is an error if the
+// client is no member, or if there is no roster yet.
 func (s *Server) member(client uint32) (int, error) {
 	if s.roster == nil {
 		return notThere, errOrder
@@ -109,7 +113,10 @@ func (s *Server) member(client uint32) (int, error) {
 	return i, nil
 }
 
-// Shares takes the encrypted shares of a client.
+// Shares takes the message with the encrypted shares of a client in the second stage. The message
+// must have one share for each neighbour in the ring, in ascending order. The server cannot read
+// the shares: it keeps them until it hands them on by Inbox. Shares that are sent again replace the
+// earlier ones.
 func (s *Server) Shares(client uint32, message []byte) error {
 	member, err := s.member(client)
 	if err != nil {
@@ -145,6 +152,8 @@ func (s *Server) Members() ([]uint32, error) {
 	for member := range s.sealed {
 		s.finished[member] = true
 	}
+	// Leaving one member out may bring its neighbours below the threshold, so this goes on until
+	// nothing changes.
 	for changed := true; changed; {
 		changed = false
 		for member := range n {
@@ -161,7 +170,8 @@ func (s *Server) Members() ([]uint32, error) {
 	return s.clients(s.finished), nil
 }
 
-// finishedNeighbours is the number of a member's neighbours that have finished the stage of shares.
+// finishedNeighbours returns how many neighbours in the ring of the member with this index have
+// finished the stage of shares.
 func (s *Server) finishedNeighbours(member int) (n int) {
 	for _, neighbour := range s.roster.neighbours(member) {
 		if s.finished[neighbour] {
@@ -171,7 +181,8 @@ func (s *Server) finishedNeighbours(member int) (n int) {
 	return n
 }
 
-// clients returns the numbers of the clients of a set.
+// clients returns the client numbers, ascending, of the members in a set. set has one entry for
+// each index in the roster.
 func (s *Server) clients(set []bool) (list []uint32) {
 	for i, is := range set {
 		if is {
@@ -181,7 +192,9 @@ func (s *Server) clients(set []bool) (list []uint32) {
 	return list
 }
 
-// Inbox returns the encrypted shares for a client of those neighbours that have finished the stage.
+// Inbox returns the encrypted shares that are meant for a client, from those of its neighbours that
+// finished the stage of shares, in ascending order. The stage must be over, and the client must
+// have finished it.
 func (s *Server) Inbox(client uint32) ([]byte, error) {
 	member, err := s.member(client)
 	if err != nil {
@@ -203,7 +216,9 @@ func (s *Server) Inbox(client uint32) ([]byte, error) {
 // Weight returns the weight of a client.
 func (s *Server) Weight(client uint32) uint64 { return s.entries[client].Weight }
 
-// Survivors ends the upload and returns the set of the clients that have uploaded and count.
+// Survivors ends the upload. clients are the numbers of those that have uploaded their masked
+// update and count. It returns their set as a bitmap over the roster, for the survivors to sign. If
+// there are too few for the terms, the error wraps ErrRound, and the round has no sum.
 func (s *Server) Survivors(clients []uint32) ([]byte, error) {
 	if s.stage != stageUpload {
 		return nil, errOrder
@@ -221,6 +236,8 @@ func (s *Server) Survivors(clients []uint32) ([]byte, error) {
 		s.survives[member] = true
 	}
 	survivors := count(s.survives)
+	// A sum of fewer updates would hide too little, and a set that too few can sign is never
+	// accepted.
 	if survivors < s.terms.Minimum || survivors < s.terms.Quorum(n) {
 		return nil, fmt.Errorf("%w: %d survivors, want %d, of which %d sign",
 			ErrRound, survivors, s.terms.Minimum, s.terms.Quorum(n))
@@ -231,7 +248,8 @@ func (s *Server) Survivors(clients []uint32) ([]byte, error) {
 	return s.set, nil
 }
 
-// Signature takes a survivor's signature of the set.
+// Signature takes the signature of a survivor, the client with this number, under the set of
+// survivors. A signature that is not valid, or of another set, is an error.
 func (s *Server) Signature(client uint32, signature []byte) error {
 	member, err := s.member(client)
 	if err != nil {
@@ -247,7 +265,9 @@ func (s *Server) Signature(client uint32, signature []byte) error {
 	return nil
 }
 
-// Signatures ends the stage of survivors and returns the signatures for all who signed.
+// Signatures ends the stage of survivors and returns all signatures of the set, ascending by the
+// signer's index. Each member checks them before it reveals a share. If too few survivors have
+// signed, the error wraps ErrRound.
 func (s *Server) Signatures() ([]byte, error) {
 	if s.stage != stageSurvivors {
 		return nil, errOrder
@@ -266,7 +286,9 @@ func (s *Server) Signatures() ([]byte, error) {
 	return b, nil
 }
 
-// Reveal takes the shares that a survivor reveals. It reports whether the sum can be recovered now.
+// Reveal takes the message in which a survivor reveals the shares that it holds of its neighbours'
+// secrets. ready reports whether there are now enough of them to recover the sum. A message that a
+// client repeats changes nothing.
 func (s *Server) Reveal(client uint32, message []byte) (ready bool, err error) {
 	member, err := s.member(client)
 	if err != nil {
@@ -294,7 +316,10 @@ func (s *Server) Reveal(client uint32, message []byte) (ready bool, err error) {
 	return s.Ready(), nil
 }
 
-// checkReveal refuses shares of members that are no neighbours, and those of the wrong secret.
+// checkReveal refuses shares that a member must not reveal. owners are the indices of the members
+// whose secrets the shares belong to, and bodies the shares, each behind a byte for its kind. An
+// owner must be a neighbour of the member, and the kind must be the seed of a survivor or the mask
+// key of a member that left.
 func (s *Server) checkReveal(member int, owners []int, bodies [][]byte) error {
 	client := s.roster.Entries[member].Client
 	neighbours := s.roster.neighbours(member)
@@ -328,7 +353,8 @@ func (s *Server) wanted(member int) bool {
 	return false
 }
 
-// Ready reports whether every secret that is wanted has Threshold shares.
+// Ready reports whether the sum can be recovered: every secret that it needs has at least Threshold
+// revealed shares. It is false before the stage of recovery.
 func (s *Server) Ready() bool {
 	if s.stage != stageRecovery {
 		return false
@@ -341,8 +367,9 @@ func (s *Server) Ready() bool {
 	return true
 }
 
-// Unmask removes the masks from the sum of the survivors' uploads: words becomes the sum of their
-// updates. The second result counts the members that had left after they shared.
+// Unmask removes all masks from words, which is the sum of the survivors' uploads modulo 2^64, so
+// that it becomes the sum of their updates. recovered is the number of members that had left after
+// they shared. If a secret cannot be recovered, the error wraps ErrRound and words are of no use.
 func (s *Server) Unmask(words []uint64) (recovered int, err error) {
 	if s.stage != stageRecovery {
 		return 0, errOrder
@@ -351,6 +378,8 @@ func (s *Server) Unmask(words []uint64) (recovered int, err error) {
 		if !s.wanted(member) {
 			continue
 		}
+		// A survivor's masks of pairs cancel, except those with members that left before their
+		// upload.
 		if s.survives[member] {
 			err = s.removeOwn(words, member)
 		} else {
@@ -365,7 +394,9 @@ func (s *Server) Unmask(words []uint64) (recovered int, err error) {
 	return recovered, nil
 }
 
-// removeOwn removes the own mask of a survivor.
+// removeOwn subtracts the own mask of a survivor from words. member is its index. The mask follows
+// from the survivor's seed, which is recovered from the shares that its neighbours revealed and
+// compared with the commitment in the roster.
 func (s *Server) removeOwn(words []uint64, member int) error {
 	commitment := s.roster.Entries[member].Commitment
 	seed, err := recoverSecret(s.revealed[member], s.terms.Threshold, func(x secret) bool {
@@ -378,7 +409,9 @@ func (s *Server) removeOwn(words []uint64, member int) error {
 	return nil
 }
 
-// removePairs removes the masks that survivors share with a member that left.
+// removePairs removes from words the masks that survivors share with a member that left before its
+// upload, which nothing else cancels. member is its index. Its mask key is recovered from the
+// revealed shares and compared with the public key in the roster.
 func (s *Server) removePairs(words []uint64, member int) error {
 	public := s.roster.Entries[member].MaskKey
 	found, err := recoverSecret(s.revealed[member], s.terms.Threshold, func(x secret) bool {
@@ -389,6 +422,7 @@ func (s *Server) removePairs(words []uint64, member int) error {
 	}
 	key := found.maskKey()
 	for _, neighbour := range s.roster.neighbours(member) {
+		// A neighbour that is no survivor has added no mask to the sum.
 		if !s.survives[neighbour] {
 			continue
 		}

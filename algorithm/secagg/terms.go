@@ -26,7 +26,8 @@ const MaxMembers = 1 << 20
 // other's update.
 const smallestMinimum = 3
 
-// Validate refuses terms under which a sum would hide nothing.
+// Validate refuses terms under which a sum would hide nothing, or a secret could not be recovered:
+// it returns an error that names the number and its range.
 func (t Terms) Validate() error {
 	switch {
 	case t.Minimum < smallestMinimum || t.Minimum > MaxMembers:
@@ -106,6 +107,7 @@ func Choose(n int, colluders, dropouts float64) (Plan, error) {
 		return p, fmt.Errorf("secagg: of %d members %d may leave, and %d must sign the set of survivors",
 			n, p.Dropouts, quorum)
 	}
+	// More neighbours cost every member more work, so the smallest number that is enough is taken.
 	complete := n - 1
 	for k := 2; k < complete; k += 2 {
 		p.Neighbours = k
@@ -129,9 +131,11 @@ func (p *Plan) settle() bool {
 	highest := none
 	for p.Threshold = 2; p.Threshold <= p.Neighbours; p.Threshold++ {
 		p.Fill()
+		// A higher threshold only makes the recovery fail more often.
 		if p.RecoveryFails > maxRecoveryFailure {
-			break // and more so for every higher threshold
+			break
 		}
+		// A threshold that is too low lets colluders collect enough shares.
 		if p.PrivacyFails > maxPrivacyFailure {
 			continue
 		}
@@ -165,7 +169,8 @@ func (p *Plan) privacyFailure() float64 {
 // recoveryFailure is the probability that some member has fewer than Threshold neighbours that stay.
 func (p *Plan) recoveryFailure() float64 {
 	n := p.Members
-	tooFew := p.Neighbours - p.Threshold + 1 // neighbours that leave
+	// Recovery fails if this many of a member's neighbours leave.
+	tooFew := p.Neighbours - p.Threshold + 1
 	return math.Min(1, float64(n)*upperTail(n-1, p.Dropouts, p.Neighbours, tooFew))
 }
 

@@ -61,7 +61,8 @@ type Entry struct {
 	Signature [ed25519.SignatureSize]byte
 }
 
-// append appends the entry, without the signature if it is to be signed.
+// append appends the entry as it is on the wire to b and returns the result. With signed the
+// signature is last. Without it the bytes are those that the signature covers.
 func (e *Entry) append(b []byte, signed bool) []byte {
 	b = binary.LittleEndian.AppendUint32(b, e.Client)
 	b = binary.LittleEndian.AppendUint64(b, e.Weight)
@@ -84,7 +85,9 @@ func (e *Entry) message(c Context) []byte {
 // maxWeight is the first weight that is not exact in float64.
 const maxWeight = 1 << 53
 
-// parseEntry reads an entry and checks its signature.
+// parseEntry reads one entry of a roster from b, which must have entryBytes bytes, and checks its
+// weight and its signature for context c. An entry of another run or round has no valid signature
+// here.
 func parseEntry(b []byte, c Context) (Entry, error) {
 	var e Entry
 	if len(b) != entryBytes {
@@ -92,6 +95,8 @@ func parseEntry(b []byte, c Context) (Entry, error) {
 	}
 	e.Client = binary.LittleEndian.Uint32(b)
 	e.Weight = binary.LittleEndian.Uint64(b[4:])
+	// The number takes 4 bytes and the weight 8. Four values of 32 bytes follow, then the
+	// signature.
 	fields := b[12:]
 	for _, field := range []*[keyBytes]byte{&e.Identity, &e.MaskKey, &e.ShareKey, &e.Commitment} {
 		copy(field[:], fields)
@@ -133,7 +138,9 @@ func (r *Roster) encode() []byte {
 	return b
 }
 
-// ParseRoster reads a roster and checks the terms, the order and every signature.
+// ParseRoster reads a roster from its bytes on the wire and checks everything that a member must
+// rely on: the context c, the terms, the number of members, their ascending order and every
+// signature. It then arranges the members on the ring.
 func ParseRoster(b []byte, c Context) (*Roster, error) {
 	if len(b) < headerBytes || (len(b)-headerBytes)%entryBytes != 0 {
 		return nil, fmt.Errorf("secagg: a roster of %d bytes", len(b))
@@ -160,6 +167,7 @@ func ParseRoster(b []byte, c Context) (*Roster, error) {
 		if err != nil {
 			return nil, err
 		}
+		// Ascending order makes each client a member at most once.
 		if i > 0 && r.Entries[i-1].Client >= e.Client {
 			return nil, fmt.Errorf("secagg: client %d is out of order in the roster", e.Client)
 		}
@@ -198,7 +206,9 @@ func encodeSet(member []bool) []byte {
 	return b
 }
 
-// parseSet reads the bitmap of a set of n members. Bits beyond n must be 0.
+// parseSet reads a set of members from its bitmap b, in which bit i%8 of byte i/8 stands for the
+// member with index i. n is the number of members. Bits beyond n must be 0, so that a set has one
+// encoding.
 func parseSet(b []byte, n int) ([]bool, error) {
 	if len(b) != (n+7)/8 {
 		return nil, fmt.Errorf("secagg: a set of %d bytes for %d members", len(b), n)
@@ -222,7 +232,8 @@ func (r *Roster) survivorsMessage(set []byte) []byte {
 	return append(b, set...)
 }
 
-// count returns the number of members of a set.
+// count returns how many entries of a set are true. A set has one entry for each member of the
+// roster.
 func count(set []bool) (n int) {
 	for _, is := range set {
 		if is {

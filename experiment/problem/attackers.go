@@ -24,7 +24,9 @@ func attacks(c *config.Config) (list []attack.Attack) {
 	return list
 }
 
-// Attackers says which clients attack, as the coordinator needs to know it; nil where none does.
+// Attackers returns which clients attack and how many of them may collude, in the form that the
+// coordinator takes. Attacks belong to classes of the fleet. The result is nil in a run in which
+// nobody attacks.
 func (p *Timing) Attackers() *aggregate.Attackers {
 	list := attacks(&p.Config)
 	if list == nil {
@@ -39,7 +41,8 @@ func (p *Timing) Attackers() *aggregate.Attackers {
 	}
 }
 
-// AttackerCounts lists the classes that attack, with the number of their clients, for the summary.
+// AttackerCounts returns, for the summary, one entry for each class that attacks, with its name,
+// its attack and the number of its clients. It is nil in a run in which nobody attacks.
 func (p *Timing) AttackerCounts() (list []folder.Attackers) {
 	all := attacks(&p.Config)
 	if all == nil {
@@ -62,7 +65,8 @@ func (p *Timing) AttackerCounts() (list []folder.Attackers) {
 	return list
 }
 
-// AboutAttackers says in a line who attacks and how; it is empty where all are honest.
+// AboutAttackers returns a sentence that says how many clients of which classes attack, and how. It
+// is empty if all clients are honest.
 func (p *Timing) AboutAttackers() string {
 	var descriptions []string
 	all := 0

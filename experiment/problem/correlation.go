@@ -13,7 +13,9 @@ import (
 	"fedpace/registry"
 )
 
-// correlateDevices assigns devices to clients by their data, where the configuration says so.
+// correlateDevices assigns devices to clients so that speed and data correlate as the configuration
+// says, for instance slow devices with many samples. It does nothing if the configuration asks for
+// no correlation.
 func (p *Timing) correlateDevices() error {
 	c := &p.Config
 	if !c.Correlation.Given() {
@@ -65,7 +67,8 @@ func (p *Problem) DeviceOf(client int) (device, presence int) {
 	return c.Device, c.Presence
 }
 
-// CorrelationNotes says in lines which correlations were achieved.
+// CorrelationNotes returns one sentence for each correlation that was asked for, with Spearman's
+// coefficient as it was achieved and as it was wanted.
 func (p *Problem) CorrelationNotes() (lines []string) {
 	for _, t := range p.Fleet.Correlations {
 		property := map[string]string{
@@ -88,7 +91,9 @@ func (b batteries) Charged(client int, joules float64, since, now round.Time) fl
 	return b.Fleet.Charged(client, joules, int64(since), int64(now))
 }
 
-// Spent is the energy that a client's task takes which begins after a time.
+// Spent returns the joules that a client takes from its battery in the first part of a task with
+// plan p. after is the length of that part in virtual time. The result is 0 for a client without a
+// battery.
 func (b batteries) Spent(client int, p round.Plan, after round.Time) float64 {
 	return b.Fleet.Spent(
 		client,

@@ -33,7 +33,8 @@ func (p *Problem) Info(version string) (*bus.RunInfo, error) {
 	if p.Config.Train {
 		info.Spec = p.Learning().Spec()
 	}
-	files, err := identity.Files(&hosts) // without the start model, which hosts do not read
+	// The start model is left out, because hosts do not read it.
+	files, err := identity.Files(&hosts)
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,9 @@ import (
 	"fedpace/registry"
 )
 
-// Power is the watts of the run's clients, and what of their tasks costs energy.
+// Power returns the watts of the classes of the run's clients, the bytes of each transfer, whether
+// clients with a task hold the model already, and whether tasks may outlive their round. The energy
+// of a task follows from these.
 func (p *Timing) Power() metrics.Power {
 	c := &p.Config
 	return metrics.Power{

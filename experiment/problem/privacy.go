@@ -43,7 +43,9 @@ type Privacy struct {
 	tight map[int][2]*float64
 }
 
-// settlePrivacy finds out what rounds cost, and turns a limit of epsilon into one of rounds.
+// settlePrivacy finds what each round costs in differential privacy, and sets the limit of rounds
+// to the number that the configured epsilon allows. It refuses a configuration that the accounting
+// does not cover. A timed run gets the same limit of rounds.
 func (p *Problem) settlePrivacy() error {
 	c := &p.Config
 	if err := p.checkPrivacy(p.params()); err != nil {
@@ -99,6 +101,7 @@ func (p *Data) checkPrivacy(params, trainable int) error {
 	_, deadline := c.Close.(closing.Deadline)
 	_, fits := c.Select.(selection.Fit)
 	needs := registry.NeedsOf(c.Select)
+	// Each case is an assumption of the accountant that the configuration would break.
 	switch {
 	case c.Aggregate.Weights != config.EqualWeights:
 		return refuse("aggregate.weights", "with differential privacy no client counts more than another (set equal)")
@@ -177,7 +180,9 @@ func (p *Data) changesOthers() bool {
 		c.EverAbsent()
 }
 
-// uncovered lists, in sentences, what the run reveals that epsilon does not cover.
+// uncovered lists, in sentences, what the run reveals of clients that the guarantee of epsilon does
+// not cover, such as schedules that follow losses without noise. An empty list means that nothing
+// is known to leak.
 func (p *Problem) uncovered() (list []string) {
 	c := &p.Config
 	// The list is not nil, so that summary.json has an empty list and not null.
@@ -260,20 +265,25 @@ func (v *Privacy) tightEpsilons(rounds int) [2]*float64 {
 	var found [2]*float64
 	sigma := v.options.Noise
 	sigmas := [2]float64{sigma, sigma}
+	// A client that joins takes another one's place, so that two updates differ: that halves the
+	// noise in effect.
 	if v.draw.Displaces {
-		sigmas[0] = sigma / 2 // another client's update goes when one comes
+		sigmas[0] = sigma / 2
 	}
+	// Entry 0 is for the run's cohorts, and entry 1 for Poisson samples.
 	for i := range found {
 		mechanism := pld.Mechanism{Sigma: sigmas[i], Rate: v.draw.Rate}
 		if e, err := mechanism.Epsilon(rounds, v.options.Delta); err == nil {
 			found[i] = &e
 		}
 	}
+	// Only the newest number of rounds is kept, since callers ask for it again.
 	v.tight = map[int][2]*float64{rounds: found}
 	return found
 }
 
-// Summary is what a number of rounds costs, as summary.json has it.
+// Summary returns what this number of rounds costs in epsilon, by both accountants, with the
+// settings that it follows from, as summary.json has it.
 func (v *Privacy) Summary(rounds int) *folder.Privacy {
 	tight := v.tightEpsilons(rounds)
 	return &folder.Privacy{
@@ -293,7 +303,8 @@ func (v *Privacy) Summary(rounds int) *folder.Privacy {
 	}
 }
 
-// Text says in sentences what a number of rounds costs.
+// Text returns sentences for the user that say what this number of rounds costs in epsilon, how the
+// cohorts are drawn, and what epsilon does not cover.
 func (v *Privacy) Text(rounds int) string {
 	s := v.Summary(rounds)
 	text := fmt.Sprintf("Privacy: epsilon %.4g at delta %g after %d %s, with norm %g, noise %g and %s (%.4g if "+
@@ -314,7 +325,8 @@ func (v *Privacy) Text(rounds int) string {
 	return text
 }
 
-// samplingText says how the cohorts of rounds are drawn.
+// samplingText returns, as a part of a sentence, how the cohorts of rounds are drawn: by chance, at
+// a rate below 1, or as any or all clients in each round.
 func (v *Privacy) samplingText() string {
 	switch {
 	case v.draw.Rate < 1:
@@ -325,7 +337,8 @@ func (v *Privacy) samplingText() string {
 	return "every client in every round"
 }
 
-// checkLocalNoise refuses what clients would send without noise beside the update that has it.
+// checkLocalNoise refuses a configuration with local noise in which clients would send something
+// beside their update that has no noise, such as control variates, kept state or losses.
 func (p *Problem) checkLocalNoise() error {
 	c := &p.Config
 	params, trainable := p.params()
@@ -349,7 +362,9 @@ func (p *Problem) checkLocalNoise() error {
 	return nil
 }
 
-// LocalNoise is what the clients' own noise guarantees after a number of rounds; nil without it.
+// LocalNoise returns what the noise that clients add themselves guarantees: the epsilon of one
+// update, and of one update in each of this number of rounds together. It is nil in a run without
+// local noise or without training.
 func (p *Data) LocalNoise(rounds int) *folder.LocalNoise {
 	c := &p.Config
 	l := c.Privacy.Local
@@ -367,7 +382,8 @@ func (p *Data) LocalNoise(rounds int) *folder.LocalNoise {
 	}
 }
 
-// AboutLocalNoise says in sentences what LocalNoise is; it is empty without it.
+// AboutLocalNoise returns sentences for the user with the epsilon that local noise guarantees after
+// this number of rounds. It is empty in a run without local noise.
 func (p *Data) AboutLocalNoise(rounds int) string {
 	v := p.LocalNoise(rounds)
 	if v == nil {

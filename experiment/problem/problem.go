@@ -140,7 +140,7 @@ func Prepare(
 		}},
 		{c.Train || c.Clients == config.AllClients || c.ReadsData(), func() error { return p.openData(ctx, reading) }},
 		{c.Train && notice != nil, p.noticeData},
-		// who has which device
+		// Who has which device is settled once the number of clients is known.
 		{true, func() error {
 			c.Fit(nil)
 			p.Fleet.SetDevices(c.Clients)
@@ -172,7 +172,8 @@ func Prepare(
 	return p, nil
 }
 
-// noticeData tells the user what is odd about the data, before anything is trained on them.
+// noticeData tells the user of every warning that the data set has, before anything is trained on
+// it. It does nothing where a trainer has its own data.
 func (p *Problem) noticeData() error {
 	// A trainer may own its data.
 	if p.Set == nil {
@@ -270,7 +271,8 @@ func Kernel(c config.Config) (string, error) {
 	return p.Config.Kernel, err
 }
 
-// Close releases the data, and stops the trainer's first process and the policies.
+// Close releases the data, ends the trainer's first process, and closes the scripts of policies. It
+// may be called more than once.
 func (p *Problem) Close() (err error) {
 	if p.Trainer != nil {
 		err = p.Trainer.Close()
@@ -286,7 +288,8 @@ func (p *Problem) Close() (err error) {
 	return err
 }
 
-// stateBytes is how much memory the state of the algorithm and of its clients takes.
+// stateBytes returns how many bytes of memory the coordinator needs for the state of the
+// algorithm's server and for what it keeps of each client.
 func (p *Problem) stateBytes() int64 {
 	return algorithm.StateBytes(
 		p.Algorithm,
@@ -406,7 +409,8 @@ func (p *Problem) aboutDevices() string {
 		"are left out with them (docs/robust.md). That and the best model take up to %s.", held)
 }
 
-// maxUpdates is the largest number of updates that a round may have.
+// maxUpdates returns the largest number of updates that one round of this run may have, by its
+// closing rule, its cohort and its real devices.
 func (p *Data) maxUpdates() int {
 	c := &p.Config
 	first, closes := c.Close.(closing.First)
@@ -513,7 +517,8 @@ func (p *Data) syntheticClients() int {
 	return p.Config.Clients
 }
 
-// convexSet makes the data of a convex task.
+// convexSet makes the synthetic data of a convex task: quadratic objectives, or a mixture for
+// logistic regression. They follow from the configuration and its data seed alone.
 func (p *Data) convexSet() (federated.Set, error) {
 	c := &p.Config
 	seed := c.DataSeed()
@@ -566,7 +571,8 @@ func (p *Problem) makeModel(ctx context.Context) (err error) {
 	return p.Learning().Check()
 }
 
-// Learning is the problem as those who train and evaluate take it.
+// Learning returns the learning problem in the form that trainers and evaluators take: model, data,
+// algorithm, optimizer, noise and attacks of this configuration.
 func (p *Problem) Learning() *actors.Problem {
 	c := &p.Config
 	// Buffers are sized by the largest minibatch of any class of the fleet.
@@ -629,7 +635,8 @@ func (p *Problem) initialize(ctx context.Context) (err error) {
 	return nil
 }
 
-// trainersInitial returns the trainer's initial model for the run's seed, in the order of the run's.
+// trainersInitial returns the initial model that the external trainer makes for the run's seed. Its
+// values are put into the order of the run, in which the values that clients send are the first.
 func (p *Problem) trainersInitial(ctx context.Context) ([]float32, error) {
 	initial, err := p.Trainer.Initial(ctx, p.Config.Seed)
 	if err != nil {
@@ -707,7 +714,8 @@ func (p *Timing) checkPhases() error {
 	return nil
 }
 
-// checkSteps refuses epochs that are more local steps than a task may have.
+// checkSteps refuses a schedule in epochs that would give some client more local steps than a task
+// may have. e turns a client's epochs into steps, and does nothing if its batch is 0.
 func (p *Timing) checkSteps(e schedule.Epochs) error {
 	if e.Batch == 0 {
 		return nil

@@ -146,7 +146,8 @@ func (p *Problem) Rounds(limit round.Time) (r round.Config, err error) {
 	return r, p.shareServer(&r)
 }
 
-// EvaluationSamples is how many of its own samples a client is evaluated on.
+// EvaluationSamples returns on how many of its own samples a client is evaluated: all of them, or
+// at most the limit in the configuration.
 func (p *Data) EvaluationSamples(client int) int {
 	n := p.Set.Samples(client)
 	// A limit of 0 means that the client is evaluated on all its samples.
@@ -156,7 +157,8 @@ func (p *Data) EvaluationSamples(client int) int {
 	return n
 }
 
-// epochs says how epochs become local steps; it is zero where K counts steps.
+// epochs returns how epochs become local steps: the size of a minibatch, the mean number of
+// samples, and the minibatches of particular clients. It is the zero value if K counts local steps.
 func (p *Timing) epochs() (e schedule.Epochs) {
 	c := &p.Config
 	if c.Schedule.Unit != config.Epochs {
@@ -194,6 +196,7 @@ func (p *Timing) shareServer(r *round.Config) error {
 		bits int64
 		need *fairshare.Work
 	}{
+		// The work of a transfer is its bits relative to the rate of the link that it shares.
 		{"network.server_download_mbps", n.ServerDownloadMbps, p.Bits.Down, &r.Server.Download},
 		{"network.server_upload_mbps", n.ServerUploadMbps, p.Bits.Up, &r.Server.Upload},
 		{"network.sites.download_mbps", n.Sites.DownloadMbps, p.Bits.Down, &r.Server.SiteDownload},

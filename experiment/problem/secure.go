@@ -24,7 +24,9 @@ type Secure struct {
 	Stages fleet.Stages
 }
 
-// settleSecure finds the parameters of secure aggregation, and has the fleet count its stages.
+// settleSecure chooses the parameters of secure aggregation for the run's largest round, and lets
+// the fleet count the time of its stages in each task. It refuses a model with values that are sent
+// beside the sum.
 func (p *Problem) settleSecure() error {
 	c := &p.Config
 	if params, trainable := p.params(); trainable < params {
@@ -45,6 +47,7 @@ func (p *Problem) settleSecure() error {
 		Shift:  c.SecureShift(members),
 		Stages: stagesOf(&c.Secure, plan),
 	}
+	// Real devices aggregate among themselves, so they have a plan for their own number.
 	if n := len(c.Devices.Names); n > 0 {
 		if v.Devices, err = c.SecurePlan(min(n, members)); err != nil {
 			return err
@@ -55,7 +58,8 @@ func (p *Problem) settleSecure() error {
 	return nil
 }
 
-// secureMembers is the largest number of clients that have a task in a round.
+// secureMembers returns the largest number of clients that can have a task in one round: the
+// cohort, and real devices unless they are drawn into it.
 func (p *Data) secureMembers() int {
 	c := &p.Config
 	if c.DrawsDevices() {
@@ -67,15 +71,18 @@ func (p *Data) secureMembers() int {
 	return c.Cohort + len(c.Devices.Names)
 }
 
-// stagesOf returns what a client does in each stage: the bits of the messages, and the computing by
-// the measured constants.
+// stagesOf returns what a client does in each stage of secure aggregation: the bits that it
+// receives and sends, and its computing in nanoseconds by the measured constants in s. plan has the
+// number of members and of neighbours.
 func stagesOf(s *config.SecureAggregation, plan secagg.Plan) (stages fleet.Stages) {
 	n := float64(plan.Members)
 	k := float64(plan.Neighbours)
 	sizes := secagg.Sizes(plan.Members, plan.Neighbours)
 	seconds := [fleet.SecureStages]float64{
-		s.NeighbourSeconds + s.SignatureSeconds,                       // its own keys, and their signature
-		float64(n*s.SignatureSeconds) + float64(k*s.NeighbourSeconds), // checks the roster, makes and seals shares
+		// A member makes its own keys, and signs them.
+		s.NeighbourSeconds + s.SignatureSeconds,
+		// It checks the roster's signatures, and makes and seals the shares.
+		float64(n*s.SignatureSeconds) + float64(k*s.NeighbourSeconds),
 		s.SignatureSeconds,
 		float64(n * s.SignatureSeconds),
 	}
@@ -86,12 +93,14 @@ func stagesOf(s *config.SecureAggregation, plan secagg.Plan) (stages fleet.Stage
 		}
 	}
 	const million = 1e6
+	// Every word of the update gets one mask for each neighbour and the member's own.
 	perWord := float64((k + 1) * s.MaskSeconds / million)
 	stages.WordNanoseconds = perWord * 1e9
 	return stages
 }
 
-// secureRounds is what the round machine needs of secure aggregation; nil without.
+// secureRounds returns what the round machine needs to play secure aggregation: the terms, the
+// limit of a stage, and the bytes of each one. It is nil in a run without secure aggregation.
 func (p *Problem) secureRounds() *round.Secure {
 	v := p.Secure
 	if v == nil {
@@ -111,7 +120,8 @@ func (p *Problem) secureRounds() *round.Secure {
 	return r
 }
 
-// Terms are what the run asks of devices.
+// Terms returns the terms of secure aggregation that real devices are told when they join, with the
+// shift and the largest weight by which updates are scaled.
 func (v *Secure) Terms(c *config.Config) *bus.SecureTerms {
 	return &bus.SecureTerms{
 		Neighbours: uint32(v.Devices.Neighbours),
@@ -143,6 +153,7 @@ func (p *Problem) AboutSecure() string {
 		probability(v.Plan.RecoveryFails),
 		v.Plan.Minimum,
 	)
+	// Means over the fleet say what a typical client pays. Real devices alone have no fleet.
 	plain, err := p.Fleet.Mean(p.InitialSteps(), fleet.SameBits(p.Bits.Down))
 	masked, maskedErr := p.Fleet.Mean(0, p.Bits)
 	if err != nil || maskedErr != nil || p.Config.DevicesAlone() {
@@ -159,6 +170,7 @@ func (p *Problem) AboutSecure() string {
 	text += " It adds to a client with a mean link: "
 	names := [fleet.SecureStages]string{"keys", ", shares", ", survivors", ", recovery"}
 	for i, x := range v.Stages.Exchanges {
+		// The masked upload comes between the first two stages and the last two.
 		if i == fleet.SecureStages/2 {
 			words := float64(p.Bits.Up) / 64
 			part(", masks", words*v.Stages.WordNanoseconds, 0)

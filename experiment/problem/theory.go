@@ -45,7 +45,8 @@ func Open(c config.Config) (*Problem, error) {
 	return p, nil
 }
 
-// Convex is the objective in float64: its optimum, and the constants that Theorem 1 asks for.
+// Convex returns the run's objective in float64, with its optimum and the constants of Theorem 1.
+// It returns an error that wraps ErrNotConvex if the task is not convex.
 func (p *Problem) Convex() (*convex.Problem, error) {
 	if !p.Config.Task.IsConvex() {
 		return nil, fmt.Errorf("%s: %w", p.Config.Task, ErrNotConvex)

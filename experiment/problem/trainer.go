@@ -70,7 +70,8 @@ func (in *Inputs) Difference(
 	return nil, nil
 }
 
-// dataDigest is the digest of the samples and the split that a configuration reads now.
+// dataDigest returns the digest of the samples, and of their split into clients, that configuration
+// c reads now. The digest is calculated once for all configurations that read the same data.
 func (in *Inputs) dataDigest(ctx context.Context, c config.Config) (string, error) {
 	// The key holds every setting on which the samples or their split depend.
 	key := fmt.Sprintf("%s %s %#v %d %d %t", c.Task, c.Data.Path, c.Data.Reader, c.Seed, c.Sent140.MinTweets, c.DevicesAlone())
@@ -89,7 +90,8 @@ func (in *Inputs) dataDigest(ctx context.Context, c config.Config) (string, erro
 	return digest, p.Close()
 }
 
-// trainer starts the trainer of a configuration and asks what it is.
+// trainer starts the external trainer of configuration c, asks for its model, class and data, and
+// ends it. Each trainer is asked once for all configurations that start it alike.
 func (in *Inputs) trainer(ctx context.Context, c config.Config) (trainer, error) {
 	// The key holds every setting that the trainer's program is started with.
 	key := fmt.Sprintf("%+v %s %s %#v %d", c.Trainer, c.Task, c.Data.Path, c.Data.Reader, c.Seed)
@@ -160,6 +162,7 @@ func (p *Problem) checkTrainerState() error {
 			),
 		}
 	}
+	// Kept bytes must go from a client's task to its next one, and these rules break that order.
 	switch {
 	case closing.Overlaps(c.Close):
 		return refuse("close", "needs rounds that do not overlap (use another closing rule)")

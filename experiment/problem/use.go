@@ -10,7 +10,8 @@ import (
 	"fedpace/metrics/carbon"
 )
 
-// readCarbon reads the trace of the grid that the configuration names; nil where it names none.
+// readCarbon reads the trace of the electrical grid that the configuration names, and checks that
+// it covers the zone of each class from the start time on. It does nothing if no file is named.
 func (p *Timing) readCarbon() (err error) {
 	k := &p.Config.Carbon
 	if k.File == "" {
@@ -20,7 +21,8 @@ func (p *Timing) readCarbon() (err error) {
 	if err != nil {
 		return fmt.Errorf("carbon.file: %w", err)
 	}
-	defer f.Close() // read only
+	// The file is only read, so closing it loses nothing.
+	defer f.Close()
 	if p.Carbon, err = carbon.Read(f, k.Names()); err != nil {
 		return fmt.Errorf("carbon.file: %s: %w", k.File, err)
 	}
@@ -32,7 +34,8 @@ func (p *Timing) readCarbon() (err error) {
 	return nil
 }
 
-// budget is what clients may use by the configuration, 0 for what has no limit.
+// budget returns the limits on what clients may use in the run: time, bytes, joules, grams of CO2
+// and cost. An entry of 0 has no limit.
 func (p *Timing) budget() round.Used {
 	s := &p.Config.Stop
 	const hour = 3600e9 // ns
@@ -70,6 +73,7 @@ func (p *Timing) uses() func(*round.TaskReport) (round.Used, error) {
 		} else {
 			class = p.Fleet.DeviceClass(e.Client)
 		}
+		// Without a class with watts only time and bytes are known.
 		if class < 0 || power.Watts == nil {
 			return used, nil
 		}
@@ -80,6 +84,8 @@ func (p *Timing) uses() func(*round.TaskReport) (round.Used, error) {
 		}
 		zone := p.Config.ZoneOf(class)
 		at := start.Add(time.Duration(e.Start))
+		// The phases follow each other in time, and each is charged at the grid's values of that
+		// time.
 		for i, drawn := range [...]float64{watts.Download, watts.Compute, watts.Upload} {
 			duration := time.Duration(parts[i])
 			grams, cost, err := p.Carbon.Draw(zone, drawn, at, duration)

@@ -36,7 +36,9 @@ type Config struct {
 
 	// Creds is the path of the file with credentials (auth.Authority.Issue); empty: none.
 	Creds string
-	TLS   TLSFiles
+	// TLS are the files for an encrypted connection; the zero value: it is encrypted only by a
+	// tls:// URL.
+	TLS TLSFiles
 	// Patience is how long a lost connection may stay away before it
 	// counts as broken; 0 is two minutes, less than 0 forever.
 	Patience time.Duration
@@ -62,7 +64,8 @@ type Local interface {
 type Conn struct {
 	// config always has a Notice. A Patience of 0 means forever.
 	config Config
-	nats   *nats.Conn
+	// nats is the connection of the NATS library, which connects again by itself.
+	nats *nats.Conn
 	// ending gives notice that the credentials expire soon.
 	ending *time.Timer
 
@@ -73,11 +76,14 @@ type Conn struct {
 	// answerPatience is a time.Duration: how long the answer to a request may take that the server has.
 	answerPatience atomic.Int64
 
+	// waiting guards waits and the fields of each wait that change.
 	waiting sync.Mutex
 	// waits is the set of the requests that take long and were reported.
 	waits map[*wait]bool
 
-	mu       sync.Mutex
+	// mu guards all fields below.
+	mu sync.Mutex
+	// watchers are called when the connection was lost and is back.
 	watchers []*func(interrupted error)
 	// endOutage ends the timers that run while the connection is lost.
 	endOutage func()
@@ -93,7 +99,9 @@ type Conn struct {
 	// renewal ends when the connection has been lost and is back.
 	renewal context.Context
 	renew   context.CancelFunc
-	floods  map[*nats.Subscription]func()
+	// floods holds, for each subscription with a backlog of its own, what is called when a message
+	// of it was dropped.
+	floods map[*nats.Subscription]func()
 }
 
 // Connect connects and waits until that is done. With Config.Await it tries again while no server
@@ -123,6 +131,7 @@ func Connect(ctx context.Context, c Config) (*Conn, error) {
 		nats.SkipSubjectValidation(),
 	}
 	switch {
+	// Two servers would leave open which one is meant.
 	case c.Server != nil && c.URL != "":
 		return nil, errors.New("bus: a connection is either to a server in this process or to a URL, not both")
 	// Within the process nothing is lost on the way, so such a connection is never made again.
@@ -155,8 +164,9 @@ func Connect(ctx context.Context, c Config) (*Conn, error) {
 	return conn, nil
 }
 
-// connect makes the connection: in one attempt or, with Await, in as many as fit into the time that a
-// lost connection may stay away.
+// connect makes the connection with these options of the NATS library: in one attempt or, with
+// Await, in as many as fit into the time that a lost connection may stay away. ctx ends the wait
+// between attempts.
 func (c *Conn) connect(ctx context.Context, options []nats.Option) (err error) {
 	// A nil channel means that there is no deadline.
 	var deadline <-chan time.Time
@@ -165,9 +175,11 @@ func (c *Conn) connect(ctx context.Context, options []nats.Option) (err error) {
 		if err == nil {
 			return nil
 		}
+		// A server that answers and refuses would refuse the next attempt, too.
 		if !c.config.Await || !unreachable(err) {
 			return fmt.Errorf("bus: connect to %s: %w", c.Address(), c.explain(err))
 		}
+		// The time begins with the first failure, of which the user learns once.
 		if attempt == 1 {
 			bound := ""
 			if patience := c.config.Patience; patience > 0 {
@@ -217,10 +229,12 @@ func (c *Conn) Close() {
 // Errors of the connection itself are left to onDisconnect, onReconnect and onClosed, but for two
 // refusals by the server after which NATS believes that all is well.
 func (c *Conn) onError(_ *nats.Conn, s *nats.Subscription, err error) {
+	// The error is one of the connection, not of a subscription.
 	if s == nil {
 		if refusesCredentials(err) {
 			c.noteRefusal(err)
 		}
+		// Only a new connection subscribes again once the permission is back.
 		if c.mayReturn(err) {
 			c.renewSoon("the server has taken a permission away")
 			return
@@ -265,7 +279,9 @@ func (c *Conn) fail(err error) {
 	c.end(err)
 }
 
-// Listen subscribes with the common pending limits, in a queue group unless queue is empty.
+// Listen subscribes f to the messages on a subject, with the common pending limits: a drop breaks
+// the connection. Members of one queue group share the messages; empty: there is no group, and f
+// gets all.
 func (c *Conn) Listen(subject, queue string, f nats.MsgHandler) (*nats.Subscription, error) {
 	s, err := c.nats.QueueSubscribe(subject, queue, f)
 	if err == nil {

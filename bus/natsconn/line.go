@@ -30,6 +30,7 @@ func (c *Conn) Subscribe(subject string, b *bus.Backlog, f func(*bus.RawMessage)
 			Relayed: Relayed(m),
 		})
 	})
+	// Without a backlog of its own, a subscription that drops a message breaks the connection.
 	if err != nil || b == nil {
 		return s, err
 	}
@@ -39,8 +40,9 @@ func (c *Conn) Subscribe(subject string, b *bus.Backlog, f func(*bus.RawMessage)
 	return s, s.SetPendingLimits(b.Messages, b.Bytes)
 }
 
-// Ask sends a request until it is answered. One attempt lasts as long as the request takes on the
-// slowest link, and the time of an answer in addition.
+// Ask sends request r until it is answered, r.Retry allows no more attempts, or its time is over.
+// One attempt lasts as long as the request takes on the slowest link, and the time of an answer in
+// addition. An answer that r.Decode refuses counts as a failed attempt.
 func (c *Conn) Ask(ctx context.Context, r *bus.Request) error {
 	attempt := RequestTimeout + time.Duration(len(r.Data))*time.Second/slowestLink
 	retry := Retry{Timeout: r.Timeout, Attempt: attempt, Transient: r.Retry}
@@ -90,9 +92,11 @@ func (c *Conn) ask(ctx context.Context, r *bus.Request) (*nats.Msg, error) {
 		c.noteAnswer(time.Since(started))
 		return m, nil
 	}
+	// The server knows at once that nobody listens on the subject.
 	if errors.Is(err, nats.ErrNoResponders) {
 		return nil, fmt.Errorf("%w: %w", bus.ErrNoListener, err)
 	}
+	// The library returns the end of the context; its cause says more.
 	if errors.Is(context.Cause(asking), errUnheard) {
 		err = errUnheard
 	}
@@ -103,8 +107,8 @@ func (c *Conn) ask(ctx context.Context, r *bus.Request) (*nats.Msg, error) {
 	return nil, err
 }
 
-// noteAnswer notes that a request was answered after some time: the connection serves its purpose, and answers may
-// take twice that time.
+// noteAnswer notes that a request was answered after the time took: the connection serves its
+// purpose, and from now on answers may take twice that time before they count as lost.
 func (c *Conn) noteAnswer(took time.Duration) {
 	c.Useful()
 	if patience := 2 * took; patience > time.Duration(c.answerPatience.Load()) {
@@ -118,7 +122,8 @@ func (c *Conn) Settled(ctx context.Context) error {
 }
 
 // Watch calls failed when the connection is lost for good, and interrupted when it was lost and is
-// back, until stop is called.
+// back, so that messages may be missing. Both get the reason. They are called on goroutines of the
+// connection, until stop is called.
 func (c *Conn) Watch(failed, interrupted func(error)) (stop func()) {
 	unwatchLife := context.AfterFunc(c.life, func() { failed(c.Err()) })
 	c.mu.Lock()
@@ -142,8 +147,8 @@ func (c *Conn) Err() error { return context.Cause(c.life) }
 // machine may flip the same bit each time.
 const MaxDamaged = 5
 
-// AwaitModel fetches a run's model as [Conn.FetchModel] does. A model that does not exist yet is asked
-// for again for at most timeout.
+// AwaitModel fetches the model with this digest of a run, as [Conn.FetchModel] does. A model that
+// does not exist yet is asked for again for at most timeout, because its task may arrive before it.
 func (c *Conn) AwaitModel(
 	ctx context.Context,
 	run string,
@@ -181,8 +186,9 @@ func (damagedModel) Is(target error) bool {
 	return target == bus.ErrDamaged || target == bus.ErrNoModel
 }
 
-// fetchModel gets all chunks of a model once. The first chunk says how many there are; all others must
-// agree.
+// fetchModel gets all chunks of the model with digest d once, joins them and checks the digest. The
+// first chunk says how many there are; all others must agree. What does not fit is an error that
+// means both damaged and missing.
 func (c *Conn) fetchModel(ctx context.Context, run string, d bus.Digest) ([]float32, error) {
 	var params []float32
 	chunks := 1
@@ -217,6 +223,7 @@ func (c *Conn) fetchChunk(ctx context.Context, run string, d bus.Digest, i int) 
 	if c.config.Slow {
 		attempt = ChunkTimeout
 	}
+	// The server answers a direct get from the stream of the run's models.
 	request := subject.DirectGet + subject.ModelsStream(run) + "." + subject.Model(run, d, i)
 	retry := Retry{Timeout: reconnectFor, Attempt: attempt, Transient: transient}
 	err = c.Retry(ctx, retry, func(ctx context.Context) error {
@@ -245,6 +252,7 @@ func readChunk(m *nats.Msg, i int) (*bus.ModelChunk, error) {
 	if err := bus.Unmarshal(m.Data, w); err != nil {
 		return nil, damagedModel{err}
 	}
+	// The stored message is of another chunk than its subject says.
 	if int(w.Chunk) != i {
 		return nil, damagedModel{bus.Fault("model chunk", "chunk", w.Chunk, fmt.Sprint(i))}
 	}

@@ -29,11 +29,12 @@ const (
 	pingsMissedSlow = int(ChunkTimeout/pingEvery) + 1
 )
 
-// remote are the options of a connection over TCP. They fail on files of credentials or certificates
-// that cannot be used.
+// remote returns the options of a connection over TCP: how its loss is noticed, how it comes back,
+// encryption and credentials. It fails on files of credentials or certificates that cannot be used.
 func (c *Conn) remote() ([]nats.Option, error) {
 	config := &c.config
 	missed := pingsMissed
+	// A chunk may block the link for longer than two pings take.
 	if config.Slow {
 		missed = pingsMissedSlow
 	}
@@ -66,6 +67,7 @@ func (c *Conn) remote() ([]nats.Option, error) {
 	if encrypted != nil {
 		options = append(options, nats.Secure(encrypted))
 	}
+	// The server lets everybody in, or will refuse the connection.
 	if config.Creds == "" {
 		return options, nil
 	}
@@ -75,13 +77,15 @@ func (c *Conn) remote() ([]nats.Option, error) {
 	}
 	c.warn(&holder)
 	options = append(options, nats.UserCredentials(config.Creds))
+	// Credentials may allow answers only under a prefix of their own.
 	if holder.Inbox != "" {
 		options = append(options, nats.CustomInboxPrefix(holder.Inbox))
 	}
 	return options, nil
 }
 
-// warn gives notice when the credentials expire, as soon as that is near.
+// warn gives notice when the credentials of holder h expire, at the time auth.Soon before that, or
+// at once if that has passed. Credentials without an end need no notice.
 func (c *Conn) warn(h *auth.Holder) {
 	if h.Expires.IsZero() {
 		return
@@ -117,8 +121,9 @@ func (c *Config) Holder() (h auth.Holder, err error) {
 	return h, nil
 }
 
-// Device is the holder of the credentials that device id connects with. They must not be a host's or
-// another device's.
+// Device returns the holder of the credentials that device id connects with. Those of a host or of
+// another device are an error. Without a file of credentials the holder is the zero value, which is
+// no error.
 func (c *Config) Device(id string) (auth.Holder, error) {
 	h, err := c.Holder()
 	if err != nil {
@@ -140,6 +145,7 @@ func (c *Config) Device(id string) (auth.Holder, error) {
 // onDisconnect handles a connection that was lost: NATS connects again by itself, and a timer ends the
 // connection if that takes longer than the patience.
 func (c *Conn) onDisconnect(n *nats.Conn, err error) {
+	// The connection was closed for good, which onClosed handles.
 	if n.IsClosed() {
 		return
 	}
@@ -153,9 +159,11 @@ func (c *Conn) onDisconnect(n *nats.Conn, err error) {
 	c.endOutage()
 	w := c.waitFor("take the connection again", c.config.Patience, err)
 	c.endOutage = w.end
+	// The connection may stay away forever.
 	if c.config.Patience == 0 {
 		return
 	}
+	// The library itself tries again without a limit.
 	giveUp := time.AfterFunc(c.config.Patience, func() {
 		if n.IsConnected() {
 			return
@@ -199,7 +207,8 @@ func (c *Conn) MoveOn(reason string) bool {
 	return true
 }
 
-// mayMove reports whether enough time has passed since the last move, and counts another.
+// mayMove reports whether enough time has passed since the last move, and if so counts another. The
+// pause is moveEvery at first and doubles with each move, up to maxMoveEvery.
 func (c *Conn) mayMove() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -248,6 +257,7 @@ func (c *Conn) onReconnect(n *nats.Conn) {
 	c.endOutage()
 	c.renew()
 	c.renewal, c.renew = context.WithCancel(context.Background())
+	// Watchers are called without the lock, as they may use the connection.
 	watchers := slices.Clone(c.watchers)
 	c.mu.Unlock()
 	c.Notice(bus.Notice{
@@ -272,6 +282,7 @@ func (c *Conn) onClosed(n *nats.Conn) {
 	refusal := c.refusal
 	c.mu.Unlock()
 	err := cmp.Or(n.LastError(), nats.ErrConnectionClosed)
+	// The first refusal says more than the errors of the attempts after it.
 	if refusal != nil || refusesCredentials(err) {
 		c.fail(fmt.Errorf("bus: %w (%s)", c.explain(cmp.Or(refusal, err)), c.Address()))
 		return
@@ -297,7 +308,8 @@ func (c *Conn) noteRefusal(err error) {
 	}
 }
 
-// explain adds to an error of connecting what may be wrong.
+// explain adds to an error of connecting, in front, what may be wrong and what to do about it.
+// Other errors are returned as they are. The first cause that applies is taken.
 func (c *Conn) explain(err error) error {
 	for _, x := range []struct {
 		applies bool
@@ -332,8 +344,9 @@ func (c *Conn) explain(err error) error {
 // Refused reports whether the server refused the credentials of a connection, or their absence.
 func Refused(err error) bool { return errors.Is(err, nats.ErrAuthorization) }
 
-// unreachable reports whether no server could be reached, which may change: also when a name could not be
-// looked up.
+// unreachable reports whether err means that no server could be reached, which may change by
+// itself: none listens, the network fails, or a name cannot be looked up. A server that refuses the
+// connection is none of these.
 func unreachable(err error) bool {
 	for _, reason := range []error{
 		nats.ErrNoServers,
@@ -378,6 +391,7 @@ func (f TLSFiles) config() (*tls.Config, error) {
 		}
 	}
 	switch {
+	// This end proves nothing about itself.
 	case f.Cert == "" && f.Key == "":
 		return c, nil
 	case f.Cert == "" || f.Key == "":
@@ -398,6 +412,7 @@ func (f TLSFiles) Server() (*tls.Config, error) {
 	if c == nil || err != nil {
 		return nil, err
 	}
+	// Only a CA was given, with which a server cannot identify itself.
 	if len(c.Certificates) == 0 {
 		return nil, errors.New("bus: TLS: a server needs a certificate and its key")
 	}
@@ -408,6 +423,7 @@ func (f TLSFiles) Server() (*tls.Config, error) {
 			end.Local().Format(time.DateOnly),
 		)
 	}
+	// A server uses the authority to check its clients.
 	if c.RootCAs != nil {
 		c.ClientCAs = c.RootCAs
 		c.ClientAuth = tls.RequireAndVerifyClientCert

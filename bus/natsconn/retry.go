@@ -139,8 +139,9 @@ func (c *Conn) Retry(ctx context.Context, r Retry, f func(context.Context) error
 	}
 }
 
-// attempt calls f once. Unless patience is 0, f gets a context that ends after that time, or when
-// a connection that was lost is back.
+// attempt calls f once and returns its error. Unless patience is 0, f gets a context that ends
+// after that time, or when a connection that was lost is back, since an earlier request may then
+// never be answered.
 func (c *Conn) attempt(ctx context.Context, patience time.Duration, f func(context.Context) error) error {
 	if patience == 0 {
 		return f(ctx)
@@ -195,8 +196,9 @@ const (
 	errSilent = TransientError("no answer")
 )
 
-// withoutContext replaces the errors of an attempt's context, so that nobody takes them for the end of
-// the caller's context.
+// withoutContext replaces err if it is that of an attempt's context, cancelled or past its
+// deadline, so that nobody takes it for the end of the caller's context. Other errors are returned
+// as they are.
 func withoutContext(err error) error {
 	switch {
 	case errors.Is(err, context.Canceled):
@@ -219,7 +221,8 @@ var transientErrors = []error{
 	io.EOF,
 }
 
-// Transient reports whether the server or the connection may recover from a failure of an attempt.
+// Transient reports whether err, the failure of an attempt, is one that the server or the
+// connection may recover from, so that another attempt is worth while.
 func (c *Conn) Transient(err error) bool {
 	// NATS also ends requests with this error when it makes the connection again.
 	reconnecting := errors.Is(err, nats.ErrConnectionClosed) && !c.nats.IsClosed()
@@ -252,6 +255,7 @@ func (c *Conn) Transient(err error) bool {
 // WithHint adds to an error what a user can do about it, where a limit of the server is the reason,
 // or somebody who answers in the server's place. Other errors are returned as they are.
 func WithHint(err error) error {
+	// JetStream itself always answers with valid JSON.
 	if errors.As(err, new(*json.SyntaxError)) || errors.As(err, new(*json.UnmarshalTypeError)) {
 		return fmt.Errorf("somebody else answers on this server what only the server should (%w): let nobody in "+
 			"without credentials (fedpace enroll), or give the run a server of its own", err)
@@ -283,6 +287,7 @@ func limitHint(err error) string {
 	case !errors.As(err, &api):
 		return ""
 	}
+	// A message that could not be stored for another reason is not a matter of limits.
 	if api.ErrorCode == storeFailed && !strings.Contains(api.Description, "maximum") {
 		return ""
 	}

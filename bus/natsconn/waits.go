@@ -14,11 +14,13 @@ import (
 // wait is a request to the server that may take long, and of which the user then learns. The
 // connection's mutex waiting guards reason and over. A nil wait observes nothing.
 type wait struct {
+	// conn is the connection that the request uses.
 	conn *Conn
 	// action is what the server is asked to do.
 	action string
 	// limit is how long the wait may last; 0: forever.
 	limit time.Duration
+	// since is when the wait began.
 	since time.Time
 	// timer reports the wait to the user.
 	timer *time.Timer
@@ -56,6 +58,7 @@ func (w *wait) failed(reason error) {
 	first := limitHint(reason) != "" && limitHint(w.reason) == ""
 	w.reason = reason
 	w.conn.waiting.Unlock()
+	// More waiting alone will not help, so the user learns of it before reportAfter.
 	if first {
 		w.timer.Stop()
 		w.report()
@@ -76,6 +79,7 @@ func (w *wait) report() {
 	if over {
 		return
 	}
+	// No attempt has failed so far, so the server has not answered.
 	reason = cmp.Or[error](reason, errSilent)
 	state := bus.WaitingForServer
 	details := ""
@@ -97,7 +101,8 @@ func (w *wait) report() {
 	})
 }
 
-// end ends the wait, whether or not the request succeeded. It is then no longer reported.
+// end ends the wait, whether or not the request succeeded: it is no longer reported, and
+// Conn.Waiting no longer counts it. A second call does nothing more.
 func (w *wait) end() {
 	if w == nil {
 		return
@@ -119,6 +124,7 @@ func (c *Conn) Waiting() (action string, since time.Time) {
 	c.waiting.Lock()
 	defer c.waiting.Unlock()
 	for w := range c.waits {
+		// The longest wait stands for all.
 		if action == "" || w.since.Before(since) {
 			action = w.action
 			since = w.since

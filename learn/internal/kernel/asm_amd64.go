@@ -106,9 +106,10 @@ var (
 // cache again and again. A smaller C is walked down its columns.
 var alongRows = 1 << 17
 
-// gemmAsm is GemmSum in assembly. It divides the columns of C into panels of two vectors, the last one
-// of one or two, and the rows into tiles: as few as possible, and of heights that differ by at most one
-// row.
+// gemmAsm is GemmSum in AVX2 or AVX-512 assembly. It divides the n columns of C into panels of two
+// vectors, of which the last one may be narrower, and the m rows into tiles: as few as possible,
+// and of heights that differ by at most one row. Each kernel computes one tile of one panel;
+// strides for kernels are in bytes.
 func gemmAsm(isa ISA, m, n, k int, segments []Segment, a Operand, b, dst Matrix, op Op, aux []float32, alpha float32) {
 	lanes := 16
 	narrow := narrow512[:]
@@ -118,6 +119,8 @@ func gemmAsm(isa ISA, m, n, k int, segments []Segment, a Operand, b, dst Matrix,
 		narrow = narrow256[:]
 		broad = broad256[:]
 	}
+	// auxRow and auxCol are the distances in aux from one row and column of C to the next: bias has
+	// one value for each row, and ReLUGrad reads a matrix like C.
 	auxRow := 0
 	auxCol := 0
 	switch op {
@@ -127,6 +130,7 @@ func gemmAsm(isa ISA, m, n, k int, segments []Segment, a Operand, b, dst Matrix,
 		auxRow = dst.LD
 		auxCol = 1
 	}
+	// Each pass of the loop computes the next panel, or several panels, from column j on.
 	for j := 0; j < n; {
 		remaining := n - j
 		panels := 1
@@ -135,19 +139,24 @@ func gemmAsm(isa ISA, m, n, k int, segments []Segment, a Operand, b, dst Matrix,
 		width := 2 * lanes
 		switch {
 		case remaining >= width:
+			// A large product goes along the rows: one call computes all full panels of a tile.
 			if m*n >= alongRows {
 				panels = remaining / width
 			}
+		// The second vector is partly used, and the mask selects its columns.
 		case isa == AVX512 &&
 			remaining > lanes &&
 			(remaining > 24 || !inHalves):
 			width = remaining
 			mask = &mask512[remaining-lanes]
+		// Vectors of 256 bits waste fewer columns here. More than 6 rows would take registers that
+		// make it slower.
 		case isa == AVX512 && remaining > 8 && inHalves:
 			width = min(remaining, 16)
 			// more rows than 6 take registers that slow it down
 			kernels = broadHalf[:]
 			mask = &mask512[width-8]
+		// One vector of 256 bits is enough for the remaining columns.
 		case isa == AVX512 && remaining <= 8:
 			width = remaining
 			kernels = narrowHalf[:]
@@ -164,6 +173,7 @@ func gemmAsm(isa ISA, m, n, k int, segments []Segment, a Operand, b, dst Matrix,
 		tiles := (m + len(kernels) - 1) / len(kernels)
 		// The first tiles, high of them, have one row more than the others.
 		high := m % tiles
+		// The tall tiles come first, and then those of one row less.
 		for i := 0; i < m; {
 			rows := m / tiles
 			count := tiles - high
@@ -171,10 +181,14 @@ func gemmAsm(isa ISA, m, n, k int, segments []Segment, a Operand, b, dst Matrix,
 				rows = rows + 1
 				count = high
 			}
+			// Store and Add do not read aux, which may be nil for them.
 			var x *float32
 			if op >= Bias {
 				x = &aux[i*auxRow+j*auxCol]
 			}
+			// The kernel repeats itself calls times. step says how far A, B, C and aux move from
+			// one tile to the next: down the rows, or along the columns where several panels go
+			// together.
 			calls := count
 			step := [4]int{4 * rows * a.Row, 0, 4 * rows * dst.LD, 4 * rows * auxRow}
 			if panels > 1 {

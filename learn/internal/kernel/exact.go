@@ -21,14 +21,19 @@ func (isa ISA) AddExactAndReset(dst []int64, w float64, x, base []float32) int {
 	return isa.addExact(dst, w, x, base, true)
 }
 
-// addExact gives groups of 16 elements to the assembly, which stops before a group with a difference
-// that may be too large for its rounding. Plain Go then takes that group, or refuses an element of it.
+// addExact adds w times the differences x − base to the fixed-point sums dst, up to the first
+// difference that is too large or not a number. It returns the index of that element, and -1 if all
+// were added. If reset is set, x becomes base as far as elements were added. Assembly takes groups
+// of 16 elements and stops before a group with a difference that may be too large for its rounding.
+// Plain Go then takes that group, or refuses an element of it.
 func (isa ISA) addExact(dst []int64, w float64, x, base []float32, reset bool) int {
 	if len(x) != len(dst) || len(base) != len(dst) || !(w >= -1 && w <= 1) {
 		panic("kernel: AddExact of slices of different lengths, or with a weight outside -1 to 1")
 	}
+	// The sums count units of 1/exactUnit.
 	w *= exactUnit
 	v := isa.vectors()
+	// Everything before i was added.
 	for i := 0; i < len(dst); {
 		end := len(dst)
 		if groups := (end - i) / 16; v != nil && groups > 0 {
@@ -36,6 +41,7 @@ func (isa ISA) addExact(dst []int64, w float64, x, base []float32, reset bool) i
 			if reset {
 				add = v.addExactAndReset
 			}
+			// The assembly returns the number of groups that it left.
 			i += 16 * (groups - add(&dst[i], &x[i], &base[i], groups, w))
 			end = min(i+16, end)
 		}
@@ -46,6 +52,7 @@ func (isa ISA) addExact(dst []int64, w float64, x, base []float32, reset bool) i
 			copy(x[i:i+added], base[i:])
 		}
 		i += added
+		// Plain Go has stopped at an element that is refused.
 		if i < end {
 			return i
 		}
@@ -53,10 +60,13 @@ func (isa ISA) addExact(dst []int64, w float64, x, base []float32, reset bool) i
 	return -1
 }
 
-// addExactGo adds the terms before the first that is refused, and returns their number.
+// addExactGo adds w times the differences x − base, rounded to integers, to dst. It stops before
+// the first difference that is too large or not a number, and returns the number of elements that
+// it added.
 func addExactGo(dst []int64, w float64, x, base []float32) int {
 	for i := range dst {
 		d := float64(x[i]) - float64(base[i])
+		// The comparison is negated so that it also refuses a NaN.
 		if !(d < limit && d > -limit) {
 			return i
 		}

@@ -130,7 +130,8 @@ type pack struct {
 // packs holds packs that are not in use, so that products allocate nothing.
 var packs = make(chan *pack, 64)
 
-// takePack returns a pack from packs, or a new one.
+// takePack takes a pack from the free ones in packs, or allocates a new one if none is free. The
+// caller gives it back by release.
 func takePack() *pack {
 	select {
 	case p := <-packs:
@@ -187,7 +188,8 @@ func gemmGo(m, n, k int, segments []Segment, a Operand, b, dst Matrix, op Op, au
 	}
 }
 
-// rows packs rows i to i+2 of A. Behind the last row it repeats the last.
+// rows packs rows i to i+2 of A side by side into p.a, which then has an element for each k of each
+// segment. Behind row m-1 it repeats that row.
 func (p *pack) rows(i, m, k int, segments []Segment, a Operand) {
 	p.a = grown(p.a, k*len(segments))
 	packedRows := p.a
@@ -223,7 +225,8 @@ func (p *pack) columns(j, w, n, k int, segments []Segment, b Matrix) {
 	}
 }
 
-// multiply returns the products of three rows with two columns, row by row.
+// multiply returns the products of three packed rows with two packed columns, row by row: elements
+// (0, 0), (0, 1), (1, 0) and so on. b must be at least as long as a.
 func multiply(a [][3]float32, b [][2]float32) [6]float32 {
 	var s0, s1, s2, s3, s4, s5 float32
 	b = b[:len(a)]

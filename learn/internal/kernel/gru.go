@@ -43,9 +43,10 @@ func (isa ISA) GRUForward(n int, in, state, h, saved []float32) {
 	}
 }
 
-// GRUBackward takes dh, the gradient of h', n, with what GRUForward saved, 4n of
-// it, and the state h before. It writes da, 4n: the gradients of a_r, a_z, g_n and
-// i_n; and turns dh into its part that reaches h directly, dh∘z.
+// GRUBackward computes the gradients of a step of gated recurrent units. dh is the gradient of the
+// new state h', n values. saved is what GRUForward saved, of which the first 4n values are read,
+// and h is the state before the step. It writes the gradients of a_r, a_z, g_n and i_n to da, n
+// values each, and turns dh into the part that reaches h directly, dh∘z.
 func (isa ISA) GRUBackward(n int, dh, saved, h, da []float32) {
 	dh = dh[:n]
 	saved = saved[:4*n]
@@ -59,13 +60,17 @@ func (isa ISA) GRUBackward(n int, dh, saved, h, da []float32) {
 		return
 	}
 	for i := range n {
+		// saved holds the gates r and z, the candidate m and g, each as n values.
 		r := saved[i]
 		z := saved[n+i]
 		m := saved[2*n+i]
 		g := saved[3*n+i]
 		d := dh[i]
+		// From h' = (1−z)∘m + z∘h follow the gradients of z and, through the tangent, of the
+		// argument of m.
 		dz := float32(d * (h[i] - m))
 		dm := float32(float32(d*(1-z)) * (1 - float32(m*m)))
+		// The derivative of a sigmoid s is s(1−s).
 		da[i] = float32(float32(dm*g) * float32(r*(1-r)))
 		da[n+i] = float32(dz * float32(z*(1-z)))
 		da[2*n+i] = float32(dm * r)

@@ -13,12 +13,14 @@ func (isa ISA) groups(x []float32) (v *routine, n int) {
 	return isa.vectors(), len(x) / 8
 }
 
-// Centre computes dst = x − mean and adds its square to squares.
+// Centre computes dst = x − mean element by element, and adds the squares of these differences to
+// squares. All slices have the length of dst, and x and dst may be the same.
 func (isa ISA) Centre(dst, x, mean, squares []float32) {
 	// The slices are cut to one length, so that the compiler checks no bounds within the loop.
 	x = x[:len(dst)]
 	mean = mean[:len(dst)]
 	squares = squares[:len(dst)]
+	// The assembly works on groups of 8 values.
 	if v, n := isa.groups(dst); v != nil {
 		v.centre(&dst[0], &x[0], &mean[0], &squares[0], n)
 		return
@@ -50,11 +52,13 @@ func (isa ISA) Affine(dst, x, scale, shift []float32, relu bool) {
 	}
 }
 
-// AddDots adds g to sum and g·x to dot.
+// AddDots adds g to sum and the products g·x to dot, element by element. All slices have the length
+// of g.
 func (isa ISA) AddDots(sum, dot, g, x []float32) {
 	sum = sum[:len(g)]
 	dot = dot[:len(g)]
 	x = x[:len(g)]
+	// The assembly works on groups of 8 values.
 	if v, n := isa.groups(g); v != nil {
 		v.addDots(&sum[0], &dot[0], &g[0], &x[0], n)
 		return
@@ -65,8 +69,10 @@ func (isa ISA) AddDots(sum, dot, g, x []float32) {
 	}
 }
 
-// Combine computes dst = a·x + (b·y + c).
+// Combine computes dst = a·x + (b·y + c) element by element. Each product is rounded before it is
+// added. All slices have the length of dst.
 func (isa ISA) Combine(dst, x, a, y, b, c []float32) {
+	// The slices are cut to one length, so that the compiler checks no bounds within the loop.
 	x = x[:len(dst)]
 	a = a[:len(dst)]
 	y = y[:len(dst)]
@@ -81,7 +87,8 @@ func (isa ISA) Combine(dst, x, a, y, b, c []float32) {
 	}
 }
 
-// AddReLU computes dst = max(0, dst + x); a NaN stays.
+// AddReLU computes dst = max(0, dst + x) element by element, the sum of a residual connection and
+// its ReLU. A NaN stays a NaN.
 func (isa ISA) AddReLU(dst, x []float32) {
 	x = x[:len(dst)]
 	if v, n := isa.groups(dst); v != nil {

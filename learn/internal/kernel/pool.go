@@ -1,9 +1,11 @@
 package kernel
 
-// MaxPool takes the largest of four maps in x, at 0, right, down and right+down, with rows
-// of samples lx floats apart, and writes it to dst, rows of Lanes ld floats apart. code says
-// which of the four it is: the first largest. Lanes beside the samples are read and written.
+// MaxPool takes the largest of four maps in x, at the offsets 0, right, down and right+down, and
+// writes it to dst. The maps have rows of samples values each, lx floats apart; those of dst are ld
+// floats apart. code says which of the four the largest is: the first of equal ones. Lanes beside
+// the samples are read and written.
 func (isa ISA) MaxPool(rows, samples int, x []float32, lx, right, down int, dst []float32, ld int, code []int32) {
+	// Assembly checks no bounds, so the slices are cut to what it reads and writes.
 	x = x[:right+down+(rows-1)*lx+Lanes]
 	code = code[:rows*Lanes]
 	dst = dst[:(rows-1)*ld+Lanes]
@@ -20,6 +22,7 @@ func (isa ISA) MaxPool(rows, samples int, x []float32, lx, right, down int, dst 
 			first := i*lx + l
 			best := x[first]
 			winner := int32(0)
+			// Only a larger value replaces the best, so the first of equal ones wins.
 			for j, offset := range [...]int{right, down, right + down} {
 				if v := x[offset+first]; v > best {
 					best = v
@@ -32,12 +35,13 @@ func (isa ISA) MaxPool(rows, samples int, x []float32, lx, right, down int, dst 
 	}
 }
 
-// MaxUnpool writes the gradients of MaxPool's four maps: g, rows of Lanes ld
-// floats apart, in the map that code names, zero in the others. The maps, rows ×
-// Lanes each, are at 0, right, down and right+down in dst. Of the rows only the first
-// samples count.
+// MaxUnpool writes the gradients of MaxPool's four maps to dst: g in the map that code names, and
+// zero in the others. g has rows of Lanes values, ld floats apart. The maps, rows × Lanes values
+// each, are at the offsets 0, right, down and right+down in dst. Only the first samples values of a
+// row count.
 func (isa ISA) MaxUnpool(rows, samples int, g []float32, ld int, code []int32, dst []float32, right, down int) {
 	n := rows * Lanes
+	// Assembly checks no bounds, so the slices are cut to what it reads and writes.
 	g = g[:(rows-1)*ld+Lanes]
 	code = code[:n]
 	dst = dst[:right+down+n]
@@ -54,6 +58,7 @@ func (isa ISA) MaxUnpool(rows, samples int, g []float32, ld int, code []int32, d
 			in := g[i*ld:][:samples]
 			winners := code[i*Lanes:][:samples]
 			for l := range gradients {
+				// Only the map that had the largest value has a gradient.
 				v := float32(0)
 				if winners[l] == int32(j) {
 					v = in[l]

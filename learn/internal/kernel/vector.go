@@ -2,14 +2,17 @@ package kernel
 
 import "math"
 
-// Transpose writes the transpose of the rows×cols matrix src.
+// Transpose writes the transpose of the rows×cols matrix src to dst, which must not overlap with
+// src. It does nothing if rows or cols is not positive.
 func (isa ISA) Transpose(dst, src Matrix, rows, cols int) {
 	if rows <= 0 || cols <= 0 {
 		return
 	}
+	// Assembly checks no bounds, so the last element of both matrices is checked here.
 	_ = src.Data[(rows-1)*src.LD+cols-1]
 	_ = dst.Data[(cols-1)*dst.LD+rows-1]
-	// how many the assembly takes
+	// The assembly takes whole tiles of 8×8, which are the first r rows and l columns. Plain Go
+	// takes the others.
 	r := 0
 	l := 0
 	if v := isa.vectors(); v != nil {
@@ -39,10 +42,11 @@ type Pieces struct {
 	Row, Step int
 }
 
-// CopyPieces copies the first n floats of all pieces in order, row by row. Up to 7 floats behind each
-// piece may be copied, too; these must exist.
+// CopyPieces copies the first n floats of all pieces in order: rows rows of pieces pieces each. Up
+// to 7 floats behind each piece may be copied, too; these must exist in src and dst.
 func (isa ISA) CopyPieces(dst, src Pieces, rows, pieces, n int) {
 	chunks := (n + 7) / 8
+	// last returns the index of the last float that is read or written. Assembly does not check it.
 	last := func(p Pieces) int { return (rows-1)*p.Row + (pieces-1)*p.Step + 8*chunks - 1 }
 	_, _ = dst.Data[last(dst)], src.Data[last(src)]
 	if v := isa.vectors(); v != nil {
@@ -56,11 +60,13 @@ func (isa ISA) CopyPieces(dst, src Pieces, rows, pieces, n int) {
 	}
 }
 
-// Lookup decodes bytes: dst[i] = table[src[i]].
+// Lookup decodes bytes by a table: dst[i] = table[src[i]]. dst and src must have the same length;
+// it panics otherwise.
 func (isa ISA) Lookup(dst []float32, src []byte, table *[256]float32) {
 	if len(dst) != len(src) {
 		panic("kernel: Lookup of slices of different lengths")
 	}
+	// The assembly takes groups of 16 bytes, and plain Go the rest.
 	done := 0
 	if v := isa.vectors(); v != nil && len(dst) >= 16 {
 		v.lookup(&dst[0], &src[0], &table[0], len(dst)/16)
@@ -82,10 +88,10 @@ func (isa ISA) Prefetch(src []byte) {
 	}
 }
 
-// Softmax works on a block of logits (rows classes, the first n lanes): it
-// returns in top and sum each lane's largest logit and the sum of
-// exp(logit - top), and replaces the logits by softmax·scale. Lanes up to
-// Filled(n) are computed.
+// Softmax works on a block of logits z, which has a row for each of rows classes, and in it the
+// first n lanes, one for each sample. It returns in top and sum each lane's largest logit and the
+// sum of exp(logit − top), and replaces the logits by softmax·scale. Lanes up to Filled(n) are
+// computed.
 func (isa ISA) Softmax(z []float32, rows, n int, scale float32, top, sum *[Lanes]float32) {
 	w := Filled(n)
 	_ = z[(rows-1)*Lanes+w-1]
@@ -93,6 +99,7 @@ func (isa ISA) Softmax(z []float32, rows, n int, scale float32, top, sum *[Lanes
 		v.softmax(&z[0], rows, w/v.lanes, scale, &top[0], &sum[0])
 		return
 	}
+	// The first row is the largest so far; a NaN replaces any value, so that it is seen.
 	copy(top[:w], z)
 	for i := 1; i < rows; i++ {
 		row := z[i*Lanes:][:w]
@@ -102,6 +109,7 @@ func (isa ISA) Softmax(z []float32, rows, n int, scale float32, top, sum *[Lanes
 			}
 		}
 	}
+	// The largest logit is subtracted from all, so that no exponential overflows.
 	clear(sum[:w])
 	for i := range rows {
 		row := z[i*Lanes:][:w]
@@ -111,6 +119,7 @@ func (isa ISA) Softmax(z []float32, rows, n int, scale float32, top, sum *[Lanes
 			sum[l] += e
 		}
 	}
+	// One division for each lane makes the scale and the sum one factor.
 	var f [Lanes]float32
 	for l := range w {
 		f[l] = scale / sum[l]
@@ -133,9 +142,10 @@ var firstLanes, otherLanes = func() (first, second [2 * Lanes]int32) {
 	return first, second
 }()
 
-// AddRowSums computes dst[i] = op(sum of row i's first n lanes) for a block x of
-// len(dst) rows: Store or Add. The lanes of a row are added pairwise, halves
-// first, after the second half of the block has been added to the first.
+// AddRowSums sums the first n lanes of each row of the block x, which has len(dst) rows. It sets
+// dst[i] to the sum of row i if op is Store, and adds alpha times the sum if op is Add. The lanes
+// of a row are added pairwise, halves first, after the second half of the block has been added to
+// the first.
 func (isa ISA) AddRowSums(dst, x []float32, n int, op Op, alpha float32) {
 	_ = x[(len(dst)-1)*Lanes+n-1]
 	if v := isa.vectors(); v != nil {
@@ -152,6 +162,7 @@ func (isa ISA) AddRowSums(dst, x []float32, n int, op Op, alpha float32) {
 		v.rowSums(&dst[0], &x[0], len(dst), alpha, mode, &firstLanes[Lanes-n], &otherLanes[Lanes-n])
 		return
 	}
+	// Plain Go adds in the same order as the assembly, so that the bits are the same.
 	var lane [Vector]float32
 	for i := range dst {
 		row := x[i*Lanes:][:n]

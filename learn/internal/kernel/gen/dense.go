@@ -12,10 +12,10 @@ import (
 // each; twice as many fit 32 registers.
 const denseSamples = 12
 
-// denseStep writes the kernel for so many samples. It walks down strips of the weight's
-// columns and meets every weight once: it adds to the sums of all samples, then becomes what
-// the step makes of it. So that what is loaded serves two sums, a strip has two vectors, or
-// two rows go together.
+// denseStep writes the kernel of DenseStep for the given number of samples. The kernel walks down
+// strips of the weight's columns and loads every weight once: it adds the weight's products to the
+// sums of all samples, and then updates the weight. A strip has two vectors, or two rows go
+// together, so that each value that is loaded serves two sums.
 func denseStep(s simd, samples int) {
 	function(fmt.Sprintf("denseStep%sx%d", s.name, samples),
 		"func(strips, out int, w *float32, ldw int, dy, x *float32, ldx int, dx *float32, lddx int, alpha "+
@@ -45,8 +45,10 @@ func denseStep(s simd, samples int) {
 			sum[i][v] = s.vec()
 		}
 	}
+	// input is the address of vector v of sample i in the scratch space of a strip.
 	input := func(i, v int) Mem { return Mem{Base: strip, Disp: i*width + v*s.bytes} }
 
+	// At the beginning of a strip its inputs are copied, and the sums are cleared.
 	Label("strip")
 	p := GP64()
 	MOVQ(x, p)
@@ -62,10 +64,12 @@ func denseStep(s simd, samples int) {
 	dy := load("dy")
 	outputs := load("out")
 	MOVQ(w, row)
+	// Two rows are taken in each pass.
 	if rows == 2 {
 		SHRQ(Imm(1), outputs)
 	}
 
+	// Each pass loads the weights of one or two rows, and clears their gradients.
 	Label("row")
 	var weight, gradient [2]reg.VecVirtual // of vectors or of rows
 	weights := []Mem{{Base: row}, {Base: row, Disp: s.bytes}}
@@ -73,6 +77,7 @@ func denseStep(s simd, samples int) {
 		weights[1] = Mem{Base: row, Index: ldw, Scale: 1}
 	}
 	weights = weights[:vectors*rows]
+	// A weight is loaded once for all samples.
 	for i, m := range weights {
 		weight[i] = s.vec()
 		gradient[i] = s.vec()
@@ -121,6 +126,7 @@ func denseStep(s simd, samples int) {
 	}
 	repeat("row", outputs)
 
+	// With the mask, the gradient is zero where the input is not above 0.
 	mask := GP8()
 	Load(Param("mask"), mask)
 	CMPB(mask, Imm(0))
@@ -141,6 +147,7 @@ func denseStep(s simd, samples int) {
 			}
 		}
 	}
+	// The sums are the gradient of the strip's inputs.
 	Label("store")
 	MOVQ(dx, p)
 	for i := range samples {

@@ -22,9 +22,10 @@ func spread(s simd, m Mem) reg.VecVirtual {
 	return v
 }
 
-// addExact looks at 16 differences before it changes anything, in float32: where bit 30 of
-// none is set, all are below 2 in magnitude, and numbers. Their terms are below 2^51 then, and
-// are rounded by adding 1.5*2^52 where there is no conversion to int64.
+// addExact writes the kernel of AddExact or, with reset, of AddExactAndReset. The kernel looks at
+// 16 differences in float32 before it changes anything: where bit 30 of none is set, all are
+// numbers below 2 in magnitude. Their terms are then below 2^51, and are rounded by adding 1.5*2^52
+// where there is no conversion to int64.
 func addExact(s simd, reset bool) {
 	name := "addExact" + s.name
 	if reset {
@@ -40,6 +41,7 @@ func addExact(s simd, reset bool) {
 	w := spread(s, argument("w"))
 	magic := spread(s, double(name+"Magic", 0x1.8p52))
 	Label("group")
+	// The bits of all 16 differences are joined by OR, so that one test sees bit 30 of any.
 	large := YMM()
 	loaded := [2]reg.VecVirtual{YMM(), YMM()}
 	for half, b := range loaded {
@@ -60,7 +62,9 @@ func addExact(s simd, reset bool) {
 	} else {
 		VPTEST(bit30, large)
 	}
+	// A group with a large difference ends the kernel before anything of it is added.
 	JNZ(LabelRef("end"))
+	// The terms are computed in float64 and added as integers.
 	for part := 0; part < 16; part += s.bytes / 8 {
 		d := s.vec()
 		b := s.vec()

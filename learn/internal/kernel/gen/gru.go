@@ -36,7 +36,8 @@ func advanceAll(bytes int, lists ...[]Mem) {
 	}
 }
 
-// gruForward writes the kernel of GRUForward. It takes one vector of every part at a time.
+// gruForward writes the kernel of GRUForward, which computes one vector of every gate at a time.
+// Both sigmoids share one division: 1/a and 1/b follow from 1/(ab).
 func gruForward(s simd) {
 	function("gruForward"+s.name, "func(n int, in, state, h, saved *float32)", ": see GRUForward.")
 	count := load("n")
@@ -58,6 +59,7 @@ func gruForward(s simd) {
 		VADDPS(ones, x, x)
 	}
 
+	// a and b become the denominators of the gates r and z.
 	Label("gate")
 	a := s.vec()
 	b := s.vec()
@@ -77,6 +79,7 @@ func gruForward(s simd) {
 	VMULPS(a, inverse, z)
 	VMOVUPS(r, saved[0])
 	VMOVUPS(z, saved[1])
+	// The tangent of the candidate is (1 − e)/(1 + e) with e = exp(−2x).
 	g := s.vec()
 	x := s.vec()
 	VMOVUPS(state[2], g)
@@ -94,6 +97,7 @@ func gruForward(s simd) {
 	VSUBPS(x, m, m)
 	VDIVPS(d, m, m)
 	VMOVUPS(m, saved[2])
+	// The new state is m + z(h − m).
 	VMOVUPS(h[0], x)
 	VSUBPS(m, x, x)
 	VFMADD213PS(m, z, x)
@@ -112,7 +116,8 @@ func bound(s simd, v float32) reg.VecVirtual {
 	return l
 }
 
-// gruBackward writes the kernel of GRUBackward. It takes one vector of every part at a time.
+// gruBackward writes the kernel of GRUBackward, which computes the gradients of one vector of every
+// gate at a time.
 func gruBackward(s simd) {
 	function("gruBackward"+s.name, "func(n int, dh, saved, h, da *float32)", ": see GRUBackward.")
 	count := load("n")
@@ -126,6 +131,7 @@ func gruBackward(s simd) {
 	ones := s.vec()
 	VMOVUPS(s.vector(1), ones)
 
+	// The kernel reads the gates r and z, the candidate m, and the gradient d of the new state.
 	Label("gate")
 	r := s.vec()
 	z := s.vec()
@@ -165,7 +171,8 @@ func gruBackward(s simd) {
 	done()
 }
 
-// addScaled serves both classes.
+// addScaled writes the kernel of AddScaled, which adds alpha·x to dst in groups of 8 floats. AVX2
+// and AVX-512 share it.
 func addScaled() {
 	function("addScaled", "func(dst, x *float32, groups int, alpha float32)", " adds alpha·x to groups of 8.")
 	dst := load("dst")

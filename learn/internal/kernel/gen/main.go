@@ -2,10 +2,12 @@ package main
 
 import . "github.com/mmcloughlin/avo/build"
 
-// main writes every kernel for every instruction set that has its own.
+// main writes every kernel for every instruction set that has its own version, and then those that
+// AVX2 and AVX-512 share.
 func main() {
 	ConstraintExpr("amd64")
 	for _, s := range []simd{avx512, half, avx2} {
+		// There is a product for each size of a tile: mr rows by nr vectors.
 		for nr := 1; nr <= 2; nr++ {
 			for mr := 1; mr <= s.maxRows[nr]; mr++ {
 				gemm(s, mr, nr)

@@ -33,7 +33,8 @@ func walk(name, doc string, arrays []string, scalar string, before func(), body 
 	done()
 }
 
-// normalisation writes the passes of norm.go.
+// normalisation writes the kernels of norm.go: the passes over the positions of a group
+// normalisation, the sum of a residual connection, and the mask of a ReLU.
 func normalisation() {
 	none := func() {}
 	walk("centre", ": see Centre.", []string{"dst", "x", "mean", "squares"}, "", none, func(operands map[string]Mem) {
@@ -83,6 +84,7 @@ func normalisation() {
 			VFMADD231PS(operands["x"], t, v)
 			VMOVUPS(v, operands["dst"])
 		})
+	// The kernels of a ReLU compare with zero.
 	clear := func() {
 		zero = YMM()
 		VXORPS(zero, zero, zero)

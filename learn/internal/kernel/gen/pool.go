@@ -6,8 +6,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// maxPool writes the kernel of MaxPool: it compares the four maps one after the other, and keeps the
-// larger value and its number.
+// maxPool writes the kernel of MaxPool. The kernel compares the four maps one after the other, and
+// keeps the larger value and its number.
 func maxPool(s simd) {
 	function("maxPool"+s.name, "func(rows int, x *float32, lx, right, down int, dst *float32, ld int, code "+
 		"*int32, whole bool)",
@@ -18,6 +18,7 @@ func maxPool(s simd) {
 	right := load("right")
 	low := load("down")
 	ADDQ(x, low)
+	// The maps are at 0, right, down and right+down.
 	maps := []Mem{{Base: x}, {Base: x, Index: right, Scale: 1}, {Base: low}, {Base: low, Index: right, Scale: 1}}
 	dst := load("dst")
 	ld := load("ld")
@@ -32,6 +33,7 @@ func maxPool(s simd) {
 			best := s.vec()
 			v := s.vec()
 			c := s.vec()
+			// position is the address of the present vector in map j.
 			position := func(j int) Mem {
 				m := maps[j]
 				m.Disp = off
@@ -63,8 +65,8 @@ func maxPool(s simd) {
 	})
 }
 
-// maxUnpool writes the kernel of MaxUnpool: it writes a gradient to the map that its code names, and 0
-// to the others.
+// maxUnpool writes the kernel of MaxUnpool. The kernel writes a gradient to the map that its code
+// names, and 0 to the others.
 func maxUnpool(s simd) {
 	function("maxUnpool"+s.name, "func(rows int, gradient *float32, ld int, code *int32, dst *float32, right, "+
 		"down int, whole bool)",
@@ -78,6 +80,7 @@ func maxUnpool(s simd) {
 	down := load("down")
 	low := GP64()
 	LEAQ(Mem{Base: dst, Index: down, Scale: 1}, low)
+	// A vector of each map's number is compared with the codes.
 	var winners [4]reg.VecVirtual
 	for j := range winners {
 		winners[j] = s.vec()

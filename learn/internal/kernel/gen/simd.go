@@ -61,7 +61,8 @@ func function(name, signature, doc string) {
 // load brings an argument into a register.
 func load(name string) reg.GPVirtual { return Load(Param(name), GP64()).(reg.GPVirtual) }
 
-// argument is the address of an argument in memory.
+// argument returns the memory operand of the kernel's argument of this name, and panics if the
+// signature has none.
 func argument(name string) Mem {
 	c, err := Param(name).Resolve()
 	if err != nil {

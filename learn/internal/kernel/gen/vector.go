@@ -37,8 +37,8 @@ func expInRange(s simd, x reg.VecVirtual) {
 	VMULPS(n, p, x)
 }
 
-// softmax writes the kernel of Softmax: down a column of lanes it finds the largest logit, sums the
-// exponentials, and scales them.
+// softmax writes the kernel of Softmax. Down each column of lanes the kernel finds the largest
+// logit, then sums the exponentials, and then scales them.
 func softmax(s simd) {
 	function("softmax"+s.name, "func(z *float32, rows, vectors int, scale float32, top, sum *float32)",
 		" works down `vectors` vectors of lanes of a block of logits; see Softmax.")
@@ -50,6 +50,7 @@ func softmax(s simd) {
 	p := GP64()
 	k := GP64()
 
+	// The first pass down the rows finds the largest logit.
 	Label("lanes")
 	maximum := s.vec()
 	MOVQ(z, p)
@@ -61,6 +62,7 @@ func softmax(s simd) {
 	repeat("max", k)
 	VMOVUPS(maximum, Mem{Base: top})
 
+	// The second pass replaces the logits by exponentials, and sums them.
 	lowerBound := s.vec()
 	total := s.vec()
 	VBROADCASTSS(s.vector(-64), lowerBound)
@@ -79,6 +81,7 @@ func softmax(s simd) {
 	repeat("exp", k)
 	VMOVUPS(total, Mem{Base: sum})
 
+	// The third pass multiplies by the scale over the sum.
 	f := s.vec()
 	VBROADCASTSS(argument("scale"), f) // not before: AVX2 has too few registers
 	VDIVPS(total, f, f)
@@ -95,8 +98,8 @@ func softmax(s simd) {
 	done()
 }
 
-// transpose writes the kernel of Transpose. It moves tiles of 8×8: halves of rows i and i+4 share a
-// register, so that what remains are shuffles within 128 bits.
+// transpose writes the kernel of Transpose, which moves tiles of 8×8. Halves of rows i and i+4
+// share a register, so that only shuffles within 128 bits remain.
 func transpose() {
 	function("transpose8", "func(dst *float32, ldd int, src *float32, lds int, down, right int)",
 		" transposes down×right tiles of 8×8; strides are in bytes.")
@@ -111,6 +114,7 @@ func transpose() {
 	LEAQ(Mem{Base: lds, Index: lds, Scale: 2}, lds3)
 	LEAQ(Mem{Base: ldd, Index: ldd, Scale: 2}, ldd3)
 
+	// row is the address of row i of a tile. p points to its row 0 and low to its row 4.
 	row := func(p, low reg.GPVirtual, stride, stride3 reg.Register, i int) Mem {
 		base := p
 		if i >= 4 {
@@ -138,6 +142,7 @@ func transpose() {
 	dLow := GP64()
 	LEAQ(Mem{Base: s, Index: lds, Scale: 4}, sLow)
 	LEAQ(Mem{Base: d, Index: ldd, Scale: 4}, dLow)
+	// The left half of the source tile becomes the upper half of the transposed one.
 	for half := range 2 {
 		var r [4]reg.VecVirtual
 		for i := range r {
@@ -176,7 +181,8 @@ func transpose() {
 	done()
 }
 
-// copyPieces serves both classes: of a short piece whole vectors are copied.
+// copyPieces writes the kernel of CopyPieces, which AVX2 and AVX-512 share. It copies whole
+// vectors, even of a short piece.
 func copyPieces() {
 	function("copyPieces", "func(dst *float32, toRow, toStep int, src *float32, fromRow, fromStep, rows, "+
 		"pieces, chunks int)",
@@ -194,6 +200,7 @@ func copyPieces() {
 	MOVQ(dst, d)
 	MOVQ(src, s)
 	Load(Param("pieces"), pieces)
+	// There is a loop for each number of chunks, without a branch in it.
 	for n := 1; n < 4; n++ {
 		CMPQ(chunks, Imm(uint64(n)))
 		JEQ(LabelRef(fmt.Sprint("copy", n)))
@@ -217,7 +224,8 @@ func copyPieces() {
 	done()
 }
 
-// rowSums serves both classes: its order of additions is fixed by AddRowSums.
+// rowSums writes the kernel of AddRowSums, which AVX2 and AVX-512 share, because the order of
+// additions is fixed.
 func rowSums() {
 	function("rowSums", "func(dst, x *float32, rows int, alpha float32, how int, mask, minus *int32)",
 		" sums rows of a block, of which the lanes that mask selects count; minus is -0 in the others. See AddRowSums.")
@@ -244,6 +252,7 @@ func rowSums() {
 		VORPS(Mem{Base: minus, Disp: 64 + 32*i}, part[2+i], part[2+i])
 		VADDPS(part[2+i], part[i], part[i])
 	}
+	// The lanes are added pairwise, halves first, until one is left.
 	a := part[0]
 	VADDPS(part[1], a, a)
 	h := XMM()
@@ -254,6 +263,8 @@ func rowSums() {
 	VADDPS(h, q, q)
 	VMOVSHDUP(q, h)
 	VADDSS(h, q, q)
+	// Mode 0 stores the sum, mode 1 rounds the product before it is added, and mode 2 adds it in
+	// one step.
 	CMPQ(mode, Imm(1))
 	JB(LabelRef("store"))
 	JEQ(LabelRef("round"))
@@ -270,7 +281,7 @@ func rowSums() {
 	done()
 }
 
-// lookup gathers a whole vector of the table at a time.
+// lookup writes the kernel of Lookup, which gathers a whole vector of the table at a time.
 func lookup(s simd) {
 	function("lookup"+s.name, "func(dst *float32, src *uint8, table *float32, groups int)",
 		" decodes groups of 16 bytes; see Lookup.")
@@ -281,6 +292,7 @@ func lookup(s simd) {
 	if s.wide() {
 		index := ZMM()
 		value := ZMM()
+		// A gather clears its mask, so all is set again for each.
 		all := K()
 		Label("group")
 		VPMOVZXBD(Mem{Base: src}, index)
@@ -308,7 +320,7 @@ func lookup(s simd) {
 	done()
 }
 
-// prefetch serves both classes.
+// prefetch writes the kernel of Prefetch, which AVX2 and AVX-512 share.
 func prefetch() {
 	function("prefetch", "func(src *uint8, lines int)", " asks for cache lines of 64 bytes.")
 	src := load("src")

@@ -25,7 +25,8 @@ type Aggregate struct {
 // the bounds on norms, and the rule that combines them. Devices get a robust rule of their own
 // unless the configuration sets a rule for all, or Believes gives a reason against it.
 func (c *Config) Combining() combine.Setup {
-	if c.Secure.On { // nobody sees a single update
+	// Under secure aggregation nobody sees a single update, so nothing can be done with one.
+	if c.Secure.On {
 		return combine.Setup{}.ForAlgorithm(c.Aggregate.Algorithm)
 	}
 	s := combine.Setup{Rule: c.Aggregate.Combine, Clip: c.Aggregate.Clip, Devices: c.Devices.Clip}

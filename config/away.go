@@ -6,22 +6,26 @@ import (
 	"fedpace/actors/fleet"
 )
 
-// checkAway refuses what tasks that pause while their client is away do not go with: leaving for the same
-// reason, transfers that others slow down, the stages of secure aggregation, and energy, which a client
-// does not use for a transfer while that is paused.
+// checkAway refuses what tasks that pause while their client is away (dropout.away: wait) cannot be
+// combined with: dropping out for the same reason, transfers that slow each other down, the stages
+// of secure aggregation, and the energy of devices, since nothing says what a paused transfer
+// draws. Configurations without such tasks always pass.
 func (c *Config) checkAway() error {
 	waits := c.Dropout.Away == fleet.AwayWaits
 	key := "dropout.away"
 	leaves := waits && c.Dropout.WhenUnavailable
+	// Any class may have a dropout of its own; the others share that of the whole configuration.
 	for i := range c.Fleet {
 		k := &c.Fleet[i]
 		dropout := &c.Dropout
+		// The class's own dropout takes the place of the common one.
 		if k.Dropout != nil {
 			dropout = k.Dropout
 		}
 		if dropout.Away != fleet.AwayWaits {
 			continue
 		}
+		// One class whose tasks wait is enough for what follows.
 		waits = true
 		leaves = leaves || dropout.WhenUnavailable
 		if k.Dropout != nil {

@@ -22,13 +22,16 @@ type Carbon struct {
 	Year   int    `key:"year" is:"null" range:"[1990,2200]" help:"year that the numbers are of"`
 }
 
-// StartTime is the time of virtual time 0, in UTC.
+// StartTime returns the time on the calendar of virtual time 0, in UTC. It is the zero time if the
+// configuration sets none.
 func (c *Carbon) StartTime() time.Time {
-	start, _ := time.Parse(time.RFC3339, c.Start) // checkCarbon has parsed it
+	// checkCarbon has made sure that the text can be parsed.
+	start, _ := time.Parse(time.RFC3339, c.Start)
 	return start.UTC()
 }
 
-// Names are the columns of the file.
+// Names returns the names of the file's columns, as the configuration lists them. The price is
+// empty if there are only three columns; there must be three at least.
 func (c *Carbon) Names() carbon.Columns {
 	names := carbon.Columns{Time: c.Columns[0], Zone: c.Columns[1], Grams: c.Columns[2]}
 	if len(c.Columns) > 3 {
@@ -37,7 +40,9 @@ func (c *Carbon) Names() carbon.Columns {
 	return names
 }
 
-// ZoneOf is the zone of the clients of a class, by its number.
+// ZoneOf returns the zone of the grid for the clients of a class, given by its index in fleet: that
+// of the class itself or, where it names none, that of the group carbon. Any other index is for
+// clients without a class.
 func (c *Config) ZoneOf(class int) string {
 	if class >= 0 && class < len(c.Fleet) && c.Fleet[class].Zone != "" {
 		return c.Fleet[class].Zone
@@ -45,11 +50,13 @@ func (c *Config) ZoneOf(class int) string {
 	return c.Carbon.Zone
 }
 
-// checkCarbon refuses a trace of the grid of which something is not said, zones that are no codes, and
-// budgets of what is not measured.
+// checkCarbon refuses a trace of the grid of which something is not said, zones that are no codes,
+// and limits on energy, carbon or cost that the run does not measure. Without any of these keys it
+// refuses nothing.
 func (c *Config) checkCarbon() error {
 	k := &c.Carbon
 	s := &c.Stop
+	// Emissions and costs follow from energy, and energy from the watts of every class.
 	needsPower := s.EnergyJoules > 0 || s.Equal == "energy" || k.File != ""
 	powerless := slices.IndexFunc(c.Fleet, func(k fleet.Class) bool { return k.Watts == (fleet.Watts{}) })
 	switch {
@@ -64,6 +71,7 @@ func (c *Config) checkCarbon() error {
 		return problem("stop.carbon_grams", nil, "needs a trace of the grid (set carbon.file)")
 	case s.EnergyCost > 0 && (k.File == "" || len(k.Columns) < 4):
 		return problem("stop.energy_cost", nil, "needs a trace with prices (set carbon.file, and a fourth of carbon.columns)")
+	// From here on, the file and what describes it are checked against each other.
 	case k.File == "" && !k.isEmpty():
 		return problem("carbon.file", nil, "is not set, so the other keys of carbon say nothing (set it, or remove them)")
 	case k.File == "":
@@ -79,6 +87,7 @@ func (c *Config) checkCarbon() error {
 	if _, err := time.Parse(time.RFC3339, k.Start); err != nil {
 		return problem("carbon.start", nil, "%.40q is not a time (such as 2024-03-01T10:00:00Z)", k.Start)
 	}
+	// Every class needs a zone, as its clients draw their energy somewhere.
 	for i := range c.Fleet {
 		zone := c.ZoneOf(i)
 		if zone == "" {
@@ -91,7 +100,8 @@ func (c *Config) checkCarbon() error {
 	return nil
 }
 
-// isEmpty reports whether no key is set.
+// isEmpty reports whether no key of the group carbon is set, so that the run does not count what it
+// emits.
 func (c *Carbon) isEmpty() bool {
 	return c.File == "" &&
 		len(c.Columns) == 0 &&

@@ -416,7 +416,8 @@ type Device struct {
 	Class string `key:"class" is:"null" help:"class in fleet that foretells its times; null: none known"`
 }
 
-// IDs returns the ids of the devices in the order of the configuration.
+// IDs returns the ids of the real devices that the configuration names, in its order, as a new list
+// that the caller may change.
 func (d *Devices) IDs() []string {
 	list := make([]string, len(d.Names))
 	for i := range list {
@@ -607,11 +608,13 @@ func (c *Config) CountsLater() bool { return closing.Overlaps(c.Close) || closin
 // candidates, so the time to ask them for losses is missing. In a deployment, the same number of
 // simulated clients stands for the real devices.
 func (c *Config) Untrained() (replaced bool) {
+	// As many simulated clients stand for the devices.
 	if c.DevicesAlone() {
 		c.Clients = len(c.Devices.Names)
 	}
 	c.Train = false
 	c.Devices.Names = nil
+	// measured reports whether a schedule follows what a run without training does not measure.
 	measured := func(component any) bool {
 		n := c.needs(component)
 		return n.Losses || n.Validation
@@ -624,9 +627,11 @@ func (c *Config) Untrained() (replaced bool) {
 		c.Schedule.Eta = schedule.FixedEta{}
 		replaced = true
 	}
+	// Candidates are drawn as before, but nobody asks them for losses.
 	if s, ok := c.Select.(selection.ByLosses); ok {
 		c.Select = s.DrawsBy()
 	}
+	// The draw itself may go by losses as well; then every client is as likely as any other.
 	if registry.NeedsOf(c.Select).Losses {
 		c.Select = selection.Uniform{}
 	}
@@ -685,8 +690,10 @@ func (c Config) NewFleet() (*fleet.Fleet, error) {
 	return f, nil
 }
 
-// EverAbsent reports whether any client can be unavailable at some time of the run.
+// EverAbsent reports whether any simulated client can be unavailable at some time of the run, by
+// the availability of its class or, where the class has none, by that of the whole configuration.
 func (c *Config) EverAbsent() bool {
+	// absent reports whether an availability is set and is any other than always.
 	absent := func(a fleet.Availability) bool {
 		return a != nil && a != fleet.Availability(fleet.Always{})
 	}

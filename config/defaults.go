@@ -33,6 +33,7 @@ const paperDownload, paperUpload = 20, 5
 func Defaults(task Task) (Config, error) {
 	var c Config
 	var r reader
+	// Every key gets the default of its tag first; those without one stay empty.
 	r.begin(reflect.ValueOf(&c).Elem(), "", "", "")
 	c.Task, c.Out = task, OutFolder(c.Name)
 	// Task custom takes nothing from the paper: checkCustom asks the user for what is missing.
@@ -41,6 +42,7 @@ func Defaults(task Task) (Config, error) {
 		c.Clients = AllClients
 		return c, nil
 	}
+	// All other tasks have the links of the paper's clients.
 	c.Network.DownloadMbps = paperDownload
 	c.Network.UploadMbps = paperUpload
 	if task.IsConvex() {
@@ -52,10 +54,12 @@ func Defaults(task Task) (Config, error) {
 		return c, nil
 	}
 	p, ok := task.Paper()
+	// The task is none that is known, so the error proposes one.
 	if !ok {
 		i := slices.IndexFunc(KnownKeys(), func(k Key) bool { return k.Name == "task" })
 		return Config{}, &KeyError{Key: "task", Problem: notA(string(task), "task", KnownKeys()[i].Words)}
 	}
+	// Tables 1 and 2 of the paper give these constants for its four tasks.
 	c.Clients = p.Clients
 	c.Cohort = p.Cohort
 	c.Batch = p.Batch
@@ -74,6 +78,7 @@ func Defaults(task Task) (Config, error) {
 // steps, the learning rate is below 1/(4L), and runs of all seeds share one problem, so that they
 // differ by their sampling alone.
 func (c *Config) convex() {
+	// With a fixed seed of the data, the seed of a run changes its sampling alone.
 	c.Synthetic.Seed = 1
 	c.Clients = 50
 	c.Cohort = 10

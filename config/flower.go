@@ -36,7 +36,8 @@ type RunValue struct {
 	Value string `key:"value" help:"its value"`
 }
 
-// Values returns the values of the run config by key.
+// Values returns the values that the configuration sets in the app's run config, as texts by key.
+// The map is never nil, and the caller may change it.
 func (f *Flower) Values() map[string]string {
 	values := map[string]string{}
 	for _, v := range f.Run {
@@ -78,7 +79,8 @@ func (c *Config) flower() {
 	c.Compute.SecondsPerStep = 0.01
 }
 
-// checkFlower refuses an app without its task and the task without an app.
+// checkFlower refuses a Flower app without task flower, and task flower without an app, with a
+// trainer beside it, or with real devices. The files of the app are not read.
 func (c *Config) checkFlower() error {
 	switch {
 	case c.PlaysFlower() && c.Flower.App == "":

@@ -168,8 +168,8 @@ func (c *Config) checkNeeds() error {
 	})
 }
 
-// needs returns what a component requires of the run, which may depend on the constants of the
-// schedules.
+// needs returns what a component requires of the run. A schedule's requirements may depend on the
+// constants of the schedules, such as the round of its decay.
 func (c *Config) needs(component any) registry.Needs {
 	return schedule.NeedsOf(component, c.Schedule.Setup())
 }
@@ -213,6 +213,7 @@ func (c *Config) choices(
 		if v.IsNil() {
 			return nil
 		}
+		// Only types of plug points have components; other interfaces and pointers are looked into.
 		if p := registry.For(v.Type()); p != nil {
 			// A component answers for the components within itself, which are not visited.
 			return visit(path, p, v.Interface())

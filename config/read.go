@@ -105,7 +105,8 @@ func (r *reader) standard(o *registry.Option, v reflect.Value) {
 // configuration.
 func join(path, key string) string { return strings.TrimPrefix(path+"."+key, ".") }
 
-// keysOf returns the keys of options, in their order.
+// keysOf returns the keys of some options of a struct, in their order, as messages and comparisons
+// need them.
 func keysOf(options []registry.Option) []string {
 	list := make([]string, len(options))
 	for i, o := range options {
@@ -375,15 +376,17 @@ type written struct {
 	options []*tree.Node
 }
 
-// namedBy reads a node that describes an entry of a plug point with a word for the name, such as
-// close with its word rule: {rule: deadline, seconds: 60}. The node may also be the name or a short
-// form alone. v is the choice as it is set so far.
+// namedBy finds out which entry of plug point p node n describes, and which parts of n hold its
+// options. It is for plug points that have a word for the name, such as close with its word rule:
+// {rule: deadline, seconds: 60}. The node may also be the name alone or a short form. v is the
+// choice as it is set so far, and path that of the choice.
 func namedBy(p *registry.Point, v reflect.Value, n *tree.Node, path string) (w written, err error) {
 	w.place = n.Place
 	w.path = path
 	// named is the part of the node that names the entry, and stands at namePath.
 	named := n
 	namePath := path
+	// A map names its entry under the word of the plug point, or by a bare name beside the options.
 	if n.Kind == tree.Map {
 		word := n.Fields[p.Word]
 		named = n.Fields[tree.Bare]
@@ -403,6 +406,7 @@ func namedBy(p *registry.Point, v reflect.Value, n *tree.Node, path string) (w w
 			return w, tree.Fail(n, path, "a %s without its %s (%s)", p.Kind, p.Word, orList(p.Names()))
 		}
 	}
+	// Without a name, the options change the entry that is set already.
 	if named != nil {
 		short := false
 		if w.entry, short, err = entryOf(p, named, path, namePath); err != nil {

@@ -35,16 +35,21 @@ type SecureAggregation struct {
 // of float32.
 const maskedGrowth = 2
 
-// SecurePlan returns the protocol's parameters for the most clients that a round may have, with the
-// probabilities with which it fails its promises.
+// SecurePlan returns the parameters of secure aggregation for a round of up to this many members:
+// each client's neighbours, the threshold of shares and the minimum of clients, with the
+// probabilities that it fails its promises. What the configuration sets takes precedence over what
+// is chosen for it. Parameters that cannot work are a *[KeyError].
 func (c *Config) SecurePlan(members int) (secagg.Plan, error) {
 	s := &c.Secure
 	p, err := secagg.Choose(members, s.Colluders, s.Dropouts)
 	given := s.Neighbours > 0 || s.Threshold > 0
+	// Where nothing can be chosen, the user may still give the parameters.
 	if err != nil && !given {
 		return p, problem("secure_aggregation", nil, "%v (raise cohort, or lower secure_aggregation.colluders or "+
 			"secure_aggregation.dropouts)", err)
 	}
+	// A client has at most all others as neighbours, and needs no more shares than it has
+	// neighbours.
 	if s.Neighbours > 0 {
 		p.Neighbours = min(s.Neighbours, members-1)
 		p.Threshold = min(p.Threshold, p.Neighbours)
@@ -55,6 +60,7 @@ func (c *Config) SecurePlan(members int) (secagg.Plan, error) {
 	if s.Minimum > 0 {
 		p.Minimum = s.Minimum
 	}
+	// The probabilities of the chosen parameters no longer hold and are computed anew.
 	if given {
 		p.Fill()
 	}
@@ -82,7 +88,9 @@ func (c *Config) SecureMaxWeight() uint64 {
 	return 1
 }
 
-// checkSecure refuses what secure aggregation does not go with, each with the reason.
+// checkSecure refuses what cannot be combined with secure aggregation, with the first reason that
+// applies: mainly what needs single updates, which nobody sees, and clients that do not start
+// together, as masks are agreed on within a round. Without secure aggregation everything passes.
 func (c *Config) checkSecure() error {
 	if !c.Secure.On {
 		return nil
@@ -92,6 +100,7 @@ func (c *Config) checkSecure() error {
 	batteries := slices.ContainsFunc(c.Fleet, func(k fleet.Class) bool { return k.Battery != nil })
 	attackers := slices.ContainsFunc(c.Fleet, func(k fleet.Class) bool { return k.Attack != nil })
 	hasDevices := len(c.Devices.Names) > 0
+	// Each row is a setting that masks do not allow, with the reason and a remedy.
 	for _, x := range []struct {
 		refused      bool
 		key, problem string

@@ -74,8 +74,9 @@ func (c *Config) checkOptions() error {
 	)
 }
 
-// problem returns an error about a key. relatedKeys are other keys from which the problem follows;
-// the place of one of them is given if the key itself is nowhere set.
+// problem returns a *[KeyError] about a key, whose message is formatted as by [fmt.Sprintf].
+// relatedKeys are other keys from which the problem follows; the place of one of them is given if
+// the key itself is nowhere set.
 func problem(key string, relatedKeys []string, format string, args ...any) error {
 	return &KeyError{Key: key, RelatedKeys: relatedKeys, Problem: fmt.Sprintf(format, args...)}
 }
@@ -100,8 +101,8 @@ func Error(path string, err error) error {
 // maxTags is how many tags a run may have.
 const maxTags = 32
 
-// checkNames checks the form of every text that is a name, an address, a URL, a tag or a condition,
-// and the number of tags and conditions.
+// checkNames checks the form of every text of the configuration that is a name, an address, a URL,
+// a tag or a condition on results, and that there are not too many tags and conditions.
 func (c *Config) checkNames() error {
 	// form is a text of the configuration with the function that checks it.
 	type form struct {
@@ -163,7 +164,8 @@ func checkServer(s string) error {
 }
 
 // checkPopulation refuses numbers of clients and cohorts that do not fit each other or the data: a
-// cohort cannot be larger than the population that it is drawn from.
+// cohort cannot be larger than the population that it is drawn from, and data that is made needs a
+// number of clients.
 func (c *Config) checkPopulation() error {
 	if err := c.ask("data", c.Data.Reader); err != nil {
 		return err
@@ -181,6 +183,7 @@ func (c *Config) checkPopulation() error {
 			[]string{"devices.names"},
 			"0 is for devices alone, and none is named (set devices.names, or clients)",
 		)
+	// A cohort is drawn from the devices, or from all clients.
 	case c.DevicesAlone() && c.Cohort > len(c.Devices.Names):
 		return problem(
 			"cohort",
@@ -240,14 +243,15 @@ func (c *Config) checkConvex() error {
 			registry.Number(c.Quadratic.Mu),
 			registry.Number(c.Quadratic.L),
 		)
+	// A file of samples does not define a quadratic.
 	case c.Task == TaskQuadratic && !c.IsSynthetic():
 		return problem("data", []string{"task"}, "quadratics are made, not read (set data: synthetic)")
 	}
 	return nil
 }
 
-// checkAccuracy refuses limits and targets for metrics that the run never measures, and settings of
-// evaluations by client that never take place.
+// checkAccuracy refuses limits and targets for metrics that the run never measures, a target that
+// is no accuracy, and settings of evaluations on the clients' own samples where none takes place.
 func (c *Config) checkAccuracy() error {
 	stop := c.Stop.Metric
 	accuracy := c.Evaluate.Metric.Name
@@ -283,6 +287,7 @@ func (c *Config) checkAccuracy() error {
 			"%s is no accuracy (more than 0 and at most 1; name another evaluate.metric)",
 			registry.Number(*target),
 		)
+	// The limits by accuracy have the same conditions as the targets.
 	case s != 0 && c.Task == TaskQuadratic:
 		return problem(
 			"stop.validation_accuracy",
@@ -311,6 +316,7 @@ func (c *Config) checkAccuracy() error {
 // epochs, it also refuses schedules that count local steps, and devices, whose numbers of samples
 // are not known before the run.
 func (c *Config) checkSchedules() error {
+	// Each schedule knows the limits of its own options.
 	if err := cmp.Or(
 		Error("schedule.k", schedule.Validate(c.Schedule.K)),
 		Error("schedule.eta", schedule.Validate(c.Schedule.Eta)),
@@ -354,6 +360,7 @@ func (c *Config) checkSites() error {
 	// The limits of sites are useless without any.
 	case s.Count == 0 && limited:
 		return problem("network.sites.count", nil, "it is missing, so no client is behind a site (set it)")
+	// Sites that add up updates need no limit to make a difference.
 	case c.Aggregate.SiteRounds > 0:
 		return c.checkSiteRounds()
 	case s.Count > 0 && !limited:
@@ -425,6 +432,7 @@ func (c *Config) checkSiteRounds() error {
 func (c *Config) checkTheory() error {
 	t := c.Theory
 	switch name := schedule.Etas.NameOf(c.Schedule.Eta); {
+	// No objective is more convex (mu) than it is smooth (L).
 	case t.Mu != nil && t.L != nil && *t.Mu > *t.L:
 		return problem(
 			"theory.mu",
@@ -591,6 +599,7 @@ func (c *Config) checkFleet() error {
 			c.Clients,
 		)
 	}
+	// From here on, only batteries matter: the first class that has one stands for all.
 	i := slices.IndexFunc(c.Fleet, func(k fleet.Class) bool { return k.Battery != nil })
 	key := fmt.Sprintf("fleet[%d].battery", i)
 	switch {
@@ -748,7 +757,7 @@ func (c *Config) checkClock() error {
 	// Eq. 4 gives the time of a round without contention: the download, the upload, and K_0 local
 	// steps, each at most ten standard deviations above its mean.
 	roundSeconds := megabits/c.Network.DownloadMbps + update/c.Network.UploadMbps +
-		float64(c.Schedule.K0)*(c.Compute.SecondsPerStep+10*c.Compute.Std) // Eq. 4
+		float64(c.Schedule.K0)*(c.Compute.SecondsPerStep+10*c.Compute.Std)
 	if roundSeconds > maxSeconds || math.IsNaN(roundSeconds) {
 		return problem(
 			"network",
@@ -771,13 +780,14 @@ func (c *Config) checkClock() error {
 	return nil
 }
 
-// checkNATS refuses settings of the server that contradict its kind. Without a server nothing can
-// listen, be copied or reach devices; only the embedded one listens, and only a cluster keeps
-// copies.
+// checkNATS refuses settings of the server that carries messages which contradict its kind. Without
+// a server nothing can listen, be copied or reach devices; only the embedded server listens for
+// this run, and only a cluster keeps copies.
 func (c *Config) checkNATS() error {
 	embedded := c.NATS.URL == Embedded
 	none := c.NATS.URL == None
 	switch {
+	// These are about a run without any server.
 	case none && c.NATS.Listen != "":
 		return problem(
 			"nats.listen",
@@ -798,6 +808,7 @@ func (c *Config) checkNATS() error {
 			[]string{"nats.url"},
 			"devices reach a run through a server, and nats.url is none: there is no server",
 		)
+	// Another server listens where its own configuration says.
 	case !embedded && c.NATS.Listen != "":
 		return problem(
 			"nats.listen",

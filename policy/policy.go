@@ -78,7 +78,8 @@ func Bind(v reflect.Value, start func(key string, p Policy) (Asker, error)) erro
 	return bind(v, "", start)
 }
 
-// bind is [Bind] for the value of a key.
+// bind is [Bind] for the value v at a key of the configuration; the key is empty for the
+// configuration itself.
 func bind(v reflect.Value, key string, start func(string, Policy) (Asker, error)) error {
 	switch v.Kind() {
 	case reflect.Slice:
@@ -92,6 +93,7 @@ func bind(v reflect.Value, key string, start func(string, Policy) (Asker, error)
 			return bind(v.Elem(), key, start)
 		}
 	case reflect.Interface:
+		// Only structs have options, and so policies.
 		if v.IsNil() || v.Elem().Kind() != reflect.Struct {
 			return nil
 		}
@@ -115,6 +117,7 @@ func bind(v reflect.Value, key string, start func(string, Policy) (Asker, error)
 			if key != "" {
 				below = key + "." + o.Key
 			}
+			// The options of a flat field stand at the level above, without a key of its own.
 			if o.Flat {
 				below = key
 			}
@@ -126,16 +129,19 @@ func bind(v reflect.Value, key string, start func(string, Policy) (Asker, error)
 	return nil
 }
 
-// Rebound is a component whose policies, at any depth, ask another asker instead of their own. Where no
-// asker is bound the component stays as it is.
+// Rebound returns a copy of component whose policies, at any depth, ask another asker: other is
+// given the present one and returns its replacement. Where no asker is bound the component stays as
+// it is.
 func Rebound[T any](component T, other func(Asker) Asker) T {
 	v := reflect.New(reflect.TypeFor[T]()).Elem()
 	value := reflect.ValueOf(component)
+	// A nil interface holds no component.
 	if !value.IsValid() {
 		return component
 	}
 	v.Set(value)
-	_ = bind(v, "", func(_ string, p Policy) (Asker, error) { // its start returns no error
+	// The function returns no error, so neither does bind.
+	_ = bind(v, "", func(_ string, p Policy) (Asker, error) {
 		if p.Source().asker == nil {
 			return nil, nil
 		}
@@ -144,11 +150,13 @@ func Rebound[T any](component T, other func(Asker) Asker) T {
 	return v.Interface().(T)
 }
 
-// In lists the policies of a configuration, each with its key.
+// In returns the policies of a configuration v, each with its key, in the order of the keys. The
+// configuration is not changed.
 func In(v reflect.Value) (list []Named) {
 	copied := reflect.New(v.Type()).Elem()
 	copied.Set(v)
-	_ = Bind(copied, func(key string, p Policy) (Asker, error) { // its start returns no error
+	// Bind writes into a copy; the function returns no error.
+	_ = Bind(copied, func(key string, p Policy) (Asker, error) {
 		list = append(list, Named{key, p})
 		return p.Source().asker, nil
 	})

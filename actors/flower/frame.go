@@ -9,9 +9,11 @@ import (
 
 // Limits of a frame, beyond which a process has lost its mind.
 const (
-	maxHeader = 64 << 20 // bytes of the line
-	maxBlob   = 4 << 30  // bytes of one blob
-	maxBlobs  = 1 << 20
+	// maxHeader bounds the line of a header, and maxBlob a single blob, in bytes.
+	maxHeader = 64 << 20
+	maxBlob   = 4 << 30
+	// maxBlobs bounds the number of blobs of a frame.
+	maxBlobs = 1 << 20
 )
 
 // blobSizes is the part of a frame's header that says how long the blobs behind it are.
@@ -19,8 +21,9 @@ type blobSizes struct {
 	Blobs []int64 `json:"blobs"`
 }
 
-// writeFrame sends a frame: header as one line of JSON, which must be an object without the key
-// blobs, and the blobs behind it. Blobs are not copied.
+// writeFrame sends a frame to w: header as one line of JSON, then the bytes of all blobs, one
+// behind the other. header must encode as a JSON object without the key blobs; that key is added
+// with the sizes of the blobs, if there are any. Blobs are not copied.
 func writeFrame(w io.Writer, header any, blobs [][]byte) error {
 	line, err := json.Marshal(header)
 	if err != nil {
@@ -41,7 +44,9 @@ func writeFrame(w io.Writer, header any, blobs [][]byte) error {
 	return nil
 }
 
-// appendSizes adds the key blobs to the JSON of an object that has at least one other key.
+// appendSizes returns the JSON of an object with one key more, blobs, whose value is the list of
+// the blobs' sizes in bytes. The object must have at least one other key, and its memory may be
+// reused.
 func appendSizes(object []byte, blobs [][]byte) []byte {
 	sizes := make([]int, len(blobs))
 	for i, blob := range blobs {
@@ -49,18 +54,21 @@ func appendSizes(object []byte, blobs [][]byte) []byte {
 	}
 	// A list of integers always has JSON.
 	list, _ := json.Marshal(sizes)
+	// The closing brace makes place for a comma and the key.
 	object = append(object[:len(object)-1], `,"blobs":`...)
 	object = append(object, list...)
 	return append(object, '}')
 }
 
-// readFrame waits for a frame, decodes its header into header and returns its blobs. It returns
-// io.EOF if the other side has closed the pipe between two frames.
+// readFrame waits for a frame on r, decodes its header into the pointer header and returns its
+// blobs, none if the header announces none. It returns [io.EOF] if the other side has closed the
+// pipe between two frames. A frame that is cut off or larger than the limits is another error.
 func readFrame(r *bufio.Reader, header any) ([][]byte, error) {
 	line, err := readLine(r)
 	if err != nil {
 		return nil, err
 	}
+	// The line is decoded twice: for the sizes of the blobs, and for what the caller asked for.
 	var sizes blobSizes
 	if err := json.Unmarshal(line, &sizes); err != nil {
 		return nil, fmt.Errorf("a frame's header is not JSON: %w", err)
@@ -84,7 +92,9 @@ func readFrame(r *bufio.Reader, header any) ([][]byte, error) {
 	return blobs, nil
 }
 
-// readLine reads up to the next newline, which the result lacks.
+// readLine reads from r up to the next newline and returns the line without it. A line that the end
+// of the pipe cuts off is [io.ErrUnexpectedEOF], and nothing at all [io.EOF]. A line longer than
+// maxHeader and a buffer of r is an error.
 func readLine(r *bufio.Reader) ([]byte, error) {
 	var line []byte
 	for {
@@ -93,6 +103,7 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 		switch {
 		case err == nil:
 			return line[:len(line)-1], nil
+		// The line goes on: its next part is in the buffer after another read.
 		case err == bufio.ErrBufferFull && len(line) <= maxHeader:
 		case err == bufio.ErrBufferFull:
 			return nil, fmt.Errorf("a frame's header is longer than %d bytes", maxHeader)

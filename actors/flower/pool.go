@@ -16,13 +16,16 @@ const (
 	maxHeld = 512 << 20
 )
 
-// Pool is the processes of a ClientApp. A message is served by the process of its node's
-// partition, so an app that keeps data of its partition in memory reads it once.
+// Pool is the processes of a ClientApp. A message is served by the process of its node's partition,
+// partition modulo the number of processes, so an app that keeps data of its partition in memory
+// reads it once.
 type Pool struct {
+	// config says how a process is started, and workers are the processes with their queues.
 	config  *Config
 	workers []*worker
-	group   sync.WaitGroup
-	stop    context.CancelFunc
+	// group waits for the goroutines of the workers, and stop ends what they are doing.
+	group sync.WaitGroup
+	stop  context.CancelFunc
 	// restarts counts the processes that replaced one that died.
 	restarts atomic.Int64
 }
@@ -78,8 +81,10 @@ type job struct {
 	done func(Result)
 }
 
-// worker is one process with its queue.
+// worker is one process with its queue of tasks, which it serves one by one in their order.
 type worker struct {
+	// pool is the pool that the worker belongs to, process its process, nil from its death until
+	// the next task starts another, and jobs the queue of tasks.
 	pool    *Pool
 	process *process
 	jobs    chan job
@@ -90,7 +95,9 @@ type worker struct {
 	heldBytes int
 }
 
-// StartPool starts the processes of a ClientApp, at least one. Close the pool after use.
+// StartPool starts the processes of a ClientApp for the app in c, as many as workers says but at
+// least one, and returns when all of them are ready. The end of ctx ends all processes. If one of
+// them cannot start, the others are ended and its error is returned. Close the pool after use.
 func StartPool(ctx context.Context, c *Config, workers int) (*Pool, error) {
 	ctx, stop := context.WithCancel(ctx)
 	p := &Pool{config: c, stop: stop}
@@ -112,7 +119,8 @@ func StartPool(ctx context.Context, c *Config, workers int) (*Pool, error) {
 	return p, nil
 }
 
-// firstError returns the first error of a list: processes that fail alike fail for one reason.
+// firstError returns the first error of the list that is not nil, or nil if there is none. One is
+// enough: processes that fail alike fail for one reason.
 func firstError(list []error) error {
 	for _, err := range list {
 		if err != nil {
@@ -122,8 +130,9 @@ func firstError(list []error) error {
 	return nil
 }
 
-// Submit lets a process serve a task. done takes the result, in a goroutine of the pool. The tasks
-// of one node must not overlap.
+// Submit queues task t for the process of its node's partition and returns at once, unless the
+// queue is full. done takes the result in a goroutine of the pool, which serves nothing else
+// meanwhile. The tasks of one node must not overlap: submit the next one after the result.
 func (p *Pool) Submit(t *Task, done func(Result)) {
 	p.workers[t.Partition%len(p.workers)].jobs <- job{t, done}
 }
@@ -131,7 +140,9 @@ func (p *Pool) Submit(t *Task, done func(Result)) {
 // Restarts is the number of processes that were started in place of one that died.
 func (p *Pool) Restarts() int64 { return p.restarts.Load() }
 
-// Close ends the processes.
+// Close ends the processes at once and waits until all of them are gone. Tasks that are under way
+// or queued get the error of their context, by their functions. No task may be submitted
+// afterwards.
 func (p *Pool) Close() error {
 	p.stop()
 	for _, w := range p.workers {
@@ -145,7 +156,8 @@ func (p *Pool) Close() error {
 	return err
 }
 
-// close ends the worker's process if there is one.
+// close ends the worker's process if there is one, and forgets it, so that the next task starts
+// another. It always returns nil.
 func (w *worker) close() error {
 	if w.process == nil {
 		return nil
@@ -156,7 +168,8 @@ func (w *worker) close() error {
 	return nil
 }
 
-// start starts the worker's process.
+// start starts the worker's process anew and forgets which arrays the one before held. ctx is that
+// of the pool: its end breaks off the start.
 func (w *worker) start(ctx context.Context) error {
 	command, err := w.pool.config.commandOf(w.pool.config.ClientCommand, "flower_client")
 	if err != nil {
@@ -169,7 +182,8 @@ func (w *worker) start(ctx context.Context) error {
 	return err
 }
 
-// run serves tasks until the pool is closed.
+// run serves the tasks of the worker's queue, one by one, until the pool is closed. It hands each
+// result to the function that came with its task.
 func (w *worker) run(ctx context.Context) {
 	for j := range w.jobs {
 		reply, err := w.serve(ctx, j.task)
@@ -177,7 +191,9 @@ func (w *worker) run(ctx context.Context) {
 	}
 }
 
-// serve serves one task. If the process dies, another one serves the task again.
+// serve lets the worker's process serve task t and returns the reply. If the process dies, another
+// one serves the task again, up to maxAttempts processes in all. A failure that a process itself
+// reports is final.
 func (w *worker) serve(ctx context.Context, t *Task) (reply *Reply, err error) {
 	for range maxAttempts {
 		if ctx.Err() != nil {
@@ -233,7 +249,8 @@ type clientReply struct {
 	failure
 }
 
-// ask sends a task to the process and waits for the reply.
+// ask sends task t to the worker's process and waits for the reply. The error wraps errEnded if the
+// process has died, so that another may try; a [Failed] is what the process said of itself.
 func (w *worker) ask(ctx context.Context, t *Task) (*Reply, error) {
 	header, blobs := w.request(t)
 	if err := w.process.send(header, blobs); err != nil {
@@ -250,8 +267,9 @@ func (w *worker) ask(ctx context.Context, t *Task) (*Reply, error) {
 	return answer.reply(t, parts)
 }
 
-// request makes the frame of a task: arrays that the process does not hold yet, the content's text,
-// and the node's state.
+// request returns the frame of task t: a header, and as blobs the arrays that the process does not
+// hold yet, the content's text, and the node's state. It notes which arrays the process holds from
+// then on, so the frame must be sent.
 func (w *worker) request(t *Task) (*clientRequest, [][]byte) {
 	header := &clientRequest{
 		Node:      t.Node,
@@ -273,12 +291,14 @@ func (w *worker) request(t *Task) (*clientRequest, [][]byte) {
 			blobs = append(blobs, a.Data)
 		}
 	}
+	// Arrays of this message stay, even if they alone exceed the limit.
 	header.Drop = w.makeRoom(needed)
 	blobs = append(blobs, []byte(t.Content.Text))
 	return header, append(blobs, t.State...)
 }
 
-// hold notes that the process keeps an array from now on. It returns false if it keeps it already.
+// hold notes that the process keeps array a from now on, and returns true if the array must be sent
+// to it. It returns false, and changes nothing, if the process holds the array already.
 func (w *worker) hold(a Array) bool {
 	if _, ok := w.held[a.Digest]; ok {
 		return false
@@ -289,8 +309,10 @@ func (w *worker) hold(a Array) bool {
 	return true
 }
 
-// makeRoom returns the digests of arrays that the process is to forget: the oldest ones that are
-// not needed now, until it holds no more than half of the limit.
+// makeRoom returns the digests of the arrays that the process is to forget, and forgets that it
+// held them; nil if it may keep all. If they exceed maxHeld bytes, the oldest ones go that are not
+// needed now, until the others take no more than half of that. needed has the digests of the
+// message under way.
 func (w *worker) makeRoom(needed map[string]bool) (drop []string) {
 	if w.heldBytes <= maxHeld {
 		return nil
@@ -309,7 +331,9 @@ func (w *worker) makeRoom(needed map[string]bool) (drop []string) {
 	return drop
 }
 
-// reply makes a reply of its header and its blobs.
+// reply returns the reply to task t from its header and its blobs: the text, the arrays, and, if
+// the node's state has changed, the new state. Otherwise the node keeps the state it had. A reply
+// whose numbers do not fit its blobs is an error.
 func (a *clientReply) reply(t *Task, blobs [][]byte) (*Reply, error) {
 	r := &Reply{
 		Size:    a.Size,
@@ -319,6 +343,7 @@ func (a *clientReply) reply(t *Task, blobs [][]byte) (*Reply, error) {
 		Seconds: a.Seconds,
 		State:   t.State,
 	}
+	// The app raised an error, which is a reply like any other: the node's state stays as it was.
 	if !a.Replied {
 		r.Raised = a.Raised
 		r.Code = a.Code

@@ -98,7 +98,9 @@ type process struct {
 	ended chan struct{}
 }
 
-// commandOf returns the words of the command that runs one of the Python modules of this program.
+// commandOf returns the words of the command that starts a process of the app: instead, if it is
+// not empty, otherwise the configured Python with the module of package fedpace that has this name.
+// An error says that the configured Python is no command.
 func (c *Config) commandOf(instead []string, module string) ([]string, error) {
 	if len(instead) > 0 {
 		return instead, nil
@@ -110,8 +112,9 @@ func (c *Config) commandOf(instead []string, module string) ([]string, error) {
 	return append(words, "-m", "fedpace."+module), nil
 }
 
-// environment is this process's environment with what a Python of an app needs: the package
-// fedpace, one order of sets in all processes, and few threads.
+// environment returns the variables of the environment for a process of the app: those of this
+// process, and what its Python needs. The package fedpace is found in the folder library, sets have
+// the same order in all processes, and arithmetic uses the configured number of threads.
 func (c *Config) environment(library string) []string {
 	path := library
 	if old := os.Getenv("PYTHONPATH"); old != "" {
@@ -125,7 +128,9 @@ func (c *Config) environment(library string) []string {
 	return list
 }
 
-// start starts a process, greets it and waits for its answer. Close the process after use.
+// start starts a process of the app by the words of its command, greets it and waits until it is
+// ready. It returns the process and what it says of itself. The end of ctx kills the process while
+// it gets ready. Close the process after use.
 func (c *Config) start(ctx context.Context, command []string) (*process, *Ready, error) {
 	library, err := child.PythonLibrary()
 	if err != nil {
@@ -139,6 +144,8 @@ func (c *Config) start(ctx context.Context, command []string) (*process, *Ready,
 	if err != nil {
 		return nil, nil, errors.Join(err, requestReader.Close(), requestWriter.Close())
 	}
+	// The process reads requests from descriptor 3 and writes replies to descriptor 4, so that what
+	// it prints cannot be taken for a reply.
 	printed := &tail{next: c.Log}
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Env = c.environment(library)
@@ -146,7 +153,8 @@ func (c *Config) start(ctx context.Context, command []string) (*process, *Ready,
 	cmd.Stderr = printed
 	cmd.ExtraFiles = []*os.File{requestReader, replyWriter}
 	cmd.SysProcAttr = child.OwnGroup()
-	cmd.WaitDelay = time.Second // a child of the process may hold its pipes
+	// A child of the process may hold its output open after it has ended.
+	cmd.WaitDelay = time.Second
 	err = cmd.Start()
 	// The process has its own ends of the pipes.
 	err = errors.Join(err, requestReader.Close(), replyWriter.Close())
@@ -175,7 +183,9 @@ func (c *Config) start(ctx context.Context, command []string) (*process, *Ready,
 	return p, ready, nil
 }
 
-// greet sends the greeting and checks the answer.
+// greet sends the greeting hello to the new process and returns its answer once the app has been
+// loaded. A process of another protocol version is refused, and a [Failed] is returned if it cannot
+// go on.
 func (p *process) greet(ctx context.Context, hello *Hello) (*Ready, error) {
 	if err := p.send(map[string]any{"hello": hello}, nil); err != nil {
 		return nil, p.explain(err)
@@ -210,7 +220,8 @@ func (f *failure) err() error {
 	return &Failed{f.Failed, f.Refused}
 }
 
-// send writes a frame to the process.
+// send writes a frame of the header and the blobs to the process. It waits while the pipe is full,
+// so the process must read.
 func (p *process) send(header any, blobs [][]byte) error {
 	buffered := bufio.NewWriterSize(p.requests, 1<<16)
 	if err := writeFrame(buffered, header, blobs); err != nil {
@@ -219,8 +230,9 @@ func (p *process) send(header any, blobs [][]byte) error {
 	return buffered.Flush()
 }
 
-// receive waits for the next frame of the process and decodes its header. When ctx ends, the
-// process is killed.
+// receive waits for the next frame of the process, decodes its header into the pointer header and
+// returns its blobs. When ctx ends, the process is killed and the error is that of ctx. If the
+// process ends, the error wraps errEnded.
 func (p *process) receive(ctx context.Context, header any) ([][]byte, error) {
 	stop := context.AfterFunc(ctx, p.kill)
 	defer stop()
@@ -234,7 +246,9 @@ func (p *process) receive(ctx context.Context, header any) ([][]byte, error) {
 	return blobs, nil
 }
 
-// explain adds to the error of a pipe how the process ended, and the last lines that it printed.
+// explain returns an error for a pipe that failed with err: how the process ended, with the last
+// lines that it printed, wrapping errEnded. If the process has not ended within closeWait, it
+// returns err itself, wrapped.
 func (p *process) explain(err error) error {
 	select {
 	case <-p.ended:
@@ -247,7 +261,8 @@ func (p *process) explain(err error) error {
 // kill ends the process and its children at once.
 func (p *process) kill() { child.KillGroup(p.command.Process.Pid) }
 
-// close lets the process end by closing its pipe, and kills it if it does not end soon.
+// close asks the process to end, by closing the pipe of requests, waits for it, and kills it if it
+// has not ended within closeWait. Then it closes the pipe of replies.
 func (p *process) close() error {
 	err := p.requests.Close()
 	select {
@@ -259,8 +274,11 @@ func (p *process) close() error {
 	return errors.Join(err, p.pipe.Close())
 }
 
-// tail passes on what is printed and keeps the end of it for an error.
+// tail is a writer that passes on what a process prints and keeps the end of it, for the text of an
+// error. Several goroutines may write.
 type tail struct {
+	// next takes everything that is printed; nil: it is not kept. last is the end of it, at most
+	// maxTail bytes.
 	next io.Writer
 	mu   sync.Mutex
 	last []byte
@@ -284,7 +302,8 @@ func (t *tail) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// text is the end of what was printed, in one line.
+// text returns what was printed last, at most maxTail bytes, as the part of an error message: its
+// lines on one line, separated by bars.
 func (t *tail) text() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

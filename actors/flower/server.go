@@ -45,11 +45,14 @@ type Note struct {
 	Values map[string]float64 `json:"values"`
 }
 
-// Message is a message from the ServerApp to a node.
+// Message is a message from the ServerApp to a node, as the app made it.
 type Message struct {
+	// Node is the id of the node, Type what it is asked for, such as train or evaluate, and TTL its
+	// time to live in seconds of virtual time, after which it expires. Group is the app's own mark
+	// for messages that belong together, often the number of a round.
 	Node  int64   `json:"node"`
 	Type  string  `json:"type"`
-	TTL   float64 `json:"ttl"` // seconds until it expires
+	TTL   float64 `json:"ttl"`
 	Group string  `json:"group"`
 	// Content is shared by the messages of a broadcast.
 	Content *Content `json:"-"`
@@ -104,7 +107,8 @@ type Delivery struct {
 	Reason string
 }
 
-// StartServer starts the process of the ServerApp. Close it after use.
+// StartServer starts the process of the ServerApp that c names, and returns when the app has been
+// loaded. The app runs from then on until its first request. Close the server after use.
 func StartServer(ctx context.Context, c *Config) (*Server, error) {
 	command, err := c.commandOf(c.ServerCommand, "flower_server")
 	if err != nil {
@@ -141,7 +145,9 @@ type request struct {
 	failure
 }
 
-// Next waits for the app's next request.
+// Next waits for the app's next request, which may take as long as the app computes. A request must
+// be answered before the next call. The end of ctx kills the process. A [Failed] error is what the
+// app itself reports.
 func (s *Server) Next(ctx context.Context) (*Request, error) {
 	var header request
 	blobs, err := s.process.receive(ctx, &header)
@@ -152,6 +158,7 @@ func (s *Server) Next(ctx context.Context) (*Request, error) {
 		return nil, err
 	}
 	r := &Request{Now: header.Now, Notes: header.Notes}
+	// Only the fields that belong to the kind of request are set in the header.
 	switch header.Ask {
 	case "nodes":
 		r.Nodes = true
@@ -170,8 +177,9 @@ func (s *Server) Next(ctx context.Context) (*Request, error) {
 // errPush is the error of a push in which places or digests do not fit.
 var errPush = errors.New("the server's process pushed messages that refer to contents or arrays that are not there")
 
-// push puts together the messages of a push: contents are shared by messages, and arrays by
-// contents.
+// push returns the messages of a push, put together from the header and its blobs. Each distinct
+// array is sent once, and named by its digest; each content refers to its arrays by digest, and
+// each message to its content by index. errPush is returned if one of these is not there.
 func (r *request) push(blobs [][]byte) ([]Message, error) {
 	if len(blobs) != len(r.Names) {
 		return nil, errPush
@@ -187,6 +195,7 @@ func (r *request) push(blobs [][]byte) ([]Message, error) {
 			Size:   sent.Size,
 			Config: sent.Config,
 		}
+		// The digest covers the arrays by their own digests, so large ones are not read again.
 		sum := sha256.New()
 		fmt.Fprintf(sum, "%d\n%s", len(sent.Text), sent.Text)
 		for _, name := range sent.Arrays {
@@ -207,13 +216,15 @@ func (r *request) push(blobs [][]byte) ([]Message, error) {
 		}
 		r.Messages[i].Content = contents[place]
 	}
+	// A push without messages is one, too: nil would say that nothing was pushed.
 	if r.Messages == nil {
 		r.Messages = []Message{}
 	}
 	return r.Messages, nil
 }
 
-// AnswerNodes answers a request for nodes at virtual time now.
+// AnswerNodes answers a request for nodes with the ids of those that are available; nil: none is.
+// now is the present virtual time in nanoseconds, which the app's clock shows from then on.
 func (s *Server) AnswerNodes(now int64, nodes []int64) error {
 	if nodes == nil {
 		nodes = []int64{}
@@ -221,7 +232,9 @@ func (s *Server) AnswerNodes(now int64, nodes []int64) error {
 	return s.answer(map[string]any{"now": now, "nodes": nodes}, nil)
 }
 
-// AnswerPush answers a push with the number of each message; 0: its node does not exist.
+// AnswerPush answers a push with the number of each message, in their order, by which the app asks
+// for replies. The number is 0 where the node does not exist. now is the present virtual time in
+// nanoseconds.
 func (s *Server) AnswerPush(now int64, numbers []uint64) error {
 	if numbers == nil {
 		numbers = []uint64{}
@@ -229,7 +242,8 @@ func (s *Server) AnswerPush(now int64, numbers []uint64) error {
 	return s.answer(map[string]any{"now": now, "ids": numbers}, nil)
 }
 
-// Deliver hands a reply to a server that waits. The wait goes on until AnswerReceive.
+// Deliver hands reply d to a server that waits, at virtual time now in nanoseconds. There may be
+// many; the wait goes on until AnswerReceive.
 func (s *Server) Deliver(now int64, d *Delivery) error {
 	if d.Content == nil {
 		header := map[string]any{"now": now, "reply": d.Message, "error": d.Code, "reason": d.Reason}

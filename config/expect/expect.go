@@ -66,6 +66,7 @@ func Parse(text string) (*Expectation, error) {
 	if len(text) > maxText {
 		return nil, fmt.Errorf("%d characters are too many (at most %d)", len(text), maxText)
 	}
+	// The parser is that of a general language; what an expectation does not have is refused below.
 	c := conf.CreateNew()
 	// The functions of the expression language would be accepted here and mean nothing.
 	clear(c.Builtins)
@@ -87,8 +88,9 @@ func Parse(text string) (*Expectation, error) {
 	return e, errors.Join(e.read(e.left), e.read(e.right))
 }
 
-// read collects the names and gains that a term uses. It refuses everything but numbers, names, the
-// four operations of arithmetic, signs and gains.
+// read collects the names and gains that the term node uses into e.Names and e.Gains. It refuses
+// everything but numbers, names of values, the four operations of arithmetic, signs and calls of
+// gain, and its error tells at which character.
 func (e *Expectation) read(node ast.Node) error {
 	switch n := node.(type) {
 	case *ast.IntegerNode, *ast.FloatNode:
@@ -96,6 +98,7 @@ func (e *Expectation) read(node ast.Node) error {
 	case *ast.IdentifierNode:
 		e.Names = append(e.Names, n.Value)
 		return nil
+	// Signs, operations and gains of another form fall through to the error below.
 	case *ast.UnaryNode:
 		if n.Operator == "-" || n.Operator == "+" {
 			return e.read(n.Node)
@@ -122,6 +125,7 @@ func gainOf(n *ast.CallNode) (gain [3]string, ok bool) {
 	if f, isName := n.Callee.(*ast.IdentifierNode); !isName || f.Value != "gain" || len(n.Arguments) != len(gain) {
 		return gain, false
 	}
+	// All arguments must be texts, not names or numbers.
 	for i, a := range n.Arguments {
 		text, isText := a.(*ast.StringNode)
 		if !isText {
@@ -133,9 +137,11 @@ func gainOf(n *ast.CallNode) (gain [3]string, ok bool) {
 }
 
 // Check returns an error for each name in the expectation that is no value, and for each schedule
-// of a gain that is none. values and schedules are the known names; where schedules is nil, they
-// are not known yet and are not checked.
+// of a gain that is none, joined to one. values and schedules are the known names; where schedules
+// is nil, they are not known yet and are not checked.
 func (e *Expectation) Check(values, schedules []string) error {
+	// check returns an error if list lacks name, and proposes the nearest name of the list. kind
+	// says in the message what the name should be.
 	check := func(kind, name string, list []string) error {
 		if slices.Contains(list, name) {
 			return nil
@@ -150,6 +156,7 @@ func (e *Expectation) Check(values, schedules []string) error {
 	for _, n := range e.Names {
 		all = append(all, check("value", n, values))
 	}
+	// A gain compares two schedules, g[0] and g[1], by the value g[2].
 	for _, g := range e.Gains {
 		all = append(all, check("value", g[2], values))
 		if schedules != nil {
@@ -159,7 +166,8 @@ func (e *Expectation) Check(values, schedules []string) error {
 	return errors.Join(all...)
 }
 
-// distinct returns the words of a list in their order, without repetitions.
+// distinct returns the words of a list in their order, each once: the same value may be known from
+// several places.
 func distinct(list []string) (words []string) {
 	for _, word := range list {
 		if !slices.Contains(words, word) {
@@ -180,6 +188,7 @@ func (e *Expectation) Hold(
 	value func(name string) float64,
 	gain func(mine, baseline, name string) Interval,
 ) Outcome {
+	// Both terms are intervals, whose bounds are equal where a value has no uncertainty.
 	l := eval(e.left, value, gain)
 	r := eval(e.right, value, gain)
 	o := Outcome{Expression: e.Text, Cell: cell}
@@ -205,8 +214,10 @@ func (e *Expectation) Hold(
 	return o
 }
 
-// eval returns the interval of a term. The bounds of a sum, product or quotient are the extremes
-// over the bounds of its two terms, since these operations are monotonic in each term.
+// eval returns the interval of the term node. value returns a measured value by its name, NaN if
+// there is none, and gain the interval of the gain of one schedule over another by a value. The
+// bounds of a sum, product or quotient are the extremes over the bounds of its two terms, since
+// these operations are monotonic in each term.
 func eval(node ast.Node, value func(string) float64, gain func(mine, baseline, name string) Interval) Interval {
 	switch n := node.(type) {
 	case *ast.IntegerNode:
@@ -226,12 +237,14 @@ func eval(node ast.Node, value func(string) float64, gain func(mine, baseline, n
 		}
 		return v
 	}
+	// Parse has let through nothing else: this is one of the four operations.
 	n := node.(*ast.BinaryNode)
 	a := eval(n.Left, value, gain)
 	b := eval(n.Right, value, gain)
 	do := func(x, y float64) float64 {
 		return map[string]float64{"+": x + y, "-": x - y, "*": x * y, "/": x / y}[n.Operator]
 	}
+	// The extremes lie where each term is at one of its bounds.
 	corners := []float64{do(a.Low, b.Low), do(a.Low, b.High), do(a.High, b.Low), do(a.High, b.High)}
 	i := Interval{slices.Min(corners), do(a.Value, b.Value), slices.Max(corners)}
 	// A divisor whose interval contains zero makes the quotient unbounded.
@@ -245,7 +258,9 @@ func eval(node ast.Node, value func(string) float64, gain func(mine, baseline, n
 	return i
 }
 
-// String describes the outcome in a sentence for people, without saying whether it passed.
+// String describes the outcome in a sentence for people: the expectation, the value of its left
+// term, and the bounds of that value if it is uncertain. It does not say whether the expectation
+// passed.
 func (o Outcome) String() string {
 	text := o.Expression
 	if o.Cell != "" {
@@ -264,6 +279,7 @@ func (o Outcome) String() string {
 func Missed(outcomes []Outcome) error {
 	var list []string
 	for _, o := range outcomes {
+		// Each text says what was expected and what was measured.
 		if !o.Passed {
 			list = append(list, o.String())
 		}

@@ -43,7 +43,8 @@ What is chosen by a name has its options beside it: ` + "`aggregate: {algorithm:
 		if name := group(k); count[name] >= 7 {
 			return "`" + name + "`"
 		}
-		return "General" // as the first key's is
+		// The other groups share the table in which the first keys of a configuration stand.
+		return "General"
 	}
 	for len(keys) > 0 {
 		title := section(&keys[0])
@@ -59,8 +60,8 @@ What is chosen by a name has its options beside it: ` + "`aggregate: {algorithm:
 	return []byte(r.String())
 }
 
-// entries writes the table of the entries of a key's plug point, with their options. An option that
-// an earlier entry has in the same form is only named.
+// entries writes the table of the entries of key k's plug point, each with its options. An option
+// that an earlier entry has in the same form is only named, so that the table stays short.
 func (r *page) entries(k *config.Key) {
 	first := "`" + k.Point.Word + "` or option"
 	if k.Point.Word == "" {
@@ -70,8 +71,10 @@ func (r *page) entries(k *config.Key) {
 	explained := map[string]bool{}
 	for _, e := range k.Point.Entries {
 		var unexplained []config.Key
+		// also lists the options that were explained before, as the end of the entry's help.
 		also := ""
 		for _, o := range config.KeysOf("", e.Type(), true) {
+			// Options are the same where all that their rows say is the same.
 			if row := r.row(&o); explained[row] {
 				also += ", `" + o.Name + "`"
 			} else {

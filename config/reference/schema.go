@@ -33,14 +33,17 @@ func Schema() []byte {
 // them, so that each stands in the schema once.
 type schema object
 
-// record returns the schema of a map with the options of the struct t, and those of an entry of a
-// plug point beside them; entry is nil where there is none. With complete, options without a
-// default are required, because the map is read into a new struct. Those of an entry always are.
+// record returns the schema of a map with the options of the struct t and, beside them, those of an
+// entry of a plug point; entry is nil where there is none. Keys that are no options are not
+// allowed. With complete, options of t without a default are required, because the map is read into
+// a new struct. Those of an entry always are.
 func (s schema) record(complete bool, t, entry reflect.Type) object {
 	properties := object{}
 	required := []string{}
+	// add adds the options of one struct; whole says that those without a default are required.
 	add := func(t reflect.Type, whole bool) {
 		for _, o := range registry.Options(t) {
+			// The options of a flat entry are added by the caller, for each entry that it may be.
 			if o.Flat {
 				continue
 			}

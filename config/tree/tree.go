@@ -89,13 +89,16 @@ func Value(name, place string, text []byte) (*Node, error) {
 	return newNode(root, place, func(ast.Node) string { return place })
 }
 
-// newNode converts a value from the parser's form, with all values within it. where is the place of
-// the value itself, and place returns the place of any part of it.
+// newNode returns the node of a YAML value from the parser's form, with the nodes of all values
+// within it. where is the place of the value itself, as file and line, and place returns the place
+// of any part of it. A key that is set twice is an error; a value of a kind that configurations do
+// not have becomes a node of kind alien.
 func newNode(n ast.Node, where string, place func(ast.Node) string) (*Node, error) {
 	node := &Node{Place: where, Kind: Scalar}
 	switch n := n.(type) {
 	case nil, *ast.NullNode:
 		node.Kind = Null
+	// Quotes matter later: a quoted number is text.
 	case *ast.StringNode:
 		t := n.GetToken().Type
 		node.Text = n.Value
@@ -107,6 +110,7 @@ func newNode(n ast.Node, where string, place func(ast.Node) string) (*Node, erro
 		node.Quoted = true
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
 		node.Text = n.GetToken().Value
+	// The elements of a list come in their order.
 	case *ast.SequenceNode:
 		node.Kind = List
 		for _, v := range n.Values {
@@ -398,7 +402,8 @@ type KeyError struct {
 	RelatedKeys []string
 }
 
-// Error returns one line with the place, the key and the problem.
+// Error returns the problem in one line, as place, key and problem. The place, a file and line, is
+// left out if it is unknown. A value that was set on the command line has the flag as its place.
 func (e *KeyError) Error() string {
 	switch e.Place {
 	case "":

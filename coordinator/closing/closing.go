@@ -49,11 +49,15 @@ type Rule interface {
 
 // Standing is what a closing rule knows of the round under way.
 type Standing struct {
-	Cohort int // the run's cohort, however few clients are available
-	// tasks of this round, ended and under way: fewer than the cohort if clients are away, more if devices come on top
-	Tasks    int
-	Accepted int  // updates of this round's tasks so far
-	Overdue  bool // the deadline has passed
+	// Cohort is the run's cohort, however few clients are available.
+	Cohort int
+	// Tasks is the number of this round's tasks, ended and under way: fewer than the cohort if
+	// clients are away, more if devices come on top.
+	Tasks int
+	// Accepted is the number of updates of this round's tasks that were accepted so far.
+	Accepted int
+	// Overdue says that the deadline of the round has passed.
+	Overdue bool
 }
 
 // Overlapping is a closing rule whose tasks outlive the round in which they
@@ -65,17 +69,21 @@ type Overlapping interface {
 	Lateness
 }
 
-// Overlaps reports whether rounds overlap under a closing rule.
+// Overlaps reports whether rounds overlap under closing rule c: tasks then outlive the round in
+// which they were issued.
 func Overlaps(c Rule) bool {
 	_, ok := c.(Overlapping)
 	return ok
 }
 
-// Fewest is the least number of updates that closes a round of a cohort in which no task fails:
-// the cohort, if the rule names no number.
+// Fewest returns the least number of updates with which rule c closes a round of this cohort in
+// which no task fails. It is the cohort if the rule names no number, as one that waits for all.
 func Fewest(c Rule, cohort int) int {
 	const never = 1 << 30
+	// A rule with a deadline may close with fewer updates after it than before.
 	for _, overdue := range []bool{c.Deadline() > 0, false} {
+		// One more update never makes a rule keep a round open, so the least number can be
+		// searched.
 		n := sort.Search(never, func(n int) bool {
 			return c.Close(Standing{
 				Cohort:   cohort,
@@ -91,13 +99,15 @@ func Fewest(c Rule, cohort int) int {
 	return cohort
 }
 
-// After says when a round closes under rule c, in time from the round's start. now is the round's
-// standing. ends holds the times at which its open tasks would be accepted; it is sorted in place.
-// Tasks that never end are not in ends. ok is false if the round would wait for one of those.
+// After returns when a round closes under rule c, in time from the round's start. now is the
+// round's standing. ends holds the times at which its open tasks would be accepted; it is sorted in
+// place. Tasks that never end are not in ends. ok is false if the round would wait for one of
+// those.
 func After(c Rule, now Standing, ends []Time) (after Time, ok bool) {
 	slices.Sort(ends)
 	deadline := c.Deadline()
-	passes := func(by Time) bool { // whether the round closes at its deadline, if that comes by then
+	// passes reports whether the round closes at its deadline, if that comes before the time by.
+	passes := func(by Time) bool {
 		overdue := !now.Overdue && deadline > 0 && deadline < by
 		now.Overdue = now.Overdue || overdue
 		return overdue && c.Close(now)

@@ -25,11 +25,14 @@ type Formula struct {
 
 // Facts are what a formula may read of a round that opens.
 type Facts struct {
-	Round   int     // from 1
-	Seconds float64 // virtual time at which the round opens
-	K       int     // local steps of a mean client
-	K0      int     // in the unit of K of the schedule
-	Cohort  int
+	// Round is the number of the round, from 1, and Seconds the virtual time at which it opens.
+	Round   int
+	Seconds float64
+	// K is the number of local steps of a mean client, and K0 the schedule's K_0, in the schedule's
+	// unit. Cohort is the run's.
+	K      int
+	K0     int
+	Cohort int
 	// StragglerShare is that of the last round that has one, 0 before.
 	StragglerShare float64
 	// Quantile returns the time in seconds within which this part of the clients, 0 to 1, is expected
@@ -84,7 +87,8 @@ type closingVariables struct {
 	schedule.Functions
 }
 
-// options are the formulas that are set, by key, in the order in which they are settled.
+// options returns the formulas that are set, each with its key, in the order in which they are
+// settled: seconds, n, m.
 func (f Formula) options() []struct{ key, text string } {
 	var set []struct{ key, text string }
 	for _, o := range []struct{ key, text string }{{"seconds", f.Seconds}, {"n", f.N}, {"m", f.M}} {
@@ -98,7 +102,8 @@ func (f Formula) options() []struct{ key, text string } {
 // programs are the formulas compiled so far, by their text, since a round asks once each.
 var programs sync.Map
 
-// program returns the compiled formula of a text.
+// program returns the compiled formula of a text. It is compiled once in this process. An error
+// says what is wrong with the text.
 func program(text string) (*schedule.Program, error) {
 	if p, ok := programs.Load(text); ok {
 		return p.(*schedule.Program), nil
@@ -126,7 +131,8 @@ func (f Formula) Validate(int) error {
 	return nil
 }
 
-// reads reports whether a formula reads one of these names.
+// reads reports whether any of the formulas reads a variable or calls a function of one of these
+// names. Formulas that do not compile read nothing.
 func (f Formula) reads(names ...string) bool {
 	for _, o := range f.options() {
 		p, err := program(o.text)
@@ -172,8 +178,9 @@ func (f Formula) String() string {
 // maxSeconds is the latest deadline, that of [Deadline].
 const maxSeconds = 4e9
 
-// In returns the numbers of a round: seconds to the nanosecond, at least one; numbers of updates rounded
-// up, from 1 to the cohort.
+// In returns the numbers of the round that facts describes: the deadline in nanoseconds, at least
+// one, and the numbers of updates, rounded up, from 1 to the cohort. A formula that is not set
+// gives 0. A value that is not positive, or a deadline beyond maxSeconds, is an error.
 func (f Formula) In(facts Facts) (n Numbers, err error) {
 	v := closingVariables{
 		Round:          float64(facts.Round),
@@ -185,6 +192,7 @@ func (f Formula) In(facts Facts) (n Numbers, err error) {
 		Quantile:       facts.Quantile,
 		Functions:      schedule.PortableFunctions,
 	}
+	// The mean is expensive to compute, so it is asked only if a formula reads it.
 	if f.reads("expected") {
 		v.Expected = facts.Mean()
 	}
@@ -199,6 +207,7 @@ func (f Formula) In(facts Facts) (n Numbers, err error) {
 		if isSeconds {
 			limit = maxSeconds
 		}
+		// Written so that NaN is refused, too.
 		if !(x > 0) || isSeconds && x > limit {
 			return n, fmt.Errorf("closing: close.%s: %s is %v in round %d, want more than 0 and at most %v",
 				o.key, o.text, x, facts.Round, limit)

@@ -44,5 +44,6 @@ func (u Use) String() string {
 	return fmt.Sprintf("used up to %d rounds later", u.Limit)
 }
 
-// UsesLate reports whether tasks outlive their round.
+// UsesLate reports whether tasks may go on when their round has closed, so that their updates count
+// in a later one. A nil l is the same as [Drop].
 func UsesLate(l Lateness) bool { return l != nil && l.Keeps(1) }

@@ -25,7 +25,9 @@ func (Python) Kind() string { return "Closing" }
 // Deadline is that of the options.
 func (p Python) Deadline() Time { return Deadline{Seconds: p.Seconds}.Deadline() }
 
-// Close is the answer of the class, or false where it has failed.
+// Close returns the answer of the class, or false where it has failed. The class is not asked
+// before there are as many updates as the option updates says. Where no process is bound, the round
+// closes with that number.
 func (p Python) Close(now Standing) bool {
 	if now.Accepted < p.Fewest {
 		return false

@@ -35,13 +35,15 @@ func (Sink) Files() []string { return []string{File} }
 // Open makes the run's log.
 func (Sink) Open(*metrics.Run) (metrics.Output, error) { return &Log{}, nil }
 
-// Log is the record of one run's decisions, which [Set.Record] takes once it has started.
+// Log is the record of one run's decisions, which [Set.Record] takes once it has started. It is an
+// output of the run, and a writer of lines.
 type Log struct{ file metrics.File }
 
 // Round implements [metrics.Output]: decisions are written as they are made.
 func (l *Log) Round(*metrics.Round) error { return nil }
 
-// Start implements [metrics.Starter].
+// Start implements [metrics.Starter]: it opens the file of decisions in the run's folder, where new
+// lines come behind those that are there.
 func (l *Log) Start(s *metrics.Start) (err error) {
 	l.file, err = s.Append(File)
 	return err
@@ -57,9 +59,10 @@ const (
 	maxKnown = 64 << 20
 )
 
-// Remember reads the decisions of the run in a folder, which an equal question is then answered by. It
-// is for a run that goes on or is replayed. Of a long log only the end is read. A line that a crash
-// tore off is left out.
+// Remember reads the decisions of the run in a folder, so that a question that was asked there
+// already gets the same answer without its policy, unless vectors go with it. It is for a run that
+// goes on or is replayed. Of a long log only the last maxKnown bytes are read, and a last line that
+// a crash tore off is left out. A folder without decisions is no error.
 func (s *Set) Remember(dir string) error {
 	if s == nil {
 		return nil
@@ -74,13 +77,16 @@ func (s *Set) Remember(dir string) error {
 	return err
 }
 
-// readLog hands the decisions in a folder to visit, those in the last bytes of the file.
+// readLog reads the decisions in a folder's log, in the order in which they were made, and hands
+// each to visit, whose error ends the reading. Only those that lie wholly in the last bytes of the
+// file are read. An error of [fs.ErrNotExist] says that there is no log.
 func readLog(dir string, last int64, visit func(*decision) error) error {
 	path := filepath.Join(dir, File)
 	f, info, err := regular.Open(path)
 	if err != nil {
 		return err
 	}
+	// The file is only read, so nothing can be lost when it is closed.
 	defer f.Close() // read only
 	skipped := max(0, info.Size()-last)
 	if _, err := f.Seek(skipped, io.SeekStart); err != nil {
@@ -110,7 +116,8 @@ func readLog(dir string, last int64, visit func(*decision) error) error {
 	return nil
 }
 
-// wholeLines splits at ends of lines, and drops what has none.
+// wholeLines is a [bufio.SplitFunc] that returns each line without its newline. Text at the end of
+// the file without a newline is dropped: a crash has torn it off.
 func wholeLines(data []byte, atEOF bool) (advance int, token []byte, err error) {
 	if i := bytes.IndexByte(data, '\n'); i >= 0 {
 		return i + 1, data[:i], nil
@@ -134,12 +141,17 @@ type Verified struct {
 // maxVerified is how many decisions are asked again, the last ones of a run.
 const maxVerified = 200_000
 
-// Verify asks the policies of the run in a folder every question again, in new processes, from the last
-// to the first, and with another order of sets. A policy that is a function answers as it did. One that
-// keeps something between two questions, draws numbers without a seed, or goes by the clock does not.
+// Verify asks the policies of the run in a folder every question again, in new processes, from the
+// last to the first, and with another order of sets. c is the run's configuration. It stops at the
+// first answer that differs from the recorded one, and returns what it found; the error is for
+// policies that cannot be asked.
+//
+// A policy that is a function answers as it did. One that keeps something between two questions,
+// draws numbers without a seed, or goes by the clock does not.
 func Verify(ctx context.Context, dir string, c *config.Config) (v Verified, err error) {
 	var decisions []*decision
 	if err := readLog(dir, maxKnown, func(d *decision) error {
+		// The record has only a digest of vectors, so their question cannot be asked again.
 		if d.Vectors != "" {
 			v.Unasked++
 			return nil
@@ -154,6 +166,7 @@ func Verify(ctx context.Context, dir string, c *config.Config) (v Verified, err 
 		return v, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
+	// The other order reveals policies whose answers depend on what they were asked before.
 	slices.Reverse(decisions)
 	v.Unasked += max(0, len(decisions)-maxVerified)
 	for _, d := range decisions[:min(len(decisions), maxVerified)] {
@@ -177,7 +190,8 @@ func Verify(ctx context.Context, dir string, c *config.Config) (v Verified, err 
 	return v, nil
 }
 
-// equalJSON reports whether two texts of JSON say the same.
+// equalJSON reports whether two texts of JSON have the same value, whatever their spaces and the
+// order of the keys of objects. Texts that are no JSON are equal only byte by byte.
 func equalJSON(a, b json.RawMessage) bool {
 	if bytes.Equal(a, b) {
 		return true

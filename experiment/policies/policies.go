@@ -16,10 +16,11 @@ import (
 	"fedpace/policy"
 )
 
-// Set is the policies of one run, in their processes. nil is the set of a run without policies. A run
-// asks from one goroutine, and forecasts from several; one question is asked at a time. Close it after
-// use.
+// Set is the policies of one run, in their processes. nil is the set of a run without policies. A
+// run asks from one goroutine, and forecasts from several; one question is asked at a time. Close
+// it after use.
 type Set struct {
+	// ctx is that of every question. It does not end with the run's own context.
 	ctx    context.Context
 	askers []*asker
 
@@ -47,15 +48,18 @@ type decision struct {
 	Written string `json:"written,omitempty"`
 }
 
-// key is equal for equal questions.
+// key returns a text that two decisions share if the same policy was asked the same question by the
+// same method, with the same vectors.
 func (d *decision) key() string {
 	return d.Policy + "\n" + d.Method + "\n" + d.Vectors + "\n" + string(d.Question)
 }
 
-// Any reports whether a configuration has policies.
+// Any reports whether any component of configuration c is a policy in Python, so that the run needs
+// processes for it.
 func Any(c *config.Config) bool { return len(policy.In(reflect.ValueOf(*c))) > 0 }
 
-// Files lists the files of a configuration's policies, in the order of their keys.
+// Files returns the paths of the files that hold the policies of configuration c, each once, in the
+// order of the policies' keys.
 func Files(c *config.Config) (paths []string) {
 	for _, p := range policy.In(reflect.ValueOf(*c)) {
 		if path := p.Policy.Source().Path; !slices.Contains(paths, path) {
@@ -65,9 +69,10 @@ func Files(c *config.Config) (paths []string) {
 	return paths
 }
 
-// Open starts the policies of a configuration and binds them to their components, so that a class that
-// is not there is found before a run. notice takes lines for the user, and may be nil. The end of the
-// context breaks off the start alone. It returns nil for a configuration without policies.
+// Open starts the policies of a configuration and binds them to their components in c, so that a
+// class that is not there is found before a run. notice takes lines for the user, and may be nil.
+// The end of the context breaks off the start alone. It returns nil for a configuration without
+// policies.
 func Open(ctx context.Context, c *config.Config, notice func(string)) (*Set, error) {
 	return open(ctx, c, notice)
 }
@@ -121,10 +126,12 @@ func (s *Set) Record(w io.Writer) {
 	}
 }
 
-// Recorded is a component of the run itself, of which each decision is written to the record.
+// Recorded returns a copy of a component, whose policies answer for the run itself: each of their
+// decisions is written to the record. The component itself stays as it is, for forecasts.
 func Recorded[T any](component T) T {
 	return policy.Rebound(component, func(other policy.Asker) policy.Asker {
 		a := *other.(*asker)
+		// The copy keeps answers of its own, as a forecast's answer was not recorded.
 		a.answered = map[string]json.RawMessage{}
 		a.recorded = true
 		return &a
@@ -142,8 +149,11 @@ func (s *Set) Close() (err error) {
 	return err
 }
 
-// asker is one policy of a set. It implements [policy.Asker].
+// asker is one policy of a set. It implements [policy.Asker] for the component whose options name
+// the policy.
 type asker struct {
+	// set is the set that it belongs to, key that of the component in the configuration, and
+	// program the policy's process.
 	set     *Set
 	key     string
 	program *program
@@ -170,19 +180,22 @@ func (a *asker) Fail(method, format string, args ...any) {
 	a.wrong(method, format, args...)
 }
 
-// wrong is Fail for a caller that holds the lock.
+// wrong notes, like Fail, that an answer to a method cannot be used, for a caller that holds the
+// lock of the set. The text is formatted as by [fmt.Sprintf].
 func (a *asker) wrong(method, format string, args ...any) {
 	a.fail(fmt.Errorf("%s: %s: %s", a.program.name(), method, fmt.Sprintf(format, args...)))
 }
 
-// fail keeps the first failure.
+// fail keeps err, with the policy's key, as the failure of the set, unless there is one already.
+// The lock of the set must be held.
 func (a *asker) fail(err error) {
 	if a.set.err == nil {
 		a.set.err = fmt.Errorf("%s: %w", a.key, err)
 	}
 }
 
-// Ask implements [policy.Asker].
+// Ask implements [policy.Asker]. For the methods whose questions come again, it keeps answers, so
+// that the process is asked each question once.
 func (a *asker) Ask(method string, question, answer any) bool {
 	if !slices.Contains(keeping, method) {
 		return a.AskVectors(method, question, nil, answer)
@@ -214,7 +227,10 @@ func (a *asker) AskVectors(method string, question any, vectors *policy.Vectors,
 	return a.ask(method, question, vectors, answer)
 }
 
-// ask is AskVectors for a caller that holds the lock.
+// ask is AskVectors for a caller that holds the lock of the set. The answer comes from an earlier
+// attempt of the run if that has been asked the same, otherwise from the policy's process. It is
+// recorded and read into the pointer answer. After the first failure of any policy, ask reports
+// false without asking.
 func (a *asker) ask(method string, question any, vectors *policy.Vectors, answer any) bool {
 	if a.set.err != nil {
 		return false
@@ -245,7 +261,9 @@ func (a *asker) ask(method string, question any, vectors *policy.Vectors, answer
 	return a.decode(method, d.Answer, answer)
 }
 
-// decode reads an answer.
+// decode reads the JSON text of an answer into the pointer answer. It reports false, and notes the
+// failure of the method, if the text has another form. null, which is Python's None, is an answer
+// only where a list is wanted.
 func (a *asker) decode(method string, text json.RawMessage, answer any) bool {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
@@ -260,7 +278,8 @@ func (a *asker) decode(method string, text json.RawMessage, answer any) bool {
 	return true
 }
 
-// keep writes a decision to the record.
+// keep writes decision d to the record as one line of JSON, if the set has a record and the asker's
+// decisions belong to it.
 func (a *asker) keep(d *decision) error {
 	if a.set.record == nil || !a.recorded {
 		return nil
@@ -273,7 +292,8 @@ func (a *asker) keep(d *decision) error {
 	return err
 }
 
-// digest is the SHA-256 of vectors, one behind the other, in hexadecimal.
+// digest returns the SHA-256 of the vectors' bytes, one vector behind the other, in hexadecimal.
+// Each vector is a slice as [policy.Vectors] allows.
 func digest(vectors []any) string {
 	sum := sha256.New()
 	for _, v := range vectors {

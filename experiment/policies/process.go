@@ -93,13 +93,17 @@ type exception struct {
 // Error is the text of the exception.
 func (e *exception) Error() string { return e.Text }
 
-// program is a policy's process, which is started again when it dies. It is for one goroutine.
+// program is a policy's process, which is started again when it dies. It is for one goroutine at a
+// time.
 type program struct {
+	// policy has the file, the class and the limits of the policy.
 	policy policy.Policy
 	// marks are variables of the environment that come behind all others.
-	marks  []string
+	marks []string
+	// notice takes lines for the user, such as what the process prints; it may be nil.
 	notice func(string)
 
+	// process is nil until it is started, and greeting is what it said of its class.
 	process  *child.Process
 	greeting greeting
 	// id is that of the last request.
@@ -122,7 +126,9 @@ func (p *program) patience() time.Duration {
 	return time.Duration(p.policy.Source().Patience * float64(time.Second))
 }
 
-// start starts the process and has it make the policy's object.
+// start starts the process, has it load the user's file and make the policy's object, and keeps its
+// greeting. The end of ctx breaks it off. An error names the policy, and the line of its file where
+// the user's code failed.
 func (p *program) start(ctx context.Context) error {
 	if !child.Supported() {
 		return fmt.Errorf("%s: this system cannot hand memory to another process (use Linux, macOS or another Unix)",
@@ -147,6 +153,7 @@ func (p *program) start(ctx context.Context) error {
 	}
 	p.process = process
 	source := p.policy.Source()
+	// Loading a file may import large libraries, which takes far longer than an answer.
 	patience := max(minStart, 10*p.patience())
 	r, err := p.exchange(ctx, patience, &request{Hello: &hello{
 		Protocol:  protocol,
@@ -166,11 +173,13 @@ func (p *program) start(ctx context.Context) error {
 	return nil
 }
 
-// exchange sends a request and returns its reply. The error is an [exception] where the user's code raised
-// one, and a [child.EndedError] where the process died.
+// exchange sends request r, numbered, and returns the reply to it, each within the given patience.
+// The error is an [exception] where the user's code raised one, and a [child.EndedError] where the
+// process died or was killed for its silence.
 func (p *program) exchange(ctx context.Context, patience time.Duration, r *request) (*reply, error) {
 	p.id++
 	r.ID = p.id
+	// A greeting has no number; the reply has none either.
 	if r.Hello != nil {
 		r.ID = 0
 	}
@@ -200,7 +209,8 @@ func (p *program) exchange(ctx context.Context, patience time.Duration, r *reque
 	return answer, nil
 }
 
-// send writes a request, which the process reads in time or is killed.
+// send writes request r as a line of JSON. If the process does not read it within the given
+// patience, it is killed.
 func (p *program) send(ctx context.Context, patience time.Duration, r *request) error {
 	line, err := json.Marshal(r)
 	if err != nil {
@@ -209,13 +219,15 @@ func (p *program) send(ctx context.Context, patience time.Duration, r *request) 
 	return p.process.Send(ctx, line, patience, fmt.Sprintf("it has read no request for %v, and was killed", patience))
 }
 
-// wrong kills a process that breaks the protocol and returns the error.
+// wrong kills a process that breaks the protocol, since nothing that it says later can be trusted,
+// and returns an error with the formatted text.
 func (p *program) wrong(format string, args ...any) error {
 	_ = p.process.Kill("")
 	return fmt.Errorf("it breaks the protocol: %s", fmt.Sprintf(format, args...))
 }
 
-// explain adds the policy's name and, where the process ended, its last lines, to an error.
+// explain returns err with the policy's name in front of it. If the process has ended, its last
+// printed lines follow; if the user's code raised err, its line in the policy's file is named.
 func (p *program) explain(err error) error {
 	if ended := (*child.EndedError)(nil); errors.As(err, &ended) {
 		return fmt.Errorf("%s: %w; %s", p.name(), err, p.process.Printed())
@@ -230,8 +242,9 @@ func (p *program) explain(err error) error {
 	return fmt.Errorf("%s: %w", p.name(), err)
 }
 
-// ask puts a question to a method and returns the answer as JSON. A process that dies is started
-// again, at most maxDeaths times.
+// ask puts a question, in JSON, to a method of the policy and returns the answer as JSON. v are
+// vectors that go with it, which the policy may read and write; nil: none. A process that dies is
+// started again and asked the same, until maxDeaths processes have died at it.
 func (p *program) ask(ctx context.Context, method string, question []byte, v *policy.Vectors) (json.RawMessage, error) {
 	for deaths := 1; ; deaths++ {
 		answer, err := p.askOnce(ctx, method, question, v)
@@ -248,7 +261,8 @@ func (p *program) ask(ctx context.Context, method string, question []byte, v *po
 	}
 }
 
-// askOnce is ask with one process, which it starts if there is none.
+// askOnce is ask with one process: it starts a process if there is none or if the last one broke,
+// and asks it once. An error is explained, with the policy's name.
 func (p *program) askOnce(
 	ctx context.Context,
 	method string,
@@ -280,7 +294,9 @@ func (p *program) askOnce(
 	return r.Answer, nil
 }
 
-// share copies vectors into the memory that the process maps, and returns where they lie.
+// share copies the vectors of v into the memory that the process maps, one behind the other, and
+// returns where each lies: first those that are read, then those that may be written. It tells the
+// process if the memory has grown. A nil v gives an empty list.
 func (p *program) share(ctx context.Context, v *policy.Vectors) ([]place, error) {
 	if v == nil {
 		return []place{}, nil
@@ -301,6 +317,7 @@ func (p *program) share(ctx context.Context, v *policy.Vectors) ([]place, error)
 	if err != nil {
 		return nil, err
 	}
+	// The process must map the file again before it looks at the vectors.
 	if grown {
 		if err := p.send(ctx, p.patience(), &request{Memory: &size{len(p.process.Memory.Bytes)}}); err != nil {
 			return nil, err
@@ -313,7 +330,8 @@ func (p *program) share(ctx context.Context, v *policy.Vectors) ([]place, error)
 	return places, nil
 }
 
-// take copies what the policy wrote out of the shared memory.
+// take copies the vectors that the policy may write out of the shared memory into v.Written, after
+// an answer. places is what share returned for v. A nil v has none.
 func (p *program) take(v *policy.Vectors, places []place) {
 	if v == nil {
 		return
@@ -324,12 +342,16 @@ func (p *program) take(v *policy.Vectors, places []place) {
 	}
 }
 
-// all lists the vectors that are read, then those that are written.
+// all returns the vectors that a policy reads, followed by those that it may write, in the order in
+// which the policy gets them.
 func all(v *policy.Vectors) []any {
+	// The capacity is cut off, so that append does not write into the caller's array.
 	return append(v.Read[:len(v.Read):len(v.Read)], v.Written...)
 }
 
-// raw is a vector's memory, with the code of its type in Python's module struct.
+// raw returns the bytes of a vector in this machine's memory, not a copy, and the code of its type
+// in Python's module struct: q for int64, d for float64, f for float32. Another type is a mistake
+// of the program.
 func raw(vector any) (code string, bytes []byte) {
 	switch x := vector.(type) {
 	case []int64:
@@ -342,13 +364,14 @@ func raw(vector any) (code string, bytes []byte) {
 	panic(fmt.Sprintf("policies: a vector of %T", vector))
 }
 
-// memoryOf is the memory of a slice of numbers.
+// memoryOf returns the memory of the slice x as bytes, without a copy. It is valid as long as x is.
 func memoryOf[T int64 | float64 | float32](x []T) []byte {
 	var number T
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), len(x)*int(unsafe.Sizeof(number)))
 }
 
-// length is the number of values of a vector.
+// length returns the number of values in a vector, which must be of a type that [policy.Vectors]
+// allows.
 func length(vector any) int {
 	switch x := vector.(type) {
 	case []int64:
@@ -361,7 +384,8 @@ func length(vector any) int {
 	panic(fmt.Sprintf("policies: a vector of %T", vector))
 }
 
-// close ends the process, if there is one.
+// close ends the process, if there is one, by asking it to; a process that does not end is killed.
+// The program can start another afterwards.
 func (p *program) close() error {
 	process := p.process
 	p.process = nil

@@ -11,7 +11,9 @@ const supported = true
 // from the terminal does not reach.
 func OwnGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-// KillGroup kills what is left of the group of a process.
+// KillGroup kills every process that is left of the group that the process with number leader has
+// begun, at once and without a warning.
 func KillGroup(leader int) {
-	_ = syscall.Kill(-leader, syscall.SIGKILL) // an error says that nothing is left
+	// An error says that nothing is left of the group.
+	_ = syscall.Kill(-leader, syscall.SIGKILL)
 }

@@ -11,11 +11,14 @@ import (
 	"fedpace/python"
 )
 
-// PythonEnvironment is this process's environment with what a process of Python needs to give the
-// same bits each time: a number of threads, one order of sets, and a PYTHONPATH that begins with the
-// folder library. marks are further variables, NAME=VALUE.
+// PythonEnvironment returns this process's environment with what a process of Python needs to give
+// the same bits each time: the number of threads of its arithmetic, one order of sets, and a
+// PYTHONPATH that begins with the folder library. marks are further variables, NAME=VALUE, which
+// win over those before them.
 func PythonEnvironment(library string, threads int, marks ...string) []string {
-	list := append(os.Environ(), "PYTHONHASHSEED=0") // sets have one order in all processes
+	// With a fixed seed of hashes, sets have one order in all processes.
+	list := append(os.Environ(), "PYTHONHASHSEED=0")
+	// Each of the usual libraries of arithmetic reads its own variable.
 	for _, name := range []string{"OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"} {
 		list = append(list, fmt.Sprintf("%s=%d", name, threads))
 	}
@@ -27,11 +30,13 @@ func PythonEnvironment(library string, threads int, marks ...string) []string {
 	return append(list, marks...)
 }
 
-// PythonLibrary returns a folder with the Python package of this program. It lies in the user's
-// cache under a digest of the package, and stays for later runs.
+// PythonLibrary returns a folder with the Python package of this program, and writes what is not
+// there yet. It lies in the user's cache under a digest of the package, so that each version has
+// its own, and stays for later runs.
 func PythonLibrary() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
+		// A user without a home has no cache.
 		cache = os.TempDir()
 	}
 	modules := python.Modules()
@@ -51,7 +56,8 @@ func PythonLibrary() (string, error) {
 	return dir, nil
 }
 
-// writeModule writes a file unless it exists with this content.
+// writeModule writes source to the file at path, with the folders above it, unless the file exists
+// with this content. Other processes may write the same file at the same time.
 func writeModule(path string, source []byte) error {
 	if found, err := os.ReadFile(path); err == nil && bytes.Equal(found, source) {
 		return nil

@@ -49,12 +49,14 @@ func newMemory() (*Memory, error) {
 	return &Memory{file: f}, nil
 }
 
-// Grow makes room for n bytes and reports whether the file was enlarged, of which the process must
-// be told. Existing content stays, but slices of the old mapping become invalid.
+// Grow makes room for n bytes in all, and for some more, so that it is rarely needed. It reports
+// whether the file was enlarged, of which the child must be told. Existing content stays, but
+// slices of the old mapping become invalid.
 func (m *Memory) Grow(n int) (grown bool, err error) {
 	if n <= len(m.Bytes) {
 		return false, nil
 	}
+	// Doubling makes repeated growth cheap, up to a bound on the memory that is wasted.
 	n = max(n, min(2*len(m.Bytes), len(m.Bytes)+growth))
 	if err := m.file.Truncate(int64(n)); err != nil {
 		return false, fmt.Errorf("shared memory of %d bytes: %w", n, err)
@@ -73,7 +75,8 @@ func (m *Memory) Grow(n int) (grown bool, err error) {
 // growth bounds the bytes that memory grows by beyond what is needed.
 const growth = 64 << 20
 
-// close unmaps the memory and closes its file.
+// close unmaps the memory and closes its file. The child's own mapping stays valid until the child
+// ends.
 func (m *Memory) close() error {
 	var err error
 	if m.Bytes != nil {
@@ -82,7 +85,9 @@ func (m *Memory) close() error {
 	return errors.Join(err, m.file.Close())
 }
 
-// Numbers returns n numbers of four bytes at an offset as a slice of the shared memory itself.
+// Numbers returns n numbers of four bytes each as a slice of the shared memory m itself, from an
+// offset in bytes that [Align] has given. What the child writes there is seen in it; [Memory.Grow]
+// makes it invalid.
 func Numbers[T float32 | int32](m *Memory, offset, n int) []T {
 	b := m.Bytes[offset : offset+4*n]
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), n)

@@ -12,30 +12,40 @@ import (
 
 // Limits of what a process prints.
 const (
-	maxLine      = 2048 // bytes of a line that are kept
-	maxShown     = 1000 // lines of one process that are shown
-	maxTailLines = 10   // lines that an error repeats at most
-	maxTailBytes = 600  // bytes of them: an error that a host reports elsewhere has about a thousand
+	// maxLine is how many bytes of a line are kept.
+	maxLine = 2048
+	// maxShown is how many lines of one process are shown to the user.
+	maxShown = 1000
+	// maxTailLines is how many of the last lines an error repeats at most, and maxTailBytes how many
+	// bytes of them: an error that a host reports elsewhere has room for about a thousand.
+	maxTailLines = 10
+	maxTailBytes = 600
 )
 
-// Output reads what a process prints, shows it line by line, and keeps the last lines for an error.
+// Output reads what a process prints, shows it to the user line by line, and keeps the last lines
+// for an error.
 type Output struct {
+	// notice takes each line that is shown.
 	notice func(string)
 
 	mu sync.Mutex
 	// held says that the last lines are not shown yet, because an error may repeat them.
-	held      bool
+	held bool
+	// tailLines are the last lines, at most maxTailLines, and shown is the number of lines shown so
+	// far.
 	tailLines []string
 	shown     int
 }
 
-// read reads lines from r until its end. The part of a line beyond maxLine is dropped.
+// read reads what a process prints from r, line by line, until the end of its pipe. The part of a
+// line beyond maxLine bytes is dropped.
 func (o *Output) read(r io.Reader) {
 	lines := bufio.NewReaderSize(r, maxLine)
 	for {
 		line, err := lines.ReadSlice('\n')
 		o.add(string(line))
-		for errors.Is(err, bufio.ErrBufferFull) { // the rest of a long line
+		// The rest of a long line is read and dropped.
+		for errors.Is(err, bufio.ErrBufferFull) {
 			_, err = lines.ReadSlice('\n')
 		}
 		if err != nil {
@@ -44,7 +54,8 @@ func (o *Output) read(r io.Reader) {
 	}
 }
 
-// add takes one printed line. Lines without content are dropped.
+// add takes one printed line: it is shown, unless lines are held back, and kept as one of the last.
+// Lines without content are dropped.
 func (o *Output) add(line string) {
 	line = Printable(strings.TrimRight(line, "\r\n"))
 	if strings.TrimSpace(line) == "" {
@@ -57,6 +68,7 @@ func (o *Output) add(line string) {
 	}
 	o.tailLines = append(o.tailLines, line)
 	if len(o.tailLines) > maxTailLines {
+		// A line that an error will not repeat any more is shown late rather than never.
 		if o.held {
 			o.show(o.tailLines[0])
 		}
@@ -64,7 +76,8 @@ func (o *Output) add(line string) {
 	}
 }
 
-// show passes a line to the user. After maxShown lines it says once that no more are shown.
+// show passes one line to the user, up to maxShown lines. Instead of the next it says once that no
+// more are shown. The lock must be held.
 func (o *Output) show(line string) {
 	o.shown++
 	switch {
@@ -87,8 +100,8 @@ func (o *Output) Release() {
 	}
 }
 
-// tail returns the last lines in one text for an error. If they are too long together the end is
-// kept, which usually says most.
+// tail returns the last printed lines as the part of an error message, on one line. If they are
+// longer than maxTailBytes together, the end is kept, which usually says most.
 func (o *Output) tail() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -102,7 +115,9 @@ func (o *Output) tail() string {
 	return "it printed last: " + text
 }
 
-// Printable removes from a text what cannot stand in a line of an error, and cuts it.
+// Printable returns s as a text for one line of an error message: every kind of space becomes a
+// blank, other characters that cannot be printed are removed, and what exceeds maxLine bytes is cut
+// off, with an ellipsis.
 func Printable(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) {

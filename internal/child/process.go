@@ -39,13 +39,15 @@ type Options struct {
 	HoldOutput bool
 }
 
-// Process is a running child. Its methods are for one goroutine.
+// Process is a running child with its pipes. Its methods are for one goroutine.
 type Process struct {
 	// Memory is what the child and this process share, empty at first.
 	Memory *Memory
 	// Output is what the child has printed.
 	Output *Output
 
+	// options are those it was started with, command is the child itself, and requests is the pipe
+	// on which it reads requests.
 	options  Options
 	command  *exec.Cmd
 	requests *os.File
@@ -100,7 +102,8 @@ func Words(command string) ([]string, error) {
 // Supported reports whether this system can hand descriptors and memory to a child.
 func Supported() bool { return supported }
 
-// Start starts a process with its pipes and shared memory. Close it after use.
+// Start starts a process with its pipes and its shared memory, which is empty. The process runs in
+// a group of its own. Close it after use.
 func Start(o Options) (_ *Process, err error) {
 	p := &Process{
 		Output:  &Output{notice: o.Notice, held: o.HoldOutput},
@@ -115,6 +118,7 @@ func Start(o Options) (_ *Process, err error) {
 			err = errors.Join(err, p.release())
 		}
 	}()
+	// After one pipe has failed, the next calls do nothing; err is looked at once, after the last.
 	pipe := func() (r, w *os.File) {
 		if err == nil {
 			if r, w, err = os.Pipe(); err == nil {
@@ -143,8 +147,9 @@ func Start(o Options) (_ *Process, err error) {
 	if err := command.Start(); err != nil {
 		return nil, fmt.Errorf("%s cannot be started: %w", o.Words[0], err)
 	}
+	// The process has its own copies of these ends. Without ours, a pipe ends with the process.
 	for _, f := range []*os.File{asked, replyWriter, printWriter} {
-		_ = f.Close() // the process has its own
+		_ = f.Close()
 	}
 	p.command = command
 	p.readers.Go(func() {
@@ -157,17 +162,21 @@ func Start(o Options) (_ *Process, err error) {
 }
 
 // wait waits for the end of the process, not for the end of its pipes, which its children may hold.
-// The children are killed, and what the process said before is still read.
+// The children are killed, and what the process said before is still read, for up to drainWait.
 func (p *Process) wait() {
-	_ = p.command.Wait() // ProcessState has how it ended
+	// How the process ended stands in its ProcessState.
+	_ = p.command.Wait()
 	KillGroup(p.command.Process.Pid)
 	for _, f := range p.pipes {
-		_ = f.SetReadDeadline(time.Now().Add(drainWait)) // should a child have left the group
+		// A child that has left the group may keep the pipe open for ever.
+		_ = f.SetReadDeadline(time.Now().Add(drainWait))
 	}
 	close(p.dead)
 }
 
-// read passes complete lines of replies to p.replies until the end of the pipe.
+// read passes complete lines of replies to p.replies until the end of the pipe, or until nobody
+// takes them any more. A line that is longer than MaxReply is passed on cut, which the receiver
+// sees by its length.
 func (p *Process) read(r io.Reader) {
 	defer close(p.replies)
 	lines := bufio.NewReaderSize(r, 64<<10)
@@ -178,8 +187,9 @@ func (p *Process) read(r io.Reader) {
 			line, err = lines.ReadSlice('\n')
 			reply = append(reply, line...)
 		}
+		// Text without an end of line is no reply: the process died while it wrote.
 		if len(reply) == 0 || err != nil && !errors.Is(err, bufio.ErrBufferFull) {
-			return // what has no end of line is no reply
+			return
 		}
 		select {
 		case p.replies <- reply:
@@ -189,12 +199,14 @@ func (p *Process) read(r io.Reader) {
 	}
 }
 
-// Send writes a line, to which it adds the end. A process that does not read it within the patience
-// is killed, with unread as the cause.
+// Send writes a line, to which it adds the end of line. A process that does not read it within the
+// patience is killed, and the error is an [EndedError] with unread as its cause. When ctx ends, the
+// write is broken off, and the process can take no further request.
 func (p *Process) Send(ctx context.Context, line []byte, patience time.Duration, unread string) error {
 	if err := p.requests.SetWriteDeadline(time.Now().Add(patience)); err != nil {
 		return err
 	}
+	// A deadline in the past ends the write that is under way.
 	stop := context.AfterFunc(ctx, func() { _ = p.requests.SetWriteDeadline(time.Unix(1, 0)) })
 	defer stop()
 	_, err := p.requests.Write(append(line, '\n'))
@@ -211,8 +223,9 @@ func (p *Process) Send(ctx context.Context, line []byte, patience time.Duration,
 	return p.died()
 }
 
-// Receive returns the next line of the process, with its end. The error is [ErrSilent] where none
-// comes within the patience.
+// Receive waits for the next line of the process and returns it, with its end of line. The error is
+// [ErrSilent] where none comes within the patience, an [EndedError] where the process has ended,
+// and otherwise that of ctx.
 func (p *Process) Receive(ctx context.Context, patience time.Duration) ([]byte, error) {
 	silence := time.NewTimer(patience)
 	defer silence.Stop()
@@ -242,7 +255,8 @@ func (p *Process) Printed() string {
 	return p.Output.tail()
 }
 
-// Kill ends the process and its group, and returns an error with the cause.
+// Kill ends the process and its group at once, waits for that, and returns an [EndedError] with the
+// cause. A process that has ended is left alone.
 func (p *Process) Kill(cause string) error {
 	p.broken = true
 	select {
@@ -255,7 +269,8 @@ func (p *Process) Kill(cause string) error {
 	return &EndedError{cause}
 }
 
-// died waits for the end of a process that has closed its replies, and returns how it ended.
+// died is called when a process has closed its pipes. It waits for the end of the process, kills it
+// if it goes on without them for drainWait, and returns how it ended as an [EndedError].
 func (p *Process) died() error {
 	p.broken = true
 	select {
@@ -266,12 +281,13 @@ func (p *Process) died() error {
 	}
 }
 
-// Close asks the process to end with a last line, kills it if it does not, and releases its
-// resources.
+// Close asks the process to end, with farewell as its last request, kills it if it has not ended
+// within closeWait, and releases its files and memory. It must be called once.
 func (p *Process) Close(farewell []byte) error {
 	if !p.broken {
 		ctx, done := context.WithTimeout(context.Background(), closeWait)
-		_ = p.Send(ctx, farewell, closeWait, "") // it is killed then
+		// A process that does not read its farewell is killed, which is as good.
+		_ = p.Send(ctx, farewell, closeWait, "")
 		_ = p.requests.Close()
 		select {
 		case <-p.dead:
@@ -285,7 +301,8 @@ func (p *Process) Close(farewell []byte) error {
 	return p.release()
 }
 
-// release closes the files and the memory of a process.
+// release closes all files and the memory that this process has made for the child. Files that are
+// closed already are no error.
 func (p *Process) release() (err error) {
 	for _, f := range p.files {
 		if e := f.Close(); !errors.Is(e, os.ErrClosed) {

@@ -31,14 +31,16 @@ var tags = map[string][]string{
 // described is what git describe gives: a tag, perhaps commits since then with a hash; or a hash alone.
 var described = regexp.MustCompile(`^(?:v?(\d+(?:\.\d+)*)(?:-(\d+)-g([0-9a-f]+))?|([0-9a-f]{7,40}))(-dirty)?$`)
 
-// pep440 turns a version of git describe into one by PEP 440: commits after a tag are a post-release with
-// the hash as its local part, and a hash alone is a development version of 0. What is neither, such as
-// "development", is 0.dev0.
+// pep440 turns a version of git describe into one by PEP 440: commits after a tag are a
+// post-release with the hash as its local part, and a hash alone is a development version of 0.
+// What is neither, such as "development", is 0.dev0. Uncommitted changes are marked as dirty in the
+// local part.
 func pep440(version string) string {
 	m := described.FindStringSubmatch(version)
 	if m == nil {
 		return "0.dev0"
 	}
+	// Groups of the expression that matched nothing are empty.
 	tag, commits, hash, bare, dirty := m[1], m[2], m[3], m[4], m[5]
 	local := ""
 	switch {
@@ -67,14 +69,16 @@ type builder struct {
 	out string
 }
 
-// file is an entry of a wheel.
+// file is an entry of a wheel, which is a zip archive: its name with slashes, its permissions, and
+// its content.
 type file struct {
 	name string
 	mode os.FileMode
 	data []byte
 }
 
-// build makes the wheel of a binary and returns its path.
+// build makes the wheel of the binary at a path, whose name ends with its platform (such as
+// fedpace-linux-amd64), and returns the path of the wheel. A platform that has no tags is an error.
 func (b *builder) build(binary string) (string, error) {
 	platform, _ := strings.CutPrefix(strings.TrimSuffix(filepath.Base(binary), ".exe"), "fedpace-")
 	platforms, known := tags[platform]
@@ -97,10 +101,12 @@ func (b *builder) build(binary string) (string, error) {
 	return path, os.WriteFile(path, archive, 0o644)
 }
 
-// files lists the entries of a wheel: the package, the binary as a script, then what describes them.
-// RECORD is the last one and has the digests of the others (PEP 427).
+// files returns the entries of a wheel in their order: the Python package, the binary as a script,
+// then what describes them. RECORD is the last one and has the digests of the others (PEP 427).
+// platforms are the tags of the platforms on which the binary runs.
 func (b *builder) files(binary string, platforms []string) (files []file, err error) {
 	about := "fedpace-" + b.version + ".dist-info/"
+	// What lies in this folder is installed on the user's path, with the permission to execute.
 	script := "fedpace-" + b.version + ".data/scripts/fedpace"
 	if strings.HasSuffix(binary, ".exe") {
 		script += ".exe"
@@ -112,6 +118,7 @@ func (b *builder) files(binary string, platforms []string) (files []file, err er
 	if err != nil {
 		return nil, err
 	}
+	// After the first error nothing more is read; err is looked at after the last.
 	add := func(name string, mode os.FileMode, path string) {
 		if err != nil {
 			return
@@ -125,7 +132,7 @@ func (b *builder) files(binary string, platforms []string) (files []file, err er
 	}
 	add(script, 0o755, binary)
 	add(about+"licenses/LICENSE", 0o644, b.licence)
-	// What is in the binary, where the list has been made (PEP 770).
+	// The list of what is in the binary goes with it, where it has been made (PEP 770).
 	if bill := binary + ".cdx.json"; exists(bill) {
 		add(about+"sboms/fedpace.cdx.json", 0o644, bill)
 	}
@@ -137,6 +144,7 @@ func (b *builder) files(binary string, platforms []string) (files []file, err er
 		file{about + "METADATA", 0o644, fmt.Appendf(nil, metadata, b.version, readme)},
 		file{about + "WHEEL", 0o644, wheelFile(platforms)},
 	)
+	// RECORD cannot have its own digest, so its line is left open.
 	var record strings.Builder
 	for _, f := range files {
 		sum := sha256.Sum256(f.data)
@@ -146,7 +154,8 @@ func (b *builder) files(binary string, platforms []string) (files []file, err er
 	return append(files, file{about + "RECORD", 0o644, []byte(record.String())}), nil
 }
 
-// wheelFile is the text of WHEEL: what the wheel may be installed on.
+// wheelFile returns the text of WHEEL, the entry that tells an installer on which platforms the
+// wheel may be installed. The tag none says that any ABI of Python 3 will do.
 func wheelFile(platforms []string) []byte {
 	text := []byte("Wheel-Version: 1.0\nGenerator: fedpace\nRoot-Is-Purelib: false\n")
 	for _, p := range platforms {
@@ -174,7 +183,7 @@ Description-Content-Type: text/markdown
 
 %s`
 
-// exists reports whether there is a file.
+// exists reports whether there is a file at this path that can be looked at.
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
@@ -183,9 +192,11 @@ func exists(path string) bool {
 // earliest is the first time that a zip archive can hold, 1980, in seconds.
 const earliest = 315532800
 
-// zipped is an archive of files in their order, with the time of SOURCE_DATE_EPOCH.
+// zipped returns a zip archive of the files in their order. All of them get the time of
+// SOURCE_DATE_EPOCH, or 1980 if it is not set, so that the same files always make the same bytes.
 func zipped(files []file) ([]byte, error) {
-	seconds, _ := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64) // 0 where it is not set
+	// A variable that is not set counts as 0 seconds.
+	seconds, _ := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64)
 	var archive bytes.Buffer
 	z := zip.NewWriter(&archive)
 	z.RegisterCompressor(zip.Deflate, func(w io.Writer) (io.WriteCloser, error) {

@@ -38,9 +38,9 @@ func (p collusion) matches(base []float32, shared *Shared, colluders []Assignmen
 }
 
 // collude computes the common updates of a job's colluders before its tasks are trained. It trains
-// the tasks whose honest updates the colluders know, so a worker with a colluder's task takes the
-// local steps of up to [attack.Behaviour].MaxColluders more tasks per round, and holds as many
-// updates.
+// the tasks whose honest updates the colluders know. A worker with a colluder's task therefore
+// takes the local steps of up to [attack.Behaviour].MaxColluders more tasks in a round, and holds
+// as many updates.
 func (t *Trainer) collude(ctx context.Context, base []float32, shared *Shared, work []Assignment) error {
 	for i := range work {
 		a := &work[i]
@@ -48,6 +48,7 @@ func (t *Trainer) collude(ctx context.Context, base []float32, shared *Shared, w
 		if behaviour.Collude == nil || len(a.Colluders) == 0 {
 			continue
 		}
+		// Colluders of one class send the same update, so it is computed once for a base model.
 		isComputed := t.collusions[a.Attacker].matches(base, shared, a.Colluders)
 		if isComputed {
 			continue
@@ -63,8 +64,8 @@ func (t *Trainer) collude(ctx context.Context, base []float32, shared *Shared, w
 	return nil
 }
 
-// honestUpdates trains tasks of the round as honest clients would and returns their updates of the
-// trained parameters, in the order of work. Noise that clients add themselves is included.
+// honestUpdates trains tasks of the round as honest clients would, and returns their updates of the
+// trained parameters in the order of work. Noise that clients add themselves is included.
 func (t *Trainer) honestUpdates(
 	ctx context.Context,
 	base []float32,
@@ -86,6 +87,7 @@ func (t *Trainer) honestUpdates(
 			u[j] = model[j] - base[j]
 		}
 		updates = append(updates, u)
+		// The steps go on using the memory of the model.
 		copy(model, base)
 		return nil
 	})
@@ -94,7 +96,7 @@ func (t *Trainer) honestUpdates(
 
 // attack replaces a client's model by the one that its attack sends, and returns the loss that it
 // reports. Only trained parameters change. In a loss query (weight 0) no update is sent, so only
-// the loss changes.
+// the loss changes. An honest client's model and loss stay as they are.
 func (t *Trainer) attack(base, model []float32, loss float64, a *Assignment) float64 {
 	behaviour := t.problem.behaviour(a)
 	if behaviour.Loss != nil {
@@ -104,12 +106,14 @@ func (t *Trainer) attack(base, model []float32, loss float64, a *Assignment) flo
 		return loss
 	}
 	model = model[:t.trainable]
+	// The common update was computed before the tasks were trained.
 	if behaviour.Collude != nil && len(a.Colluders) > 0 {
 		for i, u := range t.collusions[a.Attacker].update {
 			model[i] = base[i] + u
 		}
 	}
 	if behaviour.Update != nil {
+		// An attack on updates works on the difference to base, which is added again after it.
 		for i, x := range model {
 			model[i] = x - base[i]
 		}

@@ -39,7 +39,9 @@ func (s *personal) begin(shared, state []float32) {
 	}
 }
 
-// Run implements [Steps].
+// Run implements [Steps] for models with private parameters. Each client starts from the shared
+// parameters of the base model and its own private ones, which its state keeps. done is given the
+// shared ones.
 func (s *personal) Run(
 	ctx context.Context,
 	w *Work,
@@ -58,6 +60,7 @@ func (s *personal) Run(
 			return err
 		}
 		if w.Local != nil {
+			// A state holds the steps' memory, the private parameters, and a one.
 			next := make([]float32, s.memory+s.model.PersonalParams()+1)
 			copy(next, memory)
 			copy(next[s.memory:], s.privatePart(s.shared))
@@ -83,6 +86,7 @@ func (s *personal) task(ctx context.Context, a Assignment, memory []float32) (fi
 	k := a.LocalSteps
 	private := make([]float32, s.model.PersonalParams())
 	communicated := make([]float32, learn.Communicated(s.model))
+	// Each step moves all parameters, and then those that must not move are put back.
 	a.LocalSteps = 1
 	for i := range k {
 		copy(private, s.privatePart(s.shared))
@@ -113,7 +117,8 @@ func (s *personal) steps(ctx context.Context, a Assignment, memory []float32) (f
 	return first, memory, err
 }
 
-// Evaluate implements [Steps]: it measures the model with the client's private values.
+// Evaluate implements [Steps]: it measures the shared parameters of the model together with the
+// client's private ones, which measured.State holds.
 func (s *personal) Evaluate(
 	ctx context.Context,
 	model []float32,

@@ -73,7 +73,8 @@ const (
 	cropPadding = 4
 )
 
-// Spec returns the problem as jobs and welcomes describe it, so that both ends can compare it.
+// Spec returns the problem as jobs and welcomes describe it, so that both ends can compare it. What
+// is not set, such as a compression, is empty.
 func (p *Problem) Spec() *bus.Spec {
 	local := ""
 	compression := ""
@@ -140,7 +141,7 @@ func encode[T any](table *registry.Table[T], entry T) string {
 }
 
 // Check returns an error that starts with the configuration key if model, data and settings do not
-// fit together.
+// fit together. It returns nil for a problem that can be trained.
 func (p *Problem) Check() error {
 	if p.Batch < 1 {
 		return fmt.Errorf("batch: minibatches of %d samples, want at least 1", p.Batch)
@@ -148,6 +149,7 @@ func (p *Problem) Check() error {
 	if n := p.Model.Params() + p.Memory(); n > bus.MaxParams {
 		return fmt.Errorf("local: a client keeps up to %d values, at most %d travel", n, bus.MaxParams)
 	}
+	// Streaming sends fragments of the whole model, and steps go on across tasks.
 	if s, ok := p.Algorithm.(algorithm.Streaming); ok {
 		if forgets(p.Optimizer) {
 			return errors.New("local: with streaming a client's steps go on from task to task; " +
@@ -173,6 +175,7 @@ func (p *Problem) Check() error {
 	if p.Trainer != nil {
 		return p.checkTrainer()
 	}
+	// The steps are taken in Go, so the model must read the samples of the set.
 	info := p.Set.Info()
 	reads := p.Model.Samples()
 	if !reads.Fit(info.Samples) {
@@ -198,7 +201,8 @@ func (p *Problem) Class() string {
 	return p.Kernel.Class()
 }
 
-// checkTrainer returns an error for a setting that an external trainer cannot follow.
+// checkTrainer returns an error for a setting that an external trainer cannot follow, because its
+// process takes the local steps by itself. It returns nil if there is none.
 func (p *Problem) checkTrainer() error {
 	if p.Augment != NoAugment {
 		return fmt.Errorf(
@@ -227,6 +231,7 @@ func (p *Problem) checkTrainer() error {
 			steps,
 		)
 	}
+	// The process knows only terms that are added to the gradient.
 	client := p.Algorithm.Client(p.Model.Trainable())
 	if _, ok := client.(algorithm.Additive); client != nil && !ok {
 		return fmt.Errorf(

@@ -31,7 +31,8 @@ type processSteps struct {
 // maxNumbers bounds the row numbers of one task, which take a gigabyte then.
 const maxNumbers = 1 << 28
 
-// newProcessSteps returns the steps of one worker, which gets a process of its own.
+// newProcessSteps returns the steps of one worker of the problem's external trainer. The worker
+// gets a process of its own.
 func newProcessSteps(p *Problem) *processSteps {
 	s := &processSteps{problem: p, worker: p.Trainer.Worker(), set: p.Trainer.Set()}
 	if !learn.Plain(p.Optimizer) {
@@ -62,8 +63,9 @@ func unpack(v []float32) []byte {
 // Close ends the worker's process.
 func (s *processSteps) Close() error { return s.worker.Close() }
 
-// Run implements [Steps]. The algorithm's terms (a proximal coefficient and a vector added to
-// gradients) are read from its client half after that was started for the task.
+// Run implements [Steps] by a process of the external trainer. The algorithm's terms (a proximal
+// coefficient and a vector added to gradients) are read from its client half after that was started
+// for the task.
 func (s *processSteps) Run(
 	ctx context.Context,
 	w *Work,
@@ -75,6 +77,7 @@ func (s *processSteps) Run(
 	job := &external.Job{Base: w.Base, Optimizer: s.optimizer}
 	vectors := false
 	terms := func() []float32 { return nil }
+	// The proximal coefficient is the same for all tasks; the vector is another for each.
 	if w.Client != nil {
 		additive := w.Client.(algorithm.Additive)
 		w.Start(0)
@@ -92,6 +95,7 @@ func (s *processSteps) Run(
 			return err
 		}
 		if vectors {
+			// Values behind the trained parameters are not corrected.
 			t.Correct = func(dst []float32) {
 				w.Start(i)
 				clear(dst[copy(dst, terms()):])
@@ -109,6 +113,7 @@ func (s *processSteps) Run(
 		w.Start(i)
 		return done(i, model, loss)
 	})
+	// The process tells the task by its number in the job.
 	if d := (*external.Diverged)(nil); errors.As(err, &d) {
 		if d.Index < 0 {
 			return fmt.Errorf("%w: %s", ErrModelDiverged, d.Cause)
@@ -124,12 +129,14 @@ func (s *processSteps) Run(
 	return err
 }
 
-// task returns a client's steps in the form that the process gets: the batches' row numbers are
-// written when the request is laid out.
+// task returns a client's steps in the form that the process gets. The row numbers of its
+// minibatches are written by Rows when the request is laid out: for each step the size of the
+// minibatch, and then its rows.
 func (s *processSteps) task(a *Assignment) (external.Task, error) {
 	p := s.problem
 	samples := s.set.Samples(a.Client)
 	batch := cmp.Or(a.Batch, p.Batch)
+	// Each step needs a size and one number for each sample of its minibatch.
 	numbers := int64(a.LocalSteps) * int64(1+min(batch, samples))
 	if numbers > maxNumbers {
 		return external.Task{}, fmt.Errorf("actors: task %d, client %d: %d local steps on minibatches of %d samples "+

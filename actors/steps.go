@@ -43,9 +43,9 @@ type Work struct {
 	Rounds uint64
 }
 
-// continueSteps takes a client's local steps from model, which it replaces by the result, and
-// returns the first step's loss and what the steps remember then (`values` float32). Without steps
-// the model and the memory stay.
+// continueSteps takes a client's local steps from model, which it replaces by the result. It
+// returns the loss before the first step and what the steps remember then, values float32 numbers.
+// Without steps the model and the memory stay, and the loss is 0.
 func continueSteps(
 	ctx context.Context,
 	steps Steps,
@@ -104,7 +104,7 @@ func (m *Measured) heldOutPlace(i, heldOut int) int {
 	return int(int64(m.FirstSample+i) * int64(heldOut) / int64(m.Spread))
 }
 
-// name describes the measured samples from first to first+n-1 for errors.
+// name describes n of the measured samples, from number first on, for the message of an error.
 func (m *Measured) name(set federated.Set, first, n int) string {
 	source := "held-out samples"
 	if m.Spread > 0 {
@@ -165,7 +165,9 @@ func newGoSteps(p *Problem, client algorithm.Client) *goSteps {
 // Close implements [Steps]. There is nothing to release.
 func (s *goSteps) Close() error { return nil }
 
-// Run implements [Steps].
+// Run implements [Steps] in Go: it takes the steps of each task from the base model, and calls done
+// with the result, which is valid until done returns. A client goes on with the memory of its
+// optimizer if it has one.
 func (s *goSteps) Run(
 	ctx context.Context,
 	w *Work,
@@ -177,6 +179,7 @@ func (s *goSteps) Run(
 			return err
 		}
 		w.Start(i)
+		// An optimizer without a memory, or a job without states, starts anew in each task.
 		keeper, hasMemory := s.stepper.(learn.StatefulStepper)
 		hasMemory = hasMemory && w.Local != nil
 		if hasMemory && w.Local[i] != nil {
@@ -260,8 +263,8 @@ func (s *goSteps) task(ctx context.Context, client algorithm.Client, a *Assignme
 	return first, nil
 }
 
-// step takes one local step on s.batch and returns the loss before it. If client is not nil it
-// corrects the gradient first.
+// step takes one local step on s.batch at the learning rate rate, and returns the loss before it.
+// If client is not nil, it corrects the gradient first.
 func (s *goSteps) step(client algorithm.Client, rate float32) (loss float64, err error) {
 	if client == nil && s.stepper == nil {
 		return s.work.Step(s.local, &s.batch, rate)
@@ -269,6 +272,7 @@ func (s *goSteps) step(client algorithm.Client, rate float32) (loss float64, err
 	if loss, err = s.work.Gradient(s.gradient, s.local, &s.batch); err != nil {
 		return loss, err
 	}
+	// Only trained parameters move, and they come first.
 	n := s.problem.Model.Trainable()
 	local := s.local[:n]
 	gradient := s.gradient[:n]
@@ -285,7 +289,8 @@ func (s *goSteps) step(client algorithm.Client, rate float32) (loss float64, err
 	return loss, nil
 }
 
-// Evaluate implements [Steps], in batches of evaluationBatch samples.
+// Evaluate implements [Steps] in Go, in batches of evaluationBatch samples. A loss that is not
+// finite is an [ErrModelDiverged] that names the samples.
 func (s *goSteps) Evaluate(
 	ctx context.Context,
 	model []float32,
@@ -314,7 +319,8 @@ func (s *goSteps) Evaluate(
 	return lossSum, nil
 }
 
-// fillHeldOut appends n of the measured held-out samples to the batch, from number first on.
+// fillHeldOut appends n of the measured held-out samples to the batch, from number first on among
+// them. They are neighbours in the set or, if measured.Spread is set, lie at even distances.
 func (s *goSteps) fillHeldOut(measured *Measured, first, n int) error {
 	set := s.problem.Set
 	if measured.Spread == 0 {
@@ -328,7 +334,8 @@ func (s *goSteps) fillHeldOut(measured *Measured, first, n int) error {
 	return nil
 }
 
-// fill appends n of the measured samples to the batch, from number first on.
+// fill appends n of the measured samples to the batch, from number first on among them. They are
+// held-out samples or those of one client.
 func (s *goSteps) fill(measured *Measured, first, n int) error {
 	set := s.problem.Set
 	if measured.Client == HeldOut {

@@ -52,11 +52,14 @@ func (s *streaming) Run(
 }
 
 // task takes the steps of task i and replaces the client's state. A client's first task starts from
-// the base model. Later ones start from its copy: Overlap steps are taken before the newest
-// fragments arrive, the others after.
+// the base model. Later ones start from the client's copy of the model: Overlap steps are taken
+// before the newest fragments arrive, and the others after. It returns the loss before the first
+// step.
 func (s *streaming) task(ctx context.Context, w *Work, i int) (first float64, err error) {
 	n := s.memory
 	state := w.Local[i]
+	// A state holds the steps' memory, the client's copy, and the round of the task in its last
+	// value.
 	since := w.Rounds
 	next := make([]float32, n+s.algorithm.Copy(len(w.Base)))
 	x := next[n : n+len(w.Base)]
@@ -67,6 +70,7 @@ func (s *streaming) task(ctx context.Context, w *Work, i int) (first float64, er
 		since = uint64(math.Float32bits(state[len(state)-1]))
 		copy(x, state[n:])
 	}
+	// The task is split where the fragments arrive.
 	before := w.Tasks[i]
 	after := w.Tasks[i]
 	before.LocalSteps = min(s.algorithm.Overlap, before.LocalSteps)
@@ -80,6 +84,7 @@ func (s *streaming) task(ctx context.Context, w *Work, i int) (first float64, er
 	if err != nil {
 		return 0, err
 	}
+	// Without steps before the mixing, the first loss is that after it.
 	if before.LocalSteps == 0 {
 		first = loss
 	}

@@ -82,7 +82,8 @@ type Diverged struct {
 	Cause string
 }
 
-// Error names the task, the client, the step and the cause.
+// Error names the task, the client, the local step if that is known, and the cause of the
+// divergence.
 func (d *Diverged) Error() string {
 	step := ""
 	if d.Step > 0 {
@@ -131,8 +132,8 @@ type Trainer struct {
 	collusions map[int]collusion
 }
 
-// NewTrainer allocates one worker's memory, and starts its process if the problem has an external
-// trainer. Close it after use.
+// NewTrainer checks the problem, allocates the memory of one worker, and starts its process if the
+// problem has an external trainer. Close it after use.
 func NewTrainer(p Problem) (*Trainer, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
@@ -144,9 +145,11 @@ func NewTrainer(p Problem) (*Trainer, error) {
 		communicated: learn.Communicated(p.Model),
 		collusions:   map[int]collusion{},
 	}
+	// The sum of updates has room for what clients send.
 	t.summed = SummedParams(&p)
 	t.client = p.Algorithm.Client(t.trainable)
 	t.hasControlVariates = algorithm.HasControlVariates(p.Algorithm)
+	// Zeros stand for a client's state before its first task.
 	if t.hasControlVariates || p.Compression != nil {
 		t.zero = make([]float32, t.params)
 	}
@@ -162,6 +165,7 @@ func NewTrainer(p Problem) (*Trainer, error) {
 			t.feedback = float32(d.Feedback())
 		}
 	}
+	// The steps see the model with its private parameters in their places.
 	stepProblem := p
 	stepProblem.Model = learn.Stepped(p.Model)
 	if p.Trainer != nil {
@@ -169,6 +173,7 @@ func NewTrainer(p Problem) (*Trainer, error) {
 	} else {
 		t.steps = newGoSteps(&stepProblem, t.client)
 	}
+	// Personal and streaming steps wrap the plain ones.
 	if m, ok := p.Model.(*learn.Personal); ok {
 		t.steps = &personal{
 			Steps:     t.steps,
@@ -338,8 +343,9 @@ func (t *Trainer) addNoise(base, model []float32, a *Assignment) {
 	t.problem.Noise.Hide(model[:t.trainable], base[:t.trainable], key)
 }
 
-// work returns the local steps of tasks for t.steps. The client half of the algorithm sees only
-// trained parameters.
+// work returns the local steps of tasks that start from base, in the form that t.steps takes. The
+// client half of the algorithm sees only trained parameters. shared is what all tasks of the job
+// share; nil for a loss query, in which clients remember nothing.
 func (t *Trainer) work(base []float32, shared *Shared, tasks []Assignment) *Work {
 	w := &Work{
 		Base:   base,
@@ -351,11 +357,13 @@ func (t *Trainer) work(base []float32, shared *Shared, tasks []Assignment) *Work
 	switch {
 	case shared.hasControlVariates():
 		w.Start = func(i int) { w.Client.Start(base[:n], t.orZero(shared.Mean)[:n], t.orZero(tasks[i].State)[:n]) }
+	// Without control variates from the server, steps are those of the optimizer alone.
 	case t.hasControlVariates:
 		w.Client = nil
 	case t.client != nil:
 		w.Start = func(int) { w.Client.Start(base[:n], nil, nil) }
 	}
+	// The state of a client holds the algorithm's values first, and then what its steps remember.
 	if shared != nil && t.memoryValues > 0 {
 		w.Local = make([][]float32, len(tasks))
 		w.Rounds = shared.Rounds
@@ -368,12 +376,15 @@ func (t *Trainer) work(base []float32, shared *Shared, tasks []Assignment) *Work
 	return w
 }
 
-// add adds a client's weighted update to the sum and returns the algorithm's part of the client's
-// next state. The model equals base afterwards.
+// add adds a client's weighted update, model − base, to the sum and returns the algorithm's part of
+// the client's next state; nil if there is none. The model equals base afterwards, so that its
+// memory can be used for the next task. A value that is out of range or not finite is an error.
 func (t *Trainer) add(sum []int64, base, model []float32, shared *Shared, a *Assignment) (state []float32, err error) {
 	if t.update != nil && (shared != nil || a.Weight > 0) {
 		return t.addCompressed(sum, base, model, shared, a)
 	}
+	// The client's next control variate follows from its model, so it is computed before the model
+	// is reset.
 	if shared.hasControlVariates() {
 		state = t.client.End(model[:t.trainable], a.LocalSteps, a.Rate)
 		state = append(state, t.zero[t.trainable:]...)
@@ -384,6 +395,7 @@ func (t *Trainer) add(sum []int64, base, model []float32, shared *Shared, a *Ass
 	if !shared.hasControlVariates() {
 		return nil, nil
 	}
+	// The change of the control variate is added behind the model's update.
 	if bad := learn.AddExact(sum[len(base):], shared.Weight, state, t.orZero(a.State)); bad >= 0 {
 		return nil, &Diverged{Task: a.Task, Client: a.Client,
 			Cause: fmt.Sprintf("the control variate of parameter %d became %g", bad, state[bad])}
@@ -392,9 +404,9 @@ func (t *Trainer) add(sum []int64, base, model []float32, shared *Shared, a *Ass
 }
 
 // compress returns the compressed update of a client for parameters start to end, and the next
-// residual. The residual of the task before, if the client has one, is added to the update first;
-// what the compression leaves out becomes the next residual. The update is valid until the next
-// call.
+// residual, nil if clients keep none. The residual of the task before, if the client has one, is
+// added to the update first; what the compression leaves out becomes the next residual (error
+// feedback). The update is valid until the next call.
 func (t *Trainer) compress(
 	base, model []float32,
 	shared *Shared,
@@ -415,12 +427,15 @@ func (t *Trainer) compress(
 		}
 		copy(residual[start:], update)
 	}
+	// The random numbers of the compression follow from the client and the task, so that a task has
+	// the same result on each worker.
 	keyed.Reseed(&t.coins, t.problem.Seed, keyed.Compression, uint64(a.Client), a.Task)
 	if t.compressors[len(update)] == nil {
 		t.compressors[len(update)] = t.problem.Compression.Compressor(len(update))
 	}
 	t.compressors[len(update)].Compress(update, &t.coins)
 	if residual != nil {
+		// The residual is the update less what was sent of it.
 		for i, sent := range update {
 			residual[start+i] -= sent
 		}
@@ -465,7 +480,7 @@ func (t *Trainer) sentRange(shared *Shared) (start, end int) {
 // StateLength returns the number of values of a client's state.
 func (t *Trainer) StateLength() int { return t.stateValues + t.memoryValues }
 
-// Local runs one client's K local steps from base for a real device, which has no sum to add to. It
+// Local runs one client's local steps from base for a real device, which has no sum to add to. It
 // returns the values that the device sends (its model, or the difference to base if updates are
 // compressed), its next state (nil if there is none) and the loss before the first step. The
 // algorithm must not have control variates. a.Weight is not used.
@@ -492,8 +507,11 @@ func (t *Trainer) Local(
 		if err := t.checkBuffers(&a, model); err != nil {
 			return err
 		}
+		// The model belongs to the steps, which go on using its memory.
 		values = slices.Clone(model)
 		copy(model[t.summed:], base[t.summed:])
+		// With compression the device sends differences, of which those in the sent range are
+		// compressed.
 		if t.update != nil {
 			for i, x := range base {
 				values[i] -= x
@@ -513,7 +531,8 @@ func (t *Trainer) Local(
 	return values, state, firstStepLoss, err
 }
 
-// check refuses a job that would index out of range or divide by zero.
+// check refuses a job that would index out of range or divide by zero. params is the number of
+// parameters of the model, and sum the length of the sum of updates.
 func (t *Trainer) check(params int, shared *Shared, work []Assignment, sum int) error {
 	if want := t.SumLength(shared); params != t.params || sum != want {
 		return fmt.Errorf(
@@ -525,6 +544,7 @@ func (t *Trainer) check(params int, shared *Shared, work []Assignment, sum int) 
 			want,
 		)
 	}
+	// The tasks of colluders are trained, too, so they are checked alike.
 	all := slices.Clip(work)
 	for _, a := range work {
 		all = append(all, a.Colluders...)
@@ -540,6 +560,7 @@ func (t *Trainer) check(params int, shared *Shared, work []Assignment, sum int) 
 	if shared == nil {
 		return nil
 	}
+	// A client keeps either a control variate or a residual.
 	if shared.Residuals == t.hasControlVariates || t.stateValues+t.memoryValues == 0 {
 		return errors.New("actors: a job with control variates for an algorithm without, " +
 			"or with vectors where clients keep none")
@@ -579,8 +600,8 @@ func (t *Trainer) orZero(v []float32) []float32 {
 	return v[:t.params]
 }
 
-// Evaluate measures a model on samples: it returns the sum of their losses, and the sum and weight
-// of each of the model's metrics.
+// Evaluate measures a model on the samples that measured names. It returns the sum of their losses,
+// and the sum and weight of each of the model's metrics.
 func (t *Trainer) Evaluate(
 	ctx context.Context,
 	params []float32,
@@ -595,6 +616,7 @@ func (t *Trainer) Evaluate(
 				want,
 			)
 		}
+		// The steps see only what they remember themselves, which is behind the algorithm's values.
 		measured.State = measured.State[t.stateValues:]
 	}
 	scores = make([]learn.Score, len(t.problem.Model.Metrics()))
@@ -612,11 +634,12 @@ func (t *Trainer) checkUpdate(a *Assignment, model, base []float32) error {
 	return err
 }
 
-// outOfRange returns the error of a parameter that moved from before to after, a difference that does
-// not fit into an exact sum. It names the tensor and the limit. A value that is not finite, or a trained
-// parameter that moved so far, means that training diverged. With differential privacy and with secure
-// aggregation sums hold buffers, too. One that follows the samples, such as the running variance of a batch normalisation on raw
-// features, has not diverged: its samples need another scale.
+// outOfRange returns the error of a parameter that moved from before to after, a difference that
+// does not fit into an exact sum. It names the tensor and the limit. A value that is not finite, or
+// a trained parameter that moved so far, means that training diverged. With differential privacy
+// and with secure aggregation sums hold buffers, too. One that follows the samples, such as the
+// running variance of a batch normalisation on raw features, has not diverged: its samples need
+// another scale.
 func (t *Trainer) outOfRange(a *Assignment, index int, after, before float32) error {
 	tensor := learn.TensorAt(t.problem.Model, index)
 	change := fmt.Sprintf("parameter %d, of tensor %s, moved from %g to %g", index, tensor, before, after)
@@ -625,6 +648,7 @@ func (t *Trainer) outOfRange(a *Assignment, index int, after, before float32) er
 		return &Diverged{Task: a.Task, Client: a.Client, Cause: change}
 	}
 	change += fmt.Sprintf("; sums of updates hold differences below %d", algorithm.MaxDifference)
+	// Trained parameters come first in the model.
 	if index < t.trainable {
 		return &Diverged{Task: a.Task, Client: a.Client, Cause: change}
 	}

@@ -60,7 +60,9 @@ func (s *OwnSteps) String() string {
 	return fmt.Sprintf("%s with momentum %g", s.Optimizer, s.Momentum)
 }
 
-// check returns an error for a description that cannot be used. Nil is fine.
+// check returns an error if the description of the trainer's own steps cannot be used: for a bad
+// name, or a momentum that is negative or contradicts plain steps. Nil, which stands for no steps
+// of its own, is fine.
 func (s *OwnSteps) check() error {
 	if s == nil {
 		return nil
@@ -137,8 +139,9 @@ const (
 	maxTokens = 1 << 20
 )
 
-// check returns an error for a greeting that cannot be used. It also replaces characters in the
-// class that the subjects of a run's messages cannot have.
+// check returns an error for a greeting that cannot be used, and nil for a good one. It also
+// replaces the dots and plus signs in the class, because the class becomes part of a message's
+// subject, which cannot have them.
 func (g *Greeting) check() error {
 	g.Class = strings.NewReplacer(".", "_", "+", "_").Replace(g.Class)
 	if g.Protocol < oldest || g.Protocol > version {
@@ -147,6 +150,7 @@ func (g *Greeting) check() error {
 	if err := checkText("name", g.Name); err != nil || strings.Contains(g.Name, "@") {
 		return fmt.Errorf("its name %.40q is not one: 1 to %d characters without @", g.Name, maxText)
 	}
+	// The first of these errors is returned.
 	switch err := cmp.Or(
 		names.CheckToken("class", g.Class),
 		checkDigest(g.Digest),
@@ -184,12 +188,14 @@ func checkDigest(s string) error {
 	return nil
 }
 
-// checkTensors checks names, shapes and the order of the tensors, and that the model is not too
-// large.
+// checkTensors returns an error unless the tensors can be one flat model: their names differ, they
+// have at most [learn.MaxParams] numbers together, and they come in the order trainable, other
+// floats, integers, frozen.
 func (g *Greeting) checkTensors() error {
 	if len(g.Tensors) == 0 || len(g.Tensors) > maxTensors {
 		return fmt.Errorf("a model of %d tensors, want 1 to %d", len(g.Tensors), maxTensors)
 	}
+	// seen holds all names and aliases so far, which must differ.
 	seen := map[string]bool{}
 	total := 0
 	for i, t := range g.Tensors {
@@ -208,6 +214,7 @@ func (g *Greeting) checkTensors() error {
 		if len(t.Shape) > maxRank {
 			return fmt.Errorf("tensor %q has %d dimensions, want at most %d", t.Name, len(t.Shape), maxRank)
 		}
+		// The division avoids an overflow of the product of the sizes.
 		values := 1
 		for _, n := range t.Shape {
 			if n < 1 || n > learn.MaxParams || values > learn.MaxParams/n {
@@ -227,6 +234,7 @@ func (g *Greeting) checkTensors() error {
 		if total > learn.MaxParams {
 			return fmt.Errorf("a model of more than %d numbers", learn.MaxParams)
 		}
+		// The order of the tensors is that of the values in the flat model.
 		if t.Trainable && i > 0 && !g.Tensors[i-1].Trainable {
 			return fmt.Errorf(
 				"tensor %q is trainable and lies behind %q, which is not: trainable ones come first",
@@ -242,6 +250,7 @@ func (g *Greeting) checkTensors() error {
 	if i := slices.IndexFunc(g.Tensors, func(t Tensor) bool { return t.Frozen && t.Trainable }); i >= 0 {
 		return fmt.Errorf("tensor %q is frozen and trainable: want one of the two", g.Tensors[i].Name)
 	}
+	// Buffers of integers that are communicated come behind those of floats.
 	isSent := func(t Tensor) bool { return t.info(0).Communicated() }
 	if i := slices.IndexFunc(g.Tensors, isSent); i >= 0 {
 		isFloat := func(t Tensor) bool { return !isSent(t) && !t.Frozen }
@@ -274,7 +283,8 @@ func (g *Greeting) checkBuffer(t Tensor) error {
 	return nil
 }
 
-// checkMetrics checks the names of the metrics.
+// checkMetrics returns an error if there are too many metrics, if a name is not one for a metric,
+// or if a direction is neither higher nor lower.
 func (g *Greeting) checkMetrics() error {
 	if len(g.Metrics) > maxMetrics {
 		return fmt.Errorf("it lists %d metrics, want at most %d", len(g.Metrics), maxMetrics)
@@ -289,8 +299,9 @@ func (g *Greeting) checkMetrics() error {
 	return metric.CheckNames(list)
 }
 
-// check returns an error if the description is inconsistent. Rows are numbered by int32, which
-// bounds all samples together.
+// check returns an error if the description of the trainer's own data is inconsistent. Nil, which
+// stands for no such data, is fine. The number of all samples must fit into an int32, which numbers
+// the rows.
 func (d *OwnedData) check() error {
 	if d == nil {
 		return nil
@@ -308,6 +319,7 @@ func (d *OwnedData) check() error {
 	if d.Tokens < 0 || d.Tokens > maxTokens {
 		return fmt.Errorf("samples of %d tokens, want 0 to %d", d.Tokens, maxTokens)
 	}
+	// The rows of held-out samples are counted, too.
 	total := d.HeldOut
 	for i, n := range d.Samples {
 		if err := checkText("client", d.Names[i]); err != nil {
@@ -326,8 +338,9 @@ func (d *OwnedData) check() error {
 	return checkDigest(d.Digest)
 }
 
-// differs returns what makes a second process of the same command unusable for the run, "" if
-// nothing does.
+// differs compares the greeting g of the run's first process with that of a second one of the same
+// command. It returns what makes the second one unusable for the run, as part of a sentence, and ""
+// if nothing does.
 func (g *Greeting) differs(restarted *Greeting) string {
 	switch {
 	case g.Digest != restarted.Digest:
@@ -342,6 +355,7 @@ func (g *Greeting) differs(restarted *Greeting) string {
 		return "its metrics are others"
 	case g.Class != restarted.Class:
 		return fmt.Sprintf("its arithmetic is of class %s, it was %s", restarted.Class, g.Class)
+	// The digest stands for all of the data.
 	case (g.Data == nil) != (restarted.Data == nil) || g.Data != nil && g.Data.Digest != restarted.Data.Digest:
 		return "its data is another"
 	}

@@ -31,13 +31,14 @@ const prefix = "external:"
 func IsExternal(model string) bool { return strings.HasPrefix(model, prefix) }
 
 // Model returns the description of the trainer's model. Its name holds the script's name and
-// digest, the number of parameters and a hash of the tensors, so that equal names mean equal
-// models.
+// digest, the number of values and a hash of the tensors, so that equal names mean equal models.
 func (p *Program) Model() *Model {
 	m := new(Model)
 	if s := p.config.Data; s != nil {
 		m.samples = s.set.Info().Samples
 	}
+	// The tensors lie behind each other, the trainable ones first, so the end of the last of them
+	// is the number of trainable values.
 	for _, t := range p.Tensors {
 		m.tensors = append(m.tensors, t.info(m.params))
 		m.params += t.len()
@@ -80,8 +81,9 @@ func (m *Model) Samples() learn.Samples { return m.samples }
 // Metrics are the quantities by which the model is measured.
 func (m *Model) Metrics() []learn.Metric { return m.metrics }
 
-// CompareModels returns an error that says how a run's model differs from mine, given their names;
-// nil if they are equal.
+// CompareModels compares the names of a run's model and of mine. It returns nil if they are equal,
+// and else an error that says for people how the models differ. The name of a trainer's model
+// consists of the script's name, its digest and its tensors.
 func CompareModels(run, mine string) error {
 	if run == mine {
 		return nil
@@ -92,6 +94,8 @@ func CompareModels(run, mine string) error {
 	if !IsExternal(mine) {
 		return fmt.Errorf("the run's steps are those of a trainer, %s: give its command by --trainer", displayName(run))
 	}
+	// The parts are the script's name, its digest, and the number of values with a hash of the
+	// tensors.
 	a := strings.Split(run, "@")
 	b := strings.Split(mine, "@")
 	if len(a) != 3 || len(b) != 3 {
@@ -130,7 +134,8 @@ func CompareTrainers(run, runClass, mine, class string) error {
 	)
 }
 
-// displayName returns a model's name for people: the script's name and the start of its digest.
+// displayName returns the name of a trainer's model for people: the script's name and the first 12
+// digits of its digest. A name without a digest is returned as it is.
 func displayName(model string) string {
 	parts := strings.Split(strings.TrimPrefix(model, prefix), "@")
 	if len(parts) < 2 {
@@ -148,7 +153,8 @@ type Owned struct {
 	starts []int32
 }
 
-// Owned returns the set of the trainer's own samples.
+// Owned returns the set of the trainer's own samples, as its greeting describes them. The samples
+// themselves stay in the trainer's process; the set knows only their numbers.
 func (p *Program) Owned() *Owned {
 	d := p.Greeting.Data
 	s := &Owned{data: d, about: federated.Info{Name: p.Name + " (its own data)", Digest: d.Digest}, starts: []int32{0}}

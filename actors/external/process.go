@@ -27,13 +27,15 @@ type process struct {
 	busy bool
 }
 
-// start starts a process with its pipes and shared memory. If held is true the last printed lines
-// are held back until the output is released, as an error may repeat them. Close it after use.
+// start starts a process with its pipes and shared memory. If held is true, the last printed lines
+// are held back until the output is released, as an error may repeat them. It is an error if the
+// system cannot share memory, or the command cannot be started. Close the process after use.
 func start(c *Config, held bool) (*process, error) {
 	if !child.Supported() {
 		return nil, errors.New("trainer: this system cannot hand memory to another process; " +
 			"use Linux, macOS or another Unix")
 	}
+	// The command is split as a shell does it, but no shell runs.
 	list, err := child.Words(c.Command)
 	if err != nil {
 		return nil, fmt.Errorf("trainer: %w", err)
@@ -88,8 +90,8 @@ func (p *process) ask(ctx context.Context, r *request) error {
 	return p.send(ctx, r)
 }
 
-// receive returns the next reply that is not a sign of life. It kills a process that is silent for
-// too long or breaks the protocol.
+// receive returns the next reply that is not a sign of life. It kills a process that sends nothing
+// for the configured silence, or whose reply breaks the protocol, and returns the reason.
 func (p *process) receive(ctx context.Context) (*reply, error) {
 	for {
 		line, err := p.Receive(ctx, p.config.silence())
@@ -107,6 +109,8 @@ func (p *process) receive(ctx context.Context) (*reply, error) {
 		if len(line) > maxReply {
 			err = fmt.Errorf("it is longer than %d bytes", maxReply)
 		}
+		// A reply to a request repeats the request's number; signs of life and the greeting have
+		// none.
 		hasID := err == nil && r.Alive == nil && r.Hello == nil
 		if hasID && r.ID != p.id {
 			err = fmt.Errorf("it repeats id %d, want %d", r.ID, p.id)
@@ -151,7 +155,8 @@ func (p *process) cancel() {
 	}
 }
 
-// close asks the process to end, kills it if it does not, and releases its resources.
+// close asks the process to end, kills it if it does not end in time, and releases its pipes and
+// its memory.
 func (p *process) close() error {
 	farewell, err := json.Marshal(&request{Close: &struct{}{}})
 	if err != nil {

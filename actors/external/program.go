@@ -62,7 +62,9 @@ type Program struct {
 // Restarts is the number of processes that were started in place of one that died.
 func (p *Program) Restarts() int64 { return p.restarts.Load() }
 
-// Open starts a trainer's first process, which says what it is. Close it after use.
+// Open starts a trainer's first process and reads the greeting, in which it describes its model,
+// its metrics and, if it has any, its own data. The first worker takes over the process. Close the
+// program after use.
 func Open(ctx context.Context, c Config) (_ *Program, err error) {
 	if c.library, err = child.PythonLibrary(); err != nil {
 		return nil, fmt.Errorf("trainer: %w", err)
@@ -84,8 +86,9 @@ const maxStart = 10
 // errNoGreeting is the cause of a start that took too long.
 var errNoGreeting = errors.New("no greeting")
 
-// start starts a process for a worker and returns it with its checked greeting. A process may say
-// that it is alive for a while before it greets, but not forever.
+// start starts a process for a worker, given its number, and returns it with its checked greeting.
+// A process may say that it is alive for a while before it greets, but not for longer than maxStart
+// times the silence. If the error is not nil, the process has ended.
 func (p *Program) start(ctx context.Context, worker int) (_ *process, _ *Greeting, err error) {
 	process, err := start(&p.config, p.Protocol == 0)
 	if err != nil {
@@ -104,6 +107,7 @@ func (p *Program) start(ctx context.Context, worker int) (_ *process, _ *Greetin
 		}
 	}()
 	c := &p.config
+	// The request tells the process how many threads it may use, and where the run's data is.
 	h := &hello{
 		Protocol: version,
 		Threads:  max(1, c.Threads),
@@ -116,10 +120,12 @@ func (p *Program) start(ctx context.Context, worker int) (_ *process, _ *Greetin
 	if err = process.send(ctx, &request{Hello: h}); err != nil {
 		return nil, nil, p.explain(process, err)
 	}
+	// Signs of life must not keep the start waiting forever.
 	greeted, done := context.WithTimeoutCause(ctx, maxStart*c.silence(), errNoGreeting)
 	defer done()
 	r, err := process.receive(greeted)
 	switch {
+	// Only the limit itself has this cause; a cancelled run or a broken process has its own error.
 	case err != nil &&
 		ctx.Err() == nil &&
 		context.Cause(greeted) == errNoGreeting &&
@@ -139,6 +145,7 @@ func (p *Program) start(ctx context.Context, worker int) (_ *process, _ *Greetin
 	if err = r.Hello.check(); err != nil {
 		return nil, nil, process.wrong("%v", err)
 	}
+	// Exactly one of the run and the trainer brings the data.
 	switch owned := r.Hello.Data != nil; {
 	case owned && c.Data != nil:
 		err = fmt.Errorf("trainer: %s brings its own data, and the run gives it other (set data: trainer)", c.Command)
@@ -172,7 +179,8 @@ func (p *Program) Set() federated.Numbered {
 	return p.config.Data.set
 }
 
-// Worker makes a worker, which is for one goroutine. Close it after use.
+// Worker makes a worker for one goroutine. The first one takes over the process that Open has
+// started; others start one when they need it. Close it after use.
 func (p *Program) Worker() *Worker {
 	p.mu.Lock()
 	defer p.mu.Unlock()

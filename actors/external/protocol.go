@@ -124,7 +124,8 @@ type exception struct {
 	Line  int    `json:"line"`
 }
 
-// parse reads a line of the process and checks that it is exactly one reply.
+// parse reads a line of the process and checks that it is exactly one reply: one JSON object with
+// exactly one of the fields that a reply can have. The object may have a number beside that.
 func parse(line []byte) (*reply, error) {
 	if len(line) == 0 || line[0] != '{' {
 		return nil, errors.New("it is no JSON object")
@@ -134,6 +135,7 @@ func parse(line []byte) (*reply, error) {
 	if err := d.Decode(r); err != nil {
 		return nil, err
 	}
+	// Nothing but spaces may follow the object.
 	if len(bytes.TrimSpace(line[d.InputOffset():])) > 0 {
 		return nil, errors.New("something stands behind the JSON object")
 	}
@@ -147,6 +149,7 @@ func parse(line []byte) (*reply, error) {
 		r.Diverged != nil,
 		r.Error != nil,
 	}
+	// A reply says exactly one thing.
 	fields := 0
 	for _, present := range given {
 		if present {

@@ -65,14 +65,16 @@ type Shared struct {
 // firstFile is the descriptor of the first file of samples in a process.
 const firstFile = 6
 
-// Share lays a set's samples out for processes. What lies in a prepared file is read there;
-// everything else is written to a temporary file without a name. Close it after use.
+// Share lays a set's samples out for other processes. What lies in a prepared file is read there;
+// everything else is written to a temporary file without a name. It is an error if the set is not
+// in memory. Close it after use.
 func Share(set federated.Set) (_ *Shared, err error) {
 	info := set.Info()
 	in, ok := set.(federated.InMemory)
 	if !ok {
 		return nil, fmt.Errorf("trainer: %s is a %T, which cannot be handed to another process", info.Name, set)
 	}
+	// made says that the samples in g were made for this call, and nobody else uses them.
 	g, made := in.InMemory()
 	s := &Shared{set: g}
 	if s.temporary, err = child.TemporaryFile(); err != nil {
@@ -85,6 +87,7 @@ func Share(set federated.Set) (_ *Shared, err error) {
 			err = errors.Join(err, s.Close())
 		}
 	}()
+	// The greeting tells the process the format of the samples.
 	s.about = Data{
 		Input:      [...]string{learn.Dense: "dense", learn.Sparse: "sparse", learn.Tokens: "tokens"}[info.Input],
 		Features:   info.Features,
@@ -96,7 +99,7 @@ func Share(set federated.Set) (_ *Shared, err error) {
 	}
 	err = s.grouped(g)
 	if made {
-		// which are in the file now
+		// The samples are in the file now, so their memory can be freed.
 		g.Rows = nil
 		g.Labels = nil
 		g.Targets = nil
@@ -104,7 +107,8 @@ func Share(set federated.Set) (_ *Shared, err error) {
 	return s, err
 }
 
-// Close removes the temporary file once no process has it open.
+// Close closes the temporary file, which the system removes when no process has it open any more.
+// Nil and a second call are fine.
 func (s *Shared) Close() error {
 	if s == nil || s.temporary == nil {
 		return nil
@@ -114,7 +118,8 @@ func (s *Shared) Close() error {
 	return temporary.Close()
 }
 
-// grouped writes labels or targets and the samples, and describes them in s.about.
+// grouped writes the labels or targets and the samples of g, and describes in s.about where they
+// lie. It is an error if the samples are of a kind that cannot be handed over.
 func (s *Shared) grouped(g *federated.Grouped) error {
 	if n := g.About.Targets; n > 0 {
 		s.about.Rows = len(g.Targets) / n
@@ -124,10 +129,12 @@ func (s *Shared) grouped(g *federated.Grouped) error {
 		s.about.Labels = put(s, g.Labels, s.about.Rows)
 	}
 	rows := g.Rows
+	// Packed images are handed over as plain bytes.
 	if ink, ok := rows.(*federated.InkRows); ok {
 		rows = ink.Unpacked()
 	}
 	samples := &s.about.Samples
+	// Each kind of storage has its own arrays, which the process reads by their names.
 	switch r := rows.(type) {
 	case *federated.ByteRows:
 		s.byteRows(r)
@@ -176,7 +183,9 @@ func (s *Shared) byteRows(r *federated.ByteRows) {
 	samples.Array = s.inFile(r.File, r.Offset, "uint8", count, r.Width)
 }
 
-// inFile describes an array in an open file, which processes inherit.
+// inFile describes an array in an open file f, which processes inherit under a number: offset is
+// where it begins, in bytes, kind is the type of its elements, and shape holds its sizes. A file
+// that is used several times is inherited once.
 func (s *Shared) inFile(f *os.File, offset int64, kind string, shape ...int) *Array {
 	i := slices.Index(s.open, f)
 	if i < 0 {

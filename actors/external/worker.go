@@ -123,7 +123,8 @@ func (w *Worker) withRestarts(ctx context.Context, do func(p *process) error) er
 	}
 }
 
-// ensure starts a process if there is none, and checks that it is the same trainer as before.
+// ensure starts a process if the worker has none, and checks that it is the same trainer as the
+// run's first process. It is an error if the greeting differs.
 func (w *Worker) ensure(ctx context.Context) error {
 	if w.process != nil {
 		return nil
@@ -132,6 +133,7 @@ func (w *Worker) ensure(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// A script that was edited during the run would train another model.
 	if difference := w.program.differs(g); difference != "" {
 		occasion := "was started a second time for another worker"
 		if w.restarting {
@@ -174,9 +176,10 @@ func (p *process) reserve(ctx context.Context, bytes int) error {
 	return p.send(ctx, &request{Memory: &size{Bytes: len(p.Memory.Bytes)}})
 }
 
-// trainBatch sends one request for as many tasks from *next on as their rows have room for
-// together, and passes their models to done. It advances *next after each task, so that a
-// repetition continues behind the last one that was done.
+// trainBatch sends one request for as many tasks from *next on as the memory of a request has room
+// for, and calls done with each task's number, model and loss in order. It advances *next after
+// each task, so that a repetition continues behind the last one that was done. An error ends the
+// request.
 func (w *Worker) trainBatch(
 	ctx context.Context,
 	p *process,
@@ -187,6 +190,8 @@ func (w *Worker) trainBatch(
 	params := len(job.Base)
 	first := *next
 	stride := child.Align(4 * params)
+	// Models are written to slots in turn, so that the process goes on while one is read. There are
+	// at least two if there are two tasks.
 	slots := min(maxSlots, max(2, slotBytes/stride), len(job.Tasks)-first)
 	order, bytes := layOut(job, first, stride*(1+slots))
 	if err := p.reserve(ctx, bytes); err != nil {
@@ -195,6 +200,8 @@ func (w *Worker) trainBatch(
 	for i := range slots {
 		order.Slots = append(order.Slots, stride*(1+i))
 	}
+	// The memory holds the base model, then the slots, and then what layOut has placed for each
+	// task.
 	copy(child.Numbers[float32](p.Memory, 0, params), job.Base)
 	for i, t := range order.Tasks {
 		task := &job.Tasks[first+i]
@@ -209,6 +216,7 @@ func (w *Worker) trainBatch(
 	if err := p.ask(ctx, &request{Train: order}); err != nil {
 		return err
 	}
+	// The process answers once for each task and then for the request.
 	for end := first + len(order.Tasks); ; {
 		r, err := p.receive(ctx)
 		if err != nil {
@@ -216,6 +224,7 @@ func (w *Worker) trainBatch(
 		}
 		switch {
 		case r.Task != nil:
+			// Tasks must be answered in order, and with a loss.
 			isNext := r.Task.Index == *next-first && *next < end
 			if !isNext || r.Task.Loss == nil {
 				return p.wrong("task %d with a loss of its own is the next one, it says %d", *next-first, r.Task.Index)
@@ -231,6 +240,7 @@ func (w *Worker) trainBatch(
 					task.Room,
 				)
 			}
+			// What the client keeps is taken before done is called.
 			if place != nil {
 				task.Keep(p.Memory.Bytes[place.Offset:][:r.Task.State])
 			}
@@ -242,6 +252,7 @@ func (w *Worker) trainBatch(
 				return err
 			}
 			*next++
+			// The process may now use the slot again.
 			if err := p.send(ctx, &request{Taken: &taken{Index: i - first}}); err != nil {
 				return err
 			}
@@ -257,14 +268,17 @@ func (w *Worker) trainBatch(
 	}
 }
 
-// layOut places the rows, corrections and states of tasks from number first on behind offset next,
-// until the memory of one request is used up. It returns the request and the end of what it placed.
+// layOut places the rows, corrections and states of a job's tasks from number first on in a
+// request's memory, one after the other from offset next on, in bytes. It stops at the first task
+// that does not fit any more, but places at least one. It returns the request and the offset behind
+// the last thing placed.
 func layOut(job *Job, first, next int) (*train, int) {
 	r := &train{Proximal: job.Proximal, Optimizer: job.Optimizer}
 	end := next + requestBytes
 	for i := range job.Tasks[first:] {
 		t := &job.Tasks[first+i]
 		rows := child.Align(4 * t.Numbers)
+		// Only a task with a correction needs room for a vector as long as the model.
 		correction := 0
 		if t.Correct != nil {
 			correction = child.Align(4 * len(job.Base))
@@ -295,9 +309,12 @@ func layOut(job *Job, first, next int) (*train, int) {
 	return r, next
 }
 
-// failed returns the error of a reply that ends a request.
+// failed returns the error of a reply that ends a request with something else than its result. job
+// is the job of a training request, nil for other requests, and first is the number of its first
+// task in this request. A reply that does not belong here kills the process.
 func (w *Worker) failed(p *process, r *reply, job *Job, first int) error {
 	p.busy = false
+	// The index −1 stands for the model as a whole rather than for one task.
 	index := -1
 	client := ""
 	switch {
@@ -323,9 +340,11 @@ func (w *Worker) failed(p *process, r *reply, job *Job, first int) error {
 	return r.Error.asError(w.program.Name, client)
 }
 
-// asError returns an exception as an error with its place and the client.
+// asError returns an exception of the script as an error that names the trainer, the place in its
+// files and the client. client is a part of the message, or "" if no client is concerned.
 func (e *exception) asError(name, client string) error {
 	place := ""
+	// The script itself is named already.
 	if e.File != "" && e.File != name {
 		place = ", " + child.Printable(e.File)
 	}
@@ -335,7 +354,8 @@ func (e *exception) asError(name, client string) error {
 	return fmt.Errorf("trainer %s%s%s: %s", name, place, client, child.Printable(e.Text))
 }
 
-// singleReply sends a request that has one reply, and returns it if wanted accepts it.
+// singleReply sends a request that has one reply, and returns the reply if the function wanted
+// accepts it. Any other reply is an error.
 func (w *Worker) singleReply(ctx context.Context, p *process, r *request, wanted func(*reply) bool) (*reply, error) {
 	if err := p.ask(ctx, r); err != nil {
 		return nil, err
@@ -357,7 +377,9 @@ type Scores struct {
 	Metrics []learn.Score `json:"metrics"`
 }
 
-// Evaluate measures a model on count rows, whose numbers the function rows writes.
+// Evaluate measures a model on count samples, whose row numbers the function rows writes to its
+// argument. It returns the sums of the loss and of each metric with their weights. A process that
+// dies is started again.
 func (w *Worker) Evaluate(
 	ctx context.Context,
 	model []float32,
@@ -365,6 +387,7 @@ func (w *Worker) Evaluate(
 	rows func(dst []int32),
 ) (s *Scores, err error) {
 	err = w.withRestarts(ctx, func(p *process) error {
+		// The memory holds the model, and behind it the row numbers.
 		rowsOffset := child.Align(4 * len(model))
 		if err := p.reserve(ctx, rowsOffset+child.Align(4*count)); err != nil {
 			return err
@@ -403,7 +426,8 @@ func (s *Scores) check(metrics int) error {
 	return nil
 }
 
-// initial asks for the initial model of a seed, and checks that it is finite.
+// initial returns the initial model for a seed, as the trainer's process draws it. It is an error
+// if the model has a value that is not finite.
 func (w *Worker) initial(ctx context.Context, seed uint64) (model []float32, err error) {
 	params := w.program.Model().params
 	err = w.withRestarts(ctx, func(p *process) error {
@@ -445,7 +469,8 @@ func (p *Program) checkInitial(model []float32) error {
 	return nil
 }
 
-// release returns the process to the program, for the next worker.
+// release gives the worker's process back to the program for the next worker, or ends the process
+// if the program holds one already.
 func (w *Worker) release() error {
 	w.program.mu.Lock()
 	defer w.program.mu.Unlock()
@@ -457,7 +482,7 @@ func (w *Worker) release() error {
 	return w.Close()
 }
 
-// Close ends the worker's process.
+// Close ends the worker's process. It does nothing for a worker that has none.
 func (w *Worker) Close() error {
 	p := w.process
 	w.process = nil

@@ -149,11 +149,10 @@ func gemmAsm(isa ISA, m, n, k int, segments []Segment, a Operand, b, dst Matrix,
 			(remaining > 24 || !inHalves):
 			width = remaining
 			mask = &mask512[remaining-lanes]
-		// Vectors of 256 bits waste fewer columns here. More than 6 rows would take registers that
-		// make it slower.
+		// Vectors of 256 bits waste fewer columns here.
 		case isa == AVX512 && remaining > 8 && inHalves:
 			width = min(remaining, 16)
-			// more rows than 6 take registers that slow it down
+			// These kernels have at most 6 rows; more take registers that slow them down.
 			kernels = broadHalf[:]
 			mask = &mask512[width-8]
 		// One vector of 256 bits is enough for the remaining columns.

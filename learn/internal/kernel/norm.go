@@ -14,7 +14,7 @@ func (isa ISA) groups(x []float32) (v *routine, n int) {
 }
 
 // Centre computes dst = x − mean element by element, and adds the squares of these differences to
-// squares. All slices have the length of dst, and x and dst may be the same.
+// squares. All slices have the length of dst.
 func (isa ISA) Centre(dst, x, mean, squares []float32) {
 	// The slices are cut to one length, so that the compiler checks no bounds within the loop.
 	x = x[:len(dst)]

@@ -292,11 +292,12 @@ func lookup(s simd) {
 	if s.wide() {
 		index := ZMM()
 		value := ZMM()
-		// A gather clears its mask, so all is set again for each.
+		// all is the mask that selects every lane of a gather.
 		all := K()
 		Label("group")
 		VPMOVZXBD(Mem{Base: src}, index)
-		KXNORW(all, all, all) // a gather clears its mask
+		// A gather clears its mask, so it is set again.
+		KXNORW(all, all, all)
 		// Without its clearing a gather would wait for the one before it.
 		s.zero(value)
 		VGATHERDPS(Mem{Base: table, Index: index, Scale: 4}, all, value)

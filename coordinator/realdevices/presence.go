@@ -47,10 +47,13 @@ func (d *Devices) WaitForAll(ctx context.Context) error {
 	return nil
 }
 
-// gathered returns how many devices have joined or are banned. A device that joined twice counts
-// once.
+// gathered returns how many devices the run need not wait for before it starts: those that have joined, that
+// joined and left again, or that are banned. A device that joined twice counts once.
 func (d *Devices) gathered() (n int) {
 	counted := slices.Clone(d.banned)
+	for device, gone := range d.gone {
+		counted[device] = counted[device] || gone
+	}
 	for _, x := range d.arrived {
 		counted[x.device] = true
 	}

@@ -15,6 +15,7 @@ import (
 // Validate refuses a task that no client could carry out. It also refuses the messages without a
 // task that only devices get: calls and the end of a run (see [Task.ValidateForDevice]).
 func (t *Task) Validate() error {
+	// The checker keeps the first fault, and does nothing after it.
 	c := checker{message: "task"}
 	c.name("task", t.Task)
 	c.number("round", int64(t.Round), 1, MaxRound)
@@ -46,6 +47,7 @@ func (p *Plan) Validate() error {
 	}
 	c.stages(p.StageNs)
 	c.number("number of others", int64(len(p.Others)), 0, MaxOthers)
+	// A plan within another may not have plans of its own.
 	for _, o := range p.Others {
 		c.number("others.client", long(o.Client), 0, MaxClients)
 		c.number("number of others.others", int64(len(o.Others)), 0, 0)
@@ -56,7 +58,8 @@ func (p *Plan) Validate() error {
 	return c.err
 }
 
-// stages checks the durations of the stages of secure aggregation: all of them or none.
+// stages checks list, the durations of the stages of secure aggregation in nanoseconds: there is
+// one for each stage, or none at all for a task without secure aggregation.
 func (c *checker) stages(list []int64) {
 	if len(list) == 0 {
 		return
@@ -70,8 +73,8 @@ func (c *checker) stages(list []int64) {
 // SecureStages is the number of the stages of secure aggregation that a plan tells.
 const SecureStages = 4
 
-// Validate refuses a job that no trainer could do: clients belong to training, shards of the
-// validation samples to evaluation.
+// Validate refuses a job that no trainer could do: one of a wrong kind or size, or with numbers
+// outside their ranges. Clients belong to training, shards of the validation samples to evaluation.
 func (j *Job) Validate() error {
 	c := checker{message: "job"}
 	c.name("job", j.Job)
@@ -83,6 +86,7 @@ func (j *Job) Validate() error {
 	c.jobKind(j)
 	c.method(j.Method)
 	c.number("buffers", int64(j.Buffers), 0, int64(j.Params))
+	// Colluders are tasks whose honest updates the attackers need; they have the same fields.
 	for _, w := range slices.Concat(j.Clients, j.Colluders) {
 		c.name("clients.task", w.Task)
 		c.number("clients.client", long(w.Client), 0, MaxClients)
@@ -94,6 +98,7 @@ func (j *Job) Validate() error {
 		c.digest("clients.variate_digest", w.VariateDigest, true)
 		c.number("clients.attacker", int64(w.Attacker), 0, maxClasses)
 	}
+	// A shard is a range of the validation samples.
 	for _, s := range j.Shards {
 		c.number("shards.index", int64(s.Index), 0, MaxSamples)
 		c.number("shards.from", long(s.From), 0, MaxSamples)
@@ -104,7 +109,8 @@ func (j *Job) Validate() error {
 	return c.err
 }
 
-// jobKind checks that a job has the lists of its kind and no others.
+// jobKind checks that job j has the lists of its kind and no others: a training job has clients,
+// and may have colluders; an evaluation has shards alone.
 func (c *checker) jobKind(j *Job) {
 	clients := int64(len(j.Clients))
 	shards := int64(len(j.Shards))
@@ -126,11 +132,13 @@ func (c *checker) jobKind(j *Job) {
 	}
 }
 
-// method checks what a training job says about client state; nil is a method without any.
+// method checks what a training job says about the state that clients keep between rounds. m is nil
+// for a method whose clients keep none.
 func (c *checker) method(m *Method) {
 	if m == nil {
 		return
 	}
+	// Both are the vector that a client keeps, of which there is one.
 	if m.Variates && m.Residuals {
 		c.refuse("method.residuals", true, "false beside control variates")
 	}
@@ -139,8 +147,8 @@ func (c *checker) method(m *Method) {
 	c.number("method.kept", int64(m.Kept), 0, MaxParams)
 }
 
-// Validate checks one message of a sum by itself. [Result.ValidateFor] compares the complete sum
-// with its job.
+// Validate checks one message of a sum by itself: its numbers lie in their ranges, and its bytes
+// are whole values. [Result.ValidateFor] compares the complete sum with its job.
 func (s *Sum) Validate() error {
 	c := checker{message: "sum"}
 	c.name("job", s.Job)
@@ -164,6 +172,7 @@ func (s *Sum) Validate() error {
 	if n := len(s.Buffers); n%4 != 0 {
 		c.refuse("buffers", fmt.Sprint(n, " bytes"), "a multiple of 4")
 	}
+	// Losses must be finite, as they enter the means of a round.
 	for _, x := range s.Clients {
 		c.name("clients.task", x.Task)
 		c.finite("clients.first_step_loss", x.FirstStepLoss)
@@ -198,6 +207,7 @@ func (r *Result) ValidateFor(j *Job) error {
 	if r.Failure != nil {
 		return c.err
 	}
+	// same refuses a list that has not the length that the job asks for.
 	same := func(field string, got, want int) { c.number(field, int64(got), int64(want), int64(want)) }
 	same("number of values", len(r.Values), j.SumLength())
 	same("number of clients", len(r.Clients), len(j.Clients))
@@ -233,6 +243,7 @@ func (r *Result) ValidateFor(j *Job) error {
 		end := int64(x.BufferFirst) + int64(x.BufferCount)
 		c.number(fmt.Sprintf("end of buffers[%d]", i), end, 0, int64(j.Buffers))
 	}
+	// Each state has as many values as the method says.
 	for i, v := range r.ClientStates {
 		same(fmt.Sprintf("length of variates[%d]", i), len(v), j.StateLength())
 	}
@@ -262,7 +273,9 @@ func (m *ModelChunk) Validate() error {
 	return c.err
 }
 
-// Validate checks what a coordinator tells hosts about its run.
+// Validate checks what a coordinator tells hosts about its run: its name and stamp, the
+// configuration, and the files with their digests. A run that trains nothing has neither kernel nor
+// spec.
 func (r *RunInfo) Validate() error {
 	c := checker{message: "run info"}
 	c.token("run", r.Run)
@@ -315,7 +328,8 @@ func (t *Task) ValidateForDevice() error {
 	return t.Validate()
 }
 
-// Validate checks what a device says of itself when it joins a run.
+// Validate checks what a device says of itself when it joins a run: texts that people are shown,
+// the number of its samples, and the speeds that it has measured.
 func (j *Join) Validate() error {
 	c := checker{message: "join"}
 	c.printable("name", j.Name, maxLine)
@@ -332,7 +346,8 @@ func (j *Join) Validate() error {
 	return c.err
 }
 
-// Validate checks what a run tells a device that has joined.
+// Validate checks what a run tells a device that has joined: its client number, the learning
+// problem, the model's size, the interval of heartbeats, and the terms of secure aggregation.
 func (w *Welcome) Validate() error {
 	c := checker{message: "welcome"}
 	c.number("client", long(w.Client), 0, MaxClients)
@@ -350,7 +365,8 @@ func (w *Welcome) Validate() error {
 	return c.err
 }
 
-// secure checks the terms of secure aggregation, if there are any.
+// secure checks the terms of secure aggregation; nil: the run has none. A threshold beyond the
+// number of neighbours, for example, could never be reached.
 func (c *checker) secure(s *SecureTerms) {
 	if s == nil {
 		return
@@ -404,7 +420,8 @@ func (r *DeviceReply) Validate() error {
 	return r.Welcome.Validate()
 }
 
-// Validate checks a device's sign of life, whose texts people are shown.
+// Validate checks a device's sign of life: a phase of its task, and texts, which people are shown
+// and so must be short and printable.
 func (h *Heartbeat) Validate() error {
 	c := checker{message: "heartbeat"}
 	c.number("phase", int64(h.Phase), int64(NoPhase), int64(Recovery))
@@ -469,7 +486,8 @@ func (c *checker) refuse(field string, got any, want string) {
 	}
 }
 
-// number refuses a value outside low to high, both included.
+// number refuses the value v of a field, by its name, unless it lies from low to high, both
+// included. Equal bounds mean that only one value is allowed.
 func (c *checker) number(field string, v, low, high int64) {
 	if v >= low && v <= high {
 		return
@@ -561,6 +579,7 @@ func (c *checker) spec(s *Spec) {
 	c.float("spec.noise_multiplier", s.GetNoiseMultiplier(), 0, maxNoise)
 	c.number("spec.batch", int64(s.GetBatch()), 1, MaxBatch)
 	c.number("number of spec.metrics", int64(len(s.GetMetrics())), 0, MaxMetrics)
+	// Names of metrics become labels and columns, so they are tokens.
 	for _, name := range s.GetMetrics() {
 		c.token("spec.metrics", name)
 	}

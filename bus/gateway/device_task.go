@@ -411,6 +411,7 @@ type listener struct {
 // which goes on without it. A run whose coordinator is away does not hear that either. A hub whose accounts were reloaded
 // may still pass heartbeats of a site's devices, and not their requests: then the run learns it.
 func (l *listener) failed(err error) {
+	// Somebody listens; the answer was lost or is late.
 	if !errors.Is(err, bus.ErrNoListener) {
 		l.since = time.Time{}
 		return
@@ -457,6 +458,7 @@ func (d *Device) request(
 	if err != nil {
 		return nil, err
 	}
+	// The wait also ends when the device is closed.
 	ctx, cancel := bus.Until(ctx, d.life)
 	defer cancel()
 	r := new(bus.DeviceReply)

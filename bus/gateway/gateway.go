@@ -230,7 +230,8 @@ func (g *Gateway) publish(x *peer, t *bus.Task) error {
 	return err
 }
 
-// call asks every device that has not joined, and is not banned, to join.
+// call asks every device that has not joined, and is not banned, to join. It is called again and
+// again, so that a lost call does not matter.
 func (g *Gateway) call() {
 	for _, x := range g.devices {
 		x.mu.Lock()

@@ -461,7 +461,8 @@ func (x *peer) onUpdate(m *bus.RawMessage) {
 	x.answer(m, v, reason, nil)
 }
 
-// expects reports whether a message is the next one of the open task's update.
+// expects reports whether p is the next message of the open task's update, which is not decided
+// yet. Such a message costs the device nothing of its budget.
 func (x *peer) expects(p *bus.Update) bool {
 	if !x.opened(p) || x.decided {
 		return false
@@ -503,6 +504,7 @@ func (x *peer) receiveUnexpected(p *bus.Update, fault error) (v bus.Status, reas
 	switch {
 	case x.flooded:
 		return bus.Refused, "the device is heard no more", true
+	// A faulty message of another task must not decide the open one.
 	case fault != nil && (!x.opened(p) || x.decided):
 		return ignore(ReasonMalformed, fault.Error())
 	case x.task != noTask && p.Task == x.task && !x.opened(p):
@@ -567,6 +569,7 @@ func (x *peer) receiveChunk(p *bus.Update, arrived time.Time) (v bus.Status, rea
 		)
 		return bus.SendValues, "chunks go one after the other, from 0"
 	}
+	// Values are packed exactly if the run compresses updates.
 	hasRightForm := x.packs() == (len(p.Packed) > 0)
 	if !hasRightForm {
 		return x.refuseUpdate(

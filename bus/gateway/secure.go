@@ -33,6 +33,7 @@ func (x *peer) onSecure(m *bus.RawMessage) {
 		x.answer(m, bus.Accepted, "", nil)
 		return
 	}
+	// The run has moved on, or another coordinator gave out the task.
 	if !isOpen {
 		const text = "bus: secure message: its task is not open"
 		x.ignore(ReasonStale, text)

@@ -21,11 +21,14 @@ import (
 
 // Coordinator is the coordinator's end of a run over NATS: a [bus.Coordinator].
 type Coordinator struct {
-	run    string
+	// run is the name of the run.
+	run string
+	// config is what OpenCoordinator was given, with its defaults filled in.
 	config bus.CoordinatorConfig
 	conn   *Conn
 	js     jetstream.JetStream
-	lease  *lease
+	// lease is the right to drive the run, which this coordinator renews.
+	lease *lease
 
 	// life ends when the coordinator is closed or has failed; its cause says why.
 	life context.Context
@@ -33,17 +36,21 @@ type Coordinator struct {
 
 	// sending guards the three fields that SendTask uses.
 	sending sync.Mutex
+	// subject makes the subjects of the clients' tasks.
 	subject subject.Clients
 	// buffer is the encoding of the last task, whose memory the next one uses.
 	buffer []byte
 	// begun says that tasks have been sent since TakePlans was called last.
 	begun bool
 
+	// plans holds the plans that TakePlans has not returned yet.
 	plans *mailbox.Mailbox[bus.ClientPlan]
 	// arrived are the plans of one message. Only the subscription to plans uses the field.
 	arrived []bus.ClientPlan
-	wait    planWait
+	// wait is the state of the present wait for plans.
+	wait planWait
 
+	// sums receives the sums of jobs, and knows the open jobs.
 	sums *sumCollector
 	// hosts is what is known of hosts in other processes; nil if all hosts are in this one.
 	hosts *hostRegistry
@@ -56,13 +63,17 @@ type Coordinator struct {
 	// enough.
 	checkRequests chan error
 
+	// deleting guards unwanted.
 	deleting sync.Mutex
 	// unwanted are models that are still to be deleted on the server.
 	unwanted []bus.Digest
 
+	// ignored counts plans that did not count.
 	ignored atomic.Int64
+	// subs are the subscriptions to plans, sums and advisories.
 	subs    []*nats.Subscription
 	unwatch func()
+	// stop ends the goroutines that watched waits for.
 	stop    context.CancelFunc
 	watched sync.WaitGroup
 	closing sync.Once
@@ -109,7 +120,9 @@ func (c *Conn) OpenCoordinator(ctx context.Context, run string, config bus.Coord
 	return o, nil
 }
 
-// withDefaults returns the configuration with the defaults in place of zero durations and counts.
+// withDefaults returns config with the defaults in place of zero values: how long a lease lasts,
+// how long a trainer may be silent about a job, how long no plan may arrive, and how often a job is
+// given out.
 func withDefaults(config bus.CoordinatorConfig) bus.CoordinatorConfig {
 	config.Lease = cmp.Or(config.Lease, leaseFor)
 
@@ -119,7 +132,8 @@ func withDefaults(config bus.CoordinatorConfig) bus.CoordinatorConfig {
 	return config
 }
 
-// newCoordinator makes a coordinator that has neither lease nor streams nor subscriptions.
+// newCoordinator makes the coordinator of run that has neither lease nor streams nor subscriptions;
+// Conn.OpenCoordinator goes on from there. config has its defaults filled in.
 func (c *Conn) newCoordinator(run string, config bus.CoordinatorConfig) (*Coordinator, error) {
 	o := &Coordinator{
 		run:           run,
@@ -133,6 +147,7 @@ func (c *Conn) newCoordinator(run string, config bus.CoordinatorConfig) (*Coordi
 		stop:          func() {},
 	}
 	o.life, o.end = context.WithCancelCause(context.Background())
+	// The hour never passes, because the timer is stopped at once.
 	o.wait.timer = time.AfterFunc(time.Hour, o.onNoPlan)
 	// TakePlans starts the timer.
 	o.wait.timer.Stop()
@@ -149,6 +164,7 @@ func (c *Conn) newCoordinator(run string, config bus.CoordinatorConfig) (*Coordi
 		return nil, fmt.Errorf("bus: JetStream: %w", err)
 	}
 	o.leaderless = newLeaderlessWatch(c, o.js)
+	// A run without Info admits no hosts of other processes.
 	if config.Info != nil {
 		if o.hosts, err = newHostRegistry(c, run, &o.config); err != nil {
 			return nil, err
@@ -163,6 +179,7 @@ func (c *Conn) newCoordinator(run string, config bus.CoordinatorConfig) (*Coordi
 func (c *Coordinator) open(ctx context.Context) error {
 	watching, stop := context.WithCancel(context.Background())
 	c.stop = stop
+	// The lease must be renewed while the streams are made, which may take long.
 	c.watched.Go(func() { c.lease.renewUntil(watching, c.failed, c.requestCheck) })
 	if err := c.openStreams(ctx); err != nil {
 		return err

@@ -63,13 +63,15 @@ func (h *highest) admits(token uint64) bool {
 	return raise(&h.Uint64, token) == token
 }
 
-// raise makes a number at least as high as v, and returns what it is then.
+// raise makes number at least as high as v and returns what it is then: v, or a higher number that
+// it had before. It takes no lock, and goroutines may call it at once.
 func raise(number *atomic.Uint64, v uint64) uint64 {
 	for {
 		now := number.Load()
 		if now >= v {
 			return now
 		}
+		// If another goroutine has changed the number meanwhile, it is looked at again.
 		if number.CompareAndSwap(now, v) {
 			return v
 		}

@@ -74,6 +74,7 @@ func (c *Conn) OpenHost(ctx context.Context, run string, config bus.HostConfig) 
 	if err := names.CheckToken("run", run); err != nil {
 		return nil, err
 	}
+	// The random part of an inbox serves as a name that no other host has.
 	config.Name = cmp.Or(config.Name, nats.NewInbox()[len(nats.InboxPrefix):])
 	if err := names.CheckToken("host", config.Name); err != nil {
 		return nil, err
@@ -341,6 +342,7 @@ func (h *Host) sumRequest(ctx context.Context, w *bus.Sum) (done bool, err error
 	ctx, cancel := bus.Until(ctx, h.life)
 	defer cancel()
 	var r bus.SumReply
+	// damaged counts how often the message or its answer has arrived damaged.
 	damaged := 0
 	passes := func(err error) bool {
 		return h.conn.Transient(err) || errors.Is(err, bus.ErrDamaged) && damaged < natsconn.MaxDamaged
@@ -360,6 +362,7 @@ func (h *Host) sumRequest(ctx context.Context, w *bus.Sum) (done bool, err error
 		}
 		return err
 	})
+	// The memory or the link of a machine is broken, so another host should do the job.
 	if errors.Is(err, bus.ErrDamaged) {
 		return false, fmt.Errorf("bus: sum of job %d: %w: %d times: %w", w.Job, bus.ErrRefused, damaged, err)
 	}
@@ -371,6 +374,7 @@ func (h *Host) sumRequest(ctx context.Context, w *bus.Sum) (done bool, err error
 		return false, nil
 	case bus.Accepted, bus.Repeated:
 		return true, nil
+	// The coordinator is in another process and does not know the handle.
 	case bus.SendValues:
 		return false, errElsewhere
 	}

@@ -103,6 +103,7 @@ func (c *Conn) acquireLease(
 				"-js, and allow it for the account (%s)", c.Address())
 		}
 		var held *heldError
+		// The lease is acquired, or the attempt has failed for good.
 		if !errors.As(err, &held) {
 			return l, err
 		}
@@ -129,7 +130,8 @@ func (c *Conn) acquireLease(
 	}
 }
 
-// newLease prepares the lease of a run for this process, which does not have it yet.
+// newLease prepares the lease of run for this process, which does not have it yet. config says how
+// long a lease lasts without a renewal and how many servers hold it.
 func (c *Conn) newLease(js jetstream.JetStream, run string, config *bus.CoordinatorConfig) *lease {
 	// Only people read the name of the machine, so it may be empty.
 	machine, _ := os.Hostname()

@@ -62,7 +62,8 @@ func (c *Coordinator) PutModel(ctx context.Context, digest bus.Digest, params []
 	)
 }
 
-// PutModelsAgain publishes all available models once more, because the server may have lost them.
+// PutModelsAgain publishes once more all models of the run that were put and not deleted, because
+// the server may have lost them. The first failure ends it.
 func (c *Coordinator) PutModelsAgain(ctx context.Context) error {
 	for d, params := range c.available() {
 		if err := c.PutModel(ctx, d, params); err != nil {

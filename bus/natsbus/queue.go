@@ -193,7 +193,8 @@ func (c *Conn) remove(ctx context.Context, action string, f func(context.Context
 	return err
 }
 
-// purge empties a stream, or the part of it that options select, in one attempt.
+// purge empties the stream with this name, or only the part of it that options select, in one
+// attempt of at most natsconn.RequestTimeout. An empty stream is no error.
 func (c *Coordinator) purge(ctx context.Context, name string, options ...jetstream.StreamPurgeOpt) error {
 	ctx, cancel := c.conn.Attempt(ctx, natsconn.RequestTimeout)
 	defer cancel()

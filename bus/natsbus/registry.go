@@ -39,10 +39,13 @@ type hostRegistry struct {
 	// The configuration has an Info and a Notice here.
 	*bus.CoordinatorConfig
 	// answer is the encoded answer to requests for the run's configuration.
-	answer    []byte
-	conn      *Conn
+	answer []byte
+	// conn is the coordinator's connection.
+	conn *Conn
+	// placement decides which host gets the next task.
 	placement *placement.Table
-	jobs      *placement.Jobs
+	// jobs knows which hosts hold which jobs, and finds lost and slow ones.
+	jobs *placement.Jobs
 
 	// warnedNoHost says that the user was told that no host can do what waits. Like lastExpiry it
 	// is used only by the goroutine that announces the run.
@@ -50,15 +53,18 @@ type hostRegistry struct {
 	// lastExpiry is when expireHosts ran last.
 	lastExpiry time.Time
 
+	// mu guards hosts, which has what each present host last said of itself.
 	mu    sync.Mutex
 	hosts map[string]presence
 }
 
 // presence is what a host said of itself in its last heartbeat.
 type presence struct {
+	// workers is how many jobs the host can train at a time.
 	workers int
 	// local says that the host is in this process.
-	local    bool
+	local bool
+	// lastSeen is when the heartbeat arrived.
 	lastSeen time.Time
 }
 
@@ -74,10 +80,12 @@ func newHostRegistry(conn *Conn, run string, config *bus.CoordinatorConfig) (*ho
 		lastExpiry:        opened,
 		placement:         placement.New(subject.TaskFor, func() time.Duration { return time.Since(opened) }),
 	}
+	// Nobody wants the notices, so they are dropped.
 	if r.Notice == nil {
 		r.Notice = func(bus.Notice) {}
 	}
 	r.Info.Run = run
+	// The stamp covers the information, so it is sealed after the name is set.
 	err := cmp.Or(r.Info.Seal(), r.Info.Validate())
 	if err == nil {
 		r.answer, err = bus.Marshal(nil, r.Info)
@@ -212,6 +220,7 @@ func (r *hostRegistry) warnNoHosts(opened time.Time) {
 	hosts, workers := r.present()
 	canTrain := workers > 0 || r.Info.Kernel == ""
 	served := !r.NeedsHosts || hosts > 0 && canTrain
+	// After this a new lack of hosts is reported again.
 	if served {
 		r.warnedNoHost = false
 		return
@@ -220,6 +229,7 @@ func (r *hostRegistry) warnNoHosts(opened time.Time) {
 		return
 	}
 	r.warnedNoHost = true
+	// Without any host neither tasks nor jobs are done.
 	if hosts == 0 {
 		r.Notice(bus.Notice{State: bus.NoHost, Text: "No host is there; the run waits for one (fedpace host)."})
 		return

@@ -65,12 +65,14 @@ type openJob struct {
 	parts map[string][]*bus.Sum
 }
 
-// join makes one result of all chunks of a sum, with the given number of values, and divides the
-// client states and the buffers among the clients. Each state must have the digest that its client gave.
+// join makes one result of all chunks of a sum, which has this number of values. It divides the
+// client states and the buffers among the clients; each state must have the digest that its client
+// gave. The first chunk has the clients with their losses.
 func (o *openJob) join(chunks []*bus.Sum, values int) (*bus.Result, error) {
 	s := &bus.Result{Sum: chunks[0], Values: make([]int64, 0, values)}
 	j := o.job
 	var states, buffers []byte
+	// Each chunk continues the lists where the one before ended.
 	for _, c := range chunks {
 		s.Values = vector.Append(s.Values, c.Values)
 		states = append(states, c.Variates...)
@@ -114,10 +116,12 @@ func (o *openJob) join(chunks []*bus.Sum, values int) (*bus.Result, error) {
 	return s, nil
 }
 
-// divideBuffers divides the buffers of a sum among its clients, by the lengths that those have. It
-// returns nil for a job without buffers.
+// divideBuffers divides bytes, the buffers of all clients in a row, among clients by the lengths
+// that those state, as float32 values. It returns nil for a job without buffers, and an error if
+// the lengths do not add up to bytes.
 func (o *openJob) divideBuffers(clients []*bus.ClientLoss, bytes []byte) (buffers [][]float32, err error) {
 	total := 0
+	// Each value of a buffer has 4 bytes.
 	for _, c := range clients {
 		total += 4 * int(c.BufferCount)
 	}
@@ -226,7 +230,8 @@ func (d *sumCollector) unqueued() (list []*bus.Job) {
 	return list
 }
 
-// queuedAs notes the number that the work queue has given to a job's message.
+// queuedAs notes that a message of the job with this number is in the work queue, under the queue's
+// own number of it. A job that is not open any more is left out.
 func (d *sumCollector) queuedAs(job, number uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -275,7 +280,8 @@ func (d *sumCollector) queued(limit uint64) (jobs, last uint64) {
 	return jobs, d.last
 }
 
-// forgetSent forgets all numbers, because the work queue was made again and counts from 1.
+// forgetSent forgets under which numbers jobs are in the work queue, because the queue was made
+// again: it is empty and counts from 1. All open jobs then count as not queued.
 func (d *sumCollector) forgetSent() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -412,6 +418,7 @@ func (d *sumCollector) receive(m *nats.Msg) (s *bus.ReceivedSum, status bus.Stat
 // may arrive in any order and repeatedly. The values of a sum with a handle are in the shared
 // store.
 func (o *openJob) add(store *Store, w *bus.Sum) (*bus.Result, error) {
+	// The trainer is in this process and sends no values.
 	if w.Handle != nil {
 		return o.addHandle(store, w)
 	}
@@ -451,6 +458,7 @@ func (o *openJob) add(store *Store, w *bus.Sum) (*bus.Result, error) {
 	if limit := 4 * int(o.job.Buffers) * len(o.job.Clients); bufferBytes > limit {
 		return nil, bus.Fault("sum", "buffers", fmt.Sprint(bufferBytes, " bytes"), fmt.Sprint("at most ", limit))
 	}
+	// Some chunks have not arrived yet.
 	if slices.Contains(chunks, nil) {
 		return nil, nil
 	}

@@ -151,6 +151,7 @@ func (c *Coordinator) onNoPlan() {
 		w.timer.Reset(step)
 		return
 	}
+	// Nobody has answered, so no host counts as slower than another.
 	if c.hosts != nil {
 		c.hosts.placement.Reset()
 	}

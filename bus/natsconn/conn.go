@@ -215,7 +215,8 @@ func (c *Conn) NATS() *nats.Conn { return c.nats }
 // Notice tells the user something, by Config.Notice.
 func (c *Conn) Notice(n bus.Notice) { c.config.Notice(n) }
 
-// Close ends the connection; Life ends with it.
+// Close ends the connection for good, with the timers that belong to it. Life ends with it, so
+// those who watch the connection learn of it. A second Close does nothing more.
 func (c *Conn) Close() {
 	c.ending.Stop()
 	c.nats.Close()

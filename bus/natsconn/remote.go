@@ -106,6 +106,7 @@ func (c *Config) Holder() (h auth.Holder, err error) {
 		return h, nil
 	}
 	creds, err := os.ReadFile(c.Creds)
+	// The credentials cannot be read at all.
 	if err != nil {
 		return h, fmt.Errorf("bus: credentials: %w", err)
 	}

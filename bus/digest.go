@@ -59,7 +59,8 @@ const (
 // ErrDamaged reports that a message did not arrive as it was sent.
 var ErrDamaged = errors.New("bus: the message was damaged on its way: its digest is not that of what it holds")
 
-// MarshalSealed encodes m and appends the checksum.
+// MarshalSealed encodes message m and appends the checksum of its bytes, by which UnmarshalSealed
+// finds out whether any bit has changed on the way.
 func MarshalSealed[M Sealed](m M) ([]byte, error) {
 	b, err := Marshal(make([]byte, 0, proto.Size(m)+digestLength), m)
 	if err != nil {

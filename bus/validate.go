@@ -15,7 +15,7 @@ import (
 // Validate refuses a task that no client could carry out. It also refuses the messages without a
 // task that only devices get: calls and the end of a run (see [Task.ValidateForDevice]).
 func (t *Task) Validate() error {
-	// The checker keeps the first fault, and does nothing after it.
+	// The checker keeps the first fault alone.
 	c := checker{message: "task"}
 	c.name("task", t.Task)
 	c.number("round", int64(t.Round), 1, MaxRound)

@@ -48,7 +48,8 @@ type collector struct {
 	round Round
 }
 
-// newCollector makes a collector of a run that has no task yet.
+// newCollector makes a collector of a run that has no task yet. It will keep the run.Slowest
+// slowest tasks of each round and a random sample of run.Sample tasks.
 func newCollector(run *Run) *collector {
 	return &collector{
 		run:     run,

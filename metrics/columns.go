@@ -386,7 +386,8 @@ func reason(name, help, unit string, field func(*round.Report) *float64) Column 
 	}
 }
 
-// outcome is the column that counts a round's tasks with one outcome.
+// outcome returns the column that counts the tasks of a round that ended with outcome o. help says
+// what that means. Prometheus has counters of its own for outcomes, so the column has no metric.
 func outcome(o round.Outcome, help string) Column {
 	return Column{
 		Name:   o.String(),
@@ -398,7 +399,8 @@ func outcome(o round.Outcome, help string) Column {
 	}
 }
 
-// metricColumn is the column of the i-th metric of the model.
+// metricColumn returns the column of the model's metric with this name, which is number i of the
+// run's metrics. It has a value only in rounds after which the model was evaluated.
 func metricColumn(i int, name string) Column {
 	about := name + " on held-out samples"
 	if name == metric.Accuracy {
@@ -416,6 +418,7 @@ func metricColumn(i int, name string) Column {
 			return optional(r.Evaluated, Number{Float: metric.ValueAt(r.Metrics, i)})
 		},
 		Set: func(r *round.Report, v Number) {
+			// Metrics that were not read yet count as not measured.
 			for len(r.Metrics) <= i {
 				r.Metrics = append(r.Metrics, math.NaN())
 			}
@@ -452,7 +455,8 @@ func ColumnsOf(metrics ...string) []Column {
 	return list
 }
 
-// complete fills in what follows from a column's name and field.
+// complete fills in what follows from a column's name and field: how it is read and set, its kind,
+// and its names in TensorBoard and Prometheus. It panics if the column is not well defined.
 func (c *Column) complete() {
 	c.Tag = cmp.Or(c.Tag, "round/"+c.Name)
 	if field := c.Field; field != nil {
@@ -461,6 +465,7 @@ func (c *Column) complete() {
 	if c.Get == nil || c.Kind == "" {
 		panic(fmt.Sprintf("metrics: the column %s has no Field, and not both Get and Kind", c.Name))
 	}
+	// Prometheus expects the name of a counter to end with _total.
 	if c.Metric == "" {
 		c.Metric = c.Name
 		if c.Kind == Total {
@@ -469,8 +474,10 @@ func (c *Column) complete() {
 	}
 }
 
-// read derives Kind, Get and Set from the type of a report's field.
+// read sets Kind, Get and Set of the column by the type of a report's field. field returns the
+// pointer to that field in a report. A type that no column can have is a panic.
 func (c *Column) read(field func(*round.Report) any) {
+	// Any report has the types, so an empty one serves.
 	switch p := field(&round.Report{}).(type) {
 	case *int:
 		c.Kind = Count
@@ -498,7 +505,8 @@ func (r *Run) Columns() []Column {
 	return r.WithValues(ColumnsOf(metric.Names(r.Metrics)...))
 }
 
-// WithValues removes from a list the columns of which the run has no values.
+// WithValues removes from list the columns of which the run has no values, and returns the others
+// in their order. It changes the memory of list.
 func (r *Run) WithValues(list []Column) []Column {
 	return slices.DeleteFunc(list, func(c Column) bool {
 		lacksTokens := c.Name == Tokens && !r.Tokens

@@ -118,7 +118,8 @@ func fairness(
 	return f
 }
 
-// mean is the arithmetic mean; NaN of no values.
+// mean returns the arithmetic mean of values, which is NaN (0/0) if there are none. A NaN among
+// them makes it NaN.
 func mean(values []float64) float64 {
 	sum := 0.0
 	for _, v := range values {

@@ -27,7 +27,8 @@ type namedOutput struct {
 	Output
 }
 
-// Open opens a run's outputs, in the order of sinks. Close the recorder after use.
+// Open opens the outputs of run, one for each of sinks and in their order. If one cannot be opened,
+// those before it are closed with the error. Close the recorder after use.
 func Open(run *Run, sinks []Sink) (*Recorder, error) {
 	r := &Recorder{meter: meter{run: run}}
 	for _, s := range sinks {
@@ -66,7 +67,8 @@ func each[T any](r *Recorder, all bool, f func(T) error) (err error) {
 	return err
 }
 
-// Outputs are those outputs of a recorder that are a T, in their order.
+// Outputs returns those outputs of recorder r that implement or are a T, in the order in which they
+// were opened.
 func Outputs[T any](r *Recorder) (list []T) {
 	// The error is always nil, because the function returns none.
 	_ = each(r, true, func(t T) error {
@@ -91,7 +93,8 @@ func (r *Recorder) Start(s *Start, state *State) error {
 	return each(r, false, func(o Starter) error { return o.Start(s) })
 }
 
-// Task takes a task that has ended.
+// Task takes the report of a task that has ended, and passes it to the meter of usage, to the
+// collector and to all outputs that observe tasks.
 func (r *Recorder) Task(e *round.TaskReport) {
 	r.meter.task(e)
 	r.collector.task(e)
@@ -176,7 +179,8 @@ type OutputState struct {
 	State []byte
 }
 
-// Save returns the recorder's state, which is valid until the next call of any method.
+// Save returns the state of the recorder and of its outputs for a checkpoint. It shares memory with
+// the recorder, so it is valid until the next call of any method.
 func (r *Recorder) Save() (State, error) {
 	s := State{
 		Usage: r.meter.total,
@@ -186,6 +190,7 @@ func (r *Recorder) Save() (State, error) {
 		Ended: r.collector.ended,
 	}
 	for _, o := range r.outputs {
+		// Other outputs have no state beyond their files.
 		if m, ok := o.Output.(Stateful); ok {
 			state, err := m.Save()
 			if err != nil {

@@ -134,7 +134,8 @@ func (r *Run) ClassName(client int) string {
 	return ""
 }
 
-// class is the number of the class of a client's device, or unknownClass.
+// class returns the number of the class of the client's device, or unknownClass if the run has no
+// classes for clients of its kind.
 func (r *Run) class(client int) int {
 	classOf := r.Class
 	// Simulated clients and real devices have separate functions, either of which may be nil.

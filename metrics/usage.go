@@ -25,7 +25,8 @@ func (s *Split[T]) Add(more Split[T]) {
 // waste moves everything to the wasted part.
 func (s *Split[T]) waste() { *s = Split[T]{Wasted: s.Useful + s.Wasted} }
 
-// addTo adds an amount to one of the two parts.
+// addTo adds the amount v to the useful part if useful is true, and to the wasted part otherwise. A
+// negative v takes an earlier amount away again.
 func (s *Split[T]) addTo(v T, useful bool) {
 	if useful {
 		s.Useful += v
@@ -140,12 +141,14 @@ func (m *meter) task(e *round.TaskReport) {
 	}
 }
 
-// add adds what a task used to the open round, or subtracts it again (sign -1).
+// add adds what task e used, its time, steps, bytes and energy, to the open round, as useful or
+// wasted. sign is 1, or -1 to take an earlier report of the task away again.
 func (m *meter) add(e *round.TaskReport, useful bool, sign int64) {
 	parts := PartsOf(e)
 	m.open.Time.addTo(sign*int64(e.End-e.Start), useful)
 	m.open.Steps.addTo(sign*parts.Steps(e), useful)
 	m.addBytes(e, &parts, useful, sign)
+	// Energy is known only of classes whose power is configured.
 	w, ok := m.watts(e.Client)
 	if !ok {
 		return
@@ -208,7 +211,8 @@ func completed(part, planned round.Time, reached bool) float64 {
 	return 0
 }
 
-// round closes a round: its usage counts from now on.
+// round closes round r: the usage of the open round counts from now on, and the share of the round
+// that went by waiting for stragglers is added.
 func (m *meter) round(r *round.Report) {
 	m.total.add(&m.open)
 	m.total.LeftOut += int64(r.Excluded)
@@ -280,10 +284,12 @@ func Latest(previous, r *round.Report) round.Report {
 	return last
 }
 
-// MarshalJSON writes an object with a number for each outcome's name, in their order.
+// MarshalJSON writes a JSON object that maps the name of each outcome to its number of tasks, in
+// the order of the outcomes.
 func (o Outcomes) MarshalJSON() ([]byte, error) {
 	b := []byte{'{'}
 	for i, n := range o {
+		// A comma stands before every pair but the first.
 		if i > 0 {
 			b = append(b, ',')
 		}
@@ -305,6 +311,7 @@ func (o *Outcomes) UnmarshalJSON(text []byte) error {
 		}
 		o[i] = n
 	}
+	// All outcomes are present, so a further name is of none.
 	if len(byName) != len(o) {
 		return fmt.Errorf("outcomes hold %d names, want %d", len(byName), len(o))
 	}

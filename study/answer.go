@@ -63,8 +63,9 @@ func (t *Table) answer(all []Difference) answer {
 	return result
 }
 
-// headline counts how many of several differences in one quantity, which are in list, were seen in
-// each direction.
+// headline returns the sentence above the differences in list, which are all in one quantity and
+// against the same schedule: how many were seen to be better, worse, or no different. Differences
+// of one seed decide nothing.
 func headline(list []Difference) string {
 	first := &list[0]
 	better := 0
@@ -73,6 +74,7 @@ func headline(list []Difference) string {
 	bound := 0.0
 	for i := range list {
 		d := &list[i]
+		// A deviation can be estimated only from several seeds.
 		if d.N > 1 {
 			tested++
 			bound = max(bound, d.bound())
@@ -160,7 +162,8 @@ func (d *Difference) sentence(grids []Grid) string {
 		name, d.Than, d.title, d.Digits(3), seeds, upTo(d.bound()))
 }
 
-// explanation says what made a difference that is seen, if controls were played.
+// explanation returns the end of a sentence that says what the controls show to be the reason of
+// the difference. It is empty if no controls were played.
 func (d *Difference) explanation() string {
 	switch d.Decided {
 	case "":
@@ -184,7 +187,8 @@ func (r *Row) labelled(values string) string {
 	return fmt.Sprintf("%s (%s)", r.Schedule, values)
 }
 
-// settings writes the values of those grids for which shown returns true, each behind its key.
+// settings returns the values of those grids for which shown is true, as text: "key=value;
+// key=value". values[i] is the value of grids[i]; shown is asked with the key of a grid.
 func settings(grids []Grid, values []string, shown func(key string) bool) string {
 	var list []string
 	for i, g := range grids {

@@ -422,7 +422,8 @@ func Diverged(cells []Cell) error {
 	return fmt.Errorf("compare: %d of %d runs %w: try a lower schedule.eta0", n, len(cells), coordinator.ErrDiverged)
 }
 
-// story describes the outcome of the cell for people.
+// story describes for people how the run of the cell ended: its rounds, the best value of each
+// metric, and the wall time took that it ran for.
 func (c *Cell) story(took time.Duration) string {
 	s := fmt.Sprintf("%d rounds", c.Summary.Rounds)
 	if c.Diverged != "" {
@@ -465,7 +466,8 @@ type Origin struct {
 	Provenance
 }
 
-// Origin names the cell's run. The cell must have been played.
+// Origin returns schedule, seed and provenance of the cell's run, as its folder and its summary
+// have them. The cell must have been played.
 func (c *Cell) Origin() (Origin, error) {
 	found, err := folder.Open(c.Config.Out)
 	if err != nil {

@@ -118,6 +118,7 @@ func (p *Plan) compare(ctx context.Context, o Options) (*Comparison, error) {
 func (r *Comparison) Write(w io.Writer) error {
 	text := bufio.NewWriter(w)
 	t := r.Table()
+	// With several seeds a row has means; a single seed has a row for each run.
 	if !r.Plan.IsSingle() {
 		if err := t.Write(text); err != nil {
 			return err
@@ -191,7 +192,9 @@ func (r *Comparison) writeWindows(w io.Writer) {
 	}
 }
 
-// ended lists the runs. One that diverged has nothing but how far it went.
+// ended returns the cells for a table of single runs. Of a run that diverged only rounds, virtual
+// time and steps are kept, as its model measures nothing. The cells are copies, so r does not
+// change.
 func (r *Comparison) ended() (list []*Cell) {
 	for _, c := range r.Runs {
 		if s := c.Summary; c.Diverged != "" {
@@ -202,12 +205,14 @@ func (r *Comparison) ended() (list []*Cell) {
 	return list
 }
 
-// columns are the columns of a table of single runs.
+// columns returns the columns of a table of single runs: the losses, the metrics, fairness, the
+// time to the level, and the costs. Values that are not known are shown as "-".
 func (r *Comparison) columns() table.Columns[*Cell] {
 	names := shownBest(r.Runs)
 	columns := table.Columns[*Cell]{{Title: "schedule", Text: func(c *Cell) string { return c.Schedule }}}
 	list := []quantity{{title: "training loss", value: func(c *Cell) float64 { return c.TailLoss }}}
 	for i, name := range names {
+		// Only the first metric has a mean over the run's end.
 		if i == 0 {
 			list = append(
 				list,

@@ -24,7 +24,8 @@ var Kinds = []string{constantK, reversedK, shuffledK}
 // blocks of rounds are put in another order.
 const blocks = 4096
 
-// Controllable returns an error that says why the runs can have no controls, or nil.
+// Controllable returns nil if controls can be played for these cells, and otherwise an error that
+// says why not: K counts epochs, of which clients with more samples do more steps.
 func Controllable(cells []Cell) error {
 	if slices.ContainsFunc(cells, func(c Cell) bool { return c.Config.Schedule.Unit == config.Epochs }) {
 		return &config.KeyError{
@@ -62,7 +63,9 @@ func Controls(cells []Cell, kinds ...string) (list []Cell, err error) {
 	return list, nil
 }
 
-// control makes the control of a kind: the same configuration with another K.
+// control returns the control of this kind for a cell that has been played: the same configuration
+// with another schedule of K that does as much work. kind is constantK, reversedK or, otherwise, a
+// shuffle by the seed.
 func (c *Cell) control(kind string) (Cell, error) {
 	control := Cell{
 		Name:     c.Name + " " + kind,
@@ -129,10 +132,12 @@ func shuffled(steps []int, seed uint64) (list []int) {
 	return slices.Concat(parts...)
 }
 
-// listOf is the schedule of these values, one for each round.
+// listOf returns the schedule in which round i+1 has K = steps[i]. Equal successive values become
+// one entry.
 func listOf(steps []int) schedule.ListK {
 	var list schedule.ListK
 	for i, k := range steps {
+		// An entry holds until the next one begins.
 		if i == 0 || k != steps[i-1] {
 			list.Values = append(list.Values, schedule.StepsFrom{Value: k, From: schedule.From{Round: i + 1}})
 		}

@@ -211,7 +211,8 @@ func (d *Difference) Verdict() string {
 	return d.verdict()
 }
 
-// verdict is Verdict without the number of seeds.
+// verdict returns what the difference shows, in a few words for people and without the number of
+// seeds. A level that only some runs reach comes first, since their times to it cannot be compared.
 func (d *Difference) verdict() string {
 	switch {
 	case d.Missed > 0 && d.Never > 0:
@@ -246,10 +247,12 @@ func (d *Difference) verdict() string {
 	return "no difference seen"
 }
 
-// differenceColumns are the columns of a table of differences.
+// differenceColumns returns the columns of a table of the differences in list: the point, what it
+// is compared with, the difference with its interval, p-values, the verdict, and what decided it.
 func (t *Table) differenceColumns(list []Difference) table.Columns[Difference] {
 	holm := func(d Difference) string { return human.Known("%.2g", d.Adjusted) }
 	decided := table.Column[Difference]{Name: "decided_by", Of: func(d Difference) any { return d.Decided }}
+	// A column without a title is written to files alone.
 	if slices.ContainsFunc(list, func(d Difference) bool { return d.Decided != "" }) {
 		decided.Title = "decided by"
 	}
@@ -274,7 +277,8 @@ func (t *Table) differenceColumns(list []Difference) table.Columns[Difference] {
 		decided)
 }
 
-// writeDifferences writes the differences for people, in a table for each quantity.
+// writeDifferences writes the differences to w for people, in a table for each quantity that has
+// any. With one seed it only says that several are needed.
 func (t *Table) writeDifferences(w io.Writer) error {
 	list := t.Differences()
 	if len(list) == 0 {
@@ -285,6 +289,7 @@ func (t *Table) writeDifferences(w io.Writer) error {
 		return err
 	}
 	for _, q := range t.quantities {
+		// in are the differences in this quantity.
 		in := slices.DeleteFunc(slices.Clone(list), func(d Difference) bool { return d.Quantity != q.name })
 		if len(in) == 0 {
 			continue

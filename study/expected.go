@@ -114,8 +114,10 @@ func quantityOf(list []quantity, name string) int {
 	return slices.IndexFunc(list, func(q quantity) bool { return name == q.name || name == short(q.name) })
 }
 
-// ExpectedOf compares a complete run with a configuration's expectations, but for those of gains, and
-// writes the outcomes into the run's summary.
+// ExpectedOf compares a complete run with the expectations of its configuration, each a text that
+// package expect parses, and writes the outcomes into the run's summary. dir is the run's folder,
+// and s its summary. Expectations of gains over other runs are left out, since one run has none to
+// be compared with.
 func ExpectedOf(expectations []string, dir string, s *folder.Summary) error {
 	found, err := folder.Open(dir)
 	if err != nil {
@@ -123,6 +125,7 @@ func ExpectedOf(expectations []string, dir string, s *folder.Summary) error {
 	}
 	c := Cell{Schedule: s.Schedule, Config: found.Config, Summary: *s}
 	c.Config.Out = dir
+	// The measures are taken from the rounds in the folder.
 	if err := c.follow(); err != nil {
 		return err
 	}

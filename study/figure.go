@@ -49,13 +49,15 @@ func (g Grid) axis() (positions map[string]float64, names []string) {
 	return places, names
 }
 
-// shortValue is a value without the keys in it: "deadline, 5" for "{rule: deadline, seconds: 5}".
+// shortValue returns a value for a label, without the keys in it: "deadline, 5" for "{rule:
+// deadline, seconds: 5}". A value that is no mapping stays as it is.
 func shortValue(value string) string {
 	inner, ok := strings.CutPrefix(value, "{")
 	if !ok {
 		return value
 	}
 	var parts []string
+	// Each part is "key: value" or a value alone.
 	for _, part := range strings.Split(strings.TrimSuffix(inner, "}"), ",") {
 		if _, v, ok := strings.Cut(part, ":"); ok {
 			part = v

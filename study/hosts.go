@@ -38,7 +38,7 @@ func (o *Options) reach(ctx context.Context, cells []Cell) (remote bool, err err
 		if !there || cells[i].Reused || reached[server.URL] {
 			continue
 		}
-		// as a run waits
+		// The check waits for a server that is not up yet, as a run does.
 		server.Name = "is it there"
 		server.Await = true
 		server.Notice = func(n bus.Notice) { o.Run.Notify(n.Text) }
@@ -77,10 +77,12 @@ func nameUniquely(cells []Cell) {
 // a connection of its own. A notice is news unless its subject was in the same state before. The
 // cells of one task want the same of hosts, so what they say of hosts counts as one.
 type hostNotices struct {
+	// notice passes a line on to the user.
 	notice func(string)
 
-	mu   sync.Mutex
-	last map[config.Task]map[string]bus.Notice // the last one by its subject; no task: of the server
+	mu sync.Mutex
+	// last holds the last notice by its subject, for each task; those of the server have no task.
+	last map[config.Task]map[string]bus.Notice
 }
 
 // mostSubjects is how many hosts are kept: they come and go, each with a new name.
@@ -105,7 +107,8 @@ func (h *hostNotices) forwarder(c *Cell) func(bus.Notice) {
 	}
 }
 
-// news remembers a notice and reports whether it says something new for the task.
+// news remembers notice n and reports whether it says something new for the task; an empty task
+// stands for the server, which all tasks share. The caller holds the lock.
 func (h *hostNotices) news(task config.Task, n bus.Notice) bool {
 	last := h.last[task]
 	// Forgetting all hosts bounds the memory and at worst repeats some notices.
@@ -117,7 +120,8 @@ func (h *hostNotices) news(task config.Task, n bus.Notice) bool {
 	if n.State == bus.NoHost {
 		for _, notice := range last {
 			if notice.State == bus.HostPresent {
-				return false // the host of another cell is getting ready for this one
+				// The host of another cell is getting ready for this one.
+				return false
 			}
 		}
 	}

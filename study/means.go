@@ -124,8 +124,9 @@ func pointColumns[R any](grids []Grid, values func(R) []string, schedule func(R)
 	return append(list, table.Column[R]{Name: name, Title: "schedule", Of: func(r R) any { return schedule(r) }})
 }
 
-// columns are the columns of the table. A quantity of which no row has a value has no title, and stands
-// in files alone.
+// columns returns the columns of the table: the point of each row, the number of its seeds, and the
+// mean of each quantity. A quantity of which no row has a value has no title, and stands in files
+// alone.
 func (t *Table) columns() table.Columns[*Row] {
 	list := append(pointColumns(t.Grids, func(r *Row) []string { return r.Values },
 		func(r *Row) string { return r.Schedule }),
@@ -139,6 +140,7 @@ func (t *Table) columns() table.Columns[*Row] {
 		list = append(list, c)
 	}
 	diverged := table.Column[*Row]{Name: "diverged", Of: func(r *Row) any { return r.Diverged }}
+	// People need the column only if a run diverged.
 	if slices.ContainsFunc(t.Rows, func(r *Row) bool { return r.Diverged > 0 }) {
 		diverged.Title = "diverged"
 		diverged.Text = func(r *Row) string { return fmt.Sprintf("%d of %d", r.Diverged, r.Seeds) }
@@ -205,7 +207,8 @@ func (t *Table) MarshalJSON() ([]byte, error) {
 	}{rows, t.differenceColumns(differences).Objects(differences), t.expected})
 }
 
-// ByKey returns the values at a point of the grids by the grids' keys.
+// ByKey returns the values of a point of the grids by the keys of these: point[i] is the value of
+// grids[i].
 func ByKey(grids []Grid, point []string) map[string]string {
 	values := map[string]string{}
 	for i, v := range point {

@@ -73,7 +73,9 @@ func (r *Comparison) measure() error {
 	return nil
 }
 
-// follow reads the rounds of the cell's run. A run that diverged has no values.
+// follow reads the rounds of the cell's run from its folder and sets what is measured of it: the
+// values of K, and the means of loss and quality over the run's end. A run that diverged has no
+// values: all are NaN.
 func (c *Cell) follow() error {
 	nan := math.NaN()
 	c.measured = measured{
@@ -228,7 +230,9 @@ func level(runs []Cell) float64 {
 	return level
 }
 
-// levelName names the level for people, such as "accuracy 0.7312".
+// levelName names for people the level of the metric whose time runs are compared by, such as
+// "accuracy 0.7312". runs are the runs of one comparison; without a level it returns a general
+// name.
 func levelName(runs []Cell) string {
 	l := level(runs)
 	if math.IsNaN(l) {

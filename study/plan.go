@@ -61,6 +61,7 @@ func ParseGrid(s string) (Grid, error) {
 		return Grid{}, fmt.Errorf("--grid %q: want key=value,value,..., e.g. network.upload_mbps=1,5,20", s)
 	}
 	g := Grid{Key: key}
+	// Commas within brackets belong to a value.
 	parts, err := Split(list)
 	for _, part := range parts {
 		var values []string
@@ -345,7 +346,8 @@ func (p *Plan) ofGrid(err error) error {
 	return err
 }
 
-// ofSchedule reports whether a key chooses the schedule, as --schedules does.
+// ofSchedule reports whether a configuration's key, such as schedule.k.rule, chooses the schedule,
+// as --schedules does. Other keys of the schedule, such as its unit, do not.
 func ofSchedule(key string) bool {
 	return key == "schedule" ||
 		key == "schedule.k" ||

@@ -252,7 +252,8 @@ func (p Progress) Fraction() float64 {
 	return done / float64(p.Cells)
 }
 
-// watch returns the function that takes the progress of a cell's run.
+// watch returns the function that takes the progress of the run of cell c and passes the progress
+// of the whole study on. It may be called from any goroutine.
 func (p *player) watch(c *Cell) func(run.Progress) {
 	return func(now run.Progress) {
 		p.mu.Lock()
@@ -270,7 +271,8 @@ func (p *player) watch(c *Cell) func(run.Progress) {
 	}
 }
 
-// ended removes a cell from those under way, and returns the number of complete cells.
+// ended removes cell c from those under way, counts it as complete, passes the progress on, and
+// returns the number of complete cells.
 func (p *player) ended(c *Cell) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -280,7 +282,8 @@ func (p *player) ended(c *Cell) int {
 	return p.state.Done
 }
 
-// report passes the study's progress on. The caller holds p.mu, or no run has begun.
+// report passes the progress of the study on, if anybody takes it (p.Progress). The caller holds
+// p.mu, or no run has begun.
 func (p *player) report() {
 	if p.Progress != nil {
 		s := p.state

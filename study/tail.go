@@ -23,7 +23,8 @@ func (t *Tail) Add(start, end, value float64) {
 	}
 }
 
-// Observe adds an evaluation, which stands for the time since the one before.
+// Observe adds an evaluation with this value at a virtual time, in seconds. The value stands for
+// the time since the evaluation before. Times must ascend.
 func (t *Tail) Observe(seconds, value float64) {
 	before := 0.0
 	// An evaluation stands for the time since the one before or, for the first, since the start.

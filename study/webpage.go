@@ -94,6 +94,7 @@ func (r *Comparison) Webpage() ([]byte, error) {
 	if r.Plan.IsSingle() {
 		page.Table = r.columns().Texts(r.ended())
 	}
+	// Each row of the table is a point on the page.
 	for _, row := range t.Rows {
 		page.Rows = append(page.Rows, row.web(t.Grids))
 	}
@@ -102,6 +103,7 @@ func (r *Comparison) Webpage() ([]byte, error) {
 		if !slices.ContainsFunc(all, func(d Difference) bool { return d.Quantity == q.name && d.isMeasured() }) {
 			continue
 		}
+		// A comparison has all rows, with differences where these were computed.
 		compared := webComparison{Title: q.title}
 		for _, row := range t.Rows {
 			difference := webDifference{Value: row.text(i), Seeds: []webSeed{}}
@@ -121,7 +123,8 @@ func (r *Comparison) Webpage() ([]byte, error) {
 // level.
 func (d *Difference) isMeasured() bool { return d.N+d.Never+d.Missed > 0 }
 
-// paragraphs are the parts of a text between empty lines.
+// paragraphs returns the parts of a text that empty lines divide, each without space at its ends.
+// Empty parts are left out.
 func paragraphs(text string) (list []string) {
 	for _, part := range strings.Split(text, "\n\n") {
 		if part = strings.TrimSpace(part); part != "" {
@@ -131,7 +134,8 @@ func paragraphs(text string) (list []string) {
 	return list
 }
 
-// divergedNotes has a sentence for each row of which runs diverged.
+// divergedNotes returns a sentence for each row of the table some of whose runs diverged: how many
+// of how many seeds did. Such runs are in no mean.
 func (t *Table) divergedNotes() []string {
 	list := []string{}
 	for _, row := range t.Rows {
@@ -160,7 +164,8 @@ func (t *Table) drawnColumn() string {
 	return ""
 }
 
-// web is the row as a page has it.
+// web returns the row in the form in which a page in a browser has it: its label, its schedule, its
+// point, and the folders of its runs. grids are those of the table.
 func (r *Row) web(grids []Grid) webRow {
 	w := webRow{
 		Name:     r.labelled(settings(grids, r.Values, ofSchedule)),
@@ -170,6 +175,7 @@ func (r *Row) web(grids []Grid) webRow {
 	for i := range r.Cells {
 		w.Folders = append(w.Folders, r.Cells[i].Config.Out)
 	}
+	// A row without runs has no point.
 	if len(r.Cells) == 0 {
 		return w
 	}
@@ -179,7 +185,8 @@ func (r *Row) web(grids []Grid) webRow {
 	return w
 }
 
-// fill takes what is known of a difference.
+// fill sets the fields of w from the difference d: texts for people, and numbers for the drawing. A
+// number that is not known (NaN) becomes nil.
 func (w *webDifference) fill(d *Difference) {
 	w.Against = d.Than
 	w.Text = d.Digits(3)
@@ -188,6 +195,7 @@ func (w *webDifference) fill(d *Difference) {
 	w.Verdict = d.Verdict()
 	w.P = human.Known("%.2g", d.Adjusted)
 	w.Decided = d.Decided
+	// The differences are in the order of the row's cells, one for each seed.
 	for i, v := range d.BySeed {
 		w.Seeds = append(w.Seeds, webSeed{d.Row.Cells[i].Config.Seed, metrics.Measured(v)})
 	}

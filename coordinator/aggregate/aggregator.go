@@ -167,6 +167,7 @@ func (a *Aggregator) State() *State {
 		Norms:       a.clip.Memory(),
 		DeviceNorms: a.deviceClip.Memory(),
 	}
+	// Versions are listed in ascending order, so that equal states are equal in their bytes.
 	for _, version := range slices.Sorted(maps.Keys(a.models.versions)) {
 		x := a.models.versions[version]
 		s.Models = append(s.Models, Version{version, x.params, x.doubtful})

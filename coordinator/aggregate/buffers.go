@@ -30,7 +30,8 @@ type bufferShare struct {
 	weight float64
 }
 
-// value returns the buffer with a number as the client has it.
+// value returns the buffer with this number as the client has it after its task: the value that it
+// sent or, if it sent none, that of its base model.
 func (s *bufferShare) value(number int) float32 {
 	k := number - s.sent.first
 	if k >= 0 && k < len(s.sent.values) {
@@ -66,6 +67,7 @@ func (a *Aggregator) nextBuffers(present []float32, updates []clientUpdate) []fl
 	total := 0.0
 	for i := range updates {
 		u := &updates[i]
+		// An update without weight, which a rule may have left out, has no part in the buffers.
 		if !(u.bufferWeight > 0) {
 			continue
 		}
@@ -78,6 +80,7 @@ func (a *Aggregator) nextBuffers(present []float32, updates []clientUpdate) []fl
 		}
 		shares = append(shares, share)
 	}
+	// Updates that the devices' rule has combined count as one.
 	if len(combined) > 0 {
 		deviceMix := mix
 		deviceMix.rule = a.learning.Combine.DeviceRule.(combine.ByValue)
@@ -87,6 +90,7 @@ func (a *Aggregator) nextBuffers(present []float32, updates []clientUpdate) []fl
 		return mix.present
 	}
 	const rounding = 1e-9
+	// The rest of the weight is that of the present model.
 	if a.mixesModels() && total < 1-rounding {
 		mix.presentShare = 1 - total
 	}
@@ -94,7 +98,8 @@ func (a *Aggregator) nextBuffers(present []float32, updates []clientUpdate) []fl
 	return mix.next(shares)
 }
 
-// combine makes one share of several, with the weight of all of them.
+// combine makes one share of the buffers of several updates, by the mix's rule. Its weight is the
+// sum of theirs.
 func (m bufferMix) combine(shares []bufferShare) bufferShare {
 	next := m.next(shares)
 	total := 0.0
@@ -104,7 +109,9 @@ func (m bufferMix) combine(shares []bufferShare) bufferShare {
 	return bufferShare{base: next, weight: total}
 }
 
-// next returns the buffers that the shares make. At least one share is needed.
+// next returns the buffers of the next model, in the order of the model's values, from the shares
+// of the updates. At least one share is needed. Each tensor says how its values are combined: by
+// the majority, by the mean, or by the largest value.
 func (m bufferMix) next(shares []bufferShare) []float32 {
 	byRule := m.combineByValue(shares)
 	next := slices.Clone(m.present)
@@ -121,6 +128,7 @@ func (m bufferMix) next(shares []bufferShare) []float32 {
 				continue
 			}
 			mean := 0.0
+			// What a rule returns is rounded, so it is held to the range of the values.
 			if byRule != nil {
 				mean = between(byRule[number], values)
 			} else {
@@ -184,6 +192,7 @@ func (m bufferMix) majority(shares []bufferShare, values []float64, before float
 		heaviest = max(heaviest, weight)
 	}
 	const rounding = 1e-9
+	// Weights that differ by rounding alone count as equal.
 	isWinner := func(v float64) bool { return weights[v] >= heaviest-float64(rounding*total) }
 	if isWinner(before) {
 		return before
@@ -224,6 +233,7 @@ func (m bufferMix) combineByValue(shares []bufferShare) []float64 {
 		for i := range shares {
 			largest = max(largest, math.Abs(float64(shares[i].value(number))))
 		}
+		// The largest value of this buffer takes ruleBits bits.
 		_, exponent := math.Frexp(largest)
 		exponents[number] = exponent - ruleBits
 		for i := range shares {

@@ -31,6 +31,7 @@ func (a *Aggregator) publishStates(ctx context.Context, updates []clientUpdate) 
 	if states == nil {
 		return p, nil
 	}
+	// The server's part is the same for all clients, so it is published once.
 	if c := states.Server(); c != nil {
 		p.server = bus.DigestOf(c)
 		if err := p.add(ctx, p.server, c); err != nil {
@@ -132,6 +133,7 @@ func (a *Aggregator) publishDeviceState(ctx context.Context, client int, message
 	digest := bus.Digest(state.Digest)
 	message.KeptDigest = digest.Bytes()
 	before := a.deviceStates[client]
+	// The state is on the bus already.
 	if digest == before {
 		return nil
 	}

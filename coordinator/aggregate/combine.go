@@ -50,7 +50,9 @@ func (a *Aggregator) combine(
 	return scale, clipMemory, nil
 }
 
-// joinStale adds the stale updates, which are separate, to the sum of the fresh ones.
+// joinStale adds the stale updates of a round, which are kept separate, to sum, which is that of
+// the fresh ones with freshShare of all weights. The algorithm decides how much each stale update
+// counts. It sets the weights of all updates' buffers to match.
 func (a *Aggregator) joinStale(sum []int64, updates []clientUpdate, freshShare float64) {
 	var stale []algorithm.Stale
 	for i := range updates {
@@ -71,6 +73,7 @@ func (a *Aggregator) joinStale(sum []int64, updates []clientUpdate, freshShare f
 			weights = weights[1:]
 			continue
 		}
+		// A fresh update's weight within the sum shrinks as the sum does.
 		u.bufferWeight *= fresh
 	}
 }

@@ -77,6 +77,7 @@ func (a *Aggregator) combineDevices(
 	unclipped := make([]float64, len(devices))
 	for i := range devices {
 		u := &devices[i]
+		// The rule gets updates of weight 1, so only the clip's factor is left in them.
 		unclipped[i] = u.weight
 		if sums[i], err = a.deviceSum(u, weights[i]/u.weight, length); err != nil {
 			return nil, err
@@ -130,6 +131,7 @@ func (a *Aggregator) clipDevices(
 	if err != nil {
 		return bounds, nil, err
 	}
+	// Devices come first in the norms, as the guard expects.
 	bounds.norms = slices.Concat(norms, a.simulatedNorms(sum, updates[:first]))
 	bound, factors, memory := a.deviceClip.Factors(bounds.norms)
 	bounds.memory = memory

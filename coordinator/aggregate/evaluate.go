@@ -23,6 +23,8 @@ func (a *Aggregator) Evaluate(ctx context.Context, number int) (loss float64, me
 	}
 	loss = meanOverShards(shards, scored)
 	totals := make([]learn.Score, len(a.config.Round.Metrics))
+	// Scores are added in the order of the shards, so the result does not depend on which trainer
+	// was first.
 	for _, s := range scored {
 		for k, score := range s.Scores {
 			totals[k].Sum += score.Sum
@@ -46,7 +48,8 @@ func (a *Aggregator) Evaluate(ctx context.Context, number int) (loss float64, me
 	return loss, metrics, nil
 }
 
-// reportBest reports the newest model if it is the best so far.
+// reportBest reports the newest model to the observer if it is the best of the run so far, by the
+// run's measure of quality. loss and metrics are its held-out values.
 func (a *Aggregator) reportBest(loss float64, metrics []float64) {
 	measure := a.config.Round.Quality
 	quality := measure.ValueIn(loss, metrics)
@@ -59,7 +62,8 @@ func (a *Aggregator) reportBest(loss float64, metrics []float64) {
 	}
 }
 
-// meanOverShards returns the mean loss of a sample, added in the order of the shards.
+// meanOverShards returns the mean loss of a sample. scored has the sum of losses of each shard, and
+// is added up in the order of the shards, so that the result is the same in each run.
 func meanOverShards(shards []*bus.Shard, scored []*bus.ShardScore) float64 {
 	sum := 0.0
 	samples := 0
@@ -73,6 +77,7 @@ func meanOverShards(shards []*bus.Shard, scored []*bus.ShardScore) float64 {
 // EvaluateClients measures the newest model on each simulated client's own samples, with the part of
 // the model that is the client's own. The round with this number has made the model.
 func (a *Aggregator) EvaluateClients(ctx context.Context, number int) ([]metric.ClientScore, error) {
+	// Shard c holds the samples of client c.
 	shards := make([]*bus.Shard, a.config.Round.Clients)
 	for client := range shards {
 		shards[client] = &bus.Shard{Index: uint32(client), Count: uint64(a.learning.OwnSamples(client))}
@@ -120,7 +125,9 @@ func (a *Aggregator) measureClients(
 	return scored, nil
 }
 
-// measurePersonal measures the shards of some clients with their states published.
+// measurePersonal measures the newest model on the shards of some clients, each with the client's
+// own part of the model, which its state holds. number is the round's. The result is in the order
+// of the shards.
 func (a *Aggregator) measurePersonal(
 	ctx context.Context,
 	number int,
@@ -142,7 +149,9 @@ func (a *Aggregator) measurePersonal(
 	return scored, errors.Join(err, states.close(ctx))
 }
 
-// metricValue returns the value of a metric, NaN if it was measured on nothing.
+// metricValue returns the value of metric m from the total of its scores: their weighted mean, or
+// NaN if it was measured on nothing. A value that the metric cannot have is an error, and wraps
+// ErrDiverged if it is not finite.
 func metricValue(m metric.Metric, total learn.Score) (float64, error) {
 	value := total.Sum / total.Weight
 	err := m.Check(value)
@@ -178,6 +187,7 @@ func (a *Aggregator) measure(
 	scores := make([]*bus.ShardScore, len(shards))
 	var jobs []job
 	perJob := min(maxShards, bus.ChunkBytes/(bytesPerShard+bytesPerScore*len(a.config.Round.Metrics)))
+	// A job holds no more shards than fit a message with their scores.
 	parts := max(minJobs, (len(shards)+perJob-1)/perJob)
 	for _, part := range split(len(shards), parts) {
 		message := a.queue.newJob(kind, number, digest)

@@ -66,6 +66,7 @@ func (q *workQueue) run(ctx context.Context, jobs []job) error {
 	}
 	for open := len(jobs); open > 0; {
 		sum, err := q.bus.TakeSum(ctx)
+		// A server with open jobs was lost, so they are sent again.
 		if errors.Is(err, bus.ErrInterrupted) {
 			if err := q.sendOpen(ctx, jobs); err != nil {
 				return err

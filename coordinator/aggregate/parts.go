@@ -52,7 +52,8 @@ func (a *Aggregator) sentBuffers() int {
 // judgedPart returns the judged values of an exact sum.
 func (a *Aggregator) judgedPart(sum []int64) []int64 { return sum[:a.judged] }
 
-// judgedOf returns the judged values of each of some sums.
+// judgedOf returns, for each of these sums, the values by which updates are judged. They share
+// memory with the sums.
 func (a *Aggregator) judgedOf(sums [][]int64) [][]int64 {
 	parts := make([][]int64, len(sums))
 	for i, sum := range sums {
@@ -61,7 +62,8 @@ func (a *Aggregator) judgedOf(sums [][]int64) [][]int64 {
 	return parts
 }
 
-// bufferTensors are the model's tensors of which clients send the values beside the sums.
+// bufferTensors returns the model's tensors whose values clients send beside the sums: those
+// between the judged values and the end of the communicated ones.
 func (a *Aggregator) bufferTensors() (tensors []learn.Tensor) {
 	if a.sentBuffers() == 0 {
 		return nil

@@ -162,8 +162,9 @@ func (a *Aggregator) siteRound(ctx context.Context, r Round) ([]float64, error) 
 	return lossesOf(updates), nil
 }
 
-// moveSite replaces the own model of a site by one that its clients' updates have moved, and that has these
-// buffers, if any.
+// moveSite replaces the own model of a site, which has this version, by one that the sum of its
+// clients' updates has moved, and that has these buffers, if any. A value that is not finite is an
+// error that wraps ErrDiverged. number is the round's.
 func (a *Aggregator) moveSite(
 	ctx context.Context,
 	number int,
@@ -171,6 +172,7 @@ func (a *Aggregator) moveSite(
 	sum []int64,
 	buffers []float32,
 ) error {
+	// A published model is never changed, so the next one is a copy.
 	params := slices.Clone(a.models.versions[version].params)
 	algorithm.Default.Server(len(params)).Apply(params, sum, 1)
 	copy(params[a.judged:], buffers)

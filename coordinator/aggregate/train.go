@@ -242,7 +242,8 @@ func (a *Aggregator) trainSimulated(
 	return nil
 }
 
-// noteResult notes in the updates of a job the clients' losses, buffers and next states.
+// noteResult notes in the updates of one job what its result r says of each client: the loss, the
+// buffers, and the state that the client keeps for its next task. Both lists are in the same order.
 func (a *Aggregator) noteResult(updates []clientUpdate, r *bus.Result) {
 	for j := range updates {
 		u := &updates[j]

@@ -188,6 +188,7 @@ func (a *Aggregator) carryOut(v verdict, r Round, start float64) error {
 		t := r.Tasks[i]
 		fromIntact := !a.guard.degraded(start) && !a.models.versions[t.Model].doubtful
 		toBlame := v.divergesWith && v.updates >= minToBlame
+		// The device is left out of the round without a ban.
 		if !fromIntact || !toBlame {
 			a.devices.LeftOut(t.Client, r.Number, v.loss, v.trial.loss)
 			continue

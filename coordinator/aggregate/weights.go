@@ -33,6 +33,7 @@ func (a *Aggregator) weigh(updates []clientUpdate) (weighing, error) {
 	if err != nil {
 		return weighing{}, err
 	}
+	// The algorithm must see stale updates one by one, so the fresh ones alone are weighed here.
 	if a.looksAtStale(updates) {
 		return separateStale(updates, shares), nil
 	}
@@ -50,6 +51,7 @@ func (a *Aggregator) weigh(updates []clientUpdate) (weighing, error) {
 		u.weight = shares[i]
 		u.bufferWeight = shares[i]
 		u.separate = separate
+		// A rule or a bound needs the update unweighted, and gets its share beside it.
 		if separate {
 			u.weight = 1
 		}

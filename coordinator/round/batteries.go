@@ -26,7 +26,8 @@ type Batteries interface {
 // Charge is what a client's battery held at a time, which is that of its last task's
 // start or end, or 0.
 type Charge struct {
-	Joules float64 // negative: it has no battery
+	// Joules is the charge, negative for a client without a battery.
+	Joules float64
 	Since  Time
 }
 
@@ -34,7 +35,8 @@ type Charge struct {
 type batteries struct {
 	model   Batteries
 	charges []Charge
-	ready   []Time // when each allows a task; 0: its client has none
+	// ready holds for each client when its battery allows a task, 0 if it has none.
+	ready []Time
 }
 
 // newBatteries follows batteries from some charges on, which it changes; nil: from the

@@ -20,7 +20,8 @@ func (u *Used) add(more Used) {
 	u.Cost += more.Cost
 }
 
-// Part is what one of several equal parts of a run may use.
+// Part returns what one part of a run may use if the run's use is divided into this many equal
+// parts. parts need not be a whole number.
 func (u Used) Part(parts float64) Used {
 	return Used{
 		Time:   Time(float64(u.Time) / parts),
@@ -59,6 +60,7 @@ func (m *Machine) countUse() error {
 	}
 	for i := m.usesCounted; i < len(m.effects.Ended); i++ {
 		e := &m.effects.Ended[i]
+		// The task was counted when it was accepted, and what it has used stays used.
 		if e.Revises {
 			continue
 		}

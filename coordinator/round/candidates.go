@@ -10,11 +10,14 @@ import (
 // issued and planned as tasks are, compute one local step, and are asked for their losses
 // together. There are some as long as that takes.
 type candidates struct {
-	step       *step
-	transfers  *transfers
-	list       []TaskState // numbered with the tasks of simulated clients
-	answers    uint64      // timer of the last answer, where transfers are not shared
-	unanswered int         // candidates that have not answered, where they are
+	step      *step
+	transfers *transfers
+	// list holds the candidates of the round's query, numbered with the tasks of simulated clients.
+	list []TaskState
+	// answers is the timer of the last candidate's answer, where transfers are not shared.
+	answers uint64
+	// unanswered counts the candidates that have not answered, where transfers are shared.
+	unanswered int
 }
 
 // underWay tells whether the round waits for candidates. Other parts ask this to know whether a task
@@ -90,6 +93,7 @@ func (c *candidates) choose(losses []float64, cohort int) (clients []int32, err 
 	}
 	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(losses[j], losses[i]) })
 	chosen := order[:min(cohort, len(order))]
+	// The other candidates are done, and their clients are free again.
 	for _, i := range order[len(chosen):] {
 		c.finish(&c.list[i], Cancelled)
 	}
@@ -102,7 +106,8 @@ func (c *candidates) choose(losses []float64, cohort int) (clients []int32, err 
 	return clients, nil
 }
 
-// cancel ends the part of all candidates, because the run ends.
+// cancel ends the part of all candidates with the outcome Cancelled, because the run ends, and
+// takes the timer for their last answer off the clock.
 func (c *candidates) cancel() {
 	c.step.cancel(&c.answers)
 	for i := range c.list {

@@ -10,12 +10,16 @@ import (
 // clients are all clients of a run, simulated ones and then devices: who can be given a
 // task now, and what is known of each.
 type clients struct {
-	config    *Config
-	step      *step
-	busy      bitset.Set    // clients that have a task
-	present   []bool        // by device: whether it takes part
-	devices   []KnownDevice // by device
-	batteries *batteries    // nil: nobody's energy ends
+	config *Config
+	step   *step
+	// busy is the set of clients that have a task.
+	busy bitset.Set
+	// present tells for each device whether it takes part.
+	present []bool
+	// devices holds for each device what it has told and how long its tasks took.
+	devices []KnownDevice
+	// batteries holds the charge of each simulated client, nil if nobody's energy ends.
+	batteries *batteries
 }
 
 // device returns the place of a client among the devices. False means that the client is simulated.
@@ -90,9 +94,10 @@ func (c *clients) presence(e *Event) error {
 	return nil
 }
 
-// forceOutcome takes Silent, Invalid and Overtaken: the outcome of a device's task is known
-// before its time. A silent device has the plan to drop out. One that is overtaken would be
-// late, were its round still open. deadline is that of the round, 0 for none.
+// forceOutcome records in task t an outcome that is known before the task's time, from event e of a
+// device: Invalid, Silent or Overtaken. A silent device gets a plan by which it drops out. One that
+// is overtaken would be late if its round were still open. deadline is that of the round in virtual
+// time, 0 if there is none.
 func (c *clients) forceOutcome(t *TaskState, e *Event, deadline Time) error {
 	i, ok := c.device(e.Client)
 	if !ok {
@@ -108,11 +113,13 @@ func (c *clients) forceOutcome(t *TaskState, e *Event, deadline Time) error {
 	}
 	c.present[i] = false
 	t.Forced = Lost
-	took := e.Plan.Total() // of one that said that it leaves
+	// The plan of a device that said that it leaves has the time that it took until then.
+	took := e.Plan.Total()
 	e.Plan = Plan{Drops: true, Dropout: c.config.Devices.Liveness}
 	if took > 0 {
 		e.Plan.Dropout = min(e.Plan.Dropout, took)
 	}
+	// No later dropout than the deadline matters to the round.
 	if deadline > 0 {
 		e.Plan.Dropout = min(e.Plan.Dropout, deadline)
 	}
@@ -161,10 +168,14 @@ func (c *clients) samples(client int) int {
 // KnownDevice is what a device has told of itself, and taken for its tasks. Its fields are
 // all that is remembered.
 type KnownDevice struct {
-	Samples int  // what it told last; 0: it has told nothing
-	Link    Time // what its transfers take
-	Step    Time // what each of its local steps takes
-	Tasks   int  // tasks from which Link and Step follow
+	// Samples is the number of samples that the device told last, 0 if it has told nothing.
+	Samples int
+	// Link is how long the transfers of one task take.
+	Link Time
+	// Step is how long one local step takes.
+	Step Time
+	// Tasks is the number of tasks from which Link and Step follow.
+	Tasks int
 }
 
 // setSamples notes its number of samples; 0: it does not say.

@@ -10,22 +10,31 @@ import (
 
 // Config is what a machine needs to know of its run.
 type Config struct {
-	Seed    uint64
-	Clients int // population, of simulated clients; 0: devices alone take part
-	Cohort  int // clients asked in a round; with Buffered, clients at work at a time
+	Seed uint64
+	// Clients is the number of simulated clients, 0 if devices alone take part.
+	Clients int
+	// Cohort is how many clients are asked in a round or, with Buffered, are at work at a time.
+	Cohort  int
 	Closing closing.Rule
-	Late    closing.Lateness // nil: Drop
-	Select  selection.Rule   // nil: Uniform
-	Setup   schedule.Setup   // of the schedules
-	K       schedule.K
-	Eta     schedule.Eta
-	Epochs  schedule.Epochs // where K counts epochs, not local steps
+	// Late says what becomes of late updates, nil for Drop.
+	Late closing.Lateness
+	// Select chooses the clients of a round, nil for Uniform.
+	Select selection.Rule
+	// Setup is what the schedules know before the first round.
+	Setup schedule.Setup
+	K     schedule.K
+	Eta   schedule.Eta
+	// Epochs turns epochs into local steps where K counts epochs, zero elsewhere.
+	Epochs schedule.Epochs
 	// Failed says why a component of the user's could not answer, nil while all could. It is asked
 	// after every step, and the run ends with its error. nil: no component can fail.
-	Failed  func() error
-	Loss    schedule.Loss          // what the schedules see as a round's loss
-	Window  schedule.WindowConfig  // Eq. 15's rolling loss
-	Plateau schedule.PlateauConfig // when a validation error counts as converged
+	Failed func() error
+	// Loss says what the schedules see as the loss of a round.
+	Loss schedule.Loss
+	// Window says how many rounds the rolling loss of Eq. 15 spans.
+	Window schedule.WindowConfig
+	// Plateau says when a validation error counts as converged.
+	Plateau schedule.PlateauConfig
 
 	// Available says whether a client can be given a task at a time, and
 	// NextChange when any client's answer may next differ from that at t: a
@@ -56,7 +65,8 @@ type Config struct {
 	// Server nor Soonest.
 	Batteries Batteries
 
-	Devices Devices // real devices, clients beyond the population
+	// Devices are the real devices, numbered behind the simulated clients.
+	Devices Devices
 
 	// SiteRounds is how many rounds of its own a site has within each: its clients send to it, it
 	// adds up, and after the last of them it sends one update (hierarchical FedAvg; Liu et al.
@@ -76,10 +86,13 @@ type Config struct {
 	// overlap, without late updates, sites, batteries and shared transfers.
 	Secure *Secure
 
-	Metrics []metric.Metric // by which models are measured besides their loss
-	Quality metric.Quality  // by which a plateau is seen
+	// Metrics are what models are measured by besides their loss.
+	Metrics []metric.Metric
+	// Quality is the measure in which a plateau is seen.
+	Quality metric.Quality
 
-	Train bool // false: no updates are trained and no loss is known
+	// Train is false in a run that is only timed: no updates are trained and no loss is known.
+	Train bool
 
 	// Evaluate is when models are measured on the held-out samples, besides the final one.
 	// EvaluateClients is when they are measured on the samples of each client, which decides
@@ -91,14 +104,23 @@ type Config struct {
 
 // Limits end a run; zero values do not. At least one is set.
 type Limits struct {
-	Rounds  int             // after so many rounds
-	Time    Time            // a round counts when it ends by then
-	Targets []metric.Target // once an evaluation reaches one of them
+	// Rounds ends the run after this many rounds.
+	Rounds int
+	// Time is the virtual time at which the run ends. A round counts if it ends by then.
+	Time Time
+	// Targets end the run once an evaluation reaches one of them.
+	Targets []metric.Target
 
-	Accepted  int   // after the round in which so many tasks are accepted, from the start on
-	Samples   int64 // after the round with which the local steps that count have taken so many
-	Tokens    int64 // likewise, of tokens
-	PerSample int64 // tokens of a sample; 0: it has none
+	// Accepted ends the run after the round in which this many tasks are accepted, counted from the
+	// start.
+	Accepted int
+	// Samples ends the run after the round with which the local steps that count have taken this
+	// many samples.
+	Samples int64
+	// Tokens is the same limit in tokens.
+	Tokens int64
+	// PerSample is the number of tokens in a sample, 0 if samples have none.
+	PerSample int64
 	// Budget ends the run after the round with which clients have used one of its amounts. An amount
 	// of 0 is not set.
 	Budget Used

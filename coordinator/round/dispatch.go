@@ -61,6 +61,7 @@ func (m *Machine) handle(e *Event) error {
 // due handles a timer that has come. It moves the machine's clock to the timer's time, which must
 // not lie before the current one, and then does what the timer was set for.
 func (m *Machine) due(t Timer) error {
+	// In other phases the machine waits for its driver, and time stands still.
 	if m.phase != Running && !m.RunsAhead(t) {
 		return fmt.Errorf("round: the clock moved while the machine was %v", m.phase)
 	}

@@ -70,8 +70,9 @@ type Task struct {
 	Round  int
 	// Model is the version of the base model. Version 0 is the initial one, and each aggregation
 	// makes the next.
-	Model        uint64
-	LocalSteps   int // the client's K
+	Model uint64
+	// LocalSteps is the client's number of local steps.
+	LocalSteps   int
 	LearningRate float64
 	// StepsDone is the number of local steps of this client that were accepted when the task was
 	// issued. It is 0 unless the run trains.
@@ -131,7 +132,8 @@ const (
 	// Refused means that the update was not valid.
 	Refused
 
-	Outcomes = iota // how many there are
+	// Outcomes is the number of outcomes.
+	Outcomes = iota
 )
 
 var outcomeNames = [Outcomes]string{"accepted", "late", "dropped", "lost", "cancelled", "refused"}
@@ -142,12 +144,15 @@ func (o Outcome) String() string { return outcomeNames[o] }
 // Report is what is known of one round when it has closed and its updates are
 // in the model: one row of rounds.csv.
 type Report struct {
-	Round int // from 1
+	// Round is the number of the round, from 1.
+	Round int
 	// Start is when the first task was issued or, where rounds overlap, when the round before
 	// closed. End is when the round closed.
-	Start, End   Time
-	LocalSteps   int     // K_r
-	LearningRate float64 // eta_r
+	Start, End Time
+	// LocalSteps is K_r, the local steps of the round's schedule.
+	LocalSteps int
+	// LearningRate is eta_r, the learning rate of the round.
+	LearningRate float64
 	// Reason is why the schedule gave K_r; the zero value where it does not say.
 	Reason schedule.Reason
 	// Closing are the numbers by which the round closed, where a formula gave them.

@@ -14,12 +14,15 @@ type Time = simclock.Time
 // Limits of one run. They keep every sum of virtual times far from overflow
 // and every allocation bounded.
 const (
-	MaxClients    = 1 << 28
-	MaxLocalSteps = 1 << 24       // the most that a message can say
-	MaxDuration   = Time(1) << 58 // 9 years; no phase of a task takes longer
-	MaxTime       = selection.MaxTime
-	MaxRounds     = selection.MaxRounds
-	MaxFruitless  = 1 << 24 // tasks of a buffered round that end without an update that counts
+	MaxClients = 1 << 28
+	// MaxLocalSteps is the largest number of local steps that a message can hold.
+	MaxLocalSteps = 1 << 24
+	// MaxDuration is 9 years of virtual time. No phase of a task takes longer.
+	MaxDuration = Time(1) << 58
+	MaxTime     = selection.MaxTime
+	MaxRounds   = selection.MaxRounds
+	// MaxFruitless is how many tasks of a buffered round may end without an update that counts.
+	MaxFruitless = 1 << 24
 )
 
 // Event is what happens to the machine. Kind says which of the other fields count.

@@ -8,9 +8,11 @@ import (
 
 // losses are what a run remembers of its losses, for its schedules.
 type losses struct {
-	config   *Config
-	window   schedule.Window // training losses
-	followed schedule.Window // losses that the schedules see, if those are others
+	config *Config
+	// window holds the training losses of the last rounds.
+	window schedule.Window
+	// followed holds the losses that the schedules see, if those are others.
+	followed schedule.Window
 	plateau  schedule.Plateau
 }
 
@@ -24,7 +26,8 @@ func (l *losses) observe(training float64, r *RoundState, newest *Stop) (mean fl
 	if l.seesOtherLoss() {
 		loss := noLoss
 		switch {
-		case l.config.Loss.Validation && len(l.plateau.Best) > 0: // there is one
+		// Before the first evaluation there is no validation loss.
+		case l.config.Loss.Validation && len(l.plateau.Best) > 0:
 			loss = newest.ValidationLoss
 		case l.config.Loss.Trim > 0 && r.Trained:
 			loss = r.Trimmed
@@ -37,7 +40,8 @@ func (l *losses) observe(training float64, r *RoundState, newest *Stop) (mean fl
 // Straggling is how long a round waited between its median client and its slowest, in
 // nanoseconds: of the times that its accepted tasks took. It sorts them.
 func Straggling(times []Time) float64 {
-	slices.Sort(times) // mostly sorted: they came in that order
+	// The times came mostly in this order, so sorting them is quick.
+	slices.Sort(times)
 	n := len(times)
 	median := float64((float64(times[(n-1)/2]) + float64(times[n/2])) / 2)
 	return float64(times[n-1]) - median

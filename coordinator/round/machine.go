@@ -16,13 +16,15 @@ type Machine struct {
 	config Config
 	step
 
-	clients    clients
-	sampling   sampling
-	tasks      tasks
-	transfers  *transfers // nil: they do not share the server's bandwidth
+	clients  clients
+	sampling sampling
+	tasks    tasks
+	// transfers are those under way, nil if they do not share the server's bandwidth.
+	transfers  *transfers
 	candidates candidates
 	losses     losses
-	secure     *secure // nil: updates are not aggregated securely
+	// secure plays secure aggregation, nil in a run without it.
+	secure *secure
 	// sites are the sites at work in the round, by number. There are none unless sites add up.
 	sites []SiteState
 
@@ -39,7 +41,8 @@ type Machine struct {
 
 	// Timers by number, or noTimer. changeAt is when the timer change falls due, if it is set.
 	deadline uint64
-	change   uint64 // of the clients' availability
+	// change is the timer of the next change in the clients' availability, 0 if none is awaited.
+	change   uint64
 	changeAt Time
 
 	// unplanned is the number of tasks, or of candidates, without a plan.
@@ -130,6 +133,7 @@ func newMachine(c Config, s State) (m *Machine, err error) {
 		change:    s.Change,
 		changeAt:  s.ChangeAt,
 	}
+	// The sampling needs the parts of the machine, so it is made after them.
 	m.makeParts(&s)
 	m.sampling, err = newSampling(&m.config, &m.clients, &m.round)
 	if err != nil {
@@ -158,6 +162,7 @@ func (m *Machine) makeParts(s *State) {
 		devices:   s.Devices,
 		model:     s.Model,
 	}
+	// Without training there is one model, of which no versions are kept.
 	if c.Train {
 		m.tasks.versions = map[uint64]int{s.Model: 0}
 	}
@@ -194,7 +199,8 @@ func (m *Machine) readRules() {
 	}
 	needsOfK := schedule.NeedsOf(c.K, c.Setup)
 	needsOfEta := schedule.NeedsOf(c.Eta, c.Setup)
-	waits := m.overlapping == nil // rounds that overlap wait for no straggler
+	// Rounds that overlap wait for no straggler.
+	waits := m.overlapping == nil
 	m.perRound, _ = c.Closing.(closing.PerRound)
 	needsOfClosing := registry.NeedsOf(c.Closing)
 	readsStragglers := needsOfK.Stragglers || needsOfEta.Stragglers || needsOfClosing.Stragglers

@@ -15,6 +15,7 @@ func (m *Machine) setOutcome(t *TaskState, o Outcome) {
 	late := m.isLate(t)
 	tasks := m.tasks.listOf(t.Task)
 	tasks.outstanding--
+	// A task of an earlier round is counted in the round in which it ends.
 	if late {
 		tasks.late--
 	}
@@ -31,6 +32,7 @@ func (m *Machine) setOutcome(t *TaskState, o Outcome) {
 	if o == Accepted {
 		m.countAccepted(t, late)
 	}
+	// An accepted task still needs its base model for the training.
 	if t.Status == TaskDone {
 		m.tasks.releaseTask(t.Model)
 	}
@@ -40,6 +42,7 @@ func (m *Machine) setOutcome(t *TaskState, o Outcome) {
 // training from here on.
 func (m *Machine) countAccepted(t *TaskState, late bool) {
 	r := &m.round
+	// Only updates that are not late say how long a task of this round takes.
 	if late {
 		r.LateUsed++
 	} else if m.needsTimes {
@@ -59,7 +62,8 @@ func (m *Machine) countAccepted(t *TaskState, late bool) {
 	}
 	if m.secure != nil {
 		m.secure.uploaded(t.Task)
-		t.Status = TaskAccepted // also without training: the round may yet be refused
+		// The task stays accepted also without training, because the round may yet be refused.
+		t.Status = TaskAccepted
 	}
 }
 
@@ -114,7 +118,8 @@ func (m *Machine) revokeAcceptance(t *TaskState) {
 	m.tasks.releaseTask(t.Model)
 }
 
-// endAll gives every task that is under way the outcome o and cancels its timer.
+// endAll gives every task that is under way the outcome o, of devices as of simulated clients, and
+// takes the timer of each off the clock.
 func (m *Machine) endAll(o Outcome) {
 	for _, tasks := range m.tasks.lists() {
 		for i := range tasks.List {

@@ -4,7 +4,8 @@ import "math/bits"
 
 // LastWork is when a client's work of a round ended, its upload apart.
 type LastWork struct {
-	Round int32 // 0: it had none
+	// Round is the round of the client's last task, 0 if it had none.
+	Round int32
 	End   Time
 }
 

@@ -17,11 +17,14 @@ func (m *Machine) measurePace() {
 	}
 	length := r.Slowest
 	if m.overlapping == nil {
-		length = max(length, r.End-r.Start) // a deadline may be later than the slowest update
+		// The deadline may be later than the slowest update.
+		length = max(length, r.End-r.Start)
 	}
 	computing := min(r.Computing, length)
 	perRound := (length - computing).Seconds()
 	perStep := computing.Seconds() / float64(r.K)
+	// The mean is over all rounds until paceRounds are in it. From there on each round moves it by
+	// the same share.
 	r.Paced = min(r.Paced+1, paceRounds)
 	weight := 1 / float64(r.Paced)
 	r.Pace.Known = true

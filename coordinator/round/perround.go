@@ -31,6 +31,7 @@ func (m *Machine) settleClosing(p schedule.Progress) error {
 		Quantile: m.expectedQuantile,
 		Mean:     m.expectedMean,
 	}
+	// A formula sees 0 where the share of stragglers is not known yet.
 	if !math.IsNaN(p.StragglerShare) {
 		facts.StragglerShare = p.StragglerShare
 	}
@@ -53,16 +54,20 @@ func (m *Machine) holdToClosing() {
 // taskTimes are the times that tasks of one K are expected to take, in seconds: of all clients, or of
 // maxExpected that are spread evenly over them.
 type taskTimes struct {
-	k       int
-	seconds []float64 // ascending
+	k int
+	// seconds are the expected times of tasks, in ascending order.
+	seconds []float64
 }
 
 // maxExpected is how many clients stand for all in what tasks are expected to take.
 const maxExpected = 1000
 
-// expectedTimes returns the times of tasks of the K of the round under way, as its schedule gave it.
+// expectedTimes returns how many seconds tasks with the K of the round under way are expected to
+// take, in ascending order. It asks of at most maxExpected clients, evenly spread. The result is
+// kept until K changes.
 func (m *Machine) expectedTimes() []float64 {
 	k := m.round.K
+	// The times depend on K alone, so those of an earlier round with the same K are used again.
 	if m.taskTimes.k == k {
 		return m.taskTimes.seconds
 	}
@@ -73,6 +78,7 @@ func (m *Machine) expectedTimes() []float64 {
 	count := min(clients, maxExpected)
 	seconds := make([]float64, count)
 	for i := range seconds {
+		// The product may pass 32 bits, so it is calculated with 64.
 		client := int(int64(i) * int64(clients) / int64(count))
 		steps := m.sampling.scheduledSteps(client)
 		seconds[i] = m.config.Expect(client, steps).Seconds()
@@ -82,7 +88,8 @@ func (m *Machine) expectedTimes() []float64 {
 	return seconds
 }
 
-// expectedMean is the mean of the times that tasks are expected to take.
+// expectedMean returns the mean, in seconds, of the times that tasks of the round under way are
+// expected to take.
 func (m *Machine) expectedMean() float64 {
 	seconds := m.expectedTimes()
 	sum := 0.0

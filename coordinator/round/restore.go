@@ -47,6 +47,7 @@ func (m *Machine) State() State {
 	if m.sampling.following != nil {
 		s.Order = m.sampling.following.Memory()
 	}
+	// From here on the state shares no memory with the machine, and may be changed.
 	s = s.clone()
 	for _, list := range []*[]TaskState{&s.Simulated.List, &s.Devices.List, &s.Candidates} {
 		*list = slices.DeleteFunc(*list, func(t TaskState) bool { return t.Status == TaskDone })
@@ -69,9 +70,10 @@ func (m *Machine) State() State {
 	return s
 }
 
-// Restore makes a machine that goes on from a state, to the same effects of the
-// same events. The state must be one of [Machine.State] under this configuration:
-// whoever keeps it sees to that. One of other clients or devices is refused.
+// Restore makes a machine that goes on from state s: it has the same effects after the same events
+// as the machine that s was taken from. s must come from [Machine.State] under an equal
+// configuration c, which the caller has to make sure. A state of another number of clients or
+// devices is refused.
 func Restore(c Config, s State) (*Machine, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -88,6 +90,8 @@ func Restore(c Config, s State) (*Machine, error) {
 			return nil, fmt.Errorf("round: state: what the selection remembers: %w", err)
 		}
 	}
+	// What follows from the open tasks is not in the state, and is counted here: versions in use,
+	// busy clients, and transfers.
 	remaining := s.Remaining
 	for _, tasks := range m.tasks.lists() {
 		tasks.outstanding = 0
@@ -124,7 +128,8 @@ func Restore(c Config, s State) (*Machine, error) {
 	return m, nil
 }
 
-// fits returns an error for a state of another number of clients or devices, or of no round.
+// fits returns an error if the state cannot be one of a run with configuration c: if its round is
+// out of range, or if it is of another number of clients, devices or batteries.
 func (s *State) fits(c *Config) error {
 	charges := c.Clients
 	if c.Batteries == nil {
@@ -170,6 +175,7 @@ func (m *Machine) resume(t *TaskState, remaining []fairshare.Work) []fairshare.W
 func (m *Machine) Pending() *Effects {
 	m.effects.reset()
 	switch m.phase {
+	// Tasks without a plan are sent again, since the answers of their clients are lost.
 	case Planning:
 		for _, list := range [][]TaskState{m.candidates.list, m.tasks.simulated.List, m.tasks.devices.List} {
 			for i := range list {

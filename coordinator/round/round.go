@@ -11,7 +11,8 @@ import (
 
 // This file is a round from its opening to its report, in that order.
 
-// startRun sets the timer for the end of the run and opens the first round.
+// startRun begins the run: it sets the timer for the run's end, if virtual time is limited, and
+// opens the first round. A machine can be started once.
 func (m *Machine) startRun() error {
 	if m.phase != Idle {
 		return errors.New("round: started twice")
@@ -54,18 +55,20 @@ func (m *Machine) openRound() error {
 // it, the losses up to now, and how long rounds waited for stragglers.
 func (m *Machine) progress() schedule.Progress {
 	r := &m.round
+	// The schedules see the training losses unless the configuration names another loss.
 	seen := &m.losses.window
 	if m.losses.seesOtherLoss() {
 		seen = &m.losses.followed
 	}
 	p := schedule.Progress{
-		Setup:          m.config.Setup,
-		Round:          r.Round + 1,
-		Seconds:        m.now.Seconds(),
-		Converged:      m.losses.plateau.Converged,
-		Loss:           seen.Mean(),
-		F0:             seen.F0,
-		StragglerShare: math.NaN(), // not known
+		Setup:     m.config.Setup,
+		Round:     r.Round + 1,
+		Seconds:   m.now.Seconds(),
+		Converged: m.losses.plateau.Converged,
+		Loss:      seen.Mean(),
+		F0:        seen.F0,
+		// NaN stands for a share that is not known, because no round has measured it.
+		StragglerShare: math.NaN(),
 		Previous: schedule.Decision{
 			LocalSteps:   r.K,
 			LearningRate: r.LearningRate,
@@ -94,6 +97,7 @@ func (r *RoundState) decide(c *Config, p schedule.Progress) error {
 	}
 	r.LocalSteps = r.K
 	countsEpochs := c.Epochs.Batch > 0
+	// Where K counts epochs, a client with the mean number of samples stands for the round.
 	if countsEpochs && r.K > 0 {
 		r.LocalSteps = c.Epochs.Steps(r.K, c.Epochs.Samples)
 	}
@@ -134,9 +138,12 @@ func (m *Machine) fillSlots() error {
 	}
 	overlaps := m.overlapping != nil
 	if !overlaps && m.issuedInRound() == 0 {
-		r.Start = m.now // it has waited for its first client until now
+		// The round has waited for its first client until now.
+		r.Start = m.now
 	}
 	slots := m.slots()
+	// The first tasks follow the round's order. Later ones, where rounds overlap, are drawn one by
+	// one.
 	var issued int
 	if !overlaps || m.runBegins() {
 		var err error
@@ -147,16 +154,19 @@ func (m *Machine) fillSlots() error {
 	} else {
 		issued = m.issueDrawn(slots)
 	}
-	if issued > 0 || overlaps { // devices take part in rounds of other clients
+	// Where rounds do not overlap, devices take part only beside other clients.
+	if issued > 0 || overlaps {
 		m.issueDevices()
 	}
 	m.phase = Running
+	// The round goes on when all clients with a new task have answered with their plans.
 	if m.unplanned > 0 {
 		m.phase = Planning
 	}
 	switch {
 	case issued > 0 && !overlaps:
-		m.cancel(&m.change) // set if a late task has freed the round's clients
+		// The timer is set if a late task has freed the round's clients.
+		m.cancel(&m.change)
 		return nil
 	case issued == slots:
 		return nil
@@ -208,6 +218,7 @@ func (m *Machine) endWithoutClients(reason string) error {
 // device measured. Once every task has a plan, their ends are placed on the clock.
 func (m *Machine) planned(e *Event) error {
 	t := m.find(e.Task)
+	// An answer that nobody waits for is ignored: a driver may answer twice after a restart.
 	switch {
 	case m.phase != Planning || t == nil:
 		m.effects.Ignored = "stale plan"
@@ -222,6 +233,7 @@ func (m *Machine) planned(e *Event) error {
 	if err := e.Plan.validate(); err != nil {
 		return fmt.Errorf("round: task %d, client %d: %w", e.Task, e.Client, err)
 	}
+	// Any other kind of event settles the task's outcome before its time.
 	if e.Kind != Planned {
 		if err := m.clients.forceOutcome(t, e, m.closingRule().Deadline()); err != nil {
 			return err
@@ -262,7 +274,8 @@ func (m *Machine) adjustPlan(p *Plan) {
 	}
 }
 
-// setPlan records the plan of a task.
+// setPlan records in the task how long its phases will take, in virtual time, and whether and when
+// its client drops out.
 func (t *TaskState) setPlan(p *Plan) {
 	t.Status = TaskPlanned
 	t.Download = p.Download
@@ -294,7 +307,8 @@ func (m *Machine) queryLosses() error {
 	return nil
 }
 
-// queried gives the candidates with the highest losses their tasks.
+// queried takes the losses of the candidates, in the order in which they were drawn, and gives the
+// clients with the highest losses the tasks of the round.
 func (m *Machine) queried(losses []float64) error {
 	if m.phase != Querying {
 		return fmt.Errorf("round: candidates' losses while the machine was %v", m.phase)
@@ -322,6 +336,7 @@ func (m *Machine) placeTasks() error {
 	for _, tasks := range m.tasks.lists() {
 		for i := len(tasks.List) - tasks.unplaced; i < len(tasks.List); i++ {
 			t := &tasks.List[i]
+			// A device has measured its transfers itself, so its task has a fixed end.
 			isDevices := t.Task >= FirstDeviceTask
 			if sharesTransfers && !isDevices {
 				m.transfers.begin(t, false, m.config.asksCandidates())
@@ -371,7 +386,8 @@ func (m *Machine) setDeadline() {
 	m.deadline = m.set(Timer{At: m.now + duration, Priority: priorityDeadline, Kind: DeadlinePasses})
 }
 
-// deadlinePasses closes the round at its deadline, if the closing rule says so.
+// deadlinePasses handles the timer for the deadline of the round: it closes the round if the
+// closing rule says so. Otherwise the round stays open and counts as overdue.
 func (m *Machine) deadlinePasses(t Timer) error {
 	if err := unset(&m.deadline, t); err != nil {
 		return err
@@ -400,7 +416,9 @@ func (m *Machine) taskDue(timer Timer) error {
 	return m.complete(t, timer.Kind == TaskDrops)
 }
 
-// transferEnds handles the end of one shared transfer: of a site, or of a task or candidate.
+// transferEnds handles the timer for the end of one transfer over the server's shared bandwidth.
+// The transfer belongs to a site, or to a task or a candidate, which then goes on with its next
+// stage.
 func (m *Machine) transferEnds(timer Timer) error {
 	if m.transfers == nil {
 		return fmt.Errorf("round: timer %d is not set", timer.Seq)
@@ -410,7 +428,8 @@ func (m *Machine) transferEnds(timer Timer) error {
 		return err
 	}
 	if m.config.SiteRounds > 0 {
-		site := int32(task - 1) // transfers of sites are numbered from 1
+		// Transfers of sites are numbered from 1.
+		site := int32(task - 1)
 		s := &m.sites[m.site(site)]
 		return m.siteTransferred(s, s.Transfer.Stage)
 	}
@@ -421,7 +440,8 @@ func (m *Machine) transferEnds(timer Timer) error {
 	return m.advance(t, timer)
 }
 
-// taskComputed handles the end of a task's computing, where transfers are shared.
+// taskComputed handles the timer for the end of a task's local steps, in a run in which transfers
+// are shared, and lets the task go on with its upload.
 func (m *Machine) taskComputed(timer Timer) error {
 	t := m.find(timer.Task)
 	if t == nil || t.Stage != Computing {
@@ -445,7 +465,8 @@ func (m *Machine) advance(t *TaskState, timer Timer) error {
 	case isCandidate:
 		return m.candidateDone()
 	}
-	m.cancel(&t.Timer) // the client may leave from now on
+	// The client may leave from now on, so its dropout does not matter any more.
+	m.cancel(&t.Timer)
 	t.Timer = timer.Seq
 	return m.complete(t, false)
 }
@@ -575,7 +596,8 @@ func (m *Machine) trained(loss float64, losses []float64) error {
 	if m.phase != Training {
 		return fmt.Errorf("round: a training result while the machine was %v", m.phase)
 	}
-	mayLackLoss := m.config.Devices.Count > 0 // devices may withhold theirs
+	// Devices may withhold their losses.
+	mayLackLoss := m.config.Devices.Count > 0
 	isMissing := math.IsNaN(loss) && mayLackLoss
 	if !isMissing && !finite(loss) {
 		return fmt.Errorf("round: training loss of round %d is %v", m.Round(), loss)
@@ -599,7 +621,8 @@ func (m *Machine) trained(loss float64, losses []float64) error {
 	return m.evaluateIfDue()
 }
 
-// trimLosses sets the trimmed mean of the round's losses, if the schedules see that.
+// trimLosses sets the trimmed mean of the round's losses, if the schedules see that instead of the
+// plain mean. losses has one entry for each accepted update.
 func (m *Machine) trimLosses(losses []float64) error {
 	trim := m.config.Loss.Trim
 	if trim == 0 {
@@ -628,7 +651,8 @@ func (m *Machine) evaluateIfDue() error {
 	return m.nextRound()
 }
 
-// requestEvaluation asks the driver to measure the newest model, if that is due.
+// requestEvaluation asks the driver to measure the newest model, if an evaluation is due now. It
+// reports whether it has asked, and the machine then waits for the result.
 func (m *Machine) requestEvaluation() (due bool) {
 	m.effects.Evaluate, m.effects.EvaluateClients = m.config.evaluation(&m.round, &m.stop)
 	due = m.effects.Evaluate || m.effects.EvaluateClients > 0
@@ -651,6 +675,7 @@ func (c *Config) evaluation(r *RoundState, stop *Stop) (heldOut bool, clients in
 	end := int64(r.End)
 	heldOut = c.Evaluate.Due(number, previousEnd, end)
 	byClient := c.EvaluateClients.Due(number, previousEnd, end)
+	// The run is to stop: what has not been measured of the final model is measured now.
 	if stop.Reason != "" {
 		number = stop.Rounds
 		heldOut = !stop.Evaluated
@@ -686,6 +711,7 @@ func (m *Machine) evaluated(loss float64, metrics []float64) error {
 		stop.ValidationLoss = loss
 		stop.Metrics = metrics
 	}
+	// The measurement was that of the final model, so the run is over.
 	if stop.Reason != "" {
 		m.runStopped()
 		return nil
@@ -701,7 +727,8 @@ func (m *Machine) evaluated(loss float64, metrics []float64) error {
 	return m.nextRound()
 }
 
-// nextRound reports the round, and opens the next one or, at a limit, stops the run.
+// nextRound ends the round that has closed: it reports the round to the driver and adds it to the
+// totals of the run. Then it opens the next round or, if a limit is reached, stops the run.
 func (m *Machine) nextRound() error {
 	if err := m.countUse(); err != nil {
 		return err
@@ -756,6 +783,7 @@ func (l *Limits) reached(report *Report, stop *Stop) (reason string, ok bool) {
 	case l.Tokens > 0 && report.Tokens >= l.Tokens:
 		return fmt.Sprintf("%d tokens", l.Tokens), true
 	}
+	// Budgets of what clients use come last. A limit of 0 means that there is none.
 	for _, b := range stop.Used.budgets(&l.Budget) {
 		if b.limit > 0 && b.used >= b.limit {
 			return fmt.Sprintf("%.6g %s", b.limit, b.unit), true
@@ -797,6 +825,7 @@ func (m *Machine) stopRun(reason string) error {
 		m.transfers.end(&m.sites[i].Transfer)
 	}
 	m.sites = nil
+	// The run ends now, or with the measurement of the final model.
 	if !m.requestEvaluation() {
 		m.runStopped()
 	}

@@ -17,7 +17,8 @@ import (
 type sampling struct {
 	config  *Config
 	clients *clients
-	round   *RoundState // under way
+	// round is the round under way.
+	round *RoundState
 
 	setup selection.Setup
 	order selection.Order
@@ -51,12 +52,14 @@ func newSampling(c *Config, clients *clients, r *RoundState) (s sampling, err er
 		AvailableShare: c.AvailableShare,
 		Simulated:      c.Clients,
 	}
+	// Without known numbers of samples a selection must not ask for them.
 	if c.Samples == nil && c.Clients > 0 {
 		s.setup.Samples = nil
 	}
 	if s.order, err = c.Select.Order(s.setup); err != nil {
 		return s, err
 	}
+	// The order is made. From here on devices' measured times may count.
 	if c.Expect != nil {
 		s.setup.Expect = clients.expect
 	}
@@ -224,6 +227,7 @@ func (s *sampling) trained(all *tasks, losses []float64) error {
 					s.round.Round,
 				)
 			}
+			// Devices that are not drawn by the selection are none of its business.
 			if int(t.Client) < s.setup.Clients {
 				s.following.Trained(int(t.Client), losses[reported])
 			}

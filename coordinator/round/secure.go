@@ -116,7 +116,8 @@ func (s *secure) add(task uint64, stages *Stages, p *Plan) {
 	s.members = append(s.members, x)
 }
 
-// find returns the member with a task, nil if there is none.
+// find returns the member of the round that has the task with this number, nil if there is none.
+// The members are sorted by task.
 func (s *secure) find(task uint64) *SecureMember {
 	i, ok := slices.BinarySearchFunc(s.members, task, func(x SecureMember, task uint64) int {
 		switch {
@@ -157,6 +158,7 @@ func (s *secure) exchange(
 		}
 		x := &s.members[i]
 		took := own(x)
+		// Leaves is measured in the member's own work, so what it did before is subtracted.
 		leaves := x.Leaves-before(x) < took
 		if leaves {
 			took = max(0, x.Leaves-before(x))
@@ -183,7 +185,8 @@ func (m *Machine) setUpSecure() {
 		return 1
 	})
 	start := m.round.Start
-	ends := make([]Time, len(s.members)) // when each member has done the newest stage
+	// ends holds for each member when it has done the newest stage.
+	ends := make([]Time, len(s.members))
 	leave := func(i int, at Time, leaves bool) {
 		x := &s.members[i]
 		if leaves {
@@ -196,15 +199,18 @@ func (m *Machine) setUpSecure() {
 	takesPart := func(i int) bool { return s.members[i].HasStages }
 	keys := func(x *SecureMember) Time { return x.Stages.Keys }
 	none := func(*SecureMember) Time { return 0 }
+	// The first stage: each member sends its keys.
 	keysEnd := s.exchange(start, s.config.Limit, takesPart, keys, none, leave)
 	count := m.endLate(ends, keysEnd, func(x *SecureMember) { x.SentKeys = true })
 	m.round.Secure.Bytes += int64(count) * s.config.Bytes[0]
+	// With too few members the round cannot hide single updates, so it is refused.
 	if count < s.config.Minimum || count-1 < s.config.Threshold {
 		m.refuseSecure(keysEnd)
 		m.round.Secure.Setup = keysEnd - start
 		return
 	}
 	shares := func(x *SecureMember) Time { return x.Stages.Shares }
+	// The second stage: each member sends shares to its neighbours.
 	sharesEnd := s.exchange(keysEnd, s.config.Limit, takesPart, shares, keys, leave)
 	count = m.endLate(ends, sharesEnd, func(x *SecureMember) { x.Finished = true })
 	m.round.Secure.Bytes += int64(count) * s.config.Bytes[1]
@@ -242,6 +248,7 @@ func (m *Machine) endLate(ends []Time, end Time, finish func(*SecureMember)) (co
 // left.
 func (m *Machine) dropLonely(end Time) (count int) {
 	s := m.secure
+	// A member that is dropped may leave a neighbour with too few, so this goes on until nobody is.
 	for changed := true; changed; {
 		changed = false
 		count = 0
@@ -263,13 +270,14 @@ func (m *Machine) dropLonely(end Time) (count int) {
 	return count
 }
 
-// inRing returns a function that counts the neighbours of a member for which is holds; both take a
-// member's index.
-// The ring has the members that sent keys. It takes time in proportion to the members, and each count
+// inRing returns a function that counts, for the member with an index, its neighbours in the ring
+// for which is holds. is takes a member's index, too. The ring has the members that sent keys, in
+// order of their tasks. inRing takes time in proportion to the members, and each count takes
 // constant time.
 func (s *secure) inRing(is func(i int) bool) func(i int) int {
 	place := make([]int, len(s.members))
-	sums := []int{0} // of the members up to each place of the ring
+	// sums holds how many members up to each place of the ring fulfil the condition.
+	sums := []int{0}
 	for i := range s.members {
 		place[i] = len(sums) - 1
 		if !s.members[i].SentKeys {
@@ -290,11 +298,13 @@ func (s *secure) inRing(is func(i int) bool) func(i int) int {
 		if is(i) {
 			itself = 1
 		}
+		// In so small a ring all other members are neighbours.
 		if 2*half >= n-1 {
 			return all - itself
 		}
 		from := place[i] - half
 		to := place[i] + half + 1
+		// The neighbours may reach over the end of the list, where the ring closes.
 		switch {
 		case from < 0:
 			return between(0, to) + between(from+n, n) - itself
@@ -374,6 +384,7 @@ func (m *Machine) beginRecovery() {
 	uploaded := s.countWhere(func(x *SecureMember) bool { return x.Uploaded })
 	end := signedAt
 	failed := uploaded < s.config.Minimum || signers < s.config.quorum(members)
+	// Members reveal shares only once enough of them have signed one set of survivors.
 	if !failed {
 		end, failed = s.recoverAll(signedAt, signed)
 	}
@@ -388,7 +399,8 @@ func (m *Machine) beginRecovery() {
 	s.timer = m.set(Timer{At: end, Priority: priorityTask, Kind: RecoveryEnds})
 }
 
-// countWhere counts the members for which is holds.
+// countWhere returns how many members of the round the function is holds for, for example how many
+// have uploaded.
 func (s *secure) countWhere(is func(*SecureMember) bool) (n int) {
 	for i := range s.members {
 		if is(&s.members[i]) {
@@ -403,7 +415,8 @@ func (s *secure) countWhere(is func(*SecureMember) bool) (n int) {
 // reveal shares from a time on. It returns that time, or fails and returns when the last of them has
 // answered.
 func (s *secure) recoverAll(from Time, signed []bool) (end Time, failed bool) {
-	answers := make([]Time, len(s.members)) // when each answers, or stays: never
+	// answers holds for each member when it reveals its shares, or stays if it never does.
+	answers := make([]Time, len(s.members))
 	var times []Time
 	end = from
 	for i := range s.members {
@@ -413,6 +426,7 @@ func (s *secure) recoverAll(from Time, signed []bool) (end Time, failed bool) {
 			continue
 		}
 		before := x.Stages.Keys + x.Stages.Shares + x.Work + x.Stages.Survivors
+		// A member that leaves before it has answered reveals nothing.
 		if x.Leaves != stays && x.Leaves-before < x.Stages.Recovery {
 			end = max(end, from+x.Leaves-before)
 			continue
@@ -434,6 +448,7 @@ func (s *secure) recoverAll(from Time, signed []bool) (end Time, failed bool) {
 		}
 		return true
 	}
+	// More time never takes away a revealed share, so the first time that suffices can be searched.
 	i := sort.Search(len(times), func(i int) bool { return enough(times[i]) })
 	if i == len(times) {
 		return end, true
@@ -452,7 +467,8 @@ func (m *Machine) recovered(t Timer) error {
 	return m.completeRound()
 }
 
-// revokeAll makes all accepted tasks of the round refused ones.
+// revokeAll revokes the acceptance of all updates of the round, because secure aggregation could
+// not recover their sum. Their tasks count as refused.
 func (m *Machine) revokeAll() {
 	for _, tasks := range m.tasks.lists() {
 		for i := range tasks.List {

@@ -10,16 +10,23 @@ import (
 // until all whom it has asked are done, and sends one update. It asks those again whose update
 // it has and who are there.
 type SiteState struct {
-	Transfer TaskState // between the site, its Client, and the server; numbered from 1
-	Round    int32     // of its own, from 1; 0: it has no model yet
-	Open     int32     // its clients that are at work
-	Counts   bool      // it has had an update
-	Clients  []int32   // to be asked in its next round
+	// Transfer is the transfer between the site, which is its Client, and the server, numbered from
+	// 1.
+	Transfer TaskState
+	// Round is the number of the site's own round, from 1, 0 while it has no model.
+	Round int32
+	// Open is how many of its clients are at work.
+	Open int32
+	// Counts is true once the site has had an update.
+	Counts bool
+	// Clients are those to be asked in the site's next round.
+	Clients []int32
 }
 
 func (c *Config) siteOf(client int32) int32 { return client % int32(c.Server.Sites) }
 
-// openSites has the sites of a round's clients fetch the model.
+// openSites begins a round with sites: it lists the sites of the cohort's clients, in ascending
+// order, and lets each site fetch the model once for all its clients.
 func (m *Machine) openSites(cohort []int32) error {
 	for _, client := range slices.SortedStableFunc(slices.Values(cohort), m.bySite) {
 		site := m.config.siteOf(client)
@@ -42,7 +49,8 @@ func (m *Machine) openSites(cohort []int32) error {
 
 func (m *Machine) bySite(a, b int32) int { return cmp.Compare(m.config.siteOf(a), m.config.siteOf(b)) }
 
-// site is where a site of the round is listed.
+// site returns the place in m.sites of the site with this number. The list is in ascending order of
+// the numbers.
 func (m *Machine) site(number int32) int {
 	i, _ := slices.BinarySearchFunc(
 		m.sites,
@@ -52,7 +60,8 @@ func (m *Machine) site(number int32) int {
 	return i
 }
 
-// transferSite begins a site's transfer, which takes no time where no link limits it.
+// transferSite begins the transfer of a site at this stage, its download or its upload. If no link
+// limits the transfer it takes no time, and the site goes on at once.
 func (m *Machine) transferSite(s *SiteState, stage Stage) error {
 	way := m.transfers.link(stage)
 	if way == nil {
@@ -62,7 +71,8 @@ func (m *Machine) transferSite(s *SiteState, stage Stage) error {
 	return nil
 }
 
-// siteTransferred goes on after a site's transfer. The round closes with the last update.
+// siteTransferred goes on after a transfer of a site: after the download with the site's first own
+// round, and after the upload with the end of the site's part in the round.
 func (m *Machine) siteTransferred(s *SiteState, stage Stage) error {
 	s.Transfer.Stage = NoStage
 	s.Transfer.Link = 0
@@ -72,6 +82,8 @@ func (m *Machine) siteTransferred(s *SiteState, stage Stage) error {
 	return m.endSite(s)
 }
 
+// endSite ends a site's part in the round and takes it off the list. The round closes when its last
+// site has ended.
 func (m *Machine) endSite(s *SiteState) error {
 	i := m.site(s.Transfer.Client)
 	m.sites = slices.Delete(m.sites, i, i+1)
@@ -81,7 +93,9 @@ func (m *Machine) endSite(s *SiteState) error {
 	return m.closeRound()
 }
 
-// siteRound has a site ask its clients, or send what it has where none can be asked any more.
+// siteRound begins the next own round of a site: it gives tasks to those of its clients that can be
+// asked. After the last own round, or if no client can be asked, the site uploads what it has, if
+// it has an update at all.
 func (m *Machine) siteRound(s *SiteState) error {
 	clients := s.Clients
 	s.Clients = nil
@@ -104,7 +118,9 @@ func (m *Machine) siteRound(s *SiteState) error {
 	return m.endSite(s)
 }
 
-// siteTaskEnds goes on after the task of a client behind a site.
+// siteTaskEnds goes on after task t of a client behind a site has ended with outcome o. Only a
+// client with an accepted update is asked again in the site's next own round, which begins when no
+// task of the site is open.
 func (m *Machine) siteTaskEnds(t *TaskState, o Outcome) error {
 	s := &m.sites[m.site(m.config.siteOf(t.Client))]
 	s.Open--

@@ -60,7 +60,8 @@ func (m *Machine) issueDrawn(slots int) (issued int) {
 	return issued
 }
 
-// issueTask gives a client a task of the round under way, from the newest model.
+// issueTask gives a client, simulated or real, a task of the round under way. The task starts from
+// the newest model, and the sampling says how many local steps it has.
 func (m *Machine) issueTask(client int) {
 	steps := m.sampling.steps(client)
 	list := &m.tasks.simulated

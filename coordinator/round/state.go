@@ -37,7 +37,8 @@ type State struct {
 	// Timers that are set, by number; 0 stands for a timer that is not set.
 	Deadline uint64
 	Change   uint64
-	ChangeAt Time // when Change falls due
+	// ChangeAt is when Change falls due.
+	ChangeAt Time
 	Answers  uint64
 	// Transfer is the next end of a shared transfer, and TransferAt is when it falls due.
 	Transfer   uint64
@@ -122,7 +123,8 @@ func (r *RoundState) reset() {
 	}
 }
 
-// clone is a state that shares no memory with another that a machine writes to.
+// clone returns a copy of the state that shares no memory with it, so that a machine can go on
+// while the copy is kept.
 func (s State) clone() State {
 	s.Window.Recent = slices.Clone(s.Window.Recent)
 	s.Followed.Recent = slices.Clone(s.Followed.Recent)

@@ -5,8 +5,9 @@ import "fmt"
 // step is the time of the machine's newest step, and what follows from it. The parts of
 // the machine share it.
 type step struct {
-	now       Time
-	nextTimer uint64 // number of the next timer
+	now Time
+	// nextTimer is the number of the next timer.
+	nextTimer uint64
 	effects   Effects
 }
 
@@ -26,7 +27,8 @@ func (s *step) cancel(timer *uint64) {
 	}
 }
 
-// unset forgets a timer that fell due.
+// unset sets a timer to 0 because it fell due. It is an error if t is not this timer: then it was
+// cancelled or belongs to something else.
 func unset(timer *uint64, t Timer) error {
 	if *timer != t.Seq {
 		return fmt.Errorf("round: timer %d is not set", t.Seq)
@@ -56,7 +58,8 @@ func (s *step) emitOutcome(t *TaskState, o Outcome, end Time, newest uint64, can
 	e.Plan.Dropout = t.Dropout
 }
 
-// describe is a task as the driver sees it. Without training there is one model.
+// describe fills x with the task as the driver sees it, and returns x. Without training, train is
+// false, and the task's model is 0, because there is only one.
 func (t *TaskState) describe(x *Task, train bool) *Task {
 	x.Task = t.Task
 	x.Client = int(t.Client)

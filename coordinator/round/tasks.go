@@ -36,9 +36,11 @@ func (t *Tasks) current() int { return t.outstanding - t.late }
 // TaskState is what the machine remembers of one task, or of one candidate. A run has as many as
 // its clients at work, so small fields lie together.
 type TaskState struct {
-	Task         uint64
-	Model        uint64 // version of its base model
-	Start        Time   // when it was issued
+	Task uint64
+	// Model is the version of the model from which the task starts.
+	Model uint64
+	// Start is the virtual time at which the task was issued.
+	Start        Time
 	LearningRate float64
 	// StepsDone is the number of the client's local steps that were accepted when the task was
 	// issued. It is 0 unless the run trains.
@@ -57,12 +59,15 @@ type TaskState struct {
 	// the handle of that.
 	Link uint64
 
-	Client     int32
-	Round      int32
-	LocalSteps int32 // the client's K
+	Client int32
+	Round  int32
+	// LocalSteps is the client's number of local steps.
+	LocalSteps int32
 	Status     Status
-	Stage      Stage // how far it is where transfers are shared
-	Drops      bool  // planned: its client drops out
+	// Stage is how far the task is, where transfers are shared.
+	Stage Stage
+	// Drops is true if the plan says that the client drops out.
+	Drops bool
 	// Forced is the outcome of a device's task that is known before its time: Lost, Refused or
 	// Late. Accepted means that none is.
 	Forced Outcome
@@ -72,10 +77,14 @@ type TaskState struct {
 type Status uint8
 
 const (
-	TaskIssued   Status = iota // it has no plan
-	TaskPlanned                // it is on the clock, or waits there for the plans of others
-	TaskAccepted               // its update waits for training
-	TaskDone                   // nothing of it is needed any more
+	// TaskIssued is a task without a plan.
+	TaskIssued Status = iota
+	// TaskPlanned is a task on the clock, or one that waits there for the plans of others.
+	TaskPlanned
+	// TaskAccepted is a task with an update that counts and waits for training.
+	TaskAccepted
+	// TaskDone is a task of which nothing is needed any more.
+	TaskDone
 )
 
 // Stage is how far a task is where transfers are shared. Transfers that are not shared belong to
@@ -83,11 +92,17 @@ const (
 type Stage uint8
 
 const (
-	NoStage     Stage = iota // not under way, or transfers are not shared
-	Downloading              // shares the server's download
-	Computing                // until its timer TaskComputed
-	Uploading                // shares the server's upload
-	Finished                 // waits for the client to drop out, or for other candidates
+	// NoStage is the stage of a task that is not under way, or whose transfers are not shared.
+	NoStage Stage = iota
+	// Downloading is the stage in which a task shares the server's download.
+	Downloading
+	// Computing is the stage until the task's timer TaskComputed.
+	Computing
+	// Uploading is the stage in which a task shares the server's upload.
+	Uploading
+	// Finished is the stage in which a task waits for its client to drop out, or for other
+	// candidates.
+	Finished
 )
 
 // duration is the task's time from Start until it is done or its client drops out.
@@ -138,7 +153,8 @@ type tasks struct {
 	simulated Tasks
 	devices   Tasks
 
-	model uint64 // newest version
+	// model is the newest version of the model.
+	model uint64
 	// versions counts the tasks that start from each version of the model that is published.
 	// It is nil if the run does not train.
 	versions map[uint64]int
@@ -183,7 +199,8 @@ func (x *tasks) shrink(accepted int) {
 		return
 	}
 	for _, tasks := range x.lists() {
-		if needed == 0 { // the usual end of a round, without a look at each task
+		// This is how a round usually ends, and it needs no look at each task.
+		if needed == 0 {
 			tasks.List = tasks.List[:0]
 			tasks.unplaced = 0
 			continue

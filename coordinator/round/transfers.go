@@ -9,13 +9,18 @@ import (
 // transfers are those that share the server's bandwidth, of tasks and candidates; nil:
 // none do.
 type transfers struct {
-	step             *step
-	leaves           func(client int, t Time) (Time, bool)
-	download, upload *fairshare.Tree // nil: transfers that way are not shared
-	timer            uint64          // timer of the next that is complete; 0: none
-	timerAt          Time            // when that is; 0: none
+	step   *step
+	leaves func(client int, t Time) (Time, bool)
+	// download and upload are the shared links, nil if transfers that way are not shared.
+	download, upload *fairshare.Tree
+	// timer is that of the next transfer that is complete, 0 if there is none.
+	timer uint64
+	// timerAt is when that timer falls due, 0 if there is none.
+	timerAt Time
 }
 
+// newTransfers makes the shared links of the server and of sites in configuration c. It returns nil
+// if transfers do not share any bandwidth.
 func newTransfers(c *Config, step *step) *transfers {
 	if !c.Server.shared() {
 		return nil
@@ -29,7 +34,8 @@ func newTransfers(c *Config, step *step) *transfers {
 	}
 }
 
-// link returns the link that a task shares at a stage, nil if it shares none.
+// link returns the shared link that a task uses at this stage. It is nil if the task computes, if
+// transfers that way are not shared, or if the receiver is nil.
 func (x *transfers) link(stage Stage) *fairshare.Tree {
 	switch {
 	case x == nil:
@@ -41,12 +47,14 @@ func (x *transfers) link(stage Stage) *fairshare.Tree {
 	return nil
 }
 
-// begin begins a task or candidate with a plan: with its download, or with its computing
-// where it has the model or its download is not shared.
+// begin begins task t, or a candidate, once it has a plan: with its download or, if it has the
+// model or its download is not shared, with its computing. It sets the timer for a client that
+// drops out.
 func (x *transfers) begin(t *TaskState, candidate, hasModel bool) {
 	leaves := x.step.now + t.Dropout
 	drops := t.Drops
-	if !drops && x.leaves != nil && !candidate { // the plan knows only how long the task takes by itself
+	// The plan knows only how long the task takes by itself, not when its client leaves.
+	if !drops && x.leaves != nil && !candidate {
 		leaves, drops = x.leaves(int(t.Client), x.step.now)
 		leaves, drops = max(leaves, x.step.now), drops && leaves <= MaxTime
 	}
@@ -133,6 +141,7 @@ func (x *transfers) end(t *TaskState) {
 			phase = &t.Upload
 			after = max(0, after-t.Download-t.Compute)
 		}
+		// The work that remains tells how far the transfer is.
 		remaining := way.Stop(int64(x.step.now), t.Link).Over(way.Need())
 		*phase = Time(fairshare.Stretched(int64(after), int64(*phase), remaining, int64(MaxDuration)))
 	}
@@ -140,7 +149,8 @@ func (x *transfers) end(t *TaskState) {
 	t.Link = 0
 }
 
-// setTimer sets the timer for the next transfer that is complete.
+// setTimer sets the timer for the transfer that is complete first, on either link, and cancels the
+// one before if it is for another time. A nil receiver shares no transfers.
 func (x *transfers) setTimer() {
 	if x == nil {
 		return
@@ -175,7 +185,8 @@ func (x *transfers) remaining(t *TaskState) (work fairshare.Work, ok bool) {
 	return x.link(t.Stage).Remaining(int64(x.step.now), t.Link), true
 }
 
-// resume puts a task's transfer back on its link, of which work is left.
+// resume puts the transfer of task t back on its shared link after a restart. work is what remains
+// of it, relative to the link.
 func (x *transfers) resume(t *TaskState, work fairshare.Work) {
 	phase := t.Download
 	if t.Stage == Uploading {

@@ -33,13 +33,15 @@ func (c *Config) Validate() error {
 	)
 }
 
-// checkNeeds refuses a component with an error in its options, or that needs what the
-// run does not give.
+// checkNeeds returns an error if a component, such as the closing rule, has a mistake in its
+// options, which err says, or needs what this run does not give. name is what the user calls the
+// component.
 func (c *Config) checkNeeds(name string, component any, err error) error {
 	var missing error
 	n := registry.NeedsOf(component)
 	if s, ok := component.(selection.Rule); ok && selection.LimitingOf(s) != nil {
-		n.Rounds = true // a round has one deadline
+		// Limits of local steps follow the one deadline that a round has.
+		n.Rounds = true
 	}
 	switch {
 	case err != nil:

@@ -26,6 +26,7 @@ func (c *Config) checkCustom() error {
 	// The model must be known to train it, and also to calculate its size on the network.
 	learns := c.Train || c.Network.ModelMegabits == 0
 	var missing []*KeyError
+	// Each row is a key, whether it is missing, and how the user finds a value for it.
 	for _, asked := range []struct {
 		key    string
 		lacks  bool
@@ -58,6 +59,7 @@ func (c *Config) checkCustom() error {
 	if missing == nil {
 		return nil
 	}
+	// One error with all missing keys saves the user a run for each of them.
 	first := missing[0]
 	furtherKeys := []string(nil)
 	for _, k := range missing[1:] {
@@ -74,6 +76,7 @@ func (c *Config) checkCustom() error {
 // minibatch of 0 is fitted to samples, the clients' numbers of training samples, which is nil where
 // those are not known. Sizes that are set stay.
 func (c *Config) Fit(samples []int) {
+	// Without a number of clients yet, the cohort stays 0 and is fitted later.
 	switch {
 	case c.Cohort == 0 && c.DevicesAlone():
 		c.Cohort = len(c.Devices.Names)

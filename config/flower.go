@@ -46,7 +46,8 @@ func (f *Flower) Values() map[string]string {
 	return values
 }
 
-// ReportedAfter is the virtual time after a dropout until the server hears of it; 0: it never does.
+// ReportedAfter returns the virtual time after a dropout until the server hears of it, at least 1
+// ns. It is 0 if dropouts are silent: the server then never hears of them.
 func (f *Flower) ReportedAfter() time.Duration {
 	if f.Dropout != reportedDropout {
 		return 0
@@ -70,6 +71,7 @@ func (c *Config) PlaysFlower() bool { return c.Task == TaskFlower }
 func (c *Config) flower() {
 	c.Clients = 10
 	c.Batch = 1
+	// The app has a schedule of its own; these values only make the configuration valid.
 	c.Schedule.Label = "app"
 	c.Schedule.K = schedule.FixedK{}
 	c.Schedule.K0 = 1
@@ -89,6 +91,7 @@ func (c *Config) checkFlower() error {
 			[]string{"task"},
 			"is not set: task flower plays the app in a folder (set it, or type fedpace flower FOLDER)",
 		)
+	// An app beside another task would be silently ignored.
 	case !c.PlaysFlower() && c.Flower.App != "":
 		return problem(
 			"flower.app",
@@ -96,6 +99,7 @@ func (c *Config) checkFlower() error {
 			"is for task flower, and the task is %s (set task: flower, or remove it)",
 			c.Task,
 		)
+	// From here on: what would take the place of the app's clients.
 	case c.PlaysFlower() && c.External():
 		return problem(
 			"trainer",

@@ -32,6 +32,7 @@ type Key struct {
 // marked as required. The options of the entries of choices are not among them.
 func KeysOf(path string, t reflect.Type, required bool) (list []Key) {
 	for _, o := range registry.Options(t) {
+		// Whether the key is required depends on what contains it, and on its own default.
 		k := Key{
 			Option:   o,
 			Name:     join(path, o.Key),
@@ -142,6 +143,7 @@ func (k *Key) About() string {
 	if k.Entries != nil {
 		text = strings.Join(k.Entries, ", ") + ": " + text
 	}
+	// The word beside a number, and true and false, need no list.
 	if words := k.Offered(); k.Point != nil || k.Words != nil {
 		text += ": " + strings.Join(words, ", ")
 	}

@@ -48,6 +48,7 @@ func LoadFiles(paths, sets []string) (Config, error) {
 		return Config{}, fmt.Errorf("configuration: %d files (at most %d)", len(paths), maxFiles)
 	}
 	var files []source
+	// All files are read before any is parsed, so that a missing one is found first.
 	for _, path := range paths {
 		text, err := readFile(path)
 		if err != nil {
@@ -102,6 +103,7 @@ func LoadData(path string) (d Data, err error) {
 	if err != nil {
 		return d, err
 	}
+	// A file without data has nothing to tell here, whatever else it holds.
 	n := root.Fields["data"]
 	if n == nil {
 		return d, &KeyError{Place: path, Key: "data", Problem: "is not set"}
@@ -126,6 +128,7 @@ func resolve(files []source, sets []string) (Config, error) {
 		}
 		all = append(all, n)
 	}
+	// Sets come last: they change what the files say.
 	for _, s := range inOrder(sets) {
 		n, err := parseSet(s)
 		if err != nil {
@@ -292,6 +295,7 @@ func parseSet(s string) (*tree.Node, error) {
 			Problem: fmt.Sprintf("a value of %d bytes is too long (at most %d)", len(value), registry.MaxText),
 		}
 	}
+	// The tree has the same form as that of a file, so both are applied alike.
 	root := &tree.Node{Kind: tree.Map}
 	n := &tree.Node{
 		Place:  tree.SetFlag,

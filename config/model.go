@@ -40,6 +40,7 @@ func (c *Config) NewModel(samples learn.Samples) (m learn.Model, err error) {
 			samples = madeSamples[c.Task]
 		}
 		m, err = c.Model.Model(samples)
+	// The paper's models have fixed sizes, which the data must fit.
 	case paper:
 		return learn.Parse(p.Architecture)
 	case c.Task == TaskQuadratic:

@@ -221,6 +221,7 @@ func (c *Config) choices(
 		return c.choices(v.Elem(), path, visit)
 	case reflect.Slice:
 		for i := range v.Len() {
+			// The elements of a list, such as classes of devices, may hold components, too.
 			if err := c.choices(v.Index(i), fmt.Sprintf("%s[%d]", path, i), visit); err != nil {
 				return err
 			}
@@ -229,6 +230,7 @@ func (c *Config) choices(
 		for _, o := range registry.Options(v.Type()) {
 			f := v.FieldByIndex(o.Index)
 			optionPath := join(path, o.Key)
+			// A choice must have a component, unless it may be null.
 			if f.Kind() == reflect.Interface && f.IsNil() && !o.Null {
 				return problem(optionPath, nil, "is not set (%s)", o.Help)
 			}

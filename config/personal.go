@@ -56,6 +56,7 @@ func (c *Config) checkPersonal() error {
 	case steps && !learn.Plain(c.Local):
 		return refuse("personal.head_steps", "steps that train parts of the model in turn are plain SGD (set "+
 			"local: sgd without options, or head_steps: 0)")
+	// Steps of the head alone must be steps of this program.
 	case steps && c.External():
 		return refuse("personal.head_steps", "a trainer trains all parts of its model together (set head_steps: 0)")
 	}

@@ -26,6 +26,7 @@ type reader struct {
 // set reads a node into a value that no later source completes: a required option that it lacks is
 // an error at once. path is that of the value, for messages.
 func set[T any](target *T, n *tree.Node, path string) error {
+	// A reader of its own has nothing missing from other sources.
 	var r reader
 	if err := r.value(&registry.Option{}, reflect.ValueOf(target).Elem(), n, path); err != nil {
 		return err
@@ -52,6 +53,7 @@ func (r *reader) forget(path string) {
 func (r *reader) begin(v reflect.Value, place, path, name string) {
 	v.SetZero()
 	for _, o := range registry.Options(v.Type()) {
+		// Each option is either given its default, or noted until a source sets it.
 		f := v.FieldByIndex(o.Index)
 		optionPath := join(path, o.Key)
 		switch {
@@ -216,7 +218,8 @@ func (r *reader) list(o *registry.Option, v reflect.Value, n *tree.Node, path st
 	return nil
 }
 
-// without returns the elements of a merged list whose keys are not among some keys.
+// without returns the elements of a merged list v, such as an app's run config, whose keys are not
+// among keys: those that a later source leaves as they are. v itself stays unchanged.
 func without(v reflect.Value, keys []string) reflect.Value {
 	list := slices.Clone(v.Interface().([]RunValue))
 	list = slices.DeleteFunc(list, func(r RunValue) bool { return slices.Contains(keys, r.Key) })
@@ -261,6 +264,7 @@ func (r *reader) options(p *registry.Point, v reflect.Value, n *tree.Node, path 
 	default:
 		return tree.Fail(n, path, "this is a group of keys: %s", keys)
 	}
+	// One scalar sets all the short options of a struct.
 	for _, o := range short {
 		if err := r.value(&o, v.FieldByIndex(o.Index), n, path); err != nil {
 			return err
@@ -353,6 +357,7 @@ func (r *reader) entry(p *registry.Point, v reflect.Value, n *tree.Node, path st
 		r.forget(w.path)
 		r.begin(entry, w.place, w.path, w.entry.Name)
 	}
+	// Options are set on top of the defaults, or of the options that were set before.
 	for _, part := range w.options {
 		if err := r.options(p, entry, part, w.path); err != nil {
 			return err
@@ -476,6 +481,7 @@ func entryOf(p *registry.Point, n *tree.Node, path, namePath string) (named *reg
 	if named == nil {
 		s, err := n.Scalar("a word, " + orList(p.Names()))
 		switch {
+		// A map in place of the name suggests that the user nested the options too deeply.
 		case err != nil && n.Kind == tree.Map && namePath != path:
 			return nil, false, tree.Fail(
 				n,

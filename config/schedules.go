@@ -33,6 +33,7 @@ func (s Schedule) Named(text string) (Schedule, error) {
 	case now != "":
 		return s, &KeyError{Key: "schedules", Problem: fmt.Sprintf("%q is called %q", text, now)}
 	}
+	// The known names are pairs of a decay of K and a decay of eta.
 	pair, err := schedule.Parse(text)
 	if err != nil {
 		return s, &KeyError{Key: "schedules", Problem: notA(text, "schedule", schedule.Names())}
@@ -58,6 +59,7 @@ func (s Schedule) custom(name, definition string) (Schedule, error) {
 		s.K = k
 		return s, Error(path, schedule.Validate(k))
 	}
+	// A map sets any keys of the schedule, on top of those of s.
 	n, err := tree.Value("--"+path, "", []byte(definition))
 	if err != nil {
 		return s, err

@@ -80,7 +80,9 @@ func (c *Config) SecureShift(members int) int {
 	return secagg.Shift(uint64(members) * c.SecureMaxWeight())
 }
 
-// SecureMaxWeight is the largest weight of an update: 1 where all weigh the same.
+// SecureMaxWeight returns the largest weight that an update can have under secure aggregation: the
+// configured bound where its number of samples is its weight, and 1 where all updates weigh the
+// same.
 func (c *Config) SecureMaxWeight() uint64 {
 	if c.Aggregate.Weights == SampleWeights {
 		return uint64(c.Secure.MaxWeight)
@@ -95,6 +97,7 @@ func (c *Config) checkSecure() error {
 	if !c.Secure.On {
 		return nil
 	}
+	// These are looked up here so that the rows below stay short.
 	buffered := closing.Overlaps(c.Close)
 	needs := registry.NeedsOf(c.Select)
 	batteries := slices.ContainsFunc(c.Fleet, func(k fleet.Class) bool { return k.Battery != nil })

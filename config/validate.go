@@ -167,6 +167,7 @@ func checkServer(s string) error {
 // cohort cannot be larger than the population that it is drawn from, and data that is made needs a
 // number of clients.
 func (c *Config) checkPopulation() error {
+	// The reader of the data knows the limits of its own options.
 	if err := c.ask("data", c.Data.Reader); err != nil {
 		return err
 	}
@@ -363,6 +364,7 @@ func (c *Config) checkSites() error {
 	// Sites that add up updates need no limit to make a difference.
 	case c.Aggregate.SiteRounds > 0:
 		return c.checkSiteRounds()
+	// Sites without a limit slow nobody down.
 	case s.Count > 0 && !limited:
 		return problem(
 			"network.sites",
@@ -503,6 +505,7 @@ func (c *Config) checkChoices() error {
 	if c.Cohort == 0 {
 		return nil
 	}
+	// The first objection is returned; a later one may follow from it.
 	return cmp.Or(c.ask("close", c.Close), c.ask("select", c.Select), c.CheckUpdates(closing.Fewest(c.Close, c.Cohort)))
 }
 
@@ -753,6 +756,7 @@ func (c *Config) checkClock() error {
 		// A model of the largest size is assumed, with 32 bits a parameter.
 		megabits = learn.MaxParams * 32 / 1e6
 	}
+	// An update may have a size of its own on the network.
 	update := max(megabits, c.Network.UpdateMegabits)
 	// Eq. 4 gives the time of a round without contention: the download, the upload, and K_0 local
 	// steps, each at most ten standard deviations above its mean.

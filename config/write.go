@@ -62,6 +62,7 @@ func (c Config) Part(keys ...string) []byte {
 func fields(v reflect.Value, brief bool) []string {
 	var list []string
 	for _, o := range registry.Options(v.Type()) {
+		// A flat entry has no key of its own: its options stand among the others.
 		if o.Flat {
 			list = append(list, entryFields(v.FieldByIndex(o.Index))...)
 			continue
@@ -244,6 +245,7 @@ func (c Config) Changes(changed Config) (list []Change) {
 		}
 		return "null"
 	}
+	// Keys that both have come up twice, and are listed once.
 	for _, l := range slices.Concat(theirs, mine) {
 		change := Change{l.Key, text(mine, l.Key), text(theirs, l.Key), l.Inert}
 		if change.OldValue != change.NewValue && !slices.Contains(list, change) {

@@ -52,7 +52,8 @@ func (p *Python) bind(a Asker) { p.asker = a }
 // Source returns the options themselves.
 func (p Python) Source() Python { return p }
 
-// String says which policy it is.
+// String names the policy for messages, as path:class(arguments); class and arguments are left out
+// where the configuration gives none.
 func (p Python) String() string {
 	text := p.Path
 	if p.Class != "" {

@@ -32,6 +32,7 @@ func writeFrame(w io.Writer, header any, blobs [][]byte) error {
 	if len(blobs) > 0 {
 		line = appendSizes(line, blobs)
 	}
+	// The newline ends the header; blobs may hold any bytes, newlines too.
 	line = append(line, '\n')
 	if _, err := w.Write(line); err != nil {
 		return err

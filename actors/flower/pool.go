@@ -72,7 +72,8 @@ type Result struct {
 	Err   error
 }
 
-// raisedCode is flwr's code of an error that a ClientApp raised.
+// raisedCode is flwr's code of an error that a ClientApp raised, which stands for errors without a
+// code of their own.
 const raisedCode = 2
 
 // job is a task with the function that takes its result.
@@ -218,7 +219,8 @@ func (w *worker) serve(ctx context.Context, t *Task) (reply *Reply, err error) {
 	return reply, nil
 }
 
-// clientRequest is the header of a message to a client's process.
+// clientRequest is the header of a message to a client's process. Its fields are those of a [Task];
+// Arrays lists the digests of all arrays of the content, in their order.
 type clientRequest struct {
 	Node      int64    `json:"node"`
 	Partition int      `json:"partition"`
@@ -234,7 +236,9 @@ type clientRequest struct {
 	Drop  []string `json:"drop"`
 }
 
-// clientReply is the header of a client's reply.
+// clientReply is the header of a client's reply. Its fields are those of a [Reply]. Replied is
+// false for an error of the app, and Arrays is how many blobs behind the first are arrays; State is
+// "new" if the blobs after them are a new state.
 type clientReply struct {
 	Replied bool               `json:"replied"`
 	Size    int64              `json:"size"`

@@ -190,6 +190,7 @@ func (p *process) greet(ctx context.Context, hello *Hello) (*Ready, error) {
 	if err := p.send(map[string]any{"hello": hello}, nil); err != nil {
 		return nil, p.explain(err)
 	}
+	// The process answers that it is ready, or why it cannot go on.
 	var answer struct {
 		Ready *Ready `json:"ready"`
 		failure

@@ -121,12 +121,14 @@ func StartServer(ctx context.Context, c *Config) (*Server, error) {
 	return &Server{p, *ready}, nil
 }
 
-// request is the header of a frame from the server.
+// request is the header of a frame from the server's process. Ask says what it asks for, "nodes",
+// "push", "receive" or "finished", which decides which of the other fields are set.
 type request struct {
 	Ask   string `json:"ask"`
 	Now   int64  `json:"now"`
 	Notes []Note `json:"notes"`
 
+	// These are of a push: Names has the digest of each blob, in the order of the blobs.
 	Messages []Message `json:"messages"`
 	Contents []struct {
 		Text   string             `json:"text"`
@@ -136,10 +138,12 @@ type request struct {
 	} `json:"contents"`
 	Names []string `json:"names"`
 
+	// These are of a wait for replies.
 	IDs   []uint64 `json:"ids"`
 	Until *int64   `json:"until"`
 	First bool     `json:"first"`
 
+	// These are of the end of the app.
 	Digest string `json:"digest"`
 	Empty  bool   `json:"empty"`
 	failure
@@ -174,7 +178,8 @@ func (s *Server) Next(ctx context.Context) (*Request, error) {
 	return r, err
 }
 
-// errPush is the error of a push in which places or digests do not fit.
+// errPush is the error of a push in which a message refers to a content, or a content to an array,
+// that the push does not have.
 var errPush = errors.New("the server's process pushed messages that refer to contents or arrays that are not there")
 
 // push returns the messages of a push, put together from the header and its blobs. Each distinct
@@ -184,6 +189,7 @@ func (r *request) push(blobs [][]byte) ([]Message, error) {
 	if len(blobs) != len(r.Names) {
 		return nil, errPush
 	}
+	// Arrays are looked up by their digests, contents by their indexes.
 	data := make(map[string][]byte, len(blobs))
 	for i, name := range r.Names {
 		data[name] = blobs[i]
@@ -209,6 +215,7 @@ func (r *request) push(blobs [][]byte) ([]Message, error) {
 		sum.Sum(c.Digest[:0])
 		contents[i] = c
 	}
+	// Messages of a broadcast share one content, so that large arrays are in memory once.
 	for i := range r.Messages {
 		place := r.Messages[i].Place
 		if place < 0 || place >= len(contents) {

@@ -46,6 +46,7 @@ What is chosen by a name has its options beside it: ` + "`aggregate: {algorithm:
 		// The other groups share the table in which the first keys of a configuration stand.
 		return "General"
 	}
+	// Tables come in the order of their first keys.
 	for len(keys) > 0 {
 		title := section(&keys[0])
 		r.table(title, "key")
@@ -145,6 +146,7 @@ func (r *page) row(k *config.Key) string {
 		// The help names the unit already, so the values need not.
 		value = strings.Replace(value, " "+k.Unit, "", 1)
 	}
+	// The values of a plug point's entries are in a table of their own.
 	switch {
 	case k.Point != nil && k.Type.Kind() == reflect.Slice:
 		value += " of " + r.link(k)

@@ -21,6 +21,7 @@ func Schema() []byte {
 	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	root["title"] = "Configuration of a fedpace run"
 	root["$defs"] = defs
+	// By now the definitions have been added of all plug points that a key refers to.
 	text, err := json.MarshalIndent(root, "", "  ")
 	if err != nil {
 		// It holds only texts and finite numbers, so this is a mistake of this program.

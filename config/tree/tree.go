@@ -252,6 +252,7 @@ func PlaceOf(places map[string]string, path string) string {
 func (n *Node) Pairs(key, value string) *Node {
 	list := &Node{Place: n.Place, Kind: List}
 	for _, k := range n.Keys {
+		// Messages about the key and about its value both name the place of the value.
 		v := n.Fields[k]
 		item := &Node{Place: v.Place, Kind: Map}
 		item.Set(key, &Node{
@@ -342,6 +343,7 @@ func parseYAML(text []byte) (root ast.Node, err error) {
 	if err != nil {
 		return nil, err
 	}
+	// A text of comments alone has no document, and one with --- in it may have several.
 	switch len(file.Docs) {
 	case 0:
 	case 1:
@@ -357,6 +359,7 @@ func parseYAML(text []byte) (root ast.Node, err error) {
 func syntaxError(name string, err error) error {
 	var syntax *yaml.SyntaxError
 	if errors.As(err, &syntax) {
+		// The line helps in a file; a set has a single line.
 		if name != "" &&
 			!strings.HasPrefix(name, SetFlag) &&
 			syntax.Token != nil &&

@@ -68,6 +68,7 @@ func (s settled) Deadline() Time { return s.numbers.Deadline }
 
 // Close reports whether there are N updates, or M after the deadline.
 func (s settled) Close(now Standing) bool {
+	// Without N, the round waits for its deadline or for all of its tasks.
 	hasAll := s.numbers.N > 0 && now.Accepted >= s.numbers.N
 	hasEnough := now.Overdue && now.Accepted >= s.numbers.M
 	return hasAll || hasEnough
@@ -122,6 +123,7 @@ func (f Formula) Validate(int) error {
 			return registry.Errorf(o.key, "%v", err)
 		}
 	}
+	// Formulas that compile may still say nothing together.
 	switch {
 	case f.Seconds == "" && f.N == "":
 		return registry.Errorf("seconds", "is not set, nor is n (set one of them, or close: all)")
@@ -159,7 +161,8 @@ func (Formula) Deadline() Time { return 0 }
 // Close reports false: a round is closed by its own numbers.
 func (Formula) Close(Standing) bool { return false }
 
-// String ends the sentence "Rounds close ...".
+// String ends the sentence "Rounds close ..." of a summary with the texts of the formulas
+// themselves, since their values change from round to round.
 func (f Formula) String() string {
 	var parts []string
 	if f.N != "" {
@@ -182,6 +185,7 @@ const maxSeconds = 4e9
 // one, and the numbers of updates, rounded up, from 1 to the cohort. A formula that is not set
 // gives 0. A value that is not positive, or a deadline beyond maxSeconds, is an error.
 func (f Formula) In(facts Facts) (n Numbers, err error) {
+	// Formulas calculate in floating point, whatever the facts are.
 	v := closingVariables{
 		Round:          float64(facts.Round),
 		Seconds:        facts.Seconds,
@@ -203,6 +207,7 @@ func (f Formula) In(facts Facts) (n Numbers, err error) {
 		}
 		x := p.Value(v)
 		isSeconds := o.key == "seconds"
+		// No more updates can be waited for than the cohort has clients.
 		limit := float64(facts.Cohort)
 		if isSeconds {
 			limit = maxSeconds
@@ -212,6 +217,7 @@ func (f Formula) In(facts Facts) (n Numbers, err error) {
 			return n, fmt.Errorf("closing: close.%s: %s is %v in round %d, want more than 0 and at most %v",
 				o.key, o.text, x, facts.Round, limit)
 		}
+		// Without the tolerance, a rounding error would ask for one update more.
 		updates := int(math.Ceil(min(x-wholeTolerance*x, limit)))
 		switch o.key {
 		case "seconds":

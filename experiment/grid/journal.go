@@ -73,6 +73,7 @@ func openJournal(path string, limit int64) (*journal, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The places and the size follow from what the file has, which index reads.
 	j := &journal{
 		file:   file,
 		limit:  limit,
@@ -140,6 +141,7 @@ func (j *journal) reply(m *message, state [][]byte) (*flower.Reply, error) {
 	if err != nil || !ok {
 		return nil, err
 	}
+	// The digest of the content stands for the content, which the journal does not have.
 	same := e.Node == m.sent.Node && e.Type == m.sent.Type && e.Content == m.content
 	if !same {
 		return nil, fmt.Errorf(

@@ -58,6 +58,7 @@ func (p *player) task(m *message) *flower.Task {
 // the clock may move on. It returns the first error of a process, or that of ctx.
 func (p *player) settle(ctx context.Context) error {
 	for p.serving > 0 {
+		// Results come in the order in which processes finish, which must not matter for the clock.
 		var r flower.Result
 		select {
 		case r = <-p.results:
@@ -96,10 +97,12 @@ func (p *player) place(m *message, reply *flower.Reply) error {
 	m.reply = reply
 	m.sent.Content = nil // it was served, and may be large
 	n := &p.nodes[m.client]
+	// The node takes it once it is free and available, one message after the other.
 	m.begins = p.present(m.client, max(m.pushed, n.free))
 	// Unless plan finds better, the message expires: its node takes it up too late, or never.
 	m.fate = expired
 	m.ends = m.expires
+	// A message that its node takes up in time has a plan; any other simply expires.
 	if m.begins < m.expires && m.begins < round.MaxTime {
 		if err := p.plan(m, n); err != nil {
 			return err
@@ -109,6 +112,7 @@ func (p *player) place(m *message, reply *flower.Reply) error {
 		// It never ends: the server may wait for it in vain.
 		return nil
 	}
+	// The clock takes no event before its own time.
 	p.clock.Schedule(simclock.Event{
 		At:   max(m.ends, p.clock.Now()),
 		Seq:  m.number,

@@ -88,12 +88,14 @@ const nobodyAsked = -1
 // while at least one node of pending had dropped out.
 func (n *notices) timedOut(p *player, pending []*message, last, until round.Time) {
 	silent := 0
+	// Only nodes that have left are silent for good; others are merely slow.
 	for _, m := range pending {
 		if m.dropsOut() {
 			silent++
 		}
 	}
 	waited := until - last
+	// A short wait, or one for slow nodes, is what the app has asked for.
 	if silent == 0 || waited < longWait {
 		return
 	}

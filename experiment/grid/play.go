@@ -168,7 +168,7 @@ type node struct {
 	// free is the virtual time from which on it can take another message: it has done what it took
 	// so far.
 	free round.Time
-	// served is the number of messages that it has taken.
+	// served is the number of messages that it has taken so far, of all kinds.
 	served int
 	// state is what the app keeps at this node between messages: a text and its arrays; nil:
 	// nothing yet.
@@ -237,6 +237,7 @@ func (p *player) open(ctx context.Context) (err error) {
 	if p.journal, err = openJournal(p.Config.Journal, p.JournalBytes); err != nil {
 		return err
 	}
+	// The server's process tells the name and the run config of the app.
 	if p.server, err = flower.StartServer(ctx, &p.App); err != nil {
 		return err
 	}
@@ -314,6 +315,7 @@ func (p *player) finish(ctx context.Context, f *flower.Finished) error {
 	if err := p.closeRound(true); err != nil {
 		return err
 	}
+	// The digest identifies the model in the summary, as the arrays stay with the app.
 	p.result.Digest = f.Digest
 	p.notices.finished(f, &p.result)
 	return p.server.AnswerFinished(int64(p.now))
@@ -346,6 +348,7 @@ func (p *player) push(list []flower.Message) error {
 		}
 		p.last++
 		numbers[i] = p.last
+		// What is known of the message now is kept apart, since its content is dropped once served.
 		m := &message{
 			number:  p.last,
 			sent:    sent,
@@ -366,6 +369,7 @@ func (p *player) push(list []flower.Message) error {
 			}
 		}
 		p.rounds.sent(m)
+		// The node may be idle, and then takes the message at once.
 		n := &p.nodes[client]
 		n.waiting = append(n.waiting, m)
 		if err := p.serveNext(client); err != nil {
@@ -449,15 +453,18 @@ func (p *player) receive(ctx context.Context, wait *flower.Receive) error {
 func (p *player) arrived(list any, replies []*message) (pending, all []*message) {
 	var open []*message
 	switch list := list.(type) {
+	// A number without a message was delivered before, or never given.
 	case []uint64:
 		for _, number := range list {
 			if m := p.messages[number]; m != nil {
 				open = append(open, m)
 			}
 		}
+	// These were pending when the wait was looked at last.
 	case []*message:
 		open = list
 	}
+	// Those that have arrived since then are told apart from the rest.
 	var fresh []*message
 	for _, m := range open {
 		if m.arrived {
@@ -466,6 +473,7 @@ func (p *player) arrived(list any, replies []*message) (pending, all []*message)
 			pending = append(pending, m)
 		}
 	}
+	// Several may have arrived at once, so the order must not depend on that of the request.
 	slices.SortFunc(fresh, func(a, b *message) int {
 		return cmp.Or(cmp.Compare(a.ends, b.ends), cmp.Compare(a.number, b.number))
 	})
@@ -484,6 +492,7 @@ func (p *player) deliver(m *message) error {
 	case m.fate == unavailable:
 		d.Code = codeUnavailable
 		d.Reason = "the node is not available"
+	// The node's app has raised the error, which flwr passes on as it is.
 	case m.isError():
 		d.Code = m.reply.Code
 		d.Reason = m.reply.Raised
@@ -507,12 +516,14 @@ func (p *player) advance(ctx context.Context, to round.Time) error {
 	if to <= p.now {
 		return nil
 	}
+	// The clock counts nanoseconds and cannot go further.
 	if to > round.MaxTime {
 		return fmt.Errorf("the ServerApp waits until %g s of virtual time, 146 years", to.Seconds())
 	}
 	if err := p.settle(ctx); err != nil {
 		return err
 	}
+	// Messages that end until then have arrived when the clock stands there.
 	for {
 		event, ok := p.clock.Peek()
 		if !ok || event.At > to {

@@ -142,6 +142,7 @@ func (p *player) begin(number int) error {
 // count as ended. Otherwise those on their way stay open for a later round.
 func (p *player) closeRound(last bool) error {
 	r := &p.rounds
+	// NaN is what is not known yet: count finds the rate, and the app's scores may tell losses.
 	report := Round{
 		Report: round.Report{
 			Round:          r.number,
@@ -201,6 +202,7 @@ func (p *player) closeRound(last bool) error {
 	r.steps += int64(report.LocalSteps)
 	report.SGDSteps = r.steps
 	p.result.Rounds++
+	// The run's own counts are the sums of those of its rounds.
 	for outcome, n := range report.Outcomes {
 		p.result.Outcomes[outcome] += n
 	}
@@ -240,6 +242,7 @@ var rateKeys = []string{"lr", "learning-rate", "learning_rate", "eta", "client-l
 // the app's run config. It tries the names of rateKeys in order, and returns 0 if neither has any
 // of them.
 func (r *rounds) learningRate(m *message) float64 {
+	// The message's own configuration comes first, as a strategy may change the rate each round.
 	for _, key := range rateKeys {
 		if v, ok := m.config[key]; ok {
 			return v
@@ -283,6 +286,7 @@ func (p *player) report(m *message, last bool) *Task {
 	if m.delivered {
 		t.Metrics = m.reply.Metrics
 	}
+	// A task that was cut off by the end of its round ends with it, in outputs.
 	t.End = max(t.Start, min(m.over(), p.now))
 	return t
 }

@@ -161,6 +161,7 @@ func Verify(ctx context.Context, dir string, c *config.Config) (v Verified, err 
 	}); err != nil {
 		return v, err
 	}
+	// A policy that depends on the order of a set answers otherwise with another seed of hashes.
 	s, err := open(ctx, c, nil, "PYTHONHASHSEED=1")
 	if err != nil {
 		return v, err
@@ -170,6 +171,7 @@ func Verify(ctx context.Context, dir string, c *config.Config) (v Verified, err 
 	slices.Reverse(decisions)
 	v.Unasked += max(0, len(decisions)-maxVerified)
 	for _, d := range decisions[:min(len(decisions), maxVerified)] {
+		// Each decision names its policy by the key of the component.
 		i := slices.IndexFunc(s.askers, func(a *asker) bool { return a.key == d.Policy })
 		if i < 0 {
 			return v, fmt.Errorf("%s holds a decision of %s, and the configuration has no such policy", File, d.Policy)
@@ -178,6 +180,7 @@ func Verify(ctx context.Context, dir string, c *config.Config) (v Verified, err 
 		if err != nil {
 			return v, err
 		}
+		// One difference shows that the policy is no function, so the rest need not be asked.
 		if !equalJSON(answer, d.Answer) {
 			v.Difference = fmt.Sprintf(
 				"%s is not deterministic: %s answered %.100s to %.200s, and now %.100s (a policy is a function of "+

@@ -77,13 +77,15 @@ func Open(ctx context.Context, c *config.Config, notice func(string)) (*Set, err
 	return open(ctx, c, notice)
 }
 
-// open is [Open] with variables that are added to the processes' environment.
+// open is [Open] with variables that are added to the processes' environment, each NAME=VALUE:
+// [Verify] changes the order of sets by one. notice may be nil.
 func open(ctx context.Context, c *config.Config, notice func(string), marks ...string) (*Set, error) {
 	if !Any(c) {
 		return nil, nil
 	}
 	// An interrupted run ends between two steps, so a question under way is still answered.
 	s := &Set{ctx: context.WithoutCancel(ctx), known: map[string]*decision{}}
+	// Each component that is a policy gets an asker, and with it a process.
 	err := policy.Bind(reflect.ValueOf(c).Elem(), func(key string, p policy.Policy) (policy.Asker, error) {
 		a := &asker{
 			set:      s,
@@ -93,6 +95,7 @@ func open(ctx context.Context, c *config.Config, notice func(string), marks ...s
 			recorded: slices.Contains(trained, p.Kind()),
 		}
 		s.askers = append(s.askers, a)
+		// The process starts now, so that an error in the user's file is found before the run.
 		if err := a.program.start(ctx); err != nil {
 			return nil, fmt.Errorf("%s: %w", key, err)
 		}
@@ -104,7 +107,8 @@ func open(ctx context.Context, c *config.Config, notice func(string), marks ...s
 	return s, nil
 }
 
-// Err is the first failure of a policy, nil while there is none.
+// Err returns the first failure of a policy since the set was opened, nil while there is none. The
+// run ends with it after the step under way. A nil set never fails.
 func (s *Set) Err() error {
 	if s == nil {
 		return nil
@@ -138,7 +142,8 @@ func Recorded[T any](component T) T {
 	})
 }
 
-// Close ends the processes.
+// Close ends the processes of all policies and returns what went wrong with that. A nil set has
+// none. No question may be asked afterwards.
 func (s *Set) Close() (err error) {
 	if s == nil {
 		return nil
@@ -207,8 +212,10 @@ func (a *asker) Ask(method string, question, answer any) bool {
 		a.fail(err)
 		return false
 	}
+	// Equal questions have equal texts, since fields are written in their order.
 	key := method + "\n" + string(text)
 	known, ok := a.answered[key]
+	// The answer is kept as JSON, because callers read it into values of their own.
 	if !ok {
 		if !a.ask(method, question, nil, &known) {
 			return false

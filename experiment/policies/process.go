@@ -138,6 +138,7 @@ func (p *program) start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", p.name(), err)
 	}
+	// The package fedpace is found in the library, and the module policy runs the user's file.
 	process, err := child.Start(child.Options{
 		Words:       []string{interpreter(), "-B", "-c", "from fedpace.policy import main; main()"},
 		Environment: child.PythonEnvironment(library, 1, append([]string{"FEDPACE_POLICY=1"}, p.marks...)...),
@@ -166,6 +167,7 @@ func (p *program) start(ctx context.Context) error {
 	if err != nil {
 		return p.explain(err)
 	}
+	// A process of another version could misunderstand every later question.
 	if r.Hello == nil || r.Hello.Protocol != protocol {
 		return p.explain(p.wrong("its first reply is no greeting of protocol %d", protocol))
 	}
@@ -186,7 +188,9 @@ func (p *program) exchange(ctx context.Context, patience time.Duration, r *reque
 	if err := p.send(ctx, patience, r); err != nil {
 		return nil, err
 	}
+	// The process answers one request after the other, so the next line is the reply.
 	line, err := p.process.Receive(ctx, patience)
+	// User code that hangs cannot be interrupted, only killed.
 	if errors.Is(err, child.ErrSilent) {
 		return nil, p.process.Kill(fmt.Sprintf("it has not answered for %v, and was killed "+
 			"(answer_seconds is how long it may take)", patience))
@@ -248,6 +252,7 @@ func (p *program) explain(err error) error {
 func (p *program) ask(ctx context.Context, method string, question []byte, v *policy.Vectors) (json.RawMessage, error) {
 	for deaths := 1; ; deaths++ {
 		answer, err := p.askOnce(ctx, method, question, v)
+		// An error of the user's code is final: the same question would raise it again.
 		ended := (*child.EndedError)(nil)
 		if err == nil || ctx.Err() != nil || !errors.As(err, &ended) {
 			return answer, err
@@ -303,6 +308,7 @@ func (p *program) share(ctx context.Context, v *policy.Vectors) ([]place, error)
 	}
 	var places []place
 	end := 0
+	// Offsets are aligned, as Python maps each vector as an array of its type.
 	for i, vector := range all(v) {
 		code, bytes := raw(vector)
 		places = append(places, place{

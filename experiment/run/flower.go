@@ -120,6 +120,7 @@ func (o *Options) playFlower(
 		last:     unmeasured(),
 	}
 	r.options.Callbacks = r.notices.tap(o.Callbacks)
+	// What the configuration may have wrong is found before any file is made.
 	if r.fleet, err = c.NewFleet(); err != nil {
 		return s, err
 	}
@@ -146,6 +147,7 @@ func (o *Options) playFlower(
 		return s, errors.Join(playErr, r.close(playErr), r.discard())
 	}
 	defer func() { err = errors.Join(err, r.close(err)) }()
+	// The summary is written also after an error, from what was played until then.
 	s, err = r.finish(result, playErr)
 	if err == nil {
 		err = r.results.Complete()
@@ -159,6 +161,7 @@ func (o *Options) playFlower(
 // discard removes the folder that this run has made, with the files of the app in it. It is for a
 // run that failed before the app sent a message.
 func (r *flowerRun) discard() error {
+	// Results.Discard removes only what the results have created themselves, unlike these.
 	for _, name := range []string{folder.AppLogFile, folder.JournalFile, folder.AppFolder} {
 		if err := os.RemoveAll(r.results.Path(name)); err != nil {
 			return errors.Join(err, r.results.Close())
@@ -185,6 +188,8 @@ func (r *flowerRun) play(ctx context.Context) (*grid.Result, error) {
 	if err != nil {
 		return &grid.Result{}, err
 	}
+	// Any output of the app's processes goes to the log, so that it does not mix with the run's
+	// own.
 	settings, err := r.settings(log)
 	if err != nil {
 		return &grid.Result{}, errors.Join(err, log.Close())
@@ -207,14 +212,17 @@ func (r *flowerRun) play(ctx context.Context) (*grid.Result, error) {
 func (r *flowerRun) settings(log io.Writer) (*grid.Config, error) {
 	c := &r.config
 	f := &c.Flower
+	// The app's own folder, where its processes import it from.
 	app, err := filepath.Abs(f.App)
 	if err != nil {
 		return nil, err
 	}
+	// The folder of the results, where the server's process leaves the model.
 	out, err := filepath.Abs(r.results.Path(""))
 	if err != nil {
 		return nil, err
 	}
+	// The app runs in a folder of its own below the results, unless the user names another.
 	where := cmp.Or(f.Folder, filepath.Join(out, folder.AppFolder))
 	if where, err = filepath.Abs(where); err != nil {
 		return nil, err
@@ -237,6 +245,7 @@ func (r *flowerRun) settings(log io.Writer) (*grid.Config, error) {
 				AnyVersion:    f.AnyVersion,
 			},
 		},
+		// One process for each core serves clients, unless the user says how many.
 		Workers:      cmp.Or(r.options.Workers, runtime.GOMAXPROCS(0)),
 		Fleet:        r.fleet,
 		Nodes:        c.Clients,
@@ -271,9 +280,11 @@ func (r *flowerRun) task(t *grid.Task) error {
 func (r *flowerRun) keepMetrics(t *grid.Task) {
 	for key, v := range t.Metrics {
 		name := columnName(key)
+		// Names such as loss would mix the values of training and evaluation.
 		if !strings.HasPrefix(name, t.Category) {
 			name = t.Category + "_" + name
 		}
+		// The column is new; beyond the bound, only known ones are kept.
 		if r.clients[name] == nil {
 			if len(r.clients) >= maxClientColumns {
 				continue
@@ -314,6 +325,7 @@ func (r *flowerRun) addBytes(t *grid.Task) {
 	if t.Outcome == round.Accepted {
 		sum = &r.bytes.Useful
 	}
+	// A task that ends early has transferred what it had time for.
 	took := t.End - t.Start
 	if took >= t.Plan.Download {
 		*sum += t.DownBytes
@@ -346,6 +358,7 @@ func (r *flowerRun) open() (err error) {
 		return err
 	}
 	r.metrics = r.scores.metrics
+	// An unknown metric in the configuration is found here, as only the app knows its metrics.
 	if r.quality, err = r.config.Evaluate.Metric.QualityOf(r.metrics); err != nil {
 		return err
 	}
@@ -371,6 +384,7 @@ func (r *flowerRun) open() (err error) {
 		return err
 	}
 	r.notices.add(r.outputs)
+	// The pages need the outputs, so they come up only now.
 	if r.config.HTTP != "" {
 		if r.server, err = serve(context.Background(), r.outputs, r.config.HTTP, r.options.Notify); err != nil {
 			return err
@@ -378,6 +392,7 @@ func (r *flowerRun) open() (err error) {
 	}
 	p := experiment{Problem: problem.Problem{}, options: r.options}
 	p.Config = r.config
+	// Outputs that continue may read the rounds that the folder has from an earlier attempt.
 	start := &metrics.Start{Folder: r.results, Rounds: p.roundsSoFar(r.results.Path(""))}
 	if err := r.outputs.Start(start, nil); err != nil {
 		return err
@@ -415,6 +430,7 @@ func (r *flowerRun) sinks() ([]metrics.Sink, error) {
 // still be there.
 func (r *flowerRun) about() *metrics.Run {
 	run := folder.About(&r.config)
+	// What the configuration does not know is added to what it says.
 	run.Version = r.options.Version
 	run.Started = r.started
 	run.Notice = r.options.Notify
@@ -430,6 +446,7 @@ func (r *flowerRun) about() *metrics.Run {
 	run.DeviceClass = r.fleet.DeviceClass
 	run.Rounds = r.totalRounds()
 	run.VirtualSeconds = r.config.Stop.VirtualSeconds
+	// There is no server with statistics, and no real device to foretell times for.
 	run.Stats = func() (metrics.Stats, bool) { return metrics.Stats{}, false }
 	run.MeanPlan = func(int, int) (round.Plan, error) { return round.Plan{}, errors.New("no real device takes part") }
 	// The first message that trains tells the sizes of a model and of an update.
@@ -462,6 +479,7 @@ func (r *flowerRun) hand(next *grid.Round) error {
 	report := &next.Report
 	r.scores.fill(report, next)
 	r.window(report)
+	// Values that this round has not measured are those of the rounds before.
 	r.last = metrics.Latest(&r.last, report)
 	if report.Evaluated {
 		r.note(report)
@@ -477,6 +495,7 @@ func (r *flowerRun) hand(next *grid.Round) error {
 		return err
 	}
 	r.showProgress(false)
+	// A round may end past the limit; it still counts, and is the last one.
 	limit := r.config.Stop.VirtualSeconds
 	if limit > 0 && report.End.Seconds() >= limit {
 		return errTimeUp
@@ -490,6 +509,7 @@ func (r *flowerRun) window(report *round.Report) {
 	if !math.IsNaN(report.TrainingLoss) {
 		r.losses = append(r.losses, report.TrainingLoss)
 	}
+	// Losses that have left the window are forgotten.
 	if n := len(r.losses) - r.config.Schedule.Window; n > 0 {
 		r.losses = r.losses[n:]
 	}
@@ -506,12 +526,14 @@ func (r *flowerRun) window(report *round.Report) {
 // note compares the evaluation in report with the best value of each quality so far, and notes the
 // virtual time of the first evaluation that reaches the configured target.
 func (r *flowerRun) note(report *round.Report) {
+	// Better is false for a value that was not measured, so NaN never becomes the best.
 	for i, q := range r.qualities {
 		if now := q.ValueIn(report.ValidationLoss, report.Metrics); q.Better(now, r.best[i]) {
 			r.best[i] = now
 		}
 	}
 	target := r.config.Evaluate.Target
+	// The target is about the quality by which models are compared.
 	now := r.quality.ValueIn(report.ValidationLoss, report.Metrics)
 	if target != nil && math.IsNaN(r.reached) && r.quality.Reaches(now, *target) {
 		r.reached = report.End.Seconds()
@@ -558,6 +580,7 @@ func (r *flowerRun) finish(result *grid.Result, failure error) (folder.Summary, 
 	if err != nil {
 		return s, errors.Join(failure, err)
 	}
+	// The outputs get the latest values that were measured, with the reason for a failure.
 	end := &metrics.End{
 		Completed:      s.Completed,
 		Err:            failure,
@@ -577,6 +600,7 @@ func (r *flowerRun) finish(result *grid.Result, failure error) (folder.Summary, 
 // summary returns what summary.json says of the run. result is what grid counted, and completed
 // says that the app came to its end. Values that were never measured are null in the file.
 func (r *flowerRun) summary(result *grid.Result, completed bool) folder.Summary {
+	// The outputs have added up times and steps; bytes are counted here, message by message.
 	usage := r.outputs.Usage(completed)
 	data := "a Flower app, " + result.App + ", with flwr " + result.Flwr
 	s := folder.Summary{
@@ -600,6 +624,7 @@ func (r *flowerRun) summary(result *grid.Result, completed bool) folder.Summary 
 		ValidationLoss:   metrics.Measured(r.last.ValidationLoss),
 		TimeToTarget:     metrics.Measured(r.reached),
 	}
+	// The file has a count for each outcome, in the order of their numbers.
 	for o, n := range result.Outcomes {
 		s.Outcomes[o] = int64(n)
 	}
@@ -618,6 +643,7 @@ func (r *flowerRun) summary(result *grid.Result, completed bool) folder.Summary 
 			Best:       best,
 		})
 	}
+	// An app that has shown no arrays has no model to identify.
 	if result.Digest != "" {
 		s.ModelSHA256 = &result.Digest
 	}
@@ -697,6 +723,7 @@ func withNames(list []string, values map[string]float64) []string {
 // kind_loss and kind-loss are preferred, then loss, then the first key that contains loss in any
 // case.
 func lossAmong(keys []string, kind string) string {
+	// The usual names come first, since apps may have several losses.
 	for _, wanted := range []string{kind + "_loss", kind + "-loss", "loss"} {
 		if slices.Contains(keys, wanted) {
 			return wanted
@@ -786,6 +813,7 @@ func (s *scores) fill(report *round.Report, r *grid.Round) {
 	if s.centralLoss {
 		report.ValidationLoss = valueOf(r.Central, s.validationLoss)
 	}
+	// A round counts as evaluated even if the evaluation has computed no loss.
 	report.Evaluated = len(r.Central) > 0 || len(r.Evaluate) > 0
 	report.Metrics = make([]float64, len(s.sources))
 	for i, from := range s.sources {

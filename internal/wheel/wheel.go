@@ -51,6 +51,7 @@ func pep440(version string) string {
 		tag += ".post" + commits
 		local = "+g" + hash
 	}
+	// A local part begins with a plus sign, and its further words follow points.
 	if dirty != "" && local == "" {
 		local = "+dirty"
 	} else if dirty != "" {
@@ -59,7 +60,8 @@ func pep440(version string) string {
 	return tag + local
 }
 
-// builder makes the wheels of one version.
+// builder makes the wheels of one version, one for each binary, from the same Python package and
+// licence.
 type builder struct {
 	// version is by PEP 440.
 	version string
@@ -80,6 +82,7 @@ type file struct {
 // build makes the wheel of the binary at a path, whose name ends with its platform (such as
 // fedpace-linux-amd64), and returns the path of the wheel. A platform that has no tags is an error.
 func (b *builder) build(binary string) (string, error) {
+	// The name of the binary tells its platform, such as linux-amd64.
 	platform, _ := strings.CutPrefix(strings.TrimSuffix(filepath.Base(binary), ".exe"), "fedpace-")
 	platforms, known := tags[platform]
 	if !known {
@@ -93,6 +96,7 @@ func (b *builder) build(binary string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	// PEP 427 gives the form of the name: version, Python, ABI and platforms.
 	name := fmt.Sprintf("fedpace-%s-py3-none-%s.whl", b.version, strings.Join(platforms, "."))
 	path := filepath.Join(b.out, name)
 	if err := os.MkdirAll(b.out, 0o755); err != nil {
@@ -111,6 +115,7 @@ func (b *builder) files(binary string, platforms []string) (files []file, err er
 	if strings.HasSuffix(binary, ".exe") {
 		script += ".exe"
 	}
+	// An empty folder would make a wheel without its package.
 	modules, err := filepath.Glob(filepath.Join(b.python, "fedpace", "*.py"))
 	if err == nil && len(modules) == 0 {
 		err = fmt.Errorf("%s: no package fedpace is there", b.python)
@@ -140,6 +145,7 @@ func (b *builder) files(binary string, platforms []string) (files []file, err er
 	if err = cmp.Or(err, readErr); err != nil {
 		return nil, err
 	}
+	// These are written here, as they depend on the version and the platform.
 	files = append(files,
 		file{about + "METADATA", 0o644, fmt.Appendf(nil, metadata, b.version, readme)},
 		file{about + "WHEEL", 0o644, wheelFile(platforms)},
@@ -164,7 +170,8 @@ func wheelFile(platforms []string) []byte {
 	return text
 }
 
-// metadata is the text of METADATA with places for the version and the description.
+// metadata is the text of METADATA, which describes the package to installers, with places for the
+// version and for the description in Markdown.
 const metadata = `Metadata-Version: 2.4
 Name: fedpace
 Version: %s
@@ -189,7 +196,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// earliest is the first time that a zip archive can hold, 1980, in seconds.
+// earliest is the first time that a zip archive can hold, the beginning of 1980, in seconds since
+// 1970.
 const earliest = 315532800
 
 // zipped returns a zip archive of the files in their order. All of them get the time of
@@ -199,6 +207,7 @@ func zipped(files []file) ([]byte, error) {
 	seconds, _ := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64)
 	var archive bytes.Buffer
 	z := zip.NewWriter(&archive)
+	// The binary is large, and a wheel is made once and downloaded often.
 	z.RegisterCompressor(zip.Deflate, func(w io.Writer) (io.WriteCloser, error) {
 		return flate.NewWriter(w, flate.BestCompression)
 	})

@@ -25,9 +25,11 @@ const ConfigUsage = "YAML `FILE` to read; may be repeated, later ones over earli
 const MapHelp = "what a column of your own CSV or Parquet means, as `OPTION=VALUE`: label=species, features=a,b or " +
 	"features=px_*; fedpace help data lists the options"
 
-// ActorCommand is the command of a real device, of the program of this name.
+// ActorCommand makes the command "actor", with which a real device takes part in runs. program is
+// the name of the program, for the examples.
 func ActorCommand(program string) *cobra.Command {
-	connection := natsconn.Config{Patience: -1, Await: true, Slow: true} // a device waits for its server
+	// A device waits for its server for ever, because either may start first.
+	connection := natsconn.Config{Patience: -1, Await: true, Slow: true}
 	var device real.Config
 	var calibration string
 	c := &cobra.Command{
@@ -44,6 +46,7 @@ connections, and stops at Ctrl-C or SIGTERM.`,
 		Example: "  " + program + ` actor --nats nats://lab:4222 --client pi1 --creds pi1.creds
   ` + program + ` actor --nats nats://lab:4222 --client pi1 --creds pi1.creds --data my.parquet --run demo --once`,
 		RunE: func(c *cobra.Command, _ []string) error {
+			// Both flags are needed in any case; the rest has defaults.
 			switch {
 			case connection.URL == "":
 				return Usage(c, errors.New("--nats is missing: the URL of the run's server, e.g. nats://lab:4222"))
@@ -62,6 +65,7 @@ connections, and stops at Ctrl-C or SIGTERM.`,
 			show := NewDisplay(c)
 			defer show.Close()
 			device.Notice, device.Version = show.Notice, Version()
+			// A device that trains on synthetic data by mistake should be noticed.
 			if !c.Flags().Changed("data") {
 				show.Notice("No --data: this device trains on synthetic data of the run's task.")
 			}
@@ -86,14 +90,16 @@ connections, and stops at Ctrl-C or SIGTERM.`,
 	return c
 }
 
-// addDevice gives a command the flags that say which device this is, and of what.
+// addDevice adds the flags to c that say which device this is, what it tells of its data and what
+// it brings itself. Their values go to device.
 func addDevice(c *cobra.Command, device *real.Config) {
 	addClient(c, &device.ID)
 	c.Flags().StringSliceVar(&device.Withhold, "withhold", nil, "what this device does not tell of its data: "+
 		"samples (their number), loss (of a task's first minibatch), log (what it tells its owner), or several of "+
 		"them with commas")
 	Check(c, "withhold", func(text string) error {
-		if text == "" { // as a service has it that withholds nothing
+		// A service file that withholds nothing has an empty value.
+		if text == "" {
 			return nil
 		}
 		return real.CheckWithhold(strings.Split(text, ","))
@@ -107,15 +113,15 @@ func addDevice(c *cobra.Command, device *real.Config) {
 	addOwn(c, device)
 }
 
-// addClient defines --client, the id of this device in the run, and refuses ids that no NATS
-// subject could hold.
+// addClient adds the flag --client, the id of this device in the run, to c. It refuses ids that no
+// NATS subject could hold.
 func addClient(c *cobra.Command, id *string) {
 	c.Flags().StringVar(id, "client", "", "id of this device: letters, digits, - and _, the first a letter")
 	Check(c, "client", names.CheckDevice)
 }
 
-// actor works until it is stopped, which is its ordinary end. A server that is
-// not there yet is waited for: devices start before or after it.
+// actor works as the device that config describes, over the connection conn, until it is stopped. A
+// stop by ctx is its ordinary end and no error. A server that is not there yet is waited for.
 func actor(ctx context.Context, conn natsconn.Config, config real.Config) (err error) {
 	holder, err := conn.Device(config.ID)
 	if err != nil {
@@ -127,6 +133,7 @@ func actor(ctx context.Context, conn natsconn.Config, config real.Config) (err e
 		return err
 	}
 	defer func() { err = errors.Join(err, device.Close()) }()
+	// The service manager hears that the device is ready before a server is there.
 	stopping, err := supervised(ctx)
 	if err != nil {
 		return err
@@ -137,16 +144,16 @@ func actor(ctx context.Context, conn natsconn.Config, config real.Config) (err e
 		err = device.Work(ctx, server)
 		server.Close()
 	}
+	// Only the cancellation by this context is the ordinary end.
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		return nil
 	}
 	return err
 }
 
-// supervised tells the service manager, where one started this process, that
-// it is ready, and then at half of the time that its watchdog waits that it
-// still runs. The function that it returns says that the process stops, and
-// ends the telling. Without a service manager nothing is said to anybody.
+// supervised tells the service manager, if one started this process, that the process is ready and,
+// at half of the time that its watchdog waits, that it still runs. The function stopping says that
+// the process stops and ends the messages. Without a service manager, nothing is sent.
 func supervised(ctx context.Context) (stopping func(), err error) {
 	notified, err := daemon.SdNotify(false, daemon.SdNotifyReady)
 	if err != nil {
@@ -161,18 +168,22 @@ func supervised(ctx context.Context) (stopping func(), err error) {
 	if notified && wait > 0 {
 		telling.Go(func() {
 			for range bus.Ticks(ctx, wait/2) {
-				_, _ = daemon.SdNotify(false, daemon.SdNotifyWatchdog) // missing one is what the watchdog looks for
+				// A message that gets lost is what the watchdog looks for, so that the error needs
+				// no check.
+				_, _ = daemon.SdNotify(false, daemon.SdNotifyWatchdog)
 			}
 		})
 	}
 	return func() {
 		cancel()
 		telling.Wait()
-		_, _ = daemon.SdNotify(false, daemon.SdNotifyStopping) // the process ends anyway
+		// The process ends in any case, so that the error does not matter.
+		_, _ = daemon.SdNotify(false, daemon.SdNotifyStopping)
 	}, nil
 }
 
-// AddServer gives a command the flags that say how a NATS server is reached.
+// AddServer adds the flags to c that say how a NATS server is reached: its URL, the credentials and
+// the certificates. Their values go to server.
 func AddServer(c *cobra.Command, server *natsconn.Config) {
 	s := c.Flags()
 	s.StringVar(
@@ -186,7 +197,8 @@ func AddServer(c *cobra.Command, server *natsconn.Config) {
 	s.StringVar(&server.TLS.Cert, "tls-cert", "", "PEM file of this end's certificate")
 	s.StringVar(&server.TLS.Key, "tls-key", "", "PEM file of its key")
 	Check(c, "nats", func(url string) error {
-		if url == "" { // as a script may give it
+		// A script may give an empty URL.
+		if url == "" {
 			return nil
 		}
 		return names.CheckURL(url)

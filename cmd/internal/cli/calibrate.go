@@ -19,28 +19,40 @@ import (
 
 // calibration is what a command line asks to be measured.
 type calibration struct {
+	// task and model name what a device computes; at most one of task, model and config is given.
 	task, model string
-	config      []string
-	batches     []int
-	device      calibrate.DeviceInput
-	seconds     float64
-	pause       float64
+	// config are files of configuration whose run is to be measured.
+	config []string
+	// batches are the sizes of minibatches to measure; nil: that of the subject.
+	batches []int
+	// device is what the device brings itself: data, trainer and mapping.
+	device calibrate.DeviceInput
+	// seconds is how long each subject is measured.
+	seconds float64
+	// pause is the rest before each task, in seconds, where a server is named.
+	pause float64
 
-	server  natsconn.Config
+	// server is how the coordinator is reached; without a URL, the link is not measured.
+	server natsconn.Config
+	// id is the name of this device, and run that of the run in which devices are calibrated.
 	id, run string
 
+	// name is the name of the class, and outPath the file that it is written to; empty: none.
 	name, outPath string
 
+	// ofConfig reads what config names; nil in a program that reads no configurations.
 	ofConfig OfConfig
 }
 
-// OfConfig reads from files of configuration what the devices of their run do.
+// OfConfig reads files of configuration and returns the subject that the devices of their run
+// compute. device is what this device brings itself.
 type OfConfig func(files []string, device calibrate.DeviceInput) (*calibrate.Subject, error)
 
-// CalibrateCommand is the command that measures a device, of the program of this
-// name. A program that reads no configurations has a nil ofConfig.
+// CalibrateCommand makes the command "calibrate", which measures a device. program is the name of
+// the program, for the examples. ofConfig reads configurations; it is nil in a program that reads
+// none, where --config is hidden.
 func CalibrateCommand(program string, ofConfig OfConfig) *cobra.Command {
-	// as a device in a run
+	// The device waits for its server as a device in a run does.
 	f := calibration{ofConfig: ofConfig, server: natsconn.Config{Patience: -1, Await: true, Slow: true}}
 	c := &cobra.Command{
 		Use:   "calibrate",
@@ -100,7 +112,8 @@ gives every client this speed. --seconds 600 shows what heat does.`,
 	return c
 }
 
-// addOwn gives a command the flags of what a device brings itself.
+// addOwn adds the flags to c for what a device brings itself: its trainer and its data. Their
+// values go to device.
 func addOwn(c *cobra.Command, device *real.Config) {
 	s := c.Flags()
 	s.StringVar(&device.Trainer, "trainer", "", TrainerUsage)
@@ -109,15 +122,17 @@ func addOwn(c *cobra.Command, device *real.Config) {
 	s.StringVar(&device.Data, "data", device.Data, "path of this device's data, synthetic, or trainer (its own)")
 }
 
+// maxBatch is the largest number of samples in a minibatch that is measured.
 const maxBatch = 100_000
 
-// CheckTimes holds the flags of a calibration to their bounds.
+// CheckTimes makes the flags pause and seconds of the command c refuse values outside their bounds.
 func CheckTimes(c *cobra.Command) {
 	InRange(c, "pause", 0, 3600)
 	InRange(c, "seconds", 0.01, 86400)
 }
 
-// check refuses flags that contradict each other, before anything is measured.
+// check returns an error for flags that contradict each other or lack one another. It runs before
+// anything is measured, as that takes long.
 func (f *calibration) check() error {
 	named := 0
 	for _, given := range []bool{f.task != "", f.model != "", len(f.config) > 0} {
@@ -131,6 +146,7 @@ func (f *calibration) check() error {
 		}
 	}
 	switch {
+	// A program for devices alone cannot read configurations.
 	case len(f.config) > 0 && f.ofConfig == nil:
 		return errors.New("--config: this program reads no configurations; fedpace calibrate --config does, and " +
 			"with --nats the coordinator's fedpace calibrate serve --config")
@@ -148,8 +164,9 @@ func (f *calibration) check() error {
 	return nil
 }
 
-// do measures the link to the coordinator where a server is named, then the local steps of
-// each subject, and prints the result. A subject is a model with its batch size.
+// do measures the link to the coordinator, if a server is named, and then the local steps of each
+// subject, a model with its batch size. It writes the class to the file of --out and prints the
+// result.
 func (f *calibration) do(c *cobra.Command) error {
 	show := NewDisplay(c)
 	defer show.Close()
@@ -157,6 +174,7 @@ func (f *calibration) do(c *cobra.Command) error {
 	meter := board.Meter()
 	r := calibrate.Result{Name: f.name, Date: time.Now().UTC(), Version: Version()}
 	var welcome *bus.Welcome
+	// The meter of the power must stop whether or not the measuring fails.
 	err := func() (err error) {
 		if f.server.URL != "" {
 			if welcome, err = f.network(c.Context(), show.Notice, meter.Phase, &r); err != nil {
@@ -173,8 +191,10 @@ func (f *calibration) do(c *cobra.Command) error {
 			}
 		}
 		meter.Phase(bus.Compute)
-		timing := calibrate.Timing{Seconds: f.seconds} // one task after the other
-		if f.server.URL != "" {                        // as in a run
+		// Without a coordinator, tasks follow one another without a pause.
+		timing := calibrate.Timing{Seconds: f.seconds}
+		// With a coordinator, a device rests between tasks as in a run.
+		if f.server.URL != "" {
 			timing.Pause = time.Duration(f.pause * float64(time.Second))
 		}
 		for _, s := range subjects {
@@ -189,6 +209,7 @@ func (f *calibration) do(c *cobra.Command) error {
 	}()
 	source, watts := meter.Stop()
 	show.Close()
+	// An interrupted measurement is worth nothing.
 	if errors.Is(err, context.Canceled) && c.Context().Err() != nil {
 		return Interrupted{Note: "nothing was written"}
 	}
@@ -204,7 +225,9 @@ func (f *calibration) do(c *cobra.Command) error {
 	return Print(c, &r, r.Write)
 }
 
-// network measures the link, and returns what the coordinator says of its runs.
+// network measures the link to the coordinator and stores the result in r. It returns what the
+// coordinator says of its runs. notice receives messages for the user, and phase is called when a
+// phase begins, for the power meter.
 func (f *calibration) network(
 	ctx context.Context,
 	notice func(string),
@@ -213,7 +236,9 @@ func (f *calibration) network(
 ) (*bus.Welcome, error) {
 	f.server.Name = "device " + f.id
 	f.server.Notice = func(n bus.Notice) {
-		if n.State != bus.ServerLost { // it ends with what it measures; one that stays away is told of as waited for
+		// The loss of a server is not worth a notice: the measuring ends with it, or reports that
+		// it waits.
+		if n.State != bus.ServerLost {
 			notice(n.Text)
 		}
 	}
@@ -238,10 +263,13 @@ func (f *calibration) network(
 	return welcome, err
 }
 
-// subjects are what is to be computed: what the flags name, or else the model of the
-// coordinator's runs, or else, with no coordinator, the paper's tasks.
+// subjects returns what is to be computed, each with each size of minibatches that the flags name.
+// It is what the flags name, else the model of the coordinator's runs in welcome, else, without a
+// coordinator, the paper's tasks. welcome is nil without a coordinator; a coordinator without a
+// model gives no subject.
 func (f *calibration) subjects(welcome *bus.Welcome) (list []*calibrate.Subject, err error) {
-	const modelBatch = 32 // unless --batch says otherwise
+	// modelBatch is the size of minibatches where neither a run nor --batch says one.
+	const modelBatch = 32
 	var s *calibrate.Subject
 	switch {
 	case f.task != "":
@@ -254,7 +282,8 @@ func (f *calibration) subjects(welcome *bus.Welcome) (list []*calibrate.Subject,
 		s, err = calibrate.SubjectOfRun(welcome, f.device)
 	case f.device.Trainer != "":
 		s = calibrate.SubjectOfTrainer(modelBatch, f.device)
-	case welcome != nil: // of a coordinator that named no model
+	// A coordinator that names no model leaves nothing to compute.
+	case welcome != nil:
 		return nil, nil
 	default:
 		for _, p := range tasks.Paper() {
@@ -274,6 +303,7 @@ func (f *calibration) subjects(welcome *bus.Welcome) (list []*calibrate.Subject,
 	if f.batches == nil {
 		return list, nil
 	}
+	// Each subject is measured with each size of minibatches.
 	var each []*calibrate.Subject
 	for _, s := range list {
 		for _, batch := range f.batches {
@@ -283,7 +313,8 @@ func (f *calibration) subjects(welcome *bus.Welcome) (list []*calibrate.Subject,
 	return each, nil
 }
 
-// write writes the measured class of devices into the file of --out, if there is one.
+// write writes the measured class of devices as YAML to the file of --out. Without that flag it
+// does nothing.
 func (f *calibration) write(r *calibrate.Result) error {
 	if f.outPath == "" {
 		return nil

@@ -11,10 +11,12 @@ import (
 	"fedpace/internal/names"
 )
 
-// Check has a flag refuse values when it is read.
+// Check makes a flag of the command c refuse values when they are read. check returns an error for
+// a value, of which the text is given, that is not allowed.
 func Check(c *cobra.Command, flag string, check func(text string) error) {
 	f := c.Flags().Lookup(flag)
-	f.DefValue = strings.Replace(f.DefValue, "[]", "", 1) // which help does not show
+	// Help would show the empty list of a slice as a default.
+	f.DefValue = strings.Replace(f.DefValue, "[]", "", 1)
 	f.Value = &checkedValue{f.Value, func(text string) error {
 		if err := check(text); err != nil {
 			return refusedError{fmt.Errorf("--%s: %w", flag, err)}
@@ -23,29 +25,30 @@ func Check(c *cobra.Command, flag string, check func(text string) error) {
 	}}
 }
 
-// CheckRun has --run refuse names that no NATS subject could hold.
+// CheckRun makes the flag --run of the command c refuse names that no NATS subject could hold.
 func CheckRun(c *cobra.Command) {
 	Check(c, "run", func(text string) error { return names.CheckToken("run", text) })
 }
 
-// InRange has a flag refuse numbers outside a range.
+// InRange makes a flag of the command c refuse numbers below lo or above hi.
 func InRange(c *cobra.Command, flag string, lo, hi float64) {
 	limit(c, flag, func(v float64) bool { return v >= lo && v <= hi }, fmt.Sprintf("%v to %.0f", lo, hi))
 }
 
-// Positive has flags refuse numbers that are not above 0.
+// Positive makes flags of the command c refuse numbers that are 0 or less.
 func Positive(c *cobra.Command, flags ...string) {
 	for _, flag := range flags {
 		limit(c, flag, func(v float64) bool { return v > 0 }, "more than 0")
 	}
 }
 
-// limit has a number flag refuse values that are not allowed. want ends the message and says
-// which are.
+// limit makes a number flag of the command c refuse values for which allowed is false. want ends
+// the message and says which values are allowed.
 func limit(c *cobra.Command, flag string, allowed func(float64) bool, want string) {
 	f := c.Flags().Lookup(flag)
 	number := f.Value
 	f.Value = &checkedValue{number, func(string) error {
+		// What is no number has been refused by the flag itself.
 		if v, err := strconv.ParseFloat(number.String(), 64); err == nil && !allowed(v) {
 			return refusedError{fmt.Errorf("--%s %v: want %s", flag, number, want)}
 		}
@@ -53,9 +56,10 @@ func limit(c *cobra.Command, flag string, allowed func(float64) bool, want strin
 	}}
 }
 
-// checkedValue is a flag's value that is checked once it is read.
+// checkedValue is the value of a flag that is checked once it is read.
 type checkedValue struct {
 	pflag.Value
+	// check returns an error if the value, of which it gets the text, is not allowed.
 	check func(text string) error
 }
 

@@ -9,8 +9,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// addCompletion makes the command that writes a shell's completion script. It
-// writes to what is the root's output by now.
+// addCompletion adds the command "completion" to the program root, which writes the script that
+// completes commands in a shell. It writes to the output that root has at that time, so that must
+// be set before.
 func addCompletion(root *cobra.Command) {
 	name := root.Name()
 	root.InitDefaultCompletionCmd()
@@ -18,7 +19,8 @@ func addCompletion(root *cobra.Command) {
 		if c.Name() != "completion" {
 			continue
 		}
-		Group(c) // which refuses other shells
+		// A group refuses the names of other shells.
+		Group(c)
 		c.Short = "Write the completion script of a shell"
 		c.Long = "Write the script that completes the program's commands, flags, keys and values in a\nshell. Each " +
 			"shell's own help says how to load it."
@@ -32,8 +34,9 @@ func addCompletion(root *cobra.Command) {
 	}
 }
 
-// checkBash has the script of bash say what it lacks: its completion stands on functions
-// of the package bash-completion, without which each Tab ends in errors.
+// checkBash makes the script for bash print a message where a shell lacks the package
+// bash-completion, on whose functions the completion stands. Without it, each Tab would end in
+// errors.
 func checkBash(bash *cobra.Command) {
 	write := bash.RunE
 	bash.RunE = func(c *cobra.Command, args []string) error {
@@ -49,11 +52,12 @@ fi
 	}
 }
 
-// complete gives a command and its flags what their usage says: how many arguments it takes, and
-// what completes them. What is given already stays.
+// complete gives the command c what its usage says: how many arguments it takes, and what completes
+// its arguments and flags. What the command has set already stays.
 func complete(c *cobra.Command) {
 	_, arguments, _ := strings.Cut(c.Use, " ")
 	word := strings.Trim(arguments, "[].")
+	// Arguments that are folders are completed with the names of folders.
 	switch repeated := strings.HasSuffix(arguments, "..."); {
 	case word != "DIR" && word != "RUN" && word != "FOLDER" ||
 		c.ValidArgsFunction != nil:
@@ -67,6 +71,7 @@ func complete(c *cobra.Command) {
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		}
 	}
+	// The number of arguments follows from the usage line.
 	switch {
 	case c.Args != nil:
 	case arguments == "":
@@ -78,6 +83,7 @@ func complete(c *cobra.Command) {
 	}
 	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		placeholder, usage := pflag.UnquoteUsage(f)
+		// At most one of the keys is true for a flag, and its completer is chosen; else it is nil.
 		completer := map[bool]cobra.CompletionFunc{
 			placeholder == "DIR":                    folders,
 			strings.Contains(usage, ".svg or .png"): filesOf("svg", "png"),
@@ -89,14 +95,15 @@ func complete(c *cobra.Command) {
 	})
 }
 
-// Complete gives a flag its completer; the flag must be there.
+// Complete gives a flag of the command c the function f that completes its values. It panics if c
+// has no such flag, or if the flag has a function already, which are faults of the program.
 func Complete(c *cobra.Command, flag string, f cobra.CompletionFunc) {
 	if err := c.RegisterFlagCompletionFunc(flag, f); err != nil {
 		panic("fedpace: " + err.Error())
 	}
 }
 
-// OneOf has a flag take, and complete, one of a few words.
+// OneOf makes a flag of the command c accept only the words in list, and completes them.
 func OneOf(c *cobra.Command, flag string, list ...string) {
 	Check(c, flag, func(text string) error {
 		if !slices.Contains(list, text) {
@@ -110,9 +117,11 @@ func OneOf(c *cobra.Command, flag string, list ...string) {
 	})
 }
 
+// folders completes the names of folders in the shell.
 var folders = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs)
 
-// filesOf completes names of files with these extensions in the shell.
+// filesOf returns a function that completes names of files with these extensions, which have no
+// dot.
 func filesOf(extensions ...string) cobra.CompletionFunc {
 	return cobra.FixedCompletions(extensions, cobra.ShellCompDirectiveFilterFileExt)
 }

@@ -15,41 +15,51 @@ import (
 	"fedpace/bus"
 )
 
-// Display shows how far something is: one line that is drawn over on a terminal,
-// else a plain line now and then. Its methods may be called from any goroutine.
+// Display shows the progress of a command: on a terminal one line that is drawn again in place,
+// elsewhere a plain line from time to time. Its methods may be called from any goroutine.
 type Display struct {
+	// stream is where the progress goes, standard error as a rule.
 	stream io.Writer
-	quiet  bool
+	// quiet says that nothing is shown.
+	quiet bool
+	// screen is what is known of the stream.
 	screen screen
 
+	// mu guards the fields below and the stream.
 	mu sync.Mutex
-	// When the first plain line was.
+	// began is when the first plain line was due; zero: none was yet.
 	began time.Time
-	// When the last plain line was.
+	// printed is when the last plain line was printed.
 	printed time.Time
-	// What the line on the screen is about; "": there is none.
+	// current is the subject of the line on the screen; empty: there is no line.
 	current string
 
+	// watching ends the goroutines that Watch has started.
 	watching []context.CancelFunc
 }
 
 // A plain line comes every three seconds at first, so that there is life, and
 // more and more seldom, so that a log of hours stays short.
 const (
-	lineEvery   = 3 * time.Second
-	lineSeldom  = time.Minute
-	linesGrowBy = 20 // a part of the time so far
+	// lineEvery is the time between plain lines at first, so that a person sees life.
+	lineEvery = 3 * time.Second
+	// lineSeldom is the longest time between plain lines.
+	lineSeldom = time.Minute
+	// linesGrowBy is the part of the time so far that the next plain line waits: one twentieth, so
+	// that a log of hours stays short.
+	linesGrowBy = 20
 )
 
-// NewDisplay is what a command shows, beside what it prints; nothing with --quiet.
+// NewDisplay returns the display of the command c, which shows progress on standard error. With
+// --quiet it shows nothing.
 func NewDisplay(c *cobra.Command) *Display { return newDisplay(c.ErrOrStderr(), Quiet(c)) }
 
-// newDisplay makes a display of a stream. A quiet one prints nothing.
+// newDisplay returns a display that writes to stream, or to nothing if quiet is true.
 func newDisplay(stream io.Writer, quiet bool) *Display {
 	return &Display{stream: stream, quiet: quiet, screen: screenOf(stream)}
 }
 
-// Show takes the newest status.
+// Show displays the status s, which replaces the one before.
 func (d *Display) Show(s Status) {
 	if d.quiet {
 		return
@@ -59,16 +69,18 @@ func (d *Display) Show(s Status) {
 	d.show(s)
 }
 
-// show draws a status: in place on a terminal, else as lines that become rarer. The caller
+// show displays the status s: in place on a terminal, elsewhere as a line if one is due. The caller
 // holds the lock.
 func (d *Display) show(s Status) {
 	if !d.screen.terminal {
 		d.log(s)
 		return
 	}
+	// A new subject gets a new line, below that of the old one.
 	if d.current != s.Subject {
 		d.leave()
 	}
+	// The width is asked each time, because a window may have been resized.
 	bar, text := s.drawn(d.screen.width())
 	if bar != "" {
 		bar = d.screen.paint(progressColour, bar) + " "
@@ -80,8 +92,8 @@ func (d *Display) show(s Status) {
 // clearRest erases to the end of the line (ECMA-48, EL).
 const clearRest = "\x1b[K"
 
-// log prints a status as a line if the last one is long enough ago. The longer a command runs,
-// the rarer its lines are, up to lineSeldom.
+// log prints the status s as a line if the last line is old enough. The longer a command runs, the
+// rarer its lines are, up to one in lineSeldom.
 func (d *Display) log(s Status) {
 	now := time.Now()
 	if d.began.IsZero() {
@@ -94,7 +106,8 @@ func (d *Display) log(s Status) {
 	}
 }
 
-// leave ends the line on the screen: what comes is below it.
+// leave ends the line on the screen, if there is one, so that what follows stands below it. The
+// caller holds the lock.
 func (d *Display) leave() {
 	if d.current != "" {
 		fmt.Fprintln(d.stream)
@@ -102,9 +115,9 @@ func (d *Display) leave() {
 	}
 }
 
-// Watch shows the status of what says nothing by itself, as long as there is one: first
-// after so short a time that a person does not wonder, and then often enough to see it
-// move. Close ends it.
+// Watch shows the status of something that does not report by itself, such as the reading of a
+// file, several times a second until Close. status returns the present status, and false while
+// there is nothing to show.
 func (d *Display) Watch(status func() (s Status, shown bool)) {
 	if d.quiet {
 		return
@@ -117,7 +130,8 @@ func (d *Display) Watch(status func() (s Status, shown bool)) {
 		for range bus.Ticks(ctx, watchEvery) {
 			s, shown := status()
 			d.mu.Lock()
-			if shown && ctx.Err() == nil { // else it has been closed meanwhile
+			// The display may have been closed between the tick and the lock.
+			if shown && ctx.Err() == nil {
 				d.show(s)
 			}
 			d.mu.Unlock()
@@ -125,9 +139,11 @@ func (d *Display) Watch(status func() (s Status, shown bool)) {
 	}()
 }
 
+// watchEvery is the time between two looks at a status that is watched.
 const watchEvery = 200 * time.Millisecond
 
-// Notice prints a line beside the progress.
+// Notice prints a line of text beside the progress, which goes on below it. A quiet display prints
+// nothing.
 func (d *Display) Notice(text string) {
 	if d.quiet {
 		return
@@ -138,7 +154,8 @@ func (d *Display) Notice(text string) {
 	fmt.Fprintln(d.stream, text)
 }
 
-// Close leaves the last state on the screen.
+// Close ends the watching and leaves the last status on the screen. The display may be closed more
+// than once.
 func (d *Display) Close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -149,20 +166,21 @@ func (d *Display) Close() {
 	d.leave()
 }
 
-// screen is what is known of where output goes.
+// screen is what is known of the stream that output goes to.
 type screen struct {
-	// A line can be drawn over.
+	// terminal says that a line can be drawn again in place.
 	terminal bool
-	// And may have colours.
+	// colour says that the line may have colours.
 	colour bool
-	// columns, asked anew for each line.
+	// width returns the number of columns at the time of the call.
 	width func() int
 }
 
 // usualWidth is taken where there is no terminal, or one that does not say its own.
 const usualWidth = 80
 
-// unknownWidth is what the environment says, for where nothing else does.
+// unknownWidth returns the width of a stream that does not tell it: that of the environment
+// variable COLUMNS, or usualWidth.
 func unknownWidth() int {
 	if columns, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && columns > 0 {
 		return columns
@@ -170,8 +188,8 @@ func unknownWidth() int {
 	return usualWidth
 }
 
-// screenOf looks at a stream. A terminal that calls itself dumb cannot draw over
-// a line. Colours are for terminals, unless NO_COLOR is set to anything
+// screenOf returns what is known of a stream. A terminal that calls itself dumb cannot draw a line
+// again and counts as none. Colours are for terminals, unless NO_COLOR is set to anything
 // (no-color.org).
 func screenOf(stream io.Writer) screen {
 	f, _ := stream.(*os.File)
@@ -192,11 +210,14 @@ func screenOf(stream io.Writer) screen {
 
 // Colours, by what they stand for (ECMA-48, SGR).
 const (
-	problemColour  = "1;31" // bold red
-	progressColour = "36"   // cyan
+	// problemColour, bold red, is the colour of errors.
+	problemColour = "1;31"
+	// progressColour, cyan, is the colour of the bar of progress.
+	progressColour = "36"
 )
 
-// paint colours text where colours may be.
+// paint returns the text in a colour, given as the parameter of ECMA-48's SGR, or as it is where
+// the screen has no colours.
 func (s screen) paint(colour, text string) string {
 	if !s.colour || text == "" {
 		return text

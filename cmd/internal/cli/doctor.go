@@ -8,7 +8,8 @@ import (
 	"fedpace/actors/doctor"
 )
 
-// DoctorCommand is the command that checks a device, of the program of this name.
+// DoctorCommand makes the command "doctor", which checks whether this machine can take part as a
+// real device. program is the name of the program, for the examples.
 func DoctorCommand(program string) *cobra.Command {
 	var config doctor.Config
 	device := &config.Device
@@ -34,7 +35,8 @@ if the device cannot take part.`,
 	return c
 }
 
-// examine prints what the checks find, each at once.
+// examine runs the checks that config describes and prints each finding at once, or all as JSON at
+// the end. It returns an error if at least one check fails.
 func examine(c *cobra.Command, config doctor.Config) error {
 	var all []doctor.Finding
 	failures := 0
@@ -44,6 +46,7 @@ func examine(c *cobra.Command, config doctor.Config) error {
 		if f.State == doctor.Failure {
 			failures++
 		}
+		// JSON is printed as one object at the end.
 		if AsJSON(c) {
 			return
 		}

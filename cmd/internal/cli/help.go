@@ -14,25 +14,29 @@ import (
 // terminal.
 const widestHelp = 100
 
-// wrapHelp has a program's help fit into so many columns.
+// wrapHelp makes the help of a program fit into the given number of columns.
 func wrapHelp(root *cobra.Command, columns int) {
 	root.SetHelpFunc(func(c *cobra.Command, _ []string) {
 		about := strings.TrimSpace(cmp.Or(c.Long, c.Short)) + "\n"
 		if c.Runnable() || c.HasSubCommands() {
 			about += "\n" + c.UsageString()
 		}
-		_, _ = fmt.Fprint(c.OutOrStdout(), wrapped(about, columns)) // a failure is that of the command, see checked
+		// The output of a program notes a failure itself (checked), so that this error needs no
+		// check.
+		_, _ = fmt.Fprint(c.OutOrStdout(), wrapped(about, columns))
 	})
 }
 
-// wrapped is a text of help in lines that fit into so many columns. Lines that begin at
-// the margin are paragraphs, which are filled. Others stay lines: a long one goes on below
-// where its last column began. A line of the examples goes on as a shell takes it.
+// wrapped returns a text of help in lines of at most columns. Lines that begin at the margin are
+// paragraphs, which are filled. Others stay lines of their own, and a long one goes on below the
+// place where its last column began. A long line of the examples is broken with a backslash, so
+// that a shell takes it.
 func wrapped(text string, columns int) string {
 	columns = min(max(columns, 20), widestHelp)
 	var b strings.Builder
 	var paragraph []string
 	examples := false
+	// flush writes the paragraph that has been collected.
 	flush := func() {
 		if paragraph != nil {
 			fold(&b, strings.Join(paragraph, " "), "", columns, "")
@@ -51,7 +55,8 @@ func wrapped(text string, columns int) string {
 		case line == "Examples:":
 			examples = true
 			b.WriteString(line + "\n")
-		case strings.HasPrefix(line, " ") && examples && strings.ContainsAny(line, "#'"): // cannot be broken everywhere
+		// A line with a comment or quotes cannot be broken everywhere, so it stays long.
+		case strings.HasPrefix(line, " ") && examples && strings.ContainsAny(line, "#'"):
 			b.WriteString(line + "\n")
 		case strings.HasPrefix(line, " ") && examples:
 			fold(&b, line, "      ", columns, ` \`)
@@ -65,21 +70,25 @@ func wrapped(text string, columns int) string {
 	return b.String()
 }
 
-// lastColumn is what stands before the last column of a line: an indent, and text that
-// two spaces or more separate from it.
+// lastColumn matches what stands before the last column of a line: an indent, and a text that two
+// spaces or more separate from that column.
 var lastColumn = regexp.MustCompile(`^ *(\S.*?\S {2,}|)`)
 
-// hanging is how far the lines that go on with one are indented.
+// hanging returns the indent of the lines that continue a long line: the place where its last
+// column begins. Where that leaves less than half of the columns, it is four more than the indent
+// of the line.
 func hanging(line string, columns int) int {
 	n := utf8.RuneCountInString(lastColumn.FindString(line))
-	if n > columns/2 { // too little room is left beside the first column
+	// Too little room is left beside the first column.
+	if n > columns/2 {
 		return len(line) - len(strings.TrimLeft(line, " ")) + 4
 	}
 	return n
 }
 
-// fold writes a line, broken at the last space that fits, else behind the last comma, else at the first space behind;
-// the lines that follow the first have an indent, and all but the last end.
+// fold writes a line to b in pieces of at most columns. It breaks at the last space that fits, else
+// behind the last comma that fits, else at the first space behind. The following lines begin with
+// indent, and all but the last end with end, such as a backslash.
 func fold(b *strings.Builder, line, indent string, columns int, end string) {
 	for runes := []rune(line); len(runes) > columns; runes = []rune(line) {
 		start := len(line) - len(strings.TrimLeft(line, " "))
@@ -91,6 +100,7 @@ func fold(b *strings.Builder, line, indent string, columns int, end string) {
 		if cut <= start {
 			cut = start + strings.IndexByte(line[start:], ' ')
 		}
+		// The line has no place to break, so it stays too long.
 		if cut < start {
 			break
 		}

@@ -14,27 +14,30 @@ import (
 	"golang.org/x/term"
 )
 
-// checked remembers that a write failed: a command whose output is lost has
-// failed, wherever it looked at the error.
+// checked is standard output, which remembers that a write failed. A command whose output is lost
+// has failed, even where the code that printed has ignored the error.
 type checked struct {
+	// stream is where the output goes.
 	stream io.Writer
-	err    error
+	// err is the first failure; nil: none.
+	err error
 }
 
-// Write writes to the stream and remembers the first failure, so that a command whose output
-// is lost fails although its printing ignores errors.
+// Write writes b to the stream and remembers the first failure, so that a command whose output is
+// lost fails although its printing ignores errors.
 func (w *checked) Write(b []byte) (int, error) {
 	n, err := w.stream.Write(b)
 	if err != nil && w.err == nil {
 		if path := (*os.PathError)(nil); errors.As(err, &path) {
-			err = path.Err // without the name that the system has for the stream
+			// The name that the system has for the stream says nothing to the user.
+			err = path.Err
 		}
 		w.err = fmt.Errorf("standard output: %w", err)
 	}
 	return n, err
 }
 
-// OnTerminal reports whether a person reads what a command prints.
+// OnTerminal reports whether the command prints to a terminal, where a person reads it.
 func OnTerminal(c *cobra.Command) bool {
 	stream := c.OutOrStdout()
 	if w, ok := stream.(*checked); ok {
@@ -49,7 +52,8 @@ func isTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// JSONFlag adds --json; what is the object that the command prints.
+// JSONFlag adds the flag --json to the command c. content says what the object holds that it
+// prints, for help.
 func JSONFlag(c *cobra.Command, content string) {
 	c.Flags().Bool("json", false, "print one JSON object: "+content)
 }
@@ -57,7 +61,7 @@ func JSONFlag(c *cobra.Command, content string) {
 // AsJSON reports whether the command has --json, and it is set.
 func AsJSON(c *cobra.Command) bool { return isSet(c, "json") }
 
-// QuietFlag defines --quiet.
+// QuietFlag adds the flag --quiet to the command c, which hides progress and notices.
 func QuietFlag(c *cobra.Command) {
 	c.Flags().BoolP("quiet", "q", false, "say nothing but a result that is asked for")
 }
@@ -71,7 +75,7 @@ func isSet(c *cobra.Command, flag string) bool {
 	return err == nil && on
 }
 
-// PrintJSON prints one object on one line.
+// PrintJSON prints v as a JSON object on one line to the output of the command c.
 func PrintJSON(c *cobra.Command, v any) error {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -81,7 +85,8 @@ func PrintJSON(c *cobra.Command, v any) error {
 	return err
 }
 
-// Print prints v as JSON with --json, else as write does for people.
+// Print prints v as JSON if the command c has --json, and calls write to print it for people
+// otherwise.
 func Print(c *cobra.Command, v any, write func(io.Writer) error) error {
 	if AsJSON(c) {
 		return PrintJSON(c, v)
@@ -89,7 +94,8 @@ func Print(c *cobra.Command, v any, write func(io.Writer) error) error {
 	return write(c.OutOrStdout())
 }
 
-// PrintWith is Print with a line for people behind what write wrote.
+// PrintWith prints as Print does, with a line for people behind what write has printed. line and a
+// make the line as fmt.Printf does; it must end in a line break.
 func PrintWith(c *cobra.Command, v any, write func(io.Writer) error, line string, a ...any) error {
 	return Print(c, v, func(w io.Writer) error {
 		if err := write(w); err != nil {
@@ -100,20 +106,22 @@ func PrintWith(c *cobra.Command, v any, write func(io.Writer) error, line string
 	})
 }
 
-// PrintTable prints v as JSON with --json, else lines whose columns, which tabs separate, are
-// lined up.
+// PrintTable prints v as JSON if the command c has --json, and as a table otherwise. write writes
+// the lines of the table, with tabs between the columns.
 func PrintTable(c *cobra.Command, v any, write func(io.Writer)) error {
 	return Print(c, v, func(w io.Writer) error { return Table(w, write) })
 }
 
-// Table writes lines whose columns, which tabs separate, are lined up.
+// Table writes a table to w with aligned columns. write writes its lines, with tabs between the
+// columns.
 func Table(w io.Writer, write func(io.Writer)) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	write(t)
 	return t.Flush()
 }
 
-// Aligned is such lines as a text.
+// Aligned returns a table with aligned columns as a text, without a line break at its end. write
+// writes its lines, with tabs between the columns.
 func Aligned(write func(io.Writer)) string {
 	var b strings.Builder
 	if err := Table(&b, write); err != nil {
@@ -122,13 +130,15 @@ func Aligned(write func(io.Writer)) string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// Asks reports whether a person can be asked: input and messages are a terminal's.
+// Asks reports whether a person can be asked a question: both the input and the messages of the
+// command are those of a terminal.
 func Asks(c *cobra.Command) bool {
 	return isTerminal(c.InOrStdin()) && isTerminal(c.ErrOrStderr())
 }
 
-// Confirmed asks a question and reports whether the answer is yes. A signal that stops
-// the program ends the question with an [Interrupted], whatever is answered then.
+// Confirmed asks a question that ends the line and reports whether the answer is yes. Any other
+// answer, or none, is no. A signal that stops the program ends the question with an [Interrupted],
+// whatever is answered then.
 func Confirmed(c *cobra.Command, question string) (bool, error) {
 	stream := c.ErrOrStderr()
 	if _, err := fmt.Fprintf(stream, "%s [y/N] ", question); err != nil {
@@ -139,17 +149,21 @@ func Confirmed(c *cobra.Command, question string) (bool, error) {
 		err  error
 	}
 	answers := make(chan answer, 1)
-	go func() { // stays behind if a signal comes first: a terminal cannot be read with a context
+	// The goroutine stays behind if a signal comes first, because a terminal cannot be read with a
+	// context.
+	go func() {
 		text, err := bufio.NewReader(c.InOrStdin()).ReadString('\n')
 		answers <- answer{strings.ToLower(strings.TrimSpace(text)), err}
 	}()
-	var a answer // none is no
+	// The empty answer is no.
+	var a answer
 	select {
 	case a = <-answers:
 	case <-c.Context().Done():
 		a.err = c.Context().Err()
 	}
-	if a.err != nil { // no newline has been typed
+	// Nobody has typed a line break, so the line must be ended.
+	if a.err != nil {
 		fmt.Fprintln(stream)
 	}
 	if c.Context().Err() != nil {

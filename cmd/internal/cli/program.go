@@ -22,18 +22,27 @@ import (
 
 // Exit statuses.
 const (
-	ExitOK          = 0
-	ExitFailure     = 1
-	ExitUsage       = 2
-	ExitMissed      = 3   // something that was expected
-	ExitNotReached  = 4   // evaluate.target
-	ExitNoUpdates   = 5   // no update counted
-	ExitInterrupted = 130 // by a signal, and by nothing else
+	// ExitOK is the status of a command that did what it was asked.
+	ExitOK = 0
+	// ExitFailure is the status of any failure without one of its own.
+	ExitFailure = 1
+	// ExitUsage says that the command line could not be understood.
+	ExitUsage = 2
+	// ExitMissed says that something that was expected of a run did not happen.
+	ExitMissed = 3
+	// ExitNotReached says that a run did not reach evaluate.target.
+	ExitNotReached = 4
+	// ExitNoUpdates says that no update of a run counted.
+	ExitNoUpdates = 5
+	// ExitInterrupted says that a signal stopped the command, and nothing else did.
+	ExitInterrupted = 130
 )
 
 // StatusError is a failure with an exit status of its own.
 type StatusError struct {
-	Status  int
+	// Status is the exit status of the program.
+	Status int
+	// Problem is what went wrong.
 	Problem error
 }
 
@@ -43,12 +52,15 @@ func (e StatusError) Error() string { return e.Problem.Error() }
 // Unwrap gives the problem behind the status, for errors.Is and errors.As.
 func (e StatusError) Unwrap() error { return e.Problem }
 
-// Main runs a program until its command ends or a signal stops it, and exits.
+// Main runs the command of a program that the process's arguments name, until it ends or a signal
+// stops it, and exits with its status. A second signal, or a command that does not look for
+// signals, ends the process at once.
 func Main(root *cobra.Command) {
 	memlimit.Set()
 	ctx, stop := signal.NotifyContext(context.Background(), stopSignals()...)
 	heeded := &heeded{Context: ctx}
 	context.AfterFunc(ctx, func() {
+		// The same signal may arrive twice within this time.
 		time.Sleep(doubled)
 		// From now on the next signal ends the process at once: a person must not wait
 		// for a clean stop that does not come.
@@ -65,16 +77,17 @@ func Main(root *cobra.Command) {
 	os.Exit(status)
 }
 
-// doubled is how long a signal that comes again is the same one: timeout(1) sends it to
-// the process and to its group.
+// doubled is the time within which a signal that comes again counts as the same one: timeout(1)
+// sends it to the process and to its group.
 var doubled = 200 * time.Millisecond
 
-// unheeded is how long a command goes on after a signal that it does not look for.
+// unheeded is how long a command goes on after a signal if it does not look for signals.
 const unheeded = time.Second
 
-// heeded is a context that knows whether anybody has looked for its end.
+// heeded is a context that remembers whether anybody has looked for its end.
 type heeded struct {
 	context.Context
+	// looked is set as soon as Done or Err is called.
 	looked atomic.Bool
 }
 
@@ -90,8 +103,8 @@ func (h *heeded) Err() error {
 	return h.Context.Err()
 }
 
-// stopSignals end a run cleanly. SIGHUP, which a terminal sends when it goes, is
-// left alone where somebody (nohup) has it ignored.
+// stopSignals returns the signals that end a run cleanly. SIGHUP, which a terminal sends when it
+// closes, is not among them where the process was started to ignore it, as by nohup.
 func stopSignals() []os.Signal {
 	list := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {
@@ -100,7 +113,8 @@ func stopSignals() []os.Signal {
 	return list
 }
 
-// Perform runs a program but for its signals and returns its exit status.
+// Perform runs the command of the program root that args name and returns its exit status. It
+// prints errors to stderr. Signals are left to the caller, who cancels ctx.
 func Perform(ctx context.Context, root *cobra.Command, args []string, stdout, stderr io.Writer) int {
 	output := &checked{stream: stdout}
 	root.SetArgs(addVersion(root, args))
@@ -108,13 +122,16 @@ func Perform(ctx context.Context, root *cobra.Command, args []string, stdout, st
 	root.SetErr(stderr)
 	root.SilenceErrors = true
 	root.SilenceUsage = true
+	// These need the commands and the output of the program, so they come last.
 	addCompletion(root)
 	Prepare(root)
 	wrapHelp(root, screenOf(stdout).width())
 	err := root.ExecuteContext(ctx)
+	// A command that fails after a signal for another reason was not interrupted.
 	interrupted := ctx.Err() != nil && errors.Is(err, context.Canceled)
 	if err == nil || output.err != nil && !interrupted {
-		err = output.err // lost output is why the command failed, where it did
+		// Lost output is the cause where a command failed because of it.
+		err = output.err
 	}
 	var failure StatusError
 	switch usage := (UsageError{}); {
@@ -135,8 +152,8 @@ func Perform(ctx context.Context, root *cobra.Command, args []string, stdout, st
 	}
 }
 
-// complain prints one line, whatever an error holds. What is said twice (a run
-// and its closing may fail by the same cause) is printed once.
+// complain prints the problem in one line, whatever the text of an error holds. A part that occurs
+// twice, as where a run and its closing fail by the same cause, is printed once.
 func complain(stderr io.Writer, root *cobra.Command, problem string) {
 	var printed []string
 	for part := range strings.SplitSeq(strings.TrimSpace(problem), "\n") {
@@ -148,7 +165,8 @@ func complain(stderr io.Writer, root *cobra.Command, problem string) {
 	fmt.Fprintln(stderr, screenOf(stderr).paint(problemColour, root.Name()+":")+" "+strings.Join(printed, "; "))
 }
 
-// Interrupted is an interruption with what the user should know of it.
+// Interrupted is the error of a command that a signal stopped. Note says what the user should know,
+// such as where the results so far are.
 type Interrupted struct{ Note string }
 
 // Error implements error.
@@ -157,8 +175,9 @@ func (e Interrupted) Error() string { return "interrupted: " + e.Note }
 // Unwrap makes every interruption a context.Canceled.
 func (e Interrupted) Unwrap() error { return context.Canceled }
 
-// Interruption says what an interruption of a command kept, if anything, and what else
-// went wrong beside it. Another error stays as it is.
+// Interruption returns err as an [Interrupted] if the cancellation of ctx caused it, and unchanged
+// otherwise. savedIn is where the work so far was saved, or "" if nothing was. What else went wrong
+// is added to the note.
 func Interruption(ctx context.Context, err error, savedIn string) error {
 	if ctx.Err() == nil || !errors.Is(err, context.Canceled) {
 		return err

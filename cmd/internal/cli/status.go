@@ -9,35 +9,40 @@ import (
 	"unicode/utf8"
 )
 
-// Status is how far something has come.
+// Status says how far something has come.
 type Status struct {
-	// Names the thing: another one is shown on another line.
+	// Subject names the thing: the status of another subject is shown on another line.
 	Subject string
-	// From 0 to 1; negative: not known.
+	// Done is the share that is done, from 0 to 1; negative: not known.
 	Done float64
 
-	// In the order in which they are shown.
+	// parts are the pieces of the text, in the order in which they are shown.
 	parts []part
 }
 
-// Add puts a part behind the others. Where a line is too narrow, parts of the
-// highest rank go first; those of rank 0 are cut only where nothing else is left.
+// Add appends a part to the text, which format and a make as fmt.Sprintf does. Where a line is too
+// narrow, parts of the highest rank are left out first; those of rank 0 are only cut where nothing
+// else is left.
 func (s *Status) Add(rank int, format string, a ...any) {
 	s.parts = append(s.parts, part{fmt.Sprintf(format, a...), rank})
 }
 
-// part is a piece of a status.
+// part is a piece of the text of a status.
 type part struct {
+	// text is shown as it is.
 	text string
+	// rank says how soon the part is left out: the highest first, 0 never.
 	rank int
 }
 
-// ReadingStatus tells [Display.Watch] how far a data set is read: from 0, which is not shown, to 1.
+// ReadingStatus returns a function for [Display.Watch] that shows how far a data set is read. state
+// returns the path that is being read, or "" for none, and the share that is read, from 0 to 1.
 func ReadingStatus(state func() (path string, share float64)) func() (s Status, shown bool) {
 	return func() (s Status, shown bool) {
 		path, share := state()
 		s = Status{Subject: "reading " + path, Done: -1}
-		if share == 0 { // it may be a file that is mapped, or one that is not read in order
+		// A file that is mapped, or not read in order, has no share.
+		if share == 0 {
 			s.Add(0, "reading %s", filepath.Base(path))
 			return s, path != ""
 		}
@@ -47,35 +52,40 @@ func ReadingStatus(state func() (path string, share float64)) func() (s Status, 
 	}
 }
 
-// Line is the whole status as one line, for streams that are no terminals.
+// Line returns the whole status as one line, for streams that are no terminals. It has no bar.
 func (s *Status) Line() string { return join(s.parts) }
 
-// join puts the texts of parts into one line.
+// join returns the texts of parts as one line, with two spaces between them.
 func join(parts []part) string {
 	return strings.Join(names.Of(parts, func(p part) string { return p.text }), "  ")
 }
 
-// barWidths are the cells of a bar, from the widest; 0: a percentage alone.
+// barWidths are the numbers of cells of a bar, from the widest to the narrowest; 0 stands for a
+// percentage alone.
 var barWidths = []int{20, 10, 0}
 
-// drawn is the bar and the text that fit into so many columns, together less
-// than all of them: a terminal breaks a line that fills its last column.
+// drawn returns the bar and the text that together fit into one column less than columns, because a
+// terminal breaks a line that fills its last column. The bar is narrowed before parts of the text
+// are left out.
 func (s *Status) drawn(columns int) (bar, text string) {
 	room := max(1, columns-1)
 	for parts := slices.Clone(s.parts); ; {
 		text = join(parts)
 		for _, cells := range barWidths {
 			bar = s.bar(cells)
-			if utf8.RuneCountInString(bar+text) <= room-min(1, len(bar)) { // a space between them
+			// A space stands between the bar and the text.
+			if utf8.RuneCountInString(bar+text) <= room-min(1, len(bar)) {
 				return bar, text
 			}
 		}
+		// No bar fits: the last of the parts with the highest rank is left out.
 		last := -1
 		for i, p := range parts {
 			if p.rank > 0 && (last < 0 || p.rank >= parts[last].rank) {
 				last = i
 			}
 		}
+		// Only parts of rank 0 are left, and the text is cut.
 		if last < 0 {
 			runes := []rune(text)
 			return "", string(runes[:min(len(runes), room)])
@@ -84,7 +94,8 @@ func (s *Status) drawn(columns int) (bar, text string) {
 	}
 }
 
-// bar is a bar of so many cells, or a percentage; empty where it is not known.
+// bar returns a bar of the given number of cells, or a percentage for 0 cells. It is empty if the
+// share is not known.
 func (s *Status) bar(cells int) string {
 	if s.Done < 0 {
 		return ""
@@ -93,6 +104,7 @@ func (s *Status) bar(cells int) string {
 		return fmt.Sprintf("%3.0f%%", 100*s.Done)
 	}
 	full := min(int(s.Done*float64(cells)), cells)
+	// The head of the bar has a cell of its own, unless the bar is full.
 	head := ""
 	if full < cells {
 		head = ">"

@@ -13,10 +13,12 @@ import (
 	"fedpace/internal/names"
 )
 
-// UsageError is a command line that cannot be understood.
+// UsageError is the error of a command line that cannot be understood.
 type UsageError struct {
-	// With a space behind it, or empty.
+	// Command is the path of the command without the program's name, with a space behind it; empty
+	// for the program itself.
 	Command string
+	// Problem is what is wrong with the command line.
 	Problem error
 }
 
@@ -26,7 +28,8 @@ func (e UsageError) Error() string { return e.Problem.Error() }
 // Unwrap gives the problem behind the usage error, for errors.Is and errors.As.
 func (e UsageError) Unwrap() error { return e.Problem }
 
-// Usage marks an error as one of the command line; nil stays.
+// Usage marks err as an error of the command line of c, which makes the exit status ExitUsage and
+// names the help in the message. A nil err stays nil.
 func Usage(c *cobra.Command, err error) error {
 	if err == nil {
 		return nil
@@ -35,8 +38,8 @@ func Usage(c *cobra.Command, err error) error {
 	return UsageError{command, err}
 }
 
-// Prepare gives a command, and those below it, what its usage says of its arguments, and makes
-// what cobra finds wrong with a command line an error of usage.
+// Prepare gives the command c and all commands below it what their usage lines say of their
+// arguments, and turns what cobra finds wrong with a command line into a usage error.
 func Prepare(c *cobra.Command) {
 	complete(c)
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return Usage(c, flagError(c, err)) })
@@ -53,8 +56,11 @@ func Prepare(c *cobra.Command) {
 	}
 }
 
-// flagError says which flag a mistyped one may have meant.
+// flagError improves the error err that a flag of the command c has caused: it says what kind of
+// value a flag takes, and which flag, command or key of the configuration a mistyped flag may have
+// meant.
 func flagError(c *cobra.Command, err error) error {
+	// A check of our own has written the whole message.
 	if refused := (refusedError{}); errors.As(err, &refused) {
 		return refused
 	}
@@ -70,6 +76,7 @@ func flagError(c *cobra.Command, err error) error {
 		}
 		return err
 	}
+	// What follows is about flags that do not exist.
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok || unknown.GetSpecifiedShortnames() != "" {
 		return err
@@ -84,6 +91,7 @@ func flagError(c *cobra.Command, err error) error {
 	near := names.Nearest(name, flags)
 	below := belowWith(c, name)
 	key := keyOf(c, name)
+	// The guesses are tried from the surest to the vaguest.
 	switch {
 	case below != nil:
 		return fmt.Errorf("%w (write %s)", err, strings.Join(below, " or "))
@@ -97,8 +105,9 @@ func flagError(c *cobra.Command, err error) error {
 	return err
 }
 
-// belowWith are the commands below one that a flag goes with, or the one of that name, of
-// those that help lists; nil where they are more than a sentence should list.
+// belowWith returns the commands below group that have a flag of this name, or the one command that
+// has the name itself, as they are written on a command line. It is nil if there are more than two,
+// which a sentence should not list.
 func belowWith(group *cobra.Command, flag string) (list []string) {
 	for _, c := range group.Commands() {
 		if !c.IsAvailableCommand() {
@@ -117,15 +126,17 @@ func belowWith(group *cobra.Command, flag string) (list []string) {
 	return list
 }
 
-// keyOf returns the key of the configuration that a mistyped flag may mean, among those that
-// the command's --set takes: the completion of that flag knows them. It is the key of this name,
+// keyOf returns the key of the configuration that a mistyped flag may mean, out of the keys that
+// the command's --set takes, as the completion of that flag knows them. It is the key of this name,
 // the one that other tools call so, the key of a group (stop and schedule first) that ends in the
-// name, or the one that is spelt most alike; empty where the command has no --set, or no key is near.
+// name, or the one that is spelt most alike. It is empty if the command has no --set, or no key is
+// near.
 func keyOf(c *cobra.Command, name string) string {
 	complete, ok := c.GetFlagCompletionFunc("set")
 	if !ok {
 		return ""
 	}
+	// Flags have hyphens where keys have underscores.
 	name = strings.ReplaceAll(name, "-", "_")
 	completions, _ := complete(c, nil, "")
 	keys := make([]string, len(completions))
@@ -144,8 +155,8 @@ func keyOf(c *cobra.Command, name string) string {
 	return names.Nearest(name, keys)
 }
 
-// commandError says that no command below c has a name, and which one it may have
-// meant.
+// commandError returns the error for a name that no command below c has, with the command that may
+// have been meant.
 func commandError(c *cobra.Command, name string) error {
 	var commands []string
 	for _, below := range c.Commands() {
@@ -160,7 +171,8 @@ func commandError(c *cobra.Command, name string) error {
 	return err
 }
 
-// Group makes c a command that only holds those below it.
+// Group makes c a command that only holds the commands below it and returns it. Without a command,
+// it prints its help; an unknown name is an error that says which one may have been meant.
 func Group(c *cobra.Command, below ...*cobra.Command) *cobra.Command {
 	c.Args = func(c *cobra.Command, args []string) error {
 		if len(args) > 0 {
@@ -189,7 +201,8 @@ func none(c *cobra.Command, args []string) error {
 // aRun is the argument of the commands that are about runs.
 const aRun = "the folder of a run, such as runs/demo"
 
-// some demands one argument or more.
+// some returns a check of the arguments that demands one or more. argument says what they are, for
+// the message.
 func some(argument string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -199,7 +212,8 @@ func some(argument string) cobra.PositionalArgs {
 	}
 }
 
-// OneArgument demands one argument.
+// OneArgument returns a check of the arguments that demands exactly one. argument says what it is,
+// for the message.
 func OneArgument(argument string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) != 1 {

@@ -10,8 +10,8 @@ import (
 	"fedpace/learn"
 )
 
-// Version names this build: the module's version, which has the commit that it was
-// built from, or that commit alone.
+// Version returns the version of this build: that of the module, which includes the commit that it
+// was built from, or that commit alone, or "development".
 func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -20,11 +20,11 @@ func Version() string {
 	return versionOf(info)
 }
 
-// unknownVersion is that of a build that says nothing of its source, such as a test.
+// unknownVersion is the version of a build that says nothing of its source, such as a test.
 const unknownVersion = "development"
 
-// versionOf is the version of a build: the module's, else the commit of its checkout, with
-// "+dirty" where files were changed.
+// versionOf returns the version of the build that info describes: that of the module, or else the
+// first twelve digits of the commit of its checkout, with "+dirty" where files were changed.
 func versionOf(info *debug.BuildInfo) string {
 	if v := info.Main.Version; v != "" && v != "(devel)" {
 		return v
@@ -41,9 +41,9 @@ func versionOf(info *debug.BuildInfo) string {
 	return version
 }
 
-// addVersion gives a program the flag --version, and returns the arguments with the command
-// in its place. Cobra's own flag needs a template, and a program with templates keeps all
-// methods of all types: it is a third larger.
+// addVersion adds the flag --version to the program root, and returns args with the command
+// "version" in the place of that flag. Cobra's own flag needs a template, and a program with
+// templates keeps all methods of all types, which makes it a third larger.
 func addVersion(root *cobra.Command, args []string) []string {
 	root.Flags().Bool("version", false, "print the version")
 	if len(args) == 1 && args[0] == "--version" {
@@ -52,7 +52,8 @@ func addVersion(root *cobra.Command, args []string) []string {
 	return args
 }
 
-// VersionCommand prints the version of the program of this name.
+// VersionCommand makes the command "version", which prints the version. program is the name of the
+// program, which is printed before it.
 func VersionCommand(program string) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "version",
@@ -60,6 +61,7 @@ func VersionCommand(program string) *cobra.Command {
 		Example: "  " + program + " version --json",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if AsJSON(c) {
+				// The kernel class decides the last bits of results, so it belongs to the version.
 				kernel, err := learn.SelectKernel(learn.AutoKernel)
 				if err != nil {
 					return err

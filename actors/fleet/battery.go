@@ -47,9 +47,9 @@ type battery struct {
 	away bool
 }
 
-// compile checks the battery of class k and prepares it. The class must have its presence already,
-// because charging may follow the availability. Without files (nil) nothing is read, and checks
-// that need a file are left out.
+// compile checks the battery of class k and prepares it for use. watts is the power that tasks
+// take. The class must have its presence already, because charging may follow the availability.
+// Without files (nil) nothing is read, and checks that need a file are left out.
 func (b *Battery) compile(k *class, watts Watts, files *Files) (*battery, error) {
 	compiled := &battery{
 		joules:   b.Joules,
@@ -66,6 +66,7 @@ func (b *Battery) compile(k *class, watts Watts, files *Files) (*battery, error)
 	}
 	var err error
 	switch {
+	// Charging follows a model of its own, is always possible, or happens while the client is away.
 	case b.Charging != nil && b.Charges != chargesAlways:
 		return nil, registry.Errorf("charging", "charges is %q, too (one of the two)", b.Charges)
 	case b.Charging != nil:
@@ -86,6 +87,7 @@ func (b *Battery) compile(k *class, watts Watts, files *Files) (*battery, error)
 	if err != nil {
 		return nil, registry.Below("charging", err)
 	}
+	// Times of charging without a power would have no effect.
 	hasTimes := b.Charging != nil || b.Charges != chargesAlways
 	if b.ChargeWatts == 0 && hasTimes {
 		return nil, registry.Errorf(
@@ -190,6 +192,7 @@ func (f *Fleet) fill(client int, b *battery, joules, goal float64, start, limit 
 	}
 	t := start
 	charged := int64(0)
+	// Each pass covers the time until the client's charging next changes.
 	for range maxLook {
 		charging := true
 		until := limit
@@ -209,6 +212,7 @@ func (f *Fleet) fill(client int, b *battery, joules, goal float64, start, limit 
 			return joules, limit
 		}
 	}
+	// Nothing has charged the battery so far, so nothing is assumed to.
 	if charged == 0 {
 		return joules, limit
 	}
@@ -226,7 +230,8 @@ func charge(watts, joules, goal float64, t, until int64) (float64, int64) {
 	return joules + float64(watts*(float64(until-t)/second)), until
 }
 
-// spend is the energy of the first nanoseconds of a task, in joules.
+// spend returns the energy in joules that the first after nanoseconds of a task take, given the
+// durations d of its phases.
 func (w Watts) spend(d Durations, after int64) float64 {
 	download := min(after, d.Download)
 	compute := min(after-download, d.Compute)
@@ -236,13 +241,15 @@ func (w Watts) spend(d Durations, after int64) float64 {
 		float64(w.Upload*(float64(upload)/second))
 }
 
-// duration is how long of a task so many joules last, at most all of it.
+// duration returns for how many nanoseconds of a task the given energy in joules lasts, at most the
+// length of the task. d are the durations of its phases.
 func (w Watts) duration(d Durations, joules float64) (after int64) {
 	for _, phase := range [...]struct {
 		watts  float64
 		length int64
 	}{{w.Download, d.Download}, {w.Compute, d.Compute}, {w.Upload, d.Upload}} {
 		need := float64(phase.watts * (float64(phase.length) / second))
+		// The battery is empty within this phase.
 		if need > joules {
 			return after + int64(joules/phase.watts*second)
 		}

@@ -60,7 +60,8 @@ func (p *periods) Present(seed uint64, client int, t int64) bool {
 	return p.draw(seed, client, n)
 }
 
-// Change implements [Presence]. It looks at most maxLook periods ahead.
+// Change implements [Presence]: it returns when the client's presence next differs from that at
+// time t. It looks at most maxLook periods ahead, and then returns the end of the last.
 func (p *periods) Change(seed uint64, client int, t int64) int64 {
 	n, phase := p.index(seed, client, t)
 	now := p.draw(seed, client, n)

@@ -87,11 +87,13 @@ type quantity struct {
 // keys are the random bits of a client's device and of one of its tasks.
 type keys struct{ client, task uint64 }
 
-// draw returns the quantity for one task of one client.
+// draw returns the quantity for one task of one client, whose random bits follow from the keys k:
+// the client's own value times the factor of the task.
 func (q *quantity) draw(k keys) float64 {
 	switch {
 	case q.fixed:
 		return q.client.Min
+	// The product of two lognormal values is computed by one exponential.
 	case q.product:
 		return q.lognormal(keyed.Nth(k.client, q.id), keyed.Nth(k.task, q.part))
 	}
@@ -130,6 +132,7 @@ func (q *quantity) prepare(id uint64, name string, client Distribution, factor s
 			continue
 		}
 		l, err := samplerOf(d.Distribution)
+		// A step may take no time, but a speed must not be zero.
 		if err == nil && id != drawStep && !(l.Min > 0) {
 			err = registry.Errorf(
 				"",
@@ -143,15 +146,16 @@ func (q *quantity) prepare(id uint64, name string, client Distribution, factor s
 		}
 		*d.sampler = l
 	}
+	// A fixed quantity needs no random bits at all.
 	q.fixed = q.client.constant && vary == nil
 	q.product = q.client.lognormal && q.vary.lognormal
 	return nil
 }
 
-// compile checks a class and fills in what it does not give from the configuration c. steps is the
-// distribution of measured devices' step times, nil if no devices were measured. common holds the
-// slowdown, availability and dropout that apply to all classes. With nil files no file is read, and
-// the result is good for checks only.
+// compile checks a class and returns it prepared for use, with what it does not give filled in from
+// the configuration c. steps is the distribution of measured devices' step times, nil if no devices
+// were measured. common holds the slowdown, availability and dropout that apply to all classes.
+// With nil files no file is read, and the result is good for checks only.
 func (k Class) compile(c *Config, steps Distribution, common class, files *Files) (class, error) {
 	compiled := class{
 		name:        k.Name,
@@ -167,6 +171,7 @@ func (k Class) compile(c *Config, steps Distribution, common class, files *Files
 			Upload:   nanoseconds(k.Overhead.Upload),
 		},
 	}
+	// What the class gives itself replaces what applies to all.
 	if k.Dropout != nil {
 		compiled.dropout = *k.Dropout
 	}
@@ -182,6 +187,7 @@ func (k Class) compile(c *Config, steps Distribution, common class, files *Files
 	if err := compiled.prepare(k.Slowdown, k.Availability, files); err != nil {
 		return compiled, err
 	}
+	// The battery comes last, because its charging may follow the availability.
 	if k.Battery == nil {
 		return compiled, nil
 	}
@@ -241,6 +247,7 @@ func (k *class) prepareSteps(c Class, compute Compute, steps Distribution) error
 	if err := k.step.prepare(drawStep, "seconds_per_step", seconds, "compute", c.Vary.Compute); err != nil {
 		return err
 	}
+	// A fixed step time is also kept in nanoseconds, by which steps are multiplied exactly.
 	if !k.step.fixed {
 		return nil
 	}

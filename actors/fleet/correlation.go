@@ -103,6 +103,7 @@ func (f *Fleet) Correlate(c Correlation, clients int, values func(property strin
 		if err != nil {
 			return err
 		}
+		// Before the assignment, client i has device i.
 		deviceValues := make([]float64, clients)
 		for i := range deviceValues {
 			deviceValues[i] = target.value(i)
@@ -124,6 +125,7 @@ func (f *Fleet) Correlate(c Correlation, clients int, values func(property strin
 			)
 		}
 		assigned := assignByRank(f.seed, target.purpose, target.correlation.Spearman, data, deviceValues)
+		// The correlation that was reached is noted, as ranks with ties cannot have every value.
 		got := make([]float64, clients)
 		for i, device := range assigned {
 			got[i] = deviceValues[device]
@@ -146,6 +148,7 @@ func (c *Correlation) check(classes []Class) error {
 			return registry.Below("correlation.speed", err)
 		}
 	}
+	// A coefficient of 0 stands for a correlation that is not wanted.
 	if c.Availability.Spearman == 0 {
 		return nil
 	}
@@ -214,7 +217,7 @@ func assignByRank(seed uint64, purpose keyed.Purpose, coefficient float64, data,
 }
 
 // ranked returns the indices of values in ascending order of value. Ties are broken at random by
-// keyed bits; part separates the draws of several calls.
+// bits that follow from the seed and purpose; part separates the draws of several calls.
 func ranked(seed uint64, purpose keyed.Purpose, part uint64, values []float64) []uint32 {
 	type entry struct {
 		value float64
@@ -225,6 +228,7 @@ func ranked(seed uint64, purpose keyed.Purpose, part uint64, values []float64) [
 	for i, v := range values {
 		list[i] = entry{v, keyed.Hash(seed, purpose, uint64(i), part), uint32(i)}
 	}
+	// Equal keys are improbable, but the order must be the same on every machine.
 	slices.SortFunc(list, func(a, b entry) int {
 		return cmp.Or(cmp.Compare(a.value, b.value), cmp.Compare(a.key, b.key), cmp.Compare(a.index, b.index))
 	})
@@ -253,7 +257,7 @@ func spearman(x, y []float64) float64 {
 }
 
 // ranks returns the rank of each value among all, counted from 0. Equal values share the mean of
-// their ranks.
+// their ranks, as Spearman's coefficient wants it.
 func ranks(values []float64) []float64 {
 	order := make([]int, len(values))
 	for i := range order {
@@ -261,6 +265,7 @@ func ranks(values []float64) []float64 {
 	}
 	slices.SortFunc(order, func(i, j int) int { return cmp.Compare(values[i], values[j]) })
 	places := make([]float64, len(values))
+	// Each pass takes one group of equal values, from begin to before end in the order.
 	for begin := 0; begin < len(order); {
 		end := begin + 1
 		for end < len(order) && values[order[end]] == values[order[begin]] {

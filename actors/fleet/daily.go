@@ -74,7 +74,8 @@ func zonesOf(list []Zone) (offsets []int64, limits []uint64, err error) {
 	return offsets, limits, err
 }
 
-// String describes the model for people.
+// String describes the model for people: the hours and the jitter of the window, the probability of
+// a day, and the number of time zones.
 func (a Daily) String() string {
 	zones := "24 time zones"
 	if n := len(a.Zones); n > 0 {
@@ -137,7 +138,8 @@ func (d *windows) window(seed uint64, client int, n int64) (opens, closes int64,
 	return opens, closes, true
 }
 
-// Present implements [Presence].
+// Present implements [Presence]: it reports whether time t lies within a window of the client that
+// occurs.
 func (d *windows) Present(seed uint64, client int, t int64) bool {
 	since, _ := d.local(seed, client, t)
 	// The window of the day before is over by now, however long its jitter; that
@@ -154,13 +156,15 @@ func (d *windows) Present(seed uint64, client int, t int64) bool {
 	return false
 }
 
-// Change implements [Presence]. It looks at most maxLook days ahead.
+// Change implements [Presence]: it returns when the client's presence next differs from that at
+// time t. It looks at most maxLook days ahead.
 func (d *windows) Change(seed uint64, client int, t int64) int64 {
 	since, shift := d.local(seed, client, t)
 	n := floorDiv(since, day)
 	for i := n; i < n+maxLook; i++ {
 		opens, closes, ok := d.window(seed, client, i)
 		switch {
+		// The client is away on that day, or its window is over.
 		case !ok || since >= closes:
 		case since >= opens:
 			return closes - shift

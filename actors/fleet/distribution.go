@@ -66,7 +66,7 @@ type Bounds struct {
 }
 
 // Cut returns the sampler l with its draws clamped to the bounds, and with Min, Max and Median
-// changed alike.
+// changed alike. A bound of 0 is not set. It is an error if the upper bound is below the lower one.
 func (b Bounds) Cut(l Sampler) (Sampler, error) {
 	if b == (Bounds{}) {
 		return l, nil
@@ -77,9 +77,11 @@ func (b Bounds) Cut(l Sampler) (Sampler, error) {
 	limit := cmp.Or(b.AtMost, math.Inf(1))
 	free := l.Quantile
 	l.Quantile = func(bits uint64) float64 { return min(max(free(bits), b.AtLeast), limit) }
+	// A clamped draw is no longer lognormal, and constant only if the bounds leave it as it is.
 	l.lognormal = false
 	l.constant = l.constant && l.Min >= b.AtLeast && l.Min <= limit
 	l.Min = min(max(l.Min, b.AtLeast), limit)
+	// A maximum or median of 0 is not known, and stays so.
 	for _, x := range []*float64{&l.Max, &l.Median} {
 		if *x != 0 {
 			*x = min(max(*x, b.AtLeast), limit)

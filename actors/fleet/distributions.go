@@ -42,7 +42,8 @@ type Uniform struct {
 	Bounds
 }
 
-// Sampler implements [Distribution].
+// Sampler implements [Distribution]: draws are equally likely between Min and Max, and the bounds
+// may cut them.
 func (d Uniform) Sampler() (Sampler, error) {
 	if d.Max < d.Min {
 		return Sampler{}, registry.Errorf("max", "%g is below min, %g", d.Max, d.Min)
@@ -103,7 +104,8 @@ type ShiftedExponential struct {
 	Bounds
 }
 
-// Sampler implements [Distribution] by inversion.
+// Sampler implements [Distribution] by inversion: a draw is Shift plus an exponential of mean Mean
+// − Shift, for which −log of a uniform number is taken.
 func (d ShiftedExponential) Sampler() (Sampler, error) {
 	if d.Shift > d.Mean {
 		return Sampler{}, registry.Errorf("shift", "%g is above mean, %g", d.Shift, d.Mean)
@@ -122,7 +124,8 @@ type Weibull struct {
 	Bounds
 }
 
-// Sampler implements [Distribution] by inversion.
+// Sampler implements [Distribution] by inversion: a draw is Scale · (−log u)^(1/Shape) for a
+// uniform number u.
 func (d Weibull) Sampler() (Sampler, error) {
 	exponent := 1 / d.Shape
 	return d.Cut(Sampler{Quantile: func(bits uint64) float64 {
@@ -169,7 +172,8 @@ type Empirical struct {
 // maxValues bounds the values of an empirical distribution.
 const maxValues = 1 << 20
 
-// Sampler implements [Distribution].
+// Sampler implements [Distribution]: a draw is one of the values, each equally likely. The order of
+// the values decides which bits give which.
 func (d Empirical) Sampler() (Sampler, error) {
 	if n := len(d.Values); n < 1 || n > maxValues {
 		return Sampler{}, registry.Errorf("values", "%d of them (from 1 to %d)", n, maxValues)

@@ -84,6 +84,7 @@ func (f *Fleet) Soonest(bits Bits) int64 {
 	shortestTask := int64(math.MaxInt64)
 	for i := range f.classes {
 		k := &f.classes[i]
+		// A task of such a class may end at once.
 		if k.dropout != (Dropout{}) || k.battery != nil {
 			return 0
 		}
@@ -93,6 +94,7 @@ func (f *Fleet) Soonest(bits Bits) int64 {
 			down = k.download.maxDraw()
 			up = k.upload.maxDraw()
 		}
+		// With link traces, the fastest second of any trace bounds the speed.
 		for i := range k.links {
 			down = max(down, k.links[i].download.max())
 			up = max(up, k.links[i].upload.max())
@@ -111,7 +113,7 @@ func shortest(bits int64, mbps float64) int64 {
 	return max(0, transfer(bits, mbps/rounding)-1)
 }
 
-// maxDraw returns the largest value that can be drawn.
+// maxDraw returns the largest value of the quantity that can be drawn, over all clients and tasks.
 func (q *quantity) maxDraw() float64 {
 	const top = math.MaxUint64
 	if q.product {

@@ -68,7 +68,8 @@ func (f *Files) links(l Links) (linkTraces, error) {
 	return chosen, nil
 }
 
-// steps returns the distribution of a local step's time over the measured devices of c.
+// steps returns the distribution of a local step's time over the measured devices of c, scaled so
+// that the reference device takes c.SecondsPerStep. It reads the file only once.
 func (f *Files) steps(c Compute) (Distribution, error) {
 	measured, err := load(
 		f,
@@ -108,6 +109,8 @@ func readRows(r io.Reader, kind string, columns, named []string, row func(line i
 	if err != nil && !errors.Is(err, csv.ErrFieldCount) {
 		return fmt.Errorf("%s: %w", kind, err)
 	}
+	// positions holds where the named columns are in the file, nil if its columns are exactly those
+	// wanted.
 	var positions []int
 	for _, name := range named {
 		i := slices.Index(header, name)
@@ -144,6 +147,7 @@ func readRows(r io.Reader, kind string, columns, named []string, row func(line i
 			}
 			fields = chosen
 		}
+		// The name is the first field of each row.
 		if n := len(fields[0]); n < 1 || n > maxName {
 			return fmt.Errorf("%s: line %d: %s is %d bytes long, want 1 to %d", kind, line, columns[0], n, maxName)
 		}
@@ -168,7 +172,7 @@ func number(name, text string, low, high float64) (float64, error) {
 
 // readTraces reads a CSV file of at most limit traces. The rows of a trace must stand together. It
 // passes each row's trace, whether the row is the trace's first, and the fields behind the trace's
-// name to row.
+// name to row. The other parameters are as for readRows.
 func readTraces(
 	r io.Reader,
 	kind string,
@@ -176,6 +180,7 @@ func readTraces(
 	limit int,
 	row func(name string, begins bool, fields []string) error,
 ) error {
+	// seen holds the line in which each trace begins.
 	seen := map[string]int{}
 	last := ""
 	return readRows(r, kind, columns, named, func(line int, fields []string) error {
@@ -218,6 +223,7 @@ const (
 // a time (0 or empty) are skipped.
 func readMeasurements(r io.Reader, named []string) (measurements, error) {
 	var all measurements
+	// seen holds the line in which each device stands.
 	seen := map[string]int{}
 	err := readRows(r, "measured devices", []string{"device", "milliseconds"}, named, func(line int, row []string) error {
 		if before, twice := seen[row[0]]; twice && named == nil {
@@ -236,6 +242,7 @@ func readMeasurements(r io.Reader, named []string) (measurements, error) {
 		if len(all) == maxDevices {
 			return fmt.Errorf("more than %d devices", maxDevices)
 		}
+		// The reader uses the memory of a row again.
 		name := strings.Clone(row[0])
 		seen[name] = line
 		all = append(all, measurement{name, ms})

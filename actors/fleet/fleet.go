@@ -87,11 +87,13 @@ func (c Config) Check() error {
 	return err
 }
 
-// newFleet is NewFleet, or only the checks if files is nil.
+// newFleet makes the fleet of a configuration as NewFleet does. If files is nil, it reads no file
+// and only checks the configuration.
 func newFleet(c Config, seed uint64, files *Files) (*Fleet, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
+	// What applies to all classes is prepared once.
 	common := class{dropout: c.Dropout}
 	err := common.prepare(c.Slowdown, c.Availability, files)
 	if err != nil {
@@ -107,6 +109,7 @@ func newFleet(c Config, seed uint64, files *Files) (*Fleet, error) {
 	if f.real, err = c.classesOfDevices(); err != nil {
 		return nil, err
 	}
+	// Without classes all clients alike have one, which is made of network and compute.
 	classes := c.Fleet
 	if len(classes) == 0 {
 		f.homogeneous = !c.Network.Links.isSet() && c.Compute.Measured == ""
@@ -118,6 +121,7 @@ func newFleet(c Config, seed uint64, files *Files) (*Fleet, error) {
 	for i, k := range classes {
 		compiled, err := k.compile(&c, steps, common, files)
 		if err != nil {
+			// An error names the configuration key that the user has set.
 			place := fmt.Sprintf("fleet[%d]", i)
 			if len(c.Fleet) == 0 {
 				place = "network"
@@ -131,6 +135,7 @@ func newFleet(c Config, seed uint64, files *Files) (*Fleet, error) {
 		f.Files = files.paths
 	}
 	f.countEnds = countEnds(c.Fleet)
+	// Classes of real devices, and those with a count, may have no weight.
 	idle := func(i int) bool { return slices.Contains(f.real, i) || c.Fleet[i].Count > 0 }
 	f.shares, err = shares("fleet", classWeights(classes, f.countEnds != nil), idle)
 	return f, err
@@ -168,7 +173,8 @@ func countEnds(classes []Class) (upTo []int) {
 	return upTo
 }
 
-// classesOfDevices returns the number of each real device's class, NoClass where none is named.
+// classesOfDevices returns the number of the class of each real device, in the order of c.Devices,
+// and NoClass where none is named. It is an error if a name is no class of the fleet.
 func (c *Config) classesOfDevices() ([]int, error) {
 	list := make([]int, len(c.Devices))
 	for i, name := range c.Devices {
@@ -180,7 +186,8 @@ func (c *Config) classesOfDevices() ([]int, error) {
 	return list, nil
 }
 
-// check validates the configuration without preparing any of it.
+// check validates the configuration without preparing any of it, and reads no file. Its errors name
+// the configuration key.
 func (c Config) check() error {
 	if n := len(c.Fleet); n > maxClasses {
 		return registry.Errorf("fleet", "%d classes (at most %d)", n, maxClasses)
@@ -201,6 +208,7 @@ func (c Config) check() error {
 			"needs seconds_per_step above 0 and std 0 (a class in fleet may have a step_cv)",
 		)
 	}
+	// Two classes must not have the same name, by which devices and results refer to them.
 	seen := map[string]bool{}
 	for i, k := range c.Fleet {
 		if k.Name != "" && seen[k.Name] {
@@ -294,8 +302,10 @@ func (f *Fleet) Durations(client int, task uint64, steps int, bits Bits, start i
 	return f.durations(k, h, client, task, steps, bits, start)
 }
 
-// durations is Durations of a client with a device of class k, whose key is h. It adds the time
-// that an attacker takes on purpose, which counts as computing.
+// durations returns the phases of a task as Durations does, for a client with a device of class k,
+// whose key is h. task numbers the client's tasks, and start is the virtual time at which the task
+// starts, in nanoseconds. It adds the time that an attacker takes on purpose, which counts as
+// computing.
 func (f *Fleet) durations(
 	k *class,
 	h uint64,
@@ -316,6 +326,7 @@ func (f *Fleet) durations(
 	}
 	d := k.durations(f.seed, client, h, task, steps, bits, start)
 	err := d.check(steps, bits)
+	// An attacker may delay its answer up to the deadline of the round.
 	if err == nil && k.delay != nil {
 		d.Compute += k.delay(d.Total(), f.deadline) - d.Total()
 		if d.Compute > maxSeconds*second {
@@ -332,6 +343,7 @@ func (f *Fleet) durations(
 // after it are 0. h is the device's key. Each phase starts when the one before it ends, so
 // slowdowns and traces see the right time.
 func (k *class) durations(seed uint64, client int, h, task uint64, steps int, bits Bits, start int64) (d Durations) {
+	// Tasks that start together may share their random bits, as all are on one busy machine.
 	random := keys{client: h}
 	switch {
 	case k.shared:
@@ -341,6 +353,8 @@ func (k *class) durations(seed uint64, client int, h, task uint64, steps int, bi
 	}
 	var trace *linkTrace
 	var position int64
+	// On a link trace the capacity changes every second; otherwise the speed holds for the whole
+	// transfer.
 	if k.links != nil {
 		trace, position = k.links.locate(h, start)
 		d.Download = trace.download.transfer(bits.Down, position)
@@ -405,8 +419,10 @@ func (k *class) compute(random keys, seed uint64, client int, task uint64, steps
 			return -1
 		}
 	default:
+		// beta is the mean time of a step in this task, in seconds.
 		beta := k.step.draw(random)
 		s := float64(n * beta)
+		// The standard deviation of a sum of n steps is that of one times the root of n.
 		if k.std > 0 || k.cv > 0 {
 			std := float64(k.std*k.step.factor(keyed.Nth(random.task, k.step.part))) + float64(k.cv*beta)
 			z := portable.Normal(keyed.Hash(seed, keyed.Compute, uint64(client), task))
@@ -430,7 +446,8 @@ func (f *Fleet) Mean(steps int, bits Bits) (Durations, error) {
 	return f.sample(steps, bits, f.classOf)
 }
 
-// MeanOf is [Fleet.Mean] over the devices of one class, or over all for [NoClass].
+// MeanOf returns the mean durations of a task as [Fleet.Mean] does, over the devices of one class,
+// given its number, or over all for [NoClass].
 func (f *Fleet) MeanOf(number, steps int, bits Bits) (Durations, error) {
 	if number == NoClass {
 		return f.Mean(steps, bits)
@@ -483,7 +500,7 @@ func (f *Fleet) sample(steps int, bits Bits, classOf func(device int) (*class, u
 }
 
 // Interval90 returns for each phase the bounds in seconds between which 90 % of the tasks of a
-// class's devices lie, estimated from 199 draws an hour apart.
+// class's devices lie, estimated from 199 draws an hour apart. number is that of the class.
 func (f *Fleet) Interval90(number, steps int, bits Bits) (low, high [3]float64, err error) {
 	// Of 199 sorted draws, 9 lie beyond each bound.
 	const tasks, beyond = 199, 9

@@ -40,7 +40,8 @@ func (t *linkTrace) length() int64 { return int64(t.seconds) * second }
 // second is one second in nanoseconds.
 const second = 1_000_000_000
 
-// choose returns the named traces in the order of the names.
+// choose returns the traces with the given names, in the order of the names. It is an error if
+// there is no trace of a name.
 func (l linkTraces) choose(names []string) (chosen linkTraces, err error) {
 	available := l.names()
 	for _, name := range names {
@@ -147,6 +148,7 @@ func (l *Links) read(r io.Reader) (linkTraces, error) {
 	up := cmp.Or(l.UploadFactor, 1)
 	var all linkTraces
 	columns := []string{"trace", "second", "download_mbps", "upload_mbps"}
+	// readRow adds one second to the trace that the row belongs to.
 	readRow := func(name string, begins bool, row []string) error {
 		if begins {
 			all = append(all, linkTrace{name: name})
@@ -170,6 +172,7 @@ func (l *Links) read(r io.Reader) (linkTraces, error) {
 	for i := range all {
 		t := &all[i]
 		for _, c := range []*capacity{&t.download, &t.upload} {
+			// A transfer over a trace without capacity would never end.
 			if c.total(); c.sum[t.seconds] == 0 {
 				return nil, fmt.Errorf("link traces: trace %q: no second has any capacity one way", t.name)
 			}

@@ -24,7 +24,8 @@ func (m Markov) Presence(*Files) (Presence, error) {
 	return &chain, nil
 }
 
-// String describes the model for people.
+// String describes the model for people: the mean lengths of stays and absences in seconds, and the
+// share of the time in which clients are available.
 func (m Markov) String() string {
 	return fmt.Sprintf(
 		"markov (on for %g s, off for %g s in the mean: %.3g available)",
@@ -101,10 +102,12 @@ var poisson = func() (c [18]uint64) {
 	return c
 }()
 
-// point returns the last point at or before t (direction -1) or the first after t (direction +1).
-// Of several points in the same nanosecond both directions find the same.
+// point returns the last point of the client's chain at or before t (direction -1) or the first
+// after t (direction +1). Of several points in the same nanosecond both directions find the same.
 func (m *onOff) point(seed uint64, client int, t, direction int64) point {
 	w := floorDiv(t, m.window)
+	// Each pass looks at the points of one window of time. They follow from its key, so that
+	// nothing has to be remembered.
 	for range maxEmpty {
 		best := point{window: m.key(seed, client, w)}
 		found := false
@@ -150,7 +153,8 @@ func (m *onOff) Present(seed uint64, client int, t int64) bool {
 	return m.draw(m.point(seed, client, t, -1))
 }
 
-// Change implements [Presence]. After maxLook points without a change it returns the last point.
+// Change implements [Presence]: it returns when the client's presence next differs from that at
+// time t. After maxLook points without a change it returns the last point.
 func (m *onOff) Change(seed uint64, client int, t int64) int64 {
 	now := m.Present(seed, client, t)
 	for range maxLook {
@@ -166,7 +170,8 @@ func (m *onOff) Change(seed uint64, client int, t int64) int64 {
 	return t
 }
 
-// ChangeBy implements boundedPresence.
+// ChangeBy implements boundedPresence: it returns when the client's presence, which is present at
+// time from, changes before or at time to. It returns Never if it does not.
 func (m *onOff) ChangeBy(seed uint64, client int, present bool, from, to int64) int64 {
 	for t := from; ; {
 		p := m.point(seed, client, t, +1)
@@ -183,7 +188,8 @@ func (m *onOff) ChangeBy(seed uint64, client int, present bool, from, to int64) 
 // Interval implements boundedPresence: a window holds one point in the mean.
 func (m *onOff) Interval() int64 { return m.window }
 
-// floorDiv divides and rounds towards minus infinity. b must be positive.
+// floorDiv divides a by b and rounds the quotient towards minus infinity, also for a negative a. b
+// must be positive.
 func floorDiv(a, b int64) int64 {
 	q := a / b
 	if a%b < 0 {

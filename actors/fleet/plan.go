@@ -65,7 +65,8 @@ type Plan struct {
 
 // Plan returns how long a task takes a client that starts it at virtual time start (see
 // [Fleet.Durations]), and whether the client drops out: by chance, because its availability ends,
-// or because its battery is empty, whichever comes first.
+// or because its battery is empty, whichever comes first. task numbers the client's tasks, and bits
+// are the sizes of the transfers.
 func (f *Fleet) Plan(c Client, task uint64, steps int, bits Bits, start int64) (Plan, error) {
 	k, h := f.classOf(c.Device)
 	d, err := f.durations(k, h, c.Number, task, steps, bits, start)
@@ -74,6 +75,7 @@ func (f *Fleet) Plan(c Client, task uint64, steps int, bits Bits, start int64) (
 	}
 	p := Plan{Durations: d}
 	total := d.Total()
+	// Secure aggregation has four stages more, and masks the update.
 	if f.secure {
 		ok := false
 		p.Stages, ok = f.stageDurations(k, h, c.Number, task, start)
@@ -84,6 +86,7 @@ func (f *Fleet) Plan(c Client, task uint64, steps int, bits Bits, start int64) (
 		p.Compute += f.stages.masks(bits.Up)
 		total = p.total()
 	}
+	// A client that waits when it is away goes on with its transfer when it is back.
 	if k.dropout.Away == AwayWaits && k.presence != nil {
 		if !p.pause(k.presence, f.seed, c.Presence, start) {
 			// The client leaves in a transfer and never comes back.
@@ -91,6 +94,8 @@ func (f *Fleet) Plan(c Client, task uint64, steps int, bits Bits, start int64) (
 		}
 		total = p.total()
 	}
+	// leaves is the work after which the client drops out, in nanoseconds; the earliest cause
+	// counts.
 	leaves := total
 	if p := k.dropout.Probability; p > 0 && total > 0 {
 		if h := keyed.Hash(f.seed, keyed.Dropout, uint64(c.Number), task); keyed.Nth(h, 0) < threshold(p) {
@@ -110,8 +115,9 @@ func (f *Fleet) Plan(c Client, task uint64, steps int, bits Bits, start int64) (
 	return p, nil
 }
 
-// pause makes the transfers of a plan longer by the time in which the client is away. It reports false
-// for a client that does not come back: the plan then has it drop out in the transfer that it leaves.
+// pause makes the transfers of a plan longer by the time in which the client is away. start is when
+// the task starts. It reports false for a client that does not come back: the plan then has it drop
+// out in the transfer that it leaves.
 func (p *Plan) pause(presence Presence, seed uint64, client int, start int64) (returns bool) {
 	end, ok := transferred(presence, seed, client, start, p.Download)
 	if !ok {
@@ -122,6 +128,7 @@ func (p *Plan) pause(presence Presence, seed uint64, client int, start int64) (r
 		return false
 	}
 	p.Download = end - start
+	// A client computes while it is away, so only transfers are interrupted.
 	uploads := end + p.Compute
 	end, ok = transferred(presence, seed, client, uploads, p.Upload)
 	if !ok {
@@ -137,9 +144,9 @@ func (p *Plan) pause(presence Presence, seed uint64, client int, start int64) (r
 // maxPauses is after how many absences in one transfer a client counts as one that does not come back.
 const maxPauses = 4096
 
-// transferred returns when a client is done with a transfer that begins at time from and takes so many
-// nanoseconds in which the client is available. ok is false if it never is: end is then when it was
-// available last.
+// transferred returns when a client is done with a transfer that begins at time from and takes
+// duration nanoseconds in which the client is available. ok is false if it never is done: end is
+// then when the client was available last.
 func transferred(presence Presence, seed uint64, client int, from, duration int64) (end int64, ok bool) {
 	now := from
 	last := from
@@ -148,6 +155,7 @@ func transferred(presence Presence, seed uint64, client int, from, duration int6
 			return now, true
 		}
 		change := presence.Change(seed, client, now)
+		// The transfer goes on only while the client is present.
 		if presence.Present(seed, client, now) {
 			if change == Never || change-now >= duration {
 				return now + duration, true

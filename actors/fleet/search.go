@@ -53,9 +53,9 @@ func (f *Fleet) NextAnyChange(clients int, t int64) int64 {
 // searchBounded returns the first change after t of clients with a boundedPresence, if that comes
 // before first, else first. interval is the least Interval among them, or Never if there are none.
 //
-// It looks ahead for all clients by one interval, then by twice as much again, and so on. The number
-// of points that it looks at is thereby in proportion to those before the change, of all clients
-// together. Nothing changes up to the time that it has reached, so it may give up there.
+// It looks ahead for all clients by one interval, then by twice as much again, and so on. The
+// number of points that it looks at is thereby in proportion to those before the change, of all
+// clients together. Nothing changes up to the time that it has reached, so it may give up there.
 func (f *Fleet) searchBounded(clients int, t, first, interval int64) int64 {
 	if interval == Never {
 		return first
@@ -71,6 +71,7 @@ func (f *Fleet) searchBounded(clients int, t, first, interval int64) int64 {
 			if !isBounded {
 				continue
 			}
+			// Only a change before the first one that is known so far matters.
 			present := p.Present(f.seed, number, from)
 			first = min(first, p.ChangeBy(f.seed, number, present, from, min(to, first)))
 		}

@@ -22,7 +22,8 @@ type Share struct {
 	CycleSeconds float64      `key:"cycle_seconds" range:"[1e-2,1e8]" unit:"seconds" help:"mean length of a stay and an absence together"`
 }
 
-// Presence prepares the model. Shares must lie above 0 and at most at 1.
+// Presence prepares the model, and reads no file. It is an error unless all shares that can be
+// drawn lie above 0 and at most at 1.
 func (s Share) Presence(*Files) (Presence, error) {
 	if s.Share == nil {
 		return nil, registry.Errorf("share", "is not set (a number or a distribution, above 0 and at most 1)")
@@ -40,7 +41,8 @@ func (s Share) Presence(*Files) (Presence, error) {
 	return &personal{sampler, s.CycleSeconds}, registry.Below("share", err)
 }
 
-// String describes the model for people.
+// String describes the model for people: the distribution of the shares, and the mean length of a
+// stay and an absence together, in seconds.
 func (s Share) String() string {
 	return fmt.Sprintf(
 		"share (%s of the time, a stay and an absence in %g s)",
@@ -78,7 +80,8 @@ func (p *personal) Present(seed uint64, client int, t int64) bool {
 	return !absent || chain.Present(seed, client, t)
 }
 
-// Change implements [Presence].
+// Change implements [Presence]: it returns when the client's presence next differs from that at
+// time t, and Never for a client that is always there.
 func (p *personal) Change(seed uint64, client int, t int64) int64 {
 	chain, absent := p.chain(seed, client)
 	if !absent {

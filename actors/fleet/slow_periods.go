@@ -39,8 +39,9 @@ type SlowPeriods struct {
 	Links        bool         `key:"links" default:"false" help:"transfers slow down, too, except on link traces"`
 }
 
-// Slowing checks the options and prepares the slowdown. The mean pace is 1 - slow + slow
-// E[1/factor], where slow is the share of the time in slow periods.
+// Slowing checks the options and prepares the slowdown; it returns nil if none is set. The mean
+// pace of clients is 1 − slow + slow · E[1/factor], where slow is the share of the time in slow
+// periods.
 func (s SlowPeriods) Slowing() (Slowing, error) {
 	// minSeconds is the shortest mean time of a slow period, and of the time between two.
 	const minSeconds = 1e-3
@@ -50,6 +51,7 @@ func (s SlowPeriods) Slowing() (Slowing, error) {
 		s.Factor == nil &&
 		!s.Links:
 		return nil, nil
+	// A slowdown needs both mean times and a factor.
 	case s.EverySeconds == 0:
 		return nil, registry.Errorf("every_seconds", "is not set (the mean time from one spell to the next)")
 	case !(s.ForSeconds >= minSeconds && s.ForSeconds <= s.EverySeconds-minSeconds):
@@ -67,6 +69,7 @@ func (s SlowPeriods) Slowing() (Slowing, error) {
 	if err != nil {
 		return nil, registry.Below("factor", err)
 	}
+	// A factor below 1 would make clients faster.
 	if factor.Min < 1 {
 		return nil, registry.Errorf(
 			"factor",
@@ -111,19 +114,22 @@ func (s *slowPeriods) Transfers() bool { return s.transfers }
 // them is done at the mean pace.
 const maxPaceChanges = 256
 
-// Stretch implements [Slowing]. It follows the chain from point to point, each with a pace of its
-// own.
+// Stretch implements [Slowing]: it returns how long work nanoseconds of work take a client from
+// time start on, -1 if that is out of bounds. It follows the chain from point to point, each with a
+// pace of its own.
 func (s *slowPeriods) Stretch(seed uint64, client int, start, work int64) int64 {
 	t := start
 	remaining := float64(work)
 	p := s.chain.point(seed, client, t, -1)
 	for range maxPaceChanges {
+		// Between two points the client has one pace.
 		factor := 1.0
 		if s.chain.draw(p) {
 			factor = s.factor.Quantile(keyed.Nth(p.window, drawFactor+p.number))
 		}
 		p = s.chain.point(seed, client, t, +1)
 		span := float64(p.time - t)
+		// The work ends before the next point.
 		if need := float64(remaining * factor); need <= span {
 			return roundDuration(float64(t-start) + need)
 		}

@@ -24,7 +24,8 @@ type Trace struct {
 	StartHour     float64  `key:"start_hour" default:"0" range:"[0,24]" unit:"hours" help:"time of day (UTC) at virtual time 0"`
 }
 
-// Presence reads the recorded stays and prepares the model.
+// Presence reads the recorded stays and prepares the model. Without files (nil) it only checks the
+// options, and returns nil.
 func (a Trace) Presence(files *Files) (Presence, error) {
 	if a.Sessions == "" {
 		return nil, registry.Errorf("sessions", "is not set (the path of recorded stays)")
@@ -43,6 +44,7 @@ func (a Trace) Presence(files *Files) (Presence, error) {
 	if err != nil || files == nil {
 		return nil, err
 	}
+	// A file that several classes name is read once for the same options.
 	key := fmt.Sprint("sessions ", a.PeriodSeconds, a.Columns)
 	r.sessions, err = load(files, a.Sessions, key, func(in io.Reader) (*sessions, error) {
 		return readSessions(in, a.Columns, a.PeriodSeconds)
@@ -98,8 +100,8 @@ func (r *replay) stays(key uint64, client int) []session {
 	return r.traces[client%len(r.traces)]
 }
 
-// locate returns the client's trace, the position in it at time t, and the index of the first
-// session that ends after that position.
+// locate returns the client's trace, the position in it at time t in nanoseconds, and the index of
+// the first session that ends after that position.
 func (r *replay) locate(seed uint64, client int, t int64) (trace []session, position int64, next int) {
 	key := uint64(0)
 	if r.drawn || r.spread || len(r.zones) > 0 {
@@ -107,6 +109,7 @@ func (r *replay) locate(seed uint64, client int, t int64) (trace []session, posi
 	}
 	position = (t + r.start) % r.period
 	switch {
+	// Each client starts at a random position of the period, or at that of its time zone.
 	case r.spread:
 		position = (position + int64(keyed.Below(key, uint64(r.period)))) % r.period
 	case len(r.zones) > 0:
@@ -124,7 +127,8 @@ func (r *replay) locate(seed uint64, client int, t int64) (trace []session, posi
 	return trace, position, next
 }
 
-// Share implements [Sharing]: the part of the period for which the client's trace is available.
+// Share implements [Sharing]: it returns the part of the period for which the client's trace is
+// available, from 0 to 1.
 func (r *replay) Share(seed uint64, client int) float64 {
 	stays := int64(0)
 	for _, s := range r.stays(keyed.Hash(seed, keyed.Availability, uint64(client)), client) {
@@ -139,15 +143,18 @@ func (r *replay) Present(seed uint64, client int, t int64) bool {
 	return next < len(trace) && trace[next].start <= position
 }
 
-// Change implements [Presence].
+// Change implements [Presence]: it returns when the client's presence next differs from that at
+// time t, and Never for a client that is always or never there.
 func (r *replay) Change(seed uint64, client int, t int64) int64 {
 	trace, position, next := r.locate(seed, client, t)
 	period := r.period
 	switch start := t - position; {
 	case len(trace) == 0 || trace[0] == session{0, period}:
 		return Never
+	// All sessions of this period are over, so the first of the next period comes.
 	case next == len(trace):
 		return start + period + trace[0].start
+	// The client is away until the next session starts.
 	case trace[next].start > position:
 		return start + trace[next].start
 	// The session goes on at the beginning of the next period.
@@ -192,6 +199,7 @@ func readSessions(r io.Reader, named []string, periodSeconds float64) (*sessions
 			)
 		case total > maxSessions:
 			return fmt.Errorf("more than %d sessions", maxSessions)
+		// A session of length 0, or behind the period, is left out.
 		case s.end == s.start || period > 0 && s.start >= period:
 			return nil
 		// A session that begins where the one before ends is part of the same stay.

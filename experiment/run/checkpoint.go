@@ -39,7 +39,8 @@ type checkpointer struct {
 const maxShare = 1. / 20
 
 // keepCheckpoints starts the timer of a run's checkpoints, and listens to the caller's requests for
-// one. limit is the virtual time at which the run ends. End it with close.
+// one. limit is the virtual time at which the run ends, and previous the attempt that the run
+// continues. The caller ends it with close.
 func (r *recorder) keepCheckpoints(limit round.Time, previous attempt) *checkpointer {
 	k := &checkpointer{
 		recorder:      r,
@@ -47,11 +48,14 @@ func (r *recorder) keepCheckpoints(limit round.Time, previous attempt) *checkpoi
 		every:         wall(r.p.Config.Checkpoint.Seconds),
 		stop:          make(chan struct{}),
 	}
+	// The head says what the checkpoint belongs to; the limit is kept, so that it is not measured
+	// again.
 	k.next.Head = r.p.identity(r.p.options.Version)
 	k.next.Body.Limit = int64(limit)
 	due := time.Now().Add(k.every)
 	r.due.Store(&due)
 	k.alarm = time.AfterFunc(k.every, func() { k.due.Store(true) })
+	// A request makes a checkpoint due at once; it is written at the end of the round.
 	k.listen.Go(func() {
 		for {
 			select {
@@ -133,7 +137,8 @@ func (k *checkpointer) report(err error) {
 	k.failing = err != nil
 }
 
-// identity says what the run's checkpoints are of: all that its bits follow from.
+// identity returns the head of the run's checkpoints: everything that the bits of its model follow
+// from, such as configuration, kernel and data. version is that of the program.
 func (p *experiment) identity(version string) checkpoint.Head {
 	h := checkpoint.Head{
 		Config:  string(p.Config.YAML()),
@@ -141,6 +146,7 @@ func (p *experiment) identity(version string) checkpoint.Head {
 		Version: version,
 		Files:   p.Files,
 	}
+	// A run that only measures time has no data.
 	if p.Set != nil {
 		h.Data = p.Set.Info().Digest
 	}

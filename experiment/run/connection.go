@@ -87,7 +87,8 @@ func folderCertificate(listen string, own certificate.Folder) (files natsconn.TL
 	return files, nil
 }
 
-// Joining says in a sentence how hosts and devices join a server that listens.
+// Joining says in a sentence how hosts and devices join the server s, which listens in this
+// process, until when its certificate is valid, and how many connections it takes.
 func Joining(s *embedded.Embedded) string {
 	text := fmt.Sprintf("can join on %s with credentials (fedpace enroll)", s.URL())
 	if end := s.CertificateEnd(); !end.IsZero() {
@@ -174,8 +175,8 @@ func (e *engine) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// announce prepares what hosts in other processes are told of the run. It does nothing where none
-// can reach it.
+// announce puts into c what hosts in other processes are told of the run. It does nothing where no
+// such host can reach it.
 func (e *engine) announce(c *coordinator.Config) error {
 	if !e.external {
 		return nil

@@ -212,8 +212,9 @@ func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.O
 	return result, err
 }
 
-// startHosts starts this process's hosts, once the coordinator holds the run's name: before, they
-// would answer the tasks of another run of that name. An error ends the group.
+// startHosts starts this process's hosts for the run of c and returns them. It must be called once
+// the coordinator holds the run's name: before, they would answer the tasks of another run of that
+// name. An error of a host ends the group, and with it the run.
 func (e *engine) startHosts(ctx context.Context, group *errgroup.Group, c *coordinator.Config) (hosts []*host.Host) {
 	settings := host.Config{
 		Run:     c.Run,
@@ -221,9 +222,11 @@ func (e *engine) startHosts(ctx context.Context, group *errgroup.Group, c *coord
 		Problem: *e.p.Learning(),
 		Local:   true,
 	}
+	// The stamp tells the run from others of its name.
 	if c.Bus.Info != nil {
 		settings.Stamp = c.Bus.Info.Stamp
 	}
+	// Each host answers the tasks of simulated clients, and trains if the run does.
 	for i, conn := range e.hosts {
 		settings.Workers = e.workers[i]
 		h, err := host.Start(ctx, conn, settings)
@@ -240,7 +243,8 @@ func (e *engine) startHosts(ctx context.Context, group *errgroup.Group, c *coord
 	return hosts
 }
 
-// Close closes all connections, the newest first, then the embedded server.
+// Close closes all connections of the run, the newest first, and then the embedded server, if there
+// is one.
 func (e *engine) Close() {
 	for _, conn := range slices.Backward(e.conns) {
 		conn.Close()
@@ -250,14 +254,16 @@ func (e *engine) Close() {
 	}
 }
 
-// realDevices is the configuration of the run's real devices for the coordinator; nil where there
-// are none. A replay reads their answers from a log and needs no connection.
+// realDevices returns the configuration of the run's real devices for the coordinator; nil where
+// there are none. A replay reads their answers from a log and needs no connection; otherwise it
+// opens one.
 func (e *engine) realDevices(ctx context.Context) (*realdevices.Config, error) {
 	c := &e.p.Config
 	d := &c.Devices
 	if len(d.Names) == 0 {
 		return nil, nil
 	}
+	// Devices that wait for a calibration would join the run.
 	if c.Name == bus.Calibration {
 		return nil, &config.KeyError{
 			Key: "name",
@@ -286,6 +292,7 @@ func (e *engine) realDevices(ctx context.Context) (*realdevices.Config, error) {
 		Record:      e.record,
 		Replay:      e.record.Replay,
 	}
+	// With secure aggregation, devices are told its terms when they join.
 	if secure := e.p.Secure; secure != nil {
 		v.Secure = &realdevices.Secure{Terms: secure.Devices.Terms, StageLimit: wall(c.Secure.StageSeconds)}
 		welcome.Secure = secure.Terms(c)

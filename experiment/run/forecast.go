@@ -21,14 +21,16 @@ import (
 // trialTasks is about how many tasks a dry run plays. A test sets it lower.
 var trialTasks = 20_000
 
-// DryRun prepares a run without doing it, plays a little of it to measure this machine, and says how
-// long the rest will take and which files it will leave.
+// DryRun prepares the run of configuration c without doing it, plays a little of it to measure this
+// machine, and says how long the rest will take and which files it will leave. It makes no folder.
 func DryRun(ctx context.Context, c config.Config, o Options) (f forecast.Forecast, err error) {
 	p, err := o.prepare(ctx, c)
 	if err != nil {
 		return f, err
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
+	// The end of the run and the grid of evaluations may need rounds of fixed K, which are played
+	// here, too.
 	limit, err := p.limit(ctx)
 	if err == nil {
 		err = p.setGrid(ctx)

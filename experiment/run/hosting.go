@@ -67,9 +67,9 @@ const (
 	reconnectGrace = 30 * time.Second
 )
 
-// Host answers tasks for the simulated clients of runs and trains for them, until ctx
-// is cancelled or, with Once, a run is over. If this machine lacks a run's data or
-// kernel class, Host only answers its tasks, and says so.
+// Host answers tasks for the simulated clients of runs and trains for them, until ctx is cancelled
+// or, with Once, a run is over. If this machine lacks a run's data or kernel class, Host only
+// answers its tasks, and says so. It returns why it ended.
 func Host(ctx context.Context, o HostOptions) (err error) {
 	if o.Notice == nil {
 		o.Notice = func(string) {}
@@ -84,6 +84,7 @@ func Host(ctx context.Context, o HostOptions) (err error) {
 	if o.Name == "" {
 		o.Name = randomHostName()
 	}
+	// The host waits for the server as long as it takes.
 	settings := o.NATS
 	settings.Name = "host " + o.Name
 	settings.Patience = -1
@@ -108,6 +109,7 @@ func Host(ctx context.Context, o HostOptions) (err error) {
 		defer func() { err = errors.Join(err, server.Close()) }()
 		o.Notice("This host's metrics are on http://" + server.Addr() + "/metrics.")
 	}
+	// Announcements are repeated, so those that find the channel full can be dropped.
 	heard := make(chan *bus.Announcement, maxAnnouncements)
 	unsubscribe, err := conn.WatchRuns(ctx, func(a *bus.Announcement) {
 		if o.Run != "" && a.Run != o.Run {
@@ -129,6 +131,7 @@ func Host(ctx context.Context, o HostOptions) (err error) {
 	defer unwatch()
 	tick := time.NewTicker(silenceBeforeMove / 4)
 	defer tick.Stop()
+	// This loop alone changes the table of runs, so the table needs no lock.
 	for {
 		select {
 		case <-ctx.Done():
@@ -148,7 +151,8 @@ func Host(ctx context.Context, o HostOptions) (err error) {
 	}
 }
 
-// randomHostName tells the machine's processes apart.
+// randomHostName returns a name that tells this process from others: that of the machine, without
+// characters that a subject cannot have, and a random number.
 func randomHostName() string {
 	machine, err := os.Hostname()
 	if err != nil || machine == "" {
@@ -305,7 +309,7 @@ func (s *service) moveOn() {
 	}
 }
 
-// stopAll ends the service of every run and waits until each has ended.
+// stopAll ends the service of every run, and returns when each has ended.
 func (s *service) stopAll() {
 	for _, r := range s.runs {
 		r.stop()

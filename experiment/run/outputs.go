@@ -159,7 +159,9 @@ func (r *recorder) serve(ctx context.Context, notify func(string)) (*web.WebServ
 	return serve(ctx, r.outputs, r.p.Config.HTTP, notify)
 }
 
-// serve serves the pages of outputs at an address.
+// serve serves the web pages of the outputs at an address, such as localhost:8080, and returns the
+// server, which the caller closes. notify is told where the pages are; it may be nil. The server
+// does not end with ctx, so that the end of a run can still be seen.
 func serve(
 	ctx context.Context,
 	outputs *metrics.Recorder,
@@ -200,10 +202,12 @@ type noticeBuffer struct {
 	lines []string
 }
 
-// tap returns the caller's callbacks with notices that also come here.
+// tap returns the callbacks o, changed so that their notices also come to this buffer. Callbacks of
+// the caller that are nil stay without effect.
 func (n *noticeBuffer) tap(o Callbacks) Callbacks {
 	notify := o.Notice
 	notifyOfHosts := o.HostNotice
+	// A line goes to the buffer first, and then to the caller.
 	o.Notice = func(line string) {
 		n.add(nil, line)
 		if notify != nil {

@@ -89,14 +89,15 @@ type recorder struct {
 }
 
 // newRecorder opens the outputs of a run, which write nothing before start. waiting says what the
-// coordinator waits for a server to do; it may be nil. limit is the virtual time at which the run
-// ends, 0 for none. started is when this attempt began. Close the outputs after use.
+// coordinator waits for a server to do, and since when; it may be nil. limit is the virtual time at
+// which the run ends, 0 for none. started is when this attempt began. Close the outputs after use.
 func newRecorder(
 	p *experiment,
 	waiting func() (string, time.Time),
 	limit round.Time,
 	started time.Time,
 ) (*recorder, error) {
+	// A value that has not been measured is NaN.
 	nan := math.NaN()
 	r := &recorder{
 		p:         p,
@@ -123,6 +124,7 @@ func newRecorder(
 	r.remaining.Remaining = remaining
 	r.remaining.since = time.Now()
 	about := p.about(limit, started)
+	// Outputs ask for these values while the run goes on, from other goroutines.
 	about.Remaining = r.remainingTime
 	about.Stats = r.stats
 	about.Seen = r.seen
@@ -245,7 +247,7 @@ func (r *recorder) stats() (s metrics.Stats, ok bool) {
 	return s, true
 }
 
-// deviceStats is what outputs show of the real devices.
+// deviceStats returns the counts of the run's real devices in the form in which outputs show them.
 func deviceStats(s realdevices.Stats) metrics.DeviceStats {
 	return metrics.DeviceStats{
 		Present:    s.Present,
@@ -259,7 +261,8 @@ func deviceStats(s realdevices.Stats) metrics.DeviceStats {
 	}
 }
 
-// seen returns what outputs show of each real device.
+// seen returns what outputs show of each real device; nil before the coordinator has begun. It is
+// safe for concurrent use.
 func (r *recorder) seen() []metrics.Device {
 	reported := r.reported.Load()
 	if reported == nil {
@@ -402,7 +405,8 @@ func (r *recorder) restarts() int64 {
 	return r.saved.Restarts + r.p.Trainer.Restarts()
 }
 
-// clients takes the scores of the model after a round on the clients' own samples.
+// clients takes the scores of the model after round number on the clients' own samples, one score
+// for each client. It hands them to the outputs and keeps the totals for the summary.
 func (r *recorder) clients(number int, scores []metric.ClientScore) error {
 	e, err := r.outputs.Clients(number, scores)
 	// The scores of each client are dropped: the summary and the checkpoints need the totals alone.
@@ -523,8 +527,8 @@ func (r *recorder) summary(result *coordinator.Result) folder.Summary {
 	return s
 }
 
-// finish ends the outputs and writes the summary last: a folder that has one is whole. failure is
-// why the run ended before its end; nil where it is complete.
+// finish ends the outputs and writes the summary s last: a folder that has one is whole. failure is
+// why the run ended before its end; it is nil for a run that is complete.
 func (r *recorder) finish(result *coordinator.Result, s *folder.Summary, failure error) error {
 	r.progress.Done = result.Completed
 	r.showProgress()
@@ -542,6 +546,7 @@ func (r *recorder) finish(result *coordinator.Result, s *folder.Summary, failure
 		ValidationLoss: result.Stop.ValidationLoss,
 		Metrics:        result.Stop.Metrics,
 	}
+	// The summary is written only if all outputs have written everything.
 	if err := errors.Join(r.outputs.Flush(), r.outputs.Finish(end)); err != nil {
 		return err
 	}

@@ -27,12 +27,14 @@ type Resumed struct {
 	Complete bool
 }
 
-// restoreConfig writes config.yaml again from a usable checkpoint, where it is gone. Without such a
-// checkpoint it does nothing: Resume then says that the folder holds no run.
+// restoreConfig writes config.yaml in the folder dir again from a usable checkpoint, where the file
+// is gone. Without such a checkpoint it does nothing: Resume then says that the folder holds no
+// run. o is told of a file that was restored.
 func restoreConfig(dir string, o *Callbacks) error {
 	if !errors.Is(folder.HoldsRun(dir), folder.ErrNoRun) {
 		return nil
 	}
+	// Each checkpoint holds the configuration of its run.
 	sound := checkpoint.In(dir).Usable()
 	if len(sound) == 0 {
 		return nil
@@ -51,9 +53,10 @@ func restoreConfig(dir string, o *Callbacks) error {
 	return err
 }
 
-// Resume resumes the run in a folder from the last checkpoint that nothing has damaged, or
-// from its start if it has none yet. Its results are to the bit those of a run that was never stopped,
-// but for the wall time, which counts all attempts. The folder may have been moved.
+// Resume resumes the run in a folder from the last checkpoint that nothing has damaged, or from its
+// start if it has none yet. Its results are to the bit those of a run that was never stopped, but
+// for the wall time, which counts all attempts. The folder may have been moved. A run that is
+// complete stays as it is, and is reported as complete.
 func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 	started := time.Now()
 	if err := restoreConfig(dir, &o.Callbacks); err != nil {
@@ -69,6 +72,7 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 		return r, err
 	}
 	r.Config.Out = dir
+	// The folder may be anybody's, so what it would execute needs the user's consent.
 	if err := o.change(&r.Config, dir); err != nil {
 		return r, err
 	}
@@ -100,6 +104,7 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 		held := folder.Inspect(dir)
 		return r, fmt.Errorf("%s: play it again (fedpace run --replay RUN --out %s --force)", held.Sentence(), dir)
 	}
+	// From here on the folder is locked, so that no other process fills it.
 	results, err := folder.ReopenResults(dir)
 	if err != nil {
 		return r, err
@@ -120,6 +125,7 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 	if err := p.Policies.Remember(dir); err != nil {
 		return r, err
 	}
+	// newer is why the newest checkpoint cannot be used, nil if it can.
 	c, newer, err := checkpoint.Newest(results, p.identity(""))
 	if err != nil {
 		return r, err
@@ -209,7 +215,8 @@ func (a attempt) abandon(r *folder.Results) error {
 	return r.Close()
 }
 
-// results makes the folder of the run, or cuts that of a previous attempt back to its checkpoint.
+// results makes the folder of the run, or cuts that of the previous attempt back to its checkpoint,
+// and returns it opened for writing.
 func (p *experiment) results(previous attempt) (*folder.Results, error) {
 	if previous.results == nil {
 		return folder.CreateResults(p.Config.Out, p.Config, p.options.Force)
@@ -227,11 +234,10 @@ func givesTrainer(sets []string) bool {
 	})
 }
 
-// LoadReplay is the configuration by which the run with real devices in a folder
-// is played again, with what its devices said: pass dir as Options.Replay. Its
-// results go to another folder, and it needs no server that devices reach. sets
-// are as for [Load]; one that changes what the run computes ends in another
-// history than the devices answered. trust is as [Again.Trust].
+// LoadReplay returns the configuration by which the run with real devices in folder dir is played
+// again, with what its devices said: pass dir as Options.Replay. Its results go to another folder,
+// and it needs no server that devices reach. sets are as for [Load]; one that changes what the run
+// computes ends in another history than the devices answered. trust is as [Again.Trust].
 func LoadReplay(dir string, sets []string, trust bool) (config.Config, error) {
 	if err := folder.HoldsRun(dir); err != nil {
 		return config.Config{}, err

@@ -159,10 +159,10 @@ func (o *Options) prepare(ctx context.Context, c config.Config) (*experiment, er
 	return &experiment{*p, *o}, nil
 }
 
-// Run does one experiment and leaves its results in c.Out. Mistakes in the
-// configuration and the data are found before the folder is made. When ctx is
-// cancelled the run stops cleanly, keeps its results so far with a summary that
-// says so, and returns the summary with the context's error.
+// Run does one experiment and leaves its results in the folder c.Out. Mistakes in the configuration
+// and the data are found before the folder is made. When ctx is cancelled the run stops cleanly,
+// keeps its results so far with a summary that says so, and returns the summary with the context's
+// error.
 func Run(ctx context.Context, c config.Config, o Options) (folder.Summary, error) {
 	started := time.Now()
 	if err := folder.VacantFolder(c.Out, o.Force); err != nil {
@@ -175,6 +175,7 @@ func Run(ctx context.Context, c config.Config, o Options) (folder.Summary, error
 	if err != nil {
 		return folder.Summary{}, err
 	}
+	// A replay repeats the recorded decisions of policies in Python.
 	if o.Replay != "" {
 		if err := p.Policies.Remember(o.Replay); err != nil {
 			return folder.Summary{}, errors.Join(err, p.Close())
@@ -339,8 +340,9 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 	return s, err
 }
 
-// limit is the virtual time at which the run ends, 0 for none: the earlier one of
-// stop.virtual_seconds and the time that stop.equal_runtime_rounds rounds of fixed K take.
+// limit returns the virtual time at which the run ends, 0 for none: the earlier one of
+// stop.virtual_seconds and the time that stop.equal_runtime_rounds rounds of fixed K take. With
+// stop.equal the rounds give another budget than time, which is stored in p.
 func (p *experiment) limit(ctx context.Context) (limit round.Time, err error) {
 	stop := p.Config.Stop
 	if stop.VirtualSeconds > 0 {
@@ -351,6 +353,7 @@ func (p *experiment) limit(ctx context.Context) (limit round.Time, err error) {
 	if stop.EqualRuntimeRounds == 0 {
 		return limit, nil
 	}
+	// The quantity that is equal, such as energy, ends the run in place of the time.
 	if stop.Equal != "" {
 		if err := p.setEqualUse(ctx, stop.EqualRuntimeRounds); err != nil {
 			return 0, fmt.Errorf("stop.equal: %w", err)
@@ -400,13 +403,15 @@ func (p *experiment) fixedRuntime(ctx context.Context, n int) (round.Time, error
 	return stop.EndTime, err
 }
 
-// setEqualUse settles what the run may use of the quantity that stop.equal names: as much as n rounds of
-// fixed K.
+// setEqualUse sets the budget of the run in the quantity that stop.equal names (energy, bytes,
+// carbon or the clients' time): as much as n rounds of fixed K use. It is an error if these use
+// none that is known.
 func (p *experiment) setEqualUse(ctx context.Context, n int) error {
 	stop, err := p.playFixed(ctx, n)
 	if err != nil {
 		return err
 	}
+	// Only the named quantity limits the run; the others stay zero.
 	used := round.Used{}
 	switch p.Config.Stop.Equal {
 	case "energy":

@@ -85,7 +85,8 @@ func (a *adam) Start() {
 // Memory has the moments, and β1^t and β2^t as pairs of words, so that no bit is lost.
 func (a *adam) Memory() int { return 2*len(a.mean) + 4 }
 
-// Save writes the moments, and then each power as two words, the lower half first.
+// Save implements [StatefulStepper]. It writes both moments to dst, and then each power as two
+// words, the lower half first, so that no bit of the float64 is lost.
 func (a *adam) Save(dst []float32) {
 	unfilled := dst[copy(dst, a.mean):]
 	unfilled = unfilled[copy(unfilled, a.square):]
@@ -96,7 +97,8 @@ func (a *adam) Save(dst []float32) {
 	}
 }
 
-// Load reads what Save wrote.
+// Load implements [StatefulStepper]. It reads the moments and the powers from src as Save has
+// written them.
 func (a *adam) Load(src []float32) {
 	unread := src[copy(a.mean, src):]
 	unread = unread[copy(a.square, unread):]

@@ -110,15 +110,16 @@ func (t Tensor) words() int {
 	return max(1, t.ElementBytes()/2)
 }
 
-// CheckValues returns an error that names the tensor and the place of the first value that a flat model
-// cannot have there: one that is not finite, an integer that is none or beyond its type or
-// [MaxInteger], or what cannot be bytes.
+// CheckValues returns an error that names the tensor and the place of the first value that a flat
+// model cannot have there: one that is not finite, an integer that is none or beyond its type or
+// [MaxInteger], or what cannot be bytes. values are those of the tensor alone.
 func (t Tensor) CheckValues(values []float32) error {
 	lowest, highest := math.Inf(-1), math.Inf(1)
 	switch {
 	case t.Communicated():
 		lowest = bufferTypes[t.Type].lowest
 		highest = bufferTypes[t.Type].highest
+	// Kept tensors are bytes, or words of two bytes, in a float32 each.
 	case t.Rule == Kept:
 		lowest = 0
 		highest = math.Exp2(8*float64(min(2, t.ElementBytes()))) - 1
@@ -128,6 +129,7 @@ func (t Tensor) CheckValues(values []float32) error {
 		switch {
 		case math.IsNaN(v) || math.IsInf(v, 0):
 			return fmt.Errorf("tensor %s has %g at place %d, and values must be finite", t.Name, v, i)
+		// A tensor of float32 may have any finite value.
 		case t.Type == "":
 		case v < lowest || v > highest || v != math.Trunc(v):
 			return fmt.Errorf("tensor %s (%s, %s) has %g at place %d, want an integer from %d to %d",
@@ -161,14 +163,16 @@ func (t Tensor) Encode(values []float32) []byte {
 	return bytes
 }
 
-// Decode sets a tensor's values in the flat model from its bytes in a model's file. It returns an error
-// for an integer that cannot travel; float32 numbers are not checked.
+// Decode sets a tensor's values in the flat model from its bytes in a model's file, which are
+// little-endian. It returns an error for an integer that cannot travel; float32 numbers are not
+// checked.
 func (t Tensor) Decode(values []float32, bytes []byte) error {
 	size := t.ElementBytes()
 	switch {
 	case t.Type == "":
 		vector.Append(values[:0], bytes)
 		return nil
+	// Kept tensors are not computed with, so their bytes are taken as they are.
 	case t.Rule == Kept:
 		bytesToWords(values, bytes, min(2, size))
 		return nil
@@ -196,7 +200,8 @@ func (t Tensor) Decode(values []float32, bytes []byte) error {
 	return t.CheckValues(values)
 }
 
-// wordsToBytes returns the bytes that words of one or two bytes stand for.
+// wordsToBytes returns the bytes that words of size 1 or 2 bytes stand for, the lower byte of a
+// word first. Each word is a float32 with an integer value.
 func wordsToBytes(words []float32, size int) []byte {
 	bytes := make([]byte, 0, size*len(words))
 	for _, w := range words {
@@ -208,7 +213,8 @@ func wordsToBytes(words []float32, size int) []byte {
 	return bytes
 }
 
-// bytesToWords is the inverse of wordsToBytes.
+// bytesToWords writes bytes to words of size 1 or 2 bytes, each a float32 with an integer value. It
+// is the inverse of wordsToBytes.
 func bytesToWords(words []float32, bytes []byte, size int) {
 	for i := range words {
 		if size == 1 {

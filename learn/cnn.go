@@ -19,7 +19,8 @@ type CNN struct {
 	Classes int   `key:"classes" range:"[2,1048576]" help:"classes"`
 }
 
-// Model makes the model. Its sizes are all its own, so the samples are not looked at.
+// Model makes the model with the sizes that its options give: two convolutions of 3×3, each with a
+// ReLU and a pooling, and two dense layers. The samples that it is given are not looked at.
 func (a CNN) Model(Samples) (Model, error) {
 	if len(a.Image) != 3 || len(a.Maps) != 2 {
 		return nil, fmt.Errorf(

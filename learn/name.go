@@ -127,7 +127,8 @@ func words(component any) (list []string) {
 	return list
 }
 
-// layersText writes a list of layers, such as conv(16,3,1,1),relu,flatten,dense(100).
+// layersText writes a list of layers with their options as text, such as
+// conv(16,3,1,1),relu,flatten,dense(100), which is part of a model's name.
 func layersText(layers []network.Layer) string {
 	var list []string
 	for _, l := range layers {
@@ -221,7 +222,8 @@ func read(field any, text string) error {
 	return nil
 }
 
-// split cuts a text at the commas that are not within brackets.
+// split cuts a text at the commas that are not within round or square brackets, and returns the
+// pieces; nil for an empty text.
 func split(text string) (words []string) {
 	if text == "" {
 		return nil
@@ -245,7 +247,8 @@ func split(text string) (words []string) {
 	return append(words, text[start:])
 }
 
-// samplesText writes what a list of layers reads and answers, such as image=3x32x32,classes=100.
+// samplesText writes what a list of layers reads and answers as text, such as
+// image=3x32x32,classes=100, which is part of a model's name.
 func samplesText(samples Samples) string {
 	text := fmt.Sprintf("values=%d", samples.Features)
 	switch {
@@ -262,8 +265,10 @@ func samplesText(samples Samples) string {
 	return fmt.Sprintf("%s,classes=%d", text, samples.Classes)
 }
 
-// samplesOf reads what samplesText writes. It does not check the sizes.
+// samplesOf reads the text that samplesText writes, and returns the samples that it describes. It
+// does not check the sizes.
 func samplesOf(text string) (samples Samples, err error) {
+	// matches reads numbers at the beginning of the text.
 	matches := func(format string, fields ...any) bool {
 		_, err := fmt.Sscanf(text, format, fields...)
 		return err == nil

@@ -38,6 +38,7 @@ func NewPersonal(m ModelInfo, patterns []string, headSteps int) (*Personal, erro
 	if headSteps > 0 {
 		p.name += fmt.Sprintf(";head_steps=%d", headSteps)
 	}
+	// The name travels in messages, whose texts are bounded.
 	if len(p.name) > registry.MaxText {
 		return nil, registry.Errorf(
 			"names",
@@ -61,6 +62,8 @@ func NewPersonal(m ModelInfo, patterns []string, headSteps int) (*Personal, erro
 		}
 		bounds[i] = n
 	}
+	// The parts are the shared tensors that train, the other shared ones, the personal ones, and
+	// the frozen ones.
 	p.trainable = bounds[0]
 	p.communicated = bounds[1]
 	p.personal = bounds[2] - bounds[1]

@@ -30,7 +30,8 @@ func Convex(m Model) Architecture {
 	return nil
 }
 
-// Model makes the model. Its size is its own, so the samples are not looked at.
+// Model makes the model with the dimension that its option gives. A sample has three vectors of
+// that dimension. The samples that it is given are not looked at.
 func (a Quadratic) Model(Samples) (Model, error) {
 	n := a.Dimension
 	if n < 1 || n > maxWidth/3 {

@@ -20,7 +20,8 @@ type SGD struct {
 	Keeping
 }
 
-// Validate refuses options that need a momentum where there is none.
+// Validate returns an error if options that need a momentum are set without one, and nil if the
+// options fit together.
 func (s SGD) Validate() error {
 	if s.Nesterov && s.Momentum == 0 {
 		return registry.Errorf("nesterov", "true needs a momentum (set momentum, e.g. 0.9)")

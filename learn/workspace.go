@@ -34,7 +34,8 @@ type workspace struct {
 	max int
 }
 
-// Step implements [Workspace].
+// Step implements [Workspace]: it takes one step of SGD on batch b at the given rate, which changes
+// params, and returns the mean loss before the step.
 func (w *workspace) Step(params []float32, b *Batch, rate float32) (float64, error) {
 	w.check(params)
 	if err := w.checkBatch(b); err != nil {
@@ -45,7 +46,8 @@ func (w *workspace) Step(params []float32, b *Batch, rate float32) (float64, err
 	return loss, finite(loss)
 }
 
-// Gradient implements [Workspace].
+// Gradient implements [Workspace]: it writes the gradient of the mean loss on batch b at params to
+// grad, and returns that loss.
 func (w *workspace) Gradient(grad, params []float32, b *Batch) (float64, error) {
 	w.check(grad)
 	w.check(params)
@@ -57,7 +59,8 @@ func (w *workspace) Gradient(grad, params []float32, b *Batch) (float64, error) 
 	return loss, finite(loss)
 }
 
-// Evaluate implements [Workspace].
+// Evaluate implements [Workspace]: it returns the sum of the losses on batch b at params, and adds
+// to the score of each metric.
 func (w *workspace) Evaluate(params []float32, b *Batch, scores []Score) (float64, error) {
 	w.check(params)
 	if len(scores) != len(w.metrics) {

@@ -95,7 +95,8 @@ func Tidy(dir string) error {
 	return errors.Join(r.remove(names...), r.Close())
 }
 
-// spoolFiles lists the files that outputs need only until a run is complete.
+// spoolFiles lists the names of the files that outputs need only until a run is complete, over all
+// kinds of outputs.
 func spoolFiles() (list []string) {
 	for _, name := range metrics.Sinks.Names() {
 		sink, _ := metrics.Sinks.Entry(name)
@@ -110,8 +111,8 @@ func checkpointSum(head []byte, payload hash.Hash) []byte {
 	return sum[:]
 }
 
-// decodeCheckpoint checks a checkpoint's magic, format, length and checksum, and only then lets read have
-// the payload, of which it must leave nothing.
+// decodeCheckpoint reads a checkpoint of size bytes from f. It checks magic, format, length and
+// checksum, and only then lets read have the payload, of which it must leave nothing.
 func decodeCheckpoint(f io.ReadSeeker, size int64, read func(*Payload) error) error {
 	head := make([]byte, min(checkpointHeadLen, size))
 	if _, err := io.ReadFull(f, head); err != nil {
@@ -126,6 +127,7 @@ func decodeCheckpoint(f io.ReadSeeker, size int64, read func(*Payload) error) er
 	fields := head[len(checkpointMagic):]
 	format := binary.LittleEndian.Uint32(fields)
 	length := binary.LittleEndian.Uint64(fields[4:])
+	// A file that is too short was cut off; any other contradiction is damage.
 	switch total := checkpointHeadLen + int64(length) + sha256.Size; {
 	case format == 0 || length > maxCheckpoint:
 		return fmt.Errorf("%w: its head says format %d and %d bytes", ErrDamaged, format, length)
@@ -145,6 +147,7 @@ func decodeCheckpoint(f io.ReadSeeker, size int64, read func(*Payload) error) er
 	if _, err := io.ReadFull(f, want); err != nil {
 		return err
 	}
+	// The whole file is read before any of it is used.
 	if !bytes.Equal(checkpointSum(head, sum), want) {
 		return fmt.Errorf("%w: its checksum is not that of what it holds", ErrDamaged)
 	}
@@ -159,8 +162,9 @@ func decodeCheckpoint(f io.ReadSeeker, size int64, read func(*Payload) error) er
 	return err
 }
 
-// checkMagic tells a damaged checkpoint from a file that is none, by its first bytes. Zeros are blocks
-// that never reached the disk, and a beginning that is mostly right was right once.
+// checkMagic tells a damaged checkpoint from a file that is none, by its first bytes, head. It
+// returns nil, ErrDamaged or ErrForeign. Zeros are blocks that never reached the disk, and a
+// beginning that is mostly right was right once.
 func checkMagic(head []byte) error {
 	same := 0
 	zeros := 0
@@ -175,6 +179,7 @@ func checkMagic(head []byte) error {
 	switch {
 	case same == len(head):
 		return nil
+	// More than half of the bytes are as they were written.
 	case zeros == len(head) || same > len(head)/2:
 		return fmt.Errorf("%w: it does not begin as it was written", ErrDamaged)
 	}

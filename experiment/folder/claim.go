@@ -69,7 +69,8 @@ func Remove(dir string) (remaining []string, err error) {
 	return RemoveEmpty(dir)
 }
 
-// RemoveEmpty removes a folder in which nothing is; else it returns what is.
+// RemoveEmpty removes a folder if nothing is in it. Otherwise it leaves the folder and returns the
+// names of what is in it.
 func RemoveEmpty(dir string) (remaining []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if err == nil && len(entries) == 0 {

@@ -29,8 +29,9 @@ var (
 	errDiffer = errors.New("it does not hold what was written")
 )
 
-// read reads the bytes that the digest is of, and returns their hash, to which more can be added. It
-// returns an error if the file does not begin with these bytes. size is the length of the whole file.
+// read reads the bytes that the digest is of, and returns their hash, to which more can be added.
+// dir is the folder of the file. It returns an error if the file does not begin with these bytes.
+// size is the length of the whole file.
 func (d FileDigest) read(disk Disk, dir string) (sum hash.Hash, size int64, err error) {
 	f, err := disk.OpenFile(filepath.Join(dir, d.Name), os.O_RDONLY)
 	if err != nil {
@@ -43,6 +44,7 @@ func (d FileDigest) read(disk Disk, dir string) (sum hash.Hash, size int64, err 
 		return nil, 0, err
 	}
 	sum = sha256.New()
+	// A file that ends early is told from one with other bytes.
 	if n, err := io.CopyN(sum, f, d.Size); errors.Is(err, io.EOF) {
 		return nil, n, errShort
 	} else if err != nil {
@@ -54,7 +56,8 @@ func (d FileDigest) read(disk Disk, dir string) (sum hash.Hash, size int64, err 
 	return sum, info.Size(), nil
 }
 
-// digestOf is the digest of a whole file in a folder.
+// digestOf returns the digest of a whole file: its name in the folder dir, its length in bytes, and
+// the SHA-256 of its content.
 func digestOf(dir, name string) (FileDigest, error) {
 	f, _, err := regular.Open(filepath.Join(dir, name))
 	if err != nil {
@@ -114,8 +117,9 @@ func (f FileState) Err() error {
 	return fmt.Errorf("%s is %s: %s", f.Name, f.State, f.Problem)
 }
 
-// Examine compares a file with its digest. ended says that the run has ended: then the file must hold
-// nothing more. While the run goes on, or after its process died, more may follow.
+// Examine compares a file in the folder dir with its digest, and says whether it is intact, missing
+// or damaged. ended says that the run has ended: then the file must hold nothing more. While the
+// run goes on, or after its process died, more may follow.
 func (d FileDigest) Examine(dir string, ended bool) FileState {
 	_, size, err := d.read(system{}, dir)
 	s := FileState{Name: d.Name, State: Intact, Size: size}
@@ -132,6 +136,7 @@ func (d FileDigest) Examine(dir string, ended bool) FileState {
 	case ended && size > d.Size:
 		s.State = Damaged
 		s.Problem = fmt.Sprintf("%d bytes follow the %d that were written", size-d.Size, d.Size)
+	// An intact file may have grown since its digest was taken.
 	case size > d.Size:
 		s.Problem = fmt.Sprintf("%d bytes are newer than the checkpoint, which has no digest of them", size-d.Size)
 	}

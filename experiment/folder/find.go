@@ -64,7 +64,8 @@ func (s *search) in(dir string, depth int) error {
 	return nil
 }
 
-// Distinct leaves out folders that are listed before under another name, as by a symbolic link.
+// Distinct returns the folders of dirs in their order, without those that are listed before under
+// another name, as by a symbolic link.
 func Distinct(dirs []string) (list []string) {
 	seen := map[string]bool{}
 	for _, dir := range dirs {
@@ -81,7 +82,8 @@ func Distinct(dirs []string) (list []string) {
 	return list
 }
 
-// Canonical is the absolute path of a folder, without symbolic links.
+// Canonical returns the absolute path of a folder without symbolic links, by which two names of one
+// folder are equal. It is an error if the folder is not there.
 func Canonical(dir string) (string, error) {
 	absolute, err := filepath.Abs(dir)
 	if err != nil {

@@ -71,7 +71,8 @@ func lockFolder(dir string) (release func() error, err error) {
 	return nil, fmt.Errorf("results: %s cannot be locked: others come and go", dir)
 }
 
-// Running reports whether a run fills the folder now.
+// Running reports whether a run fills the folder now: whether a process holds the lock of the
+// folder. Without a lock file no run does.
 func Running(dir string) bool {
 	f, _, err := regular.Open(filepath.Join(dir, lockFile))
 	if err != nil {

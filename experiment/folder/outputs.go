@@ -40,7 +40,8 @@ func (s *Store) Append(name string) (metrics.File, error) { return s.open(name, 
 // Spool implements [metrics.Folder].
 func (s *Store) Spool(name string) (metrics.File, error) { return s.open(name, true) }
 
-// open opens an output of the run for appending, cut to the length that the checkpoint says.
+// open opens the output of this name for appending, cut to the length that the checkpoint says; a
+// new run creates it. spool says that the file is needed only until the run is complete.
 func (s *Store) open(name string, spool bool) (metrics.File, error) {
 	a := &appendFile{
 		store: s,
@@ -53,6 +54,7 @@ func (s *Store) open(name string, spool bool) (metrics.File, error) {
 		a.sum = saved.sum
 	}
 	flags := os.O_WRONLY | os.O_CREATE
+	// A new run must not write into a file that is there already.
 	if !s.resumed {
 		flags |= os.O_EXCL
 	}
@@ -60,6 +62,7 @@ func (s *Store) open(name string, spool bool) (metrics.File, error) {
 	if a.file, err = s.disk.OpenFile(s.Path(name), flags); err != nil {
 		return nil, fmt.Errorf("results: %w", err)
 	}
+	// The file is noted, so that it is removed if the run does not begin.
 	s.created = append(s.created, name)
 	s.outputs = append(s.outputs, a)
 	s.namesUnsynced = true
@@ -69,7 +72,7 @@ func (s *Store) open(name string, spool bool) (metrics.File, error) {
 	return a, nil
 }
 
-// cut ends the file at the length up to which it is whole, and continues there.
+// cut ends the file at the length up to which it is whole, a.size, and lets writing continue there.
 func (a *appendFile) cut() error {
 	if err := a.file.Truncate(a.size); err != nil {
 		return err
@@ -98,7 +101,8 @@ func (a *appendFile) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-// closeOutputs closes all outputs.
+// closeOutputs closes the files of all outputs and returns their errors joined to one. A second
+// call does nothing.
 func (s *Store) closeOutputs() (err error) {
 	for _, a := range s.outputs {
 		err = errors.Join(err, a.file.Close())

@@ -63,8 +63,8 @@ func outputFiles(sinks []metrics.Sink) (list []string) {
 	return slices.DeleteFunc(list, func(name string) bool { return name == "" })
 }
 
-// CheckFiles refuses outputs that would write a file outside of the folder, or one that another output
-// or the run itself writes.
+// CheckFiles refuses outputs that would write a file outside of the run's folder, or one that
+// another output or the run itself writes. It returns nil if there is none.
 func CheckFiles(sinks []metrics.Sink) error {
 	owner := map[string]string{}
 	for _, name := range ownFiles {
@@ -73,6 +73,7 @@ func CheckFiles(sinks []metrics.Sink) error {
 	for _, s := range sinks {
 		for _, name := range s.Files() {
 			sink := metrics.Sinks.NameOf(s)
+			// A plain name has no path, and does not begin with a dot.
 			if name == "" ||
 				name[0] == '.' ||
 				filepath.Base(name) != name ||
@@ -161,7 +162,8 @@ func VacantFolder(dir string, force bool) error {
 // ErrNoRun is wrapped by the error for a folder without a run's configuration.
 var ErrNoRun = errors.New("holds no run")
 
-// HoldsRun returns nil for a folder with a run's configuration, else an error that wraps ErrNoRun.
+// HoldsRun returns nil for a folder with a run's configuration. Without one the error wraps
+// ErrNoRun; any other error is that of the system.
 func HoldsRun(dir string) error {
 	_, err := os.Stat(filepath.Join(dir, ConfigFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -208,8 +210,8 @@ func hasRun(dir string) bool {
 		)
 }
 
-// checkVacant refuses a folder into which no run may be written: a file, one within another run, and,
-// unless force is set, one with files of a run.
+// checkVacant refuses a folder into which no run may be written: a file, one within another run,
+// and, unless force is set, one with files of a run. A folder that does not exist is vacant.
 func checkVacant(dir string, force bool) error {
 	if err := outside(filepath.Join(dir, ".."), Levels); err != nil {
 		return err
@@ -224,6 +226,7 @@ func checkVacant(dir string, force bool) error {
 	if !info.IsDir() {
 		return fmt.Errorf("results: %s is not a folder (choose another with --out)", dir)
 	}
+	// With force the files of the old run are replaced.
 	if force {
 		return nil
 	}
@@ -264,10 +267,13 @@ type takenError struct{ text string }
 func (e *takenError) Error() string { return e.text }
 func (e *takenError) Unwrap() error { return ErrHoldsRun }
 
-// makeFolders is os.MkdirAll that returns, also with an error, the folders that it made, outermost first.
+// makeFolders makes a folder and those above it that are missing, as os.MkdirAll does. It returns
+// the folders that it made, outermost first, also with an error, so that the caller can remove
+// them.
 func makeFolders(dir string) (made []string, err error) {
 	var missing []string
 	for path := filepath.Clean(dir); ; path = filepath.Dir(path) {
+		// The first folder that is there ends the search upwards.
 		if _, err := os.Stat(path); err == nil {
 			break
 		} else if !errors.Is(err, fs.ErrNotExist) {
@@ -285,11 +291,13 @@ func makeFolders(dir string) (made []string, err error) {
 	return made, nil
 }
 
-// Replace implements [metrics.Folder].
+// Replace implements [metrics.Folder]: write writes the new content of the file, which takes the
+// place of the old one at once or not at all. After an error every later call fails, too.
 func (r *Results) Replace(name string, write func(io.Writer) error) error {
 	if r.failure != nil {
 		return r.failure
 	}
+	// The file is noted first, so that it is removed if the run does not begin.
 	r.created = append(r.created, name)
 	digest := &counter{sum: sha256.New()}
 	if err := atomicfile.Write(
@@ -299,6 +307,7 @@ func (r *Results) Replace(name string, write func(io.Writer) error) error {
 		r.failure = resultsError(err)
 		return r.failure
 	}
+	// The digest of the new content takes the place of the old one.
 	r.replaced = slices.DeleteFunc(r.replaced, func(d FileDigest) bool { return d.Name == name })
 	r.replaced = append(r.replaced, FileDigest{name, digest.size, hexadecimal(digest.sum)})
 	return nil
@@ -336,7 +345,8 @@ func (r *Results) Summary(s *Summary) error {
 	return r.failure
 }
 
-// Close ends the writing, keeps the folder as it is, and releases its lock.
+// Close ends the writing: it closes all outputs, keeps the folder as it is, and releases its lock.
+// A second call does nothing.
 func (r *Results) Close() error {
 	err := r.closeOutputs()
 	if r.unlock != nil {

@@ -51,6 +51,8 @@ type Rounds struct{}
 
 func (Rounds) Files() []string { return []string{RoundsFile} }
 
+// Open implements [metrics.Sink]: it returns the output that writes rounds.csv, with a column for
+// each metric of the run.
 func (Rounds) Open(run *metrics.Run) (metrics.Output, error) {
 	names := metric.Names(run.Metrics)
 	// A quadratic task measures no accuracy, but its file keeps the column, which stays empty.
@@ -68,7 +70,7 @@ type rounds struct {
 	row []byte
 }
 
-// Start implements [metrics.Starter].
+// Start implements [metrics.Starter]: it opens rounds.csv in the folder of the run for appending.
 func (o *rounds) Start(s *metrics.Start) (err error) {
 	if o.file, err = s.Append(RoundsFile); err != nil {
 		return err
@@ -92,7 +94,8 @@ func (o *rounds) Start(s *metrics.Start) (err error) {
 	return err
 }
 
-// readHeader is the names of the columns in a rounds.csv.
+// readHeader returns the names of the columns in the rounds.csv at path, in their order. It is an
+// error if the header is torn or lacks a column that every file has.
 func readHeader(path string) ([]string, error) {
 	text, err := regular.ReadHead(path, maxLine)
 	if err != nil {
@@ -122,7 +125,8 @@ func checkHeader(names []string) error {
 // maxLine bounds a line of a rounds.csv, in bytes.
 const maxLine = 1 << 14
 
-// metricsIn names the metrics that have a validation column.
+// metricsIn returns the names of the metrics that have a validation column among columns. The
+// validation loss and other columns that every file has are no metrics.
 func metricsIn(columns []string) (names []string) {
 	known := columnsOf(nil)
 	for _, column := range columns {
@@ -166,7 +170,8 @@ func appendRow(b []byte, columns []metrics.Column, r *round.Report) []byte {
 	return b
 }
 
-// appendSeconds writes nanoseconds as decimal seconds, without rounding.
+// appendSeconds appends a time in nanoseconds to b as decimal seconds, without rounding and without
+// zeros at the end.
 func appendSeconds(b []byte, t round.Time) []byte {
 	// A whole number of seconds is written without a point.
 	if t%1e9 == 0 {
@@ -193,9 +198,9 @@ func wholeRows(f *os.File) (rows io.Reader, torn bool, err error) {
 	return io.LimitReader(f, info.Size()-over), over > 0, nil
 }
 
-// Reports yields the rounds of a rounds.csv in order. A report lacks what the file does not hold:
-// candidates, and in files of older versions the window's loss. An error is the last value, and names the file and the line; see
-// [ErrTorn].
+// Reports yields the rounds of the rounds.csv at path in order. A report lacks what the file does
+// not hold: candidates, and in files of older versions the window's loss. An error is the last
+// value, and names the file and the line; see [ErrTorn].
 func Reports(path string) iter.Seq2[round.Report, error] {
 	return func(yield func(round.Report, error) bool) {
 		f, _, err := regular.Open(path)
@@ -217,6 +222,7 @@ func Reports(path string) iter.Seq2[round.Report, error] {
 		for err == nil && lines.Scan() {
 			line++
 			var r round.Report
+			// The first line says which column is where.
 			if line == 1 {
 				row, err = newReader(strings.Split(lines.Text(), ","))
 			} else if r, err = row.parse(lines.Text()); err == nil && !yield(r, nil) {
@@ -251,7 +257,8 @@ type Progress struct {
 	Best float64
 }
 
-// Follow yields the run's rounds as [Reports] does, with the best values so far.
+// Follow yields the run's rounds in order as [Reports] does, each with the best values so far. It
+// stops at the first error, which it yields with the values before.
 func (r *Run) Follow() iter.Seq2[Progress, error] {
 	return func(yield func(Progress, error) bool) {
 		losses := schedule.NewWindow(schedule.WindowConfig{Size: r.Config.Schedule.Window})
@@ -291,7 +298,8 @@ type reader struct {
 	cells []string
 }
 
-// newReader is a reader of rows under a header of these names.
+// newReader returns a reader of rows under a header of these names. It is an error if a column is
+// missing that every file has.
 func newReader(names []string) (r reader, err error) {
 	r = reader{names: names, columns: columnsOf(metricsIn(names))}
 	for _, c := range r.columns {
@@ -351,7 +359,8 @@ func (r *reader) parse(line string) (report round.Report, err error) {
 	return report, nil
 }
 
-// parseSeconds reads decimal seconds as the nanoseconds from which they were written, without rounding.
+// parseSeconds reads decimal seconds, as appendSeconds writes them, and returns the nanoseconds
+// without rounding. It refuses negative times and more than 9 decimals.
 func parseSeconds(s string) (int64, error) {
 	whole, fraction, _ := strings.Cut(s, ".")
 	if len(fraction) > 9 || strings.HasPrefix(s, "-") {

@@ -42,7 +42,8 @@ func Open(dir string) (r *Run, err error) {
 	return r, err
 }
 
-// About is the run of a configuration as outputs know it, as far as that says it.
+// About returns what outputs know of the run of a configuration, as far as the configuration says
+// it. What only the model and the data tell is left out.
 func About(c *config.Config) *metrics.Run {
 	run := &metrics.Run{
 		Name:           c.Name,
@@ -90,12 +91,15 @@ const (
 	RunChanged RunState = "changed since the run"
 )
 
-// State is where the run stands, with its summary if it has one. An error says what is damaged.
+// State returns where the run stands, with its summary if it has one. An error says what is
+// damaged. A folder with neither a summary nor a process that fills it is that of a run that was
+// killed.
 func (r *Run) State() (RunState, *Summary, error) {
 	s, err := ReadSummary(r.Path(SummaryFile))
 	if err == nil && s.Completed {
 		err = r.unchanged(&s)
 	}
+	// The summary is written last, so a run with a whole one has ended.
 	switch {
 	case err == nil && s.Completed:
 		return RunComplete, &s, nil
@@ -113,7 +117,8 @@ func (r *Run) State() (RunState, *Summary, error) {
 	return RunKilled, nil, nil
 }
 
-// Rounds lists all of the run's rounds, with the mean loss of their windows.
+// Rounds returns the reports of all rounds of the run in order, with the mean loss of their
+// windows. An error is that of reading rounds.csv.
 func (r *Run) Rounds() (list []round.Report, err error) {
 	for p, err := range r.Follow() {
 		if err != nil {
@@ -156,12 +161,14 @@ var ErrChanged = errors.New(string(RunChanged))
 // maxQuickRead is how many bytes of a file are read, at most, where runs are only shown.
 const maxQuickRead = 256 << 10
 
-// unchanged returns an error if rounds.csv is gone, or if another file that is there is not what the run
-// wrote. It is fast enough for a thousand runs: it compares lengths, and reads rounds.csv and small
-// files again only when their length or time has changed. fedpace verify reads all files.
+// unchanged returns an error if rounds.csv is gone, or if another file that is there is not what
+// the run wrote, as the summary s says it. It is fast enough for a thousand runs: it compares
+// lengths, and reads rounds.csv and small files again only when their length or time has changed.
+// fedpace verify reads all files.
 func (r *Run) unchanged(s *Summary) error {
 	for _, d := range s.Files {
 		info, err := os.Stat(r.Path(d.Name))
+		// A user may remove files that are not needed, but not rounds.csv.
 		if errors.Is(err, fs.ErrNotExist) && d.Name != RoundsFile {
 			continue
 		}
@@ -177,6 +184,7 @@ func (r *Run) unchanged(s *Summary) error {
 		if err := d.Examine(r.Dir, true).Err(); err != nil {
 			return fmt.Errorf("%s: %w: %w (fedpace verify %s)", r.Dir, ErrChanged, err, r.Dir)
 		}
+		// The file is not read again as long as its length and time stay.
 		r.checkedStamps.Store(d.Name, as)
 	}
 	return nil
@@ -206,7 +214,7 @@ type Overview struct {
 }
 
 // Inspect looks at the run in a folder: its state, and how far it has come. It never fails; what is
-// wrong stands in Err.
+// wrong stands in the field Err of the result.
 func Inspect(dir string) Overview {
 	r, err := Open(dir)
 	o := Overview{
@@ -224,6 +232,7 @@ func Inspect(dir string) Overview {
 	}
 	// There is no quality before the first round.
 	o.Quality, _ = r.Quality()
+	// A run that has ended says in its summary how far it came.
 	if s := o.Summary; s != nil {
 		o.Rounds = s.Rounds
 		o.Virtual = s.VirtualSeconds
@@ -244,7 +253,8 @@ func Inspect(dir string) Overview {
 	return o
 }
 
-// Sentence says what a folder holds, as in "runs/demo holds a run that is complete, after 40 rounds".
+// Sentence says what a folder holds and how to go on with it, as in "runs/demo holds a run that is
+// complete, after 40 rounds".
 func (o *Overview) Sentence() string {
 	after := fmt.Sprintf("after %s %s", human.Thousands(int64(o.Rounds)), human.Plural(o.Rounds, "round"))
 	switch o.State {
@@ -296,7 +306,8 @@ func (r *Run) Notes() (n Notes) {
 	return n
 }
 
-// WriteNotes replaces the notes of the run, within their limits.
+// WriteNotes replaces the notes of the run by n. It is an error if the text or the tags are beyond
+// their limits, or if a tag is not one.
 func (r *Run) WriteNotes(n Notes) error {
 	if len(n.Text) > maxText || !utf8.ValidString(n.Text) {
 		return fmt.Errorf("a note is text of at most %d bytes", maxText)
@@ -309,6 +320,7 @@ func (r *Run) WriteNotes(n Notes) error {
 			return fmt.Errorf("tag %q: %w", tag, err)
 		}
 	}
+	// The notes are a file of their own, so that no file of the run changes.
 	text, err := json.Marshal(n)
 	if err != nil {
 		return err

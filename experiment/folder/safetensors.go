@@ -33,13 +33,14 @@ func ModelSHA256(params []float32) string {
 	return fmt.Sprintf("%x", sha256.Sum256(vector.Bytes(params)))
 }
 
-// EncodeModel writes the safetensors format: the header's length in 8 bytes,
-// little-endian; the header, JSON padded with spaces so that the data is
-// aligned to 8 bytes; then the tensors, which must cover the parameters in order
-// and without gaps. In the file those with larger elements come first, so that each
-// is aligned to its elements; others stay in the model's order.
+// EncodeModel writes a model in the safetensors format: the header's length in 8 bytes,
+// little-endian; the header, JSON padded with spaces so that the data is aligned to 8 bytes; then
+// the tensors, which must cover the parameters in order and without gaps. metadata is part of the
+// header; it may be nil. In the file tensors with larger elements come first, so that each is
+// aligned to its elements; others stay in the model's order.
 func EncodeModel(w io.Writer, tensors []learn.Tensor, params []float32, metadata map[string]string) error {
 	header := []byte{'{'}
+	// add appends an entry to the header.
 	add := func(name string, value any) {
 		if len(header) > 1 {
 			header = append(header, ',')
@@ -59,6 +60,7 @@ func EncodeModel(w io.Writer, tensors []learn.Tensor, params []float32, metadata
 	aligned := byName(tensors)
 	slices.SortStableFunc(aligned, func(x, y learn.Tensor) int { return y.ElementBytes() - x.ElementBytes() })
 	end := 0
+	// An entry says where the tensor lies in the data, from start to before end.
 	for _, t := range aligned {
 		start := end
 		end += dataBytes(t)
@@ -115,7 +117,8 @@ func byName(tensors []learn.Tensor) []learn.Tensor {
 	return list
 }
 
-// dataBytes is how many bytes a tensor takes in a model's file.
+// dataBytes returns how many bytes a tensor takes in a model's file: the product of its sizes and
+// the bytes of an element.
 func dataBytes(t learn.Tensor) int {
 	n := t.ElementBytes()
 	for _, size := range t.Shape {
@@ -163,7 +166,9 @@ func DecodeModel(r io.Reader, size int64, want []learn.Tensor) ([]float32, error
 	return decodeModel(r, size, want, nil)
 }
 
-// decodeModel is [DecodeModel], of a file that may lack what [ReadModelOnto] takes from base.
+// decodeModel reads a safetensors file of size bytes from r into one vector of parameters, in the
+// order of the tensors want. base holds the values of tensors that the file may lack; if it is nil,
+// the file must have all of them.
 func decodeModel(r io.Reader, size int64, want []learn.Tensor, base []float32) ([]float32, error) {
 	var prefix [8]byte
 	if _, err := io.ReadFull(r, prefix[:]); err != nil {
@@ -187,6 +192,7 @@ func decodeModel(r io.Reader, size int64, want []learn.Tensor, base []float32) (
 	if err != nil {
 		return nil, fmt.Errorf("safetensors header: %w", err)
 	}
+	// order lists the tensors as they follow each other in the file.
 	order, err := match(entries, want, size-8-int64(length), base != nil)
 	if err != nil {
 		return nil, err
@@ -202,6 +208,7 @@ func decodeModel(r io.Reader, size int64, want []learn.Tensor, base []float32) (
 	read := map[int]bool{}
 	for _, t := range order {
 		part := params[t.Offset:][:t.Len()]
+		// A tensor under several names is in the file once for each, and all must be equal.
 		isRepeated := read[t.Offset]
 		read[t.Offset] = true
 		var before []float32
@@ -279,7 +286,8 @@ func match(entries map[string]entry, want []learn.Tensor, data int64, lacksTyped
 	return order, nil
 }
 
-// someNames names up to four entries for a message.
+// someNames names up to four entries of a file's header in alphabetical order, for the message of
+// an error, and says how many more there are.
 func someNames(entries map[string]entry) string {
 	names := slices.Sorted(maps.Keys(entries))
 	switch {
@@ -291,7 +299,9 @@ func someNames(entries map[string]entry) string {
 	return fmt.Sprintf("%q", names)
 }
 
-// decodeHeader reads the header's JSON strictly: no name twice, no field unknown, nothing behind it.
+// decodeHeader reads the JSON of a file's header strictly: no name twice, no field unknown, nothing
+// behind it. It returns the entries of the tensors by their names, and checks that each is
+// consistent in itself.
 func decodeHeader(header []byte) (map[string]entry, error) {
 	if !bytes.HasPrefix(header, []byte("{")) {
 		return nil, errors.New("does not start with {")
@@ -310,6 +320,7 @@ func decodeHeader(header []byte) (map[string]entry, error) {
 		return nil, fmt.Errorf("holds more than %d tensors", maxTensors)
 	}
 	entries := map[string]entry{}
+	// An entry has a type, a shape, and the offsets of its first byte and of its end.
 	for name, text := range values {
 		var e entry
 		err := json.Unmarshal(text, &e, json.RejectUnknownMembers(true))
@@ -326,8 +337,8 @@ func decodeHeader(header []byte) (map[string]entry, error) {
 	return entries, nil
 }
 
-// ModelParams is how many parameters a safetensors file of float32 holds, by its length. Buffers of other
-// types count as the float32 numbers that take as many bytes.
+// ModelParams returns how many parameters the safetensors file of float32 at path holds, by the
+// length of its data. Buffers of other types count as the float32 numbers that take as many bytes.
 func ModelParams(path string) (int, error) {
 	f, info, err := regular.Open(path)
 	if err != nil {
@@ -341,6 +352,7 @@ func ModelParams(path string) (int, error) {
 	}
 	length := binary.LittleEndian.Uint64(head[:])
 	data := info.Size() - 8 - int64(min(length, maxHeader))
+	// The length comes from the file, so it is checked before memory is taken for it.
 	if length > maxHeader || data < 0 {
 		return 0, fmt.Errorf("%s: it is not a model of float32: a header of %d bytes in %d", path, length, info.Size())
 	}
@@ -352,6 +364,7 @@ func ModelParams(path string) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("%s: it is not a model: %w", path, err)
 	}
+	// The data must be exactly as long as the tensors.
 	end := 0
 	for _, e := range entries {
 		end = max(end, e.Offsets[1])

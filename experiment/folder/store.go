@@ -83,7 +83,8 @@ func (s *Store) Checkpoint(rotate bool, write func(w io.Writer, outputs []FileDi
 	return s.disk.SyncFolder(s.dir)
 }
 
-// sync brings all outputs and their names to the disk and returns what they hold.
+// sync brings all outputs and their names to the disk. It returns the digest of what each of them
+// holds then.
 func (s *Store) sync() ([]FileDigest, error) {
 	list := make([]FileDigest, len(s.outputs))
 	for i, a := range s.outputs {
@@ -95,7 +96,8 @@ func (s *Store) sync() ([]FileDigest, error) {
 	return list, s.syncNames()
 }
 
-// syncNames brings the names of files and folders that this run has made to the disk.
+// syncNames brings the names of files and folders that this run has made to the disk. It does
+// nothing if there are no new ones since the last call.
 func (s *Store) syncNames() error {
 	if !s.namesUnsynced {
 		return nil
@@ -114,7 +116,8 @@ func (s *Store) syncNames() error {
 	return nil
 }
 
-// writeCheckpoint writes a checkpoint whole, to the disk, under another name.
+// writeCheckpoint writes a checkpoint whole to the disk, under the name of an unfinished one, which
+// the caller changes. payload writes its content.
 func (s *Store) writeCheckpoint(payload func(io.Writer) error) error {
 	f, err := s.disk.OpenFile(s.Path(unfinishedCheckpoint), os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
 	if err != nil {
@@ -127,7 +130,8 @@ func (s *Store) writeCheckpoint(payload func(io.Writer) error) error {
 	return errors.Join(err, f.Close())
 }
 
-// encodeCheckpoint fills a file, which is empty.
+// encodeCheckpoint fills the empty file f with a checkpoint: a head with the length of the payload,
+// the payload that payload writes, and a checksum of both.
 func encodeCheckpoint(f File, payload func(io.Writer) error) error {
 	// The head holds the length of the payload, so it is written last, into the space left for it.
 	if _, err := f.Seek(checkpointHeadLen, io.SeekStart); err != nil {
@@ -142,6 +146,7 @@ func encodeCheckpoint(f File, payload func(io.Writer) error) error {
 	if err != nil {
 		return err
 	}
+	// The checksum follows the payload, and covers the head, too.
 	head := binary.LittleEndian.AppendUint32([]byte(checkpointMagic), checkpointFormat)
 	head = binary.LittleEndian.AppendUint64(head, uint64(end-checkpointHeadLen))
 	if _, err := f.Write(checkpointSum(head, sum)); err != nil {
@@ -206,7 +211,7 @@ func (s *Store) Check(outputs []FileDigest) error {
 	return nil
 }
 
-// remove removes files of the folder that may not be there.
+// remove removes files of the folder by their names. Files that are not there do not count.
 func (s *Store) remove(names ...string) error {
 	for _, name := range names {
 		if err := s.disk.Remove(s.Path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -239,6 +244,8 @@ type File interface {
 // system is the operating system's disk.
 type system struct{}
 
+// OpenFile implements [Disk]: it opens a regular file with the flags of os.OpenFile, and creates it
+// with the permissions that its content needs.
 func (system) OpenFile(path string, flag int) (File, error) {
 	mode := os.FileMode(0o666)
 	// Files that hold updates of real devices are readable for their owner alone.
@@ -266,6 +273,7 @@ func (system) Rename(oldPath, newPath string) error { return os.Rename(oldPath, 
 
 func (system) Remove(path string) error { return os.Remove(path) }
 
+// SyncFolder implements [Disk]: it brings the names in a folder to the disk, on systems that can.
 func (system) SyncFolder(path string) error {
 	f, err := os.Open(path)
 	if err != nil {

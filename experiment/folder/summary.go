@@ -296,11 +296,14 @@ type ClassFairness struct {
 	Fairness
 }
 
-// EvaluationByClient is an evaluation by these metrics as the summary has it; nil of none.
+// EvaluationByClient returns an evaluation on the clients' own samples in the form of the summary:
+// over all clients, and by class. list holds the metrics in the order of the evaluation. It returns
+// nil if e is nil.
 func EvaluationByClient(list []metric.Metric, e *metrics.ClientEvaluation) *ClientEvaluation {
 	if e == nil {
 		return nil
 	}
+	// The accuracy has fields of its own; every other metric is an entry of the list.
 	convert := func(f *metrics.Fairness) Fairness {
 		result := Fairness{Clients: f.Clients, Loss: f.Loss, WorstLoss: f.WorstLoss}
 		for i, m := range f.Metrics {
@@ -342,7 +345,8 @@ func (s Summary) JSON() ([]byte, error) {
 // zeroDigest stands in a summary for its own digest while that is calculated.
 var zeroDigest = strings.Repeat("0", 2*sha256.Size)
 
-// seal fills in the digest of the summary's JSON, and returns it.
+// seal fills in the digest of the summary, which is that of its JSON with zeros in place of the
+// digest, and returns the JSON.
 func (s *Summary) seal() ([]byte, error) {
 	s.SummarySHA256 = zeroDigest
 	text, err := s.JSON()
@@ -353,7 +357,8 @@ func (s *Summary) seal() ([]byte, error) {
 	return s.JSON()
 }
 
-// Rewrite writes the summary of a complete run again.
+// Rewrite writes the summary of a complete run in folder dir again, with a new digest. The file is
+// replaced at once or not at all.
 func (s *Summary) Rewrite(dir string) error {
 	text, err := s.seal()
 	if err != nil {
@@ -368,8 +373,8 @@ func sealOf(text []byte) string { return fmt.Sprintf("%x", sha256.Sum256(text)) 
 // maxSummary bounds a summary.json, in bytes.
 const maxSummary = 1 << 20
 
-// ReadSummary reads a summary.json. It refuses keys that it does not know, and a
-// file that is not as it was written.
+// ReadSummary reads the summary.json at path. It refuses keys that it does not know, and a file
+// that is not as it was written, by the digest that it holds.
 func ReadSummary(path string) (Summary, error) {
 	text, err := regular.ReadHead(path, maxSummary)
 	if err != nil {
@@ -379,6 +384,7 @@ func ReadSummary(path string) (Summary, error) {
 	d.DisallowUnknownFields()
 	var s Summary
 	err = d.Decode(&s)
+	// The message of the decoder names types of Go, so it is put in other words.
 	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
 		err = fmt.Errorf("%s is of the wrong type, %s", cmp.Or(wrong.Field, "all of it"), wrong.Value)
 	}
@@ -388,6 +394,7 @@ func ReadSummary(path string) (Summary, error) {
 	if s.Task == "" {
 		return Summary{}, fmt.Errorf("%s: not a run's summary: it names no task", path)
 	}
+	// The digest was computed with zeros in its own place.
 	if seal := s.SummarySHA256; seal == "" || sealOf(bytes.Replace(text, []byte(seal), []byte(zeroDigest), 1)) != seal {
 		return Summary{}, fmt.Errorf(
 			"%s: %w, or damaged: its summary_sha256 is not that of what it holds",

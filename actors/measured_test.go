@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	_ "fedpace/internal/testkit/testseed"
 )
 
 // TestMeasured_HeldOutSamplesAreSpread has 100 clients with 10 held-out samples each, client by client:

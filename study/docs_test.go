@@ -257,6 +257,28 @@ var origin = map[string]*regexp.Regexp{
 	"data_digest": regexp.MustCompile(`^[0-9a-f]{64}$`), "kernel": regexp.MustCompile(`^[a-z0-9]+$`), "seed": regexp.MustCompile(`^[0-9]+$`),
 }
 
+// ofAutoCells holds rows of docs/auto.md to what they follow from: a cell that examples/auto/run.sh plays, and
+// the digest of the cell's data. The page says which program played them.
+func ofAutoCells(t *testing.T, name string, rows []tableRow) {
+	t.Helper()
+	script, err := os.ReadFile("../examples/auto/run.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.NewReplacer("$mbps", "MBPS").Replace(string(script))
+	link := regexp.MustCompile(`-(1|10|100)(-uneven)?$`)
+	digest := regexp.MustCompile(`^[0-9a-f]{12}$`)
+	for i, r := range rows {
+		byLoop := link.ReplaceAllString(r["cell"], "-MBPS")
+		if !strings.Contains(text, " "+r["cell"]+" ") && !strings.Contains(text, `"`+byLoop+`"`) {
+			t.Errorf("%s, row %d: run.sh plays no cell %s", name, i+1, r["cell"])
+		}
+		if !digest.MatchString(r["data"]) {
+			t.Errorf("%s, row %d: data is %q, want the digest's first 12 digits", name, i+1, r["data"])
+		}
+	}
+}
+
 // Every committed file of results names what its rows follow from, or a file of runs beside it does,
 // whose means it holds.
 func TestDocs_OriginOfResults(t *testing.T) {
@@ -284,6 +306,8 @@ func TestDocs_OriginOfResults(t *testing.T) {
 				}
 			}
 			t.Errorf("%s has no file of runs beside it", rel)
+		case slices.Contains(header, "cell"):
+			ofAutoCells(t, rel, rows)
 		default:
 			t.Errorf("%s names nothing that it follows from", rel)
 		}

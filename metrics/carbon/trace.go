@@ -10,13 +10,16 @@ import (
 	"time"
 )
 
-// Columns names what a file calls its columns. Price may be empty: the file then says nothing of costs.
+// Columns names what a file calls its columns: the time at which an hour begins, the zone, the
+// grams of CO2 for a kilowatt-hour, and its price. Price may be empty: the file then says nothing
+// of costs.
 type Columns struct {
 	Time, Zone, Grams, Price string
 }
 
 // Trace is what a kilowatt-hour emits and costs by zone, in hours without a gap.
 type Trace struct {
+	// zones holds the trace of each zone by its code.
 	zones map[string]*zone
 }
 
@@ -70,7 +73,8 @@ type places struct{ time, zone, grams, price int }
 // noColumn stands for a column that is not wanted.
 const noColumn = -1
 
-// placesOf finds the columns in a header.
+// placesOf finds the columns with these names in the header of a file. The error names each column
+// that is missing.
 func placesOf(header []string, names Columns) (p places, err error) {
 	find := func(name string) int {
 		for i, h := range header {
@@ -91,7 +95,8 @@ func placesOf(header []string, names Columns) (p places, err error) {
 	return p, err
 }
 
-// add adds one row.
+// add adds one row of a file to its zone. p says which of fields holds what. It is an error if the
+// row is not one hour after the zone's row before, since a gap would shift all later hours.
 func (t *Trace) add(fields []string, p places) error {
 	hour, err := parseTime(fields[p.time])
 	if err != nil {
@@ -106,6 +111,7 @@ func (t *Trace) add(fields []string, p places) error {
 		return fmt.Errorf("grams: %w", err)
 	}
 	z := t.zones[name]
+	// The first row of a zone decides with which hour it begins.
 	if z == nil {
 		z = &zone{start: hour}
 		t.zones[name] = z
@@ -115,9 +121,11 @@ func (t *Trace) add(fields []string, p places) error {
 		return fmt.Errorf("the hour of %s is %s, want %s, an hour after the row before", name, utc(hour), utc(want))
 	}
 	z.grams = append(z.grams, grams)
+	// The file says nothing of costs.
 	if p.price == noColumn {
 		return nil
 	}
+	// Prices, unlike grams, may be negative.
 	price, err := strconv.ParseFloat(fields[p.price], 64)
 	if err != nil || math.IsNaN(price) || math.IsInf(price, 0) {
 		return fmt.Errorf("price: %q is not a number", fields[p.price])
@@ -138,7 +146,8 @@ func CheckZone(name string) error {
 	return nil
 }
 
-// parseTime reads a time in one of the two forms.
+// parseTime reads a time in RFC 3339, or in a form without a zone, which then is UTC. It returns
+// the time in UTC.
 func parseTime(text string) (time.Time, error) {
 	for _, form := range []string{time.RFC3339, "2006-01-02 15:04", "2006-01-02 15:04:05", "2006-01-02T15:04"} {
 		if parsed, err := time.Parse(form, text); err == nil {
@@ -148,7 +157,8 @@ func parseTime(text string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%.40q is not a time (2024-01-31T13:00:00Z, or 2024-01-31 13:00 in UTC)", text)
 }
 
-// parseAmount reads a number of grams, 0 or more.
+// parseAmount reads a number of grams, which must be finite and at least 0. The error quotes at
+// most 40 characters of text.
 func parseAmount(text string) (float64, error) {
 	x, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(x >= 0) || math.IsInf(x, 0) {
@@ -163,7 +173,8 @@ func utc(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
 // HasZone reports whether the trace has a zone.
 func (t *Trace) HasZone(name string) bool { return t.zones[name] != nil }
 
-// Covers returns an error if the trace of a zone does not begin by a time.
+// Covers returns an error if the trace lacks the zone with this name or begins after the time
+// start. It does not look at the trace's end.
 func (t *Trace) Covers(name string, start time.Time) error {
 	z := t.zones[name]
 	if z == nil {
@@ -193,10 +204,12 @@ func (t *Trace) Draw(
 	}
 	offset := begin.Sub(z.start)
 	for duration > 0 {
-		hour := int(offset / time.Hour) // of the trace
+		// hour is the place of the hour in the trace.
+		hour := int(offset / time.Hour)
 		if offset < 0 || hour >= len(z.grams) {
 			return 0, 0, fmt.Errorf("carbon: the file has no hour of %s at %s", name, utc(z.start.Add(offset)))
 		}
+		// part is how long the power is drawn within this hour.
 		part := min(duration, time.Duration(hour+1)*time.Hour-offset)
 		kWh := float64(watts * part.Seconds() / joulesPerKWh)
 		grams += float64(kWh * z.grams[hour])

@@ -40,6 +40,7 @@ var (
 
 // check returns an error if what a log says of its run exceeds the limits of the format.
 func check(r *metrics.Run) error {
+	// The format bounds the length of every name.
 	for _, s := range slices.Concat(
 		[]string{r.Name, r.Task, r.Schedule, r.Close, r.Version},
 		r.Classes,

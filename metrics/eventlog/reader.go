@@ -186,7 +186,8 @@ func (r *Reader) damaged(offset int64, problem string) error {
 	return fmt.Errorf("eventlog: %w", r.frames.Damaged(offset, problem))
 }
 
-// readRound checks a message and turns it into r.round.
+// readRound checks message m, a round of the log, and turns it into r.round. The log may be damaged
+// or made by somebody else, so no number is trusted. It reuses the memory of the round before.
 func (r *Reader) readRound(m *record.Round) error {
 	start := round.Time(m.StartNs)
 	took := round.Time(m.TookNs)

@@ -61,7 +61,8 @@ type output struct {
 	flushed time.Time
 }
 
-// Start implements [metrics.Starter]: it begins the log, or continues that of a resumed run.
+// Start implements [metrics.Starter]: it begins the log in the run's folder with a description of
+// the run. If the run is resumed, it continues the log that is there.
 func (o *output) Start(s *metrics.Start) error {
 	file, err := s.Append(File)
 	if err != nil {
@@ -77,7 +78,8 @@ func (o *output) Start(s *metrics.Start) error {
 	return err
 }
 
-// Round implements [metrics.Output]. A log that has reached its size takes only detailed rounds.
+// Round implements [metrics.Output]: it writes round r to the log, and flushes the log from time to
+// time. A log that has reached its size limit takes only detailed rounds.
 func (o *output) Round(r *metrics.Round) error {
 	if o.size >= o.sizeLimit && !Detailed(r.Round) {
 		return nil
@@ -107,7 +109,8 @@ type Writer struct {
 // bufferSize is how much is kept before it is written.
 const bufferSize = 64 << 10
 
-// NewWriter begins a log: it goes to an empty file.
+// NewWriter begins a log of run on out, which must be empty: it writes the header and the
+// description of the run. It fails if the run exceeds the limits of the format.
 func NewWriter(out io.Writer, run *metrics.Run) (*Writer, error) {
 	if err := check(run); err != nil {
 		return nil, fmt.Errorf("eventlog: %w", err)

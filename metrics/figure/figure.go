@@ -23,7 +23,8 @@ import (
 	"fedpace/internal/statistics"
 )
 
-// Point is a mean with the half width of its interval; NaN half: no bar.
+// Point is a point of a line: a mean Y at X, and Half, the half width of its interval. With a NaN
+// half it has no error bar.
 type Point struct{ X, Y, Half float64 }
 
 // Line is a named series. Points that are not finite are left out.
@@ -32,7 +33,8 @@ type Line struct {
 	Points []Point
 }
 
-// MeanLine is a line of means over runs with their intervals, against minutes; see
+// MeanLine returns the line of means over several runs with their intervals, against minutes. runs
+// holds the samples of each run, and of returns time and value of one sample; see
 // [statistics.MeanCurve].
 func MeanLine[S any](name string, runs [][]S, of func(*S) (seconds, value float64)) Line {
 	line := Line{Name: name}
@@ -42,7 +44,7 @@ func MeanLine[S any](name string, runs [][]S, of func(*S) (seconds, value float6
 	return line
 }
 
-// Bar is a bar of a histogram, whose axes count.
+// Bar is a bar of a histogram: Height things lie between Low and High on the axis X.
 type Bar struct{ Low, High, Height float64 }
 
 // Band is a named area between two curves.
@@ -51,17 +53,19 @@ type Band struct {
 	Points []Interval
 }
 
-// Interval is a band at X.
+// Interval is the place of a band at X, from Low to High on the axis Y.
 type Interval struct{ X, Low, High float64 }
 
 // Panel is one diagram of a figure.
 type Panel struct {
 	// Title is the heading; X and Y are the titles of the axes.
 	Title, X, Y string
-	Lines       []Line
+	// Lines are the curves, drawn in their order.
+	Lines []Line
 	// Bands are drawn behind the lines.
 	Bands []Band
-	Bars  []Bar
+	// Bars are those of a histogram, drawn over the lines.
+	Bars []Bar
 	// Steps is set for long curves: their points have no marks, and their half widths are drawn as
 	// bands.
 	Steps bool
@@ -329,15 +333,16 @@ func (panel *Panel) plot(styles map[string]int) (*plot.Plot, *legend, error) {
 	return p, key, nil
 }
 
-// drawable are the points of the i-th line that can be drawn. Where X has names, the points of
+// drawable returns the points of the i-th line that can be drawn. Where X has names, the points of
 // several lines stand beside each other. On a logarithmic axis a bar that would reach zero is cut
-// to a tenth of the mean.
+// to nine tenths of the mean, so that a tenth remains.
 func (panel *Panel) drawable(i int) (points bars) {
 	shift := 0.0
 	if n := float64(len(panel.Lines)); len(panel.Names) > 0 {
 		shift = 0.5 * (float64(i) - (n-1)/2) / n
 	}
 	for _, q := range panel.Lines[i].Points {
+		// A value that was not measured leaves a gap, and log(0) has no place.
 		if !finite(q.X) ||
 			!finite(q.Y) ||
 			panel.LogY && q.Y <= 0 {
@@ -354,7 +359,9 @@ func (panel *Panel) drawable(i int) (points bars) {
 	return points
 }
 
-// addLine draws one line with its marks and bars; from name to name there is none.
+// addLine draws the points of one line into p and adds its name to the legend key. style is the
+// number of its colour, dashes and glyph. Points at names (Panel.Names) are not connected, and long
+// curves (Panel.Steps) have a band in place of bars.
 func (panel *Panel) addLine(p *plot.Plot, key *legend, name string, style int, points bars) error {
 	line, marks, err := plotter.NewLinePoints(points)
 	if err != nil {
@@ -369,6 +376,7 @@ func (panel *Panel) addLine(p *plot.Plot, key *legend, name string, style int, p
 			return err
 		}
 	}
+	// A line between names would have no meaning.
 	if panel.Steps || len(panel.Names) == 0 {
 		p.Add(line)
 		samples = append(samples, line)
@@ -404,12 +412,14 @@ func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
 // Mark is a vertical line at X.
 type Mark struct {
+	// X is the place of the line on the axis X.
 	X float64
 	// Name is the mark's name in the legend; empty: the legend does not show it.
 	Name string
 }
 
-// addBand draws the points' half widths as a band around the curve, where there are any.
+// addBand draws the half widths of points as a band around their curve, in a light shade of colour
+// c. If no point has a half width, it draws nothing.
 func addBand(p *plot.Plot, points bars, c color.RGBA) error {
 	if !slices.ContainsFunc(points, func(q Point) bool { return q.Half > 0 }) {
 		return nil
@@ -425,7 +435,8 @@ func addBand(p *plot.Plot, points bars, c color.RGBA) error {
 	return err
 }
 
-// polygon is the band, filled with a light shade of a colour.
+// polygon returns the band as a closed area, filled with a light shade of colour c and without an
+// outline.
 func (b *Band) polygon(c color.RGBA) (*plotter.Polygon, error) {
 	// The outline runs forth along the upper bounds, and back along the lower ones.
 	outline := make(plotter.XYs, 2*len(b.Points))
@@ -442,7 +453,8 @@ func (b *Band) polygon(c color.RGBA) (*plotter.Polygon, error) {
 	return band, nil
 }
 
-// addMarks draws vertical lines over the height of the panel.
+// addMarks draws the marks into p as vertical lines over the height of the panel, and adds those
+// with a name to the legend key. Marks at places that are not finite are left out.
 func addMarks(p *plot.Plot, key *legend, marks []Mark) {
 	for _, m := range marks {
 		if !finite(m.X) {

@@ -28,7 +28,8 @@ func (f *fitted) FillString(face font.Face, point vg.Point, text string) {
 	f.Canvas.FillString(face, point, text)
 }
 
-// WriteTo writes the document with the widths in it.
+// WriteTo writes the SVG document to w and adds to each text element the width that it was laid out
+// with. It returns the number of bytes written.
 func (f *fitted) WriteTo(w io.Writer) (int64, error) {
 	var drawn bytes.Buffer
 	if _, err := f.Canvas.WriteTo(&drawn); err != nil {
@@ -36,6 +37,7 @@ func (f *fitted) WriteTo(w io.Writer) (int64, error) {
 	}
 	open := []byte("<text ")
 	parts := bytes.Split(drawn.Bytes(), open)
+	// Texts and widths must correspond one to one.
 	if len(parts) != len(f.widths)+1 {
 		return 0, fmt.Errorf("figure: %d texts in the document, %d drawn", len(parts)-1, len(f.widths))
 	}

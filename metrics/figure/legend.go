@@ -9,7 +9,9 @@ import (
 
 // legend lists the names of a panel's lines below the panel, where it covers no curve.
 type legend struct {
-	style   text.Style
+	// style is the font of the names.
+	style text.Style
+	// entries are the names in the order in which their lines were added.
 	entries []entry
 }
 
@@ -31,7 +33,8 @@ func (l *legend) add(name string, samples ...plot.Thumbnailer) {
 	l.entries = append(l.entries, entry{name, samples})
 }
 
-// columns is how many entries stand side by side, and how wide each of them is.
+// columns returns how many entries of the legend stand side by side, at least 1, and how wide each
+// of them is: as wide as the longest name needs.
 func (l *legend) columns() (n int, each vg.Length) {
 	for _, e := range l.entries {
 		each = max(each, l.style.Width(e.name)+sampleWidth+2*sampleGap)
@@ -48,7 +51,8 @@ func (l *legend) height() vg.Length {
 	return entryHeight * vg.Length((len(l.entries)+n-1)/n)
 }
 
-// draw draws the legend from the top of a canvas, in its middle, row by row.
+// draw draws the legend row by row, from the top of canvas c and in the middle of its width. Each
+// entry has the sample of its line before its name.
 func (l *legend) draw(c draw.Canvas) {
 	n, each := l.columns()
 	leftEdge := c.Center().X - each*vg.Length(n)/2
@@ -60,6 +64,7 @@ func (l *legend) draw(c draw.Canvas) {
 		sample := &draw.Canvas{Canvas: c.Canvas, Rectangle: vg.Rectangle{
 			Min: vg.Point{X: x, Y: y - entryHeight}, Max: vg.Point{X: x + sampleWidth, Y: y},
 		}}
+		// A line with marks has two samples, drawn over each other.
 		for _, s := range e.samples {
 			s.Thumbnail(sample)
 		}

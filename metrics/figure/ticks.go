@@ -12,7 +12,8 @@ import (
 // minStep is the least distance between two ticks.
 type roundTicks struct{ minStep float64 }
 
-// Ticks are four to nine within the range.
+// Ticks returns about four to nine ticks within the range from low to high, at multiples of 1, 2 or
+// 5 times a power of ten. An empty range has one tick, at low.
 func (t roundTicks) Ticks(low, high float64) []plot.Tick {
 	rough := max((high-low)/8, t.minStep)
 	if !(rough > 0) || math.IsInf(rough, 0) {
@@ -20,12 +21,14 @@ func (t roundTicks) Ticks(low, high float64) []plot.Tick {
 	}
 	unit := math.Pow(10, math.Floor(math.Log10(rough)))
 	step := 10 * unit
+	// The step is the least round number that is not below rough.
 	for _, m := range []float64{1, 2, 5} {
 		if m*unit >= rough {
 			step = m * unit
 			break
 		}
 	}
+	// The labels have as many decimal places as the step needs.
 	digits := max(0, -int(math.Floor(math.Log10(step)+1e-9)))
 	var ticks []plot.Tick
 	for i := math.Ceil(low/step - 1e-9); i*step <= high+1e-9*step; i++ {
@@ -44,10 +47,12 @@ func (t roundTicks) Ticks(low, high float64) []plot.Tick {
 // many, only every second or third, and so on.
 type decades struct{}
 
-// Ticks are those within the range, whose ends are above 0.
+// Ticks returns the ticks of a logarithmic axis from low to high, both above 0: at 1 to 9 times
+// each power of ten. Only some of them have labels.
 func (decades) Ticks(low, high float64) []plot.Tick {
 	first := int(math.Ceil(math.Log10(low) - 1e-9))
 	last := int(math.Floor(math.Log10(high) + 1e-9))
+	// With one power of ten at most, 2 and 5 have labels, too.
 	few := last-first < 1
 	every := max(1, (last-first+6)/7)
 	var ticks []plot.Tick
@@ -71,12 +76,14 @@ func (decades) Ticks(low, high float64) []plot.Tick {
 // exponents drops the signs and zeros that strconv writes in them.
 var exponents = strings.NewReplacer("e+0", "e", "e-0", "e-", "e+", "e")
 
-// short is a number in a few characters: 0.01, 10000, 1e6.
+// short returns number x in a few characters: 0.01, 10000, 1e6. Very large and very small numbers
+// have an exponent.
 func short(x float64) string {
 	if a := math.Abs(x); a == 0 || a >= 1e-3 && a < 1e5 {
 		return strconv.FormatFloat(x, 'g', 6, 64)
 	}
 	text := strconv.FormatFloat(x, 'e', -1, 64)
+	// Too many digits are cut to two behind the point.
 	if strings.IndexByte(text, 'e') > 5 {
 		text = strconv.FormatFloat(x, 'e', 2, 64)
 	}

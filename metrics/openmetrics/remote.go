@@ -92,7 +92,8 @@ type basicAuth struct {
 	user, password string
 }
 
-// newBasicAuth reads USER:PASSWORD from the first line of a file, for the host of an address.
+// newBasicAuth reads USER:PASSWORD from the first line of the file at path. They are sent to the
+// host of address alone.
 func newBasicAuth(path, address string) (*basicAuth, error) {
 	text, err := regular.ReadHead(path, maxCredentials)
 	if err != nil {
@@ -100,6 +101,7 @@ func newBasicAuth(path, address string) (*basicAuth, error) {
 	}
 	line, _, _ := strings.Cut(string(text), "\n")
 	user, password, found := strings.Cut(strings.TrimSpace(line), ":")
+	// The password may be empty, and may hold colons.
 	if !found || user == "" {
 		return nil, registry.Errorf("credentials_file", "%s does not begin with USER:PASSWORD", path)
 	}
@@ -113,7 +115,8 @@ func newBasicAuth(path, address string) (*basicAuth, error) {
 // maxCredentials bounds a file of credentials, in bytes.
 const maxCredentials = 1 << 12
 
-// RoundTrip implements [http.RoundTripper].
+// RoundTrip implements [http.RoundTripper]: it adds user and password to a request to the
+// configured host. A request to another host, after a redirection, goes without them.
 func (b *basicAuth) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Host == b.host {
 		r = r.Clone(r.Context())
@@ -158,7 +161,8 @@ type sender struct {
 	noticed bool
 }
 
-// Start implements [metrics.Starter].
+// Start implements [metrics.Starter]: it starts the goroutine that sends what waits, every
+// sendEvery, until the run ends. The rounds of a resumed run are read from its folder first.
 func (o *sender) Start(s *metrics.Start) error {
 	o.rounds = s.Rounds
 	o.behind = s.Last != nil
@@ -178,7 +182,8 @@ func (o *sender) Start(s *metrics.Start) error {
 	return nil
 }
 
-// Round implements [metrics.Output].
+// Round implements [metrics.Output]: it keeps the report of round r until it is sent. If too many
+// wait, the goroutine reads them from the run's folder later.
 func (o *sender) Round(r *metrics.Round) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -198,7 +203,8 @@ func (o *sender) Finish(e *metrics.End) error {
 	return nil
 }
 
-// Close implements [metrics.Closer].
+// Close implements [metrics.Closer]: it lets the goroutine send what is left, for at most
+// o.patience, and tells the user if rounds of a complete run were not taken.
 func (o *sender) Close(error) error {
 	defer o.stop()
 	if o.rounds == nil {

@@ -93,6 +93,7 @@ func families(
 				Help: &help,
 				Type: dto.MetricType_GAUGE.Enum(),
 			}
+			// OpenMetrics wants a metric's unit to be the end of its name.
 			if strings.HasSuffix(name, "_seconds") {
 				f.Unit = proto.String("seconds")
 			}

@@ -27,6 +27,7 @@ func ReadEvaluation(path string, list []metric.Metric) (*metrics.ClientEvaluatio
 	defer file.Close()
 	rows := csv.NewReader(file)
 	rows.FieldsPerRecord = firstMetric + len(list)
+	// parseScore keeps nothing of a row, so its memory can be used again.
 	rows.ReuseRecord = true
 	// The header is skipped.
 	if _, err := rows.Read(); err != nil {
@@ -58,7 +59,8 @@ func ReadEvaluation(path string, list []metric.Metric) (*metrics.ClientEvaluatio
 	return &last, nil
 }
 
-// parseScore reads the round and a client's score from a row. An empty cell is NaN.
+// parseScore reads from a row of client_evaluations.csv the number of its round and the score of
+// its client. An empty cell is NaN: not measured. The error joins those of all cells.
 func parseScore(row []string) (number int, score metric.ClientScore, err error) {
 	value := func(cell string) float64 {
 		if cell == "" {

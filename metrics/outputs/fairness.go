@@ -18,7 +18,8 @@ const (
 	FairnessFile = "fairness.csv"
 )
 
-// fairnessHeader is the first line of fairness.csv for a run with some metrics.
+// fairnessHeader returns the first line of fairness.csv for a run with the metrics of list: three
+// columns for each metric, between those of the class and those of the loss.
 func fairnessHeader(list []metric.Metric) string {
 	header := "round,class,clients"
 	for _, m := range list {
@@ -51,7 +52,8 @@ type fairness struct {
 	row []byte
 }
 
-// Start implements [metrics.Starter].
+// Start implements [metrics.Starter]: it opens client_evaluations.csv and fairness.csv in the run's
+// folder, with their headers. A resumed run continues them.
 func (o *fairness) Start(s *metrics.Start) (err error) {
 	columns := append([]string{"round,client,class,samples,loss"}, metric.Names(o.run.Metrics)...)
 	if o.clients, err = appendTo(s, ClientsFile, strings.Join(columns, ",")); err != nil {
@@ -64,7 +66,8 @@ func (o *fairness) Start(s *metrics.Start) (err error) {
 // Round implements [metrics.Output]: evaluations arrive by Clients.
 func (o *fairness) Round(*metrics.Round) error { return nil }
 
-// Clients implements [metrics.ClientsObserver].
+// Clients implements [metrics.ClientsObserver]: it writes evaluation e, a row for each client to
+// one file, and to the other a row for all clients and one for each class.
 func (o *fairness) Clients(e *metrics.ClientEvaluation) error {
 	for _, s := range e.Scores {
 		b := fmt.Appendf(o.row[:0], "%d,%d,%s,%d", e.Round, s.Client, o.run.ClassName(s.Client), s.Samples)
@@ -79,7 +82,8 @@ func (o *fairness) Clients(e *metrics.ClientEvaluation) error {
 	return o.Flush()
 }
 
-// sum writes a row of fairness.csv; class is empty for all clients.
+// sum writes a row of fairness.csv: the fairness f among the clients of one class after a round.
+// class is empty for all clients.
 func (o *fairness) sum(round int, class string, f *metrics.Fairness) {
 	b := fmt.Appendf(o.row[:0], "%d,%s,%d", round, class, f.Clients)
 	for _, m := range f.Metrics {
@@ -90,7 +94,8 @@ func (o *fairness) sum(round int, class string, f *metrics.Fairness) {
 	_, _ = o.all.Write(o.row)
 }
 
-// appendValues appends cells, empty of what does not exist. They read back to the same bits.
+// appendValues appends the values to b as cells of a CSV row, each behind a comma. A NaN is an
+// empty cell; all other values read back to the same bits.
 func appendValues(b []byte, values ...float64) []byte {
 	for _, v := range values {
 		b = append(b, ',')

@@ -45,6 +45,7 @@ func (o *models) Best(_ float64, params []float32) { o.best = params }
 // Finish implements [metrics.Finisher]: it writes the final model and the best one, where they exist.
 func (o *models) Finish(e *metrics.End) error {
 	write := func(file string, params []float32, description string) error {
+		// Nothing was trained, or no model was evaluated.
 		if params == nil {
 			return nil
 		}
@@ -61,7 +62,8 @@ func (o *models) Save() ([]byte, error) {
 	return binary.Append(make([]byte, 0, 4*len(o.best)), binary.LittleEndian, o.best)
 }
 
-// Restore implements [metrics.Stateful].
+// Restore implements [metrics.Stateful]: it reads the parameters of the best model so far from a
+// checkpoint, as float32 in little endian. An empty state means that there was none.
 func (o *models) Restore(state []byte) error {
 	if len(state) == 0 {
 		return nil

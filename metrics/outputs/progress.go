@@ -72,7 +72,8 @@ func (o *progress) Start(s *metrics.Start) (err error) {
 	return err
 }
 
-// Round implements [metrics.Output].
+// Round implements [metrics.Output]: it notes what the run has cost up to round r, and writes a row
+// if enough wall time has passed since the last one.
 func (o *progress) Round(r *metrics.Round) error {
 	wall := o.elapsed + time.Since(o.began)
 	o.last = spent{r.Round, r.End, wall, r.Usage.Joules.All()}
@@ -82,7 +83,8 @@ func (o *progress) Round(r *metrics.Round) error {
 	return o.write(0)
 }
 
-// write writes the row of the last round.
+// write writes a row of progress.csv for the last round. checkpoint is 1 if a checkpoint follows,
+// and 0 otherwise.
 func (o *progress) write(checkpoint int) error {
 	o.written = o.last.wall
 	_, err := fmt.Fprintf(
@@ -97,7 +99,8 @@ func (o *progress) write(checkpoint int) error {
 	return err
 }
 
-// Flush implements [metrics.Flusher]: a checkpoint follows it, or the run's end.
+// Flush implements [metrics.Flusher]: it writes a row for the checkpoint, or the run's end, that
+// follows it, and empties the buffer to the file.
 func (o *progress) Flush() error {
 	if o.last.round > 0 {
 		if err := o.write(1); err != nil {

@@ -45,7 +45,8 @@ type tensorboard struct {
 	file    metrics.File
 }
 
-// Start implements [metrics.Starter].
+// Start implements [metrics.Starter]: it begins the file with its version and the run's settings. A
+// resumed run continues a file that has them.
 func (o *tensorboard) Start(s *metrics.Start) (err error) {
 	if o.file, err = s.Append(TensorBoardFile); err != nil || o.file.Size() > 0 {
 		return err
@@ -66,8 +67,9 @@ func (o *tensorboard) Start(s *metrics.Start) (err error) {
 	)
 }
 
-// hparams are what runs are usually compared by, and each setting that is not the task's default. A seed is
-// text: a double does not hold all.
+// hparams returns the settings of run in the form in which TensorBoard compares runs: what runs are
+// usually compared by, and each setting that is not the task's default. A seed is text, because a
+// double does not hold all.
 func hparams(run *metrics.Run) ([]byte, error) {
 	text := func(name, v string) *event.HParam {
 		return &event.HParam{Key: name, Value: &event.Setting{StringValue: &v}}
@@ -84,6 +86,7 @@ func hparams(run *metrics.Run) ([]byte, error) {
 		key, value, _ := strings.Cut(setting, "=")
 		named := slices.ContainsFunc(list, func(p *event.HParam) bool { return p.Key == key })
 		isCompared := slices.Contains(compared, key) || slices.Contains(run.NonDefault, setting)
+		// The setting is in the list already, or has the task's default and is not compared by.
 		if named || !isCompared {
 			continue
 		}
@@ -103,7 +106,8 @@ var compared = []string{
 	"compute.seconds_per_step", "network.download_mbps", "network.upload_mbps", "network.model_megabits",
 }
 
-// Round writes the round's event. What was not measured is left out.
+// Round implements [metrics.Output]: it writes the values of round r as one event at the round's
+// virtual time. What was not measured is left out.
 func (o *tensorboard) Round(r *metrics.Round) error {
 	s := &event.Summary{}
 	for i := range o.columns {

@@ -35,7 +35,8 @@ var (
 	)
 )
 
-// read returns an embedded file. It panics if there is none, which a test would find.
+// read returns the content of the embedded file with this name. It panics if there is none, which a
+// test would find.
 func read(name string) []byte {
 	text, err := files.ReadFile(name)
 	if err != nil {
@@ -52,7 +53,8 @@ var modular = regexp.MustCompile(`(?m)^import .*\n|^export `)
 // indentation. No text in a module spans lines.
 var unread = regexp.MustCompile(`(?m)^[ \t]*//.*\n|^[ \t]+`)
 
-// join is uPlot, and behind it modules in one scope: their top-level names differ.
+// join returns one script: uPlot, and behind it the modules with these names in one scope, without
+// their imports and exports. Their top-level names must differ.
 func join(names ...string) []byte {
 	text := append(read("uplot/uPlot.iife.min.js"), "(function () {\n'use strict';\n"...)
 	for _, name := range names {
@@ -96,7 +98,8 @@ type Document struct {
 	Text []byte
 }
 
-// Write writes the page with documents in it, as one file that needs nothing else.
+// Write writes the page to w with the documents in it, as one file that needs nothing else. Each
+// document becomes a script element of JSON under its ID, so its text must not end that element.
 func Write(w io.Writer, documents ...Document) error {
 	before, behind, _ := strings.Cut(string(fill("<!-- here -->")), "<!-- here -->")
 	_, err := fmt.Fprintf(w, `%s<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src '%s'; style-src '%s'; `+

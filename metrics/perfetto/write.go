@@ -38,6 +38,7 @@ func Write(w io.Writer, log *eventlog.Reader, first, last int) (Written, error) 
 			last != 0 && r.Round > last {
 			break
 		}
+		// Rounds before the first are read and left out.
 		if r.Round >= first {
 			t.round(r)
 		}
@@ -249,7 +250,8 @@ func (t *tracer) task(r *metrics.Round, task *metrics.Task) {
 	t.end(task.End, track)
 }
 
-// client is the track of a task's client, which is described before its first task.
+// client returns the number of the track on which tasks of this task's client are drawn. It
+// describes the track, with the client's name and class, before the first of them.
 func (t *tracer) client(task *metrics.Task) uint64 {
 	track := firstClient + uint64(task.Client)
 	// The track was described with an earlier task of the client.

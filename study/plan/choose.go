@@ -21,7 +21,9 @@ func (p *Plan) chooseUntrained() {
 	p.Reason = p.reasonUntrained()
 }
 
-// choose recommends the setting that the search found and says why.
+// choose recommends the setting that the search found best. Its reason has up to three sentences:
+// what the setting reached, which settings the seeds do not tell from it, and which are one setting
+// under two names.
 func (p *Plan) choose() {
 	p.Chosen = p.learned[p.found.Chosen().Setting]
 	sentences := []string{p.reasonTrained()}
@@ -34,7 +36,8 @@ func (p *Plan) choose() {
 	p.Reason = strings.Join(sentences, " ")
 }
 
-// reasonUntrained says why the chosen setting is the most promising one, where nothing was trained.
+// reasonUntrained returns a sentence that says why the chosen setting is the most promising one,
+// where nothing was trained: by time and work, or by the time or the energy of its updates.
 func (p *Plan) reasonUntrained() string {
 	c := p.Chosen
 	if !p.request.toUpdates() {
@@ -42,6 +45,7 @@ func (p *Plan) reasonUntrained() string {
 			"and no other setting has a higher sqrt(steps) times rounds; nothing was trained to confirm it.",
 			human.VirtualTime(p.Seconds), short(c.Rounds.P50), short(c.Work.P50))
 	}
+	// Short counts the draws of the fleet in which the setting gets too few updates.
 	if c.Short > 0 {
 		return fmt.Sprintf("No setting has its updates with every draw of the fleet, "+
 			"and this one misses them least often, in %d of %d: lower stop.accepted, %s.",
@@ -57,8 +61,9 @@ func (p *Plan) reasonUntrained() string {
 		text(c.Seconds, 1), energy, scarce)
 }
 
-// reasonTrained says what the chosen setting reached, with seeds by which it was not chosen where there are
-// any.
+// reasonTrained returns a sentence that says what the chosen setting reached in training. It names
+// the result with fresh seeds if there are any, since a choice favours the seeds by which it was
+// made.
 func (p *Plan) reasonTrained() string {
 	t := p.Chosen.Trained
 	var reason string
@@ -67,10 +72,12 @@ func (p *Plan) reasonTrained() string {
 	case p.request.For == Target && reachesTarget:
 		reason = fmt.Sprintf("It reaches evaluate.target after %s s, with each of %d %s, the first of those that were trained.",
 			t.Target.Digits(4), t.Seeds, human.Plural(t.Seeds, "seed"))
+	// Fresh seeds give an estimate that the choice has not favoured.
 	case t.Fresh.N > 0:
 		reason = fmt.Sprintf("Its %s in the last tenth of %s is %s with %d fresh %s, by which it was not chosen%s.",
 			metric.Title(p.quality.Name), human.VirtualTime(p.Seconds), t.Fresh.Digits(4), t.Fresh.N,
 			human.Plural(t.Fresh.N, "seed"), p.confirmation())
+	// One seed has no deviation.
 	case t.Tail.N < 2:
 		reason = fmt.Sprintf("Its %s in the last tenth of %s is %s, the best of those that were trained; one seed does "+
 			"not tell how much of that is chance (--seeds 3).",
@@ -111,7 +118,8 @@ func (p *Plan) undecided() string {
 	return "The seeds do not tell from it: " + strings.Join(list, "; ") + "."
 }
 
-// doubt says how many seeds would tell a setting from the chosen one.
+// doubt returns the part of a sentence that says how many seeds would tell a setting from the
+// chosen one, by its standing; empty: that is not known.
 func (p *Plan) doubt(standing choice.Standing) string {
 	if standing.Decide == choice.Unknown {
 		return ""
@@ -157,11 +165,13 @@ func (p *Plan) duplicates() string {
 
 // unknown lists, in sentences, what the plan does not know about the fleet, the data and the settings.
 func (p *Plan) unknown() (list []string) {
+	// say adds a sentence to the list if what it is about is unknown.
 	say := func(unknown bool, format string, a ...any) {
 		if unknown {
 			list = append(list, fmt.Sprintf(format, a...))
 		}
 	}
+	// some reports whether any setting fulfils a condition.
 	some := func(condition func(*Setting) bool) bool { return slices.ContainsFunc(p.Settings, condition) }
 	configured := p.configuredSetting()
 	c := &configured.config
@@ -200,7 +210,8 @@ func (p *Plan) unknown() (list []string) {
 	return list
 }
 
-// dataOf names the data of a configuration.
+// dataOf names the data of configuration c for people: synthetic data, or the data set that it
+// names.
 func dataOf(c *config.Config) string {
 	if c.IsSynthetic() {
 		return "synthetic data"
@@ -208,7 +219,8 @@ func dataOf(c *config.Config) string {
 	return c.Data.String()
 }
 
-// trained is the number of settings that were trained.
+// trained returns how many settings of the plan were trained. It is 0 for a plan that is made by
+// times alone.
 func (p *Plan) trained() (n int) {
 	for _, s := range p.Settings {
 		if s.Trained != nil {
@@ -218,8 +230,8 @@ func (p *Plan) trained() (n int) {
 	return n
 }
 
-// Config is the configuration of the recommended setting, with the real devices and the plan's virtual
-// time.
+// Config returns the configuration of the recommended setting as it would be run: with the real
+// devices and the plan's virtual time, under a name and in a folder of its own.
 func (p *Plan) Config() config.Config {
 	c := p.Chosen.real
 	c.Name += "-plan"

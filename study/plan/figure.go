@@ -48,7 +48,8 @@ func (p *Plan) Panels() ([]figure.Panel, error) {
 	return panels, nil
 }
 
-// curve is the mean over the seeds of the evaluations, against virtual time.
+// curve returns the line of the setting's quality against virtual time: the mean over its seeds,
+// with intervals. Very long runs are thinned. It reads the runs from their folders.
 func (s *Setting) curve() (figure.Line, error) {
 	type point struct{ seconds, quality float64 }
 	var runs [][]point
@@ -72,7 +73,9 @@ func (s *Setting) curve() (figure.Line, error) {
 	return figure.MeanLine(s.Name, runs, func(p *point) (float64, float64) { return p.seconds, p.quality }), nil
 }
 
-// timePanels draws the most promising settings side by side.
+// timePanels returns the panels of a plan in which nothing was trained: rounds and bytes within the
+// plan's time, for the most promising settings side by side, with the interval of 90 % over draws
+// of the fleet.
 func (p *Plan) timePanels() []figure.Panel {
 	rounds := figure.Panel{Title: "rounds in the plan's time", Y: "rounds", FromZero: true}
 	bytes := figure.Panel{Title: "bytes", Y: "MB", FromZero: true}

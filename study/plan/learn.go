@@ -30,9 +30,11 @@ type Trained struct {
 	Quality statistics.Estimated
 	// Best is the best quality up to the end of the runs. It is favoured by chance, so nothing is chosen
 	// by it.
-	Best   statistics.Estimated
+	Best statistics.Estimated
+	// Joules is the energy of all clients in a run.
 	Joules statistics.Estimated
-	Bytes  statistics.Estimated
+	// Bytes is the number of bytes that all clients transfer in a run.
+	Bytes statistics.Estimated
 	// Target is the time until evaluate.target was reached, in virtual seconds. Its N is the number
 	// of seeds that reached it.
 	Target statistics.Estimated
@@ -95,6 +97,7 @@ func (p *Plan) trial(ctx context.Context, dir string, o study.Options, errorOf f
 	return func(settings []int, first, count int) ([][]float64, error) {
 		var cells []study.Cell
 		for _, i := range settings {
+			// Seeds are counted on from first, so that no run is made twice.
 			for n := range count {
 				cells = append(cells, p.cell(p.learned[i], first+n, dir))
 			}
@@ -119,7 +122,8 @@ func (p *Plan) trial(ctx context.Context, dir string, o study.Options, errorOf f
 	}
 }
 
-// read adds a run to those of its setting.
+// read adds cell c, which has been played, to the runs of setting s, with its quality in the last
+// tenth of the time. It fails if the run's folder cannot be read.
 func (p *Plan) read(s *Setting, c study.Cell) error {
 	tail, quality, err := c.EndTail()
 	if err != nil {
@@ -184,6 +188,7 @@ func (t *Trained) summarize(metric string, searched int) {
 		}
 	}
 	t.Tail = statistics.EstimateMean(t.tails)
+	// The tails behind those of the search are of fresh seeds.
 	t.Fresh = statistics.EstimateMean(t.tails[searched:])
 	t.Quality = mean(func(s *folder.Summary) float64 { return metrics.Value(s.Metric(metric).Validation) })
 	t.Best = mean(func(s *folder.Summary) float64 { return metrics.Value(s.Metric(metric).Best) })
@@ -199,6 +204,7 @@ func (t *Trained) sameAs(other *Trained) bool {
 	if shared == 0 {
 		return false
 	}
+	// The cells of both are in the order of their seeds.
 	for i := range shared {
 		a := &t.cells[i]
 		b := &other.cells[i]

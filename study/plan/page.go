@@ -17,7 +17,8 @@ var pageText string
 
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{"svg": inline}).Parse(pageText))
 
-// inline draws a panel as an svg element of the page.
+// inline returns a panel as an svg element that stands within an HTML page. What precedes the
+// element in an SVG file, such as the XML header, is cut off.
 func inline(panel figure.Panel) (template.HTML, error) {
 	var b bytes.Buffer
 	if err := figure.Write(&b, "svg", []figure.Panel{panel}); err != nil {
@@ -31,8 +32,8 @@ func inline(panel figure.Panel) (template.HTML, error) {
 	return template.HTML(text[start:]), nil //nolint:gosec // what figure writes, names are escaped there
 }
 
-// WriteHTML writes the plan as one page for a browser: the recommendation, the figures, the table, and
-// what is not known.
+// WriteHTML writes the plan to w as one page for a browser: the recommendation, the figures, the
+// table, and what is not known. It fails if the curves of trained runs cannot be read.
 func (p *Plan) WriteHTML(w io.Writer) error {
 	panels, err := p.Panels()
 	if err != nil {
@@ -40,7 +41,8 @@ func (p *Plan) WriteHTML(w io.Writer) error {
 	}
 	rows, hidden := p.table()
 	omitted, about := p.notes(hidden)
-	for i, cells := range rows { // the mark stands before the name
+	// The mark of the recommended setting stands before its name, in one cell.
+	for i, cells := range rows {
 		rows[i] = append([]string{strings.TrimSpace(cells[0] + " " + cells[1])}, cells[2:]...)
 	}
 	var main bytes.Buffer

@@ -36,6 +36,7 @@ type Plan struct {
 	// Unknown lists in sentences what the plan does not know.
 	Unknown []string
 
+	// request is what was asked, with its defaults filled in.
 	request Request
 	// quality is the metric by which settings are compared. It has no name if nothing was trained.
 	quality metric.Quality

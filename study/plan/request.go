@@ -57,7 +57,8 @@ const (
 // toUpdates reports whether every setting has the same number of updates, in place of the same time.
 func (q *Request) toUpdates() bool { return q.For == Updates || q.For == Energy }
 
-// rank is the number by which settings are sorted, the lowest first.
+// rank returns the number by which settings are sorted before anything is trained, the lowest
+// first: the median time or energy of the updates, or else the negative score.
 func (q *Request) rank(s *Setting) float64 {
 	switch q.For {
 	case Updates:
@@ -90,7 +91,9 @@ var Schedules = []string{schedule.Fixed, "rounds", "error"}
 
 // Setting is a point of the grid.
 type Setting struct {
-	Name     string
+	// Name names the setting for people, by its schedule and its values.
+	Name string
+	// Schedule is the name of the schedule of K.
 	Schedule string
 	// Values holds the setting's value for each grid.
 	Values []string
@@ -115,6 +118,7 @@ const maxSettings = 2000
 // stays as it is.
 func (s *Setting) defaultGrids() []study.Grid {
 	c := &s.real
+	// around returns shares of n as whole numbers of at least 1, each once.
 	around := func(n int, shares ...float64) (list []string) {
 		for _, s := range shares {
 			if v := fmt.Sprint(max(1, int(s*float64(n)))); !slices.Contains(list, v) {
@@ -204,7 +208,8 @@ func (q *Request) settings(ctx context.Context) (list []*Setting, impossible []s
 	return list, impossible, err
 }
 
-// complete fills in the schedules and grids that are not given.
+// complete fills in the schedules and grids that the request does not give, from the setting
+// configured, which is the configuration as it is. Its own schedule is always among them.
 func (q *Request) complete(configured *Setting) {
 	if len(q.Grids) == 0 {
 		q.Grids = configured.defaultGrids()
@@ -217,7 +222,8 @@ func (q *Request) complete(configured *Setting) {
 	}
 }
 
-// load reads the configuration with more keys set. Its stop is the plan's.
+// load reads the configuration of the request with more keys set, each as key=value, where values
+// may hold shares of the cohort. Its stop is the plan's virtual time.
 func (q *Request) load(sets ...string) (c config.Config, err error) {
 	if sets, err = q.resolveShares(sets); err == nil {
 		c, err = config.LoadFiles(q.ConfigFiles, slices.Concat(q.Sets, sets))
@@ -236,7 +242,9 @@ func (q *Request) stop(c *config.Config) {
 // share is a part of the cohort in a value of a grid.
 var share = regexp.MustCompile(`\b([0-9]+)%`)
 
-// resolveShares replaces shares of the cohort by numbers of clients, as in close={rule: first, n: 80%}.
+// resolveShares replaces shares of the cohort in sets, each as key=value, by numbers of clients:
+// with a cohort of 10, close={rule: first, n: 80%} gets n: 8. The cohort is that of the
+// configuration with those of sets that have no share.
 func (q *Request) resolveShares(sets []string) ([]string, error) {
 	plain := slices.DeleteFunc(slices.Clone(sets), share.MatchString)
 	if len(plain) == len(sets) {

@@ -30,8 +30,8 @@ const shown = 20
 // maxLeft is the number of points that make no configuration that a table for people names.
 const maxLeft = 5
 
-// columns are the columns of all forms of the table. What no setting has is without a title, and stands
-// in files alone.
+// columns returns the columns of all forms of the table: for people, for CSV and for JSON. What no
+// setting has is without a title, and stands in files alone.
 func (p *Plan) columns() table.Columns[*Setting] {
 	energy := ""
 	tail := ""
@@ -54,6 +54,7 @@ func (p *Plan) columns() table.Columns[*Setting] {
 	if p.request.toUpdates() {
 		updates = "s to the updates"
 	}
+	// The recommended setting has a mark before its name.
 	mark := map[bool]string{true: "*"}
 	upTo := map[bool]string{true: " at K_0"}
 	return table.Columns[*Setting]{
@@ -124,7 +125,8 @@ func (p *Plan) columns() table.Columns[*Setting] {
 	}
 }
 
-// came is what a setting reached in training; without a seed if it was not trained.
+// came returns what the setting reached in training. For a setting that was not trained it returns
+// means of no values and no seeds, so that callers need not ask.
 func (s *Setting) came() *Trained {
 	if s.Trained != nil {
 		return s.Trained
@@ -174,7 +176,9 @@ func (p *Plan) table() (rows [][]string, hidden int) {
 	return p.columns().Texts(list), len(p.Settings) - len(list)
 }
 
-// notes say what a table leaves out, and how it is to be read.
+// notes returns two sentences for people: omitted says what a table leaves out, hidden being the
+// number of settings in none of its rows (empty: it is complete), and about says how it is to be
+// read.
 func (p *Plan) notes(hidden int) (omitted, about string) {
 	if hidden > 0 {
 		omitted = fmt.Sprintf("%d settings that are less promising are in %s.", hidden, TableFile)
@@ -184,6 +188,7 @@ func (p *Plan) notes(hidden int) (omitted, about string) {
 		human.VirtualTime(p.Seconds),
 		p.Draws,
 	)
+	// Settings with equal updates differ in their times.
 	if p.request.toUpdates() {
 		about = fmt.Sprintf(
 			"Every setting had the time for %s updates; intervals hold 90 %% of %d draws of the fleet",
@@ -203,6 +208,7 @@ func (p *Plan) Write(w io.Writer) error {
 	if err := table.WriteText(w, rows, false); err != nil {
 		return err
 	}
+	// The table hides settings that are less promising.
 	omitted, about := p.notes(hidden)
 	if omitted != "" {
 		fmt.Fprintln(w, omitted)
@@ -252,7 +258,8 @@ func short(v float64) string {
 	return fmt.Sprintf("%.4g", v)
 }
 
-// WriteCSV writes every setting, the most promising first.
+// WriteCSV writes every setting to w as a table in CSV, the most promising first. It has all
+// columns, those without a title for people too, and one for each key of the grid.
 func (p *Plan) WriteCSV(w io.Writer) error {
 	columns := p.columns()
 	for i, g := range p.request.Grids {
@@ -267,7 +274,8 @@ func (p *Plan) WriteCSV(w io.Writer) error {
 	return table.WriteCSV(w, columns.Records(p.Settings, -1))
 }
 
-// MarshalJSON writes the plan as one object.
+// MarshalJSON writes the plan as one JSON object: virtual time, recommendation, what is not known,
+// and every setting with its values by the keys of the grid.
 func (p *Plan) MarshalJSON() ([]byte, error) {
 	settings := p.columns().Objects(p.Settings)
 	for i, s := range p.Settings {

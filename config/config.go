@@ -656,7 +656,8 @@ func (c Config) ForHosts() Config {
 	return c
 }
 
-// HasOwnBatches reports whether any class of devices sets the size of its own minibatches.
+// HasOwnBatches reports whether any class of devices sets the size of its own minibatches, in place
+// of the size that the configuration gives for all.
 func (c *Config) HasOwnBatches() bool {
 	return slices.ContainsFunc(c.Fleet, func(k fleet.Class) bool { return k.Batch > 0 })
 }

@@ -63,7 +63,8 @@ const (
 	SentOrder = "sent"
 )
 
-// PlaysFlower reports whether the run plays a Flower app.
+// PlaysFlower reports whether the run plays a Flower app, whose own strategy then decides what a
+// schedule, a selection and an aggregation decide elsewhere.
 func (c *Config) PlaysFlower() bool { return c.Task == TaskFlower }
 
 // flower sets the defaults of task flower: ten clients with the paper's links. Of the keys that the

@@ -25,7 +25,8 @@ func (TaskModel) Model(learn.Samples) (learn.Model, error) { return nil, errTask
 // other, and no trainer brings one.
 func (c *Config) UsesTaskModel() bool { return !c.setsModel() && !c.External() }
 
-// setsModel reports whether the configuration names a model in place of the task's.
+// setsModel reports whether the configuration names a model, by layers or by a kind, in place of
+// the task's own.
 func (c *Config) setsModel() bool { return c.Model != learn.Architecture(TaskModel{}) }
 
 // NewModel makes the model that the configuration describes. samples tells the shape of the data:
@@ -97,5 +98,6 @@ func (d Data) String() string {
 	return d.Path
 }
 
-// IsSynthetic reports whether the samples are made rather than read.
+// IsSynthetic reports whether the samples are made by this program from a seed, rather than read
+// from a data set.
 func (c *Config) IsSynthetic() bool { return c.Data.Path == SyntheticData && c.Data.Reader == nil }

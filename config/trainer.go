@@ -12,10 +12,12 @@ type Trainer struct {
 // TrainerData is the value of Data.Path for samples that the trainer brings itself.
 const TrainerData = "trainer"
 
-// External reports whether a trainer takes the local steps.
+// External reports whether a trainer, a program of the user's, takes the local steps in place of
+// this one.
 func (c *Config) External() bool { return c.Trainer.Command != "" }
 
-// IsTrainers reports whether the samples are the trainer's own, which this program never reads.
+// IsTrainers reports whether the samples are the trainer's own, so that this program never reads
+// them and knows only what the trainer tells.
 func (c *Config) IsTrainers() bool { return c.Data.Path == TrainerData && c.Data.Reader == nil }
 
 // elsewhere takes the place of the trainer's command in the configuration that hosts are sent. Each

@@ -7,7 +7,7 @@ import (
 	"fedpace/registry"
 )
 
-// Asker puts questions to one policy. It is for one goroutine.
+// Asker puts questions to one policy, whose class and options it knows. It is for one goroutine.
 type Asker interface {
 	// Ask puts a question to a method of the policy and reads the answer into a pointer. Both are
 	// as encoding/json writes them. It reports false where there is no answer: the policy has
@@ -31,7 +31,8 @@ type Vectors struct {
 	Written []any
 }
 
-// Python is the options of every component that is a policy in Python.
+// Python is the options that every component has which is a policy in Python: where the class is,
+// and what it may use.
 type Python struct {
 	Path      string  `key:"path" is:"path" help:"file in Python that holds the policy's class"`
 	Class     string  `key:"class" default:"" help:"name of the class; empty: the only one of its kind in the file"`
@@ -46,10 +47,11 @@ type Python struct {
 // Asker is what the component asks in a run. It is nil where none is bound, as on a host.
 func (p Python) Asker() Asker { return p.asker }
 
-// bind has the component ask an asker from now on.
+// bind has the component ask a from now on. [Bind] calls it, as no other package may change the
+// asker.
 func (p *Python) bind(a Asker) { p.asker = a }
 
-// Source returns the options themselves.
+// Source returns the options themselves. By it a struct that embeds [Python] is a [Policy].
 func (p Python) Source() Python { return p }
 
 // String names the policy for messages, as path:class(arguments); class and arguments are left out
@@ -65,7 +67,7 @@ func (p Python) String() string {
 	return text
 }
 
-// Policy is a component in Python: a struct that embeds [Python].
+// Policy is a component whose decisions are made in Python: a struct that embeds [Python].
 type Policy interface {
 	Source() Python
 	// Kind is the name of the base class in the module fedpace that the policy's class must have.
@@ -164,7 +166,7 @@ func In(v reflect.Value) (list []Named) {
 	return list
 }
 
-// Named is a policy with its key in the configuration.
+// Named is a policy with its key in the configuration, such as schedule.k or close.
 type Named struct {
 	Key    string
 	Policy Policy

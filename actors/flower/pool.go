@@ -30,7 +30,8 @@ type Pool struct {
 	restarts atomic.Int64
 }
 
-// Task is a message for a node, with what the node brings to it.
+// Task is a message for a node, with what the node brings to it, as a client's process needs it to
+// serve the message.
 type Task struct {
 	Message
 	// Number is the message's, from 1, and ID what the app sees of it.
@@ -44,7 +45,8 @@ type Task struct {
 	State [][]byte
 }
 
-// Reply is what a node answers.
+// Reply is what a node's app answers to a message, measured as the virtual clock needs it: with its
+// size on a link and the local steps that it took.
 type Reply struct {
 	// Content is the text and the arrays of the reply; nil if the node raised an error.
 	Content [][]byte
@@ -76,7 +78,8 @@ type Result struct {
 // code of their own.
 const raisedCode = 2
 
-// job is a task with the function that takes its result.
+// job is a task in the queue of a worker, with the function that takes its result once it was
+// served or has failed.
 type job struct {
 	task *Task
 	done func(Result)

@@ -39,7 +39,8 @@ type Config struct {
 	Log io.Writer
 }
 
-// Hello is the greeting of a process: all that it knows of the run.
+// Hello is the greeting of a process of an app, the same for the server and the clients: all that
+// it knows of the run.
 type Hello struct {
 	// App is the app's folder, and Run holds values of its run config as texts by key.
 	App string            `json:"app"`
@@ -61,7 +62,7 @@ type Hello struct {
 	AnyVersion bool `json:"any_version"`
 }
 
-// Ready is a process's answer to its greeting.
+// Ready is a process's answer to its greeting, once it has loaded the app: what it says of itself.
 type Ready struct {
 	// Protocol is the version of the frames that the process speaks.
 	Protocol int `json:"protocol"`
@@ -79,13 +80,14 @@ type Failed struct {
 	Refused bool
 }
 
-// Error returns the reason.
+// Error returns the reason that the process told, without its name or its output.
 func (f *Failed) Error() string { return f.Reason }
 
 // errEnded is wrapped by the error of a process that ended without a word.
 var errEnded = errors.New("it ended")
 
-// process is a running process of an app. Its methods are for one goroutine.
+// process is a running process of an app, with the pipes on which it gets requests and sends
+// replies. Its methods are for one goroutine.
 type process struct {
 	command *exec.Cmd
 	// requests is the pipe to the process, replies the one from it.
@@ -213,7 +215,7 @@ type failure struct {
 	Refused bool   `json:"refused"`
 }
 
-// err returns the failure as an error, nil if there is none.
+// err returns the failure as a [Failed], or nil if the process has told none and goes on.
 func (f *failure) err() error {
 	if f.Failed == "" {
 		return nil
@@ -259,7 +261,7 @@ func (p *process) explain(err error) error {
 	return fmt.Errorf("a process of the app: %w (%v); %s", errEnded, p.command.ProcessState, p.tail.text())
 }
 
-// kill ends the process and its children at once.
+// kill ends the process and its children at once, without waiting until they are gone.
 func (p *process) kill() { child.KillGroup(p.command.Process.Pid) }
 
 // close asks the process to end, by closing the pipe of requests, waits for it, and kills it if it

@@ -60,7 +60,8 @@ type Message struct {
 	Place int `json:"content"`
 }
 
-// Content is the content of a message to nodes.
+// Content is the content of a message to nodes: its records, as text and arrays, and what the
+// simulation must know of them.
 type Content struct {
 	// Text describes the records; Arrays are the data of arrays that it refers to.
 	Text   string
@@ -73,13 +74,15 @@ type Content struct {
 	Digest [sha256.Size]byte
 }
 
-// Array is the data of an array with its digest.
+// Array is the data of an array, as its bytes, with the digest by which contents and processes
+// refer to it.
 type Array struct {
 	Digest string
 	Data   []byte
 }
 
-// Receive is a wait for replies to messages, by their numbers.
+// Receive is a wait of the ServerApp for replies to messages, by the numbers that AnswerPush has
+// given.
 type Receive struct {
 	Messages []uint64
 	// Until is the virtual time at which the wait ends in nanoseconds; nil: it ends with the last
@@ -88,7 +91,7 @@ type Receive struct {
 	First bool
 }
 
-// Finished is the end of a ServerApp.
+// Finished is the end of a ServerApp by itself, without an error, with what is known of its result.
 type Finished struct {
 	// Digest is that of the arrays of the result; empty: the app has shown none.
 	Digest string
@@ -96,7 +99,8 @@ type Finished struct {
 	Empty bool
 }
 
-// Delivery is a reply as the ServerApp gets it.
+// Delivery is a reply as the ServerApp gets it: either the content of the reply, or an error in
+// place of it.
 type Delivery struct {
 	// Message is the number of the message that it replies to.
 	Message uint64
@@ -259,13 +263,16 @@ func (s *Server) Deliver(now int64, d *Delivery) error {
 	return s.answer(map[string]any{"now": now, "reply": d.Message}, d.Content)
 }
 
-// AnswerReceive ends a wait at virtual time now.
+// AnswerReceive ends a wait for replies at virtual time now, in nanoseconds. What was not delivered
+// by then has not arrived.
 func (s *Server) AnswerReceive(now int64) error { return s.answer(map[string]any{"now": now}, nil) }
 
-// AnswerFinished acknowledges the end, after which the process ends.
+// AnswerFinished acknowledges the end of the app at virtual time now, in nanoseconds, after which
+// the process ends.
 func (s *Server) AnswerFinished(now int64) error { return s.answer(map[string]any{"now": now}, nil) }
 
-// answer sends an answer. A process that has died is explained.
+// answer sends a header and blobs to the server's process, which waits for them. If the process has
+// died, the error says how, with its last output.
 func (s *Server) answer(header any, blobs [][]byte) error {
 	if err := s.process.send(header, blobs); err != nil {
 		return s.process.explain(err)
@@ -273,5 +280,5 @@ func (s *Server) answer(header any, blobs [][]byte) error {
 	return nil
 }
 
-// Close ends the process.
+// Close ends the server's process, whether its app has finished or not, and waits until it is gone.
 func (s *Server) Close() error { return s.process.close() }

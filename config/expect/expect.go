@@ -41,10 +41,11 @@ type Expectation struct {
 // value without uncertainty equal the value.
 type Interval struct{ Low, Value, High float64 }
 
-// Exactly returns the interval of a value without uncertainty.
+// Exactly returns the interval of a value without uncertainty, both of whose bounds are v itself.
 func Exactly(v float64) Interval { return Interval{v, v, v} }
 
-// Outcome says whether an expectation was met, and by which value.
+// Outcome says whether an expectation was met, and by which value of its left term. It is written
+// to the summary of a run as JSON.
 type Outcome struct {
 	Expression string `json:"expression"`
 	// Cell is the schedule and the point of a comparison that the outcome belongs to. It is empty

@@ -94,7 +94,8 @@ func group(k *config.Key) string {
 	return strings.TrimSuffix(first, "[]")
 }
 
-// page is the text of the page as far as it is written.
+// page is the text of the reference page as far as it is written, with what the rest of it depends
+// on.
 type page struct {
 	strings.Builder
 	// points are keys whose plug points the page must list, one for each plug point.

@@ -7,6 +7,11 @@ func init() {
 // All waits for the whole cohort: the straggler sets the round's time (Eq. 4).
 type All struct{}
 
-func (All) Deadline() Time      { return 0 }
+// Deadline returns 0: rounds have no deadline.
+func (All) Deadline() Time { return 0 }
+
+// Close reports false: a round closes when its last task has ended.
 func (All) Close(Standing) bool { return false }
-func (All) String() string      { return "when all have answered" }
+
+// String ends the sentence "Rounds close ..." of a summary.
+func (All) String() string { return "when all have answered" }

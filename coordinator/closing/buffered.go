@@ -15,14 +15,19 @@ type Buffered struct {
 	StalenessLimit int `key:"staleness_limit" is:"null" range:"[1,1000000]" unit:"rounds" help:"updates are late when more rounds closed since their base model; null: never"`
 }
 
-func (Buffered) Deadline() Time            { return 0 }
+// Deadline returns 0: rounds have no deadline.
+func (Buffered) Deadline() Time { return 0 }
+
+// Close reports whether N updates have been accepted since the last round closed.
 func (b Buffered) Close(now Standing) bool { return now.Accepted >= b.N }
 
-// Keeps implements [Lateness].
+// Keeps implements [Lateness]: an update counts while at most StalenessLimit rounds have closed
+// since its base model, or always if there is no limit.
 func (b Buffered) Keeps(aggregations int) bool {
 	return b.StalenessLimit == 0 || aggregations <= b.StalenessLimit
 }
 
+// String ends the sentence "Rounds close ..." of a summary.
 func (b Buffered) String() string {
 	if b.StalenessLimit > 0 {
 		return fmt.Sprintf("with every %d updates, none older than %d rounds", b.N, b.StalenessLimit)

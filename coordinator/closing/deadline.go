@@ -16,7 +16,12 @@ type Deadline struct {
 	Seconds float64 `key:"seconds" range:"(0,4e9]" unit:"seconds" help:"virtual time from a round's first task until it closes"`
 }
 
-// Deadline is Seconds as virtual time, at least 1 ns.
-func (d Deadline) Deadline() Time        { return max(1, Time(math.RoundToEven(d.Seconds*1e9))) }
+// Deadline returns Seconds as virtual time in nanoseconds, at least 1 ns, as 0 would mean that
+// there is none.
+func (d Deadline) Deadline() Time { return max(1, Time(math.RoundToEven(d.Seconds*1e9))) }
+
+// Close reports whether the deadline has passed, however many updates there are.
 func (Deadline) Close(now Standing) bool { return now.Overdue }
-func (d Deadline) String() string        { return fmt.Sprintf("after %g s", d.Seconds) }
+
+// String ends the sentence "Rounds close ..." of a summary.
+func (d Deadline) String() string { return fmt.Sprintf("after %g s", d.Seconds) }

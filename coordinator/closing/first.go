@@ -16,9 +16,14 @@ type First struct {
 	N int `key:"n" range:"[1,1000000]" help:"updates that close a round"`
 }
 
-func (First) Deadline() Time            { return 0 }
+// Deadline returns 0: rounds have no deadline.
+func (First) Deadline() Time { return 0 }
+
+// Close reports whether N updates have been accepted.
 func (f First) Close(now Standing) bool { return now.Accepted >= f.N }
-func (f First) String() string          { return fmt.Sprintf("with the first %d updates", f.N) }
+
+// String ends the sentence "Rounds close ..." of a summary.
+func (f First) String() string { return fmt.Sprintf("with the first %d updates", f.N) }
 
 // Validate returns an error if the rule would wait for more updates than a round has tasks, which
 // never come. cohort is the number of tasks.

@@ -14,16 +14,17 @@ func init() {
 	Rules.Register("formula", "a quorum with numbers that follow each round's K", Formula{})
 }
 
-// Formula is a quorum whose deadline and numbers of updates are formulas of the round: of its K, of how
-// long tasks of that K are expected to take, and so on (see [Facts]). With `seconds` alone it is a
-// deadline, with `n` alone the first n updates, with all three a quorum ([Quorum]).
+// Formula is a quorum whose deadline and numbers of updates are formulas of the round: of its K, of
+// how long tasks of that K are expected to take, and so on (see [Facts]). With `seconds` alone it
+// is a deadline, with `n` alone the first n updates, with all three a quorum ([Quorum]).
 type Formula struct {
 	Seconds string `key:"seconds" is:"null" help:"deadline in seconds, such as 1.2 * expected; null: none"`
 	N       string `key:"n" is:"null" help:"updates that close a round before it, such as 0.8 * cohort; null: all"`
 	M       string `key:"m" is:"null" help:"updates that are enough from the deadline on; null: any number"`
 }
 
-// Facts are what a formula may read of a round that opens.
+// Facts are what a formula may read of a round that opens. They are known before any of its tasks
+// is issued.
 type Facts struct {
 	// Round is the number of the round, from 1, and Seconds the virtual time at which it opens.
 	Round   int
@@ -35,9 +36,9 @@ type Facts struct {
 	Cohort int
 	// StragglerShare is that of the last round that has one, 0 before.
 	StragglerShare float64
-	// Quantile returns the time in seconds within which this part of the clients, 0 to 1, is expected
-	// to do a task of K local steps, and Mean the mean of these times. They are asked only where a
-	// formula reads them.
+	// Quantile returns the time in seconds within which this part of the clients, 0 to 1, is
+	// expected to do a task of K local steps, and Mean the mean of these times. They are asked only
+	// where a formula reads them.
 	Quantile func(part float64) float64
 	Mean     func() float64
 }
@@ -57,16 +58,17 @@ type PerRound interface {
 	In(Facts) (Numbers, error)
 }
 
-// Rule returns the rule that closes a round of these numbers.
+// Rule returns the closing rule by which a round of these numbers closes: a fixed quorum.
 func (n Numbers) Rule() Rule { return settled{n} }
 
 // settled closes a round with N updates, if N is set, or at its deadline with at least M.
 type settled struct{ numbers Numbers }
 
-// Deadline returns the deadline, 0 for none.
+// Deadline returns the round's deadline in virtual time from its first task, 0 for none.
 func (s settled) Deadline() Time { return s.numbers.Deadline }
 
-// Close reports whether there are N updates, or M after the deadline.
+// Close reports whether there are N updates, or M after the deadline. An N of 0 is never reached,
+// and an M of 0 always.
 func (s settled) Close(now Standing) bool {
 	// Without N, the round waits for its deadline or for all of its tasks.
 	hasAll := s.numbers.N > 0 && now.Accepted >= s.numbers.N
@@ -150,15 +152,16 @@ func (f Formula) reads(names ...string) bool {
 	return false
 }
 
-// Needs asks for what the formulas read.
+// Needs asks the run for the facts that the formulas read: the clients' expected times, and the
+// straggler share.
 func (f Formula) Needs() registry.Needs {
 	return registry.Needs{Times: f.reads("expected", "quantile"), Stragglers: f.reads("straggler_share")}
 }
 
-// Deadline returns 0: a round's deadline is known when it opens.
+// Deadline returns 0: a round's deadline is known only when it opens, and [Formula.In] returns it.
 func (Formula) Deadline() Time { return 0 }
 
-// Close reports false: a round is closed by its own numbers.
+// Close reports false: a round is closed by its own numbers, of which [Numbers.Rule] makes a rule.
 func (Formula) Close(Standing) bool { return false }
 
 // String ends the sentence "Rounds close ..." of a summary with the texts of the formulas
@@ -231,6 +234,6 @@ func (f Formula) In(facts Facts) (n Numbers, err error) {
 	return n, nil
 }
 
-// wholeTolerance is by how much of itself a number of updates may be above a whole one and count as that:
-// 0.1 * 30 is 3 and not 4.
+// wholeTolerance is by how much of itself a number of updates may be above a whole one and count as
+// that, for rounding errors of a formula: 0.1 * 30 is 3 and not 4.
 const wholeTolerance = 1e-12

@@ -6,9 +6,8 @@ import (
 	"fedpace/registry"
 )
 
-// Lateness says what becomes of the tasks that are under way when their round closes,
-// which is after a deadline or with the first n updates. Either way the next round
-// has a whole cohort.
+// Lateness says what becomes of the tasks that are under way when their round closes, which is
+// after a deadline or with the first n updates. Either way the next round has a whole cohort.
 type Lateness interface {
 	// Keeps reports whether a task goes on although its round is over. In the next
 	// round its base model will be so many aggregations old. Once false, it is false
@@ -24,9 +23,10 @@ func init() {
 	Lates.Register("use", "tasks go on, and their updates count in a later round", Use{})
 }
 
-// Drop ends a round's tasks with the round.
+// Drop ends a round's tasks with the round: their updates are lost, and their clients are free.
 type Drop struct{}
 
+// Keeps reports false: no task outlives its round.
 func (Drop) Keeps(int) bool { return false }
 
 // Use lets tasks outlive their round (REFL, Abdelmoniem et al. 2023). A late update
@@ -38,8 +38,11 @@ type Use struct {
 	Limit int `key:"limit" default:"5" range:"[1,1000000]" unit:"rounds" help:"a late update is given up when more rounds made a model since its base model"`
 }
 
+// Keeps reports whether a base model that is this many aggregations old is at most Limit rounds
+// old.
 func (u Use) Keeps(aggregations int) bool { return aggregations <= u.Limit }
 
+// String completes the sentence "late updates are ..." of a summary.
 func (u Use) String() string {
 	return fmt.Sprintf("used up to %d rounds later", u.Limit)
 }

@@ -11,18 +11,19 @@ func init() {
 	Rules.Register("python", "a class in Python, of the base class fedpace.Closing", Python{})
 }
 
-// Python closes a round when a class in Python says so. A host, which closes no rounds, has no process
-// bound; there, and where a configuration is checked, a round closes with its fewest updates.
+// Python closes a round when a class in Python says so. A host, which closes no rounds, has no
+// process bound; there, and where a configuration is checked, a round closes with its fewest
+// updates.
 type Python struct {
 	policy.Python
 	Seconds float64 `key:"deadline_seconds" default:"0" range:"[0,4e9]" unit:"seconds" help:"virtual time from a round's first task to its deadline; 0: none"`
 	Fewest  int     `key:"updates" default:"1" range:"[1,1000000]" help:"fewest updates with which the class is asked"`
 }
 
-// Kind names the base class in Python.
+// Kind returns the name of the base class in Python that the user's class must have.
 func (Python) Kind() string { return "Closing" }
 
-// Deadline is that of the options.
+// Deadline returns the option deadline_seconds as virtual time in nanoseconds, at least 1 ns.
 func (p Python) Deadline() Time { return Deadline{Seconds: p.Seconds}.Deadline() }
 
 // Close returns the answer of the class, or false where it has failed. The class is not asked
@@ -39,7 +40,7 @@ func (p Python) Close(now Standing) bool {
 	return p.Asker().Ask("close", asked(now), &closes) && closes
 }
 
-// asked is [Standing] as a policy is asked about it.
+// asked is the [Standing] of a round as the class in Python is asked about it, in JSON.
 type asked struct {
 	Cohort   int  `json:"cohort"`
 	Tasks    int  `json:"tasks"`
@@ -50,7 +51,8 @@ type asked struct {
 // String completes the sentence "Rounds close ...".
 func (p Python) String() string { return fmt.Sprintf("as %v says", p.Python) }
 
-// Validate refuses to wait for more updates than there are tasks.
+// Validate returns an error if the class would be asked only with more updates than a round has
+// tasks, which never come. cohort is the number of tasks.
 func (p Python) Validate(cohort int) error {
 	if p.Fewest > cohort {
 		return registry.Errorf("updates", "%d is more than the cohort (at most %d)", p.Fewest, cohort)

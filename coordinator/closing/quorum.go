@@ -25,6 +25,7 @@ type Quorum struct {
 	Seconds float64 `key:"seconds" range:"(0,4e9]" unit:"seconds" help:"virtual time from a round's first task to its deadline"`
 }
 
+// Deadline returns Seconds as virtual time in nanoseconds, from a round's first task.
 func (q Quorum) Deadline() Time { return Deadline{Seconds: q.Seconds}.Deadline() }
 
 // Close reports whether there are N updates, or M after the deadline.
@@ -32,6 +33,7 @@ func (q Quorum) Close(now Standing) bool {
 	return now.Accepted >= q.N || now.Overdue && now.Accepted >= q.M
 }
 
+// String ends the sentence "Rounds close ..." of a summary.
 func (q Quorum) String() string {
 	return fmt.Sprintf("with the first %d updates, or after %g s with at least %d", q.N, q.Seconds, q.M)
 }

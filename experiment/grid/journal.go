@@ -225,7 +225,7 @@ func (j *journal) write(e *entry) error {
 	return nil
 }
 
-// Close closes the file.
+// Close closes the journal's file. No record may be written or read afterwards.
 func (j *journal) Close() error { return j.file.Close() }
 
 // sameBlobs reports whether a and b are the same list of blobs in memory, or both empty. It does

@@ -95,7 +95,8 @@ func (p *player) settle(ctx context.Context) error {
 // its device, on the local steps and on the sizes alone, never on how long the process took.
 func (p *player) place(m *message, reply *flower.Reply) error {
 	m.reply = reply
-	m.sent.Content = nil // it was served, and may be large
+	// Its content was served, is needed no more, and may be large.
+	m.sent.Content = nil
 	n := &p.nodes[m.client]
 	// The node takes it once it is free and available, one message after the other.
 	m.begins = p.present(m.client, max(m.pushed, n.free))

@@ -76,7 +76,8 @@ func (n *notices) guessed(m *message) {
 	)
 }
 
-// pushed is called when the server sends messages: it waits for nodes no longer.
+// pushed is called when the server sends messages, which shows that it waits for nodes no longer.
+// Its next wait begins with its next question.
 func (n *notices) pushed() { n.waitingFor = nobodyAsked }
 
 // nobodyAsked says that the server has not asked for nodes since it sent its last messages.

@@ -135,7 +135,8 @@ func (m *message) isError() bool { return m.reply.Code != 0 }
 // secureRecord is the name of the record by which messages of SecAgg+ are known.
 const secureRecord = `"secaggplus_`
 
-// fate is how a message ends.
+// fate is how a message ends for the server: by a reply, or by one of two errors that the grid
+// makes.
 type fate uint8
 
 const (

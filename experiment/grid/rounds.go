@@ -20,7 +20,8 @@ type Task struct {
 	Category string
 }
 
-// Round is a round of the app that is over.
+// Round is a round of the app that is over, with what was counted in it and what the app's strategy
+// told of it.
 type Round struct {
 	round.Report
 	// Train, Evaluate and Central are the scores that the app's strategy has computed in the round:

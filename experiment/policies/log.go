@@ -26,13 +26,14 @@ func init() {
 	metrics.Sinks.Register("policies", "what policies in Python decided, in "+File, Sink{})
 }
 
-// Sink is the output that writes the decisions; it has no options.
+// Sink is the output that writes the decisions of policies into the run's folder; it has no
+// options.
 type Sink struct{}
 
-// Files names the output's file.
+// Files returns the name of the only file that this output writes.
 func (Sink) Files() []string { return []string{File} }
 
-// Open makes the run's log.
+// Open makes the run's log, which has no file until it is started.
 func (Sink) Open(*metrics.Run) (metrics.Output, error) { return &Log{}, nil }
 
 // Log is the record of one run's decisions, which [Set.Record] takes once it has started. It is an
@@ -49,7 +50,7 @@ func (l *Log) Start(s *metrics.Start) (err error) {
 	return err
 }
 
-// Write appends a line.
+// Write appends a line, which must end with a newline. The log must have been started.
 func (l *Log) Write(line []byte) (int, error) { return l.file.Write(line) }
 
 const (
@@ -128,7 +129,7 @@ func wholeLines(data []byte, atEOF bool) (advance int, token []byte, err error) 
 	return 0, nil, nil
 }
 
-// Verified is what came of asking a run's policies again.
+// Verified is what was found when the policies of a run were asked their questions again.
 type Verified struct {
 	// Asked is how many decisions were asked again and answered as before.
 	Asked int `json:"asked"`

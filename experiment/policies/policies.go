@@ -34,7 +34,8 @@ type Set struct {
 	known map[string]*decision
 }
 
-// decision is a question and its answer, a line of policies.jsonl.
+// decision is a question to a policy with its answer, a line of policies.jsonl. It has all that is
+// needed to ask the question again, but for vectors.
 type decision struct {
 	// Policy is the key of the component in the configuration.
 	Policy string `json:"policy"`
@@ -133,6 +134,7 @@ func (s *Set) Record(w io.Writer) {
 // Recorded returns a copy of a component, whose policies answer for the run itself: each of their
 // decisions is written to the record. The component itself stays as it is, for forecasts.
 func Recorded[T any](component T) T {
+	// The component's own asker is shared with forecasts, so it must not change.
 	return policy.Rebound(component, func(other policy.Asker) policy.Asker {
 		a := *other.(*asker)
 		// The copy keeps answers of its own, as a forecast's answer was not recorded.
@@ -175,10 +177,12 @@ const maxAnswered = 1 << 14
 // keeping are the methods of which answers are kept: their questions come again.
 var keeping = []string{"close", "local_steps", "learning_rate"}
 
-// Has implements [policy.Asker].
+// Has implements [policy.Asker]: it reports whether the user's class has a method, as the process
+// told when it started.
 func (a *asker) Has(method string) bool { return slices.Contains(a.program.greeting.Methods, method) }
 
-// Fail implements [policy.Asker].
+// Fail implements [policy.Asker]: the text, formatted as by [fmt.Sprintf], says what is wrong with
+// the answer of a method, and the run ends with it.
 func (a *asker) Fail(method, format string, args ...any) {
 	a.set.mu.Lock()
 	defer a.set.mu.Unlock()
@@ -227,7 +231,8 @@ func (a *asker) Ask(method string, question, answer any) bool {
 	return a.decode(method, known, answer)
 }
 
-// AskVectors implements [policy.Asker].
+// AskVectors implements [policy.Asker]: it asks the process each time, since vectors may differ
+// where questions are equal.
 func (a *asker) AskVectors(method string, question any, vectors *policy.Vectors, answer any) bool {
 	a.set.mu.Lock()
 	defer a.set.mu.Unlock()

@@ -27,7 +27,8 @@ const (
 	maxDeaths = 3
 )
 
-// request is one line to the process. Exactly one field besides ID is set.
+// request is one line to the process, in JSON. Exactly one field besides ID is set. Only greetings,
+// questions and echoes are answered.
 type request struct {
 	ID     uint64 `json:"id,omitempty"`
 	Hello  *hello `json:"hello,omitempty"`
@@ -38,7 +39,7 @@ type request struct {
 	Close *struct{}       `json:"close,omitempty"`
 }
 
-// hello says which class the process is to make.
+// hello is the greeting of a process: which class it is to make an object of, and from which file.
 type hello struct {
 	Protocol  int    `json:"protocol"`
 	Kind      string `json:"kind"`
@@ -63,12 +64,13 @@ type place struct {
 	Writable bool   `json:"writable"`
 }
 
-// size says how large the shared memory is now.
+// size says how large the shared memory is now, after it has grown. It is not answered.
 type size struct {
 	Bytes int `json:"bytes"`
 }
 
-// reply is one line of the process. Exactly one field besides ID is set.
+// reply is one line of the process, in JSON. Exactly one field besides ID, which is that of the
+// request, is set.
 type reply struct {
 	ID     uint64          `json:"id"`
 	Hello  *greeting       `json:"hello"`
@@ -76,21 +78,22 @@ type reply struct {
 	Error  *exception      `json:"error"`
 }
 
-// greeting is what a process says of its policy.
+// greeting is what a process says of its policy once the object is made: its class, and the methods
+// that it has.
 type greeting struct {
 	Protocol int      `json:"protocol"`
 	Class    string   `json:"class"`
 	Methods  []string `json:"methods"`
 }
 
-// exception is an error that the user's code raised.
+// exception is an error that the user's code raised, in place of an answer. The process goes on.
 type exception struct {
 	Text string `json:"text"`
 	// Line of the policy's file; 0: none of it.
 	Line int `json:"line"`
 }
 
-// Error is the text of the exception.
+// Error returns the text of the exception, as the process tells it.
 func (e *exception) Error() string { return e.Text }
 
 // program is a policy's process, which is started again when it dies. It is for one goroutine at a
@@ -110,7 +113,8 @@ type program struct {
 	id uint64
 }
 
-// interpreter is the program that runs policies: FEDPACE_PYTHON, or python3.
+// interpreter returns the program that runs policies: the one that the variable FEDPACE_PYTHON
+// names, or python3.
 func interpreter() string {
 	if name := os.Getenv("FEDPACE_PYTHON"); name != "" {
 		return name
@@ -118,10 +122,10 @@ func interpreter() string {
 	return "python3"
 }
 
-// name is what errors call the policy: its file and class.
+// name returns what errors call the policy: its file, class and arguments.
 func (p *program) name() string { return "policy " + p.policy.Source().String() }
 
-// patience is how long an answer may take.
+// patience returns how long an answer may take, in wall time, by the option answer_seconds.
 func (p *program) patience() time.Duration {
 	return time.Duration(p.policy.Source().Patience * float64(time.Second))
 }

@@ -666,7 +666,7 @@ func (r *flowerRun) close(reason error) (err error) {
 	return err
 }
 
-// unmeasured is a report in which nothing was measured.
+// unmeasured returns a report in which nothing was measured: NaN stands for each loss.
 func unmeasured() round.Report {
 	nan := math.NaN()
 	return round.Report{TrainingLoss: nan, WindowLoss: nan, ValidationLoss: nan}

@@ -4,5 +4,6 @@ package child
 
 import "os"
 
-// memoryFile makes the file of a process's shared memory.
+// memoryFile makes the file of a process's shared memory: a temporary file whose name is removed at
+// once.
 func memoryFile() (*os.File, error) { return TemporaryFile() }

@@ -13,7 +13,8 @@ import (
 // alignment is the alignment of every offset in shared memory, in bytes.
 const alignment = 64
 
-// Align rounds n bytes up to a multiple of the alignment.
+// Align rounds n bytes up to a multiple of the alignment, so that numbers of any type can begin
+// there.
 func Align(n int) int { return (n + alignment - 1) &^ (alignment - 1) }
 
 // TemporaryFile returns a file without a name, so that no other program can open it and it is gone
@@ -29,15 +30,15 @@ func TemporaryFile() (*os.File, error) {
 	return f, nil
 }
 
-// Memory is the memory that one process shares with this one, a mapped file.
+// Memory is the memory that one process shares with this one: a file without a name that both map.
 type Memory struct {
 	file *os.File
 	// Bytes are the mapped file. A slice of them is valid until [Memory.Grow].
 	Bytes mmap.MMap
 }
 
-// newMemory returns empty shared memory. It needs a little-endian machine, as numbers are not
-// converted.
+// newMemory returns empty shared memory for one child. It needs a little-endian machine, as numbers
+// are not converted.
 func newMemory() (*Memory, error) {
 	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
 		return nil, errors.New("processes share numbers in little-endian memory, which this machine does not have")

@@ -23,7 +23,7 @@ const (
 	drainWait = time.Second
 )
 
-// Options say how a process is started.
+// Options say how a process is started, what it inherits, and who sees what it prints.
 type Options struct {
 	// Words are the program and its arguments. No shell expands them.
 	Words []string
@@ -72,7 +72,7 @@ type Process struct {
 // The request can be repeated with another process.
 type EndedError struct{ Cause string }
 
-// Error is the cause.
+// Error returns the cause, without the name of the program.
 func (e *EndedError) Error() string { return e.Cause }
 
 // ErrSilent is the cause of [Process.Receive]'s error where no line has come in time. The process
@@ -242,10 +242,12 @@ func (p *Process) Receive(ctx context.Context, patience time.Duration) ([]byte, 
 	}
 }
 
-// PID is the number of the process.
+// PID returns the number that the operating system has given to the process, which is also that of
+// its group.
 func (p *Process) PID() int { return p.command.Process.Pid }
 
-// Broken reports whether the process can take no further request.
+// Broken reports whether the process can take no further request, because it has ended or was
+// killed, or because a request was only half written.
 func (p *Process) Broken() bool { return p.broken }
 
 // Printed waits until everything that a dead process printed was read, and returns its last lines for

@@ -108,6 +108,7 @@ func (r *Result) WriteClass(w io.Writer) error {
 // the class has only those of the link. What was not measured is left out.
 func (r *Result) class(w io.Writer, name string, c *Compute) {
 	fmt.Fprintf(w, "  - name: %s\n", name)
+	// A phase is written under the name that it has in the configuration.
 	type named struct {
 		name string
 		*Phase
@@ -123,6 +124,7 @@ func (r *Result) class(w io.Writer, name string, c *Compute) {
 			fmt.Fprintf(w, "    batch: %d\n", c.Batch)
 		}
 		fmt.Fprintf(w, "    seconds_per_step: %.6g\n", c.SecondsPerStep.Value)
+		// A coefficient of 0 is the default, so it is left out.
 		if c.StepCV > 0 {
 			fmt.Fprintf(w, "    step_cv: %.4g\n", c.StepCV)
 		}
@@ -130,6 +132,7 @@ func (r *Result) class(w io.Writer, name string, c *Compute) {
 	}
 	// These settings have one value for each phase that was measured.
 	for i, key := range []string{"overhead", "first_task", "uncertainty"} {
+		// The three settings of each phase stand side by side, one list for each.
 		var list []string
 		for _, p := range phases {
 			list = append(
@@ -147,6 +150,7 @@ func (r *Result) class(w io.Writer, name string, c *Compute) {
 			title = ""
 		}
 	}
+	// The board has told its power in each phase.
 	if p := r.Machine.Watts; p != nil {
 		fmt.Fprintf(w, "    watts: {download: %.4g, compute: %.4g, upload: %.4g}\n", p.Download, p.Compute, p.Upload)
 	}
@@ -168,6 +172,7 @@ func (r *Result) remarks(w io.Writer) {
 		r.Version,
 		r.Date.UTC().Format("2006-01-02 15:04 UTC"),
 	)
+	// The model of the machine is told only by some boards.
 	system := m.System
 	if m.Model != "" {
 		system = m.Model + ", " + system
@@ -202,6 +207,7 @@ func (r *Result) remarks(w io.Writer) {
 			100*c.Scatter,
 			100*c.Uncertainty,
 		)
+		// The device has slowed down or sped up during the measurement.
 		if c.Settled {
 			comment("  The last quarter took %+.2g %% beside the first: this is the last half alone.", 100*c.Drift)
 		}
@@ -220,6 +226,7 @@ func (r *Result) remarks(w io.Writer) {
 		n.Download.remark(comment, "Download")
 		n.Upload.remark(comment, "Upload")
 	}
+	// A temperature of 0 stands for a board without a sensor.
 	if m.Celsius > 0 {
 		comment("Temperature at the end: %.0f °C.", m.Celsius)
 	}
@@ -302,6 +309,7 @@ func (r *Result) Write(w io.Writer) error {
 	}
 	if n := r.Network; n != nil {
 		fmt.Fprintf(&b, "round trip  %s\n", formatEstimate(n.RoundTrip.Times(1e3), "ms"))
+		// Both directions have the same columns.
 		for _, l := range []struct {
 			name string
 			*Link
@@ -319,6 +327,7 @@ func (r *Result) Write(w io.Writer) error {
 	}
 	m := &r.Machine
 	fmt.Fprintf(&b, "memory      %s\npower       %s\n", m.memory(), m.power())
+	// A temperature of 0 stands for a board without a sensor.
 	if m.Celsius > 0 {
 		fmt.Fprintf(&b, "temperature %.0f °C\n", m.Celsius)
 	}

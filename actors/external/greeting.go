@@ -20,17 +20,23 @@ import (
 // Greeting is what a trainer's process says of itself when it starts. Everything in it is checked
 // before it is used.
 type Greeting struct {
+	// Protocol is the version of the protocol that the process speaks.
 	Protocol int `json:"protocol"`
 	// Name is that of the script, for people.
 	Name string `json:"name"`
 	// Class names the arithmetic: processes of one class give the same bits.
 	Class string `json:"class"`
 	// Digest is the SHA-256 of the script and of the files that it declares, in hexadecimal.
-	Digest     string       `json:"digest"`
-	Tensors    []Tensor     `json:"tensors"`
-	Metrics    []MetricName `json:"metrics"`
-	Optimizers []string     `json:"optimizers"`
-	Data       *OwnedData   `json:"data"`
+	Digest string `json:"digest"`
+	// Tensors are those of the model in their order in the flat model.
+	Tensors []Tensor `json:"tensors"`
+	// Metrics are what models are measured by besides the loss.
+	Metrics []MetricName `json:"metrics"`
+	// Optimizers are the names of the local optimizers that the process can take steps with,
+	// besides plain SGD.
+	Optimizers []string `json:"optimizers"`
+	// Data describes the process's own samples. Nil means that it has none.
+	Data *OwnedData `json:"data"`
 	// State is the maximum number of bytes that each client keeps from task to task.
 	State int `json:"state,omitempty"`
 	// Steps describes the local steps of a script with an optimizer of its own. Nil means plain SGD, or the
@@ -41,9 +47,10 @@ type Greeting struct {
 // OwnSteps says which optimizer a script takes its local steps with. Algorithms that assume plain
 // steps, such as FedNova's normalisation by the number of steps, refuse another one.
 type OwnSteps struct {
-	// As its library names it, such as SGD or Adam.
-	Optimizer string  `json:"optimizer"`
-	Momentum  float64 `json:"momentum"`
+	// Optimizer is its name in its library, such as SGD or Adam.
+	Optimizer string `json:"optimizer"`
+	// Momentum is that of SGD, 0 for none.
+	Momentum float64 `json:"momentum"`
 	// Plain says that a step is x - rate · gradient, at the rate that the task gives.
 	Plain bool `json:"plain"`
 }
@@ -81,9 +88,12 @@ func (s *OwnSteps) check() error {
 
 // Tensor is a part of the model. Trainable tensors come first and frozen ones last.
 type Tensor struct {
-	Name      string `json:"name"`
-	Shape     []int  `json:"shape"`
-	Trainable bool   `json:"trainable"`
+	// Name is the name of the tensor in the script's model.
+	Name string `json:"name"`
+	// Shape holds the sizes, the outermost dimension first. It is empty for a single number.
+	Shape []int `json:"shape"`
+	// Trainable says that local steps change the tensor.
+	Trainable bool `json:"trainable"`
 	// Frozen says that no step changes the tensor, and no task transfers it.
 	Frozen bool `json:"frozen,omitempty"`
 	// Type and Rule describe a buffer of integers or booleans, or a constant of any type, see
@@ -110,17 +120,23 @@ func (t Tensor) info(offset int) learn.Tensor {
 // MetricName is a quantity besides the loss by which models are measured. Better is higher or
 // lower.
 type MetricName struct {
-	Name   string `json:"name"`
+	// Name is that of the metric, for results and people.
+	Name string `json:"name"`
+	// Better says which values are better: higher or lower.
 	Better string `json:"better"`
 }
 
 // OwnedData describes samples that a process brings itself: clients, their numbers of training
 // samples, the number of held-out samples and a digest of all of them.
 type OwnedData struct {
-	Names   []string `json:"names"`
-	Samples []int    `json:"samples"`
-	HeldOut int      `json:"held_out"`
-	Digest  string   `json:"digest"`
+	// Names are the names of the clients.
+	Names []string `json:"names"`
+	// Samples holds the number of training samples of each client.
+	Samples []int `json:"samples"`
+	// HeldOut is the number of held-out samples.
+	HeldOut int `json:"held_out"`
+	// Digest is the SHA-256 of all samples, in hexadecimal.
+	Digest string `json:"digest"`
 	// Tokens is the number of tokens of a sample, 0 if samples have none.
 	Tokens int `json:"tokens,omitempty"`
 }

@@ -20,92 +20,135 @@ const (
 // maxReply bounds a line of the process, in bytes.
 const maxReply = 16 << 20
 
-// request is one line to the process. Exactly one field besides ID is set. All offsets in requests
-// are bytes of the shared memory.
+// request is one line to the process, as JSON. Exactly one field besides ID is set. All offsets in
+// requests are bytes of the shared memory.
 type request struct {
-	ID         uint64      `json:"id,omitempty"`
-	Hello      *hello      `json:"hello,omitempty"`
-	Memory     *size       `json:"memory,omitempty"`
+	// ID numbers the requests that have replies, from 1; it is 0 for others.
+	ID uint64 `json:"id,omitempty"`
+	// Hello greets the process.
+	Hello *hello `json:"hello,omitempty"`
+	// Memory tells the size of the shared memory.
+	Memory *size `json:"memory,omitempty"`
+	// Initialise asks for an initial model.
 	Initialise *initialise `json:"initialise,omitempty"`
-	Train      *train      `json:"train,omitempty"`
-	Taken      *taken      `json:"taken,omitempty"`
-	Evaluate   *evaluate   `json:"evaluate,omitempty"`
-	Cancel     *struct{}   `json:"cancel,omitempty"`
-	Close      *struct{}   `json:"close,omitempty"`
+	// Train asks for the local steps of some tasks.
+	Train *train `json:"train,omitempty"`
+	// Taken says that a task's model was read.
+	Taken *taken `json:"taken,omitempty"`
+	// Evaluate asks for the scores of a model.
+	Evaluate *evaluate `json:"evaluate,omitempty"`
+	// Cancel ends the request under way.
+	Cancel *struct{} `json:"cancel,omitempty"`
+	// Close ends the process.
+	Close *struct{} `json:"close,omitempty"`
 }
 
 // hello greets a process and says what it works with.
 type hello struct {
-	Protocol int    `json:"protocol"`
-	Threads  int    `json:"threads"`
-	Worker   int    `json:"worker"`
-	Device   string `json:"device"`
-	Data     *Data  `json:"data"`
+	// Protocol is the version of the protocol that this program speaks.
+	Protocol int `json:"protocol"`
+	// Threads is the number of threads that the process may use.
+	Threads int `json:"threads"`
+	// Worker is the number of the worker whose process it is, from 0.
+	Worker int `json:"worker"`
+	// Device is where the process computes, such as cpu.
+	Device string `json:"device"`
+	// Data describes the run's samples. It is nil if the process brings its own.
+	Data *Data `json:"data"`
 }
 
 // size tells the process that the shared memory has grown.
 type size struct {
+	// Bytes is the length of the shared memory.
 	Bytes int `json:"bytes"`
 }
 
 // initialise asks for the initial model of a seed at an offset.
 type initialise struct {
-	Seed  uint64 `json:"seed"`
-	Model int    `json:"model"`
+	// Seed decides all random values of the model.
+	Seed uint64 `json:"seed"`
+	// Model is the offset to which the model is written.
+	Model int `json:"model"`
 }
 
 // train asks for the local steps of several tasks from the model at Base. Models are written to
 // Slots in turn.
 type train struct {
-	Base      int             `json:"base"`
-	Slots     []int           `json:"slots"`
-	Proximal  float32         `json:"proximal"`
+	// Base is the offset of the model from which all tasks start.
+	Base int `json:"base"`
+	// Slots are the offsets to which the models of tasks are written in turn.
+	Slots []int `json:"slots"`
+	// Proximal is mu of the proximal term, 0 for none.
+	Proximal float32 `json:"proximal"`
+	// Optimizer is the name and options of the local optimizer; null stands for plain SGD.
 	Optimizer json.RawMessage `json:"optimizer"`
-	Tasks     []trainTask     `json:"tasks"`
+	// Tasks are taken in this order.
+	Tasks []trainTask `json:"tasks"`
 }
 
 // trainTask is one client's local steps. Rows and Correction are offsets.
 type trainTask struct {
-	Client     int     `json:"client"`
-	Name       string  `json:"name"`
-	Steps      int     `json:"steps"`
-	Rate       float64 `json:"rate"`
-	Seed       uint64  `json:"seed"`
-	Rows       int     `json:"rows"`
-	Correction *int    `json:"correction"`
-	State      *state  `json:"state,omitempty"`
+	// Client is the number of the client, and Name its name for people.
+	Client int    `json:"client"`
+	Name   string `json:"name"`
+	// Steps is the number of local steps, and Rate their learning rate.
+	Steps int     `json:"steps"`
+	Rate  float64 `json:"rate"`
+	// Seed decides all randomness of the steps.
+	Seed uint64 `json:"seed"`
+	// Rows is the offset of the row numbers of all minibatches.
+	Rows int `json:"rows"`
+	// Correction is the offset of the vector that is added to each gradient, nil for none.
+	Correction *int `json:"correction"`
+	// State says where the client's state lies, nil if it keeps none.
+	State *state `json:"state,omitempty"`
 }
 
 // state is where a client's state lies: Bytes of it at an offset, with Room for the next one.
 type state struct {
+	// Offset is where the state begins.
 	Offset int `json:"at"`
-	Bytes  int `json:"bytes"`
-	Room   int `json:"room"`
+	// Bytes is the length of the present state, 0 before the client's first task.
+	Bytes int `json:"bytes"`
+	// Room is the largest length of the next state.
+	Room int `json:"room"`
 }
 
 // taken says that the model of a task was read, so that its slot is free.
 type taken struct {
+	// Index is the number of the task in its request, from 0.
 	Index int `json:"index"`
 }
 
 // evaluate asks for the scores of a model on Count rows.
 type evaluate struct {
+	// Model is the offset of the model.
 	Model int `json:"model"`
+	// Rows is the offset of the row numbers, and Count their number.
 	Rows  int `json:"rows"`
 	Count int `json:"count"`
 }
 
-// reply is one line of the process. Exactly one field besides ID is set.
+// reply is one line of the process, as JSON. Exactly one field besides ID is set.
 type reply struct {
-	ID        uint64     `json:"id"`
-	Hello     *Greeting  `json:"hello"`
-	Alive     *struct{}  `json:"alive"`
-	Done      *struct{}  `json:"done"`
-	Cancelled *struct{}  `json:"cancelled"`
-	Task      *taskDone  `json:"task"`
-	Scores    *Scores    `json:"scores"`
-	Diverged  *Diverged  `json:"diverged"`
-	Error     *exception `json:"error"`
+	// ID repeats the number of the request.
+	ID uint64 `json:"id"`
+	// Hello is the greeting, the first thing that a process says.
+	Hello *Greeting `json:"hello"`
+	// Alive is a sign of life, which the process may send at any time.
+	Alive *struct{} `json:"alive"`
+	// Done says that a request is done.
+	Done *struct{} `json:"done"`
+	// Cancelled says that the request was cancelled as asked.
+	Cancelled *struct{} `json:"cancelled"`
+	// Task is the end of one task of a training request.
+	Task *taskDone `json:"task"`
+	// Scores is the result of an evaluation.
+	Scores *Scores `json:"scores"`
+	// Diverged says that a loss or a parameter is not finite, which ends the request.
+	Diverged *Diverged `json:"diverged"`
+	// Error is an exception of the script, which ends the request.
+	Error *exception `json:"error"`
 }
 
 // taskDone says that a task's model lies in its slot.

@@ -13,21 +13,26 @@ import (
 
 // Job is local steps of several tasks from the same model.
 type Job struct {
+	// Base is the model from which all tasks start.
 	Base []float32
 	// Proximal is mu of the term mu (x - base) that is added to gradients. 0 means none.
 	Proximal float32
 	// Optimizer is the name and options of the local optimizer. Nil means plain SGD.
 	Optimizer json.RawMessage
-	Tasks     []Task
+	// Tasks are taken in this order.
+	Tasks []Task
 }
 
 // Task is one client's local steps.
 type Task struct {
+	// Client is the number of the client.
 	Client int
-	// Of the client, for people.
-	Name  string
+	// Name is the client's name, for people.
+	Name string
+	// Steps is the number of local steps.
 	Steps int
-	Rate  float64
+	// Rate is the learning rate of the steps.
+	Rate float64
 	// Seed decides all randomness in the process.
 	Seed uint64
 	// Numbers is how many numbers Rows writes.
@@ -47,8 +52,10 @@ type Task struct {
 
 // Worker takes one job after the other with a process of its own. It is for one goroutine.
 type Worker struct {
+	// program is the trainer whose process the worker has.
 	program *Program
-	number  int
+	// number is that of the worker in the program, from 0.
+	number int
 	// process is nil before the first job and after a process died.
 	process *process
 	// restarting says that a process of this worker has died.
@@ -57,10 +64,11 @@ type Worker struct {
 
 // Diverged says that a loss or a parameter stopped being finite in the process.
 type Diverged struct {
-	// Of the task; -1: of none.
+	// Index is the number of the task, and -1 if no single task diverged.
 	Index int `json:"index"`
-	// From 1; 0: not known.
-	Step  int    `json:"step"`
+	// Step is the number of the local step, from 1. It is 0 if it is not known.
+	Step int `json:"step"`
+	// Cause says for people what is not finite.
 	Cause string `json:"cause"`
 }
 
@@ -101,11 +109,13 @@ func (w *Worker) Train(
 // withRestarts calls do with the worker's process. If the process dies another one is started and
 // do is called again, so do must continue where it stopped. It gives up after maxDeaths deaths.
 func (w *Worker) withRestarts(ctx context.Context, do func(p *process) error) error {
+	// Each pass is one attempt with a live process.
 	for deaths := 1; ; deaths++ {
 		err := w.ensure(ctx)
 		if err == nil {
 			err = w.settle(ctx, do(w.process))
 		}
+		// Only the death of the process is tried again; any other error is that of the job.
 		d := (*child.EndedError)(nil)
 		if !errors.As(err, &d) {
 			return err
@@ -118,7 +128,7 @@ func (w *Worker) withRestarts(ctx context.Context, do func(p *process) error) er
 		}
 		w.program.restarts.Add(1)
 		w.restarting = true
-		// what it printed was shown
+		// The process has printed its last lines already, so the notice names only the reason.
 		w.program.config.notice(fmt.Sprintf("%s: %v. It is started again.", w.program.Name, d))
 	}
 }

@@ -15,12 +15,14 @@ import (
 // quadratic is ½ (x − b̄_c)ᵀ A_c (x − b̄_c) + floor_c for each client, A_c by its
 // eigenvalues a and its reflection v.
 type quadratic struct {
+	// size is the dimension of the model.
 	size int
-	// b: the mean of the samples'.
+	// a and v hold for each client the eigenvalues and the direction of the reflection; b holds the
+	// mean of the samples' centres.
 	a, v, b [][]float64
-	// f_c*, what the samples' noise leaves.
+	// floor is f_c* of each client: the value that the noise of its samples leaves at the minimum.
 	floor []float64
-	// Variance of a sample's gradient, the same everywhere.
+	// noise is the variance of a sample's gradient for each client, which is the same everywhere.
 	noise []float64
 }
 

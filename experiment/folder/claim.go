@@ -76,6 +76,7 @@ func RemoveEmpty(dir string) (remaining []string, err error) {
 	if err == nil && len(entries) == 0 {
 		err = os.Remove(dir)
 	}
+	// An empty folder has no entries, so nothing is listed then.
 	for _, e := range entries {
 		remaining = append(remaining, e.Name())
 	}

@@ -38,6 +38,7 @@ func DryRun(ctx context.Context, c config.Config, o Options) (f forecast.Forecas
 	if err != nil {
 		return f, err
 	}
+	// The outputs are asked for their files, and none is opened.
 	sinks, err := p.sinks()
 	if err != nil {
 		return f, err

@@ -11,7 +11,7 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// Kind is what the values of a column can serve as.
+// Kind says what the values of a column can serve as.
 type Kind int
 
 // The kinds of columns.
@@ -20,13 +20,17 @@ const (
 	KindOther Kind = iota
 	// KindNumber is a column of numbers; booleans count as 0 and 1.
 	KindNumber
+	// KindText is a column of texts.
 	KindText
+	// KindBytes is a column of bytes without a meaning of their own, such as images.
 	KindBytes
 )
 
 // Field describes a column of a file. Its methods read the column's values.
 type Field struct {
+	// Name is the name of the column; one within a group is called group.column.
 	Name string
+	// Kind says what the values can serve as.
 	Kind Kind
 	// IsInteger says that the numbers are integers.
 	IsInteger bool
@@ -47,12 +51,14 @@ type Field struct {
 	leaf *parquet.Column
 }
 
-// newFields describes columns. Those of a group stand for it, each as "group.column". level
-// is their definition level: how many nodes above them may be absent.
+// newFields describes the given columns of a schema. The columns of a group stand for the group,
+// each as "group.column". prefix is the name of the group around them with a point, or "". level is
+// the definition level of the columns: how many of the nodes above them may be absent.
 func newFields(prefix string, columns []*parquet.Column, level int, schema *schemaNames) (list []Field) {
 	for _, c := range columns {
 		name := prefix + c.Name()
 		below := c.Columns()
+		// A column with a single leaf below it can be read, however deep the leaf lies.
 		leaf, element := leafBelow(c, level)
 		switch {
 		case schema.variants[name]:
@@ -62,8 +68,10 @@ func newFields(prefix string, columns []*parquet.Column, level int, schema *sche
 			f.Name = name
 			f.element = element
 			list = append(list, f)
+		// Keys and values of a map, or several lists, cannot be one column.
 		case c.Repeated() || len(below) < 2:
 			list = append(list, Field{Name: name, typeName: "a map or a list of groups"})
+		// A group that may be absent adds a level to those below it.
 		case c.Required():
 			list = append(list, newFields(name+".", below, level, schema)...)
 		default:
@@ -75,19 +83,23 @@ func newFields(prefix string, columns []*parquet.Column, level int, schema *sche
 
 // schemaNames is what newFields needs to know of a schema beside its columns.
 type schemaNames struct {
+	// leaves are the elements of the leaf columns, in the order of the file.
 	leaves []format.SchemaElement
-	// Groups of the logical type VARIANT, as group.column.
+	// variants are the names of the groups of the logical type VARIANT, each as group.column.
 	variants map[string]bool
 }
 
-// newSchemaNames goes through the elements of a schema, in which a group stands before what is in
-// it. The first element is the root, which has no name.
+// newSchemaNames collects leaves and variants from the elements of a schema, which is a tree in
+// preorder: each group stands before its children, and says how many it has. The first element is
+// the root, whose name is not part of other names.
 func newSchemaNames(schema []format.SchemaElement) *schemaNames {
 	names := &schemaNames{variants: map[string]bool{}}
 	type group struct {
-		remaining int // elements to come in it
+		// remaining is the number of children that are still to come.
+		remaining int
 		prefix    string
 	}
+	// around are the groups that the present element lies in, the outermost first.
 	var around []group
 	for i, e := range schema {
 		prefix := ""
@@ -109,6 +121,7 @@ func newSchemaNames(schema []format.SchemaElement) *schemaNames {
 			}
 			around = append(around, below)
 		}
+		// Groups whose children are all there end, inner ones first.
 		for len(around) > 0 && around[len(around)-1].remaining == 0 {
 			around = around[:len(around)-1]
 		}
@@ -116,10 +129,13 @@ func newSchemaNames(schema []format.SchemaElement) *schemaNames {
 	return names
 }
 
-// leafBelow finds the one leaf below a column; image and lists nest theirs, and an
-// image's struct has a path beside its bytes.
+// leafBelow returns the only leaf below the column c, or nil if there are several. It looks through
+// lists and groups with one child; of an image's group it takes the bytes and leaves the path.
+// level is the definition level of the nodes above c. element is the definition level from which on
+// an element of the innermost list is present, 0 without a list.
 func leafBelow(c *parquet.Column, level int) (leaf *parquet.Column, element int) {
 	for c != nil {
+		// Each node that may be absent or repeated adds a definition level.
 		if !c.Required() {
 			level++
 		}
@@ -146,7 +162,8 @@ func (f *Field) TypeName() string {
 	return f.typeName
 }
 
-// Fields describes the columns of a sheet, which are those of its first file.
+// Fields describes the columns of the sheet, in the order of its first file. It returns an error if
+// another file lacks one of them or has it with another type.
 func (t *Sheet) Fields() ([]Field, error) {
 	first := t.Files[0]
 	for _, f := range first.fields {
@@ -170,8 +187,9 @@ func (t *Sheet) Fields() ([]Field, error) {
 	return first.fields, nil
 }
 
-// newField tells what a leaf of the schema holds. A logical type, which the library makes
-// of the converted type of older writers, goes before the physical one.
+// newField describes what a leaf of the schema holds. e is the element of the leaf in the schema. A
+// logical type, into which the library turns the converted type of older writers, goes before the
+// physical one.
 func newField(leaf *parquet.Column, e *format.SchemaElement) Field {
 	f := Field{leaf: leaf, typeName: leaf.Type().String()}
 	logical := e.LogicalType.Value
@@ -191,11 +209,13 @@ func newField(leaf *parquet.Column, e *format.SchemaElement) Field {
 	case *format.UUIDType:
 		f.Kind = KindText
 		f.UUID = true
-	case *format.Float16Type: // which the library does not know
+	// The library does not know this type.
+	case *format.Float16Type:
 		f.Kind = KindNumber
 		f.half = true
 		f.typeName = "FLOAT16"
-	case *format.GeometryType, *format.GeographyType: // whose bytes are no pixels
+	// The bytes of shapes are no pixels, so the column cannot be read.
+	case *format.GeometryType, *format.GeographyType:
 		f.typeName = fmt.Sprint(l)
 	case nil:
 		switch e.Type.V {
@@ -205,7 +225,8 @@ func newField(leaf *parquet.Column, e *format.SchemaElement) Field {
 		case format.Float, format.Double:
 			f.Kind = KindNumber
 		case format.ByteArray, format.FixedLenByteArray:
-			if !e.ConvertedType.Valid { // of an interval of time
+			// Bytes with a converted type, such as an interval of time, are no raw bytes.
+			if !e.ConvertedType.Valid {
 				f.Kind = KindBytes
 			}
 		}
@@ -213,16 +234,17 @@ func newField(leaf *parquet.Column, e *format.SchemaElement) Field {
 	return f
 }
 
-// IsElement tells an element of a list, which may be null, from a list that is empty or
-// absent.
+// IsElement reports whether v is an element of a list, which may be null. It is false for the entry
+// that stands for an empty or absent list, and for a column without lists.
 func (f *Field) IsElement(v parquet.Value) bool {
 	return f.element > 0 && v.DefinitionLevel() >= f.element
 }
 
-// Lists is how many lists are nested in a value of the column; 0 where it has one value.
+// Lists returns how many lists are nested in a value of the column; 0 if a row has one value.
 func (f *Field) Lists() int { return f.leaf.MaxRepetitionLevel() }
 
-// Integer reads a whole number; false where it is 2^63 or more.
+// Integer returns v as a whole number, with 0 and 1 for booleans. The result is false if v is 2^63
+// or more and does not fit. The field must be one of integers.
 func (f *Field) Integer(v parquet.Value) (int64, bool) {
 	switch {
 	case v.Kind() == parquet.Int64:
@@ -237,8 +259,9 @@ func (f *Field) Integer(v parquet.Value) (int64, bool) {
 	return int64(v.Int32()), true
 }
 
-// Number is a value of the field as a float64. Decimals are divided by their power of ten. Integers
-// of 2^63 and above, for which Integer reports false, are read as unsigned.
+// Number returns a value of the field as a float64. Decimals are divided by their power of ten,
+// with one rounding. Integers of 2^63 and above, for which Integer reports false, are read as
+// unsigned. Null, and a field that is no number, are errors.
 func (f *Field) Number(v parquet.Value) (float64, error) {
 	switch {
 	case v.IsNull():
@@ -246,6 +269,7 @@ func (f *Field) Number(v parquet.Value) (float64, error) {
 	case f.Kind != KindNumber:
 		return 0, fmt.Errorf("found %s, want a number", f.typeName)
 	case f.IsInteger:
+		// Without a fit, n has the bits of the unsigned number.
 		n, ok := f.Integer(v)
 		if !ok {
 			return float64(uint64(n)), nil
@@ -257,6 +281,7 @@ func (f *Field) Number(v parquet.Value) (float64, error) {
 		return v.Double(), nil
 	case v.Kind() == parquet.Int32:
 		return float64(v.Int32()) / math.Pow10(f.scale), nil
+	// A quotient of exact numbers is rounded only once.
 	case v.Kind() == parquet.Int64 && isExact(v.Int64()):
 		return float64(v.Int64()) / math.Pow10(f.scale), nil
 	case v.Kind() == parquet.Int64:
@@ -267,14 +292,15 @@ func (f *Field) Number(v parquet.Value) (float64, error) {
 	return f.longDecimal(v.Bytes())
 }
 
-// isExact reports whether an integer is one of float64. Its quotient by a power of ten is rounded once then.
+// isExact reports whether a float64 can represent n exactly. The quotient of n by a power of ten is
+// then rounded once.
 func isExact(n int64) bool {
 	const largest = 1 << 53
 	return -largest <= n && n <= largest
 }
 
-// longDecimal is a decimal's bytes, an integer in two's complement with its
-// highest byte first, divided by 10^scale.
+// longDecimal returns the decimal whose bytes are b, an integer in two's complement with its
+// highest byte first, divided by 10^scale. It is exact up to the last rounding.
 func (f *Field) longDecimal(b []byte) (float64, error) {
 	if len(b) == 0 ||
 		len(b) > 32 ||
@@ -283,6 +309,7 @@ func (f *Field) longDecimal(b []byte) (float64, error) {
 		f.scale > 76 {
 		return 0, fmt.Errorf("a decimal of %d bytes and scale %d, want at most 32 bytes and 76", len(b), f.scale)
 	}
+	// A set highest bit means that the number is negative: 2^bits is subtracted.
 	n := new(big.Int).SetBytes(b)
 	if b[0]&0x80 != 0 {
 		n.Sub(n, new(big.Int).Lsh(big.NewInt(1), uint(8*len(b))))
@@ -291,10 +318,12 @@ func (f *Field) longDecimal(b []byte) (float64, error) {
 	return x, nil
 }
 
-// half is a number of IEEE 754's binary16: its bits in the places that they have in
-// binary32, whose exponents begin 112 lower.
+// half returns the number with these bits in IEEE 754's binary16. The bits are moved to their
+// places in binary32, whose exponents are biased by 127 instead of 15, so that the result is
+// multiplied by 2^112.
 func half(bits uint16) float64 {
 	x := float64(math.Float32frombits(uint32(bits&0x8000)<<16 | uint32(bits&0x7fff)<<13))
+	// An exponent of ones alone stands for infinity, or NaN if the fraction is not 0.
 	if bits&0x7c00 == 0x7c00 {
 		if bits&0x3ff != 0 {
 			return math.NaN()
@@ -304,7 +333,8 @@ func half(bits uint16) float64 {
 	return math.Ldexp(x, 112)
 }
 
-// Text is a value of the field as text. A UUID is written in its usual form.
+// Text returns a value of the field as a text. A UUID, of 16 bytes, is written in its usual form
+// with hyphens.
 func (f *Field) Text(v parquet.Value) string {
 	b := v.Bytes()
 	if f.UUID && len(b) == 16 {

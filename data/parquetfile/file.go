@@ -16,11 +16,14 @@ import (
 // expansion is the largest ratio of a file's values to its size that is
 // believed, beyond slack bytes.
 const (
+	// expansion is the largest ratio of the bytes of a file's values to its size that is believed,
+	// beyond slack.
 	expansion = 1000
-	slack     = 16 << 20
+	// slack is the number of bytes of values that a file of any size may have.
+	slack = 16 << 20
 )
 
-// ValueBytes is what a value of any type counts at least.
+// ValueBytes is the number of bytes that a value of any type is counted with at least.
 const ValueBytes = 4
 
 // Bounds of what one file may ask for before its values are charged.
@@ -38,18 +41,21 @@ const (
 	maxNames = 16 << 20
 )
 
-// File is one Parquet file.
+// File is one Parquet file, whose footer has been read and checked.
 type File struct {
 	// Name is the name of the file, for a set of several files.
 	Name string
+	// file is where the bytes come from, and size how many there are.
 	file io.ReaderAt
 	size int64
 	// end is the place in the file at which the pages end and the footer begins.
-	end    int64
+	end int64
+	// groups are the row groups as the footer describes them.
 	groups []format.RowGroup
 
 	// fields are the columns; one within a group has the name group.column.
 	fields []Field
+	// byName has the fields by their names.
 	byName map[string]*Field
 	// chunks has one entry for each leaf column, which can decode the pages of any row group from
 	// a stream.
@@ -62,7 +68,9 @@ type File struct {
 	spent atomic.Int64
 }
 
-// Open opens a Parquet file whose footer is sound.
+// Open reads the footer of the Parquet file f of size bytes and checks it. It returns an error if
+// the file is truncated, encrypted or damaged, or if its schema exceeds the bounds. The file must
+// stay open as long as the result is used; f is read from several goroutines.
 func Open(f io.ReaderAt, size int64) (t *File, err error) {
 	defer Damaged(&err)
 	var tail [8]byte
@@ -72,6 +80,7 @@ func Open(f io.ReaderAt, size int64) (t *File, err error) {
 	if _, err := f.ReadAt(tail[:], size-8); err != nil {
 		return nil, err
 	}
+	// A file ends with the length of its footer in four bytes and PAR1.
 	switch string(tail[4:]) {
 	case "PAR1":
 	case "PARE":
@@ -80,6 +89,7 @@ func Open(f io.ReaderAt, size int64) (t *File, err error) {
 		return nil, errors.New("truncated Parquet file: it does not end in PAR1")
 	}
 	n := int64(binary.LittleEndian.Uint32(tail[:4]))
+	// Before the footer lie four bytes with PAR1, behind it eight.
 	if n > size-12 {
 		return nil, fmt.Errorf("truncated Parquet file: %d bytes cannot hold its footer of %d", size, n)
 	}
@@ -108,6 +118,7 @@ func Open(f io.ReaderAt, size int64) (t *File, err error) {
 	if err := t.openSchema(meta.Schema); err != nil {
 		return nil, fmt.Errorf("schema of the Parquet file: %w", err)
 	}
+	// Each row group has a chunk for each leaf column.
 	for g, group := range t.groups {
 		if len(group.Columns) != len(t.chunks) {
 			return nil, fmt.Errorf(
@@ -121,12 +132,13 @@ func Open(f io.ReaderAt, size int64) (t *File, err error) {
 	return t, nil
 }
 
-// Metadata is what the writer has noted about the file under a key of its own; "" if there is nothing.
+// Metadata returns what the writer has noted about the file under a key of its own, such as
+// "huggingface"; "" if there is nothing.
 func (t *File) Metadata(key string) string { return t.metadata[key] }
 
-// openSchema gives the library a file with this schema and one row group of
-// uncompressed columns without pages. The pages of every row group are read with
-// these columns, from a stream.
+// openSchema gives the library a made file with this schema and one row group of uncompressed
+// columns without pages. The pages of every row group are then read with these columns from a
+// stream, so that the library sees only what was checked. It sets chunks, fields and byName.
 func (t *File) openSchema(schema []format.SchemaElement) error {
 	if err := checkSchema(schema); err != nil {
 		return err
@@ -134,6 +146,7 @@ func (t *File) openSchema(schema []format.SchemaElement) error {
 	var group format.RowGroup
 	for _, e := range schema {
 		if e.Type.Valid {
+			// The size is a bound that no stream reaches.
 			column := format.ColumnMetaData{Type: e.Type.V, DataPageOffset: 4, TotalCompressedSize: 1 << 62}
 			group.Columns = append(group.Columns, format.ColumnChunk{MetaData: column})
 		}
@@ -161,6 +174,7 @@ func (t *File) openSchema(schema []format.SchemaElement) error {
 	t.byName = map[string]*Field{}
 	for i := range t.fields {
 		name := t.fields[i].Name
+		// A mapping could not tell two columns of one name apart.
 		if t.byName[name] != nil {
 			return fmt.Errorf("two columns are called %q; want one of each name", name)
 		}
@@ -169,13 +183,16 @@ func (t *File) openSchema(schema []format.SchemaElement) error {
 	return nil
 }
 
-// checkSchema bounds a schema, whose groups stand before what is in them. The library, and
-// the names of columns, nest as deeply as it does.
+// checkSchema returns an error if a schema has too many elements, too long names or groups nested
+// too deeply. The library and the names of columns nest as deeply as the schema does, so that a
+// small file could ask for much memory.
 func checkSchema(schema []format.SchemaElement) error {
 	if len(schema) > maxElements {
 		return fmt.Errorf("%d columns and groups, want at most %d", len(schema), maxElements)
 	}
-	type group struct{ remaining, name int } // how many are to come in it, and the length of its name with those around it
+	// remaining is how many children of a group are to come, and name the length of its name with
+	// those of the groups around it.
+	type group struct{ remaining, name int }
 	var around []group
 	names := 0
 	for _, e := range schema {
@@ -195,6 +212,7 @@ func checkSchema(schema []format.SchemaElement) error {
 		if len(around) > maxDepth {
 			return fmt.Errorf("groups in groups, more than %d deep", maxDepth)
 		}
+		// Groups whose children are all there end, inner ones first.
 		for innermost = len(around) - 1; innermost >= 0 && around[innermost].remaining == 0; innermost-- {
 			around = around[:innermost]
 		}
@@ -202,7 +220,9 @@ func checkSchema(schema []format.SchemaElement) error {
 	return nil
 }
 
-// spend counts bytes of values. Nothing real compresses to less than a thousandth.
+// spend adds to the count of bytes of values that the file claims to hold. It returns an error if
+// the count exceeds what a file of this size can hold: nothing real compresses to less than a
+// thousandth.
 func (t *File) spend(bytes int64) error {
 	if spent := t.spent.Add(bytes); spent > t.size*expansion+slack {
 		return fmt.Errorf("a file of %d bytes cannot hold %d bytes of values", t.size, spent)
@@ -210,11 +230,12 @@ func (t *File) spend(bytes int64) error {
 	return nil
 }
 
+// protocol is the encoding of Parquet's metadata, Thrift's compact protocol.
 var protocol thrift.CompactProtocol
 
-// unmarshal decodes the struct at the start of b and returns its length. The library
-// takes memory for lengths as it meets them, and a stack for nesting, so both are looked
-// at first.
+// unmarshal decodes the Thrift struct at the start of b to into and returns its length in bytes.
+// The library allocates memory for lengths as it meets them, and recurses for nesting, so skip
+// looks at both beforehand.
 func unmarshal(b []byte, into any) (length int, err error) {
 	r := protocol.NewReaderFromBytes(b)
 	budget := int64(maxDecoded)
@@ -227,12 +248,13 @@ func unmarshal(b []byte, into any) (length int, err error) {
 	return r.BytesRead(), thrift.Unmarshal(&protocol, b[:r.BytesRead()], into)
 }
 
-// maxDecoded bounds what the lists of a struct take in memory, in bytes: empty structs of a
-// byte each become hundreds.
+// maxDecoded bounds the memory of the lists of a struct, in bytes: empty structs of one byte each
+// become hundreds of bytes when they are decoded.
 const maxDecoded = 512 << 20
 
-// skip reads a value and keeps nothing. What Parquet's metadata has no field of, such as
-// a map, is an error, and so are lists that take more than is left.
+// skip reads a Thrift value of this kind and keeps nothing. depth is how deeply the value is
+// nested, and budget the memory in bytes that lists may still take when they are decoded, which
+// skip reduces. Kinds that Parquet's metadata does not have, such as a map, are an error.
 func skip(r thrift.BytesReader, kind thrift.Type, depth int, budget *int64) (err error) {
 	if depth > 32 {
 		return errors.New("nested too deeply")

@@ -20,12 +20,14 @@ import (
 	"github.com/pierrec/lz4/v4"
 )
 
-// stream is the column chunk of a row group as the library reads it: page after
-// page, each with a header that was checked and with its bytes decompressed.
+// stream is one column chunk of a row group in the form in which the library reads it: page after
+// page, each with a header that was checked and with decompressed bytes.
 type stream struct {
 	*File
+	// field is the column that the chunk belongs to.
 	field *Field
-	meta  *format.ColumnMetaData
+	// meta is what the footer says of the chunk.
+	meta *format.ColumnMetaData
 
 	// offset is where the next page begins in the file.
 	offset int64
@@ -41,20 +43,24 @@ type stream struct {
 	pending bytes.Buffer
 }
 
-// page says where the bytes of a page lie and what becomes of them.
+// page says where the bytes of a page lie in the file and how they are coded.
 type page struct {
+	// offset is where the bytes of the page begin in the file, behind its header.
 	offset int64
 	// stored and decoded are the lengths of the page in bytes before and after decompression,
 	// levels included.
 	stored, decoded int64
 	// levels is the number of bytes at the start of the page that are not compressed.
 	levels int64
-	codec  format.CompressionCodec
+	// codec is the compression of the bytes behind the levels.
+	codec format.CompressionCodec
 	// crc is the checksum of the page; 0 means that it has none.
 	crc uint32
 	// encoding is the encoding of the values; a negative one means that the page holds none.
 	encoding format.Encoding
-	values   int
+	// values is the number of values, nulls included.
+	values int
+	// version2 says that the page has the format of version 2, whose levels are not compressed.
 	version2 bool
 	// sections are the sizes in bytes of the repetition and the definition levels, in pages of
 	// version 2.
@@ -64,12 +70,13 @@ type page struct {
 // streams keeps streams that are not in use, so that the next one has their memory.
 var streams = sync.Pool{New: func() any { return new(stream) }}
 
-// stream returns a stream of the pages of column f in the row group with the given number. It fails if
-// the chunk lies outside the file. The caller puts the stream back into streams after use.
+// stream returns a stream of the pages of column f in the row group with this number. It returns an
+// error if the chunk lies outside the file. The caller puts the stream back into streams after use.
 func (t *File) stream(group int, f *Field) (*stream, error) {
 	c := &t.groups[group].Columns[f.leaf.Index()].MetaData
 	s := streams.Get().(*stream)
 	s.pending.Reset()
+	// The buffers of the stream before are reused, everything else is new.
 	*s = stream{
 		File:    t,
 		field:   f,
@@ -93,8 +100,9 @@ func (t *File) stream(group int, f *Field) (*stream, error) {
 	return s, nil
 }
 
-// ReadAt gives the library the bytes behind those that it has read last, which is where it
-// reads on: those of one page at most.
+// ReadAt reads bytes for the library, which reads a file from front to back: it gets the bytes
+// behind those that it has read last, wherever it asks. Each call returns bytes of one page at
+// most.
 func (s *stream) ReadAt(p []byte, _ int64) (n int, err error) {
 	if s.pending.Len() == 0 {
 		if err := s.next(); err != nil {
@@ -104,9 +112,8 @@ func (s *stream) ReadAt(p []byte, _ int64) (n int, err error) {
 	return s.pending.Read(p)
 }
 
-// next reads the next page, a dictionary or one of values, and leaves its header and bytes in pending.
-// It returns io.EOF when the pages had as many values as the chunk is to have. The header that the
-// library gets says that the page is not compressed, and has the encoding of the bytes that are left.
+// next reads the next page, a dictionary or one of values, and leaves its header and bytes in
+// pending. It returns io.EOF once the pages had as many values as the chunk has by the footer.
 func (s *stream) next() error {
 	if s.values >= s.meta.NumValues {
 		return io.EOF
@@ -115,6 +122,7 @@ func (s *stream) next() error {
 	if err != nil {
 		return err
 	}
+	// The count ends the stream, so that a dictionary must not add to it.
 	s.values += int64(valuesIn(h, p))
 	b, err := s.decode(p)
 	if err != nil {
@@ -133,7 +141,8 @@ func (s *stream) next() error {
 	return err
 }
 
-// valuesIn is the number of values of a column that a page has; those of a dictionary are none.
+// valuesIn returns the number of values of the column that the page with header h holds; a
+// dictionary holds none.
 func valuesIn(h *format.PageHeader, p *page) int {
 	if h.Type == format.DictionaryPage {
 		return 0
@@ -141,9 +150,9 @@ func valuesIn(h *format.PageHeader, p *page) int {
 	return p.values
 }
 
-// nextHeader reads the header of the next page and moves the offset behind that page. Pages of a column
-// that have no value are passed over: PyArrow writes some between lists, without levels, and the library
-// fails on them.
+// nextHeader reads the header of the next page with values, or of the dictionary, and moves the
+// offset behind that page. Pages without a value are skipped: PyArrow writes some between lists,
+// without levels, and the library fails on them.
 func (s *stream) nextHeader() (*format.PageHeader, *page, error) {
 	for {
 		h := new(format.PageHeader)
@@ -151,6 +160,7 @@ func (s *stream) nextHeader() (*format.PageHeader, *page, error) {
 		if err != nil {
 			return nil, nil, fmt.Errorf("page header at byte %d: %w", s.offset, err)
 		}
+		// An encoding below 0 means a dictionary, until check finds another.
 		p := &page{
 			offset:   s.offset + n,
 			stored:   int64(h.CompressedPageSize),
@@ -169,8 +179,9 @@ func (s *stream) nextHeader() (*format.PageHeader, *page, error) {
 	}
 }
 
-// check copies from a header to p what the reading of the page needs, and refuses lengths that the
-// file cannot back. The values that the header claims are charged to the file ([File.spend]).
+// check copies what the reading of a page needs from its header h to p, and returns an error for
+// lengths that the file cannot back. The values that the header claims are charged to the file
+// ([File.spend]).
 func (s *stream) check(h *format.PageHeader, p *page) error {
 	values := int64(0)
 	v1 := &h.DataPageHeader
@@ -179,6 +190,7 @@ func (s *stream) check(h *format.PageHeader, p *page) error {
 	case h.Type == format.DataPage && v1.Valid:
 		values = int64(v1.V.NumValues)
 		p.encoding = v1.V.Encoding
+	// Only pages of version 2 have their levels outside the compression.
 	case h.Type == format.DataPageV2 && v2.Valid:
 		values = int64(v2.V.NumValues)
 		p.encoding = v2.V.Encoding
@@ -215,9 +227,10 @@ func (s *stream) check(h *format.PageHeader, p *page) error {
 	return s.spend(p.decoded + ValueBytes*values)
 }
 
-// decode reads the page that p describes, compares its checksum if it has one, decompresses it and checks
-// its values. The bytes that it returns are valid until the next page is decoded.
+// decode reads the page that p describes, compares its checksum if it has one, decompresses it and
+// checks its values. The bytes that it returns are valid until the next page is decoded.
 func (s *stream) decode(p *page) ([]byte, error) {
+	// A page of nulls may have no bytes at all.
 	if p.decoded == 0 {
 		return nil, nil
 	}
@@ -237,8 +250,8 @@ func (s *stream) decode(p *page) ([]byte, error) {
 	return s.checkValues(p, s.page)
 }
 
-// header decodes the page header at s.offset and returns its length. It is small but
-// for statistics of long values.
+// header decodes the page header at s.offset to h and returns its length in bytes. A header is
+// small unless it has statistics of long values.
 func (s *stream) header(h *format.PageHeader) (int64, error) {
 	// The length of a header is not known beforehand: each attempt that fails reads 32 times as much.
 	for n := int64(1 << 10); ; n <<= 5 {
@@ -262,8 +275,8 @@ func (s *stream) bytes(offset, n int64) ([]byte, error) {
 	return s.stored, err
 }
 
-// decompress fills dst with what src holds. It neither takes memory that lengths
-// within src claim, nor accepts more or fewer bytes.
+// decompress fills dst with the bytes that src holds in compressed form. It returns an error unless
+// src holds exactly as many. It allocates nothing for lengths that src claims.
 func decompress(codec format.CompressionCodec, dst, src []byte) error {
 	// A page of nulls alone has no bytes.
 	if len(dst) == 0 && len(src) == 0 {
@@ -279,13 +292,15 @@ func decompress(codec format.CompressionCodec, dst, src []byte) error {
 	return nil
 }
 
-// expand returns how many bytes src holds. Those are in dst if it has their length.
+// expand decompresses src to dst with the given codec and returns the number of bytes that src
+// holds. dst is complete only if this number is its length; otherwise its content is undefined.
 func expand(codec format.CompressionCodec, dst, src []byte) (n int, err error) {
 	switch codec {
 	case format.Uncompressed:
 		copy(dst, src)
 		return len(src), nil
 	case format.Snappy:
+		// Snappy would allocate another slice if dst were too short.
 		if n, err = snappy.DecodedLen(src); err == nil && n == len(dst) {
 			_, err = snappy.Decode(dst, src)
 		}
@@ -303,6 +318,7 @@ func expand(codec format.CompressionCodec, dst, src []byte) (n int, err error) {
 		if err != nil {
 			return 0, err
 		}
+		// The capacity of dst bounds what is decoded (WithDecodeAllCapLimit).
 		b, err := d.DecodeAll(src, dst[:0:len(dst)])
 		return len(b), err
 	case format.Lz4:
@@ -317,7 +333,8 @@ func expand(codec format.CompressionCodec, dst, src []byte) (n int, err error) {
 	return 0, errors.New("is not read here; want none, Snappy, gzip, Brotli, Zstandard or LZ4")
 }
 
-// fill reads dst from r, and a byte more to see that it ends there.
+// fill reads dst from r, and tries one byte more to see that r ends there. The result is the number
+// of bytes that were read, one more than the length of dst if r goes on.
 func fill(dst []byte, r io.Reader) (int, error) {
 	n, err := io.ReadFull(r, dst)
 	if err != nil {
@@ -330,16 +347,19 @@ func fill(dst []byte, r io.Reader) (int, error) {
 	return n + more, err
 }
 
-// zstandard decodes frames, on any number of goroutines.
+// zstandard returns the decoder of Zstandard frames, which any number of goroutines may use at the
+// same time.
 var zstandard = sync.OnceValues(func() (*zstd.Decoder, error) {
 	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecodeAllCapLimit(true))
 })
 
-// hadoopLZ4 decodes blocks as Hadoop and arrow-rs write them under the codec LZ4, each
-// with its decoded length and then parts with their stored length. See Apache Parquet,
-// Compression.md, "LZ4".
+// hadoopLZ4 decompresses src to dst and reports whether src had the form in which Hadoop and
+// arrow-rs write the codec LZ4: blocks that begin with their decoded length, and in each block
+// parts that begin with their stored length. See Apache Parquet, Compression.md, "LZ4".
 func hadoopLZ4(dst, src []byte) bool {
-	length := func() int { // too much where there is none
+	// length reads a length of four bytes; where there is none, the result is larger than any
+	// block.
+	length := func() int {
 		if len(src) < 4 {
 			return math.MaxInt32
 		}
@@ -352,6 +372,7 @@ func hadoopLZ4(dst, src []byte) bool {
 		if decoded > len(dst) {
 			return false
 		}
+		// A block may consist of several parts.
 		for block := dst[:decoded]; len(block) > 0; {
 			stored := length()
 			if stored > len(src) {

@@ -23,11 +23,12 @@ import (
 // These pages, and those of strings whose lengths are coded as deltas, are decoded here and handed
 // to the library in the encoding PLAIN. Apache Parquet, Encodings.md, defines the encodings.
 
+// errTruncatedValues reports a page whose values end before its header says.
 var errTruncatedValues = errors.New("damaged: its values end early")
 
-// plainPage returns the bytes of a page whose values the library cannot be trusted with, in the
-// encoding PLAIN, which it notes in p. start is where the values begin in b, behind the levels.
-// Another page is returned as it is.
+// plainPage returns the bytes of the page p with its values in the encoding PLAIN, if their own
+// encoding is one that the library decodes wrongly; otherwise it returns b. The values begin at
+// start in b, behind the levels. It notes the new encoding in p.
 func (s *stream) plainPage(p *page, b []byte, start int) ([]byte, error) {
 	kind := s.field.leaf.Type().Kind()
 	values := b[start:]
@@ -50,18 +51,20 @@ func (s *stream) plainPage(p *page, b []byte, start int) ([]byte, error) {
 	return append(slices.Clone(b[:start]), plain...), nil
 }
 
-// zeroPadding is what fastparquet leaves behind the strings of a page: zeros, which the library takes for
-// empty strings, of which it prints a warning.
+// zeroPadding is what fastparquet leaves behind the strings of a page. The library takes the zeros
+// for empty strings and prints a warning.
 var zeroPadding = make([]byte, 8)
 
-// withoutPadding returns a page of strings in the encoding PLAIN without the zeros behind the last one.
-// start is where the values begin, and definitions are the definition levels, which say how many of the
-// page's values are there. A page that ends otherwise is returned as it is.
+// withoutPadding returns a page of strings in the encoding PLAIN without the zeros behind the last
+// string. The values begin at start in b, and definitions are the definition levels, which say how
+// many of the page's values are not null. A page that does not end in such zeros, or is damaged, is
+// returned as it is.
 func (s *stream) withoutPadding(p *page, b []byte, start int, definitions []byte) []byte {
 	if !bytes.HasSuffix(b[start:], zeroPadding) {
 		return b
 	}
 	present := p.values
+	// A value is present if its definition level is the largest one.
 	if maxLevel := s.field.leaf.MaxDefinitionLevel(); maxLevel > 0 {
 		present = countLevel(definitions, levelBits(maxLevel), maxLevel, p.values)
 	}
@@ -70,6 +73,7 @@ func (s *stream) withoutPadding(p *page, b []byte, start int, definitions []byte
 		if len(b)-end < 4 {
 			return b
 		}
+		// Each string stands behind its length in four bytes.
 		length := binary.LittleEndian.Uint32(b[end:])
 		if uint64(length) > uint64(len(b)-end-4) {
 			return b
@@ -79,8 +83,9 @@ func (s *stream) withoutPadding(p *page, b []byte, start int, definitions []byte
 	return b[:end]
 }
 
-// countLevel counts how many of the first n levels in runs of a bit width equal a level. Runs that are
-// damaged count as far as they go.
+// countLevel returns how many of the first n levels equal level. b holds the levels in Parquet's
+// hybrid of runs and bit-packed values, of width bits each. In damaged runs it counts as far as it
+// gets.
 func countLevel(b []byte, width, level, n int) (count int) {
 	for n > 0 && len(b) > 0 {
 		header, size := binary.Uvarint(b)
@@ -89,6 +94,7 @@ func countLevel(b []byte, width, level, n int) (count int) {
 		}
 		b = b[size:]
 		if isPacked := header&1 == 1; isPacked {
+			// A bit-packed run holds eight values for each width bytes.
 			stored := min(int(min(header>>1, uint64(len(b)))), len(b)/max(1, width)) * width
 			for i := range min(n, 8*stored/width) {
 				if int(unpackBits(b, i*width, width)) == level {
@@ -103,6 +109,7 @@ func countLevel(b []byte, width, level, n int) (count int) {
 		if len(b) < stored {
 			return count
 		}
+		// Any other run repeats one value.
 		run := min(n, int(min(header>>1, uint64(n))))
 		if int(unpackBits(b, 0, 8*stored)) == level {
 			count += run
@@ -113,10 +120,11 @@ func countLevel(b []byte, width, level, n int) (count int) {
 	return count
 }
 
-// plainBooleans decodes a length of four bytes and the runs of booleans behind it into one bit for
-// each value, the lowest bit of a byte first.
+// plainBooleans decodes RLE booleans, a length of four bytes and the runs behind it, to PLAIN: one
+// bit for each value, the lowest bit of a byte first.
 func plainBooleans(b []byte) ([]byte, error) {
-	if len(b) == 0 { // a page of nulls
+	// A page of nulls has no values.
+	if len(b) == 0 {
 		return nil, nil
 	}
 	if len(b) < 4 {
@@ -130,6 +138,7 @@ func plainBooleans(b []byte) ([]byte, error) {
 	b = b[:length]
 	var plain []byte
 	count := 0
+	// add appends the lowest bit of value.
 	add := func(value byte) {
 		if count%8 == 0 {
 			plain = append(plain, 0)
@@ -138,6 +147,7 @@ func plainBooleans(b []byte) ([]byte, error) {
 		count++
 	}
 	for len(b) > 0 {
+		// The lowest bit of a run's header tells whether it is bit-packed, the others its length.
 		header, n := binary.Uvarint(b)
 		if n <= 0 {
 			return nil, errTruncatedValues
@@ -161,6 +171,7 @@ func plainBooleans(b []byte) ([]byte, error) {
 		if len(b) == 0 {
 			return nil, errTruncatedValues
 		}
+		// The run repeats one value.
 		for range units {
 			add(b[0])
 		}
@@ -169,11 +180,12 @@ func plainBooleans(b []byte) ([]byte, error) {
 	return plain, nil
 }
 
-// plainIntegers decodes integers of 32 or 64 bits. Differences are added up in 64 bits and cut to
-// the width of the type, which is right for writers that let them overflow and for those that do
-// not.
+// plainIntegers decodes DELTA_BINARY_PACKED integers of 32 or 64 bits, by kind, to PLAIN.
+// Differences are added up in 64 bits and cut to the width of the type, which is right for writers
+// that let them overflow and for those that do not.
 func plainIntegers(b []byte, kind parquet.Kind) ([]byte, error) {
-	if len(b) == 0 { // a page of nulls
+	// A page of nulls has no values.
+	if len(b) == 0 {
 		return nil, nil
 	}
 	values, _, err := decodeDeltas(b)
@@ -188,11 +200,12 @@ func plainIntegers(b []byte, kind parquet.Kind) ([]byte, error) {
 	return plain, err
 }
 
-// plainStrings decodes strings whose lengths are deltas. Those of DELTA_BYTE_ARRAY repeat a prefix
-// of the string before. In PLAIN a string stands behind its length, and one of a fixed length does
-// not.
+// plainStrings decodes strings whose lengths are coded as deltas to PLAIN, where each string stands
+// behind its length, unless kind says that all have one length. In DELTA_BYTE_ARRAY, a string
+// repeats a prefix of the string before, and the lengths of the prefixes come first.
 func plainStrings(b []byte, encoding format.Encoding, kind parquet.Kind) (plain []byte, err error) {
-	if len(b) == 0 { // a page of nulls
+	// A page of nulls has no values.
+	if len(b) == 0 {
 		return nil, nil
 	}
 	var prefixes []int64
@@ -213,6 +226,7 @@ func plainStrings(b []byte, encoding format.Encoding, kind parquet.Kind) (plain 
 		if length < 0 || length > int64(len(b)) {
 			return nil, errTruncatedValues
 		}
+		// The bytes of all strings lie one behind the other.
 		text := b[:length]
 		b = b[length:]
 		if prefixes != nil {
@@ -230,11 +244,13 @@ func plainStrings(b []byte, encoding format.Encoding, kind parquet.Kind) (plain 
 	return plain, nil
 }
 
-// decodeDeltas decodes DELTA_BINARY_PACKED integers at the start of b, whose number deltas has
-// compared with the page's header, and returns them with the bytes behind them. The header is the
-// number of values in a block, of miniblocks in a block, of all values, and the first value. A
-// block has its smallest difference, a bit width for each miniblock, and the miniblocks, which
-// hold what the differences have beyond the smallest one.
+// decodeDeltas decodes the DELTA_BINARY_PACKED integers at the start of b and returns them with the
+// bytes behind them, rest. The function deltas must have compared their number with the page's
+// header before, because memory is taken for it.
+//
+// The header has the number of values in a block, of miniblocks in a block, of all values, and the
+// first value. A block has its smallest difference, a bit width for each miniblock, and the
+// miniblocks, which hold what the differences have beyond the smallest one.
 func decodeDeltas(b []byte) (values []int64, rest []byte, err error) {
 	blockSize := readUvarint(&b, &err)
 	miniblocks := readUvarint(&b, &err)
@@ -253,6 +269,7 @@ func decodeDeltas(b []byte) (values []int64, rest []byte, err error) {
 	values = make([]int64, 1, total)
 	values[0] = last
 	for len(values) < int(total) {
+		// A block: its smallest difference and the widths of its miniblocks.
 		smallest := readZigzag(&b, &err)
 		if err != nil || uint64(len(b)) < miniblocks {
 			return nil, nil, errTruncatedValues
@@ -285,12 +302,13 @@ func decodeDeltas(b []byte) (values []int64, rest []byte, err error) {
 	return values, b, nil
 }
 
-// unpackBits reads width bits, at most 64, from bit position first of b, the lowest bit of a byte
-// first.
+// unpackBits returns the number of width bits, at most 64, that begins at bit position first of b.
+// The lowest bit of a byte comes first. b must have all of these bits.
 func unpackBits(b []byte, first, width int) uint64 {
 	var value uint64
 	for taken := 0; taken < width; {
 		bit := first + taken
+		// At most the rest of one byte is taken at a time.
 		n := min(8-bit%8, width-taken)
 		part := uint64(b[bit/8]>>(bit%8)) & (1<<n - 1)
 		value |= part << taken
@@ -299,7 +317,8 @@ func unpackBits(b []byte, first, width int) uint64 {
 	return value
 }
 
-// readUvarint takes a varint off the front of b. It sets err, and returns 0, where there is none.
+// readUvarint takes an unsigned varint off the front of b and returns it. If there is none, it sets
+// err, returns 0 and leaves b as it is.
 func readUvarint(b *[]byte, err *error) uint64 {
 	value, n := binary.Uvarint(*b)
 	if n <= 0 {
@@ -310,7 +329,8 @@ func readUvarint(b *[]byte, err *error) uint64 {
 	return value
 }
 
-// readZigzag is readUvarint for an integer with a sign, whose lowest bit tells the sign.
+// readZigzag takes a signed varint off the front of b and returns it. The lowest bit of the stored
+// number is the sign (zigzag). If there is none, it sets err.
 func readZigzag(b *[]byte, err *error) int64 {
 	value := readUvarint(b, err)
 	sign := value & 1
@@ -318,5 +338,6 @@ func readZigzag(b *[]byte, err *error) int64 {
 	return int64(magnitude) ^ -int64(sign)
 }
 
-// levelBits is how many bits a repetition or definition level takes.
+// levelBits returns the number of bits of a repetition or definition level, of which maxLevel is
+// the largest.
 func levelBits(maxLevel int) int { return bits.Len(uint(maxLevel)) }

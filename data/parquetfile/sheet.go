@@ -14,7 +14,8 @@ import (
 	"fedpace/data/federated"
 )
 
-// Damaged, deferred, turns a panic of the Parquet library into an error.
+// Damaged turns a panic of the Parquet library into an error, which it stores in err. It must be
+// deferred itself, as in defer Damaged(&err).
 func Damaged(err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("damaged Parquet file: %v", p)
@@ -40,7 +41,8 @@ type rowGroup struct {
 	group, start, rows int
 }
 
-// location names a column's part in the row group, for errors.
+// location returns the words for the part of a column in this row group, for errors. They include
+// the name of the file if it has one.
 func (g *rowGroup) location(column string) string {
 	location := fmt.Sprintf("column %s, row group %d", column, g.group)
 	if g.Name != "" {
@@ -49,7 +51,8 @@ func (g *rowGroup) location(column string) string {
 	return location
 }
 
-// Join makes one sheet of files with the same columns, one behind the other.
+// Join makes one sheet of files with the same columns, whose rows follow one another in the order
+// of the files.
 func Join(files ...*File) *Sheet {
 	t := &Sheet{Files: files}
 	for _, file := range files {
@@ -61,8 +64,9 @@ func Join(files ...*File) *Sheet {
 	return t
 }
 
-// Check looks at the number of rows. Nothing real compresses a row of width
-// bytes to less than a thousandth of them.
+// Check returns an error if the number of rows that the files claim cannot be true: it is 0,
+// exceeds federated.MaxSamples, or needs more bytes than files of this size can hold. width is the
+// least number of bytes of a row.
 func (t *Sheet) Check(width int) error {
 	total := 0
 	for _, g := range t.groups {
@@ -80,8 +84,8 @@ func (t *Sheet) Check(width int) error {
 	return nil
 }
 
-// believed returns the size of all files in bytes, and how many bytes of values files of that size may
-// hold: a real file does not compress better.
+// believed returns the size of all files in bytes, and the largest number of bytes that the values
+// of files of this size may take. No real file compresses better.
 func (t *Sheet) believed() (size, limit int64) {
 	for _, file := range t.Files {
 		size += file.size
@@ -89,22 +93,22 @@ func (t *Sheet) believed() (size, limit int64) {
 	return size, size*expansion + slack
 }
 
-// Room is how many rows of a width there is to make room for: those that are claimed, as far as
-// their bytes are believed.
+// Room returns for how many rows of width bytes each memory may be reserved: the number that the
+// files claim, unless files of this size cannot hold as many.
 func (t *Sheet) Room(width int) int {
 	_, limit := t.believed()
 	return int(min(int64(t.Rows), limit/int64(width), int64(math.MaxInt/width)))
 }
 
-// HasColumn tells whether every file has the column.
+// HasColumn reports whether every file has a column of this name.
 func (t *Sheet) HasColumn(name string) bool {
 	return !slices.ContainsFunc(t.Files, func(f *File) bool { return f.byName[name] == nil })
 }
 
-// Field describes a column of the first file, the first one of the name.
+// Field returns the description of the column of this name in the first file; nil if there is none.
 func (t *Sheet) Field(name string) *Field { return t.Files[0].byName[name] }
 
-// Names are the columns of the first file.
+// Names returns the names of the columns of the first file, in its order.
 func (t *Sheet) Names() (names []string) {
 	for _, f := range t.Files[0].fields {
 		names = append(names, f.Name)
@@ -112,11 +116,13 @@ func (t *Sheet) Names() (names []string) {
 	return names
 }
 
-// Columns are the functions that take the values of columns.
+// Columns has, for the name of each column to read, the function that takes its values, each with
+// its row.
 type Columns = map[string]func(row int, v parquet.Value) error
 
-// Each reads columns of one value per row, row groups and columns on all
-// processors. Of several errors it returns that of the first row group.
+// Each reads columns that have exactly one value in each row, on all processors at the same time: a
+// function must expect calls for different row groups at once. If several columns fail, the error
+// is that of the first row group.
 func (t *Sheet) Each(values Columns) error {
 	names := slices.Sorted(maps.Keys(values))
 	errs := make([]error, len(t.groups)*len(names))
@@ -131,9 +137,9 @@ func (t *Sheet) Each(values Columns) error {
 	return cmp.Or(errs...)
 }
 
-// Values calls take with the values of one column, row by row; those of a list, which
-// oneValue does not allow, come one by one, all with its row. They are valid during the
-// call only.
+// Values calls take with the values of one column, row by row. With oneValue, a row with a list or
+// without a value is an error; otherwise the values of a list come one by one, all with its row. A
+// value is valid only during the call.
 func (t *Sheet) Values(name string, oneValue bool, take func(row int, v parquet.Value) error) error {
 	for g := range t.groups {
 		if err := t.values(g, name, oneValue, take); err != nil {
@@ -143,11 +149,12 @@ func (t *Sheet) Values(name string, oneValue bool, take func(row int, v parquet.
 	return nil
 }
 
-// values calls take with the values of one column in one row group, in the order of the rows, which are
-// numbered within the sheet. With oneValue, each row must have exactly one value. It fails if the column
-// has more or fewer rows than the row group claims.
+// values calls take with the values of one column in one row group, in the order of the rows, which
+// are numbered within the sheet. With oneValue, each row must have exactly one value. It returns an
+// error if the column has more or fewer rows than the row group claims.
 func (t *Sheet) values(group int, name string, oneValue bool, take func(row int, v parquet.Value) error) error {
 	g := t.groups[group]
+	// row is the row of the value before, and number counts the values for errors.
 	row := g.start - 1
 	number := 0
 	until := g.start + g.rows
@@ -190,7 +197,8 @@ func (t *Sheet) values(group int, name string, oneValue bool, take func(row int,
 	return nil
 }
 
-// read calls take with the values of a column in the row group, in order.
+// read calls take with the values of a column in the row group, in order. It returns an error if
+// the column is absent or is a group that cannot be read as one column.
 func (g *rowGroup) read(column string, take func(v parquet.Value) error) error {
 	f := g.byName[column]
 	switch {
@@ -203,6 +211,7 @@ func (g *rowGroup) read(column string, take func(v parquet.Value) error) error {
 	if err != nil {
 		return err
 	}
+	// The stream is reused, since its buffers are large.
 	defer streams.Put(s)
 	pages := g.chunks[f.leaf.Index()].(*parquet.FileColumnChunk).PagesFrom(s)
 	defer pages.Close()
@@ -221,8 +230,8 @@ func (g *rowGroup) read(column string, take func(v parquet.Value) error) error {
 	}
 }
 
-// readPage calls take with the values of a page. Those that lie in a dictionary are charged
-// each time that the page refers to them: a taker may keep a copy.
+// readPage calls take with the values of a page. The bytes of a value in a dictionary are charged
+// to the file each time that the page refers to it, because a taker may keep a copy of each.
 func (t *File) readPage(page parquet.Page, take func(v parquet.Value) error) error {
 	kind := page.Type().Kind()
 	charged := page.Dictionary() != nil && (kind == parquet.ByteArray || kind == parquet.FixedLenByteArray)

@@ -13,16 +13,19 @@ import (
 // memory for them before it compares them with anything. They are added up here,
 // without any memory, and compared with the number of values in the page's header.
 
-// padding is how many values more than the header's a run may hold: the last group
-// of bit-packed values is filled up.
+// padding is how many values more than the header says a run may hold, because the last group of
+// bit-packed values is filled up. Run lengths and counts within a page are lengths as well, and the
+// library allocates memory for them before it compares them with anything. They are added up here,
+// without any memory, and compared with the page's header.
 const padding = 512
 
+// errCount reports a page whose runs claim more values than its header.
 var errCount = errors.New("damaged: its runs hold more values than its header says")
 
-// checkValues looks at the decompressed bytes of a page, and returns those that the library is to
-// have. A page has repetition levels, definition levels and values, one behind the other. In pages of
-// version 1 each of the levels stands behind its length, and is absent where the column cannot repeat
-// or be null; in version 2 the page's header has the lengths.
+// checkValues checks the decompressed bytes b of a page and returns the bytes that the library is
+// to have. A page has repetition levels, definition levels and values, one behind the other. In
+// pages of version 1 each of the levels stands behind its length, and is absent if the column
+// cannot repeat or be null; in version 2 the page's header has the lengths.
 func (s *stream) checkValues(p *page, b []byte) ([]byte, error) {
 	// A negative encoding marks a dictionary, which is plain and needs no check here.
 	if p.encoding < 0 {
@@ -48,6 +51,8 @@ func (s *stream) checkValues(p *page, b []byte) ([]byte, error) {
 		if maxLevel > 0 && runs(b[start:start+length], levelBits(maxLevel), p.values) {
 			return nil, errCount
 		}
+		// After the loop, definitions has the definition levels and start is where the values
+		// begin.
 		definitions = b[start : start+length]
 		start += length
 	}
@@ -60,8 +65,9 @@ func (s *stream) checkValues(p *page, b []byte) ([]byte, error) {
 	return s.plainPage(p, b, start)
 }
 
-// checkEncoded compares how many values the encoded bytes of a page claim with the number in its
-// header, before memory is taken for them. Encodings that claim nothing, such as PLAIN, pass.
+// checkEncoded returns an error if the encoded values b of a page claim to be more than the page's
+// header says. It does so before memory is taken for them. Encodings that claim nothing, such as
+// PLAIN, pass.
 func (s *stream) checkEncoded(p *page, b []byte) error {
 	switch p.encoding {
 	//lint:ignore SA1019 writers of version 1 name it so
@@ -70,7 +76,8 @@ func (s *stream) checkEncoded(p *page, b []byte) error {
 			return errCount
 		}
 	case format.RLE:
-		if s.field.leaf.Type().Kind() != parquet.Boolean { // which the library decodes to anything
+		// The library would decode other types to anything.
+		if s.field.leaf.Type().Kind() != parquet.Boolean {
 			return errors.New("coded as RLE, which is for booleans")
 		}
 		if len(b) > 4 && runs(b[4:], 1, p.values) {
@@ -86,8 +93,9 @@ func (s *stream) checkEncoded(p *page, b []byte) error {
 	return nil
 }
 
-// checkPrefixes adds up the lengths of strings of which each repeats the start of
-// the one before.
+// checkPrefixes checks strings in b of which each repeats the start of the one before
+// (DELTA_BYTE_ARRAY). It adds up the lengths of the full strings, which can be much longer than the
+// page, and charges them to the file.
 func (s *stream) checkPrefixes(p *page, b []byte) error {
 	n, ok := deltas(b, p.values)
 	m, ok2 := deltas(b[n:], p.values)
@@ -102,6 +110,7 @@ func (s *stream) checkPrefixes(p *page, b []byte) error {
 	if err != nil {
 		return err
 	}
+	// last is the length of the string before, total that of all strings.
 	last := int64(0)
 	total := int64(0)
 	for i := range min(len(prefixes), len(suffixes)) {
@@ -122,18 +131,20 @@ func (s *stream) checkPrefixes(p *page, b []byte) error {
 	return s.spend(total)
 }
 
-// runs reports whether the runs in b hold more than so many values of a width. A
-// run has a header, its length with a bit that tells bit-packed values, 8 to a
-// unit of length, from one value repeated. See Apache Parquet, Encodings.md, "RLE".
+// runs reports whether the runs in b hold more than limit values, of width bits each, beyond the
+// padding. A run begins with a header: its length, and in the lowest bit whether its values are
+// bit-packed, in units of eight, or one value is repeated. See Apache Parquet, Encodings.md, "RLE".
 func runs(b []byte, width, limit int) bool {
 	for total := uint64(0); len(b) > 0; {
 		u, n := binary.Uvarint(b)
 		if n <= 0 {
-			return false // which the library says
+			// The library reports a damaged header.
+			return false
 		}
 		b = b[n:]
 		count := u >> 1
 		size := uint64(width+7) / 8
+		// A bit-packed run: eight values for each unit.
 		if u&1 != 0 {
 			size = count * uint64(width)
 			count = count * 8
@@ -147,8 +158,9 @@ func runs(b []byte, width, limit int) bool {
 	return false
 }
 
-// deltas is the length of DELTA_BINARY_PACKED integers at the start of b; ok: they
-// are at most so many. See Apache Parquet, Encodings.md, "Delta Encoding".
+// deltas returns the length in bytes of the DELTA_BINARY_PACKED integers at the start of b. The
+// result ok is false if they claim to be more than limit. See Apache Parquet, Encodings.md, "Delta
+// Encoding".
 func deltas(b []byte, limit int) (length int, ok bool) {
 	remaining := b
 	varint := func() uint64 {
@@ -164,7 +176,8 @@ func deltas(b []byte, limit int) (length int, ok bool) {
 	if total > uint64(limit) {
 		return 0, false
 	}
-	if minis == 0 || minis > block || block > 1<<16 { // which the library says
+	// The library reports a damaged header.
+	if minis == 0 || minis > block || block > 1<<16 {
 		return len(b), true
 	}
 	deltasLeft := int64(total) - 1

@@ -32,7 +32,8 @@ func newAdaptive(params int, rate, beta1, tau float64, second func(v, square flo
 	return a
 }
 
-// Apply implements [ServerOptimizer]: it moves m, v and the model, parameter by parameter.
+// Apply implements [ServerOptimizer]: it moves m, v and the model by the mean update Δ, parameter
+// by parameter. sum is Δ in units before it is multiplied by scale.
 func (a *adaptive) Apply(model []float32, sum []int64, scale float64) {
 	checkLengths(len(model), len(sum), len(a.v))
 	for i, s := range sum {

@@ -87,11 +87,11 @@ func (i *Instance) JoinStale(rule StaleWeigher, sum []int64, fresh float64, stal
 	return rule.Join(sum, i.trainable, fresh, stale)
 }
 
-// NewPartly makes the state of an algorithm for a model of so many parameters, of which the
-// first alone are trained, by steps that remember so many values of each client, and for a
-// population of so many clients, whose updates are compressed unless c is nil. At most one of
-// the two keeps client state. The other parameters are not compressed, and the algorithm does not
-// see them: they are averaged.
+// NewPartly makes the state of algorithm a for a run. The model has params values, of which the
+// first trainable ones are trained; the others are averaged, and neither compressed nor seen by the
+// algorithm. local is how many values the local steps remember of each client, and population the
+// number of clients. Updates are compressed by c unless it is nil. At most one of a and c keeps
+// client state.
 func NewPartly(a Algorithm, c Compression, params, trainable, local, population int) *Instance {
 	i := &Instance{
 		Algorithm:   a,
@@ -152,8 +152,9 @@ func StateBytes(a Algorithm, c Compression, params, local, clients, updates int)
 	return int64(bytes)
 }
 
-// CheckState returns a [*registry.OptionError] when their state would pass a limit
-// in bytes.
+// CheckState returns a [*registry.OptionError] if the state of the algorithm and of its clients
+// could take more than limit bytes. params is the number of parameters, local what local steps
+// remember of each client, clients the population, and updates the most in a round.
 func CheckState(a Algorithm, c Compression, params, local, clients, updates int, limit int64) error {
 	n := StateBytes(a, c, params, local, clients, updates)
 	if n <= limit {

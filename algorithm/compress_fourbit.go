@@ -38,7 +38,8 @@ func (f FourBit) Bits(values int64) int64 {
 // Compressor implements [Compression]: it needs no memory.
 func (f FourBit) Compressor(int) Compressor { return f }
 
-// Compress implements [Compressor].
+// Compress implements [Compressor]: in each block it replaces the values, in place, by the nearest
+// levels times the block's largest magnitude. A block of zeros stays as it is.
 func (f FourBit) Compress(update []float32, _ *rand.PCG) {
 	level := powerLevel
 	if f.Format == "int4" {

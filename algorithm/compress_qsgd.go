@@ -76,7 +76,8 @@ func (q QSGD) quantise(v []float32, draws *rand.PCG) {
 	}
 }
 
-// normAbove is the Euclidean norm as the least float32 that is not below it.
+// normAbove returns the Euclidean norm of v as the least float32 that is not below it, so that no
+// value is larger than the norm that is sent.
 func normAbove(v []float32) float64 {
 	exact := math.Sqrt(portable.Square(v))
 	norm := float32(exact)

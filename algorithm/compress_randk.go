@@ -32,7 +32,8 @@ func (r RandomK) Needs() registry.Needs { return withFeedback(r.Feedback) }
 // Bits implements [Compression]: the values that are sent, without their places.
 func (r RandomK) Bits(values int64) int64 { return 32 * countSent(r.Share, values) }
 
-// Compressor implements [Compression]: without error feedback values are multiplied by d/k.
+// Compressor implements [Compression] for updates of this many values. Without error feedback the
+// values that are sent are multiplied by d/k, so that the update is right in the mean.
 func (r RandomK) Compressor(values int) Compressor {
 	k := uint64(countSent(r.Share, int64(values)))
 	if r.Feedback {

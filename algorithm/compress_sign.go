@@ -28,7 +28,8 @@ func (Sign) Bits(values int64) int64 { return max(1, values) }
 // Compressor implements [Compression]: it needs no memory.
 func (s Sign) Compressor(int) Compressor { return s }
 
-// Compress implements [Compressor].
+// Compress implements [Compressor]: it replaces every value by its sign, in place. A value of 0 is
+// an abstention and stays 0.
 func (Sign) Compress(update []float32, _ *rand.PCG) {
 	for i, x := range update {
 		if x != 0 {
@@ -37,7 +38,8 @@ func (Sign) Compress(update []float32, _ *rand.PCG) {
 	}
 }
 
-// Decide implements [Voting].
+// Decide implements [Voting]: it replaces each sum of weighted votes by one step in the direction
+// of the majority, or by 0 if the votes are balanced.
 func (s Sign) Decide(sum []int64) {
 	step := int64(math.RoundToEven(float64(s.Step * Unit)))
 	for i, votes := range sum {

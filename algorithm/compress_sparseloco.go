@@ -65,7 +65,8 @@ type sparse struct {
 	largest
 }
 
-// Compress implements [Compressor].
+// Compress implements [Compressor]: it keeps the largest values of each chunk, and replaces each by
+// the mean of its bin among four. draws gives the random numbers.
 func (s *sparse) Compress(update []float32, draws *rand.PCG) {
 	for chunk := range slices.Chunk(update, s.Chunk) {
 		s.k = int(countSent(s.Share, int64(len(chunk))))
@@ -79,7 +80,9 @@ func (s *sparse) Compress(update []float32, draws *rand.PCG) {
 	}
 }
 
-// bins are those of the values that are not 0: which one a value is in, and their means.
+// bins divides the values that are not 0 into four bins by their distance from the mean, in units
+// of one and a half standard deviations. bin says which bin a value is in, and means holds the mean
+// of each bin.
 func bins(values []float32) (bin func(float32) int, means [4]float32) {
 	n := 0.
 	sum := 0.
@@ -96,6 +99,7 @@ func bins(values []float32) (bin func(float32) int, means [4]float32) {
 			square += float64(d * d)
 		}
 	}
+	// Equal values have no deviation, and any width serves.
 	width := cmp.Or(float64(1.5*math.Sqrt(square/max(1, n-1))), 1)
 	bin = func(x float32) int {
 		return int(min(3, max(0, math.RoundToEven(float64(float64(x)-mean)/width)+2)))

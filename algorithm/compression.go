@@ -44,10 +44,10 @@ type Voting interface {
 	Decide(sum []int64)
 }
 
-// CheckCompression returns a [*registry.OptionError] where an algorithm does not take
-// updates that are compressed in this way; nil is none. Updates of two vectors are not
-// compressed. And votes say how far a model moves: an algorithm that multiplies the sum
-// that is decided, as [FedNova] does, or adds to it, as [Rebase] does, would change that.
+// CheckCompression returns a [*registry.OptionError] if algorithm a does not take updates that are
+// compressed by c; nil is no compression. Updates of two vectors are not compressed. Votes say how
+// far a model moves, which an algorithm must not change by a factor, as [FedNova] does, or by
+// adding to the sum, as [Rebase] does.
 func CheckCompression(a Algorithm, c Compression) error {
 	if c == nil {
 		return nil

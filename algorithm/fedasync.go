@@ -49,7 +49,8 @@ func (a FedAsync) Weigh(weights []float64, _, staleness []int) ([]float64, float
 	return damp(weights, staleness, func(tau int) float64 { return float64(a.Mixing * a.fade(tau)) }), 1
 }
 
-// fade is s(τ).
+// fade returns s(τ), by which the weight of an update is multiplied whose model was replaced tau
+// times since its task began. It is 1 for the rule constant.
 func (a FedAsync) fade(tau int) float64 {
 	switch a.Rule {
 	case "polynomial":

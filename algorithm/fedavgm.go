@@ -28,7 +28,9 @@ type momentum struct {
 	v []float64
 }
 
-// Apply implements [ServerOptimizer].
+// Apply implements [ServerOptimizer]: it adds the mean update to the velocity v, which keeps the
+// part Momentum of itself, and moves the model by Rate times the velocity, or one step further with
+// Nesterov's momentum.
 func (m *momentum) Apply(model []float32, sum []int64, scale float64) {
 	checkLengths(len(model), len(sum), len(m.v))
 	for i, s := range sum {

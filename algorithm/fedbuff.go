@@ -26,7 +26,9 @@ type FedBuff struct {
 // Server implements [Algorithm].
 func (a FedBuff) Server(int) ServerOptimizer { return average{a.Rate} }
 
-// Weigh implements [Algorithm]: damped weights sum to less than 1 where updates are stale.
+// Weigh implements [Algorithm]: it lowers the weight of each update by the update's staleness. Such
+// weights sum to less than 1, unless the rule is normalised. staleness is nil where no update is
+// stale.
 func (a FedBuff) Weigh(weights []float64, steps, staleness []int) ([]float64, float64) {
 	switch {
 	case a.Rule == "normalised":

@@ -22,7 +22,9 @@ type FedExP struct {
 // Server implements [Algorithm]: η is in the factor of the sum.
 func (FedExP) Server(int) ServerOptimizer { return average{1} }
 
-// Stretch is η.
+// Stretch returns η, at least 1, by which the mean update is multiplied: the mean of the updates'
+// squared norms relative to twice that of their mean. It is large if the updates point in different
+// directions.
 func (a FedExP) Stretch(updates [][]int64, weights []float64, mean []int64) float64 {
 	squares := 0.0
 	for i, u := range updates {
@@ -40,7 +42,8 @@ type Stretching interface {
 	Stretch(updates [][]int64, weights []float64, mean []int64) float64
 }
 
-// Stretch is the factor of a round's step: 1 unless the algorithm is [Stretching].
+// Stretch returns the factor of a round's step: 1 unless the algorithm is [Stretching], which sees
+// the trained values of the updates, their weights and their mean.
 func (i *Instance) Stretch(updates [][]int64, weights []float64, mean []int64) float64 {
 	rule, ok := i.Algorithm.(Stretching)
 	if !ok {
@@ -53,7 +56,8 @@ func (i *Instance) Stretch(updates [][]int64, weights []float64, mean []int64) f
 	return rule.Stretch(trained, weights, mean[:i.trainable])
 }
 
-// SquaredNorm is that of an exact sum, added in the order of the parameters.
+// SquaredNorm returns the squared Euclidean norm of an exact sum, in units of the parameters. It is
+// added in the order of the parameters, so that it is the same on every machine.
 func SquaredNorm(sum []int64) (square float64) {
 	for _, s := range sum {
 		x := Delta(s, 1)

@@ -31,7 +31,8 @@ type proximal struct {
 // Start implements [Client].
 func (p *proximal) Start(base, _, _ []float32) { p.base = base }
 
-// Correct adds the pull to the gradient.
+// Correct adds to the gradient, in place, the pull μ(x − x₀) of the local model towards the model
+// from which the task started.
 func (p *proximal) Correct(local, gradient []float32) {
 	gradient = gradient[:len(local)]
 	base := p.base[:len(local)]

@@ -28,7 +28,9 @@ type Python struct {
 // Kind names the base class in Python.
 func (Python) Kind() string { return "Aggregation" }
 
-// Server implements [Algorithm].
+// Server implements [Algorithm] for a model of this many parameters. A class without a method step
+// gets plain averaging. Others keep as many vectors of state as the option asks for, which start at
+// zero.
 func (a Python) Server(params int) ServerOptimizer {
 	if a.Asker() != nil && !a.Asker().Has("step") {
 		return average{1}
@@ -40,7 +42,9 @@ func (a Python) Server(params int) ServerOptimizer {
 	return server
 }
 
-// Weigh implements [Algorithm].
+// Weigh implements [Algorithm]: the Python class gets the weights as staleness has lowered them,
+// and answers with its own, which are made to sum to 1. Weights below 0, or with the sum 0, are
+// reported as a failure. If the class fails, the weights stay.
 func (a Python) Weigh(weights []float64, steps, staleness []int) (list []float64, scale float64) {
 	weights, scale = a.Staleness.Weigh(weights, steps, staleness)
 	if a.Asker() == nil || !a.Asker().Has("weigh") {
@@ -64,6 +68,7 @@ func (a Python) Weigh(weights []float64, steps, staleness []int) (list []float64
 			len(list), sum, len(weights))
 		return weights, scale
 	}
+	// A sum that differs from 1 by rounding alone is left as it is.
 	if math.Abs(sum-1) > 1e-12 {
 		for i := range list {
 			list[i] /= sum
@@ -96,6 +101,7 @@ func (s *pythonServer) Apply(model []float32, sum []int64, scale float64) {
 		s.delta[i] = Delta(units, scale)
 	}
 	vectors := &policy.Vectors{Read: []any{s.delta}, Written: []any{model}}
+	// The state of the class is handed over behind the model, and is written in place.
 	for _, v := range s.state {
 		vectors.Written = append(vectors.Written, v)
 	}

@@ -39,7 +39,10 @@ func (a REFL) Weigh(weights []float64, steps, staleness []int) ([]float64, float
 	return Staleness{1}.Weigh(weights, steps, staleness)
 }
 
-// Join adds stale updates by their age and by what they add.
+// Join adds the stale updates to sum, which is that of the fresh ones with fresh of all weights. A
+// stale update counts by its age and by how much it differs from the fresh ones, over the first
+// trainable values. It returns the weights, which sum to 1: of each stale update and, last, of the
+// fresh ones.
 func (a REFL) Join(sum []int64, trainable int, fresh float64, stale []Stale) []float64 {
 	distances := make([]float64, len(stale))
 	list := make([]float64, len(stale)+1)
@@ -93,7 +96,8 @@ type Stale struct {
 	Staleness int
 }
 
-// SquaredDistance is that of two exact sums, added in order.
+// SquaredDistance returns the squared Euclidean distance of two exact sums of equal length, in
+// units of the parameters, added in their order.
 func SquaredDistance(x, y []int64) (sum float64) {
 	for i := range x {
 		d := float64(x[i]-y[i]) / Unit

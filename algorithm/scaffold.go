@@ -57,7 +57,8 @@ func (d *drift) Start(base, mean, state []float32) {
 	}
 }
 
-// Correct implements [Client]: it adds c − c_i.
+// Correct implements [Client]: it adds the difference c − c_i of the control variates to the
+// gradient, in place, which cancels the client's own drift.
 func (d *drift) Correct(local, gradient []float32) {
 	gradient = gradient[:len(local)]
 	drift := d.drift[:len(local)]
@@ -66,7 +67,8 @@ func (d *drift) Correct(local, gradient []float32) {
 	}
 }
 
-// End implements [Client]: it returns c_i⁺ of option II.
+// End implements [Client]: it returns c_i⁺ of option II, the client's next control variate. It
+// follows from the way that the local model has gone in this many steps of this rate.
 func (d *drift) End(local []float32, steps int, rate float64) []float32 {
 	next := make([]float32, len(d.base))
 	way := float64(float64(steps) * float64(float32(rate))) // K η, with the η of the steps

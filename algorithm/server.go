@@ -38,7 +38,9 @@ func checkLengths(model, sum, vector int) {
 	}
 }
 
-// restore copies vectors, the last of which has no value below least.
+// restore copies the vectors of a saved state, src, into dst. It is an error, and nothing is
+// copied, if numbers or lengths differ, a value is not finite, or one in the last vector is below
+// lowest.
 func restore(dst, src [][]float64, lowest float64) error {
 	if len(src) != len(dst) {
 		return fmt.Errorf("algorithm: a state of %d vectors, want %d", len(src), len(dst))
@@ -89,7 +91,8 @@ func (p *partly) State() (state [][]float64) {
 	return state
 }
 
-// Restore implements [ServerOptimizer]: the values behind the trained ones are ignored.
+// Restore implements [ServerOptimizer]: it takes vectors of the length of the whole model, and
+// hands on their trained values. The values behind those are not part of the state.
 func (p *partly) Restore(state [][]float64) error {
 	trained := make([][]float64, len(state))
 	for i, v := range state {

@@ -45,7 +45,7 @@ func ByStaleness(weights []float64, staleness []int, exponent float64) []float64
 	return list
 }
 
-// power is base^exponent for 0 <= exponent <= 16, from products and square roots
+// power returns base^exponent for an exponent from 0 to 16. It uses products and square roots
 // alone: those are rounded alike on every machine, which math.Pow does not promise.
 func power(base, exponent float64) float64 {
 	result := 1.0
@@ -53,6 +53,7 @@ func power(base, exponent float64) float64 {
 	for range int(integer) {
 		result = float64(result * base)
 	}
+	// Each turn takes one binary digit of the exponent's fraction.
 	for part > 0 {
 		base = math.Sqrt(base)
 		part *= 2

@@ -27,6 +27,8 @@ type DifferenceError struct {
 	X, Model float32
 }
 
+// Error returns the message: which parameter the client moved too far from the global model, or to
+// a value that is not finite.
 func (e *DifferenceError) Error() string {
 	return fmt.Sprintf(
 		"algorithm: parameter %d is %v where the model has %v: want a difference below %d",

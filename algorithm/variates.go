@@ -66,7 +66,8 @@ func kind(residuals bool) string {
 // Weight is 1/N, the weight of a client's c_i⁺ − c_i in the exact sum.
 func (v *ClientStates) Weight() float64 { return 1 / float64(v.population) }
 
-// Server is c as clients use it, in a new slice; nil while it is zero.
+// Server returns the server's control variate c in float32, as clients use it, in a new slice. It
+// is nil as long as c is zero.
 func (v *ClientStates) Server() []float32 {
 	c := make([]float32, len(v.server))
 	for i, x := range v.server {
@@ -118,7 +119,8 @@ type SavedStates struct {
 	Residuals bool
 }
 
-// State lists the variates, those of clients that have one in ascending order.
+// State returns what a checkpoint must hold: c and the states of the clients that have one, in
+// ascending order of the clients. It shares memory with v.
 func (v *ClientStates) State() SavedStates {
 	s := SavedStates{Server: v.server, Residuals: v.Residuals(), Clients: slices.Sorted(maps.Keys(v.clients))}
 	for _, c := range s.Clients {
@@ -127,8 +129,8 @@ func (v *ClientStates) State() SavedStates {
 	return s
 }
 
-// Restore takes what State returned; the clients' values are kept, not copied.
-// It returns an error, and changes nothing, when the state does not fit.
+// Restore takes what State returned in a run with an equal configuration. The clients' values are
+// kept, not copied. It returns an error, and changes nothing, if the state does not fit.
 func (v *ClientStates) Restore(s SavedStates) error {
 	if s.Residuals != v.Residuals() {
 		return fmt.Errorf("algorithm: a state of %s, where the clients keep %s", kind(s.Residuals), v.Kind())
@@ -143,6 +145,7 @@ func (v *ClientStates) Restore(s SavedStates) error {
 			return fmt.Errorf("algorithm: the server's control variate holds %v for parameter %d", x, i)
 		}
 	}
+	// All clients are checked before the first is taken over.
 	clients := make(map[int]ClientState, len(s.Clients))
 	for i, c := range s.Clients {
 		if c < 0 ||

@@ -31,9 +31,9 @@ func BySamples(samples []int) ([]float64, error) {
 	return weights, nil
 }
 
-// FillUnreported puts the rounded mean of the numbers of samples that are told in the place of each
-// that is not, which is 0, so that such a client neither rules nor is lost; where none is
-// told all get 1. It changes the list and returns it.
+// FillUnreported replaces each number of samples that is 0, which stands for a client that does not
+// tell it, by the rounded mean of those that are told, so that such a client neither dominates nor
+// vanishes. If none is told, all become 1. It changes the list and returns it.
 func FillUnreported(samples []int) []int {
 	sum := 0
 	reported := 0
@@ -55,7 +55,8 @@ func FillUnreported(samples []int) []int {
 	return samples
 }
 
-// normalise divides values by their sum, which it returns.
+// normalise divides the values by their sum, in place, so that they sum to 1, and returns the
+// former sum, which must not be 0.
 func normalise(values []float64) (sum float64) {
 	sum = total(values)
 	for i := range values {

@@ -72,7 +72,8 @@ func (c *Clipper) Memory() []float64 { return c.memory }
 // maxMemory bounds the numbers that are remembered.
 const maxMemory = 1 << 20
 
-// Restore takes what Memory returned. It returns an error when it could not have.
+// Restore takes over what Memory returned before. It returns an error if no bound can have
+// remembered it: too many numbers, or one below 0 or not finite.
 func (c *Clipper) Restore(memory []float64) error {
 	if len(memory) > maxMemory || c.Rule == nil && len(memory) > 0 {
 		return fmt.Errorf("combine: a bound that remembers %d numbers", len(memory))

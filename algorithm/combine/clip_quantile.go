@@ -19,7 +19,9 @@ type Quantile struct {
 	Rate     float64 `key:"rate" default:"0.2" range:"(0,1]" help:"how fast the bound moves, eta"`
 }
 
-// Bound remembers the bound of the next round.
+// Bound returns the bound of this round, which was settled by the rounds before, and remembers that
+// of the next. The bound grows if too few of the norms are below it, and shrinks otherwise, so that
+// a share of Quantile is below it in the long run.
 func (q Quantile) Bound(memory, norms []float64) (bound float64, next []float64) {
 	bound = q.Initial
 	if len(memory) > 0 {

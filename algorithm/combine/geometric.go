@@ -27,11 +27,14 @@ type GeometricMedian struct {
 	Smoothing  float64 `key:"smoothing" default:"1e-6" range:"(0,1e6]" help:"least distance that a step divides by"`
 }
 
-// Combine implements [Rule]. Buffers are averaged with the λ, which are small for far updates.
+// Combine implements [Rule]: it writes the geometric median of the updates, weighted, into dst. It
+// is a mean with the weights λ, which are small for updates that are far away and with which
+// buffers are averaged, too.
 func (g GeometricMedian) Combine(dst []int64, updates [][]int64, weights []float64) (shares []float64) {
 	distances := squaredDistances(updates)
 	shares = weights
 	moved := 1.0
+	// The iteration ends when no λ changes much any more.
 	for i := 0; i < g.Iterations && moved > still; i++ {
 		shares, moved = g.step(distances, weights, shares)
 	}
@@ -42,7 +45,9 @@ func (g GeometricMedian) Combine(dst []int64, updates [][]int64, weights []float
 // still is the change of a share below which the algorithm has come to its end.
 const still = 1e-13
 
-// step returns the next λ, and by how much they changed at most.
+// step makes one step of Weiszfeld's algorithm: from the present λ, shares, it returns the next
+// ones and the largest change of any of them. distances are the squared distances of each two
+// updates, from which those to the mean follow.
 func (g GeometricMedian) step(distances [][]float64, weights, shares []float64) (next []float64, moved float64) {
 	next = make([]float64, len(shares))
 	spread := 0.0 // Σ λ_d λ_e D_de

@@ -24,7 +24,8 @@ type Krum struct {
 // Validate refuses a number of updates in which Krum does not withstand the Byzantine ones.
 func (k Krum) Validate(updates int) error { return k.check("krum", updates, 3) }
 
-// Combine implements [Rule]. Buffers are those of the update that is chosen.
+// Combine implements [Rule]: it copies the update with the least score into dst, and gives it the
+// share 1. Buffers are those of the same update.
 func (k Krum) Combine(dst []int64, updates [][]int64, _ []float64) (shares []float64) {
 	nearest := k.rank(updates)[0]
 	copy(dst, updates[nearest])
@@ -56,7 +57,8 @@ func (k MultiKrum) Validate(updates int) error {
 	return k.check("multi_krum", updates, 3)
 }
 
-// Combine implements [Rule]. Buffers are averaged over the updates that are chosen.
+// Combine implements [Rule]: it writes the weighted mean of the updates with the least scores into
+// dst. It returns their weights in that mean, 0 for the others, with which buffers are averaged.
 func (k MultiKrum) Combine(dst []int64, updates [][]int64, weights []float64) (shares []float64) {
 	n := len(updates)
 	keep := max(1, n-k.Count(n))
@@ -66,6 +68,7 @@ func (k MultiKrum) Combine(dst []int64, updates [][]int64, weights []float64) (s
 	factors := make([]float64, n)
 	total := 0.0
 	near := k.rank(updates)[:keep]
+	// The weights are added in the order of the updates, so that the sum does not depend on scores.
 	for _, i := range slices.Sorted(slices.Values(near)) {
 		factors[i] = weights[i]
 		total += weights[i]
@@ -77,7 +80,9 @@ func (k MultiKrum) Combine(dst []int64, updates [][]int64, weights []float64) (s
 	return factors
 }
 
-// rank lists the updates from the least score on.
+// rank returns the indices of the updates from the least score on. The score of an update is the
+// sum of the squared distances to its nearest n-f-2 others, at least one, if f of n updates may be
+// false.
 func (l Byzantine) rank(updates [][]int64) []int {
 	n := len(updates)
 	near := min(n-1, max(1, n-l.Count(n)-2))

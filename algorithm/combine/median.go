@@ -11,7 +11,8 @@ func init() {
 // half of the updates move no value beyond those of the others.
 type Median struct{ perParameter }
 
-// Combine implements [Rule], for buffers too ([ByValue]).
+// Combine implements [Rule]: it writes the median of each parameter over all updates into dst, the
+// mean of the two middle values if their number is even. Buffers are combined likewise ([ByValue]).
 func (Median) Combine(dst []int64, updates [][]int64, _ []float64) (shares []float64) {
 	byParameter(dst, updates, func(values []int64) int64 {
 		slices.Sort(values)

@@ -18,7 +18,8 @@ type NNM struct {
 	Then string `key:"then" default:"trimmed_mean" words:"trimmed_mean,median,krum,multi_krum,geometric_median" help:"rule that combines the mixed updates, with the same liars"`
 }
 
-// then is the rule behind the mixing.
+// then returns the rule that combines the mixed updates, by the option Then. It is the trimmed mean
+// if none is named.
 func (m NNM) then() Rule {
 	switch m.Then {
 	case "median":
@@ -48,7 +49,9 @@ func (m NNM) Needs() registry.Needs {
 	return registry.Needs{EqualWeight: true, Copy: true, Whole: registry.NeedsOf(m.then()).Whole}
 }
 
-// Combine implements [Rule]. Buffers are averaged as if they had been mixed with the updates.
+// Combine implements [Rule]: it replaces each update by the mean of its nearest ones, itself
+// included, and combines these by the rule of the option Then. The shares are those with which
+// buffers are averaged as if they had been mixed with the updates.
 func (m NNM) Combine(dst []int64, updates [][]int64, weights []float64) (shares []float64) {
 	n := len(updates)
 	near := max(1, n-m.Count(n))

@@ -101,7 +101,8 @@ func byParameter(dst []int64, updates [][]int64, f func(values []int64) int64) {
 	})
 }
 
-// parallel has f do 0..n-1 in contiguous parts, one for each core, and waits for all.
+// parallel calls f for contiguous parts that together cover 0 to n-1, one part for each core, at
+// the same time. It returns when all calls have. end is the first index behind a part.
 func parallel(n int, f func(start, end int)) {
 	var all sync.WaitGroup
 	parts := min(n, runtime.GOMAXPROCS(0))
@@ -114,7 +115,8 @@ func parallel(n int, f func(start, end int)) {
 // Norm returns the Euclidean norm of an exact sum of weight 1, such as the trained values of an update.
 func Norm(update []int64) float64 { return math.Sqrt(algorithm.SquaredNorm(update)) }
 
-// Norms are those of updates, each added up in the order of the parameters.
+// Norms returns the Euclidean norm of each update. Each is added up in the order of the parameters,
+// so that it is the same on every machine.
 func Norms(updates [][]int64) []float64 {
 	norms := make([]float64, len(updates))
 	parallel(len(norms), func(start, end int) {
@@ -125,7 +127,8 @@ func Norms(updates [][]int64) []float64 {
 	return norms
 }
 
-// squaredDistances are those of each two updates, in a symmetric matrix.
+// squaredDistances returns a symmetric matrix with the squared Euclidean distance of each two
+// updates. The diagonal is 0.
 func squaredDistances(updates [][]int64) [][]float64 {
 	n := len(updates)
 	d := make([][]float64, n)

@@ -92,7 +92,8 @@ func (s Setup) Name() string {
 	return Rules.NameOf(s.Rule)
 }
 
-// key is the configuration's for what needs single updates.
+// key returns the key of the configuration to name in errors about what looks at single updates:
+// the rule's, the bound's or privacy's.
 func (s Setup) key() string {
 	switch {
 	case s.Private:
@@ -105,8 +106,8 @@ func (s Setup) key() string {
 	return "aggregate.combine"
 }
 
-// Check returns a [*registry.OptionError] when an algorithm, or the compression of its
-// updates (nil: they are whole), does not go with single updates.
+// Check returns a [*registry.OptionError] if algorithm a, or the compression c of its updates, does
+// not go with a rule or a bound that looks at single updates. A nil c stands for whole updates.
 func (s Setup) Check(a algorithm.Algorithm, c algorithm.Compression) error {
 	key := s.key()
 	name := algorithm.Algorithms.NameOf(a)
@@ -172,6 +173,7 @@ func (s Setup) Apply(dst []int64, updates [][]int64, weights []float64) (bufferW
 	}
 	total := sumOf(weights)
 	normalised := make([]float64, len(weights))
+	// Rules take weights that sum to 1, and the sum is put back in afterwards.
 	for i, w := range weights {
 		normalised[i] = w / total
 	}

@@ -105,8 +105,8 @@ func (f Formula) options() []struct{ key, text string } {
 // programs are the formulas compiled so far, by their text, since a round asks once each.
 var programs sync.Map
 
-// program returns the compiled formula of a text. It is compiled once in this process. An error
-// says what is wrong with the text.
+// program returns the compiled formula of a text. Programs are kept, so each text is compiled once.
+// A text that is no formula is an error.
 func program(text string) (*schedule.Program, error) {
 	if p, ok := programs.Load(text); ok {
 		return p.(*schedule.Program), nil
@@ -135,8 +135,8 @@ func (f Formula) Validate(int) error {
 	return nil
 }
 
-// reads reports whether any of the formulas reads a variable or calls a function of one of these
-// names. Formulas that do not compile read nothing.
+// reads reports whether one of the rule's formulas, for n, m or seconds, reads one of these names
+// of variables. A formula that does not compile reads nothing.
 func (f Formula) reads(names ...string) bool {
 	for _, o := range f.options() {
 		p, err := program(o.text)
@@ -199,7 +199,7 @@ func (f Formula) In(facts Facts) (n Numbers, err error) {
 		Quantile:       facts.Quantile,
 		Functions:      schedule.PortableFunctions,
 	}
-	// The mean is expensive to compute, so it is asked only if a formula reads it.
+	// The mean of expected times is costly, so it is calculated only for formulas that read it.
 	if f.reads("expected") {
 		v.Expected = facts.Mean()
 	}

@@ -26,9 +26,9 @@ func (Python) Kind() string { return "Closing" }
 // Deadline returns the option deadline_seconds as virtual time in nanoseconds, at least 1 ns.
 func (p Python) Deadline() Time { return Deadline{Seconds: p.Seconds}.Deadline() }
 
-// Close returns the answer of the class, or false where it has failed. The class is not asked
-// before there are as many updates as the option updates says. Where no process is bound, the round
-// closes with that number.
+// Close reports whether the round closes now, by the answer of the Python class. It does not before
+// the fewest updates have been accepted, nor if the class has failed. Without a bound class it
+// closes at once.
 func (p Python) Close(now Standing) bool {
 	if now.Accepted < p.Fewest {
 		return false

@@ -6,6 +6,8 @@ import (
 	"fedpace/registry"
 )
 
+// init registers the rule under the name by which a configuration chooses it. The text is its line
+// in the list of closing rules.
 func init() {
 	Rules.Register(
 		"quorum",

@@ -266,6 +266,7 @@ func (s *FairLink) enqueue(g *group, x int32) {
 	f.prev = x
 	f.next = x
 	passed := int32(0)
+	// The search begins at the end of the ring, where a flow that starts now belongs.
 	if g.n > 0 {
 		f.next = g.head
 		for f.prev = s.flows[g.head].prev; passed < g.n && f.mark.Less(s.flows[f.prev].mark); passed++ {
@@ -281,7 +282,8 @@ func (s *FairLink) enqueue(g *group, x int32) {
 	g.n++
 }
 
-// remove takes a flow out of its group, and out with the group if it is empty.
+// remove takes flow x out of its group, whatever is left of it. A group that is empty then is taken
+// off the link, too.
 func (s *FairLink) remove(x int32) {
 	f := &s.flows[x]
 	i := f.group
@@ -299,6 +301,7 @@ func (s *FairLink) remove(x int32) {
 		s.leave(i)
 		delete(s.byUnshared, g.unshared)
 		s.freeGroups = append(s.freeGroups, i)
+	// The group's next completion is that of another flow now.
 	case first:
 		s.setDue(i)
 	}

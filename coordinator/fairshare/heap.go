@@ -16,6 +16,7 @@ func (h *heap) contains(x int32) bool {
 	return int(x) < len(h.place) && int(h.place[x]) < len(h.list) && h.list[h.place[x]] == x
 }
 
+// add puts the number x, which must not be there, into the heap and notes its place.
 func (h *heap) add(x int32) {
 	for int(x) >= len(h.place) {
 		h.place = append(h.place, 0)
@@ -25,6 +26,8 @@ func (h *heap) add(x int32) {
 	h.fix(len(h.list) - 1)
 }
 
+// remove takes the number x, which must be there, out of the heap: the last number takes its place
+// and moves to where it belongs.
 func (h *heap) remove(x int32) {
 	i := int(h.place[x])
 	last := len(h.list) - 1
@@ -38,7 +41,8 @@ func (h *heap) remove(x int32) {
 // moved puts a number in its place again after what decides that has changed.
 func (h *heap) moved(x int32) { h.fix(int(h.place[x])) }
 
-// fix moves the number at a place up or down to where it belongs.
+// fix moves the number at place i up or down the heap until no number is before its parent. All
+// others must be in order.
 func (h *heap) fix(i int) {
 	for parent := (i - 1) / 2; i > 0 && h.before(h.list[i], h.list[parent]); parent = (i - 1) / 2 {
 		h.swap(i, parent)

@@ -41,7 +41,8 @@ func (s *FairLink) hasShare(rate uint64) bool {
 	return hi == 0 && lo < s.cap-s.free
 }
 
-// setBound sets the rate that no transfer is faster than.
+// setBound sets the rate that no transfer on this link is faster than from the time now on, and
+// finds which groups are slowed down by it. Rates are parts of the full rate.
 func (s *FairLink) setBound(now int64, bound uint64) {
 	if bound == s.bound {
 		return
@@ -51,7 +52,8 @@ func (s *FairLink) setBound(now int64, bound uint64) {
 	s.relevel()
 }
 
-// demand is what all rates come to: fixed, and slow times the bound.
+// demand returns the rate that all transfers of this link come to under the present
+// bound, in two parts: fixed, and slow times the bound.
 func (s *FairLink) demand() (fixed, slow uint64) {
 	switch {
 	case s.slow == 0:
@@ -62,7 +64,8 @@ func (s *FairLink) demand() (fixed, slow uint64) {
 	return s.cap, 0
 }
 
-// move moves a group between those slowed down and the others.
+// move moves group i from those that are slowed down to the others, or back. What the group has
+// been served until now is kept, and both heaps follow.
 func (s *FairLink) move(i int32) {
 	g := &s.groups[i]
 	g.base = s.service(g)
@@ -85,7 +88,8 @@ func (s *FairLink) leave(i int32) {
 	byDue.remove(i)
 }
 
-// count adds n transfers of a group, or takes them away.
+// count adds n transfers of a group to the link's totals, or takes them away if n is negative.
+// Slowed transfers are counted, and the rates of the others are added up.
 func (s *FairLink) count(g *group, n int) {
 	if g.slowed {
 		s.slow += n
@@ -102,7 +106,8 @@ func (s *FairLink) heaps(slowed bool) (byRate, byDue *heap) {
 	return &s.freeByRate, &s.freeByDue
 }
 
-// findDue finds when a group's first transfer is complete.
+// findDue sets when the first transfer of a group is complete: a reading of the link's clock if the
+// group is slowed down, otherwise a time in nanoseconds.
 func (s *FairLink) findDue(g *group) {
 	remaining := s.flows[g.head].mark.sub(g.base)
 	if g.slowed {

@@ -29,10 +29,12 @@ type Tree struct {
 	order []int32  // scratch
 }
 
-// NewTree returns a tree without transfers. Each will need so much of the server, and so much
-// of its site's link; nothing means that this one holds nobody up. nil: neither does.
+// NewTree returns a tree without transfers, of a server and the links of this many sites. server
+// and site are the work of one transfer at each of them. The zero value means that nothing is
+// shared there, and if both are zero, the tree is nil.
 func NewTree(server, site Work, sites int) *Tree {
 	t := &Tree{need: server, cap: fullRate, level: fullRate}
+	// If only one of the two is shared, the tree has a single level.
 	switch {
 	case server.IsZero() && site.IsZero():
 		return nil
@@ -77,7 +79,9 @@ func (t *Tree) Start(now int64, id uint64, client int, unshared int64) (handle u
 	return t.Resume(now, id, client, unshared, t.need)
 }
 
-// Resume adds a transfer of which less is left.
+// Resume adds a transfer of a client at the time now, in nanoseconds, of which only remaining is
+// left to do. unshared is how long the whole transfer takes if nobody slows it down. The handle
+// identifies the transfer on the tree.
 func (t *Tree) Resume(now int64, id uint64, client int, unshared int64, remaining Work) (handle uint64) {
 	site := client % len(t.links)
 	s := t.links[site]
@@ -139,7 +143,8 @@ func (t *Tree) settle(now int64, site int32) {
 	}
 }
 
-// place puts a site where it belongs among those with transfers.
+// place puts a site where it belongs in the heap of sites with transfers, by when its next one is
+// complete, or takes it out if it has none.
 func (t *Tree) place(site int32) {
 	s := t.links[site]
 	due, ok := s.Due()

@@ -70,7 +70,8 @@ func served(rate uint64, ns int64) Work {
 	return Work{hi, lo}
 }
 
-// takes is how many whole nanoseconds a rate needs for the work, at most never.
+// duration returns how many whole nanoseconds the work takes at this rate, rounded up. It is at
+// most never, which stands for work that does not end.
 func (w Work) duration(rate uint64) int64 {
 	if w.Hi >= rate {
 		if w.IsZero() {

@@ -58,7 +58,8 @@ func (a Auto) LocalSteps(p Progress) int {
 	return steps(float64(top*left), top)
 }
 
-// Reason returns the pace, K* and the part of the run that is over.
+// Reason returns what the next decision rests on, for the user: the measured pace, K*, and the part
+// of the run that is over, if known. It is zero as long as no pace is measured.
 func (a Auto) Reason(p Progress) (r Reason) {
 	if !p.Pace.Known {
 		return r
@@ -71,7 +72,8 @@ func (a Auto) Reason(p Progress) (r Reason) {
 	return r
 }
 
-// top is K*, from 1 to K_0.
+// top returns K*, the number of local steps with which the wanted part of a round is computing,
+// limited to 1 to K_0. p has the pace, which must be known.
 func (a Auto) top(p *Progress) float64 {
 	k0 := float64(p.K0)
 	if p.Pace.Step == 0 {

@@ -14,7 +14,8 @@ type Span struct {
 	Seconds float64 `key:"seconds" is:"null" range:"(0,4e9]" unit:"seconds" help:"virtual time at which to is reached, in place of rounds"`
 }
 
-// Validate refuses a span of neither rounds nor virtual time, and one of both.
+// Validate returns an error unless the span is given in exactly one of rounds and seconds of
+// virtual time.
 func (s Span) Validate() error {
 	switch {
 	case s.Rounds == 0 && s.Seconds == 0:

@@ -25,7 +25,8 @@ func (s ExpressionK) Validate() error {
 // Needs asks for what the variables of the formula need.
 func (s ExpressionK) Needs() Needs { return valid(s.Formula).needs() }
 
-// LocalSteps returns the formula's value, rounded up, or K_0 while it is unknown.
+// LocalSteps returns the value of the user's formula for the next round, rounded up to a whole
+// number. It is K_0 as long as the formula reads something that is not known yet.
 func (s ExpressionK) LocalSteps(p Progress) int {
 	x, ok := valid(s.Formula).value(&p)
 	if !ok {
@@ -63,6 +64,9 @@ func (s ExpressionEta) Validate() error { return ExpressionK(s).Validate() }
 
 func (s ExpressionEta) Needs() Needs { return ExpressionK(s).Needs() }
 
+// LearningRate returns the value of the user's formula for the next round. It is eta_0 as long as
+// the formula reads something that is not known yet. In the formula, eta is the rate of the round
+// before.
 func (s ExpressionEta) LearningRate(p Progress) float64 {
 	f := valid(s.Formula)
 	p.LearningRate = p.Previous.LearningRate

@@ -196,6 +196,7 @@ func (g *grammar) compile(text string, variables any) (*vm.Program, error) {
 	for _, set := range options {
 		set(c)
 	}
+	// A name that is disabled must not be found as a builtin either.
 	for name := range c.Disabled {
 		delete(c.Builtins, name)
 	}
@@ -259,7 +260,8 @@ func replace(node *ast.Node, replacement ast.Node) {
 // formulas are the formulas compiled so far, by their text, since a schedule asks once a round.
 var formulas sync.Map
 
-// compiled returns the formula of a text, which is compiled only the first time.
+// compiled returns the compiled formula of a text. Formulas are kept, so each text is compiled
+// once. A text that is no formula gives the same error each time.
 func compiled(text string) (*formula, error) {
 	if f, ok := formulas.Load(text); ok {
 		return f.(*formula), nil

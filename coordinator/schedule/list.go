@@ -65,6 +65,7 @@ func checkFroms(list []From) error {
 		switch {
 		case f.Round != 0 && f.Seconds != 0:
 			return registry.Errorf(at+".from_seconds", "goes with no from_round (keep one of the two)")
+		// The first entry settles whether values begin at rounds, at times, or at neither.
 		case (f.Round != 0) != (first.Round != 0) || (f.Seconds != 0) != (first.Seconds != 0):
 			return registry.Errorf(
 				at,

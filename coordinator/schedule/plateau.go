@@ -36,12 +36,14 @@ func RestorePlateau(c PlateauConfig, s Plateau) Plateau {
 	return s
 }
 
-// Observe adds the next evaluation's validation error, for example 1 minus the
-// accuracy.
+// Observe takes the validation error of the next evaluation, for example 1 minus the accuracy. The
+// error has converged once the best value has improved by no more than MinDelta over Patience
+// evaluations, and stays so.
 func (p *Plateau) Observe(validationError float64) {
 	if n := len(p.Best); n > 0 {
 		validationError = min(validationError, p.Best[n-1])
 	}
+	// The list of best values so far has at most Patience + 1 entries.
 	if len(p.Best) > p.config.Patience {
 		p.Best = p.Best[1:]
 	}

@@ -27,7 +27,8 @@ type PowerK struct {
 // maxPower bounds the amount of the exponent, and maxDenominator its denominator.
 const maxPower, maxDenominator = 4, 100
 
-// parsePower reads an exponent, a number or a fraction such as 1/3, exactly.
+// parsePower reads an exponent from the configuration: a number, or a fraction such as 1/3, which
+// is kept exactly. The error names the limits.
 func parsePower(text string) (*big.Rat, error) {
 	p := new(big.Rat)
 	ok := len(text) <= 20

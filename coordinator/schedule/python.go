@@ -19,7 +19,8 @@ type reads struct {
 	Reads string `key:"reads" default:"" help:"which measured values it needs, with commas between them: losses, validation, stragglers; the others may be None"`
 }
 
-// Validate refuses words that stand for no measured value.
+// Validate returns an error if the option reads has a word that stands for no measured value. The
+// words are losses, validation and stragglers.
 func (r reads) Validate() error {
 	for _, word := range r.words() {
 		if !slices.Contains([]string{"losses", "validation", "stragglers"}, word) {
@@ -29,7 +30,8 @@ func (r reads) Validate() error {
 	return nil
 }
 
-// Needs asks for what the words stand for.
+// Needs says which measured values the run must provide for a policy: those that the words in the
+// option reads stand for.
 func (r reads) Needs() (n Needs) {
 	words := r.words()
 	n.Losses = slices.Contains(words, "losses")
@@ -53,7 +55,8 @@ type PythonK struct {
 // Kind names the base class in Python.
 func (PythonK) Kind() string { return "LocalSteps" }
 
-// LocalSteps is the answer of the policy, or 0 where it has failed.
+// LocalSteps returns the local steps of the next round by the answer of the user's policy, rounded
+// up. It is K_0 if no policy is bound or its answer is no number of steps, which ends the run.
 func (s PythonK) LocalSteps(p Progress) int {
 	if s.Asker() == nil {
 		return p.K0
@@ -81,7 +84,8 @@ type PythonEta struct {
 // Kind names the base class in Python.
 func (PythonEta) Kind() string { return "LearningRate" }
 
-// LearningRate is the answer of the policy, or eta_0 where it has failed.
+// LearningRate returns the learning rate of the next round by the answer of the user's policy. It
+// is eta_0 if no policy is bound or its answer is no rate, which ends the run.
 func (s PythonEta) LearningRate(p Progress) float64 {
 	if s.Asker() == nil {
 		return p.Eta0
@@ -121,7 +125,9 @@ type askedDecided struct {
 	Seconds      float64 `json:"seconds"`
 }
 
-// question writes what is known when a round starts as a policy is asked about it.
+// question returns what is known when a round starts, in the form in which a policy in Python is
+// asked. A value that is not known, or not finite, is left out. Steps are in the unit of K: local
+// steps or epochs.
 func question(p *Progress) *asked {
 	known := func(x float64, ok bool) *float64 {
 		if !ok || math.IsNaN(x) || math.IsInf(x, 0) {

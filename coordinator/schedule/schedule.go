@@ -257,7 +257,8 @@ func Renamed(old string) string {
 	return name
 }
 
-// Parse reads one of [Names]: a pair of which one is fixed.
+// Parse returns the pair of schedules that a name stands for, one of [Names]. In each pair one of K
+// and eta is fixed: a name with the prefix eta- is a schedule of eta, any other one of K.
 func Parse(name string) (Pair, error) {
 	if !slices.Contains(Names(), name) {
 		return Pair{}, fmt.Errorf(

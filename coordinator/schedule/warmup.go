@@ -18,6 +18,8 @@ func (s Warmup) Validate() error { return registry.Below("then", Validate(s.Then
 
 func (s Warmup) NeedsWith(run Setup) Needs { return NeedsOf(s.Then, run) }
 
+// LearningRate returns the rate of the schedule that follows, times the part of it that the warm-up
+// allows in this round. The part grows from round to round up to 1.
 func (s Warmup) LearningRate(p Progress) float64 {
 	// Then must be told the last rate as it gave it, without this schedule's part.
 	if p.Round > 1 {

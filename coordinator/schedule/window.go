@@ -58,7 +58,9 @@ func RestoreWindow(c WindowConfig, s Window) Window {
 	return s
 }
 
-// Observe adds the next round's loss; NaN stands for a round without one.
+// Observe takes the loss of the next round, NaN for a round without one. The window then spans the
+// last Size rounds. The initial loss F_0 is set once, when the window is full, or after the first
+// loss if the configuration says so.
 func (w *Window) Observe(loss float64) {
 	w.Rounds++
 	for len(w.Recent) > 0 && w.Recent[0].Round <= w.Rounds-w.config.Size {

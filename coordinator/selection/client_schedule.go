@@ -7,6 +7,8 @@ import (
 	"fedpace/registry"
 )
 
+// init registers the rule under the name by which a configuration chooses it. The text is its line
+// in the list of selections.
 func init() {
 	Rules.Register(
 		"client_schedule",
@@ -53,7 +55,9 @@ type client struct {
 	LearningRate *float64 `json:"learning_rate"`
 }
 
-// about is a question about a client with up to k steps.
+// about makes the question about one client that the Python class is asked: its number, its samples
+// if known, the round's deadline in seconds if there is one, and how many seconds 1, 2, ... up to k
+// local steps are expected to take it.
 func about(s *Setup, number, k int) client {
 	question := client{Number: number, LocalSteps: k}
 	if s.Samples != nil {
@@ -76,7 +80,9 @@ func about(s *Setup, number, k int) client {
 // maxTimes bounds the times that a policy is given.
 const maxTimes = 1000
 
-// Limit is the answer of the class, from 0 to k.
+// Limit returns how many local steps a client takes in a round, from 0 to k, by the answer of the
+// Python class. 0 leaves the client out. An answer out of range is reported as a failure, and the
+// client takes k.
 func (p ClientSchedule) Limit(s *Setup, number, k int) int {
 	k = LimitOf(p.Base, s, number, k)
 	if p.Asker() == nil || k == 0 || !p.Asker().Has("local_steps") {
@@ -93,7 +99,8 @@ func (p ClientSchedule) Limit(s *Setup, number, k int) int {
 	return steps
 }
 
-// Rate is the answer of the class, or the round's rate.
+// Rate returns the learning rate of one client's task, by the answer of the Python class. k is the
+// task's local steps, and rate that of the round, which counts if the class says nothing or fails.
 func (p ClientSchedule) Rate(s *Setup, number, k int, rate float64) float64 {
 	if p.Asker() == nil || !p.Asker().Has("learning_rate") {
 		return rate

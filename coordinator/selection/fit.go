@@ -7,6 +7,8 @@ import (
 	"fedpace/registry"
 )
 
+// init registers the rule under the name by which a configuration chooses it. The text is its line
+// in the list of selections.
 func init() {
 	Rules.Register(
 		"fit",
@@ -40,7 +42,9 @@ func (f Fit) DrawsBy() Rule {
 	return f
 }
 
-// Limit is the most steps, up to k, that are expected to fit the deadline.
+// Limit returns the largest number of local steps, up to k, with which the client's task is
+// expected to end by the round's deadline. It is 0, and the client is left out, if even the fewest
+// steps that the rule allows do not fit.
 func (f Fit) Limit(s *Setup, client, k int) int {
 	k = LimitOf(f.Base, s, client, k)
 	if s.Deadline == 0 || s.Expect(client, k) <= s.Deadline {
@@ -50,6 +54,7 @@ func (f Fit) Limit(s *Setup, client, k int) int {
 	if f.MinSteps > 0 && s.Expect(client, fewest) > s.Deadline {
 		return 0
 	}
+	// More steps take longer, so the first number that is too late can be searched.
 	return fewest + sort.Search(k-fewest, func(more int) bool { return s.Expect(client, fewest+more+1) > s.Deadline })
 }
 

@@ -30,7 +30,8 @@ type Flanp struct {
 	MinDelta float64 `key:"min_delta" default:"0.01" range:"[0,1]" help:"least improvement of that loss, as a part of it"`
 }
 
-// Order sorts the clients by their speed.
+// Order returns the order of a run: it sorts the clients by the time that they are expected to
+// take, the fastest first, of equal ones the smaller number first, and begins with the first stage.
 func (f Flanp) Order(s Setup) (Order, error) {
 	o := &growing{Flanp: f, seed: s.Seed, fastest: make([]int32, s.Clients)}
 	times := expectedTimes(&s)
@@ -45,6 +46,8 @@ func (f Flanp) Order(s Setup) (Order, error) {
 	return o, nil
 }
 
+// Needs says what the rule must be given: rounds that do not overlap, and the clients' times and
+// speeds. It needs losses if the stages do not have a fixed number of rounds.
 func (f Flanp) Needs() Needs {
 	return Needs{
 		Rounds: true,
@@ -62,7 +65,8 @@ func (f Flanp) String() string {
 	return fmt.Sprintf("from the fastest %d on, then twice as many", f.Begin)
 }
 
-// expectedTimes are the clients' expected times for their local steps of round 1.
+// expectedTimes returns for each client the virtual time that a task with its local steps of round
+// 1 is expected to take.
 func expectedTimes(s *Setup) []Time {
 	times := make([]Time, s.Clients)
 	for client := range times {
@@ -148,7 +152,8 @@ func (o *growing) improves(loss float64) bool {
 // Memory encodes the stage.
 func (o *growing) Memory() []byte { return Remember(&o.flanpStage) }
 
-// Restore enters the stage that Memory has encoded.
+// Restore takes over what Memory returned in the run before, and enters the stage that it names. It
+// is an error if the memory cannot be read.
 func (o *growing) Restore(memory []byte) error {
 	var stage flanpStage
 	if err := Recall(memory, &stage); err != nil {

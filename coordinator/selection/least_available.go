@@ -32,7 +32,8 @@ func (l LeastAvailable) Needs() Needs {
 	return Needs{Rounds: true, Deadline: l.Seconds == 0}
 }
 
-// Order forecasts for all clients, round by round.
+// Order returns an order that forecasts each client's availability at the begin of every round. The
+// forecast is for the time of a round: the rule's seconds or, without them, the round's deadline.
 func (l LeastAvailable) Order(s Setup) (Order, error) {
 	window := s.Deadline
 	if l.Seconds > 0 {
@@ -64,8 +65,12 @@ type forecast struct {
 	client int32
 }
 
+// Start makes the forecasts of round number, which begins at the virtual time now: for each client
+// the share of the coming window in which it is available. With the probability of the rule's error
+// a forecast is a random share instead. Equal forecasts are in a random order.
 func (f *forecasts) Start(number int, now Time) {
 	f.list = f.list[:0]
+	// The window must not reach beyond the largest time.
 	windowStart := min(now+f.window, MaxTime-f.window)
 	for client := range f.setup.Clients {
 		h := keyed.Hash(f.setup.Seed, keyed.Forecast, uint64(number), uint64(client))

@@ -55,7 +55,8 @@ type Oort struct {
 	Picks      int     `key:"picks" is:"null" range:"[1,1000000000]" help:"tasks after which a client is asked only if no other can be; null: never"`
 }
 
-// Order knows no client yet.
+// Order returns the order of a run in which no client has had a task, so that all of them are new.
+// The pacer's step and the first preferred duration are the rule's seconds.
 func (o Oort) Order(s Setup) (Order, error) {
 	step := closing.Deadline{Seconds: o.Seconds}.Deadline().Seconds()
 	return &oortOrder{
@@ -72,6 +73,8 @@ func (o Oort) Order(s Setup) (Order, error) {
 	}, nil
 }
 
+// Needs says what the rule must be given: rounds that do not overlap, the clients' times and
+// numbers of samples, and their losses.
 func (Oort) Needs() Needs {
 	return Needs{
 		Rounds:  true,

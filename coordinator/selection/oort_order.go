@@ -89,6 +89,7 @@ func (o *oortOrder) drawFrom(
 	}
 	weights := make([]uint64, len(list))
 	for i, client := range list {
+		// One unit more keeps a client of weight 0 in the draw.
 		weights[i] = 1
 		if greatest > 0 {
 			weights[i] += uint64(weight(client) / greatest * weightResolution)
@@ -100,7 +101,8 @@ func (o *oortOrder) drawFrom(
 	}
 }
 
-// next draws a client; false means that all of the list have been drawn.
+// next draws a client that was not drawn before. ok is false if all of the list have been drawn, or
+// if the draw is nil.
 func (d *clientDraw) next() (client int32, ok bool) {
 	if d == nil {
 		return 0, false
@@ -130,6 +132,7 @@ func (o *oortOrder) Start(round int, _ Time) {
 		return cmp.Or(cmp.Compare(utility[b], utility[a]), cmp.Compare(a, b))
 	})
 
+	// The cohort is divided between clients whose utility is known and new ones.
 	exploited, explored := o.shares(len(familiar), len(fresh))
 	admitted := o.admitted(byUtility, utility, exploited)
 	utilityOf := func(client int32) float64 { return utility[client] }
@@ -139,6 +142,7 @@ func (o *oortOrder) Start(round int, _ Time) {
 	o.fresh = o.drawFrom(fresh, speedOf, keyed.Explore, round)
 	o.cohort = o.fresh.take(explored, o.cohort)
 
+	// Clients that had many tasks come last of all, the least used first.
 	slices.SortStableFunc(tired, func(a, b int32) int {
 		return cmp.Compare(o.Clients[a].Picks, o.Clients[b].Picks)
 	})
@@ -216,7 +220,8 @@ func (o *oortOrder) admitted(byUtility []int32, utility map[int32]float64, n int
 	return byUtility[:end]
 }
 
-// Next returns the next client of the round that was not given before.
+// Next returns the next client of the round's order that was not given in this round before. ok is
+// false if there is none.
 func (o *oortOrder) Next() (client int, ok bool) {
 	next, ok := o.nextListed()
 	for ok && o.given.Has(int(next)) {
@@ -248,7 +253,8 @@ func (o *oortOrder) nextListed() (client int32, ok bool) {
 	return client, true
 }
 
-// Ended counts a client's task and, if its update was accepted, remembers how long it took.
+// Ended counts a task of a client. took is the virtual time of the task, which is remembered if its
+// update was accepted.
 func (o *oortOrder) Ended(client, _ int, took Time, accepted bool) {
 	c := &o.Clients[client]
 	c.Picks++

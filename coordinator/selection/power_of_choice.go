@@ -32,6 +32,8 @@ func (p PowerOfChoice) Query() int { return p.Candidates }
 
 func (p PowerOfChoice) DrawsBy() Rule { return OrUniform(p.Base) }
 
+// Needs says what the rule must be given: what its base needs and, beyond that, candidates with
+// their losses and rounds that do not overlap.
 func (p PowerOfChoice) Needs() Needs {
 	n := registry.NeedsOf(p.Base)
 	n.Losses = true

@@ -22,7 +22,8 @@ type Python struct {
 // Kind names the base class in Python.
 func (Python) Kind() string { return "Selection" }
 
-// Needs asks for what the option reads names, and for rounds that do not overlap.
+// Needs says what the rule must be given: rounds that do not overlap, and losses or samples if the
+// option reads names them.
 func (p Python) Needs() Needs {
 	return Needs{
 		Rounds:  true,
@@ -31,7 +32,8 @@ func (p Python) Needs() Needs {
 	}
 }
 
-// reads reports whether the option reads has a word.
+// reads reports whether the option reads names this word: losses or samples. The option is a list
+// of words.
 func (p Python) reads(word string) bool {
 	for _, w := range p.words() {
 		if w == word {
@@ -46,7 +48,8 @@ func (p Python) words() []string {
 	return strings.FieldsFunc(p.Reads, func(c rune) bool { return c == ',' || c == ' ' })
 }
 
-// Validate refuses words that stand for nothing that a selection reads.
+// Validate returns an error if the option reads has a word that stands for nothing that a selection
+// can read. The cohort and the number of clients do not matter to it.
 func (p Python) Validate(_, _ int) error {
 	for _, word := range p.words() {
 		if word != "losses" && word != "samples" {
@@ -113,9 +116,12 @@ type event struct {
 	Loss *float64 `json:"loss"`
 }
 
-// Start asks the policy for the clients of a round.
+// Start asks the Python class for the clients of a round, which begins at the virtual time now. The
+// class is told what has ended since its last answer, and what it wanted to remember. If it fails,
+// the round has no clients.
 func (o *answered) Start(round int, now Time) {
 	o.clients = nil
+	// A round that is started again, after a restart, is asked the same question.
 	if round != o.Past.Round {
 		o.Past = past{Round: round, Memory: o.next, Told: o.Past.News}
 	}
@@ -142,6 +148,7 @@ func (o *answered) Start(round int, now Time) {
 		return
 	}
 	chosen := map[int]bool{}
+	// An answer counts only as a whole.
 	for _, client := range answer.Clients {
 		if client < 0 || client >= o.setup.Clients || chosen[client] {
 			o.policy.Asker().Fail("select", "client %d is listed twice, or is none of 0 to %d", client, o.setup.Clients-1)
@@ -164,7 +171,8 @@ type selecting struct {
 	Ended   []event `json:"ended"`
 }
 
-// Next is the next client of the policy's list.
+// Next returns the next client of the list that the class has answered with. ok is false at the end
+// of the list.
 func (o *answered) Next() (client int, ok bool) {
 	if len(o.clients) == 0 {
 		return 0, false
@@ -174,7 +182,8 @@ func (o *answered) Next() (client int, ok bool) {
 	return client, true
 }
 
-// Ended keeps the outcome of a task for the next question.
+// Ended keeps how a task has ended, with its local steps and its virtual time, for the question
+// about the next round.
 func (o *answered) Ended(client, steps int, took Time, accepted bool) {
 	o.Past.News = append(o.Past.News, event{
 		Client:   client,
@@ -184,7 +193,8 @@ func (o *answered) Ended(client, steps int, took Time, accepted bool) {
 	})
 }
 
-// Trained keeps the loss of an update with its task's outcome.
+// Trained adds the loss of an accepted update to what is kept of its task: the newest one of this
+// client that has no loss yet.
 func (o *answered) Trained(client int, loss float64) {
 	for i := len(o.Past.News) - 1; i >= 0; i-- {
 		if e := &o.Past.News[i]; e.Client == client && e.Accepted && e.Loss == nil {
@@ -197,7 +207,8 @@ func (o *answered) Trained(client int, loss float64) {
 // Closed does nothing: the next question says that the round is over.
 func (o *answered) Closed(int, float64) {}
 
-// Memory is what the round under way follows from.
+// Memory returns, encoded, what the question of the round under way was made from, and what has
+// come in since, so that a restored run asks the same.
 func (o *answered) Memory() []byte {
 	saved := struct {
 		Past past
@@ -206,7 +217,8 @@ func (o *answered) Memory() []byte {
 	return Remember(&saved)
 }
 
-// Restore takes over what Memory gave.
+// Restore takes over what Memory returned in the run before. It is an error if the memory cannot be
+// read.
 func (o *answered) Restore(memory []byte) error {
 	var saved struct {
 		Past past

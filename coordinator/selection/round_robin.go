@@ -28,7 +28,8 @@ func (c *circle) Start(round int, _ Time) {
 	c.given = 0
 }
 
-// Next is the client after the one given before, once around the circle.
+// Next returns the client after the one that was given last, in the order of their numbers, and 0
+// after the last number. ok is false once all clients have been given in this round.
 func (c *circle) Next() (client int, ok bool) {
 	if c.given == c.clients {
 		return 0, false

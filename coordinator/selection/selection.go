@@ -87,7 +87,8 @@ type Following interface {
 	Restore(memory []byte) error
 }
 
-// Remember encodes the exported fields of what an order remembers.
+// Remember encodes the exported fields of v, which is what an order remembers from round to round,
+// for a checkpoint. [Recall] decodes the result.
 func Remember[T any](v *T) []byte {
 	var b bytes.Buffer
 	if err := gob.NewEncoder(&b).Encode(v); err != nil {
@@ -96,7 +97,8 @@ func Remember[T any](v *T) []byte {
 	return b.Bytes()
 }
 
-// Recall decodes what [Remember] has encoded.
+// Recall decodes into v what [Remember] has encoded from a value of the same type. If the memory
+// cannot be read, it returns an error and leaves v as it was.
 func Recall[T any](memory []byte, v *T) error {
 	// A new value is read, because gob does not write zeros over what is there.
 	var read T
@@ -215,7 +217,8 @@ func LimitOf(r Rule, s *Setup, client, k int) int {
 	return k
 }
 
-// Validate holds a rule's options to their limits.
+// Validate returns an error if an option of rule r is out of its range, or does not fit the cohort
+// and the number of clients. A nil rule is valid.
 func Validate(r Rule, cohort, clients int) error {
 	if r == nil {
 		return nil
@@ -243,6 +246,7 @@ func Draw(
 	available func(client int) bool,
 	each func(func(client int)),
 ) (client int, ok bool) {
+	// A few tries find a client quickly as long as many are free.
 	for try := range uint64(tries) {
 		if client := order.Pick(keyed.Hash(seed, keyed.Replacement, task, try)); available(client) {
 			return client, true
@@ -259,6 +263,7 @@ func Draw(
 	if total == 0 {
 		return 0, false
 	}
+	// The draw falls into one client's part of the total weight.
 	x := keyed.Below(keyed.Hash(seed, keyed.Replacement, task, tries), total)
 	for _, c := range free {
 		w := order.Weight(int(c))

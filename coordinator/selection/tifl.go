@@ -8,6 +8,8 @@ import (
 	"fedpace/internal/keyed"
 )
 
+// init registers the rule under the name by which a configuration chooses it. The text is its line
+// in the list of selections.
 func init() {
 	Rules.Register(
 		"tifl",
@@ -43,7 +45,8 @@ type Tifl struct {
 	Credits  int `key:"credits" is:"null" range:"[1,1000000000]" unit:"rounds" help:"rounds of a tier until others have had as many; null: any number"`
 }
 
-// Order makes the first tiers.
+// Order returns the order of a run and sorts the clients into tiers by the times that they are
+// expected to take. There are no more tiers than clients.
 func (t Tifl) Order(s Setup) (Order, error) {
 	t.Tiers = min(t.Tiers, s.Clients)
 	o := &tiered{
@@ -122,7 +125,8 @@ type tiered struct {
 	draws uint64
 }
 
-// sort makes tiers of equal size.
+// sort divides the clients into tiers of equal size, the fastest in the first. A client's time is
+// what it is expected to take, times the mean ratio by which its tasks have differed from that.
 func (o *tiered) sort() {
 	list := make([]int32, len(o.Clients))
 	times := make([]float64, len(o.Clients))
@@ -140,7 +144,7 @@ func (o *tiered) sort() {
 	o.collect()
 }
 
-// collect lists the members of each tier.
+// collect lists the members of each tier, ascending, by the tier that each client is in.
 func (o *tiered) collect() {
 	for i := range o.Groups {
 		o.Groups[i].members = o.Groups[i].members[:0]
@@ -168,6 +172,7 @@ func (o *tiered) Start(round int, _ Time) {
 			total += uint64(t.Weight)
 		}
 	}
+	// Each turn draws one tier by its weight and takes it out of the rest.
 	for len(eligible) > 0 {
 		x := keyed.Below(keyed.Hash(o.s.Seed, keyed.Tier, o.round, uint64(len(o.drawn))), total)
 		i := 0
@@ -186,7 +191,8 @@ func (o *tiered) Start(round int, _ Time) {
 	o.Current = o.drawn[0]
 }
 
-// Next draws uniformly from what is left of the tier.
+// Next draws a client uniformly from those of the current tier that are left. If none is, it goes
+// on with the next tier of the round's order. ok is false after the last one.
 func (o *tiered) Next() (client int, ok bool) {
 	for len(o.queue) == 0 {
 		if len(o.drawn) == 0 {
@@ -204,7 +210,8 @@ func (o *tiered) Next() (client int, ok bool) {
 	return int(chosen), true
 }
 
-// Ended measures the client's response time.
+// Ended adds to what is known of a client's speed: how the time that its task took compares with
+// what was expected of that many local steps. Only accepted updates count.
 func (o *tiered) Ended(client, steps int, took Time, accepted bool) {
 	if expected := o.s.Expect(client, steps); accepted && expected > 0 {
 		c := &o.Clients[client]
@@ -264,7 +271,8 @@ func (o *tiered) pay() {
 	}
 }
 
-// losses are the means of the tiers' newest losses.
+// losses returns the tiers' mean losses: for each tier the mean over its members of the newest loss
+// of each. A tier without any loss has the count 0.
 func (o *tiered) losses() []tier {
 	list := make([]tier, len(o.Groups))
 	for i := range o.Groups {
@@ -283,7 +291,9 @@ func (o *tiered) losses() []tier {
 	return list
 }
 
-// weigh gives the tier with the highest loss the greatest weight.
+// weigh sets the weights by which tiers are drawn: the tier with the highest loss has the greatest,
+// and the others follow by their rank. now holds the tiers' losses. A tier without a loss comes
+// first.
 func (o *tiered) weigh(now []tier) {
 	order := make([]int, len(now))
 	for i := range order {

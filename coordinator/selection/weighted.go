@@ -76,7 +76,8 @@ func (o *weightedOrder) itemAt(x uint64) int {
 	return i
 }
 
-// remove sets an item's weight to 0 and takes it off all sums above.
+// remove takes an item out of the draw: it sets the item's weight to 0 and subtracts it from all
+// sums above it in the tree.
 func (o *weightedOrder) remove(item int) {
 	weight := o.levels[0][item]
 	i := item

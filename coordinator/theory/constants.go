@@ -42,6 +42,8 @@ type Constants struct {
 	Form Form
 }
 
+// Validate returns an error if a constant is out of the range in which Theorem 1 holds: L and mu
+// above 0 with mu at most L, and the variance, Gamma and G at least 0.
 func (c Constants) Validate() error {
 	switch {
 	case !(c.L > 0) || math.IsInf(c.L, 0):
@@ -113,6 +115,8 @@ type Runtime struct {
 	Step         float64 // β, seconds a minibatch
 }
 
+// Validate returns an error if a number of the runtime model is out of range: the model and both
+// links must be above 0, and the time of a minibatch at least 0.
 func (r Runtime) Validate() error {
 	switch {
 	case !(r.Megabits > 0):

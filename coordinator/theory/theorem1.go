@@ -27,7 +27,9 @@ func (c Constants) Theorem1Rates(f0 float64, rates []float64, steps []int) Bound
 	}
 }
 
-// sums are Σ ηK, Σ η²K and Σ η²K³.
+// sums returns the sums over all rounds of ηK, η²K and η²K³, from which the terms of Theorem 1
+// follow. rates and steps hold η and K of each round. It panics if their lengths differ, or if no
+// round has a step.
 func sums(rates []float64, steps []int) (way, square, cube float64) {
 	if len(steps) == 0 || len(rates) != len(steps) {
 		panic("theory: no rounds, or another number of rates")

@@ -24,10 +24,11 @@ func init() {
 // CIFAR100 reads the binary version of CIFAR-100 (Krizhevsky 2009).
 type CIFAR100 struct{}
 
+// cifarFiles are the names of the files of the binary version: training images and held-out images.
 var cifarFiles = [2]string{"train.bin", "test.bin"}
 
-// Recognises knows a folder with train.bin, an archive of the binary version, and one of its
-// two files by name.
+// Recognises reports whether s holds the binary version of CIFAR-100: a folder with train.bin, a
+// packed archive, or one of its two files by name.
 func (CIFAR100) Recognises(s *federated.Source) federated.Match {
 	switch {
 	case s.Folder:
@@ -42,8 +43,8 @@ func (CIFAR100) Recognises(s *federated.Source) federated.Match {
 	return federated.NoMatch
 }
 
-// Open reads both parts of CIFAR-100, training samples first, from an archive or from the
-// folder of the given file.
+// Open reads both parts of CIFAR-100, training samples first, from an archive or from the folder of
+// the given file. The images are dealt to clients as o.Partition says.
 func (CIFAR100) Open(s *federated.Source, o federated.Options) (federated.Set, error) {
 	if s.IsGzip() {
 		return readCIFARArchive(s.Content(o.Reading), o)
@@ -54,6 +55,7 @@ func (CIFAR100) Open(s *federated.Source, o federated.Options) (federated.Set, e
 	}
 	var parts [2][]byte
 	for i, name := range cifarFiles {
+		// Both parts are needed, even if the source is only one of the files.
 		f, err := federated.OpenSource(filepath.Join(dir, name))
 		if err != nil {
 			return nil, fmt.Errorf("CIFAR-100: %w; want train.bin and test.bin", err)
@@ -67,7 +69,8 @@ func (CIFAR100) Open(s *federated.Source, o federated.Options) (federated.Set, e
 	return newCIFAR(parts, o)
 }
 
-// readCIFARArchive reads cifar-100-binary.tar.gz.
+// readCIFARArchive reads the archive cifar-100-binary.tar.gz from f. It takes the two files of
+// images, in whatever folder they lie, and passes over all others.
 func readCIFARArchive(f io.Reader, opt federated.Options) (*federated.Grouped, error) {
 	z, err := gzip.NewReader(bufio.NewReaderSize(f, 1<<20))
 	if err != nil {
@@ -90,8 +93,11 @@ func readCIFARArchive(f io.Reader, opt federated.Options) (*federated.Grouped, e
 	}
 }
 
-// readCIFAR reads whole records and checks their labels.
+// readCIFAR reads all records of one part and returns their bytes. A record is a coarse label, a
+// fine label and the pixels of an image. It returns an error if r does not hold a whole number of
+// records, or if a label is outside its classes.
 func readCIFAR(r io.Reader) ([]byte, error) {
+	// One byte more than the limit shows that there is too much.
 	b, err := io.ReadAll(io.LimitReader(r, federated.MaxCIFAR*federated.CIFARRecord+1))
 	switch {
 	case err != nil:
@@ -120,9 +126,10 @@ func readCIFAR(r io.Reader) ([]byte, error) {
 	return b, nil
 }
 
-// newCIFAR deals the training images, which are as stored: whoever trains
-// crops and flips minibatches (learn.Augment); the paper's partition is Pachinko
-// allocation to clients of 100 images (paper/NOTES, "Data").
+// newCIFAR makes the set of both parts, training and held-out records, and deals the training
+// images to clients. Without a kind of partition it is the paper's: Pachinko allocation to clients
+// of 100 images (paper/NOTES, "Data"). The images stay as stored, because whoever trains crops and
+// flips minibatches (learn.Augment).
 func newCIFAR(parts [2][]byte, opt federated.Options) (*federated.Grouped, error) {
 	for i, part := range parts {
 		if len(part) == 0 {
@@ -141,6 +148,7 @@ func newCIFAR(parts [2][]byte, opt federated.Options) (*federated.Grouped, error
 	// coarse gives the coarse label of each fine label; -1 means that no image has shown it yet.
 	coarse := slices.Repeat([]int32{-1}, federated.CIFARClasses)
 	for i := range len(records) / federated.CIFARRecord {
+		// up is the coarse label of the image.
 		up := int32(records[i*federated.CIFARRecord])
 		fine := int32(records[i*federated.CIFARRecord+1])
 		if coarse[fine] >= 0 && coarse[fine] != up {
@@ -162,6 +170,7 @@ func newCIFAR(parts [2][]byte, opt federated.Options) (*federated.Grouped, error
 		return nil, errors.New("CIFAR-100 has no clients of its own; want partition pachinko, iid, dirichlet, " +
 			"shards or quantity")
 	}
+	// A client has 100 images unless the user says how many clients there are.
 	p.Clients = cmp.Or(p.Clients, max(1, n/100))
 	return s.Partitioned(p, coarse, opt.Seed)
 }

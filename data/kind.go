@@ -20,8 +20,8 @@ import (
 // wantTable is the remedy for a file of another kind.
 const wantTable = "a table with a row for each sample, as CSV or Parquet"
 
-// kinds are files that are taken for data, beside those that net/http knows: what they begin with, or, behind a slash,
-// how a name in a zip archive ends.
+// kinds are the kinds of files that are taken for data by mistake, beside those that net/http
+// knows.
 var kinds = []struct{ sign, kind, want string }{
 	{"SQLite format 3\x00", "an SQLite database", " (sqlite3 -header -csv FILE 'select * from TABLE')"},
 	{"\x93NUMPY", "an array of NumPy", scriptOnPage},
@@ -49,7 +49,8 @@ const (
 	wantBinary   = "CIFAR-100's binary version (fedpace data fetch cifar100)"
 )
 
-// checkKind refuses what is surely no set: a file of another kind, or the folder of a run.
+// checkKind returns an error if s is surely no set: a file of another kind, or the folder of a run.
+// The error says what the file is and what to do with it.
 func checkKind(s *federated.Source) error {
 	if s.Folder {
 		return checkFolder(s.Path)
@@ -57,8 +58,10 @@ func checkKind(s *federated.Source) error {
 	if err := checkCIFAR(s); err != nil {
 		return err
 	}
-	head, _ := io.ReadAll(io.NewSectionReader(s.File, 0, 512)) // an error shows again
+	// A failure to read shows again when the reader reads.
+	head, _ := io.ReadAll(io.NewSectionReader(s.File, 0, 512))
 	mime, _, _ := strings.Cut(http.DetectContentType(head), ";")
+	// The names in a zip archive tell what kind of file it is.
 	signs := []string{string(head), mime}
 	if z, err := zip.NewReader(s.File, s.Size); err == nil {
 		for _, entry := range z.File {
@@ -74,17 +77,20 @@ func checkKind(s *federated.Source) error {
 		}
 	}
 	switch plain := http.DetectContentType(append([]byte("x"), head...)); {
+	// A tar archive has its sign at byte 257.
 	case len(head) > 262 && string(head[257:262]) == "ustar":
 		return fmt.Errorf("is a tar archive; want %s, unpacked", wantTable)
 	case strings.HasPrefix(plain, "text/"), strings.HasPrefix(mime, "text/"), slices.Contains(readableTypes, mime):
-		return nil // a header such as BMI,age is no bitmap
+		// A table may begin with what looks like a sign, as BMI,age looks like a bitmap.
+		return nil
 	}
 	return fmt.Errorf("is a file of the kind %s; want %s", mime, wantTable)
 }
 
-// checkFolder refuses the folder of a run, of a data set that Hugging Face's datasets has saved, and of
-// CIFAR in Python's version or with ten classes.
+// checkFolder returns an error if dir is the folder of a run, of a data set that Hugging Face's
+// datasets has saved, or of CIFAR in Python's version or with ten classes.
 func checkFolder(dir string) error {
+	// has reports whether dir contains a regular file of this name.
 	has := func(name string) bool {
 		info, err := os.Stat(filepath.Join(dir, name))
 		return err == nil && info.Mode().IsRegular()
@@ -107,7 +113,7 @@ func checkFolder(dir string) error {
 	return nil
 }
 
-// errCIFAR10 is the error of CIFAR-10 in one of its two versions.
+// errCIFAR10 returns the error for CIFAR-10, which is not read. version is "binary" or "Python".
 func errCIFAR10(version string) error {
 	return fmt.Errorf("is CIFAR-10's %s version, which is not read; want %s%s", version, wantTable, scriptOnPage)
 }
@@ -118,7 +124,8 @@ var cifarName = regexp.MustCompile(
 	`^(?:(data_batch_[1-5]|test_batch)(\.bin)?|(cifar-10-batches-(?:py|bin))|(cifar-100-python))$`,
 )
 
-// checkCIFAR refuses a file or an archive of CIFAR-10, and of CIFAR-100's Python version.
+// checkCIFAR returns an error if s is a file or an archive of CIFAR-10, or of CIFAR-100's Python
+// version, judged by its name or that of the first entry.
 func checkCIFAR(s *federated.Source) error {
 	name := s.Name()
 	if s.IsGzip() {
@@ -136,13 +143,14 @@ func checkCIFAR(s *federated.Source) error {
 	return errCIFAR10("Python")
 }
 
-// isSafetensors reports whether a file begins as safetensors does: the length of a header in eight bytes,
-// and the header, an object of JSON.
+// isSafetensors reports whether a file that begins with head is one of safetensors: the length of a
+// header in eight bytes, and the header, an object of JSON.
 func isSafetensors(head string) bool {
 	if len(head) < 10 || head[8] != '{' {
 		return false
 	}
-	const maxHeader = 100_000_000 // by the format's definition
+	// maxHeader is the bound that the format itself defines.
+	const maxHeader = 100_000_000
 	length := binary.LittleEndian.Uint64([]byte(head[:8]))
 	return length >= 2 && length <= maxHeader
 }
@@ -150,7 +158,8 @@ func isSafetensors(head string) bool {
 // readableTypes are the kinds of files that the readers look into.
 var readableTypes = []string{"application/octet-stream", "application/zip", "application/x-gzip"}
 
-// explainArchive says of an error that the source is an archive or JSON, which may hold something else than was tried.
+// explainArchive returns err, the error of reading s with r, with a hint that s is an archive or
+// JSON and may hold something else than was tried.
 func explainArchive(s *federated.Source, r federated.Reader, err error) error {
 	switch _, isTable := r.(table.Table); {
 	case s.IsZip(), s.IsGzip() &&

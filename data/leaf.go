@@ -27,7 +27,8 @@ func init() {
 // LEAF reads the JSON of LEAF (Caldas et al. 2018).
 type LEAF struct{}
 
-// Recognises knows JSON by its first brace, and folders and .json files by name.
+// Recognises reports whether s may be JSON of LEAF: by the first brace of a file, or by name for
+// folders and files called .json.
 func (LEAF) Recognises(s *federated.Source) federated.Match {
 	switch {
 	case strings.HasPrefix(strings.TrimLeft(s.Head, " \t\r\n"), "{"):
@@ -38,10 +39,10 @@ func (LEAF) Recognises(s *federated.Source) federated.Match {
 	return federated.NoMatch
 }
 
-// Open reads a folder with train/ and perhaps test/, a folder of shards, or one
-// file. Shards are taken in lexical order of their names and users in the order
-// of their shards, as the paper's authors did (paper/NOTES, "Data"). LEAF's own
-// split is kept where there is one.
+// Open reads a folder with train/ and perhaps test/, a folder of shards, or one file. Shards are
+// taken in lexical order of their names and users in the order of their shards, as the paper's
+// authors did (paper/NOTES, "Data"). LEAF's own split is kept where there is one; otherwise o says
+// how each user's samples are split.
 func (LEAF) Open(s *federated.Source, o federated.Options) (federated.Set, error) {
 	train, test, err := leafShards(s)
 	if err != nil {
@@ -50,10 +51,12 @@ func (LEAF) Open(s *federated.Source, o federated.Options) (federated.Set, error
 	files := slices.Concat(train, test)
 	shards := make([]*leafShard, len(files))
 	sums := make([][sha256.Size]byte, len(files))
+	// The shards are read on all processors, and stay in their order.
 	err = federated.Each(len(files), func(i int) (err error) {
 		shards[i], sums[i], err = openShard(files[i], o.Reading)
 		return err
 	})
+	// Without a task, samples of numbers may be read by a mapping.
 	if errors.Is(err, errNumbers) && o.Task == "" {
 		return nil, fmt.Errorf("%w; as a table of numbers it has the columns user, x, y: %w", err, table.ErrUnmapped)
 	}
@@ -68,7 +71,9 @@ func (LEAF) Open(s *federated.Source, o federated.Options) (federated.Set, error
 	return set, nil
 }
 
-// leafShards lists the files of a source.
+// leafShards returns the paths of the files of training and test samples of the source s, in
+// lexical order. A file is its own training shard. A folder without train/ has training shards
+// alone.
 func leafShards(s *federated.Source) (train, test []string, err error) {
 	if !s.Folder {
 		return []string{s.Path}, nil, nil
@@ -90,7 +95,8 @@ func leafShards(s *federated.Source) (train, test []string, err error) {
 	return train, nil, err
 }
 
-// noShard is the error of a folder that no reader knows. It names folders in it that have tables.
+// noShard returns the error for a folder that no reader knows. If folders in it have tables, the
+// error names them.
 func noShard(dir string) error {
 	if others := federated.OtherFolders(dir, ".csv", ".parquet"); others != nil {
 		return fmt.Errorf(
@@ -103,8 +109,8 @@ func noShard(dir string) error {
 	return fmt.Errorf("found neither train/ nor a .json file; want %s", federated.Layouts())
 }
 
-// leafPart lists the shards of one part in the folder called name below dir; nil if there is no such
-// folder. A folder without a shard is an error.
+// leafPart returns the paths of the shards in the folder called name below dir, or nil if there is
+// no such folder. A folder without a shard is an error, which calls the part by the word kind.
 func leafPart(dir, name, kind string) ([]string, error) {
 	dir = filepath.Join(dir, name)
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
@@ -117,7 +123,8 @@ func leafPart(dir, name, kind string) ([]string, error) {
 	return files, nil
 }
 
-// openShard reads one JSON file and returns it with the SHA-256 of its content.
+// openShard reads the JSON file at path and returns its samples with the SHA-256 of its content.
+// reading counts the bytes that are read; it may be nil.
 func openShard(path string, reading *federated.Reading) (s *leafShard, sum [sha256.Size]byte, err error) {
 	f, err := federated.OpenSource(path)
 	if err != nil {
@@ -136,7 +143,8 @@ func openShard(path string, reading *federated.Reading) (s *leafShard, sum [sha2
 // a mapping.
 var errNumbers = errors.New("is of no task of LEAF")
 
-// isNumbersLEAF reports whether the first sample of a source is numbers of no task.
+// isNumbersLEAF reports whether the first sample of the source s consists of numbers that fit none
+// of LEAF's tasks, so that s needs a mapping. It reads no more than that sample.
 func isNumbersLEAF(s *federated.Source) bool {
 	train, _, err := leafShards(s)
 	if err != nil {
@@ -152,8 +160,8 @@ func isNumbersLEAF(s *federated.Source) bool {
 	return enter(d, "user_data") && enter(d, "") && enter(d, "x") && firstSampleIsNumbers(d)
 }
 
-// enter reads an object up to the value of a member, of the first one if the name is empty. It reports
-// whether there is such a member.
+// enter reads a JSON object up to the value of the member of this name, or of the first member if
+// the name is empty. It reports whether there is such a member.
 func enter(d *jsontext.Decoder, member string) bool {
 	token, err := d.ReadToken()
 	if err != nil || token.Kind() != '{' {
@@ -167,6 +175,7 @@ func enter(d *jsontext.Decoder, member string) bool {
 		if member == "" || name.String() == member {
 			return true
 		}
+		// The value belongs to a member that is not wanted.
 		if d.SkipValue() != nil {
 			return false
 		}
@@ -174,7 +183,8 @@ func enter(d *jsontext.Decoder, member string) bool {
 	return false
 }
 
-// firstSampleIsNumbers reads the beginning of a list of samples.
+// firstSampleIsNumbers reads the beginning of a list of samples and reports whether its first
+// sample consists of numbers that fit no task.
 func firstSampleIsNumbers(d *jsontext.Decoder) bool {
 	token, err := d.ReadToken()
 	if err != nil || token.Kind() != '[' {
@@ -188,40 +198,50 @@ func firstSampleIsNumbers(d *jsontext.Decoder) bool {
 type leafKind string
 
 const (
-	// A femnist sample is a list of 784 numbers.
+	// femnistLEAF is a sample that is a list of 784 numbers, the pixels of an image.
 	femnistLEAF leafKind = "femnist"
-	// A sent140 sample is a list of strings, one of which is the text.
+	// sent140LEAF is a sample that is a list of strings, one of which is the text of a tweet.
 	sent140LEAF leafKind = "sent140"
-	// A shakespeare sample is a string of 80 characters.
+	// shakespeareLEAF is a sample that is a string of 80 characters.
 	shakespeareLEAF leafKind = "shakespeare"
 )
 
-// leafShard is one file, its samples as bytes. Keys that LEAF's tools add (hierarchies, raw) are
-// left out.
+// leafShard is one JSON file with its samples as bytes. Keys that LEAF's tools add (hierarchies,
+// raw) are left out.
 type leafShard struct {
-	name  string
+	// name is the name of the file, for errors.
+	name string
+	// Users are the names of the users, in the order of the file.
 	Users []string `json:"users"`
 	// Count is the number of samples of each user.
-	Count []float64            `json:"num_samples"`
-	Data  map[string]*leafUser `json:"user_data"`
+	Count []float64 `json:"num_samples"`
+	// Data has the samples of each user by name; nil for a user whose samples were moved to the
+	// set.
+	Data map[string]*leafUser `json:"user_data"`
 }
 
-// leafUser holds what one user has in one shard.
+// leafUser holds the samples that one user has in one shard.
 type leafUser struct {
-	X      leafSamples `json:"x"`
+	// X has the inputs of the samples.
+	X leafSamples `json:"x"`
+	// Labels has the label of each sample.
 	Labels []leafLabel `json:"y"`
 }
 
-// leafSamples are a user's images, windows or texts one after the other in one slice: sample i ends at
-// end[i] and begins where the one before it ends.
+// leafSamples holds the inputs of a user's samples, one after the other in one slice: sample i ends
+// at end[i] and begins where the one before it ends.
 type leafSamples struct {
+	// kind is the form that all samples share; empty before the first.
 	kind leafKind
-	all  []byte
+	// all holds images as bytes, windows as tokens, or texts.
+	all []byte
 	// end is where each sample ends in all.
 	end []int
 }
 
-// readShard decodes one file as a stream.
+// readShard decodes one JSON file from r as a stream and checks that its parts agree: each user
+// that is named has samples, as many labels as inputs, and the number of samples that the file
+// states.
 func readShard(r io.Reader) (*leafShard, error) {
 	s := new(leafShard)
 	if err := json.UnmarshalRead(r, s); err != nil {
@@ -235,6 +255,7 @@ func readShard(r io.Reader) (*leafShard, error) {
 	case len(s.Data) > len(s.Users):
 		return nil, fmt.Errorf(`"user_data" has %d users, "users" names %d`, len(s.Data), len(s.Users))
 	}
+	// A name that occurs twice would count its samples twice.
 	seen := make(map[string]bool, len(s.Users))
 	for i, name := range s.Users {
 		u := s.Data[name]
@@ -258,13 +279,15 @@ func readShard(r io.Reader) (*leafShard, error) {
 	return s, nil
 }
 
-// maxName bounds a user's name.
+// maxName bounds the name of a user, in bytes.
 const maxName = 4096
 
-// leafError says whose sample or label is wrong, and where in the file.
+// leafError returns an error of the JSON decoder with the user, the sample and the byte where it
+// occurred.
 func leafError(err error) error {
 	var pointer jsontext.Pointer
 	var offset int64
+	// The decoder reports wrong values and wrong JSON as different types.
 	if e := (*json.SemanticError)(nil); errors.As(err, &e) {
 		pointer = e.JSONPointer
 		offset = e.ByteOffset
@@ -288,7 +311,8 @@ func leafError(err error) error {
 	return fmt.Errorf("%sbyte %d: %w", location, offset, err)
 }
 
-// each calls element for each value of an array, which takes it.
+// each reads the next value of d, which must be an array. It calls element once for each element,
+// which element must decode, and stops at the first error.
 func each(d *jsontext.Decoder, element func() error) error {
 	t, err := d.ReadToken()
 	if err == nil && t.Kind() != '[' {
@@ -325,7 +349,8 @@ func (s *leafSamples) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return err
 }
 
-// sample decodes one element of x.
+// sample decodes the next element of x, appends it to all as bytes and returns its kind. A sample
+// of numbers that fits no task gives errNumbers.
 func (s *leafSamples) sample(d *jsontext.Decoder) (leafKind, error) {
 	if d.PeekKind() == '"' {
 		t, err := d.ReadToken()
@@ -337,6 +362,7 @@ func (s *leafSamples) sample(d *jsontext.Decoder) (leafKind, error) {
 	if d.PeekKind() == '0' {
 		return "", fmt.Errorf("a sample is one number, which %w", errNumbers)
 	}
+	// A list is an image of numbers or a tweet of strings; pixels and texts count both.
 	pixels := 0
 	texts := 0
 	var tweet string
@@ -360,6 +386,7 @@ func (s *leafSamples) sample(d *jsontext.Decoder) (leafKind, error) {
 			return fmt.Errorf("found '%v', want a number or a string", t.Kind())
 		}
 		v := t.Float()
+		// LEAF divides bytes by 255, so the byte can be restored exactly.
 		b := math.Round(v * 255)
 		if !(b >= 0 && b <= 255) || math.Abs(float64(v*255)-b) > 0.01 {
 			return fmt.Errorf("pixel %v, want a byte divided by 255, 0 to 1: it %w", v, errNumbers)
@@ -382,17 +409,19 @@ func (s *leafSamples) sample(d *jsontext.Decoder) (leafKind, error) {
 	}
 	err = fmt.Errorf("found %d numbers and %d strings, want %d numbers (femnist), strings (sent140) or a "+
 		"string of %d characters (shakespeare)", pixels, texts, federated.FEMNISTPixels, federated.ShakespeareWindow)
+	// Another number of pixels is an image of no task.
 	if texts == 0 && pixels > 0 {
 		err = fmt.Errorf("%w: it %w", err, errNumbers)
 	}
 	return "", err
 }
 
-// leafLabel is a label as far as it can be judged without the samples, which may come after it.
+// leafLabel is a label as far as it can be judged without the samples, which may come after it: a
+// class, or a character with the mark leafCharacter.
 type leafLabel int32
 
-// UnmarshalJSONFrom reads a label: a class of FEMNIST as a number, or a character of
-// Shakespeare's vocabulary.
+// UnmarshalJSONFrom reads a label: a class as a number, at most those of FEMNIST, or a character of
+// Shakespeare's vocabulary as a string.
 func (l *leafLabel) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	t, err := d.ReadToken()
 	if err != nil {
@@ -421,7 +450,8 @@ func (l *leafLabel) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 // "0" is a polarity to sent140 and a character to shakespeare.
 const leafCharacter = 1 << 10
 
-// class turns a label to the class that it is for this kind.
+// class returns the class that a label means for samples of this kind. It returns an error if it is
+// no label of that kind, such as a character for FEMNIST.
 func (k leafKind) class(label leafLabel) (int32, error) {
 	l := int32(label)
 	character := label >= leafCharacter
@@ -430,9 +460,11 @@ func (k leafKind) class(label leafLabel) (int32, error) {
 		return l, nil
 	case k == shakespeareLEAF && character:
 		return l - leafCharacter, nil
+	// A polarity may be written as a string.
 	case k == sent140LEAF && character:
 		l = int32(federated.ShakespeareCharacters[l-leafCharacter]) - '0'
 	}
+	// Polarity 4 is positive in Sentiment140 and becomes class 1.
 	if k == sent140LEAF &&
 		(l == 0 || l == 1 || l == 4) {
 		return min(l, 1), nil
@@ -440,9 +472,9 @@ func (k leafKind) class(label leafLabel) (int32, error) {
 	return 0, fmt.Errorf("is no label of %s", k)
 }
 
-// joinShards makes the set of all shards, whose samples have to be of one kind. Without test shards the
-// samples of each user are split. The memory of a shard's samples is given up user by user, as they are
-// copied to the store of the set.
+// joinShards makes the set of all shards, whose samples must be of one kind. Without test shards
+// the samples of each user are split. The memory of a shard's samples is released user by user as
+// they are copied to the set.
 func joinShards(train, test []*leafShard, opt federated.Options) (*federated.Grouped, error) {
 	kind := leafKind("")
 	size := 0
@@ -460,9 +492,11 @@ func joinShards(train, test []*leafShard, opt federated.Options) (*federated.Gro
 	tweets := new(tweetTexts)
 	var store []byte
 	if kind != sent140LEAF {
+		// Tweets become bags of words instead, so they need no store of bytes.
 		store = make([]byte, 0, size)
 	}
 	number := int32(0)
+	// take moves the samples of one user to the set and returns their numbers.
 	take := func(shard *leafShard, user string) ([]int32, error) {
 		u := shard.Data[user]
 		// Without this reference the memory is free once the samples are copied.
@@ -520,10 +554,10 @@ func joinShards(train, test []*leafShard, opt federated.Options) (*federated.Gro
 	return g.Set(set)
 }
 
-// group makes a client of every user of the training shards, in their order. Without test shards split
-// divides the samples of each user. With them a user's test samples are held out beside the user's
-// training samples, and those of users that do not train come last. take moves the samples of a user
-// from a shard to the set and returns their numbers.
+// group makes a client of every user of the training shards, in their order. Without test shards,
+// split divides the samples of each user. With test shards, a user's test samples are held out, and
+// those of users that do not train come last. take moves the samples of a user from a shard to the
+// set and returns their numbers.
 func group(
 	train, test []*leafShard,
 	split func(client int, samples []int32) (train, held []int32),
@@ -545,6 +579,7 @@ func group(
 			switch {
 			case len(test) == 0:
 				trainSamples, held = split(len(g.Names)+g.Excluded, trainSamples)
+			// The user has test samples of its own.
 			case tests[name] != nil:
 				if held, err = take(tests[name], name); err != nil {
 					return nil, err
@@ -553,6 +588,7 @@ func group(
 			g.Add(name, trainSamples, held)
 		}
 	}
+	// Users without training samples are no clients, but their samples are held out.
 	for _, shard := range test {
 		for _, name := range shard.Users {
 			if trains[name] == nil {
@@ -567,7 +603,7 @@ func group(
 	return g, nil
 }
 
-// owners finds the shard of each user, who may be in one shard only.
+// owners returns the shard of each user, by name. A user in two shards is an error.
 func owners(shards []*leafShard) (map[string]*leafShard, error) {
 	owner := make(map[string]*leafShard)
 	for _, shard := range shards {

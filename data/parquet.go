@@ -29,8 +29,8 @@ func init() {
 // numbers or a fixed number of bytes, y).
 type Parquet struct{}
 
-// Recognises knows a Parquet file by its first four bytes, and a folder by the Parquet files
-// in it.
+// Recognises reports whether s is a Parquet file, by its first four bytes or its name, or a folder
+// that contains some.
 func (Parquet) Recognises(s *federated.Source) federated.Match {
 	switch {
 	case s.Folder:
@@ -47,7 +47,7 @@ func (Parquet) Recognises(s *federated.Source) federated.Match {
 }
 
 // Open reads one file, or all of a folder in lexical order. Files whose names say so
-// ([federated.HeldOutFiles]) are the held-out part.
+// ([federated.HeldOutFiles]) are the held-out part. The columns decide which layout it is.
 func (Parquet) Open(s *federated.Source, opt federated.Options) (set federated.Set, err error) {
 	defer parquetfile.Damaged(&err)
 	files := []federated.TableFile{{Path: s.Path}}
@@ -56,10 +56,12 @@ func (Parquet) Open(s *federated.Source, opt federated.Options) (set federated.S
 			return nil, err
 		}
 	}
+	// The names of the folders give columns.
 	if files[0].Keys != nil {
 		return openPartitioned(s, opt)
 	}
-	var parts [2][]*parquetfile.File // training, held-out
+	// parts and names have the training files at 0 and the held-out files at 1.
+	var parts [2][]*parquetfile.File
 	var names [2][]string
 	for _, found := range files {
 		name := found.Path
@@ -67,6 +69,7 @@ func (Parquet) Open(s *federated.Source, opt federated.Options) (set federated.S
 		if err != nil {
 			return nil, err
 		}
+		// All files stay open until the set is made.
 		defer f.File.Close()
 		file, err := parquetfile.Open(opt.Reading.Counted(f.File), f.Size)
 		if err != nil {
@@ -93,13 +96,15 @@ func (Parquet) Open(s *federated.Source, opt federated.Options) (set federated.S
 	if err != nil {
 		return nil, err
 	}
-	layoutName := strings.Replace(g.About.Name, "custom", "own", 1) // as it was called: digests outlive names
+	// The layout keeps its former name here, so that digests stay the same.
+	layoutName := strings.Replace(g.About.Name, "custom", "own", 1)
 	g.About.Digest = opt.Digest("parquet "+layoutName, sums...)
 	return g, nil
 }
 
-// openPartitioned reads a folder of which the folders' names give columns. Of the layouts that need no
-// mapping that of custom data may be kept so: client=0/ with the columns x and y.
+// openPartitioned reads a folder in which the names of folders give columns, such as client=0/. Of
+// the layouts that need no mapping, only that of custom data with the columns client, x and y may
+// be kept so; for others the error is table.ErrUnmapped.
 func openPartitioned(s *federated.Source, opt federated.Options) (federated.Set, error) {
 	columns, err := table.Columns(s.Path)
 	if err != nil {
@@ -113,8 +118,9 @@ func openPartitioned(s *federated.Source, opt federated.Options) (federated.Set,
 	return table.Plain().Open(s, opt)
 }
 
-// readSheets makes the set of what columns there are. The Parquet library
-// panics on some damaged input; that is the file's fault and an error here.
+// readSheets makes the set of the training files t and the held-out files test, by the layout that
+// their columns have. The Parquet library panics on some damaged input, which becomes an error
+// here.
 func readSheets(t, test *parquetfile.Sheet, opt federated.Options) (s *federated.Grouped, err error) {
 	defer parquetfile.Damaged(&err)
 	found := findLayout(t.HasColumn)
@@ -126,30 +132,34 @@ func readSheets(t, test *parquetfile.Sheet, opt federated.Options) (s *federated
 			tabular,
 			table.ErrUnmapped,
 		)
+	// CIFAR-100 alone has test files of its own.
 	case found.read == nil:
 		return cifarSheets(t, test, opt)
 	case len(test.Files) > 0:
 		return nil, errors.New("found test files beside the training files, which are read for CIFAR-100 and by a " +
 			"mapping only; want the training files alone, which are split by client")
 	}
+	// The size of the file must be able to hold the rows that it claims.
 	if err := t.Check(found.width); err != nil {
 		return nil, err
 	}
 	return found.read(t, opt)
 }
 
-// layout is one that is known by its columns.
+// layout is a form of data that is known by its columns and needs no mapping.
 type layout struct {
+	// columns are the names that all must be there.
 	columns []string
-	// nil: CIFAR-100, which has test files
+	// read makes the set; nil stands for CIFAR-100, which has test files.
 	read func(*parquetfile.Sheet, federated.Options) (*federated.Grouped, error)
-	// bytes of a row, as far as its reader does not check them
+	// width is the least number of bytes of a row, as far as read does not check it.
 	width int
 }
 
 // plainColumns are those of custom data that needs no mapping.
 var plainColumns = []string{"client", "x", "y"}
 
+// layouts are the known forms in the order in which they are tried.
 var layouts = []layout{
 	{[]string{"img", "fine_label", "coarse_label"}, nil, 1},
 	{[]string{"writer_id", "image", "character"}, femnist, federated.FEMNISTPixels},
@@ -158,7 +168,8 @@ var layouts = []layout{
 	{plainColumns, table.ReadPlain, 1},
 }
 
-// findLayout is the layout whose columns are all there; nil: none.
+// findLayout returns the first layout whose columns are all there, or nil if there is none.
+// hasColumn reports whether the data has a column of this name.
 func findLayout(hasColumn func(column string) bool) *layout {
 	i := slices.IndexFunc(layouts, func(l layout) bool {
 		return !slices.ContainsFunc(l.columns, func(name string) bool { return !hasColumn(name) })
@@ -169,7 +180,8 @@ func findLayout(hasColumn func(column string) bool) *layout {
 	return &layouts[i]
 }
 
-// storeLabels puts labels, integers in 0..classes-1, in every step-th place.
+// storeLabels returns a function that stores the label of each row, an integer from 0 to classes-1,
+// at labels[row*step]. A label outside the classes, or of another type, is an error.
 func storeLabels[T byte | int32](labels []T, step, classes int) func(row int, v parquet.Value) error {
 	return func(row int, v parquet.Value) error {
 		l, ok := integer(v)
@@ -184,7 +196,8 @@ func storeLabels[T byte | int32](labels []T, step, classes int) func(row int, v 
 	}
 }
 
-// integer is the whole number of a value. ok is false for values of other types.
+// integer returns v as a whole number, with 0 and 1 for booleans. The result is false for values of
+// other types.
 func integer(v parquet.Value) (int64, bool) {
 	switch v.Kind() {
 	case parquet.Boolean:
@@ -205,7 +218,8 @@ func isBytes(v parquet.Value) bool {
 	return v.Kind() == parquet.ByteArray || v.Kind() == parquet.FixedLenByteArray
 }
 
-// content takes values that are bytes or a string.
+// content returns a function that hands the bytes of a value, binary or text, to take. A value of
+// another type is an error.
 func content(take func(row int, b []byte) error) func(row int, v parquet.Value) error {
 	return func(row int, v parquet.Value) error {
 		if !isBytes(v) {
@@ -215,7 +229,8 @@ func content(take func(row int, b []byte) error) func(row int, v parquet.Value) 
 	}
 }
 
-// user takes a name, a string or an integer.
+// user returns the name of a client from a value that is a string or an integer. Other types are an
+// error.
 func user(v parquet.Value) (string, error) {
 	if kind := v.Kind(); kind == parquet.Int32 || kind == parquet.Int64 {
 		return fmt.Sprint(v), nil
@@ -226,13 +241,15 @@ func user(v parquet.Value) (string, error) {
 	return string(v.Bytes()), nil
 }
 
-// grouped makes the set s, of columns that are read first. The clients are the
-// names in one, in order of first appearance; split parts the rows of each.
+// grouped completes the set s from the table t. It first reads the columns in values, then the
+// column client, whose values name the owners of the rows. Clients are in order of their first
+// appearance, and split divides the rows of each into training and held-out ones.
 func grouped(t *parquetfile.Sheet, s federated.Grouped, values parquetfile.Columns, client string,
 	split func(client int, rows []int32) (train, held []int32)) (*federated.Grouped, error) {
 	if err := t.Each(values); err != nil {
 		return nil, err
 	}
+	// The clients are read one row after another, because their order decides their numbers.
 	var names federated.Names
 	var clientRows [][]int32
 	err := t.Values(client, true, func(row int, v parquet.Value) error {
@@ -255,7 +272,8 @@ func grouped(t *parquetfile.Sheet, s federated.Grouped, values parquetfile.Colum
 	return g.Set(s)
 }
 
-// femnist reads writer_id, image (784 bytes, or PNG) and character.
+// femnist makes the set of a table with the columns writer_id, image (784 bytes, or a PNG) and
+// character. opt says how each writer's images are split.
 func femnist(t *parquetfile.Sheet, opt federated.Options) (*federated.Grouped, error) {
 	labels, images := make([]int32, t.Rows), federated.NewInkRows(t.Rows)
 	s := federated.Grouped{
@@ -268,6 +286,7 @@ func femnist(t *parquetfile.Sheet, opt federated.Options) (*federated.Grouped, e
 	return grouped(t, s, parquetfile.Columns{
 		"character": storeLabels(labels, 1, federated.FEMNISTClasses),
 		"image": content(func(row int, b []byte) error {
+			// An image of any other length than that of its pixels is a PNG.
 			if image := make([]byte, federated.FEMNISTPixels); len(b) != len(image) {
 				if err := federated.DecodePNG(image, b, federated.FEMNISTSide, federated.FEMNISTSide); err != nil {
 					return err
@@ -280,7 +299,9 @@ func femnist(t *parquetfile.Sheet, opt federated.Options) (*federated.Grouped, e
 	}, "writer_id", opt.Split)
 }
 
-// cifarSheets reads img (a PNG in a struct), fine_label and coarse_label.
+// cifarSheets makes the set of CIFAR-100 from the tables train and test, with the columns img (a
+// PNG in a struct), fine_label and coarse_label. It builds the records of the binary version, and
+// both are read alike from there on.
 func cifarSheets(train, test *parquetfile.Sheet, opt federated.Options) (*federated.Grouped, error) {
 	if len(test.Files) == 0 {
 		return nil, errors.New("no test file beside the training file; want a folder with train*.parquet and " +
@@ -294,6 +315,7 @@ func cifarSheets(train, test *parquetfile.Sheet, opt federated.Options) (*federa
 		if t.Rows > federated.MaxCIFAR {
 			return nil, fmt.Errorf("%d images, want at most %d", t.Rows, federated.MaxCIFAR)
 		}
+		// The memory is bounded by the check of the number of rows.
 		records := make([]byte, t.Rows*federated.CIFARRecord)
 		err := t.Each(parquetfile.Columns{
 			"coarse_label": storeLabels(records, federated.CIFARRecord, federated.CIFARCoarse),
@@ -320,8 +342,9 @@ func cifarSheets(train, test *parquetfile.Sheet, opt federated.Options) (*federa
 	return s, nil
 }
 
-// shakespeare reads LEAF's windows: character_id, x of 80 characters, y of one.
-// The windows of a role are split in sequence, as those of the text are.
+// shakespeare makes the set of LEAF's windows: the column x has 80 characters, y the next one, and
+// character_id the role. The windows of a role are split in sequence, as those of the text are,
+// because they overlap.
 func shakespeare(t *parquetfile.Sheet, _ federated.Options) (*federated.Grouped, error) {
 	labels := make([]int32, t.Rows)
 	tokens := make([]uint8, t.Rows*federated.ShakespeareWindow)
@@ -347,8 +370,9 @@ func shakespeare(t *parquetfile.Sheet, _ federated.Options) (*federated.Grouped,
 	}, "character_id", splitWindows)
 }
 
-// splitWindows splits the windows of a role in sequence, with those between left out that would
-// overlap both parts. A role without enough windows has neither part.
+// splitWindows splits the windows of a role in sequence and leaves out those between that would
+// overlap both parts. A role without enough windows has neither part. The number of the client is
+// not needed.
 func splitWindows(_ int, windows []int32) (train, held []int32) {
 	n, heldWindows := inSequence(len(windows))
 	if heldWindows < 1 {
@@ -357,7 +381,8 @@ func splitWindows(_ int, windows []int32) (train, held []int32) {
 	return windows[:n], windows[len(windows)-heldWindows:]
 }
 
-// sent140 reads sentiment (0 or 4, or 0 and 1), user and text.
+// sent140 makes the set of a table with the columns sentiment (0 or 4, or 0 and 1), user and text.
+// opt says how many tweets a user must have, and how they are split.
 func sent140(t *parquetfile.Sheet, opt federated.Options) (*federated.Grouped, error) {
 	owner := make([]string, t.Rows)
 	labels := make([]int32, t.Rows)
@@ -380,7 +405,8 @@ func sent140(t *parquetfile.Sheet, opt federated.Options) (*federated.Grouped, e
 		return nil, err
 	}
 	tweets := new(tweetTexts)
-	err = t.Values("text", true, content(func(row int, b []byte) error { // for users in order of first appearance
+	// The rows are read in sequence, so that users are in order of first appearance.
+	err = t.Values("text", true, content(func(row int, b []byte) error {
 		return tweets.Add(owner[row], string(b), labels[row])
 	}))
 	if err != nil {

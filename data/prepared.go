@@ -24,8 +24,8 @@ import (
 	"fedpace/learn"
 )
 
-// A prepared file holds a set as it is used, so that its samples are mapped
-// into memory rather than decoded:
+// preparedMagic begins a prepared file, which holds a set as it is used, so that its samples are
+// mapped into memory instead of decoded:
 //
 //	magic (16 bytes) | length of the header (8) | CRC-32C of the header (4),
 //	0 (4) | header (JSON) | sections, each at a multiple of 64 bytes
@@ -34,6 +34,7 @@ import (
 const preparedMagic = "fedpace data 1\n\x00"
 
 const (
+	// preparedHead is the number of bytes before the header.
 	preparedHead = 32
 	// maxPreparedTop bounds the header in bytes; it names every client.
 	maxPreparedTop = 1 << 28
@@ -42,35 +43,40 @@ const (
 // castagnoli is CRC-32C, which processors compute at memory speed.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// prepared is a prepared file in memory; as JSON it is the header.
+// prepared is a prepared file in memory. Its JSON form is the header of the file.
 type prepared struct {
 	// Source identifies the sources and the options; see sourceKey.
 	Source string
-	Task   string
-	Info   federated.Info
+	// Task is the task that the set belongs to; empty for custom data.
+	Task string
+	// Info describes the set.
+	Info federated.Info
 	// Rows names the form in which the sections hold samples.
 	Rows string
 	// Width is the number of bytes or numbers of a sample, where all have the same number.
 	Width int
 	// Names are the names of the clients. They are bytes, in base64 in JSON, because the names of
 	// a source need not be UTF-8.
-	Names    [][]byte
+	Names [][]byte
+	// Sections are the parts of the file that hold numbers and samples.
 	Sections []section
 }
 
-// section is a part of a prepared file. bytes is its content while the file is written or
-// mapped.
+// section is a part of a prepared file.
 type section struct {
-	Name           string
+	// Name tells what the section holds, such as "labels".
+	Name string
+	// Offset and Length are the place in the file, in bytes.
 	Offset, Length int64
-	CRC            uint32
-	bytes          []byte
+	// CRC is the CRC-32C of the content.
+	CRC uint32
+	// bytes is the content while the file is written or mapped.
+	bytes []byte
 }
 
-// OpenPrepared opens path through a prepared file at cache. When that is
-// absent, damaged, or made from other sources or options, it is made anew
-// first, and why says so; when it could be used, why is empty. A nil reader is the
-// one that recognises the path.
+// OpenPrepared opens the set at path through a prepared file at cache. If that file is absent,
+// damaged, or made from other sources or options, it is made anew first, and rebuilt says why; if
+// it could be used, rebuilt is empty. A nil reader stands for the one that recognises the path.
 func OpenPrepared(
 	r federated.Reader,
 	path, cache string,
@@ -82,6 +88,7 @@ func OpenPrepared(
 	}
 	s, err := readPrepared(cache, key)
 	if err == nil {
+		// A file that is up to date may still be of another task than is wanted.
 		if err := fitsTask(s, opt); err != nil {
 			return nil, "", fmt.Errorf("data: %s: %w", path, errors.Join(err, s.Close()))
 		}
@@ -91,6 +98,7 @@ func OpenPrepared(
 	if errors.Is(err, fs.ErrNotExist) {
 		rebuilt = "not prepared yet"
 	}
+	// The sources are read in full, which is what a prepared file saves.
 	if set, err = OpenWith(r, path, opt); err != nil {
 		return nil, rebuilt, err
 	}
@@ -103,14 +111,16 @@ func OpenPrepared(
 	return s, rebuilt, nil
 }
 
-// sourceKey hashes what a set is made of: the name and content of every file at path, the options that
-// choose among samples, and the mapping that a reader r has. A prepared file with another key is stale.
-// The test of a partition's identity holds that no field of it can be forgotten.
+// sourceKey returns a hash of what a set is made of: the name and content of every file at path,
+// the options that choose among samples, and the mapping that the reader r has. A prepared file
+// with another key is stale. A test of the partition's identity holds that no field can be
+// forgotten.
 func sourceKey(r federated.Reader, path string, opt federated.Options) (string, error) {
 	files, err := filesBelow(path)
 	if stat, statErr := os.Stat(path); err == nil && statErr == nil && stat.Mode().IsRegular() {
 		// The path is a symbolic link to a file.
 		files = []string{path}
+		// One file of CIFAR-100 stands for both.
 		if slices.Contains(cifarFiles[:], filepath.Base(path)) {
 			dir := filepath.Dir(path)
 			files = []string{filepath.Join(dir, cifarFiles[0]), filepath.Join(dir, cifarFiles[1])}
@@ -124,11 +134,12 @@ func sourceKey(r federated.Reader, path string, opt federated.Options) (string, 
 		return "", err
 	}
 	h := sha256.New()
-	// As %+v wrote the options before they had one that changes nothing.
+	// The text is that of an earlier release, so that prepared files keep their key.
 	fmt.Fprintf(h, "%s{Task:%s Seed:%d MinTweets:%d Classes:%d Partition:%s HeldOutOnly:%t}\n",
 		preparedMagic, opt.Task, opt.Seed, opt.MinTweets, opt.Classes, opt.Partition.Identity(), opt.HeldOutOnly)
 	if r != nil {
-		fmt.Fprintln(h, federated.Readers.Text(r), "1") // counts the ways to read what one mapping says
+		// The number 1 counts the ways to read what one mapping says.
+		fmt.Fprintln(h, federated.Readers.Text(r), "1")
 	}
 	for i, name := range files {
 		rel, err := filepath.Rel(path, name)
@@ -141,9 +152,9 @@ func sourceKey(r federated.Reader, path string, opt federated.Options) (string, 
 	return fmt.Sprintf("%x", h.Sum(nil)), nil
 }
 
-// filesBelow lists the regular files in a folder and those below it. Links are followed, as readers
-// follow them: Hugging Face's cache is a folder of links. A link to a folder that is around it already
-// is left out.
+// filesBelow returns the paths of the regular files at path: itself, or all files in a folder and
+// the folders below it. Links are followed, as readers follow them: Hugging Face's cache is a
+// folder of links. A link to a folder that it lies within is left out.
 func filesBelow(path string) (files []string, err error) {
 	var around []fs.FileInfo
 	var walk func(dir string) error
@@ -156,6 +167,7 @@ func filesBelow(path string) (files []string, err error) {
 			files = append(files, dir)
 			return nil
 		}
+		// A folder within itself would never end.
 		isAround := slices.ContainsFunc(around, func(above fs.FileInfo) bool { return os.SameFile(above, info) })
 		if !info.IsDir() || isAround {
 			return nil
@@ -182,13 +194,14 @@ func filesBelow(path string) (files []string, err error) {
 	return files, err
 }
 
-// add appends a section. Its place in the file is decided when the file is written.
+// add appends a section with this name and content. Its place in the file is decided when the file
+// is written.
 func (p *prepared) add(name string, bytes []byte) {
 	p.Sections = append(p.Sections, section{Name: name, Length: int64(len(bytes)), bytes: bytes})
 }
 
-// as converts integers, which files hold as 32 bits. All of a set fit: samples are numbered by
-// int32, and no store reaches 4 GiB but images, whose places are not stored.
+// as converts integers to another type, since files hold 32 bits. All numbers of a set fit: samples
+// are numbered by int32, and no store reaches 4 GiB but images, whose places are not stored.
 func as[Dst, Src int | int32 | uint32 | uint16](values []Src) []Dst {
 	converted := make([]Dst, len(values))
 	for i, v := range values {
@@ -197,7 +210,7 @@ func as[Dst, Src int | int32 | uint32 | uint16](values []Src) []Dst {
 	return converted
 }
 
-// section is the section of a name, an empty one if there is none.
+// section returns the section of this name, or an empty one if there is none.
 func (p *prepared) section(name string) section {
 	for _, s := range p.Sections {
 		if s.Name == name {
@@ -207,13 +220,13 @@ func (p *prepared) section(name string) section {
 	return section{}
 }
 
-// numbers copies a section's content as numbers of four bytes.
+// numbers returns a copy of the content of the section of this name as numbers of four bytes each.
 func numbers[T int32 | uint32 | float32](p *prepared, name string) []T {
 	return vector.Append[T](nil, p.section(name).bytes)
 }
 
-// writePrepared writes a set and its key to a file, which replaces an earlier one only when it is
-// complete.
+// writePrepared writes a set and its key to the file called name, which replaces an earlier one
+// only once it is complete. Only a Grouped set can be written.
 func writePrepared(name, key string, set federated.Set) error {
 	p := &prepared{Source: key, Info: set.Info()}
 	s, ok := set.(*federated.Grouped)
@@ -225,6 +238,7 @@ func writePrepared(name, key string, set federated.Set) error {
 	p.add("start", vector.Bytes(as[uint32](s.Starts)))
 	p.add("train", vector.Bytes(s.Train))
 	p.add("held", vector.Bytes(s.Held))
+	// A set has either labels or targets.
 	if s.Labels != nil {
 		p.add("labels", vector.Bytes(s.Labels))
 	} else {
@@ -239,10 +253,12 @@ func writePrepared(name, key string, set federated.Set) error {
 	return atomicfile.Write(name, p.write)
 }
 
-// addRows adds the sections that hold the samples, in the form that prepared.md describes.
+// addRows adds the sections that hold the samples r, in the form that prepared.md describes, and
+// notes this form in Rows. It returns an error for a store that has none.
 func (p *prepared) addRows(r federated.Rows) error {
 	switch r := r.(type) {
 	case *federated.InkRows:
+		// Packed images are stored as bytes, so that they can be mapped.
 		return p.addRows(r.Unpacked())
 	case *federated.ByteRows:
 		p.Rows = r.Coding.Name
@@ -268,7 +284,7 @@ func (p *prepared) addRows(r federated.Rows) error {
 	return nil
 }
 
-// convert turns texts into bytes or bytes into texts.
+// convert returns texts as bytes, or bytes as texts, each with the same content.
 func convert[Dst, Src string | []byte](values []Src) []Dst {
 	converted := make([]Dst, len(values))
 	for i, v := range values {
@@ -280,13 +296,15 @@ func convert[Dst, Src string | []byte](values []Src) []Dst {
 // align rounds an offset up to a multiple of 64 bytes, so that sections begin at a cache line.
 func align(n int64) int64 { return (n + 63) &^ 63 }
 
-// write lays the sections out behind a header whose length depends on their
-// places: it is padded to the length it has with the largest ones.
+// write writes the file to f: the header, and behind it the sections, each at a multiple of 64
+// bytes. The length of the header depends on the places in it, so it is padded to the length that
+// it has with the largest ones.
 func (p *prepared) write(f io.Writer) error {
 	for i := range p.Sections {
 		p.Sections[i].Offset = math.MaxInt64
 		p.Sections[i].CRC = math.MaxUint32
 	}
+	// With the largest numbers, the header is as long as it can become.
 	widest, err := json.Marshal(p)
 	if err != nil {
 		return err
@@ -305,6 +323,7 @@ func (p *prepared) write(f io.Writer) error {
 	if err != nil {
 		return err
 	}
+	// Blanks behind JSON change nothing.
 	header = append(header, slices.Repeat([]byte{' '}, int(top)-len(header))...)
 	head := []byte(preparedMagic)
 	head = binary.LittleEndian.AppendUint64(head, uint64(len(header)))
@@ -319,19 +338,21 @@ func (p *prepared) write(f io.Writer) error {
 	return buffered.Flush()
 }
 
-// mapped is a set whose samples are in a mapped file.
+// mapped is a set whose samples lie in a file that is mapped into memory.
 type mapped struct {
 	*federated.Grouped
+	// content is the mapped file.
 	content mmap.MMap
-	file    *os.File
+	// file stays open, since samples may also be read from it.
+	file *os.File
 }
 
 // Close unmaps the file; no batch may be under way.
 func (m *mapped) Close() error { return errors.Join(m.content.Unmap(), m.file.Close()) }
 
-// readPrepared maps a prepared file and checks all of it. A file that someone
-// truncates while it is mapped ends the process, so a prepared file is only ever
-// replaced by renaming.
+// readPrepared maps the prepared file called name and checks all of it, its key included; with an
+// empty key, any source will do. A file that someone truncates while it is mapped ends the process,
+// so a prepared file is only ever replaced by renaming.
 func readPrepared(name, key string) (_ *mapped, err error) {
 	f, err := federated.OpenSource(name)
 	if err != nil {
@@ -353,14 +374,16 @@ func readPrepared(name, key string) (_ *mapped, err error) {
 	if err != nil {
 		return nil, errors.Join(err, content.Unmap())
 	}
+	// Samples of bytes can be read from the file where that is better than through the mapping.
 	if r, ok := s.Rows.(*federated.ByteRows); ok {
 		r.File = f.File
 	}
 	return &mapped{s, content, f.File}, nil
 }
 
-// parsePrepared makes the set of a prepared file's bytes, which it keeps. With
-// an empty key any source will do.
+// parsePrepared returns the set that the bytes b of a prepared file hold; the set keeps b. It
+// returns an error if a checksum or a length is wrong, or if the file has another key; with an
+// empty key, any source will do.
 func parsePrepared(b []byte, key string) (*federated.Grouped, error) {
 	if len(b) < preparedHead || string(b[:16]) != preparedMagic {
 		return nil, errors.New("no prepared file of this version")
@@ -387,8 +410,10 @@ func parsePrepared(b []byte, key string) (*federated.Grouped, error) {
 			s.Length > int64(len(b))-s.Offset {
 			return nil, fmt.Errorf("damaged: section %s exceeds it", s.Name)
 		}
+		// The capacity ends with the section, so that nothing can append into the next.
 		p.Sections[i].bytes = b[s.Offset : s.Offset+s.Length : s.Offset+s.Length]
 	}
+	// The checksums of all sections are computed on all processors.
 	err := federated.Each(len(p.Sections), func(i int) error {
 		if s := p.Sections[i]; crc32.Checksum(s.bytes, castagnoli) != s.CRC {
 			return fmt.Errorf("damaged: section %s has another checksum", s.Name)
@@ -405,12 +430,14 @@ func parsePrepared(b []byte, key string) (*federated.Grouped, error) {
 	return s, nil
 }
 
-// set makes the set and checks that no index leads outside.
+// set makes the set from the sections and checks that all parts agree and no index leads outside,
+// because a file may be damaged or made by others.
 func (p *prepared) set() (*federated.Grouped, error) {
 	if p.Info.Classes < 1 == (p.Info.Targets < 1) || p.Info.Features < 1 || len(p.Names) == 0 {
 		return nil, errors.New("no clients, features, or either classes or targets")
 	}
-	if p.Info.Input == learn.Tokens && p.Info.Vocabulary == 0 { // as files were before there was the number
+	// Files of an earlier version lack the size of the vocabulary, which was the number of classes.
+	if p.Info.Input == learn.Tokens && p.Info.Vocabulary == 0 {
 		p.Info.Vocabulary = p.Info.Classes
 	}
 	if !p.Info.Schema.Fits(p.Info.Samples) {
@@ -430,11 +457,13 @@ func (p *prepared) set() (*federated.Grouped, error) {
 		s.Labels = nil
 		s.Targets = numbers[float32](p, "targets")
 	}
+	// Each sample has one label, or all of its targets.
 	given := len(s.Labels) + len(s.Targets)
 	each := max(1, p.Info.Targets)
 	if given%each != 0 || given/each != n {
 		return nil, fmt.Errorf("%d samples with %d labels or targets", n, given)
 	}
+	// Each client has a part of the training samples that is not empty.
 	if !places(s.Starts, len(s.Names), len(s.Train)) || len(s.Held) == 0 {
 		return nil, fmt.Errorf("%d clients at %d places", len(s.Names), len(s.Starts))
 	}
@@ -451,16 +480,16 @@ func (p *prepared) set() (*federated.Grouped, error) {
 	return s, nil
 }
 
-// rows makes the store of samples, whose bytes stay in the mapped file, and counts the samples. The
-// kind of input that the header names has to be the one that the store gives, and the length of the
-// section a whole number of samples.
+// rows returns the store of samples, whose bytes stay in the mapped file, and the number of
+// samples. The kind of input that the header names must be the one that the store gives, and the
+// section must hold a whole number of samples.
 func (p *prepared) rows() (federated.Rows, int, error) {
 	width := p.Width
 	features := p.Info.Features
 	store := federated.Rows(nil)
 	numbersOf := 0
 	skip := 0
-	// else dense
+	// A form that is not in the map is dense, the zero value.
 	held := map[string]learn.Input{"bag": learn.Sparse, "text": learn.Tokens, "tokens": learn.Tokens}[p.Rows]
 	if p.Info.Input != held {
 		return nil, 0, fmt.Errorf("samples held as %.40q that are another kind of input", p.Rows)
@@ -488,6 +517,7 @@ func (p *prepared) rows() (federated.Rows, int, error) {
 			Offset: in.Offset,
 		}
 		numbersOf = len(in.bytes)
+		// Some codings have bytes before the values of a sample, such as labels.
 		skip = coding.Skip
 	}
 	if width < 1 || features != width-skip || numbersOf%width != 0 {
@@ -496,8 +526,8 @@ func (p *prepared) rows() (federated.Rows, int, error) {
 	return store, numbersOf / width, nil
 }
 
-// texts gives the samples of a text and their number. Every window must lie in the text and
-// every token in the vocabulary, since a file may be damaged or made by others.
+// texts returns the samples of a text and their number. Every window must lie in the text and every
+// token in the vocabulary, since a file may be damaged or made by others.
 func (p *prepared) texts() (federated.Rows, int, error) {
 	r := &federated.TextRows{Window: p.Width, Text: p.section("text").bytes, Starts: numbers[int32](p, "row")}
 	if r.Window != p.Info.Features {
@@ -516,8 +546,9 @@ func (p *prepared) texts() (federated.Rows, int, error) {
 	return r, len(r.Starts), nil
 }
 
-// bags gives the samples of bags of words and their number, with the same distrust of the
-// file.
+// bags returns the samples that are bags of words and their number. The tokens of each bag must
+// ascend and be among the features, and their counts must not be too many, since a file may be
+// damaged or made by others.
 func (p *prepared) bags() (federated.Rows, int, error) {
 	r := &federated.BagRows{
 		Starts: numbers[uint32](p, "row"),
@@ -544,7 +575,8 @@ func (p *prepared) bags() (federated.Rows, int, error) {
 	return r, len(r.Total), nil
 }
 
-// places says whether n parts, none of them empty, make up a total.
+// places reports whether starts has the beginnings of n parts, none of them empty, that follow one
+// another from 0 to total, and total behind them.
 func places[T int | uint32](starts []T, n, total int) bool {
 	if n < 0 ||
 		len(starts) != n+1 ||
@@ -565,7 +597,7 @@ func init() { federated.Readers.Register("prepared", "a prepared file", Prepared
 // Prepared reads what [OpenPrepared] has written, without its source.
 type Prepared struct{}
 
-// Recognises knows a prepared file by its first 16 bytes.
+// Recognises reports whether s is a prepared file, by its first 16 bytes.
 func (Prepared) Recognises(s *federated.Source) federated.Match {
 	if s.Head == preparedMagic {
 		return federated.ByContent
@@ -573,8 +605,8 @@ func (Prepared) Recognises(s *federated.Source) federated.Match {
 	return federated.NoMatch
 }
 
-// Open refuses to deal samples anew: a prepared file's clients and split are
-// those that it was made with.
+// Open opens the prepared file s without its source. The clients and their split are those that the
+// file was made with: another partition in o is an error.
 func (Prepared) Open(s *federated.Source, o federated.Options) (federated.Set, error) {
 	if !o.Partition.Natural() {
 		return nil, errors.New("a prepared file holds its clients; want the set that it was made from to deal " +
@@ -587,8 +619,8 @@ func (Prepared) Open(s *federated.Source, o federated.Options) (federated.Set, e
 	return set, nil
 }
 
-// IsPrepared tells whether a file is one that OpenPrepared has written, whole
-// or damaged. What cannot be read is none.
+// IsPrepared reports whether the file at path begins as one that OpenPrepared has written, whole or
+// damaged. It is false for a file that cannot be read.
 func IsPrepared(path string) bool {
 	s, err := federated.OpenSource(path)
 	return err == nil && s.File.Close() == nil && s.Head == preparedMagic

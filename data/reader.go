@@ -13,7 +13,9 @@ import (
 	"fedpace/data/table"
 )
 
-// findReader finds the reader that knows the source best.
+// findReader returns the reader that recognises the source s best. It returns an error if s is
+// surely no data, or if no reader knows it. Of equal matches, the first in the order of the names
+// wins.
 func findReader(s *federated.Source) (best federated.Reader, err error) {
 	if err := checkKind(s); err != nil {
 		return nil, err
@@ -32,6 +34,7 @@ func findReader(s *federated.Source) (best federated.Reader, err error) {
 	case s.Head == "":
 		return nil, fmt.Errorf("is empty; want %s", federated.Layouts())
 	}
+	// No reader knows the source, so the error says how it begins.
 	kind := fmt.Sprintf("begins with %q", s.Head)
 	if strings.HasPrefix(http.DetectContentType([]byte(s.Head)), "text/") {
 		kind = "is plain text"
@@ -39,11 +42,13 @@ func findReader(s *federated.Source) (best federated.Reader, err error) {
 	return nil, fmt.Errorf("%s, in no layout known here; want %s", kind, federated.Layouts())
 }
 
-// IsTable reports whether a path has a table of one's own, whose columns need a mapping.
+// IsTable reports whether there is a table of the user's own at path, whose columns need a mapping.
+// It is false for a path that cannot be opened.
 func IsTable(path string) bool {
 	s, err := federated.OpenSource(path)
 	if err != nil {
-		return false // whoever opens it says so
+		// Whoever opens the path reports the error.
+		return false
 	}
 	defer s.File.Close()
 	r, _ := findReader(s)
@@ -67,8 +72,8 @@ func IsTable(path string) bool {
 // choice of int(0.8 n) samples trains, the rest is held out.
 func Open(path string, opt federated.Options) (federated.Set, error) { return OpenWith(nil, path, opt) }
 
-// OpenWith is [Open] by a given reader; nil: the one that recognises the path. A
-// reader may do without a path.
+// OpenWith opens the set at path as [Open] does, with the given reader; nil stands for the reader
+// that recognises the path. Some readers need no path.
 func OpenWith(r federated.Reader, path string, opt federated.Options) (federated.Set, error) {
 	s, err := open(r, path, opt)
 	if err != nil {
@@ -77,13 +82,14 @@ func OpenWith(r federated.Reader, path string, opt federated.Options) (federated
 	return s, nil
 }
 
-// open opens the set at a path with a reader, or with the reader that recognises the path
-// where r is nil. Its errors name the path.
+// open opens the set at path with the reader r, or with the one that recognises the path if r is
+// nil, and deals its samples to other clients as opt.Partition says. Its errors name the path.
 func open(r federated.Reader, path string, opt federated.Options) (set federated.Set, err error) {
 	if err := opt.Check(); err != nil {
 		return nil, err
 	}
 	source := &federated.Source{}
+	// A reader that makes its set has no path to open.
 	if r == nil || path != "" {
 		if source, err = federated.OpenSource(path); err != nil {
 			return nil, err
@@ -95,10 +101,12 @@ func open(r federated.Reader, path string, opt federated.Options) (set federated
 			}
 		}()
 	}
+	// A mapping of columns does not go with a prepared file.
 	if _, mapped := r.(table.Table); mapped && source.Head == preparedMagic {
 		return nil, errors.New("is a prepared file, which is read without a mapping (set data to its path alone)")
 	}
 	if _, mapped := r.(table.Table); mapped {
+		// findReader checks this itself; with a given mapping, nobody has.
 		if err := checkKind(source); err != nil {
 			return nil, err
 		}
@@ -138,8 +146,9 @@ func open(r federated.Reader, path string, opt federated.Options) (set federated
 	return g.Partitioned(opt.Partition, nil, opt.Seed)
 }
 
-// fitsTask compares what was found with what is expected. Data that no task knows
-// are those of task custom, whose settings are not another task's.
+// fitsTask returns an error if the set is not of the task that opt expects; without a task, any set
+// will do. Data that belongs to no task needs task custom, because the settings of a task are made
+// for its own data.
 func fitsTask(set federated.Set, opt federated.Options) error {
 	if opt.Task == "" {
 		return nil
@@ -157,7 +166,8 @@ func fitsTask(set federated.Set, opt federated.Options) error {
 	return fmt.Errorf("found %s (%s), want %s", found, set.Info().Name, opt.Task)
 }
 
-// sourceSize is how many bytes a source has, those of all its files if it is a folder.
+// sourceSize returns the number of bytes of a source, those of all its files if it is a folder, for
+// the display of the progress.
 func sourceSize(s *federated.Source) (size int64) {
 	if !s.Folder {
 		return s.Size
@@ -168,27 +178,30 @@ func sourceSize(s *federated.Source) (size int64) {
 				size += info.Size()
 			}
 		}
-		return nil // what cannot be looked at is for the reader to complain of
+		// The reader reports what cannot be read.
+		return nil
 	})
 	return size
 }
 
-// OpenClientTable opens the table of one client, by a mapping for the tables of many with
-// changes. A column of clients or of parts that it does not have it can do without. A
-// path that a reader recognises needs no mapping.
+// OpenClientTable opens the table of one client at path. r is the mapping for the tables of many
+// clients, to which changes apply, each as option=value. The table may lack the columns of clients
+// and of parts. A path that a reader recognises needs no mapping.
 func OpenClientTable(r federated.Reader, path string, changes []string) (federated.Set, error) {
 	if len(changes) == 0 {
 		if set, err := Open(path, federated.Options{}); !errors.Is(err, table.ErrUnmapped) {
 			return set, err
 		}
 	}
-	var mapping federated.Reader // nil: that of the many is of another kind of data, or there is none
+	// mapping stays nil if r is of another kind of data, or if there is no r.
+	var mapping federated.Reader
 	if t, ok := r.(table.Table); ok {
 		columns, err := table.Columns(path)
 		if err != nil {
 			return nil, fmt.Errorf("data: %s: %w", path, err)
 		}
 		for _, name := range []*string{&t.Client, &t.Split} {
+			// The table of one client need not say whose it is.
 			if !slices.Contains(columns, *name) {
 				*name = ""
 			}

@@ -15,7 +15,7 @@ import (
 	"fedpace/data/federated"
 )
 
-// maxWorks bounds the text of the Complete Works; it has 5.6 MB.
+// maxWorks bounds the text of the Complete Works in bytes; the real one has 5.6 MB.
 const maxWorks = 64 << 20
 
 func init() {
@@ -26,7 +26,8 @@ func init() {
 // zipped, and prepares it as LEAF does.
 type Shakespeare struct{}
 
-// Recognises knows Project Gutenberg's text, alone or as a zip archive.
+// Recognises reports whether s is Project Gutenberg's text, alone or in a zip archive, which is
+// known by having no table of tweets.
 func (Shakespeare) Recognises(s *federated.Source) federated.Match {
 	if s.IsZip() && zippedTweets(s.File, s.Size) == nil || strings.HasPrefix(s.Head, "The Project Gute") {
 		return federated.ByContent
@@ -34,7 +35,8 @@ func (Shakespeare) Recognises(s *federated.Source) federated.Match {
 	return federated.NoMatch
 }
 
-// Open makes a client of each speaking role, whose samples are windows of its lines.
+// Open makes a client of each speaking role, whose samples are windows of its lines. Each window of
+// 80 characters predicts the character behind it.
 func (Shakespeare) Open(s *federated.Source, o federated.Options) (federated.Set, error) {
 	text, err := worksText(o.Reading.Counted(s.File), s.Size)
 	if err != nil {
@@ -48,10 +50,12 @@ func (Shakespeare) Open(s *federated.Source, o federated.Options) (federated.Set
 	return set, nil
 }
 
-// worksText is the plain text, out of its zip where it is in one.
+// worksText returns the plain text of the file f of size bytes, unpacked if it is a zip archive,
+// with LF as line break. A text of more than maxWorks bytes is an error.
 func worksText(f io.ReaderAt, size int64) ([]byte, error) {
 	in := io.Reader(io.NewSectionReader(f, 0, size))
 	var head [4]byte
+	// The four bytes begin each zip archive.
 	if _, err := f.ReadAt(head[:], 0); err == nil && string(head[:]) == "PK\x03\x04" {
 		entry, err := zipEntry(f, size, func(name string) bool { return strings.HasSuffix(name, ".txt") })
 		if err != nil {
@@ -74,8 +78,8 @@ func worksText(f io.ReaderAt, size int64) ([]byte, error) {
 	return bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")), nil
 }
 
-// zipEntry opens the first entry whose name, without folders and in lower case,
-// is right.
+// zipEntry returns the first entry of the zip archive f of size bytes for whose name right is true.
+// right gets the name in lower case without its folders. It is an error if no entry fits.
 func zipEntry(f io.ReaderAt, size int64, right func(name string) bool) (*zip.File, error) {
 	z, err := zip.NewReader(f, size)
 	if err != nil {
@@ -91,32 +95,35 @@ func zipEntry(f io.ReaderAt, size int64, right func(name string) bool) (*zip.Fil
 	return nil, fmt.Errorf("the zip holds %q, want the text of Project Gutenberg's etext 100", names)
 }
 
-// role is all that one character says in one play.
+// role is a character of a play with all that it says there.
 type role struct {
-	Name  string
-	Text  []byte
+	// Name is the name of the character, later with that of the play.
+	Name string
+	// Text has the lines one after another, with a space behind each.
+	Text []byte
+	// lines counts the lines.
 	lines int
 }
 
-// say adds a line to what the role speaks.
+// say adds a line of the play to what the role speaks, with a space behind it.
 func (r *role) say(line string) {
 	r.Text = append(append(r.Text, line...), ' ')
 	r.lines++
 }
 
 const (
+	// byline stands below the title of each play.
 	byline = "by William Shakespeare"
-	// The plays end at this line; what follows are poems.
+	// lastLine is the line at which the plays end; poems follow.
 	lastLine = 124_196
-	// The one play whose text is not indented.
+	// unindented is the title of the one play whose text is not indented.
 	unindented = "THE COMEDY OF ERRORS"
 )
 
-// speakingRoles takes plays and roles from the text, in order of appearance.
-// The rules are LEAF's: a play begins with its byline, and its title stands
-// two to seven lines above; a speech begins with an indented name and a full
-// stop, and goes on with lines that are indented further. Plays with a single
-// role are no plays, and a role needs three lines.
+// speakingRoles returns the roles of all plays in the text, in order of appearance. The rules are
+// LEAF's: a play begins with its byline, and its title stands two to seven lines above; a speech
+// begins with an indented name and a full stop, and goes on with lines that are indented further. A
+// play with a single role does not count, and a role needs three lines.
 func speakingRoles(text []byte) []role {
 	lines := strings.Split(string(text), "\n")
 	var bylines []int
@@ -130,11 +137,13 @@ func speakingRoles(text []byte) []role {
 	}
 	var roles []role
 	var names federated.Names
-	for k, bylineLine := range bylines[1:] { // before the second stand the contents and the sonnets
+	// The contents and the sonnets stand before the second byline.
+	for k, bylineLine := range bylines[1:] {
 		end := min(len(lines), lastLine+1)
 		if k+2 < len(bylines) {
 			end = bylines[k+2]
 		}
+		// Roles of one name in different plays are different clients.
 		title := titleAbove(lines, bylineLine)
 		for _, s := range speeches(lines[bylineLine+1:end], title == unindented) {
 			name := roleName(title, s.Name)
@@ -146,13 +155,16 @@ func speakingRoles(text []byte) []role {
 		}
 	}
 	for i := range roles {
+		// Several spaces become one, as in LEAF.
 		roles[i].Text = spaces.ReplaceAllLiteral(roles[i].Text, []byte(" "))
 	}
 	return roles
 }
 
-// speeches takes the roles of a play, which is flat where it is not indented.
+// speeches returns the roles of one play, given its lines. flat says that the text of the play is
+// not indented. The result is nil for a play with fewer than two roles.
 func speeches(lines []string, flat bool) (play []role) {
+	// A speech begins with the name of its speaker.
 	speaker := regexp.MustCompile(`^  ([A-Za-z][A-Za-z ]*)\. (.*)$`)
 	if flat {
 		speaker = regexp.MustCompile(`^([A-Za-z][A-Za-z ]*)\. (.*)$`)
@@ -164,6 +176,7 @@ func speeches(lines []string, flat bool) (play []role) {
 			name := strings.ToUpper(parts[1])
 			speech := parts[2]
 			current = nil
+			// Without an indent, the head of an act looks like a speaker.
 			if flat && strings.HasPrefix(name, "ACT ") {
 				continue
 			}
@@ -178,7 +191,8 @@ func speeches(lines []string, flat bool) (play []role) {
 		speech, indented := strings.CutPrefix(line, "    ")
 		switch {
 		case current == nil:
-		case flat && strings.HasPrefix(line, "<"): // a notice of the publisher
+		// A notice of the publisher ends a speech.
+		case flat && strings.HasPrefix(line, "<"):
 			current = nil
 		case flat:
 			current.say(line)
@@ -192,8 +206,8 @@ func speeches(lines []string, flat bool) (play []role) {
 	return slices.DeleteFunc(play, func(r role) bool { return r.lines <= 2 })
 }
 
-// titleAbove finds the title of a play in the lines above its list of roles; empty if there is
-// none nearby.
+// titleAbove returns the title of the play whose byline is lines[i]: the first line that is not
+// empty, two to seven lines above. It is "" if there is none.
 func titleAbove(lines []string, i int) string {
 	for above := 2; above <= 7 && above <= i; above++ {
 		if title := strings.TrimSpace(lines[i-above]); title != "" {
@@ -203,8 +217,8 @@ func titleAbove(lines []string, i int) string {
 	return ""
 }
 
-// roleName joins play and character as LEAF names its users: whatever is not a
-// letter, a digit or an underscore becomes one underscore.
+// roleName returns the name of a client from those of a play and a character, as LEAF names its
+// users: each stretch of other signs than letters, digits and underscores becomes one underscore.
 func roleName(play, character string) string {
 	return notWord.ReplaceAllString(strings.ReplaceAll(play+"_"+character, " ", "_"), "_")
 }
@@ -214,15 +228,16 @@ var (
 	spaces  = regexp.MustCompile(` +`)
 )
 
-// inSequence splits the n windows of a role: the first nine tenths train, then
-// come window-1 that would overlap both parts, the rest is held out (paper/
-// NOTES, "Data"). Where nothing is left to hold out, held is below 1.
+// inSequence splits the n windows of a role: it returns how many at the beginning train, nine
+// tenths, and how many at the end are held out. Between them, window-1 that would overlap both
+// parts are left out (paper/NOTES, "Data"). If nothing is left to hold out, held is below 1.
 func inSequence(n int) (train, held int) {
 	train = 9 * n / 10
 	return train, n - train - (federated.ShakespeareWindow - 1)
 }
 
-// newWindows splits each role; one without either part is left out.
+// newWindows makes the set of all roles, each a client whose windows are split in sequence. A role
+// without windows in both parts is left out, and a note says how many are.
 func newWindows(roles []role) (*federated.Grouped, error) {
 	if len(roles) == 0 {
 		return nil, fmt.Errorf("no play found; want Project Gutenberg's Complete Works of William Shakespeare " +
@@ -233,7 +248,8 @@ func newWindows(roles []role) (*federated.Grouped, error) {
 	for _, r := range roles {
 		size += len(r.Text)
 	}
-	room := func() []int32 { return make([]int32, 0, size) } // growing would cost more than the rest
+	// room reserves memory for all windows at once, as growing would cost more than the rest.
+	room := func() []int32 { return make([]int32, 0, size) }
 	s := federated.Grouped{Task: "shakespeare", About: federated.ShakespeareInfo, Labels: room()}
 	s.Rows = &federated.TextRows{Window: window, Starts: room()}
 	s.About.Name = "shakespeare (gutenberg)"
@@ -251,6 +267,7 @@ func newWindows(roles []role) (*federated.Grouped, error) {
 		if err != nil {
 			return nil, err
 		}
+		// The held-out text begins with the label of the last training window, behind its input.
 		heldWindows, err := s.AddText(text[n+window-1:])
 		if err != nil {
 			return nil, err

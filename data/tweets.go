@@ -22,8 +22,11 @@ import (
 
 // Limits of Sentiment140: the full set has 1.6 million tweets.
 const (
-	maxTweets     = 1 << 27
+	// maxTweets bounds the number of tweets of a set; the full Sentiment140 has 1.6 million.
+	maxTweets = 1 << 27
+	// maxTweetBytes bounds a tweet in bytes.
 	maxTweetBytes = 1 << 20
+	// maxTweetWords bounds the known words of a tweet, whose counts have 16 bits.
 	maxTweetWords = math.MaxUint16
 	// maxFirstLine bounds, in bytes, the first line, by which a file of tweets is recognised.
 	maxFirstLine = 1 << 16
@@ -35,26 +38,28 @@ func init() { federated.Readers.Register("sent140", "Sentiment140's CSV, CSV.gz 
 // zip; or tweets without users, polarity and text apart by a tab.
 type Sent140 struct{}
 
-// Recognises knows Sentiment140's archive, tables that begin with a tweet, and packed tweets
-// by name.
+// Recognises reports whether s holds tweets: Sentiment140's archive, a table that begins with a
+// tweet, or, by name, a packed file that is no other table.
 func (Sent140) Recognises(s *federated.Source) federated.Match {
 	switch {
 	case s.IsZip() && zippedTweets(s.File, s.Size) != nil, !s.Folder && !s.IsZip() && beginsWithTweet(s):
 		return federated.ByContent
-	case s.IsGzip() && !s.IsArchive() && !strings.HasSuffix(s.Name(), "sv.gz"): // .csv and .tsv are other tables
+	// Packed files called .csv and .tsv are other tables.
+	case s.IsGzip() && !s.IsArchive() && !strings.HasSuffix(s.Name(), "sv.gz"):
 		return federated.ByName
 	}
 	return federated.NoMatch
 }
 
-// beginsWithTweet tells tweets, above which there are no names of columns, from other
-// tables: by six fields or a tab, and a digit for the polarity.
+// beginsWithTweet reports whether the file s begins with a tweet. Such a file has no names of
+// columns: its first line has six fields, or a tab, and begins with a digit, the polarity.
 func beginsWithTweet(s *federated.Source) bool {
 	in, err := unzipped(bufio.NewReaderSize(io.NewSectionReader(s.File, 0, s.Size), maxFirstLine))
 	if err != nil {
 		return false
 	}
-	line, _ := in.Peek(maxFirstLine) // an error shows again
+	// An error shows again when the tweets are read.
+	line, _ := in.Peek(maxFirstLine)
 	if end := bytes.IndexByte(line, '\n'); end >= 0 {
 		line = line[:end]
 	}
@@ -68,8 +73,8 @@ func beginsWithTweet(s *federated.Source) bool {
 // isDigit reports whether a text is a single decimal digit.
 func isDigit[T string | []byte](s T) bool { return len(s) == 1 && s[0] >= '0' && s[0] <= '9' }
 
-// Open reads a zipped CSV without unpacking it to disk. The set is that of the
-// CSV, by its digest too.
+// Open reads tweets from s, of a zip archive without unpacking it to disk. The set, and its digest,
+// are those of the CSV within.
 func (Sent140) Open(s *federated.Source, o federated.Options) (federated.Set, error) {
 	if entry := zippedTweets(o.Reading.Counted(s.File), s.Size); s.IsZip() && entry != nil {
 		return readZippedTweets(entry, o)
@@ -77,7 +82,8 @@ func (Sent140) Open(s *federated.Source, o federated.Options) (federated.Set, er
 	return openTweets(s.Content(o.Reading), o)
 }
 
-// readZippedTweets reads the table of tweets in a zip archive.
+// readZippedTweets reads the table of tweets that is an entry of a zip archive. Errors name the
+// entry; opt are the options of the run.
 func readZippedTweets(entry *zip.File, opt federated.Options) (*federated.Grouped, error) {
 	r, err := entry.Open()
 	if err != nil {
@@ -91,9 +97,9 @@ func readZippedTweets(entry *zip.File, opt federated.Options) (*federated.Groupe
 	return s, nil
 }
 
-// openTweets reads Sentiment140's CSV, plain or gzip: polarity (0 or 4; 0 and 1
-// where a tool has recoded it), id, date, query, user, text, every field quoted;
-// or tweets without users, see readUnowned. The digest is that of r's bytes.
+// openTweets reads Sentiment140's CSV from r, plain or gzip: polarity (0 or 4; 0 and 1 where a tool
+// has recoded it), id, date, query, user, text, every field quoted; or tweets without users, see
+// readAnonymousTweets. The digest of the set is that of r's bytes.
 func openTweets(r io.Reader, opt federated.Options) (*federated.Grouped, error) {
 	h := sha256.New()
 	tee := io.TeeReader(r, h)
@@ -109,22 +115,24 @@ func openTweets(r io.Reader, opt federated.Options) (*federated.Grouped, error) 
 	return s, nil
 }
 
-// zippedTweets finds Sentiment140's training CSV in a zip as it is published,
-// beside a small test file; nil where there is none.
+// zippedTweets returns Sentiment140's training CSV in a zip archive f of size bytes as it is
+// published, beside a small test file. It returns nil if there is none.
 func zippedTweets(f io.ReaderAt, size int64) *zip.File {
-	entry, _ := zipEntry(f, size, func(name string) bool { // whoever reads it says what is wrong
+	// Whoever reads the file says what is wrong with it.
+	entry, _ := zipEntry(f, size, func(name string) bool {
 		return strings.HasSuffix(name, ".csv") && !strings.HasPrefix(name, "test")
 	})
 	return entry
 }
 
-// readTweets reads a table of tweets, packed or not: six columns of Sentiment140, or two of
-// the anonymous form.
+// readTweets reads a table of tweets, plain or gzip: the six columns of Sentiment140, or polarity
+// and text with a tab between them. opt says how the tweets are dealt and split.
 func readTweets(in *bufio.Reader, opt federated.Options) (*federated.Grouped, error) {
 	in, err := unzipped(in)
 	if err != nil {
 		return nil, err
 	}
+	// A tab behind the first sign means tweets without users.
 	if head, err := in.Peek(2); err == nil && head[1] == '\t' {
 		return readAnonymousTweets(in, opt)
 	}
@@ -136,6 +144,7 @@ func readTweets(in *bufio.Reader, opt federated.Options) (*federated.Grouped, er
 			break
 		}
 		if err != nil {
+			// Damage of a packed file shows where it is read.
 			if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, gzip.ErrChecksum) {
 				return nil, fmt.Errorf("truncated or damaged after tweet %d: %w", len(t.Labels), err)
 			}
@@ -163,7 +172,8 @@ func readTweets(in *bufio.Reader, opt federated.Options) (*federated.Grouped, er
 	return t.Set(opt, "sent140 (csv)")
 }
 
-// unzipped is what a gzip holds, or else what there is.
+// unzipped returns a reader of what in holds, unpacked if it begins as gzip does. It reads nothing
+// of a text that is not packed.
 func unzipped(in *bufio.Reader) (*bufio.Reader, error) {
 	if magic, err := in.Peek(2); err != nil || string(magic) != "\x1f\x8b" {
 		return in, nil
@@ -175,7 +185,8 @@ func unzipped(in *bufio.Reader) (*bufio.Reader, error) {
 	return bufio.NewReaderSize(z, 1<<20), nil
 }
 
-// tweetReader reads CSV whose quotes are as loose as in Sentiment140's own file.
+// tweetReader returns a CSV reader of in that accepts quotes as loose as in Sentiment140's own file
+// and any number of fields. A record is valid until the next one.
 func tweetReader(in io.Reader) *csv.Reader {
 	c := csv.NewReader(in)
 	c.FieldsPerRecord = -1
@@ -184,12 +195,13 @@ func tweetReader(in io.Reader) *csv.Reader {
 	return c
 }
 
-// polarity is the label of a feeling as files write it.
+// polarity is the class of a tweet by the sign that files have for it: 0 is negative, 1 and 4 are
+// positive.
 var polarity = map[string]int32{"0": 0, "1": 1, "4": 1}
 
-// readAnonymousTweets reads tweets without users, polarity and text apart by a tab, and
-// deals them to as many clients as the paper has, or as the partition says.
-// Such a grouping is made, and called so.
+// readAnonymousTweets reads tweets without users: lines with polarity and text, and a tab between
+// them. It deals them to as many clients as the paper has, or as the partition in opt says. Such a
+// grouping is made, and the set says so.
 func readAnonymousTweets(in *bufio.Reader, opt federated.Options) (*federated.Grouped, error) {
 	t := new(tweetTexts)
 	lines := bufio.NewScanner(in)
@@ -219,24 +231,30 @@ func readAnonymousTweets(in *bufio.Reader, opt federated.Options) (*federated.Gr
 	if p.Natural() {
 		p.Kind = "iid"
 	}
+	// The paper has 21,876 clients; there cannot be more of them than tweets.
 	p.Clients = cmp.Or(p.Clients, min(21_876, len(s.Train)))
 	return s.Partitioned(p, nil, opt.Seed)
 }
 
-// tweetTexts collects texts by user, users in order of first appearance.
+// tweetTexts collects the texts of tweets with their users, who are numbered in order of first
+// appearance.
 type tweetTexts struct {
+	// users are the names of the authors.
 	users federated.Names
 	// owner is the number of the author of each tweet.
-	owner  []int32
+	owner []int32
+	// Labels has the class of each tweet: 0 for negative, 1 for positive.
 	Labels []int32
 	// text holds the texts of all tweets, one after another.
-	text   []byte
-	end    []uint32
+	text []byte
+	// end is where the text of each tweet ends in text.
+	end []uint32
+	// latin1 says that a text is not UTF-8, so that all are read as ISO 8859-1.
 	latin1 bool
 }
 
-// Add appends a tweet of a user. Texts and users have limits, so that a damaged file costs a
-// message and not memory.
+// Add appends a tweet of a user with its class. It returns an error for a tweet or a number of
+// tweets beyond the limits, so that a damaged file costs a message and no memory.
 func (t *tweetTexts) Add(user, text string, label int32) error {
 	if len(text) > maxTweetBytes {
 		return fmt.Errorf("a tweet of %d bytes, want at most %d: is a quote missing?", len(text), maxTweetBytes)
@@ -252,8 +270,8 @@ func (t *tweetTexts) Add(user, text string, label int32) error {
 	return nil
 }
 
-// words of tweet i: split on single spaces, so that two spaces in a row hold
-// an empty word (paper/NOTES, "Data").
+// words returns the words of tweet i. The text is split at single spaces, so that two spaces in a
+// row have an empty word between them (paper/NOTES, "Data").
 func (t *tweetTexts) words(i int32) []string {
 	var start uint32
 	if i > 0 {
@@ -270,8 +288,9 @@ func (t *tweetTexts) words(i int32) []string {
 	return strings.Split(text, " ")
 }
 
-// Set splits each user's tweets, takes the vocabulary from the training part
-// and turns tweets to bags of words.
+// Set splits each user's tweets into training and held-out ones and makes the set of bags of words,
+// which it gives this name. Users with fewer tweets than opt demands are left out; it is an error
+// if none remains.
 func (t *tweetTexts) Set(opt federated.Options, name string) (*federated.Grouped, error) {
 	userTweets := make([][]int32, len(t.users.List))
 	for i, u := range t.owner {
@@ -295,8 +314,9 @@ func (t *tweetTexts) Set(opt federated.Options, name string) (*federated.Grouped
 	return s, nil
 }
 
-// Bags takes the vocabulary from the training tweets of a grouping and makes
-// the set of bags of words. Tweets without a known token are dropped.
+// Bags makes the set of bags of words from tweets that by groups into clients and held-out ones.
+// The vocabulary are the most frequent words of the training tweets. Tweets without a word of it
+// are dropped, and a note says how many.
 func (t *tweetTexts) Bags(by *federated.Grouping, name string) (*federated.Grouped, error) {
 	index := vocabulary(federated.Sent140Words, func(yield func(string) bool) {
 		for _, i := range by.Train {
@@ -309,6 +329,7 @@ func (t *tweetTexts) Bags(by *federated.Grouping, name string) (*federated.Group
 	})
 	bags := &federated.BagRows{Starts: []uint32{0}}
 	var labels []int32
+	// bag adds the bags of some tweets and returns the numbers of their rows.
 	bag := func(tweets []int32) (rows []int32, err error) {
 		for _, i := range tweets {
 			hasKnown, err := addBag(bags, index, t.words(i))
@@ -323,6 +344,7 @@ func (t *tweetTexts) Bags(by *federated.Grouping, name string) (*federated.Group
 		return rows, nil
 	}
 	g := federated.Grouping{Excluded: by.Excluded, Lost: by.Lost}
+	// The training tweets of client c lie between starts c and c+1.
 	starts := append(by.Starts, len(by.Train))
 	for c, name := range by.Names {
 		train, err := bag(by.Train[starts[c]:starts[c+1]])
@@ -348,7 +370,8 @@ func (t *tweetTexts) Bags(by *federated.Grouping, name string) (*federated.Group
 	return g.Set(s)
 }
 
-// addBag appends a bag of the known words, or reports that there is none.
+// addBag appends the bag of the words that index knows to r: each with its count, in the order of
+// the vocabulary. It reports false and appends nothing if it knows none of them.
 func addBag(r *federated.BagRows, index map[string]uint16, words []string) (hasKnown bool, err error) {
 	var tokens []uint16
 	for _, w := range words {
@@ -364,6 +387,7 @@ func addBag(r *federated.BagRows, index map[string]uint16, words []string) (hasK
 	}
 	slices.Sort(tokens)
 	for i, token := range tokens {
+		// Equal tokens lie side by side now, and become one with a count.
 		if i == 0 || token != tokens[i-1] {
 			r.Word, r.Count = append(r.Word, token), append(r.Count, 0)
 		}
@@ -374,8 +398,8 @@ func addBag(r *federated.BagRows, index map[string]uint16, words []string) (hasK
 	return true, nil
 }
 
-// vocabulary numbers the n most frequent words; of words equally frequent the
-// one that appeared first comes first.
+// vocabulary returns the numbers of the n most frequent of the words, from 0 on, the most frequent
+// first. Of words equally frequent, the one that appeared first comes first.
 func vocabulary(n int, words iter.Seq[string]) map[string]uint16 {
 	var distinct federated.Names
 	var count, order []int

@@ -8,12 +8,12 @@ import (
 	"fedpace/metrics/carbon"
 )
 
-// Carbon names a trace of what the grid emits, and costs, hour by hour. Nothing of it has a default, so
-// that no run counts with numbers of another place or year.
+// Carbon names a trace of what the grid emits, and costs, hour by hour. Nothing of it has a
+// default, so that no run counts with numbers of another place or year.
 type Carbon struct {
 	File string `key:"file" is:"null,path" help:"CSV of what a kWh emits, and costs, by hour and zone; null: neither is known"`
-	// Columns are those of the time, the zone, the grams of CO2 per kWh and, where there is a fourth,
-	// the price per kWh.
+	// Columns are those of the time, the zone, the grams of CO2 per kWh and, where there is a
+	// fourth, the price per kWh.
 	Columns []string `key:"columns" is:"null" help:"the file's columns: time, zone, grams of CO2 a kWh and, if wanted, price a kWh"`
 	Start   string   `key:"start" is:"null" help:"time of virtual time 0, such as 2024-03-01T10:00:00Z"`
 	Zone    string   `key:"zone" is:"null" help:"zone of the clients whose class names none, three letters such as DEU"`
@@ -111,7 +111,8 @@ func (c *Carbon) isEmpty() bool {
 		c.Year == 0
 }
 
-// CountsUse reports whether the run has a budget of what clients use, or a trace of the grid.
+// CountsUse reports whether the run must add up what clients use, such as energy, bytes or hours,
+// because a limit of stop or a trace of the grid asks for it.
 func (c *Config) CountsUse() bool {
 	s := &c.Stop
 	hasBudget := s.EnergyJoules > 0 ||

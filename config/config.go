@@ -268,8 +268,8 @@ type Stop struct {
 	CarbonGrams  float64 `key:"carbon_grams" is:"null" range:"(0,1e18]" help:"CO2 of all clients' tasks, by carbon.file"`
 	EnergyCost   float64 `key:"energy_cost" is:"null" range:"(0,1e18]" help:"cost of their energy, by carbon.file"`
 	ClientHours  float64 `key:"client_hours" is:"null" range:"(0,1e6]" help:"hours of clients on tasks, together"`
-	// Equal is what equal_runtime_rounds holds equal: the run ends when it has used as much of it as
-	// these rounds of fixed K.
+	// Equal is what equal_runtime_rounds holds equal: the run ends when it has used as much of it
+	// as these rounds of fixed K.
 	Equal string `key:"equal" is:"null" words:"energy,bytes,carbon,client_time" help:"what equal_runtime_rounds is about; null: time"`
 	// ValidationAccuracy ends the run when a validation reaches this share of right answers.
 	ValidationAccuracy float64 `key:"validation_accuracy" is:"null" range:"(0,1]" help:"accuracy of a validation"`
@@ -587,8 +587,8 @@ func (c *Config) DataSeed() uint64 {
 	return c.Seed
 }
 
-// Closes returns words that complete the sentence "Rounds close ...", with what becomes of late
-// updates where they are used.
+// Closes returns words that complete the sentence "Rounds close ..." of a summary: those of the
+// closing rule and, where late updates are used, what becomes of them.
 func (c *Config) Closes() string {
 	text := closing.Rules.Text(c.Close)
 	if closing.UsesLate(c.Late) {
@@ -675,6 +675,7 @@ func (c *Config) devices() fleet.Config {
 		Correlation:  c.Correlation,
 		Deadline:     int64(c.Close.Deadline()),
 	}
+	// A device without a class has an empty name in the list.
 	for _, device := range c.Devices.Names {
 		d.Devices = append(d.Devices, device.Class)
 	}

@@ -19,7 +19,8 @@ type Flower struct {
 	Steps         string `key:"steps" is:"null" help:"local steps of a message that trains, as local_epochs * ceil(num_examples / batch_size); null: those that PyTorch counts, else by the usual keys"`
 	EvaluateSteps string `key:"evaluate_steps" is:"null" help:"what an evaluation costs in local steps; null: a third of a step for each minibatch"`
 
-	// Dropout says whether the server hears of a client that has left, and Heartbeat after how long.
+	// Dropout says whether the server hears of a client that has left, and Heartbeat after how
+	// long.
 	Dropout   string  `key:"dropout" default:"silent" words:"silent,reported" help:"clients that leave are silent, until a timeout, or reported after heartbeat_seconds"`
 	Heartbeat float64 `key:"heartbeat_seconds" default:"60" range:"[0,1e6]" unit:"seconds" help:"time after which a client that has left is reported"`
 
@@ -30,7 +31,8 @@ type Flower struct {
 	Journal    float64 `key:"journal_megabytes" default:"1000" range:"[0,1e9]" unit:"MB" is:"inert" help:"size beyond which journal.log holds digests of replies alone, and a resumed run trains again"`
 }
 
-// RunValue is a value of an app's run config, as text: the app's own value says of which type it is.
+// RunValue is a value of an app's run config, as text: the app's own value says of which type it
+// is.
 type RunValue struct {
 	Key   string `key:"key" help:"its key"`
 	Value string `key:"value" help:"its value"`

@@ -265,6 +265,7 @@ func wanted(o *registry.Option, t reflect.Type) string {
 	case reflect.Float64:
 		return "a number"
 	}
+	// What is left is text, of any words or of a few.
 	if len(o.Words) > 0 {
 		return "a word, " + orList(o.Words)
 	}

@@ -335,6 +335,7 @@ func structsOf(t reflect.Type) (list []reflect.Type) {
 		return structsOf(t.Elem())
 	case reflect.Struct:
 		return []reflect.Type{t}
+	// Any entry of the plug point may be chosen.
 	case reflect.Interface:
 		for _, e := range registry.For(t).Entries {
 			list = append(list, e.Type())

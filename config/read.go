@@ -612,8 +612,8 @@ func parseNumber(s string) (float64, bool) {
 	switch strings.TrimLeft(s, "+-") {
 	case ".nan", ".inf":
 		s = strings.Replace(s, ".", "", 1)
-	// ParseFloat also takes hexadecimal numbers, and words such as inf and nan, which are no numbers
-	// in YAML.
+	// ParseFloat also takes hexadecimal numbers, and words such as inf and nan, which are no
+	// numbers in YAML.
 	default:
 		if strings.Trim(s, "+-.0123456789e") != "" {
 			return 0, false

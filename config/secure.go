@@ -10,8 +10,8 @@ import (
 	"fedpace/registry"
 )
 
-// SecureAggregation says whether the coordinator sees the updates of single clients or only their sum
-// (package secagg has the protocol), and what a client's part in it costs in time.
+// SecureAggregation says whether the coordinator sees the updates of single clients or only their
+// sum (package secagg has the protocol), and what a client's part in it costs in time.
 type SecureAggregation struct {
 	On bool `key:"on" default:"false" help:"true: the coordinator sees the sum of a round's updates, and no update"`
 	// Colluders and Dropouts are the shares of a round's clients under which the protocol keeps its
@@ -31,8 +31,8 @@ type SecureAggregation struct {
 	MaxWeight        int     `key:"max_weight" default:"65536" range:"[1,16777216]" help:"most samples that a client weighs by, with aggregate.weights: samples"`
 }
 
-// maskedGrowth is by how much a masked update is larger than a model: words of 64 bits take the place
-// of float32.
+// maskedGrowth is by how much a masked update is larger than a model: words of 64 bits take the
+// place of float32.
 const maskedGrowth = 2
 
 // SecurePlan returns the parameters of secure aggregation for a round of up to this many members:
@@ -74,8 +74,8 @@ func (c *Config) SecurePlan(members int) (secagg.Plan, error) {
 	return p, nil
 }
 
-// SecureShift returns the exponent s of secagg.Shift for rounds of at most members clients: an update
-// of weight W enters the sum with W·2^-s.
+// SecureShift returns the exponent s of secagg.Shift for rounds of at most members clients: an
+// update of weight W enters the sum with W·2^-s.
 func (c *Config) SecureShift(members int) int {
 	return secagg.Shift(uint64(members) * c.SecureMaxWeight())
 }
@@ -143,7 +143,8 @@ func (c *Config) checkSecure() error {
 	return nil
 }
 
-// masks reports whether an algorithm needs nothing of a round but the weighted sum of its updates.
+// masks reports whether algorithm a needs nothing of a round but the weighted sum of its updates,
+// which is all that secure aggregation shows.
 func masks(a algorithm.Algorithm) bool {
 	switch algorithm.Algorithms.NameOf(a) {
 	case "fedavg", "fedavgm", "fedprox", "fedadam", "fedadagrad", "fedyogi":

@@ -89,6 +89,7 @@ func Error(path string, err error) error {
 		return nil
 	}
 	var o *registry.OptionError
+	// The component names its own option; the path says where the component stands.
 	if path != "" {
 		err = registry.Below(path, err)
 	}
@@ -524,6 +525,7 @@ func (c *Config) CheckUpdates(updates int) error {
 // is the component's own.
 func (c *Config) ask(path string, component any) error {
 	switch v := component.(type) {
+	// Components differ in what they must know to check their options.
 	case interface{ Validate() error }:
 		return Error(path, v.Validate())
 	case interface{ Validate(cohort int) error }:
@@ -675,7 +677,8 @@ func (c *Config) checkDevices() error {
 }
 
 // checkDevicesAlone refuses, for a deployment, settings about simulated clients, of which it has
-// none. Configurations with simulated clients always pass.
+// none, and times that would be calculated with them. Configurations with simulated clients always
+// pass.
 func (c *Config) checkDevicesAlone() error {
 	n := len(c.Devices.Names)
 	switch {
@@ -692,6 +695,7 @@ func (c *Config) checkDevicesAlone() error {
 			[]string{"clients"},
 			"is about the samples of simulated clients, and clients is 0: those of devices stay there (remove it)",
 		)
+	// Correlations between samples and devices are drawn for simulated clients alone.
 	case c.Correlation.Given():
 		return problem("correlation", []string{"clients"}, "is about simulated clients, and clients is 0 (remove it)")
 	case c.timedByFixed() != "":

@@ -185,8 +185,8 @@ func shortText(v reflect.Value) (text string, ok bool) {
 	return text, reflect.DeepEqual(v.Interface(), same.Interface())
 }
 
-// MarshalJSON returns the resolved configuration as one JSON object, with the keys of the file
-// nested as they are there.
+// MarshalJSON returns the resolved configuration as one JSON object, with every key of the file
+// nested as it is there. It implements [json.Marshaler].
 func (c Config) MarshalJSON() ([]byte, error) {
 	text, err := yaml.YAMLToJSON(c.YAML())
 	if err != nil {
@@ -266,6 +266,7 @@ func (c Config) Differences() ([]string, error) {
 	}
 	var list []string
 	for _, change := range standard.Changes(c) {
+		// Inert keys, such as the name, change nothing that is computed.
 		if !change.Inert {
 			list = append(list, change.Key+"="+change.NewValue)
 		}

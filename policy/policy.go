@@ -16,14 +16,15 @@ type Asker interface {
 	Ask(method string, question, answer any) bool
 	// AskVectors is Ask for questions about vectors.
 	AskVectors(method string, question any, vectors *Vectors, answer any) bool
-	// Fail says that an answer cannot be used. It gives the policy's method, and what would be right.
+	// Fail says that an answer cannot be used. It gives the policy's method, and what would be
+	// right.
 	Fail(method, format string, args ...any)
 	// Has reports whether the policy has a method that its kind does not demand.
 	Has(method string) bool
 }
 
-// Vectors are long vectors that go with a question, in the order in which the policy gets them. Each
-// is an []int64, a []float64 or a []float32.
+// Vectors are long vectors that go with a question, in the order in which the policy gets them.
+// Each is an []int64, a []float64 or a []float32.
 type Vectors struct {
 	// Read are those that the policy reads.
 	Read []any
@@ -82,7 +83,8 @@ func Bind(v reflect.Value, start func(key string, p Policy) (Asker, error)) erro
 }
 
 // bind is [Bind] for the value v at a key of the configuration; the key is empty for the
-// configuration itself.
+// configuration itself. It calls start for each policy in v, at any depth, and gives it the asker
+// that start returns.
 func bind(v reflect.Value, key string, start func(string, Policy) (Asker, error)) error {
 	switch v.Kind() {
 	case reflect.Slice:
@@ -106,6 +108,7 @@ func bind(v reflect.Value, key string, start func(string, Policy) (Asker, error)
 		if err := bind(component, key, start); err != nil {
 			return err
 		}
+		// The component itself comes after those within it.
 		if p, ok := component.Interface().(Policy); ok {
 			asker, err := start(key, p)
 			if err != nil {

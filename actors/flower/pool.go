@@ -92,8 +92,8 @@ type worker struct {
 	pool    *Pool
 	process *process
 	jobs    chan job
-	// held are the sizes of the arrays that the process keeps, by digest, and order their digests in
-	// the order in which they came. heldBytes is their size in all.
+	// held are the sizes of the arrays that the process keeps, by digest, and order their digests
+	// in the order in which they came. heldBytes is their size in all.
 	held      map[string]int
 	order     []string
 	heldBytes int
@@ -268,6 +268,7 @@ func (w *worker) ask(ctx context.Context, t *Task) (*Reply, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The process has told why it cannot go on, which another one could not either.
 	if err := answer.err(); err != nil {
 		return nil, err
 	}
@@ -324,6 +325,7 @@ func (w *worker) makeRoom(needed map[string]bool) (drop []string) {
 	if w.heldBytes <= maxHeld {
 		return nil
 	}
+	// The order is that of arrival, so the oldest come first.
 	kept := w.order[:0]
 	for _, digest := range w.order {
 		if needed[digest] || w.heldBytes <= maxHeld/2 {

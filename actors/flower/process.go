@@ -69,7 +69,8 @@ type Ready struct {
 	// Flwr is the version of flwr, and App the name of the app.
 	Flwr string `json:"flwr"`
 	App  string `json:"app"`
-	// Config is the app's run config with the run's values, as texts by key. Clients do not tell it.
+	// Config is the app's run config with the run's values, as texts by key. Clients do not tell
+	// it.
 	Config map[string]string `json:"config"`
 }
 
@@ -295,6 +296,7 @@ const maxTail = 800
 func (t *tail) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	// An error here must not reach the process, which would lose its output pipe.
 	if t.next != nil {
 		_, _ = t.next.Write(b)
 	}

@@ -120,8 +120,8 @@ func (e *Expectation) read(node ast.Node) error {
 	)
 }
 
-// gainOf returns the three texts of a call gain('SCHEDULE', 'OTHER', 'VALUE'). ok is false for any
-// other call.
+// gainOf returns the three texts of a call gain('SCHEDULE', 'OTHER', 'VALUE'): two schedules and
+// the value by which they are compared. ok is false for any other call.
 func gainOf(n *ast.CallNode) (gain [3]string, ok bool) {
 	if f, isName := n.Callee.(*ast.IdentifierNode); !isName || f.Value != "gain" || len(n.Arguments) != len(gain) {
 		return gain, false
@@ -270,13 +270,15 @@ func (o Outcome) String() string {
 	switch {
 	case o.Value == nil:
 		return text + ": it was not measured"
+	// The bounds tell how certain the value is.
 	case o.Low != nil:
 		return fmt.Sprintf("%s: it is %.4g, and %.4g to %.4g by its interval", text, *o.Value, *o.Low, *o.High)
 	}
 	return fmt.Sprintf("%s: it is %.4g", text, *o.Value)
 }
 
-// Missed returns an error that lists the outcomes which did not pass, or nil if all did.
+// Missed returns an error that lists the outcomes which did not pass, each with what was measured,
+// or nil if all passed.
 func Missed(outcomes []Outcome) error {
 	var list []string
 	for _, o := range outcomes {

@@ -139,7 +139,8 @@ func (r *page) rows(keys []config.Key) {
 	}
 }
 
-// row returns the row of a key: its name with the default, its values and its meaning.
+// row returns the row of key k in a table: its name with the default, the values that it may hold,
+// and its meaning, as Markdown with bars between them.
 func (r *page) row(k *config.Key) string {
 	value := k.Value()
 	standard := "`" + k.Name + "` (task)"

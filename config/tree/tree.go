@@ -292,6 +292,7 @@ func (n *Node) Instead(path, want string) error {
 // Shown returns a scalar as messages quote it: at most 60 bytes of it, in quotes if it is text.
 func (n *Node) Shown() string {
 	s := n.Text
+	// A message should stay on one line.
 	if len(s) > 60 {
 		s = s[:60] + "..."
 	}
@@ -316,6 +317,7 @@ func deep(text []byte) bool {
 			if depth > maxDepth {
 				return true
 			}
+		// Closing brackets without an opening one are the parser's to refuse.
 		case ']', '}':
 			depth = max(0, depth-1)
 		}

@@ -49,8 +49,8 @@ type Numbers struct {
 	N, M     int
 }
 
-// PerRound is a closing rule whose numbers follow the round. The run settles them when a round opens
-// and holds the round to them.
+// PerRound is a closing rule whose numbers follow the round. The run settles them when a round
+// opens and holds the round to them.
 type PerRound interface {
 	Rule
 	// In returns the numbers of a round. An error says which formula has no value that a round can
@@ -76,7 +76,8 @@ func (s settled) Close(now Standing) bool {
 	return hasAll || hasEnough
 }
 
-// closingVariables holds the values of the variables of a closing rule's formula, by their names in it.
+// closingVariables holds the values of the variables of a closing rule's formula, by their names in
+// it.
 type closingVariables struct {
 	Round          float64                    `expr:"r"`
 	Seconds        float64                    `expr:"t"`
@@ -118,7 +119,8 @@ func program(text string) (*schedule.Program, error) {
 	return p, err
 }
 
-// Validate compiles the formulas. A rule that closes nothing, and an m without a deadline, are refused.
+// Validate returns an error if a formula does not compile, if the rule would close no round, or if
+// it has an m without a deadline. It needs no cohort, as numbers are limited to it later.
 func (f Formula) Validate(int) error {
 	for _, o := range f.options() {
 		if _, err := program(o.text); err != nil {
@@ -140,6 +142,7 @@ func (f Formula) Validate(int) error {
 func (f Formula) reads(names ...string) bool {
 	for _, o := range f.options() {
 		p, err := program(o.text)
+		// Validate tells the user what is wrong with it.
 		if err != nil {
 			continue
 		}
@@ -173,6 +176,7 @@ func (f Formula) String() string {
 	}
 	if f.Seconds != "" {
 		part := "after " + f.Seconds + " s"
+		// M counts only at the deadline, so it has no part of its own.
 		if f.M != "" {
 			part += " with at least " + f.M
 		}

@@ -40,12 +40,13 @@ func (q Quorum) String() string {
 	return fmt.Sprintf("with the first %d updates, or after %g s with at least %d", q.N, q.Seconds, q.M)
 }
 
-// Validate refuses to wait for more updates than there are tasks, and for more
-// after the deadline than before it.
+// Validate returns an error if the rule would wait for more updates than there are tasks, or for
+// more after the deadline than before it. cohort is the number of tasks.
 func (q Quorum) Validate(cohort int) error {
 	if err := (First{N: q.N}).Validate(cohort); err != nil {
 		return err
 	}
+	// With N updates the round has closed, so no larger M is ever reached.
 	if q.M > q.N {
 		return registry.Errorf(
 			"m",

@@ -116,6 +116,7 @@ func (n *notices) timedOut(p *player, pending []*message, last, until round.Time
 // is told if that is longWait or more.
 func (n *notices) waitedForExpiry(p *player, replies []*message) {
 	for _, m := range replies {
+		// Other replies came in time, or cost less than the user would notice.
 		if m.fate != expired || m.expires-m.pushed < longWait {
 			continue
 		}

@@ -42,11 +42,11 @@ type Config struct {
 	// Heartbeat is how long after a dropout the grid reports that the node is gone; 0: it never
 	// does, and the server waits for the end of its timeout or of the message's time to live.
 	Heartbeat round.Time
-	// InOrder delivers replies in the order of their messages, as far as they have arrived, in place
-	// of the order in which they arrive.
+	// InOrder delivers replies in the order of their messages, as far as they have arrived, in
+	// place of the order in which they arrive.
 	InOrder bool
-	// Journal is the path of the journal of replies, and JournalBytes the size beyond which it holds
-	// digests alone. An existing journal is played again first.
+	// Journal is the path of the journal of replies, and JournalBytes the size beyond which it
+	// holds digests alone. An existing journal is played again first.
 	Journal      string
 	JournalBytes int64
 	Observer
@@ -102,8 +102,8 @@ type message struct {
 	expires round.Time
 	// ordinal is the number of the message at its node, from 1.
 	ordinal int
-	// content is the digest of its content, downBytes the content's size on a link, config the numbers
-	// of its configuration, and secure says that it belongs to SecAgg+.
+	// content is the digest of its content, downBytes the content's size on a link, config the
+	// numbers of its configuration, and secure says that it belongs to SecAgg+.
 	content   [sha256.Size]byte
 	downBytes int64
 	config    map[string]float64
@@ -116,8 +116,8 @@ type message struct {
 	// begins is when its node takes it, and plan how long the node takes.
 	begins round.Time
 	plan   fleet.Plan
-	// ends is when its fate is known to the grid: the arrival of the reply, the report of a dropout,
-	// or the end of its time to live.
+	// ends is when its fate is known to the grid: the arrival of the reply, the report of a
+	// dropout, or the end of its time to live.
 	ends round.Time
 	fate fate
 
@@ -198,7 +198,8 @@ type player struct {
 	// messages are those that are not delivered, by number. last is the last number.
 	messages map[uint64]*message
 	last     uint64
-	// results are what the processes have served, and serving the number of messages that they have.
+	// results are what the processes have served, and serving the number of messages that they
+	// have.
 	results chan flower.Result
 	serving int
 
@@ -226,6 +227,7 @@ func Play(ctx context.Context, c Config) (*Result, error) {
 	if err == nil {
 		err = p.play(ctx)
 	}
+	// The processes must end also after an error.
 	err = errors.Join(err, p.close())
 	p.result.End = p.now
 	p.result.Fingerprint = p.clock.Fingerprint()

@@ -127,11 +127,12 @@ func (p *player) trainsFirst(group string) error {
 }
 
 // begin reports the open round, if there is one, and opens the round with this number at the
-// present virtual time.
+// present virtual time. Messages that are still on their way count in the new round.
 func (p *player) begin(number int) error {
 	if err := p.closeRound(false); err != nil {
 		return err
 	}
+	// From here on, messages and scores belong to the new round.
 	p.rounds.number = number
 	p.rounds.start = p.now
 	p.rounds.answered = false

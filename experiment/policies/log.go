@@ -68,6 +68,7 @@ func (s *Set) Remember(dir string) error {
 	if s == nil {
 		return nil
 	}
+	// Of equal questions the last answer counts.
 	err := readLog(dir, maxKnown, func(d *decision) error {
 		s.known[d.key()] = d
 		return nil

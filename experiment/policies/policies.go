@@ -43,8 +43,8 @@ type decision struct {
 	// Question and Answer are as the policy's process is sent them.
 	Question json.RawMessage `json:"question"`
 	Answer   json.RawMessage `json:"answer"`
-	// Vectors is the SHA-256 of the vectors that go with the question, and Written of those that the
-	// policy wrote; empty: there are none.
+	// Vectors is the SHA-256 of the vectors that go with the question, and Written of those that
+	// the policy wrote; empty: there are none.
 	Vectors string `json:"vectors,omitempty"`
 	Written string `json:"written,omitempty"`
 }
@@ -119,12 +119,12 @@ func (s *Set) Err() error {
 	return s.err
 }
 
-// trained are the kinds of policies that only a run asks, when it makes the next model. The others are asked
-// by forecasts, too.
+// trained are the kinds of policies that only a run asks, when it makes the next model. The others
+// are asked by forecasts, too.
 var trained = []string{"Aggregation", "Combination"}
 
-// Record has each decision of the run from now on written as a line; nil: none any more. Decisions of
-// forecasts, which are made while the run goes on, are not the run's: see [Recorded].
+// Record has each decision of the run from now on written as a line; nil: none any more. Decisions
+// of forecasts, which are made while the run goes on, are not the run's: see [Recorded].
 func (s *Set) Record(w io.Writer) {
 	if s != nil {
 		s.record = w
@@ -164,8 +164,8 @@ type asker struct {
 	set     *Set
 	key     string
 	program *program
-	// answered are answers by method and question. A round asks the same of a closing rule for each task,
-	// and the same about a client, and a forecast asks it many times.
+	// answered are answers by method and question. A round asks the same of a closing rule for each
+	// task, and the same about a client, and a forecast asks it many times.
 	answered map[string]json.RawMessage
 	// recorded says that decisions are the run's, and written to its record.
 	recorded bool
@@ -279,6 +279,7 @@ func (a *asker) ask(method string, question any, vectors *policy.Vectors, answer
 func (a *asker) decode(method string, text json.RawMessage, answer any) bool {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
+	// JSON would leave the answer's zero value, which the policy has not meant.
 	if string(text) == "null" && reflect.TypeOf(answer).Elem().Kind() != reflect.Slice {
 		a.wrong(method, "it returned None")
 		return false

@@ -240,6 +240,7 @@ func (p *program) explain(err error) error {
 	if ended := (*child.EndedError)(nil); errors.As(err, &ended) {
 		return fmt.Errorf("%s: %w; %s", p.name(), err, p.process.Printed())
 	}
+	// The place in the user's file helps more than a stack of this program.
 	if raised := (*exception)(nil); errors.As(err, &raised) {
 		place := ""
 		if raised.Line > 0 {
@@ -278,6 +279,7 @@ func (p *program) askOnce(
 	question []byte,
 	v *policy.Vectors,
 ) (json.RawMessage, error) {
+	// The process that broke is released before another one takes its place.
 	if p.process != nil && p.process.Broken() {
 		if err := p.close(); err != nil {
 			return nil, err
@@ -296,6 +298,7 @@ func (p *program) askOnce(
 	if err != nil {
 		return nil, p.explain(err)
 	}
+	// A method that returns None has an answer, too, which the caller judges.
 	if r.Answer == nil {
 		r.Answer = json.RawMessage("null")
 	}
@@ -380,8 +383,8 @@ func memoryOf[T int64 | float64 | float32](x []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), len(x)*int(unsafe.Sizeof(number)))
 }
 
-// length returns the number of values in a vector, which must be of a type that [policy.Vectors]
-// allows.
+// length returns the number of values in a vector, which must be a slice of a type that
+// [policy.Vectors] allows; any other type is a mistake of this program.
 func length(vector any) int {
 	switch x := vector.(type) {
 	case []int64:

@@ -306,6 +306,7 @@ func (r *flowerRun) clientColumns() (list []metrics.ClientColumn) {
 		list = append(list, metrics.ClientColumn{
 			Name: name,
 			Help: "what the client's app told last under this name",
+			// A client that was never chosen has reported nothing.
 			Value: func(client int) float64 {
 				if v, ok := values[client]; ok {
 					return v
@@ -753,7 +754,8 @@ func (s *scores) settle(*config.Metric) error {
 	for _, key := range s.evaluate {
 		s.addMetric(key, false)
 	}
-	// The accuracy is what models are compared by unless the user names another metric, so it is first.
+	// The accuracy is what models are compared by unless the user names another metric, so it is
+	// first.
 	if i := metric.Find(s.metrics, metric.Accuracy); i > 0 {
 		s.metrics[0], s.metrics[i] = s.metrics[i], s.metrics[0]
 		s.sources[0], s.sources[i] = s.sources[i], s.sources[0]
@@ -769,10 +771,13 @@ func (s *scores) addMetric(key string, central bool) {
 		return
 	}
 	name := columnName(key)
+	// Only the first one can have the name; later ones keep their own.
 	isAccuracy := strings.Contains(name, "acc") && metric.Find(s.metrics, metric.Accuracy) < 0
 	if isAccuracy {
 		name = metric.Accuracy
 	}
+	// Losses of the server and of the clients may both be there, of which one is the validation
+	// loss.
 	if name == metric.Loss || metric.Find(s.metrics, name) >= 0 {
 		name = "clients_" + name
 	}

@@ -37,8 +37,8 @@ type Memory struct {
 	Bytes mmap.MMap
 }
 
-// newMemory returns empty shared memory for one child. It needs a little-endian machine, as numbers
-// are not converted.
+// newMemory returns empty shared memory for one child, which [Memory.Grow] makes larger. It needs a
+// little-endian machine, as numbers are not converted.
 func newMemory() (*Memory, error) {
 	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
 		return nil, errors.New("processes share numbers in little-endian memory, which this machine does not have")
@@ -80,6 +80,7 @@ const growth = 64 << 20
 // ends.
 func (m *Memory) close() error {
 	var err error
+	// Memory that was never grown is not mapped.
 	if m.Bytes != nil {
 		err = m.Bytes.Unmap()
 	}

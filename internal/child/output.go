@@ -16,8 +16,8 @@ const (
 	maxLine = 2048
 	// maxShown is how many lines of one process are shown to the user.
 	maxShown = 1000
-	// maxTailLines is how many of the last lines an error repeats at most, and maxTailBytes how many
-	// bytes of them: an error that a host reports elsewhere has room for about a thousand.
+	// maxTailLines is how many of the last lines an error repeats at most, and maxTailBytes how
+	// many bytes of them: an error that a host reports elsewhere has room for about a thousand.
 	maxTailLines = 10
 	maxTailBytes = 600
 )
@@ -88,7 +88,8 @@ func (o *Output) show(line string) {
 	}
 }
 
-// Release shows the lines that were held back, and from now on each line at once.
+// Release shows the lines that were held back for an error, since none came, and from now on shows
+// each line at once. It may be called more than once.
 func (o *Output) Release() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -120,6 +121,7 @@ func (o *Output) tail() string {
 // off, with an ellipsis.
 func Printable(s string) string {
 	s = strings.Map(func(r rune) rune {
+		// Line breaks and tabs would tear the message apart.
 		if unicode.IsSpace(r) {
 			return ' '
 		}

@@ -35,7 +35,8 @@ type Options struct {
 	MaxReply int
 	// Notice takes the lines that the process prints.
 	Notice func(line string)
-	// HoldOutput holds back the last printed lines until [Output.Release], as an error may repeat them.
+	// HoldOutput holds back the last printed lines until [Output.Release], as an error may repeat
+	// them.
 	HoldOutput bool
 }
 
@@ -87,6 +88,7 @@ func Words(command string) ([]string, error) {
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%q cannot be split into words: %w", command, err)
+	// The parser stops at characters such as pipes and redirections.
 	case p.Position >= 0:
 		return nil, fmt.Errorf(
 			"%q holds %q, which means nothing without a shell: quote it, or give a script",
@@ -235,6 +237,7 @@ func (p *Process) Receive(ctx context.Context, patience time.Duration) ([]byte, 
 	case <-silence.C:
 		return nil, ErrSilent
 	case line, open := <-p.replies:
+		// The pipe has ended, and so has the process, or it soon will be killed.
 		if !open {
 			return nil, p.died()
 		}
@@ -250,8 +253,8 @@ func (p *Process) PID() int { return p.command.Process.Pid }
 // killed, or because a request was only half written.
 func (p *Process) Broken() bool { return p.broken }
 
-// Printed waits until everything that a dead process printed was read, and returns its last lines for
-// an error.
+// Printed waits until everything that a dead process printed was read, and returns its last lines
+// for an error.
 func (p *Process) Printed() string {
 	<-p.printed
 	return p.Output.tail()

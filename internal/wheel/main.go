@@ -6,6 +6,8 @@ import (
 	"os"
 )
 
+// main makes a wheel of each binary that the arguments name, and prints the path of each. It stops
+// at the first that fails, with exit status 1.
 func main() {
 	version := flag.String("version", "", "version, as git describe gives it")
 	python := flag.String("python", "python", "folder of the Python package")

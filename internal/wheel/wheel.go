@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// tags are the platforms of wheels, by that of a binary (PEP 600, PEP 656). A static binary needs no C
-// library, so one wheel is for glibc and for musl. Go 1.26 needs macOS 12.
+// tags are the platforms of wheels, by that of a binary (PEP 600, PEP 656). A static binary needs
+// no C library, so one wheel is for glibc and for musl. Go 1.26 needs macOS 12.
 var tags = map[string][]string{
 	"linux-amd64":   {"manylinux_2_17_x86_64", "manylinux2014_x86_64", "musllinux_1_1_x86_64"},
 	"linux-arm64":   {"manylinux_2_17_aarch64", "manylinux2014_aarch64", "musllinux_1_1_aarch64"},
@@ -28,7 +28,8 @@ var tags = map[string][]string{
 	"windows-amd64": {"win_amd64"},
 }
 
-// described is what git describe gives: a tag, perhaps commits since then with a hash; or a hash alone.
+// described is what git describe gives: a tag, perhaps commits since then with a hash; or a hash
+// alone.
 var described = regexp.MustCompile(`^(?:v?(\d+(?:\.\d+)*)(?:-(\d+)-g([0-9a-f]+))?|([0-9a-f]{7,40}))(-dirty)?$`)
 
 // pep440 turns a version of git describe into one by PEP 440: commits after a tag are a

@@ -127,7 +127,7 @@ func (p *player) trainsFirst(group string) error {
 }
 
 // begin reports the open round, if there is one, and opens the round with this number at the
-// present virtual time. Messages that are still on their way count in the new round.
+// present virtual time. Messages that are still on their way count in a later round.
 func (p *player) begin(number int) error {
 	if err := p.closeRound(false); err != nil {
 		return err

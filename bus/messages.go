@@ -184,7 +184,8 @@ func (r *RunInfo) CheckStamp() error {
 	return err
 }
 
-// computeStamp hashes all fields but the run's name, the program's version and the stamp itself.
+// computeStamp returns the hash of all fields that decide what hosts compute: all but the run's
+// name, the program's version and the stamp itself. It is never 0, which stands for no stamp.
 func (r *RunInfo) computeStamp() (uint64, error) {
 	w := proto.CloneOf(r)
 	w.Run = ""
@@ -206,7 +207,8 @@ func (t *Task) Seal() error {
 	return err
 }
 
-// hash is the SHA-256 of a message's deterministic protobuf encoding.
+// hash returns the SHA-256 of message m in protobuf's deterministic encoding, which is the same for
+// equal messages of one version of the library.
 func hash(m proto.Message) (Digest, error) {
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {

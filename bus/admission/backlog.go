@@ -184,7 +184,8 @@ const (
 	keptBytes = 64 << 10
 )
 
-// wrote notes that n bytes were written to the client, so that others may be put.
+// wrote notes that n bytes were written to the client, so that they no longer count as waiting and
+// others may be put.
 func (q *backlog) wrote(n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -38,7 +38,8 @@ type device struct {
 	replies [32]string
 }
 
-// newDevice makes the record of a device without connections, whose rates begin with a full burst.
+// newDevice makes the record of a device without connections. Its limits are those of quota q, and
+// its rates begin with a full burst.
 func newDevice(q *quota.Device) *device {
 	return &device{
 		quota:    q,

@@ -220,7 +220,8 @@ func (s *Front) Sent(device string) int64 {
 	return s.device(device).sent.Load()
 }
 
-// Expel closes the connections of a device and refuses further ones until Readmit.
+// Expel closes all connections of the device with this id and refuses further ones until Readmit.
+// Expelling it again changes nothing.
 func (s *Front) Expel(device string) {
 	d := s.device(device)
 	d.mu.Lock()

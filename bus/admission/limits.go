@@ -77,7 +77,9 @@ func newAddresses() *addresses {
 	return &addresses{rate.NewLimiter(allRate, allBurst), map[netip.Prefix]*rate.Limiter{}}
 }
 
-// allow reports whether an address may open one more connection now.
+// allow reports whether an address may open one more connection now, by its own rate and by the
+// rate of all addresses together. origin is the prefix that stands for the address; a new one
+// begins with a full burst.
 func (a *addresses) allow(origin netip.Prefix) bool {
 	l := a.by[origin]
 	if l == nil {

@@ -29,7 +29,9 @@ type session struct {
 	natsReader *bufio.Reader
 }
 
-// serve carries a connection from its beginning to its end.
+// serve carries connection c from its beginning to its end: it logs the client in, applies the
+// limits of its device, and then passes bytes between the client and the server behind until one of
+// them ends.
 func (s *Front) serve(c *connlimit.Conn) {
 	defer c.Close()
 	behind, err := s.config.Dial()
@@ -52,7 +54,7 @@ func (s *Front) serve(c *connlimit.Conn) {
 		natsReader: bufio.NewReaderSize(behind, maxLine),
 	}
 	until := time.Now().Add(loginTime)
-	// what is closed says so when it is used
+	// Setting a deadline fails only on a closed connection, which its next use reports.
 	_ = c.SetDeadline(until)
 	_ = behind.SetDeadline(until)
 	id, err := x.login()
@@ -101,7 +103,8 @@ func (x *session) sendError(text string) {
 	_, _ = x.client.Write([]byte(text))
 }
 
-// refuse tells a device that its connection is not carried on, and the server's owner why.
+// refuse tells device id that its connection is not carried on, and, unless the device was
+// expelled, the server's owner why. r is the reason by which the refusal is counted.
 func (x *session) refuse(r Reason, id string) {
 	if r == Expelled {
 		x.sendError(unauthorized)
@@ -171,7 +174,8 @@ func (x *session) login() (id string, err error) {
 		return "", fmt.Errorf("admission: %.20q in place of PING", line)
 	}
 	hello = append(hello, line...)
-	// ends with the connection: a server that refuses reads no further, and says why
+	// This goroutine ends with the connection. A server that refuses the client reads no further,
+	// and says why, so nobody may wait here until all is written.
 	go func() { _, _ = x.nats.Write(hello) }()
 	for {
 		line, err := x.natsReader.ReadSlice('\n')

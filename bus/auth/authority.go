@@ -80,7 +80,8 @@ func (a *Authority) keys() []key {
 	}
 }
 
-// New opens the keys in a folder, and makes them first where there are none.
+// New opens the keys in the folder dir, and makes them first where there are none. Two processes
+// may call it at once: a key that is there already is kept.
 func New(dir string) (*Authority, error) {
 	a, err := Open(dir)
 	if !errors.Is(err, ErrNoAuthority) {
@@ -121,7 +122,8 @@ func writeIfAbsent(path string, b []byte) error {
 	return nil
 }
 
-// Open opens the keys in a folder. The error wraps ErrNoAuthority where there are none.
+// Open opens the keys in the folder dir, all of which must exist and be of the right kind. The
+// error wraps ErrNoAuthority where there are none.
 func Open(dir string) (*Authority, error) {
 	a := &Authority{dir: dir}
 	for _, k := range a.keys() {
@@ -136,6 +138,7 @@ func Open(dir string) (*Authority, error) {
 		if k.pair.KeyPair, err = nkeys.FromSeed(bytes.TrimSpace(seed)); err == nil {
 			k.pair.public, err = k.pair.PublicKey()
 		}
+		// A key under another's name would sign what nobody accepts.
 		if err == nil && nkeys.Prefix(k.pair.public) != k.kind {
 			err = errors.New("it is of another kind than its name says")
 		}
@@ -192,7 +195,8 @@ type Grant struct {
 	Renew bool `json:"-"`
 }
 
-// Check returns an error if there cannot be such credentials.
+// Check returns an error if there cannot be credentials for this grant: the role is unknown, an id
+// is not valid, or the grant has a field that its role does not have.
 func (g *Grant) Check() error {
 	switch g.Role {
 	case RoleDevice:
@@ -209,6 +213,7 @@ func (g *Grant) Check() error {
 	switch {
 	case g.Lifetime < 0 || g.Lifetime%time.Second != 0:
 		return fmt.Errorf("bus: credentials for %v, want whole seconds", g.Lifetime)
+	// Only devices are restricted to a run and to a number of samples.
 	case g.Role != RoleDevice && g.Run != "":
 		return fmt.Errorf("bus: credentials of a %s are for all runs", g.Role)
 	case g.Role != RoleDevice && g.Samples != 0:
@@ -237,6 +242,7 @@ func (a *Authority) Issue(g Grant) ([]byte, error) {
 	u := new(user)
 	old, err := readUser(a.userPath(g.Role, g.ID))
 	switch {
+	// A second key for a user in force is issued only on request.
 	case err == nil && !g.Renew && old.inForce(now):
 		return nil, fmt.Errorf("bus: %s %s %w", g.Role, g.ID, ErrEnrolled)
 	case err == nil:
@@ -245,6 +251,7 @@ func (a *Authority) Issue(g Grant) ([]byte, error) {
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	}
+	// A renewal keeps what it does not change.
 	if g.Renew {
 		g.inherit(u)
 	}
@@ -266,7 +273,8 @@ func (a *Authority) Issue(g Grant) ([]byte, error) {
 	return creds, a.save(u)
 }
 
-// inherit takes from the credentials before what a renewal does not give.
+// inherit sets those fields of a renewal that it does not give, from u, the user as it was before:
+// run, samples, lifetime and devices.
 func (g *Grant) inherit(u *user) {
 	g.Run = cmp.Or(g.Run, u.Run)
 	g.Samples = cmp.Or(g.Samples, u.Samples)
@@ -276,8 +284,8 @@ func (g *Grant) inherit(u *user) {
 	}
 }
 
-// siteDevices are the grants of a site's devices; none for other roles. All of them must have valid
-// credentials.
+// siteDevices returns the grants of the devices that come through the site of grant g; none for
+// other roles. Each of them must have credentials that are in force.
 func (a *Authority) siteDevices(g *Grant) (list []Grant, err error) {
 	if g.Role == RoleSite && len(g.Devices) == 0 {
 		return nil, errors.New("bus: a site without devices can do nothing: name those that come through it")
@@ -299,8 +307,9 @@ func (a *Authority) siteDevices(g *Grant) (list []Grant, err error) {
 	return list, nil
 }
 
-// newUser makes a user's key and signs credentials that say what it may do. devices are those of a
-// site.
+// newUser makes a user's key and signs credentials that say what grant g lets it do. devices are
+// the grants of a site's devices. It returns the public key, and the text of the credentials with
+// the secret key in it.
 func (a *Authority) newUser(g Grant, devices []Grant) (public string, creds []byte, err error) {
 	pair, err := nkeys.CreateUser()
 	var seed []byte
@@ -315,6 +324,7 @@ func (a *Authority) newUser(g Grant, devices []Grant) (public string, creds []by
 	}
 	c := jwt.NewUserClaims(public)
 	c.Name = string(g.Role) + " " + g.ID
+	// The account that signs decides which subjects the user reaches at all.
 	signer := a.runs
 	switch g.Role {
 	case RoleDevice:
@@ -387,7 +397,8 @@ func (u *user) inForce(now time.Time) bool {
 	)
 }
 
-// revoke marks all keys of the user as revoked.
+// revoke marks all keys of the user that are not yet revoked as revoked at the time now. The server
+// refuses them from the next reading of the accounts on.
 func (u *user) revoke(now time.Time) {
 	for i := range u.Keys {
 		if u.Keys[i].Revoked == 0 {
@@ -401,7 +412,8 @@ func (a *Authority) userPath(role Role, id string) string {
 	return filepath.Join(a.dir, "users", string(role)+"-"+id+".json")
 }
 
-// readUser reads and checks a user's file.
+// readUser reads the file of a user at path and checks its public keys. A missing file is an error
+// that wraps [fs.ErrNotExist].
 func readUser(path string) (*user, error) {
 	b, err := readSecret(path)
 	if err != nil {
@@ -419,7 +431,8 @@ func readUser(path string) (*user, error) {
 	return &u, nil
 }
 
-// save writes a user's file, in place of an existing one.
+// save writes the file of user u, in place of an existing one, readable by its owner alone. The
+// file is complete or not changed.
 func (a *Authority) save(u *user) error {
 	b, err := json.MarshalIndent(u, "", "  ")
 	if err == nil {
@@ -480,6 +493,7 @@ func (a *Authority) accounts() (*accounts, error) {
 		Streams:       all,
 		Consumer:      all,
 	}
+	// A gate is a subject that the account of runs exports to that of devices.
 	for _, g := range gates {
 		c.runs.Exports.Add(&jwt.Export{Name: g.name, Subject: jwt.Subject(g.subject), Type: g.kind})
 		c.devices.Imports.Add(&jwt.Import{
@@ -501,6 +515,7 @@ func (a *Authority) accounts() (*accounts, error) {
 		if err != nil {
 			return nil, err
 		}
+		// Keys are revoked in the account that signed them.
 		list := c.runs.Revocations
 		if u.Role == RoleDevice || u.Role == RoleSite {
 			list = c.devices.Revocations
@@ -522,6 +537,7 @@ func (a *Authority) operatorToken() (string, error) {
 	o.SystemAccount = a.system.public
 	path := filepath.Join(a.dir, "operator.jwt")
 	b, err := readSecret(path)
+	// The first call signs the claims; another process may do so at the same time.
 	if errors.Is(err, fs.ErrNotExist) {
 		token, signErr := o.Encode(a.operator)
 		if signErr != nil {
@@ -544,7 +560,8 @@ func (a *Authority) operatorToken() (string, error) {
 	return token, nil
 }
 
-// configuration is the part of a server's configuration file that names the operator and some accounts.
+// configuration returns the part of a server's configuration file that names the operator and these
+// accounts, with a signed token for each.
 func (a *Authority) configuration(accounts ...*jwt.AccountClaims) (string, error) {
 	operator, err := a.operatorToken()
 	if err != nil {
@@ -562,7 +579,8 @@ func (a *Authority) configuration(accounts ...*jwt.AccountClaims) (string, error
 	return text + "}\n", err
 }
 
-// sign signs the claims of each account and passes both to emit.
+// sign signs the claims of each account with the operator's key and passes both to emit, in their
+// order. It ends at the first error.
 func (a *Authority) sign(accounts []*jwt.AccountClaims, emit func(c *jwt.AccountClaims, token string) error) error {
 	for _, c := range accounts {
 		token, err := c.Encode(a.operator)

@@ -73,7 +73,8 @@ func ReadHolder(creds []byte) (Holder, error) {
 	return ReadToken(token)
 }
 
-// ReadToken reads the token in credentials, which is all that a server sees of them.
+// ReadToken reads the token in credentials, which is all that a server sees of them, and returns
+// whom it belongs to. Whether the issuer of the token may be trusted is for the server to decide.
 func ReadToken(token string) (Holder, error) {
 	c, err := jwt.DecodeUserClaims(token)
 	if err != nil {
@@ -84,11 +85,13 @@ func ReadToken(token string) (Holder, error) {
 	if c.Expires != 0 {
 		h.Expires = time.Unix(c.Expires, 0)
 	}
+	// The subject of joins that a device may use has its number of samples.
 	for _, s := range c.Pub.Allow {
 		if samples, ok := subject.JoinLimit(s); ok && h.Role == RoleDevice {
 			h.Samples = samples
 		}
 	}
+	// The first inbox with a prefix of its own is the one for answers.
 	for _, s := range c.Sub.Allow {
 		prefix, matchesAll := strings.CutSuffix(s, ".>")
 		isInbox := strings.HasPrefix(prefix, inboxStart) && prefix != inboxStart

@@ -90,6 +90,7 @@ func (f Folder) Issue(hosts []string, life time.Duration) (expiry time.Time, err
 // authority reads the folder's authority and its key. It makes them where there are none.
 func (f Folder) authority() (*x509.Certificate, crypto.Signer, error) {
 	_, err := os.Stat(f.caKey())
+	// The authority signs its own certificate.
 	if errors.Is(err, fs.ErrNotExist) {
 		template := &x509.Certificate{
 			Subject:               pkix.Name{CommonName: "fedpace"},
@@ -127,6 +128,7 @@ func (f Folder) sign(template, parent *x509.Certificate, signer crypto.Signer, c
 	if err != nil {
 		return fmt.Errorf("certificate: make a key: %w", err)
 	}
+	// Only the authority's certificate is signed by its own key.
 	if signer == nil {
 		signer = key
 	}

@@ -27,7 +27,8 @@ type folder struct {
 	lock *os.File
 }
 
-// newFolder makes a server's folder and removes the folders of servers that were killed.
+// newFolder makes the folder of a server, with a file that is locked as long as the process lives,
+// and removes the folders of servers that were killed, whose locks have ended.
 func newFolder() (*folder, error) {
 	clearStale()
 	path, err := os.MkdirTemp("", folderName)

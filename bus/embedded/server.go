@@ -95,6 +95,7 @@ func Start(ctx context.Context, c Config) (_ *Embedded, err error) {
 		return nil, fmt.Errorf("bus: embedded server: %w", err)
 	}
 	s.server.SetLoggerV2(&s.log, false, false, false)
+	// Start returns only after the server has ended, so it has a goroutine of its own.
 	go s.server.Start()
 	if err := s.awaitReady(ctx); err != nil {
 		s.Close()
@@ -128,7 +129,8 @@ func (s *Embedded) awaitReady(ctx context.Context) error {
 	return nil
 }
 
-// listen opens the port for connections over TCP.
+// listen opens the port for connections over TCP. Each of them goes through the front, which limits
+// it, and then to the server within the process.
 func (s *Embedded) listen(ctx context.Context) (err error) {
 	c := &s.config
 	s.front, err = admission.Listen(ctx, admission.Config{
@@ -144,7 +146,8 @@ func (s *Embedded) listen(ctx context.Context) (err error) {
 	return nil
 }
 
-// options are the server's options, with the authority's accounts as they are now.
+// options returns the options of the NATS server, with the authority's accounts as they are now. It
+// notes the state of the users, by which a revocation is noticed later.
 func (s *Embedded) options() (_ *server.Options, err error) {
 	c := &s.config
 	options := &server.Options{
@@ -178,7 +181,8 @@ func (s *Embedded) options() (_ *server.Options, err error) {
 	return options, nil
 }
 
-// URL is the address for connections over TCP; empty without a listener.
+// URL returns the address for connections over TCP, with the scheme tls if they are encrypted. It
+// is empty for a server that does not listen.
 func (s *Embedded) URL() string {
 	switch {
 	case s.front == nil:
@@ -204,7 +208,8 @@ func (s *Embedded) Front() *admission.Front { return s.front }
 // Varz is what the server counts of itself.
 func (s *Embedded) Varz() (*server.Varz, error) { return s.server.Varz(nil) }
 
-// Close stops the server and waits until it is gone.
+// Close stops the server, ends all its connections, removes its folder, and waits until all that is
+// done. A second call does nothing.
 func (s *Embedded) Close() {
 	s.once.Do(func() {
 		s.stop()

@@ -28,7 +28,8 @@ type Conn struct {
 	name string
 }
 
-// OpenCoordinator opens a run, which must not have a coordinator already.
+// OpenCoordinator opens the run with this name, which must not have a coordinator already. Hosts
+// may have joined before. Only kernel and patience of config matter in memory.
 func (c *Conn) OpenCoordinator(_ context.Context, name string, config bus.CoordinatorConfig) (bus.Coordinator, error) {
 	if err := names.CheckToken("run", name); err != nil {
 		return nil, err
@@ -48,7 +49,8 @@ func (c *Conn) OpenCoordinator(_ context.Context, name string, config bus.Coordi
 	return r.coordinator, nil
 }
 
-// OpenHost joins a run. The coordinator need not be there yet.
+// OpenHost joins the run with this name, whose coordinator need not be there yet. The host has the
+// name of its connection, and takes no task before ServeTasks is called.
 func (c *Conn) OpenHost(ctx context.Context, name string, _ bus.HostConfig) (bus.Host, error) {
 	if err := names.CheckToken("run", name); err != nil {
 		return nil, err
@@ -93,7 +95,8 @@ type sentSum struct {
 	refused error
 }
 
-// run finds a run by its name, or makes one without coordinator, hosts, models and jobs.
+// run returns the run with this name, and makes it, without coordinator, hosts, models and jobs, if
+// there is none. Coordinators and hosts meet in it.
 func (b *Bus) run(name string) *run {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -134,7 +137,8 @@ func (r *run) dequeue(kernel string) (o *openJob, more <-chan struct{}) {
 	return o, nil
 }
 
-// host is the host whose turn it is to get tasks; nil if there is none.
+// host returns the host whose turn it is to get tasks, each in its turn; nil if the run has no
+// host.
 func (r *run) host() *Host {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -145,7 +149,8 @@ func (r *run) host() *Host {
 	return r.hosts[r.next%len(r.hosts)]
 }
 
-// vacate forgets the coordinator c, the models and the jobs, unless the run has another coordinator.
+// vacate forgets the coordinator c of the run with its models and jobs. It does nothing if the run
+// has another coordinator by now.
 func (r *run) vacate(c *Coordinator) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -41,7 +41,8 @@ type Coordinator struct {
 	ignored atomic.Int64
 }
 
-// newCoordinator makes the coordinator of a run; zeros of the configuration get their defaults.
+// newCoordinator makes the coordinator of run r by config; a patience of 0 is 10 seconds. The timer
+// for missing plans is made, but does not run before plans are waited for.
 func newCoordinator(r *run, config bus.CoordinatorConfig) *Coordinator {
 	c := &Coordinator{
 		run:      r,
@@ -63,7 +64,8 @@ func newCoordinator(r *run, config bus.CoordinatorConfig) *Coordinator {
 	return c
 }
 
-// Close forgets what the run had on the bus.
+// Close ends the coordinator: what the run had on the bus is forgotten, and calls under way return
+// an error. It never fails.
 func (c *Coordinator) Close(context.Context) error {
 	c.run.vacate(c)
 	err := fmt.Errorf("bus: run %s: the coordinator is closed", c.run.name)
@@ -96,7 +98,8 @@ func (c *Coordinator) TakePlans(ctx context.Context, buf []bus.ClientPlan) ([]bu
 	return c.plans.Take(ctx, buf)
 }
 
-// PutModel shares the slice with the hosts, which must not write to it.
+// PutModel makes a model available to hosts under its digest. It shares the slice params with them,
+// so nobody may write to it from now on.
 func (c *Coordinator) PutModel(_ context.Context, digest bus.Digest, params []float32) error {
 	if digest.IsZero() || len(params) == 0 || len(params) > bus.MaxParams {
 		return fmt.Errorf("bus: model %s of %d parameters, want 1 to %d", digest, len(params), bus.MaxParams)
@@ -118,7 +121,8 @@ func (c *Coordinator) DeleteModel(_ context.Context, digest bus.Digest) error {
 	return nil
 }
 
-// SendJob queues a job; one that is open already is not queued again.
+// SendJob queues job j for the hosts of its kernel class; a job that is open already is not queued
+// again. The job stays open until its sum is accepted.
 func (c *Coordinator) SendJob(_ context.Context, j *bus.Job) error {
 	if err := j.Validate(); err != nil {
 		return err
@@ -152,6 +156,7 @@ func (c *Coordinator) receive(r *bus.Result) (sent *sentSum, first bool, err err
 	if err := cmp.Or(r.Validate(), r.ValidateFor(o.job)); err != nil {
 		return nil, false, err
 	}
+	// Another host has sent a sum of the job, which is not decided yet.
 	if o.sum != nil {
 		return o.sum, false, nil
 	}
@@ -165,7 +170,9 @@ func (c *Coordinator) receive(r *bus.Result) (sent *sentSum, first bool, err err
 	return o.sum, true, nil
 }
 
-// answer decides the sum of a job. An accepted sum (refused is nil) closes the job.
+// answer decides the sum of the open job o and wakes the host that waits for the decision. refused
+// is the reason of a refusal, after which the job stays open; nil: the sum is accepted, which
+// closes the job.
 func (c *Coordinator) answer(o *openJob, refused error) {
 	c.run.mu.Lock()
 	defer c.run.mu.Unlock()

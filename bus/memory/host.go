@@ -40,7 +40,8 @@ func (h *Host) Err() error { return context.Cause(h.life) }
 // Done is closed when the host can no longer work.
 func (h *Host) Done() <-chan struct{} { return h.life.Done() }
 
-// Close ends the service. Deliveries that are held should be released first.
+// Close ends the service of the host: it gets no further tasks, and Close waits for work under way.
+// Deliveries that are held should be released first.
 func (h *Host) Close() error {
 	h.run.mu.Lock()
 	h.run.hosts = slices.DeleteFunc(h.run.hosts, func(x *Host) bool { return x == h })
@@ -62,7 +63,8 @@ func (h *Host) ServeTasks(_ context.Context, fn func(client int, t *bus.Task, p 
 	return nil
 }
 
-// Model returns the coordinator's own slice, which must not be written to.
+// Model returns the model with this digest. It is the coordinator's own slice, which must not be
+// written to. Without such a model the error wraps [bus.ErrNoModel].
 func (h *Host) Model(_ context.Context, digest bus.Digest) ([]float32, error) {
 	h.run.mu.Lock()
 	defer h.run.mu.Unlock()
@@ -73,7 +75,8 @@ func (h *Host) Model(_ context.Context, digest bus.Digest) ([]float32, error) {
 	return params, nil
 }
 
-// NextJob waits for a job of a kernel class.
+// NextJob waits for a job of a kernel class and takes it from the queue. It returns an error when
+// ctx ends or the host is closed.
 func (h *Host) NextJob(ctx context.Context, kernel string) (bus.Delivery, error) {
 	if err := names.CheckToken("kernel", kernel); err != nil {
 		return nil, err
@@ -84,6 +87,7 @@ func (h *Host) NextJob(ctx context.Context, kernel string) (bus.Delivery, error)
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
+		// The channel is closed when further jobs are queued.
 		o, more := h.run.dequeue(kernel)
 		if o != nil {
 			return &delivery{h.run, o}, nil
@@ -116,6 +120,7 @@ func (h *Host) SendSum(ctx context.Context, r *bus.Result) error {
 	defer cancel()
 	h.run.mu.Lock()
 	c := h.run.coordinator
+	// The coordinator is gone, and the job with it.
 	if c == nil {
 		h.run.mu.Unlock()
 		return nil
@@ -135,6 +140,7 @@ func (h *Host) SendSum(ctx context.Context, r *bus.Result) error {
 	if err != nil {
 		err = fmt.Errorf("bus: sum of job %d: %w: %w", r.Job, bus.ErrRefused, err)
 	}
+	// A refused or repeated sum does not count.
 	if err != nil || !first {
 		c.ignored.Add(1)
 	}
@@ -153,7 +159,8 @@ func (d *delivery) Job() *bus.Job { return d.job.job }
 // Done has nothing to do: a job whose sum was accepted is closed.
 func (d *delivery) Done(context.Context) error { return nil }
 
-// Release gives the job back for another host, at once or a little later.
+// Release gives the job back to the queue for another host, at once or, with later, after the time
+// postponement. A job that is closed meanwhile is not queued.
 func (d *delivery) Release(later bool) error {
 	back := func() {
 		d.run.mu.Lock()

@@ -32,7 +32,8 @@ type order struct {
 // batches reuses the memory of batches.
 var batches = sync.Pool{New: func() any { return new(batch) }}
 
-// set copies a task of a client into the order: the sender may use its message again at once.
+// set copies the task t of a client into the order, so that the sender may use its message again at
+// once. It reuses the memory of the order's digest.
 func (o *order) set(client int, t *bus.Task) {
 	o.client = client
 	o.task = bus.Task{
@@ -59,7 +60,8 @@ func (o *order) set(client int, t *bus.Task) {
 	o.task.KeptDigest = append(o.task.KeptDigest, t.KeptDigest...)
 }
 
-// SendTask adds a task to the batch, which leaves when it is full or when plans are waited for.
+// SendTask adds the task t of a simulated client to the batch, which leaves when it is full or when
+// plans are waited for. The task is copied.
 func (c *Coordinator) SendTask(client int, t *bus.Task) error {
 	if err := t.Validate(); err != nil {
 		return err
@@ -109,7 +111,8 @@ func (h *Host) take(b *batch) {
 	}
 }
 
-// serve answers full batches until the host ends.
+// serve takes full batches from the channel and answers them, one after the other, until the host
+// ends.
 func (h *Host) serve() {
 	for {
 		select {
@@ -131,6 +134,7 @@ func (h *Host) answer(b *batch) {
 	}
 	memory := make([]bus.Plan, b.count)
 	h.plans = h.plans[:0]
+	// The plans outlive the batch, so they have memory of their own.
 	for i := range memory {
 		o := &b.tasks[i]
 		p := &memory[i]

@@ -12,7 +12,8 @@ type Device struct {
 	BanSeconds  float64 `key:"ban_seconds" default:"0" range:"[0,1e9]" unit:"seconds" is:"inert" help:"wall time for which a device that exceeds fetches or a later quota is out, doubled each time; 0: for good"`
 }
 
-// Default are the quotas of configurations that do not set any.
+// Default returns the quotas of configurations that do not set any: what one device may use of the
+// server's connections, messages and memory.
 func Default() Device {
 	return Device{
 		Connections: 4,

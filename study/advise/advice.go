@@ -158,7 +158,8 @@ func Advise(c config.Config, g Given, points int) (*Advice, error) {
 	return a, nil
 }
 
-// calculated returns a convex task's constants, where each comes from, and the loss at the start.
+// calculated returns the constants of Theorem 1 for the convex task of configuration c, where each
+// of them comes from, and the loss of the initial model. It opens the data to calculate them.
 func calculated(c config.Config) (k theory.Constants, found []Source, loss float64, err error) {
 	objective, err := OpenObjective(c)
 	if err != nil {
@@ -304,7 +305,8 @@ func RequirePlainSteps(c *config.Config) error {
 	return nil
 }
 
-// newAdvice makes the advice without rows, with given constants in place of those that were found.
+// newAdvice makes the advice for configuration c without rows. k holds the constants that were
+// found, and found says where from; those that g or the configuration gives take their place.
 func newAdvice(c config.Config, g Given, k theory.Constants, found []Source) (*Advice, error) {
 	if err := RequirePlainSteps(&c); err != nil {
 		return nil, err
@@ -395,8 +397,8 @@ func (a *Advice) add(elapsed, loss float64, used int) {
 	a.Rows = append(a.Rows, row)
 }
 
-// Write prints the advice for people: the constants with their sources, a row for each time, and the
-// notes.
+// Write prints the advice to w for people: the constants with their sources, a row for each time,
+// and the notes.
 func (a *Advice) Write(w io.Writer) error {
 	fmt.Fprintf(
 		w,
@@ -448,7 +450,8 @@ func (a *Advice) Write(w io.Writer) error {
 	return nil
 }
 
-// Draw draws K* and eta* over time into a file, *.svg or *.png.
+// Draw draws K* and eta* against virtual time into the file at path, *.svg or *.png, both as
+// derived and as printed in the paper, on logarithmic axes.
 func (a *Advice) Draw(path string) error {
 	x := "virtual seconds W"
 	if a.end > 0 {
@@ -473,6 +476,7 @@ func (a *Advice) Draw(path string) error {
 	for _, r := range a.Rows {
 		k.Add("Eq. 9", figure.Point{X: r.Elapsed, Y: r.K})
 		k.Add("as printed", figure.Point{X: r.Elapsed, Y: r.KPrinted})
+		// K of a run is known only if the advice goes along a run.
 		if r.Used > 0 {
 			k.Add("used", figure.Point{X: r.Elapsed, Y: float64(r.Used)})
 		}

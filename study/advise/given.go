@@ -50,7 +50,8 @@ type Source struct {
 	Origin string `json:"from"`
 }
 
-// sources pairs each constant with its origin, in the order of [constants].
+// sources pairs each constant in k with its origin, in the order of [constants]: origins[i] says in
+// words where constants[i] comes from.
 func sources(k theory.Constants, origins ...string) (list []Source) {
 	for i, c := range constants {
 		found, _ := c.pointers(&k, &Given{})
@@ -59,7 +60,8 @@ func sources(k theory.Constants, origins ...string) (list []Source) {
 	return list
 }
 
-// WriteSources prints the constants with their units and origins.
+// WriteSources prints the constants of list to w, a line for each: name, value, unit, and where it
+// comes from.
 func WriteSources(w io.Writer, list []Source) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, s := range list {
@@ -78,6 +80,7 @@ func settle(found []Source, g Given, t config.Theory, k *theory.Constants) {
 		G:     t.G,
 		FStar: t.FStar,
 	}
+	// found has the constants in the same order.
 	for i, c := range constants {
 		s := &found[i]
 		origin := "given"

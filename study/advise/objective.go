@@ -21,7 +21,8 @@ type Objective struct {
 	Theorem1 theory.Constants
 }
 
-// OpenObjective reads the objective of a configuration whose task is convex. The caller closes its Set.
+// OpenObjective reads the objective function of configuration c, whose task must be convex, with
+// its initial model and the constants of Theorem 1. The caller closes its Set.
 func OpenObjective(c config.Config) (*Objective, error) {
 	p, err := problem.Open(c)
 	if err != nil {

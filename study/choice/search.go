@@ -110,7 +110,9 @@ type search struct {
 	trials    int
 }
 
-// halve tries settings with ever more seeds and returns those that remain, the best first.
+// halve tries settings, given by their numbers, with ever more seeds and returns those that remain,
+// the best first. After each step the better half of those that no test has ruled out goes on,
+// until one remains or the seeds are used up.
 func (s *search) halve(settings []int) (remaining []int, err error) {
 	remaining = settings
 	played := 0
@@ -128,7 +130,8 @@ func (s *search) halve(settings []int) (remaining []int, err error) {
 	}
 }
 
-// try plays further seeds of settings and keeps their errors.
+// try plays count further seeds, from number first on, of these settings and adds their errors to
+// the standings. settings are numbers of settings.
 func (s *search) try(settings []int, first, count int) error {
 	lists, err := s.play(settings, first, count)
 	if err != nil {
@@ -142,7 +145,8 @@ func (s *search) try(settings []int, first, count int) error {
 	return nil
 }
 
-// confirm plays the fresh seeds of settings.
+// confirm plays the fresh seeds of these settings, given by their numbers, and keeps their errors
+// apart from those of the search.
 func (s *search) confirm(settings []int) error {
 	lists, err := s.play(settings, s.limits.most(), s.limits.Fresh)
 	if err != nil {
@@ -176,7 +180,8 @@ func (s *search) contenders(settings []int) []int {
 	return slices.DeleteFunc(sorted, leaves)
 }
 
-// outcome chooses among the settings that remained and compares all others with the choice.
+// outcome chooses the best among the settings that remained and compares all others with it. The
+// standings in the result are sorted: the choice first, then those that were tried with more seeds.
 func (s *search) outcome(remaining []int) *Outcome {
 	chosen := slices.MinFunc(remaining, func(a, b int) int { return compare(&s.standings[a], &s.standings[b]) })
 	o := &Outcome{
@@ -187,6 +192,7 @@ func (s *search) outcome(remaining []int) *Outcome {
 	for i := range o.Standings {
 		o.Standings[i].compareWith(&winner)
 	}
+	// The fresh seeds confirm the choice if no setting is better with them.
 	o.Confirmed = len(winner.Fresh) > 0 && !slices.ContainsFunc(o.Standings, func(other Standing) bool {
 		return len(other.Fresh) > 0 && mean(other.Fresh) < mean(winner.Fresh)
 	})
@@ -241,7 +247,8 @@ func (s *Standing) compareWith(chosen *Standing) {
 	s.Decide = statistics.Decisive(differences)
 }
 
-// missing is the number of runs without a result.
+// missing returns how many runs in list have no result, which is NaN: they diverged, or never
+// reached what was asked.
 func missing(list []float64) int {
 	n := 0
 	for _, v := range list {
@@ -262,7 +269,8 @@ func mean(list []float64) float64 {
 	return e.Mean
 }
 
-// union returns the elements of both lists in order, each once.
+// union returns the numbers that are in a or in b, in ascending order and each once. It changes
+// neither list.
 func union(a, b []int) []int {
 	list := slices.Clone(a)
 	for _, v := range b {

@@ -32,6 +32,7 @@ func WriteCells(ctx context.Context, w io.Writer, cells []study.Cell, o run.Opti
 		if s == nil {
 			done = "no"
 		}
+		// What is done costs nothing more, and a run without training hardly anything.
 		if s == nil && c.Config.Train {
 			kind := string(c.Config.Task) + " " + c.Schedule
 			// Seeds differ only in their draws, so one estimate serves them all.

@@ -123,7 +123,8 @@ type pointRow struct {
 	Point
 }
 
-// Write writes both files to a folder.
+// Write writes the curves to two files in the folder dir: one has a row for each run, and the other
+// a row for each point of its curve.
 func Write(dir string, curves []Curve) error {
 	var points []pointRow
 	// All points go into one file, each with the key of its curve.
@@ -173,7 +174,8 @@ func Load(dirs ...string) (all []Curve, err error) {
 	return all, nil
 }
 
-// outcome is the part of a curve that two plays of one run must agree in.
+// outcome returns as text the part of a curve in which two plays of one run must agree: data,
+// rounds, time and results, to the last digit.
 func (c *Curve) outcome() string {
 	return fmt.Sprint(
 		c.DataDigest,
@@ -187,7 +189,8 @@ func (c *Curve) outcome() string {
 	)
 }
 
-// load reads the curves of one folder, and checks that every point belongs to a cell.
+// load reads the curves from the two files in the folder dir, checks that every point belongs to a
+// cell and that no cell is there twice, and computes what follows from the points.
 func load(dir string) ([]Curve, error) {
 	curves, err := table.Read[Curve](filepath.Join(dir, CellsFile))
 	if err != nil {
@@ -222,7 +225,8 @@ func load(dir string) ([]Curve, error) {
 	return curves, nil
 }
 
-// follow recomputes what follows from the points, and checks it against the cell.
+// follow computes from the points of the curve the best accuracy so far at each, and checks the
+// number of evaluations and the tail accuracy against what the cell says.
 func (c *Curve) follow() error {
 	best := math.NaN()
 	var tail study.Tail
@@ -355,7 +359,8 @@ func readCell(dir string) (Curve, error) {
 	return c, nil
 }
 
-// read follows the rounds of a run and keeps a point for each evaluation.
+// read follows the rounds of run, keeps a point for each evaluation, and sets what the curve says
+// of the whole run. A value that the run does not have is NaN.
 func (c *Curve) read(run *folder.Run) error {
 	s := run.Config.Schedule
 	plateau := schedule.NewPlateau(schedule.PlateauConfig{Patience: s.Patience, MinDelta: s.MinDelta})

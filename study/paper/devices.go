@@ -22,7 +22,8 @@ type speed struct {
 	k0          float64
 }
 
-// paperSpeed is the paper's device, a Raspberry Pi 3B+, with a task.
+// paperSpeed returns how fast the paper's device, a Raspberry Pi 3B+, is with a task: its links,
+// the seconds of a local step with their deviation, and K_0.
 func paperSpeed(task config.Task) (speed, error) {
 	p, _ := task.Paper()
 	c, err := config.Defaults(task)
@@ -58,6 +59,7 @@ func speeds(c *config.Config, parameters int) []speed {
 	case c.Network.ModelMegabits == 0 && !c.UsesTaskModel():
 		all.distributed = "a model of another size"
 	}
+	// All clients are as fast as the configuration says.
 	if len(c.Fleet) == 0 {
 		return []speed{all}
 	}

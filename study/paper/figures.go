@@ -40,6 +40,7 @@ func Draw(dir string, curves []Curve) error {
 		{Figure2File, "highest validation accuracy so far", true, func(p *Point) float64 { return p.BestAccuracy }},
 	} {
 		panels := panels(curves, f.y, f.bands, f.value)
+		// Nothing was evaluated, so there is no curve.
 		if len(panels) == 0 {
 			return nil
 		}
@@ -82,8 +83,9 @@ func panels(curves []Curve, y string, bands bool, value func(*Point) float64) []
 	return list
 }
 
-// DrawGains draws, for each folder of runs, how far above fixed K each schedule ends that a verdict
-// compares with it: the mean with its interval, and a dot for each seed.
+// DrawGains draws into a file in dir, for each folder of runs, how far above fixed K each schedule
+// ends that a verdict compares with it: the mean with its interval, and a dot for each seed.
+// Without such a verdict it draws nothing.
 func DrawGains(dir string, list []Verdict) error {
 	var panels []figure.Panel
 	for i := range list {
@@ -123,7 +125,8 @@ func (v *Verdict) gain() (name string, mean statistics.Estimated, bySeed []float
 	return "", mean, nil
 }
 
-// title says what the panel shows and in what it falls short of the paper's.
+// title returns the title of a panel: what it shows, and in what that falls short of the paper's
+// evaluation, such as fewer rounds. The data are on lines of their own.
 func (g group) title() string {
 	title := fmt.Sprintf("%s, %d %s", g[0].Task, len(g), human.Plural(len(g), "seed"))
 	if g[0].FixedRounds != FullRounds {
@@ -135,7 +138,8 @@ func (g group) title() string {
 	return title + "\n" + wrap(g.data(), 60)
 }
 
-// line is the mean over the group's seeds of a value, against virtual time.
+// line returns the line of a value against virtual time, as the mean over the group's seeds.
+// Without bands it has no intervals. value returns the value of one point.
 func (g group) line(bands bool, value func(*Point) float64) figure.Line {
 	runs := make([][]Point, len(g))
 	for i, c := range g {

@@ -55,7 +55,8 @@ type Plan struct {
 	Folder string
 }
 
-// Full is the paper's evaluation in full.
+// Full returns the plan of the paper's evaluation in full: all seeds, rounds and clients, with runs
+// in the folder runs/paper.
 func Full() Plan {
 	return Plan{
 		Seed:   1,
@@ -70,7 +71,8 @@ func Full() Plan {
 // rounds, scaled.
 func (p Plan) FixedRounds() int { return max(1, int(math.Round(float64(p.Rounds)*p.Scale))) }
 
-// tasks lists the plan's tasks, by default all of the paper's.
+// tasks returns the tasks of the plan: those that it names, or else all of the paper's, in the
+// paper's order.
 func (p Plan) tasks() []config.Task {
 	list := p.Tasks
 	if len(list) == 0 {

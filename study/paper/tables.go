@@ -33,7 +33,8 @@ func WriteTable1(w io.Writer, plan Plan) error {
 	return titled(w, "Table 1: tasks and models", rows)
 }
 
-// model is the paper's model of a task.
+// model returns the model that the paper uses for a task, made from the task's architecture. It
+// fails if the architecture is not valid.
 func model(task config.Task) (learn.Model, error) {
 	p, _ := task.Paper()
 	m, err := learn.Parse(p.Architecture)
@@ -88,7 +89,8 @@ func WriteTable2(w io.Writer, plan Plan) error {
 	)
 }
 
-// WriteTable3 writes Table 3: the schedules, and the values of those that need no loss.
+// WriteTable3 writes Table 3 of the paper to w: the formulas of the schedules, and for the plan's
+// tasks the values of those schedules that need no loss.
 func WriteTable3(w io.Writer, plan Plan) error {
 	rows := [][]any{
 		{"schedule", "K_r", "eta_r"},
@@ -163,7 +165,8 @@ func WriteTable4(w io.Writer, curves []Curve) error {
 	return note(w, unexplained)
 }
 
-// WriteOutcomes writes what each schedule learned in the virtual time of the fixed rounds.
+// WriteOutcomes writes a table to w of what each schedule learned in the virtual time of the fixed
+// rounds: losses, accuracies, and the gain over fixed K, as means over the seeds.
 func WriteOutcomes(w io.Writer, curves []Curve) error {
 	rows := [][]any{{"task", "schedule", "seeds", "lowest training loss", "best accuracy", "tail accuracy",
 		"against fixed", "last accuracy", "plateau min"}}
@@ -200,7 +203,8 @@ func WriteOutcomes(w io.Writer, curves []Curve) error {
 	return titled(w, "Figures 1 and 2 at their right edge", rows)
 }
 
-// signed writes a mean difference with its sign.
+// signed returns a mean difference with its interval as text for a table. A positive one has a plus
+// before it.
 func signed(e statistics.Estimated) string {
 	text := e.Digits(4)
 	if e.Mean > 0 {
@@ -213,7 +217,8 @@ func signed(e statistics.Estimated) string {
 // complete, or where none is, the first of those that were cut.
 type group []Curve
 
-// groups gathers curves that stand in the order of [Curves].
+// groups gathers curves of one schedule on the same data, one for each seed. curves must stand in
+// the order of [Curves]. Runs that were cut stay only in a group without a complete one.
 func groups(curves []Curve) (list []group) {
 	for _, c := range curves {
 		curve := group{c}
@@ -244,7 +249,8 @@ func (g group) name() string {
 // data names what the group's runs learned from.
 func (g group) data() string { return cmp.Or(g[0].Data, "timing only") }
 
-// noteData writes a sentence on the data and clients of each task.
+// noteData writes a sentence to w on the data and the clients of each task in the groups, each
+// sentence once.
 func noteData(w io.Writer, all []group) error {
 	noted := map[string]bool{}
 	for _, g := range all {
@@ -298,7 +304,8 @@ func note(w io.Writer, text string) error {
 	return err
 }
 
-// wrap breaks a text into lines of at most width characters, where words allow it.
+// wrap breaks text into lines of at most width bytes between words. A word that is longer has a
+// line of its own.
 func wrap(text string, width int) string {
 	var lines []string
 	for _, word := range strings.Fields(text) {

@@ -127,7 +127,8 @@ func ReadClaims(dir string) (list []Claim, err error) {
 	return list, nil
 }
 
-// check returns an error that says what is wrong with a claim.
+// check returns an error that says what is wrong with a claim as it was read from its file, nil for
+// a good one. A claim compares a schedule either with another one (than) or with a printed value.
 func (c *Claim) check() error {
 	q, ok := quantities[c.Quantity]
 	switch {
@@ -164,7 +165,8 @@ func (c *Claim) printed() (value, half float64, err error) {
 	return value, 0.5 * math.Pow10(-len(digits)), err
 }
 
-// Verdicts decides the claims of a folder from the curves in the folders beside it.
+// Verdicts decides the claims in the folder dir from the curves in the folders that they name,
+// relative to dir. All claims are judged together, since each test adds to the risk of a false one.
 func Verdicts(dir string) ([]Verdict, error) {
 	claims, err := ReadClaims(dir)
 	if err != nil {
@@ -173,6 +175,7 @@ func Verdicts(dir string) ([]Verdict, error) {
 	loaded := map[string][]Curve{}
 	var list []Verdict
 	for _, c := range claims {
+		// Each folder is read once, however many claims are about it.
 		if loaded[c.Folder] == nil {
 			if loaded[c.Folder], err = Load(filepath.Join(dir, c.Folder)); err != nil {
 				return nil, err
@@ -194,6 +197,7 @@ func Verdicts(dir string) ([]Verdict, error) {
 func judge(list []Verdict) {
 	p := make([]float64, len(list))
 	for i, v := range list {
+		// The test is whether the difference is By; v is a copy here.
 		v.Mean -= v.By
 		p[i] = math.NaN()
 		if v.Than != "" {
@@ -245,6 +249,7 @@ func (c *Claim) decide(curves []Curve) (Verdict, error) {
 		trained = trained || u.Data != ""
 	}
 	var values []float64
+	// A claim without a value compares two schedules.
 	if c.Value == "" {
 		values = study.Paired(runs[c.Schedule], runs[c.Than], (*Curve).seed, c.take)
 	} else {
@@ -270,7 +275,8 @@ func (c *Claim) decide(curves []Curve) (Verdict, error) {
 // seed is the curve's seed, for [study.Paired].
 func (c *Curve) seed() uint64 { return c.Seed }
 
-// take is the claim's quantity of a run; NaN for one that was cut.
+// take returns the claim's quantity of the run with curve u, at the end or at a share of its
+// virtual time. It is NaN for a run that was cut.
 func (c *Claim) take(u *Curve) float64 {
 	q := quantities[c.Quantity]
 	if !u.Completed {
@@ -314,7 +320,8 @@ func (v *Verdict) printedThere() string {
 	return yesOrNo(above)
 }
 
-// cells names the claim's runs.
+// cells names the runs of the verdict for people: their folder and, if the claim has them, the task
+// and the size of the model.
 func (v *Verdict) cells() string {
 	text := v.Folder
 	if v.Task != "" {
@@ -326,7 +333,8 @@ func (v *Verdict) cells() string {
 	return text
 }
 
-// question says what the numbers of a row are.
+// question returns for people what the numbers of a row are: the quantity, the schedules that are
+// compared or the paper's value, and what the claim expects.
 func (v *Verdict) question() string {
 	text := quantities[v.Quantity].title
 	if v.TimeShare > 0 {
@@ -391,7 +399,8 @@ func unseen(x float64, digits int) bool {
 	return x != 0 && math.Abs(x) < 0.5*math.Pow10(-digits)
 }
 
-// WriteVerdicts writes the verdicts as a table for people.
+// WriteVerdicts writes the verdicts of list to w as a table for people, a row for each claim, with
+// a note on the tests.
 func WriteVerdicts(w io.Writer, list []Verdict) error {
 	rows := [][]any{{"the paper says", "runs", "measured", "n", "mean", "95 % interval", "exact p", "Holm's p",
 		"verdict"}}

@@ -33,7 +33,8 @@ const (
 	FigureFile = "tune.svg"
 )
 
-// Save writes the result into a folder: the best configuration, all settings, and the figure.
+// Save writes the result into the folder dir: the best configuration, all settings as JSON, and the
+// figure. It writes as much as it can and joins the errors.
 func (r *Result) Save(dir string) error {
 	text, err := json.Marshal(r)
 	return errors.Join(err,
@@ -45,7 +46,8 @@ func (r *Result) Save(dir string) error {
 // rungNames are the parts of the virtual time to which rungs go.
 var rungNames = []string{"1/9", "1/3", "end"}
 
-// columns are the columns of the table of settings, in text and in files.
+// columns returns the columns of the table of settings, for people and for files: the values of the
+// grids, the schedule, the quality at each rung, and how far each setting is below the best.
 func (r *Result) columns() (list table.Columns[*Setting]) {
 	for i, g := range r.grids {
 		list = append(
@@ -61,6 +63,7 @@ func (r *Result) columns() (list table.Columns[*Setting]) {
 			Of:    func(s *Setting) any { return s.cells[0].Schedule },
 		},
 	)
+	// A setting that was left out before a rung has no value there.
 	for i, name := range rungNames {
 		list = append(list, table.Column[*Setting]{
 			Name:  "tail_" + name,
@@ -84,7 +87,8 @@ func (r *Result) columns() (list table.Columns[*Setting]) {
 		table.Column[*Setting]{Name: "sgd_steps", Title: "SGD steps", Of: func(s *Setting) any { return s.Steps }})
 }
 
-// Write writes the table for people, and says which setting is the best.
+// Write writes the table of settings to w for people, the best first, and behind it sentences that
+// say which setting is the best.
 func (r *Result) Write(w io.Writer) error {
 	if err := table.WriteText(w, r.columns().Texts(r.Settings), true); err != nil {
 		return err
@@ -122,7 +126,9 @@ func (r *Result) endOf(s *Setting) string {
 	return fmt.Sprintf("%s in the last tenth of %s", s.Tail(s.last()).Digits(4), seconds)
 }
 
-// choiceOf says what was chosen for a schedule and from which settings the seeds do not tell it.
+// choiceOf returns a sentence for people that says which setting was chosen for a schedule, with
+// how many seeds, whether fresh seeds confirm it, and which other settings the seeds do not tell
+// from it.
 func (r *Result) choiceOf(search *Searched) string {
 	chosen := search.Settings[search.Chosen().Setting]
 	text := fmt.Sprintf("%s: %s, chosen with %d %s",
@@ -137,6 +143,7 @@ func (r *Result) choiceOf(search *Searched) string {
 	}
 	var others []string
 	for _, standing := range search.Standings[1:] {
+		// The seeds show that this setting is worse.
 		if standing.Apart {
 			continue
 		}
@@ -166,7 +173,8 @@ type Best struct {
 	Sets map[string][]string `json:"best"`
 }
 
-// MarshalJSON writes the result as one object: what [Read] reads, and every setting.
+// MarshalJSON writes the result as one JSON object: the best values for each schedule, which [Read]
+// reads, and every setting with its measures.
 func (r *Result) MarshalJSON() ([]byte, error) {
 	first := r.Settings[0]
 	best := Best{
@@ -189,7 +197,8 @@ func (r *Result) MarshalJSON() ([]byte, error) {
 	}{best, r.quality.Name, r.columns().Objects(r.Settings)})
 }
 
-// Read reads the result of a tuning from its folder.
+// Read reads the result that fedpace tune has left in the folder dir: time, seeds, and the best
+// values for each schedule. It refuses a file that names no best setting.
 func Read(dir string) (b Best, err error) {
 	path := filepath.Join(dir, ResultFile)
 	text, err := os.ReadFile(path)

@@ -8,8 +8,9 @@ import (
 	"fedpace/study/choice"
 )
 
-// search compares settings of one schedule that were played to the end, with more seeds where the first
-// ones do not tell them apart, and confirms the choice with fresh seeds.
+// search compares the settings of group, all of one schedule and played to the end, with more seeds
+// where the first ones do not tell them apart, and confirms the choice with fresh seeds. limits say
+// with how many seeds; further runs lie in dir.
 func (r *Result) search(ctx context.Context, group []*Setting, limits choice.Limits, dir string, o study.Options) error {
 	trial := func(settings []int, first, count int) ([][]float64, error) {
 		// What was played in the rungs is known.
@@ -36,6 +37,7 @@ func (r *Result) search(ctx context.Context, group []*Setting, limits choice.Lim
 	if err != nil {
 		return err
 	}
+	// The standings are sorted, so the first one is the winner's.
 	for i, standing := range outcome.Standings {
 		s := group[standing.Setting]
 		s.Winner = i == 0
@@ -46,6 +48,7 @@ func (r *Result) search(ctx context.Context, group []*Setting, limits choice.Lim
 			}
 			s.tails[s.last()] = append(s.tails[s.last()], tail)
 		}
+		// Fresh seeds follow all those that the search may use.
 		for n := range standing.Fresh {
 			tail, err := s.endTail(limits.Total() - limits.Fresh + n)
 			if err != nil {

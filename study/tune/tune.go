@@ -141,6 +141,7 @@ func newResult(ctx context.Context, p *study.Plan, limits choice.Limits) (*Resul
 	case len(p.Grids) == 0:
 		return nil, errors.New("nothing to choose from: give a --grid, e.g. --grid schedule.k0=5,20,80 --grid " +
 			"schedule.eta0=0.01..1")
+	// Settings are compared by their models, so something must be trained.
 	case !base.Train:
 		return nil, &config.KeyError{
 			Key:     "train",
@@ -170,6 +171,7 @@ func newResult(ctx context.Context, p *study.Plan, limits choice.Limits) (*Resul
 		return c, err
 	}
 	cells, err := p.Cells()
+	// The cells of a setting follow each other, one for each seed.
 	for seeds := range slices.Chunk(cells, p.Seeds) {
 		r.Settings = append(r.Settings, &Setting{cells: seeds[:r.Seeds], further: seeds[r.Seeds:]})
 	}
@@ -213,7 +215,9 @@ func (r *Result) play(ctx context.Context, list []*Setting, rung int, dir string
 	return nil
 }
 
-// measure adds a rung to a setting: how its runs stood at a virtual time.
+// measure adds a rung to setting s: the quality of its runs in the last part before the virtual
+// time until, in seconds, one value for each seed. A run that diverged has NaN. It also sums the
+// local steps up to then.
 func (r *Result) measure(s *Setting, until float64) (err error) {
 	s.Steps = 0
 	tails := make([]float64, len(s.cells))
@@ -269,14 +273,16 @@ func (r *Result) score(s *Setting) float64 {
 	return math.Inf(1)
 }
 
-// order compares settings for sorting: those with a value at every seed first, then those that were played
-// longer, then those that were chosen for their schedule, then the better ones.
+// order compares settings a and b for sorting, the best first: those with a value at every seed,
+// then those that were played longer, then those that were chosen for their schedule, then those
+// with the lower error.
 func (r *Result) order(a, b *Setting) int {
 	scoreA := r.score(a)
 	scoreB := r.score(b)
 	failedA := math.IsInf(scoreA, 1)
 	failedB := math.IsInf(scoreB, 1)
 	switch {
+	// A score of +Inf means that some seed has no value.
 	case failedA && !failedB:
 		return 1
 	case failedB && !failedA:
@@ -291,7 +297,8 @@ func (r *Result) order(a, b *Setting) int {
 	return cmp.Compare(scoreA, scoreB)
 }
 
-// bySchedule groups settings by their schedules, in the order of the list.
+// bySchedule divides the settings of list into groups, one for each schedule, in the order in which
+// the list first has them.
 func bySchedule(list []*Setting) (groups [][]*Setting) {
 	index := map[string]int{}
 	for _, s := range list {

@@ -77,7 +77,8 @@ type holder struct {
 	slow bool
 }
 
-// NewJobs makes a record without jobs and hosts. now is the wall clock.
+// NewJobs makes a record without jobs and hosts. now returns the wall-clock time, by which it
+// measures how long jobs take.
 func NewJobs(now func() time.Time) *Jobs {
 	return &Jobs{
 		Wake:  make(chan struct{}, 1),
@@ -104,7 +105,8 @@ func units(job *bus.Job) (n float64) {
 	return n
 }
 
-// Open notes that a job was put into the queue, for the first time or again.
+// Open notes that job was put into the queue, for the first time or again. From now on it counts as
+// waiting until a host reports it.
 func (j *Jobs) Open(job *bus.Job) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -174,7 +176,8 @@ func (j *Jobs) wakeUp() {
 	}
 }
 
-// UpdateHost takes a host's report: how many workers it has, and which jobs it holds.
+// UpdateHost takes the report of a host: how many workers it has, and the numbers of the jobs that
+// it holds. A job that it did not hold before was taken now.
 func (j *Jobs) UpdateHost(host string, workers int, jobs []uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -188,6 +191,7 @@ func (j *Jobs) UpdateHost(host string, workers int, jobs []uint64) {
 	h.workers = workers
 	h.jobs = make(map[uint64]time.Time, len(jobs))
 	for _, job := range jobs {
+		// The report was sent before the host knew that the job has ended.
 		if slices.Contains(h.ended, job) {
 			continue
 		}

@@ -100,7 +100,8 @@ func (t *Table) renew(h *host) {
 	t.tokens[h.Token] = h
 }
 
-// Join adds a host, unless the table has it already.
+// Join adds the host with this name, so that tasks are placed on it. A host that is in the table
+// stays as it is.
 func (t *Table) Join(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -111,7 +112,8 @@ func (t *Table) Join(name string) {
 	}
 }
 
-// Leave removes a host that is not present any more.
+// Leave removes the host with this name, which is not present any more. Plans with its token no
+// longer count as answers.
 func (t *Table) Leave(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -233,6 +235,7 @@ func (t *Table) Stalled() (resend bool) {
 	if len(late) == 0 {
 		return false
 	}
+	// Some hosts have answered all their tasks, so the late ones hold the run up.
 	if len(late)+len(resting) < len(t.hosts) {
 		for _, h := range late {
 			t.passOver(h)

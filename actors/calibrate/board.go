@@ -261,6 +261,7 @@ func (b *Board) Meter() *Meter {
 		count:   map[bus.Phase]int{},
 		sampled: time.Now(),
 	}
+	// The sampling ends with the meter.
 	m.sampler.Go(func() {
 		for range bus.Ticks(ctx, meterEvery) {
 			m.mu.Lock()

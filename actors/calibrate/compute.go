@@ -283,6 +283,7 @@ func (c *Compute) settle(short, long *Group, subject string, notice func(string)
 		100*math.Abs(c.Drift),
 		comparison,
 	))
+	// The last half is what the device does when it is warm.
 	half := len(long.Seconds) / 2
 	*short = short.latest(half)
 	*long = long.latest(half)

@@ -163,6 +163,7 @@ func SubjectOfRun(w *bus.Welcome, device DeviceInput) (*Subject, error) {
 		s.Name = w.Task + " with " + name
 	}
 	switch {
+	// The device's own data comes first, then that of the task, then that of the trainer.
 	case device.Data != "":
 	case isPaperTask:
 		s.input.Data = real.SyntheticData
@@ -200,6 +201,7 @@ func newRandomSet(format learn.Samples, n int) *federated.Grouped {
 	}
 	for i := range n {
 		s.Train = append(s.Train, int32(i))
+		// A sample has targets or a label, never both.
 		for range format.Targets {
 			s.Targets = append(s.Targets, r.Float32())
 		}

@@ -279,6 +279,7 @@ func transfer(d *gateway.Device, t *gateway.DeviceTask, begin func(bus.Phase)) (
 	}
 	download := time.Since(t.Received)
 	begin(bus.Upload)
+	// The update is the model itself, so that both ways carry the same number of bytes.
 	u := &bus.DeviceUpdate{Values: model, Update: &bus.Update{
 		Task:       t.Task.Task,
 		TaskDigest: t.Task.Digest,

@@ -101,6 +101,7 @@ func CompareModels(run, mine string) error {
 	if len(a) != 3 || len(b) != 3 {
 		return fmt.Errorf("the run's trainer is %s, this one %s", displayName(run), displayName(mine))
 	}
+	// Another digest means another script, whatever its name.
 	if a[1] != b[1] {
 		return fmt.Errorf(
 			"the run's trainer is %s, this one %s: the script, or a file that it declares, is another",
@@ -109,6 +110,7 @@ func CompareModels(run, mine string) error {
 		)
 	}
 	if a[2] != b[2] {
+		// The third part begins with the number of values.
 		n, _, _ := strings.Cut(a[2], "-")
 		m, _, _ := strings.Cut(b[2], "-")
 		return fmt.Errorf(

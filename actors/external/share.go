@@ -15,25 +15,40 @@ import (
 
 // Data describes samples in files, as the greeting passes them to a process.
 type Data struct {
-	Input      string  `json:"input"`
-	Features   int     `json:"features"`
-	Classes    int     `json:"classes"`
-	Targets    int     `json:"targets"`
-	Vocabulary int     `json:"vocabulary"`
-	Image      [3]int  `json:"image"`
-	Clients    int     `json:"clients"`
-	Rows       int     `json:"rows"`
-	Labels     *Array  `json:"labels"`
-	Values     *Array  `json:"values"`
-	Samples    Samples `json:"samples"`
+	// Input is the kind of samples: dense, sparse or tokens.
+	Input string `json:"input"`
+	// Features is the number of values or tokens of a sample, or of words in the vocabulary of a
+	// bag.
+	Features int `json:"features"`
+	// Classes is the number of classes, 0 if samples have targets.
+	Classes int `json:"classes"`
+	// Targets is the number of values to be predicted, 0 if samples have a label.
+	Targets int `json:"targets"`
+	// Vocabulary is the number of different tokens, 0 for other samples.
+	Vocabulary int `json:"vocabulary"`
+	// Image holds channels, height and width of images. It is zero for other samples.
+	Image [3]int `json:"image"`
+	// Clients is the number of clients.
+	Clients int `json:"clients"`
+	// Rows is the number of all samples.
+	Rows int `json:"rows"`
+	// Labels holds the class of each row, and Values its targets; one of the two is nil.
+	Labels *Array `json:"labels"`
+	Values *Array `json:"values"`
+	// Samples says where the samples themselves lie.
+	Samples Samples `json:"samples"`
 }
 
 // Array is an array of numbers in a file, row by row.
 type Array struct {
-	Path   string `json:"path"`
-	Offset int64  `json:"offset"`
-	Type   string `json:"type"`
-	Shape  []int  `json:"shape"`
+	// Path names the file by its descriptor in the process, such as /dev/fd/6.
+	Path string `json:"path"`
+	// Offset is where the array begins in the file, in bytes.
+	Offset int64 `json:"offset"`
+	// Type is the type of an element, such as float32, in little-endian order.
+	Type string `json:"type"`
+	// Shape holds the sizes, the outermost dimension first.
+	Shape []int `json:"shape"`
 }
 
 // Samples is where samples lie, by their kind (docs/trainers.md).

@@ -293,6 +293,7 @@ func layOut(job *Job, first, next int) (*train, int) {
 		if t.Correct != nil {
 			correction = child.Align(4 * len(job.Base))
 		}
+		// The first task is placed even if it needs more than the memory of one request.
 		if i > 0 && next+rows+correction+child.Align(t.Room) > end {
 			break
 		}
@@ -306,6 +307,7 @@ func layOut(job *Job, first, next int) (*train, int) {
 		}
 		next += rows
 		if t.Correct != nil {
+			// The pointer must not follow next, which moves on.
 			offset := next
 			place.Correction = &offset
 			next = next + correction
@@ -451,6 +453,7 @@ func (w *Worker) initial(ctx context.Context, seed uint64) (model []float32, err
 			func(r *reply) bool { return r.Done != nil },
 		)
 		if err == nil {
+			// The shared memory is used again by the next request.
 			model = slices.Clone(child.Numbers[float32](p.Memory, 0, params))
 		}
 		return err
@@ -492,7 +495,8 @@ func (w *Worker) release() error {
 	return w.Close()
 }
 
-// Close ends the worker's process. It does nothing for a worker that has none.
+// Close ends the worker's process, and returns the error of ending it. It does nothing for a worker
+// that has no process.
 func (w *Worker) Close() error {
 	p := w.process
 	w.process = nil

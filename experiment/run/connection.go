@@ -187,6 +187,7 @@ func (e *engine) announce(c *coordinator.Config) error {
 	if err != nil {
 		return err
 	}
+	// Hosts elsewhere need the models and a description of the run to train for it.
 	c.Bus = bus.CoordinatorConfig{
 		PublishModels: true,
 		Replicas:      settings.Replicas,

@@ -309,7 +309,8 @@ func (s *service) moveOn() {
 	}
 }
 
-// stopAll ends the service of every run, and returns when each has ended.
+// stopAll ends the service of every run, all at once, and returns when each has ended. No other
+// goroutine may read s.ended meanwhile.
 func (s *service) stopAll() {
 	for _, r := range s.runs {
 		r.stop()

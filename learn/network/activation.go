@@ -219,7 +219,8 @@ func runs(a, b *Activation) (count, length int) {
 	return a.Height, a.Width * a.Channels * Lanes
 }
 
-// run returns the i-th of count runs of the values, each of length floats, see [runs].
+// run returns the i-th of count runs of the values of the pass's block, each of length floats.
+// count and length are those that [runs] returned for this activation and another one of its shape.
 func (a *Activation) run(p *Pass, i, count, length int) []float32 {
 	switch {
 	case count == a.Size():
@@ -231,7 +232,9 @@ func (a *Activation) run(p *Pass, i, count, length int) []float32 {
 	return a.values(p)[first+i*row:][:length]
 }
 
-// gradientRun returns the i-th of count runs of the gradient, see [runs].
+// gradientRun returns the i-th of count runs of the gradient of the pass's block, each of length
+// floats. count and length are those that [runs] returned for this activation and another one of
+// its shape.
 func (a *Activation) gradientRun(p *Pass, i, count, length int) []float32 {
 	// The two activations have different layouts, so they are walked value by value.
 	if count == a.Size() {
@@ -248,7 +251,8 @@ func (a *Activation) mask(p *Pass, isa kernel.ISA) {
 	}
 }
 
-// aligned allocates n floats that start on a cache line.
+// aligned allocates n floats, all zero, that start on a cache line of 64 bytes, where vector
+// instructions load and store them fastest.
 func aligned(n int) []float32 {
 	const line = 64 / 4
 	s := make([]float32, n+line)

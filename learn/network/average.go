@@ -8,7 +8,8 @@ func init() {
 // the mean over time on a sequence, which becomes a vector.
 type AverageLayer struct{}
 
-// Shape keeps the channels and drops the positions.
+// Shape keeps the channels and drops the positions: an image becomes one of 1×1, and a sequence a
+// vector. Other inputs are an error.
 func (AverageLayer) Shape(in Shape) (Shape, error) {
 	if err := in.require("", Image, Sequence); err != nil {
 		return in, err
@@ -40,7 +41,8 @@ type averageStage struct {
 	part []float32
 }
 
-// Forward adds the positions in their order and multiplies by one over their number.
+// Forward writes the mean over all positions for each channel and sample: it adds the positions in
+// their order, and multiplies by one over their number.
 func (s *averageStage) Forward(p *Pass) {
 	clear(s.part)
 	first, row, column, _ := s.X.steps()
@@ -59,7 +61,8 @@ func (s *averageStage) Forward(p *Pass) {
 	}
 }
 
-// Backward gives each position the same share of the output's gradient.
+// Backward gives each position the same share of the output's gradient, as each has the same weight
+// in the mean.
 func (s *averageStage) Backward(p *Pass) {
 	scale := 1 / float32(s.X.Height*s.X.Width)
 	for c := range s.X.Channels {
@@ -68,6 +71,7 @@ func (s *averageStage) Backward(p *Pass) {
 			part[i] = float32(scale * v)
 		}
 	}
+	// The share of all channels is prepared once, and copied to every position.
 	row, column, _ := s.X.gradientSteps()
 	dx := s.X.gradient(p)
 	for y := range s.X.Height {

@@ -48,7 +48,8 @@ type Batch struct {
 	Seed uint64
 }
 
-// Reset empties the batch and keeps its memory.
+// Reset empties the batch and keeps the memory of its slices, so that the next minibatch allocates
+// nothing.
 func (b *Batch) Reset() {
 	*b = Batch{
 		Labels:   b.Labels[:0],
@@ -172,7 +173,8 @@ type Samples struct {
 	Image [3]int
 }
 
-// Describe puts the samples in words.
+// Describe puts the samples in words for people: their kind, the number of features, and the number
+// of classes or targets.
 func (s Samples) Describe() string {
 	text := fmt.Sprintf("%v of %d features", s.Input, s.Features)
 	if s.Vocabulary != s.Classes && s.Input == Tokens {

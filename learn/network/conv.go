@@ -17,7 +17,8 @@ type ConvLayer struct {
 	Freezing
 }
 
-// String describes the layer in messages, behind its name.
+// String describes the layer in messages, behind its name: the number and size of its maps, and the
+// stride if it is not 1.
 func (l ConvLayer) String() string {
 	text := fmt.Sprintf(": %d maps of %d×%d", l.Maps, l.Size, l.Size)
 	if l.Stride > 1 {
@@ -205,7 +206,8 @@ func (s *convStage) begin(params []float32) {
 	clear(s.dbias)
 }
 
-// Update adds alpha times the gradient to dst, or stores it, in PyTorch's order.
+// Update adds alpha times the gradient to dst, or stores it if op is Store. dst has the layer's
+// parameters in PyTorch's order: the weight, and then the bias.
 func (s *convStage) Update(dst []float32, _ *Batch, op kernel.Op, alpha float32) {
 	// The loops below add, so storing starts from zeros.
 	if op == kernel.Store {
@@ -249,7 +251,8 @@ func (s *convStage) Forward(p *Pass) {
 	}
 }
 
-// Backward adds the gradient of the parameters and writes that of the input.
+// Backward adds the gradient of the parameters for one block of samples, and writes that of the
+// inputs if a stage before needs it.
 func (s *convStage) Backward(p *Pass) {
 	dy := s.Y.gradient(p)
 	row, column, channel := s.Y.gradientSteps()
@@ -302,7 +305,8 @@ func (s *convStage) weights(dy []float32, channel, y int, p *Pass) {
 	}
 }
 
-// inputs writes the gradient of the input, or adds it to what is there ([convStage.gradientOp]).
+// inputs writes the gradient of the inputs, or adds it to what is there ([convStage.gradientOp]).
+// dy is the gradient of the outputs, and dyChannel the distance between its channels, in floats.
 func (s *convStage) inputs(dy []float32, dyChannel int, p *Pass) {
 	if k := s.gradients(p.Samples); k.positions > 1 {
 		s.inputsPacked(k, dy, dyChannel, p)
@@ -315,6 +319,7 @@ func (s *convStage) inputs(dy []float32, dyChannel int, p *Pass) {
 	row, column, channel := s.X.gradientSteps()
 	weight := kernel.Operand{Data: s.weight, Row: 1, Col: s.Size * s.Size * in}
 	op := s.gradientOp()
+	// Each position of the inputs sums over the outputs that read it.
 	for position, list := range s.gradientRuns {
 		ay := position / s.X.Width
 		ax := position % s.X.Width
@@ -374,7 +379,8 @@ func (s *pooledStage) lay() {
 	s.prepare(height, width, func() (row, column, channel int) { return width * s.Maps * Lanes, s.Maps * Lanes, Lanes })
 }
 
-// Forward computes four positions of the convolution and pools them, for each position of the output.
+// Forward computes four positions of the convolution, with a ReLU, for each position of the output,
+// and writes the largest of them.
 func (s *pooledStage) Forward(p *Pass) {
 	if k := s.outputs(p.Samples); k.positions > 1 {
 		s.forwardPacked(k, p)

@@ -121,7 +121,8 @@ func (s *denseStage) Backward(p *Pass) {
 	}
 }
 
-// inputs computes the gradient of the inputs from start to before end.
+// inputs computes the gradient of the inputs from number start to before end, for the block of the
+// pass. dy is the gradient of the outputs.
 func (s *denseStage) inputs(p *Pass, dy []float32, start, end int) {
 	in, outputs := s.sizes()
 	op := kernel.Store
@@ -275,7 +276,8 @@ type bagStage struct {
 	columns
 }
 
-// Forward computes the outputs sample by sample, with a ReLU if one follows.
+// Forward computes the outputs of a block sample by sample, from the words of each, with a ReLU if
+// one follows.
 func (s *bagStage) Forward(p *Pass) {
 	y := s.Y.values(p)
 	for i := range p.Samples {
@@ -290,7 +292,8 @@ func (s *bagStage) Forward(p *Pass) {
 	}
 }
 
-// Backward adds the gradient of the parameters. Words have no gradient.
+// Backward adds the gradient of the parameters sample by sample. The inputs are counts of words,
+// which have no gradient.
 func (s *bagStage) Backward(p *Pass) {
 	dy := s.Y.gradient(p)
 	for i := range p.Samples {

@@ -67,7 +67,8 @@ func (s *dropoutStage) draw(p *Pass) {
 	}
 }
 
-// Forward draws the factors and applies them in training, and copies the values in an evaluation.
+// Forward draws a factor for each value and multiplies by it in training. In an evaluation it
+// copies the values.
 func (s *dropoutStage) Forward(p *Pass) {
 	if p.Training {
 		s.draw(p)
@@ -84,7 +85,8 @@ func (s *dropoutStage) Forward(p *Pass) {
 	}
 }
 
-// Backward applies the factors of the last Forward.
+// Backward multiplies the gradient by the factors that the last Forward has drawn, so that dropped
+// values have none.
 func (s *dropoutStage) Backward(p *Pass) {
 	for i := range s.X.Size() {
 		dx := s.X.GradientRow(p, i)

@@ -21,7 +21,8 @@ type EmbeddingLayer struct {
 // String describes the layer in messages, behind its name.
 func (l EmbeddingLayer) String() string { return fmt.Sprintf(": %d", l.Width) }
 
-// Shape is a sequence with a vector for each token.
+// Shape is a sequence with a vector of Width values for each token of a text. Other inputs are an
+// error.
 func (l EmbeddingLayer) Shape(in Shape) (Shape, error) {
 	err := in.require("", Text)
 	return Shape{
@@ -43,7 +44,8 @@ func (l EmbeddingLayer) Stage(place *Place) Stage { return embeddingStage{place}
 // embeddingStage copies rows of the weight, and adds gradients to them.
 type embeddingStage struct{ *Place }
 
-// Forward copies, for each sample and token, the token's row.
+// Forward copies, for each sample and each of its tokens, the row of the weight that belongs to the
+// token.
 func (s embeddingStage) Forward(p *Pass) {
 	length := s.Y.Height
 	e := s.Y.Channels

@@ -22,7 +22,8 @@ type GRULayer struct {
 // String describes the layer in messages, behind its name.
 func (l GRULayer) String() string { return fmt.Sprintf(": %d", l.Width) }
 
-// Shape is the last step's state as a vector, or all states as a sequence.
+// Shape is the last step's state as a vector or, if Output is all, the states of all steps as a
+// sequence.
 func (l GRULayer) Shape(in Shape) (Shape, error) {
 	if err := in.require("; put embedding before it", Sequence); err != nil {
 		return in, err
@@ -38,8 +39,8 @@ func (l GRULayer) Shape(in Shape) (Shape, error) {
 	return vector(l.Width), nil
 }
 
-// Parameters are PyTorch's four tensors for each of the stacked layers, all drawn within
-// ±1/sqrt(Width).
+// Parameters are PyTorch's four tensors for each of the stacked layers: the weights of the input
+// and of the state, and a bias of each. All are drawn within ±1/sqrt(Width).
 func (l GRULayer) Parameters(in Shape) (list []Parameter) {
 	// All parameters of a GRU are drawn within the same bound, as in PyTorch.
 	bound := fanIn(l.Width)
@@ -67,7 +68,8 @@ func (l GRULayer) Parameters(in Shape) (list []Parameter) {
 // many passes over the weights' gradient.
 const groupSteps = 4
 
-// Stage makes the layer's arithmetic and lays out the parameters of the stacked layers.
+// Stage allocates the arithmetic of the layer for one worker, and lays out the parameters of the
+// stacked layers one behind the other.
 func (l GRULayer) Stage(place *Place) Stage {
 	place.X.needRows = true
 	h := l.Width * Lanes

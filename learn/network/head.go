@@ -57,7 +57,8 @@ func (h *crossEntropies) softmax(z []float32, labels []int32, scale float32) (lo
 	return loss
 }
 
-// gradient writes scale · (softmax − one-hot label) in the place of the logits.
+// gradient writes scale · (softmax − one-hot label), the gradient of the cross-entropy, in the
+// place of the logits z, and returns the sum of the samples' losses.
 func (h *crossEntropies) gradient(z []float32, p *Pass, scale float32) (loss float64) {
 	labels := p.batch.Labels[p.first:][:p.Samples]
 	loss = h.softmax(z, labels, scale)
@@ -115,7 +116,8 @@ var absoluteError = []metric.Metric{{Name: "mean_absolute_error", Lower: true}}
 // over them.
 type squares int
 
-// gradient writes scale · 2 (z − y)/n in the place of the outputs.
+// gradient writes scale · 2 (z − y)/n, the gradient of the mean squared error of n outputs, in the
+// place of the outputs z. It returns the sum of the samples' losses.
 func (n squares) gradient(z []float32, p *Pass, scale float32) (loss float64) {
 	for t := range int(n) {
 		row := z[t*Lanes:][:p.Samples]

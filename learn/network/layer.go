@@ -58,7 +58,8 @@ func freezes(l Layer) bool {
 	return ok && f.freezes()
 }
 
-// parametersOf are a layer's parameters, marked as frozen where the layer is.
+// parametersOf returns a layer's parameters for an input of shape in, in PyTorch's order. They are
+// marked as frozen where the layer is.
 func parametersOf(l Layer, in Shape) []Parameter {
 	list := l.Parameters(in)
 	for i := range list {
@@ -70,7 +71,7 @@ func parametersOf(l Layer, in Shape) []Parameter {
 // Init draws a tensor's initial values.
 type Init func(part []float32, r *rand.Rand)
 
-// constant starts all values at v.
+// constant returns an initialisation that sets all values of a tensor to v, and draws nothing.
 func constant(v float32) Init {
 	return func(part []float32, _ *rand.Rand) {
 		for i := range part {
@@ -88,7 +89,8 @@ func affine(fan int, shape ...int) []Parameter {
 	}
 }
 
-// fanIn is PyTorch's default for linear and convolution layers: uniform on ±1/sqrt(n).
+// fanIn returns PyTorch's default initialisation of linear and convolution layers with n inputs:
+// uniform on ±1/sqrt(n).
 func fanIn(n int) Init {
 	bound := 1 / math.Sqrt(float64(n))
 	return func(part []float32, r *rand.Rand) {
@@ -135,7 +137,8 @@ type Shape struct {
 // Size is the number of a sample's values, 0 if it is not known.
 func (s Shape) Size() int { return int(Product(s.Height, s.Width, s.Channels)) }
 
-// String reads "an image of 32×32 with 3 channels".
+// String describes the shape for people, as in "an image of 32×32 with 3 channels". A size that is
+// not known is shown as a question mark.
 func (s Shape) String() string {
 	n := func(v int) string {
 		if v == 0 {
@@ -176,7 +179,7 @@ func (s *Shape) require(hint string, forms ...Form) error {
 	return fmt.Errorf("it reads %s, and is given %v%s", strings.Join(names, " or "), *s, hint)
 }
 
-// vector is the shape of n values.
+// vector returns the shape of a vector of n values; n is 0 if the number is not known yet.
 func vector(n int) Shape {
 	return Shape{
 		Form:     Vector,
@@ -186,7 +189,8 @@ func vector(n int) Shape {
 	}
 }
 
-// ShapeOf is the shape of samples as the first layer reads them.
+// ShapeOf returns the shape of samples as the first layer reads them. It is unknown if the samples
+// are.
 func ShapeOf(samples Samples) Shape {
 	switch {
 	case samples.Features == 0:

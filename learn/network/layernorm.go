@@ -24,7 +24,8 @@ type LayerNormLayer struct {
 // String describes the layer in messages, behind its name.
 func (LayerNormLayer) String() string { return "" }
 
-// Shape keeps the shape. It refuses a single value, which is always 0 then.
+// Shape keeps the shape of the input. It refuses groups of a single value, which is always 0 after
+// a normalisation.
 func (LayerNormLayer) Shape(in Shape) (Shape, error) {
 	if err := in.require("", Image, Vector, Sequence); err != nil {
 		return in, err
@@ -89,7 +90,8 @@ func (s *layerNormStage) parameter(i int) int {
 	return i%channels*(s.X.Height*s.X.Width) + i/channels
 }
 
-// Forward finds each group's mean, the mean square of the differences from it, and then y.
+// Forward finds each group's mean, the mean square of the differences from it, and then the outputs
+// y = γ (x − μ)/sqrt(σ² + ε) + β.
 func (s *layerNormStage) Forward(p *Pass) {
 	for start := 0; start < s.X.Size(); start += s.values {
 		s.centre(p, start)
@@ -106,8 +108,8 @@ func (s *layerNormStage) Forward(p *Pass) {
 	}
 }
 
-// centre fills in the differences from the mean of the group of values that begins at number start, and
-// one over their deviation.
+// centre fills in s.centred, the differences from the mean of the group of values that begins at
+// number start, and s.inverse, one over their deviation, for each sample of the block.
 func (s *layerNormStage) centre(p *Pass, start int) {
 	count := float64(s.values)
 	clear(s.first[:])
@@ -116,6 +118,7 @@ func (s *layerNormStage) centre(p *Pass, start int) {
 			s.first[l] += float64(x)
 		}
 	}
+	// The variance takes a second pass over the values, as the mean must be known first.
 	clear(s.second[:])
 	for i := start; i < start+s.values; i++ {
 		centred := s.centred[i*Lanes:][:Lanes]

@@ -6,7 +6,8 @@ import "fedpace/learn/internal/kernel"
 // by sample.
 type linearWork struct{ columns }
 
-// Gradients returns the batch's mean loss and leaves its gradient in w.sum.
+// Gradients implements [Arithmetic]: it returns the batch's mean loss and leaves its gradient in
+// w.sum, which Update reads.
 func (w *linearWork) Gradients(params []float32, b *Batch) (loss float64) {
 	for i := range b.N {
 		index, value := w.forward(params, b, i)
@@ -16,7 +17,8 @@ func (w *linearWork) Gradients(params []float32, b *Batch) (loss float64) {
 	return loss / float64(b.N)
 }
 
-// Evaluate returns the sum of the samples' losses and counts those that are classified correctly.
+// Evaluate implements [Arithmetic]: it returns the sum of the samples' losses, and adds the number
+// of those that are classified correctly to the first score.
 func (w *linearWork) Evaluate(params []float32, b *Batch, scores []Score) (loss float64) {
 	correct := 0
 	for i, y := range b.Labels {
@@ -38,7 +40,7 @@ func CrossEntropy(z []float32, label int) (loss float64, correct int) {
 	return Softmax(z, label, 1), correct
 }
 
-// first is the index of the first largest value.
+// first returns the index of the largest value; of equal ones it is the first. z must not be empty.
 func first(z []float32) int {
 	index := 0
 	for k, v := range z {

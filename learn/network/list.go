@@ -58,6 +58,7 @@ func Fit(list []Layer, samples Samples) ([]Layer, error) {
 	if err := checkList(list, 1); err != nil {
 		return nil, err
 	}
+	// The width of the last layer follows from the samples, so that shapes can be computed.
 	list = withOpenWidth(list, outputs)
 	in := ShapeOf(samples)
 	output, err := shapes(list, in)
@@ -75,6 +76,7 @@ func Fit(list []Layer, samples Samples) ([]Layer, error) {
 	if volume(list, in) > maxActivations {
 		return nil, fmt.Errorf("the layers make more than %d values of one sample", maxActivations)
 	}
+	// A model has parameters, some of which train.
 	parameters := ParametersOf(list, in)
 	switch n := count(parameters); {
 	case n < 1:
@@ -156,7 +158,8 @@ func volume(list []Layer, in Shape) (n int64) {
 	return n
 }
 
-// layerName is a layer in messages: its name, and its short option behind it.
+// layerName returns the name of a layer for messages: its registered name, and its short option
+// behind it.
 func layerName(l Layer) string {
 	text := Layers.NameOf(l)
 	if d, ok := l.(fmt.Stringer); ok {

@@ -154,7 +154,8 @@ func New(list []Layer, samples Samples, trainable, params, maxBatch int, isa ker
 	return n
 }
 
-// lay lets stages prepare what depends on the layout of their activations.
+// lay lets the stages of the links prepare what depends on the layout of their activations, which
+// is known only when the whole network is made.
 func (n *network) lay(list []*link) {
 	for _, l := range list {
 		if s, ok := l.Stage.(interface{ lay() }); ok {
@@ -315,7 +316,8 @@ func (n *network) begin(params []float32, b *Batch) {
 	}
 }
 
-// block prepares the pass for block k of the batch, whose first sample is first.
+// block prepares the pass for block k of the batch and returns it. first is the index of the
+// block's first sample in the batch, and training says that a backward pass follows.
 func (n *network) block(k, first int, training bool) *Pass {
 	p := &n.pass
 	p.block = k
@@ -325,7 +327,8 @@ func (n *network) block(k, first int, training bool) *Pass {
 	return p
 }
 
-// Gradients implements [Arithmetic].
+// Gradients implements [Arithmetic]: it takes the batch through the network and back, block by
+// block, and returns the mean loss of its samples.
 func (n *network) Gradients(params []float32, b *Batch) (loss float64) {
 	n.begin(params, b)
 	// The gradient is summed over the blocks of the batch.
@@ -339,7 +342,8 @@ func (n *network) Gradients(params []float32, b *Batch) (loss float64) {
 	return loss / float64(b.N)
 }
 
-// Evaluate implements [Arithmetic]. All blocks use the place of block 0.
+// Evaluate implements [Arithmetic]: it returns the sum of the samples' losses and adds to the
+// scores. No gradient is needed, so all blocks use the place of block 0.
 func (n *network) Evaluate(params []float32, b *Batch, scores []Score) (loss float64) {
 	n.begin(params, b)
 	for first := 0; first < b.N; first += Lanes {
@@ -351,7 +355,8 @@ func (n *network) Evaluate(params []float32, b *Batch, scores []Score) (loss flo
 	return loss
 }
 
-// Update implements [Arithmetic]. Frozen parameters are left as they are.
+// Update implements [Arithmetic]: it adds alpha times the gradient of the last batch to dst, or
+// stores it. Frozen parameters are left as they are.
 func (n *network) Update(dst []float32, b *Batch, op kernel.Op, alpha float32) {
 	for _, l := range n.leaves {
 		if l.updater != nil && l.trains {
@@ -400,19 +405,22 @@ func (l *link) forward(p *Pass) {
 	l.Stage.Forward(p)
 }
 
-// backward runs the stage's Backward, unless nobody needs the gradient of its parameters or inputs.
+// backward runs the stage's Backward on the pass's block, unless nobody needs the gradient of its
+// parameters or of its inputs.
 func (l *link) backward(p *Pass) {
 	if !l.trains && !l.Gradient {
 		return
 	}
 	l.use(p)
 	l.Stage.Backward(p)
+	// The inputs are outputs of a ReLU, which passes a gradient on only where they are positive.
 	if l.mask {
 		l.X.mask(p, l.network.isa)
 	}
 }
 
-// read writes the samples of a block into the input, value by value.
+// read writes the samples of a block into the input of the network, value by value. Texts and bags
+// of words are read by their stages from the batch itself.
 func (n *network) read(p *Pass) {
 	a := n.input
 	b := p.batch
@@ -425,6 +433,7 @@ func (n *network) read(p *Pass) {
 			p.Samples,
 			a.Channels,
 		)
+		// Features that are 0 in the whole block are noted, so that products can leave them out.
 		if a.used != nil {
 			a.used[p.block] = used(a.used[p.block], a.values(p), a.Channels, p.Samples)
 		}
@@ -433,8 +442,8 @@ func (n *network) read(p *Pass) {
 	}
 }
 
-// image writes the images of a block, which are channels × height × width, into the input position by
-// position.
+// image writes the images of a block, which lie channel by channel in the batch, into the input of
+// the network position by position, within its border of zeros.
 func (n *network) image(p *Pass) {
 	a := n.input
 	height, width, in, ld := n.samples.Image[1], n.samples.Image[2], a.Channels, a.width()
@@ -442,6 +451,8 @@ func (n *network) image(p *Pass) {
 	all := p.batch.X[p.first*in*height*width:]
 	for y := range a.Height {
 		for s := range p.Samples {
+			// n.row holds one row of the image for each sample, with the channels of a position
+			// side by side.
 			row := n.row[s*ld+a.border*in:][:a.Width*in]
 			for c := range in {
 				index := c

@@ -50,7 +50,8 @@ func (l NormLayer) Parameters(in Shape) []Parameter {
 	}
 }
 
-// Stage makes the layer's arithmetic.
+// Stage allocates the arithmetic of the layer for one worker: the sums and factors for each channel
+// and sample.
 func (l NormLayer) Stage(place *Place) Stage {
 	n := place.X.Channels * Lanes
 	s := &normStage{Place: place, groups: l.Groups}
@@ -79,7 +80,8 @@ type normStage struct {
 // lay allocates what depends on the number of positions, which may have been trimmed.
 func (s *normStage) lay() { s.centred = aligned(s.X.Size() * Lanes) }
 
-// each calls f for each position: with its number, its row and its column.
+// each calls f once for each position of the image, row by row: with the position's number, its row
+// y and its column x.
 func (s *normStage) each(f func(position, y, x int)) {
 	for y := range s.X.Height {
 		for x := range s.X.Width {
@@ -108,7 +110,8 @@ func (s *normStage) share(part []float32, f func(sum float64) float64) {
 	}
 }
 
-// Forward finds each group's mean, the mean square of the differences from it, and then y.
+// Forward finds each group's mean, the mean square of the differences from it, and then the outputs
+// y = γ (x − μ)/sqrt(σ² + ε) + β.
 func (s *normStage) Forward(p *Pass) {
 	isa := s.network.isa
 	n := s.X.Channels * Lanes

@@ -65,7 +65,8 @@ type packed struct {
 	product, aux []float32
 }
 
-// outputs returns the packing of the outputs for a number of samples, which is chosen once.
+// outputs returns the packing of the outputs for blocks of the given number of samples. It is
+// chosen at the first call, and kept.
 func (s *convStage) outputs(samples int) *packing {
 	// The last block of a batch may have fewer samples, so there is a packing for each number of them.
 	p := &s.packed.forward[samples]
@@ -129,7 +130,8 @@ func (s *convStage) group(k *packing, y, g int, dst []float32, op kernel.Op, sam
 		kernel.Matrix{Data: s.packed.x[g*run*k.ld:], LD: k.ld}, kernel.Matrix{Data: dst, LD: k.ld}, op, s.bias, 0)
 }
 
-// forwardPacked is Forward by groups: each is computed into a buffer and copied to its positions.
+// forwardPacked computes the outputs of a block as Forward does, but by groups of positions: each
+// group is computed into a buffer and copied to its positions. op is what is done to the products.
 func (s *convStage) forwardPacked(k *packing, p *Pass, op kernel.Op) {
 	output := s.Y.values(p)
 	product := s.packed.product
@@ -251,7 +253,8 @@ func (s *convStage) gatherGradients(k *packing, y int, dy []float32, channel, sa
 	}
 }
 
-// inputsPacked is inputs by groups.
+// inputsPacked computes the gradient of the inputs as inputs does, but by groups of positions. dy
+// is the gradient of the outputs, and dyChannel the distance between its channels.
 func (s *convStage) inputsPacked(k *packing, dy []float32, dyChannel int, p *Pass) {
 	in := s.X.Channels
 	isa := s.network.isa

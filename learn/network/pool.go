@@ -16,8 +16,8 @@ type PoolLayer struct {
 // String describes the layer in messages, behind its name.
 func (l PoolLayer) String() string { return fmt.Sprintf(": %d", l.Size) }
 
-// Shape divides height and width by the size, and leaves out rows and columns that do not fill a
-// window.
+// Shape divides height and width by the size of the windows, and leaves out rows and columns at the
+// end that do not fill a window.
 func (l PoolLayer) Shape(in Shape) (Shape, error) {
 	if err := in.require("", Image); err != nil {
 		return in, err
@@ -63,7 +63,8 @@ func (s *poolStage) lay() {
 	s.part = aligned(4 * s.X.Channels * Lanes)
 }
 
-// Forward pools window by window. Windows of two are computed by the kernel.
+// Forward writes the largest value of each window, and notes which it was. Windows of 2×2 are
+// computed by the kernel.
 func (s *poolStage) Forward(p *Pass) {
 	first, row, column, _ := s.X.steps()
 	yFirst, yRow, yColumn, channel := s.Y.steps()
@@ -81,6 +82,8 @@ func (s *poolStage) Forward(p *Pass) {
 			s.largest(source, row, column, dst, channel, code)
 			continue
 		}
+		// The two rows of the window are copied side by side, where the kernel reads its four
+		// values.
 		copy(s.part[:2*n], source)
 		copy(s.part[2*n:], source[row:][:2*n])
 		s.network.isa.MaxPool(s.X.Channels, p.Samples, s.part, Lanes, n, 2*n, dst, channel, code)

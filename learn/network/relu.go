@@ -18,7 +18,8 @@ func (ReLULayer) Stage(place *Place) Stage { return reluStage{place} }
 // reluStage is a ReLU that no other stage has taken in.
 type reluStage struct{ *Place }
 
-// Forward computes max(0, x) run by run.
+// Forward computes max(0, x) for all values of a block, in runs that are one piece of memory in
+// both activations.
 func (s reluStage) Forward(p *Pass) {
 	count, length := runs(s.X, s.Y)
 	for i := range count {
@@ -29,7 +30,7 @@ func (s reluStage) Forward(p *Pass) {
 	}
 }
 
-// Backward passes the gradient on where the value is above 0.
+// Backward passes the gradient on where the value is above 0, and writes zero where it is not.
 func (s reluStage) Backward(p *Pass) {
 	count, length := runs(s.X, s.Y)
 	for i := range count {

@@ -15,7 +15,8 @@ type ResidualLayer struct {
 	Freezing
 }
 
-// Shape is that of the list, if it can be added to the input.
+// Shape returns the shape of the list's outputs. It is an error if the input, or what a convolution
+// of 1×1 makes of it, cannot be added to them.
 func (l ResidualLayer) Shape(in Shape) (Shape, error) {
 	output, err := shapes(l.Layers, in)
 	if err != nil {
@@ -30,14 +31,16 @@ func (l ResidualLayer) Shape(in Shape) (Shape, error) {
 	return output, err
 }
 
-// shortcut is the convolution that gives the input the shape of the output. It is nil where the shapes
-// are equal, or not known yet.
+// shortcut returns the convolution of 1×1 that gives an input of shape in the shape of the output.
+// It is nil where the shapes are equal, or not known yet. Shapes that no such convolution relates
+// are an error.
 func (l ResidualLayer) shortcut(in, output Shape) (*ConvLayer, error) {
 	if in == output {
 		return nil, nil
 	}
 	if in.Size() == 0 || output.Size() == 0 {
-		return nil, nil // not known yet
+		// Shapes that are not known yet are checked when they are.
+		return nil, nil
 	}
 	if in.Form != Image {
 		return nil, fmt.Errorf(
@@ -46,6 +49,7 @@ func (l ResidualLayer) shortcut(in, output Shape) (*ConvLayer, error) {
 			in,
 		)
 	}
+	// The stride follows from the sizes, and then must give exactly the output's.
 	stride := max((in.Height+output.Height-1)/output.Height, (in.Width+output.Width-1)/output.Width)
 	if windows(in.Height, 1, 0, stride) != output.Height || windows(in.Width, 1, 0, stride) != output.Width {
 		return nil, fmt.Errorf("its layers make %v of %v, and a convolution of 1×1 does not (give its "+
@@ -54,7 +58,8 @@ func (l ResidualLayer) shortcut(in, output Shape) (*ConvLayer, error) {
 	return &ConvLayer{Maps: output.Channels, Size: 1, Stride: stride}, nil
 }
 
-// Parameters are those of the list, and then those of the shortcut.
+// Parameters returns the parameters of the list, and then those of the shortcut, with the prefixes
+// body and shortcut before their names.
 func (l ResidualLayer) Parameters(in Shape) (list []Parameter) {
 	for _, p := range ParametersOf(l.Layers, in) {
 		p.Name = "body." + p.Name
@@ -72,8 +77,8 @@ func (l ResidualLayer) Parameters(in Shape) (list []Parameter) {
 	return list
 }
 
-// Stage makes the stages of the list and of the shortcut. The list's last layer writes where the sum
-// will be, so that the input is added to it in place.
+// Stage makes the stages of the list and of the shortcut. The list's last layer writes where the
+// sum will be, so that the input is added to it in place.
 func (l ResidualLayer) Stage(at *Place) Stage {
 	n := at.network
 	s := &residualStage{Place: at}
@@ -84,6 +89,7 @@ func (l ResidualLayer) Stage(at *Place) Stage {
 	if conv == nil {
 		return s
 	}
+	// The gradient of the sum is also that of the shortcut's outputs.
 	s.shortcutY = &Activation{Shape: at.Y.Shape, gradientOf: at.Y}
 	n.activations = append(n.activations, s.shortcutY)
 	place := &Place{
@@ -94,6 +100,7 @@ func (l ResidualLayer) Stage(at *Place) Stage {
 		frozen:   at.frozen,
 	}
 	stage := conv.Stage(place).(*convStage)
+	// The list has written the gradient of the input first, so that of the shortcut is added.
 	stage.add = true
 	s.shortcut = n.link(stage, place, conv.Parameters(at.X.Shape))
 	return s

@@ -79,10 +79,11 @@ func (isa ISA) GRUBackward(n int, dh, saved, h, da []float32) {
 	}
 }
 
-// AddScaled computes dst += alpha·x.
+// AddScaled computes dst += alpha·x element by element. x must be at least as long as dst.
 func (isa ISA) AddScaled(dst []float32, alpha float32, x []float32) {
 	x = x[:len(dst)]
 	done := 0
+	// The assembly takes groups of 8, and plain Go the rest.
 	if v := isa.vectors(); v != nil && len(dst) >= 8 {
 		v.addScaled(&dst[0], &x[0], len(dst)/8, alpha)
 		done = len(dst) &^ 7

@@ -133,6 +133,7 @@ func gruBackward(s simd) {
 
 	// The kernel reads the gates r and z, the candidate m, and the gradient d of the new state.
 	Label("gate")
+	// The registers hold the gates r and z, the candidate m, and the gradient d of the new state.
 	r := s.vec()
 	z := s.vec()
 	m := s.vec()
@@ -156,6 +157,7 @@ func gruBackward(s simd) {
 	VFNMADD231PS(m, m, t)
 	VMULPS(t, y, y) // dm
 	VMOVUPS(y, da[3])
+	// What reaches the state before directly is d·z.
 	VMULPS(z, d, d)
 	VMOVUPS(d, dh[0])
 	VMULPS(r, y, x)
@@ -164,6 +166,7 @@ func gruBackward(s simd) {
 	VMULPS(t, r, r) // r(1-r)
 	VMULPS(saved[3], y, y)
 	VMULPS(r, y, y)
+	// da receives the gradients of a_r, a_z, g_n and i_n in this order.
 	VMOVUPS(y, da[0])
 	advanceAll(s.bytes, dh, saved, h, da)
 	SUBQ(Imm(uint64(s.bytes/4)), count)

@@ -8,9 +8,10 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// walk writes a function over groups of 8 floats of some arrays. It serves both classes: memory, not
-// the width of a vector, decides its speed. before loads what stays the same; body computes one group
-// from the arrays' addresses.
+// walk writes a function of this name over groups of 8 floats of some arrays. It serves both
+// classes: memory, not the width of a vector, decides its speed. doc is the function's comment, and
+// scalar the name of a float argument, "" for none. before loads what stays the same; body computes
+// one group from the arrays' addresses.
 func walk(name, doc string, arrays []string, scalar string, before func(), body func(operands map[string]Mem)) {
 	signature := "func(" + strings.Join(arrays, ", ") + " *float32, groups int"
 	if scalar != "" {
@@ -25,6 +26,7 @@ func walk(name, doc string, arrays []string, scalar string, before func(), body 
 		operands[a] = Mem{Base: p}
 		pointers = append(pointers, p)
 	}
+	// The loop reads one group of each array and advances by 32 bytes.
 	before()
 	Label("group")
 	body(operands)

@@ -39,6 +39,7 @@ func maxPool(s simd) {
 				m.Disp = off
 				return m
 			}
+			// Map 0 wins unless another has a larger value.
 			VMOVUPS(position(0), best)
 			s.zero(c)
 			for j := 1; j < 4; j++ {
@@ -79,6 +80,7 @@ func maxUnpool(s simd) {
 	right := load("right")
 	down := load("down")
 	low := GP64()
+	// low is the address of the lower two maps.
 	LEAQ(Mem{Base: dst, Index: down, Scale: 1}, low)
 	// A vector of each map's number is compared with the codes.
 	var winners [4]reg.VecVirtual
@@ -99,6 +101,7 @@ func maxUnpool(s simd) {
 				{Base: low, Index: right, Scale: 1},
 			} {
 				m.Disp = off
+				// The gradient stays in lanes whose code is this map's number.
 				output := s.vec()
 				if s.wide() {
 					k := K()

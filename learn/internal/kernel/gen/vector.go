@@ -154,6 +154,7 @@ func transpose() {
 			VMOVUPS(up, r[i].AsX())
 			VINSERTF128(Imm(1), down, r[i], r[i])
 		}
+		// Two steps of shuffles transpose the 4×4 tiles in both halves of the registers.
 		var t [4]reg.VecVirtual
 		for i := range t {
 			t[i] = YMM()
@@ -172,6 +173,7 @@ func transpose() {
 			VMOVUPS(out, row(d, dLow, ldd, ldd3, 4*half+i))
 		}
 	}
+	// The next tile is 8 rows below in the source, and 8 columns to the right in the result.
 	LEAQ(Mem{Base: s, Index: lds, Scale: 8}, s)
 	advance(32, d)
 	repeat("tile", rows)
@@ -205,6 +207,7 @@ func copyPieces() {
 		CMPQ(chunks, Imm(uint64(n)))
 		JEQ(LabelRef(fmt.Sprint("copy", n)))
 	}
+	// Four chunks are the case that falls through the comparisons.
 	for n := 4; n > 0; n-- {
 		Label(fmt.Sprint("copy", n))
 		for i := range n {
@@ -321,7 +324,8 @@ func lookup(s simd) {
 	done()
 }
 
-// prefetch writes the kernel of Prefetch, which AVX2 and AVX-512 share.
+// prefetch writes the kernel of Prefetch, which asks for cache lines one after the other. AVX2 and
+// AVX-512 share it.
 func prefetch() {
 	function("prefetch", "func(src *uint8, lines int)", " asks for cache lines of 64 bytes.")
 	src := load("src")
@@ -333,7 +337,8 @@ func prefetch() {
 	RET()
 }
 
-// cpuid writes a function that returns what the processor says of itself.
+// cpuid writes a function that returns what the processor says of itself: the four registers of the
+// instruction CPUID for a leaf.
 func cpuid() {
 	function("cpuid", "func(leaf uint32) (a, b, c, d uint32)", " is the processor's description of itself.")
 	Load(Param("leaf"), reg.EAX)

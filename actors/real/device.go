@@ -67,8 +67,11 @@ type Config struct {
 
 // Values of Config.Data that are no path.
 const (
-	SyntheticData = "synthetic" // is made
-	TrainerData   = "trainer"   // is the trainer's own
+	// SyntheticData means that the device makes its samples as the run's simulated clients have
+	// them.
+	SyntheticData = "synthetic"
+	// TrainerData means that the trainer brings samples of its own.
+	TrainerData = "trainer"
 )
 
 // What a device need not tell of its data.
@@ -332,6 +335,7 @@ func (w *Device) agree(welcome *bus.Welcome) error {
 			return err
 		}
 		var reader federated.Reader
+		// Without a mapping of the run's, only the device's own options say what columns mean.
 		if welcome.Mapping != "" {
 			var err error
 			if reader, err = federated.Readers.Decode(welcome.Mapping); err != nil {
@@ -350,7 +354,7 @@ func (w *Device) agree(welcome *bus.Welcome) error {
 	}
 	w.agreed = agreed
 	// This is a calibration without a run, so the samples mean what the device says.
-	if welcome.Spec.GetDataDigest() == "" { // a calibration without a run: its samples are the device's
+	if welcome.Spec.GetDataDigest() == "" {
 		return nil
 	}
 	return federated.Adopt(w.set, schema)
@@ -363,9 +367,10 @@ func (w *Device) Prepare(ctx context.Context, run string, welcome *bus.Welcome) 
 	spec := welcome.Spec
 	switch {
 	// The set comes with the program or its trainer, and fits every run.
-	case w.config.Set != nil, w.config.Data == TrainerData: // whose set comes with the program
+	case w.config.Set != nil, w.config.Data == TrainerData:
 	case w.config.Data == SyntheticData:
 		wanted := fmt.Sprint(welcome.Task, welcome.Clients, welcome.DataSeed, welcome.Heterogeneity)
+		// Synthetic data are made anew only if a run wants others than the run before.
 		if w.made != wanted {
 			if err := w.Close(); err != nil {
 				return err
@@ -452,6 +457,7 @@ func (w *Device) problemOf(ctx context.Context, welcome *bus.Welcome) (p actors.
 			welcome.Params,
 		)
 	}
+	// The set may have fewer classes than the run's model, which settles their number.
 	if counter, ok := w.set.(interface{ CountClasses(n int) }); ok {
 		counter.CountClasses(p.Model.Samples().Classes)
 	}
@@ -469,7 +475,8 @@ func (w *Device) problemOf(ctx context.Context, welcome *bus.Welcome) (p actors.
 
 // secret draws a key for the noise of one update. It is not stored anywhere.
 func secret() (key privacy.Secret) {
-	rand.Read(key[:]) // never fails
+	// Reading random bytes never fails.
+	rand.Read(key[:])
 	return key
 }
 
@@ -503,7 +510,7 @@ func (w *Device) modelOf(ctx context.Context, name string) (learn.ModelInfo, err
 			return model, err
 		}
 		// The trainer's script may have changed since the run before.
-		if err := w.closeTrainer(true); err != nil { // the script may be another than in the run before
+		if err := w.closeTrainer(true); err != nil {
 			return nil, err
 		}
 	}
@@ -558,7 +565,7 @@ func (w *Device) do(t *gateway.DeviceTask) error {
 	download := time.Since(t.Received)
 	w.bus.Phase(bus.Compute)
 	// Preparing takes place once a run, and is no part of the measured steps.
-	if err := w.Prepare(ctx, t.Run, t.Welcome); err != nil { // once a run, and no part of its steps
+	if err := w.Prepare(ctx, t.Run, t.Welcome); err != nil {
 		return err
 	}
 	update, after, err := w.Compute(ctx, params, before, t.Task)
@@ -671,7 +678,7 @@ func (w *Device) Initial(ctx context.Context, seed uint64) ([]float32, error) {
 		model, err := w.program.Initial(ctx, seed)
 		// The trainer may have started a process for the initial model that it does not need any
 		// more.
-		return model, errors.Join(err, w.program.CloseSpare()) // the process of which the trainer has no need
+		return model, errors.Join(err, w.program.CloseSpare())
 	}
 	params := make([]float32, w.model.Params())
 	w.model.(learn.Model).Init(params, seed)

@@ -88,6 +88,7 @@ func (w *Device) secureAttempt(t *gateway.DeviceTask) error {
 	if err != nil {
 		return err
 	}
+	// From here on the coordinator needs this device's shares only for the recovery.
 	if err := w.upload(t, member, inbox, result); err != nil {
 		return err
 	}
@@ -120,6 +121,7 @@ func (w *Device) newMember(t *gateway.DeviceTask) (*secagg.Client, error) {
 		return nil, err
 	}
 	w.weight = weight
+	// Without such a function the coordinator is trusted to pass on the identities.
 	member.Trust = w.config.Trust
 	return member, nil
 }
@@ -190,7 +192,7 @@ func (w *Device) computeOnce(t *gateway.DeviceTask) (*computed, error) {
 func (w *Device) upload(t *gateway.DeviceTask, member *secagg.Client, inbox []byte, result *computed) error {
 	values := result.update.Values
 	// A shorter update stands for local steps that did not stay finite.
-	if len(values) < len(result.base) { // the steps did not stay finite
+	if len(values) < len(result.base) {
 		return fmt.Errorf("task %d: %w: its steps do not stay finite", t.Task.Task, gateway.ErrUpdateRefused)
 	}
 	began := time.Now()

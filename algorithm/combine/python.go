@@ -29,8 +29,7 @@ const maxUnits = 1 << 61
 
 // Combine implements [Rule]: the Python class writes the combined update into dst and returns
 // shares for the buffers, or none. Without a bound process it is the weighted mean. An answer that
-// is out of range is reported as a failure,
-// which ends the run.
+// is out of range is reported as a failure, which ends the run.
 func (p Python) Combine(dst []int64, updates [][]int64, weights []float64) (shares []float64) {
 	if p.Asker() == nil {
 		mix(dst, updates, weights)

@@ -37,6 +37,8 @@ func (p *Timing) Attackers() *aggregate.Attackers {
 			class := p.Fleet.Class(client)
 			return class, list[class] != nil
 		},
+		// Colluders compute their update from the honest ones of at most this many of them. It is
+		// 0 for an attack without collusion.
 		Circle: func(class int) int { return attack.BehaviourOf(list[class]).MaxColluders },
 	}
 }

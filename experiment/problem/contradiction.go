@@ -13,8 +13,10 @@ import (
 // before the class is taken for a wrong one.
 const maxDeviation = 0.25
 
-// CalibrationContradiction says how a device's calibration contradicts its class, for a task of K_0
-// steps; it is empty where it does not. Measurements of another model or minibatch are ignored.
+// CalibrationContradiction returns a sentence about how a device's calibration contradicts its
+// class, for a task of K_0 steps. It is empty if they agree. client is the device's number in the
+// run, and measured is what it has measured; measurements of another model or minibatch are
+// ignored.
 func (p *Problem) CalibrationContradiction(client int, measured []*bus.Measured) string {
 	c, bits := &p.Config, p.DeviceBits()
 	// A phase that was not measured stays NaN and is left out of the comparison.
@@ -22,6 +24,7 @@ func (p *Problem) CalibrationContradiction(client int, measured []*bus.Measured)
 	for _, m := range measured {
 		// A time per step tells nothing about another model or another size of minibatch.
 		if p.Model != nil && m.Model == p.Model.String() && int(m.Batch) == c.Batch {
+			// The three entries of took are download, computing and upload.
 			took[1] = m.ComputeSeconds + float64(c.Schedule.K0)*m.SecondsPerStep
 		}
 		// Transfers that are modelled take no measured time, so they cannot contradict the class.
@@ -33,9 +36,10 @@ func (p *Problem) CalibrationContradiction(client int, measured []*bus.Measured)
 	return p.TaskContradiction(client, c.Schedule.K0, took)
 }
 
-// TaskContradiction says how the time of a real device's task contradicts its class, and which class
-// fits; it is empty where they agree, or where the device has no class. took are the seconds of
-// download, compute and upload, NaN where one is not known.
+// TaskContradiction returns how the time of a real device's task contradicts its class, and which
+// class fits. It is empty if they agree, or if the device has no class. steps is the task's number
+// of local steps, and took are the seconds of download, computing and upload, NaN where one is not
+// known.
 func (p *Problem) TaskContradiction(client, steps int, took [3]float64) string {
 	class := p.Fleet.DeviceClass(client)
 	if class == fleet.NoClass {
@@ -58,9 +62,10 @@ func (p *Problem) TaskContradiction(client, steps int, took [3]float64) string {
 	return description + "; " + fits
 }
 
-// classMismatch compares a task with the tasks of a class. off is the share of its time by which it is
-// outside of what 90 % of them take; middle is by what factor it is off their middle, as a logarithm;
-// description says where it is furthest outside.
+// classMismatch compares a task with those of a class. number is the class's place in the fleet.
+// off is the share of its time by which the task is outside of what 90 % of them take. middle is
+// the logarithm of the factor by which it is off their middle. description says where it is
+// furthest outside.
 func (p *Problem) classMismatch(number, steps int, took [3]float64) (off, middle float64, description string) {
 	low, high, err := p.Fleet.Interval90(number, steps, p.DeviceBits())
 	if err != nil {
@@ -72,6 +77,7 @@ func (p *Problem) classMismatch(number, steps int, took [3]float64) (off, middle
 	usual := 0.0
 	furthest := 0.0
 	for i, seconds := range took {
+		// A phase that was not measured counts neither for nor against the class.
 		if math.IsNaN(seconds) {
 			continue
 		}
@@ -85,6 +91,7 @@ func (p *Problem) classMismatch(number, steps int, took [3]float64) (off, middle
 		gaps = gaps + gap
 		measured = measured + seconds
 		usual = usual + (shortest+longest)/2
+		// The phase that is furthest outside stands for the task in the message.
 		if gap > furthest {
 			furthest = gap
 			description = fmt.Sprintf(

@@ -19,8 +19,8 @@ import (
 	"fedpace/learn"
 )
 
-// Info is what hosts in other processes are told of the run: its configuration, and the digests of all
-// that they must have alike.
+// Info returns what hosts in other processes are told of the run: its configuration, and the
+// digests of all files that they must have alike. version is that of this program.
 func (p *Problem) Info(version string) (*bus.RunInfo, error) {
 	hosts := p.Config.ForHosts()
 	info := &bus.RunInfo{
@@ -38,6 +38,7 @@ func (p *Problem) Info(version string) (*bus.RunInfo, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Digests are in hexadecimal in a run's records, and in bytes on the bus.
 	for _, f := range files {
 		digest, err := hex.DecodeString(f.SHA256)
 		if err != nil {
@@ -83,9 +84,10 @@ type Host struct {
 	Notice func(string)
 }
 
-// ForHost is the problem of a run that another process coordinates: the fleet
-// and, if this machine has all of it, the learning problem. Otherwise lacks says what
-// is missing. Close the problem after use.
+// ForHost returns the problem of a run that another process coordinates, for a host to work on: the
+// fleet and, if this machine has all that training needs, the learning problem. Otherwise lacks
+// says what is missing. info is what the coordinator tells, and machine is what this machine has.
+// Close the problem after use.
 func ForHost(ctx context.Context, info *bus.RunInfo, machine Host) (p *Problem, lacks, err error) {
 	c, err := config.Parse("configuration", []byte(info.Configuration))
 	if err != nil {
@@ -95,6 +97,7 @@ func ForHost(ctx context.Context, info *bus.RunInfo, machine Host) (p *Problem, 
 		return nil, nil, err
 	}
 	p = newProblem(c, machine.Notice)
+	// Every host has the fleet, because a task's duration follows from it alone.
 	if p.Fleet, err = c.NewFleet(); err != nil {
 		return nil, nil, err
 	}
@@ -113,8 +116,9 @@ func ForHost(ctx context.Context, info *bus.RunInfo, machine Host) (p *Problem, 
 	return p, lacks, err
 }
 
-// prepareTraining prepares what trains on a host. Its error says what this machine lacks; the host then
-// answers tasks without training.
+// prepareTraining prepares what trains on a host: trainer, data and model, which must be those of
+// the run in info. Its error says what this machine lacks; the host then answers tasks without
+// training.
 func (p *Problem) prepareTraining(ctx context.Context, info *bus.RunInfo, machine Host) (err error) {
 	c := &p.Config
 	// All hosts train in the coordinator's class of arithmetic, because other classes give other
@@ -159,6 +163,7 @@ func (p *Problem) prepareTraining(ctx context.Context, info *bus.RunInfo, machin
 		return err
 	}
 	mine := p.Learning().Spec()
+	// Two trainers may name one model and still measure or calculate differently.
 	if p.Trainer != nil {
 		run := info.Spec
 		if run.GetModel() == mine.Model && !slices.Equal(run.GetMetrics(), mine.Metrics) {
@@ -175,8 +180,9 @@ func (p *Problem) prepareTraining(ctx context.Context, info *bus.RunInfo, machin
 	return nil
 }
 
-// Welcome is what real devices are told of the data: how made data are made, or what the columns and
-// classes of their own must mean.
+// Welcome returns what real devices are told of the data before their first task: how made data are
+// made, or what the columns and classes of their own data must mean. A schema that is too large for
+// the message is an error.
 func (p *Data) Welcome() (*bus.Welcome, error) {
 	c := &p.Config
 	w := &bus.Welcome{Task: string(c.Task), Heterogeneity: c.Synthetic.Heterogeneity, DataSeed: c.DataSeed()}

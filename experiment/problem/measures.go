@@ -52,7 +52,8 @@ func (p *Problem) chooseMetrics() (err error) {
 	return nil
 }
 
-// Target is the value of the quality of which the time is reported; ok is false where there is none.
+// Target returns the value of the run's quality whose time is reported: the one of evaluate.target
+// or, without it, the one that stops the run. ok is false if there is neither.
 func (p *Problem) Target() (value float64, ok bool) {
 	if t := p.Config.Evaluate.Target; t != nil {
 		return *t, true

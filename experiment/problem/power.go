@@ -19,6 +19,7 @@ import (
 func (p *Timing) Power() metrics.Power {
 	c := &p.Config
 	return metrics.Power{
+		// Sizes are configured in bits, and energy is counted by bytes.
 		ModelBytes:  p.Bits.Down / 8,
 		UpdateBytes: p.Bits.Up / 8,
 		Watts:       watts(c),

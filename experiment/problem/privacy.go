@@ -96,6 +96,7 @@ func (p *Data) checkPrivacy(params, trainable int) error {
 		return &config.KeyError{Key: key, RelatedKeys: []string{"privacy.clip"}, Problem: fmt.Sprintf(format, args...)}
 	}
 	// Only these closing rules let one client influence others in ways that the accountant knows.
+	// The rule for selection is looked at in the same way.
 	_, all := c.Close.(closing.All)
 	_, first := c.Close.(closing.First)
 	_, deadline := c.Close.(closing.Deadline)
@@ -218,6 +219,7 @@ func (p *Problem) uncovered() (list []string) {
 		list = append(list, "clients keep something from task to task: one that loses its place to another keeps "+
 			"something else, which its later updates follow")
 	}
+	// When the run ends is public, so what decides that reveals something.
 	if c.Stop.ValidationAccuracy != 0 || c.Stop.Metric.Reaches != nil {
 		list = append(
 			list,
@@ -310,6 +312,7 @@ func (v *Privacy) Text(rounds int) string {
 	text := fmt.Sprintf("Privacy: epsilon %.4g at delta %g after %d %s, with norm %g, noise %g and %s (%.4g if "+
 		"they were Poisson samples, which they are not).",
 		s.Epsilon, s.Delta, rounds, human.Plural(rounds, "round"), s.Clip, s.Noise, v.samplingText(), s.PoissonEpsilon)
+	// The accountant by distributions has no answer for some settings.
 	if s.TightEpsilon != nil && s.TightPoissonEpsilon != nil {
 		text += fmt.Sprintf(" By privacy loss distributions these are %.4g and %.4g.",
 			*s.TightEpsilon, *s.TightPoissonEpsilon)

@@ -99,7 +99,8 @@ type Problem struct {
 	notice func(string)
 }
 
-// newProblem is a problem of which nothing is prepared yet.
+// newProblem returns a problem with configuration c, of which nothing is prepared yet. notice takes
+// lines for the user and may be nil.
 func newProblem(c config.Config, notice func(string)) *Problem {
 	return &Problem{Timing: Timing{Data: Data{Config: c}}, notice: notice}
 }
@@ -122,15 +123,19 @@ func Prepare(
 		needed bool
 		do     func() error
 	}{
+		// What the configuration says by itself is checked first, because that is quick.
 		{true, c.Validate},
 		{true, func() error { return folder.CheckSecrets(*c) }},
+		// The class of arithmetic is part of the identity of a run that trains.
 		{c.Train, func() error { return p.selectKernel(remote) }},
 		{true, func() (err error) {
+			// The fleet follows from the configuration alone.
 			p.Fleet, err = c.NewFleet()
 			return err
 		}},
 		{true, p.readCarbon},
 		{true, func() (err error) {
+			// Files that change during the run must not count, so their digests are taken now.
 			p.Files, err = identity.Files(c)
 			return err
 		}},
@@ -138,6 +143,8 @@ func Prepare(
 			p.Policies, err = policies.Open(ctx, c, notice)
 			return err
 		}},
+		// A run that is only timed needs data if they say how many clients there are, or which to
+		// choose.
 		{c.Train || c.Clients == config.AllClients || c.ReadsData(), func() error { return p.openData(ctx, reading) }},
 		{c.Train && notice != nil, p.noticeData},
 		// Who has which device is settled once the number of clients is known.
@@ -146,10 +153,13 @@ func Prepare(
 			p.Fleet.SetDevices(c.Clients)
 			return p.correlateDevices()
 		}},
+		// Without training, a model is made only for the size of its transfers.
 		{c.Train || c.Network.ModelMegabits == 0, func() error { return p.makeModel(ctx) }},
 		{true, p.chooseMetrics},
 		{true, p.sizeTransfers},
+		// Secure aggregation depends on the number of parameters.
 		{c.Secure.On, p.settleSecure},
+		// From here on, checks look at the whole problem.
 		{true, p.checkPhases},
 		{true, p.checkAttacks},
 		{c.Privacy.On(), p.settlePrivacy},
@@ -157,7 +167,9 @@ func Prepare(
 		{c.Train, p.checkTrainerState},
 		{c.Train, p.checkTrainerSteps},
 		{c.Train, p.checkMemory},
+		// The initial model is made last, as it may take long.
 		{c.Train, func() error { return p.initialize(ctx) }},
+		// Hosts start trainers of their own, so this machine's is needed no more.
 		{c.Train && remote && c.External(), func() error { return p.Trainer.CloseSpare() }},
 		{c.Train && c.UsesTheory(), p.settleTheory},
 	} {
@@ -185,8 +197,9 @@ func (p *Problem) noticeData() error {
 	return nil
 }
 
-// params is how many parameters a task transfers, without frozen ones, which clients have, and how
-// many of them are trained. Both are 0 where there is no model.
+// params returns how many parameters a task transfers, and how many of them are trained. Frozen
+// parameters are not transferred, because clients have them. Both numbers are 0 in a run without a
+// model.
 func (p *Problem) params() (travel, trainable int) {
 	if p.Model == nil {
 		return 0, 0
@@ -199,6 +212,7 @@ func (p *Problem) params() (travel, trainable int) {
 func (p *Problem) sizeTransfers() error {
 	params, trainable := p.params()
 	model, update := p.Config.Bits(params, trainable)
+	// Sizes out of range would give transfers that take no time, or years.
 	for _, x := range []struct {
 		key, content string
 		bits         float64
@@ -309,6 +323,7 @@ func (p *Problem) AboutState() string {
 	}
 	params := p.Model.Params()
 	updatesText := p.aboutDevices()
+	// A rule that compares updates must hold those of a round at the same time.
 	if s := p.Config.Combining(); s.PerClient() {
 		updatesText += fmt.Sprintf(
 			" %s looks at each update: a round holds up to %s for %d parameters and %d updates.",
@@ -332,6 +347,7 @@ func (p *Problem) AboutState() string {
 		scope = fmt.Sprintf(" and %d updates in a round", p.maxUpdatesIfStale())
 	}
 	keeper, _ := algorithm.LargestState(p.Algorithm, p.Config.Compress, local)
+	// Personal parameters are named after the key by which they are configured.
 	if len(p.Config.Personal.Names) > 0 {
 		keeper = "personal"
 	}
@@ -344,7 +360,9 @@ func (p *Problem) AboutState() string {
 	) + updatesText
 }
 
-// checkMemory holds what is kept, and the updates that a round holds one by one, to limits.state_gb.
+// checkMemory returns an error if the memory that the coordinator needs could pass limits.state_gb:
+// for the state of the algorithm and its clients, for real devices, for sites, and for the updates
+// that a round holds one by one.
 func (p *Problem) checkMemory() error {
 	c := &p.Config
 	params := p.Model.Params()
@@ -381,8 +399,8 @@ func (p *Problem) checkMemory() error {
 	return config.Error("", err)
 }
 
-// deviceBytes is how much memory is held for real devices: the best model, and the updates of a round
-// where a robust rule combines them.
+// deviceBytes returns how many bytes of memory are held for real devices: the best model so far,
+// with 4 bytes a parameter, and the updates of a round if a robust rule combines them.
 func (p *Problem) deviceBytes() int64 {
 	params := p.Model.Params()
 	n := len(p.Config.Devices.Names)
@@ -453,6 +471,7 @@ const maxModelBits = 8e12
 func (p *Problem) openData(ctx context.Context, reading *federated.Reading) (err error) {
 	c := &p.Config
 	switch {
+	// The trainer's program brings the samples, so it must run before they can be counted.
 	case c.IsTrainers():
 		if err = p.startTrainer(ctx); err == nil {
 			p.Set = p.Trainer.Set()
@@ -522,6 +541,7 @@ func (p *Data) syntheticClients() int {
 func (p *Data) convexSet() (federated.Set, error) {
 	c := &p.Config
 	seed := c.DataSeed()
+	// The other convex task is logistic regression.
 	if c.Task == config.TaskQuadratic {
 		q := c.Quadratic
 		return synthetic.Quadratics{
@@ -567,6 +587,7 @@ func (p *Problem) makeModel(ctx context.Context) (err error) {
 	if err != nil || !p.Config.Train {
 		return err
 	}
+	// A run that trains must have a model, data and algorithm that go together.
 	p.Algorithm = p.Config.Aggregate.Algorithm
 	return p.Learning().Check()
 }
@@ -596,7 +617,8 @@ func (p *Problem) Learning() *actors.Problem {
 		Trainer:      p.Trainer,
 		Noise:        c.Privacy.Local,
 		Clips:        c.Combining().Clip != nil,
-		SumsBuffers:  c.Combining().Private || c.Secure.On,
+		// Noise must cover buffers, and secure aggregation hides them, so both have them in the sum.
+		SumsBuffers: c.Combining().Private || c.Secure.On,
 	}
 }
 
@@ -629,6 +651,7 @@ func (p *Problem) initialize(ctx context.Context) (err error) {
 		p.Initial, err = p.trainersInitial(ctx)
 		return err
 	}
+	// A model of ours is initialized as a whole, and then put into the order of the run.
 	initial := make([]float32, p.Model.Params())
 	learn.Stepped(p.Model).(learn.Model).Init(initial, p.Config.Seed)
 	p.Initial = p.inRunsOrder(initial)
@@ -653,6 +676,7 @@ func (p *Problem) inRunsOrder(model []float32) []float32 {
 		return model
 	}
 	ordered := make([]float32, len(model))
+	// The parameters that clients send come first, and the personal ones behind them.
 	m.FromModelOrder(ordered, model)
 	return ordered
 }
@@ -685,6 +709,7 @@ func (p *Timing) checkPhases() error {
 		if e.Batch > 0 {
 			steps = e.ForClient(client).Steps(steps*schedule.Parts, float64(p.Set.Samples(client)))
 		}
+		// Computing is looked at first, with a task that transfers nothing.
 		if _, err := p.Fleet.Expect(client, steps, fleet.SameBits(0)); err != nil {
 			return &config.KeyError{
 				Key: compute + "seconds_per_step",
@@ -692,6 +717,7 @@ func (p *Timing) checkPhases() error {
 					"schedule.k0, or set at_most)", client, class, steps),
 			}
 		}
+		// Then the transfers, with a task without local steps.
 		if d, err := p.Fleet.Expect(client, 0, p.Bits); err != nil {
 			name := "upload_mbps"
 			bits := p.Bits.Up
@@ -720,6 +746,7 @@ func (p *Timing) checkSteps(e schedule.Epochs) error {
 	if e.Batch == 0 {
 		return nil
 	}
+	// Every client counts, since the one with the most samples takes the most steps.
 	for client := range p.Config.Clients {
 		k0 := p.Config.Schedule.K0
 		samples := p.Set.Samples(client)

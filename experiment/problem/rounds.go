@@ -17,8 +17,8 @@ import (
 	"fedpace/registry"
 )
 
-// StepSamples is how many samples one local step of a client takes: a minibatch, or all of its samples
-// if they are fewer.
+// StepSamples returns how many samples one local step of a client takes: a minibatch, of the size
+// that the client's class or the configuration says, or all of its samples if they are fewer.
 func (p *Timing) StepSamples(client int) int {
 	batch := p.Config.Batch
 	if classBatch := p.Batch(); classBatch != nil {
@@ -32,8 +32,8 @@ func (p *Timing) StepSamples(client int) int {
 	return batch
 }
 
-// Tokens is how many tokens a sample has; 0 where it has none, or where a trainer with its own data
-// does not say.
+// Tokens returns how many tokens a sample of the run has. It is 0 if samples have none, or if a
+// trainer with data of its own does not say.
 func (p *Timing) Tokens() int64 {
 	if p.Set == nil {
 		return 0
@@ -42,16 +42,19 @@ func (p *Timing) Tokens() int64 {
 	if trainerSet, ok := p.Set.(*external.Owned); ok {
 		return int64(trainerSet.Tokens())
 	}
+	// Every sample of a text has the same number of tokens, one for each feature.
 	if samples := p.Set.Info().Samples; samples.Input == learn.Tokens {
 		return int64(samples.Features)
 	}
 	return 0
 }
 
-// Rounds is what the round machine needs of the problem. limit is the virtual
-// time at which the run ends, 0 for none.
+// Rounds returns the configuration of the round machine for this problem: rules, schedules, limits,
+// and the functions by which the machine asks how long tasks take and who is available. limit is
+// the virtual time at which the run ends, 0 for none.
 func (p *Problem) Rounds(limit round.Time) (r round.Config, err error) {
 	c := p.Config
+	// A limit of tokens could never be reached if samples have none.
 	if c.Stop.Tokens > 0 && p.Tokens() == 0 {
 		return r, &config.KeyError{
 			Key:     "stop.tokens",
@@ -103,6 +106,7 @@ func (p *Problem) Rounds(limit round.Time) (r round.Config, err error) {
 		// A device with a class has an expected duration of its own even before its first task.
 		r.Devices.Modelled = func(device int) bool { return c.Devices.Names[device].Class != "" }
 	}
+	// Schedules know K_0, eta_0 and, for some of them, the constants of the theory.
 	r.Setup = c.Schedule.Setup()
 	r.K = c.Schedule.K
 	r.Eta = c.Schedule.Eta
@@ -172,12 +176,14 @@ func (p *Timing) epochs() (e schedule.Epochs) {
 	return schedule.Epochs{Batch: c.Batch, Samples: float64(all) / float64(c.Clients), PerClient: p.Batch()}
 }
 
-// InitialSteps is K_0 in local steps; with epochs, those of a client of mean size.
+// InitialSteps returns K_0 in local steps. Where K counts epochs, these are the steps of a client
+// with the mean number of samples.
 func (p *Timing) InitialSteps() int {
 	return p.Steps(p.Config.Schedule.Setup().K0)
 }
 
-// Steps is a value of a schedule of K in local steps; with epochs, those of a client of mean size.
+// Steps turns a value of a schedule of K, k, into local steps. Where K counts epochs, these are the
+// steps of a client with the mean number of samples.
 func (p *Timing) Steps(k int) int {
 	if e := p.epochs(); e.Batch > 0 {
 		return e.Steps(k, e.Samples)
@@ -227,8 +233,9 @@ func (p *Timing) shareServer(r *round.Config) error {
 	return nil
 }
 
-// expectations gives how long a client's task of so many steps is expected to take: for a simulated
-// client by its own device, for a real one the mean of its class, or of all where it has none.
+// expectations returns a function that says how long a client's task of some local steps is
+// expected to take, in virtual time: for a simulated client by its own device, and for a real one
+// by the mean of its class, or of all classes if it has none.
 func (p *Timing) expectations() func(client, steps int) round.Time {
 	type classSteps struct{ class, steps int }
 	classMeans := map[classSteps]round.Time{}
@@ -242,6 +249,7 @@ func (p *Timing) expectations() func(client, steps int) round.Time {
 			}
 			return round.Time(d.Total())
 		}
+		// The mean of a class is asked for again for each of its devices, so it is kept.
 		key := classSteps{p.Fleet.DeviceClass(client), steps}
 		if _, ok := classMeans[key]; !ok {
 			// Where the class has no mean, the task counts as longer than any round waits.
@@ -254,8 +262,8 @@ func (p *Timing) expectations() func(client, steps int) round.Time {
 	}
 }
 
-// availableShare is the share of the time from begin to end in which a client is available. It looks at
-// 64 changes at most: what comes after them is not counted as available.
+// availableShare returns the share of the time from begin to end in which a client is available,
+// from 0 to 1. It looks at 64 changes at most: what comes after them is not counted.
 func (p *Timing) availableShare(client int, begin, end round.Time) float64 {
 	var in round.Time
 	now := begin
@@ -270,9 +278,9 @@ func (p *Timing) availableShare(client int, begin, end round.Time) float64 {
 	return float64(in) / float64(now-begin)
 }
 
-// nextChange is the next time after t at which clients can be selected that cannot be now; false if
-// there is none. The machine asks where it found no free client, which mostly means that none is
-// available at all.
+// nextChange returns the next time after t at which a client can be selected that cannot be at t.
+// ok is false if there is none. The machine asks if it found no free client, which mostly means
+// that none is available at all.
 func (p *Timing) nextChange(t round.Time) (round.Time, bool) {
 	clients := p.Config.Clients
 	next := p.Fleet.NextAny(clients, int64(t))
@@ -283,8 +291,9 @@ func (p *Timing) nextChange(t round.Time) (round.Time, bool) {
 	return round.Time(next), next != fleet.Never
 }
 
-// FixedRound is the virtual time of one round of fixed K (Eq. 3 with K_0). alike is false where rounds
-// differ: by client, by round, or because a rule changes them.
+// FixedRound returns the virtual time of one round of fixed K, by Eq. 3 with K_0. alike is false if
+// rounds differ, because of the clients' devices or because a rule changes rounds; the duration is
+// then 0.
 func (p *Timing) FixedRound() (duration round.Time, alike bool) {
 	c := &p.Config
 	_, closesByFormula := c.Close.(closing.PerRound)
@@ -306,7 +315,8 @@ func (p *Timing) FixedRound() (duration round.Time, alike bool) {
 	return duration, err == nil
 }
 
-// MeanRound is the virtual time of a round of k local steps on devices without spread.
+// MeanRound returns the virtual time of a round with k local steps on devices that all have the
+// mean speed: download, computing and upload.
 func (p *Timing) MeanRound(k int) (round.Time, error) {
 	d, err := p.Fleet.Mean(k, p.Bits)
 	return round.Time(d.Download + d.Compute + d.Upload), err

@@ -114,6 +114,7 @@ func (p *Problem) secureRounds() *round.Secure {
 		Limit:      round.Time(math.Round(p.Config.Secure.StageSeconds * 1e9)),
 		Upload:     (p.Bits.Up - p.Bits.Down) / 8,
 	}
+	// The machine counts bytes of both directions, for each member that finishes the stage.
 	for i, x := range v.Stages.Exchanges {
 		r.Bytes[i] = (x.Bits.Up + x.Bits.Down) / 8
 	}
@@ -123,6 +124,7 @@ func (p *Problem) secureRounds() *round.Secure {
 // Terms returns the terms of secure aggregation that real devices are told when they join, with the
 // shift and the largest weight by which updates are scaled.
 func (v *Secure) Terms(c *config.Config) *bus.SecureTerms {
+	// Devices aggregate among themselves, so their own plan counts here.
 	return &bus.SecureTerms{
 		Neighbours: uint32(v.Devices.Neighbours),
 		Threshold:  uint32(v.Devices.Threshold),

@@ -16,8 +16,8 @@ import (
 // ErrNotConvex says that constants cannot be calculated for a task.
 var ErrNotConvex = errors.New("the task's objective is not strongly convex")
 
-// Open opens what a configuration trains: its data and its model at the initial parameters, without
-// anything of a run. Close the problem after use.
+// Open opens what a configuration trains: its data, and its model with the initial parameters, but
+// nothing that only a run needs. A trainer's model is refused. Close the problem after use.
 func Open(c config.Config) (*Problem, error) {
 	c.Train = true
 	if err := c.Validate(); err != nil {
@@ -90,6 +90,7 @@ func (p *Problem) settleTheory() error {
 	if err != nil {
 		return fmt.Errorf("schedule.k: theory: %w (set theory.l, mu, g and f_star)", err)
 	}
+	// Constants of the configuration take precedence over those that are calculated.
 	k := objective.Constants(convex.Widen(p.Initial), p.Config.Cohort)
 	t.Take(config.Theory{
 		L:     &k.L,
@@ -100,7 +101,8 @@ func (p *Problem) settleTheory() error {
 	return nil
 }
 
-// theory is the constants of Eq. 9 as the schedule takes them, for a run that ends at limit.
+// theory returns the constants of Eq. 9 in the form that the schedule takes, for a run that ends at
+// the virtual time limit. They must be settled already.
 func (p *Timing) theory(limit round.Time) (s schedule.Theory, err error) {
 	t := p.Config.Theory
 	k := theory.Constants{
@@ -119,14 +121,15 @@ func (p *Timing) theory(limit round.Time) (s schedule.Theory, err error) {
 		return s, err
 	}
 	s.Factor, s.Offset = k.Steps3(communication.Seconds(), p.Config.Schedule.Eta0)
+	// The schedule may follow the time that is left instead of the time that has passed.
 	if t.Time == config.AheadTime {
 		s.Until = limit.Seconds()
 	}
 	return s, nil
 }
 
-// Runtime is that of Eq. 5 for a model of so many parameters. Of devices that differ it has what the
-// configuration gives for all.
+// Runtime returns the runtime model of Eq. 5 for a model with this many parameters. If devices
+// differ, it has the values that the configuration gives for all of them.
 func Runtime(c config.Config, parameters int) theory.Runtime {
 	model, update := c.Bits(parameters, parameters)
 	// A smaller update is as fast as a whole one over a faster link.
@@ -138,9 +141,9 @@ func Runtime(c config.Config, parameters int) theory.Runtime {
 	}
 }
 
-// Resolve is the configuration as a run of it would write it: with the population, what fits it and the
-// constants of the theory from its data, and the kernel of this machine. A kernel that the machine
-// does not have stays.
+// Resolve returns the configuration as a run of it would write it: with the numbers of clients,
+// cohort and batch, the constants of the theory that follow from its data, and the kernel of this
+// machine. A kernel that the machine does not have stays.
 func Resolve(c config.Config) (config.Config, error) {
 	p, err := Prepare(context.Background(), c, true, nil, nil)
 	if err != nil {

@@ -78,6 +78,7 @@ func (in *Inputs) dataDigest(ctx context.Context, c config.Config) (string, erro
 	if digest, ok := in.data[key]; ok {
 		return digest, nil
 	}
+	// The data are opened as a run would open them, and closed again.
 	p := newProblem(c, nil)
 	if err := p.openData(ctx, nil); err != nil {
 		return "", errors.Join(err, p.Close())
@@ -98,6 +99,7 @@ func (in *Inputs) trainer(ctx context.Context, c config.Config) (trainer, error)
 	if t, ok := in.trainers[key]; ok {
 		return t, nil
 	}
+	// Preparing as for remote hosts does not need the trainer's class on this machine.
 	p, err := Prepare(ctx, c, true, nil, nil)
 	if err != nil {
 		return trainer{}, err
@@ -175,6 +177,7 @@ func (p *Problem) checkTrainerState() error {
 // checkTrainerSteps refuses a trainer with an optimizer of its own where the schedule follows from plain
 // steps of SGD. Algorithms that count on them are refused by [actors.Problem.Check].
 func (p *Problem) checkTrainerSteps() error {
+	// Without a trainer, the steps are always plain steps of SGD.
 	if p.Trainer == nil || p.Trainer.Steps.ArePlain() || !p.Config.UsesTheory() {
 		return nil
 	}

@@ -38,7 +38,8 @@ func (p *Timing) readCarbon() (err error) {
 // and cost. An entry of 0 has no limit.
 func (p *Timing) budget() round.Used {
 	s := &p.Config.Stop
-	const hour = 3600e9 // ns
+	// hour is an hour in nanoseconds.
+	const hour = 3600e9
 	used := round.Used{
 		Time:   round.Time(s.ClientHours * hour),
 		Bytes:  int64(s.Bytes),
@@ -46,6 +47,7 @@ func (p *Timing) budget() round.Used {
 		Grams:  s.CarbonGrams,
 		Cost:   s.EnergyCost,
 	}
+	// A run that is to use as much as another one has that use as its only limits.
 	if p.EqualUse != (round.Used{}) {
 		used = p.EqualUse
 	}

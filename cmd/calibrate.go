@@ -25,7 +25,8 @@ import (
 )
 
 // calibrateCommand makes "fedpace calibrate", which measures a device, with the subcommand "serve"
-// for the coordinator's end. The device's subject comes from the configuration files.
+// for the coordinator's end. Configuration files, if given, say what the devices of their run
+// compute.
 func calibrateCommand() *cobra.Command {
 	c := cli.CalibrateCommand("fedpace", func(files []string, device calibrate.DeviceInput) (*calibrate.Subject, error) {
 		var sets []string
@@ -66,8 +67,9 @@ type calibrationServer struct {
 	pause float64
 }
 
-// calibrateServeCommand makes "fedpace calibrate serve": the coordinator's end of a
-// calibration, which measures the links of devices one after the other.
+// calibrateServeCommand makes "fedpace calibrate serve", the coordinator's end of a calibration. It
+// measures the links of the devices that --devices or the configuration names, one after the other,
+// so that they do not share the coordinator's link.
 func calibrateServeCommand() *cobra.Command {
 	var f calibrationServer
 	c := &cobra.Command{
@@ -122,8 +124,9 @@ devices measure. Else --devices names the devices, and a model of 1 MB travels.`
 	return c
 }
 
-// do prepares the server's connection, measures the devices and prints what was measured.
-// After an interruption it prints the devices that were done.
+// do prepares the server's connection, measures the devices and prints what was measured. c is the
+// command, whose context is cancelled by a signal; after an interruption, the devices that were
+// done are printed.
 func (f *calibrationServer) do(c *cobra.Command) error {
 	show := cli.NewDisplay(c)
 	defer show.Close()
@@ -140,6 +143,7 @@ func (f *calibrationServer) do(c *cobra.Command) error {
 	// An interrupted measurement still returns the devices that were done before.
 	measured, err := f.measure(c.Context())
 	show.Close()
+	// Nothing was measured, so there is nothing to print.
 	if err != nil && len(measured) == 0 {
 		return cli.Interruption(c.Context(), err, "")
 	}
@@ -259,8 +263,9 @@ func (f *calibrationServer) measure(ctx context.Context) (_ []calibration.Measur
 	return calibration.Serve(ctx, line, models, f.serve)
 }
 
-// writeMeasured prints a table with a line for each device: its round trip in milliseconds, and for
-// download and upload the rate in Mbit/s and the overhead of a transfer in milliseconds.
+// writeMeasured writes a table to w with a line for each device in all: its round trip in
+// milliseconds, and for download and upload the rate in Mbit/s and the overhead of a transfer in
+// milliseconds.
 func writeMeasured(w io.Writer, all []calibration.Measured) {
 	// The overhead is measured in seconds.
 	link := func(l *calibrate.Link) string {

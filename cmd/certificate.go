@@ -13,8 +13,9 @@ import (
 	"fedpace/internal/atomicfile"
 )
 
-// certificateCommand makes "fedpace certificate", which writes a server's certificate and, the
-// first time, the authority that signs it.
+// certificateCommand makes "fedpace certificate", which writes a server's certificate for the names
+// in --host and, the first time, the authority that signs it. With --out it also copies the
+// authority's certificate, which everybody needs who connects.
 func certificateCommand() *cobra.Command {
 	var keys, copyPath string
 	var hosts []string
@@ -38,6 +39,7 @@ stays. The same command renews the certificate; a server takes it when it starts
 			if life <= 0 {
 				return cli.Usage(c, fmt.Errorf("--expires %v: want some time, such as 8760h", life))
 			}
+			// An empty flag stands for the folder of this user.
 			keys, err := run.KeysFolder(keys)
 			if err != nil {
 				return err

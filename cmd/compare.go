@@ -23,8 +23,9 @@ import (
 	"fedpace/study/tune"
 )
 
-// compareCommand makes "fedpace compare": one study of several schedules at equal virtual
-// time, with its table, figure and page.
+// compareCommand makes "fedpace compare", one study of several schedules at equal virtual time,
+// with its table, figure and page. p runs the study. The exit status tells whether an expectation
+// was missed.
 func compareCommand(p program) *cobra.Command {
 	var f flags
 	var wide sweepFlags
@@ -130,7 +131,8 @@ type sweepFlags struct {
 	until study.Until
 }
 
-// add defines the flags of a study that varies keys, seeds and controls.
+// add defines the flags of a study that varies keys, seeds and controls on the command c. Their
+// values go to f, and apply puts them into the plan.
 func (f *sweepFlags) add(c *cobra.Command) {
 	s := c.Flags()
 	s.StringArrayVar(&f.grids, "grid", nil, "sweep a key over values, `KEY=VALUE,...` as in "+
@@ -139,6 +141,7 @@ func (f *sweepFlags) add(c *cobra.Command) {
 		"time, energy, bytes, carbon or client_time")
 	cli.OneOf(c, "equal", "time", "energy", "bytes", "carbon", "client_time")
 	s.StringVar(&f.controls, "controls", "", controlsUsage+"; =constant: the first alone")
+	// The flag may stand without a value, which means all kinds of controls.
 	s.Lookup("controls").NoOptDefVal = "all"
 	cli.OneOf(c, "controls", "all", "constant")
 	s.IntVar(&f.seeds, "seeds", 1, seedsUsage)
@@ -229,8 +232,9 @@ func (f *flags) studyPlan(
 	return loaded, p, cli.Usage(c, err)
 }
 
-// keep saves a comparison in its folder, and draws its runs on one HTML page. page is the path of
-// that page, or empty if the comparison has no single runs or more than a page can show.
+// keep saves the comparison r in the folder dir, and draws its runs on one HTML page. page is the
+// path of that page; it is empty if the comparison has no single runs, or more than a page can
+// show.
 func keep(dir string, r *study.Comparison) (page string, err error) {
 	if len(r.Runs) == 0 {
 		return "", nil

@@ -10,9 +10,9 @@ import (
 	"fedpace/coordinator/schedule"
 )
 
-// assignments completes KEY=VALUE for the shell. Before the equals sign it offers the known keys,
-// behind it the words that the key's value may be. For a key that holds a path the shell completes
-// files.
+// assignments completes KEY=VALUE for the shell, where begun is the word so far. Before the equals
+// sign it offers the known keys, behind it the words that the key's value may be. For a key that
+// holds a path, the shell completes files.
 func assignments(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 	key, _, chosen := strings.Cut(begun, "=")
 	list := []string(nil)

@@ -13,8 +13,8 @@ import (
 	"fedpace/internal/names"
 )
 
-// coordinatorCommand makes "fedpace coordinator". It drives a run whose clients are answered for
-// and trained by hosts in other processes, and trains nothing itself.
+// coordinatorCommand makes "fedpace coordinator", which drives a run whose clients are answered for
+// and trained by hosts in other processes. It trains nothing itself. p runs the experiment.
 func coordinatorCommand(p program) *cobra.Command {
 	var f runFlags
 	var resume bool
@@ -57,8 +57,9 @@ that of --nats, or its own (nats.listen), which asks for credentials (fedpace en
 	return c
 }
 
-// hostCommand makes "fedpace host". A host needs no configuration: it learns each run's from
-// the coordinator. An interruption is no failure, since others do its work again.
+// hostCommand makes "fedpace host", which works for runs that coordinators elsewhere drive. A host
+// needs no configuration: it learns each run's from the coordinator. p does the work. An
+// interruption is no failure, because others do the work again.
 func hostCommand(p program) *cobra.Command {
 	var o run.HostOptions
 	c := &cobra.Command{
@@ -76,6 +77,8 @@ its work again. Without the run's data or kernel class it leaves training to oth
 					"is, e.g. nats://host:4222"))
 			}
 			o.Version = cli.Version()
+			// Notices are lines on standard error, without a display: a host often runs as a
+			// service.
 			if !cli.Quiet(c) {
 				o.Notice = func(line string) { fmt.Fprintln(c.ErrOrStderr(), line) }
 			}

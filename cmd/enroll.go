@@ -39,14 +39,18 @@ type enrollment struct {
 	// samples is the most samples with which a device's updates count; 0: no limit.
 	samples uint64
 	// expires is how long credentials are good for; 0: until they are revoked.
-	expires       time.Duration
-	coordinator   bool
+	expires time.Duration
+	// coordinator enrolls a coordinator in place of a device.
+	coordinator bool
+	// revoke ends the credentials that exist, and renew replaces them by new ones.
 	revoke, renew bool
+	// configuration prints what another NATS server's configuration must include.
 	configuration bool
 }
 
-// enrollCommand makes "fedpace enroll", which issues, renews and revokes credentials and
-// prints what a NATS server must include.
+// enrollCommand makes "fedpace enroll", which issues, renews and revokes credentials of devices,
+// hosts, coordinators and sites, and prints what the configuration of another NATS server must
+// include.
 func enrollCommand() *cobra.Command {
 	var e enrollment
 	c := &cobra.Command{
@@ -110,9 +114,9 @@ that has none yet.`,
 	return c
 }
 
-// grant translates the flags into what is to be enrolled or revoked, and refuses combinations that
-// mean nothing. args holds at most one device ID. The grant is empty for --server-config and
-// --site-config, which concern nobody in particular.
+// grant translates the flags into what is to be enrolled or revoked, and returns an error for
+// combinations that mean nothing. args holds at most one argument, the ID of a device. The grant is
+// empty for --server-config and --site-config, which concern nobody in particular.
 func (e *enrollment) grant(args []string) (auth.Grant, error) {
 	// The command takes one argument at most, so this is that argument or empty.
 	id := strings.Join(args, "")
@@ -167,6 +171,7 @@ func (e *enrollment) grant(args []string) (auth.Grant, error) {
 	case e.coordinator:
 		g.Role, g.ID = auth.RoleCoordinator, cmp.Or(id, "coordinator")
 	}
+	// A revocation needs only to know who is meant.
 	if e.revoke &&
 		(e.renew || e.outPath != "" || limited) {
 		return g, errors.New("--revoke ends credentials and writes none: nothing but --keys goes with it")

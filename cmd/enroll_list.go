@@ -23,8 +23,8 @@ import (
 	"fedpace/internal/table"
 )
 
-// listed is a row of the CSV file of "fedpace enroll --list". It describes one device and what goes
-// into the device's archive.
+// listed is a row of the CSV file of "fedpace enroll --list": one device and what goes into the
+// archive for it.
 type listed struct {
 	// Name is the device's ID, unique within the file.
 	Name string `csv:"name"`
@@ -50,8 +50,9 @@ type packer struct {
 }
 
 // enrollList enrolls the devices of the CSV file and writes an archive for each, and devices.yaml
-// with their classes, beside those of earlier lists. A device whose archive exists is skipped unless the grant renews, so the
-// command can be repeated. g limits what each device may do.
+// with their classes, beside those of earlier lists. authority signs the credentials, and g limits
+// what each device may do. A device whose archive exists is skipped unless g renews, so that the
+// command can be repeated.
 func (e *enrollment) enrollList(c *cobra.Command, authority *auth.Authority, g auth.Grant) error {
 	list, err := table.Read[listed](e.list)
 	if err != nil {
@@ -78,6 +79,7 @@ func (e *enrollment) enrollList(c *cobra.Command, authority *auth.Authority, g a
 			return fmt.Errorf("%s:%d: %w", e.list, i+2, err)
 		}
 		seen[d.Name] = true
+		// A device without a class has null in devices.yaml.
 		class := "null"
 		if d.Class != "" {
 			class = strconv.Quote(d.Class)
@@ -107,6 +109,7 @@ func (e *enrollment) enrollList(c *cobra.Command, authority *auth.Authority, g a
 	}
 	fmt.Fprintf(c.ErrOrStderr(), "%d archives are made in %s, %d were there; devices.yaml beside them names the "+
 		"devices for a run. Each archive is as secret as its credentials.\n", len(list)-existing, e.outPath, existing)
+	// The devices of earlier lists stay in the file.
 	path := filepath.Join(e.outPath, "devices.yaml")
 	earlier, err := earlierDevices(path, seen)
 	if err != nil {
@@ -118,9 +121,10 @@ func (e *enrollment) enrollList(c *cobra.Command, authority *auth.Authority, g a
 // devicesHead is how a devices.yaml begins. A line with a device's name and class follows for each.
 const devicesHead = "# fedpace run --config exp.yaml --config devices.yaml\ndevices:\n  names:\n"
 
-// earlierDevices returns the lines of the devices in an existing devices.yaml that a list does not name, so that a
-// second list adds to the file. It returns "" if there is no file, and an error if the file is not as this command
-// writes it: nothing that somebody else wrote is lost.
+// earlierDevices returns the lines of the devices in an existing devices.yaml at path that the new
+// list does not name, so that a second list adds to the file. listed has the names in the new list.
+// The result is "" if there is no file. A file that this command has not written in this form is an
+// error, so that nothing that somebody else wrote is lost.
 func earlierDevices(path string, listed map[string]bool) (lines string, err error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

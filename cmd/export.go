@@ -22,7 +22,8 @@ import (
 	"fedpace/internal/names"
 )
 
-// exportCommand groups the commands that write a run for other programs.
+// exportCommand makes "fedpace export", a group of commands that write a run, or the dashboards, in
+// the formats of other programs.
 func exportCommand() *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use:   "export",
@@ -33,8 +34,8 @@ func exportCommand() *cobra.Command {
 	}, exportPerfettoCommand(), exportOpenMetricsCommand(), exportDashboardsCommand())
 }
 
-// exportDashboardsCommand makes "fedpace export dashboards", which writes the Grafana
-// dashboards that are embedded in the program.
+// exportDashboardsCommand makes "fedpace export dashboards", which writes the Grafana dashboards
+// that are embedded in the program into a folder. Existing files of the same names are replaced.
 func exportDashboardsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "dashboards DIR",
@@ -63,8 +64,9 @@ Grafana to import (Dashboards, New, Import).`,
 	}
 }
 
-// exportPerfettoCommand makes "fedpace export perfetto", which turns the timelines of events.log
-// into a Perfetto trace whose times are virtual.
+// exportPerfettoCommand makes "fedpace export perfetto", which turns the timelines in a run's
+// events.log into a trace for Perfetto's viewer. All times of the trace are virtual, not those of
+// this machine.
 func exportPerfettoCommand() *cobra.Command {
 	var rounds string
 	var firstRound, lastRound int
@@ -84,6 +86,7 @@ the first 1023 only some are.`,
 			return cli.Usage(c, err)
 		},
 	}, func(c *cobra.Command, dir string, w io.Writer) (string, error) {
+		// torn says that the last line of the log is incomplete.
 		t, torn, err := report.ExportTrace(dir, w, firstRound, lastRound)
 		if torn && err == nil {
 			fmt.Fprintln(c.ErrOrStderr(), "The run goes on or was killed: the trace ends with what it had written.")
@@ -105,8 +108,9 @@ func futureWarning(end, now time.Time) string {
 		"earlier --epoch)"
 }
 
-// exportOpenMetricsCommand makes "fedpace export openmetrics". It writes a run's rounds as
-// OpenMetrics text. Timestamps are an epoch plus virtual time.
+// exportOpenMetricsCommand makes "fedpace export openmetrics", which writes the rounds of a run as
+// OpenMetrics text for Prometheus. A timestamp is the time of --epoch plus virtual time; without
+// the flag the run ends now.
 func exportOpenMetricsCommand() *cobra.Command {
 	var epoch string
 	var start time.Time
@@ -151,9 +155,9 @@ Prometheus removes what is older than its retention (15 days unless told).`,
 	return c
 }
 
-// exportTo turns c into a command that writes something about a run to the named file in the run's
-// folder, or to --out. export writes it to w and returns a description of what it wrote. A folder
-// without a run is an error.
+// exportTo turns c into a command that writes something about a run to the file called name in the
+// run's folder, or to --out. export writes it for the run in dir to w and returns a description of
+// what it wrote. A folder without a run is an error.
 func exportTo(
 	name string,
 	c *cobra.Command,
@@ -187,8 +191,9 @@ func exportTo(
 	return c
 }
 
-// writeFile writes a file by write so that the file is complete or not there at all. The path "-"
-// is standard output. A pipe or a device at the path is written to directly.
+// writeFile writes the file at path by calling write, so that the file is complete or not there at
+// all. The path "-" is the standard output of c. A pipe or a device at the path is written to
+// directly.
 func writeFile(c *cobra.Command, path string, write func(io.Writer) error) error {
 	if path == "-" {
 		return write(c.OutOrStdout())

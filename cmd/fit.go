@@ -10,8 +10,9 @@ import (
 	"fedpace/internal/atomicfile"
 )
 
-// fitCommand makes "fedpace fit", which fits classes of devices to the real devices of a run, and
-// writes them as a configuration to --out or standard output.
+// fitCommand makes "fedpace fit", which fits classes of devices to the real devices of a finished
+// run, and writes them as a configuration to --out or standard output. The folder of the run is its
+// argument.
 func fitCommand() *cobra.Command {
 	var pool bool
 	var outPath string

@@ -32,14 +32,16 @@ type scheduleFlag struct {
 	given bool
 }
 
+// schedulesUsage is the help of --schedules.
 const schedulesUsage = "`SCHEDULES` to run, separated by commas: names, or one's own as 'mine=max(5,k0/(1+t/5))' " +
 	"or 'mine={k: {power: 1/2}, eta0: 0.1}'"
 
+// controlsUsage is the help of --controls.
 const controlsUsage = "play controls of each schedule whose K decays, too: a constant K of as much work, and its K " +
 	"reversed and shuffled"
 
-// add defines --schedules. standard is the list without the flag, and more ends the flag's
-// help.
+// add defines --schedules on the command c. standard is the list without the flag; nil lets the
+// command choose. more ends the flag's help.
 func (f *scheduleFlag) add(c *cobra.Command, standard []string, more string) {
 	f.list = standard
 	c.Flags().Var(f, "schedules", schedulesUsage+more)
@@ -52,13 +54,14 @@ func (f *scheduleFlag) String() string { return strings.Join(f.list, ",") }
 // Type names the flag's type in help, as pflag asks.
 func (f *scheduleFlag) Type() string { return "strings" }
 
-// Set takes one --schedules. The first replaces the standard list; each further one adds to
-// it.
+// Set takes the text of one --schedules, a list with commas. The first replaces the standard list;
+// each further one adds to it.
 func (f *scheduleFlag) Set(text string) error {
 	list, err := study.Split(text)
 	if err != nil {
 		return err
 	}
+	// The standard list is dropped as soon as the user gives one.
 	if f.given {
 		list = append(f.list, list...)
 	}
@@ -88,7 +91,8 @@ type configFlags struct {
 	sets []string
 }
 
-// add defines --config and --set, and refuses a --set without a key.
+// add defines --config and --set on the command c, and refuses a --set without a key. Their values
+// go to f.
 func (f *configFlags) add(c *cobra.Command) {
 	c.Flags().StringArrayVar(&f.config, "config", nil, cli.ConfigUsage)
 	c.Flags().StringArrayVar(
@@ -125,7 +129,8 @@ type flags struct {
 	guesses map[string][]byte
 }
 
-// add defines the flags that every command has which plays runs.
+// add defines the flags on the command c that every command has which plays runs: those of the
+// configuration, the folder, the name, the tags, the expectations and the trainer.
 func (f *flags) add(c *cobra.Command) {
 	f.configFlags.add(c)
 	s := c.Flags()
@@ -149,12 +154,14 @@ func (f *flags) add(c *cobra.Command) {
 // maxSeeds bounds --seeds of every study.
 const maxSeeds = 1000
 
+// seedsUsage is the help of --seeds.
 const seedsUsage = "seeds that each is run with, for means with 95% confidence intervals"
 
+// expectUsage is the help of --expect.
 const expectUsage = "what must hold in the end, an `EXPRESSION` as 'tail_accuracy >= 0.75'; may be repeated"
 
-// load makes the configuration that the flags ask for, and checks that what is expected of the run
-// can be evaluated.
+// load returns the configuration that the flags of the command c ask for. An expectation that
+// cannot be evaluated for it is an error of usage, so that it is found before the run.
 func (f *flags) load(c *cobra.Command) (config.Config, error) {
 	loaded, err := f.read(c)
 	if err == nil {
@@ -305,8 +312,8 @@ func (f *flags) settle(
 	return release, nil
 }
 
-// options returns the options of runs that report to the display. force replaces runs that their
-// folders hold.
+// options returns the options of runs that report their progress to the display show. With force, a
+// run replaces what its folder holds.
 func options(show *cli.Display, force bool) run.Options {
 	// The display asks by itself for the progress of reading data and of a silent round.
 	reading := new(federated.Reading)
@@ -316,7 +323,8 @@ func options(show *cli.Display, force bool) run.Options {
 	return run.Options{
 		Version: cli.Version(),
 		Force:   force,
-		Check:   func(c *config.Config, metrics []string) error { return study.CheckExpected(c, nil, 0, metrics...) },
+		// Names in expectations are checked once the metrics of the run are known.
+		Check: func(c *config.Config, metrics []string) error { return study.CheckExpected(c, nil, 0, metrics...) },
 		Callbacks: run.Callbacks{Reading: reading, Notice: show.Notice, Progress: func(p run.Progress) {
 			last.set(p)
 			show.Show(statusOf(p))

@@ -11,7 +11,8 @@ import (
 	"fedpace/internal/names"
 )
 
-// flowerCommand makes "fedpace flower", which plays a Flower app on the virtual clock.
+// flowerCommand makes "fedpace flower", which plays an unchanged Flower app on the virtual clock.
+// The folder of the app is its argument, and p runs the experiment.
 func flowerCommand(p program) *cobra.Command {
 	var f runFlags
 	c := &cobra.Command{
@@ -31,6 +32,7 @@ A run that was stopped goes on with fedpace resume DIR --trust.`,
   fedpace flower my-app --set clients=100 --set flower.python=venv/bin/python`,
 		Args: cli.OneArgument("the folder of the app"),
 		RunE: func(c *cobra.Command, args []string) error {
+			// The sets of the user come later and win.
 			f.sets = append([]string{"task=flower", fmt.Sprintf("flower.app=%q", args[0])}, f.sets...)
 			loaded, options, show, err := f.load(c, "")
 			if err != nil {
@@ -45,7 +47,8 @@ A run that was stopped goes on with fedpace resume DIR --trust.`,
 	return c
 }
 
-// nameAfterApp calls a run whose name is not set after the folder of its app, if that is a name.
+// nameAfterApp gives the run of configuration c the name of the app's folder, if c has the standard
+// name and that of the folder is allowed. The standard folder of results changes with the name.
 func nameAfterApp(c *config.Config, folder string) {
 	standard := config.Demonstration().Name
 	path, err := filepath.Abs(folder)
@@ -56,6 +59,7 @@ func nameAfterApp(c *config.Config, folder string) {
 	if names.CheckName(name) != nil {
 		return
 	}
+	// A folder that the user has set stays.
 	if c.Out == config.OutFolder(standard) {
 		c.Out = config.OutFolder(name)
 	}

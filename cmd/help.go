@@ -16,8 +16,8 @@ import (
 	"fedpace/internal/names"
 )
 
-// helpCommand makes "fedpace help". It explains a command or a key of the configuration; unlike
-// cobra's own, it fails for a topic that does not exist.
+// helpCommand makes "fedpace help" for the program root. It explains a command or a key of the
+// configuration; unlike cobra's own command, it fails for a topic that does not exist.
 func helpCommand(root *cobra.Command) *cobra.Command {
 	var page bool
 	root.InitDefaultHelpCmd()
@@ -28,6 +28,7 @@ func helpCommand(root *cobra.Command) *cobra.Command {
   fedpace help schedule.k0
   fedpace help data prepare`,
 		RunE: func(c *cobra.Command, args []string) error {
+			// The page of all commands needs no topic.
 			if page {
 				return writeCommands(c.OutOrStdout(), root)
 			}
@@ -54,8 +55,8 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 	return help
 }
 
-// noHelp returns the error for a topic that does not exist, with the nearest command or key if one
-// is near enough.
+// noHelp returns the error for a topic that does not exist. It suggests the command below root or
+// the key of the configuration whose name is nearest, if one is near enough.
 func noHelp(root *cobra.Command, topic string) error {
 	var topics []string
 	for _, c := range root.Commands() {
@@ -103,7 +104,7 @@ func sharedFlags(commands []*cobra.Command) *pflag.FlagSet {
 }
 
 // commandsBelow returns the commands below group, at any depth, that the page of all commands
-// explains. Hidden commands and groups without a text of their own are left out.
+// explains. Hidden commands are left out, and so are groups without a text of their own.
 func commandsBelow(group *cobra.Command) (list []*cobra.Command) {
 	for _, c := range group.Commands() {
 		if c.Hidden {
@@ -120,12 +121,13 @@ func commandsBelow(group *cobra.Command) (list []*cobra.Command) {
 	return list
 }
 
-// writeCommands writes the help of all commands below root as one page of Markdown. Flags that
-// several commands share are explained once, at the top, and named at each command.
+// writeCommands writes the help of all commands below root to w, as one page of Markdown. Flags
+// that several commands share are explained once, at the top, and only named at each command.
 func writeCommands(w io.Writer, root *cobra.Command) error {
 	var b bytes.Buffer
 	commands := commandsBelow(root)
 	shared := sharedFlags(commands)
+	// page prints the help of c as a section with this title.
 	page := func(title string, c *cobra.Command) {
 		var text strings.Builder
 		c.SetOut(&text)
@@ -203,8 +205,9 @@ and its options, as fedpace help fleet.upload_mbps and fedpace help close.deadli
 	})
 }
 
-// configurationTopic explains the configuration. Its page is made when it is asked
-// for, since no other command needs all keys.
+// configurationTopic makes "fedpace config", whose help lists all keys of a configuration, with
+// commands that print a JSON Schema and the reference of all keys. The list is made when it is
+// asked for, because no other command needs all keys.
 func configurationTopic() *cobra.Command {
 	topic := cli.Group(&cobra.Command{
 		Use:     "configuration",
@@ -221,6 +224,7 @@ completes and checks a file that begins with
 			"Print docs/configuration.md: every key with its values, default and "+
 				"meaning.", "  fedpace config reference > docs/configuration.md", reference.Page))
 	topic.SetHelpFunc(func(c *cobra.Command, args []string) {
+		// The commands below the topic have a text of their own.
 		if c == topic {
 			c.Long = configurationKeys()
 		}
@@ -229,7 +233,8 @@ completes and checks a file that begins with
 	return topic
 }
 
-// pageCommand makes a command that prints the page about the configuration that page returns.
+// pageCommand makes a command that prints the page that the function page returns. use, short, long
+// and example are the texts of its help.
 func pageCommand(use, short, long, example string, page func() []byte) *cobra.Command {
 	return &cobra.Command{
 		Use:     use,

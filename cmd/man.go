@@ -15,7 +15,8 @@ import (
 	"fedpace/internal/atomicfile"
 )
 
-// manCommand makes "fedpace man", which writes a manual page for each command.
+// manCommand makes "fedpace man", which writes a manual page for each command into a folder, its
+// argument, as the program man reads them.
 func manCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "man DIR",
@@ -44,8 +45,8 @@ func manCommand() *cobra.Command {
 	}
 }
 
-// writeManual writes the pages of a command and of those below it, the topics of
-// help among them, and returns how many there are.
+// writeManual writes the manual pages of the command c and of those below it to the folder dir, the
+// topics of help among them. It returns how many pages it wrote; hidden commands have none.
 func writeManual(c *cobra.Command, dir string) (pages int, err error) {
 	for _, below := range c.Commands() {
 		if below.Hidden {
@@ -66,6 +67,7 @@ func writeManual(c *cobra.Command, dir string) (pages int, err error) {
 			"any round\n130  interrupted: stopped cleanly, can be resumed") +
 			"\n# ENVIRONMENT\n" + verbatim("NO_COLOR  set to anything: no colours on a terminal")
 	}
+	// A date on the page would change it with each build.
 	c.DisableAutoGenTag = true
 	return pages + 1, atomicfile.Write(filepath.Join(dir, strings.ReplaceAll(c.CommandPath(), " ", "-")+".1"), func(w io.Writer) error {
 		return doc.GenMan(c, &doc.GenManHeader{Section: "1", Source: "fedpace " + cli.Version(), Manual: "fedpace"}, w)

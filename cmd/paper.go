@@ -45,7 +45,9 @@ type paperFlags struct {
 	server natsconn.Config
 }
 
-// paperCommand makes "fedpace paper", the paper's evaluation.
+// paperCommand makes "fedpace paper", which plays the evaluation of the paper again, or a part of
+// it, and writes its tables and figures. It can also draw curves that exist, or only list the runs
+// with their costs.
 func paperCommand() *cobra.Command {
 	f := paperFlags{plan: paper.Full()}
 	c := &cobra.Command{
@@ -106,8 +108,9 @@ With --nats hosts (fedpace host) do the runs, to the same bits.`,
 	return c
 }
 
-// run does one of four things: it decides the claims by committed curves, draws curves that exist
-// already, lists the runs with their cost, or plays the evaluation and draws it.
+// run does what the flags of the command c ask for: it decides the claims by committed curves,
+// draws curves that exist already, lists the runs with their cost, or plays the evaluation and
+// draws it.
 func (f *paperFlags) run(c *cobra.Command) error {
 	if f.verdicts {
 		if len(f.curveDirs) > 1 {
@@ -155,6 +158,7 @@ func (f *paperFlags) run(c *cobra.Command) error {
 	}
 	show := cli.NewDisplay(c)
 	started := time.Now()
+	// The process has used time before, which is not part of the cost.
 	worked := cputime.Since(time.Now())
 	options := study.Options{
 		Run: run.Options{
@@ -173,6 +177,7 @@ func (f *paperFlags) run(c *cobra.Command) error {
 	err = f.plan.Run(c.Context(), cells, options)
 	// Controls are made from runs that were played, so they are listed only after these.
 	if f.plan.Controls && err == nil {
+		// A control runs with as much work as the run that it belongs to.
 		var more []study.Cell
 		if more, err = f.plan.Controlled(cells); err == nil {
 			cells = append(cells, more...)
@@ -198,8 +203,8 @@ func (f *paperFlags) run(c *cobra.Command) error {
 	return results(w, f.plan.Folder, curves)
 }
 
-// cells lists the runs of the evaluation that the flags ask for, and completes the plan by the
-// flags. It returns an error for flags that cannot go together.
+// cells returns the runs of the evaluation that the flags ask for, and completes the plan f.plan by
+// the flags. It returns an error for flags that cannot go together.
 func (f *paperFlags) cells() ([]study.Cell, error) {
 	for _, t := range f.tasks {
 		f.plan.Tasks = append(f.plan.Tasks, config.Task(t))
@@ -232,7 +237,8 @@ func (f *paperFlags) cells() ([]study.Cell, error) {
 	return f.plan.Cells()
 }
 
-// keep writes the CSV files and the figures of the cells that are done, and returns their curves.
+// keep writes the CSV files and the figures of those cells that are done to the folder of the plan,
+// and returns their curves.
 func (f *paperFlags) keep(cells []study.Cell) ([]paper.Curve, error) {
 	curves, err := paper.Curves(cells)
 	if err != nil {
@@ -241,7 +247,8 @@ func (f *paperFlags) keep(cells []study.Cell) ([]paper.Curve, error) {
 	return curves, errors.Join(paper.Write(f.plan.Folder, curves), paper.Draw(f.plan.Folder, curves))
 }
 
-// results prints Table 4 and the outcomes of the curves, and says that dir has the files.
+// results prints Table 4 and the outcomes of the curves to w, and says that the folder dir has the
+// files.
 func results(w io.Writer, dir string, curves []paper.Curve) error {
 	if err := errors.Join(paper.WriteTable4(w, curves), paper.WriteOutcomes(w, curves)); err != nil {
 		return err

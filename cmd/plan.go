@@ -16,7 +16,9 @@ import (
 	"fedpace/study/plan"
 )
 
-// planCommand makes "fedpace plan", which compares settings of a deployment and recommends one.
+// planCommand makes "fedpace plan", which compares settings of a deployment before anything is
+// deployed and recommends one. p makes the plan. The command writes a configuration, a table and a
+// page.
 func planCommand(p program) *cobra.Command {
 	var f planFlags
 	c := &cobra.Command{
@@ -103,10 +105,11 @@ type planFlags struct {
 	asked plan.Request
 }
 
-// request makes the request of a plan from the flags. base is the configuration's own schedule,
-// from which the listed schedules take their options.
+// request returns the request for a plan that the flags of the command c describe. base is the
+// configuration's own schedule, from which the listed schedules take their options.
 func (f *planFlags) request(c *cobra.Command, base config.Schedule) (q plan.Request, err error) {
 	q = f.asked
+	// The plan loads the configuration again, with other sets for each setting.
 	q.ConfigFiles, q.Sets, q.Schedules = f.config, f.setsOf(c), f.schedules.list
 	for _, text := range f.grids {
 		g, err := study.ParseGrid(text)
@@ -118,9 +121,10 @@ func (f *planFlags) request(c *cobra.Command, base config.Schedule) (q plan.Requ
 	return q, f.schedules.check(f.sets, base)
 }
 
-// write saves the table, the recommended configuration, the figure and the HTML page in outDir,
-// which it makes if need be.
+// write saves the plan p in the folder outDir, which it makes if need be: the table, the
+// recommended configuration, the figure and the HTML page.
 func (f *planFlags) write(p *plan.Plan, outDir string) error {
+	// The figure is made first, so that a failure leaves no folder behind.
 	panels, err := p.Panels()
 	if err != nil {
 		return err

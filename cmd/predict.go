@@ -12,8 +12,8 @@ import (
 	"fedpace/metrics/figure"
 )
 
-// predictCommand makes "fedpace predict", which predicts a run with real devices and, for one that
-// was run, compares the prediction with what was measured.
+// predictCommand makes "fedpace predict", which predicts a run with real devices. With the folder
+// of a finished run as its argument, it compares the prediction with what was measured. p predicts.
 func predictCommand(p program) *cobra.Command {
 	var f predictFlags
 	c := &cobra.Command{

@@ -65,7 +65,8 @@ type lastProgress struct {
 	time time.Time
 }
 
-// set keeps the newest progress and when it came.
+// set stores p as the newest progress, together with the time at which it came. It may be called
+// from any goroutine.
 func (l *lastProgress) set(p run.Progress) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,11 +92,13 @@ func (l *lastProgress) status() (s cli.Status, shown bool) {
 	return statusOf(now), true
 }
 
-// statusOfStudy returns how many runs of a study are done, and how far each run under way is.
+// statusOfStudy returns a status line for the progress p of a study: how many runs are done, and
+// how far each run under way is. Where the line is too narrow, the later runs are left out first.
 func statusOfStudy(p study.Progress) cli.Status {
 	s := cli.Status{Subject: "study", Done: p.Fraction()}
 	s.Add(0, "%d of %d runs done", p.Done, p.Cells)
 	for i, r := range p.Running {
+		// Rounds say that a run goes on, the percentage how far it is.
 		text := fmt.Sprintf("%s: round %d, %.0f%%", r.Cell.Name, r.Run.Round, 100*r.Run.Fraction())
 		if r.Run.Remaining > 0 {
 			text += fmt.Sprintf(", %s left", r.Run.Remaining.Round(time.Second))

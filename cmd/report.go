@@ -18,7 +18,8 @@ import (
 // formats lists the formats of a report: the HTML page first, then those of figures.
 var formats = append([]string{"html"}, report.Formats...)
 
-// reportCommand makes "fedpace report", which shows runs as one HTML page or as figures for print.
+// reportCommand makes "fedpace report", which shows runs in the folders of its arguments as one
+// HTML page or as figures for print. Damaged runs are left out.
 func reportCommand() *cobra.Command {
 	var outPath, format string
 	c := &cobra.Command{
@@ -38,6 +39,7 @@ differ in their seed alone are one curve, with 95% confidence intervals.`,
 			if err != nil {
 				return cli.Usage(c, err)
 			}
+			// Folders without a run are found before a file is made.
 			if _, err := report.Folders(args...); err != nil {
 				return err
 			}
@@ -68,8 +70,9 @@ differ in their seed alone are one curve, with 95% confidence intervals.`,
 	return c
 }
 
-// writeReport writes the runs in the folders to w, as an HTML page or as figures of the given kind.
-// It returns how many runs there are and which were damaged.
+// writeReport writes the runs in the folders dirs to w, as an HTML page if kind is "html", else as
+// figures in the format kind. It returns how many runs there are, how many are finished and which
+// are damaged.
 func writeReport(w io.Writer, kind string, dirs []string) (e ui.Exported, err error) {
 	if kind == "html" {
 		library, err := ui.Open(cli.Version(), dirs...)
@@ -89,8 +92,9 @@ func writeReport(w io.Writer, kind string, dirs []string) (e ui.Exported, err er
 	}, report.Figures(w, kind, runs)
 }
 
-// reportFile returns the format of a report and the path of its file. Without --format the
-// extension of --out decides; without either it is report.html.
+// reportFile returns the format of a report and the path of its file. format and outPath are the
+// flags --format and --out, or "". Without --format the extension of outPath decides; without
+// either it is report.html.
 func reportFile(format, outPath string) (kind, path string, err error) {
 	kind = cmp.Or(format, strings.ToLower(strings.TrimPrefix(filepath.Ext(outPath), ".")))
 	if format == "" && (outPath == "" || outPath == "-") {

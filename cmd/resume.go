@@ -9,7 +9,8 @@ import (
 	"fedpace/study"
 )
 
-// resumeCommand makes "fedpace resume", which goes on with a run from its last checkpoint.
+// resumeCommand makes "fedpace resume", which goes on with the run in a folder, its argument, from
+// the last checkpoint. p resumes the run.
 func resumeCommand(p program) *cobra.Command {
 	var f runFlags
 	var elsewhere bool
@@ -49,8 +50,8 @@ gives again or --trust allows.`,
 	return c
 }
 
-// trustFlag defines --trust for commands that would execute what the configuration in a folder
-// names.
+// trustFlag defines --trust on the command c, which allows it to execute the trainer and the
+// policies that the configuration in a folder names. Its value goes to trust.
 func trustFlag(c *cobra.Command, trust *bool) {
 	c.Flags().BoolVar(
 		trust,

@@ -20,13 +20,20 @@ import (
 // program holds the library's functions that commands call. Tests replace them by their own, so
 // that the command line is tested without running anything.
 type program struct {
-	run     func(context.Context, config.Config, run.Options) (folder.Summary, error)
-	resume  func(context.Context, string, run.Options) (run.Resumed, error)
-	host    func(context.Context, run.HostOptions) error
-	dryRun  func(context.Context, config.Config, run.Options) (forecast.Forecast, error)
+	// run plays one experiment.
+	run func(context.Context, config.Config, run.Options) (folder.Summary, error)
+	// resume goes on with the run in a folder.
+	resume func(context.Context, string, run.Options) (run.Resumed, error)
+	// host works for runs that coordinators elsewhere drive.
+	host func(context.Context, run.HostOptions) error
+	// dryRun foresees the run of a configuration without playing it.
+	dryRun func(context.Context, config.Config, run.Options) (forecast.Forecast, error)
+	// compare plays a study of several settings.
 	compare func(context.Context, study.Plan, study.Options) (*study.Comparison, error)
+	// predict predicts the run in dir, or that of the files and sets if dir is empty.
 	predict func(ctx context.Context, dir string, files, sets []string, o run.Options) (*forecast.Comparison, error)
-	plan    func(ctx context.Context, q plan.Request, outDir string, o study.Options, progress func(done, total int)) (*plan.Plan, error)
+	// plan compares settings of a deployment; progress is called after each draw of the fleet.
+	plan func(ctx context.Context, q plan.Request, outDir string, o study.Options, progress func(done, total int)) (*plan.Plan, error)
 }
 
 // library is the program of real users: every function is the library's own.
@@ -47,8 +54,8 @@ func Main() { cli.Main(rootCommand(library)) }
 // called again.
 const sameCommand = ", the same command goes on"
 
-// rootCommand builds the whole command line, in groups as help shows them. A new command is one
-// entry of the list.
+// rootCommand builds the whole command line, in the groups that help shows, with p for the
+// functions of the library. A new command is one entry of the list.
 func rootCommand(p program) *cobra.Command {
 	root := cli.Group(&cobra.Command{
 		Use:   "fedpace",

@@ -21,8 +21,9 @@ import (
 	"fedpace/metrics"
 )
 
-// runCommand makes "fedpace run". With --dry-run it says what the run would do, and with --replay
-// it plays a run with real devices again without the devices.
+// runCommand makes "fedpace run", which plays one experiment. With --dry-run it says what the run
+// would do, and with --replay it plays a run with real devices again without the devices. p runs
+// the experiment.
 func runCommand(p program) *cobra.Command {
 	var f runFlags
 	var dry bool
@@ -55,6 +56,7 @@ never has evaluate.target, and 5 where no update counted in any round.`,
 			scripts := policies.Files(&config)
 			if dry && !f.trust && (startsTrainer || len(scripts) > 0) {
 				show.Close()
+				// What a stranger's file names is shown, not executed.
 				look := wouldStart{Configuration: config, Command: config.Trainer.Command, Policies: scripts}
 				return cli.Print(c, look, look.write)
 			}
@@ -88,7 +90,8 @@ type wouldStart struct {
 	Policies []string `json:"would_execute,omitempty"`
 }
 
-// write prints the configuration and the command that the run would start.
+// write prints to w the resolved configuration, the trainer's command and the policies that the run
+// would execute.
 func (s wouldStart) write(w io.Writer) error {
 	var lines strings.Builder
 	if s.Command != "" {
@@ -124,8 +127,8 @@ type runFlags struct {
 	stream bool
 }
 
-// add defines the flags of a single run. extra ends the help of --json with what the command prints
-// beside the summary.
+// add defines the flags of a single run on the command c. extra ends the help of --json: it says
+// what the command prints beside the summary.
 func (f *runFlags) add(c *cobra.Command, extra string) {
 	cli.AddServer(c, &f.server)
 	c.Flags().StringVar(&f.keys, "keys", "", "folder of the keys (default this user's)")
@@ -133,8 +136,8 @@ func (f *runFlags) add(c *cobra.Command, extra string) {
 	c.Flags().BoolVar(&f.stream, "stream", false, "with --json: before it a line for each round, as in rounds.csv")
 }
 
-// streamed returns the options with a callback that prints each round as one JSON object, with the
-// columns of rounds.csv.
+// streamed returns the options o of the command c with a callback that prints each round as one
+// JSON object, with the columns of rounds.csv.
 func streamed(c *cobra.Command, o run.Options) run.Options {
 	var columns table.Columns[*round.Report]
 	check := o.Check
@@ -173,18 +176,21 @@ func (f *runFlags) load(
 	return loaded, f.options(show), show, err
 }
 
-// options returns the library's options for a single run with these flags.
+// options returns the options of the library for a single run with these flags. Progress and
+// notices go to the display show.
 func (f *runFlags) options(show *cli.Display) run.Options {
 	o := options(show, f.force)
 	o.NATS = f.server
 	o.Keys = f.keys
 	o.Trust = f.trust
+	// A minute lets Prometheus scrape the last values after the end.
 	o.ScrapeGrace = time.Minute
 	return o
 }
 
-// standardFolder returns the folder of a run's results where nothing names one: the replay folder
-// beside the run, or the one of the configuration's name.
+// standardFolder returns the folder for the results of a run with configuration c if nothing names
+// one: beside the run that is played again, if replay is the folder of one, else the one of the
+// configuration's name.
 func standardFolder(c config.Config, replay string) string {
 	if replay != "" {
 		return run.ReplayFolder(replay)
@@ -192,8 +198,9 @@ func standardFolder(c config.Config, replay string) string {
 	return config.OutFolder(c.Name)
 }
 
-// run plays an experiment and prints its results. standard is the folder that the configuration has
-// where nothing names one; a run in it gets a free folder of its own.
+// run plays the experiment of this configuration by p and prints its results. standard is the
+// folder that the configuration has if nothing names one; a run in it gets a free folder of its
+// own. o are the options, and show is the display, which run closes.
 func (f *runFlags) run(
 	c *cobra.Command,
 	p program,

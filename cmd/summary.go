@@ -43,8 +43,8 @@ func printSummary(c *cobra.Command, config config.Config, s folder.Summary, err 
 	return cli.Table(c.OutOrStdout(), func(w io.Writer) { writeSummary(w, config, s) })
 }
 
-// writeSummary prints the results of a run, one quantity on each line. Quantities that the run does
-// not have are left out.
+// writeSummary writes the summary s of a run with configuration c to w, one quantity on each line,
+// with a tab behind its name. Quantities that the run does not have are left out.
 func writeSummary(w io.Writer, c config.Config, s folder.Summary) {
 	state := "completed"
 	if !s.Completed {
@@ -60,6 +60,7 @@ func writeSummary(w io.Writer, c config.Config, s folder.Summary) {
 		data += " (" + *s.Data + ")"
 	}
 	fmt.Fprintf(w, "%s: %s, schedule %s, %s, seed %d: %s\n", c.Name, s.Task, s.Schedule, data, s.Seed, state)
+	// line prints one quantity.
 	line := func(name, format string, a ...any) { fmt.Fprintf(w, "  %s\t%s\n", name, fmt.Sprintf(format, a...)) }
 	line("rounds", "%s", human.Thousands(int64(s.Rounds)))
 	line("virtual time", "%s", human.VirtualTime(s.VirtualSeconds))
@@ -77,6 +78,7 @@ func writeSummary(w io.Writer, c config.Config, s folder.Summary) {
 	if s.Tokens != nil {
 		line("tokens", "%s", human.Thousands(*s.Tokens))
 	}
+	// number prints the last and the best value of a quantity; nil: there is none.
 	number := func(name string, v, best *float64) {
 		switch {
 		case v != nil && best != nil:
@@ -140,6 +142,7 @@ func writeSummary(w io.Writer, c config.Config, s folder.Summary) {
 	if s.TimeToTarget != nil {
 		line("target reached", "after %s", human.VirtualTime(*s.TimeToTarget))
 	}
+	// Without NATS, the run did not exercise the messages of a deployment.
 	if s.Bus == folder.InMemory {
 		line("messages", "in memory, without NATS (nats.url: %s)", "none")
 	}
@@ -150,8 +153,8 @@ func writeSummary(w io.Writer, c config.Config, s folder.Summary) {
 	line("results", "%s", c.Out)
 }
 
-// wasted returns the wasted share of a cost in percent, as text. Where nothing was spent, it says
-// so.
+// wasted returns the share of a cost that was wasted in percent, as a text that calls the cost by
+// name. If nothing was spent, the text says so.
 func wasted[T int64 | float64](name string, cost *metrics.Split[T]) string {
 	if cost.All() == 0 {
 		return "no " + name
@@ -160,8 +163,8 @@ func wasted[T int64 | float64](name string, cost *metrics.Split[T]) string {
 }
 
 // writePrediction prints how the measured times of a run's devices compare with their prediction,
-// one line for each phase. line prints one line of the summary. A complete run that has devices but
-// no prediction gets the reason.
+// one line for each phase. line prints one line of the summary, c is the configuration and s the
+// summary of the run. A complete run that has devices but no prediction gets the reason.
 func writePrediction(line func(name, format string, a ...any), c *config.Config, s *folder.Summary) {
 	p := s.Prediction
 	if p == nil {
@@ -173,6 +176,7 @@ func writePrediction(line func(name, format string, a ...any), c *config.Config,
 	for i, text := range forecast.Lines(p) {
 		name := ""
 		if i == 0 {
+			// Only the first line has the name.
 			name = "prediction"
 		}
 		line(name, "%s", text)
@@ -196,9 +200,9 @@ func writePrediction(line func(name, format string, a ...any), c *config.Config,
 	}
 }
 
-// devicesRatio compares the time of the devices' tasks with their prediction, in words. The time of rounds says
-// little of devices where simulated clients are slower, because a round lasts as long as its slowest task.
-// It is empty if nothing is known of any device.
+// devicesRatio returns a sentence that compares the time of the devices' tasks with their
+// prediction, or "" if nothing is known of any device. The time of rounds says little of devices
+// where simulated clients are slower, because a round lasts as long as its slowest task.
 func devicesRatio(devices []folder.Device) string {
 	var measured, predicted float64
 	tasks := 0
@@ -207,6 +211,7 @@ func devicesRatio(devices []folder.Device) string {
 		if d.Seconds.Measured == nil {
 			continue
 		}
+		// A device counts by the number of its tasks.
 		tasks += d.Tasks
 		measured += float64(d.Tasks) * *d.Seconds.Measured
 		predicted += float64(d.Tasks) * d.Seconds.P50
@@ -232,7 +237,8 @@ func fairness(e *folder.ClientEvaluation, mean, worst, jain *float64) string {
 	return fmt.Sprintf("%s (round %s)", text, human.Thousands(int64(e.Round)))
 }
 
-// outcomes lists how many tasks had each outcome, without outcomes that never occurred.
+// outcomes returns how many tasks had each outcome as a text, without outcomes that never occurred;
+// "none" if there was no task.
 func outcomes(counts metrics.Outcomes) string {
 	var parts []string
 	for o, n := range counts {

@@ -18,7 +18,8 @@ import (
 	"fedpace/study/advise"
 )
 
-// theoryCommand groups the commands about the paper's analysis.
+// theoryCommand makes "fedpace theory", a group of commands about the paper's analysis of K and of
+// the learning rate.
 func theoryCommand() *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use:   "theory",
@@ -31,7 +32,8 @@ func theoryCommand() *cobra.Command {
 // convexFlags are --config and --set for commands whose task is quadratic unless one is named.
 type convexFlags struct{ configFlags }
 
-// load reads the configuration. Its task is quadratic unless a file or a --set names another.
+// load returns the configuration that the flags describe. Its task is quadratic unless a file or a
+// --set names another, since the theory is about convex problems.
 func (f *convexFlags) load() (config.Config, error) {
 	sets := f.sets
 	named := slices.ContainsFunc(sets, func(s string) bool { return strings.HasPrefix(s, "task=") })
@@ -56,8 +58,8 @@ type adviceFlags struct {
 	points int
 }
 
-// adviseCommand makes "fedpace theory advise", which prints K (Eq. 9) and the learning rate (Eq.
-// 11) that are best at each time.
+// adviseCommand makes "fedpace theory advise", which prints the K (Eq. 9) and the learning rate
+// (Eq. 11) that are best at each time, for constants from flags, a configuration or a finished run.
 func adviseCommand() *cobra.Command {
 	f := adviceFlags{}
 	c := &cobra.Command{
@@ -81,6 +83,7 @@ roughly. W is the time since the start, or with theory.time: ahead to the end.`,
 		name, meaning string
 		value         **float64
 	}{
+		// Each constant of the problem has a flag; one that is not given stays nil.
 		{"l", "smoothness L", &f.given.L},
 		{"mu", "strong convexity mu", &f.given.Mu},
 		{"g", "largest norm of client gradients, G", &f.given.G},
@@ -110,8 +113,9 @@ roughly. W is the time since the start, or with theory.time: ahead to the end.`,
 	return c
 }
 
-// advise prints the advice for a configuration or for a finished run, and draws the figure if one
-// is asked for. A constant that no source gives is an error of usage that names it.
+// advise prints the advice for a configuration or for a finished run, by the flags of the command
+// c, and draws the figure if one is asked for. A constant that no source gives is an error of usage
+// that names it.
 func (f *adviceFlags) advise(c *cobra.Command) (err error) {
 	if f.run != "" && (len(f.config) > 0 || len(f.sets) > 0) {
 		return cli.Usage(c, errors.New("--run brings its own configuration: leave --config and --set out"))
@@ -126,6 +130,7 @@ func (f *adviceFlags) advise(c *cobra.Command) (err error) {
 			a, err = advise.Advise(config, f.given, f.points)
 		}
 	}
+	// The user can give the constant by its flag.
 	if missing := (*advise.MissingError)(nil); errors.As(err, &missing) {
 		return cli.Usage(c, missing)
 	}
@@ -140,7 +145,8 @@ func (f *adviceFlags) advise(c *cobra.Command) (err error) {
 	return cli.Print(c, a, a.Write)
 }
 
-// labCommand makes a hidden command that tells users of the former "theory lab" where it is now.
+// labCommand makes a hidden command that tells users of the former "theory lab" where it is now. It
+// accepts any flags, which it does not read.
 func labCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:                "lab",
@@ -155,8 +161,8 @@ func labCommand() *cobra.Command {
 	}
 }
 
-// errataCommand makes "fedpace theory errata", which lists where the paper prints something that
-// does not hold, with the correction.
+// errataCommand makes "fedpace theory errata", which lists what the paper prints that does not
+// hold, each with its place, the correction and the reason.
 func errataCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "errata",

@@ -12,7 +12,9 @@ import (
 	"fedpace/study/tune"
 )
 
-// tuneCommand makes "fedpace tune", which searches the keys with which each schedule ends best.
+// tuneCommand makes "fedpace tune", which searches the keys of the configuration with which each
+// schedule ends best, such as K_0 and the learning rate. It saves the best setting of each schedule
+// as a configuration.
 func tuneCommand() *cobra.Command {
 	var f flags
 	var wide sweepFlags

@@ -16,8 +16,9 @@ import (
 	"fedpace/internal/human"
 )
 
-// verifyCommand makes "fedpace verify", which compares a run's files with their digests. It fails
-// where a file is damaged or missing, so that scripts notice.
+// verifyCommand makes "fedpace verify", which compares the files of a run with their digests. It
+// fails if a file is damaged or missing, so that scripts notice. The folder of the run is its
+// argument.
 func verifyCommand() *cobra.Command {
 	trust := false
 	c := &cobra.Command{
@@ -64,9 +65,10 @@ One that answers otherwise is not deterministic, and the command exits with 1.`,
 	return c
 }
 
-// verifyPolicies asks the policies of the run in a folder again what they decided, if the user trusts
-// the folder, and fails where one answers otherwise. It tells what it did on standard error. A run
-// without policies has nothing to ask.
+// verifyPolicies asks the policies of the run in the folder dir again what they decided, and
+// returns an error if one answers otherwise. It asks only with trust, because this executes the
+// policies. It tells what it did on the standard error of c. A run without policies has nothing to
+// ask.
 func verifyPolicies(c *cobra.Command, dir string, trust bool) error {
 	loaded, err := config.Load(filepath.Join(dir, folder.ConfigFile), nil)
 	if err != nil || !policies.Any(&loaded) {
@@ -85,6 +87,7 @@ func verifyPolicies(c *cobra.Command, dir string, trust bool) error {
 		return fmt.Errorf("%s: %s", dir, v.Difference)
 	}
 	fmt.Fprintf(c.ErrOrStderr(), "The policies gave the same answers to %s again", human.Thousands(int64(v.Asked))+" "+human.Plural(v.Asked, "question"))
+	// Questions about vectors cannot be repeated, because the run does not keep these.
 	if v.Unasked > 0 {
 		fmt.Fprintf(c.ErrOrStderr(), "; %d about vectors, which the run does not keep, were not asked", v.Unasked)
 	}

@@ -50,14 +50,14 @@ type Cell struct {
 	Diverged string
 	// Begun says that the folder holds the first part of the run, from which the run is resumed.
 	Begun bool
-	// what a comparison reads from the run's rounds
+	// measured holds what a comparison reads from the run's rounds.
 	measured
 
 	// name is the run's name on a server. If it is empty, the name in Config is used.
 	name string
-	// the folder holds a run that this one replaces
+	// replaced says that the folder holds a run that this one replaces.
 	replaced bool
-	// tags of the run that is in the folder
+	// tags are those of the run that is in the folder.
 	tags []string
 }
 
@@ -382,7 +382,7 @@ func (c *Cell) play(ctx context.Context, o run.Options) (err error) {
 	mine := c.named()
 	// A run that has begun is resumed with the configuration that is given now.
 	if c.Begun {
-		// the command is given again
+		// A resumed run needs the trainer's command given again.
 		o.Overrides = &mine
 		o.Trainer = c.Config.Trainer.Command
 		var r run.Resumed

@@ -14,10 +14,10 @@ import (
 // InFlight is how many messages of an echo are under way at a time.
 const InFlight = 4096
 
-// Echo is the bare loop that the exchange of tasks and plans is measured beside: a
-// connection and a wildcard subscription on each side, the answer to one message of 128
-// bytes sends the next. Each of so many exchanges is on subjects of one of the clients. It
-// returns the processor time.
+// Echo is the bare loop that the exchange of tasks and plans is measured beside: a connection and a
+// wildcard subscription on each side, where the answer to one message of 128 bytes sends the next.
+// The exchanges take turns on the subjects of the clients. It returns the processor time of all
+// exchanges.
 func Echo(b *testing.B, server nats.InProcessConnProvider, clients, exchanges int) time.Duration {
 	b.Helper()
 	tasks := make([]string, exchanges)
@@ -37,9 +37,11 @@ func Echo(b *testing.B, server nats.InProcessConnProvider, clients, exchanges in
 		}
 		return c
 	}
+	// The messages are about as long as a task.
 	payload := make([]byte, 128)
 	done := make(chan struct{})
 	sent, received := min(InFlight, exchanges), 0
+	// The far side answers each message, as a host does.
 	far := connect("fedpace.bare.client.*.task", func(c *nats.Conn, m *nats.Msg) {
 		_ = c.Publish(m.Subject[:len(m.Subject)-4]+"plan", m.Data)
 	})
@@ -56,6 +58,7 @@ func Echo(b *testing.B, server nats.InProcessConnProvider, clients, exchanges in
 	defer near.Close()
 	start := time.Now()
 	before := cputime.Since(start)
+	// As many messages are under way from the beginning on as may be at a time.
 	for i := range sent {
 		_ = near.Publish(tasks[i], payload)
 	}

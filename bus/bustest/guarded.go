@@ -25,7 +25,8 @@ type Guarded struct {
 	Folder string
 }
 
-// NewGuarded starts a server for a test.
+// NewGuarded starts a server with an authority for test t, on a free port of this machine. The
+// server and its keys are removed when the test ends.
 func NewGuarded(t *testing.T) *Guarded {
 	t.Helper()
 	g := &Guarded{T: t, Folder: t.TempDir()}
@@ -35,7 +36,8 @@ func NewGuarded(t *testing.T) *Guarded {
 	return g
 }
 
-// must returns a result that a test cannot do without.
+// must returns a function that gives the result of a call, which a test cannot do without: an error
+// ends the test. It is used as must(call())(t).
 func must[R any](result R, err error) func(*testing.T) R {
 	return func(t *testing.T) R {
 		t.Helper()
@@ -46,7 +48,8 @@ func must[R any](result R, err error) func(*testing.T) R {
 	}
 }
 
-// Creds issues credentials into a file.
+// Creds issues credentials for a grant into a file and returns the path of the file. An error ends
+// the test.
 func (g *Guarded) Creds(grant auth.Grant) string {
 	g.Helper()
 	path := filepath.Join(g.Folder, grant.ID+".creds")
@@ -75,7 +78,8 @@ func (g *Guarded) connect(config natsconn.Config) *natsbus.Conn {
 	return c
 }
 
-// Admin is a bare connection that may do everything in the runs' account.
+// Admin returns a bare connection that may do everything in the account of runs. Its credentials
+// are signed with that account's own key.
 func (g *Guarded) Admin() *nats.Conn {
 	g.Helper()
 	seed := must(os.ReadFile(filepath.Join(g.Folder, "keys", "runs.nk")))(g.T)
@@ -88,7 +92,8 @@ func (g *Guarded) Admin() *nats.Conn {
 	return c
 }
 
-// Raw is a connection of an attacker with somebody's credentials.
+// Raw returns a connection of an attacker with somebody's credentials, from the file creds, and a
+// channel with the errors by which the server refuses what it does.
 func (g *Guarded) Raw(creds string, options ...nats.Option) (*nats.Conn, chan error) {
 	g.Helper()
 	refused := make(chan error, 1024)

@@ -68,7 +68,7 @@ func (f Folder) Issue(hosts []string, life time.Duration) (expiry time.Time, err
 		Subject:  pkix.Name{CommonName: hosts[0]},
 		NotAfter: slices.MinFunc([]time.Time{time.Now().Add(life), ca.NotAfter}, time.Time.Compare),
 		KeyUsage: x509.KeyUsageDigitalSignature,
-		// of one cluster's servers towards each other
+		// The servers of one cluster identify themselves to each other in both roles.
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	for _, host := range append(hosts, localNames...) {

@@ -64,15 +64,17 @@ const (
 // Verdict is what the runs say of a claim.
 type Verdict struct {
 	Claim
-	// of the paired differences, or of the figure beside a value; its 95 % interval by Student's t
+	// Estimated is the mean of the paired differences, or of the figure beside a printed value, with
+	// its 95 % interval by Student's t.
 	statistics.Estimated
 	// Seeds is the number of seeds with runs. Some runs may be cut, or lack the run of the other
 	// schedule.
 	Seeds int
-	// exact p-value of the differences, by all signs that they could have; NaN: no comparison, or too many seeds
+	// Flipped is the exact p-value of the differences, by all signs that they could have; NaN: there
+	// is no comparison, or there are too many seeds.
 	Flipped float64
-	// p-value of the paired t test by Holm's method among all comparisons of the list; NaN: no
-	// comparison of several seeds
+	// Adjusted is the p-value of the paired t test, adjusted by Holm's method for all comparisons of
+	// the list; NaN: no comparison of several seeds.
 	Adjusted float64
 	// Decision is Yes, No or Undecided.
 	Decision string

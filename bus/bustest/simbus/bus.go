@@ -73,7 +73,8 @@ func (b *Bus) Forget() {
 	}
 }
 
-// server finds what the bus holds of a run.
+// server returns what the bus holds of the run with this name, and makes it empty if there is
+// nothing yet.
 func (b *Bus) server(run string) *server {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -102,7 +103,8 @@ type Conn struct {
 	subs []*subscription
 }
 
-// send has f called on the bus.
+// send has f called on the bus: at once, or by the simulated network, which may delay, repeat or
+// lose the call. kind names the message.
 func (c *Conn) send(kind string, f func()) {
 	if c.bus.network == nil {
 		f()
@@ -111,7 +113,8 @@ func (c *Conn) send(kind string, f func()) {
 	c.bus.network.Carry(c.name, Server, kind, f)
 }
 
-// receive has f called at this end.
+// receive has f called at this end of the connection: at once, or by the simulated network, which
+// may delay, repeat or lose the call. kind names the message.
 func (c *Conn) receive(kind string, f func()) {
 	if c.bus.network == nil {
 		f()
@@ -120,7 +123,9 @@ func (c *Conn) receive(kind string, f func()) {
 	c.bus.network.Carry(Server, c.name, kind, f)
 }
 
-// ask repeats a request to the bus until it is answered or ctx ends.
+// ask sends a request of this kind to the bus, again after each time every, until it is answered or
+// ctx ends. request is called on the bus with the function that takes the answer, possibly several
+// times; the first answer counts.
 func ask[T any](ctx context.Context, c *Conn, kind string, every time.Duration, request func(answer func(T))) (T, error) {
 	answers := make(chan T, 1)
 	answer := func(x T) {
@@ -139,6 +144,7 @@ func ask[T any](ctx context.Context, c *Conn, kind string, every time.Duration, 
 			return x, nil
 		default:
 		}
+		// Without a network the answer was there at once, and no timer is needed.
 		timer := time.NewTimer(every)
 		select {
 		case x := <-answers:
@@ -167,7 +173,8 @@ func (c *Conn) OpenCoordinator(ctx context.Context, run string, config bus.Coord
 	return openCoordinator(ctx, c, run, config)
 }
 
-// OpenHost joins a run. The coordinator need not be there yet.
+// OpenHost joins the run with this name, whose coordinator need not be there yet. The host takes no
+// task before ServeTasks is called.
 func (c *Conn) OpenHost(ctx context.Context, run string, config bus.HostConfig) (bus.Host, error) {
 	if err := names.CheckToken("run", run); err != nil {
 		return nil, err

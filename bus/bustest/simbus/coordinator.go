@@ -51,6 +51,8 @@ type Coordinator struct {
 	ignored atomic.Int64
 }
 
+// openCoordinator opens a run on the bus of conn: it makes the coordinator, waits for the lease,
+// and then watches whether the bus still knows the run. Zero times of config get their defaults.
 func openCoordinator(ctx context.Context, conn *Conn, run string, config bus.CoordinatorConfig) (*Coordinator, error) {
 	config.AckWait = cmp.Or(config.AckWait, 30*time.Second)
 	config.PlanPatience = cmp.Or(config.PlanPatience, 10*time.Second)
@@ -65,6 +67,7 @@ func openCoordinator(ctx context.Context, conn *Conn, run string, config bus.Coo
 			"for: %w", run, config.PlanPatience, bus.ErrInterrupted))
 	})
 	c.late.Stop()
+	// Only a run with Info admits hosts of other processes.
 	if config.Info != nil {
 		config.Info.Run = run
 		if err := config.Info.Seal(); err != nil {
@@ -113,7 +116,9 @@ func (c *Coordinator) watch() {
 	}
 }
 
-// heard takes the bus's answer.
+// heard takes what the bus says of the run: whether another coordinator has it, which hosts are
+// there, and whether the bus has lost what it held. Lost models are put again, and the driver of
+// the run is told to send the rest again.
 func (c *Coordinator) heard(r status) {
 	if r.lost {
 		c.failed(fmt.Errorf("bus: run %s: another coordinator has taken the run over", c.run))
@@ -141,7 +146,8 @@ func (c *Coordinator) failed(err error) {
 	c.end(err)
 }
 
-// Close gives the lease back and forgets what the run had on the bus.
+// Close gives the lease back, has the bus forget the run, and waits for the coordinator's
+// goroutines. Calls under way return an error.
 func (c *Coordinator) Close(context.Context) error {
 	c.conn.send("close", func() { c.server.close(c) })
 	c.failed(fmt.Errorf("bus: run %s: the coordinator is closed", c.run))
@@ -169,7 +175,8 @@ func (c *Coordinator) TakePlans(ctx context.Context, buf []bus.ClientPlan) ([]bu
 	return c.plans.Take(ctx, buf)
 }
 
-// PutModel shares the slice with the hosts.
+// PutModel makes a model available to hosts under its digest, and waits until the bus has it. It
+// shares the slice params, to which nobody may write from now on.
 func (c *Coordinator) PutModel(ctx context.Context, digest bus.Digest, params []float32) error {
 	if digest.IsZero() || len(params) == 0 || len(params) > bus.MaxParams {
 		return fmt.Errorf("bus: model %s of %d parameters, want 1 to %d", digest, len(params), bus.MaxParams)
@@ -186,6 +193,8 @@ func (c *Coordinator) PutModel(ctx context.Context, digest bus.Digest, params []
 	return err
 }
 
+// PutModelsAgain puts all models of the run that were not deleted once more, in a fixed order,
+// because the bus may have lost them.
 func (c *Coordinator) PutModelsAgain(ctx context.Context) error {
 	c.mu.Lock()
 	models, order := maps.Clone(c.models), c.digests()
@@ -203,6 +212,8 @@ func (c *Coordinator) digests() []bus.Digest {
 	return slices.SortedFunc(maps.Keys(c.models), func(a, b bus.Digest) int { return bytes.Compare(a[:], b[:]) })
 }
 
+// DeleteModel removes the model with this digest from the coordinator and, if the message arrives,
+// from the bus.
 func (c *Coordinator) DeleteModel(_ context.Context, digest bus.Digest) error {
 	c.mu.Lock()
 	delete(c.models, digest)
@@ -211,7 +222,8 @@ func (c *Coordinator) DeleteModel(_ context.Context, digest bus.Digest) error {
 	return nil
 }
 
-// SendJob queues a job; one that is there already is not queued again.
+// SendJob opens job j and sends it to the queue of the bus; a job that is there already is not queued
+// again. It stays open until its sum is accepted.
 func (c *Coordinator) SendJob(_ context.Context, j *bus.Job) error {
 	if err := j.Validate(); err != nil {
 		return err
@@ -247,7 +259,8 @@ type answer func(status bus.Status, reason string)
 // maxWaiting is how many repeats of a sum may wait for its answer.
 const maxWaiting = 16
 
-// receiveSum takes a sum from a trainer: each job's counts once.
+// receiveSum takes the sum r from a trainer, whom to answers. The sum of each job counts once: a
+// repeat waits for the decision about the first, and gets the same answer.
 func (c *Coordinator) receiveSum(r *bus.Result, to answer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -260,6 +273,7 @@ func (c *Coordinator) receiveSum(r *bus.Result, to answer) {
 		c.reply(to, bus.Refused, err.Error())
 		return
 	}
+	// A sum of the job waits for the coordinator's decision already.
 	if o.taken {
 		if len(o.waiting) >= maxWaiting {
 			c.reply(to, bus.Refused, fmt.Sprintf("%d repeats wait already", maxWaiting))

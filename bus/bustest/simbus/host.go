@@ -49,7 +49,8 @@ func (h *Host) Close() error {
 	return nil
 }
 
-// ServeTasks has the hosts of a run share its tasks, one to each in turn.
+// ServeTasks begins to answer tasks with the plans that fn computes. The hosts of a run share its
+// tasks, one to each in turn. It returns when the bus knows the host.
 func (h *Host) ServeTasks(ctx context.Context, fn func(client int, t *bus.Task, p *bus.Plan) error) error {
 	h.plan = fn
 	_, err := ask(ctx, h.conn, "join", askEvery, func(answer func(struct{})) {
@@ -62,7 +63,8 @@ func (h *Host) ServeTasks(ctx context.Context, fn func(client int, t *bus.Task, 
 	return err
 }
 
-// heartbeat shows the bus that the host is there, and the jobs that it does.
+// heartbeat tells the bus from time to time that the host is there, and which jobs it does, until
+// the host ends. The bus gives jobs of a silent host to others.
 func (h *Host) heartbeat() {
 	for range bus.Ticks(h.life, heartbeatEvery) {
 		h.mu.Lock()
@@ -72,7 +74,8 @@ func (h *Host) heartbeat() {
 	}
 }
 
-// Model returns the coordinator's own slice.
+// Model returns the model with this digest: the coordinator's own slice, which must not be written
+// to. Without such a model the error wraps [bus.ErrNoModel].
 func (h *Host) Model(ctx context.Context, digest bus.Digest) ([]float32, error) {
 	ctx, cancel := bus.Until(ctx, h.life)
 	defer cancel()
@@ -83,14 +86,16 @@ func (h *Host) Model(ctx context.Context, digest bus.Digest) ([]float32, error) 
 	return params, err
 }
 
-// SendSum lends the tensors to the coordinator; as one of another process it sends
-// a copy.
+// SendSum sends the result of a job to the coordinator and waits for its answer; a refusal is an
+// error that wraps [bus.ErrRefused]. A host in the coordinator's process lends its tensors, and one
+// of another process sends a copy of the values.
 func (h *Host) SendSum(ctx context.Context, r *bus.Result) error {
 	w := &bus.Result{Sum: proto.CloneOf(r.Sum), Values: r.Values, ClientStates: r.ClientStates, Buffers: r.Buffers}
 	w.Trainer, w.Chunks, w.Params = h.conn.name, 1, uint32(len(r.Values))
 	if f := w.Failure; f != nil {
 		f.Kind, f.Text = bus.Text(f.Kind), bus.Text(f.Text)
 	}
+	// A stamp says that the host plays one of another process.
 	if h.config.Stamp != 0 {
 		w.Values = slices.Clone(w.Values)
 	}
@@ -118,7 +123,8 @@ type delivery struct {
 	host *Host
 }
 
-// NextJob repeats its wish for a job, of which the bus may not have heard.
+// NextJob waits for a job of a kernel class. It repeats its wish for a job, of which the bus may
+// not have heard. It returns an error when ctx ends or the host is closed.
 func (h *Host) NextJob(ctx context.Context, kernel string) (bus.Delivery, error) {
 	if err := names.CheckToken("kernel", kernel); err != nil {
 		return nil, err
@@ -158,7 +164,7 @@ func (h *Host) NextJob(ctx context.Context, kernel string) (bus.Delivery, error)
 	}
 }
 
-// hold notes whether the host holds a delivery.
+// hold notes whether the host holds the delivery d. Heartbeats name the deliveries that it holds.
 func (h *Host) hold(d *delivery, holds bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -184,7 +190,8 @@ func (d *delivery) Done(context.Context) error {
 	return nil
 }
 
-// Release gives the job back.
+// Release gives the job back to the bus for another host, at once or, with later, after the time
+// postponement. It never fails.
 func (d *delivery) Release(later bool) error {
 	d.host.hold(d, false)
 	back := func() { d.host.conn.send("release", func() { d.host.server.release(d, later) }) }

@@ -53,7 +53,9 @@ func (c *Conn) subscribe(subject string, put func(*bus.RawMessage)) *subscriptio
 	return s
 }
 
-// Subscribe lets the bus know at once; Settled makes sure that it does.
+// Subscribe calls f with the messages on subject, in their order. Messages beyond the bounds of b
+// are dropped and reported to it; with a nil b a drop ends the connection. The bus learns of the
+// subscription at some time after the call; Settled waits for that.
 func (c *Conn) Subscribe(subject string, b *bus.Backlog, f func(*bus.RawMessage)) (bus.Subscription, error) {
 	if b == nil {
 		b = &bus.Backlog{Messages: maxMessages, Bytes: maxBytes, Dropped: func() {
@@ -70,7 +72,8 @@ func (c *Conn) Subscribe(subject string, b *bus.Backlog, f func(*bus.RawMessage)
 	return s, nil
 }
 
-// Unsubscribe never fails.
+// Unsubscribe ends the subscription: its function is called no more, and the bus forgets it. It
+// never fails.
 func (s *subscription) Unsubscribe() error {
 	s.release()
 	s.conn.mu.Lock()
@@ -92,6 +95,8 @@ type queue struct {
 	bytes int
 }
 
+// put adds message m to the queue, or drops it and reports that if the queue is full by number or
+// by bytes. It never waits for the reader.
 func (q *queue) put(m *bus.RawMessage) {
 	q.mu.Lock()
 	full := len(q.list) >= q.bound.Messages || q.bytes+len(m.Data) > q.bound.Bytes
@@ -104,13 +109,15 @@ func (q *queue) put(m *bus.RawMessage) {
 		go q.bound.Dropped()
 		return
 	}
+	// The reader takes all messages at once, so one mark is enough.
 	select {
 	case q.ready <- struct{}{}:
 	default:
 	}
 }
 
-// serve hands the messages to the handler until the subscription is over.
+// serve hands the messages of the queue to its handler, one after the other, until the subscription
+// is over (the context over ends).
 func (q *queue) serve(over context.Context) {
 	for {
 		select {
@@ -122,6 +129,7 @@ func (q *queue) serve(over context.Context) {
 		list := q.list
 		q.list, q.bytes = nil, 0
 		q.mu.Unlock()
+		// The handler runs without the lock, because it may take long.
 		for _, m := range list {
 			if over.Err() != nil {
 				return
@@ -149,7 +157,8 @@ func (b *Bus) remove(s *subscription) {
 	b.subs = slices.DeleteFunc(b.subs, func(x *subscription) bool { return x == s })
 }
 
-// route passes a message on to those that subscribe to its subject.
+// route passes message m on to all that subscribe to its subject. Each connection gets it by way of
+// the simulated network.
 func (b *Bus) route(m *bus.RawMessage) {
 	b.mu.Lock()
 	var to []*subscription
@@ -209,7 +218,8 @@ func (c *Conn) tell(kind string, answer func(missing bool)) {
 	})
 }
 
-// Settled waits until the bus knows the subscriptions.
+// Settled waits until the bus knows the subscriptions of the connection so far. It asks again while
+// no answer comes, and returns an error when ctx or the connection ends.
 func (c *Conn) Settled(ctx context.Context) error {
 	ctx, cancel := bus.Until(ctx, c.life)
 	defer cancel()
@@ -232,8 +242,9 @@ func (c *Conn) Settled(ctx context.Context) error {
 	}
 }
 
-// Watch looks now and then whether the bus has forgotten the subscriptions, as it
-// does where a connection was lost.
+// Watch calls failed when the connection ends, and interrupted when the bus has forgotten the
+// subscriptions, as it does where a connection was lost. It looks for that from time to time, until
+// stop is called.
 func (c *Conn) Watch(failed, interrupted func(error)) (stop func()) {
 	heedless := context.AfterFunc(c.life, func() { failed(c.Err()) })
 	watching, end := context.WithCancel(c.life)
@@ -257,7 +268,8 @@ func (c *Conn) Watch(failed, interrupted func(error)) (stop func()) {
 func (c *Conn) Life() context.Context { return c.life }
 func (c *Conn) Err() error            { return context.Cause(c.life) }
 
-// Ask asks again when an answer stays away for long.
+// Ask sends request r and decodes the answer. It asks again while r.Retry allows that, for at most
+// r.Timeout (0: without a limit).
 func (c *Conn) Ask(ctx context.Context, r *bus.Request) error {
 	limited, cancel := bus.Until(ctx, c.life)
 	defer cancel()
@@ -286,7 +298,8 @@ func (c *Conn) Ask(ctx context.Context, r *bus.Request) error {
 	}
 }
 
-// attempt sends a request once.
+// attempt sends request r once and decodes its answer. Without an answer within askEvery it returns
+// errSilent.
 func (c *Conn) attempt(ctx context.Context, r *bus.Request) error {
 	answers := make(chan []byte, 1)
 	inbox := c.subscribe(fmt.Sprintf("_INBOX.%s.%d", c.name, c.requests.Add(1)), func(m *bus.RawMessage) {
@@ -314,7 +327,8 @@ func (c *Conn) attempt(ctx context.Context, r *bus.Request) error {
 	return errSilent
 }
 
-// AwaitModel copies the model.
+// AwaitModel returns a copy of the model with this digest. A model that does not exist yet is asked
+// for again for at most the time most.
 func (c *Conn) AwaitModel(ctx context.Context, run string, digest bus.Digest, most time.Duration) ([]float32, error) {
 	ctx, cancel := bus.Until(ctx, c.life)
 	defer cancel()

@@ -111,7 +111,8 @@ func (s *server) free() bool {
 	return l.holder == nil || !l.until.IsZero() && !time.Now().Before(l.until)
 }
 
-// renew makes c the holder from now on. With the lock held.
+// renew makes c the holder of the lease from now on. A coordinator that admits hosts of other
+// processes must renew it before it ends; any other keeps it. The caller holds the lock.
 func (s *server) renew(c *Coordinator) {
 	s.lease.holder, s.lease.term = c, c.term
 	s.lease.renewed++
@@ -169,7 +170,8 @@ func (s *server) look(c *Coordinator, jobs []uint64, models []bus.Digest) (r sta
 	return r
 }
 
-// holds runs f with the lock held if c holds the lease.
+// holds calls f with the lock held if c holds the lease, and does nothing otherwise: what a former
+// holder sends changes nothing.
 func (s *server) holds(c *Coordinator, f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -185,7 +187,8 @@ func (s *server) coordinator() *Coordinator {
 	return s.lease.holder
 }
 
-// join notes that a host serves tasks and does these deliveries.
+// join notes that host h serves tasks and still does the deliveries in held. A job whose host has
+// not named it for long is given to another.
 func (s *server) join(h *Host, held []*delivery) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -222,7 +225,8 @@ func (s *server) dispatch(c *Coordinator, client int, t *bus.Task) {
 	}
 }
 
-// put queues a job unless it is there.
+// put queues job j of coordinator c unless the bus has it already, and hands it out if a host
+// waits. It does nothing if c has lost the lease.
 func (s *server) put(c *Coordinator, j *bus.Job) {
 	s.holds(c, func() {
 		if s.jobs[j.Job] == nil {
@@ -234,7 +238,8 @@ func (s *server) put(c *Coordinator, j *bus.Job) {
 	s.give()
 }
 
-// pull takes a host's wish for a job, which may be repeated.
+// pull takes a host's wish p for a job. A wish may be repeated, and ends if that does not happen
+// within pullEvery.
 func (s *server) pull(p *pull) {
 	s.mu.Lock()
 	p.until = time.Now().Add(pullEvery)
@@ -252,7 +257,7 @@ func (s *server) unpull(p *pull) {
 	s.pulls = slices.DeleteFunc(s.pulls, func(x *pull) bool { return x == p })
 }
 
-// give hands out jobs to hosts that wait for them.
+// give hands out queued jobs, the oldest first, to hosts that wait for a job of the kernel class.
 func (s *server) give() {
 	var given []func()
 	s.mu.Lock()
@@ -271,12 +276,13 @@ func (s *server) give() {
 		given = append(given, func() { p.host.conn.receive("job", func() { p.deliver(d) }) })
 	}
 	s.mu.Unlock()
+	// Messages are sent without the lock, because the network may deliver them at once.
 	for _, f := range given {
 		f()
 	}
 }
 
-// done removes a job that was done.
+// done removes the job of delivery d, which was done. If another host has the job by now, it stays.
 func (s *server) done(d *delivery) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -285,8 +291,8 @@ func (s *server) done(d *delivery) {
 	}
 }
 
-// release takes a job back, for others to do. One that comes back too often fails
-// the run.
+// release takes the job of delivery d back into the queue. refused says that its host could not do
+// it; a job that was refused maxReleases times fails the run.
 func (s *server) release(d *delivery, refused bool) {
 	var fails *Coordinator
 	s.mu.Lock()

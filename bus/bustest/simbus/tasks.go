@@ -8,7 +8,8 @@ import (
 	"fedpace/bus"
 )
 
-// SendTask sends a copy of a task.
+// SendTask sends a copy of the task t of a simulated client to the bus, which passes it to a host.
+// It sets the run's stamp and this coordinator's placement in t.
 func (c *Coordinator) SendTask(client int, t *bus.Task) error {
 	if err := t.Validate(); err != nil {
 		return err
@@ -25,7 +26,8 @@ func (c *Coordinator) SendTask(client int, t *bus.Task) error {
 	return nil
 }
 
-// answer sends the plan of a task, unless the host has ended.
+// answer computes the plan of the task t of a client and sends it to the run's coordinator, unless
+// the host has ended. A task of another configuration, or a plan that fails, ends the host.
 func (h *Host) answer(client int, t *bus.Task) {
 	h.planning.Lock()
 	defer h.planning.Unlock()
@@ -52,7 +54,8 @@ func (h *Host) answer(client int, t *bus.Task) {
 	})
 }
 
-// takePlan leaves out a plan of another coordinator's task.
+// takePlan takes a plan that has arrived. A plan for a task of another coordinator of the run has
+// another placement and is counted as ignored.
 func (c *Coordinator) takePlan(p bus.ClientPlan) {
 	if p.Plan.Placement == c.first {
 		c.plans.Put(p)

@@ -122,7 +122,7 @@ type model struct {
 	streams []int
 	// params is the number of parameters, frozen ones included.
 	params int
-	// number of frozen parameters, which are the last ones
+	// frozen is the number of frozen parameters, which are the last ones.
 	frozen int
 	// arithmetic makes the computation of one worker, for batches of at most maxBatch samples.
 	arithmetic func(maxBatch int, isa kernel.ISA) network.Arithmetic

@@ -20,7 +20,7 @@ type Personal struct {
 	tensors []Tensor
 	// places holds, for each of tensors, the index in ModelInfo's parameters where it begins.
 	places []int
-	// number of shared parameters that train
+	// trainable is the number of shared parameters that train, which come first.
 	trainable int
 	// communicated is the number of parameters that a task transfers, which are all of the shared
 	// ones.

@@ -28,7 +28,8 @@ func ThisBoard() *Board { return &Board{os.DirFS("/proc"), os.DirFS("/sys")} }
 type Machine struct {
 	// System is the operating system and architecture, such as linux/arm64.
 	System string `json:"system"`
-	// Model is the name of the board.
+	// Model is the name of the board, and Processors the number of processors that this program
+	// uses.
 	Model      string `json:"model"`
 	Processors int    `json:"processors"`
 	// PeakBytes is this program's largest memory while it trained.
@@ -39,7 +40,7 @@ type Machine struct {
 	Celsius float64 `json:"celsius"`
 	// PowerSource is what the power was read from.
 	PowerSource string `json:"power_source"`
-	// nil: not known.
+	// Watts is the mean power in each phase. Nil means that it is not known.
 	Watts *Watts `json:"watts"`
 }
 

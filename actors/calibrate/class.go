@@ -18,14 +18,17 @@ import (
 
 // Result is everything that was measured of a device. Parts that were not wanted are nil.
 type Result struct {
-	// Of the class.
+	// Name is that of the class, and Date the time of the measurement.
 	Name string    `json:"name"`
 	Date time.Time `json:"date"`
-	// Of this program.
-	Version string    `json:"version"`
-	Machine Machine   `json:"machine"`
+	// Version is that of this program.
+	Version string `json:"version"`
+	// Machine describes the device.
+	Machine Machine `json:"machine"`
+	// Compute holds the times of local steps, one entry for each size of minibatches.
 	Compute []Compute `json:"compute"`
-	Network *Network  `json:"network"`
+	// Network is the measured link.
+	Network *Network `json:"network"`
 }
 
 // Measured reads a file that calibrate --json wrote, and returns its values in the form in which a

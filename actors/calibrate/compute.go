@@ -18,21 +18,22 @@ import (
 type Compute struct {
 	// Task is custom for a model that is not of the paper.
 	Task tasks.Task `json:"task"`
-	// As learn.Parse reads it.
+	// Model is the name of the model, as learn.Parse reads it.
 	Model string `json:"model"`
-	// Samples of a minibatch.
+	// Batch is the number of samples of a minibatch.
 	Batch int `json:"batch"`
-	// instructions, or the class of an external trainer.
+	// Kernel names the instructions that compute the steps, or the class of an external trainer.
 	Kernel string `json:"kernel"`
 
+	// SecondsPerStep is the time of one local step.
 	SecondsPerStep robust.Estimate `json:"seconds_per_step"`
-	// Deviation of a step's time over its mean.
+	// StepCV is the standard deviation of a step's time over its mean.
 	StepCV float64 `json:"step_cv"`
 	Phase
 
 	// Tasks is the number of tasks of Steps steps that were measured, and of tasks of one step.
 	Tasks int `json:"tasks"`
-	// Of a long task.
+	// Steps is the number of steps of a long task.
 	Steps int `json:"steps"`
 	// WarmUp is the number of pairs of tasks before them that do not count.
 	WarmUp int `json:"warm_up"`
@@ -43,7 +44,8 @@ type Compute struct {
 	// Settled says that the first half was left out because of the drift.
 	Settled bool `json:"settled"`
 
-	// Table 2; 0: not of the paper.
+	// PaperSeconds and PaperStd are the mean and the deviation of a step's time in the paper's
+	// Table 2. They are 0 for what the paper does not have.
 	PaperSeconds float64 `json:"paper_seconds_per_step,omitempty"`
 	PaperStd     float64 `json:"paper_std_seconds,omitempty"`
 }

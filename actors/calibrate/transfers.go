@@ -18,10 +18,11 @@ const Run = bus.Calibration
 
 // Transfer is one model that was fetched and sent back as an update. Times are in seconds.
 type Transfer struct {
-	// Of the model, float32 each.
-	Values   int
+	// Values is the number of values of the model, each a float32.
+	Values int
+	// Download is the time of fetching the model, in seconds.
 	Download float64
-	// Both in seconds.
+	// Upload is the time of sending it back, in seconds.
 	Upload float64
 }
 
@@ -39,6 +40,7 @@ func Sizes(params int) []int {
 
 // Link is the speed of one direction.
 type Link struct {
+	// Mbps is the speed in Mbit/s.
 	Mbps robust.Estimate `json:"mbps"`
 	// ModelSeconds is the time of the main model.
 	ModelSeconds robust.Estimate `json:"whole_seconds"`
@@ -49,15 +51,17 @@ type Link struct {
 
 // Network is a device's link to a coordinator.
 type Network struct {
+	// Server is the address of the server that carried the models.
 	Server string `json:"server"`
-	// Of the model that matters.
+	// Params is the number of values of the model whose transfers matter.
 	Params int `json:"params"`
-	// Of one request and its answer.
+	// RoundTrip is the time of one request and its answer.
 	RoundTrip robust.Estimate `json:"round_trip_seconds"`
 	// LocalSteps are those of the first tasks of the coordinator's runs. 1 means that it does not say.
-	LocalSteps int  `json:"local_steps"`
-	Download   Link `json:"download"`
-	Upload     Link `json:"upload"`
+	LocalSteps int `json:"local_steps"`
+	// Download and Upload are the two directions.
+	Download Link `json:"download"`
+	Upload   Link `json:"upload"`
 }
 
 // summarise fits a line to the transfers of each direction, where params is the number of values of

@@ -153,18 +153,24 @@ type reply struct {
 
 // taskDone says that a task's model lies in its slot.
 type taskDone struct {
-	Index int      `json:"index"`
-	Loss  *float64 `json:"loss"`
-	// Bytes.
+	// Index is the number of the task in its request, from 0.
+	Index int `json:"index"`
+	// Loss is the mean loss of the first minibatch before the first step.
+	Loss *float64 `json:"loss"`
+	// State is the number of bytes that the client keeps.
 	State int `json:"state"`
 }
 
 // exception is an error that the user's code raised, with its place.
 type exception struct {
-	Index int    `json:"index"`
-	Text  string `json:"text"`
-	File  string `json:"file"`
-	Line  int    `json:"line"`
+	// Index is the number of the task in its request, and −1 if no single task is concerned.
+	Index int `json:"index"`
+	// Text is the message of the exception.
+	Text string `json:"text"`
+	// File is the file of the script in which it was raised, and Line the line in it, 0 if it is
+	// not known.
+	File string `json:"file"`
+	Line int    `json:"line"`
 }
 
 // parse reads a line of the process and checks that it is exactly one reply: one JSON object with

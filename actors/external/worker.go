@@ -384,8 +384,9 @@ func (w *Worker) singleReply(ctx context.Context, p *process, r *request, wanted
 
 // Scores are the results of an evaluation: sums and weights of the loss and of each metric.
 type Scores struct {
+	// Loss is the sum of the losses with its weight.
 	Loss *learn.Score `json:"loss"`
-	// In the order of the greeting.
+	// Metrics are the scores of the metrics, in the order of the greeting.
 	Metrics []learn.Score `json:"metrics"`
 }
 

@@ -46,7 +46,8 @@ type Class struct {
 
 	Count int `key:"count" is:"null" range:"[1,10000000]" help:"number of clients of this class, taken in the order of classes; null: by weight"`
 
-	// Each client's own speeds, drawn once and kept in all rounds.
+	// DownloadMbps, UploadMbps and SecondsPerStep are distributions of which each client draws its
+	// own speeds once, and keeps them in all rounds.
 	DownloadMbps   Distribution `key:"download_mbps" is:"null" unit:"Mbit/s" help:"a client's own download speed"`
 	UploadMbps     Distribution `key:"upload_mbps" is:"null" unit:"Mbit/s" help:"a client's own upload speed"`
 	SecondsPerStep Distribution `key:"seconds_per_step" is:"null" unit:"seconds" help:"a client's own mean time of a minibatch"`
@@ -122,11 +123,11 @@ func (l *Links) isSet() bool { return l.File != "" }
 
 // Dropout says how tasks end early. The zero Dropout is never.
 type Dropout struct {
-	// Probability, by task: its client leaves at a time drawn uniformly from the
-	// whole of the planned work.
+	// Probability is that with which the client of a task leaves, at a time drawn uniformly from
+	// the whole of the planned work.
 	Probability float64 `key:"probability" default:"0" range:"[0,1]" help:"that a client leaves in a task's middle"`
-	// WhenUnavailable: a client also leaves when its availability ends before
-	// its work does, and at once when it is not available at the start.
+	// WhenUnavailable says that a client also leaves when its availability ends before its work
+	// does, and at once when it is not available at the start.
 	WhenUnavailable bool `key:"when_unavailable" default:"false" help:"clients also leave when their availability ends"`
 	// Away is what a client does whose availability ends in a task: [AwayWaits], or nothing, as if it
 	// were available until the task is done.

@@ -14,12 +14,14 @@ import (
 // logistic is the mean cross-entropy of softmax(W x + b) with (μ/2)‖(W, b)‖².
 // Parameters are in the model's order: W row by row, then b.
 type logistic struct {
+	// features and classes are the sizes of W, which has a row for each class.
 	features, classes int
-	mu                float64
-	// By client, one behind the other.
+	// mu is the factor μ of the regularisation.
+	mu float64
+	// rows and labels hold the samples of each client, one behind the other.
 	rows   [][]float64
 	labels [][]int32
-	// L.
+	// smooth is L, a bound of the curvature of every client's objective.
 	smooth float64
 }
 

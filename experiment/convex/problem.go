@@ -27,26 +27,31 @@ type objective interface {
 
 // Problem is a federated problem with its optimum.
 type Problem struct {
-	// Of every client, loss/length².
+	// L and Mu bound the curvature of every client's objective from above and below, in units of
+	// loss over squared length.
 	L, Mu float64
-	// x*.
+	// Star is x*, the minimum of the weighted objective.
 	Star []float64
-	// F(x*).
+	// FStar is F(x*), its value there.
 	FStar float64
-	// F* − Σ p_c f_c*.
-	Gamma   float64
+	// Gamma is F* − Σ p_c f_c*: how far the clients' own minima are from the common one.
+	Gamma float64
+	// Clients is the number of clients.
 	Clients int
-	// Samples a minibatch.
+	// Batch is the number of samples of a minibatch.
 	Batch int
-	// p_c.
+	// Weights holds p_c, the weight of each client in the objective.
 	Weights []float64
 
-	// Whoever opened it closes it.
-	Set   federated.Set
+	// Set is the data set, which whoever opened it closes.
+	Set federated.Set
+	// Model is the model whose parameters are x.
 	Model learn.Model
 
+	// objective computes the clients' objectives and their gradients.
 	objective objective
-	samples   []int
+	// samples holds the number of samples of each client.
+	samples []int
 }
 
 // maxParameters bounds the problems whose minimum is found by Newton's method.

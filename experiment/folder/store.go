@@ -33,7 +33,6 @@ type Store struct {
 	// namesUnsynced says that files have been made since the folder was synced.
 	namesUnsynced bool
 
-	// Of a run that goes on.
 	// resumed says that the run goes on in a folder that it had before.
 	resumed bool
 	// checkpointed holds the outputs as they were at the run's checkpoint, by name.

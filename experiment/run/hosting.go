@@ -196,23 +196,26 @@ func (s *service) hostCounts() prometheus.HostCounts {
 
 // served is a run that the host serves, or one that it refused or failed to serve.
 type served struct {
+	// run is the name of the run, and stamp tells it from others of its name.
 	run   string
 	stamp uint64
 	// last is when the last announcement of the run came.
 	last time.Time
 	// moves is how often the host has connected anew since then.
 	moves int
-	stop  context.CancelFunc
+	// stop ends the service of the run.
+	stop context.CancelFunc
 	// over says that the coordinator has announced the end of the run.
 	over bool
 
-	// Once its service has ended:
+	// done says that the service has ended.
 	done bool
 	// err is why the service ended; it is nil if it was stopped.
 	err error
 	// refused says that this machine cannot serve the run.
 	refused bool
-	ended   time.Time
+	// ended is when the service ended.
+	ended time.Time
 }
 
 // handleAnnouncement takes one announcement of a run: it starts to serve a run that is new, or whose

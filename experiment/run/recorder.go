@@ -593,9 +593,10 @@ type Progress struct {
 	// Done says that the run is complete.
 	Done bool
 
-	// Of the round under way: wall time since it began, and of its clients those that have been
-	// trained, where that has begun.
-	InRound          time.Duration
+	// InRound is the wall time since the round under way began.
+	InRound time.Duration
+	// Trained is how many of the round's Clients have been trained. Both are 0 while no client is
+	// trained.
 	Trained, Clients int
 }
 

@@ -35,8 +35,9 @@ type Batch struct {
 	// X holds dense samples: N rows of Samples.Features values, one row after the other.
 	X []float32
 
-	// Sparse: compressed rows. Row i holds Index[RowStart[i]:RowStart[i+1]]
-	// with its Values; indices within a row are distinct and ascending.
+	// RowStart, Index and Value hold sparse samples as compressed rows. Row i holds the words
+	// Index[RowStart[i]:RowStart[i+1]] with their values; the indices within a row are distinct and
+	// ascending.
 	RowStart []int32
 	Index    []int32
 	Value    []float32

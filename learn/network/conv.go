@@ -361,7 +361,8 @@ type pooledStage struct {
 	convStage
 	// y holds the four positions of one output: 4 × maps × lanes values.
 	y []float32
-	// which of its four positions each output is: height × width × maps × lanes
+	// code says which of its four positions each output is: height × width × maps × lanes values
+	// from 0 to 3.
 	code []int32
 	// dy holds the gradient of the convolution's output.
 	dy []float32

@@ -50,12 +50,13 @@ type network struct {
 	input *Activation
 	// links are the stages of the list, in order.
 	links []*link
-	// all stages that have parameters, those within others included
+	// leaves are all stages that have parameters, those within other stages included.
 	leaves []*link
 	// activations are the values between stages.
 	activations []*Activation
 	// z holds the outputs of the last layer. Their gradient is written in their place.
-	z    *Activation
+	z *Activation
+	// head computes the loss and the scores from the outputs.
 	head head
 
 	// alpha is the factor of the gradient in the step that is under way. If it is 0, the parameters
@@ -66,7 +67,8 @@ type network struct {
 	// ranges lists the parts of grad that are in use.
 	ranges []span
 	// row holds images, one sample after the other.
-	row  []float32
+	row []float32
+	// pass is the block that is under way.
 	pass Pass
 }
 

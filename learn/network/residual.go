@@ -109,11 +109,12 @@ func (l ResidualLayer) Stage(at *Place) Stage {
 // residualStage computes F(x) + x.
 type residualStage struct {
 	*Place
+	// body holds the stages of the list, F.
 	body []*link
 	// shortcut is the convolution that brings the input to the shape of the output. If it is nil,
 	// the input itself is added.
 	shortcut *link
-	// output of the shortcut
+	// shortcutY holds the outputs of the shortcut. It is nil without one.
 	shortcutY *Activation
 }
 

@@ -56,14 +56,18 @@ const (
 // Operand is an m×k matrix read element by element: (i, k) at i*Row + k*Col.
 // Row-major and transposed matrices differ only in their strides.
 type Operand struct {
-	Data     []float32
+	// Data holds the elements.
+	Data []float32
+	// Row and Col are the distances in floats from one row and one column to the next.
 	Row, Col int
 }
 
 // Matrix is row-major with LD floats from one row to the next.
 type Matrix struct {
+	// Data holds the elements, row by row.
 	Data []float32
-	LD   int
+	// LD is the distance in floats from one row to the next.
+	LD int
 }
 
 // Block is a block of samples as a matrix.
@@ -121,7 +125,9 @@ const near = 1 << 16
 // pack holds what gemmGo multiplies: three rows of A side by side, and columns of B in pairs, each pair
 // behind the one before. Neither has strides or bounds to check.
 type pack struct {
+	// a holds three rows of A side by side, one element for each k.
 	a [][3]float32
+	// b holds pairs of columns of B, each pair behind the one before.
 	b [][2]float32
 	// product holds three rows of the product.
 	product [3][]float32

@@ -38,23 +38,37 @@ type routine struct {
 	gemm func(isa ISA, m, n, k int, segments []Segment, a Operand, b, dst Matrix, op Op, aux []float32, alpha float32)
 
 	// lanes is the number of float32 values in a vector register.
-	lanes      int
-	transpose  func(dst *float32, ldd int, src *float32, lds int, down, right int)
+	lanes int
+	// transpose moves tiles of 8×8, down×right of them.
+	transpose func(dst *float32, ldd int, src *float32, lds int, down, right int)
+	// copyPieces copies whole vectors of each piece.
 	copyPieces func(dst *float32, toRow, toStep int, src *float32, fromRow, fromStep, rows, pieces, chunks int)
-	lookup     func(dst *float32, src *uint8, table *float32, groups int)
-	prefetch   func(src *uint8, lines int)
+	// lookup decodes groups of 16 bytes.
+	lookup func(dst *float32, src *uint8, table *float32, groups int)
+	// prefetch asks for cache lines.
+	prefetch func(src *uint8, lines int)
 	// denseSteps holds the kernels of a dense layer's step, by the number of samples less one.
-	denseSteps  []denseStep
-	softmax     func(z *float32, rows, vectors int, scale float32, top, sum *float32)
-	rowSums     func(dst, x *float32, rows int, alpha float32, mode int, mask, minus *int32)
-	addScaled   func(dst, x *float32, groups int, alpha float32)
+	denseSteps []denseStep
+	// softmax works on columns of a block of logits.
+	softmax func(z *float32, rows, vectors int, scale float32, top, sum *float32)
+	// rowSums sums the rows of a block; mask selects the lanes that count, and minus is -0 in the
+	// others.
+	rowSums func(dst, x *float32, rows int, alpha float32, mode int, mask, minus *int32)
+	// addScaled works on groups of 8 values.
+	addScaled func(dst, x *float32, groups int, alpha float32)
+	// gruForward and gruBackward work on gates of n values each, whole vectors.
 	gruForward  func(n int, in, state, h, saved *float32)
 	gruBackward func(n int, dh, saved, h, da *float32)
-	maxPool     func(rows int, x *float32, lx, right, down int, dst *float32, ld int, code *int32, fullBlock bool)
-	maxUnpool   func(rows int, gradient *float32, ld int, code *int32, dst *float32, right, down int, fullBlock bool)
+	// maxPool and maxUnpool work on whole rows if fullBlock is set, and otherwise on their first
+	// halves.
+	maxPool   func(rows int, x *float32, lx, right, down int, dst *float32, ld int, code *int32, fullBlock bool)
+	maxUnpool func(rows int, gradient *float32, ld int, code *int32, dst *float32, right, down int, fullBlock bool)
 
+	// addExact and addExactAndReset work on groups of 16 values, and return the number of groups
+	// that are left.
 	addExact, addExactAndReset func(dst *int64, x, base *float32, groups int, w float64) int
 
+	// centre and the routines below work on groups of 8 values.
 	centre        func(dst, x, mean, squares *float32, groups int)
 	affine        func(dst, x, scale, shift *float32, groups int, lowerBound float32)
 	addDots       func(sum, dot, y, x *float32, groups int)

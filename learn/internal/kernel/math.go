@@ -24,12 +24,15 @@ const (
 // numbers, which processors are slow at, for what is later multiplied with it. A
 // NaN stays.
 func Exp(x float32) float32 {
+	// A NaN fails the comparison, and so stays.
 	if x < expMin {
 		x = expMin
 	}
+	// x is split into n · ln 2 + r with an integer n, and |r| at most half of ln 2.
 	n := (float32(x*log2e) + roundMagic) - roundMagic
 	r := x - float32(n*ln2hi)
 	r -= float32(n * ln2lo)
+	// A polynomial approximates exp(r), by Horner's scheme.
 	p := float32(exp5*r) + exp4
 	p = float32(p*r) + exp3
 	p = float32(p*r) + exp2
@@ -37,6 +40,7 @@ func Exp(x float32) float32 {
 	p = float32(p*r) + exp0
 	p = float32(float32(p*r)*r) + r
 	p++
+	// 2^n is made by its exponent.
 	return p * math.Float32frombits(uint32(int32(n)+127)<<23)
 }
 
@@ -47,6 +51,7 @@ func Log(x float64) float64 {
 	if x != x || math.IsInf(x, 0) {
 		return x
 	}
+	// x is split into m · 2^e, with m between 1/√2 and √2.
 	b := math.Float64bits(x)
 	e := int(b>>52) - 1023
 	m := math.Float64frombits(b&(1<<52-1) | 1023<<52)

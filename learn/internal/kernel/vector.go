@@ -38,7 +38,9 @@ func transposeGo(dst, src Matrix, r0, r1, c0, c1 int) {
 // Pieces are rows of pieces of memory. Row is the distance in floats from one row to the next, and Step
 // that from one piece to the next.
 type Pieces struct {
-	Data      []float32
+	// Data holds the pieces.
+	Data []float32
+	// Row and Step are distances in floats.
 	Row, Step int
 }
 

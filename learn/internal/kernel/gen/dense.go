@@ -71,7 +71,8 @@ func denseStep(s simd, samples int) {
 
 	// Each pass loads the weights of one or two rows, and clears their gradients.
 	Label("row")
-	var weight, gradient [2]reg.VecVirtual // of vectors or of rows
+	// weight and gradient are those of two vectors, or of two rows.
+	var weight, gradient [2]reg.VecVirtual
 	weights := []Mem{{Base: row}, {Base: row, Disp: s.bytes}}
 	if rows == 2 {
 		weights[1] = Mem{Base: row, Index: ldw, Scale: 1}
@@ -84,7 +85,8 @@ func denseStep(s simd, samples int) {
 		VMOVUPS(m, weight[i])
 		s.zero(gradient[i])
 	}
-	for off := 0; off < width; off += 64 { // every row is in another page
+	// Every row is in another page, which the processor does not fetch by itself.
+	for off := 0; off < width; off += 64 {
 		PREFETCHT0(Mem{
 			Base:  row,
 			Index: ldw,
@@ -135,7 +137,8 @@ func denseStep(s simd, samples int) {
 	s.zero(zero)
 	for i := range samples {
 		for v := range vectors {
-			const less = 0x11 // ordered, quiet
+			// less is the predicate "less than" that is false for a NaN and raises no exception.
+			const less = 0x11
 			if s.masks {
 				on := K()
 				VCMPPS(Imm(less), input(i, v), zero, on)

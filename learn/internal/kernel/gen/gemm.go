@@ -56,6 +56,7 @@ func gemm(s simd, mr, nr int) {
 		VMOVUPS(Mem{Base: p}, vmask)
 	}
 
+	// Each row of the tile has nr accumulators, which stay in registers.
 	acc := make([][]reg.VecVirtual, mr)
 	for i := range acc {
 		for range nr {
@@ -85,16 +86,19 @@ func gemm(s simd, mr, nr int) {
 			s.zero(acc[i][v])
 		}
 	}
+	// The sum goes over all segments, and within each over k.
 	segment := load("segment")
 	segments := load("segments")
 
 	Label("segment")
+	// The four pointers are moved to the rows of A at which the segment begins.
 	pointers := []reg.GPVirtual{GP64()}
 	MOVQ(Mem{Base: segment}, pointers[0])
 	LEAQ(Mem{Base: a, Index: pointers[0], Scale: 4}, pointers[0])
 	for g := 1; g < len(pointerAt) && pointerAt[g] < mr; g++ {
 		p := GP64()
-		step := pointerAt[g] - pointerAt[g-1] // 3, 2, 5
+		// The steps between the pointers are 3, 2 and 5 rows.
+		step := pointerAt[g] - pointerAt[g-1]
 		LEAQ(Mem{Base: pointers[g-1], Index: ars, Scale: uint8(step &^ 1)}, p)
 		if step%2 == 1 {
 			ADDQ(ars, p)
@@ -109,6 +113,7 @@ func gemm(s simd, mr, nr int) {
 	Load(Param("k"), k)
 
 	Label("loop")
+	// Each pass loads one row of the panel of B, and one value of A for each row of the tile.
 	bv := make([]reg.VecVirtual, nr)
 	for v := range bv {
 		bv[v] = s.vec()
@@ -123,7 +128,8 @@ func gemm(s simd, mr, nr int) {
 		}
 	}
 	ADDQ(ldb, b)
-	x := s.vec() // one is enough: the processor renames it
+	// One register is enough for all rows, because the processor renames it.
+	x := s.vec()
 	for i := range mr {
 		r := rowAt[i]
 		m := Mem{Base: pointers[r.pointer]}

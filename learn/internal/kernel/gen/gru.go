@@ -54,7 +54,8 @@ func gruForward(s simd) {
 	denominator := func(x reg.VecVirtual) {
 		VMINPS(x, bound(s, gateLimit), x)
 		VMAXPS(x, bound(s, -gateLimit), x)
-		VXORPS(bits(1<<31), x, x) // the sign
+		// The bit of the sign is flipped, which makes −x of x.
+		VXORPS(bits(1<<31), x, x)
 		expInRange(s, x)
 		VADDPS(ones, x, x)
 	}

@@ -61,7 +61,8 @@ func normalisation() {
 			t := YMM()
 			VMOVUPS(operands["scale"], t)
 			VFMADD213PS(operands["shift"], t, v)
-			VMAXPS(v, lowerBound, v) // a NaN stays
+			// The order of the operands lets a NaN stay.
+			VMAXPS(v, lowerBound, v)
 			VMOVUPS(v, operands["dst"])
 		})
 	walk("addDots", ": see AddDots.", []string{"sum", "dot", "y", "x"}, "", none, func(operands map[string]Mem) {
@@ -95,12 +96,14 @@ func normalisation() {
 		v := YMM()
 		VMOVUPS(operands["dst"], v)
 		VADDPS(operands["x"], v, v)
-		VMAXPS(v, zero, v) // a NaN stays
+		// The order of the operands lets a NaN stay.
+		VMAXPS(v, zero, v)
 		VMOVUPS(v, operands["dst"])
 	})
 	walk("mask", ": see Mask.", []string{"dst", "x"}, "", clear, func(operands map[string]Mem) {
 		k := YMM()
-		VCMPPS(Imm(0x11), operands["x"], zero, k) // 0 < x
+		// The mask is set where 0 < x.
+		VCMPPS(Imm(0x11), operands["x"], zero, k)
 		VANDPS(operands["dst"], k, k)
 		VMOVUPS(k, operands["dst"])
 	})

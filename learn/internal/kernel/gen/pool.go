@@ -46,7 +46,8 @@ func maxPool(s simd) {
 				VMOVUPS(position(j), v)
 				if s.wide() {
 					k := K()
-					VCMPPS(Imm(0x11), v, best, k) // best < v
+					// The mask is set where best < v.
+					VCMPPS(Imm(0x11), v, best, k)
 					VMOVAPS(v, k, best)
 					VMOVDQA32(winners[j], k, c)
 				} else {

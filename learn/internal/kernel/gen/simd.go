@@ -11,9 +11,11 @@ import (
 
 // simd says in what the vector extensions differ.
 type simd struct {
-	name  string
-	bytes int  // of a vector
-	masks bool // registers for masks, as AVX-512 has them
+	name string
+	// bytes is the length of a vector in bytes.
+	bytes int
+	// masks says that there are registers for masks, as AVX-512 has them.
+	masks bool
 	// maxRows is the largest register tile for one and for two vectors of columns.
 	maxRows [3]int
 	vec     func() reg.VecVirtual

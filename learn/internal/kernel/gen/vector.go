@@ -15,14 +15,18 @@ const blockRow = 4 * 32 // bytes from a feature of a block to the next
 func expInRange(s simd, x reg.VecVirtual) {
 	n := s.vec()
 	p := s.vec()
+	// n becomes x/ln 2, rounded to an integer.
 	VMULPS(s.vector(1.44269504088896341), x, n)
 	if s.wide() {
-		VRNDSCALEPS(Imm(8), n, n) // to nearest, no exception
+		// The immediate 8 rounds to the nearest integer and raises no exception.
+		VRNDSCALEPS(Imm(8), n, n)
 	} else {
 		VROUNDPS(Imm(8), n, n)
 	}
+	// n · ln 2 is taken from x in two parts, so that no bit is lost.
 	VFNMADD231PS(s.vector(0.693359375), n, x)
 	VFNMADD231PS(s.vector(-2.12194440e-4), n, x)
+	// The polynomial is computed by Horner's scheme.
 	VMOVUPS(s.vector(1.9875691500e-4), p)
 	for _, c := range []float32{1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1} {
 		VFMADD213PS(s.vector(c), x, p)
@@ -73,7 +77,8 @@ func softmax(s simd) {
 	Label("exp")
 	VMOVUPS(Mem{Base: p}, x)
 	VSUBPS(Mem{Base: top}, x, x)
-	VMAXPS(x, lowerBound, x) // a NaN stays
+	// The order of the operands lets a NaN stay.
+	VMAXPS(x, lowerBound, x)
 	expInRange(s, x)
 	VMOVUPS(x, Mem{Base: p})
 	VADDPS(x, total, total)
@@ -83,7 +88,8 @@ func softmax(s simd) {
 
 	// The third pass multiplies by the scale over the sum.
 	f := s.vec()
-	VBROADCASTSS(argument("scale"), f) // not before: AVX2 has too few registers
+	// The scale is loaded only now, because AVX2 has too few registers to keep it.
+	VBROADCASTSS(argument("scale"), f)
 	VDIVPS(total, f, f)
 	MOVQ(z, p)
 	MOVQ(rows, k)

@@ -28,7 +28,8 @@ func Files(dir, suffix string) (files []string) {
 	return files
 }
 
-// Hash identifies files by their content.
+// Hash returns the SHA-256 of the content of each of the files called names, in their order. The
+// files are read on all processors.
 func Hash(names []string) ([][sha256.Size]byte, error) {
 	sums := make([][sha256.Size]byte, len(names))
 	return sums, Each(len(names), func(i int) error {
@@ -44,7 +45,9 @@ func Hash(names []string) ([][sha256.Size]byte, error) {
 	})
 }
 
-// Each runs do for 0 to n-1 on all processors and waits for all.
+// Each calls do with 0 to n-1, on all processors at the same time, and waits for all calls. It
+// returns the error of the first call that failed in time, which may be another one in the next
+// run.
 func Each(n int, do func(i int) error) error {
 	var workers errgroup.Group
 	workers.SetLimit(runtime.GOMAXPROCS(0))
@@ -54,12 +57,15 @@ func Each(n int, do func(i int) error) error {
 	return workers.Wait()
 }
 
-// OpenSource looks at a path. Close its File after use.
+// OpenSource looks at the file or folder at path and opens a file. It reads the first bytes, by
+// which readers recognise it. For a path that does not exist, the error names a similar one in the
+// same folder. The caller closes File, which is nil for a folder.
 func OpenSource(path string) (*Source, error) {
 	found, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		var siblings []string
-		entries, _ := os.ReadDir(filepath.Dir(path)) // nothing is near without them
+		// Without the entries of the folder, nothing is suggested.
+		entries, _ := os.ReadDir(filepath.Dir(path))
 		for _, f := range entries {
 			siblings = append(siblings, f.Name())
 		}

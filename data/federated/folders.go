@@ -39,10 +39,11 @@ const hiveMissing = "__HIVE_DEFAULT_PARTITION__"
 // maxFolderDepth bounds the folders in folders that are looked into.
 const maxFolderDepth = 8
 
-// TableFiles lists the files of a folder with names that end in one of the suffixes, in lexical order of
-// their paths. These are the files in it, else those in its folder data, else those below it where all
-// folders on the way are called column=value, or by a word for a part, as train and test. It is nil if
-// there is none. A folder with such files that is called otherwise is an error, if others are read.
+// TableFiles returns the files of a folder with names that end in one of the suffixes, in lexical
+// order of their paths; nil if there is none. These are the files in dir, else those in its folder
+// data, else those below it where all folders on the way are called column=value, or by a word for
+// a part, as train and test. A folder with such files that is called otherwise is an error, if
+// others are read.
 func TableFiles(dir string, suffixes ...string) ([]TableFile, error) {
 	for _, folder := range []string{dir, filepath.Join(dir, "data")} {
 		if files := filesWith(folder, suffixes); files != nil {
@@ -66,6 +67,7 @@ func TableFiles(dir string, suffixes ...string) ([]TableFile, error) {
 			ShortList(w.others),
 		)
 	}
+	// All files must have the same columns, so their folders must give the same ones.
 	keysOf := func(f *TableFile) []string { return names.Of(f.Keys, func(k FolderKey) string { return k.Name }) }
 	first := keysOf(&w.files[0])
 	for i := range w.files {
@@ -99,8 +101,8 @@ type folderWalk struct {
 	others []string
 }
 
-// walk looks into the folders in dir. around is what the folders around dir say of their rows, without a
-// path. depth is how many folders deeper it may go.
+// walk looks for files in the folders within dir and collects them in w. around is what the folders
+// around dir say of their rows, without a path. depth is how many folders deeper it may go.
 func (w *folderWalk) walk(dir string, around TableFile, depth int) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil || depth == 0 {
@@ -114,11 +116,13 @@ func (w *folderWalk) walk(dir string, around TableFile, depth int) error {
 		if info, err := os.Stat(path); isHidden || err != nil || !info.IsDir() {
 			continue
 		}
+		// The keys are copied, because the folders within dir share those around it.
 		place := around
 		place.Keys = slices.Clone(around.Keys)
 		word := strings.ToLower(name)
 		key, value, isKey := strings.Cut(name, "=")
 		switch {
+		// A folder called column=value gives its rows this column.
 		case isKey && key != "":
 			place.Keys = append(place.Keys, FolderKey{Name: unescaped(key), Value: unescaped(value)})
 		case slices.Contains(TrainWords, word):
@@ -180,9 +184,9 @@ func filesWith(dir string, suffixes []string) (files []string) {
 	return files
 }
 
-// FileClient is the name of the client that a file of its own belongs to: the file's name without its
-// kind and, if parts are told by names, without the words for a part. client_7_test.csv and
-// client_7_train.csv are client_7.
+// FileClient returns the name of the client that the file at path belongs to: the name of the file
+// without its ending, one of suffixes. With partsByName, words for a part are left out as well:
+// client_7_test.csv and client_7_train.csv are both client_7.
 func FileClient(path string, partsByName bool, suffixes []string) string {
 	name := filepath.Base(path)
 	for _, suffix := range suffixes {
@@ -194,6 +198,7 @@ func FileClient(path string, partsByName bool, suffixes []string) string {
 	if !partsByName {
 		return name
 	}
+	// The words of the name are joined by underscores again.
 	const separators = "_-. "
 	var left []string
 	for _, word := range strings.FieldsFunc(name, func(r rune) bool { return strings.ContainsRune(separators, r) }) {

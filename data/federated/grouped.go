@@ -77,8 +77,9 @@ func (g *Grouping) Add(name string, train, held []int32) {
 	g.Train = append(g.Train, train...)
 }
 
-// Set completes s, which has the store and the labels, with the clients. It fails if no client can
-// train, or if no sample is held out.
+// Set completes s, which has the store and the labels of all samples, with the clients of the
+// grouping and notes on what was left out. It returns an error if no client can train, or if no
+// sample is held out.
 func (g *Grouping) Set(s Grouped) (*Grouped, error) {
 	switch {
 	case len(g.Names) == 0 && !g.HeldOutOnly:
@@ -92,6 +93,7 @@ func (g *Grouping) Set(s Grouped) (*Grouped, error) {
 		return nil, errors.New("no sample is held out for validation; want a client with at least 2 samples")
 	}
 	s.Names = g.Names
+	// The last entry ends the samples of the last client.
 	s.Starts = append(g.Starts, len(g.Train))
 	s.Train = g.Train
 	s.Held = g.Held
@@ -134,7 +136,8 @@ type Names struct {
 	number map[string]int
 }
 
-// Number is a name's number, from 0. A new name gets the next number.
+// Number returns the number of a name, counted from 0 in the order in which names are first seen. A
+// new name is added to List.
 func (n *Names) Number(name string) int {
 	i, ok := n.number[name]
 	if !ok {
@@ -195,7 +198,8 @@ func (s *Grouped) Batch(dst *learn.Batch, c int, samples []int32) error {
 	return nil
 }
 
-// HeldOutBatch appends held-out samples; they are in the order of the clients.
+// HeldOutBatch appends n held-out samples to dst, from the one with number first on. Held-out
+// samples are in the order of the clients. A range that does not exist is an error.
 func (s *Grouped) HeldOutBatch(dst *learn.Batch, first, n int) error {
 	if err := CheckHeldOut(s, first, n); err != nil {
 		return err

@@ -90,9 +90,10 @@ func DecodePNG(dst, encoded []byte, height, width int) error {
 	return DecodeImage(dst, encoded, height, width)
 }
 
-// DecodeImage turns a PNG, JPEG or GIF of the given size to bytes, colour by colour, or to one channel
-// where dst has room for one. Transparency changes no colour: a pixel has the values that the file
-// gives it. The header is judged before any memory is taken.
+// DecodeImage decodes a PNG, JPEG or GIF of height x width pixels to dst, one byte for each value:
+// all red ones, then all green and all blue ones, or one grey channel if dst has room for one.
+// Transparency changes no colour. The header is checked before any memory is taken, and an image of
+// another size is an error.
 func DecodeImage(dst, encoded []byte, height, width int) error {
 	config, kind, err := image.DecodeConfig(bytes.NewReader(encoded))
 	if err != nil {
@@ -115,6 +116,7 @@ func DecodeImage(dst, encoded []byte, height, width int) error {
 		return nil
 	}
 	for i := range plane {
+		// NRGBA keeps the colours of transparent pixels.
 		pixel := color.NRGBAModel.Convert(m.At(i%width, i/width)).(color.NRGBA)
 		// A grey pixel has equal channels, in whatever form the PNG stores it.
 		if len(dst) == plane {

@@ -36,7 +36,8 @@ type Options struct {
 // MaxClasses bounds the labels of custom data.
 const MaxClasses = 1 << 16
 
-// Check refuses options that no reader could follow.
+// Check returns an error for options that no reader could follow: negative numbers, too many
+// classes, or parameters of the partition that are outside their ranges.
 func (o Options) Check() error {
 	switch {
 	case o.MinTweets < 0:
@@ -51,7 +52,8 @@ func (o Options) Check() error {
 // TweetsAtLeast is how many tweets a user must have to be a client: 10 unless told.
 func (o Options) TweetsAtLeast() int { return cmp.Or(o.MinTweets, 10) }
 
-// Split deals a client's samples into training and held-out ones by the options' seed.
+// Split divides the samples of a client into training and held-out ones at random, by the seed of
+// the options and the number of the client. The same seed always gives the same parts.
 func (o Options) Split(client int, samples []int32) (train, held []int32) {
 	return Split(o.Seed, client, samples)
 }

@@ -142,8 +142,10 @@ func (p Partition) Complete() (Partition, error) {
 	return p, nil
 }
 
-// String is the partition in words, parameters included.
+// String describes the partition in words, with its parameters, for notes and reports. Parameters
+// that are not set are shown with their defaults.
 func (p Partition) String() string {
+	// A partition that cannot be completed is described as far as it goes.
 	p, _ = p.Complete()
 	switch p.Kind {
 	case "dirichlet":
@@ -277,7 +279,9 @@ func (p Partition) deal(labels, coarse []int32, values []float64, seed uint64) (
 	return clients, nil
 }
 
-// dealSet deals the samples of a set, whose natural clients some kinds need.
+// dealSet deals the training samples of the set s and returns the samples of each client, as
+// numbers from 0 among the training samples. labels has the label of each, coarse the coarse label
+// of each fine one. Only one kind needs the natural clients of s.
 func (p Partition) dealSet(s *Grouped, labels, coarse []int32, seed uint64) ([][]int32, error) {
 	if p.Kind != groupedNatural {
 		return p.deal(labels, coarse, s.valuesOf(), seed)
@@ -359,9 +363,10 @@ type urn struct {
 	count []int32
 }
 
-// newTree makes the urns over the labels that have samples; reset must precede the first draw. With
-// pachinko the tree has two levels: coarse labels with a weight of Alpha, and the fine labels of each
-// coarse one with a weight of Beta. Other kinds have one level of fine labels, and ignore coarse.
+// newTree makes the urns over the labels that have samples left in pools; reset must precede the
+// first draw. With pachinko the tree has two levels: coarse labels with a weight of Alpha, and the
+// fine labels of each coarse one with a weight of Beta. Other kinds have one level of fine labels,
+// and ignore coarse.
 func newTree(p Partition, pools [][]int32, coarse []int32) *tree {
 	t := &tree{pools: pools, root: urn{alpha: p.Alpha}}
 	for fine, pool := range pools {
@@ -372,6 +377,7 @@ func newTree(p Partition, pools [][]int32, coarse []int32) *tree {
 			t.root.labels = append(t.root.labels, int32(fine))
 			continue
 		}
+		// Pachinko: the fine label goes into the urn of its coarse label.
 		k := coarse[fine]
 		for int(k) >= len(t.below) {
 			t.below = append(t.below, urn{alpha: p.Beta})
@@ -394,12 +400,14 @@ func (t *tree) reset() {
 }
 
 // draw removes one sample from its pool and returns its number. At least one sample must be left. A
-// label without further samples leaves its urn, and a coarse label without fine ones leaves the root.
+// label without further samples leaves its urn, and a coarse label without fine ones leaves the
+// root.
 func (t *tree) draw(random *rand.PCG) int32 {
 	top := t.root.draw(random)
 	label := t.root.labels[top]
 	node := &t.root
 	place := top
+	// With two levels, the first draw has chosen a coarse label only.
 	if t.below != nil {
 		node = &t.below[label]
 		place = node.draw(random)
@@ -408,6 +416,7 @@ func (t *tree) draw(random *rand.PCG) int32 {
 	pool := t.pools[label]
 	sample := pool[len(pool)-1]
 	t.pools[label] = pool[:len(pool)-1]
+	// That was the last sample of the label.
 	if len(pool) == 1 {
 		node.remove(place)
 		if node != &t.root && len(node.labels) == 0 {
@@ -445,9 +454,10 @@ func (u *urn) remove(place int) {
 	u.count = slices.Delete(u.count, place, place+1)
 }
 
-// Partitioned returns a set with the same samples, whose training samples are dealt to new clients as p
-// says; the held-out samples stay as they are. coarse gives the coarse label of each fine one, for
-// pachinko alone. It fails for text, whose windows overlap, and where p needs labels and there are none.
+// Partitioned returns a set with the same samples, whose training samples are dealt to new clients
+// as p says; the held-out samples stay as they are. coarse gives the coarse label of each fine one,
+// for pachinko alone, and seed decides all random choices. It returns an error for text, whose
+// windows overlap, and where p needs labels and there are none.
 func (s *Grouped) Partitioned(p Partition, coarse []int32, seed uint64) (*Grouped, error) {
 	p.Clients = cmp.Or(p.Clients, len(s.Names))
 	labels := make([]int32, len(s.Train))
@@ -473,6 +483,7 @@ func (s *Grouped) Partitioned(p Partition, coarse []int32, seed uint64) (*Groupe
 	if err != nil {
 		return nil, err
 	}
+	// The names of the clients tell the kind of the partition.
 	g := Grouping{Held: s.Held}
 	smallest := math.MaxInt
 	largest := 0

@@ -29,7 +29,8 @@ const (
 // maxAttempts is how often dirichlet_by_class is drawn until every client has the fewest samples.
 const maxAttempts = 100
 
-// checkKind checks the parameters of these kinds, and fills in their defaults.
+// checkKind fills in the defaults of the parameters that kinds named as in Flower Datasets have,
+// and returns an error for values outside their ranges.
 func (p *Partition) checkKind() error {
 	switch p.Kind {
 	case pathological:
@@ -46,13 +47,15 @@ func (p *Partition) checkKind() error {
 	if p.Classes < 0 || p.Group < 0 {
 		return fmt.Errorf("partition: %d classes, groups of %d: want no negative number", p.Classes, p.Group)
 	}
+	// The negation refuses NaN, too.
 	if !(p.Strictness >= 0 && p.Strictness <= 1) {
 		return fmt.Errorf("partition: a strictness of %v, want 0 to 1", p.Strictness)
 	}
 	return nil
 }
 
-// sizeList reads Sizes.
+// sizeList returns the numbers in Sizes, a text such as 100,50,25: how many samples each client
+// gets. It returns an error unless each is 1 or more.
 func (p *Partition) sizeList() (sizes []int, err error) {
 	for _, text := range strings.Split(p.Sizes, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(text))
@@ -64,7 +67,7 @@ func (p *Partition) sizeList() (sizes []int, err error) {
 	return sizes, nil
 }
 
-// kindText is a partition of these kinds in words; empty for another kind.
+// kindText describes a partition of one of these kinds in words; it is empty for any other kind.
 func (p *Partition) kindText() string {
 	switch p.Kind {
 	case dirichletByClass:
@@ -85,13 +88,15 @@ func (p *Partition) kindText() string {
 	return ""
 }
 
-// dealKind deals the samples in order, which is shuffled, by one of these kinds. values are what the
-// kind continuous sorts by; nil: the labels.
+// dealKind deals the samples by one of these kinds and returns those of each client. order has the
+// numbers of the samples, shuffled, and labels the label of each sample. values are what the kind
+// continuous sorts by; nil stands for the labels.
 func (p *Partition) dealKind(order []int32, labels []int32, values []float64, random *rand.PCG) ([][]int32, error) {
 	switch p.Kind {
 	case dirichletByClass:
 		return p.byClass(order, labels, random)
 	case innerDirichlet:
+		// The sizes are drawn with Beta, the labels with Alpha.
 		withBeta := *p
 		withBeta.Alpha = p.Beta
 		return p.inner(order, labels, withBeta.sizes(len(order), random), random), nil
@@ -111,15 +116,17 @@ func (p *Partition) dealKind(order []int32, labels []int32, values []float64, ra
 	return nil, fmt.Errorf("partition: %s needs the clients of the source", p.Kind)
 }
 
-// byClass deals the samples of each label by Pólya's urn over the clients: a sample goes to client c
-// with a weight of alpha and the number of samples of this label that c has already. That is a
-// multinomial with proportions from Dir(alpha) for each label, so that sizes differ.
+// byClass deals the samples of each label by Pólya's urn over the clients: a sample goes to client
+// c with a weight of alpha plus the number of samples of this label that c has already. That is a
+// multinomial with proportions from Dir(alpha) for each label, so that sizes differ. It draws again
+// until each client has Min samples, and gives up after maxAttempts.
 func (p *Partition) byClass(order, labels []int32, random *rand.PCG) ([][]int32, error) {
 	smallest := 0
 	for range maxAttempts {
 		clients := make([][]int32, p.Clients)
 		urns := map[int32]*urn{}
 		for _, i := range order {
+			// Each label has an urn in which the clients are the labels.
 			u := urns[labels[i]]
 			if u == nil {
 				u = &urn{alpha: p.Alpha, labels: number(make([]int32, p.Clients)), count: make([]int32, p.Clients)}
@@ -142,7 +149,8 @@ func (p *Partition) byClass(order, labels []int32, random *rand.PCG) ([][]int32,
 	)
 }
 
-// inner deals each client its number of samples, with labels from an urn of its own.
+// inner deals sizes[c] samples to each client c, with labels from an urn of its own: the
+// proportions of its labels are drawn from Dir(Alpha), as far as samples of these labels are left.
 func (p *Partition) inner(order, labels []int32, sizes []int, random *rand.PCG) [][]int32 {
 	pools := make([][]int32, slices.Max(labels)+1)
 	for _, i := range order {
@@ -151,6 +159,7 @@ func (p *Partition) inner(order, labels []int32, sizes []int, random *rand.PCG) 
 	t := newTree(*p, pools, nil)
 	clients := make([][]int32, len(sizes))
 	for c, size := range sizes {
+		// Each client draws proportions of its own, from the samples that are left.
 		t.reset()
 		for range size {
 			clients[c] = append(clients[c], t.draw(random))
@@ -159,9 +168,9 @@ func (p *Partition) inner(order, labels []int32, sizes []int, random *rand.PCG) 
 	return clients
 }
 
-// pathological gives each client the same number of labels, in turn from a shuffled round of all
-// labels, and deals the samples of a label evenly to the clients that have it. Labels that no client
-// has are left over.
+// pathological gives each client the same number of labels, Classes, in turn from a shuffled round
+// of all labels, and deals the samples of a label evenly to the clients that have it (McMahan et
+// al. 2017 call such a split pathological). Labels that no client has are left over.
 func (p *Partition) pathological(order, labels []int32, random *rand.PCG) ([][]int32, error) {
 	present := slices.Compact(slices.Sorted(slices.Values(labels)))
 	if p.Classes > len(present) {
@@ -171,6 +180,8 @@ func (p *Partition) pathological(order, labels []int32, random *rand.PCG) ([][]i
 	holders := map[int32][]int{}
 	for c := range p.Clients {
 		for k := range p.Classes {
+			// Clients take their labels in turn, so that all labels are held equally often, or
+			// nearly so.
 			label := present[(c*p.Classes+k)%len(present)]
 			holders[label] = append(holders[label], c)
 		}
@@ -180,6 +191,7 @@ func (p *Partition) pathological(order, labels []int32, random *rand.PCG) ([][]i
 	for _, i := range order {
 		label := labels[i]
 		list := holders[label]
+		// No client has this label.
 		if len(list) == 0 {
 			continue
 		}
@@ -217,7 +229,8 @@ func (p *Partition) growingSizes(n int) []int {
 	return sizes
 }
 
-// cutSizes cuts samples into parts of the given sizes. Samples beyond their sum are left over.
+// cutSizes cuts the samples in order into parts of the given sizes, one for each client. Samples
+// beyond the sum of the sizes are left over; too few samples are an error.
 func cutSizes(order []int32, sizes []int) ([][]int32, error) {
 	clients := make([][]int32, len(sizes))
 	for c, size := range sizes {
@@ -230,9 +243,9 @@ func cutSizes(order []int32, sizes []int) ([][]int32, error) {
 	return clients, nil
 }
 
-// byValue sorts the samples by a blend of their value and noise, both with deviation 1, and cuts them
-// into equal parts. With a strictness of 1 the first client has the lowest values; with 0 all
-// clients are alike.
+// byValue sorts the samples by a blend of their value and noise, both with deviation 1, and cuts
+// them into equal parts. With a strictness of 1 the first client has the lowest values; with 0 all
+// clients are alike. Without values, the labels are the values.
 func (p *Partition) byValue(order, labels []int32, values []float64, random *rand.PCG) [][]int32 {
 	if values == nil {
 		values = make([]float64, len(labels))
@@ -243,6 +256,7 @@ func (p *Partition) byValue(order, labels []int32, values []float64, random *ran
 	mean, deviation := meanAndDeviation(values)
 	keys := make([]float64, len(values))
 	for _, i := range order {
+		// The noise is the same on every machine.
 		noise := portable.Normal(random.Uint64())
 		scaled := 0.0
 		if deviation > 0 {
@@ -253,6 +267,7 @@ func (p *Partition) byValue(order, labels []int32, values []float64, random *ran
 	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(keys[a], keys[b]) })
 	clients := make([][]int32, p.Clients)
 	for c := range clients {
+		// The sizes of the parts differ by one at most.
 		from := c * len(order) / p.Clients
 		to := (c + 1) * len(order) / p.Clients
 		clients[c] = order[from:to:to]
@@ -260,7 +275,8 @@ func (p *Partition) byValue(order, labels []int32, values []float64, random *ran
 	return clients
 }
 
-// meanAndDeviation returns the mean of values and their standard deviation.
+// meanAndDeviation returns the mean of values and their standard deviation, with the number of
+// values as the divisor.
 func meanAndDeviation(values []float64) (mean, deviation float64) {
 	for _, v := range values {
 		mean += v
@@ -283,7 +299,8 @@ func (p *Partition) grouped(starts []int) (clients [][]int32) {
 	return clients
 }
 
-// valuesOf returns the first target of each sample that trains; nil where samples have labels.
+// valuesOf returns the first target of each training sample, by which the kind continuous sorts;
+// nil if the samples have labels.
 func (s *Grouped) valuesOf() []float64 {
 	if s.Targets == nil {
 		return nil

@@ -90,7 +90,8 @@ type Reading struct {
 	total, done atomic.Int64
 }
 
-// Begin says what is read from now on, and its size in bytes.
+// Begin starts to count anew: from now on, what lies at path is read, of size bytes. It does
+// nothing for a nil Reading.
 func (r *Reading) Begin(path string, size int64) {
 	if r != nil {
 		r.done.Store(0)

@@ -93,13 +93,15 @@ func normal(mean, std float64) func(b float32) float32 {
 	return func(b float32) float32 { return float32((float64(b)/255 - mean) / std) }
 }
 
-// Append appends a sample, without the bytes that come before it.
+// Append appends a sample to the batch dst, as tokens or as one number for each byte. sample has
+// the bytes of its values alone, without those that come before them in the store.
 func (c *Coding) Append(dst *learn.Batch, sample []byte) {
 	if c.Planes == nil {
 		dst.Tokens = append(dst.Tokens, sample...)
 		return
 	}
 	start := len(dst.X)
+	// Each colour has a plane of its own, and a table of the number for each byte.
 	n := len(sample) / len(c.Planes)
 	dst.X = Grow(dst.X, len(sample))
 	for k, value := range c.Planes {
@@ -186,7 +188,8 @@ func (r *BagRows) Memory() int {
 	return 4*len(r.Starts) + 2*(len(r.Word)+len(r.Count)+len(r.Total))
 }
 
-// AppendBag appends a sparse row of n places, which the caller fills.
+// AppendBag appends a sparse row of n places to the batch dst and returns its indices and values,
+// which the caller fills.
 func AppendBag(dst *learn.Batch, n int) (index []int32, value []float32) {
 	if len(dst.RowStart) == 0 {
 		dst.RowStart = append(dst.RowStart, 0)
@@ -219,12 +222,14 @@ const (
 // NewInkRows is room for n images.
 func NewInkRows(n int) *InkRows { return &InkRows{starts: make([]int, n)} }
 
-// Put stores image i. It may be called concurrently.
+// Put stores image i, of one byte for each pixel, without its white pixels: a mask with a bit for
+// each pixel, and the values of the others. It may be called by several goroutines at once.
 func (r *InkRows) Put(i int, image []byte) {
 	var packed [inkMask + FEMNISTPixels]byte
 	b := packed[:inkMask]
 	for pixel := 0; pixel < len(image); pixel += 8 {
-		if binary.LittleEndian.Uint64(image[pixel:]) == math.MaxUint64 { // all white, as nearly all are
+		// Most groups of eight pixels are all white.
+		if binary.LittleEndian.Uint64(image[pixel:]) == math.MaxUint64 {
 			continue
 		}
 		for p, v := range image[pixel : pixel+8] {
@@ -236,6 +241,7 @@ func (r *InkRows) Put(i int, image []byte) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	// A block has a fixed capacity, so that it is never copied as it grows.
 	last := len(r.blocks) - 1
 	if last < 0 || len(r.blocks[last])+len(b) > inkBlock {
 		last = last + 1
@@ -255,10 +261,12 @@ func (r *InkRows) sampleBytes(i int) []byte {
 	return b[:min(len(b), inkMask+96)] // of most images all
 }
 
-// unpack gives the pixels that are not white their values.
+// unpack sets those pixels in dst that are not white, of the packed image b: a mask with a bit for
+// each pixel, and their values behind it. value has the number to set for each byte.
 func unpack[T byte | float32](dst []T, b []byte, value *[256]T) {
 	ink := b[inkMask:]
 	for pixel := 0; pixel < inkMask; pixel += 8 {
+		// The lowest bit that is set is the next pixel with a value.
 		for set := binary.LittleEndian.Uint64(b[pixel:]); set != 0; set &= set - 1 {
 			dst[8*pixel+bits.TrailingZeros64(set)] = value[ink[0]]
 			ink = ink[1:]
@@ -274,7 +282,7 @@ func (r *InkRows) Append(dst *learn.Batch, i int) {
 	unpack(dst.X[start:], r.image(i), Ink.Planes[0])
 }
 
-// Memory is the size of all images in bytes.
+// Memory returns the size of all images in bytes, with the places where they begin.
 func (r *InkRows) Memory() int {
 	n := 8 * len(r.starts)
 	for _, b := range r.blocks {
@@ -283,9 +291,10 @@ func (r *InkRows) Memory() int {
 	return n
 }
 
-// Unpacked are the same images with all their pixels.
+// Unpacked returns the same images with all of their pixels, one byte for each.
 func (r *InkRows) Unpacked() *ByteRows {
 	all := &ByteRows{Width: FEMNISTPixels, Bytes: bytes.Repeat([]byte{white}, len(r.starts)*FEMNISTPixels), Coding: Ink}
+	// Each byte stands for itself.
 	var same [256]byte
 	for v := range same {
 		same[v] = byte(v)

@@ -30,7 +30,8 @@ type Schema struct {
 	Alphabet []string `json:",omitempty"`
 }
 
-// Convert turns means or deviations to another precision; nil stays nil.
+// Convert returns means or deviations in another precision; nil stays nil, which means that nothing
+// is scaled.
 func Convert[To, From float32 | float64](values []From) []To {
 	if values == nil {
 		return nil
@@ -60,7 +61,8 @@ func (s *Schema) Label(class int) string {
 // shownNames is how many names a line of text lists.
 const shownNames = 10
 
-// ShortList joins names for a line of text, at most ten of them.
+// ShortList joins names with commas for a line of text, at most ten of them, followed by the number
+// of the others. Without names it is "none".
 func ShortList(names []string) string {
 	shown := min(len(names), shownNames)
 	text := strings.Join(names[:shown], ", ")
@@ -143,13 +145,15 @@ func (s *Grouped) Adopt(target Schema) error {
 // WordOf parts the name of a feature that says whether a row has a word: column=word.
 const WordOf = "="
 
-// adoptColumns puts features into the order that others have. A word that no row has here is
-// a feature that is 0.
+// adoptColumns puts the features of the set into the order of names, the features of another set. A
+// word of that set that no row has here becomes a feature that is 0. Any other difference in the
+// features is an error.
 func (s *Grouped) adoptColumns(names []string) error {
 	schema := &s.About.Schema
 	if schema.Columns == nil || names == nil || slices.Equal(schema.Columns, names) {
 		return nil
 	}
+	// The feature of a word has the name of its column, WordOf and the word.
 	column := func(name string) string {
 		prefix, _, _ := strings.Cut(name, WordOf)
 		return prefix
@@ -169,6 +173,7 @@ func (s *Grouped) adoptColumns(names []string) error {
 			return fmt.Errorf("no feature is called %s, as one of the run's %d is", name, len(names))
 		}
 	}
+	// A feature that the other set lacks cannot be given to its model.
 	for _, name := range schema.Columns {
 		if !slices.Contains(names, name) {
 			return fmt.Errorf("the feature %s is none of the run's %d", name, len(names))
@@ -178,6 +183,7 @@ func (s *Grouped) adoptColumns(names []string) error {
 	if !ok {
 		return fmt.Errorf("its features have another order than the run's, of which the first is %s", names[0])
 	}
+	// The rows are copied, because the number of features may change.
 	reordered := &FloatRows{Width: len(names), Values: make([]float32, len(rows.Values)/rows.Width*len(names))}
 	for i := range reordered.Values {
 		if j := sourceColumn[i%reordered.Width]; j >= 0 {
@@ -188,6 +194,7 @@ func (s *Grouped) adoptColumns(names []string) error {
 	deviation := schema.Deviation
 	if mean != nil {
 		schema.Mean = make([]float64, len(names))
+		// Features that are 0 everywhere have mean 0 and deviation 1.
 		schema.Deviation = slices.Repeat([]float64{1}, len(names))
 		for i, j := range sourceColumn {
 			if j >= 0 {
@@ -201,7 +208,9 @@ func (s *Grouped) adoptColumns(names []string) error {
 	return nil
 }
 
-// adoptLabels numbers the classes as others do, by their names.
+// adoptLabels numbers the classes of the set as names does, the classes of another set in their
+// order. It returns an error if a sample has a class that is not among names, or if only one of
+// both sets has names of classes.
 func (s *Grouped) adoptLabels(names []string) error {
 	info := &s.About
 	switch {
@@ -335,7 +344,9 @@ type Alphabet struct {
 	code map[rune]byte
 }
 
-// NewAlphabet makes an alphabet of characters, or of bytes by their names.
+// NewAlphabet returns the alphabet of the given tokens. With bytes, they are bytes by their names,
+// such as 0x0a; otherwise each is a character. Tokens are coded from 1 on, as 0 stands for what is
+// not in the alphabet.
 func NewAlphabet(tokens []string, bytes bool) *Alphabet {
 	a := &Alphabet{Tokens: tokens, bytes: bytes, code: map[rune]byte{}}
 	for i, token := range tokens {
@@ -349,7 +360,8 @@ func NewAlphabet(tokens []string, bytes bool) *Alphabet {
 	return a
 }
 
-// Encode appends the tokens of a text to dst, as many as it has room for.
+// Encode appends the tokens of a text to dst, one byte for each, as many as dst has room for within
+// its capacity. A character outside the alphabet becomes 0.
 func (a *Alphabet) Encode(dst, text []byte) []byte {
 	if a.bytes {
 		for _, b := range text[:min(len(text), cap(dst)-len(dst))] {

@@ -40,7 +40,8 @@ func (i *Info) AddNote(format string, args ...any) {
 	i.Note += fmt.Sprintf(format, args...)
 }
 
-// AddWarning adds a remark that a run says before it begins, unless it is there already.
+// AddWarning adds a warning, which format and args make as fmt.Sprintf does. A run prints it before
+// it begins. A warning that is there already is not added again.
 func (i *Info) AddWarning(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if slices.Contains(i.Warnings, text) {
@@ -50,7 +51,8 @@ func (i *Info) AddWarning(format string, args ...any) {
 	i.AddNote("%s", text)
 }
 
-// Check says how a batch of n samples breaks what a set promises of it.
+// Check returns an error if the batch b is not what a set with this description promises: n samples
+// of the right form, with finite values, and sparse rows with ascending indices.
 func (i *Info) Check(b *learn.Batch, n int) error {
 	if b.N != n {
 		return fmt.Errorf("a batch of %d samples, want %d", b.N, n)
@@ -95,7 +97,8 @@ type Set interface {
 	Close() error
 }
 
-// CheckSamples says whether a set has these training samples of client c.
+// CheckSamples returns an error unless client c of the set has all of these samples, which are
+// numbered from 0 within the client.
 func CheckSamples(s Set, c int, samples []int32) error {
 	if c < 0 || c >= s.Clients() {
 		return fmt.Errorf("data: %s: client %d of %d", s.Info().Name, c, s.Clients())

@@ -13,9 +13,10 @@ var (
 	HeldOutWords = []string{"test", "testing", "val", "valid", "validation"}
 )
 
-// HeldOutFiles says of each file of a folder whether its name holds all its samples out. A name does
-// that if it begins with test, with valid or with the word val. A name with a later word for a part
-// that is held out, as mnist_test.csv, does it if another file's has a word for training.
+// HeldOutFiles reports for each file of a folder whether its name holds out all of its samples. A
+// name does so if it begins with test, with valid or with the word val. A name with a later word
+// for a held-out part, as mnist_test.csv, does so if the name of another file has a word for
+// training. A single file is never held out.
 func HeldOutFiles(files []string) []bool {
 	heldOut := make([]bool, len(files))
 	if len(files) < 2 {
@@ -30,6 +31,7 @@ func HeldOutFiles(files []string) []bool {
 		if len(words) == 0 {
 			continue
 		}
+		// The first word of a name says more than the later ones.
 		begins := words[0] == "val" || strings.HasPrefix(words[0], "test") || strings.HasPrefix(words[0], "valid")
 		isTrain := hasWord(file, TrainWords)
 		heldOut[i] = begins || hasTrain && !isTrain && hasWord(file, HeldOutWords)

@@ -48,7 +48,8 @@ type Bar struct {
 	Clients int `json:"clients"`
 }
 
-// MarshalJSON writes the description as one object.
+// MarshalJSON encodes the description as one object, in which the parts of Info that matter stand
+// beside the numbers. The size in memory is null for a set whose samples are made on demand.
 func (d Stats) MarshalJSON() ([]byte, error) {
 	type numbers Stats
 	// A set whose samples are made on demand has no size in memory, which is null.
@@ -70,8 +71,9 @@ func (d Stats) MarshalJSON() ([]byte, error) {
 	}{d.Info.Name, d.Info.Synthetic, d.Info.Note, numbers(d), d.Info.Features, d.Info.Classes, d.Info.Labels, d.Info.Predicted, memory, d.Info.Digest})
 }
 
-// Describe reads the training samples of a whole set and checks them, unless ctx ends first:
-// a set whose samples are made on demand takes as long as there are many.
+// Describe reads and checks all training samples of the set s and returns a description of them. It
+// stops with an error when ctx ends: a set whose samples are made on demand takes long if it is
+// large.
 func Describe(ctx context.Context, s Set) (Stats, error) {
 	d := Stats{Info: s.Info(), Clients: s.Clients(), HeldOut: s.HeldOut()}
 	d.Labels = make([]int, d.Info.Classes)
@@ -82,12 +84,14 @@ func Describe(ctx context.Context, s Set) (Stats, error) {
 	// Maps take less memory than arrays here, because most clients have few labels.
 	labelCounts := make([]map[int32]int, d.Clients)
 	var batch learn.Batch
+	// All targets are kept, because quartiles need them in order.
 	targets := make([][]float32, d.Info.Targets)
 	for c := range d.Clients {
 		sizes[c] = s.Samples(c)
 		d.Samples += sizes[c]
 		labelCounts[c] = make(map[int32]int)
 		err := Visit(s, c, &batch, func() {
+			// The first sample of the set stands as an example.
 			if d.First == "" {
 				d.First = d.Info.words(&batch)
 			}
@@ -106,6 +110,7 @@ func Describe(ctx context.Context, s Set) (Stats, error) {
 		}
 	}
 	for c, labels := range labelCounts {
+		// The skew is the mean over the clients.
 		d.Skew += Divergence(labels, sizes[c], d.Labels, d.Samples) / float64(d.Clients)
 	}
 	for _, values := range targets {
@@ -119,7 +124,8 @@ func Describe(ctx context.Context, s Set) (Stats, error) {
 	return d, nil
 }
 
-// quartiles are the least, the quartiles and the most of values in order.
+// quartiles returns the least value, the three quartiles and the largest one of values, which must
+// be in ascending order and not empty.
 func quartiles[T any](values []T) (q [5]T) {
 	for i := range q {
 		q[i] = values[i*(len(values)-1)/4]
@@ -127,7 +133,8 @@ func quartiles[T any](values []T) (q [5]T) {
 	return q
 }
 
-// Labels counts a client's training samples by label, and checks them.
+// Labels returns how many training samples of each label a client of the set s has, and checks the
+// samples. batch is only used as memory. A set with targets has no labels, which is an error.
 func Labels(s Set, client int, batch *learn.Batch) (map[int32]int, error) {
 	if info := s.Info(); info.Targets > 0 {
 		return nil, fmt.Errorf("data: %s: its samples have no labels but %d targets", info.Name, info.Targets)
@@ -160,9 +167,11 @@ func (i *Info) words(b *learn.Batch) string {
 	return fmt.Sprintf("%s -> %.40q", text, i.Label(int(b.Labels[0])))
 }
 
-// Visit reads a client's training samples, a batch after the other, and checks them.
+// Visit reads all training samples of a client of the set s in batches, checks them, and calls look
+// after each batch was read into batch.
 func Visit(s Set, client int, batch *learn.Batch, look func()) error {
 	info := s.Info()
+	// 256 samples at a time keep the batch small.
 	for samples := range slices.Chunk(number(make([]int32, s.Samples(client))), 256) {
 		batch.Reset()
 		if err := s.Batch(batch, client, samples); err != nil {
@@ -191,10 +200,11 @@ func Entropy(counts map[int32]int) float64 {
 	return math.Round(sum*1e9) / 1e9
 }
 
-// Divergence is the Jensen-Shannon divergence of own/n from all/m, in bits,
-// with half the weight on each.
+// Divergence returns the Jensen-Shannon divergence of the distributions counts/n and all/m over
+// labels, in bits, with half the weight on each: 0 if they are equal, 1 if no label is in both.
 func Divergence(counts map[int32]int, n int, all []int, m int) float64 {
-	term := func(p, q float64) float64 { // p log2(p / ((p+q)/2)) / 2
+	// term is p log2(p / ((p+q)/2)) / 2.
+	term := func(p, q float64) float64 {
 		if p == 0 {
 			return 0
 		}
@@ -209,12 +219,14 @@ func Divergence(counts map[int32]int, n int, all []int, m int) float64 {
 	return max(0, sum)
 }
 
-// histogram makes at most 12 bars of round widths from sorted sizes.
+// histogram returns at most 12 bars of equal, round widths (1, 2, 5, 10 and so on) over sizes, the
+// numbers of samples of the clients in ascending order.
 func histogram(sizes []int) []Bar {
 	low := sizes[0]
 	high := sizes[len(sizes)-1]
 	width := 1
-	for i := 1; high/width-low/width >= 12; i++ { // 1, 2, 5, 10, ...
+	// The width grows until few enough bars are left.
+	for i := 1; high/width-low/width >= 12; i++ {
 		width = []int{1, 2, 5}[i%3] * int(math.Pow10(i/3))
 	}
 	bars := make([]Bar, high/width-low/width+1)
@@ -228,7 +240,8 @@ func histogram(sizes []int) []Bar {
 	return bars
 }
 
-// String is the description as text, ending with a newline.
+// String returns the description as a text of several lines for people, which ends with a line
+// break. The longest bar of the histogram has 40 signs.
 func (d Stats) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "set        %s", d.Info.Name)
@@ -238,6 +251,7 @@ func (d Stats) String() string {
 	if d.Info.Note != "" {
 		fmt.Fprintf(&b, ": %s", d.Info.Note)
 	}
+	// Rows without a column of clients belong to nobody yet.
 	if d.Info.Undealt {
 		b.WriteString("\nclients    none: the rows are nobody's until fedpace data partition deals them\n")
 	} else {
@@ -259,6 +273,7 @@ func (d Stats) String() string {
 	}
 	fmt.Fprintf(&b, "features   %d\nfirst row  %s\n", d.Info.Features, d.First)
 	d.describeLabels(&b)
+	// A set whose samples are made on demand has no size.
 	if d.Memory > 0 {
 		fmt.Fprintf(&b, "memory     %.1f MB\n", float64(d.Memory)/1e6)
 	} else {
@@ -271,8 +286,8 @@ func (d Stats) String() string {
 // shownClasses is how many classes with names are listed.
 const shownClasses = 20
 
-// describeLabels prints the classes with their numbers of training samples, or the targets
-// with their quartiles.
+// describeLabels writes to b the classes with their numbers of training samples, at most
+// shownClasses of them, or the targets with their quartiles.
 func (d *Stats) describeLabels(b *strings.Builder) {
 	for i, q := range d.Targets {
 		fmt.Fprintf(

@@ -69,7 +69,9 @@ var ShakespeareIndex = func() (t [256]uint8) {
 	return t
 }()
 
-// AppendCharacters appends the places of n characters in the vocabulary.
+// AppendCharacters appends the n characters of a text to dst as their places in Shakespeare's
+// vocabulary. It returns an error if the text has another length or a character outside the
+// vocabulary.
 func AppendCharacters(dst []uint8, text string, n int) ([]uint8, error) {
 	if len(text) != n {
 		return nil, fmt.Errorf("a string of %d characters, want %d", len(text), n)

@@ -140,11 +140,13 @@ func (n *nestedLengths) end(take func([]int) error) error {
 // int64 becomes a text.
 func newCell(f *parquetfile.Field, v parquet.Value) (c cell, err error) {
 	switch {
-	case f.IsElement(v) && v.IsNull(): // of a list, which is there
+	// A null within a list stands for a missing value of a list that is there.
+	case f.IsElement(v) && v.IsNull():
 		c = cell{kind: realCell, real: math.NaN()}
 	case v.IsNull():
 	case f.Kind == parquetfile.KindBytes:
 		c = cell{kind: bytesCell, bytes: v.Bytes()}
+	// A text of Parquet is valid only during the call, so f.Text copies it.
 	case f.Kind == parquetfile.KindText:
 		c = cell{kind: textCell, text: f.Text(v)}
 	case f.IsInteger:

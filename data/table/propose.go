@@ -287,7 +287,8 @@ func findLabel(free []*profile, last *profile) (label *profile, grounds string) 
 	byName := func(words []string) {
 		for _, word := range words {
 			if word == "y" && last.words() && last.classes(maxDistinct) {
-				continue // it is beside x
+				// Beside a last column of classes in words, y is rather a coordinate, as in x and y.
+				continue
 			}
 			find("its name", func(c *profile) bool {
 				return hasWord(c.name, []string{word}) && (c.classes(maxDistinct) || c.numbers())

@@ -236,7 +236,7 @@ func (t Table) Open(s *federated.Source, o federated.Options) (_ federated.Set, 
 	layout := "table " + federated.Readers.Text(t)
 	// Earlier versions left out the samples of these clients, so the digest must differ from
 	// theirs.
-	if set.About.HeldOutClients > 0 { // whose samples were once left out
+	if set.About.HeldOutClients > 0 {
 		layout += " held-out clients"
 	}
 	set.About.Digest = o.Digest(layout, h...)
